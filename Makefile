@@ -1,0 +1,174 @@
+# mikoshi - one makefile, no recursion. `make help` lists the targets; config.mk (untracked) overrides the variables.
+MAKEFLAGS += -rR
+.DELETE_ON_ERROR:
+.SUFFIXES:
+.DEFAULT_GOAL := all
+
+PREFIX   = /usr/local
+DESTDIR  =
+CC       = cc
+CXX      = c++
+NVCC     = nvcc
+MPICC    = mpicc
+OPT      = -O3 -march=x86-64-v3
+CUDA     = auto
+CUDA_ARCH = 80 90a 100
+GOLDEN   =
+-include config.mk
+
+VERSION := $(shell cat VERSION)
+COMMIT  := $(shell git rev-parse --short HEAD 2>/dev/null || echo none)
+TOOLS    = mtok mshard mplan mtrain mckpt mexport
+
+# A variant (sanitizer or debug) builds in its own directory and never mixes objects.
+variant := $(if $(SAN),-$(subst $(comma),-,$(subst $() ,-,$(SAN))))$(if $(DEBUG),-debug)
+comma   := ,
+B       := build$(variant)
+
+WARN     = -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wno-overlength-strings $(if $(CI),-Werror)
+CPPFLAGS = -I. -D_GNU_SOURCE $(shell mpicc --showme:compile 2>/dev/null | tr ' ' '\n' | grep '^-I' | sed 's/^-I/-isystem /' | tr '\n' ' ')
+CFLAGS   = -std=c17 $(if $(DEBUG),-O0,$(if $(SAN),-O1,$(OPT))) -g -ffp-contract=off $(WARN) -Wstrict-prototypes $(sanflags)
+CXXFLAGS = -std=c++17 $(if $(DEBUG),-O0,$(if $(SAN),-O1,$(OPT))) -g $(WARN) $(sanflags)
+sanflags = $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all) -ffile-prefix-map=$(CURDIR)=.
+LDFLAGS  = $(if $(SAN),-fsanitize=$(SAN))
+LIBS     = -lsentencepiece -lsimdjson -lpcre2-8 -lutf8proc -lz -lzstd -lstdc++ -lpthread -lm
+MPILIBS  = $(shell mpicc --showme:link 2>/dev/null | tr ' ' '\n' | grep -E '^-(L|l)' | tr '\n' ' ') -lopenblas
+
+# CUDA is probed once per build directory: nvcc must compile a kernel and link cuBLASLt, cuDNN and NCCL.
+-include $(B)/probe.mk
+HAVE_CUDA := $(if $(filter 0,$(CUDA)),,$(if $(filter 1,$(CUDA)),1,$(PROBE_CUDA)))
+CUDA_LIBS  = -lcublasLt -lcudnn -lnccl -lcudart -lstdc++
+CUDA_HOME  = $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v $(NVCC) 2>/dev/null)))
+gencode    = $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a))
+NVFLAGS    = -std=c++17 -O3 -I. $(gencode) -Xcompiler -Wall,-Wextra -Wno-deprecated-gpu-targets
+
+find = $(sort $(wildcard $(addsuffix /*.$(1),$(2))))
+LIB_DIRS   = lib/base lib/format lib/token lib/model lib/model/family
+lib_obj   := $(patsubst %,$(B)/%.o,$(call find,c,$(LIB_DIRS)) $(call find,cc,$(LIB_DIRS)))
+tok_obj   := $(patsubst %,$(B)/%.o,$(call find,c,tok) $(call find,cc,tok))
+shard_obj := $(patsubst %,$(B)/%.o,$(call find,c,shard))
+plan_obj  := $(patsubst %,$(B)/%.o,$(call find,c,plan))
+ckpt_obj  := $(patsubst %,$(B)/%.o,$(call find,c,ckpt))
+export_obj := $(patsubst %,$(B)/%.o,$(call find,c,export))
+# The CPU operations are compiled twice: arithmetic in float, and in double for the fp64 oracle.
+cpu_src   := $(call find,c,train/cpu)
+cpu_obj   := $(patsubst %,$(B)/%.f32.o,$(filter-out train/cpu/backend.c,$(cpu_src))) \
+	$(patsubst %,$(B)/%.f64.o,$(filter-out train/cpu/backend.c,$(cpu_src))) $(B)/train/cpu/backend.c.o
+cuda_obj  := $(if $(HAVE_CUDA),$(patsubst %,$(B)/%.o,$(call find,cu,train/cuda train/nccl) $(call find,c,train/cuda train/nccl)))
+train_obj := $(patsubst %,$(B)/%.o,$(call find,c,train train/layers train/optim train/mpi)) $(cpu_obj) $(cuda_obj)
+
+progs := $(addprefix $(B)/,$(TOOLS))
+all: $(progs)
+
+$(B)/mtok: $(B)/bin/mtok.c.o $(tok_obj) $(B)/libmikoshi.a
+$(B)/mshard: $(B)/bin/mshard.c.o $(shard_obj) $(B)/libmikoshi.a
+$(B)/mplan: $(B)/bin/mplan.c.o $(plan_obj) $(B)/libmikoshi.a
+$(B)/mckpt: $(B)/bin/mckpt.c.o $(ckpt_obj) $(B)/libmikoshi.a
+$(B)/mexport: $(B)/bin/mexport.c.o $(export_obj) $(B)/libmikoshi.a
+$(B)/mtrain: $(B)/bin/mtrain.c.o $(train_obj) $(B)/libmikoshi.a
+$(B)/mtrain: extra = $(MPILIBS) $(if $(HAVE_CUDA),-L$(CUDA_HOME)/lib64 $(CUDA_LIBS))
+$(progs):
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(extra) $(LIBS)
+
+$(B)/libmikoshi.a: $(lib_obj)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ar Dcr $@ $^
+
+$(B)/%.c.o: %.c $(B)/flags
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) $(CFLAGS) $(defs) -MMD -MP -c -o $@ $<
+$(B)/%.c.f32.o: %.c $(B)/flags
+	$(call say,CC,$< (f32))
+	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) $(CFLAGS) -DCPU_REAL=32 -MMD -MP -c -o $@ $<
+$(B)/%.c.f64.o: %.c $(B)/flags
+	$(call say,CC,$< (f64))
+	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) $(CFLAGS) -DCPU_REAL=64 -MMD -MP -c -o $@ $<
+$(B)/%.cc.o: %.cc $(B)/flags
+	$(call say,CXX,$<)
+	$(Q)mkdir -p $(@D) && $(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
+$(B)/%.cu.o: %.cu $(B)/flags
+	$(call say,NVCC,$<)
+	$(Q)mkdir -p $(@D) && $(NVCC) $(NVFLAGS) -MMD -MP -c -o $@ $<
+
+# Only two files know version and backends, so a new commit rebuilds only these.
+$(B)/lib/base/prog.c.o: defs = -DMIKOSHI_VERSION='"$(VERSION)"' -DMIKOSHI_COMMIT='"$(COMMIT)"'
+$(B)/lib/base/prog.c.o: $(B)/version
+$(B)/train/backends.c.o: defs = $(if $(HAVE_CUDA),-DHAVE_CUDA)
+$(B)/train/cuda/%.c.o $(B)/train/nccl/%.c.o: defs = -isystem $(CUDA_HOME)/include
+
+# Stamps that change only when their text does.
+stamp = @mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(2))' | cmp -s - $(1) || printf '%s\n' '$(subst ','\'',$(2))' >$(1)
+$(B)/flags: force
+	$(call stamp,$@,$(CC) $(CXX) $(CPPFLAGS) $(CFLAGS) $(CXXFLAGS) $(NVFLAGS) cuda=$(HAVE_CUDA))
+$(B)/version: force
+	$(call stamp,$@,$(VERSION) $(COMMIT))
+$(B)/probe.mk:
+	@mkdir -p $(B)
+	@printf '__global__ void k(void){}\nint main(void){k<<<1,1>>>();return 0;}\n' >$(B)/probe.cu
+	@if $(NVCC) -o $(B)/probe $(B)/probe.cu -lcublasLt -lcudnn -lnccl >$(B)/probe.log 2>&1; \
+		then echo PROBE_CUDA=1; else echo PROBE_CUDA=; fi >$@
+	@rm -f $(B)/probe $(B)/probe.cu
+
+config: $(B)/probe.mk
+	@echo "CUDA: $(if $(HAVE_CUDA),yes ($(CUDA_HOME)),no)   variant: $(B)   MPI: $(shell $(MPICC) --showme:version 2>/dev/null)"
+
+# --- tests ---------------------------------------------------------------------------------------------------------------
+unit_src := $(call find,c,tests/unit tests/prop tests/grad)
+unit_bin := $(patsubst %.c,$(B)/%,$(unit_src))
+fuzz_src := $(call find,c,tests/fuzz)
+fuzz_bin := $(patsubst %.c,$(B)/%,$(filter-out tests/fuzz/driver.c,$(fuzz_src)))
+test_lib := $(tok_obj) $(shard_obj) $(plan_obj) $(ckpt_obj) $(export_obj) $(train_obj) $(B)/libmikoshi.a
+
+tests: $(progs) $(unit_bin) $(fuzz_bin)
+$(unit_bin): $(B)/%: $(B)/%.c.o $(test_lib)
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $< $(test_lib) $(MPILIBS) $(if $(HAVE_CUDA),-L$(CUDA_HOME)/lib64 $(CUDA_LIBS)) $(LIBS)
+$(fuzz_bin): $(B)/%: $(B)/%.c.o $(B)/tests/fuzz/driver.c.o $(test_lib)
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $< $(B)/tests/fuzz/driver.c.o $(test_lib) $(MPILIBS) $(if $(HAVE_CUDA),-L$(CUDA_HOME)/lib64 $(CUDA_LIBS)) $(LIBS)
+
+# The runner prints one line a program or file and closes with "N passed, N failed".
+test: tests
+	@B=$(B) sh tests/run.sh unit prop grad fuzz bats parity lint
+test-unit: tests
+	@B=$(B) sh tests/run.sh unit prop grad fuzz
+test-bats: tests
+	@B=$(B) sh tests/run.sh bats
+test-parity: tests
+	@B=$(B) sh tests/run.sh parity
+test-golden: tests
+	@B=$(B) GOLDEN=$(abspath $(GOLDEN)) sh tests/run.sh golden
+lint:
+	@B=$(B) sh tests/run.sh lint
+fuzz:
+	@sh tests/fuzz/fuzz.sh
+bench: all
+	@B=$(B) sh tests/bench/bench.sh
+
+# --- the rest ------------------------------------------------------------------------------------------------------------
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man5 \
+		$(DESTDIR)$(PREFIX)/share/man/man7
+	install $(progs) $(DESTDIR)$(PREFIX)/bin
+	install -m 644 $(wildcard man/*.1) $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 $(wildcard man/*.5) $(DESTDIR)$(PREFIX)/share/man/man5
+	install -m 644 $(wildcard man/*.7) $(DESTDIR)$(PREFIX)/share/man/man7
+man: $(progs)
+	@B=$(B) sh man/options.sh
+dist:
+	git archive --prefix=mikoshi-$(VERSION)/ HEAD | gzip -n >mikoshi-$(VERSION).tar.gz
+compile_commands.json:
+	bear -- $(MAKE) -B all
+clean:
+	rm -rf build build-*
+help:
+	@echo 'all (default)  test  test-unit  test-bats  test-parity  test-golden GOLDEN=DIR  lint  fuzz  bench  man  config'
+	@echo 'install PREFIX= DESTDIR=  dist  compile_commands.json  clean'
+	@echo 'variables: V=1  CUDA=0|1|auto  SAN=address,undefined  DEBUG=1  CI=1  OPT=FLAGS'
+
+Q = $(if $(V),,@)
+say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
+force:
+.PHONY: all config tests test test-unit test-bats test-parity test-golden lint fuzz bench install man dist clean help force
+-include $(shell find $(B) -name '*.d' 2>/dev/null)

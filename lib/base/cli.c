@@ -1,0 +1,112 @@
+/* cli.c - a tool as a table of verbs */
+#include "lib/base/cli.h"
+#include "lib/base/prog.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void
+cli_help(const char *tool, const struct verb *v)
+{
+	printf("usage: %s%s%s [options]%s%s\n%s.\n", tool, *v->name ? " " : "", v->name, *v->operands ? " " : "", v->operands,
+	    v->summary);
+	opt_help(v->opts, stdout);
+}
+
+static void
+tool_help(const struct tool *t)
+{
+	printf("usage: %s VERB [options] [operands]\n%s.\n\nVerbs:\n", t->name, t->summary);
+	for (const struct verb *v = t->verbs; v->name; v++)
+		printf("  %-10s %s%s\n", v->name, v->summary,
+		    t->default_verb && !strcmp(v->name, t->default_verb) ? " (the default)" : "");
+	printf("\n%s VERB --help lists a verb's options; man %s has the whole manual.\n", t->name, t->name);
+}
+
+static void
+tool_mdoc(const struct tool *t)
+{
+	for (const struct verb *v = t->verbs; v->name; v++) {
+		printf(".Ss %s\n.Nm %s Cm %s\n.Op options\n", v->name, t->name, v->name);
+		if (*v->operands)
+			printf(".Ar %s\n", v->operands);
+		printf(".Pp\n%s.\n", v->summary);
+		opt_mdoc(v->opts, stdout);
+	}
+}
+
+static const struct verb *
+find_verb(const struct tool *t, const char *name)
+{
+	for (const struct verb *v = t->verbs; v->name; v++)
+		if (!strcmp(v->name, name))
+			return v;
+	return NULL;
+}
+
+/* Prints each line of text as a note. */
+static void
+notes(struct str *text)
+{
+	for (char *line = strtok(text->buf, "\n"); line; line = strtok(NULL, "\n"))
+		note("%s", line);
+}
+
+static int
+run_verb(const struct tool *t, const struct verb *v, int argc, char **argv)
+{
+	struct opt_parse p;
+	struct err e = { "" };
+	void *cfg = mem_zalloc(1, v->cfg_size);
+	int rc;
+
+	opt_begin(&p, v->opts, cfg);
+	if (opt_argv(&p, &argc, &argv, &e) < 0)
+		die_usage("%s", e.msg);
+	if (p.want_help)
+		cli_help(t->name, v);
+	else if (p.want_version)
+		prog_version(t->built_in);
+	if (p.want_help || p.want_version) {
+		rc = EXIT_DONE;
+	} else {
+		prog_quiet(p.level);
+		if (p.notes.len)
+			notes(&p.notes);
+		rc = v->run(cfg, argc, argv, &e);
+		prog_progress_end();
+		if (rc < 0 && e.msg[0])
+			warn("%s", e.msg);
+		rc = rc == CLI_USAGE ? EXIT_USAGE : rc < 0 ? EXIT_FAILED : rc;
+	}
+	opt_release(&p);
+	free(cfg);
+	return prog_end(rc);
+}
+
+int
+cli_main(const struct tool *t, int argc, char **argv)
+{
+	const struct verb *v = argc > 1 ? find_verb(t, argv[1]) : NULL;
+
+	prog_begin(argv[0]);
+	if (v)
+		return run_verb(t, v, argc - 2, argv + 2);
+	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
+		tool_help(t);
+		return prog_end(EXIT_DONE);
+	}
+	if (argc > 1 && !strcmp(argv[1], "--version")) {
+		prog_version(t->built_in);
+		return prog_end(EXIT_DONE);
+	}
+	if (argc > 1 && !strcmp(argv[1], "--mdoc")) {
+		tool_mdoc(t);
+		return prog_end(EXIT_DONE);
+	}
+	if (t->default_verb)
+		return run_verb(t, find_verb(t, t->default_verb), argc - 1, argv + 1);
+	if (argc > 1)
+		die_usage("unknown verb '%s'; --help lists those there are", argv[1]);
+	die_usage("a verb is needed; --help lists those there are");
+}

@@ -1,0 +1,33 @@
+/*
+ * cli.h - a tool as a table of verbs
+ *
+ * cli_main parses, prints --help and --version, runs the verb and turns its answer into an exit status. A verb returns an
+ * exit status, or CLI_FAILED / CLI_USAGE with the reason in the struct err. `--mdoc` prints the option lists for the manual.
+ */
+#ifndef BASE_CLI_H
+#define BASE_CLI_H
+
+#include "lib/base/opt.h"
+
+enum { CLI_FAILED = -1, CLI_USAGE = -2 };
+
+struct verb {
+	const char *name, *operands, *summary;
+	const struct opt *opts;
+	size_t cfg_size;
+	int (*run)(const void *cfg, int argc, char **argv, struct err *e);
+};
+
+struct tool {
+	const char *name, *summary;
+	const char *built_in;           /* what --version says was built in */
+	const char *default_verb;       /* run when the first word is no verb; NULL: a verb is required */
+	const struct verb *verbs;       /* ended by a NULL name */
+};
+
+int cli_main(const struct tool *t, int argc, char **argv);
+
+/* usage: --help text of one verb (or of a tool without verbs) on stdout. */
+void cli_help(const char *tool, const struct verb *v);
+
+#endif

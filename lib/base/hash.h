@@ -1,0 +1,25 @@
+/*
+ * hash.h - checksums and names
+ *
+ * XXH3-64 (through xxhash) for files and pieces, MD5 for the names of index maps (Megatron-LM's choice; not for security),
+ * CRC-32C for TensorBoard records.
+ */
+#ifndef BASE_HASH_H
+#define BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+uint64_t hash_xxh3(const void *bytes, size_t len);
+
+struct hash_stream;                                     /* XXH3-64 over pieces */
+struct hash_stream *hash_stream_new(void);
+void     hash_stream_add(struct hash_stream *h, const void *bytes, size_t len);
+uint64_t hash_stream_free(struct hash_stream *h);       /* returns the sum */
+
+/* 32 lower-case hexadecimal digits and a NUL. Source: RFC 1321. */
+void     hash_md5_hex(const void *bytes, size_t len, char out[33]);
+/* Castagnoli polynomial, reflected, as in RFC 3720 appendix B.4. */
+uint32_t hash_crc32c(const void *bytes, size_t len);
+
+#endif

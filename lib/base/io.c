@@ -1,0 +1,267 @@
+/* io.c - whole files in, whole files out */
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int
+io_write_all(int fd, const void *bytes, size_t len)
+{
+	const char *p = bytes;
+
+	while (len) {
+		ssize_t w = write(fd, p, len);
+
+		if (w < 0 && errno == EINTR)
+			continue;
+		if (w <= 0)
+			return -1;
+		p += w;
+		len -= (size_t)w;
+	}
+	return 0;
+}
+
+int
+io_pread_all(int fd, void *bytes, size_t len, int64_t offset)
+{
+	char *p = bytes;
+
+	while (len) {
+		ssize_t r = pread(fd, p, len, offset);
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r <= 0) {
+			if (r == 0)
+				errno = EIO;
+			return -1;
+		}
+		p += r;
+		len -= (size_t)r;
+		offset += r;
+	}
+	return 0;
+}
+
+int
+io_read_file(const char *path, size_t max, char **out, size_t *len, struct err *e)
+{
+	FILE *f = fopen(path, "rb");
+	size_t n = 0, cap = 65536, r;
+	char *buf;
+
+	if (!f)
+		return err_sys(e, "open", path);
+	buf = mem_alloc(cap, 1);
+	while ((r = fread(buf + n, 1, cap - n - 1, f)) > 0) {
+		n += r;
+		if (max && n > max) {
+			fclose(f);
+			free(buf);
+			return err_set(e, "%s: larger than %zu bytes", path, max);
+		}
+		if (cap - n < 2)
+			buf = mem_realloc(buf, cap *= 2, 1);
+	}
+	if (ferror(f)) {
+		err_sys(e, "read", path);
+		fclose(f);
+		free(buf);
+		return -1;
+	}
+	fclose(f);
+	buf[n] = '\0';
+	*out = buf;
+	if (len)
+		*len = n;
+	return 0;
+}
+
+bool
+io_exists(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0;
+}
+
+bool
+io_is_dir(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+int
+io_mkdir_p(const char *path, struct err *e)
+{
+	char *p = mem_strdup(path);
+	int rc = 0;
+
+	for (char *s = p + 1; rc == 0; s++) {
+		char c = *s;
+
+		if (c != '/' && c != '\0')
+			continue;
+		*s = '\0';
+		if (mkdir(p, 0777) < 0 && errno != EEXIST)
+			rc = err_sys(e, "create directory", p);
+		*s = c;
+		if (c == '\0')
+			break;
+	}
+	if (rc == 0 && !io_is_dir(path))
+		rc = err_set(e, "cannot create directory '%s': a file of that name exists", path);
+	free(p);
+	return rc;
+}
+
+int
+io_fsync_dir(const char *path, struct err *e)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
+
+	if (fd < 0)
+		return err_sys(e, "open directory", path);
+	if (fsync(fd) < 0 && errno != EINVAL)
+		rc = err_sys(e, "sync directory", path);
+	close(fd);
+	return rc;
+}
+
+int
+io_remove_tree(const char *path, struct err *e)
+{
+	struct stat st;
+	int rc = 0;
+
+	if (lstat(path, &st) < 0)
+		return errno == ENOENT ? 0 : err_sys(e, "look at", path);
+	if (S_ISDIR(st.st_mode)) {
+		DIR *d = opendir(path);
+		struct dirent *de;
+
+		if (!d)
+			return err_sys(e, "open directory", path);
+		while (rc == 0 && (de = readdir(d))) {
+			size_t n = strlen(path) + strlen(de->d_name) + 2;
+			char *sub;
+
+			if (!strcmp(de->d_name, ".") || !strcmp(de->d_name, ".."))
+				continue;
+			sub = mem_alloc(n, 1);
+			snprintf(sub, n, "%s/%s", path, de->d_name);
+			rc = io_remove_tree(sub, e);
+			free(sub);
+		}
+		closedir(d);
+	}
+	if (rc == 0 && remove(path) < 0)
+		rc = err_sys(e, "remove", path);
+	return rc;
+}
+
+/* Syncs the directory that holds path. */
+static int
+sync_parent(const char *path, struct err *e)
+{
+	const char *slash = strrchr(path, '/');
+	char *dir = slash ? mem_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : mem_strdup(".");
+	int rc = io_fsync_dir(dir, e);
+
+	free(dir);
+	return rc;
+}
+
+int
+outfile_open(struct outfile *o, const char *path, struct err *e)
+{
+	if (strlen(path) >= sizeof o->path)
+		return err_set(e, "path too long: '%.60s...'", path);
+	snprintf(o->path, sizeof o->path, "%s", path);
+	snprintf(o->tmp, sizeof o->tmp, "%s.%ld.tmp", path, (long)getpid());
+	o->f = fopen(o->tmp, "wb+");
+	if (!o->f)
+		return err_sys(e, "create", o->tmp);
+	return 0;
+}
+
+int
+outfile_commit(struct outfile *o, struct err *e)
+{
+	int bad = ferror(o->f) || fflush(o->f) != 0 || fsync(fileno(o->f)) < 0;
+	int saved = errno;
+
+	if (fclose(o->f) != 0 && !bad) {
+		bad = 1;
+		saved = errno;
+	}
+	o->f = NULL;
+	if (bad) {
+		unlink(o->tmp);
+		errno = saved ? saved : EIO;
+		return err_sys(e, "write", o->path);
+	}
+	if (rename(o->tmp, o->path) < 0) {
+		err_sys(e, "rename to", o->path);
+		unlink(o->tmp);
+		return -1;
+	}
+	return sync_parent(o->path, e);
+}
+
+void
+outfile_abort(struct outfile *o)
+{
+	if (!o->f)
+		return;
+	fclose(o->f);
+	o->f = NULL;
+	unlink(o->tmp);
+}
+
+int
+io_write_file(const char *path, const void *bytes, size_t len, struct err *e)
+{
+	struct outfile o;
+
+	if (outfile_open(&o, path, e) < 0)
+		return -1;
+	fwrite(bytes, 1, len, o.f);
+	return outfile_commit(&o, e);
+}
+
+int
+io_copy_file(const char *src, const char *dst, struct err *e)
+{
+	struct outfile o;
+	char buf[65536];
+	size_t n;
+	FILE *in = fopen(src, "rb");
+	int rc;
+
+	if (!in)
+		return err_sys(e, "open", src);
+	if (outfile_open(&o, dst, e) < 0) {
+		fclose(in);
+		return -1;
+	}
+	while ((n = fread(buf, 1, sizeof buf, in)) > 0)
+		fwrite(buf, 1, n, o.f);
+	if (ferror(in)) {
+		outfile_abort(&o);
+		rc = err_sys(e, "read", src);
+	} else {
+		rc = outfile_commit(&o, e);
+	}
+	fclose(in);
+	return rc;
+}

@@ -1,0 +1,40 @@
+/*
+ * io.h - whole files in, whole files out
+ *
+ * An outfile is written under a temporary name in the same directory and appears under its own name only when outfile_commit
+ * has synced it; outfile_abort, or the death of the program, leaves nothing under the final name.
+ */
+#ifndef BASE_IO_H
+#define BASE_IO_H
+
+#include "lib/base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Reads a whole file; *out is NUL-ended, freed by the caller. max 0 means no limit. */
+int io_read_file(const char *path, size_t max, char **out, size_t *len, struct err *e);
+/* Writes a small file whole: temporary name, fsync, rename, fsync of the directory. */
+int io_write_file(const char *path, const void *bytes, size_t len, struct err *e);
+int io_copy_file(const char *src, const char *dst, struct err *e);
+bool io_exists(const char *path);
+bool io_is_dir(const char *path);
+int io_mkdir_p(const char *path, struct err *e);
+int io_fsync_dir(const char *path, struct err *e);
+int io_remove_tree(const char *path, struct err *e);
+/* write(2)/pread(2) until all is done. */
+int io_write_all(int fd, const void *bytes, size_t len);
+int io_pread_all(int fd, void *bytes, size_t len, int64_t offset);
+
+struct outfile {
+	FILE *f;                        /* write here */
+	char path[1024], tmp[1060];
+};
+
+int  outfile_open(struct outfile *o, const char *path, struct err *e);
+int  outfile_commit(struct outfile *o, struct err *e);     /* on failure the temporary file is removed */
+void outfile_abort(struct outfile *o);
+
+#endif

@@ -1,0 +1,47 @@
+/*
+ * json.h - a JSON document as a tree
+ *
+ * Parsing goes through simdjson; the tree is plain C and belongs to the struct json. Members keep the order of the text and
+ * duplicates are kept (json_get returns the last, as Python does; a strict reader can look for more). Strings are decoded
+ * UTF-8 with their length and may hold NULs. Integers outside 64 bits and non-finite numbers are refused.
+ */
+#ifndef BASE_JSON_H
+#define BASE_JSON_H
+
+#include "lib/base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum json_type { JSON_NULL, JSON_BOOL, JSON_INT, JSON_FLOAT, JSON_STRING, JSON_ARRAY, JSON_OBJECT };
+
+struct json_value {
+	enum json_type type;
+	const char *key;                /* in an object: the member's name, else NULL */
+	size_t key_len;
+	bool boolean;
+	int64_t integer;                /* JSON_INT */
+	double number;                  /* JSON_INT and JSON_FLOAT */
+	const char *string;             /* JSON_STRING; NUL-ended too */
+	size_t len;                     /* bytes of the string, or number of items */
+	struct json_value *item;        /* array elements or object members */
+};
+
+struct json;
+
+/* name is for messages ("path: why"). Depth is limited to 64. NULL on error. */
+struct json *json_parse(const char *text, size_t len, const char *name, struct err *e);
+struct json *json_read(const char *path, size_t max_bytes, struct err *e);
+const struct json_value *json_root(const struct json *j);
+void json_free(struct json *j);
+
+/* The member of an object, or NULL (also when v is NULL or no object). */
+const struct json_value *json_get(const struct json_value *v, const char *key);
+/* Typed access with a default for a missing or null member; a member of another type is an error that names the key. */
+int json_int(const struct json_value *v, const char *key, int64_t def, int64_t *out, struct err *e);
+int json_double(const struct json_value *v, const char *key, double def, double *out, struct err *e);
+int json_bool(const struct json_value *v, const char *key, bool def, bool *out, struct err *e);
+int json_string(const struct json_value *v, const char *key, const char *def, const char **out, struct err *e);
+
+#endif

@@ -1,0 +1,49 @@
+/* map.c - read-only memory-mapped files */
+#include "lib/base/map.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int
+map_open(struct map *m, const char *path, struct err *e)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	void *p;
+
+	m->base = NULL;
+	m->size = 0;
+	if (fd < 0)
+		return err_sys(e, "open", path);
+	if (fstat(fd, &st) < 0) {
+		close(fd);
+		return err_sys(e, "look at", path);
+	}
+	if (!S_ISREG(st.st_mode)) {
+		close(fd);
+		return err_set(e, "cannot open '%s': not a regular file", path);
+	}
+	if (st.st_size > 0) {
+		p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+		if (p == MAP_FAILED) {
+			err_sys(e, "map", path);
+			close(fd);
+			return -1;
+		}
+		m->base = p;
+		m->size = (uint64_t)st.st_size;
+	}
+	close(fd);
+	return 0;
+}
+
+void
+map_close(struct map *m)
+{
+	if (m->base)
+		munmap((void *)(uintptr_t)m->base, m->size);
+	m->base = NULL;
+	m->size = 0;
+}

@@ -1,0 +1,22 @@
+/*
+ * map.h - read-only memory-mapped files
+ *
+ * base is NULL for an empty file. The bytes belong to the map and live until map_close. Nothing about alignment is promised
+ * for what lies inside: load with memcpy.
+ */
+#ifndef BASE_MAP_H
+#define BASE_MAP_H
+
+#include "lib/base/err.h"
+
+#include <stdint.h>
+
+struct map {
+	const unsigned char *base;
+	uint64_t size;
+};
+
+int  map_open(struct map *m, const char *path, struct err *e);
+void map_close(struct map *m);
+
+#endif

@@ -1,0 +1,124 @@
+/* mem.c - checked allocation, and a bump allocator over it */
+#include "lib/base/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK_BYTES = 64 * 1024, ALIGN = 16 };
+
+struct mem_block {
+	struct mem_block *next;
+	size_t used, size;
+	_Alignas(ALIGN) unsigned char data[];
+};
+
+/* The only exit below the programs: without memory there is nobody to report to. */
+static void
+no_memory(size_t count, size_t size)
+{
+	fprintf(stderr, "out of memory: cannot allocate %zu x %zu bytes\n", count, size);
+	exit(1);
+}
+
+void *
+mem_alloc(size_t count, size_t size)
+{
+	size_t n = count * size;
+	void *p;
+
+	if (size && count > SIZE_MAX / size)
+		no_memory(count, size);
+	p = malloc(n ? n : 1);
+	if (!p)
+		no_memory(count, size);
+	return p;
+}
+
+void *
+mem_zalloc(size_t count, size_t size)
+{
+	void *p = calloc(count ? count : 1, size ? size : 1);
+
+	if (!p)
+		no_memory(count, size);
+	return p;
+}
+
+void *
+mem_realloc(void *p, size_t count, size_t size)
+{
+	size_t n = count * size;
+
+	if (size && count > SIZE_MAX / size)
+		no_memory(count, size);
+	p = realloc(p, n ? n : 1);
+	if (!p)
+		no_memory(count, size);
+	return p;
+}
+
+char *
+mem_strndup(const char *s, size_t n)
+{
+	char *p = mem_alloc(n + 1, 1);
+
+	memcpy(p, s, n);
+	p[n] = '\0';
+	return p;
+}
+
+char *
+mem_strdup(const char *s)
+{
+	return mem_strndup(s, strlen(s));
+}
+
+int
+mem_mul(uint64_t a, uint64_t b, uint64_t *out)
+{
+	return __builtin_mul_overflow(a, b, out) ? -1 : 0;
+}
+
+void *
+mem_pool_alloc(struct mem_pool *pool, size_t count, size_t size)
+{
+	struct mem_block *b = pool->block;
+	size_t n;
+	void *p;
+
+	if ((size && count > SIZE_MAX / 2 / size))
+		no_memory(count, size);
+	n = (count * size + ALIGN - 1) / ALIGN * ALIGN;
+	if (!b || b->size - b->used < n) {
+		size_t cap = n > BLOCK_BYTES ? n : BLOCK_BYTES;
+
+		b = mem_alloc(1, sizeof *b + cap);
+		b->next = pool->block;
+		b->used = 0;
+		b->size = cap;
+		pool->block = b;
+	}
+	p = b->data + b->used;
+	b->used += n;
+	return memset(p, 0, n);
+}
+
+char *
+mem_pool_strndup(struct mem_pool *pool, const char *s, size_t n)
+{
+	char *p = mem_pool_alloc(pool, n + 1, 1);
+
+	return memcpy(p, s, n);
+}
+
+void
+mem_pool_release(struct mem_pool *pool)
+{
+	while (pool->block) {
+		struct mem_block *next = pool->block->next;
+
+		free(pool->block);
+		pool->block = next;
+	}
+}

@@ -1,0 +1,31 @@
+/*
+ * mem.h - host memory that cannot fail to its callers
+ *
+ * Running out of memory is the one thing that ends a program from anywhere: one line, exit 1. Sizes are given as count times
+ * size and checked before they are multiplied. A size that came from a file must be checked against the file first.
+ */
+#ifndef BASE_MEM_H
+#define BASE_MEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+void *mem_alloc(size_t count, size_t size);               /* uninitialised; free() it */
+void *mem_zalloc(size_t count, size_t size);              /* zeroed */
+void *mem_realloc(void *p, size_t count, size_t size);
+char *mem_strdup(const char *s);
+char *mem_strndup(const char *s, size_t n);
+
+/* *out = a * b; returns -1 when that does not fit 64 bits. For sizes read from files. */
+int   mem_mul(uint64_t a, uint64_t b, uint64_t *out);
+
+/* A bump allocator: many small things that die together. Zero-initialise; items are 16-byte aligned and zeroed. */
+struct mem_pool {
+	struct mem_block *block;
+};
+
+void *mem_pool_alloc(struct mem_pool *pool, size_t count, size_t size);
+char *mem_pool_strndup(struct mem_pool *pool, const char *s, size_t n);
+void  mem_pool_release(struct mem_pool *pool);
+
+#endif

@@ -1,0 +1,93 @@
+/*
+ * opt.h - the option table: one row gives parsing, range check, --help, option file, manual and dump
+ *
+ * A table is an array of rows ended by OPT_END; off is the field's offset in the caller's config struct. Long options are
+ * written --name value or --name=value; in names '_' equals '-'. An option file holds one option a line without the dashes
+ * (with them is accepted), '#' starts a comment, values with blanks are quoted with '"'. The command line wins over files.
+ *
+ *   OPT_FLAG     bool field: true when given; OPT_UNFLAG makes it false ("no-masked-softmax-fusion")
+ *   OPT_INT      int64_t field        OPT_NUMBER  double field       (both checked against min..max unless min == max)
+ *   OPT_STRING   const char * field   OPT_CHOICE  int field, index into choices
+ *   OPT_LIST     struct opt_list field: every word up to the next option
+ *   OPT_NOTE     accepted, takes any words, changes nothing here; `help` says why and is told to the user
+ *   OPT_GROUP    a heading for --help and the manual
+ */
+#ifndef BASE_OPT_H
+#define BASE_OPT_H
+
+#include "lib/base/err.h"
+#include "lib/base/mem.h"
+#include "lib/base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum opt_type {
+	OPT_END_TYPE, OPT_GROUP, OPT_FLAG, OPT_UNFLAG, OPT_INT, OPT_NUMBER, OPT_STRING, OPT_CHOICE, OPT_LIST, OPT_NOTE,
+	OPT_HELP, OPT_VERSION, OPT_CONFIG, OPT_QUIET, OPT_VERBOSE,
+};
+
+struct opt {
+	const char *name;
+	char letter;
+	enum opt_type type;
+	size_t off;
+	double min, max;
+	const char *const *choices;
+	const char *def;                /* default, as it would be typed; NULL: zero, or not given */
+	const char *unit;               /* what the value is: "tokens", "FILE" */
+	const char *help;
+};
+
+struct opt_list {
+	int count;
+	const char **item;
+};
+
+/* Rows that every table ends with: --config, -q, -v, --help, --version. */
+#define OPT_END \
+	{ .type = OPT_GROUP, .help = "Common options" }, \
+	{ .name = "config", .type = OPT_CONFIG, .unit = "FILE", .help = "read options from FILE, one a line; may be repeated" }, \
+	{ .name = "quiet", .letter = 'q', .type = OPT_QUIET, .help = "no notes and no progress" }, \
+	{ .name = "verbose", .letter = 'v', .type = OPT_VERBOSE, .help = "say more" }, \
+	{ .name = "help", .letter = 'h', .type = OPT_HELP, .help = "print this help" }, \
+	{ .name = "version", .type = OPT_VERSION, .help = "print version, commit and what was built in" }, \
+	{ .type = OPT_END_TYPE }
+
+/* An option of another program that we know and do not have; `why` is one of a few short reasons. */
+struct opt_refused {
+	const char *name, *why;
+};
+
+struct opt_parse {
+	const struct opt *table;
+	void *cfg;
+	const struct opt_refused *refused;      /* ended by a NULL name; may be NULL */
+	bool *given;                            /* one per row: came from a file or the command line */
+	int level;                              /* -1 quiet, 0, 1 verbose */
+	bool want_help, want_version;
+	struct str notes;                       /* what was accepted without effect, one line each */
+	struct str refusals;                    /* refused options met so far, one line each */
+	struct mem_pool pool;                   /* owns the strings that came from files */
+};
+
+/* Sets every field to its default. cfg keeps borrowed pointers into p until opt_release. */
+void opt_begin(struct opt_parse *p, const struct opt *table, void *cfg);
+/* Parses and removes the options; operands stay in *argv ("--" ends the options). */
+int  opt_argv(struct opt_parse *p, int *argc, char ***argv, struct err *e);
+int  opt_file(struct opt_parse *p, const char *path, struct err *e);
+/* The same for text that is already in memory; name is for messages. Options already given are left alone when keep. */
+int  opt_text(struct opt_parse *p, const char *name, const char *text, bool keep, struct err *e);
+/* Sets one option as if typed; the value may be NULL for flags. */
+int  opt_set(struct opt_parse *p, const char *name, const char *value, struct err *e);
+bool opt_given(const struct opt_parse *p, const char *name);
+void opt_release(struct opt_parse *p);
+
+void opt_help(const struct opt *table, FILE *f);
+void opt_mdoc(const struct opt *table, FILE *f);
+/* Writes every value as an option file that reads back to the same values. only_given leaves defaults out. */
+void opt_dump(const struct opt_parse *p, bool only_given, struct str *out);
+
+#endif

@@ -1,0 +1,165 @@
+/* optdoc.c - the option table as --help, as a manual page and as an option file */
+#include "lib/base/opt.h"
+
+#include <string.h>
+
+/* "--name VALUE" as --help and the manual show it. */
+static void
+head(const struct opt *o, char *out, size_t cap)
+{
+	const char *unit = o->unit ? o->unit : o->type == OPT_INT || o->type == OPT_NUMBER ? "N" : "VALUE";
+	struct str s = { 0 };
+
+	if (o->letter)
+		str_addf(&s, "-%c, ", o->letter);
+	str_addf(&s, "--%s", o->name);
+	if (o->type == OPT_CHOICE) {
+		for (int i = 0; o->choices[i]; i++)
+			str_addf(&s, "%c%s", i ? '|' : ' ', o->choices[i]);
+	} else if (o->type == OPT_LIST) {
+		str_addf(&s, " %s...", unit);
+	} else if (o->type == OPT_INT || o->type == OPT_NUMBER || o->type == OPT_STRING || o->type == OPT_CONFIG) {
+		str_addf(&s, " %s", unit);
+	}
+	snprintf(out, cap, "%s", s.buf);
+	str_release(&s);
+}
+
+void
+opt_help(const struct opt *table, FILE *f)
+{
+	char h[256];
+
+	for (const struct opt *o = table; o->type != OPT_END_TYPE; o++) {
+		if (o->type == OPT_GROUP) {
+			fprintf(f, "\n%s:\n", o->help);
+			continue;
+		}
+		head(o, h, sizeof h);
+		if (strlen(h) > 32)
+			fprintf(f, "  %s\n  %32s  %s", h, "", o->help);
+		else
+			fprintf(f, "  %-32s  %s", h, o->help);
+		if (o->type == OPT_NOTE)
+			fputs(" (accepted, changes nothing)", f);
+		if (o->def)
+			fprintf(f, " [%s]", o->def);
+		fputc('\n', f);
+	}
+}
+
+/* mdoc text: backslashes escaped, no line starting with a control character. */
+static void
+mdoc_text(FILE *f, const char *s)
+{
+	if (*s == '.' || *s == '\'')
+		fputs("\\&", f);
+	for (; *s; s++)
+		if (*s == '\\')
+			fputs("\\e", f);
+		else
+			fputc(*s, f);
+}
+
+void
+opt_mdoc(const struct opt *table, FILE *f)
+{
+	bool open = false;
+
+	for (const struct opt *o = table; o->type != OPT_END_TYPE; o++) {
+		const char *unit = o->unit ? o->unit : o->type == OPT_INT || o->type == OPT_NUMBER ? "N" : "VALUE";
+
+		if (o->type == OPT_GROUP) {
+			fprintf(f, "%s.Ss %s\n.Bl -tag -width Ds\n", open ? ".El\n" : "", o->help);
+			open = true;
+			continue;
+		}
+		if (!open)
+			fputs(".Bl -tag -width Ds\n", f);
+		open = true;
+		fputs(".It ", f);
+		if (o->letter)
+			fprintf(f, "Fl %c , ", o->letter);
+		fprintf(f, "Fl Fl %s", o->name);
+		if (o->type == OPT_CHOICE)
+			for (int i = 0; o->choices[i]; i++)
+				fprintf(f, "%s Cm %s", i ? " |" : "", o->choices[i]);
+		else if (o->type == OPT_LIST)
+			fprintf(f, " Ar %s ...", unit);
+		else if (o->type == OPT_INT || o->type == OPT_NUMBER || o->type == OPT_STRING || o->type == OPT_CONFIG)
+			fprintf(f, " Ar %s", unit);
+		fputc('\n', f);
+		mdoc_text(f, o->help);
+		fputs(o->type == OPT_NOTE ? " (accepted, changes nothing).\n" : ".\n", f);
+		if (o->def)
+			fprintf(f, "The default is %s.\n", o->def);
+	}
+	if (open)
+		fputs(".El\n", f);
+}
+
+static void
+dump_word(struct str *out, const char *s)
+{
+	if (*s && !strpbrk(s, " \t\"#\\=")) {
+		str_addf(out, " %s", s);
+		return;
+	}
+	str_adds(out, " \"");
+	for (; *s; s++) {
+		if (*s == '"' || *s == '\\')
+			str_addc(out, '\\');
+		str_addc(out, *s);
+	}
+	str_addc(out, '"');
+}
+
+void
+opt_dump(const struct opt_parse *p, bool only_given, struct str *out)
+{
+	for (const struct opt *o = p->table; o->type != OPT_END_TYPE; o++) {
+		const char *field = (const char *)p->cfg + o->off;
+		const struct opt_list *l = (const struct opt_list *)(const void *)field;
+		const char *s;
+
+		if (only_given && !p->given[o - p->table])
+			continue;
+		switch (o->type) {
+		case OPT_FLAG:
+			if (*(const bool *)field)
+				str_addf(out, "%s\n", o->name);
+			break;
+		case OPT_UNFLAG:
+			if (p->given[o - p->table] && !*(const bool *)field)
+				str_addf(out, "%s\n", o->name);
+			break;
+		case OPT_INT:
+			str_addf(out, "%s %lld\n", o->name, (long long)*(const int64_t *)(const void *)field);
+			break;
+		case OPT_NUMBER:
+			str_addf(out, "%s %.17g\n", o->name, *(const double *)(const void *)field);
+			break;
+		case OPT_CHOICE:
+			str_addf(out, "%s %s\n", o->name, o->choices[*(const int *)(const void *)field]);
+			break;
+		case OPT_STRING:
+			s = *(const char *const *)(const void *)field;
+			if (s) {
+				str_adds(out, o->name);
+				dump_word(out, s);
+				str_addc(out, '\n');
+			}
+			break;
+		case OPT_LIST:
+			if (l->count) {
+				str_adds(out, o->name);
+				for (int i = 0; i < l->count; i++)
+					dump_word(out, l->item[i]);
+				str_addc(out, '\n');
+			}
+			break;
+		default:
+			break;
+		}
+	}
+}

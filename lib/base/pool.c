@@ -1,0 +1,122 @@
+/* pool.c - a fixed set of threads that share out the indices of a loop */
+#include "lib/base/pool.h"
+#include "lib/base/err.h"
+#include "lib/base/mem.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+struct pool {
+	int num_threads;                /* the caller's included */
+	pthread_t *thread;
+	pthread_mutex_t lock;
+	pthread_cond_t start, done;
+	long round;                     /* counts pool_run calls */
+	int busy;                       /* threads still in this round */
+	bool quit;
+	void (*fn)(void *, int);
+	void *ctx;
+	int count;
+	atomic_int next;
+};
+
+static void
+work(struct pool *p)
+{
+	for (;;) {
+		int i = atomic_fetch_add(&p->next, 1);
+
+		if (i >= p->count)
+			return;
+		p->fn(p->ctx, i);
+	}
+}
+
+static void *
+worker(void *arg)
+{
+	struct pool *p = arg;
+	long seen = 0;
+
+	pthread_mutex_lock(&p->lock);
+	for (;;) {
+		while (p->round == seen && !p->quit)
+			pthread_cond_wait(&p->start, &p->lock);
+		if (p->quit)
+			break;
+		seen = p->round;
+		pthread_mutex_unlock(&p->lock);
+		work(p);
+		pthread_mutex_lock(&p->lock);
+		if (--p->busy == 0)
+			pthread_cond_signal(&p->done);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return NULL;
+}
+
+struct pool *
+pool_new(int num_threads)
+{
+	struct pool *p = mem_zalloc(1, sizeof *p);
+
+	p->num_threads = num_threads < 1 ? 1 : num_threads;
+	p->thread = mem_zalloc((size_t)p->num_threads, sizeof *p->thread);
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_cond_init(&p->start, NULL);
+	pthread_cond_init(&p->done, NULL);
+	for (int i = 1; i < p->num_threads; i++)
+		if (pthread_create(&p->thread[i], NULL, worker, p) != 0)
+			BUG("pthread_create failed");
+	return p;
+}
+
+void
+pool_run(struct pool *p, int count, void (*fn)(void *, int), void *ctx)
+{
+	if (p->num_threads == 1 || count <= 1) {
+		for (int i = 0; i < count; i++)
+			fn(ctx, i);
+		return;
+	}
+	pthread_mutex_lock(&p->lock);
+	p->fn = fn;
+	p->ctx = ctx;
+	p->count = count;
+	atomic_store(&p->next, 0);
+	p->busy = p->num_threads - 1;
+	p->round++;
+	pthread_cond_broadcast(&p->start);
+	pthread_mutex_unlock(&p->lock);
+	work(p);
+	pthread_mutex_lock(&p->lock);
+	while (p->busy)
+		pthread_cond_wait(&p->done, &p->lock);
+	pthread_mutex_unlock(&p->lock);
+}
+
+int
+pool_size(const struct pool *p)
+{
+	return p->num_threads;
+}
+
+void
+pool_free(struct pool *p)
+{
+	if (!p)
+		return;
+	pthread_mutex_lock(&p->lock);
+	p->quit = true;
+	pthread_cond_broadcast(&p->start);
+	pthread_mutex_unlock(&p->lock);
+	for (int i = 1; i < p->num_threads; i++)
+		pthread_join(p->thread[i], NULL);
+	pthread_mutex_destroy(&p->lock);
+	pthread_cond_destroy(&p->start);
+	pthread_cond_destroy(&p->done);
+	free(p->thread);
+	free(p);
+}

@@ -1,0 +1,73 @@
+/* utf8.c - strict UTF-8 */
+#include "lib/base/utf8.h"
+
+#include <string.h>
+
+int
+utf8_decode(const unsigned char *s, size_t n, uint32_t *cp)
+{
+	static const uint32_t least[5] = { 0, 0, 0x80, 0x800, 0x10000 };
+	uint32_t c = s[0];
+	int len = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
+
+	if (len == 0 || (size_t)len > n)
+		return 0;
+	if (len > 1)
+		c &= 0x7fu >> len;
+	for (int i = 1; i < len; i++) {
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+		c = c << 6 | (s[i] & 0x3f);
+	}
+	if (c < least[len] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
+		return 0;
+	*cp = c;
+	return len;
+}
+
+int
+utf8_encode(uint32_t cp, unsigned char out[4])
+{
+	if (cp < 0x80) {
+		out[0] = (unsigned char)cp;
+		return 1;
+	}
+	if (cp < 0x800) {
+		out[0] = (unsigned char)(0xc0 | cp >> 6);
+		out[1] = (unsigned char)(0x80 | (cp & 0x3f));
+		return 2;
+	}
+	if (cp < 0x10000) {
+		out[0] = (unsigned char)(0xe0 | cp >> 12);
+		out[1] = (unsigned char)(0x80 | (cp >> 6 & 0x3f));
+		out[2] = (unsigned char)(0x80 | (cp & 0x3f));
+		return 3;
+	}
+	out[0] = (unsigned char)(0xf0 | cp >> 18);
+	out[1] = (unsigned char)(0x80 | (cp >> 12 & 0x3f));
+	out[2] = (unsigned char)(0x80 | (cp >> 6 & 0x3f));
+	out[3] = (unsigned char)(0x80 | (cp & 0x3f));
+	return 4;
+}
+
+size_t
+utf8_check(const unsigned char *s, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n) {
+		uint64_t eight;
+		uint32_t cp;
+		int len;
+
+		if (n - i >= 8 && (memcpy(&eight, s + i, 8), (eight & 0x8080808080808080u) == 0)) {
+			i += 8;
+			continue;
+		}
+		len = utf8_decode(s + i, n - i, &cp);
+		if (len == 0)
+			return i;
+		i += (size_t)len;
+	}
+	return n;
+}

@@ -1,0 +1,15 @@
+/* utf8.h - strict UTF-8 (RFC 3629): no overlong forms, no surrogates, nothing above U+10FFFF */
+#ifndef BASE_UTF8_H
+#define BASE_UTF8_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Decodes one code point at s (n >= 1 bytes); returns its length 1..4, or 0 when it is malformed. */
+int    utf8_decode(const unsigned char *s, size_t n, uint32_t *cp);
+/* Writes 1..4 bytes; returns how many. cp must be a scalar value. */
+int    utf8_encode(uint32_t cp, unsigned char out[4]);
+/* Offset of the first malformed byte, or n when all of it is well formed. */
+size_t utf8_check(const unsigned char *s, size_t n);
+
+#endif
