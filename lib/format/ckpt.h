@@ -1,0 +1,91 @@
+/*
+ * ckpt.h - the checkpoint: a directory of safetensors pieces with a manifest
+ *
+ *   SAVE/latest_checkpointed_iteration.txt      decimal iteration, written last
+ *   SAVE/iter_0000500/manifest.tsv              a line a piece: tensor, dtype, global shape, slice, file, offset, bytes, XXH3-64
+ *   SAVE/iter_0000500/pieces-00000.safetensors  one file a writer
+ *   SAVE/iter_0000500/options.conf              the options of the run, readable by --config
+ *   SAVE/iter_0000500/state.conf                "key value" lines: iteration, consumed samples, loss scale, fingerprints
+ *
+ * Tensors are logical and global; files are pieces, so any layout reads what any other wrote. Optimizer state lies beside a
+ * parameter X as X.exp_avg and X.exp_avg_sq. Writing goes to a temporary directory; ckpt_commit syncs and renames it.
+ * A manifest is checked whole on opening: pieces must tile every tensor exactly, without overlap, inside their files.
+ */
+#ifndef FORMAT_CKPT_H
+#define FORMAT_CKPT_H
+
+#include "lib/base/err.h"
+#include "lib/base/str.h"
+#include "lib/format/dtype.h"
+#include "lib/format/slice.h"
+
+#include <stdbool.h>
+
+struct ckpt_piece {
+	struct slice box;
+	int file;                       /* index into ckpt_file */
+	uint64_t offset, bytes, sum;    /* in the file; XXH3-64 of the bytes */
+};
+
+struct ckpt_tensor {
+	const char *name;
+	enum dtype dtype;
+	int ndim;
+	int64_t shape[SLICE_DIMS];
+	int num_pieces;
+	const struct ckpt_piece *piece;
+};
+
+struct ckpt;
+
+/* dir is an iter_* directory, or a SAVE directory whose tracker names one. */
+struct ckpt *ckpt_open(const char *dir, struct err *e);
+void        ckpt_close(struct ckpt *c);
+const char *ckpt_dir(const struct ckpt *c);                     /* the iter_* directory */
+int         ckpt_count(const struct ckpt *c);
+const struct ckpt_tensor *ckpt_at(const struct ckpt *c, int i); /* sorted by name */
+const struct ckpt_tensor *ckpt_find(const struct ckpt *c, const char *name);    /* or NULL */
+int         ckpt_num_files(const struct ckpt *c);
+const char *ckpt_file(const struct ckpt *c, int i);             /* plain file name */
+/* A line of state.conf or NULL; the whole texts for copying. */
+const char *ckpt_state(const struct ckpt *c, const char *key);
+const char *ckpt_state_text(const struct ckpt *c);
+const char *ckpt_options_text(const struct ckpt *c);
+
+/* Reads a box of a tensor, converted to dtype, row-major and dense into dst. Any box inside the global shape. */
+int ckpt_read(const struct ckpt *c, const char *name, const struct slice *want, enum dtype dtype, void *dst, struct err *e);
+/* Reads every byte of one file's pieces and compares the sums; the reason names file and tensor. */
+int ckpt_verify_file(const struct ckpt *c, int file, struct err *e);
+
+/* --- writing: each process its own pieces file, one process the rest -------------------------------------------------- */
+struct ckpt_writer;
+
+/* Creates the temporary directory of iteration `iteration` under save (several processes may), removing what an earlier,
+ * interrupted save left of it only when `first`. Path in out. */
+int ckpt_begin(const char *save, int64_t iteration, bool first, char out[1024], struct err *e);
+struct ckpt_writer *ckpt_writer_new(const char *tmp_dir, int file_number, struct err *e);
+/* Declares a piece; pieces are then written in the declared order, each by one ckpt_write of its dense bytes. */
+void ckpt_declare(struct ckpt_writer *w, const char *name, enum dtype t, int ndim, const int64_t *shape, const struct slice *box);
+int  ckpt_write(struct ckpt_writer *w, const void *bytes, struct err *e);
+/* Syncs the file and appends this writer's manifest lines to `manifest`; frees w in every case. A writer with no piece
+ * writes no file. */
+int  ckpt_writer_finish(struct ckpt_writer *w, struct str *manifest, struct err *e);
+void ckpt_writer_abort(struct ckpt_writer *w);
+
+struct ckpt_commit {
+	const char *save;
+	int64_t iteration;
+	const char *manifest;           /* the lines of all writers, any order */
+	const char *options, *state;    /* texts of options.conf and state.conf */
+};
+/* Writes manifest and texts, checks that the whole opens, renames the directory (replacing an iter_* of the same number),
+ * then the tracker. After an error the previous checkpoint is intact. */
+int  ckpt_commit(const struct ckpt_commit *c, struct err *e);
+
+/* The tracker: 1 and *iteration, 0 when there is none, -1 with a reason. */
+int  ckpt_tracker(const char *save, int64_t *iteration, struct err *e);
+/* True when the directory has an iter_* entry. */
+bool ckpt_has_iterations(const char *save);
+void ckpt_iter_dir(const char *save, int64_t iteration, char out[1024]);
+
+#endif
