@@ -18,7 +18,7 @@ GOLDEN   =
 
 VERSION := $(shell cat VERSION)
 COMMIT  := $(shell git rev-parse --short HEAD 2>/dev/null || echo none)
-TOOLS    = mtok mshard mplan mtrain mckpt mexport
+TOOLS    = $(sort $(patsubst bin/%.c,%,$(wildcard bin/*.c)))
 
 # A variant (sanitizer or debug) builds in its own directory and never mixes objects.
 variant := $(if $(SAN),-$(subst $(comma),-,$(subst $() ,-,$(SAN))))$(if $(DEBUG),-debug)
@@ -53,7 +53,7 @@ export_obj := $(patsubst %,$(B)/%.o,$(call find,c,export))
 # The CPU operations are compiled twice: arithmetic in float, and in double for the fp64 oracle.
 cpu_src   := $(call find,c,train/cpu)
 cpu_obj   := $(patsubst %,$(B)/%.f32.o,$(filter-out train/cpu/backend.c,$(cpu_src))) \
-	$(patsubst %,$(B)/%.f64.o,$(filter-out train/cpu/backend.c,$(cpu_src))) $(B)/train/cpu/backend.c.o
+	$(patsubst %,$(B)/%.f64.o,$(filter-out train/cpu/backend.c,$(cpu_src))) $(patsubst %,$(B)/%.o,$(wildcard train/cpu/backend.c))
 cuda_obj  := $(if $(HAVE_CUDA),$(patsubst %,$(B)/%.o,$(call find,cu,train/cuda train/nccl) $(call find,c,train/cuda train/nccl)))
 train_obj := $(patsubst %,$(B)/%.o,$(call find,c,train train/layers train/optim train/mpi)) $(cpu_obj) $(cuda_obj)
 

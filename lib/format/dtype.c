@@ -1,0 +1,227 @@
+/* dtype.c - element types and conversions */
+#include "lib/format/dtype.h"
+#include "lib/base/err.h"
+
+#include <string.h>
+
+__extension__ typedef _Float16 half;            /* the compiler's, with its rounding */
+
+static const struct {
+	const char *name, *torch, *alias[3];
+	size_t size;
+	bool is_float;
+} types[DTYPE_COUNT] = {
+	[DTYPE_F64] = { "F64", "float64", { "fp64", "double", "<f8" }, 8, true },
+	[DTYPE_F32] = { "F32", "float32", { "fp32", "float", "<f4" }, 4, true },
+	[DTYPE_BF16] = { "BF16", "bfloat16", { "bf16" }, 2, true },
+	[DTYPE_F16] = { "F16", "float16", { "fp16", "half", "<f2" }, 2, true },
+	[DTYPE_F8_E4M3] = { "F8_E4M3", "float8_e4m3fn", { NULL }, 1, false },
+	[DTYPE_F8_E5M2] = { "F8_E5M2", "float8_e5m2", { NULL }, 1, false },
+	[DTYPE_I64] = { "I64", "int64", { "<i8" }, 8, false },
+	[DTYPE_I32] = { "I32", "int32", { "<i4" }, 4, false },
+	[DTYPE_I16] = { "I16", "int16", { "<i2" }, 2, false },
+	[DTYPE_I8] = { "I8", "int8", { "|i1" }, 1, false },
+	[DTYPE_U64] = { "U64", "uint64", { "<u8" }, 8, false },
+	[DTYPE_U32] = { "U32", "uint32", { "<u4" }, 4, false },
+	[DTYPE_U16] = { "U16", "uint16", { "<u2" }, 2, false },
+	[DTYPE_U8] = { "U8", "uint8", { "|u1" }, 1, false },
+	[DTYPE_BOOL] = { "BOOL", "bool", { "|b1" }, 1, false },
+};
+
+size_t
+dtype_size(enum dtype t)
+{
+	return types[t].size;
+}
+
+const char *
+dtype_name(enum dtype t)
+{
+	return types[t].name;
+}
+
+const char *
+dtype_torch_name(enum dtype t)
+{
+	return types[t].torch;
+}
+
+bool
+dtype_is_float(enum dtype t)
+{
+	return types[t].is_float;
+}
+
+enum dtype
+dtype_from_name(const char *name)
+{
+	for (int t = 0; t < DTYPE_COUNT; t++) {
+		if (!strcmp(types[t].name, name) || !strcmp(types[t].torch, name))
+			return (enum dtype)t;
+		for (int i = 0; i < 3 && types[t].alias[i]; i++)
+			if (!strcmp(types[t].alias[i], name))
+				return (enum dtype)t;
+	}
+	return DTYPE_NONE;
+}
+
+static uint32_t
+bits_of(float x)
+{
+	uint32_t u;
+
+	memcpy(&u, &x, 4);
+	return u;
+}
+
+static float
+float_of(uint32_t u)
+{
+	float x;
+
+	memcpy(&x, &u, 4);
+	return x;
+}
+
+uint16_t
+dtype_bf16_from_f32(float x)
+{
+	uint32_t u = bits_of(x);
+
+	if ((u & 0x7fffffffu) > 0x7f800000u)
+		return (uint16_t)(u >> 16 | 0x40);
+	return (uint16_t)((u + 0x7fffu + (u >> 16 & 1)) >> 16);
+}
+
+float
+dtype_f32_from_bf16(uint16_t x)
+{
+	return float_of((uint32_t)x << 16);
+}
+
+uint16_t
+dtype_f16_from_f32(float x)
+{
+	half h = (half)x;
+	uint16_t u;
+
+	memcpy(&u, &h, 2);
+	return u;
+}
+
+float
+dtype_f32_from_f16(uint16_t x)
+{
+	half h;
+
+	memcpy(&h, &x, 2);
+	return (float)h;
+}
+
+/* A double rounded to odd in float precision: rounding that to 16 bits is then the same as rounding the double once. */
+static float
+round_to_odd(double x)
+{
+	float f = (float)x;
+	uint32_t u = bits_of(f);
+
+	if ((double)f == x || x != x || (u & 0x7f800000u) == 0x7f800000u)
+		return f;
+	if (((double)f > x) == (x > 0))
+		u--;
+	return float_of(u | 1);
+}
+
+static double
+load(const char *src, enum dtype t, int64_t i)
+{
+	double d;
+	float f;
+	uint16_t h;
+
+	switch (t) {
+	case DTYPE_F64:
+		memcpy(&d, src + 8 * i, 8);
+		return d;
+	case DTYPE_F32:
+		memcpy(&f, src + 4 * i, 4);
+		return (double)f;
+	case DTYPE_BF16:
+		memcpy(&h, src + 2 * i, 2);
+		return (double)dtype_f32_from_bf16(h);
+	case DTYPE_F16:
+		memcpy(&h, src + 2 * i, 2);
+		return (double)dtype_f32_from_f16(h);
+	default:
+		BUG("conversion from %s", types[t].name);
+	}
+}
+
+static void
+store(char *dst, enum dtype t, int64_t i, double d)
+{
+	float f;
+	uint16_t h;
+
+	switch (t) {
+	case DTYPE_F64:
+		memcpy(dst + 8 * i, &d, 8);
+		return;
+	case DTYPE_F32:
+		f = (float)d;
+		memcpy(dst + 4 * i, &f, 4);
+		return;
+	case DTYPE_BF16:
+		h = dtype_bf16_from_f32(round_to_odd(d));
+		memcpy(dst + 2 * i, &h, 2);
+		return;
+	case DTYPE_F16:
+		h = dtype_f16_from_f32(round_to_odd(d));
+		memcpy(dst + 2 * i, &h, 2);
+		return;
+	default:
+		BUG("conversion to %s", types[t].name);
+	}
+}
+
+/* The two directions that training on a CPU spends time in, simple enough for the compiler to vectorise. */
+static void
+f32_from_bf16(char *dst, const char *src, int64_t count)
+{
+	for (int64_t i = 0; i < count; i++) {
+		uint16_t h;
+		uint32_t u;
+
+		memcpy(&h, src + 2 * i, 2);
+		u = (uint32_t)h << 16;
+		memcpy(dst + 4 * i, &u, 4);
+	}
+}
+
+static void
+bf16_from_f32(char *dst, const char *src, int64_t count)
+{
+	for (int64_t i = 0; i < count; i++) {
+		float f;
+		uint16_t h;
+
+		memcpy(&f, src + 4 * i, 4);
+		h = dtype_bf16_from_f32(f);
+		memcpy(dst + 2 * i, &h, 2);
+	}
+}
+
+void
+dtype_convert(void *dst, enum dtype dst_type, const void *src, enum dtype src_type, int64_t count)
+{
+	if (dst_type == src_type) {
+		memmove(dst, src, (size_t)count * dtype_size(dst_type));
+	} else if (dst_type == DTYPE_F32 && src_type == DTYPE_BF16) {
+		f32_from_bf16(dst, src, count);
+	} else if (dst_type == DTYPE_BF16 && src_type == DTYPE_F32) {
+		bf16_from_f32(dst, src, count);
+	} else {
+		for (int64_t i = 0; i < count; i++)
+			store(dst, dst_type, i, load(src, src_type, i));
+	}
+}

@@ -1,0 +1,262 @@
+/* base.c - tests of lib/base: options, hashes, random numbers, UTF-8, JSON, strings */
+#include "lib/base/hash.h"
+#include "lib/base/io.h"
+#include "lib/base/json.h"
+#include "lib/base/opt.h"
+#include "lib/base/pool.h"
+#include "lib/base/rng.h"
+#include "lib/base/utf8.h"
+#include "lib/format/dtype.h"
+#include "tests/check.h"
+
+#include <unistd.h>
+
+struct config {
+	int64_t micro_batch_size;
+	double lr;
+	bool bf16, fusion;
+	const char *load;
+	int style;
+	struct opt_list data_path;
+};
+
+static const char *const styles[] = { "cosine", "linear", NULL };
+
+static const struct opt table[] = {
+	{ .name = "micro-batch-size", .type = OPT_INT, .off = offsetof(struct config, micro_batch_size), .min = 1, .max = 1e6,
+	  .def = "1", .help = "samples" },
+	{ .name = "lr", .type = OPT_NUMBER, .off = offsetof(struct config, lr), .min = 0, .max = INFINITY, .help = "rate" },
+	{ .name = "bf16", .type = OPT_FLAG, .off = offsetof(struct config, bf16), .help = "bf16" },
+	{ .name = "no-fusion", .type = OPT_UNFLAG, .off = offsetof(struct config, fusion), .help = "fusion off" },
+	{ .name = "load", .letter = 'l', .type = OPT_STRING, .off = offsetof(struct config, load), .unit = "DIR", .help = "where" },
+	{ .name = "lr-decay-style", .type = OPT_CHOICE, .off = offsetof(struct config, style), .choices = styles,
+	  .def = "cosine", .help = "shape" },
+	{ .name = "data-path", .type = OPT_LIST, .off = offsetof(struct config, data_path), .help = "data" },
+	{ .name = "use-mcore-models", .type = OPT_NOTE, .help = "there is one model code" },
+	OPT_END,
+};
+
+static const struct opt_refused refused[] = { { "num-experts", "not built yet" }, { "fp8-format", "not built yet" }, { 0 } };
+
+/* Parses words into c; returns opt_argv's result. */
+static int
+parse(struct opt_parse *p, struct config *c, int argc, const char **argv, struct err *e)
+{
+	static char *copy[32];
+	char **av = copy;
+
+	memset(c, 0, sizeof *c);
+	c->fusion = true;
+	for (int i = 0; i < argc; i++)
+		copy[i] = mem_strdup(argv[i]);
+	opt_begin(p, table, c);
+	p->refused = refused;
+	return opt_argv(p, &argc, &av, e);
+}
+
+static void
+test_options(void)
+{
+	struct opt_parse p;
+	struct config c;
+	struct err e;
+	const char *good[] = { "--micro_batch_size", "4", "--lr=1e-4", "--bf16", "--no-fusion", "-l", "dir one", "--lr-decay-style",
+	                       "linear", "--data-path", "0.3", "a", "0.7", "b", "--use-mcore-models" };
+	struct { const char *word[3]; int n; const char *reason; } bad[] = {
+		{ { "--micro-batch-size", "0" }, 2, "--micro-batch-size 0: must be from 1 to 1000000" },
+		{ { "--lr", "-1" }, 2, "--lr -1: must be at least 0" },
+		{ { "--lr", "x" }, 2, "--lr x: not a number" },
+		{ { "--lr-decay-style", "step" }, 2, "--lr-decay-style step: must be one of cosine, linear" },
+		{ { "--lodd", "x" }, 2, "unknown option '--lodd'; the nearest is '--load'" },
+		{ { "--load" }, 1, "--load: needs a value: DIR" },
+		{ { "--num-experts", "8", "--fp8-format" }, 3,
+		  "options that this program does not have: --num-experts (not built yet), --fp8-format (not built yet)" },
+	};
+
+	CHECK(parse(&p, &c, 15, good, &e) == 0);
+	CHECK(c.micro_batch_size == 4 && c.lr == 1e-4 && c.bf16 && !c.fusion && c.style == 1);
+	CHECK_STR(c.load, "dir one");
+	CHECK(c.data_path.count == 4);
+	CHECK(opt_given(&p, "lr") && p.notes.len > 0);
+	opt_release(&p);
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		CHECK(parse(&p, &c, bad[i].n, bad[i].word, &e) < 0);
+		CHECK_STR(e.msg, bad[i].reason);
+		opt_release(&p);
+	}
+}
+
+/* dump, read, dump is a fixed point; the command line wins over a file. */
+static void
+test_option_file(void)
+{
+	struct opt_parse p, q;
+	struct config c, d;
+	struct err e;
+	struct str one = { 0 }, two = { 0 };
+	const char *words[] = { "--lr", "0.1", "--load", "a \"b\" #c\\", "--data-path", "x", "y z", "--no-fusion" };
+
+	CHECK(parse(&p, &c, 8, words, &e) == 0);
+	opt_dump(&p, false, &one);
+	CHECK(parse(&q, &d, 0, NULL, &e) == 0);
+	CHECK(opt_text(&q, "dump", one.buf, false, &e) == 0);
+	opt_dump(&q, false, &two);
+	CHECK_STR(one.buf, two.buf);
+	CHECK(opt_text(&q, "f", "lr 2\nbogus 1\n", false, &e) < 0);
+	CHECK_STR(e.msg, "f:2: unknown option '--bogus'; --help lists those there are");
+	CHECK(opt_text(&q, "f", "lr = 3 # comment\n", true, &e) == 0 && d.lr == 2.0);
+	str_release(&one);
+	str_release(&two);
+	opt_release(&p);
+	opt_release(&q);
+}
+
+static void
+test_hashes(void)
+{
+	char hex[33];
+
+	hash_md5_hex("", 0, hex);
+	CHECK_STR(hex, "d41d8cd98f00b204e9800998ecf8427e");
+	hash_md5_hex("12345678901234567890123456789012345678901234567890123456789012345678901234567890", 80, hex);
+	CHECK_STR(hex, "57edf4a22be3c955ac49da2e2107b67a");
+	CHECK(hash_crc32c("123456789", 9) == 0xe3069283u);
+	CHECK(hash_xxh3("", 0) == 0x2d06800538d394c2ull);
+}
+
+static void
+test_rng(void)
+{
+	/* Known answers of Random123's kat_vectors, philox4x32 10. */
+	uint32_t zero[4] = { 0 }, ones[4] = { ~0u, ~0u, ~0u, ~0u }, out[4];
+	double a[8], b[5], sum = 0, sq = 0, z;
+	struct mt19937 m;
+
+	rng_philox(0, zero, out);
+	CHECK(out[0] == 0x6627e8d5u && out[1] == 0xe169c58du && out[2] == 0xbc57ac4cu && out[3] == 0x9b00dbd8u);
+	rng_philox(~0ull, ones, out);
+	CHECK(out[0] == 0x408f276du && out[1] == 0x41c83b0eu && out[2] == 0xa20bc7c6u && out[3] == 0x6d5451fdu);
+	rng_normal(7, 0, 8, 1, 2, a);
+	rng_normal(7, 3, 5, 1, 2, b);
+	CHECK(memcmp(a + 3, b, sizeof b) == 0);
+	for (int i = 0; i < 100000; i++) {
+		rng_normal(1, (uint64_t)i, 1, 3, 0, &z);
+		sum += z;
+		sq += z * z;
+	}
+	CHECK(fabs(sum / 1e5) < 0.01 && fabs(sq / 1e5 - 1) < 0.02);
+	mt19937_seed(&m, 1234);
+	CHECK(mt19937_next(&m) == 822569775u && mt19937_next(&m) == 2137449171u);
+}
+
+static void
+test_utf8(void)
+{
+	const char *bad[] = { "\xff", "\xe3\x81", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "abcdefgh\x80" };
+	unsigned char out[4];
+	uint32_t cp, back;
+
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		CHECK(utf8_check((const unsigned char *)bad[i], strlen(bad[i])) < strlen(bad[i]));
+	for (cp = 0; cp < 0x110000; cp += cp == 0xd7ff ? 0x801 : 1) {
+		int n = utf8_encode(cp, out);
+
+		if (utf8_decode(out, (size_t)n, &back) != n || back != cp)
+			break;
+	}
+	CHECK(cp >= 0x110000);
+}
+
+static void
+test_json(void)
+{
+	const char *text = "{\"a\": 1, \"b\": [true, null, -2.5, \"x\\u0000\\n\"], \"a\": 3}";
+	struct err e;
+	struct json *j = json_parse(text, strlen(text), "t", &e);
+	const struct json_value *b;
+	int64_t a;
+
+	CHECK(j != NULL);
+	CHECK(json_int(json_root(j), "a", 0, &a, &e) == 0 && a == 3);
+	CHECK(json_root(j)->len == 3);
+	b = json_get(json_root(j), "b");
+	CHECK(b && b->type == JSON_ARRAY && b->len == 4 && b->item[2].number == -2.5 && b->item[3].len == 3);
+	CHECK(json_int(json_root(j), "b", 0, &a, &e) < 0);
+	json_free(j);
+	CHECK(json_parse("{\"a\":}", 6, "t", &e) == NULL && !strncmp(e.msg, "t: not valid JSON", 17));
+}
+
+static void
+test_dtype(void)
+{
+	double d = 1.0 + 0x1p-8 + 0x1p-40, back;
+	uint16_t h;
+
+	CHECK(dtype_bf16_from_f32(1.0f + 0x1p-8f) == 0x3f80);
+	dtype_convert(&h, DTYPE_BF16, &d, DTYPE_F64, 1);
+	CHECK(h == 0x3f81);
+	dtype_convert(&back, DTYPE_F64, &h, DTYPE_BF16, 1);
+	CHECK(back == 1.0 + 0x1p-7);
+	CHECK(dtype_f16_from_f32(65520.0f) == 0x7c00 && dtype_f16_from_f32(65519.0f) == 0x7bff);
+	for (uint32_t u = 0; u < 0x10000; u++) {
+		float f = dtype_f32_from_f16((uint16_t)u);
+
+		if (f == f && dtype_f16_from_f32(f) != u)
+			CHECK(!"f16 round trip");
+	}
+	CHECK(dtype_from_name("bfloat16") == DTYPE_BF16 && dtype_from_name("x") == DTYPE_NONE);
+}
+
+static void
+add(void *ctx, int i)
+{
+	((int *)ctx)[i] += i;
+}
+
+static void
+test_pool(void)
+{
+	struct pool *p = pool_new(3);
+	int a[100] = { 0 }, wrong = 0;
+
+	for (int round = 0; round < 200; round++)
+		pool_run(p, 100, add, a);
+	for (int i = 0; i < 100; i++)
+		wrong += a[i] != 200 * i;
+	CHECK(wrong == 0);
+	pool_free(p);
+}
+
+static void
+test_files(void)
+{
+	char dir[] = "/tmp/mikoshi-base-XXXXXX", path[64], *text;
+	struct err e;
+	size_t n;
+
+	CHECK(mkdtemp(dir) != NULL);
+	snprintf(path, sizeof path, "%s/a/b", dir);
+	CHECK(io_mkdir_p(path, &e) == 0 && io_is_dir(path));
+	snprintf(path, sizeof path, "%s/f", dir);
+	CHECK(io_write_file(path, "hello", 5, &e) == 0);
+	CHECK(io_read_file(path, 0, &text, &n, &e) == 0 && n == 5 && !strcmp(text, "hello"));
+	free(text);
+	CHECK(io_read_file(path, 4, &text, &n, &e) < 0);
+	CHECK(io_write_file("/dev/full/x", "a", 1, &e) < 0);
+	CHECK(io_remove_tree(dir, &e) == 0 && !io_exists(dir));
+}
+
+int
+main(void)
+{
+	test_options();
+	test_option_file();
+	test_hashes();
+	test_rng();
+	test_utf8();
+	test_json();
+	test_dtype();
+	test_pool();
+	test_files();
+	return check_done();
+}
