@@ -1,0 +1,67 @@
+/*
+ * backend.h - devices: memory, streams, and one table of operations
+ *
+ * A backend is a const struct; train/backends.c lists those that were built. Work is queued on a stream; on the CPU a stream
+ * executes at once, on a GPU it queues, and the engine uses record/wait either way. Stream 0 computes; each communicator
+ * may use one of its own. Faults of the device surface in sync(), the only call that can fail after open and alloc.
+ */
+#ifndef TRAIN_BACKEND_H
+#define TRAIN_BACKEND_H
+
+#include "lib/base/err.h"
+#include "lib/format/dtype.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct ops;
+struct device;
+
+/* Implementations put this first in a struct of their own. */
+struct stream {
+	const struct ops *ops;
+	struct device *device;
+};
+
+struct event;
+
+struct device_config {
+	int local_rank;                 /* this process's number on its host: picks the GPU */
+	int num_threads;                /* CPU threads for this process */
+	enum dtype dtype;               /* weights and activations: F32, BF16, F16, F64 */
+	bool deterministic;
+};
+
+enum { STREAM_COMPUTE, STREAM_COUNT = 8 };
+
+struct backend {
+	const char *name;               /* "cpu", "cuda" */
+	/* Is there a device to run on, now, on this host? Fills why when not. */
+	bool (*available)(struct err *why);
+	struct device *(*open)(const struct device_config *, struct err *);
+	void (*close)(struct device *);
+	/* Memory of its own that the backend takes at open: workspaces of libraries, staging. Bytes. */
+	size_t (*workspace)(const struct device_config *);
+	/* Bytes free on the device now; 0 when that means nothing. */
+	size_t (*free_memory)(struct device *);
+	/* Zeroed device memory, 256-byte aligned. NULL with a reason when there is none left. */
+	void *(*alloc)(struct device *, size_t bytes, struct err *);
+	void (*release)(struct device *, void *);
+	struct stream *(*stream)(struct device *, int index);           /* 0..STREAM_COUNT-1; borrowed */
+	/* Copies between host and device; the host bytes must live until the stream has passed. */
+	void (*copy_in)(struct stream *, void *device_dst, const void *host_src, size_t bytes);
+	void (*copy_out)(struct stream *, void *host_dst, const void *device_src, size_t bytes);
+	int (*sync)(struct stream *, struct err *);
+	struct event *(*event)(struct device *);                        /* borrowed until close */
+	void (*record)(struct stream *, struct event *);
+	void (*wait)(struct stream *, struct event *);
+};
+
+/* Ended by NULL, best first. backend_choose picks name, or the first available when name is "auto". */
+extern const struct backend *const backends[];
+const struct backend *backend_choose(const char *name, struct err *e);
+
+extern const struct backend backend_cpu;
+extern const struct backend backend_cuda;
+
+#endif

@@ -1,0 +1,177 @@
+/*
+ * ops.h - the numeric contract: everything mtrain computes, as one table that each backend fills
+ *
+ * Letters: T = s*b rows of one micro batch, row r = position r / b of sample r % b (sequence-major); h hidden, n query heads,
+ * g key/value groups (local counts under tensor parallelism), d head size, f ffn, v vocabulary columns held here.
+ * "act" tensors have the run's dtype (F32, BF16, F16, F64); "real" tensors are F32, or F64 when the run is F64: statistics,
+ * log-sum-exp, loss, main gradients, master weights, moments. Sums are held in real precision whatever the storage.
+ *
+ * Calls are queued on the stream and cannot fail softly: a wrong shape is BUG(), a device fault surfaces in sync(). Nothing
+ * is kept of the arguments after the call but the tensors' memory until the stream has passed. Every operation is
+ * deterministic: the order of every sum depends on the shapes alone. Sources of the formulas: spec sections named with each.
+ */
+#ifndef TRAIN_OPS_H
+#define TRAIN_OPS_H
+
+#include "train/backend.h"
+#include "train/tensor.h"
+
+#include <stdint.h>
+
+/* c = alpha * op(a) op(b) + beta * c;  op(a) [m,k], op(b) [k,n], c [m,n], row-major, row strides free.
+ * a, b act; c act or real (main gradients accumulate with beta 1 without a 16-bit round trip). */
+struct gemm {
+	struct tensor c, a, b;
+	bool trans_a, trans_b;          /* the array is stored transposed: a is [k,m], b is [n,k] */
+	double alpha, beta;
+};
+
+/* LayerNorm when bias.data is set, else RMSNorm (mean unused). y = (x - mean) rstd weight + bias.
+ * Source: Ba 2016 arXiv:1607.06450; Zhang & Sennrich 2019 arXiv:1910.07467; eps is added to the mean square. */
+struct norm {
+	struct tensor y, x;             /* act [T,h] */
+	struct tensor weight, bias;     /* act [h] */
+	struct tensor mean, rstd;       /* real [T], written */
+	double eps;
+};
+struct norm_grad {
+	struct tensor dx;               /* act [T,h]: ADDED to (the residual stream's gradient) */
+	struct tensor dy, x;            /* act [T,h] */
+	struct tensor weight;           /* act [h] */
+	struct tensor mean, rstd;       /* real [T]; mean.data NULL for RMSNorm */
+	struct tensor dweight, dbias;   /* real [h]: added to; dbias.data NULL for RMSNorm */
+};
+
+/* Rotary positions in place on num_heads heads side by side in the columns of x. The first rotary_dim elements of a head are
+ * rotated by the angle of their row's position; table row p holds cos and sin of each of rotary_dim / 2 angles:
+ * [position, rotary_dim / 2, 2]. Half-split pairs (i, i + rotary_dim / 2), or (2i, 2i + 1) when interleaved.
+ * backward turns the other way. Source: Su 2021 arXiv:2104.09864. */
+struct rope {
+	struct tensor x;                /* act [T, num_heads * head_dim] */
+	struct tensor table;            /* real [positions, rotary_dim] */
+	struct tensor positions;        /* I32 [T] */
+	int num_heads, head_dim, rotary_dim;
+	bool interleaved, backward;
+};
+
+/* Counter-based dropout: element (row r, column c) is kept when rng_uniform(key, index, stream, step) >= p, index =
+ * ((first_sample + r % b) * seq_length + first_position + r / b) * width + first_column + c, and scaled by 1 / (1 - p).
+ * The mask depends on the element's global place only, so every layout and every recomputation draws the same. */
+struct dropout {
+	double p;                       /* 0: off */
+	uint64_t key;
+	uint32_t stream, step;
+	int64_t first_sample, seq_length, first_position, width, first_column;
+	int micro_batch;                /* b */
+};
+
+/* Causal softmax attention with grouped query heads: query head i reads group i * g / n.
+ *   q [T, n*d], k v [T, g*d], out [T, n*d] act;  lse real [b * n, s], natural log, saved for the backward pass.
+ * window > 0: a query sees the last `window` keys only. Dropout of probabilities: index = (((first_sample + sample) *
+ * num_heads_global + head) * seq_length + query) * seq_length + key with stream and step of drop; first_column is the first
+ * global head, width the global number of heads. Source: Dao 2023 arXiv:2307.08691. */
+struct attention {
+	struct tensor out, lse, q, k, v;
+	int micro_batch, num_heads, num_groups, head_dim;       /* b, n, g, d */
+	double scale;
+	int64_t window;
+	struct dropout drop;
+};
+struct attention_grad {
+	struct attention fwd;           /* as in the forward pass, out and lse filled */
+	struct tensor dout;             /* act [T, n*d] */
+	struct tensor dq, dk, dv;       /* act, written */
+	struct tensor delta;            /* real [b * n, s], scratch */
+};
+
+/* The gated kinds take [gate | up] side by side, 2f columns, and give f. */
+enum act_kind { ACT_GELU_TANH, ACT_GELU_ERF, ACT_RELU2, ACT_SWIGLU, ACT_GEGLU_TANH, ACT_KINDS };
+
+/* y = residual + dropout(x + bias); bias.data may be NULL; y may be residual itself. All act [T,h]. */
+struct residual {
+	struct tensor y, x, bias, residual;
+	struct dropout drop;
+};
+
+/* Row i of y gets table row ids[i] - first_row, or zeros when that is outside the table (another rank's row);
+ * accumulate adds instead. table act [rows,h], ids I32 [T], y act [T,h]. */
+struct embedding {
+	struct tensor y, table, ids;
+	int64_t first_row;
+	bool accumulate;
+};
+struct embedding_grad {
+	struct tensor dtable;           /* real [rows,h]: added to, in the order of the rows of dy */
+	struct tensor dy, ids;
+	int64_t first_row;
+};
+
+/* Cross entropy over a vocabulary split by columns, in three steps with reductions over the tensor-parallel group between:
+ *   xent_max   row_max[i] = max of the valid columns                                     then all-reduce MAX
+ *   xent_sum   sums[i] = { sum exp(z - row_max), z_label - row_max or 0 }                 then all-reduce SUM
+ *   xent_loss  loss[i] = log sum - target, zloss[i] = z_loss * lse^2 (both unmasked), and when grad_scale != 0
+ *              logits <- grad_scale * mask[i] * (softmax * (1 + 2 z_loss lse) - [label]), padding columns 0
+ * lse = row_max + log sum. Source: spec/training.md 2.8 and 5.1; Chowdhery 2022 arXiv:2204.02311 for the z-loss. */
+struct xent {
+	struct tensor logits;           /* act [T, v], in place */
+	struct tensor labels;           /* I32 [T], global ids */
+	struct tensor mask;             /* F32 [T] */
+	struct tensor row_max;          /* real [T] */
+	struct tensor sums;             /* real [T,2] */
+	struct tensor loss, zloss;      /* real [T] */
+	int64_t first_column, valid_columns;    /* global id of column 0; columns that are real tokens here */
+	double z_loss, grad_scale;
+};
+
+/* One AdamW (or L2 when decoupled is false) update of a flat range; g = grad * grad_scale.
+ * Source: Loshchilov & Hutter 2019 arXiv:1711.05101; spec/training.md 4.2. */
+struct adamw {
+	struct tensor master, exp_avg, exp_avg_sq, grad;        /* real [count] */
+	struct tensor weight;           /* act [count]: the rounded master is written there; data NULL when master is it */
+	double lr, beta1, beta2, eps, weight_decay, grad_scale;
+	double correction1, correction2;        /* 1 - beta^k, k the step number from 1 */
+	bool decoupled;
+};
+
+struct sgd {
+	struct tensor master, momentum, grad, weight;           /* as above */
+	double lr, momentum_factor, weight_decay, grad_scale;
+};
+
+struct ops {
+	void (*gemm)(struct stream *, const struct gemm *);
+	void (*norm_fwd)(struct stream *, const struct norm *);
+	void (*norm_bwd)(struct stream *, const struct norm_grad *);
+	void (*rope)(struct stream *, const struct rope *);
+	void (*attention_fwd)(struct stream *, const struct attention *);
+	void (*attention_bwd)(struct stream *, const struct attention_grad *);
+	void (*act_fwd)(struct stream *, enum act_kind, const struct tensor *y, const struct tensor *x);
+	void (*act_bwd)(struct stream *, enum act_kind, const struct tensor *dx, const struct tensor *dy, const struct tensor *x);
+	void (*residual_fwd)(struct stream *, const struct residual *);
+	/* dx = mask * dy / (1 - p); dx may be dy. act [T,h] */
+	void (*dropout_bwd)(struct stream *, const struct tensor *dx, const struct tensor *dy, const struct dropout *);
+	void (*embedding_fwd)(struct stream *, const struct embedding *);
+	void (*embedding_bwd)(struct stream *, const struct embedding_grad *);
+	void (*xent_max)(struct stream *, const struct xent *);
+	void (*xent_sum)(struct stream *, const struct xent *);
+	void (*xent_loss)(struct stream *, const struct xent *);
+	/* y [T,c] += bias [c]; both act */
+	void (*bias_add)(struct stream *, const struct tensor *y, const struct tensor *bias);
+	/* out real [c] += column sums of x act [T,c] */
+	void (*column_sum)(struct stream *, const struct tensor *out, const struct tensor *x);
+	/* y += x, same shape; act or real */
+	void (*add)(struct stream *, const struct tensor *y, const struct tensor *x);
+	/* x *= factor; act or real */
+	void (*scale)(struct stream *, const struct tensor *x, double factor);
+	void (*fill)(struct stream *, const struct tensor *x, double value);
+	/* dst = src with conversion between floating types; same shape; integers only to the same type */
+	void (*cast)(struct stream *, const struct tensor *dst, const struct tensor *src);
+	/* out F64 [1] += sum of x[i] * y[i] in double, in a fixed order; F32 or real vectors of one length */
+	void (*dot)(struct stream *, const struct tensor *out, const struct tensor *x, const struct tensor *y);
+	/* out F64 [1] += number of NaN or Inf in x */
+	void (*count_nonfinite)(struct stream *, const struct tensor *out, const struct tensor *x);
+	void (*adamw)(struct stream *, const struct adamw *);
+	void (*sgd)(struct stream *, const struct sgd *);
+};
+
+#endif
