@@ -183,6 +183,8 @@ opt_begin(struct opt_parse *p, const struct opt *table, void *cfg)
 	for (; table[rows].type != OPT_END_TYPE; rows++) {
 		const struct opt *o = &table[rows];
 
+		if (o->type == OPT_UNFLAG)
+			*(bool *)((char *)cfg + o->off) = true;
 		if (!o->def || o->type == OPT_NOTE)
 			continue;
 		if (o->type == OPT_LIST) {

@@ -5,7 +5,7 @@
  * written --name value or --name=value; in names '_' equals '-'. An option file holds one option a line without the dashes
  * (with them is accepted), '#' starts a comment, values with blanks are quoted with '"'. The command line wins over files.
  *
- *   OPT_FLAG     bool field: true when given; OPT_UNFLAG makes it false ("no-masked-softmax-fusion")
+ *   OPT_FLAG     bool field: true when given; OPT_UNFLAG: true until given ("no-bias-gelu-fusion")
  *   OPT_INT      int64_t field        OPT_NUMBER  double field       (both checked against min..max unless min == max)
  *   OPT_STRING   const char * field   OPT_CHOICE  int field, index into choices
  *   OPT_LIST     struct opt_list field: every word up to the next option

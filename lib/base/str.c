@@ -2,6 +2,7 @@
 #include "lib/base/str.h"
 #include "lib/base/mem.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,4 +105,22 @@ str_add_json(struct str *s, const char *bytes, size_t n)
 		}
 	}
 	str_addc(s, '"');
+}
+
+void
+str_add_double(struct str *s, double x)
+{
+	char text[40];
+
+	for (int digits = 1; digits <= 17; digits++) {
+		snprintf(text, sizeof text, "%.*g", digits, x);
+		if (strtod(text, NULL) == x)
+			break;
+	}
+	/* 1e+03 is 1000.0 here, as in Python: the exponent form starts at 1e16. */
+	if (strchr(text, 'e') && fabs(x) >= 1e-4 && fabs(x) < 1e16)
+		snprintf(text, sizeof text, "%.0f", x);
+	str_adds(s, text);
+	if (!strpbrk(text, ".en"))
+		str_adds(s, ".0");
 }

@@ -23,6 +23,9 @@ void  str_clear(struct str *s);                       /* keeps the memory */
 void  str_release(struct str *s);
 char *str_detach(struct str *s);                      /* never NULL */
 
+/* Appends the shortest decimal that reads back as the same double, with a point or exponent: 0.1, 5.0, 1e-05. */
+void  str_add_double(struct str *s, double x);
+
 /* Appends n bytes as a quoted JSON string; control characters, quotes and backslashes are escaped. */
 void  str_add_json(struct str *s, const char *bytes, size_t n);
 

@@ -1,0 +1,139 @@
+/* config.c - rules and derived figures of a model */
+#include "lib/model/config.h"
+#include "lib/model/params.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+bool
+model_gated(const struct model_config *c)
+{
+	return c->activation == ACTIVATION_SWIGLU || c->activation == ACTIVATION_GEGLU_TANH;
+}
+
+int64_t
+model_rotary_dim(const struct model_config *c)
+{
+	return (int64_t)(c->rotary_percent * (double)c->kv_channels) / 2 * 2;
+}
+
+int64_t
+model_num_parameters(const struct model_config *c)
+{
+	struct param *p;
+	int n = model_params(c, &p);
+	int64_t sum = 0;
+
+	for (int i = 0; i < n; i++)
+		sum += param_elements(&p[i]);
+	free(p);
+	return sum;
+}
+
+/* --option value: must be at least 1. */
+static int
+positive(const char *option, int64_t v, struct err *e)
+{
+	if (v >= 1)
+		return 0;
+	return err_set(e, "--%s %lld: must be at least 1", option, (long long)v);
+}
+
+int
+model_check(const struct model_config *c, struct err *e)
+{
+	if (positive("num-layers", c->num_layers, e) < 0 || positive("hidden-size", c->hidden_size, e) < 0 ||
+	    positive("num-attention-heads", c->num_attention_heads, e) < 0 ||
+	    positive("num-query-groups", c->num_query_groups, e) < 0 || positive("kv-channels", c->kv_channels, e) < 0 ||
+	    positive("ffn-hidden-size", c->ffn_hidden_size, e) < 0 || positive("vocab-size", c->vocab_size, e) < 0 ||
+	    positive("make-vocab-size-divisible-by", c->make_vocab_size_divisible_by, e) < 0)
+		return -1;
+	if (c->position == POSITION_LEARNED && positive("max-position-embeddings", c->max_position_embeddings, e) < 0)
+		return -1;
+	if (c->num_layers > 100000 || c->hidden_size > 1 << 20 || c->ffn_hidden_size > 1 << 24 || c->vocab_size > 1 << 28 ||
+	    c->num_attention_heads > 1 << 16 || c->kv_channels > 1 << 16 || c->max_position_embeddings > 1 << 28)
+		return err_set(e, "the model is beyond any size this program can hold: check --num-layers, --hidden-size and "
+		                  "--vocab-size");
+	if (c->num_attention_heads % c->num_query_groups)
+		return err_set(e, "--num-query-groups %lld: must divide --num-attention-heads %lld",
+		    (long long)c->num_query_groups, (long long)c->num_attention_heads);
+	if (c->position == POSITION_ROPE && model_rotary_dim(c) < 2)
+		return err_set(e, "--rotary-percent %g: leaves no even part of --kv-channels %lld to rotate; try 1.0",
+		    c->rotary_percent, (long long)c->kv_channels);
+	if (c->norm_epsilon <= 0)
+		return err_set(e, "--norm-epsilon %g: must be above 0; 1e-5 is usual", c->norm_epsilon);
+	return 0;
+}
+
+/* The angle of pair i, scaled. Llama 3.1's rule keeps high frequencies, divides low ones, blends between. */
+static double
+rope_angle(const struct model_config *c, int64_t i, int64_t rotary_dim)
+{
+	double theta = pow(c->rotary_base, -2.0 * (double)i / (double)rotary_dim), lambda, low, high, u;
+
+	if (c->rope_scaling == ROPE_SCALING_LINEAR)
+		return theta / c->rope_factor;
+	if (c->rope_scaling != ROPE_SCALING_LLAMA3)
+		return theta;
+	lambda = 2.0 * 3.14159265358979323846 / theta;
+	low = (double)c->rope_original_positions / c->rope_low_freq_factor;
+	high = (double)c->rope_original_positions / c->rope_high_freq_factor;
+	if (lambda < high)
+		return theta;
+	if (lambda > low)
+		return theta / c->rope_factor;
+	u = ((double)c->rope_original_positions / lambda - c->rope_low_freq_factor) /
+	    (c->rope_high_freq_factor - c->rope_low_freq_factor);
+	return (1 - u) * theta / c->rope_factor + u * theta;
+}
+
+void
+model_rope_table(const struct model_config *c, int64_t positions, double *out)
+{
+	int64_t dim = model_rotary_dim(c);
+
+	for (int64_t i = 0; i < dim / 2; i++) {
+		double theta = rope_angle(c, i, dim);
+
+		for (int64_t p = 0; p < positions; p++) {
+			out[p * dim + 2 * i] = cos((double)p * theta);
+			out[p * dim + 2 * i + 1] = sin((double)p * theta);
+		}
+	}
+}
+
+void
+model_dump(const struct model_config *c, struct str *out)
+{
+	static const char *const positions[] = { "learned_absolute", "rope", "none" };
+	static const char *const activations[] = { "gelu", "gelu-erf", "squared-relu", "swiglu", "geglu" };
+	static const char *const scalings[] = { "none", "linear", "llama3" };
+
+	str_addf(out, "num-layers %lld\nhidden-size %lld\nffn-hidden-size %lld\nnum-attention-heads %lld\n",
+	    (long long)c->num_layers, (long long)c->hidden_size, (long long)c->ffn_hidden_size,
+	    (long long)c->num_attention_heads);
+	str_addf(out, "group-query-attention\nnum-query-groups %lld\nkv-channels %lld\nmax-position-embeddings %lld\n",
+	    (long long)c->num_query_groups, (long long)c->kv_channels, (long long)c->max_position_embeddings);
+	str_addf(out, "vocab-size %lld\nmake-vocab-size-divisible-by %lld\nnormalization %s\nnorm-epsilon %.17g\n",
+	    (long long)c->vocab_size, (long long)c->make_vocab_size_divisible_by,
+	    c->normalization == NORMALIZATION_RMSNORM ? "RMSNorm" : "LayerNorm", c->norm_epsilon);
+	str_addf(out, "activation %s\nposition-embedding-type %s\nrotary-base %.17g\nrotary-percent %.17g\n",
+	    activations[c->activation], positions[c->position], c->rotary_base, c->rotary_percent);
+	if (c->rotary_interleaved)
+		str_adds(out, "rotary-interleaved\n");
+	str_addf(out, "rope-scaling-type %s\n", scalings[c->rope_scaling]);
+	if (c->rope_scaling != ROPE_SCALING_NONE)
+		str_addf(out, "rope-scaling-factor %.17g\nrope-low-freq-factor %.17g\nrope-high-freq-factor %.17g\n"
+		              "rope-original-positions %lld\n",
+		    c->rope_factor, c->rope_low_freq_factor, c->rope_high_freq_factor, (long long)c->rope_original_positions);
+	str_addf(out, "linear-biases %s%s%s%s\n", c->qkv_bias ? "qkv " : "", c->proj_bias ? "proj " : "",
+	    c->mlp_bias ? "mlp" : "", c->qkv_bias || c->proj_bias || c->mlp_bias ? "" : "none");
+	if (c->untie_embeddings_and_output_weights)
+		str_adds(out, "untie-embeddings-and-output-weights\n");
+	if (c->window_size)
+		str_addf(out, "window-size %lld\n", (long long)c->window_size);
+	str_addf(out, "init-method-std %.17g\nattention-dropout %.17g\nhidden-dropout %.17g\n", c->init_method_std,
+	    c->attention_dropout, c->hidden_dropout);
+	str_addf(out, "bos-token-id %lld\neos-token-id %lld\npad-token-id %lld\n", (long long)c->bos_token_id,
+	    (long long)c->eos_token_id, (long long)c->pad_token_id);
+}

@@ -1,0 +1,57 @@
+/*
+ * config.h - what the model is
+ *
+ * One plain struct says everything that the other pieces compute from: the parameter table, the slices, the memory, the
+ * FLOPs. It comes from Megatron-LM's options (options.h) or from a Hugging Face config.json (family.h) and goes into every
+ * checkpoint. Where later pieces enter: experts are a second MLP recipe with num_experts and moe_* fields here and rows in
+ * params.c and memory.c; per-head q/k norms are two rows; FP8 is a property of linears in memory.c; further RoPE scalings
+ * are kinds here and a case in model_rope_table.
+ */
+#ifndef MODEL_CONFIG_H
+#define MODEL_CONFIG_H
+
+#include "lib/base/err.h"
+#include "lib/base/str.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum normalization { NORMALIZATION_LAYERNORM, NORMALIZATION_RMSNORM };
+/* Same order as enum act_kind of the trainer. The gated kinds have a gate and an up projection. */
+enum activation { ACTIVATION_GELU_TANH, ACTIVATION_GELU_ERF, ACTIVATION_RELU2, ACTIVATION_SWIGLU, ACTIVATION_GEGLU_TANH };
+enum position { POSITION_LEARNED, POSITION_ROPE, POSITION_NONE };
+enum rope_scaling { ROPE_SCALING_NONE, ROPE_SCALING_LINEAR, ROPE_SCALING_LLAMA3 };
+
+struct model_config {
+	int64_t num_layers, hidden_size, ffn_hidden_size;
+	int64_t num_attention_heads, num_query_groups, kv_channels;     /* n, g, d */
+	int64_t max_position_embeddings;
+	int64_t vocab_size;                     /* real tokens; padding is a matter of the layout (layout.h) */
+	int64_t make_vocab_size_divisible_by;
+	enum normalization normalization;
+	double norm_epsilon;
+	enum activation activation;
+	enum position position;
+	double rotary_base, rotary_percent;
+	bool rotary_interleaved;
+	enum rope_scaling rope_scaling;
+	double rope_factor, rope_low_freq_factor, rope_high_freq_factor;
+	int64_t rope_original_positions;
+	bool qkv_bias, proj_bias, mlp_bias;
+	bool untie_embeddings_and_output_weights;
+	int64_t window_size;                    /* keys a query sees, itself included; 0: all */
+	double init_method_std, attention_dropout, hidden_dropout;
+	int64_t bos_token_id, eos_token_id, pad_token_id;       /* -1: none; for export */
+};
+
+bool    model_gated(const struct model_config *c);
+int64_t model_rotary_dim(const struct model_config *c);         /* elements of a head that rotate; even */
+int64_t model_num_parameters(const struct model_config *c);
+/* Every rule that holds for any layout; the reason names the Megatron-LM option and a legal value. */
+int     model_check(const struct model_config *c, struct err *e);
+/* cos and sin of every position and angle: out[position][angle][2], rotary_dim / 2 angles. Source: spec/training.md 2.4. */
+void    model_rope_table(const struct model_config *c, int64_t positions, double *out);
+/* The config as an option file, readable by mtrain --config; what a checkpoint stores. */
+void    model_dump(const struct model_config *c, struct str *out);
+
+#endif

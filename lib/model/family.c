@@ -1,0 +1,286 @@
+/* family.c - the registry, and what families share */
+#include "lib/model/family.h"
+#include "lib/base/io.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern const struct family family_llama, family_gpt2;
+
+/* The registry: one line a family. */
+static const struct family *const families[] = {
+	&family_llama,
+	&family_gpt2,
+	NULL,
+};
+
+const struct family *const *
+family_all(void)
+{
+	return families;
+}
+
+const struct family *
+family_find(const char *model_type)
+{
+	for (int i = 0; families[i]; i++)
+		if (!strcmp(families[i]->model_type, model_type))
+			return families[i];
+	return NULL;
+}
+
+const struct family *
+family_of(const struct model_config *c, struct err *e)
+{
+	struct str why = { 0 };
+	struct err one;
+
+	for (int i = 0; families[i]; i++) {
+		if (families[i]->check(c, &one) == 0) {
+			str_release(&why);
+			return families[i];
+		}
+		str_addf(&why, "%s%s: %s", why.len ? "; " : "", families[i]->model_type, one.msg);
+	}
+	err_set(e, "no Hugging Face family has this model: %s", why.buf);
+	str_release(&why);
+	return NULL;
+}
+
+void
+family_defaults(struct model_config *c)
+{
+	memset(c, 0, sizeof *c);
+	c->make_vocab_size_divisible_by = 128;
+	c->rotary_base = 10000;
+	c->rotary_percent = 1;
+	c->init_method_std = 0.02;
+	c->bos_token_id = c->eos_token_id = c->pad_token_id = -1;
+}
+
+/* eos_token_id may be a list; the first counts. */
+static int
+token_id(const struct json_value *config, const char *key, int64_t *out, struct err *e)
+{
+	const struct json_value *v = json_get(config, key);
+
+	if (v && v->type == JSON_ARRAY && v->len > 0 && v->item[0].type == JSON_INT) {
+		*out = v->item[0].integer;
+		return 0;
+	}
+	return json_int(config, key, -1, out, e);
+}
+
+static int
+read_members(struct model_config *c, const struct json_value *config, const struct family **f, struct err *e)
+{
+	const char *model_type;
+	struct str known = { 0 };
+
+	if (json_string(config, "model_type", NULL, &model_type, e) < 0)
+		return -1;
+	if (!model_type)
+		return err_set(e, "\"model_type\" is missing");
+	*f = family_find(model_type);
+	if (!*f) {
+		for (int i = 0; families[i]; i++)
+			str_addf(&known, "%s%s", i ? ", " : "", families[i]->model_type);
+		err_set(e, "\"model_type\" is '%s'; known are %s", model_type, known.buf);
+		str_release(&known);
+		return -1;
+	}
+	family_defaults(c);
+	if (token_id(config, "bos_token_id", &c->bos_token_id, e) < 0 ||
+	    token_id(config, "eos_token_id", &c->eos_token_id, e) < 0 ||
+	    token_id(config, "pad_token_id", &c->pad_token_id, e) < 0 ||
+	    json_double(config, "initializer_range", 0.02, &c->init_method_std, e) < 0)
+		return -1;
+	return (*f)->read(c, config, e) < 0 ? -1 : model_check(c, e);
+}
+
+const struct family *
+family_read_config(const char *path, struct model_config *c, struct err *e)
+{
+	char file[1100];
+	const struct family *f = NULL;
+	struct err why;
+	struct json *j;
+
+	snprintf(file, sizeof file, "%s%s", path, io_is_dir(path) ? "/config.json" : "");
+	j = json_read(file, 1 << 24, e);
+	if (!j)
+		return NULL;
+	if (json_root(j)->type != JSON_OBJECT) {
+		err_at(e, file, 0, "not a JSON object");
+	} else if (read_members(c, json_root(j), &f, &why) < 0) {
+		err_at(e, file, 0, "%s", why.msg);
+		f = NULL;
+	}
+	json_free(j);
+	return f;
+}
+
+void
+family_write_number(struct str *out, const char *key, double x)
+{
+	str_addf(out, ",\n  \"%s\": ", key);
+	str_add_double(out, x);
+}
+
+static void
+write_id(struct str *out, const char *key, int64_t id)
+{
+	if (id >= 0)
+		str_addf(out, ",\n  \"%s\": %lld", key, (long long)id);
+	else
+		str_addf(out, ",\n  \"%s\": null", key);
+}
+
+void
+family_write_config(const struct family *f, const struct model_config *c, const char *torch_dtype, struct str *out)
+{
+	str_addf(out, "{\n  \"architectures\": [\n    \"%s\"\n  ],\n  \"model_type\": \"%s\"", f->architecture, f->model_type);
+	str_addf(out, ",\n  \"vocab_size\": %lld", (long long)c->vocab_size);
+	f->write(c, out);
+	write_id(out, "bos_token_id", c->bos_token_id);
+	write_id(out, "eos_token_id", c->eos_token_id);
+	write_id(out, "pad_token_id", c->pad_token_id);
+	family_write_number(out, "initializer_range", c->init_method_std);
+	str_addf(out, ",\n  \"tie_word_embeddings\": %s,\n  \"use_cache\": true",
+	    c->untie_embeddings_and_output_weights ? "false" : "true");
+	str_addf(out, ",\n  \"dtype\": \"%s\",\n  \"torch_dtype\": \"%s\"\n}\n", torch_dtype, torch_dtype);
+}
+
+/* Llama 3's rule has three more numbers than the linear one. */
+static int
+read_scaling(struct model_config *c, const struct json_value *v, struct err *e)
+{
+	const char *type, *old;
+
+	if (json_string(v, "type", "default", &old, e) < 0 || json_string(v, "rope_type", old, &type, e) < 0 ||
+	    json_double(v, "rope_theta", c->rotary_base, &c->rotary_base, e) < 0)
+		return -1;
+	if (!strcmp(type, "default"))
+		return 0;
+	if (!strcmp(type, "linear"))
+		c->rope_scaling = ROPE_SCALING_LINEAR;
+	else if (!strcmp(type, "llama3"))
+		c->rope_scaling = ROPE_SCALING_LLAMA3;
+	else
+		return err_set(e, "rope type '%s' is not built; default, linear and llama3 are", type);
+	if (json_double(v, "factor", 0, &c->rope_factor, e) < 0 ||
+	    json_double(v, "low_freq_factor", 1, &c->rope_low_freq_factor, e) < 0 ||
+	    json_double(v, "high_freq_factor", 4, &c->rope_high_freq_factor, e) < 0 ||
+	    json_int(v, "original_max_position_embeddings", 8192, &c->rope_original_positions, e) < 0)
+		return -1;
+	if (c->rope_factor <= 0 || c->rope_low_freq_factor <= 0 || c->rope_high_freq_factor <= c->rope_low_freq_factor)
+		return err_set(e, "rope scaling needs \"factor\" > 0 and low_freq_factor < high_freq_factor");
+	return 0;
+}
+
+int
+family_read_rope(struct model_config *c, const struct json_value *config, struct err *e)
+{
+	const struct json_value *v = json_get(config, "rope_scaling");
+
+	if (json_double(config, "rope_theta", c->rotary_base, &c->rotary_base, e) < 0)
+		return -1;
+	/* As transformers does: an old-style dict replaces the new one. */
+	if (!v || v->type == JSON_NULL)
+		v = json_get(config, "rope_parameters");
+	return v && v->type == JSON_OBJECT ? read_scaling(c, v, e) : 0;
+}
+
+static void
+write_rope_dict(const struct model_config *c, struct str *out)
+{
+	static const char *const types[] = { "default", "linear", "llama3" };
+
+	str_addf(out, "{\n    \"rope_type\": \"%s\"", types[c->rope_scaling]);
+	family_write_number(out, "rope_theta", c->rotary_base);
+	if (c->rope_scaling != ROPE_SCALING_NONE)
+		family_write_number(out, "factor", c->rope_factor);
+	if (c->rope_scaling == ROPE_SCALING_LLAMA3) {
+		family_write_number(out, "low_freq_factor", c->rope_low_freq_factor);
+		family_write_number(out, "high_freq_factor", c->rope_high_freq_factor);
+		str_addf(out, ",\n  \"original_max_position_embeddings\": %lld", (long long)c->rope_original_positions);
+	}
+	str_adds(out, "\n  }");
+}
+
+void
+family_write_rope(const struct model_config *c, struct str *out)
+{
+	family_write_number(out, "rope_theta", c->rotary_base);
+	str_adds(out, ",\n  \"rope_scaling\": ");
+	if (c->rope_scaling == ROPE_SCALING_NONE)
+		str_adds(out, "null");
+	else
+		write_rope_dict(c, out);
+	str_adds(out, ",\n  \"rope_parameters\": ");
+	write_rope_dict(c, out);
+}
+
+/* Output rows of a role's tensor. */
+static int64_t
+role_rows(const struct model_config *c, enum role role)
+{
+	switch (role) {
+	case ROLE_Q: case ROLE_Q_BIAS: return c->num_attention_heads * c->kv_channels;
+	case ROLE_K: case ROLE_K_BIAS: case ROLE_V: case ROLE_V_BIAS: return c->num_query_groups * c->kv_channels;
+	default: return c->ffn_hidden_size;
+	}
+}
+
+/* Swaps the two dimensions of a 2-D place. */
+static void
+transpose(struct family_place *out)
+{
+	int64_t s = out->shape[0], a = out->box.start[0], n = out->box.count[0];
+
+	out->shape[0] = out->shape[1];
+	out->shape[1] = s;
+	out->box.start[0] = out->box.start[1];
+	out->box.start[1] = a;
+	out->box.count[0] = out->box.count[1];
+	out->box.count[1] = n;
+}
+
+int
+family_place(const struct family *f, const struct model_config *c, const struct param *p, struct family_place *out,
+             struct err *e)
+{
+	const struct family_name *mine = NULL;
+	int64_t before = 0, all = 0;
+	const char *mark;
+
+	for (const struct family_name *n = f->names; n->hf; n++)
+		if (n->role == p->role)
+			mine = n;
+	if (!mine)
+		return err_set(e, "%s has no name for '%s'", f->model_type, p->name);
+	memset(out, 0, sizeof *out);
+	mark = strstr(mine->hf, "%d");
+	if (mark)
+		snprintf(out->name, sizeof out->name, "%.*s%d%s", (int)(mark - mine->hf), mine->hf, p->layer, mark + 2);
+	else
+		snprintf(out->name, sizeof out->name, "%s", mine->hf);
+	out->ndim = p->ndim;
+	memcpy(out->shape, p->shape, sizeof out->shape);
+	out->box = slice_whole(p->ndim, p->shape);
+	for (const struct family_name *n = f->names; n->hf; n++) {
+		if (strcmp(n->hf, mine->hf))
+			continue;
+		if (n < mine)
+			before += role_rows(c, n->role);
+		if (n != mine)
+			all += role_rows(c, n->role);
+	}
+	out->shape[0] += all;
+	out->box.start[0] = before;
+	out->transposed = mine->transposed && p->ndim == 2;
+	if (out->transposed)
+		transpose(out);
+	return 0;
+}

@@ -1,0 +1,61 @@
+/*
+ * family.h - model families: how Hugging Face names and describes a model
+ *
+ * Adding one: a file in lib/model/family with a const struct family, and its line in family.c. A family reads config.json into
+ * a model_config, says whether a config is one of its own, writes config.json, and names the tensors. The blocks themselves
+ * are recipes of model_config (norm, activation, positions, biases), so most families need no other code.
+ */
+#ifndef MODEL_FAMILY_H
+#define MODEL_FAMILY_H
+
+#include "lib/base/json.h"
+#include "lib/model/params.h"
+
+/* Where a role's tensor is in Hugging Face's files. `hf` has "%d" for the layer. Several roles may name one tensor: they are
+ * then its consecutive blocks of output rows, in the order of the table. */
+struct family_name {
+	enum role role;
+	const char *hf;
+	bool transposed;                /* stored [in, out] (GPT-2's Conv1D) */
+};
+
+struct family {
+	const char *model_type, *architecture;          /* "llama", "LlamaForCausalLM" */
+	const struct family_name *names;                /* ended by a NULL hf */
+	const char *optional_prefix;                    /* some files leave it out; NULL: none */
+	int  (*read)(struct model_config *c, const struct json_value *config, struct err *e);
+	int  (*check)(const struct model_config *c, struct err *e);     /* the reason it is not of this family */
+	void (*write)(const struct model_config *c, struct str *out);   /* members of config.json, each ",\n  \"key\": value" */
+};
+
+const struct family *family_find(const char *model_type);       /* or NULL */
+/* Every family that there is, ended by NULL. */
+const struct family *const *family_all(void);
+/* The first family that a config belongs to; the reason lists why it is none. */
+const struct family *family_of(const struct model_config *c, struct err *e);
+/* Reads a config.json (path or directory) into c, by its model_type. Returns the family or NULL. */
+const struct family *family_read_config(const char *path, struct model_config *c, struct err *e);
+/* config.json of a model, dtype as torch names it. */
+void family_write_config(const struct family *f, const struct model_config *c, const char *torch_dtype, struct str *out);
+
+/* Where parameter p lies in Hugging Face's files: the tensor's name, its shape there, and the slice that p is of it (in the
+ * stored orientation). transposed: p's rows are its columns. */
+struct family_place {
+	char name[128];
+	int ndim;
+	int64_t shape[SLICE_DIMS];
+	struct slice box;
+	bool transposed;
+};
+int family_place(const struct family *f, const struct model_config *c, const struct param *p, struct family_place *out,
+                 struct err *e);
+
+/* What the families share: rope_parameters / rope_theta / rope_scaling of both generations of config.json. */
+int  family_read_rope(struct model_config *c, const struct json_value *config, struct err *e);
+void family_write_rope(const struct model_config *c, struct str *out);
+/* One more member: ,\n  "key": x. */
+void family_write_number(struct str *out, const char *key, double x);
+/* Defaults of a model_config before a family reads. */
+void family_defaults(struct model_config *c);
+
+#endif

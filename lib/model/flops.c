@@ -1,0 +1,15 @@
+/* flops.c - model FLOPs of a training step */
+#include "lib/model/flops.h"
+
+double
+model_flops(const struct model_config *c, int64_t samples, int64_t seq_length, int64_t padded_vocab)
+{
+	double tokens = (double)samples * (double)seq_length, h = (double)c->hidden_size, layers = (double)c->num_layers;
+	double q = (double)(c->num_attention_heads * c->kv_channels), kv = (double)(c->num_query_groups * c->kv_channels);
+	double mlp = h * (double)c->ffn_hidden_size * (model_gated(c) ? 3 : 2), attention = h * (q + 2 * kv) + q * h;
+	double seen = (double)seq_length;
+
+	if (c->window_size && (double)c->window_size < seen)
+		seen = 2 * (double)c->window_size;
+	return 6 * tokens * (layers * (mlp + attention) + h * (double)padded_vocab) + 6 * tokens * seen * q * layers;
+}

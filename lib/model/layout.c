@@ -1,0 +1,144 @@
+/* layout.c - rank <-> coordinates, groups and legality */
+#include "lib/model/layout.h"
+
+int64_t
+layout_size(const struct layout *l, enum axis a)
+{
+	switch (a) {
+	case AX_TP: return l->tensor_model_parallel_size;
+	case AX_CP: return l->context_parallel_size;
+	case AX_DP: return l->data_parallel_size;
+	case AX_PP: return l->pipeline_model_parallel_size;
+	default: BUG("no axis %d", (int)a);
+	}
+}
+
+int64_t
+layout_world(const struct layout *l)
+{
+	int64_t n = 1;
+
+	for (int a = 0; a < AX_COUNT; a++)
+		n *= layout_size(l, (enum axis)a);
+	return n;
+}
+
+void
+layout_coord(const struct layout *l, int64_t rank, int coord[AX_COUNT])
+{
+	for (int a = 0; a < AX_COUNT; a++) {
+		coord[a] = (int)(rank % layout_size(l, (enum axis)a));
+		rank /= layout_size(l, (enum axis)a);
+	}
+}
+
+int64_t
+layout_rank(const struct layout *l, const int coord[AX_COUNT])
+{
+	int64_t rank = 0;
+
+	for (int a = AX_COUNT; a-- > 0;)
+		rank = rank * layout_size(l, (enum axis)a) + coord[a];
+	return rank;
+}
+
+int64_t
+layout_group(const struct layout *l, unsigned axes, int64_t rank)
+{
+	int coord[AX_COUNT];
+	int64_t group = 0;
+
+	layout_coord(l, rank, coord);
+	for (int a = AX_COUNT; a-- > 0;)
+		if (!(axes & AX_BIT(a)))
+			group = group * layout_size(l, (enum axis)a) + coord[a];
+	return group;
+}
+
+/* Adds one violation to the line. */
+static void
+complain(struct str *s, const char *option, int64_t value, const char *rule, int64_t other, int64_t legal)
+{
+	str_addf(s, "%s--%s %lld: must divide %s %lld (try %lld)", s->len ? "; " : "", option, (long long)value, rule,
+	    (long long)other, (long long)legal);
+}
+
+/* The divisor of n nearest below v. */
+static int64_t
+divisor_below(int64_t n, int64_t v)
+{
+	while (v > 1 && n % v)
+		v--;
+	return v < 1 ? 1 : v;
+}
+
+int
+layout_check(const struct layout *l, const struct model_config *c, struct err *e)
+{
+	int64_t t = l->tensor_model_parallel_size, p = l->pipeline_model_parallel_size, g = c->num_query_groups;
+	struct str s = { 0 };
+	int rc = 0;
+
+	if (t < 1 || p < 1 || l->context_parallel_size < 1 || l->data_parallel_size < 1)
+		return err_set(e, "every parallel size must be at least 1");
+	if (c->num_attention_heads % t)
+		complain(&s, "tensor-model-parallel-size", t, "--num-attention-heads", c->num_attention_heads,
+		    divisor_below(c->num_attention_heads, t));
+	if (g % t && t % g)
+		complain(&s, "tensor-model-parallel-size", t, "or be a multiple of --num-query-groups", g, divisor_below(g, t));
+	if (c->ffn_hidden_size % t)
+		complain(&s, "tensor-model-parallel-size", t, "--ffn-hidden-size", c->ffn_hidden_size,
+		    divisor_below(c->ffn_hidden_size, t));
+	if (c->num_layers % p)
+		complain(&s, "pipeline-model-parallel-size", p, "--num-layers", c->num_layers, divisor_below(c->num_layers, p));
+	if (l->context_parallel_size > 1)
+		str_addf(&s, "%s--context-parallel-size %lld: context parallelism is not built (try 1)", s.len ? "; " : "",
+		    (long long)l->context_parallel_size);
+	if (s.len)
+		rc = err_set(e, "%s", s.buf);
+	str_release(&s);
+	return rc;
+}
+
+void
+layout_layers(const struct layout *l, const struct model_config *c, int pp_rank, int64_t *first, int64_t *count)
+{
+	*count = c->num_layers / l->pipeline_model_parallel_size;
+	*first = *count * pp_rank;
+}
+
+static int64_t
+gcd(int64_t a, int64_t b)
+{
+	while (b) {
+		int64_t r = a % b;
+
+		a = b;
+		b = r;
+	}
+	return a;
+}
+
+int64_t
+layout_vocab(const struct layout *l, const struct model_config *c)
+{
+	int64_t a = c->make_vocab_size_divisible_by, b = 16 * l->tensor_model_parallel_size, m = a / gcd(a, b) * b;
+
+	return (c->vocab_size + m - 1) / m * m;
+}
+
+int64_t
+layout_local_groups(const struct layout *l, const struct model_config *c)
+{
+	int64_t g = c->num_query_groups / l->tensor_model_parallel_size;
+
+	return g < 1 ? 1 : g;
+}
+
+int64_t
+layout_group_replicas(const struct layout *l, const struct model_config *c)
+{
+	int64_t r = l->tensor_model_parallel_size / c->num_query_groups;
+
+	return r < 1 ? 1 : r;
+}

@@ -1,0 +1,257 @@
+/* memory.c - the buffers of a rank as a table */
+#include "lib/model/memory.h"
+#include "lib/model/schedule.h"
+
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 256, SCALARS = 64 };
+
+enum dim { D_NONE, D_TOKENS, D_HIDDEN, D_QKV, D_Q, D_FFN, D_FC1, D_HEADS, D_SEQ, D_HEAD_ROWS, D_VOCAB, D_TWO, D_ROTARY,
+	   D_SHARDS, D_OWN, D_SCALARS, D_ONE, D_COUNT };
+enum kind { ACT, REAL, I32, F32, F64 };
+enum level { RUN, SLOT, LAYER, LAST, STEP };
+enum when { ALWAYS, IF_LAYERNORM, IF_ROPE, IF_TRAINING, IF_MASTER, IF_ADAM, IF_LAST, IF_PIPELINE, IF_TRAINING_LAST };
+
+/* Scratch buffers live in phases; those without a common phase share bytes. */
+enum { FWD = 1, MLP_BWD = 2, ATTN_BWD = 4, HEAD = 8, PHASES = 4, ANY = 15 };
+
+static const struct row {
+	const char *name;
+	enum level level;
+	enum when when;
+	enum kind kind;
+	enum dim dim[2];
+	unsigned phase;
+} rows[BUF_COUNT] = {
+	[BUF_WEIGHTS] = { "weights", RUN, ALWAYS, ACT, { D_SHARDS, D_ONE }, 0 },
+	[BUF_GRADS] = { "main gradients", RUN, IF_TRAINING, REAL, { D_SHARDS, D_ONE }, 0 },
+	[BUF_MASTER] = { "master weights", RUN, IF_MASTER, REAL, { D_OWN, D_ONE }, 0 },
+	[BUF_EXP_AVG] = { "first moments", RUN, IF_TRAINING, REAL, { D_OWN, D_ONE }, 0 },
+	[BUF_EXP_AVG_SQ] = { "second moments", RUN, IF_ADAM, REAL, { D_OWN, D_ONE }, 0 },
+	[BUF_ROPE] = { "rotary table", RUN, IF_ROPE, REAL, { D_SEQ, D_ROTARY }, 0 },
+	[BUF_SCALARS] = { "scalars", RUN, ALWAYS, F64, { D_SCALARS, D_ONE }, 0 },
+	[BUF_TOKENS] = { "tokens", SLOT, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
+	[BUF_LABELS] = { "labels", SLOT, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
+	[BUF_POSITIONS] = { "positions", SLOT, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
+	[BUF_LOSS_MASK] = { "loss mask", SLOT, ALWAYS, F32, { D_TOKENS, D_ONE }, 0 },
+	[BUF_LAYER_INPUT] = { "layer input", LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN }, 0 },
+	[BUF_NORM1_MEAN] = { "norm 1 mean", LAYER, IF_LAYERNORM, REAL, { D_TOKENS, D_ONE }, 0 },
+	[BUF_NORM1_RSTD] = { "norm 1 rstd", LAYER, ALWAYS, REAL, { D_TOKENS, D_ONE }, 0 },
+	[BUF_NORM1_OUT] = { "norm 1 output", LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN }, 0 },
+	[BUF_QKV] = { "q, k, v", LAYER, ALWAYS, ACT, { D_TOKENS, D_QKV }, 0 },
+	[BUF_LSE] = { "log-sum-exp", LAYER, ALWAYS, REAL, { D_HEADS, D_SEQ }, 0 },
+	[BUF_ATTN_OUT] = { "attention output", LAYER, ALWAYS, ACT, { D_TOKENS, D_Q }, 0 },
+	[BUF_MLP_INPUT] = { "mlp input", LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN }, 0 },
+	[BUF_NORM2_MEAN] = { "norm 2 mean", LAYER, IF_LAYERNORM, REAL, { D_TOKENS, D_ONE }, 0 },
+	[BUF_NORM2_RSTD] = { "norm 2 rstd", LAYER, ALWAYS, REAL, { D_TOKENS, D_ONE }, 0 },
+	[BUF_NORM2_OUT] = { "norm 2 output", LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN }, 0 },
+	[BUF_FC1_OUT] = { "fc1 output", LAYER, ALWAYS, ACT, { D_TOKENS, D_FC1 }, 0 },
+	[BUF_ACT_OUT] = { "activation output", LAYER, ALWAYS, ACT, { D_TOKENS, D_FFN }, 0 },
+	[BUF_FINAL_INPUT] = { "final norm input", LAST, IF_LAST, ACT, { D_TOKENS, D_HIDDEN }, 0 },
+	[BUF_FINAL_MEAN] = { "final norm mean", LAST, IF_LAST, REAL, { D_TOKENS, D_ONE }, 0 },
+	[BUF_FINAL_RSTD] = { "final norm rstd", LAST, IF_LAST, REAL, { D_TOKENS, D_ONE }, 0 },
+	[BUF_HEAD_GRAD] = { "head gradient", LAST, IF_TRAINING_LAST, ACT, { D_TOKENS, D_HIDDEN }, 0 },
+	[BUF_DX] = { "residual gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_HIDDEN }, ANY },
+	[BUF_STAGE_OUT] = { "stage output", STEP, IF_PIPELINE, ACT, { D_TOKENS, D_HIDDEN }, ANY },
+	[BUF_BRANCH] = { "block output", STEP, ALWAYS, ACT, { D_TOKENS, D_HIDDEN }, FWD },
+	[BUF_DBRANCH] = { "block output gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_HIDDEN }, MLP_BWD | ATTN_BWD },
+	[BUF_DNORM] = { "norm output gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_HIDDEN }, MLP_BWD | ATTN_BWD },
+	[BUF_DACT] = { "activation output gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_FFN }, MLP_BWD },
+	[BUF_DFC1] = { "fc1 output gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_FC1 }, MLP_BWD },
+	[BUF_DATTN] = { "attention output gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_Q }, ATTN_BWD },
+	[BUF_DQKV] = { "q, k, v gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_QKV }, ATTN_BWD },
+	[BUF_DELTA] = { "attention delta", STEP, IF_TRAINING, REAL, { D_HEADS, D_SEQ }, ATTN_BWD },
+	[BUF_FINAL_OUT] = { "final norm output", STEP, IF_LAST, ACT, { D_TOKENS, D_HIDDEN }, HEAD },
+	[BUF_LOGITS] = { "logits", STEP, IF_LAST, ACT, { D_HEAD_ROWS, D_VOCAB }, HEAD },
+	[BUF_ROW_MAX] = { "row maximum", STEP, IF_LAST, REAL, { D_HEAD_ROWS, D_ONE }, HEAD },
+	[BUF_SUMS] = { "softmax sums", STEP, IF_LAST, REAL, { D_HEAD_ROWS, D_TWO }, HEAD },
+	[BUF_LOSS] = { "token loss", STEP, IF_LAST, REAL, { D_TOKENS, D_ONE }, HEAD },
+	[BUF_ZLOSS] = { "token z-loss", STEP, IF_LAST, REAL, { D_TOKENS, D_ONE }, HEAD },
+};
+
+enum dtype
+memory_real(enum dtype act)
+{
+	return act == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
+}
+
+const char *
+memory_buffer_name(enum buffer b)
+{
+	return rows[b].name;
+}
+
+enum arena
+memory_buffer_arena(enum buffer b)
+{
+	return rows[b].level == RUN ? ARENA_PARAMS : rows[b].level == STEP ? ARENA_SCRATCH : ARENA_SAVED;
+}
+
+bool
+memory_buffer_per_layer(enum buffer b)
+{
+	return rows[b].level == LAYER;
+}
+
+/* Token rows of logits that are held at once: about 2^25 elements over the whole vocabulary, whatever the layout. */
+static int64_t
+head_rows(const struct model_config *c, const struct train_shape *s)
+{
+	int64_t rows_max = ((int64_t)1 << 25) / c->vocab_size, tokens = s->seq_length * s->micro_batch_size;
+
+	if (rows_max < 128)
+		rows_max = 128;
+	return rows_max < tokens ? rows_max : tokens;
+}
+
+/* What the symbolic dimensions are on this rank. */
+static void
+dims(int64_t d[D_COUNT], const struct memory_plan *m, const struct model_config *c, const struct layout *l,
+     const struct train_shape *s)
+{
+	int64_t t = l->tensor_model_parallel_size, heads = c->num_attention_heads / t;
+
+	d[D_ONE] = 1;
+	d[D_TWO] = 2;
+	d[D_TOKENS] = s->seq_length * s->micro_batch_size;
+	d[D_HIDDEN] = c->hidden_size;
+	d[D_Q] = heads * c->kv_channels;
+	d[D_QKV] = d[D_Q] + 2 * layout_local_groups(l, c) * c->kv_channels;
+	d[D_FFN] = c->ffn_hidden_size / t;
+	d[D_FC1] = d[D_FFN] * (model_gated(c) ? 2 : 1);
+	d[D_HEADS] = s->micro_batch_size * heads;
+	d[D_SEQ] = s->seq_length;
+	d[D_HEAD_ROWS] = m->head_rows;
+	d[D_VOCAB] = layout_vocab(l, c) / t;
+	d[D_ROTARY] = model_rotary_dim(c);
+	d[D_SHARDS] = m->shards.elements;
+	d[D_OWN] = m->own_elements;
+	d[D_SCALARS] = SCALARS;
+}
+
+static bool
+present(enum when when, const struct model_config *c, const struct layout *l, const struct train_shape *s, int pp)
+{
+	bool last = pp == l->pipeline_model_parallel_size - 1;
+
+	switch (when) {
+	case IF_LAYERNORM: return c->normalization == NORMALIZATION_LAYERNORM;
+	case IF_ROPE: return c->position == POSITION_ROPE;
+	case IF_TRAINING: return !s->forward_only;
+	case IF_MASTER: return !s->forward_only && s->dtype != memory_real(s->dtype);
+	case IF_ADAM: return !s->forward_only && s->optimizer_states > 1;
+	case IF_LAST: return last;
+	case IF_TRAINING_LAST: return last && !s->forward_only;
+	case IF_PIPELINE: return !last;
+	default: return true;
+	}
+}
+
+static size_t
+element(enum kind k, enum dtype act)
+{
+	switch (k) {
+	case ACT: return dtype_size(act);
+	case REAL: return dtype_size(memory_real(act));
+	case F64: return 8;
+	default: return 4;
+	}
+}
+
+static uint64_t
+aligned(uint64_t n)
+{
+	return (n + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/* Places the buffers of one level one behind the other; returns the bytes they take. */
+static uint64_t
+place(struct memory_plan *m, enum level level, uint64_t at)
+{
+	for (int b = 0; b < BUF_COUNT; b++)
+		if (rows[b].level == level && m->bytes[b]) {
+			m->offset[b] = at;
+			at += aligned(m->bytes[b]);
+		}
+	return at;
+}
+
+/* Scratch: a buffer starts behind everything already placed in any of its phases. */
+static uint64_t
+place_scratch(struct memory_plan *m)
+{
+	uint64_t top[PHASES] = { 0 }, size = 0;
+
+	for (int b = 0; b < BUF_COUNT; b++) {
+		uint64_t at = 0;
+
+		if (rows[b].level != STEP || !m->bytes[b])
+			continue;
+		for (int i = 0; i < PHASES; i++)
+			if (rows[b].phase >> i & 1 && top[i] > at)
+				at = top[i];
+		m->offset[b] = at;
+		at += aligned(m->bytes[b]);
+		for (int i = 0; i < PHASES; i++)
+			if (rows[b].phase >> i & 1)
+				top[i] = at;
+		if (at > size)
+			size = at;
+	}
+	return size;
+}
+
+void
+memory_plan(struct memory_plan *m, const struct model_config *c, const struct layout *l, const struct train_shape *s,
+            const int coord[AX_COUNT])
+{
+	struct param *table;
+	int count = model_params(c, &table);
+	int64_t d[D_COUNT] = { 0 };
+
+	memset(m, 0, sizeof *m);
+	shards_init(&m->shards, table, count, c, l, coord);
+	free(table);
+	m->own_elements = m->shards.elements / (s->use_distributed_optimizer ? l->data_parallel_size : 1);
+	layout_layers(l, c, coord[AX_PP], &m->first_layer, &m->num_layers);
+	m->num_slots = s->forward_only ? 1 :
+	    schedule_in_flight((int)l->pipeline_model_parallel_size, coord[AX_PP], (int)s->num_microbatches);
+	m->head_rows = head_rows(c, s);
+	dims(d, m, c, l, s);
+	for (int b = 0; b < BUF_COUNT; b++)
+		if (present(rows[b].when, c, l, s, coord[AX_PP]))
+			m->bytes[b] = (uint64_t)d[rows[b].dim[0]] * (uint64_t)d[rows[b].dim[1]] *
+			    element(rows[b].kind, s->dtype);
+	m->arena[ARENA_PARAMS] = place(m, RUN, 0);
+	m->layer_bytes = place(m, LAYER, 0);
+	m->layer_base = place(m, LAST, place(m, SLOT, 0));
+	m->slot_bytes = m->layer_base + m->layer_bytes * (uint64_t)m->num_layers;
+	m->arena[ARENA_SAVED] = m->slot_bytes * (uint64_t)m->num_slots;
+	m->arena[ARENA_SCRATCH] = place_scratch(m);
+}
+
+void
+memory_release(struct memory_plan *m)
+{
+	shards_release(&m->shards);
+}
+
+uint64_t
+memory_total(const struct memory_plan *m)
+{
+	return m->arena[ARENA_PARAMS] + m->arena[ARENA_SAVED] + m->arena[ARENA_SCRATCH];
+}
+
+uint64_t
+memory_buffer_total(const struct memory_plan *m, enum buffer b)
+{
+	uint64_t n = aligned(m->bytes[b]);
+
+	if (memory_buffer_arena(b) == ARENA_SAVED)
+		n *= (uint64_t)m->num_slots;
+	if (memory_buffer_per_layer(b))
+		n *= (uint64_t)m->num_layers;
+	return n;
+}

@@ -1,0 +1,106 @@
+/*
+ * memory.h - the memory plan: every buffer of a rank, by name, with its size
+ *
+ * mtrain takes three arenas per device and places each buffer of this table in them at the offsets given here; mplan and
+ * --dry-run print the same figures, because they are the same function.
+ *
+ *   params    for the run: weights, main gradients, optimizer state, constants
+ *   saved     one slot per micro batch in flight: what the forward pass leaves for the backward pass
+ *   scratch   one step of one layer; buffers whose phases do not meet share the same bytes
+ *
+ * Where later pieces enter: sequence parallelism divides the token rows of the buffers outside the linears (a rows field of
+ * the table); context parallelism divides all of them; interleaved stages multiply slots by chunks; recomputation drops
+ * SAVED rows of a layer and adds one layer's worth to scratch; experts and FP8 copies are further rows.
+ */
+#ifndef MODEL_MEMORY_H
+#define MODEL_MEMORY_H
+
+#include "lib/format/dtype.h"
+#include "lib/model/layout.h"
+#include "lib/model/params.h"
+
+enum arena { ARENA_PARAMS, ARENA_SAVED, ARENA_SCRATCH, ARENA_COUNT };
+
+/* T = s*b rows; Q = n*d, K = g*d, F = f of this tensor rank; h hidden. "act" has the run's dtype, "real" F32 or F64. */
+enum buffer {
+	/* params */
+	BUF_WEIGHTS,            /* act  [shards]                 */
+	BUF_GRADS,              /* real [shards]                 */
+	BUF_MASTER,             /* real [own], absent when the weights are real themselves */
+	BUF_EXP_AVG,            /* real [own]                    */
+	BUF_EXP_AVG_SQ,         /* real [own], Adam only         */
+	BUF_ROPE,               /* real [s, rotary_dim]          */
+	BUF_SCALARS,            /* F64  [64]                     */
+	/* saved, a micro batch */
+	BUF_TOKENS,             /* I32 [T]                       */
+	BUF_LABELS,             /* I32 [T]                       */
+	BUF_POSITIONS,          /* I32 [T]                       */
+	BUF_LOSS_MASK,          /* F32 [T]                       */
+	/* saved, a layer of a micro batch */
+	BUF_LAYER_INPUT,        /* act [T,h]: the residual stream */
+	BUF_NORM1_MEAN,         /* real [T], LayerNorm only      */
+	BUF_NORM1_RSTD,         /* real [T]                      */
+	BUF_NORM1_OUT,          /* act [T,h]                     */
+	BUF_QKV,                /* act [T,Q+2K], after RoPE      */
+	BUF_LSE,                /* real [b*n,s]                  */
+	BUF_ATTN_OUT,           /* act [T,Q]                     */
+	BUF_MLP_INPUT,          /* act [T,h]                     */
+	BUF_NORM2_MEAN, BUF_NORM2_RSTD, BUF_NORM2_OUT,
+	BUF_FC1_OUT,            /* act [T,F] or gated [T,2F]     */
+	BUF_ACT_OUT,            /* act [T,F]                     */
+	/* saved, the last stage of a micro batch */
+	BUF_FINAL_INPUT,        /* act [T,h]                     */
+	BUF_FINAL_MEAN, BUF_FINAL_RSTD,
+	BUF_HEAD_GRAD,          /* act [T,h]: gradient of the final norm's output */
+	/* scratch */
+	BUF_DX,                 /* act [T,h]: gradient of the residual stream */
+	BUF_STAGE_OUT,          /* act [T,h]: what the next stage gets */
+	BUF_BRANCH,             /* act [T,h]: output of a block before the residual sum */
+	BUF_DBRANCH, BUF_DNORM, /* act [T,h]                     */
+	BUF_DACT,               /* act [T,F]                     */
+	BUF_DFC1,               /* act [T,F] or [T,2F]           */
+	BUF_DATTN,              /* act [T,Q]                     */
+	BUF_DQKV,               /* act [T,Q+2K]                  */
+	BUF_DELTA,              /* real [b*n,s]                  */
+	BUF_FINAL_OUT,          /* act [T,h]                     */
+	BUF_LOGITS,             /* act [head rows, V/t]          */
+	BUF_ROW_MAX,            /* real [head rows]              */
+	BUF_SUMS,               /* real [head rows,2]            */
+	BUF_LOSS, BUF_ZLOSS,    /* real [T]                      */
+	BUF_COUNT,
+};
+
+/* The shape of a run, as far as memory depends on it. */
+struct train_shape {
+	int64_t seq_length, micro_batch_size, num_microbatches;
+	enum dtype dtype;               /* weights and activations */
+	bool use_distributed_optimizer;
+	int optimizer_states;           /* moments a parameter: 2 for Adam, 1 for SGD */
+	bool forward_only;              /* evaluation alone: no gradients, no optimizer */
+};
+
+struct memory_plan {
+	struct shards shards;           /* owned; the count of elements behind the params arena */
+	int64_t own_elements;           /* of the optimizer's share: elements / dp, or all */
+	int64_t num_layers, first_layer;
+	int num_slots;                  /* micro batches in flight */
+	int64_t head_rows;              /* token rows of logits held at once; depends on the model alone */
+	uint64_t bytes[BUF_COUNT];      /* of one instance; 0: this rank has none */
+	uint64_t offset[BUF_COUNT];     /* in the arena; of layer buffers: in the layer; of saved ones: in the slot */
+	uint64_t slot_bytes, layer_bytes, layer_base;   /* a saved slot; a layer in it; where the layers start in it */
+	uint64_t arena[ARENA_COUNT];    /* the sizes that are allocated */
+};
+
+enum dtype memory_real(enum dtype act);                 /* F64 for F64, else F32 */
+const char *memory_buffer_name(enum buffer b);
+enum arena  memory_buffer_arena(enum buffer b);
+bool        memory_buffer_per_layer(enum buffer b);
+/* The plan of the rank at coord; released by memory_release. The layout must be legal. */
+void     memory_plan(struct memory_plan *m, const struct model_config *c, const struct layout *l,
+                     const struct train_shape *s, const int coord[AX_COUNT]);
+void     memory_release(struct memory_plan *m);
+uint64_t memory_total(const struct memory_plan *m);
+/* Bytes of a buffer over the whole rank: all layers, all slots. */
+uint64_t memory_buffer_total(const struct memory_plan *m, enum buffer b);
+
+#endif

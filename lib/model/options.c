@@ -1,0 +1,219 @@
+/* options.c - from options to a model, a layout and a shape */
+#include "lib/model/options.h"
+#include "lib/model/family.h"
+
+#include <string.h>
+
+const char *const opt_normalizations[] = { "LayerNorm", "RMSNorm", NULL };
+const char *const opt_activations[] = { "gelu", "gelu-erf", "squared-relu", "swiglu", "geglu", NULL };
+const char *const opt_positions[] = { "learned_absolute", "rope", "none", NULL };
+const char *const opt_rope_scalings[] = { "none", "linear", "llama3", NULL };
+const char *const opt_optimizers[] = { "adam", "sgd", NULL };
+
+/* Takes an option's value unless a config.json gave one and the option was not typed. */
+#define TAKE(field, name, value) \
+	do { \
+		if (!o->model || opt_given(p, name)) \
+			c->field = value; \
+	} while (0)
+
+static int
+need(int64_t v, const char *name, struct err *e)
+{
+	return v > 0 ? 0 : err_set(e, "--%s: is needed (or --model CONFIG)", name);
+}
+
+static int
+biases(const struct opt_parse *p, const struct run_options *o, struct model_config *c, struct err *e)
+{
+	if (!o->model) {
+		c->qkv_bias = o->add_bias_linear || o->add_qkv_bias;
+		c->proj_bias = c->mlp_bias = o->add_bias_linear;
+	}
+	if (!opt_given(p, "linear-biases"))
+		return 0;
+	c->qkv_bias = c->proj_bias = c->mlp_bias = false;
+	for (int i = 0; i < o->linear_biases.count; i++) {
+		const char *w = o->linear_biases.item[i];
+
+		if (!strcmp(w, "qkv"))
+			c->qkv_bias = true;
+		else if (!strcmp(w, "proj"))
+			c->proj_bias = true;
+		else if (!strcmp(w, "mlp"))
+			c->mlp_bias = true;
+		else if (strcmp(w, "none"))
+			return err_set(e, "--linear-biases %s: must be any of qkv, proj, mlp, or none", w);
+	}
+	return 0;
+}
+
+static void
+recipe(const struct opt_parse *p, const struct run_options *o, struct model_config *c)
+{
+	TAKE(normalization, "normalization", (enum normalization)o->normalization);
+	TAKE(norm_epsilon, "norm-epsilon", o->norm_epsilon);
+	TAKE(activation, "activation", (enum activation)o->activation);
+	if (opt_given(p, "no-bias-gelu-fusion") && c->activation == ACTIVATION_GELU_TANH && !o->openai_gelu)
+		c->activation = ACTIVATION_GELU_ERF;
+	if (o->swiglu)
+		c->activation = ACTIVATION_SWIGLU;
+	if (o->squared_relu)
+		c->activation = ACTIVATION_RELU2;
+	TAKE(position, "position-embedding-type", (enum position)o->position);
+	if (o->use_rotary_position_embeddings)
+		c->position = POSITION_ROPE;
+	if (opt_given(p, "no-position-embedding") && c->position == POSITION_LEARNED)
+		c->position = POSITION_NONE;
+	if (!o->model || opt_given(p, "rotary-base") || opt_given(p, "rope-theta"))
+		c->rotary_base = o->rotary_base;
+	TAKE(rotary_percent, "rotary-percent", o->rotary_percent);
+	TAKE(rotary_interleaved, "rotary-interleaved", o->rotary_interleaved);
+	TAKE(rope_scaling, "rope-scaling-type", (enum rope_scaling)o->rope_scaling);
+	TAKE(rope_factor, "rope-scaling-factor", o->rope_factor);
+	TAKE(rope_low_freq_factor, "rope-low-freq-factor", o->rope_low_freq_factor);
+	TAKE(rope_high_freq_factor, "rope-high-freq-factor", o->rope_high_freq_factor);
+	TAKE(rope_original_positions, "rope-original-positions", o->rope_original_positions);
+	TAKE(untie_embeddings_and_output_weights, "untie-embeddings-and-output-weights", o->untie);
+	TAKE(window_size, "window-size", o->window_size);
+	TAKE(init_method_std, "init-method-std", o->init_method_std);
+	TAKE(attention_dropout, "attention-dropout", o->attention_dropout);
+	TAKE(hidden_dropout, "hidden-dropout", o->hidden_dropout);
+	TAKE(bos_token_id, "bos-token-id", o->bos_token_id);
+	TAKE(eos_token_id, "eos-token-id", o->eos_token_id);
+	TAKE(pad_token_id, "pad-token-id", o->pad_token_id);
+	TAKE(make_vocab_size_divisible_by, "make-vocab-size-divisible-by", o->make_vocab_size_divisible_by);
+}
+
+/* Sizes that follow from others when they are not given. */
+static int
+derived(const struct opt_parse *p, const struct run_options *o, struct model_config *c, struct err *e)
+{
+	int64_t n = c->num_attention_heads, h = c->hidden_size;
+
+	TAKE(num_query_groups, "num-query-groups", opt_given(p, "num-query-groups") ? o->num_query_groups : n);
+	if (opt_given(p, "kv-channels"))
+		c->kv_channels = o->kv_channels;
+	else if (!c->kv_channels && h % n)
+		return err_set(e, "--hidden-size %lld: must be a multiple of --num-attention-heads %lld (try %lld), or give "
+		                  "--kv-channels", (long long)h, (long long)n, (long long)((h / n + 1) * n));
+	else if (!c->kv_channels)
+		c->kv_channels = h / n;
+	if (opt_given(p, "ffn-hidden-size"))
+		c->ffn_hidden_size = o->ffn_hidden_size;
+	else if (!c->ffn_hidden_size)
+		c->ffn_hidden_size = model_gated(c) ? 8 * h / 3 / 64 * 64 : 4 * h;
+	if (opt_given(p, "max-position-embeddings"))
+		c->max_position_embeddings = o->max_position_embeddings;
+	else if (!c->max_position_embeddings)
+		c->max_position_embeddings = o->seq_length;
+	return 0;
+}
+
+int
+run_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_size, struct model_config *c, struct err *e)
+{
+	if (o->model) {
+		if (!family_read_config(o->model, c, e))
+			return -1;
+	} else {
+		family_defaults(c);
+	}
+	TAKE(num_layers, "num-layers", o->num_layers);
+	TAKE(hidden_size, "hidden-size", o->hidden_size);
+	TAKE(num_attention_heads, "num-attention-heads", o->num_attention_heads);
+	if (opt_given(p, "vocab-size"))
+		c->vocab_size = o->vocab_size;
+	else if (!c->vocab_size)
+		c->vocab_size = vocab_size;
+	if (need(c->num_layers, "num-layers", e) < 0 || need(c->hidden_size, "hidden-size", e) < 0 ||
+	    need(c->num_attention_heads, "num-attention-heads", e) < 0)
+		return -1;
+	if (c->vocab_size < 1)
+		return err_set(e, "--vocab-size: is needed (or a tokenizer, or --model CONFIG)");
+	recipe(p, o, c);
+	if (derived(p, o, c, e) < 0 || biases(p, o, c, e) < 0)
+		return -1;
+	return model_check(c, e);
+}
+
+/* world = t p c d */
+static int
+resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan, struct str *notes, struct err *e)
+{
+	struct layout *l = &plan->layout;
+	int64_t each = o->tensor_model_parallel_size * o->pipeline_model_parallel_size * o->context_parallel_size;
+
+	l->tensor_model_parallel_size = o->tensor_model_parallel_size;
+	l->pipeline_model_parallel_size = o->pipeline_model_parallel_size;
+	l->context_parallel_size = o->context_parallel_size;
+	l->data_parallel_size = 1;
+	if (layout_check(l, &plan->model, e) < 0)
+		return -1;
+	if (world % each)
+		return err_set(e, "%lld ranks: must be a multiple of --tensor-model-parallel-size %lld x "
+		                  "--pipeline-model-parallel-size %lld = %lld (try %lld)", (long long)world,
+		    (long long)o->tensor_model_parallel_size, (long long)o->pipeline_model_parallel_size, (long long)each,
+		    (long long)(world < each ? each : world / each * each));
+	l->data_parallel_size = world / each;
+	if (o->sequence_parallel && o->tensor_model_parallel_size > 1)
+		return err_set(e, "--sequence-parallel: is not built for --tensor-model-parallel-size %lld; leave it out (the "
+		                  "result is the same)", (long long)o->tensor_model_parallel_size);
+	if (o->sequence_parallel)
+		str_adds(notes, "--sequence-parallel: changes nothing with one tensor rank\n");
+	return 0;
+}
+
+static int
+resolve_batch(const struct opt_parse *p, const struct run_options *o, struct run_plan *plan, struct err *e)
+{
+	int64_t once = o->micro_batch_size * plan->layout.data_parallel_size, global = o->global_batch_size;
+
+	if (!opt_given(p, "global-batch-size"))
+		global = once;
+	if (global % once) {
+		int64_t below = global / once * once;
+
+		return err_set(e, "--global-batch-size %lld: must be a multiple of --micro-batch-size x data-parallel size = %lld "
+		                  "(try %lld)", (long long)global, (long long)once, (long long)(below ? below : once));
+	}
+	plan->global_batch_size = global;
+	plan->shape.num_microbatches = global / once;
+	plan->shape.micro_batch_size = o->micro_batch_size;
+	return 0;
+}
+
+static int
+resolve_shape(const struct run_options *o, struct run_plan *plan, struct err *e)
+{
+	struct train_shape *s = &plan->shape;
+
+	if (o->bf16 + o->fp16 + o->fp64 > 1)
+		return err_set(e, "--bf16, --fp16 and --fp64 exclude each other: give one of them");
+	s->dtype = o->bf16 ? DTYPE_BF16 : o->fp16 ? DTYPE_F16 : o->fp64 ? DTYPE_F64 : DTYPE_F32;
+	s->seq_length = o->seq_length ? o->seq_length : plan->model.max_position_embeddings;
+	s->use_distributed_optimizer = o->use_distributed_optimizer;
+	s->optimizer_states = o->optimizer == OPTIMIZER_ADAM ? 2 : 1;
+	if (s->seq_length < 1)
+		return err_set(e, "--seq-length: is needed");
+	if (plan->model.position == POSITION_LEARNED && s->seq_length > plan->model.max_position_embeddings)
+		return err_set(e, "--seq-length %lld: must be at most --max-position-embeddings %lld", (long long)s->seq_length,
+		    (long long)plan->model.max_position_embeddings);
+	if (plan->model.max_position_embeddings < s->seq_length)
+		plan->model.max_position_embeddings = s->seq_length;
+	if (s->seq_length > (1 << 30) / o->micro_batch_size)
+		return err_set(e, "--micro-batch-size %lld: seq-length x micro-batch-size must be below 2^30",
+		    (long long)o->micro_batch_size);
+	return 0;
+}
+
+int
+run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t world_size, int64_t vocab_size,
+            struct run_plan *plan, struct str *notes, struct err *e)
+{
+	memset(plan, 0, sizeof *plan);
+	if (run_model(p, o, vocab_size, &plan->model, e) < 0 || resolve_layout(o, world_size, plan, notes, e) < 0 ||
+	    resolve_batch(p, o, plan, e) < 0 || resolve_shape(o, plan, e) < 0)
+		return -1;
+	return 0;
+}

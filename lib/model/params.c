@@ -1,0 +1,273 @@
+/* params.c - the parameter table and its shards */
+#include "lib/model/params.h"
+#include "lib/base/mem.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum dim { D_NONE, D_VOCAB, D_POSITIONS, D_HIDDEN, D_Q, D_KV, D_FFN };
+enum where { BEFORE, LAYER, AFTER };
+enum when { ALWAYS, IF_LEARNED, IF_LAYERNORM, IF_QKV_BIAS, IF_PROJ_BIAS, IF_MLP_BIAS, IF_GATED, IF_GATED_BIAS, IF_UNTIED };
+enum init { INIT_NORMAL, INIT_RESIDUAL, INIT_ONE, INIT_ZERO };
+
+#define L "decoder.layers.%d."
+
+/* One row a role. Weights are [out, in]: y = x W^T. */
+static const struct row {
+	const char *name;
+	enum where where;
+	enum when when;
+	enum dim dim[2];
+	enum shard_rule shard;
+	int shard_dim;
+	enum init init;
+	unsigned flags;
+} rows[ROLE_COUNT] = {
+	[ROLE_WORD_EMBEDDINGS] = { "embedding.word_embeddings.weight", BEFORE, ALWAYS, { D_VOCAB, D_HIDDEN }, SHARD_VOCAB, 0,
+	                           INIT_NORMAL, 0 },
+	[ROLE_POSITION_EMBEDDINGS] = { "embedding.position_embeddings.weight", BEFORE, IF_LEARNED, { D_POSITIONS, D_HIDDEN },
+	                               SHARD_NONE, 0, INIT_NORMAL, 0 },
+	[ROLE_INPUT_NORM] = { L "input_layernorm.weight", LAYER, ALWAYS, { D_HIDDEN }, SHARD_NONE, 0, INIT_ONE, 0 },
+	[ROLE_INPUT_NORM_BIAS] = { L "input_layernorm.bias", LAYER, IF_LAYERNORM, { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO, 0 },
+	[ROLE_Q] = { L "self_attention.linear_q.weight", LAYER, ALWAYS, { D_Q, D_HIDDEN }, SHARD_EQUAL, 0, INIT_NORMAL, 0 },
+	[ROLE_K] = { L "self_attention.linear_k.weight", LAYER, ALWAYS, { D_KV, D_HIDDEN }, SHARD_GROUPS, 0, INIT_NORMAL,
+	             PARAM_JOINED },
+	[ROLE_V] = { L "self_attention.linear_v.weight", LAYER, ALWAYS, { D_KV, D_HIDDEN }, SHARD_GROUPS, 0, INIT_NORMAL,
+	             PARAM_JOINED },
+	[ROLE_Q_BIAS] = { L "self_attention.linear_q.bias", LAYER, IF_QKV_BIAS, { D_Q }, SHARD_EQUAL, 0, INIT_ZERO, 0 },
+	[ROLE_K_BIAS] = { L "self_attention.linear_k.bias", LAYER, IF_QKV_BIAS, { D_KV }, SHARD_GROUPS, 0, INIT_ZERO,
+	                  PARAM_JOINED },
+	[ROLE_V_BIAS] = { L "self_attention.linear_v.bias", LAYER, IF_QKV_BIAS, { D_KV }, SHARD_GROUPS, 0, INIT_ZERO,
+	                  PARAM_JOINED },
+	[ROLE_PROJ] = { L "self_attention.linear_proj.weight", LAYER, ALWAYS, { D_HIDDEN, D_Q }, SHARD_EQUAL, 1, INIT_RESIDUAL,
+	                0 },
+	[ROLE_PROJ_BIAS] = { L "self_attention.linear_proj.bias", LAYER, IF_PROJ_BIAS, { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO,
+	                     0 },
+	[ROLE_MLP_NORM] = { L "pre_mlp_layernorm.weight", LAYER, ALWAYS, { D_HIDDEN }, SHARD_NONE, 0, INIT_ONE, 0 },
+	[ROLE_MLP_NORM_BIAS] = { L "pre_mlp_layernorm.bias", LAYER, IF_LAYERNORM, { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO, 0 },
+	[ROLE_GATE] = { L "mlp.linear_gate.weight", LAYER, IF_GATED, { D_FFN, D_HIDDEN }, SHARD_EQUAL, 0, INIT_NORMAL, 0 },
+	[ROLE_UP] = { L "mlp.linear_up.weight", LAYER, ALWAYS, { D_FFN, D_HIDDEN }, SHARD_EQUAL, 0, INIT_NORMAL,
+	              PARAM_JOINED },
+	[ROLE_GATE_BIAS] = { L "mlp.linear_gate.bias", LAYER, IF_GATED_BIAS, { D_FFN }, SHARD_EQUAL, 0, INIT_ZERO, 0 },
+	[ROLE_UP_BIAS] = { L "mlp.linear_up.bias", LAYER, IF_MLP_BIAS, { D_FFN }, SHARD_EQUAL, 0, INIT_ZERO, PARAM_JOINED },
+	[ROLE_DOWN] = { L "mlp.linear_down.weight", LAYER, ALWAYS, { D_HIDDEN, D_FFN }, SHARD_EQUAL, 1, INIT_RESIDUAL, 0 },
+	[ROLE_DOWN_BIAS] = { L "mlp.linear_down.bias", LAYER, IF_MLP_BIAS, { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO, 0 },
+	[ROLE_FINAL_NORM] = { "decoder.final_layernorm.weight", AFTER, ALWAYS, { D_HIDDEN }, SHARD_NONE, 0, INIT_ONE, 0 },
+	[ROLE_FINAL_NORM_BIAS] = { "decoder.final_layernorm.bias", AFTER, IF_LAYERNORM, { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO,
+	                           0 },
+	[ROLE_OUTPUT] = { "output_layer.weight", AFTER, IF_UNTIED, { D_VOCAB, D_HIDDEN }, SHARD_VOCAB, 0, INIT_NORMAL, 0 },
+};
+
+#undef L
+
+static bool
+present(enum when when, const struct model_config *c)
+{
+	switch (when) {
+	case IF_LEARNED: return c->position == POSITION_LEARNED;
+	case IF_LAYERNORM: return c->normalization == NORMALIZATION_LAYERNORM;
+	case IF_QKV_BIAS: return c->qkv_bias;
+	case IF_PROJ_BIAS: return c->proj_bias;
+	case IF_MLP_BIAS: return c->mlp_bias;
+	case IF_GATED: return model_gated(c);
+	case IF_GATED_BIAS: return model_gated(c) && c->mlp_bias;
+	case IF_UNTIED: return c->untie_embeddings_and_output_weights;
+	default: return true;
+	}
+}
+
+static int64_t
+dim_size(enum dim d, const struct model_config *c)
+{
+	switch (d) {
+	case D_VOCAB: return c->vocab_size;
+	case D_POSITIONS: return c->max_position_embeddings;
+	case D_HIDDEN: return c->hidden_size;
+	case D_Q: return c->num_attention_heads * c->kv_channels;
+	case D_KV: return c->num_query_groups * c->kv_channels;
+	case D_FFN: return c->ffn_hidden_size;
+	default: return 0;
+	}
+}
+
+void
+param_name(enum role role, int64_t layer, char out[96])
+{
+	const char *name = rows[role].name, *mark = strstr(name, "%d");
+
+	if (mark)
+		snprintf(out, 96, "%.*s%d%s", (int)(mark - name), name, (int)layer, mark + 2);
+	else
+		snprintf(out, 96, "%s", name);
+}
+
+int64_t
+param_elements(const struct param *p)
+{
+	int64_t n = 1;
+
+	for (int i = 0; i < p->ndim; i++)
+		n *= p->shape[i];
+	return n;
+}
+
+static void
+fill(struct param *p, enum role role, int64_t layer, const struct model_config *c)
+{
+	const struct row *r = &rows[role];
+
+	memset(p, 0, sizeof *p);
+	param_name(role, layer, p->name);
+	p->role = role;
+	p->layer = (int)layer;
+	p->ndim = r->dim[1] ? 2 : 1;
+	for (int i = 0; i < p->ndim; i++)
+		p->shape[i] = dim_size(r->dim[i], c);
+	p->shard = r->shard;
+	p->shard_dim = r->shard_dim;
+	p->flags = r->flags | (p->ndim > 1 ? PARAM_DECAY : 0);
+	if ((role == ROLE_UP || role == ROLE_UP_BIAS) && !model_gated(c))
+		p->flags &= ~(unsigned)PARAM_JOINED;
+	p->init_value = r->init == INIT_ONE;
+	if (r->init == INIT_NORMAL)
+		p->init_std = c->init_method_std;
+	else if (r->init == INIT_RESIDUAL)
+		p->init_std = c->init_method_std / sqrt(2.0 * (double)c->num_layers);
+}
+
+int
+model_params(const struct model_config *c, struct param **out)
+{
+	struct param *p = mem_alloc(ROLE_COUNT * (size_t)(c->num_layers + 2), sizeof *p);
+	int n = 0;
+
+	for (int64_t layer = -1; layer <= c->num_layers; layer++) {
+		enum where where = layer < 0 ? BEFORE : layer < c->num_layers ? LAYER : AFTER;
+
+		for (int role = 0; role < ROLE_COUNT; role++)
+			if (rows[role].where == where && present(rows[role].when, c))
+				fill(&p[n++], (enum role)role, layer, c);
+	}
+	*out = p;
+	return n;
+}
+
+/* Rows [*start, *start + *count) along shard_dim that tensor rank tp holds, padding included. */
+static void
+part(const struct param *p, const struct model_config *c, const struct layout *l, int tp, int64_t *start, int64_t *count)
+{
+	int64_t t = l->tensor_model_parallel_size, n = p->shape[p->shard_dim];
+
+	switch (p->shard) {
+	case SHARD_NONE:
+		*start = 0;
+		*count = n;
+		return;
+	case SHARD_EQUAL:
+		*count = n / t;
+		*start = *count * tp;
+		return;
+	case SHARD_GROUPS:
+		*count = layout_local_groups(l, c) * (n / c->num_query_groups);
+		*start = *count * (tp / layout_group_replicas(l, c));
+		return;
+	case SHARD_VOCAB:
+		*count = layout_vocab(l, c) / t;
+		*start = *count * tp;
+		return;
+	}
+	BUG("no shard rule %d", (int)p->shard);
+}
+
+bool
+param_slice(const struct param *p, const struct model_config *c, const struct layout *l, int tp, struct slice *out)
+{
+	int64_t start, count, n = p->shape[p->shard_dim];
+
+	part(p, c, l, tp, &start, &count);
+	*out = slice_whole(p->ndim, p->shape);
+	if (start > n)
+		start = n;
+	if (count > n - start)
+		count = n - start;
+	out->start[p->shard_dim] = start;
+	out->count[p->shard_dim] = count;
+	return count > 0;
+}
+
+/* Does the stage hold this parameter? *replica: it is the last stage's copy of a tied table. */
+static bool
+on_stage(const struct param *p, const struct model_config *c, const struct layout *l, int pp, bool *replica)
+{
+	int64_t first, count;
+	int last = (int)l->pipeline_model_parallel_size - 1;
+
+	*replica = p->role == ROLE_WORD_EMBEDDINGS && !c->untie_embeddings_and_output_weights && pp == last && last > 0;
+	if (p->layer < 0)
+		return pp == 0 || *replica;
+	if (p->layer == c->num_layers)
+		return pp == last;
+	layout_layers(l, c, pp, &first, &count);
+	return p->layer >= first && p->layer < first + count;
+}
+
+static int64_t
+round_up(int64_t n, int64_t m)
+{
+	return (n + m - 1) / m * m;
+}
+
+static int64_t
+lcm(int64_t a, int64_t b)
+{
+	int64_t x = a, y = b;
+
+	while (y) {
+		int64_t r = x % y;
+
+		x = y;
+		y = r;
+	}
+	return a / x * b;
+}
+
+void
+shards_init(struct shards *s, const struct param *table, int count, const struct model_config *c, const struct layout *l,
+            const int coord[AX_COUNT])
+{
+	int64_t end = 0;
+
+	s->count = 0;
+	s->item = mem_zalloc((size_t)count, sizeof *s->item);
+	for (int i = 0; i < count; i++) {
+		const struct param *p = &table[i];
+		struct shard *sh = &s->item[s->count];
+		int64_t start, rows_here;
+
+		if (!on_stage(p, c, l, coord[AX_PP], &sh->replica))
+			continue;
+		part(p, c, l, coord[AX_TP], &start, &rows_here);
+		sh->param = i;
+		sh->count = 1;
+		for (int k = 0; k < p->ndim; k++) {
+			sh->shape[k] = k == p->shard_dim ? rows_here : p->shape[k];
+			sh->count *= sh->shape[k];
+		}
+		param_slice(p, c, l, coord[AX_TP], &sh->box);
+		sh->offset = p->flags & PARAM_JOINED ? end : round_up(end, SHARD_ALIGN);
+		end = sh->offset + sh->count;
+		sh->owner = !sh->replica && (p->shard != SHARD_NONE || coord[AX_TP] == 0) &&
+		    (p->shard != SHARD_GROUPS || coord[AX_TP] % layout_group_replicas(l, c) == 0);
+		s->count++;
+	}
+	s->elements = round_up(end, lcm(l->data_parallel_size, 128));
+}
+
+void
+shards_release(struct shards *s)
+{
+	free(s->item);
+	memset(s, 0, sizeof *s);
+}
