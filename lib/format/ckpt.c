@@ -61,7 +61,8 @@ refuse(const char *dir, struct err *e)
 {
 	if (has_entry(dir, "mp_rank_", "") || has_entry(dir, "__", ".distcp"))
 		return err_set(e, "'%s' is a Megatron-LM checkpoint: mckpt import reads it", dir);
-	if (has_entry(dir, "config.json", "") || has_entry(dir, "model", ".safetensors") || has_entry(dir, "pytorch_model", ".bin"))
+	if (has_entry(dir, "config.json", "") || has_entry(dir, "model", ".safetensors") ||
+	    has_entry(dir, "pytorch_model", ".bin"))
 		return err_set(e, "'%s' is a Hugging Face model: mckpt import reads it", dir);
 	if (has_entry(dir, "pieces-", ".safetensors"))
 		return err_set(e, "'%s' has no manifest.tsv: an incomplete checkpoint", dir);
@@ -258,8 +259,9 @@ check_sizes(const struct ckpt *c, struct err *e)
 		uint64_t size = c->map[p->file].size;
 
 		if (p->offset > size || p->bytes > size - p->offset)
-			return err_set(e, "%s/%s: truncated: %llu bytes, but tensor '%s' ends at byte %llu", c->dir, c->m.file[p->file],
-			               (unsigned long long)size, t->name, (unsigned long long)(p->offset + p->bytes));
+			return err_set(e, "%s/%s: truncated: %llu bytes, but tensor '%s' ends at byte %llu", c->dir,
+			               c->m.file[p->file], (unsigned long long)size, t->name,
+			               (unsigned long long)(p->offset + p->bytes));
 	}
 	return 0;
 }
@@ -435,7 +437,8 @@ check_read(const struct ckpt *c, const char *name, const struct slice *want, enu
 		return -1;
 	}
 	if (t->dtype != dtype && !(dtype_is_float(t->dtype) && dtype_is_float(dtype)))
-		return err_at(e, c->dir, 0, "tensor '%s' is %s and cannot be read as %s", name, dtype_name(t->dtype), dtype_name(dtype));
+		return err_at(e, c->dir, 0, "tensor '%s' is %s and cannot be read as %s", name, dtype_name(t->dtype),
+		              dtype_name(dtype));
 	return 0;
 }
 
@@ -490,9 +493,10 @@ verify_pieces(const struct ckpt *c, int file, const struct safetensors *s, struc
 		const struct safetensors_entry *entry = find_entry(s, t, &t->piece[c->m.place[i].piece]);
 
 		if (!entry)
-			return err_set(e, "%s/%s: its header disagrees with the manifest about tensor '%s'", c->dir, c->m.file[file], t->name);
+			return err_set(e, "%s/%s: its header disagrees with the manifest about tensor '%s'", c->dir,
+			               c->m.file[file], t->name);
 		if (hash_xxh3(entry->data, entry->bytes) != t->piece[c->m.place[i].piece].sum)
-			return err_set(e, "%s/%s: the bytes of tensor '%s' are damaged: their checksum differs from the manifest's",
+			return err_set(e, "%s/%s: the bytes of tensor '%s' are damaged: wrong checksum",
 			               c->dir, c->m.file[file], t->name);
 	}
 	if (safetensors_count(s) != end - first)

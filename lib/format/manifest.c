@@ -135,10 +135,11 @@ parse_place(struct parse *p, struct row *r, char **field)
 	if (parse_number(field[6], &r->piece.offset) < 0)
 		return err_at(p->e, p->name, r->line, "tensor '%s': offset '%.40s': not a number", r->name, field[6]);
 	if (parse_number(field[7], &r->piece.bytes) < 0 || r->piece.bytes != bytes)
-		return err_at(p->e, p->name, r->line, "tensor '%s': bytes '%.40s': must be %llu by count and dtype", r->name, field[7],
-		              (unsigned long long)bytes);
+		return err_at(p->e, p->name, r->line, "tensor '%s': bytes '%.40s': must be %llu by count and dtype", r->name,
+		              field[7], (unsigned long long)bytes);
 	if (parse_sum(field[8], &r->piece.sum) < 0)
-		return err_at(p->e, p->name, r->line, "tensor '%s': xxh3 '%.40s': must be 16 hexadecimal digits", r->name, field[8]);
+		return err_at(p->e, p->name, r->line, "tensor '%s': xxh3 '%.40s': must be 16 hexadecimal digits", r->name,
+		              field[8]);
 	return 0;
 }
 
@@ -246,11 +247,13 @@ collect_tensors(struct parse *p)
 		piece[i] = r->piece;
 		if (!t || strcmp(t->name, r->name)) {
 			t = &m->tensor[m->num_tensors++];
-			*t = (struct ckpt_tensor){ .name = r->name, .dtype = r->dtype, .ndim = r->piece.box.ndim, .piece = &piece[i] };
+			*t = (struct ckpt_tensor){ .name = r->name, .dtype = r->dtype, .piece = &piece[i] };
+			t->ndim = r->piece.box.ndim;
 			memcpy(t->shape, r->shape, sizeof t->shape);
 		}
 		if (t->dtype != r->dtype || t->ndim != r->piece.box.ndim || memcmp(t->shape, r->shape, sizeof t->shape))
-			return err_at(p->e, p->name, r->line, "tensor '%s': dtype or shape differ from those of its other pieces", r->name);
+			return err_at(p->e, p->name, r->line, "tensor '%s': dtype or shape differ from its other pieces",
+			              r->name);
 		t->num_pieces++;
 	}
 	return 0;
@@ -333,7 +336,8 @@ check_tiles(struct parse *p)
 				return err_at(p->e, p->name, 0, "tensor '%s': pieces overlap", t->name);
 		}
 		if (left > 0)
-			return err_at(p->e, p->name, 0, "tensor '%s': a hole: %lld elements are in no piece", t->name, (long long)left);
+			return err_at(p->e, p->name, 0, "tensor '%s': a hole: %lld elements are in no piece", t->name,
+			              (long long)left);
 		if (!tiles(t))
 			return err_at(p->e, p->name, 0, "tensor '%s': pieces overlap, and leave a hole elsewhere", t->name);
 	}
@@ -378,8 +382,9 @@ collect_places(struct parse *p)
 		m->place[i] = key[i].place;
 		m->first[key[i].file + 1] = i + 1;
 		if (i > 0 && key[i - 1].file == key[i].file && key[i - 1].end > key[i].offset)
-			rc = err_at(p->e, p->name, 0, "tensors '%s' and '%s' share bytes of %s", m->tensor[key[i - 1].place.tensor].name,
-			            m->tensor[key[i].place.tensor].name, m->file[key[i].file]);
+			rc = err_at(p->e, p->name, 0, "tensors '%s' and '%s' share bytes of %s",
+			            m->tensor[key[i - 1].place.tensor].name, m->tensor[key[i].place.tensor].name,
+			            m->file[key[i].file]);
 	}
 	free(key);
 	return rc;
