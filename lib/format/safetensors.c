@@ -15,9 +15,9 @@ static const struct {
 	const char *name;
 	int bits;
 } types[] = {
-	{ "BOOL", 8 }, { "F4", 4 }, { "F6_E2M3", 6 }, { "F6_E3M2", 6 }, { "U8", 8 }, { "I8", 8 }, { "F8_E5M2", 8 }, { "F8_E4M3", 8 },
-	{ "F8_E8M0", 8 }, { "F8_E4M3FNUZ", 8 }, { "F8_E5M2FNUZ", 8 }, { "I16", 16 }, { "U16", 16 }, { "F16", 16 }, { "BF16", 16 },
-	{ "I32", 32 }, { "U32", 32 }, { "F32", 32 }, { "C64", 64 }, { "F64", 64 }, { "I64", 64 }, { "U64", 64 },
+	{ "BOOL", 8 }, { "F4", 4 }, { "F6_E2M3", 6 }, { "F6_E3M2", 6 }, { "U8", 8 }, { "I8", 8 }, { "F8_E5M2", 8 },
+	{ "F8_E4M3", 8 }, { "F8_E8M0", 8 }, { "F8_E4M3FNUZ", 8 }, { "F8_E5M2FNUZ", 8 }, { "I16", 16 }, { "U16", 16 },
+	{ "F16", 16 }, { "BF16", 16 }, { "I32", 32 }, { "U32", 32 }, { "F32", 32 }, { "C64", 64 }, { "F64", 64 }, { "I64", 64 }, { "U64", 64 },
 };
 
 struct safetensors {
@@ -152,7 +152,8 @@ read_offsets(struct opening *o, struct safetensors_entry *t, const struct json_v
 static int
 read_tensor(struct opening *o, const struct json_value *v, struct safetensors_entry *t)
 {
-	const struct json_value *dtype = json_get(v, "dtype"), *shape = json_get(v, "shape"), *range = json_get(v, "data_offsets");
+	const struct json_value *dtype = json_get(v, "dtype"), *shape = json_get(v, "shape");
+	const struct json_value *range = json_get(v, "data_offsets");
 	uint64_t bits;
 	int type;
 
@@ -160,7 +161,8 @@ read_tensor(struct opening *o, const struct json_value *v, struct safetensors_en
 	if (strlen(v->key) != v->key_len)
 		return err_at(o->e, o->path, 0, "tensor '%s...': NUL in its name", t->name);
 	if (!dtype || !shape || !range)
-		return err_at(o->e, o->path, 0, "tensor '%s': no %s", t->name, !dtype ? "dtype" : !shape ? "shape" : "data_offsets");
+		return err_at(o->e, o->path, 0, "tensor '%s': no %s", t->name,
+		              !dtype ? "dtype" : !shape ? "shape" : "data_offsets");
 	if (v->len != 3)
 		return err_at(o->e, o->path, 0, "tensor '%s': a duplicate or unknown field", t->name);
 	type = dtype->type == JSON_STRING && strlen(dtype->string) == dtype->len ? type_index(dtype->string) : -1;

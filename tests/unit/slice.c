@@ -112,7 +112,8 @@ test_flat(void)
 
 	for (int round = 0; round < 2000; round++) {
 		struct slice whole = random_whole(), s = random_box(&whole), part[SLICE_FLAT_MAX];
-		int64_t total = slice_elements(&s), first = between(0, total), count = between(0, total - first), at[SLICE_DIMS], p;
+		int64_t total = slice_elements(&s), first = between(0, total), count = between(0, total - first);
+		int64_t at[SLICE_DIMS], p;
 		int n = slice_flat(&s, first, count, part);
 		int64_t next = first;
 
