@@ -47,9 +47,9 @@ static const struct opt cat_opts[] = {
 
 static const struct opt index_opts[] = {
 	{ .name = "data-path", .type = OPT_LIST, .off = offsetof(struct index_config, data_path), .unit = "PREFIX",
-	  .help = "the dataset, as it will be given to training: its spelling enters the names of the maps" },
+	  .help = "the dataset, spelled as for training: the names of the maps depend on it" },
 	{ .name = "split", .type = OPT_STRING, .off = offsetof(struct index_config, split), .unit = "SHARES", .def = "969, 30, 1",
-	  .help = "shares of training, validation and test; the text enters the names too" },
+	  .help = "shares of training, validation and test; the names depend on the text" },
 	{ .name = "seq-length", .type = OPT_INT, .off = offsetof(struct index_config, seq_length), .min = 1, .max = 2147483646,
 	  .unit = "tokens", .help = "tokens of a sample" },
 	{ .name = "seed", .type = OPT_INT, .off = offsetof(struct index_config, seed), .max = 4294967295.0, .def = "1234",
@@ -64,7 +64,7 @@ static const struct opt index_opts[] = {
 	{ .name = "tokenizer-path", .type = OPT_STRING, .off = offsetof(struct index_config, tokenizer_path), .unit = "PATH",
 	  .help = "its file or directory" },
 	{ .name = "tokenizer-option", .type = OPT_LIST, .off = offsetof(struct index_config, tokenizer_option), .unit = "KEY=VALUE",
-	  .help = "arguments of its constructor in the order of the call, as vocab_size=50257 eod_id=50256" },
+	  .help = "what its constructor got, in order, as vocab_size=50257 eod_id=50256" },
 	OPT_END
 };
 
