@@ -79,6 +79,7 @@ prefix_of(char *operand)
 	return operand;
 }
 
+/* A dataset is mapped, so standard input cannot stand in for it. */
 static int
 need_operands(int argc, struct err *e)
 {
@@ -88,6 +89,7 @@ need_operands(int argc, struct err *e)
 	return CLI_USAGE;
 }
 
+/* Stops at the first dataset that cannot be read. */
 static int
 run_info(const void *cfg, int argc, char **argv, struct err *e)
 {
@@ -103,6 +105,7 @@ run_info(const void *cfg, int argc, char **argv, struct err *e)
 	return EXIT_DONE;
 }
 
+/* Goes on after a dataset that is not sound. */
 static int
 run_verify(const void *cfg, int argc, char **argv, struct err *e)
 {
@@ -119,6 +122,7 @@ run_verify(const void *cfg, int argc, char **argv, struct err *e)
 	return rc;
 }
 
+/* Ten documents, or the one that was asked for. */
 static int
 run_head(const void *cfg, int argc, char **argv, struct err *e)
 {
@@ -151,6 +155,7 @@ run_cat(const void *cfg, int argc, char **argv, struct err *e)
 	return shard_cat(c, argc, argv, e);
 }
 
+/* Everything wrong with the options is said before a file is opened. */
 static int
 run_index(const void *cfg, int argc, char **argv, struct err *e)
 {
