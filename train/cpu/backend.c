@@ -15,6 +15,10 @@
 
 enum { ALIGNMENT = 256 };
 
+/* How OpenBLAS picks its kernels when it is loaded; only builds for several processors have them. */
+void gotoblas_dynamic_quit(void) __attribute__((weak));
+void gotoblas_dynamic_init(void) __attribute__((weak));
+
 /* Nothing is ever pending, so an event has nothing to remember. */
 struct event {
 	char none;
@@ -116,6 +120,24 @@ aligned_zeroed(size_t bytes)
 	return p ? memset(p, 0, bytes) : NULL;
 }
 
+/* OpenBLAS before 0.3.25 takes Intel processors newer than itself for a Prescott, which costs a factor of four; makes it
+ * choose again, by what the processor can do. See OpenMathLib/OpenBLAS issue 4267. */
+static void
+choose_kernels(void)
+{
+	bool avx512 = __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+	const char *name = avx512 ? "SkylakeX" : "Haswell";
+
+	if (!gotoblas_dynamic_quit || !gotoblas_dynamic_init || getenv("OPENBLAS_CORETYPE"))
+		return;
+	if (strcmp(openblas_get_corename(), "Prescott") != 0 || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+		return;
+	setenv("OPENBLAS_CORETYPE", name, 1);
+	gotoblas_dynamic_quit();
+	gotoblas_dynamic_init();
+	unsetenv("OPENBLAS_CORETYPE");
+}
+
 static struct device *
 cpu_open(const struct device_config *config, struct err *e)
 {
@@ -127,6 +149,7 @@ cpu_open(const struct device_config *config, struct err *e)
 		err_set(e, "cannot allocate the workspace of %d threads (%zu bytes)", config->num_threads, cpu_workspace(config));
 		return NULL;
 	}
+	choose_kernels();
 	openblas_set_num_threads(1);
 	d = mem_zalloc(1, sizeof *d);
 	d->scratch = scratch;
