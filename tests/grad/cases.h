@@ -1,4 +1,4 @@
-/* cases.h - every operation with its backward pass, and the cases it is tested on */
+/* cases.h - how each operation is run forward and backward, and the cases it is tested on */
 #ifndef TESTS_GRAD_CASES_H
 #define TESTS_GRAD_CASES_H
 
@@ -447,19 +447,6 @@ static const struct op_case xent_cases[] = {
 	{ .rows = 1, .columns = 2, .inner = 2 }, { .rows = 7, .columns = 32, .inner = 29 },
 	{ .rows = 7, .columns = 32, .inner = 29, .flags = SPLIT }, { .rows = 5, .columns = 32, .inner = 13, .flags = SPLIT },
 	{ .rows = 11, .columns = 5003, .inner = 5000 }, { 0 },
-};
-
-static const struct op_test op_tests[] = {
-	{ "gemm", gemm_declare, gemm_forward, gemm_backward, gemm_cases },
-	{ "norm", norm_declare, norm_forward, norm_backward, norm_cases },
-	{ "rope", rope_declare, rope_forward, rope_backward, rope_cases },
-	{ "attention", attention_declare, attention_forward, attention_backward, attention_cases },
-	{ "act", act_declare, act_forward, act_backward, act_cases },
-	{ "residual", residual_declare, residual_forward, residual_backward, residual_cases },
-	{ "bias", bias_declare, bias_forward, bias_backward, bias_cases },
-	{ "embedding", embedding_declare, embedding_forward, embedding_backward, embedding_cases },
-	{ "xent", xent_declare, xent_forward, xent_backward, xent_cases },
-	{ 0 },
 };
 
 #undef SHAPE

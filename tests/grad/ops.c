@@ -1,6 +1,6 @@
 /* ops.c - the operations of the CPU: gradients, types, threads, and the optimizers against a scalar loop */
-#include "tests/grad/cases.h"
 #include "tests/check.h"
+#include "tests/grad/table.h"
 
 static void
 complain(const struct op_test *op, int c, int slot, const char *what, double value)
@@ -46,6 +46,28 @@ difference(struct problem *p, const struct op_test *op, struct slot *s, int64_t 
 	s->value[k] = x;
 	central = (up - down) / (2 * h);
 	return fabs(central - grad) / fmax(fmax(fabs(grad), root_mean_square(s->grad, slot_count(s))), 1e-8);
+}
+
+/* Sixteen elements of the first output against the formula, in double. */
+static void
+check_values(const struct op_test *op, int number)
+{
+	struct problem_config config = { DTYPE_F64, DTYPE_F64, 1 };
+	struct problem *p = problem_solve(&backend_cpu, op, &op->cases[number], config);
+	int i = 0;
+
+	while (p->slot[i].kind != SLOT_OUTPUT)
+		i++;
+	for (int j = 0; j < 16; j++) {
+		struct slot *s = &p->slot[i];
+		int64_t k = (int64_t)((double)rng_uniform(13, (uint64_t)j, (uint32_t)i, 2) * (double)slot_count(s));
+		double expected = op->expect(p, k / s->columns, k % s->columns), d = fabs(s->value[k] - expected) / fmax(1, fabs(expected));
+
+		check_count++;
+		if (!(d < 1e-12))
+			complain(op, number, i, "value is off by", d);
+	}
+	problem_free(p);
 }
 
 /* Eight elements of every input, in double. */
@@ -286,6 +308,7 @@ main(void)
 {
 	for (const struct op_test *op = op_tests; op->name; op++)
 		for (int i = 0; op->cases[i].rows; i++) {
+			check_values(op, i);
 			check_gradients(op, i);
 			check_types(op, i);
 			check_threads(op, i);

@@ -2,7 +2,7 @@
  * problem.h - an operation with its backward pass as something that can be run on any backend, in any type
  *
  * A problem is a list of slots: inputs with random values, outputs with random gradients. problem_solve runs the operation
- * forward and backward and leaves outputs and gradients on the host in double. op_tests in cases.h lists the operations.
+ * forward and backward and leaves outputs and gradients on the host in double. op_tests in table.h lists the operations.
  */
 #ifndef TESTS_GRAD_PROBLEM_H
 #define TESTS_GRAD_PROBLEM_H
@@ -52,6 +52,7 @@ struct op_test {
 	void (*declare)(struct problem *);
 	void (*forward)(struct problem *);
 	void (*backward)(struct problem *);
+	double (*expect)(const struct problem *, int64_t row, int64_t column);  /* of the first output, given the inputs */
 	const struct op_case *cases;    /* ended by rows 0 */
 };
 
