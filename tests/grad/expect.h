@@ -1,4 +1,4 @@
-/* expect.h - what the first output of each operation must be: the formula of ops.h as one expression an element, in double */
+/* expect.h - an element of the first output of each operation by the formula of ops.h, in double */
 #ifndef TESTS_GRAD_EXPECT_H
 #define TESTS_GRAD_EXPECT_H
 
@@ -33,13 +33,14 @@ static double
 expect_norm(const struct problem *p, int64_t row, int64_t column)
 {
 	bool layer = p->c->flags & LAYER_NORM;
-	double mean = 0, square = 0, h = (double)p->c->columns;
+	double mean = 0, square = 0, h = (double)p->c->columns, y;
 
 	for (int64_t i = 0; layer && i < p->c->columns; i++)
 		mean += value_at(p, 0, row, i) / h;
 	for (int64_t i = 0; i < p->c->columns; i++)
 		square += pow(value_at(p, 0, row, i) - mean, 2) / h;
-	return (value_at(p, 0, row, column) - mean) / sqrt(square + 1e-3) * p->slot[1].value[column] + (layer ? p->slot[2].value[column] : 0);
+	y = (value_at(p, 0, row, column) - mean) / sqrt(square + 1e-3) * p->slot[1].value[column];
+	return layer ? y + p->slot[2].value[column] : y;
 }
 
 static double

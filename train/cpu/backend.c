@@ -62,6 +62,7 @@ lane(void *ctx, int index)
 	}
 }
 
+/* No more lanes than items, so that little work wakes few threads. */
 void
 cpu_for(struct stream *st, int64_t count, void (*fn)(const void *, int64_t, void *), const void *ctx)
 {
@@ -86,6 +87,7 @@ span_item(const void *ctx, int64_t item, void *scratch)
 	}
 }
 
+/* Items are CPU_GRAIN elements or one span. */
 void
 cpu_spans(struct stream *st, const struct tensor *t, void (*fn)(const void *, const struct span *), const void *ctx)
 {
@@ -97,6 +99,7 @@ cpu_spans(struct stream *st, const struct tensor *t, void (*fn)(const void *, co
 	cpu_for(st, cpu_div_up(l.total, l.per_item), span_item, &l);
 }
 
+/* There always is a host. */
 static bool
 cpu_available(struct err *why)
 {
@@ -104,6 +107,7 @@ cpu_available(struct err *why)
 	return true;
 }
 
+/* One scratch a thread. */
 static size_t
 cpu_workspace(const struct device_config *config)
 {
@@ -177,6 +181,7 @@ cpu_free_memory(struct device *d)
 	return 0;
 }
 
+/* The device is not asked: host memory belongs to the process. */
 static void *
 cpu_alloc(struct device *d, size_t bytes, struct err *e)
 {
@@ -210,6 +215,7 @@ cpu_copy(struct stream *st, void *dst, const void *src, size_t bytes)
 	memmove(dst, src, bytes);
 }
 
+/* Nothing is ever pending, nothing can have failed. */
 static int
 cpu_sync(struct stream *st, struct err *e)
 {
@@ -218,6 +224,7 @@ cpu_sync(struct stream *st, struct err *e)
 	return 0;
 }
 
+/* One event serves for all. */
 static struct event *
 cpu_event(struct device *d)
 {
