@@ -45,15 +45,17 @@ progress(void *ctx, const struct encode_counts *c)
 static void
 summarise(const struct encode_counts *c, double seconds)
 {
+	struct str skipped = { 0 };
 	int64_t tokens = 0;
 
 	for (int k = 0; k < c->num_keys; k++)
 		tokens += c->key[k].tokens;
-	for (int i = 0; i < JSONL_CLASSES; i++)
-		if (c->bad[i])
-			warn("skipped %lld lines: %s", (long long)c->bad[i], jsonl_class_name[i]);
+	count_skipped(c, &skipped);
+	if (skipped.len)
+		warn("skipped bad lines: %s", skipped.buf);
+	str_release(&skipped);
 	if (c->blank)
-		note("skipped %lld blank lines", (long long)c->blank);
+		note("skipped blank lines: %lld", (long long)c->blank);
 	note("%lld documents, %lld tokens, %.1f MB in %.1f s (%.1f MB/s)", (long long)c->documents, (long long)tokens,
 	    (double)c->input_bytes / 1e6, seconds, (double)c->input_bytes / 1e6 / seconds);
 }
@@ -161,7 +163,7 @@ mtok_train(const void *cfg, int argc, char **argv, struct err *e)
 	c.verbose = prog_level() > 0;
 	rc = train_run(&c, &n, e) < 0 ? CLI_FAILED : EXIT_DONE;
 	if (n.skipped)
-		warn("skipped %lld bad lines", (long long)n.skipped);
+		warn("skipped bad lines: %lld", (long long)n.skipped);
 	if (rc == EXIT_DONE)
 		note("%s: %lld pieces from %lld sentences, %.1f MB", c.output, (long long)c.vocab_size, (long long)n.sentences,
 		    (double)n.bytes / 1e6);
@@ -170,14 +172,12 @@ mtok_train(const void *cfg, int argc, char **argv, struct err *e)
 }
 
 static const struct verb verbs[] = {
-	{ "encode", "[FILE ...]", "Turn JSON Lines into token datasets", encode_opts, sizeof(struct encode_config), mtok_encode,
-	  encode_refused },
-	{ "count", "[FILE ...]", "Count documents and tokens", count_opts, sizeof(struct encode_config), mtok_count,
-	  encode_refused },
-	{ "decode", "[PREFIX ...]", "Turn datasets, or ids on standard input, into text", decode_opts,
-	  sizeof(struct decode_config), mtok_decode, NULL },
-	{ "train", "[FILE ...]", "Train a SentencePiece model", train_opts, sizeof(struct train_config), mtok_train, NULL },
-	{ "info", "", "Describe a tokenizer", info_opts, sizeof(struct info_config), mtok_info, NULL },
+	{ "encode", "FILE ...", "Turn JSON Lines into token datasets", encode_opts, sizeof(struct encode_config), mtok_encode },
+	{ "count", "FILE ...", "Count documents and tokens", count_opts, sizeof(struct encode_config), mtok_count },
+	{ "decode", "PREFIX ...", "Turn datasets, or ids on standard input, into text", decode_opts,
+	  sizeof(struct decode_config), mtok_decode },
+	{ "train", "FILE ...", "Train a SentencePiece model", train_opts, sizeof(struct train_config), mtok_train },
+	{ "info", "", "Describe a tokenizer", info_opts, sizeof(struct info_config), mtok_info },
 	{ 0 },
 };
 
@@ -190,6 +190,7 @@ main(int argc, char **argv)
 		.built_in = "SentencePiece, GPT-2 byte-level BPE",
 		.default_verb = "encode",
 		.verbs = verbs,
+		.refused = encode_refused,
 	};
 
 	return cli_main(&mtok, argc, argv);

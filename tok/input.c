@@ -252,17 +252,19 @@ drop_mark(struct str *text)
 static int
 read_lines(struct input *in, size_t want, struct str *out, bool *ended, struct err *e)
 {
+	bool found = false;             /* what was carried over has no line end */
+
 	*ended = false;
-	for (;;) {
+	while (!*ended && !(found && out->len >= want)) {
 		size_t before = out->len;
 		int rc = decode(in, out, e);
 
 		if (rc < 0)
 			return -1;
 		*ended = rc == 0;
-		if (*ended || (out->len >= want && memrchr(out->buf + before, '\n', out->len - before)))
-			return 0;
+		found = found || memchr(out->buf + before, '\n', out->len - before);
 	}
+	return 0;
 }
 
 /* The next batch of the open file; empty at its end. */

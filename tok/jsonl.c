@@ -438,7 +438,7 @@ take_list(struct jsonl *j, struct member *m)
 			return -1;
 		} else {
 			m->class = JSONL_WRONG_TYPE;
-			m->found = "a list of other things than strings";
+			m->found = "a list with other things in it";
 		}
 		more = another(j, ']');
 	}
