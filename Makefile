@@ -21,8 +21,8 @@ COMMIT  := $(shell git rev-parse --short HEAD 2>/dev/null || echo none)
 TOOLS    = $(sort $(patsubst bin/%.c,%,$(wildcard bin/*.c)))
 
 # A variant (sanitizer or debug) builds in its own directory and never mixes objects.
-variant := $(if $(SAN),-$(subst $(comma),-,$(subst $() ,-,$(SAN))))$(if $(DEBUG),-debug)
 comma   := ,
+variant := $(if $(SAN),-$(subst $(comma),-,$(subst $() ,-,$(SAN))))$(if $(DEBUG),-debug)
 B       := build$(variant)
 
 WARN     = -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wno-overlength-strings $(if $(CI),-Werror)

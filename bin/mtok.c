@@ -16,6 +16,7 @@ struct watch {
 	int64_t log_interval;
 };
 
+/* Never 0, so that it can be divided by. */
 static double
 seconds_since(const struct timespec *t)
 {
@@ -107,6 +108,7 @@ mtok_count(const void *cfg, int argc, char **argv, struct err *e)
 	return run_encode(&c, argc, argv, e);
 }
 
+/* Operands are datasets; none, or -, is ids on standard input. */
 static int
 mtok_decode(const void *cfg, int argc, char **argv, struct err *e)
 {
@@ -149,6 +151,7 @@ mtok_info(const void *cfg, int argc, char **argv, struct err *e)
 	return EXIT_DONE;
 }
 
+/* A model from the text of JSON Lines. */
 static int
 mtok_train(const void *cfg, int argc, char **argv, struct err *e)
 {
