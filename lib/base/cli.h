@@ -16,6 +16,7 @@ struct verb {
 	const struct opt *opts;
 	size_t cfg_size;
 	int (*run)(const void *cfg, int argc, char **argv, struct err *e);
+	const struct opt_refused *refused;      /* options known but not had; may be NULL */
 };
 
 struct tool {
