@@ -221,11 +221,11 @@ static void
 f32_from_f16(char *dst, const char *src, int64_t count)
 {
 	for (int64_t i = 0; i < count; i++) {
-		half h;
+		uint16_t h;
 		float f;
 
 		memcpy(&h, src + 2 * i, 2);
-		f = (float)h;
+		f = dtype_f32_from_f16(h);
 		memcpy(dst + 4 * i, &f, 4);
 	}
 }
@@ -235,10 +235,10 @@ f16_from_f32(char *dst, const char *src, int64_t count)
 {
 	for (int64_t i = 0; i < count; i++) {
 		float f;
-		half h;
+		uint16_t h;
 
 		memcpy(&f, src + 4 * i, 4);
-		h = (half)f;
+		h = dtype_f16_from_f32(f);
 		memcpy(dst + 2 * i, &h, 2);
 	}
 }
