@@ -101,7 +101,7 @@ opt_mdoc(const struct opt *table, FILE *f)
 static void
 dump_word(struct str *out, const char *s)
 {
-	if (*s && !strpbrk(s, " \t\"#\\=")) {
+	if (*s && !strpbrk(s, " \t\r\v\f\"#\\=")) {
 		str_addf(out, " %s", s);
 		return;
 	}
