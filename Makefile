@@ -39,6 +39,11 @@ MPILIBS  = $(shell mpicc --showme:link 2>/dev/null | tr ' ' '\n' | grep -E '^-(L
 HAVE_CUDA := $(if $(filter 0,$(CUDA)),,$(if $(filter 1,$(CUDA)),1,$(PROBE_CUDA)))
 CUDA_LIBS  = -lcublasLt -lcudnn -lnccl -lcudart -lstdc++
 CUDA_HOME  = $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v $(NVCC) 2>/dev/null)))
+ifeq ($(CUDA),1)
+ifeq ($(CUDA_HOME),)
+$(error CUDA=1, but there is no $(NVCC) here: install the CUDA toolkit, or give its path as NVCC=)
+endif
+endif
 gencode    = $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a))
 NVFLAGS    = -std=c++17 -O3 -I. $(gencode) -Xcompiler -Wall,-Wextra -Wno-deprecated-gpu-targets
 
