@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct comm;
 struct ops;
 struct device;
 
@@ -55,6 +56,9 @@ struct backend {
 	struct event *(*event)(struct device *);                        /* borrowed until close */
 	void (*record)(struct stream *, struct event *);
 	void (*wait)(struct stream *, struct event *);
+	/* A communicator for memory of the device, of the ranks of a host communicator, which it takes over: its free() frees both.
+	 * Called by all ranks of host. NULL here: host memory is device memory, and the host communicator serves. */
+	struct comm *(*comm)(struct device *, struct comm *host, struct err *);
 };
 
 /* Ended by NULL, best first. backend_choose picks name, or the first available when name is "auto". */

@@ -8,26 +8,45 @@ along(struct comm *world, const struct layout *l, unsigned axes, struct err *err
 	return world->ops->split(world, (int)layout_group(l, axes, world->rank), world->rank, err);
 }
 
-int
-groups_open(struct groups *g, struct comm *world, const struct model_config *c, const struct layout *l, struct err *err)
+/* The host communicators; those that will carry device memory are turned into the device's after. */
+static int
+split_world(struct groups *g, const struct engine *e, struct comm *world, struct err *err)
 {
-	int coord[AX_COUNT], last = (int)l->pipeline_model_parallel_size - 1;
+	const struct model_config *c = &e->plan.model;
+	const struct layout *l = &e->plan.layout;
+	int last = (int)l->pipeline_model_parallel_size - 1;
 	int64_t replicas = layout_group_replicas(l, c);
-	bool shares_table;
+	bool shares_table = !c->untie_embeddings_and_output_weights && last > 0;
 
-	layout_coord(l, world->rank, coord);
 	g->world = world;
 	if (!(g->host_tp = along(world, l, AX_BIT(AX_TP), err)) || !(g->tp = along(world, l, AX_BIT(AX_TP), err)) ||
 	    !(g->dp = along(world, l, AX_BIT(AX_CP) | AX_BIT(AX_DP), err)) ||
 	    !(g->pp = along(world, l, AX_BIT(AX_PP), err)))
 		return -1;
 	g->kv = world->ops->split(world, (int)(layout_group(l, AX_BIT(AX_TP), world->rank) * l->tensor_model_parallel_size +
-	    coord[AX_TP] / replicas), world->rank, err);
+	    e->coord[AX_TP] / replicas), world->rank, err);
 	if (!g->kv)
 		return -1;
-	shares_table = !c->untie_embeddings_and_output_weights && last > 0;
-	g->embedding = world->ops->split(world, shares_table && (coord[AX_PP] == 0 || coord[AX_PP] == last)
+	g->embedding = world->ops->split(world, shares_table && (e->coord[AX_PP] == 0 || e->coord[AX_PP] == last)
 	    ? (int)layout_group(l, AX_BIT(AX_PP), world->rank) : -1, world->rank, err);
+	return 0;
+}
+
+int
+groups_open(struct engine *e, struct comm *world, struct err *err)
+{
+	struct groups *g = &e->groups;
+	struct comm **on_device[] = { &g->tp, &g->dp, &g->pp, &g->kv, &g->embedding };
+
+	if (split_world(g, e, world, err) < 0)
+		return -1;
+	for (size_t i = 0; e->backend->comm && i < sizeof on_device / sizeof *on_device; i++) {
+		struct comm *c = *on_device[i] ? e->backend->comm(e->device, *on_device[i], err) : NULL;
+
+		if (*on_device[i] && !c)
+			return -1;
+		*on_device[i] = c;
+	}
 	return 0;
 }
 

@@ -4,7 +4,8 @@
 
 #include "train/engine.h"
 
-int  groups_open(struct groups *g, struct comm *world, const struct model_config *c, const struct layout *l, struct err *err);
+/* Fills e->groups from the plan of e, whose device is open: those that carry device memory are the device's own. */
+int  groups_open(struct engine *e, struct comm *world, struct err *err);
 void groups_close(struct groups *g);
 
 #endif
