@@ -52,4 +52,7 @@ size_t mpi_staging_bytes(void);
 /* This process's number among those on its host, and how many there are; the host's name. */
 int mpi_local_rank(struct comm *world, int *local_size);
 
+/* train/nccl: a communicator for memory of a GPU, as backend.h describes `comm`. */
+struct comm *nccl_comm(struct device *d, struct comm *host, struct err *e);
+
 #endif

@@ -1,0 +1,288 @@
+/*
+ * backend.c - one GPU of this host: its streams, memory, copies, and what went wrong on it
+ *
+ * Kernels run on streams that do not wait for the default one. Copies take pageable host memory: the runtime has read the host
+ * bytes of a copy to the device when the call returns, and a copy to the host is complete when sync() returns.
+ */
+#include "lib/base/mem.h"
+#include "train/comm.h"
+#include "train/cuda/impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct event {
+	cudaEvent_t handle;
+	struct event *next;
+};
+
+void
+cu_fail(struct device *d, const char *what, const char *reason)
+{
+	if (d->failed)
+		return;
+	d->failed = what;
+	snprintf(d->reason, sizeof d->reason, "%s", reason);
+}
+
+bool
+cu_ok(struct device *d, cudaError_t rc, const char *what)
+{
+	if (rc == cudaSuccess)
+		return true;
+	cu_fail(d, what, cudaGetErrorString(rc));
+	return false;
+}
+
+void
+cu_launched(struct stream *st, const char *name)
+{
+	st->device->last = name;
+	cu_ok(st->device, cudaGetLastError(), name);
+}
+
+void *
+cu_workspace(struct stream *st)
+{
+	if (st != &st->device->stream[STREAM_COMPUTE].base)
+		BUG("an operation that needs the workspace on a stream that does not compute");
+	return st->device->workspace;
+}
+
+/* A driver that answers and at least one GPU. */
+static bool
+cuda_available(struct err *why)
+{
+	int count = 0;
+	cudaError_t rc = cudaGetDeviceCount(&count);
+
+	if (rc == cudaSuccess && count > 0)
+		return true;
+	(void)cudaGetLastError();
+	if (rc == cudaErrorInsufficientDriver)
+		err_set(why, "there is no NVIDIA driver, or it is older than CUDA %d.%d needs", CUDART_VERSION / 1000,
+		        CUDART_VERSION % 1000 / 10);
+	else
+		err_set(why, "%s", rc == cudaSuccess ? "no GPU is visible" : cudaGetErrorString(rc));
+	return false;
+}
+
+/* The GPU of a rank: the one with its number, or the only one that a launcher lets it see. */
+static int
+choose(const struct device_config *c, struct err *e)
+{
+	int count = 0;
+	cudaError_t rc = cudaGetDeviceCount(&count);
+
+	if (rc != cudaSuccess)
+		return err_set(e, "cannot list the GPUs: %s", cudaGetErrorString(rc));
+	if (count == 1)
+		return 0;
+	if (c->local_rank >= count)
+		return err_set(e, "rank %d of this host has no GPU of its own: there are %d", c->local_rank, count);
+	return c->local_rank;
+}
+
+/* Does this build run on the GPU? */
+static int
+check_kernels(int index, struct err *e)
+{
+	struct cudaDeviceProp p;
+	cudaError_t rc = cudaGetDeviceProperties(&p, index);
+
+	if (rc != cudaSuccess)
+		return err_set(e, "cannot ask GPU %d what it is: %s", index, cudaGetErrorString(rc));
+	rc = cu_kernels_present();
+	if (rc == cudaSuccess)
+		return 0;
+	(void)cudaGetLastError();
+	return err_set(e, "this build has no kernels for GPU %d (%s, compute capability %d.%d): build with CUDA_ARCH=%d%d", index,
+	               p.name, p.major, p.minor, p.major, p.minor);
+}
+
+/* Streams, workspace and the cache of products of a device that has its number. */
+static int
+set_up(struct device *d, struct err *e)
+{
+	cudaError_t rc = cudaSuccess;
+
+	for (int i = 0; i < STREAM_COUNT; i++) {
+		d->stream[i].base = (struct stream){ &cuda_ops, d };
+		if (rc == cudaSuccess)
+			rc = cudaStreamCreateWithFlags(&d->stream[i].handle, cudaStreamNonBlocking);
+	}
+	if (rc == cudaSuccess)
+		rc = cudaMalloc(&d->workspace, CU_WORKSPACE);
+	if (rc != cudaSuccess)
+		return err_set(e, "cannot set up GPU %d: %s", d->index, cudaGetErrorString(rc));
+	d->gemms = gemm_cache_new(e);
+	return d->gemms ? 0 : -1;
+}
+
+/* What cannot be given back any more when the program has failed is the driver's to clean up. */
+static void
+cuda_close(struct device *d)
+{
+	if (!d)
+		return;
+	while (d->events) {
+		struct event *next = d->events->next;
+
+		(void)cudaEventDestroy(d->events->handle);
+		free(d->events);
+		d->events = next;
+	}
+	gemm_cache_free(d->gemms);
+	(void)cudaFree(d->workspace);
+	for (int i = 0; i < STREAM_COUNT; i++)
+		if (d->stream[i].handle)
+			(void)cudaStreamDestroy(d->stream[i].handle);
+	free(d);
+}
+
+static struct device *
+cuda_open(const struct device_config *c, struct err *e)
+{
+	struct device *d;
+	cudaError_t rc;
+	int index;
+
+	if (c->dtype == DTYPE_F64) {
+		err_set(e, "double precision is for the CPU: --backend cpu");
+		return NULL;
+	}
+	index = choose(c, e);
+	if (index < 0)
+		return NULL;
+	rc = cudaSetDevice(index);
+	if (rc != cudaSuccess) {
+		err_set(e, "cannot use GPU %d: %s", index, cudaGetErrorString(rc));
+		return NULL;
+	}
+	if (check_kernels(index, e) < 0)
+		return NULL;
+	d = mem_zalloc(1, sizeof *d);
+	d->index = index;
+	d->last = "none";
+	if (set_up(d, e) == 0)
+		return d;
+	cuda_close(d);
+	return NULL;
+}
+
+/* The same for every type. */
+static size_t
+cuda_workspace(const struct device_config *c)
+{
+	(void)c;
+	return CU_WORKSPACE;
+}
+
+static size_t
+cuda_free_memory(struct device *d)
+{
+	size_t left = 0, total = 0;
+
+	return cu_ok(d, cudaMemGetInfo(&left, &total), "cudaMemGetInfo") ? left : 0;
+}
+
+/* Zeroed by the default stream, which no other stream waits for: so wait here. */
+static void *
+cuda_alloc(struct device *d, size_t bytes, struct err *e)
+{
+	void *p = NULL;
+	cudaError_t rc = cudaMalloc(&p, bytes ? bytes : 1);
+
+	if (rc == cudaSuccess)
+		rc = cudaMemset(p, 0, bytes);
+	if (rc == cudaSuccess)
+		rc = cudaStreamSynchronize(NULL);
+	if (rc == cudaSuccess)
+		return p;
+	(void)cudaGetLastError();
+	(void)cudaFree(p);
+	err_set(e, "cannot allocate %zu bytes on GPU %d (%zu are free): %s", bytes, d->index, cuda_free_memory(d),
+	        cudaGetErrorString(rc));
+	return NULL;
+}
+
+static void
+cuda_release(struct device *d, void *p)
+{
+	cu_ok(d, cudaFree(p), "cudaFree");
+}
+
+static struct stream *
+cuda_stream(struct device *d, int index)
+{
+	cu_require(index >= 0 && index < STREAM_COUNT);
+	return &d->stream[index].base;
+}
+
+static void
+cuda_copy_in(struct stream *st, void *dst, const void *src, size_t bytes)
+{
+	cu_ok(st->device, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyHostToDevice, cu_handle(st)), "copy to the device");
+}
+
+static void
+cuda_copy_out(struct stream *st, void *dst, const void *src, size_t bytes)
+{
+	cu_ok(st->device, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToHost, cu_handle(st)), "copy to the host");
+}
+
+/* A fault while running is seen late, so the operation queued last is only a hint. */
+static int
+cuda_sync(struct stream *st, struct err *e)
+{
+	struct device *d = st->device;
+	cudaError_t rc = cudaStreamSynchronize(cu_handle(st));
+
+	if (d->failed)
+		return err_set(e, "GPU %d: %s: %s", d->index, d->failed, d->reason);
+	if (rc != cudaSuccess)
+		return err_set(e, "GPU %d: %s (the operation queued last: %s)", d->index, cudaGetErrorString(rc), d->last);
+	return 0;
+}
+
+static struct event *
+cuda_event(struct device *d)
+{
+	struct event *ev = mem_zalloc(1, sizeof *ev);
+
+	cu_ok(d, cudaEventCreateWithFlags(&ev->handle, cudaEventDisableTiming), "cudaEventCreate");
+	ev->next = d->events;
+	d->events = ev;
+	return ev;
+}
+
+static void
+cuda_record(struct stream *st, struct event *ev)
+{
+	cu_ok(st->device, cudaEventRecord(ev->handle, cu_handle(st)), "cudaEventRecord");
+}
+
+static void
+cuda_wait(struct stream *st, struct event *ev)
+{
+	cu_ok(st->device, cudaStreamWaitEvent(cu_handle(st), ev->handle, 0), "cudaStreamWaitEvent");
+}
+
+const struct backend backend_cuda = {
+	.name = "cuda",
+	.available = cuda_available,
+	.open = cuda_open,
+	.close = cuda_close,
+	.workspace = cuda_workspace,
+	.free_memory = cuda_free_memory,
+	.alloc = cuda_alloc,
+	.release = cuda_release,
+	.stream = cuda_stream,
+	.copy_in = cuda_copy_in,
+	.copy_out = cuda_copy_out,
+	.sync = cuda_sync,
+	.event = cuda_event,
+	.record = cuda_record,
+	.wait = cuda_wait,
+	.comm = nccl_comm,
+};

@@ -1,0 +1,138 @@
+/*
+ * impl.h - what the files of train/cuda share: the device, its streams, failures, the operations
+ *
+ * C and C++. The host side (backend.c, gemm.c, ops.c) is C over the CUDA runtime and cuBLASLt; a .cu file holds kernels and
+ * the functions that launch them. A failure of any call is kept in the device, the first one wins, and surfaces in sync().
+ */
+#ifndef TRAIN_CUDA_IMPL_H
+#define TRAIN_CUDA_IMPL_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "lib/base/err.h"
+#include "train/ops.h"
+
+#include <cuda_runtime_api.h>
+
+enum {
+	CU_WORKSPACE = 32 << 20,        /* bytes that one operation of the compute stream may use: cuBLASLt's, partial sums, sorting */
+	CU_HEAD_MAX = 256,              /* largest head size */
+	CU_THREADS = 256,               /* of a block, in every kernel */
+};
+
+struct gemm_cache;
+
+struct cu_stream {
+	struct stream base;
+	cudaStream_t handle;
+};
+
+struct device {
+	int index;                      /* the runtime's number of the GPU */
+	struct cu_stream stream[STREAM_COUNT];
+	void *workspace;                /* CU_WORKSPACE bytes, of the compute stream */
+	struct gemm_cache *gemms;
+	struct event *events;           /* all that were made, a list */
+	const char *last;               /* operation queued last */
+	const char *failed;             /* operation that failed first, NULL while all is well */
+	char reason[256];
+};
+
+static inline cudaStream_t
+cu_handle(const struct stream *st)
+{
+	return ((const struct cu_stream *)st)->handle;
+}
+
+/* A wrong shape is the caller's mistake. */
+#define cu_require(x) do { if (!(x)) BUG("operation called with wrong arguments: not %s", #x); } while (0)
+
+/* Remembers that `what` failed for this reason, unless something failed before. backend.c */
+void cu_fail(struct device *d, const char *what, const char *reason);
+/* Is rc success? If not, cu_fail. */
+bool cu_ok(struct device *d, cudaError_t rc, const char *what);
+/* After a kernel launch: notes its name and keeps its failure. */
+void cu_launched(struct stream *st, const char *name);
+/* The device's workspace, for operations on the compute stream alone. */
+void *cu_workspace(struct stream *st);
+
+/* The plans of matrix products; made at open, freed at close. gemm.c */
+struct gemm_cache *gemm_cache_new(struct err *e);
+void gemm_cache_free(struct gemm_cache *c);
+
+/* Whether kernels were compiled for this GPU: cudaSuccess, or why not. vector.cu */
+cudaError_t cu_kernels_present(void);
+
+static inline int64_t
+cu_div_up(int64_t a, int64_t b)
+{
+	return (a + b - 1) / b;
+}
+
+static inline int64_t
+cu_min(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline int64_t
+cu_max(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* A vector is one row, and so are more than two dimensions, which must be dense. */
+static inline int64_t
+cu_rows(const struct tensor *t)
+{
+	return t->ndim == 2 ? t->shape[0] : 1;
+}
+
+static inline int64_t
+cu_columns(const struct tensor *t)
+{
+	return t->ndim == 2 ? t->shape[1] : tensor_elements(t);
+}
+
+static inline bool
+cu_same_shape(const struct tensor *a, const struct tensor *b)
+{
+	return cu_rows(a) == cu_rows(b) && cu_columns(a) == cu_columns(b);
+}
+
+/* --- the operations ---------------------------------------------------------------------------------------------------- */
+void cuda_gemm(struct stream *, const struct gemm *);
+void cuda_norm_fwd(struct stream *, const struct norm *);
+void cuda_norm_bwd(struct stream *, const struct norm_grad *);
+void cuda_rope(struct stream *, const struct rope *);
+void cuda_attention_fwd(struct stream *, const struct attention *);
+void cuda_attention_bwd(struct stream *, const struct attention_grad *);
+void cuda_act_fwd(struct stream *, enum act_kind, const struct tensor *y, const struct tensor *x);
+void cuda_act_bwd(struct stream *, enum act_kind, const struct tensor *dx, const struct tensor *dy, const struct tensor *x);
+void cuda_residual_fwd(struct stream *, const struct residual *);
+void cuda_dropout_bwd(struct stream *, const struct tensor *dx, const struct tensor *dy, const struct dropout *);
+void cuda_embedding_fwd(struct stream *, const struct embedding *);
+void cuda_embedding_bwd(struct stream *, const struct embedding_grad *);
+void cuda_xent_max(struct stream *, const struct xent *);
+void cuda_xent_sum(struct stream *, const struct xent *);
+void cuda_xent_loss(struct stream *, const struct xent *);
+void cuda_bias_add(struct stream *, const struct tensor *y, const struct tensor *bias);
+void cuda_column_sum(struct stream *, const struct tensor *out, const struct tensor *x);
+void cuda_add(struct stream *, const struct tensor *y, const struct tensor *x);
+void cuda_scale(struct stream *, const struct tensor *x, double factor);
+void cuda_fill(struct stream *, const struct tensor *x, double value);
+void cuda_cast(struct stream *, const struct tensor *dst, const struct tensor *src);
+void cuda_dot(struct stream *, const struct tensor *out, const struct tensor *x, const struct tensor *y);
+void cuda_count_nonfinite(struct stream *, const struct tensor *out, const struct tensor *x);
+void cuda_adamw(struct stream *, const struct adamw *);
+void cuda_sgd(struct stream *, const struct sgd *);
+
+extern const struct ops cuda_ops;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

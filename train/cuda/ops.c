@@ -1,0 +1,30 @@
+/* ops.c - the table of operations */
+#include "train/cuda/impl.h"
+
+const struct ops cuda_ops = {
+	.gemm = cuda_gemm,
+	.norm_fwd = cuda_norm_fwd,
+	.norm_bwd = cuda_norm_bwd,
+	.rope = cuda_rope,
+	.attention_fwd = cuda_attention_fwd,
+	.attention_bwd = cuda_attention_bwd,
+	.act_fwd = cuda_act_fwd,
+	.act_bwd = cuda_act_bwd,
+	.residual_fwd = cuda_residual_fwd,
+	.dropout_bwd = cuda_dropout_bwd,
+	.embedding_fwd = cuda_embedding_fwd,
+	.embedding_bwd = cuda_embedding_bwd,
+	.xent_max = cuda_xent_max,
+	.xent_sum = cuda_xent_sum,
+	.xent_loss = cuda_xent_loss,
+	.bias_add = cuda_bias_add,
+	.column_sum = cuda_column_sum,
+	.add = cuda_add,
+	.scale = cuda_scale,
+	.fill = cuda_fill,
+	.cast = cuda_cast,
+	.dot = cuda_dot,
+	.count_nonfinite = cuda_count_nonfinite,
+	.adamw = cuda_adamw,
+	.sgd = cuda_sgd,
+};

@@ -1,0 +1,89 @@
+/*
+ * rng.cuh - the suite's counter-based randomness on the device: the same words as lib/base/rng.h from the same counters
+ *
+ * Source: Salmon et al. 2011, Philox4x32-10. Counter: {index / 4 low, index / 4 high, stream, step}; element index takes word
+ * index % 4.
+ */
+#ifndef TRAIN_CUDA_RNG_CUH
+#define TRAIN_CUDA_RNG_CUH
+
+#include "train/cuda/kernel.cuh"
+
+#include <math.h>
+
+/* struct dropout in the numbers that a kernel needs; p = 0 keeps all. */
+struct mask {
+	bool on;
+	uint32_t least;                 /* kept when the 24 bits drawn are at least this */
+	float keep;                     /* 1 / (1 - p) */
+	uint64_t key;
+	uint32_t stream, step;
+	int64_t first_sample, seq_length, first_position, width, first_column;
+	int micro_batch;
+};
+
+/* The comparison of rng_uniform with p in whole numbers: u 2^-24 >= p when u >= ceil(p 2^24). */
+static inline struct mask
+mask_of(const struct dropout *d)
+{
+	struct mask m;
+
+	m.on = d->p > 0;
+	m.least = (uint32_t)ceil(d->p * 16777216.0);
+	m.keep = (float)(1 / (1 - d->p));
+	m.key = d->key;
+	m.stream = d->stream;
+	m.step = d->step;
+	m.first_sample = d->first_sample;
+	m.seq_length = d->seq_length;
+	m.first_position = d->first_position;
+	m.width = d->width;
+	m.first_column = d->first_column;
+	m.micro_batch = d->micro_batch;
+	return m;
+}
+
+/* Word index % 4 of the block of element `index`. */
+static __device__ inline uint32_t
+philox_word(const struct mask &m, uint64_t index)
+{
+	uint64_t block = index / 4;
+	uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32), c2 = m.stream, c3 = m.step;
+	uint32_t k0 = (uint32_t)m.key, k1 = (uint32_t)(m.key >> 32);
+
+	for (int round = 0; round < 10; round++) {
+		uint32_t high0 = __umulhi(0xd2511f53u, c0), low0 = 0xd2511f53u * c0;
+		uint32_t high1 = __umulhi(0xcd9e8d57u, c2), low1 = 0xcd9e8d57u * c2;
+
+		c0 = high1 ^ c1 ^ k0;
+		c1 = low1;
+		c2 = high0 ^ c3 ^ k1;
+		c3 = low0;
+		k0 += 0x9e3779b9u;
+		k1 += 0xbb67ae85u;
+	}
+	switch (index % 4) {
+	case 0: return c0;
+	case 1: return c1;
+	case 2: return c2;
+	default: return c3;
+	}
+}
+
+/* The factor of element `index`: 0, or 1 / (1 - p). */
+static __device__ inline float
+mask_factor(const struct mask &m, uint64_t index)
+{
+	return philox_word(m, index) >> 8 >= m.least ? m.keep : 0.0f;
+}
+
+/* Index of the first element of row r of a [T, h] tensor. */
+static __device__ inline uint64_t
+mask_row(const struct mask &m, int64_t r)
+{
+	int64_t sample = m.first_sample + r % m.micro_batch, position = m.first_position + r / m.micro_batch;
+
+	return (uint64_t)(sample * m.seq_length + position) * (uint64_t)m.width + (uint64_t)m.first_column;
+}
+
+#endif

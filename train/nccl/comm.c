@@ -1,0 +1,278 @@
+/*
+ * comm.c - train/comm.h over NCCL, on device memory
+ *
+ * A communicator stands on a host communicator of the same ranks, which carries NCCL's id, meets at barriers and ends the
+ * world. Collectives are queued on the caller's stream. NCCL adds in an order of its own, the same in every run on the same
+ * machines, and every rank gets the same bits; 16-bit sums are rounded at each addition, a maximum passes over NaN.
+ */
+#include "lib/base/mem.h"
+#include "train/comm.h"
+#include "train/cuda/impl.h"
+
+#include <nccl.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct nccl_group {
+	ncclComm_t handle;              /* NULL in a communicator of one */
+	struct comm *host;              /* owned */
+	struct device *device;
+};
+
+/* Is rc success? If not, the device has failed. */
+static bool
+nccl_ok(struct comm *c, ncclResult_t rc, const char *what)
+{
+	struct nccl_group *g = c->impl;
+	char reason[256];
+
+	if (rc == ncclSuccess)
+		return true;
+	snprintf(reason, sizeof reason, "%s (%s)", ncclGetErrorString(rc), ncclGetLastError(g->handle));
+	cu_fail(g->device, what, reason);
+	return false;
+}
+
+static ncclDataType_t
+data_type(enum dtype t)
+{
+	switch (t) {
+	case DTYPE_F64: return ncclFloat64;
+	case DTYPE_F32: return ncclFloat32;
+	case DTYPE_BF16: return ncclBfloat16;
+	case DTYPE_F16: return ncclFloat16;
+	case DTYPE_I64: return ncclInt64;
+	case DTYPE_I32: return ncclInt32;
+	default: BUG("communication of %s on the device", dtype_name(t));
+	}
+}
+
+static ncclRedOp_t
+operation(enum reduce op)
+{
+	return op == REDUCE_SUM ? ncclSum : ncclMax;
+}
+
+/* The elements of a tensor, which must be dense. */
+static size_t
+dense_count(const struct tensor *t)
+{
+	int64_t stride = 1;
+
+	for (int i = t->ndim - 1; i >= 0; i--) {
+		if (t->shape[i] != 1 && t->stride[i] != stride && tensor_elements(t))
+			BUG("communication of a tensor that is not dense (dimension %d)", i);
+		stride *= t->shape[i];
+	}
+	return (size_t)tensor_elements(t);
+}
+
+/* The elements of one of the equal parts of whole. */
+static size_t
+part_count(const struct comm *c, const struct tensor *part, const struct tensor *whole)
+{
+	size_t count = dense_count(part);
+
+	if (part->dtype != whole->dtype || dense_count(whole) != count * (size_t)c->size)
+		BUG("%d parts of %zu elements do not make %zu", c->size, count, (size_t)tensor_elements(whole));
+	return count;
+}
+
+/* What a collective of one rank comes to. */
+static void
+copy(struct comm *c, struct stream *st, const struct tensor *to, const struct tensor *from)
+{
+	struct nccl_group *g = c->impl;
+
+	if (to->data != from->data && tensor_elements(to))
+		cu_ok(g->device, cudaMemcpyAsync(to->data, from->data, tensor_bytes(to), cudaMemcpyDeviceToDevice, cu_handle(st)),
+		      "copy of a communicator of one");
+}
+
+static void
+all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduce op)
+{
+	struct nccl_group *g = c->impl;
+	size_t count = dense_count(t);
+
+	if (c->size > 1 && count)
+		nccl_ok(c, ncclAllReduce(t->data, t->data, count, data_type(t->dtype), operation(op), g->handle, cu_handle(st)),
+		        "all-reduce");
+}
+
+static void
+reduce_scatter(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in, enum reduce op)
+{
+	struct nccl_group *g = c->impl;
+	size_t count = part_count(c, out, in);
+
+	if (c->size == 1)
+		copy(c, st, out, in);
+	else if (count)
+		nccl_ok(c, ncclReduceScatter(in->data, out->data, count, data_type(in->dtype), operation(op), g->handle,
+		                             cu_handle(st)), "reduce-scatter");
+}
+
+static void
+all_gather(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
+{
+	struct nccl_group *g = c->impl;
+	size_t count = part_count(c, in, out);
+
+	if (c->size == 1)
+		copy(c, st, out, in);
+	else if (count)
+		nccl_ok(c, ncclAllGather(in->data, out->data, count, data_type(in->dtype), g->handle, cu_handle(st)), "all-gather");
+}
+
+static void
+broadcast(struct comm *c, struct stream *st, const struct tensor *t, int root)
+{
+	struct nccl_group *g = c->impl;
+	size_t count = dense_count(t);
+
+	if (c->size > 1 && count)
+		nccl_ok(c, ncclBroadcast(t->data, t->data, count, data_type(t->dtype), root, g->handle, cu_handle(st)), "broadcast");
+}
+
+/* Queues one message of a batch. */
+static void
+post(struct comm *c, struct stream *st, const struct p2p *m)
+{
+	struct nccl_group *g = c->impl;
+	size_t count = dense_count(&m->buf);
+	ncclDataType_t type = data_type(m->buf.dtype);
+
+	if (count == 0)
+		return;
+	nccl_ok(c, m->send ? ncclSend(m->buf.data, count, type, m->peer, g->handle, cu_handle(st))
+	                   : ncclRecv(m->buf.data, count, type, m->peer, g->handle, cu_handle(st)), m->send ? "send" : "receive");
+}
+
+/* The smallest tag above `tag`, or -1. */
+static int
+next_tag(const struct p2p *message, int count, int tag)
+{
+	int next = -1;
+
+	for (int i = 0; i < count; i++)
+		if (message[i].tag > tag && (next < 0 || message[i].tag < next))
+			next = message[i].tag;
+	return next;
+}
+
+/* NCCL pairs messages of two ranks in the order they are given, so both sides give them in the order of their tags. */
+static void
+exchange(struct comm *c, struct stream *st, const struct p2p *message, int count)
+{
+	if (!nccl_ok(c, ncclGroupStart(), "exchange"))
+		return;
+	for (int tag = next_tag(message, count, -1); tag >= 0; tag = next_tag(message, count, tag))
+		for (int i = 0; i < count; i++)
+			if (message[i].tag == tag)
+				post(c, st, &message[i]);
+	nccl_ok(c, ncclGroupEnd(), "exchange");
+}
+
+/* Of the ranks' threads, not of their streams. */
+static void
+barrier(struct comm *c)
+{
+	struct nccl_group *g = c->impl;
+
+	g->host->ops->barrier(g->host);
+}
+
+static struct comm *
+split(struct comm *c, int color, int key, struct err *e)
+{
+	(void)c;
+	(void)color;
+	(void)key;
+	(void)e;
+	BUG("split of a device communicator: split the host's");
+}
+
+static char *
+gather_bytes(struct comm *c, const void *bytes, size_t len, int root, size_t *total)
+{
+	(void)c;
+	(void)bytes;
+	(void)len;
+	(void)root;
+	(void)total;
+	BUG("host bytes through a device communicator");
+}
+
+static void __attribute__((noreturn))
+abort_world(struct comm *c, int status)
+{
+	struct nccl_group *g = c->impl;
+
+	g->host->ops->abort(g->host, status);
+}
+
+static void
+free_comm(struct comm *c)
+{
+	struct nccl_group *g = c->impl;
+
+	if (g->handle)
+		(void)ncclCommDestroy(g->handle);
+	g->host->ops->free(g->host);
+	free(g);
+	free(c);
+}
+
+static const struct comm_ops nccl_ops = {
+	.split = split,
+	.all_reduce = all_reduce,
+	.reduce_scatter = reduce_scatter,
+	.all_gather = all_gather,
+	.broadcast = broadcast,
+	.exchange = exchange,
+	.barrier = barrier,
+	.gather_bytes = gather_bytes,
+	.abort = abort_world,
+	.free = free_comm,
+};
+
+/* Rank 0 makes the id, the host communicator carries it, all join. */
+static int
+join(struct comm *host, ncclComm_t *handle, struct err *e)
+{
+	ncclUniqueId id = { { 0 } };
+	struct tensor bytes = tensor_1d(&id, DTYPE_U8, sizeof id);
+	ncclResult_t rc = host->rank == 0 ? ncclGetUniqueId(&id) : ncclSuccess;
+
+	if (rc != ncclSuccess)
+		return err_set(e, "cannot start NCCL: %s (%s)", ncclGetErrorString(rc), ncclGetLastError(NULL));
+	host->ops->broadcast(host, NULL, &bytes, 0);
+	rc = ncclCommInitRank(handle, host->size, id, host->rank);
+	if (rc != ncclSuccess)
+		return err_set(e, "NCCL cannot connect %d GPUs: %s (%s)", host->size, ncclGetErrorString(rc), ncclGetLastError(NULL));
+	return 0;
+}
+
+struct comm *
+nccl_comm(struct device *d, struct comm *host, struct err *e)
+{
+	struct nccl_group *g;
+	struct comm *c;
+	ncclComm_t handle = NULL;
+
+	/* Sums inside the switch would come in the switch's order; a user who wants them sets the variable. */
+	setenv("NCCL_NVLS_ENABLE", "0", 0);
+	if (host->size > 1 && join(host, &handle, e) < 0)
+		return NULL;
+	g = mem_zalloc(1, sizeof *g);
+	g->handle = handle;
+	g->host = host;
+	g->device = d;
+	c = mem_zalloc(1, sizeof *c);
+	c->ops = &nccl_ops;
+	c->rank = host->rank;
+	c->size = host->size;
+	c->impl = g;
+	return c;
+}
