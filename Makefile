@@ -121,6 +121,7 @@ config: $(B)/probe.mk
 # --- tests ---------------------------------------------------------------------------------------------------------------
 unit_src := $(call find,c,tests/unit tests/prop tests/grad)
 unit_bin := $(patsubst %.c,$(B)/%,$(unit_src))
+gpu_bin  := $(patsubst %.c,$(B)/%,$(call find,c,tests/gpu))
 fuzz_src := $(call find,c,tests/fuzz)
 fuzz_bin := $(patsubst %.c,$(B)/%,$(filter-out tests/fuzz/driver.c,$(fuzz_src)))
 test_lib := $(tok_obj) $(shard_obj) $(plan_obj) $(ckpt_obj) $(export_obj) $(train_obj) $(B)/libmikoshi.a
@@ -129,6 +130,9 @@ tests: $(progs) $(unit_bin) $(fuzz_bin)
 $(unit_bin): $(B)/%: $(B)/%.c.o $(test_lib)
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $< $(test_lib) $(MPILIBS) $(if $(HAVE_CUDA),-L$(CUDA_HOME)/lib64 $(CUDA_LIBS)) $(LIBS)
+$(gpu_bin): $(B)/%: $(B)/%.c.o $(train_obj) $(B)/libmikoshi.a
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(MPILIBS) $(if $(cuda_obj),-L$(CUDA_HOME)/lib64 $(CUDA_LIBS)) $(LIBS)
 $(fuzz_bin): $(B)/%: $(B)/%.c.o $(B)/tests/fuzz/driver.c.o $(test_lib)
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $< $(B)/tests/fuzz/driver.c.o $(test_lib) $(MPILIBS) $(if $(HAVE_CUDA),-L$(CUDA_HOME)/lib64 $(CUDA_LIBS)) $(LIBS)
@@ -144,6 +148,8 @@ test-parity: tests
 	@B=$(B) sh tests/run.sh parity
 test-golden: tests
 	@B=$(B) GOLDEN=$(abspath $(GOLDEN)) sh tests/run.sh golden
+test-gpu: $(progs) $(gpu_bin)
+	@B=$(B) sh tests/run.sh gpu
 lint:
 	@B=$(B) sh tests/run.sh lint
 fuzz:
@@ -168,12 +174,12 @@ compile_commands.json:
 clean:
 	rm -rf build build-*
 help:
-	@echo 'all (default)  test  test-unit  test-bats  test-parity  test-golden GOLDEN=DIR  lint  fuzz  bench  man  config'
+	@echo 'all (default)  test  test-unit  test-bats  test-parity  test-golden GOLDEN=DIR  test-gpu  lint  fuzz  bench  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  compile_commands.json  clean'
 	@echo 'variables: V=1  CUDA=0|1|auto  SAN=address,undefined  DEBUG=1  CI=1  OPT=FLAGS'
 
 Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
 force:
-.PHONY: all config tests test test-unit test-bats test-parity test-golden lint fuzz bench install man dist clean help force
+.PHONY: all config tests test test-unit test-bats test-parity test-golden test-gpu lint fuzz bench install man dist clean help force
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -1,8 +1,7 @@
 #!/bin/sh
 # run.sh KIND... - run the tests of each kind; one line a test, the output of those that fail, and "N passed, N failed" at the end
 #
-# Kinds: unit prop grad (C programs), fuzz (each parser over its corpus), bats and golden (bats files), parity and lint (shell
-# scripts). B is the build directory. ONLY=PATTERN runs those whose name matches. Exit status 1 when one failed.
+XXB is the build directory. ONLY=PATTERN runs those whose name matches. Exit status 1 when one failed.
 set -u
 : "${B:=build}"
 B=$(cd "$B" && pwd) || exit 1
@@ -61,9 +60,12 @@ bats_file()
 
 for kind; do
 	case $kind in
-	unit | prop | grad)
+	unit | prop | grad | gpu)
 		for src in tests/"$kind"/*.c; do
 			[ -e "$src" ] && one "${src%.c}" "$B/${src%.c}"
+		done
+		for file in tests/"$kind"/*.sh; do
+			[ -e "$file" ] && one "${file%.sh}" sh "$file"
 		done ;;
 	fuzz)
 		for src in tests/fuzz/*.c; do

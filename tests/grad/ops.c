@@ -89,19 +89,6 @@ check_gradients(const struct op_test *op, int number)
 	problem_free(p);
 }
 
-/* Sum of squared differences over sum of squares. */
-static double
-nmse(const double *a, const double *b, int64_t n)
-{
-	double error = 0, size = 0;
-
-	for (int64_t i = 0; i < n; i++) {
-		error += (a[i] - b[i]) * (a[i] - b[i]);
-		size += b[i] * b[i];
-	}
-	return size > 0 ? error / size : error;
-}
-
 /* The results of one case in two configurations, outputs and gradients of inputs, differ by at most limit (NMSE). */
 static void
 compare(const struct op_test *op, int number, const struct problem_config config[2], double limit)

@@ -164,6 +164,19 @@ problem_backward(struct problem *p, const struct op_test *op)
 			download(p, &p->slot[i].g, p->slot[i].grad);
 }
 
+/* Sum of squared differences over sum of squares. */
+static inline double
+nmse(const double *a, const double *b, int64_t n)
+{
+	double error = 0, size = 0;
+
+	for (int64_t i = 0; i < n; i++) {
+		error += (a[i] - b[i]) * (a[i] - b[i]);
+		size += b[i] * b[i];
+	}
+	return size > 0 ? error / size : error;
+}
+
 /* Opens the device, runs both passes, leaves the results in the slots; problem_free it. */
 static struct problem *
 problem_solve(const struct backend *backend, const struct op_test *op, const struct op_case *c, struct problem_config config)

@@ -1,0 +1,122 @@
+#!/bin/sh
+# parity.sh - training on the GPU follows the CPU, repeats itself bit by bit, resumes, and does the same on two GPUs
+#
+# B is the build directory; nothing else of the tree is needed. DEVICE=cpu runs the same comparisons on the CPU, with 16-bit
+# types against themselves. Without a GPU it says so and succeeds.
+set -eu
+: "${B:=build}"
+device=${DEVICE:-cuda}
+if [ "$(id -u)" = 0 ]; then
+	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+common="--mock-data --vocab-size 500 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 96
+	--micro-batch-size 2 --global-batch-size 8 --train-iters 20 --lr 1e-3 --eval-iters 0 --log-interval 100"
+llama="--group-query-attention --num-query-groups 2 --swiglu --normalization RMSNorm --position-embedding-type rope
+	--disable-bias-linear --untie-embeddings-and-output-weights --attention-dropout 0 --hidden-dropout 0"
+gpt2="--attention-dropout 0.1 --hidden-dropout 0.1"
+
+# train NAME OPTIONS...: one run; its metrics go to $dir/NAME, its words to $dir/NAME.log
+train()
+{
+	name=$1
+	shift
+	# shellcheck disable=SC2086
+	${launch:-} "$B/mtrain" $common --metrics-file "$dir/$name" "$@" >"$dir/$name.log" 2>&1 || {
+		rc=$?
+		[ "$rc" = "${want:-0}" ] || { echo "$name: exit status $rc"; cat "$dir/$name.log"; exit 1; }
+	}
+}
+
+# losses NAME: iteration, loss and gradient norm of each step, as they were written
+losses()
+{
+	sed -n 's/.*"iteration": *\([0-9]*\).*"lm_loss": *\([^,]*\),.*"grad_norm": *\([^,]*\),.*/\1 \2 \3/p' "$dir/$1"
+}
+
+# near A B LIMIT: 20 losses each that differ by at most LIMIT, relative
+near()
+{
+	losses "$1" >"$dir/a"
+	losses "$2" >"$dir/b"
+	paste -d ' ' "$dir/a" "$dir/b" | awk -v limit="$3" -v names="$1, $2" '
+		{ d = ($2 - $5) / $5; if (d < 0) d = -d; if (!(d <= worst)) worst = d }
+		END {
+			printf "%s: %d steps, losses differ by at most %.2g (limit %g)\n", names, NR, worst, limit
+			exit !(NR == 20 && worst <= limit)
+		}'
+}
+
+# same A B: the same figures, bit by bit
+same()
+{
+	losses "$1" >"$dir/a"
+	losses "$2" >"$dir/b"
+	[ "$(wc -l <"$dir/a")" = 20 ] || { echo "$1: not 20 steps"; exit 1; }
+	cmp "$dir/a" "$dir/b" || { diff "$dir/a" "$dir/b" | head -4; exit 1; }
+	echo "$1, $2: the same bits"
+}
+
+# family NAME OPTIONS...: one GPU against the CPU and against itself
+family()
+{
+	family=$1
+	shift
+	train "$family-cpu" "$@" --backend cpu
+	train "$family" "$@" --backend "$device"
+	near "$family" "$family-cpu" 1e-5
+	train "$family-bf16" "$@" --backend "$device" --bf16
+	near "$family-bf16" "$family-cpu" 1e-2
+	train "$family-fp16" "$@" --backend "$device" --fp16 --loss-scale 1024
+	near "$family-fp16" "$family-cpu" 1e-2
+	train "$family-again" "$@" --backend "$device" --bf16
+	same "$family-bf16" "$family-again"
+	want=3
+	train "$family-resumed" "$@" --backend "$device" --bf16 --save "$dir/$family.ckpt" --load "$dir/$family.ckpt" --exit-interval 10
+	want=0
+	train "$family-resumed" "$@" --backend "$device" --bf16 --save "$dir/$family.ckpt" --load "$dir/$family.ckpt"
+	same "$family-bf16" "$family-resumed"
+}
+
+# two NAME OPTIONS...: two ranks against one, and against themselves
+two()
+{
+	family=$1
+	shift
+	launch="mpirun -np 2"
+	for layout in tensor pipeline data; do
+		case $layout in
+		data) extra="--use-distributed-optimizer" ;;
+		*) extra="--$layout-model-parallel-size 2" ;;
+		esac
+		# shellcheck disable=SC2086
+		train "$family-$layout" "$@" --backend "$device" $extra
+		near "$family-$layout" "$family" 1e-5
+		# shellcheck disable=SC2086
+		train "$family-$layout-again" "$@" --backend "$device" $extra
+		same "$family-$layout" "$family-$layout-again"
+	done
+	launch=
+}
+
+# shellcheck disable=SC2086
+if ! "$B/mtrain" $common --backend "$device" --dry-run >"$dir/dry" 2>&1; then
+	grep 'cannot be used\|not built in' "$dir/dry" || { cat "$dir/dry"; exit 1; }
+	echo "skipped: no GPU"
+	exit 0
+fi
+# shellcheck disable=SC2086
+family llama $llama
+# shellcheck disable=SC2086
+family gpt2 $gpt2
+gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ') || gpus=1
+[ "$device" = cuda ] || gpus=2
+if [ "$gpus" -lt 2 ] || ! command -v mpirun >/dev/null; then
+	echo "skipped: two ranks need two GPUs and mpirun"
+	exit 0
+fi
+# shellcheck disable=SC2086
+two llama $llama
+# shellcheck disable=SC2086
+two gpt2 $gpt2
