@@ -7,7 +7,7 @@
 #define VOLTA  .gemm_efficiency = 0.75, .attention_efficiency = 0.35, COMMON, .network_efficiency = 0.5
 #define AMPERE .gemm_efficiency = 0.78, .attention_efficiency = 0.45, COMMON, .network_efficiency = 0.5
 #define HOPPER .gemm_efficiency = 0.72, .attention_efficiency = 0.45, COMMON, .network_efficiency = 0.85
-#define BLACKWELL .gemm_efficiency = 0.7, .attention_efficiency = 0.4, COMMON, .network_efficiency = 0.85
+#define BLACKWELL .gemm_efficiency = 0.55, .attention_efficiency = 0.3, COMMON, .network_efficiency = 0.85
 #define COMMON .memory_efficiency = 0.75, .link_efficiency = 0.75, .kernel_us = 3, .link_us = 10, .network_us = 25, .step_ms = 5
 
 /* Peaks, memory and links: spec/planning.md 5; F32 peaks without tensor cores and numbers of units: the vendors' data sheets. */
