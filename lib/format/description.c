@@ -83,6 +83,7 @@ add_double(struct str *out, double x)
 		str_addf(out, "%.*f", digits - 1 > exponent + 1 ? digits - 1 - exponent : 1, x);
 }
 
+/* Three bookends or nulls, one number a line. */
 static void
 add_matrix(struct str *out, const struct split_matrix *m)
 {
@@ -105,6 +106,7 @@ add_matrix(struct str *out, const struct split_matrix *m)
 	str_adds(out, "\n    ]");
 }
 
+/* Keys in the order in which Megatron-LM's constructor sets them. */
 void
 samples_description(const struct dataset *d, const struct samples_config *c, struct str *out)
 {
@@ -133,17 +135,18 @@ samples_description(const struct dataset *d, const struct samples_config *c, str
 	str_adds(out, "\n}");
 }
 
+/* Every value is a string, as str() of the argument gave it. */
 void
 samples_tokenizer(const char *class_name, const char *path, const char *const *option, int count, struct str *out)
 {
 	static const char *const null_options[] = { "vocab_size=0" };
 
-	if (!class_name)
-		class_name = "megatron.core.tokenizers.text.text_tokenizer.MegatronTokenizerText";
-	if (!path && !option) {
+	if (!class_name && !path && count == 0) {
 		option = null_options;
 		count = 1;
 	}
+	if (!class_name)
+		class_name = "megatron.core.tokenizers.text.text_tokenizer.MegatronTokenizerText";
 	str_adds(out, "{\n        \"class\": ");
 	add_string(out, class_name);
 	str_adds(out, ",\n        \"tokenizer_path\": ");
