@@ -51,6 +51,7 @@ static const struct figure {
 	FIGURE("dp-overlap", dp_overlap),
 };
 
+/* Copies the row, then each figure that was typed. */
 void
 hardware_resolve(const struct opt_parse *p, int row, const struct hardware *typed, struct hardware *out)
 {
@@ -63,6 +64,7 @@ hardware_resolve(const struct opt_parse *p, int row, const struct hardware *type
 		out->tflops_fp32 = out->tflops;
 }
 
+/* V100 has no bfloat16 products; double precision is taken as half of F32. */
 double
 hardware_peak(const struct hardware *hw, enum dtype t)
 {

@@ -68,6 +68,7 @@ timed(const struct hardware *hw, struct layout l, int64_t b, int64_t m, bool dis
 	return t;
 }
 
+/* Rows are sound and typed figures win. */
 static void
 test_devices(void)
 {
@@ -89,6 +90,7 @@ test_devices(void)
 	}
 }
 
+/* Products and all-reduces cost what their arithmetic and their bytes say. */
 static void
 test_products(void)
 {
@@ -110,6 +112,7 @@ test_products(void)
 	CHECK_NEAR(time_all_reduce(&r, 8, 1, 1e9), 2 * 7.0 / 8 * 1e9 / (450e9 * 0.75), 0.01);
 }
 
+/* Each part of the time moves the right way. */
 static void
 test_directions(void)
 {
@@ -193,11 +196,12 @@ test_published(void)
 	}
 }
 
+/* Every plan is legal, fits, and is in order; typed options hold. */
 static void
 test_search(void)
 {
-	struct search_input in = { .model = llama_1b(), .shape = { .seq_length = 2048, .dtype = DTYPE_BF16, .optimizer_states = 2 },
-		.hw = device("gpu h200\n"), .world_size = 16, .global_batch_size = 96 };
+	struct search_input in = { .model = llama_1b(),
+		.shape = { .seq_length = 2048, .dtype = DTYPE_BF16, .optimizer_states = 2 }, .hw = device("gpu h200\n"), .world_size = 16, .global_batch_size = 96 };
 	struct search s;
 	struct err e;
 
@@ -228,8 +232,8 @@ test_search(void)
 static void
 test_fit(void)
 {
-	struct search_input in = { .model = llama_1b(), .shape = { .seq_length = 2048, .dtype = DTYPE_BF16, .optimizer_states = 2 },
-		.hw = device("gpu h200\nreserve-gb 0\n"), .world_size = 1, .global_batch_size = 1 };
+	struct search_input in = { .model = llama_1b(),
+		.shape = { .seq_length = 2048, .dtype = DTYPE_BF16, .optimizer_states = 2 }, .hw = device("gpu h200\nreserve-gb 0\n"), .world_size = 1, .global_batch_size = 1 };
 	struct search s;
 	struct err e;
 	double gb;
