@@ -17,10 +17,10 @@ static const char base[] = "num-layers 2\nhidden-size 16\nnum-attention-heads 4\
                            "micro-batch-size 2\nglobal-batch-size 4\ninit-method-std 0.2\n";
 
 static const char *const cases[] = {
-	"swiglu\nnormalization RMSNorm\nposition-embedding-type rope\ndisable-bias-linear\nnum-query-groups 2\n"
+	"swiglu\nffn-hidden-size 24\nnormalization RMSNorm\nposition-embedding-type rope\ndisable-bias-linear\nnum-query-groups 2\n"
 	"untie-embeddings-and-output-weights\nattention-dropout 0\nhidden-dropout 0\n",
 	"attention-dropout 0.1\nhidden-dropout 0.2\n",
-	"activation geglu\nposition-embedding-type rope\nrotary-percent 0.5\nrotary-interleaved\nnum-query-groups 1\n"
+	"activation geglu\nffn-hidden-size 20\nposition-embedding-type rope\nrotary-percent 0.5\nrotary-interleaved\nnum-query-groups 1\n"
 	"window-size 3\nkv-channels 8\nattention-dropout 0\nhidden-dropout 0.1\n",
 	"squared-relu\nnormalization RMSNorm\nposition-embedding-type none\nno-position-embedding\nlinear-biases qkv\n"
 	"attention-dropout 0.3\nhidden-dropout 0\n",
@@ -108,7 +108,7 @@ check_param(struct fixture *f, const struct param *p, const double *grads, unsig
 static void
 check_case(const char *options, struct comm *world, unsigned long seed)
 {
-	struct options o;
+	struct options o = { .run.model = NULL };
 	struct opt_parse parse;
 	struct run_plan plan;
 	struct str notes = { 0 };
