@@ -119,8 +119,7 @@ copy_all(const struct hf_model *m, enum dtype dtype, const char *tmp, struct str
 
 /* Where a run stands that has done nothing yet; the keys are those that mtrain resumes from. */
 static const char initial_state[] =
-    "iteration 0\nconsumed_train_samples 0\noptimizer_steps 0\nskipped_iterations 0\n"
-    "loss_scale 1\nloss_scale_growth 0\nloss_scale_hysteresis 1\n";
+    "iteration 0\nconsumed_train_samples 0\noptimizer_steps 0\nskipped_iterations 0\n";
 
 /* Writes and commits the checkpoint of a checked model. */
 static int
