@@ -21,8 +21,8 @@ COMMIT  := $(shell git rev-parse --short HEAD 2>/dev/null || echo none)
 TOOLS    = $(sort $(patsubst bin/%.c,%,$(wildcard bin/*.c)))
 
 # A variant (sanitizer or debug) builds in its own directory and never mixes objects.
-variant := $(if $(SAN),-$(subst $(comma),-,$(subst $() ,-,$(SAN))))$(if $(DEBUG),-debug)
 comma   := ,
+variant := $(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(DEBUG),-debug)
 B       := build$(variant)
 
 WARN     = -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wno-overlength-strings $(if $(CI),-Werror)
@@ -31,7 +31,7 @@ CFLAGS   = -std=c17 $(if $(DEBUG),-O0,$(if $(SAN),-O1,$(OPT))) -g -ffp-contract=
 CXXFLAGS = -std=c++17 $(if $(DEBUG),-O0,$(if $(SAN),-O1,$(OPT))) -g $(WARN) $(sanflags)
 sanflags = $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all) -ffile-prefix-map=$(CURDIR)=.
 LDFLAGS  = $(if $(SAN),-fsanitize=$(SAN))
-LIBS     = -lsentencepiece -lsimdjson -lpcre2-8 -lutf8proc -lz -lzstd -lstdc++ -lpthread -lm
+LIBS     = -lsentencepiece_train -lsentencepiece -lsimdjson -lpcre2-8 -lutf8proc -lz -lzstd -lstdc++ -lpthread -lm
 MPILIBS  = $(shell mpicc --showme:link 2>/dev/null | tr ' ' '\n' | grep -E '^-(L|l)' | tr '\n' ' ') -lopenblas
 
 # CUDA is probed once per build directory: nvcc must compile a kernel and link cuBLASLt, cuDNN and NCCL.

@@ -26,6 +26,10 @@ tool_help(const struct tool *t)
 static void
 tool_mdoc(const struct tool *t)
 {
+	if (!*t->verbs->name) {
+		opt_mdoc(t->verbs->opts, stdout);
+		return;
+	}
 	for (const struct verb *v = t->verbs; v->name; v++) {
 		printf(".Ss %s\n.Nm %s Cm %s\n.Op options\n", v->name, t->name, v->name);
 		if (*v->operands)
@@ -61,6 +65,7 @@ run_verb(const struct tool *t, const struct verb *v, int argc, char **argv)
 	int rc;
 
 	opt_begin(&p, v->opts, cfg);
+	p.refused = v->refused;
 	if (opt_argv(&p, &argc, &argv, &e) < 0)
 		die_usage("%s", e.msg);
 	if (p.want_help)
@@ -88,11 +93,12 @@ int
 cli_main(const struct tool *t, int argc, char **argv)
 {
 	const struct verb *v = argc > 1 ? find_verb(t, argv[1]) : NULL;
+	bool plain = !*t->verbs->name;
 
 	prog_begin(argv[0]);
-	if (v)
+	if (v && !plain)
 		return run_verb(t, v, argc - 2, argv + 2);
-	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
+	if (argc > 1 && !plain && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
 		tool_help(t);
 		return prog_end(EXIT_DONE);
 	}
@@ -104,6 +110,8 @@ cli_main(const struct tool *t, int argc, char **argv)
 		tool_mdoc(t);
 		return prog_end(EXIT_DONE);
 	}
+	if (plain)
+		return run_verb(t, t->verbs, argc - 1, argv + 1);
 	if (t->default_verb)
 		return run_verb(t, find_verb(t, t->default_verb), argc - 1, argv + 1);
 	if (argc > 1)

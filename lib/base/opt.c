@@ -436,7 +436,7 @@ one_line(struct opt_parse *p, char **word, int n, bool keep, struct err *e)
 		n--;
 	}
 	if (!o)
-		return is_refused(p, name) ? 0 : unknown(p, name, e);
+		return p->skip_unknown || is_refused(p, name) ? 0 : unknown(p, name, e);
 	if (o->type == OPT_CONFIG || o->type == OPT_HELP || o->type == OPT_VERSION)
 		return err_set(e, "--%s: not allowed in an option file", name);
 	if (keep && p->given[o - p->table])

@@ -68,6 +68,7 @@ struct opt_parse {
 	bool *given;                            /* one per row: came from a file or the command line */
 	int level;                              /* -1 quiet, 0, 1 verbose */
 	bool want_help, want_version;
+	bool skip_unknown;                      /* text may hold options of other programs, which are passed over */
 	struct str notes;                       /* what was accepted without effect, one line each */
 	struct str refusals;                    /* refused options met so far, one line each */
 	struct mem_pool pool;                   /* owns the strings that came from files */

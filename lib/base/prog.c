@@ -163,6 +163,12 @@ prog_version(const char *backends)
 	printf("%s (mikoshi) %s, commit %s; %s\n", name, MIKOSHI_VERSION, MIKOSHI_COMMIT, backends);
 }
 
+const char *
+prog_release(void)
+{
+	return "mikoshi " MIKOSHI_VERSION;
+}
+
 void
 prog_progress(const char *fmt, ...)
 {

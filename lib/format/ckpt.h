@@ -38,7 +38,8 @@ struct ckpt_tensor {
 
 struct ckpt;
 
-/* dir is an iter_* directory, or a SAVE directory whose tracker names one. */
+/* dir is an iter_* directory, or a SAVE directory whose tracker names one. A ckpt is for one thread at a time: files are
+ * mapped when first read. */
 struct ckpt *ckpt_open(const char *dir, struct err *e);
 void        ckpt_close(struct ckpt *c);
 const char *ckpt_dir(const struct ckpt *c);                     /* the iter_* directory */

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-__extension__ typedef _Float16 half;            /* the compiler's, with its rounding */
-
 static const struct {
 	const char *name, *torch, *alias[3];
 	size_t size;
@@ -102,20 +100,28 @@ dtype_f32_from_bf16(uint16_t x)
 uint16_t
 dtype_f16_from_f32(float x)
 {
-	half h = (half)x;
-	uint16_t u;
+	uint32_t u = bits_of(x), sign = u >> 16 & 0x8000, m = u & 0x7fffffffu;
 
-	memcpy(&u, &h, 2);
-	return u;
+	if (m > 0x7f800000u)
+		return (uint16_t)(sign | 0x7e00 | (m >> 13 & 0x3ff));
+	if (m >= 0x477ff000u)                   /* 65520 and above round to infinity */
+		return (uint16_t)(sign | 0x7c00);
+	/* Below 2^-14 the float adder rounds at the place of the last subnormal bit, 2^-24. */
+	if (m < 0x38800000u)
+		return (uint16_t)(sign | (bits_of(float_of(m) + 0.5f) - bits_of(0.5f)));
+	return (uint16_t)(sign | (m - 0x38000000u + 0xfffu + (m >> 13 & 1)) >> 13);
 }
 
 float
 dtype_f32_from_f16(uint16_t x)
 {
-	half h;
+	uint32_t sign = (uint32_t)(x & 0x8000) << 16, m = x & 0x7fffu;
 
-	memcpy(&h, &x, 2);
-	return (float)h;
+	if (m >= 0x7c00)
+		return float_of(sign | 0x7f800000u | (m & 0x3ff) << 13);
+	if (m >= 0x400)
+		return float_of(sign | (m << 13) + 0x38000000u);
+	return float_of(sign | bits_of((float)m * 0x1p-24f));
 }
 
 /* A double rounded to odd in float precision: rounding that to 16 bits is then the same as rounding the double once. */

@@ -149,15 +149,26 @@ present(enum when when, const struct model_config *c, const struct layout *l, co
 	}
 }
 
-static size_t
-element(enum kind k, enum dtype act)
+static enum dtype
+kind_dtype(enum kind k, enum dtype act)
 {
 	switch (k) {
-	case ACT: return dtype_size(act);
-	case REAL: return dtype_size(memory_real(act));
-	case F64: return 8;
-	default: return 4;
+	case ACT: return act;
+	case REAL: return memory_real(act);
+	case F64: return DTYPE_F64;
+	case F32: return DTYPE_F32;
+	default: return DTYPE_I32;
 	}
+}
+
+/* Shape, type and bytes of one buffer. */
+static void
+measure(struct memory_plan *m, int b, const int64_t d[D_COUNT], enum dtype act)
+{
+	m->shape[b][0] = d[rows[b].dim[0]];
+	m->shape[b][1] = d[rows[b].dim[1]];
+	m->dtype[b] = kind_dtype(rows[b].kind, act);
+	m->bytes[b] = (uint64_t)m->shape[b][0] * (uint64_t)m->shape[b][1] * dtype_size(m->dtype[b]);
 }
 
 static uint64_t
@@ -222,8 +233,7 @@ memory_plan(struct memory_plan *m, const struct model_config *c, const struct la
 	dims(d, m, c, l, s);
 	for (int b = 0; b < BUF_COUNT; b++)
 		if (present(rows[b].when, c, l, s, coord[AX_PP]))
-			m->bytes[b] = (uint64_t)d[rows[b].dim[0]] * (uint64_t)d[rows[b].dim[1]] *
-			    element(rows[b].kind, s->dtype);
+			measure(m, b, d, s->dtype);
 	m->arena[ARENA_PARAMS] = place(m, RUN, 0);
 	m->layer_bytes = place(m, LAYER, 0);
 	m->layer_base = place(m, LAST, place(m, SLOT, 0));

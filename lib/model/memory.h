@@ -85,6 +85,8 @@ struct memory_plan {
 	int64_t num_layers, first_layer;
 	int num_slots;                  /* micro batches in flight */
 	int64_t head_rows;              /* token rows of logits held at once; depends on the model alone */
+	int64_t shape[BUF_COUNT][2];    /* as the comments of enum buffer say; [n] has 1 column */
+	enum dtype dtype[BUF_COUNT];
 	uint64_t bytes[BUF_COUNT];      /* of one instance; 0: this rank has none */
 	uint64_t offset[BUF_COUNT];     /* in the arena; of layer buffers: in the layer; of saved ones: in the slot */
 	uint64_t slot_bytes, layer_bytes, layer_base;   /* a saved slot; a layer in it; where the layers start in it */

@@ -217,3 +217,33 @@ run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t worl
 		return -1;
 	return 0;
 }
+
+struct text_config {
+	struct run_options run;
+};
+
+static const struct opt text_opts[] = {
+	RUN_OPTS(struct text_config, run),
+	OPT_END,
+};
+
+int
+model_from_text(const char *name, const char *text, struct model_config *c, struct layout *l, struct err *e)
+{
+	struct text_config cfg = { 0 };
+	struct opt_parse p;
+	struct err why;
+	int rc;
+
+	opt_begin(&p, text_opts, &cfg);
+	p.skip_unknown = true;
+	rc = opt_text(&p, name, text, false, e);
+	/* The values are all in the text; the file that they once came from need not exist any more. */
+	cfg.run.model = NULL;
+	if (rc == 0 && run_model(&p, &cfg.run, 0, c, &why) < 0)
+		rc = err_at(e, name, 0, "%s", why.msg);
+	*l = (struct layout){ cfg.run.tensor_model_parallel_size, cfg.run.context_parallel_size, 1,
+		cfg.run.pipeline_model_parallel_size };
+	opt_release(&p);
+	return rc;
+}

@@ -48,6 +48,10 @@ int run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t 
 /* The model alone, for a program that has no layout. */
 int run_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_size, struct model_config *c, struct err *e);
 
+/* The model and the layout that an options.conf of a checkpoint describes; other options in the text are passed over. name is
+ * for messages. data_parallel_size, which no option holds, is 1. */
+int model_from_text(const char *name, const char *text, struct model_config *c, struct layout *l, struct err *e);
+
 extern const char *const opt_normalizations[], *const opt_activations[], *const opt_positions[], *const opt_rope_scalings[],
     *const opt_optimizers[];
 

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const param_states[] = { "exp_avg", "exp_avg_sq", NULL };
+
 enum dim { D_NONE, D_VOCAB, D_POSITIONS, D_HIDDEN, D_Q, D_KV, D_FFN };
 enum where { BEFORE, LAYER, AFTER };
 enum when { ALWAYS, IF_LEARNED, IF_LAYERNORM, IF_QKV_BIAS, IF_PROJ_BIAS, IF_MLP_BIAS, IF_GATED, IF_GATED_BIAS, IF_UNTIED };
@@ -270,4 +272,16 @@ shards_release(struct shards *s)
 {
 	free(s->item);
 	memset(s, 0, sizeof *s);
+}
+
+int
+shard_pieces(const struct shard *s, int64_t first, int64_t count, struct slice out[SLICE_FLAT_MAX])
+{
+	int64_t end = s->offset + slice_elements(&s->box);
+
+	if (end > first + count)
+		end = first + count;
+	if (first < s->offset)
+		first = s->offset;
+	return end > first ? slice_flat(&s->box, first - s->offset, end - first, out) : 0;
 }

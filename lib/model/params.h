@@ -77,6 +77,15 @@ enum { SHARD_ALIGN = 64 };              /* elements between tensors that are not
 void shards_init(struct shards *s, const struct param *table, int count, const struct model_config *c,
                  const struct layout *l, const int coord[AX_COUNT]);
 void shards_release(struct shards *s);
+
+/* Optimizer state that a checkpoint holds beside parameter X: X.exp_avg and X.exp_avg_sq; ended by NULL. */
+extern const char *const param_states[];
+/*
+ * The pieces of a checkpoint that lie in elements [first, first + count) of the flat buffer and belong to this shard's real
+ * elements, as boxes in global coordinates, in the order of memory. Returns how many: 0 when the range holds none. Data rank r
+ * of D owns elements [r n / D, (r + 1) n / D) of the n of a struct shards.
+ */
+int  shard_pieces(const struct shard *s, int64_t first, int64_t count, struct slice out[SLICE_FLAT_MAX]);
 /* The slice of a parameter that tensor rank tp holds; false when it is empty. */
 bool param_slice(const struct param *p, const struct model_config *c, const struct layout *l, int tp, struct slice *out);
 

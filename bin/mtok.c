@@ -1,0 +1,196 @@
+/* mtok - text to token datasets and back; SentencePiece models from text */
+#include "lib/base/cli.h"
+#include "lib/base/prog.h"
+#include "tok/count.h"
+#include "tok/decode.h"
+#include "tok/encode.h"
+#include "tok/info.h"
+#include "tok/options.h"
+#include "tok/train.h"
+
+#include <string.h>
+#include <time.h>
+
+struct watch {
+	struct timespec start;
+	int64_t log_interval;
+};
+
+static double
+seconds_since(const struct timespec *t)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)(now.tv_sec - t->tv_sec) + (double)(now.tv_nsec - t->tv_nsec) * 1e-9 + 1e-9;
+}
+
+/* The line on a terminal, and a note whenever another log_interval documents are done. */
+static void
+progress(void *ctx, const struct encode_counts *c)
+{
+	struct watch *w = ctx;
+	double t = seconds_since(&w->start);
+
+	prog_progress("%lld documents, %.1f MB, %.1f MB/s", (long long)c->documents, (double)c->input_bytes / 1e6,
+	    (double)c->input_bytes / 1e6 / t);
+	if (w->log_interval && c->documents >= w->log_interval) {
+		note("Processed %lld documents (%.1f docs/s, %.3f MB/s).", (long long)c->documents, (double)c->documents / t,
+		    (double)c->input_bytes / 1e6 / t);
+		w->log_interval += w->log_interval * (c->documents / w->log_interval);
+	}
+}
+
+/* Says what was not encoded. */
+static void
+summarise(const struct encode_counts *c, double seconds)
+{
+	int64_t tokens = 0;
+
+	for (int k = 0; k < c->num_keys; k++)
+		tokens += c->key[k].tokens;
+	for (int i = 0; i < JSONL_CLASSES; i++)
+		if (c->bad[i])
+			warn("skipped %lld lines: %s", (long long)c->bad[i], jsonl_class_name[i]);
+	if (c->blank)
+		note("skipped %lld blank lines", (long long)c->blank);
+	note("%lld documents, %lld tokens, %.1f MB in %.1f s (%.1f MB/s)", (long long)c->documents, (long long)tokens,
+	    (double)c->input_bytes / 1e6, seconds, (double)c->input_bytes / 1e6 / seconds);
+}
+
+/* encode and count: the same work, with and without datasets. */
+static int
+run_encode(struct encode_config *c, int argc, char **argv, struct err *e)
+{
+	struct watch w = { .log_interval = c->log_interval };
+	struct mem_pool pool = { 0 };
+	struct encode *x;
+	int rc = CLI_USAGE;
+
+	clock_gettime(CLOCK_MONOTONIC, &w.start);
+	options_add_operands(&c->input, &pool, argc, argv);
+	c->version = prog_release();
+	x = encode_open(c, e);
+	if (x)
+		rc = encode_run(x, progress, &w, e) < 0 ? CLI_FAILED : EXIT_DONE;
+	prog_progress_end();
+	if (rc == EXIT_DONE) {
+		if (!c->output_prefix)
+			count_print(c, encode_counts(x), stdout);
+		summarise(encode_counts(x), seconds_since(&w.start));
+	}
+	encode_close(x);
+	mem_pool_release(&pool);
+	return rc;
+}
+
+static int
+mtok_encode(const void *cfg, int argc, char **argv, struct err *e)
+{
+	struct encode_config c = *(const struct encode_config *)cfg;
+
+	if (!c.output_prefix) {
+		err_set(e, "--output-prefix is needed; `mtok count' only counts");
+		return CLI_USAGE;
+	}
+	return run_encode(&c, argc, argv, e);
+}
+
+static int
+mtok_count(const void *cfg, int argc, char **argv, struct err *e)
+{
+	struct encode_config c = *(const struct encode_config *)cfg;
+
+	c.eod_id = -1;
+	return run_encode(&c, argc, argv, e);
+}
+
+static int
+mtok_decode(const void *cfg, int argc, char **argv, struct err *e)
+{
+	const struct decode_config *c = cfg;
+	struct tokenizer *t = tokenizer_open(&c->tokenizer, e);
+	char *dash[] = { "-" };
+	int rc = EXIT_DONE;
+
+	if (!t)
+		return CLI_USAGE;
+	if (argc == 0) {
+		argc = 1;
+		argv = dash;
+	}
+	for (int i = 0; i < argc && rc == EXIT_DONE; i++)
+		if ((strcmp(argv[i], "-") ? decode_dataset(c, t, argv[i], stdout, e) : decode_lines(c, t, stdin, stdout, e)) < 0)
+			rc = CLI_FAILED;
+	tokenizer_close(t);
+	return rc;
+}
+
+static int
+mtok_info(const void *cfg, int argc, char **argv, struct err *e)
+{
+	const struct info_config *c = cfg;
+	struct tokenizer *t;
+
+	if (argc) {
+		err_set(e, "unexpected operand '%s'", argv[0]);
+		return CLI_USAGE;
+	}
+	t = tokenizer_open(&c->tokenizer, e);
+	if (!t)
+		return CLI_USAGE;
+	if (c->pieces)
+		info_pieces(t, stdout);
+	else
+		info_print(t, stdout);
+	tokenizer_close(t);
+	return EXIT_DONE;
+}
+
+static int
+mtok_train(const void *cfg, int argc, char **argv, struct err *e)
+{
+	struct train_config c = *(const struct train_config *)cfg;
+	struct train_counts n = { 0 };
+	struct mem_pool pool = { 0 };
+	int rc;
+
+	if (train_check(&c, e) < 0)
+		return CLI_USAGE;
+	options_add_operands(&c.input, &pool, argc, argv);
+	c.verbose = prog_level() > 0;
+	rc = train_run(&c, &n, e) < 0 ? CLI_FAILED : EXIT_DONE;
+	if (n.skipped)
+		warn("skipped %lld bad lines", (long long)n.skipped);
+	if (rc == EXIT_DONE)
+		note("%s: %lld pieces from %lld sentences, %.1f MB", c.output, (long long)c.vocab_size, (long long)n.sentences,
+		    (double)n.bytes / 1e6);
+	mem_pool_release(&pool);
+	return rc;
+}
+
+static const struct verb verbs[] = {
+	{ "encode", "[FILE ...]", "Turn JSON Lines into token datasets", encode_opts, sizeof(struct encode_config), mtok_encode,
+	  encode_refused },
+	{ "count", "[FILE ...]", "Count documents and tokens", count_opts, sizeof(struct encode_config), mtok_count,
+	  encode_refused },
+	{ "decode", "[PREFIX ...]", "Turn datasets, or ids on standard input, into text", decode_opts,
+	  sizeof(struct decode_config), mtok_decode, NULL },
+	{ "train", "[FILE ...]", "Train a SentencePiece model", train_opts, sizeof(struct train_config), mtok_train, NULL },
+	{ "info", "", "Describe a tokenizer", info_opts, sizeof(struct info_config), mtok_info, NULL },
+	{ 0 },
+};
+
+int
+main(int argc, char **argv)
+{
+	static const struct tool mtok = {
+		.name = "mtok",
+		.summary = "Text to tokens and back",
+		.built_in = "SentencePiece, GPT-2 byte-level BPE",
+		.default_verb = "encode",
+		.verbs = verbs,
+	};
+
+	return cli_main(&mtok, argc, argv);
+}

@@ -1,0 +1,263 @@
+/*
+ * dataset_write.c - writing PREFIX.bin and PREFIX.idx in one pass and constant memory
+ *
+ * The index begins with counts and lengths that are known only at the end, so lengths and document boundaries go to two unnamed
+ * temporary files beside the target until commit copies them into place.
+ */
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+#include "lib/format/dataset.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { CHUNK = 8192 };                          /* values moved at a time */
+
+struct dataset_writer {
+	struct outfile bin;
+	FILE *lengths, *documents;              /* i32 and i64 values; no name, gone when closed */
+	char *idx_path;
+	enum dtype type;
+	int64_t min, max;                       /* what the type can hold */
+	int64_t sequences, boundaries;
+};
+
+/* Code, least and greatest value of the types that hold tokens. */
+static const struct {
+	enum dtype type;
+	unsigned char code;
+	int64_t min, max;
+} kinds[] = {
+	{ DTYPE_U8, 1, 0, UINT8_MAX },
+	{ DTYPE_I8, 2, INT8_MIN, INT8_MAX },
+	{ DTYPE_I16, 3, INT16_MIN, INT16_MAX },
+	{ DTYPE_I32, 4, INT32_MIN, INT32_MAX },
+	{ DTYPE_I64, 5, INT64_MIN, INT64_MAX },
+	{ DTYPE_U16, 8, 0, UINT16_MAX },
+};
+
+static int
+kind_of(enum dtype t)
+{
+	for (int i = 0; i < (int)(sizeof kinds / sizeof *kinds); i++)
+		if (kinds[i].type == t)
+			return i;
+	BUG("tokens of type %s", dtype_name(t));
+}
+
+/* A file without a name in the directory of the target, so that it fills that disk and not /tmp. */
+static FILE *
+spill_open(const char *prefix, struct err *e)
+{
+	static const char tail[] = ".XXXXXX";
+	size_t n = strlen(prefix);
+	char *path = mem_alloc(n + sizeof tail, 1);
+	FILE *f = NULL;
+	int fd;
+
+	memcpy(path, prefix, n);
+	memcpy(path + n, tail, sizeof tail);
+	fd = mkstemp(path);
+	if (fd < 0) {
+		err_sys(e, "create a temporary file beside", prefix);
+	} else {
+		unlink(path);
+		f = fdopen(fd, "wb+");
+		if (!f) {
+			err_sys(e, "open", path);
+			close(fd);
+		}
+	}
+	free(path);
+	return f;
+}
+
+static int
+write_failed(const struct dataset_writer *w, struct err *e)
+{
+	return err_sys(e, "write", w->bin.path);
+}
+
+struct dataset_writer *
+dataset_writer_new(const char *prefix, enum dtype t, struct err *e)
+{
+	struct dataset_writer *w = mem_zalloc(1, sizeof *w);
+	size_t n = strlen(prefix);
+	int k = kind_of(t);
+	char *bin;
+
+	w->type = t;
+	w->min = kinds[k].min;
+	w->max = kinds[k].max;
+	w->idx_path = mem_alloc(n + 5, 1);
+	memcpy(w->idx_path, prefix, n);
+	memcpy(w->idx_path + n, ".idx", 5);
+	bin = mem_strdup(w->idx_path);
+	memcpy(bin + n, ".bin", 5);
+	if (outfile_open(&w->bin, bin, e) < 0 || !(w->lengths = spill_open(prefix, e)) || !(w->documents = spill_open(prefix, e))) {
+		dataset_abort(w);
+		w = NULL;
+	}
+	free(bin);
+	return w;
+}
+
+/* count tokens, each in range, to the .bin. */
+static int
+write_ids(struct dataset_writer *w, const int64_t *ids, size_t count, struct err *e)
+{
+	size_t width = dtype_size(w->type);
+	unsigned char buf[8 * CHUNK];
+
+	for (size_t i = 0; i < count; i++) {
+		if (ids[i] < w->min || ids[i] > w->max)
+			return err_at(e, w->bin.path, 0, "token id %lld does not fit %s (%lld to %lld)", (long long)ids[i],
+			    dtype_torch_name(w->type), (long long)w->min, (long long)w->max);
+		memcpy(buf + i * width, &ids[i], width);        /* little-endian: the low bytes come first */
+	}
+	return fwrite(buf, width, count, w->bin.f) == count ? 0 : write_failed(w, e);
+}
+
+static int
+add_length(struct dataset_writer *w, int64_t count, struct err *e)
+{
+	int32_t len = (int32_t)count;
+
+	if (count > INT32_MAX)
+		return err_at(e, w->bin.path, 0, "a sequence of %lld tokens is longer than 2147483647", (long long)count);
+	w->sequences++;
+	return fwrite(&len, sizeof len, 1, w->lengths) == 1 ? 0 : write_failed(w, e);
+}
+
+int
+dataset_add_sequence(struct dataset_writer *w, const int64_t *ids, int64_t count, struct err *e)
+{
+	for (int64_t at = 0; at < count; at += CHUNK)
+		if (write_ids(w, ids + at, (size_t)(count - at < CHUNK ? count - at : CHUNK), e) < 0)
+			return -1;
+	return add_length(w, count, e);
+}
+
+int
+dataset_add_raw(struct dataset_writer *w, const void *tokens, const int32_t *lengths, int64_t sequences, struct err *e)
+{
+	size_t width = dtype_size(w->type), count = 0;
+
+	for (int64_t i = 0; i < sequences; i++) {
+		if (lengths[i] < 0)
+			BUG("negative length");
+		count += (size_t)lengths[i];
+		if (add_length(w, lengths[i], e) < 0)
+			return -1;
+	}
+	if (count && fwrite(tokens, width, count, w->bin.f) != count)
+		return write_failed(w, e);
+	return 0;
+}
+
+int
+dataset_end_document(struct dataset_writer *w, struct err *e)
+{
+	w->boundaries++;
+	return fwrite(&w->sequences, sizeof w->sequences, 1, w->documents) == 1 ? 0 : write_failed(w, e);
+}
+
+/* Copies a spilled file to the index. */
+static void
+copy_spill(FILE *spill, FILE *out)
+{
+	char buf[65536];
+	size_t n;
+
+	rewind(spill);
+	while ((n = fread(buf, 1, sizeof buf, spill)) > 0)
+		fwrite(buf, 1, n, out);
+}
+
+/* The byte offsets: the running sum of the lengths. */
+static void
+write_offsets(FILE *lengths, int64_t width, FILE *out)
+{
+	int32_t len[CHUNK];
+	int64_t at = 0;
+	size_t n;
+
+	rewind(lengths);
+	while ((n = fread(len, sizeof *len, CHUNK, lengths)) > 0)
+		for (size_t i = 0; i < n; i++) {
+			fwrite(&at, sizeof at, 1, out);
+			at += len[i] * width;
+		}
+}
+
+/* The whole index under its temporary name, flushed, so that a full disk shows before anything is renamed. */
+static int
+write_index(struct dataset_writer *w, struct outfile *idx, struct err *e)
+{
+	static const char magic[9] = "MMIDIDX\0";
+	uint64_t version = 1, sequences = (uint64_t)w->sequences, boundaries = (uint64_t)w->boundaries + 1, zero = 0;
+
+	if (outfile_open(idx, w->idx_path, e) < 0)
+		return -1;
+	fwrite(magic, 1, sizeof magic, idx->f);
+	fwrite(&version, 8, 1, idx->f);
+	fputc(kinds[kind_of(w->type)].code, idx->f);
+	fwrite(&sequences, 8, 1, idx->f);
+	fwrite(&boundaries, 8, 1, idx->f);
+	copy_spill(w->lengths, idx->f);
+	write_offsets(w->lengths, (int64_t)dtype_size(w->type), idx->f);
+	fwrite(&zero, 8, 1, idx->f);
+	copy_spill(w->documents, idx->f);
+	if (ferror(w->lengths) || ferror(w->documents))
+		return err_at(e, w->idx_path, 0, "a temporary file beside it could not be read back");
+	if (fflush(idx->f) != 0 || ferror(idx->f))
+		return err_sys(e, "write", w->idx_path);
+	return 0;
+}
+
+/* Puts both files under their names, the index last. */
+static int
+publish(struct dataset_writer *w, struct outfile *idx, struct err *e)
+{
+	/* An index of an older dataset must not stand beside the new tokens, not even for a moment. */
+	if (unlink(w->idx_path) < 0 && errno != ENOENT)
+		return err_sys(e, "replace", w->idx_path);
+	if (outfile_commit(&w->bin, e) < 0)
+		return -1;
+	if (outfile_commit(idx, e) < 0) {
+		unlink(w->bin.path);
+		return -1;
+	}
+	return 0;
+}
+
+int
+dataset_commit(struct dataset_writer *w, struct err *e)
+{
+	struct outfile idx = { 0 };
+	int rc;
+
+	if (fflush(w->lengths) != 0 || fflush(w->documents) != 0 || fflush(w->bin.f) != 0)
+		rc = write_failed(w, e);
+	else
+		rc = write_index(w, &idx, e) < 0 ? -1 : publish(w, &idx, e);
+	outfile_abort(&idx);
+	dataset_abort(w);
+	return rc;
+}
+
+void
+dataset_abort(struct dataset_writer *w)
+{
+	if (!w)
+		return;
+	outfile_abort(&w->bin);
+	if (w->lengths)
+		fclose(w->lengths);
+	if (w->documents)
+		fclose(w->documents);
+	free(w->idx_path);
+	free(w);
+}

@@ -1,0 +1,380 @@
+/*
+ * gpt2.c - GPT-2's byte-level BPE: vocab.json and merges.txt
+ *
+ * Tokens are written in an alphabet that gives every byte a printable character. Both files are checked against each other:
+ * ids without gaps, all 256 bytes present, both parts and the join of every merge in the vocabulary.
+ * Source: openai/gpt-2 encoder.py; ids as Hugging Face's GPT2TokenizerFast gives them.
+ */
+#include "lib/base/json.h"
+#include "lib/base/mem.h"
+#include "lib/base/utf8.h"
+#include "lib/token/bpe.h"
+#include "lib/token/impl.h"
+#include "lib/token/pretok.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALPHABET_END = 0x144 };
+
+static const char *const types[] = { "GPT2BPETokenizer", NULL };
+static const char end_of_text[] = "<|endoftext|>";
+
+struct token {
+	const char *bytes;
+	uint32_t len;
+	bool special;
+};
+
+struct gpt2 {
+	struct mem_pool pool;           /* the tokens' bytes */
+	struct token *token;
+	struct bpe *bpe;
+	struct pretok *pretok;
+	int64_t end_of_text;            /* -1: not in the vocabulary */
+	bool special_as_text;
+};
+
+/* A vocabulary while it is being read: strings to ids. */
+struct names {
+	const struct json_value **slot;
+	size_t mask;
+};
+
+static bool
+gpt2_detect(const struct tokenizer_spec *spec, const unsigned char *head, size_t n)
+{
+	(void)head, (void)n;
+	return spec->vocab && spec->merges && !spec->model;
+}
+
+/* byte_of[code point] is the byte that it stands for, or -1. */
+static void
+alphabet(int16_t byte_of[ALPHABET_END])
+{
+	int next = 0x100;
+
+	for (int i = 0; i < ALPHABET_END; i++)
+		byte_of[i] = -1;
+	for (int b = 0; b < 256; b++) {
+		bool plain = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
+
+		byte_of[plain ? b : next++] = (int16_t)b;
+	}
+}
+
+/* The bytes that a token of the alphabet stands for; a token with any other character stands for itself, outside BPE. */
+static struct token
+decode_name(struct gpt2 *g, const int16_t *byte_of, const char *name, size_t len)
+{
+	char *out = mem_pool_alloc(&g->pool, len + 1, 1);
+	size_t n = 0, i = 0;
+
+	while (i < len) {
+		uint32_t cp;
+		int m = utf8_decode((const unsigned char *)name + i, len - i, &cp);
+
+		if (m == 0 || cp >= ALPHABET_END || byte_of[cp] < 0) {
+			memcpy(out, name, len);
+			return (struct token){ out, (uint32_t)len, true };
+		}
+		out[n++] = (char)byte_of[cp];
+		i += (size_t)m;
+	}
+	return (struct token){ out, (uint32_t)n, false };
+}
+
+static size_t
+name_hash(const char *s, size_t len)
+{
+	uint64_t h = 0xcbf29ce484222325u;
+
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ (unsigned char)s[i]) * 0x100000001b3u;
+	return (size_t)(h ^ h >> 29);
+}
+
+/* The slot of a name: its member, or the free place where it would go. */
+static const struct json_value **
+name_slot(const struct names *n, const char *s, size_t len)
+{
+	size_t i = name_hash(s, len) & n->mask;
+
+	while (n->slot[i] && (n->slot[i]->key_len != len || memcmp(n->slot[i]->key, s, len)))
+		i = (i + 1) & n->mask;
+	return &n->slot[i];
+}
+
+/* The id of a name, or -1. */
+static int64_t
+name_id(const struct names *n, const char *s, size_t len)
+{
+	const struct json_value *v = *name_slot(n, s, len);
+
+	return v ? v->integer : -1;
+}
+
+/* Enters one member of vocab.json. */
+static int
+add_token(struct tokenizer *t, struct names *n, const int16_t *byte_of, const struct json_value *v, struct err *e)
+{
+	struct gpt2 *g = t->impl;
+	const struct json_value **slot = name_slot(n, v->key, v->key_len);
+
+	if (v->type != JSON_INT)
+		return err_set(e, "the id of '%.40s' is not an integer", v->key);
+	if (v->integer < 0 || v->integer >= t->vocab_size)
+		return err_set(e, "the id of '%.40s' is %lld, but there are %lld tokens", v->key, (long long)v->integer,
+		    (long long)t->vocab_size);
+	if (*slot)
+		return err_set(e, "token '%.40s' is there twice", v->key);
+	if (g->token[v->integer].bytes)
+		return err_set(e, "id %lld is there twice", (long long)v->integer);
+	*slot = v;
+	g->token[v->integer] = decode_name(g, byte_of, v->key, v->key_len);
+	return 0;
+}
+
+static int
+read_vocab(struct tokenizer *t, struct names *n, const struct json_value *root, struct err *e)
+{
+	struct gpt2 *g = t->impl;
+	int16_t byte_of[ALPHABET_END];
+	size_t size = 16;
+
+	if (root->type != JSON_OBJECT || root->len == 0)
+		return err_set(e, "not an object of tokens and their ids");
+	while (size < 2 * root->len)
+		size *= 2;
+	t->vocab_size = (int64_t)root->len;
+	n->mask = size - 1;
+	n->slot = mem_zalloc(size, sizeof *n->slot);
+	g->token = mem_zalloc(root->len, sizeof *g->token);
+	alphabet(byte_of);
+	for (size_t i = 0; i < root->len; i++)
+		if (add_token(t, n, byte_of, &root->item[i], e) < 0)
+			return -1;
+	g->end_of_text = name_id(n, end_of_text, sizeof end_of_text - 1);
+	if (g->end_of_text >= 0)
+		g->token[g->end_of_text].special = true;
+	t->special[TOKENIZER_EOS] = t->special[TOKENIZER_BOS] = t->special[TOKENIZER_UNK] = g->end_of_text;
+	return 0;
+}
+
+/* The ids of the 256 single bytes. */
+static int
+find_bytes(const struct tokenizer *t, uint32_t byte_id[256], struct err *e)
+{
+	const struct gpt2 *g = t->impl;
+	bool seen[256] = { false };
+
+	for (int64_t i = 0; i < t->vocab_size; i++)
+		if (g->token[i].len == 1 && !g->token[i].special) {
+			unsigned char b = (unsigned char)g->token[i].bytes[0];
+
+			byte_id[b] = (uint32_t)i;
+			seen[b] = true;
+		}
+	for (int b = 0; b < 256; b++)
+		if (!seen[b])
+			return err_set(e, "no token for byte 0x%02x", b);
+	return 0;
+}
+
+/* One line of merges.txt: "left right". */
+static int
+add_merge(struct bpe *bpe, const struct names *n, const char *line, size_t len, uint32_t rank, struct err *e)
+{
+	const char *space = memchr(line, ' ', len);
+	size_t left = space ? (size_t)(space - line) : 0, right = space ? len - left - 1 : 0;
+	int64_t a, b, joined;
+	char *both;
+
+	if (left == 0 || right == 0 || memchr(space + 1, ' ', right))
+		return err_set(e, "not two tokens with a space between them");
+	a = name_id(n, line, left);
+	b = name_id(n, space + 1, right);
+	if (a < 0 || b < 0)
+		return err_set(e, "'%.*s' is not in the vocabulary", (int)(a < 0 ? left : right), a < 0 ? line : space + 1);
+	both = mem_strndup(line, len);
+	memcpy(both + left, space + 1, right);
+	joined = name_id(n, both, len - 1);
+	free(both);
+	if (joined < 0)
+		return err_set(e, "'%.*s' and '%.*s' join to no token of the vocabulary", (int)left, line, (int)right, space + 1);
+	if (!bpe_add(bpe, (uint32_t)a, (uint32_t)b, rank, (uint32_t)joined))
+		return err_set(e, "the pair is there twice");
+	return 0;
+}
+
+/* merges.txt: a first line "#version..." may be there; rank is the order of the other lines. */
+static int
+read_merges(struct bpe *bpe, const struct names *n, const char *path, const struct str *text, struct err *e)
+{
+	uint32_t rank = 0;
+	struct err why;
+	long line = 0;
+
+	for (size_t i = 0; i < text->len;) {
+		const char *s = text->buf + i, *end = memchr(s, '\n', text->len - i);
+		size_t m = end ? (size_t)(end - s) : text->len - i;
+
+		i += m + 1;
+		line++;
+		if (m && s[m - 1] == '\r')
+			m--;
+		if (m == 0 || (line == 1 && m >= 8 && !memcmp(s, "#version", 8)))
+			continue;
+		if (add_merge(bpe, n, s, m, rank++, &why) < 0)
+			return err_at(e, path, line, "%s", why.msg);
+	}
+	return 0;
+}
+
+/* The merges, after the vocabulary is known. */
+static int
+open_merges(struct tokenizer *t, const struct names *n, const char *path, struct err *e)
+{
+	struct gpt2 *g = t->impl;
+	uint32_t byte_id[256];
+	struct str text = { 0 };
+	size_t lines = 1;
+	struct err why;
+	int rc;
+
+	if (find_bytes(t, byte_id, &why) < 0)
+		return err_set(e, "%s: %s", t->file[0], why.msg);
+	if (tokenizer_read_file(t, path, &text.buf, &text.len, e) < 0)
+		return -1;
+	for (size_t i = 0; i < text.len; i++)
+		lines += text.buf[i] == '\n';
+	g->bpe = bpe_new(byte_id, lines);
+	rc = read_merges(g->bpe, n, path, &text, e);
+	str_release(&text);
+	return rc;
+}
+
+static int
+open_files(struct tokenizer *t, const struct tokenizer_spec *spec, struct names *n, struct err *e)
+{
+	struct json *j;
+	struct err why;
+	char *text;
+	size_t len;
+	int rc = 0;
+
+	if (tokenizer_read_file(t, spec->vocab, &text, &len, e) < 0)
+		return -1;
+	j = json_parse(text, len, spec->vocab, e);
+	free(text);
+	if (!j)
+		return -1;
+	if (read_vocab(t, n, json_root(j), &why) < 0)
+		rc = err_set(e, "%s: %s", spec->vocab, why.msg);
+	if (rc == 0)
+		rc = open_merges(t, n, spec->merges, e);
+	json_free(j);
+	return rc;
+}
+
+static int
+gpt2_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
+{
+	struct gpt2 *g = mem_zalloc(1, sizeof *g);
+	struct names n = { 0 };
+	int rc;
+
+	t->impl = g;
+	if (!spec->vocab || !spec->merges)
+		return err_set(e, "%s needs --vocab-file and --merge-file", t->type);
+	g->special_as_text = spec->special_as_text;
+	rc = open_files(t, spec, &n, e);
+	free(n.slot);
+	if (rc == 0)
+		g->pretok = pretok_new();
+	return rc;
+}
+
+static void
+gpt2_close(struct tokenizer *t)
+{
+	struct gpt2 *g = t->impl;
+
+	if (!g)
+		return;
+	mem_pool_release(&g->pool);
+	bpe_free(g->bpe);
+	pretok_free(g->pretok);
+	free(g->token);
+	free(g);
+}
+
+static void *
+gpt2_worker_new(const struct tokenizer *t)
+{
+	(void)t;
+	return bpe_worker_new();
+}
+
+static void
+gpt2_worker_free(void *scratch)
+{
+	bpe_worker_free(scratch);
+}
+
+/* Text without special strings. */
+static void
+encode_plain(const struct gpt2 *g, struct bpe_worker *w, const unsigned char *s, size_t n, struct token_ids *out)
+{
+	for (size_t pos = 0, end; pos < n; pos = end) {
+		end = pretok_gpt2(g->pretok, s, n, pos);
+		bpe_encode(g->bpe, w, s + pos, end - pos, out);
+	}
+}
+
+static int
+gpt2_encode(struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e)
+{
+	const struct gpt2 *g = w->tokenizer->impl;
+	size_t special = sizeof end_of_text - 1;
+	const char *hit;
+
+	(void)e;
+	while (g->end_of_text >= 0 && !g->special_as_text && (hit = memmem(text, len, end_of_text, special))) {
+		encode_plain(g, w->impl, (const unsigned char *)text, (size_t)(hit - text), out);
+		token_ids_add(out, g->end_of_text);
+		len -= (size_t)(hit - text) + special;
+		text = hit + special;
+	}
+	encode_plain(g, w->impl, (const unsigned char *)text, len, out);
+	return 0;
+}
+
+static void
+gpt2_decode(struct tokenizer_worker *w, const int64_t *ids, size_t count, struct str *out)
+{
+	const struct gpt2 *g = w->tokenizer->impl;
+
+	for (size_t i = 0; i < count; i++)
+		str_add(out, g->token[ids[i]].bytes, g->token[ids[i]].len);
+}
+
+static struct tokenizer_piece
+gpt2_piece(const struct tokenizer *t, int64_t id)
+{
+	const struct token *k = &((const struct gpt2 *)t->impl)->token[id];
+
+	return (struct tokenizer_piece){ k->bytes, k->len, 0, k->special ? PIECE_CONTROL : PIECE_NORMAL };
+}
+
+const struct tokenizer_kind tokenizer_gpt2 = {
+	.types = types,
+	.detect = gpt2_detect,
+	.open = gpt2_open,
+	.close = gpt2_close,
+	.worker_new = gpt2_worker_new,
+	.worker_free = gpt2_worker_free,
+	.encode = gpt2_encode,
+	.decode = gpt2_decode,
+	.piece = gpt2_piece,
+};

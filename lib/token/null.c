@@ -1,0 +1,95 @@
+/* null.c - NullTokenizer: the text is token ids already, decimal numbers with a space between two */
+#include "lib/token/impl.h"
+
+#include <string.h>
+
+static const char *const types[] = { "NullTokenizer", NULL };
+
+/* Nothing but its name says so. */
+static bool
+null_detect(const struct tokenizer_spec *spec, const unsigned char *head, size_t n)
+{
+	(void)spec, (void)head, (void)n;
+	return false;
+}
+
+static int
+null_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
+{
+	if (spec->vocab_size < 1)
+		return err_set(e, "NullTokenizer needs --vocab-size of at least 1");
+	t->vocab_size = spec->vocab_size;
+	t->special[TOKENIZER_EOS] = spec->vocab_size - 1;
+	t->hash = (uint64_t)spec->vocab_size;
+	return 0;
+}
+
+static void
+null_close(struct tokenizer *t)
+{
+	(void)t;
+}
+
+/* Reads one number that ends at `end`; -1 when it is none. */
+static int64_t
+number(const char *s, const char *end, int64_t limit)
+{
+	int64_t v = 0;
+
+	if (s == end)
+		return -1;
+	for (; s < end; s++) {
+		if (*s < '0' || *s > '9')
+			return -1;
+		v = v * 10 + (*s - '0');
+		if (v >= limit)
+			return -1;
+	}
+	return v;
+}
+
+static int
+null_encode(struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e)
+{
+	int64_t limit = w->tokenizer->vocab_size;
+	const char *end = text + len, *stop;
+
+	for (const char *s = text;; s = stop + 1) {
+		int64_t v;
+
+		stop = s < end ? memchr(s, ' ', (size_t)(end - s)) : NULL;
+		if (!stop)
+			stop = end;
+		v = number(s, stop, limit);
+		if (v < 0)
+			return err_set(e, "'%.*s' at byte %lld of the text is no id below %lld", (int)(stop - s < 40 ? stop - s : 40),
+			    s, (long long)(s - text) + 1, (long long)limit);
+		token_ids_add(out, v);
+		if (stop == end)
+			return 0;
+	}
+}
+
+static void
+null_decode(struct tokenizer_worker *w, const int64_t *ids, size_t count, struct str *out)
+{
+	(void)w;
+	for (size_t i = 0; i < count; i++)
+		str_addf(out, "%s%lld", i ? " " : "", (long long)ids[i]);
+}
+
+static struct tokenizer_piece
+null_piece(const struct tokenizer *t, int64_t id)
+{
+	return (struct tokenizer_piece){ "", 0, 0, id == t->special[TOKENIZER_EOS] ? PIECE_CONTROL : PIECE_NORMAL };
+}
+
+const struct tokenizer_kind tokenizer_null = {
+	.types = types,
+	.detect = null_detect,
+	.open = null_open,
+	.close = null_close,
+	.encode = null_encode,
+	.decode = null_decode,
+	.piece = null_piece,
+};

@@ -1,0 +1,103 @@
+/*
+ * sentencepiece.c - SentencePiece models through libsentencepiece
+ *
+ * What Megatron-LM's wrappers do by default: EncodeAsIds(text), no bos, eod is the model's eos, control pieces never match text.
+ */
+#include "lib/token/impl.h"
+#include "lib/token/spm.h"
+
+#include <stdlib.h>
+
+enum { PROTOBUF_FIRST_BYTE = 0x0a };    /* field 1, length-delimited: the first piece */
+
+static const char *const types[] = { "SentencePieceTokenizer", "GPTSentencePieceTokenizer", "Llama2Tokenizer", NULL };
+
+static bool
+sentencepiece_detect(const struct tokenizer_spec *spec, const unsigned char *head, size_t n)
+{
+	return spec->model && n > 0 && head[0] == PROTOBUF_FIRST_BYTE;
+}
+
+/* Loads the model's bytes; the path stands in front of every reason. */
+static int
+load(struct tokenizer *t, const char *path, const char *bytes, size_t len, struct err *e)
+{
+	struct err why;
+
+	if (len == 0 || bytes[0] != PROTOBUF_FIRST_BYTE)
+		return err_set(e, "%s: not a SentencePiece model: it does not begin with byte 0x0a", path);
+	t->impl = spm_load(bytes, len, &why);
+	return t->impl ? 0 : err_set(e, "%s: %s", path, why.msg);
+}
+
+static int
+sentencepiece_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
+{
+	char *bytes;
+	size_t len;
+	int rc;
+
+	if (!spec->model)
+		return err_set(e, "%s needs --tokenizer-model", t->type);
+	if (tokenizer_read_file(t, spec->model, &bytes, &len, e) < 0)
+		return -1;
+	rc = load(t, spec->model, bytes, len, e);
+	free(bytes);
+	if (rc < 0)
+		return -1;
+	t->vocab_size = spm_size(t->impl);
+	for (int i = 0; i < TOKENIZER_SPECIALS; i++)
+		t->special[i] = spm_special(t->impl, (enum tokenizer_special)i);
+	return 0;
+}
+
+static void
+sentencepiece_close(struct tokenizer *t)
+{
+	spm_free(t->impl);
+}
+
+static void *
+sentencepiece_worker_new(const struct tokenizer *t)
+{
+	(void)t;
+	return spm_buffer_new();
+}
+
+static void
+sentencepiece_worker_free(void *scratch)
+{
+	spm_buffer_free(scratch);
+}
+
+static int
+sentencepiece_encode(struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e)
+{
+	if (spm_encode(w->tokenizer->impl, w->impl, text, len, out) < 0)
+		return err_set(e, "libsentencepiece cannot encode this text");
+	return 0;
+}
+
+static void
+sentencepiece_decode(struct tokenizer_worker *w, const int64_t *ids, size_t count, struct str *out)
+{
+	spm_decode(w->tokenizer->impl, w->impl, ids, count, out);
+}
+
+static struct tokenizer_piece
+sentencepiece_piece(const struct tokenizer *t, int64_t id)
+{
+	return spm_piece(t->impl, (int)id);
+}
+
+const struct tokenizer_kind tokenizer_sentencepiece = {
+	.types = types,
+	.detect = sentencepiece_detect,
+	.open = sentencepiece_open,
+	.close = sentencepiece_close,
+	.worker_new = sentencepiece_worker_new,
+	.worker_free = sentencepiece_worker_free,
+	.encode = sentencepiece_encode,
+	.decode = sentencepiece_decode,
+	.piece = sentencepiece_piece,
+};

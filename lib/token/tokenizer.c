@@ -1,0 +1,250 @@
+/* tokenizer.c - the registry of kinds, and what all kinds share */
+#include "lib/token/tokenizer.h"
+#include "lib/base/hash.h"
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+#include "lib/token/impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct tokenizer_kind *const kinds[] = {
+	&tokenizer_sentencepiece,
+	&tokenizer_gpt2,
+	&tokenizer_null,
+};
+
+enum { NUM_KINDS = sizeof kinds / sizeof *kinds, HEAD_BYTES = 64 };
+
+void
+token_ids_reserve(struct token_ids *l, size_t extra)
+{
+	if (l->count + extra <= l->cap)
+		return;
+	l->cap = 2 * l->cap > l->count + extra ? 2 * l->cap : l->count + extra + 64;
+	l->id = mem_realloc(l->id, l->cap, sizeof *l->id);
+}
+
+void
+token_ids_add(struct token_ids *l, int64_t id)
+{
+	token_ids_reserve(l, 1);
+	l->id[l->count++] = id;
+}
+
+void
+token_ids_release(struct token_ids *l)
+{
+	free(l->id);
+	memset(l, 0, sizeof *l);
+}
+
+/* The first bytes of the model file; 0 when none was given. */
+static int
+read_head(const struct tokenizer_spec *spec, unsigned char *head, size_t *n, struct err *e)
+{
+	FILE *f;
+
+	*n = 0;
+	if (!spec->model)
+		return 0;
+	f = fopen(spec->model, "rb");
+	if (!f)
+		return err_sys(e, "open", spec->model);
+	*n = fread(head, 1, HEAD_BYTES, f);
+	if (ferror(f)) {
+		fclose(f);
+		return err_sys(e, "read", spec->model);
+	}
+	fclose(f);
+	return 0;
+}
+
+/* Every type name, for messages. */
+static int
+unknown_type(const char *name, struct err *e)
+{
+	struct str s = { 0 };
+
+	for (int k = 0; k < NUM_KINDS; k++)
+		for (const char *const *type = kinds[k]->types; *type; type++)
+			str_addf(&s, "%s%s", s.len ? ", " : "", *type);
+	err_set(e, "tokenizer type '%s' is not built in; there are %s", name, s.buf);
+	str_release(&s);
+	return -1;
+}
+
+/* Sets kind and type from the name, or from what the files hold. */
+static int
+choose(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
+{
+	unsigned char head[HEAD_BYTES];
+	size_t n;
+
+	for (int k = 0; spec->type && k < NUM_KINDS; k++)
+		for (const char *const *type = kinds[k]->types; *type; type++)
+			if (!strcmp(*type, spec->type)) {
+				t->kind = kinds[k];
+				t->type = *type;
+				return 0;
+			}
+	if (spec->type)
+		return unknown_type(spec->type, e);
+	if (!spec->model && !spec->vocab)
+		return err_set(e, "no tokenizer: give --tokenizer-model, or --vocab-file and --merge-file");
+	if (read_head(spec, head, &n, e) < 0)
+		return -1;
+	for (int k = 0; k < NUM_KINDS; k++)
+		if (kinds[k]->detect(spec, head, n)) {
+			t->kind = kinds[k];
+			t->type = kinds[k]->types[0];
+			return 0;
+		}
+	return err_set(e, "%s: not a tokenizer file that is known here", spec->model ? spec->model : spec->vocab);
+}
+
+struct tokenizer *
+tokenizer_open(const struct tokenizer_spec *spec, struct err *e)
+{
+	struct tokenizer *t = mem_zalloc(1, sizeof *t);
+
+	for (int i = 0; i < TOKENIZER_SPECIALS; i++)
+		t->special[i] = -1;
+	if (choose(t, spec, e) < 0 || t->kind->open(t, spec, e) < 0) {
+		tokenizer_close(t);
+		return NULL;
+	}
+	return t;
+}
+
+void
+tokenizer_close(struct tokenizer *t)
+{
+	if (!t)
+		return;
+	if (t->kind)
+		t->kind->close(t);
+	for (int i = 0; i < t->num_files; i++)
+		free(t->file[i]);
+	free(t);
+}
+
+int
+tokenizer_read_file(struct tokenizer *t, const char *path, char **out, size_t *len, struct err *e)
+{
+	struct hash_stream *h;
+	uint64_t before = t->hash;
+
+	if (t->num_files == TOKENIZER_FILES)
+		BUG("more than %d tokenizer files", TOKENIZER_FILES);
+	if (io_read_file(path, TOKENIZER_FILE_MAX, out, len, e) < 0)
+		return -1;
+	h = hash_stream_new();
+	if (t->num_files)
+		hash_stream_add(h, &before, sizeof before);
+	hash_stream_add(h, *out, *len);
+	t->hash = hash_stream_free(h);
+	t->file[t->num_files++] = mem_strdup(path);
+	return 0;
+}
+
+const char *
+tokenizer_type(const struct tokenizer *t)
+{
+	return t->type;
+}
+
+int64_t
+tokenizer_vocab_size(const struct tokenizer *t)
+{
+	return t->vocab_size;
+}
+
+int64_t
+tokenizer_special(const struct tokenizer *t, enum tokenizer_special which)
+{
+	return t->special[which];
+}
+
+const char *
+tokenizer_special_name(enum tokenizer_special which)
+{
+	static const char *const names[TOKENIZER_SPECIALS] = { "unk", "bos", "eos", "pad" };
+
+	return names[which];
+}
+
+uint64_t
+tokenizer_hash(const struct tokenizer *t)
+{
+	return t->hash;
+}
+
+int
+tokenizer_num_files(const struct tokenizer *t)
+{
+	return t->num_files;
+}
+
+const char *
+tokenizer_file(const struct tokenizer *t, int i)
+{
+	return t->file[i];
+}
+
+struct tokenizer_piece
+tokenizer_piece_at(const struct tokenizer *t, int64_t id)
+{
+	if (id < 0 || id >= t->vocab_size)
+		BUG("id %lld of a vocabulary of %lld", (long long)id, (long long)t->vocab_size);
+	return t->kind->piece(t, id);
+}
+
+struct tokenizer_worker *
+tokenizer_worker_new(const struct tokenizer *t)
+{
+	struct tokenizer_worker *w = mem_zalloc(1, sizeof *w);
+
+	w->tokenizer = t;
+	if (t->kind->worker_new)
+		w->impl = t->kind->worker_new(t);
+	return w;
+}
+
+void
+tokenizer_worker_free(struct tokenizer_worker *w)
+{
+	if (!w)
+		return;
+	if (w->tokenizer->kind->worker_free)
+		w->tokenizer->kind->worker_free(w->impl);
+	free(w);
+}
+
+int
+tokenizer_encode(struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e)
+{
+	if (len > INT32_MAX)
+		return err_set(e, "a text of %zu bytes: at most 2147483647 can be encoded at once", len);
+	return w->tokenizer->kind->encode(w, text, len, out, e);
+}
+
+int
+tokenizer_decode(struct tokenizer_worker *w, const int64_t *ids, size_t count, bool skip_special, struct str *out,
+                 struct err *e)
+{
+	const struct tokenizer *t = w->tokenizer;
+	struct token_ids kept = { 0 };
+	int rc = 0;
+
+	for (size_t i = 0; i < count && rc == 0; i++)
+		if (ids[i] < 0 || ids[i] >= t->vocab_size)
+			rc = err_set(e, "id %lld is outside the vocabulary of %lld", (long long)ids[i], (long long)t->vocab_size);
+		else if (!skip_special || t->kind->piece(t, ids[i]).type != PIECE_CONTROL)
+			token_ids_add(&kept, ids[i]);
+	if (rc == 0)
+		t->kind->decode(w, kept.id, kept.count, out);
+	token_ids_release(&kept);
+	return rc;
+}

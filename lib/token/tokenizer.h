@@ -1,0 +1,77 @@
+/*
+ * tokenizer.h - text to token ids and back, whatever the tokenizer's kind
+ *
+ * A tokenizer is read-only after tokenizer_open and shared by all threads; what encoding needs to scribble on (buffers, piece
+ * caches) is a tokenizer_worker, one a thread. Results depend on the text alone, never on the worker or on what it did before.
+ *
+ * Types carry Megatron-LM's names. Adding a kind: one file that defines a struct tokenizer_kind (impl.h) and one line in the
+ * registry of tokenizer.c. To come: tokenizer.json and rank files.
+ */
+#ifndef TOKEN_TOKENIZER_H
+#define TOKEN_TOKENIZER_H
+
+#include "lib/base/err.h"
+#include "lib/base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What to open. Unused members are NULL or 0. */
+struct tokenizer_spec {
+	const char *type;               /* Megatron-LM's name; NULL: told by the files given and their content */
+	const char *model;              /* SentencePiece .model */
+	const char *vocab, *merges;     /* GPT-2's vocab.json and merges.txt */
+	int64_t vocab_size;             /* NullTokenizer: ids are below this */
+	bool special_as_text;           /* special strings inside the text are ordinary text */
+};
+
+/* A growing array of ids: zero-initialise, token_ids_release. */
+struct token_ids {
+	int64_t *id;
+	size_t count, cap;
+};
+
+void token_ids_reserve(struct token_ids *l, size_t extra);
+void token_ids_add(struct token_ids *l, int64_t id);
+void token_ids_release(struct token_ids *l);
+
+enum tokenizer_special { TOKENIZER_UNK, TOKENIZER_BOS, TOKENIZER_EOS, TOKENIZER_PAD, TOKENIZER_SPECIALS };
+
+enum piece_type { PIECE_NORMAL, PIECE_UNKNOWN, PIECE_CONTROL, PIECE_BYTE, PIECE_UNUSED };
+
+struct tokenizer_piece {
+	const char *bytes;              /* borrowed from the tokenizer; may hold NULs */
+	size_t len;
+	float score;                    /* SentencePiece's; 0 elsewhere */
+	enum piece_type type;
+};
+
+struct tokenizer;
+struct tokenizer_worker;
+
+struct tokenizer *tokenizer_open(const struct tokenizer_spec *spec, struct err *e);
+void        tokenizer_close(struct tokenizer *t);
+const char *tokenizer_type(const struct tokenizer *t);          /* Megatron-LM's name, as given or found out */
+int64_t     tokenizer_vocab_size(const struct tokenizer *t);    /* before padding for tensor parallelism */
+int64_t     tokenizer_special(const struct tokenizer *t, enum tokenizer_special which); /* -1: there is none */
+const char *tokenizer_special_name(enum tokenizer_special which);               /* "unk", "bos", "eos", "pad" */
+uint64_t    tokenizer_hash(const struct tokenizer *t);          /* XXH3-64 of the files, one after the other */
+int         tokenizer_num_files(const struct tokenizer *t);
+const char *tokenizer_file(const struct tokenizer *t, int i);   /* path as given */
+/* The piece of an id below the vocabulary size; BUG outside. */
+struct tokenizer_piece tokenizer_piece_at(const struct tokenizer *t, int64_t id);
+
+struct tokenizer_worker *tokenizer_worker_new(const struct tokenizer *t);
+void tokenizer_worker_free(struct tokenizer_worker *w);
+
+/* Appends the ids of len bytes of text (well-formed UTF-8; NULs allowed); adds neither bos nor eos. Fails when the text is
+ * not something that this tokenizer can encode (NullTokenizer alone), or is longer than 2^31 bytes. */
+int tokenizer_encode(struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e);
+
+/* Appends the text of count ids; may be malformed UTF-8 where a character was cut. An id outside the vocabulary is an error.
+ * skip_special leaves out control pieces. */
+int tokenizer_decode(struct tokenizer_worker *w, const int64_t *ids, size_t count, bool skip_special, struct str *out,
+                     struct err *e);
+
+#endif

@@ -1,0 +1,60 @@
+/* dataset.c - fuzz target of the .idx reader: 4 bytes size of the .bin, then the bytes of the .idx */
+#include "lib/base/err.h"
+#include "lib/base/io.h"
+#include "lib/format/samples.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Everything an accepted dataset promises to answer. */
+static void
+use(const struct dataset *d)
+{
+	struct samples_config c = { .split = "8,1,1", .num_samples = 3, .seq_length = 4, .add_extra_token = true };
+	struct samples *s;
+	int64_t ids[64];
+
+	for (int64_t i = 0; i < dataset_num_sequences(d); i++)
+		dataset_tokens(d, i, 0, dataset_length(d, i) < 64 ? dataset_length(d, i) : 64, ids);
+	for (int64_t i = 0; i < dataset_num_documents(d); i++)
+		if (dataset_document_start(d, i) > dataset_document_start(d, i + 1))
+			BUG("documents out of order");
+	s = samples_open(d, &c, NULL);
+	for (int64_t i = 0; s && i < samples_count(s) && i < 8; i++)
+		samples_tokens(s, i, ids);
+	samples_close(s);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char dir[] = "/tmp/mikoshi-fuzz-XXXXXX", prefix[64], path[80];
+	uint32_t bin_bytes;
+	struct dataset *d;
+	int fd;
+
+	if (size < 4 || !mkdtemp(dir))
+		return 0;
+	memcpy(&bin_bytes, data, 4);
+	snprintf(prefix, sizeof prefix, "%s/x", dir);
+	snprintf(path, sizeof path, "%s.bin", prefix);
+	fd = open(path, O_CREAT | O_WRONLY, 0600);
+	if (ftruncate(fd, bin_bytes % (1 << 20)) < 0)
+		abort();
+	close(fd);
+	snprintf(path, sizeof path, "%s.idx", prefix);
+	fd = open(path, O_CREAT | O_WRONLY, 0600);
+	if (io_write_all(fd, data + 4, size - 4) < 0)
+		abort();
+	close(fd);
+	d = dataset_open(prefix, NULL);
+	if (d)
+		use(d);
+	dataset_close(d);
+	io_remove_tree(dir, NULL);
+	return 0;
+}

@@ -1,0 +1,346 @@
+/*
+ * comm.c - the communication contract: every result compared, bit for bit, with what one process computes alone
+ *
+ * Run alone it tests a world of one; tests/parity/comm.sh runs it on several ranks. Every rank can make every other rank's
+ * numbers, so nothing but the calls under test communicates. With the word "abort" or "lost" it ends as the words say.
+ */
+#include "lib/base/mem.h"
+#include "lib/base/prog.h"
+#include "tests/check.h"
+#include "train/comm.h"
+
+static const enum dtype reducible[] = { DTYPE_F64, DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_I64, DTYPE_I32 };
+
+struct trial {
+	struct comm *comm;
+	enum dtype dtype;
+	int64_t count;                  /* elements of a part */
+	enum reduce op;
+	bool in_place;
+	uint64_t seed;
+};
+
+static uint64_t
+mix(uint64_t x)
+{
+	x = (x + 0x9e3779b97f4a7c15) * 0xbf58476d1ce4e5b9;
+	x = (x ^ x >> 27) * 0x94d049bb133111eb;
+	return x ^ x >> 31;
+}
+
+/* Elements [first, first + count) of a rank's array: numbers of either sign and of very different size. */
+static char *
+make_array(const struct trial *t, int rank, int64_t first, int64_t count)
+{
+	size_t size = dtype_size(t->dtype);
+	char *a = mem_alloc((size_t)count, size);
+
+	for (int64_t i = 0; i < count; i++) {
+		uint64_t h = mix(t->seed ^ mix((uint64_t)(first + i) * 1000 + (uint64_t)rank));
+		float f = (float)((int)(h >> 48) - 32768) / (float)(1 << (h & 15));
+		double d = (double)f + (double)(h >> 32 & 0xffff) * 0x1p-40;
+
+		if (t->dtype == DTYPE_F64)
+			memcpy(a + (size_t)i * size, &d, 8);
+		else if (dtype_is_float(t->dtype))
+			dtype_convert(a + (size_t)i * size, t->dtype, &f, DTYPE_F32, 1);
+		else
+			memcpy(a + (size_t)i * size, &h, size);
+	}
+	return a;
+}
+
+/* dst = dst + x or max(dst, x), one element that is held in its real type. */
+static void
+combine(void *dst, const void *x, enum dtype real, enum reduce op)
+{
+	double d[2];
+	float f[2];
+	int64_t k[2] = { 0, 0 };
+	size_t size = dtype_size(real);
+
+	if (real == DTYPE_F64) {
+		memcpy(d, dst, 8);
+		memcpy(d + 1, x, 8);
+		d[0] = op == REDUCE_SUM ? d[0] + d[1] : fmax(d[0], d[1]);
+		memcpy(dst, d, 8);
+	} else if (real == DTYPE_F32) {
+		memcpy(f, dst, 4);
+		memcpy(f + 1, x, 4);
+		f[0] = op == REDUCE_SUM ? f[0] + f[1] : fmaxf(f[0], f[1]);
+		memcpy(dst, f, 4);
+	} else {
+		for (int i = 0; i < 2; i++) {
+			memcpy(k + i, i ? x : dst, size);
+			k[i] = real == DTYPE_I32 ? (int32_t)k[i] : k[i];
+		}
+		k[0] = op == REDUCE_SUM ? (int64_t)((uint64_t)k[0] + (uint64_t)k[1]) : k[0] > k[1] ? k[0] : k[1];
+		memcpy(dst, k, size);
+	}
+}
+
+/* The reduction of elements [first, first + count) over all ranks in rank order; the caller frees. */
+static char *
+expected(const struct trial *t, int64_t first, int64_t count)
+{
+	enum dtype real = t->dtype == DTYPE_BF16 || t->dtype == DTYPE_F16 ? DTYPE_F32 : t->dtype;
+	size_t size = dtype_size(real);
+	char *acc = mem_alloc((size_t)count, size), *out = mem_alloc((size_t)count, dtype_size(t->dtype));
+	char *x = mem_alloc((size_t)count, size);
+
+	for (int r = 0; r < t->comm->size; r++) {
+		char *a = make_array(t, r, first, count);
+
+		dtype_convert(r ? x : acc, real, a, t->dtype, count);
+		for (int64_t i = 0; r && i < count; i++)
+			combine(acc + (size_t)i * size, x + (size_t)i * size, real, t->op);
+		free(a);
+	}
+	dtype_convert(out, t->dtype, acc, real, count);
+	free(acc);
+	free(x);
+	return out;
+}
+
+static void
+test_all_reduce(const struct trial *t)
+{
+	char *mine = make_array(t, t->comm->rank, 0, t->count), *want = expected(t, 0, t->count);
+	struct tensor x = tensor_1d(mine, t->dtype, t->count);
+
+	t->comm->ops->all_reduce(t->comm, NULL, &x, t->op);
+	CHECK(memcmp(mine, want, tensor_bytes(&x)) == 0);
+	free(mine);
+	free(want);
+}
+
+static void
+test_reduce_scatter(const struct trial *t)
+{
+	int64_t n = t->count, total = n * t->comm->size, first = n * t->comm->rank;
+	char *all = make_array(t, t->comm->rank, 0, total), *want = expected(t, first, n);
+	char *part = mem_alloc((size_t)n, dtype_size(t->dtype));
+	struct tensor in = tensor_1d(all, t->dtype, total), out = tensor_1d(part, t->dtype, n);
+
+	if (t->in_place)
+		out.data = all + (size_t)first * dtype_size(t->dtype);
+	t->comm->ops->reduce_scatter(t->comm, NULL, &out, &in, t->op);
+	CHECK(memcmp(out.data, want, tensor_bytes(&out)) == 0);
+	free(all);
+	free(part);
+	free(want);
+}
+
+static void
+test_all_gather(const struct trial *t)
+{
+	int64_t n = t->count, total = n * t->comm->size;
+	char *all = mem_zalloc((size_t)total, dtype_size(t->dtype)), *part = make_array(t, t->comm->rank, 0, n);
+	struct tensor out = tensor_1d(all, t->dtype, total), in = tensor_1d(part, t->dtype, n);
+	size_t bytes = tensor_bytes(&in);
+
+	if (t->in_place) {
+		in.data = all + (size_t)t->comm->rank * bytes;
+		memcpy(in.data, part, bytes);
+	}
+	t->comm->ops->all_gather(t->comm, NULL, &out, &in);
+	for (int r = 0; r < t->comm->size; r++) {
+		char *want = make_array(t, r, 0, n);
+
+		CHECK(memcmp(all + (size_t)r * bytes, want, bytes) == 0);
+		free(want);
+	}
+	free(all);
+	free(part);
+}
+
+static void
+test_broadcast(const struct trial *t)
+{
+	for (int root = 0; root < t->comm->size; root++) {
+		char *mine = make_array(t, t->comm->rank, 0, t->count), *want = make_array(t, root, 0, t->count);
+		struct tensor x = tensor_1d(mine, t->dtype, t->count);
+
+		t->comm->ops->broadcast(t->comm, NULL, &x, root);
+		CHECK(memcmp(mine, want, tensor_bytes(&x)) == 0);
+		free(mine);
+		free(want);
+	}
+}
+
+/* Two messages each way with every rank, oneself included, in one batch; sends are listed first. */
+static void
+test_exchange(const struct trial *t)
+{
+	int ranks = t->comm->size, n = 2 * ranks;
+	struct p2p *message = mem_zalloc((size_t)(2 * n), sizeof *message);
+	struct trial tagged = *t;
+
+	for (int i = 0; i < 2 * n; i++) {
+		bool send = i < n;
+		int peer = i % n / 2, tag = i % 2;
+		int64_t count = t->count + tag;
+
+		tagged.seed = t->seed + (uint64_t)(tag * 1000 + peer);
+		message[i] = (struct p2p){ send, peer, tag, tensor_1d(NULL, t->dtype, count) };
+		message[i].buf.data = send ? make_array(&tagged, t->comm->rank, 0, count)
+		                           : mem_zalloc((size_t)count, dtype_size(t->dtype));
+	}
+	t->comm->ops->exchange(t->comm, NULL, message, 2 * n);
+	for (int i = 0; i < 2 * n; i++) {
+		if (!message[i].send) {
+			tagged.seed = t->seed + (uint64_t)(message[i].tag * 1000 + t->comm->rank);
+			char *want = make_array(&tagged, message[i].peer, 0, message[i].buf.shape[0]);
+
+			CHECK(memcmp(message[i].buf.data, want, tensor_bytes(&message[i].buf)) == 0);
+			free(want);
+		}
+		free(message[i].buf.data);
+	}
+	free(message);
+}
+
+/* Every collective at one size, with and without overlap of in and out. */
+static void
+test_size(struct trial t)
+{
+	for (int i = 0; i < 2; i++) {
+		t.in_place = i;
+		for (int op = 0; op < 2; op++) {
+			t.op = (enum reduce)op;
+			test_reduce_scatter(&t);
+			test_all_reduce(&t);
+		}
+		test_all_gather(&t);
+	}
+	test_broadcast(&t);
+	test_exchange(&t);
+}
+
+static void
+test_sizes(struct comm *c, uint64_t seed)
+{
+	const int64_t fixed[] = { 0, 1, 3, 1024, 8191 };
+
+	for (size_t d = 0; d < sizeof reducible / sizeof *reducible; d++)
+		for (int i = 0; i < 8; i++) {
+			int64_t count = i < 5 ? fixed[i] : (int64_t)(mix(seed + (uint64_t)i) % 20000);
+
+			test_size((struct trial){ .comm = c, .dtype = reducible[d], .count = count, .seed = seed++ });
+		}
+}
+
+/* Arrays that need several windows of the staging buffer, and messages in several parts. */
+static void
+test_large(struct comm *c, uint64_t seed)
+{
+	struct trial t = { .comm = c, .dtype = DTYPE_F32, .count = (int64_t)mpi_staging_bytes() / 4 + 77777, .seed = seed };
+
+	test_all_reduce(&t);
+	t.dtype = DTYPE_BF16;
+	test_all_reduce(&t);
+	t.count /= c->size;
+	t.in_place = true;
+	test_reduce_scatter(&t);
+	t.dtype = DTYPE_F64;
+	t.count = 2200001;
+	test_all_gather(&t);
+	if (c->size <= 2) {
+		test_broadcast(&t);
+		test_exchange(&t);
+	}
+}
+
+/* Odd and even ranks apart, in reverse order; then a communicator that leaves rank 0 out. */
+static void
+test_split(struct comm *world, uint64_t seed)
+{
+	int color = world->rank % 2, same = (world->size + 1 - color) / 2;
+	struct err e = { "" };
+	struct comm *half = world->ops->split(world, color, -world->rank, &e), *rest;
+
+	CHECK(half && half->size == same && half->rank == same - 1 - world->rank / 2);
+	test_size((struct trial){ .comm = half, .dtype = DTYPE_F32, .count = 1001, .seed = seed });
+	half->ops->free(half);
+	rest = world->ops->split(world, world->rank ? 7 : -1, 0, &e);
+	CHECK(world->rank ? rest && rest->size == world->size - 1 && rest->rank == world->rank - 1 : !rest);
+	CHECK_STR(e.msg, "");
+	if (rest) {
+		rest->ops->barrier(rest);
+		rest->ops->free(rest);
+	}
+}
+
+/* Rank r gives 3 r bytes of its letter. */
+static void
+test_gather_bytes(struct comm *c)
+{
+	for (int root = 0; root < c->size; root++) {
+		size_t len = (size_t)c->rank * 3, total = 99, want = (size_t)(c->size * (c->size - 1) / 2) * 3, at = 0;
+		char text[64];
+		char *all;
+
+		memset(text, 'a' + c->rank, sizeof text);
+		all = c->ops->gather_bytes(c, text, len, root, &total);
+		CHECK(c->rank == root ? all && total == want : !all && total == 0);
+		for (int r = 0; all && r < c->size; r++)
+			for (int i = 0; i < 3 * r; i++)
+				CHECK(all[at++] == 'a' + r);
+		free(all);
+	}
+}
+
+/* A NaN survives a maximum wherever it stands. */
+static void
+test_nan(struct comm *c)
+{
+	for (int where = 0; where < c->size; where++) {
+		float x = c->rank == where ? NAN : 1.0f;
+		struct tensor t = tensor_1d(&x, DTYPE_F32, 1);
+
+		c->ops->all_reduce(c, NULL, &t, REDUCE_MAX);
+		CHECK(isnan(x));
+	}
+}
+
+/* A rank that gives up, or that talks to a rank which is not there, ends everybody with status 4. */
+static void
+end_badly(struct comm *c, const char *how)
+{
+	float x = 0;
+	struct p2p lost = { true, c->size, 0, tensor_1d(&x, DTYPE_F32, 1) };
+
+	if (c->rank == c->size - 1 && !strcmp(how, "abort"))
+		c->ops->abort(c, EXIT_PEER);
+	if (c->rank == c->size - 1)
+		c->ops->exchange(c, NULL, &lost, 1);
+	c->ops->barrier(c);
+}
+
+int
+main(int argc, char **argv)
+{
+	uint64_t seed = check_seed();
+	struct err e;
+	struct comm *world = mpi_world(&e);
+	int local_size = 0, local;
+
+	CHECK(world);
+	if (!world)
+		return check_done();
+	prog_begin(argv[0]);
+	prog_rank(world->rank);
+	if (argc > 1)
+		end_badly(world, argv[1]);
+	local = mpi_local_rank(world, &local_size);
+	CHECK(local == world->rank && local_size == world->size);
+	test_sizes(world, seed);
+	test_large(world, seed + 100);
+	test_split(world, seed + 200);
+	test_gather_bytes(world);
+	test_nan(world);
+	world->ops->barrier(world);
+	world->ops->free(world);
+	mpi_end();
+	return check_done();
+}

@@ -1,0 +1,404 @@
+/* ckpt.c - tests of lib/format/ckpt: what is written is read, damage is named, an interrupted save loses nothing */
+#include "lib/base/io.h"
+#include "lib/format/ckpt.h"
+#include "lib/format/manifest.h"
+#include "tests/check.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { ROWS = 4, COLS = 6 };
+
+static char top[] = "/tmp/ckpt.XXXXXX";
+static const int64_t shape[2] = { ROWS, COLS };
+
+/* Writes one pieces file: rows [first, first + rows) of tensor w, each element base + its flat index, and w.exp_avg. */
+static int
+write_rows(const char *tmp, int number, int64_t first, int64_t rows, float base, struct str *lines, struct err *e)
+{
+	struct slice box = { 2, { first, 0 }, { rows, COLS } };
+	struct ckpt_writer *w = ckpt_writer_new(tmp, number, e);
+	float x[ROWS * COLS];
+
+	if (!w)
+		return -1;
+	for (int64_t i = 0; i < rows * COLS; i++)
+		x[i] = base + (float)(first * COLS + i);
+	ckpt_declare(w, "w", DTYPE_F32, 2, shape, &box);
+	ckpt_declare(w, "w.exp_avg", DTYPE_F32, 2, shape, &box);
+	if (ckpt_write(w, x, e) < 0 || ckpt_write(w, x, e) < 0) {
+		ckpt_writer_abort(w);
+		return -1;
+	}
+	return ckpt_writer_finish(w, lines, e);
+}
+
+/* Saves one iteration by two writers and an idle one. */
+static int
+save_one(const char *save, int64_t iteration, float base, struct err *e)
+{
+	struct ckpt_commit c = { .save = save, .iteration = iteration, .options = "lr 0.1\n",
+	                         .state = "# of the run\niteration 5\nconsumed_samples  40\nname two words\n" };
+	struct str lines = { 0 };
+	char tmp[1024];
+	struct ckpt_writer *idle;
+	int rc = -1;
+
+	if (ckpt_begin(save, iteration, true, tmp, e) == 0 && write_rows(tmp, 1, 3, 1, base, &lines, e) == 0 &&
+	    write_rows(tmp, 0, 0, 3, base, &lines, e) == 0 && (idle = ckpt_writer_new(tmp, 2, e)) &&
+	    ckpt_writer_finish(idle, &lines, e) == 0) {
+		c.manifest = lines.buf;
+		rc = ckpt_commit(&c, e);
+	}
+	str_release(&lines);
+	return rc;
+}
+
+/* The first element of w in the checkpoint that dir means, or -1. */
+static float
+first_element(const char *dir)
+{
+	struct err e = { "" };
+	struct ckpt *c = ckpt_open(dir, &e);
+	struct slice one = { 2, { 0, 0 }, { 1, 1 } };
+	float x = -1;
+
+	if (!c || ckpt_read(c, "w", &one, DTYPE_F32, &x, &e) < 0)
+		fprintf(stderr, "%s\n", e.msg);
+	ckpt_close(c);
+	return x;
+}
+
+static void
+test_round_trip(const char *save)
+{
+	struct err e = { "" };
+	struct ckpt *c;
+	struct slice box = { 2, { 2, 1 }, { 2, 3 } };
+	float x[6];
+	uint16_t h[6];
+	double d[6];
+	int64_t iteration;
+	bool good = true;
+
+	CHECK(ckpt_tracker(save, &iteration, &e) == 0);
+	CHECK(save_one(save, 5, 100, &e) == 0);
+	CHECK_STR(e.msg, "");
+	CHECK(ckpt_tracker(save, &iteration, &e) == 1 && iteration == 5);
+	c = ckpt_open(save, &e);
+	CHECK(c && ckpt_count(c) == 2 && ckpt_num_files(c) == 2);
+	CHECK(strstr(ckpt_dir(c), "/iter_0000005"));
+	CHECK_STR(ckpt_file(c, 1), "pieces-00001.safetensors");
+	CHECK_STR(ckpt_at(c, 1)->name, "w.exp_avg");
+	CHECK(ckpt_find(c, "w") == ckpt_at(c, 0) && !ckpt_find(c, "v") && ckpt_find(c, "w")->num_pieces == 2);
+	CHECK_STR(ckpt_state(c, "consumed_samples"), "40");
+	CHECK_STR(ckpt_state(c, "name"), "two words");
+	CHECK(ckpt_state(c, "of") == NULL);
+	CHECK_STR(ckpt_options_text(c), "lr 0.1\n");
+	CHECK(!strncmp(ckpt_state_text(c), "# of the run\niteration 5\n", 25));
+	CHECK(ckpt_read(c, "w", &box, DTYPE_F32, x, &e) == 0 && ckpt_read(c, "w", &box, DTYPE_BF16, h, &e) == 0);
+	CHECK(ckpt_read(c, "w", &box, DTYPE_F64, d, &e) == 0);
+	for (int i = 0; i < 6; i++) {
+		float want = 100 + (float)((2 + i / 3) * COLS + 1 + i % 3);
+
+		good &= x[i] == want && d[i] == (double)want && h[i] == dtype_bf16_from_f32(want);
+	}
+	CHECK(good);
+	CHECK(ckpt_verify_file(c, 0, &e) == 0 && ckpt_verify_file(c, 1, &e) == 0);
+	ckpt_close(c);
+}
+
+static void
+test_bad_reads(const char *save)
+{
+	struct err e;
+	struct ckpt *c = ckpt_open(save, &e);
+	struct slice box = { 2, { 2, 1 }, { 3, 3 } }, flat = { 1, { 0 }, { 1 } }, none = { 2, { 4, 6 }, { 0, 0 } };
+	float x[9];
+
+	CHECK(ckpt_read(c, "v", &box, DTYPE_F32, x, &e) < 0 && strstr(e.msg, "iter_0000005: no tensor 'v'"));
+	CHECK(ckpt_read(c, "w", &box, DTYPE_F32, x, &e) < 0 && strstr(e.msg, "tensor 'w' of shape 4,6 does not hold"));
+	CHECK(ckpt_read(c, "w", &flat, DTYPE_F32, x, &e) < 0 && strstr(e.msg, "tensor 'w' has 2 dimensions, not 1"));
+	box.count[0] = 1;
+	CHECK(ckpt_read(c, "w", &box, DTYPE_I32, x, &e) < 0 && strstr(e.msg, "tensor 'w' is F32 and cannot be read as I32"));
+	CHECK(ckpt_read(c, "w", &none, DTYPE_F32, x, &e) == 0);
+	ckpt_close(c);
+}
+
+/* Reads a text file of a checkpoint; returns its length. */
+static size_t
+slurp(const char *dir, const char *name, char **out)
+{
+	char path[1200];
+	size_t len = 0;
+	struct err e;
+
+	snprintf(path, sizeof path, "%s/%s", dir, name);
+	CHECK(io_read_file(path, 0, out, &len, &e) == 0);
+	return len;
+}
+
+/* Replaces the first `from` in a file by `to`; an empty `to` removes it. */
+static void
+edit(const char *dir, const char *name, const char *from, const char *to)
+{
+	char *text, *at, path[1200];
+	struct str s = { 0 };
+	struct err e;
+
+	slurp(dir, name, &text);
+	at = strstr(text, from);
+	CHECK(at != NULL);
+	if (at) {
+		str_add(&s, text, (size_t)(at - text));
+		str_adds(&s, to);
+		str_adds(&s, at + strlen(from));
+		snprintf(path, sizeof path, "%s/%s", dir, name);
+		CHECK(io_write_file(path, s.buf, s.len, &e) == 0);
+	}
+	str_release(&s);
+	free(text);
+}
+
+/* Each damage to the manifest or the texts, and the reason it is refused with. */
+static const struct {
+	const char *file, *from, *to, *reason;
+} damages[] = {
+	{ "manifest.tsv", "checkpoint 1", "checkpoint 2", "manifest.tsv:1: not the head of a checkpoint manifest of version 1" },
+	{ "manifest.tsv", "w\tF32", "w\tF33", "manifest.tsv:3: tensor 'w': unknown dtype 'F33'" },
+	{ "manifest.tsv", "w\tF32", "w\tfloat32", "unknown dtype 'float32'" },
+	{ "manifest.tsv", "w\tF32", "w\tBF16", "bytes '72': must be 36 by count and dtype" },
+	{ "manifest.tsv", "w\tF32", "\tF32", "not the name of a tensor" },
+	{ "manifest.tsv", "w\tF32", "F32", "manifest.tsv:3: 8 columns instead of 9" },
+	{ "manifest.tsv", "4,6\t0,0\t3,6", "4,6\t0,0\t3,6,1", "start and count must be 2 numbers each" },
+	{ "manifest.tsv", "4,6\t0,0\t3,6", "4,6\t2,0\t3,6", "the piece reaches outside the shape" },
+	{ "manifest.tsv", "4,6\t0,0\t3,6", "4,0\t0,0\t3,6", "impossible shape" },
+	{ "manifest.tsv", "4,6\t0,0\t3,6", "9223372036854775807,6\t0,0\t3,6", "impossible shape" },
+	{ "manifest.tsv", "4,6\t0,0\t3,6", "4,6\t0,0\t0,6", "an empty piece" },
+	{ "manifest.tsv", "4,6\t0,0\t3,6", "4,-6\t0,0\t3,6", "shape must be 1 to 4 numbers" },
+	{ "manifest.tsv", "4,6\t0,0\t3,6", "1,1,1,4,6\t0,0\t3,6", "shape must be 1 to 4 numbers" },
+	{ "manifest.tsv", "4,6\t0,0\t3,6", "5,6\t0,0\t3,6", "dtype or shape differ from its other pieces" },
+	{ "manifest.tsv", "4,6\t0,0\t3,6", "4,6\t1,0\t3,6", "tensor 'w': pieces overlap, and leave a hole elsewhere" },
+	{ "manifest.tsv", "3,6\tpieces-00000.safetensors\t", "3,6\t../pieces-00000.safetensors\t", "not a plain file name" },
+	{ "manifest.tsv", "3,6\tpieces-00000.safetensors\t", "3,6\tpieces-00007.safetensors\t", "cannot open" },
+	{ "manifest.tsv", "3,6\tpieces-00000.safetensors\t", "3,6\tpieces-00000.safetensors\t99", "truncated" },
+	{ "manifest.tsv", "3,6\tpieces-00000.safetensors\t", "3,6\tpieces-00000.safetensors\t+", "not a number" },
+	{ "manifest.tsv", "\t72\t", "\t071\t", "bytes '071'" },
+	{ "manifest.tsv", "\t72\t", "\t72\tg", "must be 16 hexadecimal digits" },
+	{ "manifest.tsv", "w.exp_avg", "w.exp\177avg", "not the name of a tensor" },
+	{ "manifest.tsv", "w.exp_avg", "\377", "invalid UTF-8 at byte" },
+	{ "manifest.tsv", "w.exp_avg", "w.exp_avf", "a hole: 6 elements are in no piece" },
+	{ "state.conf", "iteration 5", "iteration", "state.conf:2: not a key and a value: 'iteration'" },
+	{ "state.conf", "iteration", "name", "state.conf: 'name' twice" },
+};
+
+static void
+test_damaged_texts(const char *dir)
+{
+	for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
+		char *text, path[1200];
+		struct err e = { "" };
+		struct ckpt *c;
+
+		slurp(dir, damages[i].file, &text);
+		edit(dir, damages[i].file, damages[i].from, damages[i].to);
+		c = ckpt_open(dir, &e);
+		CHECK(c == NULL);
+		if (!strstr(e.msg, damages[i].reason))
+			CHECK_STR(e.msg, damages[i].reason);
+		ckpt_close(c);
+		snprintf(path, sizeof path, "%s/%s", dir, damages[i].file);
+		CHECK(io_write_file(path, text, strlen(text), &e) == 0);
+		free(text);
+	}
+	CHECK(first_element(dir) == 100);
+}
+
+/* Lines taken away, doubled, cut off, or pointing to the same bytes. */
+static void
+test_damaged_lines(const char *dir)
+{
+	char *text;
+	size_t last = slurp(dir, "manifest.tsv", &text) - 1;
+	struct str s = { 0 };
+	struct manifest m;
+	struct err e;
+
+	while (text[last - 1] != '\n')
+		last--;
+	CHECK(manifest_parse(&m, text, strlen(text), "m", &e) == 0);
+	manifest_print(&m, &s);
+	CHECK_STR(s.buf, text);
+	manifest_release(&m);
+	CHECK(manifest_parse(&m, text, last, "m", &e) < 0);
+	CHECK(strstr(e.msg, "m: tensor 'w.exp_avg': a hole: 6 elements are in no piece"));
+	CHECK(manifest_parse(&m, text, strlen(text) - 1, "m", &e) < 0);
+	CHECK_STR(e.msg, "m: the last line is cut off");
+	str_adds(&s, text + last);
+	CHECK(manifest_parse(&m, s.buf, s.len, "m", &e) < 0);
+	CHECK_STR(e.msg, "m: tensor 'w.exp_avg': pieces overlap");
+	str_clear(&s);
+	str_adds(&s, MANIFEST_HEAD "a\tU8\t2\t0\t2\tf\t100\t2\t0000000000000000\nb\tU8\t2\t0\t2\tf\t101\t2\t0000000000000000\n");
+	CHECK(manifest_parse(&m, s.buf, s.len, "m", &e) < 0);
+	CHECK_STR(e.msg, "m: tensors 'a' and 'b' share bytes of f");
+	CHECK(manifest_parse(&m, MANIFEST_HEAD, strlen(MANIFEST_HEAD), "m", &e) == 0 && m.num_tensors == 0);
+	manifest_release(&m);
+	CHECK(manifest_parse(&m, "", 0, "m", &e) < 0);
+	str_release(&s);
+	free(text);
+}
+
+/* A flipped byte of the body or the header is found; a cut or missing file is found on opening. */
+static void
+test_damaged_files(const char *dir)
+{
+	char path[1200], away[1300];
+	struct err e;
+	struct ckpt *c = ckpt_open(dir, &e);
+	uint64_t at = ckpt_find(c, "w")->piece[1].offset + 5;
+	int fd;
+
+	snprintf(path, sizeof path, "%s/pieces-00001.safetensors", dir);
+	snprintf(away, sizeof away, "%s.away", path);
+	fd = open(path, O_RDWR);
+	CHECK(pwrite(fd, "\377", 1, (off_t)at) == 1);
+	CHECK(ckpt_verify_file(c, 0, &e) == 0 && ckpt_verify_file(c, 1, &e) < 0);
+	CHECK(strstr(e.msg, "pieces-00001.safetensors: the bytes of tensor 'w' are damaged"));
+	CHECK(pwrite(fd, "x", 1, 45) == 1 && ckpt_verify_file(c, 1, &e) < 0);
+	CHECK(strstr(e.msg, "its header disagrees with the manifest about tensor 'w'"));
+	CHECK(pwrite(fd, "\377", 1, 20) == 1 && ckpt_verify_file(c, 1, &e) < 0 && strstr(e.msg, "not UTF-8"));
+	CHECK(ftruncate(fd, (off_t)at) == 0);
+	CHECK(ckpt_read(c, "w", &(struct slice){ 2, { 3, 0 }, { 1, 1 } }, DTYPE_F32, away, &e) < 0);
+	CHECK(strstr(e.msg, "its size changed while the checkpoint was open"));
+	ckpt_close(c);
+	CHECK(ckpt_open(dir, &e) == NULL && strstr(e.msg, "pieces-00001.safetensors: truncated: "));
+	CHECK(rename(path, away) == 0);
+	CHECK(ckpt_open(dir, &e) == NULL && strstr(e.msg, "pieces-00001.safetensors': No such file or directory"));
+	close(fd);
+}
+
+/* Makes top/NAME/ENTRY (a directory when it ends in '/') holding text; returns top/NAME in out. */
+static void
+make_entry(const char *name, const char *entry, const char *text, char out[1200])
+{
+	char path[2400];
+	struct err e;
+
+	snprintf(out, 1200, "%s/%s", top, name);
+	CHECK(io_mkdir_p(out, &e) == 0);
+	snprintf(path, sizeof path, "%s/%s", out, entry);
+	if (entry[strlen(entry) - 1] == '/')
+		CHECK(mkdir(path, 0777) == 0);
+	else
+		CHECK(io_write_file(path, text, strlen(text), &e) == 0);
+}
+
+static void
+test_foreign(void)
+{
+	static const struct {
+		const char *name, *entry, *text, *reason;
+	} cases[] = {
+		{ "mcore", "mp_rank_00/", "", "' is a Megatron-LM checkpoint: mckpt import reads it" },
+		{ "hf", "config.json", "{}", "' is a Hugging Face model: mckpt import reads it" },
+		{ "release", "latest_checkpointed_iteration.txt", "release\n", "names a release of Megatron-LM: mckpt import" },
+		{ "number", "latest_checkpointed_iteration.txt", "-5", "not the number of an iteration: '-5'" },
+		{ "blank", "latest_checkpointed_iteration.txt", " \n", "not the number of an iteration: ''" },
+		{ "gone", "latest_checkpointed_iteration.txt", "7\n", "/iter_0000007' is missing, though latest_" },
+		{ "untracked", "iter_0000001/", "", "has iter_* directories but no latest_checkpointed_iteration.txt" },
+		{ "cut", "pieces-00000.safetensors", "", "has no manifest.tsv: an incomplete checkpoint" },
+		{ "nothing", "notes.txt", "", "no checkpoint in '" },
+	};
+	struct err e;
+	char dir[1200];
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		make_entry(cases[i].name, cases[i].entry, cases[i].text, dir);
+		CHECK(ckpt_open(dir, &e) == NULL);
+		if (!strstr(e.msg, cases[i].reason))
+			CHECK_STR(e.msg, cases[i].reason);
+	}
+	make_entry("megatron", "latest_checkpointed_iteration.txt", "5", dir);
+	make_entry("megatron/iter_0000005", "mp_rank_00/", "", dir);
+	*strrchr(dir, '/') = '\0';
+	CHECK(ckpt_open(dir, &e) == NULL && strstr(e.msg, "/megatron/iter_0000005' is a Megatron-LM checkpoint"));
+	CHECK(ckpt_open("/nowhere", &e) == NULL);
+	CHECK_STR(e.msg, "cannot open '/nowhere': No such file or directory");
+}
+
+/* A save that stopped half-way leaves the previous checkpoint, and the next save goes on from nothing. */
+static void
+test_interrupted(const char *save)
+{
+	struct ckpt_commit c = { .save = save, .iteration = 7, .options = "", .state = "" };
+	struct str lines = { 0 };
+	struct ckpt_writer *w;
+	char tmp[1024], stale[1100];
+	struct err e;
+	float x = 0;
+
+	CHECK(save_one(save, 6, 200, &e) == 0);
+	CHECK(ckpt_begin(save, 7, true, tmp, &e) == 0 && write_rows(tmp, 0, 0, 3, 300, &lines, &e) == 0);
+	w = ckpt_writer_new(tmp, 1, &e);
+	ckpt_declare(w, "x", DTYPE_F32, 2, shape, &(struct slice){ 2, { 0, 0 }, { 1, 1 } });
+	CHECK(ckpt_write(w, &x, &e) == 0);
+	CHECK(first_element(save) == 200);
+	ckpt_writer_abort(w);
+	c.manifest = lines.buf;
+	CHECK(ckpt_commit(&c, &e) < 0 && strstr(e.msg, "manifest.tsv: tensor 'w': a hole: 6 elements are in no piece"));
+	CHECK(first_element(save) == 200 && !io_exists(tmp));
+	CHECK(ckpt_begin(save, 7, false, tmp, &e) == 0);
+	snprintf(stale, sizeof stale, "%s/stale", tmp);
+	CHECK(io_write_file(stale, "", 0, &e) == 0 && ckpt_begin(save, 7, false, tmp, &e) == 0 && io_exists(stale));
+	CHECK(save_one(save, 7, 300, &e) == 0 && first_element(save) == 300);
+	CHECK(save_one(save, 7, 400, &e) == 0 && first_element(save) == 400 && !io_exists(tmp));
+	CHECK(ckpt_has_iterations(save) && !ckpt_has_iterations(tmp));
+	str_release(&lines);
+}
+
+/* With no room for more than some bytes a file, every place where a save can fail leaves the old checkpoint. */
+static void
+test_full_disk(const char *save)
+{
+	struct rlimit old, small;
+	struct err e = { "" };
+
+	signal(SIGXFSZ, SIG_IGN);
+	getrlimit(RLIMIT_FSIZE, &old);
+	small = old;
+	for (small.rlim_cur = 0; small.rlim_cur < 400; small.rlim_cur += 50) {
+		setrlimit(RLIMIT_FSIZE, &small);
+		CHECK(save_one(save, 8, 500, &e) < 0);
+		setrlimit(RLIMIT_FSIZE, &old);
+		CHECK(strstr(e.msg, "File too large") && !strchr(e.msg, '\n'));
+		CHECK(first_element(save) == 400);
+	}
+	CHECK(save_one(save, 8, 500, &e) == 0 && first_element(save) == 500);
+}
+
+int
+main(void)
+{
+	char save[1200], dir[1024], long_name[1100];
+	struct err e;
+
+	CHECK(mkdtemp(top) != NULL);
+	snprintf(save, sizeof save, "%s/save/deep", top);
+	ckpt_iter_dir(save, 5, dir);
+	test_round_trip(save);
+	test_bad_reads(save);
+	test_damaged_texts(dir);
+	test_damaged_lines(dir);
+	test_damaged_files(dir);
+	test_foreign();
+	test_interrupted(save);
+	test_full_disk(save);
+	memset(long_name, 'a', sizeof long_name - 1);
+	long_name[sizeof long_name - 1] = '\0';
+	CHECK(ckpt_begin(long_name, 1, true, dir, &e) < 0 && strstr(e.msg, "path too long"));
+	CHECK(io_remove_tree(top, &e) == 0);
+	return check_done();
+}

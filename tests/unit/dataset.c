@@ -1,0 +1,257 @@
+/* dataset.c - the .bin/.idx reader against sound and damaged files, and the writer against the reader */
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+#include "lib/format/dataset.h"
+#include "tests/check.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct err e;
+static char dir[] = "/tmp/mikoshi-dataset-XXXXXX";
+
+/* A path in the scratch directory; two may be in use at a time. */
+static const char *
+scratch(const char *name)
+{
+	static char path[2][256];
+	static int turn;
+
+	turn = !turn;
+	snprintf(path[turn], sizeof path[turn], "%s/%s", dir, name);
+	return path[turn];
+}
+
+/* What each damaged pair of tests/golden/data/malformed is refused with; NULL: it is sound. */
+static const struct {
+	const char *name, *reason;
+} malformed[] = {
+	{ "ok", NULL },
+	{ "trailing_modes", NULL },
+	{ "magic", "magic.idx: not a dataset index: it does not begin with MMIDIDX" },
+	{ "tntidx", "tntidx.idx: the obsolete TNTIDX layout, which nothing trains from since 2023" },
+	{ "version", "version.idx: version 2; only version 1 is known" },
+	{ "dtype9", "dtype9.idx: unknown token type code 9" },
+	{ "dtype_float", "dtype_float.idx: token type code 6 is float64; tokens are integers" },
+	{ "header_short", "header_short.idx: the file ends inside its header: 20 bytes of 34" },
+	{ "empty", "empty.idx: not a dataset index: it does not begin with MMIDIDX" },
+	{ "arrays_short", "arrays_short.idx: the file ends inside its arrays: 5 sequences and 4 document boundaries do not fit 119 bytes" },
+	{ "lengths_short", "lengths_short.idx: the file ends inside its arrays: 5 sequences and 4 document boundaries do not fit 40 bytes" },
+	{ "count_huge", "count_huge.idx: the file ends inside its arrays: 2305843009213693952 sequences and 4 document boundaries do not "
+	  "fit 126 bytes" },
+	{ "doc_zero", "doc_zero.idx: the document index is empty; it must hold at least its 0" },
+	{ "len_negative", "len_negative.idx: sequence 0 has the negative length -3" },
+	{ "pointer_wrong", "pointer_wrong.idx: sequence 1 starts at byte 2, but the lengths before it add up to 10" },
+	{ "pointer_neg", "pointer_neg.idx: sequence 1 starts at byte -8, but the lengths before it add up to 10" },
+	{ "doc_last", "doc_last.idx: the document index ends with 4, not with the 5 sequences" },
+	{ "doc_order", "doc_order.idx: the document index decreases from 4 to 2 at entry 2" },
+	{ "doc_first", "doc_first.idx: the document index begins with 1, not 0" },
+	{ "bin_short", "bin_short.bin: 58 bytes, but the index wants 62 (31 tokens of uint16): truncated, or of another dataset" },
+	{ "bin_long", "bin_long.bin: 64 bytes, but the index wants 62 (31 tokens of uint16): it goes on after the last sequence, or is of "
+	  "another dataset" },
+	{ "bin_odd", "bin_odd.bin: 63 bytes, but the index wants 62 (31 tokens of uint16): it goes on after the last sequence, or is of "
+	  "another dataset" },
+	{ "bin_empty", "bin_empty.bin: 0 bytes, but the index wants 62 (31 tokens of uint16): truncated, or of another dataset" },
+	{ "trailing_junk", "trailing_junk.idx: 3 bytes follow the arrays; only 5 modes could" },
+};
+
+static void
+test_malformed(void)
+{
+	int rows = (int)(sizeof malformed / sizeof *malformed), files = 0;
+	DIR *d = opendir("tests/golden/data/malformed");
+	struct dirent *de;
+
+	while (d && (de = readdir(d)))
+		files += strstr(de->d_name, ".idx") != NULL;
+	if (d)
+		closedir(d);
+	CHECK(files == rows);
+	for (int i = 0; i < rows; i++) {
+		char prefix[256];
+		struct dataset *ds;
+
+		snprintf(prefix, sizeof prefix, "tests/golden/data/malformed/%s", malformed[i].name);
+		e.msg[0] = '\0';
+		ds = dataset_open(prefix, &e);
+		CHECK((ds != NULL) == !malformed[i].reason);
+		if (malformed[i].reason)
+			CHECK_STR(e.msg + (strlen(e.msg) > 28 ? 28 : 0), malformed[i].reason);
+		else
+			CHECK(ds && dataset_has_modes(ds) == !strcmp(malformed[i].name, "trailing_modes"));
+		dataset_close(ds);
+	}
+}
+
+static void
+test_accessors(void)
+{
+	struct dataset *d = dataset_open("tests/golden/data/malformed/ok", &e);
+	int64_t t[8], n;
+	uint64_t bytes;
+	const void *bin;
+	char print[64];
+
+	CHECK(d && dataset_num_sequences(d) == 5 && dataset_num_documents(d) == 3 && dataset_num_tokens(d) == 31);
+	if (!d)
+		return;
+	CHECK(dataset_dtype(d) == DTYPE_U16 && dataset_length(d, 2) == 7 && dataset_document_start(d, 3) == 5);
+	CHECK_STR(dataset_prefix(d), "tests/golden/data/malformed/ok");
+	bin = dataset_bin(d, &bytes);
+	CHECK(bin && bytes == 62);
+	n = dataset_length(d, 3);
+	dataset_tokens(d, 3, 0, n, t);
+	for (int64_t i = 0; i < n; i++) {
+		uint16_t v;
+
+		memcpy(&v, (const char *)bin + 2 * (5 + 6 + 7 + i), 2);
+		CHECK(t[i] == v);
+	}
+	dataset_fingerprint(d, print);
+	CHECK(strlen(print) == 19 && !strcmp(print + 16, "-62"));
+	dataset_close(d);
+	CHECK(dataset_dtype_for(65499) == DTYPE_U16 && dataset_dtype_for(65500) == DTYPE_I32);
+	CHECK(!dataset_open("no/such", &e));
+	CHECK_STR(e.msg, "cannot open 'no/such.idx': No such file or directory");
+}
+
+static void
+check_same_file(const char *a, const char *b)
+{
+	char *x = NULL, *y = NULL;
+	size_t n = 0, m = 0;
+
+	CHECK(io_read_file(a, 0, &x, &n, &e) == 0);
+	CHECK(io_read_file(b, 0, &y, &m, &e) == 0);
+	CHECK(n == m && x && y && !memcmp(x, y, n));
+	free(x);
+	free(y);
+}
+
+/* Writes a corpus anew, by ids or raw, and compares the bytes of both files. */
+static void
+rewrite(const char *name, bool raw)
+{
+	char prefix[256], path[270];
+	struct dataset *d;
+	struct dataset_writer *w;
+
+	snprintf(prefix, sizeof prefix, "tests/golden/data/corpora/%s", name);
+	d = dataset_open(prefix, &e);
+	w = d ? dataset_writer_new(scratch(name), dataset_dtype(d), &e) : NULL;
+	CHECK(w != NULL);
+	if (!w)
+		return;
+	for (int64_t doc = 0, at = 0; doc < dataset_num_documents(d); doc++) {
+		for (int64_t s = dataset_document_start(d, doc); s < dataset_document_start(d, doc + 1); s++) {
+			int32_t len = (int32_t)dataset_length(d, s);
+			int64_t *ids = mem_alloc((size_t)len, sizeof *ids);
+			uint64_t bytes;
+			const char *bin = dataset_bin(d, &bytes);
+
+			dataset_tokens(d, s, 0, len, ids);
+			if (raw)
+				CHECK(dataset_add_raw(w, bin + at, &len, 1, &e) == 0);
+			else
+				CHECK(dataset_add_sequence(w, ids, len, &e) == 0);
+			at += len * (int64_t)dtype_size(dataset_dtype(d));
+			free(ids);
+		}
+		CHECK(dataset_end_document(w, &e) == 0);
+	}
+	CHECK(dataset_commit(w, &e) == 0);
+	snprintf(path, sizeof path, "%s.idx", prefix);
+	strcat(strcpy(prefix, scratch(name)), ".idx");
+	check_same_file(path, prefix);
+	memcpy(strrchr(path, '.'), ".bin", 4);
+	memcpy(strrchr(prefix, '.'), ".bin", 4);
+	check_same_file(path, prefix);
+	dataset_close(d);
+}
+
+/* Extreme ids of every type come back; those beyond are refused. */
+static void
+test_types(void)
+{
+	static const struct {
+		enum dtype type;
+		int64_t min, max;
+		const char *reason;
+	} row[] = {
+		{ DTYPE_U8, 0, 255, "token id 256 does not fit uint8 (0 to 255)" },
+		{ DTYPE_I8, -128, 127, "token id 128 does not fit int8 (-128 to 127)" },
+		{ DTYPE_I16, -32768, 32767, "token id 32768 does not fit int16 (-32768 to 32767)" },
+		{ DTYPE_U16, 0, 65535, "token id 65536 does not fit uint16 (0 to 65535)" },
+		{ DTYPE_I32, INT32_MIN, INT32_MAX, "token id 2147483648 does not fit int32 (-2147483648 to 2147483647)" },
+		{ DTYPE_I64, INT64_MIN, INT64_MAX, NULL },
+	};
+
+	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+		int64_t ids[2] = { row[i].min, row[i].max }, back[2], over = row[i].max;
+		struct dataset_writer *w = dataset_writer_new(scratch("types"), row[i].type, &e);
+		struct dataset *d;
+
+		if (row[i].reason) {
+			over++;
+			CHECK(dataset_add_sequence(w, &over, 1, &e) < 0 && strstr(e.msg, row[i].reason));
+		}
+		dataset_abort(w);
+		w = dataset_writer_new(scratch("types"), row[i].type, &e);
+		CHECK(dataset_add_sequence(w, ids, 2, &e) == 0 && dataset_end_document(w, &e) == 0 && dataset_commit(w, &e) == 0);
+		d = dataset_open(scratch("types"), &e);
+		CHECK(d && dataset_dtype(d) == row[i].type && dataset_num_tokens(d) == 2);
+		dataset_tokens(d, 0, 0, 2, back);
+		CHECK(back[0] == ids[0] && back[1] == ids[1]);
+		dataset_close(d);
+	}
+}
+
+/* A dataset of nothing, documents of nothing, and what is left behind after an abort. */
+static void
+test_edges(void)
+{
+	struct dataset_writer *w = dataset_writer_new(scratch("none"), DTYPE_U16, &e);
+	struct dataset *d;
+	struct stat st;
+	struct dirent *de;
+	DIR *open;
+	int files = 0;
+
+	CHECK(dataset_commit(w, &e) == 0 && stat(scratch("none.idx"), &st) == 0 && st.st_size == 42);
+	d = dataset_open(scratch("none"), &e);
+	CHECK(d && dataset_num_sequences(d) == 0 && dataset_num_documents(d) == 0 && !dataset_has_modes(d));
+	dataset_close(d);
+	w = dataset_writer_new(scratch("none"), DTYPE_I32, &e);
+	CHECK(dataset_end_document(w, &e) == 0 && dataset_add_sequence(w, NULL, 0, &e) == 0 && dataset_end_document(w, &e) == 0 &&
+	    dataset_commit(w, &e) == 0);
+	d = dataset_open(scratch("none"), &e);
+	CHECK(d && dataset_num_sequences(d) == 1 && dataset_num_documents(d) == 2 && dataset_num_tokens(d) == 0);
+	dataset_close(d);
+	w = dataset_writer_new(scratch("aborted"), DTYPE_I32, &e);
+	dataset_abort(w);
+	open = opendir(dir);
+	while (open && (de = readdir(open)))
+		files += strstr(de->d_name, "aborted") != NULL || strstr(de->d_name, "tmp") != NULL;
+	closedir(open);
+	CHECK(files == 0);
+	CHECK(!dataset_writer_new(scratch("no/such/place"), DTYPE_I32, &e));
+}
+
+int
+main(void)
+{
+	static const char *const corpora[] = { "a_u16", "b_i32", "c_u16", "d_sent_u16", "e_tiny_i32", "f_u16edge" };
+
+	CHECK(mkdtemp(dir) != NULL);
+	test_malformed();
+	test_accessors();
+	for (size_t i = 0; i < sizeof corpora / sizeof *corpora; i++) {
+		rewrite(corpora[i], false);
+		rewrite(corpora[i], true);
+	}
+	test_types();
+	test_edges();
+	io_remove_tree(dir, &e);
+	return check_done();
+}

@@ -1,0 +1,84 @@
+/* refused.c - the table of refused options: order, no name twice, none empty, none that the promised scripts use */
+#include "train/refused.h"
+
+#include "tests/check.h"
+
+#include <ctype.h>
+#include <strings.h>
+
+/* Options of the two public launch scripts that must be accepted, without the FP8 ones. */
+static const char *const promised[] = {
+	"tensor-model-parallel-size", "pipeline-model-parallel-size", "context-parallel-size", "sequence-parallel",
+	"use-distributed-optimizer", "num-layers", "hidden-size", "ffn-hidden-size", "num-attention-heads",
+	"group-query-attention", "num-query-groups", "seq-length", "max-position-embeddings", "micro-batch-size",
+	"global-batch-size", "train-iters", "tokenizer-type", "tokenizer-model", "load", "finetune", "save", "data-path", "split",
+	"distributed-backend", "init-method-std", "lr", "min-lr", "lr-decay-style", "lr-decay-iters", "weight-decay", "clip-grad",
+	"lr-warmup-iters", "optimizer", "adam-beta1", "adam-beta2", "adam-eps", "log-interval", "save-interval", "eval-interval",
+	"eval-iters", "bf16", "use-checkpoint-args", "untie-embeddings-and-output-weights", "no-position-embedding",
+	"position-embedding-type", "rope-theta", "disable-bias-linear", "use-mcore-models", "normalization", "norm-epsilon",
+	"no-masked-softmax-fusion", "attention-dropout", "hidden-dropout", "swiglu", "use-flash-attn",
+	"attention-softmax-in-fp32", "recompute-activations", "recompute-granularity", "transformer-impl", "use-z-loss",
+	"log-throughput", "wandb-name", "wandb-project", "wandb-entity", "fp16", "vocab-file", "merge-file", "tensorboard-dir",
+};
+
+/* Words that option parsing would find: dashes within, neither first nor last, no underscore. */
+static void
+check_name(const char *name)
+{
+	size_t len = strlen(name);
+
+	CHECK(len > 0 && name[0] != '-' && name[len - 1] != '-');
+	for (size_t i = 0; i < len; i++)
+		CHECK(isalnum((unsigned char)name[i]) || name[i] == '-');
+}
+
+static void
+test_table(void)
+{
+	const struct opt_refused *r = mtrain_refused;
+	int n = 0;
+
+	for (; r[n].name; n++) {
+		check_name(r[n].name);
+		CHECK(r[n].why && r[n].why[0] && strlen(r[n].why) < 70);
+		for (int i = 0; i < n; i++)
+			if (!strcasecmp(r[i].name, r[n].name)) {
+				fprintf(stderr, "--%s occurs twice\n", r[n].name);
+				CHECK(0);
+			}
+		if (n) {
+			int order = strcmp(r[n - 1].why, r[n].why);
+
+			CHECK(order < 0 || (order == 0 && strcmp(r[n - 1].name, r[n].name) < 0));
+		}
+	}
+	CHECK(n > 800);
+}
+
+static const char *
+reason(const char *name)
+{
+	for (const struct opt_refused *r = mtrain_refused; r->name; r++)
+		if (!strcmp(r->name, name))
+			return r->why;
+	return "";
+}
+
+static void
+test_reasons(void)
+{
+	for (size_t i = 0; i < sizeof promised / sizeof *promised; i++)
+		CHECK_STR(reason(promised[i]), "");
+	CHECK_STR(reason("fp8-format"), "FP8 and FP4 are not built");
+	CHECK_STR(reason("num-experts"), "experts are not built");
+	CHECK_STR(reason("zero-stage"), "use --use-distributed-optimizer");
+	CHECK_STR(reason("num-layers-per-virtual-pipeline-stage"), "interleaved stages are not built");
+}
+
+int
+main(void)
+{
+	test_table();
+	test_reasons();
+	return check_done();
+}

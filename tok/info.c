@@ -1,0 +1,31 @@
+/* info.c - what `mtok info` prints */
+#include "tok/info.h"
+
+void
+info_print(const struct tokenizer *t, FILE *out)
+{
+	fprintf(out, "type\t%s\nvocab_size\t%lld\n", tokenizer_type(t), (long long)tokenizer_vocab_size(t));
+	for (int i = 0; i < TOKENIZER_SPECIALS; i++)
+		fprintf(out, "%s_id\t%lld\n", tokenizer_special_name((enum tokenizer_special)i),
+		    (long long)tokenizer_special(t, (enum tokenizer_special)i));
+	fprintf(out, "hash\t%016llx\n", (unsigned long long)tokenizer_hash(t));
+	for (int i = 0; i < tokenizer_num_files(t); i++)
+		fprintf(out, "file\t%s\n", tokenizer_file(t, i));
+}
+
+void
+info_pieces(const struct tokenizer *t, FILE *out)
+{
+	static const char *const types[] = { "normal", "unknown", "control", "byte", "unused" };
+	struct str s = { 0 };
+
+	fputs("id\tpiece\tscore\ttype\n", out);
+	for (int64_t i = 0; i < tokenizer_vocab_size(t); i++) {
+		struct tokenizer_piece p = tokenizer_piece_at(t, i);
+
+		str_clear(&s);
+		str_add_json(&s, p.bytes, p.len);
+		fprintf(out, "%lld\t%s\t%.9g\t%s\n", (long long)i, s.buf, (double)p.score, types[p.type]);
+	}
+	str_release(&s);
+}

@@ -1,0 +1,41 @@
+/*
+ * jsonl.h - one line of JSON Lines, one or several wanted members
+ *
+ * Accepts what Python's json.loads accepts: the last of several members with one name wins, keys may be written with escapes
+ * and stand in any order, NaN and Infinity are numbers. Unlike Python it refuses unpaired surrogate escapes in wanted text.
+ * The whole line is checked, the wanted strings are decoded; \u0000 stays.
+ */
+#ifndef TOK_JSONL_H
+#define TOK_JSONL_H
+
+#include "lib/base/opt.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum jsonl_class {
+	JSONL_OK, JSONL_BLANK, JSONL_SYNTAX, JSONL_MISSING_KEY, JSONL_WRONG_TYPE, JSONL_NOT_OBJECT, JSONL_LONE_SURROGATE,
+	JSONL_BAD_UTF8, JSONL_BOM, JSONL_REFUSED /* by the tokenizer */, JSONL_CLASSES,
+};
+
+/* "ok", "blank", "syntax", "missing-key", ... */
+extern const char *const jsonl_class_name[JSONL_CLASSES];
+
+struct jsonl_text {
+	const char *bytes;              /* in the line or in the parser's memory, until the next line */
+	size_t len;
+};
+
+struct jsonl;
+
+struct jsonl *jsonl_new(const struct opt_list *keys);           /* borrows the names */
+void jsonl_free(struct jsonl *j);
+
+/* Parses one line (without or with its line end). Every class but JSONL_OK and JSONL_BLANK has a detail. */
+enum jsonl_class jsonl_parse(struct jsonl *j, const char *line, size_t len);
+const char *jsonl_detail(const struct jsonl *j);
+
+/* The strings of wanted member `key` after JSONL_OK: one for a string, any number for a list. */
+const struct jsonl_text *jsonl_value(const struct jsonl *j, int key, size_t *count);
+
+#endif

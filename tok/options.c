@@ -1,0 +1,179 @@
+/* options.c - the option tables of mtok's verbs; names are those of Megatron-LM's preprocess_data.py and of spm_train */
+#include "tok/options.h"
+#include "tok/decode.h"
+#include "tok/encode.h"
+#include "tok/train.h"
+
+#include <math.h>
+#include <stddef.h>
+
+static const char *const on_error_names[] = { "stop", "skip", NULL };
+
+/* Every config struct that has a tokenizer begins with its spec, so these rows fit all of them. */
+#define SPEC(field) offsetof(struct tokenizer_spec, field)
+#define TOKENIZER_OPTS \
+	{ .type = OPT_GROUP, .help = "Tokenizer" }, \
+	{ .name = "tokenizer-type", .type = OPT_STRING, .off = SPEC(type), .unit = "TYPE", \
+	  .help = "SentencePieceTokenizer, GPTSentencePieceTokenizer, Llama2Tokenizer, GPT2BPETokenizer or NullTokenizer; " \
+	          "without it the files tell" }, \
+	{ .name = "tokenizer-model", .type = OPT_STRING, .off = SPEC(model), .unit = "FILE", .help = "SentencePiece model" }, \
+	{ .name = "vocab-file", .type = OPT_STRING, .off = SPEC(vocab), .unit = "FILE", .help = "GPT-2's vocab.json" }, \
+	{ .name = "vocab", .type = OPT_STRING, .off = SPEC(vocab), .unit = "FILE", .help = "the same as --vocab-file" }, \
+	{ .name = "merge-file", .type = OPT_STRING, .off = SPEC(merges), .unit = "FILE", .help = "GPT-2's merges.txt" }, \
+	{ .name = "vocab-size", .type = OPT_INT, .off = SPEC(vocab_size), .min = 1, .max = 2147483647, \
+	  .help = "number of ids of a NullTokenizer, whose texts are ids already" }, \
+	{ .name = "special-as-text", .type = OPT_FLAG, .off = SPEC(special_as_text), \
+	  .help = "take special strings such as <|endoftext|> inside the text as ordinary text" }
+
+#define ENCODE(field) offsetof(struct encode_config, field)
+#define INPUT_OPTS \
+	{ .type = OPT_GROUP, .help = "Input" }, \
+	{ .name = "input", .type = OPT_LIST, .off = ENCODE(input), .unit = "FILE", \
+	  .help = "JSON Lines, plain, gzip or zstd; the same as operands; none or - is standard input" }, \
+	{ .name = "json-keys", .type = OPT_LIST, .off = ENCODE(json_keys), .unit = "KEY", .def = "text", \
+	  .help = "members to take; each becomes a dataset of its own" }, \
+	{ .name = "workers", .type = OPT_INT, .off = ENCODE(workers), .min = 0, .max = 4096, .def = "0", .unit = "N", \
+	  .help = "threads that encode; 0 means one a core; the output does not depend on it" }, \
+	{ .name = "on-error", .type = OPT_CHOICE, .off = ENCODE(on_error), .choices = on_error_names, .def = "stop", \
+	  .help = "at a bad line: stop the run, or skip it and count it by class" }
+
+const struct opt encode_opts[] = {
+	INPUT_OPTS,
+	TOKENIZER_OPTS,
+	{ .type = OPT_GROUP, .help = "Output" },
+	{ .name = "output-prefix", .letter = 'o', .type = OPT_STRING, .off = ENCODE(output_prefix), .unit = "PREFIX",
+	  .help = "write PREFIX_KEY_document.bin, .idx and .json" },
+	{ .name = "append-eod", .type = OPT_FLAG, .off = ENCODE(append_eod),
+	  .help = "put the end-of-document id after every document that is not empty" },
+	{ .name = "eod-id", .type = OPT_INT, .off = ENCODE(eod_id), .min = -1, .max = 2147483646, .def = "-1", .unit = "ID",
+	  .help = "end-of-document id; -1 means the tokenizer's own" },
+	{ .name = "force", .type = OPT_FLAG, .off = ENCODE(force), .help = "replace a dataset that exists" },
+	{ .name = "log-interval", .type = OPT_INT, .off = ENCODE(log_interval), .min = 0, .max = INFINITY, .def = "0", .unit = "N",
+	  .help = "note the speed every N documents on standard error; 0 means not" },
+	{ .type = OPT_GROUP, .help = "Accepted, no effect" },
+	{ .name = "dataset-impl", .type = OPT_NOTE, .help = "datasets are always mapped to memory" },
+	{ .name = "chunk-size", .type = OPT_NOTE, .help = "work is dealt out by bytes" },
+	OPT_END,
+};
+
+const struct opt count_opts[] = {
+	INPUT_OPTS,
+	TOKENIZER_OPTS,
+	OPT_END,
+};
+
+const struct opt decode_opts[] = {
+	TOKENIZER_OPTS,
+	{ .type = OPT_GROUP, .help = "Output" },
+	{ .name = "json", .type = OPT_FLAG, .off = offsetof(struct decode_config, json),
+	  .help = "write JSON Lines with a member 'text'; bytes that are not UTF-8 become U+FFFD" },
+	{ .name = "skip-special", .type = OPT_FLAG, .off = offsetof(struct decode_config, skip_special),
+	  .help = "leave out the text of special ids" },
+	OPT_END,
+};
+
+const struct opt info_opts[] = {
+	TOKENIZER_OPTS,
+	{ .type = OPT_GROUP, .help = "Output" },
+	{ .name = "pieces", .type = OPT_FLAG, .off = offsetof(struct info_config, pieces),
+	  .help = "list every piece: id, text as a JSON string, score, type" },
+	OPT_END,
+};
+
+#define TRAIN(field) offsetof(struct train_config, field)
+
+const struct opt train_opts[] = {
+	{ .type = OPT_GROUP, .help = "Input" },
+	{ .name = "input", .type = OPT_LIST, .off = TRAIN(input), .unit = "FILE",
+	  .help = "JSON Lines, plain, gzip or zstd; the same as operands; none or - is standard input" },
+	{ .name = "json-keys", .type = OPT_LIST, .off = TRAIN(json_keys), .unit = "KEY", .def = "text",
+	  .help = "members to learn from" },
+	{ .name = "on-error", .type = OPT_CHOICE, .off = TRAIN(on_error), .choices = on_error_names, .def = "stop",
+	  .help = "at a bad line: stop the run, or skip it" },
+	{ .name = "max-sentence-length", .type = OPT_INT, .off = TRAIN(max_sentence_length), .min = 16, .max = 1073741824,
+	  .def = "4192", .unit = "BYTES", .help = "cut longer lines" },
+	{ .name = "input-sentence-size", .type = OPT_INT, .off = TRAIN(input_sentence_size), .min = 0, .max = INFINITY,
+	  .def = "0", .unit = "N", .help = "learn from a sample of N lines; 0 means all" },
+	{ .type = OPT_GROUP, .help = "Model" },
+	{ .name = "output", .letter = 'o', .type = OPT_STRING, .off = TRAIN(output), .unit = "MODEL", .help = "file to write" },
+	{ .name = "force", .type = OPT_FLAG, .off = TRAIN(force), .help = "replace a model that exists" },
+	{ .name = "vocab-size", .type = OPT_INT, .off = TRAIN(vocab_size), .min = 4, .max = 1073741824, .def = "8000",
+	  .unit = "N", .help = "number of pieces" },
+	{ .name = "model-type", .type = OPT_CHOICE, .off = TRAIN(model_type), .choices = train_model_types, .def = "unigram",
+	  .help = "how pieces are found and texts are cut" },
+	{ .name = "character-coverage", .type = OPT_NUMBER, .off = TRAIN(character_coverage), .min = 0.5, .max = 1,
+	  .def = "0.9995", .unit = "SHARE", .help = "share of the characters that become pieces" },
+	{ .name = "byte-fallback", .type = OPT_FLAG, .off = TRAIN(byte_fallback), .help = "unknown characters become bytes" },
+	{ .name = "split-digits", .type = OPT_FLAG, .off = TRAIN(split_digits), .help = "every digit is a piece of its own" },
+	{ .name = "user-defined-symbols", .type = OPT_LIST, .off = TRAIN(user_defined_symbols), .unit = "TEXT",
+	  .help = "strings that are always one piece" },
+	{ .name = "control-symbols", .type = OPT_LIST, .off = TRAIN(control_symbols), .unit = "NAME",
+	  .help = "pieces that no text gives" },
+	{ .name = "normalization-rule-name", .type = OPT_CHOICE, .off = TRAIN(normalization_rule_name),
+	  .choices = train_normalizations, .def = "nmt_nfkc", .help = "what is done to the text first" },
+	{ .name = "keep-extra-whitespaces", .type = OPT_FLAG, .off = TRAIN(keep_extra_whitespaces),
+	  .help = "leave runs of spaces as they are" },
+	{ .name = "allow-whitespace-only-pieces", .type = OPT_FLAG, .off = TRAIN(allow_whitespace_only_pieces),
+	  .help = "runs of spaces may be pieces" },
+	{ .name = "no-add-dummy-prefix", .type = OPT_FLAG, .off = TRAIN(no_add_dummy_prefix),
+	  .help = "put no space before the text" },
+	{ .name = "no-split-by-whitespace", .type = OPT_FLAG, .off = TRAIN(no_split_by_whitespace),
+	  .help = "pieces may cross spaces" },
+	{ .name = "no-split-by-unicode-script", .type = OPT_FLAG, .off = TRAIN(no_split_by_unicode_script),
+	  .help = "pieces may cross scripts" },
+	{ .name = "soft-vocab-limit", .type = OPT_FLAG, .off = TRAIN(hard_vocab_limit_off),
+	  .help = "fewer pieces than asked for are no error" },
+	{ .name = "max-sentencepiece-length", .type = OPT_INT, .off = TRAIN(max_sentencepiece_length), .min = 1, .max = 512,
+	  .def = "16", .unit = "CHARACTERS", .help = "longest piece" },
+	{ .name = "unk-id", .type = OPT_INT, .off = TRAIN(unk_id), .min = 0, .max = 1073741823, .def = "0", .unit = "ID",
+	  .help = "id of the unknown piece" },
+	{ .name = "bos-id", .type = OPT_INT, .off = TRAIN(bos_id), .min = -1, .max = 1073741823, .def = "1", .unit = "ID",
+	  .help = "id of <s>; -1 means none" },
+	{ .name = "eos-id", .type = OPT_INT, .off = TRAIN(eos_id), .min = -1, .max = 1073741823, .def = "2", .unit = "ID",
+	  .help = "id of </s>; -1 means none" },
+	{ .name = "pad-id", .type = OPT_INT, .off = TRAIN(pad_id), .min = -1, .max = 1073741823, .def = "-1", .unit = "ID",
+	  .help = "id of <pad>; -1 means none" },
+	{ .name = "workers", .type = OPT_INT, .off = TRAIN(workers), .min = 1, .max = 1024, .def = "1", .unit = "N",
+	  .help = "threads; the scores of a unigram model may depend on it in the last digits" },
+	OPT_END,
+};
+
+const struct opt_refused encode_refused[] = {
+	{ "split-sentences", "give a list of sentences as the member's value" },
+	{ "keep-newlines", "it belongs to --split-sentences" },
+	{ "lang", "it belongs to --split-sentences" },
+	{ "partitions", "one run gives one dataset; --workers is enough" },
+	{ "keep-sequential-samples", "the order of the lines is always kept" },
+	{ "find-optimal-num-workers", "one worker a core is the default" },
+	{ "workers-to-check", "one worker a core is the default" },
+	{ "max-documents", "use head" },
+	{ "tiktoken-pattern", "TikTokenizer is not built in" },
+	{ "tiktoken-num-special-tokens", "TikTokenizer is not built in" },
+	{ "tiktoken-special-tokens", "TikTokenizer is not built in" },
+	{ "tokenizer-special-tokens", "special pieces come from the tokenizer's files" },
+	{ "tokenizer-metadata", "the files and --tokenizer-type tell all" },
+	{ "tokenizer-hf-use-fast", "HuggingFaceTokenizer is not built in" },
+	{ "tokenizer-hf-no-use-fast", "HuggingFaceTokenizer is not built in" },
+	{ "tokenizer-hf-include-special-tokens", "HuggingFaceTokenizer is not built in" },
+	{ "tokenizer-hf-no-include-special-tokens", "HuggingFaceTokenizer is not built in" },
+	{ "tokenizer-sentencepiece-legacy", "pieces come from the model alone" },
+	{ "trust-remote-code", "no code is ever loaded" },
+	{ "vocab-extra-ids", "pieces come from the model alone" },
+	{ "tokenizer-prompt-format", "chat templates are not applied" },
+	{ "image-tag-type", "there are no images" },
+	{ "force-system-message", "chat templates are not applied" },
+	{ NULL, NULL },
+};
+
+void
+options_add_operands(struct opt_list *input, struct mem_pool *pool, int argc, char **argv)
+{
+	const char **all = mem_pool_alloc(pool, (size_t)(input->count + argc) + 1, sizeof *all);
+
+	for (int i = 0; i < input->count; i++)
+		all[i] = input->item[i];
+	for (int i = 0; i < argc; i++)
+		all[input->count + i] = argv[i];
+	input->item = all;
+	input->count += argc;
+}

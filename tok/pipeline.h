@@ -1,0 +1,25 @@
+/*
+ * pipeline.h - read in order, work in parallel, write in order, in bounded memory
+ *
+ * One thread reads into free slots, workers take filled slots as they come, the calling thread writes them in the order in
+ * which they were read. A slot is the caller's memory and is used again and again, so memory does not depend on the input.
+ */
+#ifndef TOK_PIPELINE_H
+#define TOK_PIPELINE_H
+
+#include "lib/base/err.h"
+
+struct pipeline {
+	void *ctx;
+	void *const *slot;
+	int num_slots, num_workers;
+	int (*read)(void *ctx, void *slot, struct err *e);      /* 1 filled, 0 nothing more, -1 */
+	void (*work)(void *ctx, int worker, void *slot);        /* worker 0..num_workers-1: its scratch */
+	int (*write)(void *ctx, void *slot, struct err *e);     /* 0, or -1 to stop everything */
+	void (*stop)(void *ctx);                                /* wakes a read that waits; called once, when write fails */
+};
+
+/* 0 when all was written; else -1 and the reason of the first failure in the order of the slots. */
+int pipeline_run(const struct pipeline *p, struct err *e);
+
+#endif

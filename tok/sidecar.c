@@ -1,0 +1,77 @@
+/* sidecar.c - PREFIX_KEY_document.json: how a dataset was made */
+#include "tok/sidecar.h"
+#include "lib/base/io.h"
+
+#include <string.h>
+
+static void
+add_text(struct str *out, const char *name, const char *value)
+{
+	str_addf(out, "\"%s\": ", name);
+	str_add_json(out, value, strlen(value));
+}
+
+static void
+add_tokenizer(struct str *out, const struct tokenizer *t)
+{
+	str_adds(out, "  \"tokenizer\": {\n    ");
+	add_text(out, "type", tokenizer_type(t));
+	str_addf(out, ",\n    \"hash\": \"%016llx\",\n    \"vocab_size\": %lld,\n    \"files\": [",
+	    (unsigned long long)tokenizer_hash(t), (long long)tokenizer_vocab_size(t));
+	for (int i = 0; i < tokenizer_num_files(t); i++) {
+		str_adds(out, i ? ", " : "");
+		str_add_json(out, tokenizer_file(t, i), strlen(tokenizer_file(t, i)));
+	}
+	str_adds(out, "]\n  },\n");
+}
+
+static void
+add_inputs(struct str *out, const struct sidecar *s)
+{
+	str_adds(out, "  \"inputs\": [\n");
+	for (int i = 0; i < s->files->count; i++) {
+		str_adds(out, "    {");
+		add_text(out, "file", s->files->item[i]);
+		str_addf(out, ", \"bytes\": %lld}%s\n", (long long)input_bytes(s->input, i), i + 1 < s->files->count ? "," : "");
+	}
+	str_adds(out, "  ],\n");
+}
+
+static void
+add_counts(struct str *out, const struct encode_counts *c, int key)
+{
+	const struct key_counts *k = &c->key[key];
+	int n = 0;
+
+	str_addf(out, "  \"documents\": %lld,\n  \"sequences\": %lld,\n  \"tokens\": %lld,\n  \"text_bytes\": %lld,\n",
+	    (long long)c->documents, (long long)k->sequences, (long long)k->tokens, (long long)k->bytes);
+	str_addf(out, "  \"blank_lines\": %lld,\n  \"skipped_lines\": {", (long long)c->blank);
+	for (int i = 0; i < JSONL_CLASSES; i++)
+		if (c->bad[i])
+			str_addf(out, "%s\"%s\": %lld", n++ ? ", " : "", jsonl_class_name[i], (long long)c->bad[i]);
+	str_adds(out, "}\n");
+}
+
+int
+sidecar_write(const struct sidecar *s, int key, const char *name, struct err *e)
+{
+	struct str out = { 0 }, path = { 0 };
+	int rc;
+
+	str_adds(&out, "{\n  ");
+	add_text(&out, "made_by", s->c->version);
+	str_adds(&out, ",\n  ");
+	add_text(&out, "json_key", s->c->json_keys.item[key]);
+	str_adds(&out, ",\n");
+	add_tokenizer(&out, s->tokenizer);
+	str_addf(&out, "  \"append_eod\": %s,\n  \"eod_id\": %lld,\n", s->c->append_eod ? "true" : "false", (long long)s->eod);
+	str_addf(&out, "  \"special_as_text\": %s,\n", s->c->tokenizer.special_as_text ? "true" : "false");
+	add_inputs(&out, s);
+	add_counts(&out, s->counts, key);
+	str_adds(&out, "}\n");
+	str_addf(&path, "%s.json", name);
+	rc = io_write_file(path.buf, out.buf, out.len, e);
+	str_release(&out);
+	str_release(&path);
+	return rc;
+}

@@ -1,0 +1,20 @@
+/* sidecar.h - PREFIX_KEY_document.json: how a dataset was made, for people and for later checks */
+#ifndef TOK_SIDECAR_H
+#define TOK_SIDECAR_H
+
+#include "tok/encode.h"
+#include "tok/input.h"
+
+struct sidecar {
+	const struct encode_config *c;
+	const struct tokenizer *tokenizer;
+	const struct opt_list *files;
+	const struct input *input;
+	const struct encode_counts *counts;
+	int64_t eod;
+};
+
+/* Writes NAME.json for key number `key`. */
+int sidecar_write(const struct sidecar *s, int key, const char *name, struct err *e);
+
+#endif

@@ -1,0 +1,245 @@
+/* train.c - a SentencePiece model from JSON Lines */
+#include "tok/train.h"
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+#include "lib/token/spm.h"
+#include "tok/encode.h"
+#include "tok/input.h"
+#include "tok/jsonl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH_BYTES = 1 << 20, SETTINGS_MAX = 32, VALUE_BYTES = 32 };
+
+const char *const train_model_types[] = { "unigram", "bpe", "word", "char", NULL };
+const char *const train_normalizations[] = { "nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity", NULL };
+
+/* Walks files, lines, members, strings and sentences. */
+struct sentences {
+	const struct train_config *c;
+	struct train_counts *counts;
+	struct input *input;
+	struct batch batch;
+	struct jsonl *jsonl;
+	int64_t line;
+	size_t pos;                     /* in the batch */
+	int key;                        /* member now read; num_keys: go to the next line */
+	size_t index;                   /* its string */
+	const char *rest;               /* what is left of that string */
+	size_t rest_len;
+};
+
+struct settings {
+	struct spm_setting item[SETTINGS_MAX];
+	char value[SETTINGS_MAX][VALUE_BYTES];
+	int count;
+};
+
+static void
+set(struct settings *s, const char *name, const char *value)
+{
+	if (s->count == SETTINGS_MAX)
+		BUG("more than %d settings", SETTINGS_MAX);
+	s->item[s->count++] = (struct spm_setting){ name, value };
+}
+
+static void
+set_int(struct settings *s, const char *name, int64_t v)
+{
+	snprintf(s->value[s->count], VALUE_BYTES, "%lld", (long long)v);
+	set(s, name, s->value[s->count]);
+}
+
+static void
+set_bool(struct settings *s, const char *name, bool v)
+{
+	set(s, name, v ? "true" : "false");
+}
+
+/* The words as one CSV record, which is how the library takes lists. */
+static void
+add_csv(struct str *out, const struct opt_list *words)
+{
+	for (int i = 0; i < words->count; i++) {
+		str_adds(out, i ? ",\"" : "\"");
+		for (const char *p = words->item[i]; *p; p++) {
+			if (*p == '"')
+				str_addc(out, '"');
+			str_addc(out, *p);
+		}
+		str_addc(out, '"');
+	}
+}
+
+/* The configuration as the library's settings; lists point into users and controls. */
+static void
+fill_settings(struct settings *s, const struct train_config *c, struct str *users, struct str *controls)
+{
+	set(s, "model_type", train_model_types[c->model_type]);
+	set(s, "normalization_rule_name", train_normalizations[c->normalization_rule_name]);
+	set_int(s, "vocab_size", c->vocab_size);
+	set_int(s, "max_sentence_length", c->max_sentence_length);
+	set_int(s, "input_sentence_size", c->input_sentence_size);
+	set_int(s, "max_sentencepiece_length", c->max_sentencepiece_length);
+	set_int(s, "num_threads", c->workers);
+	set_int(s, "unk_id", c->unk_id);
+	set_int(s, "bos_id", c->bos_id);
+	set_int(s, "eos_id", c->eos_id);
+	set_int(s, "pad_id", c->pad_id);
+	set_bool(s, "byte_fallback", c->byte_fallback);
+	set_bool(s, "split_digits", c->split_digits);
+	set_bool(s, "allow_whitespace_only_pieces", c->allow_whitespace_only_pieces);
+	set_bool(s, "remove_extra_whitespaces", !c->keep_extra_whitespaces);
+	set_bool(s, "add_dummy_prefix", !c->no_add_dummy_prefix);
+	set_bool(s, "split_by_whitespace", !c->no_split_by_whitespace);
+	set_bool(s, "split_by_unicode_script", !c->no_split_by_unicode_script);
+	set_bool(s, "hard_vocab_limit", !c->hard_vocab_limit_off);
+	snprintf(s->value[s->count], VALUE_BYTES, "%.9g", c->character_coverage);
+	set(s, "character_coverage", s->value[s->count]);
+	add_csv(users, &c->user_defined_symbols);
+	add_csv(controls, &c->control_symbols);
+	if (users->len)
+		set(s, "user_defined_symbols", users->buf);
+	if (controls->len)
+		set(s, "control_symbols", controls->buf);
+}
+
+/* Goes to the next line that has the members. 1, 0 at the end, -1. */
+static int
+next_line(struct sentences *s, struct err *e)
+{
+	const char *line;
+	size_t len;
+
+	for (;;) {
+		enum jsonl_class class;
+		int rc;
+
+		while (!batch_line(&s->batch, &s->pos, &line, &len)) {
+			rc = input_next(s->input, BATCH_BYTES, &s->batch, e);
+			if (rc <= 0)
+				return rc;
+			s->pos = 0;
+			s->line = s->batch.first_line - 1;
+		}
+		s->line++;
+		class = jsonl_parse(s->jsonl, line, len);
+		if (class == JSONL_OK) {
+			s->counts->documents++;
+			s->key = 0;
+			s->index = 0;
+			return 1;
+		}
+		if (class != JSONL_BLANK && s->c->on_error == ON_ERROR_STOP)
+			return err_at(e, s->batch.file, (long)s->line, "%s: %s", jsonl_class_name[class], jsonl_detail(s->jsonl));
+		s->counts->skipped += class != JSONL_BLANK;
+	}
+}
+
+/* Goes to the next wanted string that is not empty. 1, 0 at the end, -1. */
+static int
+next_text(struct sentences *s, struct err *e)
+{
+	while (s->rest_len == 0) {
+		const struct jsonl_text *text = NULL;
+		size_t count = 0;
+
+		if (s->key < s->c->json_keys.count) {
+			text = jsonl_value(s->jsonl, s->key, &count);
+		} else {
+			int rc = next_line(s, e);
+
+			if (rc <= 0)
+				return rc;
+			continue;
+		}
+		if (s->index == count) {
+			s->key++;
+			s->index = 0;
+			continue;
+		}
+		s->rest = text[s->index].bytes;
+		s->rest_len = text[s->index++].len;
+	}
+	return 1;
+}
+
+/* How much of the rest is the next sentence: at most max bytes, cut after a blank or else between two characters. */
+static size_t
+sentence_length(const char *s, size_t len, size_t max)
+{
+	const char *feed = memchr(s, '\n', len), *blank;
+	size_t n = feed ? (size_t)(feed - s) : len;
+
+	if (n <= max)
+		return n;
+	blank = memrchr(s, ' ', max);
+	if (blank && blank > s)
+		return (size_t)(blank - s);
+	for (n = max; n > 1 && ((unsigned char)s[n] & 0xc0) == 0x80; n--)
+		;
+	return n;
+}
+
+/* The trainer's iterator. */
+static int
+next_sentence(void *ctx, const char **text, size_t *len, struct err *e)
+{
+	struct sentences *s = ctx;
+	int rc;
+
+	do {
+		rc = next_text(s, e);
+		if (rc <= 0)
+			return rc;
+		*text = s->rest;
+		*len = sentence_length(s->rest, s->rest_len, (size_t)s->c->max_sentence_length);
+		s->rest += *len;
+		s->rest_len -= *len;
+		if (s->rest_len && *s->rest == '\n') {
+			s->rest++;
+			s->rest_len--;
+		}
+	} while (*len == 0);
+	s->counts->sentences++;
+	s->counts->bytes += (int64_t)*len;
+	return 1;
+}
+
+int
+train_check(const struct train_config *c, struct err *e)
+{
+	if (!c->output)
+		return err_set(e, "--output is needed");
+	if (!c->force && io_exists(c->output))
+		return err_set(e, "'%s' exists; --force replaces it", c->output);
+	return 0;
+}
+
+int
+train_run(const struct train_config *c, struct train_counts *counts, struct err *e)
+{
+	const char *dash = "-";
+	struct opt_list stdin_alone = { 1, &dash };
+	struct sentences s = { .c = c, .counts = counts, .key = c->json_keys.count };
+	struct settings settings = { .count = 0 };
+	struct str users = { 0 }, controls = { 0 }, model = { 0 };
+	struct spm_training t = { .setting = settings.item, .verbose = c->verbose, .next = next_sentence, .ctx = &s };
+	int rc;
+
+	s.input = input_new(c->input.count ? &c->input : &stdin_alone);
+	s.jsonl = jsonl_new(&c->json_keys);
+	fill_settings(&settings, c, &users, &controls);
+	t.num_settings = settings.count;
+	rc = spm_train(&t, &model, e);
+	if (rc == 0)
+		rc = io_write_file(c->output, model.buf, model.len, e);
+	input_free(s.input);
+	jsonl_free(s.jsonl);
+	str_release(&s.batch.text);
+	str_release(&users);
+	str_release(&controls);
+	str_release(&model);
+	return rc;
+}

@@ -1,0 +1,41 @@
+/* train.h - a SentencePiece model from JSON Lines, without flattening them to text first */
+#ifndef TOK_TRAIN_H
+#define TOK_TRAIN_H
+
+#include "lib/base/opt.h"
+#include "lib/base/str.h"
+
+#include <stdint.h>
+
+/* Members carry spm_train's names, meanings and defaults. */
+struct train_config {
+	struct opt_list input, json_keys;       /* no input: standard input */
+	const char *output;
+	int64_t vocab_size, max_sentence_length, input_sentence_size, max_sentencepiece_length, workers;
+	int64_t unk_id, bos_id, eos_id, pad_id;
+	int model_type, normalization_rule_name;
+	double character_coverage;
+	bool byte_fallback, split_digits, allow_whitespace_only_pieces;
+	bool keep_extra_whitespaces, no_add_dummy_prefix, no_split_by_whitespace, no_split_by_unicode_script;
+	bool hard_vocab_limit_off;
+	struct opt_list user_defined_symbols, control_symbols;
+	int on_error;
+	bool force, verbose;
+};
+
+extern const char *const train_model_types[], *const train_normalizations[];
+
+struct train_counts {
+	int64_t documents, sentences, bytes, skipped;
+};
+
+/* What can be checked before anything is read: the output is named and new. */
+int train_check(const struct train_config *c, struct err *e);
+
+/*
+ * Trains and writes the model whole. A document is cut into sentences at line feeds, and a sentence that is longer than
+ * max_sentence_length at the last blank (or character) before, where spm_train would drop it.
+ */
+int train_run(const struct train_config *c, struct train_counts *counts, struct err *e);
+
+#endif

@@ -1,0 +1,41 @@
+/* backends.c - the registry of devices */
+#include "train/backend.h"
+
+#include <string.h>
+
+const struct backend *const backends[] = {
+#ifdef HAVE_CUDA
+	&backend_cuda,
+#endif
+	&backend_cpu,
+	NULL,
+};
+
+/* The reason why a backend that was asked for by name cannot be had. */
+static const struct backend *
+named(const char *name, struct err *e)
+{
+	struct err why;
+
+	for (int i = 0; backends[i]; i++) {
+		if (strcmp(backends[i]->name, name) != 0)
+			continue;
+		if (backends[i]->available(&why))
+			return backends[i];
+		err_set(e, "backend '%s' cannot be used: %s", name, why.msg);
+		return NULL;
+	}
+	err_set(e, "backend '%s' is not built in (see --version)", name);
+	return NULL;
+}
+
+const struct backend *
+backend_choose(const char *name, struct err *e)
+{
+	if (strcmp(name, "auto") != 0)
+		return named(name, e);
+	for (int i = 0; backends[i]; i++)
+		if (backends[i]->available(e))
+			return backends[i];
+	return NULL;
+}

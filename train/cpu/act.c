@@ -1,0 +1,177 @@
+/* act.c - activation functions. Source: spec/training.md 2.6; Hendrycks & Gimpel 2016 arXiv:1606.08415, Shazeer 2020 arXiv:2002.05202 */
+#include "train/cpu/real.h"
+
+/* Half of the work of an activation: values and slopes of a function of one variable. */
+struct curve {
+	void (*value)(real *y, const real *x, int64_t n);
+	void (*slope)(real *dy, const real *x, int64_t n);      /* dy *= f'(x) */
+	bool gated;                                             /* y = f(gate) * up */
+};
+
+struct act_call {
+	const struct curve *curve;
+	const struct tensor *y, *dx, *dy, *x;
+};
+
+/* 2u of GELU's tanh form: 0.5 (1 + tanh u) is the logistic function of 2u. */
+static inline real
+gelu_inner(real x)
+{
+	return (real)1.5957691216057308 * (x + (real)0.044715 * x * x * x);
+}
+
+static void
+gelu_tanh(real *y, const real *x, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		y[i] = x[i] * real_sigmoid(gelu_inner(x[i]));
+}
+
+static void
+gelu_tanh_slope(real *dy, const real *x, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++) {
+		real p = real_sigmoid(gelu_inner(x[i])), du = (real)1.5957691216057308 * (1 + 3 * (real)0.044715 * x[i] * x[i]);
+
+		dy[i] *= p + x[i] * p * (1 - p) * du;
+	}
+}
+
+static void
+gelu_erf(real *y, const real *x, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		y[i] = x[i] * (real)0.5 * real_math(erfc)(-x[i] * (real)0.70710678118654752);
+}
+
+static void
+gelu_erf_slope(real *dy, const real *x, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++) {
+		real cdf = (real)0.5 * real_math(erfc)(-x[i] * (real)0.70710678118654752);
+
+		dy[i] *= cdf + x[i] * (real)0.39894228040143268 * real_exp((real)-0.5 * x[i] * x[i]);
+	}
+}
+
+static void
+relu2(real *y, const real *x, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		y[i] = x[i] < 0 ? 0 : x[i] * x[i];
+}
+
+static void
+relu2_slope(real *dy, const real *x, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		dy[i] *= x[i] < 0 ? 0 : 2 * x[i];
+}
+
+static void
+silu(real *y, const real *x, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		y[i] = x[i] * real_sigmoid(x[i]);
+}
+
+static void
+silu_slope(real *dy, const real *x, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++) {
+		real p = real_sigmoid(x[i]);
+
+		dy[i] *= p * (1 + x[i] * (1 - p));
+	}
+}
+
+static const struct curve curves[ACT_KINDS] = {
+	[ACT_GELU_TANH] = { gelu_tanh, gelu_tanh_slope, false },
+	[ACT_GELU_ERF] = { gelu_erf, gelu_erf_slope, false },
+	[ACT_RELU2] = { relu2, relu2_slope, false },
+	[ACT_SWIGLU] = { silu, silu_slope, true },
+	[ACT_GEGLU_TANH] = { gelu_tanh, gelu_tanh_slope, true },
+};
+
+/* The span of the second half of a row of 2f columns. */
+static struct span
+up_span(const struct tensor *x, const struct span *s)
+{
+	return (struct span){ s->row, s->first + cpu_columns(x) / 2, s->count };
+}
+
+static void
+forward(const void *ctx, const struct span *s)
+{
+	const struct act_call *c = ctx;
+	real x_buf[CPU_SPAN], y_buf[CPU_SPAN], up_buf[CPU_SPAN], value[CPU_SPAN];
+	const real *x = span_load(c->x, s, x_buf);
+	real *y = span_out(c->y, s, y_buf);
+
+	c->curve->value(value, x, s->count);
+	if (c->curve->gated) {
+		struct span us = up_span(c->x, s);
+		const real *up = span_load(c->x, &us, up_buf);
+
+		for (int64_t i = 0; i < s->count; i++)
+			value[i] *= up[i];
+	}
+	memcpy(y, value, (size_t)s->count * sizeof *y);
+	span_store(c->y, s, y);
+}
+
+/* dgate = dy up f'(gate), dup = dy f(gate). */
+static void
+backward_gated(const void *ctx, const struct span *s)
+{
+	const struct act_call *c = ctx;
+	real dy_buf[CPU_SPAN], gate_buf[CPU_SPAN], up_buf[CPU_SPAN], dgate[CPU_SPAN], dup[CPU_SPAN];
+	struct span us = up_span(c->x, s);
+	const real *dy = span_load(c->dy, s, dy_buf), *gate = span_load(c->x, s, gate_buf), *up = span_load(c->x, &us, up_buf);
+
+	c->curve->value(dup, gate, s->count);
+	for (int64_t i = 0; i < s->count; i++) {
+		dgate[i] = dy[i] * up[i];
+		dup[i] *= dy[i];
+	}
+	c->curve->slope(dgate, gate, s->count);
+	dtype_convert(span_address(c->dx, s), c->dx->dtype, dgate, REAL_DTYPE, s->count);
+	dtype_convert(span_address(c->dx, &us), c->dx->dtype, dup, REAL_DTYPE, s->count);
+}
+
+static void
+backward_plain(const void *ctx, const struct span *s)
+{
+	const struct act_call *c = ctx;
+	real dy_buf[CPU_SPAN], x_buf[CPU_SPAN], dx[CPU_SPAN];
+	const real *dy = span_load(c->dy, s, dy_buf), *x = span_load(c->x, s, x_buf);
+
+	memcpy(dx, dy, (size_t)s->count * sizeof *dx);
+	c->curve->slope(dx, x, s->count);
+	dtype_convert(span_address(c->dx, s), c->dx->dtype, dx, REAL_DTYPE, s->count);
+}
+
+static void
+check(const struct curve *curve, const struct tensor *y, const struct tensor *x)
+{
+	cpu_check(cpu_rows(x) == cpu_rows(y) && cpu_columns(x) == cpu_columns(y) * (curve->gated ? 2 : 1));
+}
+
+void
+cpu_name(act_fwd)(struct stream *st, enum act_kind kind, const struct tensor *y, const struct tensor *x)
+{
+	struct act_call c = { .curve = &curves[kind], .y = y, .x = x };
+
+	check(c.curve, y, x);
+	cpu_spans(st, y, forward, &c);
+}
+
+void
+cpu_name(act_bwd)(struct stream *st, enum act_kind kind, const struct tensor *dx, const struct tensor *dy, const struct tensor *x)
+{
+	struct act_call c = { .curve = &curves[kind], .dx = dx, .dy = dy, .x = x };
+
+	check(c.curve, dy, x);
+	cpu_check(cpu_same_shape(dx, x));
+	cpu_spans(st, dy, c.curve->gated ? backward_gated : backward_plain, &c);
+}

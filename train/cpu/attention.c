@@ -1,0 +1,379 @@
+/*
+ * attention.c - causal grouped attention in tiles of TILE queries by TILE keys, by BLAS
+ *
+ * The forward pass keeps a running maximum and sum per query (Milakov & Gimelshein 2018, arXiv:1805.02867). The backward pass
+ * goes over the tiles twice, first by query tile for dq, then by key tile for dk and dv, so that each sum has one owner and
+ * nothing grows with the sequence but the statistics. Tiles that the mask empties are not visited.
+ * Source: spec/training.md 2.5; Dao 2023, arXiv:2307.08691.
+ */
+#include "train/cpu/real.h"
+
+enum { TILE = 64, HEAD_TILE = TILE * CPU_HEAD_MAX };
+
+struct work {
+	real q[HEAD_TILE], k[HEAD_TILE], v[HEAD_TILE], dout[HEAD_TILE], acc[2][HEAD_TILE];
+	real p[TILE * TILE], ds[TILE * TILE], mask[TILE], max[TILE], sum[TILE];
+};
+_Static_assert(sizeof(struct work) <= CPU_SCRATCH, "workspace");
+
+/* Positions [first, first + rows) of one head of one sample; head counts groups when the tensor is k or v. */
+struct place {
+	int64_t sample, head, first, rows;
+};
+
+/* Rows of d elements, stride apart. */
+struct tile {
+	real *p;
+	int64_t stride;
+};
+
+/* The keys of a tile that a query sees: [lo, hi) within the tile. */
+struct range {
+	int64_t lo, hi;
+};
+
+static int64_t
+seq_length(const struct attention *a)
+{
+	return a->q.shape[0] / a->micro_batch;
+}
+
+static struct span
+row_of(const struct attention *a, const struct place *at, int64_t i)
+{
+	return (struct span){ (at->first + i) * a->micro_batch + at->sample, at->head * a->head_dim, a->head_dim };
+}
+
+/* The place in t to read, converted into buf when it must be. */
+static struct tile
+load(const struct attention *a, const struct tensor *t, const struct place *at, real *buf)
+{
+	struct span s = row_of(a, at, 0);
+
+	if (t->dtype == REAL_DTYPE)
+		return (struct tile){ span_address(t, &s), a->micro_batch * t->stride[0] };
+	for (int64_t i = 0; i < at->rows; i++) {
+		s = row_of(a, at, i);
+		span_load(t, &s, buf + i * a->head_dim);
+	}
+	return (struct tile){ buf, a->head_dim };
+}
+
+/* Writes rows that lie dense at p. */
+static void
+store(const struct attention *a, const struct tensor *t, const struct place *at, const real *p)
+{
+	for (int64_t i = 0; i < at->rows; i++) {
+		struct span s = row_of(a, at, i);
+
+		dtype_convert(span_address(t, &s), t->dtype, p + i * a->head_dim, REAL_DTYPE, a->head_dim);
+	}
+}
+
+/* First key that a query sees. */
+static int64_t
+first_key(const struct attention *a, int64_t query)
+{
+	return a->window > 0 ? cpu_max(0, query - a->window + 1) : 0;
+}
+
+/* A query tile and a key tile of the head that it reads, with what was loaded of them. */
+struct pair {
+	const struct attention *a;
+	struct work *w;
+	struct place queries, keys;
+	struct tile q, k, v, dout;
+};
+
+/* Moves the pair to the key tile that starts at `first` and loads it. */
+static void
+load_keys(struct pair *t, int64_t group, int64_t first)
+{
+	const struct attention *a = t->a;
+
+	t->keys = (struct place){ t->queries.sample, group, first, cpu_min(TILE, seq_length(a) - first) };
+	t->k = load(a, &a->k, &t->keys, t->w->k);
+	t->v = load(a, &a->v, &t->keys, t->w->v);
+}
+
+/* The keys of the tile that query row i sees. */
+static struct range
+visible(const struct pair *t, int64_t i)
+{
+	int64_t query = t->queries.first + i, lo = cpu_max(0, first_key(t->a, query) - t->keys.first);
+
+	return (struct range){ lo, cpu_max(lo, cpu_min(t->keys.rows, query + 1 - t->keys.first)) };
+}
+
+/* out [queries, keys] = scale * x y^T, rows TILE apart. */
+static void
+scores(const struct pair *t, const struct tile *x, const struct tile *y, real scale, real *out)
+{
+	blas_gemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)t->queries.rows, (int)t->keys.rows, t->a->head_dim, scale,
+	          x->p, (int)x->stride, y->p, (int)y->stride, 0, out, TILE);
+}
+
+/* out [queries, d] += scale * s x, for s [queries, keys]. */
+static void
+weigh_keys(const struct pair *t, const real *s, const struct tile *x, real scale, real *out)
+{
+	blas_gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)t->queries.rows, t->a->head_dim, (int)t->keys.rows, scale,
+	          s, TILE, x->p, (int)x->stride, 1, out, t->a->head_dim);
+}
+
+/* out [keys, d] += scale * s^T x. */
+static void
+weigh_queries(const struct pair *t, const real *s, const struct tile *x, real scale, real *out)
+{
+	blas_gemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)t->keys.rows, t->a->head_dim, (int)t->queries.rows, scale,
+	          s, TILE, x->p, (int)x->stride, 1, out, t->a->head_dim);
+}
+
+/* The dropout factors of row i of a tile, in w->mask; zero where the row sees nothing. */
+static void
+row_mask(const struct pair *t, int64_t i, struct range r)
+{
+	const struct dropout *d = &t->a->drop;
+	int64_t row = (d->first_sample + t->queries.sample) * d->width + d->first_column + t->queries.head;
+	int64_t index = (row * d->seq_length + t->queries.first + i) * d->seq_length + t->keys.first + r.lo;
+
+	for (int64_t j = 0; j < t->keys.rows; j++)
+		t->w->mask[j] = 0;
+	cpu_name(dropout_mask)(d, (uint64_t)index, r.hi - r.lo, t->w->mask + r.lo);
+}
+
+/* x[lo, hi) = e^(x - shift), zero elsewhere in the row. */
+static void
+exp_row(real *x, struct range r, int64_t count, real shift)
+{
+	for (int64_t j = 0; j < r.lo; j++)
+		x[j] = 0;
+	for (int64_t j = r.lo; j < r.hi; j++)
+		x[j] = real_exp(x[j] - shift);
+	for (int64_t j = r.hi; j < count; j++)
+		x[j] = 0;
+}
+
+/* Turns a row of scores into weights relative to the new maximum and brings sum and output to it. */
+static void
+online_row(const struct pair *t, int64_t i, struct range r)
+{
+	struct work *w = t->w;
+	int64_t d = t->a->head_dim;
+	real *x = w->p + i * TILE, *o = w->acc[0] + i * d, old = w->max[i], factor;
+
+	w->max[i] = row_max(x + r.lo, r.hi - r.lo, old);
+	exp_row(x, r, t->keys.rows, w->max[i]);
+	factor = r.lo < r.hi ? real_exp(old - w->max[i]) : 1;
+	w->sum[i] = w->sum[i] * factor + row_sum(x + r.lo, r.hi - r.lo);
+	for (int64_t c = 0; factor != 1 && c < d; c++)
+		o[c] *= factor;
+}
+
+/* Adds what one key tile contributes to the outputs of a query tile. */
+static void
+forward_pair(const struct pair *t)
+{
+	real *p = t->w->p;
+
+	scores(t, &t->q, &t->k, (real)t->a->scale, p);
+	for (int64_t i = 0; i < t->queries.rows; i++, p += TILE) {
+		struct range r = visible(t, i);
+
+		online_row(t, i, r);
+		if (t->a->drop.p == 0)
+			continue;
+		row_mask(t, i, r);
+		for (int64_t j = 0; j < t->keys.rows; j++)
+			p[j] *= t->w->mask[j];
+	}
+	weigh_keys(t, t->w->p, &t->v, 1, t->w->acc[0]);
+}
+
+/* Element of lse and delta. */
+static real *
+statistic(const struct attention *a, const struct tensor *t, const struct place *q, int64_t i)
+{
+	return (real *)t->data + (q->sample * a->num_heads + q->head) * t->stride[0] + q->first + i;
+}
+
+/* The item-th tile of all samples and heads; num_heads counts groups for key tiles. */
+static struct place
+tile_place(const struct attention *a, int64_t num_heads, int64_t item)
+{
+	int64_t tiles = cpu_div_up(seq_length(a), TILE), row = item / tiles, first = item % tiles * TILE;
+
+	return (struct place){ row / num_heads, row % num_heads, first, cpu_min(TILE, seq_length(a) - first) };
+}
+
+/* Outputs and statistics of a query tile whose last key tile has been added. */
+static void
+finish_rows(const struct pair *t)
+{
+	const struct attention *a = t->a;
+	struct work *w = t->w;
+
+	for (int64_t i = 0; i < t->queries.rows; i++) {
+		real *o = w->acc[0] + i * a->head_dim, inverse = 1 / w->sum[i];
+
+		for (int64_t c = 0; c < a->head_dim; c++)
+			o[c] *= inverse;
+		*statistic(a, &a->lse, &t->queries, i) = w->max[i] + real_math(log)(w->sum[i]);
+	}
+	store(a, &a->out, &t->queries, w->acc[0]);
+}
+
+/* One query tile against all keys that it sees. */
+static void
+forward_tile(const void *ctx, int64_t item, void *scratch)
+{
+	const struct attention *a = ctx;
+	struct work *w = scratch;
+	struct pair t = { .a = a, .w = w, .queries = tile_place(a, a->num_heads, item) };
+	int64_t group = t.queries.head * a->num_groups / a->num_heads, end = t.queries.first + t.queries.rows;
+
+	t.q = load(a, &a->q, &t.queries, w->q);
+	for (int64_t i = 0; i < t.queries.rows; i++) {
+		w->max[i] = -(real)INFINITY;
+		w->sum[i] = 0;
+	}
+	memset(w->acc[0], 0, (size_t)(t.queries.rows * a->head_dim) * sizeof(real));
+	for (int64_t k0 = first_key(a, t.queries.first) / TILE * TILE; k0 < end; k0 += TILE) {
+		load_keys(&t, group, k0);
+		forward_pair(&t);
+	}
+	finish_rows(&t);
+}
+
+static void
+check(const struct attention *a)
+{
+	cpu_check(a->micro_batch > 0 && a->q.shape[0] % a->micro_batch == 0 && a->head_dim <= CPU_HEAD_MAX);
+	cpu_check(a->num_groups > 0 && a->num_heads % a->num_groups == 0);
+	cpu_check(a->q.shape[1] == (int64_t)a->num_heads * a->head_dim && cpu_same_shape(&a->q, &a->out));
+	cpu_check(a->k.shape[1] == (int64_t)a->num_groups * a->head_dim && cpu_same_shape(&a->k, &a->v));
+	cpu_check(a->k.shape[0] == a->q.shape[0] && a->lse.dtype == REAL_DTYPE);
+	cpu_check(a->lse.shape[0] == (int64_t)a->micro_batch * a->num_heads && a->lse.shape[1] == seq_length(a));
+}
+
+/* Query tiles of all samples and heads. */
+static int64_t
+query_tiles(const struct attention *a)
+{
+	return (int64_t)a->micro_batch * a->num_heads * cpu_div_up(seq_length(a), TILE);
+}
+
+void
+cpu_name(attention_fwd)(struct stream *st, const struct attention *a)
+{
+	check(a);
+	cpu_for(st, query_tiles(a), forward_tile, a);
+}
+
+/* Recomputes the weights of a pair of tiles into w->p (with dropout) and the gradient of the scores into w->ds:
+ * ds = P * (dP - delta), dP = dout v^T with the mask of the forward pass. */
+static void
+backward_pair(const struct attention_grad *g, const struct pair *t)
+{
+	real *p = t->w->p, *ds = t->w->ds, *mask = t->w->mask;
+
+	scores(t, &t->q, &t->k, (real)t->a->scale, p);
+	scores(t, &t->dout, &t->v, 1, ds);
+	for (int64_t i = 0; i < t->queries.rows; i++, p += TILE, ds += TILE) {
+		struct range r = visible(t, i);
+		real delta = *statistic(t->a, &g->delta, &t->queries, i);
+
+		exp_row(p, r, t->keys.rows, *statistic(t->a, &t->a->lse, &t->queries, i));
+		if (t->a->drop.p > 0)
+			row_mask(t, i, r);
+		for (int64_t j = 0; t->a->drop.p > 0 && j < t->keys.rows; j++)
+			ds[j] *= mask[j];
+		for (int64_t j = 0; j < t->keys.rows; j++)
+			ds[j] = p[j] * (ds[j] - delta);
+		for (int64_t j = 0; t->a->drop.p > 0 && j < t->keys.rows; j++)
+			p[j] *= mask[j];
+	}
+}
+
+/* delta of the rows of a query tile: the sum of dout * out. */
+static void
+fill_delta(const struct attention_grad *g, const struct pair *t)
+{
+	struct tile out = load(t->a, &t->a->out, &t->queries, t->w->acc[0]);
+
+	for (int64_t i = 0; i < t->queries.rows; i++)
+		*statistic(t->a, &g->delta, &t->queries, i) =
+			row_dot(t->dout.p + i * t->dout.stride, out.p + i * out.stride, t->a->head_dim);
+}
+
+/* dq of one query tile: the sum over its key tiles of scale ds k. */
+static void
+backward_queries(const void *ctx, int64_t item, void *scratch)
+{
+	const struct attention_grad *g = ctx;
+	const struct attention *a = &g->fwd;
+	struct work *w = scratch;
+	struct pair t = { .a = a, .w = w, .queries = tile_place(a, a->num_heads, item) };
+	int64_t group = t.queries.head * a->num_groups / a->num_heads, end = t.queries.first + t.queries.rows;
+
+	t.q = load(a, &a->q, &t.queries, w->q);
+	t.dout = load(a, &g->dout, &t.queries, w->dout);
+	fill_delta(g, &t);
+	memset(w->acc[0], 0, (size_t)(t.queries.rows * a->head_dim) * sizeof(real));
+	for (int64_t k0 = first_key(a, t.queries.first) / TILE * TILE; k0 < end; k0 += TILE) {
+		load_keys(&t, group, k0);
+		backward_pair(g, &t);
+		weigh_keys(&t, w->ds, &t.k, (real)a->scale, w->acc[0]);
+	}
+	store(a, &g->dq, &t.queries, w->acc[0]);
+}
+
+/* What a query head adds to dk (acc[0]) and dv (acc[1]) of a key tile, from the query tiles that see it. */
+static void
+add_head(const struct attention_grad *g, struct pair *t, int64_t head)
+{
+	const struct attention *a = t->a;
+	int64_t s = seq_length(a), last = t->keys.first + t->keys.rows - 1;
+	int64_t end = a->window > 0 ? cpu_min(s, last + a->window) : s;
+
+	for (int64_t q0 = t->keys.first; q0 < end; q0 += TILE) {
+		t->queries = (struct place){ t->keys.sample, head, q0, cpu_min(TILE, s - q0) };
+		t->q = load(a, &a->q, &t->queries, t->w->q);
+		t->dout = load(a, &g->dout, &t->queries, t->w->dout);
+		backward_pair(g, t);
+		weigh_queries(t, t->w->ds, &t->q, (real)a->scale, t->w->acc[0]);
+		weigh_queries(t, t->w->p, &t->dout, 1, t->w->acc[1]);
+	}
+}
+
+/* dk and dv of one key tile: the sum over the query heads of its group, in order. */
+static void
+backward_keys(const void *ctx, int64_t item, void *scratch)
+{
+	const struct attention_grad *g = ctx;
+	const struct attention *a = &g->fwd;
+	struct work *w = scratch;
+	struct place keys = tile_place(a, a->num_groups, item);
+	struct pair t = { .a = a, .w = w, .queries = keys };
+	int64_t heads = a->num_heads / a->num_groups;
+
+	load_keys(&t, keys.head, keys.first);
+	for (int i = 0; i < 2; i++)
+		memset(w->acc[i], 0, (size_t)(keys.rows * a->head_dim) * sizeof(real));
+	for (int64_t head = keys.head * heads; head < (keys.head + 1) * heads; head++)
+		add_head(g, &t, head);
+	store(a, &g->dk, &keys, w->acc[0]);
+	store(a, &g->dv, &keys, w->acc[1]);
+}
+
+void
+cpu_name(attention_bwd)(struct stream *st, const struct attention_grad *g)
+{
+	const struct attention *a = &g->fwd;
+
+	check(a);
+	cpu_check(cpu_same_shape(&a->q, &g->dout) && cpu_same_shape(&a->q, &g->dq) && cpu_same_shape(&a->lse, &g->delta));
+	cpu_check(cpu_same_shape(&a->k, &g->dk) && cpu_same_shape(&a->k, &g->dv));
+	cpu_for(st, query_tiles(a), backward_queries, g);
+	cpu_for(st, (int64_t)a->micro_batch * a->num_groups * cpu_div_up(seq_length(a), TILE), backward_keys, g);
+}

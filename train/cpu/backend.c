@@ -1,0 +1,228 @@
+/*
+ * backend.c - the host as a device: threads, workspace, streams that execute at once
+ *
+ * OpenBLAS runs on the calling thread alone; the operations cut their work for our own threads instead, so that no result
+ * depends on how many there are.
+ */
+#include "train/cpu/impl.h"
+#include "lib/base/mem.h"
+#include "lib/base/pool.h"
+
+#include <cblas.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 256 };
+
+/* Nothing is ever pending, so an event has nothing to remember. */
+struct event {
+	char none;
+};
+
+struct device {
+	struct pool *pool;
+	char *scratch;                          /* CPU_SCRATCH bytes a thread */
+	struct stream stream[STREAM_COUNT];
+	struct event event;
+};
+
+/* One cpu_for. A lane is a share of the threads' work with a scratch of its own; lanes take items as they come. */
+struct loop {
+	struct device *device;
+	int64_t count;
+	atomic_llong next;
+	void (*fn)(const void *, int64_t, void *);
+	const void *ctx;
+};
+
+struct span_loop {
+	int64_t columns, per_row, per_item, total;      /* spans in a row, in an item, in all */
+	void (*fn)(const void *, const struct span *);
+	const void *ctx;
+};
+
+/* A lane: takes items until none is left. */
+static void
+lane(void *ctx, int index)
+{
+	struct loop *l = ctx;
+	void *scratch = l->device->scratch + (size_t)index * CPU_SCRATCH;
+
+	for (;;) {
+		int64_t item = atomic_fetch_add(&l->next, 1);
+
+		if (item >= l->count)
+			return;
+		l->fn(l->ctx, item, scratch);
+	}
+}
+
+void
+cpu_for(struct stream *st, int64_t count, void (*fn)(const void *, int64_t, void *), const void *ctx)
+{
+	struct loop l = { .device = st->device, .count = count, .fn = fn, .ctx = ctx };
+
+	pool_run(st->device->pool, (int)cpu_min(count, pool_size(st->device->pool)), lane, &l);
+}
+
+/* One item of cpu_spans: some spans in a row. */
+static void
+span_item(const void *ctx, int64_t item, void *scratch)
+{
+	const struct span_loop *l = ctx;
+	int64_t end = cpu_min(l->total, (item + 1) * l->per_item);
+
+	(void)scratch;
+	for (int64_t i = item * l->per_item; i < end; i++) {
+		struct span s = { .row = i / l->per_row, .first = i % l->per_row * CPU_SPAN };
+
+		s.count = cpu_min(CPU_SPAN, l->columns - s.first);
+		l->fn(l->ctx, &s);
+	}
+}
+
+void
+cpu_spans(struct stream *st, const struct tensor *t, void (*fn)(const void *, const struct span *), const void *ctx)
+{
+	int64_t rows = cpu_rows(t), columns = cpu_columns(t);
+	struct span_loop l = { .columns = columns, .per_row = cpu_div_up(columns, CPU_SPAN), .fn = fn, .ctx = ctx };
+
+	l.total = rows * l.per_row;
+	l.per_item = cpu_rows_per_item(cpu_min(columns, CPU_SPAN));
+	cpu_for(st, cpu_div_up(l.total, l.per_item), span_item, &l);
+}
+
+static bool
+cpu_available(struct err *why)
+{
+	(void)why;
+	return true;
+}
+
+static size_t
+cpu_workspace(const struct device_config *config)
+{
+	return (size_t)(config->num_threads < 1 ? 1 : config->num_threads) * CPU_SCRATCH;
+}
+
+/* Memory that may be missing, so not from mem.h; zeroed, ALIGNMENT-aligned, free() it. */
+static void *
+aligned_zeroed(size_t bytes)
+{
+	size_t rounded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+	void *p = rounded < bytes ? NULL : aligned_alloc(ALIGNMENT, rounded ? rounded : ALIGNMENT);
+
+	return p ? memset(p, 0, bytes) : NULL;
+}
+
+static struct device *
+cpu_open(const struct device_config *config, struct err *e)
+{
+	const struct ops *ops = config->dtype == DTYPE_F64 ? &cpu_ops_f64 : &cpu_ops_f32;
+	char *scratch = aligned_zeroed(cpu_workspace(config));
+	struct device *d;
+
+	if (!scratch) {
+		err_set(e, "cannot allocate the workspace of %d threads (%zu bytes)", config->num_threads, cpu_workspace(config));
+		return NULL;
+	}
+	openblas_set_num_threads(1);
+	d = mem_zalloc(1, sizeof *d);
+	d->scratch = scratch;
+	d->pool = pool_new(config->num_threads);
+	for (int i = 0; i < STREAM_COUNT; i++)
+		d->stream[i] = (struct stream){ ops, d };
+	return d;
+}
+
+static void
+cpu_close(struct device *d)
+{
+	if (!d)
+		return;
+	pool_free(d->pool);
+	free(d->scratch);
+	free(d);
+}
+
+/* Host memory is shared with everybody, so what is free now says nothing. */
+static size_t
+cpu_free_memory(struct device *d)
+{
+	(void)d;
+	return 0;
+}
+
+static void *
+cpu_alloc(struct device *d, size_t bytes, struct err *e)
+{
+	void *p = aligned_zeroed(bytes);
+
+	(void)d;
+	if (!p)
+		err_set(e, "cannot allocate %zu bytes", bytes);
+	return p;
+}
+
+static void
+cpu_release(struct device *d, void *p)
+{
+	(void)d;
+	free(p);
+}
+
+static struct stream *
+cpu_stream(struct device *d, int index)
+{
+	cpu_check(index >= 0 && index < STREAM_COUNT);
+	return &d->stream[index];
+}
+
+/* Both directions: host and device memory are one. */
+static void
+cpu_copy(struct stream *st, void *dst, const void *src, size_t bytes)
+{
+	(void)st;
+	memmove(dst, src, bytes);
+}
+
+static int
+cpu_sync(struct stream *st, struct err *e)
+{
+	(void)st;
+	(void)e;
+	return 0;
+}
+
+static struct event *
+cpu_event(struct device *d)
+{
+	return &d->event;
+}
+
+/* record and wait: the work has been done when the call that queued it returned. */
+static void
+cpu_nothing(struct stream *st, struct event *event)
+{
+	(void)st;
+	(void)event;
+}
+
+const struct backend backend_cpu = {
+	.name = "cpu",
+	.available = cpu_available,
+	.open = cpu_open,
+	.close = cpu_close,
+	.workspace = cpu_workspace,
+	.free_memory = cpu_free_memory,
+	.alloc = cpu_alloc,
+	.release = cpu_release,
+	.stream = cpu_stream,
+	.copy_in = cpu_copy,
+	.copy_out = cpu_copy,
+	.sync = cpu_sync,
+	.event = cpu_event,
+	.record = cpu_nothing,
+	.wait = cpu_nothing,
+};

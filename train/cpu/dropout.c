@@ -1,0 +1,89 @@
+/* dropout.c - masks from counters, and the residual connection. Source: spec/training.md 2.9 and 15.6 */
+#include "lib/base/rng.h"
+#include "train/cpu/real.h"
+
+struct dropout_call {
+	const struct tensor *dx, *dy;
+	const struct dropout *drop;
+};
+
+/* A counter gives the words of four elements, so the block is drawn once for all of them that are wanted. */
+void
+cpu_name(dropout_mask)(const struct dropout *d, uint64_t index, int64_t count, real *mask)
+{
+	real keep = (real)(1 / (1 - d->p));
+	uint32_t word[4];
+
+	for (int64_t i = 0; i < count; i++, index++) {
+		if (i == 0 || index % 4 == 0) {
+			uint64_t block = index / 4;
+			uint32_t counter[4] = { (uint32_t)block, (uint32_t)(block >> 32), d->stream, d->step };
+
+			rng_philox(d->key, counter, word);
+		}
+		mask[i] = (double)(word[index % 4] >> 8) * 0x1p-24 >= d->p ? keep : 0;
+	}
+}
+
+/* x *= mask for the elements of a span of a [T, h] tensor. */
+static void
+drop_span(const struct dropout *d, const struct span *s, real *x)
+{
+	int64_t sample = d->first_sample + s->row % d->micro_batch, position = d->first_position + s->row / d->micro_batch;
+	uint64_t row = (uint64_t)sample * (uint64_t)d->seq_length + (uint64_t)position;
+	real mask[CPU_SPAN];
+
+	cpu_name(dropout_mask)(d, row * (uint64_t)d->width + (uint64_t)(d->first_column + s->first), s->count, mask);
+	for (int64_t i = 0; i < s->count; i++)
+		x[i] *= mask[i];
+}
+
+static void
+residual_span(const void *ctx, const struct span *s)
+{
+	const struct residual *r = ctx;
+	real x_buf[CPU_SPAN], bias_buf[CPU_SPAN], residual_buf[CPU_SPAN], sum[CPU_SPAN];
+	const real *x = span_load(&r->x, s, x_buf), *residual = span_load(&r->residual, s, residual_buf);
+
+	memcpy(sum, x, (size_t)s->count * sizeof *sum);
+	if (r->bias.data) {
+		const real *bias = span_load(&r->bias, &(struct span){ 0, s->first, s->count }, bias_buf);
+
+		for (int64_t i = 0; i < s->count; i++)
+			sum[i] += bias[i];
+	}
+	if (r->drop.p > 0)
+		drop_span(&r->drop, s, sum);
+	for (int64_t i = 0; i < s->count; i++)
+		sum[i] += residual[i];
+	dtype_convert(span_address(&r->y, s), r->y.dtype, sum, REAL_DTYPE, s->count);
+}
+
+void
+cpu_name(residual_fwd)(struct stream *st, const struct residual *r)
+{
+	cpu_check(cpu_same_shape(&r->y, &r->x) && cpu_same_shape(&r->y, &r->residual));
+	cpu_check(!r->bias.data || r->bias.shape[0] == cpu_columns(&r->y));
+	cpu_spans(st, &r->y, residual_span, r);
+}
+
+static void
+backward_span(const void *ctx, const struct span *s)
+{
+	const struct dropout_call *c = ctx;
+	real buf[CPU_SPAN], dx[CPU_SPAN];
+
+	memcpy(dx, span_load(c->dy, s, buf), (size_t)s->count * sizeof *dx);
+	if (c->drop->p > 0)
+		drop_span(c->drop, s, dx);
+	dtype_convert(span_address(c->dx, s), c->dx->dtype, dx, REAL_DTYPE, s->count);
+}
+
+void
+cpu_name(dropout_bwd)(struct stream *st, const struct tensor *dx, const struct tensor *dy, const struct dropout *d)
+{
+	struct dropout_call c = { dx, dy, d };
+
+	cpu_check(cpu_same_shape(dx, dy));
+	cpu_spans(st, dx, backward_span, &c);
+}

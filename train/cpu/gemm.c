@@ -1,0 +1,138 @@
+/*
+ * gemm.c - matrix products: tiles of the result shared out to the threads, each by one call of BLAS a block of k
+ *
+ * The tiles follow from the shapes alone. Operands that are not stored in real precision are converted block by block into
+ * the workspace; the result is rounded once, after the last block.
+ */
+#include "train/cpu/real.h"
+
+enum {
+	BLOCK = 256,                    /* side of a converted block */
+	TILE_MIN = 64, TILE_MAX = 512,  /* side of a tile of c */
+	TILE_COUNT = 16,                /* tiles wanted, to keep threads busy */
+	SMALL = 1 << 19,                /* multiply-adds that are not worth sharing out */
+};
+
+struct work {
+	real a[BLOCK * BLOCK], b[BLOCK * BLOCK], c[BLOCK * BLOCK];
+};
+_Static_assert(sizeof(struct work) <= CPU_SCRATCH, "workspace");
+
+struct tiles {
+	const struct gemm *g;
+	int64_t m, n, k;                /* of the product */
+	int64_t tile_m, tile_n, block_k, per_row;
+};
+
+struct box {
+	int64_t row, column, rows, columns;
+};
+
+struct matrix {
+	real *p;
+	int64_t stride;
+};
+
+/* The box of t to write to: in place, or buf. */
+static struct matrix
+box_out(const struct tensor *t, const struct box *b, real *buf)
+{
+	struct span s = { b->row, b->column, b->columns };
+	bool direct = t->dtype == REAL_DTYPE;
+
+	return (struct matrix){ direct ? span_address(t, &s) : buf, direct ? t->stride[0] : b->columns };
+}
+
+/* The box of t to read, converted into buf when it must be. */
+static struct matrix
+box_load(const struct tensor *t, const struct box *b, real *buf)
+{
+	struct matrix m = box_out(t, b, buf);
+
+	for (int64_t i = 0; m.p == buf && i < b->rows; i++) {
+		struct span s = { b->row + i, b->column, b->columns };
+
+		span_load(t, &s, buf + i * b->columns);
+	}
+	return m;
+}
+
+static void
+box_store(const struct tensor *t, const struct box *b, const struct matrix *m)
+{
+	for (int64_t i = 0; i < b->rows; i++) {
+		struct span s = { b->row + i, b->column, b->columns };
+
+		span_store(t, &s, m->p + i * m->stride);
+	}
+}
+
+/* Rows [row, row + rows) and columns of op(t), as they lie in memory. */
+static struct box
+stored(bool transposed, struct box b)
+{
+	return transposed ? (struct box){ b.column, b.row, b.columns, b.rows } : b;
+}
+
+/* One tile of c over all of k. */
+static void
+tile(const void *ctx, int64_t item, void *scratch)
+{
+	const struct tiles *t = ctx;
+	const struct gemm *g = t->g;
+	struct work *w = scratch;
+	struct box cb = { item / t->per_row * t->tile_m, item % t->per_row * t->tile_n, 0, 0 };
+	struct matrix c;
+	int64_t k0 = 0;
+
+	cb.rows = cpu_min(t->tile_m, t->m - cb.row);
+	cb.columns = cpu_min(t->tile_n, t->n - cb.column);
+	c = g->beta == 0 ? box_out(&g->c, &cb, w->c) : box_load(&g->c, &cb, w->c);
+	do {
+		int64_t k = cpu_min(t->block_k, t->k - k0);
+		struct box ab = stored(g->trans_a, (struct box){ cb.row, k0, cb.rows, k });
+		struct box bb = stored(g->trans_b, (struct box){ k0, cb.column, k, cb.columns });
+		struct matrix a = box_load(&g->a, &ab, w->a), b = box_load(&g->b, &bb, w->b);
+
+		blas_gemm(CblasRowMajor, g->trans_a ? CblasTrans : CblasNoTrans, g->trans_b ? CblasTrans : CblasNoTrans,
+		          (int)cb.rows, (int)cb.columns, (int)k, (real)g->alpha, a.p, (int)a.stride, b.p, (int)b.stride,
+		          k0 == 0 ? (real)g->beta : 1, c.p, (int)c.stride);
+		k0 += k;
+	} while (k0 < t->k);
+	box_store(&g->c, &cb, &c);
+}
+
+/* Halves the longer side until the tiles are small enough and enough. */
+static void
+choose_tiles(struct tiles *t, bool direct)
+{
+	int64_t limit = direct ? TILE_MAX : BLOCK;
+	bool small = t->m * t->n * t->k <= SMALL;
+
+	t->tile_m = t->m;
+	t->tile_n = t->n;
+	t->block_k = direct ? cpu_max(1, t->k) : BLOCK;
+	for (;;) {
+		int64_t *side = t->tile_m >= t->tile_n ? &t->tile_m : &t->tile_n;
+		int64_t count = cpu_div_up(t->m, t->tile_m) * cpu_div_up(t->n, t->tile_n);
+
+		if (*side <= limit && (small || *side <= TILE_MIN || count >= TILE_COUNT))
+			break;
+		*side = cpu_div_up(*side, 2 * 16) * 16;
+	}
+	t->per_row = cpu_div_up(t->n, t->tile_n);
+}
+
+void
+cpu_name(gemm)(struct stream *st, const struct gemm *g)
+{
+	struct tiles t = { .g = g, .m = g->c.shape[0], .n = g->c.shape[1], .k = g->a.shape[g->trans_a ? 0 : 1] };
+
+	cpu_check(g->a.ndim == 2 && g->b.ndim == 2 && g->c.ndim == 2);
+	cpu_check(g->a.shape[g->trans_a ? 1 : 0] == t.m);
+	cpu_check(g->b.shape[g->trans_b ? 1 : 0] == t.k && g->b.shape[g->trans_b ? 0 : 1] == t.n);
+	if (t.m == 0 || t.n == 0)
+		return;
+	choose_tiles(&t, g->a.dtype == REAL_DTYPE && g->b.dtype == REAL_DTYPE && g->c.dtype == REAL_DTYPE);
+	cpu_for(st, cpu_div_up(t.m, t.tile_m) * t.per_row, tile, &t);
+}

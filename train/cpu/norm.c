@@ -1,0 +1,135 @@
+/* norm.c - LayerNorm and RMSNorm. Source: spec/training.md 2.2 and 2.3 */
+#include "train/cpu/real.h"
+
+enum { COLUMNS = 64, ROWS = 64 };       /* block of the sums over rows */
+
+struct work {
+	real a[CPU_ROW_MAX], b[CPU_ROW_MAX], c[CPU_ROW_MAX], weight[CPU_ROW_MAX];
+};
+_Static_assert(sizeof(struct work) <= CPU_SCRATCH, "workspace");
+
+/* y = (x - mean) rstd weight + bias for one row; x - mean is kept in `centred`. */
+static void
+forward_row(const struct norm *n, int64_t row, const real *weight, struct work *w)
+{
+	struct span s = { row, 0, n->x.shape[1] };
+	const real *x = span_load(&n->x, &s, w->a);
+	real *centred = w->b, *y = span_out(&n->y, &s, w->a), mean = 0, rstd;
+
+	if (n->bias.data)
+		mean = *real_at(&n->mean, row) = row_sum(x, s.count) / (real)s.count;
+	for (int64_t i = 0; i < s.count; i++)
+		centred[i] = x[i] - mean;
+	rstd = 1 / real_math(sqrt)(row_dot(centred, centred, s.count) / (real)s.count + (real)n->eps);
+	*real_at(&n->rstd, row) = rstd;
+	for (int64_t i = 0; i < s.count; i++)
+		y[i] = centred[i] * rstd * weight[i];
+	if (n->bias.data) {
+		const real *bias = span_load(&n->bias, &(struct span){ 0, 0, s.count }, w->c);
+
+		for (int64_t i = 0; i < s.count; i++)
+			y[i] += bias[i];
+	}
+	span_store(&n->y, &s, y);
+}
+
+static void
+forward_rows(const void *ctx, int64_t item, void *scratch)
+{
+	const struct norm *n = ctx;
+	struct work *w = scratch;
+	const real *weight = span_load(&n->weight, &(struct span){ 0, 0, n->x.shape[1] }, w->weight);
+	int64_t per_item = cpu_rows_per_item(n->x.shape[1]), end = cpu_min(n->x.shape[0], (item + 1) * per_item);
+
+	for (int64_t row = item * per_item; row < end; row++)
+		forward_row(n, row, weight, w);
+}
+
+void
+cpu_name(norm_fwd)(struct stream *st, const struct norm *n)
+{
+	cpu_check(n->x.ndim == 2 && cpu_same_shape(&n->x, &n->y) && n->x.shape[1] <= CPU_ROW_MAX);
+	cpu_check(n->weight.shape[0] == n->x.shape[1] && n->rstd.dtype == REAL_DTYPE);
+	cpu_for(st, cpu_div_up(n->x.shape[0], cpu_rows_per_item(n->x.shape[1])), forward_rows, n);
+}
+
+/* dx += rstd (g - mean g - xhat mean(g xhat)) with g = dy weight, for one row; mean g only in LayerNorm. */
+static void
+backward_row(const struct norm_grad *n, int64_t row, const real *weight, struct work *w)
+{
+	struct span s = { row, 0, n->x.shape[1] };
+	const real *x = span_load(&n->x, &s, w->a), *dy = span_load(&n->dy, &s, w->b);
+	real *xhat = w->c, *g = w->b, *dx, a = 0, c;
+	real mean = n->mean.data ? *real_at(&n->mean, row) : 0, rstd = *real_at(&n->rstd, row);
+
+	for (int64_t i = 0; i < s.count; i++)
+		xhat[i] = (x[i] - mean) * rstd;
+	for (int64_t i = 0; i < s.count; i++)
+		g[i] = dy[i] * weight[i];
+	if (n->mean.data)
+		a = row_sum(g, s.count) / (real)s.count;
+	c = row_dot(g, xhat, s.count) / (real)s.count;
+	for (int64_t i = 0; i < s.count; i++)
+		g[i] = rstd * (g[i] - a - xhat[i] * c);
+	dx = span_load(&n->dx, &s, w->a);
+	for (int64_t i = 0; i < s.count; i++)
+		dx[i] += g[i];
+	span_store(&n->dx, &s, dx);
+}
+
+static void
+backward_rows(const void *ctx, int64_t item, void *scratch)
+{
+	const struct norm_grad *n = ctx;
+	struct work *w = scratch;
+	const real *weight = span_load(&n->weight, &(struct span){ 0, 0, n->x.shape[1] }, w->weight);
+	int64_t per_item = cpu_rows_per_item(n->x.shape[1]), end = cpu_min(n->x.shape[0], (item + 1) * per_item);
+
+	for (int64_t row = item * per_item; row < end; row++)
+		backward_row(n, row, weight, w);
+}
+
+/* sums[0] += sum of dy xhat and sums[1] += sum of dy over at most ROWS rows, for the columns of s. */
+static void
+sum_rows(const struct norm_grad *n, struct span s, int64_t end, real sums[2][COLUMNS])
+{
+	real x_buf[COLUMNS], dy_buf[COLUMNS];
+
+	for (; s.row < end; s.row++) {
+		const real *x = span_load(&n->x, &s, x_buf), *dy = span_load(&n->dy, &s, dy_buf);
+		real mean = n->mean.data ? *real_at(&n->mean, s.row) : 0, rstd = *real_at(&n->rstd, s.row);
+
+		for (int64_t i = 0; i < s.count; i++) {
+			sums[0][i] += dy[i] * ((x[i] - mean) * rstd);
+			sums[1][i] += dy[i];
+		}
+	}
+}
+
+/* dweight and dbias of some columns: blocks of rows are summed, then added in order. */
+static void
+backward_columns(const void *ctx, int64_t item, void *scratch)
+{
+	const struct norm_grad *n = ctx;
+	struct span s = { 0, item * COLUMNS, cpu_min(COLUMNS, n->x.shape[1] - item * COLUMNS) };
+
+	(void)scratch;
+	for (; s.row < n->x.shape[0]; s.row += ROWS) {
+		real sums[2][COLUMNS] = { { 0 } };
+
+		sum_rows(n, s, cpu_min(s.row + ROWS, n->x.shape[0]), sums);
+		for (int64_t i = 0; i < s.count; i++)
+			*real_at(&n->dweight, s.first + i) += sums[0][i];
+		for (int64_t i = 0; n->dbias.data && i < s.count; i++)
+			*real_at(&n->dbias, s.first + i) += sums[1][i];
+	}
+}
+
+void
+cpu_name(norm_bwd)(struct stream *st, const struct norm_grad *n)
+{
+	cpu_check(n->x.ndim == 2 && cpu_same_shape(&n->x, &n->dy) && cpu_same_shape(&n->x, &n->dx));
+	cpu_check(n->x.shape[1] <= CPU_ROW_MAX && n->dweight.dtype == REAL_DTYPE && n->rstd.dtype == REAL_DTYPE);
+	cpu_for(st, cpu_div_up(n->x.shape[0], cpu_rows_per_item(n->x.shape[1])), backward_rows, n);
+	cpu_for(st, cpu_div_up(n->x.shape[1], COLUMNS), backward_columns, n);
+}

@@ -1,0 +1,30 @@
+/* ops.c - the table of operations in one arithmetic */
+#include "train/cpu/real.h"
+
+const struct ops cpu_name(ops) = {
+	.gemm = cpu_name(gemm),
+	.norm_fwd = cpu_name(norm_fwd),
+	.norm_bwd = cpu_name(norm_bwd),
+	.rope = cpu_name(rope),
+	.attention_fwd = cpu_name(attention_fwd),
+	.attention_bwd = cpu_name(attention_bwd),
+	.act_fwd = cpu_name(act_fwd),
+	.act_bwd = cpu_name(act_bwd),
+	.residual_fwd = cpu_name(residual_fwd),
+	.dropout_bwd = cpu_name(dropout_bwd),
+	.embedding_fwd = cpu_name(embedding_fwd),
+	.embedding_bwd = cpu_name(embedding_bwd),
+	.xent_max = cpu_name(xent_max),
+	.xent_sum = cpu_name(xent_sum),
+	.xent_loss = cpu_name(xent_loss),
+	.bias_add = cpu_name(bias_add),
+	.column_sum = cpu_name(column_sum),
+	.add = cpu_name(add),
+	.scale = cpu_name(scale),
+	.fill = cpu_name(fill),
+	.cast = cpu_name(cast),
+	.dot = cpu_name(dot),
+	.count_nonfinite = cpu_name(count_nonfinite),
+	.adamw = cpu_name(adamw),
+	.sgd = cpu_name(sgd),
+};

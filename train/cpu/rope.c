@@ -1,0 +1,74 @@
+/* rope.c - rotary positions. Source: spec/training.md 2.4 */
+#include "train/cpu/real.h"
+
+struct angles {
+	real cosine[CPU_HEAD_MAX / 2], sine[CPU_HEAD_MAX / 2];
+};
+
+/* Pairs (i, i + half). */
+static void
+turn_halves(real *x, const struct angles *a, int half)
+{
+	real *lo = x, *hi = x + half;
+
+	for (int i = 0; i < half; i++) {
+		real u = lo[i], v = hi[i];
+
+		lo[i] = u * a->cosine[i] - v * a->sine[i];
+		hi[i] = v * a->cosine[i] + u * a->sine[i];
+	}
+}
+
+/* Pairs (2i, 2i + 1). */
+static void
+turn_pairs(real *x, const struct angles *a, int half)
+{
+	for (int i = 0; i < half; i++) {
+		real u = x[2 * i], v = x[2 * i + 1];
+
+		x[2 * i] = u * a->cosine[i] - v * a->sine[i];
+		x[2 * i + 1] = v * a->cosine[i] + u * a->sine[i];
+	}
+}
+
+/* The table's row of a position; the backward pass turns by the negative angle. */
+static void
+load_angles(const struct rope *r, int64_t position, struct angles *a)
+{
+	const real *table = (const real *)r->table.data + position * r->table.stride[0];
+	real sign = r->backward ? -1 : 1;
+
+	for (int i = 0; i < r->rotary_dim / 2; i++) {
+		a->cosine[i] = table[2 * i];
+		a->sine[i] = sign * table[2 * i + 1];
+	}
+}
+
+static void
+turn_rows(const void *ctx, int64_t item, void *scratch)
+{
+	const struct rope *r = ctx;
+	struct angles *a = scratch;
+	int64_t per_item = cpu_rows_per_item(r->x.shape[1]), end = cpu_min(r->x.shape[0], (item + 1) * per_item);
+	real buf[CPU_HEAD_MAX];
+
+	for (int64_t row = item * per_item; row < end; row++) {
+		load_angles(r, ((const int32_t *)r->positions.data)[row], a);
+		for (int head = 0; head < r->num_heads; head++) {
+			struct span s = { row, (int64_t)head * r->head_dim, r->rotary_dim };
+			real *x = span_load(&r->x, &s, buf);
+
+			(r->interleaved ? turn_pairs : turn_halves)(x, a, r->rotary_dim / 2);
+			span_store(&r->x, &s, x);
+		}
+	}
+}
+
+void
+cpu_name(rope)(struct stream *st, const struct rope *r)
+{
+	cpu_check(r->x.ndim == 2 && r->x.shape[1] == (int64_t)r->num_heads * r->head_dim);
+	cpu_check(r->rotary_dim % 2 == 0 && r->rotary_dim <= r->head_dim && r->head_dim <= CPU_HEAD_MAX);
+	cpu_check(r->table.dtype == REAL_DTYPE && r->positions.dtype == DTYPE_I32);
+	cpu_for(st, cpu_div_up(r->x.shape[0], cpu_rows_per_item(r->x.shape[1])), turn_rows, r);
+}

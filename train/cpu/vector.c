@@ -1,0 +1,243 @@
+/* vector.c - element-wise operations and sums that know nothing of the model */
+#include "train/cpu/real.h"
+
+enum { COLUMNS = 64, ROWS = 64, PARTS = 256 };
+
+struct pair {
+	const struct tensor *y, *x;
+	real value;
+};
+
+static void
+bias_span(const void *ctx, const struct span *s)
+{
+	const struct pair *p = ctx;
+	real y_buf[CPU_SPAN], x_buf[CPU_SPAN], *y = span_load(p->y, s, y_buf);
+	const real *bias = span_load(p->x, &(struct span){ 0, s->first, s->count }, x_buf);
+
+	for (int64_t i = 0; i < s->count; i++)
+		y[i] += bias[i];
+	span_store(p->y, s, y);
+}
+
+void
+cpu_name(bias_add)(struct stream *st, const struct tensor *y, const struct tensor *bias)
+{
+	cpu_check(y->ndim == 2 && bias->shape[0] == y->shape[1]);
+	cpu_spans(st, y, bias_span, &(struct pair){ .y = y, .x = bias });
+}
+
+/* The sums of some columns: blocks of rows are summed, then added in order. */
+static void
+sum_columns(const void *ctx, int64_t item, void *scratch)
+{
+	const struct pair *p = ctx;
+	struct span s = { 0, item * COLUMNS, cpu_min(COLUMNS, p->x->shape[1] - item * COLUMNS) };
+	real *out = real_at(p->y, s.first), buf[COLUMNS];
+
+	(void)scratch;
+	while (s.row < p->x->shape[0]) {
+		real sum[COLUMNS] = { 0 };
+		int64_t end = cpu_min(s.row + ROWS, p->x->shape[0]);
+
+		for (; s.row < end; s.row++) {
+			const real *x = span_load(p->x, &s, buf);
+
+			for (int64_t i = 0; i < s.count; i++)
+				sum[i] += x[i];
+		}
+		for (int64_t i = 0; i < s.count; i++)
+			out[i] += sum[i];
+	}
+}
+
+void
+cpu_name(column_sum)(struct stream *st, const struct tensor *out, const struct tensor *x)
+{
+	cpu_check(x->ndim == 2 && out->shape[0] == x->shape[1] && out->dtype == REAL_DTYPE);
+	cpu_for(st, cpu_div_up(x->shape[1], COLUMNS), sum_columns, &(struct pair){ .y = out, .x = x });
+}
+
+static void
+add_span(const void *ctx, const struct span *s)
+{
+	const struct pair *p = ctx;
+	real y_buf[CPU_SPAN], x_buf[CPU_SPAN], *y = span_load(p->y, s, y_buf);
+	const real *x = span_load(p->x, s, x_buf);
+
+	for (int64_t i = 0; i < s->count; i++)
+		y[i] += x[i];
+	span_store(p->y, s, y);
+}
+
+void
+cpu_name(add)(struct stream *st, const struct tensor *y, const struct tensor *x)
+{
+	cpu_check(cpu_same_shape(y, x));
+	cpu_spans(st, y, add_span, &(struct pair){ .y = y, .x = x });
+}
+
+static void
+scale_span(const void *ctx, const struct span *s)
+{
+	const struct pair *p = ctx;
+	real buf[CPU_SPAN], *y = span_load(p->y, s, buf);
+
+	for (int64_t i = 0; i < s->count; i++)
+		y[i] *= p->value;
+	span_store(p->y, s, y);
+}
+
+void
+cpu_name(scale)(struct stream *st, const struct tensor *x, double factor)
+{
+	cpu_spans(st, x, scale_span, &(struct pair){ .y = x, .value = (real)factor });
+}
+
+static void
+fill_span(const void *ctx, const struct span *s)
+{
+	const struct pair *p = ctx;
+	real buf[CPU_SPAN], *y = span_out(p->y, s, buf);
+
+	for (int64_t i = 0; i < s->count; i++)
+		y[i] = p->value;
+	span_store(p->y, s, y);
+}
+
+void
+cpu_name(fill)(struct stream *st, const struct tensor *x, double value)
+{
+	cpu_spans(st, x, fill_span, &(struct pair){ .y = x, .value = (real)value });
+}
+
+static void
+cast_span(const void *ctx, const struct span *s)
+{
+	const struct pair *p = ctx;
+	size_t size = dtype_size(p->x->dtype);
+
+	if (p->y->dtype == p->x->dtype)
+		memmove(span_address(p->y, s), span_address(p->x, s), (size_t)s->count * size);
+	else
+		dtype_convert(span_address(p->y, s), p->y->dtype, span_address(p->x, s), p->x->dtype, s->count);
+}
+
+void
+cpu_name(cast)(struct stream *st, const struct tensor *dst, const struct tensor *src)
+{
+	cpu_check(cpu_same_shape(dst, src));
+	cpu_check(dst->dtype == src->dtype || (dtype_is_float(dst->dtype) && dtype_is_float(src->dtype)));
+	cpu_spans(st, dst, cast_span, &(struct pair){ .y = dst, .x = src });
+}
+
+/* A long vector as PARTS ranges, each summed in double by one item, and the parts in order after. */
+struct reduction {
+	const struct tensor *x, *y;
+	int64_t count, per_part;
+	double *part;
+};
+
+/* Elements as double: in place, or converted into buf. */
+static const double *
+load_double(const struct tensor *t, const struct span *s, double *buf)
+{
+	const float *f = span_address(t, s);
+
+	if (t->dtype == DTYPE_F64)
+		return span_address(t, s);
+	if (t->dtype == DTYPE_F32)
+		for (int64_t i = 0; i < s->count; i++)
+			buf[i] = (double)f[i];
+	else
+		dtype_convert(buf, DTYPE_F64, f, t->dtype, s->count);
+	return buf;
+}
+
+/* Sum of products of a span, in four interleaved sums. */
+static double
+dot_span(const struct reduction *r, const struct span *s)
+{
+	double x_buf[CPU_SPAN], y_buf[CPU_SPAN], sum[4] = { 0 };
+	const double *x = load_double(r->x, s, x_buf), *y = load_double(r->y, s, y_buf);
+	int64_t i = 0;
+
+	for (; i + 4 <= s->count; i += 4)
+		for (int j = 0; j < 4; j++)
+			sum[j] += x[i + j] * y[i + j];
+	for (; i < s->count; i++)
+		sum[0] += x[i] * y[i];
+	return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+/* x - x is zero for finite numbers alone. */
+static double
+nonfinite_span(const struct reduction *r, const struct span *s)
+{
+	double buf[CPU_SPAN];
+	const double *x = load_double(r->x, s, buf);
+	int64_t count = 0;
+
+	for (int64_t i = 0; i < s->count; i++)
+		count += !(x[i] - x[i] == 0);
+	return (double)count;
+}
+
+/* One part by the function of a span. */
+static void
+reduce_part(const struct reduction *r, int64_t item, double (*fn)(const struct reduction *, const struct span *))
+{
+	int64_t end = cpu_min(r->count, (item + 1) * r->per_part);
+
+	r->part[item] = 0;
+	for (int64_t first = item * r->per_part; first < end; first += CPU_SPAN) {
+		struct span s = { 0, first, cpu_min(CPU_SPAN, end - first) };
+
+		r->part[item] += fn(r, &s);
+	}
+}
+
+static void
+dot_part(const void *ctx, int64_t item, void *scratch)
+{
+	(void)scratch;
+	reduce_part(ctx, item, dot_span);
+}
+
+static void
+nonfinite_part(const void *ctx, int64_t item, void *scratch)
+{
+	(void)scratch;
+	reduce_part(ctx, item, nonfinite_span);
+}
+
+/* out += the sum of the parts. */
+static void
+reduce(struct stream *st, const struct tensor *out, struct reduction *r, void (*part)(const void *, int64_t, void *))
+{
+	double parts[PARTS], total = 0;
+	int64_t used;
+
+	cpu_check(out->dtype == DTYPE_F64 && (r->x->ndim == 1 || r->x->stride[0] == r->x->shape[1]));
+	r->part = parts;
+	r->count = tensor_elements(r->x);
+	r->per_part = cpu_max(CPU_GRAIN, cpu_div_up(cpu_div_up(r->count, PARTS), CPU_SPAN) * CPU_SPAN);
+	used = cpu_div_up(r->count, r->per_part);
+	cpu_for(st, used, part, r);
+	for (int64_t i = 0; i < used; i++)
+		total += parts[i];
+	*(double *)out->data += total;
+}
+
+void
+cpu_name(dot)(struct stream *st, const struct tensor *out, const struct tensor *x, const struct tensor *y)
+{
+	cpu_check(tensor_elements(x) == tensor_elements(y));
+	reduce(st, out, &(struct reduction){ .x = x, .y = y }, dot_part);
+}
+
+void
+cpu_name(count_nonfinite)(struct stream *st, const struct tensor *out, const struct tensor *x)
+{
+	reduce(st, out, &(struct reduction){ .x = x }, nonfinite_part);
+}

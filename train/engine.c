@@ -1,0 +1,269 @@
+/* engine.c - a rank's memory and weights */
+#include "train/engine.h"
+#include "lib/base/mem.h"
+#include "lib/base/prog.h"
+#include "lib/base/rng.h"
+#include "train/groups.h"
+#include "train/layers/layer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { INIT_CHUNK = 1 << 16 };
+
+/* Where each (layer, role) is in the list of shards. */
+static void
+index_shards(struct engine *e)
+{
+	size_t layers = (size_t)e->mem.num_layers + 2;
+
+	e->shard_of = mem_alloc(layers, sizeof *e->shard_of);
+	memset(e->shard_of, 0xff, layers * sizeof *e->shard_of);
+	for (int i = 0; i < e->mem.shards.count; i++) {
+		const struct param *p = &e->table[e->mem.shards.item[i].param];
+		int64_t at = p->layer < 0 ? 0 : p->layer == e->plan.model.num_layers ? e->mem.num_layers + 1 :
+		    p->layer - e->mem.first_layer + 1;
+
+		e->shard_of[at][p->role] = i;
+	}
+}
+
+/* embedding?, (attention, mlp) of each layer, head? */
+static void
+build_layers(struct engine *e)
+{
+	struct layer *l = e->layer = mem_alloc((size_t)(2 * e->mem.num_layers + 2), sizeof *l);
+
+	if (e->first_stage)
+		*l++ = (struct layer){ &layer_embedding, -1, 0, BUF_LAYER_INPUT };
+	for (int64_t i = 0; i < e->mem.num_layers; i++) {
+		int index = (int)(e->mem.first_layer + i);
+
+		*l++ = (struct layer){ &layer_attention, index, (int)i, BUF_LAYER_INPUT };
+		*l++ = (struct layer){ &layer_mlp, index, (int)i, BUF_MLP_INPUT };
+	}
+	if (e->last_stage)
+		*l++ = (struct layer){ &layer_head, (int)e->plan.model.num_layers, 0, BUF_FINAL_INPUT };
+	e->num_layers = (int)(l - e->layer);
+}
+
+static int
+take_memory(struct engine *e, struct err *err)
+{
+	static const char *const names[] = { "parameters", "saved activations", "scratch" };
+	struct err why;
+
+	for (int a = 0; a < ARENA_COUNT; a++) {
+		e->arena[a] = e->backend->alloc(e->device, e->mem.arena[a], &why);
+		if (!e->arena[a])
+			return err_set(err, "cannot take %.1f MiB for %s: %s", (double)e->mem.arena[a] / 1048576, names[a], why.msg);
+	}
+	return 0;
+}
+
+/* Copies host doubles to a tensor, converted. */
+static void
+put(struct engine *e, const struct tensor *dst, const double *src)
+{
+	size_t n = (size_t)tensor_elements(dst);
+	void *host = mem_alloc(n, dtype_size(dst->dtype));
+
+	dtype_convert(host, dst->dtype, src, DTYPE_F64, (int64_t)n);
+	e->backend->copy_in(e->stream, dst->data, host, tensor_bytes(dst));
+	engine_sync(e);
+	free(host);
+}
+
+static void
+fill_rope_table(struct engine *e)
+{
+	struct tensor t = engine_buffer(e, BUF_ROPE);
+	double *table;
+
+	if (!t.data)
+		return;
+	table = mem_alloc((size_t)tensor_elements(&t), sizeof *table);
+	model_rope_table(&e->plan.model, t.shape[0], table);
+	put(e, &t, table);
+	free(table);
+}
+
+int
+engine_open(struct engine *e, const struct engine_config *c, struct comm *world, struct err *err)
+{
+	struct device_config dev = { .num_threads = c->num_threads, .dtype = c->plan->shape.dtype,
+	                             .deterministic = c->deterministic };
+	int local_size;
+
+	memset(e, 0, sizeof *e);
+	e->plan = *c->plan;
+	e->seed = c->seed;
+	e->z_loss = c->z_loss;
+	e->loss_scale = 1;
+	e->rank = world->rank;
+	e->backend = c->backend;
+	layout_coord(&e->plan.layout, e->rank, e->coord);
+	e->first_stage = e->coord[AX_PP] == 0;
+	e->last_stage = e->coord[AX_PP] == e->plan.layout.pipeline_model_parallel_size - 1;
+	memory_plan(&e->mem, &e->plan.model, &e->plan.layout, &e->plan.shape, e->coord);
+	e->num_params = model_params(&e->plan.model, &e->table);
+	e->own_first = e->mem.own_elements < e->mem.shards.elements ? e->mem.own_elements * e->coord[AX_DP] : 0;
+	index_shards(e);
+	build_layers(e);
+	dev.local_rank = mpi_local_rank(world, &local_size);
+	e->device = e->backend->open(&dev, err);
+	if (!e->device || take_memory(e, err) < 0 ||
+	    groups_open(&e->groups, world, &e->plan.model, &e->plan.layout, err) < 0)
+		return -1;
+	e->stream = e->backend->stream(e->device, STREAM_COMPUTE);
+	e->ops = e->stream->ops;
+	fill_rope_table(e);
+	return 0;
+}
+
+void
+engine_close(struct engine *e)
+{
+	groups_close(&e->groups);
+	for (int a = 0; a < ARENA_COUNT; a++)
+		if (e->arena[a])
+			e->backend->release(e->device, e->arena[a]);
+	if (e->device)
+		e->backend->close(e->device);
+	memory_release(&e->mem);
+	free(e->table);
+	free(e->shard_of);
+	free(e->layer);
+}
+
+void
+engine_sync(struct engine *e)
+{
+	struct err err;
+
+	if (e->backend->sync(e->stream, &err) < 0)
+		die("%s", err.msg);
+}
+
+struct tensor
+engine_buffer(const struct engine *e, enum buffer b)
+{
+	const struct memory_plan *m = &e->mem;
+	struct tensor t = { .data = NULL };
+
+	if (!m->bytes[b])
+		return t;
+	t = tensor_2d(e->arena[memory_buffer_arena(b)] + m->offset[b], m->dtype[b], m->shape[b][0], m->shape[b][1]);
+	return m->shape[b][1] == 1 ? tensor_flat(&t) : t;
+}
+
+static const struct shard *
+find_shard(const struct engine *e, int layer, enum role role)
+{
+	int64_t at = layer < 0 ? 0 : layer == e->plan.model.num_layers ? e->mem.num_layers + 1 :
+	    layer - e->mem.first_layer + 1;
+	int i = e->shard_of[at][role];
+
+	return i < 0 ? NULL : &e->mem.shards.item[i];
+}
+
+/* A view of the flat buffer of weights or main gradients. */
+static struct tensor
+view(const struct engine *e, bool grad, const struct shard *s, int64_t rows)
+{
+	enum buffer b = grad ? BUF_GRADS : BUF_WEIGHTS;
+	char *at = e->arena[ARENA_PARAMS] + e->mem.offset[b] + (size_t)s->offset * dtype_size(e->mem.dtype[b]);
+
+	if (e->table[s->param].ndim == 1)
+		return tensor_1d(at, e->mem.dtype[b], rows);
+	return tensor_2d(at, e->mem.dtype[b], rows, s->shape[1]);
+}
+
+struct tensor
+engine_weight(const struct engine *e, int layer, enum role role)
+{
+	return engine_joined(e, false, layer, role, role);
+}
+
+struct tensor
+engine_grad(const struct engine *e, int layer, enum role role)
+{
+	return engine_joined(e, true, layer, role, role);
+}
+
+struct tensor
+engine_joined(const struct engine *e, bool grad, int layer, enum role first, enum role last)
+{
+	const struct shard *s = find_shard(e, layer, first);
+	struct tensor none = { .data = NULL };
+	int64_t rows = 0;
+
+	if (!s)
+		return none;
+	for (int role = (int)first; role <= (int)last; role++)
+		rows += find_shard(e, layer, (enum role)role)->shape[0];
+	return view(e, grad, s, rows);
+}
+
+/* Elements [first, first + count) of parameter p, global numbers, into out. */
+static void
+initial_values(const struct engine *e, const struct param *p, int64_t first, int64_t count, double *out)
+{
+	if (p->init_std == 0) {
+		for (int64_t i = 0; i < count; i++)
+			out[i] = p->init_value;
+		return;
+	}
+	rng_normal(e->seed, (uint64_t)first, count, rng_stream(p->name), 0, out);
+	for (int64_t i = 0; i < count; i++)
+		out[i] *= p->init_std;
+}
+
+/* The real rows of one shard; a row of the box is contiguous in the global tensor. */
+static void
+init_shard(struct engine *e, const struct shard *s, double *row)
+{
+	const struct param *p = &e->table[s->param];
+	int64_t rows = p->ndim == 2 ? s->box.count[0] : 1, columns = p->ndim == 2 ? s->box.count[1] : s->box.count[0];
+	int64_t width = p->ndim == 2 ? p->shape[1] : 0, column = p->ndim == 2 ? s->box.start[1] : s->box.start[0];
+	struct tensor w = view(e, false, s, s->shape[0]);
+
+	for (int64_t r = 0; r < rows; r++) {
+		int64_t at = p->ndim == 2 ? (s->box.start[0] + r) * width + column : column;
+
+		for (int64_t c = 0; c < columns; c += INIT_CHUNK) {
+			int64_t n = columns - c < INIT_CHUNK ? columns - c : INIT_CHUNK;
+			struct tensor dst = tensor_1d((char *)w.data + (size_t)(r * columns + c) * dtype_size(w.dtype), w.dtype, n);
+
+			initial_values(e, p, at + c, n, row);
+			put(e, &dst, row);
+		}
+	}
+}
+
+void
+engine_init_weights(struct engine *e)
+{
+	struct tensor all = engine_buffer(e, BUF_WEIGHTS);
+	double *row = mem_alloc(INIT_CHUNK, sizeof *row);
+
+	e->ops->fill(e->stream, &all, 0);
+	for (int i = 0; i < e->mem.shards.count; i++)
+		init_shard(e, &e->mem.shards.item[i], row);
+	free(row);
+}
+
+void
+engine_zero_scalars(struct engine *e)
+{
+	struct tensor t = engine_buffer(e, BUF_SCALARS);
+
+	e->ops->fill(e->stream, &t, 0);
+}
+
+void
+engine_read_scalars(struct engine *e, double out[SCALAR_COUNT])
+{
+	e->backend->copy_out(e->stream, out, engine_buffer(e, BUF_SCALARS).data, SCALAR_COUNT * sizeof *out);
+	engine_sync(e);
+}

@@ -1,0 +1,144 @@
+/* grads.c - main gradients over the groups that share them */
+#include "train/grads.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool
+grads_piece(const struct engine *e, int i, struct piece *out)
+{
+	int64_t own_end = e->own_first + e->mem.own_elements;
+
+	for (int k = 0; k < e->mem.shards.count; k++) {
+		const struct shard *s = &e->mem.shards.item[k];
+		int64_t first = s->offset > e->own_first ? s->offset : e->own_first;
+		int64_t end = s->offset + s->count < own_end ? s->offset + s->count : own_end;
+
+		if (first >= end || i-- > 0)
+			continue;
+		*out = (struct piece){ s, &e->table[s->param], first, end - first };
+		return true;
+	}
+	return false;
+}
+
+void
+grads_zero(struct engine *e)
+{
+	struct tensor g = engine_buffer(e, BUF_GRADS);
+
+	e->ops->fill(e->stream, &g, 0);
+}
+
+static void
+sum_over(struct engine *e, struct comm *c, const struct tensor *x)
+{
+	if (c && c->size > 1)
+		c->ops->all_reduce(c, e->stream, x, REDUCE_SUM);
+}
+
+/* What is held more than once inside a replica of the model. */
+static void
+reduce_shared(struct engine *e)
+{
+	for (int i = 0; i < e->mem.shards.count; i++) {
+		const struct param *p = &e->table[e->mem.shards.item[i].param];
+		struct tensor g = engine_grad(e, p->layer, p->role);
+
+		g = tensor_flat(&g);
+		if (p->shard == SHARD_GROUPS)
+			sum_over(e, e->groups.kv, &g);
+		if (p->role == ROLE_WORD_EMBEDDINGS)
+			sum_over(e, e->groups.embedding, &g);
+	}
+}
+
+void
+grads_reduce(struct engine *e)
+{
+	struct tensor g = engine_buffer(e, BUF_GRADS), own = tensor_rows(&g, e->own_first, e->mem.own_elements);
+	struct comm *dp = e->groups.dp;
+
+	reduce_shared(e);
+	if (dp->size > 1 && e->mem.own_elements < e->mem.shards.elements)
+		dp->ops->reduce_scatter(dp, e->stream, &own, &g, REDUCE_SUM);
+	else
+		sum_over(e, dp, &g);
+}
+
+/* Is this piece the one copy that counts? Without sharding every data rank has the same. */
+static bool
+counts(const struct engine *e, const struct piece *p)
+{
+	bool shared = e->mem.own_elements == e->mem.shards.elements;
+
+	return p->shard->owner && (!shared || e->coord[AX_DP] == 0);
+}
+
+/* Sums this rank's squares and counts its non-finite elements into the scalars. */
+static void
+measure_own(struct engine *e)
+{
+	struct tensor scalars = engine_buffer(e, BUF_SCALARS), g = engine_buffer(e, BUF_GRADS);
+	struct tensor norm = tensor_rows(&scalars, SCALAR_NORM, 1), bad = tensor_rows(&scalars, SCALAR_NONFINITE, 1);
+	struct piece p;
+
+	e->ops->fill(e->stream, &norm, 0);
+	e->ops->fill(e->stream, &bad, 0);
+	for (int i = 0; grads_piece(e, i, &p); i++) {
+		struct tensor x = tensor_rows(&g, p.first, p.count);
+
+		if (!counts(e, &p))
+			continue;
+		e->ops->dot(e->stream, &norm, &x, &x);
+		e->ops->count_nonfinite(e->stream, &bad, &x);
+	}
+}
+
+void
+grads_measure(struct engine *e, double grad_scale, struct grads_measure *out)
+{
+	struct comm *w = e->groups.world;
+	double mine[SCALAR_COUNT], *all = calloc((size_t)w->size, 2 * sizeof *all), pair[2];
+	struct tensor in = tensor_1d(pair, DTYPE_F64, 2), gathered = tensor_1d(all, DTYPE_F64, 2 * w->size);
+
+	measure_own(e);
+	engine_read_scalars(e, mine);
+	pair[0] = mine[SCALAR_NORM];
+	pair[1] = mine[SCALAR_NONFINITE];
+	w->ops->all_gather(w, NULL, &gathered, &in);
+	out->norm = out->nonfinite = 0;
+	for (int r = 0; r < w->size; r++) {
+		out->norm += all[2 * r];
+		out->nonfinite += all[2 * r + 1];
+	}
+	out->norm = sqrt(out->norm) * grad_scale;
+	free(all);
+}
+
+void
+grads_first_bad(struct engine *e, char name[96])
+{
+	struct comm *w = e->groups.world;
+	struct tensor g = engine_buffer(e, BUF_GRADS), scalars = engine_buffer(e, BUF_SCALARS);
+	struct tensor bad = tensor_rows(&scalars, SCALAR_NONFINITE, 1);
+	double read[SCALAR_COUNT], first = (double)e->num_params;
+	struct tensor host = tensor_1d(&first, DTYPE_F64, 1);
+	struct piece p;
+
+	for (int i = 0; grads_piece(e, i, &p); i++) {
+		struct tensor x = tensor_rows(&g, p.first, p.count);
+
+		e->ops->fill(e->stream, &bad, 0);
+		e->ops->count_nonfinite(e->stream, &bad, &x);
+		engine_read_scalars(e, read);
+		if (read[SCALAR_NONFINITE] > 0 && (double)p.shard->param < first)
+			first = (double)p.shard->param;
+	}
+	/* The least over all ranks, by the greatest of the negatives. */
+	first = -first;
+	w->ops->all_reduce(w, NULL, &host, REDUCE_MAX);
+	snprintf(name, 96, "%s", -first < (double)e->num_params ? e->table[(int)-first].name : "");
+}

@@ -1,0 +1,35 @@
+/*
+ * grads.h - main gradients: zero, reduce over the ranks that share a parameter, measure
+ *
+ * Order at the end of a step: sums over tensor ranks that hold the same key/value group, over first and last stage for a tied
+ * table, then over data ranks (reduce-scatter of the flat buffer for the distributed optimizer, else all-reduce). One bucket;
+ * overlapped buckets will cut the same flat buffer. Source: spec/training.md 4.1, 4.4, 8.
+ */
+#ifndef TRAIN_GRADS_H
+#define TRAIN_GRADS_H
+
+#include "train/engine.h"
+
+/* A stretch of this rank's own part of the flat buffer that belongs to one parameter. */
+struct piece {
+	const struct shard *shard;
+	const struct param *param;
+	int64_t first, count;           /* in the flat buffer */
+};
+
+/* Piece i of this rank's own range, in order; false behind the last. */
+bool grads_piece(const struct engine *e, int i, struct piece *out);
+
+void grads_zero(struct engine *e);
+void grads_reduce(struct engine *e);
+
+struct grads_measure {
+	double norm;                    /* of grad_scale times the gradient, over all logical parameters, each element once */
+	double nonfinite;               /* elements that are NaN or Inf, over all ranks */
+};
+/* The same figures on every rank, summed in rank order. */
+void grads_measure(struct engine *e, double grad_scale, struct grads_measure *out);
+/* Name of the first logical tensor with a non-finite gradient on any rank, empty when there is none. */
+void grads_first_bad(struct engine *e, char name[96]);
+
+#endif

@@ -1,0 +1,119 @@
+/* attention.c - the attention block: norm, q k v, rotation, attention over this rank's heads, projection, residual sum */
+#include "train/layers/layer.h"
+
+#include <math.h>
+
+static const struct norm_place norm1 = { ROLE_INPUT_NORM, ROLE_INPUT_NORM_BIAS, BUF_NORM1_MEAN, BUF_NORM1_RSTD };
+
+/* q, k and v as column slices of one array. */
+struct qkv {
+	struct tensor q, k, v;
+	int num_heads, num_groups, head_dim;
+};
+
+static struct qkv
+views(const struct engine *e, const struct tensor *qkv)
+{
+	const struct model_config *c = &e->plan.model;
+	struct qkv r = {
+		.num_heads = (int)(c->num_attention_heads / e->plan.layout.tensor_model_parallel_size),
+		.num_groups = (int)layout_local_groups(&e->plan.layout, c),
+		.head_dim = (int)c->kv_channels,
+	};
+	int64_t q = (int64_t)r.num_heads * r.head_dim, k = (int64_t)r.num_groups * r.head_dim;
+
+	r.q = tensor_columns(qkv, 0, q);
+	r.k = tensor_columns(qkv, q, k);
+	r.v = tensor_columns(qkv, q + k, k);
+	return r;
+}
+
+/* Turns q and k, or their gradients back. */
+static void
+rotate(struct step *s, const struct qkv *v, bool backward)
+{
+	struct engine *e = s->e;
+	struct rope r = {
+		.table = engine_buffer(e, BUF_ROPE), .positions = step_buffer(s, BUF_POSITIONS, 0),
+		.head_dim = v->head_dim, .rotary_dim = (int)model_rotary_dim(&e->plan.model),
+		.interleaved = e->plan.model.rotary_interleaved, .backward = backward,
+	};
+
+	if (e->plan.model.position != POSITION_ROPE)
+		return;
+	r.x = v->q;
+	r.num_heads = v->num_heads;
+	e->ops->rope(e->stream, &r);
+	r.x = v->k;
+	r.num_heads = v->num_groups;
+	e->ops->rope(e->stream, &r);
+}
+
+static struct attention
+core(const struct layer *l, struct step *s)
+{
+	struct engine *e = s->e;
+	struct tensor qkv = step_buffer(s, BUF_QKV, l->local);
+	struct qkv v = views(e, &qkv);
+	struct attention a = {
+		.out = step_buffer(s, BUF_ATTN_OUT, l->local), .lse = step_buffer(s, BUF_LSE, l->local),
+		.q = v.q, .k = v.k, .v = v.v,
+		.micro_batch = (int)e->plan.shape.micro_batch_size,
+		.num_heads = v.num_heads, .num_groups = v.num_groups, .head_dim = v.head_dim,
+		.scale = 1.0 / sqrt((double)v.head_dim), .window = e->plan.model.window_size,
+		.drop = layer_dropout(l, s, SITE_ATTENTION, e->plan.model.attention_dropout),
+	};
+
+	a.drop.width = e->plan.model.num_attention_heads;
+	a.drop.first_column = (int64_t)v.num_heads * e->coord[AX_TP];
+	return a;
+}
+
+static void
+forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
+{
+	struct engine *e = s->e;
+	struct tensor a = step_buffer(s, BUF_NORM1_OUT, l->local), qkv = step_buffer(s, BUF_QKV, l->local);
+	struct tensor weight = engine_joined(e, false, l->index, ROLE_Q, ROLE_V);
+	struct tensor bias = engine_joined(e, false, l->index, ROLE_Q_BIAS, ROLE_V_BIAS);
+	struct tensor proj = engine_weight(e, l->index, ROLE_PROJ), branch = engine_buffer(e, BUF_BRANCH);
+	struct qkv v = views(e, &qkv);
+	struct attention att = core(l, s);
+
+	norm_forward(l, s, &norm1, &a, x);
+	column_forward(s, &qkv, &a, &weight, &bias);
+	rotate(s, &v, false);
+	e->ops->attention_fwd(e->stream, &att);
+	row_forward(s, &branch, &att.out, &proj);
+	residual_forward(l, s, SITE_ATTENTION_OUT, ROLE_PROJ_BIAS, y, x);
+}
+
+static void
+backward(const struct layer *l, struct step *s, const struct tensor *dx, const struct tensor *x)
+{
+	struct engine *e = s->e;
+	struct tensor dqkv = engine_buffer(e, BUF_DQKV), dnorm = engine_buffer(e, BUF_DNORM);
+	struct qkv d = views(e, &dqkv);
+	struct attention_grad att = { .fwd = core(l, s), .dout = engine_buffer(e, BUF_DATTN), .dq = d.q, .dk = d.k, .dv = d.v,
+	                              .delta = engine_buffer(e, BUF_DELTA) };
+	struct linear_grad proj = {
+		.dx = att.dout, .dy = residual_backward(l, s, SITE_ATTENTION_OUT, dx), .x = att.fwd.out,
+		.weight = engine_weight(e, l->index, ROLE_PROJ), .dweight = engine_grad(e, l->index, ROLE_PROJ),
+		.dbias = engine_grad(e, l->index, ROLE_PROJ_BIAS),
+	};
+	struct linear_grad qkv = {
+		.dx = dnorm, .dy = dqkv, .x = step_buffer(s, BUF_NORM1_OUT, l->local),
+		.weight = engine_joined(e, false, l->index, ROLE_Q, ROLE_V),
+		.dweight = engine_joined(e, true, l->index, ROLE_Q, ROLE_V),
+		.dbias = engine_joined(e, true, l->index, ROLE_Q_BIAS, ROLE_V_BIAS),
+	};
+	struct norm_flow flow = { *dx, dnorm, *x };
+
+	row_backward(s, &proj);
+	e->ops->attention_bwd(e->stream, &att);
+	rotate(s, &d, true);
+	column_backward(s, &qkv);
+	norm_backward(l, s, &norm1, &flow);
+}
+
+const struct layer_kind layer_attention = { "attention", forward, backward };

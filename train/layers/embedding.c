@@ -1,0 +1,52 @@
+/* embedding.c - token and position embeddings; the vocabulary is split over tensor ranks by rows */
+#include "train/layers/layer.h"
+
+static int64_t
+first_row(const struct engine *e, const struct tensor *table)
+{
+	return table->shape[0] * e->coord[AX_TP];
+}
+
+static void
+forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
+{
+	struct engine *e = s->e;
+	struct comm *tp = e->groups.tp;
+	struct dropout drop = layer_dropout(l, s, SITE_EMBEDDING, e->plan.model.hidden_dropout);
+	struct embedding words = { .y = *y, .table = engine_weight(e, l->index, ROLE_WORD_EMBEDDINGS),
+	                           .ids = step_buffer(s, BUF_TOKENS, 0) };
+	struct embedding places = { .y = *y, .table = engine_weight(e, l->index, ROLE_POSITION_EMBEDDINGS),
+	                            .ids = step_buffer(s, BUF_POSITIONS, 0), .accumulate = true };
+
+	(void)x;
+	words.first_row = first_row(e, &words.table);
+	e->ops->embedding_fwd(e->stream, &words);
+	if (tp->size > 1)
+		tp->ops->all_reduce(tp, e->stream, y, REDUCE_SUM);
+	if (places.table.data)
+		e->ops->embedding_fwd(e->stream, &places);
+	/* Forward and backward of dropout are the same product with the mask. */
+	if (drop.p > 0)
+		e->ops->dropout_bwd(e->stream, y, y, &drop);
+}
+
+static void
+backward(const struct layer *l, struct step *s, const struct tensor *dx, const struct tensor *x)
+{
+	struct engine *e = s->e;
+	struct dropout drop = layer_dropout(l, s, SITE_EMBEDDING, e->plan.model.hidden_dropout);
+	struct embedding_grad words = { .dtable = engine_grad(e, l->index, ROLE_WORD_EMBEDDINGS), .dy = *dx,
+	                                .ids = step_buffer(s, BUF_TOKENS, 0) };
+	struct embedding_grad places = { .dtable = engine_grad(e, l->index, ROLE_POSITION_EMBEDDINGS), .dy = *dx,
+	                                 .ids = step_buffer(s, BUF_POSITIONS, 0) };
+
+	(void)x;
+	if (drop.p > 0)
+		e->ops->dropout_bwd(e->stream, dx, dx, &drop);
+	words.first_row = first_row(e, &words.dtable);
+	e->ops->embedding_bwd(e->stream, &words);
+	if (places.dtable.data)
+		e->ops->embedding_bwd(e->stream, &places);
+}
+
+const struct layer_kind layer_embedding = { "embedding", forward, backward };

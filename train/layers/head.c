@@ -1,0 +1,117 @@
+/*
+ * head.c - final norm, output table and loss, in chunks of token rows so that logits never fill the memory
+ *
+ * The gradient of the logits is taken in the forward pass, while they are there: what is saved for the backward pass is the
+ * gradient of the final norm's output. The chunk size depends on the model alone (memory.c), so that the order of the sums
+ * does not depend on the layout. Source: spec/training.md 2.8 and 5.1.
+ */
+#include "train/layers/layer.h"
+
+static const struct norm_place final_norm = { ROLE_FINAL_NORM, ROLE_FINAL_NORM_BIAS, BUF_FINAL_MEAN, BUF_FINAL_RSTD };
+
+/* The output table: its own, or the word embeddings'. */
+static struct tensor
+table(const struct engine *e, const struct layer *l, bool grad)
+{
+	bool untied = e->plan.model.untie_embeddings_and_output_weights;
+
+	return engine_joined(e, grad, untied ? l->index : -1, untied ? ROLE_OUTPUT : ROLE_WORD_EMBEDDINGS,
+	    untied ? ROLE_OUTPUT : ROLE_WORD_EMBEDDINGS);
+}
+
+static void
+reduce_tp(struct engine *e, const struct tensor *x, enum reduce how)
+{
+	struct comm *tp = e->groups.tp;
+
+	if (tp->size > 1)
+		tp->ops->all_reduce(tp, e->stream, x, how);
+}
+
+/* Loss of the rows of one chunk; the logits become their gradient. */
+static void
+cross_entropy(struct step *s, int64_t first, const struct tensor *logits)
+{
+	struct engine *e = s->e;
+	int64_t rows = logits->shape[0], columns = logits->shape[1];
+	struct tensor row_max = engine_buffer(e, BUF_ROW_MAX), sums = engine_buffer(e, BUF_SUMS);
+	struct tensor labels = step_buffer(s, BUF_LABELS, 0), mask = step_buffer(s, BUF_LOSS_MASK, 0);
+	struct tensor loss = engine_buffer(e, BUF_LOSS), zloss = engine_buffer(e, BUF_ZLOSS);
+	struct xent x = {
+		.logits = *logits, .labels = tensor_rows(&labels, first, rows), .mask = tensor_rows(&mask, first, rows),
+		.row_max = tensor_rows(&row_max, 0, rows), .sums = tensor_rows(&sums, 0, rows),
+		.loss = tensor_rows(&loss, first, rows), .zloss = tensor_rows(&zloss, first, rows),
+		.first_column = columns * e->coord[AX_TP], .z_loss = e->z_loss,
+		.grad_scale = s->training ? e->loss_scale : 0,
+	};
+
+	x.valid_columns = e->plan.model.vocab_size - x.first_column;
+	x.valid_columns = x.valid_columns < 0 ? 0 : x.valid_columns < columns ? x.valid_columns : columns;
+	e->ops->xent_max(e->stream, &x);
+	reduce_tp(e, &x.row_max, REDUCE_MAX);
+	e->ops->xent_sum(e->stream, &x);
+	reduce_tp(e, &x.sums, REDUCE_SUM);
+	e->ops->xent_loss(e->stream, &x);
+}
+
+/* Copies this tensor rank's real columns of a chunk to the host. */
+static void
+keep_logits(struct step *s, int64_t first, const struct tensor *logits)
+{
+	struct engine *e = s->e;
+	size_t bytes = tensor_bytes(logits);
+
+	e->backend->copy_out(e->stream, (char *)s->logits + (size_t)first * (size_t)logits->shape[1] *
+	    dtype_size(logits->dtype), logits->data, bytes);
+}
+
+/* One chunk of token rows. */
+static void
+chunk(const struct layer *l, struct step *s, int64_t first, int64_t rows)
+{
+	struct engine *e = s->e;
+	struct tensor all = engine_buffer(e, BUF_LOGITS), logits = tensor_rows(&all, 0, rows);
+	struct tensor out = engine_buffer(e, BUF_FINAL_OUT), x = tensor_rows(&out, first, rows), weight = table(e, l, false);
+	struct tensor none = { .data = NULL };
+
+	column_forward(s, &logits, &x, &weight, &none);
+	if (s->logits)
+		keep_logits(s, first, &logits);
+	cross_entropy(s, first, &logits);
+	if (s->training) {
+		struct tensor grad = step_buffer(s, BUF_HEAD_GRAD, 0);
+		struct linear_grad g = { .dx = tensor_rows(&grad, first, rows), .dy = logits, .x = x, .weight = weight,
+		                         .dweight = table(e, l, true) };
+
+		column_backward(s, &g);
+	}
+}
+
+static void
+forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
+{
+	struct engine *e = s->e;
+	struct tensor out = engine_buffer(e, BUF_FINAL_OUT), scalars = engine_buffer(e, BUF_SCALARS);
+	struct tensor mask = step_buffer(s, BUF_LOSS_MASK, 0), loss = engine_buffer(e, BUF_LOSS);
+	struct tensor zloss = engine_buffer(e, BUF_ZLOSS), sum = tensor_rows(&scalars, SCALAR_LOSS, 1);
+	struct tensor zsum = tensor_rows(&scalars, SCALAR_ZLOSS, 1);
+	int64_t rows = x->shape[0], step = e->mem.head_rows;
+
+	(void)y;
+	norm_forward(l, s, &final_norm, &out, x);
+	for (int64_t first = 0; first < rows; first += step)
+		chunk(l, s, first, rows - first < step ? rows - first : step);
+	e->ops->dot(e->stream, &sum, &loss, &mask);
+	e->ops->dot(e->stream, &zsum, &zloss, &mask);
+}
+
+static void
+backward(const struct layer *l, struct step *s, const struct tensor *dx, const struct tensor *x)
+{
+	struct norm_flow flow = { *dx, step_buffer(s, BUF_HEAD_GRAD, 0), *x };
+
+	s->e->ops->fill(s->e->stream, dx, 0);
+	norm_backward(l, s, &final_norm, &flow);
+}
+
+const struct layer_kind layer_head = { "head", forward, backward };

@@ -1,0 +1,72 @@
+/* lr.c - learning rate and weight decay as functions of the consumed samples */
+#include "train/optim.h"
+
+#include <math.h>
+
+#define PI 3.14159265358979323846
+
+int
+lr_check(const struct lr_schedule *s, struct err *e)
+{
+	if (s->min_lr > s->lr)
+		return err_set(e, "--min-lr %g: must be at most --lr %g", s->min_lr, s->lr);
+	if (s->lr_warmup_init > s->lr)
+		return err_set(e, "--lr-warmup-init %g: must be at most --lr %g", s->lr_warmup_init, s->lr);
+	if (s->decay_samples < 1)
+		return err_set(e, "--lr-decay-iters: the decay must last at least one step");
+	if (s->warmup_samples >= s->decay_samples)
+		return err_set(e, "--lr-warmup-iters: the warm-up of %lld samples must be shorter than the decay of %lld",
+		    (long long)s->warmup_samples, (long long)s->decay_samples);
+	if (s->style == LR_WSD && s->wsd_decay_samples > s->decay_samples - s->warmup_samples)
+		return err_set(e, "--lr-wsd-decay-iters: the tail of %lld samples must fit between warm-up and end, %lld",
+		    (long long)s->wsd_decay_samples, (long long)(s->decay_samples - s->warmup_samples));
+	return 0;
+}
+
+/* Share of (lr - min_lr) left in the tail of warm-up, stable, decay. */
+static double
+wsd(const struct lr_schedule *s, double k)
+{
+	double start = (double)(s->decay_samples - s->wsd_decay_samples), eta;
+
+	if (k <= start || s->wsd_decay_samples == 0)
+		return 1;
+	eta = (k - start) / (double)s->wsd_decay_samples;
+	switch (s->wsd_style) {
+	case WSD_LINEAR: return 1 - eta;
+	case WSD_COSINE: return (1 + cos(PI * eta)) / 2;
+	case WSD_MINUS_SQRT: return 1 - sqrt(eta);
+	default: return 2 * pow(0.5, eta) - 1;
+	}
+}
+
+double
+lr_at(const struct lr_schedule *s, int64_t samples)
+{
+	double k = (double)samples, w = (double)s->warmup_samples, n = (double)s->decay_samples, rho, share;
+
+	if (s->warmup_samples > 0 && samples <= s->warmup_samples)
+		return s->lr_warmup_init + (s->lr - s->lr_warmup_init) * k / w;
+	if (s->style == LR_CONSTANT)
+		return s->lr;
+	if (samples > s->decay_samples)
+		return s->min_lr;
+	if (s->style == LR_INVERSE_SQUARE_ROOT)
+		return fmax(s->min_lr, s->lr * sqrt(fmax(w, 1)) / sqrt(fmax(k, 1)));
+	rho = (k - w) / (n - w);
+	share = s->style == LR_LINEAR ? 1 - rho : s->style == LR_COSINE ? (1 + cos(PI * rho)) / 2 : wsd(s, k);
+	return s->min_lr + share * (s->lr - s->min_lr);
+}
+
+double
+wd_at(const struct lr_schedule *s, int64_t samples)
+{
+	double a = s->start_weight_decay, b = s->end_weight_decay, rho;
+
+	if (s->wd_style == WD_CONSTANT || s->wd_samples < 1)
+		return b;
+	rho = (double)samples / (double)s->wd_samples;
+	if (rho > 1)
+		rho = 1;
+	return a + (b - a) * (s->wd_style == WD_LINEAR ? rho : (1 + cos(PI * (1 - rho))) / 2);
+}

@@ -1,0 +1,82 @@
+/* model.c - one micro batch through this stage's layers */
+#include "train/engine.h"
+#include "train/layers/layer.h"
+
+struct tensor
+step_buffer(const struct step *s, enum buffer b, int64_t layer)
+{
+	const struct memory_plan *m = &s->e->mem;
+	struct tensor t = { .data = NULL };
+	uint64_t at = m->slot_bytes * (uint64_t)s->slot + m->offset[b];
+
+	if (!m->bytes[b])
+		return t;
+	if (memory_buffer_per_layer(b))
+		at += m->layer_base + m->layer_bytes * (uint64_t)layer;
+	t = tensor_2d(s->e->arena[ARENA_SAVED] + at, m->dtype[b], m->shape[b][0], m->shape[b][1]);
+	return m->shape[b][1] == 1 ? tensor_flat(&t) : t;
+}
+
+void
+step_load(struct step *s, const struct batch *b)
+{
+	struct { enum buffer to; const void *from; } part[] = {
+		{ BUF_TOKENS, b->tokens }, { BUF_LABELS, b->labels }, { BUF_POSITIONS, b->positions }, { BUF_LOSS_MASK, b->loss_mask },
+	};
+
+	for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+		struct tensor t = step_buffer(s, part[i].to, 0);
+
+		s->e->backend->copy_in(s->e->stream, t.data, part[i].from, tensor_bytes(&t));
+	}
+}
+
+struct tensor
+step_input(const struct step *s)
+{
+	return step_buffer(s, BUF_LAYER_INPUT, 0);
+}
+
+struct tensor
+step_output(const struct step *s)
+{
+	return engine_buffer(s->e, BUF_STAGE_OUT);
+}
+
+/* Where layer i reads: the embedding has no input of its own. */
+static struct tensor
+input_of(const struct step *s, int i)
+{
+	const struct layer *l = &s->e->layer[i];
+
+	return step_buffer(s, l->input, l->local);
+}
+
+/* Where layer i writes: the input of the next one, or what the next stage gets. */
+static struct tensor
+output_of(const struct step *s, int i)
+{
+	return i + 1 < s->e->num_layers ? input_of(s, i + 1) : step_output(s);
+}
+
+void
+step_forward(struct step *s)
+{
+	for (int i = 0; i < s->e->num_layers; i++) {
+		struct tensor x = input_of(s, i), y = output_of(s, i);
+
+		s->e->layer[i].kind->forward(&s->e->layer[i], s, &y, &x);
+	}
+}
+
+void
+step_backward(struct step *s)
+{
+	struct tensor dx = engine_buffer(s->e, BUF_DX);
+
+	for (int i = s->e->num_layers; i-- > 0;) {
+		struct tensor x = input_of(s, i);
+
+		s->e->layer[i].kind->backward(&s->e->layer[i], s, &dx, &x);
+	}
+}

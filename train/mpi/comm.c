@@ -1,0 +1,477 @@
+/*
+ * comm.c - train/comm.h over MPI, on host memory
+ *
+ * MPI's own reductions may add in any order, so sums are made here: every rank gets one piece of everybody's array into a
+ * staging buffer, adds in rank order, and the sums are gathered. Arrays of any length pass through the buffer window by window,
+ * and no single message is longer than MESSAGE bytes, far below what MPI's int counts hold. Everything is blocking; only the
+ * thread that started MPI may call. An error that MPI reports means a lost peer or link: one line, and the world ends.
+ */
+#include "train/mpi/impl.h"
+
+#include "lib/base/mem.h"
+#include "lib/base/prog.h"
+
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	STAGING = 4 << 20,              /* bytes */
+	SMALL = 32 << 10,               /* up to here (bytes times ranks) one message round beats two */
+	MESSAGE = 16 << 20,             /* bytes of the longest single message */
+	OWN_TAG = 0,                    /* messages of the collectives; those of exchange() have 1 + their tag */
+};
+
+struct mpi_comm {
+	MPI_Comm mpi;
+	char *staging;                  /* shared by every communicator of the process; the world's free() frees it */
+	MPI_Request *request;
+	size_t num_requests, max_requests;
+	int *count, *start;             /* one per rank, for MPI_Allgatherv */
+};
+
+/* Equal pieces of an array, `stride` bytes apart, of `bytes` each; those past the first `total` bytes are cut off. */
+struct pieces {
+	char *data;
+	size_t stride, bytes, total;
+};
+
+static const struct comm_ops mpi_ops;
+
+static size_t
+min_size(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Ends the world when MPI reports a failure. */
+static void
+check(struct comm *c, int rc, const char *what)
+{
+	char text[MPI_MAX_ERROR_STRING] = "unknown error";
+	int len;
+
+	if (rc == MPI_SUCCESS)
+		return;
+	MPI_Error_string(rc, text, &len);
+	warn("lost a peer or a link in %s: %s", what, text);
+	c->ops->abort(c, EXIT_PEER);
+}
+
+/* The bytes of a tensor, which must be dense. */
+static size_t
+dense_bytes(const struct tensor *t)
+{
+	int64_t stride = 1;
+
+	for (int i = t->ndim - 1; i >= 0; i--) {
+		if (t->shape[i] != 1 && t->stride[i] != stride && tensor_elements(t))
+			BUG("communication of a tensor that is not dense (dimension %d)", i);
+		stride *= t->shape[i];
+	}
+	return tensor_bytes(t);
+}
+
+/* A place for one more request. */
+static MPI_Request *
+next_request(struct mpi_comm *m)
+{
+	if (m->num_requests == m->max_requests) {
+		m->max_requests = 2 * m->max_requests + 16;
+		m->request = mem_realloc(m->request, m->max_requests, sizeof *m->request);
+	}
+	return &m->request[m->num_requests++];
+}
+
+/* Starts sending bytes to a peer, message by message. */
+static void
+post_send(struct comm *c, const char *data, size_t bytes, int peer, int tag)
+{
+	struct mpi_comm *m = c->impl;
+
+	for (size_t done = 0; done < bytes; done += MESSAGE) {
+		int n = (int)min_size(bytes - done, MESSAGE);
+
+		check(c, MPI_Isend(data + done, n, MPI_BYTE, peer, tag, m->mpi, next_request(m)), "a send");
+	}
+}
+
+/* Starts receiving what the peer's post_send sends. */
+static void
+post_receive(struct comm *c, char *data, size_t bytes, int peer, int tag)
+{
+	struct mpi_comm *m = c->impl;
+
+	for (size_t done = 0; done < bytes; done += MESSAGE) {
+		int n = (int)min_size(bytes - done, MESSAGE);
+
+		check(c, MPI_Irecv(data + done, n, MPI_BYTE, peer, tag, m->mpi, next_request(m)), "a receive");
+	}
+}
+
+static void
+wait_all(struct comm *c)
+{
+	struct mpi_comm *m = c->impl;
+
+	check(c, MPI_Waitall((int)m->num_requests, m->request, MPI_STATUSES_IGNORE), "an exchange");
+	m->num_requests = 0;
+}
+
+static size_t
+piece_bytes(const struct pieces *p, int number)
+{
+	size_t before = (size_t)number * p->bytes;
+
+	return before < p->total ? min_size(p->bytes, p->total - before) : 0;
+}
+
+/* Sends piece i to rank i and collects everybody's piece number `rank` in the staging buffer, in rank order. */
+static void
+swap_pieces(struct comm *c, const struct pieces *p)
+{
+	struct mpi_comm *m = c->impl;
+	size_t own = piece_bytes(p, c->rank);
+
+	for (int i = 1; i < c->size; i++) {
+		int peer = (c->rank + c->size - i) % c->size;
+
+		post_receive(c, m->staging + (size_t)peer * own, own, peer, OWN_TAG);
+	}
+	for (int i = 1; i < c->size; i++) {
+		int peer = (c->rank + i) % c->size;
+
+		post_send(c, p->data + (size_t)peer * p->stride, piece_bytes(p, peer), peer, OWN_TAG);
+	}
+	memcpy(m->staging + (size_t)c->rank * own, p->data + (size_t)c->rank * p->stride, own);
+	wait_all(c);
+}
+
+/* Reduces the arrays of `bytes` each in the staging buffer. */
+static void
+reduce_staged(struct comm *c, char *dst, size_t bytes, enum dtype dtype, enum reduce op)
+{
+	struct mpi_comm *m = c->impl;
+	struct summands s = { m->staging, c->size, (int64_t)(bytes / dtype_size(dtype)), dtype };
+
+	reduce_in_order(dst, &s, op);
+}
+
+/* Elements that fit into the staging buffer once for every rank. */
+static size_t
+window(const struct comm *c, enum dtype dtype)
+{
+	return STAGING / dtype_size(dtype) / (size_t)c->size;
+}
+
+/* Few bytes: everybody gets all and adds for itself; the same arithmetic, so the same bits. */
+static void
+all_reduce_small(struct comm *c, char *data, size_t bytes, enum dtype dtype, enum reduce op)
+{
+	struct mpi_comm *m = c->impl;
+	int n = (int)bytes;
+
+	check(c, MPI_Allgather(data, n, MPI_BYTE, m->staging, n, MPI_BYTE, m->mpi), "a reduction");
+	reduce_staged(c, data, bytes, dtype, op);
+}
+
+/* One window: each rank reduces a piece of it, then the pieces are gathered in place. */
+static void
+all_reduce_window(struct comm *c, char *data, size_t bytes, enum dtype dtype, enum reduce op)
+{
+	struct mpi_comm *m = c->impl;
+	size_t size = dtype_size(dtype), count = bytes / size, ranks = (size_t)c->size;
+	size_t piece = (count + ranks - 1) / ranks * size;
+	struct pieces p = { data, piece, piece, bytes };
+
+	swap_pieces(c, &p);
+	reduce_staged(c, data + (size_t)c->rank * piece, piece_bytes(&p, c->rank), dtype, op);
+	for (int i = 0; i < c->size; i++) {
+		m->count[i] = (int)piece_bytes(&p, i);
+		m->start[i] = m->count[i] ? i * (int)piece : 0;
+	}
+	check(c, MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, m->count, m->start, MPI_BYTE, m->mpi), "a reduction");
+}
+
+static void
+mpi_all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduce op)
+{
+	size_t bytes = dense_bytes(t), ranks = (size_t)c->size, step = window(c, t->dtype) * ranks * dtype_size(t->dtype);
+
+	(void)st;
+	if (c->size == 1 || bytes == 0)
+		return;
+	if (bytes <= SMALL / ranks) {
+		all_reduce_small(c, t->data, bytes, t->dtype, op);
+		return;
+	}
+	for (size_t done = 0; done < bytes; done += step)
+		all_reduce_window(c, (char *)t->data + done, min_size(step, bytes - done), t->dtype, op);
+}
+
+/* Whole must be `size` times as large as part, of the same type; returns the bytes of a part. */
+static size_t
+part_bytes(const struct comm *c, const struct tensor *part, const struct tensor *whole)
+{
+	size_t bytes = dense_bytes(part);
+
+	if (part->dtype != whole->dtype || dense_bytes(whole) != bytes * (size_t)c->size)
+		BUG("%d parts of %zu bytes do not make %zu bytes", c->size, bytes, tensor_bytes(whole));
+	return bytes;
+}
+
+static void
+mpi_reduce_scatter(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in, enum reduce op)
+{
+	size_t bytes = part_bytes(c, out, in), step = window(c, in->dtype) * dtype_size(in->dtype);
+
+	(void)st;
+	if (c->size == 1) {
+		if (out->data != in->data && bytes)
+			memcpy(out->data, in->data, bytes);
+		return;
+	}
+	for (size_t done = 0; done < bytes; done += step) {
+		size_t n = min_size(step, bytes - done);
+		struct pieces p = { (char *)in->data + done, bytes, n, n * (size_t)c->size };
+
+		swap_pieces(c, &p);
+		reduce_staged(c, (char *)out->data + done, n, in->dtype, op);
+	}
+}
+
+/* Gathers bytes [first, first + n) of every rank's part in place; parts lie `part` bytes apart. */
+static void
+gather_column(struct comm *c, char *out, size_t part, size_t first, int n)
+{
+	struct mpi_comm *m = c->impl;
+	MPI_Datatype run, column;
+
+	check(c, MPI_Type_contiguous(n, MPI_BYTE, &run), "a gather");
+	check(c, MPI_Type_create_resized(run, 0, (MPI_Aint)part, &column), "a gather");
+	check(c, MPI_Type_commit(&column), "a gather");
+	check(c, MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, out + first, 1, column, m->mpi), "a gather");
+	MPI_Type_free(&column);
+	MPI_Type_free(&run);
+}
+
+static void
+mpi_all_gather(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
+{
+	size_t bytes = part_bytes(c, in, out);
+	char *own = (char *)out->data + (size_t)c->rank * bytes;
+
+	(void)st;
+	if (bytes && own != in->data)
+		memcpy(own, in->data, bytes);
+	for (size_t done = 0; c->size > 1 && done < bytes; done += MESSAGE)
+		gather_column(c, out->data, bytes, done, (int)min_size(MESSAGE, bytes - done));
+}
+
+static void
+mpi_broadcast(struct comm *c, struct stream *st, const struct tensor *t, int root)
+{
+	struct mpi_comm *m = c->impl;
+	size_t bytes = dense_bytes(t);
+
+	(void)st;
+	for (size_t done = 0; c->size > 1 && done < bytes; done += MESSAGE) {
+		int n = (int)min_size(MESSAGE, bytes - done);
+
+		check(c, MPI_Bcast((char *)t->data + done, n, MPI_BYTE, root, m->mpi), "a broadcast");
+	}
+}
+
+/* Receives are posted first, so that nothing that arrives has to wait for a place. */
+static void
+mpi_exchange(struct comm *c, struct stream *st, const struct p2p *message, int count)
+{
+	(void)st;
+	for (int i = 0; i < count; i++)
+		if (!message[i].send)
+			post_receive(c, message[i].buf.data, dense_bytes(&message[i].buf), message[i].peer, 1 + message[i].tag);
+	for (int i = 0; i < count; i++)
+		if (message[i].send)
+			post_send(c, message[i].buf.data, dense_bytes(&message[i].buf), message[i].peer, 1 + message[i].tag);
+	wait_all(c);
+}
+
+static void
+mpi_barrier(struct comm *c)
+{
+	struct mpi_comm *m = c->impl;
+
+	check(c, MPI_Barrier(m->mpi), "a barrier");
+}
+
+/* At root: everybody's bytes in rank order, of the lengths given. */
+static char *
+collect(struct comm *c, const void *bytes, const uint64_t *len, size_t *total)
+{
+	char *all;
+	size_t at = 0;
+
+	*total = 0;
+	for (int i = 0; i < c->size; i++)
+		*total += len[i];
+	all = mem_alloc(*total + 1, 1);
+	for (int i = 0; i < c->size; i++) {
+		if (i != c->rank)
+			post_receive(c, all + at, len[i], i, OWN_TAG);
+		else if (len[i])
+			memcpy(all + at, bytes, len[i]);
+		at += len[i];
+	}
+	wait_all(c);
+	return all;
+}
+
+static char *
+mpi_gather_bytes(struct comm *c, const void *bytes, size_t len, int root, size_t *total)
+{
+	struct mpi_comm *m = c->impl;
+	uint64_t own = len, *every = c->rank == root ? mem_alloc((size_t)c->size, sizeof *every) : NULL;
+	char *all = NULL;
+
+	*total = 0;
+	check(c, MPI_Gather(&own, 1, MPI_UINT64_T, every, 1, MPI_UINT64_T, root, m->mpi), "a gather");
+	if (every) {
+		all = collect(c, bytes, every, total);
+	} else {
+		post_send(c, bytes, len, root, OWN_TAG);
+		wait_all(c);
+	}
+	free(every);
+	return all;
+}
+
+static void mpi_abort(struct comm *c, int status) __attribute__((noreturn));
+
+/* Ends every rank. */
+static void
+mpi_abort(struct comm *c, int status)
+{
+	(void)c;
+	MPI_Abort(MPI_COMM_WORLD, status);
+	_Exit(status);                          /* not reached: MPI_Abort does not come back */
+}
+
+static void
+mpi_free(struct comm *c)
+{
+	struct mpi_comm *m = c->impl;
+
+	if (m->mpi == MPI_COMM_WORLD)
+		free(m->staging);
+	else
+		check(c, MPI_Comm_free(&m->mpi), "the end of a communicator");
+	free(m->request);
+	free(m->count);
+	free(m->start);
+	free(m);
+	free(c);
+}
+
+/* Wraps an MPI communicator; errors are returned from here on. */
+static struct comm *
+wrap(MPI_Comm mpi, char *staging)
+{
+	struct comm *c = mem_zalloc(1, sizeof *c);
+	struct mpi_comm *m = mem_zalloc(1, sizeof *m);
+
+	MPI_Comm_set_errhandler(mpi, MPI_ERRORS_RETURN);
+	MPI_Comm_rank(mpi, &c->rank);
+	MPI_Comm_size(mpi, &c->size);
+	m->mpi = mpi;
+	m->staging = staging;
+	m->max_requests = 2 * (size_t)c->size;
+	m->request = mem_alloc(m->max_requests, sizeof *m->request);
+	m->count = mem_alloc((size_t)c->size, sizeof *m->count);
+	m->start = mem_alloc((size_t)c->size, sizeof *m->start);
+	c->ops = &mpi_ops;
+	c->impl = m;
+	return c;
+}
+
+static struct comm *
+mpi_split(struct comm *c, int color, int key, struct err *e)
+{
+	struct mpi_comm *m = c->impl;
+	char text[MPI_MAX_ERROR_STRING] = "unknown error";
+	MPI_Comm part;
+	int len, rc = MPI_Comm_split(m->mpi, color < 0 ? MPI_UNDEFINED : color, key, &part);
+
+	if (rc != MPI_SUCCESS) {
+		MPI_Error_string(rc, text, &len);
+		err_set(e, "cannot split a communicator of %d ranks: %s", c->size, text);
+		return NULL;
+	}
+	return part == MPI_COMM_NULL ? NULL : wrap(part, m->staging);
+}
+
+static const struct comm_ops mpi_ops = {
+	.split = mpi_split,
+	.all_reduce = mpi_all_reduce,
+	.reduce_scatter = mpi_reduce_scatter,
+	.all_gather = mpi_all_gather,
+	.broadcast = mpi_broadcast,
+	.exchange = mpi_exchange,
+	.barrier = mpi_barrier,
+	.gather_bytes = mpi_gather_bytes,
+	.abort = mpi_abort,
+	.free = mpi_free,
+};
+
+struct comm *
+mpi_world(struct err *e)
+{
+	int started, provided, size;
+
+	MPI_Initialized(&started);
+	if (!started && MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) {
+		err_set(e, "cannot start MPI");
+		return NULL;
+	}
+	MPI_Query_thread(&provided);
+	if (provided < MPI_THREAD_FUNNELED) {
+		err_set(e, "this MPI library cannot be used by programs that have threads");
+		return NULL;
+	}
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	if ((size_t)size > STAGING / sizeof(double)) {
+		err_set(e, "%d ranks are more than the %zu that fit the staging buffer", size, STAGING / sizeof(double));
+		return NULL;
+	}
+	return wrap(MPI_COMM_WORLD, mem_alloc(STAGING, 1));
+}
+
+void
+mpi_end(void)
+{
+	int started, ended;
+
+	MPI_Initialized(&started);
+	MPI_Finalized(&ended);
+	if (started && !ended)
+		MPI_Finalize();
+}
+
+size_t
+mpi_staging_bytes(void)
+{
+	return STAGING;
+}
+
+int
+mpi_local_rank(struct comm *world, int *local_size)
+{
+	struct mpi_comm *m = world->impl;
+	MPI_Comm host;
+	int rank;
+
+	check(world, MPI_Comm_split_type(m->mpi, MPI_COMM_TYPE_SHARED, world->rank, MPI_INFO_NULL, &host), "a split by host");
+	MPI_Comm_rank(host, &rank);
+	MPI_Comm_size(host, local_size);
+	MPI_Comm_free(&host);
+	return rank;
+}

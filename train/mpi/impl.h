@@ -1,0 +1,22 @@
+/* impl.h - what the files of train/mpi share */
+#ifndef TRAIN_MPI_IMPL_H
+#define TRAIN_MPI_IMPL_H
+
+#include "train/comm.h"
+
+/* num arrays of count elements, one after another in rank order. */
+struct summands {
+	const char *data;
+	int num;
+	int64_t count;
+	enum dtype dtype;
+};
+
+/*
+ * dst[i] = data[0][i] + data[1][i] + ... taken from the left, or their maximum. F16, BF16 and F32 are added in F32, F64 in F64,
+ * and the result is rounded to the element type once; I32 and I64 wrap around. A maximum over a NaN is NaN. dst holds count
+ * elements and does not overlap data; nothing need be aligned. Other types are a BUG.
+ */
+void reduce_in_order(void *dst, const struct summands *s, enum reduce op);
+
+#endif

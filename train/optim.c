@@ -1,0 +1,100 @@
+/* optim.c - the registry of update rules, and an update of all that a rank owns */
+#include "train/optim.h"
+#include "train/grads.h"
+
+static const struct optim_kind *const kinds[] = { [OPTIMIZER_ADAM] = &optim_adamw, [OPTIMIZER_SGD] = &optim_sgd };
+
+/* Elements [first, first + count) of the flat buffer in a buffer that holds the own range alone. */
+static struct tensor
+own(const struct engine *e, enum buffer b, int64_t first, int64_t count)
+{
+	struct tensor t = engine_buffer(e, b);
+
+	return t.data ? tensor_rows(&t, first - e->own_first, count) : t;
+}
+
+static struct tensor
+flat(const struct engine *e, enum buffer b, int64_t first, int64_t count)
+{
+	struct tensor t = engine_buffer(e, b);
+
+	return tensor_rows(&t, first, count);
+}
+
+struct tensor
+optim_master(const struct engine *e, int64_t first, int64_t count)
+{
+	struct tensor t = own(e, BUF_MASTER, first, count);
+
+	return t.data ? t : flat(e, BUF_WEIGHTS, first, count);
+}
+
+void
+optim_from_weights(struct engine *e)
+{
+	struct tensor master = engine_buffer(e, BUF_MASTER);
+	struct tensor weights = flat(e, BUF_WEIGHTS, e->own_first, e->mem.own_elements);
+
+	if (master.data)
+		e->ops->cast(e->stream, &master, &weights);
+}
+
+/* Every data rank's part to all of them. */
+static void
+gather_weights(struct engine *e)
+{
+	struct comm *dp = e->groups.dp;
+	struct tensor all = engine_buffer(e, BUF_WEIGHTS), mine = tensor_rows(&all, e->own_first, e->mem.own_elements);
+
+	if (dp->size > 1 && e->mem.own_elements < e->mem.shards.elements)
+		dp->ops->all_gather(dp, e->stream, &all, &mine);
+}
+
+void
+optim_to_weights(struct engine *e)
+{
+	struct tensor master = engine_buffer(e, BUF_MASTER);
+	struct tensor weights = flat(e, BUF_WEIGHTS, e->own_first, e->mem.own_elements);
+
+	if (master.data)
+		e->ops->cast(e->stream, &weights, &master);
+	gather_weights(e);
+}
+
+void
+optim_step(struct engine *e, const struct optim_options *o, const struct optim_update *u)
+{
+	struct piece p;
+
+	for (int i = 0; grads_piece(e, i, &p); i++) {
+		struct optim_piece op = {
+			.master = optim_master(e, p.first, p.count),
+			.exp_avg = own(e, BUF_EXP_AVG, p.first, p.count),
+			.exp_avg_sq = own(e, BUF_EXP_AVG_SQ, p.first, p.count),
+			.grad = flat(e, BUF_GRADS, p.first, p.count),
+			.lr = u->lr, .grad_scale = u->grad_scale, .step = u->step,
+			.weight_decay = p.param->flags & PARAM_DECAY ? u->weight_decay : 0,
+		};
+
+		if (e->mem.bytes[BUF_MASTER])
+			op.weight = flat(e, BUF_WEIGHTS, p.first, p.count);
+		kinds[o->kind]->update(e, o, &op);
+	}
+	gather_weights(e);
+}
+
+void
+scaler_update(struct scaler *s, bool overflow)
+{
+	if (!s->dynamic)
+		return;
+	if (overflow) {
+		s->growth = 0;
+		if (--s->hysteresis_left <= 0)
+			s->scale = s->scale / 2 > s->min_scale ? s->scale / 2 : s->min_scale;
+	} else if (++s->growth == s->window) {
+		s->growth = 0;
+		s->hysteresis_left = s->hysteresis;
+		s->scale *= 2;
+	}
+}

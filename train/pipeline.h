@@ -1,0 +1,26 @@
+/*
+ * pipeline.h - the micro batches of a step through the stages
+ *
+ * pipeline_run executes the schedule's list of this stage (lib/model/schedule.h). Losses add up in the scalars of the last
+ * stage, gradients in the main gradients.
+ */
+#ifndef TRAIN_PIPELINE_H
+#define TRAIN_PIPELINE_H
+
+#include "train/engine.h"
+
+struct pipeline {
+	struct engine *e;
+	int num_microbatches;
+	bool training;
+	uint32_t iteration;
+	int64_t first_sample;           /* of the step, in the run */
+	/* Fills the host arrays of micro batch m of this data rank; called in order of the schedule. */
+	void (*load)(void *ctx, int microbatch, struct batch *out);
+	void *ctx;
+	void *logits;                   /* as struct step's; for a single micro batch */
+};
+
+void pipeline_run(const struct pipeline *p);
+
+#endif

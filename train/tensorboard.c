@@ -1,0 +1,180 @@
+/* tensorboard.c - event files, with the few protobuf messages they need encoded by hand */
+#include "train/tensorboard.h"
+
+#include "lib/base/hash.h"
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+#include "lib/base/str.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum wire { VARINT, FIXED64, BYTES, FIXED32 = 5 };      /* protobuf's names for how a field's value is written */
+
+struct tensorboard {
+	FILE *f;
+	char path[1400];
+	struct str value, summary, event;       /* messages under construction, kept for their memory */
+	int lost;                               /* errno of the first failed write */
+};
+
+/* Appends the low bytes of x, little-endian. */
+static void
+add_fixed(struct str *s, uint64_t x, int bytes)
+{
+	for (int i = 0; i < bytes; i++)
+		str_addc(s, (char)(x >> 8 * i & 0xff));
+}
+
+/* Appends seven bits a byte, the lowest first; the top bit says that more follow. */
+static void
+add_varint(struct str *s, uint64_t x)
+{
+	for (; x >= 0x80; x >>= 7)
+		str_addc(s, (char)((x & 0x7f) | 0x80));
+	str_addc(s, (char)x);
+}
+
+static void
+add_key(struct str *s, int field, enum wire wire)
+{
+	add_varint(s, (uint64_t)field << 3 | (uint64_t)wire);
+}
+
+static void
+add_double(struct str *s, int field, double x)
+{
+	uint64_t u;
+
+	memcpy(&u, &x, 8);
+	add_key(s, field, FIXED64);
+	add_fixed(s, u, 8);
+}
+
+static void
+add_float(struct str *s, int field, float x)
+{
+	uint32_t u;
+
+	memcpy(&u, &x, 4);
+	add_key(s, field, FIXED32);
+	add_fixed(s, u, 4);
+}
+
+static void
+add_bytes(struct str *s, int field, const char *bytes, size_t len)
+{
+	add_key(s, field, BYTES);
+	add_varint(s, len);
+	str_add(s, bytes, len);
+}
+
+/* A CRC over bytes that hold CRCs themselves is weak, hence the mask. */
+static uint32_t
+masked_crc(const char *bytes, size_t len)
+{
+	uint32_t crc = hash_crc32c(bytes, len);
+
+	return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
+/* Starts t->event with the time and the step. */
+static void
+begin_event(struct tensorboard *t, int64_t step)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	str_clear(&t->event);
+	add_double(&t->event, 1, (double)now.tv_sec + 1e-9 * (double)now.tv_nsec);
+	add_key(&t->event, 2, VARINT);
+	add_varint(&t->event, (uint64_t)step);
+}
+
+/* Writes t->event as one record. */
+static void
+write_event(struct tensorboard *t)
+{
+	struct str record = { 0 };
+
+	add_fixed(&record, t->event.len, 8);
+	add_fixed(&record, masked_crc(record.buf, 8), 4);
+	str_add(&record, t->event.buf, t->event.len);
+	add_fixed(&record, masked_crc(t->event.buf, t->event.len), 4);
+	if (fwrite(record.buf, 1, record.len, t->f) != record.len && !t->lost)
+		t->lost = errno;
+	str_release(&record);
+}
+
+struct tensorboard *
+tensorboard_open(const char *dir, struct err *e)
+{
+	struct tensorboard *t = mem_zalloc(1, sizeof *t);
+	static const char version[] = "brain.Event:2";
+	char host[256] = "localhost";
+	int n;
+
+	gethostname(host, sizeof host - 1);
+	n = snprintf(t->path, sizeof t->path, "%s/events.out.tfevents.%lld.%s.%ld.v2", dir, (long long)time(NULL), host,
+	             (long)getpid());
+	if (n >= (int)sizeof t->path) {
+		err_set(e, "cannot create '%s': the name is too long", dir);
+	} else if (io_mkdir_p(dir, e) == 0) {
+		t->f = fopen(t->path, "wbx");
+		if (!t->f)
+			err_sys(e, "create", t->path);
+	}
+	if (!t->f) {
+		free(t);
+		return NULL;
+	}
+	begin_event(t, 0);
+	add_bytes(&t->event, 3, version, sizeof version - 1);
+	write_event(t);
+	return t;
+}
+
+void
+tensorboard_scalar(struct tensorboard *t, const char *tag, int64_t step, double value)
+{
+	str_clear(&t->value);
+	add_bytes(&t->value, 1, tag, strlen(tag));
+	add_float(&t->value, 2, (float)value);
+	str_clear(&t->summary);
+	add_bytes(&t->summary, 1, t->value.buf, t->value.len);
+	begin_event(t, step);
+	add_bytes(&t->event, 5, t->summary.buf, t->summary.len);
+	write_event(t);
+}
+
+int
+tensorboard_flush(struct tensorboard *t, struct err *e)
+{
+	if (fflush(t->f) != 0 && !t->lost)
+		t->lost = errno;
+	if (!t->lost)
+		return 0;
+	errno = t->lost;
+	return err_sys(e, "write", t->path);
+}
+
+int
+tensorboard_close(struct tensorboard *t, struct err *e)
+{
+	int rc;
+
+	if (!t)
+		return 0;
+	rc = tensorboard_flush(t, e);
+	if (fclose(t->f) != 0 && rc == 0)
+		rc = err_sys(e, "write", t->path);
+	str_release(&t->value);
+	str_release(&t->summary);
+	str_release(&t->event);
+	free(t);
+	return rc;
+}
