@@ -1,0 +1,153 @@
+#!/bin/sh
+# pretrain.sh [DIR] - from the text of two Debian packages to a small Llama in Hugging Face form, on two CPU cores
+#
+# Copy this file and edit it for your own text and model; each step is one or two commands. Everything is written under DIR, which must
+# not exist (by default build/pretrain, which is made anew). The text is Debian Reference by Osamu Aoki and its Japanese translation,
+# GPL-2+, from the packages debian-reference-en and debian-reference-ja, which are fetched and unpacked without being installed.
+set -eu
+
+here=$(cd "$(dirname "$0")/.." && pwd)
+PATH="$here/build:$PATH"
+ranks=2
+if [ $# = 0 ]; then
+	dir=$here/build/pretrain
+	rm -rf "$dir"
+else
+	dir=$1
+fi
+mkdir -p "$(dirname "$dir")"
+mkdir "$dir"
+cd "$dir"
+
+# Open MPI refuses root unless told twice; two ranks shall run even where one core is seen.
+[ "$(id -u)" != 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1
+
+# step TEXT: announces a step with the seconds passed so far
+start=$(date +%s)
+step()
+{
+	printf '\n[%3d s] %s\n' $(($(date +%s) - start)) "$*"
+}
+
+# train LOG OPTION...: runs mtrain on all ranks into LOG; on a terminal shows its last line while it runs
+train()
+{
+	log=$1
+	shift
+	mpirun -np $ranks mtrain --config model.conf --config run.conf --metrics-file metrics.jsonl "$@" >"$log" 2>&1 &
+	pid=$!
+	trap 'kill $pid' INT TERM
+	while [ -t 2 ] && kill -0 $pid 2>/dev/null; do
+		printf '\r\033[K%.100s' "$(grep ' iteration ' "$log" | tail -n 1)" >&2
+		sleep 1
+	done
+	[ ! -t 2 ] || printf '\r\033[K' >&2
+	wait $pid || {
+		status=$?
+		tail -n 5 "$log" >&2
+		exit $status
+	}
+	trap - INT TERM
+}
+
+step 'text: Debian Reference in English and Japanese, one JSON line a section, the languages taking turns'
+mkdir debs
+(cd debs && apt-get -q download debian-reference-en debian-reference-ja >apt.log 2>&1) || {
+	tail -n 5 debs/apt.log >&2
+	echo 'pretrain.sh: cannot fetch the packages with the text: does apt-get update help?' >&2
+	exit 1
+}
+for deb in debs/*.deb; do
+	dpkg-deb -x "$deb" debs
+done
+for language in en ja; do
+	for part in pr ch ap; do
+		LC_ALL=C awk -f "$here/examples/html2jsonl.awk" debs/usr/share/debian-reference/$part*.$language.html
+	done >$language.jsonl
+done
+paste -d '\n' en.jsonl ja.jsonl | grep . >text.jsonl
+wc -c en.jsonl ja.jsonl
+
+step 'tokenizer: a SentencePiece model of 8,000 pieces'
+mtok train --input text.jsonl --vocab-size 8000 --model-type bpe --byte-fallback -o spm.model
+
+step 'tokens: two workers; then verify'
+mtok encode --input text.jsonl --output-prefix corpus --tokenizer-type SentencePieceTokenizer --tokenizer-model spm.model \
+	--append-eod --workers 2
+mshard verify corpus_text_document
+mshard info corpus_text_document
+
+# The model and the run, as option files: mplan and mtrain read the same ones.
+cat >model.conf <<'EOF'
+# a Llama of 4.8 million parameters
+num-layers 4
+hidden-size 256
+num-attention-heads 8
+group-query-attention
+num-query-groups 4
+seq-length 256
+max-position-embeddings 256
+vocab-size 8000
+position-embedding-type rope
+normalization RMSNorm
+norm-epsilon 1e-5
+swiglu
+disable-bias-linear
+attention-dropout 0
+hidden-dropout 0
+EOF
+cat >run.conf <<'EOF'
+micro-batch-size 4
+global-batch-size 8
+train-iters 100
+lr 2e-3
+min-lr 2e-4
+lr-decay-style cosine
+lr-warmup-iters 10
+weight-decay 0.1
+adam-beta2 0.95
+clip-grad 1.0
+seed 1234
+data-path corpus_text_document
+split 95,5,0
+data-cache-path index
+tokenizer-type SentencePieceTokenizer
+tokenizer-model spm.model
+save checkpoints
+load checkpoints
+save-interval 1000
+log-interval 1
+eval-interval 1000
+eval-iters 4
+EOF
+
+step 'index maps of 100 steps, and a plan for two ranks'
+mshard index --data-path corpus_text_document --split 95,5,0 --seq-length 256 --seed 1234 --num-samples 800,32,0 \
+	--data-cache-path index
+mplan search --config model.conf --micro-batch-size 4 --global-batch-size 8 --world-size $ranks -o plan.conf
+for layout in 'tensor-model-parallel-size 2' 'pipeline-model-parallel-size 2'; do
+	# shellcheck disable=SC2086 # an option and its value
+	mplan check --config model.conf --micro-batch-size 4 --global-batch-size 8 --world-size $ranks --$layout
+done
+
+step 'evaluate the initial weights; train 50 steps with two tensor ranks; go on to 100 with two pipeline stages; evaluate'
+train before.log --tensor-model-parallel-size 2 --skip-train
+train tensor.log --tensor-model-parallel-size 2 --exit-interval 50
+train pipeline.log --pipeline-model-parallel-size 2
+train after.log --tensor-model-parallel-size 2 --skip-train
+
+step 'export, and generate from the exported weights'
+mckpt verify checkpoints/iter_0000100
+mexport checkpoints hf
+printf 'Debian is a ' >prompt.txt
+mtrain --pretrained-checkpoint hf --generate 60 --prompt-file prompt.txt --temperature 0.7 --top-k 40 >sample.txt 2>generate.log
+
+step 'results'
+awk -f "$here/examples/plot.awk" metrics.jsonl
+for when in before after; do
+	printf 'validation loss %s: %s\n' $when "$(sed -n 's/.*validation.*lm loss value: *\([^ ]*\).*/\1/p' $when.log | tail -n 1)"
+done
+printf 'sample:\n'
+cat sample.txt
+step "done: the model is in $dir/hf"
