@@ -138,12 +138,12 @@ samples_tokenizer(const char *class_name, const char *path, const char *const *o
 {
 	static const char *const null_options[] = { "vocab_size=0" };
 
-	if (!class_name)
-		class_name = "megatron.core.tokenizers.text.text_tokenizer.MegatronTokenizerText";
-	if (!path && !option) {
+	if (!class_name && !path && count == 0) {
 		option = null_options;
 		count = 1;
 	}
+	if (!class_name)
+		class_name = "megatron.core.tokenizers.text.text_tokenizer.MegatronTokenizerText";
 	str_adds(out, "{\n        \"class\": ");
 	add_string(out, class_name);
 	str_adds(out, ",\n        \"tokenizer_path\": ");

@@ -52,7 +52,7 @@ bool     samples_from_cache(const struct samples *s);
 const char *samples_hash(const struct samples *s);
 void     samples_description(const struct dataset *d, const struct samples_config *c, struct str *out);
 /* The tokenizer object for samples_config: class_name NULL is Megatron-LM's MegatronTokenizerText, path NULL is null; each option is
- * "key=value", in the order of the constructor's call ("key" alone: None). No path and no options: the null tokenizer of size 0. */
+ * "key=value", in the order of the constructor's call ("key" alone: None). Nothing at all: the null tokenizer of size 0. */
 void     samples_tokenizer(const char *class_name, const char *path, const char *const *option, int count, struct str *out);
 
 /* Where a sample's tokens come from, in order; part 0..count-1. Used for tokens, document boundaries and error messages. */

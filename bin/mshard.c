@@ -1,0 +1,183 @@
+/* mshard.c - look at, check, print, merge and index datasets */
+#include "lib/base/cli.h"
+#include "lib/base/prog.h"
+#include "shard/shard.h"
+
+#include <string.h>
+
+struct info_options {
+	bool json;
+};
+
+static const struct opt info_opts[] = {
+	{ .name = "json", .type = OPT_FLAG, .off = offsetof(struct info_options, json), .help = "one JSON object a dataset and line" },
+	OPT_END
+};
+
+struct verify_options {
+	int64_t vocab_size;
+};
+
+static const struct opt verify_opts[] = {
+	{ .name = "vocab-size", .type = OPT_INT, .off = offsetof(struct verify_options, vocab_size), .min = 1, .max = 1ll << 31,
+	  .help = "also read every token: ids must be from 0 to N - 1" },
+	OPT_END
+};
+
+struct head_options {
+	int64_t count, document;
+};
+
+static const struct opt head_opts[] = {
+	{ .name = "num-documents", .letter = 'n', .type = OPT_INT, .off = offsetof(struct head_options, count), .min = 1, .max = 1e15,
+	  .help = "how many documents: 10, or 1 with --document" },
+	{ .name = "document", .type = OPT_INT, .off = offsetof(struct head_options, document), .max = 1e15, .def = "-1",
+	  .min = -1, .help = "the first document to print, counted from 0; -1 begins at 0" },
+	OPT_END
+};
+
+static const struct opt cat_opts[] = {
+	{ .name = "output", .letter = 'o', .type = OPT_STRING, .off = offsetof(struct cat_config, output), .unit = "PREFIX",
+	  .help = "write PREFIX.bin and PREFIX.idx" },
+	{ .name = "force", .type = OPT_FLAG, .off = offsetof(struct cat_config, force), .help = "replace an existing dataset" },
+	{ .name = "widen", .type = OPT_FLAG, .off = offsetof(struct cat_config, widen),
+	  .help = "let token types differ: the narrowest type that holds all of them is written" },
+	OPT_END
+};
+
+static const struct opt index_opts[] = {
+	{ .name = "data-path", .type = OPT_LIST, .off = offsetof(struct index_config, data_path), .unit = "PREFIX",
+	  .help = "the dataset, as it will be given to training: its spelling enters the names of the maps" },
+	{ .name = "split", .type = OPT_STRING, .off = offsetof(struct index_config, split), .unit = "SHARES", .def = "969, 30, 1",
+	  .help = "shares of training, validation and test; the text enters the names too" },
+	{ .name = "seq-length", .type = OPT_INT, .off = offsetof(struct index_config, seq_length), .min = 1, .max = 2147483646,
+	  .unit = "tokens", .help = "tokens of a sample" },
+	{ .name = "seed", .type = OPT_INT, .off = offsetof(struct index_config, seed), .max = 4294967295.0, .def = "1234",
+	  .help = "seed of the shuffles" },
+	{ .name = "num-samples", .type = OPT_STRING, .off = offsetof(struct index_config, num_samples), .unit = "TRAIN,VALID,TEST",
+	  .def = "all,all,all", .help = "samples wanted of each split; all means one epoch" },
+	{ .name = "data-cache-path", .type = OPT_STRING, .off = offsetof(struct index_config, cache_dir), .unit = "DIR",
+	  .help = "where the maps go; without it PREFIX/cache/GPTDataset_indices" },
+	{ .type = OPT_GROUP, .help = "The tokenizer as the names of the maps know it" },
+	{ .name = "tokenizer-class", .type = OPT_STRING, .off = offsetof(struct index_config, tokenizer_class), .unit = "NAME",
+	  .help = "Python class; without it MegatronTokenizerText" },
+	{ .name = "tokenizer-path", .type = OPT_STRING, .off = offsetof(struct index_config, tokenizer_path), .unit = "PATH",
+	  .help = "its file or directory" },
+	{ .name = "tokenizer-option", .type = OPT_LIST, .off = offsetof(struct index_config, tokenizer_option), .unit = "KEY=VALUE",
+	  .help = "arguments of its constructor in the order of the call, as vocab_size=50257 eod_id=50256" },
+	OPT_END
+};
+
+/* An operand may be either file of the pair. */
+static const char *
+prefix_of(char *operand)
+{
+	size_t n = strlen(operand);
+
+	if (n > 4 && (!strcmp(operand + n - 4, ".idx") || !strcmp(operand + n - 4, ".bin")))
+		operand[n - 4] = '\0';
+	return operand;
+}
+
+static int
+need_operands(int argc, struct err *e)
+{
+	if (argc > 0)
+		return 0;
+	err_set(e, "which dataset? PREFIX is the path of its files without .bin and .idx");
+	return CLI_USAGE;
+}
+
+static int
+run_info(const void *cfg, int argc, char **argv, struct err *e)
+{
+	const struct info_options *o = cfg;
+
+	if (need_operands(argc, e) < 0)
+		return CLI_USAGE;
+	if (!o->json)
+		puts("dataset\titem\tvalue");
+	for (int i = 0; i < argc; i++)
+		if (shard_info(prefix_of(argv[i]), o->json, stdout, e) < 0)
+			return CLI_FAILED;
+	return EXIT_DONE;
+}
+
+static int
+run_verify(const void *cfg, int argc, char **argv, struct err *e)
+{
+	const struct verify_options *o = cfg;
+	int rc = EXIT_DONE;
+
+	if (need_operands(argc, e) < 0)
+		return CLI_USAGE;
+	for (int i = 0; i < argc; i++)
+		if (shard_verify(prefix_of(argv[i]), o->vocab_size, stdout, e) < 0) {
+			warn("%s", e->msg);
+			rc = EXIT_FAILED;
+		}
+	return rc;
+}
+
+static int
+run_head(const void *cfg, int argc, char **argv, struct err *e)
+{
+	const struct head_options *o = cfg;
+	int64_t count = o->count ? o->count : o->document < 0 ? 10 : 1;
+
+	if (need_operands(argc, e) < 0)
+		return CLI_USAGE;
+	if (argc > 1) {
+		err_set(e, "head prints one dataset at a time, not %d", argc);
+		return CLI_USAGE;
+	}
+	puts("document\tsequence\ttokens\tids");
+	return shard_head(prefix_of(argv[0]), o->document < 0 ? 0 : o->document, count, stdout, e);
+}
+
+static int
+run_cat(const void *cfg, int argc, char **argv, struct err *e)
+{
+	const struct cat_config *c = cfg;
+
+	if (need_operands(argc, e) < 0)
+		return CLI_USAGE;
+	if (!c->output) {
+		err_set(e, "--output: where should the merged dataset go?");
+		return CLI_USAGE;
+	}
+	for (int i = 0; i < argc; i++)
+		prefix_of(argv[i]);
+	return shard_cat(c, argc, argv, e);
+}
+
+static int
+run_index(const void *cfg, int argc, char **argv, struct err *e)
+{
+	if (argc > 0)
+		err_set(e, "operand '%s': index takes its dataset from --data-path", argv[0]);
+	if (argc > 0 || shard_index_check(cfg, e) < 0)
+		return CLI_USAGE;
+	return shard_index(cfg, stdout, e);
+}
+
+static const struct verb verbs[] = {
+	{ "info", "PREFIX ...", "count documents, sequences and tokens, with a histogram of lengths", info_opts,
+	  sizeof(struct info_options), run_info },
+	{ "verify", "PREFIX ...", "check the index against itself and against the tokens", verify_opts, sizeof(struct verify_options),
+	  run_verify },
+	{ "head", "PREFIX", "print documents as token ids", head_opts, sizeof(struct head_options), run_head },
+	{ "cat", "PREFIX ...", "merge datasets into one", cat_opts, sizeof(struct cat_config), run_cat },
+	{ "index", "", "write the index maps that training looks for", index_opts, sizeof(struct index_config), run_index },
+	{ 0 }
+};
+
+static const struct tool tool = {
+	.name = "mshard", .summary = "look at, check, print, merge and index tokenised datasets", .built_in = "", .verbs = verbs,
+};
+
+int
+main(int argc, char **argv)
+{
+	return cli_main(&tool, argc, argv);
+}

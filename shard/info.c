@@ -1,0 +1,130 @@
+/* info.c - how much of what a dataset holds */
+#include "shard/shard.h"
+#include "lib/base/str.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BINS = 33 };                     /* lengths 0, 1, 2-3, 4-7, ... */
+
+struct summary {
+	const struct dataset *d;
+	int64_t shortest, longest, empty_documents;
+	int64_t sequences[BINS];
+	uint64_t bin_bytes;
+	char fingerprint[64];
+};
+
+/* The bin of a length: 0, or its number of binary digits. */
+static int
+bin_of(int64_t length)
+{
+	return length ? 64 - __builtin_clzll((unsigned long long)length) : 0;
+}
+
+static int64_t
+bin_first(int bin)
+{
+	return bin ? (int64_t)1 << (bin - 1) : 0;
+}
+
+static int64_t
+bin_last(int bin)
+{
+	return bin ? ((int64_t)1 << bin) - 1 : 0;
+}
+
+/* One pass over the index. */
+static void
+summarise(const struct dataset *d, struct summary *s)
+{
+	memset(s, 0, sizeof *s);
+	s->d = d;
+	for (int64_t i = 0; i < dataset_num_sequences(d); i++) {
+		int64_t n = dataset_length(d, i);
+
+		s->sequences[bin_of(n)]++;
+		if (i == 0 || n < s->shortest)
+			s->shortest = n;
+		if (n > s->longest)
+			s->longest = n;
+	}
+	for (int64_t i = 0; i < dataset_num_documents(d); i++)
+		s->empty_documents += dataset_document_start(d, i) == dataset_document_start(d, i + 1);
+	dataset_bin(d, &s->bin_bytes);
+	dataset_fingerprint(d, s->fingerprint);
+}
+
+static void
+print_row(FILE *out, const char *prefix, const char *item, int64_t value)
+{
+	fprintf(out, "%s\t%s\t%lld\n", prefix, item, (long long)value);
+}
+
+static void
+print_rows(const struct summary *s, FILE *out)
+{
+	const char *prefix = dataset_prefix(s->d);
+	char item[64];
+
+	print_row(out, prefix, "documents", dataset_num_documents(s->d));
+	print_row(out, prefix, "empty_documents", s->empty_documents);
+	print_row(out, prefix, "sequences", dataset_num_sequences(s->d));
+	print_row(out, prefix, "tokens", dataset_num_tokens(s->d));
+	fprintf(out, "%s\tdtype\t%s\n", prefix, dtype_torch_name(dataset_dtype(s->d)));
+	print_row(out, prefix, "bin_bytes", (int64_t)s->bin_bytes);
+	fprintf(out, "%s\tmodes\t%s\n", prefix, dataset_has_modes(s->d) ? "yes" : "no");
+	fprintf(out, "%s\tfingerprint\t%s\n", prefix, s->fingerprint);
+	print_row(out, prefix, "shortest", s->shortest);
+	print_row(out, prefix, "longest", s->longest);
+	for (int i = 0; i < BINS; i++) {
+		if (s->sequences[i] == 0)
+			continue;
+		snprintf(item, sizeof item, "length %lld-%lld", (long long)bin_first(i), (long long)bin_last(i));
+		print_row(out, prefix, item, s->sequences[i]);
+	}
+}
+
+static void
+print_json(const struct summary *s, FILE *out)
+{
+	struct str j = { 0 };
+	const char *prefix = dataset_prefix(s->d), *comma = "";
+
+	str_adds(&j, "{\"dataset\": ");
+	str_add_json(&j, prefix, strlen(prefix));
+	str_addf(&j, ", \"documents\": %lld, \"empty_documents\": %lld, \"sequences\": %lld, \"tokens\": %lld",
+	    (long long)dataset_num_documents(s->d), (long long)s->empty_documents, (long long)dataset_num_sequences(s->d),
+	    (long long)dataset_num_tokens(s->d));
+	str_addf(&j, ", \"dtype\": \"%s\", \"bin_bytes\": %llu, \"modes\": %s, \"fingerprint\": \"%s\"",
+	    dtype_torch_name(dataset_dtype(s->d)), (unsigned long long)s->bin_bytes, dataset_has_modes(s->d) ? "true" : "false",
+	    s->fingerprint);
+	str_addf(&j, ", \"shortest\": %lld, \"longest\": %lld, \"lengths\": [", (long long)s->shortest, (long long)s->longest);
+	for (int i = 0; i < BINS; i++) {
+		if (s->sequences[i] == 0)
+			continue;
+		str_addf(&j, "%s{\"from\": %lld, \"to\": %lld, \"sequences\": %lld}", comma, (long long)bin_first(i),
+		    (long long)bin_last(i), (long long)s->sequences[i]);
+		comma = ", ";
+	}
+	str_adds(&j, "]}\n");
+	fwrite(j.buf, 1, j.len, out);
+	str_release(&j);
+}
+
+int
+shard_info(const char *prefix, bool json, FILE *out, struct err *e)
+{
+	struct dataset *d = dataset_open(prefix, e);
+	struct summary s;
+
+	if (!d)
+		return -1;
+	summarise(d, &s);
+	if (json)
+		print_json(&s, out);
+	else
+		print_rows(&s, out);
+	dataset_close(d);
+	return 0;
+}
