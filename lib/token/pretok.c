@@ -2,13 +2,10 @@
 #include "lib/token/pretok.h"
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
+#include "lib/token/unicode_table.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum class { CLASS_OTHER, CLASS_LETTER, CLASS_NUMBER, CLASS_MARK, CLASS_SPACE };
-
-#include "lib/token/unicode_table.h"
 
 enum { CODE_POINTS = 0x110000 };
 
