@@ -1,8 +1,9 @@
 #!/bin/sh
 # install.sh [--test] - install the Debian or Ubuntu packages that building needs; with --test also those that the tests need
 #
-# For Debian 12, Ubuntu 24.04 and later, as root or through sudo. Packages that are there already are left alone; when nothing is
-# missing, apt is not called at all. CUDA, cuDNN and NCCL are optional and not installed here: the build uses them where it finds them.
+# For Debian 12, Ubuntu 24.04 and later, as root or through sudo. Packages that are there already are left alone; when
+# nothing is missing, apt is not called at all. CUDA, cuDNN and NCCL are optional and not installed here: the build uses them
+# where it finds them.
 set -eu
 
 build='gcc g++ make git ca-certificates libopenblas-dev libopenmpi-dev openmpi-bin libsentencepiece-dev libsimdjson-dev
@@ -13,7 +14,7 @@ case ${1:-} in
 '') wanted=$build ;;
 --test) wanted="$build $tests" ;;
 *)
-	sed -n '2,5s/^# \{0,1\}//p' "$0"
+	sed -n '2,6s/^# \{0,1\}//p' "$0"
 	case $1 in -h | --help) exit 0 ;; *) exit 2 ;; esac
 	;;
 esac

@@ -50,5 +50,6 @@ END {
 	}
 	line = sprintf("%*s", width, "")
 	gsub(/ /, "-", line)
-	printf "%8s +%s\n%8s  %-*s%s\n", "lm loss", line, "step", width - length(step[n]), step[1], step[n]
+	gap = width - length(step[1]) - length(step[n])
+	printf "%8s +%s\n%8s  %s%*s%s\n", "lm loss", line, "step", step[1], (gap > 0 ? gap : 1), "", (n > 1 ? step[n] : "")
 }

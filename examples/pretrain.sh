@@ -1,9 +1,10 @@
 #!/bin/sh
 # pretrain.sh [DIR] - from the text of two Debian packages to a small Llama in Hugging Face form, on two CPU cores
 #
-# Copy this file and edit it for your own text and model; each step is one or two commands. Everything is written under DIR, which must
-# not exist (by default build/pretrain, which is made anew). The text is Debian Reference by Osamu Aoki and its Japanese translation,
-# GPL-2+, from the packages debian-reference-en and debian-reference-ja, which are fetched and unpacked without being installed.
+# Copy this file and edit it for your own text and model; each step is one or two commands. Everything is written under DIR,
+# which must not exist (by default build/pretrain, which is made anew). The text is Debian Reference by Osamu Aoki and its
+# Japanese translation, GPL-2+, from the packages debian-reference-en and debian-reference-ja, which are fetched and unpacked
+# without being installed.
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -131,7 +132,7 @@ for layout in 'tensor-model-parallel-size 2' 'pipeline-model-parallel-size 2'; d
 	mplan check --config model.conf --micro-batch-size 4 --global-batch-size 8 --world-size $ranks --$layout
 done
 
-step 'evaluate the initial weights; train 50 steps with two tensor ranks; go on to 100 with two pipeline stages; evaluate'
+step 'evaluate; train 50 steps with two tensor ranks; go on to 100 with two pipeline stages; evaluate'
 train before.log --tensor-model-parallel-size 2 --skip-train
 train tensor.log --tensor-model-parallel-size 2 --exit-interval 50
 train pipeline.log --pipeline-model-parallel-size 2
@@ -141,7 +142,8 @@ step 'export, and generate from the exported weights'
 mckpt verify checkpoints/iter_0000100
 mexport checkpoints hf
 printf 'Debian is a ' >prompt.txt
-mtrain --pretrained-checkpoint hf --generate 60 --prompt-file prompt.txt --temperature 0.7 --top-k 40 >sample.txt 2>generate.log
+mtrain --pretrained-checkpoint hf --generate 60 --prompt-file prompt.txt --temperature 0.7 --top-k 40 \
+	>sample.txt 2>generate.log
 
 step 'results'
 awk -f "$here/examples/plot.awk" metrics.jsonl

@@ -1,8 +1,9 @@
 #!/bin/sh
 # includes.sh - the include table: which directory may include what; no other edge may exist
 #
-# First word: the including directory; then the directories ('/' at the end) and headers that it may include. A directory may always
-# include itself; bin and tests may include anything. Of the system's headers, those of MPI, BLAS, CUDA and NCCL have one home each.
+# First word: the including directory; then the directories ('/' at the end) and headers that it may include. A directory may
+# always include itself; bin and tests may include anything. Of the system's headers, those of MPI, BLAS, CUDA, NCCL and a few
+# libraries have one home each.
 set -u
 cd "${TOP:-.}" || exit 1
 table='

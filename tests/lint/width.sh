@@ -16,7 +16,8 @@ finding()
 }
 
 for file in Makefile install.sh .ci/run $(find bin lib tok shard plan ckpt export train tests examples man \
-	\( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' -o -name '*.sh' -o -name '*.awk' -o -name '*.bats' -o -name '*.bash' \) 2>/dev/null | sort); do
+	\( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' -o -name '*.sh' -o -name '*.awk' -o -name '*.bats' \) \
+	2>/dev/null | sort); do
 	expand -t 8 "$file" | grep -nE '^.{131,}' >"${TMPDIR:-/tmp}/width.$$"
 	finding "$file" 'above 130 columns' <"${TMPDIR:-/tmp}/width.$$"
 	grep -nE "[ $tab]+\$" "$file" >"${TMPDIR:-/tmp}/width.$$"
