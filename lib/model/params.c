@@ -285,3 +285,20 @@ shard_pieces(const struct shard *s, int64_t first, int64_t count, struct slice o
 		first = s->offset;
 	return end > first ? slice_flat(&s->box, first - s->offset, end - first, out) : 0;
 }
+
+int
+param_state_of(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+
+	for (int i = 0; dot && param_states[i]; i++)
+		if (!strcmp(dot + 1, param_states[i]))
+			return i + 1;
+	return 0;
+}
+
+bool
+param_has_shape(const struct param *p, int ndim, const int64_t *shape)
+{
+	return ndim == p->ndim && !memcmp(shape, p->shape, (size_t)ndim * sizeof *shape);
+}

@@ -80,6 +80,10 @@ void shards_release(struct shards *s);
 
 /* Optimizer state that a checkpoint holds beside parameter X: X.exp_avg and X.exp_avg_sq; ended by NULL. */
 extern const char *const param_states[];
+/* Is this the name of optimizer state? Then 1 + its index in param_states, else 0. */
+int  param_state_of(const char *name);
+/* Does a tensor of these sizes fit the parameter? */
+bool param_has_shape(const struct param *p, int ndim, const int64_t *shape);
 /*
  * The pieces of a checkpoint that lie in elements [first, first + count) of the flat buffer and belong to this shard's real
  * elements, as boxes in global coordinates, in the order of memory. Returns how many: 0 when the range holds none. Data rank r

@@ -1,0 +1,211 @@
+/* mckpt.c - look at, check, compare, import and reshard checkpoints */
+#include "ckpt/diff.h"
+#include "ckpt/import.h"
+#include "ckpt/inspect.h"
+#include "ckpt/reshard.h"
+#include "ckpt/verify.h"
+#include "lib/base/cli.h"
+#include "lib/base/prog.h"
+
+#include <string.h>
+
+struct look_config {
+	bool json, tensors;
+};
+
+struct diff_config {
+	double tolerance;
+	const char *only, *ignore;
+};
+
+struct import_config {
+	int dtype;
+	bool force;
+};
+
+struct reshard_config {
+	int64_t tp, pp, dp;
+	bool no_optim, force;
+};
+
+static const char *const import_dtypes[] = { "keep", "bf16", "fp16", "fp32", NULL };
+static const enum dtype import_types[] = { DTYPE_NONE, DTYPE_BF16, DTYPE_F16, DTYPE_F32 };
+
+#define FLAG(S, n, f, h) { .name = n, .type = OPT_FLAG, .off = offsetof(S, f), .help = h }
+#define TEXT(S, n, f, u, h) { .name = n, .type = OPT_STRING, .off = offsetof(S, f), .unit = u, .help = h }
+#define SIZE(S, n, f, d, h) \
+	{ .name = n, .type = OPT_INT, .off = offsetof(S, f), .min = 1, .max = 1e6, .def = d, .help = h }
+
+static const struct opt ls_opts[] = {
+	FLAG(struct look_config, "json", json, "one JSON object a line instead of TSV"),
+	OPT_END,
+};
+
+static const struct opt info_opts[] = {
+	FLAG(struct look_config, "json", json, "JSON instead of TSV"),
+	FLAG(struct look_config, "tensors", tensors, "a line a tensor instead"),
+	OPT_END,
+};
+
+static const struct opt verify_opts[] = {
+	OPT_END,
+};
+
+static const struct opt diff_opts[] = {
+	{ .name = "tolerance", .type = OPT_NUMBER, .off = offsetof(struct diff_config, tolerance), .min = -1, .max = 1e300,
+	  .def = "-1", .unit = "R", .help = "largest relative L2 difference that counts as close; -1: bytes must be equal" },
+	TEXT(struct diff_config, "only", only, "PATTERN", "compare only tensors whose name matches the shell pattern"),
+	TEXT(struct diff_config, "ignore", ignore, "PATTERN", "leave out tensors whose name matches the shell pattern"),
+	OPT_END,
+};
+
+static const struct opt import_opts[] = {
+	{ .name = "dtype", .type = OPT_CHOICE, .off = offsetof(struct import_config, dtype), .choices = import_dtypes,
+	  .def = "keep", .help = "type of the tensors; rounds to nearest, once" },
+	FLAG(struct import_config, "force", force, "write into a directory that holds a checkpoint"),
+	OPT_END,
+};
+
+static const struct opt reshard_opts[] = {
+	SIZE(struct reshard_config, "tensor-model-parallel-size", tp, "1", "tensor ranks of the run that will read it"),
+	SIZE(struct reshard_config, "pipeline-model-parallel-size", pp, "1", "pipeline stages"),
+	SIZE(struct reshard_config, "data-parallel-size", dp, "1", "data ranks, which share the pieces of each"),
+	FLAG(struct reshard_config, "no-optim", no_optim, "leave the optimizer's state out"),
+	FLAG(struct reshard_config, "force", force, "write into a directory that holds a checkpoint"),
+	OPT_END,
+};
+
+/* Exactly n operands. */
+static int
+operands(int argc, int n, const char *what, struct err *e)
+{
+	if (argc == n)
+		return 0;
+	err_set(e, "%d operands given, needed: %s", argc, what);
+	return CLI_USAGE;
+}
+
+/* Says each line of text. */
+static void
+say(struct str *text, void (*how)(const char *fmt, ...))
+{
+	for (char *line = text->buf ? strtok(text->buf, "\n") : NULL; line; line = strtok(NULL, "\n"))
+		how("%s", line);
+	str_release(text);
+}
+
+static int
+run_ls(const void *cfg, int argc, char **argv, struct err *e)
+{
+	const struct look_config *c = cfg;
+	static char here[] = ".";
+	char *one[] = { here };
+	struct str problems = { 0 };
+	int rc = 0;
+
+	if (argc == 0) {
+		argc = 1;
+		argv = one;
+	}
+	if (!c->json)
+		ls_head(stdout);
+	for (int i = 0; i < argc; i++)
+		if (ls_save(argv[i], c->json, stdout, &problems, e) < 0)
+			str_addf(&problems, "%s\n", e->msg);
+	rc = problems.len ? EXIT_FAILED : EXIT_DONE;
+	say(&problems, warn);
+	return rc;
+}
+
+static int
+run_info(const void *cfg, int argc, char **argv, struct err *e)
+{
+	const struct look_config *c = cfg;
+	int rc = operands(argc, 1, "DIR", e);
+
+	if (rc)
+		return rc;
+	return c->tensors ? info_tensors(argv[0], c->json, stdout, e) : info_checkpoint(argv[0], c->json, stdout, e);
+}
+
+static int
+run_verify(const void *cfg, int argc, char **argv, struct err *e)
+{
+	struct str problems = { 0 };
+	int wrong = 0;
+
+	(void)cfg;
+	if (argc == 0)
+		return operands(argc, 1, "DIR...", e);
+	for (int i = 0; i < argc; i++)
+		wrong += verify_dir(argv[i], stdout, &problems);
+	say(&problems, warn);
+	return wrong ? EXIT_FAILED : EXIT_DONE;
+}
+
+static int
+run_diff(const void *cfg, int argc, char **argv, struct err *e)
+{
+	const struct diff_config *c = cfg;
+	int rc = operands(argc, 2, "A B", e);
+	struct diff_options o = { .tolerance = c->tolerance, .only = c->only, .ignore = c->ignore };
+
+	if (rc)
+		return rc;
+	o.a = argv[0];
+	o.b = argv[1];
+	return diff_sources(&o, stdout, e);
+}
+
+static int
+run_import(const void *cfg, int argc, char **argv, struct err *e)
+{
+	const struct import_config *c = cfg;
+	int rc = operands(argc, 2, "SRC DST", e);
+	struct import_options o = { .dtype = import_types[c->dtype], .force = c->force };
+	struct str notes = { 0 };
+
+	if (rc)
+		return rc;
+	o.src = argv[0];
+	o.save = argv[1];
+	rc = import_hf(&o, &notes, e);
+	say(&notes, note);
+	return rc;
+}
+
+static int
+run_reshard(const void *cfg, int argc, char **argv, struct err *e)
+{
+	const struct reshard_config *c = cfg;
+	int rc = operands(argc, 2, "SRC DST", e);
+	struct reshard_options o = { .layout = { c->tp, 1, c->dp, c->pp }, .no_optim = c->no_optim, .force = c->force };
+
+	if (rc)
+		return rc;
+	o.src = argv[0];
+	o.save = argv[1];
+	return reshard(&o, e);
+}
+
+static const struct verb verbs[] = {
+	{ "ls", "[DIR ...]", "list the checkpoints of SAVE directories", ls_opts, sizeof(struct look_config), run_ls },
+	{ "info", "DIR", "say what a checkpoint holds", info_opts, sizeof(struct look_config), run_info },
+	{ "verify", "DIR ...", "check every sum, every shape and the model that they make", verify_opts, 1, run_verify },
+	{ "diff", "A B", "compare tensors", diff_opts, sizeof(struct diff_config), run_diff },
+	{ "import", "SRC DST", "make a checkpoint of a Hugging Face directory", import_opts, sizeof(struct import_config),
+	  run_import },
+	{ "reshard", "SRC DST", "rewrite a checkpoint as a run of another layout would", reshard_opts,
+	  sizeof(struct reshard_config), run_reshard },
+	{ 0 },
+};
+
+static const struct tool tool = {
+	.name = "mckpt", .summary = "look at, check, compare, import and reshard checkpoints", .built_in = "CPU", .verbs = verbs,
+};
+
+int
+main(int argc, char **argv)
+{
+	return cli_main(&tool, argc, argv);
+}

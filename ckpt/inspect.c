@@ -1,0 +1,298 @@
+/* inspect.c - mckpt ls and info */
+#include "ckpt/inspect.h"
+#include "ckpt/table.h"
+#include "lib/base/mem.h"
+#include "lib/model/family.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One line of a report as it is collected: key, value pairs. */
+struct report {
+	struct str text;
+	bool json;
+	int count;
+};
+
+/* What the tensors of a checkpoint come to. */
+struct sums {
+	int64_t parameters, bytes;
+	const char *dtype;              /* of the weights; "mixed" */
+	bool optimizer;
+};
+
+/* JSON takes integers and plain decimals as they are. */
+static bool
+is_number(const char *s)
+{
+	char *end;
+
+	if (*s == '-')
+		s++;
+	if (*s < '0' || *s > '9' || (s[0] == '0' && s[1] >= '0' && s[1] <= '9'))
+		return false;
+	strtod(s, &end);
+	return *end == '\0' && strspn(s, "0123456789.eE+-") == strlen(s) && end[-1] != '.';
+}
+
+static void
+add(struct report *r, const char *key, const char *value)
+{
+	if (!r->json) {
+		str_addf(&r->text, "%s\t%s\n", key, value);
+		return;
+	}
+	str_adds(&r->text, r->count++ ? ", " : "{");
+	str_add_json(&r->text, key, strlen(key));
+	str_adds(&r->text, ": ");
+	if (is_number(value) || !strcmp(value, "true") || !strcmp(value, "false"))
+		str_adds(&r->text, value);
+	else
+		str_add_json(&r->text, value, strlen(value));
+}
+
+static void
+add_int(struct report *r, const char *key, int64_t value)
+{
+	char text[32];
+
+	snprintf(text, sizeof text, "%lld", (long long)value);
+	add(r, key, text);
+}
+
+/* Prints what was collected and empties it. */
+static void
+flush(struct report *r, FILE *out)
+{
+	if (r->json)
+		str_adds(&r->text, r->count ? "}\n" : "{}\n");
+	fwrite(r->text.buf, 1, r->text.len, out);
+	str_release(&r->text);
+	r->count = 0;
+}
+
+/* Adds a line a line of an options or state text: "name value", flags are true. Names get '_' and the prefix. */
+static void
+add_text(struct report *r, const char *prefix, const char *text)
+{
+	while (*text) {
+		size_t len = strcspn(text, "\n"), name = strcspn(text, " \t\n");
+		size_t skip = strspn(text + name, " \t");
+		char key[200], *value = mem_strndup(text + name + skip, len - name - skip);
+		int n = snprintf(key, sizeof key, "%s%.*s", prefix, (int)(name < 150 ? name : 150), text);
+
+		for (int i = 0; i < n && i < (int)sizeof key - 1; i++)
+			if (key[i] == '-')
+				key[i] = '_';
+		for (size_t i = strlen(value); i > 0 && value[i - 1] == ' '; i--)
+			value[i - 1] = '\0';
+		if (name > 0 && *text != '#')
+			add(r, key, *value ? value : "true");
+		free(value);
+		text += len + (text[len] == '\n');
+	}
+}
+
+static int64_t
+elements_of(const struct ckpt_tensor *t)
+{
+	struct slice whole = slice_whole(t->ndim, t->shape);
+
+	return slice_elements(&whole);
+}
+
+static struct sums
+sum_up(const struct ckpt *c)
+{
+	struct sums s = { .dtype = NULL };
+
+	for (int i = 0; i < ckpt_count(c); i++) {
+		const struct ckpt_tensor *t = ckpt_at(c, i);
+		int64_t n = elements_of(t);
+
+		s.bytes += n * (int64_t)dtype_size(t->dtype);
+		if (param_state_of(t->name)) {
+			s.optimizer = true;
+			continue;
+		}
+		s.parameters += n;
+		s.dtype = !s.dtype || !strcmp(s.dtype, dtype_name(t->dtype)) ? dtype_name(t->dtype) : "mixed";
+	}
+	if (!s.dtype)
+		s.dtype = "none";
+	return s;
+}
+
+void
+ls_head(FILE *out)
+{
+	fputs("directory\titeration\ttensors\tparameters\tbytes\tdtype\toptimizer\tlatest\n", out);
+}
+
+static int
+compare_numbers(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The numbers of the iter_* directories of save, sorted; the caller frees them. Returns how many, or -1. */
+static int
+list_iterations(const char *save, int64_t **out, struct err *e)
+{
+	DIR *d = opendir(save);
+	struct dirent *de;
+	int n = 0, cap = 0;
+
+	*out = NULL;
+	if (!d)
+		return err_sys(e, "open directory", save);
+	while ((de = readdir(d))) {
+		const char *digits = de->d_name + 5;
+
+		if (strncmp(de->d_name, "iter_", 5) || !*digits || strlen(digits) > 18 || digits[strspn(digits, "0123456789")])
+			continue;
+		if (n == cap) {
+			cap = cap ? 2 * cap : 16;
+			*out = mem_realloc(*out, (size_t)cap, sizeof **out);
+		}
+		(*out)[n++] = strtoll(digits, NULL, 10);
+	}
+	closedir(d);
+	if (n == 0)
+		return err_set(e, "no iter_* directory in '%s'", save);
+	qsort(*out, (size_t)n, sizeof **out, compare_numbers);
+	return n;
+}
+
+/* One line of ls. */
+static void
+ls_one(const struct ckpt *c, int64_t iteration, bool latest, bool json, FILE *out)
+{
+	struct sums s = sum_up(c);
+	struct report r = { .json = true };
+
+	if (!json) {
+		fprintf(out, "%s\t%lld\t%d\t%lld\t%lld\t%s\t%s\t%s\n", ckpt_dir(c), (long long)iteration, ckpt_count(c),
+		    (long long)s.parameters, (long long)s.bytes, s.dtype, s.optimizer ? "yes" : "no", latest ? "yes" : "no");
+		return;
+	}
+	add(&r, "directory", ckpt_dir(c));
+	add_int(&r, "iteration", iteration);
+	add_int(&r, "tensors", ckpt_count(c));
+	add_int(&r, "parameters", s.parameters);
+	add_int(&r, "bytes", s.bytes);
+	add(&r, "dtype", s.dtype);
+	add(&r, "optimizer", s.optimizer ? "true" : "false");
+	add(&r, "latest", latest ? "true" : "false");
+	flush(&r, out);
+}
+
+int
+ls_save(const char *save, bool json, FILE *out, struct str *problems, struct err *e)
+{
+	int64_t *iteration, latest = -1;
+	int n = list_iterations(save, &iteration, e), tracked = n < 0 ? -1 : ckpt_tracker(save, &latest, e);
+
+	for (int i = 0; i < n && tracked >= 0; i++) {
+		char dir[1024];
+		struct err why;
+		struct ckpt *c;
+
+		ckpt_iter_dir(save, iteration[i], dir);
+		c = ckpt_open(dir, &why);
+		if (c)
+			ls_one(c, iteration[i], tracked && iteration[i] == latest, json, out);
+		else
+			str_addf(problems, "%s\n", why.msg);
+		ckpt_close(c);
+	}
+	free(iteration);
+	return n < 0 || tracked < 0 ? -1 : 0;
+}
+
+/* The report on an opened checkpoint. */
+static void
+describe(struct report *r, const struct ckpt *c, const struct table *t)
+{
+	const struct family *f = family_of(&t->config, NULL);
+	struct sums s = sum_up(c);
+	struct str model = { 0 };
+
+	add(r, "directory", ckpt_dir(c));
+	add(r, "family", f ? f->model_type : "none");
+	add_int(r, "parameters", s.parameters);
+	add_int(r, "tensors", ckpt_count(c));
+	add_int(r, "bytes", s.bytes);
+	add_int(r, "files", ckpt_num_files(c));
+	add(r, "dtype", s.dtype);
+	add(r, "optimizer", s.optimizer ? "true" : "false");
+	add_int(r, "tensor_model_parallel_size", t->layout.tensor_model_parallel_size);
+	add_int(r, "pipeline_model_parallel_size", t->layout.pipeline_model_parallel_size);
+	model_dump(&t->config, &model);
+	add_text(r, "", model.buf);
+	add_text(r, "state_", ckpt_state_text(c));
+	str_release(&model);
+}
+
+int
+info_checkpoint(const char *dir, bool json, FILE *out, struct err *e)
+{
+	struct ckpt *c = ckpt_open(dir, e);
+	struct report r = { .json = json };
+	struct table t;
+	int rc;
+
+	if (!c)
+		return -1;
+	rc = table_open(&t, c, e);
+	if (rc == 0) {
+		describe(&r, c, &t);
+		flush(&r, out);
+	}
+	table_release(&t);
+	ckpt_close(c);
+	return rc;
+}
+
+/* One tensor of info --tensors. */
+static void
+tensor_line(const struct ckpt_tensor *t, bool json, FILE *out)
+{
+	int64_t n = elements_of(t);
+	struct str shape = { 0 };
+
+	for (int i = 0; i < t->ndim; i++)
+		str_addf(&shape, "%s%lld", i ? "," : "", (long long)t->shape[i]);
+	if (json) {
+		struct str name = { 0 };
+
+		str_add_json(&name, t->name, strlen(t->name));
+		fprintf(out, "{\"tensor\": %s, \"dtype\": \"%s\", \"shape\": [%s], \"elements\": %lld, \"bytes\": %lld, \"pieces\": %d}\n",
+		    name.buf, dtype_name(t->dtype), shape.buf, (long long)n, (long long)n * (long long)dtype_size(t->dtype),
+		    t->num_pieces);
+		str_release(&name);
+	} else {
+		fprintf(out, "%s\t%s\t%s\t%lld\t%lld\t%d\n", t->name, dtype_name(t->dtype), shape.buf, (long long)n,
+		    (long long)n * (long long)dtype_size(t->dtype), t->num_pieces);
+	}
+	str_release(&shape);
+}
+
+int
+info_tensors(const char *dir, bool json, FILE *out, struct err *e)
+{
+	struct ckpt *c = ckpt_open(dir, e);
+
+	if (!c)
+		return -1;
+	if (!json)
+		fputs("tensor\tdtype\tshape\telements\tbytes\tpieces\n", out);
+	for (int i = 0; i < ckpt_count(c); i++)
+		tensor_line(ckpt_at(c, i), json, out);
+	ckpt_close(c);
+	return 0;
+}

@@ -1,0 +1,187 @@
+/* reshard.c - mckpt reshard */
+#include "ckpt/reshard.h"
+#include "ckpt/import.h"
+#include "ckpt/table.h"
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct job {
+	const struct reshard_options *o;
+	struct ckpt *src;
+	struct table table;
+	int num_states;                 /* that are kept */
+	char tmp[1024];
+	struct str manifest;
+	struct err *e;
+};
+
+/* What one rank owns. */
+struct rank_share {
+	struct shards shards;
+	int64_t first, count;           /* its range of the flat buffer */
+};
+
+typedef int piece_fn(struct job *j, struct ckpt_writer *w, const char *name, const struct slice *box);
+
+static int
+declare_piece(struct job *j, struct ckpt_writer *w, const char *name, const struct slice *box)
+{
+	const struct ckpt_tensor *t = ckpt_find(j->src, name);
+
+	ckpt_declare(w, name, t->dtype, t->ndim, t->shape, box);
+	return 0;
+}
+
+static int
+copy_piece(struct job *j, struct ckpt_writer *w, const char *name, const struct slice *box)
+{
+	const struct ckpt_tensor *t = ckpt_find(j->src, name);
+	void *bytes = mem_alloc((size_t)slice_elements(box), dtype_size(t->dtype));
+	int rc = ckpt_read(j->src, name, box, t->dtype, bytes, j->e);
+
+	if (rc == 0)
+		rc = ckpt_write(w, bytes, j->e);
+	free(bytes);
+	return rc;
+}
+
+/* Calls fn for every piece of a rank, in the order of its file. */
+static int
+each_piece(struct job *j, const struct rank_share *r, struct ckpt_writer *w, piece_fn *fn)
+{
+	for (int state = 0; state <= j->num_states; state++)
+		for (int i = 0; i < r->shards.count; i++) {
+			const struct shard *s = &r->shards.item[i];
+			struct slice box[SLICE_FLAT_MAX];
+			int n = s->owner ? shard_pieces(s, r->first, r->count, box) : 0;
+			char name[128];
+
+			tensor_name(&j->table.param[s->param], state, name);
+			for (int k = 0; k < n; k++)
+				if (fn(j, w, name, &box[k]) < 0)
+					return -1;
+		}
+	return 0;
+}
+
+/* Writes the file of one rank. */
+static int
+write_rank(struct job *j, int rank)
+{
+	const struct layout *l = &j->o->layout;
+	struct rank_share r;
+	struct ckpt_writer *w = ckpt_writer_new(j->tmp, rank, j->e);
+	int coord[AX_COUNT], rc;
+
+	if (!w)
+		return -1;
+	layout_coord(l, rank, coord);
+	shards_init(&r.shards, j->table.param, j->table.count, &j->table.config, l, coord);
+	r.count = r.shards.elements / l->data_parallel_size;
+	r.first = r.count * coord[AX_DP];
+	each_piece(j, &r, w, declare_piece);
+	rc = each_piece(j, &r, w, copy_piece);
+	if (rc == 0)
+		rc = ckpt_writer_finish(w, &j->manifest, j->e);
+	else
+		ckpt_writer_abort(w);
+	shards_release(&r.shards);
+	return rc;
+}
+
+/* Is this line of an option file one of the layout? */
+static bool
+is_layout_line(const char *line, size_t len)
+{
+	static const char *const names[] = { "tensor-model-parallel-size", "pipeline-model-parallel-size", "context-parallel-size" };
+	size_t n = 0;
+
+	while (n < len && line[n] != ' ' && line[n] != '\t' && line[n] != '=')
+		n++;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		bool same = strlen(names[i]) == n;
+
+		for (size_t k = 0; same && k < n; k++)
+			same = names[i][k] == (line[k] == '_' ? '-' : line[k]);
+		if (same)
+			return true;
+	}
+	return false;
+}
+
+/* The options of the run with the new layout. */
+static void
+new_options(const char *text, const struct layout *l, struct str *out)
+{
+	while (*text) {
+		size_t len = strcspn(text, "\n");
+
+		if (!is_layout_line(text, len)) {
+			str_add(out, text, len);
+			str_addc(out, '\n');
+		}
+		text += len + (text[len] == '\n');
+	}
+	str_addf(out, "tensor-model-parallel-size %lld\npipeline-model-parallel-size %lld\n",
+	    (long long)l->tensor_model_parallel_size, (long long)l->pipeline_model_parallel_size);
+}
+
+/* The iteration that the checkpoint holds, by its state. */
+static int
+iteration_of(const struct ckpt *c, int64_t *out, struct err *e)
+{
+	const char *text = ckpt_state(c, "iteration");
+	char *end;
+
+	if (!text)
+		return err_at(e, ckpt_dir(c), 0, "state.conf has no iteration");
+	*out = strtoll(text, &end, 10);
+	return end == text || *end || *out < 0 ? err_at(e, ckpt_dir(c), 0, "state.conf: iteration '%.40s': not a number", text) : 0;
+}
+
+/* Writes all ranks' files and commits. */
+static int
+write_all(struct job *j)
+{
+	struct str options = { 0 };
+	struct ckpt_commit c = { .save = j->o->save, .state = ckpt_state_text(j->src) };
+	int rc = 0;
+
+	if (iteration_of(j->src, &c.iteration, j->e) < 0 || ckpt_begin(c.save, c.iteration, true, j->tmp, j->e) < 0)
+		return -1;
+	for (int64_t rank = 0; rank < layout_world(&j->o->layout) && rc == 0; rank++)
+		rc = write_rank(j, (int)rank);
+	if (rc < 0) {
+		io_remove_tree(j->tmp, NULL);
+		return -1;
+	}
+	new_options(ckpt_options_text(j->src), &j->o->layout, &options);
+	c.manifest = j->manifest.buf;
+	c.options = options.buf;
+	rc = ckpt_commit(&c, j->e);
+	str_release(&options);
+	return rc;
+}
+
+int
+reshard(const struct reshard_options *o, struct err *e)
+{
+	struct job j = { .o = o, .e = e };
+	int rc = -1;
+
+	if (save_is_free(o->save, o->force, e) < 0)
+		return -1;
+	j.src = ckpt_open(o->src, e);
+	if (j.src && table_open(&j.table, j.src, e) == 0 && table_require(&j.table, j.src, e) == 0 &&
+	    layout_check(&o->layout, &j.table.config, e) == 0) {
+		j.num_states = o->no_optim ? 0 : j.table.num_states;
+		rc = write_all(&j);
+	}
+	str_release(&j.manifest);
+	table_release(&j.table);
+	ckpt_close(j.src);
+	return rc;
+}

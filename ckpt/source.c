@@ -1,0 +1,83 @@
+/* source.c - named tensors of a checkpoint or of a Hugging Face directory */
+#include "ckpt/source.h"
+
+#include <string.h>
+
+int
+source_open(struct source *s, const char *path, struct err *e)
+{
+	memset(s, 0, sizeof *s);
+	if (hfdir_is(path))
+		s->hf = hfdir_open(path, e);
+	else
+		s->ckpt = ckpt_open(path, e);
+	return s->hf || s->ckpt ? 0 : -1;
+}
+
+void
+source_close(struct source *s)
+{
+	ckpt_close(s->ckpt);
+	hfdir_close(s->hf);
+	memset(s, 0, sizeof *s);
+}
+
+int
+source_count(const struct source *s)
+{
+	return s->hf ? hfdir_count(s->hf) : ckpt_count(s->ckpt);
+}
+
+void
+source_at(const struct source *s, int i, struct source_tensor *out)
+{
+	memset(out, 0, sizeof *out);
+	out->elements = 1;
+	if (s->hf) {
+		const struct safetensors_entry *t = hfdir_at(s->hf, i);
+
+		*out = (struct source_tensor){ t->name, t->dtype_name, t->dtype, t->ndim, { 0 }, 1, t->bytes };
+		memcpy(out->shape, t->shape, sizeof t->shape);
+	} else {
+		const struct ckpt_tensor *t = ckpt_at(s->ckpt, i);
+
+		*out = (struct source_tensor){ t->name, dtype_name(t->dtype), t->dtype, t->ndim, { 0 }, 1, dtype_size(t->dtype) };
+		memcpy(out->shape, t->shape, sizeof t->shape);
+	}
+	for (int d = 0; d < out->ndim; d++)
+		out->elements *= out->shape[d];
+	if (!s->hf)
+		out->bytes *= (uint64_t)out->elements;
+}
+
+/* The same from pieces: the range is a few boxes. */
+static int
+read_checkpoint(const struct ckpt *c, const struct ckpt_tensor *t, const int64_t range[2], char *dst, struct err *e)
+{
+	struct slice whole = slice_whole(t->ndim, t->shape), box[SLICE_FLAT_MAX];
+	int n = slice_flat(&whole, range[0], range[1], box);
+
+	for (int k = 0; k < n; k++) {
+		if (ckpt_read(c, t->name, &box[k], t->dtype, dst, e) < 0)
+			return -1;
+		dst += (size_t)slice_elements(&box[k]) * dtype_size(t->dtype);
+	}
+	return 0;
+}
+
+int
+source_read(const struct source *s, int i, int64_t first, int64_t count, void *dst, struct err *e)
+{
+	const int64_t range[2] = { first, count };
+	const struct safetensors_entry *t;
+	struct source_tensor about;
+	size_t size;
+
+	if (!s->hf)
+		return read_checkpoint(s->ckpt, ckpt_at(s->ckpt, i), range, dst, e);
+	t = hfdir_at(s->hf, i);
+	source_at(s, i, &about);
+	size = about.elements ? t->bytes / (uint64_t)about.elements : 0;
+	memcpy(dst, (const char *)t->data + (size_t)first * size, (size_t)count * size);
+	return 0;
+}

@@ -1,0 +1,128 @@
+/* table.c - a checkpoint against the parameter table of its model */
+#include "ckpt/table.h"
+#include "lib/model/options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void
+print_shape(struct str *out, int ndim, const int64_t *shape)
+{
+	str_addc(out, '[');
+	for (int i = 0; i < ndim; i++)
+		str_addf(out, "%s%lld", i ? ", " : "", (long long)shape[i]);
+	str_addc(out, ']');
+}
+
+void
+tensor_name(const struct param *p, int state, char out[128])
+{
+	if (state == 0)
+		snprintf(out, 128, "%s", p->name);
+	else
+		snprintf(out, 128, "%s.%s", p->name, param_states[state - 1]);
+}
+
+int
+table_open(struct table *t, const struct ckpt *c, struct err *e)
+{
+	char name[1100];
+
+	memset(t, 0, sizeof *t);
+	snprintf(name, sizeof name, "%s/options.conf", ckpt_dir(c));
+	if (model_from_text(name, ckpt_options_text(c), &t->config, &t->layout, e) < 0)
+		return -1;
+	t->count = model_params(&t->config, &t->param);
+	for (int i = 0; i < ckpt_count(c); i++) {
+		int state = param_state_of(ckpt_at(c, i)->name);
+
+		if (state > t->num_states)
+			t->num_states = state;
+	}
+	return 0;
+}
+
+void
+table_release(struct table *t)
+{
+	free(t->param);
+	memset(t, 0, sizeof *t);
+}
+
+/* One tensor that the table wants. Returns 1 when something is wrong with it. */
+static int
+check_one(const struct param *p, int state, const struct ckpt *c, struct str *problems)
+{
+	char name[128];
+	const struct ckpt_tensor *found;
+
+	tensor_name(p, state, name);
+	found = ckpt_find(c, name);
+	if (!found) {
+		str_addf(problems, "%s: tensor '%s' is missing\n", ckpt_dir(c), name);
+		return 1;
+	}
+	if (param_has_shape(p, found->ndim, found->shape))
+		return 0;
+	str_addf(problems, "%s: tensor '%s' has shape ", ckpt_dir(c), name);
+	print_shape(problems, found->ndim, found->shape);
+	str_adds(problems, ", the model needs ");
+	print_shape(problems, p->ndim, p->shape);
+	str_addc(problems, '\n');
+	return 1;
+}
+
+static int
+compare_params(const void *a, const void *b)
+{
+	return strcmp(((const struct param *)a)->name, ((const struct param *)b)->name);
+}
+
+/* Tensors that no parameter of the model owns. */
+static int
+check_foreign(const struct table *t, const struct ckpt *c, struct str *problems)
+{
+	struct param *sorted = mem_alloc((size_t)t->count, sizeof *sorted), key = { 0 };
+	int wrong = 0;
+
+	memcpy(sorted, t->param, (size_t)t->count * sizeof *sorted);
+	qsort(sorted, (size_t)t->count, sizeof *sorted, compare_params);
+	for (int i = 0; i < ckpt_count(c); i++) {
+		const char *name = ckpt_at(c, i)->name;
+		size_t len = param_state_of(name) ? (size_t)(strrchr(name, '.') - name) : strlen(name);
+
+		snprintf(key.name, sizeof key.name, "%.*s", (int)len, name);
+		if (len < sizeof key.name && bsearch(&key, sorted, (size_t)t->count, sizeof key, compare_params))
+			continue;
+		str_addf(problems, "%s: tensor '%s' does not belong to the model\n", ckpt_dir(c), name);
+		wrong++;
+	}
+	free(sorted);
+	return wrong;
+}
+
+int
+table_check(const struct table *t, const struct ckpt *c, struct str *problems)
+{
+	int wrong = 0;
+
+	for (int i = 0; i < t->count; i++)
+		for (int state = 0; state <= t->num_states; state++)
+			wrong += check_one(&t->param[i], state, c, problems);
+	return wrong + check_foreign(t, c, problems);
+}
+
+int
+table_require(const struct table *t, const struct ckpt *c, struct err *e)
+{
+	struct str problems = { 0 };
+	int wrong = table_check(t, c, &problems);
+
+	if (wrong == 1)
+		err_set(e, "%.*s", (int)strcspn(problems.buf, "\n"), problems.buf);
+	else if (wrong > 1)
+		err_set(e, "%.*s (and %d more; mckpt verify lists them)", (int)strcspn(problems.buf, "\n"), problems.buf, wrong - 1);
+	str_release(&problems);
+	return wrong ? -1 : 0;
+}
