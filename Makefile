@@ -25,7 +25,7 @@ comma   := ,
 variant := $(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(DEBUG),-debug)
 B       := build$(variant)
 
-WARN     = -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wno-overlength-strings $(if $(CI),-Werror)
+WARN     = -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wno-overlength-strings -Wno-missing-field-initializers $(if $(CI),-Werror)
 CPPFLAGS = -I. -D_GNU_SOURCE $(shell mpicc --showme:compile 2>/dev/null | tr ' ' '\n' | grep '^-I' | sed 's/^-I/-isystem /' | tr '\n' ' ')
 CFLAGS   = -std=c17 $(if $(DEBUG),-O0,$(if $(SAN),-O1,$(OPT))) -g -ffp-contract=off $(WARN) -Wstrict-prototypes $(sanflags)
 CXXFLAGS = -std=c++17 $(if $(DEBUG),-O0,$(if $(SAN),-O1,$(OPT))) -g $(WARN) $(sanflags)

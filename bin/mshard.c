@@ -47,9 +47,9 @@ static const struct opt cat_opts[] = {
 
 static const struct opt index_opts[] = {
 	{ .name = "data-path", .type = OPT_LIST, .off = offsetof(struct index_config, data_path), .unit = "PREFIX",
-	  .help = "the dataset, as it will be given to training: its spelling enters the names of the maps" },
+	  .help = "the dataset, spelled as for training: the names of the maps depend on it" },
 	{ .name = "split", .type = OPT_STRING, .off = offsetof(struct index_config, split), .unit = "SHARES", .def = "969, 30, 1",
-	  .help = "shares of training, validation and test; the text enters the names too" },
+	  .help = "shares of training, validation and test; the names depend on the text" },
 	{ .name = "seq-length", .type = OPT_INT, .off = offsetof(struct index_config, seq_length), .min = 1, .max = 2147483646,
 	  .unit = "tokens", .help = "tokens of a sample" },
 	{ .name = "seed", .type = OPT_INT, .off = offsetof(struct index_config, seed), .max = 4294967295.0, .def = "1234",
@@ -64,7 +64,7 @@ static const struct opt index_opts[] = {
 	{ .name = "tokenizer-path", .type = OPT_STRING, .off = offsetof(struct index_config, tokenizer_path), .unit = "PATH",
 	  .help = "its file or directory" },
 	{ .name = "tokenizer-option", .type = OPT_LIST, .off = offsetof(struct index_config, tokenizer_option), .unit = "KEY=VALUE",
-	  .help = "arguments of its constructor in the order of the call, as vocab_size=50257 eod_id=50256" },
+	  .help = "what its constructor got, in order, as vocab_size=50257 eod_id=50256" },
 	OPT_END
 };
 
@@ -79,6 +79,7 @@ prefix_of(char *operand)
 	return operand;
 }
 
+/* A dataset is mapped, so standard input cannot stand in for it. */
 static int
 need_operands(int argc, struct err *e)
 {
@@ -88,6 +89,7 @@ need_operands(int argc, struct err *e)
 	return CLI_USAGE;
 }
 
+/* Stops at the first dataset that cannot be read. */
 static int
 run_info(const void *cfg, int argc, char **argv, struct err *e)
 {
@@ -103,6 +105,7 @@ run_info(const void *cfg, int argc, char **argv, struct err *e)
 	return EXIT_DONE;
 }
 
+/* Goes on after a dataset that is not sound. */
 static int
 run_verify(const void *cfg, int argc, char **argv, struct err *e)
 {
@@ -119,6 +122,7 @@ run_verify(const void *cfg, int argc, char **argv, struct err *e)
 	return rc;
 }
 
+/* Ten documents, or the one that was asked for. */
 static int
 run_head(const void *cfg, int argc, char **argv, struct err *e)
 {
@@ -151,6 +155,7 @@ run_cat(const void *cfg, int argc, char **argv, struct err *e)
 	return shard_cat(c, argc, argv, e);
 }
 
+/* Everything wrong with the options is said before a file is opened. */
 static int
 run_index(const void *cfg, int argc, char **argv, struct err *e)
 {

@@ -1,4 +1,9 @@
-/* cat.c - several datasets made one */
+/*
+ * cat.c - several datasets made one
+ *
+ * Tokens, lengths and document boundaries pass from the mapped inputs to the writer in batches; nothing of the size of a dataset is
+ * held in memory, and the offsets are summed anew in 64 bits, so that no old error in them survives.
+ */
 #include "shard/shard.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -17,6 +22,7 @@ static const struct {
 	{ DTYPE_I16, INT16_MIN, INT16_MAX }, { DTYPE_I32, INT32_MIN, INT32_MAX }, { DTYPE_I64, INT64_MIN, INT64_MAX },
 };
 
+/* The row of a token type. */
 static int
 range_of(enum dtype t)
 {
@@ -27,6 +33,7 @@ range_of(enum dtype t)
 	return i;
 }
 
+/* The narrowest type that holds the values of both. */
 static enum dtype
 common_type(enum dtype a, enum dtype b)
 {
@@ -38,85 +45,107 @@ common_type(enum dtype a, enum dtype b)
 	return ranges[i].type;
 }
 
-/* The sequences [begin, end) as they are; *at is their byte in the .bin and is moved on. */
+/* Where the copying of one dataset stands. */
+struct copy {
+	const struct dataset *d;
+	struct dataset_writer *w;
+	int64_t *ids;                   /* room for the longest sequence when tokens are widened, else NULL */
+	uint64_t at;                    /* byte of the .bin */
+};
+
+/* The sequences [begin, end) as they are. */
 static int
-copy_raw(const struct dataset *d, int64_t begin, int64_t end, uint64_t *at, struct dataset_writer *w, struct err *e)
+copy_raw(struct copy *c, int64_t begin, int64_t end, struct err *e)
 {
 	int32_t length[BATCH];
 	uint64_t bytes;
-	const char *bin = dataset_bin(d, &bytes);
+	const char *bin = dataset_bin(c->d, &bytes);
 
 	while (begin < end) {
 		int64_t n = end - begin < BATCH ? end - begin : BATCH, tokens = 0;
 
 		for (int64_t i = 0; i < n; i++) {
-			length[i] = (int32_t)dataset_length(d, begin + i);
+			length[i] = (int32_t)dataset_length(c->d, begin + i);
 			tokens += length[i];
 		}
-		if (dataset_add_raw(w, tokens ? bin + *at : NULL, length, n, e) < 0)
+		if (dataset_add_raw(c->w, tokens ? bin + c->at : NULL, length, n, e) < 0)
 			return -1;
-		*at += (uint64_t)tokens * dtype_size(dataset_dtype(d));
+		c->at += (uint64_t)tokens * dtype_size(dataset_dtype(c->d));
 		begin += n;
 	}
 	return 0;
 }
 
-/* The sequences [begin, end) one by one through 64-bit ids; buf holds the longest. */
+/* The sequences [begin, end) one by one through 64-bit ids. */
 static int
-copy_widened(const struct dataset *d, int64_t begin, int64_t end, int64_t *buf, struct dataset_writer *w, struct err *e)
+copy_widened(struct copy *c, int64_t begin, int64_t end, struct err *e)
 {
 	for (int64_t s = begin; s < end; s++) {
-		int64_t n = dataset_length(d, s);
+		int64_t n = dataset_length(c->d, s);
 
-		dataset_tokens(d, s, 0, n, buf);
-		if (dataset_add_sequence(w, buf, n, e) < 0)
+		dataset_tokens(c->d, s, 0, n, c->ids);
+		if (dataset_add_sequence(c->w, c->ids, n, e) < 0)
 			return -1;
 	}
 	return 0;
+}
+
+/* Memory for the ids of any one sequence; free() it. */
+static int64_t *
+room_for_longest(const struct dataset *d)
+{
+	int64_t longest = 0;
+
+	for (int64_t s = 0; s < dataset_num_sequences(d); s++)
+		if (dataset_length(d, s) > longest)
+			longest = dataset_length(d, s);
+	return mem_alloc((size_t)longest, sizeof longest);
 }
 
 /* All documents of one dataset. */
 static int
 append(const struct dataset *d, enum dtype type, struct dataset_writer *w, struct err *e)
 {
-	int64_t longest = 0, *buf = NULL;
-	uint64_t at = 0;
+	struct copy c = { .d = d, .w = w, .ids = type == dataset_dtype(d) ? NULL : room_for_longest(d) };
 	int rc = 0;
 
-	if (type != dataset_dtype(d)) {
-		for (int64_t s = 0; s < dataset_num_sequences(d); s++)
-			if (dataset_length(d, s) > longest)
-				longest = dataset_length(d, s);
-		buf = mem_alloc((size_t)longest, sizeof *buf);
-	}
 	for (int64_t k = 0; rc == 0 && k < dataset_num_documents(d); k++) {
 		int64_t begin = dataset_document_start(d, k), end = dataset_document_start(d, k + 1);
 
-		rc = buf ? copy_widened(d, begin, end, buf, w, e) : copy_raw(d, begin, end, &at, w, e);
+		rc = c.ids ? copy_widened(&c, begin, end, e) : copy_raw(&c, begin, end, e);
 		if (rc == 0)
 			rc = dataset_end_document(w, e);
 	}
-	free(buf);
+	free(c.ids);
 	return rc;
 }
 
-/* Opens every input before anything is written, and finds the type of the result. */
+/* The type of the result: that of all inputs or, when widening, one that holds them all. */
 static int
-open_all(const struct cat_config *c, int count, char **prefix, struct dataset **d, enum dtype *type, struct err *e)
+find_type(const struct cat_config *c, int count, struct dataset *const *d, enum dtype *type, struct err *e)
+{
+	*type = dataset_dtype(d[0]);
+	for (int i = 1; i < count; i++) {
+		enum dtype t = dataset_dtype(d[i]);
+
+		if (t != *type && !c->widen)
+			return err_at(e, dataset_prefix(d[i]), 0, "tokens of %s, but those of %s are %s; --widen merges them",
+			    dtype_torch_name(t), dataset_prefix(d[0]), dtype_torch_name(*type));
+		*type = common_type(*type, t);
+	}
+	return 0;
+}
+
+/* Opens every input before anything is written. */
+static int
+open_all(int count, char **prefix, struct dataset **d, struct err *e)
 {
 	for (int i = 0; i < count; i++) {
-		enum dtype t;
-
 		d[i] = dataset_open(prefix[i], e);
 		if (!d[i])
 			return -1;
 		if (dataset_has_modes(d[i]))
 			return err_at(e, prefix[i], 0, "has modes (multimodal data), which the result could not hold");
-		t = dataset_dtype(d[i]);
-		if (i > 0 && t != *type && !c->widen)
-			return err_at(e, prefix[i], 0, "tokens of %s, but those of %s are %s; --widen merges them", dtype_torch_name(t),
-			    prefix[0], dtype_torch_name(*type));
-		*type = i > 0 ? common_type(*type, t) : t;
 	}
 	return 0;
 }
@@ -139,6 +168,7 @@ check_target(const char *prefix, struct err *e)
 	return rc;
 }
 
+/* Nothing is created unless all inputs are sound and fit together. */
 int
 shard_cat(const struct cat_config *c, int count, char **prefix, struct err *e)
 {
@@ -148,7 +178,9 @@ shard_cat(const struct cat_config *c, int count, char **prefix, struct err *e)
 	int rc = c->force ? 0 : check_target(c->output, e);
 
 	if (rc == 0)
-		rc = open_all(c, count, prefix, d, &type, e);
+		rc = open_all(count, prefix, d, e);
+	if (rc == 0)
+		rc = find_type(c, count, d, &type, e);
 	if (rc == 0) {
 		w = dataset_writer_new(c->output, type, e);
 		rc = w ? 0 : -1;

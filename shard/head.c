@@ -1,8 +1,13 @@
-/* head.c - documents as the ids they are made of */
+/*
+ * head.c - documents as the ids they are made of
+ *
+ * A row is a sequence, since that is what training cuts samples from; its number is the one that the document index of a split uses.
+ */
 #include "shard/shard.h"
 
 enum { CHUNK = 8192 };                  /* tokens printed in one go */
 
+/* One row; ids in pieces, since a sequence may be long. */
 static void
 print_sequence(const struct dataset *d, int64_t document, int64_t sequence, FILE *out)
 {
@@ -19,6 +24,7 @@ print_sequence(const struct dataset *d, int64_t document, int64_t sequence, FILE
 	fputc('\n', out);
 }
 
+/* Stops early when the reader is gone. */
 int
 shard_head(const char *prefix, int64_t first, int64_t count, FILE *out, struct err *e)
 {

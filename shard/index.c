@@ -1,4 +1,8 @@
-/* index.c - the index maps that training will look for, written ahead of it */
+/*
+ * index.c - the index maps that training will look for, written ahead of it
+ *
+ * The work is done by lib/format/samples, which training calls too: the same options give the same names and the same files.
+ */
 #include "shard/shard.h"
 
 #include <errno.h>
@@ -26,6 +30,7 @@ parse_counts(const char *text, int64_t count[SPLIT_COUNT], struct err *e)
 	return 0;
 }
 
+/* One dataset, without weights: blends are not indexed here. */
 int
 shard_index_check(const struct index_config *c, struct err *e)
 {
@@ -60,6 +65,7 @@ index_split(const struct dataset *d, const struct samples_config *sc, FILE *out,
 	return 0;
 }
 
+/* Training, validation and test in this order, as far as they have a share. */
 int
 shard_index(const struct index_config *c, FILE *out, struct err *e)
 {

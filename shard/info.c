@@ -1,4 +1,8 @@
-/* info.c - how much of what a dataset holds */
+/*
+ * info.c - how much of what a dataset holds
+ *
+ * The rows are long rather than wide, one item each, so that items can be added without moving a column.
+ */
 #include "shard/shard.h"
 #include "lib/base/str.h"
 
@@ -22,12 +26,14 @@ bin_of(int64_t length)
 	return length ? 64 - __builtin_clzll((unsigned long long)length) : 0;
 }
 
+/* The shortest length of a bin. */
 static int64_t
 bin_first(int bin)
 {
 	return bin ? (int64_t)1 << (bin - 1) : 0;
 }
 
+/* The longest length of a bin. */
 static int64_t
 bin_last(int bin)
 {
@@ -55,12 +61,14 @@ summarise(const struct dataset *d, struct summary *s)
 	dataset_fingerprint(d, s->fingerprint);
 }
 
+/* One row of dataset, item and number. */
 static void
 print_row(FILE *out, const char *prefix, const char *item, int64_t value)
 {
 	fprintf(out, "%s\t%s\t%lld\n", prefix, item, (long long)value);
 }
 
+/* All items as rows; empty bins are left out. */
 static void
 print_rows(const struct summary *s, FILE *out)
 {
@@ -85,6 +93,7 @@ print_rows(const struct summary *s, FILE *out)
 	}
 }
 
+/* The same items as members of one object. */
 static void
 print_json(const struct summary *s, FILE *out)
 {
@@ -112,6 +121,7 @@ print_json(const struct summary *s, FILE *out)
 	str_release(&j);
 }
 
+/* Reads the index alone, not the tokens. */
 int
 shard_info(const char *prefix, bool json, FILE *out, struct err *e)
 {

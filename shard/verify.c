@@ -22,6 +22,7 @@ check_ids(const struct dataset *d, int64_t sequence, int64_t vocab_size, struct 
 	return 0;
 }
 
+/* The ids are read only when there is a vocabulary to compare them with. */
 int
 shard_verify(const char *prefix, int64_t vocab_size, FILE *out, struct err *e)
 {

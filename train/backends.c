@@ -29,6 +29,7 @@ named(const char *name, struct err *e)
 	return NULL;
 }
 
+/* A name asks for one backend; "auto" takes what there is. */
 const struct backend *
 backend_choose(const char *name, struct err *e)
 {

@@ -15,7 +15,7 @@
 
 /* Communicators of this rank; those of size 1 exist too. NULL: this rank is in none. */
 struct groups {
-	struct comm *world;             /* host memory, always MPI */
+	struct comm *world, *host_tp;   /* host memory, always MPI: all ranks; the tensor ranks */
 	struct comm *tp, *dp, *pp;
 	struct comm *kv;                /* tensor ranks that hold the same key/value groups */
 	struct comm *embedding;         /* first and last stage, when they share a table */

@@ -1,10 +1,7 @@
 /* grads.c - main gradients over the groups that share them */
 #include "train/grads.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 bool
 grads_piece(const struct engine *e, int i, struct piece *out)
@@ -77,9 +74,8 @@ counts(const struct engine *e, const struct piece *p)
 	return p->shard->owner && (!shared || e->coord[AX_DP] == 0);
 }
 
-/* Sums this rank's squares and counts its non-finite elements into the scalars. */
-static void
-measure_own(struct engine *e)
+void
+grads_measure(struct engine *e)
 {
 	struct tensor scalars = engine_buffer(e, BUF_SCALARS), g = engine_buffer(e, BUF_GRADS);
 	struct tensor norm = tensor_rows(&scalars, SCALAR_NORM, 1), bad = tensor_rows(&scalars, SCALAR_NONFINITE, 1);
@@ -95,27 +91,6 @@ measure_own(struct engine *e)
 		e->ops->dot(e->stream, &norm, &x, &x);
 		e->ops->count_nonfinite(e->stream, &bad, &x);
 	}
-}
-
-void
-grads_measure(struct engine *e, double grad_scale, struct grads_measure *out)
-{
-	struct comm *w = e->groups.world;
-	double mine[SCALAR_COUNT], *all = calloc((size_t)w->size, 2 * sizeof *all), pair[2];
-	struct tensor in = tensor_1d(pair, DTYPE_F64, 2), gathered = tensor_1d(all, DTYPE_F64, 2 * w->size);
-
-	measure_own(e);
-	engine_read_scalars(e, mine);
-	pair[0] = mine[SCALAR_NORM];
-	pair[1] = mine[SCALAR_NONFINITE];
-	w->ops->all_gather(w, NULL, &gathered, &in);
-	out->norm = out->nonfinite = 0;
-	for (int r = 0; r < w->size; r++) {
-		out->norm += all[2 * r];
-		out->nonfinite += all[2 * r + 1];
-	}
-	out->norm = sqrt(out->norm) * grad_scale;
-	free(all);
 }
 
 void

@@ -23,12 +23,9 @@ bool grads_piece(const struct engine *e, int i, struct piece *out);
 void grads_zero(struct engine *e);
 void grads_reduce(struct engine *e);
 
-struct grads_measure {
-	double norm;                    /* of grad_scale times the gradient, over all logical parameters, each element once */
-	double nonfinite;               /* elements that are NaN or Inf, over all ranks */
-};
-/* The same figures on every rank, summed in rank order. */
-void grads_measure(struct engine *e, double grad_scale, struct grads_measure *out);
+/* This rank's share of the squared norm and its count of non-finite elements, into SCALAR_NORM and SCALAR_NONFINITE: over all
+ * ranks every logical element is counted once. */
+void grads_measure(struct engine *e);
 /* Name of the first logical tensor with a non-finite gradient on any rank, empty when there is none. */
 void grads_first_bad(struct engine *e, char name[96]);
 

@@ -17,7 +17,8 @@ groups_open(struct groups *g, struct comm *world, const struct model_config *c, 
 
 	layout_coord(l, world->rank, coord);
 	g->world = world;
-	if (!(g->tp = along(world, l, AX_BIT(AX_TP), err)) || !(g->dp = along(world, l, AX_BIT(AX_CP) | AX_BIT(AX_DP), err)) ||
+	if (!(g->host_tp = along(world, l, AX_BIT(AX_TP), err)) || !(g->tp = along(world, l, AX_BIT(AX_TP), err)) ||
+	    !(g->dp = along(world, l, AX_BIT(AX_CP) | AX_BIT(AX_DP), err)) ||
 	    !(g->pp = along(world, l, AX_BIT(AX_PP), err)))
 		return -1;
 	g->kv = world->ops->split(world, (int)(layout_group(l, AX_BIT(AX_TP), world->rank) * l->tensor_model_parallel_size +
@@ -33,7 +34,7 @@ groups_open(struct groups *g, struct comm *world, const struct model_config *c, 
 void
 groups_close(struct groups *g)
 {
-	struct comm *all[] = { g->tp, g->dp, g->pp, g->kv, g->embedding };
+	struct comm *all[] = { g->host_tp, g->tp, g->dp, g->pp, g->kv, g->embedding };
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (all[i])

@@ -11,7 +11,7 @@
 
 static char prefix[64] = "mikoshi";
 static int level;
-static bool progress_shown;
+static bool progress_shown, muted;
 static void (*leave_hook)(int);
 
 void
@@ -45,6 +45,12 @@ prog_level(void)
 }
 
 void
+prog_mute(bool mute)
+{
+	muted = mute;
+}
+
+void
 prog_on_exit(void (*leave)(int status))
 {
 	leave_hook = leave;
@@ -58,6 +64,8 @@ say(const char *fmt, va_list ap)
 	int n = snprintf(line, sizeof line, "%s%s: ", progress_shown ? "\r\033[K" : "", prefix);
 	int start = n, m;
 
+	if (muted)
+		return;
 	progress_shown = false;
 	m = vsnprintf(line + n, sizeof line - (size_t)n - 1, fmt, ap);
 	n += m < (int)sizeof line - n - 2 ? m : (int)sizeof line - n - 2;

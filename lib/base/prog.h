@@ -7,6 +7,7 @@
 #ifndef BASE_PROG_H
 #define BASE_PROG_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 enum exit_status {
@@ -22,6 +23,7 @@ void prog_begin(const char *argv0);     /* sets the name; SIGPIPE keeps its defa
 void prog_rank(int rank);               /* adds "[rank]" to the prefix */
 void prog_quiet(int level);             /* -1 quiet, 0 normal, 1 verbose */
 int  prog_level(void);
+void prog_mute(bool mute);              /* says nothing at all: another rank says the same */
 void prog_on_exit(void (*leave)(int status));  /* called by die() and friends instead of exit(); for MPI_Abort */
 int  prog_end(int status);              /* flushes stdout; a lost write is an error and gives EXIT_FAILED */
 void prog_version(const char *backends);

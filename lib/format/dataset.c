@@ -35,6 +35,7 @@ struct dataset {
 	bool modes;
 };
 
+/* Element i of an unaligned array of 32-bit integers. */
 static int32_t
 load32(const unsigned char *p, int64_t i)
 {
@@ -44,6 +45,7 @@ load32(const unsigned char *p, int64_t i)
 	return v;
 }
 
+/* Element i of an unaligned array of 64-bit integers. */
 static int64_t
 load64(const unsigned char *p, int64_t i)
 {
@@ -174,6 +176,7 @@ join(const char *prefix, const char *suffix)
 	return path;
 }
 
+/* The checks go from what the next one relies on to what relies on it. */
 struct dataset *
 dataset_open(const char *prefix, struct err *e)
 {
@@ -190,6 +193,7 @@ dataset_open(const char *prefix, struct err *e)
 	return d;
 }
 
+/* Also closes what a failed opening left half done. */
 void
 dataset_close(struct dataset *d)
 {
@@ -227,6 +231,7 @@ dataset_num_documents(const struct dataset *d)
 	return d->documents;
 }
 
+/* The sum of the lengths. */
 int64_t
 dataset_num_tokens(const struct dataset *d)
 {
@@ -239,6 +244,7 @@ dataset_length(const struct dataset *d, int64_t sequence)
 	return load32(d->length, sequence);
 }
 
+/* Entry `document` of the document index. */
 int64_t
 dataset_document_start(const struct dataset *d, int64_t document)
 {
@@ -280,6 +286,7 @@ load_token(const unsigned char *p, enum dtype t)
 	}
 }
 
+/* Copies, because the tokens are unaligned and of any width. */
 void
 dataset_tokens(const struct dataset *d, int64_t sequence, int64_t first, int64_t count, int64_t *out)
 {
@@ -302,12 +309,14 @@ dataset_bin(const struct dataset *d, uint64_t *bytes)
 	return d->bin.base;
 }
 
+/* The tokens enter by their size alone: reading all of them at every start would take too long. */
 void
 dataset_fingerprint(const struct dataset *d, char out[64])
 {
 	snprintf(out, 64, "%016llx-%llu", (unsigned long long)hash_xxh3(d->idx.base, d->idx.size), (unsigned long long)d->bin.size);
 }
 
+/* 65500 and not 65536: the bound of the preprocessor, which readers have to guess when they know only the vocabulary. */
 enum dtype
 dataset_dtype_for(int64_t vocab_size)
 {

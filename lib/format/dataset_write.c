@@ -38,6 +38,7 @@ static const struct {
 	{ DTYPE_U16, 8, 0, UINT16_MAX },
 };
 
+/* The row of a type. */
 static int
 kind_of(enum dtype t)
 {
@@ -74,12 +75,14 @@ spill_open(const char *prefix, struct err *e)
 	return f;
 }
 
+/* The reason of a failed write, which errno still holds. */
 static int
 write_failed(const struct dataset_writer *w, struct err *e)
 {
 	return err_sys(e, "write", w->bin.path);
 }
 
+/* Opens the temporary files; nothing appears under the final names before commit. */
 struct dataset_writer *
 dataset_writer_new(const char *prefix, enum dtype t, struct err *e)
 {
@@ -120,6 +123,7 @@ write_ids(struct dataset_writer *w, const int64_t *ids, size_t count, struct err
 	return fwrite(buf, width, count, w->bin.f) == count ? 0 : write_failed(w, e);
 }
 
+/* One entry of the length array. */
 static int
 add_length(struct dataset_writer *w, int64_t count, struct err *e)
 {
@@ -131,6 +135,7 @@ add_length(struct dataset_writer *w, int64_t count, struct err *e)
 	return fwrite(&len, sizeof len, 1, w->lengths) == 1 ? 0 : write_failed(w, e);
 }
 
+/* Converted piece by piece, so that long sequences need no second buffer. */
 int
 dataset_add_sequence(struct dataset_writer *w, const int64_t *ids, int64_t count, struct err *e)
 {
@@ -140,6 +145,7 @@ dataset_add_sequence(struct dataset_writer *w, const int64_t *ids, int64_t count
 	return add_length(w, count, e);
 }
 
+/* Lengths first, then all tokens in one write. */
 int
 dataset_add_raw(struct dataset_writer *w, const void *tokens, const int32_t *lengths, int64_t sequences, struct err *e)
 {
@@ -157,6 +163,7 @@ dataset_add_raw(struct dataset_writer *w, const void *tokens, const int32_t *len
 	return 0;
 }
 
+/* A document ends at the number of sequences so far. */
 int
 dataset_end_document(struct dataset_writer *w, struct err *e)
 {
@@ -233,6 +240,7 @@ publish(struct dataset_writer *w, struct outfile *idx, struct err *e)
 	return 0;
 }
 
+/* Success or not, the temporary files are gone afterwards. */
 int
 dataset_commit(struct dataset_writer *w, struct err *e)
 {
@@ -248,6 +256,7 @@ dataset_commit(struct dataset_writer *w, struct err *e)
 	return rc;
 }
 
+/* Removes the temporary .bin; the spilled files have no name to remove. */
 void
 dataset_abort(struct dataset_writer *w)
 {

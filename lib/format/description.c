@@ -83,6 +83,7 @@ add_double(struct str *out, double x)
 		str_addf(out, "%.*f", digits - 1 > exponent + 1 ? digits - 1 - exponent : 1, x);
 }
 
+/* Three bookends or nulls, one number a line. */
 static void
 add_matrix(struct str *out, const struct split_matrix *m)
 {
@@ -105,6 +106,7 @@ add_matrix(struct str *out, const struct split_matrix *m)
 	str_adds(out, "\n    ]");
 }
 
+/* Keys in the order in which Megatron-LM's constructor sets them. */
 void
 samples_description(const struct dataset *d, const struct samples_config *c, struct str *out)
 {
@@ -133,6 +135,7 @@ samples_description(const struct dataset *d, const struct samples_config *c, str
 	str_adds(out, "\n}");
 }
 
+/* Every value is a string, as str() of the argument gave it. */
 void
 samples_tokenizer(const char *class_name, const char *path, const char *const *option, int count, struct str *out)
 {

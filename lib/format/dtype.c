@@ -120,7 +120,7 @@ dtype_f32_from_f16(uint16_t x)
 	if (m >= 0x7c00)
 		return float_of(sign | 0x7f800000u | (m & 0x3ff) << 13);
 	if (m >= 0x400)
-		return float_of(sign | (m << 13) + 0x38000000u);
+		return float_of(sign | ((m << 13) + 0x38000000u));
 	return float_of(sign | bits_of((float)m * 0x1p-24f));
 }
 

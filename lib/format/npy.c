@@ -1,4 +1,10 @@
-/* npy.c - NumPy arrays: a header that is a line of Python, then the elements */
+/*
+ * npy.c - NumPy arrays: a header that is a line of Python, then the elements
+ *
+ * The header is a dictionary literal. Only what NumPy itself writes for arrays of numbers is understood, in any order and with any
+ * blanks: no escapes in strings, no negative sizes, no nesting. Everything else is refused with the place that was not
+ * understood, so that a file of another program is never read as something it is not.
+ */
 #include "lib/format/npy.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -18,11 +24,15 @@ static const char *const code[DTYPE_COUNT] = {
 	[DTYPE_U8] = "|u1", [DTYPE_BOOL] = "|b1",
 };
 
-/* What is left of the header's text. */
+/* What is left of the header's text, and what it has said so far. */
 struct cursor {
 	const char *p, *end;
+	const char *path;               /* of the file, for messages */
+	unsigned seen;                  /* a bit each for descr, fortran_order, shape */
+	bool fortran;
 };
 
+/* Blanks mean nothing between the parts of the header. */
 static void
 skip_blanks(struct cursor *c)
 {
@@ -72,6 +82,7 @@ take_string(struct cursor *c, char *out, size_t cap)
 	return take(c, quote);
 }
 
+/* Takes digits; more than 63 bits of them are refused. */
 static bool
 take_number(struct cursor *c, int64_t *out)
 {
@@ -101,91 +112,90 @@ type_of(const char *descr)
 
 /* A tuple of sizes: (), (3,), (3, 4). */
 static int
-parse_shape(struct npy *a, struct cursor *c, const char *path, struct err *e)
+parse_shape(struct npy *a, struct cursor *c, struct err *e)
 {
 	bool comma = true;
 
 	if (!take(c, '('))
-		return err_at(e, path, 0, "the header's shape is not a tuple");
+		return err_at(e, c->path, 0, "the header's shape is not a tuple");
 	a->ndim = 0;
 	while (!take(c, ')')) {
 		int64_t n;
 
 		if (!comma || !take_number(c, &n))
-			return err_at(e, path, 0, "the header's shape is not a tuple of sizes");
+			return err_at(e, c->path, 0, "the header's shape is not a tuple of sizes");
 		if (a->ndim == NPY_DIMS)
-			return err_at(e, path, 0, "more than %d dimensions", NPY_DIMS);
+			return err_at(e, c->path, 0, "more than %d dimensions", NPY_DIMS);
 		a->shape[a->ndim++] = n;
 		comma = take(c, ',');
 	}
 	return 0;
 }
 
-/* One "key: value" of the header; *seen collects which of the three came. */
+/* One "key: value" of the header. */
 static int
-parse_item(struct npy *a, struct cursor *c, unsigned *seen, bool *fortran, const char *path, struct err *e)
+parse_item(struct npy *a, struct cursor *c, struct err *e)
 {
 	char key[32], descr[16];
 
 	if (!take_string(c, key, sizeof key) || !take(c, ':'))
-		return err_at(e, path, 0, "the header is not a dictionary");
+		return err_at(e, c->path, 0, "the header is not a dictionary");
 	if (!strcmp(key, "descr")) {
-		*seen |= 1;
+		c->seen |= 1;
 		if (!take_string(c, descr, sizeof descr))
-			return err_at(e, path, 0, "the element type is structured; only numbers are read");
+			return err_at(e, c->path, 0, "the element type is structured; only numbers are read");
 		a->dtype = type_of(descr);
 		if (a->dtype == DTYPE_NONE)
-			return err_at(e, path, 0, "element type '%s' is not a little-endian number", descr);
+			return err_at(e, c->path, 0, "element type '%s' is not a little-endian number", descr);
 	} else if (!strcmp(key, "fortran_order")) {
-		*seen |= 2;
-		*fortran = take_word(c, "True");
-		if (!*fortran && !take_word(c, "False"))
-			return err_at(e, path, 0, "the header's fortran_order is neither True nor False");
+		c->seen |= 2;
+		c->fortran = take_word(c, "True");
+		if (!c->fortran && !take_word(c, "False"))
+			return err_at(e, c->path, 0, "the header's fortran_order is neither True nor False");
 	} else if (!strcmp(key, "shape")) {
-		*seen |= 4;
-		return parse_shape(a, c, path, e);
+		c->seen |= 4;
+		return parse_shape(a, c, e);
 	} else {
-		return err_at(e, path, 0, "unknown key '%s' in the header", key);
+		return err_at(e, c->path, 0, "unknown key '%s' in the header", key);
 	}
 	return 0;
 }
 
 /* The whole header text. */
 static int
-parse_header(struct npy *a, struct cursor c, const char *path, struct err *e)
+parse_header(struct npy *a, struct cursor *c, struct err *e)
 {
-	unsigned seen = 0;
-	bool fortran = false, comma = true;
+	bool comma = true;
 
-	if (!take(&c, '{'))
-		return err_at(e, path, 0, "the header is not a dictionary");
-	while (!take(&c, '}')) {
+	if (!take(c, '{'))
+		return err_at(e, c->path, 0, "the header is not a dictionary");
+	while (!take(c, '}')) {
 		if (!comma)
-			return err_at(e, path, 0, "the header is not a dictionary");
-		if (parse_item(a, &c, &seen, &fortran, path, e) < 0)
+			return err_at(e, c->path, 0, "the header is not a dictionary");
+		if (parse_item(a, c, e) < 0)
 			return -1;
-		comma = take(&c, ',');
+		comma = take(c, ',');
 	}
-	skip_blanks(&c);
-	if (c.p != c.end)
-		return err_at(e, path, 0, "something follows the header's dictionary");
-	if (seen != 7)
-		return err_at(e, path, 0, "the header lacks descr, fortran_order or shape");
-	if (fortran && a->ndim > 1)
-		return err_at(e, path, 0, "the array is in Fortran order; only C order is read");
+	skip_blanks(c);
+	if (c->p != c->end)
+		return err_at(e, c->path, 0, "something follows the header's dictionary");
+	if (c->seen != 7)
+		return err_at(e, c->path, 0, "the header lacks descr, fortran_order or shape");
+	if (c->fortran && a->ndim > 1)
+		return err_at(e, c->path, 0, "the array is in Fortran order; only C order is read");
 	return 0;
 }
 
 /* Finds the header's text and where the elements begin. */
 static int
-find_header(const struct map *m, struct cursor *c, uint64_t *data, const char *path, struct err *e)
+find_header(const struct map *m, struct cursor *c, uint64_t *data, struct err *e)
 {
 	uint64_t len, start;
 
 	if (m->size < 12 || memcmp(m->base, magic, sizeof magic))
-		return err_at(e, path, 0, "not a .npy file");
+		return err_at(e, c->path, 0, "not a .npy file");
 	if (m->base[6] < 1 || m->base[6] > 3)
-		return err_at(e, path, 0, "format version %d.%d; 1 to 3 are read", m->base[6], m->base[7]);
+		return err_at(e, c->path, 0, "format version %d.%d; 1 to 3 are read", m->base[6], m->base[7]);
 	len = m->base[8] | (uint64_t)m->base[9] << 8;
 	start = 10;
 	if (m->base[6] > 1) {
@@ -193,7 +203,7 @@ find_header(const struct map *m, struct cursor *c, uint64_t *data, const char *p
 		start = 12;
 	}
 	if (len > m->size - start)
-		return err_at(e, path, 0, "the file ends inside its header");
+		return err_at(e, c->path, 0, "the file ends inside its header");
 	c->p = (const char *)m->base + start;
 	c->end = c->p + len;
 	*data = start + len;
@@ -218,16 +228,17 @@ check_size(struct npy *a, uint64_t have, const char *path, struct err *e)
 	return 0;
 }
 
+/* The header is read in place; nothing of the file is copied. */
 int
 npy_open(struct npy *a, const char *path, struct err *e)
 {
-	struct cursor c;
+	struct cursor c = { .path = path };
 	uint64_t data = 0;
 
 	memset(a, 0, sizeof *a);
 	if (map_open(&a->map, path, e) < 0)
 		return -1;
-	if (find_header(&a->map, &c, &data, path, e) < 0 || parse_header(a, c, path, e) < 0 ||
+	if (find_header(&a->map, &c, &data, e) < 0 || parse_header(a, &c, e) < 0 ||
 	    check_size(a, a->map.size - data, path, e) < 0) {
 		npy_close(a);
 		return -1;
@@ -243,6 +254,7 @@ npy_close(struct npy *a)
 	a->data = NULL;
 }
 
+/* NumPy pads for the first dimension to grow to 21 digits, then to a multiple of 64, never by nothing. */
 size_t
 npy_header(char out[256], enum dtype t, int ndim, const int64_t *shape)
 {
@@ -268,6 +280,7 @@ npy_header(char out[256], enum dtype t, int ndim, const int64_t *shape)
 	return total;
 }
 
+/* Header and elements, atomically. */
 int
 npy_write(const char *path, enum dtype t, int ndim, const int64_t *shape, const void *data, struct err *e)
 {

@@ -1,4 +1,8 @@
-/* sample.c - from tokens to inputs, labels, positions and loss mask */
+/*
+ * sample.c - from tokens to inputs, labels, positions and loss mask
+ *
+ * Labels are the tokens moved by one place. The mask is made afresh for each sample: it depends on that sample's padding.
+ */
 #include "lib/format/samples.h"
 
 /*

@@ -33,6 +33,7 @@ index_map_get(const struct index_map *m, int64_t i)
 	}
 }
 
+/* Unmaps or frees, whichever it was. */
 void
 index_map_release(struct index_map *m)
 {
@@ -64,6 +65,7 @@ shuffle32(struct mt19937 *rng, uint32_t *a, int64_t n)
 	}
 }
 
+/* The same draws for 64-bit elements. */
 static void
 shuffle64(struct mt19937 *rng, int64_t *a, int64_t n)
 {
@@ -89,6 +91,7 @@ build_document_index(struct samples *s, struct mt19937 *rng)
 	shuffle32(rng, doc + together, s->num_positions - together);
 }
 
+/* Consumes seq_length + extra tokens; with the extra one the next sample starts at the last token of this one. */
 int
 samples_walk(const struct samples *s, struct walk *w)
 {
@@ -155,6 +158,7 @@ build_shuffle_index(struct samples *s, struct mt19937 *rng)
 	}
 }
 
+/* What the options of the caller must satisfy. */
 static int
 check_config(const struct samples_config *c, struct err *e)
 {
@@ -188,8 +192,8 @@ find_range(struct samples *s, const struct samples_config *c, struct err *e)
 		s->tokens_per_epoch += dataset_length(s->d, i);
 	if (s->tokens_per_epoch >= 2)
 		return 0;
-	return err_at(e, prefix, 0, "the %s split has %lld tokens: --split '%s' gives it the share %.6g of %lld sequences, which is %lld; "
-	    "at least 2 tokens are needed", name, (long long)s->tokens_per_epoch, c->split ? c->split : "",
+	return err_at(e, prefix, 0, "the %s split has %lld tokens: --split '%s' gives it the share %.6g of %lld sequences, "
+	    "which is %lld; at least 2 tokens are needed", name, (long long)s->tokens_per_epoch, c->split ? c->split : "",
 	    c->split ? s->matrix.end[c->which] - s->matrix.begin[c->which] : 1.0, (long long)n, (long long)(s->end - s->begin));
 }
 
@@ -242,6 +246,7 @@ make_maps(struct samples *s, const struct samples_config *c, struct err *e)
 	return rc;
 }
 
+/* Everything that can be refused is refused before the maps are built. */
 struct samples *
 samples_open(const struct dataset *d, const struct samples_config *c, struct err *e)
 {
@@ -258,6 +263,7 @@ samples_open(const struct dataset *d, const struct samples_config *c, struct err
 	return s;
 }
 
+/* The dataset stays open; it is the caller's. */
 void
 samples_close(struct samples *s)
 {
@@ -329,6 +335,7 @@ find_rows(const struct samples *s, int64_t sample, struct walk *from, struct wal
 	samples_sample_index(s, j + 1, &to->position, &to->offset);
 }
 
+/* Parts of no tokens, as empty sequences give, are left out. */
 int64_t
 samples_parts(const struct samples *s, int64_t sample, struct sample_part *out, int64_t cap)
 {
@@ -346,6 +353,7 @@ samples_parts(const struct samples *s, int64_t sample, struct sample_part *out, 
 	return n;
 }
 
+/* One part after the other, however many there are. */
 int64_t
 samples_tokens(const struct samples *s, int64_t sample, int64_t *out)
 {
@@ -376,6 +384,7 @@ samples_document_index_length(const struct samples *s)
 	return s->num_positions;
 }
 
+/* Row i; row `count` is the end of the last sample. */
 void
 samples_sample_index(const struct samples *s, int64_t i, int64_t *position, int64_t *offset)
 {

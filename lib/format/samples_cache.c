@@ -3,6 +3,8 @@
  *
  * A set of files counts only when it is complete and proves to belong to this dataset: the hash in the names covers neither the
  * content of the corpus nor the extra token nor the last partial sample, so maps of another content may lie under the same name.
+ *
+ * Megatron-LM itself believes any set of four files. A damaged or stale set is no error here: it is as if it were not there.
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -41,6 +43,7 @@ load_map(struct index_map *m, const char *path, int64_t count, bool rows)
 	return a->ndim == (rows ? 2 : 1) && a->shape[0] == count && (!rows || a->shape[1] == 2);
 }
 
+/* Only sequences of the split. */
 static bool
 document_index_fits(const struct samples *s)
 {
@@ -104,6 +107,7 @@ description_fits(const char *path, const struct str *want)
 	return fits;
 }
 
+/* On a miss the maps are left empty for building. */
 bool
 samples_load(struct samples *s, const struct samples_config *c, const struct str *description)
 {
@@ -126,6 +130,7 @@ samples_load(struct samples *s, const struct samples_config *c, const struct str
 	return fits;
 }
 
+/* Writes one map; takes the path over. */
 static int
 store_map(const struct index_map *m, char *path, int64_t count, bool rows, struct err *e)
 {

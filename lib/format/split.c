@@ -1,4 +1,10 @@
-/* split.c - which part of a corpus is for training, validation and testing */
+/*
+ * split.c - which part of a corpus is for training, validation and testing
+ *
+ * Megatron-LM finds the numbers with the expression [.0-9]+, so that any other character separates them: a minus sign is lost and
+ * 1e3 is two numbers. That is kept, because the sequences of a split must be the same.
+ * Source: Megatron-LM core/datasets/utils.py, normalize; blended_megatron_dataset_config.py, parse_and_normalize_split.
+ */
 #include "lib/base/mem.h"
 #include "lib/format/samples.h"
 
@@ -49,6 +55,7 @@ parse_shares(const char *text, double share[SPLIT_COUNT], struct err *e)
 	return n ? 0 : err_set(e, "no share in it; 969,30,1 is a split");
 }
 
+/* The bookends are running sums of the shares, in doubles and in this order, as their rounding decides about sequences. */
 int
 split_parse(const char *text, struct split_matrix *out, struct err *e)
 {
@@ -71,6 +78,7 @@ split_parse(const char *text, struct split_matrix *out, struct err *e)
 	return 0;
 }
 
+/* Halves round to even, as in Python. */
 void
 split_range(const struct split_matrix *m, enum split which, int64_t num_sequences, int64_t *begin, int64_t *end)
 {

@@ -10,10 +10,17 @@ const char *const opt_positions[] = { "learned_absolute", "rope", "none", NULL }
 const char *const opt_rope_scalings[] = { "none", "linear", "llama3", NULL };
 const char *const opt_optimizers[] = { "adam", "sgd", NULL };
 
+/* Did a config.json or a checkpoint give the defaults? */
+static bool
+has_base(const struct run_options *o)
+{
+	return o->model || o->fixed;
+}
+
 /* Takes an option's value unless a config.json gave one and the option was not typed. */
 #define TAKE(field, name, value) \
 	do { \
-		if (!o->model || opt_given(p, name)) \
+		if (!has_base(o) || opt_given(p, name)) \
 			c->field = value; \
 	} while (0)
 
@@ -26,7 +33,7 @@ need(int64_t v, const char *name, struct err *e)
 static int
 biases(const struct opt_parse *p, const struct run_options *o, struct model_config *c, struct err *e)
 {
-	if (!o->model) {
+	if (!has_base(o)) {
 		c->qkv_bias = o->add_bias_linear || o->add_qkv_bias;
 		c->proj_bias = c->mlp_bias = o->add_bias_linear;
 	}
@@ -65,7 +72,7 @@ recipe(const struct opt_parse *p, const struct run_options *o, struct model_conf
 		c->position = POSITION_ROPE;
 	if (opt_given(p, "no-position-embedding") && c->position == POSITION_LEARNED)
 		c->position = POSITION_NONE;
-	if (!o->model || opt_given(p, "rotary-base") || opt_given(p, "rope-theta"))
+	if (!has_base(o) || opt_given(p, "rotary-base") || opt_given(p, "rope-theta"))
 		c->rotary_base = o->rotary_base;
 	TAKE(rotary_percent, "rotary-percent", o->rotary_percent);
 	TAKE(rotary_interleaved, "rotary-interleaved", o->rotary_interleaved);
@@ -113,7 +120,9 @@ derived(const struct opt_parse *p, const struct run_options *o, struct model_con
 int
 run_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_size, struct model_config *c, struct err *e)
 {
-	if (o->model) {
+	if (o->fixed) {
+		*c = *o->fixed;
+	} else if (o->model) {
 		if (!family_read_config(o->model, c, e))
 			return -1;
 	} else {

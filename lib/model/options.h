@@ -29,6 +29,7 @@ struct run_options {
 	int64_t micro_batch_size, global_batch_size;
 	bool bf16, fp16, fp64;
 	int optimizer;
+	const struct model_config *fixed;       /* set by the program: a model whose values are the defaults, as with --model */
 };
 
 /* What the options come to. */

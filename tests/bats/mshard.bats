@@ -264,3 +264,17 @@ test	0	1" ]
 @test "unknown option" {
 	refused 2 "mshard: unknown option '--jsno'; the nearest is '--json'" mshard info --jsno a_u16
 }
+
+@test "the examples of the manual" {
+	mkdir data
+	for name in a b c; do
+		cp a_u16.idx data/${name}_text_document.idx
+		cp a_u16.bin data/${name}_text_document.bin
+	done
+	examples=$(sed -n '/^.Sh EXAMPLES/,/^.Sh DIAGNOSTICS/p' "$TOP/man/mshard.1" | sed -e 's/\\e$/\\/' -e 's/^\.Dl //' |
+		awk '/^\$ / { on = 1; sub(/^\$ /, "") } on { print } !/\\$/ { on = 0 }')
+	run -0 sh -eu -c "${examples//32000/50257}"
+	[ "$(grep -c '' <<<"$examples")" = 5 ]
+	[[ "$output" == "data/a_text_document: ok, "*"train	1000	542	"*"valid	0	1	"* ]]
+	[ -e data/all.idx ] && [ "$(ls cache | wc -l)" = 8 ]
+}

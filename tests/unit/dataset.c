@@ -36,10 +36,12 @@ static const struct {
 	{ "dtype_float", "dtype_float.idx: token type code 6 is float64; tokens are integers" },
 	{ "header_short", "header_short.idx: the file ends inside its header: 20 bytes of 34" },
 	{ "empty", "empty.idx: not a dataset index: it does not begin with MMIDIDX" },
-	{ "arrays_short", "arrays_short.idx: the file ends inside its arrays: 5 sequences and 4 document boundaries do not fit 119 bytes" },
-	{ "lengths_short", "lengths_short.idx: the file ends inside its arrays: 5 sequences and 4 document boundaries do not fit 40 bytes" },
-	{ "count_huge", "count_huge.idx: the file ends inside its arrays: 2305843009213693952 sequences and 4 document boundaries do not "
-	  "fit 126 bytes" },
+	{ "arrays_short", "arrays_short.idx: the file ends inside its arrays: "
+	  "5 sequences and 4 document boundaries do not fit 119 bytes" },
+	{ "lengths_short", "lengths_short.idx: the file ends inside its arrays: "
+	  "5 sequences and 4 document boundaries do not fit 40 bytes" },
+	{ "count_huge", "count_huge.idx: the file ends inside its arrays: "
+	  "2305843009213693952 sequences and 4 document boundaries do not fit 126 bytes" },
 	{ "doc_zero", "doc_zero.idx: the document index is empty; it must hold at least its 0" },
 	{ "len_negative", "len_negative.idx: sequence 0 has the negative length -3" },
 	{ "pointer_wrong", "pointer_wrong.idx: sequence 1 starts at byte 2, but the lengths before it add up to 10" },
@@ -48,10 +50,10 @@ static const struct {
 	{ "doc_order", "doc_order.idx: the document index decreases from 4 to 2 at entry 2" },
 	{ "doc_first", "doc_first.idx: the document index begins with 1, not 0" },
 	{ "bin_short", "bin_short.bin: 58 bytes, but the index wants 62 (31 tokens of uint16): truncated, or of another dataset" },
-	{ "bin_long", "bin_long.bin: 64 bytes, but the index wants 62 (31 tokens of uint16): it goes on after the last sequence, or is of "
-	  "another dataset" },
-	{ "bin_odd", "bin_odd.bin: 63 bytes, but the index wants 62 (31 tokens of uint16): it goes on after the last sequence, or is of "
-	  "another dataset" },
+	{ "bin_long", "bin_long.bin: 64 bytes, but the index wants 62 (31 tokens of uint16): "
+	  "it goes on after the last sequence, or is of another dataset" },
+	{ "bin_odd", "bin_odd.bin: 63 bytes, but the index wants 62 (31 tokens of uint16): "
+	  "it goes on after the last sequence, or is of another dataset" },
 	{ "bin_empty", "bin_empty.bin: 0 bytes, but the index wants 62 (31 tokens of uint16): truncated, or of another dataset" },
 	{ "trailing_junk", "trailing_junk.idx: 3 bytes follow the arrays; only 5 modes could" },
 };

@@ -448,6 +448,23 @@ test_split(void)
 	free(text);
 }
 
+/* 0..n-1 shuffled; free() it. */
+static int64_t *
+shuffled(struct mt19937 *rng, int64_t n)
+{
+	int64_t *a = mem_alloc((size_t)n, sizeof *a);
+
+	for (int64_t i = 0; i < n; i++)
+		a[i] = i;
+	for (int64_t i = n - 1; i > 0; i--) {
+		int64_t j = (int64_t)mt19937_interval(rng, (uint64_t)i), t = a[i];
+
+		a[i] = a[j];
+		a[j] = t;
+	}
+	return a;
+}
+
 /* Raw outputs and shuffles of the generator: the values listed, and the raw output that follows. */
 static void
 test_generator(void)
@@ -464,16 +481,8 @@ test_generator(void)
 		for (int i = 0; i < 7; i++)
 			field[i] = strsep(&line, "\t");
 		n = atoll(field[2]);
-		a = mem_alloc((size_t)n, sizeof *a);
-		for (int64_t i = 0; i < n; i++)
-			a[i] = i;
 		mt19937_seed(&rng, (uint32_t)strtoul(field[0], NULL, 10));
-		for (int64_t i = n - 1; i > 0; i--) {
-			int64_t j = (int64_t)mt19937_interval(&rng, (uint64_t)i), t = a[i];
-
-			a[i] = a[j];
-			a[j] = t;
-		}
+		a = shuffled(&rng, n);
 		p = field[3];
 		for (int64_t i = 0; i < (n <= 1000 ? n : 32); i++)
 			CHECK(a[i] == strtoll(p, &p, 10));
@@ -485,6 +494,35 @@ test_generator(void)
 	free(text);
 }
 
+/* Two shuffles from one generator: the second goes on where the first stopped. */
+static void
+test_consecutive(void)
+{
+	char *text = read_text("mt19937/consecutive.tsv"), *line, *save = NULL;
+	int rows = 0;
+
+	strtok_r(text, "\n", &save);
+	for (; (line = strtok_r(NULL, "\n", &save)); rows++) {
+		struct mt19937 rng;
+		char *field[5];
+
+		for (int i = 0; i < 5; i++)
+			field[i] = strsep(&line, "\t");
+		mt19937_seed(&rng, (uint32_t)strtoul(field[0], NULL, 10));
+		for (int k = 1; k <= 2; k++) {
+			int64_t n = atoll(field[k]), *a = shuffled(&rng, n);
+			char *p = field[k + 2];
+
+			for (int64_t i = 0; i < n && i < 20; i++)
+				CHECK(a[i] == strtoll(p, &p, 10));
+			free(a);
+		}
+	}
+	CHECK(rows > 0);
+	free(text);
+}
+
+/* Outputs straight from the generator, before and after a refill. */
 static void
 test_raw(void)
 {
@@ -642,6 +680,7 @@ main(void)
 	test_cases();
 	test_split();
 	test_generator();
+	test_consecutive();
 	test_raw();
 	test_cache();
 	test_description();

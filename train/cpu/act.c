@@ -1,7 +1,11 @@
-/* act.c - activation functions. Source: spec/training.md 2.6; Hendrycks & Gimpel 2016 arXiv:1606.08415, Shazeer 2020 arXiv:2002.05202 */
+/*
+ * act.c - activation functions, and those that gate one half of a row by the other
+ *
+ * Source: spec/training.md 2.6; Hendrycks & Gimpel 2016 arXiv:1606.08415, Shazeer 2020 arXiv:2002.05202.
+ */
 #include "train/cpu/real.h"
 
-/* Half of the work of an activation: values and slopes of a function of one variable. */
+/* A function of one variable by rows. */
 struct curve {
 	void (*value)(real *y, const real *x, int64_t n);
 	void (*slope)(real *dy, const real *x, int64_t n);      /* dy *= f'(x) */
@@ -20,6 +24,7 @@ gelu_inner(real x)
 	return (real)1.5957691216057308 * (x + (real)0.044715 * x * x * x);
 }
 
+/* y = x / (1 + e^-2u), which is 0.5 x (1 + tanh u). */
 static void
 gelu_tanh(real *y, const real *x, int64_t n)
 {
@@ -27,6 +32,7 @@ gelu_tanh(real *y, const real *x, int64_t n)
 		y[i] = x[i] * real_sigmoid(gelu_inner(x[i]));
 }
 
+/* With p the logistic factor: p + x p' ; p' = p (1 - p) d(2u)/dx. */
 static void
 gelu_tanh_slope(real *dy, const real *x, int64_t n)
 {
@@ -37,6 +43,7 @@ gelu_tanh_slope(real *dy, const real *x, int64_t n)
 	}
 }
 
+/* y = x Phi(x); erfc keeps the digits of the left tail. */
 static void
 gelu_erf(real *y, const real *x, int64_t n)
 {
@@ -44,6 +51,7 @@ gelu_erf(real *y, const real *x, int64_t n)
 		y[i] = x[i] * (real)0.5 * real_math(erfc)(-x[i] * (real)0.70710678118654752);
 }
 
+/* Phi(x) + x phi(x). */
 static void
 gelu_erf_slope(real *dy, const real *x, int64_t n)
 {
@@ -54,6 +62,7 @@ gelu_erf_slope(real *dy, const real *x, int64_t n)
 	}
 }
 
+/* max(x, 0)^2; a NaN stays one. */
 static void
 relu2(real *y, const real *x, int64_t n)
 {
@@ -61,6 +70,7 @@ relu2(real *y, const real *x, int64_t n)
 		y[i] = x[i] < 0 ? 0 : x[i] * x[i];
 }
 
+/* 2 max(x, 0). */
 static void
 relu2_slope(real *dy, const real *x, int64_t n)
 {
@@ -68,6 +78,7 @@ relu2_slope(real *dy, const real *x, int64_t n)
 		dy[i] *= x[i] < 0 ? 0 : 2 * x[i];
 }
 
+/* x times its logistic function. */
 static void
 silu(real *y, const real *x, int64_t n)
 {
@@ -75,6 +86,7 @@ silu(real *y, const real *x, int64_t n)
 		y[i] = x[i] * real_sigmoid(x[i]);
 }
 
+/* p (1 + x (1 - p)). */
 static void
 silu_slope(real *dy, const real *x, int64_t n)
 {
@@ -100,6 +112,7 @@ up_span(const struct tensor *x, const struct span *s)
 	return (struct span){ s->row, s->first + cpu_columns(x) / 2, s->count };
 }
 
+/* y = f(x), or f(gate) up. */
 static void
 forward(const void *ctx, const struct span *s)
 {
@@ -139,6 +152,7 @@ backward_gated(const void *ctx, const struct span *s)
 	dtype_convert(span_address(c->dx, &us), c->dx->dtype, dup, REAL_DTYPE, s->count);
 }
 
+/* dx = dy f'(x). */
 static void
 backward_plain(const void *ctx, const struct span *s)
 {
@@ -151,6 +165,7 @@ backward_plain(const void *ctx, const struct span *s)
 	dtype_convert(span_address(c->dx, s), c->dx->dtype, dx, REAL_DTYPE, s->count);
 }
 
+/* A gated kind has two columns of x for one of y. */
 static void
 check(const struct curve *curve, const struct tensor *y, const struct tensor *x)
 {

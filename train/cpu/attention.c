@@ -32,12 +32,14 @@ struct range {
 	int64_t lo, hi;
 };
 
+/* s, from T = s b. */
 static int64_t
 seq_length(const struct attention *a)
 {
 	return a->q.shape[0] / a->micro_batch;
 }
 
+/* The elements of one position of a place. */
 static struct span
 row_of(const struct attention *a, const struct place *at, int64_t i)
 {
@@ -245,6 +247,7 @@ forward_tile(const void *ctx, int64_t item, void *scratch)
 	finish_rows(&t);
 }
 
+/* Shapes of the forward pass; the backward pass checks its own besides. */
 static void
 check(const struct attention *a)
 {

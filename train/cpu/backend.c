@@ -15,6 +15,10 @@
 
 enum { ALIGNMENT = 256 };
 
+/* How OpenBLAS picks its kernels when it is loaded; only builds for several processors have them. */
+void gotoblas_dynamic_quit(void) __attribute__((weak));
+void gotoblas_dynamic_init(void) __attribute__((weak));
+
 /* Nothing is ever pending, so an event has nothing to remember. */
 struct event {
 	char none;
@@ -58,6 +62,7 @@ lane(void *ctx, int index)
 	}
 }
 
+/* No more lanes than items, so that little work wakes few threads. */
 void
 cpu_for(struct stream *st, int64_t count, void (*fn)(const void *, int64_t, void *), const void *ctx)
 {
@@ -82,6 +87,7 @@ span_item(const void *ctx, int64_t item, void *scratch)
 	}
 }
 
+/* Items are CPU_GRAIN elements or one span. */
 void
 cpu_spans(struct stream *st, const struct tensor *t, void (*fn)(const void *, const struct span *), const void *ctx)
 {
@@ -93,6 +99,7 @@ cpu_spans(struct stream *st, const struct tensor *t, void (*fn)(const void *, co
 	cpu_for(st, cpu_div_up(l.total, l.per_item), span_item, &l);
 }
 
+/* There always is a host. */
 static bool
 cpu_available(struct err *why)
 {
@@ -100,6 +107,7 @@ cpu_available(struct err *why)
 	return true;
 }
 
+/* One scratch a thread. */
 static size_t
 cpu_workspace(const struct device_config *config)
 {
@@ -116,6 +124,24 @@ aligned_zeroed(size_t bytes)
 	return p ? memset(p, 0, bytes) : NULL;
 }
 
+/* OpenBLAS before 0.3.25 takes Intel processors newer than itself for a Prescott, which costs a factor of four; makes it
+ * choose again, by what the processor can do. See OpenMathLib/OpenBLAS issue 4267. */
+static void
+choose_kernels(void)
+{
+	bool avx512 = __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+	const char *name = avx512 ? "SkylakeX" : "Haswell";
+
+	if (!gotoblas_dynamic_quit || !gotoblas_dynamic_init || getenv("OPENBLAS_CORETYPE"))
+		return;
+	if (strcmp(openblas_get_corename(), "Prescott") != 0 || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+		return;
+	setenv("OPENBLAS_CORETYPE", name, 1);
+	gotoblas_dynamic_quit();
+	gotoblas_dynamic_init();
+	unsetenv("OPENBLAS_CORETYPE");
+}
+
 static struct device *
 cpu_open(const struct device_config *config, struct err *e)
 {
@@ -127,6 +153,7 @@ cpu_open(const struct device_config *config, struct err *e)
 		err_set(e, "cannot allocate the workspace of %d threads (%zu bytes)", config->num_threads, cpu_workspace(config));
 		return NULL;
 	}
+	choose_kernels();
 	openblas_set_num_threads(1);
 	d = mem_zalloc(1, sizeof *d);
 	d->scratch = scratch;
@@ -154,6 +181,7 @@ cpu_free_memory(struct device *d)
 	return 0;
 }
 
+/* The device is not asked: host memory belongs to the process. */
 static void *
 cpu_alloc(struct device *d, size_t bytes, struct err *e)
 {
@@ -187,6 +215,7 @@ cpu_copy(struct stream *st, void *dst, const void *src, size_t bytes)
 	memmove(dst, src, bytes);
 }
 
+/* Nothing is ever pending, nothing can have failed. */
 static int
 cpu_sync(struct stream *st, struct err *e)
 {
@@ -195,6 +224,7 @@ cpu_sync(struct stream *st, struct err *e)
 	return 0;
 }
 
+/* One event serves for all. */
 static struct event *
 cpu_event(struct device *d)
 {

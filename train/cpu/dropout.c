@@ -38,6 +38,7 @@ drop_span(const struct dropout *d, const struct span *s, real *x)
 		x[i] *= mask[i];
 }
 
+/* The sum is rounded once, at the end; y may be the residual. */
 static void
 residual_span(const void *ctx, const struct span *s)
 {
@@ -67,6 +68,7 @@ cpu_name(residual_fwd)(struct stream *st, const struct residual *r)
 	cpu_spans(st, &r->y, residual_span, r);
 }
 
+/* Through a buffer, since dx may be dy. */
 static void
 backward_span(const void *ctx, const struct span *s)
 {

@@ -12,6 +12,7 @@ table_row(const struct tensor *ids, int64_t i, int64_t first_row, int64_t num_ro
 	return row >= 0 && row < num_rows ? row : -1;
 }
 
+/* A span of one row of y; a row that is not here is zero, and adds nothing. */
 static void
 gather(const void *ctx, const struct span *s)
 {

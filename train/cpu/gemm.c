@@ -57,6 +57,7 @@ box_load(const struct tensor *t, const struct box *b, real *buf)
 	return m;
 }
 
+/* Rounds a box that box_out or box_load gave to the storage. */
 static void
 box_store(const struct tensor *t, const struct box *b, const struct matrix *m)
 {

@@ -54,12 +54,14 @@ cpu_max(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
+/* A vector is one row. */
 static inline int64_t
 cpu_rows(const struct tensor *t)
 {
 	return t->ndim == 2 ? t->shape[0] : 1;
 }
 
+/* More than two dimensions, dense, are one row. */
 static inline int64_t
 cpu_columns(const struct tensor *t)
 {

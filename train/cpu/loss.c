@@ -28,6 +28,7 @@ next_span(const struct xent *x, struct span *s)
 	return s->count > 0;
 }
 
+/* The row maximum, -inf when all columns here are padding. */
 static void
 max_row(const struct xent *x, int64_t row)
 {
@@ -39,6 +40,7 @@ max_row(const struct xent *x, int64_t row)
 	*real_at(&x->row_max, row) = max;
 }
 
+/* The sum of exponentials and the label's shifted logit. */
 static void
 sum_row(const struct xent *x, int64_t row)
 {
@@ -78,6 +80,7 @@ gradient_row(const struct xent *x, int64_t row, real factor, real weight)
 	memset(span_address(&x->logits, &s), 0, (size_t)s.count * dtype_size(x->logits.dtype));
 }
 
+/* The two losses of a row, then its gradient when there is one to make. */
 static void
 loss_row(const struct xent *x, int64_t row)
 {
@@ -96,6 +99,7 @@ struct steps {
 	void (*row)(const struct xent *, int64_t row);
 };
 
+/* Some rows of one step. */
 static void
 rows(const void *ctx, int64_t item, void *scratch)
 {
@@ -107,6 +111,7 @@ rows(const void *ctx, int64_t item, void *scratch)
 		t->row(t->x, row);
 }
 
+/* One step over all rows. */
 static void
 run(struct stream *st, const struct xent *x, void (*row)(const struct xent *, int64_t))
 {

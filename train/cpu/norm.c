@@ -33,6 +33,7 @@ forward_row(const struct norm *n, int64_t row, const real *weight, struct work *
 	span_store(&n->y, &s, y);
 }
 
+/* Some rows, the weight loaded once. */
 static void
 forward_rows(const void *ctx, int64_t item, void *scratch)
 {
@@ -77,6 +78,7 @@ backward_row(const struct norm_grad *n, int64_t row, const real *weight, struct 
 	span_store(&n->dx, &s, dx);
 }
 
+/* dx of some rows, the weight loaded once. */
 static void
 backward_rows(const void *ctx, int64_t item, void *scratch)
 {
@@ -125,6 +127,7 @@ backward_columns(const void *ctx, int64_t item, void *scratch)
 	}
 }
 
+/* By rows for dx, then by columns for the sums over rows. */
 void
 cpu_name(norm_bwd)(struct stream *st, const struct norm_grad *n)
 {

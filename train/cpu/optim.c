@@ -1,6 +1,7 @@
 /* optim.c - update rules of the optimizers on flat ranges. Source: spec/training.md 4.2 */
 #include "train/cpu/real.h"
 
+/* Decoupled decay is added to the step, L2 to the gradient. */
 static void
 adamw_span(const void *ctx, const struct span *s)
 {
@@ -49,6 +50,7 @@ sgd_span(const void *ctx, const struct span *s)
 		dtype_convert(span_address(&a->weight, s), a->weight.dtype, w, REAL_DTYPE, s->count);
 }
 
+/* No dampening, no Nesterov. */
 void
 cpu_name(sgd)(struct stream *st, const struct sgd *a)
 {

@@ -61,12 +61,14 @@ float_exp(float x)
 	return p * float_power(half) * float_power(i - half);
 }
 
+/* e^x in the arithmetic at hand. */
 static inline real
 real_exp(real x)
 {
 	return _Generic(x, float: float_exp, double: exp)(x);
 }
 
+/* 1 / (1 + e^-x); 0 and 1 at the ends, without overflow to NaN. */
 static inline real
 real_sigmoid(real x)
 {
@@ -78,6 +80,7 @@ enum { VEC_BYTES = 32, VEC_LANES = VEC_BYTES / sizeof(real), VEC_UNROLL = 4, VEC
 typedef real vec __attribute__((vector_size(VEC_BYTES)));
 typedef real vec_at __attribute__((vector_size(VEC_BYTES), aligned(sizeof(real)), may_alias));      /* anywhere in memory */
 
+/* Sum of x[i] y[i]. */
 static inline real
 row_dot(const real *x, const real *y, int64_t n)
 {
@@ -96,6 +99,7 @@ row_dot(const real *x, const real *y, int64_t n)
 	return total;
 }
 
+/* Sum of x[i]. */
 static inline real
 row_sum(const real *x, int64_t n)
 {

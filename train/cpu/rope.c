@@ -44,6 +44,7 @@ load_angles(const struct rope *r, int64_t position, struct angles *a)
 	}
 }
 
+/* All heads of some rows. */
 static void
 turn_rows(const void *ctx, int64_t item, void *scratch)
 {

@@ -8,6 +8,7 @@ struct pair {
 	real value;
 };
 
+/* A span of y and the same columns of the bias. */
 static void
 bias_span(const void *ctx, const struct span *s)
 {
@@ -58,6 +59,7 @@ cpu_name(column_sum)(struct stream *st, const struct tensor *out, const struct t
 	cpu_for(st, cpu_div_up(x->shape[1], COLUMNS), sum_columns, &(struct pair){ .y = out, .x = x });
 }
 
+/* y += x. */
 static void
 add_span(const void *ctx, const struct span *s)
 {
@@ -77,6 +79,7 @@ cpu_name(add)(struct stream *st, const struct tensor *y, const struct tensor *x)
 	cpu_spans(st, y, add_span, &(struct pair){ .y = y, .x = x });
 }
 
+/* x *= value. */
 static void
 scale_span(const void *ctx, const struct span *s)
 {
@@ -94,6 +97,7 @@ cpu_name(scale)(struct stream *st, const struct tensor *x, double factor)
 	cpu_spans(st, x, scale_span, &(struct pair){ .y = x, .value = (real)factor });
 }
 
+/* x = value. */
 static void
 fill_span(const void *ctx, const struct span *s)
 {
@@ -111,6 +115,7 @@ cpu_name(fill)(struct stream *st, const struct tensor *x, double value)
 	cpu_spans(st, x, fill_span, &(struct pair){ .y = x, .value = (real)value });
 }
 
+/* Same types are copied bit by bit. */
 static void
 cast_span(const void *ctx, const struct span *s)
 {
@@ -197,6 +202,7 @@ reduce_part(const struct reduction *r, int64_t item, double (*fn)(const struct r
 	}
 }
 
+/* A part of dot. */
 static void
 dot_part(const void *ctx, int64_t item, void *scratch)
 {
@@ -204,6 +210,7 @@ dot_part(const void *ctx, int64_t item, void *scratch)
 	reduce_part(ctx, item, dot_span);
 }
 
+/* A part of count_nonfinite. */
 static void
 nonfinite_part(const void *ctx, int64_t item, void *scratch)
 {

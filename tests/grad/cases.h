@@ -1,0 +1,457 @@
+/* cases.h - how each operation is run forward and backward, and the cases it is tested on */
+#ifndef TESTS_GRAD_CASES_H
+#define TESTS_GRAD_CASES_H
+
+#include "tests/grad/problem.h"
+
+#define SHAPE(r, c) ((const int64_t[SLOT_DIMS]){ (r), (c) })
+#define VECTOR_PARAM (SLOT_REAL_GRAD | SLOT_ADDED | SLOT_VECTOR)
+#define T(i) (&p->slot[i].t)
+#define G(i) (&p->slot[i].g)
+
+/* The counters of dropout in every case. */
+static struct dropout
+case_dropout(const struct op_case *c, int64_t width)
+{
+	return (struct dropout){ .p = c->drop, .key = 42, .stream = 3, .step = 5, .first_sample = 6, .seq_length = 1000,
+	                         .first_position = 2, .width = width, .first_column = 1, .micro_batch = c->batch };
+}
+
+/* --- gemm: 0 a, 1 b, 2 c before, 3 c -------------------------------------------------------------------------------------- */
+enum { TRANS_A = 1, TRANS_B = 2, REAL_C = 4, BETA = 8 };
+
+static void
+gemm_declare(struct problem *p)
+{
+	const struct op_case *c = p->c;
+	unsigned real = c->flags & REAL_C ? SLOT_REAL : 0;
+
+	slot_add(p, 0, SLOT_INPUT, 0, c->flags & TRANS_A ? SHAPE(c->inner, c->rows) : SHAPE(c->rows, c->inner));
+	slot_add(p, 1, SLOT_INPUT, 0, c->flags & TRANS_B ? SHAPE(c->columns, c->inner) : SHAPE(c->inner, c->columns));
+	slot_add(p, 2, SLOT_INPUT, real, SHAPE(c->rows, c->columns));
+	slot_add(p, 3, SLOT_OUTPUT, real, SHAPE(c->rows, c->columns));
+}
+
+static void
+gemm_forward(struct problem *p)
+{
+	struct gemm g = { .c = *T(3), .a = *T(0), .b = *T(1), .trans_a = p->c->flags & TRANS_A, .trans_b = p->c->flags & TRANS_B,
+	                  .alpha = 0.5, .beta = p->c->flags & BETA ? 0.75 : 0 };
+
+	p->st->ops->cast(p->st, T(3), T(2));
+	p->st->ops->gemm(p->st, &g);
+}
+
+/* The gradients of a product are products; the gradient of c is act, as the engine has it. */
+static void
+gemm_backward(struct problem *p)
+{
+	bool ta = p->c->flags & TRANS_A, tb = p->c->flags & TRANS_B;
+	struct gemm da = { .c = *G(0), .a = ta ? *T(1) : *G(3), .b = ta ? *G(3) : *T(1), .trans_a = ta && tb, .trans_b = ta || !tb,
+	                   .alpha = 0.5 };
+	struct gemm db = { .c = *G(1), .a = tb ? *G(3) : *T(0), .b = tb ? *T(0) : *G(3), .trans_a = tb || !ta, .trans_b = tb && ta,
+	                   .alpha = 0.5 };
+
+	p->st->ops->gemm(p->st, &da);
+	p->st->ops->gemm(p->st, &db);
+	p->st->ops->cast(p->st, G(2), G(3));
+	p->st->ops->scale(p->st, G(2), p->c->flags & BETA ? 0.75 : 0);
+}
+
+static const struct op_case gemm_cases[] = {
+	{ .rows = 1, .columns = 1, .inner = 1 },
+	{ .rows = 1, .columns = 5, .inner = 7, .flags = BETA },
+	{ .rows = 13, .columns = 9, .inner = 11, .flags = TRANS_A },
+	{ .rows = 13, .columns = 1, .inner = 11, .flags = TRANS_B | BETA },
+	{ .rows = 8, .columns = 9, .inner = 3, .flags = TRANS_A | TRANS_B },
+	{ .rows = 150, .columns = 131, .inner = 300, .flags = TRANS_B },
+	{ .rows = 131, .columns = 310, .inner = 150, .flags = TRANS_A | REAL_C | BETA },
+	{ .rows = 70, .columns = 600, .inner = 65 },
+	{ 0 },
+};
+
+/* --- norm: 0 x, 1 weight, 2 bias, 3 y, 4 mean, 5 rstd ------------------------------------------------------------------ */
+enum { LAYER_NORM = 1 };
+
+static void
+norm_declare(struct problem *p)
+{
+	const struct op_case *c = p->c;
+
+	slot_add(p, 0, SLOT_INPUT, SLOT_ADDED, SHAPE(c->rows, c->columns));
+	slot_add(p, 1, SLOT_INPUT, VECTOR_PARAM, SHAPE(c->columns, 1));
+	if (c->flags & LAYER_NORM) {
+		slot_add(p, 2, SLOT_INPUT, VECTOR_PARAM, SHAPE(c->columns, 1));
+		slot_add(p, 4, SLOT_SCRATCH, SLOT_VECTOR, SHAPE(c->rows, 1));
+	}
+	slot_add(p, 3, SLOT_OUTPUT, 0, SHAPE(c->rows, c->columns));
+	slot_add(p, 5, SLOT_SCRATCH, SLOT_VECTOR, SHAPE(c->rows, 1));
+}
+
+static void
+norm_forward(struct problem *p)
+{
+	struct norm n = { .y = *T(3), .x = *T(0), .weight = *T(1), .bias = *T(2), .mean = *T(4), .rstd = *T(5), .eps = 1e-3 };
+
+	p->st->ops->norm_fwd(p->st, &n);
+}
+
+static void
+norm_backward(struct problem *p)
+{
+	struct norm_grad n = { .dx = *G(0), .dy = *G(3), .x = *T(0), .weight = *T(1), .mean = *T(4), .rstd = *T(5),
+	                       .dweight = *G(1), .dbias = *G(2) };
+
+	p->st->ops->norm_bwd(p->st, &n);
+}
+
+static const struct op_case norm_cases[] = {
+	{ .rows = 1, .columns = 2 }, { .rows = 1, .columns = 7, .flags = LAYER_NORM }, { .rows = 5, .columns = 33 },
+	{ .rows = 150, .columns = 300 }, { .rows = 131, .columns = 257, .flags = LAYER_NORM }, { 0 },
+};
+
+/* --- rope: 0 x, 1 y, 2 table, 3 positions ------------------------------------------------------------------------------- */
+enum { INTERLEAVED = 1 };
+
+/* inner is rotary_dim; positions run 0..rows-1 by sample, the table holds cos and sin in turn. */
+static void
+rope_declare(struct problem *p)
+{
+	const struct op_case *c = p->c;
+	int64_t width = (int64_t)c->heads * c->head_dim;
+
+	slot_add(p, 0, SLOT_INPUT, 0, SHAPE(c->rows, width));
+	slot_add(p, 1, SLOT_OUTPUT, 0, SHAPE(c->rows, width));
+	slot_add(p, 2, SLOT_FIXED, SLOT_REAL, SHAPE(c->rows, c->inner));
+	slot_add(p, 3, SLOT_IDS, SLOT_VECTOR, SHAPE(c->rows, 1));
+	for (int64_t i = 0; i < c->rows; i++) {
+		p->slot[3].value[i] = (double)(i / c->batch);
+		for (int64_t j = 0; j < c->inner; j++) {
+			double angle = (double)i * pow(100, -2.0 * (double)(j / 2) / (double)c->inner);
+
+			p->slot[2].value[i * c->inner + j] = j % 2 ? sin(angle) : cos(angle);
+		}
+	}
+}
+
+static void
+rope_run(struct problem *p, const struct tensor *to, const struct tensor *from, bool backward)
+{
+	struct rope r = { .x = *to, .table = *T(2), .positions = *T(3), .num_heads = p->c->heads, .head_dim = p->c->head_dim,
+	                  .rotary_dim = (int)p->c->inner, .interleaved = p->c->flags & INTERLEAVED, .backward = backward };
+
+	p->st->ops->cast(p->st, to, from);
+	p->st->ops->rope(p->st, &r);
+}
+
+static void
+rope_forward(struct problem *p)
+{
+	rope_run(p, T(1), T(0), false);
+}
+
+static void
+rope_backward(struct problem *p)
+{
+	rope_run(p, G(0), G(1), true);
+}
+
+static const struct op_case rope_cases[] = {
+	{ .rows = 1, .batch = 1, .heads = 1, .head_dim = 2, .inner = 2 },
+	{ .rows = 10, .batch = 2, .heads = 3, .head_dim = 8, .inner = 8 },
+	{ .rows = 9, .batch = 3, .heads = 2, .head_dim = 10, .inner = 10, .flags = INTERLEAVED },
+	{ .rows = 600, .batch = 1, .heads = 4, .head_dim = 16, .inner = 6 },
+	{ .rows = 7, .batch = 1, .heads = 2, .head_dim = 12, .inner = 4, .flags = INTERLEAVED }, { 0 },
+};
+
+/* --- attention: 0 q, 1 k, 2 v, 3 out, 4 lse, 5 delta; rows is s ------------------------------------------------------- */
+static void
+attention_declare(struct problem *p)
+{
+	const struct op_case *c = p->c;
+	int64_t rows = c->rows * c->batch, q = (int64_t)c->heads * c->head_dim, kv = (int64_t)c->groups * c->head_dim;
+
+	slot_add(p, 0, SLOT_INPUT, 0, SHAPE(rows, q));
+	slot_add(p, 1, SLOT_INPUT, 0, SHAPE(rows, kv));
+	slot_add(p, 2, SLOT_INPUT, 0, SHAPE(rows, kv));
+	slot_add(p, 3, SLOT_OUTPUT, 0, SHAPE(rows, q));
+	for (int i = 4; i < 6; i++)
+		slot_add(p, i, SLOT_SCRATCH, 0, SHAPE((int64_t)c->batch * c->heads, c->rows));
+}
+
+static struct attention
+attention_of(struct problem *p)
+{
+	const struct op_case *c = p->c;
+
+	return (struct attention){ .out = *T(3), .lse = *T(4), .q = *T(0), .k = *T(1), .v = *T(2), .micro_batch = c->batch,
+	                           .num_heads = c->heads, .num_groups = c->groups, .head_dim = c->head_dim, .scale = 1.3,
+	                           .window = c->window, .drop = case_dropout(c, c->heads + 2) };
+}
+
+static void
+attention_forward(struct problem *p)
+{
+	struct attention a = attention_of(p);
+
+	p->st->ops->attention_fwd(p->st, &a);
+}
+
+static void
+attention_backward(struct problem *p)
+{
+	struct attention_grad a = { .fwd = attention_of(p), .dout = *G(3), .dq = *G(0), .dk = *G(1), .dv = *G(2), .delta = *T(5) };
+
+	p->st->ops->attention_bwd(p->st, &a);
+}
+
+static const struct op_case attention_cases[] = {
+	{ .rows = 1, .batch = 1, .heads = 1, .groups = 1, .head_dim = 1 },
+	{ .rows = 7, .batch = 3, .heads = 2, .groups = 2, .head_dim = 5 },
+	{ .rows = 9, .batch = 2, .heads = 6, .groups = 2, .head_dim = 4, .window = 3 },
+	{ .rows = 64, .batch = 1, .heads = 2, .groups = 1, .head_dim = 8, .drop = 0.3 },
+	{ .rows = 150, .batch = 2, .heads = 2, .groups = 1, .head_dim = 8 },
+	{ .rows = 200, .batch = 1, .heads = 2, .groups = 2, .head_dim = 16, .window = 70, .drop = 0.1 }, { 0 },
+};
+
+/* --- act: 0 x, 1 y; columns is f ---------------------------------------------------------------------------------------- */
+static void
+act_declare(struct problem *p)
+{
+	bool gated = p->c->kind == ACT_SWIGLU || p->c->kind == ACT_GEGLU_TANH;
+
+	slot_add(p, 0, SLOT_INPUT, 0, SHAPE(p->c->rows, p->c->columns * (gated ? 2 : 1)));
+	slot_add(p, 1, SLOT_OUTPUT, 0, SHAPE(p->c->rows, p->c->columns));
+	for (int64_t i = 0; i < slot_count(&p->slot[0]); i++)
+		p->slot[0].value[i] *= 4;
+}
+
+static void
+act_forward(struct problem *p)
+{
+	p->st->ops->act_fwd(p->st, (enum act_kind)p->c->kind, T(1), T(0));
+}
+
+static void
+act_backward(struct problem *p)
+{
+	p->st->ops->act_bwd(p->st, (enum act_kind)p->c->kind, G(0), G(1), T(0));
+}
+
+static const struct op_case act_cases[] = {
+	{ .rows = 3, .columns = 37, .kind = ACT_GELU_TANH }, { .rows = 5, .columns = 2100, .kind = ACT_GELU_TANH },
+	{ .rows = 3, .columns = 37, .kind = ACT_GELU_ERF }, { .rows = 3, .columns = 37, .kind = ACT_RELU2 },
+	{ .rows = 1, .columns = 1, .kind = ACT_SWIGLU }, { .rows = 9, .columns = 2051, .kind = ACT_SWIGLU },
+	{ .rows = 4, .columns = 19, .kind = ACT_GEGLU_TANH }, { 0 },
+};
+
+/* --- residual with dropout and bias: 0 x, 1 bias, 2 residual, 3 y ------------------------------------------------------ */
+static void
+residual_declare(struct problem *p)
+{
+	const struct op_case *c = p->c;
+
+	slot_add(p, 0, SLOT_INPUT, 0, SHAPE(c->rows, c->columns));
+	slot_add(p, 1, SLOT_INPUT, VECTOR_PARAM, SHAPE(c->columns, 1));
+	slot_add(p, 2, SLOT_INPUT, 0, SHAPE(c->rows, c->columns));
+	slot_add(p, 3, SLOT_OUTPUT, 0, SHAPE(c->rows, c->columns));
+}
+
+static void
+residual_forward(struct problem *p)
+{
+	struct residual r = { .y = *T(3), .x = *T(0), .bias = *T(1), .residual = *T(3), .drop = case_dropout(p->c, p->c->columns + 3) };
+
+	p->st->ops->cast(p->st, T(3), T(2));
+	p->st->ops->residual_fwd(p->st, &r);
+}
+
+static void
+residual_backward(struct problem *p)
+{
+	struct dropout drop = case_dropout(p->c, p->c->columns + 3);
+
+	p->st->ops->cast(p->st, G(2), G(3));
+	p->st->ops->dropout_bwd(p->st, G(0), G(3), &drop);
+	p->st->ops->column_sum(p->st, G(1), G(0));
+}
+
+static const struct op_case residual_cases[] = {
+	{ .rows = 6, .columns = 5, .batch = 2 }, { .rows = 9, .columns = 37, .batch = 3, .drop = 0.4 },
+	{ .rows = 300, .columns = 130, .batch = 2, .drop = 0.1 }, { 0 },
+};
+
+/* --- bias: 0 x, 1 bias, 2 y; y = (1.5 + x) / 2 + bias ------------------------------------------------------------- */
+static void
+bias_declare(struct problem *p)
+{
+	slot_add(p, 0, SLOT_INPUT, 0, SHAPE(p->c->rows, p->c->columns));
+	slot_add(p, 1, SLOT_INPUT, VECTOR_PARAM, SHAPE(p->c->columns, 1));
+	slot_add(p, 2, SLOT_OUTPUT, 0, SHAPE(p->c->rows, p->c->columns));
+}
+
+static void
+bias_forward(struct problem *p)
+{
+	const struct ops *ops = p->st->ops;
+
+	ops->fill(p->st, T(2), 1.5);
+	ops->add(p->st, T(2), T(0));
+	ops->scale(p->st, T(2), 0.5);
+	ops->bias_add(p->st, T(2), T(1));
+}
+
+static void
+bias_backward(struct problem *p)
+{
+	p->st->ops->cast(p->st, G(0), G(2));
+	p->st->ops->scale(p->st, G(0), 0.5);
+	p->st->ops->column_sum(p->st, G(1), G(2));
+}
+
+static const struct op_case bias_cases[] = {
+	{ .rows = 1, .columns = 5 }, { .rows = 150, .columns = 67 }, { .rows = 4, .columns = 5000 }, { 0 },
+};
+
+/* --- embedding of words and positions: 0 words, 1 positions, 2 y, 3 ids, 4 position ids; inner rows a table --------- */
+static void
+embedding_declare(struct problem *p)
+{
+	const struct op_case *c = p->c;
+
+	slot_add(p, 0, SLOT_INPUT, SLOT_REAL_GRAD | SLOT_ADDED, SHAPE(c->inner, c->columns));
+	slot_add(p, 1, SLOT_INPUT, SLOT_REAL_GRAD | SLOT_ADDED, SHAPE(c->inner, c->columns));
+	slot_add(p, 2, SLOT_OUTPUT, 0, SHAPE(c->rows, c->columns));
+	slot_add(p, 3, SLOT_IDS, SLOT_VECTOR, SHAPE(c->rows, 1));
+	slot_add(p, 4, SLOT_IDS, SLOT_VECTOR, SHAPE(c->rows, 1));
+	for (int64_t i = 0; i < c->rows; i++) {
+		p->slot[3].value[i] = floor((p->slot[3].value[i] + 1) * (double)c->inner);      /* the upper half is not held */
+		p->slot[4].value[i] = (double)(i % c->inner);
+	}
+}
+
+static struct embedding
+embedding_of(struct problem *p, bool position)
+{
+	return (struct embedding){ .y = *T(2), .table = *T(position ? 1 : 0), .ids = *T(position ? 4 : 3), .accumulate = position };
+}
+
+static void
+embedding_forward(struct problem *p)
+{
+	struct embedding word = embedding_of(p, false), position = embedding_of(p, true);
+
+	p->st->ops->embedding_fwd(p->st, &word);
+	p->st->ops->embedding_fwd(p->st, &position);
+}
+
+static void
+embedding_backward(struct problem *p)
+{
+	for (int i = 0; i < 2; i++) {
+		struct embedding_grad g = { .dtable = *G(i), .dy = *G(2), .ids = *T(3 + i) };
+
+		p->st->ops->embedding_bwd(p->st, &g);
+	}
+}
+
+static const struct op_case embedding_cases[] = {
+	{ .rows = 5, .columns = 3, .inner = 4 }, { .rows = 200, .columns = 130, .inner = 7 }, { 0 },
+};
+
+/* --- xent: 0 logits, 1 loss, 2 zloss, 3 labels, 4 mask, 5 row_max, 6 sums, 7 and 8 the second part's ----------------- */
+enum { SPLIT = 1 };
+static const double xent_scale = 3, xent_z = 0.01;
+
+/* inner columns are real tokens, the rest padding; the loss that is differentiated is scale * sum of mask (loss + zloss). */
+static void
+xent_declare(struct problem *p)
+{
+	const struct op_case *c = p->c;
+
+	slot_add(p, 0, SLOT_INPUT, 0, SHAPE(c->rows, c->columns));
+	slot_add(p, 1, SLOT_OUTPUT, SLOT_REAL | SLOT_VECTOR, SHAPE(c->rows, 1));
+	slot_add(p, 2, SLOT_OUTPUT, SLOT_REAL | SLOT_VECTOR, SHAPE(c->rows, 1));
+	slot_add(p, 3, SLOT_IDS, SLOT_VECTOR, SHAPE(c->rows, 1));
+	slot_add(p, 4, SLOT_MASK, SLOT_VECTOR, SHAPE(c->rows, 1));
+	for (int i = 5; i < 9; i++)
+		slot_add(p, i, SLOT_SCRATCH, i % 2 ? SLOT_VECTOR : 0, SHAPE(c->rows, i % 2 ? 1 : 2));
+	for (int64_t i = 0; i < c->rows; i++) {
+		p->slot[3].value[i] = floor((p->slot[3].value[i] + 1) / 2 * (double)c->inner);
+		p->slot[4].value[i] = p->slot[4].value[i] > -0.7;
+		p->slot[1].grad[i] = p->slot[2].grad[i] = xent_scale * p->slot[4].value[i];
+	}
+	for (int64_t i = 0; i < slot_count(&p->slot[0]); i++)
+		p->slot[0].value[i] *= 5;
+}
+
+/* to = max(to, from) or to + from, element by element, as the reduction over the group does it. */
+static void
+reduce_by_hand(struct problem *p, const struct tensor *to, const struct tensor *from, bool max)
+{
+	int64_t n = tensor_elements(to);
+	double *a = mem_alloc((size_t)n, sizeof *a), *b = mem_alloc((size_t)n, sizeof *b);
+
+	download(p, to, a);
+	download(p, from, b);
+	for (int64_t i = 0; i < n; i++)
+		a[i] = max ? fmax(a[i], b[i]) : a[i] + b[i];
+	upload(p, to, a);
+	upload(p, from, a);
+	free(a);
+	free(b);
+}
+
+/* All three steps on `logits`, whole or in two parts, which end with different padding. */
+static void
+xent_run(struct problem *p, const struct tensor *logits, double grad_scale)
+{
+	int parts = p->c->flags & SPLIT ? 2 : 1;
+	int64_t v = p->c->columns, valid = p->c->inner, cut = v / parts;
+	struct xent x[2];
+
+	for (int i = 0; i < parts; i++) {
+		int64_t first = i * cut, count = i == parts - 1 ? v - first : cut;
+
+		x[i] = (struct xent){ .logits = tensor_columns(logits, first, count), .labels = *T(3), .mask = *T(4),
+		                      .row_max = *T(5 + 2 * i), .sums = *T(6 + 2 * i), .loss = *T(1), .zloss = *T(2),
+		                      .first_column = first, .z_loss = xent_z, .grad_scale = grad_scale };
+		x[i].valid_columns = valid - first < 0 ? 0 : valid - first < count ? valid - first : count;
+	}
+	for (int i = 0; i < parts; i++)
+		p->st->ops->xent_max(p->st, &x[i]);
+	if (parts == 2)
+		reduce_by_hand(p, &x[0].row_max, &x[1].row_max, true);
+	for (int i = 0; i < parts; i++)
+		p->st->ops->xent_sum(p->st, &x[i]);
+	if (parts == 2)
+		reduce_by_hand(p, &x[0].sums, &x[1].sums, false);
+	for (int i = 0; i < parts; i++)
+		p->st->ops->xent_loss(p->st, &x[i]);
+}
+
+static void
+xent_forward(struct problem *p)
+{
+	xent_run(p, T(0), 0);
+}
+
+static void
+xent_backward(struct problem *p)
+{
+	p->st->ops->cast(p->st, G(0), T(0));
+	xent_run(p, G(0), xent_scale);
+}
+
+static const struct op_case xent_cases[] = {
+	{ .rows = 1, .columns = 2, .inner = 2 }, { .rows = 7, .columns = 32, .inner = 29 },
+	{ .rows = 7, .columns = 32, .inner = 29, .flags = SPLIT }, { .rows = 5, .columns = 32, .inner = 13, .flags = SPLIT },
+	{ .rows = 11, .columns = 5003, .inner = 5000 }, { 0 },
+};
+
+#undef SHAPE
+#undef VECTOR_PARAM
+#undef T
+#undef G
+
+#endif

@@ -1,0 +1,325 @@
+/* ops.c - the operations of the CPU: gradients, types, threads, and the optimizers against a scalar loop */
+#include "tests/check.h"
+#include "tests/grad/table.h"
+
+static void
+complain(const struct op_test *op, int c, int slot, const char *what, double value)
+{
+	check_failures++;
+	fprintf(stderr, "%s case %d slot %d: %s %g\n", op->name, c, slot, what, value);
+}
+
+/* The sum over the outputs of gradient times value, whose derivatives the backward pass gives. */
+static double
+objective(struct problem *p, const struct op_test *op)
+{
+	double sum = 0;
+
+	problem_forward(p, op);
+	for (int i = 0; i < SLOTS; i++)
+		for (int64_t k = 0; p->slot[i].kind == SLOT_OUTPUT && k < slot_count(&p->slot[i]); k++)
+			sum += p->slot[i].grad[k] * p->slot[i].value[k];
+	return sum;
+}
+
+static double
+root_mean_square(const double *x, int64_t n)
+{
+	double sum = 0;
+
+	for (int64_t i = 0; i < n; i++)
+		sum += x[i] * x[i];
+	return sqrt(sum / (double)n);
+}
+
+/* Relative difference between the gradient of one element and its central difference. */
+static double
+difference(struct problem *p, const struct op_test *op, struct slot *s, int64_t k)
+{
+	const double h = 1e-5, before = s->flags & SLOT_ADDED ? slot_before : 0, x = s->value[k], grad = s->grad[k] - before;
+	double up, down, central;
+
+	s->value[k] = x + h;
+	up = objective(p, op);
+	s->value[k] = x - h;
+	down = objective(p, op);
+	s->value[k] = x;
+	central = (up - down) / (2 * h);
+	return fabs(central - grad) / fmax(fmax(fabs(grad), root_mean_square(s->grad, slot_count(s))), 1e-8);
+}
+
+/* Sixteen elements of the first output against the formula, in double. */
+static void
+check_values(const struct op_test *op, int number)
+{
+	struct problem_config config = { DTYPE_F64, DTYPE_F64, 1 };
+	struct problem *p = problem_solve(&backend_cpu, op, &op->cases[number], config);
+	int i = 0;
+
+	while (p->slot[i].kind != SLOT_OUTPUT)
+		i++;
+	for (int j = 0; j < 16; j++) {
+		struct slot *s = &p->slot[i];
+		int64_t k = (int64_t)((double)rng_uniform(13, (uint64_t)j, (uint32_t)i, 2) * (double)slot_count(s));
+		double expected = op->expect(p, k / s->columns, k % s->columns), d = fabs(s->value[k] - expected) / fmax(1, fabs(expected));
+
+		check_count++;
+		if (!(d < 1e-12))
+			complain(op, number, i, "value is off by", d);
+	}
+	problem_free(p);
+}
+
+/* Eight elements of every input, in double. */
+static void
+check_gradients(const struct op_test *op, int number)
+{
+	struct problem_config config = { DTYPE_F64, DTYPE_F64, 1 };
+	struct problem *p = problem_solve(&backend_cpu, op, &op->cases[number], config);
+
+	for (int i = 0; i < SLOTS; i++)
+		for (int j = 0; p->slot[i].kind == SLOT_INPUT && j < 8; j++) {
+			int64_t k = (int64_t)((double)rng_uniform(11, (uint64_t)j, (uint32_t)i, 2) * (double)slot_count(&p->slot[i]));
+			double d = difference(p, op, &p->slot[i], k);
+
+			check_count++;
+			if (!(d < 1e-6))
+				complain(op, number, i, "gradient is off by", d);
+		}
+	problem_free(p);
+}
+
+/* Sum of squared differences over sum of squares. */
+static double
+nmse(const double *a, const double *b, int64_t n)
+{
+	double error = 0, size = 0;
+
+	for (int64_t i = 0; i < n; i++) {
+		error += (a[i] - b[i]) * (a[i] - b[i]);
+		size += b[i] * b[i];
+	}
+	return size > 0 ? error / size : error;
+}
+
+/* The results of one case in two configurations, outputs and gradients of inputs, differ by at most limit (NMSE). */
+static void
+compare(const struct op_test *op, int number, const struct problem_config config[2], double limit)
+{
+	struct problem *a = problem_solve(&backend_cpu, op, &op->cases[number], config[0]);
+	struct problem *b = problem_solve(&backend_cpu, op, &op->cases[number], config[1]);
+
+	for (int i = 0; i < SLOTS; i++) {
+		struct slot *s = &a->slot[i], *t = &b->slot[i];
+		bool out = s->kind == SLOT_OUTPUT;
+		double d;
+
+		if (s->kind != SLOT_OUTPUT && s->kind != SLOT_INPUT)
+			continue;
+		d = nmse(out ? s->value : s->grad, out ? t->value : t->grad, slot_count(s));
+		check_count++;
+		if (!(d <= limit))
+			complain(op, number, i, out ? "output differs by" : "gradient differs by", d);
+	}
+	problem_free(a);
+	problem_free(b);
+}
+
+/* Each type against double on the same rounded inputs. */
+static void
+check_types(const struct op_test *op, int number)
+{
+	static const struct {
+		enum dtype dtype;
+		double limit;
+	} types[] = { { DTYPE_F32, 1e-9 }, { DTYPE_BF16, 1e-5 }, { DTYPE_F16, 1e-6 } };
+
+	for (int i = 0; i < 3; i++) {
+		struct problem_config config[2] = { { types[i].dtype, types[i].dtype, 1 }, { DTYPE_F64, types[i].dtype, 1 } };
+
+		compare(op, number, config, types[i].limit);
+	}
+}
+
+/* One thread and three give the same bits. */
+static void
+check_threads(const struct op_test *op, int number)
+{
+	static const enum dtype types[] = { DTYPE_F64, DTYPE_F32, DTYPE_BF16 };
+
+	for (int i = 0; i < 3; i++) {
+		struct problem_config config[2] = { { types[i], types[i], 1 }, { types[i], types[i], 3 } };
+
+		compare(op, number, config, 0);
+	}
+}
+
+/* --- what has no gradient ------------------------------------------------------------------------------------------------- */
+enum { COUNT = 5001, STEPS = 1000 };
+
+static struct device *
+open_device(enum dtype dtype)
+{
+	struct device_config config = { .num_threads = 2, .dtype = dtype };
+	struct err e;
+
+	return backend_cpu.open(&config, &e);
+}
+
+/* The gradient of element i at step k. */
+static double
+gradient(int64_t i, int k)
+{
+	return (double)(float)(sin((double)(i * 37 + k)) + 0.1 * (double)(i % 5));
+}
+
+/* The state of one element in extended precision. */
+struct scalar {
+	long double w, m, v;
+};
+
+static void
+scalar_adamw(struct scalar *x, const struct adamw *a, double grad)
+{
+	long double g = (long double)grad * a->grad_scale + (a->decoupled ? 0 : (long double)a->weight_decay * x->w);
+
+	x->m = a->beta1 * x->m + (1 - (long double)a->beta1) * g;
+	x->v = a->beta2 * x->v + (1 - (long double)a->beta2) * g * g;
+	x->w -= a->lr * (x->m / a->correction1 / (sqrtl(x->v / a->correction2) + a->eps) + (a->decoupled ? a->weight_decay * x->w : 0));
+}
+
+static void
+scalar_sgd(struct scalar *x, const struct sgd *a, double grad)
+{
+	x->m = a->momentum_factor * x->m + ((long double)grad * a->grad_scale + a->weight_decay * x->w);
+	x->w -= a->lr * x->m;
+}
+
+enum rule { RULE_ADAMW, RULE_ADAM_L2, RULE_SGD };
+
+/* One step of the rule on the device and on a few scalars. */
+static void
+optimizer_step(struct stream *st, enum rule rule, int k, struct tensor state[5], struct scalar *check)
+{
+	struct adamw a = { .master = state[0], .exp_avg = state[1], .exp_avg_sq = state[2], .grad = state[3], .weight = state[4],
+	                   .lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .grad_scale = 0.5,
+	                   .correction1 = 1 - pow(0.9, k), .correction2 = 1 - pow(0.95, k), .decoupled = rule == RULE_ADAMW };
+	struct sgd s = { .master = state[0], .momentum = state[1], .grad = state[3], .weight = state[4], .lr = 1e-2,
+	                 .momentum_factor = 0.9, .weight_decay = 0.1, .grad_scale = 0.5 };
+
+	if (rule == RULE_SGD)
+		st->ops->sgd(st, &s);
+	else
+		st->ops->adamw(st, &a);
+	for (int64_t i = 0; i < COUNT; i += 100) {
+		if (rule == RULE_SGD)
+			scalar_sgd(&check[i], &s, gradient(i, k));
+		else
+			scalar_adamw(&check[i], &a, gradient(i, k));
+	}
+}
+
+/* STEPS steps from the same start; the rounded weight must be the master's rounding. */
+static void
+test_optimizer(enum rule rule, enum dtype dtype, double tolerance)
+{
+	enum dtype real = dtype == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
+	struct device *d = open_device(dtype);
+	struct stream *st = backend_cpu.stream(d, STREAM_COMPUTE);
+	struct scalar *check = mem_zalloc(COUNT, sizeof *check);
+	struct tensor state[5];
+	double host[COUNT], rounded[COUNT];
+	struct err e;
+
+	for (int i = 0; i < 5; i++)
+		state[i] = tensor_1d(backend_cpu.alloc(d, COUNT * 8, &e), i == 4 ? dtype : real, COUNT);
+	for (int64_t i = 0; i < COUNT; i++)
+		check[i].w = host[i] = (double)(float)cos((double)i);
+	dtype_convert(state[0].data, real, host, DTYPE_F64, COUNT);
+	for (int k = 1; k <= STEPS; k++) {
+		for (int64_t i = 0; i < COUNT; i++)
+			host[i] = gradient(i, k);
+		dtype_convert(state[3].data, real, host, DTYPE_F64, COUNT);
+		optimizer_step(st, rule, k, state, check);
+	}
+	dtype_convert(host, DTYPE_F64, state[0].data, real, COUNT);
+	dtype_convert(rounded, dtype, state[0].data, real, COUNT);
+	CHECK(!memcmp(rounded, state[4].data, COUNT * dtype_size(dtype)));
+	for (int64_t i = 0; i < COUNT; i += 100)
+		CHECK_NEAR(host[i], (double)check[i].w, tolerance);
+	for (int i = 0; i < 5; i++)
+		backend_cpu.release(d, state[i].data);
+	backend_cpu.close(d);
+	free(check);
+}
+
+/* Sums of products and counts of what is not finite, over several parts. */
+static void
+test_reductions(void)
+{
+	enum { N = 70001 };
+	struct device *d = open_device(DTYPE_F32);
+	struct stream *st = backend_cpu.stream(d, STREAM_COMPUTE);
+	float *x = mem_alloc(N, sizeof *x), *y = mem_alloc(N, sizeof *y);
+	struct tensor tx = tensor_1d(x, DTYPE_F32, N), ty = tensor_1d(y, DTYPE_F32, N), out;
+	double sum = 7, result = 7;
+
+	for (int64_t i = 0; i < N; i++) {
+		x[i] = (float)sin((double)i);
+		y[i] = (float)cos((double)(3 * i)) + 0.5f;
+		sum += (double)x[i] * (double)y[i];
+	}
+	out = tensor_1d(&result, DTYPE_F64, 1);
+	st->ops->dot(st, &out, &tx, &ty);
+	CHECK_NEAR(result, sum, 1e-12);
+	x[0] = NAN;
+	x[N / 2] = INFINITY;
+	x[N - 1] = -INFINITY;
+	result = 1;
+	st->ops->count_nonfinite(st, &out, &tx);
+	CHECK(result == 4);
+	free(x);
+	free(y);
+	backend_cpu.close(d);
+}
+
+/* Conversion of the rows of a wider array, and of integers to themselves. */
+static void
+test_cast(void)
+{
+	struct device *d = open_device(DTYPE_BF16);
+	struct stream *st = backend_cpu.stream(d, STREAM_COMPUTE);
+	float wide[3][4] = { { 1, 2, 3, 4 }, { 5, 6, 7, 8 }, { 9, 10, 11, 12 } };
+	uint16_t narrow[3][2];
+	int32_t from[3] = { 1, -2, 3 }, to[3] = { 0 };
+	struct tensor t = tensor_2d(wide, DTYPE_F32, 3, 4), columns = tensor_columns(&t, 1, 2);
+	struct tensor small = tensor_2d(narrow, DTYPE_BF16, 3, 2);
+	struct tensor a = tensor_1d(from, DTYPE_I32, 3), b = tensor_1d(to, DTYPE_I32, 3);
+
+	st->ops->cast(st, &small, &columns);
+	CHECK(dtype_f32_from_bf16(narrow[0][0]) == 2 && dtype_f32_from_bf16(narrow[2][1]) == 11);
+	st->ops->cast(st, &b, &a);
+	CHECK(!memcmp(from, to, sizeof to));
+	backend_cpu.close(d);
+}
+
+int
+main(void)
+{
+	for (const struct op_test *op = op_tests; op->name; op++)
+		for (int i = 0; op->cases[i].rows; i++) {
+			check_values(op, i);
+			check_gradients(op, i);
+			check_types(op, i);
+			check_threads(op, i);
+		}
+	test_optimizer(RULE_ADAMW, DTYPE_F64, 1e-13);
+	test_optimizer(RULE_ADAM_L2, DTYPE_F64, 1e-13);
+	test_optimizer(RULE_SGD, DTYPE_F64, 1e-13);
+	test_optimizer(RULE_ADAMW, DTYPE_F32, 2e-5);
+	test_optimizer(RULE_ADAMW, DTYPE_BF16, 2e-5);
+	test_optimizer(RULE_SGD, DTYPE_F16, 2e-5);
+	test_reductions();
+	test_cast();
+	return check_done();
+}

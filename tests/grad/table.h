@@ -1,0 +1,21 @@
+/* table.h - the operations that have a gradient: a test or a bench walks this list */
+#ifndef TESTS_GRAD_TABLE_H
+#define TESTS_GRAD_TABLE_H
+
+#include "tests/grad/cases.h"
+#include "tests/grad/expect.h"
+
+static const struct op_test op_tests[] = {
+	{ "gemm", gemm_declare, gemm_forward, gemm_backward, expect_gemm, gemm_cases },
+	{ "norm", norm_declare, norm_forward, norm_backward, expect_norm, norm_cases },
+	{ "rope", rope_declare, rope_forward, rope_backward, expect_rope, rope_cases },
+	{ "attention", attention_declare, attention_forward, attention_backward, expect_attention, attention_cases },
+	{ "act", act_declare, act_forward, act_backward, expect_act, act_cases },
+	{ "residual", residual_declare, residual_forward, residual_backward, expect_residual, residual_cases },
+	{ "bias", bias_declare, bias_forward, bias_backward, expect_bias, bias_cases },
+	{ "embedding", embedding_declare, embedding_forward, embedding_backward, expect_embedding, embedding_cases },
+	{ "xent", xent_declare, xent_forward, xent_backward, expect_xent, xent_cases },
+	{ 0 },
+};
+
+#endif

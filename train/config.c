@@ -1,0 +1,228 @@
+/* config.c - from options to a run */
+#include "train/config.h"
+#include "lib/base/cli.h"
+#include "lib/base/io.h"
+#include "lib/base/prog.h"
+#include "train/refused.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void
+say_lines(const char *text)
+{
+	char line[512];
+
+	while (text && *text) {
+		size_t n = strcspn(text, "\n");
+
+		snprintf(line, sizeof line, "%.*s", (int)n, text);
+		note("%s", line);
+		text += n + (text[n] == '\n');
+	}
+}
+
+void
+train_parse(struct train_config *c, int argc, char **argv)
+{
+	static const struct verb mtrain = { .name = "", .operands = "", .summary = "Train a language model", .opts = mtrain_opts };
+	struct err e;
+
+	memset(c, 0, sizeof *c);
+	opt_begin(&c->parse, mtrain_opts, &c->o);
+	c->parse.refused = mtrain_refused;
+	if (argc == 2 && !strcmp(argv[1], "--mdoc")) {
+		opt_mdoc(mtrain_opts, stdout);
+		exit(prog_end(EXIT_DONE));
+	}
+	argc--, argv++;
+	if (opt_argv(&c->parse, &argc, &argv, &e) < 0)
+		die_usage("%s", e.msg);
+	if (c->parse.want_help) {
+		cli_help("mtrain", &mtrain);
+		exit(prog_end(EXIT_DONE));
+	}
+	if (argc > 0)
+		die_usage("'%s': mtrain takes options alone", argv[0]);
+	prog_quiet(c->parse.level);
+}
+
+void
+train_release(struct train_config *c)
+{
+	tokenizer_close(c->tokenizer);
+	opt_release(&c->parse);
+}
+
+static int
+open_tokenizer(struct train_config *c, struct err *e)
+{
+	const struct train_options *o = &c->o;
+	struct tokenizer_spec spec = { .type = o->tokenizer_type, .model = o->tokenizer_model, .vocab = o->vocab_file,
+	                               .merges = o->merge_file, .vocab_size = o->run.vocab_size };
+
+	c->eod = -1;
+	if (!o->tokenizer_type && !o->tokenizer_model && !o->vocab_file)
+		return 0;
+	c->tokenizer = tokenizer_open(&spec, e);
+	if (!c->tokenizer)
+		return -1;
+	c->eod = tokenizer_special(c->tokenizer, TOKENIZER_EOS);
+	if (c->o.run.bos_token_id < 0)
+		c->o.run.bos_token_id = tokenizer_special(c->tokenizer, TOKENIZER_BOS);
+	if (c->o.run.eos_token_id < 0)
+		c->o.run.eos_token_id = c->eod;
+	if (c->o.run.pad_token_id < 0)
+		c->o.run.pad_token_id = tokenizer_special(c->tokenizer, TOKENIZER_PAD);
+	return 0;
+}
+
+/* --train-iters or --train-samples, to steps. */
+static int
+train_length(struct train_config *c, struct err *e)
+{
+	const struct train_options *o = &c->o;
+	int64_t b = c->plan.global_batch_size;
+
+	if (o->train_iters && o->train_samples)
+		return err_set(e, "--train-iters and --train-samples exclude each other: give one of them");
+	c->train_iters = o->train_iters ? o->train_iters : o->train_samples / b;
+	if (c->train_iters < 1 && !o->dry_run && !o->skip_train && !o->tokens_file && !o->generate)
+		return err_set(e, "--train-iters: is needed (or --train-samples, at least --global-batch-size %lld)", (long long)b);
+	return 0;
+}
+
+/* Lengths in samples; those in iterations count global batches. */
+static int
+schedule(struct train_config *c, struct err *e)
+{
+	const struct train_options *o = &c->o;
+	int64_t b = c->plan.global_batch_size, train = (c->train_iters ? c->train_iters : 1) * b;
+	struct lr_schedule *s = &c->schedule;
+
+	s->style = o->lr_decay_style;
+	s->wsd_style = o->lr_wsd_decay_style;
+	s->wd_style = o->weight_decay_incr_style;
+	s->lr = o->lr;
+	s->min_lr = o->min_lr;
+	s->lr_warmup_init = o->lr_warmup_init;
+	s->decay_samples = o->lr_decay_samples ? o->lr_decay_samples : o->lr_decay_iters ? o->lr_decay_iters * b : train;
+	s->warmup_samples = o->lr_warmup_samples ? o->lr_warmup_samples : o->lr_warmup_iters * b;
+	if (opt_given(&c->parse, "lr-warmup-fraction"))
+		s->warmup_samples = (int64_t)(o->lr_warmup_fraction * (double)s->decay_samples);
+	s->wsd_decay_samples = o->lr_wsd_decay_samples ? o->lr_wsd_decay_samples : o->lr_wsd_decay_iters * b;
+	s->wd_samples = train;
+	s->start_weight_decay = opt_given(&c->parse, "start-weight-decay") ? o->start_weight_decay : o->weight_decay;
+	s->end_weight_decay = opt_given(&c->parse, "end-weight-decay") ? o->end_weight_decay : o->weight_decay;
+	if (!opt_given(&c->parse, "lr") && c->train_iters && !o->skip_train)
+		return err_set(e, "--lr: is needed; 1e-4 to 1e-3 is usual");
+	return c->train_iters && !o->skip_train ? lr_check(s, e) : 0;
+}
+
+static int
+check_files(const struct train_config *c, struct err *e)
+{
+	const struct train_options *o = &c->o;
+	char idx[1100];
+
+	if (o->dry_run)
+		return 0;
+	if (o->generate && !c->tokenizer)
+		return err_set(e, "--generate: needs a tokenizer (--tokenizer-model F, or --vocab-file F --merge-file F)");
+	if ((o->tokens_file != NULL) != (o->logits_file != NULL))
+		return err_set(e, "--tokens-file and --logits-file: need each other");
+	if (o->tokens_file || o->generate || o->mock_data)
+		return 0;
+	if (o->data_path.count == 0)
+		return err_set(e, "--data-path: is needed (or --mock-data)");
+	if (o->data_path.count > 1)
+		return err_set(e, "--data-path: blends of several datasets are not built; give one prefix (mshard cat joins datasets)");
+	snprintf(idx, sizeof idx, "%s.idx", o->data_path.item[0]);
+	if (!io_exists(idx))
+		return err_set(e, "--data-path %s: there is no '%s'; give the prefix without .bin or .idx", o->data_path.item[0], idx);
+	return 0;
+}
+
+static void
+numerics(struct train_config *c)
+{
+	const struct train_options *o = &c->o;
+	bool fixed = opt_given(&c->parse, "loss-scale");
+
+	c->optim = (struct optim_options){ o->run.optimizer, o->adam_beta1, o->adam_beta2, o->adam_eps, o->sgd_momentum,
+	                                   o->decoupled_weight_decay, o->clip_grad };
+	c->scaler = (struct scaler){ .dynamic = o->run.fp16 && !fixed, .scale = 1, .min_scale = o->min_loss_scale,
+	                             .window = o->loss_scale_window, .hysteresis = o->hysteresis,
+	                             .hysteresis_left = o->hysteresis };
+	if (o->run.fp16)
+		c->scaler.scale = fixed ? o->loss_scale : o->initial_loss_scale;
+}
+
+int
+train_configure(struct train_config *c, int64_t world_size, struct err *e)
+{
+	struct train_options *o = &c->o;
+	struct model_config model;
+	struct str notes = { 0 };
+	int fixed;
+
+	if (open_tokenizer(c, e) < 0 || train_start(c, e) < 0)
+		return -1;
+	fixed = train_checkpoint_model(c, &model, e);
+	if (fixed < 0)
+		return -1;
+	o->run.fixed = fixed ? &model : NULL;
+	if (run_resolve(&c->parse, &o->run, world_size, c->tokenizer ? tokenizer_vocab_size(c->tokenizer) : 0, &c->plan, &notes,
+	        e) < 0) {
+		str_release(&notes);
+		return -1;
+	}
+	o->run.fixed = NULL;
+	if (world_size == 1 || !c->parse.level || o->dry_run) {
+		say_lines(c->parse.notes.buf);
+		say_lines(notes.buf);
+	}
+	str_release(&notes);
+	c->plan.shape.forward_only = o->skip_train || o->tokens_file || o->generate;
+	if (c->tokenizer && tokenizer_vocab_size(c->tokenizer) > c->plan.model.vocab_size)
+		return err_set(e, "--vocab-size %lld: must be at least the tokenizer's %lld", (long long)c->plan.model.vocab_size,
+		    (long long)tokenizer_vocab_size(c->tokenizer));
+	numerics(c);
+	return train_length(c, e) < 0 || schedule(c, e) < 0 ? -1 : check_files(c, e);
+}
+
+/* The options behind the model group: those of the model follow from model_dump. */
+void
+train_dump(const struct train_config *c, struct str *out)
+{
+	struct opt_parse rest = c->parse;
+
+	while (rest.table->type != OPT_GROUP || strcmp(rest.table->help, "Layout")) {
+		rest.table++;
+		rest.given++;
+	}
+	model_dump(&c->plan.model, out);
+	opt_dump(&rest, true, out);
+}
+
+void
+train_schedule_line(const struct lr_schedule *s, struct str *out)
+{
+	str_addf(out, "%d %d %d %.17g %.17g %.17g %.17g %.17g %lld %lld %lld %lld", s->style, s->wsd_style, s->wd_style, s->lr,
+	    s->min_lr, s->lr_warmup_init, s->start_weight_decay, s->end_weight_decay, (long long)s->warmup_samples,
+	    (long long)s->decay_samples, (long long)s->wsd_decay_samples, (long long)s->wd_samples);
+}
+
+int
+train_schedule_parse(const char *line, struct lr_schedule *s)
+{
+	long long w, d, tail, wd;
+	int n = sscanf(line, "%d %d %d %lf %lf %lf %lf %lf %lld %lld %lld %lld", &s->style, &s->wsd_style, &s->wd_style, &s->lr,
+	    &s->min_lr, &s->lr_warmup_init, &s->start_weight_decay, &s->end_weight_decay, &w, &d, &tail, &wd);
+
+	s->warmup_samples = w;
+	s->decay_samples = d;
+	s->wsd_decay_samples = tail;
+	s->wd_samples = wd;
+	return n == 12 ? 0 : -1;
+}

@@ -1,0 +1,87 @@
+/*
+ * config.h - the options of mtrain, and what they come to
+ *
+ * One table (config.c) in Megatron-LM's names; train_configure turns it into a run_plan, schedules and a data description, or
+ * ends with the option, the rule and a legal value before anything is touched.
+ */
+#ifndef TRAIN_CONFIG_H
+#define TRAIN_CONFIG_H
+
+#include "lib/format/ckpt.h"
+#include "lib/model/options.h"
+#include "lib/token/tokenizer.h"
+#include "train/optim.h"
+
+struct train_options {
+	struct run_options run;
+	int64_t train_iters, train_samples, seed;
+	double lr, min_lr, lr_warmup_init, lr_warmup_fraction;
+	int lr_decay_style, lr_wsd_decay_style, weight_decay_incr_style;
+	int64_t lr_decay_iters, lr_decay_samples, lr_warmup_iters, lr_warmup_samples, lr_wsd_decay_iters, lr_wsd_decay_samples;
+	double weight_decay, start_weight_decay, end_weight_decay, adam_beta1, adam_beta2, adam_eps, sgd_momentum, clip_grad;
+	bool decoupled_weight_decay, use_z_loss;
+	double z_loss;
+	double loss_scale, initial_loss_scale, min_loss_scale;
+	int64_t loss_scale_window, hysteresis;
+	struct opt_list data_path;
+	const char *split, *data_cache_path;
+	const char *tokenizer_type, *tokenizer_model, *vocab_file, *merge_file;
+	bool eod_mask_loss, reset_position_ids, mock_data;
+	const char *save, *load, *pretrained_checkpoint;
+	int64_t save_interval;
+	bool finetune, load_optim, save_optim, use_checkpoint_args, override_schedule, use_checkpoint_schedule;
+	int64_t eval_iters, eval_interval;
+	bool skip_train;
+	int64_t exit_interval, exit_duration_in_mins;
+	int64_t log_interval;
+	bool log_throughput;
+	const char *tensorboard_dir, *metrics_file;
+	int backend;
+	int64_t num_threads, world_size;
+	bool dry_run, deterministic_mode;
+	const char *tokens_file, *logits_file, *prompt_file;
+	int64_t generate, top_k;
+	double temperature, top_p;
+};
+
+/* Where the weights come from. */
+enum start { START_FRESH, START_RESUME, START_WEIGHTS };
+
+struct train_config {
+	struct train_options o;
+	struct opt_parse parse;
+	struct run_plan plan;
+	struct lr_schedule schedule;
+	struct optim_options optim;
+	struct scaler scaler;
+	struct tokenizer *tokenizer;    /* NULL: none given */
+	int64_t eod;                    /* -1: none */
+	int64_t train_iters;
+	enum start start;
+	const char *weights_from;       /* START_RESUME, START_WEIGHTS: a checkpoint or a Hugging Face directory */
+};
+
+extern const struct opt mtrain_opts[];
+extern const char *const mtrain_backends[];
+
+/* Parses the command line; ends the program on --help, --version and on errors. */
+void train_parse(struct train_config *c, int argc, char **argv);
+/* Everything that can be wrong is found here. world_size: ranks there are, or those of --world-size. */
+int  train_configure(struct train_config *c, int64_t world_size, struct err *e);
+void train_release(struct train_config *c);
+/* options.conf of a checkpoint: the options that were given, and the model as it was resolved. */
+void train_dump(const struct train_config *c, struct str *out);
+/* The learning-rate schedule in one line, as state.conf keeps it; and back. */
+void train_schedule_line(const struct lr_schedule *s, struct str *out);
+int  train_schedule_parse(const char *line, struct lr_schedule *s);
+
+/* --- start.c ------------------------------------------------------------------------------------------------------------ */
+
+/* The rules of --load, --save, --finetune and --pretrained-checkpoint; sets start and weights_from. */
+int  train_start(struct train_config *c, struct err *e);
+/* The model that --use-checkpoint-args asks for; 0 when it does not apply, 1 when *m is filled. */
+int  train_checkpoint_model(const struct train_config *c, struct model_config *m, struct err *e);
+/* Is the architecture of a checkpoint the one of this run? The reason names the first option that differs. */
+int  train_same_model(const struct train_config *c, const char *name, const char *options_text, struct err *e);
+
+#endif

@@ -1,0 +1,270 @@
+/* infer.c - logits of a sequence, and text from them */
+#include "train/infer.h"
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+#include "lib/base/prog.h"
+#include "lib/base/rng.h"
+#include "lib/format/npy.h"
+#include "train/pipeline.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A batch of one sequence. */
+struct pass {
+	struct engine *e;
+	int64_t seq_length;
+	struct batch batch;
+	char *local;                    /* [s, v/t] in the run's type: this rank's columns */
+	int64_t columns;
+};
+
+static void
+pass_init(struct pass *p, struct engine *e)
+{
+	size_t s = (size_t)e->plan.shape.seq_length;
+
+	p->e = e;
+	p->seq_length = (int64_t)s;
+	p->columns = e->mem.shape[BUF_LOGITS][1];
+	p->batch = (struct batch){ mem_zalloc(s, 4), mem_zalloc(s, 4), mem_zalloc(s, 4), mem_zalloc(s, sizeof(float)) };
+	p->local = mem_zalloc(s * (size_t)p->columns, dtype_size(e->plan.shape.dtype));
+	for (size_t i = 0; i < s; i++)
+		p->batch.positions[i] = (int32_t)i;
+}
+
+static void
+pass_release(struct pass *p)
+{
+	free(p->batch.tokens);
+	free(p->batch.labels);
+	free(p->batch.positions);
+	free(p->batch.loss_mask);
+	free(p->local);
+}
+
+static void
+give_batch(void *ctx, int microbatch, struct batch *out)
+{
+	(void)microbatch;
+	*out = ((struct pass *)ctx)->batch;
+}
+
+static void
+run(struct pass *p)
+{
+	struct pipeline line = { .e = p->e, .num_microbatches = 1, .load = give_batch, .ctx = p, .logits = p->local };
+
+	if (!p->e->last_stage)
+		line.logits = NULL;
+	pipeline_run(&line);
+	engine_sync(p->e);
+}
+
+/* Row `row` of the logits over the whole vocabulary, doubles, on every rank of the last stage's tensor group. */
+static void
+whole_row(struct pass *p, int64_t row, double *out)
+{
+	struct comm *tp = p->e->groups.tp;
+	int64_t v = p->e->plan.model.vocab_size;
+	double *mine = mem_alloc((size_t)p->columns, sizeof *mine), *all = mem_alloc((size_t)(p->columns * tp->size), sizeof *all);
+	struct tensor in = tensor_1d(mine, DTYPE_F64, p->columns), gathered = tensor_1d(all, DTYPE_F64, p->columns * tp->size);
+	enum dtype dtype = p->e->plan.shape.dtype;
+
+	dtype_convert(mine, DTYPE_F64, p->local + (size_t)(row * p->columns) * dtype_size(dtype), dtype, p->columns);
+	/* Host memory: the tensor group's ranks meet through the world's implementation. */
+	p->e->groups.host_tp->ops->all_gather(p->e->groups.host_tp, NULL, &gathered, &in);
+	memcpy(out, all, (size_t)v * sizeof *out);
+	free(mine);
+	free(all);
+}
+
+int64_t
+infer_seq_length(const struct train_config *c, struct err *err)
+{
+	struct npy a;
+	int64_t s;
+
+	if (c->o.tokens_file) {
+		if (npy_open(&a, c->o.tokens_file, err) < 0)
+			return -1;
+		s = a.ndim == 1 && (a.dtype == DTYPE_I32 || a.dtype == DTYPE_I64) ? a.count : 0;
+		npy_close(&a);
+		return s > 0 ? s : err_set(err, "--tokens-file %s: must hold a one-dimensional int32 or int64 array, not empty",
+		                       c->o.tokens_file);
+	}
+	return 0;
+}
+
+static int
+read_tokens(struct pass *p, const char *path, struct err *err)
+{
+	struct npy a;
+	int64_t v = p->e->plan.model.vocab_size;
+	int rc = npy_open(&a, path, err);
+
+	for (int64_t i = 0; rc == 0 && i < a.count; i++) {
+		int64_t id = a.dtype == DTYPE_I32 ? ((const int32_t *)a.data)[i] : ((const int64_t *)a.data)[i];
+
+		if (id < 0 || id >= v)
+			rc = err_set(err, "%s: element %lld: token id %lld is outside the vocabulary of %lld", path, (long long)i,
+			    (long long)id, (long long)v);
+		p->batch.tokens[i] = (int32_t)id;
+	}
+	npy_close(&a);
+	return rc;
+}
+
+int
+infer_logits(struct engine *e, const struct train_config *c, struct err *err)
+{
+	struct pass p;
+	int64_t v = e->plan.model.vocab_size, shape[2] = { e->plan.shape.seq_length, v };
+	enum dtype out_type = e->plan.shape.dtype == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
+	char *out = mem_alloc((size_t)(shape[0] * v), dtype_size(out_type));
+	double *row = mem_alloc((size_t)v, sizeof *row);
+	int rc;
+
+	pass_init(&p, e);
+	rc = read_tokens(&p, c->o.tokens_file, err);
+	if (rc == 0) {
+		run(&p);
+		for (int64_t i = 0; e->last_stage && i < shape[0]; i++) {
+			whole_row(&p, i, row);
+			dtype_convert(out + (size_t)(i * v) * dtype_size(out_type), out_type, row, DTYPE_F64, v);
+		}
+		if (e->last_stage && e->coord[AX_TP] == 0 && e->coord[AX_DP] == 0)
+			rc = npy_write(c->o.logits_file, out_type, 2, shape, out, err);
+	}
+	pass_release(&p);
+	free(out);
+	free(row);
+	return rc;
+}
+
+struct ranked {
+	double p;
+	int64_t id;
+};
+
+static int
+by_probability(const void *a, const void *b)
+{
+	const struct ranked *x = a, *y = b;
+
+	return x->p < y->p ? 1 : x->p > y->p ? -1 : x->id > y->id ? 1 : -1;
+}
+
+/* The next token: the likeliest, or drawn by temperature, top-k and top-p with the counter RNG of the position. */
+static int64_t
+choose(const struct train_config *c, const double *logits, int64_t v, int64_t position)
+{
+	struct ranked *r = mem_alloc((size_t)v, sizeof *r);
+	double max = logits[0], sum = 0, left, draw;
+	int64_t n = v, id;
+
+	for (int64_t i = 1; i < v; i++)
+		max = fmax(max, logits[i]);
+	for (int64_t i = 0; i < v; i++)
+		r[i] = (struct ranked){ c->o.temperature > 0 ? exp((logits[i] - max) / c->o.temperature) : logits[i] - max, i };
+	qsort(r, (size_t)v, sizeof *r, by_probability);
+	if (c->o.temperature == 0) {
+		id = r[0].id;
+		free(r);
+		return id;
+	}
+	if (c->o.top_k > 0 && c->o.top_k < n)
+		n = c->o.top_k;
+	for (int64_t i = 0; i < n; i++)
+		sum += r[i].p;
+	for (left = 0, id = 0; id < n && left <= c->o.top_p * sum; id++)
+		left += r[id].p;
+	n = id;
+	draw = (double)rng_uniform((uint64_t)c->o.seed, (uint64_t)position, rng_stream("generate"), 0) * left;
+	for (id = 0; id < n - 1 && draw >= r[id].p; id++)
+		draw -= r[id].p;
+	id = r[id].id;
+	free(r);
+	return id;
+}
+
+/* Ids of the prompt; an empty one begins with the beginning of text. */
+static int
+read_prompt(const struct train_config *c, struct token_ids *ids, struct err *err)
+{
+	struct tokenizer_worker *w = tokenizer_worker_new(c->tokenizer);
+	char *text = NULL;
+	size_t len = 0;
+	int rc = c->o.prompt_file ? io_read_file(c->o.prompt_file, 1 << 24, &text, &len, err) : 0;
+
+	while (len > 0 && text[len - 1] == '\n')
+		len--;
+	if (rc == 0)
+		rc = tokenizer_encode(w, text ? text : "", len, ids, err);
+	if (rc == 0 && ids->count == 0) {
+		int64_t first = tokenizer_special(c->tokenizer, TOKENIZER_BOS);
+
+		if (first < 0)
+			first = c->eod;
+		if (first < 0)
+			rc = err_set(err, "--prompt-file: the prompt is empty and the tokenizer has no beginning of text");
+		token_ids_add(ids, first);
+	}
+	free(text);
+	tokenizer_worker_free(w);
+	return rc;
+}
+
+/* One more token behind ids; every rank gets it. */
+static int64_t
+next_token(struct pass *p, const struct train_config *c, const struct token_ids *ids, double *row)
+{
+	struct engine *e = p->e;
+	int64_t s = p->seq_length, n = (int64_t)ids->count, from = n > s ? n - s : 0;
+	double id = -1;
+	struct tensor t = tensor_1d(&id, DTYPE_F64, 1);
+
+	for (int64_t i = 0; i < s; i++)
+		p->batch.tokens[i] = from + i < n ? (int32_t)ids->id[from + i] : 0;
+	run(p);
+	if (e->last_stage) {
+		whole_row(p, n - from - 1, row);
+		id = (double)choose(c, row, e->plan.model.vocab_size, n);
+	}
+	e->groups.world->ops->all_reduce(e->groups.world, NULL, &t, REDUCE_MAX);
+	return (int64_t)id;
+}
+
+int
+infer_generate(struct engine *e, const struct train_config *c, struct err *err)
+{
+	struct pass p;
+	struct token_ids ids = { 0 };
+	struct str text = { 0 };
+	double *row = mem_alloc((size_t)e->plan.model.vocab_size, sizeof *row);
+	struct tokenizer_worker *w = tokenizer_worker_new(c->tokenizer);
+	int rc;
+
+	pass_init(&p, e);
+	rc = read_prompt(c, &ids, err);
+	for (int64_t i = 0; rc == 0 && i < c->o.generate; i++) {
+		int64_t id = next_token(&p, c, &ids, row);
+
+		if (id == c->eod)
+			break;
+		token_ids_add(&ids, id);
+	}
+	if (rc == 0)
+		rc = tokenizer_decode(w, ids.id, ids.count, true, &text, err);
+	if (rc == 0 && e->rank == 0) {
+		fwrite(text.buf, 1, text.len, stdout);
+		putchar('\n');
+	}
+	pass_release(&p);
+	tokenizer_worker_free(w);
+	token_ids_release(&ids);
+	str_release(&text);
+	free(row);
+	return rc;
+}

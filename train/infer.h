@@ -1,0 +1,14 @@
+/* infer.h - forward passes for their logits: --tokens-file and --generate */
+#ifndef TRAIN_INFER_H
+#define TRAIN_INFER_H
+
+#include "train/config.h"
+#include "train/engine.h"
+
+/* Collective. The plan's sequence length is what infer_seq_length said, its micro batch 1. */
+int infer_logits(struct engine *e, const struct train_config *c, struct err *err);
+int infer_generate(struct engine *e, const struct train_config *c, struct err *err);
+/* Sequence length of the pass that the options ask for; 0: none. */
+int64_t infer_seq_length(const struct train_config *c, struct err *err);
+
+#endif

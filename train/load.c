@@ -1,0 +1,239 @@
+/* load.c - reading a checkpoint, or the weights of a Hugging Face directory, under this run's layout */
+#include "lib/base/mem.h"
+#include "lib/base/prog.h"
+#include "lib/format/hfdir.h"
+#include "lib/model/family.h"
+#include "train/grads.h"
+#include "train/save.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Where weights are read from: one of the two. */
+struct weights {
+	struct ckpt *ckpt;
+	struct hfdir *hf;
+	const struct family *family;
+	const struct model_config *model;
+};
+
+/* Copies host elements of the stored type to the device. */
+static void
+put(struct engine *e, const struct tensor *dst, const void *host)
+{
+	e->backend->copy_in(e->stream, dst->data, host, tensor_bytes(dst));
+	engine_sync(e);
+}
+
+/* A box of a parameter out of a Hugging Face tensor, converted; rows of the parameter may be its columns. */
+static int
+read_hf(const struct weights *w, const struct param *p, const struct slice *box, enum dtype dtype, char *dst, struct err *err)
+{
+	const struct safetensors_entry *t;
+	struct family_place at;
+	size_t size = dtype_size(dtype);
+
+	if (family_place(w->family, w->model, p, &at, err) < 0)
+		return -1;
+	t = hfdir_find(w->hf, at.name);
+	if (!t && w->family->optional_prefix && !strncmp(at.name, w->family->optional_prefix, strlen(w->family->optional_prefix)))
+		t = hfdir_find(w->hf, at.name + strlen(w->family->optional_prefix));
+	if (!t)
+		return err_set(err, "tensor '%s' is missing", at.name);
+	if (t->ndim != at.ndim || t->shape[0] != at.shape[0] || (t->ndim > 1 && t->shape[1] != at.shape[1]) ||
+	    t->dtype == DTYPE_NONE || !dtype_is_float(t->dtype))
+		return err_set(err, "tensor '%s' has another shape or type than the model", at.name);
+	for (int64_t i = 0, n = slice_elements(box); i < n; i++) {
+		int64_t row = p->ndim == 2 ? box->start[0] + i / box->count[1] : box->start[0] + i;
+		int64_t column = p->ndim == 2 ? box->start[1] + i % box->count[1] : 0;
+		int64_t r = at.box.start[0] + (at.transposed ? column : row), c = at.box.start[1] + (at.transposed ? row : column);
+		int64_t index = p->ndim == 2 ? r * at.shape[1] + c : r;
+
+		dtype_convert(dst + (size_t)i * size, dtype, (const char *)t->data + (size_t)index * dtype_size(t->dtype),
+		    t->dtype, 1);
+	}
+	return 0;
+}
+
+static int
+read_box(const struct weights *w, const struct param *p, const char *ending, const struct slice *box, enum dtype dtype,
+         char *dst, struct err *err)
+{
+	char name[128];
+
+	if (w->hf)
+		return read_hf(w, p, box, dtype, dst, err);
+	snprintf(name, sizeof name, "%s%s", p->name, ending);
+	return ckpt_read(w->ckpt, name, box, dtype, dst, err);
+}
+
+/* Every real element of the weights that this rank holds, rounded to the run's type. */
+static int
+load_weights(struct engine *e, const struct weights *w, struct err *err)
+{
+	struct tensor all = engine_buffer(e, BUF_WEIGHTS);
+
+	e->ops->fill(e->stream, &all, 0);
+	for (int i = 0; i < e->mem.shards.count; i++) {
+		const struct shard *s = &e->mem.shards.item[i];
+		int64_t n = slice_elements(&s->box);
+		struct tensor dst = tensor_rows(&all, s->offset, n);
+		char *host;
+		int rc;
+
+		if (n == 0)
+			continue;
+		host = mem_alloc((size_t)n, dtype_size(dst.dtype));
+		rc = read_box(w, &e->table[s->param], "", &s->box, dst.dtype, host, err);
+		if (rc == 0)
+			put(e, &dst, host);
+		free(host);
+		if (rc < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* What this rank's optimizer owns, into a buffer of its own range. */
+static int
+load_own(struct engine *e, const struct weights *w, enum buffer b, const char *ending, struct err *err)
+{
+	struct tensor own = engine_buffer(e, b);
+
+	if (!own.data)
+		return 0;
+	e->ops->fill(e->stream, &own, 0);
+	for (int i = 0; i < e->mem.shards.count; i++) {
+		const struct shard *s = &e->mem.shards.item[i];
+		struct slice box[SLICE_FLAT_MAX];
+		int n = shard_pieces(s, e->own_first, e->mem.own_elements, box), rc = 0;
+		int64_t at = e->own_first > s->offset ? e->own_first : s->offset;
+
+		for (int k = 0; k < n && rc == 0; k++) {
+			int64_t count = slice_elements(&box[k]);
+			struct tensor dst = tensor_rows(&own, at - e->own_first, count);
+			char *host = mem_alloc((size_t)count, dtype_size(dst.dtype));
+
+			rc = read_box(w, &e->table[s->param], ending, &box[k], dst.dtype, host, err);
+			if (rc == 0)
+				put(e, &dst, host);
+			free(host);
+			at += count;
+		}
+		if (rc < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* An integer or number of state.conf. */
+static int
+state_number(const struct ckpt *k, const char *key, double *out, struct err *err)
+{
+	const char *text = ckpt_state(k, key);
+	char *end;
+
+	if (!text)
+		return err_set(err, "%s: state.conf has no '%s'", ckpt_dir(k), key);
+	*out = strtod(text, &end);
+	return *end ? err_set(err, "%s: state.conf: '%s' is '%s', no number", ckpt_dir(k), key, text) : 0;
+}
+
+static int
+resume_progress(const struct ckpt *k, struct train_config *c, struct progress *p, struct err *err)
+{
+	struct { const char *key; int64_t *to; } whole[] = {
+		{ "iteration", &p->iteration }, { "consumed_train_samples", &p->consumed_samples },
+		{ "optimizer_steps", &p->optimizer_steps }, { "skipped_iterations", &p->skipped },
+		{ "loss_scale_growth", &c->scaler.growth }, { "loss_scale_hysteresis", &c->scaler.hysteresis_left },
+	};
+	double v = 0;
+
+	for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
+		if (state_number(k, whole[i].key, &v, err) < 0)
+			return -1;
+		*whole[i].to = (int64_t)v;
+	}
+	if (state_number(k, "loss_scale", &v, err) < 0)
+		return -1;
+	if (c->scaler.dynamic)
+		c->scaler.scale = v;
+	return 0;
+}
+
+/* The schedule goes on as it was unless the user says which side counts. */
+static int
+resume_schedule(const struct ckpt *k, struct train_config *c, struct err *err)
+{
+	const char *line = ckpt_state(k, "schedule");
+	struct str mine = { 0 };
+	bool same;
+
+	if (!line || c->o.override_schedule || c->o.skip_train)
+		return 0;
+	if (c->o.use_checkpoint_schedule)
+		return train_schedule_parse(line, &c->schedule) < 0
+		    ? err_set(err, "%s: state.conf: 'schedule' is damaged", ckpt_dir(k)) : 0;
+	train_schedule_line(&c->schedule, &mine);
+	same = !strcmp(mine.buf, line);
+	str_release(&mine);
+	return same ? 0 : err_set(err, "%s: the learning-rate schedule differs from the checkpoint's; "
+	                               "--override-opt_param-scheduler takes the command line's, "
+	                               "--use-checkpoint-opt_param-scheduler the checkpoint's", ckpt_dir(k));
+}
+
+static int
+resume(struct engine *e, const struct weights *w, struct train_config *c, struct progress *p, const char *fingerprint,
+       struct err *err)
+{
+	const char *data = ckpt_state(w->ckpt, "data");
+
+	if (resume_progress(w->ckpt, c, p, err) < 0 || resume_schedule(w->ckpt, c, err) < 0)
+		return -1;
+	if (data && fingerprint && strcmp(data, fingerprint) && e->rank == 0)
+		warn("%s: the data changed since the checkpoint was saved: the order of samples does not go on", ckpt_dir(w->ckpt));
+	if (e->plan.shape.forward_only)
+		return 0;
+	if (!c->o.load_optim) {
+		optim_from_weights(e);
+		return 0;
+	}
+	if (!ckpt_find(w->ckpt, "decoder.final_layernorm.weight.exp_avg"))
+		return err_set(err, "%s: holds no optimizer state; --finetune or --no-load-optim starts without", ckpt_dir(w->ckpt));
+	return load_own(e, w, BUF_MASTER, "", err) < 0 || load_own(e, w, BUF_EXP_AVG, ".exp_avg", err) < 0 ||
+	    load_own(e, w, BUF_EXP_AVG_SQ, ".exp_avg_sq", err) < 0 ? -1 : 0;
+}
+
+static int
+open_weights(struct weights *w, struct model_config *theirs, const struct train_config *c, struct err *err)
+{
+	if (hfdir_is(c->weights_from)) {
+		w->family = family_read_config(c->weights_from, theirs, err);
+		if (!w->family || !(w->hf = hfdir_open(c->weights_from, err)))
+			return -1;
+		return 0;
+	}
+	w->ckpt = ckpt_open(c->weights_from, err);
+	return w->ckpt ? train_same_model(c, ckpt_dir(w->ckpt), ckpt_options_text(w->ckpt), err) : -1;
+}
+
+int
+load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, const char *fingerprint, struct err *err)
+{
+	struct weights w = { .model = &e->plan.model };
+	struct model_config theirs;
+	int rc = open_weights(&w, &theirs, c, err);
+
+	if (rc == 0)
+		rc = load_weights(e, &w, err);
+	if (rc == 0 && c->start == START_RESUME)
+		rc = resume(e, &w, c, p, fingerprint, err);
+	else if (rc == 0 && w.ckpt && !e->plan.shape.forward_only)
+		rc = load_own(e, &w, BUF_MASTER, "", err);
+	else if (rc == 0 && !e->plan.shape.forward_only)
+		optim_from_weights(e);
+	if (w.ckpt)
+		ckpt_close(w.ckpt);
+	hfdir_close(w.hf);
+	return rc;
+}

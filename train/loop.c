@@ -1,0 +1,274 @@
+/* loop.c - the step loop */
+#include "train/loop.h"
+#include "lib/base/prog.h"
+#include "train/grads.h"
+#include "train/pipeline.h"
+#include "train/stop.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* What the ranks sum up once a step: every rank's share, then the whole. */
+enum total { TOTAL_LOSS, TOTAL_ZLOSS, TOTAL_NORM, TOTAL_NONFINITE, TOTAL_TOKENS, TOTAL_STOP, TOTAL_COUNT };
+
+static double
+now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Micro batch m of this data rank. */
+static void
+load(void *ctx, int microbatch, struct batch *out)
+{
+	struct run *r = ctx;
+	const struct run_plan *plan = &r->e->plan;
+	int64_t b = plan->shape.micro_batch_size, d = plan->layout.data_parallel_size;
+	int64_t first = r->first_sample + microbatch * b * d + r->e->coord[AX_DP] * b, tokens;
+	struct err err;
+
+	tokens = data_batch(r->data, r->split, first, out, &err);
+	if (tokens < 0)
+		die("%s", err.msg);
+	r->tokens += tokens;
+}
+
+static void
+pass(struct run *r, enum split which, int64_t first_sample, bool training)
+{
+	struct pipeline p = {
+		.e = r->e, .num_microbatches = (int)r->e->plan.shape.num_microbatches, .training = training,
+		.iteration = (uint32_t)r->at.iteration, .first_sample = first_sample, .load = load, .ctx = r,
+	};
+
+	r->split = which;
+	r->first_sample = first_sample;
+	pipeline_run(&p);
+}
+
+/* Sums over the world in rank order; every figure is counted by the ranks that own it. */
+static void
+totals(struct run *r, double stop, double out[TOTAL_COUNT])
+{
+	struct engine *e = r->e;
+	struct comm *w = e->groups.world;
+	double scalar[SCALAR_COUNT], mine[TOTAL_COUNT] = { 0 }, *all = malloc((size_t)w->size * sizeof mine);
+	struct tensor in = tensor_1d(mine, DTYPE_F64, TOTAL_COUNT), gathered = tensor_1d(all, DTYPE_F64, TOTAL_COUNT * w->size);
+
+	engine_read_scalars(e, scalar);
+	if (e->last_stage && e->coord[AX_TP] == 0) {
+		mine[TOTAL_LOSS] = scalar[SCALAR_LOSS];
+		mine[TOTAL_ZLOSS] = scalar[SCALAR_ZLOSS];
+	}
+	mine[TOTAL_NORM] = scalar[SCALAR_NORM];
+	mine[TOTAL_NONFINITE] = scalar[SCALAR_NONFINITE];
+	if (e->first_stage && e->coord[AX_TP] == 0)
+		mine[TOTAL_TOKENS] = (double)r->tokens;
+	mine[TOTAL_STOP] = stop;
+	w->ops->all_gather(w, NULL, &gathered, &in);
+	for (int k = 0; k < TOTAL_COUNT; k++) {
+		out[k] = 0;
+		for (int i = 0; i < w->size; i++)
+			out[k] += all[i * TOTAL_COUNT + k];
+	}
+	free(all);
+}
+
+/* Names what is not finite and ends the run: nothing is saved over the last checkpoint. */
+static void
+numerical_failure(struct run *r, double loss)
+{
+	char name[96];
+
+	grads_first_bad(r->e, name);
+	if (r->e->rank == 0)
+		warn("iteration %lld: %s%s%s (loss %g): stopping; the last checkpoint is intact", (long long)r->at.iteration + 1,
+		    name[0] ? "the gradient of '" : "the loss", name, name[0] ? "' is not finite" : " is not finite", loss);
+}
+
+/* The update of one step from the totals. */
+static void
+update(struct run *r, const double sum[TOTAL_COUNT], struct step_metrics *m)
+{
+	struct train_config *c = r->c;
+	double grad_scale = 1 / (sum[TOTAL_TOKENS] * r->e->loss_scale), factor = 1;
+	struct optim_update u = { .lr = m->lr, .weight_decay = m->weight_decay, .step = r->at.optimizer_steps + 1 };
+
+	m->grad_norm = sqrt(sum[TOTAL_NORM]) * grad_scale;
+	if (c->optim.clip_grad > 0 && c->optim.clip_grad / (m->grad_norm + 1e-6) < 1)
+		factor = c->optim.clip_grad / (m->grad_norm + 1e-6);
+	u.grad_scale = grad_scale * factor;
+	optim_step(r->e, &c->optim, &u);
+	r->at.optimizer_steps++;
+}
+
+/* One step. Returns an exit status when the run cannot go on, else EXIT_DONE; *stop: somebody asked for it. */
+static int
+step(struct run *r, bool *stop)
+{
+	struct train_config *c = r->c;
+	struct engine *e = r->e;
+	double sum[TOTAL_COUNT], start = now();
+	/* A skipped step (fp16 overflow) does not move the schedules. */
+	int64_t position = r->at.consumed_samples - r->at.skipped * e->plan.global_batch_size;
+	struct step_metrics m = { .lr = lr_at(&c->schedule, position), .weight_decay = wd_at(&c->schedule, position) };
+	double asked = stop_signal() != NULL || (e->rank == 0 && stop_file(c->o.save));
+
+	e->loss_scale = c->scaler.scale;
+	r->tokens = 0;
+	grads_zero(e);
+	engine_zero_scalars(e);
+	pass(r, SPLIT_TRAIN, r->at.consumed_samples, true);
+	grads_reduce(e);
+	grads_measure(e);
+	totals(r, asked, sum);
+	m.loss_scale = e->loss_scale;
+	m.lm_loss = sum[TOTAL_LOSS] / sum[TOTAL_TOKENS];
+	m.z_loss = sum[TOTAL_ZLOSS] / sum[TOTAL_TOKENS];
+	m.skipped = sum[TOTAL_NONFINITE] > 0 || !isfinite(m.lm_loss);
+	if (m.skipped && !c->scaler.dynamic) {
+		numerical_failure(r, m.lm_loss);
+		return EXIT_NUMERICAL;
+	}
+	scaler_update(&c->scaler, m.skipped);
+	if (m.skipped)
+		r->at.skipped++;
+	else
+		update(r, sum, &m);
+	engine_sync(e);
+	r->at.iteration++;
+	r->at.consumed_samples += e->plan.global_batch_size;
+	m.iteration = r->at.iteration;
+	m.consumed_samples = r->at.consumed_samples;
+	m.seconds = now() - start;
+	if (r->metrics)
+		metrics_step(r->metrics, &m);
+	*stop = sum[TOTAL_STOP] > 0;
+	return EXIT_DONE;
+}
+
+void
+loop_evaluate(struct run *r, enum split which)
+{
+	double sum[TOTAL_COUNT];
+
+	if (data_count(r->data, which) == 0 || r->c->o.eval_iters == 0)
+		return;
+	engine_zero_scalars(r->e);
+	r->tokens = 0;
+	for (int64_t i = 0; i < r->c->o.eval_iters; i++) {
+		prog_progress("evaluating %s: %lld of %lld", split_name[which], (long long)i, (long long)r->c->o.eval_iters);
+		pass(r, which, i * r->e->plan.global_batch_size, false);
+	}
+	totals(r, 0, sum);
+	if (r->metrics)
+		metrics_evaluation(r->metrics, r->at.iteration, split_name[which], sum[TOTAL_LOSS] / sum[TOTAL_TOKENS]);
+}
+
+/* Saves; a failure is said once and ends the run. */
+static int
+save(struct run *r)
+{
+	struct err err;
+	double start = now();
+
+	if (!r->c->o.save)
+		return EXIT_DONE;
+	if (save_checkpoint(r->e, r->c, &r->at, data_fingerprint(r->data), &err) < 0) {
+		if (r->e->rank == 0)
+			warn("%s", err.msg);
+		return EXIT_FAILED;
+	}
+	if (r->e->rank == 0)
+		note("saved iteration %lld to %s (%.2f s)", (long long)r->at.iteration, r->c->o.save, now() - start);
+	return EXIT_DONE;
+}
+
+/* The reasons to stop that the options give; the clock is rank 0's, agreed with the next step's totals. */
+static const char *
+reason_to_stop(const struct run *r, bool asked)
+{
+	if (asked)
+		return stop_signal() ? stop_signal() : stop_file(r->c->o.save) ? "the file 'stop'" : "a request of another rank";
+	if (r->c->o.exit_interval && r->at.iteration % r->c->o.exit_interval == 0)
+		return "--exit-interval";
+	return NULL;
+}
+
+static int
+stop_run(struct run *r, const char *why, bool saved)
+{
+	int status = saved ? EXIT_DONE : save(r);
+
+	if (status != EXIT_DONE)
+		return status;
+	if (r->e->rank == 0) {
+		stop_file_remove(r->c->o.save);
+		note("stopped behind iteration %lld by %s%s", (long long)r->at.iteration, why,
+		    r->c->o.save ? "; the same command goes on" : "; nothing is saved without --save");
+	}
+	r->e->groups.world->ops->barrier(r->e->groups.world);
+	return EXIT_STOPPED;
+}
+
+/* Has rank 0's clock passed --exit-duration-in-mins? Every rank gets the same answer. */
+static bool
+out_of_time(const struct run *r, double start)
+{
+	struct comm *w = r->e->groups.world;
+	double over = r->e->rank == 0 && now() - start > 60.0 * (double)r->c->o.exit_duration_in_mins;
+	struct tensor t = tensor_1d(&over, DTYPE_F64, 1);
+
+	if (!r->c->o.exit_duration_in_mins)
+		return false;
+	w->ops->all_reduce(w, NULL, &t, REDUCE_MAX);
+	return over != 0;
+}
+
+/* Behind the last step. */
+static int
+finish(struct run *r, bool saved)
+{
+	loop_evaluate(r, SPLIT_VALID);
+	loop_evaluate(r, SPLIT_TEST);
+	return saved ? EXIT_DONE : save(r);
+}
+
+int
+loop_train(struct run *r)
+{
+	const struct train_options *o = &r->c->o;
+	double start = now();
+	bool saved = true;
+
+	while (r->at.iteration < r->c->train_iters) {
+		bool asked = false, evaluate;
+		const char *why;
+		int status = step(r, &asked);
+
+		if (status != EXIT_DONE)
+			return status;
+		saved = false;
+		why = reason_to_stop(r, asked);
+		if (!why && out_of_time(r, start))
+			why = "--exit-duration-in-mins";
+		if (asked && why)
+			return stop_run(r, why, saved);
+		evaluate = r->at.iteration % o->eval_interval == 0 && r->at.iteration < r->c->train_iters;
+		if (evaluate)
+			loop_evaluate(r, SPLIT_VALID);
+		if (o->save_interval && r->at.iteration % o->save_interval == 0) {
+			status = save(r);
+			if (status != EXIT_DONE)
+				return status;
+			saved = true;
+		}
+		if (why)
+			return stop_run(r, why, saved);
+	}
+	return finish(r, saved);
+}

@@ -1,0 +1,25 @@
+/* loop.h - the step loop: train, evaluate, save, stop */
+#ifndef TRAIN_LOOP_H
+#define TRAIN_LOOP_H
+
+#include "train/data.h"
+#include "train/metrics.h"
+#include "train/save.h"
+
+struct run {
+	struct train_config *c;
+	struct engine *e;
+	struct data *data;
+	struct metrics *metrics;        /* on rank 0, else NULL */
+	struct progress at;
+	/* of the pass that runs now */
+	enum split split;
+	int64_t first_sample, tokens;
+};
+
+/* Trains to the end or to a request to stop. Returns the exit status. */
+int loop_train(struct run *r);
+/* Evaluates a split at the run's state and reports it; nothing when the split is absent. */
+void loop_evaluate(struct run *r, enum split which);
+
+#endif

@@ -1,0 +1,199 @@
+/* metrics.c - log lines, JSON Lines, TensorBoard */
+#include "train/metrics.h"
+#include "lib/base/mem.h"
+#include "lib/base/prog.h"
+#include "lib/model/flops.h"
+#include "train/tensorboard.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct metrics {
+	FILE *json;
+	const char *path;
+	struct tensorboard *board;
+	bool z_loss;
+	int64_t train_iters, log_interval, batch, seq_length, world;
+	double flops;                           /* of a step */
+	/* over the log interval */
+	int64_t steps, skipped;
+	double loss, zloss, seconds;
+};
+
+struct metrics *
+metrics_open(const struct train_config *c, int64_t world_size, bool append, struct err *e)
+{
+	struct metrics *m = mem_zalloc(1, sizeof *m);
+
+	m->train_iters = c->train_iters;
+	m->log_interval = c->o.log_interval;
+	m->batch = c->plan.global_batch_size;
+	m->seq_length = c->plan.shape.seq_length;
+	m->world = world_size;
+	m->z_loss = c->o.use_z_loss;
+	m->flops = model_flops(&c->plan.model, m->batch, m->seq_length, layout_vocab(&c->plan.layout, &c->plan.model));
+	m->path = c->o.metrics_file;
+	if (m->path && !(m->json = fopen(m->path, append ? "a" : "w"))) {
+		err_sys(e, "create", m->path);
+		free(m);
+		return NULL;
+	}
+	if (c->o.tensorboard_dir && !(m->board = tensorboard_open(c->o.tensorboard_dir, e))) {
+		if (m->json)
+			fclose(m->json);
+		free(m);
+		return NULL;
+	}
+	return m;
+}
+
+static double
+tokens_per_second(const struct metrics *m, double seconds, int64_t steps)
+{
+	return seconds > 0 ? (double)(steps * m->batch * m->seq_length) / seconds : 0;
+}
+
+static double
+tflops(const struct metrics *m, double seconds, int64_t steps)
+{
+	return seconds > 0 ? m->flops * (double)steps / seconds / 1e12 / (double)m->world : 0;
+}
+
+/* Numbers that JSON cannot hold become null. */
+static void
+number(struct str *s, const char *key, double v)
+{
+	str_addf(s, ", \"%s\": ", key);
+	if (isfinite(v))
+		str_addf(s, "%.17g", v);
+	else
+		str_adds(s, "null");
+}
+
+static void
+json_line(struct metrics *m, const struct step_metrics *s)
+{
+	struct str line = { 0 };
+
+	str_addf(&line, "{\"iteration\": %lld, \"consumed_samples\": %lld", (long long)s->iteration,
+	    (long long)s->consumed_samples);
+	number(&line, "lm_loss", s->lm_loss);
+	if (m->z_loss)
+		number(&line, "z_loss", s->z_loss);
+	number(&line, "grad_norm", s->grad_norm);
+	number(&line, "lr", s->lr);
+	number(&line, "weight_decay", s->weight_decay);
+	number(&line, "loss_scale", s->loss_scale);
+	str_addf(&line, ", \"skipped\": %s", s->skipped ? "true" : "false");
+	number(&line, "tokens_per_second", tokens_per_second(m, s->seconds, 1));
+	number(&line, "tflops_per_rank", tflops(m, s->seconds, 1));
+	number(&line, "seconds", s->seconds);
+	str_adds(&line, "}\n");
+	fputs(line.buf, m->json);
+	fflush(m->json);
+	str_release(&line);
+}
+
+static void
+board_points(struct metrics *m, const struct step_metrics *s)
+{
+	struct { const char *tag; double value; } point[] = {
+		{ "lm loss", s->lm_loss }, { "grad-norm", s->grad_norm }, { "learning-rate", s->lr },
+		{ "loss-scale", s->loss_scale }, { "batch-size", (double)m->batch }, { "iteration-time", s->seconds },
+		{ "throughput", tflops(m, s->seconds, 1) },
+	};
+	struct err ignored;
+
+	for (size_t i = 0; i < sizeof point / sizeof *point; i++)
+		tensorboard_scalar(m->board, point[i].tag, s->iteration, point[i].value);
+	tensorboard_flush(m->board, &ignored);
+}
+
+/* Averages over the successful steps of the interval. */
+static void
+log_line(struct metrics *m, const struct step_metrics *s)
+{
+	int64_t good = m->steps - m->skipped;
+	double n = good > 0 ? (double)good : NAN;
+	char when[32], z[48] = "";
+	time_t now = time(NULL);
+	struct tm tm;
+
+	localtime_r(&now, &tm);
+	strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &tm);
+	if (m->z_loss)
+		snprintf(z, sizeof z, " z_loss: %.6E |", m->zloss / n);
+	prog_progress_end();
+	printf(" [%s] iteration %8lld/%8lld | consumed samples: %12lld | elapsed time per iteration (ms): %.1f | "
+	       "throughput per GPU (TFLOP/s/GPU): %.3f | learning rate: %.6E | global batch size: %5lld | lm loss: %.6E |%s "
+	       "loss scale: %.1f | grad norm: %.3f | number of skipped iterations: %3lld | number of nan iterations: %3d | "
+	       "tokens per second: %.0f |\n",
+	    when, (long long)s->iteration, (long long)m->train_iters, (long long)s->consumed_samples,
+	    m->seconds * 1000 / (double)m->steps, tflops(m, m->seconds, m->steps), s->lr, (long long)m->batch, m->loss / n, z,
+	    s->loss_scale, s->grad_norm, (long long)m->skipped, 0, tokens_per_second(m, m->seconds, m->steps));
+	fflush(stdout);
+	m->steps = m->skipped = 0;
+	m->loss = m->zloss = m->seconds = 0;
+}
+
+void
+metrics_step(struct metrics *m, const struct step_metrics *s)
+{
+	m->steps++;
+	m->skipped += s->skipped;
+	m->seconds += s->seconds;
+	if (!s->skipped) {
+		m->loss += s->lm_loss;
+		m->zloss += s->z_loss;
+	}
+	prog_progress("step %lld of %lld, loss %.4f, %.0f tokens/s, %.0f s left", (long long)s->iteration,
+	    (long long)m->train_iters, s->lm_loss, tokens_per_second(m, s->seconds, 1),
+	    (double)(m->train_iters - s->iteration) * s->seconds);
+	if (m->json)
+		json_line(m, s);
+	if (m->board)
+		board_points(m, s);
+	if (s->iteration % m->log_interval == 0 || s->iteration == m->train_iters)
+		log_line(m, s);
+}
+
+void
+metrics_evaluation(struct metrics *m, int64_t iteration, const char *split, double lm_loss)
+{
+	double ppl = exp(fmin(20, lm_loss));
+	char tag[64];
+
+	prog_progress_end();
+	printf(" %s loss at iteration %lld | lm loss value: %.6E | lm loss PPL: %.6E |\n",
+	    !strcmp(split, "valid") ? "validation" : split, (long long)iteration, lm_loss, ppl);
+	fflush(stdout);
+	if (m->json) {
+		fprintf(m->json, "{\"iteration\": %lld, \"split\": \"%s\", \"lm_loss\": %.17g, \"ppl\": %.17g}\n",
+		    (long long)iteration, split, lm_loss, ppl);
+		fflush(m->json);
+	}
+	if (m->board) {
+		snprintf(tag, sizeof tag, "lm loss %s", split);
+		tensorboard_scalar(m->board, tag, iteration, lm_loss);
+		snprintf(tag, sizeof tag, "lm loss %s ppl", split);
+		tensorboard_scalar(m->board, tag, iteration, ppl);
+	}
+}
+
+int
+metrics_close(struct metrics *m, struct err *e)
+{
+	int rc = 0;
+
+	if (!m)
+		return 0;
+	if (m->json && (ferror(m->json) | (fclose(m->json) != 0)))
+		rc = err_sys(e, "write", m->path);
+	if (tensorboard_close(m->board, e) < 0)
+		rc = -1;
+	free(m);
+	return rc;
+}

@@ -1,0 +1,166 @@
+/* run.c - a whole run behind its options */
+#include "train/run.h"
+#include "lib/base/prog.h"
+#include "train/infer.h"
+#include "train/loop.h"
+#include "train/stop.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int
+train_check_launch(int world_size, struct err *e)
+{
+	static const char *const names[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "PBS_NP" };
+
+	for (size_t i = 0; world_size == 1 && i < sizeof names / sizeof *names; i++) {
+		const char *v = getenv(names[i]);
+
+		if (v && strtol(v, NULL, 10) > 1)
+			return err_set(e, "%s says %s processes, but each stands alone: start with mpirun, or srun --mpi=pmix", names[i], v);
+	}
+	return 0;
+}
+
+/* Threads of a rank when the user gives none: the host's cores shared out. */
+static int
+threads(const struct train_config *c, struct comm *world)
+{
+	int local_size;
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+	mpi_local_rank(world, &local_size);
+	if (c->o.num_threads)
+		return (int)c->o.num_threads;
+	return cores / local_size > 1 ? (int)(cores / local_size) : 1;
+}
+
+static void
+row(const struct run_plan *p, int64_t rank, const struct backend *b, const struct device_config *d)
+{
+	struct memory_plan m;
+	int coord[AX_COUNT];
+	size_t other = b->workspace(d) + mpi_staging_bytes();
+
+	layout_coord(&p->layout, rank, coord);
+	memory_plan(&m, &p->model, &p->layout, &p->shape, coord);
+	printf("%lld\t%d\t%d\t%d\t%llu\t%llu\t%llu\t%zu\t%llu\n", (long long)rank, coord[AX_TP], coord[AX_PP], coord[AX_DP],
+	    (unsigned long long)m.arena[ARENA_PARAMS], (unsigned long long)m.arena[ARENA_SAVED],
+	    (unsigned long long)m.arena[ARENA_SCRATCH], other, (unsigned long long)(memory_total(&m) + other));
+	memory_release(&m);
+}
+
+int
+train_dry_run(const struct train_config *c, int64_t world_size)
+{
+	struct err err;
+	const struct backend *b = backend_choose(mtrain_backends[c->o.backend], &err);
+	struct device_config d = { .num_threads = c->o.num_threads ? (int)c->o.num_threads : 1,
+	                           .dtype = c->plan.shape.dtype };
+
+	if (!b)
+		die_usage("%s", err.msg);
+	printf("rank\ttp\tpp\tdp\tparams_bytes\tsaved_bytes\tscratch_bytes\tworkspace_bytes\ttotal_bytes\n");
+	for (int64_t rank = 0; rank < world_size; rank++)
+		row(&c->plan, rank, b, &d);
+	return EXIT_DONE;
+}
+
+/* One line on what runs, one on where it differs from Megatron-LM. */
+static void
+announce(const struct train_config *c, const struct engine *e)
+{
+	const struct run_plan *p = &c->plan;
+
+	note("%d ranks (tensor %lld, pipeline %lld, data %lld) on %s, %.1f M parameters, %s; memory of rank 0: parameters %llu, "
+	     "saved %llu, scratch %llu bytes", e->groups.world->size, (long long)p->layout.tensor_model_parallel_size,
+	    (long long)p->layout.pipeline_model_parallel_size, (long long)p->layout.data_parallel_size, e->backend->name,
+	    (double)model_num_parameters(&p->model) / 1e6, dtype_name(p->shape.dtype),
+	    (unsigned long long)e->mem.arena[ARENA_PARAMS], (unsigned long long)e->mem.arena[ARENA_SAVED],
+	    (unsigned long long)e->mem.arena[ARENA_SCRATCH]);
+	if (!p->shape.forward_only)
+		note("unlike Megatron-LM: padding of the vocabulary is masked, the loss is a mean over tokens, randomness depends on "
+		     "the seed alone (man mikoshi)");
+}
+
+/* Weights, optimizer and progress: from a checkpoint or from the seed. */
+static int
+begin(struct run *r, struct err *err)
+{
+	if (r->c->start != START_FRESH)
+		return load_checkpoint(r->e, r->c, &r->at, r->data ? data_fingerprint(r->data) : NULL, err);
+	engine_init_weights(r->e);
+	if (!r->e->plan.shape.forward_only)
+		optim_from_weights(r->e);
+	return 0;
+}
+
+static int
+infer(struct run *r, struct err *err)
+{
+	if (begin(r, err) < 0)
+		return -1;
+	return r->c->o.tokens_file ? infer_logits(r->e, r->c, err) : infer_generate(r->e, r->c, err);
+}
+
+static int
+train(struct run *r, struct err *err)
+{
+	struct train_config *c = r->c;
+	int status;
+
+	r->data = data_open(c, r->e->groups.world, err);
+	if (!r->data || begin(r, err) < 0)
+		return -1;
+	if (r->e->rank == 0) {
+		if (c->start != START_FRESH)
+			note("%s %s at iteration %lld", c->start == START_RESUME ? "resuming" : "weights from", c->weights_from,
+			    (long long)r->at.iteration);
+		r->metrics = metrics_open(c, r->e->groups.world->size, c->start == START_RESUME, err);
+		if (!r->metrics)
+			return -1;
+	}
+	if (c->o.skip_train) {
+		loop_evaluate(r, SPLIT_VALID);
+		loop_evaluate(r, SPLIT_TEST);
+		status = EXIT_DONE;
+	} else {
+		if (r->at.iteration >= c->train_iters && r->e->rank == 0)
+			note("iteration %lld is the last already: nothing to train", (long long)r->at.iteration);
+		stop_catch_signals();
+		status = loop_train(r);
+	}
+	return metrics_close(r->metrics, err) < 0 ? -1 : status;
+}
+
+int
+train_run(struct train_config *c, struct comm *world)
+{
+	struct engine engine;
+	struct run r = { .c = c, .e = &engine };
+	struct err err = { "" };
+	struct engine_config ec = {
+		.plan = &c->plan, .backend = backend_choose(mtrain_backends[c->o.backend], &err), .num_threads = threads(c, world),
+		.seed = (uint64_t)c->o.seed, .z_loss = c->o.use_z_loss ? c->o.z_loss : 0, .deterministic = c->o.deterministic_mode,
+	};
+	int64_t length = infer_seq_length(c, &err);
+	int status;
+
+	if (!ec.backend || length < 0)
+		die_usage("%s", err.msg);
+	if (length > 0)
+		c->plan.shape.seq_length = length;
+	if (c->o.tokens_file || c->o.generate)
+		c->plan.shape.micro_batch_size = c->plan.shape.num_microbatches = 1;
+	if (engine_open(&engine, &ec, world, &err) < 0)
+		die("%s", err.msg);
+	if (world->rank == 0)
+		announce(c, &engine);
+	status = c->o.tokens_file || c->o.generate ? infer(&r, &err) : train(&r, &err);
+	if (status < 0)
+		die("%s", err.msg);
+	data_close(r.data);
+	engine_close(&engine);
+	return status;
+}

@@ -1,0 +1,171 @@
+/* start.c - where a run starts from (design: one script both starts and requeues) */
+#include "train/config.h"
+#include "lib/base/io.h"
+#include "lib/base/prog.h"
+#include "lib/format/hfdir.h"
+#include "lib/model/family.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Missing, or without any entry. */
+static bool
+is_empty(const char *dir)
+{
+	DIR *d = opendir(dir);
+	struct dirent *de;
+	bool empty = true;
+
+	if (!d)
+		return !io_exists(dir);
+	while (empty && (de = readdir(d)))
+		empty = !strcmp(de->d_name, ".") || !strcmp(de->d_name, "..");
+	closedir(d);
+	return empty;
+}
+
+/* The same place, as typed or as resolved. */
+static bool
+same_dir(const char *a, const char *b)
+{
+	char *x, *y;
+	bool same;
+
+	if (!a || !b)
+		return false;
+	if (!strcmp(a, b))
+		return true;
+	x = realpath(a, NULL);
+	y = realpath(b, NULL);
+	same = x && y && !strcmp(x, y);
+	free(x);
+	free(y);
+	return same;
+}
+
+static int
+start_from_load(struct train_config *c, struct err *e)
+{
+	const struct train_options *o = &c->o;
+	int64_t iteration;
+	int found;
+
+	if (o->dry_run && o->world_size && !io_exists(o->load)) {
+		note("--load %s: does not exist here; the run will need it", o->load);
+		return 0;
+	}
+	found = ckpt_tracker(o->load, &iteration, e);
+	if (found < 0)
+		return -1;
+	if (found) {
+		if (o->finetune && same_dir(o->load, o->save))
+			return err_set(e, "--finetune: --load and --save are both '%s', which holds a checkpoint already; give --save "
+			                  "another directory, or leave out --finetune to resume", o->load);
+		c->start = o->finetune ? START_WEIGHTS : START_RESUME;
+		c->weights_from = o->load;
+		return 0;
+	}
+	if (ckpt_has_iterations(o->load))
+		return err_set(e, "--load %s: holds iter_* but no latest_checkpointed_iteration.txt; write the iteration to go on "
+		                  "from into that file", o->load);
+	if (!same_dir(o->load, o->save) && !o->pretrained_checkpoint)
+		return err_set(e, "--load %s: holds no checkpoint, and a fresh start needs --load to equal --save", o->load);
+	if (!is_empty(o->load) && !same_dir(o->load, o->save))
+		return err_set(e, "--load %s: is not empty and holds no checkpoint", o->load);
+	if (!o->pretrained_checkpoint)
+		note("--load %s: holds no checkpoint yet; starting from the beginning", o->load);
+	return 0;
+}
+
+int
+train_start(struct train_config *c, struct err *e)
+{
+	const struct train_options *o = &c->o;
+	int64_t iteration;
+
+	c->start = START_FRESH;
+	if (o->load && start_from_load(c, e) < 0)
+		return -1;
+	if (c->start == START_FRESH && o->pretrained_checkpoint) {
+		if (!io_is_dir(o->pretrained_checkpoint))
+			return err_set(e, "--pretrained-checkpoint %s: no such directory", o->pretrained_checkpoint);
+		c->start = START_WEIGHTS;
+		c->weights_from = o->pretrained_checkpoint;
+	}
+	if (o->save && !o->load && ckpt_tracker(o->save, &iteration, e) == 1)
+		return err_set(e, "--save %s: holds the checkpoint of iteration %lld already; add --load %s to go on from it, or give "
+		                  "another directory", o->save, (long long)iteration, o->save);
+	return 0;
+}
+
+int
+train_checkpoint_model(const struct train_config *c, struct model_config *m, struct err *e)
+{
+	struct layout layout;
+	struct ckpt *ckpt;
+	int rc;
+
+	if (!c->o.use_checkpoint_args || !c->weights_from)
+		return 0;
+	if (hfdir_is(c->weights_from))
+		return family_read_config(c->weights_from, m, e) ? 1 : -1;
+	ckpt = ckpt_open(c->weights_from, e);
+	if (!ckpt)
+		return -1;
+	rc = model_from_text(ckpt_dir(ckpt), ckpt_options_text(ckpt), m, &layout, e) < 0 ? -1 : 1;
+	ckpt_close(ckpt);
+	return rc;
+}
+
+/* Lines of model_dump that a run may change without changing what the weights mean. */
+static bool
+may_differ(const char *line)
+{
+	static const char *const names[] = { "max-position-embeddings", "make-vocab-size", "init-method-std", "attention-dropout",
+	                                     "hidden-dropout", "bos-token", "eos-token", "pad-token" };
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (!strncmp(line, names[i], strlen(names[i])))
+			return true;
+	return false;
+}
+
+/* The first line of a that differs from its neighbour in b, or NULL. */
+static const char *
+first_difference(char *a, char *b, const char **other)
+{
+	char *sa, *sb, *x = strtok_r(a, "\n", &sa), *y = strtok_r(b, "\n", &sb);
+
+	for (; x && y; x = strtok_r(NULL, "\n", &sa), y = strtok_r(NULL, "\n", &sb))
+		if (strcmp(x, y) && !(may_differ(x) && may_differ(y))) {
+			*other = y;
+			return x;
+		}
+	*other = y ? y : "(nothing)";
+	return x ? x : y ? "(nothing)" : NULL;
+}
+
+int
+train_same_model(const struct train_config *c, const char *name, const char *options_text, struct err *e)
+{
+	struct model_config theirs;
+	struct layout layout;
+	struct str a = { 0 }, b = { 0 };
+	const char *mine, *other;
+
+	if (model_from_text(name, options_text, &theirs, &layout, e) < 0)
+		return -1;
+	/* Learned positions are a tensor: there the number of positions counts. */
+	if (theirs.position == POSITION_LEARNED && theirs.max_position_embeddings != c->plan.model.max_position_embeddings)
+		return err_set(e, "%s: the checkpoint has max-position-embeddings %lld, the run %lld", name,
+		    (long long)theirs.max_position_embeddings, (long long)c->plan.model.max_position_embeddings);
+	model_dump(&c->plan.model, &a);
+	model_dump(&theirs, &b);
+	mine = first_difference(a.buf, b.buf, &other);
+	if (mine)
+		err_set(e, "%s: the checkpoint has '%s', the run '%s'; --use-checkpoint-args takes the checkpoint's", name, other, mine);
+	str_release(&a);
+	str_release(&b);
+	return mine ? -1 : 0;
+}
