@@ -190,7 +190,7 @@ store(char *dst, enum dtype t, int64_t i, double d)
 	}
 }
 
-/* The two directions that training on a CPU spends time in, simple enough for the compiler to vectorise. */
+/* The directions that training on a CPU spends time in, simple enough for the compiler to vectorise. */
 static void
 f32_from_bf16(char *dst, const char *src, int64_t count)
 {
@@ -217,6 +217,32 @@ bf16_from_f32(char *dst, const char *src, int64_t count)
 	}
 }
 
+static void
+f32_from_f16(char *dst, const char *src, int64_t count)
+{
+	for (int64_t i = 0; i < count; i++) {
+		uint16_t h;
+		float f;
+
+		memcpy(&h, src + 2 * i, 2);
+		f = dtype_f32_from_f16(h);
+		memcpy(dst + 4 * i, &f, 4);
+	}
+}
+
+static void
+f16_from_f32(char *dst, const char *src, int64_t count)
+{
+	for (int64_t i = 0; i < count; i++) {
+		float f;
+		uint16_t h;
+
+		memcpy(&f, src + 4 * i, 4);
+		h = dtype_f16_from_f32(f);
+		memcpy(dst + 2 * i, &h, 2);
+	}
+}
+
 void
 dtype_convert(void *dst, enum dtype dst_type, const void *src, enum dtype src_type, int64_t count)
 {
@@ -226,6 +252,10 @@ dtype_convert(void *dst, enum dtype dst_type, const void *src, enum dtype src_ty
 		f32_from_bf16(dst, src, count);
 	} else if (dst_type == DTYPE_BF16 && src_type == DTYPE_F32) {
 		bf16_from_f32(dst, src, count);
+	} else if (dst_type == DTYPE_F32 && src_type == DTYPE_F16) {
+		f32_from_f16(dst, src, count);
+	} else if (dst_type == DTYPE_F16 && src_type == DTYPE_F32) {
+		f16_from_f32(dst, src, count);
 	} else {
 		for (int64_t i = 0; i < count; i++)
 			store(dst, dst_type, i, load(src, src_type, i));
