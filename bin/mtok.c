@@ -16,6 +16,7 @@ struct watch {
 	int64_t log_interval;
 };
 
+/* Never 0, so that it can be divided by. */
 static double
 seconds_since(const struct timespec *t)
 {
@@ -45,15 +46,17 @@ progress(void *ctx, const struct encode_counts *c)
 static void
 summarise(const struct encode_counts *c, double seconds)
 {
+	struct str skipped = { 0 };
 	int64_t tokens = 0;
 
 	for (int k = 0; k < c->num_keys; k++)
 		tokens += c->key[k].tokens;
-	for (int i = 0; i < JSONL_CLASSES; i++)
-		if (c->bad[i])
-			warn("skipped %lld lines: %s", (long long)c->bad[i], jsonl_class_name[i]);
+	count_skipped(c, &skipped);
+	if (skipped.len)
+		warn("skipped bad lines: %s", skipped.buf);
+	str_release(&skipped);
 	if (c->blank)
-		note("skipped %lld blank lines", (long long)c->blank);
+		note("skipped blank lines: %lld", (long long)c->blank);
 	note("%lld documents, %lld tokens, %.1f MB in %.1f s (%.1f MB/s)", (long long)c->documents, (long long)tokens,
 	    (double)c->input_bytes / 1e6, seconds, (double)c->input_bytes / 1e6 / seconds);
 }
@@ -105,6 +108,7 @@ mtok_count(const void *cfg, int argc, char **argv, struct err *e)
 	return run_encode(&c, argc, argv, e);
 }
 
+/* Operands are datasets; none, or -, is ids on standard input. */
 static int
 mtok_decode(const void *cfg, int argc, char **argv, struct err *e)
 {
@@ -147,6 +151,7 @@ mtok_info(const void *cfg, int argc, char **argv, struct err *e)
 	return EXIT_DONE;
 }
 
+/* A model from the text of JSON Lines. */
 static int
 mtok_train(const void *cfg, int argc, char **argv, struct err *e)
 {
@@ -161,7 +166,7 @@ mtok_train(const void *cfg, int argc, char **argv, struct err *e)
 	c.verbose = prog_level() > 0;
 	rc = train_run(&c, &n, e) < 0 ? CLI_FAILED : EXIT_DONE;
 	if (n.skipped)
-		warn("skipped %lld bad lines", (long long)n.skipped);
+		warn("skipped bad lines: %lld", (long long)n.skipped);
 	if (rc == EXIT_DONE)
 		note("%s: %lld pieces from %lld sentences, %.1f MB", c.output, (long long)c.vocab_size, (long long)n.sentences,
 		    (double)n.bytes / 1e6);
@@ -170,14 +175,12 @@ mtok_train(const void *cfg, int argc, char **argv, struct err *e)
 }
 
 static const struct verb verbs[] = {
-	{ "encode", "[FILE ...]", "Turn JSON Lines into token datasets", encode_opts, sizeof(struct encode_config), mtok_encode,
-	  encode_refused },
-	{ "count", "[FILE ...]", "Count documents and tokens", count_opts, sizeof(struct encode_config), mtok_count,
-	  encode_refused },
-	{ "decode", "[PREFIX ...]", "Turn datasets, or ids on standard input, into text", decode_opts,
-	  sizeof(struct decode_config), mtok_decode, NULL },
-	{ "train", "[FILE ...]", "Train a SentencePiece model", train_opts, sizeof(struct train_config), mtok_train, NULL },
-	{ "info", "", "Describe a tokenizer", info_opts, sizeof(struct info_config), mtok_info, NULL },
+	{ "encode", "FILE ...", "Turn JSON Lines into token datasets", encode_opts, sizeof(struct encode_config), mtok_encode },
+	{ "count", "FILE ...", "Count documents and tokens", count_opts, sizeof(struct encode_config), mtok_count },
+	{ "decode", "PREFIX ...", "Turn datasets, or ids on standard input, into text", decode_opts,
+	  sizeof(struct decode_config), mtok_decode },
+	{ "train", "FILE ...", "Train a SentencePiece model", train_opts, sizeof(struct train_config), mtok_train },
+	{ "info", "", "Describe a tokenizer", info_opts, sizeof(struct info_config), mtok_info },
 	{ 0 },
 };
 
@@ -190,6 +193,7 @@ main(int argc, char **argv)
 		.built_in = "SentencePiece, GPT-2 byte-level BPE",
 		.default_verb = "encode",
 		.verbs = verbs,
+		.refused = encode_refused,
 	};
 
 	return cli_main(&mtok, argc, argv);

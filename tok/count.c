@@ -1,4 +1,4 @@
-/* count.c - the table that `mtok count` prints */
+/* count.c - counts in words */
 #include "tok/count.h"
 
 void
@@ -9,4 +9,12 @@ count_print(const struct encode_config *c, const struct encode_counts *n, FILE *
 		fprintf(out, "%s\t%lld\t%lld\t%lld\t%lld\t%.4f\n", c->json_keys.item[k], (long long)n->documents,
 		    (long long)n->key[k].sequences, (long long)n->key[k].bytes, (long long)n->key[k].tokens,
 		    n->key[k].tokens ? (double)n->key[k].bytes / (double)n->key[k].tokens : 0.0);
+}
+
+void
+count_skipped(const struct encode_counts *n, struct str *out)
+{
+	for (int i = 0; i < JSONL_CLASSES; i++)
+		if (n->bad[i])
+			str_addf(out, "%s%lld %s", out->len ? ", " : "", (long long)n->bad[i], jsonl_class_name[i]);
 }

@@ -1,4 +1,9 @@
-/* decode.c - token ids back to text */
+/*
+ * decode.c - token ids back to text
+ *
+ * Plain output is the bytes that the ids stand for; JSON Lines must be UTF-8, so there a character that was cut off at the edge
+ * of a document becomes U+FFFD.
+ */
 #include "tok/decode.h"
 #include "lib/base/utf8.h"
 #include "lib/format/dataset.h"
@@ -41,7 +46,7 @@ put_document(const struct decode_config *c, struct tokenizer_worker *w, const st
 
 	if (rc == 0 && c->json)
 		put_json(&text, &line, out);
-	else if (rc == 0)
+	else if (rc == 0 && text.len)
 		fwrite(text.buf, 1, text.len, out);
 	if (rc == 0)
 		putc('\n', out);
@@ -64,6 +69,7 @@ document_ids(const struct dataset *d, int64_t document, struct token_ids *ids)
 	}
 }
 
+/* A full output is noticed by the caller when it closes. */
 int
 decode_dataset(const struct decode_config *c, const struct tokenizer *t, const char *prefix, FILE *out, struct err *e)
 {
@@ -106,6 +112,7 @@ line_ids(const char *s, struct token_ids *ids, struct err *e)
 	return 0;
 }
 
+/* Every line is a document. */
 int
 decode_lines(const struct decode_config *c, const struct tokenizer *t, FILE *in, FILE *out, struct err *e)
 {

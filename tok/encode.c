@@ -1,4 +1,10 @@
-/* encode.c - JSON Lines to datasets: batches of lines through workers, documents out in order */
+/*
+ * encode.c - JSON Lines to datasets: batches of lines through workers, documents out in order
+ *
+ * A job is a batch of lines and what they gave for each key. Workers convert ids to the dataset's type, so that the one thread
+ * that writes has only bytes to pass on. A bad line ends its job there; the writer meets the jobs in order, so the line that is
+ * reported is the first bad one of the input, however many workers there are.
+ */
 #include "tok/encode.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -87,6 +93,7 @@ check_inputs(const struct opt_list *files, struct err *e)
 	return 0;
 }
 
+/* All names of all keys, before any of them is created. */
 static int
 check_targets(const struct encode *x, struct err *e)
 {
@@ -122,6 +129,7 @@ open_tokenizer(struct encode *x, struct err *e)
 	return 0;
 }
 
+/* One dataset a key. */
 static int
 open_writers(struct encode *x, struct err *e)
 {
@@ -164,6 +172,7 @@ open_jobs(struct encode *x)
 	x->input = input_new(&x->files);
 }
 
+/* Nothing is read from the inputs yet. */
 struct encode *
 encode_open(const struct encode_config *c, struct err *e)
 {
@@ -183,6 +192,7 @@ encode_open(const struct encode_config *c, struct err *e)
 	return x;
 }
 
+/* Frees what one slot has grown to. */
 static void
 close_job(struct job *j, int num_keys)
 {
@@ -195,6 +205,7 @@ close_job(struct job *j, int num_keys)
 	free(j->part);
 }
 
+/* Datasets that were not committed leave nothing behind. */
 void
 encode_close(struct encode *x)
 {
@@ -447,6 +458,7 @@ commit(struct encode *x, struct err *e)
 	return 0;
 }
 
+/* Counting is the same without writers. */
 int
 encode_run(struct encode *x, void (*progress)(void *ctx, const struct encode_counts *), void *ctx, struct err *e)
 {

@@ -1,4 +1,10 @@
-/* input.c - the lines of many files, plain or compressed, in batches */
+/*
+ * input.c - the lines of many files, plain or compressed, in batches
+ *
+ * Stored bytes go through `raw`, decoded ones straight into the batch. What follows the last line feed of a batch is carried
+ * over to the next, so only a line that is longer than a batch makes a batch longer. Every read polls a second descriptor, so
+ * that a run which has failed does not wait for a pipe that stays silent.
+ */
 #include "tok/input.h"
 #include "lib/base/mem.h"
 
@@ -32,6 +38,7 @@ struct input {
 	int64_t line;
 };
 
+/* The descriptor that input_stop writes to is polled together with the file. */
 struct input *
 input_new(const struct opt_list *files)
 {
@@ -88,6 +95,7 @@ input_bytes(const struct input *in, int i)
 	return in->bytes[i];
 }
 
+/* The name for messages. */
 static const char *
 file_name(const struct input *in)
 {
@@ -156,6 +164,7 @@ find_coding(struct input *in, struct err *e)
 	return 0;
 }
 
+/* Opens the next file of the list. */
 static int
 open_file(struct input *in, struct err *e)
 {
@@ -192,6 +201,7 @@ decode_gzip(struct input *in, struct str *out, struct err *e)
 	return 0;
 }
 
+/* Decompresses into out; frames may follow each other. */
 static int
 decode_zstd(struct input *in, struct str *out, struct err *e)
 {
@@ -252,17 +262,19 @@ drop_mark(struct str *text)
 static int
 read_lines(struct input *in, size_t want, struct str *out, bool *ended, struct err *e)
 {
+	bool found = false;             /* what was carried over has no line end */
+
 	*ended = false;
-	for (;;) {
+	while (!*ended && !(found && out->len >= want)) {
 		size_t before = out->len;
 		int rc = decode(in, out, e);
 
 		if (rc < 0)
 			return -1;
 		*ended = rc == 0;
-		if (*ended || (out->len >= want && memrchr(out->buf + before, '\n', out->len - before)))
-			return 0;
+		found = found || memchr(out->buf + before, '\n', out->len - before);
 	}
+	return 0;
 }
 
 /* The next batch of the open file; empty at its end. */
@@ -292,6 +304,7 @@ next_of_file(struct input *in, size_t want, struct batch *out, struct err *e)
 	return 0;
 }
 
+/* Files that hold nothing give no batch. */
 int
 input_next(struct input *in, size_t want, struct batch *out, struct err *e)
 {

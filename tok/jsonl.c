@@ -1,4 +1,10 @@
-/* jsonl.c - one line of JSON Lines: a scanner that decodes the wanted members and checks the rest */
+/*
+ * jsonl.c - one line of JSON Lines: a scanner that decodes the wanted members and checks the rest
+ *
+ * One pass over the line without a tree: strings are found eight bytes at a time, unwanted members are stepped over with the
+ * same checks, wanted strings without escapes are handed out where they stand. Decoding never makes a string longer (six bytes
+ * of escape give at most three), so a buffer of the line's length holds everything that can come out of it.
+ */
 #include "tok/jsonl.h"
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
@@ -35,6 +41,7 @@ struct jsonl {
 
 static int skip_value(struct jsonl *j, int depth);
 
+/* The names are borrowed for as long as the parser lives. */
 struct jsonl *
 jsonl_new(const struct opt_list *keys)
 {
@@ -81,6 +88,7 @@ fail(struct jsonl *j, const char *what)
 	return -1;
 }
 
+/* Sets the detail and returns the class. */
 static enum jsonl_class __attribute__((format(printf, 3, 4)))
 answer(struct jsonl *j, enum jsonl_class class, const char *fmt, ...)
 {
@@ -92,6 +100,7 @@ answer(struct jsonl *j, enum jsonl_class class, const char *fmt, ...)
 	return class;
 }
 
+/* JSON's white space; a lone CR is one of it. */
 static void
 skip_space(struct jsonl *j)
 {
@@ -129,6 +138,7 @@ plain_end(const char *p, const char *end)
 	return p;
 }
 
+/* The value of a digit, or -1. */
 static int
 hex_digit(char c)
 {
@@ -257,6 +267,7 @@ digits(struct jsonl *j)
 	return (size_t)(j->p - start);
 }
 
+/* Any number of the grammar; its value does not matter here. */
 static int
 skip_number(struct jsonl *j)
 {
@@ -320,6 +331,7 @@ scan_name(struct jsonl *j, struct jsonl_text *name, bool *escaped)
 	return 0;
 }
 
+/* Steps over [...]. */
 static int
 skip_array(struct jsonl *j, int depth)
 {
@@ -337,6 +349,7 @@ skip_array(struct jsonl *j, int depth)
 	return more;
 }
 
+/* Steps over {...}; names are checked as strings. */
 static int
 skip_object(struct jsonl *j, int depth)
 {
@@ -438,7 +451,7 @@ take_list(struct jsonl *j, struct member *m)
 			return -1;
 		} else {
 			m->class = JSONL_WRONG_TYPE;
-			m->found = "a list of other things than strings";
+			m->found = "a list with other things in it";
 		}
 		more = another(j, ']');
 	}
@@ -540,6 +553,7 @@ begin(struct jsonl *j, const char *line, size_t len)
 	}
 }
 
+/* Encoding comes before syntax, as it does for a reader that decodes the file first. */
 enum jsonl_class
 jsonl_parse(struct jsonl *j, const char *line, size_t len)
 {

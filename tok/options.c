@@ -14,8 +14,7 @@ static const char *const on_error_names[] = { "stop", "skip", NULL };
 #define TOKENIZER_OPTS \
 	{ .type = OPT_GROUP, .help = "Tokenizer" }, \
 	{ .name = "tokenizer-type", .type = OPT_STRING, .off = SPEC(type), .unit = "TYPE", \
-	  .help = "SentencePieceTokenizer, GPTSentencePieceTokenizer, Llama2Tokenizer, GPT2BPETokenizer or NullTokenizer; " \
-	          "without it the files tell" }, \
+	  .help = "Megatron-LM's name, such as GPT2BPETokenizer; by default the files tell" }, \
 	{ .name = "tokenizer-model", .type = OPT_STRING, .off = SPEC(model), .unit = "FILE", .help = "SentencePiece model" }, \
 	{ .name = "vocab-file", .type = OPT_STRING, .off = SPEC(vocab), .unit = "FILE", .help = "GPT-2's vocab.json" }, \
 	{ .name = "vocab", .type = OPT_STRING, .off = SPEC(vocab), .unit = "FILE", .help = "the same as --vocab-file" }, \
@@ -29,7 +28,7 @@ static const char *const on_error_names[] = { "stop", "skip", NULL };
 #define INPUT_OPTS \
 	{ .type = OPT_GROUP, .help = "Input" }, \
 	{ .name = "input", .type = OPT_LIST, .off = ENCODE(input), .unit = "FILE", \
-	  .help = "JSON Lines, plain, gzip or zstd; the same as operands; none or - is standard input" }, \
+	  .help = "JSON Lines, plain, gzip or zstd, like the operands; - is standard input" }, \
 	{ .name = "json-keys", .type = OPT_LIST, .off = ENCODE(json_keys), .unit = "KEY", .def = "text", \
 	  .help = "members to take; each becomes a dataset of its own" }, \
 	{ .name = "workers", .type = OPT_INT, .off = ENCODE(workers), .min = 0, .max = 4096, .def = "0", .unit = "N", \
@@ -85,7 +84,7 @@ const struct opt info_opts[] = {
 const struct opt train_opts[] = {
 	{ .type = OPT_GROUP, .help = "Input" },
 	{ .name = "input", .type = OPT_LIST, .off = TRAIN(input), .unit = "FILE",
-	  .help = "JSON Lines, plain, gzip or zstd; the same as operands; none or - is standard input" },
+	  .help = "JSON Lines, plain, gzip or zstd, like the operands; - is standard input" },
 	{ .name = "json-keys", .type = OPT_LIST, .off = TRAIN(json_keys), .unit = "KEY", .def = "text",
 	  .help = "members to learn from" },
 	{ .name = "on-error", .type = OPT_CHOICE, .off = TRAIN(on_error), .choices = on_error_names, .def = "stop",

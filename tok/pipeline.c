@@ -1,4 +1,9 @@
-/* pipeline.c - read in order, work in parallel, write in order, in bounded memory */
+/*
+ * pipeline.c - read in order, work in parallel, write in order, in bounded memory
+ *
+ * One lock and one condition for everything: a slot is half a megabyte of text, so they are touched a few times a millisecond
+ * at most. The state of a slot only goes round: free, filled, done, free.
+ */
 #include "tok/pipeline.h"
 #include "lib/base/mem.h"
 
@@ -28,6 +33,7 @@ struct worker {
 	pthread_t thread;
 };
 
+/* Fills free slots in turn. */
 static void *
 reader_main(void *arg)
 {
@@ -58,6 +64,7 @@ reader_main(void *arg)
 	return NULL;
 }
 
+/* Takes the next filled slot, whichever it is. */
 static void *
 worker_main(void *arg)
 {
@@ -120,6 +127,7 @@ start(pthread_t *t, void *(*fn)(void *), void *arg)
 		BUG("cannot start a thread: %s", strerror(rc));
 }
 
+/* A failed read counts only after everything before it was written. */
 int
 pipeline_run(const struct pipeline *p, struct err *e)
 {

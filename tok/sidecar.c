@@ -1,9 +1,15 @@
-/* sidecar.c - PREFIX_KEY_document.json: how a dataset was made */
+/*
+ * sidecar.c - PREFIX_KEY_document.json: how a dataset was made
+ *
+ * Nothing reads it back to decide anything; the dataset is complete without it. No date and no number of workers: two runs that
+ * give the same dataset give the same notes.
+ */
 #include "tok/sidecar.h"
 #include "lib/base/io.h"
 
 #include <string.h>
 
+/* "name": "value" */
 static void
 add_text(struct str *out, const char *name, const char *value)
 {
@@ -11,6 +17,7 @@ add_text(struct str *out, const char *name, const char *value)
 	str_add_json(out, value, strlen(value));
 }
 
+/* What is needed to tell later whether a tokenizer is the one that was used. */
 static void
 add_tokenizer(struct str *out, const struct tokenizer *t)
 {
@@ -25,6 +32,7 @@ add_tokenizer(struct str *out, const struct tokenizer *t)
 	str_adds(out, "]\n  },\n");
 }
 
+/* Names as given, and sizes as stored. */
 static void
 add_inputs(struct str *out, const struct sidecar *s)
 {
@@ -37,6 +45,7 @@ add_inputs(struct str *out, const struct sidecar *s)
 	str_adds(out, "  ],\n");
 }
 
+/* The totals of the run and of this key. */
 static void
 add_counts(struct str *out, const struct encode_counts *c, int key)
 {

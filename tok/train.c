@@ -1,4 +1,10 @@
-/* train.c - a SentencePiece model from JSON Lines */
+/*
+ * train.c - a SentencePiece model from JSON Lines
+ *
+ * The trainer pulls sentences through an iterator that walks files, lines, members, strings and line feeds; its own memory
+ * holds all sentences afterwards, whatever we do. Settings go to it as text under its own names, so that a default that the
+ * library changes is never ours by accident: every one that matters is set.
+ */
 #include "tok/train.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -36,6 +42,7 @@ struct settings {
 	int count;
 };
 
+/* Adds a setting; the text is borrowed. */
 static void
 set(struct settings *s, const char *name, const char *value)
 {
@@ -44,6 +51,7 @@ set(struct settings *s, const char *name, const char *value)
 	s->item[s->count++] = (struct spm_setting){ name, value };
 }
 
+/* Adds a setting whose text is kept here. */
 static void
 set_int(struct settings *s, const char *name, int64_t v)
 {
@@ -51,6 +59,7 @@ set_int(struct settings *s, const char *name, int64_t v)
 	set(s, name, s->value[s->count]);
 }
 
+/* The library spells them out. */
 static void
 set_bool(struct settings *s, const char *name, bool v)
 {
@@ -217,6 +226,7 @@ train_check(const struct train_config *c, struct err *e)
 	return 0;
 }
 
+/* The model appears whole, after training has succeeded. */
 int
 train_run(const struct train_config *c, struct train_counts *counts, struct err *e)
 {

@@ -16,7 +16,6 @@ struct verb {
 	const struct opt *opts;
 	size_t cfg_size;
 	int (*run)(const void *cfg, int argc, char **argv, struct err *e);
-	const struct opt_refused *refused;      /* options known but not had; may be NULL */
 };
 
 struct tool {
@@ -24,6 +23,7 @@ struct tool {
 	const char *built_in;           /* what --version says was built in */
 	const char *default_verb;       /* run when the first word is no verb; NULL: a verb is required */
 	const struct verb *verbs;       /* ended by a NULL name; a tool without verbs has one whose name is "" */
+	const struct opt_refused *refused;      /* options that are known and not had, by any verb; may be NULL */
 };
 
 int cli_main(const struct tool *t, int argc, char **argv);

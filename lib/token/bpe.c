@@ -1,4 +1,11 @@
-/* bpe.c - byte-pair merging of one piece */
+/*
+ * bpe.c - byte-pair merging of one piece
+ *
+ * Pairs live in a hash table of integers, so no string is touched while merging. The list of symbols of a long piece is linked
+ * by index, and its heap holds rank and position in one 64-bit number: comparing numbers is comparing ranks, then positions.
+ * The cache has one slot a hash value and no chains: a newer piece simply takes the place of an older one, which bounds the
+ * memory and is exact, because the ids of a piece depend on its bytes alone.
+ */
 #include "lib/token/bpe.h"
 #include "lib/base/mem.h"
 
@@ -48,6 +55,7 @@ struct bpe_worker {
 	size_t cap, heap_len, heap_cap;
 };
 
+/* Merges are added afterwards; the table never grows, so capacity must be enough. */
 struct bpe *
 bpe_new(const uint32_t byte_id[256], size_t capacity)
 {
@@ -85,6 +93,7 @@ lookup(const struct bpe *b, uint32_t left, uint32_t right)
 	return &b->table[i];
 }
 
+/* A pair that is there already keeps its rank. */
 bool
 bpe_add(struct bpe *b, uint32_t left, uint32_t right, uint32_t rank, uint32_t joined)
 {
@@ -96,6 +105,7 @@ bpe_add(struct bpe *b, uint32_t left, uint32_t right, uint32_t rank, uint32_t jo
 	return true;
 }
 
+/* All slots are empty: no piece has length 0. */
 struct bpe_worker *
 bpe_worker_new(void)
 {
@@ -117,6 +127,7 @@ bpe_worker_free(struct bpe_worker *w)
 	free(w);
 }
 
+/* Quadratic, but the fastest for what nearly all pieces are: a dozen bytes. */
 size_t
 bpe_merge_linear(const struct bpe *b, const unsigned char *piece, size_t len, uint32_t *out)
 {
@@ -148,6 +159,7 @@ bpe_merge_linear(const struct bpe *b, const unsigned char *piece, size_t len, ui
 	return len;
 }
 
+/* Sifts the item up from the end. */
 static void
 heap_push(struct bpe_worker *w, uint64_t item)
 {
@@ -162,6 +174,7 @@ heap_push(struct bpe_worker *w, uint64_t item)
 	w->heap[i] = item;
 }
 
+/* Takes the smallest item: lowest rank, then leftmost. */
 static uint64_t
 heap_pop(struct bpe_worker *w)
 {
@@ -210,6 +223,7 @@ join(struct bpe_worker *w, uint32_t i)
 		w->symbol[s->next].prev = i;
 }
 
+/* Makes room for a piece of len symbols. */
 static void
 grow(struct bpe_worker *w, size_t len)
 {
@@ -220,6 +234,7 @@ grow(struct bpe_worker *w, size_t len)
 	w->ids = mem_realloc(w->ids, len, sizeof *w->ids);
 }
 
+/* Entries of pairs that have changed stay in the heap and are dropped when they come up. */
 size_t
 bpe_merge_heap(const struct bpe *b, struct bpe_worker *w, const unsigned char *piece, size_t len, uint32_t *out)
 {
@@ -250,6 +265,7 @@ bpe_merge_heap(const struct bpe *b, struct bpe_worker *w, const unsigned char *p
 	return n;
 }
 
+/* Widens ids and appends them. */
 static void
 append(struct token_ids *out, const uint32_t *ids, size_t n)
 {
@@ -287,6 +303,7 @@ encode_cached(const struct bpe *b, struct bpe_worker *w, const unsigned char *pi
 		s->id[i] = i < n ? ids[i] : NONE;
 }
 
+/* Chooses the method by the length alone, so results never depend on the worker. */
 void
 bpe_encode(const struct bpe *b, struct bpe_worker *w, const unsigned char *piece, size_t len, struct token_ids *out)
 {

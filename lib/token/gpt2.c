@@ -41,6 +41,14 @@ struct names {
 	size_t mask;
 };
 
+/* The merges while they are being read. */
+struct merges {
+	struct bpe *bpe;
+	const struct names *names;
+	uint32_t rank;                  /* of the next one */
+};
+
+/* Two text files and no model. */
 static bool
 gpt2_detect(const struct tokenizer_spec *spec, const unsigned char *head, size_t n)
 {
@@ -84,6 +92,7 @@ decode_name(struct gpt2 *g, const int16_t *byte_of, const char *name, size_t len
 	return (struct token){ out, (uint32_t)n, false };
 }
 
+/* FNV-1a, folded so that the low bits depend on all. */
 static size_t
 name_hash(const char *s, size_t len)
 {
@@ -135,6 +144,7 @@ add_token(struct tokenizer *t, struct names *n, const int16_t *byte_of, const st
 	return 0;
 }
 
+/* Fills the tokens and the names; ids must be 0 .. count - 1, each once. */
 static int
 read_vocab(struct tokenizer *t, struct names *n, const struct json_value *root, struct err *e)
 {
@@ -183,8 +193,9 @@ find_bytes(const struct tokenizer *t, uint32_t byte_id[256], struct err *e)
 
 /* One line of merges.txt: "left right". */
 static int
-add_merge(struct bpe *bpe, const struct names *n, const char *line, size_t len, uint32_t rank, struct err *e)
+add_merge(struct merges *m, const char *line, size_t len, struct err *e)
 {
+	const struct names *n = m->names;
 	const char *space = memchr(line, ' ', len);
 	size_t left = space ? (size_t)(space - line) : 0, right = space ? len - left - 1 : 0;
 	int64_t a, b, joined;
@@ -202,30 +213,29 @@ add_merge(struct bpe *bpe, const struct names *n, const char *line, size_t len, 
 	free(both);
 	if (joined < 0)
 		return err_set(e, "'%.*s' and '%.*s' join to no token of the vocabulary", (int)left, line, (int)right, space + 1);
-	if (!bpe_add(bpe, (uint32_t)a, (uint32_t)b, rank, (uint32_t)joined))
+	if (!bpe_add(m->bpe, (uint32_t)a, (uint32_t)b, m->rank++, (uint32_t)joined))
 		return err_set(e, "the pair is there twice");
 	return 0;
 }
 
 /* merges.txt: a first line "#version..." may be there; rank is the order of the other lines. */
 static int
-read_merges(struct bpe *bpe, const struct names *n, const char *path, const struct str *text, struct err *e)
+read_merges(struct merges *m, const char *path, const struct str *text, struct err *e)
 {
-	uint32_t rank = 0;
 	struct err why;
 	long line = 0;
 
 	for (size_t i = 0; i < text->len;) {
 		const char *s = text->buf + i, *end = memchr(s, '\n', text->len - i);
-		size_t m = end ? (size_t)(end - s) : text->len - i;
+		size_t len = end ? (size_t)(end - s) : text->len - i;
 
-		i += m + 1;
+		i += len + 1;
 		line++;
-		if (m && s[m - 1] == '\r')
-			m--;
-		if (m == 0 || (line == 1 && m >= 8 && !memcmp(s, "#version", 8)))
+		if (len && s[len - 1] == '\r')
+			len--;
+		if (len == 0 || (line == 1 && len >= 8 && !memcmp(s, "#version", 8)))
 			continue;
-		if (add_merge(bpe, n, s, m, rank++, &why) < 0)
+		if (add_merge(m, s, len, &why) < 0)
 			return err_at(e, path, line, "%s", why.msg);
 	}
 	return 0;
@@ -249,11 +259,12 @@ open_merges(struct tokenizer *t, const struct names *n, const char *path, struct
 	for (size_t i = 0; i < text.len; i++)
 		lines += text.buf[i] == '\n';
 	g->bpe = bpe_new(byte_id, lines);
-	rc = read_merges(g->bpe, n, path, &text, e);
+	rc = read_merges(&(struct merges){ g->bpe, n, 0 }, path, &text, e);
 	str_release(&text);
 	return rc;
 }
 
+/* vocab.json first; its tree lives until the merges are read, because the names point into it. */
 static int
 open_files(struct tokenizer *t, const struct tokenizer_spec *spec, struct names *n, struct err *e)
 {
@@ -277,6 +288,7 @@ open_files(struct tokenizer *t, const struct tokenizer_spec *spec, struct names 
 	return rc;
 }
 
+/* The class tables are built last, when nothing can fail any more. */
 static int
 gpt2_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 {
@@ -332,6 +344,7 @@ encode_plain(const struct gpt2 *g, struct bpe_worker *w, const unsigned char *s,
 	}
 }
 
+/* Cuts the text at the special string; the parts do not see each other. */
 static int
 gpt2_encode(struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e)
 {
@@ -350,6 +363,7 @@ gpt2_encode(struct tokenizer_worker *w, const char *text, size_t len, struct tok
 	return 0;
 }
 
+/* Bytes as they are: a cut character stays cut. */
 static void
 gpt2_decode(struct tokenizer_worker *w, const int64_t *ids, size_t count, struct str *out)
 {
@@ -359,6 +373,7 @@ gpt2_decode(struct tokenizer_worker *w, const int64_t *ids, size_t count, struct
 		str_add(out, g->token[ids[i]].bytes, g->token[ids[i]].len);
 }
 
+/* The bytes that the token stands for, not its name in the file. */
 static struct tokenizer_piece
 gpt2_piece(const struct tokenizer *t, int64_t id)
 {

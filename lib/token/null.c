@@ -13,6 +13,7 @@ null_detect(const struct tokenizer_spec *spec, const unsigned char *head, size_t
 	return false;
 }
 
+/* There are no files; the hash is the size. */
 static int
 null_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 {
@@ -48,6 +49,7 @@ number(const char *s, const char *end, int64_t limit)
 	return v;
 }
 
+/* Python's text.split(' '): two spaces in a row, or an empty text, are an error. */
 static int
 null_encode(struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e)
 {
@@ -70,6 +72,7 @@ null_encode(struct tokenizer_worker *w, const char *text, size_t len, struct tok
 	}
 }
 
+/* The numbers again. */
 static void
 null_decode(struct tokenizer_worker *w, const int64_t *ids, size_t count, struct str *out)
 {
@@ -78,6 +81,7 @@ null_decode(struct tokenizer_worker *w, const int64_t *ids, size_t count, struct
 		str_addf(out, "%s%lld", i ? " " : "", (long long)ids[i]);
 }
 
+/* Ids have no text; the end-of-document id counts as control. */
 static struct tokenizer_piece
 null_piece(const struct tokenizer *t, int64_t id)
 {

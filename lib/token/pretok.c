@@ -1,4 +1,10 @@
-/* pretok.c - cutting text into the pieces that BPE merges */
+/*
+ * pretok.c - cutting text into the pieces that BPE merges
+ *
+ * One class a code point in a flat table of 1.1 MB, of which a text touches a few pages. The table comes from
+ * unicode_table.h, which is part of the tree: the ids must not depend on the Unicode version of the machine's libraries.
+ * Scanners of other models (cl100k, o200k, Qwen2) go beside pretok_gpt2.
+ */
 #include "lib/token/pretok.h"
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
@@ -38,7 +44,7 @@ pretok_unicode_version(void)
 }
 
 /* The class of the character at pos and its length in bytes. */
-static enum class
+static enum unicode_class
 class_at(const struct pretok *p, const unsigned char *s, size_t n, size_t pos, size_t *len)
 {
 	uint32_t cp = s[pos];
@@ -47,14 +53,14 @@ class_at(const struct pretok *p, const unsigned char *s, size_t n, size_t pos, s
 	if (cp >= 0x80)
 		m = utf8_decode(s + pos, n - pos, &cp);
 	*len = m ? (size_t)m : 1;
-	return m ? (enum class)p->class[cp] : CLASS_OTHER;
+	return m ? (enum unicode_class)p->class[cp] : CLASS_OTHER;
 }
 
 /* GPT-2 puts marks with the others. */
-static enum class
+static enum unicode_class
 gpt2_class(const struct pretok *p, const unsigned char *s, size_t n, size_t pos, size_t *len)
 {
-	enum class c = class_at(p, s, n, pos, len);
+	enum unicode_class c = class_at(p, s, n, pos, len);
 
 	return c == CLASS_MARK ? CLASS_OTHER : c;
 }
@@ -85,11 +91,12 @@ white_run(const struct pretok *p, const unsigned char *s, size_t n, size_t pos)
 	return end == n || last == pos ? end : last;
 }
 
+/* The alternatives of the regular expression, in their order. */
 size_t
 pretok_gpt2(const struct pretok *p, const unsigned char *s, size_t n, size_t pos)
 {
 	size_t len = contraction(s, n, pos), at = pos;
-	enum class c;
+	enum unicode_class c;
 
 	if (len)
 		return pos + len;

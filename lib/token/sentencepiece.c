@@ -12,6 +12,7 @@ enum { PROTOBUF_FIRST_BYTE = 0x0a };    /* field 1, length-delimited: the first 
 
 static const char *const types[] = { "SentencePieceTokenizer", "GPTSentencePieceTokenizer", "Llama2Tokenizer", NULL };
 
+/* Told by the first byte: a rank file of the same name would be text. */
 static bool
 sentencepiece_detect(const struct tokenizer_spec *spec, const unsigned char *head, size_t n)
 {
@@ -30,6 +31,7 @@ load(struct tokenizer *t, const char *path, const char *bytes, size_t len, struc
 	return t->impl ? 0 : err_set(e, "%s: %s", path, why.msg);
 }
 
+/* The library takes the whole model as one string of bytes. */
 static int
 sentencepiece_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 {
@@ -70,6 +72,7 @@ sentencepiece_worker_free(void *scratch)
 	spm_buffer_free(scratch);
 }
 
+/* Empty text gives no id, not even the dummy prefix. */
 static int
 sentencepiece_encode(struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e)
 {

@@ -35,14 +35,16 @@ fail(struct err *e, const char *what, const Status &status)
 	std::string why = status.message();
 	size_t bracket = why.rfind("] ");
 
-	if (bracket != std::string::npos && bracket + 2 < why.size())
+	if (bracket != std::string::npos)
 		why.erase(0, bracket + 2);
+	else if (why.find(".cc(") != std::string::npos)
+		why.clear();
 	for (char &c : why)
 		if (c == '\n')
 			c = ' ';
 	while (!why.empty() && (why.back() == ' ' || why.back() == '.'))
 		why.pop_back();
-	return err_set(e, "%s: %s", what, why.empty() ? "refused by libsentencepiece" : why.c_str());
+	return err_set(e, "%s: %s", what, why.empty() ? "libsentencepiece cannot use it" : why.c_str());
 }
 
 // Sentences for the trainer, pulled from a C callback.

@@ -1,4 +1,9 @@
-/* tokenizer.c - the registry of kinds, and what all kinds share */
+/*
+ * tokenizer.c - the registry of kinds, and what all kinds share
+ *
+ * A kind is asked by name when the user gave a type, else each is shown the files in the order of the registry, and the first
+ * that knows them opens them. Range checks, hashes and file names are dealt with here once.
+ */
 #include "lib/token/tokenizer.h"
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
@@ -17,6 +22,7 @@ static const struct tokenizer_kind *const kinds[] = {
 
 enum { NUM_KINDS = sizeof kinds / sizeof *kinds, HEAD_BYTES = 64 };
 
+/* Doubles, so that appending one by one is linear. */
 void
 token_ids_reserve(struct token_ids *l, size_t extra)
 {
@@ -104,6 +110,7 @@ choose(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 	return err_set(e, "%s: not a tokenizer file that is known here", spec->model ? spec->model : spec->vocab);
 }
 
+/* Specials are absent until the kind sets them. */
 struct tokenizer *
 tokenizer_open(const struct tokenizer_spec *spec, struct err *e)
 {
@@ -118,6 +125,7 @@ tokenizer_open(const struct tokenizer_spec *spec, struct err *e)
 	return t;
 }
 
+/* Also for a tokenizer that was opened halfway. */
 void
 tokenizer_close(struct tokenizer *t)
 {
@@ -130,6 +138,7 @@ tokenizer_close(struct tokenizer *t)
 	free(t);
 }
 
+/* The hash of a second file starts from that of the first. */
 int
 tokenizer_read_file(struct tokenizer *t, const char *path, char **out, size_t *len, struct err *e)
 {
@@ -222,6 +231,7 @@ tokenizer_worker_free(struct tokenizer_worker *w)
 	free(w);
 }
 
+/* The limit keeps byte counts and ids of all kinds within 32 bits. */
 int
 tokenizer_encode(struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e)
 {
@@ -230,6 +240,7 @@ tokenizer_encode(struct tokenizer_worker *w, const char *text, size_t len, struc
 	return w->tokenizer->kind->encode(w, text, len, out, e);
 }
 
+/* Ids are checked here, so that no kind has to. */
 int
 tokenizer_decode(struct tokenizer_worker *w, const int64_t *ids, size_t count, bool skip_special, struct str *out,
                  struct err *e)

@@ -18,7 +18,7 @@ cat <<END
 
 #define UNICODE_TABLE_VERSION "$version"
 
-enum class { CLASS_OTHER, CLASS_LETTER, CLASS_NUMBER, CLASS_MARK, CLASS_SPACE };
+enum unicode_class { CLASS_OTHER, CLASS_LETTER, CLASS_NUMBER, CLASS_MARK, CLASS_SPACE };
 
 static const struct {
 	unsigned first : 24, class : 8, last;

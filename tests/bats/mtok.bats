@@ -1,0 +1,412 @@
+# mtok: every verb, every class of bad line, exit statuses, inputs of every kind
+
+bats_require_minimum_version 1.5.0
+
+setup_file()
+{
+	cd "$BATS_FILE_TMPDIR"
+	for i in $(seq 60); do
+		printf '{"id": %d, "text": "the quick brown fox number %d jumps over the lazy dog\\nand runs %d miles", "title": "Fox %d"}\n' \
+			"$i" $((i * 37 % 100)) $((i * 7)) "$i"
+	done >docs.jsonl
+	mtok train -q -o t.model --model-type bpe --vocab-size 360 --byte-fallback docs.jsonl
+	# A byte-level BPE of 256 bytes, four merges and <|endoftext|>.
+	perl -CS -e '
+		my ($next, $i) = (0x100, 0);
+		my @c = map { chr((($_ >= 33 && $_ <= 126) || ($_ >= 161 && $_ <= 172) || $_ >= 174) ? $_ : $next++) } 0 .. 255;
+		my @merge = (["t", "h"], ["th", "e"], ["\x{120}", "the"], ["o", "x"]);
+		sub quote { my $s = shift; $s =~ s/(["\\])/\\$1/g; return "\"$s\"" }
+		open my $v, ">:utf8", "vocab.json";
+		print $v "{", join(", ", map { quote($_) . ": " . $i++ } @c, (map { join "", @$_ } @merge), "<|endoftext|>"), "}\n";
+		open my $m, ">:utf8", "merges.txt";
+		print $m "#version: 0.2\n", map { "@$_\n" } @merge;'
+}
+
+setup()
+{
+	cd "$BATS_TEST_TMPDIR"
+	ln -s "$BATS_FILE_TMPDIR"/{docs.jsonl,t.model,vocab.json,merges.txt} .
+	ln -s "$TOP/tests/bats/data/bad.jsonl" .
+}
+
+# ids FILE.bin: the 16-bit tokens on one line
+ids()
+{
+	od -An -v -tu2 -w1000000 "$1" | sed 's/^ *//;s/  */ /g'
+}
+
+# expect STATUS OUTPUT: what `run` must have given
+expect()
+{
+	[ "$status" = "$1" ]
+	[ "$output" = "$2" ]
+}
+
+spm="--tokenizer-model t.model"
+bpe="--vocab-file vocab.json --merge-file merges.txt"
+
+@test "encode writes .bin, .idx and .json; mshard-readable names; summary on stderr" {
+	run --separate-stderr mtok encode --input docs.jsonl -o out $spm --append-eod
+	[ "$status" = 0 ]
+	[ -z "$output" ]
+	[[ $stderr =~ ^'mtok: 60 documents, '[0-9]+' tokens, 0.0 MB in '.*' MB/s)'$ ]]
+	[ "$(ls out*)" = "$(printf '%s\n' out_text_document.bin out_text_document.idx out_text_document.json)" ]
+	grep -q '"type": "SentencePieceTokenizer"' out_text_document.json
+	grep -q '"append_eod": true' out_text_document.json
+	grep -q '"documents": 60' out_text_document.json
+}
+
+@test "encode is the default verb; operands are inputs; several keys in one pass" {
+	mtok -q -o out $spm --json-keys text title -- docs.jsonl docs.jsonl
+	grep -q '"documents": 120' out_text_document.json
+	mtok -q -o one $spm --json-keys title --input docs.jsonl docs.jsonl
+	cmp out_title_document.bin one_title_document.bin
+	cmp out_title_document.idx one_title_document.idx
+}
+
+@test "the output does not depend on --workers" {
+	for i in $(seq 40); do cat docs.jsonl; done >many.jsonl
+	mtok -q -o w1 $spm --append-eod --workers 1 many.jsonl
+	for w in 2 3 4; do
+		mtok -q -o "w$w" $spm --append-eod --workers "$w" many.jsonl
+		cmp w1_text_document.bin "w${w}_text_document.bin"
+		cmp w1_text_document.idx "w${w}_text_document.idx"
+	done
+}
+
+@test "standard input, gzip and zstd give the bytes of the plain file" {
+	mtok -q -o plain $spm docs.jsonl
+	mtok -q -o stdin $spm <docs.jsonl
+	cat docs.jsonl | mtok -q -o dash $spm --input -
+	gzip -c docs.jsonl >named-anything
+	zstd -q -c <docs.jsonl >docs.zst
+	mtok -q -o gz $spm named-anything
+	mtok -q -o zst $spm docs.zst
+	zstd -q -c <docs.jsonl | mtok -q -o pipe $spm
+	for x in stdin dash gz zst pipe; do
+		cmp plain_text_document.bin "${x}_text_document.bin"
+		cmp plain_text_document.idx "${x}_text_document.idx"
+	done
+}
+
+@test "damaged and foreign compression" {
+	gzip -c docs.jsonl | head -c 200 >cut.gz
+	run mtok -o out $spm cut.gz
+	expect 1 "mtok: cut.gz: truncated: the compressed data ends too early"
+	zstd -q -c <docs.jsonl | head -c 200 >cut.zst
+	run mtok -o out $spm cut.zst
+	expect 1 "mtok: cut.zst: truncated: the compressed data ends too early"
+	printf '\3757zXZ\0' >a.xz
+	run mtok -o out $spm a.xz
+	expect 1 "mtok: a.xz: only gzip and zstd are decompressed here; pipe it through xzcat"
+	[ -z "$(ls out* 2>/dev/null)" ]
+}
+
+@test "byte-level BPE: ids, eod, special strings matched or not" {
+	printf '{"text": "the fox<|endoftext|> the"}\n{"text": ""}\n{"text": ["x", "", "the"]}\n' >in
+	mtok -q -o a $bpe --append-eod in
+	[ "$(ids a_text_document.bin)" = "257 32 102 259 260 258 260 120 257 260" ]
+	mtok -q -o b $bpe --special-as-text in
+	[ "$(ids b_text_document.bin)" = "257 32 102 259 60 124 101 110 100 111 102 116 101 120 116 124 62 258 120 257" ]
+	mtok -q -o c $bpe --append-eod --eod-id 7 in
+	[ "$(ids c_text_document.bin)" = "257 32 102 259 260 258 7 120 257 7" ]
+	# lengths 6, 1 and 2; document index 0 1 1 3
+	[ "$(od -An -v -j34 -N12 -tu4 a_text_document.idx | tr -s ' ')" = " 7 1 2" ]
+	[ "$(od -An -v -j70 -tu8 a_text_document.idx | tr -s ' \n' ' ')" = " 0 1 1 3 " ]
+}
+
+@test "an eod outside the vocabulary widens the type when it must" {
+	printf '{"text": "x"}\n' | mtok -q -o a $bpe --append-eod --eod-id 70000
+	[ "$(od -An -tu4 a_text_document.bin | tr -s ' ')" = " 120 70000" ]
+}
+
+@test "NullTokenizer reads ids" {
+	printf '{"text": "5 0 99"}\n' | mtok -q -o a --tokenizer-type NullTokenizer --vocab-size 100 --append-eod
+	[ "$(ids a_text_document.bin)" = "5 0 99 99" ]
+	run mtok -o b --tokenizer-type NullTokenizer --vocab-size 100 <<<'{"text": "5 100"}'
+	[ "$status" = 1 ]
+	[ "$output" = "mtok: standard input:1: refused: '100' at byte 3 of the text is no id below 100" ]
+	run mtok -o b --tokenizer-type NullTokenizer
+	expect 2 "mtok: NullTokenizer needs --vocab-size of at least 1"
+}
+
+@test "every class of bad line stops the run with its place and leaves nothing" {
+	local n=0
+	while IFS=$'\t' read -r want; do
+		n=$((n + 1))
+		{ echo; sed -n "${n}p" bad.jsonl; } >line.jsonl
+		run mtok -o out $spm line.jsonl
+		case $want in
+		ok | blank) [ "$status" = 0 ] && rm out_* ;;
+		*) [ "$status" = 1 ] && [ "$output" = "mtok: line.jsonl:2: $want" ] && [ -z "$(ls out* 2>/dev/null)" ] ;;
+		esac || { echo "line $n: $output"; return 1; }
+	done <<-'END'
+	ok
+	blank
+	blank
+	syntax: unterminated string at byte 22
+	syntax: the line ends too early at byte 12
+	syntax: text after the value at byte 14
+	syntax: text after the value at byte 13
+	syntax: no member name at byte 2
+	syntax: control character in a string at byte 13
+	syntax: unknown escape at byte 21
+	syntax: \u without four hexadecimal digits at byte 16
+	syntax: \u without four hexadecimal digits at byte 18
+	syntax: no member name at byte 26
+	syntax: no member name at byte 2
+	ok
+	missing-key: no member 'text'
+	missing-key: no member 'text'
+	wrong-type: 'text' is null, not a string or a list of strings
+	wrong-type: 'text' is a number, not a string or a list of strings
+	wrong-type: 'text' is a boolean, not a string or a list of strings
+	wrong-type: 'text' is an object, not a string or a list of strings
+	wrong-type: 'text' is a list with other things in it, not a string or a list of strings
+	not-object: the line is an array
+	not-object: the line is a string
+	not-object: the line is a number
+	not-object: the line is null
+	lone-surrogate: 'text' has an unpaired surrogate escape
+	lone-surrogate: 'text' has an unpaired surrogate escape
+	lone-surrogate: 'text' has an unpaired surrogate escape
+	lone-surrogate: 'text' has an unpaired surrogate escape
+	bad-utf8: malformed UTF-8 at byte 23
+	bad-utf8: malformed UTF-8 at byte 25
+	bad-utf8: malformed UTF-8 at byte 19
+	bad-utf8: malformed UTF-8 at byte 25
+	bad-utf8: malformed UTF-8 at byte 20
+	bad-utf8: malformed UTF-8 at byte 11
+	bom: byte order mark inside the file
+	syntax: text after the value at byte 21
+	ok
+	syntax: unterminated string at byte 26
+	END
+	[ "$n" = 40 ]
+}
+
+@test "the line number is that of the file, the first bad line wins, also with many workers" {
+	{ for i in $(seq 200); do cat docs.jsonl; done; echo 'x'; cat docs.jsonl; echo 'y'; } >many.jsonl
+	run mtok -q -o out $spm --workers 4 docs.jsonl many.jsonl
+	expect 1 "mtok: many.jsonl:12001: syntax: no value at byte 1"
+	[ -z "$(ls out* 2>/dev/null)" ]
+}
+
+@test "a bad line stops a run whose input never ends" {
+	run timeout 20 sh -c "yes nonsense | mtok -q -o out $spm"
+	expect 1 "mtok: standard input:1: syntax: no value at byte 1"
+	run timeout 5 bash -c "mtok -q -o out $spm < <(exec 2>&- 3>&-; echo nonsense; head -c 900000 /dev/zero; sleep 15)"
+	[ "$status" = 1 ]
+}
+
+@test "--on-error skip counts by class" {
+	run --separate-stderr mtok -o out $spm --on-error skip bad.jsonl
+	[ "$status" = 0 ]
+	[ "${stderr_lines[0]}" = \
+		"mtok: skipped bad lines: 13 syntax, 2 missing-key, 5 wrong-type, 4 not-object, 4 lone-surrogate, 6 bad-utf8, 1 bom" ]
+	[ "${stderr_lines[1]}" = "mtok: skipped blank lines: 2" ]
+	grep -q '"documents": 3' out_text_document.json
+	grep -q '"skipped_lines": {"syntax": 13, "missing-key": 2,' out_text_document.json
+}
+
+@test "empty input is an empty dataset" {
+	mtok -q -o out $spm </dev/null
+	[ "$(stat -c %s out_text_document.bin out_text_document.idx | tr '\n' ' ')" = "0 42 " ]
+}
+
+@test "an existing target is an error unless --force" {
+	mtok -q -o out $spm docs.jsonl
+	run mtok -o out $spm docs.jsonl
+	expect 2 "mtok: 'out_text_document.bin' exists; --force replaces it"
+	mtok -q -o out $spm --force docs.jsonl
+}
+
+@test "preprocess_data's line of design.md part 6 is accepted" {
+	sed 's/"text"/"content"/' docs.jsonl >F
+	run mtok --input F --output-prefix codeparrot --vocab vocab.json --dataset-impl mmap --tokenizer-type GPT2BPETokenizer \
+		--merge-file merges.txt --json-keys content --workers 32 --chunk-size 25 --append-eod
+	[ "$status" = 0 ]
+	[ "${lines[0]}" = "mtok: --dataset-impl: datasets are always mapped to memory" ]
+	[ "${lines[1]}" = "mtok: --chunk-size: work is dealt out by bytes" ]
+	[ -s codeparrot_content_document.bin ]
+	[ -s codeparrot_content_document.idx ]
+}
+
+@test "options of preprocess_data that are not here are refused by name, all at once" {
+	run mtok --input docs.jsonl -o out $spm --split-sentences --partitions 2 --keep-sequential-samples
+	[ "$status" = 2 ]
+	[ "$output" = "mtok: options that this program does not have: --split-sentences (give a list of sentences as the member's \
+value), --partitions (one run gives one dataset; --workers is enough), --keep-sequential-samples (the order of the lines is \
+always kept)" ]
+}
+
+@test "wrong usage: status 2, one line" {
+	run mtok --input docs.jsonl $spm
+	expect 2 "mtok: --output-prefix is needed; \`mtok count' only counts"
+	run mtok --input docs.jsonl -o out
+	expect 2 "mtok: no tokenizer: give --tokenizer-model, or --vocab-file and --merge-file"
+	run mtok --input nowhere -o out $spm
+	expect 2 "mtok: cannot open 'nowhere': No such file or directory"
+	run mtok --input docs.jsonl -o out --tokenizer-model nowhere
+	expect 2 "mtok: cannot open 'nowhere': No such file or directory"
+	run mtok --input docs.jsonl -o out --tokenizer-model docs.jsonl
+	expect 2 "mtok: docs.jsonl: not a tokenizer file that is known here"
+	run mtok --input docs.jsonl -o out --tokenizer-type BertWordPieceCase
+	[ "$status" = 2 ]
+	[ "$output" = "mtok: tokenizer type 'BertWordPieceCase' is not built in; there are SentencePieceTokenizer, \
+GPTSentencePieceTokenizer, Llama2Tokenizer, GPT2BPETokenizer, NullTokenizer" ]
+	run mtok --input docs.jsonl -o out --tokenizer-type GPT2BPETokenizer $spm
+	expect 2 "mtok: GPT2BPETokenizer needs --vocab-file and --merge-file"
+	run mtok --input docs.jsonl -o out $spm --json-keys text text
+	expect 2 "mtok: --json-keys: 'text' is there twice"
+	run mtok --input docs.jsonl -o out $spm --workers -1
+	expect 2 "mtok: --workers -1: must be from 0 to 4096"
+	[ -z "$(ls out* 2>/dev/null)" ]
+}
+
+@test "vocab.json and merges.txt are checked against each other" {
+	echo 'the fox' >m2
+	run mtok count --vocab-file vocab.json --merge-file m2 docs.jsonl
+	expect 2 "mtok: m2:1: 'fox' is not in the vocabulary"
+	printf '#version: 0.2\nt h\nh t\n' >m2
+	run mtok count --vocab-file vocab.json --merge-file m2 docs.jsonl
+	expect 2 "mtok: m2:3: 'h' and 't' join to no token of the vocabulary"
+	printf 't h\nt h\n' >m2
+	run mtok count --vocab-file vocab.json --merge-file m2 docs.jsonl
+	expect 2 "mtok: m2:2: the pair is there twice"
+	printf 'the\n' >m2
+	run mtok count --vocab-file vocab.json --merge-file m2 docs.jsonl
+	expect 2 "mtok: m2:1: not two tokens with a space between them"
+	echo '{"a": 0, "b": 2}' >v2
+	run mtok count --vocab-file v2 --merge-file merges.txt docs.jsonl
+	expect 2 "mtok: v2: the id of 'b' is 2, but there are 2 tokens"
+	echo '{"a": 0, "b": 1}' >v2
+	run mtok count --vocab-file v2 --merge-file merges.txt docs.jsonl
+	expect 2 "mtok: v2: no token for byte 0x00"
+}
+
+@test "a model that is cut off is refused" {
+	head -c 500 t.model >cut.model
+	run mtok info --tokenizer-model cut.model
+	expect 2 "mtok: cut.model: not a SentencePiece model: libsentencepiece cannot use it"
+}
+
+@test "count" {
+	printf '{"text": "the fox"}\n{"text": ["the", "x"]}\n' >in
+	run --separate-stderr mtok count -q $bpe in
+	[ "$status" = 0 ]
+	[ "$output" = "$(printf 'key\tdocuments\tsequences\tbytes\ttokens\tbytes_per_token\ntext\t2\t3\t11\t6\t1.8333')" ]
+	[ -z "$stderr" ]
+}
+
+@test "count to a full disk fails" {
+	run bash -c "mtok count -q $bpe docs.jsonl >/dev/full"
+	expect 1 "mtok: cannot write standard output"
+	run bash -c "mtok info $bpe >/dev/full"
+	expect 1 "mtok: cannot write standard output"
+}
+
+@test "a dataset that does not fit leaves nothing" {
+	for i in $(seq 400); do cat docs.jsonl; done >many.jsonl
+	run bash -c "trap '' XFSZ; ulimit -f 64; mtok -q -o out $spm many.jsonl"
+	[ "$status" = 1 ]
+	[[ $output == *"File too large"* ]]
+	[ "${#lines[@]}" = 1 ]
+	[ -z "$(ls out* 2>/dev/null)" ]
+}
+
+@test "decode gives the text back, from a dataset and from ids" {
+	printf '{"text": "the fox"}\n{"text": ""}\n{"text": "line\\nfeed \\u3042"}\n' >in
+	mtok -q -o out $bpe --append-eod in
+	run mtok decode $bpe --skip-special out_text_document
+	expect 0 "$(printf 'the fox\n\nline\nfeed あ')"
+	mtok decode $bpe --skip-special --json out_text_document >back.jsonl
+	mtok -q -o again $bpe --append-eod back.jsonl
+	cmp out_text_document.bin again_text_document.bin
+	cmp out_text_document.idx again_text_document.idx
+	run mtok decode $bpe <<<'257 32,102 259 260'
+	expect 0 "the fox<|endoftext|>"
+	run mtok decode $bpe --json - <<<'227'
+	expect 0 $'{"text": "\ufffd"}'
+}
+
+@test "decode refuses what is no id" {
+	run mtok decode $bpe <<<'257 261'
+	expect 1 "mtok: standard input:1: id 261 is outside the vocabulary of 261"
+	run mtok decode $bpe <<<'257 x'
+	expect 1 "mtok: standard input:1: 'x' is no token id"
+	printf '{"text": "5 70"}\n' | mtok -q -o n --tokenizer-type NullTokenizer --vocab-size 400
+	run mtok decode --tokenizer-type NullTokenizer --vocab-size 60 n_text_document
+	expect 1 "mtok: n_text_document: document 0: id 70 is outside the vocabulary of 60"
+}
+
+@test "info" {
+	run mtok info $bpe
+	[ "$status" = 0 ]
+	[ "${lines[0]}" = "$(printf 'type\tGPT2BPETokenizer')" ]
+	[ "${lines[1]}" = "$(printf 'vocab_size\t261')" ]
+	[ "${lines[4]}" = "$(printf 'eos_id\t260')" ]
+	[ "${lines[5]}" = "$(printf 'pad_id\t-1')" ]
+	[[ ${lines[6]} =~ ^hash$'\t'[0-9a-f]{16}$ ]]
+	[ "${lines[7]}" = "$(printf 'file\tvocab.json')" ]
+	[ "${lines[8]}" = "$(printf 'file\tmerges.txt')" ]
+	run mtok info --pieces $spm
+	[ "${lines[1]}" = "$(printf '0\t"<unk>"\t0\tunknown')" ]
+	[ "${lines[4]}" = "$(printf '3\t"<0x00>"\t0\tbyte')" ]
+	[ "${#lines[@]}" = 361 ]
+	run mtok info $spm extra
+	expect 2 "mtok: unexpected operand 'extra'"
+}
+
+@test "train: the same model twice, unigram and bpe, symbols" {
+	mtok train -q -o again.model --model-type bpe --vocab-size 360 --byte-fallback docs.jsonl
+	cmp t.model again.model
+	run mtok train -o u.model --vocab-size 100 --soft-vocab-limit --user-defined-symbols '<A,B>' '<"C">' --control-symbols '<X>' \
+		--pad-id 3 docs.jsonl
+	[ "$status" = 0 ]
+	[[ $output =~ ^'mtok: u.model: 100 pieces from 120 sentences, '[0-9.]+' MB'$ ]]
+	run mtok info --pieces --tokenizer-model u.model
+	[[ $output == *'"<A,B>"'* ]]
+	[[ $output == *'"<\"C\">"'* ]]
+	[[ $output == *$'"<X>"\t0\tcontrol'* ]]
+	mtok info --tokenizer-model u.model | grep -qx "$(printf 'pad_id\t3')"
+}
+
+@test "train: errors" {
+	run mtok train --vocab-size 400 docs.jsonl
+	expect 2 "mtok: --output is needed"
+	run mtok train -o t.model docs.jsonl
+	expect 2 "mtok: 't.model' exists; --force replaces it"
+	run mtok train -o n.model --vocab-size 60 bad.jsonl
+	expect 1 "mtok: bad.jsonl:4: syntax: unterminated string at byte 22"
+	run mtok train -o n.model --vocab-size 100000 docs.jsonl
+	[ "$status" = 1 ]
+	[[ $output == "mtok: cannot train: Vocabulary size too high (100000). Please set it to a value <= "* ]]
+	[ "${#lines[@]}" = 1 ]
+	run mtok train -o n.model </dev/null
+	[ "$status" = 1 ]
+	[ "${#lines[@]}" = 1 ]
+	[ ! -e n.model ]
+}
+
+@test "progress notes at --log-interval" {
+	run mtok -o out $spm --log-interval 10 docs.jsonl
+	[[ ${lines[0]} =~ ^'mtok: Processed 60 documents ('[0-9.]+' docs/s, '[0-9.]+' MB/s).'$ ]]
+}
+
+@test "--help of every verb; --version" {
+	for v in encode count decode train info; do
+		run mtok "$v" --help
+		[ "$status" = 0 ]
+		[[ ${lines[0]} == "usage: mtok $v [options]"* ]]
+	done
+	run mtok --version
+	[ "$status" = 0 ]
+	[[ $output == "mtok (mikoshi) "* ]]
+}
+
+@test "the manual's option lists are those of the program" {
+	sed -n '/^\.\\" begin options/,/^\.\\" end options/p' "$TOP/man/mtok.1" | sed '1d;$d' >manual
+	mtok --mdoc >program
+	diff manual program
+}

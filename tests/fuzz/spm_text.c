@@ -1,0 +1,66 @@
+/* spm_text.c - fuzz target: any bytes as text for a small SentencePiece model that is trained at the start */
+#include "lib/base/io.h"
+#include "lib/token/spm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static int
+sentence(void *ctx, const char **text, size_t *len, struct err *e)
+{
+	static const char *const lines[] = { "the quick brown fox jumps over the lazy dog", "the dog sleeps, the fox runs",
+		"\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e\xe3\x81\xae\xe6\x96\x87\xe7\xab\xa0" };
+	int *next = ctx;
+
+	(void)e;
+	if (*next == 3)
+		return 0;
+	*text = lines[(*next)++];
+	*len = strlen(*text);
+	return 1;
+}
+
+/* A BPE model with byte fallback. */
+static struct spm *
+train(void)
+{
+	static const struct spm_setting settings[] = { { "model_type", "bpe" }, { "vocab_size", "320" }, { "num_threads", "1" },
+		{ "byte_fallback", "true" }, { "normalization_rule_name", "identity" } };
+	int next = 0;
+	struct spm_training t = { settings, 5, false, sentence, &next };
+	struct str model = { 0 };
+	struct err e = { "" };
+	struct spm *m;
+
+	if (spm_train(&t, &model, &e) < 0) {
+		fprintf(stderr, "%s\n", e.msg);
+		abort();
+	}
+	m = spm_load(model.buf, model.len, &e);
+	str_release(&model);
+	return m;
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct spm *m;
+	struct spm_buffer *b = spm_buffer_new();
+	struct token_ids ids = { 0 };
+	struct str back = { 0 };
+
+	if (!m)
+		m = train();
+	if (spm_encode(m, b, (const char *)data, size, &ids) < 0)
+		abort();
+	for (size_t i = 0; i < ids.count; i++)
+		if (ids.id[i] < 0 || ids.id[i] >= spm_size(m))
+			abort();
+	spm_decode(m, b, ids.id, ids.count, &back);
+	str_release(&back);
+	token_ids_release(&ids);
+	spm_buffer_free(b);
+	return 0;
+}

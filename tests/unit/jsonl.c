@@ -1,0 +1,255 @@
+/* jsonl.c - tests of tok/jsonl, tok/input and tok/pipeline */
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+#include "tests/check.h"
+#include "tok/input.h"
+#include "tok/jsonl.h"
+#include "tok/pipeline.h"
+
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+static const char *key_names[] = { "text", "title" };
+
+/* Class, detail and first text of a line with one wanted member. */
+static void
+expect(const char *line, size_t len, enum jsonl_class class, const char *want)
+{
+	struct jsonl *j = jsonl_new(&(struct opt_list){ 1, key_names });
+	enum jsonl_class got = jsonl_parse(j, line, len);
+	size_t count;
+
+	CHECK_STR(jsonl_class_name[got], jsonl_class_name[class]);
+	if (got == JSONL_OK) {
+		const struct jsonl_text *t = jsonl_value(j, 0, &count);
+
+		CHECK(count == 1 && t->len == strlen(want) && !memcmp(t->bytes, want, t->len));
+	} else if (got != JSONL_BLANK) {
+		CHECK_STR(jsonl_detail(j), want);
+	}
+	jsonl_free(j);
+}
+
+static void
+ok(const char *line, const char *want)
+{
+	expect(line, strlen(line), JSONL_OK, want);
+}
+
+static void
+bad(enum jsonl_class class, const char *line, const char *want)
+{
+	expect(line, strlen(line), class, want);
+}
+
+static void
+test_good_lines(void)
+{
+	ok("{\"text\":\"x\"}", "x");
+	ok(" \t{ \"a\" : [1, {\"text\":\"no\"}, null] , \"text\" : \"yes\" } \r", "yes");
+	ok("{\"text\":\"first\",\"text\":\"last\"}", "last");
+	ok("{\"text\":\"\\ud800\",\"text\":\"last\"}", "last");
+	ok("{\"text\":7,\"text\":\"last\"}", "last");
+	ok("{\"te\\u0078t\":\"escaped name\"}", "escaped name");
+	ok("{\"a\":NaN,\"b\":-Infinity,\"c\":Infinity,\"d\":-0.5e+10,\"e\":123456789012345678901234567890,\"text\":\"n\"}", "n");
+	ok("{\"text\":\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"}", "\"\\/\b\f\n\r\t");
+	ok("{\"text\":\"\\u3042\\ud83d\\ude00\\u00e9\"}", "\xe3\x81\x82\xf0\x9f\x98\x80\xc3\xa9");
+	ok("{\"other\":\"\\ud800\",\"text\":\"x\"}", "x");
+	ok("{\"text\":\"\"}", "");
+	ok("{\"text\":\"\x7f long enough to need more than eight bytes at a time\"}",
+	    "\x7f long enough to need more than eight bytes at a time");
+	bad(JSONL_BLANK, "", "");
+	bad(JSONL_BLANK, " \t\r", "");
+}
+
+static void
+test_bad_lines(void)
+{
+	bad(JSONL_SYNTAX, "{\"text\":\"x", "unterminated string at byte 11");
+	bad(JSONL_SYNTAX, "{\"text\":\"x\"", "the line ends too early at byte 12");
+	bad(JSONL_SYNTAX, "{\"text\":\"x\"}]", "text after the value at byte 13");
+	bad(JSONL_SYNTAX, "{\"text\":\"x\",}", "no member name at byte 13");
+	bad(JSONL_SYNTAX, "{\"text\":\"a\tb\"}", "control character in a string at byte 11");
+	bad(JSONL_SYNTAX, "{\"text\":\"\\x\"}", "unknown escape at byte 10");
+	bad(JSONL_SYNTAX, "{\"text\":\"\\u12", "\\u without four hexadecimal digits at byte 10");
+	bad(JSONL_SYNTAX, "{\"text\" \"x\"}", "no ':' at byte 9");
+	bad(JSONL_SYNTAX, "{\"text\":}", "no value at byte 9");
+	bad(JSONL_SYNTAX, "{\"a\":01,\"text\":\"x\"}", "no ',' or '}' at byte 7");
+	bad(JSONL_SYNTAX, "{\"a\":1.,\"text\":\"x\"}", "no digit after the point at byte 8");
+	bad(JSONL_SYNTAX, "{\"a\":1e,\"text\":\"x\"}", "no digit in the exponent at byte 8");
+	bad(JSONL_SYNTAX, "{\"a\":[1 2],\"text\":\"x\"}", "no ',' or ']' at byte 9");
+	bad(JSONL_SYNTAX, "{\"a\":nul,\"text\":\"x\"}", "no value at byte 6");
+	bad(JSONL_SYNTAX, "4x", "text after the value at byte 2");
+	expect("{\"text\":\"x\"}\0", 13, JSONL_SYNTAX, "text after the value at byte 13");
+	bad(JSONL_NOT_OBJECT, "[\"text\"]", "the line is an array");
+	bad(JSONL_MISSING_KEY, "{}", "no member 'text'");
+	bad(JSONL_WRONG_TYPE, "{\"text\":false}", "'text' is a boolean, not a string or a list of strings");
+	bad(JSONL_WRONG_TYPE, "{\"text\":[\"a\",1]}",
+	    "'text' is a list with other things in it, not a string or a list of strings");
+	bad(JSONL_LONE_SURROGATE, "{\"text\":\"\\ude00\\ud83d\"}", "'text' has an unpaired surrogate escape");
+	bad(JSONL_LONE_SURROGATE, "{\"text\":[\"a\",\"\\ud83d\"]}", "'text' has an unpaired surrogate escape");
+	bad(JSONL_BAD_UTF8, "{\"o\":\"\xff\",\"text\":\"x\"}", "malformed UTF-8 at byte 7");
+	bad(JSONL_BOM, "\xef\xbb\xbf{\"text\":\"x\"}", "byte order mark inside the file");
+}
+
+/* Nesting is limited, at any length of the line. */
+static void
+test_depth(void)
+{
+	struct str s = { 0 };
+
+	str_adds(&s, "{\"a\":");
+	for (int i = 0; i < 100000; i++)
+		str_addc(&s, '[');
+	expect(s.buf, s.len, JSONL_SYNTAX, "more than 512 levels at byte 518");
+	str_release(&s);
+}
+
+/* Lists and several members. */
+static void
+test_members(void)
+{
+	static const char line[] = "{\"title\":\"t\\u0000u\",\"text\":[\"a\",\"\",\"b\\nc\"]}";
+	struct jsonl *j = jsonl_new(&(struct opt_list){ 2, key_names });
+	const struct jsonl_text *t;
+	size_t count;
+
+	CHECK(jsonl_parse(j, line, sizeof line - 1) == JSONL_OK);
+	t = jsonl_value(j, 0, &count);
+	CHECK(count == 3 && t[0].len == 1 && t[1].len == 0 && t[2].len == 3 && !memcmp(t[2].bytes, "b\nc", 3));
+	t = jsonl_value(j, 1, &count);
+	CHECK(count == 1 && t[0].len == 3 && !memcmp(t[0].bytes, "t\0u", 3));
+	CHECK(jsonl_parse(j, "{\"title\":\"x\",\"text\":[]}", 23) == JSONL_OK);
+	jsonl_value(j, 0, &count);
+	CHECK(count == 0);
+	CHECK(jsonl_parse(j, "{\"text\":\"x\"}", 12) == JSONL_MISSING_KEY);
+	CHECK_STR(jsonl_detail(j), "no member 'title'");
+	jsonl_free(j);
+}
+
+/* Reads all lines of some files in small batches: "file:line:text|". */
+static void
+all_lines(const char **names, int count, struct str *out, struct err *e)
+{
+	struct opt_list files = { count, names };
+	struct input *in = input_new(&files);
+	struct batch b = { 0 };
+	int rc;
+
+	while ((rc = input_next(in, 1, &b, e)) > 0) {
+		const char *line;
+		size_t pos = 0, len;
+
+		for (int64_t n = b.first_line; batch_line(&b, &pos, &line, &len); n++)
+			str_addf(out, "%s:%lld:%.*s|", b.file, (long long)n, (int)len, line);
+	}
+	str_addf(out, "%d", rc);
+	str_release(&b.text);
+	input_free(in);
+}
+
+static void
+test_input(void)
+{
+	static const char text[] = "\xef\xbb\xbf" "a\nb\n\nlast";
+	const char *names[] = { "p", "g", "z", "empty", "cut" };
+	unsigned char packed[256];
+	char dir[] = "/tmp/jsonl.XXXXXX";
+	struct str out = { 0 };
+	struct err e = { "" };
+	z_stream g = { 0 };
+	size_t n;
+
+	CHECK(mkdtemp(dir) && chdir(dir) == 0);
+	CHECK(io_write_file("p", text, sizeof text - 1, &e) == 0 && io_write_file("empty", "", 0, &e) == 0);
+	CHECK(deflateInit2(&g, 9, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+	g.next_in = (unsigned char *)"one\ntwo\n";
+	g.avail_in = 8;
+	g.next_out = packed;
+	g.avail_out = 128;
+	CHECK(deflate(&g, Z_FINISH) == Z_STREAM_END);
+	n = 128 - g.avail_out;
+	deflateEnd(&g);
+	memcpy(packed + n, packed, n);
+	CHECK(io_write_file("g", packed, 2 * n, &e) == 0 && io_write_file("cut", packed, n - 9, &e) == 0);
+	n = ZSTD_compress(packed, sizeof packed, "x\ny", 3, 1);
+	CHECK(io_write_file("z", packed, n, &e) == 0);
+	all_lines(names, 4, &out, &e);
+	CHECK_STR(out.buf, "p:1:a|p:2:b|p:3:|p:4:last|g:1:one|g:2:two|g:3:one|g:4:two|z:1:x|z:2:y|0");
+	str_clear(&out);
+	all_lines(names + 4, 1, &out, &e);
+	CHECK_STR(e.msg, "cut: truncated: the compressed data ends too early");
+	str_release(&out);
+	CHECK(chdir("/") == 0 && io_remove_tree(dir, &e) == 0);
+}
+
+struct numbers {
+	int next, end, expect, fail_at;
+};
+
+static int
+number_read(void *ctx, void *slot, struct err *e)
+{
+	struct numbers *n = ctx;
+
+	(void)e;
+	if (n->next == n->end)
+		return 0;
+	*(int *)slot = n->next++;
+	return 1;
+}
+
+static void
+number_work(void *ctx, int worker, void *slot)
+{
+	(void)ctx, (void)worker;
+	*(int *)slot *= 3;
+}
+
+static int
+number_write(void *ctx, void *slot, struct err *e)
+{
+	struct numbers *n = ctx;
+
+	if (n->expect == n->fail_at)
+		return err_set(e, "stopped at %d", n->expect);
+	CHECK(*(int *)slot == 3 * n->expect);
+	n->expect++;
+	return 0;
+}
+
+static void
+number_stop(void *ctx)
+{
+	(void)ctx;
+}
+
+static void
+test_pipeline(void)
+{
+	for (int workers = 1; workers <= 4; workers++) {
+		int value[5];
+		void *slot[5] = { &value[0], &value[1], &value[2], &value[3], &value[4] };
+		struct numbers n = { 0, 1000, 0, -1 };
+		struct pipeline p = { &n, slot, 5, workers, number_read, number_work, number_write, number_stop };
+		struct err e;
+
+		CHECK(pipeline_run(&p, &e) == 0 && n.expect == 1000);
+		n = (struct numbers){ 0, 1000, 0, 70 };
+		CHECK(pipeline_run(&p, &e) == -1 && n.next < 80);
+		CHECK_STR(e.msg, "stopped at 70");
+	}
+}
+
+int
+main(void)
+{
+	test_good_lines();
+	test_bad_lines();
+	test_depth();
+	test_members();
+	test_input();
+	test_pipeline();
+	return check_done();
+}
