@@ -78,7 +78,7 @@ run_verb(const struct tool *t, const struct verb *v, int argc, char **argv)
 		prog_quiet(p.level);
 		if (p.notes.len)
 			notes(&p.notes);
-		rc = v->run(cfg, argc, argv, &e);
+		rc = v->run_given ? v->run_given(&p, argc, argv, &e) : v->run(cfg, argc, argv, &e);
 		prog_progress_end();
 		if (rc < 0 && e.msg[0])
 			warn("%s", e.msg);

@@ -16,6 +16,8 @@ struct verb {
 	const struct opt *opts;
 	size_t cfg_size;
 	int (*run)(const void *cfg, int argc, char **argv, struct err *e);
+	/* In place of run, for a verb that asks which options were given: p->cfg is the cfg. */
+	int (*run_given)(const struct opt_parse *p, int argc, char **argv, struct err *e);
 };
 
 struct tool {

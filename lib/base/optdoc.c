@@ -48,17 +48,27 @@ opt_help(const struct opt *table, FILE *f)
 	}
 }
 
-/* mdoc text: backslashes escaped, no line starting with a control character. */
+/* mdoc text: lines under 80 bytes, backslashes escaped, no line starting with a control character. */
 static void
 mdoc_text(FILE *f, const char *s)
 {
-	if (*s == '.' || *s == '\'')
-		fputs("\\&", f);
-	for (; *s; s++)
-		if (*s == '\\')
-			fputs("\\e", f);
-		else
-			fputc(*s, f);
+	size_t column = 0;
+
+	while (*s) {
+		size_t n = strcspn(s, " ");
+
+		if (column > 0)
+			fputc(column + n > 76 ? '\n' : ' ', f);
+		column = column > 0 && column + n <= 76 ? column + 1 + n : n;
+		if (column == n && (*s == '.' || *s == '\''))
+			fputs("\\&", f);
+		for (; n > 0; n--, s++)
+			if (*s == '\\')
+				fputs("\\e", f);
+			else
+				fputc(*s, f);
+		s += strspn(s, " ");
+	}
 }
 
 void
@@ -101,7 +111,7 @@ opt_mdoc(const struct opt *table, FILE *f)
 static void
 dump_word(struct str *out, const char *s)
 {
-	if (*s && !strpbrk(s, " \t\"#\\=")) {
+	if (*s && !strpbrk(s, " \t\r\v\f\"#\\=")) {
 		str_addf(out, " %s", s);
 		return;
 	}

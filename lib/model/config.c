@@ -39,6 +39,64 @@ positive(const char *option, int64_t v, struct err *e)
 	return err_set(e, "--%s %lld: must be at least 1", option, (long long)v);
 }
 
+/* Parameters, at most; in double, which cannot overflow. */
+static double
+size_bound(const struct model_config *c)
+{
+	double h = (double)c->hidden_size, q = (double)(c->num_attention_heads * c->kv_channels);
+
+	return (double)c->num_layers * h * (4 * q + 3 * (double)c->ffn_hidden_size) +
+	    h * (2 * (double)c->vocab_size + (double)c->max_position_embeddings);
+}
+
+/* Sizes whose products must stay far from the end of 64 bits. */
+static int
+check_sizes(const struct model_config *c, struct err *e)
+{
+	if (c->num_layers > 100000 || c->hidden_size > 1 << 20 || c->ffn_hidden_size > 1 << 24 || c->vocab_size > 1 << 28 ||
+	    c->make_vocab_size_divisible_by > 1 << 28 || c->num_attention_heads > 1 << 16 || c->kv_channels > 1 << 16 ||
+	    c->max_position_embeddings > 1 << 28 || size_bound(c) > 0x1p55)
+		return err_set(e, "the model is beyond any size this program can hold: check --num-layers, --hidden-size and "
+		                  "--vocab-size");
+	return 0;
+}
+
+/* Rules of the rotary positions. */
+static int
+check_rope(const struct model_config *c, struct err *e)
+{
+	if (c->position != POSITION_ROPE)
+		return 0;
+	if (model_rotary_dim(c) < 2)
+		return err_set(e, "--rotary-percent %g: leaves no even part of --kv-channels %lld to rotate; try 1.0",
+		    c->rotary_percent, (long long)c->kv_channels);
+	if (!(c->rotary_base >= 1))
+		return err_set(e, "--rotary-base %g: must be at least 1; 10000 is usual", c->rotary_base);
+	if (c->rope_scaling != ROPE_SCALING_NONE && !(c->rope_factor > 0))
+		return err_set(e, "--rope-scaling-factor %g: must be above 0; 8 is usual", c->rope_factor);
+	if (c->rope_scaling == ROPE_SCALING_LLAMA3 && !(c->rope_low_freq_factor < c->rope_high_freq_factor))
+		return err_set(e, "--rope-low-freq-factor %g: must be below --rope-high-freq-factor %g; 1 and 4 are usual",
+		    c->rope_low_freq_factor, c->rope_high_freq_factor);
+	if (c->rope_scaling == ROPE_SCALING_LLAMA3)
+		return positive("rope-original-positions", c->rope_original_positions, e);
+	return 0;
+}
+
+/* A config.json has no range checks of its own. */
+static int
+check_rates(const struct model_config *c, struct err *e)
+{
+	if (!(c->norm_epsilon > 0))
+		return err_set(e, "--norm-epsilon %g: must be above 0; 1e-5 is usual", c->norm_epsilon);
+	if (!(c->init_method_std >= 0))
+		return err_set(e, "--init-method-std %g: must be at least 0; 0.02 is usual", c->init_method_std);
+	if (!(c->attention_dropout >= 0 && c->attention_dropout < 1))
+		return err_set(e, "--attention-dropout %g: must be from 0 to 0.999", c->attention_dropout);
+	if (!(c->hidden_dropout >= 0 && c->hidden_dropout < 1))
+		return err_set(e, "--hidden-dropout %g: must be from 0 to 0.999", c->hidden_dropout);
+	return 0;
+}
+
 int
 model_check(const struct model_config *c, struct err *e)
 {
@@ -50,19 +108,14 @@ model_check(const struct model_config *c, struct err *e)
 		return -1;
 	if (c->position == POSITION_LEARNED && positive("max-position-embeddings", c->max_position_embeddings, e) < 0)
 		return -1;
-	if (c->num_layers > 100000 || c->hidden_size > 1 << 20 || c->ffn_hidden_size > 1 << 24 || c->vocab_size > 1 << 28 ||
-	    c->num_attention_heads > 1 << 16 || c->kv_channels > 1 << 16 || c->max_position_embeddings > 1 << 28)
-		return err_set(e, "the model is beyond any size this program can hold: check --num-layers, --hidden-size and "
-		                  "--vocab-size");
+	if (c->max_position_embeddings < 0)
+		return err_set(e, "--max-position-embeddings %lld: must be at least 1", (long long)c->max_position_embeddings);
+	if (check_sizes(c, e) < 0)
+		return -1;
 	if (c->num_attention_heads % c->num_query_groups)
 		return err_set(e, "--num-query-groups %lld: must divide --num-attention-heads %lld",
 		    (long long)c->num_query_groups, (long long)c->num_attention_heads);
-	if (c->position == POSITION_ROPE && model_rotary_dim(c) < 2)
-		return err_set(e, "--rotary-percent %g: leaves no even part of --kv-channels %lld to rotate; try 1.0",
-		    c->rotary_percent, (long long)c->kv_channels);
-	if (c->norm_epsilon <= 0)
-		return err_set(e, "--norm-epsilon %g: must be above 0; 1e-5 is usual", c->norm_epsilon);
-	return 0;
+	return check_rope(c, e) < 0 ? -1 : check_rates(c, e);
 }
 
 /* The angle of pair i, scaled. Llama 3.1's rule keeps high frequencies, divides low ones, blends between. */
@@ -112,8 +165,10 @@ model_dump(const struct model_config *c, struct str *out)
 	str_addf(out, "num-layers %lld\nhidden-size %lld\nffn-hidden-size %lld\nnum-attention-heads %lld\n",
 	    (long long)c->num_layers, (long long)c->hidden_size, (long long)c->ffn_hidden_size,
 	    (long long)c->num_attention_heads);
-	str_addf(out, "group-query-attention\nnum-query-groups %lld\nkv-channels %lld\nmax-position-embeddings %lld\n",
-	    (long long)c->num_query_groups, (long long)c->kv_channels, (long long)c->max_position_embeddings);
+	str_addf(out, "group-query-attention\nnum-query-groups %lld\nkv-channels %lld\n",
+	    (long long)c->num_query_groups, (long long)c->kv_channels);
+	if (c->max_position_embeddings)
+		str_addf(out, "max-position-embeddings %lld\n", (long long)c->max_position_embeddings);
 	str_addf(out, "vocab-size %lld\nmake-vocab-size-divisible-by %lld\nnormalization %s\nnorm-epsilon %.17g\n",
 	    (long long)c->vocab_size, (long long)c->make_vocab_size_divisible_by,
 	    c->normalization == NORMALIZATION_RMSNORM ? "RMSNorm" : "LayerNorm", c->norm_epsilon);
@@ -123,9 +178,10 @@ model_dump(const struct model_config *c, struct str *out)
 		str_adds(out, "rotary-interleaved\n");
 	str_addf(out, "rope-scaling-type %s\n", scalings[c->rope_scaling]);
 	if (c->rope_scaling != ROPE_SCALING_NONE)
-		str_addf(out, "rope-scaling-factor %.17g\nrope-low-freq-factor %.17g\nrope-high-freq-factor %.17g\n"
-		              "rope-original-positions %lld\n",
-		    c->rope_factor, c->rope_low_freq_factor, c->rope_high_freq_factor, (long long)c->rope_original_positions);
+		str_addf(out, "rope-scaling-factor %.17g\n", c->rope_factor);
+	if (c->rope_scaling == ROPE_SCALING_LLAMA3)
+		str_addf(out, "rope-low-freq-factor %.17g\nrope-high-freq-factor %.17g\nrope-original-positions %lld\n",
+		    c->rope_low_freq_factor, c->rope_high_freq_factor, (long long)c->rope_original_positions);
 	str_addf(out, "linear-biases %s%s%s%s\n", c->qkv_bias ? "qkv " : "", c->proj_bias ? "proj " : "",
 	    c->mlp_bias ? "mlp" : "", c->qkv_bias || c->proj_bias || c->mlp_bias ? "" : "none");
 	if (c->untie_embeddings_and_output_weights)

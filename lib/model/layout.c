@@ -67,9 +67,23 @@ complain(struct str *s, const char *option, int64_t value, const char *rule, int
 static int64_t
 divisor_below(int64_t n, int64_t v)
 {
+	if (v > n)
+		v = n;
 	while (v > 1 && n % v)
 		v--;
 	return v < 1 ? 1 : v;
+}
+
+/* The tensor parallel size nearest below t that obeys every rule. */
+static int64_t
+legal_tp(const struct model_config *c, int64_t t)
+{
+	int64_t g = c->num_query_groups;
+
+	t = divisor_below(c->num_attention_heads, t);
+	while (c->num_attention_heads % t || (g % t && t % g) || c->ffn_hidden_size % t)
+		t--;
+	return t;
 }
 
 int
@@ -83,12 +97,12 @@ layout_check(const struct layout *l, const struct model_config *c, struct err *e
 		return err_set(e, "every parallel size must be at least 1");
 	if (c->num_attention_heads % t)
 		complain(&s, "tensor-model-parallel-size", t, "--num-attention-heads", c->num_attention_heads,
-		    divisor_below(c->num_attention_heads, t));
+		    legal_tp(c, t));
 	if (g % t && t % g)
-		complain(&s, "tensor-model-parallel-size", t, "or be a multiple of --num-query-groups", g, divisor_below(g, t));
+		complain(&s, "tensor-model-parallel-size", t, "or be a multiple of --num-query-groups", g, legal_tp(c, t));
 	if (c->ffn_hidden_size % t)
 		complain(&s, "tensor-model-parallel-size", t, "--ffn-hidden-size", c->ffn_hidden_size,
-		    divisor_below(c->ffn_hidden_size, t));
+		    legal_tp(c, t));
 	if (c->num_layers % p)
 		complain(&s, "pipeline-model-parallel-size", p, "--num-layers", c->num_layers, divisor_below(c->num_layers, p));
 	if (l->context_parallel_size > 1)

@@ -2,7 +2,6 @@
 #include "lib/model/memory.h"
 #include "lib/model/schedule.h"
 
-
 #include <stdlib.h>
 #include <string.h>
 

@@ -10,6 +10,8 @@ const char *const opt_positions[] = { "learned_absolute", "rope", "none", NULL }
 const char *const opt_rope_scalings[] = { "none", "linear", "llama3", NULL };
 const char *const opt_optimizers[] = { "adam", "sgd", NULL };
 
+enum { MICROBATCHES_MAX = 1 << 24 };
+
 /* Did a config.json or a checkpoint give the defaults? */
 static bool
 has_base(const struct run_options *o)
@@ -151,7 +153,7 @@ static int
 resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan, struct str *notes, struct err *e)
 {
 	struct layout *l = &plan->layout;
-	int64_t each = o->tensor_model_parallel_size * o->pipeline_model_parallel_size * o->context_parallel_size;
+	int64_t each;
 
 	l->tensor_model_parallel_size = o->tensor_model_parallel_size;
 	l->pipeline_model_parallel_size = o->pipeline_model_parallel_size;
@@ -159,6 +161,7 @@ resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan
 	l->data_parallel_size = 1;
 	if (layout_check(l, &plan->model, e) < 0)
 		return -1;
+	each = layout_world(l);         /* small: every size divides one of the model's */
 	if (world % each)
 		return err_set(e, "%lld ranks: must be a multiple of --tensor-model-parallel-size %lld x "
 		                  "--pipeline-model-parallel-size %lld = %lld (try %lld)", (long long)world,
@@ -186,10 +189,23 @@ resolve_batch(const struct opt_parse *p, const struct run_options *o, struct run
 		return err_set(e, "--global-batch-size %lld: must be a multiple of --micro-batch-size x data-parallel size = %lld "
 		                  "(try %lld)", (long long)global, (long long)once, (long long)(below ? below : once));
 	}
+	if (global / once > MICROBATCHES_MAX)
+		return err_set(e, "--global-batch-size %lld: more than %d micro batches a step; try %lld", (long long)global,
+		    MICROBATCHES_MAX, (long long)once * MICROBATCHES_MAX);
 	plan->global_batch_size = global;
 	plan->shape.num_microbatches = global / once;
 	plan->shape.micro_batch_size = o->micro_batch_size;
 	return 0;
+}
+
+/* Elements that one micro batch leaves for the backward pass, at most; in double, which cannot overflow. */
+static double
+activation_elements(const struct model_config *c, int64_t tokens)
+{
+	double row = 4 * (double)c->hidden_size + 4 * (double)(c->num_attention_heads * c->kv_channels) +
+	    3 * (double)c->ffn_hidden_size;
+
+	return row * (double)tokens * (double)c->num_layers;
 }
 
 static int
@@ -213,6 +229,9 @@ resolve_shape(const struct run_options *o, struct run_plan *plan, struct err *e)
 	if (s->seq_length > (1 << 30) / o->micro_batch_size)
 		return err_set(e, "--micro-batch-size %lld: seq-length x micro-batch-size must be below 2^30",
 		    (long long)o->micro_batch_size);
+	if (activation_elements(&plan->model, s->seq_length * o->micro_batch_size) > 0x1p55)
+		return err_set(e, "--seq-length %lld: the activations of one micro batch are beyond any size this program can hold",
+		    (long long)s->seq_length);
 	return 0;
 }
 
@@ -222,7 +241,7 @@ run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t worl
 {
 	memset(plan, 0, sizeof *plan);
 	if (run_model(p, o, vocab_size, &plan->model, e) < 0 || resolve_layout(o, world_size, plan, notes, e) < 0 ||
-	    resolve_batch(p, o, plan, e) < 0 || resolve_shape(o, plan, e) < 0)
+	    resolve_shape(o, plan, e) < 0 || resolve_batch(p, o, plan, e) < 0)
 		return -1;
 	return 0;
 }

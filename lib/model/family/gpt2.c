@@ -51,9 +51,13 @@ read_activation(struct model_config *c, const struct json_value *v, struct err *
 static int
 read_config(struct model_config *c, const struct json_value *v, struct err *e)
 {
-	bool scaled, by_layer;
+	bool scaled, by_layer, tied;
 
-	if (json_int(v, "vocab_size", 50257, &c->vocab_size, e) < 0 || json_int(v, "n_embd", 768, &c->hidden_size, e) < 0 ||
+	if (json_int(v, "n_embd", 768, &c->hidden_size, e) < 0)
+		return -1;
+	if (c->hidden_size < 1 || c->hidden_size > 1 << 20)
+		return err_set(e, "\"n_embd\" is %lld; must be from 1 to %d", (long long)c->hidden_size, 1 << 20);
+	if (json_int(v, "vocab_size", 50257, &c->vocab_size, e) < 0 ||
 	    json_int(v, "n_layer", 12, &c->num_layers, e) < 0 || json_int(v, "n_head", 12, &c->num_attention_heads, e) < 0 ||
 	    json_int(v, "n_positions", 1024, &c->max_position_embeddings, e) < 0 ||
 	    json_int(v, "n_inner", 4 * c->hidden_size, &c->ffn_hidden_size, e) < 0 ||
@@ -61,8 +65,11 @@ read_config(struct model_config *c, const struct json_value *v, struct err *e)
 	    json_double(v, "attn_pdrop", 0.1, &c->attention_dropout, e) < 0 ||
 	    json_double(v, "resid_pdrop", 0.1, &c->hidden_dropout, e) < 0 ||
 	    json_bool(v, "scale_attn_weights", true, &scaled, e) < 0 ||
-	    json_bool(v, "scale_attn_by_inverse_layer_idx", false, &by_layer, e) < 0)
+	    json_bool(v, "scale_attn_by_inverse_layer_idx", false, &by_layer, e) < 0 ||
+	    json_bool(v, "tie_word_embeddings", true, &tied, e) < 0)
 		return -1;
+	if (!tied)
+		return err_set(e, "\"tie_word_embeddings\" is false; gpt2 has a tied output");
 	if (!scaled || by_layer)
 		return err_set(e, "only \"scale_attn_weights\": true without \"scale_attn_by_inverse_layer_idx\" is built");
 	if (c->num_attention_heads < 1 || c->hidden_size % c->num_attention_heads)

@@ -1,0 +1,193 @@
+/* mplan.c - say whether a layout is legal and fits, and search for the best one */
+#include "lib/base/cli.h"
+#include "lib/base/io.h"
+#include "lib/base/prog.h"
+#include "plan/memtable.h"
+#include "plan/search.h"
+
+#include <string.h>
+
+struct config {
+	struct run_options run;
+	int64_t world_size, top, pick;
+	struct memtable_options mem;
+	int gpu;
+	struct hardware hw;
+	const char *output;
+	bool force;
+};
+
+#define WORLD \
+	{ .type = OPT_GROUP, .help = "Run" }, \
+	{ .name = "world-size", .type = OPT_INT, .off = offsetof(struct config, world_size), .min = 1, .max = 10000000, \
+	  .help = "ranks of the run; needed" }
+
+static const struct opt check_opts[] = {
+	WORLD,
+	RUN_OPTS(struct config, run),
+	OPT_END
+};
+
+static const struct opt mem_opts[] = {
+	WORLD,
+	{ .name = "all-ranks", .type = OPT_FLAG, .off = offsetof(struct config, mem.all_ranks), .help = "a row for every rank" },
+	{ .name = "buffers", .type = OPT_FLAG, .off = offsetof(struct config, mem.buffers), .help = "a row for every buffer" },
+	{ .name = "json", .type = OPT_FLAG, .off = offsetof(struct config, mem.json), .help = "a JSON object for every row" },
+	RUN_OPTS(struct config, run),
+	OPT_END
+};
+
+static const struct opt search_opts[] = {
+	WORLD,
+	{ .name = "top", .type = OPT_INT, .off = offsetof(struct config, top), .min = 1, .max = 1e6, .def = "10",
+	  .help = "rows to print" },
+	{ .name = "output", .letter = 'o', .type = OPT_STRING, .off = offsetof(struct config, output), .unit = "FILE",
+	  .help = "write the best plan as an option file for mtrain --config" },
+	{ .name = "pick", .type = OPT_INT, .off = offsetof(struct config, pick), .min = 1, .max = 1e6, .def = "1",
+	  .help = "with --output: write the plan of this rank instead" },
+	{ .name = "force", .type = OPT_FLAG, .off = offsetof(struct config, force), .help = "replace a file that exists" },
+	HARDWARE_OPTS(struct config, hw, gpu),
+	RUN_OPTS(struct config, run),
+	OPT_END
+};
+
+/* What every verb asks first: the words are in order and the model is sound. */
+static int
+begin(const struct opt_parse *p, int argc, char **argv, struct model_config *c, struct err *e)
+{
+	const struct config *cfg = p->cfg;
+	const struct run_options *o = &cfg->run;
+
+	if (argc > 0)
+		err_set(e, "operand '%s': mplan takes none; option files come with --config", argv[0]);
+	else if (!cfg->world_size)
+		err_set(e, "--world-size: is needed");
+	else if (o->bf16 + o->fp16 + o->fp64 > 1)
+		err_set(e, "--bf16, --fp16 and --fp64 exclude each other: give one of them");
+	else if (run_model(p, o, 0, c, e) == 0) {
+		if (o->seq_length || c->max_position_embeddings)
+			return 0;
+		err_set(e, "--seq-length: is needed");
+	}
+	return CLI_USAGE;
+}
+
+/* The plan of the layout that was typed; a layout that is not legal is a "no", not a wrong usage. */
+static int
+resolve(const struct opt_parse *p, int argc, char **argv, struct run_plan *plan, struct err *e)
+{
+	const struct config *cfg = p->cfg;
+	struct model_config model;
+	struct str notes = { 0 };
+	int rc = begin(p, argc, argv, &model, e);
+
+	if (rc == 0 && run_resolve(p, &cfg->run, cfg->world_size, 0, plan, &notes, e) < 0)
+		rc = CLI_FAILED;
+	if (notes.len)
+		note("%.*s", (int)notes.len - 1, notes.buf);
+	str_release(&notes);
+	return rc;
+}
+
+/* mplan check: the layout in one line, or why not. */
+static int
+run_check(const struct opt_parse *p, int argc, char **argv, struct err *e)
+{
+	struct run_plan plan;
+	int rc = resolve(p, argc, argv, &plan, e);
+
+	if (rc == 0)
+		memtable_summary(&plan, stdout);
+	return rc;
+}
+
+/* mplan mem: the bytes of every stage, rank or buffer. */
+static int
+run_mem(const struct opt_parse *p, int argc, char **argv, struct err *e)
+{
+	const struct config *cfg = p->cfg;
+	struct run_plan plan;
+	int rc = resolve(p, argc, argv, &plan, e);
+
+	if (rc == 0)
+		memtable_print(&plan, &cfg->mem, stdout);
+	return rc;
+}
+
+/* What the options leave free: layout options that were typed hold for every plan. */
+static int
+search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
+{
+	const struct config *cfg = p->cfg;
+	struct run_options o = cfg->run;
+	struct run_plan plan;
+	struct str notes = { 0 };
+	int rc;
+
+	if (!opt_given(p, "global-batch-size"))
+		return err_set(e, "--global-batch-size: is needed");
+	if (!opt_given(p, "gpu") && !opt_given(p, "memory-gb"))
+		return err_set(e, "--gpu: is needed (or --memory-gb and what else is known of the device)");
+	/* One rank resolves whatever does not depend on the layout. */
+	o.tensor_model_parallel_size = o.pipeline_model_parallel_size = o.micro_batch_size = 1;
+	rc = run_resolve(p, &o, 1, 0, &plan, &notes, e);
+	str_release(&notes);
+	if (rc < 0)
+		return -1;
+	*in = (struct search_input){ .model = plan.model, .shape = plan.shape, .world_size = cfg->world_size,
+		.global_batch_size = plan.global_batch_size, .distributed = cfg->run.use_distributed_optimizer };
+	if (opt_given(p, "tensor-model-parallel-size"))
+		in->tensor = cfg->run.tensor_model_parallel_size;
+	if (opt_given(p, "pipeline-model-parallel-size"))
+		in->pipeline = cfg->run.pipeline_model_parallel_size;
+	if (opt_given(p, "micro-batch-size"))
+		in->micro_batch = cfg->run.micro_batch_size;
+	hardware_resolve(p, cfg->gpu, &cfg->hw, &in->hw);
+	return 0;
+}
+
+/* mplan search: the best layouts, and the best of all as a file. */
+static int
+run_search(const struct opt_parse *p, int argc, char **argv, struct err *e)
+{
+	const struct config *cfg = p->cfg;
+	struct search s = { 0 };
+	struct search_input in;
+	struct str why = { 0 };
+	int rc = begin(p, argc, argv, &in.model, e);
+
+	if (rc < 0 || search_for(p, &in, e) < 0)
+		return CLI_USAGE;
+	if (cfg->output && !cfg->force && io_exists(cfg->output))
+		return err_set(e, "'%s' exists; --force replaces it", cfg->output);
+	rc = search_run(&s, &in, e);
+	if (rc == 0) {
+		search_reason(&s, &why);
+		note("%s", why.buf);
+		search_print(&s, &in, cfg->top, stdout);
+		if (cfg->output)
+			rc = search_write(&s, &in, cfg->pick, cfg->output, e);
+	}
+	str_release(&why);
+	search_release(&s);
+	return rc;
+}
+
+static const struct verb verbs[] = {
+	{ .name = "check", .operands = "", .summary = "say whether a layout is legal, or which rule it breaks", .opts = check_opts,
+	  .cfg_size = sizeof(struct config), .run_given = run_check },
+	{ .name = "mem", .operands = "", .summary = "print the bytes that each rank allocates", .opts = mem_opts,
+	  .cfg_size = sizeof(struct config), .run_given = run_mem },
+	{ .name = "search", .operands = "", .summary = "rank the layouts that fit a device by the time of a step",
+	  .opts = search_opts, .cfg_size = sizeof(struct config), .run_given = run_search },
+	{ 0 }
+};
+
+int
+main(int argc, char **argv)
+{
+	static const struct tool tool = { "mplan", "Plan a training run: what is legal, what fits, what is fast",
+		"nothing optional", NULL, verbs };
+
+	return cli_main(&tool, argc, argv);
+}

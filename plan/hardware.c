@@ -1,0 +1,72 @@
+/* hardware.c - the table of devices */
+#include "plan/hardware.h"
+
+#include <string.h>
+
+/* What rows of one generation share: efficiencies, latencies, host work. */
+#define VOLTA  .gemm_efficiency = 0.75, .attention_efficiency = 0.35, COMMON, .network_efficiency = 0.5
+#define AMPERE .gemm_efficiency = 0.78, .attention_efficiency = 0.45, COMMON, .network_efficiency = 0.5
+#define HOPPER .gemm_efficiency = 0.72, .attention_efficiency = 0.45, COMMON, .network_efficiency = 0.85
+#define BLACKWELL .gemm_efficiency = 0.7, .attention_efficiency = 0.4, COMMON, .network_efficiency = 0.85
+#define COMMON .memory_efficiency = 0.75, .link_efficiency = 0.75, .kernel_us = 3, .link_us = 10, .network_us = 25, .step_ms = 5
+
+/* Peaks, memory and links: spec/planning.md 5; F32 peaks without tensor cores and numbers of units: the vendors' data sheets. */
+static const struct hardware rows[] = {
+	{ "h100", 989, 67, true, 79.2, 1.5, 3350, 450, 50, 8, 132, HOPPER },
+	{ "h100-pcie", 756, 51, true, 79.2, 1.5, 2000, 63, 50, 8, 114, HOPPER },
+	{ "h200", 989, 67, true, 139.8, 1.5, 4800, 450, 50, 8, 132, HOPPER },
+	{ "b200", 2250, 80, true, 178, 1.8, 8000, 900, 50, 8, 148, BLACKWELL },
+	{ "b300", 2250, 80, true, 268, 1.8, 8000, 900, 100, 8, 148, BLACKWELL },
+	{ "gb200", 2500, 80, true, 184, 1.8, 8000, 900, 50, 72, 152, BLACKWELL },
+	{ "gb300", 2500, 80, true, 276, 1.8, 8000, 900, 100, 72, 152, BLACKWELL },
+	{ "a100-40", 312, 19.5, true, 39.4, 1.2, 1560, 300, 25, 8, 108, AMPERE },
+	{ "a100-80", 312, 19.5, true, 79.2, 1.2, 2000, 300, 25, 8, 108, AMPERE },
+	{ "a100-pcie", 312, 19.5, true, 79.2, 1.2, 1940, 31, 25, 8, 108, AMPERE },
+	{ "v100-16", 125, 15.7, false, 15.7, 1, 900, 150, 12.5, 4, 80, VOLTA },
+	{ "v100-32", 125, 15.7, false, 31.7, 1, 900, 150, 12.5, 4, 80, VOLTA },
+	/* One rank on one core or two of a laptop: measure yours and say --tflops, --memory-bandwidth and --memory-gb. */
+	{ "cpu", 0.05, 0.05, true, 4, 0.2, 10, 5, 0.1, 64, 0, .gemm_efficiency = 0.8, .attention_efficiency = 0.3,
+	  .memory_efficiency = 0.7, .link_efficiency = 0.5, .network_efficiency = 0.8, .kernel_us = 5, .link_us = 10,
+	  .network_us = 50, .step_ms = 1 },
+};
+
+const char *const hardware_names[] = { "h100", "h100-pcie", "h200", "b200", "b300", "gb200", "gb300", "a100-40", "a100-80",
+	"a100-pcie", "v100-16", "v100-32", "cpu", NULL };
+
+_Static_assert(sizeof rows / sizeof *rows == sizeof hardware_names / sizeof *hardware_names - 1, "a name a row");
+
+#define FIGURE(name, field) { name, offsetof(struct hardware, field) }
+
+/* The options that stand for one figure each. */
+static const struct figure {
+	const char *option;
+	size_t off;
+} figures[] = {
+	FIGURE("tflops", tflops), FIGURE("memory-gb", memory_gb), FIGURE("reserve-gb", reserve_gb),
+	FIGURE("memory-bandwidth", memory_bandwidth), FIGURE("link-bandwidth", link_bandwidth),
+	FIGURE("network-bandwidth", network_bandwidth), FIGURE("gpus-per-node", gpus_per_node),
+	FIGURE("gemm-efficiency", gemm_efficiency), FIGURE("attention-efficiency", attention_efficiency),
+	FIGURE("memory-efficiency", memory_efficiency), FIGURE("link-efficiency", link_efficiency),
+	FIGURE("network-efficiency", network_efficiency), FIGURE("kernel-us", kernel_us), FIGURE("step-ms", step_ms),
+	FIGURE("dp-overlap", dp_overlap),
+};
+
+void
+hardware_resolve(const struct opt_parse *p, int row, const struct hardware *typed, struct hardware *out)
+{
+	*out = rows[row];
+	for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+		if (opt_given(p, figures[i].option))
+			memcpy((char *)out + figures[i].off, (const char *)typed + figures[i].off, sizeof(double));
+	/* One option for both rates: it is the rate of the run. */
+	if (opt_given(p, "tflops"))
+		out->tflops_fp32 = out->tflops;
+}
+
+double
+hardware_peak(const struct hardware *hw, enum dtype t)
+{
+	if (t == DTYPE_F64)
+		return hw->tflops_fp32 * 0.5e12;
+	return (t == DTYPE_F32 || (t == DTYPE_BF16 && !hw->bf16) ? hw->tflops_fp32 : hw->tflops) * 1e12;
+}

@@ -1,0 +1,211 @@
+/* memtable.c - the memory plan as a table */
+#include "plan/memtable.h"
+
+#include <string.h>
+
+/* What a row adds up. */
+enum column { WEIGHTS, GRADIENTS, OPTIMIZER, CONSTANTS, SAVED, SCRATCH, TOTAL, COLUMNS };
+
+static const char *const column_names[COLUMNS] = { "weights", "gradients", "optimizer", "constants", "saved", "scratch", "total" };
+static const char *const arena_names[ARENA_COUNT] = { "params", "saved", "scratch" };
+
+static void
+stage_plan(struct memory_plan *m, const struct run_plan *plan, int stage)
+{
+	int coord[AX_COUNT] = { [AX_PP] = stage };
+
+	memory_plan(m, &plan->model, &plan->layout, &plan->shape, coord);
+}
+
+static enum column
+column_of(enum buffer b)
+{
+	switch (b) {
+	case BUF_WEIGHTS: return WEIGHTS;
+	case BUF_GRADS: return GRADIENTS;
+	case BUF_MASTER: case BUF_EXP_AVG: case BUF_EXP_AVG_SQ: return OPTIMIZER;
+	default: return CONSTANTS;
+	}
+}
+
+static void
+sum_columns(const struct memory_plan *m, uint64_t sum[COLUMNS])
+{
+	memset(sum, 0, COLUMNS * sizeof *sum);
+	for (int b = 0; b < BUF_COUNT; b++)
+		if (memory_buffer_arena((enum buffer)b) == ARENA_PARAMS)
+			sum[column_of((enum buffer)b)] += memory_buffer_total(m, (enum buffer)b);
+	sum[SAVED] = m->arena[ARENA_SAVED];
+	sum[SCRATCH] = m->arena[ARENA_SCRATCH];
+	sum[TOTAL] = memory_total(m);
+}
+
+/* One row: words that say whose it is, then the columns. */
+static void
+print_sums(const uint64_t sum[COLUMNS], bool json, FILE *f)
+{
+	for (int i = 0; i < COLUMNS; i++)
+		if (json)
+			fprintf(f, ", \"%s\": %llu", column_names[i], (unsigned long long)sum[i]);
+		else
+			fprintf(f, "\t%llu", (unsigned long long)sum[i]);
+	fputs(json ? "}\n" : "\n", f);
+}
+
+static void
+print_header(const char *first, FILE *f)
+{
+	fputs(first, f);
+	for (int i = 0; i < COLUMNS; i++)
+		fprintf(f, "\t%s", column_names[i]);
+	fputc('\n', f);
+}
+
+/* Stages first..last, whose ranks all hold the same. */
+static void
+print_stages(const struct run_plan *plan, int first, int last, const uint64_t sum[COLUMNS], bool json, FILE *f)
+{
+	int64_t ranks = layout_world(&plan->layout) / plan->layout.pipeline_model_parallel_size * (last - first + 1);
+
+	if (json)
+		fprintf(f, "{\"first_stage\": %d, \"last_stage\": %d, \"ranks\": %lld", first, last, (long long)ranks);
+	else if (first == last)
+		fprintf(f, "%d\t%lld", first, (long long)ranks);
+	else
+		fprintf(f, "%d-%d\t%lld", first, last, (long long)ranks);
+	print_sums(sum, json, f);
+}
+
+static void
+by_stage(const struct run_plan *plan, bool json, FILE *f)
+{
+	int p = (int)plan->layout.pipeline_model_parallel_size, first = 0;
+	uint64_t sum[COLUMNS], next[COLUMNS];
+
+	if (!json)
+		print_header("stage\tranks", f);
+	for (int stage = 0; stage <= p; stage++) {
+		if (stage < p) {
+			struct memory_plan m;
+
+			stage_plan(&m, plan, stage);
+			sum_columns(&m, next);
+			memory_release(&m);
+		}
+		if (stage > 0 && (stage == p || memcmp(sum, next, sizeof sum))) {
+			print_stages(plan, first, stage - 1, sum, json, f);
+			first = stage;
+		}
+		memcpy(sum, next, sizeof sum);
+	}
+}
+
+static void
+by_rank(const struct run_plan *plan, bool json, FILE *f)
+{
+	int known = -1;
+	uint64_t sum[COLUMNS] = { 0 };
+
+	if (!json)
+		print_header("rank\ttp\tdp\tpp", f);
+	for (int64_t rank = 0; rank < layout_world(&plan->layout); rank++) {
+		int c[AX_COUNT];
+
+		layout_coord(&plan->layout, rank, c);
+		if (c[AX_PP] != known) {
+			struct memory_plan m;
+
+			known = c[AX_PP];
+			stage_plan(&m, plan, known);
+			sum_columns(&m, sum);
+			memory_release(&m);
+		}
+		fprintf(f, json ? "{\"rank\": %lld, \"tp\": %d, \"dp\": %d, \"pp\": %d" : "%lld\t%d\t%d\t%d", (long long)rank,
+		    c[AX_TP], c[AX_DP], c[AX_PP]);
+		print_sums(sum, json, f);
+	}
+}
+
+static void
+print_buffer(const struct memory_plan *m, int stage, enum buffer b, bool json, FILE *f)
+{
+	uint64_t n = memory_buffer_arena(b) == ARENA_SAVED ? (uint64_t)m->num_slots : 1;
+
+	if (memory_buffer_per_layer(b))
+		n *= (uint64_t)m->num_layers;
+	fprintf(f, json ? "{\"stage\": %d, \"arena\": \"%s\", \"buffer\": \"%s\", \"offset\": %llu, \"bytes\": %llu, "
+	                  "\"instances\": %llu, \"total\": %llu}\n" : "%d\t%s\t%s\t%llu\t%llu\t%llu\t%llu\n",
+	    stage, arena_names[memory_buffer_arena(b)], memory_buffer_name(b), (unsigned long long)m->offset[b],
+	    (unsigned long long)m->bytes[b], (unsigned long long)n, (unsigned long long)memory_buffer_total(m, b));
+}
+
+static void
+by_buffer(const struct run_plan *plan, bool json, FILE *f)
+{
+	if (!json)
+		fputs("stage\tarena\tbuffer\toffset\tbytes\tinstances\ttotal\n", f);
+	for (int stage = 0; stage < plan->layout.pipeline_model_parallel_size; stage++) {
+		struct memory_plan m;
+
+		stage_plan(&m, plan, stage);
+		for (int b = 0; b < BUF_COUNT; b++)
+			if (m.bytes[b])
+				print_buffer(&m, stage, (enum buffer)b, json, f);
+		memory_release(&m);
+	}
+}
+
+void
+memtable_print(const struct run_plan *plan, const struct memtable_options *o, FILE *f)
+{
+	if (o->buffers)
+		by_buffer(plan, o->json, f);
+	else if (o->all_ranks)
+		by_rank(plan, o->json, f);
+	else
+		by_stage(plan, o->json, f);
+}
+
+/* No stage between the ends holds more than the first: it has as many layers, fewer slots and no table. */
+uint64_t
+memtable_most(const struct model_config *c, const struct layout *l, const struct train_shape *s, int64_t *elements,
+              int64_t *own)
+{
+	uint64_t most = 0;
+	int64_t big = 0;
+	int last = (int)l->pipeline_model_parallel_size - 1;
+
+	for (int stage = 0; stage <= last; stage += last > 0 ? last : 1) {
+		int coord[AX_COUNT] = { [AX_PP] = stage };
+		struct memory_plan m;
+
+		memory_plan(&m, c, l, s, coord);
+		if (memory_total(&m) > most)
+			most = memory_total(&m);
+		if (m.shards.elements > big) {
+			big = m.shards.elements;
+			if (elements)
+				*elements = big;
+			if (own)
+				*own = m.own_elements;
+		}
+		memory_release(&m);
+	}
+	return most;
+}
+
+void
+memtable_summary(const struct run_plan *plan, FILE *f)
+{
+	const struct layout *l = &plan->layout;
+	int64_t elements = 0;
+
+	memtable_most(&plan->model, l, &plan->shape, &elements, NULL);
+	fprintf(f, "ok: %lld parameters on %lld ranks: tensor %lld, pipeline %lld, data %lld; ",
+	    (long long)model_num_parameters(&plan->model), (long long)layout_world(l),
+	    (long long)l->tensor_model_parallel_size, (long long)l->pipeline_model_parallel_size,
+	    (long long)l->data_parallel_size);
+	fprintf(f, "%lld micro-batches of %lld; %lld layers per stage; at most %lld parameters per rank\n",
+	    (long long)plan->shape.num_microbatches, (long long)plan->shape.micro_batch_size,
+	    (long long)(plan->model.num_layers / l->pipeline_model_parallel_size), (long long)elements);
+}

@@ -1,0 +1,270 @@
+/* search.c - enumerate, weigh and rank layouts */
+#include "plan/search.h"
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+#include "plan/memtable.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const double gib = 1073741824.0, margin = 0.04, tie = 0.01;
+
+const char *const fit_names[] = { "fits", "tight", "no" };
+
+/* Bytes that a rank needs of its device: arenas and what the device keeps for itself. */
+static double
+need(const struct candidate *c, const struct hardware *hw)
+{
+	return (double)c->bytes + hw->reserve_gb * gib;
+}
+
+/* Weighs a legal layout and keeps it when it fits. */
+static void
+weigh(struct search *s, const struct search_input *in, struct candidate *c)
+{
+	struct run_case r = { &in->model, &c->layout, &c->shape, &in->hw, 0, 0 };
+	double used;
+
+	c->bytes = memtable_most(&in->model, &c->layout, &c->shape, &r.elements, &r.own_elements);
+	if (s->legal++ == 0 || c->bytes < s->smallest.bytes)
+		s->smallest = *c;
+	used = need(c, &in->hw) / (in->hw.memory_gb * gib);
+	c->fit = used > 1 ? FIT_NO : used > 1 - margin ? FIT_TIGHT : FIT_YES;
+	if (c->fit == FIT_NO)
+		return;
+	time_step(&r, &c->time);
+	if (s->count == s->cap) {
+		s->cap = s->cap ? 2 * s->cap : 64;
+		s->item = mem_realloc(s->item, (size_t)s->cap, sizeof *s->item);
+	}
+	s->item[s->count++] = *c;
+}
+
+/* The distributed optimizer off and on, where there are data ranks to share with. */
+static void
+try_optimizers(struct search *s, const struct search_input *in, struct candidate *c)
+{
+	for (int on = in->distributed; on <= 1; on++) {
+		if (on && !in->distributed && c->layout.data_parallel_size == 1)
+			continue;
+		c->shape.use_distributed_optimizer = on;
+		weigh(s, in, c);
+	}
+}
+
+/* Every power of two that divides the samples of a data rank, or the one that is asked for. */
+static void
+try_batches(struct search *s, const struct search_input *in, struct candidate *c)
+{
+	int64_t each = in->global_batch_size / c->layout.data_parallel_size, b = in->micro_batch ? in->micro_batch : 1;
+
+	if (in->global_batch_size % c->layout.data_parallel_size)
+		return;
+	for (; b <= each && each % b == 0 && b * c->shape.seq_length <= 1 << 30; b *= 2) {
+		c->shape.micro_batch_size = b;
+		c->shape.num_microbatches = each / b;
+		try_optimizers(s, in, c);
+		if (in->micro_batch)
+			break;
+	}
+}
+
+static void
+try_layouts(struct search *s, const struct search_input *in)
+{
+	int64_t most = (int64_t)in->hw.gpus_per_node, heads = in->model.num_attention_heads, layers = in->model.num_layers;
+
+	for (int64_t t = 1; t <= heads && t <= in->world_size; t++) {
+		if (in->world_size % t || (in->tensor ? t != in->tensor : t > most))
+			continue;
+		for (int64_t p = 1; p <= layers && t * p <= in->world_size; p++) {
+			struct candidate c = { .layout = { t, 1, in->world_size / (t * p), p }, .shape = in->shape };
+			struct err e;
+
+			if (in->world_size % (t * p) || (in->pipeline && p != in->pipeline) ||
+			    layout_check(&c.layout, &in->model, &e) < 0)
+				continue;
+			try_batches(s, in, &c);
+		}
+	}
+}
+
+/* Those that fit come before the tight ones, then by time. */
+static int
+by_time(const void *a, const void *b)
+{
+	const struct candidate *x = a, *y = b;
+
+	if (x->fit != y->fit)
+		return (int)x->fit - (int)y->fit;
+	return x->time.total < y->time.total ? -1 : x->time.total > y->time.total;
+}
+
+static int
+by_memory(const void *a, const void *b)
+{
+	const struct candidate *x = a, *y = b;
+
+	if (x->bytes != y->bytes)
+		return x->bytes < y->bytes ? -1 : 1;
+	return x->time.total < y->time.total ? -1 : x->time.total > y->time.total;
+}
+
+/* The model cannot tell plans apart that are this close: the one that leaves more memory is better. */
+static void
+settle_ties(struct search *s)
+{
+	int end;
+
+	for (int i = 0; i < s->count; i = end) {
+		for (end = i + 1; end < s->count && s->item[end].fit == s->item[i].fit &&
+		     s->item[end].time.total <= (1 + tie) * s->item[i].time.total; end++)
+			;
+		qsort(s->item + i, (size_t)(end - i), sizeof *s->item, by_memory);
+	}
+}
+
+int
+search_run(struct search *s, const struct search_input *in, struct err *e)
+{
+	const struct layout *l = &s->smallest.layout;
+
+	memset(s, 0, sizeof *s);
+	try_layouts(s, in);
+	if (!s->legal)
+		return err_set(e, "no legal layout of %lld ranks: sizes must divide the ranks, %lld heads, %lld layers and "
+		                  "--global-batch-size %lld; mplan check gives the reason for one", (long long)in->world_size,
+		    (long long)in->model.num_attention_heads, (long long)in->model.num_layers, (long long)in->global_batch_size);
+	if (!s->count)
+		return err_set(e, "none of %lld legal layouts of %lld ranks fits %.4g GiB: the smallest needs %.4g GiB "
+		                  "(tensor %lld, pipeline %lld, data %lld, micro-batch-size %lld)", (long long)s->legal,
+		    (long long)in->world_size, in->hw.memory_gb, need(&s->smallest, &in->hw) / gib,
+		    (long long)l->tensor_model_parallel_size, (long long)l->pipeline_model_parallel_size,
+		    (long long)l->data_parallel_size, (long long)s->smallest.shape.micro_batch_size);
+	qsort(s->item, (size_t)s->count, sizeof *s->item, by_time);
+	settle_ties(s);
+	return 0;
+}
+
+void
+search_release(struct search *s)
+{
+	free(s->item);
+	memset(s, 0, sizeof *s);
+}
+
+/* Tokens that one rank's share of the step handles in a second. */
+static double
+speed(const struct candidate *c, const struct search_input *in)
+{
+	return (double)in->global_batch_size * (double)c->shape.seq_length / c->time.total / (double)in->world_size;
+}
+
+void
+search_print(const struct search *s, const struct search_input *in, int64_t top, FILE *f)
+{
+	fputs("rank\ttp\tpp\tdp\tmicro_batch_size\tnum_microbatches\tdistributed_optimizer\tmemory_gib\tfit\tseconds\t"
+	      "tokens_per_second\tcompute\ttp_share\tbubble\tdp_share\tmemory_bound\tother\n", f);
+	for (int i = 0; i < s->count && i < top; i++) {
+		const struct candidate *c = &s->item[i];
+		const struct step_time *t = &c->time;
+
+		fprintf(f, "%d\t%lld\t%lld\t%lld\t%lld\t%lld\t%s\t%.3f\t%s\t%.4g\t%.4g", i + 1,
+		    (long long)c->layout.tensor_model_parallel_size, (long long)c->layout.pipeline_model_parallel_size,
+		    (long long)c->layout.data_parallel_size, (long long)c->shape.micro_batch_size,
+		    (long long)c->shape.num_microbatches, c->shape.use_distributed_optimizer ? "yes" : "no",
+		    need(c, &in->hw) / gib, fit_names[c->fit], t->total, speed(c, in));
+		fprintf(f, "\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\n", t->compute / t->total, t->tp / t->total, t->bubble / t->total,
+		    t->dp / t->total, t->memory / t->total, t->other / t->total);
+	}
+}
+
+void
+search_plan(const struct search *s, const struct search_input *in, int64_t pick, struct str *out)
+{
+	const struct candidate *c = &s->item[pick - 1];
+
+	str_addf(out, "# mplan search: %lld ranks of %s; about %.4g s a step, %.2f of %.4g GiB a rank (%s)\n",
+	    (long long)in->world_size, in->hw.name, c->time.total, need(c, &in->hw) / gib, in->hw.memory_gb, fit_names[c->fit]);
+	str_addf(out, "tensor-model-parallel-size %lld\npipeline-model-parallel-size %lld\n",
+	    (long long)c->layout.tensor_model_parallel_size, (long long)c->layout.pipeline_model_parallel_size);
+	if (c->shape.use_distributed_optimizer)
+		str_adds(out, "use-distributed-optimizer\n");
+	str_addf(out, "micro-batch-size %lld\nglobal-batch-size %lld\n", (long long)c->shape.micro_batch_size,
+	    (long long)in->global_batch_size);
+}
+
+int
+search_write(const struct search *s, const struct search_input *in, int64_t pick, const char *path, struct err *e)
+{
+	struct str text = { 0 };
+	int rc;
+
+	if (pick > s->count)
+		return err_set(e, "--pick %lld: there are %d plans that fit", (long long)pick, s->count);
+	search_plan(s, in, pick, &text);
+	rc = io_write_file(path, text.buf, text.len, e);
+	str_release(&text);
+	return rc;
+}
+
+/* The parts of a step, for words. */
+static const struct part {
+	const char *name;
+	size_t off;
+} parts[] = {
+	{ "computation", offsetof(struct step_time, compute) },
+	{ "memory-bound kernels", offsetof(struct step_time, memory) },
+	{ "tensor-parallel traffic", offsetof(struct step_time, tp) },
+	{ "pipeline bubble", offsetof(struct step_time, bubble) },
+	{ "data-parallel traffic", offsetof(struct step_time, dp) },
+	{ "stage exchanges and host work", offsetof(struct step_time, other) },
+};
+enum { PARTS = sizeof parts / sizeof *parts };
+
+static double
+seconds_of(const struct step_time *t, int part)
+{
+	double x;
+
+	memcpy(&x, (const char *)t + parts[part].off, sizeof x);
+	return x;
+}
+
+static void
+name_layout(const struct candidate *c, struct str *out)
+{
+	str_addf(out, "tensor %lld, pipeline %lld, data %lld, micro-batch-size %lld%s",
+	    (long long)c->layout.tensor_model_parallel_size, (long long)c->layout.pipeline_model_parallel_size,
+	    (long long)c->layout.data_parallel_size, (long long)c->shape.micro_batch_size,
+	    c->shape.use_distributed_optimizer ? ", distributed optimizer" : "");
+}
+
+void
+search_reason(const struct search *s, struct str *out)
+{
+	const struct candidate *best = &s->item[0], *next = &s->item[1];
+	int big = 0, worse = 0;
+
+	for (int i = 1; i < PARTS; i++)
+		if (seconds_of(&best->time, i) > seconds_of(&best->time, big))
+			big = i;
+	str_addf(out, "%lld legal layouts, %d fit; the best (", (long long)s->legal, s->count);
+	name_layout(best, out);
+	str_addf(out, ") spends %.0f %% of a step on %s", 100 * seconds_of(&best->time, big) / best->time.total, parts[big].name);
+	if (s->count < 2)
+		return;
+	for (int i = 1; i < PARTS; i++)
+		if (seconds_of(&next->time, i) - seconds_of(&best->time, i) >
+		    seconds_of(&next->time, worse) - seconds_of(&best->time, worse))
+			worse = i;
+	str_adds(out, "; the next (");
+	name_layout(next, out);
+	if (next->fit != best->fit)
+		str_adds(out, ") fits only tightly");
+	else if (next->time.total <= (1 + tie) * best->time.total)
+		str_addf(out, ") is as fast and needs %.3g GiB more", ((double)next->bytes - (double)best->bytes) / gib);
+	else
+		str_addf(out, ") takes %.1f %% longer, most of it by %s", 100 * (next->time.total / best->time.total - 1),
+		    parts[worse].name);
+}

@@ -1,0 +1,194 @@
+/* layout.c - properties of layouts and shards: inverses, partitions, tilings */
+#include "lib/base/mem.h"
+#include "lib/model/family.h"
+#include "tests/check.h"
+
+static int64_t
+gcd(int64_t a, int64_t b)
+{
+	return b ? gcd(b, a % b) : a;
+}
+
+/* Every rank has its own coordinate, and each kind of group partitions the ranks evenly. */
+static void
+check_ranks(const struct layout *l)
+{
+	int64_t world = layout_world(l);
+
+	for (int64_t r = 0; r < world; r++) {
+		int coord[AX_COUNT];
+
+		layout_coord(l, r, coord);
+		for (int a = 0; a < AX_COUNT; a++)
+			CHECK(coord[a] >= 0 && coord[a] < layout_size(l, (enum axis)a));
+		CHECK(layout_rank(l, coord) == r);
+	}
+	for (unsigned axes = 0; axes < AX_BIT(AX_COUNT); axes++) {
+		int64_t *members = mem_zalloc((size_t)world, sizeof *members), size = 1;
+
+		for (int a = 0; a < AX_COUNT; a++)
+			if (axes & AX_BIT(a))
+				size *= layout_size(l, (enum axis)a);
+		for (int64_t r = 0; r < world; r++) {
+			int64_t g = layout_group(l, axes, r);
+
+			CHECK(g >= 0 && g < world / size);
+			members[g]++;
+		}
+		for (int64_t g = 0; g < world / size; g++)
+			CHECK(members[g] == size);
+		free(members);
+	}
+}
+
+/* The example of spec/training.md 11: t 2, c 1, D 2, p 2. */
+static void
+check_example(void)
+{
+	static const int tp[8] = { 0, 0, 1, 1, 2, 2, 3, 3 }, dp[8] = { 0, 1, 0, 1, 2, 3, 2, 3 }, pp[8] = { 0, 1, 2, 3, 0, 1, 2, 3 };
+	struct layout l = { 2, 1, 2, 2 };
+
+	for (int r = 0; r < 8; r++) {
+		CHECK(layout_group(&l, AX_BIT(AX_TP), r) == tp[r]);
+		CHECK(layout_group(&l, AX_BIT(AX_DP), r) == dp[r]);
+		CHECK(layout_group(&l, AX_BIT(AX_PP), r) == pp[r]);
+	}
+}
+
+/* Marks the elements of a shard's box in the global tensor. */
+static void
+mark(unsigned char *count, const struct param *p, const struct slice *box)
+{
+	int64_t cols = p->ndim > 1 ? p->shape[1] : 1, width = p->ndim > 1 ? box->count[1] : 1;
+
+	for (int64_t i = 0; i < box->count[0]; i++)
+		for (int64_t j = 0; j < width; j++)
+			count[(box->start[0] + i) * cols + (p->ndim > 1 ? box->start[1] : 0) + j]++;
+}
+
+/* Offsets ascend without overlap, joined shards touch, others are aligned; replicas are the last stage's tied table. */
+static void
+check_shards(const struct shards *s, const struct param *table, const struct layout *l)
+{
+	int64_t end = 0;
+
+	for (int i = 0; i < s->count; i++) {
+		const struct shard *sh = &s->item[i];
+		const struct param *p = &table[sh->param];
+		int64_t n = 1;
+
+		for (int k = 0; k < p->ndim; k++)
+			n *= sh->shape[k];
+		CHECK(sh->count == n && sh->offset >= end);
+		if (p->flags & PARAM_JOINED)
+			CHECK(sh->offset == end && i > 0 && s->item[i - 1].param == sh->param - 1);
+		else
+			CHECK(sh->offset % SHARD_ALIGN == 0);
+		CHECK(slice_inside(&sh->box, p->ndim, p->shape) && slice_elements(&sh->box) <= sh->count);
+		CHECK(!(sh->replica && sh->owner));
+		end = sh->offset + sh->count;
+	}
+	CHECK(s->elements >= end);
+	CHECK(s->elements % (l->data_parallel_size / gcd(l->data_parallel_size, 128) * 128) == 0);
+}
+
+/* The owners' slices over all tensor ranks and stages tile every tensor exactly once. */
+static void
+check_tiling(const struct model_config *c, const struct layout *l)
+{
+	struct param *table;
+	int n = model_params(c, &table);
+	unsigned char **count = mem_zalloc((size_t)n, sizeof *count);
+
+	for (int i = 0; i < n; i++)
+		count[i] = mem_zalloc((size_t)param_elements(&table[i]), 1);
+	for (int64_t r = 0; r < layout_world(l); r++) {
+		int coord[AX_COUNT];
+		struct shards s;
+
+		layout_coord(l, r, coord);
+		shards_init(&s, table, n, c, l, coord);
+		check_shards(&s, table, l);
+		for (int i = 0; i < s.count; i++)
+			if (s.item[i].owner && coord[AX_DP] == 0)
+				mark(count[s.item[i].param], &table[s.item[i].param], &s.item[i].box);
+		shards_release(&s);
+	}
+	for (int i = 0; i < n; i++) {
+		int64_t wrong = 0;
+
+		for (int64_t k = 0; k < param_elements(&table[i]); k++)
+			wrong += count[i][k] != 1;
+		CHECK(wrong == 0);
+		free(count[i]);
+	}
+	free(count);
+	free(table);
+}
+
+static int64_t
+pick(int64_t max)
+{
+	return 1 + rand() % max;
+}
+
+/* A random small model: its sizes need not suit a layout. */
+static void
+random_model(struct model_config *c)
+{
+	family_defaults(c);
+	c->num_layers = pick(6);
+	c->num_query_groups = pick(4);
+	c->num_attention_heads = c->num_query_groups * pick(4);
+	c->kv_channels = 2 * pick(3);
+	c->hidden_size = pick(24);
+	c->ffn_hidden_size = 4 * pick(8);
+	c->max_position_embeddings = pick(9);
+	c->vocab_size = pick(300);
+	c->make_vocab_size_divisible_by = pick(20);
+	c->norm_epsilon = 1e-5;
+	c->normalization = (enum normalization)(rand() % 2);
+	c->activation = (enum activation)(rand() % 5);
+	c->position = (enum position)(rand() % 3);
+	c->qkv_bias = rand() % 2;
+	c->proj_bias = rand() % 2;
+	c->mlp_bias = rand() % 2;
+	c->untie_embeddings_and_output_weights = rand() % 2;
+}
+
+/* Vocabulary rows: enough, equal parts, a multiple of both rules. */
+static void
+check_vocab(const struct model_config *c, const struct layout *l)
+{
+	int64_t v = layout_vocab(l, c), t = l->tensor_model_parallel_size;
+
+	CHECK(v >= c->vocab_size && v % (16 * t) == 0 && v % c->make_vocab_size_divisible_by == 0);
+	CHECK(layout_local_groups(l, c) * t == c->num_query_groups * layout_group_replicas(l, c));
+}
+
+int
+main(void)
+{
+	int legal = 0, shared = 0;
+
+	srand((unsigned)check_seed());
+	check_example();
+	for (int i = 0; i < 3000 && legal < 150; i++) {
+		struct model_config c;
+		struct layout l = { pick(8), 1, pick(3), pick(4) };
+		struct err e;
+
+		random_model(&c);
+		CHECK(model_check(&c, &e) == 0);
+		if (layout_check(&l, &c, &e) < 0)
+			continue;
+		legal++;
+		shared += layout_group_replicas(&l, &c) > 1;
+		check_vocab(&c, &l);
+		check_tiling(&c, &l);
+		l.context_parallel_size = pick(3);
+		check_ranks(&l);
+	}
+	CHECK(legal >= 100 && shared >= 5);
+	return check_done();
+}

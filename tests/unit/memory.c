@@ -1,0 +1,161 @@
+/* memory.c - tests of the memory plan: buffers never overlap where they may not, arenas are the sums of their parts */
+#include "lib/model/family.h"
+#include "lib/model/memory.h"
+#include "lib/model/schedule.h"
+#include "tests/check.h"
+
+static struct model_config
+tiny(void)
+{
+	struct model_config c;
+
+	family_defaults(&c);
+	c.num_layers = 4;
+	c.hidden_size = 64;
+	c.num_attention_heads = 8;
+	c.num_query_groups = 2;
+	c.kv_channels = 8;
+	c.ffn_hidden_size = 176;
+	c.max_position_embeddings = 32;
+	c.vocab_size = 500;
+	c.norm_epsilon = 1e-5;
+	c.normalization = NORMALIZATION_RMSNORM;
+	c.activation = ACTIVATION_SWIGLU;
+	c.position = POSITION_ROPE;
+	return c;
+}
+
+/* Buffers that are in use at the same moment, by what the trainer does then. */
+static const enum buffer phases[][16] = {
+	{ BUF_DX, BUF_STAGE_OUT, BUF_BRANCH, BUF_COUNT },
+	{ BUF_DX, BUF_STAGE_OUT, BUF_DBRANCH, BUF_DNORM, BUF_DACT, BUF_DFC1, BUF_COUNT },
+	{ BUF_DX, BUF_STAGE_OUT, BUF_DBRANCH, BUF_DNORM, BUF_DATTN, BUF_DQKV, BUF_DELTA, BUF_COUNT },
+	{ BUF_DX, BUF_STAGE_OUT, BUF_FINAL_OUT, BUF_LOGITS, BUF_ROW_MAX, BUF_SUMS, BUF_LOSS, BUF_ZLOSS, BUF_COUNT },
+};
+
+/* Buffers a and b of one level share no byte, and both end inside `size`. */
+static void
+check_apart(const struct memory_plan *m, enum buffer a, enum buffer b, uint64_t size)
+{
+	uint64_t a0 = m->offset[a], a1 = a0 + m->bytes[a], b0 = m->offset[b], b1 = b0 + m->bytes[b];
+
+	if (!m->bytes[a] || !m->bytes[b] || a == b)
+		return;
+	CHECK(a1 <= b0 || b1 <= a0);
+	CHECK(a1 <= size && b1 <= size);
+}
+
+static void
+check_scratch(const struct memory_plan *m)
+{
+	for (size_t i = 0; i < sizeof phases / sizeof *phases; i++)
+		for (int a = 0; phases[i][a] != BUF_COUNT; a++)
+			for (int b = 0; phases[i][b] != BUF_COUNT; b++)
+				check_apart(m, phases[i][a], phases[i][b], m->arena[ARENA_SCRATCH]);
+}
+
+/* Buffers of params, of a slot and of a layer lie apart; the layers lie behind the slot's own buffers. */
+static void
+check_levels(const struct memory_plan *m)
+{
+	for (int a = 0; a < BUF_COUNT; a++) {
+		enum arena arena = memory_buffer_arena((enum buffer)a);
+		bool layer = memory_buffer_per_layer((enum buffer)a);
+
+		CHECK(m->offset[a] % 256 == 0);
+		for (int b = 0; b < BUF_COUNT; b++)
+			if (arena != ARENA_SCRATCH && memory_buffer_arena((enum buffer)b) == arena &&
+			    memory_buffer_per_layer((enum buffer)b) == layer)
+				check_apart(m, (enum buffer)a, (enum buffer)b,
+				    arena == ARENA_PARAMS ? m->arena[ARENA_PARAMS] : layer ? m->layer_bytes : m->layer_base);
+	}
+}
+
+/* Arena sizes are the sums of their buffers; a slot is its own buffers and its layers. */
+static void
+check_sums(const struct memory_plan *m)
+{
+	uint64_t sum[ARENA_COUNT] = { 0 };
+
+	for (int b = 0; b < BUF_COUNT; b++)
+		sum[memory_buffer_arena((enum buffer)b)] += memory_buffer_total(m, (enum buffer)b);
+	CHECK(sum[ARENA_PARAMS] == m->arena[ARENA_PARAMS]);
+	CHECK(sum[ARENA_SAVED] == m->arena[ARENA_SAVED]);
+	CHECK(sum[ARENA_SCRATCH] >= m->arena[ARENA_SCRATCH]);
+	CHECK(m->slot_bytes == m->layer_base + m->layer_bytes * (uint64_t)m->num_layers);
+	CHECK(m->arena[ARENA_SAVED] == m->slot_bytes * (uint64_t)m->num_slots);
+	CHECK(memory_total(m) == m->arena[0] + m->arena[1] + m->arena[2]);
+}
+
+static void
+check_all(const struct model_config *c, const struct layout *l, const struct train_shape *s)
+{
+	for (int64_t r = 0; r < layout_world(l); r++) {
+		struct memory_plan m;
+		int coord[AX_COUNT];
+
+		layout_coord(l, r, coord);
+		memory_plan(&m, c, l, s, coord);
+		check_scratch(&m);
+		check_levels(&m);
+		check_sums(&m);
+		CHECK(m.num_slots == (s->forward_only ? 1 : schedule_in_flight((int)l->pipeline_model_parallel_size,
+		                                                coord[AX_PP], (int)s->num_microbatches)));
+		CHECK(m.bytes[BUF_WEIGHTS] == (uint64_t)m.shards.elements * dtype_size(s->dtype));
+		CHECK(!s->forward_only || (!m.bytes[BUF_GRADS] && !m.bytes[BUF_MASTER] && !m.bytes[BUF_EXP_AVG]));
+		CHECK((m.bytes[BUF_LOGITS] != 0) == (coord[AX_PP] == l->pipeline_model_parallel_size - 1));
+		memory_release(&m);
+	}
+}
+
+/* Every combination of layout, type, optimizer sharing and use. */
+static void
+test_combinations(void)
+{
+	static const enum dtype dtypes[] = { DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_F64 };
+
+	for (int bits = 0; bits < 4 * 4 * 16; bits++) {
+		struct model_config c = tiny();
+		struct layout l = { 1 << (bits & 3), 1, 1 + (bits >> 4 & 1) * 2, 1 << (bits >> 2 & 3) / 2 };
+		struct train_shape s = { 32, 2, 3, dtypes[bits >> 6 & 3], bits >> 5 & 1, 1 + (bits & 1), bits >> 3 & 1 };
+		struct err e;
+
+		c.untie_embeddings_and_output_weights = bits >> 4 & 1;
+		c.normalization = (enum normalization)(bits >> 5 & 1);
+		c.activation = bits & 4 ? ACTIVATION_GELU_TANH : ACTIVATION_SWIGLU;
+		CHECK(model_check(&c, &e) == 0 && layout_check(&l, &c, &e) == 0);
+		check_all(&c, &l, &s);
+	}
+}
+
+/* Figures worked out by hand for the tiny model on one rank, bf16, Adam. */
+static void
+test_figures(void)
+{
+	struct model_config c = tiny();
+	struct layout l = { 1, 1, 1, 1 }, two = { 1, 1, 2, 1 };
+	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, 2, false };
+	int coord[AX_COUNT] = { 0 };
+	struct memory_plan m, half;
+
+	memory_plan(&m, &c, &l, &s, coord);
+	CHECK(m.bytes[BUF_QKV] == 64 * (64 + 2 * 16) * 2);
+	CHECK(m.bytes[BUF_FC1_OUT] == 64 * 2 * 176 * 2);
+	CHECK(m.bytes[BUF_LSE] == 2 * 8 * 32 * 4);
+	CHECK(m.bytes[BUF_ROPE] == 32 * 8 * 4);
+	CHECK(m.head_rows == 64 && m.bytes[BUF_LOGITS] == 64 * 512 * 2);
+	CHECK(m.num_slots == 1 && m.bytes[BUF_NORM1_MEAN] == 0 && m.bytes[BUF_STAGE_OUT] == 0);
+	CHECK(m.bytes[BUF_MASTER] == 2 * m.bytes[BUF_WEIGHTS] && m.bytes[BUF_GRADS] == 2 * m.bytes[BUF_WEIGHTS]);
+	memory_plan(&half, &c, &two, &s, coord);
+	CHECK(half.bytes[BUF_MASTER] * 2 == half.bytes[BUF_GRADS]);
+	memory_release(&half);
+	memory_release(&m);
+}
+
+int
+main(void)
+{
+	test_combinations();
+	test_figures();
+	return check_done();
+}

@@ -1,0 +1,368 @@
+/* model.c - tests of lib/model: rules, parameter counts, FLOPs, Hugging Face configs, options */
+#include "lib/base/io.h"
+#include "lib/model/family.h"
+#include "lib/model/flops.h"
+#include "lib/model/options.h"
+#include "tests/check.h"
+
+#include <unistd.h>
+
+struct config {
+	struct run_options run;
+};
+
+static const struct opt table[] = { RUN_OPTS(struct config, run), OPT_END };
+
+static struct model_config
+gpt2_small(void)
+{
+	struct model_config c;
+
+	family_defaults(&c);
+	c.num_layers = c.num_attention_heads = c.num_query_groups = 12;
+	c.hidden_size = 768;
+	c.kv_channels = 64;
+	c.ffn_hidden_size = 3072;
+	c.max_position_embeddings = 1024;
+	c.vocab_size = 50257;
+	c.norm_epsilon = 1e-5;
+	c.qkv_bias = c.proj_bias = c.mlp_bias = true;
+	return c;
+}
+
+static struct model_config
+llama3_8b(void)
+{
+	struct model_config c;
+
+	family_defaults(&c);
+	c.num_layers = c.num_attention_heads = 32;
+	c.num_query_groups = 8;
+	c.hidden_size = 4096;
+	c.kv_channels = 128;
+	c.ffn_hidden_size = 14336;
+	c.max_position_embeddings = 8192;
+	c.vocab_size = 128256;
+	c.norm_epsilon = 1e-5;
+	c.normalization = NORMALIZATION_RMSNORM;
+	c.activation = ACTIVATION_SWIGLU;
+	c.position = POSITION_ROPE;
+	c.rotary_base = 500000;
+	c.untie_embeddings_and_output_weights = true;
+	return c;
+}
+
+static void
+test_counts(void)
+{
+	struct model_config g = gpt2_small(), l = llama3_8b();
+
+	CHECK(model_num_parameters(&g) == 124439808);
+	CHECK(model_num_parameters(&l) == 8030261248);
+	CHECK_NEAR(model_flops(&l, 1, 2048, 128256) / 2048 / 1e9, 46.64, 1e-4);
+	CHECK_NEAR(model_flops(&g, 1, 1024, 50304) / 1024 / 1e9, 0.798, 1e-3);
+	/* A window as wide as the sequence changes nothing, and a narrower one saves attention alone. */
+	l.window_size = 2048;
+	CHECK_NEAR(model_flops(&l, 1, 2048, 128256) / 2048 / 1e9, 46.64, 1e-4);
+	l.window_size = 2047;
+	CHECK_NEAR(model_flops(&l, 1, 2048, 128256) / 2048 / 1e9, 46.64, 1e-4);
+	l.window_size = 1;
+	CHECK(model_flops(&l, 1, 2048, 128256) > 6.0 * 2048 * 7e9 && model_flops(&l, 1, 2048, 128256) < 2048 * 46e9);
+}
+
+/* Sets one field off its legal value and expects the reason. */
+#define BROKEN(config, field, value, reason) \
+	do { \
+		struct model_config c_ = config(); \
+		struct err e_ = { "" }; \
+		c_.field = value; \
+		CHECK(model_check(&c_, &e_) == -1); \
+		CHECK_STR(e_.msg, reason); \
+	} while (0)
+
+#define TOO_LARGE "the model is beyond any size this program can hold: check --num-layers, --hidden-size and --vocab-size"
+
+static void
+test_rules(void)
+{
+	struct model_config g = gpt2_small(), l = llama3_8b();
+	struct err e;
+
+	CHECK(model_check(&g, &e) == 0 && model_check(&l, &e) == 0);
+	BROKEN(gpt2_small, num_layers, 0, "--num-layers 0: must be at least 1");
+	BROKEN(gpt2_small, vocab_size, -3, "--vocab-size -3: must be at least 1");
+	BROKEN(gpt2_small, max_position_embeddings, 0, "--max-position-embeddings 0: must be at least 1");
+	BROKEN(llama3_8b, max_position_embeddings, -1, "--max-position-embeddings -1: must be at least 1");
+	BROKEN(llama3_8b, num_query_groups, 5, "--num-query-groups 5: must divide --num-attention-heads 32");
+	BROKEN(llama3_8b, rotary_percent, 0.01,
+	    "--rotary-percent 0.01: leaves no even part of --kv-channels 128 to rotate; try 1.0");
+	BROKEN(llama3_8b, rotary_base, 0, "--rotary-base 0: must be at least 1; 10000 is usual");
+	BROKEN(llama3_8b, rope_scaling, ROPE_SCALING_LINEAR, "--rope-scaling-factor 0: must be above 0; 8 is usual");
+	BROKEN(llama3_8b, norm_epsilon, 0, "--norm-epsilon 0: must be above 0; 1e-5 is usual");
+	BROKEN(llama3_8b, init_method_std, -1, "--init-method-std -1: must be at least 0; 0.02 is usual");
+	BROKEN(llama3_8b, attention_dropout, 1, "--attention-dropout 1: must be from 0 to 0.999");
+	BROKEN(llama3_8b, hidden_dropout, -0.5, "--hidden-dropout -0.5: must be from 0 to 0.999");
+	BROKEN(llama3_8b, hidden_size, INT64_MAX, TOO_LARGE);
+	BROKEN(llama3_8b, make_vocab_size_divisible_by, INT64_MAX, TOO_LARGE);
+	l.rope_scaling = ROPE_SCALING_LLAMA3;
+	l.rope_factor = 8;
+	l.rope_low_freq_factor = l.rope_high_freq_factor = 4;
+	CHECK(model_check(&l, &e) == -1);
+	CHECK_STR(e.msg, "--rope-low-freq-factor 4: must be below --rope-high-freq-factor 4; 1 and 4 are usual");
+	l.num_layers = 100000;
+	l.hidden_size = 1 << 20;
+	l.ffn_hidden_size = 1 << 24;
+	CHECK(model_check(&l, &e) == -1);
+	CHECK_STR(e.msg, TOO_LARGE);
+}
+
+static void
+test_rope(void)
+{
+	struct model_config c = llama3_8b();
+	double t[3 * 128];
+
+	model_rope_table(&c, 3, t);
+	CHECK(t[0] == 1 && t[1] == 0);
+	CHECK_NEAR(t[128], cos(1.0), 1e-15);
+	CHECK_NEAR(t[2 * 128 + 127], sin(2 * pow(500000, -126.0 / 128)), 1e-15);
+	c.rope_scaling = ROPE_SCALING_LLAMA3;
+	c.rope_factor = 8;
+	c.rope_low_freq_factor = 1;
+	c.rope_high_freq_factor = 4;
+	c.rope_original_positions = 8192;
+	model_rope_table(&c, 3, t);
+	CHECK_NEAR(t[128], cos(1.0), 1e-15);
+	CHECK_NEAR(t[2 * 128 + 127], sin(2 * pow(500000, -126.0 / 128) / 8), 1e-15);
+}
+
+/* Is every member of a in b, with the same value? */
+static bool
+contains(const struct json_value *a, const struct json_value *b)
+{
+	if (!b || a->type != b->type)
+		return a->type == JSON_NULL && !b;
+	switch (a->type) {
+	case JSON_BOOL: return a->boolean == b->boolean;
+	case JSON_INT: case JSON_FLOAT: return a->number == b->number;
+	case JSON_STRING: return !strcmp(a->string, b->string);
+	case JSON_NULL: return true;
+	default: break;
+	}
+	for (size_t i = 0; i < a->len; i++) {
+		const struct json_value *x = &a->item[i];
+
+		if (!contains(x, a->type == JSON_OBJECT ? json_get(b, x->key) : i < b->len ? &b->item[i] : NULL)) {
+			fprintf(stderr, "member '%s' differs\n", x->key ? x->key : "?");
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Reads a config.json, writes it, and expects every member back. */
+static void
+round_trip(const char *path, const char *model_type, struct model_config *c)
+{
+	struct err e = { "" };
+	const struct family *f = family_read_config(path, c, &e);
+	struct str s = { 0 };
+	struct json *a, *b;
+
+	CHECK_STR(e.msg, "");
+	CHECK(f != NULL);
+	if (!f)
+		return;
+	CHECK_STR(f->model_type, model_type);
+	CHECK(family_of(c, &e) == f);
+	family_write_config(f, c, "bfloat16", &s);
+	a = json_read(path, 1 << 20, &e);
+	b = json_parse(s.buf, s.len, "written", &e);
+	CHECK(a && b && contains(json_root(a), json_root(b)));
+	json_free(a);
+	json_free(b);
+	str_release(&s);
+}
+
+/* Every parameter has a place in Hugging Face's files, and the places cover each file tensor once. */
+static void
+test_places(const struct family *f, const struct model_config *c)
+{
+	struct param *p;
+	int n = model_params(c, &p);
+	int64_t sum = 0, qkv = 0;
+
+	for (int i = 0; i < n; i++) {
+		struct family_place place;
+		struct err e;
+
+		CHECK(family_place(f, c, &p[i], &place, &e) == 0);
+		CHECK(slice_inside(&place.box, place.ndim, place.shape));
+		CHECK(slice_elements(&place.box) == param_elements(&p[i]));
+		sum += slice_elements(&place.box);
+		if (!strcmp(place.name, "transformer.h.3.attn.c_attn.weight")) {
+			CHECK(place.transposed && place.shape[0] == c->hidden_size && place.shape[1] == 3 * c->hidden_size);
+			CHECK(place.box.start[1] == qkv);
+			qkv += place.box.count[1];
+		}
+	}
+	CHECK(sum == model_num_parameters(c));
+	CHECK(qkv == 0 || qkv == 3 * c->hidden_size);
+	free(p);
+}
+
+static void
+test_families(void)
+{
+	struct model_config l, g, c;
+	struct err e;
+
+	round_trip("tests/fuzz/corpus/config_json/llama.json", "llama", &l);
+	CHECK(l.num_query_groups == 4 && l.kv_channels == 8 && l.eos_token_id == 2 && l.pad_token_id == -1);
+	test_places(family_find("llama"), &l);
+	round_trip("tests/fuzz/corpus/config_json/gpt2.json", "gpt2", &g);
+	CHECK(g.max_position_embeddings == 96 && !g.untie_embeddings_and_output_weights && g.attention_dropout == 0);
+	test_places(family_find("gpt2"), &g);
+	CHECK(family_find("t5") == NULL);
+	c = l;
+	c.qkv_bias = true;
+	CHECK(family_of(&c, &e) == NULL);
+	CHECK_STR(e.msg, "no Hugging Face family has this model: llama: has biases on q, k, v and o together or on none; "
+	                 "gpt2: needs --normalization LayerNorm");
+	c = g;
+	c.window_size = 8;
+	CHECK(family_of(&c, &e) == NULL);
+	CHECK_STR(e.msg, "no Hugging Face family has this model: llama: needs --normalization RMSNorm; "
+	                 "gpt2: has no sliding window");
+}
+
+/* What a config.json says, or why it is refused. */
+static const struct {
+	const char *json, *reason;
+} refusals[] = {
+	{ "[]", "not a JSON object" },
+	{ "{}", "\"model_type\" is missing" },
+	{ "{\"model_type\": \"t5\"}", "\"model_type\" is 't5'; known are llama, gpt2" },
+	{ "{\"model_type\": \"llama\"}", "\"num_attention_heads\" must be at least 1" },
+	{ "{\"model_type\": \"gpt2\", \"activation_function\": \"relu\"}",
+	  "\"activation_function\" is 'relu'; 'gelu_new' and 'gelu' are known" },
+	{ "{\"model_type\": \"gpt2\", \"n_embd\": 4611686018427387904}",
+	  "\"n_embd\" is 4611686018427387904; must be from 1 to 1048576" },
+	{ "{\"model_type\": \"gpt2\", \"tie_word_embeddings\": false}",
+	  "\"tie_word_embeddings\" is false; gpt2 has a tied output" },
+	{ "{\"model_type\": \"gpt2\", \"n_head\": 7}", "\"n_embd\" must be a multiple of \"n_head\"" },
+	{ "{\"model_type\": \"gpt2\", \"resid_pdrop\": 2.5}", "--hidden-dropout 2.5: must be from 0 to 0.999" },
+	{ "{\"model_type\": \"llama\", \"num_attention_heads\": 4, \"rope_scaling\": {\"rope_type\": \"yarn\"}}",
+	  "rope type 'yarn' is not built; default, linear and llama3 are" },
+};
+
+static void
+test_refusals(void)
+{
+	char path[] = "/tmp/model-test-XXXXXX", want[600];
+	int fd = mkstemp(path);
+	struct model_config c;
+	struct err e;
+
+	CHECK(fd >= 0);
+	close(fd);
+	for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+		CHECK(io_write_file(path, refusals[i].json, strlen(refusals[i].json), &e) == 0);
+		CHECK(family_read_config(path, &c, &e) == NULL);
+		snprintf(want, sizeof want, "%s: %s", path, refusals[i].reason);
+		CHECK_STR(e.msg, want);
+	}
+	unlink(path);
+}
+
+/* Parses an option file's text and resolves it for a world; the reason is in e. */
+static int
+resolve(const char *text, int64_t world, struct run_plan *plan, struct err *e)
+{
+	struct config cfg = { 0 };
+	struct opt_parse p;
+	struct str notes = { 0 };
+	int rc;
+
+	e->msg[0] = '\0';
+	opt_begin(&p, table, &cfg);
+	rc = opt_text(&p, "text", text, false, e);
+	if (rc == 0)
+		rc = run_resolve(&p, &cfg.run, world, 0, plan, &notes, e);
+	str_release(&notes);
+	opt_release(&p);
+	return rc;
+}
+
+#define TINY "num-layers 4\nhidden-size 64\nnum-attention-heads 8\nvocab-size 500\nseq-length 32\n"
+
+static void
+test_options(void)
+{
+	struct run_plan plan;
+	struct err e;
+
+	CHECK(resolve(TINY "tensor-model-parallel-size 2\nglobal-batch-size 12\nmicro-batch-size 2\nbf16\n", 4, &plan, &e) == 0);
+	CHECK(plan.layout.data_parallel_size == 2 && plan.shape.num_microbatches == 3 && plan.shape.dtype == DTYPE_BF16);
+	CHECK(plan.model.ffn_hidden_size == 256 && plan.model.kv_channels == 8 && plan.model.num_query_groups == 8);
+	CHECK(resolve(TINY "tensor-model-parallel-size 3\n", 3, &plan, &e) < 0);
+	CHECK_STR(e.msg, "--tensor-model-parallel-size 3: must divide --num-attention-heads 8 (try 2); "
+	                 "--tensor-model-parallel-size 3: must divide or be a multiple of --num-query-groups 8 (try 2); "
+	                 "--tensor-model-parallel-size 3: must divide --ffn-hidden-size 256 (try 2)");
+	CHECK(resolve(TINY "tensor-model-parallel-size 1000000000000000\npipeline-model-parallel-size 1000000000000000\n", 8,
+	          &plan, &e) < 0);
+	CHECK(resolve(TINY "tensor-model-parallel-size 2\n", 7, &plan, &e) < 0);
+	CHECK_STR(e.msg, "7 ranks: must be a multiple of --tensor-model-parallel-size 2 x --pipeline-model-parallel-size 1 = 2 "
+	                 "(try 6)");
+	CHECK(resolve(TINY "global-batch-size 2043\nmicro-batch-size 4\n", 9, &plan, &e) < 0);
+	CHECK_STR(e.msg, "--global-batch-size 2043: must be a multiple of --micro-batch-size x data-parallel size = 36 (try 2016)");
+	CHECK(resolve(TINY "global-batch-size 1000000000000000\n", 1, &plan, &e) < 0);
+	CHECK_STR(e.msg, "--global-batch-size 1000000000000000: more than 16777216 micro batches a step; try 16777216");
+	CHECK(resolve(TINY "micro-batch-size 1000000000000000\n", 1, &plan, &e) < 0);
+	CHECK_STR(e.msg, "--micro-batch-size 1000000000000000: seq-length x micro-batch-size must be below 2^30");
+	CHECK(resolve(TINY "seq-length 1000000000\nffn-hidden-size 16000000\n", 1, &plan, &e) < 0);
+	CHECK(resolve("num-layers 4\n", 1, &plan, &e) < 0);
+	CHECK_STR(e.msg, "--hidden-size: is needed (or --model CONFIG)");
+	CHECK(resolve(TINY "bf16\nfp16\n", 1, &plan, &e) < 0);
+	CHECK_STR(e.msg, "--bf16, --fp16 and --fp64 exclude each other: give one of them");
+}
+
+/* A dumped model reads back to the same model. */
+static void
+test_dump(const struct model_config *c)
+{
+	struct str s = { 0 }, again = { 0 };
+	struct run_plan plan;
+	struct err e;
+
+	model_dump(c, &s);
+	str_adds(&s, "seq-length 64\n");
+	CHECK(resolve(s.buf, 1, &plan, &e) == 0);
+	CHECK_STR(e.msg, "");
+	model_dump(&plan.model, &again);
+	str_adds(&again, "seq-length 64\n");
+	CHECK_STR(again.buf, s.buf);
+	str_release(&s);
+	str_release(&again);
+}
+
+int
+main(void)
+{
+	struct model_config g = gpt2_small(), l = llama3_8b();
+
+	test_counts();
+	test_rules();
+	test_rope();
+	test_families();
+	test_refusals();
+	test_options();
+	test_dump(&g);
+	test_dump(&l);
+	l.rope_scaling = ROPE_SCALING_LINEAR;
+	l.rope_factor = 2.5;
+	l.window_size = 7;
+	l.mlp_bias = true;
+	test_dump(&l);
+	return check_done();
+}

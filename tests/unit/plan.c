@@ -1,0 +1,239 @@
+/* plan.c - tests of the planner: the time model moves the right way, searches keep their promises, tables add up */
+#include "lib/model/family.h"
+#include "plan/memtable.h"
+#include "plan/search.h"
+#include "tests/check.h"
+
+struct config {
+	struct hardware hw;
+	int gpu;
+};
+
+static const struct opt table[] = { HARDWARE_OPTS(struct config, hw, gpu), OPT_END };
+
+/* The device of a row, with options typed over it. */
+static struct hardware
+device(const char *text)
+{
+	struct config cfg = { 0 };
+	struct opt_parse p;
+	struct hardware hw;
+	struct err e = { "" };
+
+	opt_begin(&p, table, &cfg);
+	CHECK(opt_text(&p, "text", text, false, &e) == 0);
+	CHECK_STR(e.msg, "");
+	hardware_resolve(&p, cfg.gpu, &cfg.hw, &hw);
+	opt_release(&p);
+	return hw;
+}
+
+/* Llama-3.2-1B's shape. */
+static struct model_config
+llama_1b(void)
+{
+	struct model_config c;
+
+	family_defaults(&c);
+	c.num_layers = 16;
+	c.num_attention_heads = 32;
+	c.num_query_groups = 8;
+	c.hidden_size = 2048;
+	c.kv_channels = 64;
+	c.ffn_hidden_size = 8192;
+	c.max_position_embeddings = 2048;
+	c.vocab_size = 128256;
+	c.norm_epsilon = 1e-5;
+	c.normalization = NORMALIZATION_RMSNORM;
+	c.activation = ACTIVATION_SWIGLU;
+	c.position = POSITION_ROPE;
+	return c;
+}
+
+/* The time of a step under a layout of t x p x d ranks with m micro batches of b. */
+static struct step_time
+timed(const struct hardware *hw, struct layout l, int64_t b, int64_t m, bool distributed)
+{
+	struct model_config c = llama_1b();
+	struct train_shape s = { 2048, b, m, DTYPE_BF16, distributed, 2, false };
+	struct run_case r = { &c, &l, &s, hw, 0, 0 };
+	struct step_time t;
+	struct err e;
+
+	CHECK(model_check(&c, &e) == 0 && layout_check(&l, &c, &e) == 0);
+	memtable_most(&c, &l, &s, &r.elements, &r.own_elements);
+	time_step(&r, &t);
+	CHECK_NEAR(t.total, t.compute + t.memory + t.tp + t.bubble + t.dp + t.other, 1e-12);
+	CHECK(t.compute > 0 && t.memory > 0 && t.tp >= 0 && t.bubble >= 0 && t.dp >= 0 && t.other >= 0);
+	return t;
+}
+
+static void
+test_devices(void)
+{
+	struct hardware h = device("gpu h200\nmemory-gb 10\ntflops 500\n"), v = device("gpu v100-16\n");
+
+	CHECK(h.memory_gb == 10 && h.tflops == 500 && h.memory_bandwidth == 4800);
+	CHECK_STR(h.name, "h200");
+	CHECK(hardware_peak(&h, DTYPE_BF16) == 500e12 && hardware_peak(&h, DTYPE_F32) == 500e12);
+	CHECK(hardware_peak(&v, DTYPE_F16) == 125e12 && hardware_peak(&v, DTYPE_BF16) == 15.7e12);
+	for (int i = 0; hardware_names[i]; i++) {
+		char text[64];
+		struct hardware hw;
+
+		snprintf(text, sizeof text, "gpu %s\n", hardware_names[i]);
+		hw = device(text);
+		CHECK_STR(hw.name, hardware_names[i]);
+		CHECK(hw.tflops >= hw.tflops_fp32 && hw.memory_gb > hw.reserve_gb && hw.gpus_per_node >= 1);
+		CHECK(hw.gemm_efficiency > 0 && hw.gemm_efficiency <= 1 && hw.attention_efficiency > 0 && hw.link_efficiency > 0);
+	}
+}
+
+static void
+test_products(void)
+{
+	struct hardware hw = device("gpu h200\n");
+	struct model_config c = llama_1b();
+	struct layout l = { 1, 1, 1, 1 };
+	struct train_shape s = { 2048, 1, 1, DTYPE_BF16, false, 2, false };
+	struct run_case r = { &c, &l, &s, &hw, 0, 0 };
+	double big = time_gemm(&r, 8192, 8192, 8192, false), peak = 2 * 8192.0 * 8192 * 8192 / 989e12;
+
+	CHECK(big > peak / 0.75 && big < peak / 0.6);
+	CHECK(time_gemm(&r, 8192, 8192, 8190, false) > big);
+	CHECK(time_gemm(&r, 8192, 8192, 8192, true) >= big);
+	/* One row of a product costs its weights' way through memory. */
+	CHECK(time_gemm(&r, 1, 8192, 8192, false) > 2 * 8192.0 * 8192 / 4.8e12);
+	CHECK(time_all_reduce(&r, 1, 1, 1e9) == 0);
+	CHECK(time_all_reduce(&r, 8, 1, 1e9) > time_all_reduce(&r, 2, 1, 1e9));
+	CHECK(time_all_reduce(&r, 16, 8, 1e9) > 5 * time_all_reduce(&r, 8, 1, 1e9));
+	CHECK_NEAR(time_all_reduce(&r, 8, 1, 1e9), 2 * 7.0 / 8 * 1e9 / (450e9 * 0.75), 0.01);
+}
+
+static void
+test_directions(void)
+{
+	struct hardware hw = device("gpu h200\n"), slow = device("gpu h200\nlink-bandwidth 20\n");
+	struct hardware hidden = device("gpu h200\ndp-overlap 1\n");
+	struct step_time one = timed(&hw, (struct layout){ 1, 1, 1, 1 }, 4, 8, false), a, b;
+
+	CHECK(one.bubble == 0 && one.tp == 0 && one.dp == 0);
+	/* Fewer micro batches: a larger share of waiting; (p - 1) / m of the ideal time with even stages. */
+	a = timed(&hw, (struct layout){ 1, 1, 1, 4 }, 4, 8, false);
+	b = timed(&hw, (struct layout){ 1, 1, 1, 4 }, 4, 32, false);
+	CHECK(a.bubble / a.total > b.bubble / b.total && b.bubble > 0);
+	CHECK_NEAR(a.bubble, b.bubble, 1e-9);
+	CHECK(a.total < one.total && a.total > one.total / 4);
+	/* Tensor ranks share the products and pay for talking, the more the slower the link. */
+	a = timed(&hw, (struct layout){ 8, 1, 1, 1 }, 4, 8, false);
+	b = timed(&slow, (struct layout){ 8, 1, 1, 1 }, 4, 8, false);
+	CHECK(a.tp > 0 && a.compute < one.compute && a.compute > one.compute / 8);
+	CHECK(b.tp > 10 * a.tp && b.compute == a.compute);
+	/* Data ranks share the optimizer's work when it is distributed; their traffic can hide. */
+	a = timed(&hw, (struct layout){ 1, 1, 8, 1 }, 4, 8, false);
+	b = timed(&hw, (struct layout){ 1, 1, 8, 1 }, 4, 8, true);
+	CHECK(a.dp > 0 && b.memory < a.memory && b.dp < a.dp);
+	CHECK(timed(&hidden, (struct layout){ 1, 1, 8, 1 }, 4, 8, false).dp == 0);
+}
+
+/* One H200 on a model of 1.2 billion parameters: 30 to 70 % of the peak. */
+static void
+test_scale(void)
+{
+	struct hardware hw = device("gpu h200\n"), laptop = device("gpu cpu\n");
+	struct step_time t = timed(&hw, (struct layout){ 1, 1, 1, 1 }, 8, 8, false);
+	double rate = 64 * 2048 / t.total;
+
+	CHECK(rate > 35000 && rate < 90000);
+	CHECK(timed(&laptop, (struct layout){ 1, 1, 1, 1 }, 8, 8, false).total > 100 * t.total);
+}
+
+static void
+test_search(void)
+{
+	struct search_input in = { .model = llama_1b(), .shape = { .seq_length = 2048, .dtype = DTYPE_BF16, .optimizer_states = 2 },
+		.hw = device("gpu h200\n"), .world_size = 16, .global_batch_size = 96 };
+	struct search s;
+	struct err e;
+
+	CHECK(search_run(&s, &in, &e) == 0);
+	CHECK(s.count > 20 && s.legal >= s.count);
+	for (int i = 0; i < s.count; i++) {
+		const struct candidate *c = &s.item[i];
+
+		CHECK(layout_world(&c->layout) == 16 && layout_check(&c->layout, &in.model, &e) == 0);
+		CHECK(c->shape.num_microbatches * c->shape.micro_batch_size * c->layout.data_parallel_size == 96);
+		CHECK((double)c->bytes + 1.5 * 1073741824.0 <= 139.8 * 1073741824.0);
+		CHECK(c->bytes == memtable_most(&in.model, &c->layout, &c->shape, NULL, NULL));
+		CHECK(i == 0 || c->fit > s.item[i - 1].fit || c->time.total * 1.01 >= s.item[i - 1].time.total);
+	}
+	search_release(&s);
+	in.tensor = 4;
+	in.pipeline = 2;
+	in.micro_batch = 3;
+	in.distributed = 1;
+	CHECK(search_run(&s, &in, &e) == 0 && s.count == 1 && s.item[0].shape.num_microbatches == 16);
+	search_release(&s);
+	in.micro_batch = 5;
+	CHECK(search_run(&s, &in, &e) < 0 && s.count == 0);
+	search_release(&s);
+}
+
+/* A need within 4 % of the memory is tight; above it, nothing fits and the reason names the smallest. */
+static void
+test_fit(void)
+{
+	struct search_input in = { .model = llama_1b(), .shape = { .seq_length = 2048, .dtype = DTYPE_BF16, .optimizer_states = 2 },
+		.hw = device("gpu h200\nreserve-gb 0\n"), .world_size = 1, .global_batch_size = 1 };
+	struct search s;
+	struct err e;
+	double gb;
+
+	CHECK(search_run(&s, &in, &e) == 0 && s.count == 1 && s.item[0].fit == FIT_YES);
+	gb = (double)s.item[0].bytes / 1073741824.0;
+	search_release(&s);
+	in.hw.memory_gb = gb * 1.02;
+	CHECK(search_run(&s, &in, &e) == 0 && s.count == 1 && s.item[0].fit == FIT_TIGHT);
+	search_release(&s);
+	in.hw.memory_gb = gb * 0.99;
+	CHECK(search_run(&s, &in, &e) < 0 && strstr(e.msg, "none of 1 legal layouts of 1 ranks fits") == e.msg);
+	search_release(&s);
+}
+
+/* The fullest rank is at an end of the pipeline. */
+static void
+test_most(void)
+{
+	struct model_config c = llama_1b();
+
+	for (int p = 1; p <= 16; p *= 2)
+		for (int m = 1; m <= 32; m *= 4) {
+			struct layout l = { 2, 1, 3, p };
+			struct train_shape s = { 512, 2, m, DTYPE_BF16, p & 1, 2, false };
+			uint64_t most = 0;
+
+			for (int stage = 0; stage < p; stage++) {
+				int coord[AX_COUNT] = { [AX_PP] = stage };
+				struct memory_plan mp;
+
+				memory_plan(&mp, &c, &l, &s, coord);
+				if (memory_total(&mp) > most)
+					most = memory_total(&mp);
+				memory_release(&mp);
+			}
+			CHECK(memtable_most(&c, &l, &s, NULL, NULL) == most);
+		}
+}
+
+int
+main(void)
+{
+	test_devices();
+	test_products();
+	test_directions();
+	test_scale();
+	test_search();
+	test_fit();
+	test_most();
+	return check_done();
+}
