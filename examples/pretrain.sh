@@ -31,8 +31,9 @@ step()
 	printf '\n[%3d s] %s\n' $(($(date +%s) - start)) "$*"
 }
 
-# train LOG OPTION...: runs mtrain on all ranks into LOG; on a terminal shows its last line while it runs. Exit status 3, stopped and
-# saved as asked, is as good as 0.
+# train LOG OPTION...: runs mtrain on all ranks into LOG; on a terminal shows its last line while it runs
+#
+# Exit status 3, stopped and saved as asked, is as good as 0.
 train()
 {
 	log=$1
@@ -54,7 +55,7 @@ train()
 	fi
 }
 
-step 'text: Debian Reference in English and Japanese, one JSON line a section, the languages taking turns'
+step 'text: Debian Reference in English and Japanese, one JSON line a section, shuffled'
 mkdir debs
 (cd debs && apt-get -q download debian-reference-en debian-reference-ja >apt.log 2>&1) || {
 	tail -n 5 debs/apt.log >&2
@@ -69,7 +70,7 @@ for language in en ja; do
 		LC_ALL=C awk -f "$here/examples/html2jsonl.awk" debs/usr/share/debian-reference/$part*.$language.html
 	done >$language.jsonl
 done
-paste -d '\n' en.jsonl ja.jsonl | grep . >text.jsonl
+cat en.jsonl ja.jsonl | shuf --random-source=ja.jsonl >text.jsonl
 wc -c en.jsonl ja.jsonl
 
 step 'tokenizer: a SentencePiece model of 8,000 pieces'
@@ -89,8 +90,8 @@ hidden-size 256
 num-attention-heads 8
 group-query-attention
 num-query-groups 4
-seq-length 256
-max-position-embeddings 256
+seq-length 128
+max-position-embeddings 128
 vocab-size 8000
 position-embedding-type rope
 normalization RMSNorm
@@ -101,13 +102,12 @@ attention-dropout 0
 hidden-dropout 0
 EOF
 cat >run.conf <<'EOF'
-micro-batch-size 4
 global-batch-size 8
-train-iters 100
-lr 2e-3
-min-lr 2e-4
+train-iters 400
+lr 3e-3
+min-lr 3e-4
 lr-decay-style cosine
-lr-warmup-iters 10
+lr-warmup-iters 20
 weight-decay 0.1
 adam-beta2 0.95
 clip-grad 1.0
@@ -122,26 +122,28 @@ load checkpoints
 save-interval 1000
 log-interval 1
 eval-interval 1000
-eval-iters 4
+eval-iters 8
 EOF
 
-step 'index maps of 100 steps, and a plan for two ranks'
-mshard index --data-path corpus_text_document --split 95,5,0 --seq-length 256 --seed 1234 --num-samples 800,32,0 \
+step 'index maps, and plans for two ranks: the best of all, the best with tensor ranks, the best with pipeline stages'
+mshard index --data-path corpus_text_document --split 95,5,0 --seq-length 128 --seed 1234 --num-samples 3200,64,0 \
 	--data-cache-path index
-mplan search --config model.conf --gpu cpu --global-batch-size 8 --world-size $ranks -o plan.conf
-for layout in 'tensor-model-parallel-size 2' 'pipeline-model-parallel-size 2'; do
-	# shellcheck disable=SC2086 # an option and its value
-	mplan check --config model.conf --micro-batch-size 4 --global-batch-size 8 --world-size $ranks --$layout
-done
+plan()
+{
+	mplan search --config model.conf --gpu cpu --global-batch-size 8 --world-size $ranks "$@"
+}
+plan --top 5 | cut -f 1-8,10,11
+plan -q --tensor-model-parallel-size 2 -o tensor.conf >tensor.tsv
+plan -q --pipeline-model-parallel-size 2 -o pipeline.conf >pipeline.tsv
 
-step 'evaluate; train 50 steps with two tensor ranks; go on to 100 with two pipeline stages; evaluate'
-train before.log --tensor-model-parallel-size 2 --skip-train
-train tensor.log --tensor-model-parallel-size 2 --exit-interval 50
-train pipeline.log --pipeline-model-parallel-size 2
-train after.log --tensor-model-parallel-size 2 --skip-train
+step 'training: evaluate, 200 steps with tensor ranks, on to 400 with pipeline stages, evaluate'
+train before.log --config tensor.conf --skip-train
+train tensor.log --config tensor.conf --exit-interval 200
+train pipeline.log --config pipeline.conf
+train after.log --config tensor.conf --skip-train
 
 step 'export, and generate from the exported weights'
-mckpt verify checkpoints/iter_0000100
+mckpt verify checkpoints/iter_0000400
 mexport checkpoints hf
 printf 'Debian is a ' >prompt.txt
 mtrain --pretrained-checkpoint hf --generate 60 --prompt-file prompt.txt --temperature 0.7 --top-k 40 \
