@@ -1,0 +1,91 @@
+/* mexport.c - make a Hugging Face directory of a checkpoint */
+#include "export/hf.h"
+#include "lib/base/cli.h"
+#include "lib/base/prog.h"
+
+#include <string.h>
+
+struct export_config {
+	int dtype;
+	const char *max_shard_size, *tokenizer_model, *vocab_file, *merge_file, *arch;
+	bool force;
+};
+
+static const char *const dtypes[] = { "auto", "bf16", "fp16", "fp32", NULL };
+static const enum dtype types[] = { DTYPE_NONE, DTYPE_BF16, DTYPE_F16, DTYPE_F32 };
+
+#define FIELD(f) offsetof(struct export_config, f)
+
+static const struct opt opts[] = {
+	{ .name = "dtype", .type = OPT_CHOICE, .off = FIELD(dtype), .choices = dtypes, .def = "auto",
+	  .help = "type of the weights; auto is that of the run's weights (--bf16, --fp16), else that of the stored tensors" },
+	{ .name = "max-shard-size", .type = OPT_STRING, .off = FIELD(max_shard_size), .unit = "SIZE", .def = "50GB",
+	  .help = "largest file of weights (GB is 10^9, GiB 2^30 bytes); a larger tensor gets a file of its own" },
+	{ .name = "tokenizer-model", .type = OPT_STRING, .off = FIELD(tokenizer_model), .unit = "FILE",
+	  .help = "SentencePiece model: tokenizer.json is made of it, and it is shipped as tokenizer.model" },
+	{ .name = "vocab-file", .type = OPT_STRING, .off = FIELD(vocab_file), .unit = "FILE", .help = "vocab.json of GPT-2's BPE" },
+	{ .name = "merge-file", .type = OPT_STRING, .off = FIELD(merge_file), .unit = "FILE", .help = "its merges.txt" },
+	{ .name = "arch", .type = OPT_STRING, .off = FIELD(arch), .unit = "NAME",
+	  .help = "model_type to export as (llama, gpt2), checked; the first that fits by default" },
+	{ .name = "force", .type = OPT_FLAG, .off = FIELD(force), .help = "replace an existing Hugging Face directory" },
+	OPT_END,
+};
+
+/* Says each line of text. */
+static void
+say(struct str *text, void (*how)(const char *fmt, ...))
+{
+	for (char *line = text->buf ? strtok(text->buf, "\n") : NULL; line; line = strtok(NULL, "\n"))
+		how("%s", line);
+	str_release(text);
+}
+
+/* Options that contradict each other. */
+static int
+check(const struct export_config *c, struct err *e)
+{
+	if (c->tokenizer_model && (c->vocab_file || c->merge_file))
+		return err_set(e, "--tokenizer-model excludes --vocab-file and --merge-file: give one kind of tokenizer");
+	if (!c->vocab_file != !c->merge_file)
+		return err_set(e, "--vocab-file and --merge-file: both are needed");
+	return 0;
+}
+
+static int
+run(const void *cfg, int argc, char **argv, struct err *e)
+{
+	const struct export_config *c = cfg;
+	struct export_options o = { .dtype = types[c->dtype], .max_shard_bytes = export_size(c->max_shard_size, e),
+		.tokenizer_model = c->tokenizer_model, .vocab_file = c->vocab_file, .merge_file = c->merge_file, .arch = c->arch,
+		.force = c->force };
+	struct str notes = { 0 }, warnings = { 0 };
+	int rc;
+
+	if (o.max_shard_bytes == 0 || check(c, e) < 0)
+		return CLI_USAGE;
+	if (argc != 2) {
+		err_set(e, "%d operands given, needed: SRC DST", argc);
+		return CLI_USAGE;
+	}
+	o.src = argv[0];
+	o.dst = argv[1];
+	rc = export_hf(&o, &notes, &warnings, e);
+	say(&notes, note);
+	say(&warnings, warn);
+	return rc;
+}
+
+static const struct verb verbs[] = {
+	{ "", "SRC DST", "make a Hugging Face directory of a checkpoint", opts, sizeof(struct export_config), run },
+	{ 0 },
+};
+
+static const struct tool tool = {
+	.name = "mexport", .summary = "make a Hugging Face directory of a checkpoint", .built_in = "CPU", .verbs = verbs,
+};
+
+int
+main(int argc, char **argv)
+{
+	return cli_main(&tool, argc, argv);
+}

@@ -1,0 +1,308 @@
+/* hf.c - mexport: all files of a Hugging Face directory */
+#include "export/hf.h"
+#include "export/tokenizer.h"
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+#include "lib/model/options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct job {
+	const struct export_options *o;
+	struct ckpt *src;
+	struct model_config config;
+	struct param *param;
+	struct hf_export x;
+	struct tokenizer_files tokenizer;
+	bool has_tokenizer;
+	char tmp[1100];
+	struct str *notes, *warnings;
+	struct err *e;
+};
+
+uint64_t
+export_size(const char *text, struct err *e)
+{
+	static const struct {
+		const char *name;
+		uint64_t bytes;
+	} units[] = {
+		{ "", 1 }, { "B", 1 }, { "KB", 1000 }, { "MB", 1000000 }, { "GB", 1000000000 }, { "TB", 1000000000000 },
+		{ "KiB", 1u << 10 }, { "MiB", 1u << 20 }, { "GiB", 1u << 30 }, { "TiB", (uint64_t)1 << 40 },
+	};
+	char *end;
+	uint64_t n;
+
+	errno = 0;
+	n = isdigit((unsigned char)*text) ? strtoull(text, &end, 10) : 0;
+	for (size_t i = 0; n > 0 && !errno && i < sizeof units / sizeof *units; i++)
+		if (!strcmp(end, units[i].name) && mem_mul(n, units[i].bytes, &n) == 0)
+			return n;
+	err_set(e, "--max-shard-size %s: not a size such as 50GB, 5GiB or 300000", text);
+	return 0;
+}
+
+/* The family of the model: the one asked for, or the first that has it. */
+static int
+choose_family(struct job *j)
+{
+	struct str known = { 0 };
+	struct err why;
+
+	if (!j->o->arch) {
+		j->x.family = family_of(&j->config, &why);
+		return j->x.family ? 0 : err_at(j->e, ckpt_dir(j->src), 0, "%s", why.msg);
+	}
+	j->x.family = family_find(j->o->arch);
+	if (j->x.family && j->x.family->check(&j->config, &why) < 0)
+		return err_at(j->e, ckpt_dir(j->src), 0, "cannot be exported as %s: it %s", j->o->arch, why.msg);
+	if (j->x.family)
+		return 0;
+	for (const struct family *const *f = family_all(); *f; f++)
+		str_addf(&known, "%s%s", known.len ? ", " : "", (*f)->model_type);
+	err_set(j->e, "--arch %s: must be one of %s", j->o->arch, known.buf);
+	str_release(&known);
+	return -1;
+}
+
+/* Is this flag in the options of the run? */
+static bool
+has_flag(const char *options, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *line = options; *line; line += strcspn(line, "\n"), line += *line == '\n')
+		if (!strncmp(line, name, n) && (line[n] == '\n' || line[n] == '\0'))
+			return true;
+	return false;
+}
+
+/* The dtype of the run's weights when its options say so, else that of the first tensor. */
+static enum dtype
+default_dtype(const struct job *j)
+{
+	const char *options = ckpt_options_text(j->src);
+	enum dtype stored = ckpt_find(j->src, j->param[0].name)->dtype;
+
+	if (has_flag(options, "bf16"))
+		return DTYPE_BF16;
+	if (has_flag(options, "fp16"))
+		return DTYPE_F16;
+	return stored == DTYPE_F64 ? DTYPE_F32 : stored;
+}
+
+/* Every parameter must be there, in floats, in its shape. */
+static int
+check_tensors(const struct job *j)
+{
+	for (int i = 0; i < j->x.num_params; i++) {
+		const struct ckpt_tensor *t = ckpt_find(j->src, j->param[i].name);
+
+		if (!t)
+			return err_at(j->e, ckpt_dir(j->src), 0, "tensor '%s' is missing", j->param[i].name);
+		if (!param_has_shape(&j->param[i], t->ndim, t->shape) || !dtype_is_float(t->dtype))
+			return err_at(j->e, ckpt_dir(j->src), 0, "tensor '%s' has not the shape and type that the model needs; mckpt "
+			                                         "verify says more", t->name);
+	}
+	return 0;
+}
+
+/* Opens the checkpoint and finds out what it is. */
+static int
+open_model(struct job *j)
+{
+	char name[1100];
+	struct layout l;
+
+	j->src = ckpt_open(j->o->src, j->e);
+	if (!j->src)
+		return -1;
+	snprintf(name, sizeof name, "%s/options.conf", ckpt_dir(j->src));
+	if (model_from_text(name, ckpt_options_text(j->src), &j->config, &l, j->e) < 0)
+		return -1;
+	j->x.num_params = model_params(&j->config, &j->param);
+	if (choose_family(j) < 0 || check_tensors(j) < 0)
+		return -1;
+	j->x.src = j->src;
+	j->x.config = &j->config;
+	j->x.param = j->param;
+	j->x.dtype = j->o->dtype == DTYPE_NONE ? default_dtype(j) : j->o->dtype;
+	return weights_plan(&j->x, j->o->max_shard_bytes, j->e);
+}
+
+/* The tokenizer of the options, if any; its special ids fill in those that the run did not name. */
+static int
+open_tokenizer(struct job *j)
+{
+	const struct export_options *o = j->o;
+	struct tokenizer_files *t = &j->tokenizer;
+	int64_t *ids[] = { &j->config.bos_token_id, &j->config.eos_token_id };
+
+	if (!o->tokenizer_model && !o->vocab_file) {
+		str_adds(j->notes, "no tokenizer files are written: give --tokenizer-model, or --vocab-file and --merge-file\n");
+		return 0;
+	}
+	j->has_tokenizer = true;
+	if ((o->tokenizer_model ? tokenizer_sentencepiece(t, o->tokenizer_model, j->e)
+	                        : tokenizer_gpt2_files(t, o->vocab_file, o->merge_file, j->e)) < 0)
+		return -1;
+	for (int i = 0; i < 2; i++)
+		if (*ids[i] < 0)
+			*ids[i] = t->id[i];
+	if (t->tokens > j->config.vocab_size)
+		return err_set(j->e, "the tokenizer has %lld tokens, but the model's vocabulary only %lld rows", (long long)t->tokens,
+		    (long long)j->config.vocab_size);
+	if (t->tokens < j->config.vocab_size)
+		str_addf(j->notes, "the model's vocabulary has %lld rows, %lld more than the tokenizer has tokens\n",
+		    (long long)j->config.vocab_size, (long long)(j->config.vocab_size - t->tokens));
+	return 0;
+}
+
+/* Writes a text file into the directory and empties the text. */
+static int
+put(struct job *j, const char *name, struct str *text)
+{
+	char path[1200];
+	int rc;
+
+	snprintf(path, sizeof path, "%s/%s", j->tmp, name);
+	rc = io_write_file(path, text->buf, text->len, j->e);
+	str_release(text);
+	return rc;
+}
+
+static int
+put_copy(struct job *j, const char *name, const char *src)
+{
+	char path[1200];
+
+	snprintf(path, sizeof path, "%s/%s", j->tmp, name);
+	return io_copy_file(src, path, j->e);
+}
+
+/* generation_config.json: the special ids that there are. */
+static void
+generation_config(const struct model_config *c, struct str *out)
+{
+	const int64_t ids[] = { c->bos_token_id, c->eos_token_id, c->pad_token_id };
+	static const char *const names[] = { "bos_token_id", "eos_token_id", "pad_token_id" };
+
+	str_adds(out, "{\n  \"_from_model_config\": true");
+	for (int i = 0; i < 3; i++)
+		if (ids[i] >= 0)
+			str_addf(out, ",\n  \"%s\": %lld", names[i], (long long)ids[i]);
+	str_adds(out, "\n}\n");
+}
+
+static int
+write_tokenizer(struct job *j)
+{
+	struct str config = { 0 }, special = { 0 };
+
+	if (!j->has_tokenizer)
+		return 0;
+	tokenizer_write_config(&j->tokenizer, j->config.max_position_embeddings, &config);
+	tokenizer_write_special(&j->tokenizer, &special);
+	if (put(j, "tokenizer.json", &j->tokenizer.json) < 0 || put(j, "tokenizer_config.json", &config) < 0 ||
+	    put(j, "special_tokens_map.json", &special) < 0) {
+		str_release(&config);
+		str_release(&special);
+		return -1;
+	}
+	if (j->o->tokenizer_model)
+		return put_copy(j, "tokenizer.model", j->o->tokenizer_model);
+	return put_copy(j, "vocab.json", j->o->vocab_file) < 0 ? -1 : put_copy(j, "merges.txt", j->o->merge_file);
+}
+
+/* All files. */
+static int
+write_files(struct job *j)
+{
+	struct str config = { 0 }, generation = { 0 };
+
+	family_write_config(j->x.family, &j->config, dtype_torch_name(j->x.dtype), &config);
+	generation_config(&j->config, &generation);
+	if (put(j, "config.json", &config) < 0 || put(j, "generation_config.json", &generation) < 0) {
+		str_release(&generation);
+		return -1;
+	}
+	return write_tokenizer(j) < 0 ? -1 : weights_write(&j->x, j->tmp, j->e);
+}
+
+/* What may be written: a new name, or with force a directory that is an export already. */
+static int
+check_target(const struct export_options *o, struct err *e)
+{
+	char config[1200];
+
+	if (strlen(o->dst) >= 1000)
+		return err_set(e, "path too long: '%.60s...'", o->dst);
+	if (!io_exists(o->dst))
+		return 0;
+	if (!o->force)
+		return err_set(e, "'%s' exists; --force replaces a Hugging Face directory", o->dst);
+	snprintf(config, sizeof config, "%s/config.json", o->dst);
+	if (!io_exists(config))
+		return err_set(e, "'%s' is not a Hugging Face directory (no config.json): it is not replaced", o->dst);
+	return 0;
+}
+
+/* Gives the finished directory its name; what was there before goes away last. */
+static int
+put_in_place(struct job *j)
+{
+	char old[1120];
+
+	if (io_fsync_dir(j->tmp, j->e) < 0)
+		return -1;
+	snprintf(old, sizeof old, "%s.old", j->tmp);
+	if (io_exists(j->o->dst) && rename(j->o->dst, old) < 0)
+		return err_sys(j->e, "rename", j->o->dst);
+	if (rename(j->tmp, j->o->dst) < 0) {
+		err_sys(j->e, "rename to", j->o->dst);
+		rename(old, j->o->dst);
+		return -1;
+	}
+	io_remove_tree(old, NULL);
+	return 0;
+}
+
+/* Writes the temporary directory and renames it; after an error nothing of it is left. */
+static int
+write_directory(struct job *j)
+{
+	size_t n = strlen(j->o->dst);
+
+	while (n > 1 && j->o->dst[n - 1] == '/')
+		n--;
+	snprintf(j->tmp, sizeof j->tmp, "%.*s.tmp-%ld", (int)n, j->o->dst, (long)getpid());
+	if (io_mkdir_p(j->tmp, j->e) < 0)
+		return -1;
+	if (write_files(j) < 0 || put_in_place(j) < 0) {
+		io_remove_tree(j->tmp, NULL);
+		return -1;
+	}
+	if (j->x.overflows)
+		str_addf(j->warnings, "%lld numbers are too large for fp16 and became infinite; bf16 would hold them\n",
+		    (long long)j->x.overflows);
+	return 0;
+}
+
+int
+export_hf(const struct export_options *o, struct str *notes, struct str *warnings, struct err *e)
+{
+	struct job j = { .o = o, .notes = notes, .warnings = warnings, .e = e };
+	int rc = -1;
+
+	if (check_target(o, e) == 0 && open_model(&j) == 0 && open_tokenizer(&j) == 0)
+		rc = write_directory(&j);
+	tokenizer_release(&j.tokenizer);
+	weights_release(&j.x);
+	free(j.param);
+	ckpt_close(j.src);
+	return rc;
+}

@@ -1,0 +1,54 @@
+/* hf.h - mexport: a checkpoint becomes a Hugging Face directory */
+#ifndef EXPORT_HF_H
+#define EXPORT_HF_H
+
+#include "lib/base/str.h"
+#include "lib/format/ckpt.h"
+#include "lib/model/family.h"
+
+struct export_options {
+	const char *src, *dst;
+	enum dtype dtype;               /* DTYPE_NONE: that of the run's weights, else of the tensors */
+	uint64_t max_shard_bytes;
+	const char *tokenizer_model, *vocab_file, *merge_file;
+	const char *arch;               /* model_type; NULL: the first family that has the model */
+	bool force;                     /* replace a Hugging Face directory */
+};
+
+/* Writes all files into a temporary directory beside dst and renames it. Notes and warnings: a line each. */
+int export_hf(const struct export_options *o, struct str *notes, struct str *warnings, struct err *e);
+
+/* "50GB" (10^9), "5GiB" (2^30), "300000" or "300000B"; 0 with a reason when it is no size. */
+uint64_t export_size(const char *text, struct err *e);
+
+/* --- the weights, weights.c --------------------------------------------------------------------------------------------- */
+
+/* A tensor of the export and the parameters that are its parts, consecutive in the table. */
+struct hf_tensor {
+	char name[128];
+	int ndim;
+	int64_t shape[SLICE_DIMS];
+	uint64_t bytes;
+	int first, count;               /* parameters */
+	int shard;
+};
+
+struct hf_export {
+	const struct ckpt *src;
+	const struct model_config *config;
+	const struct family *family;
+	const struct param *param;
+	int num_params;
+	enum dtype dtype;
+	int count, num_shards;
+	struct hf_tensor *tensor;       /* in model order */
+	int64_t overflows;              /* finite numbers that F16 cannot hold */
+};
+
+/* Lists the tensors and spreads them over shards. weights_release in every case. */
+int  weights_plan(struct hf_export *x, uint64_t max_shard_bytes, struct err *e);
+/* Writes every shard and, when there are several, the index. A bounded part of one tensor is in memory at a time. */
+int  weights_write(struct hf_export *x, const char *dir, struct err *e);
+void weights_release(struct hf_export *x);
+
+#endif

@@ -1,0 +1,78 @@
+/* tokenizer.c - what the tokenizer files of all kinds share */
+#include "export/tokenizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const special_names[SPECIAL_COUNT] = { "bos_token", "eos_token", "unk_token", "pad_token" };
+
+void
+tokenizer_release(struct tokenizer_files *t)
+{
+	str_release(&t->json);
+	for (int i = 0; i < SPECIAL_COUNT; i++)
+		free(t->text[i]);
+	memset(t, 0, sizeof *t);
+}
+
+void
+tokenizer_added(struct str *out, int64_t id, const char *text, size_t len, bool special, bool normalized)
+{
+	str_addf(out, "{\"id\":%lld,\"content\":", (long long)id);
+	str_add_json(out, text, len);
+	str_addf(out, ",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":%s,\"special\":%s}",
+	    normalized ? "true" : "false", special ? "true" : "false");
+}
+
+/* "decoder" entries for readers that want them: every special token by id. */
+static void
+write_decoder(const struct tokenizer_files *t, struct str *out)
+{
+	int n = 0;
+
+	str_adds(out, "  \"added_tokens_decoder\": {");
+	for (int i = 0; i < SPECIAL_COUNT; i++) {
+		bool twice = false;
+
+		for (int k = 0; k < i; k++)
+			twice |= t->id[k] == t->id[i];
+		if (t->id[i] < 0 || twice)
+			continue;
+		str_addf(out, "%s\n    \"%lld\": {\"content\": ", n++ ? "," : "", (long long)t->id[i]);
+		str_add_json(out, t->text[i], strlen(t->text[i]));
+		str_adds(out, ", \"lstrip\": false, \"normalized\": false, \"rstrip\": false, \"single_word\": false, \"special\": true}");
+	}
+	str_addf(out, "%s},\n", n ? "\n  " : "");
+}
+
+void
+tokenizer_write_config(const struct tokenizer_files *t, int64_t model_max_length, struct str *out)
+{
+	str_addf(out, "{\n  \"add_bos_token\": %s,\n  \"add_eos_token\": false,\n", t->adds_bos ? "true" : "false");
+	write_decoder(t, out);
+	for (int i = 0; i < SPECIAL_COUNT; i++) {
+		str_addf(out, "  \"%s\": ", special_names[i]);
+		if (t->text[i])
+			str_add_json(out, t->text[i], strlen(t->text[i]));
+		else
+			str_adds(out, "null");
+		str_adds(out, ",\n");
+	}
+	str_addf(out, "  \"clean_up_tokenization_spaces\": false,\n  \"model_max_length\": %lld,\n"
+	              "  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n", (long long)model_max_length);
+}
+
+void
+tokenizer_write_special(const struct tokenizer_files *t, struct str *out)
+{
+	int n = 0;
+
+	str_addc(out, '{');
+	for (int i = 0; i < SPECIAL_COUNT; i++) {
+		if (!t->text[i])
+			continue;
+		str_addf(out, "%s\n  \"%s\": ", n++ ? "," : "", special_names[i]);
+		str_add_json(out, t->text[i], strlen(t->text[i]));
+	}
+	str_adds(out, n ? "\n}\n" : "}\n");
+}

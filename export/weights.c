@@ -1,0 +1,251 @@
+/* weights.c - the tensors of an export: which parameters they are made of, in which shard, and their bytes */
+#include "export/hf.h"
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+#include "lib/format/safetensors.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHUNK = 1 << 20 };               /* elements in memory at a time, at least one row */
+
+/* Adds parameter i to the tensor that it lies in. */
+static int
+place_param(struct hf_export *x, int i, struct err *e)
+{
+	struct family_place place;
+	struct hf_tensor *t = x->count ? &x->tensor[x->count - 1] : NULL;
+
+	if (family_place(x->family, x->config, &x->param[i], &place, e) < 0)
+		return -1;
+	if (t && !strcmp(t->name, place.name)) {
+		t->count++;
+		return 0;
+	}
+	t = &x->tensor[x->count++];
+	*t = (struct hf_tensor){ .ndim = place.ndim, .bytes = dtype_size(x->dtype), .first = i, .count = 1 };
+	snprintf(t->name, sizeof t->name, "%s", place.name);
+	memcpy(t->shape, place.shape, sizeof t->shape);
+	for (int d = 0; d < t->ndim; d++)
+		if (mem_mul(t->bytes, (uint64_t)t->shape[d], &t->bytes) < 0)
+			return err_set(e, "tensor '%s' is too large", t->name);
+	return 0;
+}
+
+int
+weights_plan(struct hf_export *x, uint64_t max_shard_bytes, struct err *e)
+{
+	uint64_t bytes = 0;
+
+	x->tensor = mem_zalloc((size_t)x->num_params, sizeof *x->tensor);
+	for (int i = 0; i < x->num_params; i++)
+		if (place_param(x, i, e) < 0)
+			return -1;
+	/* In model order; a shard is closed before the tensor that would exceed the limit. */
+	for (int i = 0; i < x->count; i++) {
+		if (i > 0 && (bytes > max_shard_bytes || x->tensor[i].bytes > max_shard_bytes - bytes)) {
+			x->num_shards++;
+			bytes = 0;
+		}
+		bytes += x->tensor[i].bytes;
+		x->tensor[i].shard = x->num_shards;
+	}
+	x->num_shards++;
+	return 0;
+}
+
+void
+weights_release(struct hf_export *x)
+{
+	free(x->tensor);
+}
+
+/* dst[c][r] = src[r][c] for elements of `size` bytes. */
+static void
+transpose(char *dst, const char *src, int64_t rows, int64_t cols, size_t size)
+{
+	for (int64_t c = 0; c < cols; c++)
+		for (int64_t r = 0; r < rows; r++)
+			memcpy(dst + (size_t)(c * rows + r) * size, src + (size_t)(r * cols + c) * size, size);
+}
+
+/* Counts what became infinite. */
+static int64_t
+count_overflows(const double *before, const uint16_t *after, int64_t n)
+{
+	int64_t count = 0;
+
+	for (int64_t i = 0; i < n; i++)
+		count += (after[i] & 0x7fff) == 0x7c00 && isfinite(before[i]);
+	return count;
+}
+
+/* Reads a box of a parameter in the export's dtype, rounded once. */
+static int
+read_converted(struct hf_export *x, const char *name, const struct slice *box, void *dst, struct err *e)
+{
+	int64_t n = slice_elements(box);
+	double *exact;
+	int rc;
+
+	if (x->dtype != DTYPE_F16 || ckpt_find(x->src, name)->dtype == DTYPE_F16)
+		return ckpt_read(x->src, name, box, x->dtype, dst, e);
+	exact = mem_alloc((size_t)n, sizeof *exact);
+	rc = ckpt_read(x->src, name, box, DTYPE_F64, exact, e);
+	if (rc == 0) {
+		dtype_convert(dst, DTYPE_F16, exact, DTYPE_F64, n);
+		x->overflows += count_overflows(exact, dst, n);
+	}
+	free(exact);
+	return rc;
+}
+
+/* Puts what parameter i has of `rows` (a box of whole rows of its tensor) into dst, which holds those rows. */
+static int
+fill(struct hf_export *x, int i, const struct slice *rows, void *dst, struct err *e)
+{
+	struct family_place place;
+	struct slice part, want;
+	size_t size = dtype_size(x->dtype);
+	void *read;
+	int rc;
+
+	if (family_place(x->family, x->config, &x->param[i], &place, e) < 0)
+		return -1;
+	if (!slice_intersect(rows, &place.box, &part))
+		return 0;
+	want = part;
+	for (int d = 0; d < part.ndim; d++) {
+		int to = place.transposed ? part.ndim - 1 - d : d;
+
+		want.start[to] = part.start[d] - place.box.start[d];
+		want.count[to] = part.count[d];
+	}
+	read = mem_alloc((size_t)slice_elements(&part), size);
+	rc = read_converted(x, x->param[i].name, &want, read, e);
+	if (rc == 0 && place.transposed) {
+		void *turned = mem_alloc((size_t)slice_elements(&part), size);
+
+		transpose(turned, read, want.count[0], want.count[1], size);
+		free(read);
+		read = turned;
+	}
+	if (rc == 0)
+		slice_copy(dst, rows, read, &part, &part, size);
+	free(read);
+	return rc;
+}
+
+/* Writes one tensor, some rows at a time. */
+static int
+write_tensor(struct hf_export *x, const struct hf_tensor *t, struct safetensors_writer *w, struct err *e)
+{
+	struct slice rows = slice_whole(t->ndim, t->shape);
+	int64_t row = slice_elements(&rows) / t->shape[0], step = row < CHUNK ? CHUNK / row : 1;
+	size_t size = dtype_size(x->dtype);
+	void *buffer = mem_alloc((size_t)((step < t->shape[0] ? step : t->shape[0]) * row), size);
+	int rc = 0;
+
+	for (int64_t at = 0; at < t->shape[0] && rc == 0; at += step) {
+		rows.start[0] = at;
+		rows.count[0] = t->shape[0] - at < step ? t->shape[0] - at : step;
+		for (int i = 0; i < t->count && rc == 0; i++)
+			rc = fill(x, t->first + i, &rows, buffer, e);
+		if (rc == 0)
+			rc = safetensors_write(w, buffer, (size_t)slice_elements(&rows) * size, e);
+	}
+	free(buffer);
+	return rc;
+}
+
+static void
+shard_name(const struct hf_export *x, int shard, char out[64])
+{
+	if (x->num_shards == 1)
+		snprintf(out, 64, "model.safetensors");
+	else
+		snprintf(out, 64, "model-%05d-of-%05d.safetensors", shard + 1, x->num_shards);
+}
+
+static int
+compare_tensors(const void *a, const void *b)
+{
+	const struct hf_tensor *const *x = a, *const *y = b;
+
+	return strcmp((*x)->name, (*y)->name);
+}
+
+/* The tensors of a shard (-1: of all), sorted by name as the reference writer does; the caller frees the array. */
+static const struct hf_tensor **
+sorted(const struct hf_export *x, int shard, int *count)
+{
+	const struct hf_tensor **t = mem_alloc((size_t)x->count, sizeof *t);
+
+	*count = 0;
+	for (int i = 0; i < x->count; i++)
+		if (shard < 0 || x->tensor[i].shard == shard)
+			t[(*count)++] = &x->tensor[i];
+	qsort(t, (size_t)*count, sizeof *t, compare_tensors);
+	return t;
+}
+
+static int
+write_shard(struct hf_export *x, int shard, const char *dir, struct err *e)
+{
+	char path[1200], name[64];
+	int n, rc = 0;
+	const struct hf_tensor **t = sorted(x, shard, &n);
+	struct safetensors_writer *w;
+
+	shard_name(x, shard, name);
+	snprintf(path, sizeof path, "%s/%s", dir, name);
+	w = safetensors_writer_new(path, e);
+	for (int i = 0; w && i < n; i++)
+		safetensors_declare(w, t[i]->name, x->dtype, t[i]->ndim, t[i]->shape);
+	for (int i = 0; w && i < n && rc == 0; i++)
+		rc = write_tensor(x, t[i], w, e);
+	free(t);
+	if (w && rc == 0)
+		return safetensors_commit(w, e);
+	if (w)
+		safetensors_abort(w);
+	return -1;
+}
+
+/* model.safetensors.index.json */
+static int
+write_index(const struct hf_export *x, const char *dir, struct err *e)
+{
+	struct str s = { 0 };
+	char path[1200], name[64];
+	uint64_t bytes = 0;
+	int n, rc;
+	const struct hf_tensor **t = sorted(x, -1, &n);
+
+	for (int i = 0; i < n; i++)
+		bytes += t[i]->bytes;
+	str_addf(&s, "{\n  \"metadata\": {\n    \"total_parameters\": %llu,\n    \"total_size\": %llu\n  },\n  \"weight_map\": {",
+	    (unsigned long long)(bytes / dtype_size(x->dtype)), (unsigned long long)bytes);
+	for (int i = 0; i < n; i++) {
+		shard_name(x, t[i]->shard, name);
+		str_adds(&s, i ? ",\n    " : "\n    ");
+		str_add_json(&s, t[i]->name, strlen(t[i]->name));
+		str_addf(&s, ": \"%s\"", name);
+	}
+	str_adds(&s, "\n  }\n}\n");
+	snprintf(path, sizeof path, "%s/model.safetensors.index.json", dir);
+	rc = io_write_file(path, s.buf, s.len, e);
+	str_release(&s);
+	free(t);
+	return rc;
+}
+
+int
+weights_write(struct hf_export *x, const char *dir, struct err *e)
+{
+	for (int shard = 0; shard < x->num_shards; shard++)
+		if (write_shard(x, shard, dir, e) < 0)
+			return -1;
+	return x->num_shards > 1 ? write_index(x, dir, e) : 0;
+}

@@ -1,0 +1,280 @@
+# mckpt: every verb, every documented status, every damaged input with its whole error line
+
+bats_require_minimum_version 1.5.0
+
+setup()
+{
+	cd "$BATS_TEST_TMPDIR" || exit
+	hf=$TOP/tests/golden/ckpt
+	make_checkpoint=$B/tests/unit/reshard
+}
+
+# fails STATUS LINE COMMAND...: the command ends so, with exactly this on standard error
+fails()
+{
+	want_status=$1 want=$2
+	shift 2
+	run --separate-stderr "$@"
+	[ "$status" = "$want_status" ] || { echo "status $status: $stderr" >&2; return 1; }
+	[ "$stderr" = "$want" ] || { printf 'got:  %s\nwant: %s\n' "$stderr" "$want" >&2; return 1; }
+}
+
+# copy NAME: a writable copy of a Hugging Face directory
+copy()
+{
+	cp -r "$hf/$1" hf && chmod -R u+w hf
+}
+
+@test "import, verify, ls and info of Llama" {
+	run --separate-stderr mckpt import "$hf/llama" ck
+	[ "$status" = 0 ] && [ -z "$output$stderr" ]
+	[ "$(cat ck/latest_checkpointed_iteration.txt)" = 0 ]
+	run mckpt verify ck
+	[ "$status" = 0 ] && [ "$output" = "ck/iter_0000000: ok: 39 tensors in 1 files" ]
+	run mckpt ls ck
+	[ "${lines[0]}" = "$(printf 'directory\titeration\ttensors\tparameters\tbytes\tdtype\toptimizer\tlatest')" ]
+	[ "${lines[1]}" = "$(printf 'ck/iter_0000000\t0\t39\t248896\t497792\tBF16\tno\tyes')" ]
+	run mckpt info ck
+	[[ $output == *"$(printf 'family\tllama')"* ]]
+	[[ $output == *"$(printf 'num_query_groups\t4')"* ]]
+	[[ $output == *"$(printf 'state_iteration\t0')"* ]]
+	mckpt info --tensors ck | grep -qx "$(printf 'output_layer.weight\tBF16\t500,64\t32000\t64000\t1')"
+}
+
+@test "import and verify of GPT-2" {
+	mckpt import "$hf/gpt2" ck
+	run mckpt verify ck "$hf/gpt2"
+	[ "$status" = 0 ]
+	[ "${lines[0]}" = "ck/iter_0000000: ok: 68 tensors in 1 files" ]
+	[ "${lines[1]}" = "$hf/gpt2: ok: 52 tensors in 1 files" ]
+	mckpt info ck | grep -qx "$(printf 'parameters\t196928')"
+}
+
+@test "--json is JSON, one object a line" {
+	command -v python3 >/dev/null || skip "no python3 to read JSON with"
+	mckpt import "$hf/llama" ck
+	mckpt info --json ck | python3 -c 'import json, sys; d = json.loads(sys.stdin.read()); assert d["hidden_size"] == 64 and d["optimizer"] is False'
+	mckpt ls --json ck | python3 -c 'import json, sys; assert json.loads(sys.stdin.read())["latest"] is True'
+	mckpt info --json --tensors ck | python3 -c 'import json, sys; assert len([json.loads(l) for l in sys.stdin]) == 39'
+}
+
+@test "import --dtype converts, diff measures it" {
+	mckpt import "$hf/llama" a
+	mckpt import --dtype fp32 "$hf/llama" b
+	run mckpt diff a b
+	[ "$status" = 1 ]
+	[ "${lines[0]}" = "$(printf 'tensor\tverdict\tdtype_a\tdtype_b\telements\tmax_abs\trelative_l2')" ]
+	[ "${lines[1]}" = "$(printf 'decoder.final_layernorm.weight\tdiffers\tBF16\tF32\t64\t0\t0')" ]
+	run mckpt diff --tolerance 0 a b
+	[ "$status" = 0 ]
+	[ "${lines[1]}" = "$(printf 'decoder.final_layernorm.weight\tclose\tBF16\tF32\t64\t0\t0')" ]
+}
+
+@test "diff: patterns, tensors of one side, shapes" {
+	"$make_checkpoint" a 131
+	"$make_checkpoint" b 131 extra
+	"$make_checkpoint" c 140
+	run mckpt diff a a
+	[ "$status" = 0 ] && [ "${#lines[@]}" = 61 ]
+	run mckpt diff --only 'decoder.final*' a b
+	[ "$status" = 1 ]
+	[ "${lines[1]}" = "$(printf 'decoder.final_layernorm.weight\tonly-a\tF32\t-\t16\t-\t-')" ]
+	[ "${lines[4]}" = "$(printf 'decoder.final_norm.weight\tonly-b\t-\tF32\t16\t-\t-')" ]
+	run mckpt diff --ignore 'decoder.final*' a b
+	[ "$status" = 0 ]
+	run mckpt diff a c
+	[ "$status" = 1 ]
+	[[ $output == *"$(printf 'embedding.word_embeddings.weight\tshape\tF32\tF32\t2096\t-\t-')"* ]]
+	fails 1 "mckpt: no tensor to compare: --only and --ignore leave none" mckpt diff --only nothing a a
+	fails 1 "mckpt: 'a' is a checkpoint and '$hf/gpt2' a Hugging Face directory: mckpt import the latter first" \
+		mckpt diff a "$hf/gpt2"
+	run mckpt diff "$hf/gpt2" "$hf/gpt2"
+	[ "$status" = 0 ]
+}
+
+@test "reshard there and back, with optimizer state" {
+	"$make_checkpoint" a 131
+	mckpt reshard a b --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --data-parallel-size 2
+	[ "$(cat b/latest_checkpointed_iteration.txt)" = 7 ]
+	run mckpt verify b
+	[ "$status" = 0 ] && [ "$output" = "b/iter_0000007: ok: 60 tensors in 8 files" ]
+	mckpt diff a b >diff
+	grep -qx 'pipeline-model-parallel-size 2' b/iter_0000007/options.conf
+	grep -qx 'data-path 1 "a b"' b/iter_0000007/options.conf
+	cmp a/iter_0000007/state.conf b/iter_0000007/state.conf
+	mckpt info b | grep -qx "$(printf 'tensor_model_parallel_size\t2')"
+	mckpt reshard b c
+	mckpt reshard a d
+	diff -r c d
+	mckpt reshard --no-optim a e
+	mckpt ls e | grep -q "$(printf 'F32\tno\tyes')"
+}
+
+@test "reshard refuses what is not legal" {
+	"$make_checkpoint" a 131
+	run --separate-stderr mckpt reshard a b --tensor-model-parallel-size 3
+	[ "$status" = 1 ]
+	[[ $stderr == *--tensor-model-parallel-size* ]]
+	[ ! -e b ]
+	fails 1 "mckpt: 'a' holds a checkpoint already; --force writes into it" mckpt reshard a a
+	mckpt import "$hf/llama" b
+	fails 1 "mckpt: 'b' holds a checkpoint already; --force writes into it" mckpt import "$hf/llama" b
+	mckpt import --force "$hf/gpt2" b
+	mckpt verify b
+	fails 1 "mckpt: '$hf/gpt2/config.json' exists and is not a directory" mckpt import "$hf/llama" "$hf/gpt2/config.json"
+}
+
+@test "verify finds damaged bytes, truncated and missing files" {
+	"$make_checkpoint" a 131
+	p=a/iter_0000007/pieces-00000.safetensors
+	cp $p good
+	printf 'x' | dd of=$p bs=1 seek=$(($(stat -c %s $p) - 3)) conv=notrunc 2>/dev/null
+	fails 1 "mckpt: a/iter_0000007/pieces-00000.safetensors: the bytes of tensor 'output_layer.weight.exp_avg_sq' are damaged: their checksum differs from the manifest's" \
+		mckpt verify a || fails 1 "mckpt: a/iter_0000007/pieces-00000.safetensors: the bytes of tensor 'decoder.final_layernorm.weight.exp_avg_sq' are damaged: their checksum differs from the manifest's" mckpt verify a
+	head -c 100000 good >$p
+	run --separate-stderr mckpt verify a
+	[ "$status" = 1 ]
+	[[ $stderr == "mckpt: a/iter_0000007/pieces-00000.safetensors: truncated: "* ]]
+	rm $p
+	fails 1 "mckpt: cannot open 'a/iter_0000007/pieces-00000.safetensors': No such file or directory" mckpt verify a
+}
+
+@test "verify compares with the model: missing, extra, wrong shape" {
+	"$make_checkpoint" a 131 missing
+	run --separate-stderr mckpt verify a
+	[ "$status" = 1 ] && [ -z "$output" ]
+	[ "${stderr_lines[0]}" = "mckpt: a/iter_0000007: tensor 'embedding.word_embeddings.weight' is missing" ]
+	[ "${#stderr_lines[@]}" = 3 ]
+	"$make_checkpoint" b 131 shape
+	run --separate-stderr mckpt verify b
+	[ "$status" = 1 ]
+	[ "${stderr_lines[0]}" = "mckpt: b/iter_0000007: tensor 'embedding.word_embeddings.weight' has shape [130, 16], the model needs [131, 16]" ]
+	"$make_checkpoint" c 131 extra
+	run --separate-stderr mckpt verify c
+	[ "$status" = 1 ]
+	[[ $stderr == *"mckpt: c/iter_0000007: tensor 'decoder.final_norm.weight' does not belong to the model"* ]]
+	fails 1 "mckpt: c/iter_0000007: tensor 'decoder.final_layernorm.weight' is missing (and 5 more; mckpt verify lists them)" \
+		mckpt reshard c d
+	[ ! -e d ]
+}
+
+@test "options.conf that makes no model" {
+	"$make_checkpoint" a 131
+	sed -i 's/^num-layers .*/num-layers many/' a/iter_0000007/options.conf
+	fails 1 "mckpt: a/iter_0000007/options.conf:6: --num-layers many: not an integer" mckpt verify a
+	fails 1 "mckpt: a/iter_0000007/options.conf:6: --num-layers many: not an integer" mckpt info a
+}
+
+@test "ls goes on behind a damaged checkpoint" {
+	"$make_checkpoint" a 131
+	mckpt reshard a b
+	mkdir b/iter_0000003
+	run --separate-stderr mckpt ls a b
+	[ "$status" = 1 ]
+	[ "${#lines[@]}" = 3 ]
+	[ "$stderr" = "mckpt: no checkpoint in 'b/iter_0000003'" ]
+	mkdir empty
+	fails 1 "mckpt: no iter_* directory in 'empty'" mckpt ls empty
+	fails 1 "mckpt: cannot open directory 'nowhere': No such file or directory" mckpt ls nowhere
+	cd a
+	mckpt ls | grep -q '^./iter_0000007'
+}
+
+@test "import refuses what does not fit its config.json" {
+	copy llama
+	sed -i 's/"vocab_size": 500/"vocab_size": 512/' hf/config.json
+	run --separate-stderr mckpt import hf ck
+	[ "$status" = 1 ] && [ ! -e ck ]
+	[[ $stderr == *"mckpt: hf: tensor 'model.embed_tokens.weight' has 500 rows, but config.json says \"vocab_size\": 512" ]]
+	cp "$hf/llama/config.json" hf
+	sed -i 's/"intermediate_size": 176/"intermediate_size": 160/' hf/config.json
+	run --separate-stderr mckpt import hf ck
+	[[ $stderr == *"mckpt: hf: tensor 'model.layers.0.mlp.gate_proj.weight' has shape [176, 64], config.json needs [160, 64]" ]]
+	cp "$hf/llama/config.json" hf
+	sed -i 's/"num_hidden_layers": 4/"num_hidden_layers": 3/' hf/config.json
+	run --separate-stderr mckpt import hf ck
+	[[ $stderr == *"mckpt: hf: tensor 'model.layers.3.input_layernorm.weight' does not belong to a llama model of this config.json" ]]
+	[ "$(mckpt verify hf 2>&1 | wc -l)" = 9 ]
+	sed -i 's/"model_type": "llama"/"model_type": "mamba"/' hf/config.json
+	fails 1 "mckpt: hf/config.json: \"model_type\" is 'mamba'; known are llama, gpt2" mckpt import hf ck
+	cp "$hf/llama/config.json" hf
+	sed -i 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' hf/config.json
+	fails 1 "mckpt: hf: tensor 'lm_head.weight' differs from the embedding that config.json ties it to (\"tie_word_embeddings\": true)" \
+		mckpt import hf ck
+	echo '{' >hf/config.json
+	run --separate-stderr mckpt import hf ck
+	[ "$status" = 1 ]
+	[[ $stderr == "mckpt: hf/config.json: "* ]]
+}
+
+@test "import refuses what is no Hugging Face directory, by name" {
+	mkdir -p meg/iter_0000500/mp_rank_00
+	printf 500 >meg/latest_checkpointed_iteration.txt
+	fails 1 "mckpt: 'meg' is a Megatron-LM checkpoint (mp_rank_* directories), which is not read yet; convert it to a Hugging Face directory first" \
+		mckpt import meg ck
+	fails 1 "mckpt: 'meg/iter_0000500' is a Megatron-LM checkpoint (mp_rank_* directories), which is not read yet; convert it to a Hugging Face directory first" \
+		mckpt import meg/iter_0000500 ck
+	mkdir bin
+	touch bin/pytorch_model.bin
+	fails 1 "mckpt: 'bin' holds pytorch_model*.bin files, which are not read; save it as safetensors" mckpt import bin ck
+	"$make_checkpoint" a 131
+	fails 1 "mckpt: 'a' is a checkpoint already; mckpt reshard rewrites it" mckpt import a ck
+	fails 1 "mckpt: 'nowhere' is not a directory" mckpt import nowhere ck
+	mkdir none
+	cp "$hf/llama/config.json" none
+	fails 1 "mckpt: none: neither model.safetensors nor model.safetensors.index.json" mckpt import none ck
+	[ ! -e ck ]
+}
+
+@test "sharded directories: missing shard, foreign and lost tensors" {
+	mckpt import "$hf/llama" ck
+	mexport -q --max-shard-size 200KB ck hf
+	mckpt verify hf
+	mckpt import hf again
+	mckpt diff ck again >diff
+	mv hf/model-00002-of-00003.safetensors away
+	fails 1 "mckpt: hf: 1 shard is missing: model-00002-of-00003.safetensors" mckpt verify hf
+	mv away hf/model-00002-of-00003.safetensors
+	i=hf/model.safetensors.index.json
+	cp $i good
+	sed -i '/"model.norm.weight"/d' $i
+	fails 1 "mckpt: hf: tensor 'model.norm.weight' is not in the index" mckpt verify hf
+	sed 's/"model.norm.weight": ".*"/"model.norm.weight": "model-00001-of-00003.safetensors"/' good >$i
+	fails 1 "mckpt: hf: tensor 'model.norm.weight' is not in model-00001-of-00003.safetensors, where the index says it is" \
+		mckpt verify hf
+	sed 's|"model.norm.weight": ".*"|"model.norm.weight": "../x.safetensors"|' good >$i
+	fails 1 "mckpt: hf/model.safetensors.index.json: tensor 'model.norm.weight': not a plain file name: '../x.safetensors'" \
+		mckpt verify hf
+	echo '{}' >$i
+	fails 1 "mckpt: hf/model.safetensors.index.json: \"weight_map\" is missing or empty" mckpt verify hf
+}
+
+@test "usage: 2, and nothing is written" {
+	fails 2 "mckpt: a verb is needed; --help lists those there are" mckpt
+	fails 2 "mckpt: unknown verb 'melt'; --help lists those there are" mckpt melt
+	fails 2 "mckpt: 1 operands given, needed: SRC DST" mckpt import x
+	fails 2 "mckpt: 0 operands given, needed: DIR..." mckpt verify
+	fails 2 "mckpt: 0 operands given, needed: DIR" mckpt info
+	fails 2 "mckpt: 1 operands given, needed: A B" mckpt diff a
+	fails 2 "mckpt: --dtype int8: must be one of keep, bf16, fp16, fp32" mckpt import --dtype int8 a b
+	fails 2 "mckpt: --data-parallel-size 0: must be from 1 to 1000000" mckpt reshard --data-parallel-size 0 a b
+	fails 2 "mckpt: --tolerance x: not a number" mckpt diff --tolerance x a b
+	run mckpt --help
+	[ "$status" = 0 ]
+	run mckpt reshard --help
+	[ "$status" = 0 ] && [[ $output == *--no-optim* ]]
+	run mckpt --version
+	[ "$status" = 0 ]
+}
+
+@test "a full disk is an error" {
+	mckpt import "$hf/llama" ck
+	run bash -c 'mckpt info --tensors ck >/dev/full'
+	[ "$status" = 1 ]
+}
+
+@test "the manual's option list is the tool's" {
+	mckpt --mdoc >want
+	sed -n '/^\.\\" begin options/,/^\.\\" end options/p' "$TOP/man/mckpt.1" | sed '1d;$d' >have
+	diff -u have want
+}

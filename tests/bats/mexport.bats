@@ -1,0 +1,164 @@
+# mexport: bit-identical tensors, equivalent config.json, tokenizer files, every refusal with its line
+
+bats_require_minimum_version 1.5.0
+
+setup()
+{
+	cd "$BATS_TEST_TMPDIR" || exit
+	hf=$TOP/tests/golden/ckpt
+	make_checkpoint=$B/tests/unit/reshard
+}
+
+# fails STATUS LINE COMMAND...: the command ends so, with exactly this on standard error
+fails()
+{
+	want_status=$1 want=$2
+	shift 2
+	run --separate-stderr "$@"
+	[ "$status" = "$want_status" ] || { echo "status $status: $stderr" >&2; return 1; }
+	[ "$stderr" = "$want" ] || { printf 'got:  %s\nwant: %s\n' "$stderr" "$want" >&2; return 1; }
+}
+
+@test "import and export give the same file back" {
+	for family in llama gpt2; do
+		mckpt import "$hf/$family" ck-$family
+		mexport -q ck-$family out-$family
+		cmp out-$family/model.safetensors "$hf/$family/model.safetensors"
+		mckpt reshard ck-$family split-$family --tensor-model-parallel-size 4 --pipeline-model-parallel-size 2 --data-parallel-size 2
+		mexport -q split-$family out-split-$family
+		diff -r out-$family out-split-$family
+		mckpt import out-$family again-$family
+		mckpt diff ck-$family again-$family >diff
+	done
+	[ "$(ls out-llama)" = "$(printf 'config.json\ngeneration_config.json\nmodel.safetensors')" ]
+}
+
+@test "config.json says the same" {
+	command -v python3 >/dev/null || skip "no python3 to compare JSON with"
+	for family in llama gpt2; do
+		mckpt import "$hf/$family" ck-$family
+		mexport -q ck-$family out-$family
+		for f in config generation_config; do
+			python3 - "$hf/$family/$f.json" out-$family/$f.json <<-'P'
+				import json, sys
+				a, b = (json.load(open(f)) for f in sys.argv[1:])
+				extra = {k: v for k, v in b.items() if k not in a and v is not None and k != "n_ctx"}
+				assert not extra, extra
+				for k, v in a.items():
+				    assert type(b[k]) is type(v) and b[k] == v, (k, v, b[k])
+			P
+		done
+	done
+}
+
+@test "without a tokenizer there is a note" {
+	mckpt import "$hf/llama" ck
+	fails 0 "mexport: no tokenizer files are written: give --tokenizer-model, or --vocab-file and --merge-file" mexport ck out
+}
+
+@test "shards: limit, index, a large tensor alone" {
+	mckpt import "$hf/llama" ck
+	mexport -q --max-shard-size 70000 ck out
+	[ -z "$(find out -name 'model-*.safetensors' -size +71k)" ]
+	grep -q '"total_parameters": 248896' out/model.safetensors.index.json
+	grep -q '"total_size": 497792' out/model.safetensors.index.json
+	mckpt verify out
+	mckpt diff out "$hf/llama" >diff
+	mexport -q --max-shard-size 1 ck each
+	[ "$(find each -name 'model-*.safetensors' | wc -l)" = 39 ]
+	mckpt diff each "$hf/llama" >diff
+}
+
+@test "dtype: the run's by default, others on request, overflow is counted" {
+	"$make_checkpoint" a 131
+	mexport -q a out
+	grep -q '"dtype": "bfloat16"' out/config.json
+	[ "$(mckpt diff out out | cut -f 3 | sort -u | tr '\n' ' ')" = "BF16 dtype_a " ]
+	mexport -q --dtype fp32 a out32
+	grep -q '"torch_dtype": "float32"' out32/config.json
+	mckpt import out32 back
+	mckpt reshard --no-optim a weights
+	mckpt diff weights back >diff
+	mckpt import --dtype bf16 out32 rounded
+	mexport -q rounded out-rounded
+	mckpt diff out out-rounded >diff
+	"$make_checkpoint" large 131 large
+	fails 0 "mexport: 1 numbers are too large for fp16 and became infinite; bf16 would hold them" mexport -q --dtype fp16 large out16
+	mckpt verify out16
+}
+
+@test "GPT-2's vocab.json and merges.txt" {
+	mckpt import "$hf/gpt2" ck
+	printf '{"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3}' >v.json
+	printf '#version: 0.2\na b\n' >m.txt
+	fails 0 "mexport: the model's vocabulary has 500 rows, 496 more than the tokenizer has tokens" \
+		mexport --vocab-file v.json --merge-file m.txt ck out
+	cmp v.json out/vocab.json
+	cmp m.txt out/merges.txt
+	grep -q '"merges":\["a b"\]' out/tokenizer.json
+	grep -q '"tokenizer_class": "PreTrainedTokenizerFast"' out/tokenizer_config.json
+	grep -q '"eos_token": "<|endoftext|>"' out/special_tokens_map.json
+}
+
+@test "a tokenizer that does not fit or does not parse" {
+	mckpt import "$hf/gpt2" ck
+	awk 'BEGIN { printf "{"; for (i = 0; i < 501; i++) printf "%s\"t%d\": %d", i ? ", " : "", i, i; print "}" }' >v.json
+	echo 't1 t2' >m.txt
+	fails 1 "mexport: the tokenizer has 501 tokens, but the model's vocabulary only 500 rows" \
+		mexport --vocab-file v.json --merge-file m.txt ck out
+	echo 't1  t2' >m.txt
+	fails 1 "mexport: m.txt:1: not two symbols with one blank between" mexport --vocab-file v.json --merge-file m.txt ck out
+	head -c 100 /dev/zero >t.model
+	fails 1 "mexport: t.model: not a SentencePiece model: the protobuf message is broken" mexport --tokenizer-model t.model ck out
+	fails 1 "mexport: cannot open 'none.model': No such file or directory" mexport --tokenizer-model none.model ck out
+	[ ! -e out ]
+}
+
+@test "refusals: family, missing tensors, existing target" {
+	mckpt import "$hf/gpt2" ck
+	fails 1 "mexport: ck/iter_0000000: cannot be exported as llama: it needs --normalization RMSNorm" mexport --arch llama ck out
+	fails 1 "mexport: --arch bert: must be one of llama, gpt2" mexport --arch bert ck out
+	"$make_checkpoint" a 131 missing
+	fails 1 "mexport: a/iter_0000007: tensor 'embedding.word_embeddings.weight' is missing" mexport a out
+	"$make_checkpoint" b 131 shape
+	fails 1 "mexport: b/iter_0000007: tensor 'embedding.word_embeddings.weight' has not the shape and type that the model needs; mckpt verify says more" \
+		mexport b out
+	[ -z "$(ls -d out* 2>/dev/null)" ]
+	mkdir other
+	fails 1 "mexport: 'other' exists; --force replaces a Hugging Face directory" mexport ck other
+	fails 1 "mexport: 'other' is not a Hugging Face directory (no config.json): it is not replaced" mexport --force ck other
+	mexport -q ck out
+	touch out/stale
+	mexport -q --force ck out/
+	[ ! -e out/stale ]
+	[ -z "$(ls -d out.* out/*tmp* 2>/dev/null)" ]
+	fails 1 "mexport: 'other' exists; --force replaces a Hugging Face directory" mexport ck other
+	fails 1 "mexport: cannot open 'nowhere': No such file or directory" mexport nowhere out2
+}
+
+@test "usage: 2, and nothing is written" {
+	fails 2 "mexport: 1 operands given, needed: SRC DST" mexport a
+	fails 2 "mexport: --max-shard-size 5 apples: not a size such as 50GB, 5GiB or 300000" mexport --max-shard-size '5 apples' a b
+	fails 2 "mexport: --vocab-file and --merge-file: both are needed" mexport --vocab-file v a b
+	fails 2 "mexport: --tokenizer-model excludes --vocab-file and --merge-file: give one kind of tokenizer" \
+		mexport --tokenizer-model t --vocab-file v a b
+	fails 2 "mexport: --dtype fp8: must be one of auto, bf16, fp16, fp32" mexport --dtype fp8 a b
+	run mexport --help
+	[ "$status" = 0 ] && [[ $output == "usage: mexport [options] SRC DST"* ]]
+	run mexport --version
+	[ "$status" = 0 ]
+}
+
+@test "a full disk leaves nothing behind" {
+	mckpt import "$hf/llama" ck
+	run --separate-stderr bash -c 'ulimit -f 100; trap "" XFSZ; mexport -q ck out'
+	[ "$status" = 1 ]
+	[[ $stderr == "mexport: cannot "* ]]
+	[ -z "$(ls -d out* 2>/dev/null)" ]
+}
+
+@test "the manual's option list is the tool's" {
+	mexport --mdoc >want
+	sed -n '/^\.\\" begin options/,/^\.\\" end options/p' "$TOP/man/mexport.1" | sed '1d;$d' >have
+	diff -u have want
+}

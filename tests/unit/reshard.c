@@ -1,0 +1,229 @@
+/*
+ * reshard.c - a synthetic checkpoint with optimizer state goes through layouts and comes back
+ *
+ * With operands it is the maker of test checkpoints for the scripts: SAVE VOCAB [KIND], where KIND is plain, missing, extra,
+ * shape (damaged so) or large (a number that fp16 cannot hold).
+ */
+#include "ckpt/diff.h"
+#include "ckpt/reshard.h"
+#include "ckpt/table.h"
+#include "ckpt/verify.h"
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+#include "lib/base/rng.h"
+#include "lib/model/family.h"
+#include "tests/check.h"
+
+#include <unistd.h>
+
+static struct model_config
+tiny_llama(int64_t vocab)
+{
+	struct model_config c;
+
+	family_defaults(&c);
+	c.num_layers = 2;
+	c.hidden_size = 16;
+	c.ffn_hidden_size = 24;
+	c.num_attention_heads = 4;
+	c.num_query_groups = 2;
+	c.kv_channels = 4;
+	c.max_position_embeddings = 32;
+	c.vocab_size = vocab;
+	c.normalization = NORMALIZATION_RMSNORM;
+	c.norm_epsilon = 1e-5;
+	c.activation = ACTIVATION_SWIGLU;
+	c.position = POSITION_ROPE;
+	return c;
+}
+
+/* Writes one tensor of random numbers. */
+static int
+write_tensor(struct ckpt_writer *w, const char *name, int64_t count, bool large, struct err *e)
+{
+	double *x = mem_alloc((size_t)count, sizeof *x);
+	float *f = mem_alloc((size_t)count, sizeof *f);
+	int rc;
+
+	rng_normal(1, 0, count, rng_stream(name), 0, x);
+	for (int64_t i = 0; i < count; i++)
+		f[i] = (float)x[i];
+	if (large)
+		f[0] = 1e6f;
+	rc = ckpt_write(w, f, e);
+	free(x);
+	free(f);
+	return rc;
+}
+
+/* Writes SAVE/iter_0000007 with fp32 weights and Adam's moments, one whole piece a tensor. */
+static int
+make_checkpoint(const char *save, int64_t vocab, const char *kind, struct err *e)
+{
+	struct model_config c = tiny_llama(vocab);
+	struct str options = { 0 }, manifest = { 0 };
+	struct ckpt_commit commit = { .save = save, .iteration = 7, .state = "iteration 7\nconsumed_samples 112\nloss_scale 1\n" };
+	struct param *p;
+	char tmp[1024], name[128];
+	int n = model_params(&c, &p), first = !strcmp(kind, "missing"), rc;
+	struct ckpt_writer *w;
+
+	if (ckpt_begin(save, 7, true, tmp, e) < 0 || !(w = ckpt_writer_new(tmp, 0, e)))
+		return -1;
+	if (!strcmp(kind, "extra"))
+		strcpy(p[n - 1].name, "decoder.final_norm.weight");
+	if (!strcmp(kind, "shape"))
+		p[0].shape[0]--;
+	for (int pass = 0; pass < 2; pass++)
+		for (int i = first; i < n; i++)
+			for (int s = 0; s < 3; s++) {
+				struct slice whole = slice_whole(p[i].ndim, p[i].shape);
+
+				tensor_name(&p[i], s, name);
+				if (pass == 0)
+					ckpt_declare(w, name, DTYPE_F32, p[i].ndim, p[i].shape, &whole);
+				else if (write_tensor(w, name, param_elements(&p[i]), !strcmp(kind, "large") && i == n - 1, e) < 0)
+					return -1;
+			}
+	if (ckpt_writer_finish(w, &manifest, e) < 0)
+		return -1;
+	str_adds(&options, "lr 1e-4\nbf16\ntensor-model-parallel-size 1\npipeline_model_parallel_size 1\ndata-path 1 \"a b\"\n");
+	model_dump(&c, &options);
+	commit.manifest = manifest.buf;
+	commit.options = options.buf;
+	rc = ckpt_commit(&commit, e);
+	free(p);
+	str_release(&options);
+	str_release(&manifest);
+	return rc;
+}
+
+/* Number of problems that verify finds. */
+static int
+problems(const char *dir)
+{
+	struct str text = { 0 };
+	int n = verify_dir(dir, stdout, &text);
+
+	if (n)
+		fprintf(stderr, "%s", text.buf);
+	str_release(&text);
+	return n;
+}
+
+static int
+differs(const char *a, const char *b)
+{
+	struct diff_options o = { .a = a, .b = b, .tolerance = -1 };
+	FILE *out = fopen("/dev/null", "w");
+	struct err e;
+	int rc = diff_sources(&o, out, &e);
+
+	fclose(out);
+	return rc;
+}
+
+/* Are the pieces of two checkpoints the same bytes? */
+static bool
+same_files(const char *a, const char *b)
+{
+	static const char *const names[] = { "manifest.tsv", "pieces-00000.safetensors", "options.conf", "state.conf" };
+	bool same = true;
+
+	for (int i = 0; i < 4; i++) {
+		char path[1200], *x, *y;
+		size_t nx = 0, ny = 0;
+		struct err e;
+
+		snprintf(path, sizeof path, "%s/iter_0000007/%s", a, names[i]);
+		if (io_read_file(path, 0, &x, &nx, &e) < 0)
+			return false;
+		snprintf(path, sizeof path, "%s/iter_0000007/%s", b, names[i]);
+		if (io_read_file(path, 0, &y, &ny, &e) < 0)
+			return false;
+		same &= nx == ny && !memcmp(x, y, nx);
+		free(x);
+		free(y);
+	}
+	return same;
+}
+
+/* There under a layout, and back. */
+static void
+test_there_and_back(const char *dir, const struct layout *l)
+{
+	char src[100], there[100], back[100], direct[100];
+	struct reshard_options o = { .layout = *l };
+	struct err e = { "" };
+
+	snprintf(src, sizeof src, "%s/src", dir);
+	snprintf(there, sizeof there, "%s/there", dir);
+	snprintf(back, sizeof back, "%s/back", dir);
+	snprintf(direct, sizeof direct, "%s/direct", dir);
+	o.src = src;
+	o.save = there;
+	CHECK(reshard(&o, &e) == 0);
+	CHECK_STR(e.msg, "");
+	CHECK(problems(there) == 0);
+	CHECK(differs(src, there) == 0);
+	o.layout = (struct layout){ 1, 1, 1, 1 };
+	o.src = there;
+	o.save = back;
+	CHECK(reshard(&o, &e) == 0);
+	o.src = src;
+	o.save = direct;
+	CHECK(reshard(&o, &e) == 0);
+	CHECK(same_files(back, direct));
+	io_remove_tree(there, &e);
+	io_remove_tree(back, &e);
+	io_remove_tree(direct, &e);
+}
+
+/* Dropped moments are gone, the weights are not. */
+static void
+test_no_optim(const char *dir)
+{
+	char src[100], bare[100];
+	struct reshard_options o = { .src = src, .save = bare, .layout = { 2, 1, 1, 1 }, .no_optim = true };
+	struct ckpt *c;
+	struct err e;
+
+	snprintf(src, sizeof src, "%s/src", dir);
+	snprintf(bare, sizeof bare, "%s/bare", dir);
+	CHECK(reshard(&o, &e) == 0);
+	CHECK(problems(bare) == 0);
+	c = ckpt_open(bare, &e);
+	CHECK(c && ckpt_find(c, "decoder.final_layernorm.weight") && !ckpt_find(c, "decoder.final_layernorm.weight.exp_avg"));
+	CHECK(c && strstr(ckpt_options_text(c), "lr 1e-4\nbf16\ndata-path"));
+	CHECK(c && strstr(ckpt_options_text(c), "tensor-model-parallel-size 2\npipeline-model-parallel-size 1\n"));
+	ckpt_close(c);
+	CHECK(reshard(&o, &e) < 0 && strstr(e.msg, "holds a checkpoint already"));
+	o.force = true;
+	CHECK(reshard(&o, &e) == 0);
+	o.layout.pipeline_model_parallel_size = 3;
+	CHECK(reshard(&o, &e) < 0);
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct layout layouts[] = { { 1, 1, 3, 1 }, { 2, 1, 1, 2 }, { 4, 1, 2, 1 }, { 4, 1, 5, 2 } };
+	char dir[] = "/tmp/mikoshi-reshard-XXXXXX", src[100];
+	struct err e = { "" };
+
+	if (argc > 2) {
+		if (make_checkpoint(argv[1], strtoll(argv[2], NULL, 10), argc > 3 ? argv[3] : "plain", &e) == 0)
+			return 0;
+		fprintf(stderr, "%s\n", e.msg);
+		return 1;
+	}
+	CHECK(mkdtemp(dir) != NULL);
+	snprintf(src, sizeof src, "%s/src", dir);
+	CHECK(make_checkpoint(src, 131, "plain", &e) == 0);
+	CHECK(problems(src) == 0);
+	for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
+		test_there_and_back(dir, &layouts[i]);
+	test_no_optim(dir);
+	io_remove_tree(dir, &e);
+	return check_done();
+}
