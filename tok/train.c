@@ -3,7 +3,7 @@
  *
  * The trainer pulls sentences through an iterator that walks files, lines, members, strings and line feeds; its own memory
  * holds all sentences afterwards, whatever we do. Settings go to it as text under its own names, so that a default that the
- * library changes is never ours by accident: every one that matters is set.
+ * library changes is never ours by accident: every option of the table is set.
  */
 #include "tok/train.h"
 #include "lib/base/io.h"
