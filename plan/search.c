@@ -40,19 +40,23 @@ weigh(struct search *s, const struct search_input *in, struct candidate *c)
 	s->item[s->count++] = *c;
 }
 
-/* The distributed optimizer off and on, where there are data ranks to share with. */
-static void
+/* The distributed optimizer off and on, where there are data ranks to share with. Does one of them fit? */
+static bool
 try_optimizers(struct search *s, const struct search_input *in, struct candidate *c)
 {
+	bool fits = false;
+
 	for (int on = in->distributed; on <= 1; on++) {
 		if (on && !in->distributed && c->layout.data_parallel_size == 1)
 			continue;
 		c->shape.use_distributed_optimizer = on;
 		weigh(s, in, c);
+		fits = fits || c->fit != FIT_NO;
 	}
+	return fits;
 }
 
-/* Every power of two that divides the samples of a data rank, or the one that is asked for. */
+/* Every power of two that divides the samples of a data rank, or the one that is asked for. A larger one never needs less. */
 static void
 try_batches(struct search *s, const struct search_input *in, struct candidate *c)
 {
@@ -63,8 +67,7 @@ try_batches(struct search *s, const struct search_input *in, struct candidate *c
 	for (; b <= each && each % b == 0 && b * c->shape.seq_length <= 1 << 30; b *= 2) {
 		c->shape.micro_batch_size = b;
 		c->shape.num_microbatches = each / b;
-		try_optimizers(s, in, c);
-		if (in->micro_batch)
+		if (!try_optimizers(s, in, c) || in->micro_batch)
 			break;
 	}
 }
