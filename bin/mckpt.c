@@ -47,13 +47,11 @@ static const struct opt info_opts[] = {
 	OPT_END,
 };
 
-static const struct opt verify_opts[] = {
-	OPT_END,
-};
+static const struct opt verify_opts[] = { OPT_END };
 
 static const struct opt diff_opts[] = {
 	{ .name = "tolerance", .type = OPT_NUMBER, .off = offsetof(struct diff_config, tolerance), .min = -1, .max = 1e300,
-	  .def = "-1", .unit = "R", .help = "largest relative L2 difference that counts as close; -1: bytes must be equal" },
+	  .def = "-1", .unit = "R", .help = "largest relative L2 difference that is close; -1: equal bytes" },
 	TEXT(struct diff_config, "only", only, "PATTERN", "compare only tensors whose name matches the shell pattern"),
 	TEXT(struct diff_config, "ignore", ignore, "PATTERN", "leave out tensors whose name matches the shell pattern"),
 	OPT_END,
@@ -85,36 +83,30 @@ operands(int argc, int n, const char *what, struct err *e)
 	return CLI_USAGE;
 }
 
-/* Says each line of text. */
-static void
+/* Says each line of text; returns how many. */
+static int
 say(struct str *text, void (*how)(const char *fmt, ...))
 {
-	for (char *line = text->buf ? strtok(text->buf, "\n") : NULL; line; line = strtok(NULL, "\n"))
+	int n = 0;
+
+	for (char *line = text->buf ? strtok(text->buf, "\n") : NULL; line; line = strtok(NULL, "\n"), n++)
 		how("%s", line);
 	str_release(text);
+	return n;
 }
 
 static int
 run_ls(const void *cfg, int argc, char **argv, struct err *e)
 {
 	const struct look_config *c = cfg;
-	static char here[] = ".";
-	char *one[] = { here };
 	struct str problems = { 0 };
-	int rc = 0;
 
-	if (argc == 0) {
-		argc = 1;
-		argv = one;
-	}
 	if (!c->json)
 		ls_head(stdout);
-	for (int i = 0; i < argc; i++)
-		if (ls_save(argv[i], c->json, stdout, &problems, e) < 0)
+	for (int i = 0; i < (argc ? argc : 1); i++)
+		if (ls_save(argc ? argv[i] : ".", c->json, stdout, &problems, e) < 0)
 			str_addf(&problems, "%s\n", e->msg);
-	rc = problems.len ? EXIT_FAILED : EXIT_DONE;
-	say(&problems, warn);
-	return rc;
+	return say(&problems, warn) ? EXIT_FAILED : EXIT_DONE;
 }
 
 static int
@@ -132,15 +124,13 @@ static int
 run_verify(const void *cfg, int argc, char **argv, struct err *e)
 {
 	struct str problems = { 0 };
-	int wrong = 0;
 
 	(void)cfg;
 	if (argc == 0)
 		return operands(argc, 1, "DIR...", e);
 	for (int i = 0; i < argc; i++)
-		wrong += verify_dir(argv[i], stdout, &problems);
-	say(&problems, warn);
-	return wrong ? EXIT_FAILED : EXIT_DONE;
+		verify_dir(argv[i], stdout, &problems);
+	return say(&problems, warn) ? EXIT_FAILED : EXIT_DONE;
 }
 
 static int
@@ -189,12 +179,11 @@ run_reshard(const void *cfg, int argc, char **argv, struct err *e)
 }
 
 static const struct verb verbs[] = {
-	{ "ls", "[DIR ...]", "list the checkpoints of SAVE directories", ls_opts, sizeof(struct look_config), run_ls },
+	{ "ls", "DIR ...", "list the checkpoints of SAVE directories", ls_opts, sizeof(struct look_config), run_ls },
 	{ "info", "DIR", "say what a checkpoint holds", info_opts, sizeof(struct look_config), run_info },
 	{ "verify", "DIR ...", "check every sum, every shape and the model that they make", verify_opts, 1, run_verify },
 	{ "diff", "A B", "compare tensors", diff_opts, sizeof(struct diff_config), run_diff },
-	{ "import", "SRC DST", "make a checkpoint of a Hugging Face directory", import_opts, sizeof(struct import_config),
-	  run_import },
+	{ "import", "SRC DST", "make a checkpoint of a Hugging Face model", import_opts, sizeof(struct import_config), run_import },
 	{ "reshard", "SRC DST", "rewrite a checkpoint as a run of another layout would", reshard_opts,
 	  sizeof(struct reshard_config), run_reshard },
 	{ 0 },

@@ -18,11 +18,11 @@ static const enum dtype types[] = { DTYPE_NONE, DTYPE_BF16, DTYPE_F16, DTYPE_F32
 
 static const struct opt opts[] = {
 	{ .name = "dtype", .type = OPT_CHOICE, .off = FIELD(dtype), .choices = dtypes, .def = "auto",
-	  .help = "type of the weights; auto is that of the run's weights (--bf16, --fp16), else that of the stored tensors" },
+	  .help = "type of the weights; auto: as in the run, or as stored" },
 	{ .name = "max-shard-size", .type = OPT_STRING, .off = FIELD(max_shard_size), .unit = "SIZE", .def = "50GB",
-	  .help = "largest file of weights (GB is 10^9, GiB 2^30 bytes); a larger tensor gets a file of its own" },
+	  .help = "largest file of weights; GB is 10^9, GiB 2^30 bytes" },
 	{ .name = "tokenizer-model", .type = OPT_STRING, .off = FIELD(tokenizer_model), .unit = "FILE",
-	  .help = "SentencePiece model: tokenizer.json is made of it, and it is shipped as tokenizer.model" },
+	  .help = "SentencePiece model to make tokenizer.json of" },
 	{ .name = "vocab-file", .type = OPT_STRING, .off = FIELD(vocab_file), .unit = "FILE", .help = "vocab.json of GPT-2's BPE" },
 	{ .name = "merge-file", .type = OPT_STRING, .off = FIELD(merge_file), .unit = "FILE", .help = "its merges.txt" },
 	{ .name = "arch", .type = OPT_STRING, .off = FIELD(arch), .unit = "NAME",

@@ -116,13 +116,18 @@ copy_all(const struct hf_model *m, enum dtype dtype, const char *tmp, struct str
 	return ckpt_writer_finish(w, manifest, e);
 }
 
+/* Where a run stands that has done nothing yet; the keys are those that mtrain resumes from. */
+static const char initial_state[] =
+    "iteration 0\nconsumed_train_samples 0\noptimizer_steps 0\nskipped_iterations 0\n"
+    "loss_scale 1\nloss_scale_growth 0\nloss_scale_hysteresis 1\n";
+
 /* Writes and commits the checkpoint of a checked model. */
 static int
 write_all(const struct hf_model *m, const struct import_options *o, struct err *e)
 {
 	struct str manifest = { 0 }, options = { 0 };
 	char tmp[1024];
-	struct ckpt_commit c = { .save = o->save, .iteration = 0, .state = "iteration 0\nconsumed_samples 0\n" };
+	struct ckpt_commit c = { .save = o->save, .iteration = 0, .state = initial_state };
 	int rc = ckpt_begin(o->save, 0, true, tmp, e);
 
 	if (rc == 0)

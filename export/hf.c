@@ -69,30 +69,16 @@ choose_family(struct job *j)
 	return -1;
 }
 
-/* Is this flag in the options of the run? */
-static bool
-has_flag(const char *options, const char *name)
-{
-	size_t n = strlen(name);
-
-	for (const char *line = options; *line; line += strcspn(line, "\n"), line += *line == '\n')
-		if (!strncmp(line, name, n) && (line[n] == '\n' || line[n] == '\0'))
-			return true;
-	return false;
-}
-
-/* The dtype of the run's weights when its options say so, else that of the first tensor. */
+/* The dtype of the run's weights when its state says so, else that of the first tensor; never wider than F32. */
 static enum dtype
 default_dtype(const struct job *j)
 {
-	const char *options = ckpt_options_text(j->src);
-	enum dtype stored = ckpt_find(j->src, j->param[0].name)->dtype;
+	const char *run = ckpt_state(j->src, "dtype");
+	enum dtype t = run ? dtype_from_name(run) : DTYPE_NONE;
 
-	if (has_flag(options, "bf16"))
-		return DTYPE_BF16;
-	if (has_flag(options, "fp16"))
-		return DTYPE_F16;
-	return stored == DTYPE_F64 ? DTYPE_F32 : stored;
+	if (!dtype_is_float(t))
+		t = ckpt_find(j->src, j->param[0].name)->dtype;
+	return t == DTYPE_F64 ? DTYPE_F32 : t;
 }
 
 /* Every parameter must be there, in floats, in its shape. */
