@@ -72,6 +72,7 @@ try_batches(struct search *s, const struct search_input *in, struct candidate *c
 	}
 }
 
+/* Divisors of the world whose layout is legal; tensor ranks stay in a node unless their number was typed. */
 static void
 try_layouts(struct search *s, const struct search_input *in)
 {
@@ -103,6 +104,7 @@ by_time(const void *a, const void *b)
 	return x->time.total < y->time.total ? -1 : x->time.total > y->time.total;
 }
 
+/* The smaller one first, the faster one among equals. */
 static int
 by_memory(const void *a, const void *b)
 {
@@ -177,8 +179,8 @@ search_print(const struct search *s, const struct search_input *in, int64_t top,
 		    (long long)c->layout.data_parallel_size, (long long)c->shape.micro_batch_size,
 		    (long long)c->shape.num_microbatches, c->shape.use_distributed_optimizer ? "yes" : "no",
 		    need(c, &in->hw) / gib, fit_names[c->fit], t->total, speed(c, in));
-		fprintf(f, "\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\n", t->compute / t->total, t->tp / t->total, t->bubble / t->total,
-		    t->dp / t->total, t->memory / t->total, t->other / t->total);
+		fprintf(f, "\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\n", t->compute / t->total, t->tp / t->total,
+		    t->bubble / t->total, t->dp / t->total, t->memory / t->total, t->other / t->total);
 	}
 }
 
@@ -225,6 +227,7 @@ static const struct part {
 };
 enum { PARTS = sizeof parts / sizeof *parts };
 
+/* The seconds of one part. */
 static double
 seconds_of(const struct step_time *t, int part)
 {
@@ -234,6 +237,7 @@ seconds_of(const struct step_time *t, int part)
 	return x;
 }
 
+/* A layout in words. */
 static void
 name_layout(const struct candidate *c, struct str *out)
 {
