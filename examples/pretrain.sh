@@ -31,7 +31,7 @@ step()
 	printf '\n[%3d s] %s\n' $(($(date +%s) - start)) "$*"
 }
 
-# train LOG OPTION...: runs mtrain on all ranks into LOG; on a terminal shows its last line while it runs
+# train LOG OPTION...: runs mtrain on all ranks into LOG; on a terminal one line shows how far it is
 #
 # Exit status 3, stopped and saved as asked, is as good as 0.
 train()
@@ -42,7 +42,7 @@ train()
 	pid=$!
 	trap 'kill $pid' INT TERM
 	while [ -t 2 ] && kill -0 $pid 2>/dev/null; do
-		printf '\r\033[K%.100s' "$(grep ' iteration ' "$log" | tail -n 1)" >&2
+		printf '\r\033[K%s' "$(sed -n 's/.*\(iteration .*\) | consumed.*\(lm loss[^|]*\).*/\1: \2/p' "$log" | tail -n 1)" >&2
 		sleep 1
 	done
 	[ ! -t 2 ] || printf '\r\033[K' >&2
@@ -80,7 +80,6 @@ step 'tokens: two workers; then verify'
 mtok encode --input text.jsonl --output-prefix corpus --tokenizer-type SentencePieceTokenizer --tokenizer-model spm.model \
 	--append-eod --workers 2
 mshard verify corpus_text_document
-mshard info corpus_text_document
 
 # The model and the run, as option files: mplan and mtrain read the same ones.
 cat >model.conf <<'EOF'
@@ -144,16 +143,18 @@ train after.log --config tensor.conf --skip-train
 
 step 'export, and generate from the exported weights'
 mckpt verify checkpoints/iter_0000400
-mexport checkpoints hf
-printf 'Debian is a ' >prompt.txt
-mtrain --pretrained-checkpoint hf --generate 60 --prompt-file prompt.txt --temperature 0.7 --top-k 40 \
-	>sample.txt 2>generate.log
+mexport --tokenizer-model spm.model checkpoints hf
+for prompt in 'Debian is a ' 'ファイルの'; do
+	printf '%s' "$prompt" >prompt.txt
+	mtrain -q --model hf --pretrained-checkpoint hf --tokenizer-model hf/tokenizer.model --prompt-file prompt.txt \
+		--generate 60 --temperature 0.7 --top-k 40
+done >sample.txt
 
 step 'results'
 awk -f "$here/examples/plot.awk" metrics.jsonl
 for when in before after; do
-	printf 'validation loss %s: %s\n' $when "$(sed -n 's/.*validation.*lm loss value: *\([^ ]*\).*/\1/p' $when.log | tail -n 1)"
+	printf 'validation loss %-6s %s\n' $when "$(sed -n 's/.*validation.*lm loss value: *\([^ ]*\).*/\1/p' $when.log | tail -n 1)"
 done
-printf 'sample:\n'
+printf '\nsample:\n'
 cat sample.txt
 step "done: the model is in $dir/hf"
