@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A directory that holds other things is fine: checkpoints are names of their own. */
 int
 save_is_free(const char *save, bool force, struct err *e)
 {
@@ -53,11 +54,11 @@ check_kind(const char *src, struct err *e)
 	if (tracked > 0)
 		snprintf(sub, sizeof sub, "%.1000s/iter_%07lld", src, (long long)iteration);
 	if (has_entry(src, "mp_rank_") || has_entry(sub, "mp_rank_"))
-		return err_set(e, "'%s' is a Megatron-LM checkpoint (mp_rank_* directories), which is not read yet; convert it to a "
-		                  "Hugging Face directory first", src);
+		return err_set(e, "'%s' is a Megatron-LM checkpoint (mp_rank_* directories), which is not read yet; convert it "
+		                  "to a Hugging Face directory first", src);
 	if (has_entry(sub, ".metadata") && has_entry(sub, "metadata.json"))
-		return err_set(e, "'%s' is a Megatron-LM torch_dist checkpoint, which is not read yet; convert it to a Hugging Face "
-		                  "directory first", src);
+		return err_set(e, "'%s' is a Megatron-LM torch_dist checkpoint, which is not read yet; convert it to a Hugging "
+		                  "Face directory first", src);
 	snprintf(path, sizeof path, "%s/manifest.tsv", sub);
 	if (io_exists(path))
 		return err_set(e, "'%s' is a checkpoint already; mckpt reshard rewrites it", src);
@@ -145,6 +146,7 @@ write_all(const struct hf_model *m, const struct import_options *o, struct err *
 	return rc;
 }
 
+/* Everything is checked before the first byte is written. */
 int
 import_hf(const struct import_options *o, struct str *notes, struct err *e)
 {

@@ -24,6 +24,7 @@ struct job {
 	struct err *e;
 };
 
+/* Decimal and binary units are told apart by their i. */
 uint64_t
 export_size(const char *text, struct err *e)
 {
@@ -91,8 +92,8 @@ check_tensors(const struct job *j)
 		if (!t)
 			return err_at(j->e, ckpt_dir(j->src), 0, "tensor '%s' is missing", j->param[i].name);
 		if (!param_has_shape(&j->param[i], t->ndim, t->shape) || !dtype_is_float(t->dtype))
-			return err_at(j->e, ckpt_dir(j->src), 0, "tensor '%s' has not the shape and type that the model needs; mckpt "
-			                                         "verify says more", t->name);
+			return err_at(j->e, ckpt_dir(j->src), 0, "tensor '%s' has not the shape and type that the model needs; "
+			                                         "mckpt verify says more", t->name);
 	}
 	return 0;
 }
@@ -140,8 +141,8 @@ open_tokenizer(struct job *j)
 		if (*ids[i] < 0)
 			*ids[i] = t->id[i];
 	if (t->tokens > j->config.vocab_size)
-		return err_set(j->e, "the tokenizer has %lld tokens, but the model's vocabulary only %lld rows", (long long)t->tokens,
-		    (long long)j->config.vocab_size);
+		return err_set(j->e, "the tokenizer has %lld tokens, but the model's vocabulary only %lld rows",
+		    (long long)t->tokens, (long long)j->config.vocab_size);
 	if (t->tokens < j->config.vocab_size)
 		str_addf(j->notes, "the model's vocabulary has %lld rows, %lld more than the tokenizer has tokens\n",
 		    (long long)j->config.vocab_size, (long long)(j->config.vocab_size - t->tokens));
@@ -161,6 +162,7 @@ put(struct job *j, const char *name, struct str *text)
 	return rc;
 }
 
+/* Copies a file of the user into the directory. */
 static int
 put_copy(struct job *j, const char *name, const char *src)
 {
@@ -184,6 +186,7 @@ generation_config(const struct model_config *c, struct str *out)
 	str_adds(out, "\n}\n");
 }
 
+/* The files made of the tokenizer, then the files it was made of. */
 static int
 write_tokenizer(struct job *j)
 {
@@ -278,6 +281,7 @@ write_directory(struct job *j)
 	return 0;
 }
 
+/* All inputs are opened and checked before the directory is made. */
 int
 export_hf(const struct export_options *o, struct str *notes, struct str *warnings, struct err *e)
 {

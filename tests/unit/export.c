@@ -42,6 +42,7 @@ make_model(struct str *s, int kind)
 	str_add(s, normalizer, sizeof normalizer);
 }
 
+/* The reader takes what is sound and says what is not. */
 static void
 test_spmodel(void)
 {
@@ -126,6 +127,7 @@ gpt2(const char *dir, const char *vocab, const char *merges, struct tokenizer_fi
 	return strncmp(e->msg, dir, strlen(dir)) ? e->msg : e->msg + strlen(dir) + 1;
 }
 
+/* GPT-2's files, sound and broken. */
 static void
 test_gpt2(const char *dir)
 {
@@ -147,6 +149,7 @@ test_gpt2(const char *dir)
 	tokenizer_release(&t);
 }
 
+/* Sizes in every unit. */
 static void
 test_sizes(void)
 {
