@@ -7,7 +7,7 @@ bats_require_minimum_version 1.5.0
 again()
 {
 	local vars=${MAKEFLAGS:-}
-	case $vars in *'-- '*) vars=${vars##*-- } ;; *) vars="CUDA=$(sed 's/.*cuda=1$/1/; t; s/.*/0/' "$B/flags")" ;; esac
+	case $vars in *'-- '*) vars=${vars##*-- } ;; *) vars="CUDA=$(sed 's/.*cuda=1.*/1/; t; s/.*/0/' "$B/flags")" ;; esac
 	# shellcheck disable=SC2086 # NAME=VALUE words
 	env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -C "$TOP" --no-print-directory "$@" $vars
 }
