@@ -185,15 +185,6 @@ hf_model_check(const struct hf_model *m, struct str *problems, struct str *notes
 	return wrong;
 }
 
-/* dst[c][r] = src[r][c] for elements of `size` bytes. */
-static void
-transpose(char *dst, const char *src, int64_t rows, int64_t cols, size_t size)
-{
-	for (int64_t c = 0; c < cols; c++)
-		for (int64_t r = 0; r < rows; r++)
-			memcpy(dst + (size_t)(c * rows + r) * size, src + (size_t)(r * cols + c) * size, size);
-}
-
 /* The stored part is cut out first and turned afterwards, so that the copy runs along rows. */
 int
 hf_model_read(const struct hf_model *m, int i, void *dst, struct err *e)
@@ -211,7 +202,7 @@ hf_model_read(const struct hf_model *m, int i, void *dst, struct err *e)
 		void *stored = mem_alloc((size_t)slice_elements(&place.box), size);
 
 		slice_copy(stored, &place.box, t->data, &whole, &place.box, size);
-		transpose(dst, stored, place.box.count[0], place.box.count[1], size);
+		slice_transpose(dst, stored, place.box.count[0], place.box.count[1], size);
 		free(stored);
 	} else {
 		slice_copy(dst, &place.box, t->data, &whole, &place.box, size);

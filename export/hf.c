@@ -134,7 +134,7 @@ open_tokenizer(struct job *j)
 		return 0;
 	}
 	j->has_tokenizer = true;
-	if ((o->tokenizer_model ? tokenizer_sentencepiece(t, o->tokenizer_model, j->e)
+	if ((o->tokenizer_model ? export_sentencepiece(t, o->tokenizer_model, j->e)
 	                        : tokenizer_gpt2_files(t, o->vocab_file, o->merge_file, j->e)) < 0)
 		return -1;
 	for (int i = 0; i < 2; i++)

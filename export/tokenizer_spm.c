@@ -273,7 +273,7 @@ write_json(const struct spmodel *m, struct tokenizer_files *t)
 
 /* The special tokens are known by the ids of the trainer. */
 int
-tokenizer_sentencepiece(struct tokenizer_files *t, const char *model, struct err *e)
+export_sentencepiece(struct tokenizer_files *t, const char *model, struct err *e)
 {
 	struct spmodel m = { 0 };
 	char *bytes = NULL;

@@ -62,15 +62,6 @@ weights_release(struct hf_export *x)
 	free(x->tensor);
 }
 
-/* dst[c][r] = src[r][c] for elements of `size` bytes. */
-static void
-transpose(char *dst, const char *src, int64_t rows, int64_t cols, size_t size)
-{
-	for (int64_t c = 0; c < cols; c++)
-		for (int64_t r = 0; r < rows; r++)
-			memcpy(dst + (size_t)(c * rows + r) * size, src + (size_t)(r * cols + c) * size, size);
-}
-
 /* Counts what became infinite. */
 static int64_t
 count_overflows(const double *before, const uint16_t *after, int64_t n)
@@ -128,7 +119,7 @@ fill(struct hf_export *x, int i, const struct slice *rows, void *dst, struct err
 	if (rc == 0 && place.transposed) {
 		void *turned = mem_alloc((size_t)slice_elements(&part), size);
 
-		transpose(turned, read, want.count[0], want.count[1], size);
+		slice_transpose(turned, read, want.count[0], want.count[1], size);
 		free(read);
 		read = turned;
 	}

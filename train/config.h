@@ -79,7 +79,8 @@ int  train_schedule_parse(const char *line, struct lr_schedule *s);
 
 /* The rules of --load, --save, --finetune and --pretrained-checkpoint; sets start and weights_from. */
 int  train_start(struct train_config *c, struct err *e);
-/* The model that --use-checkpoint-args asks for; 0 when it does not apply, 1 when *m is filled. */
+/* The model of the checkpoint, when --use-checkpoint-args asks for it or no shape was typed; 0 when that does not apply, 1 when
+ * *m is filled. */
 int  train_checkpoint_model(const struct train_config *c, struct model_config *m, struct err *e);
 /* Is the architecture of a checkpoint the one of this run? The reason names the first option that differs. */
 int  train_same_model(const struct train_config *c, const char *name, const char *options_text, struct err *e);

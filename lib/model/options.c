@@ -103,7 +103,7 @@ derived(const struct opt_parse *p, const struct run_options *o, struct model_con
 {
 	int64_t n = c->num_attention_heads, h = c->hidden_size;
 
-	TAKE(num_query_groups, "num-query-groups", opt_given(p, "num-query-groups") ? o->num_query_groups : n);
+	TAKE(num_query_groups, "num-query-groups", opt_given(p, "num-query-groups") ? o->num_query_groups : o->group_query_attention ? 1 : n);
 	if (opt_given(p, "kv-channels"))
 		c->kv_channels = o->kv_channels;
 	else if (!c->kv_channels && h % n)

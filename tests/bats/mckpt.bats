@@ -110,6 +110,19 @@ copy()
 	mckpt ls e | grep -q "$(printf 'F32\tno\tyes')"
 }
 
+@test "reshard writes the files that a run of that layout writes" {
+	mckpt import --dtype fp32 "$hf/llama" ck
+	mpirun -np 4 mtrain -q --load ck --finetune --save run --use-checkpoint-args --seq-length 12 --micro-batch-size 1 \
+		--global-batch-size 2 --train-iters 2 --lr 1e-4 --mock-data --tensor-model-parallel-size 2 --bf16 >log 2>&1
+	mckpt reshard run there --pipeline-model-parallel-size 4
+	mckpt reshard there back --tensor-model-parallel-size 2 --data-parallel-size 2
+	for f in manifest.tsv state.conf pieces-00000.safetensors pieces-00001.safetensors pieces-00002.safetensors pieces-00003.safetensors; do
+		cmp run/iter_0000002/$f back/iter_0000002/$f
+	done
+	mexport -q there out
+	grep -q '"dtype": "bfloat16"' out/config.json
+}
+
 @test "reshard refuses what is not legal" {
 	"$make_checkpoint" a 131
 	run --separate-stderr mckpt reshard a b --tensor-model-parallel-size 3
