@@ -25,7 +25,8 @@ say_lines(const char *text)
 void
 train_parse(struct train_config *c, int argc, char **argv)
 {
-	static const struct verb mtrain = { .name = "", .operands = "", .summary = "Train a language model", .opts = mtrain_opts };
+	static const struct verb mtrain = { .name = "", .operands = "", .summary = "Train a language model",
+	    .opts = mtrain_opts };
 	struct err e;
 
 	memset(c, 0, sizeof *c);
@@ -88,7 +89,8 @@ train_length(struct train_config *c, struct err *e)
 		return err_set(e, "--train-iters and --train-samples exclude each other: give one of them");
 	c->train_iters = o->train_iters ? o->train_iters : o->train_samples / b;
 	if (c->train_iters < 1 && !o->dry_run && !o->skip_train && !o->tokens_file && !o->generate)
-		return err_set(e, "--train-iters: is needed (or --train-samples, at least --global-batch-size %lld)", (long long)b);
+		return err_set(e, "--train-iters: is needed (or --train-samples, at least --global-batch-size %lld)",
+		    (long long)b);
 	return 0;
 }
 
@@ -136,10 +138,12 @@ check_files(const struct train_config *c, struct err *e)
 	if (o->data_path.count == 0)
 		return err_set(e, "--data-path: is needed (or --mock-data)");
 	if (o->data_path.count > 1)
-		return err_set(e, "--data-path: blends of several datasets are not built; give one prefix (mshard cat joins datasets)");
+		return err_set(e,
+		    "--data-path: blends of several datasets are not built; give one prefix (mshard cat joins datasets)");
 	snprintf(idx, sizeof idx, "%s.idx", o->data_path.item[0]);
 	if (!io_exists(idx))
-		return err_set(e, "--data-path %s: there is no '%s'; give the prefix without .bin or .idx", o->data_path.item[0], idx);
+		return err_set(e, "--data-path %s: there is no '%s'; give the prefix without .bin or .idx",
+		    o->data_path.item[0], idx);
 	return 0;
 }
 
