@@ -164,7 +164,7 @@ mtok_train(const void *cfg, int argc, char **argv, struct err *e)
 		return CLI_USAGE;
 	options_add_operands(&c.input, &pool, argc, argv);
 	c.verbose = prog_level() > 0;
-	rc = train_run(&c, &n, e) < 0 ? CLI_FAILED : EXIT_DONE;
+	rc = train_model(&c, &n, e) < 0 ? CLI_FAILED : EXIT_DONE;
 	if (n.skipped)
 		warn("skipped bad lines: %lld", (long long)n.skipped);
 	if (rc == EXIT_DONE)

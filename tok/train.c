@@ -228,7 +228,7 @@ train_check(const struct train_config *c, struct err *e)
 
 /* The model appears whole, after training has succeeded. */
 int
-train_run(const struct train_config *c, struct train_counts *counts, struct err *e)
+train_model(const struct train_config *c, struct train_counts *counts, struct err *e)
 {
 	const char *dash = "-";
 	struct opt_list stdin_alone = { 1, &dash };

@@ -36,6 +36,6 @@ int train_check(const struct train_config *c, struct err *e);
  * Trains and writes the model whole. A document is cut into sentences at line feeds, and a sentence that is longer than
  * max_sentence_length at the last blank (or character) before, where spm_train would drop it.
  */
-int train_run(const struct train_config *c, struct train_counts *counts, struct err *e);
+int train_model(const struct train_config *c, struct train_counts *counts, struct err *e);
 
 #endif
