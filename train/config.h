@@ -84,7 +84,8 @@ int  train_schedule_parse(const char *line, struct lr_schedule *s);
 int  train_start(struct train_config *c, struct err *e);
 /* Does the same command line resume what this run saves? */
 bool train_continues(const struct train_config *c);
-/* The model that --use-checkpoint-args asks for; 0 when it does not apply, 1 when *m is filled. */
+/* The model of the checkpoint, when --use-checkpoint-args asks for it or no shape was typed; 0 when that does not apply, 1 when
+ * *m is filled. */
 int  train_checkpoint_model(const struct train_config *c, struct model_config *m, struct err *e);
 /* Is the architecture of a checkpoint the one of this run? The reason names the first option that differs. */
 int  train_same_model(const struct train_config *c, const char *name, const char *options_text, struct err *e);

@@ -139,24 +139,28 @@ state_number(const struct ckpt *k, const char *key, double *out, struct err *err
 	return *end ? err_set(err, "%s: state.conf: '%s' is '%s', no number", ckpt_dir(k), key, text) : 0;
 }
 
+/* Where the run stood. An imported checkpoint knows no loss scale: the run then begins with its own. */
 static int
 resume_progress(const struct ckpt *k, struct train_config *c, struct progress *p, struct err *err)
 {
-	struct { const char *key; int64_t *to; } whole[] = {
-		{ "iteration", &p->iteration }, { "consumed_train_samples", &p->consumed_samples },
-		{ "optimizer_steps", &p->optimizer_steps }, { "skipped_iterations", &p->skipped },
-		{ "loss_scale_growth", &c->scaler.growth }, { "loss_scale_hysteresis", &c->scaler.hysteresis_left },
+	struct { const char *key; int64_t *to; bool scaling; } whole[] = {
+		{ "iteration", &p->iteration, false }, { "consumed_train_samples", &p->consumed_samples, false },
+		{ "optimizer_steps", &p->optimizer_steps, false }, { "skipped_iterations", &p->skipped, false },
+		{ "loss_scale_growth", &c->scaler.growth, true }, { "loss_scale_hysteresis", &c->scaler.hysteresis_left, true },
 	};
+	bool scaled = ckpt_state(k, "loss_scale") != NULL;
 	double v = 0;
 
 	for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
+		if (whole[i].scaling && !scaled)
+			continue;
 		if (state_number(k, whole[i].key, &v, err) < 0)
 			return -1;
 		*whole[i].to = (int64_t)v;
 	}
-	if (state_number(k, "loss_scale", &v, err) < 0)
+	if (scaled && state_number(k, "loss_scale", &v, err) < 0)
 		return -1;
-	if (c->scaler.dynamic)
+	if (scaled && c->scaler.dynamic)
 		c->scaler.scale = v;
 	return 0;
 }

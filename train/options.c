@@ -83,7 +83,7 @@ const struct opt mtrain_opts[] = {
 	FLAG("finetune", finetune, "take only the weights of --load; steps, samples and optimizer start anew"),
 	UNFLAG("no-load-optim", load_optim, "leave the optimizer state of --load"),
 	UNFLAG("no-save-optim", save_optim, "save weights alone"),
-	FLAG("use-checkpoint-args", use_checkpoint_args, "the model's shape comes from the checkpoint"),
+	FLAG("use-checkpoint-args", use_checkpoint_args, "the model's shape comes from the checkpoint (as it does when no shape is given)"),
 	FLAG("override-opt_param-scheduler", override_schedule, "on resume, the command line's schedule counts"),
 	FLAG("use-checkpoint-opt_param-scheduler", use_checkpoint_schedule, "on resume, the checkpoint's schedule counts"),
 	GROUP("Evaluation and end"),

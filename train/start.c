@@ -110,9 +110,10 @@ train_checkpoint_model(const struct train_config *c, struct model_config *m, str
 {
 	struct layout layout;
 	struct ckpt *ckpt;
+	bool typed = c->o.run.model || opt_given(&c->parse, "num-layers");
 	int rc;
 
-	if (!c->o.use_checkpoint_args || !c->weights_from)
+	if (!c->weights_from || (typed && !c->o.use_checkpoint_args))
 		return 0;
 	if (hfdir_is(c->weights_from))
 		return family_read_config(c->weights_from, m, e) ? 1 : -1;

@@ -77,7 +77,7 @@ enum { OPTIMIZER_ADAM, OPTIMIZER_SGD };
 	        "width of the MLP; 4 hidden-size, or with --swiglu 64 floor((8 hidden-size / 3) / 64)"), \
 	RUN_INT(S, M, "num-attention-heads", num_attention_heads, 1, NULL, "query heads"), \
 	RUN_FLAG(S, M, "group-query-attention", group_query_attention, "use --num-query-groups key/value heads"), \
-	RUN_INT(S, M, "num-query-groups", num_query_groups, 1, NULL, "key/value heads; as many as query heads by default"), \
+	RUN_INT(S, M, "num-query-groups", num_query_groups, 1, NULL, "key/value heads; by default as many as query heads, or 1 with --group-query-attention"), \
 	RUN_INT(S, M, "kv-channels", kv_channels, 1, NULL, "width of a head; hidden-size / num-attention-heads by default"), \
 	RUN_INT(S, M, "max-position-embeddings", max_position_embeddings, 1, NULL, "positions; seq-length by default"), \
 	RUN_INT(S, M, "vocab-size", vocab_size, 1, NULL, "tokens of the vocabulary; the tokenizer's by default"), \

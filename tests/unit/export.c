@@ -42,6 +42,7 @@ make_model(struct str *s, int kind)
 	str_add(s, normalizer, sizeof normalizer);
 }
 
+/* The reader takes what is sound and says what is not. */
 static void
 test_spmodel(void)
 {
@@ -90,7 +91,7 @@ test_sentencepiece(const char *dir, int kind, const char *const *parts)
 	make_model(&s, kind);
 	snprintf(path, sizeof path, "%s/t.model", dir);
 	CHECK(io_write_file(path, s.buf, s.len, &e) == 0);
-	CHECK(tokenizer_sentencepiece(&t, path, &e) == 0);
+	CHECK(export_sentencepiece(&t, path, &e) == 0);
 	CHECK(t.tokens == 10 && t.id[SPECIAL_BOS] == 1 && t.id[SPECIAL_PAD] == -1 && t.adds_bos);
 	j = json_parse(t.json.buf, t.json.len, "tokenizer.json", &e);
 	CHECK(j != NULL);
@@ -126,6 +127,7 @@ gpt2(const char *dir, const char *vocab, const char *merges, struct tokenizer_fi
 	return strncmp(e->msg, dir, strlen(dir)) ? e->msg : e->msg + strlen(dir) + 1;
 }
 
+/* GPT-2's files, sound and broken. */
 static void
 test_gpt2(const char *dir)
 {
@@ -147,6 +149,7 @@ test_gpt2(const char *dir)
 	tokenizer_release(&t);
 }
 
+/* Sizes in every unit. */
 static void
 test_sizes(void)
 {
