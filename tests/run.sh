@@ -1,7 +1,9 @@
 #!/bin/sh
 # run.sh KIND... - run the tests of each kind; one line a test, the output of those that fail, and "N passed, N failed" at the end
 #
-XXB is the build directory. ONLY=PATTERN runs those whose name matches. Exit status 1 when one failed.
+# Kinds: unit prop grad gpu (C programs, and the scripts beside them), fuzz (each parser over its corpus), bats and
+# golden (bats files), parity and lint (shell scripts). B is the build directory. ONLY=PATTERN runs those whose name matches.
+# Exit status 1 when one failed.
 set -u
 : "${B:=build}"
 B=$(cd "$B" && pwd) || exit 1
@@ -12,6 +14,8 @@ if [ "$(id -u)" = 0 ]; then
 fi
 # Several ranks on few cores: do not spin, do not insist on slots.
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
+# Ranks of runs that share the machine must not be bound to the same cores.
+export OMPI_MCA_hwloc_base_binding_policy=none
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 passed=0 failed=0 skipped=0

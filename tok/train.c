@@ -3,7 +3,7 @@
  *
  * The trainer pulls sentences through an iterator that walks files, lines, members, strings and line feeds; its own memory
  * holds all sentences afterwards, whatever we do. Settings go to it as text under its own names, so that a default that the
- * library changes is never ours by accident: every one that matters is set.
+ * library changes is never ours by accident: every option of the table is set.
  */
 #include "tok/train.h"
 #include "lib/base/io.h"
@@ -217,7 +217,7 @@ next_sentence(void *ctx, const char **text, size_t *len, struct err *e)
 }
 
 int
-train_check(const struct train_config *c, struct err *e)
+tokenizer_train_check(const struct train_config *c, struct err *e)
 {
 	if (!c->output)
 		return err_set(e, "--output is needed");
@@ -228,7 +228,7 @@ train_check(const struct train_config *c, struct err *e)
 
 /* The model appears whole, after training has succeeded. */
 int
-train_run(const struct train_config *c, struct train_counts *counts, struct err *e)
+tokenizer_train_run(const struct train_config *c, struct train_counts *counts, struct err *e)
 {
 	const char *dash = "-";
 	struct opt_list stdin_alone = { 1, &dash };

@@ -8,6 +8,8 @@ extern "C" {
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
+#include <exception>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -82,16 +84,21 @@ class Sentences : public sentencepiece::SentenceIterator {
 
 }  // namespace
 
+// A damaged vocabulary makes the library throw where it would else return a status.
 struct spm *
 spm_load(const void *model, size_t len, struct err *e)
 {
-	struct spm *m = new struct spm;
-	Status s = m->processor.LoadFromSerializedProto(std::string_view(static_cast<const char *>(model), len));
+	auto m = std::make_unique<struct spm>();
 
-	if (s.ok())
-		return m;
-	fail(e, "not a SentencePiece model", s);
-	delete m;
+	try {
+		Status s = m->processor.LoadFromSerializedProto(std::string_view(static_cast<const char *>(model), len));
+
+		if (s.ok())
+			return m.release();
+		fail(e, "not a SentencePiece model", s);
+	} catch (const std::exception &) {
+		err_set(e, "not a SentencePiece model: its pieces contradict each other");
+	}
 	return nullptr;
 }
 

@@ -1,3 +1,4 @@
+#!/usr/bin/env bats
 # mtok: every verb, every class of bad line, exit statuses, inputs of every kind
 
 bats_require_minimum_version 1.5.0
@@ -45,7 +46,7 @@ expect()
 spm="--tokenizer-model t.model"
 bpe="--vocab-file vocab.json --merge-file merges.txt"
 
-@test "encode writes .bin, .idx and .json; mshard-readable names; summary on stderr" {
+@test "encode writes .bin, .idx and .json that mshard verifies; summary on stderr" {
 	run --separate-stderr mtok encode --input docs.jsonl -o out $spm --append-eod
 	[ "$status" = 0 ]
 	[ -z "$output" ]
@@ -54,6 +55,7 @@ bpe="--vocab-file vocab.json --merge-file merges.txt"
 	grep -q '"type": "SentencePieceTokenizer"' out_text_document.json
 	grep -q '"append_eod": true' out_text_document.json
 	grep -q '"documents": 60' out_text_document.json
+	mshard verify -q out_text_document
 }
 
 @test "encode is the default verb; operands are inputs; several keys in one pass" {
@@ -409,4 +411,19 @@ GPTSentencePieceTokenizer, Llama2Tokenizer, GPT2BPETokenizer, NullTokenizer" ]
 	sed -n '/^\.\\" begin options/,/^\.\\" end options/p' "$TOP/man/mtok.1" | sed '1d;$d' >manual
 	mtok --mdoc >program
 	diff manual program
+}
+
+@test "models whose pieces contradict each other are refused" {
+	# one more piece at the end of the protobuf: an empty one, then one that begins with a NUL
+	mtok train -q -o u.model --vocab-size 60 --soft-vocab-limit docs.jsonl
+	{ cat u.model; printf '\n\7\n\0\25\0\0\0\0'; } >bad.model
+	run mtok info --tokenizer-model bad.model
+	[ "$status" = 2 ]
+	[[ $output == "mtok: bad.model: not a SentencePiece model: "* ]]
+	[ "${#lines[@]}" = 1 ]
+	{ cat u.model; printf '\n\11\n\2\0x\25\0\0\0\0'; } >bad.model
+	run mtok info --tokenizer-model bad.model
+	[ "$status" = 2 ]
+	[[ $output == "mtok: bad.model: not a SentencePiece model: "* ]]
+	[ "${#lines[@]}" = 1 ]
 }

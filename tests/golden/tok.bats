@@ -1,3 +1,4 @@
+#!/usr/bin/env bats
 # mtok against $GOLDEN/golden/tok: ids, dataset bytes for 1, 2 and 4 workers, decoding
 
 bats_require_minimum_version 1.5.0

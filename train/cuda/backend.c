@@ -270,6 +270,7 @@ cuda_wait(struct stream *st, struct event *ev)
 
 const struct backend backend_cuda = {
 	.name = "cuda",
+	.max_head_size = CU_HEAD_MAX,
 	.available = cuda_available,
 	.open = cuda_open,
 	.close = cuda_close,
