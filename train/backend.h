@@ -58,8 +58,8 @@ struct backend {
 	struct event *(*event)(struct device *);                        /* borrowed until close */
 	void (*record)(struct stream *, struct event *);
 	void (*wait)(struct stream *, struct event *);
-	/* A communicator for memory of the device, of the ranks of a host communicator, which it takes over: its free() frees both.
-	 * Called by all ranks of host. NULL here: host memory is device memory, and the host communicator serves. */
+	/* A communicator for memory of the device, of the ranks of a host communicator, which it takes over: free() frees both.
+	 * All ranks of host call. NULL: host memory is device memory, and the host communicator serves. */
 	struct comm *(*comm)(struct device *, struct comm *host, struct err *);
 };
 

@@ -80,14 +80,14 @@ compare(const struct op_test *op, int number, struct problem *a, struct problem 
 
 /* One case in every type: against double on the same rounded inputs, and against itself, bit by bit. */
 static void
-test_case(const struct backend *b, const struct op_test *op, int number)
+test_case(const struct backend *b, const struct op_test *op, int number, double slack)
 {
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
 		struct problem_config config = { types[i].dtype, types[i].dtype, 2 }, oracle = { DTYPE_F64, types[i].dtype, 2 };
 		struct problem *first = solve(b, op, number, config), *again = solve(b, op, number, config);
 		struct problem *cpu = solve(&backend_cpu, op, number, oracle);
 
-		compare(op, number, first, cpu, types[i].limit);
+		compare(op, number, first, cpu, slack * types[i].limit);
 		compare(op, number, first, again, 0);
 		problem_free(first);
 		problem_free(again);
@@ -107,20 +107,21 @@ test_order(const struct backend *b, const struct op_test *op)
 	problem_free(cpu);
 }
 
-/* The table's cases, then the large ones. */
+/* The table's cases, then the large ones. There wide heads with few keys left make the gradients of attention differences of
+ * numbers that 16 bits have rounded already: twice the limit. */
 static void
 test_operation(const struct backend *b, const struct op_test *op)
 {
 	struct op_test more = *op;
 
 	for (int i = 0; op->cases[i].rows; i++)
-		test_case(b, op, i);
+		test_case(b, op, i, 1);
 	for (size_t k = 0; k < sizeof large / sizeof *large; k++) {
 		if (strcmp(large[k].name, op->name) != 0)
 			continue;
 		more.cases = large[k].cases;
 		for (int i = 0; more.cases[i].rows; i++)
-			test_case(b, &more, i);
+			test_case(b, &more, i, 2);
 		if (!strcmp(op->name, "embedding"))
 			test_order(b, &more);
 	}
@@ -202,9 +203,11 @@ optimize(const struct backend *b, enum rule rule, enum dtype dtype, double *mast
 	g = rig_vector(&r, DTYPE_F32, COUNT, NULL);
 	rounded = rig_vector(&r, dtype, COUNT, NULL);
 	for (int k = 1; k <= STEPS; k++) {
-		struct adamw a = { .master = w, .exp_avg = m, .exp_avg_sq = v, .grad = g, .weight = rounded, .lr = 1e-2, .beta1 = 0.9,
-		                   .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .grad_scale = 0.5, .decoupled = rule == RULE_ADAMW,
-		                   .correction1 = 1 - pow(0.9, k), .correction2 = 1 - pow(0.95, k) };
+		struct adamw a = {
+			.master = w, .exp_avg = m, .exp_avg_sq = v, .grad = g, .weight = rounded, .lr = 1e-2, .beta1 = 0.9,
+			.beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .grad_scale = 0.5, .correction1 = 1 - pow(0.9, k),
+			.correction2 = 1 - pow(0.95, k), .decoupled = rule == RULE_ADAMW,
+		};
 		struct sgd s = { .master = w, .momentum = m, .grad = g, .weight = rounded, .lr = 1e-2, .momentum_factor = 0.9,
 		                 .weight_decay = 0.1, .grad_scale = 0.5 };
 

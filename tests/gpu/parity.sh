@@ -73,9 +73,10 @@ family()
 	train "$family-again" "$@" --backend "$device" --bf16
 	same "$family-bf16" "$family-again"
 	want=3
-	train "$family-resumed" "$@" --backend "$device" --bf16 --save "$dir/$family.ckpt" --load "$dir/$family.ckpt" --exit-interval 10
+	set -- "$@" --backend "$device" --bf16 --save "$dir/$family.ckpt" --load "$dir/$family.ckpt"
+	train "$family-resumed" "$@" --exit-interval 10
 	want=0
-	train "$family-resumed" "$@" --backend "$device" --bf16 --save "$dir/$family.ckpt" --load "$dir/$family.ckpt"
+	train "$family-resumed" "$@"
 	same "$family-bf16" "$family-resumed"
 }
 

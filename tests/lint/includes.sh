@@ -23,7 +23,7 @@ train/optim		lib/ train/
 train/cpu		lib/base/ lib/format/dtype.h train/tensor.h train/ops.h train/backend.h train/comm.h
 train/cuda		lib/base/ lib/format/dtype.h train/tensor.h train/ops.h train/backend.h train/comm.h
 train/mpi		lib/base/ lib/format/dtype.h train/tensor.h train/ops.h train/backend.h train/comm.h
-train/nccl		lib/base/ lib/format/dtype.h train/tensor.h train/ops.h train/backend.h train/comm.h
+train/nccl		lib/base/ lib/format/dtype.h train/tensor.h train/ops.h train/backend.h train/comm.h train/cuda/device.h
 '
 find bin lib tok shard plan ckpt export train \( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' \) 2>/dev/null | sort |
 	xargs grep -nE '^[ 	]*#[ 	]*include' | TABLE=$table awk '

@@ -175,7 +175,8 @@ choose_algorithm(struct device *d, struct plan *p)
 	if (!blas_ok(d, cublasLtMatmulPreferenceCreate(&f)))
 		return false;
 	ok = set_preference(d, f, &p->key) &&
-	    blas_ok(d, cublasLtMatmulAlgoGetHeuristic(d->gemms->handle, p->product, p->a, p->b, p->c, p->c, f, 1, &found, &count));
+	    blas_ok(d, cublasLtMatmulAlgoGetHeuristic(d->gemms->handle, p->product, p->a, p->b, p->c, p->c, f, 1, &found,
+	                                              &count));
 	(void)cublasLtMatmulPreferenceDestroy(f);
 	if (ok && count == 0) {
 		cu_fail(d, "gemm", "cuBLASLt has no algorithm for this product");

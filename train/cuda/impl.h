@@ -12,22 +12,16 @@ extern "C" {
 #endif
 
 #include "lib/base/err.h"
+#include "train/cuda/device.h"
 #include "train/ops.h"
 
-#include <cuda_runtime_api.h>
-
 enum {
-	CU_WORKSPACE = 32 << 20,        /* bytes that one operation of the compute stream may use: cuBLASLt's, partial sums, sorting */
+	CU_WORKSPACE = 32 << 20,        /* bytes for one operation of the compute stream: cuBLASLt, partial sums, sorting */
 	CU_HEAD_MAX = 256,              /* largest head size */
 	CU_THREADS = 256,               /* of a block, in every kernel */
 };
 
 struct gemm_cache;
-
-struct cu_stream {
-	struct stream base;
-	cudaStream_t handle;
-};
 
 struct device {
 	int index;                      /* the runtime's number of the GPU */
@@ -40,19 +34,9 @@ struct device {
 	char reason[256];
 };
 
-static inline cudaStream_t
-cu_handle(const struct stream *st)
-{
-	return ((const struct cu_stream *)st)->handle;
-}
-
 /* A wrong shape is the caller's mistake. */
 #define cu_require(x) do { if (!(x)) BUG("operation called with wrong arguments: not %s", #x); } while (0)
 
-/* Remembers that `what` failed for this reason, unless something failed before. backend.c */
-void cu_fail(struct device *d, const char *what, const char *reason);
-/* Is rc success? If not, cu_fail. */
-bool cu_ok(struct device *d, cudaError_t rc, const char *what);
 /* After a kernel launch: notes its name and keeps its failure. */
 void cu_launched(struct stream *st, const char *name);
 /* The device's workspace, for operations on the compute stream alone. */

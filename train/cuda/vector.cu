@@ -242,26 +242,33 @@ cuda_fill(struct stream *st, const struct tensor *x, double value)
 	cu_launched(st, "fill");
 }
 
-/* Same types are copied as bytes. */
+/* Rows of one type, as bytes. */
+static cudaError_t
+copy_rows(struct stream *st, const struct tensor *to, const struct tensor *from)
+{
+	size_t size = dtype_size(to->dtype), width = (size_t)cu_columns(to) * size;
+
+	if (to->ndim == 1)
+		return cudaMemcpyAsync(to->data, from->data, width, cudaMemcpyDeviceToDevice, cu_handle(st));
+	return cudaMemcpy2DAsync(to->data, (size_t)to->stride[0] * size, from->data, (size_t)from->stride[0] * size, width,
+	                         (size_t)cu_rows(to), cudaMemcpyDeviceToDevice, cu_handle(st));
+}
+
 void
 cuda_cast(struct stream *st, const struct tensor *dst, const struct tensor *src)
 {
 	struct tensor to = *dst, from = *src;
-	size_t size = dtype_size(dst->dtype), width;
-	int64_t rows;
+	int64_t rows, columns;
 
 	cu_require(cu_same_shape(dst, src));
 	cu_require(dst->dtype == src->dtype || (dtype_is_float(dst->dtype) && dtype_is_float(src->dtype)));
 	flatten(&to, &from);
 	rows = cu_rows(&to);
-	width = (size_t)cu_columns(&to) * size;
-	if (to.dtype != from.dtype)
-		cast_kernel<<<element_grid(rows, cu_columns(&to)), CU_THREADS, 0, cu_handle(st)>>>(to, from, rows, cu_columns(&to));
-	else if (to.ndim == 1)
-		cu_ok(st->device, cudaMemcpyAsync(to.data, from.data, width, cudaMemcpyDeviceToDevice, cu_handle(st)), "cast");
+	columns = cu_columns(&to);
+	if (to.dtype == from.dtype)
+		cu_ok(st->device, copy_rows(st, &to, &from), "cast");
 	else
-		cu_ok(st->device, cudaMemcpy2DAsync(to.data, (size_t)to.stride[0] * size, from.data, (size_t)from.stride[0] * size,
-		                                    width, (size_t)rows, cudaMemcpyDeviceToDevice, cu_handle(st)), "cast");
+		cast_kernel<<<element_grid(rows, columns), CU_THREADS, 0, cu_handle(st)>>>(to, from, rows, columns);
 	cu_launched(st, "cast");
 }
 

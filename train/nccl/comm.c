@@ -7,7 +7,7 @@
  */
 #include "lib/base/mem.h"
 #include "train/comm.h"
-#include "train/cuda/impl.h"
+#include "train/cuda/device.h"
 
 #include <nccl.h>
 #include <stdio.h>
@@ -96,8 +96,8 @@ all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduc
 	size_t count = dense_count(t);
 
 	if (c->size > 1 && count)
-		nccl_ok(c, ncclAllReduce(t->data, t->data, count, data_type(t->dtype), operation(op), g->handle, cu_handle(st)),
-		        "all-reduce");
+		nccl_ok(c, ncclAllReduce(t->data, t->data, count, data_type(t->dtype), operation(op), g->handle,
+		                         cu_handle(st)), "all-reduce");
 }
 
 static void
@@ -122,7 +122,8 @@ all_gather(struct comm *c, struct stream *st, const struct tensor *out, const st
 	if (c->size == 1)
 		copy(c, st, out, in);
 	else if (count)
-		nccl_ok(c, ncclAllGather(in->data, out->data, count, data_type(in->dtype), g->handle, cu_handle(st)), "all-gather");
+		nccl_ok(c, ncclAllGather(in->data, out->data, count, data_type(in->dtype), g->handle,
+		                         cu_handle(st)), "all-gather");
 }
 
 static void
@@ -132,7 +133,8 @@ broadcast(struct comm *c, struct stream *st, const struct tensor *t, int root)
 	size_t count = dense_count(t);
 
 	if (c->size > 1 && count)
-		nccl_ok(c, ncclBroadcast(t->data, t->data, count, data_type(t->dtype), root, g->handle, cu_handle(st)), "broadcast");
+		nccl_ok(c, ncclBroadcast(t->data, t->data, count, data_type(t->dtype), root, g->handle,
+		                         cu_handle(st)), "broadcast");
 }
 
 /* Queues one message of a batch. */
@@ -250,7 +252,8 @@ join(struct comm *host, ncclComm_t *handle, struct err *e)
 	host->ops->broadcast(host, NULL, &bytes, 0);
 	rc = ncclCommInitRank(handle, host->size, id, host->rank);
 	if (rc != ncclSuccess)
-		return err_set(e, "NCCL cannot connect %d GPUs: %s (%s)", host->size, ncclGetErrorString(rc), ncclGetLastError(NULL));
+		return err_set(e, "NCCL cannot connect %d GPUs: %s (%s)", host->size, ncclGetErrorString(rc),
+		               ncclGetLastError(NULL));
 	return 0;
 }
 
