@@ -171,8 +171,9 @@ train_run(struct train_config *c, struct comm *world)
 	struct run r = { .c = c, .e = &engine };
 	struct err err = { "" };
 	struct engine_config ec = {
-		.plan = &c->plan, .backend = backend_choose(mtrain_backends[c->o.backend], &err), .num_threads = threads(c, world),
-		.seed = (uint64_t)c->o.seed, .z_loss = c->o.use_z_loss ? c->o.z_loss : 0, .deterministic = c->o.deterministic_mode,
+		.plan = &c->plan, .backend = backend_choose(mtrain_backends[c->o.backend], &err),
+		.num_threads = threads(c, world), .seed = (uint64_t)c->o.seed, .z_loss = c->o.use_z_loss ? c->o.z_loss : 0,
+		.deterministic = c->o.deterministic_mode,
 	};
 	int64_t length = ec.backend ? infer_seq_length(c, &err) : -1;
 	int status;
