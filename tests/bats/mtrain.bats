@@ -77,7 +77,7 @@ fails()
 		--dry-run --world-size 6 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2
 	fails 2 "--tensor-model-parallel-size 3: must divide --num-attention-heads 4 (try 2); \
 --tensor-model-parallel-size 3: must divide or be a multiple of --num-query-groups 4 (try 2); \
-		--tensor-model-parallel-size 3: must divide --ffn-hidden-size 128 (try 2)" \
+--tensor-model-parallel-size 3: must divide --ffn-hidden-size 128 (try 2)" \
 		--dry-run --world-size 3 --tensor-model-parallel-size 3
 	fails 2 "--pipeline-model-parallel-size 3: must divide --num-layers 2 (try 2)" --dry-run --world-size 3 \
 		--pipeline-model-parallel-size 3
@@ -126,7 +126,7 @@ they are narrower" \
 	fails 2 "unknown option '--frobnicate'; --help lists those there are" --frobnicate
 	fails 2 "options that this program does not have: --fp8-format (FP8 and FP4 are not built), \
 --moe-router-topk, --num-experts (experts are not built); to be left out, without effect on the result: \
-		--empty-unused-memory-level (only tunes speed or memory)" \
+--empty-unused-memory-level (only tunes speed or memory)" \
 		--num-experts 8 --empty-unused-memory-level 1 --fp8-format hybrid --moe-router-topk 2
 	fails 2 "options that this program does not have: to be left out, without effect on the result: \
 --no-check-for-nan-in-loss-and-grad (NaN and Inf are always looked for)" --no-check-for-nan-in-loss-and-grad

@@ -38,10 +38,10 @@ tanuki()
 	--weight-decay 0.1 --clip-grad 0.8 --lr-warmup-iters 1000 --optimizer adam --adam-beta1 0.9 --adam-beta2 0.95 \
 		--adam-eps 1e-05 \
 	--log-interval 1 --save-interval 500 --eval-interval 10000 --eval-iters 10 --bf16 --use-checkpoint-args \
-	--untie-embeddings-and-output-weights --no-position-embedding --position-embedding-type rope --rope-theta \
-		500000.0 --disable-bias-linear \
-	--use-mcore-models --normalization RMSNorm --norm-epsilon 1e-5 --no-masked-softmax-fusion --attention-dropout \
-		0.0 --hidden-dropout 0.0 \
+	--untie-embeddings-and-output-weights --no-position-embedding --position-embedding-type rope \
+		--rope-theta 500000.0 --disable-bias-linear \
+	--use-mcore-models --normalization RMSNorm --norm-epsilon 1e-5 --no-masked-softmax-fusion \
+		--attention-dropout 0.0 --hidden-dropout 0.0 \
 	--swiglu --use-flash-attn --attention-softmax-in-fp32 --recompute-activations --recompute-granularity "selective" \
 	--transformer-impl "transformer_engine" --use-z-loss \
 	--log-throughput --wandb-name N --wandb-project P --wandb-entity E \
