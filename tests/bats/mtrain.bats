@@ -271,3 +271,46 @@ takes the checkpoint's" \
 	[ "$status" = 0 ]
 	[[ $output =~ ^'1 2 3'(\ [0-9]+)*$ ]]
 }
+
+@test "the manual's examples run" {
+	awk '/^\.Sh EXAMPLES/ { on = 1 } /^\.Sh DIAGNOSTICS/ { on = 0 } on && /^\.Ed/ { code = 0; print "" } code { gsub(/\\e/, "\\"); print }
+		on && /^\.Bd/ { code = 1 }' "$TOP/man/mtrain.1" >examples
+	[ "$(grep -c mtrain examples)" = 3 ]
+	for i in $(seq 60); do
+		echo "{\"text\": \"the quick brown fox number $i jumps over the lazy dog number $((i * 7))\"}"
+	done >text.jsonl
+	mtok train -q -o spm.model --vocab-size 310 --byte-fallback text.jsonl
+	mtok -q -o corpus --tokenizer-model spm.model --append-eod text.jsonl
+	cat >model.conf <<-END
+		num-layers 2
+		hidden-size 32
+		num-attention-heads 4
+		seq-length 16
+		vocab-size 310
+		swiglu
+		normalization RMSNorm
+		position-embedding-type rope
+		disable-bias-linear
+		untie-embeddings-and-output-weights
+		attention-dropout 0
+		hidden-dropout 0
+		split 8,1,1
+		eval-iters 1
+	END
+	echo tensor-model-parallel-size 2 >plan.conf
+	echo "the quick brown" >prompt.txt
+	awk -v RS= '{ print >("example" NR) }' examples
+	run --separate-stderr sh example1
+	[ "$status" = 0 ] && [ "${#lines[@]}" = 65 ]
+	run --separate-stderr sh example2
+	[ "$status" = 0 ]
+	mckpt verify ckpt
+	run --separate-stderr sh example2
+	[ "$status" = 0 ]
+	[[ $stderr == *"nothing to train"* ]]
+	mexport -q --tokenizer-model spm.model ckpt hf
+	[ -e hf/tokenizer.model ] || cp spm.model hf/tokenizer.model
+	run --separate-stderr sh example3
+	[ "$status" = 0 ]
+	[[ $output == "the quick brown"* ]]
+}
