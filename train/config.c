@@ -77,6 +77,28 @@ open_tokenizer(struct train_config *c, struct err *e)
 	return 0;
 }
 
+/* Steps become samples: their numbers must stay where integers are exact in every reckoning with them. */
+static int
+check_counts(const struct train_options *o, int64_t global_batch_size, struct err *e)
+{
+	const int64_t most = (int64_t)1 << 53;
+	int64_t evaluations = o->train_iters / o->eval_interval + 1;
+	struct { const char *name; int64_t steps, times; } count[] = {
+		{ "train-iters", o->train_iters, 1 }, { "lr-decay-iters", o->lr_decay_iters, 1 },
+		{ "lr-warmup-iters", o->lr_warmup_iters, 1 }, { "lr-wsd-decay-iters", o->lr_wsd_decay_iters, 1 },
+		{ "eval-iters", o->eval_iters, evaluations },
+	};
+
+	for (size_t i = 0; i < sizeof count / sizeof *count; i++) {
+		int64_t limit = most / global_batch_size / count[i].times;
+
+		if (count[i].steps > limit)
+			return err_set(e, "--%s %lld: more than 2^53 samples; at most %lld", count[i].name,
+			    (long long)count[i].steps, (long long)limit);
+	}
+	return 0;
+}
+
 /* --train-iters or --train-samples, to steps. */
 static int
 train_length(struct train_config *c, struct err *e)
@@ -86,6 +108,8 @@ train_length(struct train_config *c, struct err *e)
 
 	if (o->train_iters && o->train_samples)
 		return err_set(e, "--train-iters and --train-samples exclude each other: give one of them");
+	if (check_counts(o, b, e) < 0)
+		return -1;
 	c->train_iters = o->train_iters ? o->train_iters : o->train_samples / b;
 	if (c->train_iters < 1 && !o->dry_run && !o->skip_train && !o->tokens_file && !o->generate)
 		return err_set(e, "--train-iters: is needed (or --train-samples, at least --global-batch-size %lld)", (long long)b);

@@ -66,6 +66,10 @@ fails()
 	fails 2 "--normalization BatchNorm: must be one of LayerNorm, RMSNorm" --normalization BatchNorm
 	fails 2 "--num-layers two: not an integer" --num-layers two
 	fails 2 "--load: needs a value: DIR" --load
+	fails 2 "--train-iters 1000000000000000: more than 2^53 samples; at most 90071992547409" --train-iters 1000000000000000 \
+		--global-batch-size 100
+	fails 2 "--eval-iters 1000000000000000: more than 2^53 samples; at most 2251799813685" --eval-iters 1000000000000000 \
+		--train-iters 999 --eval-interval 1
 	fails 2 "--split 'x': no share in it; 969,30,1 is a split" --split x --mock-data
 	[ $(($(date +%s) - start)) -le 11 ]
 }
@@ -273,7 +277,8 @@ takes the checkpoint's" \
 }
 
 @test "the manual's examples run" {
-	awk '/^\.Sh EXAMPLES/ { on = 1 } /^\.Sh DIAGNOSTICS/ { on = 0 } on && /^\.Ed/ { code = 0; print "" } code { gsub(/\\e/, "\\"); print }
+	awk '/^\.Sh EXAMPLES/ { on = 1 } /^\.Sh DIAGNOSTICS/ { on = 0 } on && /^\.Ed/ { code = 0; print "" } code { \
+		gsub(/\\e/, "\\"); print }
 		on && /^\.Bd/ { code = 1 }' "$TOP/man/mtrain.1" >examples
 	[ "$(grep -c mtrain examples)" = 3 ]
 	for i in $(seq 60); do
