@@ -42,7 +42,8 @@ train()
 	pid=$!
 	trap 'kill $pid' INT TERM
 	while [ -t 2 ] && kill -0 $pid 2>/dev/null; do
-		printf '\r\033[K%s' "$(sed -n 's/.*\(iteration .*\) | consumed.*\(lm loss[^|]*\).*/\1: \2/p' "$log" | tail -n 1)" >&2
+		line=$(sed -n 's/.*\(iteration .*\) | consumed.*\(lm loss[^|]*\).*/\1: \2/p' "$log" | tail -n 1)
+		printf '\r\033[K%s' "$line" >&2
 		sleep 1
 	done
 	[ ! -t 2 ] || printf '\r\033[K' >&2
@@ -153,7 +154,8 @@ done >sample.txt
 step 'results'
 awk -f "$here/examples/plot.awk" metrics.jsonl
 for when in before after; do
-	printf 'validation loss %-6s %s\n' $when "$(sed -n 's/.*validation.*lm loss value: *\([^ ]*\).*/\1/p' $when.log | tail -n 1)"
+	loss=$(sed -n 's/.*validation.*lm loss value: *\([^ ]*\).*/\1/p' $when.log | tail -n 1)
+	printf 'validation loss %-6s %.4f\n' $when "$loss"
 done
 printf '\nsample:\n'
 cat sample.txt

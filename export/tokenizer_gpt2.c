@@ -84,7 +84,8 @@ write_json(struct tokenizer_files *t, const struct json_value *const *token, con
 	if (t->text[SPECIAL_EOS])
 		tokenizer_added(out, t->id[SPECIAL_EOS], END_OF_TEXT, strlen(END_OF_TEXT), true, true);
 	str_adds(out, "],\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,"
-	              "\"trim_offsets\":true,\"use_regex\":true},\"post_processor\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,"
+	              "\"trim_offsets\":true,\"use_regex\":true},"
+	              "\"post_processor\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,"
 	              "\"trim_offsets\":false,\"use_regex\":true},\"decoder\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,"
 	              "\"trim_offsets\":true,\"use_regex\":true},\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,"
 	              "\"continuing_subword_prefix\":\"\",\"end_of_word_suffix\":\"\",\"fuse_unk\":false,\"byte_fallback\":false,"

@@ -112,7 +112,8 @@ train_length(struct train_config *c, struct err *e)
 		return -1;
 	c->train_iters = o->train_iters ? o->train_iters : o->train_samples / b;
 	if (c->train_iters < 1 && !o->dry_run && !o->skip_train && !o->tokens_file && !o->generate)
-		return err_set(e, "--train-iters: is needed (or --train-samples, at least --global-batch-size %lld)", (long long)b);
+		return err_set(e, "--train-iters: is needed (or --train-samples, at least --global-batch-size %lld)",
+		    (long long)b);
 	return 0;
 }
 

@@ -207,7 +207,8 @@ read_sample(struct data *d, enum split which, int64_t sample, struct err *e)
 
 	if (!d->dataset) {
 		for (int64_t t = 0; t < n; t++)
-			d->ids[t] = (int64_t)(rng_uniform(d->seed + which, (uint64_t)(sample * n + t), rng_stream("mock data"), 0) *
+			d->ids[t] = (int64_t)(rng_uniform(d->seed + which, (uint64_t)(sample * n + t),
+			    rng_stream("mock data"), 0) *
 			    (float)d->vocab_size);
 		return n;
 	}

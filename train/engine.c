@@ -56,7 +56,8 @@ take_memory(struct engine *e, struct err *err)
 	for (int a = 0; a < ARENA_COUNT; a++) {
 		e->arena[a] = e->backend->alloc(e->device, e->mem.arena[a], &why);
 		if (!e->arena[a])
-			return err_set(err, "cannot take %.1f MiB for %s: %s", (double)e->mem.arena[a] / 1048576, names[a], why.msg);
+			return err_set(err, "cannot take %.1f MiB for %s: %s", (double)e->mem.arena[a] / 1048576,
+			    names[a], why.msg);
 	}
 	return 0;
 }
@@ -233,7 +234,8 @@ init_shard(struct engine *e, const struct shard *s, double *row)
 
 		for (int64_t c = 0; c < columns; c += INIT_CHUNK) {
 			int64_t n = columns - c < INIT_CHUNK ? columns - c : INIT_CHUNK;
-			struct tensor dst = tensor_1d((char *)w.data + (size_t)(r * columns + c) * dtype_size(w.dtype), w.dtype, n);
+			struct tensor dst =
+			    tensor_1d((char *)w.data + (size_t)(r * columns + c) * dtype_size(w.dtype), w.dtype, n);
 
 			initial_values(e, p, at + c, n, row);
 			put(e, &dst, row);

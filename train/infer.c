@@ -68,7 +68,8 @@ whole_row(struct pass *p, int64_t row, double *out)
 {
 	struct comm *tp = p->e->groups.tp;
 	int64_t v = p->e->plan.model.vocab_size;
-	double *mine = mem_alloc((size_t)p->columns, sizeof *mine), *all = mem_alloc((size_t)(p->columns * tp->size), sizeof *all);
+	double *mine = mem_alloc((size_t)p->columns, sizeof *mine),
+	    *all = mem_alloc((size_t)(p->columns * tp->size), sizeof *all);
 	struct tensor in = tensor_1d(mine, DTYPE_F64, p->columns), gathered = tensor_1d(all, DTYPE_F64, p->columns * tp->size);
 	enum dtype dtype = p->e->plan.shape.dtype;
 

@@ -42,9 +42,7 @@ static void
 load(void *ctx, int microbatch, struct batch *out)
 {
 	struct run *r = ctx;
-	const struct run_plan *plan = &r->e->plan;
-	int64_t b = plan->shape.micro_batch_size, d = plan->layout.data_parallel_size;
-	int64_t first = r->first_sample + microbatch * b * d + r->e->coord[AX_DP] * b, tokens;
+	int64_t first = pipeline_first_sample(&r->e->plan, r->first_sample, microbatch, r->e->coord[AX_DP]), tokens;
 	struct err err;
 
 	tokens = data_batch(r->data, r->split, first, out, &err);

@@ -19,7 +19,8 @@ train_check_launch(int world_size, struct err *e)
 		const char *v = getenv(names[i]);
 
 		if (v && strtol(v, NULL, 10) > 1)
-			return err_set(e, "%s says %s processes, but each stands alone: start with mpirun, or srun --mpi=pmix", names[i], v);
+			return err_set(e,
+			    "%s says %s processes, but each stands alone: start with mpirun, or srun --mpi=pmix", names[i], v);
 	}
 	return 0;
 }
@@ -81,8 +82,8 @@ announce(const struct train_config *c, const struct engine *e)
 	    (unsigned long long)e->mem.arena[ARENA_PARAMS], (unsigned long long)e->mem.arena[ARENA_SAVED],
 	    (unsigned long long)e->mem.arena[ARENA_SCRATCH]);
 	if (!p->shape.forward_only)
-		note("unlike Megatron-LM: padding of the vocabulary is masked, the loss is a mean over tokens, randomness depends on "
-		     "the seed alone (man mikoshi)");
+		note("unlike Megatron-LM: padding of the vocabulary is masked, the loss is a mean over tokens, "
+		     "randomness depends on the seed alone (man mikoshi)");
 }
 
 /* Weights, optimizer and progress: from a checkpoint or from the seed. Collective; fails on all ranks. */
@@ -172,7 +173,8 @@ train_run(struct train_config *c, struct comm *world)
 	struct err err = { "" };
 	struct engine_config ec = {
 		.plan = &c->plan, .backend = backend_choose(mtrain_backends[c->o.backend], &err),
-		.num_threads = threads(c, world), .seed = (uint64_t)c->o.seed, .z_loss = c->o.use_z_loss ? c->o.z_loss : 0,
+		.num_threads = threads(c, world),
+		.seed = (uint64_t)c->o.seed, .z_loss = c->o.use_z_loss ? c->o.z_loss : 0,
 		.deterministic = c->o.deterministic_mode,
 	};
 	int64_t length = ec.backend ? infer_seq_length(c, &err) : -1;

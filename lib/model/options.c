@@ -103,7 +103,8 @@ derived(const struct opt_parse *p, const struct run_options *o, struct model_con
 {
 	int64_t n = c->num_attention_heads, h = c->hidden_size;
 
-	TAKE(num_query_groups, "num-query-groups", opt_given(p, "num-query-groups") ? o->num_query_groups : o->group_query_attention ? 1 : n);
+	TAKE(num_query_groups, "num-query-groups",
+	    opt_given(p, "num-query-groups") ? o->num_query_groups : o->group_query_attention ? 1 : n);
 	if (opt_given(p, "kv-channels"))
 		c->kv_channels = o->kv_channels;
 	else if (!c->kv_channels && h % n)
@@ -190,7 +191,8 @@ resolve_batch(const struct opt_parse *p, const struct run_options *o, struct run
 	if (global % once) {
 		int64_t below = global / once * once;
 
-		return err_set(e, "--global-batch-size %lld: must be a multiple of --micro-batch-size x data-parallel size = %lld "
+		return err_set(e,
+		    "--global-batch-size %lld: must be a multiple of --micro-batch-size x data-parallel size = %lld "
 		                  "(try %lld)", (long long)global, (long long)once, (long long)(below ? below : once));
 	}
 	if (global / once > MICROBATCHES_MAX)

@@ -277,8 +277,9 @@ takes the checkpoint's" \
 }
 
 @test "the manual's examples run" {
-	awk '/^\.Sh EXAMPLES/ { on = 1 } /^\.Sh DIAGNOSTICS/ { on = 0 } on && /^\.Ed/ { code = 0; print "" } code { \
-		gsub(/\\e/, "\\"); print }
+	awk '/^\.Sh EXAMPLES/ { on = 1 } /^\.Sh DIAGNOSTICS/ { on = 0 }
+		on && /^\.Ed/ { code = 0; print "" }
+		code { gsub(/\\e/, "\\"); print }
 		on && /^\.Bd/ { code = 1 }' "$TOP/man/mtrain.1" >examples
 	[ "$(grep -c mtrain examples)" = 3 ]
 	for i in $(seq 60); do

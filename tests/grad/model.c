@@ -17,10 +17,12 @@ static const char base[] = "num-layers 2\nhidden-size 16\nnum-attention-heads 4\
                            "micro-batch-size 2\nglobal-batch-size 4\ninit-method-std 0.2\n";
 
 static const char *const cases[] = {
-	"swiglu\nffn-hidden-size 24\nnormalization RMSNorm\nposition-embedding-type rope\ndisable-bias-linear\nnum-query-groups 2\n"
+	"swiglu\nffn-hidden-size 24\nnormalization RMSNorm\nposition-embedding-type rope\ndisable-bias-linear\n"
+	"num-query-groups 2\n"
 	"untie-embeddings-and-output-weights\nattention-dropout 0\nhidden-dropout 0\n",
 	"attention-dropout 0.1\nhidden-dropout 0.2\n",
-	"activation geglu\nffn-hidden-size 20\nposition-embedding-type rope\nrotary-percent 0.5\nrotary-interleaved\nnum-query-groups 1\n"
+	"activation geglu\nffn-hidden-size 20\nposition-embedding-type rope\nrotary-percent 0.5\nrotary-interleaved\n"
+	"num-query-groups 1\n"
 	"window-size 3\nkv-channels 8\nattention-dropout 0\nhidden-dropout 0.1\n",
 	"squared-relu\nnormalization RMSNorm\nposition-embedding-type none\nno-position-embedding\nlinear-biases qkv\n"
 	"attention-dropout 0.3\nhidden-dropout 0\n",
@@ -47,7 +49,8 @@ make_batches(struct fixture *f, unsigned long seed)
 	for (int m = 0; m < 2; m++) {
 		struct batch *x = &f->batch[m];
 
-		*x = (struct batch){ calloc((size_t)rows, 4), calloc((size_t)rows, 4), calloc((size_t)rows, 4), calloc((size_t)rows, 4) };
+		*x = (struct batch){ calloc((size_t)rows, 4), calloc((size_t)rows, 4), calloc((size_t)rows, 4),
+		    calloc((size_t)rows, 4) };
 		for (int64_t i = 0; i < rows; i++) {
 			x->tokens[i] = (int32_t)(29 * rng_uniform(seed, (uint64_t)i, 1, (uint32_t)m));
 			x->labels[i] = (int32_t)(29 * rng_uniform(seed, (uint64_t)i, 2, (uint32_t)m));
@@ -100,7 +103,8 @@ check_param(struct fixture *f, const struct param *p, const double *grads, unsig
 		/* A key bias moves every score of a query alike: its gradient is zero but for rounding. */
 		error = fabs(numeric - grads[offset + i]) / fmax(fmax(fabs(numeric), 1e-2 * scale), 1e-3);
 		if (error > 1e-6)
-			fprintf(stderr, "%s[%lld]: gradient %.12g, difference %.12g\n", p->name, (long long)i, grads[offset + i], numeric);
+			fprintf(stderr, "%s[%lld]: gradient %.12g, difference %.12g\n", p->name, (long long)i,
+			    grads[offset + i], numeric);
 		CHECK(error <= 1e-6);
 	}
 }

@@ -136,7 +136,8 @@ test_gpt2(const char *dir)
 
 	CHECK_STR(gpt2(dir, "{\"a\":0,\"\\u0120\":1,\"<|endoftext|>\":2}", "#version: 0.2\na \xc4\xa0\n", &t, &e), "");
 	CHECK(t.tokens == 3 && t.id[SPECIAL_EOS] == 2 && !t.adds_bos);
-	CHECK(strstr(t.json.buf, "\"vocab\":{\"a\":0,\"\xc4\xa0\":1,\"<|endoftext|>\":2},\"merges\":[\"a \xc4\xa0\"]}}\n") != NULL);
+	CHECK(strstr(t.json.buf,
+	    "\"vocab\":{\"a\":0,\"\xc4\xa0\":1,\"<|endoftext|>\":2},\"merges\":[\"a \xc4\xa0\"]}}\n") != NULL);
 	tokenizer_release(&t);
 	CHECK_STR(gpt2(dir, "{\"a\":0,\"b\":2}", "a b\n", &t, &e),
 	    "vocab.json: token 'b': ids must be the numbers from 0 to 1, each once");
@@ -167,11 +168,13 @@ main(void)
 {
 	static const char *const bpe[] = {
 		"\"added_tokens\":[{\"id\":0,\"content\":\"<unk>\",", "{\"id\":3,\"content\":\"<USER>\",\"single_word\":false,"
-		"\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":false}]", "\"precompiled_charsmap\":\"Y21hcA==\"",
+		"\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":false}]",
+		"\"precompiled_charsmap\":\"Y21hcA==\"",
 		"\"pre_tokenizer\":null", "\"merges\":[\"a b\",\"ab c\",\"a bc\",\"b c\"]", NULL,
 	};
 	static const char *const unigram[] = {
-		"\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\xe2\x96\x81\",\"prepend_scheme\":\"always\",\"split\":true}",
+		"\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\xe2\x96\x81\",\"prepend_scheme\":\"always\","
+		"\"split\":true}",
 		"\"unk_id\":0", "[\"bc\",-2.0999999046325684]", "\"byte_fallback\":false}}", NULL,
 	};
 	char dir[] = "/tmp/mikoshi-export-XXXXXX";

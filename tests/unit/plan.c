@@ -201,7 +201,8 @@ static void
 test_search(void)
 {
 	struct search_input in = { .model = llama_1b(),
-		.shape = { .seq_length = 2048, .dtype = DTYPE_BF16, .optimizer_states = 2 }, .hw = device("gpu h200\n"), .world_size = 16, .global_batch_size = 96 };
+		.shape = { .seq_length = 2048, .dtype = DTYPE_BF16, .optimizer_states = 2 },
+		.hw = device("gpu h200\n"), .world_size = 16, .global_batch_size = 96 };
 	struct search s;
 	struct err e;
 
@@ -233,7 +234,8 @@ static void
 test_fit(void)
 {
 	struct search_input in = { .model = llama_1b(),
-		.shape = { .seq_length = 2048, .dtype = DTYPE_BF16, .optimizer_states = 2 }, .hw = device("gpu h200\nreserve-gb 0\n"), .world_size = 1, .global_batch_size = 1 };
+		.shape = { .seq_length = 2048, .dtype = DTYPE_BF16, .optimizer_states = 2 },
+		.hw = device("gpu h200\nreserve-gb 0\n"), .world_size = 1, .global_batch_size = 1 };
 	struct search s;
 	struct err e;
 	double gb;

@@ -84,7 +84,8 @@ make_checkpoint(const char *save, int64_t vocab, const char *kind, struct err *e
 				tensor_name(&p[i], s, name);
 				if (pass == 0)
 					ckpt_declare(w, name, DTYPE_F32, p[i].ndim, p[i].shape, &whole);
-				else if (write_tensor(w, name, param_elements(&p[i]), !strcmp(kind, "large") && i == n - 1, e) < 0)
+				else if (write_tensor(w, name, param_elements(&p[i]), !strcmp(kind, "large") &&
+				    i == n - 1, e) < 0)
 					return -1;
 			}
 	if (ckpt_writer_finish(w, &manifest, e) < 0)

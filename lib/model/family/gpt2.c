@@ -115,7 +115,9 @@ write_config(const struct model_config *c, struct str *out)
 	family_write_number(out, "  ", "embd_pdrop", c->hidden_dropout);
 	family_write_number(out, "  ", "resid_pdrop", c->hidden_dropout);
 	family_write_number(out, "  ", "layer_norm_epsilon", c->norm_epsilon);
-	str_adds(out, ",\n  \"scale_attn_weights\": true,\n  \"scale_attn_by_inverse_layer_idx\": false,\n  \"reorder_and_upcast_attn\": false");
+	str_adds(out,
+	    ",\n  \"scale_attn_weights\": true,\n  \"scale_attn_by_inverse_layer_idx\": false,"
+	    "\n  \"reorder_and_upcast_attn\": false");
 }
 
 const struct family family_gpt2 = {
