@@ -117,7 +117,7 @@ config: $(B)/probe.mk
 	@echo "CUDA: $(if $(HAVE_CUDA),yes ($(CUDA_HOME)),no)   variant: $(B)   MPI: $(shell $(MPICC) --showme:version 2>/dev/null)"
 
 # --- tests ---------------------------------------------------------------------------------------------------------------
-unit_src := $(call find,c,tests/unit tests/prop tests/grad tests/tools)
+unit_src := $(call find,c,tests/unit tests/prop tests/grad tests/tools tests/bench)
 unit_bin := $(patsubst %.c,$(B)/%,$(unit_src))
 fuzz_src := $(call find,c,tests/fuzz)
 fuzz_bin := $(patsubst %.c,$(B)/%,$(filter-out tests/fuzz/driver.c,$(fuzz_src)))

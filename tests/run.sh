@@ -13,6 +13,8 @@ if [ "$(id -u)" = 0 ]; then
 fi
 # Several ranks on few cores: do not spin, do not insist on slots.
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
+# Ranks of runs that share the machine must not be bound to the same cores.
+export OMPI_MCA_hwloc_base_binding_policy=none
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 passed=0 failed=0 skipped=0

@@ -113,7 +113,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	build_layers(e);
 	dev.local_rank = mpi_local_rank(world, &local_size);
 	e->device = e->backend->open(&dev, err);
-	if (!e->device || take_memory(e, err) < 0 ||
+	if (comm_agree(world, e->device ? take_memory(e, err) : -1, err) ||
 	    groups_open(&e->groups, world, &e->plan.model, &e->plan.layout, err) < 0)
 		return -1;
 	e->stream = e->backend->stream(e->device, STREAM_COMPUTE);

@@ -128,7 +128,7 @@ infer_logits(struct engine *e, const struct train_config *c, struct err *err)
 	int rc;
 
 	pass_init(&p, e);
-	rc = read_tokens(&p, c->o.tokens_file, err);
+	rc = comm_agree(e->groups.world, read_tokens(&p, c->o.tokens_file, err), err) ? -1 : 0;
 	if (rc == 0) {
 		run(&p);
 		for (int64_t i = 0; e->last_stage && i < shape[0]; i++) {
@@ -248,7 +248,7 @@ infer_generate(struct engine *e, const struct train_config *c, struct err *err)
 	int rc;
 
 	pass_init(&p, e);
-	rc = read_prompt(c, &ids, err);
+	rc = comm_agree(e->groups.world, read_prompt(c, &ids, err), err) ? -1 : 0;
 	for (int64_t i = 0; rc == 0 && i < c->o.generate; i++) {
 		int64_t id = next_token(&p, c, &ids, row);
 

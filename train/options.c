@@ -92,7 +92,7 @@ const struct opt mtrain_opts[] = {
 	INT("eval-interval", eval_interval, 1, "1000", "steps between evaluations"),
 	FLAG("skip-train", skip_train, "evaluate only"),
 	INT("exit-interval", exit_interval, 1, NULL, "save and stop (exit 3) at a multiple of this step"),
-	INT("exit-duration-in-mins", exit_duration_in_mins, 1, NULL, "save and stop (exit 3) after this long"),
+	NUM("exit-duration-in-mins", exit_duration_in_mins, 0, INFINITY, "0", "save and stop (exit 3) after this long; 0: never"),
 	GROUP("Output"),
 	INT("log-interval", log_interval, 1, "100", "steps between log lines"),
 	FLAG("log-throughput", log_throughput, "(throughput is always logged)"),

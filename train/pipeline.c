@@ -6,16 +6,20 @@
 
 enum { TAG_FORWARD = 1, TAG_BACKWARD = 2 };
 
+int64_t
+pipeline_first_sample(const struct run_plan *plan, int64_t step, int microbatch, int data_rank)
+{
+	return step + (microbatch * plan->layout.data_parallel_size + data_rank) * plan->shape.micro_batch_size;
+}
+
 /* The pass of a micro batch: its slot in the saved arena and the numbers of its samples. */
 static struct step
 step_of(const struct pipeline *p, int microbatch)
 {
-	const struct run_plan *plan = &p->e->plan;
-	int64_t b = plan->shape.micro_batch_size, d = plan->layout.data_parallel_size;
-
 	return (struct step){
 		.e = p->e, .slot = microbatch % p->e->mem.num_slots, .training = p->training, .iteration = p->iteration,
-		.first_sample = p->first_sample + microbatch * b * d + p->e->coord[AX_DP] * b, .logits = p->logits,
+		.first_sample = pipeline_first_sample(&p->e->plan, p->first_sample, microbatch, p->e->coord[AX_DP]),
+		.logits = p->logits,
 	};
 }
 

@@ -21,6 +21,8 @@ struct pipeline {
 	void *logits;                   /* as struct step's; for a single micro batch */
 };
 
-void pipeline_run(const struct pipeline *p);
+/* The first sample of micro batch m of data rank j in the step that starts at sample C0: C0 + m (b D) + j b. */
+int64_t pipeline_first_sample(const struct run_plan *plan, int64_t step, int microbatch, int data_rank);
+void    pipeline_run(const struct pipeline *p);
 
 #endif

@@ -102,6 +102,12 @@ train_start(struct train_config *c, struct err *e)
 	return 0;
 }
 
+bool
+train_continues(const struct train_config *c)
+{
+	return same_dir(c->o.load, c->o.save) && !c->o.finetune;
+}
+
 int
 train_checkpoint_model(const struct train_config *c, struct model_config *m, struct err *e)
 {

@@ -6,14 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct family family_llama, family_gpt2;
+/* The registry: one line a family; family_NAME is in family/NAME.c. */
+#define FAMILIES(DO) \
+	DO(llama) \
+	DO(gpt2)
 
-/* The registry: one line a family. */
-static const struct family *const families[] = {
-	&family_llama,
-	&family_gpt2,
-	NULL,
-};
+#define DECLARE(name) extern const struct family family_##name;
+#define ENTRY(name) &family_##name,
+
+FAMILIES(DECLARE)
+
+static const struct family *const families[] = { FAMILIES(ENTRY) NULL };
 
 const struct family *const *
 family_all(void)

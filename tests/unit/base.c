@@ -72,7 +72,7 @@ test_options(void)
 		{ { "--lodd", "x" }, 2, "unknown option '--lodd'; the nearest is '--load'" },
 		{ { "--load" }, 1, "--load: needs a value: DIR" },
 		{ { "--num-experts", "8", "--fp8-format" }, 3,
-		  "options that this program does not have: --num-experts (not built yet), --fp8-format (not built yet)" },
+		  "options that this program does not have: --num-experts, --fp8-format (not built yet)" },
 	};
 
 	CHECK(parse(&p, &c, 15, good, &e) == 0);

@@ -242,6 +242,8 @@ cpu_nothing(struct stream *st, struct event *event)
 
 const struct backend backend_cpu = {
 	.name = "cpu",
+	.max_head_size = CPU_HEAD_MAX,
+	.max_norm = CPU_ROW_MAX,
 	.available = cpu_available,
 	.open = cpu_open,
 	.close = cpu_close,

@@ -1,0 +1,64 @@
+#!/bin/sh
+# memory.sh - a run takes what --dry-run said: the arenas to the byte, and the process grows by no more
+# shellcheck source=tests/parity/common disable=SC2046,SC2086
+. "$TOP/tests/parity/common"
+steps="--mock-data --train-iters 4 --lr 1e-4"
+
+# arenas DRY RANK: parameters, saved and scratch bytes of a rank
+arenas()
+{
+	awk -F '\t' -v rank="$2" '$1 == rank { print $5, $6, $7 }' "$1"
+}
+
+# taken LOG: the same three as the run says them
+taken()
+{
+	sed -n 's/.*memory of rank 0: parameters \([0-9]*\), saved \([0-9]*\), scratch \([0-9]*\) bytes.*/\1 \2 \3/p' "$1"
+}
+
+# exact NAME RANKS OPTION...: the plan and the run agree
+exact()
+{
+	name=$1 ranks=$2
+	shift 2
+	mtrain $model $steps "$@" --dry-run --world-size "$ranks" >plan.tsv 2>log || fail "$name: --dry-run"
+	train "$ranks" $steps "$@"
+	planned=$(arenas plan.tsv 0)
+	if [ -z "$planned" ] || [ "$planned" != "$(taken log)" ]; then
+		fail "$name: planned $planned, taken $(taken log)"
+	fi
+	echo "$name: $planned bytes of parameters, saved activations and scratch, as planned"
+}
+
+exact llama-1 1
+exact llama-tp2 2 $(layout 2 1)
+exact llama-pp2-bf16 2 $(layout 1 2) --bf16
+exact llama-dp2-zero 2 --use-distributed-optimizer
+model=$gpt2
+exact gpt2-tp2-fp16 2 $(layout 2 1) --fp16 --micro-batch-size 2
+
+# watched OPTION...: two ranks under TP 2; prints the largest peak of resident memory, in bytes
+cat >watch <<'END'
+"$@" >"out.$OMPI_COMM_WORLD_RANK" 2>&1 &
+while kill -0 $! 2>/dev/null; do
+	sed -n 's/^VmHWM:[[:space:]]*\([0-9]*\) kB/\1/p' /proc/$!/status >>peaks 2>/dev/null
+	sleep 0.05
+done
+wait $!
+END
+watched()
+{
+	rm -f peaks
+	mpirun -np 2 sh ./watch mtrain "$@" >log 2>&1 || fail "watched run"
+	sort -n peaks | awk 'END { printf "%.0f\n", $1 * 1024 }'
+}
+
+large="--num-layers 2 --hidden-size 256 --num-attention-heads 4 --vocab-size 16000 --seq-length 256 --micro-batch-size 2
+	--global-batch-size 2 --eval-iters 0 --num-threads 1 --mock-data --train-iters 3 --lr 1e-4 $(layout 2 1)"
+small=$(watched $model $steps $(layout 2 1))
+peak=$(watched $large)
+mtrain $large --dry-run --world-size 2 >plan.tsv 2>log
+planned=$(awk -F '\t' '$1 == 0 { print $9 }' plan.tsv)
+echo "$peak $small $planned" | awk '{ exit !($1 - $2 < $3 * 1.05 + 8e6 && $1 - $2 > $3 / 2) }' ||
+	fail "the process grew by $((peak - small)) bytes, planned were $planned"
+echo "a run planned at $planned bytes: its resident memory peaks $((peak - small)) bytes above a tiny run's"

@@ -1,0 +1,83 @@
+#!/bin/sh
+# resume.sh - stopping and going on changes nothing: bitwise under the same layout, to 1e-6 of the loss under another
+# shellcheck source=tests/parity/common disable=SC2046,SC2086
+. "$TOP/tests/parity/common"
+text_dataset
+# Loss scales that overflow at first and grow again: their state must survive too.
+fp16="--fp16 --initial-loss-scale 8388608 --loss-scale-window 3 --hysteresis 2"
+common="$text --train-iters 20 --lr 1e-3 --lr-warmup-iters 5 --lr-decay-style cosine"
+
+# halves NAME RANKS OPTION...: 20 steps straight into NAME, the same in two runs, all compared
+halves()
+{
+	name=$1 ranks=$2
+	shift 2
+	rm -rf two two.jsonl
+	train "$ranks" $common "$@" --save "$name" --save-interval 10 --metrics-file "$name.jsonl"
+	ends 3 "$ranks" $common "$@" --load two --save two --exit-interval 10 --metrics-file two.jsonl
+	train "$ranks" $common "$@" --load two --save two --metrics-file two.jsonl
+	results "$name.jsonl" >straight
+	results two.jsonl >resumed
+	[ "$(wc -l <resumed)" = 20 ] || fail "$name: $(wc -l <resumed) steps instead of 20"
+	same_steps "$name: 10 + 10 steps" straight resumed
+	same_tensors "$name: 10 + 10 steps" "$name" two
+	echo "$name: 20 steps and 10 + 10 steps are equal bit by bit"
+}
+
+# Dropout, tied tables, biases; then a model without.
+model=$gpt2
+halves gpt2-fp32 1
+halves gpt2-bf16 1 --bf16
+halves gpt2-fp16 1 $fp16
+[ "$(grep -c '"skipped": true' gpt2-fp16.jsonl)" -gt 0 ] || fail "fp16: no step overflowed"
+[ "$(metric loss_scale gpt2-fp16.jsonl | sort -u | wc -l)" -gt 3 ] || fail "fp16: the loss scale hardly moved"
+grid=$(layout 2 2)
+halves gpt2-fp32-tp2-pp2 4 $grid
+halves gpt2-bf16-tp2-pp2 4 $grid --bf16
+halves gpt2-fp16-tp2-pp2-dp2-zero 8 $grid $fp16 --use-distributed-optimizer
+model=$llama
+halves llama-bf16-dp2-zero 2 --bf16 --use-distributed-optimizer
+halves llama-fp32 1
+
+# goes_on FROM STRAIGHT RANKS OPTION...: trains from iteration 10 of FROM into `on`; steps 11 to 20 of both to compare
+goes_on()
+{
+	rm -rf from on on.jsonl
+	mkdir from
+	cp -r "$1/iter_0000010" from
+	echo 10 >from/latest_checkpointed_iteration.txt
+	results "$2.jsonl" 11 >straight
+	ranks=$3
+	shift 3
+	train "$ranks" $common "$@" --load from --save on --metrics-file on.jsonl
+	results on.jsonl >resumed
+}
+
+# Resharded and back: still the same bits.
+model=$gpt2
+mckpt reshard gpt2-bf16-tp2-pp2/iter_0000010 there >log 2>&1 || fail "reshard to one rank"
+mckpt reshard $grid --data-parallel-size 1 there back >log 2>&1 || fail "reshard back"
+goes_on back gpt2-bf16-tp2-pp2 4 $grid --bf16
+same_steps "resharded there and back" straight resumed
+same_tensors "resharded there and back" gpt2-bf16-tp2-pp2 on
+echo "resharded to one rank and back: equal bit by bit"
+
+# other NAME FROM RANKS OPTION...: another layout continues the same loss
+other()
+{
+	name=$1
+	from=$2
+	shift 2
+	goes_on "$from" "$from" "$@"
+	loss=$(gap lm_loss resumed straight)
+	norm=$(gap grad_norm resumed straight)
+	within 1e-6 "$loss" || fail "$name: the loss differs by $loss"
+	within 1e-5 "$norm" || fail "$name: the gradient norm differs by $norm"
+	echo "$name: fp32 loss of steps 11 to 20 within $loss, gradient norm $norm"
+}
+
+other "gpt2 TP2 PP2 to DP4 with a distributed optimizer" gpt2-fp32-tp2-pp2 4 --use-distributed-optimizer
+model=$llama
+other "llama 1 to TP2" llama-fp32 2 $(layout 2 1)
+other "llama 1 to TP4 PP2" llama-fp32 8 $(layout 4 2)
+other "llama 1 to PP2 DP2 with a distributed optimizer" llama-fp32 4 $(layout 1 2) --use-distributed-optimizer

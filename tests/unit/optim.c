@@ -1,0 +1,167 @@
+/* optim.c - learning-rate and weight-decay schedules at their corners, loss scale traces (spec/training.md 4.5 and 4.6) */
+#include "tests/check.h"
+#include "train/optim.h"
+
+enum { W = 10, N = 110, TAIL = 40 };
+
+#define PI 3.14159265358979323846
+
+static struct err e;
+
+/* From 0.2 over 1 to 0.1: warm-up to 10 samples, end at 110, the tail of WSD from 70. */
+static struct lr_schedule
+schedule(enum lr_style style, enum wsd_style tail)
+{
+	return (struct lr_schedule){ .style = style, .wsd_style = tail, .lr = 1, .min_lr = 0.1, .lr_warmup_init = 0.2,
+	                             .warmup_samples = W, .decay_samples = N, .wsd_decay_samples = TAIL };
+}
+
+static void
+test_warmup(void)
+{
+	for (int style = LR_CONSTANT; style <= LR_WSD; style++) {
+		struct lr_schedule s = schedule((enum lr_style)style, WSD_LINEAR);
+
+		CHECK_NEAR(lr_at(&s, 0), 0.2, 1e-15);
+		CHECK_NEAR(lr_at(&s, 5), 0.6, 1e-15);
+		CHECK(lr_at(&s, W) == 1);
+		CHECK_NEAR(lr_at(&s, N + 1), style == LR_CONSTANT ? 1 : 0.1, 1e-15);
+		CHECK_NEAR(lr_at(&s, 1000000), style == LR_CONSTANT ? 1 : 0.1, 1e-15);
+		s.warmup_samples = 0;
+		CHECK(lr_at(&s, 0) == 1);
+	}
+}
+
+static void
+test_decay(void)
+{
+	static const struct {
+		enum lr_style style;
+		enum wsd_style tail;
+		int64_t at;
+		double lr;
+	} table[] = {
+		{ LR_CONSTANT, WSD_LINEAR, W + 1, 1 }, { LR_CONSTANT, WSD_LINEAR, N, 1 },
+		{ LR_LINEAR, WSD_LINEAR, W + 1, 0.991 }, { LR_LINEAR, WSD_LINEAR, 60, 0.55 }, { LR_LINEAR, WSD_LINEAR, N, 0.1 },
+		{ LR_COSINE, WSD_LINEAR, W + 1, 0.999777952164579 }, { LR_COSINE, WSD_LINEAR, 35, 0.868198051533946 },
+		{ LR_COSINE, WSD_LINEAR, 60, 0.55 }, { LR_COSINE, WSD_LINEAR, N, 0.1 },
+		{ LR_INVERSE_SQUARE_ROOT, WSD_LINEAR, W + 1, 0.953462589245592 },
+		{ LR_INVERSE_SQUARE_ROOT, WSD_LINEAR, 40, 0.5 },
+		{ LR_INVERSE_SQUARE_ROOT, WSD_LINEAR, N, 0.301511344577764 },
+		{ LR_WSD, WSD_EXPONENTIAL, W + 1, 1 }, { LR_WSD, WSD_EXPONENTIAL, N - TAIL, 1 },
+		{ LR_WSD, WSD_EXPONENTIAL, 90, 0.472792206135786 }, { LR_WSD, WSD_EXPONENTIAL, N, 0.1 },
+		{ LR_WSD, WSD_LINEAR, N - TAIL, 1 }, { LR_WSD, WSD_LINEAR, N - TAIL + 1, 0.9775 },
+		{ LR_WSD, WSD_LINEAR, 90, 0.55 }, { LR_WSD, WSD_LINEAR, N, 0.1 },
+		{ LR_WSD, WSD_COSINE, 80, 0.868198051533946 }, { LR_WSD, WSD_COSINE, N, 0.1 },
+		{ LR_WSD, WSD_MINUS_SQRT, 90, 0.363603896932107 }, { LR_WSD, WSD_MINUS_SQRT, N, 0.1 },
+	};
+
+	for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+		struct lr_schedule s = schedule(table[i].style, table[i].tail);
+
+		CHECK_NEAR(lr_at(&s, table[i].at), table[i].lr, 1e-14);
+	}
+}
+
+/* The root never falls below the least rate; without a warm-up it starts at one sample. */
+static void
+test_inverse_square_root(void)
+{
+	struct lr_schedule s = schedule(LR_INVERSE_SQUARE_ROOT, WSD_LINEAR);
+
+	s.min_lr = 0.5;
+	CHECK_NEAR(lr_at(&s, 39), sqrt(10.0 / 39), 1e-15);
+	CHECK(lr_at(&s, 41) == 0.5);
+	s.min_lr = 0;
+	s.warmup_samples = 0;
+	CHECK(lr_at(&s, 0) == 1 && lr_at(&s, 1) == 1);
+	CHECK_NEAR(lr_at(&s, 4), 0.5, 1e-15);
+}
+
+static void
+test_weight_decay(void)
+{
+	struct lr_schedule s = { .start_weight_decay = 0.1, .end_weight_decay = 0.3, .wd_samples = 100 };
+
+	CHECK(wd_at(&s, 0) == 0.3 && wd_at(&s, 1000) == 0.3);
+	s.wd_style = WD_LINEAR;
+	CHECK_NEAR(wd_at(&s, 0), 0.1, 1e-15);
+	CHECK_NEAR(wd_at(&s, 25), 0.15, 1e-15);
+	CHECK_NEAR(wd_at(&s, 100), 0.3, 1e-15);
+	CHECK_NEAR(wd_at(&s, 101), 0.3, 1e-15);
+	s.wd_style = WD_COSINE;
+	CHECK_NEAR(wd_at(&s, 0), 0.1, 1e-15);
+	CHECK_NEAR(wd_at(&s, 25), 0.1 + 0.2 * (1 - cos(PI / 4)) / 2, 1e-15);
+	CHECK_NEAR(wd_at(&s, 50), 0.2, 1e-15);
+	CHECK_NEAR(wd_at(&s, 100), 0.3, 1e-15);
+	CHECK_NEAR(wd_at(&s, 1000), 0.3, 1e-15);
+}
+
+/* A rule that is broken is named by its option. */
+static void
+refused(struct lr_schedule s, const char *why)
+{
+	e.msg[0] = '\0';
+	CHECK(lr_check(&s, &e) == -1);
+	CHECK(strncmp(e.msg, why, strlen(why)) == 0 && !strchr(e.msg, '\n'));
+}
+
+static void
+test_check(void)
+{
+	struct lr_schedule good = schedule(LR_WSD, WSD_LINEAR), s;
+
+	CHECK(lr_check(&good, &e) == 0);
+	s = good, s.wsd_decay_samples = N - W;
+	CHECK(lr_check(&s, &e) == 0);
+	s = good, s.min_lr = 1.5;
+	refused(s, "--min-lr 1.5: ");
+	s = good, s.lr_warmup_init = 2;
+	refused(s, "--lr-warmup-init 2: ");
+	s = good, s.decay_samples = 0;
+	refused(s, "--lr-decay-iters: ");
+	s = good, s.warmup_samples = N;
+	refused(s, "--lr-warmup-iters: ");
+	s = good, s.wsd_decay_samples = N - W + 1;
+	refused(s, "--lr-wsd-decay-iters: ");
+}
+
+/* Steps in order, 'o' an overflow and '.' none; the scale behind each. */
+static void
+trace(struct scaler s, const char *steps, const double *scale)
+{
+	for (int i = 0; steps[i]; i++) {
+		scaler_update(&s, steps[i] == 'o');
+		CHECK(s.scale == scale[i]);
+	}
+}
+
+static void
+test_scaler(void)
+{
+	struct scaler s = { .dynamic = true, .scale = 16, .min_scale = 1, .window = 3, .hysteresis = 2, .hysteresis_left = 2 };
+
+	/* The first overflow is forgiven, every further one halves at once; a clean window doubles and forgives again. */
+	trace(s, "ooo...o..o...", (double[]){ 16, 8, 4, 4, 4, 8, 8, 8, 8, 4, 4, 4, 8 });
+	/* An overflow starts the window anew: five clean steps around one double nothing but the last three. */
+	trace(s, "..o..o...", (double[]){ 16, 16, 16, 16, 16, 8, 8, 8, 16 });
+	trace(s, "......", (double[]){ 16, 16, 32, 32, 32, 64 });
+	s.hysteresis = s.hysteresis_left = 1;
+	trace(s, "oooooo", (double[]){ 8, 4, 2, 1, 1, 1 });
+	s.min_scale = 3;
+	trace(s, "ooo", (double[]){ 8, 4, 3 });
+	s.dynamic = false;
+	trace(s, "o...o", (double[]){ 16, 16, 16, 16, 16 });
+}
+
+int
+main(void)
+{
+	test_warmup();
+	test_decay();
+	test_inverse_square_root();
+	test_weight_decay();
+	test_check();
+	test_scaler();
+	return check_done();
+}
