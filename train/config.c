@@ -41,7 +41,8 @@ train_parse(struct train_config *c, int argc, char **argv, struct err *e)
 void
 train_help(void)
 {
-	static const struct verb mtrain = { .name = "", .operands = "", .summary = "Train a language model", .opts = mtrain_opts };
+	static const struct verb mtrain = { .name = "", .operands = "", .summary = "Train a language model",
+	    .opts = mtrain_opts };
 
 	cli_help("mtrain", &mtrain);
 }
@@ -136,11 +137,13 @@ check_data_path(const struct opt_list *l, struct err *e)
 	if (l->count == 0)
 		return err_set(e, "--data-path: is needed (or --mock-data)");
 	if (l->count > 1)
-		return err_set(e, "--data-path: blends of several datasets are not built; give one prefix (mshard cat joins datasets)");
+		return err_set(e,
+		    "--data-path: blends of several datasets are not built; give one prefix (mshard cat joins datasets)");
 	for (int i = 0; i < 2; i++) {
 		snprintf(path, sizeof path, "%s.%s", l->item[0], endings[i]);
 		if (!io_exists(path))
-			return err_set(e, "--data-path %s: there is no '%s'; give the prefix without .bin or .idx", l->item[0], path);
+			return err_set(e, "--data-path %s: there is no '%s'; give the prefix without .bin or .idx",
+			    l->item[0], path);
 	}
 	return 0;
 }
