@@ -39,6 +39,9 @@ MPILIBS  = $(shell mpicc --showme:link 2>/dev/null | tr ' ' '\n' | grep -E '^-(L
 HAVE_CUDA := $(if $(filter 0,$(CUDA)),,$(if $(filter 1,$(CUDA)),1,$(PROBE_CUDA)))
 CUDA_LIBS  = -lcublasLt -lcudnn -lnccl -lcudart -lstdc++
 CUDA_HOME  = $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v $(NVCC) 2>/dev/null)))
+ifeq ($(CUDA)$(CUDA_HOME),1)
+$(error CUDA=1 asks for CUDA, but there is no $(NVCC))
+endif
 gencode    = $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a))
 NVFLAGS    = -std=c++17 -O3 -I. $(gencode) -Xcompiler -Wall,-Wextra -Wno-deprecated-gpu-targets
 
@@ -66,7 +69,7 @@ $(B)/mplan: $(B)/bin/mplan.c.o $(plan_obj) $(B)/libmikoshi.a
 $(B)/mckpt: $(B)/bin/mckpt.c.o $(ckpt_obj) $(B)/libmikoshi.a
 $(B)/mexport: $(B)/bin/mexport.c.o $(export_obj) $(B)/libmikoshi.a
 $(B)/mtrain: $(B)/bin/mtrain.c.o $(train_obj) $(B)/libmikoshi.a
-$(B)/mtrain: extra = $(MPILIBS) $(if $(HAVE_CUDA),-L$(CUDA_HOME)/lib64 $(CUDA_LIBS))
+$(B)/mtrain: extra = $(MPILIBS) $(if $(cuda_obj),-L$(CUDA_HOME)/lib64 $(CUDA_LIBS))
 $(progs):
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(extra) $(LIBS)
@@ -94,13 +97,13 @@ $(B)/%.cu.o: %.cu $(B)/flags
 # Only two files know version and backends, so a new commit rebuilds only these.
 $(B)/lib/base/prog.c.o: defs = -DMIKOSHI_VERSION='"$(VERSION)"' -DMIKOSHI_COMMIT='"$(COMMIT)"'
 $(B)/lib/base/prog.c.o: $(B)/version
-$(B)/train/backends.c.o: defs = $(if $(HAVE_CUDA),-DHAVE_CUDA)
+$(B)/train/backends.c.o: defs = $(if $(cuda_obj),-DHAVE_CUDA)
 $(B)/train/cuda/%.c.o $(B)/train/nccl/%.c.o: defs = -isystem $(CUDA_HOME)/include
 
 # Stamps that change only when their text does.
 stamp = @mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(2))' | cmp -s - $(1) || printf '%s\n' '$(subst ','\'',$(2))' >$(1)
 $(B)/flags: force
-	$(call stamp,$@,$(CC) $(CXX) $(CPPFLAGS) $(CFLAGS) $(CXXFLAGS) $(NVFLAGS) cuda=$(HAVE_CUDA))
+	$(call stamp,$@,$(CC) $(CXX) $(CPPFLAGS) $(CFLAGS) $(CXXFLAGS) $(NVFLAGS) cuda=$(HAVE_CUDA) $(if $(cuda_obj),linked))
 $(B)/version: force
 	$(call stamp,$@,$(VERSION) $(COMMIT))
 $(B)/probe.mk:
@@ -114,7 +117,7 @@ config: $(B)/probe.mk
 	@echo "CUDA: $(if $(HAVE_CUDA),yes ($(CUDA_HOME)),no)   variant: $(B)   MPI: $(shell $(MPICC) --showme:version 2>/dev/null)"
 
 # --- tests ---------------------------------------------------------------------------------------------------------------
-unit_src := $(call find,c,tests/unit tests/prop tests/grad)
+unit_src := $(call find,c,tests/unit tests/prop tests/grad tests/tools tests/bench)
 unit_bin := $(patsubst %.c,$(B)/%,$(unit_src))
 fuzz_src := $(call find,c,tests/fuzz)
 fuzz_bin := $(patsubst %.c,$(B)/%,$(filter-out tests/fuzz/driver.c,$(fuzz_src)))
@@ -123,10 +126,10 @@ test_lib := $(tok_obj) $(shard_obj) $(plan_obj) $(ckpt_obj) $(export_obj) $(trai
 tests: $(progs) $(unit_bin) $(fuzz_bin)
 $(unit_bin): $(B)/%: $(B)/%.c.o $(test_lib)
 	$(call say,LD,$@)
-	$(Q)$(CXX) $(LDFLAGS) -o $@ $< $(test_lib) $(MPILIBS) $(if $(HAVE_CUDA),-L$(CUDA_HOME)/lib64 $(CUDA_LIBS)) $(LIBS)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $< $(test_lib) $(MPILIBS) $(if $(cuda_obj),-L$(CUDA_HOME)/lib64 $(CUDA_LIBS)) $(LIBS)
 $(fuzz_bin): $(B)/%: $(B)/%.c.o $(B)/tests/fuzz/driver.c.o $(test_lib)
 	$(call say,LD,$@)
-	$(Q)$(CXX) $(LDFLAGS) -o $@ $< $(B)/tests/fuzz/driver.c.o $(test_lib) $(MPILIBS) $(if $(HAVE_CUDA),-L$(CUDA_HOME)/lib64 $(CUDA_LIBS)) $(LIBS)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $< $(B)/tests/fuzz/driver.c.o $(test_lib) $(MPILIBS) $(if $(cuda_obj),-L$(CUDA_HOME)/lib64 $(CUDA_LIBS)) $(LIBS)
 
 # The runner prints one line a program or file and closes with "N passed, N failed".
 test: tests

@@ -7,8 +7,6 @@
 #include "lib/base/cli.h"
 #include "lib/base/prog.h"
 
-#include <string.h>
-
 struct look_config {
 	bool json, tensors;
 };
@@ -47,13 +45,11 @@ static const struct opt info_opts[] = {
 	OPT_END,
 };
 
-static const struct opt verify_opts[] = {
-	OPT_END,
-};
+static const struct opt verify_opts[] = { OPT_END };
 
 static const struct opt diff_opts[] = {
 	{ .name = "tolerance", .type = OPT_NUMBER, .off = offsetof(struct diff_config, tolerance), .min = -1, .max = 1e300,
-	  .def = "-1", .unit = "R", .help = "largest relative L2 difference that counts as close; -1: bytes must be equal" },
+	  .def = "-1", .unit = "R", .help = "largest relative L2 difference that is close; -1: equal bytes" },
 	TEXT(struct diff_config, "only", only, "PATTERN", "compare only tensors whose name matches the shell pattern"),
 	TEXT(struct diff_config, "ignore", ignore, "PATTERN", "leave out tensors whose name matches the shell pattern"),
 	OPT_END,
@@ -75,79 +71,53 @@ static const struct opt reshard_opts[] = {
 	OPT_END,
 };
 
-/* Exactly n operands. */
-static int
-operands(int argc, int n, const char *what, struct err *e)
-{
-	if (argc == n)
-		return 0;
-	err_set(e, "%d operands given, needed: %s", argc, what);
-	return CLI_USAGE;
-}
-
-/* Says each line of text. */
-static void
-say(struct str *text, void (*how)(const char *fmt, ...))
-{
-	for (char *line = text->buf ? strtok(text->buf, "\n") : NULL; line; line = strtok(NULL, "\n"))
-		how("%s", line);
-	str_release(text);
-}
-
+/* Lists every directory, whatever is wrong with one of them. */
 static int
 run_ls(const void *cfg, int argc, char **argv, struct err *e)
 {
 	const struct look_config *c = cfg;
-	static char here[] = ".";
-	char *one[] = { here };
 	struct str problems = { 0 };
-	int rc = 0;
 
-	if (argc == 0) {
-		argc = 1;
-		argv = one;
-	}
 	if (!c->json)
 		ls_head(stdout);
-	for (int i = 0; i < argc; i++)
-		if (ls_save(argv[i], c->json, stdout, &problems, e) < 0)
+	for (int i = 0; i < (argc ? argc : 1); i++)
+		if (ls_save(argc ? argv[i] : ".", c->json, stdout, &problems, e) < 0)
 			str_addf(&problems, "%s\n", e->msg);
-	rc = problems.len ? EXIT_FAILED : EXIT_DONE;
-	say(&problems, warn);
-	return rc;
+	return cli_say(&problems, warn) ? EXIT_FAILED : EXIT_DONE;
 }
 
+/* One checkpoint: its description, or its tensors. */
 static int
 run_info(const void *cfg, int argc, char **argv, struct err *e)
 {
 	const struct look_config *c = cfg;
-	int rc = operands(argc, 1, "DIR", e);
+	int rc = cli_operands(argc, 1, "DIR", e);
 
 	if (rc)
 		return rc;
 	return c->tensors ? info_tensors(argv[0], c->json, stdout, e) : info_checkpoint(argv[0], c->json, stdout, e);
 }
 
+/* All operands are verified; the status is 1 when any has a problem. */
 static int
 run_verify(const void *cfg, int argc, char **argv, struct err *e)
 {
 	struct str problems = { 0 };
-	int wrong = 0;
 
 	(void)cfg;
 	if (argc == 0)
-		return operands(argc, 1, "DIR...", e);
+		return cli_operands(argc, 1, "DIR...", e);
 	for (int i = 0; i < argc; i++)
-		wrong += verify_dir(argv[i], stdout, &problems);
-	say(&problems, warn);
-	return wrong ? EXIT_FAILED : EXIT_DONE;
+		verify_dir(argv[i], stdout, &problems);
+	return cli_say(&problems, warn) ? EXIT_FAILED : EXIT_DONE;
 }
 
+/* Prints every tensor; the status says whether they differ. */
 static int
 run_diff(const void *cfg, int argc, char **argv, struct err *e)
 {
 	const struct diff_config *c = cfg;
-	int rc = operands(argc, 2, "A B", e);
+	int rc = cli_operands(argc, 2, "A B", e);
 	struct diff_options o = { .tolerance = c->tolerance, .only = c->only, .ignore = c->ignore };
 
 	if (rc)
@@ -157,11 +127,12 @@ run_diff(const void *cfg, int argc, char **argv, struct err *e)
 	return diff_sources(&o, stdout, e);
 }
 
+/* Notes are said also when the import fails: they may explain why. */
 static int
 run_import(const void *cfg, int argc, char **argv, struct err *e)
 {
 	const struct import_config *c = cfg;
-	int rc = operands(argc, 2, "SRC DST", e);
+	int rc = cli_operands(argc, 2, "SRC DST", e);
 	struct import_options o = { .dtype = import_types[c->dtype], .force = c->force };
 	struct str notes = { 0 };
 
@@ -170,15 +141,16 @@ run_import(const void *cfg, int argc, char **argv, struct err *e)
 	o.src = argv[0];
 	o.save = argv[1];
 	rc = import_hf(&o, &notes, e);
-	say(&notes, note);
+	cli_say(&notes, note);
 	return rc;
 }
 
+/* Context parallelism does not change what is stored. */
 static int
 run_reshard(const void *cfg, int argc, char **argv, struct err *e)
 {
 	const struct reshard_config *c = cfg;
-	int rc = operands(argc, 2, "SRC DST", e);
+	int rc = cli_operands(argc, 2, "SRC DST", e);
 	struct reshard_options o = { .layout = { c->tp, 1, c->dp, c->pp }, .no_optim = c->no_optim, .force = c->force };
 
 	if (rc)
@@ -189,11 +161,11 @@ run_reshard(const void *cfg, int argc, char **argv, struct err *e)
 }
 
 static const struct verb verbs[] = {
-	{ "ls", "[DIR ...]", "list the checkpoints of SAVE directories", ls_opts, sizeof(struct look_config), run_ls },
+	{ "ls", "DIR ...", "list the checkpoints of SAVE directories", ls_opts, sizeof(struct look_config), run_ls },
 	{ "info", "DIR", "say what a checkpoint holds", info_opts, sizeof(struct look_config), run_info },
 	{ "verify", "DIR ...", "check every sum, every shape and the model that they make", verify_opts, 1, run_verify },
 	{ "diff", "A B", "compare tensors", diff_opts, sizeof(struct diff_config), run_diff },
-	{ "import", "SRC DST", "make a checkpoint of a Hugging Face directory", import_opts, sizeof(struct import_config),
+	{ "import", "SRC DST", "make a checkpoint of a Hugging Face model", import_opts, sizeof(struct import_config),
 	  run_import },
 	{ "reshard", "SRC DST", "rewrite a checkpoint as a run of another layout would", reshard_opts,
 	  sizeof(struct reshard_config), run_reshard },

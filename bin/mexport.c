@@ -3,8 +3,6 @@
 #include "lib/base/cli.h"
 #include "lib/base/prog.h"
 
-#include <string.h>
-
 struct export_config {
 	int dtype;
 	const char *max_shard_size, *tokenizer_model, *vocab_file, *merge_file, *arch;
@@ -18,27 +16,19 @@ static const enum dtype types[] = { DTYPE_NONE, DTYPE_BF16, DTYPE_F16, DTYPE_F32
 
 static const struct opt opts[] = {
 	{ .name = "dtype", .type = OPT_CHOICE, .off = FIELD(dtype), .choices = dtypes, .def = "auto",
-	  .help = "type of the weights; auto is that of the run's weights (--bf16, --fp16), else that of the stored tensors" },
+	  .help = "type of the weights; auto: as in the run, or as stored" },
 	{ .name = "max-shard-size", .type = OPT_STRING, .off = FIELD(max_shard_size), .unit = "SIZE", .def = "50GB",
-	  .help = "largest file of weights (GB is 10^9, GiB 2^30 bytes); a larger tensor gets a file of its own" },
+	  .help = "largest file of weights; GB is 10^9, GiB 2^30 bytes" },
 	{ .name = "tokenizer-model", .type = OPT_STRING, .off = FIELD(tokenizer_model), .unit = "FILE",
-	  .help = "SentencePiece model: tokenizer.json is made of it, and it is shipped as tokenizer.model" },
-	{ .name = "vocab-file", .type = OPT_STRING, .off = FIELD(vocab_file), .unit = "FILE", .help = "vocab.json of GPT-2's BPE" },
+	  .help = "SentencePiece model to make tokenizer.json of" },
+	{ .name = "vocab-file", .type = OPT_STRING, .off = FIELD(vocab_file), .unit = "FILE",
+	  .help = "vocab.json of GPT-2's BPE" },
 	{ .name = "merge-file", .type = OPT_STRING, .off = FIELD(merge_file), .unit = "FILE", .help = "its merges.txt" },
 	{ .name = "arch", .type = OPT_STRING, .off = FIELD(arch), .unit = "NAME",
 	  .help = "model_type to export as (llama, gpt2), checked; the first that fits by default" },
 	{ .name = "force", .type = OPT_FLAG, .off = FIELD(force), .help = "replace an existing Hugging Face directory" },
 	OPT_END,
 };
-
-/* Says each line of text. */
-static void
-say(struct str *text, void (*how)(const char *fmt, ...))
-{
-	for (char *line = text->buf ? strtok(text->buf, "\n") : NULL; line; line = strtok(NULL, "\n"))
-		how("%s", line);
-	str_release(text);
-}
 
 /* Options that contradict each other. */
 static int
@@ -51,6 +41,7 @@ check(const struct export_config *c, struct err *e)
 	return 0;
 }
 
+/* Checks the options against each other, then exports. */
 static int
 run(const void *cfg, int argc, char **argv, struct err *e)
 {
@@ -63,15 +54,14 @@ run(const void *cfg, int argc, char **argv, struct err *e)
 
 	if (o.max_shard_bytes == 0 || check(c, e) < 0)
 		return CLI_USAGE;
-	if (argc != 2) {
-		err_set(e, "%d operands given, needed: SRC DST", argc);
-		return CLI_USAGE;
-	}
+	rc = cli_operands(argc, 2, "SRC DST", e);
+	if (rc)
+		return rc;
 	o.src = argv[0];
 	o.dst = argv[1];
 	rc = export_hf(&o, &notes, &warnings, e);
-	say(&notes, note);
-	say(&warnings, warn);
+	cli_say(&notes, note);
+	cli_say(&warnings, warn);
 	return rc;
 }
 

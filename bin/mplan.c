@@ -174,8 +174,8 @@ run_search(const struct opt_parse *p, int argc, char **argv, struct err *e)
 }
 
 static const struct verb verbs[] = {
-	{ .name = "check", .operands = "", .summary = "say whether a layout is legal, or which rule it breaks", .opts = check_opts,
-	  .cfg_size = sizeof(struct config), .run_given = run_check },
+	{ .name = "check", .operands = "", .summary = "say whether a layout is legal, or which rule it breaks",
+	  .opts = check_opts, .cfg_size = sizeof(struct config), .run_given = run_check },
 	{ .name = "mem", .operands = "", .summary = "print the bytes that each rank allocates", .opts = mem_opts,
 	  .cfg_size = sizeof(struct config), .run_given = run_mem },
 	{ .name = "search", .operands = "", .summary = "rank the layouts that fit a device by the time of a step",

@@ -10,7 +10,8 @@ struct info_options {
 };
 
 static const struct opt info_opts[] = {
-	{ .name = "json", .type = OPT_FLAG, .off = offsetof(struct info_options, json), .help = "one JSON object a dataset and line" },
+	{ .name = "json", .type = OPT_FLAG, .off = offsetof(struct info_options, json),
+	  .help = "one JSON object a dataset and line" },
 	OPT_END
 };
 
@@ -29,7 +30,8 @@ struct head_options {
 };
 
 static const struct opt head_opts[] = {
-	{ .name = "num-documents", .letter = 'n', .type = OPT_INT, .off = offsetof(struct head_options, count), .min = 1, .max = 1e15,
+	{ .name = "num-documents", .letter = 'n', .type = OPT_INT, .off = offsetof(struct head_options, count),
+	  .min = 1, .max = 1e15,
 	  .help = "how many documents: 10, or 1 with --document" },
 	{ .name = "document", .type = OPT_INT, .off = offsetof(struct head_options, document), .max = 1e15, .def = "-1",
 	  .min = -1, .help = "the first document to print, counted from 0; -1 begins at 0" },
@@ -54,7 +56,8 @@ static const struct opt index_opts[] = {
 	  .unit = "tokens", .help = "tokens of a sample" },
 	{ .name = "seed", .type = OPT_INT, .off = offsetof(struct index_config, seed), .max = 4294967295.0, .def = "1234",
 	  .help = "seed of the shuffles" },
-	{ .name = "num-samples", .type = OPT_STRING, .off = offsetof(struct index_config, num_samples), .unit = "TRAIN,VALID,TEST",
+	{ .name = "num-samples", .type = OPT_STRING, .off = offsetof(struct index_config, num_samples),
+	  .unit = "TRAIN,VALID,TEST",
 	  .def = "all,all,all", .help = "samples wanted of each split; all means one epoch" },
 	{ .name = "data-cache-path", .type = OPT_STRING, .off = offsetof(struct index_config, cache_dir), .unit = "DIR",
 	  .help = "where the maps go; without it PREFIX/cache/GPTDataset_indices" },
@@ -63,7 +66,8 @@ static const struct opt index_opts[] = {
 	  .help = "Python class; without it MegatronTokenizerText" },
 	{ .name = "tokenizer-path", .type = OPT_STRING, .off = offsetof(struct index_config, tokenizer_path), .unit = "PATH",
 	  .help = "its file or directory" },
-	{ .name = "tokenizer-option", .type = OPT_LIST, .off = offsetof(struct index_config, tokenizer_option), .unit = "KEY=VALUE",
+	{ .name = "tokenizer-option", .type = OPT_LIST, .off = offsetof(struct index_config, tokenizer_option),
+	  .unit = "KEY=VALUE",
 	  .help = "what its constructor got, in order, as vocab_size=50257 eod_id=50256" },
 	OPT_END
 };
@@ -169,7 +173,8 @@ run_index(const void *cfg, int argc, char **argv, struct err *e)
 static const struct verb verbs[] = {
 	{ "info", "PREFIX ...", "count documents, sequences and tokens, with a histogram of lengths", info_opts,
 	  sizeof(struct info_options), run_info },
-	{ "verify", "PREFIX ...", "check the index against itself and against the tokens", verify_opts, sizeof(struct verify_options),
+	{ "verify", "PREFIX ...", "check the index against itself and against the tokens", verify_opts,
+	  sizeof(struct verify_options),
 	  run_verify },
 	{ "head", "PREFIX", "print documents as token ids", head_opts, sizeof(struct head_options), run_head },
 	{ "cat", "PREFIX ...", "merge datasets into one", cat_opts, sizeof(struct cat_config), run_cat },

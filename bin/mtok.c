@@ -160,11 +160,11 @@ mtok_train(const void *cfg, int argc, char **argv, struct err *e)
 	struct mem_pool pool = { 0 };
 	int rc;
 
-	if (train_check(&c, e) < 0)
+	if (tokenizer_train_check(&c, e) < 0)
 		return CLI_USAGE;
 	options_add_operands(&c.input, &pool, argc, argv);
 	c.verbose = prog_level() > 0;
-	rc = train_model(&c, &n, e) < 0 ? CLI_FAILED : EXIT_DONE;
+	rc = tokenizer_train_run(&c, &n, e) < 0 ? CLI_FAILED : EXIT_DONE;
 	if (n.skipped)
 		warn("skipped bad lines: %lld", (long long)n.skipped);
 	if (rc == EXIT_DONE)

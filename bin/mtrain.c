@@ -3,6 +3,7 @@
 #include "train/run.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* While the configuration is read every rank finds the same errors: rank 0 says them, all leave in order. */
 static void
@@ -33,35 +34,68 @@ print_version(void)
 	prog_version(text);
 }
 
+/* Everything that can be wrong with the options. */
+static int
+configure(struct train_config *c, int argc, char **argv, struct err *e)
+{
+	if (train_parse(c, argc, argv, e) < 0)
+		return -1;
+	if (c->parse.want_help || c->parse.want_version)
+		return 0;
+	if (!c->o.dry_run && train_check_launch(world->size, e) < 0)
+		return -1;
+	if (c->o.world_size && !c->o.dry_run)
+		return err_set(e, "--world-size: is for --dry-run; a run has the ranks that mpirun starts");
+	return train_configure(c, c->o.world_size ? c->o.world_size : world->size, e);
+}
+
+/* Is something asked of the program in place of a run? */
+static bool
+is_question(const struct train_config *c)
+{
+	return c->parse.want_help || c->parse.want_version || c->o.dry_run;
+}
+
+static int
+answer(const struct train_config *c)
+{
+	if (!c->parse.want_help && !c->parse.want_version)
+		return train_dry_run(c, c->o.world_size ? c->o.world_size : world->size);
+	if (c->parse.want_help)
+		train_help();
+	else
+		print_version();
+	return EXIT_DONE;
+}
+
+/* --mdoc: the option list of the manual. */
+static int
+print_mdoc(void)
+{
+	opt_mdoc(mtrain_opts, stdout);
+	return prog_end(EXIT_DONE);
+}
+
 int
 main(int argc, char **argv)
 {
 	struct train_config c;
 	struct err err = { "" };
-	int64_t ranks;
-	int status;
+	int status = EXIT_DONE;
 
 	prog_begin(argv[0]);
+	if (argc == 2 && !strcmp(argv[1], "--mdoc"))
+		return print_mdoc();
 	world = mpi_world(&err);
 	if (!world)
 		die("%s", err.msg);
 	prog_on_exit(leave_together);
 	prog_mute(world->rank != 0);
-	train_parse(&c, argc, argv);
-	if (c.parse.want_help || c.parse.want_version) {
-		if (c.parse.want_version && world->rank == 0)
-			print_version();
-		leave_together(prog_end(EXIT_DONE));
-	}
-	if (train_check_launch(world->size, &err) < 0)
+	if (comm_agree(world, configure(&c, argc, argv, &err), &err))
 		die_usage("%s", err.msg);
-	ranks = c.o.world_size ? c.o.world_size : world->size;
-	if (c.o.world_size && !c.o.dry_run)
-		die_usage("--world-size: is for --dry-run; a run has the ranks that mpirun starts");
-	if (train_configure(&c, ranks, &err) < 0)
-		die_usage("%s", err.msg);
-	if (c.o.dry_run) {
-		status = world->rank == 0 ? train_dry_run(&c, ranks) : EXIT_DONE;
+	if (is_question(&c)) {
+		if (world->rank == 0)
+			status = answer(&c);
 	} else {
 		prog_on_exit(abort_all);
 		prog_mute(false);

@@ -26,6 +26,7 @@ struct distance {
 	double max_abs, diff2, norm2;   /* the largest |a - b|, sum (a - b)^2, sum b^2 */
 };
 
+/* Do the patterns let this tensor through? */
 static bool
 wanted(const struct diff_options *o, const char *name)
 {
@@ -166,6 +167,7 @@ open_both(struct diff *d)
 	return 0;
 }
 
+/* The buffers live as long as the comparison; everything is read through them. */
 int
 diff_sources(const struct diff_options *o, FILE *out, struct err *e)
 {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The config comes first: it says which tensors to expect. */
 int
 hf_model_open(struct hf_model *m, const char *path, struct err *e)
 {
@@ -65,6 +66,7 @@ check_shape(const struct hf_model *m, const struct param *p, const struct family
 	return -1;
 }
 
+/* Only an entry that can be read as the parameter is returned. */
 const struct safetensors_entry *
 hf_model_find(const struct hf_model *m, int i, struct family_place *place, struct err *e)
 {
@@ -88,6 +90,7 @@ hf_model_find(const struct hf_model *m, int i, struct family_place *place, struc
 	return check_shape(m, p, place, t, e) < 0 ? NULL : t;
 }
 
+/* Does s end so? */
 static bool
 has_suffix(const char *s, const char *suffix)
 {
@@ -116,6 +119,7 @@ tied_copy(const struct hf_model *m, const struct safetensors_entry *t)
 	return table && table->bytes == t->bytes && table->dtype == t->dtype && !memcmp(table->data, t->data, t->bytes) ? 1 : -1;
 }
 
+/* Entries are known by their address. */
 static int
 compare_pointers(const void *a, const void *b)
 {
@@ -145,14 +149,15 @@ check_unused(const struct hf_model *m, const void **used, int num_used, struct s
 			str_addf(problems, "%s: tensor '%s' differs from the embedding that config.json ties it to "
 			                   "(\"tie_word_embeddings\": true)\n", m->path, t->name);
 		else
-			str_addf(problems, "%s: tensor '%s' does not belong to a %s model of this config.json\n", m->path, t->name,
-			    m->family->model_type);
+			str_addf(problems, "%s: tensor '%s' does not belong to a %s model of this config.json\n",
+			    m->path, t->name, m->family->model_type);
 	}
 	if (buffers)
 		str_addf(notes, "%s: %d buffers passed over (attn.bias, attn.masked_bias, inv_freq)\n", m->path, buffers);
 	return wrong;
 }
 
+/* First what the model needs, then what the files hold beside it. */
 int
 hf_model_check(const struct hf_model *m, struct str *problems, struct str *notes)
 {
@@ -180,15 +185,7 @@ hf_model_check(const struct hf_model *m, struct str *problems, struct str *notes
 	return wrong;
 }
 
-/* dst[c][r] = src[r][c] for elements of `size` bytes. */
-static void
-transpose(char *dst, const char *src, int64_t rows, int64_t cols, size_t size)
-{
-	for (int64_t c = 0; c < cols; c++)
-		for (int64_t r = 0; r < rows; r++)
-			memcpy(dst + (size_t)(c * rows + r) * size, src + (size_t)(r * cols + c) * size, size);
-}
-
+/* The stored part is cut out first and turned afterwards, so that the copy runs along rows. */
 int
 hf_model_read(const struct hf_model *m, int i, void *dst, struct err *e)
 {
@@ -205,7 +202,7 @@ hf_model_read(const struct hf_model *m, int i, void *dst, struct err *e)
 		void *stored = mem_alloc((size_t)slice_elements(&place.box), size);
 
 		slice_copy(stored, &place.box, t->data, &whole, &place.box, size);
-		transpose(dst, stored, place.box.count[0], place.box.count[1], size);
+		slice_transpose(dst, stored, place.box.count[0], place.box.count[1], size);
 		free(stored);
 	} else {
 		slice_copy(dst, &place.box, t->data, &whole, &place.box, size);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A directory that holds other things is fine: checkpoints are names of their own. */
 int
 save_is_free(const char *save, bool force, struct err *e)
 {
@@ -53,11 +54,11 @@ check_kind(const char *src, struct err *e)
 	if (tracked > 0)
 		snprintf(sub, sizeof sub, "%.1000s/iter_%07lld", src, (long long)iteration);
 	if (has_entry(src, "mp_rank_") || has_entry(sub, "mp_rank_"))
-		return err_set(e, "'%s' is a Megatron-LM checkpoint (mp_rank_* directories), which is not read yet; convert it to a "
-		                  "Hugging Face directory first", src);
+		return err_set(e, "'%s' is a Megatron-LM checkpoint (mp_rank_* directories), which is not read yet; convert it "
+		                  "to a Hugging Face directory first", src);
 	if (has_entry(sub, ".metadata") && has_entry(sub, "metadata.json"))
-		return err_set(e, "'%s' is a Megatron-LM torch_dist checkpoint, which is not read yet; convert it to a Hugging Face "
-		                  "directory first", src);
+		return err_set(e, "'%s' is a Megatron-LM torch_dist checkpoint, which is not read yet; convert it to a Hugging "
+		                  "Face directory first", src);
 	snprintf(path, sizeof path, "%s/manifest.tsv", sub);
 	if (io_exists(path))
 		return err_set(e, "'%s' is a checkpoint already; mckpt reshard rewrites it", src);
@@ -116,13 +117,17 @@ copy_all(const struct hf_model *m, enum dtype dtype, const char *tmp, struct str
 	return ckpt_writer_finish(w, manifest, e);
 }
 
+/* Where a run stands that has done nothing yet; the keys are those that mtrain resumes from. */
+static const char initial_state[] =
+    "iteration 0\nconsumed_train_samples 0\noptimizer_steps 0\nskipped_iterations 0\n";
+
 /* Writes and commits the checkpoint of a checked model. */
 static int
 write_all(const struct hf_model *m, const struct import_options *o, struct err *e)
 {
 	struct str manifest = { 0 }, options = { 0 };
 	char tmp[1024];
-	struct ckpt_commit c = { .save = o->save, .iteration = 0, .state = "iteration 0\nconsumed_samples 0\n" };
+	struct ckpt_commit c = { .save = o->save, .iteration = 0, .state = initial_state };
 	int rc = ckpt_begin(o->save, 0, true, tmp, e);
 
 	if (rc == 0)
@@ -140,6 +145,7 @@ write_all(const struct hf_model *m, const struct import_options *o, struct err *
 	return rc;
 }
 
+/* Everything is checked before the first byte is written. */
 int
 import_hf(const struct import_options *o, struct str *notes, struct err *e)
 {

@@ -37,6 +37,7 @@ is_number(const char *s)
 	return *end == '\0' && strspn(s, "0123456789.eE+-") == strlen(s) && end[-1] != '.';
 }
 
+/* Adds one key and its value, in the form of the report. */
 static void
 add(struct report *r, const char *key, const char *value)
 {
@@ -53,6 +54,7 @@ add(struct report *r, const char *key, const char *value)
 		str_add_json(&r->text, value, strlen(value));
 }
 
+/* The same for a number. */
 static void
 add_int(struct report *r, const char *key, int64_t value)
 {
@@ -95,6 +97,7 @@ add_text(struct report *r, const char *prefix, const char *text)
 	}
 }
 
+/* Elements of the whole tensor. */
 static int64_t
 elements_of(const struct ckpt_tensor *t)
 {
@@ -103,6 +106,7 @@ elements_of(const struct ckpt_tensor *t)
 	return slice_elements(&whole);
 }
 
+/* Adds up the tensors; optimizer state counts as bytes, not as parameters. */
 static struct sums
 sum_up(const struct ckpt *c)
 {
@@ -131,6 +135,7 @@ ls_head(FILE *out)
 	fputs("directory\titeration\ttensors\tparameters\tbytes\tdtype\toptimizer\tlatest\n", out);
 }
 
+/* Order of qsort: ascending. */
 static int
 compare_numbers(const void *a, const void *b)
 {
@@ -191,6 +196,7 @@ ls_one(const struct ckpt *c, int64_t iteration, bool latest, bool json, FILE *ou
 	flush(&r, out);
 }
 
+/* A checkpoint that does not open is a problem of its own, not the end of the list. */
 int
 ls_save(const char *save, bool json, FILE *out, struct str *problems, struct err *e)
 {
@@ -238,6 +244,7 @@ describe(struct report *r, const struct ckpt *c, const struct table *t)
 	str_release(&model);
 }
 
+/* The report is complete before any of it is printed. */
 int
 info_checkpoint(const char *dir, bool json, FILE *out, struct err *e)
 {
@@ -271,7 +278,8 @@ tensor_line(const struct ckpt_tensor *t, bool json, FILE *out)
 		struct str name = { 0 };
 
 		str_add_json(&name, t->name, strlen(t->name));
-		fprintf(out, "{\"tensor\": %s, \"dtype\": \"%s\", \"shape\": [%s], \"elements\": %lld, \"bytes\": %lld, \"pieces\": %d}\n",
+		fprintf(out, "{\"tensor\": %s, \"dtype\": \"%s\", \"shape\": [%s], \"elements\": %lld, \"bytes\": %lld, "
+		             "\"pieces\": %d}\n",
 		    name.buf, dtype_name(t->dtype), shape.buf, (long long)n, (long long)n * (long long)dtype_size(t->dtype),
 		    t->num_pieces);
 		str_release(&name);
@@ -282,6 +290,7 @@ tensor_line(const struct ckpt_tensor *t, bool json, FILE *out)
 	str_release(&shape);
 }
 
+/* Tensors come in the order of the checkpoint: by name. */
 int
 info_tensors(const char *dir, bool json, FILE *out, struct err *e)
 {

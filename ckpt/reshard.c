@@ -26,6 +26,7 @@ struct rank_share {
 
 typedef int piece_fn(struct job *j, struct ckpt_writer *w, const char *name, const struct slice *box);
 
+/* First pass over the pieces: the header of the file needs them all. */
 static int
 declare_piece(struct job *j, struct ckpt_writer *w, const char *name, const struct slice *box)
 {
@@ -35,6 +36,7 @@ declare_piece(struct job *j, struct ckpt_writer *w, const char *name, const stru
 	return 0;
 }
 
+/* Second pass: reads the box from whatever pieces the source has, and writes it. */
 static int
 copy_piece(struct job *j, struct ckpt_writer *w, const char *name, const struct slice *box)
 {
@@ -96,7 +98,8 @@ write_rank(struct job *j, int rank)
 static bool
 is_layout_line(const char *line, size_t len)
 {
-	static const char *const names[] = { "tensor-model-parallel-size", "pipeline-model-parallel-size", "context-parallel-size" };
+	static const char *const names[] = { "tensor-model-parallel-size", "pipeline-model-parallel-size",
+	                                     "context-parallel-size" };
 	size_t n = 0;
 
 	while (n < len && line[n] != ' ' && line[n] != '\t' && line[n] != '=')
@@ -139,7 +142,9 @@ iteration_of(const struct ckpt *c, int64_t *out, struct err *e)
 	if (!text)
 		return err_at(e, ckpt_dir(c), 0, "state.conf has no iteration");
 	*out = strtoll(text, &end, 10);
-	return end == text || *end || *out < 0 ? err_at(e, ckpt_dir(c), 0, "state.conf: iteration '%.40s': not a number", text) : 0;
+	if (end == text || *end || *out < 0)
+		return err_at(e, ckpt_dir(c), 0, "state.conf: iteration '%.40s': not a number", text);
+	return 0;
 }
 
 /* Writes all ranks' files and commits. */
@@ -166,6 +171,7 @@ write_all(struct job *j)
 	return rc;
 }
 
+/* The source and the layout are checked before anything is written. */
 int
 reshard(const struct reshard_options *o, struct err *e)
 {

@@ -28,6 +28,7 @@ source_count(const struct source *s)
 	return s->hf ? hfdir_count(s->hf) : ckpt_count(s->ckpt);
 }
 
+/* Both kinds of entries in one form. */
 void
 source_at(const struct source *s, int i, struct source_tensor *out)
 {
@@ -65,6 +66,7 @@ read_checkpoint(const struct ckpt *c, const struct ckpt_tensor *t, const int64_t
 	return 0;
 }
 
+/* A tensor of a Hugging Face file is one run of bytes. */
 int
 source_read(const struct source *s, int i, int64_t first, int64_t count, void *dst, struct err *e)
 {

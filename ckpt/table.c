@@ -15,6 +15,7 @@ print_shape(struct str *out, int ndim, const int64_t *shape)
 	str_addc(out, ']');
 }
 
+/* State names follow the name of the weight. */
 void
 tensor_name(const struct param *p, int state, char out[128])
 {
@@ -24,6 +25,7 @@ tensor_name(const struct param *p, int state, char out[128])
 		snprintf(out, 128, "%s.%s", p->name, param_states[state - 1]);
 }
 
+/* The highest state that any tensor has says how many each must have. */
 int
 table_open(struct table *t, const struct ckpt *c, struct err *e)
 {
@@ -73,6 +75,7 @@ check_one(const struct param *p, int state, const struct ckpt *c, struct str *pr
 	return 1;
 }
 
+/* Order of parameters by name. */
 static int
 compare_params(const void *a, const void *b)
 {
@@ -102,6 +105,7 @@ check_foreign(const struct table *t, const struct ckpt *c, struct str *problems)
 	return wrong;
 }
 
+/* Parameters in the order of the model, then what is left over. */
 int
 table_check(const struct table *t, const struct ckpt *c, struct str *problems)
 {
@@ -113,6 +117,7 @@ table_check(const struct table *t, const struct ckpt *c, struct str *problems)
 	return wrong + check_foreign(t, c, problems);
 }
 
+/* One line is enough for who cannot go on; mckpt verify lists the others. */
 int
 table_require(const struct table *t, const struct ckpt *c, struct err *e)
 {
@@ -122,7 +127,8 @@ table_require(const struct table *t, const struct ckpt *c, struct err *e)
 	if (wrong == 1)
 		err_set(e, "%.*s", (int)strcspn(problems.buf, "\n"), problems.buf);
 	else if (wrong > 1)
-		err_set(e, "%.*s (and %d more; mckpt verify lists them)", (int)strcspn(problems.buf, "\n"), problems.buf, wrong - 1);
+		err_set(e, "%.*s (and %d more; mckpt verify lists them)", (int)strcspn(problems.buf, "\n"), problems.buf,
+		    wrong - 1);
 	str_release(&problems);
 	return wrong ? -1 : 0;
 }

@@ -24,6 +24,7 @@ struct job {
 	struct err *e;
 };
 
+/* Decimal and binary units are told apart by their i. */
 uint64_t
 export_size(const char *text, struct err *e)
 {
@@ -69,30 +70,16 @@ choose_family(struct job *j)
 	return -1;
 }
 
-/* Is this flag in the options of the run? */
-static bool
-has_flag(const char *options, const char *name)
-{
-	size_t n = strlen(name);
-
-	for (const char *line = options; *line; line += strcspn(line, "\n"), line += *line == '\n')
-		if (!strncmp(line, name, n) && (line[n] == '\n' || line[n] == '\0'))
-			return true;
-	return false;
-}
-
-/* The dtype of the run's weights when its options say so, else that of the first tensor. */
+/* The dtype of the run's weights when its state says so, else that of the first tensor; never wider than F32. */
 static enum dtype
 default_dtype(const struct job *j)
 {
-	const char *options = ckpt_options_text(j->src);
-	enum dtype stored = ckpt_find(j->src, j->param[0].name)->dtype;
+	const char *run = ckpt_state(j->src, "dtype");
+	enum dtype t = run ? dtype_from_name(run) : DTYPE_NONE;
 
-	if (has_flag(options, "bf16"))
-		return DTYPE_BF16;
-	if (has_flag(options, "fp16"))
-		return DTYPE_F16;
-	return stored == DTYPE_F64 ? DTYPE_F32 : stored;
+	if (!dtype_is_float(t))
+		t = ckpt_find(j->src, j->param[0].name)->dtype;
+	return t == DTYPE_F64 ? DTYPE_F32 : t;
 }
 
 /* Every parameter must be there, in floats, in its shape. */
@@ -105,8 +92,8 @@ check_tensors(const struct job *j)
 		if (!t)
 			return err_at(j->e, ckpt_dir(j->src), 0, "tensor '%s' is missing", j->param[i].name);
 		if (!param_has_shape(&j->param[i], t->ndim, t->shape) || !dtype_is_float(t->dtype))
-			return err_at(j->e, ckpt_dir(j->src), 0, "tensor '%s' has not the shape and type that the model needs; mckpt "
-			                                         "verify says more", t->name);
+			return err_at(j->e, ckpt_dir(j->src), 0, "tensor '%s' has not the shape and type that the model needs; "
+			                                         "mckpt verify says more", t->name);
 	}
 	return 0;
 }
@@ -147,15 +134,15 @@ open_tokenizer(struct job *j)
 		return 0;
 	}
 	j->has_tokenizer = true;
-	if ((o->tokenizer_model ? tokenizer_sentencepiece(t, o->tokenizer_model, j->e)
+	if ((o->tokenizer_model ? export_sentencepiece(t, o->tokenizer_model, j->e)
 	                        : tokenizer_gpt2_files(t, o->vocab_file, o->merge_file, j->e)) < 0)
 		return -1;
 	for (int i = 0; i < 2; i++)
 		if (*ids[i] < 0)
 			*ids[i] = t->id[i];
 	if (t->tokens > j->config.vocab_size)
-		return err_set(j->e, "the tokenizer has %lld tokens, but the model's vocabulary only %lld rows", (long long)t->tokens,
-		    (long long)j->config.vocab_size);
+		return err_set(j->e, "the tokenizer has %lld tokens, but the model's vocabulary only %lld rows",
+		    (long long)t->tokens, (long long)j->config.vocab_size);
 	if (t->tokens < j->config.vocab_size)
 		str_addf(j->notes, "the model's vocabulary has %lld rows, %lld more than the tokenizer has tokens\n",
 		    (long long)j->config.vocab_size, (long long)(j->config.vocab_size - t->tokens));
@@ -175,6 +162,7 @@ put(struct job *j, const char *name, struct str *text)
 	return rc;
 }
 
+/* Copies a file of the user into the directory. */
 static int
 put_copy(struct job *j, const char *name, const char *src)
 {
@@ -198,6 +186,7 @@ generation_config(const struct model_config *c, struct str *out)
 	str_adds(out, "\n}\n");
 }
 
+/* The files made of the tokenizer, then the files it was made of. */
 static int
 write_tokenizer(struct job *j)
 {
@@ -292,6 +281,7 @@ write_directory(struct job *j)
 	return 0;
 }
 
+/* All inputs are opened and checked before the directory is made. */
 int
 export_hf(const struct export_options *o, struct str *notes, struct str *warnings, struct err *e)
 {

@@ -8,7 +8,7 @@
 
 struct export_options {
 	const char *src, *dst;
-	enum dtype dtype;               /* DTYPE_NONE: that of the run's weights, else of the tensors */
+	enum dtype dtype;               /* DTYPE_NONE: that of the run's weights by state.conf, else of the tensors */
 	uint64_t max_shard_bytes;
 	const char *tokenizer_model, *vocab_file, *merge_file;
 	const char *arch;               /* model_type; NULL: the first family that has the model */

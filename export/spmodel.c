@@ -32,6 +32,7 @@ struct parse {
 
 typedef int field_fn(struct parse *p, void *into, const struct field *f);
 
+/* Seven bits a byte, the low ones first; ten bytes at most. */
 static int
 varint(struct cursor *c, uint64_t *out)
 {
@@ -106,6 +107,7 @@ each_field(struct parse *p, const void *bytes, size_t len, field_fn *fn, void *i
 	return 0;
 }
 
+/* A field of SentencePiece. */
 static int
 piece_field(struct parse *p, void *into, const struct field *f)
 {
@@ -119,7 +121,8 @@ piece_field(struct parse *p, void *into, const struct field *f)
 		memcpy(&piece->score, &bits, sizeof bits);
 	} else if (f->number == 3 && f->wire == WIRE_VARINT) {
 		if (f->value < SP_NORMAL || f->value > SP_BYTE)
-			return err_at(p->e, p->name, 0, "piece %d has the unknown type %llu", p->m->count, (unsigned long long)f->value);
+			return err_at(p->e, p->name, 0, "piece %d has the unknown type %llu", p->m->count,
+			    (unsigned long long)f->value);
 		piece->type = (enum sp_type)f->value;
 	}
 	return 0;
@@ -132,6 +135,7 @@ id_of(const struct field *f)
 	return f->value <= INT32_MAX ? (int)f->value : -1;
 }
 
+/* A field of TrainerSpec. */
 static int
 trainer_field(struct parse *p, void *into, const struct field *f)
 {
@@ -156,6 +160,7 @@ trainer_field(struct parse *p, void *into, const struct field *f)
 	return 0;
 }
 
+/* A field of NormalizerSpec. */
 static int
 normalizer_field(struct parse *p, void *into, const struct field *f)
 {
@@ -184,7 +189,8 @@ add_piece(struct parse *p, const struct field *f)
 
 	if (each_field(p, f->bytes, f->len, piece_field, &piece) < 0)
 		return -1;
-	if (piece.len == 0 || utf8_check((const unsigned char *)piece.text, piece.len) < piece.len || memchr(piece.text, 0, piece.len))
+	if (piece.len == 0 || memchr(piece.text, 0, piece.len) ||
+	    utf8_check((const unsigned char *)piece.text, piece.len) < piece.len)
 		return err_at(p->e, p->name, 0, "piece %d is empty or not plain UTF-8", m->count);
 	if (!isfinite(piece.score))
 		return err_at(p->e, p->name, 0, "piece %d has no finite score", m->count);
@@ -198,6 +204,7 @@ add_piece(struct parse *p, const struct field *f)
 	return 0;
 }
 
+/* A field of ModelProto. */
 static int
 model_field(struct parse *p, void *into, const struct field *f)
 {
@@ -211,6 +218,7 @@ model_field(struct parse *p, void *into, const struct field *f)
 	}
 }
 
+/* Order of pieces: bytes, then length. */
 static int
 compare_text(const struct sp_piece *a, const char *text, size_t len)
 {
@@ -219,6 +227,7 @@ compare_text(const struct sp_piece *a, const char *text, size_t len)
 	return order ? order : (a->len > len) - (a->len < len);
 }
 
+/* The same order for ids, as qsort_r wants it. */
 static int
 compare_ids(const void *a, const void *b, void *model)
 {
@@ -242,7 +251,8 @@ sort_pieces(struct parse *p)
 		if (compare_ids(&m->by_text[i - 1], &m->by_text[i], m) == 0) {
 			const struct sp_piece *twice = &m->piece[m->by_text[i]];
 
-			return err_at(p->e, p->name, 0, "piece '%.*s' twice", (int)(twice->len < 80 ? twice->len : 80), twice->text);
+			return err_at(p->e, p->name, 0, "piece '%.*s' twice", (int)(twice->len < 80 ? twice->len : 80),
+			    twice->text);
 		}
 	return 0;
 }
@@ -255,6 +265,7 @@ check_special(const struct spmodel *m, int *id, enum sp_type type)
 		*id = -1;
 }
 
+/* The defaults are those of the proto file; fields that are missing keep them. */
 int
 spmodel_parse(struct spmodel *m, const void *bytes, size_t len, const char *name, struct err *e)
 {
@@ -283,6 +294,7 @@ spmodel_release(struct spmodel *m)
 	memset(m, 0, sizeof *m);
 }
 
+/* Binary search in the order of the texts. */
 int
 spmodel_find(const struct spmodel *m, const char *text, size_t len)
 {

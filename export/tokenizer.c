@@ -15,6 +15,7 @@ tokenizer_release(struct tokenizer_files *t)
 	memset(t, 0, sizeof *t);
 }
 
+/* One form for all kinds: the words around the token are not touched. */
 void
 tokenizer_added(struct str *out, int64_t id, const char *text, size_t len, bool special, bool normalized)
 {
@@ -40,11 +41,13 @@ write_decoder(const struct tokenizer_files *t, struct str *out)
 			continue;
 		str_addf(out, "%s\n    \"%lld\": {\"content\": ", n++ ? "," : "", (long long)t->id[i]);
 		str_add_json(out, t->text[i], strlen(t->text[i]));
-		str_adds(out, ", \"lstrip\": false, \"normalized\": false, \"rstrip\": false, \"single_word\": false, \"special\": true}");
+		str_adds(out, ", \"lstrip\": false, \"normalized\": false, \"rstrip\": false, \"single_word\": false, "
+		              "\"special\": true}");
 	}
 	str_addf(out, "%s},\n", n ? "\n  " : "");
 }
 
+/* The class is the one that is not rebuilt from vocabulary and merges by newer versions. */
 void
 tokenizer_write_config(const struct tokenizer_files *t, int64_t model_max_length, struct str *out)
 {
@@ -62,6 +65,7 @@ tokenizer_write_config(const struct tokenizer_files *t, int64_t model_max_length
 	              "  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n", (long long)model_max_length);
 }
 
+/* Only the special tokens that there are. */
 void
 tokenizer_write_special(const struct tokenizer_files *t, struct str *out)
 {

@@ -26,7 +26,7 @@ struct tokenizer_files {
 };
 
 /* Each fills t from files; tokenizer_release in every case. */
-int  tokenizer_sentencepiece(struct tokenizer_files *t, const char *model, struct err *e);
+int  export_sentencepiece(struct tokenizer_files *t, const char *model, struct err *e);
 int  tokenizer_gpt2_files(struct tokenizer_files *t, const char *vocab, const char *merges, struct err *e);
 void tokenizer_release(struct tokenizer_files *t);
 /* tokenizer_config.json and special_tokens_map.json. */

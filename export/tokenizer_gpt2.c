@@ -26,7 +26,8 @@ tokens_by_id(const struct json_value *vocab, const char *path, struct err *e)
 		const struct json_value *v = &vocab->item[i];
 
 		if (v->type != JSON_INT || v->integer < 0 || (uint64_t)v->integer >= vocab->len || token[v->integer]) {
-			err_at(e, path, 0, "token '%.40s': ids must be the numbers from 0 to %zu, each once", v->key, vocab->len - 1);
+			err_at(e, path, 0, "token '%.40s': ids must be the numbers from 0 to %zu, each once", v->key,
+			    vocab->len - 1);
 			free(token);
 			return NULL;
 		}
@@ -73,6 +74,7 @@ take_special(struct tokenizer_files *t, const struct json_value *vocab)
 	}
 }
 
+/* The parts are those of the published tokenizer.json of GPT-2. */
 static int
 write_json(struct tokenizer_files *t, const struct json_value *const *token, const char *path, const char *merges, struct err *e)
 {
@@ -81,8 +83,9 @@ write_json(struct tokenizer_files *t, const struct json_value *const *token, con
 	str_adds(out, "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":[");
 	if (t->text[SPECIAL_EOS])
 		tokenizer_added(out, t->id[SPECIAL_EOS], END_OF_TEXT, strlen(END_OF_TEXT), true, true);
-	str_adds(out, "],\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,"
-	              "\"use_regex\":true},\"post_processor\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,"
+	str_adds(out, "],\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,"
+	              "\"trim_offsets\":true,\"use_regex\":true},"
+	              "\"post_processor\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,"
 	              "\"trim_offsets\":false,\"use_regex\":true},\"decoder\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,"
 	              "\"trim_offsets\":true,\"use_regex\":true},\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,"
 	              "\"continuing_subword_prefix\":\"\",\"end_of_word_suffix\":\"\",\"fuse_unk\":false,\"byte_fallback\":false,"
@@ -99,6 +102,7 @@ write_json(struct tokenizer_files *t, const struct json_value *const *token, con
 	return 0;
 }
 
+/* Both files are read whole; they are some megabytes. */
 int
 tokenizer_gpt2_files(struct tokenizer_files *t, const char *vocab, const char *merges, struct err *e)
 {

@@ -20,6 +20,7 @@ struct merge {
 	int piece, left, right;
 };
 
+/* Appends bytes in base 64, padded (RFC 4648, section 4). */
 static void
 add_base64(struct str *out, const unsigned char *p, size_t n)
 {
@@ -35,6 +36,7 @@ add_base64(struct str *out, const unsigned char *p, size_t n)
 	}
 }
 
+/* Control pieces and the unknown are special; what the user defined is not, but matched first. */
 static void
 add_added_tokens(const struct spmodel *m, struct str *out)
 {
@@ -59,6 +61,7 @@ uses_metaspace(const struct spmodel *m)
 	return m->model == SP_UNIGRAM && !m->byte_fallback;
 }
 
+/* The steps in the order in which SentencePiece takes them. */
 static void
 add_normalizer(const struct spmodel *m, struct str *out)
 {
@@ -84,11 +87,12 @@ add_normalizer(const struct spmodel *m, struct str *out)
 	str_adds(out, "]},");
 }
 
+/* The same parts make the pre-tokenizer and the decoder. */
 static void
 add_metaspace(const struct spmodel *m, const char *key, struct str *out)
 {
-	str_addf(out, "\"%s\":{\"type\":\"Metaspace\",\"replacement\":\"" SPACE "\",\"prepend_scheme\":\"%s\",\"split\":%s},", key,
-	    m->add_dummy_prefix ? "always" : "never", m->split_by_whitespace ? "true" : "false");
+	str_addf(out, "\"%s\":{\"type\":\"Metaspace\",\"replacement\":\"" SPACE "\",\"prepend_scheme\":\"%s\",\"split\":%s},",
+	    key, m->add_dummy_prefix ? "always" : "never", m->split_by_whitespace ? "true" : "false");
 }
 
 /* BOS before each text, when there is one. */
@@ -102,14 +106,16 @@ add_template(const struct spmodel *m, const struct tokenizer_files *t, struct st
 		return;
 	}
 	str_add_json(&bos, t->text[SPECIAL_BOS], strlen(t->text[SPECIAL_BOS]));
-	str_addf(out, "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":%s,\"type_id\":0}},"
-	              "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],", bos.buf);
+	str_addf(out, "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":["
+	              "{\"SpecialToken\":{\"id\":%s,\"type_id\":0}},{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],", bos.buf);
 	str_addf(out, "\"pair\":[{\"SpecialToken\":{\"id\":%s,\"type_id\":0}},{\"Sequence\":{\"id\":\"A\",\"type_id\":0}},"
-	              "{\"SpecialToken\":{\"id\":%s,\"type_id\":1}},{\"Sequence\":{\"id\":\"B\",\"type_id\":1}}],", bos.buf, bos.buf);
+	              "{\"SpecialToken\":{\"id\":%s,\"type_id\":1}},{\"Sequence\":{\"id\":\"B\",\"type_id\":1}}],",
+	    bos.buf, bos.buf);
 	str_addf(out, "\"special_tokens\":{%s:{\"id\":%s,\"ids\":[%d],\"tokens\":[%s]}}},", bos.buf, bos.buf, m->bos, bos.buf);
 	str_release(&bos);
 }
 
+/* The way back from pieces to text. */
 static void
 add_decoder(const struct spmodel *m, struct str *out)
 {
@@ -178,6 +184,7 @@ find_merges(const struct spmodel *m, struct merge **out)
 	return n;
 }
 
+/* Vocabulary by id, merges by rank. */
 static void
 add_bpe(const struct spmodel *m, struct str *out)
 {
@@ -212,6 +219,7 @@ add_bpe(const struct spmodel *m, struct str *out)
 	free(merge);
 }
 
+/* Scores are floats; as doubles they print more digits but read back exactly. */
 static void
 add_unigram(const struct spmodel *m, struct str *out)
 {
@@ -242,6 +250,7 @@ check_model(const struct spmodel *m, const char *path, struct err *e)
 	return 0;
 }
 
+/* The members in the order of the reference. */
 static void
 write_json(const struct spmodel *m, struct tokenizer_files *t)
 {
@@ -262,8 +271,9 @@ write_json(const struct spmodel *m, struct tokenizer_files *t)
 		add_unigram(m, out);
 }
 
+/* The special tokens are known by the ids of the trainer. */
 int
-tokenizer_sentencepiece(struct tokenizer_files *t, const char *model, struct err *e)
+export_sentencepiece(struct tokenizer_files *t, const char *model, struct err *e)
 {
 	struct spmodel m = { 0 };
 	char *bytes = NULL;

@@ -33,6 +33,7 @@ place_param(struct hf_export *x, int i, struct err *e)
 	return 0;
 }
 
+/* Parameters of one tensor follow one another in the table, so one pass is enough. */
 int
 weights_plan(struct hf_export *x, uint64_t max_shard_bytes, struct err *e)
 {
@@ -59,15 +60,6 @@ void
 weights_release(struct hf_export *x)
 {
 	free(x->tensor);
-}
-
-/* dst[c][r] = src[r][c] for elements of `size` bytes. */
-static void
-transpose(char *dst, const char *src, int64_t rows, int64_t cols, size_t size)
-{
-	for (int64_t c = 0; c < cols; c++)
-		for (int64_t r = 0; r < rows; r++)
-			memcpy(dst + (size_t)(c * rows + r) * size, src + (size_t)(r * cols + c) * size, size);
 }
 
 /* Counts what became infinite. */
@@ -127,7 +119,7 @@ fill(struct hf_export *x, int i, const struct slice *rows, void *dst, struct err
 	if (rc == 0 && place.transposed) {
 		void *turned = mem_alloc((size_t)slice_elements(&part), size);
 
-		transpose(turned, read, want.count[0], want.count[1], size);
+		slice_transpose(turned, read, want.count[0], want.count[1], size);
 		free(read);
 		read = turned;
 	}
@@ -159,6 +151,7 @@ write_tensor(struct hf_export *x, const struct hf_tensor *t, struct safetensors_
 	return rc;
 }
 
+/* File names as transformers numbers them. */
 static void
 shard_name(const struct hf_export *x, int shard, char out[64])
 {
@@ -168,6 +161,7 @@ shard_name(const struct hf_export *x, int shard, char out[64])
 		snprintf(out, 64, "model-%05d-of-%05d.safetensors", shard + 1, x->num_shards);
 }
 
+/* Order of names. */
 static int
 compare_tensors(const void *a, const void *b)
 {
@@ -190,6 +184,7 @@ sorted(const struct hf_export *x, int shard, int *count)
 	return t;
 }
 
+/* Declares all, then writes all; an error leaves no file. */
 static int
 write_shard(struct hf_export *x, int shard, const char *dir, struct err *e)
 {
@@ -241,6 +236,7 @@ write_index(const struct hf_export *x, const char *dir, struct err *e)
 	return rc;
 }
 
+/* Shards one after the other: memory stays that of one part of one tensor. */
 int
 weights_write(struct hf_export *x, const char *dir, struct err *e)
 {

@@ -7,7 +7,7 @@
 #define VOLTA  .gemm_efficiency = 0.75, .attention_efficiency = 0.35, COMMON, .network_efficiency = 0.5
 #define AMPERE .gemm_efficiency = 0.78, .attention_efficiency = 0.45, COMMON, .network_efficiency = 0.5
 #define HOPPER .gemm_efficiency = 0.72, .attention_efficiency = 0.45, COMMON, .network_efficiency = 0.85
-#define BLACKWELL .gemm_efficiency = 0.7, .attention_efficiency = 0.4, COMMON, .network_efficiency = 0.85
+#define BLACKWELL .gemm_efficiency = 0.55, .attention_efficiency = 0.3, COMMON, .network_efficiency = 0.85
 #define COMMON .memory_efficiency = 0.75, .link_efficiency = 0.75, .kernel_us = 3, .link_us = 10, .network_us = 25, .step_ms = 5
 
 /* Peaks, memory and links: spec/planning.md 5; F32 peaks without tensor cores and numbers of units: the vendors' data sheets. */
@@ -51,6 +51,7 @@ static const struct figure {
 	FIGURE("dp-overlap", dp_overlap),
 };
 
+/* Copies the row, then each figure that was typed. */
 void
 hardware_resolve(const struct opt_parse *p, int row, const struct hardware *typed, struct hardware *out)
 {
@@ -63,6 +64,7 @@ hardware_resolve(const struct opt_parse *p, int row, const struct hardware *type
 		out->tflops_fp32 = out->tflops;
 }
 
+/* V100 has no bfloat16 products; double precision is taken as half of F32. */
 double
 hardware_peak(const struct hardware *hw, enum dtype t)
 {

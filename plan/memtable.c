@@ -6,9 +6,11 @@
 /* What a row adds up. */
 enum column { WEIGHTS, GRADIENTS, OPTIMIZER, CONSTANTS, SAVED, SCRATCH, TOTAL, COLUMNS };
 
-static const char *const column_names[COLUMNS] = { "weights", "gradients", "optimizer", "constants", "saved", "scratch", "total" };
+static const char *const column_names[COLUMNS] = { "weights", "gradients", "optimizer", "constants", "saved",
+	"scratch", "total" };
 static const char *const arena_names[ARENA_COUNT] = { "params", "saved", "scratch" };
 
+/* Any rank of the stage stands for all of them. */
 static void
 stage_plan(struct memory_plan *m, const struct run_plan *plan, int stage)
 {
@@ -17,6 +19,7 @@ stage_plan(struct memory_plan *m, const struct run_plan *plan, int stage)
 	memory_plan(m, &plan->model, &plan->layout, &plan->shape, coord);
 }
 
+/* Which column a buffer of the params arena is counted in. */
 static enum column
 column_of(enum buffer b)
 {
@@ -28,6 +31,7 @@ column_of(enum buffer b)
 	}
 }
 
+/* Adds the buffers up into columns. */
 static void
 sum_columns(const struct memory_plan *m, uint64_t sum[COLUMNS])
 {
@@ -52,6 +56,7 @@ print_sums(const uint64_t sum[COLUMNS], bool json, FILE *f)
 	fputs(json ? "}\n" : "\n", f);
 }
 
+/* The names of the columns behind those that say whose row it is. */
 static void
 print_header(const char *first, FILE *f)
 {
@@ -76,6 +81,7 @@ print_stages(const struct run_plan *plan, int first, int last, const uint64_t su
 	print_sums(sum, json, f);
 }
 
+/* Neighbouring stages with equal figures share a row. */
 static void
 by_stage(const struct run_plan *plan, bool json, FILE *f)
 {
@@ -100,6 +106,7 @@ by_stage(const struct run_plan *plan, bool json, FILE *f)
 	}
 }
 
+/* Ranks are in order of their stages, so each stage is planned once. */
 static void
 by_rank(const struct run_plan *plan, bool json, FILE *f)
 {
@@ -126,6 +133,7 @@ by_rank(const struct run_plan *plan, bool json, FILE *f)
 	}
 }
 
+/* One buffer of a stage, with the layers and slots that have one. */
 static void
 print_buffer(const struct memory_plan *m, int stage, enum buffer b, bool json, FILE *f)
 {
@@ -139,6 +147,7 @@ print_buffer(const struct memory_plan *m, int stage, enum buffer b, bool json, F
 	    (unsigned long long)m->bytes[b], (unsigned long long)n, (unsigned long long)memory_buffer_total(m, b));
 }
 
+/* The buffers that each stage has. */
 static void
 by_buffer(const struct run_plan *plan, bool json, FILE *f)
 {

@@ -40,19 +40,23 @@ weigh(struct search *s, const struct search_input *in, struct candidate *c)
 	s->item[s->count++] = *c;
 }
 
-/* The distributed optimizer off and on, where there are data ranks to share with. */
-static void
+/* The distributed optimizer off and on, where there are data ranks to share with. Does one of them fit? */
+static bool
 try_optimizers(struct search *s, const struct search_input *in, struct candidate *c)
 {
+	bool fits = false;
+
 	for (int on = in->distributed; on <= 1; on++) {
 		if (on && !in->distributed && c->layout.data_parallel_size == 1)
 			continue;
 		c->shape.use_distributed_optimizer = on;
 		weigh(s, in, c);
+		fits = fits || c->fit != FIT_NO;
 	}
+	return fits;
 }
 
-/* Every power of two that divides the samples of a data rank, or the one that is asked for. */
+/* Every power of two that divides the samples of a data rank, or the one that is asked for. A larger one never needs less. */
 static void
 try_batches(struct search *s, const struct search_input *in, struct candidate *c)
 {
@@ -63,12 +67,12 @@ try_batches(struct search *s, const struct search_input *in, struct candidate *c
 	for (; b <= each && each % b == 0 && b * c->shape.seq_length <= 1 << 30; b *= 2) {
 		c->shape.micro_batch_size = b;
 		c->shape.num_microbatches = each / b;
-		try_optimizers(s, in, c);
-		if (in->micro_batch)
+		if (!try_optimizers(s, in, c) || in->micro_batch)
 			break;
 	}
 }
 
+/* Divisors of the world whose layout is legal; tensor ranks stay in a node unless their number was typed. */
 static void
 try_layouts(struct search *s, const struct search_input *in)
 {
@@ -100,6 +104,7 @@ by_time(const void *a, const void *b)
 	return x->time.total < y->time.total ? -1 : x->time.total > y->time.total;
 }
 
+/* The smaller one first, the faster one among equals. */
 static int
 by_memory(const void *a, const void *b)
 {
@@ -174,8 +179,8 @@ search_print(const struct search *s, const struct search_input *in, int64_t top,
 		    (long long)c->layout.data_parallel_size, (long long)c->shape.micro_batch_size,
 		    (long long)c->shape.num_microbatches, c->shape.use_distributed_optimizer ? "yes" : "no",
 		    need(c, &in->hw) / gib, fit_names[c->fit], t->total, speed(c, in));
-		fprintf(f, "\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\n", t->compute / t->total, t->tp / t->total, t->bubble / t->total,
-		    t->dp / t->total, t->memory / t->total, t->other / t->total);
+		fprintf(f, "\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\n", t->compute / t->total, t->tp / t->total,
+		    t->bubble / t->total, t->dp / t->total, t->memory / t->total, t->other / t->total);
 	}
 }
 
@@ -222,6 +227,7 @@ static const struct part {
 };
 enum { PARTS = sizeof parts / sizeof *parts };
 
+/* The seconds of one part. */
 static double
 seconds_of(const struct step_time *t, int part)
 {
@@ -231,6 +237,7 @@ seconds_of(const struct step_time *t, int part)
 	return x;
 }
 
+/* A layout in words. */
 static void
 name_layout(const struct candidate *c, struct str *out)
 {

@@ -15,6 +15,7 @@ struct stage_time {
 	double compute, memory, tp;
 };
 
+/* What the stage is busy with. */
 static double
 stage_total(const struct stage_time *s)
 {
@@ -32,6 +33,7 @@ tile_efficiency(const struct hardware *hw, int64_t m, int64_t n)
 	return (double)m * (double)n / (ceil(tiles / hw->num_sms) * hw->num_sms * TILE * TILE);
 }
 
+/* Bound by arithmetic or by memory, whichever takes longer. */
 double
 time_gemm(const struct run_case *r, int64_t m, int64_t n, int64_t k, bool accumulate)
 {
@@ -97,6 +99,7 @@ ring(const struct run_case *r, int64_t size, int64_t stride, double bytes)
 	return seconds;
 }
 
+/* Reduce-scatter and all-gather, one direction each. */
 double
 time_all_reduce(const struct run_case *r, int64_t size, int64_t stride, double bytes)
 {
@@ -146,6 +149,7 @@ head_time(const struct run_case *r)
 	return s;
 }
 
+/* The layers of a stage, with the embedding of the first and the head of the last. */
 static struct stage_time
 stage_time(const struct run_case *r, int64_t stage)
 {
@@ -234,6 +238,7 @@ optimizer_time(const struct run_case *r)
 	return traffic(r->hw, (double)r->own_elements * (real * (4 + 2 * states) + act) + (double)r->elements * real);
 }
 
+/* Adds the parts up; each doubling of the nodes waits for one more straggler. */
 void
 time_step(const struct run_case *r, struct step_time *out)
 {

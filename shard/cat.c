@@ -1,7 +1,8 @@
 /*
  * cat.c - several datasets made one
  *
- * Tokens, lengths and document boundaries pass from the mapped inputs to the writer in batches; nothing of the size of a dataset is
+ * Tokens, lengths and document boundaries pass from the mapped inputs to the writer in batches; nothing of the size
+ * of a dataset is
  * held in memory, and the offsets are summed anew in 64 bits, so that no old error in them survives.
  */
 #include "shard/shard.h"

@@ -1,7 +1,8 @@
 /*
  * head.c - documents as the ids they are made of
  *
- * A row is a sequence, since that is what training cuts samples from; its number is the one that the document index of a split uses.
+ * A row is a sequence, since that is what training cuts samples from; its number is the one that the document index
+ * of a split uses.
  */
 #include "shard/shard.h"
 

@@ -40,7 +40,8 @@ shard_index_check(const struct index_config *c, struct err *e)
 	if (c->data_path.count == 0)
 		return err_set(e, "--data-path: which dataset?");
 	if (c->data_path.count > 1)
-		return err_set(e, "--data-path: %d words make a blend; index takes one dataset, without a weight", c->data_path.count);
+		return err_set(e, "--data-path: %d words make a blend; index takes one dataset, without a weight",
+		    c->data_path.count);
 	if (c->seq_length == 0)
 		return err_set(e, "--seq-length: how many tokens has a sample?");
 	for (int i = 0; i < c->tokenizer_option.count; i++)
@@ -70,7 +71,8 @@ int
 shard_index(const struct index_config *c, FILE *out, struct err *e)
 {
 	struct samples_config sc = {
-		.split = c->split, .seq_length = c->seq_length, .seed = c->seed, .add_extra_token = true, .drop_last_partial = true,
+		.split = c->split, .seq_length = c->seq_length, .seed = c->seed, .add_extra_token = true,
+		.drop_last_partial = true,
 		.cache_dir = c->cache_dir, .write_cache = true,
 	};
 	struct dataset *d = dataset_open(c->data_path.item[0], e);

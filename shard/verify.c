@@ -15,7 +15,8 @@ check_ids(const struct dataset *d, int64_t sequence, int64_t vocab_size, struct 
 		dataset_tokens(d, sequence, at, n, ids);
 		for (int64_t i = 0; i < n; i++)
 			if (ids[i] < 0 || ids[i] >= vocab_size)
-				return err_set(e, "%s.bin: token %lld of sequence %lld is %lld; the ids of a vocabulary of %lld end at %lld",
+				return err_set(e,
+				    "%s.bin: token %lld of sequence %lld is %lld; the ids of a vocabulary of %lld end at %lld",
 				    dataset_prefix(d), (long long)(at + i), (long long)sequence, (long long)ids[i],
 				    (long long)vocab_size, (long long)vocab_size - 1);
 	}

@@ -60,8 +60,10 @@ tiny_make(struct tiny_bpe *t, struct mt19937 *rng)
 	}
 	while (t->count < TINY_TOKENS) {
 		/* Half of the parts are among a few letters, so that merges meet. */
-		int a = mt19937_interval(rng, 1) ? 'a' + (int)mt19937_interval(rng, 3) : (int)mt19937_interval(rng, (uint64_t)t->count - 1);
-		int b = mt19937_interval(rng, 1) ? 'a' + (int)mt19937_interval(rng, 3) : (int)mt19937_interval(rng, (uint64_t)t->count - 1);
+		int a = mt19937_interval(rng, 1) ? 'a' + (int)mt19937_interval(rng, 3)
+		    : (int)mt19937_interval(rng, (uint64_t)t->count - 1);
+		int b = mt19937_interval(rng, 1) ? 'a' + (int)mt19937_interval(rng, 3)
+		    : (int)mt19937_interval(rng, (uint64_t)t->count - 1);
 		unsigned char joined[64];
 
 		memcpy(joined, t->bytes[a], t->len[a]);

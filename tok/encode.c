@@ -469,7 +469,7 @@ encode_run(struct encode *x, void (*progress)(void *ctx, const struct encode_cou
 
 	x->progress = progress;
 	x->progress_ctx = ctx;
-	if (pipeline_lines(&p, e) < 0)
+	if (line_pipeline_run(&p, e) < 0)
 		return -1;
 	return x->writer ? commit(x, e) : 0;
 }

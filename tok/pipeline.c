@@ -129,7 +129,7 @@ start(pthread_t *t, void *(*fn)(void *), void *arg)
 
 /* A failed read counts only after everything before it was written. */
 int
-pipeline_lines(const struct pipeline *p, struct err *e)
+line_pipeline_run(const struct pipeline *p, struct err *e)
 {
 	struct run r = { .p = p, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 	struct worker *w = mem_zalloc((size_t)p->num_workers, sizeof *w);

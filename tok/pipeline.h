@@ -20,6 +20,6 @@ struct pipeline {
 };
 
 /* 0 when all was written; else -1 and the reason of the first failure in the order of the slots. */
-int pipeline_lines(const struct pipeline *p, struct err *e);
+int line_pipeline_run(const struct pipeline *p, struct err *e);
 
 #endif

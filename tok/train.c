@@ -217,7 +217,7 @@ next_sentence(void *ctx, const char **text, size_t *len, struct err *e)
 }
 
 int
-train_check(const struct train_config *c, struct err *e)
+tokenizer_train_check(const struct train_config *c, struct err *e)
 {
 	if (!c->output)
 		return err_set(e, "--output is needed");
@@ -228,7 +228,7 @@ train_check(const struct train_config *c, struct err *e)
 
 /* The model appears whole, after training has succeeded. */
 int
-train_model(const struct train_config *c, struct train_counts *counts, struct err *e)
+tokenizer_train_run(const struct train_config *c, struct train_counts *counts, struct err *e)
 {
 	const char *dash = "-";
 	struct opt_list stdin_alone = { 1, &dash };

@@ -30,12 +30,12 @@ struct train_counts {
 };
 
 /* What can be checked before anything is read: the output is named and new. */
-int train_check(const struct train_config *c, struct err *e);
+int tokenizer_train_check(const struct train_config *c, struct err *e);
 
 /*
  * Trains and writes the model whole. A document is cut into sentences at line feeds, and a sentence that is longer than
  * max_sentence_length at the last blank (or character) before, where spm_train would drop it.
  */
-int train_model(const struct train_config *c, struct train_counts *counts, struct err *e);
+int tokenizer_train_run(const struct train_config *c, struct train_counts *counts, struct err *e);
 
 #endif

@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct ops;
 struct device;
@@ -36,6 +37,7 @@ enum { STREAM_COMPUTE, STREAM_COUNT = 8 };
 
 struct backend {
 	const char *name;               /* "cpu", "cuda" */
+	int64_t max_head_size, max_norm;        /* widest head, longest row of a norm; 0: no limit */
 	/* Is there a device to run on, now, on this host? Fills why when not. */
 	bool (*available)(struct err *why);
 	struct device *(*open)(const struct device_config *, struct err *);

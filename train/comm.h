@@ -45,6 +45,12 @@ struct comm_ops {
 	void (*free)(struct comm *);
 };
 
+/*
+ * Did any rank of c fail (rc < 0, with a reason in err)? Every rank gets the same answer; rank 0 holds the first reason, for it
+ * is the one that speaks. Collective, on the host.
+ */
+bool comm_agree(struct comm *c, int rc, struct err *err);
+
 /* train/mpi: starts MPI; world of one without a launcher. staging: bytes of host memory the implementation keeps. */
 struct comm *mpi_world(struct err *e);
 void mpi_end(void);

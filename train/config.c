@@ -3,9 +3,10 @@
 #include "lib/base/cli.h"
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
+#include "lib/format/samples.h"
+#include "train/backend.h"
 #include "train/refused.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static void
@@ -22,29 +23,27 @@ say_lines(const char *text)
 	}
 }
 
-void
-train_parse(struct train_config *c, int argc, char **argv)
+int
+train_parse(struct train_config *c, int argc, char **argv, struct err *e)
 {
-	static const struct verb mtrain = { .name = "", .operands = "", .summary = "Train a language model", .opts = mtrain_opts };
-	struct err e;
-
 	memset(c, 0, sizeof *c);
 	opt_begin(&c->parse, mtrain_opts, &c->o);
 	c->parse.refused = mtrain_refused;
-	if (argc == 2 && !strcmp(argv[1], "--mdoc")) {
-		opt_mdoc(mtrain_opts, stdout);
-		exit(prog_end(EXIT_DONE));
-	}
 	argc--, argv++;
-	if (opt_argv(&c->parse, &argc, &argv, &e) < 0)
-		die_usage("%s", e.msg);
-	if (c->parse.want_help) {
-		cli_help("mtrain", &mtrain);
-		exit(prog_end(EXIT_DONE));
-	}
+	if (opt_argv(&c->parse, &argc, &argv, e) < 0)
+		return -1;
 	if (argc > 0)
-		die_usage("'%s': mtrain takes options alone", argv[0]);
+		return err_set(e, "'%s': mtrain takes options alone", argv[0]);
 	prog_quiet(c->parse.level);
+	return 0;
+}
+
+void
+train_help(void)
+{
+	static const struct verb mtrain = { .name = "", .operands = "", .summary = "Train a language model", .opts = mtrain_opts };
+
+	cli_help("mtrain", &mtrain);
 }
 
 void
@@ -88,7 +87,8 @@ train_length(struct train_config *c, struct err *e)
 		return err_set(e, "--train-iters and --train-samples exclude each other: give one of them");
 	c->train_iters = o->train_iters ? o->train_iters : o->train_samples / b;
 	if (c->train_iters < 1 && !o->dry_run && !o->skip_train && !o->tokens_file && !o->generate)
-		return err_set(e, "--train-iters: is needed (or --train-samples, at least --global-batch-size %lld)", (long long)b);
+		return err_set(e, "--train-iters: is needed (or --train-samples, at least --global-batch-size %lld)",
+		    (long long)b);
 	return 0;
 }
 
@@ -119,27 +119,68 @@ schedule(struct train_config *c, struct err *e)
 	return c->train_iters && !o->skip_train ? lr_check(s, e) : 0;
 }
 
+/* A file that an option names, before anybody needs it. */
+static int
+check_file(const char *option, const char *path, struct err *e)
+{
+	return !path || io_exists(path) ? 0 : err_set(e, "--%s %s: no such file", option, path);
+}
+
+/* The one dataset. */
+static int
+check_data_path(const struct opt_list *l, struct err *e)
+{
+	static const char *const endings[] = { "idx", "bin" };
+	char path[4200];
+
+	if (l->count == 0)
+		return err_set(e, "--data-path: is needed (or --mock-data)");
+	if (l->count > 1)
+		return err_set(e, "--data-path: blends of several datasets are not built; give one prefix (mshard cat joins datasets)");
+	for (int i = 0; i < 2; i++) {
+		snprintf(path, sizeof path, "%s.%s", l->item[0], endings[i]);
+		if (!io_exists(path))
+			return err_set(e, "--data-path %s: there is no '%s'; give the prefix without .bin or .idx", l->item[0], path);
+	}
+	return 0;
+}
+
 static int
 check_files(const struct train_config *c, struct err *e)
 {
 	const struct train_options *o = &c->o;
-	char idx[1100];
+	struct split_matrix m;
 
+	if (split_parse(o->split, &m, e) < 0)
+		return -1;
 	if (o->dry_run)
 		return 0;
 	if (o->generate && !c->tokenizer)
 		return err_set(e, "--generate: needs a tokenizer (--tokenizer-model F, or --vocab-file F --merge-file F)");
 	if ((o->tokens_file != NULL) != (o->logits_file != NULL))
 		return err_set(e, "--tokens-file and --logits-file: need each other");
-	if (o->tokens_file || o->generate || o->mock_data)
+	if (check_file("tokens-file", o->tokens_file, e) < 0 || check_file("prompt-file", o->prompt_file, e) < 0)
+		return -1;
+	return o->tokens_file || o->generate || o->mock_data ? 0 : check_data_path(&o->data_path, e);
+}
+
+/* What the backend cannot compute. A plan for other machines is not held to this one's. */
+static int
+check_backend(const struct train_config *c, struct err *e)
+{
+	struct err ignored;
+	const struct backend *b = backend_choose(mtrain_backends[c->o.backend], &ignored);
+	const struct model_config *m = &c->plan.model;
+
+	if (!b || (c->o.dry_run && !opt_given(&c->parse, "backend")))
 		return 0;
-	if (o->data_path.count == 0)
-		return err_set(e, "--data-path: is needed (or --mock-data)");
-	if (o->data_path.count > 1)
-		return err_set(e, "--data-path: blends of several datasets are not built; give one prefix (mshard cat joins datasets)");
-	snprintf(idx, sizeof idx, "%s.idx", o->data_path.item[0]);
-	if (!io_exists(idx))
-		return err_set(e, "--data-path %s: there is no '%s'; give the prefix without .bin or .idx", o->data_path.item[0], idx);
+	if (b->max_head_size && m->kv_channels > b->max_head_size)
+		return err_set(e, "--kv-channels %lld: the %s backend computes heads of at most %lld; with more "
+		                  "--num-attention-heads they are narrower", (long long)m->kv_channels, b->name,
+		    (long long)b->max_head_size);
+	if (b->max_norm && m->hidden_size > b->max_norm)
+		return err_set(e, "--hidden-size %lld: the %s backend computes at most %lld", (long long)m->hidden_size, b->name,
+		    (long long)b->max_norm);
 	return 0;
 }
 
@@ -188,7 +229,7 @@ train_configure(struct train_config *c, int64_t world_size, struct err *e)
 		return err_set(e, "--vocab-size %lld: must be at least the tokenizer's %lld", (long long)c->plan.model.vocab_size,
 		    (long long)tokenizer_vocab_size(c->tokenizer));
 	numerics(c);
-	return train_length(c, e) < 0 || schedule(c, e) < 0 ? -1 : check_files(c, e);
+	return check_backend(c, e) < 0 || train_length(c, e) < 0 || schedule(c, e) < 0 ? -1 : check_files(c, e);
 }
 
 /* The options behind the model group: those of the model follow from model_dump. */

@@ -32,7 +32,8 @@ struct train_options {
 	bool finetune, load_optim, save_optim, use_checkpoint_args, override_schedule, use_checkpoint_schedule;
 	int64_t eval_iters, eval_interval;
 	bool skip_train;
-	int64_t exit_interval, exit_duration_in_mins;
+	int64_t exit_interval;
+	double exit_duration_in_mins;
 	int64_t log_interval;
 	bool log_throughput;
 	const char *tensorboard_dir, *metrics_file;
@@ -64,8 +65,10 @@ struct train_config {
 extern const struct opt mtrain_opts[];
 extern const char *const mtrain_backends[];
 
-/* Parses the command line; ends the program on --help, --version and on errors. */
-void train_parse(struct train_config *c, int argc, char **argv);
+/* Parses the command line. After --help and --version (c->parse says so) nothing else is of use. */
+int  train_parse(struct train_config *c, int argc, char **argv, struct err *e);
+/* --help on standard output. */
+void train_help(void);
 /* Everything that can be wrong is found here. world_size: ranks there are, or those of --world-size. */
 int  train_configure(struct train_config *c, int64_t world_size, struct err *e);
 void train_release(struct train_config *c);
@@ -79,7 +82,10 @@ int  train_schedule_parse(const char *line, struct lr_schedule *s);
 
 /* The rules of --load, --save, --finetune and --pretrained-checkpoint; sets start and weights_from. */
 int  train_start(struct train_config *c, struct err *e);
-/* The model that --use-checkpoint-args asks for; 0 when it does not apply, 1 when *m is filled. */
+/* Does the same command line resume what this run saves? */
+bool train_continues(const struct train_config *c);
+/* The model of the checkpoint, when --use-checkpoint-args asks for it or no shape was typed; 0 when that does not apply, 1 when
+ * *m is filled. */
 int  train_checkpoint_model(const struct train_config *c, struct model_config *m, struct err *e);
 /* Is the architecture of a checkpoint the one of this run? The reason names the first option that differs. */
 int  train_same_model(const struct train_config *c, const char *name, const char *options_text, struct err *e);

@@ -87,27 +87,17 @@ report(const struct data *d)
 static int
 open_dataset(struct data *d, const struct train_config *c, struct comm *world, struct err *e)
 {
-	struct err why = { "" };
-	double failed = 0;
-	struct tensor flag = tensor_1d(&failed, DTYPE_F64, 1);
-	int rc = 0;
-
 	d->dataset = dataset_open(c->o.data_path.item[0], e);
-	if (!d->dataset)
+	if (comm_agree(world, d->dataset ? 0 : -1, e))
 		return -1;
 	dataset_fingerprint(d->dataset, d->fingerprint);
 	/* Rank 0 builds and writes; the others wait, then find the maps. */
+	if (comm_agree(world, world->rank == 0 ? open_splits(d, c, true, e) : 0, e) ||
+	    comm_agree(world, world->rank != 0 ? open_splits(d, c, false, e) : 0, e))
+		return -1;
 	if (world->rank == 0)
-		rc = open_splits(d, c, true, &why);
-	failed = rc < 0;
-	world->ops->all_reduce(world, NULL, &flag, REDUCE_MAX);
-	if (failed == 0 && world->rank != 0)
-		rc = open_splits(d, c, false, &why);
-	else if (failed != 0 && world->rank != 0)
-		rc = -1;
-	if (world->rank == 0 && rc == 0)
 		report(d);
-	return rc < 0 ? err_set(e, "%s", why.msg) : 0;
+	return 0;
 }
 
 struct data *
@@ -217,7 +207,8 @@ read_sample(struct data *d, enum split which, int64_t sample, struct err *e)
 
 	if (!d->dataset) {
 		for (int64_t t = 0; t < n; t++)
-			d->ids[t] = (int64_t)(rng_uniform(d->seed + which, (uint64_t)(sample * n + t), rng_stream("mock data"), 0) *
+			d->ids[t] = (int64_t)(rng_uniform(d->seed + which, (uint64_t)(sample * n + t),
+			    rng_stream("mock data"), 0) *
 			    (float)d->vocab_size);
 		return n;
 	}

@@ -14,7 +14,7 @@
 
 struct data;
 
-/* Collective. Opens what the run needs; prints the size of each split on rank 0. */
+/* Collective. Opens what the run needs; prints the size of each split on rank 0. Fails on all ranks; rank 0 has the reason. */
 struct data *data_open(const struct train_config *c, struct comm *world, struct err *e);
 void    data_close(struct data *d);
 /* Samples there are in a split; 0: the split is absent. */

@@ -56,7 +56,8 @@ take_memory(struct engine *e, struct err *err)
 	for (int a = 0; a < ARENA_COUNT; a++) {
 		e->arena[a] = e->backend->alloc(e->device, e->mem.arena[a], &why);
 		if (!e->arena[a])
-			return err_set(err, "cannot take %.1f MiB for %s: %s", (double)e->mem.arena[a] / 1048576, names[a], why.msg);
+			return err_set(err, "cannot take %.1f MiB for %s: %s", (double)e->mem.arena[a] / 1048576,
+			    names[a], why.msg);
 	}
 	return 0;
 }
@@ -112,7 +113,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	build_layers(e);
 	dev.local_rank = mpi_local_rank(world, &local_size);
 	e->device = e->backend->open(&dev, err);
-	if (!e->device || take_memory(e, err) < 0 ||
+	if (comm_agree(world, e->device ? take_memory(e, err) : -1, err) ||
 	    groups_open(&e->groups, world, &e->plan.model, &e->plan.layout, err) < 0)
 		return -1;
 	e->stream = e->backend->stream(e->device, STREAM_COMPUTE);
@@ -233,7 +234,8 @@ init_shard(struct engine *e, const struct shard *s, double *row)
 
 		for (int64_t c = 0; c < columns; c += INIT_CHUNK) {
 			int64_t n = columns - c < INIT_CHUNK ? columns - c : INIT_CHUNK;
-			struct tensor dst = tensor_1d((char *)w.data + (size_t)(r * columns + c) * dtype_size(w.dtype), w.dtype, n);
+			struct tensor dst =
+			    tensor_1d((char *)w.data + (size_t)(r * columns + c) * dtype_size(w.dtype), w.dtype, n);
 
 			initial_values(e, p, at + c, n, row);
 			put(e, &dst, row);

@@ -68,7 +68,8 @@ whole_row(struct pass *p, int64_t row, double *out)
 {
 	struct comm *tp = p->e->groups.tp;
 	int64_t v = p->e->plan.model.vocab_size;
-	double *mine = mem_alloc((size_t)p->columns, sizeof *mine), *all = mem_alloc((size_t)(p->columns * tp->size), sizeof *all);
+	double *mine = mem_alloc((size_t)p->columns, sizeof *mine),
+	    *all = mem_alloc((size_t)(p->columns * tp->size), sizeof *all);
 	struct tensor in = tensor_1d(mine, DTYPE_F64, p->columns), gathered = tensor_1d(all, DTYPE_F64, p->columns * tp->size);
 	enum dtype dtype = p->e->plan.shape.dtype;
 
@@ -127,7 +128,7 @@ infer_logits(struct engine *e, const struct train_config *c, struct err *err)
 	int rc;
 
 	pass_init(&p, e);
-	rc = read_tokens(&p, c->o.tokens_file, err);
+	rc = comm_agree(e->groups.world, read_tokens(&p, c->o.tokens_file, err), err) ? -1 : 0;
 	if (rc == 0) {
 		run(&p);
 		for (int64_t i = 0; e->last_stage && i < shape[0]; i++) {
@@ -247,7 +248,7 @@ infer_generate(struct engine *e, const struct train_config *c, struct err *err)
 	int rc;
 
 	pass_init(&p, e);
-	rc = read_prompt(c, &ids, err);
+	rc = comm_agree(e->groups.world, read_prompt(c, &ids, err), err) ? -1 : 0;
 	for (int64_t i = 0; rc == 0 && i < c->o.generate; i++) {
 		int64_t id = next_token(&p, c, &ids, row);
 

@@ -46,7 +46,8 @@ read_hf(const struct weights *w, const struct param *p, const struct slice *box,
 	for (int64_t i = 0, n = slice_elements(box); i < n; i++) {
 		int64_t row = p->ndim == 2 ? box->start[0] + i / box->count[1] : box->start[0] + i;
 		int64_t column = p->ndim == 2 ? box->start[1] + i % box->count[1] : 0;
-		int64_t r = at.box.start[0] + (at.transposed ? column : row), c = at.box.start[1] + (at.transposed ? row : column);
+		int64_t r = at.box.start[0] + (at.transposed ? column : row),
+		    c = at.box.start[1] + (at.transposed ? row : column);
 		int64_t index = p->ndim == 2 ? r * at.shape[1] + c : r;
 
 		dtype_convert(dst + (size_t)i * size, dtype, (const char *)t->data + (size_t)index * dtype_size(t->dtype),
@@ -139,24 +140,28 @@ state_number(const struct ckpt *k, const char *key, double *out, struct err *err
 	return *end ? err_set(err, "%s: state.conf: '%s' is '%s', no number", ckpt_dir(k), key, text) : 0;
 }
 
+/* Where the run stood. An imported checkpoint knows no loss scale: the run then begins with its own. */
 static int
 resume_progress(const struct ckpt *k, struct train_config *c, struct progress *p, struct err *err)
 {
-	struct { const char *key; int64_t *to; } whole[] = {
-		{ "iteration", &p->iteration }, { "consumed_train_samples", &p->consumed_samples },
-		{ "optimizer_steps", &p->optimizer_steps }, { "skipped_iterations", &p->skipped },
-		{ "loss_scale_growth", &c->scaler.growth }, { "loss_scale_hysteresis", &c->scaler.hysteresis_left },
+	struct { const char *key; int64_t *to; bool scaling; } whole[] = {
+		{ "iteration", &p->iteration, false }, { "consumed_train_samples", &p->consumed_samples, false },
+		{ "optimizer_steps", &p->optimizer_steps, false }, { "skipped_iterations", &p->skipped, false },
+		{ "loss_scale_growth", &c->scaler.growth, true }, { "loss_scale_hysteresis", &c->scaler.hysteresis_left, true },
 	};
+	bool scaled = ckpt_state(k, "loss_scale") != NULL;
 	double v = 0;
 
 	for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
+		if (whole[i].scaling && !scaled)
+			continue;
 		if (state_number(k, whole[i].key, &v, err) < 0)
 			return -1;
 		*whole[i].to = (int64_t)v;
 	}
-	if (state_number(k, "loss_scale", &v, err) < 0)
+	if (scaled && state_number(k, "loss_scale", &v, err) < 0)
 		return -1;
-	if (c->scaler.dynamic)
+	if (scaled && c->scaler.dynamic)
 		c->scaler.scale = v;
 	return 0;
 }
@@ -191,7 +196,8 @@ resume(struct engine *e, const struct weights *w, struct train_config *c, struct
 	if (resume_progress(w->ckpt, c, p, err) < 0 || resume_schedule(w->ckpt, c, err) < 0)
 		return -1;
 	if (data && fingerprint && strcmp(data, fingerprint) && e->rank == 0)
-		warn("%s: the data changed since the checkpoint was saved: the order of samples does not go on", ckpt_dir(w->ckpt));
+		warn("%s: the data changed since the checkpoint was saved: the order of samples does not go on",
+		    ckpt_dir(w->ckpt));
 	if (e->plan.shape.forward_only)
 		return 0;
 	if (!c->o.load_optim) {
@@ -199,7 +205,8 @@ resume(struct engine *e, const struct weights *w, struct train_config *c, struct
 		return 0;
 	}
 	if (!ckpt_find(w->ckpt, "decoder.final_layernorm.weight.exp_avg"))
-		return err_set(err, "%s: holds no optimizer state; --finetune or --no-load-optim starts without", ckpt_dir(w->ckpt));
+		return err_set(err, "%s: holds no optimizer state; --finetune or --no-load-optim starts without",
+		    ckpt_dir(w->ckpt));
 	return load_own(e, w, BUF_MASTER, "", err) < 0 || load_own(e, w, BUF_EXP_AVG, ".exp_avg", err) < 0 ||
 	    load_own(e, w, BUF_EXP_AVG_SQ, ".exp_avg_sq", err) < 0 ? -1 : 0;
 }

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 /* What the ranks sum up once a step: every rank's share, then the whole. */
 enum total { TOTAL_LOSS, TOTAL_ZLOSS, TOTAL_NORM, TOTAL_NONFINITE, TOTAL_TOKENS, TOTAL_STOP, TOTAL_COUNT };
@@ -21,6 +22,21 @@ now(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* All ranks that read a batch find what is wrong with it: the first of them says so and ends the run, the others wait. */
+static void bad_batch(const struct run *r, const struct err *err) __attribute__((noreturn));
+
+static void
+bad_batch(const struct run *r, const struct err *err)
+{
+	enum { PATIENCE = 5 };          /* seconds */
+
+	if (!r->e->first_stage || r->e->coord[AX_TP] != 0) {
+		prog_mute(true);
+		sleep(PATIENCE);
+	}
+	die("%s", err->msg);
+}
+
 /* Micro batch m of this data rank. */
 static void
 load(void *ctx, int microbatch, struct batch *out)
@@ -31,7 +47,7 @@ load(void *ctx, int microbatch, struct batch *out)
 
 	tokens = data_batch(r->data, r->split, first, out, &err);
 	if (tokens < 0)
-		die("%s", err.msg);
+		bad_batch(r, &err);
 	r->tokens += tokens;
 }
 
@@ -85,7 +101,7 @@ numerical_failure(struct run *r, double loss)
 	grads_first_bad(r->e, name);
 	if (r->e->rank == 0)
 		warn("iteration %lld: %s%s%s (loss %g): stopping; the last checkpoint is intact", (long long)r->at.iteration + 1,
-		    name[0] ? "the gradient of '" : "the loss", name, name[0] ? "' is not finite" : " is not finite", loss);
+		    name[0] ? "the gradient of '" : "the loss", name, name[0] ? "' is not finite" : " is not finite", fabs(loss));
 }
 
 /* The update of one step from the totals. */
@@ -128,7 +144,8 @@ step(struct run *r, bool *stop)
 	m.lm_loss = sum[TOTAL_LOSS] / sum[TOTAL_TOKENS];
 	m.z_loss = sum[TOTAL_ZLOSS] / sum[TOTAL_TOKENS];
 	m.skipped = sum[TOTAL_NONFINITE] > 0 || !isfinite(m.lm_loss);
-	if (m.skipped && !c->scaler.dynamic) {
+	/* An overflow at the least scale is no matter of scale. */
+	if (m.skipped && (!c->scaler.dynamic || c->scaler.scale <= c->scaler.min_scale)) {
 		numerical_failure(r, m.lm_loss);
 		return EXIT_NUMERICAL;
 	}
@@ -206,8 +223,9 @@ stop_run(struct run *r, const char *why, bool saved)
 		return status;
 	if (r->e->rank == 0) {
 		stop_file_remove(r->c->o.save);
-		note("stopped behind iteration %lld by %s%s", (long long)r->at.iteration, why,
-		    r->c->o.save ? "; the same command goes on" : "; nothing is saved without --save");
+		note("stopped behind iteration %lld by %s; %s", (long long)r->at.iteration, why,
+		    !r->c->o.save ? "nothing is saved without --save" :
+		    train_continues(r->c) ? "the same command goes on" : "a command whose --load is this one's --save goes on");
 	}
 	r->e->groups.world->ops->barrier(r->e->groups.world);
 	return EXIT_STOPPED;
@@ -218,10 +236,10 @@ static bool
 out_of_time(const struct run *r, double start)
 {
 	struct comm *w = r->e->groups.world;
-	double over = r->e->rank == 0 && now() - start > 60.0 * (double)r->c->o.exit_duration_in_mins;
+	double over = r->e->rank == 0 && now() - start > 60 * r->c->o.exit_duration_in_mins;
 	struct tensor t = tensor_1d(&over, DTYPE_F64, 1);
 
-	if (!r->c->o.exit_duration_in_mins)
+	if (r->c->o.exit_duration_in_mins <= 0)
 		return false;
 	w->ops->all_reduce(w, NULL, &t, REDUCE_MAX);
 	return over != 0;

@@ -21,7 +21,8 @@ void
 step_load(struct step *s, const struct batch *b)
 {
 	struct { enum buffer to; const void *from; } part[] = {
-		{ BUF_TOKENS, b->tokens }, { BUF_LABELS, b->labels }, { BUF_POSITIONS, b->positions }, { BUF_LOSS_MASK, b->loss_mask },
+		{ BUF_TOKENS, b->tokens }, { BUF_LABELS, b->labels }, { BUF_POSITIONS, b->positions },
+		    { BUF_LOSS_MASK, b->loss_mask },
 	};
 
 	for (size_t i = 0; i < sizeof part / sizeof *part; i++) {

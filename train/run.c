@@ -1,5 +1,6 @@
 /* run.c - a whole run behind its options */
 #include "train/run.h"
+#include "lib/base/io.h"
 #include "lib/base/prog.h"
 #include "train/infer.h"
 #include "train/loop.h"
@@ -18,7 +19,8 @@ train_check_launch(int world_size, struct err *e)
 		const char *v = getenv(names[i]);
 
 		if (v && strtol(v, NULL, 10) > 1)
-			return err_set(e, "%s says %s processes, but each stands alone: start with mpirun, or srun --mpi=pmix", names[i], v);
+			return err_set(e,
+			    "%s says %s processes, but each stands alone: start with mpirun, or srun --mpi=pmix", names[i], v);
 	}
 	return 0;
 }
@@ -80,58 +82,87 @@ announce(const struct train_config *c, const struct engine *e)
 	    (unsigned long long)e->mem.arena[ARENA_PARAMS], (unsigned long long)e->mem.arena[ARENA_SAVED],
 	    (unsigned long long)e->mem.arena[ARENA_SCRATCH]);
 	if (!p->shape.forward_only)
-		note("unlike Megatron-LM: padding of the vocabulary is masked, the loss is a mean over tokens, randomness depends on "
-		     "the seed alone (man mikoshi)");
+		note("unlike Megatron-LM: padding of the vocabulary is masked, the loss is a mean over tokens, "
+		     "randomness depends on the seed alone (man mikoshi)");
 }
 
-/* Weights, optimizer and progress: from a checkpoint or from the seed. */
+/* Weights, optimizer and progress: from a checkpoint or from the seed. Collective; fails on all ranks. */
 static int
 begin(struct run *r, struct err *err)
 {
-	if (r->c->start != START_FRESH)
-		return load_checkpoint(r->e, r->c, &r->at, r->data ? data_fingerprint(r->data) : NULL, err);
-	engine_init_weights(r->e);
-	if (!r->e->plan.shape.forward_only)
-		optim_from_weights(r->e);
-	return 0;
+	int rc = 0;
+
+	if (r->c->start != START_FRESH) {
+		rc = load_checkpoint(r->e, r->c, &r->at, r->data ? data_fingerprint(r->data) : NULL, err);
+	} else {
+		engine_init_weights(r->e);
+		if (!r->e->plan.shape.forward_only)
+			optim_from_weights(r->e);
+	}
+	return comm_agree(r->e->groups.world, rc, err) ? -1 : 0;
 }
 
 static int
 infer(struct run *r, struct err *err)
 {
+	int rc;
+
 	if (begin(r, err) < 0)
 		return -1;
-	return r->c->o.tokens_file ? infer_logits(r->e, r->c, err) : infer_generate(r->e, r->c, err);
+	rc = r->c->o.tokens_file ? infer_logits(r->e, r->c, err) : infer_generate(r->e, r->c, err);
+	return comm_agree(r->e->groups.world, rc, err) ? -1 : 0;
+}
+
+/* What rank 0 will write to: better missed now than when the first checkpoint is due. */
+static int
+open_outputs(struct run *r, struct err *err)
+{
+	struct train_config *c = r->c;
+
+	if (c->start != START_FRESH)
+		note("%s %s at iteration %lld", c->start == START_RESUME ? "resuming" : "weights from", c->weights_from,
+		    (long long)r->at.iteration);
+	if (c->o.save && !c->o.skip_train) {
+		if (io_mkdir_p(c->o.save, err) < 0)
+			return -1;
+		if (access(c->o.save, W_OK) < 0)
+			return err_sys(err, "write into", c->o.save);
+	}
+	r->metrics = metrics_open(c, r->e->groups.world->size, c->start == START_RESUME, err);
+	return r->metrics ? 0 : -1;
 }
 
 static int
 train(struct run *r, struct err *err)
 {
 	struct train_config *c = r->c;
-	int status;
+	int status = EXIT_DONE;
 
+	if (!c->o.skip_train)
+		stop_catch_signals();
 	r->data = data_open(c, r->e->groups.world, err);
 	if (!r->data || begin(r, err) < 0)
 		return -1;
-	if (r->e->rank == 0) {
-		if (c->start != START_FRESH)
-			note("%s %s at iteration %lld", c->start == START_RESUME ? "resuming" : "weights from", c->weights_from,
-			    (long long)r->at.iteration);
-		r->metrics = metrics_open(c, r->e->groups.world->size, c->start == START_RESUME, err);
-		if (!r->metrics)
-			return -1;
-	}
+	if (comm_agree(r->e->groups.world, r->e->rank == 0 ? open_outputs(r, err) : 0, err))
+		return -1;
 	if (c->o.skip_train) {
 		loop_evaluate(r, SPLIT_VALID);
 		loop_evaluate(r, SPLIT_TEST);
-		status = EXIT_DONE;
 	} else {
 		if (r->at.iteration >= c->train_iters && r->e->rank == 0)
 			note("iteration %lld is the last already: nothing to train", (long long)r->at.iteration);
-		stop_catch_signals();
 		status = loop_train(r);
 	}
 	return metrics_close(r->metrics, err) < 0 ? -1 : status;
+}
+
+/* Every rank is about to leave for the same reason, which is rank 0's to say. */
+static int
+leave(const struct comm *world, int status, const struct err *err)
+{
+	if (world->rank == 0)
+		warn("%s", err->msg);
+	return status;
 }
 
 int
@@ -141,25 +172,27 @@ train_run(struct train_config *c, struct comm *world)
 	struct run r = { .c = c, .e = &engine };
 	struct err err = { "" };
 	struct engine_config ec = {
-		.plan = &c->plan, .backend = backend_choose(mtrain_backends[c->o.backend], &err), .num_threads = threads(c, world),
-		.seed = (uint64_t)c->o.seed, .z_loss = c->o.use_z_loss ? c->o.z_loss : 0, .deterministic = c->o.deterministic_mode,
+		.plan = &c->plan, .backend = backend_choose(mtrain_backends[c->o.backend], &err),
+		.num_threads = threads(c, world),
+		.seed = (uint64_t)c->o.seed, .z_loss = c->o.use_z_loss ? c->o.z_loss : 0,
+		.deterministic = c->o.deterministic_mode,
 	};
-	int64_t length = infer_seq_length(c, &err);
+	int64_t length = ec.backend ? infer_seq_length(c, &err) : -1;
 	int status;
 
-	if (!ec.backend || length < 0)
-		die_usage("%s", err.msg);
+	if (comm_agree(world, length < 0 ? -1 : 0, &err))
+		return leave(world, EXIT_USAGE, &err);
 	if (length > 0)
 		c->plan.shape.seq_length = length;
 	if (c->o.tokens_file || c->o.generate)
 		c->plan.shape.micro_batch_size = c->plan.shape.num_microbatches = 1;
 	if (engine_open(&engine, &ec, world, &err) < 0)
-		die("%s", err.msg);
+		return leave(world, EXIT_FAILED, &err);
 	if (world->rank == 0)
 		announce(c, &engine);
 	status = c->o.tokens_file || c->o.generate ? infer(&r, &err) : train(&r, &err);
 	if (status < 0)
-		die("%s", err.msg);
+		status = leave(world, EXIT_FAILED, &err);
 	data_close(r.data);
 	engine_close(&engine);
 	return status;

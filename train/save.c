@@ -127,22 +127,6 @@ state_text(const struct train_config *c, const struct progress *p, const char *f
 		str_addf(out, "tokenizer %016llx\n", (unsigned long long)tokenizer_hash(c->tokenizer));
 }
 
-/* Did any rank fail? Rank 0 gets the first reason; every rank learns that there was one. */
-static bool
-agree(struct comm *w, int rc, struct err *err)
-{
-	double bad = rc < 0;
-	struct tensor flag = tensor_1d(&bad, DTYPE_F64, 1);
-	size_t total;
-	char *all = w->ops->gather_bytes(w, err->msg, rc < 0 ? strlen(err->msg) + 1 : 0, 0, &total);
-
-	w->ops->all_reduce(w, NULL, &flag, REDUCE_MAX);
-	if (all && total > 0 && rc == 0)
-		err_set(err, "%s", all);
-	free(all);
-	return bad != 0;
-}
-
 static int
 commit(struct engine *e, const struct train_config *c, const struct progress *p, const char *fingerprint, char *lines,
        struct err *err)
@@ -160,7 +144,7 @@ commit(struct engine *e, const struct train_config *c, const struct progress *p,
 	}
 	str_release(&options);
 	str_release(&state);
-	return agree(e->groups.world, rc, err) ? -1 : 0;
+	return comm_agree(e->groups.world, rc, err) ? -1 : 0;
 }
 
 int
@@ -178,13 +162,13 @@ save_checkpoint(struct engine *e, const struct train_config *c, const struct pro
 	err->msg[0] = '\0';
 	if (w->rank == 0)
 		rc = io_mkdir_p(c->o.save, err) < 0 ? -1 : ckpt_begin(c->o.save, p->iteration, true, dir, err);
-	if (agree(w, rc, err))
+	if (comm_agree(w, rc, err))
 		return -1;
 	if (w->rank != 0)
 		rc = ckpt_begin(c->o.save, p->iteration, false, dir, err);
 	if (rc == 0)
 		rc = write_file(e, c, dir, &lines, err);
-	if (agree(w, rc, err)) {
+	if (comm_agree(w, rc, err)) {
 		str_release(&lines);
 		if (w->rank == 0)
 			io_remove_tree(dir, &ignored);

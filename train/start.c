@@ -60,14 +60,16 @@ start_from_load(struct train_config *c, struct err *e)
 		return -1;
 	if (found) {
 		if (o->finetune && same_dir(o->load, o->save))
-			return err_set(e, "--finetune: --load and --save are both '%s', which holds a checkpoint already; give --save "
+			return err_set(e,
+			    "--finetune: --load and --save are both '%s', which holds a checkpoint already; give --save "
 			                  "another directory, or leave out --finetune to resume", o->load);
 		c->start = o->finetune ? START_WEIGHTS : START_RESUME;
 		c->weights_from = o->load;
 		return 0;
 	}
 	if (ckpt_has_iterations(o->load))
-		return err_set(e, "--load %s: holds iter_* but no latest_checkpointed_iteration.txt; write the iteration to go on "
+		return err_set(e,
+		    "--load %s: holds iter_* but no latest_checkpointed_iteration.txt; write the iteration to go on "
 		                  "from into that file", o->load);
 	if (!same_dir(o->load, o->save) && !o->pretrained_checkpoint)
 		return err_set(e, "--load %s: holds no checkpoint, and a fresh start needs --load to equal --save", o->load);
@@ -94,9 +96,16 @@ train_start(struct train_config *c, struct err *e)
 		c->weights_from = o->pretrained_checkpoint;
 	}
 	if (o->save && !o->load && ckpt_tracker(o->save, &iteration, e) == 1)
-		return err_set(e, "--save %s: holds the checkpoint of iteration %lld already; add --load %s to go on from it, or give "
+		return err_set(e,
+		    "--save %s: holds the checkpoint of iteration %lld already; add --load %s to go on from it, or give "
 		                  "another directory", o->save, (long long)iteration, o->save);
 	return 0;
+}
+
+bool
+train_continues(const struct train_config *c)
+{
+	return same_dir(c->o.load, c->o.save) && !c->o.finetune;
 }
 
 int
@@ -104,9 +113,10 @@ train_checkpoint_model(const struct train_config *c, struct model_config *m, str
 {
 	struct layout layout;
 	struct ckpt *ckpt;
+	bool typed = c->o.run.model || opt_given(&c->parse, "num-layers");
 	int rc;
 
-	if (!c->o.use_checkpoint_args || !c->weights_from)
+	if (!c->weights_from || (typed && !c->o.use_checkpoint_args))
 		return 0;
 	if (hfdir_is(c->weights_from))
 		return family_read_config(c->weights_from, m, e) ? 1 : -1;
@@ -164,7 +174,8 @@ train_same_model(const struct train_config *c, const char *name, const char *opt
 	model_dump(&theirs, &b);
 	mine = first_difference(a.buf, b.buf, &other);
 	if (mine)
-		err_set(e, "%s: the checkpoint has '%s', the run '%s'; --use-checkpoint-args takes the checkpoint's", name, other, mine);
+		err_set(e, "%s: the checkpoint has '%s', the run '%s'; --use-checkpoint-args takes the checkpoint's",
+		    name, other, mine);
 	str_release(&a);
 	str_release(&b);
 	return mine ? -1 : 0;

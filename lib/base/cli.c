@@ -48,12 +48,24 @@ find_verb(const struct tool *t, const char *name)
 	return NULL;
 }
 
-/* Prints each line of text as a note. */
-static void
-notes(struct str *text)
+int
+cli_operands(int argc, int n, const char *what, struct err *e)
 {
-	for (char *line = strtok(text->buf, "\n"); line; line = strtok(NULL, "\n"))
-		note("%s", line);
+	if (argc == n)
+		return 0;
+	err_set(e, "%d operands given, needed: %s", argc, what);
+	return CLI_USAGE;
+}
+
+int
+cli_say(struct str *text, void (*how)(const char *fmt, ...))
+{
+	int n = 0;
+
+	for (char *line = text->buf ? strtok(text->buf, "\n") : NULL; line; line = strtok(NULL, "\n"), n++)
+		how("%s", line);
+	str_release(text);
+	return n;
 }
 
 static int
@@ -76,8 +88,7 @@ run_verb(const struct tool *t, const struct verb *v, int argc, char **argv)
 		rc = EXIT_DONE;
 	} else {
 		prog_quiet(p.level);
-		if (p.notes.len)
-			notes(&p.notes);
+		cli_say(&p.notes, note);
 		rc = v->run_given ? v->run_given(&p, argc, argv, &e) : v->run(cfg, argc, argv, &e);
 		prog_progress_end();
 		if (rc < 0 && e.msg[0])

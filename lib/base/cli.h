@@ -30,6 +30,11 @@ struct tool {
 
 int cli_main(const struct tool *t, int argc, char **argv);
 
+/* Exactly n operands: 0, or CLI_USAGE with what is needed. */
+int cli_operands(int argc, int n, const char *what, struct err *e);
+/* Says each line of text through note or warn, releases it, and returns the number of lines. */
+int cli_say(struct str *text, void (*how)(const char *fmt, ...));
+
 /* usage: --help text of one verb (or of a tool without verbs) on stdout. */
 void cli_help(const char *tool, const struct verb *v);
 

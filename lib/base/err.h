@@ -8,7 +8,7 @@
 #define BASE_ERR_H
 
 struct err {
-	char msg[512];
+	char msg[4096];
 };
 
 /* Formats the reason and returns -1, so that a parser can `return err_set(e, ...)`. e may be NULL. */

@@ -204,7 +204,8 @@ opt_release(struct opt_parse *p)
 	free(p->given);
 	p->given = NULL;
 	str_release(&p->notes);
-	str_release(&p->refusals);
+	free(p->met);
+	p->met = NULL;
 	mem_pool_release(&p->pool);
 }
 
@@ -225,17 +226,24 @@ is_option(const char *word)
 	return word[0] == '-' && word[1] && !isdigit((unsigned char)word[1]) && word[1] != '.';
 }
 
+/* Is this one of the refused options? Then it is remembered. */
 static bool
 is_refused(struct opt_parse *p, const char *name)
 {
 	const struct opt_refused *r = p->refused;
+	size_t rows = 0, found;
 
-	for (; r && r->name; r++)
-		if (same_name(r->name, name)) {
-			str_addf(&p->refusals, "--%s (%s)\n", r->name, r->why);
-			return true;
-		}
-	return false;
+	while (r && r[rows].name && !same_name(r[rows].name, name))
+		rows++;
+	if (!r || !r[rows].name)
+		return false;
+	found = rows;
+	while (r[rows].name)
+		rows++;
+	if (!p->met)
+		p->met = mem_zalloc(rows, sizeof *p->met);
+	p->met[found] = true;
+	return true;
 }
 
 /* Applies one option with the words that follow it; returns how many words it took, or -1. */
@@ -342,22 +350,54 @@ read_configs(struct opt_parse *p, int argc, char **argv, struct err *e)
 	return 0;
 }
 
-/* All refused options in one message, so that a script is ported in one go. */
+/* Bytes of a reason without its OPT_HARMLESS ending; *harmless tells whether it had one. */
+static size_t
+reason_length(const char *why, bool *harmless)
+{
+	size_t len = strlen(why), ending = sizeof OPT_HARMLESS - 1;
+
+	*harmless = len > ending && !strcmp(why + len - ending, OPT_HARMLESS);
+	return *harmless ? len - ending : len;
+}
+
+/* The refused options of one kind that were met, those of one reason together: "--a, --b (why), --c (why)". */
+static void
+list_refused(const struct opt_parse *p, bool kind, struct str *out)
+{
+	const char *why = NULL;
+	size_t len = 0;
+
+	for (const struct opt_refused *r = p->refused; r->name; r++) {
+		bool harmless;
+		size_t n = reason_length(r->why, &harmless);
+
+		if (!p->met[r - p->refused] || harmless != kind)
+			continue;
+		if (why && strcmp(why, r->why))
+			str_addf(out, " (%.*s)", (int)len, why);
+		str_addf(out, "%s--%s", why ? ", " : "", r->name);
+		why = r->why;
+		len = n;
+	}
+	if (why)
+		str_addf(out, " (%.*s)", (int)len, why);
+}
+
+/* All refused options in one message, so that a script is ported in one go; those that change the result come first. */
 static int
 report_refused(const struct opt_parse *p, struct err *e)
 {
-	struct str s = { 0 };
+	struct str serious = { 0 }, harmless = { 0 };
 
-	for (size_t i = 0; i < p->refusals.len; i++) {
-		char c = p->refusals.buf[i];
-
-		if (c != '\n')
-			str_addc(&s, c);
-		else if (i + 1 < p->refusals.len)
-			str_adds(&s, ", ");
-	}
-	err_set(e, "options that this program does not have: %s", s.buf);
-	str_release(&s);
+	list_refused(p, false, &serious);
+	list_refused(p, true, &harmless);
+	if (!harmless.len)
+		err_set(e, "options that this program does not have: %s", serious.buf);
+	else
+		err_set(e, "options that this program does not have: %s%sto be left out, without effect on the result: %s",
+		    serious.len ? serious.buf : "", serious.len ? "; " : "", harmless.buf);
+	str_release(&serious);
+	str_release(&harmless);
 	return -1;
 }
 
@@ -387,7 +427,7 @@ opt_argv(struct opt_parse *p, int *argc, char ***argv, struct err *e)
 		i += used;
 	}
 	*argc = kept;
-	return p->refusals.len && !p->want_help ? report_refused(p, e) : 0;
+	return p->met && !p->want_help ? report_refused(p, e) : 0;
 }
 
 /* Splits a line into words, honouring double quotes; the words live in the pool. Returns the count or -1. */

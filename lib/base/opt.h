@@ -56,7 +56,11 @@ struct opt_list {
 	{ .name = "version", .type = OPT_VERSION, .help = "print version, commit and what was built in" }, \
 	{ .type = OPT_END_TYPE }
 
-/* An option of another program that we know and do not have; `why` is one of a few short reasons. */
+/*
+ * An option of another program that we know and do not have; `why` is one of a few short reasons. A reason that ends in
+ * OPT_HARMLESS says that the result is the same without it.
+ */
+#define OPT_HARMLESS "; leave it out"
 struct opt_refused {
 	const char *name, *why;
 };
@@ -70,7 +74,7 @@ struct opt_parse {
 	bool want_help, want_version;
 	bool skip_unknown;                      /* text may hold options of other programs, which are passed over */
 	struct str notes;                       /* what was accepted without effect, one line each */
-	struct str refusals;                    /* refused options met so far, one line each */
+	bool *met;                              /* one per row of refused: met so far; NULL while there is none */
 	struct mem_pool pool;                   /* owns the strings that came from files */
 };
 

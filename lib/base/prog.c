@@ -60,7 +60,7 @@ prog_on_exit(void (*leave)(int status))
 static void
 say(const char *fmt, va_list ap)
 {
-	char line[1024];
+	char line[4608];
 	int n = snprintf(line, sizeof line, "%s%s: ", progress_shown ? "\r\033[K" : "", prefix);
 	int start = n, m;
 

@@ -60,7 +60,7 @@ static int
 refuse(const char *dir, struct err *e)
 {
 	if (has_entry(dir, "mp_rank_", "") || has_entry(dir, "__", ".distcp"))
-		return err_set(e, "'%s' is a Megatron-LM checkpoint: mckpt import reads it", dir);
+		return err_set(e, "'%s' is a Megatron-LM checkpoint, a format that is not read yet", dir);
 	if (has_entry(dir, "config.json", "") || has_entry(dir, "model", ".safetensors") ||
 	    has_entry(dir, "pytorch_model", ".bin"))
 		return err_set(e, "'%s' is a Hugging Face model: mckpt import reads it", dir);
@@ -95,7 +95,7 @@ parse_tracker(const char *path, char *text, int64_t *iteration, struct err *e)
 	text += skip;
 	n -= n > skip ? skip : n;
 	if (!strcmp(text, "release"))
-		return err_at(e, path, 0, "names a release of Megatron-LM: mckpt import reads it");
+		return err_at(e, path, 0, "names a release of Megatron-LM, a format that is not read yet");
 	if (n == 0 || n > 18 || strspn(text, "0123456789") != n)
 		return err_at(e, path, 0, "not the number of an iteration: '%.40s'", text);
 	*iteration = strtoll(text, NULL, 10);

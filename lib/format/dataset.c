@@ -77,7 +77,8 @@ check_head(struct dataset *d, struct err *e)
 		return err_at(e, d->idx_path, 0, "unknown token type code %u", type);
 	d->type = type_of_code[type];
 	if (dtype_is_float(d->type))
-		return err_at(e, d->idx_path, 0, "token type code %u is %s; tokens are integers", type, dtype_torch_name(d->type));
+		return err_at(e, d->idx_path, 0, "token type code %u is %s; tokens are integers", type,
+		    dtype_torch_name(d->type));
 	return 0;
 }
 
@@ -92,12 +93,14 @@ check_arrays(struct dataset *d, struct err *e)
 		return err_at(e, d->idx_path, 0, "the document index is empty; it must hold at least its 0");
 	/* After these two bounds nothing below can overflow. */
 	if (n > body / 12 || docs > body / 8 || n * 12 + docs * 8 > body)
-		return err_at(e, d->idx_path, 0, "the file ends inside its arrays: %llu sequences and %llu document boundaries do not "
+		return err_at(e, d->idx_path, 0,
+		    "the file ends inside its arrays: %llu sequences and %llu document boundaries do not "
 		    "fit %llu bytes", (unsigned long long)n, (unsigned long long)docs, (unsigned long long)d->idx.size);
 	need = n * 12 + docs * 8;
 	d->modes = n > 0 && body - need == n;
 	if (body != need && !d->modes)
-		return err_at(e, d->idx_path, 0, "%llu bytes follow the arrays; only %llu modes could", (unsigned long long)(body - need),
+		return err_at(e, d->idx_path, 0, "%llu bytes follow the arrays; only %llu modes could",
+		    (unsigned long long)(body - need),
 		    (unsigned long long)n);
 	d->sequences = (int64_t)n;
 	d->documents = (int64_t)docs - 1;
@@ -119,7 +122,8 @@ check_sequences(struct dataset *d, struct err *e)
 		if (len < 0)
 			return err_at(e, d->idx_path, 0, "sequence %lld has the negative length %d", (long long)i, (int)len);
 		if ((uint64_t)load64(d->offset, i) != at)
-			return err_at(e, d->idx_path, 0, "sequence %lld starts at byte %lld, but the lengths before it add up to %llu",
+			return err_at(e, d->idx_path, 0,
+			    "sequence %lld starts at byte %lld, but the lengths before it add up to %llu",
 			    (long long)i, (long long)load64(d->offset, i), (unsigned long long)at);
 		if (at > (uint64_t)INT64_MAX - (uint64_t)len * width)
 			return err_at(e, d->idx_path, 0, "the lengths add up to more than 63 bits of bytes");
@@ -141,12 +145,14 @@ check_documents(const struct dataset *d, struct err *e)
 		int64_t v = load64(d->document, i);
 
 		if (v < last)
-			return err_at(e, d->idx_path, 0, "the document index decreases from %lld to %lld at entry %lld", (long long)last,
+			return err_at(e, d->idx_path, 0,
+			    "the document index decreases from %lld to %lld at entry %lld", (long long)last,
 			    (long long)v, (long long)i);
 		last = v;
 	}
 	if (last != d->sequences)
-		return err_at(e, d->idx_path, 0, "the document index ends with %lld, not with the %lld sequences", (long long)last,
+		return err_at(e, d->idx_path, 0, "the document index ends with %lld, not with the %lld sequences",
+		    (long long)last,
 		    (long long)d->sequences);
 	return 0;
 }
@@ -161,7 +167,8 @@ check_bin(const struct dataset *d, struct err *e)
 		return 0;
 	return err_at(e, d->bin_path, 0, "%llu bytes, but the index wants %llu (%lld tokens of %s): %s",
 	    (unsigned long long)d->bin.size, (unsigned long long)want, (long long)d->tokens, dtype_torch_name(d->type),
-	    d->bin.size < want ? "truncated, or of another dataset" : "it goes on after the last sequence, or is of another dataset");
+	    d->bin.size < want ? "truncated, or of another dataset"
+	    : "it goes on after the last sequence, or is of another dataset");
 }
 
 /* PREFIX followed by a suffix; free() it. */
@@ -313,7 +320,8 @@ dataset_bin(const struct dataset *d, uint64_t *bytes)
 void
 dataset_fingerprint(const struct dataset *d, char out[64])
 {
-	snprintf(out, 64, "%016llx-%llu", (unsigned long long)hash_xxh3(d->idx.base, d->idx.size), (unsigned long long)d->bin.size);
+	snprintf(out, 64, "%016llx-%llu", (unsigned long long)hash_xxh3(d->idx.base, d->idx.size),
+	    (unsigned long long)d->bin.size);
 }
 
 /* 65500 and not 65536: the bound of the preprocessor, which readers have to guess when they know only the vocabulary. */

@@ -99,7 +99,8 @@ dataset_writer_new(const char *prefix, enum dtype t, struct err *e)
 	memcpy(w->idx_path + n, ".idx", 5);
 	bin = mem_strdup(w->idx_path);
 	memcpy(bin + n, ".bin", 5);
-	if (outfile_open(&w->bin, bin, e) < 0 || !(w->lengths = spill_open(prefix, e)) || !(w->documents = spill_open(prefix, e))) {
+	if (outfile_open(&w->bin, bin, e) < 0 || !(w->lengths = spill_open(prefix, e)) ||
+	    !(w->documents = spill_open(prefix, e))) {
 		dataset_abort(w);
 		w = NULL;
 	}

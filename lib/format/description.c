@@ -118,7 +118,8 @@ samples_description(const struct dataset *d, const struct samples_config *c, str
 		str_adds(out, ",\n    \"num_samples\": null");
 	else
 		str_addf(out, ",\n    \"num_samples\": %lld", (long long)c->num_samples);
-	str_addf(out, ",\n    \"index_split\": \"%s\",\n    \"random_seed\": %lld,\n    \"sequence_length\": %lld,\n    \"split\": ",
+	str_addf(out,
+	    ",\n    \"index_split\": \"%s\",\n    \"random_seed\": %lld,\n    \"sequence_length\": %lld,\n    \"split\": ",
 	    split_name[c->which], (long long)c->seed, (long long)c->seq_length);
 	if (c->split && split_parse(c->split, &m, NULL) == 0) {
 		add_string(out, c->split);

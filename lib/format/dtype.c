@@ -47,7 +47,7 @@ dtype_torch_name(enum dtype t)
 bool
 dtype_is_float(enum dtype t)
 {
-	return types[t].is_float;
+	return t != DTYPE_NONE && types[t].is_float;
 }
 
 enum dtype

@@ -22,7 +22,7 @@ size_t      dtype_size(enum dtype t);                   /* bytes of one element 
 const char *dtype_name(enum dtype t);                   /* "F32" */
 const char *dtype_torch_name(enum dtype t);             /* "float32", as config.json writes it */
 enum dtype  dtype_from_name(const char *name);          /* DTYPE_NONE when unknown */
-bool        dtype_is_float(enum dtype t);               /* F64, F32, BF16, F16: those that dtype_convert takes */
+bool        dtype_is_float(enum dtype t);               /* F64, F32, BF16, F16: those that dtype_convert takes; not NONE */
 
 uint16_t dtype_bf16_from_f32(float x);
 float    dtype_f32_from_bf16(uint16_t x);

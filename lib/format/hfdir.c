@@ -26,6 +26,7 @@ join(char out[PATH_BYTES], const char *dir, const char *name, struct err *e)
 	return snprintf(out, PATH_BYTES, "%s/%s", dir, name) < PATH_BYTES ? 0 : err_set(e, "path too long: '%.60s...'", dir);
 }
 
+/* Either file is enough; opening says whether it is sound. */
 bool
 hfdir_is(const char *dir)
 {
@@ -35,6 +36,7 @@ hfdir_is(const char *dir)
 	    (join(path, dir, "model.safetensors.index.json", NULL) == 0 && io_exists(path));
 }
 
+/* Order of tensors in the index. */
 static int
 compare_lines(const void *a, const void *b)
 {
@@ -72,6 +74,7 @@ take_map(struct hf_index *x, const struct json_value *map, const char *name, str
 	return 0;
 }
 
+/* Other members, such as metadata, are not looked at. */
 int
 hf_index_parse(struct hf_index *x, const char *text, size_t len, const char *name, struct err *e)
 {
@@ -95,6 +98,7 @@ hf_index_release(struct hf_index *x)
 	memset(x, 0, sizeof *x);
 }
 
+/* Order of file names. */
 static int
 compare_strings(const void *a, const void *b)
 {
@@ -158,6 +162,7 @@ open_files(struct hfdir *h, const char *dir, const char **name, int count, struc
 	return 0;
 }
 
+/* Order of tensors over all files. */
 static int
 compare_entries(const void *a, const void *b)
 {
@@ -191,7 +196,8 @@ check_index(const struct hfdir *h, const struct hf_index *x, const char **name, 
 		const char **file = bsearch(&x->entry[i].file, name, (size_t)h->num_files, sizeof *name, compare_strings);
 
 		if (!safetensors_find(h->file[file - name], x->entry[i].tensor))
-			return err_at(e, dir, 0, "tensor '%s' is not in %s, where the index says it is", x->entry[i].tensor, *file);
+			return err_at(e, dir, 0, "tensor '%s' is not in %s, where the index says it is",
+			    x->entry[i].tensor, *file);
 	}
 	for (int i = 0; i < h->count; i++) {
 		struct hf_index_entry key = { h->entry[i]->name, NULL };
@@ -225,6 +231,7 @@ open_sharded(struct hfdir *h, const char *dir, const char *index, struct err *e)
 	return rc;
 }
 
+/* One file wins over an index, as in transformers. */
 struct hfdir *
 hfdir_open(const char *dir, struct err *e)
 {
@@ -270,6 +277,7 @@ hfdir_at(const struct hfdir *h, int i)
 	return h->entry[i];
 }
 
+/* Binary search by name. */
 const struct safetensors_entry *
 hfdir_find(const struct hfdir *h, const char *name)
 {

@@ -1,7 +1,8 @@
 /*
  * npy.c - NumPy arrays: a header that is a line of Python, then the elements
  *
- * The header is a dictionary literal. Only what NumPy itself writes for arrays of numbers is understood, in any order and with any
+ * The header is a dictionary literal. Only what NumPy itself writes for arrays of numbers is understood, in any
+ * order and with any
  * blanks: no escapes in strings, no negative sizes, no nesting. Everything else is refused with the place that was not
  * understood, so that a file of another program is never read as something it is not.
  */

@@ -206,7 +206,8 @@ plan(struct samples *s, const struct samples_config *c, struct err *e)
 	s->num_epochs = 1;
 	if (c->num_samples > 0) {
 		if (__builtin_mul_overflow(c->num_samples, len, &want) || want > INT64_MAX - x - t)
-			return err_set(e, "%lld samples of %lld tokens: more tokens than 63 bits count", (long long)c->num_samples,
+			return err_set(e, "%lld samples of %lld tokens: more tokens than 63 bits count",
+			    (long long)c->num_samples,
 			    (long long)len);
 		s->num_epochs = (want + x + t - 1) / t;
 	}

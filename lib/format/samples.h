@@ -34,7 +34,7 @@ struct samples_config {
 	int64_t seed;
 	bool add_extra_token;           /* samples carry seq_length + 1 tokens (the default) */
 	bool drop_last_partial;         /* the default */
-	const char *tokenizer_json;     /* the "tokenizer" object of the description, indented by 4; NULL: a null tokenizer of size 0 */
+	const char *tokenizer_json;     /* "tokenizer" of the description, indented by 4; NULL: a null tokenizer of size 0 */
 	const char *cache_dir;          /* NULL: PREFIX/cache/GPTDataset_indices */
 	bool write_cache;               /* write maps that are missing; failure to write is an error */
 };
@@ -51,8 +51,11 @@ bool     samples_from_cache(const struct samples *s);
 /* 32 hexadecimal digits: MD5 of the description. */
 const char *samples_hash(const struct samples *s);
 void     samples_description(const struct dataset *d, const struct samples_config *c, struct str *out);
-/* The tokenizer object for samples_config: class_name NULL is Megatron-LM's MegatronTokenizerText, path NULL is null; each option is
- * "key=value", in the order of the constructor's call ("key" alone: None). Nothing at all: the null tokenizer of size 0. */
+/*
+ * The tokenizer object for samples_config: class_name NULL is Megatron-LM's MegatronTokenizerText, path NULL is null; each
+ * option is "key=value", in the order of the constructor's call ("key" alone: None). Nothing at all: the null tokenizer of
+ * size 0.
+ */
 void     samples_tokenizer(const char *class_name, const char *path, const char *const *option, int count, struct str *out);
 
 /* Where a sample's tokens come from, in order; part 0..count-1. Used for tokens, document boundaries and error messages. */

@@ -156,3 +156,14 @@ slice_flat(const struct slice *s, int64_t first, int64_t count, struct slice out
 	}
 	return n;
 }
+
+void
+slice_transpose(void *dst, const void *src, int64_t rows, int64_t cols, size_t element_size)
+{
+	char *to = dst;
+	const char *from = src;
+
+	for (int64_t c = 0; c < cols; c++)
+		for (int64_t r = 0; r < rows; r++, to += element_size)
+			memcpy(to, from + (size_t)(r * cols + c) * element_size, element_size);
+}

@@ -17,6 +17,7 @@ model_rotary_dim(const struct model_config *c)
 	return (int64_t)(c->rotary_percent * (double)c->kv_channels) / 2 * 2;
 }
 
+/* Counted over the table, tied tables once. */
 int64_t
 model_num_parameters(const struct model_config *c)
 {

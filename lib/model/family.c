@@ -125,9 +125,9 @@ family_read_config(const char *path, struct model_config *c, struct err *e)
 }
 
 void
-family_write_number(struct str *out, const char *key, double x)
+family_write_number(struct str *out, const char *indent, const char *key, double x)
 {
-	str_addf(out, ",\n  \"%s\": ", key);
+	str_addf(out, ",\n%s\"%s\": ", indent, key);
 	str_add_double(out, x);
 }
 
@@ -149,7 +149,7 @@ family_write_config(const struct family *f, const struct model_config *c, const 
 	write_id(out, "bos_token_id", c->bos_token_id);
 	write_id(out, "eos_token_id", c->eos_token_id);
 	write_id(out, "pad_token_id", c->pad_token_id);
-	family_write_number(out, "initializer_range", c->init_method_std);
+	family_write_number(out, "  ", "initializer_range", c->init_method_std);
 	str_addf(out, ",\n  \"tie_word_embeddings\": %s,\n  \"use_cache\": true",
 	    c->untie_embeddings_and_output_weights ? "false" : "true");
 	str_addf(out, ",\n  \"dtype\": \"%s\",\n  \"torch_dtype\": \"%s\"\n}\n", torch_dtype, torch_dtype);
@@ -201,13 +201,13 @@ write_rope_dict(const struct model_config *c, struct str *out)
 	static const char *const types[] = { "default", "linear", "llama3" };
 
 	str_addf(out, "{\n    \"rope_type\": \"%s\"", types[c->rope_scaling]);
-	family_write_number(out, "rope_theta", c->rotary_base);
+	family_write_number(out, "    ", "rope_theta", c->rotary_base);
 	if (c->rope_scaling != ROPE_SCALING_NONE)
-		family_write_number(out, "factor", c->rope_factor);
+		family_write_number(out, "    ", "factor", c->rope_factor);
 	if (c->rope_scaling == ROPE_SCALING_LLAMA3) {
-		family_write_number(out, "low_freq_factor", c->rope_low_freq_factor);
-		family_write_number(out, "high_freq_factor", c->rope_high_freq_factor);
-		str_addf(out, ",\n  \"original_max_position_embeddings\": %lld", (long long)c->rope_original_positions);
+		family_write_number(out, "    ", "low_freq_factor", c->rope_low_freq_factor);
+		family_write_number(out, "    ", "high_freq_factor", c->rope_high_freq_factor);
+		str_addf(out, ",\n    \"original_max_position_embeddings\": %lld", (long long)c->rope_original_positions);
 	}
 	str_adds(out, "\n  }");
 }
@@ -215,7 +215,7 @@ write_rope_dict(const struct model_config *c, struct str *out)
 void
 family_write_rope(const struct model_config *c, struct str *out)
 {
-	family_write_number(out, "rope_theta", c->rotary_base);
+	family_write_number(out, "  ", "rope_theta", c->rotary_base);
 	str_adds(out, ",\n  \"rope_scaling\": ");
 	if (c->rope_scaling == ROPE_SCALING_NONE)
 		str_adds(out, "null");

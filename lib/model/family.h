@@ -53,8 +53,8 @@ int family_place(const struct family *f, const struct model_config *c, const str
 /* What the families share: rope_parameters / rope_theta / rope_scaling of both generations of config.json. */
 int  family_read_rope(struct model_config *c, const struct json_value *config, struct err *e);
 void family_write_rope(const struct model_config *c, struct str *out);
-/* One more member: ,\n  "key": x. */
-void family_write_number(struct str *out, const char *key, double x);
+/* One more member on a line of its own: "key": x. */
+void family_write_number(struct str *out, const char *indent, const char *key, double x);
 /* Defaults of a model_config before a family reads. */
 void family_defaults(struct model_config *c);
 

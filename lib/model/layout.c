@@ -86,6 +86,7 @@ legal_tp(const struct model_config *c, int64_t t)
 	return t;
 }
 
+/* Collects all violations, so that one run shows them all. */
 int
 layout_check(const struct layout *l, const struct model_config *c, struct err *e)
 {
@@ -121,6 +122,7 @@ layout_layers(const struct layout *l, const struct model_config *c, int pp_rank,
 	*first = *count * pp_rank;
 }
 
+/* Greatest common divisor. */
 static int64_t
 gcd(int64_t a, int64_t b)
 {

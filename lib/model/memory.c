@@ -11,7 +11,8 @@ enum dim { D_NONE, D_TOKENS, D_HIDDEN, D_QKV, D_Q, D_FFN, D_FC1, D_HEADS, D_SEQ,
 	   D_SHARDS, D_OWN, D_SCALARS, D_ONE, D_COUNT };
 enum kind { ACT, REAL, I32, F32, F64 };
 enum level { RUN, SLOT, LAYER, LAST, STEP };
-enum when { ALWAYS, IF_LAYERNORM, IF_ROPE, IF_TRAINING, IF_MASTER, IF_ADAM, IF_LAST, IF_PIPELINE, IF_TRAINING_LAST };
+enum when { ALWAYS, IF_LAYERNORM, IF_ROPE, IF_TRAINING, IF_MASTER, IF_ADAM, IF_LAST, IF_LAST_LAYERNORM, IF_PIPELINE,
+            IF_TRAINING_LAST };
 
 /* Scratch buffers live in phases; those without a common phase share bytes. */
 enum { FWD = 1, MLP_BWD = 2, ATTN_BWD = 4, HEAD = 8, PHASES = 4, ANY = 15 };
@@ -49,7 +50,7 @@ static const struct row {
 	[BUF_FC1_OUT] = { "fc1 output", LAYER, ALWAYS, ACT, { D_TOKENS, D_FC1 }, 0 },
 	[BUF_ACT_OUT] = { "activation output", LAYER, ALWAYS, ACT, { D_TOKENS, D_FFN }, 0 },
 	[BUF_FINAL_INPUT] = { "final norm input", LAST, IF_LAST, ACT, { D_TOKENS, D_HIDDEN }, 0 },
-	[BUF_FINAL_MEAN] = { "final norm mean", LAST, IF_LAST, REAL, { D_TOKENS, D_ONE }, 0 },
+	[BUF_FINAL_MEAN] = { "final norm mean", LAST, IF_LAST_LAYERNORM, REAL, { D_TOKENS, D_ONE }, 0 },
 	[BUF_FINAL_RSTD] = { "final norm rstd", LAST, IF_LAST, REAL, { D_TOKENS, D_ONE }, 0 },
 	[BUF_HEAD_GRAD] = { "head gradient", LAST, IF_TRAINING_LAST, ACT, { D_TOKENS, D_HIDDEN }, 0 },
 	[BUF_DX] = { "residual gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_HIDDEN }, ANY },
@@ -142,6 +143,7 @@ present(enum when when, const struct model_config *c, const struct layout *l, co
 	case IF_MASTER: return !s->forward_only && s->dtype != memory_real(s->dtype);
 	case IF_ADAM: return !s->forward_only && s->optimizer_states > 1;
 	case IF_LAST: return last;
+	case IF_LAST_LAYERNORM: return last && c->normalization == NORMALIZATION_LAYERNORM;
 	case IF_TRAINING_LAST: return last && !s->forward_only;
 	case IF_PIPELINE: return !last;
 	default: return true;

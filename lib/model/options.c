@@ -26,12 +26,14 @@ has_base(const struct run_options *o)
 			c->field = value; \
 	} while (0)
 
+/* A size that nothing else can give. */
 static int
 need(int64_t v, const char *name, struct err *e)
 {
 	return v > 0 ? 0 : err_set(e, "--%s: is needed (or --model CONFIG)", name);
 }
 
+/* Which linears have biases: the switches of Megatron-LM, or the list. */
 static int
 biases(const struct opt_parse *p, const struct run_options *o, struct model_config *c, struct err *e)
 {
@@ -57,6 +59,7 @@ biases(const struct opt_parse *p, const struct run_options *o, struct model_conf
 	return 0;
 }
 
+/* What a layer is made of. */
 static void
 recipe(const struct opt_parse *p, const struct run_options *o, struct model_config *c)
 {
@@ -100,7 +103,8 @@ derived(const struct opt_parse *p, const struct run_options *o, struct model_con
 {
 	int64_t n = c->num_attention_heads, h = c->hidden_size;
 
-	TAKE(num_query_groups, "num-query-groups", opt_given(p, "num-query-groups") ? o->num_query_groups : n);
+	TAKE(num_query_groups, "num-query-groups",
+	    opt_given(p, "num-query-groups") ? o->num_query_groups : o->group_query_attention ? 1 : n);
 	if (opt_given(p, "kv-channels"))
 		c->kv_channels = o->kv_channels;
 	else if (!c->kv_channels && h % n)
@@ -176,6 +180,7 @@ resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan
 	return 0;
 }
 
+/* micro batches = global batch / (micro batch x data ranks) */
 static int
 resolve_batch(const struct opt_parse *p, const struct run_options *o, struct run_plan *plan, struct err *e)
 {
@@ -186,12 +191,13 @@ resolve_batch(const struct opt_parse *p, const struct run_options *o, struct run
 	if (global % once) {
 		int64_t below = global / once * once;
 
-		return err_set(e, "--global-batch-size %lld: must be a multiple of --micro-batch-size x data-parallel size = %lld "
+		return err_set(e,
+		    "--global-batch-size %lld: must be a multiple of --micro-batch-size x data-parallel size = %lld "
 		                  "(try %lld)", (long long)global, (long long)once, (long long)(below ? below : once));
 	}
 	if (global / once > MICROBATCHES_MAX)
-		return err_set(e, "--global-batch-size %lld: more than %d micro batches a step; try %lld", (long long)global,
-		    MICROBATCHES_MAX, (long long)once * MICROBATCHES_MAX);
+		return err_set(e, "--global-batch-size %lld: more than %d micro batches a step; try %lld",
+		    (long long)global, MICROBATCHES_MAX, (long long)once * MICROBATCHES_MAX);
 	plan->global_batch_size = global;
 	plan->shape.num_microbatches = global / once;
 	plan->shape.micro_batch_size = o->micro_batch_size;
@@ -208,6 +214,7 @@ activation_elements(const struct model_config *c, int64_t tokens)
 	return row * (double)tokens * (double)c->num_layers;
 }
 
+/* Precision, sequence and optimizer. */
 static int
 resolve_shape(const struct run_options *o, struct run_plan *plan, struct err *e)
 {
@@ -230,7 +237,8 @@ resolve_shape(const struct run_options *o, struct run_plan *plan, struct err *e)
 		return err_set(e, "--micro-batch-size %lld: seq-length x micro-batch-size must be below 2^30",
 		    (long long)o->micro_batch_size);
 	if (activation_elements(&plan->model, s->seq_length * o->micro_batch_size) > 0x1p55)
-		return err_set(e, "--seq-length %lld: the activations of one micro batch are beyond any size this program can hold",
+		return err_set(e, "--seq-length %lld: the activations of one micro batch are beyond any size this program "
+		                  "can hold",
 		    (long long)s->seq_length);
 	return 0;
 }

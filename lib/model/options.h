@@ -77,12 +77,14 @@ enum { OPTIMIZER_ADAM, OPTIMIZER_SGD };
 	        "width of the MLP; 4 hidden-size, or with --swiglu 64 floor((8 hidden-size / 3) / 64)"), \
 	RUN_INT(S, M, "num-attention-heads", num_attention_heads, 1, NULL, "query heads"), \
 	RUN_FLAG(S, M, "group-query-attention", group_query_attention, "use --num-query-groups key/value heads"), \
-	RUN_INT(S, M, "num-query-groups", num_query_groups, 1, NULL, "key/value heads; as many as query heads by default"), \
+	RUN_INT(S, M, "num-query-groups", num_query_groups, 1, NULL, \
+	        "key/value heads; by default as many as query heads, or 1 with --group-query-attention"), \
 	RUN_INT(S, M, "kv-channels", kv_channels, 1, NULL, "width of a head; hidden-size / num-attention-heads by default"), \
 	RUN_INT(S, M, "max-position-embeddings", max_position_embeddings, 1, NULL, "positions; seq-length by default"), \
 	RUN_INT(S, M, "vocab-size", vocab_size, 1, NULL, "tokens of the vocabulary; the tokenizer's by default"), \
 	RUN_INT(S, M, "make-vocab-size-divisible-by", make_vocab_size_divisible_by, 1, "128", \
-	        "pad the vocabulary in memory to a multiple of this and of 16 tensor ranks; the padding is masked, never on disk"), \
+	        "pad the vocabulary in memory to a multiple of this and of 16 tensor ranks; " \
+	        "the padding is masked, never on disk"), \
 	RUN_CHOICE(S, M, "normalization", normalization, opt_normalizations, "LayerNorm", "kind of normalisation"), \
 	RUN_NUM(S, M, "norm-epsilon", norm_epsilon, 0, INFINITY, "1e-5", "added to the mean square"), \
 	RUN_CHOICE(S, M, "activation", activation, opt_activations, "gelu", "activation of the MLP"), \
@@ -116,17 +118,20 @@ enum { OPTIMIZER_ADAM, OPTIMIZER_SGD };
 	  .help = "beginning of text, for export; -1: none" }, \
 	{ .name = "eos-token-id", .type = OPT_INT, .off = offsetof(S, M.eos_token_id), .def = "-1", \
 	  .help = "end of text, for export; the tokenizer's by default" }, \
-	{ .name = "pad-token-id", .type = OPT_INT, .off = offsetof(S, M.pad_token_id), .def = "-1", .help = "padding, for export" }, \
+	{ .name = "pad-token-id", .type = OPT_INT, .off = offsetof(S, M.pad_token_id), .def = "-1", \
+	  .help = "padding, for export" }, \
 	{ .type = OPT_GROUP, .help = "Layout" }, \
 	RUN_INT(S, M, "tensor-model-parallel-size", tensor_model_parallel_size, 1, "1", "ranks that share each matrix"), \
 	RUN_INT(S, M, "pipeline-model-parallel-size", pipeline_model_parallel_size, 1, "1", "pipeline stages"), \
-	RUN_INT(S, M, "context-parallel-size", context_parallel_size, 1, "1", "ranks that share a sequence (1 until it is built)"), \
+	RUN_INT(S, M, "context-parallel-size", context_parallel_size, 1, "1", \
+	        "ranks that share a sequence (1 until it is built)"), \
 	RUN_FLAG(S, M, "sequence-parallel", sequence_parallel, "shard norms and residuals over tensor ranks"), \
 	RUN_FLAG(S, M, "use-distributed-optimizer", use_distributed_optimizer, "share the optimizer's state over data ranks"), \
 	{ .type = OPT_GROUP, .help = "Batch and precision" }, \
 	RUN_INT(S, M, "seq-length", seq_length, 1, NULL, "tokens of a sample"), \
 	RUN_INT(S, M, "micro-batch-size", micro_batch_size, 1, "1", "samples that a rank handles at once"), \
-	RUN_INT(S, M, "global-batch-size", global_batch_size, 1, NULL, "samples of a step; micro-batch-size x data ranks by default"), \
+	RUN_INT(S, M, "global-batch-size", global_batch_size, 1, NULL, \
+	        "samples of a step; micro-batch-size x data ranks by default"), \
 	RUN_FLAG(S, M, "bf16", bf16, "bfloat16 weights and activations, fp32 master weights"), \
 	RUN_FLAG(S, M, "fp16", fp16, "float16 with dynamic loss scaling, fp32 master weights"), \
 	RUN_FLAG(S, M, "fp64", fp64, "double precision on the CPU: an oracle for comparing layouts"), \

@@ -62,7 +62,7 @@ struct shard {
 	int64_t offset, count;          /* in the flat buffer, elements */
 	struct slice box;               /* the real elements, global; they come first in memory. May be empty (count 0) */
 	bool replica;                   /* the last stage's copy of a tied table: not counted in norms, not saved */
-	bool owner;                     /* this rank's copy is the one that is counted and saved (over tp and pp; every dp rank) */
+	bool owner;                     /* this rank's copy is counted and saved (over tp and pp; every dp rank) */
 };
 
 struct shards {

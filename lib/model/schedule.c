@@ -26,6 +26,7 @@ compute(struct list *l, enum action_kind kind, int microbatch)
 	l->group++;
 }
 
+/* No stage has more than six actions a micro batch. */
 static struct list
 begin(int num_stages, int stage, int num_microbatches)
 {
@@ -34,6 +35,7 @@ begin(int num_stages, int stage, int num_microbatches)
 	return l;
 }
 
+/* Fill with p - stage - 1 forward passes, then one forward and one backward in turn, then drain. */
 int
 schedule_1f1b(int num_stages, int stage, int num_microbatches, struct action **out)
 {

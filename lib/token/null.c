@@ -64,7 +64,8 @@ null_encode(struct tokenizer_worker *w, const char *text, size_t len, struct tok
 			stop = end;
 		v = number(s, stop, limit);
 		if (v < 0)
-			return err_set(e, "'%.*s' at byte %lld of the text is no id below %lld", (int)(stop - s < 40 ? stop - s : 40),
+			return err_set(e, "'%.*s' at byte %lld of the text is no id below %lld",
+			    (int)(stop - s < 40 ? stop - s : 40),
 			    s, (long long)(s - text) + 1, (long long)limit);
 		token_ids_add(out, v);
 		if (stop == end)

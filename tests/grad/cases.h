@@ -47,9 +47,11 @@ static void
 gemm_backward(struct problem *p)
 {
 	bool ta = p->c->flags & TRANS_A, tb = p->c->flags & TRANS_B;
-	struct gemm da = { .c = *G(0), .a = ta ? *T(1) : *G(3), .b = ta ? *G(3) : *T(1), .trans_a = ta && tb, .trans_b = ta || !tb,
+	struct gemm da = { .c = *G(0), .a = ta ? *T(1) : *G(3), .b = ta ? *G(3) : *T(1), .trans_a = ta && tb,
+	    .trans_b = ta || !tb,
 	                   .alpha = 0.5 };
-	struct gemm db = { .c = *G(1), .a = tb ? *G(3) : *T(0), .b = tb ? *T(0) : *G(3), .trans_a = tb || !ta, .trans_b = tb && ta,
+	struct gemm db = { .c = *G(1), .a = tb ? *G(3) : *T(0), .b = tb ? *T(0) : *G(3), .trans_a = tb || !ta,
+	    .trans_b = tb && ta,
 	                   .alpha = 0.5 };
 
 	p->st->ops->gemm(p->st, &da);
@@ -200,7 +202,8 @@ attention_forward(struct problem *p)
 static void
 attention_backward(struct problem *p)
 {
-	struct attention_grad a = { .fwd = attention_of(p), .dout = *G(3), .dq = *G(0), .dk = *G(1), .dv = *G(2), .delta = *T(5) };
+	struct attention_grad a = { .fwd = attention_of(p), .dout = *G(3), .dq = *G(0), .dk = *G(1), .dv = *G(2),
+	    .delta = *T(5) };
 
 	p->st->ops->attention_bwd(p->st, &a);
 }
@@ -260,7 +263,8 @@ residual_declare(struct problem *p)
 static void
 residual_forward(struct problem *p)
 {
-	struct residual r = { .y = *T(3), .x = *T(0), .bias = *T(1), .residual = *T(3), .drop = case_dropout(p->c, p->c->columns + 3) };
+	struct residual r = { .y = *T(3), .x = *T(0), .bias = *T(1), .residual = *T(3),
+	    .drop = case_dropout(p->c, p->c->columns + 3) };
 
 	p->st->ops->cast(p->st, T(3), T(2));
 	p->st->ops->residual_fwd(p->st, &r);
@@ -333,7 +337,8 @@ embedding_declare(struct problem *p)
 static struct embedding
 embedding_of(struct problem *p, bool position)
 {
-	return (struct embedding){ .y = *T(2), .table = *T(position ? 1 : 0), .ids = *T(position ? 4 : 3), .accumulate = position };
+	return (struct embedding){ .y = *T(2), .table = *T(position ? 1 : 0), .ids = *T(position ? 4 : 3),
+	    .accumulate = position };
 }
 
 static void

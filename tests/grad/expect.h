@@ -25,7 +25,8 @@ expect_gemm(const struct problem *p, int64_t row, int64_t column)
 	double sum = 0;
 
 	for (int64_t k = 0; k < p->c->inner; k++)
-		sum += (ta ? value_at(p, 0, k, row) : value_at(p, 0, row, k)) * (tb ? value_at(p, 1, column, k) : value_at(p, 1, k, column));
+		sum += (ta ? value_at(p, 0, k, row) : value_at(p, 0, row, k)) *
+		    (tb ? value_at(p, 1, column, k) : value_at(p, 1, k, column));
 	return 0.5 * sum + (p->c->flags & BETA ? 0.75 * value_at(p, 2, row, column) : 0);
 }
 
@@ -78,7 +79,8 @@ expect_attention(const struct problem *p, int64_t row, int64_t column)
 	double total = 0, sum = 0;
 
 	for (int64_t key = 0; key <= query; key++) {
-		int64_t index = (((drop.first_sample + sample) * drop.width + drop.first_column + head) * drop.seq_length + query) *
+		int64_t index =
+		    (((drop.first_sample + sample) * drop.width + drop.first_column + head) * drop.seq_length + query) *
 		                drop.seq_length + key;
 		double e = exp(score(p, row, key * c->batch + sample, head));
 

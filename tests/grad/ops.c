@@ -61,7 +61,8 @@ check_values(const struct op_test *op, int number)
 	for (int j = 0; j < 16; j++) {
 		struct slot *s = &p->slot[i];
 		int64_t k = (int64_t)((double)rng_uniform(13, (uint64_t)j, (uint32_t)i, 2) * (double)slot_count(s));
-		double expected = op->expect(p, k / s->columns, k % s->columns), d = fabs(s->value[k] - expected) / fmax(1, fabs(expected));
+		double expected = op->expect(p, k / s->columns, k % s->columns),
+		    d = fabs(s->value[k] - expected) / fmax(1, fabs(expected));
 
 		check_count++;
 		if (!(d < 1e-12))
@@ -79,7 +80,8 @@ check_gradients(const struct op_test *op, int number)
 
 	for (int i = 0; i < SLOTS; i++)
 		for (int j = 0; p->slot[i].kind == SLOT_INPUT && j < 8; j++) {
-			int64_t k = (int64_t)((double)rng_uniform(11, (uint64_t)j, (uint32_t)i, 2) * (double)slot_count(&p->slot[i]));
+			int64_t k = (int64_t)((double)rng_uniform(11, (uint64_t)j, (uint32_t)i, 2) *
+			    (double)slot_count(&p->slot[i]));
 			double d = difference(p, op, &p->slot[i], k);
 
 			check_count++;
@@ -185,7 +187,8 @@ scalar_adamw(struct scalar *x, const struct adamw *a, double grad)
 
 	x->m = a->beta1 * x->m + (1 - (long double)a->beta1) * g;
 	x->v = a->beta2 * x->v + (1 - (long double)a->beta2) * g * g;
-	x->w -= a->lr * (x->m / a->correction1 / (sqrtl(x->v / a->correction2) + a->eps) + (a->decoupled ? a->weight_decay * x->w : 0));
+	x->w -= a->lr * (x->m / a->correction1 / (sqrtl(x->v / a->correction2) + a->eps) +
+	                 (a->decoupled ? a->weight_decay * x->w : 0));
 }
 
 static void

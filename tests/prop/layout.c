@@ -3,6 +3,7 @@
 #include "lib/model/family.h"
 #include "tests/check.h"
 
+/* Greatest common divisor. */
 static int64_t
 gcd(int64_t a, int64_t b)
 {
@@ -45,7 +46,8 @@ check_ranks(const struct layout *l)
 static void
 check_example(void)
 {
-	static const int tp[8] = { 0, 0, 1, 1, 2, 2, 3, 3 }, dp[8] = { 0, 1, 0, 1, 2, 3, 2, 3 }, pp[8] = { 0, 1, 2, 3, 0, 1, 2, 3 };
+	static const int tp[8] = { 0, 0, 1, 1, 2, 2, 3, 3 }, dp[8] = { 0, 1, 0, 1, 2, 3, 2, 3 };
+	static const int pp[8] = { 0, 1, 2, 3, 0, 1, 2, 3 };
 	struct layout l = { 2, 1, 2, 2 };
 
 	for (int r = 0; r < 8; r++) {
@@ -126,6 +128,7 @@ check_tiling(const struct model_config *c, const struct layout *l)
 	free(table);
 }
 
+/* A random number from 1 to max. */
 static int64_t
 pick(int64_t max)
 {

@@ -25,7 +25,8 @@ order(uint64_t seed)
 	enum { S = 16 };
 	struct dataset *d = dataset_open("tests/golden/data/corpora/b_i32", &e);
 	struct samples_config c = {
-		.split = "9,1", .num_samples = 4000, .seq_length = S, .seed = 5, .add_extra_token = true, .drop_last_partial = true,
+		.split = "9,1", .num_samples = 4000, .seq_length = S, .seed = 5, .add_extra_token = true,
+		.drop_last_partial = true,
 	};
 	struct samples *s = samples_open(d, &c, &e), *fresh = samples_open(d, &c, &e);
 	int64_t n = samples_count(s), *all = mem_alloc((size_t)n * (S + 1), sizeof *all), one[S + 1];
@@ -57,7 +58,8 @@ coverage(uint64_t seed)
 
 	for (int k = 0; k < 30; k++) {
 		struct samples_config c = {
-			.num_samples = draw(seed, &counter, 2000), .seq_length = 1 + draw(seed, &counter, 40), .seed = draw(seed, &counter, 99),
+			.num_samples = draw(seed, &counter, 2000), .seq_length = 1 + draw(seed, &counter, 40),
+			.seed = draw(seed, &counter, 99),
 			.add_extra_token = draw(seed, &counter, 2), .drop_last_partial = draw(seed, &counter, 2),
 		};
 		struct samples *s = samples_open(d, &c, &e);

@@ -14,12 +14,14 @@ struct stage {
 	int forward, backward, alive, most;     /* micro batches done, in flight now, and at most */
 };
 
+/* The stage at the other end of an exchange. */
 static int
 partner(enum action_kind k, int stage)
 {
 	return k == ACTION_SEND_FORWARD || k == ACTION_RECV_BACKWARD ? stage + 1 : stage - 1;
 }
 
+/* What the partner does meanwhile. */
 static enum action_kind
 counterpart(enum action_kind k)
 {
@@ -154,6 +156,7 @@ check_groups(const struct stage *s)
 	}
 }
 
+/* 1F1B of p stages and m micro batches takes the ideal time and holds as many as promised. */
 static void
 check_1f1b(int p, int m)
 {
@@ -171,6 +174,7 @@ check_1f1b(int p, int m)
 	}
 }
 
+/* Forward passes alone go through the pipeline without a bubble but the first. */
 static void
 check_forward(int p, int m)
 {

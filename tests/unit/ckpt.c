@@ -302,9 +302,9 @@ test_foreign(void)
 	static const struct {
 		const char *name, *entry, *text, *reason;
 	} cases[] = {
-		{ "mcore", "mp_rank_00/", "", "' is a Megatron-LM checkpoint: mckpt import reads it" },
+		{ "mcore", "mp_rank_00/", "", "' is a Megatron-LM checkpoint, a format that is not read yet" },
 		{ "hf", "config.json", "{}", "' is a Hugging Face model: mckpt import reads it" },
-		{ "release", "latest_checkpointed_iteration.txt", "release\n", "names a release of Megatron-LM: mckpt import" },
+		{ "release", "latest_checkpointed_iteration.txt", "release\n", "names a release of Megatron-LM, a format" },
 		{ "number", "latest_checkpointed_iteration.txt", "-5", "not the number of an iteration: '-5'" },
 		{ "blank", "latest_checkpointed_iteration.txt", " \n", "not the number of an iteration: ''" },
 		{ "gone", "latest_checkpointed_iteration.txt", "7\n", "/iter_0000007' is missing, though latest_" },

@@ -49,7 +49,8 @@ static const struct {
 	{ "doc_last", "doc_last.idx: the document index ends with 4, not with the 5 sequences" },
 	{ "doc_order", "doc_order.idx: the document index decreases from 4 to 2 at entry 2" },
 	{ "doc_first", "doc_first.idx: the document index begins with 1, not 0" },
-	{ "bin_short", "bin_short.bin: 58 bytes, but the index wants 62 (31 tokens of uint16): truncated, or of another dataset" },
+	{ "bin_short",
+	  "bin_short.bin: 58 bytes, but the index wants 62 (31 tokens of uint16): truncated, or of another dataset" },
 	{ "bin_long", "bin_long.bin: 64 bytes, but the index wants 62 (31 tokens of uint16): "
 	  "it goes on after the last sequence, or is of another dataset" },
 	{ "bin_odd", "bin_odd.bin: 63 bytes, but the index wants 62 (31 tokens of uint16): "

@@ -42,6 +42,7 @@ make_model(struct str *s, int kind)
 	str_add(s, normalizer, sizeof normalizer);
 }
 
+/* The reader takes what is sound and says what is not. */
 static void
 test_spmodel(void)
 {
@@ -90,7 +91,7 @@ test_sentencepiece(const char *dir, int kind, const char *const *parts)
 	make_model(&s, kind);
 	snprintf(path, sizeof path, "%s/t.model", dir);
 	CHECK(io_write_file(path, s.buf, s.len, &e) == 0);
-	CHECK(tokenizer_sentencepiece(&t, path, &e) == 0);
+	CHECK(export_sentencepiece(&t, path, &e) == 0);
 	CHECK(t.tokens == 10 && t.id[SPECIAL_BOS] == 1 && t.id[SPECIAL_PAD] == -1 && t.adds_bos);
 	j = json_parse(t.json.buf, t.json.len, "tokenizer.json", &e);
 	CHECK(j != NULL);
@@ -126,6 +127,7 @@ gpt2(const char *dir, const char *vocab, const char *merges, struct tokenizer_fi
 	return strncmp(e->msg, dir, strlen(dir)) ? e->msg : e->msg + strlen(dir) + 1;
 }
 
+/* GPT-2's files, sound and broken. */
 static void
 test_gpt2(const char *dir)
 {
@@ -134,7 +136,8 @@ test_gpt2(const char *dir)
 
 	CHECK_STR(gpt2(dir, "{\"a\":0,\"\\u0120\":1,\"<|endoftext|>\":2}", "#version: 0.2\na \xc4\xa0\n", &t, &e), "");
 	CHECK(t.tokens == 3 && t.id[SPECIAL_EOS] == 2 && !t.adds_bos);
-	CHECK(strstr(t.json.buf, "\"vocab\":{\"a\":0,\"\xc4\xa0\":1,\"<|endoftext|>\":2},\"merges\":[\"a \xc4\xa0\"]}}\n") != NULL);
+	CHECK(strstr(t.json.buf,
+	    "\"vocab\":{\"a\":0,\"\xc4\xa0\":1,\"<|endoftext|>\":2},\"merges\":[\"a \xc4\xa0\"]}}\n") != NULL);
 	tokenizer_release(&t);
 	CHECK_STR(gpt2(dir, "{\"a\":0,\"b\":2}", "a b\n", &t, &e),
 	    "vocab.json: token 'b': ids must be the numbers from 0 to 1, each once");
@@ -147,6 +150,7 @@ test_gpt2(const char *dir)
 	tokenizer_release(&t);
 }
 
+/* Sizes in every unit. */
 static void
 test_sizes(void)
 {
@@ -164,11 +168,13 @@ main(void)
 {
 	static const char *const bpe[] = {
 		"\"added_tokens\":[{\"id\":0,\"content\":\"<unk>\",", "{\"id\":3,\"content\":\"<USER>\",\"single_word\":false,"
-		"\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":false}]", "\"precompiled_charsmap\":\"Y21hcA==\"",
+		"\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":false}]",
+		"\"precompiled_charsmap\":\"Y21hcA==\"",
 		"\"pre_tokenizer\":null", "\"merges\":[\"a b\",\"ab c\",\"a bc\",\"b c\"]", NULL,
 	};
 	static const char *const unigram[] = {
-		"\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\xe2\x96\x81\",\"prepend_scheme\":\"always\",\"split\":true}",
+		"\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\xe2\x96\x81\",\"prepend_scheme\":\"always\","
+		"\"split\":true}",
 		"\"unk_id\":0", "[\"bc\",-2.0999999046325684]", "\"byte_fallback\":false}}", NULL,
 	};
 	char dir[] = "/tmp/mikoshi-export-XXXXXX";

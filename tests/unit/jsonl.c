@@ -235,9 +235,9 @@ test_pipeline(void)
 		struct pipeline p = { &n, slot, 5, workers, number_read, number_work, number_write, number_stop };
 		struct err e;
 
-		CHECK(pipeline_lines(&p, &e) == 0 && n.expect == 1000);
+		CHECK(line_pipeline_run(&p, &e) == 0 && n.expect == 1000);
 		n = (struct numbers){ 0, 1000, 0, 70 };
-		CHECK(pipeline_lines(&p, &e) == -1 && n.next < 80);
+		CHECK(line_pipeline_run(&p, &e) == -1 && n.next < 80);
 		CHECK_STR(e.msg, "stopped at 70");
 	}
 }

@@ -4,6 +4,7 @@
 #include "lib/model/schedule.h"
 #include "tests/check.h"
 
+/* A model of four layers with grouped queries. */
 static struct model_config
 tiny(void)
 {
@@ -45,6 +46,7 @@ check_apart(const struct memory_plan *m, enum buffer a, enum buffer b, uint64_t 
 	CHECK(a1 <= size && b1 <= size);
 }
 
+/* Buffers of one phase share no byte. */
 static void
 check_scratch(const struct memory_plan *m)
 {
@@ -87,6 +89,7 @@ check_sums(const struct memory_plan *m)
 	CHECK(memory_total(m) == m->arena[0] + m->arena[1] + m->arena[2]);
 }
 
+/* Every rank of a layout has a sound plan. */
 static void
 check_all(const struct model_config *c, const struct layout *l, const struct train_shape *s)
 {

@@ -13,6 +13,7 @@ struct config {
 
 static const struct opt table[] = { RUN_OPTS(struct config, run), OPT_END };
 
+/* GPT-2 124M. */
 static struct model_config
 gpt2_small(void)
 {
@@ -30,6 +31,7 @@ gpt2_small(void)
 	return c;
 }
 
+/* Llama 3 8B. */
 static struct model_config
 llama3_8b(void)
 {
@@ -52,6 +54,7 @@ llama3_8b(void)
 	return c;
 }
 
+/* Parameters and FLOPs agree with published figures and spec/training.md 14.1. */
 static void
 test_counts(void)
 {
@@ -82,6 +85,7 @@ test_counts(void)
 
 #define TOO_LARGE "the model is beyond any size this program can hold: check --num-layers, --hidden-size and --vocab-size"
 
+/* Each rule has its message. */
 static void
 test_rules(void)
 {
@@ -116,6 +120,7 @@ test_rules(void)
 	CHECK_STR(e.msg, TOO_LARGE);
 }
 
+/* Angles of plain and of scaled positions. */
 static void
 test_rope(void)
 {
@@ -211,6 +216,7 @@ test_places(const struct family *f, const struct model_config *c)
 	free(p);
 }
 
+/* The golden configs survive reading and writing; models of no family are told why. */
 static void
 test_families(void)
 {
@@ -256,6 +262,7 @@ static const struct {
 	  "rope type 'yarn' is not built; default, linear and llama3 are" },
 };
 
+/* Each bad config.json has its reason. */
 static void
 test_refusals(void)
 {
@@ -296,6 +303,7 @@ resolve(const char *text, int64_t world, struct run_plan *plan, struct err *e)
 
 #define TINY "num-layers 4\nhidden-size 64\nnum-attention-heads 8\nvocab-size 500\nseq-length 32\n"
 
+/* Options resolve to a layout and a batch, or to the rule that they break. */
 static void
 test_options(void)
 {
@@ -315,7 +323,8 @@ test_options(void)
 	CHECK_STR(e.msg, "7 ranks: must be a multiple of --tensor-model-parallel-size 2 x --pipeline-model-parallel-size 1 = 2 "
 	                 "(try 6)");
 	CHECK(resolve(TINY "global-batch-size 2043\nmicro-batch-size 4\n", 9, &plan, &e) < 0);
-	CHECK_STR(e.msg, "--global-batch-size 2043: must be a multiple of --micro-batch-size x data-parallel size = 36 (try 2016)");
+	CHECK_STR(e.msg, "--global-batch-size 2043: must be a multiple of --micro-batch-size x data-parallel size = 36 "
+	                 "(try 2016)");
 	CHECK(resolve(TINY "global-batch-size 1000000000000000\n", 1, &plan, &e) < 0);
 	CHECK_STR(e.msg, "--global-batch-size 1000000000000000: more than 16777216 micro batches a step; try 16777216");
 	CHECK(resolve(TINY "micro-batch-size 1000000000000000\n", 1, &plan, &e) < 0);

@@ -59,12 +59,16 @@ test_refused(void)
 	} row[] = {
 		{ "\n\n", 0, "the header is not a dictionary" },
 		{ "{'descr': '<i4'}", 0, "the header lacks descr, fortran_order or shape" },
-		{ "{'descr': '>i4', 'fortran_order': False, 'shape': (1,)}", 4, "element type '>i4' is not a little-endian number" },
-		{ "{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", 4, "element type '|O' is not a little-endian number" },
+		{ "{'descr': '>i4', 'fortran_order': False, 'shape': (1,)}", 4,
+		  "element type '>i4' is not a little-endian number" },
+		{ "{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", 4,
+		  "element type '|O' is not a little-endian number" },
 		{ "{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (1,)}", 4,
 		  "the element type is structured; only numbers are read" },
-		{ "{'descr': '<i4', 'fortran_order': True, 'shape': (1, 2)}", 8, "the array is in Fortran order; only C order is read" },
-		{ "{'descr': '<i4', 'fortran_order': Maybe, 'shape': (1,)}", 4, "the header's fortran_order is neither True nor False" },
+		{ "{'descr': '<i4', 'fortran_order': True, 'shape': (1, 2)}", 8,
+		  "the array is in Fortran order; only C order is read" },
+		{ "{'descr': '<i4', 'fortran_order': Maybe, 'shape': (1,)}", 4,
+		  "the header's fortran_order is neither True nor False" },
 		{ "{'descr': '<i4', 'fortran_order': False, 'shape': (1,1,1,1,1)}", 4, "more than 4 dimensions" },
 		{ "{'descr': '<i4', 'fortran_order': False, 'shape': (-1,)}", 4, "the header's shape is not a tuple of sizes" },
 		{ "{'descr': '<i4', 'fortran_order': False, 'shape': (1 2)}", 4, "the header's shape is not a tuple of sizes" },
@@ -101,7 +105,8 @@ static void
 test_rewrite(void)
 {
 	static const char *const name[] = {
-		"01_a_s8_one_epoch/train.sample_index", "01_a_s8_one_epoch/train.shuffle_index", "01_a_s8_one_epoch/train.loss_mask",
+		"01_a_s8_one_epoch/train.sample_index", "01_a_s8_one_epoch/train.shuffle_index",
+		"01_a_s8_one_epoch/train.loss_mask",
 		"03_b_s64_998/valid.shuffle_index", "03_b_s64_998/valid.sample_index",
 	};
 

@@ -68,6 +68,7 @@ timed(const struct hardware *hw, struct layout l, int64_t b, int64_t m, bool dis
 	return t;
 }
 
+/* Rows are sound and typed figures win. */
 static void
 test_devices(void)
 {
@@ -89,6 +90,7 @@ test_devices(void)
 	}
 }
 
+/* Products and all-reduces cost what their arithmetic and their bytes say. */
 static void
 test_products(void)
 {
@@ -110,6 +112,7 @@ test_products(void)
 	CHECK_NEAR(time_all_reduce(&r, 8, 1, 1e9), 2 * 7.0 / 8 * 1e9 / (450e9 * 0.75), 0.01);
 }
 
+/* Each part of the time moves the right way. */
 static void
 test_directions(void)
 {
@@ -148,10 +151,57 @@ test_scale(void)
 	CHECK(timed(&laptop, (struct layout){ 1, 1, 1, 1 }, 8, 8, false).total > 100 * t.total);
 }
 
+/* Published steps: model, layout, batch, seconds. Names are rows of the measurements that spec/planning.md was fitted to. */
+static const struct published {
+	const char *device;
+	int64_t layers, hidden, heads, groups, ffn, vocab, seq;
+	bool gated;
+	struct layout layout;
+	int64_t micro_batch, num_microbatches;
+	double seconds;
+} published[] = {
+	/* kor-002, mpt-012, mlm-018, mlm-020, fms-004, smx-002 */
+	{ "gpu a100-80", 48, 6144, 64, 64, 24576, 51200, 2048, false, { 8, 1, 1, 1 }, 4, 1, 1.1 },
+	{ "gpu h100", 32, 4096, 32, 32, 16384, 50368, 2048, false, { 1, 1, 128, 1 }, 6, 1, 1.173 },
+	{ "gpu a100-80", 32, 4096, 32, 8, 16384, 131073, 8192, false, { 4, 1, 2, 1 }, 2, 2, 2.596 },
+	{ "gpu h100", 32, 4096, 32, 8, 16384, 131073, 8192, false, { 4, 1, 2, 1 }, 2, 2, 1.1155 },
+	{ "gpu h100", 40, 5120, 40, 40, 13824, 32000, 4096, true, { 1, 1, 96, 1 }, 2, 1, 1.689 },
+	{ "gpu b200", 12, 8192, 64, 8, 28672, 128256, 4096, true, { 2, 1, 4, 1 }, 1, 4, 0.7255 },
+};
+
+/* Other programs' steps come out within a third: enough to rank layouts, and no row is far off. */
+static void
+test_published(void)
+{
+	for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
+		const struct published *x = &published[i];
+		struct hardware hw = device(x->device);
+		struct model_config c = llama_1b();
+		struct train_shape s = { x->seq, x->micro_batch, x->num_microbatches, DTYPE_BF16, true, 2, false };
+		struct run_case r = { &c, &x->layout, &s, &hw, 0, 0 };
+		struct step_time t;
+
+		c.num_layers = x->layers;
+		c.hidden_size = x->hidden;
+		c.num_attention_heads = x->heads;
+		c.num_query_groups = x->groups;
+		c.kv_channels = x->hidden / x->heads;
+		c.ffn_hidden_size = x->ffn;
+		c.vocab_size = x->vocab;
+		c.untie_embeddings_and_output_weights = true;
+		c.activation = x->gated ? ACTIVATION_SWIGLU : ACTIVATION_GELU_TANH;
+		memtable_most(&c, &x->layout, &s, &r.elements, &r.own_elements);
+		time_step(&r, &t);
+		CHECK(t.total > x->seconds / 1.33 && t.total < x->seconds * 1.33);
+	}
+}
+
+/* Every plan is legal, fits, and is in order; typed options hold. */
 static void
 test_search(void)
 {
-	struct search_input in = { .model = llama_1b(), .shape = { .seq_length = 2048, .dtype = DTYPE_BF16, .optimizer_states = 2 },
+	struct search_input in = { .model = llama_1b(),
+		.shape = { .seq_length = 2048, .dtype = DTYPE_BF16, .optimizer_states = 2 },
 		.hw = device("gpu h200\n"), .world_size = 16, .global_batch_size = 96 };
 	struct search s;
 	struct err e;
@@ -183,7 +233,8 @@ test_search(void)
 static void
 test_fit(void)
 {
-	struct search_input in = { .model = llama_1b(), .shape = { .seq_length = 2048, .dtype = DTYPE_BF16, .optimizer_states = 2 },
+	struct search_input in = { .model = llama_1b(),
+		.shape = { .seq_length = 2048, .dtype = DTYPE_BF16, .optimizer_states = 2 },
 		.hw = device("gpu h200\nreserve-gb 0\n"), .world_size = 1, .global_batch_size = 1 };
 	struct search s;
 	struct err e;
@@ -232,6 +283,7 @@ main(void)
 	test_products();
 	test_directions();
 	test_scale();
+	test_published();
 	test_search();
 	test_fit();
 	test_most();

@@ -16,6 +16,7 @@
 
 #include <unistd.h>
 
+/* Small enough for thousands of pieces, with grouped queries and a tied table. */
 static struct model_config
 tiny_llama(int64_t vocab)
 {
@@ -62,7 +63,8 @@ make_checkpoint(const char *save, int64_t vocab, const char *kind, struct err *e
 {
 	struct model_config c = tiny_llama(vocab);
 	struct str options = { 0 }, manifest = { 0 };
-	struct ckpt_commit commit = { .save = save, .iteration = 7, .state = "iteration 7\nconsumed_samples 112\nloss_scale 1\n" };
+	struct ckpt_commit commit = { .save = save, .iteration = 7,
+		.state = "iteration 7\nconsumed_train_samples 112\ndtype BF16\n" };
 	struct param *p;
 	char tmp[1024], name[128];
 	int n = model_params(&c, &p), first = !strcmp(kind, "missing"), rc;
@@ -82,7 +84,8 @@ make_checkpoint(const char *save, int64_t vocab, const char *kind, struct err *e
 				tensor_name(&p[i], s, name);
 				if (pass == 0)
 					ckpt_declare(w, name, DTYPE_F32, p[i].ndim, p[i].shape, &whole);
-				else if (write_tensor(w, name, param_elements(&p[i]), !strcmp(kind, "large") && i == n - 1, e) < 0)
+				else if (write_tensor(w, name, param_elements(&p[i]), !strcmp(kind, "large") &&
+				    i == n - 1, e) < 0)
 					return -1;
 			}
 	if (ckpt_writer_finish(w, &manifest, e) < 0)
@@ -111,6 +114,7 @@ problems(const char *dir)
 	return n;
 }
 
+/* What mckpt diff would say. */
 static int
 differs(const char *a, const char *b)
 {

@@ -191,7 +191,8 @@ check_row(const struct golden *g, const struct samples *s, const struct sample_o
 	for (int64_t i = 0; i < g->seq_length; i++) {
 		int64_t k = row * g->seq_length + i;
 
-		same = same && element(&a[1], k) == in[i] && element(&a[2], k) == labels[i] && element(&a[3], k) == (double)mask[i] &&
+		same = same && element(&a[1], k) == in[i] && element(&a[2], k) == labels[i] &&
+		    element(&a[3], k) == (double)mask[i] &&
 		    element(&a[4], k) == position[i];
 	}
 	CHECK(same);
@@ -306,7 +307,8 @@ read_case(struct golden *g)
 	CHECK(mkdtemp(g->cache) != NULL);
 	g->config = (struct samples_config){
 		.split = g->split, .seq_length = g->seq_length, .seed = param_int(g, "seed"),
-		.add_extra_token = param_int(g, "add_extra_token_to_sequence"), .tokenizer_json = g->tokenizer, .cache_dir = g->cache,
+		.add_extra_token = param_int(g, "add_extra_token_to_sequence"), .tokenizer_json = g->tokenizer,
+		.cache_dir = g->cache,
 		.write_cache = true,
 	};
 }
@@ -351,7 +353,8 @@ run_case(const char *name)
 	}
 	if (fails) {
 		CHECK(failed);
-		CHECK_STR(e.msg, "corpora/a_u16: the test split has 0 tokens: --split '969,30,1' gives it the share 0.001 of 60 sequences, "
+		CHECK_STR(e.msg,
+		    "corpora/a_u16: the test split has 0 tokens: --split '969,30,1' gives it the share 0.001 of 60 sequences, "
 		    "which is 0; at least 2 tokens are needed");
 	} else {
 		check_names(&g);
@@ -589,7 +592,8 @@ test_cache(void)
 	char dir[] = "/tmp/mikoshi-cache-XXXXXX", path[512];
 	struct dataset *d = dataset_open("corpora/a_u16", &e);
 	struct samples_config c = {
-		.split = "9,1", .num_samples = 300, .seq_length = 8, .seed = 7, .add_extra_token = true, .drop_last_partial = true,
+		.split = "9,1", .num_samples = 300, .seq_length = 8, .seed = 7, .add_extra_token = true,
+		.drop_last_partial = true,
 	};
 	struct samples *want;
 
@@ -641,7 +645,8 @@ test_description(void)
 	str_clear(&s);
 	c.split = NULL;
 	samples_description(d, &c, &s);
-	CHECK(strstr(s.buf, "\"split\": null,\n    \"split_matrix\": null,\n") && strstr(s.buf, "\"vocab_size\": \"0\"\n    }\n}"));
+	CHECK(strstr(s.buf, "\"split\": null,\n    \"split_matrix\": null,\n") &&
+	    strstr(s.buf, "\"vocab_size\": \"0\"\n    }\n}"));
 	str_release(&s);
 	dataset_close(d);
 }

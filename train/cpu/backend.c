@@ -129,7 +129,8 @@ aligned_zeroed(size_t bytes)
 static void
 choose_kernels(void)
 {
-	bool avx512 = __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+	bool avx512 = __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
+	    __builtin_cpu_supports("avx512dq");
 	const char *name = avx512 ? "SkylakeX" : "Haswell";
 
 	if (!gotoblas_dynamic_quit || !gotoblas_dynamic_init || getenv("OPENBLAS_CORETYPE"))
@@ -241,6 +242,8 @@ cpu_nothing(struct stream *st, struct event *event)
 
 const struct backend backend_cpu = {
 	.name = "cpu",
+	.max_head_size = CPU_HEAD_MAX,
+	.max_norm = CPU_ROW_MAX,
 	.available = cpu_available,
 	.open = cpu_open,
 	.close = cpu_close,

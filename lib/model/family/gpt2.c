@@ -111,11 +111,13 @@ write_config(const struct model_config *c, struct str *out)
 	str_addf(out, ",\n  \"n_positions\": %lld,\n  \"n_ctx\": %lld,\n  \"activation_function\": \"%s\"",
 	    (long long)c->max_position_embeddings, (long long)c->max_position_embeddings,
 	    c->activation == ACTIVATION_GELU_TANH ? "gelu_new" : "gelu");
-	family_write_number(out, "attn_pdrop", c->attention_dropout);
-	family_write_number(out, "embd_pdrop", c->hidden_dropout);
-	family_write_number(out, "resid_pdrop", c->hidden_dropout);
-	family_write_number(out, "layer_norm_epsilon", c->norm_epsilon);
-	str_adds(out, ",\n  \"scale_attn_weights\": true,\n  \"scale_attn_by_inverse_layer_idx\": false,\n  \"reorder_and_upcast_attn\": false");
+	family_write_number(out, "  ", "attn_pdrop", c->attention_dropout);
+	family_write_number(out, "  ", "embd_pdrop", c->hidden_dropout);
+	family_write_number(out, "  ", "resid_pdrop", c->hidden_dropout);
+	family_write_number(out, "  ", "layer_norm_epsilon", c->norm_epsilon);
+	str_adds(out,
+	    ",\n  \"scale_attn_weights\": true,\n  \"scale_attn_by_inverse_layer_idx\": false,"
+	    "\n  \"reorder_and_upcast_attn\": false");
 }
 
 const struct family family_gpt2 = {

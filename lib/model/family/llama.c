@@ -90,8 +90,8 @@ write_config(const struct model_config *c, struct str *out)
 	    (long long)c->num_attention_heads, (long long)c->num_query_groups, (long long)c->kv_channels);
 	str_addf(out, ",\n  \"hidden_act\": \"silu\",\n  \"max_position_embeddings\": %lld",
 	    (long long)c->max_position_embeddings);
-	family_write_number(out, "rms_norm_eps", c->norm_epsilon);
-	family_write_number(out, "attention_dropout", c->attention_dropout);
+	family_write_number(out, "  ", "rms_norm_eps", c->norm_epsilon);
+	family_write_number(out, "  ", "attention_dropout", c->attention_dropout);
 	str_addf(out, ",\n  \"attention_bias\": %s,\n  \"mlp_bias\": %s", c->qkv_bias ? "true" : "false",
 	    c->mlp_bias ? "true" : "false");
 	family_write_rope(c, out);

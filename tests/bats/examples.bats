@@ -1,0 +1,54 @@
+#!/usr/bin/env bats
+# examples.bats - the awk programs of the main job: HTML to JSON Lines, and the plot of a loss curve
+
+bats_require_minimum_version 1.5.0
+
+setup()
+{
+	cd "$BATS_TEST_TMPDIR"
+	export LC_ALL=C
+}
+
+@test "html2jsonl: sections, entities, escapes, space, footer" {
+	long='a sentence that is long enough to be kept because a section of less than a hundred bytes is only a heading'
+	cat >a.html <<-EOF
+		<html><body><p>contents</p><h2 class="title">1.1. 題</h2>
+		<p>A "b" \\ &lt;c&gt; &amp;lt;
+		   d</p><pre>x	y
+		  z</pre><p>$long</p>
+		<h3>short</h3><div class="navfooter"><p>$long</p></div></body></html>
+	EOF
+	run -0 awk -f "$TOP/examples/html2jsonl.awk" a.html
+	expected='{"text": "1.1. 題\nA \"b\" \\ <c> &lt; d\nx y\n  z\n'"$long"'"}'
+	[ "$output" = "$expected" ] || { echo "$output"; false; }
+}
+
+@test "html2jsonl: a page that ends in a section ends it" {
+	long='a sentence that is long enough to be kept because a section of less than a hundred bytes is only a heading'
+	printf '<h2>one</h2><p>%s' "$long" >a.html
+	printf '<p>no section</p><h2>two</h2><pre>%s</pre>' "$long" >b.html
+	run -0 awk -f "$TOP/examples/html2jsonl.awk" a.html b.html
+	[ "${lines[0]}" = "{\"text\": \"one\\n$long\"}" ]
+	[ "${lines[1]}" = "{\"text\": \"two\\n$long\"}" ]
+	[ "${#lines[@]}" = 2 ]
+}
+
+@test "plot: a falling curve, a single step, nothing" {
+	for n in 1 2 3 4; do
+		echo "{\"iteration\": $n, \"lm_loss\": $((9 - n)).5, \"lr\": 1}"
+	done >m.jsonl
+	run -0 awk -v height=4 -f "$TOP/examples/plot.awk" m.jsonl
+	cat >expected <<-'EOF'
+		   8.500 |*
+		   7.500 | *
+		   6.500 |  *
+		   5.500 |   *
+		 lm loss +----
+		    step  1  4
+	EOF
+	echo "$output" | diff - expected
+	run -0 awk -f "$TOP/examples/plot.awk" <<<'{"iteration": 7, "lm_loss": 2}'
+	[ "${lines[0]}" = '   2.000 |*' ]
+	run -1 awk -f "$TOP/examples/plot.awk" /dev/null
+	[ "$output" = 'no losses to plot' ]
+}

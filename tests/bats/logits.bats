@@ -1,0 +1,48 @@
+# logits.bats - imported models compute what an independent implementation in double precision computed
+
+setup() {
+	golden=$TOP/tests/golden/ckpt
+	cd "$BATS_TEST_TMPDIR" || exit 1
+}
+
+# logits FAMILY TOLERANCE OPTION...: the logits of an imported model against the reference
+logits() {
+	local dir=$golden/$1 tolerance=$2
+	shift 2
+	[ -d import ] || mckpt import -q "$dir" import
+	"${launch[@]}" mtrain -q --use-checkpoint-args --pretrained-checkpoint import --tokens-file "$dir/tokens.npy" \
+		--logits-file logits.npy "$@"
+	"$B/tests/tools/npydiff" logits.npy "$dir/logits_f64.npy" "$tolerance"
+}
+
+@test "llama: fp32 within rounding, fp64 to 1e-12, tensor and pipeline ranks too" {
+	launch=()
+	logits llama 2e-6
+	logits llama 1e-12 --fp64
+	launch=(mpirun -np 4)
+	logits llama 1e-12 --fp64 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2
+}
+
+@test "gpt2: fp32 within rounding, fp64 to 1e-12, tensor and pipeline ranks too" {
+	launch=()
+	logits gpt2 2e-6
+	logits gpt2 1e-12 --fp64
+	launch=(mpirun -np 4)
+	logits gpt2 1e-12 --fp64 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2
+}
+
+@test "the Hugging Face directory itself gives the same logits" {
+	mtrain -q --model "$golden/llama" --pretrained-checkpoint "$golden/llama" --fp64 \
+		--tokens-file "$golden/llama/tokens.npy" --logits-file logits.npy
+	"$B/tests/tools/npydiff" logits.npy "$golden/llama/logits_f64.npy" 1e-12
+}
+
+@test "a token outside the vocabulary is refused with its place" {
+	printf '\x93NUMPY\x01\x00\x76\x00%-117s\n\x00\x02\x00\x00' \
+		"{'descr': '<i4', 'fortran_order': False, 'shape': (1,), }" >bad.npy
+	run mtrain -q --model "$golden/llama" --pretrained-checkpoint "$golden/llama" \
+		--tokens-file bad.npy --logits-file out.npy
+	[ "$status" -eq 1 ]
+	[ "$output" = "mtrain: bad.npy: element 0: token id 512 is outside the vocabulary of 500" ]
+	[ ! -e out.npy ]
+}

@@ -1,0 +1,259 @@
+#!/usr/bin/env bats
+# mtrain.bats - bad options, bad data, numerical failures, inference: exit statuses and words of mtrain on one process
+
+bats_require_minimum_version 1.5.0
+
+setup_file()
+{
+	cd "$BATS_FILE_TMPDIR" || exit
+	# 40 documents of 30 tokens below 100; in `first` the first begins with a token that is none.
+	for i in $(seq 0 39); do
+		printf '{"text": "%s"}\n' "$(seq -s ' ' "$i" $((i + 29)))"
+	done >ids.jsonl
+	sed '1s/: "0 /: "250 /' ids.jsonl >first.jsonl
+	for name in ids first; do
+		mtok -q -o $name --tokenizer-type NullTokenizer --vocab-size 300 $name.jsonl
+	done
+}
+
+setup()
+{
+	mkdir "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || exit
+	cat >tiny.conf <<-END
+		num-layers 2
+		hidden-size 32
+		num-attention-heads 4
+		vocab-size 100
+		seq-length 16
+		micro-batch-size 2
+		global-batch-size 4
+		train-iters 4
+		lr 1e-3
+		eval-iters 0
+		log-interval 1
+		num-threads 1
+	END
+	ids=$BATS_FILE_TMPDIR/ids_text_document
+	first=$BATS_FILE_TMPDIR/first_text_document
+}
+
+# fails STATUS LINE OPTIONS...: a tiny run ends so, with exactly this line (notes apart), and leaves nothing behind
+fails()
+{
+	local want_status=$1 want=$2
+	shift 2
+	ls -A >../before
+	run --separate-stderr mtrain -q --config tiny.conf "$@"
+	[ "$status" = "$want_status" ] || { echo "status $status: $stderr" >&2; return 1; }
+	[ "$stderr" = "mtrain: $want" ] || { printf 'got:  %s\nwant: mtrain: %s\n' "$stderr" "$want" >&2; return 1; }
+	if [ "$want_status" = 2 ]; then
+		[ -z "$output" ]
+		ls -A | cmp - ../before
+	fi
+}
+
+@test "impossible sizes: the option, the rule and a legal value" {
+	start=$(date +%s)
+	fails 2 "--hidden-size 32: must be a multiple of --num-attention-heads 5 (try 35), or give --kv-channels" --num-attention-heads 5
+	fails 2 "--num-query-groups 3: must divide --num-attention-heads 4" --group-query-attention --num-query-groups 3
+	fails 2 "--global-batch-size 5: must be a multiple of --micro-batch-size x data-parallel size = 2 (try 4)" --global-batch-size 5
+	fails 2 "--seq-length 16: must be at most --max-position-embeddings 8" --max-position-embeddings 8
+	fails 2 "--micro-batch-size 0: must be from 1 to 1e+15" --micro-batch-size 0
+	fails 2 "--lr -1: must be at least 0" --lr -1
+	fails 2 "--lr-decay-style sine: must be one of constant, linear, cosine, inverse-square-root, WSD" --lr-decay-style sine
+	fails 2 "--normalization BatchNorm: must be one of LayerNorm, RMSNorm" --normalization BatchNorm
+	fails 2 "--num-layers two: not an integer" --num-layers two
+	fails 2 "--load: needs a value: DIR" --load
+	fails 2 "--split 'x': no share in it; 969,30,1 is a split" --split x --mock-data
+	[ $(($(date +%s) - start)) -le 11 ]
+}
+
+@test "impossible layouts" {
+	fails 2 "1 ranks: must be a multiple of --tensor-model-parallel-size 2 x --pipeline-model-parallel-size 1 = 2 (try 2)" \
+		--tensor-model-parallel-size 2
+	fails 2 "6 ranks: must be a multiple of --tensor-model-parallel-size 2 x --pipeline-model-parallel-size 2 = 4 (try 4)" \
+		--dry-run --world-size 6 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2
+	fails 2 "--tensor-model-parallel-size 3: must divide --num-attention-heads 4 (try 2); --tensor-model-parallel-size 3: must divide \
+or be a multiple of --num-query-groups 4 (try 2); --tensor-model-parallel-size 3: must divide --ffn-hidden-size 128 (try 2)" \
+		--dry-run --world-size 3 --tensor-model-parallel-size 3
+	fails 2 "--pipeline-model-parallel-size 3: must divide --num-layers 2 (try 2)" --dry-run --world-size 3 \
+		--pipeline-model-parallel-size 3
+	fails 2 "--tensor-model-parallel-size 4: must divide --ffn-hidden-size 130 (try 2)" --dry-run --world-size 4 \
+		--tensor-model-parallel-size 4 --ffn-hidden-size 130
+	fails 2 "--world-size: is for --dry-run; a run has the ranks that mpirun starts" --world-size 2
+}
+
+@test "options that exclude each other, that are missing, that need each other" {
+	fails 2 "--bf16, --fp16 and --fp64 exclude each other: give one of them" --bf16 --fp16
+	fails 2 "--train-iters and --train-samples exclude each other: give one of them" --train-samples 8
+	fails 2 "--data-path: is needed (or --mock-data)"
+	fails 2 "--data-path: blends of several datasets are not built; give one prefix (mshard cat joins datasets)" --data-path "$ids" "$ids"
+	fails 2 "--tokens-file and --logits-file: need each other" --tokens-file x.npy
+	fails 2 "--generate: needs a tokenizer (--tokenizer-model F, or --vocab-file F --merge-file F)" --generate 3
+	fails 2 "'operand': mtrain takes options alone" --mock-data operand
+	sed -i '/^lr\|^train-iters/d' tiny.conf
+	fails 2 "--train-iters: is needed (or --train-samples, at least --global-batch-size 4)" --mock-data
+	fails 2 "--lr: is needed; 1e-4 to 1e-3 is usual" --mock-data --train-iters 1
+}
+
+@test "what the CPU backend cannot compute is refused with the options" {
+	fails 2 "--kv-channels 1024: the cpu backend computes heads of at most 512; with more --num-attention-heads they are narrower" \
+		--mock-data --kv-channels 1024
+	fails 2 "--hidden-size 65536: the cpu backend computes at most 32768" --mock-data --hidden-size 65536 --num-attention-heads 256
+	fails 2 "--hidden-size 65536: the cpu backend computes at most 32768" --dry-run --backend cpu --hidden-size 65536 \
+		--num-attention-heads 256
+}
+
+@test "missing files" {
+	fails 2 "--data-path none: there is no 'none.idx'; give the prefix without .bin or .idx" --data-path none
+	cp "$ids.idx" half.idx
+	fails 2 "--data-path half: there is no 'half.bin'; give the prefix without .bin or .idx" --data-path half
+	fails 2 "--tokens-file t.npy: no such file" --tokens-file t.npy --logits-file l.npy
+	fails 2 "cannot open 'm.model': No such file or directory" --tokenizer-model m.model --mock-data
+	fails 2 "cannot open 'other.conf': No such file or directory" --config other.conf
+	fails 2 "--pretrained-checkpoint nowhere: no such directory" --mock-data --pretrained-checkpoint nowhere
+	fails 1 "cannot create directory '/proc/nowhere': No such file or directory" --mock-data --save /proc/nowhere
+}
+
+@test "unknown options and those of Megatron-LM's that are not built" {
+	fails 2 "unknown option '--num-layer'; the nearest is '--num-layers'" --num-layer 3
+	fails 2 "unknown option '--frobnicate'; --help lists those there are" --frobnicate
+	fails 2 "options that this program does not have: --fp8-format (FP8 and FP4 are not built), --moe-router-topk, --num-experts \
+(experts are not built); to be left out, without effect on the result: --empty-unused-memory-level (only tunes speed or memory)" \
+		--num-experts 8 --empty-unused-memory-level 1 --fp8-format hybrid --moe-router-topk 2
+	fails 2 "options that this program does not have: to be left out, without effect on the result: --no-check-for-nan-in-loss-and-grad \
+(NaN and Inf are always looked for)" --no-check-for-nan-in-loss-and-grad
+}
+
+@test "however many options are refused, all are named" {
+	sed -n 's/^\t*{ "\([a-z0-9-]*\)", moe },.*/\1/p' "$TOP/train/refused.c" | head -40 >names
+	[ "$(wc -l <names)" = 40 ]
+	run --separate-stderr mtrain --config tiny.conf $(sed 's/^/--/' names)
+	[ "$status" = 2 ] && [ "${#stderr_lines[@]}" = 1 ]
+	while read -r name; do
+		[[ $stderr == *"--$name"* ]]
+	done <names
+}
+
+@test "under mpirun one rank says it, once" {
+	run --separate-stderr mpirun -np 2 mtrain --config tiny.conf --mock-data --num-attention-heads 5
+	[ "$status" = 2 ]
+	[ "$(grep -c mtrain: <<<"$stderr")" = 1 ]
+	run --separate-stderr mpirun -np 2 mtrain --config none.conf
+	[ "$status" = 2 ]
+	[ "$(grep -c 'mtrain: cannot open' <<<"$stderr")" = 1 ]
+	run --separate-stderr mpirun -np 2 mtrain --help
+	[ "$status" = 0 ]
+	[ "$(grep -c '^usage: ' <<<"$output")" = 1 ]
+}
+
+@test "a token outside the vocabulary stops the run at its batch" {
+	[ -e "$first.bin" ]
+	run --separate-stderr mtrain -q --config tiny.conf --data-path "$first" --split 1,0,0 --train-iters 40 --save S --save-interval 1 \
+		--data-cache-path cache
+	[ "$status" = 1 ]
+	[[ $stderr == "mtrain: $first: document 0: token id 250 is outside the vocabulary of 100 (train sample "*")" ]]
+	steps=${#lines[@]}
+	[ "$steps" -gt 0 ] && [ "$steps" -lt 40 ]
+	[ "$(cat S/latest_checkpointed_iteration.txt)" = "$steps" ]
+	mckpt verify S
+	# On two ranks of any kind one of them says it.
+	for layout in --tensor-model-parallel-size --pipeline-model-parallel-size; do
+		run --separate-stderr mpirun -np 2 mtrain -q --config tiny.conf $layout 2 --data-path "$first" --split 1,0,0 --train-iters 40 \
+			--data-cache-path cache
+		[ "$status" = 1 ]
+		[ "$(grep -c 'mtrain\[.\]: ' <<<"$stderr")" = 1 ]
+		[[ $stderr == *"mtrain[0]: $first: document 0: token id 250 is outside the vocabulary of 100 (train sample "* ]]
+		[ "${#lines[@]}" = "$steps" ]
+	done
+}
+
+@test "a split that is too small to hold a sample" {
+	fails 1 "$ids: the valid split has 0 tokens: --split '998,1,1' gives it the share 0.001 of 40 sequences, which is 0; at least 2 \
+tokens are needed" --data-path "$ids" --split 998,1,1 --eval-iters 1 --data-cache-path cache
+	run mtrain -q --config tiny.conf --data-path "$ids" --split 998,1,1 --data-cache-path cache
+	[ "$status" = 0 ]
+}
+
+@test "a split that is absent is not evaluated" {
+	run mtrain -q --config tiny.conf --data-path "$ids" --split 1,0,0 --eval-iters 1 --data-cache-path cache
+	[ "$status" = 0 ]
+	[[ $output != *"loss at iteration"* ]]
+	run mtrain -q --config tiny.conf --data-path "$ids" --split 1,1,0 --eval-iters 1 --data-cache-path cache
+	[ "$status" = 0 ]
+	[[ $output == *"validation loss at iteration 4"* ]]
+	[[ $output != *"test loss"* ]]
+}
+
+@test "NaN: the first bad tensor is named, exit status 5, the last checkpoint is intact" {
+	fails 5 "iteration 2: the gradient of 'embedding.word_embeddings.weight' is not finite (loss nan): stopping; the last checkpoint \
+is intact" --mock-data --lr 1e30 --save S --save-interval 1
+	[ "$(cat S/latest_checkpointed_iteration.txt)" = 1 ]
+	mckpt verify S
+}
+
+@test "fp16: overflows are skipped and counted; one at the least scale is a failure" {
+	run --separate-stderr mtrain -q --config tiny.conf --mock-data --fp16 --train-iters 40 --log-interval 40 --metrics-file log
+	[ "$status" = 0 ]
+	skipped=$(grep -c '"skipped": true' log)
+	[ "$skipped" -gt 10 ] && [ "$skipped" -lt 40 ]
+	[[ $output == *"number of skipped iterations: $(printf %3d "$skipped") |"* ]]
+	run --separate-stderr mtrain -q --config tiny.conf --mock-data --fp16 --lr 1e30 --train-iters 200
+	[ "$status" = 5 ]
+	[[ $stderr == "mtrain: iteration "*": the gradient of '"*"' is not finite (loss nan): stopping; the last checkpoint is intact" ]]
+}
+
+@test "a checkpoint of another model, of another schedule, a damaged one" {
+	mtrain -q --config tiny.conf --mock-data --save S --load S >/dev/null
+	fails 1 "S/iter_0000004: the checkpoint has 'num-layers 2', the run 'num-layers 3'; --use-checkpoint-args takes the checkpoint's" \
+		--mock-data --load S --num-layers 3
+	fails 1 "S/iter_0000004: the learning-rate schedule differs from the checkpoint's; --override-opt_param-scheduler takes the \
+command line's, --use-checkpoint-opt_param-scheduler the checkpoint's" --mock-data --load S --lr 1e-2 --train-iters 5
+	echo junk >S/iter_0000004/manifest.tsv
+	run --separate-stderr mtrain -q --config tiny.conf --mock-data --load S
+	[ "$status" = 1 ] && [ "${#stderr_lines[@]}" = 1 ]
+	[[ $stderr == "mtrain: S/iter_0000004/manifest.tsv:1: "* ]]
+}
+
+@test "--dry-run prints every rank's memory and touches nothing" {
+	run --separate-stderr mtrain -q --config tiny.conf --dry-run --world-size 4 --tensor-model-parallel-size 2 --save S --data-path none
+	[ "$status" = 0 ] && [ -z "$stderr" ]
+	[ "${#lines[@]}" = 5 ]
+	[ "${lines[0]}" = "$(printf 'rank\ttp\tpp\tdp\tparams_bytes\tsaved_bytes\tscratch_bytes\tworkspace_bytes\ttotal_bytes')" ]
+	awk 'NR > 1 && $5 + $6 + $7 + $8 != $9 { exit 1 }' <<<"$output"
+	[ "$(ls)" = tiny.conf ]
+	run env SLURM_NTASKS=4 mtrain -q --config tiny.conf --dry-run --world-size 2
+	[ "$status" = 0 ]
+}
+
+@test "--help, --version, the manual's option list" {
+	run --separate-stderr mtrain --help
+	[ "$status" = 0 ] && [ -z "$stderr" ]
+	[ "${lines[0]}" = "usage: mtrain [options]" ]
+	run mtrain --version
+	[ "$status" = 0 ]
+	[[ $output == "mtrain (mikoshi) $(cat "$TOP/VERSION"), commit "*"; backends: "*cpu ]]
+	sed -n '/^\.\\" begin options/,/^\.\\" end options/p' "$TOP/man/mtrain.1" | sed '1d;$d' >list
+	mtrain --mdoc | cmp - list
+	mtrain --help | sed -n 's/^  \(-., \)\{0,1\}--\([^ ]*\).*/\2/p' >help
+	sed -n 's/^\.It .*Fl Fl \([^ ]*\).*/\1/p' list | cmp - help
+}
+
+@test "a lost standard output is an error" {
+	run --separate-stderr bash -c 'mtrain -q --config tiny.conf --mock-data >/dev/full'
+	[ "$status" = 1 ]
+	[ "$stderr" = "mtrain: cannot write standard output" ]
+}
+
+@test "logits and text" {
+	mtrain -q --config tiny.conf --data-path "$ids" --data-cache-path cache --save S >/dev/null
+	printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }" >t.npy
+	printf '\001\000\000\000\002\000\000\000\003\000\000\000' >>t.npy
+	mtrain -q --config tiny.conf --load S --tokens-file t.npy --logits-file l.npy
+	[ "$(wc -c <l.npy)" = $((128 + 3 * 100 * 4)) ]
+	fails 1 "t.npy: element 2: token id 3 is outside the vocabulary of 3" --tokens-file t.npy --logits-file m.npy --vocab-size 3
+	printf '1 2 3\n' >prompt
+	run mtrain -q --config tiny.conf --load S --tokenizer-type NullTokenizer --vocab-size 100 --generate 4 --prompt-file prompt
+	[ "$status" = 0 ]
+	[[ $output =~ ^'1 2 3'(\ [0-9]+)*$ ]]
+}

@@ -1,0 +1,95 @@
+# Hugging Face directories and tokenizers of the golden set: import, compare, export, byte for byte
+
+bats_require_minimum_version 1.5.0
+
+setup()
+{
+	[ -n "$GOLDEN" ] || skip "GOLDEN is not set"
+	cd "$BATS_TEST_TMPDIR" || exit
+	golden=$GOLDEN/golden/ckpt
+}
+
+# unpack ARCHIVE: its Hugging Face directory as ./hf
+unpack()
+{
+	mkdir unpacked
+	tar -C unpacked -xJf "$1"
+	ln -s "$(dirname "$(find unpacked -name config.json | head -n 1)")" hf
+}
+
+@test "bf16 directories come back as the same file" {
+	for family in llama gpt2; do
+		mckpt import "$golden/$family/hf-bf16" $family
+		mexport -q $family out-$family
+		cmp out-$family/model.safetensors "$golden/$family/hf-bf16/model.safetensors"
+	done
+}
+
+@test "sharded fp32 Llama: import, equal to bf16, exported as the same shards" {
+	unpack "$golden/llama/hf-fp32-sharded.tar.xz"
+	mckpt verify hf
+	mckpt import hf ck
+	mckpt import --dtype bf16 hf rounded
+	mckpt import "$golden/llama/hf-bf16" want
+	mckpt diff rounded want >diff
+	mckpt diff --tolerance 0 ck want >diff
+	mexport -q --max-shard-size 300000 ck out
+	mckpt diff out hf >diff
+	for f in hf/model-*.safetensors; do
+		cmp "$f" "out/$(basename "$f")"
+	done
+}
+
+@test "fp32 GPT-2: import, equal to bf16, exported as the same file" {
+	unpack "$golden/gpt2/hf-fp32.tar.xz"
+	mckpt import hf ck
+	mckpt import "$golden/gpt2/hf-bf16" want
+	mckpt diff --tolerance 0 ck want >diff
+	mexport -q ck out
+	cmp out/model.safetensors hf/model.safetensors
+}
+
+@test "Megatron-LM directories are refused by name" {
+	for dir in "$golden"/*/megatron/*/; do
+		run --separate-stderr mckpt import "${dir%/}" ck
+		[ "$status" = 1 ]
+		[[ $stderr == *"is a Megatron-LM checkpoint (mp_rank_* directories)"* ]]
+	done
+	[ ! -e ck ]
+}
+
+# export_tokenizer VOCAB OPTION...: tokenizer.json of a model with that many rows, as ./out/tokenizer.json
+export_tokenizer()
+{
+	"$B/tests/unit/reshard" ck "$1"
+	shift
+	mexport -q "$@" ck out
+}
+
+@test "SentencePiece BPE becomes the reference tokenizer.json" {
+	export_tokenizer 8000 --tokenizer-model "$GOLDEN/tokenizers/spm-bpe-8k.model"
+	cmp out/tokenizer.model "$GOLDEN/tokenizers/spm-bpe-8k.model"
+	diff <(tr -d '\n' <out/tokenizer.json) <(tr -d '\n' <"$GOLDEN/tokenizers/llama2style.tokenizer.json")
+}
+
+@test "GPT-2's files become the reference tokenizer.json" {
+	export_tokenizer 50257 --vocab-file "$GOLDEN/tokenizers/gpt2-vocab.json" --merge-file "$GOLDEN/tokenizers/gpt2-merges.txt"
+	diff <(tr -d '\n' <out/tokenizer.json) <(tr -d '\n' <"$GOLDEN/tokenizers/gpt2.tokenizer.json")
+}
+
+@test "SentencePiece unigram and BPE across words" {
+	export_tokenizer 8000 --tokenizer-model "$GOLDEN/tokenizers/spm-uni-8k.model"
+	grep -q '"model":{"type":"Unigram","unk_id":0,' out/tokenizer.json
+	grep -q '"content":"<EXTRA_A>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":false' out/tokenizer.json
+	grep -q '"content":"<CTRL>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true' out/tokenizer.json
+	grep -q '"bos_token_id": 1' out/config.json
+	mexport -q --force --tokenizer-model "$GOLDEN/tokenizers/spm-bpe-span-3k.model" ck out
+	grep -q '"type":"Precompiled"' out/tokenizer.json
+}
+
+@test "exported tokenizers decode what they encode" {
+	python3 -c 'import tokenizers' 2>/dev/null || skip "the Python package tokenizers is absent"
+	export_tokenizer 8000 --tokenizer-model "$GOLDEN/tokenizers/spm-bpe-8k.model"
+	head -c 20000 "$GOLDEN/tokenizers/README.md" >text
+	python3 -c 'import tokenizers; t = tokenizers.Tokenizer.from_file("out/tokenizer.json"); s = open("text").read(); assert t.decode(t.encode(s).ids) == s'
+}

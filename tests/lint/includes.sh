@@ -1,0 +1,88 @@
+#!/bin/sh
+# includes.sh - the include table: which directory may include what; no other edge may exist
+#
+# First word: the including directory; then the directories ('/' at the end) and headers that it may include. A directory may
+# always include itself; bin and tests may include anything. Of the system's headers, those of MPI, BLAS, CUDA, NCCL and a few
+# libraries have one home each.
+set -u
+cd "${TOP:-.}" || exit 1
+table='
+lib/base
+lib/format		lib/base/
+lib/token		lib/base/
+lib/model		lib/base/ lib/format/dtype.h lib/format/slice.h lib/model/family/
+lib/model/family	lib/base/ lib/model/
+tok			lib/
+shard			lib/
+plan			lib/
+ckpt			lib/
+export			lib/
+train			lib/ train/
+train/layers		lib/ train/
+train/optim		lib/ train/
+train/cpu		lib/base/ lib/format/dtype.h train/tensor.h train/ops.h train/backend.h train/comm.h
+train/cuda		lib/base/ lib/format/dtype.h train/tensor.h train/ops.h train/backend.h train/comm.h
+train/mpi		lib/base/ lib/format/dtype.h train/tensor.h train/ops.h train/backend.h train/comm.h
+train/nccl		lib/base/ lib/format/dtype.h train/tensor.h train/ops.h train/backend.h train/comm.h
+'
+find bin lib tok shard plan ckpt export train \( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' \) 2>/dev/null | sort |
+	xargs grep -nE '^[ 	]*#[ 	]*include' | TABLE=$table awk '
+BEGIN {
+	rows = split(ENVIRON["TABLE"], row, "\n")
+	for (i = 1; i <= rows; i++) {
+		n = split(row[i], word, /[ \t]+/)
+		if (n)
+			may[word[1]] = row[i] "\t"
+	}
+	home["<mpi.h>"] = "train/mpi"
+	home["<cblas.h>"] = home["<openblas_config.h>"] = "train/cpu"
+	home["<sentencepiece_processor.h>"] = home["<sentencepiece_trainer.h>"] = "lib/token tok"
+	home["<simdjson.h>"] = "lib/base tok"
+}
+
+# Whether the directory may include the path.
+function allowed(dir, path,    n, word, i)
+{
+	if (dir == "bin" || index(path, dir "/") == 1 && index(substr(path, length(dir) + 2), "/") == 0)
+		return 1
+	n = split(may[dir], word, /[ \t]+/)
+	for (i = 2; i <= n; i++)
+		if (word[i] == path || word[i] ~ /\/$/ && index(path, word[i]) == 1)
+			return 1
+	return 0
+}
+
+{
+	split($0, part, ":")
+	file = part[1]
+	dir = file
+	sub(/\/[^\/]*$/, "", dir)
+	what = $0
+	sub(/^[^"<]*/, "", what)
+	path = substr(what, 2)
+	sub(/[">].*/, "", path)
+	where = file ":" part[2] ": "
+	target = path
+	sub(/\/[^\/]*$/, "", target)
+}
+
+substr(what, 1, 1) == "<" {
+	name = "<" path ">"
+	own = home[name]
+	if (path ~ /^(cuda|cublas|cudnn|nccl)/)
+		own = "train/cuda train/nccl"
+	if (own && index(" " own " ", " " dir " ") == 0)
+		print where name " belongs to " own
+	next
+}
+
+!(dir in may) && dir != "bin" { print where "directory " dir " is not in the include table"; next }
+!allowed(dir, path) { print where dir " may not include " path }
+path ~ /\/impl\.h$/ && target != dir { print where path " is private to " target }
+path == "lib/base/prog.h" && dir !~ /^(bin|train)/ && file !~ /^lib\/base\/(cli|prog)\.c$/ {
+	print where "only bin/, train/ and cli.c may print or exit"
+}
+' | {
+	found=$(cat)
+	[ -z "$found" ] || { echo "$found"; exit 1; }
+}

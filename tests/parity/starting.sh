@@ -1,0 +1,73 @@
+#!/bin/sh
+# starting.sh - where a run starts from: each rule of --load, --save, --finetune and --pretrained-checkpoint, under mpirun
+set -u
+# shellcheck source=tests/mtrain_case.sh
+. tests/mtrain_case.sh
+
+# on2 STATUS OPTIONS...: a tiny run on two tensor ranks
+on2()
+{
+	status=$1
+	shift
+	expect "$status" mpirun -np 2 mtrain --config tiny.conf --tensor-model-parallel-size 2 --train-iters 2 "$@"
+}
+
+# refused LINE OPTIONS...: exit status 2, this line and no other, and nothing was written
+refused()
+{
+	line=$1
+	shift
+	find . ! -name out | sort >before
+	on2 2 "$@"
+	one_line "mtrain: $line"
+	find . ! -name out | sort | cmp -s - before || fail "something was written"
+}
+
+touch before
+# A directory that is missing or empty starts from the beginning when it is --save.
+on2 0 --save A --load A
+said "mtrain: --load A: holds no checkpoint yet; starting from the beginning"
+[ "$(tracker A)" = 2 ] || fail "saved iteration $(tracker A)"
+mkdir empty
+on2 0 --save empty --load ./empty
+said "mtrain: --load ./empty: holds no checkpoint yet; starting from the beginning"
+
+# A tracker: resume.
+on2 0 --save A --load A --train-iters 3 --override-opt_param-scheduler
+said "resuming A at iteration 2"
+[ "$(tracker A)" = 3 ] || fail "saved iteration $(tracker A)"
+
+# Missing or empty, and not --save.
+refused "--load missing: holds no checkpoint, and a fresh start needs --load to equal --save" --load missing --save B
+mkdir bare
+refused "--load bare: holds no checkpoint, and a fresh start needs --load to equal --save" --load bare
+
+# Iterations without a tracker.
+mkdir -p torn/iter_0000007
+refused "--load torn: holds iter_* but no latest_checkpointed_iteration.txt; write the iteration to go on from into that file" \
+	--load torn --save torn
+
+# A checkpoint in --save that nobody asked to go on from.
+refused "--save A: holds the checkpoint of iteration 3 already; add --load A to go on from it, or give another directory" --save A
+
+# --finetune takes the weights alone, and not from where it saves.
+refused "--finetune: --load and --save are both 'A', which holds a checkpoint already; give --save another directory, or leave out \
+--finetune to resume" --load A --save A --finetune
+on2 3 --load A --save F --finetune --exit-interval 1
+said "weights from A at iteration 0"
+said "stopped behind iteration 1 by --exit-interval; a command whose --load is this one's --save goes on"
+[ "$(tracker F)" = 1 ] || fail "saved iteration $(tracker F)"
+
+# --pretrained-checkpoint is read while --load holds nothing: one command both starts and goes on.
+refused "--pretrained-checkpoint nowhere: no such directory" --load P --save P --pretrained-checkpoint nowhere
+on2 3 --load P --save P --pretrained-checkpoint A --exit-interval 1
+said "weights from A at iteration 0"
+on2 0 --load P --save P --pretrained-checkpoint A
+said "resuming P at iteration 1"
+
+# Processes that were started together and do not know each other.
+for variable in SLURM_NTASKS PMI_SIZE OMPI_COMM_WORLD_SIZE PBS_NP; do
+	expect 2 env "$variable=4" mtrain --config tiny.conf --train-iters 2
+	one_line "mtrain: $variable says 4 processes, but each stands alone: start with mpirun, or srun --mpi=pmix"
+	expect 0 env "$variable=1" mtrain --config tiny.conf --train-iters 2
+done

@@ -1,0 +1,90 @@
+#!/bin/sh
+# stopping.sh - every way to ask a run to stop: the step is finished, saved, exit status 3, and the same command goes on;
+# the run that was stopped again and again computes what the undisturbed one does
+set -u
+# shellcheck source=tests/mtrain_case.sh
+. tests/mtrain_case.sh
+
+iters=600
+common="--config tiny.conf --pipeline-model-parallel-size 2 --train-iters $iters"
+
+# shellcheck disable=SC2086
+go()
+{
+	"$@" mpirun -np 2 mtrain $common --save C --load C --metrics-file log
+}
+
+# A rank's step in this start has been done and logged.
+trains()
+{
+	grep -q 'iteration .* consumed samples' out
+}
+
+# stopped WHY COMMAND...: the run is up, the command asks it to stop
+stopped()
+{
+	why=$1
+	before=$(tracker C)
+	shift
+	go start
+	until_true trains
+	"$@"
+	finish 3
+	said "by $why; the same command goes on"
+	[ "$(tracker C)" -gt "$before" ] || fail "nothing was saved"
+}
+
+to_mpirun()
+{
+	kill -"$1" "$run"
+}
+
+to_rank()
+{
+	kill -"$1" "$(rank "$2")"
+}
+
+stopped SIGUSR1 to_mpirun USR1
+stopped SIGUSR2 to_mpirun USR2
+stopped SIGTERM to_rank TERM 0
+stopped "a request of another rank" to_rank TERM 1
+stopped SIGINT to_rank INT 0
+stopped "the file 'stop'" touch C/stop
+[ ! -e C/stop ] || fail "the file 'stop' is still there"
+go expect 0
+[ "$(tracker C)" = $iters ] || fail "ended at iteration $(tracker C)"
+
+# Once more: there is nothing left to do.
+go expect 0
+said "nothing to train"
+
+# Every step was made once, and gave what it gives in one go.
+# shellcheck disable=SC2086
+expect 0 mpirun -np 2 mtrain $common --metrics-file straight
+for log in log straight; do
+	sed -n 's/, "tokens_per_second.*//p' "$log" >$log.steps
+done
+cmp log.steps straight.steps || fail "the stopped run differs from the undisturbed one"
+[ "$(wc -l <log.steps)" = $iters ] || fail "$(wc -l <log.steps) steps were logged"
+
+# TERM to mpirun itself may cost steps, never a checkpoint.
+# shellcheck disable=SC2086
+start mpirun -np 2 mtrain $common --save D --load D --save-interval 20
+until_true test -e D/latest_checkpointed_iteration.txt
+kill -TERM "$run"
+finish failure
+expect 0 mckpt verify D
+
+# The options that stop a run.
+tiny="--config tiny.conf --train-iters 6 --save E --load E"
+# shellcheck disable=SC2086
+{
+	expect 3 mpirun -np 2 mtrain $tiny --exit-interval 4
+	said "stopped behind iteration 4 by --exit-interval; the same command goes on"
+	[ "$(tracker E)" = 4 ] || fail "saved iteration $(tracker E)"
+	expect 3 mpirun -np 2 mtrain $tiny --exit-duration-in-mins 1e-6
+	said "stopped behind iteration 5 by --exit-duration-in-mins; the same command goes on"
+	[ "$(tracker E)" = 5 ] || fail "saved iteration $(tracker E)"
+	expect 0 mpirun -np 2 mtrain $tiny --exit-interval 4
+	[ "$(tracker E)" = 6 ] || fail "saved iteration $(tracker E)"
+}

@@ -1,0 +1,20 @@
+/* comm.c - what follows from the contract of communication */
+#include "train/comm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool
+comm_agree(struct comm *c, int rc, struct err *err)
+{
+	double bad = rc < 0;
+	struct tensor flag = tensor_1d(&bad, DTYPE_F64, 1);
+	size_t total;
+	char *all = c->ops->gather_bytes(c, err->msg, rc < 0 ? strlen(err->msg) + 1 : 0, 0, &total);
+
+	c->ops->all_reduce(c, NULL, &flag, REDUCE_MAX);
+	if (all && total > 0 && rc == 0)
+		err_set(err, "%s", all);
+	free(all);
+	return bad != 0;
+}
