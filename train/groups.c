@@ -9,7 +9,8 @@ along(struct comm *world, const struct layout *l, unsigned axes, struct err *err
 }
 
 int
-groups_open(struct groups *g, struct comm *world, const struct model_config *c, const struct layout *l, struct err *err)
+groups_open(struct groups *g, struct comm *world, const struct model_config *c,
+    const struct layout *l, struct err *err)
 {
 	int coord[AX_COUNT], last = (int)l->pipeline_model_parallel_size - 1;
 	int64_t replicas = layout_group_replicas(l, c);
@@ -17,17 +18,23 @@ groups_open(struct groups *g, struct comm *world, const struct model_config *c, 
 
 	layout_coord(l, world->rank, coord);
 	g->world = world;
-	if (!(g->host_tp = along(world, l, AX_BIT(AX_TP), err)) || !(g->tp = along(world, l, AX_BIT(AX_TP), err)) ||
+	if (!(g->host_tp = along(world, l, AX_BIT(AX_TP), err)) ||
+	    !(g->tp = along(world, l, AX_BIT(AX_TP), err)) ||
 	    !(g->dp = along(world, l, AX_BIT(AX_CP) | AX_BIT(AX_DP), err)) ||
 	    !(g->pp = along(world, l, AX_BIT(AX_PP), err)))
 		return -1;
-	g->kv = world->ops->split(world, (int)(layout_group(l, AX_BIT(AX_TP), world->rank) * l->tensor_model_parallel_size +
-	    coord[AX_TP] / replicas), world->rank, err);
+	g->kv = world->ops->split(world,
+	    (int)(layout_group(l, AX_BIT(AX_TP), world->rank) * l->tensor_model_parallel_size +
+		coord[AX_TP] / replicas),
+	    world->rank, err);
 	if (!g->kv)
 		return -1;
 	shares_table = !c->untie_embeddings_and_output_weights && last > 0;
-	g->embedding = world->ops->split(world, shares_table && (coord[AX_PP] == 0 || coord[AX_PP] == last)
-	    ? (int)layout_group(l, AX_BIT(AX_PP), world->rank) : -1, world->rank, err);
+	g->embedding = world->ops->split(world,
+	    shares_table && (coord[AX_PP] == 0 || coord[AX_PP] == last)
+		? (int)layout_group(l, AX_BIT(AX_PP), world->rank)
+		: -1,
+	    world->rank, err);
 	return 0;
 }
 
