@@ -103,7 +103,7 @@ $(B)/train/cuda/%.c.o $(B)/train/nccl/%.c.o: defs = -isystem $(CUDA_HOME)/includ
 # Stamps that change only when their text does.
 stamp = @mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(2))' | cmp -s - $(1) || printf '%s\n' '$(subst ','\'',$(2))' >$(1)
 $(B)/flags: force
-	$(call stamp,$@,$(CC) $(CXX) $(CPPFLAGS) $(CFLAGS) $(CXXFLAGS) $(NVFLAGS) cuda=$(HAVE_CUDA) $(if $(cuda_obj),linked))
+	$(call stamp,$@,$(CC) $(CXX) $(CPPFLAGS) $(CFLAGS) $(CXXFLAGS) $(NVFLAGS) $(if $(cuda_obj),linked) cuda=$(HAVE_CUDA))
 $(B)/version: force
 	$(call stamp,$@,$(VERSION) $(COMMIT))
 $(B)/probe.mk:
@@ -117,7 +117,7 @@ config: $(B)/probe.mk
 	@echo "CUDA: $(if $(HAVE_CUDA),yes ($(CUDA_HOME)),no)   variant: $(B)   MPI: $(shell $(MPICC) --showme:version 2>/dev/null)"
 
 # --- tests ---------------------------------------------------------------------------------------------------------------
-unit_src := $(call find,c,tests/unit tests/prop tests/grad tests/tools)
+unit_src := $(call find,c,tests/unit tests/prop tests/grad tests/tools tests/bench)
 unit_bin := $(patsubst %.c,$(B)/%,$(unit_src))
 gpu_bin  := $(patsubst %.c,$(B)/%,$(call find,c,tests/gpu))
 fuzz_src := $(call find,c,tests/fuzz)

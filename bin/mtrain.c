@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* While the configuration is read every rank finds the same errors: rank 0 says them, all leave in order. */
+/* While the configuration is read every rank finds the same errors: rank 0 says them, all leave in
+ * order. */
 static void
 leave_together(int status)
 {
@@ -45,7 +46,8 @@ configure(struct train_config *c, int argc, char **argv, struct err *e)
 	if (!c->o.dry_run && train_check_launch(world->size, e) < 0)
 		return -1;
 	if (c->o.world_size && !c->o.dry_run)
-		return err_set(e, "--world-size: is for --dry-run; a run has the ranks that mpirun starts");
+		return err_set(
+		    e, "--world-size: is for --dry-run; a run has the ranks that mpirun starts");
 	return train_configure(c, c->o.world_size ? c->o.world_size : world->size, e);
 }
 

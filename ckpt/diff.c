@@ -63,9 +63,11 @@ measure(struct diff *d, int ia, int ib, struct distance *x)
 	for (int64_t at = 0; at < a.elements; at += CHUNK) {
 		int64_t n = a.elements - at < CHUNK ? a.elements - at : CHUNK;
 
-		if (source_read(&d->a, ia, at, n, d->raw[0], d->e) < 0 || source_read(&d->b, ib, at, n, d->raw[1], d->e) < 0)
+		if (source_read(&d->a, ia, at, n, d->raw[0], d->e) < 0 ||
+		    source_read(&d->b, ib, at, n, d->raw[1], d->e) < 0)
 			return -1;
-		if (x->same_bytes && memcmp(d->raw[0], d->raw[1], (size_t)n * (a.bytes / (uint64_t)a.elements)))
+		if (x->same_bytes &&
+		    memcmp(d->raw[0], d->raw[1], (size_t)n * (a.bytes / (uint64_t)a.elements)))
 			x->same_bytes = false;
 		if (!values)
 			continue;
@@ -80,14 +82,14 @@ measure(struct diff *d, int ia, int ib, struct distance *x)
 
 /* Prints one line; numbers only when the values were compared. */
 static void
-print_line(struct diff *d, const struct source_tensor *a, const struct source_tensor *b, const char *verdict,
-           const struct distance *x)
+print_line(struct diff *d, const struct source_tensor *a, const struct source_tensor *b,
+    const char *verdict, const struct distance *x)
 {
 	const struct source_tensor *some = a ? a : b;
 	double relative = !x || x->diff2 == 0 ? 0 : sqrt(x->diff2 / x->norm2);
 
-	fprintf(d->out, "%s\t%s\t%s\t%s\t%lld", some->name, verdict, a ? a->dtype_name : "-", b ? b->dtype_name : "-",
-	    (long long)some->elements);
+	fprintf(d->out, "%s\t%s\t%s\t%s\t%lld", some->name, verdict, a ? a->dtype_name : "-",
+	    b ? b->dtype_name : "-", (long long)some->elements);
 	if (x)
 		fprintf(d->out, "\t%.6g\t%.6g\n", x->max_abs, relative);
 	else
@@ -111,7 +113,8 @@ compare(struct diff *d, int ia, int ib)
 	}
 	if (measure(d, ia, ib, &x) < 0)
 		return -1;
-	if (!x.same_bytes && d->o->tolerance >= 0 && (x.diff2 == 0 || sqrt(x.diff2 / x.norm2) <= d->o->tolerance)) {
+	if (!x.same_bytes && d->o->tolerance >= 0 &&
+	    (x.diff2 == 0 || sqrt(x.diff2 / x.norm2) <= d->o->tolerance)) {
 		verdict = "close";
 	} else if (!x.same_bytes) {
 		verdict = "differs";
@@ -147,7 +150,8 @@ walk(struct diff *d)
 			return -1;
 		if (order != 0) {
 			d->different++;
-			print_line(d, order < 0 ? &a : NULL, order > 0 ? &b : NULL, order < 0 ? "only-a" : "only-b", NULL);
+			print_line(d, order < 0 ? &a : NULL, order > 0 ? &b : NULL,
+			    order < 0 ? "only-a" : "only-b", NULL);
 		}
 		i += order <= 0;
 		k += order >= 0;
@@ -162,7 +166,9 @@ open_both(struct diff *d)
 	if (source_open(&d->a, d->o->a, d->e) < 0 || source_open(&d->b, d->o->b, d->e) < 0)
 		return -1;
 	if (!d->a.hf != !d->b.hf)
-		return err_set(d->e, "'%s' is a checkpoint and '%s' a Hugging Face directory: mckpt import the latter first",
+		return err_set(d->e,
+		    "'%s' is a checkpoint and '%s' a Hugging Face directory: mckpt import the "
+		    "latter first",
 		    d->a.hf ? d->o->b : d->o->a, d->a.hf ? d->o->a : d->o->b);
 	return 0;
 }

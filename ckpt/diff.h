@@ -13,9 +13,10 @@ struct diff_options {
 };
 
 /*
- * Prints a line a tensor: tensor verdict dtype_a dtype_b elements max_abs relative_l2. The verdict is equal, close (values
- * within the tolerance), differs, shape, only-a or only-b. Returns 0, 1 when something is more than equal or close, or -1.
- * Reads a bounded number of elements at a time. NaN equals nothing but its own bytes.
+ * Prints a line a tensor: tensor verdict dtype_a dtype_b elements max_abs relative_l2. The verdict
+ * is equal, close (values within the tolerance), differs, shape, only-a or only-b. Returns 0, 1
+ * when something is more than equal or close, or -1. Reads a bounded number of elements at a time.
+ * NaN equals nothing but its own bytes.
  */
 int diff_sources(const struct diff_options *o, FILE *out, struct err *e);
 

@@ -52,15 +52,18 @@ check_shape(const struct hf_model *m, const struct param *p, const struct family
 {
 	struct str want = { 0 }, have = { 0 };
 
-	if (t->ndim == place->ndim && !memcmp(t->shape, place->shape, (size_t)t->ndim * sizeof *t->shape))
+	if (t->ndim == place->ndim &&
+	    !memcmp(t->shape, place->shape, (size_t)t->ndim * sizeof *t->shape))
 		return 0;
 	print_shape(&want, place->ndim, place->shape);
 	print_shape(&have, t->ndim, t->shape);
 	if (p->shard == SHARD_VOCAB && t->ndim == 2 && t->shape[1] == place->shape[1])
-		err_at(e, m->path, 0, "tensor '%s' has %lld rows, but config.json says \"vocab_size\": %lld", t->name,
+		err_at(e, m->path, 0,
+		    "tensor '%s' has %lld rows, but config.json says \"vocab_size\": %lld", t->name,
 		    (long long)t->shape[0], (long long)m->config.vocab_size);
 	else
-		err_at(e, m->path, 0, "tensor '%s' has shape %s, config.json needs %s", t->name, have.buf, want.buf);
+		err_at(e, m->path, 0, "tensor '%s' has shape %s, config.json needs %s", t->name,
+		    have.buf, want.buf);
 	str_release(&want);
 	str_release(&have);
 	return -1;
@@ -84,7 +87,8 @@ hf_model_find(const struct hf_model *m, int i, struct family_place *place, struc
 		return NULL;
 	}
 	if (!dtype_is_float(t->dtype)) {
-		err_at(e, m->path, 0, "tensor '%s' is %s; F64, F32, BF16 and F16 are read", t->name, t->dtype_name);
+		err_at(e, m->path, 0, "tensor '%s' is %s; F64, F32, BF16 and F16 are read", t->name,
+		    t->dtype_name);
 		return NULL;
 	}
 	return check_shape(m, p, place, t, e) < 0 ? NULL : t;
@@ -103,10 +107,12 @@ has_suffix(const char *s, const char *suffix)
 static bool
 is_buffer(const char *name)
 {
-	return has_suffix(name, ".attn.bias") || has_suffix(name, ".attn.masked_bias") || has_suffix(name, "rotary_emb.inv_freq");
+	return has_suffix(name, ".attn.bias") || has_suffix(name, ".attn.masked_bias") ||
+	    has_suffix(name, "rotary_emb.inv_freq");
 }
 
-/* Is t a second copy of a tied embedding? Then 1 when it is equal, -1 when it is not; 0 when it is something else. */
+/* Is t a second copy of a tied embedding? Then 1 when it is equal, -1 when it is not; 0 when it is
+ * something else. */
 static int
 tied_copy(const struct hf_model *m, const struct safetensors_entry *t)
 {
@@ -116,7 +122,10 @@ tied_copy(const struct hf_model *m, const struct safetensors_entry *t)
 	if (strcmp(t->name, "lm_head.weight") || m->config.untie_embeddings_and_output_weights)
 		return 0;
 	table = hf_model_find(m, 0, &place, NULL);
-	return table && table->bytes == t->bytes && table->dtype == t->dtype && !memcmp(table->data, t->data, t->bytes) ? 1 : -1;
+	return table && table->bytes == t->bytes && table->dtype == t->dtype &&
+		!memcmp(table->data, t->data, t->bytes)
+	    ? 1
+	    : -1;
 }
 
 /* Entries are known by their address. */
@@ -130,7 +139,8 @@ compare_pointers(const void *a, const void *b)
 
 /* Tensors of the files that no parameter uses; used holds the entries that are, sorted. */
 static int
-check_unused(const struct hf_model *m, const void **used, int num_used, struct str *problems, struct str *notes)
+check_unused(const struct hf_model *m, const void **used, int num_used, struct str *problems,
+    struct str *notes)
 {
 	int wrong = 0, buffers = 0;
 
@@ -146,14 +156,20 @@ check_unused(const struct hf_model *m, const void **used, int num_used, struct s
 		}
 		wrong++;
 		if (tied < 0)
-			str_addf(problems, "%s: tensor '%s' differs from the embedding that config.json ties it to "
-			                   "(\"tie_word_embeddings\": true)\n", m->path, t->name);
+			str_addf(problems,
+			    "%s: tensor '%s' differs from the embedding that config.json ties it "
+			    "to "
+			    "(\"tie_word_embeddings\": true)\n",
+			    m->path, t->name);
 		else
-			str_addf(problems, "%s: tensor '%s' does not belong to a %s model of this config.json\n",
+			str_addf(problems,
+			    "%s: tensor '%s' does not belong to a %s model of this config.json\n",
 			    m->path, t->name, m->family->model_type);
 	}
 	if (buffers)
-		str_addf(notes, "%s: %d buffers passed over (attn.bias, attn.masked_bias, inv_freq)\n", m->path, buffers);
+		str_addf(notes,
+		    "%s: %d buffers passed over (attn.bias, attn.masked_bias, inv_freq)\n", m->path,
+		    buffers);
 	return wrong;
 }
 

@@ -54,16 +54,25 @@ check_kind(const char *src, struct err *e)
 	if (tracked > 0)
 		snprintf(sub, sizeof sub, "%.1000s/iter_%07lld", src, (long long)iteration);
 	if (has_entry(src, "mp_rank_") || has_entry(sub, "mp_rank_"))
-		return err_set(e, "'%s' is a Megatron-LM checkpoint (mp_rank_* directories), which is not read yet; convert it "
-		                  "to a Hugging Face directory first", src);
+		return err_set(e,
+		    "'%s' is a Megatron-LM checkpoint (mp_rank_* directories), which is not read "
+		    "yet; convert it "
+		    "to a Hugging Face directory first",
+		    src);
 	if (has_entry(sub, ".metadata") && has_entry(sub, "metadata.json"))
-		return err_set(e, "'%s' is a Megatron-LM torch_dist checkpoint, which is not read yet; convert it to a Hugging "
-		                  "Face directory first", src);
+		return err_set(e,
+		    "'%s' is a Megatron-LM torch_dist checkpoint, which is not read yet; convert "
+		    "it to a Hugging "
+		    "Face directory first",
+		    src);
 	snprintf(path, sizeof path, "%s/manifest.tsv", sub);
 	if (io_exists(path))
 		return err_set(e, "'%s' is a checkpoint already; mckpt reshard rewrites it", src);
 	if (!hfdir_is(src) && has_entry(src, "pytorch_model"))
-		return err_set(e, "'%s' holds pytorch_model*.bin files, which are not read; save it as safetensors", src);
+		return err_set(e,
+		    "'%s' holds pytorch_model*.bin files, which are not read; save it as "
+		    "safetensors",
+		    src);
 	return 0;
 }
 
@@ -95,7 +104,8 @@ copy_param(const struct hf_model *m, int i, enum dtype dtype, struct ckpt_writer
 
 /* Writes every parameter whole into one pieces file. */
 static int
-copy_all(const struct hf_model *m, enum dtype dtype, const char *tmp, struct str *manifest, struct err *e)
+copy_all(const struct hf_model *m, enum dtype dtype, const char *tmp, struct str *manifest,
+    struct err *e)
 {
 	struct ckpt_writer *w = ckpt_writer_new(tmp, 0, e);
 
@@ -107,7 +117,8 @@ copy_all(const struct hf_model *m, enum dtype dtype, const char *tmp, struct str
 		struct family_place place;
 		const struct safetensors_entry *t = hf_model_find(m, i, &place, e);
 
-		ckpt_declare(w, p->name, dtype == DTYPE_NONE && t ? t->dtype : dtype, p->ndim, p->shape, &whole);
+		ckpt_declare(w, p->name, dtype == DTYPE_NONE && t ? t->dtype : dtype, p->ndim,
+		    p->shape, &whole);
 	}
 	for (int i = 0; i < m->count; i++)
 		if (copy_param(m, i, dtype, w, e) < 0) {
@@ -153,14 +164,16 @@ import_hf(const struct import_options *o, struct str *notes, struct err *e)
 	struct str problems = { 0 };
 	int rc = -1, wrong = 0;
 
-	if (check_kind(o->src, e) == 0 && save_is_free(o->save, o->force, e) == 0 && hf_model_open(&m, o->src, e) == 0) {
+	if (check_kind(o->src, e) == 0 && save_is_free(o->save, o->force, e) == 0 &&
+	    hf_model_open(&m, o->src, e) == 0) {
 		wrong = hf_model_check(&m, &problems, notes);
 		if (wrong == 0)
 			rc = write_all(&m, o, e);
 		else
 			err_set(e, "%.*s", (int)strcspn(problems.buf, "\n"), problems.buf);
 		if (wrong > 1)
-			str_addf(notes, "%d more reasons; mckpt verify %s lists them\n", wrong - 1, o->src);
+			str_addf(notes, "%d more reasons; mckpt verify %s lists them\n", wrong - 1,
+			    o->src);
 	}
 	str_release(&problems);
 	hf_model_release(&m);

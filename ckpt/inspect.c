@@ -75,7 +75,8 @@ flush(struct report *r, FILE *out)
 	r->count = 0;
 }
 
-/* Adds a line a line of an options or state text: "name value", flags are true. Names get '_' and the prefix. */
+/* Adds a line a line of an options or state text: "name value", flags are true. Names get '_' and
+ * the prefix. */
 static void
 add_text(struct report *r, const char *prefix, const char *text)
 {
@@ -83,7 +84,8 @@ add_text(struct report *r, const char *prefix, const char *text)
 		size_t len = strcspn(text, "\n"), name = strcspn(text, " \t\n");
 		size_t skip = strspn(text + name, " \t");
 		char key[200], *value = mem_strndup(text + name + skip, len - name - skip);
-		int n = snprintf(key, sizeof key, "%s%.*s", prefix, (int)(name < 150 ? name : 150), text);
+		int n = snprintf(
+		    key, sizeof key, "%s%.*s", prefix, (int)(name < 150 ? name : 150), text);
 
 		for (int i = 0; i < n && i < (int)sizeof key - 1; i++)
 			if (key[i] == '-')
@@ -122,7 +124,8 @@ sum_up(const struct ckpt *c)
 			continue;
 		}
 		s.parameters += n;
-		s.dtype = !s.dtype || !strcmp(s.dtype, dtype_name(t->dtype)) ? dtype_name(t->dtype) : "mixed";
+		s.dtype = !s.dtype || !strcmp(s.dtype, dtype_name(t->dtype)) ? dtype_name(t->dtype)
+									     : "mixed";
 	}
 	if (!s.dtype)
 		s.dtype = "none";
@@ -144,7 +147,8 @@ compare_numbers(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The numbers of the iter_* directories of save, sorted; the caller frees them. Returns how many, or -1. */
+/* The numbers of the iter_* directories of save, sorted; the caller frees them. Returns how many,
+ * or -1. */
 static int
 list_iterations(const char *save, int64_t **out, struct err *e)
 {
@@ -158,7 +162,8 @@ list_iterations(const char *save, int64_t **out, struct err *e)
 	while ((de = readdir(d))) {
 		const char *digits = de->d_name + 5;
 
-		if (strncmp(de->d_name, "iter_", 5) || !*digits || strlen(digits) > 18 || digits[strspn(digits, "0123456789")])
+		if (strncmp(de->d_name, "iter_", 5) || !*digits || strlen(digits) > 18 ||
+		    digits[strspn(digits, "0123456789")])
 			continue;
 		if (n == cap) {
 			cap = cap ? 2 * cap : 16;
@@ -181,8 +186,9 @@ ls_one(const struct ckpt *c, int64_t iteration, bool latest, bool json, FILE *ou
 	struct report r = { .json = true };
 
 	if (!json) {
-		fprintf(out, "%s\t%lld\t%d\t%lld\t%lld\t%s\t%s\t%s\n", ckpt_dir(c), (long long)iteration, ckpt_count(c),
-		    (long long)s.parameters, (long long)s.bytes, s.dtype, s.optimizer ? "yes" : "no", latest ? "yes" : "no");
+		fprintf(out, "%s\t%lld\t%d\t%lld\t%lld\t%s\t%s\t%s\n", ckpt_dir(c),
+		    (long long)iteration, ckpt_count(c), (long long)s.parameters,
+		    (long long)s.bytes, s.dtype, s.optimizer ? "yes" : "no", latest ? "yes" : "no");
 		return;
 	}
 	add(&r, "directory", ckpt_dir(c));
@@ -201,7 +207,8 @@ int
 ls_save(const char *save, bool json, FILE *out, struct str *problems, struct err *e)
 {
 	int64_t *iteration, latest = -1;
-	int n = list_iterations(save, &iteration, e), tracked = n < 0 ? -1 : ckpt_tracker(save, &latest, e);
+	int n = list_iterations(save, &iteration, e),
+	    tracked = n < 0 ? -1 : ckpt_tracker(save, &latest, e);
 
 	for (int i = 0; i < n && tracked >= 0; i++) {
 		char dir[1024];
@@ -278,14 +285,17 @@ tensor_line(const struct ckpt_tensor *t, bool json, FILE *out)
 		struct str name = { 0 };
 
 		str_add_json(&name, t->name, strlen(t->name));
-		fprintf(out, "{\"tensor\": %s, \"dtype\": \"%s\", \"shape\": [%s], \"elements\": %lld, \"bytes\": %lld, "
-		             "\"pieces\": %d}\n",
-		    name.buf, dtype_name(t->dtype), shape.buf, (long long)n, (long long)n * (long long)dtype_size(t->dtype),
-		    t->num_pieces);
+		fprintf(out,
+		    "{\"tensor\": %s, \"dtype\": \"%s\", \"shape\": [%s], \"elements\": %lld, "
+		    "\"bytes\": %lld, "
+		    "\"pieces\": %d}\n",
+		    name.buf, dtype_name(t->dtype), shape.buf, (long long)n,
+		    (long long)n * (long long)dtype_size(t->dtype), t->num_pieces);
 		str_release(&name);
 	} else {
-		fprintf(out, "%s\t%s\t%s\t%lld\t%lld\t%d\n", t->name, dtype_name(t->dtype), shape.buf, (long long)n,
-		    (long long)n * (long long)dtype_size(t->dtype), t->num_pieces);
+		fprintf(out, "%s\t%s\t%s\t%lld\t%lld\t%d\n", t->name, dtype_name(t->dtype),
+		    shape.buf, (long long)n, (long long)n * (long long)dtype_size(t->dtype),
+		    t->num_pieces);
 	}
 	str_release(&shape);
 }

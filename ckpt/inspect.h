@@ -11,8 +11,9 @@
 /* The TSV head of ls lines. */
 void ls_head(FILE *out);
 /*
- * One line an iteration of a SAVE directory, in order: directory iteration tensors parameters bytes dtype optimizer latest.
- * An iteration that does not open adds its reason to problems. json: an object a line instead.
+ * One line an iteration of a SAVE directory, in order: directory iteration tensors parameters bytes
+ * dtype optimizer latest. An iteration that does not open adds its reason to problems. json: an
+ * object a line instead.
  */
 int  ls_save(const char *save, bool json, FILE *out, struct str *problems, struct err *e);
 /* "key TAB value" lines of a checkpoint, or one JSON object. */

@@ -24,7 +24,8 @@ struct rank_share {
 	int64_t first, count;           /* its range of the flat buffer */
 };
 
-typedef int piece_fn(struct job *j, struct ckpt_writer *w, const char *name, const struct slice *box);
+typedef int piece_fn(
+    struct job *j, struct ckpt_writer *w, const char *name, const struct slice *box);
 
 /* First pass over the pieces: the header of the file needs them all. */
 static int
@@ -143,7 +144,8 @@ iteration_of(const struct ckpt *c, int64_t *out, struct err *e)
 		return err_at(e, ckpt_dir(c), 0, "state.conf has no iteration");
 	*out = strtoll(text, &end, 10);
 	if (end == text || *end || *out < 0)
-		return err_at(e, ckpt_dir(c), 0, "state.conf: iteration '%.40s': not a number", text);
+		return err_at(
+		    e, ckpt_dir(c), 0, "state.conf: iteration '%.40s': not a number", text);
 	return 0;
 }
 
@@ -155,7 +157,8 @@ write_all(struct job *j)
 	struct ckpt_commit c = { .save = j->o->save, .state = ckpt_state_text(j->src) };
 	int rc = 0;
 
-	if (iteration_of(j->src, &c.iteration, j->e) < 0 || ckpt_begin(c.save, c.iteration, true, j->tmp, j->e) < 0)
+	if (iteration_of(j->src, &c.iteration, j->e) < 0 ||
+	    ckpt_begin(c.save, c.iteration, true, j->tmp, j->e) < 0)
 		return -1;
 	for (int64_t rank = 0; rank < layout_world(&j->o->layout) && rc == 0; rank++)
 		rc = write_rank(j, (int)rank);
@@ -181,7 +184,8 @@ reshard(const struct reshard_options *o, struct err *e)
 	if (save_is_free(o->save, o->force, e) < 0)
 		return -1;
 	j.src = ckpt_open(o->src, e);
-	if (j.src && table_open(&j.table, j.src, e) == 0 && table_require(&j.table, j.src, e) == 0 &&
+	if (j.src && table_open(&j.table, j.src, e) == 0 &&
+	    table_require(&j.table, j.src, e) == 0 &&
 	    layout_check(&o->layout, &j.table.config, e) == 0) {
 		j.num_states = o->no_optim ? 0 : j.table.num_states;
 		rc = write_all(&j);

@@ -14,9 +14,10 @@ struct reshard_options {
 };
 
 /*
- * Writes save/iter_* of the same iteration and the tracker. Rank r writes pieces-r: for each of weight, exp_avg, exp_avg_sq the
- * parts of its parameters that lie in its data rank's range of the flat buffer, in model order. Tensors keep their dtype and
- * bytes. One piece is in memory at a time.
+ * Writes save/iter_* of the same iteration and the tracker. Rank r writes pieces-r: for each of
+ * weight, exp_avg, exp_avg_sq the parts of its parameters that lie in its data rank's range of the
+ * flat buffer, in model order. Tensors keep their dtype and bytes. One piece is in memory at a
+ * time.
  */
 int reshard(const struct reshard_options *o, struct err *e);
 

@@ -37,12 +37,14 @@ source_at(const struct source *s, int i, struct source_tensor *out)
 	if (s->hf) {
 		const struct safetensors_entry *t = hfdir_at(s->hf, i);
 
-		*out = (struct source_tensor){ t->name, t->dtype_name, t->dtype, t->ndim, { 0 }, 1, t->bytes };
+		*out = (struct source_tensor){ t->name, t->dtype_name, t->dtype, t->ndim, { 0 }, 1,
+			t->bytes };
 		memcpy(out->shape, t->shape, sizeof t->shape);
 	} else {
 		const struct ckpt_tensor *t = ckpt_at(s->ckpt, i);
 
-		*out = (struct source_tensor){ t->name, dtype_name(t->dtype), t->dtype, t->ndim, { 0 }, 1, dtype_size(t->dtype) };
+		*out = (struct source_tensor){ t->name, dtype_name(t->dtype), t->dtype, t->ndim,
+			{ 0 }, 1, dtype_size(t->dtype) };
 		memcpy(out->shape, t->shape, sizeof t->shape);
 	}
 	for (int d = 0; d < out->ndim; d++)
@@ -53,7 +55,8 @@ source_at(const struct source *s, int i, struct source_tensor *out)
 
 /* The same from pieces: the range is a few boxes. */
 static int
-read_checkpoint(const struct ckpt *c, const struct ckpt_tensor *t, const int64_t range[2], char *dst, struct err *e)
+read_checkpoint(const struct ckpt *c, const struct ckpt_tensor *t, const int64_t range[2],
+    char *dst, struct err *e)
 {
 	struct slice whole = slice_whole(t->ndim, t->shape), box[SLICE_FLAT_MAX];
 	int n = slice_flat(&whole, range[0], range[1], box);

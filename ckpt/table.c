@@ -93,12 +93,15 @@ check_foreign(const struct table *t, const struct ckpt *c, struct str *problems)
 	qsort(sorted, (size_t)t->count, sizeof *sorted, compare_params);
 	for (int i = 0; i < ckpt_count(c); i++) {
 		const char *name = ckpt_at(c, i)->name;
-		size_t len = param_state_of(name) ? (size_t)(strrchr(name, '.') - name) : strlen(name);
+		size_t len =
+		    param_state_of(name) ? (size_t)(strrchr(name, '.') - name) : strlen(name);
 
 		snprintf(key.name, sizeof key.name, "%.*s", (int)len, name);
-		if (len < sizeof key.name && bsearch(&key, sorted, (size_t)t->count, sizeof key, compare_params))
+		if (len < sizeof key.name &&
+		    bsearch(&key, sorted, (size_t)t->count, sizeof key, compare_params))
 			continue;
-		str_addf(problems, "%s: tensor '%s' does not belong to the model\n", ckpt_dir(c), name);
+		str_addf(
+		    problems, "%s: tensor '%s' does not belong to the model\n", ckpt_dir(c), name);
 		wrong++;
 	}
 	free(sorted);
@@ -127,8 +130,8 @@ table_require(const struct table *t, const struct ckpt *c, struct err *e)
 	if (wrong == 1)
 		err_set(e, "%.*s", (int)strcspn(problems.buf, "\n"), problems.buf);
 	else if (wrong > 1)
-		err_set(e, "%.*s (and %d more; mckpt verify lists them)", (int)strcspn(problems.buf, "\n"), problems.buf,
-		    wrong - 1);
+		err_set(e, "%.*s (and %d more; mckpt verify lists them)",
+		    (int)strcspn(problems.buf, "\n"), problems.buf, wrong - 1);
 	str_release(&problems);
 	return wrong ? -1 : 0;
 }

@@ -1,4 +1,5 @@
-/* table.h - a checkpoint against the parameter table of the model that its options.conf describes */
+/* table.h - a checkpoint against the parameter table of the model that its options.conf describes
+ */
 #ifndef CKPT_TABLE_H
 #define CKPT_TABLE_H
 
@@ -17,7 +18,8 @@ struct table {
 /* Reads the model and lists its parameters; table_release in every case. */
 int  table_open(struct table *t, const struct ckpt *c, struct err *e);
 void table_release(struct table *t);
-/* Compares the tensors with the table: missing, of another shape, foreign. Appends a line for each and returns their number. */
+/* Compares the tensors with the table: missing, of another shape, foreign. Appends a line for each
+ * and returns their number. */
 int  table_check(const struct table *t, const struct ckpt *c, struct str *problems);
 /* The same as one error that names the first. */
 int  table_require(const struct table *t, const struct ckpt *c, struct err *e);

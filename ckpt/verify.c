@@ -28,23 +28,27 @@ verify_checkpoint(const char *dir, FILE *out, struct str *problems)
 			wrong += problem(problems, &e);
 	wrong += table_open(&t, c, &e) < 0 ? problem(problems, &e) : table_check(&t, c, problems);
 	if (wrong == 0)
-		fprintf(out, "%s: ok: %d tensors in %d files\n", ckpt_dir(c), ckpt_count(c), ckpt_num_files(c));
+		fprintf(out, "%s: ok: %d tensors in %d files\n", ckpt_dir(c), ckpt_count(c),
+		    ckpt_num_files(c));
 	table_release(&t);
 	ckpt_close(c);
 	return wrong;
 }
 
-/* A Hugging Face directory: safetensors and index by opening, then the tensors against config.json. */
+/* A Hugging Face directory: safetensors and index by opening, then the tensors against config.json.
+ */
 static int
 verify_hf(const char *dir, FILE *out, struct str *problems)
 {
 	struct err e;
 	struct hf_model m;
 	struct str notes = { 0 };
-	int wrong = hf_model_open(&m, dir, &e) < 0 ? problem(problems, &e) : hf_model_check(&m, problems, &notes);
+	int wrong = hf_model_open(&m, dir, &e) < 0 ? problem(problems, &e)
+						   : hf_model_check(&m, problems, &notes);
 
 	if (wrong == 0)
-		fprintf(out, "%s: ok: %d tensors in %d files\n", dir, hfdir_count(m.dir), hfdir_num_files(m.dir));
+		fprintf(out, "%s: ok: %d tensors in %d files\n", dir, hfdir_count(m.dir),
+		    hfdir_num_files(m.dir));
 	hf_model_release(&m);
 	str_release(&notes);
 	return wrong;
@@ -53,5 +57,6 @@ verify_hf(const char *dir, FILE *out, struct str *problems)
 int
 verify_dir(const char *dir, FILE *out, struct str *problems)
 {
-	return hfdir_is(dir) ? verify_hf(dir, out, problems) : verify_checkpoint(dir, out, problems);
+	return hfdir_is(dir) ? verify_hf(dir, out, problems)
+			     : verify_checkpoint(dir, out, problems);
 }

@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 /*
- * Verifies a checkpoint of ours or a Hugging Face directory. Prints one line about what is whole to out, or adds a line a
- * problem. Returns the number of problems.
+ * Verifies a checkpoint of ours or a Hugging Face directory. Prints one line about what is whole to
+ * out, or adds a line a problem. Returns the number of problems.
  */
 int verify_dir(const char *dir, FILE *out, struct str *problems);
 

@@ -10,6 +10,7 @@ set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 PATH="$here/build:$PATH"
 ranks=2
+steps=400
 if [ $# = 0 ]; then
 	dir=$here/build/pretrain
 	rm -rf "$dir"
@@ -20,9 +21,9 @@ mkdir -p "$(dirname "$dir")"
 mkdir "$dir"
 cd "$dir"
 
-# Open MPI refuses root unless told twice; two ranks shall run even where one core is seen.
+# Open MPI refuses root unless told twice; ranks shall run even where fewer cores are seen, and then not spin while they wait.
 [ "$(id -u)" != 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
 
 # step TEXT: announces a step with the seconds passed so far
 start=$(date +%s)
@@ -101,9 +102,9 @@ disable-bias-linear
 attention-dropout 0
 hidden-dropout 0
 EOF
-cat >run.conf <<'EOF'
+cat >run.conf <<EOF
 global-batch-size 8
-train-iters 400
+train-iters $steps
 lr 3e-3
 min-lr 3e-4
 lr-decay-style cosine
@@ -126,7 +127,7 @@ eval-iters 8
 EOF
 
 step 'index maps, and plans for two ranks: the best of all, the best with tensor ranks, the best with pipeline stages'
-mshard index --data-path corpus_text_document --split 95,5,0 --seq-length 128 --seed 1234 --num-samples 3200,64,0 \
+mshard index --data-path corpus_text_document --split 95,5,0 --seq-length 128 --seed 1234 --num-samples $((steps * 8)),64,0 \
 	--data-cache-path index
 plan()
 {
@@ -136,14 +137,14 @@ plan --top 5 | cut -f 1-8,10,11
 plan -q --tensor-model-parallel-size 2 -o tensor.conf >tensor.tsv
 plan -q --pipeline-model-parallel-size 2 -o pipeline.conf >pipeline.tsv
 
-step 'training: evaluate, 200 steps with tensor ranks, on to 400 with pipeline stages, evaluate'
+step "training: evaluate, $((steps / 2)) steps with tensor ranks, on to $steps with pipeline stages, evaluate"
 train before.log --config tensor.conf --skip-train
-train tensor.log --config tensor.conf --exit-interval 200
+train tensor.log --config tensor.conf --exit-interval $((steps / 2))
 train pipeline.log --config pipeline.conf
 train after.log --config tensor.conf --skip-train
 
 step 'export, and generate from the exported weights'
-mckpt verify checkpoints/iter_0000400
+mckpt verify "checkpoints/iter_$(printf %07d $steps)"
 mexport --tokenizer-model spm.model checkpoints hf
 for prompt in 'Debian is a ' 'ファイルの'; do
 	printf '%s' "$prompt" >prompt.txt

@@ -60,7 +60,8 @@ choose_family(struct job *j)
 	}
 	j->x.family = family_find(j->o->arch);
 	if (j->x.family && j->x.family->check(&j->config, &why) < 0)
-		return err_at(j->e, ckpt_dir(j->src), 0, "cannot be exported as %s: it %s", j->o->arch, why.msg);
+		return err_at(j->e, ckpt_dir(j->src), 0, "cannot be exported as %s: it %s",
+		    j->o->arch, why.msg);
 	if (j->x.family)
 		return 0;
 	for (const struct family *const *f = family_all(); *f; f++)
@@ -70,7 +71,8 @@ choose_family(struct job *j)
 	return -1;
 }
 
-/* The dtype of the run's weights when its state says so, else that of the first tensor; never wider than F32. */
+/* The dtype of the run's weights when its state says so, else that of the first tensor; never wider
+ * than F32. */
 static enum dtype
 default_dtype(const struct job *j)
 {
@@ -90,10 +92,13 @@ check_tensors(const struct job *j)
 		const struct ckpt_tensor *t = ckpt_find(j->src, j->param[i].name);
 
 		if (!t)
-			return err_at(j->e, ckpt_dir(j->src), 0, "tensor '%s' is missing", j->param[i].name);
+			return err_at(
+			    j->e, ckpt_dir(j->src), 0, "tensor '%s' is missing", j->param[i].name);
 		if (!param_has_shape(&j->param[i], t->ndim, t->shape) || !dtype_is_float(t->dtype))
-			return err_at(j->e, ckpt_dir(j->src), 0, "tensor '%s' has not the shape and type that the model needs; "
-			                                         "mckpt verify says more", t->name);
+			return err_at(j->e, ckpt_dir(j->src), 0,
+			    "tensor '%s' has not the shape and type that the model needs; "
+			    "mckpt verify says more",
+			    t->name);
 	}
 	return 0;
 }
@@ -130,7 +135,9 @@ open_tokenizer(struct job *j)
 	int64_t *ids[] = { &j->config.bos_token_id, &j->config.eos_token_id };
 
 	if (!o->tokenizer_model && !o->vocab_file) {
-		str_adds(j->notes, "no tokenizer files are written: give --tokenizer-model, or --vocab-file and --merge-file\n");
+		str_adds(j->notes,
+		    "no tokenizer files are written: give --tokenizer-model, or --vocab-file and "
+		    "--merge-file\n");
 		return 0;
 	}
 	j->has_tokenizer = true;
@@ -141,10 +148,13 @@ open_tokenizer(struct job *j)
 		if (*ids[i] < 0)
 			*ids[i] = t->id[i];
 	if (t->tokens > j->config.vocab_size)
-		return err_set(j->e, "the tokenizer has %lld tokens, but the model's vocabulary only %lld rows",
+		return err_set(j->e,
+		    "the tokenizer has %lld tokens, but the model's vocabulary only %lld rows",
 		    (long long)t->tokens, (long long)j->config.vocab_size);
 	if (t->tokens < j->config.vocab_size)
-		str_addf(j->notes, "the model's vocabulary has %lld rows, %lld more than the tokenizer has tokens\n",
+		str_addf(j->notes,
+		    "the model's vocabulary has %lld rows, %lld more than the tokenizer has "
+		    "tokens\n",
 		    (long long)j->config.vocab_size, (long long)(j->config.vocab_size - t->tokens));
 	return 0;
 }
@@ -196,7 +206,8 @@ write_tokenizer(struct job *j)
 		return 0;
 	tokenizer_write_config(&j->tokenizer, j->config.max_position_embeddings, &config);
 	tokenizer_write_special(&j->tokenizer, &special);
-	if (put(j, "tokenizer.json", &j->tokenizer.json) < 0 || put(j, "tokenizer_config.json", &config) < 0 ||
+	if (put(j, "tokenizer.json", &j->tokenizer.json) < 0 ||
+	    put(j, "tokenizer_config.json", &config) < 0 ||
 	    put(j, "special_tokens_map.json", &special) < 0) {
 		str_release(&config);
 		str_release(&special);
@@ -204,7 +215,9 @@ write_tokenizer(struct job *j)
 	}
 	if (j->o->tokenizer_model)
 		return put_copy(j, "tokenizer.model", j->o->tokenizer_model);
-	return put_copy(j, "vocab.json", j->o->vocab_file) < 0 ? -1 : put_copy(j, "merges.txt", j->o->merge_file);
+	return put_copy(j, "vocab.json", j->o->vocab_file) < 0
+	    ? -1
+	    : put_copy(j, "merges.txt", j->o->merge_file);
 }
 
 /* All files. */
@@ -215,7 +228,8 @@ write_files(struct job *j)
 
 	family_write_config(j->x.family, &j->config, dtype_torch_name(j->x.dtype), &config);
 	generation_config(&j->config, &generation);
-	if (put(j, "config.json", &config) < 0 || put(j, "generation_config.json", &generation) < 0) {
+	if (put(j, "config.json", &config) < 0 ||
+	    put(j, "generation_config.json", &generation) < 0) {
 		str_release(&generation);
 		return -1;
 	}
@@ -236,7 +250,9 @@ check_target(const struct export_options *o, struct err *e)
 		return err_set(e, "'%s' exists; --force replaces a Hugging Face directory", o->dst);
 	snprintf(config, sizeof config, "%s/config.json", o->dst);
 	if (!io_exists(config))
-		return err_set(e, "'%s' is not a Hugging Face directory (no config.json): it is not replaced", o->dst);
+		return err_set(e,
+		    "'%s' is not a Hugging Face directory (no config.json): it is not replaced",
+		    o->dst);
 	return 0;
 }
 
@@ -276,7 +292,9 @@ write_directory(struct job *j)
 		return -1;
 	}
 	if (j->x.overflows)
-		str_addf(j->warnings, "%lld numbers are too large for fp16 and became infinite; bf16 would hold them\n",
+		str_addf(j->warnings,
+		    "%lld numbers are too large for fp16 and became infinite; bf16 would hold "
+		    "them\n",
 		    (long long)j->x.overflows);
 	return 0;
 }

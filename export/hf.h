@@ -15,13 +15,15 @@ struct export_options {
 	bool force;                     /* replace a Hugging Face directory */
 };
 
-/* Writes all files into a temporary directory beside dst and renames it. Notes and warnings: a line each. */
-int export_hf(const struct export_options *o, struct str *notes, struct str *warnings, struct err *e);
+/* Writes all files into a temporary directory beside dst and renames it. Notes and warnings: a line
+ * each. */
+int export_hf(
+    const struct export_options *o, struct str *notes, struct str *warnings, struct err *e);
 
 /* "50GB" (10^9), "5GiB" (2^30), "300000" or "300000B"; 0 with a reason when it is no size. */
 uint64_t export_size(const char *text, struct err *e);
 
-/* --- the weights, weights.c --------------------------------------------------------------------------------------------- */
+/* --- the weights, weights.c ------------------------------------------------------------------- */
 
 /* A tensor of the export and the parameters that are its parts, consecutive in the table. */
 struct hf_tensor {
@@ -47,7 +49,8 @@ struct hf_export {
 
 /* Lists the tensors and spreads them over shards. weights_release in every case. */
 int  weights_plan(struct hf_export *x, uint64_t max_shard_bytes, struct err *e);
-/* Writes every shard and, when there are several, the index. A bounded part of one tensor is in memory at a time. */
+/* Writes every shard and, when there are several, the index. A bounded part of one tensor is in
+ * memory at a time. */
 int  weights_write(struct hf_export *x, const char *dir, struct err *e);
 void weights_release(struct hf_export *x);
 

@@ -100,7 +100,8 @@ each_field(struct parse *p, const void *bytes, size_t len, field_fn *fn, void *i
 		struct field f;
 
 		if (next_field(&c, &f) < 0)
-			return err_at(p->e, p->name, 0, "not a SentencePiece model: the protobuf message is broken");
+			return err_at(p->e, p->name, 0,
+			    "not a SentencePiece model: the protobuf message is broken");
 		if (fn(p, into, &f) < 0)
 			return -1;
 	}
@@ -121,8 +122,8 @@ piece_field(struct parse *p, void *into, const struct field *f)
 		memcpy(&piece->score, &bits, sizeof bits);
 	} else if (f->number == 3 && f->wire == WIRE_VARINT) {
 		if (f->value < SP_NORMAL || f->value > SP_BYTE)
-			return err_at(p->e, p->name, 0, "piece %d has the unknown type %llu", p->m->count,
-			    (unsigned long long)f->value);
+			return err_at(p->e, p->name, 0, "piece %d has the unknown type %llu",
+			    p->m->count, (unsigned long long)f->value);
 		piece->type = (enum sp_type)f->value;
 	}
 	return 0;
@@ -146,7 +147,8 @@ trainer_field(struct parse *p, void *into, const struct field *f)
 	switch (f->number) {
 	case 3:
 		if (f->value < SP_UNIGRAM || f->value > SP_CHAR)
-			return err_at(p->e, p->name, 0, "unknown model type %llu", (unsigned long long)f->value);
+			return err_at(p->e, p->name, 0, "unknown model type %llu",
+			    (unsigned long long)f->value);
 		m->model = (enum sp_model)f->value;
 		break;
 	case 22: m->split_by_whitespace = f->value != 0; break;
@@ -251,8 +253,8 @@ sort_pieces(struct parse *p)
 		if (compare_ids(&m->by_text[i - 1], &m->by_text[i], m) == 0) {
 			const struct sp_piece *twice = &m->piece[m->by_text[i]];
 
-			return err_at(p->e, p->name, 0, "piece '%.*s' twice", (int)(twice->len < 80 ? twice->len : 80),
-			    twice->text);
+			return err_at(p->e, p->name, 0, "piece '%.*s' twice",
+			    (int)(twice->len < 80 ? twice->len : 80), twice->text);
 		}
 	return 0;
 }
@@ -271,8 +273,15 @@ spmodel_parse(struct spmodel *m, const void *bytes, size_t len, const char *name
 {
 	struct parse p = { .m = m, .name = name, .e = e };
 
-	*m = (struct spmodel){ .model = SP_UNIGRAM, .split_by_whitespace = true, .add_dummy_prefix = true,
-		.remove_extra_whitespaces = true, .escape_whitespaces = true, .unk = 0, .bos = 1, .eos = 2, .pad = -1 };
+	*m = (struct spmodel){ .model = SP_UNIGRAM,
+		.split_by_whitespace = true,
+		.add_dummy_prefix = true,
+		.remove_extra_whitespaces = true,
+		.escape_whitespaces = true,
+		.unk = 0,
+		.bos = 1,
+		.eos = 2,
+		.pad = -1 };
 	if (each_field(&p, bytes, len, model_field, m) < 0)
 		return -1;
 	if (m->count == 0)
@@ -301,7 +310,8 @@ spmodel_find(const struct spmodel *m, const char *text, size_t len)
 	int low = 0, high = m->count;
 
 	while (low < high) {
-		int mid = low + (high - low) / 2, order = compare_text(&m->piece[m->by_text[mid]], text, len);
+		int mid = low + (high - low) / 2,
+		    order = compare_text(&m->piece[m->by_text[mid]], text, len);
 
 		if (order == 0)
 			return m->by_text[mid];

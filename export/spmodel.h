@@ -1,10 +1,12 @@
 /*
- * spmodel.h - what tokenizer.json needs from a SentencePiece model: pieces, scores, and how text is prepared
+ * spmodel.h - what tokenizer.json needs from a SentencePiece model: pieces, scores, and how text is
+ * prepared
  *
- * A bounds-checked reader of the protobuf message ModelProto: field 1 pieces {1 text, 2 score, 3 type}, field 2 trainer {3
- * model type, 22 split_by_whitespace, 35 byte_fallback, 40-43 unk, bos, eos, pad}, field 3 normalizer {2 precompiled_charsmap,
- * 3 add_dummy_prefix, 4 remove_extra_whitespaces, 5 escape_whitespaces}. Other fields are passed over.
- * Source: google/sentencepiece src/sentencepiece_model.proto; protobuf.dev/programming-guides/encoding.
+ * A bounds-checked reader of the protobuf message ModelProto: field 1 pieces {1 text, 2 score, 3
+ * type}, field 2 trainer {3 model type, 22 split_by_whitespace, 35 byte_fallback, 40-43 unk, bos,
+ * eos, pad}, field 3 normalizer {2 precompiled_charsmap, 3 add_dummy_prefix, 4
+ * remove_extra_whitespaces, 5 escape_whitespaces}. Other fields are passed over. Source:
+ * google/sentencepiece src/sentencepiece_model.proto; protobuf.dev/programming-guides/encoding.
  */
 #ifndef EXPORT_SPMODEL_H
 #define EXPORT_SPMODEL_H
@@ -38,7 +40,8 @@ struct spmodel {
 };
 
 /* Parses bytes, which must stay; name is for messages. spmodel_release in every case. */
-int  spmodel_parse(struct spmodel *m, const void *bytes, size_t len, const char *name, struct err *e);
+int spmodel_parse(
+    struct spmodel *m, const void *bytes, size_t len, const char *name, struct err *e);
 void spmodel_release(struct spmodel *m);
 /* The id of a piece, or -1. */
 int  spmodel_find(const struct spmodel *m, const char *text, size_t len);

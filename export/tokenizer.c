@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const special_names[SPECIAL_COUNT] = { "bos_token", "eos_token", "unk_token", "pad_token" };
+static const char *const special_names[SPECIAL_COUNT] = { "bos_token", "eos_token", "unk_token",
+	"pad_token" };
 
 void
 tokenizer_release(struct tokenizer_files *t)
@@ -17,11 +18,14 @@ tokenizer_release(struct tokenizer_files *t)
 
 /* One form for all kinds: the words around the token are not touched. */
 void
-tokenizer_added(struct str *out, int64_t id, const char *text, size_t len, bool special, bool normalized)
+tokenizer_added(
+    struct str *out, int64_t id, const char *text, size_t len, bool special, bool normalized)
 {
 	str_addf(out, "{\"id\":%lld,\"content\":", (long long)id);
 	str_add_json(out, text, len);
-	str_addf(out, ",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":%s,\"special\":%s}",
+	str_addf(out,
+	    ",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":%s,"
+	    "\"special\":%s}",
 	    normalized ? "true" : "false", special ? "true" : "false");
 }
 
@@ -39,10 +43,13 @@ write_decoder(const struct tokenizer_files *t, struct str *out)
 			twice |= t->id[k] == t->id[i];
 		if (t->id[i] < 0 || twice)
 			continue;
-		str_addf(out, "%s\n    \"%lld\": {\"content\": ", n++ ? "," : "", (long long)t->id[i]);
+		str_addf(
+		    out, "%s\n    \"%lld\": {\"content\": ", n++ ? "," : "", (long long)t->id[i]);
 		str_add_json(out, t->text[i], strlen(t->text[i]));
-		str_adds(out, ", \"lstrip\": false, \"normalized\": false, \"rstrip\": false, \"single_word\": false, "
-		              "\"special\": true}");
+		str_adds(out,
+		    ", \"lstrip\": false, \"normalized\": false, \"rstrip\": false, "
+		    "\"single_word\": false, "
+		    "\"special\": true}");
 	}
 	str_addf(out, "%s},\n", n ? "\n  " : "");
 }
@@ -51,7 +58,8 @@ write_decoder(const struct tokenizer_files *t, struct str *out)
 void
 tokenizer_write_config(const struct tokenizer_files *t, int64_t model_max_length, struct str *out)
 {
-	str_addf(out, "{\n  \"add_bos_token\": %s,\n  \"add_eos_token\": false,\n", t->adds_bos ? "true" : "false");
+	str_addf(out, "{\n  \"add_bos_token\": %s,\n  \"add_eos_token\": false,\n",
+	    t->adds_bos ? "true" : "false");
 	write_decoder(t, out);
 	for (int i = 0; i < SPECIAL_COUNT; i++) {
 		str_addf(out, "  \"%s\": ", special_names[i]);
@@ -61,8 +69,10 @@ tokenizer_write_config(const struct tokenizer_files *t, int64_t model_max_length
 			str_adds(out, "null");
 		str_adds(out, ",\n");
 	}
-	str_addf(out, "  \"clean_up_tokenization_spaces\": false,\n  \"model_max_length\": %lld,\n"
-	              "  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n", (long long)model_max_length);
+	str_addf(out,
+	    "  \"clean_up_tokenization_spaces\": false,\n  \"model_max_length\": %lld,\n"
+	    "  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n",
+	    (long long)model_max_length);
 }
 
 /* Only the special tokens that there are. */

@@ -1,10 +1,11 @@
 /*
  * tokenizer.h - the tokenizer files of a Hugging Face directory
  *
- * tokenizer.json is complete and tokenizer_config.json names PreTrainedTokenizerFast, the one class that no version of
- * transformers rebuilds from vocabulary and merges alone. A SentencePiece model becomes BPE with merges found from its pieces,
- * or Unigram with its scores; GPT-2's vocab.json and merges.txt become byte-level BPE.
- * Source: spec of tokenizer.json in huggingface/tokenizers; google/sentencepiece for what the pieces mean.
+ * tokenizer.json is complete and tokenizer_config.json names PreTrainedTokenizerFast, the one class
+ * that no version of transformers rebuilds from vocabulary and merges alone. A SentencePiece model
+ * becomes BPE with merges found from its pieces, or Unigram with its scores; GPT-2's vocab.json and
+ * merges.txt become byte-level BPE. Source: spec of tokenizer.json in huggingface/tokenizers;
+ * google/sentencepiece for what the pieces mean.
  */
 #ifndef EXPORT_TOKENIZER_H
 #define EXPORT_TOKENIZER_H
@@ -27,13 +28,16 @@ struct tokenizer_files {
 
 /* Each fills t from files; tokenizer_release in every case. */
 int  export_sentencepiece(struct tokenizer_files *t, const char *model, struct err *e);
-int  tokenizer_gpt2_files(struct tokenizer_files *t, const char *vocab, const char *merges, struct err *e);
+int tokenizer_gpt2_files(
+    struct tokenizer_files *t, const char *vocab, const char *merges, struct err *e);
 void tokenizer_release(struct tokenizer_files *t);
 /* tokenizer_config.json and special_tokens_map.json. */
-void tokenizer_write_config(const struct tokenizer_files *t, int64_t model_max_length, struct str *out);
+void tokenizer_write_config(
+    const struct tokenizer_files *t, int64_t model_max_length, struct str *out);
 void tokenizer_write_special(const struct tokenizer_files *t, struct str *out);
 
 /* One entry of "added_tokens". */
-void tokenizer_added(struct str *out, int64_t id, const char *text, size_t len, bool special, bool normalized);
+void tokenizer_added(
+    struct str *out, int64_t id, const char *text, size_t len, bool special, bool normalized);
 
 #endif

@@ -11,7 +11,8 @@
 
 static const size_t file_max = (size_t)1 << 28;
 
-/* Every id from 0 to n - 1 must be there once. Returns the tokens by id, freed by the caller, or NULL. */
+/* Every id from 0 to n - 1 must be there once. Returns the tokens by id, freed by the caller, or
+ * NULL. */
 static const struct json_value **
 tokens_by_id(const struct json_value *vocab, const char *path, struct err *e)
 {
@@ -25,9 +26,11 @@ tokens_by_id(const struct json_value *vocab, const char *path, struct err *e)
 	for (size_t i = 0; i < vocab->len; i++) {
 		const struct json_value *v = &vocab->item[i];
 
-		if (v->type != JSON_INT || v->integer < 0 || (uint64_t)v->integer >= vocab->len || token[v->integer]) {
-			err_at(e, path, 0, "token '%.40s': ids must be the numbers from 0 to %zu, each once", v->key,
-			    vocab->len - 1);
+		if (v->type != JSON_INT || v->integer < 0 || (uint64_t)v->integer >= vocab->len ||
+		    token[v->integer]) {
+			err_at(e, path, 0,
+			    "token '%.40s': ids must be the numbers from 0 to %zu, each once",
+			    v->key, vocab->len - 1);
 			free(token);
 			return NULL;
 		}
@@ -49,8 +52,10 @@ add_merges(struct str *out, const char *path, const char *text, struct err *e)
 
 		line++;
 		if (!(line == 1 && !strncmp(text, "#version", 8)) && used > 0) {
-			if (left == 0 || left + 1 >= used || memchr(text + left + 1, ' ', used - left - 1))
-				return err_at(e, path, line, "not two symbols with one blank between");
+			if (left == 0 || left + 1 >= used ||
+			    memchr(text + left + 1, ' ', used - left - 1))
+				return err_at(
+				    e, path, line, "not two symbols with one blank between");
 			str_adds(out, n++ ? "," : "");
 			str_add_json(out, text, used);
 		}
@@ -76,20 +81,28 @@ take_special(struct tokenizer_files *t, const struct json_value *vocab)
 
 /* The parts are those of the published tokenizer.json of GPT-2. */
 static int
-write_json(struct tokenizer_files *t, const struct json_value *const *token, const char *path, const char *merges, struct err *e)
+write_json(struct tokenizer_files *t, const struct json_value *const *token, const char *path,
+    const char *merges, struct err *e)
 {
 	struct str *out = &t->json;
 
-	str_adds(out, "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":[");
+	str_adds(
+	    out, "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":[");
 	if (t->text[SPECIAL_EOS])
-		tokenizer_added(out, t->id[SPECIAL_EOS], END_OF_TEXT, strlen(END_OF_TEXT), true, true);
-	str_adds(out, "],\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,"
-	              "\"trim_offsets\":true,\"use_regex\":true},"
-	              "\"post_processor\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,"
-	              "\"trim_offsets\":false,\"use_regex\":true},\"decoder\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,"
-	              "\"trim_offsets\":true,\"use_regex\":true},\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,"
-	              "\"continuing_subword_prefix\":\"\",\"end_of_word_suffix\":\"\",\"fuse_unk\":false,\"byte_fallback\":false,"
-	              "\"ignore_merges\":false,\"vocab\":{");
+		tokenizer_added(
+		    out, t->id[SPECIAL_EOS], END_OF_TEXT, strlen(END_OF_TEXT), true, true);
+	str_adds(out,
+	    "],\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":"
+	    "false,"
+	    "\"trim_offsets\":true,\"use_regex\":true},"
+	    "\"post_processor\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,"
+	    "\"trim_offsets\":false,\"use_regex\":true},\"decoder\":{\"type\":\"ByteLevel\",\"add_"
+	    "prefix_space\":true,"
+	    "\"trim_offsets\":true,\"use_regex\":true},\"model\":{\"type\":\"BPE\",\"dropout\":"
+	    "null,\"unk_token\":null,"
+	    "\"continuing_subword_prefix\":\"\",\"end_of_word_suffix\":\"\",\"fuse_unk\":false,"
+	    "\"byte_fallback\":false,"
+	    "\"ignore_merges\":false,\"vocab\":{");
 	for (int64_t i = 0; i < t->tokens; i++) {
 		str_adds(out, i ? "," : "");
 		str_add_json(out, token[i]->key, token[i]->key_len);
@@ -104,7 +117,8 @@ write_json(struct tokenizer_files *t, const struct json_value *const *token, con
 
 /* Both files are read whole; they are some megabytes. */
 int
-tokenizer_gpt2_files(struct tokenizer_files *t, const char *vocab, const char *merges, struct err *e)
+tokenizer_gpt2_files(
+    struct tokenizer_files *t, const char *vocab, const char *merges, struct err *e)
 {
 	struct json *j = json_read(vocab, file_max, e);
 	const struct json_value **token = NULL;

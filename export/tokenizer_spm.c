@@ -1,9 +1,10 @@
 /*
  * tokenizer_spm.c - tokenizer.json of a SentencePiece model
  *
- * BPE models hold no list of merges: a pair (a, b) may merge for every piece p = a + b, and p's score is its rank. Unigram
- * scores are printed so that they read back as the same doubles. Text is prepared as SentencePiece does: its compiled
- * normalisation, blanks collapsed and cut from the ends when the model says so, a blank put in front, blanks made U+2581.
+ * BPE models hold no list of merges: a pair (a, b) may merge for every piece p = a + b, and p's
+ * score is its rank. Unigram scores are printed so that they read back as the same doubles. Text is
+ * prepared as SentencePiece does: its compiled normalisation, blanks collapsed and cut from the
+ * ends when the model says so, a blank put in front, blanks made U+2581.
  */
 #include "export/spmodel.h"
 #include "export/tokenizer.h"
@@ -24,10 +25,12 @@ struct merge {
 static void
 add_base64(struct str *out, const unsigned char *p, size_t n)
 {
-	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	static const char digits[] =
+	    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 	for (size_t i = 0; i < n; i += 3) {
-		unsigned v = (unsigned)p[i] << 16 | (i + 1 < n ? (unsigned)p[i + 1] << 8 : 0) | (i + 2 < n ? p[i + 2] : 0u);
+		unsigned v = (unsigned)p[i] << 16 | (i + 1 < n ? (unsigned)p[i + 1] << 8 : 0) |
+		    (i + 2 < n ? p[i + 2] : 0u);
 
 		str_addc(out, digits[v >> 18]);
 		str_addc(out, digits[v >> 12 & 63]);
@@ -54,7 +57,8 @@ add_added_tokens(const struct spmodel *m, struct str *out)
 	str_adds(out, "],");
 }
 
-/* Is the model of the kind whose blanks are made U+2581 by the pre-tokenizer rather than by the normalizer? */
+/* Is the model of the kind whose blanks are made U+2581 by the pre-tokenizer rather than by the
+ * normalizer? */
 static bool
 uses_metaspace(const struct spmodel *m)
 {
@@ -75,12 +79,15 @@ add_normalizer(const struct spmodel *m, struct str *out)
 		str_adds(out, "\"},");
 	}
 	if (m->remove_extra_whitespaces)
-		str_adds(out, "{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true},"
-		              "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" {2,}\"},\"content\":\" \"},");
+		str_adds(out,
+		    "{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true},"
+		    "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" {2,}\"},\"content\":\" \"},");
 	if (!uses_metaspace(m)) {
 		if (m->add_dummy_prefix)
 			str_adds(out, "{\"type\":\"Prepend\",\"prepend\":\"" SPACE "\"},");
-		str_adds(out, "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"" SPACE "\"},");
+		str_adds(out,
+		    "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"" SPACE
+		    "\"},");
 	}
 	if (out->len > start)
 		out->len--;
@@ -91,8 +98,11 @@ add_normalizer(const struct spmodel *m, struct str *out)
 static void
 add_metaspace(const struct spmodel *m, const char *key, struct str *out)
 {
-	str_addf(out, "\"%s\":{\"type\":\"Metaspace\",\"replacement\":\"" SPACE "\",\"prepend_scheme\":\"%s\",\"split\":%s},",
-	    key, m->add_dummy_prefix ? "always" : "never", m->split_by_whitespace ? "true" : "false");
+	str_addf(out,
+	    "\"%s\":{\"type\":\"Metaspace\",\"replacement\":\"" SPACE
+	    "\",\"prepend_scheme\":\"%s\",\"split\":%s},",
+	    key, m->add_dummy_prefix ? "always" : "never",
+	    m->split_by_whitespace ? "true" : "false");
 }
 
 /* BOS before each text, when there is one. */
@@ -106,12 +116,19 @@ add_template(const struct spmodel *m, const struct tokenizer_files *t, struct st
 		return;
 	}
 	str_add_json(&bos, t->text[SPECIAL_BOS], strlen(t->text[SPECIAL_BOS]));
-	str_addf(out, "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":["
-	              "{\"SpecialToken\":{\"id\":%s,\"type_id\":0}},{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],", bos.buf);
-	str_addf(out, "\"pair\":[{\"SpecialToken\":{\"id\":%s,\"type_id\":0}},{\"Sequence\":{\"id\":\"A\",\"type_id\":0}},"
-	              "{\"SpecialToken\":{\"id\":%s,\"type_id\":1}},{\"Sequence\":{\"id\":\"B\",\"type_id\":1}}],",
+	str_addf(out,
+	    "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":["
+	    "{\"SpecialToken\":{\"id\":%s,\"type_id\":0}},{\"Sequence\":{\"id\":\"A\",\"type_id\":"
+	    "0}}],",
+	    bos.buf);
+	str_addf(out,
+	    "\"pair\":[{\"SpecialToken\":{\"id\":%s,\"type_id\":0}},{\"Sequence\":{\"id\":\"A\","
+	    "\"type_id\":0}},"
+	    "{\"SpecialToken\":{\"id\":%s,\"type_id\":1}},{\"Sequence\":{\"id\":\"B\",\"type_id\":"
+	    "1}}],",
 	    bos.buf, bos.buf);
-	str_addf(out, "\"special_tokens\":{%s:{\"id\":%s,\"ids\":[%d],\"tokens\":[%s]}}},", bos.buf, bos.buf, m->bos, bos.buf);
+	str_addf(out, "\"special_tokens\":{%s:{\"id\":%s,\"ids\":[%d],\"tokens\":[%s]}}},", bos.buf,
+	    bos.buf, m->bos, bos.buf);
 	str_release(&bos);
 }
 
@@ -123,8 +140,10 @@ add_decoder(const struct spmodel *m, struct str *out)
 		add_metaspace(m, "decoder", out);
 		return;
 	}
-	str_adds(out, "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":\"" SPACE
-	              "\"},\"content\":\" \"},{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"}");
+	str_adds(out,
+	    "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{"
+	    "\"String\":\"" SPACE
+	    "\"},\"content\":\" \"},{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"}");
 	if (m->add_dummy_prefix)
 		str_adds(out, ",{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}");
 	str_adds(out, "]},");
@@ -196,8 +215,11 @@ add_bpe(const struct spmodel *m, struct str *out)
 		str_add_json(out, m->piece[m->unk].text, m->piece[m->unk].len);
 	else
 		str_adds(out, "null");
-	str_addf(out, ",\"continuing_subword_prefix\":null,\"end_of_word_suffix\":null,\"fuse_unk\":true,\"byte_fallback\":%s,"
-	              "\"ignore_merges\":false,\"vocab\":{", m->byte_fallback ? "true" : "false");
+	str_addf(out,
+	    ",\"continuing_subword_prefix\":null,\"end_of_word_suffix\":null,\"fuse_unk\":true,"
+	    "\"byte_fallback\":%s,"
+	    "\"ignore_merges\":false,\"vocab\":{",
+	    m->byte_fallback ? "true" : "false");
 	for (int i = 0; i < m->count; i++) {
 		str_adds(out, i ? "," : "");
 		str_add_json(out, m->piece[i].text, m->piece[i].len);
@@ -244,9 +266,13 @@ static int
 check_model(const struct spmodel *m, const char *path, struct err *e)
 {
 	if (m->model != SP_UNIGRAM && m->model != SP_BPE)
-		return err_at(e, path, 0, "a model of words or characters has no exact tokenizer.json; BPE and unigram have");
+		return err_at(e, path, 0,
+		    "a model of words or characters has no exact tokenizer.json; BPE and unigram "
+		    "have");
 	if (!m->escape_whitespaces)
-		return err_at(e, path, 0, "a model that keeps blanks (escape_whitespaces off) has no exact tokenizer.json");
+		return err_at(e, path, 0,
+		    "a model that keeps blanks (escape_whitespaces off) has no exact "
+		    "tokenizer.json");
 	return 0;
 }
 
@@ -281,8 +307,8 @@ export_sentencepiece(struct tokenizer_files *t, const char *model, struct err *e
 	int rc = -1;
 
 	memset(t, 0, sizeof *t);
-	if (io_read_file(model, (size_t)1 << 30, &bytes, &len, e) == 0 && spmodel_parse(&m, bytes, len, model, e) == 0 &&
-	    check_model(&m, model, e) == 0) {
+	if (io_read_file(model, (size_t)1 << 30, &bytes, &len, e) == 0 &&
+	    spmodel_parse(&m, bytes, len, model, e) == 0 && check_model(&m, model, e) == 0) {
 		const int ids[SPECIAL_COUNT] = { m.bos, m.eos, m.unk, m.pad };
 
 		for (int i = 0; i < SPECIAL_COUNT; i++) {

@@ -1,4 +1,5 @@
-/* weights.c - the tensors of an export: which parameters they are made of, in which shard, and their bytes */
+/* weights.c - the tensors of an export: which parameters they are made of, in which shard, and
+ * their bytes */
 #include "export/hf.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -24,7 +25,9 @@ place_param(struct hf_export *x, int i, struct err *e)
 		return 0;
 	}
 	t = &x->tensor[x->count++];
-	*t = (struct hf_tensor){ .ndim = place.ndim, .bytes = dtype_size(x->dtype), .first = i, .count = 1 };
+	*t = (struct hf_tensor){
+		.ndim = place.ndim, .bytes = dtype_size(x->dtype), .first = i, .count = 1
+	};
 	snprintf(t->name, sizeof t->name, "%s", place.name);
 	memcpy(t->shape, place.shape, sizeof t->shape);
 	for (int d = 0; d < t->ndim; d++)
@@ -45,7 +48,8 @@ weights_plan(struct hf_export *x, uint64_t max_shard_bytes, struct err *e)
 			return -1;
 	/* In model order; a shard is closed before the tensor that would exceed the limit. */
 	for (int i = 0; i < x->count; i++) {
-		if (i > 0 && (bytes > max_shard_bytes || x->tensor[i].bytes > max_shard_bytes - bytes)) {
+		if (i > 0 &&
+		    (bytes > max_shard_bytes || x->tensor[i].bytes > max_shard_bytes - bytes)) {
 			x->num_shards++;
 			bytes = 0;
 		}
@@ -75,7 +79,8 @@ count_overflows(const double *before, const uint16_t *after, int64_t n)
 
 /* Reads a box of a parameter in the export's dtype, rounded once. */
 static int
-read_converted(struct hf_export *x, const char *name, const struct slice *box, void *dst, struct err *e)
+read_converted(
+    struct hf_export *x, const char *name, const struct slice *box, void *dst, struct err *e)
 {
 	int64_t n = slice_elements(box);
 	double *exact;
@@ -93,7 +98,8 @@ read_converted(struct hf_export *x, const char *name, const struct slice *box, v
 	return rc;
 }
 
-/* Puts what parameter i has of `rows` (a box of whole rows of its tensor) into dst, which holds those rows. */
+/* Puts what parameter i has of `rows` (a box of whole rows of its tensor) into dst, which holds
+ * those rows. */
 static int
 fill(struct hf_export *x, int i, const struct slice *rows, void *dst, struct err *e)
 {
@@ -131,7 +137,8 @@ fill(struct hf_export *x, int i, const struct slice *rows, void *dst, struct err
 
 /* Writes one tensor, some rows at a time. */
 static int
-write_tensor(struct hf_export *x, const struct hf_tensor *t, struct safetensors_writer *w, struct err *e)
+write_tensor(
+    struct hf_export *x, const struct hf_tensor *t, struct safetensors_writer *w, struct err *e)
 {
 	struct slice rows = slice_whole(t->ndim, t->shape);
 	int64_t row = slice_elements(&rows) / t->shape[0], step = row < CHUNK ? CHUNK / row : 1;
@@ -170,7 +177,8 @@ compare_tensors(const void *a, const void *b)
 	return strcmp((*x)->name, (*y)->name);
 }
 
-/* The tensors of a shard (-1: of all), sorted by name as the reference writer does; the caller frees the array. */
+/* The tensors of a shard (-1: of all), sorted by name as the reference writer does; the caller
+ * frees the array. */
 static const struct hf_tensor **
 sorted(const struct hf_export *x, int shard, int *count)
 {
@@ -220,7 +228,9 @@ write_index(const struct hf_export *x, const char *dir, struct err *e)
 
 	for (int i = 0; i < n; i++)
 		bytes += t[i]->bytes;
-	str_addf(&s, "{\n  \"metadata\": {\n    \"total_parameters\": %llu,\n    \"total_size\": %llu\n  },\n  \"weight_map\": {",
+	str_addf(&s,
+	    "{\n  \"metadata\": {\n    \"total_parameters\": %llu,\n    \"total_size\": %llu\n  "
+	    "},\n  \"weight_map\": {",
 	    (unsigned long long)(bytes / dtype_size(x->dtype)), (unsigned long long)bytes);
 	for (int i = 0; i < n; i++) {
 		shard_name(x, t[i]->shard, name);

@@ -1,8 +1,8 @@
 /*
  * hardware.h - what a device and its links can do: one row a device, every figure an option
  *
- * Peaks are dense, of 16-bit products; efficiencies say which part of a peak real kernels and collectives reach. A figure that
- * is typed wins over the row. Source: spec/planning.md 5.
+ * Peaks are dense, of 16-bit products; efficiencies say which part of a peak real kernels and
+ * collectives reach. A figure that is typed wins over the row. Source: spec/planning.md 5.
  */
 #ifndef PLAN_HARDWARE_H
 #define PLAN_HARDWARE_H
@@ -21,7 +21,8 @@ struct hardware {
 	double link_bandwidth, network_bandwidth;       /* GB/s of one device and direction: inside a node, between nodes */
 	double gpus_per_node;
 	double num_sms;                 /* units that tiles of a product are dealt to; 0: do not model them */
-	double gemm_efficiency, attention_efficiency, memory_efficiency, link_efficiency, network_efficiency;
+	double gemm_efficiency, attention_efficiency, memory_efficiency, link_efficiency,
+	    network_efficiency;
 	double kernel_us, link_us, network_us, step_ms;         /* start of a kernel, of a collective; host work of a step */
 	double dp_overlap;              /* part of the gradient traffic that hides behind computation, 0..1 */
 };
@@ -29,32 +30,55 @@ struct hardware {
 /* Names of the rows, ended by NULL: the choices of --gpu. */
 extern const char *const hardware_names[];
 
-/* Row number `row` with the figures that were typed put in; p's table holds HARDWARE_OPTS over a struct hardware. */
-void   hardware_resolve(const struct opt_parse *p, int row, const struct hardware *typed, struct hardware *out);
+/* Row number `row` with the figures that were typed put in; p's table holds HARDWARE_OPTS over a
+ * struct hardware. */
+void hardware_resolve(
+    const struct opt_parse *p, int row, const struct hardware *typed, struct hardware *out);
 /* FLOP/s that products of this type can reach at most. */
 double hardware_peak(const struct hardware *hw, enum dtype t);
 
 #define HARDWARE_NUM(S, M, n, f, lo, hi, h) \
 	{ .name = n, .type = OPT_NUMBER, .off = offsetof(S, M.f), .min = lo, .max = hi, .help = h }
 
-#define HARDWARE_OPTS(S, M, G) \
-	{ .type = OPT_GROUP, .help = "Device and network; the defaults are the device's" }, \
-	{ .name = "gpu", .type = OPT_CHOICE, .off = offsetof(S, G), .choices = hardware_names, .help = "the device" }, \
-	HARDWARE_NUM(S, M, "tflops", tflops, 1e-6, 1e9, "peak of dense products in the run's precision, TFLOP/s"), \
-	HARDWARE_NUM(S, M, "memory-gb", memory_gb, 1e-6, 1e9, "memory of a device, GiB"), \
-	HARDWARE_NUM(S, M, "reserve-gb", reserve_gb, 0, 1e9, "of it, what the driver and the libraries take, GiB"), \
-	HARDWARE_NUM(S, M, "memory-bandwidth", memory_bandwidth, 1e-6, 1e9, "of the device memory, GB/s"), \
-	HARDWARE_NUM(S, M, "link-bandwidth", link_bandwidth, 1e-6, 1e9, "of a device inside its node, one way, GB/s"), \
-	HARDWARE_NUM(S, M, "network-bandwidth", network_bandwidth, 1e-6, 1e9, "of a device between nodes, one way, GB/s"), \
-	{ .name = "gpus-per-node", .type = OPT_NUMBER, .off = offsetof(S, M.gpus_per_node), .min = 1, .max = 1e6, \
-	  .help = "devices that the fast links join; tensor ranks stay inside" }, \
-	HARDWARE_NUM(S, M, "gemm-efficiency", gemm_efficiency, 1e-3, 1, "part of the peak that large products reach"), \
-	HARDWARE_NUM(S, M, "attention-efficiency", attention_efficiency, 1e-3, 1, "part of the peak that attention reaches"), \
-	HARDWARE_NUM(S, M, "memory-efficiency", memory_efficiency, 1e-3, 1, "part of the memory bandwidth that kernels reach"), \
-	HARDWARE_NUM(S, M, "link-efficiency", link_efficiency, 1e-3, 1, "part of the link bandwidth that collectives reach"), \
-	HARDWARE_NUM(S, M, "network-efficiency", network_efficiency, 1e-3, 1, "part of the network bandwidth that they reach"), \
-	HARDWARE_NUM(S, M, "kernel-us", kernel_us, 0, 1e6, "time that a kernel takes to start, microseconds"), \
-	HARDWARE_NUM(S, M, "step-ms", step_ms, 0, 1e6, "work of the host in a step, milliseconds"), \
-	HARDWARE_NUM(S, M, "dp-overlap", dp_overlap, 0, 1, "part of the gradient traffic that hides behind computation")
+#define HARDWARE_OPTS(S, M, G)                                                                     \
+	{ .type = OPT_GROUP, .help = "Device and network; the defaults are the device's" },        \
+	    { .name = "gpu",                                                                       \
+		    .type = OPT_CHOICE,                                                            \
+		    .off = offsetof(S, G),                                                         \
+		    .choices = hardware_names,                                                     \
+		    .help = "the device" },                                                        \
+	    HARDWARE_NUM(S, M, "tflops", tflops, 1e-6, 1e9,                                        \
+		"peak of dense products in the run's precision, TFLOP/s"),                         \
+	    HARDWARE_NUM(S, M, "memory-gb", memory_gb, 1e-6, 1e9, "memory of a device, GiB"),      \
+	    HARDWARE_NUM(S, M, "reserve-gb", reserve_gb, 0, 1e9,                                   \
+		"of it, what the driver and the libraries take, GiB"),                             \
+	    HARDWARE_NUM(S, M, "memory-bandwidth", memory_bandwidth, 1e-6, 1e9,                    \
+		"of the device memory, GB/s"),                                                     \
+	    HARDWARE_NUM(S, M, "link-bandwidth", link_bandwidth, 1e-6, 1e9,                        \
+		"of a device inside its node, one way, GB/s"),                                     \
+	    HARDWARE_NUM(S, M, "network-bandwidth", network_bandwidth, 1e-6, 1e9,                  \
+		"of a device between nodes, one way, GB/s"),                                       \
+	    { .name = "gpus-per-node",                                                             \
+		    .type = OPT_NUMBER,                                                            \
+		    .off = offsetof(S, M.gpus_per_node),                                           \
+		    .min = 1,                                                                      \
+		    .max = 1e6,                                                                    \
+		    .help = "devices that the fast links join; tensor ranks stay inside" },        \
+	    HARDWARE_NUM(S, M, "gemm-efficiency", gemm_efficiency, 1e-3, 1,                        \
+		"part of the peak that large products reach"),                                     \
+	    HARDWARE_NUM(S, M, "attention-efficiency", attention_efficiency, 1e-3, 1,              \
+		"part of the peak that attention reaches"),                                        \
+	    HARDWARE_NUM(S, M, "memory-efficiency", memory_efficiency, 1e-3, 1,                    \
+		"part of the memory bandwidth that kernels reach"),                                \
+	    HARDWARE_NUM(S, M, "link-efficiency", link_efficiency, 1e-3, 1,                        \
+		"part of the link bandwidth that collectives reach"),                              \
+	    HARDWARE_NUM(S, M, "network-efficiency", network_efficiency, 1e-3, 1,                  \
+		"part of the network bandwidth that they reach"),                                  \
+	    HARDWARE_NUM(S, M, "kernel-us", kernel_us, 0, 1e6,                                     \
+		"time that a kernel takes to start, microseconds"),                                \
+	    HARDWARE_NUM(                                                                          \
+		S, M, "step-ms", step_ms, 0, 1e6, "work of the host in a step, milliseconds"),     \
+	    HARDWARE_NUM(S, M, "dp-overlap", dp_overlap, 0, 1,                                     \
+		"part of the gradient traffic that hides behind computation")
 
 #endif

@@ -68,12 +68,15 @@ print_header(const char *first, FILE *f)
 
 /* Stages first..last, whose ranks all hold the same. */
 static void
-print_stages(const struct run_plan *plan, int first, int last, const uint64_t sum[COLUMNS], bool json, FILE *f)
+print_stages(const struct run_plan *plan, int first, int last, const uint64_t sum[COLUMNS],
+    bool json, FILE *f)
 {
-	int64_t ranks = layout_world(&plan->layout) / plan->layout.pipeline_model_parallel_size * (last - first + 1);
+	int64_t ranks = layout_world(&plan->layout) / plan->layout.pipeline_model_parallel_size *
+	    (last - first + 1);
 
 	if (json)
-		fprintf(f, "{\"first_stage\": %d, \"last_stage\": %d, \"ranks\": %lld", first, last, (long long)ranks);
+		fprintf(f, "{\"first_stage\": %d, \"last_stage\": %d, \"ranks\": %lld", first, last,
+		    (long long)ranks);
 	else if (first == last)
 		fprintf(f, "%d\t%lld", first, (long long)ranks);
 	else
@@ -127,8 +130,10 @@ by_rank(const struct run_plan *plan, bool json, FILE *f)
 			sum_columns(&m, sum);
 			memory_release(&m);
 		}
-		fprintf(f, json ? "{\"rank\": %lld, \"tp\": %d, \"dp\": %d, \"pp\": %d" : "%lld\t%d\t%d\t%d", (long long)rank,
-		    c[AX_TP], c[AX_DP], c[AX_PP]);
+		fprintf(f,
+		    json ? "{\"rank\": %lld, \"tp\": %d, \"dp\": %d, \"pp\": %d"
+			 : "%lld\t%d\t%d\t%d",
+		    (long long)rank, c[AX_TP], c[AX_DP], c[AX_PP]);
 		print_sums(sum, json, f);
 	}
 }
@@ -141,10 +146,14 @@ print_buffer(const struct memory_plan *m, int stage, enum buffer b, bool json, F
 
 	if (memory_buffer_per_layer(b))
 		n *= (uint64_t)m->num_layers;
-	fprintf(f, json ? "{\"stage\": %d, \"arena\": \"%s\", \"buffer\": \"%s\", \"offset\": %llu, \"bytes\": %llu, "
-	                  "\"instances\": %llu, \"total\": %llu}\n" : "%d\t%s\t%s\t%llu\t%llu\t%llu\t%llu\n",
-	    stage, arena_names[memory_buffer_arena(b)], memory_buffer_name(b), (unsigned long long)m->offset[b],
-	    (unsigned long long)m->bytes[b], (unsigned long long)n, (unsigned long long)memory_buffer_total(m, b));
+	fprintf(f,
+	    json ? "{\"stage\": %d, \"arena\": \"%s\", \"buffer\": \"%s\", \"offset\": %llu, "
+		   "\"bytes\": %llu, "
+		   "\"instances\": %llu, \"total\": %llu}\n"
+		 : "%d\t%s\t%s\t%llu\t%llu\t%llu\t%llu\n",
+	    stage, arena_names[memory_buffer_arena(b)], memory_buffer_name(b),
+	    (unsigned long long)m->offset[b], (unsigned long long)m->bytes[b],
+	    (unsigned long long)n, (unsigned long long)memory_buffer_total(m, b));
 }
 
 /* The buffers that each stage has. */
@@ -175,10 +184,11 @@ memtable_print(const struct run_plan *plan, const struct memtable_options *o, FI
 		by_stage(plan, o->json, f);
 }
 
-/* No stage between the ends holds more than the first: it has as many layers, fewer slots and no table. */
+/* No stage between the ends holds more than the first: it has as many layers, fewer slots and no
+ * table. */
 uint64_t
-memtable_most(const struct model_config *c, const struct layout *l, const struct train_shape *s, int64_t *elements,
-              int64_t *own)
+memtable_most(const struct model_config *c, const struct layout *l, const struct train_shape *s,
+    int64_t *elements, int64_t *own)
 {
 	uint64_t most = 0;
 	int64_t big = 0;
@@ -214,7 +224,9 @@ memtable_summary(const struct run_plan *plan, FILE *f)
 	    (long long)model_num_parameters(&plan->model), (long long)layout_world(l),
 	    (long long)l->tensor_model_parallel_size, (long long)l->pipeline_model_parallel_size,
 	    (long long)l->data_parallel_size);
-	fprintf(f, "%lld micro-batches of %lld; %lld layers per stage; at most %lld parameters per rank\n",
+	fprintf(f,
+	    "%lld micro-batches of %lld; %lld layers per stage; at most %lld parameters per rank\n",
 	    (long long)plan->shape.num_microbatches, (long long)plan->shape.micro_batch_size,
-	    (long long)(plan->model.num_layers / l->pipeline_model_parallel_size), (long long)elements);
+	    (long long)(plan->model.num_layers / l->pipeline_model_parallel_size),
+	    (long long)elements);
 }

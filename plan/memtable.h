@@ -1,8 +1,9 @@
 /*
  * memtable.h - the memory plan of every stage or rank as a table
  *
- * The figures are lib/model/memory's, which the trainer allocates. Tensor and data ranks of one stage hold the same number of
- * bytes, so a row stands for a stage, or for neighbouring stages with the same figures.
+ * The figures are lib/model/memory's, which the trainer allocates. Tensor and data ranks of one
+ * stage hold the same number of bytes, so a row stands for a stage, or for neighbouring stages with
+ * the same figures.
  */
 #ifndef PLAN_MEMTABLE_H
 #define PLAN_MEMTABLE_H
@@ -17,8 +18,9 @@ struct memtable_options {
 void memtable_print(const struct run_plan *plan, const struct memtable_options *o, FILE *f);
 /* The layout in one line: "ok: ...". */
 void memtable_summary(const struct run_plan *plan, FILE *f);
-/* Bytes of the fullest rank; shards of its stage's flat buffer in *elements, the optimizer's share in *own (may be NULL). */
-uint64_t memtable_most(const struct model_config *c, const struct layout *l, const struct train_shape *s, int64_t *elements,
-                       int64_t *own);
+/* Bytes of the fullest rank; shards of its stage's flat buffer in *elements, the optimizer's share
+ * in *own (may be NULL). */
+uint64_t memtable_most(const struct model_config *c, const struct layout *l,
+    const struct train_shape *s, int64_t *elements, int64_t *own);
 
 #endif

@@ -40,7 +40,8 @@ weigh(struct search *s, const struct search_input *in, struct candidate *c)
 	s->item[s->count++] = *c;
 }
 
-/* The distributed optimizer off and on, where there are data ranks to share with. Does one of them fit? */
+/* The distributed optimizer off and on, where there are data ranks to share with. Does one of them
+ * fit? */
 static bool
 try_optimizers(struct search *s, const struct search_input *in, struct candidate *c)
 {
@@ -56,11 +57,13 @@ try_optimizers(struct search *s, const struct search_input *in, struct candidate
 	return fits;
 }
 
-/* Every power of two that divides the samples of a data rank, or the one that is asked for. A larger one never needs less. */
+/* Every power of two that divides the samples of a data rank, or the one that is asked for. A
+ * larger one never needs less. */
 static void
 try_batches(struct search *s, const struct search_input *in, struct candidate *c)
 {
-	int64_t each = in->global_batch_size / c->layout.data_parallel_size, b = in->micro_batch ? in->micro_batch : 1;
+	int64_t each = in->global_batch_size / c->layout.data_parallel_size,
+		b = in->micro_batch ? in->micro_batch : 1;
 
 	if (in->global_batch_size % c->layout.data_parallel_size)
 		return;
@@ -72,17 +75,20 @@ try_batches(struct search *s, const struct search_input *in, struct candidate *c
 	}
 }
 
-/* Divisors of the world whose layout is legal; tensor ranks stay in a node unless their number was typed. */
+/* Divisors of the world whose layout is legal; tensor ranks stay in a node unless their number was
+ * typed. */
 static void
 try_layouts(struct search *s, const struct search_input *in)
 {
-	int64_t most = (int64_t)in->hw.gpus_per_node, heads = in->model.num_attention_heads, layers = in->model.num_layers;
+	int64_t most = (int64_t)in->hw.gpus_per_node, heads = in->model.num_attention_heads,
+		layers = in->model.num_layers;
 
 	for (int64_t t = 1; t <= heads && t <= in->world_size; t++) {
 		if (in->world_size % t || (in->tensor ? t != in->tensor : t > most))
 			continue;
 		for (int64_t p = 1; p <= layers && t * p <= in->world_size; p++) {
-			struct candidate c = { .layout = { t, 1, in->world_size / (t * p), p }, .shape = in->shape };
+			struct candidate c = { .layout = { t, 1, in->world_size / (t * p), p },
+				.shape = in->shape };
 			struct err e;
 
 			if (in->world_size % (t * p) || (in->pipeline && p != in->pipeline) ||
@@ -115,7 +121,8 @@ by_memory(const void *a, const void *b)
 	return x->time.total < y->time.total ? -1 : x->time.total > y->time.total;
 }
 
-/* The model cannot tell plans apart that are this close: the one that leaves more memory is better. */
+/* The model cannot tell plans apart that are this close: the one that leaves more memory is better.
+ */
 static void
 settle_ties(struct search *s)
 {
@@ -137,15 +144,21 @@ search_run(struct search *s, const struct search_input *in, struct err *e)
 	memset(s, 0, sizeof *s);
 	try_layouts(s, in);
 	if (!s->legal)
-		return err_set(e, "no legal layout of %lld ranks: sizes must divide the ranks, %lld heads, %lld layers and "
-		                  "--global-batch-size %lld; mplan check gives the reason for one", (long long)in->world_size,
-		    (long long)in->model.num_attention_heads, (long long)in->model.num_layers, (long long)in->global_batch_size);
+		return err_set(e,
+		    "no legal layout of %lld ranks: sizes must divide the ranks, %lld heads, %lld "
+		    "layers and "
+		    "--global-batch-size %lld; mplan check gives the reason for one",
+		    (long long)in->world_size, (long long)in->model.num_attention_heads,
+		    (long long)in->model.num_layers, (long long)in->global_batch_size);
 	if (!s->count)
-		return err_set(e, "none of %lld legal layouts of %lld ranks fits %.4g GiB: the smallest needs %.4g GiB "
-		                  "(tensor %lld, pipeline %lld, data %lld, micro-batch-size %lld)", (long long)s->legal,
-		    (long long)in->world_size, in->hw.memory_gb, need(&s->smallest, &in->hw) / gib,
-		    (long long)l->tensor_model_parallel_size, (long long)l->pipeline_model_parallel_size,
-		    (long long)l->data_parallel_size, (long long)s->smallest.shape.micro_batch_size);
+		return err_set(e,
+		    "none of %lld legal layouts of %lld ranks fits %.4g GiB: the smallest needs "
+		    "%.4g GiB "
+		    "(tensor %lld, pipeline %lld, data %lld, micro-batch-size %lld)",
+		    (long long)s->legal, (long long)in->world_size, in->hw.memory_gb,
+		    need(&s->smallest, &in->hw) / gib, (long long)l->tensor_model_parallel_size,
+		    (long long)l->pipeline_model_parallel_size, (long long)l->data_parallel_size,
+		    (long long)s->smallest.shape.micro_batch_size);
 	qsort(s->item, (size_t)s->count, sizeof *s->item, by_time);
 	settle_ties(s);
 	return 0;
@@ -162,25 +175,31 @@ search_release(struct search *s)
 static double
 speed(const struct candidate *c, const struct search_input *in)
 {
-	return (double)in->global_batch_size * (double)c->shape.seq_length / c->time.total / (double)in->world_size;
+	return (double)in->global_batch_size * (double)c->shape.seq_length / c->time.total /
+	    (double)in->world_size;
 }
 
 void
 search_print(const struct search *s, const struct search_input *in, int64_t top, FILE *f)
 {
-	fputs("rank\ttp\tpp\tdp\tmicro_batch_size\tnum_microbatches\tdistributed_optimizer\tmemory_gib\tfit\tseconds\t"
-	      "tokens_per_second\tcompute\ttp_share\tbubble\tdp_share\tmemory_bound\tother\n", f);
+	fputs("rank\ttp\tpp\tdp\tmicro_batch_size\tnum_microbatches\tdistributed_optimizer\tmemory_"
+	      "gib\tfit\tseconds\t"
+	      "tokens_per_second\tcompute\ttp_share\tbubble\tdp_share\tmemory_bound\tother\n",
+	    f);
 	for (int i = 0; i < s->count && i < top; i++) {
 		const struct candidate *c = &s->item[i];
 		const struct step_time *t = &c->time;
 
 		fprintf(f, "%d\t%lld\t%lld\t%lld\t%lld\t%lld\t%s\t%.3f\t%s\t%.4g\t%.4g", i + 1,
-		    (long long)c->layout.tensor_model_parallel_size, (long long)c->layout.pipeline_model_parallel_size,
+		    (long long)c->layout.tensor_model_parallel_size,
+		    (long long)c->layout.pipeline_model_parallel_size,
 		    (long long)c->layout.data_parallel_size, (long long)c->shape.micro_batch_size,
-		    (long long)c->shape.num_microbatches, c->shape.use_distributed_optimizer ? "yes" : "no",
-		    need(c, &in->hw) / gib, fit_names[c->fit], t->total, speed(c, in));
-		fprintf(f, "\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\n", t->compute / t->total, t->tp / t->total,
-		    t->bubble / t->total, t->dp / t->total, t->memory / t->total, t->other / t->total);
+		    (long long)c->shape.num_microbatches,
+		    c->shape.use_distributed_optimizer ? "yes" : "no", need(c, &in->hw) / gib,
+		    fit_names[c->fit], t->total, speed(c, in));
+		fprintf(f, "\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\n", t->compute / t->total,
+		    t->tp / t->total, t->bubble / t->total, t->dp / t->total, t->memory / t->total,
+		    t->other / t->total);
 	}
 }
 
@@ -189,24 +208,29 @@ search_plan(const struct search *s, const struct search_input *in, int64_t pick,
 {
 	const struct candidate *c = &s->item[pick - 1];
 
-	str_addf(out, "# mplan search: %lld ranks of %s; about %.4g s a step, %.2f of %.4g GiB a rank (%s)\n",
-	    (long long)in->world_size, in->hw.name, c->time.total, need(c, &in->hw) / gib, in->hw.memory_gb, fit_names[c->fit]);
+	str_addf(out,
+	    "# mplan search: %lld ranks of %s; about %.4g s a step, %.2f of %.4g GiB a rank (%s)\n",
+	    (long long)in->world_size, in->hw.name, c->time.total, need(c, &in->hw) / gib,
+	    in->hw.memory_gb, fit_names[c->fit]);
 	str_addf(out, "tensor-model-parallel-size %lld\npipeline-model-parallel-size %lld\n",
-	    (long long)c->layout.tensor_model_parallel_size, (long long)c->layout.pipeline_model_parallel_size);
+	    (long long)c->layout.tensor_model_parallel_size,
+	    (long long)c->layout.pipeline_model_parallel_size);
 	if (c->shape.use_distributed_optimizer)
 		str_adds(out, "use-distributed-optimizer\n");
-	str_addf(out, "micro-batch-size %lld\nglobal-batch-size %lld\n", (long long)c->shape.micro_batch_size,
-	    (long long)in->global_batch_size);
+	str_addf(out, "micro-batch-size %lld\nglobal-batch-size %lld\n",
+	    (long long)c->shape.micro_batch_size, (long long)in->global_batch_size);
 }
 
 int
-search_write(const struct search *s, const struct search_input *in, int64_t pick, const char *path, struct err *e)
+search_write(const struct search *s, const struct search_input *in, int64_t pick, const char *path,
+    struct err *e)
 {
 	struct str text = { 0 };
 	int rc;
 
 	if (pick > s->count)
-		return err_set(e, "--pick %lld: there are %d plans that fit", (long long)pick, s->count);
+		return err_set(
+		    e, "--pick %lld: there are %d plans that fit", (long long)pick, s->count);
 	search_plan(s, in, pick, &text);
 	rc = io_write_file(path, text.buf, text.len, e);
 	str_release(&text);
@@ -242,7 +266,8 @@ static void
 name_layout(const struct candidate *c, struct str *out)
 {
 	str_addf(out, "tensor %lld, pipeline %lld, data %lld, micro-batch-size %lld%s",
-	    (long long)c->layout.tensor_model_parallel_size, (long long)c->layout.pipeline_model_parallel_size,
+	    (long long)c->layout.tensor_model_parallel_size,
+	    (long long)c->layout.pipeline_model_parallel_size,
 	    (long long)c->layout.data_parallel_size, (long long)c->shape.micro_batch_size,
 	    c->shape.use_distributed_optimizer ? ", distributed optimizer" : "");
 }
@@ -258,7 +283,8 @@ search_reason(const struct search *s, struct str *out)
 			big = i;
 	str_addf(out, "%lld legal layouts, %d fit; the best (", (long long)s->legal, s->count);
 	name_layout(best, out);
-	str_addf(out, ") spends %.0f %% of a step on %s", 100 * seconds_of(&best->time, big) / best->time.total, parts[big].name);
+	str_addf(out, ") spends %.0f %% of a step on %s",
+	    100 * seconds_of(&best->time, big) / best->time.total, parts[big].name);
 	if (s->count < 2)
 		return;
 	for (int i = 1; i < PARTS; i++)
@@ -270,8 +296,9 @@ search_reason(const struct search *s, struct str *out)
 	if (next->fit != best->fit)
 		str_adds(out, ") fits only tightly");
 	else if (next->time.total <= (1 + tie) * best->time.total)
-		str_addf(out, ") is as fast and needs %.3g GiB more", ((double)next->bytes - (double)best->bytes) / gib);
+		str_addf(out, ") is as fast and needs %.3g GiB more",
+		    ((double)next->bytes - (double)best->bytes) / gib);
 	else
-		str_addf(out, ") takes %.1f %% longer, most of it by %s", 100 * (next->time.total / best->time.total - 1),
-		    parts[worse].name);
+		str_addf(out, ") takes %.1f %% longer, most of it by %s",
+		    100 * (next->time.total / best->time.total - 1), parts[worse].name);
 }

@@ -1,9 +1,10 @@
 /*
  * search.h - the legal layouts of a run that fit a device, fastest first
  *
- * Every divisor of the model and of the world is tried as tensor and pipeline size, every power of two as micro batch, the
- * distributed optimizer on and off. Memory is the memory plan's (what the trainer allocates) plus the device's reserve; time
- * is plan/time's. Plans within 1 % of each other count as ties, the smaller one first. Source: spec/planning.md 8.
+ * Every divisor of the model and of the world is tried as tensor and pipeline size, every power of
+ * two as micro batch, the distributed optimizer on and off. Memory is the memory plan's (what the
+ * trainer allocates) plus the device's reserve; time is plan/time's. Plans within 1 % of each other
+ * count as ties, the smaller one first. Source: spec/planning.md 8.
  */
 #ifndef PLAN_SEARCH_H
 #define PLAN_SEARCH_H
@@ -37,14 +38,18 @@ struct search {
 	struct candidate smallest;              /* of the legal ones, the one that needs the least memory */
 };
 
-/* Returns -1 when no layout is legal or none fits, with the reason; search_release in either case. */
+/* Returns -1 when no layout is legal or none fits, with the reason; search_release in either case.
+ */
 int  search_run(struct search *s, const struct search_input *in, struct err *e);
 void search_release(struct search *s);
 /* The best `top` as tab-separated rows under a header line. */
 void search_print(const struct search *s, const struct search_input *in, int64_t top, FILE *f);
-/* Item number `pick` (from 1) as an option file for mtrain, and the same written to a file whole or not at all. */
-void search_plan(const struct search *s, const struct search_input *in, int64_t pick, struct str *out);
-int  search_write(const struct search *s, const struct search_input *in, int64_t pick, const char *path, struct err *e);
+/* Item number `pick` (from 1) as an option file for mtrain, and the same written to a file whole or
+ * not at all. */
+void search_plan(
+    const struct search *s, const struct search_input *in, int64_t pick, struct str *out);
+int search_write(const struct search *s, const struct search_input *in, int64_t pick,
+    const char *path, struct err *e);
 /* One line: what the best spends its time on, and why the next is slower. */
 void search_reason(const struct search *s, struct str *out);
 

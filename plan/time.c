@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* Rows of K at which a product reaches half of its asymptote; edge of an output tile; straggling per doubling of the nodes. */
+/* Rows of K at which a product reaches half of its asymptote; edge of an output tile; straggling
+ * per doubling of the nodes. */
 enum { K_HALF = 128, TILE = 128 };
 static const double straggling = 0.003;
 
@@ -22,7 +23,8 @@ stage_total(const struct stage_time *s)
 	return s->compute + s->memory + s->tp;
 }
 
-/* Part of the units that work in the waves of output tiles, rows and columns beyond the edge counted as idle. */
+/* Part of the units that work in the waves of output tiles, rows and columns beyond the edge
+ * counted as idle. */
 static double
 tile_efficiency(const struct hardware *hw, int64_t m, int64_t n)
 {
@@ -38,9 +40,11 @@ double
 time_gemm(const struct run_case *r, int64_t m, int64_t n, int64_t k, bool accumulate)
 {
 	const struct hardware *hw = r->hw;
-	double e = hw->gemm_efficiency * (double)k / (double)(k + K_HALF) * tile_efficiency(hw, m, n);
+	double e =
+	    hw->gemm_efficiency * (double)k / (double)(k + K_HALF) * tile_efficiency(hw, m, n);
 	double element = (double)dtype_size(r->shape->dtype), mn = (double)m * (double)n;
-	double bytes = element * ((double)m * (double)k + (double)k * (double)n) + mn * (accumulate ? 8 : element);
+	double bytes = element * ((double)m * (double)k + (double)k * (double)n) +
+	    mn * (accumulate ? 8 : element);
 	double flop_time, byte_time = bytes / (hw->memory_bandwidth * 1e9 * hw->memory_efficiency);
 
 	/* Rows that are no multiple of 64 elements miss the fast loads of 16-bit products. */
@@ -54,7 +58,8 @@ time_gemm(const struct run_case *r, int64_t m, int64_t n, int64_t k, bool accumu
 static double
 linear(const struct run_case *r, int64_t rows, int64_t out, int64_t in)
 {
-	return time_gemm(r, rows, out, in, false) + time_gemm(r, rows, in, out, false) + time_gemm(r, out, in, rows, true);
+	return time_gemm(r, rows, out, in, false) + time_gemm(r, rows, in, out, false) +
+	    time_gemm(r, out, in, rows, true);
 }
 
 /* Causal attention of this rank's heads, forward and 2.5 times that backward. */
@@ -62,14 +67,17 @@ static double
 attention(const struct run_case *r)
 {
 	const struct model_config *c = r->model;
-	double s = (double)r->shape->seq_length, w = (double)c->window_size, seen = s / 2, e = r->hw->attention_efficiency;
-	double width = (double)(c->num_attention_heads / r->layout->tensor_model_parallel_size * c->kv_channels);
+	double s = (double)r->shape->seq_length, w = (double)c->window_size, seen = s / 2,
+	       e = r->hw->attention_efficiency;
+	double width = (double)(c->num_attention_heads / r->layout->tensor_model_parallel_size *
+	    c->kv_channels);
 
 	if (c->window_size && w < s)
 		seen = w - w * w / (2 * s);
 	if (c->kv_channels % 8)
 		e *= 0.9;
-	return 3.5 * 4 * (double)r->shape->micro_batch_size * s * seen * width / (hardware_peak(r->hw, r->shape->dtype) * e);
+	return 3.5 * 4 * (double)r->shape->micro_batch_size * s * seen * width /
+	    (hardware_peak(r->hw, r->shape->dtype) * e);
 }
 
 /* Traffic of bytes through the device memory. */
@@ -79,22 +87,27 @@ traffic(const struct hardware *hw, double bytes)
 	return bytes / (hw->memory_bandwidth * 1e9 * hw->memory_efficiency);
 }
 
-/* One direction of a ring: each rank passes on (size - 1) / size of the bytes. Half of an all-reduce. */
+/* One direction of a ring: each rank passes on (size - 1) / size of the bytes. Half of an
+ * all-reduce. */
 static double
 ring(const struct run_case *r, int64_t size, int64_t stride, double bytes)
 {
 	const struct hardware *hw = r->hw;
-	double inside = floor(hw->gpus_per_node / (double)stride), seconds = 0, nodes, n = (double)size;
+	double inside = floor(hw->gpus_per_node / (double)stride), seconds = 0, nodes,
+	       n = (double)size;
 
 	if (size == 1)
 		return 0;
 	inside = inside < 1 ? 1 : inside > n ? n : inside;
 	nodes = ceil(n / inside);
 	if (inside > 1)
-		seconds = (inside - 1) / inside * bytes / (hw->link_bandwidth * 1e9 * hw->link_efficiency) + hw->link_us * 1e-6;
+		seconds = (inside - 1) / inside * bytes /
+			(hw->link_bandwidth * 1e9 * hw->link_efficiency) +
+		    hw->link_us * 1e-6;
 	/* Between nodes each rank carries what the reduction inside left it. */
 	if (nodes > 1)
-		seconds += (nodes - 1) / nodes * bytes / inside / (hw->network_bandwidth * 1e9 * hw->network_efficiency) +
+		seconds += (nodes - 1) / nodes * bytes / inside /
+			(hw->network_bandwidth * 1e9 * hw->network_efficiency) +
 		    hw->network_us * 1e-6 * log2(nodes);
 	return seconds;
 }
@@ -110,26 +123,33 @@ time_all_reduce(const struct run_case *r, int64_t size, int64_t stride, double b
 static double
 tensor_reductions(const struct run_case *r, int count)
 {
-	double bytes = (double)(r->shape->seq_length * r->shape->micro_batch_size * r->model->hidden_size) *
+	double bytes =
+	    (double)(r->shape->seq_length * r->shape->micro_batch_size * r->model->hidden_size) *
 	    (double)dtype_size(r->shape->dtype);
 
 	return count * time_all_reduce(r, r->layout->tensor_model_parallel_size, 1, bytes);
 }
 
-/* One layer: four products, attention, kernels bound by memory, two all-reduces forward and two backward. */
+/* One layer: four products, attention, kernels bound by memory, two all-reduces forward and two
+ * backward. */
 static struct stage_time
 layer_time(const struct run_case *r)
 {
 	const struct model_config *c = r->model;
-	int64_t t = r->layout->tensor_model_parallel_size, h = c->hidden_size, f = c->ffn_hidden_size / t;
-	int64_t q = c->num_attention_heads / t * c->kv_channels, kv = layout_local_groups(r->layout, c) * c->kv_channels;
-	int64_t rows = r->shape->seq_length * r->shape->micro_batch_size, fc1 = model_gated(c) ? 2 * f : f;
-	double passes = 8 * (double)h + (double)fc1 + (double)f, element = (double)dtype_size(r->shape->dtype);
+	int64_t t = r->layout->tensor_model_parallel_size, h = c->hidden_size,
+		f = c->ffn_hidden_size / t;
+	int64_t q = c->num_attention_heads / t * c->kv_channels,
+		kv = layout_local_groups(r->layout, c) * c->kv_channels;
+	int64_t rows = r->shape->seq_length * r->shape->micro_batch_size,
+		fc1 = model_gated(c) ? 2 * f : f;
+	double passes = 8 * (double)h + (double)fc1 + (double)f,
+	       element = (double)dtype_size(r->shape->dtype);
 	struct stage_time s;
 
-	s.compute = linear(r, rows, q + 2 * kv, h) + linear(r, rows, h, q) + linear(r, rows, fc1, h) + linear(r, rows, h, f) +
-	    attention(r);
-	s.memory = traffic(r->hw, 3 * element * passes * (double)rows) + 3 * LAYER_KERNELS * r->hw->kernel_us * 1e-6;
+	s.compute = linear(r, rows, q + 2 * kv, h) + linear(r, rows, h, q) +
+	    linear(r, rows, fc1, h) + linear(r, rows, h, f) + attention(r);
+	s.memory = traffic(r->hw, 3 * element * passes * (double)rows) +
+	    3 * LAYER_KERNELS * r->hw->kernel_us * 1e-6;
 	s.tp = tensor_reductions(r, 4);
 	return s;
 }
@@ -154,12 +174,15 @@ static struct stage_time
 stage_time(const struct run_case *r, int64_t stage)
 {
 	int64_t p = r->layout->pipeline_model_parallel_size, layers = r->model->num_layers / p;
-	struct stage_time one = layer_time(r), s = { one.compute * (double)layers, one.memory * (double)layers,
-		one.tp * (double)layers };
+	struct stage_time one = layer_time(r),
+			  s = { one.compute * (double)layers, one.memory * (double)layers,
+				  one.tp * (double)layers };
 
 	if (stage == 0) {
-		s.memory += traffic(r->hw, 4.0 * (double)dtype_size(r->shape->dtype) *
-		    (double)(r->model->hidden_size * r->shape->seq_length * r->shape->micro_batch_size));
+		s.memory += traffic(r->hw,
+		    4.0 * (double)dtype_size(r->shape->dtype) *
+			(double)(r->model->hidden_size * r->shape->seq_length *
+			    r->shape->micro_batch_size));
 		s.tp += tensor_reductions(r, 1);
 	}
 	if (stage == p - 1) {
@@ -177,17 +200,20 @@ static double
 exchange_time(const struct run_case *r)
 {
 	const struct hardware *hw = r->hw;
-	double bytes = (double)(r->shape->seq_length * r->shape->micro_batch_size * r->model->hidden_size) *
+	double bytes =
+	    (double)(r->shape->seq_length * r->shape->micro_batch_size * r->model->hidden_size) *
 	    (double)dtype_size(r->shape->dtype);
 	bool inside = (double)layout_world(r->layout) <= hw->gpus_per_node;
-	double bus = inside ? hw->link_bandwidth * hw->link_efficiency : hw->network_bandwidth * hw->network_efficiency;
+	double bus = inside ? hw->link_bandwidth * hw->link_efficiency
+			    : hw->network_bandwidth * hw->network_efficiency;
 
 	if (r->layout->pipeline_model_parallel_size == 1)
 		return 0;
 	return 2 * (bytes / (bus * 1e9) + (inside ? hw->link_us : hw->network_us) * 1e-6);
 }
 
-/* Fills, runs and drains the pipeline: the slowest stage works m times, the others once around it. Exact for 1F1B. */
+/* Fills, runs and drains the pipeline: the slowest stage works m times, the others once around it.
+ * Exact for 1F1B. */
 static void
 pipeline_time(const struct run_case *r, struct step_time *out)
 {
@@ -210,32 +236,38 @@ pipeline_time(const struct run_case *r, struct step_time *out)
 	out->other = m * hand_over;
 }
 
-/* Gradients over the data ranks, new weights back, and a tied table between the ends of the pipeline. */
+/* Gradients over the data ranks, new weights back, and a tied table between the ends of the
+ * pipeline. */
 static double
 gradient_time(const struct run_case *r)
 {
 	const struct layout *l = r->layout;
-	int64_t d = l->data_parallel_size, t = l->tensor_model_parallel_size, p = l->pipeline_model_parallel_size;
-	double real = (double)dtype_size(memory_real(r->shape->dtype)), act = (double)dtype_size(r->shape->dtype);
+	int64_t d = l->data_parallel_size, t = l->tensor_model_parallel_size,
+		p = l->pipeline_model_parallel_size;
+	double real = (double)dtype_size(memory_real(r->shape->dtype)),
+	       act = (double)dtype_size(r->shape->dtype);
 	double table = (double)(layout_vocab(l, r->model) / t * r->model->hidden_size) * real;
 	double seconds = ring(r, d, t, (double)r->elements * real);
 
-	seconds += ring(r, d, t, (double)r->elements * (r->shape->use_distributed_optimizer ? act : real));
+	seconds +=
+	    ring(r, d, t, (double)r->elements * (r->shape->use_distributed_optimizer ? act : real));
 	seconds *= 1 - r->hw->dp_overlap;
 	if (p > 1 && !r->model->untie_embeddings_and_output_weights)
 		seconds += time_all_reduce(r, 2, t * d * (p - 1), table);
 	return seconds;
 }
 
-/* Per owned parameter: gradient, master weight and moments read, the last three and the weight written; the norm of the
- * gradient once more. Gradients are cleared for every parameter. */
+/* Per owned parameter: gradient, master weight and moments read, the last three and the weight
+ * written; the norm of the gradient once more. Gradients are cleared for every parameter. */
 static double
 optimizer_time(const struct run_case *r)
 {
-	double real = (double)dtype_size(memory_real(r->shape->dtype)), act = (double)dtype_size(r->shape->dtype);
+	double real = (double)dtype_size(memory_real(r->shape->dtype)),
+	       act = (double)dtype_size(r->shape->dtype);
 	double states = r->shape->optimizer_states;
 
-	return traffic(r->hw, (double)r->own_elements * (real * (4 + 2 * states) + act) + (double)r->elements * real);
+	return traffic(r->hw,
+	    (double)r->own_elements * (real * (4 + 2 * states) + act) + (double)r->elements * real);
 }
 
 /* Adds the parts up; each doubling of the nodes waits for one more straggler. */

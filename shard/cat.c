@@ -1,9 +1,9 @@
 /*
  * cat.c - several datasets made one
  *
- * Tokens, lengths and document boundaries pass from the mapped inputs to the writer in batches; nothing of the size
- * of a dataset is
- * held in memory, and the offsets are summed anew in 64 bits, so that no old error in them survives.
+ * Tokens, lengths and document boundaries pass from the mapped inputs to the writer in batches;
+ * nothing of the size of a dataset is held in memory, and the offsets are summed anew in 64 bits,
+ * so that no old error in them survives.
  */
 #include "shard/shard.h"
 #include "lib/base/io.h"
@@ -40,8 +40,8 @@ common_type(enum dtype a, enum dtype b)
 {
 	int ra = range_of(a), rb = range_of(b), i = 0;
 
-	while (ranges[i].min > ranges[ra].min || ranges[i].min > ranges[rb].min || ranges[i].max < ranges[ra].max ||
-	    ranges[i].max < ranges[rb].max)
+	while (ranges[i].min > ranges[ra].min || ranges[i].min > ranges[rb].min ||
+	    ranges[i].max < ranges[ra].max || ranges[i].max < ranges[rb].max)
 		i++;
 	return ranges[i].type;
 }
@@ -107,11 +107,14 @@ room_for_longest(const struct dataset *d)
 static int
 append(const struct dataset *d, enum dtype type, struct dataset_writer *w, struct err *e)
 {
-	struct copy c = { .d = d, .w = w, .ids = type == dataset_dtype(d) ? NULL : room_for_longest(d) };
+	struct copy c = {
+		.d = d, .w = w, .ids = type == dataset_dtype(d) ? NULL : room_for_longest(d)
+	};
 	int rc = 0;
 
 	for (int64_t k = 0; rc == 0 && k < dataset_num_documents(d); k++) {
-		int64_t begin = dataset_document_start(d, k), end = dataset_document_start(d, k + 1);
+		int64_t begin = dataset_document_start(d, k),
+			end = dataset_document_start(d, k + 1);
 
 		rc = c.ids ? copy_widened(&c, begin, end, e) : copy_raw(&c, begin, end, e);
 		if (rc == 0)
@@ -123,14 +126,16 @@ append(const struct dataset *d, enum dtype type, struct dataset_writer *w, struc
 
 /* The type of the result: that of all inputs or, when widening, one that holds them all. */
 static int
-find_type(const struct cat_config *c, int count, struct dataset *const *d, enum dtype *type, struct err *e)
+find_type(const struct cat_config *c, int count, struct dataset *const *d, enum dtype *type,
+    struct err *e)
 {
 	*type = dataset_dtype(d[0]);
 	for (int i = 1; i < count; i++) {
 		enum dtype t = dataset_dtype(d[i]);
 
 		if (t != *type && !c->widen)
-			return err_at(e, dataset_prefix(d[i]), 0, "tokens of %s, but those of %s are %s; --widen merges them",
+			return err_at(e, dataset_prefix(d[i]), 0,
+			    "tokens of %s, but those of %s are %s; --widen merges them",
 			    dtype_torch_name(t), dataset_prefix(d[0]), dtype_torch_name(*type));
 		*type = common_type(*type, t);
 	}
@@ -146,7 +151,8 @@ open_all(int count, char **prefix, struct dataset **d, struct err *e)
 		if (!d[i])
 			return -1;
 		if (dataset_has_modes(d[i]))
-			return err_at(e, prefix[i], 0, "has modes (multimodal data), which the result could not hold");
+			return err_at(e, prefix[i], 0,
+			    "has modes (multimodal data), which the result could not hold");
 	}
 	return 0;
 }

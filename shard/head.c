@@ -1,8 +1,8 @@
 /*
  * head.c - documents as the ids they are made of
  *
- * A row is a sequence, since that is what training cuts samples from; its number is the one that the document index
- * of a split uses.
+ * A row is a sequence, since that is what training cuts samples from; its number is the one that
+ * the document index of a split uses.
  */
 #include "shard/shard.h"
 
@@ -14,7 +14,8 @@ print_sequence(const struct dataset *d, int64_t document, int64_t sequence, FILE
 {
 	int64_t ids[CHUNK], len = dataset_length(d, sequence);
 
-	fprintf(out, "%lld\t%lld\t%lld\t", (long long)document, (long long)sequence, (long long)len);
+	fprintf(
+	    out, "%lld\t%lld\t%lld\t", (long long)document, (long long)sequence, (long long)len);
 	for (int64_t at = 0; at < len; at += CHUNK) {
 		int64_t n = len - at < CHUNK ? len - at : CHUNK;
 
@@ -37,9 +38,11 @@ shard_head(const char *prefix, int64_t first, int64_t count, FILE *out, struct e
 		return -1;
 	total = dataset_num_documents(d);
 	if (first > 0 && first >= total)
-		rc = err_at(e, prefix, 0, "no document %lld: there are %lld, counted from 0", (long long)first, (long long)total);
+		rc = err_at(e, prefix, 0, "no document %lld: there are %lld, counted from 0",
+		    (long long)first, (long long)total);
 	for (int64_t k = first; rc == 0 && k < total && k - first < count && !ferror(out); k++) {
-		int64_t begin = dataset_document_start(d, k), end = dataset_document_start(d, k + 1);
+		int64_t begin = dataset_document_start(d, k),
+			end = dataset_document_start(d, k + 1);
 
 		if (begin == end)
 			fprintf(out, "%lld\t-\t0\t\n", (long long)k);

@@ -1,7 +1,8 @@
 /*
  * index.c - the index maps that training will look for, written ahead of it
  *
- * The work is done by lib/format/samples, which training calls too: the same options give the same names and the same files.
+ * The work is done by lib/format/samples, which training calls too: the same options give the same
+ * names and the same files.
  */
 #include "shard/shard.h"
 
@@ -24,7 +25,10 @@ parse_counts(const char *text, int64_t count[SPLIT_COUNT], struct err *e)
 		if (all)
 			end = strchr(p, 'l') + 2;
 		if (end == p || errno || *end != want || (!all && count[i] < 0))
-			return err_set(e, "--num-samples %s: must be TRAIN,VALID,TEST, each a number from 0 or all", text);
+			return err_set(e,
+			    "--num-samples %s: must be TRAIN,VALID,TEST, each a number from 0 or "
+			    "all",
+			    text);
 		p = end + 1;
 	}
 	return 0;
@@ -40,13 +44,15 @@ shard_index_check(const struct index_config *c, struct err *e)
 	if (c->data_path.count == 0)
 		return err_set(e, "--data-path: which dataset?");
 	if (c->data_path.count > 1)
-		return err_set(e, "--data-path: %d words make a blend; index takes one dataset, without a weight",
+		return err_set(e,
+		    "--data-path: %d words make a blend; index takes one dataset, without a weight",
 		    c->data_path.count);
 	if (c->seq_length == 0)
 		return err_set(e, "--seq-length: how many tokens has a sample?");
 	for (int i = 0; i < c->tokenizer_option.count; i++)
 		if (!strchr(c->tokenizer_option.item[i], '='))
-			return err_set(e, "--tokenizer-option %s: must be KEY=VALUE", c->tokenizer_option.item[i]);
+			return err_set(e, "--tokenizer-option %s: must be KEY=VALUE",
+			    c->tokenizer_option.item[i]);
 	if (parse_counts(c->num_samples, count, e) < 0)
 		return -1;
 	return split_parse(c->split, &m, e);
@@ -60,8 +66,8 @@ index_split(const struct dataset *d, const struct samples_config *sc, FILE *out,
 
 	if (!s)
 		return -1;
-	fprintf(out, "%s\t%lld\t%lld\t%s\n", split_name[sc->which], (long long)samples_count(s), (long long)samples_num_epochs(s),
-	    samples_hash(s));
+	fprintf(out, "%s\t%lld\t%lld\t%s\n", split_name[sc->which], (long long)samples_count(s),
+	    (long long)samples_num_epochs(s), samples_hash(s));
 	samples_close(s);
 	return 0;
 }
@@ -71,9 +77,13 @@ int
 shard_index(const struct index_config *c, FILE *out, struct err *e)
 {
 	struct samples_config sc = {
-		.split = c->split, .seq_length = c->seq_length, .seed = c->seed, .add_extra_token = true,
+		.split = c->split,
+		.seq_length = c->seq_length,
+		.seed = c->seed,
+		.add_extra_token = true,
 		.drop_last_partial = true,
-		.cache_dir = c->cache_dir, .write_cache = true,
+		.cache_dir = c->cache_dir,
+		.write_cache = true,
 	};
 	struct dataset *d = dataset_open(c->data_path.item[0], e);
 	struct str tokenizer = { 0 };
@@ -85,7 +95,8 @@ shard_index(const struct index_config *c, FILE *out, struct err *e)
 		return -1;
 	if (parse_counts(c->num_samples, count, e) < 0 || split_parse(c->split, &m, e) < 0)
 		BUG("unchecked options: %s", e->msg);
-	samples_tokenizer(c->tokenizer_class, c->tokenizer_path, c->tokenizer_option.item, c->tokenizer_option.count, &tokenizer);
+	samples_tokenizer(c->tokenizer_class, c->tokenizer_path, c->tokenizer_option.item,
+	    c->tokenizer_option.count, &tokenizer);
 	sc.tokenizer_json = tokenizer.buf;
 	fputs("split\tsamples\tepochs\thash\n", out);
 	for (int i = 0; i < SPLIT_COUNT && rc == 0; i++) {

@@ -1,7 +1,8 @@
 /*
  * info.c - how much of what a dataset holds
  *
- * The rows are long rather than wide, one item each, so that items can be added without moving a column.
+ * The rows are long rather than wide, one item each, so that items can be added without moving a
+ * column.
  */
 #include "shard/shard.h"
 #include "lib/base/str.h"
@@ -56,7 +57,8 @@ summarise(const struct dataset *d, struct summary *s)
 			s->longest = n;
 	}
 	for (int64_t i = 0; i < dataset_num_documents(d); i++)
-		s->empty_documents += dataset_document_start(d, i) == dataset_document_start(d, i + 1);
+		s->empty_documents +=
+		    dataset_document_start(d, i) == dataset_document_start(d, i + 1);
 	dataset_bin(d, &s->bin_bytes);
 	dataset_fingerprint(d, s->fingerprint);
 }
@@ -88,7 +90,8 @@ print_rows(const struct summary *s, FILE *out)
 	for (int i = 0; i < BINS; i++) {
 		if (s->sequences[i] == 0)
 			continue;
-		snprintf(item, sizeof item, "length %lld-%lld", (long long)bin_first(i), (long long)bin_last(i));
+		snprintf(item, sizeof item, "length %lld-%lld", (long long)bin_first(i),
+		    (long long)bin_last(i));
 		print_row(out, prefix, item, s->sequences[i]);
 	}
 }
@@ -102,18 +105,22 @@ print_json(const struct summary *s, FILE *out)
 
 	str_adds(&j, "{\"dataset\": ");
 	str_add_json(&j, prefix, strlen(prefix));
-	str_addf(&j, ", \"documents\": %lld, \"empty_documents\": %lld, \"sequences\": %lld, \"tokens\": %lld",
-	    (long long)dataset_num_documents(s->d), (long long)s->empty_documents, (long long)dataset_num_sequences(s->d),
-	    (long long)dataset_num_tokens(s->d));
-	str_addf(&j, ", \"dtype\": \"%s\", \"bin_bytes\": %llu, \"modes\": %s, \"fingerprint\": \"%s\"",
-	    dtype_torch_name(dataset_dtype(s->d)), (unsigned long long)s->bin_bytes, dataset_has_modes(s->d) ? "true" : "false",
-	    s->fingerprint);
-	str_addf(&j, ", \"shortest\": %lld, \"longest\": %lld, \"lengths\": [", (long long)s->shortest, (long long)s->longest);
+	str_addf(&j,
+	    ", \"documents\": %lld, \"empty_documents\": %lld, \"sequences\": %lld, \"tokens\": "
+	    "%lld",
+	    (long long)dataset_num_documents(s->d), (long long)s->empty_documents,
+	    (long long)dataset_num_sequences(s->d), (long long)dataset_num_tokens(s->d));
+	str_addf(&j,
+	    ", \"dtype\": \"%s\", \"bin_bytes\": %llu, \"modes\": %s, \"fingerprint\": \"%s\"",
+	    dtype_torch_name(dataset_dtype(s->d)), (unsigned long long)s->bin_bytes,
+	    dataset_has_modes(s->d) ? "true" : "false", s->fingerprint);
+	str_addf(&j, ", \"shortest\": %lld, \"longest\": %lld, \"lengths\": [",
+	    (long long)s->shortest, (long long)s->longest);
 	for (int i = 0; i < BINS; i++) {
 		if (s->sequences[i] == 0)
 			continue;
-		str_addf(&j, "%s{\"from\": %lld, \"to\": %lld, \"sequences\": %lld}", comma, (long long)bin_first(i),
-		    (long long)bin_last(i), (long long)s->sequences[i]);
+		str_addf(&j, "%s{\"from\": %lld, \"to\": %lld, \"sequences\": %lld}", comma,
+		    (long long)bin_first(i), (long long)bin_last(i), (long long)s->sequences[i]);
 		comma = ", ";
 	}
 	str_adds(&j, "]}\n");

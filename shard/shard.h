@@ -1,8 +1,8 @@
 /*
  * shard.h - what mshard does to datasets
  *
- * Products go to the given stream; the caller flushes and checks it. All return 0, or -1 with the reason. A prefix names
- * PREFIX.idx and PREFIX.bin.
+ * Products go to the given stream; the caller flushes and checks it. All return 0, or -1 with the
+ * reason. A prefix names PREFIX.idx and PREFIX.bin.
  */
 #ifndef SHARD_SHARD_H
 #define SHARD_SHARD_H
@@ -14,13 +14,16 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Counts and the histogram of sequence lengths: rows "dataset item value", or one JSON object on a line. */
+/* Counts and the histogram of sequence lengths: rows "dataset item value", or one JSON object on a
+ * line. */
 int shard_info(const char *prefix, bool json, FILE *out, struct err *e);
 
-/* Everything that opening checks; with vocab_size > 0 also that every id lies in [0, vocab_size). Says "PREFIX: ok, ...". */
+/* Everything that opening checks; with vocab_size > 0 also that every id lies in [0, vocab_size).
+ * Says "PREFIX: ok, ...". */
 int shard_verify(const char *prefix, int64_t vocab_size, FILE *out, struct err *e);
 
-/* Documents [first, first + count) as rows "document sequence tokens ids"; the last may lie beyond the end, the first not. */
+/* Documents [first, first + count) as rows "document sequence tokens ids"; the last may lie beyond
+ * the end, the first not. */
 int shard_head(const char *prefix, int64_t first, int64_t count, FILE *out, struct err *e);
 
 struct cat_config {
@@ -39,7 +42,8 @@ struct index_config {
 };
 /* What the option table cannot check; -1 is wrong usage. */
 int shard_index_check(const struct index_config *c, struct err *e);
-/* Builds and writes the maps of every split that is present: rows "split samples epochs hash". The options are checked. */
+/* Builds and writes the maps of every split that is present: rows "split samples epochs hash". The
+ * options are checked. */
 int shard_index(const struct index_config *c, FILE *out, struct err *e);
 
 #endif

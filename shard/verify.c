@@ -16,9 +16,11 @@ check_ids(const struct dataset *d, int64_t sequence, int64_t vocab_size, struct 
 		for (int64_t i = 0; i < n; i++)
 			if (ids[i] < 0 || ids[i] >= vocab_size)
 				return err_set(e,
-				    "%s.bin: token %lld of sequence %lld is %lld; the ids of a vocabulary of %lld end at %lld",
-				    dataset_prefix(d), (long long)(at + i), (long long)sequence, (long long)ids[i],
-				    (long long)vocab_size, (long long)vocab_size - 1);
+				    "%s.bin: token %lld of sequence %lld is %lld; the ids of a "
+				    "vocabulary of %lld end at %lld",
+				    dataset_prefix(d), (long long)(at + i), (long long)sequence,
+				    (long long)ids[i], (long long)vocab_size,
+				    (long long)vocab_size - 1);
 	}
 	return 0;
 }
@@ -36,8 +38,8 @@ shard_verify(const char *prefix, int64_t vocab_size, FILE *out, struct err *e)
 		rc = check_ids(d, i, vocab_size, e);
 	if (rc == 0)
 		fprintf(out, "%s: ok, %lld documents, %lld sequences, %lld tokens of %s\n", prefix,
-		    (long long)dataset_num_documents(d), (long long)dataset_num_sequences(d), (long long)dataset_num_tokens(d),
-		    dtype_torch_name(dataset_dtype(d)));
+		    (long long)dataset_num_documents(d), (long long)dataset_num_sequences(d),
+		    (long long)dataset_num_tokens(d), dtype_torch_name(dataset_dtype(d)));
 	dataset_close(d);
 	return rc;
 }

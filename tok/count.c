@@ -6,8 +6,9 @@ count_print(const struct encode_config *c, const struct encode_counts *n, FILE *
 {
 	fputs("key\tdocuments\tsequences\tbytes\ttokens\tbytes_per_token\n", out);
 	for (int k = 0; k < n->num_keys; k++)
-		fprintf(out, "%s\t%lld\t%lld\t%lld\t%lld\t%.4f\n", c->json_keys.item[k], (long long)n->documents,
-		    (long long)n->key[k].sequences, (long long)n->key[k].bytes, (long long)n->key[k].tokens,
+		fprintf(out, "%s\t%lld\t%lld\t%lld\t%lld\t%.4f\n", c->json_keys.item[k],
+		    (long long)n->documents, (long long)n->key[k].sequences,
+		    (long long)n->key[k].bytes, (long long)n->key[k].tokens,
 		    n->key[k].tokens ? (double)n->key[k].bytes / (double)n->key[k].tokens : 0.0);
 }
 
@@ -16,5 +17,6 @@ count_skipped(const struct encode_counts *n, struct str *out)
 {
 	for (int i = 0; i < JSONL_CLASSES; i++)
 		if (n->bad[i])
-			str_addf(out, "%s%lld %s", out->len ? ", " : "", (long long)n->bad[i], jsonl_class_name[i]);
+			str_addf(out, "%s%lld %s", out->len ? ", " : "", (long long)n->bad[i],
+			    jsonl_class_name[i]);
 }

@@ -1,8 +1,8 @@
 /*
  * decode.c - token ids back to text
  *
- * Plain output is the bytes that the ids stand for; JSON Lines must be UTF-8, so there a character that was cut off at the edge
- * of a document becomes U+FFFD.
+ * Plain output is the bytes that the ids stand for; JSON Lines must be UTF-8, so there a character
+ * that was cut off at the edge of a document becomes U+FFFD.
  */
 #include "tok/decode.h"
 #include "lib/base/utf8.h"
@@ -39,7 +39,8 @@ put_json(const struct str *text, struct str *line, FILE *out)
 
 /* Decodes one document and writes it. */
 static int
-put_document(const struct decode_config *c, struct tokenizer_worker *w, const struct token_ids *ids, FILE *out, struct err *e)
+put_document(const struct decode_config *c, struct tokenizer_worker *w, const struct token_ids *ids,
+    FILE *out, struct err *e)
 {
 	struct str text = { 0 }, line = { 0 };
 	int rc = tokenizer_decode(w, ids->id, ids->count, c->skip_special, &text, e);
@@ -60,7 +61,8 @@ static void
 document_ids(const struct dataset *d, int64_t document, struct token_ids *ids)
 {
 	ids->count = 0;
-	for (int64_t s = dataset_document_start(d, document); s < dataset_document_start(d, document + 1); s++) {
+	for (int64_t s = dataset_document_start(d, document);
+	     s < dataset_document_start(d, document + 1); s++) {
 		int64_t n = dataset_length(d, s);
 
 		token_ids_reserve(ids, (size_t)n);
@@ -71,7 +73,8 @@ document_ids(const struct dataset *d, int64_t document, struct token_ids *ids)
 
 /* A full output is noticed by the caller when it closes. */
 int
-decode_dataset(const struct decode_config *c, const struct tokenizer *t, const char *prefix, FILE *out, struct err *e)
+decode_dataset(const struct decode_config *c, const struct tokenizer *t, const char *prefix,
+    FILE *out, struct err *e)
 {
 	struct dataset *d = dataset_open(prefix, e);
 	struct tokenizer_worker *w;
@@ -114,7 +117,8 @@ line_ids(const char *s, struct token_ids *ids, struct err *e)
 
 /* Every line is a document. */
 int
-decode_lines(const struct decode_config *c, const struct tokenizer *t, FILE *in, FILE *out, struct err *e)
+decode_lines(
+    const struct decode_config *c, const struct tokenizer *t, FILE *in, FILE *out, struct err *e)
 {
 	struct tokenizer_worker *w = tokenizer_worker_new(t);
 	struct token_ids ids = { 0 };

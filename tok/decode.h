@@ -12,9 +12,12 @@ struct decode_config {
 	bool json;                              /* JSON Lines; what is not UTF-8 becomes U+FFFD */
 };
 
-/* Writes every document of a dataset to out, one after the other, each with a line feed after it. */
-int decode_dataset(const struct decode_config *c, const struct tokenizer *t, const char *prefix, FILE *out, struct err *e);
+/* Writes every document of a dataset to out, one after the other, each with a line feed after it.
+ */
+int decode_dataset(const struct decode_config *c, const struct tokenizer *t, const char *prefix,
+    FILE *out, struct err *e);
 /* The same for lines of decimal ids, separated by blanks or commas. */
-int decode_lines(const struct decode_config *c, const struct tokenizer *t, FILE *in, FILE *out, struct err *e);
+int decode_lines(
+    const struct decode_config *c, const struct tokenizer *t, FILE *in, FILE *out, struct err *e);
 
 #endif

@@ -1,9 +1,10 @@
 /*
  * encode.c - JSON Lines to datasets: batches of lines through workers, documents out in order
  *
- * A job is a batch of lines and what they gave for each key. Workers convert ids to the dataset's type, so that the one thread
- * that writes has only bytes to pass on. A bad line ends its job there; the writer meets the jobs in order, so the line that is
- * reported is the first bad one of the input, however many workers there are.
+ * A job is a batch of lines and what they gave for each key. Workers convert ids to the dataset's
+ * type, so that the one thread that writes has only bytes to pass on. A bad line ends its job
+ * there; the writer meets the jobs in order, so the line that is reported is the first bad one of
+ * the input, however many workers there are.
  */
 #include "tok/encode.h"
 #include "lib/base/io.h"
@@ -62,7 +63,8 @@ struct encode {
 static int
 dataset_name(const struct encode *x, int key, char out[PATH_BYTES], struct err *e)
 {
-	int n = snprintf(out, PATH_BYTES, "%s_%s_document", x->c->output_prefix, x->c->json_keys.item[key]);
+	int n = snprintf(
+	    out, PATH_BYTES, "%s_%s_document", x->c->output_prefix, x->c->json_keys.item[key]);
 
 	return n < PATH_BYTES - 8 ? 0 : err_set(e, "--output-prefix: too long");
 }
@@ -74,7 +76,8 @@ check_keys(const struct opt_list *keys, struct err *e)
 	for (int i = 0; i < keys->count; i++)
 		for (int k = 0; k < i; k++)
 			if (!strcmp(keys->item[i], keys->item[k]))
-				return err_set(e, "--json-keys: '%s' is there twice", keys->item[i]);
+				return err_set(
+				    e, "--json-keys: '%s' is there twice", keys->item[i]);
 	return 0;
 }
 
@@ -124,7 +127,8 @@ open_tokenizer(struct encode *x, struct err *e)
 	size = tokenizer_vocab_size(x->tokenizer);
 	x->eod = c->eod_id >= 0 ? c->eod_id : tokenizer_special(x->tokenizer, TOKENIZER_EOS);
 	if (c->append_eod && x->eod < 0)
-		return err_set(e, "--append-eod: this tokenizer has no end-of-document id; give --eod-id");
+		return err_set(
+		    e, "--append-eod: this tokenizer has no end-of-document id; give --eod-id");
 	x->dtype = dataset_dtype_for(c->append_eod && x->eod >= size ? x->eod + 1 : size);
 	return 0;
 }
@@ -183,8 +187,8 @@ encode_open(const struct encode_config *c, struct err *e)
 	x->stdin_name = "-";
 	x->stdin_alone = (struct opt_list){ 1, &x->stdin_name };
 	x->files = c->input.count ? c->input : x->stdin_alone;
-	if (check_keys(&c->json_keys, e) < 0 || check_inputs(&x->files, e) < 0 || open_tokenizer(x, e) < 0 ||
-	    (c->output_prefix && open_writers(x, e) < 0)) {
+	if (check_keys(&c->json_keys, e) < 0 || check_inputs(&x->files, e) < 0 ||
+	    open_tokenizer(x, e) < 0 || (c->output_prefix && open_writers(x, e) < 0)) {
 		encode_close(x);
 		return NULL;
 	}
@@ -243,7 +247,8 @@ add_int32(struct str *s, int32_t v)
 	str_add(s, &v, sizeof v);
 }
 
-/* Appends ids in the dataset's type; they are below the vocabulary size, or the eod that the type was chosen for. */
+/* Appends ids in the dataset's type; they are below the vocabulary size, or the eod that the type
+ * was chosen for. */
 static void
 add_tokens(struct str *s, enum dtype t, const int64_t *id, size_t count)
 {
@@ -274,7 +279,8 @@ encode_value(const struct encode *x, struct scratch *s, struct part *part, int k
 			return -1;
 		part->counts.bytes += (int64_t)text[i].len;
 		if (s->ids.count >= INT32_MAX)
-			return err_set(e, "a text of %zu tokens: at most 2147483646 fit a sequence", s->ids.count);
+			return err_set(e, "a text of %zu tokens: at most 2147483646 fit a sequence",
+			    s->ids.count);
 		if (s->ids.count == 0)
 			continue;
 		add_tokens(&part->tokens, x->dtype, s->ids.id, s->ids.count);
@@ -310,7 +316,8 @@ undo(struct part *part, const struct part *before)
 static int
 encode_document(const struct encode *x, struct scratch *s, struct job *j, struct err *e)
 {
-	struct part before[16], *saved = x->num_keys <= 16 ? before : mem_alloc((size_t)x->num_keys, sizeof *saved);
+	struct part before[16],
+	    *saved = x->num_keys <= 16 ? before : mem_alloc((size_t)x->num_keys, sizeof *saved);
 	int rc = 0;
 
 	memcpy(saved, j->part, (size_t)x->num_keys * sizeof *saved);
@@ -325,7 +332,8 @@ encode_document(const struct encode *x, struct scratch *s, struct job *j, struct
 
 /* Parses and encodes one line. -1: it is bad and bad lines stop the run. */
 static int
-encode_line(const struct encode *x, struct scratch *s, struct job *j, const struct jsonl_text *line, int64_t number)
+encode_line(const struct encode *x, struct scratch *s, struct job *j, const struct jsonl_text *line,
+    int64_t number)
 {
 	enum jsonl_class class = jsonl_parse(s->jsonl, line->bytes, line->len);
 	const char *detail = jsonl_detail(s->jsonl);
@@ -347,7 +355,8 @@ encode_line(const struct encode *x, struct scratch *s, struct job *j, const stru
 	if (x->c->on_error == ON_ERROR_SKIP)
 		return 0;
 	j->failed = true;
-	return err_at(&j->why, j->batch.file, (long)number, "%s: %s", jsonl_class_name[class], detail);
+	return err_at(
+	    &j->why, j->batch.file, (long)number, "%s: %s", jsonl_class_name[class], detail);
 }
 
 /* Pipeline: fills a slot with lines. */
@@ -396,7 +405,9 @@ write_part(struct dataset_writer *w, const struct part *part, size_t width, stru
 			memcpy(&n, lengths + (size_t)s * sizeof n, sizeof n);
 			count += n;
 		}
-		if (sequences && dataset_add_raw(w, tokens, (const int32_t *)(const void *)lengths, sequences, e) < 0)
+		if (sequences &&
+		    dataset_add_raw(
+			w, tokens, (const int32_t *)(const void *)lengths, sequences, e) < 0)
 			return -1;
 		if (dataset_end_document(w, e) < 0)
 			return -1;
@@ -452,7 +463,8 @@ commit(struct encode *x, struct err *e)
 		struct dataset_writer *w = x->writer[k];
 
 		x->writer[k] = NULL;
-		if (dataset_commit(w, e) < 0 || dataset_name(x, k, name, e) < 0 || sidecar_write(&s, k, name, e) < 0)
+		if (dataset_commit(w, e) < 0 || dataset_name(x, k, name, e) < 0 ||
+		    sidecar_write(&s, k, name, e) < 0)
 			return -1;
 	}
 	return 0;
@@ -460,7 +472,8 @@ commit(struct encode *x, struct err *e)
 
 /* Counting is the same without writers. */
 int
-encode_run(struct encode *x, void (*progress)(void *ctx, const struct encode_counts *), void *ctx, struct err *e)
+encode_run(struct encode *x, void (*progress)(void *ctx, const struct encode_counts *), void *ctx,
+    struct err *e)
 {
 	struct pipeline p = {
 		.ctx = x, .slot = x->slot, .num_slots = x->num_jobs, .num_workers = x->num_workers,

@@ -1,9 +1,10 @@
 /*
  * encode.h - JSON Lines to datasets, or to counts
  *
- * Follows Megatron-LM's preprocess_data.py: one dataset a key, documents in the order of the lines, a string is one sequence, a
- * list is one document of several, an eod goes after the last sequence of a document that is not empty, an empty document has
- * no sequence but its entry. The bytes written do not depend on the number of workers.
+ * Follows Megatron-LM's preprocess_data.py: one dataset a key, documents in the order of the lines,
+ * a string is one sequence, a list is one document of several, an eod goes after the last sequence
+ * of a document that is not empty, an empty document has no sequence but its entry. The bytes
+ * written do not depend on the number of workers.
  */
 #ifndef TOK_ENCODE_H
 #define TOK_ENCODE_H
@@ -41,11 +42,14 @@ struct encode_counts {
 
 struct encode;
 
-/* Checks everything that can be checked before the first line: tokenizer, eod, inputs, targets. NULL: nothing was written. */
+/* Checks everything that can be checked before the first line: tokenizer, eod, inputs, targets.
+ * NULL: nothing was written. */
 struct encode *encode_open(const struct encode_config *c, struct err *e);
-/* Does the work and commits the datasets; progress (may be NULL) is called by this thread now and then. -1: no dataset
- * appears under its name, except those of keys that were committed before a commit failed. */
-int  encode_run(struct encode *x, void (*progress)(void *ctx, const struct encode_counts *), void *ctx, struct err *e);
+/* Does the work and commits the datasets; progress (may be NULL) is called by this thread now and
+ * then. -1: no dataset appears under its name, except those of keys that were committed before a
+ * commit failed. */
+int encode_run(struct encode *x, void (*progress)(void *ctx, const struct encode_counts *),
+    void *ctx, struct err *e);
 const struct encode_counts *encode_counts(const struct encode *x);
 void encode_close(struct encode *x);
 

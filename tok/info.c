@@ -4,7 +4,8 @@
 void
 info_print(const struct tokenizer *t, FILE *out)
 {
-	fprintf(out, "type\t%s\nvocab_size\t%lld\n", tokenizer_type(t), (long long)tokenizer_vocab_size(t));
+	fprintf(out, "type\t%s\nvocab_size\t%lld\n", tokenizer_type(t),
+	    (long long)tokenizer_vocab_size(t));
 	for (int i = 0; i < TOKENIZER_SPECIALS; i++)
 		fprintf(out, "%s_id\t%lld\n", tokenizer_special_name((enum tokenizer_special)i),
 		    (long long)tokenizer_special(t, (enum tokenizer_special)i));
@@ -25,7 +26,8 @@ info_pieces(const struct tokenizer *t, FILE *out)
 
 		str_clear(&s);
 		str_add_json(&s, p.bytes, p.len);
-		fprintf(out, "%lld\t%s\t%.9g\t%s\n", (long long)i, s.buf, (double)p.score, types[p.type]);
+		fprintf(out, "%lld\t%s\t%.9g\t%s\n", (long long)i, s.buf, (double)p.score,
+		    types[p.type]);
 	}
 	str_release(&s);
 }

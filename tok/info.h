@@ -6,7 +6,8 @@
 
 #include <stdio.h>
 
-/* "key TAB value" lines: type, vocab_size, unk_id, bos_id, eos_id, pad_id (-1: none), hash, file... */
+/* "key TAB value" lines: type, vocab_size, unk_id, bos_id, eos_id, pad_id (-1: none), hash, file...
+ */
 void info_print(const struct tokenizer *t, FILE *out);
 /* TSV with a header line: id, piece (a JSON string), score, type. */
 void info_pieces(const struct tokenizer *t, FILE *out);

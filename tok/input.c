@@ -1,9 +1,10 @@
 /*
  * input.c - the lines of many files, plain or compressed, in batches
  *
- * Stored bytes go through `raw`, decoded ones straight into the batch. What follows the last line feed of a batch is carried
- * over to the next, so only a line that is longer than a batch makes a batch longer. Every read polls a second descriptor, so
- * that a run which has failed does not wait for a pipe that stays silent.
+ * Stored bytes go through `raw`, decoded ones straight into the batch. What follows the last line
+ * feed of a batch is carried over to the next, so only a line that is longer than a batch makes a
+ * batch longer. Every read polls a second descriptor, so that a run which has failed does not wait
+ * for a pipe that stays silent.
  */
 #include "tok/input.h"
 #include "lib/base/mem.h"
@@ -152,8 +153,9 @@ find_coding(struct input *in, struct err *e)
 		if (in->raw_len < known[i].len || memcmp(in->raw, known[i].magic, known[i].len))
 			continue;
 		if (known[i].tool)
-			return err_set(e, "%s: only gzip and zstd are decompressed here; pipe it through %s", file_name(in),
-			    known[i].tool);
+			return err_set(e,
+			    "%s: only gzip and zstd are decompressed here; pipe it through %s",
+			    file_name(in), known[i].tool);
 		in->coding = known[i].coding;
 	}
 	if (in->coding == CODING_ZSTD)
@@ -192,7 +194,8 @@ decode_gzip(struct input *in, struct str *out, struct err *e)
 	in->gzip.avail_out = CHUNK;
 	rc = inflate(&in->gzip, Z_NO_FLUSH);
 	if (rc != Z_OK && rc != Z_STREAM_END && rc != Z_BUF_ERROR)
-		return err_set(e, "%s: damaged gzip data: %s", file_name(in), in->gzip.msg ? in->gzip.msg : "no reason given");
+		return err_set(e, "%s: damaged gzip data: %s", file_name(in),
+		    in->gzip.msg ? in->gzip.msg : "no reason given");
 	in->raw_pos = in->raw_len - in->gzip.avail_in;
 	out->len += CHUNK - in->gzip.avail_out;
 	in->within = rc != Z_STREAM_END;
@@ -210,7 +213,8 @@ decode_zstd(struct input *in, struct str *out, struct err *e)
 	size_t rc = ZSTD_decompressStream(in->zstd, &to, &from);
 
 	if (ZSTD_isError(rc))
-		return err_set(e, "%s: damaged zstd data: %s", file_name(in), ZSTD_getErrorName(rc));
+		return err_set(
+		    e, "%s: damaged zstd data: %s", file_name(in), ZSTD_getErrorName(rc));
 	in->raw_pos = from.pos;
 	out->len += to.pos;
 	in->within = rc != 0;
@@ -237,14 +241,16 @@ decode(struct input *in, struct str *out, struct err *e)
 		}
 		/* At the end of the file the decoder may still hold text back. */
 		if (in->raw_pos < in->raw_len || in->within)
-			rc = in->coding == CODING_GZIP ? decode_gzip(in, out, e) : decode_zstd(in, out, e);
+			rc = in->coding == CODING_GZIP ? decode_gzip(in, out, e)
+						       : decode_zstd(in, out, e);
 		if (rc == 0 && out->len == before && in->raw_pos == in->raw_len && in->ended)
 			break;
 	}
 	if (rc < 0)
 		return -1;
 	if (out->len == before && in->within && !in->stopped)
-		return err_set(e, "%s: truncated: the compressed data ends too early", file_name(in));
+		return err_set(
+		    e, "%s: truncated: the compressed data ends too early", file_name(in));
 	return out->len > before;
 }
 
@@ -297,7 +303,8 @@ next_of_file(struct input *in, size_t want, struct batch *out, struct err *e)
 	keep = ended ? out->text.len : (size_t)(last - out->text.buf) + 1;
 	str_add(&in->carry, out->text.buf + keep, out->text.len - keep);
 	out->text.len = keep;
-	for (const char *p = out->text.buf; keep && (p = memchr(p, '\n', (size_t)(out->text.buf + keep - p))); p++)
+	for (const char *p = out->text.buf;
+	     keep && (p = memchr(p, '\n', (size_t)(out->text.buf + keep - p))); p++)
 		in->line++;
 	if (ended)
 		close_file(in);

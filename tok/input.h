@@ -1,9 +1,9 @@
 /*
  * input.h - the lines of many files, plain or compressed, in batches
  *
- * gzip and zstd are told by their first bytes, never by the name; "-" is standard input. A batch holds whole lines of one file,
- * so that it can be worked on by itself and every line keeps its file and number. A byte order mark at the start of a file is
- * dropped.
+ * gzip and zstd are told by their first bytes, never by the name; "-" is standard input. A batch
+ * holds whole lines of one file, so that it can be worked on by itself and every line keeps its
+ * file and number. A byte order mark at the start of a file is dropped.
  */
 #ifndef TOK_INPUT_H
 #define TOK_INPUT_H
@@ -27,7 +27,8 @@ struct input *input_new(const struct opt_list *files);
 void input_free(struct input *in);
 /* Makes a reader that waits for a pipe give up: input_next returns 0. From any thread, once. */
 void input_stop(struct input *in);
-/* At least `want` bytes, or up to the end of the file. 1, 0 at the end of the last file, -1 with the reason. */
+/* At least `want` bytes, or up to the end of the file. 1, 0 at the end of the last file, -1 with
+ * the reason. */
 int  input_next(struct input *in, size_t want, struct batch *out, struct err *e);
 /* Bytes read so far from file i, as stored (compressed). */
 int64_t input_bytes(const struct input *in, int i);

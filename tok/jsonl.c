@@ -1,9 +1,10 @@
 /*
  * jsonl.c - one line of JSON Lines: a scanner that decodes the wanted members and checks the rest
  *
- * One pass over the line without a tree: strings are found eight bytes at a time, unwanted members are stepped over with the
- * same checks, wanted strings without escapes are handed out where they stand. Decoding never makes a string longer (six bytes
- * of escape give at most three), so a buffer of the line's length holds everything that can come out of it.
+ * One pass over the line without a tree: strings are found eight bytes at a time, unwanted members
+ * are stepped over with the same checks, wanted strings without escapes are handed out where they
+ * stand. Decoding never makes a string longer (six bytes of escape give at most three), so a buffer
+ * of the line's length holds everything that can come out of it.
  */
 #include "tok/jsonl.h"
 #include "lib/base/mem.h"
@@ -118,7 +119,8 @@ next_is(struct jsonl *j, char c)
 	return true;
 }
 
-/* The first byte at or after p that is a quote, a backslash or a control character; eight bytes at a time. */
+/* The first byte at or after p that is a quote, a backslash or a control character; eight bytes at
+ * a time. */
 static const char *
 plain_end(const char *p, const char *end)
 {
@@ -130,7 +132,9 @@ plain_end(const char *p, const char *end)
 		memcpy(&v, p, 8);
 		quote = v ^ ones * '"';
 		slash = v ^ ones * '\\';
-		if ((((quote - ones) & ~quote) | ((slash - ones) & ~slash) | ((v - ones * 0x20) & ~v)) & highs)
+		if ((((quote - ones) & ~quote) | ((slash - ones) & ~slash) |
+			((v - ones * 0x20) & ~v)) &
+		    highs)
 			break;
 	}
 	while (p < end && *p != '"' && *p != '\\' && (unsigned char)*p >= 0x20)
@@ -142,7 +146,10 @@ plain_end(const char *p, const char *end)
 static int
 hex_digit(char c)
 {
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+	return c >= '0' && c <= '9' ? c - '0'
+	    : c >= 'a' && c <= 'f'  ? c - 'a' + 10
+	    : c >= 'A' && c <= 'F'  ? c - 'A' + 10
+				    : -1;
 }
 
 /* Checks the escape that begins at the backslash p. */
@@ -164,7 +171,8 @@ skip_escape(struct jsonl *j)
 	return 0;
 }
 
-/* Finds the end of the string whose opening quote is next; *raw is what stands between the quotes. */
+/* Finds the end of the string whose opening quote is next; *raw is what stands between the quotes.
+ */
 static int
 scan_string(struct jsonl *j, struct jsonl_text *raw, bool *escaped)
 {
@@ -289,7 +297,8 @@ skip_number(struct jsonl *j)
 static int
 skip_word(struct jsonl *j)
 {
-	static const char *const words[] = { "true", "false", "null", "NaN", "Infinity", "-Infinity" };
+	static const char *const words[] = { "true", "false", "null", "NaN", "Infinity",
+		"-Infinity" };
 
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
 		size_t n = strlen(words[i]);
@@ -313,7 +322,10 @@ another(struct jsonl *j, char close)
 	}
 	if (next_is(j, close))
 		return 0;
-	return fail(j, j->p == j->end ? "the line ends too early" : close == '}' ? "no ',' or '}'" : "no ',' or ']'");
+	return fail(j,
+	    j->p == j->end     ? "the line ends too early"
+		: close == '}' ? "no ',' or '}'"
+			       : "no ',' or ']'");
 }
 
 /* A member's name and the colon; leaves p at the value. */
@@ -489,7 +501,8 @@ wanted(struct jsonl *j, struct jsonl_text name, bool escaped)
 	if (escaped && !unescape(j, &name))
 		return NULL;
 	for (int i = 0; i < j->num_members; i++)
-		if (j->member[i].name_len == name.len && !memcmp(j->member[i].name, name.bytes, name.len))
+		if (j->member[i].name_len == name.len &&
+		    !memcmp(j->member[i].name, name.bytes, name.len))
 			return &j->member[i];
 	return NULL;
 }
@@ -528,9 +541,11 @@ judge(struct jsonl *j)
 		if (m->class == JSONL_MISSING_KEY)
 			return answer(j, m->class, "no member '%.60s'", m->name);
 		if (m->class == JSONL_WRONG_TYPE)
-			return answer(j, m->class, "'%.60s' is %s, not a string or a list of strings", m->name, m->found);
+			return answer(j, m->class,
+			    "'%.60s' is %s, not a string or a list of strings", m->name, m->found);
 		if (m->class == JSONL_LONE_SURROGATE)
-			return answer(j, m->class, "'%.60s' has an unpaired surrogate escape", m->name);
+			return answer(
+			    j, m->class, "'%.60s' has an unpaired surrogate escape", m->name);
 	}
 	return JSONL_OK;
 }

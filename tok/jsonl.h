@@ -1,9 +1,10 @@
 /*
  * jsonl.h - one line of JSON Lines, one or several wanted members
  *
- * Accepts what Python's json.loads accepts: the last of several members with one name wins, keys may be written with escapes
- * and stand in any order, NaN and Infinity are numbers. Unlike Python it refuses unpaired surrogate escapes in wanted text.
- * The whole line is checked, the wanted strings are decoded; \u0000 stays.
+ * Accepts what Python's json.loads accepts: the last of several members with one name wins, keys
+ * may be written with escapes and stand in any order, NaN and Infinity are numbers. Unlike Python
+ * it refuses unpaired surrogate escapes in wanted text. The whole line is checked, the wanted
+ * strings are decoded; \u0000 stays.
  */
 #ifndef TOK_JSONL_H
 #define TOK_JSONL_H
@@ -31,7 +32,8 @@ struct jsonl;
 struct jsonl *jsonl_new(const struct opt_list *keys);           /* borrows the names */
 void jsonl_free(struct jsonl *j);
 
-/* Parses one line (without or with its line end). Every class but JSONL_OK and JSONL_BLANK has a detail. */
+/* Parses one line (without or with its line end). Every class but JSONL_OK and JSONL_BLANK has a
+ * detail. */
 enum jsonl_class jsonl_parse(struct jsonl *j, const char *line, size_t len);
 const char *jsonl_detail(const struct jsonl *j);
 

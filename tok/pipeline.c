@@ -1,8 +1,8 @@
 /*
  * pipeline.c - read in order, work in parallel, write in order, in bounded memory
  *
- * One lock and one condition for everything: a slot is half a megabyte of text, so they are touched a few times a millisecond
- * at most. The state of a slot only goes round: free, filled, done, free.
+ * One lock and one condition for everything: a slot is half a megabyte of text, so they are touched
+ * a few times a millisecond at most. The state of a slot only goes round: free, filled, done, free.
  */
 #include "tok/pipeline.h"
 #include "lib/base/mem.h"
@@ -131,7 +131,9 @@ start(pthread_t *t, void *(*fn)(void *), void *arg)
 int
 line_pipeline_run(const struct pipeline *p, struct err *e)
 {
-	struct run r = { .p = p, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+	struct run r = {
+		.p = p, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER
+	};
 	struct worker *w = mem_zalloc((size_t)p->num_workers, sizeof *w);
 	pthread_t reader;
 	int rc;

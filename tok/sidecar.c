@@ -1,8 +1,8 @@
 /*
  * sidecar.c - PREFIX_KEY_document.json: how a dataset was made
  *
- * Nothing reads it back to decide anything; the dataset is complete without it. No date and no number of workers: two runs that
- * give the same dataset give the same notes.
+ * Nothing reads it back to decide anything; the dataset is complete without it. No date and no
+ * number of workers: two runs that give the same dataset give the same notes.
  */
 #include "tok/sidecar.h"
 #include "lib/base/io.h"
@@ -40,7 +40,8 @@ add_inputs(struct str *out, const struct sidecar *s)
 	for (int i = 0; i < s->files->count; i++) {
 		str_adds(out, "    {");
 		add_text(out, "file", s->files->item[i]);
-		str_addf(out, ", \"bytes\": %lld}%s\n", (long long)input_bytes(s->input, i), i + 1 < s->files->count ? "," : "");
+		str_addf(out, ", \"bytes\": %lld}%s\n", (long long)input_bytes(s->input, i),
+		    i + 1 < s->files->count ? "," : "");
 	}
 	str_adds(out, "  ],\n");
 }
@@ -52,12 +53,16 @@ add_counts(struct str *out, const struct encode_counts *c, int key)
 	const struct key_counts *k = &c->key[key];
 	int n = 0;
 
-	str_addf(out, "  \"documents\": %lld,\n  \"sequences\": %lld,\n  \"tokens\": %lld,\n  \"text_bytes\": %lld,\n",
-	    (long long)c->documents, (long long)k->sequences, (long long)k->tokens, (long long)k->bytes);
+	str_addf(out,
+	    "  \"documents\": %lld,\n  \"sequences\": %lld,\n  \"tokens\": %lld,\n  "
+	    "\"text_bytes\": %lld,\n",
+	    (long long)c->documents, (long long)k->sequences, (long long)k->tokens,
+	    (long long)k->bytes);
 	str_addf(out, "  \"blank_lines\": %lld,\n  \"skipped_lines\": {", (long long)c->blank);
 	for (int i = 0; i < JSONL_CLASSES; i++)
 		if (c->bad[i])
-			str_addf(out, "%s\"%s\": %lld", n++ ? ", " : "", jsonl_class_name[i], (long long)c->bad[i]);
+			str_addf(out, "%s\"%s\": %lld", n++ ? ", " : "", jsonl_class_name[i],
+			    (long long)c->bad[i]);
 	str_adds(out, "}\n");
 }
 
@@ -73,8 +78,10 @@ sidecar_write(const struct sidecar *s, int key, const char *name, struct err *e)
 	add_text(&out, "json_key", s->c->json_keys.item[key]);
 	str_adds(&out, ",\n");
 	add_tokenizer(&out, s->tokenizer);
-	str_addf(&out, "  \"append_eod\": %s,\n  \"eod_id\": %lld,\n", s->c->append_eod ? "true" : "false", (long long)s->eod);
-	str_addf(&out, "  \"special_as_text\": %s,\n", s->c->tokenizer.special_as_text ? "true" : "false");
+	str_addf(&out, "  \"append_eod\": %s,\n  \"eod_id\": %lld,\n",
+	    s->c->append_eod ? "true" : "false", (long long)s->eod);
+	str_addf(&out, "  \"special_as_text\": %s,\n",
+	    s->c->tokenizer.special_as_text ? "true" : "false");
 	add_inputs(&out, s);
 	add_counts(&out, s->counts, key);
 	str_adds(&out, "}\n");

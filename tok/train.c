@@ -1,9 +1,10 @@
 /*
  * train.c - a SentencePiece model from JSON Lines
  *
- * The trainer pulls sentences through an iterator that walks files, lines, members, strings and line feeds; its own memory
- * holds all sentences afterwards, whatever we do. Settings go to it as text under its own names, so that a default that the
- * library changes is never ours by accident: every option of the table is set.
+ * The trainer pulls sentences through an iterator that walks files, lines, members, strings and
+ * line feeds; its own memory holds all sentences afterwards, whatever we do. Settings go to it as
+ * text under its own names, so that a default that the library changes is never ours by accident:
+ * every option of the table is set.
  */
 #include "tok/train.h"
 #include "lib/base/io.h"
@@ -19,7 +20,8 @@
 enum { BATCH_BYTES = 1 << 20, SETTINGS_MAX = 32, VALUE_BYTES = 32 };
 
 const char *const train_model_types[] = { "unigram", "bpe", "word", "char", NULL };
-const char *const train_normalizations[] = { "nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity", NULL };
+const char *const train_normalizations[] = { "nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf",
+	"identity", NULL };
 
 /* Walks files, lines, members, strings and sentences. */
 struct sentences {
@@ -83,7 +85,8 @@ add_csv(struct str *out, const struct opt_list *words)
 
 /* The configuration as the library's settings; lists point into users and controls. */
 static void
-fill_settings(struct settings *s, const struct train_config *c, struct str *users, struct str *controls)
+fill_settings(
+    struct settings *s, const struct train_config *c, struct str *users, struct str *controls)
 {
 	set(s, "model_type", train_model_types[c->model_type]);
 	set(s, "normalization_rule_name", train_normalizations[c->normalization_rule_name]);
@@ -141,7 +144,8 @@ next_line(struct sentences *s, struct err *e)
 			return 1;
 		}
 		if (class != JSONL_BLANK && s->c->on_error == ON_ERROR_STOP)
-			return err_at(e, s->batch.file, (long)s->line, "%s: %s", jsonl_class_name[class], jsonl_detail(s->jsonl));
+			return err_at(e, s->batch.file, (long)s->line, "%s: %s",
+			    jsonl_class_name[class], jsonl_detail(s->jsonl));
 		s->counts->skipped += class != JSONL_BLANK;
 	}
 }
@@ -174,7 +178,8 @@ next_text(struct sentences *s, struct err *e)
 	return 1;
 }
 
-/* How much of the rest is the next sentence: at most max bytes, cut after a blank or else between two characters. */
+/* How much of the rest is the next sentence: at most max bytes, cut after a blank or else between
+ * two characters. */
 static size_t
 sentence_length(const char *s, size_t len, size_t max)
 {
@@ -235,7 +240,9 @@ tokenizer_train_run(const struct train_config *c, struct train_counts *counts, s
 	struct sentences s = { .c = c, .counts = counts, .key = c->json_keys.count };
 	struct settings settings = { .count = 0 };
 	struct str users = { 0 }, controls = { 0 }, model = { 0 };
-	struct spm_training t = { .setting = settings.item, .verbose = c->verbose, .next = next_sentence, .ctx = &s };
+	struct spm_training t = {
+		.setting = settings.item, .verbose = c->verbose, .next = next_sentence, .ctx = &s
+	};
 	int rc;
 
 	s.input = input_new(c->input.count ? &c->input : &stdin_alone);

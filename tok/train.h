@@ -11,12 +11,14 @@
 struct train_config {
 	struct opt_list input, json_keys;       /* no input: standard input */
 	const char *output;
-	int64_t vocab_size, max_sentence_length, input_sentence_size, max_sentencepiece_length, workers;
+	int64_t vocab_size, max_sentence_length, input_sentence_size, max_sentencepiece_length,
+	    workers;
 	int64_t unk_id, bos_id, eos_id, pad_id;
 	int model_type, normalization_rule_name;
 	double character_coverage;
 	bool byte_fallback, split_digits, allow_whitespace_only_pieces;
-	bool keep_extra_whitespaces, no_add_dummy_prefix, no_split_by_whitespace, no_split_by_unicode_script;
+	bool keep_extra_whitespaces, no_add_dummy_prefix, no_split_by_whitespace,
+	    no_split_by_unicode_script;
 	bool hard_vocab_limit_off;
 	struct opt_list user_defined_symbols, control_symbols;
 	int on_error;
@@ -33,8 +35,9 @@ struct train_counts {
 int tokenizer_train_check(const struct train_config *c, struct err *e);
 
 /*
- * Trains and writes the model whole. A document is cut into sentences at line feeds, and a sentence that is longer than
- * max_sentence_length at the last blank (or character) before, where spm_train would drop it.
+ * Trains and writes the model whole. A document is cut into sentences at line feeds, and a sentence
+ * that is longer than max_sentence_length at the last blank (or character) before, where spm_train
+ * would drop it.
  */
 int tokenizer_train_run(const struct train_config *c, struct train_counts *counts, struct err *e);
 

@@ -1,9 +1,10 @@
 /*
  * backend.h - devices: memory, streams, and one table of operations
  *
- * A backend is a const struct; train/backends.c lists those that were built. Work is queued on a stream; on the CPU a stream
- * executes at once, on a GPU it queues, and the engine uses record/wait either way. Stream 0 computes; each communicator
- * may use one of its own. Faults of the device surface in sync(), the only call that can fail after open and alloc.
+ * A backend is a const struct; train/backends.c lists those that were built. Work is queued on a
+ * stream; on the CPU a stream executes at once, on a GPU it queues, and the engine uses record/wait
+ * either way. Stream 0 computes; each communicator may use one of its own. Faults of the device
+ * surface in sync(), the only call that can fail after open and alloc.
  */
 #ifndef TRAIN_BACKEND_H
 #define TRAIN_BACKEND_H
@@ -43,7 +44,8 @@ struct backend {
 	bool (*available)(struct err *why);
 	struct device *(*open)(const struct device_config *, struct err *);
 	void (*close)(struct device *);
-	/* Memory of its own that the backend takes at open: workspaces of libraries, staging. Bytes. */
+	/* Memory of its own that the backend takes at open: workspaces of libraries, staging.
+	 * Bytes. */
 	size_t (*workspace)(const struct device_config *);
 	/* Bytes free on the device now; 0 when that means nothing. */
 	size_t (*free_memory)(struct device *);
@@ -63,7 +65,8 @@ struct backend {
 	struct comm *(*comm)(struct device *, struct comm *host, struct err *);
 };
 
-/* Ended by NULL, best first. backend_choose picks name, or the first available when name is "auto". */
+/* Ended by NULL, best first. backend_choose picks name, or the first available when name is "auto".
+ */
 extern const struct backend *const backends[];
 const struct backend *backend_choose(const char *name, struct err *e);
 

@@ -1,9 +1,10 @@
 /*
  * comm.h - the communication contract; the same meaning on every implementation
  *
- * Collectives are queued on a stream (the MPI implementation finishes them before it returns). Sums are taken in rank order,
- * in real precision, and rounded once, so that every rank holds the same bits. Tensors are dense. A lost peer ends the
- * program through abort(). Communicators are made in the same order on every rank.
+ * Collectives are queued on a stream (the MPI implementation finishes them before it returns). Sums
+ * are taken in rank order, in real precision, and rounded once, so that every rank holds the same
+ * bits. Tensors are dense. A lost peer ends the program through abort(). Communicators are made in
+ * the same order on every rank.
  */
 #ifndef TRAIN_COMM_H
 #define TRAIN_COMM_H
@@ -19,7 +20,8 @@ struct comm {
 	void *impl;
 };
 
-/* One message of an exchange: send when `send`, else receive; peer is a rank of the communicator. */
+/* One message of an exchange: send when `send`, else receive; peer is a rank of the communicator.
+ */
 struct p2p {
 	bool send;
 	int peer;
@@ -28,30 +30,37 @@ struct p2p {
 };
 
 struct comm_ops {
-	/* Ranks of equal color form a communicator ordered by key; color < 0: none (NULL without error). */
+	/* Ranks of equal color form a communicator ordered by key; color < 0: none (NULL without
+	 * error). */
 	struct comm *(*split)(struct comm *, int color, int key, struct err *);
 	void (*all_reduce)(struct comm *, struct stream *, const struct tensor *inout, enum reduce);
-	/* in holds size equal parts; out gets the sum of everybody's part number `rank`. out may lie in its place inside in. */
-	void (*reduce_scatter)(struct comm *, struct stream *, const struct tensor *out, const struct tensor *in, enum reduce);
+	/* in holds size equal parts; out gets the sum of everybody's part number `rank`. out may
+	 * lie in its place inside in. */
+	void (*reduce_scatter)(struct comm *, struct stream *, const struct tensor *out,
+	    const struct tensor *in, enum reduce);
 	/* out holds size equal parts, part i from rank i. in may lie in its place inside out. */
-	void (*all_gather)(struct comm *, struct stream *, const struct tensor *out, const struct tensor *in);
+	void (*all_gather)(
+	    struct comm *, struct stream *, const struct tensor *out, const struct tensor *in);
 	void (*broadcast)(struct comm *, struct stream *, const struct tensor *, int root);
 	/* One batch: no order, no deadlock; returns (queues) when all are done. */
 	void (*exchange)(struct comm *, struct stream *, const struct p2p *, int count);
 	void (*barrier)(struct comm *);
-	/* Host bytes of every rank, concatenated in rank order at root (NULL elsewhere); *total bytes; the caller frees. */
-	char *(*gather_bytes)(struct comm *, const void *bytes, size_t len, int root, size_t *total);
+	/* Host bytes of every rank, concatenated in rank order at root (NULL elsewhere); *total
+	 * bytes; the caller frees. */
+	char *(*gather_bytes)(
+	    struct comm *, const void *bytes, size_t len, int root, size_t *total);
 	void (*abort)(struct comm *, int status) __attribute__((noreturn));
 	void (*free)(struct comm *);
 };
 
 /*
- * Did any rank of c fail (rc < 0, with a reason in err)? Every rank gets the same answer; rank 0 holds the first reason, for it
- * is the one that speaks. Collective, on the host.
+ * Did any rank of c fail (rc < 0, with a reason in err)? Every rank gets the same answer; rank 0
+ * holds the first reason, for it is the one that speaks. Collective, on the host.
  */
 bool comm_agree(struct comm *c, int rc, struct err *err);
 
-/* train/mpi: starts MPI; world of one without a launcher. staging: bytes of host memory the implementation keeps. */
+/* train/mpi: starts MPI; world of one without a launcher. staging: bytes of host memory the
+ * implementation keeps. */
 struct comm *mpi_world(struct err *e);
 void mpi_end(void);
 size_t mpi_staging_bytes(void);

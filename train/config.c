@@ -41,7 +41,8 @@ train_parse(struct train_config *c, int argc, char **argv, struct err *e)
 void
 train_help(void)
 {
-	static const struct verb mtrain = { .name = "", .operands = "", .summary = "Train a language model", .opts = mtrain_opts };
+	static const struct verb mtrain = { .name = "", .operands = "", .summary = "Train a language model",
+	                                    .opts = mtrain_opts };
 
 	cli_help("mtrain", &mtrain);
 }
@@ -57,8 +58,11 @@ static int
 open_tokenizer(struct train_config *c, struct err *e)
 {
 	const struct train_options *o = &c->o;
-	struct tokenizer_spec spec = { .type = o->tokenizer_type, .model = o->tokenizer_model, .vocab = o->vocab_file,
-	                               .merges = o->merge_file, .vocab_size = o->run.vocab_size };
+	struct tokenizer_spec spec = { .type = o->tokenizer_type,
+		.model = o->tokenizer_model,
+		.vocab = o->vocab_file,
+		.merges = o->merge_file,
+		.vocab_size = o->run.vocab_size };
 
 	c->eod = -1;
 	if (!o->tokenizer_type && !o->tokenizer_model && !o->vocab_file)
@@ -76,6 +80,29 @@ open_tokenizer(struct train_config *c, struct err *e)
 	return 0;
 }
 
+/* Steps become samples: their numbers must stay where integers are exact in every reckoning with
+ * them. */
+static int
+check_counts(const struct train_options *o, int64_t global_batch_size, struct err *e)
+{
+	const int64_t most = (int64_t)1 << 53;
+	int64_t evaluations = o->train_iters / o->eval_interval + 1;
+	struct { const char *name; int64_t steps, times; } count[] = {
+		{ "train-iters", o->train_iters, 1 }, { "lr-decay-iters", o->lr_decay_iters, 1 },
+		{ "lr-warmup-iters", o->lr_warmup_iters, 1 }, { "lr-wsd-decay-iters", o->lr_wsd_decay_iters, 1 },
+		{ "eval-iters", o->eval_iters, evaluations },
+	};
+
+	for (size_t i = 0; i < sizeof count / sizeof *count; i++) {
+		int64_t limit = most / global_batch_size / count[i].times;
+
+		if (count[i].steps > limit)
+			return err_set(e, "--%s %lld: more than 2^53 samples; at most %lld",
+			    count[i].name, (long long)count[i].steps, (long long)limit);
+	}
+	return 0;
+}
+
 /* --train-iters or --train-samples, to steps. */
 static int
 train_length(struct train_config *c, struct err *e)
@@ -84,10 +111,15 @@ train_length(struct train_config *c, struct err *e)
 	int64_t b = c->plan.global_batch_size;
 
 	if (o->train_iters && o->train_samples)
-		return err_set(e, "--train-iters and --train-samples exclude each other: give one of them");
+		return err_set(
+		    e, "--train-iters and --train-samples exclude each other: give one of them");
+	if (check_counts(o, b, e) < 0)
+		return -1;
 	c->train_iters = o->train_iters ? o->train_iters : o->train_samples / b;
 	if (c->train_iters < 1 && !o->dry_run && !o->skip_train && !o->tokens_file && !o->generate)
-		return err_set(e, "--train-iters: is needed (or --train-samples, at least --global-batch-size %lld)",
+		return err_set(e,
+		    "--train-iters: is needed (or --train-samples, at least --global-batch-size "
+		    "%lld)",
 		    (long long)b);
 	return 0;
 }
@@ -106,14 +138,19 @@ schedule(struct train_config *c, struct err *e)
 	s->lr = o->lr;
 	s->min_lr = o->min_lr;
 	s->lr_warmup_init = o->lr_warmup_init;
-	s->decay_samples = o->lr_decay_samples ? o->lr_decay_samples : o->lr_decay_iters ? o->lr_decay_iters * b : train;
+	s->decay_samples = o->lr_decay_samples ? o->lr_decay_samples
+	    : o->lr_decay_iters                ? o->lr_decay_iters * b
+					       : train;
 	s->warmup_samples = o->lr_warmup_samples ? o->lr_warmup_samples : o->lr_warmup_iters * b;
 	if (opt_given(&c->parse, "lr-warmup-fraction"))
 		s->warmup_samples = (int64_t)(o->lr_warmup_fraction * (double)s->decay_samples);
-	s->wsd_decay_samples = o->lr_wsd_decay_samples ? o->lr_wsd_decay_samples : o->lr_wsd_decay_iters * b;
+	s->wsd_decay_samples =
+	    o->lr_wsd_decay_samples ? o->lr_wsd_decay_samples : o->lr_wsd_decay_iters * b;
 	s->wd_samples = train;
-	s->start_weight_decay = opt_given(&c->parse, "start-weight-decay") ? o->start_weight_decay : o->weight_decay;
-	s->end_weight_decay = opt_given(&c->parse, "end-weight-decay") ? o->end_weight_decay : o->weight_decay;
+	s->start_weight_decay =
+	    opt_given(&c->parse, "start-weight-decay") ? o->start_weight_decay : o->weight_decay;
+	s->end_weight_decay =
+	    opt_given(&c->parse, "end-weight-decay") ? o->end_weight_decay : o->weight_decay;
 	if (!opt_given(&c->parse, "lr") && c->train_iters && !o->skip_train)
 		return err_set(e, "--lr: is needed; 1e-4 to 1e-3 is usual");
 	return c->train_iters && !o->skip_train ? lr_check(s, e) : 0;
@@ -136,11 +173,17 @@ check_data_path(const struct opt_list *l, struct err *e)
 	if (l->count == 0)
 		return err_set(e, "--data-path: is needed (or --mock-data)");
 	if (l->count > 1)
-		return err_set(e, "--data-path: blends of several datasets are not built; give one prefix (mshard cat joins datasets)");
+		return err_set(e,
+		    "--data-path: blends of several datasets are not built; give one prefix "
+		    "(mshard cat joins "
+		    "datasets)");
 	for (int i = 0; i < 2; i++) {
 		snprintf(path, sizeof path, "%s.%s", l->item[0], endings[i]);
 		if (!io_exists(path))
-			return err_set(e, "--data-path %s: there is no '%s'; give the prefix without .bin or .idx", l->item[0], path);
+			return err_set(e,
+			    "--data-path %s: there is no '%s'; give the prefix without .bin or "
+			    ".idx",
+			    l->item[0], path);
 	}
 	return 0;
 }
@@ -156,12 +199,16 @@ check_files(const struct train_config *c, struct err *e)
 	if (o->dry_run)
 		return 0;
 	if (o->generate && !c->tokenizer)
-		return err_set(e, "--generate: needs a tokenizer (--tokenizer-model F, or --vocab-file F --merge-file F)");
+		return err_set(e,
+		    "--generate: needs a tokenizer (--tokenizer-model F, or --vocab-file F "
+		    "--merge-file F)");
 	if ((o->tokens_file != NULL) != (o->logits_file != NULL))
 		return err_set(e, "--tokens-file and --logits-file: need each other");
-	if (check_file("tokens-file", o->tokens_file, e) < 0 || check_file("prompt-file", o->prompt_file, e) < 0)
+	if (check_file("tokens-file", o->tokens_file, e) < 0 ||
+	    check_file("prompt-file", o->prompt_file, e) < 0)
 		return -1;
-	return o->tokens_file || o->generate || o->mock_data ? 0 : check_data_path(&o->data_path, e);
+	return o->tokens_file || o->generate || o->mock_data ? 0
+							     : check_data_path(&o->data_path, e);
 }
 
 /* What the backend cannot compute. A plan for other machines is not held to this one's. */
@@ -175,12 +222,13 @@ check_backend(const struct train_config *c, struct err *e)
 	if (!b || (c->o.dry_run && !opt_given(&c->parse, "backend")))
 		return 0;
 	if (b->max_head_size && m->kv_channels > b->max_head_size)
-		return err_set(e, "--kv-channels %lld: the %s backend computes heads of at most %lld; with more "
-		                  "--num-attention-heads they are narrower", (long long)m->kv_channels, b->name,
-		    (long long)b->max_head_size);
+		return err_set(e,
+		    "--kv-channels %lld: the %s backend computes heads of at most %lld; with more "
+		    "--num-attention-heads they are narrower",
+		    (long long)m->kv_channels, b->name, (long long)b->max_head_size);
 	if (b->max_norm && m->hidden_size > b->max_norm)
-		return err_set(e, "--hidden-size %lld: the %s backend computes at most %lld", (long long)m->hidden_size, b->name,
-		    (long long)b->max_norm);
+		return err_set(e, "--hidden-size %lld: the %s backend computes at most %lld",
+		    (long long)m->hidden_size, b->name, (long long)b->max_norm);
 	return 0;
 }
 
@@ -190,11 +238,14 @@ numerics(struct train_config *c)
 	const struct train_options *o = &c->o;
 	bool fixed = opt_given(&c->parse, "loss-scale");
 
-	c->optim = (struct optim_options){ o->run.optimizer, o->adam_beta1, o->adam_beta2, o->adam_eps, o->sgd_momentum,
-	                                   o->decoupled_weight_decay, o->clip_grad };
-	c->scaler = (struct scaler){ .dynamic = o->run.fp16 && !fixed, .scale = 1, .min_scale = o->min_loss_scale,
-	                             .window = o->loss_scale_window, .hysteresis = o->hysteresis,
-	                             .hysteresis_left = o->hysteresis };
+	c->optim = (struct optim_options){ o->run.optimizer, o->adam_beta1, o->adam_beta2,
+		o->adam_eps, o->sgd_momentum, o->decoupled_weight_decay, o->clip_grad };
+	c->scaler = (struct scaler){ .dynamic = o->run.fp16 && !fixed,
+		.scale = 1,
+		.min_scale = o->min_loss_scale,
+		.window = o->loss_scale_window,
+		.hysteresis = o->hysteresis,
+		.hysteresis_left = o->hysteresis };
 	if (o->run.fp16)
 		c->scaler.scale = fixed ? o->loss_scale : o->initial_loss_scale;
 }
@@ -213,8 +264,8 @@ train_configure(struct train_config *c, int64_t world_size, struct err *e)
 	if (fixed < 0)
 		return -1;
 	o->run.fixed = fixed ? &model : NULL;
-	if (run_resolve(&c->parse, &o->run, world_size, c->tokenizer ? tokenizer_vocab_size(c->tokenizer) : 0, &c->plan, &notes,
-	        e) < 0) {
+	if (run_resolve(&c->parse, &o->run, world_size,
+		c->tokenizer ? tokenizer_vocab_size(c->tokenizer) : 0, &c->plan, &notes, e) < 0) {
 		str_release(&notes);
 		return -1;
 	}
@@ -226,10 +277,13 @@ train_configure(struct train_config *c, int64_t world_size, struct err *e)
 	str_release(&notes);
 	c->plan.shape.forward_only = o->skip_train || o->tokens_file || o->generate;
 	if (c->tokenizer && tokenizer_vocab_size(c->tokenizer) > c->plan.model.vocab_size)
-		return err_set(e, "--vocab-size %lld: must be at least the tokenizer's %lld", (long long)c->plan.model.vocab_size,
+		return err_set(e, "--vocab-size %lld: must be at least the tokenizer's %lld",
+		    (long long)c->plan.model.vocab_size,
 		    (long long)tokenizer_vocab_size(c->tokenizer));
 	numerics(c);
-	return check_backend(c, e) < 0 || train_length(c, e) < 0 || schedule(c, e) < 0 ? -1 : check_files(c, e);
+	return check_backend(c, e) < 0 || train_length(c, e) < 0 || schedule(c, e) < 0
+	    ? -1
+	    : check_files(c, e);
 }
 
 /* The options behind the model group: those of the model follow from model_dump. */
@@ -249,17 +303,19 @@ train_dump(const struct train_config *c, struct str *out)
 void
 train_schedule_line(const struct lr_schedule *s, struct str *out)
 {
-	str_addf(out, "%d %d %d %.17g %.17g %.17g %.17g %.17g %lld %lld %lld %lld", s->style, s->wsd_style, s->wd_style, s->lr,
-	    s->min_lr, s->lr_warmup_init, s->start_weight_decay, s->end_weight_decay, (long long)s->warmup_samples,
-	    (long long)s->decay_samples, (long long)s->wsd_decay_samples, (long long)s->wd_samples);
+	str_addf(out, "%d %d %d %.17g %.17g %.17g %.17g %.17g %lld %lld %lld %lld", s->style,
+	    s->wsd_style, s->wd_style, s->lr, s->min_lr, s->lr_warmup_init, s->start_weight_decay,
+	    s->end_weight_decay, (long long)s->warmup_samples, (long long)s->decay_samples,
+	    (long long)s->wsd_decay_samples, (long long)s->wd_samples);
 }
 
 int
 train_schedule_parse(const char *line, struct lr_schedule *s)
 {
 	long long w, d, tail, wd;
-	int n = sscanf(line, "%d %d %d %lf %lf %lf %lf %lf %lld %lld %lld %lld", &s->style, &s->wsd_style, &s->wd_style, &s->lr,
-	    &s->min_lr, &s->lr_warmup_init, &s->start_weight_decay, &s->end_weight_decay, &w, &d, &tail, &wd);
+	int n = sscanf(line, "%d %d %d %lf %lf %lf %lf %lf %lld %lld %lld %lld", &s->style,
+	    &s->wsd_style, &s->wd_style, &s->lr, &s->min_lr, &s->lr_warmup_init,
+	    &s->start_weight_decay, &s->end_weight_decay, &w, &d, &tail, &wd);
 
 	s->warmup_samples = w;
 	s->decay_samples = d;

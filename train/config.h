@@ -1,8 +1,9 @@
 /*
  * config.h - the options of mtrain, and what they come to
  *
- * One table (config.c) in Megatron-LM's names; train_configure turns it into a run_plan, schedules and a data description, or
- * ends with the option, the rule and a legal value before anything is touched.
+ * One table (config.c) in Megatron-LM's names; train_configure turns it into a run_plan, schedules
+ * and a data description, or ends with the option, the rule and a legal value before anything is
+ * touched.
  */
 #ifndef TRAIN_CONFIG_H
 #define TRAIN_CONFIG_H
@@ -17,8 +18,10 @@ struct train_options {
 	int64_t train_iters, train_samples, seed;
 	double lr, min_lr, lr_warmup_init, lr_warmup_fraction;
 	int lr_decay_style, lr_wsd_decay_style, weight_decay_incr_style;
-	int64_t lr_decay_iters, lr_decay_samples, lr_warmup_iters, lr_warmup_samples, lr_wsd_decay_iters, lr_wsd_decay_samples;
-	double weight_decay, start_weight_decay, end_weight_decay, adam_beta1, adam_beta2, adam_eps, sgd_momentum, clip_grad;
+	int64_t lr_decay_iters, lr_decay_samples, lr_warmup_iters, lr_warmup_samples,
+	    lr_wsd_decay_iters, lr_wsd_decay_samples;
+	double weight_decay, start_weight_decay, end_weight_decay, adam_beta1, adam_beta2, adam_eps,
+	    sgd_momentum, clip_grad;
 	bool decoupled_weight_decay, use_z_loss;
 	double z_loss;
 	double loss_scale, initial_loss_scale, min_loss_scale;
@@ -29,7 +32,8 @@ struct train_options {
 	bool eod_mask_loss, reset_position_ids, mock_data;
 	const char *save, *load, *pretrained_checkpoint;
 	int64_t save_interval;
-	bool finetune, load_optim, save_optim, use_checkpoint_args, override_schedule, use_checkpoint_schedule;
+	bool finetune, load_optim, save_optim, use_checkpoint_args, override_schedule,
+	    use_checkpoint_schedule;
 	int64_t eval_iters, eval_interval;
 	bool skip_train;
 	int64_t exit_interval;
@@ -69,7 +73,8 @@ extern const char *const mtrain_backends[];
 int  train_parse(struct train_config *c, int argc, char **argv, struct err *e);
 /* --help on standard output. */
 void train_help(void);
-/* Everything that can be wrong is found here. world_size: ranks there are, or those of --world-size. */
+/* Everything that can be wrong is found here. world_size: ranks there are, or those of
+ * --world-size. */
 int  train_configure(struct train_config *c, int64_t world_size, struct err *e);
 void train_release(struct train_config *c);
 /* options.conf of a checkpoint: the options that were given, and the model as it was resolved. */
@@ -78,16 +83,19 @@ void train_dump(const struct train_config *c, struct str *out);
 void train_schedule_line(const struct lr_schedule *s, struct str *out);
 int  train_schedule_parse(const char *line, struct lr_schedule *s);
 
-/* --- start.c ------------------------------------------------------------------------------------------------------------ */
+/* --- start.c ---------------------------------------------------------------------------------- */
 
-/* The rules of --load, --save, --finetune and --pretrained-checkpoint; sets start and weights_from. */
+/* The rules of --load, --save, --finetune and --pretrained-checkpoint; sets start and weights_from.
+ */
 int  train_start(struct train_config *c, struct err *e);
 /* Does the same command line resume what this run saves? */
 bool train_continues(const struct train_config *c);
-/* The model of the checkpoint, when --use-checkpoint-args asks for it or no shape was typed; 0 when that does not apply, 1 when
- * *m is filled. */
+/* The model of the checkpoint, when --use-checkpoint-args asks for it or no shape was typed; 0 when
+ * that does not apply, 1 when *m is filled. */
 int  train_checkpoint_model(const struct train_config *c, struct model_config *m, struct err *e);
-/* Is the architecture of a checkpoint the one of this run? The reason names the first option that differs. */
-int  train_same_model(const struct train_config *c, const char *name, const char *options_text, struct err *e);
+/* Is the architecture of a checkpoint the one of this run? The reason names the first option that
+ * differs. */
+int train_same_model(
+    const struct train_config *c, const char *name, const char *options_text, struct err *e);
 
 #endif

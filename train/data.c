@@ -39,17 +39,25 @@ needs(const struct train_config *c, enum split which, int64_t num_samples)
 }
 
 static int
-open_split(struct data *d, const struct train_config *c, enum split which, int64_t num_samples, bool write, struct err *e)
+open_split(struct data *d, const struct train_config *c, enum split which, int64_t num_samples,
+    bool write, struct err *e)
 {
 	struct samples_config s = {
-		.which = which, .split = c->o.split, .num_samples = num_samples, .seq_length = c->plan.shape.seq_length,
-		.seed = c->o.seed, .add_extra_token = true, .drop_last_partial = true, .cache_dir = c->o.data_cache_path,
+		.which = which,
+		.split = c->o.split,
+		.num_samples = num_samples,
+		.seq_length = c->plan.shape.seq_length,
+		.seed = c->o.seed,
+		.add_extra_token = true,
+		.drop_last_partial = true,
+		.cache_dir = c->o.data_cache_path,
 		.write_cache = write,
 	};
 
 	d->samples[which] = samples_open(d->dataset, &s, e);
 	if (!d->samples[which] && write && !c->o.data_cache_path) {
-		/* The default place may not be writable: every rank then builds its own in memory. */
+		/* The default place may not be writable: every rank then builds its own in memory.
+		 */
 		s.write_cache = false;
 		d->samples[which] = samples_open(d->dataset, &s, e);
 	}
@@ -69,7 +77,8 @@ open_splits(struct data *d, const struct train_config *c, bool write, struct err
 		return -1;
 	wanted(c, n);
 	for (int w = 0; w < SPLIT_COUNT; w++)
-		if (m.present[w] && needs(c, (enum split)w, n[w]) && open_split(d, c, (enum split)w, n[w], write, e) < 0)
+		if (m.present[w] && needs(c, (enum split)w, n[w]) &&
+		    open_split(d, c, (enum split)w, n[w], write, e) < 0)
 			return -1;
 	return 0;
 }
@@ -79,8 +88,9 @@ report(const struct data *d)
 {
 	for (int w = 0; w < SPLIT_COUNT; w++)
 		if (d->samples[w])
-			note("data: %s: %lld samples, %lld epochs of %lld tokens%s", split_name[w], (long long)d->count[w],
-			    (long long)samples_num_epochs(d->samples[w]), (long long)samples_tokens_per_epoch(d->samples[w]),
+			note("data: %s: %lld samples, %lld epochs of %lld tokens%s", split_name[w],
+			    (long long)d->count[w], (long long)samples_num_epochs(d->samples[w]),
+			    (long long)samples_tokens_per_epoch(d->samples[w]),
 			    samples_from_cache(d->samples[w]) ? " (maps from the cache)" : "");
 }
 
@@ -114,10 +124,10 @@ data_open(const struct train_config *c, struct comm *world, struct err *e)
 	d->micro_batch_size = c->plan.shape.micro_batch_size;
 	d->seed = (uint64_t)c->o.seed;
 	d->ids = mem_alloc((size_t)s + 1, sizeof *d->ids);
-	d->one = (struct sample){ mem_alloc((size_t)s, 4), mem_alloc((size_t)s, 4), mem_alloc((size_t)s, 4),
-	                          mem_alloc((size_t)s, sizeof(float)) };
-	d->batch = (struct batch){ mem_alloc((size_t)rows, 4), mem_alloc((size_t)rows, 4), mem_alloc((size_t)rows, 4),
-	                           mem_alloc((size_t)rows, sizeof(float)) };
+	d->one = (struct sample){ mem_alloc((size_t)s, 4), mem_alloc((size_t)s, 4),
+		mem_alloc((size_t)s, 4), mem_alloc((size_t)s, sizeof(float)) };
+	d->batch = (struct batch){ mem_alloc((size_t)rows, 4), mem_alloc((size_t)rows, 4),
+		mem_alloc((size_t)rows, 4), mem_alloc((size_t)rows, sizeof(float)) };
 	if (c->o.mock_data) {
 		snprintf(d->fingerprint, sizeof d->fingerprint, "mock");
 		wanted(c, d->count);
@@ -192,9 +202,10 @@ bad_token(const struct data *d, enum split which, int64_t sample, int64_t at, st
 	}
 	while (i < n - 1 && at >= part[i].count)
 		at -= part[i++].count;
-	err_set(e, "%s: document %lld: token id %lld is outside the vocabulary of %lld (%s sample %lld)",
-	    dataset_prefix(d->dataset), (long long)document_of(d->dataset, part[i].sequence), (long long)id,
-	    (long long)d->vocab_size, split_name[which], (long long)sample);
+	err_set(e,
+	    "%s: document %lld: token id %lld is outside the vocabulary of %lld (%s sample %lld)",
+	    dataset_prefix(d->dataset), (long long)document_of(d->dataset, part[i].sequence),
+	    (long long)id, (long long)d->vocab_size, split_name[which], (long long)sample);
 	free(part);
 	return -1;
 }
@@ -207,9 +218,10 @@ read_sample(struct data *d, enum split which, int64_t sample, struct err *e)
 
 	if (!d->dataset) {
 		for (int64_t t = 0; t < n; t++)
-			d->ids[t] = (int64_t)(rng_uniform(d->seed + which, (uint64_t)(sample * n + t),
-			    rng_stream("mock data"), 0) *
-			    (float)d->vocab_size);
+			d->ids[t] =
+			    (int64_t)(rng_uniform(d->seed + which, (uint64_t)(sample * n + t),
+					  rng_stream("mock data"), 0) *
+				(float)d->vocab_size);
 		return n;
 	}
 	n = samples_tokens(d->samples[which], sample, d->ids);

@@ -21,8 +21,9 @@ index_shards(struct engine *e)
 	memset(e->shard_of, 0xff, layers * sizeof *e->shard_of);
 	for (int i = 0; i < e->mem.shards.count; i++) {
 		const struct param *p = &e->table[e->mem.shards.item[i].param];
-		int64_t at = p->layer < 0 ? 0 : p->layer == e->plan.model.num_layers ? e->mem.num_layers + 1 :
-		    p->layer - e->mem.first_layer + 1;
+		int64_t at = p->layer < 0                  ? 0
+		    : p->layer == e->plan.model.num_layers ? e->mem.num_layers + 1
+							   : p->layer - e->mem.first_layer + 1;
 
 		e->shard_of[at][p->role] = i;
 	}
@@ -43,7 +44,8 @@ build_layers(struct engine *e)
 		*l++ = (struct layer){ &layer_mlp, index, (int)i, BUF_MLP_INPUT };
 	}
 	if (e->last_stage)
-		*l++ = (struct layer){ &layer_head, (int)e->plan.model.num_layers, 0, BUF_FINAL_INPUT };
+		*l++ = (struct layer){ &layer_head, (int)e->plan.model.num_layers, 0,
+			BUF_FINAL_INPUT };
 	e->num_layers = (int)(l - e->layer);
 }
 
@@ -56,8 +58,8 @@ take_memory(struct engine *e, struct err *err)
 	for (int a = 0; a < ARENA_COUNT; a++) {
 		e->arena[a] = e->backend->alloc(e->device, e->mem.arena[a], &why);
 		if (!e->arena[a])
-			return err_set(err, "cannot take %.1f MiB for %s: %s", (double)e->mem.arena[a] / 1048576,
-			    names[a], why.msg);
+			return err_set(err, "cannot take %.1f MiB for %s: %s",
+			    (double)e->mem.arena[a] / 1048576, names[a], why.msg);
 	}
 	return 0;
 }
@@ -108,12 +110,15 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	e->last_stage = e->coord[AX_PP] == e->plan.layout.pipeline_model_parallel_size - 1;
 	memory_plan(&e->mem, &e->plan.model, &e->plan.layout, &e->plan.shape, e->coord);
 	e->num_params = model_params(&e->plan.model, &e->table);
-	e->own_first = e->mem.own_elements < e->mem.shards.elements ? e->mem.own_elements * e->coord[AX_DP] : 0;
+	e->own_first = e->mem.own_elements < e->mem.shards.elements
+	    ? e->mem.own_elements * e->coord[AX_DP]
+	    : 0;
 	index_shards(e);
 	build_layers(e);
 	dev.local_rank = mpi_local_rank(world, &local_size);
 	e->device = e->backend->open(&dev, err);
-	if (comm_agree(world, e->device ? take_memory(e, err) : -1, err) || groups_open(e, world, err) < 0)
+	if (comm_agree(world, e->device ? take_memory(e, err) : -1, err) ||
+	    groups_open(e, world, err) < 0)
 		return -1;
 	e->stream = e->backend->stream(e->device, STREAM_COMPUTE);
 	e->ops = e->stream->ops;
@@ -153,7 +158,8 @@ engine_buffer(const struct engine *e, enum buffer b)
 
 	if (!m->bytes[b])
 		return t;
-	t = tensor_2d(e->arena[memory_buffer_arena(b)] + m->offset[b], m->dtype[b], m->shape[b][0], m->shape[b][1]);
+	t = tensor_2d(e->arena[memory_buffer_arena(b)] + m->offset[b], m->dtype[b], m->shape[b][0],
+	    m->shape[b][1]);
 	return m->shape[b][1] == 1 ? tensor_flat(&t) : t;
 }
 
@@ -172,7 +178,8 @@ static struct tensor
 view(const struct engine *e, bool grad, const struct shard *s, int64_t rows)
 {
 	enum buffer b = grad ? BUF_GRADS : BUF_WEIGHTS;
-	char *at = e->arena[ARENA_PARAMS] + e->mem.offset[b] + (size_t)s->offset * dtype_size(e->mem.dtype[b]);
+	char *at = e->arena[ARENA_PARAMS] + e->mem.offset[b] +
+	    (size_t)s->offset * dtype_size(e->mem.dtype[b]);
 
 	if (e->table[s->param].ndim == 1)
 		return tensor_1d(at, e->mem.dtype[b], rows);
@@ -207,7 +214,8 @@ engine_joined(const struct engine *e, bool grad, int layer, enum role first, enu
 
 /* Elements [first, first + count) of parameter p, global numbers, into out. */
 static void
-initial_values(const struct engine *e, const struct param *p, int64_t first, int64_t count, double *out)
+initial_values(
+    const struct engine *e, const struct param *p, int64_t first, int64_t count, double *out)
 {
 	if (p->init_std == 0) {
 		for (int64_t i = 0; i < count; i++)
@@ -224,8 +232,10 @@ static void
 init_shard(struct engine *e, const struct shard *s, double *row)
 {
 	const struct param *p = &e->table[s->param];
-	int64_t rows = p->ndim == 2 ? s->box.count[0] : 1, columns = p->ndim == 2 ? s->box.count[1] : s->box.count[0];
-	int64_t width = p->ndim == 2 ? p->shape[1] : 0, column = p->ndim == 2 ? s->box.start[1] : s->box.start[0];
+	int64_t rows = p->ndim == 2 ? s->box.count[0] : 1,
+		columns = p->ndim == 2 ? s->box.count[1] : s->box.count[0];
+	int64_t width = p->ndim == 2 ? p->shape[1] : 0,
+		column = p->ndim == 2 ? s->box.start[1] : s->box.start[0];
 	struct tensor w = view(e, false, s, s->shape[0]);
 
 	for (int64_t r = 0; r < rows; r++) {
@@ -233,8 +243,9 @@ init_shard(struct engine *e, const struct shard *s, double *row)
 
 		for (int64_t c = 0; c < columns; c += INIT_CHUNK) {
 			int64_t n = columns - c < INIT_CHUNK ? columns - c : INIT_CHUNK;
-			struct tensor dst =
-			    tensor_1d((char *)w.data + (size_t)(r * columns + c) * dtype_size(w.dtype), w.dtype, n);
+			struct tensor dst = tensor_1d(
+			    (char *)w.data + (size_t)(r * columns + c) * dtype_size(w.dtype),
+			    w.dtype, n);
 
 			initial_values(e, p, at + c, n, row);
 			put(e, &dst, row);
@@ -265,6 +276,7 @@ engine_zero_scalars(struct engine *e)
 void
 engine_read_scalars(struct engine *e, double out[SCALAR_COUNT])
 {
-	e->backend->copy_out(e->stream, out, engine_buffer(e, BUF_SCALARS).data, SCALAR_COUNT * sizeof *out);
+	e->backend->copy_out(
+	    e->stream, out, engine_buffer(e, BUF_SCALARS).data, SCALAR_COUNT * sizeof *out);
 	engine_sync(e);
 }

@@ -1,10 +1,12 @@
 /*
  * engine.h - one rank of a run: its place, its memory, its share of the model
  *
- * The engine is ordinary C over three tables: the backend, the operations, the communicators. It is the same code on a CPU
- * and a GPU. Everything it allocates is in engine_open; the step loop allocates nothing on the device.
- * Where later pieces enter: sequence parallelism in layers/linear.c (all-gather and reduce-scatter in place of identity and
- * all-reduce), context parallelism in layers/attention.c, experts as layers/moe.c, interleaved stages as chunks of layers.
+ * The engine is ordinary C over three tables: the backend, the operations, the communicators. It is
+ * the same code on a CPU and a GPU. Everything it allocates is in engine_open; the step loop
+ * allocates nothing on the device. Where later pieces enter: sequence parallelism in
+ * layers/linear.c (all-gather and reduce-scatter in place of identity and all-reduce), context
+ * parallelism in layers/attention.c, experts as layers/moe.c, interleaved stages as chunks of
+ * layers.
  */
 #ifndef TRAIN_ENGINE_H
 #define TRAIN_ENGINE_H
@@ -57,26 +59,30 @@ struct engine_config {
 	bool deterministic;
 };
 
-/* Takes the memory, makes the communicators, builds the layer list. The plan's world must be world->size. */
-int  engine_open(struct engine *e, const struct engine_config *c, struct comm *world, struct err *err);
+/* Takes the memory, makes the communicators, builds the layer list. The plan's world must be
+ * world->size. */
+int engine_open(
+    struct engine *e, const struct engine_config *c, struct comm *world, struct err *err);
 void engine_close(struct engine *e);
 /* Weights from the counter RNG: element i of tensor X is a function of (seed, X, i) alone. */
 void engine_init_weights(struct engine *e);
 
 /* A buffer that is one for the run or the step: params and scratch arenas. */
 struct tensor engine_buffer(const struct engine *e, enum buffer b);
-/* A weight or its main gradient as held here: 2-D for matrices, 1-D for vectors; data NULL when this rank has none.
- * A tensor with others joined behind it can be seen with them: rows of all, from `role` on. layer as in struct param. */
+/* A weight or its main gradient as held here: 2-D for matrices, 1-D for vectors; data NULL when
+ * this rank has none. A tensor with others joined behind it can be seen with them: rows of all,
+ * from `role` on. layer as in struct param. */
 struct tensor engine_weight(const struct engine *e, int layer, enum role role);
 struct tensor engine_grad(const struct engine *e, int layer, enum role role);
-struct tensor engine_joined(const struct engine *e, bool grad, int layer, enum role first, enum role last);
+struct tensor engine_joined(
+    const struct engine *e, bool grad, int layer, enum role first, enum role last);
 /* Host <-> scalars. */
 void engine_zero_scalars(struct engine *e);
 void engine_read_scalars(struct engine *e, double out[SCALAR_COUNT]);
 /* Waits for the device; a fault ends the program. */
 void engine_sync(struct engine *e);
 
-/* --- one micro batch -------------------------------------------------------------------------------------------------- */
+/* --- one micro batch -------------------------------------------------------------------------- */
 
 /* What one pass of one micro batch needs to know. */
 struct step {
@@ -94,14 +100,16 @@ struct batch {
 	float *loss_mask;
 };
 
-/* A buffer of the step's slot; layer counts from the stage's first, 0 for buffers that are not per layer. */
+/* A buffer of the step's slot; layer counts from the stage's first, 0 for buffers that are not per
+ * layer. */
 struct tensor step_buffer(const struct step *s, enum buffer b, int64_t layer);
 void step_load(struct step *s, const struct batch *b);
 /* The stage's input is in step_input (received there), its output in step_output. */
 struct tensor step_input(const struct step *s);
 struct tensor step_output(const struct step *s);
 void step_forward(struct step *s);
-/* The gradient of the stage's output is in BUF_DX before, that of its input after. The last stage starts from its loss. */
+/* The gradient of the stage's output is in BUF_DX before, that of its input after. The last stage
+ * starts from its loss. */
 void step_backward(struct step *s);
 
 #endif

@@ -55,7 +55,8 @@ reduce_shared(struct engine *e)
 void
 grads_reduce(struct engine *e)
 {
-	struct tensor g = engine_buffer(e, BUF_GRADS), own = tensor_rows(&g, e->own_first, e->mem.own_elements);
+	struct tensor g = engine_buffer(e, BUF_GRADS),
+		      own = tensor_rows(&g, e->own_first, e->mem.own_elements);
 	struct comm *dp = e->groups.dp;
 
 	reduce_shared(e);
@@ -78,7 +79,8 @@ void
 grads_measure(struct engine *e)
 {
 	struct tensor scalars = engine_buffer(e, BUF_SCALARS), g = engine_buffer(e, BUF_GRADS);
-	struct tensor norm = tensor_rows(&scalars, SCALAR_NORM, 1), bad = tensor_rows(&scalars, SCALAR_NONFINITE, 1);
+	struct tensor norm = tensor_rows(&scalars, SCALAR_NORM, 1),
+		      bad = tensor_rows(&scalars, SCALAR_NONFINITE, 1);
 	struct piece p;
 
 	e->ops->fill(e->stream, &norm, 0);

@@ -1,9 +1,10 @@
 /*
  * grads.h - main gradients: zero, reduce over the ranks that share a parameter, measure
  *
- * Order at the end of a step: sums over tensor ranks that hold the same key/value group, over first and last stage for a tied
- * table, then over data ranks (reduce-scatter of the flat buffer for the distributed optimizer, else all-reduce). One bucket;
- * overlapped buckets will cut the same flat buffer. Source: spec/training.md 4.1, 4.4, 8.
+ * Order at the end of a step: sums over tensor ranks that hold the same key/value group, over first
+ * and last stage for a tied table, then over data ranks (reduce-scatter of the flat buffer for the
+ * distributed optimizer, else all-reduce). One bucket; overlapped buckets will cut the same flat
+ * buffer. Source: spec/training.md 4.1, 4.4, 8.
  */
 #ifndef TRAIN_GRADS_H
 #define TRAIN_GRADS_H
@@ -23,10 +24,11 @@ bool grads_piece(const struct engine *e, int i, struct piece *out);
 void grads_zero(struct engine *e);
 void grads_reduce(struct engine *e);
 
-/* This rank's share of the squared norm and its count of non-finite elements, into SCALAR_NORM and SCALAR_NONFINITE: over all
- * ranks every logical element is counted once. */
+/* This rank's share of the squared norm and its count of non-finite elements, into SCALAR_NORM and
+ * SCALAR_NONFINITE: over all ranks every logical element is counted once. */
 void grads_measure(struct engine *e);
-/* Name of the first logical tensor with a non-finite gradient on any rank, empty when there is none. */
+/* Name of the first logical tensor with a non-finite gradient on any rank, empty when there is
+ * none. */
 void grads_first_bad(struct engine *e, char name[96]);
 
 #endif

@@ -19,16 +19,22 @@ split_world(struct groups *g, const struct engine *e, struct comm *world, struct
 	bool shares_table = !c->untie_embeddings_and_output_weights && last > 0;
 
 	g->world = world;
-	if (!(g->host_tp = along(world, l, AX_BIT(AX_TP), err)) || !(g->tp = along(world, l, AX_BIT(AX_TP), err)) ||
+	if (!(g->host_tp = along(world, l, AX_BIT(AX_TP), err)) ||
+	    !(g->tp = along(world, l, AX_BIT(AX_TP), err)) ||
 	    !(g->dp = along(world, l, AX_BIT(AX_CP) | AX_BIT(AX_DP), err)) ||
 	    !(g->pp = along(world, l, AX_BIT(AX_PP), err)))
 		return -1;
-	g->kv = world->ops->split(world, (int)(layout_group(l, AX_BIT(AX_TP), world->rank) * l->tensor_model_parallel_size +
-	    e->coord[AX_TP] / replicas), world->rank, err);
+	g->kv = world->ops->split(world,
+	    (int)(layout_group(l, AX_BIT(AX_TP), world->rank) * l->tensor_model_parallel_size +
+		e->coord[AX_TP] / replicas),
+	    world->rank, err);
 	if (!g->kv)
 		return -1;
-	g->embedding = world->ops->split(world, shares_table && (e->coord[AX_PP] == 0 || e->coord[AX_PP] == last)
-	    ? (int)layout_group(l, AX_BIT(AX_PP), world->rank) : -1, world->rank, err);
+	g->embedding = world->ops->split(world,
+	    shares_table && (e->coord[AX_PP] == 0 || e->coord[AX_PP] == last)
+		? (int)layout_group(l, AX_BIT(AX_PP), world->rank)
+		: -1,
+	    world->rank, err);
 	return 0;
 }
 

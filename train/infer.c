@@ -28,7 +28,8 @@ pass_init(struct pass *p, struct engine *e)
 	p->e = e;
 	p->seq_length = (int64_t)s;
 	p->columns = e->mem.shape[BUF_LOGITS][1];
-	p->batch = (struct batch){ mem_zalloc(s, 4), mem_zalloc(s, 4), mem_zalloc(s, 4), mem_zalloc(s, sizeof(float)) };
+	p->batch = (struct batch){ mem_zalloc(s, 4), mem_zalloc(s, 4), mem_zalloc(s, 4),
+		mem_zalloc(s, sizeof(float)) };
 	p->local = mem_zalloc(s * (size_t)p->columns, dtype_size(e->plan.shape.dtype));
 	for (size_t i = 0; i < s; i++)
 		p->batch.positions[i] = (int32_t)i;
@@ -54,7 +55,9 @@ give_batch(void *ctx, int microbatch, struct batch *out)
 static void
 run(struct pass *p)
 {
-	struct pipeline line = { .e = p->e, .num_microbatches = 1, .load = give_batch, .ctx = p, .logits = p->local };
+	struct pipeline line = {
+		.e = p->e, .num_microbatches = 1, .load = give_batch, .ctx = p, .logits = p->local
+	};
 
 	if (!p->e->last_stage)
 		line.logits = NULL;
@@ -62,7 +65,8 @@ run(struct pass *p)
 	engine_sync(p->e);
 }
 
-/* Row `row` of the logits over the whole vocabulary, doubles, on every rank of the last stage's tensor group. */
+/* Row `row` of the logits over the whole vocabulary, doubles, on every rank of the last stage's
+ * tensor group. */
 static void
 whole_row(struct pass *p, int64_t row, double *out)
 {
@@ -70,10 +74,12 @@ whole_row(struct pass *p, int64_t row, double *out)
 	int64_t v = p->e->plan.model.vocab_size;
 	double *mine = mem_alloc((size_t)p->columns, sizeof *mine),
 	    *all = mem_alloc((size_t)(p->columns * tp->size), sizeof *all);
-	struct tensor in = tensor_1d(mine, DTYPE_F64, p->columns), gathered = tensor_1d(all, DTYPE_F64, p->columns * tp->size);
+	struct tensor in = tensor_1d(mine, DTYPE_F64, p->columns),
+		      gathered = tensor_1d(all, DTYPE_F64, p->columns * tp->size);
 	enum dtype dtype = p->e->plan.shape.dtype;
 
-	dtype_convert(mine, DTYPE_F64, p->local + (size_t)(row * p->columns) * dtype_size(dtype), dtype, p->columns);
+	dtype_convert(mine, DTYPE_F64, p->local + (size_t)(row * p->columns) * dtype_size(dtype),
+	    dtype, p->columns);
 	/* Host memory: the tensor group's ranks meet through the world's implementation. */
 	p->e->groups.host_tp->ops->all_gather(p->e->groups.host_tp, NULL, &gathered, &in);
 	memcpy(out, all, (size_t)v * sizeof *out);
@@ -92,8 +98,11 @@ infer_seq_length(const struct train_config *c, struct err *err)
 			return -1;
 		s = a.ndim == 1 && (a.dtype == DTYPE_I32 || a.dtype == DTYPE_I64) ? a.count : 0;
 		npy_close(&a);
-		return s > 0 ? s : err_set(err, "--tokens-file %s: must hold a one-dimensional int32 or int64 array, not empty",
-		                       c->o.tokens_file);
+		return s > 0 ? s
+			     : err_set(err,
+				   "--tokens-file %s: must hold a one-dimensional int32 or int64 "
+				   "array, not empty",
+				   c->o.tokens_file);
 	}
 	return 0;
 }
@@ -106,11 +115,13 @@ read_tokens(struct pass *p, const char *path, struct err *err)
 	int rc = npy_open(&a, path, err);
 
 	for (int64_t i = 0; rc == 0 && i < a.count; i++) {
-		int64_t id = a.dtype == DTYPE_I32 ? ((const int32_t *)a.data)[i] : ((const int64_t *)a.data)[i];
+		int64_t id = a.dtype == DTYPE_I32 ? ((const int32_t *)a.data)[i]
+						  : ((const int64_t *)a.data)[i];
 
 		if (id < 0 || id >= v)
-			rc = err_set(err, "%s: element %lld: token id %lld is outside the vocabulary of %lld", path, (long long)i,
-			    (long long)id, (long long)v);
+			rc = err_set(err,
+			    "%s: element %lld: token id %lld is outside the vocabulary of %lld",
+			    path, (long long)i, (long long)id, (long long)v);
 		p->batch.tokens[i] = (int32_t)id;
 	}
 	npy_close(&a);
@@ -133,7 +144,8 @@ infer_logits(struct engine *e, const struct train_config *c, struct err *err)
 		run(&p);
 		for (int64_t i = 0; e->last_stage && i < shape[0]; i++) {
 			whole_row(&p, i, row);
-			dtype_convert(out + (size_t)(i * v) * dtype_size(out_type), out_type, row, DTYPE_F64, v);
+			dtype_convert(out + (size_t)(i * v) * dtype_size(out_type), out_type, row,
+			    DTYPE_F64, v);
 		}
 		if (e->last_stage && e->coord[AX_TP] == 0 && e->coord[AX_DP] == 0)
 			rc = npy_write(c->o.logits_file, out_type, 2, shape, out, err);
@@ -157,7 +169,8 @@ by_probability(const void *a, const void *b)
 	return x->p < y->p ? 1 : x->p > y->p ? -1 : x->id > y->id ? 1 : -1;
 }
 
-/* The next token: the likeliest, or drawn by temperature, top-k and top-p with the counter RNG of the position. */
+/* The next token: the likeliest, or drawn by temperature, top-k and top-p with the counter RNG of
+ * the position. */
 static int64_t
 choose(const struct train_config *c, const double *logits, int64_t v, int64_t position)
 {
@@ -168,7 +181,10 @@ choose(const struct train_config *c, const double *logits, int64_t v, int64_t po
 	for (int64_t i = 1; i < v; i++)
 		max = fmax(max, logits[i]);
 	for (int64_t i = 0; i < v; i++)
-		r[i] = (struct ranked){ c->o.temperature > 0 ? exp((logits[i] - max) / c->o.temperature) : logits[i] - max, i };
+		r[i] = (struct ranked){ c->o.temperature > 0
+			    ? exp((logits[i] - max) / c->o.temperature)
+			    : logits[i] - max,
+			i };
 	qsort(r, (size_t)v, sizeof *r, by_probability);
 	if (c->o.temperature == 0) {
 		id = r[0].id;
@@ -182,7 +198,9 @@ choose(const struct train_config *c, const double *logits, int64_t v, int64_t po
 	for (left = 0, id = 0; id < n && left <= c->o.top_p * sum; id++)
 		left += r[id].p;
 	n = id;
-	draw = (double)rng_uniform((uint64_t)c->o.seed, (uint64_t)position, rng_stream("generate"), 0) * left;
+	draw = (double)rng_uniform(
+		   (uint64_t)c->o.seed, (uint64_t)position, rng_stream("generate"), 0) *
+	    left;
 	for (id = 0; id < n - 1 && draw >= r[id].p; id++)
 		draw -= r[id].p;
 	id = r[id].id;
@@ -209,7 +227,9 @@ read_prompt(const struct train_config *c, struct token_ids *ids, struct err *err
 		if (first < 0)
 			first = c->eod;
 		if (first < 0)
-			rc = err_set(err, "--prompt-file: the prompt is empty and the tokenizer has no beginning of text");
+			rc = err_set(err,
+			    "--prompt-file: the prompt is empty and the tokenizer has no beginning "
+			    "of text");
 		token_ids_add(ids, first);
 	}
 	free(text);

@@ -1,4 +1,5 @@
-/* load.c - reading a checkpoint, or the weights of a Hugging Face directory, under this run's layout */
+/* load.c - reading a checkpoint, or the weights of a Hugging Face directory, under this run's
+ * layout */
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "lib/format/hfdir.h"
@@ -25,9 +26,11 @@ put(struct engine *e, const struct tensor *dst, const void *host)
 	engine_sync(e);
 }
 
-/* A box of a parameter out of a Hugging Face tensor, converted; rows of the parameter may be its columns. */
+/* A box of a parameter out of a Hugging Face tensor, converted; rows of the parameter may be its
+ * columns. */
 static int
-read_hf(const struct weights *w, const struct param *p, const struct slice *box, enum dtype dtype, char *dst, struct err *err)
+read_hf(const struct weights *w, const struct param *p, const struct slice *box, enum dtype dtype,
+    char *dst, struct err *err)
 {
 	const struct safetensors_entry *t;
 	struct family_place at;
@@ -36,13 +39,16 @@ read_hf(const struct weights *w, const struct param *p, const struct slice *box,
 	if (family_place(w->family, w->model, p, &at, err) < 0)
 		return -1;
 	t = hfdir_find(w->hf, at.name);
-	if (!t && w->family->optional_prefix && !strncmp(at.name, w->family->optional_prefix, strlen(w->family->optional_prefix)))
+	if (!t && w->family->optional_prefix &&
+	    !strncmp(at.name, w->family->optional_prefix, strlen(w->family->optional_prefix)))
 		t = hfdir_find(w->hf, at.name + strlen(w->family->optional_prefix));
 	if (!t)
 		return err_set(err, "tensor '%s' is missing", at.name);
-	if (t->ndim != at.ndim || t->shape[0] != at.shape[0] || (t->ndim > 1 && t->shape[1] != at.shape[1]) ||
-	    t->dtype == DTYPE_NONE || !dtype_is_float(t->dtype))
-		return err_set(err, "tensor '%s' has another shape or type than the model", at.name);
+	if (t->ndim != at.ndim || t->shape[0] != at.shape[0] ||
+	    (t->ndim > 1 && t->shape[1] != at.shape[1]) || t->dtype == DTYPE_NONE ||
+	    !dtype_is_float(t->dtype))
+		return err_set(
+		    err, "tensor '%s' has another shape or type than the model", at.name);
 	for (int64_t i = 0, n = slice_elements(box); i < n; i++) {
 		int64_t row = p->ndim == 2 ? box->start[0] + i / box->count[1] : box->start[0] + i;
 		int64_t column = p->ndim == 2 ? box->start[1] + i % box->count[1] : 0;
@@ -50,15 +56,15 @@ read_hf(const struct weights *w, const struct param *p, const struct slice *box,
 		    c = at.box.start[1] + (at.transposed ? row : column);
 		int64_t index = p->ndim == 2 ? r * at.shape[1] + c : r;
 
-		dtype_convert(dst + (size_t)i * size, dtype, (const char *)t->data + (size_t)index * dtype_size(t->dtype),
-		    t->dtype, 1);
+		dtype_convert(dst + (size_t)i * size, dtype,
+		    (const char *)t->data + (size_t)index * dtype_size(t->dtype), t->dtype, 1);
 	}
 	return 0;
 }
 
 static int
-read_box(const struct weights *w, const struct param *p, const char *ending, const struct slice *box, enum dtype dtype,
-         char *dst, struct err *err)
+read_box(const struct weights *w, const struct param *p, const char *ending,
+    const struct slice *box, enum dtype dtype, char *dst, struct err *err)
 {
 	char name[128];
 
@@ -97,7 +103,8 @@ load_weights(struct engine *e, const struct weights *w, struct err *err)
 
 /* What this rank's optimizer owns, into a buffer of its own range. */
 static int
-load_own(struct engine *e, const struct weights *w, enum buffer b, const char *ending, struct err *err)
+load_own(
+    struct engine *e, const struct weights *w, enum buffer b, const char *ending, struct err *err)
 {
 	struct tensor own = engine_buffer(e, b);
 
@@ -115,7 +122,8 @@ load_own(struct engine *e, const struct weights *w, enum buffer b, const char *e
 			struct tensor dst = tensor_rows(&own, at - e->own_first, count);
 			char *host = mem_alloc((size_t)count, dtype_size(dst.dtype));
 
-			rc = read_box(w, &e->table[s->param], ending, &box[k], dst.dtype, host, err);
+			rc =
+			    read_box(w, &e->table[s->param], ending, &box[k], dst.dtype, host, err);
 			if (rc == 0)
 				put(e, &dst, host);
 			free(host);
@@ -137,10 +145,13 @@ state_number(const struct ckpt *k, const char *key, double *out, struct err *err
 	if (!text)
 		return err_set(err, "%s: state.conf has no '%s'", ckpt_dir(k), key);
 	*out = strtod(text, &end);
-	return *end ? err_set(err, "%s: state.conf: '%s' is '%s', no number", ckpt_dir(k), key, text) : 0;
+	return *end
+	    ? err_set(err, "%s: state.conf: '%s' is '%s', no number", ckpt_dir(k), key, text)
+	    : 0;
 }
 
-/* Where the run stood. An imported checkpoint knows no loss scale: the run then begins with its own. */
+/* Where the run stood. An imported checkpoint knows no loss scale: the run then begins with its
+ * own. */
 static int
 resume_progress(const struct ckpt *k, struct train_config *c, struct progress *p, struct err *err)
 {
@@ -182,21 +193,25 @@ resume_schedule(const struct ckpt *k, struct train_config *c, struct err *err)
 	train_schedule_line(&c->schedule, &mine);
 	same = !strcmp(mine.buf, line);
 	str_release(&mine);
-	return same ? 0 : err_set(err, "%s: the learning-rate schedule differs from the checkpoint's; "
-	                               "--override-opt_param-scheduler takes the command line's, "
-	                               "--use-checkpoint-opt_param-scheduler the checkpoint's", ckpt_dir(k));
+	return same ? 0
+		    : err_set(err,
+			  "%s: the learning-rate schedule differs from the checkpoint's; "
+			  "--override-opt_param-scheduler takes the command line's, "
+			  "--use-checkpoint-opt_param-scheduler the checkpoint's",
+			  ckpt_dir(k));
 }
 
 static int
-resume(struct engine *e, const struct weights *w, struct train_config *c, struct progress *p, const char *fingerprint,
-       struct err *err)
+resume(struct engine *e, const struct weights *w, struct train_config *c, struct progress *p,
+    const char *fingerprint, struct err *err)
 {
 	const char *data = ckpt_state(w->ckpt, "data");
 
 	if (resume_progress(w->ckpt, c, p, err) < 0 || resume_schedule(w->ckpt, c, err) < 0)
 		return -1;
 	if (data && fingerprint && strcmp(data, fingerprint) && e->rank == 0)
-		warn("%s: the data changed since the checkpoint was saved: the order of samples does not go on",
+		warn("%s: the data changed since the checkpoint was saved: the order of samples "
+		     "does not go on",
 		    ckpt_dir(w->ckpt));
 	if (e->plan.shape.forward_only)
 		return 0;
@@ -205,14 +220,19 @@ resume(struct engine *e, const struct weights *w, struct train_config *c, struct
 		return 0;
 	}
 	if (!ckpt_find(w->ckpt, "decoder.final_layernorm.weight.exp_avg"))
-		return err_set(err, "%s: holds no optimizer state; --finetune or --no-load-optim starts without",
+		return err_set(err,
+		    "%s: holds no optimizer state; --finetune or --no-load-optim starts without",
 		    ckpt_dir(w->ckpt));
-	return load_own(e, w, BUF_MASTER, "", err) < 0 || load_own(e, w, BUF_EXP_AVG, ".exp_avg", err) < 0 ||
-	    load_own(e, w, BUF_EXP_AVG_SQ, ".exp_avg_sq", err) < 0 ? -1 : 0;
+	return load_own(e, w, BUF_MASTER, "", err) < 0 ||
+		load_own(e, w, BUF_EXP_AVG, ".exp_avg", err) < 0 ||
+		load_own(e, w, BUF_EXP_AVG_SQ, ".exp_avg_sq", err) < 0
+	    ? -1
+	    : 0;
 }
 
 static int
-open_weights(struct weights *w, struct model_config *theirs, const struct train_config *c, struct err *err)
+open_weights(
+    struct weights *w, struct model_config *theirs, const struct train_config *c, struct err *err)
 {
 	if (hfdir_is(c->weights_from)) {
 		w->family = family_read_config(c->weights_from, theirs, err);
@@ -221,11 +241,13 @@ open_weights(struct weights *w, struct model_config *theirs, const struct train_
 		return 0;
 	}
 	w->ckpt = ckpt_open(c->weights_from, err);
-	return w->ckpt ? train_same_model(c, ckpt_dir(w->ckpt), ckpt_options_text(w->ckpt), err) : -1;
+	return w->ckpt ? train_same_model(c, ckpt_dir(w->ckpt), ckpt_options_text(w->ckpt), err)
+		       : -1;
 }
 
 int
-load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, const char *fingerprint, struct err *err)
+load_checkpoint(struct engine *e, struct train_config *c, struct progress *p,
+    const char *fingerprint, struct err *err)
 {
 	struct weights w = { .model = &e->plan.model };
 	struct model_config theirs;

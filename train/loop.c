@@ -22,7 +22,8 @@ now(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* All ranks that read a batch find what is wrong with it: the first of them says so and ends the run, the others wait. */
+/* All ranks that read a batch find what is wrong with it: the first of them says so and ends the
+ * run, the others wait. */
 static void bad_batch(const struct run *r, const struct err *err) __attribute__((noreturn));
 
 static void
@@ -42,7 +43,9 @@ static void
 load(void *ctx, int microbatch, struct batch *out)
 {
 	struct run *r = ctx;
-	int64_t first = pipeline_first_sample(&r->e->plan, r->first_sample, microbatch, r->e->coord[AX_DP]), tokens;
+	int64_t first = pipeline_first_sample(
+		    &r->e->plan, r->first_sample, microbatch, r->e->coord[AX_DP]),
+		tokens;
 	struct err err;
 
 	tokens = data_batch(r->data, r->split, first, out, &err);
@@ -55,8 +58,13 @@ static void
 pass(struct run *r, enum split which, int64_t first_sample, bool training)
 {
 	struct pipeline p = {
-		.e = r->e, .num_microbatches = (int)r->e->plan.shape.num_microbatches, .training = training,
-		.iteration = (uint32_t)r->at.iteration, .first_sample = first_sample, .load = load, .ctx = r,
+		.e = r->e,
+		.num_microbatches = (int)r->e->plan.shape.num_microbatches,
+		.training = training,
+		.iteration = (uint32_t)r->at.iteration,
+		.first_sample = first_sample,
+		.load = load,
+		.ctx = r,
 	};
 
 	r->split = which;
@@ -70,8 +78,10 @@ totals(struct run *r, double stop, double out[TOTAL_COUNT])
 {
 	struct engine *e = r->e;
 	struct comm *w = e->groups.world;
-	double scalar[SCALAR_COUNT], mine[TOTAL_COUNT] = { 0 }, *all = malloc((size_t)w->size * sizeof mine);
-	struct tensor in = tensor_1d(mine, DTYPE_F64, TOTAL_COUNT), gathered = tensor_1d(all, DTYPE_F64, TOTAL_COUNT * w->size);
+	double scalar[SCALAR_COUNT], mine[TOTAL_COUNT] = { 0 },
+				     *all = malloc((size_t)w->size * sizeof mine);
+	struct tensor in = tensor_1d(mine, DTYPE_F64, TOTAL_COUNT),
+		      gathered = tensor_1d(all, DTYPE_F64, TOTAL_COUNT * w->size);
 
 	engine_read_scalars(e, scalar);
 	if (e->last_stage && e->coord[AX_TP] == 0) {
@@ -100,8 +110,9 @@ numerical_failure(struct run *r, double loss)
 
 	grads_first_bad(r->e, name);
 	if (r->e->rank == 0)
-		warn("iteration %lld: %s%s%s (loss %g): stopping; the last checkpoint is intact", (long long)r->at.iteration + 1,
-		    name[0] ? "the gradient of '" : "the loss", name, name[0] ? "' is not finite" : " is not finite", fabs(loss));
+		warn("iteration %lld: %s%s%s (loss %g): stopping; the last checkpoint is intact",
+		    (long long)r->at.iteration + 1, name[0] ? "the gradient of '" : "the loss",
+		    name, name[0] ? "' is not finite" : " is not finite", fabs(loss));
 }
 
 /* The update of one step from the totals. */
@@ -110,7 +121,9 @@ update(struct run *r, const double sum[TOTAL_COUNT], struct step_metrics *m)
 {
 	struct train_config *c = r->c;
 	double grad_scale = 1 / (sum[TOTAL_TOKENS] * r->e->loss_scale), factor = 1;
-	struct optim_update u = { .lr = m->lr, .weight_decay = m->weight_decay, .step = r->at.optimizer_steps + 1 };
+	struct optim_update u = {
+		.lr = m->lr, .weight_decay = m->weight_decay, .step = r->at.optimizer_steps + 1
+	};
 
 	m->grad_norm = sqrt(sum[TOTAL_NORM]) * grad_scale;
 	if (c->optim.clip_grad > 0 && c->optim.clip_grad / (m->grad_norm + 1e-6) < 1)
@@ -120,7 +133,8 @@ update(struct run *r, const double sum[TOTAL_COUNT], struct step_metrics *m)
 	r->at.optimizer_steps++;
 }
 
-/* One step. Returns an exit status when the run cannot go on, else EXIT_DONE; *stop: somebody asked for it. */
+/* One step. Returns an exit status when the run cannot go on, else EXIT_DONE; *stop: somebody asked
+ * for it. */
 static int
 step(struct run *r, bool *stop)
 {
@@ -129,7 +143,8 @@ step(struct run *r, bool *stop)
 	double sum[TOTAL_COUNT], start = now();
 	/* A skipped step (fp16 overflow) does not move the schedules. */
 	int64_t position = r->at.consumed_samples - r->at.skipped * e->plan.global_batch_size;
-	struct step_metrics m = { .lr = lr_at(&c->schedule, position), .weight_decay = wd_at(&c->schedule, position) };
+	struct step_metrics m = { .lr = lr_at(&c->schedule, position),
+		.weight_decay = wd_at(&c->schedule, position) };
 	double asked = stop_signal() != NULL || (e->rank == 0 && stop_file(c->o.save));
 
 	e->loss_scale = c->scaler.scale;
@@ -176,12 +191,14 @@ loop_evaluate(struct run *r, enum split which)
 	engine_zero_scalars(r->e);
 	r->tokens = 0;
 	for (int64_t i = 0; i < r->c->o.eval_iters; i++) {
-		prog_progress("evaluating %s: %lld of %lld", split_name[which], (long long)i, (long long)r->c->o.eval_iters);
+		prog_progress("evaluating %s: %lld of %lld", split_name[which], (long long)i,
+		    (long long)r->c->o.eval_iters);
 		pass(r, which, i * r->e->plan.global_batch_size, false);
 	}
 	totals(r, 0, sum);
 	if (r->metrics)
-		metrics_evaluation(r->metrics, r->at.iteration, split_name[which], sum[TOTAL_LOSS] / sum[TOTAL_TOKENS]);
+		metrics_evaluation(r->metrics, r->at.iteration, split_name[which],
+		    sum[TOTAL_LOSS] / sum[TOTAL_TOKENS]);
 }
 
 /* Saves; a failure is said once and ends the run. */
@@ -199,16 +216,20 @@ save(struct run *r)
 		return EXIT_FAILED;
 	}
 	if (r->e->rank == 0)
-		note("saved iteration %lld to %s (%.2f s)", (long long)r->at.iteration, r->c->o.save, now() - start);
+		note("saved iteration %lld to %s (%.2f s)", (long long)r->at.iteration,
+		    r->c->o.save, now() - start);
 	return EXIT_DONE;
 }
 
-/* The reasons to stop that the options give; the clock is rank 0's, agreed with the next step's totals. */
+/* The reasons to stop that the options give; the clock is rank 0's, agreed with the next step's
+ * totals. */
 static const char *
 reason_to_stop(const struct run *r, bool asked)
 {
 	if (asked)
-		return stop_signal() ? stop_signal() : stop_file(r->c->o.save) ? "the file 'stop'" : "a request of another rank";
+		return stop_signal()          ? stop_signal()
+		    : stop_file(r->c->o.save) ? "the file 'stop'"
+					      : "a request of another rank";
 	if (r->c->o.exit_interval && r->at.iteration % r->c->o.exit_interval == 0)
 		return "--exit-interval";
 	return NULL;
@@ -224,8 +245,10 @@ stop_run(struct run *r, const char *why, bool saved)
 	if (r->e->rank == 0) {
 		stop_file_remove(r->c->o.save);
 		note("stopped behind iteration %lld by %s; %s", (long long)r->at.iteration, why,
-		    !r->c->o.save ? "nothing is saved without --save" :
-		    train_continues(r->c) ? "the same command goes on" : "a command whose --load is this one's --save goes on");
+		    !r->c->o.save ? "nothing is saved without --save"
+			: train_continues(r->c)
+			? "the same command goes on"
+			: "a command whose --load is this one's --save goes on");
 	}
 	r->e->groups.world->ops->barrier(r->e->groups.world);
 	return EXIT_STOPPED;
@@ -274,7 +297,8 @@ loop_train(struct run *r)
 			why = "--exit-duration-in-mins";
 		if (asked && why)
 			return stop_run(r, why, saved);
-		evaluate = r->at.iteration % o->eval_interval == 0 && r->at.iteration < r->c->train_iters;
+		evaluate =
+		    r->at.iteration % o->eval_interval == 0 && r->at.iteration < r->c->train_iters;
 		if (evaluate)
 			loop_evaluate(r, SPLIT_VALID);
 		if (o->save_interval && r->at.iteration % o->save_interval == 0) {

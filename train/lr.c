@@ -11,15 +11,21 @@ lr_check(const struct lr_schedule *s, struct err *e)
 	if (s->min_lr > s->lr)
 		return err_set(e, "--min-lr %g: must be at most --lr %g", s->min_lr, s->lr);
 	if (s->lr_warmup_init > s->lr)
-		return err_set(e, "--lr-warmup-init %g: must be at most --lr %g", s->lr_warmup_init, s->lr);
+		return err_set(
+		    e, "--lr-warmup-init %g: must be at most --lr %g", s->lr_warmup_init, s->lr);
 	if (s->decay_samples < 1)
 		return err_set(e, "--lr-decay-iters: the decay must last at least one step");
 	if (s->warmup_samples >= s->decay_samples)
-		return err_set(e, "--lr-warmup-iters: the warm-up of %lld samples must be shorter than the decay of %lld",
+		return err_set(e,
+		    "--lr-warmup-iters: the warm-up of %lld samples must be shorter than the decay "
+		    "of %lld",
 		    (long long)s->warmup_samples, (long long)s->decay_samples);
 	if (s->style == LR_WSD && s->wsd_decay_samples > s->decay_samples - s->warmup_samples)
-		return err_set(e, "--lr-wsd-decay-iters: the tail of %lld samples must fit between warm-up and end, %lld",
-		    (long long)s->wsd_decay_samples, (long long)(s->decay_samples - s->warmup_samples));
+		return err_set(e,
+		    "--lr-wsd-decay-iters: the tail of %lld samples must fit between warm-up and "
+		    "end, %lld",
+		    (long long)s->wsd_decay_samples,
+		    (long long)(s->decay_samples - s->warmup_samples));
 	return 0;
 }
 
@@ -43,7 +49,8 @@ wsd(const struct lr_schedule *s, double k)
 double
 lr_at(const struct lr_schedule *s, int64_t samples)
 {
-	double k = (double)samples, w = (double)s->warmup_samples, n = (double)s->decay_samples, rho, share;
+	double k = (double)samples, w = (double)s->warmup_samples, n = (double)s->decay_samples,
+	       rho, share;
 
 	if (s->warmup_samples > 0 && samples <= s->warmup_samples)
 		return s->lr_warmup_init + (s->lr - s->lr_warmup_init) * k / w;
@@ -54,7 +61,9 @@ lr_at(const struct lr_schedule *s, int64_t samples)
 	if (s->style == LR_INVERSE_SQUARE_ROOT)
 		return fmax(s->min_lr, s->lr * sqrt(fmax(w, 1)) / sqrt(fmax(k, 1)));
 	rho = (k - w) / (n - w);
-	share = s->style == LR_LINEAR ? 1 - rho : s->style == LR_COSINE ? (1 + cos(PI * rho)) / 2 : wsd(s, k);
+	share = s->style == LR_LINEAR ? 1 - rho
+	    : s->style == LR_COSINE   ? (1 + cos(PI * rho)) / 2
+				      : wsd(s, k);
 	return s->min_lr + share * (s->lr - s->min_lr);
 }
 

@@ -34,7 +34,8 @@ metrics_open(const struct train_config *c, int64_t world_size, bool append, stru
 	m->seq_length = c->plan.shape.seq_length;
 	m->world = world_size;
 	m->z_loss = c->o.use_z_loss;
-	m->flops = model_flops(&c->plan.model, m->batch, m->seq_length, layout_vocab(&c->plan.layout, &c->plan.model));
+	m->flops = model_flops(
+	    &c->plan.model, m->batch, m->seq_length, layout_vocab(&c->plan.layout, &c->plan.model));
 	m->path = c->o.metrics_file;
 	if (m->path && !(m->json = fopen(m->path, append ? "a" : "w"))) {
 		err_sys(e, "create", m->path);
@@ -127,13 +128,18 @@ log_line(struct metrics *m, const struct step_metrics *s)
 	if (m->z_loss)
 		snprintf(z, sizeof z, " z_loss: %.6E |", m->zloss / n);
 	prog_progress_end();
-	printf(" [%s] iteration %8lld/%8lld | consumed samples: %12lld | elapsed time per iteration (ms): %.1f | "
-	       "throughput per GPU (TFLOP/s/GPU): %.3f | learning rate: %.6E | global batch size: %5lld | lm loss: %.6E |%s "
-	       "loss scale: %.1f | grad norm: %.3f | number of skipped iterations: %3lld | number of nan iterations: %3d | "
+	printf(" [%s] iteration %8lld/%8lld | consumed samples: %12lld | elapsed time per "
+	       "iteration (ms): %.1f | "
+	       "throughput per GPU (TFLOP/s/GPU): %.3f | learning rate: %.6E | global batch size: "
+	       "%5lld | lm loss: %.6E |%s "
+	       "loss scale: %.1f | grad norm: %.3f | number of skipped iterations: %3lld | number "
+	       "of nan iterations: %3d | "
 	       "tokens per second: %.0f |\n",
-	    when, (long long)s->iteration, (long long)m->train_iters, (long long)s->consumed_samples,
-	    m->seconds * 1000 / (double)m->steps, tflops(m, m->seconds, m->steps), s->lr, (long long)m->batch, m->loss / n, z,
-	    s->loss_scale, s->grad_norm, (long long)m->skipped, 0, tokens_per_second(m, m->seconds, m->steps));
+	    when, (long long)s->iteration, (long long)m->train_iters,
+	    (long long)s->consumed_samples, m->seconds * 1000 / (double)m->steps,
+	    tflops(m, m->seconds, m->steps), s->lr, (long long)m->batch, m->loss / n, z,
+	    s->loss_scale, s->grad_norm, (long long)m->skipped, 0,
+	    tokens_per_second(m, m->seconds, m->steps));
 	fflush(stdout);
 	m->steps = m->skipped = 0;
 	m->loss = m->zloss = m->seconds = 0;
@@ -149,8 +155,9 @@ metrics_step(struct metrics *m, const struct step_metrics *s)
 		m->loss += s->lm_loss;
 		m->zloss += s->z_loss;
 	}
-	prog_progress("step %lld of %lld, loss %.4f, %.0f tokens/s, %.0f s left", (long long)s->iteration,
-	    (long long)m->train_iters, s->lm_loss, tokens_per_second(m, s->seconds, 1),
+	prog_progress("step %lld of %lld, loss %.4f, %.0f tokens/s, %.0f s left",
+	    (long long)s->iteration, (long long)m->train_iters, s->lm_loss,
+	    tokens_per_second(m, s->seconds, 1),
 	    (double)(m->train_iters - s->iteration) * s->seconds);
 	if (m->json)
 		json_line(m, s);
@@ -171,7 +178,9 @@ metrics_evaluation(struct metrics *m, int64_t iteration, const char *split, doub
 	    !strcmp(split, "valid") ? "validation" : split, (long long)iteration, lm_loss, ppl);
 	fflush(stdout);
 	if (m->json) {
-		fprintf(m->json, "{\"iteration\": %lld, \"split\": \"%s\", \"lm_loss\": %.17g, \"ppl\": %.17g}\n",
+		fprintf(m->json,
+		    "{\"iteration\": %lld, \"split\": \"%s\", \"lm_loss\": %.17g, \"ppl\": "
+		    "%.17g}\n",
 		    (long long)iteration, split, lm_loss, ppl);
 		fflush(m->json);
 	}

@@ -1,10 +1,12 @@
 /*
  * metrics.h - what a run says of itself: log lines, JSON Lines, TensorBoard
  *
- * Standard output gets one line a log interval in Megatron-LM's form and order of fields; the learning rate is the one used.
- * --metrics-file gets one JSON object a step with full precision: iteration, consumed_samples, lm_loss, z_loss, grad_norm, lr,
- * weight_decay, loss_scale, skipped, tokens_per_second, tflops_per_rank, seconds; and one an evaluation: iteration, split,
- * lm_loss, ppl. Only one rank writes.
+ * Standard output gets one line a log interval in Megatron-LM's form and order of fields; the
+ * learning rate is the one used.
+ * --metrics-file gets one JSON object a step with full precision: iteration, consumed_samples,
+ * lm_loss, z_loss, grad_norm, lr, weight_decay, loss_scale, skipped, tokens_per_second,
+ * tflops_per_rank, seconds; and one an evaluation: iteration, split, lm_loss, ppl. Only one rank
+ * writes.
  */
 #ifndef TRAIN_METRICS_H
 #define TRAIN_METRICS_H
@@ -20,7 +22,8 @@ struct step_metrics {
 };
 
 /* append: a resumed run goes on in the same file. */
-struct metrics *metrics_open(const struct train_config *c, int64_t world_size, bool append, struct err *e);
+struct metrics *metrics_open(
+    const struct train_config *c, int64_t world_size, bool append, struct err *e);
 void metrics_step(struct metrics *m, const struct step_metrics *s);
 void metrics_evaluation(struct metrics *m, int64_t iteration, const char *split, double lm_loss);
 /* A lost line is an error. m may be NULL. */

@@ -2,7 +2,9 @@
 #include "train/optim.h"
 #include "train/grads.h"
 
-static const struct optim_kind *const kinds[] = { [OPTIMIZER_ADAM] = &optim_adamw, [OPTIMIZER_SGD] = &optim_sgd };
+static const struct optim_kind *const kinds[] = {
+	[OPTIMIZER_ADAM] = &optim_adamw, [OPTIMIZER_SGD] = &optim_sgd
+};
 
 /* Elements [first, first + count) of the flat buffer in a buffer that holds the own range alone. */
 static struct tensor
@@ -44,7 +46,8 @@ static void
 gather_weights(struct engine *e)
 {
 	struct comm *dp = e->groups.dp;
-	struct tensor all = engine_buffer(e, BUF_WEIGHTS), mine = tensor_rows(&all, e->own_first, e->mem.own_elements);
+	struct tensor all = engine_buffer(e, BUF_WEIGHTS),
+		      mine = tensor_rows(&all, e->own_first, e->mem.own_elements);
 
 	if (dp->size > 1 && e->mem.own_elements < e->mem.shards.elements)
 		dp->ops->all_gather(dp, e->stream, &all, &mine);

@@ -1,7 +1,8 @@
 /*
  * optim.h - update rules, learning-rate and weight-decay schedules, loss scaling
  *
- * A kind is a const struct at the end of its file in train/optim; optim.c lists them in the order of --optimizer.
+ * A kind is a const struct at the end of its file in train/optim; optim.c lists them in the order
+ * of --optimizer.
  */
 #ifndef TRAIN_OPTIM_H
 #define TRAIN_OPTIM_H
@@ -41,7 +42,7 @@ void optim_to_weights(struct engine *e);
 /* This rank's own master values of a piece (the weights themselves when they need none). */
 struct tensor optim_master(const struct engine *e, int64_t first, int64_t count);
 
-/* --- lr.c: positions and lengths in samples ---------------------------------------------------------------------------- */
+/* --- lr.c: positions and lengths in samples --------------------------------------------------- */
 
 enum lr_style { LR_CONSTANT, LR_LINEAR, LR_COSINE, LR_INVERSE_SQUARE_ROOT, LR_WSD };
 enum wsd_style { WSD_EXPONENTIAL, WSD_LINEAR, WSD_COSINE, WSD_MINUS_SQRT };
@@ -56,11 +57,12 @@ struct lr_schedule {
 
 /* The reason a schedule is impossible, or 0. */
 int    lr_check(const struct lr_schedule *s, struct err *e);
-/* Learning rate of the step taken after `samples` consumed samples. Source: spec/training.md 4.6. */
+/* Learning rate of the step taken after `samples` consumed samples. Source: spec/training.md 4.6.
+ */
 double lr_at(const struct lr_schedule *s, int64_t samples);
 double wd_at(const struct lr_schedule *s, int64_t samples);
 
-/* --- scaler: dynamic loss scaling of fp16 ------------------------------------------------------------------------------- */
+/* --- scaler: dynamic loss scaling of fp16 ----------------------------------------------------- */
 
 struct scaler {
 	bool dynamic;

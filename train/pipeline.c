@@ -9,7 +9,9 @@ enum { TAG_FORWARD = 1, TAG_BACKWARD = 2 };
 int64_t
 pipeline_first_sample(const struct run_plan *plan, int64_t step, int microbatch, int data_rank)
 {
-	return step + (microbatch * plan->layout.data_parallel_size + data_rank) * plan->shape.micro_batch_size;
+	return step +
+	    (microbatch * plan->layout.data_parallel_size + data_rank) *
+	    plan->shape.micro_batch_size;
 }
 
 /* The pass of a micro batch: its slot in the saved arena and the numbers of its samples. */
@@ -17,8 +19,12 @@ static struct step
 step_of(const struct pipeline *p, int microbatch)
 {
 	return (struct step){
-		.e = p->e, .slot = microbatch % p->e->mem.num_slots, .training = p->training, .iteration = p->iteration,
-		.first_sample = pipeline_first_sample(&p->e->plan, p->first_sample, microbatch, p->e->coord[AX_DP]),
+		.e = p->e,
+		.slot = microbatch % p->e->mem.num_slots,
+		.training = p->training,
+		.iteration = p->iteration,
+		.first_sample = pipeline_first_sample(
+		    &p->e->plan, p->first_sample, microbatch, p->e->coord[AX_DP]),
 		.logits = p->logits,
 	};
 }
@@ -51,8 +57,10 @@ message(const struct pipeline *p, const struct action *a)
 	int stage = p->e->groups.pp->rank;
 
 	switch (a->kind) {
-	case ACTION_RECV_FORWARD: return (struct p2p){ false, stage - 1, TAG_FORWARD, step_input(&s) };
-	case ACTION_SEND_FORWARD: return (struct p2p){ true, stage + 1, TAG_FORWARD, step_output(&s) };
+	case ACTION_RECV_FORWARD:
+		return (struct p2p){ false, stage - 1, TAG_FORWARD, step_input(&s) };
+	case ACTION_SEND_FORWARD:
+		return (struct p2p){ true, stage + 1, TAG_FORWARD, step_output(&s) };
 	case ACTION_RECV_BACKWARD: return (struct p2p){ false, stage + 1, TAG_BACKWARD, dx };
 	case ACTION_SEND_BACKWARD: return (struct p2p){ true, stage - 1, TAG_BACKWARD, dx };
 	default: BUG("action %d is no message", (int)a->kind);

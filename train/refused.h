@@ -1,8 +1,10 @@
 /*
- * refused.h - the options of Megatron-LM's that mtrain knows and does not have, each with its reason
+ * refused.h - the options of Megatron-LM's that mtrain knows and does not have, each with its
+ * reason
  *
- * A reason is "use ..." where ours has another name, and ends in "; leave it out" where a run without the option computes the
- * same thing; everything else would change what is computed or where it fits.
+ * A reason is "use ..." where ours has another name, and ends in "; leave it out" where a run
+ * without the option computes the same thing; everything else would change what is computed or
+ * where it fits.
  */
 #ifndef TRAIN_REFUSED_H
 #define TRAIN_REFUSED_H

@@ -13,14 +13,17 @@
 int
 train_check_launch(int world_size, struct err *e)
 {
-	static const char *const names[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "PBS_NP" };
+	static const char *const names[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS",
+		"PBS_NP" };
 
 	for (size_t i = 0; world_size == 1 && i < sizeof names / sizeof *names; i++) {
 		const char *v = getenv(names[i]);
 
 		if (v && strtol(v, NULL, 10) > 1)
 			return err_set(e,
-			    "%s says %s processes, but each stands alone: start with mpirun, or srun --mpi=pmix", names[i], v);
+			    "%s says %s processes, but each stands alone: start with mpirun, or "
+			    "srun --mpi=pmix",
+			    names[i], v);
 	}
 	return 0;
 }
@@ -47,9 +50,10 @@ row(const struct run_plan *p, int64_t rank, const struct backend *b, const struc
 
 	layout_coord(&p->layout, rank, coord);
 	memory_plan(&m, &p->model, &p->layout, &p->shape, coord);
-	printf("%lld\t%d\t%d\t%d\t%llu\t%llu\t%llu\t%zu\t%llu\n", (long long)rank, coord[AX_TP], coord[AX_PP], coord[AX_DP],
-	    (unsigned long long)m.arena[ARENA_PARAMS], (unsigned long long)m.arena[ARENA_SAVED],
-	    (unsigned long long)m.arena[ARENA_SCRATCH], other, (unsigned long long)(memory_total(&m) + other));
+	printf("%lld\t%d\t%d\t%d\t%llu\t%llu\t%llu\t%zu\t%llu\n", (long long)rank, coord[AX_TP],
+	    coord[AX_PP], coord[AX_DP], (unsigned long long)m.arena[ARENA_PARAMS],
+	    (unsigned long long)m.arena[ARENA_SAVED], (unsigned long long)m.arena[ARENA_SCRATCH],
+	    other, (unsigned long long)(memory_total(&m) + other));
 	memory_release(&m);
 }
 
@@ -63,7 +67,8 @@ train_dry_run(const struct train_config *c, int64_t world_size)
 
 	if (!b)
 		die_usage("%s", err.msg);
-	printf("rank\ttp\tpp\tdp\tparams_bytes\tsaved_bytes\tscratch_bytes\tworkspace_bytes\ttotal_bytes\n");
+	printf("rank\ttp\tpp\tdp\tparams_bytes\tsaved_bytes\tscratch_bytes\tworkspace_bytes\ttotal_"
+	       "bytes\n");
 	for (int64_t rank = 0; rank < world_size; rank++)
 		row(&c->plan, rank, b, &d);
 	return EXIT_DONE;
@@ -75,25 +80,32 @@ announce(const struct train_config *c, const struct engine *e)
 {
 	const struct run_plan *p = &c->plan;
 
-	note("%d ranks (tensor %lld, pipeline %lld, data %lld) on %s, %.1f M parameters, %s; memory of rank 0: parameters %llu, "
-	     "saved %llu, scratch %llu bytes", e->groups.world->size, (long long)p->layout.tensor_model_parallel_size,
-	    (long long)p->layout.pipeline_model_parallel_size, (long long)p->layout.data_parallel_size, e->backend->name,
+	note("%d ranks (tensor %lld, pipeline %lld, data %lld) on %s, %.1f M parameters, %s; "
+	     "memory of rank 0: parameters %llu, "
+	     "saved %llu, scratch %llu bytes",
+	    e->groups.world->size, (long long)p->layout.tensor_model_parallel_size,
+	    (long long)p->layout.pipeline_model_parallel_size,
+	    (long long)p->layout.data_parallel_size, e->backend->name,
 	    (double)model_num_parameters(&p->model) / 1e6, dtype_name(p->shape.dtype),
-	    (unsigned long long)e->mem.arena[ARENA_PARAMS], (unsigned long long)e->mem.arena[ARENA_SAVED],
+	    (unsigned long long)e->mem.arena[ARENA_PARAMS],
+	    (unsigned long long)e->mem.arena[ARENA_SAVED],
 	    (unsigned long long)e->mem.arena[ARENA_SCRATCH]);
 	if (!p->shape.forward_only)
-		note("unlike Megatron-LM: padding of the vocabulary is masked, the loss is a mean over tokens, "
+		note("unlike Megatron-LM: padding of the vocabulary is masked, the loss is a mean "
+		     "over tokens, "
 		     "randomness depends on the seed alone (man mikoshi)");
 }
 
-/* Weights, optimizer and progress: from a checkpoint or from the seed. Collective; fails on all ranks. */
+/* Weights, optimizer and progress: from a checkpoint or from the seed. Collective; fails on all
+ * ranks. */
 static int
 begin(struct run *r, struct err *err)
 {
 	int rc = 0;
 
 	if (r->c->start != START_FRESH) {
-		rc = load_checkpoint(r->e, r->c, &r->at, r->data ? data_fingerprint(r->data) : NULL, err);
+		rc = load_checkpoint(
+		    r->e, r->c, &r->at, r->data ? data_fingerprint(r->data) : NULL, err);
 	} else {
 		engine_init_weights(r->e);
 		if (!r->e->plan.shape.forward_only)
@@ -120,7 +132,8 @@ open_outputs(struct run *r, struct err *err)
 	struct train_config *c = r->c;
 
 	if (c->start != START_FRESH)
-		note("%s %s at iteration %lld", c->start == START_RESUME ? "resuming" : "weights from", c->weights_from,
+		note("%s %s at iteration %lld",
+		    c->start == START_RESUME ? "resuming" : "weights from", c->weights_from,
 		    (long long)r->at.iteration);
 	if (c->o.save && !c->o.skip_train) {
 		if (io_mkdir_p(c->o.save, err) < 0)
@@ -150,7 +163,8 @@ train(struct run *r, struct err *err)
 		loop_evaluate(r, SPLIT_TEST);
 	} else {
 		if (r->at.iteration >= c->train_iters && r->e->rank == 0)
-			note("iteration %lld is the last already: nothing to train", (long long)r->at.iteration);
+			note("iteration %lld is the last already: nothing to train",
+			    (long long)r->at.iteration);
 		status = loop_train(r);
 	}
 	return metrics_close(r->metrics, err) < 0 ? -1 : status;

@@ -9,7 +9,8 @@
 int train_run(struct train_config *c, struct comm *world);
 /* --dry-run: the memory of every rank, TSV on standard output. Returns the exit status. */
 int train_dry_run(const struct train_config *c, int64_t world_size);
-/* More than one process was launched, but this world has one? The reason names the launcher's variable. */
+/* More than one process was launched, but this world has one? The reason names the launcher's
+ * variable. */
 int train_check_launch(int world_size, struct err *e);
 
 #endif

@@ -15,7 +15,8 @@ static const struct {
 
 enum { STORED = sizeof stored / sizeof *stored };
 
-/* The flat range that this rank writes: its optimizer's, or an equal share when every data rank has all. */
+/* The flat range that this rank writes: its optimizer's, or an equal share when every data rank has
+ * all. */
 static void
 writing_range(const struct engine *e, int64_t *first, int64_t *count)
 {
@@ -23,7 +24,8 @@ writing_range(const struct engine *e, int64_t *first, int64_t *count)
 	*first = *count * e->coord[AX_DP];
 }
 
-/* Elements [first, first + count) of what is stored as number k; data NULL when the run has none. */
+/* Elements [first, first + count) of what is stored as number k; data NULL when the run has none.
+ */
 static struct tensor
 source(const struct engine *e, int k, int64_t first, int64_t count)
 {
@@ -47,7 +49,8 @@ struct writing {
 
 /* One box of a shard: elements [at, at + n) of the flat buffer. */
 static int
-write_box(struct writing *x, const struct param *p, int k, const struct slice *box, int64_t at, struct err *err)
+write_box(struct writing *x, const struct param *p, int k, const struct slice *box, int64_t at,
+    struct err *err)
 {
 	int64_t n = slice_elements(box);
 	struct tensor t = source(x->e, k, at, n);
@@ -93,7 +96,8 @@ write_shards(struct writing *x, struct err *err)
 
 /* This rank's file; its manifest lines go to lines. */
 static int
-write_file(struct engine *e, const struct train_config *c, const char *dir, struct str *lines, struct err *err)
+write_file(struct engine *e, const struct train_config *c, const char *dir, struct str *lines,
+    struct err *err)
 {
 	struct writing x = { .e = e, .num_stored = c->o.save_optim ? STORED : 1, .declare = true };
 	int rc;
@@ -113,23 +117,30 @@ write_file(struct engine *e, const struct train_config *c, const char *dir, stru
 }
 
 static void
-state_text(const struct train_config *c, const struct progress *p, const char *fingerprint, struct str *out)
+state_text(const struct train_config *c, const struct progress *p, const char *fingerprint,
+    struct str *out)
 {
-	str_addf(out, "iteration %lld\nconsumed_train_samples %lld\noptimizer_steps %lld\nskipped_iterations %lld\n",
-	    (long long)p->iteration, (long long)p->consumed_samples, (long long)p->optimizer_steps, (long long)p->skipped);
-	str_addf(out, "loss_scale %.17g\nloss_scale_growth %lld\nloss_scale_hysteresis %lld\nseed %lld\ndtype %s\n",
-	    c->scaler.scale, (long long)c->scaler.growth, (long long)c->scaler.hysteresis_left, (long long)c->o.seed,
-	    dtype_name(c->plan.shape.dtype));
+	str_addf(out,
+	    "iteration %lld\nconsumed_train_samples %lld\noptimizer_steps %lld\nskipped_iterations "
+	    "%lld\n",
+	    (long long)p->iteration, (long long)p->consumed_samples, (long long)p->optimizer_steps,
+	    (long long)p->skipped);
+	str_addf(out,
+	    "loss_scale %.17g\nloss_scale_growth %lld\nloss_scale_hysteresis %lld\nseed "
+	    "%lld\ndtype %s\n",
+	    c->scaler.scale, (long long)c->scaler.growth, (long long)c->scaler.hysteresis_left,
+	    (long long)c->o.seed, dtype_name(c->plan.shape.dtype));
 	str_addf(out, "data %s\nschedule ", fingerprint);
 	train_schedule_line(&c->schedule, out);
 	str_addc(out, '\n');
 	if (c->tokenizer)
-		str_addf(out, "tokenizer %016llx\n", (unsigned long long)tokenizer_hash(c->tokenizer));
+		str_addf(
+		    out, "tokenizer %016llx\n", (unsigned long long)tokenizer_hash(c->tokenizer));
 }
 
 static int
-commit(struct engine *e, const struct train_config *c, const struct progress *p, const char *fingerprint, char *lines,
-       struct err *err)
+commit(struct engine *e, const struct train_config *c, const struct progress *p,
+    const char *fingerprint, char *lines, struct err *err)
 {
 	struct str options = { 0 }, state = { 0 };
 	struct ckpt_commit k = { .save = c->o.save, .iteration = p->iteration, .manifest = lines };
@@ -148,8 +159,8 @@ commit(struct engine *e, const struct train_config *c, const struct progress *p,
 }
 
 int
-save_checkpoint(struct engine *e, const struct train_config *c, const struct progress *p, const char *fingerprint,
-                struct err *err)
+save_checkpoint(struct engine *e, const struct train_config *c, const struct progress *p,
+    const char *fingerprint, struct err *err)
 {
 	struct comm *w = e->groups.world;
 	struct str lines = { 0 };
@@ -161,7 +172,9 @@ save_checkpoint(struct engine *e, const struct train_config *c, const struct pro
 
 	err->msg[0] = '\0';
 	if (w->rank == 0)
-		rc = io_mkdir_p(c->o.save, err) < 0 ? -1 : ckpt_begin(c->o.save, p->iteration, true, dir, err);
+		rc = io_mkdir_p(c->o.save, err) < 0
+		    ? -1
+		    : ckpt_begin(c->o.save, p->iteration, true, dir, err);
 	if (comm_agree(w, rc, err))
 		return -1;
 	if (w->rank != 0)

@@ -61,18 +61,25 @@ start_from_load(struct train_config *c, struct err *e)
 	if (found) {
 		if (o->finetune && same_dir(o->load, o->save))
 			return err_set(e,
-			    "--finetune: --load and --save are both '%s', which holds a checkpoint already; give --save "
-			                  "another directory, or leave out --finetune to resume", o->load);
+			    "--finetune: --load and --save are both '%s', which holds a checkpoint "
+			    "already; give --save "
+			    "another directory, or leave out --finetune to resume",
+			    o->load);
 		c->start = o->finetune ? START_WEIGHTS : START_RESUME;
 		c->weights_from = o->load;
 		return 0;
 	}
 	if (ckpt_has_iterations(o->load))
 		return err_set(e,
-		    "--load %s: holds iter_* but no latest_checkpointed_iteration.txt; write the iteration to go on "
-		                  "from into that file", o->load);
+		    "--load %s: holds iter_* but no latest_checkpointed_iteration.txt; write the "
+		    "iteration to go on "
+		    "from into that file",
+		    o->load);
 	if (!same_dir(o->load, o->save) && !o->pretrained_checkpoint)
-		return err_set(e, "--load %s: holds no checkpoint, and a fresh start needs --load to equal --save", o->load);
+		return err_set(e,
+		    "--load %s: holds no checkpoint, and a fresh start needs --load to equal "
+		    "--save",
+		    o->load);
 	if (!is_empty(o->load) && !same_dir(o->load, o->save))
 		return err_set(e, "--load %s: is not empty and holds no checkpoint", o->load);
 	if (!o->pretrained_checkpoint)
@@ -91,14 +98,17 @@ train_start(struct train_config *c, struct err *e)
 		return -1;
 	if (c->start == START_FRESH && o->pretrained_checkpoint) {
 		if (!io_is_dir(o->pretrained_checkpoint))
-			return err_set(e, "--pretrained-checkpoint %s: no such directory", o->pretrained_checkpoint);
+			return err_set(e, "--pretrained-checkpoint %s: no such directory",
+			    o->pretrained_checkpoint);
 		c->start = START_WEIGHTS;
 		c->weights_from = o->pretrained_checkpoint;
 	}
 	if (o->save && !o->load && ckpt_tracker(o->save, &iteration, e) == 1)
 		return err_set(e,
-		    "--save %s: holds the checkpoint of iteration %lld already; add --load %s to go on from it, or give "
-		                  "another directory", o->save, (long long)iteration, o->save);
+		    "--save %s: holds the checkpoint of iteration %lld already; add --load %s to "
+		    "go on from it, or give "
+		    "another directory",
+		    o->save, (long long)iteration, o->save);
 	return 0;
 }
 
@@ -132,8 +142,9 @@ train_checkpoint_model(const struct train_config *c, struct model_config *m, str
 static bool
 may_differ(const char *line)
 {
-	static const char *const names[] = { "max-position-embeddings", "make-vocab-size", "init-method-std", "attention-dropout",
-	                                     "hidden-dropout", "bos-token", "eos-token", "pad-token" };
+	static const char *const names[] = { "max-position-embeddings", "make-vocab-size",
+		"init-method-std", "attention-dropout", "hidden-dropout", "bos-token", "eos-token",
+		"pad-token" };
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (!strncmp(line, names[i], strlen(names[i])))
@@ -157,7 +168,8 @@ first_difference(char *a, char *b, const char **other)
 }
 
 int
-train_same_model(const struct train_config *c, const char *name, const char *options_text, struct err *e)
+train_same_model(
+    const struct train_config *c, const char *name, const char *options_text, struct err *e)
 {
 	struct model_config theirs;
 	struct layout layout;
@@ -167,14 +179,19 @@ train_same_model(const struct train_config *c, const char *name, const char *opt
 	if (model_from_text(name, options_text, &theirs, &layout, e) < 0)
 		return -1;
 	/* Learned positions are a tensor: there the number of positions counts. */
-	if (theirs.position == POSITION_LEARNED && theirs.max_position_embeddings != c->plan.model.max_position_embeddings)
-		return err_set(e, "%s: the checkpoint has max-position-embeddings %lld, the run %lld", name,
-		    (long long)theirs.max_position_embeddings, (long long)c->plan.model.max_position_embeddings);
+	if (theirs.position == POSITION_LEARNED &&
+	    theirs.max_position_embeddings != c->plan.model.max_position_embeddings)
+		return err_set(e,
+		    "%s: the checkpoint has max-position-embeddings %lld, the run %lld", name,
+		    (long long)theirs.max_position_embeddings,
+		    (long long)c->plan.model.max_position_embeddings);
 	model_dump(&c->plan.model, &a);
 	model_dump(&theirs, &b);
 	mine = first_difference(a.buf, b.buf, &other);
 	if (mine)
-		err_set(e, "%s: the checkpoint has '%s', the run '%s'; --use-checkpoint-args takes the checkpoint's",
+		err_set(e,
+		    "%s: the checkpoint has '%s', the run '%s'; --use-checkpoint-args takes the "
+		    "checkpoint's",
 		    name, other, mine);
 	str_release(&a);
 	str_release(&b);

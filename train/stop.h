@@ -8,7 +8,8 @@
 void stop_catch_signals(void);
 /* Name of the signal that asked, or NULL. */
 const char *stop_signal(void);
-/* Is there a file `stop` in save? remove takes it away, so that the next run goes on. save may be NULL. */
+/* Is there a file `stop` in save? remove takes it away, so that the next run goes on. save may be
+ * NULL. */
 bool stop_file(const char *save);
 void stop_file_remove(const char *save);
 

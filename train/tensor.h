@@ -1,8 +1,9 @@
 /*
  * tensor.h - a view of elements; owns nothing
  *
- * shape and stride are in elements; unused entries are 0. The last dimension is dense (stride 1) in everything the operations
- * take; the rows of a 2-D view may lie further apart (column slices of a wider array). data NULL stands for "none".
+ * shape and stride are in elements; unused entries are 0. The last dimension is dense (stride 1) in
+ * everything the operations take; the rows of a 2-D view may lie further apart (column slices of a
+ * wider array). data NULL stands for "none".
  */
 #ifndef TRAIN_TENSOR_H
 #define TRAIN_TENSOR_H

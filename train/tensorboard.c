@@ -119,8 +119,8 @@ tensorboard_open(const char *dir, struct err *e)
 	int n;
 
 	gethostname(host, sizeof host - 1);
-	n = snprintf(t->path, sizeof t->path, "%s/events.out.tfevents.%lld.%s.%ld.v2", dir, (long long)time(NULL), host,
-	             (long)getpid());
+	n = snprintf(t->path, sizeof t->path, "%s/events.out.tfevents.%lld.%s.%ld.v2", dir,
+	    (long long)time(NULL), host, (long)getpid());
 	if (n >= (int)sizeof t->path) {
 		err_set(e, "cannot create '%s': the name is too long", dir);
 	} else if (io_mkdir_p(dir, e) == 0) {

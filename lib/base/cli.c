@@ -8,8 +8,8 @@
 void
 cli_help(const char *tool, const struct verb *v)
 {
-	printf("usage: %s%s%s [options]%s%s\n%s.\n", tool, *v->name ? " " : "", v->name, *v->operands ? " " : "", v->operands,
-	    v->summary);
+	printf("usage: %s%s%s [options]%s%s\n%s.\n", tool, *v->name ? " " : "", v->name,
+	    *v->operands ? " " : "", v->operands, v->summary);
 	opt_help(v->opts, stdout);
 }
 
@@ -20,7 +20,8 @@ tool_help(const struct tool *t)
 	for (const struct verb *v = t->verbs; v->name; v++)
 		printf("  %-10s %s%s\n", v->name, v->summary,
 		    t->default_verb && !strcmp(v->name, t->default_verb) ? " (the default)" : "");
-	printf("\n%s VERB --help lists a verb's options; man %s has the whole manual.\n", t->name, t->name);
+	printf("\n%s VERB --help lists a verb's options; man %s has the whole manual.\n", t->name,
+	    t->name);
 }
 
 static void
@@ -62,7 +63,8 @@ cli_say(struct str *text, void (*how)(const char *fmt, ...))
 {
 	int n = 0;
 
-	for (char *line = text->buf ? strtok(text->buf, "\n") : NULL; line; line = strtok(NULL, "\n"), n++)
+	for (char *line = text->buf ? strtok(text->buf, "\n") : NULL; line;
+	     line = strtok(NULL, "\n"), n++)
 		how("%s", line);
 	str_release(text);
 	return n;

@@ -1,8 +1,9 @@
 /*
  * cli.h - a tool as a table of verbs
  *
- * cli_main parses, prints --help and --version, runs the verb and turns its answer into an exit status. A verb returns an
- * exit status, or CLI_FAILED / CLI_USAGE with the reason in the struct err. `--mdoc` prints the option lists for the manual.
+ * cli_main parses, prints --help and --version, runs the verb and turns its answer into an exit
+ * status. A verb returns an exit status, or CLI_FAILED / CLI_USAGE with the reason in the struct
+ * err. `--mdoc` prints the option lists for the manual.
  */
 #ifndef BASE_CLI_H
 #define BASE_CLI_H

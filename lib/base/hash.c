@@ -59,12 +59,13 @@ rotl(uint32_t x, int n)
 static void
 md5_block(uint32_t s[4], const unsigned char *p)
 {
-	static const int shift[4][4] = { { 7, 12, 17, 22 }, { 5, 9, 14, 20 }, { 4, 11, 16, 23 }, { 6, 10, 15, 21 } };
+	static const int shift[4][4] = { { 7, 12, 17, 22 }, { 5, 9, 14, 20 }, { 4, 11, 16, 23 },
+		{ 6, 10, 15, 21 } };
 	uint32_t a = s[0], b = s[1], c = s[2], d = s[3], w[16];
 
 	for (int i = 0; i < 16; i++)
-		w[i] = (uint32_t)p[4 * i] | (uint32_t)p[4 * i + 1] << 8 | (uint32_t)p[4 * i + 2] << 16 |
-		    (uint32_t)p[4 * i + 3] << 24;
+		w[i] = (uint32_t)p[4 * i] | (uint32_t)p[4 * i + 1] << 8 |
+		    (uint32_t)p[4 * i + 2] << 16 | (uint32_t)p[4 * i + 3] << 24;
 	for (int i = 0; i < 64; i++) {
 		uint32_t f, t = (uint32_t)(4294967296.0 * fabs(sin(i + 1)));
 		int g;

@@ -1,8 +1,8 @@
 /*
  * hash.h - checksums and names
  *
- * XXH3-64 (through xxhash) for files and pieces, MD5 for the names of index maps (Megatron-LM's choice; not for security),
- * CRC-32C for TensorBoard records.
+ * XXH3-64 (through xxhash) for files and pieces, MD5 for the names of index maps (Megatron-LM's
+ * choice; not for security), CRC-32C for TensorBoard records.
  */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H

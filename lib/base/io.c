@@ -174,7 +174,8 @@ static int
 sync_parent(const char *path, struct err *e)
 {
 	const char *slash = strrchr(path, '/');
-	char *dir = slash ? mem_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : mem_strdup(".");
+	char *dir =
+	    slash ? mem_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : mem_strdup(".");
 	int rc = io_fsync_dir(dir, e);
 
 	free(dir);

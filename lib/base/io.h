@@ -1,8 +1,9 @@
 /*
  * io.h - whole files in, whole files out
  *
- * An outfile is written under a temporary name in the same directory and appears under its own name only when outfile_commit
- * has synced it; outfile_abort, or the death of the program, leaves nothing under the final name.
+ * An outfile is written under a temporary name in the same directory and appears under its own name
+ * only when outfile_commit has synced it; outfile_abort, or the death of the program, leaves
+ * nothing under the final name.
  */
 #ifndef BASE_IO_H
 #define BASE_IO_H

@@ -40,7 +40,8 @@ copy_array(struct json *j, const simdjson::dom::array &in, struct json_value *ou
 
 	out->type = JSON_ARRAY;
 	out->len = count(in);
-	out->item = static_cast<json_value *>(mem_pool_alloc(&j->pool, out->len, sizeof *out->item));
+	out->item =
+	    static_cast<json_value *>(mem_pool_alloc(&j->pool, out->len, sizeof *out->item));
 	for (element child : in)
 		if (copy(j, child, &out->item[i++], e) < 0)
 			return -1;
@@ -54,7 +55,8 @@ copy_object(struct json *j, const simdjson::dom::object &in, struct json_value *
 
 	out->type = JSON_OBJECT;
 	out->len = count(in);
-	out->item = static_cast<json_value *>(mem_pool_alloc(&j->pool, out->len, sizeof *out->item));
+	out->item =
+	    static_cast<json_value *>(mem_pool_alloc(&j->pool, out->len, sizeof *out->item));
 	for (auto member : in) {
 		struct json_value *v = &out->item[i++];
 

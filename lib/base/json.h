@@ -1,9 +1,10 @@
 /*
  * json.h - a JSON document as a tree
  *
- * Parsing goes through simdjson; the tree is plain C and belongs to the struct json. Members keep the order of the text and
- * duplicates are kept (json_get returns the last, as Python does; a strict reader can look for more). Strings are decoded
- * UTF-8 with their length and may hold NULs. Integers outside 64 bits and non-finite numbers are refused.
+ * Parsing goes through simdjson; the tree is plain C and belongs to the struct json. Members keep
+ * the order of the text and duplicates are kept (json_get returns the last, as Python does; a
+ * strict reader can look for more). Strings are decoded UTF-8 with their length and may hold NULs.
+ * Integers outside 64 bits and non-finite numbers are refused.
  */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
@@ -38,10 +39,13 @@ void json_free(struct json *j);
 
 /* The member of an object, or NULL (also when v is NULL or no object). */
 const struct json_value *json_get(const struct json_value *v, const char *key);
-/* Typed access with a default for a missing or null member; a member of another type is an error that names the key. */
+/* Typed access with a default for a missing or null member; a member of another type is an error
+ * that names the key. */
 int json_int(const struct json_value *v, const char *key, int64_t def, int64_t *out, struct err *e);
-int json_double(const struct json_value *v, const char *key, double def, double *out, struct err *e);
+int json_double(
+    const struct json_value *v, const char *key, double def, double *out, struct err *e);
 int json_bool(const struct json_value *v, const char *key, bool def, bool *out, struct err *e);
-int json_string(const struct json_value *v, const char *key, const char *def, const char **out, struct err *e);
+int json_string(
+    const struct json_value *v, const char *key, const char *def, const char **out, struct err *e);
 
 #endif

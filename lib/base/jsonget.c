@@ -56,7 +56,9 @@ json_double(const struct json_value *v, const char *key, double def, double *out
 	const struct json_value *m = present(v, key);
 
 	*out = m ? m->number : def;
-	return m && m->type != JSON_INT && m->type != JSON_FLOAT ? err_set(e, "\"%s\" must be a number", key) : 0;
+	return m && m->type != JSON_INT && m->type != JSON_FLOAT
+	    ? err_set(e, "\"%s\" must be a number", key)
+	    : 0;
 }
 
 int
@@ -69,7 +71,8 @@ json_bool(const struct json_value *v, const char *key, bool def, bool *out, stru
 }
 
 int
-json_string(const struct json_value *v, const char *key, const char *def, const char **out, struct err *e)
+json_string(
+    const struct json_value *v, const char *key, const char *def, const char **out, struct err *e)
 {
 	const struct json_value *m = present(v, key);
 

@@ -1,8 +1,8 @@
 /*
  * map.h - read-only memory-mapped files
  *
- * base is NULL for an empty file. The bytes belong to the map and live until map_close. Nothing about alignment is promised
- * for what lies inside: load with memcpy.
+ * base is NULL for an empty file. The bytes belong to the map and live until map_close. Nothing
+ * about alignment is promised for what lies inside: load with memcpy.
  */
 #ifndef BASE_MAP_H
 #define BASE_MAP_H

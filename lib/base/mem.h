@@ -1,8 +1,9 @@
 /*
  * mem.h - host memory that cannot fail to its callers
  *
- * Running out of memory is the one thing that ends a program from anywhere: one line, exit 1. Sizes are given as count times
- * size and checked before they are multiplied. A size that came from a file must be checked against the file first.
+ * Running out of memory is the one thing that ends a program from anywhere: one line, exit 1. Sizes
+ * are given as count times size and checked before they are multiplied. A size that came from a
+ * file must be checked against the file first.
  */
 #ifndef BASE_MEM_H
 #define BASE_MEM_H
@@ -19,7 +20,8 @@ char *mem_strndup(const char *s, size_t n);
 /* *out = a * b; returns -1 when that does not fit 64 bits. For sizes read from files. */
 int   mem_mul(uint64_t a, uint64_t b, uint64_t *out);
 
-/* A bump allocator: many small things that die together. Zero-initialise; items are 16-byte aligned and zeroed. */
+/* A bump allocator: many small things that die together. Zero-initialise; items are 16-byte aligned
+ * and zeroed. */
 struct mem_pool {
 	struct mem_block *block;
 };

@@ -39,8 +39,8 @@ find_letter(const struct opt *table, char letter)
 static bool
 takes_value(const struct opt *o)
 {
-	return o->type == OPT_INT || o->type == OPT_NUMBER || o->type == OPT_STRING || o->type == OPT_CHOICE ||
-	    o->type == OPT_CONFIG;
+	return o->type == OPT_INT || o->type == OPT_NUMBER || o->type == OPT_STRING ||
+	    o->type == OPT_CHOICE || o->type == OPT_CONFIG;
 }
 
 /* Levenshtein distance, for "did you mean". */
@@ -248,7 +248,8 @@ is_refused(struct opt_parse *p, const char *name)
 
 /* Applies one option with the words that follow it; returns how many words it took, or -1. */
 static int
-apply(struct opt_parse *p, const struct opt *o, const char *inline_value, int count, char **word, struct err *e)
+apply(struct opt_parse *p, const struct opt *o, const char *inline_value, int count, char **word,
+    struct err *e)
 {
 	int used = 0;
 
@@ -267,7 +268,8 @@ apply(struct opt_parse *p, const struct opt *o, const char *inline_value, int co
 		p->level = 1;
 		return 0;
 	case OPT_CONFIG:
-		return inline_value || count > 0 ? !inline_value : err_set(e, "--config: needs a file");
+		return inline_value || count > 0 ? !inline_value
+						 : err_set(e, "--config: needs a file");
 	case OPT_LIST:
 	case OPT_NOTE:
 		while (!inline_value && used < count && !is_option(word[used]))
@@ -289,14 +291,16 @@ apply(struct opt_parse *p, const struct opt *o, const char *inline_value, int co
 		return store(p, o, NULL, e);
 	default:
 		if (!inline_value && count < 1)
-			return err_set(e, "--%s: needs a value%s%s", o->name, o->unit ? ": " : "", o->unit ? o->unit : "");
+			return err_set(e, "--%s: needs a value%s%s", o->name, o->unit ? ": " : "",
+			    o->unit ? o->unit : "");
 		if (store(p, o, inline_value ? inline_value : word[0], e) < 0)
 			return -1;
 		return !inline_value;
 	}
 }
 
-/* Handles the option at word[0] (with its dashes); returns the words used, itself included, or -1. */
+/* Handles the option at word[0] (with its dashes); returns the words used, itself included, or -1.
+ */
 static int
 one_option(struct opt_parse *p, int count, char **word, struct err *e)
 {
@@ -307,7 +311,8 @@ one_option(struct opt_parse *p, int count, char **word, struct err *e)
 	if (name[1] != '-') {
 		o = find_letter(p->table, name[1]);
 		if (!o)
-			return err_set(e, "unknown option '-%c'; --help lists those there are", name[1]);
+			return err_set(
+			    e, "unknown option '-%c'; --help lists those there are", name[1]);
 		if (name[2])
 			value = name + 2;
 		if (value && !takes_value(o))
@@ -360,7 +365,8 @@ reason_length(const char *why, bool *harmless)
 	return *harmless ? len - ending : len;
 }
 
-/* The refused options of one kind that were met, those of one reason together: "--a, --b (why), --c (why)". */
+/* The refused options of one kind that were met, those of one reason together: "--a, --b (why), --c
+ * (why)". */
 static void
 list_refused(const struct opt_parse *p, bool kind, struct str *out)
 {
@@ -383,7 +389,8 @@ list_refused(const struct opt_parse *p, bool kind, struct str *out)
 		str_addf(out, " (%.*s)", (int)len, why);
 }
 
-/* All refused options in one message, so that a script is ported in one go; those that change the result come first. */
+/* All refused options in one message, so that a script is ported in one go; those that change the
+ * result come first. */
 static int
 report_refused(const struct opt_parse *p, struct err *e)
 {
@@ -394,7 +401,9 @@ report_refused(const struct opt_parse *p, struct err *e)
 	if (!harmless.len)
 		err_set(e, "options that this program does not have: %s", serious.buf);
 	else
-		err_set(e, "options that this program does not have: %s%sto be left out, without effect on the result: %s",
+		err_set(e,
+		    "options that this program does not have: %s%sto be left out, without effect "
+		    "on the result: %s",
 		    serious.len ? serious.buf : "", serious.len ? "; " : "", harmless.buf);
 	str_release(&serious);
 	str_release(&harmless);
@@ -430,7 +439,8 @@ opt_argv(struct opt_parse *p, int *argc, char ***argv, struct err *e)
 	return p->met && !p->want_help ? report_refused(p, e) : 0;
 }
 
-/* Splits a line into words, honouring double quotes; the words live in the pool. Returns the count or -1. */
+/* Splits a line into words, honouring double quotes; the words live in the pool. Returns the count
+ * or -1. */
 static int
 split(struct opt_parse *p, const char *line, size_t len, char **word, int cap)
 {

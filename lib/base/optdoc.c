@@ -7,7 +7,9 @@
 static void
 head(const struct opt *o, char *out, size_t cap)
 {
-	const char *unit = o->unit ? o->unit : o->type == OPT_INT || o->type == OPT_NUMBER ? "N" : "VALUE";
+	const char *unit = o->unit                        ? o->unit
+	    : o->type == OPT_INT || o->type == OPT_NUMBER ? "N"
+							  : "VALUE";
 	struct str s = { 0 };
 
 	if (o->letter)
@@ -18,7 +20,8 @@ head(const struct opt *o, char *out, size_t cap)
 			str_addf(&s, "%c%s", i ? '|' : ' ', o->choices[i]);
 	} else if (o->type == OPT_LIST) {
 		str_addf(&s, " %s...", unit);
-	} else if (o->type == OPT_INT || o->type == OPT_NUMBER || o->type == OPT_STRING || o->type == OPT_CONFIG) {
+	} else if (o->type == OPT_INT || o->type == OPT_NUMBER || o->type == OPT_STRING ||
+	    o->type == OPT_CONFIG) {
 		str_addf(&s, " %s", unit);
 	}
 	snprintf(out, cap, "%s", s.buf);
@@ -48,7 +51,8 @@ opt_help(const struct opt *table, FILE *f)
 	}
 }
 
-/* mdoc text: lines under 80 bytes, backslashes escaped, no line starting with a control character. */
+/* mdoc text: lines under 80 bytes, backslashes escaped, no line starting with a control character.
+ */
 static void
 mdoc_text(FILE *f, const char *s)
 {
@@ -77,7 +81,9 @@ opt_mdoc(const struct opt *table, FILE *f)
 	bool open = false;
 
 	for (const struct opt *o = table; o->type != OPT_END_TYPE; o++) {
-		const char *unit = o->unit ? o->unit : o->type == OPT_INT || o->type == OPT_NUMBER ? "N" : "VALUE";
+		const char *unit = o->unit                        ? o->unit
+		    : o->type == OPT_INT || o->type == OPT_NUMBER ? "N"
+								  : "VALUE";
 
 		if (o->type == OPT_GROUP) {
 			fprintf(f, "%s.Ss %s\n.Bl -tag -width Ds\n", open ? ".El\n" : "", o->help);
@@ -96,7 +102,8 @@ opt_mdoc(const struct opt *table, FILE *f)
 				fprintf(f, "%s Cm %s", i ? " |" : "", o->choices[i]);
 		else if (o->type == OPT_LIST)
 			fprintf(f, " Ar %s ...", unit);
-		else if (o->type == OPT_INT || o->type == OPT_NUMBER || o->type == OPT_STRING || o->type == OPT_CONFIG)
+		else if (o->type == OPT_INT || o->type == OPT_NUMBER || o->type == OPT_STRING ||
+		    o->type == OPT_CONFIG)
 			fprintf(f, " Ar %s", unit);
 		fputc('\n', f);
 		mdoc_text(f, o->help);
@@ -144,13 +151,15 @@ opt_dump(const struct opt_parse *p, bool only_given, struct str *out)
 				str_addf(out, "%s\n", o->name);
 			break;
 		case OPT_INT:
-			str_addf(out, "%s %lld\n", o->name, (long long)*(const int64_t *)(const void *)field);
+			str_addf(out, "%s %lld\n", o->name,
+			    (long long)*(const int64_t *)(const void *)field);
 			break;
 		case OPT_NUMBER:
 			str_addf(out, "%s %.17g\n", o->name, *(const double *)(const void *)field);
 			break;
 		case OPT_CHOICE:
-			str_addf(out, "%s %s\n", o->name, o->choices[*(const int *)(const void *)field]);
+			str_addf(
+			    out, "%s %s\n", o->name, o->choices[*(const int *)(const void *)field]);
 			break;
 		case OPT_STRING:
 			s = *(const char *const *)(const void *)field;

@@ -1,8 +1,9 @@
 /*
  * pool.h - a fixed set of threads that share out the indices of a loop
  *
- * pool_run calls fn(ctx, i) once for every i in 0..count-1, in any order, on all threads, the caller's included, and returns
- * when all are done. fn must not call pool_run. What a call computes must depend on i alone, never on the thread.
+ * pool_run calls fn(ctx, i) once for every i in 0..count-1, in any order, on all threads, the
+ * caller's included, and returns when all are done. fn must not call pool_run. What a call computes
+ * must depend on i alone, never on the thread.
  */
 #ifndef BASE_POOL_H
 #define BASE_POOL_H

@@ -187,7 +187,8 @@ prog_progress(const char *fmt, ...)
 	if (level < 0 || !isatty(STDERR_FILENO))
 		return;
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	if (progress_shown && (now.tv_sec - last.tv_sec) * 1000 + (now.tv_nsec - last.tv_nsec) / 1000000 < 200)
+	if (progress_shown &&
+	    (now.tv_sec - last.tv_sec) * 1000 + (now.tv_nsec - last.tv_nsec) / 1000000 < 200)
 		return;
 	last = now;
 	fprintf(stderr, "\r\033[K%s: ", prefix);

@@ -1,8 +1,9 @@
 /*
  * prog.h - the frame of a program: its name, its words to people, its end
  *
- * Only bin/ and train/ may include this. Every line goes to standard error as "prog: text\n" in one write, with control
- * characters made harmless; on many ranks the prefix is "prog[rank]:". -q silences notes and progress, never warnings.
+ * Only bin/ and train/ may include this. Every line goes to standard error as "prog: text\n" in one
+ * write, with control characters made harmless; on many ranks the prefix is "prog[rank]:". -q
+ * silences notes and progress, never warnings.
  */
 #ifndef BASE_PROG_H
 #define BASE_PROG_H
@@ -33,9 +34,11 @@ void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));            /* EXIT_FAILED */
 void die_usage(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));      /* EXIT_USAGE */
-void die_status(enum exit_status status, const char *fmt, ...) __attribute__((noreturn, format(printf, 2, 3)));
+void die_status(enum exit_status status, const char *fmt, ...)
+    __attribute__((noreturn, format(printf, 2, 3)));
 
-/* One rewritten line on a terminal, at most 5 times a second; nothing in a log. prog_progress_end clears it. */
+/* One rewritten line on a terminal, at most 5 times a second; nothing in a log. prog_progress_end
+ * clears it. */
 void prog_progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void prog_progress_end(void);
 

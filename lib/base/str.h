@@ -1,8 +1,9 @@
 /*
  * str.h - a growing byte string
  *
- * Zero-initialise. buf is NULL until something was added, then always ends in a NUL that len does not count; it may hold NULs
- * inside. str_release frees it and makes it empty again; str_detach hands the buffer to the caller, who frees it.
+ * Zero-initialise. buf is NULL until something was added, then always ends in a NUL that len does
+ * not count; it may hold NULs inside. str_release frees it and makes it empty again; str_detach
+ * hands the buffer to the caller, who frees it.
  */
 #ifndef BASE_STR_H
 #define BASE_STR_H
@@ -23,10 +24,12 @@ void  str_clear(struct str *s);                       /* keeps the memory */
 void  str_release(struct str *s);
 char *str_detach(struct str *s);                      /* never NULL */
 
-/* Appends the shortest decimal that reads back as the same double, with a point or exponent: 0.1, 5.0, 1e-05. */
+/* Appends the shortest decimal that reads back as the same double, with a point or exponent:
+ * 0.1, 5.0, 1e-05. */
 void  str_add_double(struct str *s, double x);
 
-/* Appends n bytes as a quoted JSON string; control characters, quotes and backslashes are escaped. */
+/* Appends n bytes as a quoted JSON string; control characters, quotes and backslashes are escaped.
+ */
 void  str_add_json(struct str *s, const char *bytes, size_t n);
 
 #endif

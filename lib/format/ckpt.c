@@ -48,7 +48,8 @@ has_entry(const char *dir, const char *prefix, const char *suffix)
 	while (d && !found && (de = readdir(d))) {
 		size_t n = strlen(de->d_name), p = strlen(prefix), s = strlen(suffix);
 
-		found = n >= p + s && !strncmp(de->d_name, prefix, p) && !strcmp(de->d_name + n - s, suffix);
+		found = n >= p + s && !strncmp(de->d_name, prefix, p) &&
+		    !strcmp(de->d_name + n - s, suffix);
 	}
 	if (d)
 		closedir(d);
@@ -60,14 +61,18 @@ static int
 refuse(const char *dir, struct err *e)
 {
 	if (has_entry(dir, "mp_rank_", "") || has_entry(dir, "__", ".distcp"))
-		return err_set(e, "'%s' is a Megatron-LM checkpoint, a format that is not read yet", dir);
+		return err_set(
+		    e, "'%s' is a Megatron-LM checkpoint, a format that is not read yet", dir);
 	if (has_entry(dir, "config.json", "") || has_entry(dir, "model", ".safetensors") ||
 	    has_entry(dir, "pytorch_model", ".bin"))
 		return err_set(e, "'%s' is a Hugging Face model: mckpt import reads it", dir);
 	if (has_entry(dir, "pieces-", ".safetensors"))
 		return err_set(e, "'%s' has no manifest.tsv: an incomplete checkpoint", dir);
 	if (ckpt_has_iterations(dir))
-		return err_set(e, "'%s' has iter_* directories but no latest_checkpointed_iteration.txt: name one of them", dir);
+		return err_set(e,
+		    "'%s' has iter_* directories but no latest_checkpointed_iteration.txt: name "
+		    "one of them",
+		    dir);
 	return err_set(e, "no checkpoint in '%s'", dir);
 }
 
@@ -95,7 +100,8 @@ parse_tracker(const char *path, char *text, int64_t *iteration, struct err *e)
 	text += skip;
 	n -= n > skip ? skip : n;
 	if (!strcmp(text, "release"))
-		return err_at(e, path, 0, "names a release of Megatron-LM, a format that is not read yet");
+		return err_at(
+		    e, path, 0, "names a release of Megatron-LM, a format that is not read yet");
 	if (n == 0 || n > 18 || strspn(text, "0123456789") != n)
 		return err_at(e, path, 0, "not the number of an iteration: '%.40s'", text);
 	*iteration = strtoll(text, NULL, 10);
@@ -150,13 +156,15 @@ find_dir(const char *dir, char out[1024], struct err *e)
 		return rc < 0 ? rc : refuse(dir, e);
 	ckpt_iter_dir(dir, iteration, out);
 	if (!io_is_dir(out))
-		return err_set(e, "'%s' is missing, though latest_checkpointed_iteration.txt names it", out);
+		return err_set(
+		    e, "'%s' is missing, though latest_checkpointed_iteration.txt names it", out);
 	return has_manifest(out) ? 0 : refuse(out, e);
 }
 
 /* Reads a text file of the checkpoint. */
 static int
-read_text(const struct ckpt *c, const char *name, size_t max, char **out, size_t *len, struct err *e)
+read_text(
+    const struct ckpt *c, const char *name, size_t max, char **out, size_t *len, struct err *e)
 {
 	char path[PATH_BYTES];
 
@@ -186,7 +194,8 @@ compare_pairs(const void *a, const void *b)
 	return strcmp(((const struct pair *)a)->key, ((const struct pair *)b)->key);
 }
 
-/* One line of state.conf: a key, blanks, the value to the end of the line; '#' starts a comment line. */
+/* One line of state.conf: a key, blanks, the value to the end of the line; '#' starts a comment
+ * line. */
 static int
 add_pair(struct ckpt *c, char *line)
 {
@@ -259,9 +268,10 @@ check_sizes(const struct ckpt *c, struct err *e)
 		uint64_t size = c->map[p->file].size;
 
 		if (p->offset > size || p->bytes > size - p->offset)
-			return err_set(e, "%s/%s: truncated: %llu bytes, but tensor '%s' ends at byte %llu", c->dir,
-			               c->m.file[p->file], (unsigned long long)size, t->name,
-			               (unsigned long long)(p->offset + p->bytes));
+			return err_set(e,
+			    "%s/%s: truncated: %llu bytes, but tensor '%s' ends at byte %llu",
+			    c->dir, c->m.file[p->file], (unsigned long long)size, t->name,
+			    (unsigned long long)(p->offset + p->bytes));
 	}
 	return 0;
 }
@@ -271,8 +281,10 @@ ckpt_open(const char *dir, struct err *e)
 {
 	struct ckpt *c = mem_zalloc(1, sizeof *c);
 
-	if (find_dir(dir, c->dir, e) < 0 || load_manifest(c, e) < 0 || load_sizes(c, e) < 0 || check_sizes(c, e) < 0 ||
-	    read_text(c, "options.conf", text_max, &c->options, NULL, e) < 0 || load_state(c, e) < 0) {
+	if (find_dir(dir, c->dir, e) < 0 || load_manifest(c, e) < 0 || load_sizes(c, e) < 0 ||
+	    check_sizes(c, e) < 0 ||
+	    read_text(c, "options.conf", text_max, &c->options, NULL, e) < 0 ||
+	    load_state(c, e) < 0) {
 		ckpt_close(c);
 		return NULL;
 	}
@@ -322,7 +334,8 @@ compare_names(const void *a, const void *b)
 const struct ckpt_tensor *
 ckpt_find(const struct ckpt *c, const char *name)
 {
-	return bsearch(name, c->m.tensor, (size_t)c->m.num_tensors, sizeof *c->m.tensor, compare_names);
+	return bsearch(
+	    name, c->m.tensor, (size_t)c->m.num_tensors, sizeof *c->m.tensor, compare_names);
 }
 
 int
@@ -341,7 +354,8 @@ const char *
 ckpt_state(const struct ckpt *c, const char *key)
 {
 	const struct pair want = { key, NULL };
-	const struct pair *hit = bsearch(&want, c->pair, (size_t)c->num_pairs, sizeof *c->pair, compare_pairs);
+	const struct pair *hit =
+	    bsearch(&want, c->pair, (size_t)c->num_pairs, sizeof *c->pair, compare_pairs);
 
 	return hit ? hit->value : NULL;
 }
@@ -406,7 +420,8 @@ copy_part(const struct part *p, const struct slice *box)
 	b = mem_alloc(CONVERT_CHUNK, to);
 	for (int64_t at = 0; at < total; at += CONVERT_CHUNK) {
 		struct slice run[SLICE_FLAT_MAX];
-		int n = slice_flat(box, at, total - at < CONVERT_CHUNK ? total - at : CONVERT_CHUNK, run);
+		int n = slice_flat(
+		    box, at, total - at < CONVERT_CHUNK ? total - at : CONVERT_CHUNK, run);
 
 		for (int i = 0; i < n; i++) {
 			slice_copy(a, &run[i], p->src, p->src_box, &run[i], from);
@@ -420,30 +435,35 @@ copy_part(const struct part *p, const struct slice *box)
 
 /* What is asked for must be there, and convertible. */
 static int
-check_read(const struct ckpt *c, const char *name, const struct slice *want, enum dtype dtype, struct err *e)
+check_read(const struct ckpt *c, const char *name, const struct slice *want, enum dtype dtype,
+    struct err *e)
 {
 	const struct ckpt_tensor *t = ckpt_find(c, name);
 
 	if (!t)
 		return err_at(e, c->dir, 0, "no tensor '%s'", name);
 	if (want->ndim != t->ndim)
-		return err_at(e, c->dir, 0, "tensor '%s' has %d dimensions, not %d", name, t->ndim, want->ndim);
+		return err_at(e, c->dir, 0, "tensor '%s' has %d dimensions, not %d", name, t->ndim,
+		    want->ndim);
 	if (!slice_inside(want, t->ndim, t->shape)) {
 		struct str s = { 0 };
 
 		manifest_print_list(&s, t->ndim, t->shape);
-		err_at(e, c->dir, 0, "tensor '%s' of shape %s does not hold the part that is asked for", name, s.buf);
+		err_at(e, c->dir, 0,
+		    "tensor '%s' of shape %s does not hold the part that is asked for", name,
+		    s.buf);
 		str_release(&s);
 		return -1;
 	}
 	if (t->dtype != dtype && !(dtype_is_float(t->dtype) && dtype_is_float(dtype)))
-		return err_at(e, c->dir, 0, "tensor '%s' is %s and cannot be read as %s", name, dtype_name(t->dtype),
-		              dtype_name(dtype));
+		return err_at(e, c->dir, 0, "tensor '%s' is %s and cannot be read as %s", name,
+		    dtype_name(t->dtype), dtype_name(dtype));
 	return 0;
 }
 
 int
-ckpt_read(const struct ckpt *c, const char *name, const struct slice *want, enum dtype dtype, void *dst, struct err *e)
+ckpt_read(const struct ckpt *c, const char *name, const struct slice *want, enum dtype dtype,
+    void *dst, struct err *e)
 {
 	const struct ckpt_tensor *t = ckpt_find(c, name);
 
@@ -477,9 +497,11 @@ find_entry(const struct safetensors *s, const struct ckpt_tensor *t, const struc
 	manifest_print_list(&name, t->ndim, p->box.start);
 	entry = safetensors_find(s, name.buf);
 	str_release(&name);
-	if (!entry || entry->offset != p->offset || entry->dtype != t->dtype || entry->ndim != t->ndim)
+	if (!entry || entry->offset != p->offset || entry->dtype != t->dtype ||
+	    entry->ndim != t->ndim)
 		return NULL;
-	return memcmp(entry->shape, p->box.count, (size_t)t->ndim * sizeof *entry->shape) ? NULL : entry;
+	return memcmp(entry->shape, p->box.count, (size_t)t->ndim * sizeof *entry->shape) ? NULL
+											  : entry;
 }
 
 /* Compares the pieces of the file with its header and their bytes with the sums. */
@@ -490,18 +512,21 @@ verify_pieces(const struct ckpt *c, int file, const struct safetensors *s, struc
 
 	for (int i = first; i < end; i++) {
 		const struct ckpt_tensor *t = &c->m.tensor[c->m.place[i].tensor];
-		const struct safetensors_entry *entry = find_entry(s, t, &t->piece[c->m.place[i].piece]);
+		const struct safetensors_entry *entry =
+		    find_entry(s, t, &t->piece[c->m.place[i].piece]);
 
 		if (!entry)
-			return err_set(e, "%s/%s: its header disagrees with the manifest about tensor '%s'", c->dir,
-			               c->m.file[file], t->name);
+			return err_set(e,
+			    "%s/%s: its header disagrees with the manifest about tensor '%s'",
+			    c->dir, c->m.file[file], t->name);
 		if (hash_xxh3(entry->data, entry->bytes) != t->piece[c->m.place[i].piece].sum)
-			return err_set(e, "%s/%s: the bytes of tensor '%s' are damaged: wrong checksum",
-			               c->dir, c->m.file[file], t->name);
+			return err_set(e,
+			    "%s/%s: the bytes of tensor '%s' are damaged: wrong checksum", c->dir,
+			    c->m.file[file], t->name);
 	}
 	if (safetensors_count(s) != end - first)
-		return err_set(e, "%s/%s: holds %d tensors, the manifest names %d", c->dir, c->m.file[file], safetensors_count(s),
-		               end - first);
+		return err_set(e, "%s/%s: holds %d tensors, the manifest names %d", c->dir,
+		    c->m.file[file], safetensors_count(s), end - first);
 	return 0;
 }
 

@@ -64,10 +64,14 @@ ckpt_writer_new(const char *tmp_dir, int file_number, struct err *e)
 }
 
 void
-ckpt_declare(struct ckpt_writer *w, const char *name, enum dtype t, int ndim, const int64_t *shape, const struct slice *box)
+ckpt_declare(struct ckpt_writer *w, const char *name, enum dtype t, int ndim, const int64_t *shape,
+    const struct slice *box)
 {
-	struct ckpt_tensor tensor = { .name = mem_pool_strndup(&w->pool, name, strlen(name)), .dtype = t, .ndim = ndim };
-	struct ckpt_piece piece = { .box = *box, .bytes = (uint64_t)slice_elements(box) * dtype_size(t) };
+	struct ckpt_tensor tensor = {
+		.name = mem_pool_strndup(&w->pool, name, strlen(name)), .dtype = t, .ndim = ndim
+	};
+	struct ckpt_piece piece = { .box = *box,
+		.bytes = (uint64_t)slice_elements(box) * dtype_size(t) };
 	struct str entry = { 0 };
 
 	if (ndim < 1 || ndim > SLICE_DIMS || !slice_inside(box, ndim, shape) || piece.bytes == 0)
@@ -172,8 +176,10 @@ complete(const struct ckpt_commit *c, const char *tmp, struct err *e)
 {
 	struct ckpt *check;
 
-	if (put_manifest(c, tmp, e) < 0 || put_text(tmp, "options.conf", c->options, strlen(c->options), e) < 0 ||
-	    put_text(tmp, "state.conf", c->state, strlen(c->state), e) < 0 || io_fsync_dir(tmp, e) < 0)
+	if (put_manifest(c, tmp, e) < 0 ||
+	    put_text(tmp, "options.conf", c->options, strlen(c->options), e) < 0 ||
+	    put_text(tmp, "state.conf", c->state, strlen(c->state), e) < 0 ||
+	    io_fsync_dir(tmp, e) < 0)
 		return -1;
 	check = ckpt_open(tmp, e);
 	ckpt_close(check);
@@ -181,8 +187,9 @@ complete(const struct ckpt_commit *c, const char *tmp, struct err *e)
 }
 
 /*
- * Gives the finished directory its name. An iteration that is already there is exchanged for it in one step; file systems
- * that cannot do that get two renames, the first undone when the second fails. What was replaced is left for the caller.
+ * Gives the finished directory its name. An iteration that is already there is exchanged for it in
+ * one step; file systems that cannot do that get two renames, the first undone when the second
+ * fails. What was replaced is left for the caller.
  */
 static int
 put_in_place(const struct commit_paths *p, struct err *e)
@@ -220,7 +227,8 @@ ckpt_commit(const struct ckpt_commit *c, struct err *e)
 {
 	struct commit_paths p;
 
-	if (hidden_dir(c->save, c->iteration, "tmp", p.tmp, e) < 0 || hidden_dir(c->save, c->iteration, "old", p.old, e) < 0)
+	if (hidden_dir(c->save, c->iteration, "tmp", p.tmp, e) < 0 ||
+	    hidden_dir(c->save, c->iteration, "old", p.old, e) < 0)
 		return -1;
 	ckpt_iter_dir(c->save, c->iteration, p.dir);
 	if (complete(c, p.tmp, e) < 0 || put_in_place(&p, e) < 0) {

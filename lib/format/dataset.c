@@ -1,8 +1,8 @@
 /*
  * dataset.c - reading PREFIX.idx and PREFIX.bin
  *
- * The 34 bytes of the header leave every array unaligned, so elements are loaded with memcpy. All checks of the index are made
- * once, on opening; the accessors trust it.
+ * The 34 bytes of the header leave every array unaligned, so elements are loaded with memcpy. All
+ * checks of the index are made once, on opening; the accessors trust it.
  */
 #include "lib/format/dataset.h"
 #include "lib/base/hash.h"
@@ -64,21 +64,25 @@ check_head(struct dataset *d, struct err *e)
 	unsigned type;
 
 	if (size >= sizeof old_magic && !memcmp(p, old_magic, sizeof old_magic))
-		return err_at(e, d->idx_path, 0, "the obsolete TNTIDX layout, which nothing trains from since 2023");
+		return err_at(e, d->idx_path, 0,
+		    "the obsolete TNTIDX layout, which nothing trains from since 2023");
 	if (size < sizeof magic || memcmp(p, magic, sizeof magic))
-		return err_at(e, d->idx_path, 0, "not a dataset index: it does not begin with MMIDIDX");
+		return err_at(
+		    e, d->idx_path, 0, "not a dataset index: it does not begin with MMIDIDX");
 	if (size < HEADER_BYTES)
-		return err_at(e, d->idx_path, 0, "the file ends inside its header: %llu bytes of %d", (unsigned long long)size,
+		return err_at(e, d->idx_path, 0,
+		    "the file ends inside its header: %llu bytes of %d", (unsigned long long)size,
 		    HEADER_BYTES);
 	if (load64(p + 9, 0) != 1)
-		return err_at(e, d->idx_path, 0, "version %llu; only version 1 is known", (unsigned long long)load64(p + 9, 0));
+		return err_at(e, d->idx_path, 0, "version %llu; only version 1 is known",
+		    (unsigned long long)load64(p + 9, 0));
 	type = p[17];
 	if (type == 0 || type >= sizeof type_of_code / sizeof *type_of_code)
 		return err_at(e, d->idx_path, 0, "unknown token type code %u", type);
 	d->type = type_of_code[type];
 	if (dtype_is_float(d->type))
-		return err_at(e, d->idx_path, 0, "token type code %u is %s; tokens are integers", type,
-		    dtype_torch_name(d->type));
+		return err_at(e, d->idx_path, 0, "token type code %u is %s; tokens are integers",
+		    type, dtype_torch_name(d->type));
 	return 0;
 }
 
@@ -87,21 +91,26 @@ static int
 check_arrays(struct dataset *d, struct err *e)
 {
 	const unsigned char *p = d->idx.base;
-	uint64_t n = (uint64_t)load64(p + 18, 0), docs = (uint64_t)load64(p + 26, 0), body = d->idx.size - HEADER_BYTES, need;
+	uint64_t n = (uint64_t)load64(p + 18, 0), docs = (uint64_t)load64(p + 26, 0),
+		 body = d->idx.size - HEADER_BYTES, need;
 
 	if (docs == 0)
-		return err_at(e, d->idx_path, 0, "the document index is empty; it must hold at least its 0");
+		return err_at(
+		    e, d->idx_path, 0, "the document index is empty; it must hold at least its 0");
 	/* After these two bounds nothing below can overflow. */
 	if (n > body / 12 || docs > body / 8 || n * 12 + docs * 8 > body)
 		return err_at(e, d->idx_path, 0,
-		    "the file ends inside its arrays: %llu sequences and %llu document boundaries do not "
-		    "fit %llu bytes", (unsigned long long)n, (unsigned long long)docs, (unsigned long long)d->idx.size);
+		    "the file ends inside its arrays: %llu sequences and %llu document boundaries "
+		    "do not "
+		    "fit %llu bytes",
+		    (unsigned long long)n, (unsigned long long)docs,
+		    (unsigned long long)d->idx.size);
 	need = n * 12 + docs * 8;
 	d->modes = n > 0 && body - need == n;
 	if (body != need && !d->modes)
-		return err_at(e, d->idx_path, 0, "%llu bytes follow the arrays; only %llu modes could",
-		    (unsigned long long)(body - need),
-		    (unsigned long long)n);
+		return err_at(e, d->idx_path, 0,
+		    "%llu bytes follow the arrays; only %llu modes could",
+		    (unsigned long long)(body - need), (unsigned long long)n);
 	d->sequences = (int64_t)n;
 	d->documents = (int64_t)docs - 1;
 	d->length = p + HEADER_BYTES;
@@ -120,13 +129,16 @@ check_sequences(struct dataset *d, struct err *e)
 		int32_t len = load32(d->length, i);
 
 		if (len < 0)
-			return err_at(e, d->idx_path, 0, "sequence %lld has the negative length %d", (long long)i, (int)len);
+			return err_at(e, d->idx_path, 0, "sequence %lld has the negative length %d",
+			    (long long)i, (int)len);
 		if ((uint64_t)load64(d->offset, i) != at)
 			return err_at(e, d->idx_path, 0,
-			    "sequence %lld starts at byte %lld, but the lengths before it add up to %llu",
+			    "sequence %lld starts at byte %lld, but the lengths before it add up "
+			    "to %llu",
 			    (long long)i, (long long)load64(d->offset, i), (unsigned long long)at);
 		if (at > (uint64_t)INT64_MAX - (uint64_t)len * width)
-			return err_at(e, d->idx_path, 0, "the lengths add up to more than 63 bits of bytes");
+			return err_at(
+			    e, d->idx_path, 0, "the lengths add up to more than 63 bits of bytes");
 		at += (uint64_t)len * width;
 	}
 	d->tokens = (int64_t)(at / width);
@@ -140,20 +152,21 @@ check_documents(const struct dataset *d, struct err *e)
 	int64_t last = 0;
 
 	if (load64(d->document, 0) != 0)
-		return err_at(e, d->idx_path, 0, "the document index begins with %lld, not 0", (long long)load64(d->document, 0));
+		return err_at(e, d->idx_path, 0, "the document index begins with %lld, not 0",
+		    (long long)load64(d->document, 0));
 	for (int64_t i = 1; i <= d->documents; i++) {
 		int64_t v = load64(d->document, i);
 
 		if (v < last)
 			return err_at(e, d->idx_path, 0,
-			    "the document index decreases from %lld to %lld at entry %lld", (long long)last,
-			    (long long)v, (long long)i);
+			    "the document index decreases from %lld to %lld at entry %lld",
+			    (long long)last, (long long)v, (long long)i);
 		last = v;
 	}
 	if (last != d->sequences)
-		return err_at(e, d->idx_path, 0, "the document index ends with %lld, not with the %lld sequences",
-		    (long long)last,
-		    (long long)d->sequences);
+		return err_at(e, d->idx_path, 0,
+		    "the document index ends with %lld, not with the %lld sequences",
+		    (long long)last, (long long)d->sequences);
 	return 0;
 }
 
@@ -165,10 +178,12 @@ check_bin(const struct dataset *d, struct err *e)
 
 	if (d->bin.size == want)
 		return 0;
-	return err_at(e, d->bin_path, 0, "%llu bytes, but the index wants %llu (%lld tokens of %s): %s",
-	    (unsigned long long)d->bin.size, (unsigned long long)want, (long long)d->tokens, dtype_torch_name(d->type),
+	return err_at(e, d->bin_path, 0,
+	    "%llu bytes, but the index wants %llu (%lld tokens of %s): %s",
+	    (unsigned long long)d->bin.size, (unsigned long long)want, (long long)d->tokens,
+	    dtype_torch_name(d->type),
 	    d->bin.size < want ? "truncated, or of another dataset"
-	    : "it goes on after the last sequence, or is of another dataset");
+			       : "it goes on after the last sequence, or is of another dataset");
 }
 
 /* PREFIX followed by a suffix; free() it. */
@@ -192,8 +207,9 @@ dataset_open(const char *prefix, struct err *e)
 	d->prefix = mem_strdup(prefix);
 	d->idx_path = join(prefix, ".idx");
 	d->bin_path = join(prefix, ".bin");
-	if (map_open(&d->idx, d->idx_path, e) < 0 || map_open(&d->bin, d->bin_path, e) < 0 || check_head(d, e) < 0 ||
-	    check_arrays(d, e) < 0 || check_sequences(d, e) < 0 || check_documents(d, e) < 0 || check_bin(d, e) < 0) {
+	if (map_open(&d->idx, d->idx_path, e) < 0 || map_open(&d->bin, d->bin_path, e) < 0 ||
+	    check_head(d, e) < 0 || check_arrays(d, e) < 0 || check_sequences(d, e) < 0 ||
+	    check_documents(d, e) < 0 || check_bin(d, e) < 0) {
 		dataset_close(d);
 		return NULL;
 	}
@@ -295,13 +311,15 @@ load_token(const unsigned char *p, enum dtype t)
 
 /* Copies, because the tokens are unaligned and of any width. */
 void
-dataset_tokens(const struct dataset *d, int64_t sequence, int64_t first, int64_t count, int64_t *out)
+dataset_tokens(
+    const struct dataset *d, int64_t sequence, int64_t first, int64_t count, int64_t *out)
 {
 	int64_t width = (int64_t)dtype_size(d->type);
 	const unsigned char *p;
 
 	if (first < 0 || count < 0 || first + count > dataset_length(d, sequence))
-		BUG("tokens [%lld, +%lld) outside sequence %lld", (long long)first, (long long)count, (long long)sequence);
+		BUG("tokens [%lld, +%lld) outside sequence %lld", (long long)first,
+		    (long long)count, (long long)sequence);
 	if (count == 0)
 		return;
 	p = d->bin.base + load64(d->offset, sequence) + first * width;
@@ -324,7 +342,8 @@ dataset_fingerprint(const struct dataset *d, char out[64])
 	    (unsigned long long)d->bin.size);
 }
 
-/* 65500 and not 65536: the bound of the preprocessor, which readers have to guess when they know only the vocabulary. */
+/* 65500 and not 65536: the bound of the preprocessor, which readers have to guess when they know
+ * only the vocabulary. */
 enum dtype
 dataset_dtype_for(int64_t vocab_size)
 {

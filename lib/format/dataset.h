@@ -1,9 +1,10 @@
 /*
  * dataset.h - Megatron-LM's PREFIX.bin and PREFIX.idx: one reader, one writer
  *
- * A sequence is one entry of the length array; a document is a run of sequences. The reader maps both files and checks the
- * whole index on opening (magic, version, type, sizes against the file, lengths, offsets, document index, size of the .bin),
- * so that nothing behind it needs checking. Source: Megatron-LM core/datasets/indexed_dataset.py.
+ * A sequence is one entry of the length array; a document is a run of sequences. The reader maps
+ * both files and checks the whole index on opening (magic, version, type, sizes against the file,
+ * lengths, offsets, document index, size of the .bin), so that nothing behind it needs checking.
+ * Source: Megatron-LM core/datasets/indexed_dataset.py.
  */
 #ifndef FORMAT_DATASET_H
 #define FORMAT_DATASET_H
@@ -26,7 +27,8 @@ int64_t     dataset_length(const struct dataset *d, int64_t sequence);          
 int64_t     dataset_document_start(const struct dataset *d, int64_t document);  /* first sequence; document may be the count */
 bool        dataset_has_modes(const struct dataset *d);
 /* Copies tokens [first, first + count) of a sequence as int64; the range must lie inside it. */
-void        dataset_tokens(const struct dataset *d, int64_t sequence, int64_t first, int64_t count, int64_t *out);
+void dataset_tokens(
+    const struct dataset *d, int64_t sequence, int64_t first, int64_t count, int64_t *out);
 /* The raw bytes of the .bin; borrowed until close. */
 const void *dataset_bin(const struct dataset *d, uint64_t *bytes);
 /* XXH3-64 of the .idx and size of the .bin as text: the fingerprint that a checkpoint records. */
@@ -36,16 +38,19 @@ void        dataset_fingerprint(const struct dataset *d, char out[64]);
 enum dtype  dataset_dtype_for(int64_t vocab_size);
 
 /*
- * Writer: streams the .bin under a temporary name; lengths spill to a temporary file, so memory does not grow with the
- * input. commit writes the .idx last: a .idx that exists is complete.
+ * Writer: streams the .bin under a temporary name; lengths spill to a temporary file, so memory
+ * does not grow with the input. commit writes the .idx last: a .idx that exists is complete.
  */
 struct dataset_writer;
 
 struct dataset_writer *dataset_writer_new(const char *prefix, enum dtype t, struct err *e);
 /* Appends one sequence of ids; an id that the type cannot hold is an error. */
-int  dataset_add_sequence(struct dataset_writer *w, const int64_t *ids, int64_t count, struct err *e);
-/* The same from tokens already in the file's type; lengths gives how they are cut into sequences. */
-int  dataset_add_raw(struct dataset_writer *w, const void *tokens, const int32_t *lengths, int64_t sequences, struct err *e);
+int dataset_add_sequence(
+    struct dataset_writer *w, const int64_t *ids, int64_t count, struct err *e);
+/* The same from tokens already in the file's type; lengths gives how they are cut into sequences.
+ */
+int dataset_add_raw(struct dataset_writer *w, const void *tokens, const int32_t *lengths,
+    int64_t sequences, struct err *e);
 int  dataset_end_document(struct dataset_writer *w, struct err *e);
 int  dataset_commit(struct dataset_writer *w, struct err *e);           /* frees w in every case */
 void dataset_abort(struct dataset_writer *w);

@@ -1,8 +1,9 @@
 /*
  * dataset_write.c - writing PREFIX.bin and PREFIX.idx in one pass and constant memory
  *
- * The index begins with counts and lengths that are known only at the end, so lengths and document boundaries go to two unnamed
- * temporary files beside the target until commit copies them into place.
+ * The index begins with counts and lengths that are known only at the end, so lengths and document
+ * boundaries go to two unnamed temporary files beside the target until commit copies them into
+ * place.
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -117,7 +118,8 @@ write_ids(struct dataset_writer *w, const int64_t *ids, size_t count, struct err
 
 	for (size_t i = 0; i < count; i++) {
 		if (ids[i] < w->min || ids[i] > w->max)
-			return err_at(e, w->bin.path, 0, "token id %lld does not fit %s (%lld to %lld)", (long long)ids[i],
+			return err_at(e, w->bin.path, 0,
+			    "token id %lld does not fit %s (%lld to %lld)", (long long)ids[i],
 			    dtype_torch_name(w->type), (long long)w->min, (long long)w->max);
 		memcpy(buf + i * width, &ids[i], width);        /* little-endian: the low bytes come first */
 	}
@@ -131,7 +133,8 @@ add_length(struct dataset_writer *w, int64_t count, struct err *e)
 	int32_t len = (int32_t)count;
 
 	if (count > INT32_MAX)
-		return err_at(e, w->bin.path, 0, "a sequence of %lld tokens is longer than 2147483647", (long long)count);
+		return err_at(e, w->bin.path, 0,
+		    "a sequence of %lld tokens is longer than 2147483647", (long long)count);
 	w->sequences++;
 	return fwrite(&len, sizeof len, 1, w->lengths) == 1 ? 0 : write_failed(w, e);
 }
@@ -141,14 +144,16 @@ int
 dataset_add_sequence(struct dataset_writer *w, const int64_t *ids, int64_t count, struct err *e)
 {
 	for (int64_t at = 0; at < count; at += CHUNK)
-		if (write_ids(w, ids + at, (size_t)(count - at < CHUNK ? count - at : CHUNK), e) < 0)
+		if (write_ids(w, ids + at, (size_t)(count - at < CHUNK ? count - at : CHUNK), e) <
+		    0)
 			return -1;
 	return add_length(w, count, e);
 }
 
 /* Lengths first, then all tokens in one write. */
 int
-dataset_add_raw(struct dataset_writer *w, const void *tokens, const int32_t *lengths, int64_t sequences, struct err *e)
+dataset_add_raw(struct dataset_writer *w, const void *tokens, const int32_t *lengths,
+    int64_t sequences, struct err *e)
 {
 	size_t width = dtype_size(w->type), count = 0;
 
@@ -169,7 +174,9 @@ int
 dataset_end_document(struct dataset_writer *w, struct err *e)
 {
 	w->boundaries++;
-	return fwrite(&w->sequences, sizeof w->sequences, 1, w->documents) == 1 ? 0 : write_failed(w, e);
+	return fwrite(&w->sequences, sizeof w->sequences, 1, w->documents) == 1
+	    ? 0
+	    : write_failed(w, e);
 }
 
 /* Copies a spilled file to the index. */
@@ -200,12 +207,14 @@ write_offsets(FILE *lengths, int64_t width, FILE *out)
 		}
 }
 
-/* The whole index under its temporary name, flushed, so that a full disk shows before anything is renamed. */
+/* The whole index under its temporary name, flushed, so that a full disk shows before anything is
+ * renamed. */
 static int
 write_index(struct dataset_writer *w, struct outfile *idx, struct err *e)
 {
 	static const char magic[9] = "MMIDIDX\0";
-	uint64_t version = 1, sequences = (uint64_t)w->sequences, boundaries = (uint64_t)w->boundaries + 1, zero = 0;
+	uint64_t version = 1, sequences = (uint64_t)w->sequences,
+		 boundaries = (uint64_t)w->boundaries + 1, zero = 0;
 
 	if (outfile_open(idx, w->idx_path, e) < 0)
 		return -1;
@@ -219,7 +228,8 @@ write_index(struct dataset_writer *w, struct outfile *idx, struct err *e)
 	fwrite(&zero, 8, 1, idx->f);
 	copy_spill(w->documents, idx->f);
 	if (ferror(w->lengths) || ferror(w->documents))
-		return err_at(e, w->idx_path, 0, "a temporary file beside it could not be read back");
+		return err_at(
+		    e, w->idx_path, 0, "a temporary file beside it could not be read back");
 	if (fflush(idx->f) != 0 || ferror(idx->f))
 		return err_sys(e, "write", w->idx_path);
 	return 0;
@@ -229,7 +239,8 @@ write_index(struct dataset_writer *w, struct outfile *idx, struct err *e)
 static int
 publish(struct dataset_writer *w, struct outfile *idx, struct err *e)
 {
-	/* An index of an older dataset must not stand beside the new tokens, not even for a moment. */
+	/* An index of an older dataset must not stand beside the new tokens, not even for a moment.
+	 */
 	if (unlink(w->idx_path) < 0 && errno != ENOENT)
 		return err_sys(e, "replace", w->idx_path);
 	if (outfile_commit(&w->bin, e) < 0)

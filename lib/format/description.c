@@ -1,8 +1,10 @@
 /*
- * description.c - the text that index maps are named after, as Python's json.dumps(indent=4) writes it
+ * description.c - the text that index maps are named after, as Python's json.dumps(indent=4) writes
+ * it
  *
- * Its MD5 is the name of the maps, so every byte counts: non-ASCII is escaped, doubles are the shortest that read back.
- * Source: Megatron-LM core/datasets/megatron_dataset.py, unique_description.
+ * Its MD5 is the name of the maps, so every byte counts: non-ASCII is escaped, doubles are the
+ * shortest that read back. Source: Megatron-LM core/datasets/megatron_dataset.py,
+ * unique_description.
  */
 #include "lib/base/utf8.h"
 #include "lib/format/samples_impl.h"
@@ -35,7 +37,8 @@ short_escape(unsigned char c)
 	}
 }
 
-/* A JSON string in ASCII. Bytes that are not UTF-8 become lone surrogates, as in a path that Python decoded. */
+/* A JSON string in ASCII. Bytes that are not UTF-8 become lone surrogates, as in a path that Python
+ * decoded. */
 static void
 add_string(struct str *out, const char *text)
 {
@@ -66,7 +69,8 @@ add_string(struct str *out, const char *text)
 	str_addc(out, '"');
 }
 
-/* A finite double as Python's repr(): shortest digits that read back, exponent below 1e-4 and from 1e16. */
+/* A finite double as Python's repr(): shortest digits that read back, exponent below 1e-4 and from
+ * 1e16. */
 static void
 add_double(struct str *out, double x)
 {
@@ -119,7 +123,8 @@ samples_description(const struct dataset *d, const struct samples_config *c, str
 	else
 		str_addf(out, ",\n    \"num_samples\": %lld", (long long)c->num_samples);
 	str_addf(out,
-	    ",\n    \"index_split\": \"%s\",\n    \"random_seed\": %lld,\n    \"sequence_length\": %lld,\n    \"split\": ",
+	    ",\n    \"index_split\": \"%s\",\n    \"random_seed\": %lld,\n    \"sequence_length\": "
+	    "%lld,\n    \"split\": ",
 	    split_name[c->which], (long long)c->seed, (long long)c->seq_length);
 	if (c->split && split_parse(c->split, &m, NULL) == 0) {
 		add_string(out, c->split);
@@ -138,7 +143,8 @@ samples_description(const struct dataset *d, const struct samples_config *c, str
 
 /* Every value is a string, as str() of the argument gave it. */
 void
-samples_tokenizer(const char *class_name, const char *path, const char *const *option, int count, struct str *out)
+samples_tokenizer(
+    const char *class_name, const char *path, const char *const *option, int count, struct str *out)
 {
 	static const char *const null_options[] = { "vocab_size=0" };
 

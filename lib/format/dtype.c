@@ -124,7 +124,8 @@ dtype_f32_from_f16(uint16_t x)
 	return float_of(sign | bits_of((float)m * 0x1p-24f));
 }
 
-/* A double rounded to odd in float precision: rounding that to 16 bits is then the same as rounding the double once. */
+/* A double rounded to odd in float precision: rounding that to 16 bits is then the same as rounding
+ * the double once. */
 static float
 round_to_odd(double x)
 {
@@ -190,7 +191,8 @@ store(char *dst, enum dtype t, int64_t i, double d)
 	}
 }
 
-/* The directions that training on a CPU spends time in, simple enough for the compiler to vectorise. */
+/* The directions that training on a CPU spends time in, simple enough for the compiler to
+ * vectorise. */
 static void
 f32_from_bf16(char *dst, const char *src, int64_t count)
 {

@@ -1,8 +1,8 @@
 /*
  * dtype.h - element types of files and tensors, and conversions between the floating ones
  *
- * Names follow safetensors ("F32", "BF16"); dtype_from_name also knows "fp32", "bfloat16" and the like. Rounding is to
- * nearest, ties to even; NaN stays NaN; overflow gives infinity.
+ * Names follow safetensors ("F32", "BF16"); dtype_from_name also knows "fp32", "bfloat16" and the
+ * like. Rounding is to nearest, ties to even; NaN stays NaN; overflow gives infinity.
  */
 #ifndef FORMAT_DTYPE_H
 #define FORMAT_DTYPE_H
@@ -29,8 +29,10 @@ float    dtype_f32_from_bf16(uint16_t x);
 uint16_t dtype_f16_from_f32(float x);
 float    dtype_f32_from_f16(uint16_t x);
 
-/* dst[i] = src[i] for count elements of F64, F32, BF16, F16; the arrays must not overlap unless they are the same type.
- * F64 to a 16-bit type rounds once. Alignment of either array is not required. */
-void dtype_convert(void *dst, enum dtype dst_type, const void *src, enum dtype src_type, int64_t count);
+/* dst[i] = src[i] for count elements of F64, F32, BF16, F16; the arrays must not overlap unless
+ * they are the same type. F64 to a 16-bit type rounds once. Alignment of either array is not
+ * required. */
+void dtype_convert(
+    void *dst, enum dtype dst_type, const void *src, enum dtype src_type, int64_t count);
 
 #endif

@@ -23,7 +23,9 @@ struct hfdir {
 static int
 join(char out[PATH_BYTES], const char *dir, const char *name, struct err *e)
 {
-	return snprintf(out, PATH_BYTES, "%s/%s", dir, name) < PATH_BYTES ? 0 : err_set(e, "path too long: '%.60s...'", dir);
+	return snprintf(out, PATH_BYTES, "%s/%s", dir, name) < PATH_BYTES
+	    ? 0
+	    : err_set(e, "path too long: '%.60s...'", dir);
 }
 
 /* Either file is enough; opening says whether it is sound. */
@@ -40,14 +42,16 @@ hfdir_is(const char *dir)
 static int
 compare_lines(const void *a, const void *b)
 {
-	return strcmp(((const struct hf_index_entry *)a)->tensor, ((const struct hf_index_entry *)b)->tensor);
+	return strcmp(
+	    ((const struct hf_index_entry *)a)->tensor, ((const struct hf_index_entry *)b)->tensor);
 }
 
 /* A plain file name: nothing that leads out of the directory. */
 static bool
 is_plain(const char *s, size_t len)
 {
-	return len > 0 && len < 256 && strlen(s) == len && s[0] != '.' && !strchr(s, '/') && !strchr(s, '\\');
+	return len > 0 && len < 256 && strlen(s) == len && s[0] != '.' && !strchr(s, '/') &&
+	    !strchr(s, '\\');
 }
 
 /* Takes the members of "weight_map". */
@@ -61,8 +65,8 @@ take_map(struct hf_index *x, const struct json_value *map, const char *name, str
 		const struct json_value *v = &map->item[i];
 
 		if (v->type != JSON_STRING || !is_plain(v->string, v->len))
-			return err_at(e, name, 0, "tensor '%s': not a plain file name: '%.80s'", v->key,
-			    v->type == JSON_STRING ? v->string : "");
+			return err_at(e, name, 0, "tensor '%s': not a plain file name: '%.80s'",
+			    v->key, v->type == JSON_STRING ? v->string : "");
 		if (strlen(v->key) != v->key_len)
 			return err_at(e, name, 0, "tensor '%s...': NUL in its name", v->key);
 		x->entry[x->count++] = (struct hf_index_entry){ v->key, v->string };
@@ -138,7 +142,8 @@ check_present(const char *dir, const char **name, int count, struct err *e)
 			str_addf(&missing, "%s%s", n > 1 ? ", " : "", name[i]);
 	}
 	if (n > 0)
-		err_at(e, dir, 0, "%d shard%s missing: %s%s", n, n > 1 ? "s are" : " is", missing.buf, n > 8 ? ", ..." : "");
+		err_at(e, dir, 0, "%d shard%s missing: %s%s", n, n > 1 ? "s are" : " is",
+		    missing.buf, n > 8 ? ", ..." : "");
 	str_release(&missing);
 	return n > 0 ? -1 : 0;
 }
@@ -188,15 +193,19 @@ collect(struct hfdir *h, const char *dir, struct err *e)
 	return 0;
 }
 
-/* Every line of the index must be true, and every tensor must be in it. name holds the files, sorted as they were opened. */
+/* Every line of the index must be true, and every tensor must be in it. name holds the files,
+ * sorted as they were opened. */
 static int
-check_index(const struct hfdir *h, const struct hf_index *x, const char **name, const char *dir, struct err *e)
+check_index(const struct hfdir *h, const struct hf_index *x, const char **name, const char *dir,
+    struct err *e)
 {
 	for (int i = 0; i < x->count; i++) {
-		const char **file = bsearch(&x->entry[i].file, name, (size_t)h->num_files, sizeof *name, compare_strings);
+		const char **file = bsearch(
+		    &x->entry[i].file, name, (size_t)h->num_files, sizeof *name, compare_strings);
 
 		if (!safetensors_find(h->file[file - name], x->entry[i].tensor))
-			return err_at(e, dir, 0, "tensor '%s' is not in %s, where the index says it is",
+			return err_at(e, dir, 0,
+			    "tensor '%s' is not in %s, where the index says it is",
 			    x->entry[i].tensor, *file);
 	}
 	for (int i = 0; i < h->count; i++) {
@@ -222,7 +231,8 @@ open_sharded(struct hfdir *h, const char *dir, const char *index, struct err *e)
 		return -1;
 	if (hf_index_parse(&x, text, len, index, e) == 0) {
 		name = index_files(&x, &count);
-		if (check_present(dir, name, count, e) == 0 && open_files(h, dir, name, count, e) == 0 && collect(h, dir, e) == 0)
+		if (check_present(dir, name, count, e) == 0 &&
+		    open_files(h, dir, name, count, e) == 0 && collect(h, dir, e) == 0)
 			rc = check_index(h, &x, name, dir, e);
 	}
 	free(name);
@@ -245,8 +255,10 @@ hfdir_open(const char *dir, struct err *e)
 	else if (io_exists(path))
 		rc = open_files(h, dir, single, 1, e) < 0 ? -1 : collect(h, dir, e);
 	else if (join(path, dir, "model.safetensors.index.json", e) == 0)
-		rc = io_exists(path) ? open_sharded(h, dir, path, e)
-		                     : err_at(e, dir, 0, "neither model.safetensors nor model.safetensors.index.json");
+		rc = io_exists(path)
+		    ? open_sharded(h, dir, path, e)
+		    : err_at(
+			  e, dir, 0, "neither model.safetensors nor model.safetensors.index.json");
 	if (rc == 0)
 		return h;
 	hfdir_close(h);
@@ -282,7 +294,8 @@ const struct safetensors_entry *
 hfdir_find(const struct hfdir *h, const char *name)
 {
 	const struct safetensors_entry key = { .name = name }, *p = &key;
-	const struct safetensors_entry **hit = bsearch(&p, h->entry, (size_t)h->count, sizeof *h->entry, compare_entries);
+	const struct safetensors_entry **hit =
+	    bsearch(&p, h->entry, (size_t)h->count, sizeof *h->entry, compare_entries);
 
 	return hit ? *hit : NULL;
 }

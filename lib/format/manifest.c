@@ -1,4 +1,5 @@
-/* manifest.c - the manifest of a checkpoint: lines to pieces and back, and the proof that pieces tile their tensors */
+/* manifest.c - the manifest of a checkpoint: lines to pieces and back, and the proof that pieces
+ * tile their tensors */
 #include "lib/format/manifest.h"
 #include "lib/base/utf8.h"
 
@@ -108,18 +109,24 @@ parse_box(struct parse *p, struct row *r, char **field)
 	int ndim = parse_list(field[2], r->shape);
 
 	if (ndim < 0)
-		return err_at(p->e, p->name, r->line, "tensor '%s': shape must be 1 to %d numbers", r->name, SLICE_DIMS);
+		return err_at(p->e, p->name, r->line, "tensor '%s': shape must be 1 to %d numbers",
+		    r->name, SLICE_DIMS);
 	for (int d = 0; d < ndim; d++)
-		if (r->shape[d] == 0 || mem_mul(whole, (uint64_t)r->shape[d], &whole) < 0 || whole > INT64_MAX)
-			return err_at(p->e, p->name, r->line, "tensor '%s': impossible shape", r->name);
+		if (r->shape[d] == 0 || mem_mul(whole, (uint64_t)r->shape[d], &whole) < 0 ||
+		    whole > INT64_MAX)
+			return err_at(
+			    p->e, p->name, r->line, "tensor '%s': impossible shape", r->name);
 	box->ndim = ndim;
 	if (parse_list(field[3], box->start) != ndim || parse_list(field[4], box->count) != ndim)
-		return err_at(p->e, p->name, r->line, "tensor '%s': start and count must be %d numbers each", r->name, ndim);
+		return err_at(p->e, p->name, r->line,
+		    "tensor '%s': start and count must be %d numbers each", r->name, ndim);
 	for (int d = 0; d < ndim; d++)
 		if (box->count[d] == 0)
-			return err_at(p->e, p->name, r->line, "tensor '%s': an empty piece", r->name);
+			return err_at(
+			    p->e, p->name, r->line, "tensor '%s': an empty piece", r->name);
 	if (!slice_inside(box, ndim, r->shape))
-		return err_at(p->e, p->name, r->line, "tensor '%s': the piece reaches outside the shape", r->name);
+		return err_at(p->e, p->name, r->line,
+		    "tensor '%s': the piece reaches outside the shape", r->name);
 	return 0;
 }
 
@@ -131,15 +138,18 @@ parse_place(struct parse *p, struct row *r, char **field)
 
 	r->file = field[5];
 	if (!is_file_name(r->file) || !is_plain(r->file))
-		return err_at(p->e, p->name, r->line, "tensor '%s': not a plain file name: '%.80s'", r->name, r->file);
+		return err_at(p->e, p->name, r->line, "tensor '%s': not a plain file name: '%.80s'",
+		    r->name, r->file);
 	if (parse_number(field[6], &r->piece.offset) < 0)
-		return err_at(p->e, p->name, r->line, "tensor '%s': offset '%.40s': not a number", r->name, field[6]);
+		return err_at(p->e, p->name, r->line, "tensor '%s': offset '%.40s': not a number",
+		    r->name, field[6]);
 	if (parse_number(field[7], &r->piece.bytes) < 0 || r->piece.bytes != bytes)
-		return err_at(p->e, p->name, r->line, "tensor '%s': bytes '%.40s': must be %llu by count and dtype", r->name,
-		              field[7], (unsigned long long)bytes);
+		return err_at(p->e, p->name, r->line,
+		    "tensor '%s': bytes '%.40s': must be %llu by count and dtype", r->name,
+		    field[7], (unsigned long long)bytes);
 	if (parse_sum(field[8], &r->piece.sum) < 0)
-		return err_at(p->e, p->name, r->line, "tensor '%s': xxh3 '%.40s': must be 16 hexadecimal digits", r->name,
-		              field[8]);
+		return err_at(p->e, p->name, r->line,
+		    "tensor '%s': xxh3 '%.40s': must be 16 hexadecimal digits", r->name, field[8]);
 	return 0;
 }
 
@@ -165,7 +175,8 @@ parse_row(struct parse *p, struct row *r, char *line)
 		return err_at(p->e, p->name, r->line, "not the name of a tensor: '%.80s'", r->name);
 	r->dtype = dtype_from_name(field[1]);
 	if (r->dtype == DTYPE_NONE || strcmp(dtype_name(r->dtype), field[1]))
-		return err_at(p->e, p->name, r->line, "tensor '%s': unknown dtype '%.40s'", r->name, field[1]);
+		return err_at(p->e, p->name, r->line, "tensor '%s': unknown dtype '%.40s'", r->name,
+		    field[1]);
 	return parse_box(p, r, field) < 0 ? -1 : parse_place(p, r, field);
 }
 
@@ -201,7 +212,8 @@ compare_rows(const void *a, const void *b)
 	int c = strcmp(x->name, y->name);
 
 	for (int d = 0; c == 0 && d < SLICE_DIMS; d++)
-		c = (x->piece.box.start[d] > y->piece.box.start[d]) - (x->piece.box.start[d] < y->piece.box.start[d]);
+		c = (x->piece.box.start[d] > y->piece.box.start[d]) -
+		    (x->piece.box.start[d] < y->piece.box.start[d]);
 	return c ? c : (x->line > y->line) - (x->line < y->line);
 }
 
@@ -225,7 +237,8 @@ collect_files(struct parse *p)
 		if (m->num_files == 0 || strcmp(m->file[m->num_files - 1], m->file[i]))
 			m->file[m->num_files++] = m->file[i];
 	for (int i = 0; i < p->num_rows; i++) {
-		const char **hit = bsearch(&p->row[i].file, m->file, (size_t)m->num_files, sizeof *m->file, compare_strings);
+		const char **hit = bsearch(&p->row[i].file, m->file, (size_t)m->num_files,
+		    sizeof *m->file, compare_strings);
 
 		p->row[i].piece.file = (int)(hit - m->file);
 	}
@@ -247,13 +260,16 @@ collect_tensors(struct parse *p)
 		piece[i] = r->piece;
 		if (!t || strcmp(t->name, r->name)) {
 			t = &m->tensor[m->num_tensors++];
-			*t = (struct ckpt_tensor){ .name = r->name, .dtype = r->dtype, .piece = &piece[i] };
+			*t = (struct ckpt_tensor){
+				.name = r->name, .dtype = r->dtype, .piece = &piece[i]
+			};
 			t->ndim = r->piece.box.ndim;
 			memcpy(t->shape, r->shape, sizeof t->shape);
 		}
-		if (t->dtype != r->dtype || t->ndim != r->piece.box.ndim || memcmp(t->shape, r->shape, sizeof t->shape))
-			return err_at(p->e, p->name, r->line, "tensor '%s': dtype or shape differ from its other pieces",
-			              r->name);
+		if (t->dtype != r->dtype || t->ndim != r->piece.box.ndim ||
+		    memcmp(t->shape, r->shape, sizeof t->shape))
+			return err_at(p->e, p->name, r->line,
+			    "tensor '%s': dtype or shape differ from its other pieces", r->name);
 		t->num_pieces++;
 	}
 	return 0;
@@ -294,9 +310,10 @@ add_corners(struct corner *c, const struct slice *box, int sign)
 }
 
 /*
- * True when the boxes of t cover each element once. The mixed difference of a box's indicator is +-1 at its corners and 0
- * elsewhere, and it determines the indicator; so the boxes tile the whole exactly when their signed corners cancel out to
- * those of the whole. That takes a sort, however irregular the tiling.
+ * True when the boxes of t cover each element once. The mixed difference of a box's indicator is
+ * +-1 at its corners and 0 elsewhere, and it determines the indicator; so the boxes tile the whole
+ * exactly when their signed corners cancel out to those of the whole. That takes a sort, however
+ * irregular the tiling.
  */
 static bool
 tiles(const struct ckpt_tensor *t)
@@ -333,13 +350,16 @@ check_tiles(struct parse *p)
 		for (int k = 0; k < t->num_pieces; k++) {
 			left -= slice_elements(&t->piece[k].box);
 			if (left < 0)
-				return err_at(p->e, p->name, 0, "tensor '%s': pieces overlap", t->name);
+				return err_at(
+				    p->e, p->name, 0, "tensor '%s': pieces overlap", t->name);
 		}
 		if (left > 0)
-			return err_at(p->e, p->name, 0, "tensor '%s': a hole: %lld elements are in no piece", t->name,
-			              (long long)left);
+			return err_at(p->e, p->name, 0,
+			    "tensor '%s': a hole: %lld elements are in no piece", t->name,
+			    (long long)left);
 		if (!tiles(t))
-			return err_at(p->e, p->name, 0, "tensor '%s': pieces overlap, and leave a hole elsewhere", t->name);
+			return err_at(p->e, p->name, 0,
+			    "tensor '%s': pieces overlap, and leave a hole elsewhere", t->name);
 	}
 	return 0;
 }
@@ -373,7 +393,8 @@ collect_places(struct parse *p)
 		for (int k = 0; k < m->tensor[i].num_pieces; k++) {
 			const struct ckpt_piece *q = &m->tensor[i].piece[k];
 
-			key[n++] = (struct place_key){ { i, k }, q->file, q->offset, q->offset + q->bytes };
+			key[n++] = (struct place_key){ { i, k }, q->file, q->offset,
+				q->offset + q->bytes };
 		}
 	qsort(key, (size_t)n, sizeof *key, compare_places);
 	m->place = mem_pool_alloc(&m->pool, (size_t)n, sizeof *m->place);
@@ -383,8 +404,8 @@ collect_places(struct parse *p)
 		m->first[key[i].file + 1] = i + 1;
 		if (i > 0 && key[i - 1].file == key[i].file && key[i - 1].end > key[i].offset)
 			rc = err_at(p->e, p->name, 0, "tensors '%s' and '%s' share bytes of %s",
-			            m->tensor[key[i - 1].place.tensor].name, m->tensor[key[i].place.tensor].name,
-			            m->file[key[i].file]);
+			    m->tensor[key[i - 1].place.tensor].name,
+			    m->tensor[key[i].place.tensor].name, m->file[key[i].file]);
 	}
 	free(key);
 	return rc;
@@ -401,7 +422,8 @@ parse_all(struct parse *p, char *text, size_t len)
 	if ((good = utf8_check((const unsigned char *)text, len)) < len)
 		return err_at(p->e, p->name, 0, "invalid UTF-8 at byte %zu", good);
 	if (strncmp(text, MANIFEST_HEAD, head))
-		return err_at(p->e, p->name, 1, "not the head of a checkpoint manifest of version 1");
+		return err_at(
+		    p->e, p->name, 1, "not the head of a checkpoint manifest of version 1");
 	if (text[len - 1] != '\n')
 		return err_at(p->e, p->name, 0, "the last line is cut off");
 	if (parse_rows(p, text + head) < 0)
@@ -435,7 +457,8 @@ manifest_print_list(struct str *out, int ndim, const int64_t *x)
 }
 
 void
-manifest_print_piece(struct str *out, const struct ckpt_tensor *t, const struct ckpt_piece *p, const char *file)
+manifest_print_piece(
+    struct str *out, const struct ckpt_tensor *t, const struct ckpt_piece *p, const char *file)
 {
 	str_addf(out, "%s\t%s\t", t->name, dtype_name(t->dtype));
 	manifest_print_list(out, t->ndim, t->shape);
@@ -443,8 +466,8 @@ manifest_print_piece(struct str *out, const struct ckpt_tensor *t, const struct 
 	manifest_print_list(out, t->ndim, p->box.start);
 	str_addc(out, '\t');
 	manifest_print_list(out, t->ndim, p->box.count);
-	str_addf(out, "\t%s\t%llu\t%llu\t%016llx\n", file, (unsigned long long)p->offset, (unsigned long long)p->bytes,
-	         (unsigned long long)p->sum);
+	str_addf(out, "\t%s\t%llu\t%llu\t%016llx\n", file, (unsigned long long)p->offset,
+	    (unsigned long long)p->bytes, (unsigned long long)p->sum);
 }
 
 void
@@ -453,7 +476,8 @@ manifest_print(const struct manifest *m, struct str *out)
 	str_adds(out, MANIFEST_HEAD);
 	for (int i = 0; i < m->num_tensors; i++)
 		for (int k = 0; k < m->tensor[i].num_pieces; k++)
-			manifest_print_piece(out, &m->tensor[i], &m->tensor[i].piece[k], m->file[m->tensor[i].piece[k].file]);
+			manifest_print_piece(out, &m->tensor[i], &m->tensor[i].piece[k],
+			    m->file[m->tensor[i].piece[k].file]);
 }
 
 void

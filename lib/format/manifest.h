@@ -14,7 +14,8 @@
 #include "lib/format/ckpt.h"
 
 /* The two lines before the pieces. */
-#define MANIFEST_HEAD "# mikoshi checkpoint 1\ntensor\tdtype\tshape\tstart\tcount\tfile\toffset\tbytes\txxh3\n"
+#define MANIFEST_HEAD                                                                              \
+	"# mikoshi checkpoint 1\ntensor\tdtype\tshape\tstart\tcount\tfile\toffset\tbytes\txxh3\n"
 
 struct manifest_place {
 	int tensor, piece;              /* indices into tensor and its piece */
@@ -30,14 +31,17 @@ struct manifest {
 };
 
 /*
- * Parses and checks a whole manifest: fields, agreement of the lines of a tensor, pieces that tile every tensor exactly and do
- * not share bytes of a file. Sizes of files are not looked at. name is for messages. After an error there is nothing to release.
+ * Parses and checks a whole manifest: fields, agreement of the lines of a tensor, pieces that tile
+ * every tensor exactly and do not share bytes of a file. Sizes of files are not looked at. name is
+ * for messages. After an error there is nothing to release.
  */
-int  manifest_parse(struct manifest *m, const char *text, size_t len, const char *name, struct err *e);
+int manifest_parse(
+    struct manifest *m, const char *text, size_t len, const char *name, struct err *e);
 /* The same pieces as text, head included, sorted by tensor and start. */
 void manifest_print(const struct manifest *m, struct str *out);
 /* Appends the line of one piece. */
-void manifest_print_piece(struct str *out, const struct ckpt_tensor *t, const struct ckpt_piece *p, const char *file);
+void manifest_print_piece(
+    struct str *out, const struct ckpt_tensor *t, const struct ckpt_piece *p, const char *file);
 void manifest_release(struct manifest *m);
 /* "4,64"; at most 4 numbers. */
 void manifest_print_list(struct str *out, int ndim, const int64_t *x);

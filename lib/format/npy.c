@@ -1,10 +1,10 @@
 /*
  * npy.c - NumPy arrays: a header that is a line of Python, then the elements
  *
- * The header is a dictionary literal. Only what NumPy itself writes for arrays of numbers is understood, in any
- * order and with any
- * blanks: no escapes in strings, no negative sizes, no nesting. Everything else is refused with the place that was not
- * understood, so that a file of another program is never read as something it is not.
+ * The header is a dictionary literal. Only what NumPy itself writes for arrays of numbers is
+ * understood, in any order and with any blanks: no escapes in strings, no negative sizes, no
+ * nesting. Everything else is refused with the place that was not understood, so that a file of
+ * another program is never read as something it is not.
  */
 #include "lib/format/npy.h"
 #include "lib/base/io.h"
@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Room that NumPy leaves for the first dimension to grow (GROWTH_AXIS_MAX_DIGITS), and the unit of the header's length. */
+/* Room that NumPy leaves for the first dimension to grow (GROWTH_AXIS_MAX_DIGITS), and the unit of
+ * the header's length. */
 enum { GROWTH_DIGITS = 21, ALIGN = 64 };
 
 static const char magic[6] = "\x93NUMPY";
@@ -144,15 +145,18 @@ parse_item(struct npy *a, struct cursor *c, struct err *e)
 	if (!strcmp(key, "descr")) {
 		c->seen |= 1;
 		if (!take_string(c, descr, sizeof descr))
-			return err_at(e, c->path, 0, "the element type is structured; only numbers are read");
+			return err_at(
+			    e, c->path, 0, "the element type is structured; only numbers are read");
 		a->dtype = type_of(descr);
 		if (a->dtype == DTYPE_NONE)
-			return err_at(e, c->path, 0, "element type '%s' is not a little-endian number", descr);
+			return err_at(e, c->path, 0,
+			    "element type '%s' is not a little-endian number", descr);
 	} else if (!strcmp(key, "fortran_order")) {
 		c->seen |= 2;
 		c->fortran = take_word(c, "True");
 		if (!c->fortran && !take_word(c, "False"))
-			return err_at(e, c->path, 0, "the header's fortran_order is neither True nor False");
+			return err_at(
+			    e, c->path, 0, "the header's fortran_order is neither True nor False");
 	} else if (!strcmp(key, "shape")) {
 		c->seen |= 4;
 		return parse_shape(a, c, e);
@@ -196,7 +200,8 @@ find_header(const struct map *m, struct cursor *c, uint64_t *data, struct err *e
 	if (m->size < 12 || memcmp(m->base, magic, sizeof magic))
 		return err_at(e, c->path, 0, "not a .npy file");
 	if (m->base[6] < 1 || m->base[6] > 3)
-		return err_at(e, c->path, 0, "format version %d.%d; 1 to 3 are read", m->base[6], m->base[7]);
+		return err_at(
+		    e, c->path, 0, "format version %d.%d; 1 to 3 are read", m->base[6], m->base[7]);
 	len = m->base[8] | (uint64_t)m->base[9] << 8;
 	start = 10;
 	if (m->base[6] > 1) {
@@ -221,10 +226,12 @@ check_size(struct npy *a, uint64_t have, const char *path, struct err *e)
 		if (mem_mul(count, (uint64_t)a->shape[i], &count) < 0)
 			return err_at(e, path, 0, "the shape has more elements than 64 bits count");
 	if (mem_mul(count, dtype_size(a->dtype), &bytes) < 0 || bytes > have)
-		return err_at(e, path, 0, "the file ends inside the array: %llu elements do not fit %llu bytes",
+		return err_at(e, path, 0,
+		    "the file ends inside the array: %llu elements do not fit %llu bytes",
 		    (unsigned long long)count, (unsigned long long)have);
 	if (bytes < have)
-		return err_at(e, path, 0, "%llu bytes follow the array", (unsigned long long)(have - bytes));
+		return err_at(
+		    e, path, 0, "%llu bytes follow the array", (unsigned long long)(have - bytes));
 	a->count = (int64_t)count;
 	return 0;
 }
@@ -255,7 +262,8 @@ npy_close(struct npy *a)
 	a->data = NULL;
 }
 
-/* NumPy pads for the first dimension to grow to 21 digits, then to a multiple of 64, never by nothing. */
+/* NumPy pads for the first dimension to grow to 21 digits, then to a multiple of 64, never by
+ * nothing. */
 size_t
 npy_header(char out[256], enum dtype t, int ndim, const int64_t *shape)
 {
@@ -264,7 +272,8 @@ npy_header(char out[256], enum dtype t, int ndim, const int64_t *shape)
 
 	if (!code[t] || ndim < 0 || ndim > NPY_DIMS)
 		BUG("no .npy array of %d dimensions of %s", ndim, dtype_name(t));
-	n += (size_t)sprintf(out + n, "{'descr': '%s', 'fortran_order': False, 'shape': (", code[t]);
+	n +=
+	    (size_t)sprintf(out + n, "{'descr': '%s', 'fortran_order': False, 'shape': (", code[t]);
 	for (int i = 0; i < ndim; i++)
 		n += (size_t)sprintf(out + n, "%s%lld", i ? ", " : "", (long long)shape[i]);
 	n += (size_t)sprintf(out + n, "%s), }", ndim == 1 ? "," : "");
@@ -283,7 +292,8 @@ npy_header(char out[256], enum dtype t, int ndim, const int64_t *shape)
 
 /* Header and elements, atomically. */
 int
-npy_write(const char *path, enum dtype t, int ndim, const int64_t *shape, const void *data, struct err *e)
+npy_write(
+    const char *path, enum dtype t, int ndim, const int64_t *shape, const void *data, struct err *e)
 {
 	struct outfile o;
 	char header[256];

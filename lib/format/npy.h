@@ -1,9 +1,10 @@
 /*
  * npy.h - NumPy arrays in .npy files
  *
- * Reads versions 1.0 to 3.0, little-endian, C order (Fortran order is refused above one dimension); bool, integers and
- * floats. Writes version 1.0 as NumPy does, byte for byte: the header padded with blanks to a multiple of 64.
- * Source: numpy/lib/format.py; the header text is {'descr': '<i4', 'fortran_order': False, 'shape': (3, 2), }.
+ * Reads versions 1.0 to 3.0, little-endian, C order (Fortran order is refused above one dimension);
+ * bool, integers and floats. Writes version 1.0 as NumPy does, byte for byte: the header padded
+ * with blanks to a multiple of 64. Source: numpy/lib/format.py; the header text is {'descr': '<i4',
+ * 'fortran_order': False, 'shape': (3, 2), }.
  */
 #ifndef FORMAT_NPY_H
 #define FORMAT_NPY_H
@@ -30,6 +31,7 @@ void npy_close(struct npy *a);
 /* The header bytes for an array of this shape, for streaming writers. Returns their number. */
 size_t npy_header(char out[256], enum dtype t, int ndim, const int64_t *shape);
 /* A whole array, atomically. */
-int  npy_write(const char *path, enum dtype t, int ndim, const int64_t *shape, const void *data, struct err *e);
+int npy_write(const char *path, enum dtype t, int ndim, const int64_t *shape, const void *data,
+    struct err *e);
 
 #endif

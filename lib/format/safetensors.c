@@ -79,9 +79,11 @@ read_header(struct opening *o)
 	for (int i = 0; i < 8; i++)
 		n |= (uint64_t)m->base[i] << (8 * i);
 	if (n > HEADER_MAX)
-		return err_at(o->e, o->path, 0, "header length %llu is above %d", (unsigned long long)n, HEADER_MAX);
+		return err_at(o->e, o->path, 0, "header length %llu is above %d",
+		    (unsigned long long)n, HEADER_MAX);
 	if (n > m->size - 8)
-		return err_at(o->e, o->path, 0, "header of %llu bytes reaches past the end of the file", (unsigned long long)n);
+		return err_at(o->e, o->path, 0,
+		    "header of %llu bytes reaches past the end of the file", (unsigned long long)n);
 	text = (const char *)m->base + 8;
 	len = (size_t)n;
 	while (len > 0 && text[len - 1] == ' ')
@@ -110,40 +112,50 @@ is_size(const struct json_value *v)
 
 /* Takes the shape and finds the number of bits, checking the product. */
 static int
-read_shape(struct opening *o, struct safetensors_entry *t, const struct json_value *shape, uint64_t *bits)
+read_shape(
+    struct opening *o, struct safetensors_entry *t, const struct json_value *shape, uint64_t *bits)
 {
 	if (shape->type != JSON_ARRAY)
 		return err_at(o->e, o->path, 0, "tensor '%s': shape is not an array", t->name);
 	if (shape->len > SAFETENSORS_DIMS)
-		return err_at(o->e, o->path, 0, "tensor '%s': more than %d dimensions", t->name, SAFETENSORS_DIMS);
+		return err_at(o->e, o->path, 0, "tensor '%s': more than %d dimensions", t->name,
+		    SAFETENSORS_DIMS);
 	t->ndim = (int)shape->len;
 	for (int d = 0; d < t->ndim; d++) {
 		if (!is_size(&shape->item[d]))
-			return err_at(o->e, o->path, 0, "tensor '%s': dimension %d is not a non-negative integer", t->name, d);
+			return err_at(o->e, o->path, 0,
+			    "tensor '%s': dimension %d is not a non-negative integer", t->name, d);
 		t->shape[d] = shape->item[d].integer;
 		if (mem_mul(*bits, (uint64_t)t->shape[d], bits) < 0)
-			return err_at(o->e, o->path, 0, "tensor '%s': the product of its shape overflows", t->name);
+			return err_at(o->e, o->path, 0,
+			    "tensor '%s': the product of its shape overflows", t->name);
 	}
 	if (*bits % 8 != 0)
-		return err_at(o->e, o->path, 0, "tensor '%s': not a whole number of bytes", t->name);
+		return err_at(
+		    o->e, o->path, 0, "tensor '%s': not a whole number of bytes", t->name);
 	return 0;
 }
 
 /* Takes the offsets and compares them with the size that the shape gives. */
 static int
-read_offsets(struct opening *o, struct safetensors_entry *t, const struct json_value *range, uint64_t bits)
+read_offsets(
+    struct opening *o, struct safetensors_entry *t, const struct json_value *range, uint64_t bits)
 {
 	uint64_t begin, end;
 
-	if (range->type != JSON_ARRAY || range->len != 2 || !is_size(&range->item[0]) || !is_size(&range->item[1]))
-		return err_at(o->e, o->path, 0, "tensor '%s': data_offsets are not two non-negative integers", t->name);
+	if (range->type != JSON_ARRAY || range->len != 2 || !is_size(&range->item[0]) ||
+	    !is_size(&range->item[1]))
+		return err_at(o->e, o->path, 0,
+		    "tensor '%s': data_offsets are not two non-negative integers", t->name);
 	begin = (uint64_t)range->item[0].integer;
 	end = (uint64_t)range->item[1].integer;
 	if (end < begin)
-		return err_at(o->e, o->path, 0, "tensor '%s': its data end before they begin", t->name);
+		return err_at(
+		    o->e, o->path, 0, "tensor '%s': its data end before they begin", t->name);
 	if (end - begin != bits / 8)
-		return err_at(o->e, o->path, 0, "tensor '%s': %llu bytes by its offsets, %llu by its shape and type", t->name,
-		              (unsigned long long)(end - begin), (unsigned long long)(bits / 8));
+		return err_at(o->e, o->path, 0,
+		    "tensor '%s': %llu bytes by its offsets, %llu by its shape and type", t->name,
+		    (unsigned long long)(end - begin), (unsigned long long)(bits / 8));
 	t->offset = o->body + begin;
 	t->bytes = end - begin;
 	return 0;
@@ -165,8 +177,11 @@ read_tensor(struct opening *o, const struct json_value *v, struct safetensors_en
 		return err_at(o->e, o->path, 0, "tensor '%s': no %s", t->name,
 		              !dtype ? "dtype" : !shape ? "shape" : "data_offsets");
 	if (v->len != 3)
-		return err_at(o->e, o->path, 0, "tensor '%s': a duplicate or unknown field", t->name);
-	type = dtype->type == JSON_STRING && strlen(dtype->string) == dtype->len ? type_index(dtype->string) : -1;
+		return err_at(
+		    o->e, o->path, 0, "tensor '%s': a duplicate or unknown field", t->name);
+	type = dtype->type == JSON_STRING && strlen(dtype->string) == dtype->len
+	    ? type_index(dtype->string)
+	    : -1;
 	if (type < 0)
 		return err_at(o->e, o->path, 0, "tensor '%s': unknown dtype '%.40s'", t->name,
 		              dtype->type == JSON_STRING ? dtype->string : "");
@@ -194,7 +209,8 @@ read_metadata(struct opening *o, const struct json_value *v)
 		return err_at(o->e, o->path, 0, "__metadata__ is not an object");
 	for (size_t i = 0; i < v->len; i++)
 		if (v->item[i].type != JSON_STRING)
-			return err_at(o->e, o->path, 0, "__metadata__ '%s' is not a string", v->item[i].key);
+			return err_at(
+			    o->e, o->path, 0, "__metadata__ '%s' is not a string", v->item[i].key);
 	key = mem_alloc(v->len, sizeof *key);
 	for (size_t i = 0; i < v->len; i++)
 		key[i] = v->item[i].key;
@@ -231,7 +247,8 @@ read_members(struct opening *o)
 static int
 compare_offsets(const void *a, const void *b)
 {
-	const struct safetensors_entry *x = *(struct safetensors_entry *const *)a, *y = *(struct safetensors_entry *const *)b;
+	const struct safetensors_entry *x = *(struct safetensors_entry *const *)a,
+				       *y = *(struct safetensors_entry *const *)b;
 
 	if (x->offset != y->offset)
 		return x->offset < y->offset ? -1 : 1;
@@ -243,7 +260,8 @@ compare_offsets(const void *a, const void *b)
 static int
 compare_names(const void *a, const void *b)
 {
-	const struct safetensors_entry *x = *(struct safetensors_entry *const *)a, *y = *(struct safetensors_entry *const *)b;
+	const struct safetensors_entry *x = *(struct safetensors_entry *const *)a,
+				       *y = *(struct safetensors_entry *const *)b;
 
 	return strcmp(x->name, y->name);
 }
@@ -288,14 +306,17 @@ check_body(struct opening *o)
 			return err_at(o->e, o->path, 0, "a hole of %llu bytes before tensor '%s'",
 			              (unsigned long long)(t->offset - at), t->name);
 		if (t->offset < at)
-			return err_at(o->e, o->path, 0, "tensors '%s' and '%s' overlap", s->by_offset[i - 1]->name, t->name);
+			return err_at(o->e, o->path, 0, "tensors '%s' and '%s' overlap",
+			    s->by_offset[i - 1]->name, t->name);
 		if (t->bytes > s->map.size - at)
-			return err_at(o->e, o->path, 0, "tensor '%s' reaches past the end of the file", t->name);
+			return err_at(o->e, o->path, 0,
+			    "tensor '%s' reaches past the end of the file", t->name);
 		t->data = s->map.base + at;
 		at += t->bytes;
 	}
 	if (at != s->map.size)
-		return err_at(o->e, o->path, 0, "%llu bytes after the last tensor", (unsigned long long)(s->map.size - at));
+		return err_at(o->e, o->path, 0, "%llu bytes after the last tensor",
+		    (unsigned long long)(s->map.size - at));
 	return 0;
 }
 
@@ -305,8 +326,8 @@ safetensors_open(const char *path, struct err *e)
 	struct safetensors *s = mem_zalloc(1, sizeof *s);
 	struct opening o = { .s = s, .path = path, .e = e };
 
-	if (map_open(&s->map, path, e) < 0 || read_header(&o) < 0 || read_members(&o) < 0 || check_names(&o) < 0 ||
-	    check_body(&o) < 0) {
+	if (map_open(&s->map, path, e) < 0 || read_header(&o) < 0 || read_members(&o) < 0 ||
+	    check_names(&o) < 0 || check_body(&o) < 0) {
 		safetensors_close(s);
 		return NULL;
 	}
@@ -329,7 +350,8 @@ const struct safetensors_entry *
 safetensors_find(const struct safetensors *s, const char *name)
 {
 	const struct safetensors_entry key = { .name = name }, *p = &key;
-	struct safetensors_entry **hit = bsearch(&p, s->by_name, (size_t)s->count, sizeof *s->by_name, compare_names);
+	struct safetensors_entry **hit =
+	    bsearch(&p, s->by_name, (size_t)s->count, sizeof *s->by_name, compare_names);
 
 	return hit ? *hit : NULL;
 }

@@ -1,9 +1,10 @@
 /*
  * safetensors.h - the safetensors file: memory-mapped reader, streaming writer
  *
- * The reader enforces every rule of the format (header size, UTF-8, duplicate names, dtype, shape and offsets that agree, no
- * holes, no overlaps, no trailing bytes) and says which one is broken. Tensor bytes belong to the map and are not aligned.
- * Source: the format text of huggingface/safetensors; rules in its README.
+ * The reader enforces every rule of the format (header size, UTF-8, duplicate names, dtype, shape
+ * and offsets that agree, no holes, no overlaps, no trailing bytes) and says which one is broken.
+ * Tensor bytes belong to the map and are not aligned. Source: the format text of
+ * huggingface/safetensors; rules in its README.
  */
 #ifndef FORMAT_SAFETENSORS_H
 #define FORMAT_SAFETENSORS_H
@@ -34,15 +35,19 @@ const char *safetensors_metadata(const struct safetensors *s, const char *key); 
 void   safetensors_close(struct safetensors *s);
 
 /*
- * Writer: declare every tensor, then write their bytes in the declared order, then commit. The header carries
- * __metadata__ {"format": "pt"}, is padded to 8 bytes, and tensors keep the declared order: declare larger element sizes
- * first so that all are aligned. The file appears only at commit (temporary name, fsync, rename).
+ * Writer: declare every tensor, then write their bytes in the declared order, then commit. The
+ * header carries
+ * __metadata__ {"format": "pt"}, is padded to 8 bytes, and tensors keep the declared order: declare
+ * larger element sizes first so that all are aligned. The file appears only at commit (temporary
+ * name, fsync, rename).
  */
 struct safetensors_writer;
 
 struct safetensors_writer *safetensors_writer_new(const char *path, struct err *e);
-void safetensors_declare(struct safetensors_writer *w, const char *name, enum dtype t, int ndim, const int64_t *shape);
-/* Appends bytes of the current tensor; may be called several times a tensor. The first call writes the header. */
+void safetensors_declare(
+    struct safetensors_writer *w, const char *name, enum dtype t, int ndim, const int64_t *shape);
+/* Appends bytes of the current tensor; may be called several times a tensor. The first call writes
+ * the header. */
 int  safetensors_write(struct safetensors_writer *w, const void *bytes, size_t len, struct err *e);
 /* Offset in the file of declared tensor i; valid after the first write. */
 uint64_t safetensors_offset(const struct safetensors_writer *w, int i);

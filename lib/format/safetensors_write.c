@@ -38,19 +38,23 @@ safetensors_writer_new(const char *path, struct err *e)
 }
 
 void
-safetensors_declare(struct safetensors_writer *w, const char *name, enum dtype t, int ndim, const int64_t *shape)
+safetensors_declare(
+    struct safetensors_writer *w, const char *name, enum dtype t, int ndim, const int64_t *shape)
 {
 	struct declared *d;
 	uint64_t bytes = dtype_size(t);
 
 	if (w->has_header || ndim < 0 || ndim > SAFETENSORS_DIMS)
-		BUG("tensor '%s' of %d dimensions declared %s", name, ndim, w->has_header ? "late" : "");
+		BUG("tensor '%s' of %d dimensions declared %s", name, ndim,
+		    w->has_header ? "late" : "");
 	if (w->count == w->cap) {
 		w->cap = w->cap ? 2 * w->cap : 64;
 		w->tensor = mem_realloc(w->tensor, (size_t)w->cap, sizeof *w->tensor);
 	}
 	d = &w->tensor[w->count++];
-	*d = (struct declared){ .name = mem_strdup(name), .dtype = t, .ndim = ndim, .begin = w->bytes };
+	*d = (struct declared){
+		.name = mem_strdup(name), .dtype = t, .ndim = ndim, .begin = w->bytes
+	};
 	for (int i = 0; i < ndim; i++) {
 		d->shape[i] = shape[i];
 		if (shape[i] < 0 || mem_mul(bytes, (uint64_t)shape[i], &bytes) < 0)
@@ -77,8 +81,10 @@ check_names(const struct safetensors_writer *w, struct err *e)
 		size_t n = strlen(w->tensor[i].name);
 
 		name[i] = w->tensor[i].name;
-		if (utf8_check((const unsigned char *)name[i], n) < n || !strcmp(name[i], "__metadata__"))
-			rc = err_at(e, w->out.path, 0, "'%s' cannot be the name of a tensor", name[i]);
+		if (utf8_check((const unsigned char *)name[i], n) < n ||
+		    !strcmp(name[i], "__metadata__"))
+			rc = err_at(
+			    e, w->out.path, 0, "'%s' cannot be the name of a tensor", name[i]);
 	}
 	if (rc == 0)
 		qsort(name, (size_t)w->count, sizeof *name, compare_names);
@@ -98,7 +104,8 @@ add_member(struct str *s, const struct declared *d)
 	str_addf(s, ":{\"dtype\":\"%s\",\"shape\":[", dtype_name(d->dtype));
 	for (int i = 0; i < d->ndim; i++)
 		str_addf(s, "%s%lld", i ? "," : "", (long long)d->shape[i]);
-	str_addf(s, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)d->begin, (unsigned long long)d->end);
+	str_addf(s, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)d->begin,
+	    (unsigned long long)d->end);
 }
 
 /* Writes the header length and the header, padded so that the body begins at a multiple of 8. */

@@ -1,16 +1,18 @@
 /*
  * sample.c - from tokens to inputs, labels, positions and loss mask
  *
- * Labels are the tokens moved by one place. The mask is made afresh for each sample: it depends on that sample's padding.
+ * Labels are the tokens moved by one place. The mask is made afresh for each sample: it depends on
+ * that sample's padding.
  */
 #include "lib/format/samples.h"
 
 /*
- * Padding in Megatron-LM's order: the loss mask looks at the labels before pad ids become 0. A pad id of -1 stands for "none" and
- * for the padding itself, since no token has it.
+ * Padding in Megatron-LM's order: the loss mask looks at the labels before pad ids become 0. A pad
+ * id of -1 stands for "none" and for the padding itself, since no token has it.
  */
 void
-sample_assemble(const struct sample_options *o, const int64_t *tokens, int64_t count, int64_t seq_length, struct sample *out)
+sample_assemble(const struct sample_options *o, const int64_t *tokens, int64_t count,
+    int64_t seq_length, struct sample *out)
 {
 	int64_t given = seq_length + (o->add_extra_token ? 1 : 0);
 	int32_t position = 0;

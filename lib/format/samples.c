@@ -1,8 +1,10 @@
 /*
- * samples.c - building the three index maps of one corpus and one split, and reading samples through them
+ * samples.c - building the three index maps of one corpus and one split, and reading samples
+ * through them
  *
- * The order of draws is Megatron-LM's: one MT19937 per split, seeded anew, first the document index, then the shuffle index.
- * Source: Megatron-LM core/datasets/gpt_dataset.py, _build_document_sample_shuffle_indices; helpers.cpp, build_sample_idx.
+ * The order of draws is Megatron-LM's: one MT19937 per split, seeded anew, first the document
+ * index, then the shuffle index. Source: Megatron-LM core/datasets/gpt_dataset.py,
+ * _build_document_sample_shuffle_indices; helpers.cpp, build_sample_idx.
  */
 #include "lib/format/samples_impl.h"
 #include "lib/base/hash.h"
@@ -78,12 +80,14 @@ shuffle64(struct mt19937 *rng, int64_t *a, int64_t n)
 	}
 }
 
-/* Which sequences in which order: every epoch's, shuffled together, the last one apart when it is only partly used. */
+/* Which sequences in which order: every epoch's, shuffled together, the last one apart when it is
+ * only partly used. */
 static void
 build_document_index(struct samples *s, struct mt19937 *rng)
 {
 	uint32_t *doc = index_map_alloc(&s->document, DTYPE_I32, s->num_positions);
-	int64_t per_epoch = s->end - s->begin, together = s->num_positions - (s->separate ? per_epoch : 0);
+	int64_t per_epoch = s->end - s->begin,
+		together = s->num_positions - (s->separate ? per_epoch : 0);
 
 	for (int64_t i = 0; i < s->num_positions; i++)
 		doc[i] = (uint32_t)(s->begin + i % per_epoch);
@@ -91,7 +95,8 @@ build_document_index(struct samples *s, struct mt19937 *rng)
 	shuffle32(rng, doc + together, s->num_positions - together);
 }
 
-/* Consumes seq_length + extra tokens; with the extra one the next sample starts at the last token of this one. */
+/* Consumes seq_length + extra tokens; with the extra one the next sample starts at the last token
+ * of this one. */
 int
 samples_walk(const struct samples *s, struct walk *w)
 {
@@ -114,7 +119,8 @@ samples_walk(const struct samples *s, struct walk *w)
 	}
 }
 
-/* Where each sample begins: rows of position and offset. 32 bits suffice unless there are too many positions. */
+/* Where each sample begins: rows of position and offset. 32 bits suffice unless there are too many
+ * positions. */
 static void
 build_sample_index(struct samples *s)
 {
@@ -163,11 +169,14 @@ static int
 check_config(const struct samples_config *c, struct err *e)
 {
 	if (c->seq_length < 1 || c->seq_length > INT32_MAX - 1)
-		return err_set(e, "sequence length %lld: must be from 1 to %d", (long long)c->seq_length, INT32_MAX - 1);
+		return err_set(e, "sequence length %lld: must be from 1 to %d",
+		    (long long)c->seq_length, INT32_MAX - 1);
 	if (c->num_samples < -1)
-		return err_set(e, "%lld samples wanted: must not be negative", (long long)c->num_samples);
+		return err_set(
+		    e, "%lld samples wanted: must not be negative", (long long)c->num_samples);
 	if (c->seed < 0 || c->seed > (int64_t)UINT32_MAX)
-		return err_set(e, "seed %lld: must be from 0 to %u", (long long)c->seed, UINT32_MAX);
+		return err_set(
+		    e, "seed %lld: must be from 0 to %u", (long long)c->seed, UINT32_MAX);
 	return 0;
 }
 
@@ -179,22 +188,27 @@ find_range(struct samples *s, const struct samples_config *c, struct err *e)
 	const char *prefix = dataset_prefix(s->d), *name = split_name[c->which];
 
 	if (n > INT32_MAX)
-		return err_at(e, prefix, 0, "%lld sequences; index maps reach %d", (long long)n, INT32_MAX);
+		return err_at(
+		    e, prefix, 0, "%lld sequences; index maps reach %d", (long long)n, INT32_MAX);
 	s->end = n;
 	if (c->split) {
 		if (split_parse(c->split, &s->matrix, e) < 0)
 			return -1;
 		if (!s->matrix.present[c->which])
-			return err_at(e, prefix, 0, "no %s split: its share in --split '%s' is 0", name, c->split);
+			return err_at(e, prefix, 0, "no %s split: its share in --split '%s' is 0",
+			    name, c->split);
 		split_range(&s->matrix, c->which, n, &s->begin, &s->end);
 	}
 	for (int64_t i = s->begin; i < s->end; i++)
 		s->tokens_per_epoch += dataset_length(s->d, i);
 	if (s->tokens_per_epoch >= 2)
 		return 0;
-	return err_at(e, prefix, 0, "the %s split has %lld tokens: --split '%s' gives it the share %.6g of %lld sequences, "
-	    "which is %lld; at least 2 tokens are needed", name, (long long)s->tokens_per_epoch, c->split ? c->split : "",
-	    c->split ? s->matrix.end[c->which] - s->matrix.begin[c->which] : 1.0, (long long)n, (long long)(s->end - s->begin));
+	return err_at(e, prefix, 0,
+	    "the %s split has %lld tokens: --split '%s' gives it the share %.6g of %lld sequences, "
+	    "which is %lld; at least 2 tokens are needed",
+	    name, (long long)s->tokens_per_epoch, c->split ? c->split : "",
+	    c->split ? s->matrix.end[c->which] - s->matrix.begin[c->which] : 1.0, (long long)n,
+	    (long long)(s->end - s->begin));
 }
 
 /* Epochs, number of samples, and whether the last epoch is kept apart. */
@@ -206,20 +220,22 @@ plan(struct samples *s, const struct samples_config *c, struct err *e)
 	s->num_epochs = 1;
 	if (c->num_samples > 0) {
 		if (__builtin_mul_overflow(c->num_samples, len, &want) || want > INT64_MAX - x - t)
-			return err_set(e, "%lld samples of %lld tokens: more tokens than 63 bits count",
-			    (long long)c->num_samples,
-			    (long long)len);
+			return err_set(e,
+			    "%lld samples of %lld tokens: more tokens than 63 bits count",
+			    (long long)c->num_samples, (long long)len);
 		s->num_epochs = (want + x + t - 1) / t;
 	}
-	/* num_epochs * t < want + x + t, which fits; the number of positions need not when sequences are empty. */
+	/* num_epochs * t < want + x + t, which fits; the number of positions need not when
+	 * sequences are empty. */
 	all = s->num_epochs * t;
 	if (__builtin_mul_overflow(s->num_epochs, s->end - s->begin, &s->num_positions))
-		return err_set(e, "%lld epochs of %lld sequences: more than 63 bits count", (long long)s->num_epochs,
-		    (long long)(s->end - s->begin));
+		return err_set(e, "%lld epochs of %lld sequences: more than 63 bits count",
+		    (long long)s->num_epochs, (long long)(s->end - s->begin));
 	s->count = (all - x) / len + (!s->drop && (all - x) % len != 0);
 	if (s->num_epochs > 1) {
 		s->before = (all - t - x) / len;
-		s->separate = c->num_samples - s->before < (int64_t)(0.80 * (double)((t - x) / len));
+		s->separate =
+		    c->num_samples - s->before < (int64_t)(0.80 * (double)((t - x) / len));
 	}
 	return 0;
 }
@@ -257,7 +273,8 @@ samples_open(const struct dataset *d, const struct samples_config *c, struct err
 	s->seq_length = c->seq_length;
 	s->extra = c->add_extra_token;
 	s->drop = c->drop_last_partial;
-	if (check_config(c, e) < 0 || find_range(s, c, e) < 0 || plan(s, c, e) < 0 || make_maps(s, c, e) < 0) {
+	if (check_config(c, e) < 0 || find_range(s, c, e) < 0 || plan(s, c, e) < 0 ||
+	    make_maps(s, c, e) < 0) {
 		samples_close(s);
 		return NULL;
 	}
@@ -319,7 +336,9 @@ part_at(const struct samples *s, int64_t position, const struct walk *from, cons
 	struct sample_part p = { .sequence = index_map_get(&s->document, position) };
 
 	p.first = position == from->position ? from->offset : 0;
-	p.count = (position == to->position ? to->offset + s->extra : dataset_length(s->d, p.sequence)) - p.first;
+	p.count =
+	    (position == to->position ? to->offset + s->extra : dataset_length(s->d, p.sequence)) -
+	    p.first;
 	return p;
 }
 

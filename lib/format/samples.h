@@ -1,9 +1,10 @@
 /*
  * samples.h - which tokens make sample i: Megatron-LM's document, sample and shuffle index
  *
- * Bit-identical to Megatron-LM's GPTDataset for one corpus (blends will be built over this). Maps are read from the cache
- * directory when all three files are there and fit the dataset, otherwise built in memory and, when asked, written there
- * under Megatron-LM's names. Source: Megatron-LM core/datasets/gpt_dataset.py and helpers.cpp; numpy's legacy shuffle.
+ * Bit-identical to Megatron-LM's GPTDataset for one corpus (blends will be built over this). Maps
+ * are read from the cache directory when all three files are there and fit the dataset, otherwise
+ * built in memory and, when asked, written there under Megatron-LM's names. Source: Megatron-LM
+ * core/datasets/gpt_dataset.py and helpers.cpp; numpy's legacy shuffle.
  */
 #ifndef FORMAT_SAMPLES_H
 #define FORMAT_SAMPLES_H
@@ -24,7 +25,8 @@ struct split_matrix {
 
 int  split_parse(const char *text, struct split_matrix *out, struct err *e);
 /* Sequences [*begin, *end) of a corpus with num_sequences. */
-void split_range(const struct split_matrix *m, enum split which, int64_t num_sequences, int64_t *begin, int64_t *end);
+void split_range(const struct split_matrix *m, enum split which, int64_t num_sequences,
+    int64_t *begin, int64_t *end);
 
 struct samples_config {
 	enum split which;
@@ -41,7 +43,8 @@ struct samples_config {
 
 struct samples;
 
-struct samples *samples_open(const struct dataset *d, const struct samples_config *c, struct err *e);
+struct samples *samples_open(
+    const struct dataset *d, const struct samples_config *c, struct err *e);
 void     samples_close(struct samples *s);
 int64_t  samples_count(const struct samples *s);                /* at least num_samples */
 int64_t  samples_num_epochs(const struct samples *s);
@@ -50,32 +53,37 @@ bool     samples_separate_final_epoch(const struct samples *s);
 bool     samples_from_cache(const struct samples *s);
 /* 32 hexadecimal digits: MD5 of the description. */
 const char *samples_hash(const struct samples *s);
-void     samples_description(const struct dataset *d, const struct samples_config *c, struct str *out);
+void samples_description(const struct dataset *d, const struct samples_config *c, struct str *out);
 /*
- * The tokenizer object for samples_config: class_name NULL is Megatron-LM's MegatronTokenizerText, path NULL is null; each
- * option is "key=value", in the order of the constructor's call ("key" alone: None). Nothing at all: the null tokenizer of
- * size 0.
+ * The tokenizer object for samples_config: class_name NULL is Megatron-LM's MegatronTokenizerText,
+ * path NULL is null; each option is "key=value", in the order of the constructor's call ("key"
+ * alone: None). Nothing at all: the null tokenizer of size 0.
  */
-void     samples_tokenizer(const char *class_name, const char *path, const char *const *option, int count, struct str *out);
+void samples_tokenizer(const char *class_name, const char *path, const char *const *option,
+    int count, struct str *out);
 
-/* Where a sample's tokens come from, in order; part 0..count-1. Used for tokens, document boundaries and error messages. */
+/* Where a sample's tokens come from, in order; part 0..count-1. Used for tokens, document
+ * boundaries and error messages. */
 struct sample_part {
 	int64_t sequence, first, count;
 };
-/* At most cap parts; returns how many the sample has (call again with more room when it is larger). */
-int64_t  samples_parts(const struct samples *s, int64_t sample, struct sample_part *out, int64_t cap);
-/* The seq_length + 1 tokens of a sample (less for a kept partial last one); returns how many. out holds seq_length + 1. */
+/* At most cap parts; returns how many the sample has (call again with more room when it is larger).
+ */
+int64_t samples_parts(
+    const struct samples *s, int64_t sample, struct sample_part *out, int64_t cap);
+/* The seq_length + 1 tokens of a sample (less for a kept partial last one); returns how many. out
+ * holds seq_length + 1. */
 int64_t  samples_tokens(const struct samples *s, int64_t sample, int64_t *out);
 
 /* The maps themselves, for mshard and the tests: entry i of each. */
 int64_t  samples_document_index(const struct samples *s, int64_t i);
 int64_t  samples_document_index_length(const struct samples *s);
-void     samples_sample_index(const struct samples *s, int64_t i, int64_t *position, int64_t *offset);
+void samples_sample_index(const struct samples *s, int64_t i, int64_t *position, int64_t *offset);
 int64_t  samples_shuffle_index(const struct samples *s, int64_t i);
 
 /*
- * From tokens to a training sample (gpt_dataset.py, _get_ltor_masks_and_position_ids): tokens holds count ids, at most
- * seq_length + 1. Missing ids are padding. eod or pad -1: none.
+ * From tokens to a training sample (gpt_dataset.py, _get_ltor_masks_and_position_ids): tokens holds
+ * count ids, at most seq_length + 1. Missing ids are padding. eod or pad -1: none.
  */
 struct sample_options {
 	int64_t eod, pad;
@@ -85,7 +93,7 @@ struct sample {
 	int32_t *tokens, *labels, *position_ids;        /* [seq_length], the caller's memory */
 	float *loss_mask;                               /* [seq_length] */
 };
-void sample_assemble(const struct sample_options *o, const int64_t *tokens, int64_t count, int64_t seq_length,
-                     struct sample *out);
+void sample_assemble(const struct sample_options *o, const int64_t *tokens, int64_t count,
+    int64_t seq_length, struct sample *out);
 
 #endif

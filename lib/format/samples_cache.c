@@ -1,10 +1,12 @@
 /*
  * samples_cache.c - index maps as files, under Megatron-LM's names
  *
- * A set of files counts only when it is complete and proves to belong to this dataset: the hash in the names covers neither the
- * content of the corpus nor the extra token nor the last partial sample, so maps of another content may lie under the same name.
+ * A set of files counts only when it is complete and proves to belong to this dataset: the hash in
+ * the names covers neither the content of the corpus nor the extra token nor the last partial
+ * sample, so maps of another content may lie under the same name.
  *
- * Megatron-LM itself believes any set of four files. A damaged or stale set is no error here: it is as if it were not there.
+ * Megatron-LM itself believes any set of four files. A damaged or stale set is no error here: it is
+ * as if it were not there.
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -56,7 +58,8 @@ document_index_fits(const struct samples *s)
 	return true;
 }
 
-/* Every row is where the walk over the document index puts it, which also proves lengths, extra token and partial sample. */
+/* Every row is where the walk over the document index puts it, which also proves lengths, extra
+ * token and partial sample. */
 static bool
 sample_index_fits(const struct samples *s)
 {
@@ -111,13 +114,17 @@ description_fits(const char *path, const struct str *want)
 bool
 samples_load(struct samples *s, const struct samples_config *c, const struct str *description)
 {
-	char *text = cache_path(s, c, "description.txt"), *document = cache_path(s, c, "document_index.npy");
-	char *row = cache_path(s, c, "sample_index.npy"), *shuffle = cache_path(s, c, "shuffle_index.npy");
+	char *text = cache_path(s, c, "description.txt"),
+	     *document = cache_path(s, c, "document_index.npy");
+	char *row = cache_path(s, c, "sample_index.npy"),
+	     *shuffle = cache_path(s, c, "shuffle_index.npy");
 	bool fits;
 
-	fits = description_fits(text, description) && load_map(&s->document, document, s->num_positions, false) &&
-	    load_map(&s->row, row, s->count + 1, true) && load_map(&s->shuffle, shuffle, s->count, false) &&
-	    document_index_fits(s) && sample_index_fits(s) && shuffle_index_fits(s);
+	fits = description_fits(text, description) &&
+	    load_map(&s->document, document, s->num_positions, false) &&
+	    load_map(&s->row, row, s->count + 1, true) &&
+	    load_map(&s->shuffle, shuffle, s->count, false) && document_index_fits(s) &&
+	    sample_index_fits(s) && shuffle_index_fits(s);
 	if (!fits) {
 		index_map_release(&s->document);
 		index_map_release(&s->row);
@@ -143,17 +150,21 @@ store_map(const struct index_map *m, char *path, int64_t count, bool rows, struc
 
 /* The description goes last: Megatron-LM takes the four files for complete as soon as all exist. */
 int
-samples_store(const struct samples *s, const struct samples_config *c, const struct str *description, struct err *e)
+samples_store(const struct samples *s, const struct samples_config *c,
+    const struct str *description, struct err *e)
 {
 	char *dir = cache_path(s, c, NULL), *text = cache_path(s, c, "description.txt");
 	int rc = io_mkdir_p(dir, e);
 
 	if (rc == 0)
-		rc = store_map(&s->document, cache_path(s, c, "document_index.npy"), s->num_positions, false, e);
+		rc = store_map(&s->document, cache_path(s, c, "document_index.npy"),
+		    s->num_positions, false, e);
 	if (rc == 0)
-		rc = store_map(&s->row, cache_path(s, c, "sample_index.npy"), s->count + 1, true, e);
+		rc =
+		    store_map(&s->row, cache_path(s, c, "sample_index.npy"), s->count + 1, true, e);
 	if (rc == 0)
-		rc = store_map(&s->shuffle, cache_path(s, c, "shuffle_index.npy"), s->count, false, e);
+		rc = store_map(
+		    &s->shuffle, cache_path(s, c, "shuffle_index.npy"), s->count, false, e);
 	if (rc == 0)
 		rc = io_write_file(text, description->buf, description->len, e);
 	free(dir);

@@ -1,4 +1,5 @@
-/* samples_impl.h - what samples.c (building), samples_cache.c (files) and description.c (names) share */
+/* samples_impl.h - what samples.c (building), samples_cache.c (files) and description.c (names)
+ * share */
 #ifndef FORMAT_SAMPLES_IMPL_H
 #define FORMAT_SAMPLES_IMPL_H
 
@@ -39,12 +40,15 @@ void    index_map_release(struct index_map *m);
 struct walk {
 	int64_t position, offset;
 };
-/* Steps to the next row; -1 when the document index ends before the sample is full (never in maps that belong together). */
+/* Steps to the next row; -1 when the document index ends before the sample is full (never in maps
+ * that belong together). */
 int  samples_walk(const struct samples *s, struct walk *w);
 
-/* Takes the three maps from the cache directory if they are complete and belong to this dataset and configuration. */
+/* Takes the three maps from the cache directory if they are complete and belong to this dataset and
+ * configuration. */
 bool samples_load(struct samples *s, const struct samples_config *c, const struct str *description);
 /* Writes the four files of the cache. */
-int  samples_store(const struct samples *s, const struct samples_config *c, const struct str *description, struct err *e);
+int samples_store(const struct samples *s, const struct samples_config *c,
+    const struct str *description, struct err *e);
 
 #endif

@@ -30,7 +30,8 @@ slice_inside(const struct slice *s, int ndim, const int64_t *shape)
 	if (s->ndim != ndim)
 		return false;
 	for (int d = 0; d < ndim; d++)
-		if (s->start[d] < 0 || s->count[d] < 0 || s->start[d] > shape[d] || s->count[d] > shape[d] - s->start[d])
+		if (s->start[d] < 0 || s->count[d] < 0 || s->start[d] > shape[d] ||
+		    s->count[d] > shape[d] - s->start[d])
 			return false;
 	return true;
 }
@@ -92,7 +93,8 @@ copy_runs(const struct copy *c, int d, char *dst, const char *src)
 		return;
 	}
 	for (int64_t i = 0; i < c->box->count[d]; i++)
-		copy_runs(c, d + 1, dst + (size_t)i * c->dst_step[d], src + (size_t)i * c->src_step[d]);
+		copy_runs(
+		    c, d + 1, dst + (size_t)i * c->dst_step[d], src + (size_t)i * c->src_step[d]);
 }
 
 void
@@ -105,7 +107,8 @@ slice_copy(void *dst, const struct slice *dst_box, const void *src, const struct
 
 	if (slice_elements(box) == 0)
 		return;
-	while (c.last > 0 && box->count[c.last] == dst_box->count[c.last] && box->count[c.last] == src_box->count[c.last])
+	while (c.last > 0 && box->count[c.last] == dst_box->count[c.last] &&
+	    box->count[c.last] == src_box->count[c.last])
 		c.last--;
 	for (int d = 0; d < box->ndim; d++) {
 		c.dst_step[d] = (size_t)stride(dst_box, d) * element_size;
@@ -117,7 +120,8 @@ slice_copy(void *dst, const struct slice *dst_box, const void *src, const struct
 	copy_runs(&c, 0, to, from);
 }
 
-/* The box of at most `left` elements that begins at element `pos` of s and spans whole rows of the outermost dimension it can. */
+/* The box of at most `left` elements that begins at element `pos` of s and spans whole rows of the
+ * outermost dimension it can. */
 static struct slice
 flat_step(const struct slice *s, int64_t pos, int64_t left)
 {
@@ -132,7 +136,8 @@ flat_step(const struct slice *s, int64_t pos, int64_t left)
 		out.start[i] = s->start[i] + index;
 		out.count[i] = i < d ? 1 : s->count[i];
 		if (i == d)
-			out.count[i] = left / step < s->count[i] - index ? left / step : s->count[i] - index;
+			out.count[i] =
+			    left / step < s->count[i] - index ? left / step : s->count[i] - index;
 		if (i > d)
 			out.start[i] = s->start[i];
 	}

@@ -1,9 +1,10 @@
 /*
  * split.c - which part of a corpus is for training, validation and testing
  *
- * Megatron-LM finds the numbers with the expression [.0-9]+, so that any other character separates them: a minus sign is lost and
- * 1e3 is two numbers. That is kept, because the sequences of a split must be the same.
- * Source: Megatron-LM core/datasets/utils.py, normalize; blended_megatron_dataset_config.py, parse_and_normalize_split.
+ * Megatron-LM finds the numbers with the expression [.0-9]+, so that any other character separates
+ * them: a minus sign is lost and 1e3 is two numbers. That is kept, because the sequences of a split
+ * must be the same. Source: Megatron-LM core/datasets/utils.py, normalize;
+ * blended_megatron_dataset_config.py, parse_and_normalize_split.
  */
 #include "lib/base/mem.h"
 #include "lib/format/samples.h"
@@ -14,7 +15,8 @@
 
 const char *const split_name[SPLIT_COUNT] = { "train", "valid", "test" };
 
-/* One run of digits and points as a number; a run that is no number is an error, as it is to Python's float(). */
+/* One run of digits and points as a number; a run that is no number is an error, as it is to
+ * Python's float(). */
 static int
 parse_share(const char *run, size_t len, double *out, struct err *e)
 {
@@ -33,7 +35,8 @@ parse_share(const char *run, size_t len, double *out, struct err *e)
 	return isfinite(*out) ? 0 : err_set(e, "a share is too large");
 }
 
-/* Every run of digits and points is a share, whatever stands between them; missing ones are zero. */
+/* Every run of digits and points is a share, whatever stands between them; missing ones are zero.
+ */
 static int
 parse_shares(const char *text, double share[SPLIT_COUNT], struct err *e)
 {
@@ -55,7 +58,8 @@ parse_shares(const char *text, double share[SPLIT_COUNT], struct err *e)
 	return n ? 0 : err_set(e, "no share in it; 969,30,1 is a split");
 }
 
-/* The bookends are running sums of the shares, in doubles and in this order, as their rounding decides about sequences. */
+/* The bookends are running sums of the shares, in doubles and in this order, as their rounding
+ * decides about sequences. */
 int
 split_parse(const char *text, struct split_matrix *out, struct err *e)
 {
@@ -66,7 +70,8 @@ split_parse(const char *text, struct split_matrix *out, struct err *e)
 		return err_set(e, "--split '%.60s': %s", text, why.msg);
 	sum = share[0] + share[1] + share[2];
 	if (!(sum > 0) || !isfinite(sum))
-		return err_set(e, "--split '%.60s': the shares must have a finite sum above 0", text);
+		return err_set(
+		    e, "--split '%.60s': the shares must have a finite sum above 0", text);
 	for (int i = 0; i < SPLIT_COUNT; i++) {
 		double next = at + share[i] / sum;
 
@@ -80,7 +85,8 @@ split_parse(const char *text, struct split_matrix *out, struct err *e)
 
 /* Halves round to even, as in Python. */
 void
-split_range(const struct split_matrix *m, enum split which, int64_t num_sequences, int64_t *begin, int64_t *end)
+split_range(const struct split_matrix *m, enum split which, int64_t num_sequences, int64_t *begin,
+    int64_t *end)
 {
 	*begin = *end = 0;
 	if (!m->present[which])

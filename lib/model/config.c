@@ -54,11 +54,14 @@ size_bound(const struct model_config *c)
 static int
 check_sizes(const struct model_config *c, struct err *e)
 {
-	if (c->num_layers > 100000 || c->hidden_size > 1 << 20 || c->ffn_hidden_size > 1 << 24 || c->vocab_size > 1 << 28 ||
-	    c->make_vocab_size_divisible_by > 1 << 28 || c->num_attention_heads > 1 << 16 || c->kv_channels > 1 << 16 ||
+	if (c->num_layers > 100000 || c->hidden_size > 1 << 20 || c->ffn_hidden_size > 1 << 24 ||
+	    c->vocab_size > 1 << 28 || c->make_vocab_size_divisible_by > 1 << 28 ||
+	    c->num_attention_heads > 1 << 16 || c->kv_channels > 1 << 16 ||
 	    c->max_position_embeddings > 1 << 28 || size_bound(c) > 0x1p55)
-		return err_set(e, "the model is beyond any size this program can hold: check --num-layers, --hidden-size and "
-		                  "--vocab-size");
+		return err_set(e,
+		    "the model is beyond any size this program can hold: check --num-layers, "
+		    "--hidden-size and "
+		    "--vocab-size");
 	return 0;
 }
 
@@ -69,14 +72,21 @@ check_rope(const struct model_config *c, struct err *e)
 	if (c->position != POSITION_ROPE)
 		return 0;
 	if (model_rotary_dim(c) < 2)
-		return err_set(e, "--rotary-percent %g: leaves no even part of --kv-channels %lld to rotate; try 1.0",
+		return err_set(e,
+		    "--rotary-percent %g: leaves no even part of --kv-channels %lld to rotate; try "
+		    "1.0",
 		    c->rotary_percent, (long long)c->kv_channels);
 	if (!(c->rotary_base >= 1))
-		return err_set(e, "--rotary-base %g: must be at least 1; 10000 is usual", c->rotary_base);
+		return err_set(
+		    e, "--rotary-base %g: must be at least 1; 10000 is usual", c->rotary_base);
 	if (c->rope_scaling != ROPE_SCALING_NONE && !(c->rope_factor > 0))
-		return err_set(e, "--rope-scaling-factor %g: must be above 0; 8 is usual", c->rope_factor);
-	if (c->rope_scaling == ROPE_SCALING_LLAMA3 && !(c->rope_low_freq_factor < c->rope_high_freq_factor))
-		return err_set(e, "--rope-low-freq-factor %g: must be below --rope-high-freq-factor %g; 1 and 4 are usual",
+		return err_set(
+		    e, "--rope-scaling-factor %g: must be above 0; 8 is usual", c->rope_factor);
+	if (c->rope_scaling == ROPE_SCALING_LLAMA3 &&
+	    !(c->rope_low_freq_factor < c->rope_high_freq_factor))
+		return err_set(e,
+		    "--rope-low-freq-factor %g: must be below --rope-high-freq-factor %g; 1 and 4 "
+		    "are usual",
 		    c->rope_low_freq_factor, c->rope_high_freq_factor);
 	if (c->rope_scaling == ROPE_SCALING_LLAMA3)
 		return positive("rope-original-positions", c->rope_original_positions, e);
@@ -88,29 +98,38 @@ static int
 check_rates(const struct model_config *c, struct err *e)
 {
 	if (!(c->norm_epsilon > 0))
-		return err_set(e, "--norm-epsilon %g: must be above 0; 1e-5 is usual", c->norm_epsilon);
+		return err_set(
+		    e, "--norm-epsilon %g: must be above 0; 1e-5 is usual", c->norm_epsilon);
 	if (!(c->init_method_std >= 0))
-		return err_set(e, "--init-method-std %g: must be at least 0; 0.02 is usual", c->init_method_std);
+		return err_set(e, "--init-method-std %g: must be at least 0; 0.02 is usual",
+		    c->init_method_std);
 	if (!(c->attention_dropout >= 0 && c->attention_dropout < 1))
-		return err_set(e, "--attention-dropout %g: must be from 0 to 0.999", c->attention_dropout);
+		return err_set(
+		    e, "--attention-dropout %g: must be from 0 to 0.999", c->attention_dropout);
 	if (!(c->hidden_dropout >= 0 && c->hidden_dropout < 1))
-		return err_set(e, "--hidden-dropout %g: must be from 0 to 0.999", c->hidden_dropout);
+		return err_set(
+		    e, "--hidden-dropout %g: must be from 0 to 0.999", c->hidden_dropout);
 	return 0;
 }
 
 int
 model_check(const struct model_config *c, struct err *e)
 {
-	if (positive("num-layers", c->num_layers, e) < 0 || positive("hidden-size", c->hidden_size, e) < 0 ||
+	if (positive("num-layers", c->num_layers, e) < 0 ||
+	    positive("hidden-size", c->hidden_size, e) < 0 ||
 	    positive("num-attention-heads", c->num_attention_heads, e) < 0 ||
-	    positive("num-query-groups", c->num_query_groups, e) < 0 || positive("kv-channels", c->kv_channels, e) < 0 ||
-	    positive("ffn-hidden-size", c->ffn_hidden_size, e) < 0 || positive("vocab-size", c->vocab_size, e) < 0 ||
+	    positive("num-query-groups", c->num_query_groups, e) < 0 ||
+	    positive("kv-channels", c->kv_channels, e) < 0 ||
+	    positive("ffn-hidden-size", c->ffn_hidden_size, e) < 0 ||
+	    positive("vocab-size", c->vocab_size, e) < 0 ||
 	    positive("make-vocab-size-divisible-by", c->make_vocab_size_divisible_by, e) < 0)
 		return -1;
-	if (c->position == POSITION_LEARNED && positive("max-position-embeddings", c->max_position_embeddings, e) < 0)
+	if (c->position == POSITION_LEARNED &&
+	    positive("max-position-embeddings", c->max_position_embeddings, e) < 0)
 		return -1;
 	if (c->max_position_embeddings < 0)
-		return err_set(e, "--max-position-embeddings %lld: must be at least 1", (long long)c->max_position_embeddings);
+		return err_set(e, "--max-position-embeddings %lld: must be at least 1",
+		    (long long)c->max_position_embeddings);
 	if (check_sizes(c, e) < 0)
 		return -1;
 	if (c->num_attention_heads % c->num_query_groups)
@@ -119,11 +138,13 @@ model_check(const struct model_config *c, struct err *e)
 	return check_rope(c, e) < 0 ? -1 : check_rates(c, e);
 }
 
-/* The angle of pair i, scaled. Llama 3.1's rule keeps high frequencies, divides low ones, blends between. */
+/* The angle of pair i, scaled. Llama 3.1's rule keeps high frequencies, divides low ones, blends
+ * between. */
 static double
 rope_angle(const struct model_config *c, int64_t i, int64_t rotary_dim)
 {
-	double theta = pow(c->rotary_base, -2.0 * (double)i / (double)rotary_dim), lambda, low, high, u;
+	double theta = pow(c->rotary_base, -2.0 * (double)i / (double)rotary_dim), lambda, low,
+	       high, u;
 
 	if (c->rope_scaling == ROPE_SCALING_LINEAR)
 		return theta / c->rope_factor;
@@ -160,20 +181,26 @@ void
 model_dump(const struct model_config *c, struct str *out)
 {
 	static const char *const positions[] = { "learned_absolute", "rope", "none" };
-	static const char *const activations[] = { "gelu", "gelu-erf", "squared-relu", "swiglu", "geglu" };
+	static const char *const activations[] = { "gelu", "gelu-erf", "squared-relu", "swiglu",
+		"geglu" };
 	static const char *const scalings[] = { "none", "linear", "llama3" };
 
-	str_addf(out, "num-layers %lld\nhidden-size %lld\nffn-hidden-size %lld\nnum-attention-heads %lld\n",
+	str_addf(out,
+	    "num-layers %lld\nhidden-size %lld\nffn-hidden-size %lld\nnum-attention-heads %lld\n",
 	    (long long)c->num_layers, (long long)c->hidden_size, (long long)c->ffn_hidden_size,
 	    (long long)c->num_attention_heads);
 	str_addf(out, "group-query-attention\nnum-query-groups %lld\nkv-channels %lld\n",
 	    (long long)c->num_query_groups, (long long)c->kv_channels);
 	if (c->max_position_embeddings)
-		str_addf(out, "max-position-embeddings %lld\n", (long long)c->max_position_embeddings);
-	str_addf(out, "vocab-size %lld\nmake-vocab-size-divisible-by %lld\nnormalization %s\nnorm-epsilon %.17g\n",
+		str_addf(
+		    out, "max-position-embeddings %lld\n", (long long)c->max_position_embeddings);
+	str_addf(out,
+	    "vocab-size %lld\nmake-vocab-size-divisible-by %lld\nnormalization %s\nnorm-epsilon "
+	    "%.17g\n",
 	    (long long)c->vocab_size, (long long)c->make_vocab_size_divisible_by,
 	    c->normalization == NORMALIZATION_RMSNORM ? "RMSNorm" : "LayerNorm", c->norm_epsilon);
-	str_addf(out, "activation %s\nposition-embedding-type %s\nrotary-base %.17g\nrotary-percent %.17g\n",
+	str_addf(out,
+	    "activation %s\nposition-embedding-type %s\nrotary-base %.17g\nrotary-percent %.17g\n",
 	    activations[c->activation], positions[c->position], c->rotary_base, c->rotary_percent);
 	if (c->rotary_interleaved)
 		str_adds(out, "rotary-interleaved\n");
@@ -181,16 +208,20 @@ model_dump(const struct model_config *c, struct str *out)
 	if (c->rope_scaling != ROPE_SCALING_NONE)
 		str_addf(out, "rope-scaling-factor %.17g\n", c->rope_factor);
 	if (c->rope_scaling == ROPE_SCALING_LLAMA3)
-		str_addf(out, "rope-low-freq-factor %.17g\nrope-high-freq-factor %.17g\nrope-original-positions %lld\n",
-		    c->rope_low_freq_factor, c->rope_high_freq_factor, (long long)c->rope_original_positions);
-	str_addf(out, "linear-biases %s%s%s%s\n", c->qkv_bias ? "qkv " : "", c->proj_bias ? "proj " : "",
-	    c->mlp_bias ? "mlp" : "", c->qkv_bias || c->proj_bias || c->mlp_bias ? "" : "none");
+		str_addf(out,
+		    "rope-low-freq-factor %.17g\nrope-high-freq-factor "
+		    "%.17g\nrope-original-positions %lld\n",
+		    c->rope_low_freq_factor, c->rope_high_freq_factor,
+		    (long long)c->rope_original_positions);
+	str_addf(out, "linear-biases %s%s%s%s\n", c->qkv_bias ? "qkv " : "",
+	    c->proj_bias ? "proj " : "", c->mlp_bias ? "mlp" : "",
+	    c->qkv_bias || c->proj_bias || c->mlp_bias ? "" : "none");
 	if (c->untie_embeddings_and_output_weights)
 		str_adds(out, "untie-embeddings-and-output-weights\n");
 	if (c->window_size)
 		str_addf(out, "window-size %lld\n", (long long)c->window_size);
-	str_addf(out, "init-method-std %.17g\nattention-dropout %.17g\nhidden-dropout %.17g\n", c->init_method_std,
-	    c->attention_dropout, c->hidden_dropout);
-	str_addf(out, "bos-token-id %lld\neos-token-id %lld\npad-token-id %lld\n", (long long)c->bos_token_id,
-	    (long long)c->eos_token_id, (long long)c->pad_token_id);
+	str_addf(out, "init-method-std %.17g\nattention-dropout %.17g\nhidden-dropout %.17g\n",
+	    c->init_method_std, c->attention_dropout, c->hidden_dropout);
+	str_addf(out, "bos-token-id %lld\neos-token-id %lld\npad-token-id %lld\n",
+	    (long long)c->bos_token_id, (long long)c->eos_token_id, (long long)c->pad_token_id);
 }

@@ -1,10 +1,11 @@
 /*
  * config.h - what the model is
  *
- * One plain struct says everything that the other pieces compute from: the parameter table, the slices, the memory, the
- * FLOPs. It comes from Megatron-LM's options (options.h) or from a Hugging Face config.json (family.h) and goes into every
- * checkpoint. Where later pieces enter: experts are a second MLP recipe with num_experts and moe_* fields here and rows in
- * params.c and memory.c; per-head q/k norms are two rows; FP8 is a property of linears in memory.c; further RoPE scalings
+ * One plain struct says everything that the other pieces compute from: the parameter table, the
+ * slices, the memory, the FLOPs. It comes from Megatron-LM's options (options.h) or from a Hugging
+ * Face config.json (family.h) and goes into every checkpoint. Where later pieces enter: experts are
+ * a second MLP recipe with num_experts and moe_* fields here and rows in params.c and memory.c;
+ * per-head q/k norms are two rows; FP8 is a property of linears in memory.c; further RoPE scalings
  * are kinds here and a case in model_rope_table.
  */
 #ifndef MODEL_CONFIG_H
@@ -47,9 +48,11 @@ struct model_config {
 bool    model_gated(const struct model_config *c);
 int64_t model_rotary_dim(const struct model_config *c);         /* elements of a head that rotate; even */
 int64_t model_num_parameters(const struct model_config *c);
-/* Every rule that holds for any layout; the reason names the Megatron-LM option and a legal value. */
+/* Every rule that holds for any layout; the reason names the Megatron-LM option and a legal value.
+ */
 int     model_check(const struct model_config *c, struct err *e);
-/* cos and sin of every position and angle: out[position][angle][2], rotary_dim / 2 angles. Source: spec/training.md 2.4. */
+/* cos and sin of every position and angle: out[position][angle][2], rotary_dim / 2 angles. Source:
+ * spec/training.md 2.4. */
 void    model_rope_table(const struct model_config *c, int64_t positions, double *out);
 /* The config as an option file, readable by mtrain --config; what a checkpoint stores. */
 void    model_dump(const struct model_config *c, struct str *out);

@@ -76,7 +76,8 @@ token_id(const struct json_value *config, const char *key, int64_t *out, struct 
 }
 
 static int
-read_members(struct model_config *c, const struct json_value *config, const struct family **f, struct err *e)
+read_members(
+    struct model_config *c, const struct json_value *config, const struct family **f, struct err *e)
 {
 	const char *model_type;
 	struct str known = { 0 };
@@ -141,9 +142,11 @@ write_id(struct str *out, const char *key, int64_t id)
 }
 
 void
-family_write_config(const struct family *f, const struct model_config *c, const char *torch_dtype, struct str *out)
+family_write_config(
+    const struct family *f, const struct model_config *c, const char *torch_dtype, struct str *out)
 {
-	str_addf(out, "{\n  \"architectures\": [\n    \"%s\"\n  ],\n  \"model_type\": \"%s\"", f->architecture, f->model_type);
+	str_addf(out, "{\n  \"architectures\": [\n    \"%s\"\n  ],\n  \"model_type\": \"%s\"",
+	    f->architecture, f->model_type);
 	str_addf(out, ",\n  \"vocab_size\": %lld", (long long)c->vocab_size);
 	f->write(c, out);
 	write_id(out, "bos_token_id", c->bos_token_id);
@@ -152,7 +155,8 @@ family_write_config(const struct family *f, const struct model_config *c, const 
 	family_write_number(out, "  ", "initializer_range", c->init_method_std);
 	str_addf(out, ",\n  \"tie_word_embeddings\": %s,\n  \"use_cache\": true",
 	    c->untie_embeddings_and_output_weights ? "false" : "true");
-	str_addf(out, ",\n  \"dtype\": \"%s\",\n  \"torch_dtype\": \"%s\"\n}\n", torch_dtype, torch_dtype);
+	str_addf(out, ",\n  \"dtype\": \"%s\",\n  \"torch_dtype\": \"%s\"\n}\n", torch_dtype,
+	    torch_dtype);
 }
 
 /* Llama 3's rule has three more numbers than the linear one. */
@@ -161,7 +165,8 @@ read_scaling(struct model_config *c, const struct json_value *v, struct err *e)
 {
 	const char *type, *old;
 
-	if (json_string(v, "type", "default", &old, e) < 0 || json_string(v, "rope_type", old, &type, e) < 0 ||
+	if (json_string(v, "type", "default", &old, e) < 0 ||
+	    json_string(v, "rope_type", old, &type, e) < 0 ||
 	    json_double(v, "rope_theta", c->rotary_base, &c->rotary_base, e) < 0)
 		return -1;
 	if (!strcmp(type, "default"))
@@ -171,14 +176,18 @@ read_scaling(struct model_config *c, const struct json_value *v, struct err *e)
 	else if (!strcmp(type, "llama3"))
 		c->rope_scaling = ROPE_SCALING_LLAMA3;
 	else
-		return err_set(e, "rope type '%s' is not built; default, linear and llama3 are", type);
+		return err_set(
+		    e, "rope type '%s' is not built; default, linear and llama3 are", type);
 	if (json_double(v, "factor", 0, &c->rope_factor, e) < 0 ||
 	    json_double(v, "low_freq_factor", 1, &c->rope_low_freq_factor, e) < 0 ||
 	    json_double(v, "high_freq_factor", 4, &c->rope_high_freq_factor, e) < 0 ||
-	    json_int(v, "original_max_position_embeddings", 8192, &c->rope_original_positions, e) < 0)
+	    json_int(v, "original_max_position_embeddings", 8192, &c->rope_original_positions, e) <
+		0)
 		return -1;
-	if (c->rope_factor <= 0 || c->rope_low_freq_factor <= 0 || c->rope_high_freq_factor <= c->rope_low_freq_factor)
-		return err_set(e, "rope scaling needs \"factor\" > 0 and low_freq_factor < high_freq_factor");
+	if (c->rope_factor <= 0 || c->rope_low_freq_factor <= 0 ||
+	    c->rope_high_freq_factor <= c->rope_low_freq_factor)
+		return err_set(
+		    e, "rope scaling needs \"factor\" > 0 and low_freq_factor < high_freq_factor");
 	return 0;
 }
 
@@ -207,7 +216,8 @@ write_rope_dict(const struct model_config *c, struct str *out)
 	if (c->rope_scaling == ROPE_SCALING_LLAMA3) {
 		family_write_number(out, "    ", "low_freq_factor", c->rope_low_freq_factor);
 		family_write_number(out, "    ", "high_freq_factor", c->rope_high_freq_factor);
-		str_addf(out, ",\n    \"original_max_position_embeddings\": %lld", (long long)c->rope_original_positions);
+		str_addf(out, ",\n    \"original_max_position_embeddings\": %lld",
+		    (long long)c->rope_original_positions);
 	}
 	str_adds(out, "\n  }");
 }
@@ -231,7 +241,10 @@ role_rows(const struct model_config *c, enum role role)
 {
 	switch (role) {
 	case ROLE_Q: case ROLE_Q_BIAS: return c->num_attention_heads * c->kv_channels;
-	case ROLE_K: case ROLE_K_BIAS: case ROLE_V: case ROLE_V_BIAS: return c->num_query_groups * c->kv_channels;
+	case ROLE_K:
+	case ROLE_K_BIAS:
+	case ROLE_V:
+	case ROLE_V_BIAS: return c->num_query_groups * c->kv_channels;
 	default: return c->ffn_hidden_size;
 	}
 }
@@ -251,8 +264,8 @@ transpose(struct family_place *out)
 }
 
 int
-family_place(const struct family *f, const struct model_config *c, const struct param *p, struct family_place *out,
-             struct err *e)
+family_place(const struct family *f, const struct model_config *c, const struct param *p,
+    struct family_place *out, struct err *e)
 {
 	const struct family_name *mine = NULL;
 	int64_t before = 0, all = 0;
@@ -266,7 +279,8 @@ family_place(const struct family *f, const struct model_config *c, const struct 
 	memset(out, 0, sizeof *out);
 	mark = strstr(mine->hf, "%d");
 	if (mark)
-		snprintf(out->name, sizeof out->name, "%.*s%d%s", (int)(mark - mine->hf), mine->hf, p->layer, mark + 2);
+		snprintf(out->name, sizeof out->name, "%.*s%d%s", (int)(mark - mine->hf), mine->hf,
+		    p->layer, mark + 2);
 	else
 		snprintf(out->name, sizeof out->name, "%s", mine->hf);
 	out->ndim = p->ndim;

@@ -1,9 +1,10 @@
 /*
  * family.h - model families: how Hugging Face names and describes a model
  *
- * Adding one: a file in lib/model/family with a const struct family, and its line in family.c. A family reads config.json into
- * a model_config, says whether a config is one of its own, writes config.json, and names the tensors. The blocks themselves
- * are recipes of model_config (norm, activation, positions, biases), so most families need no other code.
+ * Adding one: a file in lib/model/family with a const struct family, and its line in family.c. A
+ * family reads config.json into a model_config, says whether a config is one of its own, writes
+ * config.json, and names the tensors. The blocks themselves are recipes of model_config (norm,
+ * activation, positions, biases), so most families need no other code.
  */
 #ifndef MODEL_FAMILY_H
 #define MODEL_FAMILY_H
@@ -11,8 +12,9 @@
 #include "lib/base/json.h"
 #include "lib/model/params.h"
 
-/* Where a role's tensor is in Hugging Face's files. `hf` has "%d" for the layer. Several roles may name one tensor: they are
- * then its consecutive blocks of output rows, in the order of the table. */
+/* Where a role's tensor is in Hugging Face's files. `hf` has "%d" for the layer. Several roles may
+ * name one tensor: they are then its consecutive blocks of output rows, in the order of the table.
+ */
 struct family_name {
 	enum role role;
 	const char *hf;
@@ -36,10 +38,11 @@ const struct family *family_of(const struct model_config *c, struct err *e);
 /* Reads a config.json (path or directory) into c, by its model_type. Returns the family or NULL. */
 const struct family *family_read_config(const char *path, struct model_config *c, struct err *e);
 /* config.json of a model, dtype as torch names it. */
-void family_write_config(const struct family *f, const struct model_config *c, const char *torch_dtype, struct str *out);
+void family_write_config(
+    const struct family *f, const struct model_config *c, const char *torch_dtype, struct str *out);
 
-/* Where parameter p lies in Hugging Face's files: the tensor's name, its shape there, and the slice that p is of it (in the
- * stored orientation). transposed: p's rows are its columns. */
+/* Where parameter p lies in Hugging Face's files: the tensor's name, its shape there, and the slice
+ * that p is of it (in the stored orientation). transposed: p's rows are its columns. */
 struct family_place {
 	char name[128];
 	int ndim;
@@ -47,10 +50,11 @@ struct family_place {
 	struct slice box;
 	bool transposed;
 };
-int family_place(const struct family *f, const struct model_config *c, const struct param *p, struct family_place *out,
-                 struct err *e);
+int family_place(const struct family *f, const struct model_config *c, const struct param *p,
+    struct family_place *out, struct err *e);
 
-/* What the families share: rope_parameters / rope_theta / rope_scaling of both generations of config.json. */
+/* What the families share: rope_parameters / rope_theta / rope_scaling of both generations of
+ * config.json. */
 int  family_read_rope(struct model_config *c, const struct json_value *config, struct err *e);
 void family_write_rope(const struct model_config *c, struct str *out);
 /* One more member on a line of its own: "key": x. */

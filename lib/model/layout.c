@@ -57,10 +57,11 @@ layout_group(const struct layout *l, unsigned axes, int64_t rank)
 
 /* Adds one violation to the line. */
 static void
-complain(struct str *s, const char *option, int64_t value, const char *rule, int64_t other, int64_t legal)
+complain(struct str *s, const char *option, int64_t value, const char *rule, int64_t other,
+    int64_t legal)
 {
-	str_addf(s, "%s--%s %lld: must divide %s %lld (try %lld)", s->len ? "; " : "", option, (long long)value, rule,
-	    (long long)other, (long long)legal);
+	str_addf(s, "%s--%s %lld: must divide %s %lld (try %lld)", s->len ? "; " : "", option,
+	    (long long)value, rule, (long long)other, (long long)legal);
 }
 
 /* The divisor of n nearest below v. */
@@ -90,25 +91,29 @@ legal_tp(const struct model_config *c, int64_t t)
 int
 layout_check(const struct layout *l, const struct model_config *c, struct err *e)
 {
-	int64_t t = l->tensor_model_parallel_size, p = l->pipeline_model_parallel_size, g = c->num_query_groups;
+	int64_t t = l->tensor_model_parallel_size, p = l->pipeline_model_parallel_size,
+		g = c->num_query_groups;
 	struct str s = { 0 };
 	int rc = 0;
 
 	if (t < 1 || p < 1 || l->context_parallel_size < 1 || l->data_parallel_size < 1)
 		return err_set(e, "every parallel size must be at least 1");
 	if (c->num_attention_heads % t)
-		complain(&s, "tensor-model-parallel-size", t, "--num-attention-heads", c->num_attention_heads,
-		    legal_tp(c, t));
+		complain(&s, "tensor-model-parallel-size", t, "--num-attention-heads",
+		    c->num_attention_heads, legal_tp(c, t));
 	if (g % t && t % g)
-		complain(&s, "tensor-model-parallel-size", t, "or be a multiple of --num-query-groups", g, legal_tp(c, t));
+		complain(&s, "tensor-model-parallel-size", t,
+		    "or be a multiple of --num-query-groups", g, legal_tp(c, t));
 	if (c->ffn_hidden_size % t)
-		complain(&s, "tensor-model-parallel-size", t, "--ffn-hidden-size", c->ffn_hidden_size,
-		    legal_tp(c, t));
+		complain(&s, "tensor-model-parallel-size", t, "--ffn-hidden-size",
+		    c->ffn_hidden_size, legal_tp(c, t));
 	if (c->num_layers % p)
-		complain(&s, "pipeline-model-parallel-size", p, "--num-layers", c->num_layers, divisor_below(c->num_layers, p));
+		complain(&s, "pipeline-model-parallel-size", p, "--num-layers", c->num_layers,
+		    divisor_below(c->num_layers, p));
 	if (l->context_parallel_size > 1)
-		str_addf(&s, "%s--context-parallel-size %lld: context parallelism is not built (try 1)", s.len ? "; " : "",
-		    (long long)l->context_parallel_size);
+		str_addf(&s,
+		    "%s--context-parallel-size %lld: context parallelism is not built (try 1)",
+		    s.len ? "; " : "", (long long)l->context_parallel_size);
 	if (s.len)
 		rc = err_set(e, "%s", s.buf);
 	str_release(&s);
@@ -116,7 +121,8 @@ layout_check(const struct layout *l, const struct model_config *c, struct err *e
 }
 
 void
-layout_layers(const struct layout *l, const struct model_config *c, int pp_rank, int64_t *first, int64_t *count)
+layout_layers(const struct layout *l, const struct model_config *c, int pp_rank, int64_t *first,
+    int64_t *count)
 {
 	*count = c->num_layers / l->pipeline_model_parallel_size;
 	*first = *count * pp_rank;
@@ -138,7 +144,8 @@ gcd(int64_t a, int64_t b)
 int64_t
 layout_vocab(const struct layout *l, const struct model_config *c)
 {
-	int64_t a = c->make_vocab_size_divisible_by, b = 16 * l->tensor_model_parallel_size, m = a / gcd(a, b) * b;
+	int64_t a = c->make_vocab_size_divisible_by, b = 16 * l->tensor_model_parallel_size,
+		m = a / gcd(a, b) * b;
 
 	return (c->vocab_size + m - 1) / m * m;
 }

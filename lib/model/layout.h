@@ -1,9 +1,10 @@
 /*
  * layout.h - who is where: rank <-> coordinates, groups, and what of the model a rank holds
  *
- * Order "tp-cp-dp-pp", leftmost fastest: rank = tp + t (cp + c (dp + D pp)). Experts will be a second view of the same ranks
- * (etp, ep, edp inside the tp x cp x dp plane), sequence parallelism a flag that shards the token rows over tp, interleaved
- * stages a second index of layout_layers. Source: spec/training.md 11; Megatron-LM core/parallel_state.py.
+ * Order "tp-cp-dp-pp", leftmost fastest: rank = tp + t (cp + c (dp + D pp)). Experts will be a
+ * second view of the same ranks (etp, ep, edp inside the tp x cp x dp plane), sequence parallelism
+ * a flag that shards the token rows over tp, interleaved stages a second index of layout_layers.
+ * Source: spec/training.md 11; Megatron-LM core/parallel_state.py.
  */
 #ifndef MODEL_LAYOUT_H
 #define MODEL_LAYOUT_H
@@ -14,7 +15,8 @@ enum axis { AX_TP, AX_CP, AX_DP, AX_PP, AX_COUNT };
 #define AX_BIT(a) (1u << (a))
 
 struct layout {
-	int64_t tensor_model_parallel_size, context_parallel_size, data_parallel_size, pipeline_model_parallel_size;
+	int64_t tensor_model_parallel_size, context_parallel_size, data_parallel_size,
+	    pipeline_model_parallel_size;
 };
 
 /* Sizes by axis. */
@@ -22,17 +24,21 @@ int64_t layout_size(const struct layout *l, enum axis a);
 int64_t layout_world(const struct layout *l);
 void    layout_coord(const struct layout *l, int64_t rank, int coord[AX_COUNT]);
 int64_t layout_rank(const struct layout *l, const int coord[AX_COUNT]);
-/* The number of the group with these axes (bits) that holds rank; ranks of one group are equal on all other axes. */
+/* The number of the group with these axes (bits) that holds rank; ranks of one group are equal on
+ * all other axes. */
 int64_t layout_group(const struct layout *l, unsigned axes, int64_t rank);
 
-/* Every rule that makes a layout legal for this model, all violations in one line, each with a legal value. */
+/* Every rule that makes a layout legal for this model, all violations in one line, each with a
+ * legal value. */
 int     layout_check(const struct layout *l, const struct model_config *c, struct err *e);
 /* Layers [*first, *first + *count) of a pipeline stage. */
-void    layout_layers(const struct layout *l, const struct model_config *c, int pp_rank, int64_t *first, int64_t *count);
-/* Rows of the vocabulary tables in memory: V up to a multiple of lcm(make_vocab_size_divisible_by, 16 t); masked, never on
- * disk. Each tensor rank holds layout_vocab / t of them. */
+void layout_layers(const struct layout *l, const struct model_config *c, int pp_rank,
+    int64_t *first, int64_t *count);
+/* Rows of the vocabulary tables in memory: V up to a multiple of lcm(make_vocab_size_divisible_by,
+ * 16 t); masked, never on disk. Each tensor rank holds layout_vocab / t of them. */
 int64_t layout_vocab(const struct layout *l, const struct model_config *c);
-/* Key/value groups that one tensor rank holds (at least 1), and how many tensor ranks share each group. */
+/* Key/value groups that one tensor rank holds (at least 1), and how many tensor ranks share each
+ * group. */
 int64_t layout_local_groups(const struct layout *l, const struct model_config *c);
 int64_t layout_group_replicas(const struct layout *l, const struct model_config *c);
 

@@ -86,7 +86,9 @@ memory_buffer_name(enum buffer b)
 enum arena
 memory_buffer_arena(enum buffer b)
 {
-	return rows[b].level == RUN ? ARENA_PARAMS : rows[b].level == STEP ? ARENA_SCRATCH : ARENA_SAVED;
+	return rows[b].level == RUN ? ARENA_PARAMS
+	    : rows[b].level == STEP ? ARENA_SCRATCH
+				    : ARENA_SAVED;
 }
 
 bool
@@ -95,11 +97,13 @@ memory_buffer_per_layer(enum buffer b)
 	return rows[b].level == LAYER;
 }
 
-/* Token rows of logits that are held at once: about 2^25 elements over the whole vocabulary, whatever the layout. */
+/* Token rows of logits that are held at once: about 2^25 elements over the whole vocabulary,
+ * whatever the layout. */
 static int64_t
 head_rows(const struct model_config *c, const struct train_shape *s)
 {
-	int64_t rows_max = ((int64_t)1 << 25) / c->vocab_size, tokens = s->seq_length * s->micro_batch_size;
+	int64_t rows_max = ((int64_t)1 << 25) / c->vocab_size,
+		tokens = s->seq_length * s->micro_batch_size;
 
 	if (rows_max < 128)
 		rows_max = 128;
@@ -108,8 +112,8 @@ head_rows(const struct model_config *c, const struct train_shape *s)
 
 /* What the symbolic dimensions are on this rank. */
 static void
-dims(int64_t d[D_COUNT], const struct memory_plan *m, const struct model_config *c, const struct layout *l,
-     const struct train_shape *s)
+dims(int64_t d[D_COUNT], const struct memory_plan *m, const struct model_config *c,
+    const struct layout *l, const struct train_shape *s)
 {
 	int64_t t = l->tensor_model_parallel_size, heads = c->num_attention_heads / t;
 
@@ -132,7 +136,8 @@ dims(int64_t d[D_COUNT], const struct memory_plan *m, const struct model_config 
 }
 
 static bool
-present(enum when when, const struct model_config *c, const struct layout *l, const struct train_shape *s, int pp)
+present(enum when when, const struct model_config *c, const struct layout *l,
+    const struct train_shape *s, int pp)
 {
 	bool last = pp == l->pipeline_model_parallel_size - 1;
 
@@ -216,8 +221,8 @@ place_scratch(struct memory_plan *m)
 }
 
 void
-memory_plan(struct memory_plan *m, const struct model_config *c, const struct layout *l, const struct train_shape *s,
-            const int coord[AX_COUNT])
+memory_plan(struct memory_plan *m, const struct model_config *c, const struct layout *l,
+    const struct train_shape *s, const int coord[AX_COUNT])
 {
 	struct param *table;
 	int count = model_params(c, &table);
@@ -226,10 +231,12 @@ memory_plan(struct memory_plan *m, const struct model_config *c, const struct la
 	memset(m, 0, sizeof *m);
 	shards_init(&m->shards, table, count, c, l, coord);
 	free(table);
-	m->own_elements = m->shards.elements / (s->use_distributed_optimizer ? l->data_parallel_size : 1);
+	m->own_elements =
+	    m->shards.elements / (s->use_distributed_optimizer ? l->data_parallel_size : 1);
 	layout_layers(l, c, coord[AX_PP], &m->first_layer, &m->num_layers);
-	m->num_slots = s->forward_only ? 1 :
-	    schedule_in_flight((int)l->pipeline_model_parallel_size, coord[AX_PP], (int)s->num_microbatches);
+	m->num_slots = s->forward_only ? 1
+				       : schedule_in_flight((int)l->pipeline_model_parallel_size,
+					     coord[AX_PP], (int)s->num_microbatches);
 	m->head_rows = head_rows(c, s);
 	dims(d, m, c, l, s);
 	for (int b = 0; b < BUF_COUNT; b++)

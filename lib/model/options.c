@@ -5,7 +5,8 @@
 #include <string.h>
 
 const char *const opt_normalizations[] = { "LayerNorm", "RMSNorm", NULL };
-const char *const opt_activations[] = { "gelu", "gelu-erf", "squared-relu", "swiglu", "geglu", NULL };
+const char *const opt_activations[] = { "gelu", "gelu-erf", "squared-relu", "swiglu", "geglu",
+	NULL };
 const char *const opt_positions[] = { "learned_absolute", "rope", "none", NULL };
 const char *const opt_rope_scalings[] = { "none", "linear", "llama3", NULL };
 const char *const opt_optimizers[] = { "adam", "sgd", NULL };
@@ -35,7 +36,8 @@ need(int64_t v, const char *name, struct err *e)
 
 /* Which linears have biases: the switches of Megatron-LM, or the list. */
 static int
-biases(const struct opt_parse *p, const struct run_options *o, struct model_config *c, struct err *e)
+biases(
+    const struct opt_parse *p, const struct run_options *o, struct model_config *c, struct err *e)
 {
 	if (!has_base(o)) {
 		c->qkv_bias = o->add_bias_linear || o->add_qkv_bias;
@@ -54,7 +56,8 @@ biases(const struct opt_parse *p, const struct run_options *o, struct model_conf
 		else if (!strcmp(w, "mlp"))
 			c->mlp_bias = true;
 		else if (strcmp(w, "none"))
-			return err_set(e, "--linear-biases %s: must be any of qkv, proj, mlp, or none", w);
+			return err_set(
+			    e, "--linear-biases %s: must be any of qkv, proj, mlp, or none", w);
 	}
 	return 0;
 }
@@ -66,7 +69,8 @@ recipe(const struct opt_parse *p, const struct run_options *o, struct model_conf
 	TAKE(normalization, "normalization", (enum normalization)o->normalization);
 	TAKE(norm_epsilon, "norm-epsilon", o->norm_epsilon);
 	TAKE(activation, "activation", (enum activation)o->activation);
-	if (opt_given(p, "no-bias-gelu-fusion") && c->activation == ACTIVATION_GELU_TANH && !o->openai_gelu)
+	if (opt_given(p, "no-bias-gelu-fusion") && c->activation == ACTIVATION_GELU_TANH &&
+	    !o->openai_gelu)
 		c->activation = ACTIVATION_GELU_ERF;
 	if (o->swiglu)
 		c->activation = ACTIVATION_SWIGLU;
@@ -94,22 +98,29 @@ recipe(const struct opt_parse *p, const struct run_options *o, struct model_conf
 	TAKE(bos_token_id, "bos-token-id", o->bos_token_id);
 	TAKE(eos_token_id, "eos-token-id", o->eos_token_id);
 	TAKE(pad_token_id, "pad-token-id", o->pad_token_id);
-	TAKE(make_vocab_size_divisible_by, "make-vocab-size-divisible-by", o->make_vocab_size_divisible_by);
+	TAKE(make_vocab_size_divisible_by, "make-vocab-size-divisible-by",
+	    o->make_vocab_size_divisible_by);
 }
 
 /* Sizes that follow from others when they are not given. */
 static int
-derived(const struct opt_parse *p, const struct run_options *o, struct model_config *c, struct err *e)
+derived(
+    const struct opt_parse *p, const struct run_options *o, struct model_config *c, struct err *e)
 {
 	int64_t n = c->num_attention_heads, h = c->hidden_size;
 
 	TAKE(num_query_groups, "num-query-groups",
-	    opt_given(p, "num-query-groups") ? o->num_query_groups : o->group_query_attention ? 1 : n);
+	    opt_given(p, "num-query-groups") ? o->num_query_groups
+		: o->group_query_attention   ? 1
+					     : n);
 	if (opt_given(p, "kv-channels"))
 		c->kv_channels = o->kv_channels;
 	else if (!c->kv_channels && h % n)
-		return err_set(e, "--hidden-size %lld: must be a multiple of --num-attention-heads %lld (try %lld), or give "
-		                  "--kv-channels", (long long)h, (long long)n, (long long)((h / n + 1) * n));
+		return err_set(e,
+		    "--hidden-size %lld: must be a multiple of --num-attention-heads %lld (try "
+		    "%lld), or give "
+		    "--kv-channels",
+		    (long long)h, (long long)n, (long long)((h / n + 1) * n));
 	else if (!c->kv_channels)
 		c->kv_channels = h / n;
 	if (opt_given(p, "ffn-hidden-size"))
@@ -124,7 +135,8 @@ derived(const struct opt_parse *p, const struct run_options *o, struct model_con
 }
 
 int
-run_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_size, struct model_config *c, struct err *e)
+run_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_size,
+    struct model_config *c, struct err *e)
 {
 	if (o->fixed) {
 		*c = *o->fixed;
@@ -141,7 +153,8 @@ run_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_
 		c->vocab_size = o->vocab_size;
 	else if (!c->vocab_size)
 		c->vocab_size = vocab_size;
-	if (need(c->num_layers, "num-layers", e) < 0 || need(c->hidden_size, "hidden-size", e) < 0 ||
+	if (need(c->num_layers, "num-layers", e) < 0 ||
+	    need(c->hidden_size, "hidden-size", e) < 0 ||
 	    need(c->num_attention_heads, "num-attention-heads", e) < 0)
 		return -1;
 	if (c->vocab_size < 1)
@@ -154,7 +167,8 @@ run_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_
 
 /* world = t p c d */
 static int
-resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan, struct str *notes, struct err *e)
+resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan, struct str *notes,
+    struct err *e)
 {
 	struct layout *l = &plan->layout;
 	int64_t each;
@@ -167,14 +181,19 @@ resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan
 		return -1;
 	each = layout_world(l);         /* small: every size divides one of the model's */
 	if (world % each)
-		return err_set(e, "%lld ranks: must be a multiple of --tensor-model-parallel-size %lld x "
-		                  "--pipeline-model-parallel-size %lld = %lld (try %lld)", (long long)world,
-		    (long long)o->tensor_model_parallel_size, (long long)o->pipeline_model_parallel_size, (long long)each,
+		return err_set(e,
+		    "%lld ranks: must be a multiple of --tensor-model-parallel-size %lld x "
+		    "--pipeline-model-parallel-size %lld = %lld (try %lld)",
+		    (long long)world, (long long)o->tensor_model_parallel_size,
+		    (long long)o->pipeline_model_parallel_size, (long long)each,
 		    (long long)(world < each ? each : world / each * each));
 	l->data_parallel_size = world / each;
 	if (o->sequence_parallel && o->tensor_model_parallel_size > 1)
-		return err_set(e, "--sequence-parallel: is not built for --tensor-model-parallel-size %lld; leave it out (the "
-		                  "result is the same)", (long long)o->tensor_model_parallel_size);
+		return err_set(e,
+		    "--sequence-parallel: is not built for --tensor-model-parallel-size %lld; "
+		    "leave it out (the "
+		    "result is the same)",
+		    (long long)o->tensor_model_parallel_size);
 	if (o->sequence_parallel)
 		str_adds(notes, "--sequence-parallel: changes nothing with one tensor rank\n");
 	return 0;
@@ -182,9 +201,11 @@ resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan
 
 /* micro batches = global batch / (micro batch x data ranks) */
 static int
-resolve_batch(const struct opt_parse *p, const struct run_options *o, struct run_plan *plan, struct err *e)
+resolve_batch(
+    const struct opt_parse *p, const struct run_options *o, struct run_plan *plan, struct err *e)
 {
-	int64_t once = o->micro_batch_size * plan->layout.data_parallel_size, global = o->global_batch_size;
+	int64_t once = o->micro_batch_size * plan->layout.data_parallel_size,
+		global = o->global_batch_size;
 
 	if (!opt_given(p, "global-batch-size"))
 		global = once;
@@ -192,11 +213,14 @@ resolve_batch(const struct opt_parse *p, const struct run_options *o, struct run
 		int64_t below = global / once * once;
 
 		return err_set(e,
-		    "--global-batch-size %lld: must be a multiple of --micro-batch-size x data-parallel size = %lld "
-		                  "(try %lld)", (long long)global, (long long)once, (long long)(below ? below : once));
+		    "--global-batch-size %lld: must be a multiple of --micro-batch-size x "
+		    "data-parallel size = %lld "
+		    "(try %lld)",
+		    (long long)global, (long long)once, (long long)(below ? below : once));
 	}
 	if (global / once > MICROBATCHES_MAX)
-		return err_set(e, "--global-batch-size %lld: more than %d micro batches a step; try %lld",
+		return err_set(e,
+		    "--global-batch-size %lld: more than %d micro batches a step; try %lld",
 		    (long long)global, MICROBATCHES_MAX, (long long)once * MICROBATCHES_MAX);
 	plan->global_batch_size = global;
 	plan->shape.num_microbatches = global / once;
@@ -204,12 +228,13 @@ resolve_batch(const struct opt_parse *p, const struct run_options *o, struct run
 	return 0;
 }
 
-/* Elements that one micro batch leaves for the backward pass, at most; in double, which cannot overflow. */
+/* Elements that one micro batch leaves for the backward pass, at most; in double, which cannot
+ * overflow. */
 static double
 activation_elements(const struct model_config *c, int64_t tokens)
 {
-	double row = 4 * (double)c->hidden_size + 4 * (double)(c->num_attention_heads * c->kv_channels) +
-	    3 * (double)c->ffn_hidden_size;
+	double row = 4 * (double)c->hidden_size +
+	    4 * (double)(c->num_attention_heads * c->kv_channels) + 3 * (double)c->ffn_hidden_size;
 
 	return row * (double)tokens * (double)c->num_layers;
 }
@@ -228,28 +253,34 @@ resolve_shape(const struct run_options *o, struct run_plan *plan, struct err *e)
 	s->optimizer_states = o->optimizer == OPTIMIZER_ADAM ? 2 : 1;
 	if (s->seq_length < 1)
 		return err_set(e, "--seq-length: is needed");
-	if (plan->model.position == POSITION_LEARNED && s->seq_length > plan->model.max_position_embeddings)
-		return err_set(e, "--seq-length %lld: must be at most --max-position-embeddings %lld", (long long)s->seq_length,
-		    (long long)plan->model.max_position_embeddings);
+	if (plan->model.position == POSITION_LEARNED &&
+	    s->seq_length > plan->model.max_position_embeddings)
+		return err_set(e,
+		    "--seq-length %lld: must be at most --max-position-embeddings %lld",
+		    (long long)s->seq_length, (long long)plan->model.max_position_embeddings);
 	if (plan->model.max_position_embeddings < s->seq_length)
 		plan->model.max_position_embeddings = s->seq_length;
 	if (s->seq_length > (1 << 30) / o->micro_batch_size)
-		return err_set(e, "--micro-batch-size %lld: seq-length x micro-batch-size must be below 2^30",
+		return err_set(e,
+		    "--micro-batch-size %lld: seq-length x micro-batch-size must be below 2^30",
 		    (long long)o->micro_batch_size);
 	if (activation_elements(&plan->model, s->seq_length * o->micro_batch_size) > 0x1p55)
-		return err_set(e, "--seq-length %lld: the activations of one micro batch are beyond any size this program "
-		                  "can hold",
+		return err_set(e,
+		    "--seq-length %lld: the activations of one micro batch are beyond any size "
+		    "this program "
+		    "can hold",
 		    (long long)s->seq_length);
 	return 0;
 }
 
 int
-run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t world_size, int64_t vocab_size,
-            struct run_plan *plan, struct str *notes, struct err *e)
+run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t world_size,
+    int64_t vocab_size, struct run_plan *plan, struct str *notes, struct err *e)
 {
 	memset(plan, 0, sizeof *plan);
-	if (run_model(p, o, vocab_size, &plan->model, e) < 0 || resolve_layout(o, world_size, plan, notes, e) < 0 ||
-	    resolve_shape(o, plan, e) < 0 || resolve_batch(p, o, plan, e) < 0)
+	if (run_model(p, o, vocab_size, &plan->model, e) < 0 ||
+	    resolve_layout(o, world_size, plan, notes, e) < 0 || resolve_shape(o, plan, e) < 0 ||
+	    resolve_batch(p, o, plan, e) < 0)
 		return -1;
 	return 0;
 }
@@ -264,7 +295,8 @@ static const struct opt text_opts[] = {
 };
 
 int
-model_from_text(const char *name, const char *text, struct model_config *c, struct layout *l, struct err *e)
+model_from_text(
+    const char *name, const char *text, struct model_config *c, struct layout *l, struct err *e)
 {
 	struct text_config cfg = { 0 };
 	struct opt_parse p;
@@ -274,7 +306,8 @@ model_from_text(const char *name, const char *text, struct model_config *c, stru
 	opt_begin(&p, text_opts, &cfg);
 	p.skip_unknown = true;
 	rc = opt_text(&p, name, text, false, e);
-	/* The values are all in the text; the file that they once came from need not exist any more. */
+	/* The values are all in the text; the file that they once came from need not exist any
+	 * more. */
 	cfg.run.model = NULL;
 	if (rc == 0 && run_model(&p, &cfg.run, 0, c, &why) < 0)
 		rc = err_at(e, name, 0, "%s", why.msg);

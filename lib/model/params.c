@@ -158,7 +158,8 @@ model_params(const struct model_config *c, struct param **out)
 
 /* Rows [*start, *start + *count) along shard_dim that tensor rank tp holds, padding included. */
 static void
-part(const struct param *p, const struct model_config *c, const struct layout *l, int tp, int64_t *start, int64_t *count)
+part(const struct param *p, const struct model_config *c, const struct layout *l, int tp,
+    int64_t *start, int64_t *count)
 {
 	int64_t t = l->tensor_model_parallel_size, n = p->shape[p->shard_dim];
 
@@ -184,7 +185,8 @@ part(const struct param *p, const struct model_config *c, const struct layout *l
 }
 
 bool
-param_slice(const struct param *p, const struct model_config *c, const struct layout *l, int tp, struct slice *out)
+param_slice(const struct param *p, const struct model_config *c, const struct layout *l, int tp,
+    struct slice *out)
 {
 	int64_t start, count, n = p->shape[p->shard_dim];
 
@@ -201,12 +203,14 @@ param_slice(const struct param *p, const struct model_config *c, const struct la
 
 /* Does the stage hold this parameter? *replica: it is the last stage's copy of a tied table. */
 static bool
-on_stage(const struct param *p, const struct model_config *c, const struct layout *l, int pp, bool *replica)
+on_stage(const struct param *p, const struct model_config *c, const struct layout *l, int pp,
+    bool *replica)
 {
 	int64_t first, count;
 	int last = (int)l->pipeline_model_parallel_size - 1;
 
-	*replica = p->role == ROLE_WORD_EMBEDDINGS && !c->untie_embeddings_and_output_weights && pp == last && last > 0;
+	*replica = p->role == ROLE_WORD_EMBEDDINGS && !c->untie_embeddings_and_output_weights &&
+	    pp == last && last > 0;
 	if (p->layer < 0)
 		return pp == 0 || *replica;
 	if (p->layer == c->num_layers)
@@ -236,8 +240,8 @@ lcm(int64_t a, int64_t b)
 }
 
 void
-shards_init(struct shards *s, const struct param *table, int count, const struct model_config *c, const struct layout *l,
-            const int coord[AX_COUNT])
+shards_init(struct shards *s, const struct param *table, int count, const struct model_config *c,
+    const struct layout *l, const int coord[AX_COUNT])
 {
 	int64_t end = 0;
 

@@ -1,11 +1,12 @@
 /*
  * params.h - the parameter table: every tensor of a model, and the part of it that a rank holds
  *
- * model_params lists the logical tensors in model order. q, k, v, gate and up are tensors of their own; JOINED ones lie right
- * behind the tensor before them in a rank's buffer, so that one product can read them all. model_shards places a rank's
- * shards in one flat buffer: the order and the offsets that gradients, master weights and moments share.
- * mtrain allocates by it, mckpt reshards by it, mexport names by it (family.h), mplan counts by it. Experts will be rows
- * with an expert number and a shard rule of their own.
+ * model_params lists the logical tensors in model order. q, k, v, gate and up are tensors of their
+ * own; JOINED ones lie right behind the tensor before them in a rank's buffer, so that one product
+ * can read them all. model_shards places a rank's shards in one flat buffer: the order and the
+ * offsets that gradients, master weights and moments share. mtrain allocates by it, mckpt reshards
+ * by it, mexport names by it (family.h), mplan counts by it. Experts will be rows with an expert
+ * number and a shard rule of their own.
  */
 #ifndef MODEL_PARAMS_H
 #define MODEL_PARAMS_H
@@ -49,7 +50,8 @@ struct param {
 	double init_value;
 };
 
-/* The whole table, freed by the caller; returns the count. The config must have passed model_check. */
+/* The whole table, freed by the caller; returns the count. The config must have passed model_check.
+ */
 int     model_params(const struct model_config *c, struct param **out);
 int64_t param_elements(const struct param *p);
 /* The name of the tensor of a role, with the layer put in. */
@@ -74,23 +76,27 @@ struct shards {
 enum { SHARD_ALIGN = 64 };              /* elements between tensors that are not joined */
 
 /* The shards of the rank at coord, in model order; freed by shards_release. */
-void shards_init(struct shards *s, const struct param *table, int count, const struct model_config *c,
-                 const struct layout *l, const int coord[AX_COUNT]);
+void shards_init(struct shards *s, const struct param *table, int count,
+    const struct model_config *c, const struct layout *l, const int coord[AX_COUNT]);
 void shards_release(struct shards *s);
 
-/* Optimizer state that a checkpoint holds beside parameter X: X.exp_avg and X.exp_avg_sq; ended by NULL. */
+/* Optimizer state that a checkpoint holds beside parameter X: X.exp_avg and X.exp_avg_sq; ended by
+ * NULL. */
 extern const char *const param_states[];
 /* Is this the name of optimizer state? Then 1 + its index in param_states, else 0. */
 int  param_state_of(const char *name);
 /* Does a tensor of these sizes fit the parameter? */
 bool param_has_shape(const struct param *p, int ndim, const int64_t *shape);
 /*
- * The pieces of a checkpoint that lie in elements [first, first + count) of the flat buffer and belong to this shard's real
- * elements, as boxes in global coordinates, in the order of memory. Returns how many: 0 when the range holds none. Data rank r
- * of D owns elements [r n / D, (r + 1) n / D) of the n of a struct shards.
+ * The pieces of a checkpoint that lie in elements [first, first + count) of the flat buffer and
+ * belong to this shard's real elements, as boxes in global coordinates, in the order of memory.
+ * Returns how many: 0 when the range holds none. Data rank r of D owns elements [r n / D, (r + 1) n
+ * / D) of the n of a struct shards.
  */
-int  shard_pieces(const struct shard *s, int64_t first, int64_t count, struct slice out[SLICE_FLAT_MAX]);
+int shard_pieces(
+    const struct shard *s, int64_t first, int64_t count, struct slice out[SLICE_FLAT_MAX]);
 /* The slice of a parameter that tensor rank tp holds; false when it is empty. */
-bool param_slice(const struct param *p, const struct model_config *c, const struct layout *l, int tp, struct slice *out);
+bool param_slice(const struct param *p, const struct model_config *c, const struct layout *l,
+    int tp, struct slice *out);
 
 #endif

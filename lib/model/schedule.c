@@ -12,7 +12,8 @@ push(struct list *l, enum action_kind kind, int microbatch)
 {
 	/* The ends of the pipeline have no neighbour. */
 	if ((l->stage == 0 && (kind == ACTION_RECV_FORWARD || kind == ACTION_SEND_BACKWARD)) ||
-	    (l->stage == l->num_stages - 1 && (kind == ACTION_SEND_FORWARD || kind == ACTION_RECV_BACKWARD)))
+	    (l->stage == l->num_stages - 1 &&
+		(kind == ACTION_SEND_FORWARD || kind == ACTION_RECV_BACKWARD)))
 		return;
 	l->item[l->count++] = (struct action){ kind, microbatch, 0, l->group };
 }
@@ -30,7 +31,8 @@ compute(struct list *l, enum action_kind kind, int microbatch)
 static struct list
 begin(int num_stages, int stage, int num_microbatches)
 {
-	struct list l = { mem_alloc((size_t)num_microbatches * 6, sizeof *l.item), 0, stage, num_stages, 0 };
+	struct list l = { mem_alloc((size_t)num_microbatches * 6, sizeof *l.item), 0, stage,
+		num_stages, 0 };
 
 	return l;
 }
@@ -40,7 +42,8 @@ int
 schedule_1f1b(int num_stages, int stage, int num_microbatches, struct action **out)
 {
 	struct list l = begin(num_stages, stage, num_microbatches);
-	int ahead = num_stages - stage - 1, warm_up = ahead < num_microbatches ? ahead : num_microbatches;
+	int ahead = num_stages - stage - 1,
+	    warm_up = ahead < num_microbatches ? ahead : num_microbatches;
 	int steady = num_microbatches - warm_up;
 
 	for (int i = 0; i < warm_up; i++) {

@@ -1,10 +1,11 @@
 /*
  * bpe.c - byte-pair merging of one piece
  *
- * Pairs live in a hash table of integers, so no string is touched while merging. The list of symbols of a long piece is linked
- * by index, and its heap holds rank and position in one 64-bit number: comparing numbers is comparing ranks, then positions.
- * The cache has one slot a hash value and no chains: a newer piece simply takes the place of an older one, which bounds the
- * memory and is exact, because the ids of a piece depend on its bytes alone.
+ * Pairs live in a hash table of integers, so no string is touched while merging. The list of
+ * symbols of a long piece is linked by index, and its heap holds rank and position in one 64-bit
+ * number: comparing numbers is comparing ranks, then positions. The cache has one slot a hash value
+ * and no chains: a newer piece simply takes the place of an older one, which bounds the memory and
+ * is exact, because the ids of a piece depend on its bytes alone.
  */
 #include "lib/token/bpe.h"
 #include "lib/base/mem.h"
@@ -20,7 +21,8 @@ enum {
 
 #define NONE UINT32_MAX
 
-/* Fibonacci hashing; the constants are 2^64 divided by the golden ratio and by the square root of 3, made odd. */
+/* Fibonacci hashing; the constants are 2^64 divided by the golden ratio and by the square root of
+ * 3, made odd. */
 #define MIX_A 0x9e3779b97f4a7c15u
 #define MIX_B 0x93cd3a2c8198e269u
 
@@ -236,7 +238,8 @@ grow(struct bpe_worker *w, size_t len)
 
 /* Entries of pairs that have changed stay in the heap and are dropped when they come up. */
 size_t
-bpe_merge_heap(const struct bpe *b, struct bpe_worker *w, const unsigned char *piece, size_t len, uint32_t *out)
+bpe_merge_heap(const struct bpe *b, struct bpe_worker *w, const unsigned char *piece, size_t len,
+    uint32_t *out)
 {
 	size_t n = 0;
 
@@ -245,7 +248,8 @@ bpe_merge_heap(const struct bpe *b, struct bpe_worker *w, const unsigned char *p
 	grow(w, len);
 	w->heap_len = 0;
 	for (uint32_t i = 0; i < len; i++)
-		w->symbol[i] = (struct symbol){ b->byte_id[piece[i]], i ? i - 1 : NONE, i + 1 < len ? i + 1 : NONE, NONE, 0 };
+		w->symbol[i] = (struct symbol){ b->byte_id[piece[i]], i ? i - 1 : NONE,
+			i + 1 < len ? i + 1 : NONE, NONE, 0 };
 	for (uint32_t i = 0; i + 1 < len; i++)
 		rank_pair(b, w, i);
 	while (w->heap_len) {
@@ -274,9 +278,11 @@ append(struct token_ids *out, const uint32_t *ids, size_t n)
 		out->id[out->count++] = ids[i];
 }
 
-/* A piece of at most CACHE_KEY bytes, through the cache; a newer piece takes the slot of an older one. */
+/* A piece of at most CACHE_KEY bytes, through the cache; a newer piece takes the slot of an older
+ * one. */
 static void
-encode_cached(const struct bpe *b, struct bpe_worker *w, const unsigned char *piece, size_t len, struct token_ids *out)
+encode_cached(const struct bpe *b, struct bpe_worker *w, const unsigned char *piece, size_t len,
+    struct token_ids *out)
 {
 	unsigned char key[16] = { 0 };
 	uint32_t ids[CACHE_KEY];
@@ -305,7 +311,8 @@ encode_cached(const struct bpe *b, struct bpe_worker *w, const unsigned char *pi
 
 /* Chooses the method by the length alone, so results never depend on the worker. */
 void
-bpe_encode(const struct bpe *b, struct bpe_worker *w, const unsigned char *piece, size_t len, struct token_ids *out)
+bpe_encode(const struct bpe *b, struct bpe_worker *w, const unsigned char *piece, size_t len,
+    struct token_ids *out)
 {
 	uint32_t ids[BPE_LINEAR_MAX];
 

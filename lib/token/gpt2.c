@@ -1,9 +1,10 @@
 /*
  * gpt2.c - GPT-2's byte-level BPE: vocab.json and merges.txt
  *
- * Tokens are written in an alphabet that gives every byte a printable character. Both files are checked against each other:
- * ids without gaps, all 256 bytes present, both parts and the join of every merge in the vocabulary.
- * Source: openai/gpt-2 encoder.py; ids as Hugging Face's GPT2TokenizerFast gives them.
+ * Tokens are written in an alphabet that gives every byte a printable character. Both files are
+ * checked against each other: ids without gaps, all 256 bytes present, both parts and the join of
+ * every merge in the vocabulary. Source: openai/gpt-2 encoder.py; ids as Hugging Face's
+ * GPT2TokenizerFast gives them.
  */
 #include "lib/base/json.h"
 #include "lib/base/mem.h"
@@ -71,7 +72,8 @@ alphabet(int16_t byte_of[ALPHABET_END])
 	}
 }
 
-/* The bytes that a token of the alphabet stands for; a token with any other character stands for itself, outside BPE. */
+/* The bytes that a token of the alphabet stands for; a token with any other character stands for
+ * itself, outside BPE. */
 static struct token
 decode_name(struct gpt2 *g, const int16_t *byte_of, const char *name, size_t len)
 {
@@ -125,7 +127,8 @@ name_id(const struct names *n, const char *s, size_t len)
 
 /* Enters one member of vocab.json. */
 static int
-add_token(struct tokenizer *t, struct names *n, const int16_t *byte_of, const struct json_value *v, struct err *e)
+add_token(struct tokenizer *t, struct names *n, const int16_t *byte_of, const struct json_value *v,
+    struct err *e)
 {
 	struct gpt2 *g = t->impl;
 	const struct json_value **slot = name_slot(n, v->key, v->key_len);
@@ -133,8 +136,8 @@ add_token(struct tokenizer *t, struct names *n, const int16_t *byte_of, const st
 	if (v->type != JSON_INT)
 		return err_set(e, "the id of '%.40s' is not an integer", v->key);
 	if (v->integer < 0 || v->integer >= t->vocab_size)
-		return err_set(e, "the id of '%.40s' is %lld, but there are %lld tokens", v->key, (long long)v->integer,
-		    (long long)t->vocab_size);
+		return err_set(e, "the id of '%.40s' is %lld, but there are %lld tokens", v->key,
+		    (long long)v->integer, (long long)t->vocab_size);
 	if (*slot)
 		return err_set(e, "token '%.40s' is there twice", v->key);
 	if (g->token[v->integer].bytes)
@@ -167,7 +170,8 @@ read_vocab(struct tokenizer *t, struct names *n, const struct json_value *root, 
 	g->end_of_text = name_id(n, end_of_text, sizeof end_of_text - 1);
 	if (g->end_of_text >= 0)
 		g->token[g->end_of_text].special = true;
-	t->special[TOKENIZER_EOS] = t->special[TOKENIZER_BOS] = t->special[TOKENIZER_UNK] = g->end_of_text;
+	t->special[TOKENIZER_EOS] = t->special[TOKENIZER_BOS] = t->special[TOKENIZER_UNK] =
+	    g->end_of_text;
 	return 0;
 }
 
@@ -206,13 +210,15 @@ add_merge(struct merges *m, const char *line, size_t len, struct err *e)
 	a = name_id(n, line, left);
 	b = name_id(n, space + 1, right);
 	if (a < 0 || b < 0)
-		return err_set(e, "'%.*s' is not in the vocabulary", (int)(a < 0 ? left : right), a < 0 ? line : space + 1);
+		return err_set(e, "'%.*s' is not in the vocabulary", (int)(a < 0 ? left : right),
+		    a < 0 ? line : space + 1);
 	both = mem_strndup(line, len);
 	memcpy(both + left, space + 1, right);
 	joined = name_id(n, both, len - 1);
 	free(both);
 	if (joined < 0)
-		return err_set(e, "'%.*s' and '%.*s' join to no token of the vocabulary", (int)left, line, (int)right, space + 1);
+		return err_set(e, "'%.*s' and '%.*s' join to no token of the vocabulary", (int)left,
+		    line, (int)right, space + 1);
 	if (!bpe_add(m->bpe, (uint32_t)a, (uint32_t)b, m->rank++, (uint32_t)joined))
 		return err_set(e, "the pair is there twice");
 	return 0;
@@ -336,7 +342,8 @@ gpt2_worker_free(void *scratch)
 
 /* Text without special strings. */
 static void
-encode_plain(const struct gpt2 *g, struct bpe_worker *w, const unsigned char *s, size_t n, struct token_ids *out)
+encode_plain(const struct gpt2 *g, struct bpe_worker *w, const unsigned char *s, size_t n,
+    struct token_ids *out)
 {
 	for (size_t pos = 0, end; pos < n; pos = end) {
 		end = pretok_gpt2(g->pretok, s, n, pos);
@@ -346,14 +353,16 @@ encode_plain(const struct gpt2 *g, struct bpe_worker *w, const unsigned char *s,
 
 /* Cuts the text at the special string; the parts do not see each other. */
 static int
-gpt2_encode(struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e)
+gpt2_encode(
+    struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e)
 {
 	const struct gpt2 *g = w->tokenizer->impl;
 	size_t special = sizeof end_of_text - 1;
 	const char *hit;
 
 	(void)e;
-	while (g->end_of_text >= 0 && !g->special_as_text && (hit = memmem(text, len, end_of_text, special))) {
+	while (g->end_of_text >= 0 && !g->special_as_text &&
+	    (hit = memmem(text, len, end_of_text, special))) {
 		encode_plain(g, w->impl, (const unsigned char *)text, (size_t)(hit - text), out);
 		token_ids_add(out, g->end_of_text);
 		len -= (size_t)(hit - text) + special;
@@ -379,7 +388,8 @@ gpt2_piece(const struct tokenizer *t, int64_t id)
 {
 	const struct token *k = &((const struct gpt2 *)t->impl)->token[id];
 
-	return (struct tokenizer_piece){ k->bytes, k->len, 0, k->special ? PIECE_CONTROL : PIECE_NORMAL };
+	return (struct tokenizer_piece){ k->bytes, k->len, 0,
+		k->special ? PIECE_CONTROL : PIECE_NORMAL };
 }
 
 const struct tokenizer_kind tokenizer_gpt2 = {

@@ -25,20 +25,25 @@ struct tokenizer_kind {
 	const char *const *types;               /* Megatron-LM's names, the usual one first; ended by NULL */
 	/* Is this ours, judging by the files given and the first n bytes of the model file? */
 	bool (*detect)(const struct tokenizer_spec *spec, const unsigned char *head, size_t n);
-	/* Fills impl, vocab_size, special, hash and the files; after an error close is called as well. */
+	/* Fills impl, vocab_size, special, hash and the files; after an error close is called as
+	 * well. */
 	int (*open)(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e);
 	void (*close)(struct tokenizer *t);     /* impl may be NULL */
 	void *(*worker_new)(const struct tokenizer *t);         /* NULL with worker_free: no scratch is needed */
 	void (*worker_free)(void *scratch);
-	int (*encode)(struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e);
+	int (*encode)(struct tokenizer_worker *w, const char *text, size_t len,
+	    struct token_ids *out, struct err *e);
 	/* ids are in range, so it cannot fail */
-	void (*decode)(struct tokenizer_worker *w, const int64_t *ids, size_t count, struct str *out);
+	void (*decode)(
+	    struct tokenizer_worker *w, const int64_t *ids, size_t count, struct str *out);
 	struct tokenizer_piece (*piece)(const struct tokenizer *t, int64_t id);
 };
 
 extern const struct tokenizer_kind tokenizer_sentencepiece, tokenizer_gpt2, tokenizer_null;
 
-/* Reads one of the tokenizer's files, remembers its path and adds it to the hash. *out is freed by the caller. */
-int tokenizer_read_file(struct tokenizer *t, const char *path, char **out, size_t *len, struct err *e);
+/* Reads one of the tokenizer's files, remembers its path and adds it to the hash. *out is freed by
+ * the caller. */
+int tokenizer_read_file(
+    struct tokenizer *t, const char *path, char **out, size_t *len, struct err *e);
 
 #endif

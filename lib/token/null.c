@@ -1,4 +1,5 @@
-/* null.c - NullTokenizer: the text is token ids already, decimal numbers with a space between two */
+/* null.c - NullTokenizer: the text is token ids already, decimal numbers with a space between two
+ */
 #include "lib/token/impl.h"
 
 #include <string.h>
@@ -51,7 +52,8 @@ number(const char *s, const char *end, int64_t limit)
 
 /* Python's text.split(' '): two spaces in a row, or an empty text, are an error. */
 static int
-null_encode(struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e)
+null_encode(
+    struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e)
 {
 	int64_t limit = w->tokenizer->vocab_size;
 	const char *end = text + len, *stop;
@@ -86,7 +88,8 @@ null_decode(struct tokenizer_worker *w, const int64_t *ids, size_t count, struct
 static struct tokenizer_piece
 null_piece(const struct tokenizer *t, int64_t id)
 {
-	return (struct tokenizer_piece){ "", 0, 0, id == t->special[TOKENIZER_EOS] ? PIECE_CONTROL : PIECE_NORMAL };
+	return (struct tokenizer_piece){ "", 0, 0,
+		id == t->special[TOKENIZER_EOS] ? PIECE_CONTROL : PIECE_NORMAL };
 }
 
 const struct tokenizer_kind tokenizer_null = {

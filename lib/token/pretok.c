@@ -1,9 +1,10 @@
 /*
  * pretok.c - cutting text into the pieces that BPE merges
  *
- * One class a code point in a flat table of 1.1 MB, of which a text touches a few pages. The table comes from
- * unicode_table.h, which is part of the tree: the ids must not depend on the Unicode version of the machine's libraries.
- * Scanners of other models (cl100k, o200k, Qwen2) go beside pretok_gpt2.
+ * One class a code point in a flat table of 1.1 MB, of which a text touches a few pages. The table
+ * comes from unicode_table.h, which is part of the tree: the ids must not depend on the Unicode
+ * version of the machine's libraries. Scanners of other models (cl100k, o200k, Qwen2) go beside
+ * pretok_gpt2.
  */
 #include "lib/token/pretok.h"
 #include "lib/base/mem.h"
@@ -19,7 +20,8 @@ struct pretok {
 	unsigned char class[CODE_POINTS];
 };
 
-/* Spreads the ranges over a flat table: a fraction of a millisecond, and one load a character afterwards. */
+/* Spreads the ranges over a flat table: a fraction of a millisecond, and one load a character
+ * afterwards. */
 struct pretok *
 pretok_new(void)
 {
@@ -73,12 +75,15 @@ contraction(const unsigned char *s, size_t n, size_t pos)
 		return 0;
 	if (memchr("stmd", s[pos + 1], 4))
 		return 2;
-	if (pos + 2 < n && (!memcmp(s + pos + 1, "re", 2) || !memcmp(s + pos + 1, "ve", 2) || !memcmp(s + pos + 1, "ll", 2)))
+	if (pos + 2 < n &&
+	    (!memcmp(s + pos + 1, "re", 2) || !memcmp(s + pos + 1, "ve", 2) ||
+		!memcmp(s + pos + 1, "ll", 2)))
 		return 3;
 	return 0;
 }
 
-/* The end of a run of white space: all of it at the end of the text, else without its last character if it has another. */
+/* The end of a run of white space: all of it at the end of the text, else without its last
+ * character if it has another. */
 static size_t
 white_run(const struct pretok *p, const unsigned char *s, size_t n, size_t pos)
 {

@@ -1,7 +1,8 @@
 /*
  * sentencepiece.c - SentencePiece models through libsentencepiece
  *
- * What Megatron-LM's wrappers do by default: EncodeAsIds(text), no bos, eod is the model's eos, control pieces never match text.
+ * What Megatron-LM's wrappers do by default: EncodeAsIds(text), no bos, eod is the model's eos,
+ * control pieces never match text.
  */
 #include "lib/token/impl.h"
 #include "lib/token/spm.h"
@@ -10,7 +11,8 @@
 
 enum { PROTOBUF_FIRST_BYTE = 0x0a };    /* field 1, length-delimited: the first piece */
 
-static const char *const types[] = { "SentencePieceTokenizer", "GPTSentencePieceTokenizer", "Llama2Tokenizer", NULL };
+static const char *const types[] = { "SentencePieceTokenizer", "GPTSentencePieceTokenizer",
+	"Llama2Tokenizer", NULL };
 
 /* Told by the first byte: a rank file of the same name would be text. */
 static bool
@@ -26,7 +28,8 @@ load(struct tokenizer *t, const char *path, const char *bytes, size_t len, struc
 	struct err why;
 
 	if (len == 0 || bytes[0] != PROTOBUF_FIRST_BYTE)
-		return err_set(e, "%s: not a SentencePiece model: it does not begin with byte 0x0a", path);
+		return err_set(
+		    e, "%s: not a SentencePiece model: it does not begin with byte 0x0a", path);
 	t->impl = spm_load(bytes, len, &why);
 	return t->impl ? 0 : err_set(e, "%s: %s", path, why.msg);
 }
@@ -74,7 +77,8 @@ sentencepiece_worker_free(void *scratch)
 
 /* Empty text gives no id, not even the dummy prefix. */
 static int
-sentencepiece_encode(struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e)
+sentencepiece_encode(
+    struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e)
 {
 	if (spm_encode(w->tokenizer->impl, w->impl, text, len, out) < 0)
 		return err_set(e, "libsentencepiece cannot encode this text");

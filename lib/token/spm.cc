@@ -46,7 +46,8 @@ fail(struct err *e, const char *what, const Status &status)
 			c = ' ';
 	while (!why.empty() && (why.back() == ' ' || why.back() == '.'))
 		why.pop_back();
-	return err_set(e, "%s: %s", what, why.empty() ? "libsentencepiece cannot use it" : why.c_str());
+	return err_set(
+	    e, "%s: %s", what, why.empty() ? "libsentencepiece cannot use it" : why.c_str());
 }
 
 // Sentences for the trainer, pulled from a C callback.
@@ -91,7 +92,8 @@ spm_load(const void *model, size_t len, struct err *e)
 	auto m = std::make_unique<struct spm>();
 
 	try {
-		Status s = m->processor.LoadFromSerializedProto(std::string_view(static_cast<const char *>(model), len));
+		Status s = m->processor.LoadFromSerializedProto(
+		    std::string_view(static_cast<const char *>(model), len));
 
 		if (s.ok())
 			return m.release();
@@ -154,7 +156,8 @@ spm_buffer_free(struct spm_buffer *b)
 }
 
 int
-spm_encode(const struct spm *m, struct spm_buffer *b, const char *text, size_t len, struct token_ids *out)
+spm_encode(
+    const struct spm *m, struct spm_buffer *b, const char *text, size_t len, struct token_ids *out)
 {
 	if (len == 0)
 		return 0;
@@ -167,7 +170,8 @@ spm_encode(const struct spm *m, struct spm_buffer *b, const char *text, size_t l
 }
 
 void
-spm_decode(const struct spm *m, struct spm_buffer *b, const int64_t *ids, size_t count, struct str *out)
+spm_decode(
+    const struct spm *m, struct spm_buffer *b, const int64_t *ids, size_t count, struct str *out)
 {
 	b->ids.assign(ids, ids + count);
 	b->text.clear();

@@ -1,8 +1,9 @@
 /*
  * spm.h - libsentencepiece behind a C interface
  *
- * Lengths are passed everywhere, so texts may hold NULs. A loaded model is read-only and shared by threads; a struct
- * spm_buffer is one thread's scratch. Messages of the library are cut down to their reason.
+ * Lengths are passed everywhere, so texts may hold NULs. A loaded model is read-only and shared by
+ * threads; a struct spm_buffer is one thread's scratch. Messages of the library are cut down to
+ * their reason.
  */
 #ifndef TOKEN_SPM_H
 #define TOKEN_SPM_H
@@ -26,8 +27,10 @@ struct tokenizer_piece spm_piece(const struct spm *m, int id);          /* 0 <= 
 
 struct spm_buffer *spm_buffer_new(void);
 void    spm_buffer_free(struct spm_buffer *b);
-int     spm_encode(const struct spm *m, struct spm_buffer *b, const char *text, size_t len, struct token_ids *out);
-void    spm_decode(const struct spm *m, struct spm_buffer *b, const int64_t *ids, size_t count, struct str *out);
+int spm_encode(
+    const struct spm *m, struct spm_buffer *b, const char *text, size_t len, struct token_ids *out);
+void spm_decode(
+    const struct spm *m, struct spm_buffer *b, const int64_t *ids, size_t count, struct str *out);
 
 /* Training. Settings carry spm_train's names ("vocab_size") and values as text. */
 struct spm_setting {
@@ -38,7 +41,8 @@ struct spm_training {
 	const struct spm_setting *setting;
 	int num_settings;
 	bool verbose;                   /* the library's log goes to standard error */
-	/* Gives the next sentence, borrowed until the next call: 1, 0 at the end, -1 to stop (reason in e). */
+	/* Gives the next sentence, borrowed until the next call: 1, 0 at the end, -1 to stop
+	 * (reason in e). */
 	int (*next)(void *ctx, const char **text, size_t *len, struct err *e);
 	void *ctx;
 };

@@ -1,8 +1,9 @@
 /*
  * tokenizer.c - the registry of kinds, and what all kinds share
  *
- * A kind is asked by name when the user gave a type, else each is shown the files in the order of the registry, and the first
- * that knows them opens them. Range checks, hashes and file names are dealt with here once.
+ * A kind is asked by name when the user gave a type, else each is shown the files in the order of
+ * the registry, and the first that knows them opens them. Range checks, hashes and file names are
+ * dealt with here once.
  */
 #include "lib/token/tokenizer.h"
 #include "lib/base/hash.h"
@@ -98,7 +99,8 @@ choose(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 	if (spec->type)
 		return unknown_type(spec->type, e);
 	if (!spec->model && !spec->vocab)
-		return err_set(e, "no tokenizer: give --tokenizer-model, or --vocab-file and --merge-file");
+		return err_set(
+		    e, "no tokenizer: give --tokenizer-model, or --vocab-file and --merge-file");
 	if (read_head(spec, head, &n, e) < 0)
 		return -1;
 	for (int k = 0; k < NUM_KINDS; k++)
@@ -107,7 +109,8 @@ choose(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 			t->type = kinds[k]->types[0];
 			return 0;
 		}
-	return err_set(e, "%s: not a tokenizer file that is known here", spec->model ? spec->model : spec->vocab);
+	return err_set(e, "%s: not a tokenizer file that is known here",
+	    spec->model ? spec->model : spec->vocab);
 }
 
 /* Specials are absent until the kind sets them. */
@@ -233,17 +236,19 @@ tokenizer_worker_free(struct tokenizer_worker *w)
 
 /* The limit keeps byte counts and ids of all kinds within 32 bits. */
 int
-tokenizer_encode(struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e)
+tokenizer_encode(
+    struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e)
 {
 	if (len > INT32_MAX)
-		return err_set(e, "a text of %zu bytes: at most 2147483647 can be encoded at once", len);
+		return err_set(
+		    e, "a text of %zu bytes: at most 2147483647 can be encoded at once", len);
 	return w->tokenizer->kind->encode(w, text, len, out, e);
 }
 
 /* Ids are checked here, so that no kind has to. */
 int
-tokenizer_decode(struct tokenizer_worker *w, const int64_t *ids, size_t count, bool skip_special, struct str *out,
-                 struct err *e)
+tokenizer_decode(struct tokenizer_worker *w, const int64_t *ids, size_t count, bool skip_special,
+    struct str *out, struct err *e)
 {
 	const struct tokenizer *t = w->tokenizer;
 	struct token_ids kept = { 0 };
@@ -251,7 +256,8 @@ tokenizer_decode(struct tokenizer_worker *w, const int64_t *ids, size_t count, b
 
 	for (size_t i = 0; i < count && rc == 0; i++)
 		if (ids[i] < 0 || ids[i] >= t->vocab_size)
-			rc = err_set(e, "id %lld is outside the vocabulary of %lld", (long long)ids[i], (long long)t->vocab_size);
+			rc = err_set(e, "id %lld is outside the vocabulary of %lld",
+			    (long long)ids[i], (long long)t->vocab_size);
 		else if (!skip_special || t->kind->piece(t, ids[i]).type != PIECE_CONTROL)
 			token_ids_add(&kept, ids[i]);
 	if (rc == 0)

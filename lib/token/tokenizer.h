@@ -1,11 +1,12 @@
 /*
  * tokenizer.h - text to token ids and back, whatever the tokenizer's kind
  *
- * A tokenizer is read-only after tokenizer_open and shared by all threads; what encoding needs to scribble on (buffers, piece
- * caches) is a tokenizer_worker, one a thread. Results depend on the text alone, never on the worker or on what it did before.
+ * A tokenizer is read-only after tokenizer_open and shared by all threads; what encoding needs to
+ * scribble on (buffers, piece caches) is a tokenizer_worker, one a thread. Results depend on the
+ * text alone, never on the worker or on what it did before.
  *
- * Types carry Megatron-LM's names. Adding a kind: one file that defines a struct tokenizer_kind (impl.h) and one line in the
- * registry of tokenizer.c. To come: tokenizer.json and rank files.
+ * Types carry Megatron-LM's names. Adding a kind: one file that defines a struct tokenizer_kind
+ * (impl.h) and one line in the registry of tokenizer.c. To come: tokenizer.json and rank files.
  */
 #ifndef TOKEN_TOKENIZER_H
 #define TOKEN_TOKENIZER_H
@@ -65,13 +66,15 @@ struct tokenizer_piece tokenizer_piece_at(const struct tokenizer *t, int64_t id)
 struct tokenizer_worker *tokenizer_worker_new(const struct tokenizer *t);
 void tokenizer_worker_free(struct tokenizer_worker *w);
 
-/* Appends the ids of len bytes of text (well-formed UTF-8; NULs allowed); adds neither bos nor eos. Fails when the text is
- * not something that this tokenizer can encode (NullTokenizer alone), or is longer than 2^31 bytes. */
-int tokenizer_encode(struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e);
+/* Appends the ids of len bytes of text (well-formed UTF-8; NULs allowed); adds neither bos nor eos.
+ * Fails when the text is not something that this tokenizer can encode (NullTokenizer alone), or is
+ * longer than 2^31 bytes. */
+int tokenizer_encode(
+    struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e);
 
-/* Appends the text of count ids; may be malformed UTF-8 where a character was cut. An id outside the vocabulary is an error.
- * skip_special leaves out control pieces. */
-int tokenizer_decode(struct tokenizer_worker *w, const int64_t *ids, size_t count, bool skip_special, struct str *out,
-                     struct err *e);
+/* Appends the text of count ids; may be malformed UTF-8 where a character was cut. An id outside
+ * the vocabulary is an error. skip_special leaves out control pieces. */
+int tokenizer_decode(struct tokenizer_worker *w, const int64_t *ids, size_t count,
+    bool skip_special, struct str *out, struct err *e);
 
 #endif

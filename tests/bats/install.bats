@@ -26,6 +26,7 @@ again()
 
 @test "building again does nothing and says nothing" {
 	run -0 again -j2 all
+	run -0 again -j2 all
 	[ -z "$output" ] || { echo "$output"; false; }
 }
 

@@ -18,6 +18,8 @@ setup_file()
 
 setup()
 {
+	# One process alone needs no daemon of Open MPI's: it starts sooner.
+	export OMPI_MCA_ess_singleton_isolated=1
 	mkdir "$BATS_TEST_TMPDIR/work" && cd "$BATS_TEST_TMPDIR/work" || exit
 	cat >tiny.conf <<-END
 		num-layers 2
@@ -54,9 +56,11 @@ fails()
 
 @test "impossible sizes: the option, the rule and a legal value" {
 	start=$(date +%s)
-	fails 2 "--hidden-size 32: must be a multiple of --num-attention-heads 5 (try 35), or give --kv-channels" --num-attention-heads 5
+	fails 2 "--hidden-size 32: must be a multiple of --num-attention-heads 5 (try 35), or give --kv-channels" \
+		--num-attention-heads 5
 	fails 2 "--num-query-groups 3: must divide --num-attention-heads 4" --group-query-attention --num-query-groups 3
-	fails 2 "--global-batch-size 5: must be a multiple of --micro-batch-size x data-parallel size = 2 (try 4)" --global-batch-size 5
+	fails 2 "--global-batch-size 5: must be a multiple of --micro-batch-size x data-parallel size = 2 (try 4)" \
+		--global-batch-size 5
 	fails 2 "--seq-length 16: must be at most --max-position-embeddings 8" --max-position-embeddings 8
 	fails 2 "--micro-batch-size 0: must be from 1 to 1e+15" --micro-batch-size 0
 	fails 2 "--lr -1: must be at least 0" --lr -1
@@ -64,6 +68,10 @@ fails()
 	fails 2 "--normalization BatchNorm: must be one of LayerNorm, RMSNorm" --normalization BatchNorm
 	fails 2 "--num-layers two: not an integer" --num-layers two
 	fails 2 "--load: needs a value: DIR" --load
+	fails 2 "--train-iters 1000000000000000: more than 2^53 samples; at most 90071992547409" --train-iters 1000000000000000 \
+		--global-batch-size 100
+	fails 2 "--eval-iters 1000000000000000: more than 2^53 samples; at most 2251799813685" --eval-iters 1000000000000000 \
+		--train-iters 999 --eval-interval 1
 	fails 2 "--split 'x': no share in it; 969,30,1 is a split" --split x --mock-data
 	[ $(($(date +%s) - start)) -le 11 ]
 }
@@ -73,8 +81,9 @@ fails()
 		--tensor-model-parallel-size 2
 	fails 2 "6 ranks: must be a multiple of --tensor-model-parallel-size 2 x --pipeline-model-parallel-size 2 = 4 (try 4)" \
 		--dry-run --world-size 6 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2
-	fails 2 "--tensor-model-parallel-size 3: must divide --num-attention-heads 4 (try 2); --tensor-model-parallel-size 3: must divide \
-or be a multiple of --num-query-groups 4 (try 2); --tensor-model-parallel-size 3: must divide --ffn-hidden-size 128 (try 2)" \
+	fails 2 "--tensor-model-parallel-size 3: must divide --num-attention-heads 4 (try 2); \
+--tensor-model-parallel-size 3: must divide or be a multiple of --num-query-groups 4 (try 2); \
+--tensor-model-parallel-size 3: must divide --ffn-hidden-size 128 (try 2)" \
 		--dry-run --world-size 3 --tensor-model-parallel-size 3
 	fails 2 "--pipeline-model-parallel-size 3: must divide --num-layers 2 (try 2)" --dry-run --world-size 3 \
 		--pipeline-model-parallel-size 3
@@ -87,7 +96,8 @@ or be a multiple of --num-query-groups 4 (try 2); --tensor-model-parallel-size 3
 	fails 2 "--bf16, --fp16 and --fp64 exclude each other: give one of them" --bf16 --fp16
 	fails 2 "--train-iters and --train-samples exclude each other: give one of them" --train-samples 8
 	fails 2 "--data-path: is needed (or --mock-data)"
-	fails 2 "--data-path: blends of several datasets are not built; give one prefix (mshard cat joins datasets)" --data-path "$ids" "$ids"
+	fails 2 "--data-path: blends of several datasets are not built; give one prefix (mshard cat joins datasets)" \
+		--data-path "$ids" "$ids"
 	fails 2 "--tokens-file and --logits-file: need each other" --tokens-file x.npy
 	fails 2 "--generate: needs a tokenizer (--tokenizer-model F, or --vocab-file F --merge-file F)" --generate 3
 	fails 2 "'operand': mtrain takes options alone" --mock-data operand
@@ -97,9 +107,11 @@ or be a multiple of --num-query-groups 4 (try 2); --tensor-model-parallel-size 3
 }
 
 @test "what the CPU backend cannot compute is refused with the options" {
-	fails 2 "--kv-channels 1024: the cpu backend computes heads of at most 512; with more --num-attention-heads they are narrower" \
+	fails 2 "--kv-channels 1024: the cpu backend computes heads of at most 512; with more --num-attention-heads \
+they are narrower" \
 		--mock-data --kv-channels 1024
-	fails 2 "--hidden-size 65536: the cpu backend computes at most 32768" --mock-data --hidden-size 65536 --num-attention-heads 256
+	fails 2 "--hidden-size 65536: the cpu backend computes at most 32768" --mock-data --hidden-size 65536 \
+		--num-attention-heads 256
 	fails 2 "--hidden-size 65536: the cpu backend computes at most 32768" --dry-run --backend cpu --hidden-size 65536 \
 		--num-attention-heads 256
 }
@@ -118,11 +130,12 @@ or be a multiple of --num-query-groups 4 (try 2); --tensor-model-parallel-size 3
 @test "unknown options and those of Megatron-LM's that are not built" {
 	fails 2 "unknown option '--num-layer'; the nearest is '--num-layers'" --num-layer 3
 	fails 2 "unknown option '--frobnicate'; --help lists those there are" --frobnicate
-	fails 2 "options that this program does not have: --fp8-format (FP8 and FP4 are not built), --moe-router-topk, --num-experts \
-(experts are not built); to be left out, without effect on the result: --empty-unused-memory-level (only tunes speed or memory)" \
+	fails 2 "options that this program does not have: --fp8-format (FP8 and FP4 are not built), \
+--moe-router-topk, --num-experts (experts are not built); to be left out, without effect on the result: \
+--empty-unused-memory-level (only tunes speed or memory)" \
 		--num-experts 8 --empty-unused-memory-level 1 --fp8-format hybrid --moe-router-topk 2
-	fails 2 "options that this program does not have: to be left out, without effect on the result: --no-check-for-nan-in-loss-and-grad \
-(NaN and Inf are always looked for)" --no-check-for-nan-in-loss-and-grad
+	fails 2 "options that this program does not have: to be left out, without effect on the result: \
+--no-check-for-nan-in-loss-and-grad (NaN and Inf are always looked for)" --no-check-for-nan-in-loss-and-grad
 }
 
 @test "however many options are refused, all are named" {
@@ -149,8 +162,8 @@ or be a multiple of --num-query-groups 4 (try 2); --tensor-model-parallel-size 3
 
 @test "a token outside the vocabulary stops the run at its batch" {
 	[ -e "$first.bin" ]
-	run --separate-stderr mtrain -q --config tiny.conf --data-path "$first" --split 1,0,0 --train-iters 40 --save S --save-interval 1 \
-		--data-cache-path cache
+	run --separate-stderr mtrain -q --config tiny.conf --data-path "$first" --split 1,0,0 --train-iters 40 \
+		--save S --save-interval 1 --data-cache-path cache
 	[ "$status" = 1 ]
 	[[ $stderr == "mtrain: $first: document 0: token id 250 is outside the vocabulary of 100 (train sample "*")" ]]
 	steps=${#lines[@]}
@@ -159,8 +172,8 @@ or be a multiple of --num-query-groups 4 (try 2); --tensor-model-parallel-size 3
 	mckpt verify S
 	# On two ranks of any kind one of them says it.
 	for layout in --tensor-model-parallel-size --pipeline-model-parallel-size; do
-		run --separate-stderr mpirun -np 2 mtrain -q --config tiny.conf $layout 2 --data-path "$first" --split 1,0,0 --train-iters 40 \
-			--data-cache-path cache
+		run --separate-stderr mpirun -np 2 mtrain -q --config tiny.conf $layout 2 --data-path "$first" \
+		--split 1,0,0 --train-iters 40 --data-cache-path cache
 		[ "$status" = 1 ]
 		[ "$(grep -c 'mtrain\[.\]: ' <<<"$stderr")" = 1 ]
 		[[ $stderr == *"mtrain[0]: $first: document 0: token id 250 is outside the vocabulary of 100 (train sample "* ]]
@@ -169,8 +182,8 @@ or be a multiple of --num-query-groups 4 (try 2); --tensor-model-parallel-size 3
 }
 
 @test "a split that is too small to hold a sample" {
-	fails 1 "$ids: the valid split has 0 tokens: --split '998,1,1' gives it the share 0.001 of 40 sequences, which is 0; at least 2 \
-tokens are needed" --data-path "$ids" --split 998,1,1 --eval-iters 1 --data-cache-path cache
+	fails 1 "$ids: the valid split has 0 tokens: --split '998,1,1' gives it the share 0.001 of 40 sequences, \
+which is 0; at least 2 tokens are needed" --data-path "$ids" --split 998,1,1 --eval-iters 1 --data-cache-path cache
 	run mtrain -q --config tiny.conf --data-path "$ids" --split 998,1,1 --data-cache-path cache
 	[ "$status" = 0 ]
 }
@@ -186,29 +199,33 @@ tokens are needed" --data-path "$ids" --split 998,1,1 --eval-iters 1 --data-cach
 }
 
 @test "NaN: the first bad tensor is named, exit status 5, the last checkpoint is intact" {
-	fails 5 "iteration 2: the gradient of 'embedding.word_embeddings.weight' is not finite (loss nan): stopping; the last checkpoint \
-is intact" --mock-data --lr 1e30 --save S --save-interval 1
+	fails 5 "iteration 2: the gradient of 'embedding.word_embeddings.weight' is not finite (loss nan): stopping; \
+the last checkpoint is intact" --mock-data --lr 1e30 --save S --save-interval 1
 	[ "$(cat S/latest_checkpointed_iteration.txt)" = 1 ]
 	mckpt verify S
 }
 
 @test "fp16: overflows are skipped and counted; one at the least scale is a failure" {
-	run --separate-stderr mtrain -q --config tiny.conf --mock-data --fp16 --train-iters 40 --log-interval 40 --metrics-file log
+	run --separate-stderr mtrain -q --config tiny.conf --mock-data --fp16 --train-iters 40 --log-interval 40 \
+		--metrics-file log
 	[ "$status" = 0 ]
 	skipped=$(grep -c '"skipped": true' log)
 	[ "$skipped" -gt 10 ] && [ "$skipped" -lt 40 ]
 	[[ $output == *"number of skipped iterations: $(printf %3d "$skipped") |"* ]]
 	run --separate-stderr mtrain -q --config tiny.conf --mock-data --fp16 --lr 1e30 --train-iters 200
 	[ "$status" = 5 ]
-	[[ $stderr == "mtrain: iteration "*": the gradient of '"*"' is not finite (loss nan): stopping; the last checkpoint is intact" ]]
+	[[ $stderr == "mtrain: iteration "*": the gradient of '"*"' is not finite (loss nan): stopping; the last \
+checkpoint is intact" ]]
 }
 
 @test "a checkpoint of another model, of another schedule, a damaged one" {
 	mtrain -q --config tiny.conf --mock-data --save S --load S >/dev/null
-	fails 1 "S/iter_0000004: the checkpoint has 'num-layers 2', the run 'num-layers 3'; --use-checkpoint-args takes the checkpoint's" \
+	fails 1 "S/iter_0000004: the checkpoint has 'num-layers 2', the run 'num-layers 3'; --use-checkpoint-args \
+takes the checkpoint's" \
 		--mock-data --load S --num-layers 3
-	fails 1 "S/iter_0000004: the learning-rate schedule differs from the checkpoint's; --override-opt_param-scheduler takes the \
-command line's, --use-checkpoint-opt_param-scheduler the checkpoint's" --mock-data --load S --lr 1e-2 --train-iters 5
+	fails 1 "S/iter_0000004: the learning-rate schedule differs from the checkpoint's; \
+--override-opt_param-scheduler takes the command line's, --use-checkpoint-opt_param-scheduler the checkpoint's" \
+--mock-data --load S --lr 1e-2 --train-iters 5
 	echo junk >S/iter_0000004/manifest.tsv
 	run --separate-stderr mtrain -q --config tiny.conf --mock-data --load S
 	[ "$status" = 1 ] && [ "${#stderr_lines[@]}" = 1 ]
@@ -216,7 +233,8 @@ command line's, --use-checkpoint-opt_param-scheduler the checkpoint's" --mock-da
 }
 
 @test "--dry-run prints every rank's memory and touches nothing" {
-	run --separate-stderr mtrain -q --config tiny.conf --dry-run --world-size 4 --tensor-model-parallel-size 2 --save S --data-path none
+	run --separate-stderr mtrain -q --config tiny.conf --dry-run --world-size 4 --tensor-model-parallel-size 2 \
+		--save S --data-path none
 	[ "$status" = 0 ] && [ -z "$stderr" ]
 	[ "${#lines[@]}" = 5 ]
 	[ "${lines[0]}" = "$(printf 'rank\ttp\tpp\tdp\tparams_bytes\tsaved_bytes\tscratch_bytes\tworkspace_bytes\ttotal_bytes')" ]
@@ -251,9 +269,56 @@ command line's, --use-checkpoint-opt_param-scheduler the checkpoint's" --mock-da
 	printf '\001\000\000\000\002\000\000\000\003\000\000\000' >>t.npy
 	mtrain -q --config tiny.conf --load S --tokens-file t.npy --logits-file l.npy
 	[ "$(wc -c <l.npy)" = $((128 + 3 * 100 * 4)) ]
-	fails 1 "t.npy: element 2: token id 3 is outside the vocabulary of 3" --tokens-file t.npy --logits-file m.npy --vocab-size 3
+	fails 1 "t.npy: element 2: token id 3 is outside the vocabulary of 3" --tokens-file t.npy --logits-file m.npy \
+		--vocab-size 3
 	printf '1 2 3\n' >prompt
-	run mtrain -q --config tiny.conf --load S --tokenizer-type NullTokenizer --vocab-size 100 --generate 4 --prompt-file prompt
+	run mtrain -q --config tiny.conf --load S --tokenizer-type NullTokenizer --vocab-size 100 --generate 4 \
+		--prompt-file prompt
 	[ "$status" = 0 ]
 	[[ $output =~ ^'1 2 3'(\ [0-9]+)*$ ]]
+}
+
+@test "the manual's examples run" {
+	awk '/^\.Sh EXAMPLES/ { on = 1 } /^\.Sh DIAGNOSTICS/ { on = 0 }
+		on && /^\.Ed/ { code = 0; print "" }
+		code { gsub(/\\e/, "\\"); print }
+		on && /^\.Bd/ { code = 1 }' "$TOP/man/mtrain.1" >examples
+	[ "$(grep -c mtrain examples)" = 3 ]
+	for i in $(seq 60); do
+		echo "{\"text\": \"the quick brown fox number $i jumps over the lazy dog number $((i * 7))\"}"
+	done >text.jsonl
+	mtok train -q -o spm.model --vocab-size 310 --byte-fallback text.jsonl
+	mtok -q -o corpus --tokenizer-model spm.model --append-eod text.jsonl
+	cat >model.conf <<-END
+		num-layers 2
+		hidden-size 32
+		num-attention-heads 4
+		seq-length 16
+		vocab-size 310
+		swiglu
+		normalization RMSNorm
+		position-embedding-type rope
+		disable-bias-linear
+		untie-embeddings-and-output-weights
+		attention-dropout 0
+		hidden-dropout 0
+		split 8,1,1
+		eval-iters 1
+	END
+	echo tensor-model-parallel-size 2 >plan.conf
+	echo "the quick brown" >prompt.txt
+	awk -v RS= '{ print >("example" NR) }' examples
+	run --separate-stderr sh example1
+	[ "$status" = 0 ] && [ "${#lines[@]}" = 65 ]
+	run --separate-stderr sh example2
+	[ "$status" = 0 ]
+	mckpt verify ckpt
+	run --separate-stderr sh example2
+	[ "$status" = 0 ]
+	[[ $stderr == *"nothing to train"* ]]
+	mexport -q --tokenizer-model spm.model ckpt hf
+	[ -e hf/tokenizer.model ] || cp spm.model hf/tokenizer.model
+	run --separate-stderr sh example3
+	[ "$status" = 0 ]
+	[[ $output == "the quick brown"* ]]
 }

@@ -37,6 +37,11 @@ exact llama-dp2-zero 2 --use-distributed-optimizer
 model=$gpt2
 exact gpt2-tp2-fp16 2 $(layout 2 1) --fp16 --micro-batch-size 2
 
+case $B in *address*)
+	echo "resident memory is not compared: the sanitizer keeps its own beside every allocation"
+	exit 0 ;;
+esac
+
 # watched OPTION...: two ranks under TP 2; prints the largest peak of resident memory, in bytes
 cat >watch <<'END'
 "$@" >"out.$OMPI_COMM_WORLD_RANK" 2>&1 &

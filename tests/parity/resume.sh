@@ -37,6 +37,7 @@ halves gpt2-bf16-tp2-pp2 4 $grid --bf16
 halves gpt2-fp16-tp2-pp2-dp2-zero 8 $grid $fp16 --use-distributed-optimizer
 model=$llama
 halves llama-bf16-dp2-zero 2 --bf16 --use-distributed-optimizer
+halves llama-sgd-tp2 2 $(layout 2 1) --optimizer sgd
 halves llama-fp32 1
 
 # goes_on FROM STRAIGHT RANKS OPTION...: trains from iteration 10 of FROM into `on`; steps 11 to 20 of both to compare

@@ -51,8 +51,8 @@ refused "--load torn: holds iter_* but no latest_checkpointed_iteration.txt; wri
 refused "--save A: holds the checkpoint of iteration 3 already; add --load A to go on from it, or give another directory" --save A
 
 # --finetune takes the weights alone, and not from where it saves.
-refused "--finetune: --load and --save are both 'A', which holds a checkpoint already; give --save another directory, or leave out \
---finetune to resume" --load A --save A --finetune
+refused "--finetune: --load and --save are both 'A', which holds a checkpoint already; give --save another directory, \
+or leave out --finetune to resume" --load A --save A --finetune
 on2 3 --load A --save F --finetune --exit-interval 1
 said "weights from A at iteration 0"
 said "stopped behind iteration 1 by --exit-interval; a command whose --load is this one's --save goes on"

@@ -1,7 +1,8 @@
 /*
  * act.c - activation functions, and those that gate one half of a row by the other
  *
- * Source: spec/training.md 2.6; Hendrycks & Gimpel 2016 arXiv:1606.08415, Shazeer 2020 arXiv:2002.05202.
+ * Source: spec/training.md 2.6; Hendrycks & Gimpel 2016 arXiv:1606.08415, Shazeer 2020
+ * arXiv:2002.05202.
  */
 #include "train/cpu/real.h"
 
@@ -37,7 +38,8 @@ static void
 gelu_tanh_slope(real *dy, const real *x, int64_t n)
 {
 	for (int64_t i = 0; i < n; i++) {
-		real p = real_sigmoid(gelu_inner(x[i])), du = (real)1.5957691216057308 * (1 + 3 * (real)0.044715 * x[i] * x[i]);
+		real p = real_sigmoid(gelu_inner(x[i])),
+		     du = (real)1.5957691216057308 * (1 + 3 * (real)0.044715 * x[i] * x[i]);
 
 		dy[i] *= p + x[i] * p * (1 - p) * du;
 	}
@@ -58,7 +60,8 @@ gelu_erf_slope(real *dy, const real *x, int64_t n)
 	for (int64_t i = 0; i < n; i++) {
 		real cdf = (real)0.5 * real_math(erfc)(-x[i] * (real)0.70710678118654752);
 
-		dy[i] *= cdf + x[i] * (real)0.39894228040143268 * real_exp((real)-0.5 * x[i] * x[i]);
+		dy[i] *=
+		    cdf + x[i] * (real)0.39894228040143268 * real_exp((real)-0.5 * x[i] * x[i]);
 	}
 }
 
@@ -140,7 +143,8 @@ backward_gated(const void *ctx, const struct span *s)
 	const struct act_call *c = ctx;
 	real dy_buf[CPU_SPAN], gate_buf[CPU_SPAN], up_buf[CPU_SPAN], dgate[CPU_SPAN], dup[CPU_SPAN];
 	struct span us = up_span(c->x, s);
-	const real *dy = span_load(c->dy, s, dy_buf), *gate = span_load(c->x, s, gate_buf), *up = span_load(c->x, &us, up_buf);
+	const real *dy = span_load(c->dy, s, dy_buf), *gate = span_load(c->x, s, gate_buf),
+		   *up = span_load(c->x, &us, up_buf);
 
 	c->curve->value(dup, gate, s->count);
 	for (int64_t i = 0; i < s->count; i++) {
@@ -169,11 +173,13 @@ backward_plain(const void *ctx, const struct span *s)
 static void
 check(const struct curve *curve, const struct tensor *y, const struct tensor *x)
 {
-	cpu_check(cpu_rows(x) == cpu_rows(y) && cpu_columns(x) == cpu_columns(y) * (curve->gated ? 2 : 1));
+	cpu_check(cpu_rows(x) == cpu_rows(y) &&
+	    cpu_columns(x) == cpu_columns(y) * (curve->gated ? 2 : 1));
 }
 
 void
-cpu_name(act_fwd)(struct stream *st, enum act_kind kind, const struct tensor *y, const struct tensor *x)
+cpu_name(act_fwd)(
+    struct stream *st, enum act_kind kind, const struct tensor *y, const struct tensor *x)
 {
 	struct act_call c = { .curve = &curves[kind], .y = y, .x = x };
 
@@ -182,7 +188,8 @@ cpu_name(act_fwd)(struct stream *st, enum act_kind kind, const struct tensor *y,
 }
 
 void
-cpu_name(act_bwd)(struct stream *st, enum act_kind kind, const struct tensor *dx, const struct tensor *dy, const struct tensor *x)
+cpu_name(act_bwd)(struct stream *st, enum act_kind kind, const struct tensor *dx,
+    const struct tensor *dy, const struct tensor *x)
 {
 	struct act_call c = { .curve = &curves[kind], .dx = dx, .dy = dy, .x = x };
 

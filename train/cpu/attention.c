@@ -1,10 +1,11 @@
 /*
  * attention.c - causal grouped attention in tiles of TILE queries by TILE keys, by BLAS
  *
- * The forward pass keeps a running maximum and sum per query (Milakov & Gimelshein 2018, arXiv:1805.02867). The backward pass
- * goes over the tiles twice, first by query tile for dq, then by key tile for dk and dv, so that each sum has one owner and
- * nothing grows with the sequence but the statistics. Tiles that the mask empties are not visited.
- * Source: spec/training.md 2.5; Dao 2023, arXiv:2307.08691.
+ * The forward pass keeps a running maximum and sum per query (Milakov & Gimelshein 2018,
+ * arXiv:1805.02867). The backward pass goes over the tiles twice, first by query tile for dq, then
+ * by key tile for dk and dv, so that each sum has one owner and nothing grows with the sequence but
+ * the statistics. Tiles that the mask empties are not visited. Source: spec/training.md 2.5; Dao
+ * 2023, arXiv:2307.08691.
  */
 #include "train/cpu/real.h"
 
@@ -16,7 +17,8 @@ struct work {
 };
 _Static_assert(sizeof(struct work) <= CPU_SCRATCH, "workspace");
 
-/* Positions [first, first + rows) of one head of one sample; head counts groups when the tensor is k or v. */
+/* Positions [first, first + rows) of one head of one sample; head counts groups when the tensor is
+ * k or v. */
 struct place {
 	int64_t sample, head, first, rows;
 };
@@ -43,7 +45,8 @@ seq_length(const struct attention *a)
 static struct span
 row_of(const struct attention *a, const struct place *at, int64_t i)
 {
-	return (struct span){ (at->first + i) * a->micro_batch + at->sample, at->head * a->head_dim, a->head_dim };
+	return (struct span){ (at->first + i) * a->micro_batch + at->sample, at->head * a->head_dim,
+		a->head_dim };
 }
 
 /* The place in t to read, converted into buf when it must be. */
@@ -68,7 +71,8 @@ store(const struct attention *a, const struct tensor *t, const struct place *at,
 	for (int64_t i = 0; i < at->rows; i++) {
 		struct span s = row_of(a, at, i);
 
-		dtype_convert(span_address(t, &s), t->dtype, p + i * a->head_dim, REAL_DTYPE, a->head_dim);
+		dtype_convert(
+		    span_address(t, &s), t->dtype, p + i * a->head_dim, REAL_DTYPE, a->head_dim);
 	}
 }
 
@@ -93,7 +97,8 @@ load_keys(struct pair *t, int64_t group, int64_t first)
 {
 	const struct attention *a = t->a;
 
-	t->keys = (struct place){ t->queries.sample, group, first, cpu_min(TILE, seq_length(a) - first) };
+	t->keys =
+	    (struct place){ t->queries.sample, group, first, cpu_min(TILE, seq_length(a) - first) };
 	t->k = load(a, &a->k, &t->keys, t->w->k);
 	t->v = load(a, &a->v, &t->keys, t->w->v);
 }
@@ -102,7 +107,8 @@ load_keys(struct pair *t, int64_t group, int64_t first)
 static struct range
 visible(const struct pair *t, int64_t i)
 {
-	int64_t query = t->queries.first + i, lo = cpu_max(0, first_key(t->a, query) - t->keys.first);
+	int64_t query = t->queries.first + i,
+		lo = cpu_max(0, first_key(t->a, query) - t->keys.first);
 
 	return (struct range){ lo, cpu_max(lo, cpu_min(t->keys.rows, query + 1 - t->keys.first)) };
 }
@@ -111,24 +117,24 @@ visible(const struct pair *t, int64_t i)
 static void
 scores(const struct pair *t, const struct tile *x, const struct tile *y, real scale, real *out)
 {
-	blas_gemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)t->queries.rows, (int)t->keys.rows, t->a->head_dim, scale,
-	          x->p, (int)x->stride, y->p, (int)y->stride, 0, out, TILE);
+	blas_gemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)t->queries.rows, (int)t->keys.rows,
+	    t->a->head_dim, scale, x->p, (int)x->stride, y->p, (int)y->stride, 0, out, TILE);
 }
 
 /* out [queries, d] += scale * s x, for s [queries, keys]. */
 static void
 weigh_keys(const struct pair *t, const real *s, const struct tile *x, real scale, real *out)
 {
-	blas_gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)t->queries.rows, t->a->head_dim, (int)t->keys.rows, scale,
-	          s, TILE, x->p, (int)x->stride, 1, out, t->a->head_dim);
+	blas_gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)t->queries.rows, t->a->head_dim,
+	    (int)t->keys.rows, scale, s, TILE, x->p, (int)x->stride, 1, out, t->a->head_dim);
 }
 
 /* out [keys, d] += scale * s^T x. */
 static void
 weigh_queries(const struct pair *t, const real *s, const struct tile *x, real scale, real *out)
 {
-	blas_gemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)t->keys.rows, t->a->head_dim, (int)t->queries.rows, scale,
-	          s, TILE, x->p, (int)x->stride, 1, out, t->a->head_dim);
+	blas_gemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)t->keys.rows, t->a->head_dim,
+	    (int)t->queries.rows, scale, s, TILE, x->p, (int)x->stride, 1, out, t->a->head_dim);
 }
 
 /* The dropout factors of row i of a tile, in w->mask; zero where the row sees nothing. */
@@ -136,8 +142,10 @@ static void
 row_mask(const struct pair *t, int64_t i, struct range r)
 {
 	const struct dropout *d = &t->a->drop;
-	int64_t row = (d->first_sample + t->queries.sample) * d->width + d->first_column + t->queries.head;
-	int64_t index = (row * d->seq_length + t->queries.first + i) * d->seq_length + t->keys.first + r.lo;
+	int64_t row =
+	    (d->first_sample + t->queries.sample) * d->width + d->first_column + t->queries.head;
+	int64_t index =
+	    (row * d->seq_length + t->queries.first + i) * d->seq_length + t->keys.first + r.lo;
 
 	for (int64_t j = 0; j < t->keys.rows; j++)
 		t->w->mask[j] = 0;
@@ -156,7 +164,8 @@ exp_row(real *x, struct range r, int64_t count, real shift)
 		x[j] = 0;
 }
 
-/* Turns a row of scores into weights relative to the new maximum and brings sum and output to it. */
+/* Turns a row of scores into weights relative to the new maximum and brings sum and output to it.
+ */
 static void
 online_row(const struct pair *t, int64_t i, struct range r)
 {
@@ -203,9 +212,11 @@ statistic(const struct attention *a, const struct tensor *t, const struct place 
 static struct place
 tile_place(const struct attention *a, int64_t num_heads, int64_t item)
 {
-	int64_t tiles = cpu_div_up(seq_length(a), TILE), row = item / tiles, first = item % tiles * TILE;
+	int64_t tiles = cpu_div_up(seq_length(a), TILE), row = item / tiles,
+		first = item % tiles * TILE;
 
-	return (struct place){ row / num_heads, row % num_heads, first, cpu_min(TILE, seq_length(a) - first) };
+	return (struct place){ row / num_heads, row % num_heads, first,
+		cpu_min(TILE, seq_length(a) - first) };
 }
 
 /* Outputs and statistics of a query tile whose last key tile has been added. */
@@ -232,7 +243,8 @@ forward_tile(const void *ctx, int64_t item, void *scratch)
 	const struct attention *a = ctx;
 	struct work *w = scratch;
 	struct pair t = { .a = a, .w = w, .queries = tile_place(a, a->num_heads, item) };
-	int64_t group = t.queries.head * a->num_groups / a->num_heads, end = t.queries.first + t.queries.rows;
+	int64_t group = t.queries.head * a->num_groups / a->num_heads,
+		end = t.queries.first + t.queries.rows;
 
 	t.q = load(a, &a->q, &t.queries, w->q);
 	for (int64_t i = 0; i < t.queries.rows; i++) {
@@ -251,12 +263,16 @@ forward_tile(const void *ctx, int64_t item, void *scratch)
 static void
 check(const struct attention *a)
 {
-	cpu_check(a->micro_batch > 0 && a->q.shape[0] % a->micro_batch == 0 && a->head_dim <= CPU_HEAD_MAX);
+	cpu_check(a->micro_batch > 0 && a->q.shape[0] % a->micro_batch == 0 &&
+	    a->head_dim <= CPU_HEAD_MAX);
 	cpu_check(a->num_groups > 0 && a->num_heads % a->num_groups == 0);
-	cpu_check(a->q.shape[1] == (int64_t)a->num_heads * a->head_dim && cpu_same_shape(&a->q, &a->out));
-	cpu_check(a->k.shape[1] == (int64_t)a->num_groups * a->head_dim && cpu_same_shape(&a->k, &a->v));
+	cpu_check(
+	    a->q.shape[1] == (int64_t)a->num_heads * a->head_dim && cpu_same_shape(&a->q, &a->out));
+	cpu_check(
+	    a->k.shape[1] == (int64_t)a->num_groups * a->head_dim && cpu_same_shape(&a->k, &a->v));
 	cpu_check(a->k.shape[0] == a->q.shape[0] && a->lse.dtype == REAL_DTYPE);
-	cpu_check(a->lse.shape[0] == (int64_t)a->micro_batch * a->num_heads && a->lse.shape[1] == seq_length(a));
+	cpu_check(a->lse.shape[0] == (int64_t)a->micro_batch * a->num_heads &&
+	    a->lse.shape[1] == seq_length(a));
 }
 
 /* Query tiles of all samples and heads. */
@@ -273,8 +289,8 @@ cpu_name(attention_fwd)(struct stream *st, const struct attention *a)
 	cpu_for(st, query_tiles(a), forward_tile, a);
 }
 
-/* Recomputes the weights of a pair of tiles into w->p (with dropout) and the gradient of the scores into w->ds:
- * ds = P * (dP - delta), dP = dout v^T with the mask of the forward pass. */
+/* Recomputes the weights of a pair of tiles into w->p (with dropout) and the gradient of the scores
+ * into w->ds: ds = P * (dP - delta), dP = dout v^T with the mask of the forward pass. */
 static void
 backward_pair(const struct attention_grad *g, const struct pair *t)
 {
@@ -306,7 +322,7 @@ fill_delta(const struct attention_grad *g, const struct pair *t)
 
 	for (int64_t i = 0; i < t->queries.rows; i++)
 		*statistic(t->a, &g->delta, &t->queries, i) =
-			row_dot(t->dout.p + i * t->dout.stride, out.p + i * out.stride, t->a->head_dim);
+		    row_dot(t->dout.p + i * t->dout.stride, out.p + i * out.stride, t->a->head_dim);
 }
 
 /* dq of one query tile: the sum over its key tiles of scale ds k. */
@@ -317,7 +333,8 @@ backward_queries(const void *ctx, int64_t item, void *scratch)
 	const struct attention *a = &g->fwd;
 	struct work *w = scratch;
 	struct pair t = { .a = a, .w = w, .queries = tile_place(a, a->num_heads, item) };
-	int64_t group = t.queries.head * a->num_groups / a->num_heads, end = t.queries.first + t.queries.rows;
+	int64_t group = t.queries.head * a->num_groups / a->num_heads,
+		end = t.queries.first + t.queries.rows;
 
 	t.q = load(a, &a->q, &t.queries, w->q);
 	t.dout = load(a, &g->dout, &t.queries, w->dout);
@@ -331,7 +348,8 @@ backward_queries(const void *ctx, int64_t item, void *scratch)
 	store(a, &g->dq, &t.queries, w->acc[0]);
 }
 
-/* What a query head adds to dk (acc[0]) and dv (acc[1]) of a key tile, from the query tiles that see it. */
+/* What a query head adds to dk (acc[0]) and dv (acc[1]) of a key tile, from the query tiles that
+ * see it. */
 static void
 add_head(const struct attention_grad *g, struct pair *t, int64_t head)
 {
@@ -375,8 +393,10 @@ cpu_name(attention_bwd)(struct stream *st, const struct attention_grad *g)
 	const struct attention *a = &g->fwd;
 
 	check(a);
-	cpu_check(cpu_same_shape(&a->q, &g->dout) && cpu_same_shape(&a->q, &g->dq) && cpu_same_shape(&a->lse, &g->delta));
+	cpu_check(cpu_same_shape(&a->q, &g->dout) && cpu_same_shape(&a->q, &g->dq) &&
+	    cpu_same_shape(&a->lse, &g->delta));
 	cpu_check(cpu_same_shape(&a->k, &g->dk) && cpu_same_shape(&a->k, &g->dv));
 	cpu_for(st, query_tiles(a), backward_queries, g);
-	cpu_for(st, (int64_t)a->micro_batch * a->num_groups * cpu_div_up(seq_length(a), TILE), backward_keys, g);
+	cpu_for(st, (int64_t)a->micro_batch * a->num_groups * cpu_div_up(seq_length(a), TILE),
+	    backward_keys, g);
 }

@@ -1,8 +1,8 @@
 /*
  * backend.c - the host as a device: threads, workspace, streams that execute at once
  *
- * OpenBLAS runs on the calling thread alone; the operations cut their work for our own threads instead, so that no result
- * depends on how many there are.
+ * OpenBLAS runs on the calling thread alone; the operations cut their work for our own threads
+ * instead, so that no result depends on how many there are.
  */
 #include "train/cpu/impl.h"
 #include "lib/base/mem.h"
@@ -15,7 +15,8 @@
 
 enum { ALIGNMENT = 256 };
 
-/* How OpenBLAS picks its kernels when it is loaded; only builds for several processors have them. */
+/* How OpenBLAS picks its kernels when it is loaded; only builds for several processors have them.
+ */
 void gotoblas_dynamic_quit(void) __attribute__((weak));
 void gotoblas_dynamic_init(void) __attribute__((weak));
 
@@ -31,7 +32,8 @@ struct device {
 	struct event event;
 };
 
-/* One cpu_for. A lane is a share of the threads' work with a scratch of its own; lanes take items as they come. */
+/* One cpu_for. A lane is a share of the threads' work with a scratch of its own; lanes take items
+ * as they come. */
 struct loop {
 	struct device *device;
 	int64_t count;
@@ -64,7 +66,8 @@ lane(void *ctx, int index)
 
 /* No more lanes than items, so that little work wakes few threads. */
 void
-cpu_for(struct stream *st, int64_t count, void (*fn)(const void *, int64_t, void *), const void *ctx)
+cpu_for(
+    struct stream *st, int64_t count, void (*fn)(const void *, int64_t, void *), const void *ctx)
 {
 	struct loop l = { .device = st->device, .count = count, .fn = fn, .ctx = ctx };
 
@@ -89,10 +92,13 @@ span_item(const void *ctx, int64_t item, void *scratch)
 
 /* Items are CPU_GRAIN elements or one span. */
 void
-cpu_spans(struct stream *st, const struct tensor *t, void (*fn)(const void *, const struct span *), const void *ctx)
+cpu_spans(struct stream *st, const struct tensor *t, void (*fn)(const void *, const struct span *),
+    const void *ctx)
 {
 	int64_t rows = cpu_rows(t), columns = cpu_columns(t);
-	struct span_loop l = { .columns = columns, .per_row = cpu_div_up(columns, CPU_SPAN), .fn = fn, .ctx = ctx };
+	struct span_loop l = {
+		.columns = columns, .per_row = cpu_div_up(columns, CPU_SPAN), .fn = fn, .ctx = ctx
+	};
 
 	l.total = rows * l.per_row;
 	l.per_item = cpu_rows_per_item(cpu_min(columns, CPU_SPAN));
@@ -124,8 +130,9 @@ aligned_zeroed(size_t bytes)
 	return p ? memset(p, 0, bytes) : NULL;
 }
 
-/* OpenBLAS before 0.3.25 takes Intel processors newer than itself for a Prescott, which costs a factor of four; makes it
- * choose again, by what the processor can do. See OpenMathLib/OpenBLAS issue 4267. */
+/* OpenBLAS before 0.3.25 takes Intel processors newer than itself for a Prescott, which costs a
+ * factor of four; makes it choose again, by what the processor can do. See OpenMathLib/OpenBLAS
+ * issue 4267. */
 static void
 choose_kernels(void)
 {
@@ -135,7 +142,8 @@ choose_kernels(void)
 
 	if (!gotoblas_dynamic_quit || !gotoblas_dynamic_init || getenv("OPENBLAS_CORETYPE"))
 		return;
-	if (strcmp(openblas_get_corename(), "Prescott") != 0 || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+	if (strcmp(openblas_get_corename(), "Prescott") != 0 || !__builtin_cpu_supports("avx2") ||
+	    !__builtin_cpu_supports("fma"))
 		return;
 	setenv("OPENBLAS_CORETYPE", name, 1);
 	gotoblas_dynamic_quit();
@@ -151,7 +159,8 @@ cpu_open(const struct device_config *config, struct err *e)
 	struct device *d;
 
 	if (!scratch) {
-		err_set(e, "cannot allocate the workspace of %d threads (%zu bytes)", config->num_threads, cpu_workspace(config));
+		err_set(e, "cannot allocate the workspace of %d threads (%zu bytes)",
+		    config->num_threads, cpu_workspace(config));
 		return NULL;
 	}
 	choose_kernels();

@@ -1,4 +1,5 @@
-/* dropout.c - masks from counters, and the residual connection. Source: spec/training.md 2.9 and 15.6 */
+/* dropout.c - masks from counters, and the residual connection. Source: spec/training.md 2.9
+ * and 15.6 */
 #include "lib/base/rng.h"
 #include "train/cpu/real.h"
 
@@ -7,7 +8,8 @@ struct dropout_call {
 	const struct dropout *drop;
 };
 
-/* A counter gives the words of four elements, so the block is drawn once for all of them that are wanted. */
+/* A counter gives the words of four elements, so the block is drawn once for all of them that are
+ * wanted. */
 void
 cpu_name(dropout_mask)(const struct dropout *d, uint64_t index, int64_t count, real *mask)
 {
@@ -17,7 +19,8 @@ cpu_name(dropout_mask)(const struct dropout *d, uint64_t index, int64_t count, r
 	for (int64_t i = 0; i < count; i++, index++) {
 		if (i == 0 || index % 4 == 0) {
 			uint64_t block = index / 4;
-			uint32_t counter[4] = { (uint32_t)block, (uint32_t)(block >> 32), d->stream, d->step };
+			uint32_t counter[4] = { (uint32_t)block, (uint32_t)(block >> 32), d->stream,
+				d->step };
 
 			rng_philox(d->key, counter, word);
 		}
@@ -29,11 +32,13 @@ cpu_name(dropout_mask)(const struct dropout *d, uint64_t index, int64_t count, r
 static void
 drop_span(const struct dropout *d, const struct span *s, real *x)
 {
-	int64_t sample = d->first_sample + s->row % d->micro_batch, position = d->first_position + s->row / d->micro_batch;
+	int64_t sample = d->first_sample + s->row % d->micro_batch,
+		position = d->first_position + s->row / d->micro_batch;
 	uint64_t row = (uint64_t)sample * (uint64_t)d->seq_length + (uint64_t)position;
 	real mask[CPU_SPAN];
 
-	cpu_name(dropout_mask)(d, row * (uint64_t)d->width + (uint64_t)(d->first_column + s->first), s->count, mask);
+	cpu_name(dropout_mask)(
+	    d, row * (uint64_t)d->width + (uint64_t)(d->first_column + s->first), s->count, mask);
 	for (int64_t i = 0; i < s->count; i++)
 		x[i] *= mask[i];
 }
@@ -44,11 +49,13 @@ residual_span(const void *ctx, const struct span *s)
 {
 	const struct residual *r = ctx;
 	real x_buf[CPU_SPAN], bias_buf[CPU_SPAN], residual_buf[CPU_SPAN], sum[CPU_SPAN];
-	const real *x = span_load(&r->x, s, x_buf), *residual = span_load(&r->residual, s, residual_buf);
+	const real *x = span_load(&r->x, s, x_buf),
+		   *residual = span_load(&r->residual, s, residual_buf);
 
 	memcpy(sum, x, (size_t)s->count * sizeof *sum);
 	if (r->bias.data) {
-		const real *bias = span_load(&r->bias, &(struct span){ 0, s->first, s->count }, bias_buf);
+		const real *bias =
+		    span_load(&r->bias, &(struct span){ 0, s->first, s->count }, bias_buf);
 
 		for (int64_t i = 0; i < s->count; i++)
 			sum[i] += bias[i];
@@ -82,7 +89,8 @@ backward_span(const void *ctx, const struct span *s)
 }
 
 void
-cpu_name(dropout_bwd)(struct stream *st, const struct tensor *dx, const struct tensor *dy, const struct dropout *d)
+cpu_name(dropout_bwd)(
+    struct stream *st, const struct tensor *dx, const struct tensor *dy, const struct dropout *d)
 {
 	struct dropout_call c = { dx, dy, d };
 

@@ -1,4 +1,5 @@
-/* embedding.c - rows of a table by number, and the sum of gradients into them. Source: spec/training.md 2.7 */
+/* embedding.c - rows of a table by number, and the sum of gradients into them. Source:
+ * spec/training.md 2.7 */
 #include "train/cpu/real.h"
 
 enum { COLUMNS = 64 };          /* that one item of the backward pass owns */
@@ -19,7 +20,9 @@ gather(const void *ctx, const struct span *s)
 	const struct embedding *e = ctx;
 	int64_t row = table_row(&e->ids, s->row, e->first_row, e->table.shape[0]);
 	real table_buf[CPU_SPAN], y_buf[CPU_SPAN];
-	const real *x = row < 0 ? NULL : span_load(&e->table, &(struct span){ row, s->first, s->count }, table_buf);
+	const real *x = row < 0
+	    ? NULL
+	    : span_load(&e->table, &(struct span){ row, s->first, s->count }, table_buf);
 	real *y;
 
 	if (!x && e->accumulate)
@@ -40,7 +43,8 @@ cpu_name(embedding_fwd)(struct stream *st, const struct embedding *e)
 	cpu_spans(st, &e->y, gather, e);
 }
 
-/* All rows of dy in order, into some columns of the table: each element has one writer and one order. */
+/* All rows of dy in order, into some columns of the table: each element has one writer and one
+ * order. */
 static void
 scatter(const void *ctx, int64_t item, void *scratch)
 {

@@ -1,8 +1,9 @@
 /*
- * gemm.c - matrix products: tiles of the result shared out to the threads, each by one call of BLAS a block of k
+ * gemm.c - matrix products: tiles of the result shared out to the threads, each by one call of BLAS
+ * a block of k
  *
- * The tiles follow from the shapes alone. Operands that are not stored in real precision are converted block by block into
- * the workspace; the result is rounded once, after the last block.
+ * The tiles follow from the shapes alone. Operands that are not stored in real precision are
+ * converted block by block into the workspace; the result is rounded once, after the last block.
  */
 #include "train/cpu/real.h"
 
@@ -40,7 +41,8 @@ box_out(const struct tensor *t, const struct box *b, real *buf)
 	struct span s = { b->row, b->column, b->columns };
 	bool direct = t->dtype == REAL_DTYPE;
 
-	return (struct matrix){ direct ? span_address(t, &s) : buf, direct ? t->stride[0] : b->columns };
+	return (struct matrix){ direct ? span_address(t, &s) : buf,
+		direct ? t->stride[0] : b->columns };
 }
 
 /* The box of t to read, converted into buf when it must be. */
@@ -95,9 +97,10 @@ tile(const void *ctx, int64_t item, void *scratch)
 		struct box bb = stored(g->trans_b, (struct box){ k0, cb.column, k, cb.columns });
 		struct matrix a = box_load(&g->a, &ab, w->a), b = box_load(&g->b, &bb, w->b);
 
-		blas_gemm(CblasRowMajor, g->trans_a ? CblasTrans : CblasNoTrans, g->trans_b ? CblasTrans : CblasNoTrans,
-		          (int)cb.rows, (int)cb.columns, (int)k, (real)g->alpha, a.p, (int)a.stride, b.p, (int)b.stride,
-		          k0 == 0 ? (real)g->beta : 1, c.p, (int)c.stride);
+		blas_gemm(CblasRowMajor, g->trans_a ? CblasTrans : CblasNoTrans,
+		    g->trans_b ? CblasTrans : CblasNoTrans, (int)cb.rows, (int)cb.columns, (int)k,
+		    (real)g->alpha, a.p, (int)a.stride, b.p, (int)b.stride,
+		    k0 == 0 ? (real)g->beta : 1, c.p, (int)c.stride);
 		k0 += k;
 	} while (k0 < t->k);
 	box_store(&g->c, &cb, &c);
@@ -127,13 +130,16 @@ choose_tiles(struct tiles *t, bool direct)
 void
 cpu_name(gemm)(struct stream *st, const struct gemm *g)
 {
-	struct tiles t = { .g = g, .m = g->c.shape[0], .n = g->c.shape[1], .k = g->a.shape[g->trans_a ? 0 : 1] };
+	struct tiles t = {
+		.g = g, .m = g->c.shape[0], .n = g->c.shape[1], .k = g->a.shape[g->trans_a ? 0 : 1]
+	};
 
 	cpu_check(g->a.ndim == 2 && g->b.ndim == 2 && g->c.ndim == 2);
 	cpu_check(g->a.shape[g->trans_a ? 1 : 0] == t.m);
 	cpu_check(g->b.shape[g->trans_b ? 1 : 0] == t.k && g->b.shape[g->trans_b ? 0 : 1] == t.n);
 	if (t.m == 0 || t.n == 0)
 		return;
-	choose_tiles(&t, g->a.dtype == REAL_DTYPE && g->b.dtype == REAL_DTYPE && g->c.dtype == REAL_DTYPE);
+	choose_tiles(
+	    &t, g->a.dtype == REAL_DTYPE && g->b.dtype == REAL_DTYPE && g->c.dtype == REAL_DTYPE);
 	cpu_for(st, cpu_div_up(t.m, t.tile_m) * t.per_row, tile, &t);
 }

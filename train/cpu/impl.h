@@ -1,8 +1,8 @@
 /*
  * impl.h - what the CPU operations share, whatever the arithmetic: loops over the device's threads
  *
- * A loop is cut into items by the shapes alone and an item computes the same whichever thread runs it, so results do not
- * depend on the number of threads.
+ * A loop is cut into items by the shapes alone and an item computes the same whichever thread runs
+ * it, so results do not depend on the number of threads.
  */
 #ifndef TRAIN_CPU_IMPL_H
 #define TRAIN_CPU_IMPL_H
@@ -25,16 +25,23 @@ struct span {
 
 extern const struct ops cpu_ops_f32, cpu_ops_f64;
 
-/* Calls fn(ctx, item, scratch) once for each item on the device's threads; scratch is CPU_SCRATCH bytes, 64-byte aligned,
- * undefined at entry and the call's own until it returns. fn must not start another loop. */
-void cpu_for(struct stream *st, int64_t count, void (*fn)(const void *ctx, int64_t item, void *scratch), const void *ctx);
+/* Calls fn(ctx, item, scratch) once for each item on the device's threads; scratch is CPU_SCRATCH
+ * bytes, 64-byte aligned, undefined at entry and the call's own until it returns. fn must not start
+ * another loop. */
+void cpu_for(struct stream *st, int64_t count,
+    void (*fn)(const void *ctx, int64_t item, void *scratch), const void *ctx);
 
-/* Calls fn for spans that cover every element of a tensor shaped like t: by rows in 1-D (one row) and 2-D, as one row of all
- * elements in more dimensions, which must be dense. */
-void cpu_spans(struct stream *st, const struct tensor *t, void (*fn)(const void *ctx, const struct span *s), const void *ctx);
+/* Calls fn for spans that cover every element of a tensor shaped like t: by rows in 1-D (one row)
+ * and 2-D, as one row of all elements in more dimensions, which must be dense. */
+void cpu_spans(struct stream *st, const struct tensor *t,
+    void (*fn)(const void *ctx, const struct span *s), const void *ctx);
 
 /* A wrong shape is the caller's mistake. */
-#define cpu_check(x) do { if (!(x)) BUG("operation called with wrong arguments: not %s", #x); } while (0)
+#define cpu_check(x)                                                                               \
+	do {                                                                                       \
+		if (!(x))                                                                          \
+			BUG("operation called with wrong arguments: not %s", #x);                  \
+	} while (0)
 
 static inline int64_t
 cpu_div_up(int64_t a, int64_t b)

@@ -1,4 +1,5 @@
-/* loss.c - cross entropy and z-loss over the vocabulary columns held here. Source: spec/training.md 2.8 and 5.1 */
+/* loss.c - cross entropy and z-loss over the vocabulary columns held here. Source:
+ * spec/training.md 2.8 and 5.1 */
 #include "train/cpu/real.h"
 
 /* Column of row i's label here, or -1 when it is another rank's or padding. */
@@ -84,7 +85,8 @@ gradient_row(const struct xent *x, int64_t row, real factor, real weight)
 static void
 loss_row(const struct xent *x, int64_t row)
 {
-	real sum = *real_at(&x->sums, 2 * row), log_sum = real_math(log)(sum), lse = *real_at(&x->row_max, row) + log_sum;
+	real sum = *real_at(&x->sums, 2 * row), log_sum = real_math(log)(sum),
+	     lse = *real_at(&x->row_max, row) + log_sum;
 	real weight = (real)x->grad_scale * ((const float *)x->mask.data)[row];
 
 	*real_at(&x->loss, row) = log_sum - *real_at(&x->sums, 2 * row + 1);
@@ -104,7 +106,8 @@ static void
 rows(const void *ctx, int64_t item, void *scratch)
 {
 	const struct steps *t = ctx;
-	int64_t per_item = cpu_rows_per_item(t->x->logits.shape[1]), end = cpu_min(t->x->logits.shape[0], (item + 1) * per_item);
+	int64_t per_item = cpu_rows_per_item(t->x->logits.shape[1]),
+		end = cpu_min(t->x->logits.shape[0], (item + 1) * per_item);
 
 	(void)scratch;
 	for (int64_t row = item * per_item; row < end; row++)
@@ -117,9 +120,12 @@ run(struct stream *st, const struct xent *x, void (*row)(const struct xent *, in
 {
 	struct steps t = { x, row };
 
-	cpu_check(x->logits.ndim == 2 && x->valid_columns >= 0 && x->valid_columns <= x->logits.shape[1]);
-	cpu_check(x->labels.dtype == DTYPE_I32 && x->row_max.dtype == REAL_DTYPE && x->sums.dtype == REAL_DTYPE);
-	cpu_for(st, cpu_div_up(x->logits.shape[0], cpu_rows_per_item(x->logits.shape[1])), rows, &t);
+	cpu_check(
+	    x->logits.ndim == 2 && x->valid_columns >= 0 && x->valid_columns <= x->logits.shape[1]);
+	cpu_check(x->labels.dtype == DTYPE_I32 && x->row_max.dtype == REAL_DTYPE &&
+	    x->sums.dtype == REAL_DTYPE);
+	cpu_for(
+	    st, cpu_div_up(x->logits.shape[0], cpu_rows_per_item(x->logits.shape[1])), rows, &t);
 }
 
 void
@@ -137,6 +143,7 @@ cpu_name(xent_sum)(struct stream *st, const struct xent *x)
 void
 cpu_name(xent_loss)(struct stream *st, const struct xent *x)
 {
-	cpu_check(x->mask.dtype == DTYPE_F32 && x->loss.dtype == REAL_DTYPE && x->zloss.dtype == REAL_DTYPE);
+	cpu_check(x->mask.dtype == DTYPE_F32 && x->loss.dtype == REAL_DTYPE &&
+	    x->zloss.dtype == REAL_DTYPE);
 	run(st, x, loss_row);
 }

@@ -20,7 +20,8 @@ forward_row(const struct norm *n, int64_t row, const real *weight, struct work *
 		mean = *real_at(&n->mean, row) = row_sum(x, s.count) / (real)s.count;
 	for (int64_t i = 0; i < s.count; i++)
 		centred[i] = x[i] - mean;
-	rstd = 1 / real_math(sqrt)(row_dot(centred, centred, s.count) / (real)s.count + (real)n->eps);
+	rstd =
+	    1 / real_math(sqrt)(row_dot(centred, centred, s.count) / (real)s.count + (real)n->eps);
 	*real_at(&n->rstd, row) = rstd;
 	for (int64_t i = 0; i < s.count; i++)
 		y[i] = centred[i] * rstd * weight[i];
@@ -39,8 +40,10 @@ forward_rows(const void *ctx, int64_t item, void *scratch)
 {
 	const struct norm *n = ctx;
 	struct work *w = scratch;
-	const real *weight = span_load(&n->weight, &(struct span){ 0, 0, n->x.shape[1] }, w->weight);
-	int64_t per_item = cpu_rows_per_item(n->x.shape[1]), end = cpu_min(n->x.shape[0], (item + 1) * per_item);
+	const real *weight =
+	    span_load(&n->weight, &(struct span){ 0, 0, n->x.shape[1] }, w->weight);
+	int64_t per_item = cpu_rows_per_item(n->x.shape[1]),
+		end = cpu_min(n->x.shape[0], (item + 1) * per_item);
 
 	for (int64_t row = item * per_item; row < end; row++)
 		forward_row(n, row, weight, w);
@@ -54,7 +57,8 @@ cpu_name(norm_fwd)(struct stream *st, const struct norm *n)
 	cpu_for(st, cpu_div_up(n->x.shape[0], cpu_rows_per_item(n->x.shape[1])), forward_rows, n);
 }
 
-/* dx += rstd (g - mean g - xhat mean(g xhat)) with g = dy weight, for one row; mean g only in LayerNorm. */
+/* dx += rstd (g - mean g - xhat mean(g xhat)) with g = dy weight, for one row; mean g only in
+ * LayerNorm. */
 static void
 backward_row(const struct norm_grad *n, int64_t row, const real *weight, struct work *w)
 {
@@ -84,14 +88,17 @@ backward_rows(const void *ctx, int64_t item, void *scratch)
 {
 	const struct norm_grad *n = ctx;
 	struct work *w = scratch;
-	const real *weight = span_load(&n->weight, &(struct span){ 0, 0, n->x.shape[1] }, w->weight);
-	int64_t per_item = cpu_rows_per_item(n->x.shape[1]), end = cpu_min(n->x.shape[0], (item + 1) * per_item);
+	const real *weight =
+	    span_load(&n->weight, &(struct span){ 0, 0, n->x.shape[1] }, w->weight);
+	int64_t per_item = cpu_rows_per_item(n->x.shape[1]),
+		end = cpu_min(n->x.shape[0], (item + 1) * per_item);
 
 	for (int64_t row = item * per_item; row < end; row++)
 		backward_row(n, row, weight, w);
 }
 
-/* sums[0] += sum of dy xhat and sums[1] += sum of dy over at most ROWS rows, for the columns of s. */
+/* sums[0] += sum of dy xhat and sums[1] += sum of dy over at most ROWS rows, for the columns of s.
+ */
 static void
 sum_rows(const struct norm_grad *n, struct span s, int64_t end, real sums[2][COLUMNS])
 {
@@ -99,7 +106,8 @@ sum_rows(const struct norm_grad *n, struct span s, int64_t end, real sums[2][COL
 
 	for (; s.row < end; s.row++) {
 		const real *x = span_load(&n->x, &s, x_buf), *dy = span_load(&n->dy, &s, dy_buf);
-		real mean = n->mean.data ? *real_at(&n->mean, s.row) : 0, rstd = *real_at(&n->rstd, s.row);
+		real mean = n->mean.data ? *real_at(&n->mean, s.row) : 0,
+		     rstd = *real_at(&n->rstd, s.row);
 
 		for (int64_t i = 0; i < s.count; i++) {
 			sums[0][i] += dy[i] * ((x[i] - mean) * rstd);
@@ -132,7 +140,8 @@ void
 cpu_name(norm_bwd)(struct stream *st, const struct norm_grad *n)
 {
 	cpu_check(n->x.ndim == 2 && cpu_same_shape(&n->x, &n->dy) && cpu_same_shape(&n->x, &n->dx));
-	cpu_check(n->x.shape[1] <= CPU_ROW_MAX && n->dweight.dtype == REAL_DTYPE && n->rstd.dtype == REAL_DTYPE);
+	cpu_check(n->x.shape[1] <= CPU_ROW_MAX && n->dweight.dtype == REAL_DTYPE &&
+	    n->rstd.dtype == REAL_DTYPE);
 	cpu_for(st, cpu_div_up(n->x.shape[0], cpu_rows_per_item(n->x.shape[1])), backward_rows, n);
 	cpu_for(st, cpu_div_up(n->x.shape[1], COLUMNS), backward_columns, n);
 }

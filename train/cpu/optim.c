@@ -6,11 +6,15 @@ static void
 adamw_span(const void *ctx, const struct span *s)
 {
 	const struct adamw *a = ctx;
-	real *w = span_address(&a->master, s), *m = span_address(&a->exp_avg, s), *v = span_address(&a->exp_avg_sq, s);
+	real *w = span_address(&a->master, s), *m = span_address(&a->exp_avg, s),
+	     *v = span_address(&a->exp_avg_sq, s);
 	const real *grad = span_address(&a->grad, s);
-	const real beta1 = (real)a->beta1, rest1 = (real)(1 - a->beta1), beta2 = (real)a->beta2, rest2 = (real)(1 - a->beta2);
-	const real rate = (real)(a->lr / a->correction1), correction2 = (real)a->correction2, eps = (real)a->eps;
-	const real decay = (real)(a->decoupled ? a->lr * a->weight_decay : 0), l2 = (real)(a->decoupled ? 0 : a->weight_decay);
+	const real beta1 = (real)a->beta1, rest1 = (real)(1 - a->beta1), beta2 = (real)a->beta2,
+		   rest2 = (real)(1 - a->beta2);
+	const real rate = (real)(a->lr / a->correction1), correction2 = (real)a->correction2,
+		   eps = (real)a->eps;
+	const real decay = (real)(a->decoupled ? a->lr * a->weight_decay : 0),
+		   l2 = (real)(a->decoupled ? 0 : a->weight_decay);
 	const real grad_scale = (real)a->grad_scale;
 
 	for (int64_t i = 0; i < s->count; i++) {
@@ -21,13 +25,15 @@ adamw_span(const void *ctx, const struct span *s)
 		w[i] -= rate * m[i] / (real_math(sqrt)(v[i] / correction2) + eps) + decay * w[i];
 	}
 	if (a->weight.data)
-		dtype_convert(span_address(&a->weight, s), a->weight.dtype, w, REAL_DTYPE, s->count);
+		dtype_convert(
+		    span_address(&a->weight, s), a->weight.dtype, w, REAL_DTYPE, s->count);
 }
 
 void
 cpu_name(adamw)(struct stream *st, const struct adamw *a)
 {
-	cpu_check(a->master.dtype == REAL_DTYPE && a->grad.dtype == REAL_DTYPE && a->exp_avg.dtype == REAL_DTYPE);
+	cpu_check(a->master.dtype == REAL_DTYPE && a->grad.dtype == REAL_DTYPE &&
+	    a->exp_avg.dtype == REAL_DTYPE);
 	cpu_check(a->exp_avg_sq.dtype == REAL_DTYPE && cpu_same_shape(&a->master, &a->grad));
 	cpu_spans(st, &a->master, adamw_span, a);
 }
@@ -39,7 +45,8 @@ sgd_span(const void *ctx, const struct span *s)
 	const struct sgd *a = ctx;
 	real *w = span_address(&a->master, s), *m = span_address(&a->momentum, s);
 	const real *grad = span_address(&a->grad, s);
-	const real factor = (real)a->momentum_factor, decay = (real)a->weight_decay, lr = (real)a->lr;
+	const real factor = (real)a->momentum_factor, decay = (real)a->weight_decay,
+		   lr = (real)a->lr;
 	const real grad_scale = (real)a->grad_scale;
 
 	for (int64_t i = 0; i < s->count; i++) {
@@ -47,14 +54,16 @@ sgd_span(const void *ctx, const struct span *s)
 		w[i] -= lr * m[i];
 	}
 	if (a->weight.data)
-		dtype_convert(span_address(&a->weight, s), a->weight.dtype, w, REAL_DTYPE, s->count);
+		dtype_convert(
+		    span_address(&a->weight, s), a->weight.dtype, w, REAL_DTYPE, s->count);
 }
 
 /* No dampening, no Nesterov. */
 void
 cpu_name(sgd)(struct stream *st, const struct sgd *a)
 {
-	cpu_check(a->master.dtype == REAL_DTYPE && a->grad.dtype == REAL_DTYPE && a->momentum.dtype == REAL_DTYPE);
+	cpu_check(a->master.dtype == REAL_DTYPE && a->grad.dtype == REAL_DTYPE &&
+	    a->momentum.dtype == REAL_DTYPE);
 	cpu_check(cpu_same_shape(&a->master, &a->grad));
 	cpu_spans(st, &a->master, sgd_span, a);
 }

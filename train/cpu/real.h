@@ -1,9 +1,10 @@
 /*
- * real.h - the arithmetic that a file of train/cpu is compiled for: float, or double for the oracle of the tests
+ * real.h - the arithmetic that a file of train/cpu is compiled for: float, or double for the oracle
+ * of the tests
  *
- * Every file but backend.c is compiled with CPU_REAL 32 and 64; only this header looks. `real` is the type, cpu_name(x) the
- * function cpu_x_f32 or cpu_x_f64, blas_gemm and real_math(f) the library's. Spans convert between storage and real, and
- * cost nothing when they are the same type.
+ * Every file but backend.c is compiled with CPU_REAL 32 and 64; only this header looks. `real` is
+ * the type, cpu_name(x) the function cpu_x_f32 or cpu_x_f64, blas_gemm and real_math(f) the
+ * library's. Spans convert between storage and real, and cost nothing when they are the same type.
  */
 #ifndef TRAIN_CPU_REAL_H
 #define TRAIN_CPU_REAL_H
@@ -39,13 +40,15 @@ float_power(int32_t n)
 	return f;
 }
 
-/* e^x within 2 ulp, without a call or a branch so that loops of it vectorise: x = n log 2 + r, a Taylor polynomial for e^r,
- * and 2^n in two factors so that the ends of the range come out as denormals and infinity. NaN stays NaN. */
+/* e^x within 2 ulp, without a call or a branch so that loops of it vectorise: x = n log 2 + r, a
+ * Taylor polynomial for e^r, and 2^n in two factors so that the ends of the range come out as
+ * denormals and infinity. NaN stays NaN. */
 static inline float
 float_exp(float x)
 {
 	const float magic = 0x1.8p23f;          /* added, it leaves the nearest integer in the low bits */
-	float c = fabsf(x) > 104.0f ? copysignf(104.0f, x) : x, shifted = c * 1.44269504f + magic, n = shifted - magic, r, p;
+	float c = fabsf(x) > 104.0f ? copysignf(104.0f, x) : x, shifted = c * 1.44269504f + magic,
+	      n = shifted - magic, r, p;
 	int32_t i, half;
 
 	r = (c - n * 0.693359375f) + n * 2.12194440e-4f;
@@ -75,7 +78,7 @@ real_sigmoid(real x)
 	return 1 / (1 + real_exp(-x));
 }
 
-/* --- sums over contiguous elements, in an order that is fixed by n ------------------------------------------------------ */
+/* --- sums over contiguous elements, in an order that is fixed by n ---------------------------- */
 enum { VEC_BYTES = 32, VEC_LANES = VEC_BYTES / sizeof(real), VEC_UNROLL = 4, VEC_STEP = VEC_LANES * VEC_UNROLL };
 typedef real vec __attribute__((vector_size(VEC_BYTES)));
 typedef real vec_at __attribute__((vector_size(VEC_BYTES), aligned(sizeof(real)), may_alias));      /* anywhere in memory */
@@ -90,7 +93,8 @@ row_dot(const real *x, const real *y, int64_t n)
 
 	for (; i + VEC_STEP <= n; i += VEC_STEP)
 		for (int j = 0; j < VEC_UNROLL; j++)
-			acc[j] += *(const vec_at *)(x + i + j * VEC_LANES) * *(const vec_at *)(y + i + j * VEC_LANES);
+			acc[j] += *(const vec_at *)(x + i + j * VEC_LANES) *
+			    *(const vec_at *)(y + i + j * VEC_LANES);
 	acc[0] = (acc[0] + acc[1]) + (acc[2] + acc[3]);
 	for (int j = 0; j < VEC_LANES; j++)
 		total += acc[0][j];
@@ -137,7 +141,7 @@ row_max(const real *x, int64_t n, real start)
 	return max;
 }
 
-/* --- elements of a tensor as real ----------------------------------------------------------------------------------------- */
+/* --- elements of a tensor as real ------------------------------------------------------------- */
 static inline void *
 span_address(const struct tensor *t, const struct span *s)
 {
@@ -177,21 +181,24 @@ real_at(const struct tensor *t, int64_t i)
 	return (real *)t->data + i;
 }
 
-/* --- private to two files ------------------------------------------------------------------------------------------------- */
+/* --- private to two files --------------------------------------------------------------------- */
 /* mask[i] = 1 / (1 - p) where element index + i is kept, else 0. dropout.c */
 void cpu_name(dropout_mask)(const struct dropout *d, uint64_t index, int64_t count, real *mask);
 
-/* --- the operations --------------------------------------------------------------------------------------------------------- */
+/* --- the operations --------------------------------------------------------------------------- */
 void cpu_name(gemm)(struct stream *, const struct gemm *);
 void cpu_name(norm_fwd)(struct stream *, const struct norm *);
 void cpu_name(norm_bwd)(struct stream *, const struct norm_grad *);
 void cpu_name(rope)(struct stream *, const struct rope *);
 void cpu_name(attention_fwd)(struct stream *, const struct attention *);
 void cpu_name(attention_bwd)(struct stream *, const struct attention_grad *);
-void cpu_name(act_fwd)(struct stream *, enum act_kind, const struct tensor *y, const struct tensor *x);
-void cpu_name(act_bwd)(struct stream *, enum act_kind, const struct tensor *dx, const struct tensor *dy, const struct tensor *x);
+void cpu_name(act_fwd)(
+    struct stream *, enum act_kind, const struct tensor *y, const struct tensor *x);
+void cpu_name(act_bwd)(struct stream *, enum act_kind, const struct tensor *dx,
+    const struct tensor *dy, const struct tensor *x);
 void cpu_name(residual_fwd)(struct stream *, const struct residual *);
-void cpu_name(dropout_bwd)(struct stream *, const struct tensor *dx, const struct tensor *dy, const struct dropout *);
+void cpu_name(dropout_bwd)(
+    struct stream *, const struct tensor *dx, const struct tensor *dy, const struct dropout *);
 void cpu_name(embedding_fwd)(struct stream *, const struct embedding *);
 void cpu_name(embedding_bwd)(struct stream *, const struct embedding_grad *);
 void cpu_name(xent_max)(struct stream *, const struct xent *);
@@ -203,7 +210,8 @@ void cpu_name(add)(struct stream *, const struct tensor *y, const struct tensor 
 void cpu_name(scale)(struct stream *, const struct tensor *x, double factor);
 void cpu_name(fill)(struct stream *, const struct tensor *x, double value);
 void cpu_name(cast)(struct stream *, const struct tensor *dst, const struct tensor *src);
-void cpu_name(dot)(struct stream *, const struct tensor *out, const struct tensor *x, const struct tensor *y);
+void cpu_name(dot)(
+    struct stream *, const struct tensor *out, const struct tensor *x, const struct tensor *y);
 void cpu_name(count_nonfinite)(struct stream *, const struct tensor *out, const struct tensor *x);
 void cpu_name(adamw)(struct stream *, const struct adamw *);
 void cpu_name(sgd)(struct stream *, const struct sgd *);

@@ -56,7 +56,8 @@ void
 cpu_name(column_sum)(struct stream *st, const struct tensor *out, const struct tensor *x)
 {
 	cpu_check(x->ndim == 2 && out->shape[0] == x->shape[1] && out->dtype == REAL_DTYPE);
-	cpu_for(st, cpu_div_up(x->shape[1], COLUMNS), sum_columns, &(struct pair){ .y = out, .x = x });
+	cpu_for(
+	    st, cpu_div_up(x->shape[1], COLUMNS), sum_columns, &(struct pair){ .y = out, .x = x });
 }
 
 /* y += x. */
@@ -125,18 +126,21 @@ cast_span(const void *ctx, const struct span *s)
 	if (p->y->dtype == p->x->dtype)
 		memmove(span_address(p->y, s), span_address(p->x, s), (size_t)s->count * size);
 	else
-		dtype_convert(span_address(p->y, s), p->y->dtype, span_address(p->x, s), p->x->dtype, s->count);
+		dtype_convert(span_address(p->y, s), p->y->dtype, span_address(p->x, s),
+		    p->x->dtype, s->count);
 }
 
 void
 cpu_name(cast)(struct stream *st, const struct tensor *dst, const struct tensor *src)
 {
 	cpu_check(cpu_same_shape(dst, src));
-	cpu_check(dst->dtype == src->dtype || (dtype_is_float(dst->dtype) && dtype_is_float(src->dtype)));
+	cpu_check(
+	    dst->dtype == src->dtype || (dtype_is_float(dst->dtype) && dtype_is_float(src->dtype)));
 	cpu_spans(st, dst, cast_span, &(struct pair){ .y = dst, .x = src });
 }
 
-/* A long vector as PARTS ranges, each summed in double by one item, and the parts in order after. */
+/* A long vector as PARTS ranges, each summed in double by one item, and the parts in order after.
+ */
 struct reduction {
 	const struct tensor *x, *y;
 	int64_t count, per_part;
@@ -190,7 +194,8 @@ nonfinite_span(const struct reduction *r, const struct span *s)
 
 /* One part by the function of a span. */
 static void
-reduce_part(const struct reduction *r, int64_t item, double (*fn)(const struct reduction *, const struct span *))
+reduce_part(const struct reduction *r, int64_t item,
+    double (*fn)(const struct reduction *, const struct span *))
 {
 	int64_t end = cpu_min(r->count, (item + 1) * r->per_part);
 
@@ -220,15 +225,18 @@ nonfinite_part(const void *ctx, int64_t item, void *scratch)
 
 /* out += the sum of the parts. */
 static void
-reduce(struct stream *st, const struct tensor *out, struct reduction *r, void (*part)(const void *, int64_t, void *))
+reduce(struct stream *st, const struct tensor *out, struct reduction *r,
+    void (*part)(const void *, int64_t, void *))
 {
 	double parts[PARTS], total = 0;
 	int64_t used;
 
-	cpu_check(out->dtype == DTYPE_F64 && (r->x->ndim == 1 || r->x->stride[0] == r->x->shape[1]));
+	cpu_check(
+	    out->dtype == DTYPE_F64 && (r->x->ndim == 1 || r->x->stride[0] == r->x->shape[1]));
 	r->part = parts;
 	r->count = tensor_elements(r->x);
-	r->per_part = cpu_max(CPU_GRAIN, cpu_div_up(cpu_div_up(r->count, PARTS), CPU_SPAN) * CPU_SPAN);
+	r->per_part =
+	    cpu_max(CPU_GRAIN, cpu_div_up(cpu_div_up(r->count, PARTS), CPU_SPAN) * CPU_SPAN);
 	used = cpu_div_up(r->count, r->per_part);
 	cpu_for(st, used, part, r);
 	for (int64_t i = 0; i < used; i++)
@@ -237,7 +245,8 @@ reduce(struct stream *st, const struct tensor *out, struct reduction *r, void (*
 }
 
 void
-cpu_name(dot)(struct stream *st, const struct tensor *out, const struct tensor *x, const struct tensor *y)
+cpu_name(dot)(
+    struct stream *st, const struct tensor *out, const struct tensor *x, const struct tensor *y)
 {
 	cpu_check(tensor_elements(x) == tensor_elements(y));
 	reduce(st, out, &(struct reduction){ .x = x, .y = y }, dot_part);

@@ -1,9 +1,11 @@
-/* attention.c - the attention block: norm, q k v, rotation, attention over this rank's heads, projection, residual sum */
+/* attention.c - the attention block: norm, q k v, rotation, attention over this rank's heads,
+ * projection, residual sum */
 #include "train/layers/layer.h"
 
 #include <math.h>
 
-static const struct norm_place norm1 = { ROLE_INPUT_NORM, ROLE_INPUT_NORM_BIAS, BUF_NORM1_MEAN, BUF_NORM1_RSTD };
+static const struct norm_place norm1 = { ROLE_INPUT_NORM, ROLE_INPUT_NORM_BIAS, BUF_NORM1_MEAN,
+	BUF_NORM1_RSTD };
 
 /* q, k and v as column slices of one array. */
 struct qkv {
@@ -16,7 +18,8 @@ views(const struct engine *e, const struct tensor *qkv)
 {
 	const struct model_config *c = &e->plan.model;
 	struct qkv r = {
-		.num_heads = (int)(c->num_attention_heads / e->plan.layout.tensor_model_parallel_size),
+		.num_heads =
+		    (int)(c->num_attention_heads / e->plan.layout.tensor_model_parallel_size),
 		.num_groups = (int)layout_local_groups(&e->plan.layout, c),
 		.head_dim = (int)c->kv_channels,
 	};
@@ -56,11 +59,17 @@ core(const struct layer *l, struct step *s)
 	struct tensor qkv = step_buffer(s, BUF_QKV, l->local);
 	struct qkv v = views(e, &qkv);
 	struct attention a = {
-		.out = step_buffer(s, BUF_ATTN_OUT, l->local), .lse = step_buffer(s, BUF_LSE, l->local),
-		.q = v.q, .k = v.k, .v = v.v,
+		.out = step_buffer(s, BUF_ATTN_OUT, l->local),
+		.lse = step_buffer(s, BUF_LSE, l->local),
+		.q = v.q,
+		.k = v.k,
+		.v = v.v,
 		.micro_batch = (int)e->plan.shape.micro_batch_size,
-		.num_heads = v.num_heads, .num_groups = v.num_groups, .head_dim = v.head_dim,
-		.scale = 1.0 / sqrt((double)v.head_dim), .window = e->plan.model.window_size,
+		.num_heads = v.num_heads,
+		.num_groups = v.num_groups,
+		.head_dim = v.head_dim,
+		.scale = 1.0 / sqrt((double)v.head_dim),
+		.window = e->plan.model.window_size,
 		.drop = layer_dropout(l, s, SITE_ATTENTION, e->plan.model.attention_dropout),
 	};
 
@@ -73,10 +82,12 @@ static void
 forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
 	struct engine *e = s->e;
-	struct tensor a = step_buffer(s, BUF_NORM1_OUT, l->local), qkv = step_buffer(s, BUF_QKV, l->local);
+	struct tensor a = step_buffer(s, BUF_NORM1_OUT, l->local),
+		      qkv = step_buffer(s, BUF_QKV, l->local);
 	struct tensor weight = engine_joined(e, false, l->index, ROLE_Q, ROLE_V);
 	struct tensor bias = engine_joined(e, false, l->index, ROLE_Q_BIAS, ROLE_V_BIAS);
-	struct tensor proj = engine_weight(e, l->index, ROLE_PROJ), branch = engine_buffer(e, BUF_BRANCH);
+	struct tensor proj = engine_weight(e, l->index, ROLE_PROJ),
+		      branch = engine_buffer(e, BUF_BRANCH);
 	struct qkv v = views(e, &qkv);
 	struct attention att = core(l, s);
 
@@ -94,11 +105,18 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	struct engine *e = s->e;
 	struct tensor dqkv = engine_buffer(e, BUF_DQKV), dnorm = engine_buffer(e, BUF_DNORM);
 	struct qkv d = views(e, &dqkv);
-	struct attention_grad att = { .fwd = core(l, s), .dout = engine_buffer(e, BUF_DATTN), .dq = d.q, .dk = d.k, .dv = d.v,
-	                              .delta = engine_buffer(e, BUF_DELTA) };
+	struct attention_grad att = { .fwd = core(l, s),
+		.dout = engine_buffer(e, BUF_DATTN),
+		.dq = d.q,
+		.dk = d.k,
+		.dv = d.v,
+		.delta = engine_buffer(e, BUF_DELTA) };
 	struct linear_grad proj = {
-		.dx = att.dout, .dy = residual_backward(l, s, SITE_ATTENTION_OUT, dx), .x = att.fwd.out,
-		.weight = engine_weight(e, l->index, ROLE_PROJ), .dweight = engine_grad(e, l->index, ROLE_PROJ),
+		.dx = att.dout,
+		.dy = residual_backward(l, s, SITE_ATTENTION_OUT, dx),
+		.x = att.fwd.out,
+		.weight = engine_weight(e, l->index, ROLE_PROJ),
+		.dweight = engine_grad(e, l->index, ROLE_PROJ),
 		.dbias = engine_grad(e, l->index, ROLE_PROJ_BIAS),
 	};
 	struct linear_grad qkv = {

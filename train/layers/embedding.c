@@ -13,10 +13,13 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	struct engine *e = s->e;
 	struct comm *tp = e->groups.tp;
 	struct dropout drop = layer_dropout(l, s, SITE_EMBEDDING, e->plan.model.hidden_dropout);
-	struct embedding words = { .y = *y, .table = engine_weight(e, l->index, ROLE_WORD_EMBEDDINGS),
-	                           .ids = step_buffer(s, BUF_TOKENS, 0) };
-	struct embedding places = { .y = *y, .table = engine_weight(e, l->index, ROLE_POSITION_EMBEDDINGS),
-	                            .ids = step_buffer(s, BUF_POSITIONS, 0), .accumulate = true };
+	struct embedding words = { .y = *y,
+		.table = engine_weight(e, l->index, ROLE_WORD_EMBEDDINGS),
+		.ids = step_buffer(s, BUF_TOKENS, 0) };
+	struct embedding places = { .y = *y,
+		.table = engine_weight(e, l->index, ROLE_POSITION_EMBEDDINGS),
+		.ids = step_buffer(s, BUF_POSITIONS, 0),
+		.accumulate = true };
 
 	(void)x;
 	words.first_row = first_row(e, &words.table);
@@ -35,10 +38,13 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 {
 	struct engine *e = s->e;
 	struct dropout drop = layer_dropout(l, s, SITE_EMBEDDING, e->plan.model.hidden_dropout);
-	struct embedding_grad words = { .dtable = engine_grad(e, l->index, ROLE_WORD_EMBEDDINGS), .dy = *dx,
-	                                .ids = step_buffer(s, BUF_TOKENS, 0) };
-	struct embedding_grad places = { .dtable = engine_grad(e, l->index, ROLE_POSITION_EMBEDDINGS), .dy = *dx,
-	                                 .ids = step_buffer(s, BUF_POSITIONS, 0) };
+	struct embedding_grad words = { .dtable = engine_grad(e, l->index, ROLE_WORD_EMBEDDINGS),
+		.dy = *dx,
+		.ids = step_buffer(s, BUF_TOKENS, 0) };
+	struct embedding_grad places = { .dtable =
+					     engine_grad(e, l->index, ROLE_POSITION_EMBEDDINGS),
+		.dy = *dx,
+		.ids = step_buffer(s, BUF_POSITIONS, 0) };
 
 	(void)x;
 	if (drop.p > 0)

@@ -1,13 +1,16 @@
 /*
- * head.c - final norm, output table and loss, in chunks of token rows so that logits never fill the memory
+ * head.c - final norm, output table and loss, in chunks of token rows so that logits never fill the
+ * memory
  *
- * The gradient of the logits is taken in the forward pass, while they are there: what is saved for the backward pass is the
- * gradient of the final norm's output. The chunk size depends on the model alone (memory.c), so that the order of the sums
- * does not depend on the layout. Source: spec/training.md 2.8 and 5.1.
+ * The gradient of the logits is taken in the forward pass, while they are there: what is saved for
+ * the backward pass is the gradient of the final norm's output. The chunk size depends on the model
+ * alone (memory.c), so that the order of the sums does not depend on the layout. Source:
+ * spec/training.md 2.8 and 5.1.
  */
 #include "train/layers/layer.h"
 
-static const struct norm_place final_norm = { ROLE_FINAL_NORM, ROLE_FINAL_NORM_BIAS, BUF_FINAL_MEAN, BUF_FINAL_RSTD };
+static const struct norm_place final_norm = { ROLE_FINAL_NORM, ROLE_FINAL_NORM_BIAS, BUF_FINAL_MEAN,
+	BUF_FINAL_RSTD };
 
 /* The output table: its own, or the word embeddings'. */
 static struct tensor
@@ -15,7 +18,8 @@ table(const struct engine *e, const struct layer *l, bool grad)
 {
 	bool untied = e->plan.model.untie_embeddings_and_output_weights;
 
-	return engine_joined(e, grad, untied ? l->index : -1, untied ? ROLE_OUTPUT : ROLE_WORD_EMBEDDINGS,
+	return engine_joined(e, grad, untied ? l->index : -1,
+	    untied ? ROLE_OUTPUT : ROLE_WORD_EMBEDDINGS,
 	    untied ? ROLE_OUTPUT : ROLE_WORD_EMBEDDINGS);
 }
 
@@ -35,18 +39,26 @@ cross_entropy(struct step *s, int64_t first, const struct tensor *logits)
 	struct engine *e = s->e;
 	int64_t rows = logits->shape[0], columns = logits->shape[1];
 	struct tensor row_max = engine_buffer(e, BUF_ROW_MAX), sums = engine_buffer(e, BUF_SUMS);
-	struct tensor labels = step_buffer(s, BUF_LABELS, 0), mask = step_buffer(s, BUF_LOSS_MASK, 0);
+	struct tensor labels = step_buffer(s, BUF_LABELS, 0),
+		      mask = step_buffer(s, BUF_LOSS_MASK, 0);
 	struct tensor loss = engine_buffer(e, BUF_LOSS), zloss = engine_buffer(e, BUF_ZLOSS);
 	struct xent x = {
-		.logits = *logits, .labels = tensor_rows(&labels, first, rows), .mask = tensor_rows(&mask, first, rows),
-		.row_max = tensor_rows(&row_max, 0, rows), .sums = tensor_rows(&sums, 0, rows),
-		.loss = tensor_rows(&loss, first, rows), .zloss = tensor_rows(&zloss, first, rows),
-		.first_column = columns * e->coord[AX_TP], .z_loss = e->z_loss,
+		.logits = *logits,
+		.labels = tensor_rows(&labels, first, rows),
+		.mask = tensor_rows(&mask, first, rows),
+		.row_max = tensor_rows(&row_max, 0, rows),
+		.sums = tensor_rows(&sums, 0, rows),
+		.loss = tensor_rows(&loss, first, rows),
+		.zloss = tensor_rows(&zloss, first, rows),
+		.first_column = columns * e->coord[AX_TP],
+		.z_loss = e->z_loss,
 		.grad_scale = s->training ? e->loss_scale : 0,
 	};
 
 	x.valid_columns = e->plan.model.vocab_size - x.first_column;
-	x.valid_columns = x.valid_columns < 0 ? 0 : x.valid_columns < columns ? x.valid_columns : columns;
+	x.valid_columns = x.valid_columns < 0 ? 0
+	    : x.valid_columns < columns       ? x.valid_columns
+					      : columns;
 	e->ops->xent_max(e->stream, &x);
 	reduce_tp(e, &x.row_max, REDUCE_MAX);
 	e->ops->xent_sum(e->stream, &x);
@@ -61,8 +73,10 @@ keep_logits(struct step *s, int64_t first, const struct tensor *logits)
 	struct engine *e = s->e;
 	size_t bytes = tensor_bytes(logits);
 
-	e->backend->copy_out(e->stream, (char *)s->logits + (size_t)first * (size_t)logits->shape[1] *
-	    dtype_size(logits->dtype), logits->data, bytes);
+	e->backend->copy_out(e->stream,
+	    (char *)s->logits +
+		(size_t)first * (size_t)logits->shape[1] * dtype_size(logits->dtype),
+	    logits->data, bytes);
 }
 
 /* One chunk of token rows. */
@@ -71,7 +85,8 @@ chunk(const struct layer *l, struct step *s, int64_t first, int64_t rows)
 {
 	struct engine *e = s->e;
 	struct tensor all = engine_buffer(e, BUF_LOGITS), logits = tensor_rows(&all, 0, rows);
-	struct tensor out = engine_buffer(e, BUF_FINAL_OUT), x = tensor_rows(&out, first, rows), weight = table(e, l, false);
+	struct tensor out = engine_buffer(e, BUF_FINAL_OUT), x = tensor_rows(&out, first, rows),
+		      weight = table(e, l, false);
 	struct tensor none = { .data = NULL };
 
 	column_forward(s, &logits, &x, &weight, &none);
@@ -80,8 +95,11 @@ chunk(const struct layer *l, struct step *s, int64_t first, int64_t rows)
 	cross_entropy(s, first, &logits);
 	if (s->training) {
 		struct tensor grad = step_buffer(s, BUF_HEAD_GRAD, 0);
-		struct linear_grad g = { .dx = tensor_rows(&grad, first, rows), .dy = logits, .x = x, .weight = weight,
-		                         .dweight = table(e, l, true) };
+		struct linear_grad g = { .dx = tensor_rows(&grad, first, rows),
+			.dy = logits,
+			.x = x,
+			.weight = weight,
+			.dweight = table(e, l, true) };
 
 		column_backward(s, &g);
 	}
@@ -91,9 +109,11 @@ static void
 forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
 	struct engine *e = s->e;
-	struct tensor out = engine_buffer(e, BUF_FINAL_OUT), scalars = engine_buffer(e, BUF_SCALARS);
+	struct tensor out = engine_buffer(e, BUF_FINAL_OUT),
+		      scalars = engine_buffer(e, BUF_SCALARS);
 	struct tensor mask = step_buffer(s, BUF_LOSS_MASK, 0), loss = engine_buffer(e, BUF_LOSS);
-	struct tensor zloss = engine_buffer(e, BUF_ZLOSS), sum = tensor_rows(&scalars, SCALAR_LOSS, 1);
+	struct tensor zloss = engine_buffer(e, BUF_ZLOSS),
+		      sum = tensor_rows(&scalars, SCALAR_LOSS, 1);
 	struct tensor zsum = tensor_rows(&scalars, SCALAR_ZLOSS, 1);
 	int64_t rows = x->shape[0], step = e->mem.head_rows;
 

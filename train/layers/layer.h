@@ -1,8 +1,8 @@
 /*
  * layer.h - a layer of the stage: what it does to the residual stream
  *
- * A kind is a const struct at the end of its file. Its parameters and saved bytes are rows of lib/model (params.c, memory.c),
- * where mplan sees them. x, y and dx are act [T,h].
+ * A kind is a const struct at the end of its file. Its parameters and saved bytes are rows of
+ * lib/model (params.c, memory.c), where mplan sees them. x, y and dx are act [T,h].
  */
 #ifndef TRAIN_LAYERS_LAYER_H
 #define TRAIN_LAYERS_LAYER_H
@@ -12,9 +12,12 @@
 struct layer_kind {
 	const char *name;
 	/* y from x; x stays where it is for the backward pass. */
-	void (*forward)(const struct layer *, struct step *, const struct tensor *y, const struct tensor *x);
-	/* dx holds the gradient of y and becomes that of x; gradients of the parameters are added to. */
-	void (*backward)(const struct layer *, struct step *, const struct tensor *dx, const struct tensor *x);
+	void (*forward)(
+	    const struct layer *, struct step *, const struct tensor *y, const struct tensor *x);
+	/* dx holds the gradient of y and becomes that of x; gradients of the parameters are added
+	 * to. */
+	void (*backward)(
+	    const struct layer *, struct step *, const struct tensor *dx, const struct tensor *x);
 };
 
 struct layer {
@@ -26,45 +29,51 @@ struct layer {
 
 extern const struct layer_kind layer_embedding, layer_attention, layer_mlp, layer_head;
 
-/* --- linear.c: the two linears of tensor parallelism ------------------------------------------------------------------- */
+/* --- linear.c: the two linears of tensor parallelism ------------------------------------------ */
 
-/* y [T,out/t] = x [T,in] W^T + bias; W [out/t,in]. Column parallel: x is whole on every tensor rank. */
-void column_forward(struct step *s, const struct tensor *y, const struct tensor *x, const struct tensor *weight,
-                    const struct tensor *bias);
+/* y [T,out/t] = x [T,in] W^T + bias; W [out/t,in]. Column parallel: x is whole on every tensor
+ * rank. */
+void column_forward(struct step *s, const struct tensor *y, const struct tensor *x,
+    const struct tensor *weight, const struct tensor *bias);
 struct linear_grad {
 	struct tensor dx, dy, x, weight, dweight, dbias;        /* dbias.data NULL: none */
 };
 /* dx [T,in] = sum over tensor ranks of dy W; dweight += dy^T x; dbias += column sums. */
 void column_backward(struct step *s, const struct linear_grad *g);
-/* y [T,out] = sum over tensor ranks of x [T,in/t] W^T; W [out,in/t]. The bias is the residual sum's matter. */
-void row_forward(struct step *s, const struct tensor *y, const struct tensor *x, const struct tensor *weight);
+/* y [T,out] = sum over tensor ranks of x [T,in/t] W^T; W [out,in/t]. The bias is the residual sum's
+ * matter. */
+void row_forward(
+    struct step *s, const struct tensor *y, const struct tensor *x, const struct tensor *weight);
 /* dx [T,in/t] = dy W; dweight += dy^T x; dbias += column sums (the same on every tensor rank). */
 void row_backward(struct step *s, const struct linear_grad *g);
 
-/* --- norm.c: LayerNorm or RMSNorm before a block ----------------------------------------------------------------------- */
+/* --- norm.c: LayerNorm or RMSNorm before a block ---------------------------------------------- */
 
 struct norm_place {
 	enum role weight, bias;
 	enum buffer mean, rstd;
 };
-void norm_forward(const struct layer *l, struct step *s, const struct norm_place *p, const struct tensor *y,
-                  const struct tensor *x);
+void norm_forward(const struct layer *l, struct step *s, const struct norm_place *p,
+    const struct tensor *y, const struct tensor *x);
 /* dx += gradient through the norm. */
 struct norm_flow {
 	struct tensor dx, dy, x;
 };
-void norm_backward(const struct layer *l, struct step *s, const struct norm_place *p, const struct norm_flow *f);
+void norm_backward(
+    const struct layer *l, struct step *s, const struct norm_place *p, const struct norm_flow *f);
 
-/* --- residual.c: the end of a block ------------------------------------------------------------------------------------- */
+/* --- residual.c: the end of a block ----------------------------------------------------------- */
 
 /* Which dropout of a layer: part of the counter's stream. */
 enum dropout_site { SITE_EMBEDDING, SITE_ATTENTION, SITE_ATTENTION_OUT, SITE_MLP_OUT, SITE_COUNT };
 
-struct dropout layer_dropout(const struct layer *l, const struct step *s, enum dropout_site site, double p);
+struct dropout layer_dropout(
+    const struct layer *l, const struct step *s, enum dropout_site site, double p);
 /* y = x + dropout(branch + bias) */
-void residual_forward(const struct layer *l, struct step *s, enum dropout_site site, enum role bias, const struct tensor *y,
-                      const struct tensor *x);
+void residual_forward(const struct layer *l, struct step *s, enum dropout_site site, enum role bias,
+    const struct tensor *y, const struct tensor *x);
 /* Gradient of the branch: dx itself without dropout, else BUF_DBRANCH. */
-struct tensor residual_backward(const struct layer *l, struct step *s, enum dropout_site site, const struct tensor *dx);
+struct tensor residual_backward(
+    const struct layer *l, struct step *s, enum dropout_site site, const struct tensor *dx);
 
 #endif

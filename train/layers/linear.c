@@ -1,14 +1,16 @@
 /*
  * linear.c - column and row parallel linear layers
  *
- * Source: Shoeybi 2019 arXiv:1909.08053. Without sequence parallelism the input of a column layer and the output of a row
- * layer are whole on every tensor rank: the sums over ranks are all-reduces.
+ * Source: Shoeybi 2019 arXiv:1909.08053. Without sequence parallelism the input of a column layer
+ * and the output of a row layer are whole on every tensor rank: the sums over ranks are
+ * all-reduces.
  */
 #include "train/layers/layer.h"
 
 /* c = alpha 1, beta given, op(a) op(b). */
 static void
-product(struct step *s, const struct tensor *c, const struct tensor *a, const struct tensor *b, unsigned how)
+product(struct step *s, const struct tensor *c, const struct tensor *a, const struct tensor *b,
+    unsigned how)
 {
 	struct gemm g = { *c, *a, *b, (how & 1) != 0, (how & 2) != 0, 1.0, how & 4 ? 1.0 : 0.0 };
 
@@ -27,8 +29,8 @@ sum_over_tensor_ranks(struct step *s, const struct tensor *x)
 }
 
 void
-column_forward(struct step *s, const struct tensor *y, const struct tensor *x, const struct tensor *weight,
-               const struct tensor *bias)
+column_forward(struct step *s, const struct tensor *y, const struct tensor *x,
+    const struct tensor *weight, const struct tensor *bias)
 {
 	product(s, y, x, weight, TRANS_B);
 	if (bias->data)
@@ -53,7 +55,8 @@ column_backward(struct step *s, const struct linear_grad *g)
 }
 
 void
-row_forward(struct step *s, const struct tensor *y, const struct tensor *x, const struct tensor *weight)
+row_forward(
+    struct step *s, const struct tensor *y, const struct tensor *x, const struct tensor *weight)
 {
 	product(s, y, x, weight, TRANS_B);
 	sum_over_tensor_ranks(s, y);

@@ -1,10 +1,14 @@
-/* mlp.c - the MLP block: norm, up projection (and gate beside it), activation, down projection, residual sum */
+/* mlp.c - the MLP block: norm, up projection (and gate beside it), activation, down projection,
+ * residual sum */
 #include "train/layers/layer.h"
 
-static const struct norm_place norm2 = { ROLE_MLP_NORM, ROLE_MLP_NORM_BIAS, BUF_NORM2_MEAN, BUF_NORM2_RSTD };
+static const struct norm_place norm2 = { ROLE_MLP_NORM, ROLE_MLP_NORM_BIAS, BUF_NORM2_MEAN,
+	BUF_NORM2_RSTD };
 
-_Static_assert((int)ACTIVATION_GEGLU_TANH == (int)ACT_GEGLU_TANH && (int)ACTIVATION_SWIGLU == (int)ACT_SWIGLU &&
-    (int)ACTIVATION_RELU2 == (int)ACT_RELU2 && (int)ACTIVATION_GELU_ERF == (int)ACT_GELU_ERF, "activations in one order");
+_Static_assert((int)ACTIVATION_GEGLU_TANH == (int)ACT_GEGLU_TANH &&
+	(int)ACTIVATION_SWIGLU == (int)ACT_SWIGLU && (int)ACTIVATION_RELU2 == (int)ACT_RELU2 &&
+	(int)ACTIVATION_GELU_ERF == (int)ACT_GELU_ERF,
+    "activations in one order");
 
 /* The first of the joined projections. */
 static enum role
@@ -23,8 +27,10 @@ static void
 forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
 	struct engine *e = s->e;
-	struct tensor m = step_buffer(s, BUF_NORM2_OUT, l->local), up = step_buffer(s, BUF_FC1_OUT, l->local);
-	struct tensor act = step_buffer(s, BUF_ACT_OUT, l->local), branch = engine_buffer(e, BUF_BRANCH);
+	struct tensor m = step_buffer(s, BUF_NORM2_OUT, l->local),
+		      up = step_buffer(s, BUF_FC1_OUT, l->local);
+	struct tensor act = step_buffer(s, BUF_ACT_OUT, l->local),
+		      branch = engine_buffer(e, BUF_BRANCH);
 	struct tensor weight = engine_joined(e, false, l->index, fc1(e), ROLE_UP);
 	struct tensor bias = engine_joined(e, false, l->index, fc1_bias(e), ROLE_UP_BIAS);
 	struct tensor down = engine_weight(e, l->index, ROLE_DOWN);
@@ -43,8 +49,11 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	struct tensor up = step_buffer(s, BUF_FC1_OUT, l->local), dup = engine_buffer(e, BUF_DFC1);
 	struct tensor dact = engine_buffer(e, BUF_DACT), dnorm = engine_buffer(e, BUF_DNORM);
 	struct linear_grad down = {
-		.dx = dact, .dy = residual_backward(l, s, SITE_MLP_OUT, dx), .x = step_buffer(s, BUF_ACT_OUT, l->local),
-		.weight = engine_weight(e, l->index, ROLE_DOWN), .dweight = engine_grad(e, l->index, ROLE_DOWN),
+		.dx = dact,
+		.dy = residual_backward(l, s, SITE_MLP_OUT, dx),
+		.x = step_buffer(s, BUF_ACT_OUT, l->local),
+		.weight = engine_weight(e, l->index, ROLE_DOWN),
+		.dweight = engine_grad(e, l->index, ROLE_DOWN),
 		.dbias = engine_grad(e, l->index, ROLE_DOWN_BIAS),
 	};
 	struct linear_grad in = {

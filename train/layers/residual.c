@@ -19,12 +19,15 @@ layer_dropout(const struct layer *l, const struct step *s, enum dropout_site sit
 }
 
 void
-residual_forward(const struct layer *l, struct step *s, enum dropout_site site, enum role bias, const struct tensor *y,
-                 const struct tensor *x)
+residual_forward(const struct layer *l, struct step *s, enum dropout_site site, enum role bias,
+    const struct tensor *y, const struct tensor *x)
 {
 	struct engine *e = s->e;
 	struct residual r = {
-		.y = *y, .x = engine_buffer(e, BUF_BRANCH), .bias = engine_weight(e, l->index, bias), .residual = *x,
+		.y = *y,
+		.x = engine_buffer(e, BUF_BRANCH),
+		.bias = engine_weight(e, l->index, bias),
+		.residual = *x,
 		.drop = layer_dropout(l, s, site, e->plan.model.hidden_dropout),
 	};
 
@@ -32,7 +35,8 @@ residual_forward(const struct layer *l, struct step *s, enum dropout_site site, 
 }
 
 struct tensor
-residual_backward(const struct layer *l, struct step *s, enum dropout_site site, const struct tensor *dx)
+residual_backward(
+    const struct layer *l, struct step *s, enum dropout_site site, const struct tensor *dx)
 {
 	struct engine *e = s->e;
 	struct dropout drop = layer_dropout(l, s, site, e->plan.model.hidden_dropout);

@@ -1,10 +1,11 @@
 /*
  * comm.c - train/comm.h over MPI, on host memory
  *
- * MPI's own reductions may add in any order, so sums are made here: every rank gets one piece of everybody's array into a
- * staging buffer, adds in rank order, and the sums are gathered. Arrays of any length pass through the buffer window by window,
- * and no single message is longer than MESSAGE bytes, far below what MPI's int counts hold. Everything is blocking; only the
- * thread that started MPI may call. An error that MPI reports means a lost peer or link: one line, and the world ends.
+ * MPI's own reductions may add in any order, so sums are made here: every rank gets one piece of
+ * everybody's array into a staging buffer, adds in rank order, and the sums are gathered. Arrays of
+ * any length pass through the buffer window by window, and no single message is longer than MESSAGE
+ * bytes, far below what MPI's int counts hold. Everything is blocking; only the thread that started
+ * MPI may call. An error that MPI reports means a lost peer or link: one line, and the world ends.
  */
 #include "train/mpi/impl.h"
 
@@ -30,7 +31,8 @@ struct mpi_comm {
 	int *count, *start;             /* one per rank, for MPI_Allgatherv */
 };
 
-/* Equal pieces of an array, `stride` bytes apart, of `bytes` each; those past the first `total` bytes are cut off. */
+/* Equal pieces of an array, `stride` bytes apart, of `bytes` each; those past the first `total`
+ * bytes are cut off. */
 struct pieces {
 	char *data;
 	size_t stride, bytes, total;
@@ -92,7 +94,8 @@ post_send(struct comm *c, const char *data, size_t bytes, int peer, int tag)
 	for (size_t done = 0; done < bytes; done += MESSAGE) {
 		int n = (int)min_size(bytes - done, MESSAGE);
 
-		check(c, MPI_Isend(data + done, n, MPI_BYTE, peer, tag, m->mpi, next_request(m)), "a send");
+		check(c, MPI_Isend(data + done, n, MPI_BYTE, peer, tag, m->mpi, next_request(m)),
+		    "a send");
 	}
 }
 
@@ -105,7 +108,8 @@ post_receive(struct comm *c, char *data, size_t bytes, int peer, int tag)
 	for (size_t done = 0; done < bytes; done += MESSAGE) {
 		int n = (int)min_size(bytes - done, MESSAGE);
 
-		check(c, MPI_Irecv(data + done, n, MPI_BYTE, peer, tag, m->mpi, next_request(m)), "a receive");
+		check(c, MPI_Irecv(data + done, n, MPI_BYTE, peer, tag, m->mpi, next_request(m)),
+		    "a receive");
 	}
 }
 
@@ -126,7 +130,8 @@ piece_bytes(const struct pieces *p, int number)
 	return before < p->total ? min_size(p->bytes, p->total - before) : 0;
 }
 
-/* Sends piece i to rank i and collects everybody's piece number `rank` in the staging buffer, in rank order. */
+/* Sends piece i to rank i and collects everybody's piece number `rank` in the staging buffer, in
+ * rank order. */
 static void
 swap_pieces(struct comm *c, const struct pieces *p)
 {
@@ -141,7 +146,8 @@ swap_pieces(struct comm *c, const struct pieces *p)
 	for (int i = 1; i < c->size; i++) {
 		int peer = (c->rank + i) % c->size;
 
-		post_send(c, p->data + (size_t)peer * p->stride, piece_bytes(p, peer), peer, OWN_TAG);
+		post_send(
+		    c, p->data + (size_t)peer * p->stride, piece_bytes(p, peer), peer, OWN_TAG);
 	}
 	memcpy(m->staging + (size_t)c->rank * own, p->data + (size_t)c->rank * p->stride, own);
 	wait_all(c);
@@ -190,13 +196,17 @@ all_reduce_window(struct comm *c, char *data, size_t bytes, enum dtype dtype, en
 		m->count[i] = (int)piece_bytes(&p, i);
 		m->start[i] = m->count[i] ? i * (int)piece : 0;
 	}
-	check(c, MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, m->count, m->start, MPI_BYTE, m->mpi), "a reduction");
+	check(c,
+	    MPI_Allgatherv(
+		MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, m->count, m->start, MPI_BYTE, m->mpi),
+	    "a reduction");
 }
 
 static void
 mpi_all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduce op)
 {
-	size_t bytes = dense_bytes(t), ranks = (size_t)c->size, step = window(c, t->dtype) * ranks * dtype_size(t->dtype);
+	size_t bytes = dense_bytes(t), ranks = (size_t)c->size,
+	       step = window(c, t->dtype) * ranks * dtype_size(t->dtype);
 
 	(void)st;
 	if (c->size == 1 || bytes == 0)
@@ -206,7 +216,8 @@ mpi_all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum r
 		return;
 	}
 	for (size_t done = 0; done < bytes; done += step)
-		all_reduce_window(c, (char *)t->data + done, min_size(step, bytes - done), t->dtype, op);
+		all_reduce_window(
+		    c, (char *)t->data + done, min_size(step, bytes - done), t->dtype, op);
 }
 
 /* Whole must be `size` times as large as part, of the same type; returns the bytes of a part. */
@@ -216,12 +227,14 @@ part_bytes(const struct comm *c, const struct tensor *part, const struct tensor 
 	size_t bytes = dense_bytes(part);
 
 	if (part->dtype != whole->dtype || dense_bytes(whole) != bytes * (size_t)c->size)
-		BUG("%d parts of %zu bytes do not make %zu bytes", c->size, bytes, tensor_bytes(whole));
+		BUG("%d parts of %zu bytes do not make %zu bytes", c->size, bytes,
+		    tensor_bytes(whole));
 	return bytes;
 }
 
 static void
-mpi_reduce_scatter(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in, enum reduce op)
+mpi_reduce_scatter(struct comm *c, struct stream *st, const struct tensor *out,
+    const struct tensor *in, enum reduce op)
 {
 	size_t bytes = part_bytes(c, out, in), step = window(c, in->dtype) * dtype_size(in->dtype);
 
@@ -250,7 +263,8 @@ gather_column(struct comm *c, char *out, size_t part, size_t first, int n)
 	check(c, MPI_Type_contiguous(n, MPI_BYTE, &run), "a gather");
 	check(c, MPI_Type_create_resized(run, 0, (MPI_Aint)part, &column), "a gather");
 	check(c, MPI_Type_commit(&column), "a gather");
-	check(c, MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, out + first, 1, column, m->mpi), "a gather");
+	check(c, MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, out + first, 1, column, m->mpi),
+	    "a gather");
 	MPI_Type_free(&column);
 	MPI_Type_free(&run);
 }
@@ -278,7 +292,8 @@ mpi_broadcast(struct comm *c, struct stream *st, const struct tensor *t, int roo
 	for (size_t done = 0; c->size > 1 && done < bytes; done += MESSAGE) {
 		int n = (int)min_size(MESSAGE, bytes - done);
 
-		check(c, MPI_Bcast((char *)t->data + done, n, MPI_BYTE, root, m->mpi), "a broadcast");
+		check(
+		    c, MPI_Bcast((char *)t->data + done, n, MPI_BYTE, root, m->mpi), "a broadcast");
 	}
 }
 
@@ -289,10 +304,12 @@ mpi_exchange(struct comm *c, struct stream *st, const struct p2p *message, int c
 	(void)st;
 	for (int i = 0; i < count; i++)
 		if (!message[i].send)
-			post_receive(c, message[i].buf.data, dense_bytes(&message[i].buf), message[i].peer, 1 + message[i].tag);
+			post_receive(c, message[i].buf.data, dense_bytes(&message[i].buf),
+			    message[i].peer, 1 + message[i].tag);
 	for (int i = 0; i < count; i++)
 		if (message[i].send)
-			post_send(c, message[i].buf.data, dense_bytes(&message[i].buf), message[i].peer, 1 + message[i].tag);
+			post_send(c, message[i].buf.data, dense_bytes(&message[i].buf),
+			    message[i].peer, 1 + message[i].tag);
 	wait_all(c);
 }
 
@@ -330,11 +347,13 @@ static char *
 mpi_gather_bytes(struct comm *c, const void *bytes, size_t len, int root, size_t *total)
 {
 	struct mpi_comm *m = c->impl;
-	uint64_t own = len, *every = c->rank == root ? mem_alloc((size_t)c->size, sizeof *every) : NULL;
+	uint64_t own = len,
+		 *every = c->rank == root ? mem_alloc((size_t)c->size, sizeof *every) : NULL;
 	char *all = NULL;
 
 	*total = 0;
-	check(c, MPI_Gather(&own, 1, MPI_UINT64_T, every, 1, MPI_UINT64_T, root, m->mpi), "a gather");
+	check(
+	    c, MPI_Gather(&own, 1, MPI_UINT64_T, every, 1, MPI_UINT64_T, root, m->mpi), "a gather");
 	if (every) {
 		all = collect(c, bytes, every, total);
 	} else {
@@ -428,7 +447,8 @@ mpi_world(struct err *e)
 	int started, provided, size;
 
 	MPI_Initialized(&started);
-	if (!started && MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) {
+	if (!started &&
+	    MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) {
 		err_set(e, "cannot start MPI");
 		return NULL;
 	}
@@ -439,7 +459,8 @@ mpi_world(struct err *e)
 	}
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	if ((size_t)size > STAGING / sizeof(double)) {
-		err_set(e, "%d ranks are more than the %zu that fit the staging buffer", size, STAGING / sizeof(double));
+		err_set(e, "%d ranks are more than the %zu that fit the staging buffer", size,
+		    STAGING / sizeof(double));
 		return NULL;
 	}
 	return wrap(MPI_COMM_WORLD, mem_alloc(STAGING, 1));
@@ -469,7 +490,9 @@ mpi_local_rank(struct comm *world, int *local_size)
 	MPI_Comm host;
 	int rank;
 
-	check(world, MPI_Comm_split_type(m->mpi, MPI_COMM_TYPE_SHARED, world->rank, MPI_INFO_NULL, &host), "a split by host");
+	check(world,
+	    MPI_Comm_split_type(m->mpi, MPI_COMM_TYPE_SHARED, world->rank, MPI_INFO_NULL, &host),
+	    "a split by host");
 	MPI_Comm_rank(host, &rank);
 	MPI_Comm_size(host, local_size);
 	MPI_Comm_free(&host);

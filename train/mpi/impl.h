@@ -13,9 +13,10 @@ struct summands {
 };
 
 /*
- * dst[i] = data[0][i] + data[1][i] + ... taken from the left, or their maximum. F16, BF16 and F32 are added in F32, F64 in F64,
- * and the result is rounded to the element type once; I32 and I64 wrap around. A maximum over a NaN is NaN. dst holds count
- * elements and does not overlap data; nothing need be aligned. Other types are a BUG.
+ * dst[i] = data[0][i] + data[1][i] + ... taken from the left, or their maximum. F16, BF16 and F32
+ * are added in F32, F64 in F64, and the result is rounded to the element type once; I32 and I64
+ * wrap around. A maximum over a NaN is NaN. dst holds count elements and does not overlap data;
+ * nothing need be aligned. Other types are a BUG.
  */
 void reduce_in_order(void *dst, const struct summands *s, enum reduce op);
 

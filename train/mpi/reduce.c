@@ -1,8 +1,8 @@
 /*
  * reduce.c - sums and maxima in rank order
  *
- * Works block by block: a block of every summand is widened to the type that is added in, so that one loop a type remains
- * and the accumulators stay in the first-level cache.
+ * Works block by block: a block of every summand is widened to the type that is added in, so that
+ * one loop a type remains and the accumulators stay in the first-level cache.
  */
 #include "train/mpi/impl.h"
 
@@ -58,11 +58,15 @@ maximum(union block *acc, const union block *x, enum dtype real, int n)
 	switch (real) {
 	case DTYPE_F64:
 		for (int i = 0; i < n; i++)
-			acc->f64[i] = x->f64[i] > acc->f64[i] || x->f64[i] != x->f64[i] ? x->f64[i] : acc->f64[i];
+			acc->f64[i] = x->f64[i] > acc->f64[i] || x->f64[i] != x->f64[i]
+			    ? x->f64[i]
+			    : acc->f64[i];
 		break;
 	case DTYPE_F32:
 		for (int i = 0; i < n; i++)
-			acc->f32[i] = x->f32[i] > acc->f32[i] || x->f32[i] != x->f32[i] ? x->f32[i] : acc->f32[i];
+			acc->f32[i] = x->f32[i] > acc->f32[i] || x->f32[i] != x->f32[i]
+			    ? x->f32[i]
+			    : acc->f32[i];
 		break;
 	case DTYPE_I64:
 		for (int i = 0; i < n; i++)
@@ -86,7 +90,8 @@ reduce_in_order(void *dst, const struct summands *s, enum reduce op)
 
 		dtype_convert(&acc, real, s->data + done * size, s->dtype, n);
 		for (int r = 1; r < s->num; r++) {
-			dtype_convert(&x, real, s->data + (r * s->count + done) * size, s->dtype, n);
+			dtype_convert(
+			    &x, real, s->data + (r * s->count + done) * size, s->dtype, n);
 			(op == REDUCE_SUM ? add : maximum)(&acc, &x, real, n);
 		}
 		dtype_convert((char *)dst + done * size, s->dtype, &acc, real, n);

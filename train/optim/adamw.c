@@ -1,4 +1,5 @@
-/* adamw.c - Adam with decoupled weight decay (or L2), bias corrected. Source: Loshchilov & Hutter 2019 arXiv:1711.05101 */
+/* adamw.c - Adam with decoupled weight decay (or L2), bias corrected. Source: Loshchilov & Hutter
+ * 2019 arXiv:1711.05101 */
 #include "train/optim.h"
 
 #include <math.h>
@@ -7,10 +8,19 @@ static void
 update(struct engine *e, const struct optim_options *o, const struct optim_piece *p)
 {
 	struct adamw a = {
-		.master = p->master, .exp_avg = p->exp_avg, .exp_avg_sq = p->exp_avg_sq, .grad = p->grad, .weight = p->weight,
-		.lr = p->lr, .beta1 = o->beta1, .beta2 = o->beta2, .eps = o->eps, .weight_decay = p->weight_decay,
+		.master = p->master,
+		.exp_avg = p->exp_avg,
+		.exp_avg_sq = p->exp_avg_sq,
+		.grad = p->grad,
+		.weight = p->weight,
+		.lr = p->lr,
+		.beta1 = o->beta1,
+		.beta2 = o->beta2,
+		.eps = o->eps,
+		.weight_decay = p->weight_decay,
 		.grad_scale = p->grad_scale,
-		.correction1 = 1 - pow(o->beta1, (double)p->step), .correction2 = 1 - pow(o->beta2, (double)p->step),
+		.correction1 = 1 - pow(o->beta1, (double)p->step),
+		.correction2 = 1 - pow(o->beta2, (double)p->step),
 		.decoupled = o->decoupled_weight_decay,
 	};
 

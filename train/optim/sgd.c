@@ -5,8 +5,14 @@ static void
 update(struct engine *e, const struct optim_options *o, const struct optim_piece *p)
 {
 	struct sgd s = {
-		.master = p->master, .momentum = p->exp_avg, .grad = p->grad, .weight = p->weight,
-		.lr = p->lr, .momentum_factor = o->momentum, .weight_decay = p->weight_decay, .grad_scale = p->grad_scale,
+		.master = p->master,
+		.momentum = p->exp_avg,
+		.grad = p->grad,
+		.weight = p->weight,
+		.lr = p->lr,
+		.momentum_factor = o->momentum,
+		.weight_decay = p->weight_decay,
+		.grad_scale = p->grad_scale,
 	};
 
 	e->ops->sgd(e->stream, &s);

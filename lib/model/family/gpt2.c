@@ -1,8 +1,8 @@
 /*
  * gpt2.c - GPT-2: LayerNorm, learned positions, GELU by tanh, biases everywhere, tied output
  *
- * Weights are stored [in, out]; c_attn holds q, k and v side by side. Source: the config and tensor names of GPT2LMHeadModel
- * in huggingface/transformers.
+ * Weights are stored [in, out]; c_attn holds q, k and v side by side. Source: the config and tensor
+ * names of GPT2LMHeadModel in huggingface/transformers.
  */
 #include "lib/model/family.h"
 
@@ -44,7 +44,8 @@ read_activation(struct model_config *c, const struct json_value *v, struct err *
 	else if (!strcmp(act, "gelu"))
 		c->activation = ACTIVATION_GELU_ERF;
 	else
-		return err_set(e, "\"activation_function\" is '%s'; 'gelu_new' and 'gelu' are known", act);
+		return err_set(
+		    e, "\"activation_function\" is '%s'; 'gelu_new' and 'gelu' are known", act);
 	return 0;
 }
 
@@ -56,9 +57,11 @@ read_config(struct model_config *c, const struct json_value *v, struct err *e)
 	if (json_int(v, "n_embd", 768, &c->hidden_size, e) < 0)
 		return -1;
 	if (c->hidden_size < 1 || c->hidden_size > 1 << 20)
-		return err_set(e, "\"n_embd\" is %lld; must be from 1 to %d", (long long)c->hidden_size, 1 << 20);
+		return err_set(e, "\"n_embd\" is %lld; must be from 1 to %d",
+		    (long long)c->hidden_size, 1 << 20);
 	if (json_int(v, "vocab_size", 50257, &c->vocab_size, e) < 0 ||
-	    json_int(v, "n_layer", 12, &c->num_layers, e) < 0 || json_int(v, "n_head", 12, &c->num_attention_heads, e) < 0 ||
+	    json_int(v, "n_layer", 12, &c->num_layers, e) < 0 ||
+	    json_int(v, "n_head", 12, &c->num_attention_heads, e) < 0 ||
 	    json_int(v, "n_positions", 1024, &c->max_position_embeddings, e) < 0 ||
 	    json_int(v, "n_inner", 4 * c->hidden_size, &c->ffn_hidden_size, e) < 0 ||
 	    json_double(v, "layer_norm_epsilon", 1e-5, &c->norm_epsilon, e) < 0 ||
@@ -71,7 +74,9 @@ read_config(struct model_config *c, const struct json_value *v, struct err *e)
 	if (!tied)
 		return err_set(e, "\"tie_word_embeddings\" is false; gpt2 has a tied output");
 	if (!scaled || by_layer)
-		return err_set(e, "only \"scale_attn_weights\": true without \"scale_attn_by_inverse_layer_idx\" is built");
+		return err_set(e,
+		    "only \"scale_attn_weights\": true without \"scale_attn_by_inverse_layer_idx\" "
+		    "is built");
 	if (c->num_attention_heads < 1 || c->hidden_size % c->num_attention_heads)
 		return err_set(e, "\"n_embd\" must be a multiple of \"n_head\"");
 	c->num_query_groups = c->num_attention_heads;
@@ -93,10 +98,12 @@ check(const struct model_config *c, struct err *e)
 		return err_set(e, "needs --position-embedding-type learned_absolute");
 	if (!c->qkv_bias || !c->proj_bias || !c->mlp_bias)
 		return err_set(e, "has biases: leave out --disable-bias-linear");
-	if (c->num_query_groups != c->num_attention_heads || c->kv_channels * c->num_attention_heads != c->hidden_size)
+	if (c->num_query_groups != c->num_attention_heads ||
+	    c->kv_channels * c->num_attention_heads != c->hidden_size)
 		return err_set(e, "has no grouped queries and no --kv-channels of its own");
 	if (c->untie_embeddings_and_output_weights)
-		return err_set(e, "has tied output: leave out --untie-embeddings-and-output-weights");
+		return err_set(
+		    e, "has tied output: leave out --untie-embeddings-and-output-weights");
 	if (c->window_size)
 		return err_set(e, "has no sliding window");
 	return 0;
@@ -105,10 +112,13 @@ check(const struct model_config *c, struct err *e)
 static void
 write_config(const struct model_config *c, struct str *out)
 {
-	str_addf(out, ",\n  \"n_embd\": %lld,\n  \"n_inner\": %lld,\n  \"n_layer\": %lld,\n  \"n_head\": %lld",
+	str_addf(out,
+	    ",\n  \"n_embd\": %lld,\n  \"n_inner\": %lld,\n  \"n_layer\": %lld,\n  \"n_head\": "
+	    "%lld",
 	    (long long)c->hidden_size, (long long)c->ffn_hidden_size, (long long)c->num_layers,
 	    (long long)c->num_attention_heads);
-	str_addf(out, ",\n  \"n_positions\": %lld,\n  \"n_ctx\": %lld,\n  \"activation_function\": \"%s\"",
+	str_addf(out,
+	    ",\n  \"n_positions\": %lld,\n  \"n_ctx\": %lld,\n  \"activation_function\": \"%s\"",
 	    (long long)c->max_position_embeddings, (long long)c->max_position_embeddings,
 	    c->activation == ACTIVATION_GELU_TANH ? "gelu_new" : "gelu");
 	family_write_number(out, "  ", "attn_pdrop", c->attention_dropout);
@@ -121,6 +131,11 @@ write_config(const struct model_config *c, struct str *out)
 }
 
 const struct family family_gpt2 = {
-	.model_type = "gpt2", .architecture = "GPT2LMHeadModel", .names = names, .optional_prefix = "transformer.",
-	.read = read_config, .check = check, .write = write_config,
+	.model_type = "gpt2",
+	.architecture = "GPT2LMHeadModel",
+	.names = names,
+	.optional_prefix = "transformer.",
+	.read = read_config,
+	.check = check,
+	.write = write_config,
 };

@@ -1,5 +1,6 @@
 /*
- * llama.c - Llama 1 to 3: RMSNorm, rotary positions, SwiGLU, grouped query attention, no biases unless the config says so
+ * llama.c - Llama 1 to 3: RMSNorm, rotary positions, SwiGLU, grouped query attention, no biases
+ * unless the config says so
  *
  * Source: the config and tensor names of LlamaForCausalLM in huggingface/transformers.
  */
@@ -36,15 +37,18 @@ read_config(struct model_config *c, const struct json_value *v, struct err *e)
 	const char *act;
 	bool attention_bias, tied;
 
-	if (json_int(v, "vocab_size", 0, &c->vocab_size, e) < 0 || json_int(v, "hidden_size", 0, &c->hidden_size, e) < 0 ||
+	if (json_int(v, "vocab_size", 0, &c->vocab_size, e) < 0 ||
+	    json_int(v, "hidden_size", 0, &c->hidden_size, e) < 0 ||
 	    json_int(v, "intermediate_size", 0, &c->ffn_hidden_size, e) < 0 ||
 	    json_int(v, "num_hidden_layers", 0, &c->num_layers, e) < 0 ||
 	    json_int(v, "num_attention_heads", 0, &c->num_attention_heads, e) < 0)
 		return -1;
 	if (c->num_attention_heads < 1)
 		return err_set(e, "\"num_attention_heads\" must be at least 1");
-	if (json_int(v, "num_key_value_heads", c->num_attention_heads, &c->num_query_groups, e) < 0 ||
-	    json_int(v, "head_dim", c->hidden_size / c->num_attention_heads, &c->kv_channels, e) < 0 ||
+	if (json_int(v, "num_key_value_heads", c->num_attention_heads, &c->num_query_groups, e) <
+		0 ||
+	    json_int(v, "head_dim", c->hidden_size / c->num_attention_heads, &c->kv_channels, e) <
+		0 ||
 	    json_int(v, "max_position_embeddings", 2048, &c->max_position_embeddings, e) < 0 ||
 	    json_double(v, "rms_norm_eps", 1e-6, &c->norm_epsilon, e) < 0 ||
 	    json_bool(v, "attention_bias", false, &attention_bias, e) < 0 ||
@@ -71,7 +75,8 @@ check(const struct model_config *c, struct err *e)
 	if (c->activation != ACTIVATION_SWIGLU)
 		return err_set(e, "needs --swiglu");
 	if (c->position != POSITION_ROPE || c->rotary_percent != 1 || c->rotary_interleaved)
-		return err_set(e, "needs --position-embedding-type rope over whole heads, not interleaved");
+		return err_set(
+		    e, "needs --position-embedding-type rope over whole heads, not interleaved");
 	if (c->qkv_bias != c->proj_bias)
 		return err_set(e, "has biases on q, k, v and o together or on none");
 	if (c->window_size)
@@ -84,16 +89,21 @@ check(const struct model_config *c, struct err *e)
 static void
 write_config(const struct model_config *c, struct str *out)
 {
-	str_addf(out, ",\n  \"hidden_size\": %lld,\n  \"intermediate_size\": %lld,\n  \"num_hidden_layers\": %lld",
+	str_addf(out,
+	    ",\n  \"hidden_size\": %lld,\n  \"intermediate_size\": %lld,\n  \"num_hidden_layers\": "
+	    "%lld",
 	    (long long)c->hidden_size, (long long)c->ffn_hidden_size, (long long)c->num_layers);
-	str_addf(out, ",\n  \"num_attention_heads\": %lld,\n  \"num_key_value_heads\": %lld,\n  \"head_dim\": %lld",
-	    (long long)c->num_attention_heads, (long long)c->num_query_groups, (long long)c->kv_channels);
+	str_addf(out,
+	    ",\n  \"num_attention_heads\": %lld,\n  \"num_key_value_heads\": %lld,\n  "
+	    "\"head_dim\": %lld",
+	    (long long)c->num_attention_heads, (long long)c->num_query_groups,
+	    (long long)c->kv_channels);
 	str_addf(out, ",\n  \"hidden_act\": \"silu\",\n  \"max_position_embeddings\": %lld",
 	    (long long)c->max_position_embeddings);
 	family_write_number(out, "  ", "rms_norm_eps", c->norm_epsilon);
 	family_write_number(out, "  ", "attention_dropout", c->attention_dropout);
-	str_addf(out, ",\n  \"attention_bias\": %s,\n  \"mlp_bias\": %s", c->qkv_bias ? "true" : "false",
-	    c->mlp_bias ? "true" : "false");
+	str_addf(out, ",\n  \"attention_bias\": %s,\n  \"mlp_bias\": %s",
+	    c->qkv_bias ? "true" : "false", c->mlp_bias ? "true" : "false");
 	family_write_rope(c, out);
 }
 

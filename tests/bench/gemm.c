@@ -1,0 +1,50 @@
+/* gemm.c - rate of large fp32 products of the CPU backend, in GFLOP/s: the machine's own limit for bench.sh */
+#include "train/ops.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+static double
+now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+int
+main(int argc, char **argv)
+{
+	enum { N = 1024, ROUNDS = 20 };
+	struct device_config config = { .num_threads = argc > 1 ? atoi(argv[1]) : 1, .dtype = DTYPE_F32 };
+	struct err err;
+	struct device *d = backend_cpu.open(&config, &err);
+	struct stream *s = d ? backend_cpu.stream(d, STREAM_COMPUTE) : NULL;
+	void *mem = d ? backend_cpu.alloc(d, 3ul * N * N * sizeof(float), &err) : NULL;
+	struct tensor all;
+	struct gemm g = { .alpha = 1 };
+	double best = 1e30;
+
+	if (!mem) {
+		fprintf(stderr, "gemm: %s\n", err.msg);
+		return 1;
+	}
+	all = tensor_2d(mem, DTYPE_F32, 3 * N, N);
+	s->ops->fill(s, &all, 0.5);
+	g.a = tensor_rows(&all, 0, N);
+	g.b = tensor_rows(&all, N, N);
+	g.c = tensor_rows(&all, 2 * N, N);
+	for (int i = 0; i < ROUNDS; i++) {
+		double start = now(), t;
+
+		s->ops->gemm(s, &g);
+		t = now() - start;
+		best = t < best ? t : best;
+	}
+	printf("%.1f\n", 2.0 * N * N * N / best / 1e9);
+	backend_cpu.release(d, mem);
+	backend_cpu.close(d);
+	return 0;
+}
