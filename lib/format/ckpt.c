@@ -76,12 +76,14 @@ refuse(const char *dir, struct err *e)
 	return err_set(e, "no checkpoint in '%s'", dir);
 }
 
+/* Any such name counts, whether or not it is a checkpoint. */
 bool
 ckpt_has_iterations(const char *save)
 {
 	return has_entry(save, "iter_", "");
 }
 
+/* Megatron-LM's form: at least seven digits. */
 void
 ckpt_iter_dir(const char *save, int64_t iteration, char out[1024])
 {
@@ -108,6 +110,7 @@ parse_tracker(const char *path, char *text, int64_t *iteration, struct err *e)
 	return 1;
 }
 
+/* The file is small by nature; what is larger than 4096 bytes is refused. */
 int
 ckpt_tracker(const char *save, int64_t *iteration, struct err *e)
 {
@@ -188,6 +191,7 @@ load_manifest(struct ckpt *c, struct err *e)
 	return rc;
 }
 
+/* By key. */
 static int
 compare_pairs(const void *a, const void *b)
 {
@@ -276,6 +280,10 @@ check_sizes(const struct ckpt *c, struct err *e)
 	return 0;
 }
 
+/*
+ * Manifest, sizes and texts, in this order: what is cheap to check and likely to be wrong comes first. No piece is read;
+ * that is what verifying is for.
+ */
 struct ckpt *
 ckpt_open(const char *dir, struct err *e)
 {
@@ -291,6 +299,7 @@ ckpt_open(const char *dir, struct err *e)
 	return c;
 }
 
+/* Takes what a failed opening left, too. */
 void
 ckpt_close(struct ckpt *c)
 {
@@ -325,12 +334,14 @@ ckpt_at(const struct ckpt *c, int i)
 	return &c->m.tensor[i];
 }
 
+/* A name against a tensor's, for bsearch. */
 static int
 compare_names(const void *a, const void *b)
 {
 	return strcmp(a, ((const struct ckpt_tensor *)b)->name);
 }
 
+/* Tensors are sorted by name. */
 const struct ckpt_tensor *
 ckpt_find(const struct ckpt *c, const char *name)
 {
@@ -350,6 +361,7 @@ ckpt_file(const struct ckpt *c, int i)
 	return c->m.file[i];
 }
 
+/* Pairs are sorted by key. */
 const char *
 ckpt_state(const struct ckpt *c, const char *key)
 {
@@ -461,6 +473,10 @@ check_read(const struct ckpt *c, const char *name, const struct slice *want, enu
 	return 0;
 }
 
+/*
+ * Pieces tile the tensor, so copying each piece's overlap with what is wanted writes every element of dst once. The bytes are
+ * read through the map; memory is dst and, when converting, two small buffers.
+ */
 int
 ckpt_read(const struct ckpt *c, const char *name, const struct slice *want, enum dtype dtype,
     void *dst, struct err *e)
@@ -530,6 +546,10 @@ verify_pieces(const struct ckpt *c, int file, const struct safetensors *s, struc
 	return 0;
 }
 
+/*
+ * Three witnesses must agree: the header of the file, the manifest, and the bytes. Opening the file checks the header by
+ * itself, including that nothing follows the last tensor.
+ */
 int
 ckpt_verify_file(const struct ckpt *c, int file, struct err *e)
 {

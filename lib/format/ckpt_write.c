@@ -37,6 +37,7 @@ hidden_dir(const char *save, int64_t iteration, const char *suffix, char out[102
 	return 0;
 }
 
+/* Only one process may be the first, and it must be done before the others write. */
 int
 ckpt_begin(const char *save, int64_t iteration, bool first, char out[1024], struct err *e)
 {
@@ -47,6 +48,7 @@ ckpt_begin(const char *save, int64_t iteration, bool first, char out[1024], stru
 	return io_mkdir_p(out, e);
 }
 
+/* More than 99999 writers only make the number longer. */
 struct ckpt_writer *
 ckpt_writer_new(const char *tmp_dir, int file_number, struct err *e)
 {
@@ -63,6 +65,10 @@ ckpt_writer_new(const char *tmp_dir, int file_number, struct err *e)
 	return w;
 }
 
+/*
+ * The name in the file carries the start of the piece, which makes it unique however many pieces of one tensor a writer has.
+ * What the manifest needs is kept until the file is finished.
+ */
 void
 ckpt_declare(struct ckpt_writer *w, const char *name, enum dtype t, int ndim, const int64_t *shape,
     const struct slice *box)
@@ -90,6 +96,7 @@ ckpt_declare(struct ckpt_writer *w, const char *name, enum dtype t, int ndim, co
 	str_release(&entry);
 }
 
+/* The sum is of the bytes as they were handed in, so that damage on the way to the disk shows when verifying. */
 int
 ckpt_write(struct ckpt_writer *w, const void *bytes, struct err *e)
 {
@@ -115,6 +122,7 @@ writer_free(struct ckpt_writer *w)
 	free(w);
 }
 
+/* Lines are appended only when the file is on the disk. */
 int
 ckpt_writer_finish(struct ckpt_writer *w, struct str *manifest, struct err *e)
 {
@@ -130,6 +138,7 @@ ckpt_writer_finish(struct ckpt_writer *w, struct str *manifest, struct err *e)
 	return rc;
 }
 
+/* Leaves neither file nor lines. */
 void
 ckpt_writer_abort(struct ckpt_writer *w)
 {
@@ -222,6 +231,10 @@ put_tracker(const struct ckpt_commit *c, struct err *e)
 	return put_text(c->save, "latest_checkpointed_iteration.txt", text, (size_t)n, e);
 }
 
+/*
+ * Until the rename the previous checkpoint is untouched, and a failure removes what was written, which on a full disk is what
+ * the next attempt needs. After it the new one is complete; the tracker moves last.
+ */
 int
 ckpt_commit(const struct ckpt_commit *c, struct err *e)
 {

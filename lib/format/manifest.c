@@ -205,6 +205,7 @@ parse_rows(struct parse *p, char *text)
 	return 0;
 }
 
+/* By name, then start; the line decides between duplicates, so that the order never depends on the sort. */
 static int
 compare_rows(const void *a, const void *b)
 {
@@ -217,6 +218,7 @@ compare_rows(const void *a, const void *b)
 	return c ? c : (x->line > y->line) - (x->line < y->line);
 }
 
+/* By bytes, for the list of files. */
 static int
 compare_strings(const void *a, const void *b)
 {
@@ -281,6 +283,7 @@ struct corner {
 	int sign;
 };
 
+/* Unused dimensions are 0 in every corner and compare equal. */
 static int
 compare_corners(const void *a, const void *b)
 {
@@ -371,6 +374,7 @@ struct place_key {
 	uint64_t offset, end;
 };
 
+/* By file, then offset. */
 static int
 compare_places(const void *a, const void *b)
 {
@@ -435,6 +439,7 @@ parse_all(struct parse *p, char *text, size_t len)
 	return collect_places(p);
 }
 
+/* All strings point into one copy of the text, which the pool owns. */
 int
 manifest_parse(struct manifest *m, const char *text, size_t len, const char *name, struct err *e)
 {
@@ -449,6 +454,7 @@ manifest_parse(struct manifest *m, const char *text, size_t len, const char *nam
 	return rc;
 }
 
+/* The inverse of parse_list. */
 void
 manifest_print_list(struct str *out, int ndim, const int64_t *x)
 {
@@ -456,6 +462,7 @@ manifest_print_list(struct str *out, int ndim, const int64_t *x)
 		str_addf(out, "%s%lld", d ? "," : "", (long long)x[d]);
 }
 
+/* The inverse of parse_row; writers append their lines with it. */
 void
 manifest_print_piece(
     struct str *out, const struct ckpt_tensor *t, const struct ckpt_piece *p, const char *file)
@@ -470,6 +477,7 @@ manifest_print_piece(
 	    (unsigned long long)p->bytes, (unsigned long long)p->sum);
 }
 
+/* A manifest that was printed parses to the same pieces, in the same order. */
 void
 manifest_print(const struct manifest *m, struct str *out)
 {
@@ -480,6 +488,7 @@ manifest_print(const struct manifest *m, struct str *out)
 			    m->file[m->tensor[i].piece[k].file]);
 }
 
+/* Leaves an empty manifest that may be released again. */
 void
 manifest_release(struct manifest *m)
 {

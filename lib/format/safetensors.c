@@ -18,7 +18,7 @@ static const struct {
 	{ "BOOL", 8 }, { "F4", 4 }, { "F6_E2M3", 6 }, { "F6_E3M2", 6 }, { "U8", 8 }, { "I8", 8 }, { "F8_E5M2", 8 },
 	{ "F8_E4M3", 8 }, { "F8_E8M0", 8 }, { "F8_E4M3FNUZ", 8 }, { "F8_E5M2FNUZ", 8 }, { "I16", 16 }, { "U16", 16 },
 	{ "F16", 16 }, { "BF16", 16 }, { "I32", 32 }, { "U32", 32 }, { "F32", 32 }, { "C64", 64 }, { "F64", 64 },
-	  { "I64", 64 }, { "U64", 64 },
+	{ "I64", 64 }, { "U64", 64 },
 };
 
 struct safetensors {
@@ -191,6 +191,7 @@ read_tensor(struct opening *o, const struct json_value *v, struct safetensors_en
 	return read_shape(o, t, shape, &bits) < 0 ? -1 : read_offsets(o, t, range, bits);
 }
 
+/* By bytes, for sorting the keys of the metadata. */
 static int
 compare_strings(const void *a, const void *b)
 {
@@ -257,6 +258,7 @@ compare_offsets(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
+/* By bytes, for the lookup by name. */
 static int
 compare_names(const void *a, const void *b)
 {
@@ -320,6 +322,10 @@ check_body(struct opening *o)
 	return 0;
 }
 
+/*
+ * The order of the checks decides the reason: two tensors of one name overlap as a rule, and the name says more than the
+ * overlap, so names come before the body.
+ */
 struct safetensors *
 safetensors_open(const char *path, struct err *e)
 {
@@ -340,12 +346,14 @@ safetensors_count(const struct safetensors *s)
 	return s->count;
 }
 
+/* Zero-size tensors are in this order too, before what begins at the same byte. */
 const struct safetensors_entry *
 safetensors_at(const struct safetensors *s, int i)
 {
 	return s->by_offset[i];
 }
 
+/* Binary search; the key is an entry with nothing but a name. */
 const struct safetensors_entry *
 safetensors_find(const struct safetensors *s, const char *name)
 {
@@ -356,6 +364,7 @@ safetensors_find(const struct safetensors *s, const char *name)
 	return hit ? *hit : NULL;
 }
 
+/* Metadata without an entry of this key, and files without metadata, give the same NULL. */
 const char *
 safetensors_metadata(const struct safetensors *s, const char *key)
 {
@@ -364,6 +373,7 @@ safetensors_metadata(const struct safetensors *s, const char *key)
 	return v ? v->string : NULL;
 }
 
+/* Takes what a failed opening left, too. */
 void
 safetensors_close(struct safetensors *s)
 {

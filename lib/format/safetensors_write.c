@@ -25,6 +25,7 @@ struct safetensors_writer {
 	uint64_t bytes, written;        /* of the body */
 };
 
+/* The file exists under its temporary name from here on. */
 struct safetensors_writer *
 safetensors_writer_new(const char *path, struct err *e)
 {
@@ -37,6 +38,7 @@ safetensors_writer_new(const char *path, struct err *e)
 	return w;
 }
 
+/* A shape whose bytes overflow cannot come from data that exist, so it is a bug of the caller. */
 void
 safetensors_declare(
     struct safetensors_writer *w, const char *name, enum dtype t, int ndim, const int64_t *shape)
@@ -64,6 +66,7 @@ safetensors_declare(
 	d->end = w->bytes;
 }
 
+/* By bytes, for finding duplicates. */
 static int
 compare_names(const void *a, const void *b)
 {
@@ -134,6 +137,7 @@ write_header(struct safetensors_writer *w, struct err *e)
 	return rc;
 }
 
+/* Bytes are one stream over all tensors: the declared order leaves no gaps, so no tensor boundary matters here. */
 int
 safetensors_write(struct safetensors_writer *w, const void *bytes, size_t len, struct err *e)
 {
@@ -147,6 +151,7 @@ safetensors_write(struct safetensors_writer *w, const void *bytes, size_t len, s
 	return 0;
 }
 
+/* The header must have been written: its length decides where the body begins. */
 uint64_t
 safetensors_offset(const struct safetensors_writer *w, int i)
 {
@@ -163,6 +168,7 @@ writer_free(struct safetensors_writer *w)
 	free(w);
 }
 
+/* A writer of no tensors, or of empty ones alone, writes its header here. */
 int
 safetensors_commit(struct safetensors_writer *w, struct err *e)
 {

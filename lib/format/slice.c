@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+/* The box that holds all of a tensor; dimensions beyond ndim stay 0. */
 struct slice
 slice_whole(int ndim, const int64_t *shape)
 {
@@ -14,6 +15,7 @@ slice_whole(int ndim, const int64_t *shape)
 	return s;
 }
 
+/* No overflow check: shapes that come from files were checked when they were read. */
 int64_t
 slice_elements(const struct slice *s)
 {
@@ -24,6 +26,7 @@ slice_elements(const struct slice *s)
 	return n;
 }
 
+/* Written with differences, so that no sum of a start and a count from a file can overflow. */
 bool
 slice_inside(const struct slice *s, int ndim, const int64_t *shape)
 {
@@ -36,6 +39,7 @@ slice_inside(const struct slice *s, int ndim, const int64_t *shape)
 	return true;
 }
 
+/* Only the first ndim entries count. */
 bool
 slice_equal(const struct slice *a, const struct slice *b)
 {
@@ -47,6 +51,7 @@ slice_equal(const struct slice *a, const struct slice *b)
 	return true;
 }
 
+/* The overlap is the box of the larger starts and the smaller ends. */
 bool
 slice_intersect(const struct slice *a, const struct slice *b, struct slice *out)
 {
@@ -97,6 +102,10 @@ copy_runs(const struct copy *c, int d, char *dst, const char *src)
 		    c, d + 1, dst + (size_t)i * c->dst_step[d], src + (size_t)i * c->src_step[d]);
 }
 
+/*
+ * Inner dimensions that the box fills in both arrays are merged into one run, so that a whole tensor is a single memcpy and
+ * a row of a matrix one a row. Offsets are taken from the start of either array's own box.
+ */
 void
 slice_copy(void *dst, const struct slice *dst_box, const void *src, const struct slice *src_box,
            const struct slice *box, size_t element_size)
@@ -144,6 +153,10 @@ flat_step(const struct slice *s, int64_t pos, int64_t left)
 	return out;
 }
 
+/*
+ * Each step takes the largest aligned block that fits: first partial rows outwards, then whole ones, then partial rows
+ * inwards. That is at most 2 * ndim - 1 boxes.
+ */
 int
 slice_flat(const struct slice *s, int64_t first, int64_t count, struct slice out[SLICE_FLAT_MAX])
 {
