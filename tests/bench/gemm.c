@@ -1,4 +1,5 @@
-/* gemm.c - rate of large fp32 products of the CPU backend, in GFLOP/s: the machine's own limit for bench.sh */
+/* gemm.c - rate of large fp32 products of the CPU backend, in GFLOP/s: the machine's own limit for
+ * bench.sh */
 #include "train/ops.h"
 
 #include <stdio.h>
@@ -18,7 +19,8 @@ int
 main(int argc, char **argv)
 {
 	enum { N = 1024, ROUNDS = 20 };
-	struct device_config config = { .num_threads = argc > 1 ? atoi(argv[1]) : 1, .dtype = DTYPE_F32 };
+	struct device_config config = { .num_threads = argc > 1 ? atoi(argv[1]) : 1,
+		.dtype = DTYPE_F32 };
 	struct err err;
 	struct device *d = backend_cpu.open(&config, &err);
 	struct stream *s = d ? backend_cpu.stream(d, STREAM_COMPUTE) : NULL;

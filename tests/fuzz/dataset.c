@@ -1,4 +1,5 @@
-/* dataset.c - fuzz target of the .idx reader: 4 bytes size of the .bin, then the bytes of the .idx */
+/* dataset.c - fuzz target of the .idx reader: 4 bytes size of the .bin, then the bytes of the .idx
+ */
 #include "lib/base/err.h"
 #include "lib/base/io.h"
 #include "lib/format/samples.h"
@@ -14,7 +15,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void
 use(const struct dataset *d)
 {
-	struct samples_config c = { .split = "8,1,1", .num_samples = 3, .seq_length = 4, .add_extra_token = true };
+	struct samples_config c = {
+		.split = "8,1,1", .num_samples = 3, .seq_length = 4, .add_extra_token = true
+	};
 	struct samples *s;
 	int64_t ids[64];
 

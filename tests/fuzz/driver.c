@@ -1,4 +1,5 @@
-/* driver.c - runs a fuzz target over the files of a corpus directory, so that the corpus is an ordinary test */
+/* driver.c - runs a fuzz target over the files of a corpus directory, so that the corpus is an
+ * ordinary test */
 #include "lib/base/io.h"
 
 #include <dirent.h>

@@ -1,4 +1,5 @@
-/* gpt2_vocab.c - fuzz target: any bytes as vocab.json and merges.txt, divided by a NUL; what opens must round-trip */
+/* gpt2_vocab.c - fuzz target: any bytes as vocab.json and merges.txt, divided by a NUL; what opens
+ * must round-trip */
 #include "lib/base/io.h"
 #include "lib/token/tokenizer.h"
 
@@ -11,7 +12,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const char text[] = "abc <|endoftext|> \xe3\x81\x82\xff aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+	static const char text[] =
+	    "abc <|endoftext|> \xe3\x81\x82\xff aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 	const uint8_t *nul = size ? memchr(data, '\0', size) : NULL;
 	size_t len = nul ? (size_t)(nul - data) : size;
 	char vocab[64], merges[64];

@@ -1,4 +1,5 @@
-/* index_json.c - fuzz target: any bytes as the index of a sharded model; file names that are accepted are plain */
+/* index_json.c - fuzz target: any bytes as the index of a sharded model; file names that are
+ * accepted are plain */
 #include "lib/format/hfdir.h"
 
 #include <stdint.h>
@@ -14,7 +15,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (hf_index_parse(&x, (const char *)data, size, "fuzz", &e) == 0)
 		for (int i = 0; i < x.count; i++)
-			if (strchr(x.entry[i].file, '/') || x.entry[i].file[0] == '.' || !*x.entry[i].file)
+			if (strchr(x.entry[i].file, '/') || x.entry[i].file[0] == '.' ||
+			    !*x.entry[i].file)
 				__builtin_trap();
 	hf_index_release(&x);
 	return 0;

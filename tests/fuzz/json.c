@@ -15,8 +15,8 @@ walk(const struct json_value *v)
 		n += strlen(v->string) > v->len;
 	for (size_t i = 0; (v->type == JSON_ARRAY || v->type == JSON_OBJECT) && i < v->len; i++) {
 		n += walk(&v->item[i]);
-		if (v->type == JSON_OBJECT && i < 16 && strlen(v->item[i].key) == v->item[i].key_len &&
-		    !json_get(v, v->item[i].key))
+		if (v->type == JSON_OBJECT && i < 16 &&
+		    strlen(v->item[i].key) == v->item[i].key_len && !json_get(v, v->item[i].key))
 			__builtin_trap();
 	}
 	return n;

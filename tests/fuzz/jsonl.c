@@ -22,7 +22,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			const struct jsonl_text *t = jsonl_value(j, 0, &count);
 
 			for (size_t i = 0; i < count; i++)
-				if (utf8_check((const unsigned char *)t[i].bytes, t[i].len) != t[i].len)
+				if (utf8_check((const unsigned char *)t[i].bytes, t[i].len) !=
+				    t[i].len)
 					abort();
 		}
 		pos += len + 1;

@@ -1,4 +1,5 @@
-/* manifest.c - fuzz target: any bytes as a manifest; what is accepted is printed and accepted again, unchanged */
+/* manifest.c - fuzz target: any bytes as a manifest; what is accepted is printed and accepted
+ * again, unchanged */
 #include "lib/format/manifest.h"
 
 #include <string.h>

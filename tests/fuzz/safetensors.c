@@ -1,4 +1,5 @@
-/* safetensors.c - fuzz target: any bytes as a safetensors file; what is accepted is read to its last byte */
+/* safetensors.c - fuzz target: any bytes as a safetensors file; what is accepted is read to its
+ * last byte */
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
 #include "lib/format/safetensors.h"

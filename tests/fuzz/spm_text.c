@@ -1,4 +1,5 @@
-/* spm_text.c - fuzz target: any bytes as text for a small SentencePiece model that is trained at the start */
+/* spm_text.c - fuzz target: any bytes as text for a small SentencePiece model that is trained at
+ * the start */
 #include "lib/base/io.h"
 #include "lib/token/spm.h"
 

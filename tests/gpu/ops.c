@@ -12,7 +12,7 @@ static const struct { enum dtype dtype; double limit; } types[] = {
 	{ DTYPE_F32, 1e-9 }, { DTYPE_BF16, 1e-5 }, { DTYPE_F16, 1e-6 },
 };
 
-/* --- cases of the sizes that models have, beside the small ones of the table ------------------------------------------- */
+/* --- cases of the sizes that models have, beside the small ones of the table ------------------ */
 static const struct op_case large_gemm[] = {
 	{ .rows = 512, .columns = 768, .inner = 1024, .flags = TRANS_B }, { .rows = 768, .columns = 256, .inner = 512 },
 	{ .rows = 256, .columns = 384, .inner = 2048, .flags = TRANS_A | REAL_C | BETA }, { 0 },
@@ -27,9 +27,14 @@ static const struct op_case large_attention[] = {
 	{ .rows = 65, .batch = 1, .heads = 1, .groups = 1, .head_dim = 256 },
 	{ .rows = 70, .batch = 1, .heads = 3, .groups = 3, .head_dim = 33, .window = 1 }, { 0 },
 };
-static const struct op_case large_residual[] = { { .rows = 2050, .columns = 1027, .batch = 5, .drop = 0.1 }, { 0 } };
-static const struct op_case large_embedding[] = { { .rows = 5000, .columns = 300, .inner = 1000 }, { 0 } };
-static const struct op_case large_xent[] = { { .rows = 33, .columns = 50304, .inner = 50257, .flags = SPLIT }, { 0 } };
+static const struct op_case large_residual[] = {
+	{ .rows = 2050, .columns = 1027, .batch = 5, .drop = 0.1 }, { 0 }
+};
+static const struct op_case large_embedding[] = { { .rows = 5000, .columns = 300, .inner = 1000 },
+	{ 0 } };
+static const struct op_case large_xent[] = {
+	{ .rows = 33, .columns = 50304, .inner = 50257, .flags = SPLIT }, { 0 }
+};
 
 static const struct { const char *name; const struct op_case *cases; } large[] = {
 	{ "gemm", large_gemm }, { "norm", large_norm }, { "attention", large_attention }, { "residual", large_residual },
@@ -78,13 +83,16 @@ compare(const struct op_test *op, int number, struct problem *a, struct problem 
 	}
 }
 
-/* One case in every type: against double on the same rounded inputs, and against itself, bit by bit. */
+/* One case in every type: against double on the same rounded inputs, and against itself, bit by
+ * bit. */
 static void
 test_case(const struct backend *b, const struct op_test *op, int number, double slack)
 {
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-		struct problem_config config = { types[i].dtype, types[i].dtype, 2 }, oracle = { DTYPE_F64, types[i].dtype, 2 };
-		struct problem *first = solve(b, op, number, config), *again = solve(b, op, number, config);
+		struct problem_config config = { types[i].dtype, types[i].dtype, 2 },
+				      oracle = { DTYPE_F64, types[i].dtype, 2 };
+		struct problem *first = solve(b, op, number, config),
+			       *again = solve(b, op, number, config);
 		struct problem *cpu = solve(&backend_cpu, op, number, oracle);
 
 		compare(op, number, first, cpu, slack * types[i].limit);
@@ -107,8 +115,8 @@ test_order(const struct backend *b, const struct op_test *op)
 	problem_free(cpu);
 }
 
-/* The table's cases, then the large ones. There wide heads with few keys left make the gradients of attention differences of
- * numbers that 16 bits have rounded already: twice the limit. */
+/* The table's cases, then the large ones. There wide heads with few keys left make the gradients of
+ * attention differences of numbers that 16 bits have rounded already: twice the limit. */
 static void
 test_operation(const struct backend *b, const struct op_test *op)
 {
@@ -128,7 +136,7 @@ test_operation(const struct backend *b, const struct op_test *op)
 	printf("%s: %ld failures so far\n", op->name, check_failures);
 }
 
-/* --- what has no gradient ------------------------------------------------------------------------------------------------- */
+/* --- what has no gradient --------------------------------------------------------------------- */
 struct rig {
 	const struct backend *b;
 	struct device *d;
@@ -204,12 +212,29 @@ optimize(const struct backend *b, enum rule rule, enum dtype dtype, double *mast
 	rounded = rig_vector(&r, dtype, COUNT, NULL);
 	for (int k = 1; k <= STEPS; k++) {
 		struct adamw a = {
-			.master = w, .exp_avg = m, .exp_avg_sq = v, .grad = g, .weight = rounded, .lr = 1e-2, .beta1 = 0.9,
-			.beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .grad_scale = 0.5, .correction1 = 1 - pow(0.9, k),
-			.correction2 = 1 - pow(0.95, k), .decoupled = rule == RULE_ADAMW,
+			.master = w,
+			.exp_avg = m,
+			.exp_avg_sq = v,
+			.grad = g,
+			.weight = rounded,
+			.lr = 1e-2,
+			.beta1 = 0.9,
+			.beta2 = 0.95,
+			.eps = 1e-8,
+			.weight_decay = 0.1,
+			.grad_scale = 0.5,
+			.correction1 = 1 - pow(0.9, k),
+			.correction2 = 1 - pow(0.95, k),
+			.decoupled = rule == RULE_ADAMW,
 		};
-		struct sgd s = { .master = w, .momentum = m, .grad = g, .weight = rounded, .lr = 1e-2, .momentum_factor = 0.9,
-		                 .weight_decay = 0.1, .grad_scale = 0.5 };
+		struct sgd s = { .master = w,
+			.momentum = m,
+			.grad = g,
+			.weight = rounded,
+			.lr = 1e-2,
+			.momentum_factor = 0.9,
+			.weight_decay = 0.1,
+			.grad_scale = 0.5 };
 
 		for (int i = 0; i < COUNT; i++)
 			grad[i] = (float)(sin(i * 37.0 + k) + 0.1 * (i % 5));
@@ -249,7 +274,8 @@ test_optimizers(const struct backend *b)
 		}
 }
 
-/* Sums of products and counts of what is not finite, over many parts and added to what was there. */
+/* Sums of products and counts of what is not finite, over many parts and added to what was there.
+ */
 static void
 test_reductions(const struct backend *b)
 {
@@ -299,10 +325,13 @@ test_cast(const struct backend *b)
 	float wide[3][4] = { { 1, 2, 3, 4 }, { 5, 6, 7, 8 }, { 9, 10, 11, 12 } }, part[3][2];
 	uint16_t narrow[3][2];
 	int32_t from[3] = { 1, -2, 3 }, to[3] = { 0 };
-	struct tensor flat = rig_vector(&r, DTYPE_F32, 12, wide), t = tensor_2d(flat.data, DTYPE_F32, 3, 4);
-	struct tensor columns = tensor_columns(&t, 1, 2), small = rig_vector(&r, DTYPE_BF16, 6, NULL);
+	struct tensor flat = rig_vector(&r, DTYPE_F32, 12, wide),
+		      t = tensor_2d(flat.data, DTYPE_F32, 3, 4);
+	struct tensor columns = tensor_columns(&t, 1, 2),
+		      small = rig_vector(&r, DTYPE_BF16, 6, NULL);
 	struct tensor same = rig_vector(&r, DTYPE_F32, 6, NULL);
-	struct tensor a = rig_vector(&r, DTYPE_I32, 3, from), c = rig_vector(&r, DTYPE_I32, 3, NULL);
+	struct tensor a = rig_vector(&r, DTYPE_I32, 3, from),
+		      c = rig_vector(&r, DTYPE_I32, 3, NULL);
 
 	small = tensor_2d(small.data, DTYPE_BF16, 3, 2);
 	same = tensor_2d(same.data, DTYPE_F32, 3, 2);
@@ -329,7 +358,8 @@ test_streams(const struct backend *b)
 {
 	enum { N = 1 << 24 };
 	struct rig r = rig_open(b, DTYPE_F32), other = r;
-	struct tensor x = rig_vector(&r, DTYPE_F32, N, NULL), y = rig_vector(&r, DTYPE_F32, N, NULL);
+	struct tensor x = rig_vector(&r, DTYPE_F32, N, NULL),
+		      y = rig_vector(&r, DTYPE_F32, N, NULL);
 	struct event *done = b->event(r.d);
 	float *host = mem_alloc(N, sizeof *host);
 	int64_t wrong = 0;
@@ -350,7 +380,8 @@ test_streams(const struct backend *b)
 	b->close(r.d);
 }
 
-/* Memory comes zeroed; too much of it, and double precision, are refused with a reason, and the device lives on. */
+/* Memory comes zeroed; too much of it, and double precision, are refused with a reason, and the
+ * device lives on. */
 static void
 test_refusals(const struct backend *b)
 {
@@ -370,7 +401,8 @@ test_refusals(const struct backend *b)
 	b->close(r.d);
 }
 
-/* The backend by name, so that a build without it links too; NULL with a word when it cannot be used. */
+/* The backend by name, so that a build without it links too; NULL with a word when it cannot be
+ * used. */
 static const struct backend *
 find_gpu(void)
 {

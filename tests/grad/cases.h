@@ -13,11 +13,19 @@
 static struct dropout
 case_dropout(const struct op_case *c, int64_t width)
 {
-	return (struct dropout){ .p = c->drop, .key = 42, .stream = 3, .step = 5, .first_sample = 6, .seq_length = 1000,
-	                         .first_position = 2, .width = width, .first_column = 1, .micro_batch = c->batch };
+	return (struct dropout){ .p = c->drop,
+		.key = 42,
+		.stream = 3,
+		.step = 5,
+		.first_sample = 6,
+		.seq_length = 1000,
+		.first_position = 2,
+		.width = width,
+		.first_column = 1,
+		.micro_batch = c->batch };
 }
 
-/* --- gemm: 0 a, 1 b, 2 c before, 3 c -------------------------------------------------------------------------------------- */
+/* --- gemm: 0 a, 1 b, 2 c before, 3 c ---------------------------------------------------------- */
 enum { TRANS_A = 1, TRANS_B = 2, REAL_C = 4, BETA = 8 };
 
 static void
@@ -26,8 +34,10 @@ gemm_declare(struct problem *p)
 	const struct op_case *c = p->c;
 	unsigned real = c->flags & REAL_C ? SLOT_REAL : 0;
 
-	slot_add(p, 0, SLOT_INPUT, 0, c->flags & TRANS_A ? SHAPE(c->inner, c->rows) : SHAPE(c->rows, c->inner));
-	slot_add(p, 1, SLOT_INPUT, 0, c->flags & TRANS_B ? SHAPE(c->columns, c->inner) : SHAPE(c->inner, c->columns));
+	slot_add(p, 0, SLOT_INPUT, 0,
+	    c->flags & TRANS_A ? SHAPE(c->inner, c->rows) : SHAPE(c->rows, c->inner));
+	slot_add(p, 1, SLOT_INPUT, 0,
+	    c->flags & TRANS_B ? SHAPE(c->columns, c->inner) : SHAPE(c->inner, c->columns));
 	slot_add(p, 2, SLOT_INPUT, real, SHAPE(c->rows, c->columns));
 	slot_add(p, 3, SLOT_OUTPUT, real, SHAPE(c->rows, c->columns));
 }
@@ -35,8 +45,13 @@ gemm_declare(struct problem *p)
 static void
 gemm_forward(struct problem *p)
 {
-	struct gemm g = { .c = *T(3), .a = *T(0), .b = *T(1), .trans_a = p->c->flags & TRANS_A, .trans_b = p->c->flags & TRANS_B,
-	                  .alpha = 0.5, .beta = p->c->flags & BETA ? 0.75 : 0 };
+	struct gemm g = { .c = *T(3),
+		.a = *T(0),
+		.b = *T(1),
+		.trans_a = p->c->flags & TRANS_A,
+		.trans_b = p->c->flags & TRANS_B,
+		.alpha = 0.5,
+		.beta = p->c->flags & BETA ? 0.75 : 0 };
 
 	p->st->ops->cast(p->st, T(3), T(2));
 	p->st->ops->gemm(p->st, &g);
@@ -47,12 +62,18 @@ static void
 gemm_backward(struct problem *p)
 {
 	bool ta = p->c->flags & TRANS_A, tb = p->c->flags & TRANS_B;
-	struct gemm da = { .c = *G(0), .a = ta ? *T(1) : *G(3), .b = ta ? *G(3) : *T(1), .trans_a = ta && tb,
-	    .trans_b = ta || !tb,
-	                   .alpha = 0.5 };
-	struct gemm db = { .c = *G(1), .a = tb ? *G(3) : *T(0), .b = tb ? *T(0) : *G(3), .trans_a = tb || !ta,
-	    .trans_b = tb && ta,
-	                   .alpha = 0.5 };
+	struct gemm da = { .c = *G(0),
+		.a = ta ? *T(1) : *G(3),
+		.b = ta ? *G(3) : *T(1),
+		.trans_a = ta && tb,
+		.trans_b = ta || !tb,
+		.alpha = 0.5 };
+	struct gemm db = { .c = *G(1),
+		.a = tb ? *G(3) : *T(0),
+		.b = tb ? *T(0) : *G(3),
+		.trans_a = tb || !ta,
+		.trans_b = tb && ta,
+		.alpha = 0.5 };
 
 	p->st->ops->gemm(p->st, &da);
 	p->st->ops->gemm(p->st, &db);
@@ -72,7 +93,7 @@ static const struct op_case gemm_cases[] = {
 	{ 0 },
 };
 
-/* --- norm: 0 x, 1 weight, 2 bias, 3 y, 4 mean, 5 rstd ------------------------------------------------------------------ */
+/* --- norm: 0 x, 1 weight, 2 bias, 3 y, 4 mean, 5 rstd ----------------------------------------- */
 enum { LAYER_NORM = 1 };
 
 static void
@@ -93,7 +114,13 @@ norm_declare(struct problem *p)
 static void
 norm_forward(struct problem *p)
 {
-	struct norm n = { .y = *T(3), .x = *T(0), .weight = *T(1), .bias = *T(2), .mean = *T(4), .rstd = *T(5), .eps = 1e-3 };
+	struct norm n = { .y = *T(3),
+		.x = *T(0),
+		.weight = *T(1),
+		.bias = *T(2),
+		.mean = *T(4),
+		.rstd = *T(5),
+		.eps = 1e-3 };
 
 	p->st->ops->norm_fwd(p->st, &n);
 }
@@ -101,8 +128,14 @@ norm_forward(struct problem *p)
 static void
 norm_backward(struct problem *p)
 {
-	struct norm_grad n = { .dx = *G(0), .dy = *G(3), .x = *T(0), .weight = *T(1), .mean = *T(4), .rstd = *T(5),
-	                       .dweight = *G(1), .dbias = *G(2) };
+	struct norm_grad n = { .dx = *G(0),
+		.dy = *G(3),
+		.x = *T(0),
+		.weight = *T(1),
+		.mean = *T(4),
+		.rstd = *T(5),
+		.dweight = *G(1),
+		.dbias = *G(2) };
 
 	p->st->ops->norm_bwd(p->st, &n);
 }
@@ -112,7 +145,7 @@ static const struct op_case norm_cases[] = {
 	{ .rows = 150, .columns = 300 }, { .rows = 131, .columns = 257, .flags = LAYER_NORM }, { 0 },
 };
 
-/* --- rope: 0 x, 1 y, 2 table, 3 positions ------------------------------------------------------------------------------- */
+/* --- rope: 0 x, 1 y, 2 table, 3 positions ----------------------------------------------------- */
 enum { INTERLEAVED = 1 };
 
 /* inner is rotary_dim; positions run 0..rows-1 by sample, the table holds cos and sin in turn. */
@@ -129,7 +162,8 @@ rope_declare(struct problem *p)
 	for (int64_t i = 0; i < c->rows; i++) {
 		p->slot[3].value[i] = (double)(i / c->batch);
 		for (int64_t j = 0; j < c->inner; j++) {
-			double angle = (double)i * pow(100, -2.0 * (double)(j / 2) / (double)c->inner);
+			double angle =
+			    (double)i * pow(100, -2.0 * (double)(j / 2) / (double)c->inner);
 
 			p->slot[2].value[i * c->inner + j] = j % 2 ? sin(angle) : cos(angle);
 		}
@@ -139,8 +173,14 @@ rope_declare(struct problem *p)
 static void
 rope_run(struct problem *p, const struct tensor *to, const struct tensor *from, bool backward)
 {
-	struct rope r = { .x = *to, .table = *T(2), .positions = *T(3), .num_heads = p->c->heads, .head_dim = p->c->head_dim,
-	                  .rotary_dim = (int)p->c->inner, .interleaved = p->c->flags & INTERLEAVED, .backward = backward };
+	struct rope r = { .x = *to,
+		.table = *T(2),
+		.positions = *T(3),
+		.num_heads = p->c->heads,
+		.head_dim = p->c->head_dim,
+		.rotary_dim = (int)p->c->inner,
+		.interleaved = p->c->flags & INTERLEAVED,
+		.backward = backward };
 
 	p->st->ops->cast(p->st, to, from);
 	p->st->ops->rope(p->st, &r);
@@ -166,12 +206,13 @@ static const struct op_case rope_cases[] = {
 	{ .rows = 7, .batch = 1, .heads = 2, .head_dim = 12, .inner = 4, .flags = INTERLEAVED }, { 0 },
 };
 
-/* --- attention: 0 q, 1 k, 2 v, 3 out, 4 lse, 5 delta; rows is s ------------------------------------------------------- */
+/* --- attention: 0 q, 1 k, 2 v, 3 out, 4 lse, 5 delta; rows is s ------------------------------- */
 static void
 attention_declare(struct problem *p)
 {
 	const struct op_case *c = p->c;
-	int64_t rows = c->rows * c->batch, q = (int64_t)c->heads * c->head_dim, kv = (int64_t)c->groups * c->head_dim;
+	int64_t rows = c->rows * c->batch, q = (int64_t)c->heads * c->head_dim,
+		kv = (int64_t)c->groups * c->head_dim;
 
 	slot_add(p, 0, SLOT_INPUT, 0, SHAPE(rows, q));
 	slot_add(p, 1, SLOT_INPUT, 0, SHAPE(rows, kv));
@@ -186,9 +227,18 @@ attention_of(struct problem *p)
 {
 	const struct op_case *c = p->c;
 
-	return (struct attention){ .out = *T(3), .lse = *T(4), .q = *T(0), .k = *T(1), .v = *T(2), .micro_batch = c->batch,
-	                           .num_heads = c->heads, .num_groups = c->groups, .head_dim = c->head_dim, .scale = 1.3,
-	                           .window = c->window, .drop = case_dropout(c, c->heads + 2) };
+	return (struct attention){ .out = *T(3),
+		.lse = *T(4),
+		.q = *T(0),
+		.k = *T(1),
+		.v = *T(2),
+		.micro_batch = c->batch,
+		.num_heads = c->heads,
+		.num_groups = c->groups,
+		.head_dim = c->head_dim,
+		.scale = 1.3,
+		.window = c->window,
+		.drop = case_dropout(c, c->heads + 2) };
 }
 
 static void
@@ -202,8 +252,12 @@ attention_forward(struct problem *p)
 static void
 attention_backward(struct problem *p)
 {
-	struct attention_grad a = { .fwd = attention_of(p), .dout = *G(3), .dq = *G(0), .dk = *G(1), .dv = *G(2),
-	    .delta = *T(5) };
+	struct attention_grad a = { .fwd = attention_of(p),
+		.dout = *G(3),
+		.dq = *G(0),
+		.dk = *G(1),
+		.dv = *G(2),
+		.delta = *T(5) };
 
 	p->st->ops->attention_bwd(p->st, &a);
 }
@@ -217,7 +271,7 @@ static const struct op_case attention_cases[] = {
 	{ .rows = 200, .batch = 1, .heads = 2, .groups = 2, .head_dim = 16, .window = 70, .drop = 0.1 }, { 0 },
 };
 
-/* --- act: 0 x, 1 y; columns is f ---------------------------------------------------------------------------------------- */
+/* --- act: 0 x, 1 y; columns is f -------------------------------------------------------------- */
 static void
 act_declare(struct problem *p)
 {
@@ -248,7 +302,7 @@ static const struct op_case act_cases[] = {
 	{ .rows = 4, .columns = 19, .kind = ACT_GEGLU_TANH }, { 0 },
 };
 
-/* --- residual with dropout and bias: 0 x, 1 bias, 2 residual, 3 y ------------------------------------------------------ */
+/* --- residual with dropout and bias: 0 x, 1 bias, 2 residual, 3 y ----------------------------- */
 static void
 residual_declare(struct problem *p)
 {
@@ -285,7 +339,7 @@ static const struct op_case residual_cases[] = {
 	{ .rows = 300, .columns = 130, .batch = 2, .drop = 0.1 }, { 0 },
 };
 
-/* --- bias: 0 x, 1 bias, 2 y; y = (1.5 + x) / 2 + bias ------------------------------------------------------------- */
+/* --- bias: 0 x, 1 bias, 2 y; y = (1.5 + x) / 2 + bias ----------------------------------------- */
 static void
 bias_declare(struct problem *p)
 {
@@ -317,7 +371,7 @@ static const struct op_case bias_cases[] = {
 	{ .rows = 1, .columns = 5 }, { .rows = 150, .columns = 67 }, { .rows = 4, .columns = 5000 }, { 0 },
 };
 
-/* --- embedding of words and positions: 0 words, 1 positions, 2 y, 3 ids, 4 position ids; inner rows a table --------- */
+/* --- embedding of words and positions: 0 words, 1 positions, 2 y, 3 ids, 4 position ids; inner rows a table  */
 static void
 embedding_declare(struct problem *p)
 {
@@ -337,8 +391,10 @@ embedding_declare(struct problem *p)
 static struct embedding
 embedding_of(struct problem *p, bool position)
 {
-	return (struct embedding){ .y = *T(2), .table = *T(position ? 1 : 0), .ids = *T(position ? 4 : 3),
-	    .accumulate = position };
+	return (struct embedding){ .y = *T(2),
+		.table = *T(position ? 1 : 0),
+		.ids = *T(position ? 4 : 3),
+		.accumulate = position };
 }
 
 static void
@@ -364,11 +420,12 @@ static const struct op_case embedding_cases[] = {
 	{ .rows = 5, .columns = 3, .inner = 4 }, { .rows = 200, .columns = 130, .inner = 7 }, { 0 },
 };
 
-/* --- xent: 0 logits, 1 loss, 2 zloss, 3 labels, 4 mask, 5 row_max, 6 sums, 7 and 8 the second part's ----------------- */
+/* --- xent: 0 logits, 1 loss, 2 zloss, 3 labels, 4 mask, 5 row_max, 6 sums, 7 and 8 the second part's ----------- */
 enum { SPLIT = 1 };
 static const double xent_scale = 3, xent_z = 0.01;
 
-/* inner columns are real tokens, the rest padding; the loss that is differentiated is scale * sum of mask (loss + zloss). */
+/* inner columns are real tokens, the rest padding; the loss that is differentiated is scale * sum
+ * of mask (loss + zloss). */
 static void
 xent_declare(struct problem *p)
 {
@@ -380,7 +437,8 @@ xent_declare(struct problem *p)
 	slot_add(p, 3, SLOT_IDS, SLOT_VECTOR, SHAPE(c->rows, 1));
 	slot_add(p, 4, SLOT_MASK, SLOT_VECTOR, SHAPE(c->rows, 1));
 	for (int i = 5; i < 9; i++)
-		slot_add(p, i, SLOT_SCRATCH, i % 2 ? SLOT_VECTOR : 0, SHAPE(c->rows, i % 2 ? 1 : 2));
+		slot_add(
+		    p, i, SLOT_SCRATCH, i % 2 ? SLOT_VECTOR : 0, SHAPE(c->rows, i % 2 ? 1 : 2));
 	for (int64_t i = 0; i < c->rows; i++) {
 		p->slot[3].value[i] = floor((p->slot[3].value[i] + 1) / 2 * (double)c->inner);
 		p->slot[4].value[i] = p->slot[4].value[i] > -0.7;
@@ -418,10 +476,19 @@ xent_run(struct problem *p, const struct tensor *logits, double grad_scale)
 	for (int i = 0; i < parts; i++) {
 		int64_t first = i * cut, count = i == parts - 1 ? v - first : cut;
 
-		x[i] = (struct xent){ .logits = tensor_columns(logits, first, count), .labels = *T(3), .mask = *T(4),
-		                      .row_max = *T(5 + 2 * i), .sums = *T(6 + 2 * i), .loss = *T(1), .zloss = *T(2),
-		                      .first_column = first, .z_loss = xent_z, .grad_scale = grad_scale };
-		x[i].valid_columns = valid - first < 0 ? 0 : valid - first < count ? valid - first : count;
+		x[i] = (struct xent){ .logits = tensor_columns(logits, first, count),
+			.labels = *T(3),
+			.mask = *T(4),
+			.row_max = *T(5 + 2 * i),
+			.sums = *T(6 + 2 * i),
+			.loss = *T(1),
+			.zloss = *T(2),
+			.first_column = first,
+			.z_loss = xent_z,
+			.grad_scale = grad_scale };
+		x[i].valid_columns = valid - first < 0 ? 0
+		    : valid - first < count            ? valid - first
+						       : count;
 	}
 	for (int i = 0; i < parts; i++)
 		p->st->ops->xent_max(p->st, &x[i]);

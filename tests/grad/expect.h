@@ -8,7 +8,9 @@
 static double
 drawn(const struct dropout *d, int64_t index)
 {
-	return (double)rng_uniform(d->key, (uint64_t)index, d->stream, d->step) >= d->p ? 1 / (1 - d->p) : 0;
+	return (double)rng_uniform(d->key, (uint64_t)index, d->stream, d->step) >= d->p
+	    ? 1 / (1 - d->p)
+	    : 0;
 }
 
 /* Element of a slot. */
@@ -47,14 +49,17 @@ expect_norm(const struct problem *p, int64_t row, int64_t column)
 static double
 expect_rope(const struct problem *p, int64_t row, int64_t column)
 {
-	int64_t within = column % p->c->head_dim, half = p->c->inner / 2, position = row / p->c->batch;
+	int64_t within = column % p->c->head_dim, half = p->c->inner / 2,
+		position = row / p->c->batch;
 	bool pairs = p->c->flags & INTERLEAVED, second = pairs ? within % 2 : within >= half;
-	int64_t pair = pairs ? within / 2 : within % half, partner = column + (pairs ? 1 : half) * (second ? -1 : 1);
+	int64_t pair = pairs ? within / 2 : within % half,
+		partner = column + (pairs ? 1 : half) * (second ? -1 : 1);
 	double angle = (double)position * pow(100, -2.0 * (double)pair / (double)p->c->inner);
 
 	if (within >= p->c->inner)
 		return value_at(p, 0, row, column);
-	return value_at(p, 0, row, column) * cos(angle) + value_at(p, 0, row, partner) * (second ? sin(angle) : -sin(angle));
+	return value_at(p, 0, row, column) * cos(angle) +
+	    value_at(p, 0, row, partner) * (second ? sin(angle) : -sin(angle));
 }
 
 /* Scaled product of a query and a key. */
@@ -65,7 +70,8 @@ score(const struct problem *p, int64_t query_row, int64_t key_row, int64_t head)
 	double sum = 0;
 
 	for (int64_t i = 0; i < d; i++)
-		sum += value_at(p, 0, query_row, head * d + i) * value_at(p, 1, key_row, group * d + i);
+		sum += value_at(p, 0, query_row, head * d + i) *
+		    value_at(p, 1, key_row, group * d + i);
 	return 1.3 * sum;
 }
 
@@ -80,14 +86,18 @@ expect_attention(const struct problem *p, int64_t row, int64_t column)
 
 	for (int64_t key = 0; key <= query; key++) {
 		int64_t index =
-		    (((drop.first_sample + sample) * drop.width + drop.first_column + head) * drop.seq_length + query) *
-		                drop.seq_length + key;
+		    (((drop.first_sample + sample) * drop.width + drop.first_column + head) *
+			    drop.seq_length +
+			query) *
+			drop.seq_length +
+		    key;
 		double e = exp(score(p, row, key * c->batch + sample, head));
 
 		if (c->window > 0 && key <= query - c->window)
 			continue;
 		total += e;
-		sum += e * value_at(p, 2, key * c->batch + sample, v) * (drop.p > 0 ? drawn(&drop, index) : 1);
+		sum += e * value_at(p, 2, key * c->batch + sample, v) *
+		    (drop.p > 0 ? drawn(&drop, index) : 1);
 	}
 	return sum / total;
 }
@@ -95,7 +105,8 @@ expect_attention(const struct problem *p, int64_t row, int64_t column)
 static double
 expect_act(const struct problem *p, int64_t row, int64_t column)
 {
-	double x = value_at(p, 0, row, column), gelu = 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
+	double x = value_at(p, 0, row, column),
+	       gelu = 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
 
 	switch (p->c->kind) {
 	case ACT_GELU_TANH:
@@ -115,7 +126,8 @@ static double
 expect_residual(const struct problem *p, int64_t row, int64_t column)
 {
 	struct dropout d = case_dropout(p->c, p->c->columns + 3);
-	int64_t sample = d.first_sample + row % p->c->batch, position = d.first_position + row / p->c->batch;
+	int64_t sample = d.first_sample + row % p->c->batch,
+		position = d.first_position + row / p->c->batch;
 	int64_t index = (sample * d.seq_length + position) * d.width + d.first_column + column;
 	double x = value_at(p, 0, row, column) + p->slot[1].value[column];
 
@@ -133,7 +145,8 @@ expect_embedding(const struct problem *p, int64_t row, int64_t column)
 {
 	int64_t word = (int64_t)p->slot[3].value[row], position = (int64_t)p->slot[4].value[row];
 
-	return (word < p->c->inner ? value_at(p, 0, word, column) : 0) + value_at(p, 1, position, column);
+	return (word < p->c->inner ? value_at(p, 0, word, column) : 0) +
+	    value_at(p, 1, position, column);
 }
 
 static double

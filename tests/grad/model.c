@@ -1,8 +1,9 @@
 /*
  * model.c - gradients of whole models in double precision against central differences
  *
- * Each case is a line of options. Random elements of every parameter are moved by 1e-5 both ways; the difference of the total
- * loss must be the gradient to 1e-6. Loss masks are uneven, dropout draws the same masks every time.
+ * Each case is a line of options. Random elements of every parameter are moved by 1e-5 both ways;
+ * the difference of the total loss must be the gradient to 1e-6. Loss masks are uneven, dropout
+ * draws the same masks every time.
  */
 #include "lib/base/prog.h"
 #include "lib/base/rng.h"
@@ -13,20 +14,25 @@
 
 enum { PROBES = 6 };
 
-static const char base[] = "num-layers 2\nhidden-size 16\nnum-attention-heads 4\nseq-length 8\nvocab-size 29\nfp64\n"
-                           "micro-batch-size 2\nglobal-batch-size 4\ninit-method-std 0.2\n";
+static const char base[] =
+    "num-layers 2\nhidden-size 16\nnum-attention-heads 4\nseq-length 8\nvocab-size 29\nfp64\n"
+    "micro-batch-size 2\nglobal-batch-size 4\ninit-method-std 0.2\n";
 
 static const char *const cases[] = {
-	"swiglu\nffn-hidden-size 24\nnormalization RMSNorm\nposition-embedding-type rope\ndisable-bias-linear\n"
+	"swiglu\nffn-hidden-size 24\nnormalization RMSNorm\nposition-embedding-type "
+	"rope\ndisable-bias-linear\n"
 	"num-query-groups 2\n"
 	"untie-embeddings-and-output-weights\nattention-dropout 0\nhidden-dropout 0\n",
 	"attention-dropout 0.1\nhidden-dropout 0.2\n",
-	"activation geglu\nffn-hidden-size 20\nposition-embedding-type rope\nrotary-percent 0.5\nrotary-interleaved\n"
+	"activation geglu\nffn-hidden-size 20\nposition-embedding-type rope\nrotary-percent "
+	"0.5\nrotary-interleaved\n"
 	"num-query-groups 1\n"
 	"window-size 3\nkv-channels 8\nattention-dropout 0\nhidden-dropout 0.1\n",
-	"squared-relu\nnormalization RMSNorm\nposition-embedding-type none\nno-position-embedding\nlinear-biases qkv\n"
+	"squared-relu\nnormalization RMSNorm\nposition-embedding-type "
+	"none\nno-position-embedding\nlinear-biases qkv\n"
 	"attention-dropout 0.3\nhidden-dropout 0\n",
-	"activation gelu-erf\nposition-embedding-type rope\nuntie-embeddings-and-output-weights\nkv-channels 6\n"
+	"activation gelu-erf\nposition-embedding-type "
+	"rope\nuntie-embeddings-and-output-weights\nkv-channels 6\n"
 	"attention-dropout 0\nhidden-dropout 0\nmake-vocab-size-divisible-by 7\n",
 };
 
@@ -44,18 +50,22 @@ struct fixture {
 static void
 make_batches(struct fixture *f, unsigned long seed)
 {
-	int64_t rows = f->e.plan.shape.seq_length * f->e.plan.shape.micro_batch_size, b = f->e.plan.shape.micro_batch_size;
+	int64_t rows = f->e.plan.shape.seq_length * f->e.plan.shape.micro_batch_size,
+		b = f->e.plan.shape.micro_batch_size;
 
 	for (int m = 0; m < 2; m++) {
 		struct batch *x = &f->batch[m];
 
-		*x = (struct batch){ calloc((size_t)rows, 4), calloc((size_t)rows, 4), calloc((size_t)rows, 4),
-		    calloc((size_t)rows, 4) };
+		*x = (struct batch){ calloc((size_t)rows, 4), calloc((size_t)rows, 4),
+			calloc((size_t)rows, 4), calloc((size_t)rows, 4) };
 		for (int64_t i = 0; i < rows; i++) {
-			x->tokens[i] = (int32_t)(29 * rng_uniform(seed, (uint64_t)i, 1, (uint32_t)m));
-			x->labels[i] = (int32_t)(29 * rng_uniform(seed, (uint64_t)i, 2, (uint32_t)m));
+			x->tokens[i] =
+			    (int32_t)(29 * rng_uniform(seed, (uint64_t)i, 1, (uint32_t)m));
+			x->labels[i] =
+			    (int32_t)(29 * rng_uniform(seed, (uint64_t)i, 2, (uint32_t)m));
 			x->positions[i] = (int32_t)(i / b);
-			x->loss_mask[i] = rng_uniform(seed, (uint64_t)i, 3, (uint32_t)m) > 0.2f * (float)(m + 1);
+			x->loss_mask[i] =
+			    rng_uniform(seed, (uint64_t)i, 3, (uint32_t)m) > 0.2f * (float)(m + 1);
 		}
 	}
 }
@@ -70,8 +80,13 @@ give(void *ctx, int microbatch, struct batch *out)
 static double
 loss(struct fixture *f)
 {
-	struct pipeline p = { .e = &f->e, .num_microbatches = 2, .training = true, .iteration = 3, .first_sample = 40,
-	                      .load = give, .ctx = f };
+	struct pipeline p = { .e = &f->e,
+		.num_microbatches = 2,
+		.training = true,
+		.iteration = 3,
+		.first_sample = 40,
+		.load = give,
+		.ctx = f };
 	double s[SCALAR_COUNT];
 
 	engine_zero_scalars(&f->e);
@@ -84,14 +99,16 @@ loss(struct fixture *f)
 static void
 check_param(struct fixture *f, const struct param *p, const double *grads, unsigned long seed)
 {
-	struct tensor w = engine_weight(&f->e, p->layer, p->role), all = engine_buffer(&f->e, BUF_WEIGHTS);
+	struct tensor w = engine_weight(&f->e, p->layer, p->role),
+		      all = engine_buffer(&f->e, BUF_WEIGHTS);
 	int64_t n = param_elements(p), offset = (double *)w.data - (double *)all.data;
 	double scale = 0;
 
 	for (int64_t i = 0; i < n; i++)
 		scale = fmax(scale, fabs(grads[offset + i]));
 	for (int k = 0; k < PROBES; k++) {
-		int64_t i = (int64_t)(rng_uniform(seed, (uint64_t)k, rng_stream(p->name), 9) * (float)n);
+		int64_t i =
+		    (int64_t)(rng_uniform(seed, (uint64_t)k, rng_stream(p->name), 9) * (float)n);
 		double *x = (double *)w.data + i, old = *x, step = 1e-5, up, down, numeric, error;
 
 		*x = old + step;
@@ -100,11 +117,13 @@ check_param(struct fixture *f, const struct param *p, const double *grads, unsig
 		down = loss(f);
 		*x = old;
 		numeric = (up - down) / (2 * step);
-		/* A key bias moves every score of a query alike: its gradient is zero but for rounding. */
-		error = fabs(numeric - grads[offset + i]) / fmax(fmax(fabs(numeric), 1e-2 * scale), 1e-3);
+		/* A key bias moves every score of a query alike: its gradient is zero but for
+		 * rounding. */
+		error = fabs(numeric - grads[offset + i]) /
+		    fmax(fmax(fabs(numeric), 1e-2 * scale), 1e-3);
 		if (error > 1e-6)
-			fprintf(stderr, "%s[%lld]: gradient %.12g, difference %.12g\n", p->name, (long long)i,
-			    grads[offset + i], numeric);
+			fprintf(stderr, "%s[%lld]: gradient %.12g, difference %.12g\n", p->name,
+			    (long long)i, grads[offset + i], numeric);
 		CHECK(error <= 1e-6);
 	}
 }
@@ -118,14 +137,18 @@ check_case(const char *options, struct comm *world, unsigned long seed)
 	struct str notes = { 0 };
 	struct err err = { "" };
 	struct fixture f;
-	struct engine_config c = { .plan = &plan, .backend = &backend_cpu, .num_threads = 2, .seed = 77, .z_loss = 1e-2 };
+	struct engine_config c = {
+		.plan = &plan, .backend = &backend_cpu, .num_threads = 2, .seed = 77, .z_loss = 1e-2
+	};
 	struct tensor g;
 	double *grads;
 	int rc;
 
 	opt_begin(&parse, table, &o);
-	rc = opt_text(&parse, "base", base, false, &err) < 0 || opt_text(&parse, "case", options, false, &err) < 0 ||
-	    run_resolve(&parse, &o.run, 1, 0, &plan, &notes, &err) < 0 || engine_open(&f.e, &c, world, &err) < 0;
+	rc = opt_text(&parse, "base", base, false, &err) < 0 ||
+	    opt_text(&parse, "case", options, false, &err) < 0 ||
+	    run_resolve(&parse, &o.run, 1, 0, &plan, &notes, &err) < 0 ||
+	    engine_open(&f.e, &c, world, &err) < 0;
 	if (rc)
 		fprintf(stderr, "%s\n", err.msg);
 	CHECK(rc == 0);

@@ -1,4 +1,5 @@
-/* ops.c - the operations of the CPU: gradients, types, threads, and the optimizers against a scalar loop */
+/* ops.c - the operations of the CPU: gradients, types, threads, and the optimizers against a scalar
+ * loop */
 #include "tests/check.h"
 #include "tests/grad/table.h"
 
@@ -17,7 +18,8 @@ objective(struct problem *p, const struct op_test *op)
 
 	problem_forward(p, op);
 	for (int i = 0; i < SLOTS; i++)
-		for (int64_t k = 0; p->slot[i].kind == SLOT_OUTPUT && k < slot_count(&p->slot[i]); k++)
+		for (int64_t k = 0; p->slot[i].kind == SLOT_OUTPUT && k < slot_count(&p->slot[i]);
+		     k++)
 			sum += p->slot[i].grad[k] * p->slot[i].value[k];
 	return sum;
 }
@@ -36,7 +38,8 @@ root_mean_square(const double *x, int64_t n)
 static double
 difference(struct problem *p, const struct op_test *op, struct slot *s, int64_t k)
 {
-	const double h = 1e-5, before = s->flags & SLOT_ADDED ? slot_before : 0, x = s->value[k], grad = s->grad[k] - before;
+	const double h = 1e-5, before = s->flags & SLOT_ADDED ? slot_before : 0, x = s->value[k],
+		     grad = s->grad[k] - before;
 	double up, down, central;
 
 	s->value[k] = x + h;
@@ -45,7 +48,8 @@ difference(struct problem *p, const struct op_test *op, struct slot *s, int64_t 
 	down = objective(p, op);
 	s->value[k] = x;
 	central = (up - down) / (2 * h);
-	return fabs(central - grad) / fmax(fmax(fabs(grad), root_mean_square(s->grad, slot_count(s))), 1e-8);
+	return fabs(central - grad) /
+	    fmax(fmax(fabs(grad), root_mean_square(s->grad, slot_count(s))), 1e-8);
 }
 
 /* Sixteen elements of the first output against the formula, in double. */
@@ -60,7 +64,8 @@ check_values(const struct op_test *op, int number)
 		i++;
 	for (int j = 0; j < 16; j++) {
 		struct slot *s = &p->slot[i];
-		int64_t k = (int64_t)((double)rng_uniform(13, (uint64_t)j, (uint32_t)i, 2) * (double)slot_count(s));
+		int64_t k = (int64_t)((double)rng_uniform(13, (uint64_t)j, (uint32_t)i, 2) *
+		    (double)slot_count(s));
 		double expected = op->expect(p, k / s->columns, k % s->columns),
 		    d = fabs(s->value[k] - expected) / fmax(1, fabs(expected));
 
@@ -91,7 +96,8 @@ check_gradients(const struct op_test *op, int number)
 	problem_free(p);
 }
 
-/* The results of one case in two configurations, outputs and gradients of inputs, differ by at most limit (NMSE). */
+/* The results of one case in two configurations, outputs and gradients of inputs, differ by at most
+ * limit (NMSE). */
 static void
 compare(const struct op_test *op, int number, const struct problem_config config[2], double limit)
 {
@@ -108,7 +114,8 @@ compare(const struct op_test *op, int number, const struct problem_config config
 		d = nmse(out ? s->value : s->grad, out ? t->value : t->grad, slot_count(s));
 		check_count++;
 		if (!(d <= limit))
-			complain(op, number, i, out ? "output differs by" : "gradient differs by", d);
+			complain(
+			    op, number, i, out ? "output differs by" : "gradient differs by", d);
 	}
 	problem_free(a);
 	problem_free(b);
@@ -124,7 +131,8 @@ check_types(const struct op_test *op, int number)
 	} types[] = { { DTYPE_F32, 1e-9 }, { DTYPE_BF16, 1e-5 }, { DTYPE_F16, 1e-6 } };
 
 	for (int i = 0; i < 3; i++) {
-		struct problem_config config[2] = { { types[i].dtype, types[i].dtype, 1 }, { DTYPE_F64, types[i].dtype, 1 } };
+		struct problem_config config[2] = { { types[i].dtype, types[i].dtype, 1 },
+			{ DTYPE_F64, types[i].dtype, 1 } };
 
 		compare(op, number, config, types[i].limit);
 	}
@@ -137,13 +145,14 @@ check_threads(const struct op_test *op, int number)
 	static const enum dtype types[] = { DTYPE_F64, DTYPE_F32, DTYPE_BF16 };
 
 	for (int i = 0; i < 3; i++) {
-		struct problem_config config[2] = { { types[i], types[i], 1 }, { types[i], types[i], 3 } };
+		struct problem_config config[2] = { { types[i], types[i], 1 },
+			{ types[i], types[i], 3 } };
 
 		compare(op, number, config, 0);
 	}
 }
 
-/* --- what has no gradient ------------------------------------------------------------------------------------------------- */
+/* --- what has no gradient --------------------------------------------------------------------- */
 enum { COUNT = 5001, STEPS = 1000 };
 
 static struct device *
@@ -170,7 +179,8 @@ struct scalar {
 static void
 scalar_adamw(struct scalar *x, const struct adamw *a, double grad)
 {
-	long double g = (long double)grad * a->grad_scale + (a->decoupled ? 0 : (long double)a->weight_decay * x->w);
+	long double g = (long double)grad * a->grad_scale +
+	    (a->decoupled ? 0 : (long double)a->weight_decay * x->w);
 
 	x->m = a->beta1 * x->m + (1 - (long double)a->beta1) * g;
 	x->v = a->beta2 * x->v + (1 - (long double)a->beta2) * g * g;
@@ -181,7 +191,8 @@ scalar_adamw(struct scalar *x, const struct adamw *a, double grad)
 static void
 scalar_sgd(struct scalar *x, const struct sgd *a, double grad)
 {
-	x->m = a->momentum_factor * x->m + ((long double)grad * a->grad_scale + a->weight_decay * x->w);
+	x->m = a->momentum_factor * x->m +
+	    ((long double)grad * a->grad_scale + a->weight_decay * x->w);
 	x->w -= a->lr * x->m;
 }
 
@@ -189,13 +200,31 @@ enum rule { RULE_ADAMW, RULE_ADAM_L2, RULE_SGD };
 
 /* One step of the rule on the device and on a few scalars. */
 static void
-optimizer_step(struct stream *st, enum rule rule, int k, struct tensor state[5], struct scalar *check)
+optimizer_step(
+    struct stream *st, enum rule rule, int k, struct tensor state[5], struct scalar *check)
 {
-	struct adamw a = { .master = state[0], .exp_avg = state[1], .exp_avg_sq = state[2], .grad = state[3], .weight = state[4],
-	                   .lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .grad_scale = 0.5,
-	                   .correction1 = 1 - pow(0.9, k), .correction2 = 1 - pow(0.95, k), .decoupled = rule == RULE_ADAMW };
-	struct sgd s = { .master = state[0], .momentum = state[1], .grad = state[3], .weight = state[4], .lr = 1e-2,
-	                 .momentum_factor = 0.9, .weight_decay = 0.1, .grad_scale = 0.5 };
+	struct adamw a = { .master = state[0],
+		.exp_avg = state[1],
+		.exp_avg_sq = state[2],
+		.grad = state[3],
+		.weight = state[4],
+		.lr = 1e-2,
+		.beta1 = 0.9,
+		.beta2 = 0.95,
+		.eps = 1e-8,
+		.weight_decay = 0.1,
+		.grad_scale = 0.5,
+		.correction1 = 1 - pow(0.9, k),
+		.correction2 = 1 - pow(0.95, k),
+		.decoupled = rule == RULE_ADAMW };
+	struct sgd s = { .master = state[0],
+		.momentum = state[1],
+		.grad = state[3],
+		.weight = state[4],
+		.lr = 1e-2,
+		.momentum_factor = 0.9,
+		.weight_decay = 0.1,
+		.grad_scale = 0.5 };
 
 	if (rule == RULE_SGD)
 		st->ops->sgd(st, &s);
@@ -222,7 +251,8 @@ test_optimizer(enum rule rule, enum dtype dtype, double tolerance)
 	struct err e;
 
 	for (int i = 0; i < 5; i++)
-		state[i] = tensor_1d(backend_cpu.alloc(d, COUNT * 8, &e), i == 4 ? dtype : real, COUNT);
+		state[i] =
+		    tensor_1d(backend_cpu.alloc(d, COUNT * 8, &e), i == 4 ? dtype : real, COUNT);
 	for (int64_t i = 0; i < COUNT; i++)
 		check[i].w = host[i] = (double)(float)cos((double)i);
 	dtype_convert(state[0].data, real, host, DTYPE_F64, COUNT);

@@ -1,8 +1,10 @@
 /*
- * problem.h - an operation with its backward pass as something that can be run on any backend, in any type
+ * problem.h - an operation with its backward pass as something that can be run on any backend, in
+ * any type
  *
- * A problem is a list of slots: inputs with random values, outputs with random gradients. problem_solve runs the operation
- * forward and backward and leaves outputs and gradients on the host in double. op_tests in table.h lists the operations.
+ * A problem is a list of slots: inputs with random values, outputs with random gradients.
+ * problem_solve runs the operation forward and backward and leaves outputs and gradients on the
+ * host in double. op_tests in table.h lists the operations.
  */
 #ifndef TESTS_GRAD_PROBLEM_H
 #define TESTS_GRAD_PROBLEM_H
@@ -17,7 +19,8 @@
 
 enum { SLOTS = 10, SLOT_DIMS = 2 };
 enum slot_kind { SLOT_NONE, SLOT_INPUT, SLOT_FIXED, SLOT_OUTPUT, SLOT_IDS, SLOT_MASK, SLOT_SCRATCH };
-/* Stored real; gradient real; gradient added to; a vector of `rows` elements. Otherwise act and a matrix. */
+/* Stored real; gradient real; gradient added to; a vector of `rows` elements. Otherwise act and a
+ * matrix. */
 enum { SLOT_REAL = 1, SLOT_REAL_GRAD = 2, SLOT_ADDED = 4, SLOT_VECTOR = 8 };
 
 /* A case of an operation; each reads what it needs. */
@@ -76,12 +79,14 @@ slot_tensor(struct problem *p, enum dtype dtype, const struct slot *s)
 	struct err e;
 	void *data = p->backend->alloc(p->device, (size_t)slot_count(s) * dtype_size(dtype), &e);
 
-	return s->flags & SLOT_VECTOR ? tensor_1d(data, dtype, s->rows) : tensor_2d(data, dtype, s->rows, s->columns);
+	return s->flags & SLOT_VECTOR ? tensor_1d(data, dtype, s->rows)
+				      : tensor_2d(data, dtype, s->rows, s->columns);
 }
 
 /* Declares slot i with its random values and, for an output, its random gradient. */
 static void
-slot_add(struct problem *p, int i, enum slot_kind kind, unsigned flags, const int64_t shape[SLOT_DIMS])
+slot_add(
+    struct problem *p, int i, enum slot_kind kind, unsigned flags, const int64_t shape[SLOT_DIMS])
 {
 	struct slot *s = &p->slot[i];
 	enum dtype act = flags & SLOT_REAL || kind == SLOT_SCRATCH ? p->real : p->act;
@@ -89,13 +94,19 @@ slot_add(struct problem *p, int i, enum slot_kind kind, unsigned flags, const in
 	*s = (struct slot){ .kind = kind, .flags = flags, .rows = shape[0], .columns = shape[1] };
 	s->value = mem_zalloc((size_t)slot_count(s), sizeof(double));
 	s->grad = mem_zalloc((size_t)slot_count(s), sizeof(double));
-	s->t = slot_tensor(p, kind == SLOT_IDS ? DTYPE_I32 : kind == SLOT_MASK ? DTYPE_F32 : act, s);
+	s->t = slot_tensor(p,
+	    kind == SLOT_IDS        ? DTYPE_I32
+		: kind == SLOT_MASK ? DTYPE_F32
+				    : act,
+	    s);
 	if (kind == SLOT_INPUT || kind == SLOT_OUTPUT)
 		s->g = slot_tensor(p, flags & SLOT_REAL_GRAD ? p->real : p->act, s);
 	for (int64_t k = 0; k < slot_count(s); k++) {
 		s->value[k] = 2 * (double)rng_uniform(7, (uint64_t)k, (uint32_t)i, 0) - 1;
-		s->grad[k] = kind == SLOT_OUTPUT ? 2 * (double)rng_uniform(7, (uint64_t)k, (uint32_t)i, 1) - 1 :
-		             flags & SLOT_ADDED ? slot_before : 0;
+		s->grad[k] = kind == SLOT_OUTPUT
+		    ? 2 * (double)rng_uniform(7, (uint64_t)k, (uint32_t)i, 1) - 1
+		    : flags & SLOT_ADDED ? slot_before
+					 : 0;
 	}
 }
 
@@ -144,7 +155,8 @@ static void
 problem_forward(struct problem *p, const struct op_test *op)
 {
 	for (int i = 0; i < SLOTS; i++)
-		if (p->slot[i].kind != SLOT_NONE && p->slot[i].kind != SLOT_SCRATCH && p->slot[i].kind != SLOT_OUTPUT)
+		if (p->slot[i].kind != SLOT_NONE && p->slot[i].kind != SLOT_SCRATCH &&
+		    p->slot[i].kind != SLOT_OUTPUT)
 			upload(p, &p->slot[i].t, p->slot[i].value);
 	op->forward(p);
 	for (int i = 0; i < SLOTS; i++)
@@ -179,7 +191,8 @@ nmse(const double *a, const double *b, int64_t n)
 
 /* Opens the device, runs both passes, leaves the results in the slots; problem_free it. */
 static struct problem *
-problem_solve(const struct backend *backend, const struct op_test *op, const struct op_case *c, struct problem_config config)
+problem_solve(const struct backend *backend, const struct op_test *op, const struct op_case *c,
+    struct problem_config config)
 {
 	struct problem *p = mem_zalloc(1, sizeof *p);
 	struct device_config dc = { .num_threads = config.num_threads, .dtype = config.act };

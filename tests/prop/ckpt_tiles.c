@@ -1,4 +1,5 @@
-/* ckpt_tiles.c - property: any tiling of any tensors, written by any number of writers, reads back equal by any box */
+/* ckpt_tiles.c - property: any tiling of any tensors, written by any number of writers, reads back
+ * equal by any box */
 #include "lib/base/io.h"
 #include "lib/base/rng.h"
 #include "lib/format/ckpt.h"
@@ -81,7 +82,8 @@ make_tensor(struct tensor *t, int i)
 	t->whole = slice_whole(ndim, shape);
 	t->num_pieces = 1;
 	t->piece[0] = t->whole;
-	for (int64_t n = between(0, 12); n > 0 && t->num_pieces + 2 * SLICE_FLAT_MAX < PIECES_MAX; n--)
+	for (int64_t n = between(0, 12); n > 0 && t->num_pieces + 2 * SLICE_FLAT_MAX < PIECES_MAX;
+	     n--)
 		cut(t);
 	for (int k = 0; k < t->num_pieces; k++)
 		t->writer[k] = (int)between(0, WRITERS - 1);
@@ -91,7 +93,8 @@ make_tensor(struct tensor *t, int i)
 		if (t->dtype == DTYPE_U8)
 			t->bytes[k] = (unsigned char)x;
 		else
-			dtype_convert(t->bytes + (size_t)k * dtype_size(t->dtype), t->dtype, &x, DTYPE_F32, 1);
+			dtype_convert(t->bytes + (size_t)k * dtype_size(t->dtype), t->dtype, &x,
+			    DTYPE_F32, 1);
 	}
 }
 
@@ -106,12 +109,14 @@ write_file(const struct tensor *t, const char *tmp, int writer, struct str *line
 	for (int i = 0; w && i < TENSORS; i++)
 		for (int k = 0; k < t[i].num_pieces; k++)
 			if (t[i].writer[k] == writer)
-				ckpt_declare(w, t[i].name, t[i].dtype, t[i].whole.ndim, t[i].whole.count, &t[i].piece[k]);
+				ckpt_declare(w, t[i].name, t[i].dtype, t[i].whole.ndim,
+				    t[i].whole.count, &t[i].piece[k]);
 	for (int i = 0; w && i < TENSORS; i++)
 		for (int k = 0; k < t[i].num_pieces; k++) {
 			if (t[i].writer[k] != writer)
 				continue;
-			slice_copy(dense, &t[i].piece[k], t[i].bytes, &t[i].whole, &t[i].piece[k], dtype_size(t[i].dtype));
+			slice_copy(dense, &t[i].piece[k], t[i].bytes, &t[i].whole, &t[i].piece[k],
+			    dtype_size(t[i].dtype));
 			rc |= ckpt_write(w, dense, e);
 		}
 	return w && ckpt_writer_finish(w, lines, e) == 0 ? rc : -1;
@@ -121,7 +126,9 @@ write_file(const struct tensor *t, const char *tmp, int writer, struct str *line
 static int
 save_all(const struct tensor *t, const char *save, struct err *e)
 {
-	struct ckpt_commit c = { .save = save, .iteration = 1, .options = "", .state = "iteration 1\n" };
+	struct ckpt_commit c = {
+		.save = save, .iteration = 1, .options = "", .state = "iteration 1\n"
+	};
 	struct str lines = { 0 };
 	char tmp[1024];
 	int rc = ckpt_begin(save, 1, true, tmp, e);
@@ -150,16 +157,19 @@ box_equal(const struct ckpt *c, const struct tensor *t)
 		memcpy(want, exact, n * dtype_size(dtype));
 	else
 		dtype_convert(want, dtype, exact, t->dtype, (int64_t)n);
-	return ckpt_read(c, t->name, &box, dtype, got, &e) == 0 && !memcmp(got, want, n * dtype_size(dtype));
+	return ckpt_read(c, t->name, &box, dtype, got, &e) == 0 &&
+	    !memcmp(got, want, n * dtype_size(dtype));
 }
 
-/* Moves one piece by one element, or makes it one longer or shorter: no longer a tiling, so it must be refused. */
+/* Moves one piece by one element, or makes it one longer or shorter: no longer a tiling, so it must
+ * be refused. */
 static bool
 refuses_shifted(const struct ckpt *c)
 {
 	const struct ckpt_tensor *t = ckpt_at(c, (int)between(0, ckpt_count(c) - 1));
 	struct ckpt_piece piece[PIECES_MAX];
-	int k = (int)between(0, t->num_pieces - 1), d = (int)between(0, t->ndim - 1), by = between(0, 1) ? 1 : -1;
+	int k = (int)between(0, t->num_pieces - 1), d = (int)between(0, t->ndim - 1),
+	    by = between(0, 1) ? 1 : -1;
 	struct slice *box = &piece[k].box;
 	struct str s = { 0 };
 	struct manifest m;
@@ -177,7 +187,8 @@ refuses_shifted(const struct ckpt *c)
 	str_adds(&s, MANIFEST_HEAD);
 	for (int i = 0; i < t->num_pieces; i++)
 		manifest_print_piece(&s, t, &piece[i], ckpt_file(c, piece[i].file));
-	refused = manifest_parse(&m, s.buf, s.len, "m", &e) < 0 && (strstr(e.msg, "overlap") || strstr(e.msg, "hole"));
+	refused = manifest_parse(&m, s.buf, s.len, "m", &e) < 0 &&
+	    (strstr(e.msg, "overlap") || strstr(e.msg, "hole"));
 	str_release(&s);
 	return refused;
 }

@@ -1,15 +1,18 @@
 /*
- * comm.c - the communication contract: every result compared, bit for bit, with what one process computes alone
+ * comm.c - the communication contract: every result compared, bit for bit, with what one process
+ * computes alone
  *
- * Run alone it tests a world of one; tests/parity/comm.sh runs it on several ranks. Every rank can make every other rank's
- * numbers, so nothing but the calls under test communicates. With the word "abort" or "lost" it ends as the words say.
+ * Run alone it tests a world of one; tests/parity/comm.sh runs it on several ranks. Every rank can
+ * make every other rank's numbers, so nothing but the calls under test communicates. With the word
+ * "abort" or "lost" it ends as the words say.
  */
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "tests/check.h"
 #include "train/comm.h"
 
-static const enum dtype reducible[] = { DTYPE_F64, DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_I64, DTYPE_I32 };
+static const enum dtype reducible[] = { DTYPE_F64, DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_I64,
+	DTYPE_I32 };
 
 struct trial {
 	struct comm *comm;
@@ -28,7 +31,8 @@ mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
-/* Elements [first, first + count) of a rank's array: numbers of either sign and of very different size. */
+/* Elements [first, first + count) of a rank's array: numbers of either sign and of very different
+ * size. */
 static char *
 make_array(const struct trial *t, int rank, int64_t first, int64_t count)
 {
@@ -74,18 +78,22 @@ combine(void *dst, const void *x, enum dtype real, enum reduce op)
 			memcpy(k + i, i ? x : dst, size);
 			k[i] = real == DTYPE_I32 ? (int32_t)k[i] : k[i];
 		}
-		k[0] = op == REDUCE_SUM ? (int64_t)((uint64_t)k[0] + (uint64_t)k[1]) : k[0] > k[1] ? k[0] : k[1];
+		k[0] = op == REDUCE_SUM ? (int64_t)((uint64_t)k[0] + (uint64_t)k[1])
+		    : k[0] > k[1]       ? k[0]
+					: k[1];
 		memcpy(dst, k, size);
 	}
 }
 
-/* The reduction of elements [first, first + count) over all ranks in rank order; the caller frees. */
+/* The reduction of elements [first, first + count) over all ranks in rank order; the caller frees.
+ */
 static char *
 expected(const struct trial *t, int64_t first, int64_t count)
 {
 	enum dtype real = t->dtype == DTYPE_BF16 || t->dtype == DTYPE_F16 ? DTYPE_F32 : t->dtype;
 	size_t size = dtype_size(real);
-	char *acc = mem_alloc((size_t)count, size), *out = mem_alloc((size_t)count, dtype_size(t->dtype));
+	char *acc = mem_alloc((size_t)count, size),
+	     *out = mem_alloc((size_t)count, dtype_size(t->dtype));
 	char *x = mem_alloc((size_t)count, size);
 
 	for (int r = 0; r < t->comm->size; r++) {
@@ -135,7 +143,8 @@ static void
 test_all_gather(const struct trial *t)
 {
 	int64_t n = t->count, total = n * t->comm->size;
-	char *all = mem_zalloc((size_t)total, dtype_size(t->dtype)), *part = make_array(t, t->comm->rank, 0, n);
+	char *all = mem_zalloc((size_t)total, dtype_size(t->dtype)),
+	     *part = make_array(t, t->comm->rank, 0, n);
 	struct tensor out = tensor_1d(all, t->dtype, total), in = tensor_1d(part, t->dtype, n);
 	size_t bytes = tensor_bytes(&in);
 
@@ -158,7 +167,8 @@ static void
 test_broadcast(const struct trial *t)
 {
 	for (int root = 0; root < t->comm->size; root++) {
-		char *mine = make_array(t, t->comm->rank, 0, t->count), *want = make_array(t, root, 0, t->count);
+		char *mine = make_array(t, t->comm->rank, 0, t->count),
+		     *want = make_array(t, root, 0, t->count);
 		struct tensor x = tensor_1d(mine, t->dtype, t->count);
 
 		t->comm->ops->broadcast(t->comm, NULL, &x, root);
@@ -190,9 +200,11 @@ test_exchange(const struct trial *t)
 	for (int i = 0; i < 2 * n; i++) {
 		if (!message[i].send) {
 			tagged.seed = t->seed + (uint64_t)(message[i].tag * 1000 + t->comm->rank);
-			char *want = make_array(&tagged, message[i].peer, 0, message[i].buf.shape[0]);
+			char *want =
+			    make_array(&tagged, message[i].peer, 0, message[i].buf.shape[0]);
 
-			CHECK(memcmp(message[i].buf.data, want, tensor_bytes(&message[i].buf)) == 0);
+			CHECK(
+			    memcmp(message[i].buf.data, want, tensor_bytes(&message[i].buf)) == 0);
 			free(want);
 		}
 		free(message[i].buf.data);
@@ -224,9 +236,11 @@ test_sizes(struct comm *c, uint64_t seed)
 
 	for (size_t d = 0; d < sizeof reducible / sizeof *reducible; d++)
 		for (int i = 0; i < 8; i++) {
-			int64_t count = i < 5 ? fixed[i] : (int64_t)(mix(seed + (uint64_t)i) % 20000);
+			int64_t count =
+			    i < 5 ? fixed[i] : (int64_t)(mix(seed + (uint64_t)i) % 20000);
 
-			test_size((struct trial){ .comm = c, .dtype = reducible[d], .count = count, .seed = seed++ });
+			test_size((struct trial){
+			    .comm = c, .dtype = reducible[d], .count = count, .seed = seed++ });
 		}
 }
 
@@ -234,7 +248,10 @@ test_sizes(struct comm *c, uint64_t seed)
 static void
 test_large(struct comm *c, uint64_t seed)
 {
-	struct trial t = { .comm = c, .dtype = DTYPE_F32, .count = (int64_t)mpi_staging_bytes() / 4 + 77777, .seed = seed };
+	struct trial t = { .comm = c,
+		.dtype = DTYPE_F32,
+		.count = (int64_t)mpi_staging_bytes() / 4 + 77777,
+		.seed = seed };
 
 	test_all_reduce(&t);
 	t.dtype = DTYPE_BF16;
@@ -263,7 +280,8 @@ test_split(struct comm *world, uint64_t seed)
 	test_size((struct trial){ .comm = half, .dtype = DTYPE_F32, .count = 1001, .seed = seed });
 	half->ops->free(half);
 	rest = world->ops->split(world, world->rank ? 7 : -1, 0, &e);
-	CHECK(world->rank ? rest && rest->size == world->size - 1 && rest->rank == world->rank - 1 : !rest);
+	CHECK(world->rank ? rest && rest->size == world->size - 1 && rest->rank == world->rank - 1
+			  : !rest);
 	CHECK_STR(e.msg, "");
 	if (rest) {
 		rest->ops->barrier(rest);
@@ -276,7 +294,8 @@ static void
 test_gather_bytes(struct comm *c)
 {
 	for (int root = 0; root < c->size; root++) {
-		size_t len = (size_t)c->rank * 3, total = 99, want = (size_t)(c->size * (c->size - 1) / 2) * 3, at = 0;
+		size_t len = (size_t)c->rank * 3, total = 99,
+		       want = (size_t)(c->size * (c->size - 1) / 2) * 3, at = 0;
 		char text[64];
 		char *all;
 
@@ -303,7 +322,8 @@ test_nan(struct comm *c)
 	}
 }
 
-/* A rank that gives up, or that talks to a rank which is not there, ends everybody with status 4. */
+/* A rank that gives up, or that talks to a rank which is not there, ends everybody with status 4.
+ */
 static void
 end_badly(struct comm *c, const char *how)
 {

@@ -1,4 +1,5 @@
-/* data.c - the samples of a step and their order depend neither on the data ranks and micro batches nor on where a run resumed */
+/* data.c - the samples of a step and their order depend neither on the data ranks and micro batches
+ * nor on where a run resumed */
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
@@ -33,7 +34,9 @@ write_dataset(const char *path, uint64_t seed)
 		int64_t n = 1 + (int64_t)(40 * rng_uniform(seed, i, 1, 0));
 
 		for (int64_t t = 0; t < n; t++)
-			ids[t] = t == n - 1 ? EOD : (int64_t)(EOD * rng_uniform(seed, (uint64_t)(i * 40 + t), 2, 0));
+			ids[t] = t == n - 1
+			    ? EOD
+			    : (int64_t)(EOD * rng_uniform(seed, (uint64_t)(i * 40 + t), 2, 0));
 		CHECK(dataset_add_sequence(w, ids, n, &e) == 0 && dataset_end_document(w, &e) == 0);
 	}
 	CHECK(dataset_commit(w, &e) == 0);
@@ -72,7 +75,8 @@ add_sample(struct hash_stream *h, const struct batch *x, int64_t b, int64_t i)
 	}
 }
 
-/* One step: every micro batch of every data rank, as the step loop asks for them. Samples must meet without gap or overlap. */
+/* One step: every micro batch of every data rank, as the step loop asks for them. Samples must meet
+ * without gap or overlap. */
 static void
 read_step(struct data *d, const struct train_config *c, int step, struct order *out)
 {
@@ -157,7 +161,8 @@ check_bad_token(void)
 	CHECK(d != NULL);
 	for (int64_t s = 0; s < GLOBAL && !bad; s++)
 		bad = data_batch(d, SPLIT_TRAIN, s, &x, &e) < 0;
-	CHECK(bad && strstr(e.msg, ": document ") && strstr(e.msg, "token id 498 is outside the vocabulary of 498"));
+	CHECK(bad && strstr(e.msg, ": document ") &&
+	    strstr(e.msg, "token id 498 is outside the vocabulary of 498"));
 	data_close(d);
 }
 

@@ -68,7 +68,8 @@ mark(unsigned char *count, const struct param *p, const struct slice *box)
 			count[(box->start[0] + i) * cols + (p->ndim > 1 ? box->start[1] : 0) + j]++;
 }
 
-/* Offsets ascend without overlap, joined shards touch, others are aligned; replicas are the last stage's tied table. */
+/* Offsets ascend without overlap, joined shards touch, others are aligned; replicas are the last
+ * stage's tied table. */
 static void
 check_shards(const struct shards *s, const struct param *table, const struct layout *l)
 {
@@ -86,7 +87,8 @@ check_shards(const struct shards *s, const struct param *table, const struct lay
 			CHECK(sh->offset == end && i > 0 && s->item[i - 1].param == sh->param - 1);
 		else
 			CHECK(sh->offset % SHARD_ALIGN == 0);
-		CHECK(slice_inside(&sh->box, p->ndim, p->shape) && slice_elements(&sh->box) <= sh->count);
+		CHECK(slice_inside(&sh->box, p->ndim, p->shape) &&
+		    slice_elements(&sh->box) <= sh->count);
 		CHECK(!(sh->replica && sh->owner));
 		end = sh->offset + sh->count;
 	}
@@ -113,7 +115,8 @@ check_tiling(const struct model_config *c, const struct layout *l)
 		check_shards(&s, table, l);
 		for (int i = 0; i < s.count; i++)
 			if (s.item[i].owner && coord[AX_DP] == 0)
-				mark(count[s.item[i].param], &table[s.item[i].param], &s.item[i].box);
+				mark(count[s.item[i].param], &table[s.item[i].param],
+				    &s.item[i].box);
 		shards_release(&s);
 	}
 	for (int i = 0; i < n; i++) {

@@ -1,4 +1,5 @@
-/* samples.c - data order does not depend on where reading starts; a damaged index is refused or still legal */
+/* samples.c - data order does not depend on where reading starts; a damaged index is refused or
+ * still legal */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
@@ -25,11 +26,16 @@ order(uint64_t seed)
 	enum { S = 16 };
 	struct dataset *d = dataset_open("tests/golden/data/corpora/b_i32", &e);
 	struct samples_config c = {
-		.split = "9,1", .num_samples = 4000, .seq_length = S, .seed = 5, .add_extra_token = true,
+		.split = "9,1",
+		.num_samples = 4000,
+		.seq_length = S,
+		.seed = 5,
+		.add_extra_token = true,
 		.drop_last_partial = true,
 	};
 	struct samples *s = samples_open(d, &c, &e), *fresh = samples_open(d, &c, &e);
-	int64_t n = samples_count(s), *all = mem_alloc((size_t)n * (S + 1), sizeof *all), one[S + 1];
+	int64_t n = samples_count(s), *all = mem_alloc((size_t)n * (S + 1), sizeof *all),
+		one[S + 1];
 	uint32_t counter = 0;
 
 	for (int64_t i = 0; i < n; i++)
@@ -48,7 +54,8 @@ order(uint64_t seed)
 	free(all);
 }
 
-/* Every epoch but a separate last one brings each sequence once; each sample number is drawn once. */
+/* Every epoch but a separate last one brings each sequence once; each sample number is drawn once.
+ */
 static void
 coverage(uint64_t seed)
 {
@@ -58,9 +65,11 @@ coverage(uint64_t seed)
 
 	for (int k = 0; k < 30; k++) {
 		struct samples_config c = {
-			.num_samples = draw(seed, &counter, 2000), .seq_length = 1 + draw(seed, &counter, 40),
+			.num_samples = draw(seed, &counter, 2000),
+			.seq_length = 1 + draw(seed, &counter, 40),
 			.seed = draw(seed, &counter, 99),
-			.add_extra_token = draw(seed, &counter, 2), .drop_last_partial = draw(seed, &counter, 2),
+			.add_extra_token = draw(seed, &counter, 2),
+			.drop_last_partial = draw(seed, &counter, 2),
 		};
 		struct samples *s = samples_open(d, &c, &e);
 		int64_t *seen = mem_zalloc((size_t)sequences, sizeof *seen), total = 0, sum = 0;
@@ -87,7 +96,8 @@ coverage(uint64_t seed)
 	dataset_close(d);
 }
 
-/* One byte of a sound index changed: refused with a reason, or a dataset whose every token can be read. */
+/* One byte of a sound index changed: refused with a reason, or a dataset whose every token can be
+ * read. */
 static void
 flips(uint64_t seed)
 {
@@ -96,7 +106,8 @@ flips(uint64_t seed)
 	int refused = 0;
 	size_t len;
 
-	CHECK(mkdtemp(dir) && io_read_file("tests/golden/data/corpora/a_u16.idx", 0, &bytes, &len, &e) == 0);
+	CHECK(mkdtemp(dir) &&
+	    io_read_file("tests/golden/data/corpora/a_u16.idx", 0, &bytes, &len, &e) == 0);
 	snprintf(prefix, sizeof prefix, "%s/x", dir);
 	snprintf(idx, sizeof idx, "%s.idx", prefix);
 	snprintf(bin, sizeof bin, "%s.bin", prefix);

@@ -1,4 +1,5 @@
-/* schedule.c - properties of schedules, by simulating every stage: exchanges of a group wait for all their partners */
+/* schedule.c - properties of schedules, by simulating every stage: exchanges of a group wait for
+ * all their partners */
 #include "lib/base/mem.h"
 #include "lib/model/schedule.h"
 #include "tests/check.h"
@@ -80,7 +81,8 @@ met(struct stage *all, int i, const struct action *a)
 	return false;
 }
 
-/* Marks in `in` the closed set of stages whose exchanges complete together, starting at i; false when one is not there yet. */
+/* Marks in `in` the closed set of stages whose exchanges complete together, starting at i; false
+ * when one is not there yet. */
 static bool
 close_over(struct stage *all, int i, bool *in)
 {

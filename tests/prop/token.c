@@ -1,4 +1,5 @@
-/* token.c - properties of the tokenizers: decode(encode(x)) = x for any bytes; linear and heap merging agree */
+/* token.c - properties of the tokenizers: decode(encode(x)) = x for any bytes; linear and heap
+ * merging agree */
 #include "lib/base/mem.h"
 #include "lib/token/bpe.h"
 #include "lib/token/tokenizer.h"
@@ -42,7 +43,8 @@ random_text(struct mt19937 *rng, int round, unsigned char *out)
 	return i;
 }
 
-/* Whatever the text, with special strings matched or not, by a worker whose cache is full of other texts. */
+/* Whatever the text, with special strings matched or not, by a worker whose cache is full of other
+ * texts. */
 static void
 test_round_trip(const struct tokenizer *t, struct mt19937 *rng)
 {
@@ -64,7 +66,8 @@ test_round_trip(const struct tokenizer *t, struct mt19937 *rng)
 			continue;
 		fresh = tokenizer_worker_new(t);
 		CHECK(tokenizer_encode(fresh, (const char *)text, n, &again, &e) == 0);
-		CHECK(again.count == ids.count && !memcmp(again.id, ids.id, ids.count * sizeof *ids.id));
+		CHECK(again.count == ids.count &&
+		    !memcmp(again.id, ids.id, ids.count * sizeof *ids.id));
 		tokenizer_worker_free(fresh);
 	}
 	str_release(&back);
@@ -83,9 +86,11 @@ test_methods(const struct tiny_bpe *tiny, struct mt19937 *rng)
 	for (uint32_t i = 0; i < 256; i++)
 		byte_id[i] = i;
 	b = bpe_new(byte_id, TINY_MERGES);
-	/* Distinct pairs may join to one token only when their bytes are the same, which tiny_make excludes. */
+	/* Distinct pairs may join to one token only when their bytes are the same, which tiny_make
+	 * excludes. */
 	for (int i = 256; i < tiny->count; i++)
-		CHECK(bpe_add(b, (uint32_t)tiny->left[i], (uint32_t)tiny->right[i], (uint32_t)i - 256, (uint32_t)i));
+		CHECK(bpe_add(b, (uint32_t)tiny->left[i], (uint32_t)tiny->right[i],
+		    (uint32_t)i - 256, (uint32_t)i));
 	for (int round = 0; round < 5 * ROUNDS; round++) {
 		unsigned char piece[TEXT_MAX];
 		size_t n = random_text(rng, round, piece), a, h;
@@ -120,7 +125,8 @@ main(void)
 		CHECK_STR(t ? "" : e.msg, "");
 		if (!t)
 			break;
-		CHECK(tokenizer_vocab_size(t) == TINY_TOKENS + 1 && tokenizer_special(t, TOKENIZER_EOS) == TINY_TOKENS);
+		CHECK(tokenizer_vocab_size(t) == TINY_TOKENS + 1 &&
+		    tokenizer_special(t, TOKENIZER_EOS) == TINY_TOKENS);
 		CHECK_STR(tokenizer_type(t), "GPT2BPETokenizer");
 		test_round_trip(t, &rng);
 		tokenizer_close(t);

@@ -1,4 +1,5 @@
-/* npydiff.c - npydiff A.npy B.npy TOLERANCE: the largest |a - b| over the largest |b|; exit 1 when it exceeds the tolerance */
+/* npydiff.c - npydiff A.npy B.npy TOLERANCE: the largest |a - b| over the largest |b|; exit 1 when
+ * it exceeds the tolerance */
 #include "lib/format/npy.h"
 
 #include <math.h>
@@ -10,7 +11,8 @@ at(const struct npy *a, int64_t i)
 {
 	double d;
 
-	dtype_convert(&d, DTYPE_F64, (const char *)a->data + (size_t)i * dtype_size(a->dtype), a->dtype, 1);
+	dtype_convert(
+	    &d, DTYPE_F64, (const char *)a->data + (size_t)i * dtype_size(a->dtype), a->dtype, 1);
 	return d;
 }
 

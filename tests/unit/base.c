@@ -37,7 +37,8 @@ static const struct opt table[] = {
 	OPT_END,
 };
 
-static const struct opt_refused refused[] = { { "num-experts", "not built yet" }, { "fp8-format", "not built yet" }, { 0 } };
+static const struct opt_refused refused[] = { { "num-experts", "not built yet" },
+	{ "fp8-format", "not built yet" }, { 0 } };
 
 /* Parses words into c; returns opt_argv's result. */
 static int
@@ -61,18 +62,22 @@ test_options(void)
 	struct opt_parse p;
 	struct config c;
 	struct err e;
-	const char *good[] = { "--micro_batch_size", "4", "--lr=1e-4", "--bf16", "--no-fusion", "-l", "dir one",
-	    "--lr-decay-style",
-	                       "linear", "--data-path", "0.3", "a", "0.7", "b", "--use-mcore-models" };
-	struct { const char *word[3]; int n; const char *reason; } bad[] = {
-		{ { "--micro-batch-size", "0" }, 2, "--micro-batch-size 0: must be from 1 to 1000000" },
+	const char *good[] = { "--micro_batch_size", "4", "--lr=1e-4", "--bf16", "--no-fusion",
+		"-l", "dir one", "--lr-decay-style", "linear", "--data-path", "0.3", "a", "0.7",
+		"b", "--use-mcore-models" };
+	struct { const char *word[3]; int n; const char *reason;
+	} bad[] = {
+		{ { "--micro-batch-size", "0" }, 2,
+		    "--micro-batch-size 0: must be from 1 to 1000000" },
 		{ { "--lr", "-1" }, 2, "--lr -1: must be at least 0" },
 		{ { "--lr", "x" }, 2, "--lr x: not a number" },
-		{ { "--lr-decay-style", "step" }, 2, "--lr-decay-style step: must be one of cosine, linear" },
+		{ { "--lr-decay-style", "step" }, 2,
+		    "--lr-decay-style step: must be one of cosine, linear" },
 		{ { "--lodd", "x" }, 2, "unknown option '--lodd'; the nearest is '--load'" },
 		{ { "--load" }, 1, "--load: needs a value: DIR" },
 		{ { "--num-experts", "8", "--fp8-format" }, 3,
-		  "options that this program does not have: --num-experts, --fp8-format (not built yet)" },
+		    "options that this program does not have: --num-experts, --fp8-format (not "
+		    "built yet)" },
 	};
 
 	CHECK(parse(&p, &c, 15, good, &e) == 0);
@@ -96,7 +101,8 @@ test_option_file(void)
 	struct config c, d;
 	struct err e;
 	struct str one = { 0 }, two = { 0 };
-	const char *words[] = { "--lr", "0.1", "--load", "a \"b\" #c\\", "--data-path", "x", "y z", "--no-fusion" };
+	const char *words[] = { "--lr", "0.1", "--load", "a \"b\" #c\\", "--data-path", "x", "y z",
+		"--no-fusion" };
 
 	CHECK(parse(&p, &c, 8, words, &e) == 0);
 	opt_dump(&p, false, &one);
@@ -120,7 +126,9 @@ test_hashes(void)
 
 	hash_md5_hex("", 0, hex);
 	CHECK_STR(hex, "d41d8cd98f00b204e9800998ecf8427e");
-	hash_md5_hex("12345678901234567890123456789012345678901234567890123456789012345678901234567890", 80, hex);
+	hash_md5_hex(
+	    "12345678901234567890123456789012345678901234567890123456789012345678901234567890", 80,
+	    hex);
 	CHECK_STR(hex, "57edf4a22be3c955ac49da2e2107b67a");
 	CHECK(hash_crc32c("123456789", 9) == 0xe3069283u);
 	CHECK(hash_xxh3("", 0) == 0x2d06800538d394c2ull);
@@ -135,9 +143,11 @@ test_rng(void)
 	struct mt19937 m;
 
 	rng_philox(0, zero, out);
-	CHECK(out[0] == 0x6627e8d5u && out[1] == 0xe169c58du && out[2] == 0xbc57ac4cu && out[3] == 0x9b00dbd8u);
+	CHECK(out[0] == 0x6627e8d5u && out[1] == 0xe169c58du && out[2] == 0xbc57ac4cu &&
+	    out[3] == 0x9b00dbd8u);
 	rng_philox(~0ull, ones, out);
-	CHECK(out[0] == 0x408f276du && out[1] == 0x41c83b0eu && out[2] == 0xa20bc7c6u && out[3] == 0x6d5451fdu);
+	CHECK(out[0] == 0x408f276du && out[1] == 0x41c83b0eu && out[2] == 0xa20bc7c6u &&
+	    out[3] == 0x6d5451fdu);
 	rng_normal(7, 0, 8, 1, 2, a);
 	rng_normal(7, 3, 5, 1, 2, b);
 	CHECK(memcmp(a + 3, b, sizeof b) == 0);
@@ -154,7 +164,8 @@ test_rng(void)
 static void
 test_utf8(void)
 {
-	const char *bad[] = { "\xff", "\xe3\x81", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "abcdefgh\x80" };
+	const char *bad[] = { "\xff", "\xe3\x81", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80",
+		"abcdefgh\x80" };
 	unsigned char out[4];
 	uint32_t cp, back;
 
@@ -182,10 +193,12 @@ test_json(void)
 	CHECK(json_int(json_root(j), "a", 0, &a, &e) == 0 && a == 3);
 	CHECK(json_root(j)->len == 3);
 	b = json_get(json_root(j), "b");
-	CHECK(b && b->type == JSON_ARRAY && b->len == 4 && b->item[2].number == -2.5 && b->item[3].len == 3);
+	CHECK(b && b->type == JSON_ARRAY && b->len == 4 && b->item[2].number == -2.5 &&
+	    b->item[3].len == 3);
 	CHECK(json_int(json_root(j), "b", 0, &a, &e) < 0);
 	json_free(j);
-	CHECK(json_parse("{\"a\":}", 6, "t", &e) == NULL && !strncmp(e.msg, "t: not valid JSON", 17));
+	CHECK(
+	    json_parse("{\"a\":}", 6, "t", &e) == NULL && !strncmp(e.msg, "t: not valid JSON", 17));
 }
 
 static void

@@ -13,7 +13,8 @@ small(void)
 	for (uint32_t i = 0; i < 256; i++)
 		byte_id[i] = i;
 	b = bpe_new(byte_id, 5);
-	CHECK(bpe_add(b, 'b', 'c', 0, 257) && bpe_add(b, 'a', 'b', 1, 256) && bpe_add(b, 'a', 'a', 2, 258));
+	CHECK(bpe_add(b, 'b', 'c', 0, 257) && bpe_add(b, 'a', 'b', 1, 256) &&
+	    bpe_add(b, 'a', 'a', 2, 258));
 	CHECK(bpe_add(b, 258, 258, 3, 259) && bpe_add(b, 'a', 257, 4, 260));
 	CHECK(!bpe_add(b, 'a', 'b', 9, 1));
 	return b;
@@ -53,7 +54,8 @@ test_merges(void)
 	expect(b, "aaa", "258 97");
 	expect(b, "aaaaa", "259 97");
 	expect(b, "xyz", "120 121 122");
-	expect(b, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab", "259 259 259 259 259 259 259 259 259 256");
+	expect(
+	    b, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab", "259 259 259 259 259 259 259 259 259 256");
 	bpe_free(b);
 }
 

@@ -1,4 +1,5 @@
-/* ckpt.c - tests of lib/format/ckpt: what is written is read, damage is named, an interrupted save loses nothing */
+/* ckpt.c - tests of lib/format/ckpt: what is written is read, damage is named, an interrupted save
+ * loses nothing */
 #include "lib/base/io.h"
 #include "lib/format/ckpt.h"
 #include "lib/format/manifest.h"
@@ -15,9 +16,11 @@ enum { ROWS = 4, COLS = 6 };
 static char top[] = "/tmp/ckpt.XXXXXX";
 static const int64_t shape[2] = { ROWS, COLS };
 
-/* Writes one pieces file: rows [first, first + rows) of tensor w, each element base + its flat index, and w.exp_avg. */
+/* Writes one pieces file: rows [first, first + rows) of tensor w, each element base + its flat
+ * index, and w.exp_avg. */
 static int
-write_rows(const char *tmp, int number, int64_t first, int64_t rows, float base, struct str *lines, struct err *e)
+write_rows(const char *tmp, int number, int64_t first, int64_t rows, float base, struct str *lines,
+    struct err *e)
 {
 	struct slice box = { 2, { first, 0 }, { rows, COLS } };
 	struct ckpt_writer *w = ckpt_writer_new(tmp, number, e);
@@ -40,14 +43,17 @@ write_rows(const char *tmp, int number, int64_t first, int64_t rows, float base,
 static int
 save_one(const char *save, int64_t iteration, float base, struct err *e)
 {
-	struct ckpt_commit c = { .save = save, .iteration = iteration, .options = "lr 0.1\n",
-	                         .state = "# of the run\niteration 5\nconsumed_samples  40\nname two words\n" };
+	struct ckpt_commit c = { .save = save,
+		.iteration = iteration,
+		.options = "lr 0.1\n",
+		.state = "# of the run\niteration 5\nconsumed_samples  40\nname two words\n" };
 	struct str lines = { 0 };
 	char tmp[1024];
 	struct ckpt_writer *idle;
 	int rc = -1;
 
-	if (ckpt_begin(save, iteration, true, tmp, e) == 0 && write_rows(tmp, 1, 3, 1, base, &lines, e) == 0 &&
+	if (ckpt_begin(save, iteration, true, tmp, e) == 0 &&
+	    write_rows(tmp, 1, 3, 1, base, &lines, e) == 0 &&
 	    write_rows(tmp, 0, 0, 3, base, &lines, e) == 0 && (idle = ckpt_writer_new(tmp, 2, e)) &&
 	    ckpt_writer_finish(idle, &lines, e) == 0) {
 		c.manifest = lines.buf;
@@ -93,13 +99,15 @@ test_round_trip(const char *save)
 	CHECK(strstr(ckpt_dir(c), "/iter_0000005"));
 	CHECK_STR(ckpt_file(c, 1), "pieces-00001.safetensors");
 	CHECK_STR(ckpt_at(c, 1)->name, "w.exp_avg");
-	CHECK(ckpt_find(c, "w") == ckpt_at(c, 0) && !ckpt_find(c, "v") && ckpt_find(c, "w")->num_pieces == 2);
+	CHECK(ckpt_find(c, "w") == ckpt_at(c, 0) && !ckpt_find(c, "v") &&
+	    ckpt_find(c, "w")->num_pieces == 2);
 	CHECK_STR(ckpt_state(c, "consumed_samples"), "40");
 	CHECK_STR(ckpt_state(c, "name"), "two words");
 	CHECK(ckpt_state(c, "of") == NULL);
 	CHECK_STR(ckpt_options_text(c), "lr 0.1\n");
 	CHECK(!strncmp(ckpt_state_text(c), "# of the run\niteration 5\n", 25));
-	CHECK(ckpt_read(c, "w", &box, DTYPE_F32, x, &e) == 0 && ckpt_read(c, "w", &box, DTYPE_BF16, h, &e) == 0);
+	CHECK(ckpt_read(c, "w", &box, DTYPE_F32, x, &e) == 0 &&
+	    ckpt_read(c, "w", &box, DTYPE_BF16, h, &e) == 0);
 	CHECK(ckpt_read(c, "w", &box, DTYPE_F64, d, &e) == 0);
 	for (int i = 0; i < 6; i++) {
 		float want = 100 + (float)((2 + i / 3) * COLS + 1 + i % 3);
@@ -116,14 +124,19 @@ test_bad_reads(const char *save)
 {
 	struct err e;
 	struct ckpt *c = ckpt_open(save, &e);
-	struct slice box = { 2, { 2, 1 }, { 3, 3 } }, flat = { 1, { 0 }, { 1 } }, none = { 2, { 4, 6 }, { 0, 0 } };
+	struct slice box = { 2, { 2, 1 }, { 3, 3 } }, flat = { 1, { 0 }, { 1 } },
+		     none = { 2, { 4, 6 }, { 0, 0 } };
 	float x[9];
 
-	CHECK(ckpt_read(c, "v", &box, DTYPE_F32, x, &e) < 0 && strstr(e.msg, "iter_0000005: no tensor 'v'"));
-	CHECK(ckpt_read(c, "w", &box, DTYPE_F32, x, &e) < 0 && strstr(e.msg, "tensor 'w' of shape 4,6 does not hold"));
-	CHECK(ckpt_read(c, "w", &flat, DTYPE_F32, x, &e) < 0 && strstr(e.msg, "tensor 'w' has 2 dimensions, not 1"));
+	CHECK(ckpt_read(c, "v", &box, DTYPE_F32, x, &e) < 0 &&
+	    strstr(e.msg, "iter_0000005: no tensor 'v'"));
+	CHECK(ckpt_read(c, "w", &box, DTYPE_F32, x, &e) < 0 &&
+	    strstr(e.msg, "tensor 'w' of shape 4,6 does not hold"));
+	CHECK(ckpt_read(c, "w", &flat, DTYPE_F32, x, &e) < 0 &&
+	    strstr(e.msg, "tensor 'w' has 2 dimensions, not 1"));
 	box.count[0] = 1;
-	CHECK(ckpt_read(c, "w", &box, DTYPE_I32, x, &e) < 0 && strstr(e.msg, "tensor 'w' is F32 and cannot be read as I32"));
+	CHECK(ckpt_read(c, "w", &box, DTYPE_I32, x, &e) < 0 &&
+	    strstr(e.msg, "tensor 'w' is F32 and cannot be read as I32"));
 	CHECK(ckpt_read(c, "w", &none, DTYPE_F32, x, &e) == 0);
 	ckpt_close(c);
 }
@@ -241,10 +254,13 @@ test_damaged_lines(const char *dir)
 	CHECK(manifest_parse(&m, s.buf, s.len, "m", &e) < 0);
 	CHECK_STR(e.msg, "m: tensor 'w.exp_avg': pieces overlap");
 	str_clear(&s);
-	str_adds(&s, MANIFEST_HEAD "a\tU8\t2\t0\t2\tf\t100\t2\t0000000000000000\nb\tU8\t2\t0\t2\tf\t101\t2\t0000000000000000\n");
+	str_adds(&s,
+	    MANIFEST_HEAD "a\tU8\t2\t0\t2\tf\t100\t2\t0000000000000000\nb\tU8\t2\t0\t2\tf\t101\t2\t"
+			  "0000000000000000\n");
 	CHECK(manifest_parse(&m, s.buf, s.len, "m", &e) < 0);
 	CHECK_STR(e.msg, "m: tensors 'a' and 'b' share bytes of f");
-	CHECK(manifest_parse(&m, MANIFEST_HEAD, strlen(MANIFEST_HEAD), "m", &e) == 0 && m.num_tensors == 0);
+	CHECK(manifest_parse(&m, MANIFEST_HEAD, strlen(MANIFEST_HEAD), "m", &e) == 0 &&
+	    m.num_tensors == 0);
 	manifest_release(&m);
 	CHECK(manifest_parse(&m, "", 0, "m", &e) < 0);
 	str_release(&s);
@@ -269,14 +285,16 @@ test_damaged_files(const char *dir)
 	CHECK(strstr(e.msg, "pieces-00001.safetensors: the bytes of tensor 'w' are damaged"));
 	CHECK(pwrite(fd, "x", 1, 45) == 1 && ckpt_verify_file(c, 1, &e) < 0);
 	CHECK(strstr(e.msg, "its header disagrees with the manifest about tensor 'w'"));
-	CHECK(pwrite(fd, "\377", 1, 20) == 1 && ckpt_verify_file(c, 1, &e) < 0 && strstr(e.msg, "not UTF-8"));
+	CHECK(pwrite(fd, "\377", 1, 20) == 1 && ckpt_verify_file(c, 1, &e) < 0 &&
+	    strstr(e.msg, "not UTF-8"));
 	CHECK(ftruncate(fd, (off_t)at) == 0);
 	CHECK(ckpt_read(c, "w", &(struct slice){ 2, { 3, 0 }, { 1, 1 } }, DTYPE_F32, away, &e) < 0);
 	CHECK(strstr(e.msg, "its size changed while the checkpoint was open"));
 	ckpt_close(c);
 	CHECK(ckpt_open(dir, &e) == NULL && strstr(e.msg, "pieces-00001.safetensors: truncated: "));
 	CHECK(rename(path, away) == 0);
-	CHECK(ckpt_open(dir, &e) == NULL && strstr(e.msg, "pieces-00001.safetensors': No such file or directory"));
+	CHECK(ckpt_open(dir, &e) == NULL &&
+	    strstr(e.msg, "pieces-00001.safetensors': No such file or directory"));
 	close(fd);
 }
 
@@ -324,12 +342,14 @@ test_foreign(void)
 	make_entry("megatron", "latest_checkpointed_iteration.txt", "5", dir);
 	make_entry("megatron/iter_0000005", "mp_rank_00/", "", dir);
 	*strrchr(dir, '/') = '\0';
-	CHECK(ckpt_open(dir, &e) == NULL && strstr(e.msg, "/megatron/iter_0000005' is a Megatron-LM checkpoint"));
+	CHECK(ckpt_open(dir, &e) == NULL &&
+	    strstr(e.msg, "/megatron/iter_0000005' is a Megatron-LM checkpoint"));
 	CHECK(ckpt_open("/nowhere", &e) == NULL);
 	CHECK_STR(e.msg, "cannot open '/nowhere': No such file or directory");
 }
 
-/* A save that stopped half-way leaves the previous checkpoint, and the next save goes on from nothing. */
+/* A save that stopped half-way leaves the previous checkpoint, and the next save goes on from
+ * nothing. */
 static void
 test_interrupted(const char *save)
 {
@@ -341,25 +361,29 @@ test_interrupted(const char *save)
 	float x = 0;
 
 	CHECK(save_one(save, 6, 200, &e) == 0);
-	CHECK(ckpt_begin(save, 7, true, tmp, &e) == 0 && write_rows(tmp, 0, 0, 3, 300, &lines, &e) == 0);
+	CHECK(ckpt_begin(save, 7, true, tmp, &e) == 0 &&
+	    write_rows(tmp, 0, 0, 3, 300, &lines, &e) == 0);
 	w = ckpt_writer_new(tmp, 1, &e);
 	ckpt_declare(w, "x", DTYPE_F32, 2, shape, &(struct slice){ 2, { 0, 0 }, { 1, 1 } });
 	CHECK(ckpt_write(w, &x, &e) == 0);
 	CHECK(first_element(save) == 200);
 	ckpt_writer_abort(w);
 	c.manifest = lines.buf;
-	CHECK(ckpt_commit(&c, &e) < 0 && strstr(e.msg, "manifest.tsv: tensor 'w': a hole: 6 elements are in no piece"));
+	CHECK(ckpt_commit(&c, &e) < 0 &&
+	    strstr(e.msg, "manifest.tsv: tensor 'w': a hole: 6 elements are in no piece"));
 	CHECK(first_element(save) == 200 && !io_exists(tmp));
 	CHECK(ckpt_begin(save, 7, false, tmp, &e) == 0);
 	snprintf(stale, sizeof stale, "%s/stale", tmp);
-	CHECK(io_write_file(stale, "", 0, &e) == 0 && ckpt_begin(save, 7, false, tmp, &e) == 0 && io_exists(stale));
+	CHECK(io_write_file(stale, "", 0, &e) == 0 && ckpt_begin(save, 7, false, tmp, &e) == 0 &&
+	    io_exists(stale));
 	CHECK(save_one(save, 7, 300, &e) == 0 && first_element(save) == 300);
 	CHECK(save_one(save, 7, 400, &e) == 0 && first_element(save) == 400 && !io_exists(tmp));
 	CHECK(ckpt_has_iterations(save) && !ckpt_has_iterations(tmp));
 	str_release(&lines);
 }
 
-/* With no room for more than some bytes a file, every place where a save can fail leaves the old checkpoint. */
+/* With no room for more than some bytes a file, every place where a save can fail leaves the old
+ * checkpoint. */
 static void
 test_full_disk(const char *save)
 {

@@ -1,4 +1,5 @@
-/* dataset.c - the .bin/.idx reader against sound and damaged files, and the writer against the reader */
+/* dataset.c - the .bin/.idx reader against sound and damaged files, and the writer against the
+ * reader */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/format/dataset.h"
@@ -30,32 +31,45 @@ static const struct {
 	{ "ok", NULL },
 	{ "trailing_modes", NULL },
 	{ "magic", "magic.idx: not a dataset index: it does not begin with MMIDIDX" },
-	{ "tntidx", "tntidx.idx: the obsolete TNTIDX layout, which nothing trains from since 2023" },
+	{ "tntidx",
+	    "tntidx.idx: the obsolete TNTIDX layout, which nothing trains from since 2023" },
 	{ "version", "version.idx: version 2; only version 1 is known" },
 	{ "dtype9", "dtype9.idx: unknown token type code 9" },
 	{ "dtype_float", "dtype_float.idx: token type code 6 is float64; tokens are integers" },
 	{ "header_short", "header_short.idx: the file ends inside its header: 20 bytes of 34" },
 	{ "empty", "empty.idx: not a dataset index: it does not begin with MMIDIDX" },
-	{ "arrays_short", "arrays_short.idx: the file ends inside its arrays: "
-	  "5 sequences and 4 document boundaries do not fit 119 bytes" },
-	{ "lengths_short", "lengths_short.idx: the file ends inside its arrays: "
-	  "5 sequences and 4 document boundaries do not fit 40 bytes" },
-	{ "count_huge", "count_huge.idx: the file ends inside its arrays: "
-	  "2305843009213693952 sequences and 4 document boundaries do not fit 126 bytes" },
+	{ "arrays_short",
+	    "arrays_short.idx: the file ends inside its arrays: "
+	    "5 sequences and 4 document boundaries do not fit 119 bytes" },
+	{ "lengths_short",
+	    "lengths_short.idx: the file ends inside its arrays: "
+	    "5 sequences and 4 document boundaries do not fit 40 bytes" },
+	{ "count_huge",
+	    "count_huge.idx: the file ends inside its arrays: "
+	    "2305843009213693952 sequences and 4 document boundaries do not fit 126 bytes" },
 	{ "doc_zero", "doc_zero.idx: the document index is empty; it must hold at least its 0" },
 	{ "len_negative", "len_negative.idx: sequence 0 has the negative length -3" },
-	{ "pointer_wrong", "pointer_wrong.idx: sequence 1 starts at byte 2, but the lengths before it add up to 10" },
-	{ "pointer_neg", "pointer_neg.idx: sequence 1 starts at byte -8, but the lengths before it add up to 10" },
+	{ "pointer_wrong",
+	    "pointer_wrong.idx: sequence 1 starts at byte 2, but the lengths before it add up to "
+	    "10" },
+	{ "pointer_neg",
+	    "pointer_neg.idx: sequence 1 starts at byte -8, but the lengths before it add up to "
+	    "10" },
 	{ "doc_last", "doc_last.idx: the document index ends with 4, not with the 5 sequences" },
 	{ "doc_order", "doc_order.idx: the document index decreases from 4 to 2 at entry 2" },
 	{ "doc_first", "doc_first.idx: the document index begins with 1, not 0" },
 	{ "bin_short",
-	  "bin_short.bin: 58 bytes, but the index wants 62 (31 tokens of uint16): truncated, or of another dataset" },
-	{ "bin_long", "bin_long.bin: 64 bytes, but the index wants 62 (31 tokens of uint16): "
-	  "it goes on after the last sequence, or is of another dataset" },
-	{ "bin_odd", "bin_odd.bin: 63 bytes, but the index wants 62 (31 tokens of uint16): "
-	  "it goes on after the last sequence, or is of another dataset" },
-	{ "bin_empty", "bin_empty.bin: 0 bytes, but the index wants 62 (31 tokens of uint16): truncated, or of another dataset" },
+	    "bin_short.bin: 58 bytes, but the index wants 62 (31 tokens of uint16): truncated, or "
+	    "of another dataset" },
+	{ "bin_long",
+	    "bin_long.bin: 64 bytes, but the index wants 62 (31 tokens of uint16): "
+	    "it goes on after the last sequence, or is of another dataset" },
+	{ "bin_odd",
+	    "bin_odd.bin: 63 bytes, but the index wants 62 (31 tokens of uint16): "
+	    "it goes on after the last sequence, or is of another dataset" },
+	{ "bin_empty",
+	    "bin_empty.bin: 0 bytes, but the index wants 62 (31 tokens of uint16): truncated, or "
+	    "of another dataset" },
 	{ "trailing_junk", "trailing_junk.idx: 3 bytes follow the arrays; only 5 modes could" },
 };
 
@@ -75,14 +89,16 @@ test_malformed(void)
 		char prefix[256];
 		struct dataset *ds;
 
-		snprintf(prefix, sizeof prefix, "tests/golden/data/malformed/%s", malformed[i].name);
+		snprintf(
+		    prefix, sizeof prefix, "tests/golden/data/malformed/%s", malformed[i].name);
 		e.msg[0] = '\0';
 		ds = dataset_open(prefix, &e);
 		CHECK((ds != NULL) == !malformed[i].reason);
 		if (malformed[i].reason)
 			CHECK_STR(e.msg + (strlen(e.msg) > 28 ? 28 : 0), malformed[i].reason);
 		else
-			CHECK(ds && dataset_has_modes(ds) == !strcmp(malformed[i].name, "trailing_modes"));
+			CHECK(ds &&
+			    dataset_has_modes(ds) == !strcmp(malformed[i].name, "trailing_modes"));
 		dataset_close(ds);
 	}
 }
@@ -96,10 +112,12 @@ test_accessors(void)
 	const void *bin;
 	char print[64];
 
-	CHECK(d && dataset_num_sequences(d) == 5 && dataset_num_documents(d) == 3 && dataset_num_tokens(d) == 31);
+	CHECK(d && dataset_num_sequences(d) == 5 && dataset_num_documents(d) == 3 &&
+	    dataset_num_tokens(d) == 31);
 	if (!d)
 		return;
-	CHECK(dataset_dtype(d) == DTYPE_U16 && dataset_length(d, 2) == 7 && dataset_document_start(d, 3) == 5);
+	CHECK(dataset_dtype(d) == DTYPE_U16 && dataset_length(d, 2) == 7 &&
+	    dataset_document_start(d, 3) == 5);
 	CHECK_STR(dataset_prefix(d), "tests/golden/data/malformed/ok");
 	bin = dataset_bin(d, &bytes);
 	CHECK(bin && bytes == 62);
@@ -147,7 +165,8 @@ rewrite(const char *name, bool raw)
 	if (!w)
 		return;
 	for (int64_t doc = 0, at = 0; doc < dataset_num_documents(d); doc++) {
-		for (int64_t s = dataset_document_start(d, doc); s < dataset_document_start(d, doc + 1); s++) {
+		for (int64_t s = dataset_document_start(d, doc);
+		     s < dataset_document_start(d, doc + 1); s++) {
 			int32_t len = (int32_t)dataset_length(d, s);
 			int64_t *ids = mem_alloc((size_t)len, sizeof *ids);
 			uint64_t bytes;
@@ -197,11 +216,13 @@ test_types(void)
 
 		if (row[i].reason) {
 			over++;
-			CHECK(dataset_add_sequence(w, &over, 1, &e) < 0 && strstr(e.msg, row[i].reason));
+			CHECK(dataset_add_sequence(w, &over, 1, &e) < 0 &&
+			    strstr(e.msg, row[i].reason));
 		}
 		dataset_abort(w);
 		w = dataset_writer_new(scratch("types"), row[i].type, &e);
-		CHECK(dataset_add_sequence(w, ids, 2, &e) == 0 && dataset_end_document(w, &e) == 0 && dataset_commit(w, &e) == 0);
+		CHECK(dataset_add_sequence(w, ids, 2, &e) == 0 &&
+		    dataset_end_document(w, &e) == 0 && dataset_commit(w, &e) == 0);
 		d = dataset_open(scratch("types"), &e);
 		CHECK(d && dataset_dtype(d) == row[i].type && dataset_num_tokens(d) == 2);
 		dataset_tokens(d, 0, 0, 2, back);
@@ -221,15 +242,18 @@ test_edges(void)
 	DIR *open;
 	int files = 0;
 
-	CHECK(dataset_commit(w, &e) == 0 && stat(scratch("none.idx"), &st) == 0 && st.st_size == 42);
+	CHECK(
+	    dataset_commit(w, &e) == 0 && stat(scratch("none.idx"), &st) == 0 && st.st_size == 42);
 	d = dataset_open(scratch("none"), &e);
-	CHECK(d && dataset_num_sequences(d) == 0 && dataset_num_documents(d) == 0 && !dataset_has_modes(d));
+	CHECK(d && dataset_num_sequences(d) == 0 && dataset_num_documents(d) == 0 &&
+	    !dataset_has_modes(d));
 	dataset_close(d);
 	w = dataset_writer_new(scratch("none"), DTYPE_I32, &e);
-	CHECK(dataset_end_document(w, &e) == 0 && dataset_add_sequence(w, NULL, 0, &e) == 0 && dataset_end_document(w, &e) == 0 &&
-	    dataset_commit(w, &e) == 0);
+	CHECK(dataset_end_document(w, &e) == 0 && dataset_add_sequence(w, NULL, 0, &e) == 0 &&
+	    dataset_end_document(w, &e) == 0 && dataset_commit(w, &e) == 0);
 	d = dataset_open(scratch("none"), &e);
-	CHECK(d && dataset_num_sequences(d) == 1 && dataset_num_documents(d) == 2 && dataset_num_tokens(d) == 0);
+	CHECK(d && dataset_num_sequences(d) == 1 && dataset_num_documents(d) == 2 &&
+	    dataset_num_tokens(d) == 0);
 	dataset_close(d);
 	w = dataset_writer_new(scratch("aborted"), DTYPE_I32, &e);
 	dataset_abort(w);
@@ -244,7 +268,8 @@ test_edges(void)
 int
 main(void)
 {
-	static const char *const corpora[] = { "a_u16", "b_i32", "c_u16", "d_sent_u16", "e_tiny_i32", "f_u16edge" };
+	static const char *const corpora[] = { "a_u16", "b_i32", "c_u16", "d_sent_u16",
+		"e_tiny_i32", "f_u16edge" };
 
 	CHECK(mkdtemp(dir) != NULL);
 	test_malformed();

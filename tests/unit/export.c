@@ -14,7 +14,8 @@ static void
 add_piece(struct str *s, const char *text, float score, int type)
 {
 	size_t n = strlen(text);
-	char head[] = { 0x0a, (char)(n + 9), 0x0a, (char)n }, tail[] = { 0x15, 0, 0, 0, 0, 0x18, (char)type };
+	char head[] = { 0x0a, (char)(n + 9), 0x0a, (char)n },
+	     tail[] = { 0x15, 0, 0, 0, 0, 0x18, (char)type };
 
 	memcpy(tail + 1, &score, 4);
 	str_add(s, head, sizeof head);
@@ -22,11 +23,13 @@ add_piece(struct str *s, const char *text, float score, int type)
 	str_add(s, tail, sizeof tail);
 }
 
-/* A model of a few pieces: kind 1 unigram, 2 BPE; with a compiled normalisation of four bytes and extra blanks removed. */
+/* A model of a few pieces: kind 1 unigram, 2 BPE; with a compiled normalisation of four bytes and
+ * extra blanks removed. */
 static void
 make_model(struct str *s, int kind)
 {
-	char trainer[] = { 0x12, 2, 0x18, (char)kind }, normalizer[] = { 0x1a, 6, 0x12, 4, 'c', 'm', 'a', 'p' };
+	char trainer[] = { 0x12, 2, 0x18, (char)kind },
+	     normalizer[] = { 0x1a, 6, 0x12, 4, 'c', 'm', 'a', 'p' };
 
 	add_piece(s, "<unk>", 0, SP_UNKNOWN);
 	add_piece(s, "<s>", 0, SP_CONTROL);
@@ -52,9 +55,12 @@ test_spmodel(void)
 
 	make_model(&s, 2);
 	CHECK(spmodel_parse(&m, s.buf, s.len, "t.model", &e) == 0);
-	CHECK(m.count == 10 && m.model == SP_BPE && m.unk == 0 && m.bos == 1 && m.eos == 2 && m.pad == -1);
-	CHECK(m.add_dummy_prefix && m.remove_extra_whitespaces && !m.byte_fallback && m.charsmap_len == 4);
-	CHECK(spmodel_find(&m, "bc", 2) == 6 && spmodel_find(&m, "b", 1) == 8 && spmodel_find(&m, "bcd", 3) == -1);
+	CHECK(m.count == 10 && m.model == SP_BPE && m.unk == 0 && m.bos == 1 && m.eos == 2 &&
+	    m.pad == -1);
+	CHECK(m.add_dummy_prefix && m.remove_extra_whitespaces && !m.byte_fallback &&
+	    m.charsmap_len == 4);
+	CHECK(spmodel_find(&m, "bc", 2) == 6 && spmodel_find(&m, "b", 1) == 8 &&
+	    spmodel_find(&m, "bcd", 3) == -1);
 	spmodel_release(&m);
 	/* Cut anywhere it is no model, or a smaller one; never read beyond. */
 	for (size_t n = 0; n < s.len; n++) {
@@ -107,7 +113,9 @@ test_sentencepiece(const char *dir, int kind, const char *const *parts)
 	json_free(j);
 	str_release(&config);
 	tokenizer_write_special(&t, &config);
-	CHECK_STR(config.buf, "{\n  \"bos_token\": \"<s>\",\n  \"eos_token\": \"</s>\",\n  \"unk_token\": \"<unk>\"\n}\n");
+	CHECK_STR(config.buf,
+	    "{\n  \"bos_token\": \"<s>\",\n  \"eos_token\": \"</s>\",\n  \"unk_token\": "
+	    "\"<unk>\"\n}\n");
 	str_release(&config);
 	str_release(&s);
 	tokenizer_release(&t);
@@ -115,14 +123,16 @@ test_sentencepiece(const char *dir, int kind, const char *const *parts)
 
 /* Writes both files and returns the reason for refusing them, or "". */
 static const char *
-gpt2(const char *dir, const char *vocab, const char *merges, struct tokenizer_files *t, struct err *e)
+gpt2(const char *dir, const char *vocab, const char *merges, struct tokenizer_files *t,
+    struct err *e)
 {
 	char v[200], m[200];
 
 	e->msg[0] = '\0';
 	snprintf(v, sizeof v, "%s/vocab.json", dir);
 	snprintf(m, sizeof m, "%s/merges.txt", dir);
-	CHECK(io_write_file(v, vocab, strlen(vocab), e) == 0 && io_write_file(m, merges, strlen(merges), e) == 0);
+	CHECK(io_write_file(v, vocab, strlen(vocab), e) == 0 &&
+	    io_write_file(m, merges, strlen(merges), e) == 0);
 	tokenizer_gpt2_files(t, v, m, e);
 	return strncmp(e->msg, dir, strlen(dir)) ? e->msg : e->msg + strlen(dir) + 1;
 }
@@ -134,17 +144,22 @@ test_gpt2(const char *dir)
 	struct tokenizer_files t;
 	struct err e;
 
-	CHECK_STR(gpt2(dir, "{\"a\":0,\"\\u0120\":1,\"<|endoftext|>\":2}", "#version: 0.2\na \xc4\xa0\n", &t, &e), "");
+	CHECK_STR(gpt2(dir, "{\"a\":0,\"\\u0120\":1,\"<|endoftext|>\":2}",
+		      "#version: 0.2\na \xc4\xa0\n", &t, &e),
+	    "");
 	CHECK(t.tokens == 3 && t.id[SPECIAL_EOS] == 2 && !t.adds_bos);
 	CHECK(strstr(t.json.buf,
-	    "\"vocab\":{\"a\":0,\"\xc4\xa0\":1,\"<|endoftext|>\":2},\"merges\":[\"a \xc4\xa0\"]}}\n") != NULL);
+		  "\"vocab\":{\"a\":0,\"\xc4\xa0\":1,\"<|endoftext|>\":2},\"merges\":[\"a "
+		  "\xc4\xa0\"]}}\n") != NULL);
 	tokenizer_release(&t);
 	CHECK_STR(gpt2(dir, "{\"a\":0,\"b\":2}", "a b\n", &t, &e),
 	    "vocab.json: token 'b': ids must be the numbers from 0 to 1, each once");
 	tokenizer_release(&t);
-	CHECK_STR(gpt2(dir, "{\"a\":0,\"b\":1}", "a b\na b c\n", &t, &e), "merges.txt:2: not two symbols with one blank between");
+	CHECK_STR(gpt2(dir, "{\"a\":0,\"b\":1}", "a b\na b c\n", &t, &e),
+	    "merges.txt:2: not two symbols with one blank between");
 	tokenizer_release(&t);
-	CHECK_STR(gpt2(dir, "[]", "a b\n", &t, &e), "vocab.json: not a JSON object of tokens and ids");
+	CHECK_STR(
+	    gpt2(dir, "[]", "a b\n", &t, &e), "vocab.json: not a JSON object of tokens and ids");
 	tokenizer_release(&t);
 	CHECK_STR(gpt2(dir, "{\"a\":0}", "#version: 0.2\n", &t, &e), "merges.txt: no merges");
 	tokenizer_release(&t);
@@ -156,9 +171,11 @@ test_sizes(void)
 {
 	struct err e;
 
-	CHECK(export_size("50GB", &e) == 50000000000u && export_size("5GiB", &e) == (uint64_t)5 << 30);
+	CHECK(export_size("50GB", &e) == 50000000000u &&
+	    export_size("5GiB", &e) == (uint64_t)5 << 30);
 	CHECK(export_size("300000", &e) == 300000 && export_size("1B", &e) == 1);
-	CHECK(export_size("0GB", &e) == 0 && export_size("-1", &e) == 0 && export_size("5 GB", &e) == 0);
+	CHECK(export_size("0GB", &e) == 0 && export_size("-1", &e) == 0 &&
+	    export_size("5 GB", &e) == 0);
 	CHECK(export_size("99999999999TB", &e) == 0);
 	CHECK_STR(e.msg, "--max-shard-size 99999999999TB: not a size such as 50GB, 5GiB or 300000");
 }
@@ -167,15 +184,22 @@ int
 main(void)
 {
 	static const char *const bpe[] = {
-		"\"added_tokens\":[{\"id\":0,\"content\":\"<unk>\",", "{\"id\":3,\"content\":\"<USER>\",\"single_word\":false,"
+		"\"added_tokens\":[{\"id\":0,\"content\":\"<unk>\",",
+		"{\"id\":3,\"content\":\"<USER>\",\"single_word\":false,"
 		"\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":false}]",
 		"\"precompiled_charsmap\":\"Y21hcA==\"",
-		"\"pre_tokenizer\":null", "\"merges\":[\"a b\",\"ab c\",\"a bc\",\"b c\"]", NULL,
+		"\"pre_tokenizer\":null",
+		"\"merges\":[\"a b\",\"ab c\",\"a bc\",\"b c\"]",
+		NULL,
 	};
 	static const char *const unigram[] = {
-		"\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\xe2\x96\x81\",\"prepend_scheme\":\"always\","
+		"\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\xe2\x96\x81\","
+		"\"prepend_scheme\":\"always\","
 		"\"split\":true}",
-		"\"unk_id\":0", "[\"bc\",-2.0999999046325684]", "\"byte_fallback\":false}}", NULL,
+		"\"unk_id\":0",
+		"[\"bc\",-2.0999999046325684]",
+		"\"byte_fallback\":false}}",
+		NULL,
 	};
 	char dir[] = "/tmp/mikoshi-export-XXXXXX";
 

@@ -52,7 +52,9 @@ test_good_lines(void)
 	ok("{\"text\":\"\\ud800\",\"text\":\"last\"}", "last");
 	ok("{\"text\":7,\"text\":\"last\"}", "last");
 	ok("{\"te\\u0078t\":\"escaped name\"}", "escaped name");
-	ok("{\"a\":NaN,\"b\":-Infinity,\"c\":Infinity,\"d\":-0.5e+10,\"e\":123456789012345678901234567890,\"text\":\"n\"}", "n");
+	ok("{\"a\":NaN,\"b\":-Infinity,\"c\":Infinity,\"d\":-0.5e+10,\"e\":"
+	   "123456789012345678901234567890,\"text\":\"n\"}",
+	    "n");
 	ok("{\"text\":\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"}", "\"\\/\b\f\n\r\t");
 	ok("{\"text\":\"\\u3042\\ud83d\\ude00\\u00e9\"}", "\xe3\x81\x82\xf0\x9f\x98\x80\xc3\xa9");
 	ok("{\"other\":\"\\ud800\",\"text\":\"x\"}", "x");
@@ -84,11 +86,14 @@ test_bad_lines(void)
 	expect("{\"text\":\"x\"}\0", 13, JSONL_SYNTAX, "text after the value at byte 13");
 	bad(JSONL_NOT_OBJECT, "[\"text\"]", "the line is an array");
 	bad(JSONL_MISSING_KEY, "{}", "no member 'text'");
-	bad(JSONL_WRONG_TYPE, "{\"text\":false}", "'text' is a boolean, not a string or a list of strings");
+	bad(JSONL_WRONG_TYPE, "{\"text\":false}",
+	    "'text' is a boolean, not a string or a list of strings");
 	bad(JSONL_WRONG_TYPE, "{\"text\":[\"a\",1]}",
 	    "'text' is a list with other things in it, not a string or a list of strings");
-	bad(JSONL_LONE_SURROGATE, "{\"text\":\"\\ude00\\ud83d\"}", "'text' has an unpaired surrogate escape");
-	bad(JSONL_LONE_SURROGATE, "{\"text\":[\"a\",\"\\ud83d\"]}", "'text' has an unpaired surrogate escape");
+	bad(JSONL_LONE_SURROGATE, "{\"text\":\"\\ude00\\ud83d\"}",
+	    "'text' has an unpaired surrogate escape");
+	bad(JSONL_LONE_SURROGATE, "{\"text\":[\"a\",\"\\ud83d\"]}",
+	    "'text' has an unpaired surrogate escape");
 	bad(JSONL_BAD_UTF8, "{\"o\":\"\xff\",\"text\":\"x\"}", "malformed UTF-8 at byte 7");
 	bad(JSONL_BOM, "\xef\xbb\xbf{\"text\":\"x\"}", "byte order mark inside the file");
 }
@@ -117,7 +122,8 @@ test_members(void)
 
 	CHECK(jsonl_parse(j, line, sizeof line - 1) == JSONL_OK);
 	t = jsonl_value(j, 0, &count);
-	CHECK(count == 3 && t[0].len == 1 && t[1].len == 0 && t[2].len == 3 && !memcmp(t[2].bytes, "b\nc", 3));
+	CHECK(count == 3 && t[0].len == 1 && t[1].len == 0 && t[2].len == 3 &&
+	    !memcmp(t[2].bytes, "b\nc", 3));
 	t = jsonl_value(j, 1, &count);
 	CHECK(count == 1 && t[0].len == 3 && !memcmp(t[0].bytes, "t\0u", 3));
 	CHECK(jsonl_parse(j, "{\"title\":\"x\",\"text\":[]}", 23) == JSONL_OK);
@@ -162,7 +168,8 @@ test_input(void)
 	size_t n;
 
 	CHECK(mkdtemp(dir) && chdir(dir) == 0);
-	CHECK(io_write_file("p", text, sizeof text - 1, &e) == 0 && io_write_file("empty", "", 0, &e) == 0);
+	CHECK(io_write_file("p", text, sizeof text - 1, &e) == 0 &&
+	    io_write_file("empty", "", 0, &e) == 0);
 	CHECK(deflateInit2(&g, 9, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY) == Z_OK);
 	g.next_in = (unsigned char *)"one\ntwo\n";
 	g.avail_in = 8;
@@ -172,11 +179,13 @@ test_input(void)
 	n = 128 - g.avail_out;
 	deflateEnd(&g);
 	memcpy(packed + n, packed, n);
-	CHECK(io_write_file("g", packed, 2 * n, &e) == 0 && io_write_file("cut", packed, n - 9, &e) == 0);
+	CHECK(io_write_file("g", packed, 2 * n, &e) == 0 &&
+	    io_write_file("cut", packed, n - 9, &e) == 0);
 	n = ZSTD_compress(packed, sizeof packed, "x\ny", 3, 1);
 	CHECK(io_write_file("z", packed, n, &e) == 0);
 	all_lines(names, 4, &out, &e);
-	CHECK_STR(out.buf, "p:1:a|p:2:b|p:3:|p:4:last|g:1:one|g:2:two|g:3:one|g:4:two|z:1:x|z:2:y|0");
+	CHECK_STR(
+	    out.buf, "p:1:a|p:2:b|p:3:|p:4:last|g:1:one|g:2:two|g:3:one|g:4:two|z:1:x|z:2:y|0");
 	str_clear(&out);
 	all_lines(names + 4, 1, &out, &e);
 	CHECK_STR(e.msg, "cut: truncated: the compressed data ends too early");
@@ -232,7 +241,8 @@ test_pipeline(void)
 		int value[5];
 		void *slot[5] = { &value[0], &value[1], &value[2], &value[3], &value[4] };
 		struct numbers n = { 0, 1000, 0, -1 };
-		struct pipeline p = { &n, slot, 5, workers, number_read, number_work, number_write, number_stop };
+		struct pipeline p = { &n, slot, 5, workers, number_read, number_work, number_write,
+			number_stop };
 		struct err e;
 
 		CHECK(line_pipeline_run(&p, &e) == 0 && n.expect == 1000);

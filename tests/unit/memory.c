@@ -1,4 +1,5 @@
-/* memory.c - tests of the memory plan: buffers never overlap where they may not, arenas are the sums of their parts */
+/* memory.c - tests of the memory plan: buffers never overlap where they may not, arenas are the
+ * sums of their parts */
 #include "lib/model/family.h"
 #include "lib/model/memory.h"
 #include "lib/model/schedule.h"
@@ -56,7 +57,8 @@ check_scratch(const struct memory_plan *m)
 				check_apart(m, phases[i][a], phases[i][b], m->arena[ARENA_SCRATCH]);
 }
 
-/* Buffers of params, of a slot and of a layer lie apart; the layers lie behind the slot's own buffers. */
+/* Buffers of params, of a slot and of a layer lie apart; the layers lie behind the slot's own
+ * buffers. */
 static void
 check_levels(const struct memory_plan *m)
 {
@@ -66,10 +68,13 @@ check_levels(const struct memory_plan *m)
 
 		CHECK(m->offset[a] % 256 == 0);
 		for (int b = 0; b < BUF_COUNT; b++)
-			if (arena != ARENA_SCRATCH && memory_buffer_arena((enum buffer)b) == arena &&
+			if (arena != ARENA_SCRATCH &&
+			    memory_buffer_arena((enum buffer)b) == arena &&
 			    memory_buffer_per_layer((enum buffer)b) == layer)
 				check_apart(m, (enum buffer)a, (enum buffer)b,
-				    arena == ARENA_PARAMS ? m->arena[ARENA_PARAMS] : layer ? m->layer_bytes : m->layer_base);
+				    arena == ARENA_PARAMS ? m->arena[ARENA_PARAMS]
+					: layer           ? m->layer_bytes
+							  : m->layer_base);
 	}
 }
 
@@ -102,11 +107,15 @@ check_all(const struct model_config *c, const struct layout *l, const struct tra
 		check_scratch(&m);
 		check_levels(&m);
 		check_sums(&m);
-		CHECK(m.num_slots == (s->forward_only ? 1 : schedule_in_flight((int)l->pipeline_model_parallel_size,
-		                                                coord[AX_PP], (int)s->num_microbatches)));
+		CHECK(m.num_slots ==
+		    (s->forward_only ? 1
+				     : schedule_in_flight((int)l->pipeline_model_parallel_size,
+					   coord[AX_PP], (int)s->num_microbatches)));
 		CHECK(m.bytes[BUF_WEIGHTS] == (uint64_t)m.shards.elements * dtype_size(s->dtype));
-		CHECK(!s->forward_only || (!m.bytes[BUF_GRADS] && !m.bytes[BUF_MASTER] && !m.bytes[BUF_EXP_AVG]));
-		CHECK((m.bytes[BUF_LOGITS] != 0) == (coord[AX_PP] == l->pipeline_model_parallel_size - 1));
+		CHECK(!s->forward_only ||
+		    (!m.bytes[BUF_GRADS] && !m.bytes[BUF_MASTER] && !m.bytes[BUF_EXP_AVG]));
+		CHECK((m.bytes[BUF_LOGITS] != 0) ==
+		    (coord[AX_PP] == l->pipeline_model_parallel_size - 1));
 		memory_release(&m);
 	}
 }
@@ -119,8 +128,10 @@ test_combinations(void)
 
 	for (int bits = 0; bits < 4 * 4 * 16; bits++) {
 		struct model_config c = tiny();
-		struct layout l = { 1 << (bits & 3), 1, 1 + (bits >> 4 & 1) * 2, 1 << (bits >> 2 & 3) / 2 };
-		struct train_shape s = { 32, 2, 3, dtypes[bits >> 6 & 3], bits >> 5 & 1, 1 + (bits & 1), bits >> 3 & 1 };
+		struct layout l = { 1 << (bits & 3), 1, 1 + (bits >> 4 & 1) * 2,
+			1 << (bits >> 2 & 3) / 2 };
+		struct train_shape s = { 32, 2, 3, dtypes[bits >> 6 & 3], bits >> 5 & 1,
+			1 + (bits & 1), bits >> 3 & 1 };
 		struct err e;
 
 		c.untie_embeddings_and_output_weights = bits >> 4 & 1;
@@ -148,7 +159,8 @@ test_figures(void)
 	CHECK(m.bytes[BUF_ROPE] == 32 * 8 * 4);
 	CHECK(m.head_rows == 64 && m.bytes[BUF_LOGITS] == 64 * 512 * 2);
 	CHECK(m.num_slots == 1 && m.bytes[BUF_NORM1_MEAN] == 0 && m.bytes[BUF_STAGE_OUT] == 0);
-	CHECK(m.bytes[BUF_MASTER] == 2 * m.bytes[BUF_WEIGHTS] && m.bytes[BUF_GRADS] == 2 * m.bytes[BUF_WEIGHTS]);
+	CHECK(m.bytes[BUF_MASTER] == 2 * m.bytes[BUF_WEIGHTS] &&
+	    m.bytes[BUF_GRADS] == 2 * m.bytes[BUF_WEIGHTS]);
 	memory_plan(&half, &c, &two, &s, coord);
 	CHECK(half.bytes[BUF_MASTER] * 2 == half.bytes[BUF_GRADS]);
 	memory_release(&half);

@@ -64,13 +64,15 @@ test_counts(void)
 	CHECK(model_num_parameters(&l) == 8030261248);
 	CHECK_NEAR(model_flops(&l, 1, 2048, 128256) / 2048 / 1e9, 46.64, 1e-4);
 	CHECK_NEAR(model_flops(&g, 1, 1024, 50304) / 1024 / 1e9, 0.798, 1e-3);
-	/* A window as wide as the sequence changes nothing, and a narrower one saves attention alone. */
+	/* A window as wide as the sequence changes nothing, and a narrower one saves attention
+	 * alone. */
 	l.window_size = 2048;
 	CHECK_NEAR(model_flops(&l, 1, 2048, 128256) / 2048 / 1e9, 46.64, 1e-4);
 	l.window_size = 2047;
 	CHECK_NEAR(model_flops(&l, 1, 2048, 128256) / 2048 / 1e9, 46.64, 1e-4);
 	l.window_size = 1;
-	CHECK(model_flops(&l, 1, 2048, 128256) > 6.0 * 2048 * 7e9 && model_flops(&l, 1, 2048, 128256) < 2048 * 46e9);
+	CHECK(model_flops(&l, 1, 2048, 128256) > 6.0 * 2048 * 7e9 &&
+	    model_flops(&l, 1, 2048, 128256) < 2048 * 46e9);
 }
 
 /* Sets one field off its legal value and expects the reason. */
@@ -83,7 +85,9 @@ test_counts(void)
 		CHECK_STR(e_.msg, reason); \
 	} while (0)
 
-#define TOO_LARGE "the model is beyond any size this program can hold: check --num-layers, --hidden-size and --vocab-size"
+#define TOO_LARGE                                                                                  \
+	"the model is beyond any size this program can hold: check --num-layers, --hidden-size "   \
+	"and --vocab-size"
 
 /* Each rule has its message. */
 static void
@@ -95,15 +99,20 @@ test_rules(void)
 	CHECK(model_check(&g, &e) == 0 && model_check(&l, &e) == 0);
 	BROKEN(gpt2_small, num_layers, 0, "--num-layers 0: must be at least 1");
 	BROKEN(gpt2_small, vocab_size, -3, "--vocab-size -3: must be at least 1");
-	BROKEN(gpt2_small, max_position_embeddings, 0, "--max-position-embeddings 0: must be at least 1");
-	BROKEN(llama3_8b, max_position_embeddings, -1, "--max-position-embeddings -1: must be at least 1");
-	BROKEN(llama3_8b, num_query_groups, 5, "--num-query-groups 5: must divide --num-attention-heads 32");
+	BROKEN(gpt2_small, max_position_embeddings, 0,
+	    "--max-position-embeddings 0: must be at least 1");
+	BROKEN(llama3_8b, max_position_embeddings, -1,
+	    "--max-position-embeddings -1: must be at least 1");
+	BROKEN(llama3_8b, num_query_groups, 5,
+	    "--num-query-groups 5: must divide --num-attention-heads 32");
 	BROKEN(llama3_8b, rotary_percent, 0.01,
 	    "--rotary-percent 0.01: leaves no even part of --kv-channels 128 to rotate; try 1.0");
 	BROKEN(llama3_8b, rotary_base, 0, "--rotary-base 0: must be at least 1; 10000 is usual");
-	BROKEN(llama3_8b, rope_scaling, ROPE_SCALING_LINEAR, "--rope-scaling-factor 0: must be above 0; 8 is usual");
+	BROKEN(llama3_8b, rope_scaling, ROPE_SCALING_LINEAR,
+	    "--rope-scaling-factor 0: must be above 0; 8 is usual");
 	BROKEN(llama3_8b, norm_epsilon, 0, "--norm-epsilon 0: must be above 0; 1e-5 is usual");
-	BROKEN(llama3_8b, init_method_std, -1, "--init-method-std -1: must be at least 0; 0.02 is usual");
+	BROKEN(llama3_8b, init_method_std, -1,
+	    "--init-method-std -1: must be at least 0; 0.02 is usual");
 	BROKEN(llama3_8b, attention_dropout, 1, "--attention-dropout 1: must be from 0 to 0.999");
 	BROKEN(llama3_8b, hidden_dropout, -0.5, "--hidden-dropout -0.5: must be from 0 to 0.999");
 	BROKEN(llama3_8b, hidden_size, INT64_MAX, TOO_LARGE);
@@ -112,7 +121,8 @@ test_rules(void)
 	l.rope_factor = 8;
 	l.rope_low_freq_factor = l.rope_high_freq_factor = 4;
 	CHECK(model_check(&l, &e) == -1);
-	CHECK_STR(e.msg, "--rope-low-freq-factor 4: must be below --rope-high-freq-factor 4; 1 and 4 are usual");
+	CHECK_STR(e.msg,
+	    "--rope-low-freq-factor 4: must be below --rope-high-freq-factor 4; 1 and 4 are usual");
 	l.num_layers = 100000;
 	l.hidden_size = 1 << 20;
 	l.ffn_hidden_size = 1 << 24;
@@ -157,7 +167,10 @@ contains(const struct json_value *a, const struct json_value *b)
 	for (size_t i = 0; i < a->len; i++) {
 		const struct json_value *x = &a->item[i];
 
-		if (!contains(x, a->type == JSON_OBJECT ? json_get(b, x->key) : i < b->len ? &b->item[i] : NULL)) {
+		if (!contains(x,
+			a->type == JSON_OBJECT ? json_get(b, x->key)
+			    : i < b->len       ? &b->item[i]
+					       : NULL)) {
 			fprintf(stderr, "member '%s' differs\n", x->key ? x->key : "?");
 			return false;
 		}
@@ -189,7 +202,8 @@ round_trip(const char *path, const char *model_type, struct model_config *c)
 	str_release(&s);
 }
 
-/* Every parameter has a place in Hugging Face's files, and the places cover each file tensor once. */
+/* Every parameter has a place in Hugging Face's files, and the places cover each file tensor once.
+ */
 static void
 test_places(const struct family *f, const struct model_config *c)
 {
@@ -206,7 +220,8 @@ test_places(const struct family *f, const struct model_config *c)
 		CHECK(slice_elements(&place.box) == param_elements(&p[i]));
 		sum += slice_elements(&place.box);
 		if (!strcmp(place.name, "transformer.h.3.attn.c_attn.weight")) {
-			CHECK(place.transposed && place.shape[0] == c->hidden_size && place.shape[1] == 3 * c->hidden_size);
+			CHECK(place.transposed && place.shape[0] == c->hidden_size &&
+			    place.shape[1] == 3 * c->hidden_size);
 			CHECK(place.box.start[1] == qkv);
 			qkv += place.box.count[1];
 		}
@@ -224,22 +239,27 @@ test_families(void)
 	struct err e;
 
 	round_trip("tests/fuzz/corpus/config_json/llama.json", "llama", &l);
-	CHECK(l.num_query_groups == 4 && l.kv_channels == 8 && l.eos_token_id == 2 && l.pad_token_id == -1);
+	CHECK(l.num_query_groups == 4 && l.kv_channels == 8 && l.eos_token_id == 2 &&
+	    l.pad_token_id == -1);
 	test_places(family_find("llama"), &l);
 	round_trip("tests/fuzz/corpus/config_json/gpt2.json", "gpt2", &g);
-	CHECK(g.max_position_embeddings == 96 && !g.untie_embeddings_and_output_weights && g.attention_dropout == 0);
+	CHECK(g.max_position_embeddings == 96 && !g.untie_embeddings_and_output_weights &&
+	    g.attention_dropout == 0);
 	test_places(family_find("gpt2"), &g);
 	CHECK(family_find("t5") == NULL);
 	c = l;
 	c.qkv_bias = true;
 	CHECK(family_of(&c, &e) == NULL);
-	CHECK_STR(e.msg, "no Hugging Face family has this model: llama: has biases on q, k, v and o together or on none; "
-	                 "gpt2: needs --normalization LayerNorm");
+	CHECK_STR(e.msg,
+	    "no Hugging Face family has this model: llama: has biases on q, k, v and o together or "
+	    "on none; "
+	    "gpt2: needs --normalization LayerNorm");
 	c = g;
 	c.window_size = 8;
 	CHECK(family_of(&c, &e) == NULL);
-	CHECK_STR(e.msg, "no Hugging Face family has this model: llama: needs --normalization RMSNorm; "
-	                 "gpt2: has no sliding window");
+	CHECK_STR(e.msg,
+	    "no Hugging Face family has this model: llama: needs --normalization RMSNorm; "
+	    "gpt2: has no sliding window");
 }
 
 /* What a config.json says, or why it is refused. */
@@ -310,25 +330,40 @@ test_options(void)
 	struct run_plan plan;
 	struct err e;
 
-	CHECK(resolve(TINY "tensor-model-parallel-size 2\nglobal-batch-size 12\nmicro-batch-size 2\nbf16\n", 4, &plan, &e) == 0);
-	CHECK(plan.layout.data_parallel_size == 2 && plan.shape.num_microbatches == 3 && plan.shape.dtype == DTYPE_BF16);
-	CHECK(plan.model.ffn_hidden_size == 256 && plan.model.kv_channels == 8 && plan.model.num_query_groups == 8);
+	CHECK(resolve(TINY
+		  "tensor-model-parallel-size 2\nglobal-batch-size 12\nmicro-batch-size 2\nbf16\n",
+		  4, &plan, &e) == 0);
+	CHECK(plan.layout.data_parallel_size == 2 && plan.shape.num_microbatches == 3 &&
+	    plan.shape.dtype == DTYPE_BF16);
+	CHECK(plan.model.ffn_hidden_size == 256 && plan.model.kv_channels == 8 &&
+	    plan.model.num_query_groups == 8);
 	CHECK(resolve(TINY "tensor-model-parallel-size 3\n", 3, &plan, &e) < 0);
-	CHECK_STR(e.msg, "--tensor-model-parallel-size 3: must divide --num-attention-heads 8 (try 2); "
-	                 "--tensor-model-parallel-size 3: must divide or be a multiple of --num-query-groups 8 (try 2); "
-	                 "--tensor-model-parallel-size 3: must divide --ffn-hidden-size 256 (try 2)");
-	CHECK(resolve(TINY "tensor-model-parallel-size 1000000000000000\npipeline-model-parallel-size 1000000000000000\n", 8,
-	          &plan, &e) < 0);
+	CHECK_STR(e.msg,
+	    "--tensor-model-parallel-size 3: must divide --num-attention-heads 8 (try 2); "
+	    "--tensor-model-parallel-size 3: must divide or be a multiple of --num-query-groups 8 "
+	    "(try 2); "
+	    "--tensor-model-parallel-size 3: must divide --ffn-hidden-size 256 (try 2)");
+	CHECK(resolve(TINY "tensor-model-parallel-size "
+			   "1000000000000000\npipeline-model-parallel-size 1000000000000000\n",
+		  8, &plan, &e) < 0);
 	CHECK(resolve(TINY "tensor-model-parallel-size 2\n", 7, &plan, &e) < 0);
-	CHECK_STR(e.msg, "7 ranks: must be a multiple of --tensor-model-parallel-size 2 x --pipeline-model-parallel-size 1 = 2 "
-	                 "(try 6)");
+	CHECK_STR(e.msg,
+	    "7 ranks: must be a multiple of --tensor-model-parallel-size 2 x "
+	    "--pipeline-model-parallel-size 1 = 2 "
+	    "(try 6)");
 	CHECK(resolve(TINY "global-batch-size 2043\nmicro-batch-size 4\n", 9, &plan, &e) < 0);
-	CHECK_STR(e.msg, "--global-batch-size 2043: must be a multiple of --micro-batch-size x data-parallel size = 36 "
-	                 "(try 2016)");
+	CHECK_STR(e.msg,
+	    "--global-batch-size 2043: must be a multiple of --micro-batch-size x data-parallel "
+	    "size = 36 "
+	    "(try 2016)");
 	CHECK(resolve(TINY "global-batch-size 1000000000000000\n", 1, &plan, &e) < 0);
-	CHECK_STR(e.msg, "--global-batch-size 1000000000000000: more than 16777216 micro batches a step; try 16777216");
+	CHECK_STR(e.msg,
+	    "--global-batch-size 1000000000000000: more than 16777216 micro batches a step; try "
+	    "16777216");
 	CHECK(resolve(TINY "micro-batch-size 1000000000000000\n", 1, &plan, &e) < 0);
-	CHECK_STR(e.msg, "--micro-batch-size 1000000000000000: seq-length x micro-batch-size must be below 2^30");
+	CHECK_STR(e.msg,
+	    "--micro-batch-size 1000000000000000: seq-length x micro-batch-size must be below "
+	    "2^30");
 	CHECK(resolve(TINY "seq-length 1000000000\nffn-hidden-size 16000000\n", 1, &plan, &e) < 0);
 	CHECK(resolve("num-layers 4\n", 1, &plan, &e) < 0);
 	CHECK_STR(e.msg, "--hidden-size: is needed (or --model CONFIG)");

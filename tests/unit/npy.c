@@ -8,7 +8,8 @@
 static struct err e;
 static char path[] = "/tmp/mikoshi-npy-XXXXXX";
 
-/* Writes a version 1 file with this header text, padded with one newline, and `bytes` zero bytes after it. */
+/* Writes a version 1 file with this header text, padded with one newline, and `bytes` zero bytes
+ * after it. */
 static void
 make(int version, const char *header, size_t bytes)
 {
@@ -44,7 +45,8 @@ test_headers(void)
 
 		make(row[i].version, row[i].header, row[i].bytes);
 		CHECK(npy_open(&a, path, &e) == 0);
-		CHECK(a.ndim == row[i].ndim && a.count == row[i].count && a.dtype == row[i].dtype && a.data);
+		CHECK(a.ndim == row[i].ndim && a.count == row[i].count && a.dtype == row[i].dtype &&
+		    a.data);
 		npy_close(&a);
 	}
 }
@@ -119,7 +121,8 @@ test_rewrite(void)
 		CHECK(npy_open(&a, from, &e) == 0);
 		CHECK(npy_write(path, a.dtype, a.ndim, a.shape, a.data, &e) == 0);
 		npy_close(&a);
-		CHECK(io_read_file(from, 0, &x, &n, &e) == 0 && io_read_file(path, 0, &y, &m, &e) == 0);
+		CHECK(io_read_file(from, 0, &x, &n, &e) == 0 &&
+		    io_read_file(path, 0, &y, &m, &e) == 0);
 		CHECK(n == m && !memcmp(x, y, n));
 		free(x);
 		free(y);
@@ -129,7 +132,8 @@ test_rewrite(void)
 static void
 test_header_text(void)
 {
-	static const int64_t large[4] = { 1000000000000, 1000000000000, 1000000000000, 1000000000000 };
+	static const int64_t large[4] = { 1000000000000, 1000000000000, 1000000000000,
+		1000000000000 };
 	char out[256];
 
 	CHECK(npy_header(out, DTYPE_I32, 0, NULL) == 128 && out[127] == '\n');

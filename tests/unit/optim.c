@@ -1,4 +1,5 @@
-/* optim.c - learning-rate and weight-decay schedules at their corners, loss scale traces (spec/training.md 4.5 and 4.6) */
+/* optim.c - learning-rate and weight-decay schedules at their corners, loss scale traces
+ * (spec/training.md 4.5 and 4.6) */
 #include "tests/check.h"
 #include "train/optim.h"
 
@@ -12,8 +13,14 @@ static struct err e;
 static struct lr_schedule
 schedule(enum lr_style style, enum wsd_style tail)
 {
-	return (struct lr_schedule){ .style = style, .wsd_style = tail, .lr = 1, .min_lr = 0.1, .lr_warmup_init = 0.2,
-	                             .warmup_samples = W, .decay_samples = N, .wsd_decay_samples = TAIL };
+	return (struct lr_schedule){ .style = style,
+		.wsd_style = tail,
+		.lr = 1,
+		.min_lr = 0.1,
+		.lr_warmup_init = 0.2,
+		.warmup_samples = W,
+		.decay_samples = N,
+		.wsd_decay_samples = TAIL };
 }
 
 static void
@@ -81,7 +88,9 @@ test_inverse_square_root(void)
 static void
 test_weight_decay(void)
 {
-	struct lr_schedule s = { .start_weight_decay = 0.1, .end_weight_decay = 0.3, .wd_samples = 100 };
+	struct lr_schedule s = {
+		.start_weight_decay = 0.1, .end_weight_decay = 0.3, .wd_samples = 100
+	};
 
 	CHECK(wd_at(&s, 0) == 0.3 && wd_at(&s, 1000) == 0.3);
 	s.wd_style = WD_LINEAR;
@@ -139,11 +148,18 @@ trace(struct scaler s, const char *steps, const double *scale)
 static void
 test_scaler(void)
 {
-	struct scaler s = { .dynamic = true, .scale = 16, .min_scale = 1, .window = 3, .hysteresis = 2, .hysteresis_left = 2 };
+	struct scaler s = { .dynamic = true,
+		.scale = 16,
+		.min_scale = 1,
+		.window = 3,
+		.hysteresis = 2,
+		.hysteresis_left = 2 };
 
-	/* The first overflow is forgiven, every further one halves at once; a clean window doubles and forgives again. */
+	/* The first overflow is forgiven, every further one halves at once; a clean window doubles
+	 * and forgives again. */
 	trace(s, "ooo...o..o...", (double[]){ 16, 8, 4, 4, 4, 8, 8, 8, 8, 4, 4, 4, 8 });
-	/* An overflow starts the window anew: five clean steps around one double nothing but the last three. */
+	/* An overflow starts the window anew: five clean steps around one double nothing but the
+	 * last three. */
 	trace(s, "..o..o...", (double[]){ 16, 16, 16, 16, 16, 8, 8, 8, 16 });
 	trace(s, "......", (double[]){ 16, 16, 32, 32, 32, 64 });
 	s.hysteresis = s.hysteresis_left = 1;

@@ -1,10 +1,12 @@
-/* pieces.c - the pieces that ranks write tile every tensor; a dumped model reads back from a run's options */
+/* pieces.c - the pieces that ranks write tile every tensor; a dumped model reads back from a run's
+ * options */
 #include "lib/base/mem.h"
 #include "lib/model/family.h"
 #include "lib/model/options.h"
 #include "tests/check.h"
 
-/* A small model with grouped queries, a padded vocabulary and, when tied, a replica on the last stage. */
+/* A small model with grouped queries, a padded vocabulary and, when tied, a replica on the last
+ * stage. */
 static struct model_config
 small_model(bool untied)
 {
@@ -38,7 +40,9 @@ mark(const struct shards *s, int64_t dp, const struct param *table, unsigned cha
 			const struct shard *sh = &s->item[i];
 			const struct param *p = &table[sh->param];
 			struct slice box[SLICE_FLAT_MAX], whole = slice_whole(p->ndim, p->shape);
-			int n = sh->owner ? shard_pieces(sh, rank * s->elements / dp, s->elements / dp, box) : 0;
+			int n = sh->owner
+			    ? shard_pieces(sh, rank * s->elements / dp, s->elements / dp, box)
+			    : 0;
 
 			for (int k = 0; k < n; k++) {
 				int64_t count = slice_elements(&box[k]);
@@ -87,7 +91,8 @@ test_tiling(const struct model_config *c, const struct layout *l)
 	free(table);
 }
 
-/* The dump of a model, among options that the table does not know, reads back to the same model and layout. */
+/* The dump of a model, among options that the table does not know, reads back to the same model and
+ * layout. */
 static void
 test_text(const struct model_config *c)
 {
@@ -99,7 +104,8 @@ test_text(const struct model_config *c)
 	str_adds(&text, "lr 1e-4\nsave \"a b\"\ndata-path 1 x 2 y\ntensor-model-parallel-size 2\n");
 	model_dump(c, &text);
 	CHECK(model_from_text("options.conf", text.buf, &back, &l, &e) == 0);
-	CHECK(l.tensor_model_parallel_size == 2 && l.pipeline_model_parallel_size == 1 && l.data_parallel_size == 1);
+	CHECK(l.tensor_model_parallel_size == 2 && l.pipeline_model_parallel_size == 1 &&
+	    l.data_parallel_size == 1);
 	model_dump(&back, &again);
 	CHECK(strstr(text.buf, again.buf) != NULL);
 	str_adds(&text, "num-layers zero\n");

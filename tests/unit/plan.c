@@ -1,4 +1,5 @@
-/* plan.c - tests of the planner: the time model moves the right way, searches keep their promises, tables add up */
+/* plan.c - tests of the planner: the time model moves the right way, searches keep their promises,
+ * tables add up */
 #include "lib/model/family.h"
 #include "plan/memtable.h"
 #include "plan/search.h"
@@ -64,7 +65,8 @@ timed(const struct hardware *hw, struct layout l, int64_t b, int64_t m, bool dis
 	memtable_most(&c, &l, &s, &r.elements, &r.own_elements);
 	time_step(&r, &t);
 	CHECK_NEAR(t.total, t.compute + t.memory + t.tp + t.bubble + t.dp + t.other, 1e-12);
-	CHECK(t.compute > 0 && t.memory > 0 && t.tp >= 0 && t.bubble >= 0 && t.dp >= 0 && t.other >= 0);
+	CHECK(t.compute > 0 && t.memory > 0 && t.tp >= 0 && t.bubble >= 0 && t.dp >= 0 &&
+	    t.other >= 0);
 	return t;
 }
 
@@ -72,7 +74,8 @@ timed(const struct hardware *hw, struct layout l, int64_t b, int64_t m, bool dis
 static void
 test_devices(void)
 {
-	struct hardware h = device("gpu h200\nmemory-gb 10\ntflops 500\n"), v = device("gpu v100-16\n");
+	struct hardware h = device("gpu h200\nmemory-gb 10\ntflops 500\n"),
+			v = device("gpu v100-16\n");
 
 	CHECK(h.memory_gb == 10 && h.tflops == 500 && h.memory_bandwidth == 4800);
 	CHECK_STR(h.name, "h200");
@@ -85,8 +88,10 @@ test_devices(void)
 		snprintf(text, sizeof text, "gpu %s\n", hardware_names[i]);
 		hw = device(text);
 		CHECK_STR(hw.name, hardware_names[i]);
-		CHECK(hw.tflops >= hw.tflops_fp32 && hw.memory_gb > hw.reserve_gb && hw.gpus_per_node >= 1);
-		CHECK(hw.gemm_efficiency > 0 && hw.gemm_efficiency <= 1 && hw.attention_efficiency > 0 && hw.link_efficiency > 0);
+		CHECK(hw.tflops >= hw.tflops_fp32 && hw.memory_gb > hw.reserve_gb &&
+		    hw.gpus_per_node >= 1);
+		CHECK(hw.gemm_efficiency > 0 && hw.gemm_efficiency <= 1 &&
+		    hw.attention_efficiency > 0 && hw.link_efficiency > 0);
 	}
 }
 
@@ -99,7 +104,8 @@ test_products(void)
 	struct layout l = { 1, 1, 1, 1 };
 	struct train_shape s = { 2048, 1, 1, DTYPE_BF16, false, 2, false };
 	struct run_case r = { &c, &l, &s, &hw, 0, 0 };
-	double big = time_gemm(&r, 8192, 8192, 8192, false), peak = 2 * 8192.0 * 8192 * 8192 / 989e12;
+	double big = time_gemm(&r, 8192, 8192, 8192, false),
+	       peak = 2 * 8192.0 * 8192 * 8192 / 989e12;
 
 	CHECK(big > peak / 0.75 && big < peak / 0.6);
 	CHECK(time_gemm(&r, 8192, 8192, 8190, false) > big);
@@ -121,7 +127,8 @@ test_directions(void)
 	struct step_time one = timed(&hw, (struct layout){ 1, 1, 1, 1 }, 4, 8, false), a, b;
 
 	CHECK(one.bubble == 0 && one.tp == 0 && one.dp == 0);
-	/* Fewer micro batches: a larger share of waiting; (p - 1) / m of the ideal time with even stages. */
+	/* Fewer micro batches: a larger share of waiting; (p - 1) / m of the ideal time with even
+	 * stages. */
 	a = timed(&hw, (struct layout){ 1, 1, 1, 4 }, 4, 8, false);
 	b = timed(&hw, (struct layout){ 1, 1, 1, 4 }, 4, 32, false);
 	CHECK(a.bubble / a.total > b.bubble / b.total && b.bubble > 0);
@@ -151,7 +158,8 @@ test_scale(void)
 	CHECK(timed(&laptop, (struct layout){ 1, 1, 1, 1 }, 8, 8, false).total > 100 * t.total);
 }
 
-/* Published steps: model, layout, batch, seconds. Names are rows of the measurements that spec/planning.md was fitted to. */
+/* Published steps: model, layout, batch, seconds. Names are rows of the measurements that
+ * spec/planning.md was fitted to. */
 static const struct published {
 	const char *device;
 	int64_t layers, hidden, heads, groups, ffn, vocab, seq;
@@ -177,7 +185,8 @@ test_published(void)
 		const struct published *x = &published[i];
 		struct hardware hw = device(x->device);
 		struct model_config c = llama_1b();
-		struct train_shape s = { x->seq, x->micro_batch, x->num_microbatches, DTYPE_BF16, true, 2, false };
+		struct train_shape s = { x->seq, x->micro_batch, x->num_microbatches, DTYPE_BF16,
+			true, 2, false };
 		struct run_case r = { &c, &x->layout, &s, &hw, 0, 0 };
 		struct step_time t;
 
@@ -211,25 +220,31 @@ test_search(void)
 	for (int i = 0; i < s.count; i++) {
 		const struct candidate *c = &s.item[i];
 
-		CHECK(layout_world(&c->layout) == 16 && layout_check(&c->layout, &in.model, &e) == 0);
-		CHECK(c->shape.num_microbatches * c->shape.micro_batch_size * c->layout.data_parallel_size == 96);
+		CHECK(
+		    layout_world(&c->layout) == 16 && layout_check(&c->layout, &in.model, &e) == 0);
+		CHECK(c->shape.num_microbatches * c->shape.micro_batch_size *
+			c->layout.data_parallel_size ==
+		    96);
 		CHECK((double)c->bytes + 1.5 * 1073741824.0 <= 139.8 * 1073741824.0);
 		CHECK(c->bytes == memtable_most(&in.model, &c->layout, &c->shape, NULL, NULL));
-		CHECK(i == 0 || c->fit > s.item[i - 1].fit || c->time.total * 1.01 >= s.item[i - 1].time.total);
+		CHECK(i == 0 || c->fit > s.item[i - 1].fit ||
+		    c->time.total * 1.01 >= s.item[i - 1].time.total);
 	}
 	search_release(&s);
 	in.tensor = 4;
 	in.pipeline = 2;
 	in.micro_batch = 3;
 	in.distributed = 1;
-	CHECK(search_run(&s, &in, &e) == 0 && s.count == 1 && s.item[0].shape.num_microbatches == 16);
+	CHECK(
+	    search_run(&s, &in, &e) == 0 && s.count == 1 && s.item[0].shape.num_microbatches == 16);
 	search_release(&s);
 	in.micro_batch = 5;
 	CHECK(search_run(&s, &in, &e) < 0 && s.count == 0);
 	search_release(&s);
 }
 
-/* A need within 4 % of the memory is tight; above it, nothing fits and the reason names the smallest. */
+/* A need within 4 % of the memory is tight; above it, nothing fits and the reason names the
+ * smallest. */
 static void
 test_fit(void)
 {
@@ -247,7 +262,8 @@ test_fit(void)
 	CHECK(search_run(&s, &in, &e) == 0 && s.count == 1 && s.item[0].fit == FIT_TIGHT);
 	search_release(&s);
 	in.hw.memory_gb = gb * 0.99;
-	CHECK(search_run(&s, &in, &e) < 0 && strstr(e.msg, "none of 1 legal layouts of 1 ranks fits") == e.msg);
+	CHECK(search_run(&s, &in, &e) < 0 &&
+	    strstr(e.msg, "none of 1 legal layouts of 1 ranks fits") == e.msg);
 	search_release(&s);
 }
 

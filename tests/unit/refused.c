@@ -1,4 +1,5 @@
-/* refused.c - the table of refused options: order, no name twice, none empty, none that the promised scripts use */
+/* refused.c - the table of refused options: order, no name twice, none empty, none that the
+ * promised scripts use */
 #include "train/refused.h"
 
 #include "tests/check.h"
@@ -72,7 +73,8 @@ test_reasons(void)
 	CHECK_STR(reason("fp8-format"), "FP8 and FP4 are not built");
 	CHECK_STR(reason("num-experts"), "experts are not built");
 	CHECK_STR(reason("zero-stage"), "use --use-distributed-optimizer");
-	CHECK_STR(reason("num-layers-per-virtual-pipeline-stage"), "interleaved stages are not built");
+	CHECK_STR(
+	    reason("num-layers-per-virtual-pipeline-stage"), "interleaved stages are not built");
 }
 
 int

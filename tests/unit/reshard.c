@@ -1,8 +1,8 @@
 /*
  * reshard.c - a synthetic checkpoint with optimizer state goes through layouts and comes back
  *
- * With operands it is the maker of test checkpoints for the scripts: SAVE VOCAB [KIND], where KIND is plain, missing, extra,
- * shape (damaged so) or large (a number that fp16 cannot hold).
+ * With operands it is the maker of test checkpoints for the scripts: SAVE VOCAB [KIND], where KIND
+ * is plain, missing, extra, shape (damaged so) or large (a number that fp16 cannot hold).
  */
 #include "ckpt/diff.h"
 #include "ckpt/reshard.h"
@@ -83,14 +83,17 @@ make_checkpoint(const char *save, int64_t vocab, const char *kind, struct err *e
 
 				tensor_name(&p[i], s, name);
 				if (pass == 0)
-					ckpt_declare(w, name, DTYPE_F32, p[i].ndim, p[i].shape, &whole);
-				else if (write_tensor(w, name, param_elements(&p[i]), !strcmp(kind, "large") &&
-				    i == n - 1, e) < 0)
+					ckpt_declare(
+					    w, name, DTYPE_F32, p[i].ndim, p[i].shape, &whole);
+				else if (write_tensor(w, name, param_elements(&p[i]),
+					     !strcmp(kind, "large") && i == n - 1, e) < 0)
 					return -1;
 			}
 	if (ckpt_writer_finish(w, &manifest, e) < 0)
 		return -1;
-	str_adds(&options, "lr 1e-4\nbf16\ntensor-model-parallel-size 1\npipeline_model_parallel_size 1\ndata-path 1 \"a b\"\n");
+	str_adds(&options,
+	    "lr 1e-4\nbf16\ntensor-model-parallel-size 1\npipeline_model_parallel_size "
+	    "1\ndata-path 1 \"a b\"\n");
 	model_dump(&c, &options);
 	commit.manifest = manifest.buf;
 	commit.options = options.buf;
@@ -131,7 +134,8 @@ differs(const char *a, const char *b)
 static bool
 same_files(const char *a, const char *b)
 {
-	static const char *const names[] = { "manifest.tsv", "pieces-00000.safetensors", "options.conf", "state.conf" };
+	static const char *const names[] = { "manifest.tsv", "pieces-00000.safetensors",
+		"options.conf", "state.conf" };
 	bool same = true;
 
 	for (int i = 0; i < 4; i++) {
@@ -188,7 +192,9 @@ static void
 test_no_optim(const char *dir)
 {
 	char src[100], bare[100];
-	struct reshard_options o = { .src = src, .save = bare, .layout = { 2, 1, 1, 1 }, .no_optim = true };
+	struct reshard_options o = {
+		.src = src, .save = bare, .layout = { 2, 1, 1, 1 }, .no_optim = true
+	};
 	struct ckpt *c;
 	struct err e;
 
@@ -197,9 +203,12 @@ test_no_optim(const char *dir)
 	CHECK(reshard(&o, &e) == 0);
 	CHECK(problems(bare) == 0);
 	c = ckpt_open(bare, &e);
-	CHECK(c && ckpt_find(c, "decoder.final_layernorm.weight") && !ckpt_find(c, "decoder.final_layernorm.weight.exp_avg"));
+	CHECK(c && ckpt_find(c, "decoder.final_layernorm.weight") &&
+	    !ckpt_find(c, "decoder.final_layernorm.weight.exp_avg"));
 	CHECK(c && strstr(ckpt_options_text(c), "lr 1e-4\nbf16\ndata-path"));
-	CHECK(c && strstr(ckpt_options_text(c), "tensor-model-parallel-size 2\npipeline-model-parallel-size 1\n"));
+	CHECK(c &&
+	    strstr(ckpt_options_text(c),
+		"tensor-model-parallel-size 2\npipeline-model-parallel-size 1\n"));
 	ckpt_close(c);
 	CHECK(reshard(&o, &e) < 0 && strstr(e.msg, "holds a checkpoint already"));
 	o.force = true;
@@ -211,12 +220,14 @@ test_no_optim(const char *dir)
 int
 main(int argc, char **argv)
 {
-	static const struct layout layouts[] = { { 1, 1, 3, 1 }, { 2, 1, 1, 2 }, { 4, 1, 2, 1 }, { 4, 1, 5, 2 } };
+	static const struct layout layouts[] = { { 1, 1, 3, 1 }, { 2, 1, 1, 2 }, { 4, 1, 2, 1 },
+		{ 4, 1, 5, 2 } };
 	char dir[] = "/tmp/mikoshi-reshard-XXXXXX", src[100];
 	struct err e = { "" };
 
 	if (argc > 2) {
-		if (make_checkpoint(argv[1], strtoll(argv[2], NULL, 10), argc > 3 ? argv[3] : "plain", &e) == 0)
+		if (make_checkpoint(
+			argv[1], strtoll(argv[2], NULL, 10), argc > 3 ? argv[3] : "plain", &e) == 0)
 			return 0;
 		fprintf(stderr, "%s\n", e.msg);
 		return 1;

@@ -134,7 +134,8 @@ test_write(void)
 	safetensors_declare(w, "b", DTYPE_BF16, 1, (int64_t[]){ 3 });
 	CHECK(safetensors_write(w, a, 8, &e) == 0 && safetensors_write(w, a + 2, 16, &e) == 0);
 	CHECK(safetensors_write(w, b, 6, &e) == 0);
-	CHECK(safetensors_offset(w, 0) % 8 == 0 && safetensors_offset(w, 2) == safetensors_offset(w, 0) + 24);
+	CHECK(safetensors_offset(w, 0) % 8 == 0 &&
+	    safetensors_offset(w, 2) == safetensors_offset(w, 0) + 24);
 	CHECK(!io_exists(path));
 	CHECK(safetensors_commit(w, &e) == 0);
 	s = safetensors_open(path, &e);
@@ -152,7 +153,8 @@ test_write(void)
 	safetensors_close(s);
 }
 
-/* Names that make no legal header, and a disk that takes no more, are errors; nothing is left behind. */
+/* Names that make no legal header, and a disk that takes no more, are errors; nothing is left
+ * behind. */
 static void
 test_write_fails(void)
 {

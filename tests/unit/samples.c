@@ -1,4 +1,5 @@
-/* samples.c - index maps, samples and splits against the outputs of Megatron-LM in tests/golden/data */
+/* samples.c - index maps, samples and splits against the outputs of Megatron-LM in
+ * tests/golden/data */
 #include "lib/base/io.h"
 #include "lib/base/json.h"
 #include "lib/base/mem.h"
@@ -103,7 +104,8 @@ open_golden(const struct golden *g, const char *what, struct npy *a)
 {
 	char path[512];
 
-	snprintf(path, sizeof path, "cases/%s/%s.%s.npy", g->name, split_name[g->config.which], what);
+	snprintf(
+	    path, sizeof path, "cases/%s/%s.%s.npy", g->name, split_name[g->config.which], what);
 	if (npy_open(a, path, &e) < 0) {
 		fprintf(stderr, "%s\n", e.msg);
 		exit(1);
@@ -127,7 +129,8 @@ check_maps(const struct golden *g, const struct samples *s)
 		int64_t position, offset;
 
 		samples_sample_index(s, i, &position, &offset);
-		same = same && (double)position == element(&row, 2 * i) && (double)offset == element(&row, 2 * i + 1);
+		same = same && (double)position == element(&row, 2 * i) &&
+		    (double)offset == element(&row, 2 * i + 1);
 	}
 	for (int64_t i = 0; i < shuffle.count; i++)
 		same = same && (double)samples_shuffle_index(s, i) == element(&shuffle, i);
@@ -141,13 +144,15 @@ check_maps(const struct golden *g, const struct samples *s)
 static void
 check_files(const struct golden *g, const struct samples *s)
 {
-	static const char *const name[] = { "description.txt", "document_index.npy", "sample_index.npy", "shuffle_index.npy" };
+	static const char *const name[] = { "description.txt", "document_index.npy",
+		"sample_index.npy", "shuffle_index.npy" };
 	char have[512], want[512];
 
 	for (int i = 0; i < 4; i++) {
 		const char *split = split_name[g->config.which];
 
-		snprintf(have, sizeof have, "%s/%s-GPTDataset-%s-%s", g->cache, samples_hash(s), split, name[i]);
+		snprintf(have, sizeof have, "%s/%s-GPTDataset-%s-%s", g->cache, samples_hash(s),
+		    split, name[i]);
 		snprintf(want, sizeof want, "cases/%s/%s.%s", g->name, split, name[i]);
 		check_same_file(have, want);
 	}
@@ -155,7 +160,8 @@ check_files(const struct golden *g, const struct samples *s)
 
 /* The parts of a sample are its tokens. */
 static void
-check_parts(const struct golden *g, const struct samples *s, int64_t sample, const int64_t *tokens, int64_t count)
+check_parts(const struct golden *g, const struct samples *s, int64_t sample, const int64_t *tokens,
+    int64_t count)
 {
 	struct sample_part part[2048];
 	int64_t n = samples_parts(s, sample, part, 2048), at = 0, one[2048];
@@ -169,21 +175,27 @@ check_parts(const struct golden *g, const struct samples *s, int64_t sample, con
 	CHECK(at == count && samples_parts(s, sample, NULL, 0) == n);
 }
 
-/* Raw tokens and assembled sample of one row of the golden arrays: text, tokens, labels, loss_mask, position_ids. */
+/* Raw tokens and assembled sample of one row of the golden arrays: text, tokens, labels, loss_mask,
+ * position_ids. */
 static void
-check_row(const struct golden *g, const struct samples *s, const struct sample_options *o, const struct npy a[5], int64_t row)
+check_row(const struct golden *g, const struct samples *s, const struct sample_options *o,
+    const struct npy a[5], int64_t row)
 {
 	enum { MAX = 1025 };
-	int64_t tokens[MAX], width = a[0].shape[1], sample = (int64_t)element(&a[0], row * width), n;
+	int64_t tokens[MAX], width = a[0].shape[1], sample = (int64_t)element(&a[0], row * width),
+			     n;
 	int32_t in[MAX], labels[MAX], position[MAX];
 	float mask[MAX];
-	struct sample out = { .tokens = in, .labels = labels, .position_ids = position, .loss_mask = mask };
+	struct sample out = {
+		.tokens = in, .labels = labels, .position_ids = position, .loss_mask = mask
+	};
 	bool same = true;
 
 	n = samples_tokens(s, sample, tokens);
 	check_parts(g, s, sample, tokens, n);
 	for (int64_t i = 0; i + 1 < width; i++)
-		same = same && (i < n ? (double)tokens[i] : -1) == element(&a[0], row * width + i + 1);
+		same =
+		    same && (i < n ? (double)tokens[i] : -1) == element(&a[0], row * width + i + 1);
 	CHECK(same);
 	if (!a[1].data)
 		return;
@@ -201,12 +213,15 @@ check_row(const struct golden *g, const struct samples *s, const struct sample_o
 static void
 check_samples(const struct golden *g, const struct samples *s)
 {
-	static const char *const what[] = { "text", "tokens", "labels", "loss_mask", "position_ids" };
+	static const char *const what[] = { "text", "tokens", "labels", "loss_mask",
+		"position_ids" };
 	struct npy a[5] = { 0 };
 	char pad[512], path[512];
 	struct sample_options o = {
-		.eod = param_int(g, "eod_id"), .add_extra_token = g->config.add_extra_token,
-		.eod_mask_loss = param_int(g, "eod_mask_loss"), .reset_position_ids = param_int(g, "reset_position_ids"),
+		.eod = param_int(g, "eod_id"),
+		.add_extra_token = g->config.add_extra_token,
+		.eod_mask_loss = param_int(g, "eod_mask_loss"),
+		.reset_position_ids = param_int(g, "reset_position_ids"),
 	};
 
 	/* A pad id that is also the end of document is ambiguous and counts as none. */
@@ -306,8 +321,11 @@ read_case(struct golden *g)
 	strcpy(g->cache, "/tmp/mikoshi-samples-XXXXXX");
 	CHECK(mkdtemp(g->cache) != NULL);
 	g->config = (struct samples_config){
-		.split = g->split, .seq_length = g->seq_length, .seed = param_int(g, "seed"),
-		.add_extra_token = param_int(g, "add_extra_token_to_sequence"), .tokenizer_json = g->tokenizer,
+		.split = g->split,
+		.seq_length = g->seq_length,
+		.seed = param_int(g, "seed"),
+		.add_extra_token = param_int(g, "add_extra_token_to_sequence"),
+		.tokenizer_json = g->tokenizer,
 		.cache_dir = g->cache,
 		.write_cache = true,
 	};
@@ -339,7 +357,8 @@ run_case(const char *name)
 
 		g.config.which = (enum split)i;
 		g.config.num_samples = n->type == JSON_NULL ? -1 : n->integer;
-		g.config.drop_last_partial = i != SPLIT_VALID || param_int(&g, "drop_last_partial_validation_sequence");
+		g.config.drop_last_partial =
+		    i != SPLIT_VALID || param_int(&g, "drop_last_partial_validation_sequence");
 		snprintf(key, sizeof key, "%s.length", split_name[i]);
 		if (fails || !strcmp(param(g.params, key, v), "none")) {
 			struct samples *s = samples_open(g.d, &g.config, &e);
@@ -354,7 +373,8 @@ run_case(const char *name)
 	if (fails) {
 		CHECK(failed);
 		CHECK_STR(e.msg,
-		    "corpora/a_u16: the test split has 0 tokens: --split '969,30,1' gives it the share 0.001 of 60 sequences, "
+		    "corpora/a_u16: the test split has 0 tokens: --split '969,30,1' gives it the "
+		    "share 0.001 of 60 sequences, "
 		    "which is 0; at least 2 tokens are needed");
 	} else {
 		check_names(&g);
@@ -564,7 +584,8 @@ poke(const char *path, long offset, int value)
 
 /* Opens with c; the maps must be those of `want` and come from the cache or not. */
 static void
-expect_maps(const struct dataset *d, const struct samples_config *c, const struct samples *want, bool from_cache)
+expect_maps(const struct dataset *d, const struct samples_config *c, const struct samples *want,
+    bool from_cache)
 {
 	struct samples *s = samples_open(d, c, &e);
 
@@ -592,7 +613,11 @@ test_cache(void)
 	char dir[] = "/tmp/mikoshi-cache-XXXXXX", path[512];
 	struct dataset *d = dataset_open("corpora/a_u16", &e);
 	struct samples_config c = {
-		.split = "9,1", .num_samples = 300, .seq_length = 8, .seed = 7, .add_extra_token = true,
+		.split = "9,1",
+		.num_samples = 300,
+		.seq_length = 8,
+		.seed = 7,
+		.add_extra_token = true,
 		.drop_last_partial = true,
 	};
 	struct samples *want;
@@ -605,7 +630,8 @@ test_cache(void)
 	c.write_cache = true;
 	expect_maps(d, &c, want, false);
 	for (size_t i = 0; i < sizeof damage / sizeof *damage; i++) {
-		snprintf(path, sizeof path, "%s/%s-GPTDataset-train-%s", dir, samples_hash(want), damage[i].name);
+		snprintf(path, sizeof path, "%s/%s-GPTDataset-train-%s", dir, samples_hash(want),
+		    damage[i].name);
 		poke(path, damage[i].offset, damage[i].value);
 		c.write_cache = false;
 		expect_maps(d, &c, want, false);
@@ -637,11 +663,15 @@ test_description(void)
 	struct str s = { 0 };
 
 	samples_tokenizer("T\xc3\xa9\xf0\x9f\x98\x80\xff", "m.model", option, 3, &s);
-	CHECK_STR(s.buf, "{\n        \"class\": \"T\\u00e9\\ud83d\\ude00\\udcff\",\n        \"tokenizer_path\": \"m.model\",\n"
-	    "        \"a\": \"1e-05\",\n        \"b\": \"None\",\n        \"c\": \"x\\\"\\\\\\n\\u0001\"\n    }");
+	CHECK_STR(s.buf,
+	    "{\n        \"class\": \"T\\u00e9\\ud83d\\ude00\\udcff\",\n        \"tokenizer_path\": "
+	    "\"m.model\",\n"
+	    "        \"a\": \"1e-05\",\n        \"b\": \"None\",\n        \"c\": "
+	    "\"x\\\"\\\\\\n\\u0001\"\n    }");
 	str_clear(&s);
 	samples_description(d, &c, &s);
-	CHECK(strstr(s.buf, "\"num_samples\": null,") && strstr(s.buf, "            0,\n            9.99990000099999e-06\n"));
+	CHECK(strstr(s.buf, "\"num_samples\": null,") &&
+	    strstr(s.buf, "            0,\n            9.99990000099999e-06\n"));
 	str_clear(&s);
 	c.split = NULL;
 	samples_description(d, &c, &s);
@@ -655,7 +685,9 @@ static void
 test_errors(void)
 {
 	struct dataset *d = dataset_open("corpora/a_u16", &e);
-	struct samples_config c = { .split = "1", .num_samples = -1, .seq_length = 8, .add_extra_token = true };
+	struct samples_config c = {
+		.split = "1", .num_samples = -1, .seq_length = 8, .add_extra_token = true
+	};
 
 	c.which = SPLIT_TEST;
 	CHECK(!samples_open(d, &c, &e));

@@ -65,12 +65,17 @@ test_basics(void)
 {
 	int64_t shape[2] = { 4, 6 };
 	struct slice whole = slice_whole(2, shape), out;
-	struct slice a = { 2, { 1, 2 }, { 2, 3 } }, b = { 2, { 2, 0 }, { 2, 3 } }, c = { 2, { 0, 5 }, { 4, 1 } };
-	struct slice empty = { 2, { 4, 6 }, { 0, 0 } }, far = { 2, { 1, 2 }, { 4, 1 } }, huge = { 2, { INT64_MAX, 0 }, { 1, 1 } };
+	struct slice a = { 2, { 1, 2 }, { 2, 3 } }, b = { 2, { 2, 0 }, { 2, 3 } },
+		     c = { 2, { 0, 5 }, { 4, 1 } };
+	struct slice empty = { 2, { 4, 6 }, { 0, 0 } }, far = { 2, { 1, 2 }, { 4, 1 } },
+		     huge = { 2, { INT64_MAX, 0 }, { 1, 1 } };
 
-	CHECK(slice_elements(&whole) == 24 && slice_elements(&a) == 6 && slice_elements(&empty) == 0);
-	CHECK(slice_inside(&a, 2, shape) && slice_inside(&whole, 2, shape) && slice_inside(&empty, 2, shape));
-	CHECK(!slice_inside(&far, 2, shape) && !slice_inside(&huge, 2, shape) && !slice_inside(&a, 1, shape));
+	CHECK(
+	    slice_elements(&whole) == 24 && slice_elements(&a) == 6 && slice_elements(&empty) == 0);
+	CHECK(slice_inside(&a, 2, shape) && slice_inside(&whole, 2, shape) &&
+	    slice_inside(&empty, 2, shape));
+	CHECK(!slice_inside(&far, 2, shape) && !slice_inside(&huge, 2, shape) &&
+	    !slice_inside(&a, 1, shape));
 	CHECK(slice_intersect(&a, &b, &out));
 	CHECK(slice_equal(&out, &(struct slice){ 2, { 2, 2 }, { 1, 1 } }));
 	CHECK(!slice_intersect(&a, &c, &out) && !slice_intersect(&a, &empty, &out));
@@ -85,7 +90,8 @@ test_copy(void)
 	bool good = true;
 
 	for (int round = 0; round < 500; round++) {
-		struct slice whole = random_whole(), from = random_box(&whole), to = random_box(&whole), box, inner;
+		struct slice whole = random_whole(), from = random_box(&whole),
+			     to = random_box(&whole), box, inner;
 		int64_t at[SLICE_DIMS], p;
 
 		if (!slice_intersect(&from, &to, &inner))
@@ -97,7 +103,8 @@ test_copy(void)
 		slice_copy(dst, &to, src, &from, &box, sizeof *dst);
 		for (int64_t i = 0; i < slice_elements(&to); i++) {
 			index_of(&to, i, at);
-			good &= locate(&box, at, &p) ? locate(&from, at, &p) && dst[i] == p + 1 : dst[i] == 0;
+			good &= locate(&box, at, &p) ? locate(&from, at, &p) && dst[i] == p + 1
+						     : dst[i] == 0;
 		}
 	}
 	CHECK(good);
@@ -112,7 +119,8 @@ test_flat(void)
 
 	for (int round = 0; round < 2000; round++) {
 		struct slice whole = random_whole(), s = random_box(&whole), part[SLICE_FLAT_MAX];
-		int64_t total = slice_elements(&s), first = between(0, total), count = between(0, total - first);
+		int64_t total = slice_elements(&s), first = between(0, total),
+			count = between(0, total - first);
 		int64_t at[SLICE_DIMS], p;
 		int n = slice_flat(&s, first, count, part);
 		int64_t next = first;

@@ -138,7 +138,8 @@ read_file(const char *path, struct event *out, int cap)
 	int n = 0;
 
 	CHECK(io_read_file(path, 0, &bytes, &len, &err) == 0);
-	for (struct reader r = { (unsigned char *)bytes, (unsigned char *)bytes + len, false }; r.at < r.end && !r.bad; n++) {
+	for (struct reader r = { (unsigned char *)bytes, (unsigned char *)bytes + len, false };
+	     r.at < r.end && !r.bad; n++) {
 		const unsigned char *head = r.at;
 		uint64_t size = read_fixed(&r, 8);
 

@@ -1,4 +1,5 @@
-/* train.c - what a checkpoint says of a run reads back; which models are the same; where micro batches start */
+/* train.c - what a checkpoint says of a run reads back; which models are the same; where micro
+ * batches start */
 #include "lib/model/family.h"
 #include "tests/check.h"
 #include "train/config.h"
@@ -9,16 +10,20 @@ static struct err e;
 static void
 test_schedule_line(void)
 {
-	struct lr_schedule s = { LR_WSD, WSD_MINUS_SQRT, WD_COSINE, 1.0 / 3, 1e-300, 0.1, 5e-324, 1.7976931348623157e308,
-	                         1, INT64_MAX, 12345678901, 0 }, back;
+	struct lr_schedule s = { LR_WSD, WSD_MINUS_SQRT, WD_COSINE, 1.0 / 3, 1e-300, 0.1, 5e-324,
+		1.7976931348623157e308, 1, INT64_MAX, 12345678901, 0 },
+			   back;
 	struct str line = { 0 }, again = { 0 };
 
 	train_schedule_line(&s, &line);
 	CHECK(!strchr(line.buf, '\n'));
 	CHECK(train_schedule_parse(line.buf, &back) == 0);
-	CHECK(back.style == s.style && back.wsd_style == s.wsd_style && back.wd_style == s.wd_style);
-	CHECK(back.lr == s.lr && back.min_lr == s.min_lr && back.lr_warmup_init == s.lr_warmup_init);
-	CHECK(back.start_weight_decay == s.start_weight_decay && back.end_weight_decay == s.end_weight_decay);
+	CHECK(
+	    back.style == s.style && back.wsd_style == s.wsd_style && back.wd_style == s.wd_style);
+	CHECK(
+	    back.lr == s.lr && back.min_lr == s.min_lr && back.lr_warmup_init == s.lr_warmup_init);
+	CHECK(back.start_weight_decay == s.start_weight_decay &&
+	    back.end_weight_decay == s.end_weight_decay);
 	CHECK(back.warmup_samples == s.warmup_samples && back.decay_samples == s.decay_samples);
 	CHECK(back.wsd_decay_samples == s.wsd_decay_samples && back.wd_samples == s.wd_samples);
 	train_schedule_line(&back, &again);
@@ -51,7 +56,8 @@ small(void)
 	return c;
 }
 
-/* Compares the run with a checkpoint of the model that `text` describes: 0, or -1 and the reason. */
+/* Compares the run with a checkpoint of the model that `text` describes: 0, or -1 and the reason.
+ */
 static int
 same_model(const struct train_config *run, const struct train_config *saved)
 {
@@ -82,7 +88,8 @@ test_same_model(void)
 	CHECK(same_model(&run, &saved) == 0);
 	saved.plan.model.num_layers = 3;
 	CHECK(same_model(&run, &saved) == -1);
-	CHECK(strstr(e.msg, "num-layers") && strstr(e.msg, "3") && strstr(e.msg, "--use-checkpoint-args"));
+	CHECK(strstr(e.msg, "num-layers") && strstr(e.msg, "3") &&
+	    strstr(e.msg, "--use-checkpoint-args"));
 	saved = run;
 	saved.plan.model.untie_embeddings_and_output_weights = true;
 	CHECK(same_model(&run, &saved) == -1);
@@ -102,7 +109,8 @@ test_first_sample(void)
 	CHECK(pipeline_first_sample(&p, 0, 0, 3) == 6);
 	CHECK(pipeline_first_sample(&p, 0, 1, 0) == 8);
 	CHECK(pipeline_first_sample(&p, 160, 2, 1) == 178);
-	CHECK(pipeline_first_sample(&p, (int64_t)1 << 40, 1 << 20, 3) == ((int64_t)1 << 40) + ((int64_t)8 << 20) + 6);
+	CHECK(pipeline_first_sample(&p, (int64_t)1 << 40, 1 << 20, 3) ==
+	    ((int64_t)1 << 40) + ((int64_t)8 << 20) + 6);
 }
 
 int

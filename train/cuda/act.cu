@@ -1,7 +1,8 @@
 /*
  * act.cu - activation functions, and those that gate one half of a row by the other
  *
- * Source: spec/training.md 2.6; Hendrycks & Gimpel 2016 arXiv:1606.08415, Shazeer 2020 arXiv:2002.05202.
+ * Source: spec/training.md 2.6; Hendrycks & Gimpel 2016 arXiv:1606.08415, Shazeer 2020
+ * arXiv:2002.05202.
  */
 #include "train/cuda/kernel.cuh"
 
@@ -49,7 +50,8 @@ slope(enum act_kind kind, float x)
 		p = sigmoid(gelu_inner(x));
 		return p + x * p * (1 - p) * 1.5957691216057308f * (1 + 3 * 0.044715f * x * x);
 	case ACT_GELU_ERF:
-		return 0.5f * erfcf(-x * 0.70710678118654752f) + x * 0.39894228040143268f * expf(-0.5f * x * x);
+		return 0.5f * erfcf(-x * 0.70710678118654752f) +
+		    x * 0.39894228040143268f * expf(-0.5f * x * x);
 	case ACT_RELU2:
 		return x < 0 ? 0 : 2 * x;
 	default:
@@ -97,7 +99,8 @@ forward(struct stream *st, const struct act_call *a)
 {
 	int64_t rows = cu_rows(&a->y), columns = cu_columns(&a->y);
 
-	act_fwd_kernel<T><<<element_grid(rows, columns), CU_THREADS, 0, cu_handle(st)>>>(*a, rows, columns);
+	act_fwd_kernel<T>
+	    <<<element_grid(rows, columns), CU_THREADS, 0, cu_handle(st)>>>(*a, rows, columns);
 }
 
 template <typename T>
@@ -106,7 +109,8 @@ backward(struct stream *st, const struct act_call *a)
 {
 	int64_t rows = cu_rows(&a->dy), columns = cu_columns(&a->dy);
 
-	act_bwd_kernel<T><<<element_grid(rows, columns), CU_THREADS, 0, cu_handle(st)>>>(*a, rows, columns);
+	act_bwd_kernel<T>
+	    <<<element_grid(rows, columns), CU_THREADS, 0, cu_handle(st)>>>(*a, rows, columns);
 }
 
 /* A gated kind has two columns of x for one of y. */
@@ -115,7 +119,8 @@ check(enum act_kind kind, const struct tensor *y, const struct tensor *x)
 {
 	bool gated = kind == ACT_SWIGLU || kind == ACT_GEGLU_TANH;
 
-	cu_require(cu_rows(x) == cu_rows(y) && cu_columns(x) == cu_columns(y) * (gated ? 2 : 1) && x->dtype == y->dtype);
+	cu_require(cu_rows(x) == cu_rows(y) && cu_columns(x) == cu_columns(y) * (gated ? 2 : 1) &&
+	    x->dtype == y->dtype);
 	return gated;
 }
 
@@ -129,7 +134,8 @@ cuda_act_fwd(struct stream *st, enum act_kind kind, const struct tensor *y, cons
 }
 
 void
-cuda_act_bwd(struct stream *st, enum act_kind kind, const struct tensor *dx, const struct tensor *dy, const struct tensor *x)
+cuda_act_bwd(struct stream *st, enum act_kind kind, const struct tensor *dx,
+    const struct tensor *dy, const struct tensor *x)
 {
 	struct act_call a = { kind, check(kind, dy, x), *dy, *dx, *dy, *x };
 

@@ -1,12 +1,14 @@
 /*
  * attention.cu - causal grouped attention in tiles of TILE queries by TILE keys, in float
  *
- * A block of 16 by 16 threads owns a tile of rows: thread (ty, tx) has rows 4 ty .. 4 ty + 3 of it, of a tile of scores the
- * columns tx + 16 j, and of a tile of outputs the pairs of columns tx + 16 j. Tiles of q, k, v and dout lie in shared memory in
- * their storage type, rows `ld` elements apart, with zeros behind the last row and column. The forward pass keeps a running
- * maximum and sum per query (Milakov & Gimelshein 2018, arXiv:1805.02867). The backward pass goes over the tiles twice, by
- * query tile for dq and by key tile for dk and dv, so that each sum has one owner and one order. Tiles that the mask empties
- * are not visited. Source: spec/training.md 2.5; Dao 2023, arXiv:2307.08691.
+ * A block of 16 by 16 threads owns a tile of rows: thread (ty, tx) has rows 4 ty .. 4 ty + 3 of it,
+ * of a tile of scores the columns tx + 16 j, and of a tile of outputs the pairs of columns tx + 16
+ * j. Tiles of q, k, v and dout lie in shared memory in their storage type, rows `ld` elements
+ * apart, with zeros behind the last row and column. The forward pass keeps a running maximum and
+ * sum per query (Milakov & Gimelshein 2018, arXiv:1805.02867). The backward pass goes over the
+ * tiles twice, by query tile for dq and by key tile for dk and dv, so that each sum has one owner
+ * and one order. Tiles that the mask empties are not visited. Source: spec/training.md 2.5; Dao
+ * 2023, arXiv:2307.08691.
  */
 #include "train/cuda/rng.cuh"
 
@@ -34,7 +36,8 @@ struct tile {
 	int ld;
 };
 
-/* A thread's part of a tile of outputs: acc[i][j] are columns 2 (tx + 16 j) and the next of row 4 ty + i. */
+/* A thread's part of a tile of outputs: acc[i][j] are columns 2 (tx + 16 j) and the next of row 4
+ * ty + i. */
 struct part {
 	float2 acc[SPAN][PAIRS];
 };
@@ -164,7 +167,8 @@ multiply(struct part *p, const float factor[SPAN])
 /* Writes a tile of outputs that begins at position `first` of one head. */
 template <typename T>
 static __device__ inline void
-store_part(const struct attn &a, const struct tensor &t, int64_t first, int head, const struct part *p)
+store_part(
+    const struct attn &a, const struct tensor &t, int64_t first, int head, const struct part *p)
 {
 	int tx = threadIdx.x % SIDE;
 
@@ -192,7 +196,8 @@ share(float *w, const float x[SPAN][SPAN])
 	for (int i = 0; i < SPAN; i++)
 #pragma unroll
 		for (int j = 0; j < SPAN; j++)
-			w[(threadIdx.x / SIDE * SPAN + i) * LD + threadIdx.x % SIDE + SIDE * j] = x[i][j];
+			w[(threadIdx.x / SIDE * SPAN + i) * LD + threadIdx.x % SIDE + SIDE * j] =
+			    x[i][j];
 }
 
 /* Does the query see the key? */
@@ -206,9 +211,13 @@ sees(const struct attn &a, int64_t query, int64_t key)
 static __device__ inline float
 drop_factor(const struct attn &a, int head, int64_t query, int64_t key)
 {
-	int64_t row = (a.drop.first_sample + blockIdx.z) * a.drop.width + a.drop.first_column + head;
+	int64_t row =
+	    (a.drop.first_sample + blockIdx.z) * a.drop.width + a.drop.first_column + head;
 
-	return a.drop.on ? mask_factor(a.drop, (uint64_t)((row * a.drop.seq_length + query) * a.drop.seq_length + key)) : 1;
+	return a.drop.on
+	    ? mask_factor(
+		  a.drop, (uint64_t)((row * a.drop.seq_length + query) * a.drop.seq_length + key))
+	    : 1;
 }
 
 /* The key tile with the first key that any query from q0 on sees. */
@@ -240,9 +249,11 @@ struct online {
 	float max[SPAN], sum[SPAN];
 };
 
-/* Turns scores into weights relative to the new maximum; factor brings what was summed before to it. */
+/* Turns scores into weights relative to the new maximum; factor brings what was summed before to
+ * it. */
 static __device__ inline void
-online_step(const struct attn &a, struct online *o, float s[SPAN][SPAN], int64_t q0, int64_t k0, float factor[SPAN])
+online_step(const struct attn &a, struct online *o, float s[SPAN][SPAN], int64_t q0, int64_t k0,
+    float factor[SPAN])
 {
 	int64_t query = q0 + threadIdx.x / SIDE * SPAN, key = k0 + threadIdx.x % SIDE;
 
@@ -349,21 +360,25 @@ delta_kernel(struct attn a)
 	if (query >= a.s)
 		return;
 	for (int c = threadIdx.x % 32; c < a.d; c += 32)
-		sum += to_float(head_row<T>(a, a.dout, query, head)[c]) * to_float(head_row<T>(a, a.out, query, head)[c]);
+		sum += to_float(head_row<T>(a, a.dout, query, head)[c]) *
+		    to_float(head_row<T>(a, a.out, query, head)[c]);
 	sum = warp_sum(sum);
 	if (threadIdx.x % 32 == 0)
 		*statistic(a, a.delta, query, head) = sum;
 }
 
-/* dq of one query tile: the sum over its key tiles of scale ds k, with ds = P (dP mask - delta) and dP = dout v^T. */
+/* dq of one query tile: the sum over its key tiles of scale ds k, with ds = P (dP mask - delta) and
+ * dP = dout v^T. */
 template <typename T>
 static __global__ void __launch_bounds__(CU_THREADS)
 queries_kernel(struct attn a)
 {
-	struct tile<T> q = shared_tile<T>(a, 0), dout = shared_tile<T>(a, 1), kv = shared_tile<T>(a, 2);
+	struct tile<T> q = shared_tile<T>(a, 0), dout = shared_tile<T>(a, 1),
+		       kv = shared_tile<T>(a, 2);
 	float *weights = (float *)shared_tile<T>(a, 3).p;
 	int head = blockIdx.y, group = head * a.g / a.n;
-	int64_t q0 = (int64_t)(gridDim.x - 1 - blockIdx.x) * TILE, row = q0 + threadIdx.x / SIDE * SPAN;
+	int64_t q0 = (int64_t)(gridDim.x - 1 - blockIdx.x) * TILE,
+		row = q0 + threadIdx.x / SIDE * SPAN;
 	float s[SPAN][SPAN], dp[SPAN][SPAN], lse[SPAN], delta[SPAN];
 	struct part dq;
 
@@ -389,7 +404,9 @@ queries_kernel(struct attn a)
 			for (int j = 0; j < SPAN; j++) {
 				bool seen = sees(a, row + i, k0 + threadIdx.x % SIDE + SIDE * j);
 
-				s[i][j] = seen ? expf(s[i][j] * a.scale - lse[i]) * (dp[i][j] - delta[i]) * a.scale : 0;
+				s[i][j] = seen ? expf(s[i][j] * a.scale - lse[i]) *
+					(dp[i][j] - delta[i]) * a.scale
+					       : 0;
 			}
 		share(weights, s);
 		__syncthreads();
@@ -398,7 +415,8 @@ queries_kernel(struct attn a)
 	store_part<T>(a, a.dq, q0, head, &dq);
 }
 
-/* The weights of a tile of keys by queries: p = P, from scores by keys; zero where the query does not see the key. */
+/* The weights of a tile of keys by queries: p = P, from scores by keys; zero where the query does
+ * not see the key. */
 static __device__ inline void
 weights_by_keys(const struct attn &a, float p[SPAN][SPAN], int head, int64_t k0, int64_t q0)
 {
@@ -406,23 +424,28 @@ weights_by_keys(const struct attn &a, float p[SPAN][SPAN], int head, int64_t k0,
 
 #pragma unroll
 	for (int j = 0; j < SPAN; j++) {
-		float lse = query + SIDE * j < a.s ? *statistic(a, a.lse, query + SIDE * j, head) : 0;
+		float lse =
+		    query + SIDE * j < a.s ? *statistic(a, a.lse, query + SIDE * j, head) : 0;
 
 #pragma unroll
 		for (int i = 0; i < SPAN; i++)
-			p[i][j] = sees(a, query + SIDE * j, key + i) ? expf(p[i][j] * a.scale - lse) : 0;
+			p[i][j] =
+			    sees(a, query + SIDE * j, key + i) ? expf(p[i][j] * a.scale - lse) : 0;
 	}
 }
 
-/* p <- P mask, which weighs dout into dv, and dp <- scale P (dP mask - delta), which weighs q into dk. */
+/* p <- P mask, which weighs dout into dv, and dp <- scale P (dP mask - delta), which weighs q into
+ * dk. */
 static __device__ inline void
-gradients_by_keys(const struct attn &a, float p[SPAN][SPAN], float dp[SPAN][SPAN], int head, int64_t k0, int64_t q0)
+gradients_by_keys(const struct attn &a, float p[SPAN][SPAN], float dp[SPAN][SPAN], int head,
+    int64_t k0, int64_t q0)
 {
 	int64_t key = k0 + threadIdx.x / SIDE * SPAN, query = q0 + threadIdx.x % SIDE;
 
 #pragma unroll
 	for (int j = 0; j < SPAN; j++) {
-		float delta = query + SIDE * j < a.s ? *statistic(a, a.delta, query + SIDE * j, head) : 0;
+		float delta =
+		    query + SIDE * j < a.s ? *statistic(a, a.delta, query + SIDE * j, head) : 0;
 
 #pragma unroll
 		for (int i = 0; i < SPAN; i++) {
@@ -434,7 +457,8 @@ gradients_by_keys(const struct attn &a, float p[SPAN][SPAN], float dp[SPAN][SPAN
 	}
 }
 
-/* dk and dv of one key tile: the sums over the query heads of its group, and the query tiles that see it, in order. */
+/* dk and dv of one key tile: the sums over the query heads of its group, and the query tiles that
+ * see it, in order. */
 template <typename T>
 static __global__ void __launch_bounds__(CU_THREADS)
 keys_kernel(struct attn a)
@@ -482,11 +506,13 @@ static void
 launch(struct stream *st, void (*kernel)(struct attn), const struct attn *a, dim3 grid, int tiles)
 {
 	size_t bytes = (size_t)tiles * TILE * (size_t)a->ld * sizeof(T) + TILE * LD * sizeof(float);
-	cudaError_t rc = cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+	cudaError_t rc = cudaFuncSetAttribute(
+	    (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
 
 	if (rc != cudaSuccess) {
 		(void)cudaGetLastError();
-		cu_fail(st->device, "attention", "the head size needs more shared memory than this GPU has");
+		cu_fail(st->device, "attention",
+		    "the head size needs more shared memory than this GPU has");
 		return;
 	}
 	kernel<<<grid, CU_THREADS, bytes, cu_handle(st)>>>(*a);
@@ -519,10 +545,13 @@ arguments(const struct attention *t)
 {
 	struct attn a = {};
 
-	cu_require(t->micro_batch > 0 && t->q.shape[0] % t->micro_batch == 0 && t->head_dim <= CU_HEAD_MAX);
+	cu_require(t->micro_batch > 0 && t->q.shape[0] % t->micro_batch == 0 &&
+	    t->head_dim <= CU_HEAD_MAX);
 	cu_require(t->num_groups > 0 && t->num_heads % t->num_groups == 0);
-	cu_require(t->q.shape[1] == (int64_t)t->num_heads * t->head_dim && cu_same_shape(&t->q, &t->out));
-	cu_require(t->k.shape[1] == (int64_t)t->num_groups * t->head_dim && cu_same_shape(&t->k, &t->v));
+	cu_require(
+	    t->q.shape[1] == (int64_t)t->num_heads * t->head_dim && cu_same_shape(&t->q, &t->out));
+	cu_require(
+	    t->k.shape[1] == (int64_t)t->num_groups * t->head_dim && cu_same_shape(&t->k, &t->v));
 	cu_require(t->k.shape[0] == t->q.shape[0] && t->lse.dtype == DTYPE_F32);
 	a.out = t->out;
 	a.lse = t->lse;

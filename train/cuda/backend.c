@@ -1,8 +1,9 @@
 /*
  * backend.c - one GPU of this host: its streams, memory, copies, and what went wrong on it
  *
- * Kernels run on streams that do not wait for the default one. Copies take pageable host memory: the runtime has read the host
- * bytes of a copy to the device when the call returns, and a copy to the host is complete when sync() returns.
+ * Kernels run on streams that do not wait for the default one. Copies take pageable host memory:
+ * the runtime has read the host bytes of a copy to the device when the call returns, and a copy to
+ * the host is complete when sync() returns.
  */
 #include "lib/base/mem.h"
 #include "train/comm.h"
@@ -60,10 +61,11 @@ cuda_available(struct err *why)
 		return true;
 	(void)cudaGetLastError();
 	if (rc == cudaErrorInsufficientDriver)
-		err_set(why, "there is no NVIDIA driver, or it is older than CUDA %d.%d needs", CUDART_VERSION / 1000,
-		        CUDART_VERSION % 1000 / 10);
+		err_set(why, "there is no NVIDIA driver, or it is older than CUDA %d.%d needs",
+		    CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
 	else
-		err_set(why, "%s", rc == cudaSuccess ? "no GPU is visible" : cudaGetErrorString(rc));
+		err_set(
+		    why, "%s", rc == cudaSuccess ? "no GPU is visible" : cudaGetErrorString(rc));
 	return false;
 }
 
@@ -79,7 +81,8 @@ choose(const struct device_config *c, struct err *e)
 	if (count == 1)
 		return 0;
 	if (c->local_rank >= count)
-		return err_set(e, "rank %d of this host has no GPU of its own: there are %d", c->local_rank, count);
+		return err_set(e, "rank %d of this host has no GPU of its own: there are %d",
+		    c->local_rank, count);
 	return c->local_rank;
 }
 
@@ -91,13 +94,16 @@ check_kernels(int index, struct err *e)
 	cudaError_t rc = cudaGetDeviceProperties(&p, index);
 
 	if (rc != cudaSuccess)
-		return err_set(e, "cannot ask GPU %d what it is: %s", index, cudaGetErrorString(rc));
+		return err_set(
+		    e, "cannot ask GPU %d what it is: %s", index, cudaGetErrorString(rc));
 	rc = cu_kernels_present();
 	if (rc == cudaSuccess)
 		return 0;
 	(void)cudaGetLastError();
-	return err_set(e, "this build has no kernels for GPU %d (%s, compute capability %d.%d): build with CUDA_ARCH=%d%d", index,
-	               p.name, p.major, p.minor, p.major, p.minor);
+	return err_set(e,
+	    "this build has no kernels for GPU %d (%s, compute capability %d.%d): build with "
+	    "CUDA_ARCH=%d%d",
+	    index, p.name, p.major, p.minor, p.major, p.minor);
 }
 
 /* Streams, workspace and the cache of products of a device that has its number. */
@@ -201,8 +207,8 @@ cuda_alloc(struct device *d, size_t bytes, struct err *e)
 		return p;
 	(void)cudaGetLastError();
 	(void)cudaFree(p);
-	err_set(e, "cannot allocate %zu bytes on GPU %d (%zu are free): %s", bytes, d->index, cuda_free_memory(d),
-	        cudaGetErrorString(rc));
+	err_set(e, "cannot allocate %zu bytes on GPU %d (%zu are free): %s", bytes, d->index,
+	    cuda_free_memory(d), cudaGetErrorString(rc));
 	return NULL;
 }
 
@@ -222,13 +228,15 @@ cuda_stream(struct device *d, int index)
 static void
 cuda_copy_in(struct stream *st, void *dst, const void *src, size_t bytes)
 {
-	cu_ok(st->device, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyHostToDevice, cu_handle(st)), "copy to the device");
+	cu_ok(st->device, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyHostToDevice, cu_handle(st)),
+	    "copy to the device");
 }
 
 static void
 cuda_copy_out(struct stream *st, void *dst, const void *src, size_t bytes)
 {
-	cu_ok(st->device, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToHost, cu_handle(st)), "copy to the host");
+	cu_ok(st->device, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToHost, cu_handle(st)),
+	    "copy to the host");
 }
 
 /* A fault while running is seen late, so the operation queued last is only a hint. */
@@ -241,7 +249,8 @@ cuda_sync(struct stream *st, struct err *e)
 	if (d->failed)
 		return err_set(e, "GPU %d: %s: %s", d->index, d->failed, d->reason);
 	if (rc != cudaSuccess)
-		return err_set(e, "GPU %d: %s (the operation queued last: %s)", d->index, cudaGetErrorString(rc), d->last);
+		return err_set(e, "GPU %d: %s (the operation queued last: %s)", d->index,
+		    cudaGetErrorString(rc), d->last);
 	return 0;
 }
 

@@ -1,4 +1,5 @@
-/* device.h - the little of a GPU that its communicators see: the stream to queue on, and where failures are kept */
+/* device.h - the little of a GPU that its communicators see: the stream to queue on, and where
+ * failures are kept */
 #ifndef TRAIN_CUDA_DEVICE_H
 #define TRAIN_CUDA_DEVICE_H
 
@@ -21,7 +22,8 @@ cu_handle(const struct stream *st)
 	return ((const struct cu_stream *)st)->handle;
 }
 
-/* Remembers that `what` failed for this reason, unless something failed before; what must live on. backend.c */
+/* Remembers that `what` failed for this reason, unless something failed before; what must live on.
+ * backend.c */
 void cu_fail(struct device *d, const char *what, const char *reason);
 /* Is rc success? If not, cu_fail. */
 bool cu_ok(struct device *d, cudaError_t rc, const char *what);

@@ -1,4 +1,5 @@
-/* dropout.cu - masks from counters, and the residual connection. Source: spec/training.md 2.9 and 15.6 */
+/* dropout.cu - masks from counters, and the residual connection. Source: spec/training.md 2.9
+ * and 15.6 */
 #include "train/cuda/rng.cuh"
 
 /* y = residual + mask (x + bias); the sum is rounded once, and y may be the residual. */
@@ -25,7 +26,8 @@ dropout_kernel(struct tensor dx, struct tensor dy, struct mask m)
 	FOR_ELEMENTS(r, c, dx.shape[0], dx.shape[1]) {
 		float x = to_float(row_of<T>(dy, r)[c]);
 
-		put(&row_of<T>(dx, r)[c], m.on ? x * mask_factor(m, mask_row(m, r) + (uint64_t)c) : x);
+		put(&row_of<T>(dx, r)[c],
+		    m.on ? x * mask_factor(m, mask_row(m, r) + (uint64_t)c) : x);
 	}
 }
 
@@ -33,28 +35,36 @@ template <typename T>
 static void
 forward(struct stream *st, const struct residual *r)
 {
-	residual_kernel<T><<<element_grid(r->y.shape[0], r->y.shape[1]), CU_THREADS, 0, cu_handle(st)>>>(*r, mask_of(&r->drop));
+	residual_kernel<T>
+	    <<<element_grid(r->y.shape[0], r->y.shape[1]), CU_THREADS, 0, cu_handle(st)>>>(
+		*r, mask_of(&r->drop));
 }
 
 template <typename T>
 static void
-backward(struct stream *st, const struct tensor *dx, const struct tensor *dy, const struct dropout *d)
+backward(
+    struct stream *st, const struct tensor *dx, const struct tensor *dy, const struct dropout *d)
 {
-	dropout_kernel<T><<<element_grid(dx->shape[0], dx->shape[1]), CU_THREADS, 0, cu_handle(st)>>>(*dx, *dy, mask_of(d));
+	dropout_kernel<T>
+	    <<<element_grid(dx->shape[0], dx->shape[1]), CU_THREADS, 0, cu_handle(st)>>>(
+		*dx, *dy, mask_of(d));
 }
 
 void
 cuda_residual_fwd(struct stream *st, const struct residual *r)
 {
-	cu_require(r->y.ndim == 2 && cu_same_shape(&r->y, &r->x) && cu_same_shape(&r->y, &r->residual));
-	cu_require(!r->bias.data || (r->bias.shape[0] == r->y.shape[1] && r->bias.dtype == r->y.dtype));
+	cu_require(
+	    r->y.ndim == 2 && cu_same_shape(&r->y, &r->x) && cu_same_shape(&r->y, &r->residual));
+	cu_require(
+	    !r->bias.data || (r->bias.shape[0] == r->y.shape[1] && r->bias.dtype == r->y.dtype));
 	cu_require(r->x.dtype == r->y.dtype && r->residual.dtype == r->y.dtype);
 	PICK(r->y.dtype, forward)(st, r);
 	cu_launched(st, "residual_fwd");
 }
 
 void
-cuda_dropout_bwd(struct stream *st, const struct tensor *dx, const struct tensor *dy, const struct dropout *d)
+cuda_dropout_bwd(
+    struct stream *st, const struct tensor *dx, const struct tensor *dy, const struct dropout *d)
 {
 	cu_require(dx->ndim == 2 && cu_same_shape(dx, dy) && dx->dtype == dy->dtype);
 	PICK(dx->dtype, backward)(st, dx, dy, d);

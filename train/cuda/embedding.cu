@@ -1,9 +1,11 @@
 /*
- * embedding.cu - rows of a table by number, and the sum of gradients into them. Source: spec/training.md 2.7
+ * embedding.cu - rows of a table by number, and the sum of gradients into them. Source:
+ * spec/training.md 2.7
  *
- * For the sum, the rows of dy are sorted by the table row that they go to, with a stable sort: then each table row has one
- * run of rows in their own order, and one owner that adds them one after another. More rows than the workspace can sort are
- * taken in portions, in order, so that the sums are the same.
+ * For the sum, the rows of dy are sorted by the table row that they go to, with a stable sort: then
+ * each table row has one run of rows in their own order, and one owner that adds them one after
+ * another. More rows than the workspace can sort are taken in portions, in order, so that the sums
+ * are the same.
  */
 #include "train/cuda/kernel.cuh"
 
@@ -11,7 +13,8 @@
 
 enum { PORTION = 1 << 20 };             /* rows that are sorted at once: four arrays of 4 MiB, and the sort's own 16 MiB */
 
-/* The rows [first, first + count) of dy, as pairs of table row and row of dy, before and after sorting. */
+/* The rows [first, first + count) of dy, as pairs of table row and row of dy, before and after
+ * sorting. */
 struct portion {
 	int64_t first;
 	int count;
@@ -69,7 +72,8 @@ scatter_kernel(struct embedding_grad e, struct portion p)
 	int64_t c = blockIdx.y * (int64_t)CU_THREADS + threadIdx.x;
 	float *out, sum;
 
-	if (key >= e.dtable.shape[0] || (first > 0 && p.key[1][first - 1] == key) || c >= e.dy.shape[1])
+	if (key >= e.dtable.shape[0] || (first > 0 && p.key[1][first - 1] == key) ||
+	    c >= e.dy.shape[1])
 		return;
 	out = row_of<float>(e.dtable, key) + c;
 	sum = *out;
@@ -82,7 +86,8 @@ template <typename T>
 static void
 forward(struct stream *st, const struct embedding *e)
 {
-	gather_kernel<T><<<element_grid(e->y.shape[0], e->y.shape[1]), CU_THREADS, 0, cu_handle(st)>>>(*e);
+	gather_kernel<T>
+	    <<<element_grid(e->y.shape[0], e->y.shape[1]), CU_THREADS, 0, cu_handle(st)>>>(*e);
 }
 
 template <typename T>
@@ -121,15 +126,18 @@ sort(struct stream *st, const struct portion *p, int64_t num_rows)
 
 	while (num_rows >> bits)
 		bits++;
-	return cu_ok(st->device, cub::DeviceRadixSort::SortPairs(p->temporary, bytes, p->key[0], p->key[1], p->row[0], p->row[1],
-	                                                         p->count, 0, bits, cu_handle(st)), "embedding_bwd");
+	return cu_ok(st->device,
+	    cub::DeviceRadixSort::SortPairs(p->temporary, bytes, p->key[0], p->key[1], p->row[0],
+		p->row[1], p->count, 0, bits, cu_handle(st)),
+	    "embedding_bwd");
 }
 
 void
 cuda_embedding_fwd(struct stream *st, const struct embedding *e)
 {
 	cu_require(e->y.ndim == 2 && e->table.ndim == 2 && e->y.shape[1] == e->table.shape[1]);
-	cu_require(e->ids.dtype == DTYPE_I32 && e->ids.shape[0] == e->y.shape[0] && e->table.dtype == e->y.dtype);
+	cu_require(e->ids.dtype == DTYPE_I32 && e->ids.shape[0] == e->y.shape[0] &&
+	    e->table.dtype == e->y.dtype);
 	PICK(e->y.dtype, forward)(st, e);
 	cu_launched(st, "embedding_fwd");
 }
@@ -138,11 +146,13 @@ void
 cuda_embedding_bwd(struct stream *st, const struct embedding_grad *e)
 {
 	cu_require(e->dy.ndim == 2 && e->dtable.ndim == 2 && e->dy.shape[1] == e->dtable.shape[1]);
-	cu_require(e->ids.dtype == DTYPE_I32 && e->dtable.dtype == DTYPE_F32 && e->dtable.shape[0] < INT32_MAX);
+	cu_require(e->ids.dtype == DTYPE_I32 && e->dtable.dtype == DTYPE_F32 &&
+	    e->dtable.shape[0] < INT32_MAX);
 	for (int64_t first = 0; first < e->dy.shape[0] && e->dy.shape[1] > 0; first += PORTION) {
 		struct portion p = portion_at(st, first, e->dy.shape[0]);
 
-		number_kernel<<<(unsigned)cu_div_up(p.count, CU_THREADS), CU_THREADS, 0, cu_handle(st)>>>(*e, p);
+		number_kernel<<<(unsigned)cu_div_up(p.count, CU_THREADS), CU_THREADS, 0,
+		    cu_handle(st)>>>(*e, p);
 		if (!sort(st, &p, e->dtable.shape[0]))
 			return;
 		PICK(e->dy.dtype, scatter)(st, e, &p);

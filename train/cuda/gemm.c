@@ -1,9 +1,10 @@
 /*
  * gemm.c - matrix products by cuBLASLt, sums in F32
  *
- * cuBLASLt stores by columns: a row-major array is its own transpose there, so the product is asked for as c^T = op(b)^T
- * op(a)^T and nothing is copied. A product is planned once for each shape; what the heuristics answer first is kept, so that
- * every run takes the same algorithm. F32 is not rounded to TF32, and no partial sum is rounded to 16 bits.
+ * cuBLASLt stores by columns: a row-major array is its own transpose there, so the product is asked
+ * for as c^T = op(b)^T op(a)^T and nothing is copied. A product is planned once for each shape;
+ * what the heuristics answer first is kept, so that every run takes the same algorithm. F32 is not
+ * rounded to TF32, and no partial sum is rounded to 16 bits.
  */
 #include "lib/base/mem.h"
 #include "train/cuda/impl.h"
@@ -130,16 +131,27 @@ static bool
 describe(struct device *d, struct plan *p)
 {
 	const struct key *k = &p->key;
-	cublasOperation_t first = k->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N, second = k->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+	cublasOperation_t first = k->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N,
+			  second = k->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
 	cudaDataType_t in = data_type((enum dtype)k->in), out = data_type((enum dtype)k->out);
-	uint64_t rows_b = (uint64_t)(k->trans_b ? k->k : k->n), rows_a = (uint64_t)(k->trans_a ? k->m : k->k);
+	uint64_t rows_b = (uint64_t)(k->trans_b ? k->k : k->n),
+		 rows_a = (uint64_t)(k->trans_a ? k->m : k->k);
 
 	return blas_ok(d, cublasLtMatmulDescCreate(&p->product, CUBLAS_COMPUTE_32F, CUDA_R_32F)) &&
-	    blas_ok(d, cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first)) &&
-	    blas_ok(d, cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second)) &&
-	    blas_ok(d, cublasLtMatrixLayoutCreate(&p->a, in, rows_b, (uint64_t)(k->trans_b ? k->n : k->k), k->ldb)) &&
-	    blas_ok(d, cublasLtMatrixLayoutCreate(&p->b, in, rows_a, (uint64_t)(k->trans_a ? k->k : k->m), k->lda)) &&
-	    blas_ok(d, cublasLtMatrixLayoutCreate(&p->c, out, (uint64_t)k->n, (uint64_t)k->m, k->ldc));
+	    blas_ok(d,
+		cublasLtMatmulDescSetAttribute(
+		    p->product, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first)) &&
+	    blas_ok(d,
+		cublasLtMatmulDescSetAttribute(
+		    p->product, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second)) &&
+	    blas_ok(d,
+		cublasLtMatrixLayoutCreate(
+		    &p->a, in, rows_b, (uint64_t)(k->trans_b ? k->n : k->k), k->ldb)) &&
+	    blas_ok(d,
+		cublasLtMatrixLayoutCreate(
+		    &p->b, in, rows_a, (uint64_t)(k->trans_a ? k->k : k->m), k->lda)) &&
+	    blas_ok(
+		d, cublasLtMatrixLayoutCreate(&p->c, out, (uint64_t)k->n, (uint64_t)k->m, k->ldc));
 }
 
 /* What the search for an algorithm must keep to. */
@@ -148,7 +160,11 @@ set_preference(struct device *d, cublasLtMatmulPreference_t f, const struct key 
 {
 	uint64_t bytes = CU_WORKSPACE;
 	uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-	const struct { cublasLtMatmulPreferenceAttributes_t name; const void *value; size_t size; } set[] = {
+	const struct {
+		cublasLtMatmulPreferenceAttributes_t name;
+		const void *value;
+		size_t size;
+	} set[] = {
 		{ CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes },
 		{ CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reduction, sizeof reduction },
 		{ CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &k->align_b, sizeof k->align_b },
@@ -158,7 +174,9 @@ set_preference(struct device *d, cublasLtMatmulPreference_t f, const struct key 
 	};
 
 	for (size_t i = 0; i < sizeof set / sizeof *set; i++)
-		if (!blas_ok(d, cublasLtMatmulPreferenceSetAttribute(f, set[i].name, set[i].value, set[i].size)))
+		if (!blas_ok(d,
+			cublasLtMatmulPreferenceSetAttribute(
+			    f, set[i].name, set[i].value, set[i].size)))
 			return false;
 	return true;
 }
@@ -175,8 +193,9 @@ choose_algorithm(struct device *d, struct plan *p)
 	if (!blas_ok(d, cublasLtMatmulPreferenceCreate(&f)))
 		return false;
 	ok = set_preference(d, f, &p->key) &&
-	    blas_ok(d, cublasLtMatmulAlgoGetHeuristic(d->gemms->handle, p->product, p->a, p->b, p->c, p->c, f, 1, &found,
-	                                              &count));
+	    blas_ok(d,
+		cublasLtMatmulAlgoGetHeuristic(
+		    d->gemms->handle, p->product, p->a, p->b, p->c, p->c, f, 1, &found, &count));
 	(void)cublasLtMatmulPreferenceDestroy(f);
 	if (ok && count == 0) {
 		cu_fail(d, "gemm", "cuBLASLt has no algorithm for this product");
@@ -229,6 +248,8 @@ cuda_gemm(struct stream *st, const struct gemm *g)
 	if (!p)
 		return;
 	d->last = "gemm";
-	blas_ok(d, cublasLtMatmul(d->gemms->handle, p->product, &alpha, g->b.data, p->a, g->a.data, p->b, &beta, g->c.data, p->c,
-	                          g->c.data, p->c, &p->algo, cu_workspace(st), p->workspace, cu_handle(st)));
+	blas_ok(d,
+	    cublasLtMatmul(d->gemms->handle, p->product, &alpha, g->b.data, p->a, g->a.data, p->b,
+		&beta, g->c.data, p->c, g->c.data, p->c, &p->algo, cu_workspace(st), p->workspace,
+		cu_handle(st)));
 }

@@ -1,8 +1,9 @@
 /*
  * impl.h - what the files of train/cuda share: the device, its streams, failures, the operations
  *
- * C and C++. The host side (backend.c, gemm.c, ops.c) is C over the CUDA runtime and cuBLASLt; a .cu file holds kernels and
- * the functions that launch them. A failure of any call is kept in the device, the first one wins, and surfaces in sync().
+ * C and C++. The host side (backend.c, gemm.c, ops.c) is C over the CUDA runtime and cuBLASLt; a
+ * .cu file holds kernels and the functions that launch them. A failure of any call is kept in the
+ * device, the first one wins, and surfaces in sync().
  */
 #ifndef TRAIN_CUDA_IMPL_H
 #define TRAIN_CUDA_IMPL_H
@@ -35,7 +36,11 @@ struct device {
 };
 
 /* A wrong shape is the caller's mistake. */
-#define cu_require(x) do { if (!(x)) BUG("operation called with wrong arguments: not %s", #x); } while (0)
+#define cu_require(x)                                                                              \
+	do {                                                                                       \
+		if (!(x))                                                                          \
+			BUG("operation called with wrong arguments: not %s", #x);                  \
+	} while (0)
 
 /* After a kernel launch: notes its name and keeps its failure. */
 void cu_launched(struct stream *st, const char *name);
@@ -86,7 +91,7 @@ cu_same_shape(const struct tensor *a, const struct tensor *b)
 	return cu_rows(a) == cu_rows(b) && cu_columns(a) == cu_columns(b);
 }
 
-/* --- the operations ---------------------------------------------------------------------------------------------------- */
+/* --- the operations --------------------------------------------------------------------------- */
 void cuda_gemm(struct stream *, const struct gemm *);
 void cuda_norm_fwd(struct stream *, const struct norm *);
 void cuda_norm_bwd(struct stream *, const struct norm_grad *);
@@ -94,9 +99,11 @@ void cuda_rope(struct stream *, const struct rope *);
 void cuda_attention_fwd(struct stream *, const struct attention *);
 void cuda_attention_bwd(struct stream *, const struct attention_grad *);
 void cuda_act_fwd(struct stream *, enum act_kind, const struct tensor *y, const struct tensor *x);
-void cuda_act_bwd(struct stream *, enum act_kind, const struct tensor *dx, const struct tensor *dy, const struct tensor *x);
+void cuda_act_bwd(struct stream *, enum act_kind, const struct tensor *dx, const struct tensor *dy,
+    const struct tensor *x);
 void cuda_residual_fwd(struct stream *, const struct residual *);
-void cuda_dropout_bwd(struct stream *, const struct tensor *dx, const struct tensor *dy, const struct dropout *);
+void cuda_dropout_bwd(
+    struct stream *, const struct tensor *dx, const struct tensor *dy, const struct dropout *);
 void cuda_embedding_fwd(struct stream *, const struct embedding *);
 void cuda_embedding_bwd(struct stream *, const struct embedding_grad *);
 void cuda_xent_max(struct stream *, const struct xent *);
@@ -108,7 +115,8 @@ void cuda_add(struct stream *, const struct tensor *y, const struct tensor *x);
 void cuda_scale(struct stream *, const struct tensor *x, double factor);
 void cuda_fill(struct stream *, const struct tensor *x, double value);
 void cuda_cast(struct stream *, const struct tensor *dst, const struct tensor *src);
-void cuda_dot(struct stream *, const struct tensor *out, const struct tensor *x, const struct tensor *y);
+void cuda_dot(
+    struct stream *, const struct tensor *out, const struct tensor *x, const struct tensor *y);
 void cuda_count_nonfinite(struct stream *, const struct tensor *out, const struct tensor *x);
 void cuda_adamw(struct stream *, const struct adamw *);
 void cuda_sgd(struct stream *, const struct sgd *);

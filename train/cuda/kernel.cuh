@@ -1,8 +1,9 @@
 /*
- * kernel.cuh - what kernels share: storage types, sums over a block, loops over the elements of a tensor, the choice by dtype
+ * kernel.cuh - what kernels share: storage types, sums over a block, loops over the elements of a
+ * tensor, the choice by dtype
  *
- * Arithmetic is in float, whatever the storage. Blocks have CU_THREADS threads. A sum over a block is taken in one order that
- * follows from the number of threads alone.
+ * Arithmetic is in float, whatever the storage. Blocks have CU_THREADS threads. A sum over a block
+ * is taken in one order that follows from the number of threads alone.
  */
 #ifndef TRAIN_CUDA_KERNEL_CUH
 #define TRAIN_CUDA_KERNEL_CUH
@@ -15,7 +16,7 @@
 
 typedef __nv_bfloat16 bf16;
 
-/* --- storage types ------------------------------------------------------------------------------------------------------- */
+/* --- storage types ---------------------------------------------------------------------------- */
 static __device__ inline float
 to_float(float x)
 {
@@ -76,13 +77,13 @@ pick(enum dtype t, F f32, F b16, F f16)
 
 #define PICK(dtype, launcher) pick(dtype, launcher<float>, launcher<bf16>, launcher<half>)
 
-/* --- loops --------------------------------------------------------------------------------------------------------------- */
+/* --- loops ------------------------------------------------------------------------------------ */
 
 /* Every element of [rows, columns] once, by a grid of element_grid(). */
-#define FOR_ELEMENTS(row, column, rows, columns) \
-	for (int64_t row = blockIdx.y; row < (rows); row += gridDim.y) \
-		for (int64_t column = blockIdx.x * (int64_t)CU_THREADS + threadIdx.x; column < (columns); \
-		     column += gridDim.x * (int64_t)CU_THREADS)
+#define FOR_ELEMENTS(row, column, rows, columns)                                                   \
+	for (int64_t row = blockIdx.y; row < (rows); row += gridDim.y)                             \
+		for (int64_t column = blockIdx.x * (int64_t)CU_THREADS + threadIdx.x;              \
+		     column < (columns); column += gridDim.x * (int64_t)CU_THREADS)
 
 /* About four elements a thread. */
 static inline dim3
@@ -92,7 +93,7 @@ element_grid(int64_t rows, int64_t columns)
 	            (unsigned)cu_max(1, cu_min(rows, 65535)));
 }
 
-/* --- sums over a block --------------------------------------------------------------------------------------------------- */
+/* --- sums over a block ------------------------------------------------------------------------ */
 template <typename R>
 static __device__ inline R
 warp_sum(R x)

@@ -1,4 +1,5 @@
-/* loss.cu - cross entropy and z-loss over the vocabulary columns held here, a block a row. Source: spec/training.md 2.8, 5.1 */
+/* loss.cu - cross entropy and z-loss over the vocabulary columns held here, a block a row. Source:
+ * spec/training.md 2.8, 5.1 */
 #include "train/cuda/kernel.cuh"
 
 /* Column of row i's label here, or -1 when it is another rank's or padding. */
@@ -33,7 +34,8 @@ sum_kernel(struct xent x)
 {
 	int64_t row = blockIdx.x, label = label_column(x, row);
 	const T *z = row_of<T>(x.logits, row);
-	float max = ((const float *)x.row_max.data)[row], sum = 0, *out = (float *)x.sums.data + 2 * row;
+	float max = ((const float *)x.row_max.data)[row], sum = 0,
+	      *out = (float *)x.sums.data + 2 * row;
 
 	for (int64_t i = threadIdx.x; i < x.valid_columns; i += CU_THREADS)
 		sum += expf(to_float(z[i]) - max);
@@ -44,16 +46,19 @@ sum_kernel(struct xent x)
 	out[1] = label < 0 ? 0 : to_float(z[label]) - max;
 }
 
-/* The two losses of a row, then its gradient when there is one to make: factor * softmax, less the weight at the label. */
+/* The two losses of a row, then its gradient when there is one to make: factor * softmax, less the
+ * weight at the label. */
 template <typename T>
 static __global__ void
 loss_kernel(struct xent x)
 {
 	int64_t row = blockIdx.x, label = label_column(x, row);
 	T *z = row_of<T>(x.logits, row);
-	float max = ((const float *)x.row_max.data)[row], sum = ((const float *)x.sums.data)[2 * row];
+	float max = ((const float *)x.row_max.data)[row],
+	      sum = ((const float *)x.sums.data)[2 * row];
 	float log_sum = logf(sum), lse = max + log_sum, z_loss = (float)x.z_loss;
-	float weight = (float)x.grad_scale * ((const float *)x.mask.data)[row], factor = weight * (1 + 2 * z_loss * lse) / sum;
+	float weight = (float)x.grad_scale * ((const float *)x.mask.data)[row],
+	      factor = weight * (1 + 2 * z_loss * lse) / sum;
 
 	if (threadIdx.x == 0) {
 		((float *)x.loss.data)[row] = log_sum - ((const float *)x.sums.data)[2 * row + 1];
@@ -91,10 +96,13 @@ launch_loss(struct stream *st, const struct xent *x)
 
 /* One step over all rows. */
 static void
-run(struct stream *st, const struct xent *x, void (*launch)(struct stream *, const struct xent *), const char *name)
+run(struct stream *st, const struct xent *x, void (*launch)(struct stream *, const struct xent *),
+    const char *name)
 {
-	cu_require(x->logits.ndim == 2 && x->valid_columns >= 0 && x->valid_columns <= x->logits.shape[1]);
-	cu_require(x->labels.dtype == DTYPE_I32 && x->row_max.dtype == DTYPE_F32 && x->sums.dtype == DTYPE_F32);
+	cu_require(
+	    x->logits.ndim == 2 && x->valid_columns >= 0 && x->valid_columns <= x->logits.shape[1]);
+	cu_require(x->labels.dtype == DTYPE_I32 && x->row_max.dtype == DTYPE_F32 &&
+	    x->sums.dtype == DTYPE_F32);
 	if (x->logits.shape[0] == 0)
 		return;
 	launch(st, x);
@@ -116,6 +124,7 @@ cuda_xent_sum(struct stream *st, const struct xent *x)
 void
 cuda_xent_loss(struct stream *st, const struct xent *x)
 {
-	cu_require(x->mask.dtype == DTYPE_F32 && x->loss.dtype == DTYPE_F32 && x->zloss.dtype == DTYPE_F32);
+	cu_require(x->mask.dtype == DTYPE_F32 && x->loss.dtype == DTYPE_F32 &&
+	    x->zloss.dtype == DTYPE_F32);
 	run(st, x, PICK(x->logits.dtype, launch_loss), "xent_loss");
 }

@@ -1,5 +1,6 @@
 /*
- * norm.cu - LayerNorm and RMSNorm, a block a row; the sums over rows in two stages. Source: spec/training.md 2.2 and 2.3
+ * norm.cu - LayerNorm and RMSNorm, a block a row; the sums over rows in two stages. Source:
+ * spec/training.md 2.2 and 2.3
  *
  * A row is read again for each of its passes: it is in the caches by then.
  */
@@ -11,7 +12,8 @@ static __global__ void
 norm_fwd_kernel(struct norm n)
 {
 	int64_t row = blockIdx.x, h = n.x.shape[1];
-	const T *x = row_of<T>(n.x, row), *weight = (const T *)n.weight.data, *bias = (const T *)n.bias.data;
+	const T *x = row_of<T>(n.x, row), *weight = (const T *)n.weight.data,
+		*bias = (const T *)n.bias.data;
 	T *y = row_of<T>(n.y, row);
 	float mean = 0, rstd, sum = 0;
 
@@ -28,7 +30,9 @@ norm_fwd_kernel(struct norm n)
 	}
 	rstd = 1 / sqrtf(block_sum(sum) / (float)h + (float)n.eps);
 	for (int64_t i = threadIdx.x; i < h; i += CU_THREADS)
-		put(&y[i], (to_float(x[i]) - mean) * rstd * to_float(weight[i]) + (bias ? to_float(bias[i]) : 0));
+		put(&y[i],
+		    (to_float(x[i]) - mean) * rstd * to_float(weight[i]) +
+			(bias ? to_float(bias[i]) : 0));
 	if (threadIdx.x)
 		return;
 	((float *)n.rstd.data)[row] = rstd;
@@ -42,9 +46,11 @@ static __global__ void
 norm_bwd_kernel(struct norm_grad n)
 {
 	int64_t row = blockIdx.x, h = n.x.shape[1];
-	const T *x = row_of<T>(n.x, row), *dy = row_of<T>(n.dy, row), *weight = (const T *)n.weight.data;
+	const T *x = row_of<T>(n.x, row), *dy = row_of<T>(n.dy, row),
+		*weight = (const T *)n.weight.data;
 	T *dx = row_of<T>(n.dx, row);
-	float mean = n.mean.data ? ((const float *)n.mean.data)[row] : 0, rstd = ((const float *)n.rstd.data)[row];
+	float mean = n.mean.data ? ((const float *)n.mean.data)[row] : 0,
+	      rstd = ((const float *)n.rstd.data)[row];
 	float a = 0, c = 0;
 
 	for (int64_t i = threadIdx.x; i < h; i += CU_THREADS) {
@@ -56,13 +62,15 @@ norm_bwd_kernel(struct norm_grad n)
 	a = n.mean.data ? block_sum(a) / (float)h : 0;
 	c = block_sum(c) / (float)h;
 	for (int64_t i = threadIdx.x; i < h; i += CU_THREADS) {
-		float g = to_float(dy[i]) * to_float(weight[i]), xhat = (to_float(x[i]) - mean) * rstd;
+		float g = to_float(dy[i]) * to_float(weight[i]),
+		      xhat = (to_float(x[i]) - mean) * rstd;
 
 		put(&dx[i], to_float(dx[i]) + rstd * (g - a - xhat * c));
 	}
 }
 
-/* part[p][0][c] = the sum of dy xhat and part[p][1][c] that of dy, over every gridDim.y-th group of four rows. */
+/* part[p][0][c] = the sum of dy xhat and part[p][1][c] that of dy, over every gridDim.y-th group of
+ * four rows. */
 template <typename T>
 static __global__ void
 norm_part_kernel(struct norm_grad n, float *part)
@@ -73,8 +81,10 @@ norm_part_kernel(struct norm_grad n, float *part)
 	float weight = 0, bias = 0;
 
 	if (c < h)
-		for (int64_t r = blockIdx.y * (int64_t)4 + group; r < n.x.shape[0]; r += gridDim.y * (int64_t)4) {
-			float mean = n.mean.data ? ((const float *)n.mean.data)[r] : 0, rstd = ((const float *)n.rstd.data)[r];
+		for (int64_t r = blockIdx.y * (int64_t)4 + group; r < n.x.shape[0];
+		     r += gridDim.y * (int64_t)4) {
+			float mean = n.mean.data ? ((const float *)n.mean.data)[r] : 0,
+			      rstd = ((const float *)n.rstd.data)[r];
 			float dy = to_float(row_of<T>(n.dy, r)[c]);
 
 			weight += dy * ((to_float(row_of<T>(n.x, r)[c]) - mean) * rstd);
@@ -86,7 +96,8 @@ norm_part_kernel(struct norm_grad n, float *part)
 	if (group < 2 && c < h) {
 		const float (*s)[64] = sums[group];
 
-		part[(2 * blockIdx.y + group) * h + c] = (s[0][lane] + s[1][lane]) + (s[2][lane] + s[3][lane]);
+		part[(2 * blockIdx.y + group) * h + c] =
+		    (s[0][lane] + s[1][lane]) + (s[2][lane] + s[3][lane]);
 	}
 }
 
@@ -125,7 +136,9 @@ backward(struct stream *st, const struct norm_grad *n)
 	float *part = (float *)cu_workspace(st);
 
 	norm_bwd_kernel<T><<<(unsigned)rows, CU_THREADS, 0, cu_handle(st)>>>(*n);
-	norm_part_kernel<T><<<dim3((unsigned)cu_div_up(h, 64), (unsigned)parts), CU_THREADS, 0, cu_handle(st)>>>(*n, part);
+	norm_part_kernel<T>
+	    <<<dim3((unsigned)cu_div_up(h, 64), (unsigned)parts), CU_THREADS, 0, cu_handle(st)>>>(
+		*n, part);
 	norm_finish_kernel<<<(unsigned)cu_div_up(h, CU_THREADS), CU_THREADS, 0, cu_handle(st)>>>(
 	    (float *)n->dweight.data, (float *)n->dbias.data, part, h, parts);
 }
@@ -133,8 +146,10 @@ backward(struct stream *st, const struct norm_grad *n)
 void
 cuda_norm_fwd(struct stream *st, const struct norm *n)
 {
-	cu_require(n->x.ndim == 2 && cu_same_shape(&n->x, &n->y) && n->weight.shape[0] == n->x.shape[1]);
-	cu_require(n->rstd.dtype == DTYPE_F32 && n->x.dtype == n->y.dtype && n->x.dtype == n->weight.dtype);
+	cu_require(
+	    n->x.ndim == 2 && cu_same_shape(&n->x, &n->y) && n->weight.shape[0] == n->x.shape[1]);
+	cu_require(n->rstd.dtype == DTYPE_F32 && n->x.dtype == n->y.dtype &&
+	    n->x.dtype == n->weight.dtype);
 	if (tensor_elements(&n->x) == 0)
 		return;
 	PICK(n->x.dtype, forward)(st, n);
@@ -145,8 +160,10 @@ void
 cuda_norm_bwd(struct stream *st, const struct norm_grad *n)
 {
 	cu_require(n->x.ndim == 2 && cu_same_shape(&n->x, &n->dy) && cu_same_shape(&n->x, &n->dx));
-	cu_require(n->dweight.dtype == DTYPE_F32 && n->rstd.dtype == DTYPE_F32 && n->x.shape[1] <= CU_WORKSPACE / 8);
-	cu_require(n->x.dtype == n->dy.dtype && n->x.dtype == n->dx.dtype && n->x.dtype == n->weight.dtype);
+	cu_require(n->dweight.dtype == DTYPE_F32 && n->rstd.dtype == DTYPE_F32 &&
+	    n->x.shape[1] <= CU_WORKSPACE / 8);
+	cu_require(n->x.dtype == n->dy.dtype && n->x.dtype == n->dx.dtype &&
+	    n->x.dtype == n->weight.dtype);
 	if (tensor_elements(&n->x) == 0)
 		return;
 	PICK(n->x.dtype, backward)(st, n);

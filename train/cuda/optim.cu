@@ -1,7 +1,8 @@
 /* optim.cu - update rules of the optimizers on flat ranges. Source: spec/training.md 4.2 */
 #include "train/cuda/kernel.cuh"
 
-/* struct adamw in float, as the kernel takes it; T is the type of the rounded weight, which may be missing. */
+/* struct adamw in float, as the kernel takes it; T is the type of the rounded weight, which may be
+ * missing. */
 struct adamw_call {
 	float *master, *m, *v;
 	const float *grad;
@@ -40,7 +41,8 @@ static __global__ void
 sgd_kernel(struct sgd_call a, int64_t count)
 {
 	FOR_ELEMENTS(r, i, 1, count) {
-		float w = a.master[i], m = a.factor * a.momentum[i] + (a.grad[i] * a.grad_scale + a.decay * w);
+		float w = a.master[i],
+		      m = a.factor * a.momentum[i] + (a.grad[i] * a.grad_scale + a.decay * w);
 
 		w -= a.lr * m;
 		a.momentum[i] = m;
@@ -69,7 +71,8 @@ cuda_adamw(struct stream *st, const struct adamw *a)
 {
 	struct adamw_call c;
 
-	cu_require(a->master.dtype == DTYPE_F32 && a->grad.dtype == DTYPE_F32 && a->exp_avg.dtype == DTYPE_F32);
+	cu_require(a->master.dtype == DTYPE_F32 && a->grad.dtype == DTYPE_F32 &&
+	    a->exp_avg.dtype == DTYPE_F32);
 	cu_require(a->exp_avg_sq.dtype == DTYPE_F32 && cu_same_shape(&a->master, &a->grad));
 	c.master = (float *)a->master.data;
 	c.m = (float *)a->exp_avg.data;
@@ -86,7 +89,8 @@ cuda_adamw(struct stream *st, const struct adamw *a)
 	c.decay = (float)(a->decoupled ? a->lr * a->weight_decay : 0);
 	c.l2 = (float)(a->decoupled ? 0 : a->weight_decay);
 	c.grad_scale = (float)a->grad_scale;
-	PICK(c.weight ? a->weight.dtype : DTYPE_F32, launch_adamw)(st, &c, tensor_elements(&a->master));
+	PICK(c.weight ? a->weight.dtype : DTYPE_F32, launch_adamw)
+	(st, &c, tensor_elements(&a->master));
 	cu_launched(st, "adamw");
 }
 
@@ -96,7 +100,8 @@ cuda_sgd(struct stream *st, const struct sgd *a)
 {
 	struct sgd_call c;
 
-	cu_require(a->master.dtype == DTYPE_F32 && a->grad.dtype == DTYPE_F32 && a->momentum.dtype == DTYPE_F32);
+	cu_require(a->master.dtype == DTYPE_F32 && a->grad.dtype == DTYPE_F32 &&
+	    a->momentum.dtype == DTYPE_F32);
 	cu_require(cu_same_shape(&a->master, &a->grad));
 	c.master = (float *)a->master.data;
 	c.momentum = (float *)a->momentum.data;
@@ -106,6 +111,7 @@ cuda_sgd(struct stream *st, const struct sgd *a)
 	c.factor = (float)a->momentum_factor;
 	c.decay = (float)a->weight_decay;
 	c.grad_scale = (float)a->grad_scale;
-	PICK(c.weight ? a->weight.dtype : DTYPE_F32, launch_sgd)(st, &c, tensor_elements(&a->master));
+	PICK(c.weight ? a->weight.dtype : DTYPE_F32, launch_sgd)
+	(st, &c, tensor_elements(&a->master));
 	cu_launched(st, "sgd");
 }

@@ -1,8 +1,9 @@
 /*
- * rng.cuh - the suite's counter-based randomness on the device: the same words as lib/base/rng.h from the same counters
+ * rng.cuh - the suite's counter-based randomness on the device: the same words as lib/base/rng.h
+ * from the same counters
  *
- * Source: Salmon et al. 2011, Philox4x32-10. Counter: {index / 4 low, index / 4 high, stream, step}; element index takes word
- * index % 4.
+ * Source: Salmon et al. 2011, Philox4x32-10. Counter: {index / 4 low, index / 4 high, stream,
+ * step}; element index takes word index % 4.
  */
 #ifndef TRAIN_CUDA_RNG_CUH
 #define TRAIN_CUDA_RNG_CUH
@@ -81,9 +82,11 @@ mask_factor(const struct mask &m, uint64_t index)
 static __device__ inline uint64_t
 mask_row(const struct mask &m, int64_t r)
 {
-	int64_t sample = m.first_sample + r % m.micro_batch, position = m.first_position + r / m.micro_batch;
+	int64_t sample = m.first_sample + r % m.micro_batch,
+		position = m.first_position + r / m.micro_batch;
 
-	return (uint64_t)(sample * m.seq_length + position) * (uint64_t)m.width + (uint64_t)m.first_column;
+	return (uint64_t)(sample * m.seq_length + position) * (uint64_t)m.width +
+	    (uint64_t)m.first_column;
 }
 
 #endif

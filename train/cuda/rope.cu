@@ -1,7 +1,8 @@
 /* rope.cu - rotary positions, a block a row. Source: spec/training.md 2.4 */
 #include "train/cuda/kernel.cuh"
 
-/* Threads share out the pairs of all heads of a row; the backward pass turns by the negative angle. */
+/* Threads share out the pairs of all heads of a row; the backward pass turns by the negative angle.
+ */
 template <typename T>
 static __global__ void
 rope_kernel(struct rope r)
@@ -13,9 +14,11 @@ rope_kernel(struct rope r)
 	for (int i = threadIdx.x; i < r.num_heads * half; i += CU_THREADS) {
 		int pair = i % half;
 		T *x = row_of<T>(r.x, row) + (int64_t)(i / half) * r.head_dim;
-		T *first = x + (r.interleaved ? 2 * pair : pair), *second = first + (r.interleaved ? 1 : half);
+		T *first = x + (r.interleaved ? 2 * pair : pair),
+		  *second = first + (r.interleaved ? 1 : half);
 		float u = to_float(*first), v = to_float(*second);
-		float cosine = table[2 * pair], sine = r.backward ? -table[2 * pair + 1] : table[2 * pair + 1];
+		float cosine = table[2 * pair],
+		      sine = r.backward ? -table[2 * pair + 1] : table[2 * pair + 1];
 
 		put(first, u * cosine - v * sine);
 		put(second, v * cosine + u * sine);

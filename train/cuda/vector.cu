@@ -1,8 +1,8 @@
 /*
  * vector.cu - element-wise operations and sums that know nothing of the model
  *
- * They take tensors of any floating type, also two of different types, so the type is looked at where an element is read:
- * the branch is the same for all threads and hides behind the memory.
+ * They take tensors of any floating type, also two of different types, so the type is looked at
+ * where an element is read: the branch is the same for all threads and hides behind the memory.
  */
 #include "train/cuda/kernel.cuh"
 
@@ -84,7 +84,8 @@ dot_kernel(struct tensor x, struct tensor y, int64_t count, double *part)
 {
 	double sum = 0;
 
-	for (int64_t i = blockIdx.x * (int64_t)CU_THREADS + threadIdx.x; i < count; i += gridDim.x * (int64_t)CU_THREADS)
+	for (int64_t i = blockIdx.x * (int64_t)CU_THREADS + threadIdx.x; i < count;
+	     i += gridDim.x * (int64_t)CU_THREADS)
 		sum += load_any(x, 0, i) * load_any(y, 0, i);
 	sum = block_sum(sum);
 	if (threadIdx.x == 0)
@@ -96,7 +97,8 @@ nonfinite_kernel(struct tensor x, int64_t count, double *part)
 {
 	double sum = 0;
 
-	for (int64_t i = blockIdx.x * (int64_t)CU_THREADS + threadIdx.x; i < count; i += gridDim.x * (int64_t)CU_THREADS) {
+	for (int64_t i = blockIdx.x * (int64_t)CU_THREADS + threadIdx.x; i < count;
+	     i += gridDim.x * (int64_t)CU_THREADS) {
 		double a = load_any(x, 0, i);
 
 		/* Zero for finite numbers alone. */
@@ -120,7 +122,8 @@ finish_kernel(double *out, const double *part, int parts)
 		*out += sum;
 }
 
-/* part[p][c] = the sum of every gridDim.y-th group of rows; 64 columns a block, four threads a column. */
+/* part[p][c] = the sum of every gridDim.y-th group of rows; 64 columns a block, four threads a
+ * column. */
 static __global__ void
 column_part_kernel(struct tensor x, float *part)
 {
@@ -130,12 +133,14 @@ column_part_kernel(struct tensor x, float *part)
 	float sum = 0;
 
 	if (c < x.shape[1])
-		for (int64_t r = blockIdx.y * (int64_t)4 + group; r < x.shape[0]; r += gridDim.y * (int64_t)4)
+		for (int64_t r = blockIdx.y * (int64_t)4 + group; r < x.shape[0];
+		     r += gridDim.y * (int64_t)4)
 			sum += (float)load_any(x, r, c);
 	sums[group][lane] = sum;
 	__syncthreads();
 	if (group == 0 && c < x.shape[1])
-		part[blockIdx.y * x.shape[1] + c] = (sums[0][lane] + sums[1][lane]) + (sums[2][lane] + sums[3][lane]);
+		part[blockIdx.y * x.shape[1] + c] =
+		    (sums[0][lane] + sums[1][lane]) + (sums[2][lane] + sums[3][lane]);
 }
 
 /* out += the sum of the parts of a column. */
@@ -183,7 +188,8 @@ void
 cuda_bias_add(struct stream *st, const struct tensor *y, const struct tensor *bias)
 {
 	cu_require(y->ndim == 2 && bias->shape[0] == y->shape[1]);
-	bias_kernel<<<element_grid(y->shape[0], y->shape[1]), CU_THREADS, 0, cu_handle(st)>>>(*y, *bias);
+	bias_kernel<<<element_grid(y->shape[0], y->shape[1]), CU_THREADS, 0, cu_handle(st)>>>(
+	    *y, *bias);
 	cu_launched(st, "bias_add");
 }
 
@@ -192,14 +198,17 @@ cuda_column_sum(struct stream *st, const struct tensor *out, const struct tensor
 {
 	int64_t rows = x->shape[0], columns = x->shape[1];
 	float *part = (float *)cu_workspace(st);
-	int parts = (int)cu_max(1, cu_min(cu_min(128, cu_div_up(rows, 16)), CU_WORKSPACE / 4 / cu_max(1, columns)));
+	int parts = (int)cu_max(
+	    1, cu_min(cu_min(128, cu_div_up(rows, 16)), CU_WORKSPACE / 4 / cu_max(1, columns)));
 
-	cu_require(x->ndim == 2 && out->shape[0] == columns && out->dtype == DTYPE_F32 && columns <= CU_WORKSPACE / 4);
+	cu_require(x->ndim == 2 && out->shape[0] == columns && out->dtype == DTYPE_F32 &&
+	    columns <= CU_WORKSPACE / 4);
 	if (rows == 0 || columns == 0)
 		return;
-	column_part_kernel<<<dim3((unsigned)cu_div_up(columns, 64), (unsigned)parts), CU_THREADS, 0, cu_handle(st)>>>(*x, part);
-	column_finish_kernel<<<(unsigned)cu_div_up(columns, CU_THREADS), CU_THREADS, 0, cu_handle(st)>>>((float *)out->data, part,
-	                                                                                            columns, parts);
+	column_part_kernel<<<dim3((unsigned)cu_div_up(columns, 64), (unsigned)parts), CU_THREADS, 0,
+	    cu_handle(st)>>>(*x, part);
+	column_finish_kernel<<<(unsigned)cu_div_up(columns, CU_THREADS), CU_THREADS, 0,
+	    cu_handle(st)>>>((float *)out->data, part, columns, parts);
 	cu_launched(st, "column_sum");
 }
 
@@ -222,7 +231,8 @@ cuda_scale(struct stream *st, const struct tensor *x, double factor)
 	struct tensor a = flat(x);
 	dim3 grid = element_grid(cu_rows(&a), cu_columns(&a));
 
-	scale_kernel<<<grid, CU_THREADS, 0, cu_handle(st)>>>(a, factor, cu_rows(&a), cu_columns(&a));
+	scale_kernel<<<grid, CU_THREADS, 0, cu_handle(st)>>>(
+	    a, factor, cu_rows(&a), cu_columns(&a));
 	cu_launched(st, "scale");
 }
 
@@ -236,9 +246,11 @@ cuda_fill(struct stream *st, const struct tensor *x, double value)
 	cu_require(dtype_is_float(x->dtype));
 	st->device->last = "fill";
 	if (value == 0 && a.ndim == 1)
-		cu_ok(st->device, cudaMemsetAsync(a.data, 0, tensor_bytes(&a), cu_handle(st)), "fill");
+		cu_ok(st->device, cudaMemsetAsync(a.data, 0, tensor_bytes(&a), cu_handle(st)),
+		    "fill");
 	else
-		fill_kernel<<<grid, CU_THREADS, 0, cu_handle(st)>>>(a, value, cu_rows(&a), cu_columns(&a));
+		fill_kernel<<<grid, CU_THREADS, 0, cu_handle(st)>>>(
+		    a, value, cu_rows(&a), cu_columns(&a));
 	cu_launched(st, "fill");
 }
 
@@ -249,9 +261,11 @@ copy_rows(struct stream *st, const struct tensor *to, const struct tensor *from)
 	size_t size = dtype_size(to->dtype), width = (size_t)cu_columns(to) * size;
 
 	if (to->ndim == 1)
-		return cudaMemcpyAsync(to->data, from->data, width, cudaMemcpyDeviceToDevice, cu_handle(st));
-	return cudaMemcpy2DAsync(to->data, (size_t)to->stride[0] * size, from->data, (size_t)from->stride[0] * size, width,
-	                         (size_t)cu_rows(to), cudaMemcpyDeviceToDevice, cu_handle(st));
+		return cudaMemcpyAsync(
+		    to->data, from->data, width, cudaMemcpyDeviceToDevice, cu_handle(st));
+	return cudaMemcpy2DAsync(to->data, (size_t)to->stride[0] * size, from->data,
+	    (size_t)from->stride[0] * size, width, (size_t)cu_rows(to), cudaMemcpyDeviceToDevice,
+	    cu_handle(st));
 }
 
 void
@@ -261,14 +275,16 @@ cuda_cast(struct stream *st, const struct tensor *dst, const struct tensor *src)
 	int64_t rows, columns;
 
 	cu_require(cu_same_shape(dst, src));
-	cu_require(dst->dtype == src->dtype || (dtype_is_float(dst->dtype) && dtype_is_float(src->dtype)));
+	cu_require(
+	    dst->dtype == src->dtype || (dtype_is_float(dst->dtype) && dtype_is_float(src->dtype)));
 	flatten(&to, &from);
 	rows = cu_rows(&to);
 	columns = cu_columns(&to);
 	if (to.dtype == from.dtype)
 		cu_ok(st->device, copy_rows(st, &to, &from), "cast");
 	else
-		cast_kernel<<<element_grid(rows, columns), CU_THREADS, 0, cu_handle(st)>>>(to, from, rows, columns);
+		cast_kernel<<<element_grid(rows, columns), CU_THREADS, 0, cu_handle(st)>>>(
+		    to, from, rows, columns);
 	cu_launched(st, "cast");
 }
 
@@ -280,13 +296,15 @@ num_parts(int64_t count)
 }
 
 void
-cuda_dot(struct stream *st, const struct tensor *out, const struct tensor *x, const struct tensor *y)
+cuda_dot(
+    struct stream *st, const struct tensor *out, const struct tensor *x, const struct tensor *y)
 {
 	int64_t count = tensor_elements(x);
 	double *part = (double *)cu_workspace(st);
 	int parts = num_parts(count);
 
-	cu_require(out->dtype == DTYPE_F64 && count == tensor_elements(y) && flat(x).ndim == 1 && flat(y).ndim == 1);
+	cu_require(out->dtype == DTYPE_F64 && count == tensor_elements(y) && flat(x).ndim == 1 &&
+	    flat(y).ndim == 1);
 	dot_kernel<<<parts, CU_THREADS, 0, cu_handle(st)>>>(*x, *y, count, part);
 	finish_kernel<<<1, CU_THREADS, 0, cu_handle(st)>>>((double *)out->data, part, parts);
 	cu_launched(st, "dot");

@@ -1,9 +1,10 @@
 /*
  * comm.c - train/comm.h over NCCL, on device memory
  *
- * A communicator stands on a host communicator of the same ranks, which carries NCCL's id, meets at barriers and ends the
- * world. Collectives are queued on the caller's stream. NCCL adds in an order of its own, the same in every run on the same
- * machines, and every rank gets the same bits; 16-bit sums are rounded at each addition, a maximum passes over NaN.
+ * A communicator stands on a host communicator of the same ranks, which carries NCCL's id, meets at
+ * barriers and ends the world. Collectives are queued on the caller's stream. NCCL adds in an order
+ * of its own, the same in every run on the same machines, and every rank gets the same bits; 16-bit
+ * sums are rounded at each addition, a maximum passes over NaN.
  */
 #include "lib/base/mem.h"
 #include "train/comm.h"
@@ -28,7 +29,8 @@ nccl_ok(struct comm *c, ncclResult_t rc, const char *what)
 
 	if (rc == ncclSuccess)
 		return true;
-	snprintf(reason, sizeof reason, "%s (%s)", ncclGetErrorString(rc), ncclGetLastError(g->handle));
+	snprintf(
+	    reason, sizeof reason, "%s (%s)", ncclGetErrorString(rc), ncclGetLastError(g->handle));
 	cu_fail(g->device, what, reason);
 	return false;
 }
@@ -74,7 +76,8 @@ part_count(const struct comm *c, const struct tensor *part, const struct tensor 
 	size_t count = dense_count(part);
 
 	if (part->dtype != whole->dtype || dense_count(whole) != count * (size_t)c->size)
-		BUG("%d parts of %zu elements do not make %zu", c->size, count, (size_t)tensor_elements(whole));
+		BUG("%d parts of %zu elements do not make %zu", c->size, count,
+		    (size_t)tensor_elements(whole));
 	return count;
 }
 
@@ -85,8 +88,10 @@ copy(struct comm *c, struct stream *st, const struct tensor *to, const struct te
 	struct nccl_group *g = c->impl;
 
 	if (to->data != from->data && tensor_elements(to))
-		cu_ok(g->device, cudaMemcpyAsync(to->data, from->data, tensor_bytes(to), cudaMemcpyDeviceToDevice, cu_handle(st)),
-		      "copy of a communicator of one");
+		cu_ok(g->device,
+		    cudaMemcpyAsync(to->data, from->data, tensor_bytes(to),
+			cudaMemcpyDeviceToDevice, cu_handle(st)),
+		    "copy of a communicator of one");
 }
 
 static void
@@ -96,12 +101,15 @@ all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduc
 	size_t count = dense_count(t);
 
 	if (c->size > 1 && count)
-		nccl_ok(c, ncclAllReduce(t->data, t->data, count, data_type(t->dtype), operation(op), g->handle,
-		                         cu_handle(st)), "all-reduce");
+		nccl_ok(c,
+		    ncclAllReduce(t->data, t->data, count, data_type(t->dtype), operation(op),
+			g->handle, cu_handle(st)),
+		    "all-reduce");
 }
 
 static void
-reduce_scatter(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in, enum reduce op)
+reduce_scatter(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in,
+    enum reduce op)
 {
 	struct nccl_group *g = c->impl;
 	size_t count = part_count(c, out, in);
@@ -109,8 +117,10 @@ reduce_scatter(struct comm *c, struct stream *st, const struct tensor *out, cons
 	if (c->size == 1)
 		copy(c, st, out, in);
 	else if (count)
-		nccl_ok(c, ncclReduceScatter(in->data, out->data, count, data_type(in->dtype), operation(op), g->handle,
-		                             cu_handle(st)), "reduce-scatter");
+		nccl_ok(c,
+		    ncclReduceScatter(in->data, out->data, count, data_type(in->dtype),
+			operation(op), g->handle, cu_handle(st)),
+		    "reduce-scatter");
 }
 
 static void
@@ -122,8 +132,10 @@ all_gather(struct comm *c, struct stream *st, const struct tensor *out, const st
 	if (c->size == 1)
 		copy(c, st, out, in);
 	else if (count)
-		nccl_ok(c, ncclAllGather(in->data, out->data, count, data_type(in->dtype), g->handle,
-		                         cu_handle(st)), "all-gather");
+		nccl_ok(c,
+		    ncclAllGather(
+			in->data, out->data, count, data_type(in->dtype), g->handle, cu_handle(st)),
+		    "all-gather");
 }
 
 static void
@@ -133,8 +145,10 @@ broadcast(struct comm *c, struct stream *st, const struct tensor *t, int root)
 	size_t count = dense_count(t);
 
 	if (c->size > 1 && count)
-		nccl_ok(c, ncclBroadcast(t->data, t->data, count, data_type(t->dtype), root, g->handle,
-		                         cu_handle(st)), "broadcast");
+		nccl_ok(c,
+		    ncclBroadcast(t->data, t->data, count, data_type(t->dtype), root, g->handle,
+			cu_handle(st)),
+		    "broadcast");
 }
 
 /* Queues one message of a batch. */
@@ -147,8 +161,10 @@ post(struct comm *c, struct stream *st, const struct p2p *m)
 
 	if (count == 0)
 		return;
-	nccl_ok(c, m->send ? ncclSend(m->buf.data, count, type, m->peer, g->handle, cu_handle(st))
-	                   : ncclRecv(m->buf.data, count, type, m->peer, g->handle, cu_handle(st)), m->send ? "send" : "receive");
+	nccl_ok(c,
+	    m->send ? ncclSend(m->buf.data, count, type, m->peer, g->handle, cu_handle(st))
+		    : ncclRecv(m->buf.data, count, type, m->peer, g->handle, cu_handle(st)),
+	    m->send ? "send" : "receive");
 }
 
 /* The smallest tag above `tag`, or -1. */
@@ -163,7 +179,8 @@ next_tag(const struct p2p *message, int count, int tag)
 	return next;
 }
 
-/* NCCL pairs messages of two ranks in the order they are given, so both sides give them in the order of their tags. */
+/* NCCL pairs messages of two ranks in the order they are given, so both sides give them in the
+ * order of their tags. */
 static void
 exchange(struct comm *c, struct stream *st, const struct p2p *message, int count)
 {
@@ -248,12 +265,13 @@ join(struct comm *host, ncclComm_t *handle, struct err *e)
 	ncclResult_t rc = host->rank == 0 ? ncclGetUniqueId(&id) : ncclSuccess;
 
 	if (rc != ncclSuccess)
-		return err_set(e, "cannot start NCCL: %s (%s)", ncclGetErrorString(rc), ncclGetLastError(NULL));
+		return err_set(e, "cannot start NCCL: %s (%s)", ncclGetErrorString(rc),
+		    ncclGetLastError(NULL));
 	host->ops->broadcast(host, NULL, &bytes, 0);
 	rc = ncclCommInitRank(handle, host->size, id, host->rank);
 	if (rc != ncclSuccess)
-		return err_set(e, "NCCL cannot connect %d GPUs: %s (%s)", host->size, ncclGetErrorString(rc),
-		               ncclGetLastError(NULL));
+		return err_set(e, "NCCL cannot connect %d GPUs: %s (%s)", host->size,
+		    ncclGetErrorString(rc), ncclGetLastError(NULL));
 	return 0;
 }
 
@@ -264,7 +282,8 @@ nccl_comm(struct device *d, struct comm *host, struct err *e)
 	struct comm *c;
 	ncclComm_t handle = NULL;
 
-	/* Sums inside the switch would come in the switch's order; a user who wants them sets the variable. */
+	/* Sums inside the switch would come in the switch's order; a user who wants them sets the
+	 * variable. */
 	setenv("NCCL_NVLS_ENABLE", "0", 0);
 	if (host->size > 1 && join(host, &handle, e) < 0)
 		return NULL;
