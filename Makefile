@@ -31,13 +31,13 @@ CFLAGS   = -std=c17 $(if $(DEBUG),-O0,$(if $(SAN),-O1,$(OPT))) -g -ffp-contract=
 CXXFLAGS = -std=c++17 $(if $(DEBUG),-O0,$(if $(SAN),-O1,$(OPT))) -g $(WARN) $(sanflags)
 sanflags = $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all) -ffile-prefix-map=$(CURDIR)=.
 LDFLAGS  = $(if $(SAN),-fsanitize=$(SAN))
-LIBS     = -lsentencepiece_train -lsentencepiece -lsimdjson -lpcre2-8 -lutf8proc -lz -lzstd -lstdc++ -lpthread -lm
+LIBS     = -lsentencepiece_train -lsentencepiece -lsimdjson -lz -lzstd -lstdc++ -lpthread -lm
 MPILIBS  = $(shell mpicc --showme:link 2>/dev/null | tr ' ' '\n' | grep -E '^-(L|l)' | tr '\n' ' ') -lopenblas
 
-# CUDA is probed once per build directory: nvcc must compile a kernel and link cuBLASLt, cuDNN and NCCL.
+# CUDA is probed once per build directory: nvcc must compile a kernel and link cuBLASLt and NCCL.
 -include $(B)/probe.mk
 HAVE_CUDA := $(if $(filter 0,$(CUDA)),,$(if $(filter 1,$(CUDA)),1,$(PROBE_CUDA)))
-CUDA_LIBS  = -lcublasLt -lcudnn -lnccl -lcudart -lstdc++
+CUDA_LIBS  = -lcublasLt -lnccl -lcudart -lstdc++
 CUDA_HOME  = $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v $(NVCC) 2>/dev/null)))
 ifeq ($(CUDA)$(CUDA_HOME),1)
 $(error CUDA=1 asks for CUDA, but there is no $(NVCC))
@@ -109,7 +109,7 @@ $(B)/version: force
 $(B)/probe.mk:
 	@mkdir -p $(B)
 	@printf '__global__ void k(void){}\nint main(void){k<<<1,1>>>();return 0;}\n' >$(B)/probe.cu
-	@if $(NVCC) -o $(B)/probe $(B)/probe.cu -lcublasLt -lcudnn -lnccl >$(B)/probe.log 2>&1; \
+	@if $(NVCC) -o $(B)/probe $(B)/probe.cu -lcublasLt -lnccl >$(B)/probe.log 2>&1; \
 		then echo PROBE_CUDA=1; else echo PROBE_CUDA=; fi >$@
 	@rm -f $(B)/probe $(B)/probe.cu
 
