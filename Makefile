@@ -103,7 +103,7 @@ $(B)/train/cuda/%.c.o $(B)/train/nccl/%.c.o: defs = -isystem $(CUDA_HOME)/includ
 # Stamps that change only when their text does.
 stamp = @mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(2))' | cmp -s - $(1) || printf '%s\n' '$(subst ','\'',$(2))' >$(1)
 $(B)/flags: force
-	$(call stamp,$@,$(CC) $(CXX) $(CPPFLAGS) $(CFLAGS) $(CXXFLAGS) $(NVFLAGS) $(if $(cuda_obj),linked) cuda=$(HAVE_CUDA))
+	$(call stamp,$@,$(filter-out -Werror,$(CC) $(CXX) $(CPPFLAGS) $(CFLAGS) $(CXXFLAGS) $(NVFLAGS) $(if $(cuda_obj),linked) cuda=$(HAVE_CUDA)))
 $(B)/version: force
 	$(call stamp,$@,$(VERSION) $(COMMIT))
 $(B)/probe.mk:

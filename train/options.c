@@ -20,6 +20,9 @@ static const char *const wsd_styles[] = { "exponential", "linear", "cosine", "mi
 static const char *const wd_styles[] = { "constant", "linear", "cosine", NULL };
 const char *const mtrain_backends[] = { "auto", "cpu", "cuda", NULL };
 
+static const char *const recompute_kinds[] = { "selective", NULL };
+static const char *const dataloaders[] = { "single", NULL };
+
 static const char one_model[] = "there is one model code";
 static const char fused[] = "which kernels are fused is not a choice";
 static const char always_fp32[] = "softmax is always held in fp32";
@@ -118,7 +121,8 @@ const struct opt mtrain_opts[] = {
 	NOTE("no-masked-softmax-fusion", fused), NOTE("no-bias-swiglu-fusion", fused), NOTE("no-bias-dropout-fusion", fused),
 	NOTE("no-rope-fusion", fused), NOTE("no-gradient-accumulation-fusion", fused), NOTE("no-persist-layer-norm", fused),
 	NOTE("recompute-activations", "attention never stores its matrix, so there is nothing selective to recompute"),
-	NOTE("recompute-granularity", "attention never stores its matrix; full recomputation is not built"),
+	CHOICE("recompute-granularity", recompute_granularity, recompute_kinds, "selective",
+	       "attention never stores its matrix, so selective recomputation has nothing left to do"),
 	NOTE("distributed-backend", "communication is MPI between CPUs and NCCL between GPUs"),
 	NOTE("distributed-timeout-minutes", "a lost rank ends the run at once"),
 	NOTE("local-rank", launcher), NOTE("use-cpu-initialization", "initial weights never depend on the device"),
@@ -128,7 +132,7 @@ const struct opt mtrain_opts[] = {
 	NOTE("no-async-tensor-model-parallel-allreduce", "changes speed alone"),
 	NOTE("ckpt-format", "checkpoints have one format"), NOTE("no-load-rng", "randomness has no state but the seed"),
 	NOTE("no-save-rng", "randomness has no state but the seed"), NOTE("num-workers", "samples are read from the map"),
-	NOTE("dataloader-type", "samples are read in their order (single)"),
+	CHOICE("dataloader-type", dataloader_type, dataloaders, "single", "samples are read in their order"),
 	NOTE("no-create-attention-mask-in-dataloader", "masks are never built"),
 	NOTE("exit-signal-handler", "signals always save and stop"), NOTE("manual-gc", "there is no garbage collector"),
 	NOTE("manual-gc-interval", "there is no garbage collector"),
