@@ -78,7 +78,8 @@ const struct jsonl_text *
 jsonl_value(const struct jsonl *j, int key, size_t *count)
 {
 	*count = j->member[key].count;
-	return j->text + j->member[key].first;
+	/* Before the first text there is no array to point into. */
+	return j->text ? j->text + j->member[key].first : NULL;
 }
 
 /* A syntax error at the current byte. Returns -1. */
