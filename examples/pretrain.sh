@@ -10,7 +10,7 @@ set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 PATH="$here/build:$PATH"
 ranks=2
-steps=400
+steps=600
 if [ $# = 0 ]; then
 	dir=$here/build/pretrain
 	rm -rf "$dir"

@@ -35,7 +35,7 @@ mtrain -q --num-layers 6 --hidden-size 512 --num-attention-heads 8 --num-query-g
 	--hidden-dropout 0 --eval-iters 0 --metrics-file metrics.jsonl >/dev/null
 record "mtrain Llama 25M fp32 B4 T256, GFLOP/s; peer: sgemm of 1024, GFLOP/s" \
 	"$(median tflops_per_rank <metrics.jsonl | awk '{ printf "%.1f", $1 * 1000 }')" "$("$B/tests/bench/gemm" "$cores")"
-record "mtrain Llama 25M fp32 B4 T256, tokens/s; peer: none" "$(median tokens_per_second <metrics.jsonl)" -
+record "mtrain Llama 25M fp32 B4 T256, tokens/s; peer: none" "$(median tokens_per_second <metrics.jsonl | cut -d. -f1)" -
 
 # milliseconds COMMAND...: how long it takes
 milliseconds()
