@@ -1,4 +1,9 @@
-/* mckpt.c - look at, check, compare, import and reshard checkpoints */
+/*
+ * mckpt.c - look at, check, compare, import and reshard checkpoints
+ *
+ * Tables of verbs and options, and one short function a verb that maps them to ckpt/. Problems
+ * that a verb finds go to stderr and decide the status; what it prints goes to stdout.
+ */
 #include "ckpt/diff.h"
 #include "ckpt/import.h"
 #include "ckpt/inspect.h"
@@ -26,6 +31,7 @@ struct reshard_config {
 	bool no_optim, force;
 };
 
+/* Side by side: the option's word and the type that it stands for. */
 static const char *const import_dtypes[] = { "keep", "bf16", "fp16", "fp32", NULL };
 static const enum dtype import_types[] = { DTYPE_NONE, DTYPE_BF16, DTYPE_F16, DTYPE_F32 };
 
@@ -176,6 +182,7 @@ static const struct tool tool = {
 	.name = "mckpt", .summary = "look at, check, compare, import and reshard checkpoints", .built_in = "CPU", .verbs = verbs,
 };
 
+/* The frame is cli_main's: help, version, finding the verb, exit status, closing stdout. */
 int
 main(int argc, char **argv)
 {

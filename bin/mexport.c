@@ -1,4 +1,8 @@
-/* mexport.c - make a Hugging Face directory of a checkpoint */
+/*
+ * mexport.c - make a Hugging Face directory of a checkpoint
+ *
+ * The tool's table and the order of its checks; the work is export/hf.c's.
+ */
 #include "export/hf.h"
 #include "lib/base/cli.h"
 #include "lib/base/prog.h"
@@ -74,6 +78,7 @@ static const struct tool tool = {
 	.name = "mexport", .summary = "make a Hugging Face directory of a checkpoint", .built_in = "CPU", .verbs = verbs,
 };
 
+/* The frame (help, version, exit status, closing stdout) is cli_main's. */
 int
 main(int argc, char **argv)
 {

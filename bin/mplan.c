@@ -183,6 +183,7 @@ static const struct verb verbs[] = {
 	{ 0 }
 };
 
+/* cli_main finds the verb and gives it the options that were typed, which search needs to know. */
 int
 main(int argc, char **argv)
 {

@@ -143,6 +143,7 @@ run_head(const void *cfg, int argc, char **argv, struct err *e)
 	return shard_head(prefix_of(argv[0]), o->document < 0 ? 0 : o->document, count, stdout, e);
 }
 
+/* The result has no default name: a dataset is too large to appear by accident. */
 static int
 run_cat(const void *cfg, int argc, char **argv, struct err *e)
 {
@@ -186,6 +187,7 @@ static const struct tool tool = {
 	.name = "mshard", .summary = "look at, check, print, merge and index tokenised datasets", .built_in = "", .verbs = verbs,
 };
 
+/* Verbs that print go on to cli_main's check of stdout. */
 int
 main(int argc, char **argv)
 {

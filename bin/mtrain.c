@@ -1,4 +1,10 @@
-/* mtrain.c - train a language model on one process or on many */
+/*
+ * mtrain.c - train a language model on one process or on many
+ *
+ * Until the configuration is agreed on, only rank 0 speaks and all ranks leave in order, since
+ * every rank finds the same; from then on a rank that fails says so with its number and ends the
+ * world. MPI is started before options are read, since it says which rank may speak.
+ */
 #include "lib/base/prog.h"
 #include "train/run.h"
 
@@ -24,6 +30,7 @@ abort_all(int status)
 		world->ops->abort(world, status);
 }
 
+/* The line names what this build can compute on, not what this machine has. */
 static void
 print_version(void)
 {
@@ -58,6 +65,7 @@ is_question(const struct train_config *c)
 	return c->parse.want_help || c->parse.want_version || c->o.dry_run;
 }
 
+/* On rank 0 alone; --help wins over --version, and both over --dry-run. */
 static int
 answer(const struct train_config *c)
 {
@@ -78,6 +86,8 @@ print_mdoc(void)
 	return prog_end(EXIT_DONE);
 }
 
+/* Everything but --mdoc starts MPI, so that every rank of a launch gets the same answer. Output
+ * is flushed and checked before MPI ends. */
 int
 main(int argc, char **argv)
 {

@@ -1,4 +1,10 @@
-/* hardware.c - the table of devices */
+/*
+ *  hardware.c - the table of devices
+ *
+ *  Peaks are data-sheet figures; efficiencies are what large products, attention, memory and
+ * links reach of them (spec/planning.md 5). They are starting points: every figure is an option,
+ * and one  measured step is worth more than the table.
+ */
 #include "plan/hardware.h"
 
 #include <string.h>
@@ -51,7 +57,8 @@ static const struct figure {
 	FIGURE("dp-overlap", dp_overlap),
 };
 
-/* Copies the row, then each figure that was typed. */
+/* Copies the row, then each figure that was typed. row indexes hardware_names. All figures are
+ * doubles, so one copy serves; figures that were not typed keep the row's. */
 void
 hardware_resolve(const struct opt_parse *p, int row, const struct hardware *typed, struct hardware *out)
 {

@@ -1,4 +1,10 @@
-/* memtable.c - the memory plan as a table */
+/*
+ * memtable.c - the memory plan as a table
+ *
+ * The figures are those of lib/model/memory, by which training allocates, so table and run
+ * cannot disagree. Bytes are exact and not rounded to units: a table is for machines, and a
+ * person has --json and awk. What the device keeps for itself is not here but in search.c.
+ */
 #include "plan/memtable.h"
 
 #include <string.h>
@@ -10,7 +16,8 @@ static const char *const column_names[COLUMNS] = { "weights", "gradients", "opti
 	"scratch", "total" };
 static const char *const arena_names[ARENA_COUNT] = { "params", "saved", "scratch" };
 
-/* Any rank of the stage stands for all of them. */
+/* Any rank of the stage stands for all of them. Tensor and data ranks hold equally much by
+ * construction: shards are padded to equal size. memory_release it. */
 static void
 stage_plan(struct memory_plan *m, const struct run_plan *plan, int stage)
 {
@@ -31,7 +38,8 @@ column_of(enum buffer b)
 	}
 }
 
-/* Adds the buffers up into columns. */
+/* Adds the buffers up into columns. The first four are parts of one arena; the total includes
+ * padding between buffers. */
 static void
 sum_columns(const struct memory_plan *m, uint64_t sum[COLUMNS])
 {
@@ -84,7 +92,8 @@ print_stages(const struct run_plan *plan, int first, int last, const uint64_t su
 	print_sums(sum, json, f);
 }
 
-/* Neighbouring stages with equal figures share a row. */
+/* Neighbouring stages with equal figures share a row. One step past the end, to print the last
+ * run. */
 static void
 by_stage(const struct run_plan *plan, bool json, FILE *f)
 {
@@ -173,6 +182,8 @@ by_buffer(const struct run_plan *plan, bool json, FILE *f)
 	}
 }
 
+/* Options exclude each other in this order of precedence. Errors of f are found by whoever
+ * closes it. */
 void
 memtable_print(const struct run_plan *plan, const struct memtable_options *o, FILE *f)
 {
@@ -185,7 +196,8 @@ memtable_print(const struct run_plan *plan, const struct memtable_options *o, FI
 }
 
 /* No stage between the ends holds more than the first: it has as many layers, fewer slots and no
- * table. */
+ * table. elements and own may be NULL; they are of the stage with the most parameters, which
+ * need not be the one with the most bytes. */
 uint64_t
 memtable_most(const struct model_config *c, const struct layout *l, const struct train_shape *s,
     int64_t *elements, int64_t *own)
@@ -213,6 +225,7 @@ memtable_most(const struct model_config *c, const struct layout *l, const struct
 	return most;
 }
 
+/* For a plan that has been checked; one line, for people. */
 void
 memtable_summary(const struct run_plan *plan, FILE *f)
 {

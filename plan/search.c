@@ -1,4 +1,11 @@
-/* search.c - enumerate, weigh and rank layouts */
+/*
+ * search.c - enumerate, weigh and rank layouts
+ *
+ * All divisors are tried: a few hundred plans at most, each a few microseconds, so nothing is
+ * pruned but micro batches beyond the first that does not fit. Legality is layout_check's, the
+ * same as training's. A plan that needs more than 1 - margin of the device counts as tight,
+ * since libraries and fragments take what no plan knows of.
+ */
 #include "plan/search.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -18,7 +25,8 @@ need(const struct candidate *c, const struct hardware *hw)
 	return (double)c->bytes + hw->reserve_gb * gib;
 }
 
-/* Weighs a legal layout and keeps it when it fits. */
+/* Weighs a legal layout and keeps it when it fits. The smallest plan is kept even when none
+ * fits: it tells how far away the device is. */
 static void
 weigh(struct search *s, const struct search_input *in, struct candidate *c)
 {
@@ -58,7 +66,8 @@ try_optimizers(struct search *s, const struct search_input *in, struct candidate
 }
 
 /* Every power of two that divides the samples of a data rank, or the one that is asked for. A
- * larger one never needs less. */
+ * larger one never needs less. Beyond 2^30 tokens a micro batch is no plan that anybody can run,
+ * and products of sizes stay in 64 bits. */
 static void
 try_batches(struct search *s, const struct search_input *in, struct candidate *c)
 {
@@ -75,8 +84,9 @@ try_batches(struct search *s, const struct search_input *in, struct candidate *c
 	}
 }
 
-/* Divisors of the world whose layout is legal; tensor ranks stay in a node unless their number was
- * typed. */
+/* Divisors of the world whose layout is legal; tensor ranks stay in a node unless their number
+ * was typed. Data ranks are what is left. Order of enumeration does not matter: the result is
+ * sorted. */
 static void
 try_layouts(struct search *s, const struct search_input *in)
 {
@@ -121,8 +131,9 @@ by_memory(const void *a, const void *b)
 	return x->time.total < y->time.total ? -1 : x->time.total > y->time.total;
 }
 
-/* The model cannot tell plans apart that are this close: the one that leaves more memory is better.
- */
+/* The model cannot tell plans apart that are this close: the one that leaves more memory is
+ * better. Compared with the first of the run, not with neighbours, so that a chain of ties does
+ * not reach far. */
 static void
 settle_ties(struct search *s)
 {
@@ -136,6 +147,8 @@ settle_ties(struct search *s)
 	}
 }
 
+/* -1 with a reason that has the numbers to act on, when no layout is legal or none fits. *s is
+ * to be released in either case. */
 int
 search_run(struct search *s, const struct search_input *in, struct err *e)
 {
@@ -164,6 +177,7 @@ search_run(struct search *s, const struct search_input *in, struct err *e)
 	return 0;
 }
 
+/* Leaves an empty search, so releasing twice is fine. */
 void
 search_release(struct search *s)
 {
@@ -179,6 +193,8 @@ speed(const struct candidate *c, const struct search_input *in)
 	    (double)in->world_size;
 }
 
+/* TSV with a header line; shares are of the step's seconds and add up to 1. memory_gib includes
+ * the device's reserve. */
 void
 search_print(const struct search *s, const struct search_input *in, int64_t top, FILE *f)
 {
@@ -203,6 +219,8 @@ search_print(const struct search *s, const struct search_input *in, int64_t top,
 	}
 }
 
+/* An option file as mtrain --config reads it: only what the search chose, so that it goes on top
+ * of the model's own. pick counts from 1 and must be at most s->count. */
 void
 search_plan(const struct search *s, const struct search_input *in, int64_t pick, struct str *out)
 {
@@ -221,6 +239,7 @@ search_plan(const struct search *s, const struct search_input *in, int64_t pick,
 	    (long long)c->shape.micro_batch_size, (long long)in->global_batch_size);
 }
 
+/* Replaces the file whole; whether it may exist was asked before the search. */
 int
 search_write(const struct search *s, const struct search_input *in, int64_t pick, const char *path,
     struct err *e)
@@ -261,7 +280,7 @@ seconds_of(const struct step_time *t, int part)
 	return x;
 }
 
-/* A layout in words. */
+/* A layout in words. The names are the options' own words, so they can be typed. */
 static void
 name_layout(const struct candidate *c, struct str *out)
 {
@@ -272,6 +291,8 @@ name_layout(const struct candidate *c, struct str *out)
 	    c->shape.use_distributed_optimizer ? ", distributed optimizer" : "");
 }
 
+/* Needs at least one plan. The largest part of the best plan, and what the second does worse:
+ * the answer to "why this one". */
 void
 search_reason(const struct search *s, struct str *out)
 {

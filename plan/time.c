@@ -1,4 +1,12 @@
-/* time.c - seconds of a training step */
+/*
+ * time.c - seconds of a training step
+ *
+ * A step is counted from the arithmetic, the bytes through device memory and the bytes over
+ * links, each divided by a rate and an efficiency of plan/hardware.c; the parts are added where
+ * they cannot overlap. Formulas: spec/planning.md 3. The aim is the order of plans, not seconds:
+ * errors that all plans share do no harm. Nothing here is rounded or random, so equal inputs
+ * give equal tables.
+ */
 #include "plan/time.h"
 
 #include <string.h>
@@ -24,7 +32,7 @@ stage_total(const struct stage_time *s)
 }
 
 /* Part of the units that work in the waves of output tiles, rows and columns beyond the edge
- * counted as idle. */
+ * counted as idle. Devices without units (num_sms 0, the CPU) have no waves. */
 static double
 tile_efficiency(const struct hardware *hw, int64_t m, int64_t n)
 {
@@ -35,7 +43,8 @@ tile_efficiency(const struct hardware *hw, int64_t m, int64_t n)
 	return (double)m * (double)n / (ceil(tiles / hw->num_sms) * hw->num_sms * TILE * TILE);
 }
 
-/* Bound by arithmetic or by memory, whichever takes longer. */
+/* Bound by arithmetic or by memory, whichever takes longer. Seconds of c [m, n] = a [m, k] b [k,
+ * n] in the run's type; with accumulate c is F32, read and written. */
 double
 time_gemm(const struct run_case *r, int64_t m, int64_t n, int64_t k, bool accumulate)
 {
@@ -62,7 +71,9 @@ linear(const struct run_case *r, int64_t rows, int64_t out, int64_t in)
 	    time_gemm(r, out, in, rows, true);
 }
 
-/* Causal attention of this rank's heads, forward and 2.5 times that backward. */
+/* Causal attention of this rank's heads, forward and 2.5 times that backward. 3.5 is 1 + 2.5:
+ * the backward pass makes five products where the forward pass makes two. A window is shorter at
+ * the start of the sequence, hence the quadratic term. */
 static double
 attention(const struct run_case *r)
 {
@@ -87,8 +98,9 @@ traffic(const struct hardware *hw, double bytes)
 	return bytes / (hw->memory_bandwidth * 1e9 * hw->memory_efficiency);
 }
 
-/* One direction of a ring: each rank passes on (size - 1) / size of the bytes. Half of an
- * all-reduce. */
+/* One direction of a ring: each rank passes on (size - 1) / size of the bytes. Half of an all-
+ * reduce. stride is the distance of neighbours' rank numbers, which tells how many of the group
+ * share a node. */
 static double
 ring(const struct run_case *r, int64_t size, int64_t stride, double bytes)
 {
@@ -112,7 +124,8 @@ ring(const struct run_case *r, int64_t size, int64_t stride, double bytes)
 	return seconds;
 }
 
-/* Reduce-scatter and all-gather, one direction each. */
+/* Reduce-scatter and all-gather, one direction each. bytes are those of the array, not of what
+ * is sent. */
 double
 time_all_reduce(const struct run_case *r, int64_t size, int64_t stride, double bytes)
 {
@@ -131,7 +144,7 @@ tensor_reductions(const struct run_case *r, int count)
 }
 
 /* One layer: four products, attention, kernels bound by memory, two all-reduces forward and two
- * backward. */
+ * backward. Backward takes twice the passes of forward over activations, hence the 3. */
 static struct stage_time
 layer_time(const struct run_case *r)
 {
@@ -195,7 +208,8 @@ stage_time(const struct run_case *r, int64_t stage)
 	return s;
 }
 
-/* Hands the activations of a micro batch on, and its gradients back. */
+/* Hands the activations of a micro batch on, and its gradients back. Neighbouring stages are far
+ * apart in rank numbers, so they share a node only when the whole run does. */
 static double
 exchange_time(const struct run_case *r)
 {
@@ -212,8 +226,8 @@ exchange_time(const struct run_case *r)
 	return 2 * (bytes / (bus * 1e9) + (inside ? hw->link_us : hw->network_us) * 1e-6);
 }
 
-/* Fills, runs and drains the pipeline: the slowest stage works m times, the others once around it.
- * Exact for 1F1B. */
+/* Fills, runs and drains the pipeline: the slowest stage works m times, the others once around
+ * it. Exact for 1F1B. Stages between the ends are alike: one is timed for all of them. */
 static void
 pipeline_time(const struct run_case *r, struct step_time *out)
 {
@@ -237,7 +251,7 @@ pipeline_time(const struct run_case *r, struct step_time *out)
 }
 
 /* Gradients over the data ranks, new weights back, and a tied table between the ends of the
- * pipeline. */
+ * pipeline. Gradients travel in the precision of main gradients, weights in the run's type. */
 static double
 gradient_time(const struct run_case *r)
 {
@@ -270,7 +284,8 @@ optimizer_time(const struct run_case *r)
 	    (double)r->own_elements * (real * (4 + 2 * states) + act) + (double)r->elements * real);
 }
 
-/* Adds the parts up; each doubling of the nodes waits for one more straggler. */
+/* Adds the parts up; each doubling of the nodes waits for one more straggler. Seconds in every
+ * field of out; total is the sum of the others. */
 void
 time_step(const struct run_case *r, struct step_time *out)
 {

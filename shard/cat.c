@@ -34,7 +34,7 @@ range_of(enum dtype t)
 	return i;
 }
 
-/* The narrowest type that holds the values of both. */
+/* The narrowest type that holds the values of both. There always is one: I64 holds them all. */
 static enum dtype
 common_type(enum dtype a, enum dtype b)
 {
@@ -54,7 +54,8 @@ struct copy {
 	uint64_t at;                    /* byte of the .bin */
 };
 
-/* The sequences [begin, end) as they are. */
+/* The sequences [begin, end) as they are. Tokens go from the mapping to the writer as bytes:
+ * types are the same. */
 static int
 copy_raw(struct copy *c, int64_t begin, int64_t end, struct err *e)
 {
@@ -77,7 +78,8 @@ copy_raw(struct copy *c, int64_t begin, int64_t end, struct err *e)
 	return 0;
 }
 
-/* The sequences [begin, end) one by one through 64-bit ids. */
+/* The sequences [begin, end) one by one through 64-bit ids. The writer checks that each id fits
+ * its type. */
 static int
 copy_widened(struct copy *c, int64_t begin, int64_t end, struct err *e)
 {
@@ -103,7 +105,8 @@ room_for_longest(const struct dataset *d)
 	return mem_alloc((size_t)longest, sizeof longest);
 }
 
-/* All documents of one dataset. */
+/* All documents of one dataset. Document by document, so that boundaries come out as they went
+ * in, empty documents too. */
 static int
 append(const struct dataset *d, enum dtype type, struct dataset_writer *w, struct err *e)
 {
@@ -124,7 +127,8 @@ append(const struct dataset *d, enum dtype type, struct dataset_writer *w, struc
 	return rc;
 }
 
-/* The type of the result: that of all inputs or, when widening, one that holds them all. */
+/* The type of the result: that of all inputs or, when widening, one that holds them all.
+ * Rounding never happens: only wider integers are taken. */
 static int
 find_type(const struct cat_config *c, int count, struct dataset *const *d, enum dtype *type,
     struct err *e)
@@ -142,7 +146,8 @@ find_type(const struct cat_config *c, int count, struct dataset *const *d, enum 
 	return 0;
 }
 
-/* Opens every input before anything is written. */
+/* Opens every input before anything is written. dataset_open has checked index, sizes and
+ * offsets, so the copying trusts them. The caller closes what was opened, also after -1. */
 static int
 open_all(int count, char **prefix, struct dataset **d, struct err *e)
 {
@@ -157,7 +162,8 @@ open_all(int count, char **prefix, struct dataset **d, struct err *e)
 	return 0;
 }
 
-/* Neither file of the result may be there already. */
+/* Neither file of the result may be there already. For a message before the work; the writer
+ * itself replaces files. */
 static int
 check_target(const char *prefix, struct err *e)
 {
@@ -175,7 +181,8 @@ check_target(const char *prefix, struct err *e)
 	return rc;
 }
 
-/* Nothing is created unless all inputs are sound and fit together. */
+/* Nothing is created unless all inputs are sound and fit together. On failure nothing of the
+ * result is left and an old one is as it was. */
 int
 shard_cat(const struct cat_config *c, int count, char **prefix, struct err *e)
 {

@@ -26,7 +26,8 @@ print_sequence(const struct dataset *d, int64_t document, int64_t sequence, FILE
 	fputc('\n', out);
 }
 
-/* Stops early when the reader is gone. */
+/* Stops early when the reader is gone. A row "document - 0" stands for an empty document, which
+ * has no sequence. -1 when `first` is past the end; fewer than count are no error. */
 int
 shard_head(const char *prefix, int64_t first, int64_t count, FILE *out, struct err *e)
 {

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "100,all,0": three counts; all is one epoch, as -1. */
+/* "100,all,0": three counts; all is one epoch, as -1. The whole text must be used up: "1,2,3,4"
+ * and "1,2" are both refused. */
 static int
 parse_counts(const char *text, int64_t count[SPLIT_COUNT], struct err *e)
 {
@@ -34,7 +35,8 @@ parse_counts(const char *text, int64_t count[SPLIT_COUNT], struct err *e)
 	return 0;
 }
 
-/* One dataset, without weights: blends are not indexed here. */
+/* One dataset, without weights: blends are not indexed here. Everything that shard_index relies
+ * on, so that wrong usage and a dataset that cannot be read have different exit statuses. */
 int
 shard_index_check(const struct index_config *c, struct err *e)
 {
@@ -58,7 +60,8 @@ shard_index_check(const struct index_config *c, struct err *e)
 	return split_parse(c->split, &m, e);
 }
 
-/* The maps of one split. */
+/* The maps of one split. Prints the hash, which is in the maps' names, so that a script can find
+ * the files. */
 static int
 index_split(const struct dataset *d, const struct samples_config *sc, FILE *out, struct err *e)
 {
@@ -72,7 +75,8 @@ index_split(const struct dataset *d, const struct samples_config *sc, FILE *out,
 	return 0;
 }
 
-/* Training, validation and test in this order, as far as they have a share. */
+/* Training, validation and test in this order, as far as they have a share. Maps that are there
+ * already are read and checked, not written again. */
 int
 shard_index(const struct index_config *c, FILE *out, struct err *e)
 {

@@ -12,6 +12,7 @@
 
 enum { BINS = 33 };                     /* lengths 0, 1, 2-3, 4-7, ... */
 
+/* What one pass over the index finds. */
 struct summary {
 	const struct dataset *d;
 	int64_t shortest, longest, empty_documents;
@@ -20,7 +21,8 @@ struct summary {
 	char fingerprint[64];
 };
 
-/* The bin of a length: 0, or its number of binary digits. */
+/* The bin of a length: 0, or its number of binary digits. Lengths are 32 bits in the index, so
+ * 33 bins hold them. */
 static int
 bin_of(int64_t length)
 {
@@ -41,7 +43,7 @@ bin_last(int bin)
 	return bin ? ((int64_t)1 << bin) - 1 : 0;
 }
 
-/* One pass over the index. */
+/* One pass over the index. Over an empty dataset shortest and longest are 0. */
 static void
 summarise(const struct dataset *d, struct summary *s)
 {
@@ -128,7 +130,8 @@ print_json(const struct summary *s, FILE *out)
 	str_release(&j);
 }
 
-/* Reads the index alone, not the tokens. */
+/* Reads the index alone, not the tokens. -1 with a reason when the dataset cannot be opened,
+ * which checks the index against the sizes of both files. */
 int
 shard_info(const char *prefix, bool json, FILE *out, struct err *e)
 {

@@ -1,9 +1,16 @@
-/* verify.c - is this a sound dataset? */
+/*
+ * verify.c - is this a sound dataset?
+ *
+ * dataset_open checks everything about the index: magic, version, type, counts against the sizes
+ * of both files, offsets against lengths, documents in order. What is left are the tokens, which
+ * only a vocabulary can judge.
+ */
 #include "shard/shard.h"
 
 enum { CHUNK = 8192 };                  /* tokens looked at in one go */
 
-/* The ids of one sequence against the vocabulary. */
+/* The ids of one sequence against the vocabulary. In pieces, so that the stack bounds nothing.
+ * The first bad id is named with its place. */
 static int
 check_ids(const struct dataset *d, int64_t sequence, int64_t vocab_size, struct err *e)
 {
@@ -25,7 +32,8 @@ check_ids(const struct dataset *d, int64_t sequence, int64_t vocab_size, struct 
 	return 0;
 }
 
-/* The ids are read only when there is a vocabulary to compare them with. */
+/* The ids are read only when there is a vocabulary to compare them with. One line to out when it
+ * is sound; -1 with the first fault otherwise, and nothing to out. */
 int
 shard_verify(const char *prefix, int64_t vocab_size, FILE *out, struct err *e)
 {

@@ -1,6 +1,13 @@
-/* count.c - counts in words */
+/*
+ * count.c - counts in words
+ *
+ * TSV for machines on stdout, words for the summary on stderr; which stream is the caller's
+ * choice.
+ */
 #include "tok/count.h"
 
+/* A row a key. Documents are those of the run, the same for each; bytes are those of the text
+ * before encoding, without JSON's escapes. */
 void
 count_print(const struct encode_config *c, const struct encode_counts *n, FILE *out)
 {
@@ -12,6 +19,7 @@ count_print(const struct encode_config *c, const struct encode_counts *n, FILE *
 		    n->key[k].tokens ? (double)n->key[k].bytes / (double)n->key[k].tokens : 0.0);
 }
 
+/* Appends nothing when no line was bad, so an empty text means none. */
 void
 count_skipped(const struct encode_counts *n, struct str *out)
 {

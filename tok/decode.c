@@ -37,7 +37,8 @@ put_json(const struct str *text, struct str *line, FILE *out)
 	str_release(&clean);
 }
 
-/* Decodes one document and writes it. */
+/* Decodes one document and writes it. The line feed ends a document in both forms; text may hold
+ * others. */
 static int
 put_document(const struct decode_config *c, struct tokenizer_worker *w, const struct token_ids *ids,
     FILE *out, struct err *e)
@@ -56,7 +57,8 @@ put_document(const struct decode_config *c, struct tokenizer_worker *w, const st
 	return rc;
 }
 
-/* The ids of all sequences of a document. */
+/* The ids of all sequences of a document. Sequences are joined without anything between them:
+ * encoding put nothing there. */
 static void
 document_ids(const struct dataset *d, int64_t document, struct token_ids *ids)
 {
@@ -71,7 +73,8 @@ document_ids(const struct dataset *d, int64_t document, struct token_ids *ids)
 	}
 }
 
-/* A full output is noticed by the caller when it closes. */
+/* A full output is noticed by the caller when it closes. An id that the tokenizer does not know
+ * ends it with -1 and the document's number. */
 int
 decode_dataset(const struct decode_config *c, const struct tokenizer *t, const char *prefix,
     FILE *out, struct err *e)
@@ -96,7 +99,8 @@ decode_dataset(const struct decode_config *c, const struct tokenizer *t, const c
 	return rc;
 }
 
-/* The ids of one line. */
+/* The ids of one line. Blanks or commas between numbers, so that output of mshard head and of
+ * Python fit. Overflow is no id. */
 static int
 line_ids(const char *s, struct token_ids *ids, struct err *e)
 {
@@ -115,7 +119,7 @@ line_ids(const char *s, struct token_ids *ids, struct err *e)
 	return 0;
 }
 
-/* Every line is a document. */
+/* Every line is a document. An empty line is an empty document. -1 with the line's number. */
 int
 decode_lines(
     const struct decode_config *c, const struct tokenizer *t, FILE *in, FILE *out, struct err *e)

@@ -35,12 +35,14 @@ struct job {
 	struct err why;
 };
 
+/* What a worker keeps between batches: nothing of it is shared, so workers need no lock. */
 struct scratch {
 	struct tokenizer_worker *tokenizer;
 	struct jsonl *jsonl;
 	struct token_ids ids;
 };
 
+/* A run. Workers only read it; counts and writers are touched by the thread that writes. */
 struct encode {
 	const struct encode_config *c;
 	struct tokenizer *tokenizer;
@@ -59,7 +61,8 @@ struct encode {
 	void *progress_ctx;
 };
 
-/* PREFIX_KEY_document, the name of a key's dataset. */
+/* PREFIX_KEY_document, the name of a key's dataset. Room is left for the longest suffix that the
+ * callers append. */
 static int
 dataset_name(const struct encode *x, int key, char out[PATH_BYTES], struct err *e)
 {
@@ -69,7 +72,7 @@ dataset_name(const struct encode *x, int key, char out[PATH_BYTES], struct err *
 	return n < PATH_BYTES - 8 ? 0 : err_set(e, "--output-prefix: too long");
 }
 
-/* Keys must differ: two would be one dataset. */
+/* Keys must differ: two would be one dataset. Names are compared as bytes, as members are. */
 static int
 check_keys(const struct opt_list *keys, struct err *e)
 {
@@ -81,7 +84,8 @@ check_keys(const struct opt_list *keys, struct err *e)
 	return 0;
 }
 
-/* Inputs must be readable files before anything starts. */
+/* Inputs must be readable files before anything starts. A mistyped last name should not cost the
+ * hours that the first files take. */
 static int
 check_inputs(const struct opt_list *files, struct err *e)
 {
@@ -96,7 +100,8 @@ check_inputs(const struct opt_list *files, struct err *e)
 	return 0;
 }
 
-/* All names of all keys, before any of them is created. */
+/* All names of all keys, before any of them is created. --force leaves this out: the writer
+ * replaces the files when it commits. */
 static int
 check_targets(const struct encode *x, struct err *e)
 {
@@ -114,7 +119,8 @@ check_targets(const struct encode *x, struct err *e)
 	return 0;
 }
 
-/* Opens the tokenizer and settles eod and element type. */
+/* Opens the tokenizer and settles eod and element type. An eod beyond the vocabulary widens the
+ * type if it must; training's padded vocabulary may hold it. */
 static int
 open_tokenizer(struct encode *x, struct err *e)
 {
@@ -133,7 +139,7 @@ open_tokenizer(struct encode *x, struct err *e)
 	return 0;
 }
 
-/* One dataset a key. */
+/* One dataset a key. Each writes to temporary files beside the result until it commits. */
 static int
 open_writers(struct encode *x, struct err *e)
 {
@@ -152,7 +158,8 @@ open_writers(struct encode *x, struct err *e)
 	return 0;
 }
 
-/* Threads' scratch and the slots. */
+/* Threads' scratch and the slots. Two slots a worker and one more: while a worker has one, the
+ * reader fills its next, and the writer has one. */
 static void
 open_jobs(struct encode *x)
 {
@@ -176,7 +183,8 @@ open_jobs(struct encode *x)
 	x->input = input_new(&x->files);
 }
 
-/* Nothing is read from the inputs yet. */
+/* Nothing is read from the inputs yet. NULL with a reason, and nothing created. c must outlive
+ * x. */
 struct encode *
 encode_open(const struct encode_config *c, struct err *e)
 {
@@ -209,7 +217,7 @@ close_job(struct job *j, int num_keys)
 	free(j->part);
 }
 
-/* Datasets that were not committed leave nothing behind. */
+/* Datasets that were not committed leave nothing behind. NULL is closed already. */
 void
 encode_close(struct encode *x)
 {
@@ -235,12 +243,16 @@ encode_close(struct encode *x)
 	free(x);
 }
 
+/* Complete when encode_run has returned 0; before that it is what has been written so far. Lives
+ * as long as x. */
 const struct encode_counts *
 encode_counts(const struct encode *x)
 {
 	return &x->counts;
 }
 
+/* In the machine's byte order, which the dataset's format takes over (little-endian machines
+ * alone). */
 static void
 add_int32(struct str *s, int32_t v)
 {
@@ -266,7 +278,8 @@ add_tokens(struct str *s, enum dtype t, const int64_t *id, size_t count)
 		add_int32(s, (int32_t)id[i]);
 }
 
-/* Encodes the strings of one document and key. */
+/* Encodes the strings of one document and key. Strings of a list are sequences of one document;
+ * empty ones are left out, and eod lengthens the last sequence instead of making one. */
 static int
 encode_value(const struct encode *x, struct scratch *s, struct part *part, int key, struct err *e)
 {
@@ -302,7 +315,8 @@ encode_value(const struct encode *x, struct scratch *s, struct part *part, int k
 	return 0;
 }
 
-/* Takes back what the keys before the refused one have added for this document. */
+/* Takes back what the keys before the refused one have added for this document. Buffers keep
+ * their memory; only what counts is set back. */
 static void
 undo(struct part *part, const struct part *before)
 {
@@ -312,7 +326,8 @@ undo(struct part *part, const struct part *before)
 	part->counts = before->counts;
 }
 
-/* All keys of the parsed line, or none. */
+/* All keys of the parsed line, or none. A document must be in the datasets of all keys or of
+ * none, or their numbers would part. */
 static int
 encode_document(const struct encode *x, struct scratch *s, struct job *j, struct err *e)
 {
@@ -330,7 +345,8 @@ encode_document(const struct encode *x, struct scratch *s, struct job *j, struct
 	return rc;
 }
 
-/* Parses and encodes one line. -1: it is bad and bad lines stop the run. */
+/* Parses and encodes one line. -1: it is bad and bad lines stop the run. Blank lines are no
+ * fault in either mode; they are counted apart. */
 static int
 encode_line(const struct encode *x, struct scratch *s, struct job *j, const struct jsonl_text *line,
     int64_t number)
@@ -368,7 +384,8 @@ read_job(void *ctx, void *slot, struct err *e)
 	return input_next(x->input, BATCH_BYTES, &((struct job *)slot)->batch, e);
 }
 
-/* Pipeline: encodes the lines of a slot. */
+/* Pipeline: encodes the lines of a slot. Stops at a line that ends the run; what the slot holds
+ * is not written then. */
 static void
 work_job(void *ctx, int worker, void *slot)
 {
@@ -388,7 +405,8 @@ work_job(void *ctx, int worker, void *slot)
 			return;
 }
 
-/* Writes the documents of one key. */
+/* Writes the documents of one key. Reads the lengths as encode_value left them; a document
+ * without sequences is written as an empty one. */
 static int
 write_part(struct dataset_writer *w, const struct part *part, size_t width, struct err *e)
 {
@@ -417,7 +435,8 @@ write_part(struct dataset_writer *w, const struct part *part, size_t width, stru
 	return 0;
 }
 
-/* Pipeline: writes a slot and adds up its counts. */
+/* Pipeline: writes a slot and adds up its counts. Called in the order of the input, by one
+ * thread. */
 static int
 write_job(void *ctx, void *slot, struct err *e)
 {
@@ -452,7 +471,8 @@ stop_jobs(void *ctx)
 	input_stop(((struct encode *)ctx)->input);
 }
 
-/* Commits every key's dataset and the notes beside it. */
+/* Commits every key's dataset and the notes beside it. If one fails, the keys before it are
+ * there and those after it are not: -1 says so to the caller. */
 static int
 commit(struct encode *x, struct err *e)
 {
@@ -470,7 +490,9 @@ commit(struct encode *x, struct err *e)
 	return 0;
 }
 
-/* Counting is the same without writers. */
+/* Counting is the same without writers. -1 with the first bad line of the input, or what could
+ * not be read or written; encode_close then leaves nothing behind. progress is called by the
+ * thread that writes, after each batch. */
 int
 encode_run(struct encode *x, void (*progress)(void *ctx, const struct encode_counts *), void *ctx,
     struct err *e)

@@ -1,6 +1,13 @@
-/* info.c - what `mtok info` prints */
+/*
+ * info.c - what `mtok info` prints
+ *
+ * Rows of item and value, so that a script can look one up; the hash is what training compares
+ * with the one in the dataset's notes and in checkpoints.
+ */
 #include "tok/info.h"
 
+/* Special ids that the tokenizer lacks are -1. Errors of out are found by the caller when it
+ * closes it. */
 void
 info_print(const struct tokenizer *t, FILE *out)
 {
@@ -14,6 +21,8 @@ info_print(const struct tokenizer *t, FILE *out)
 		fprintf(out, "file\t%s\n", tokenizer_file(t, i));
 }
 
+/* Texts are JSON strings, since pieces may hold tabs, line feeds and bytes that are no UTF-8;
+ * one string is used again for all rows. */
 void
 info_pieces(const struct tokenizer *t, FILE *out)
 {

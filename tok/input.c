@@ -23,6 +23,7 @@ enum { CHUNK = 256 * 1024 };
 
 enum coding { CODING_PLAIN, CODING_GZIP, CODING_ZSTD };
 
+/* Where the reading stands. Only input_stop may be called from another thread. */
 struct input {
 	const struct opt_list *files;
 	int64_t *bytes;                 /* read of each file */
@@ -52,7 +53,8 @@ input_new(const struct opt_list *files)
 	return in;
 }
 
-/* Ends the current file; the next call of input_next opens the one after it. */
+/* Ends the current file; the next call of input_next opens the one after it. Also for a file
+ * whose decoder did not start. */
 static void
 close_file(struct input *in)
 {
@@ -67,6 +69,7 @@ close_file(struct input *in)
 	in->current++;
 }
 
+/* NULL is freed already. Standard input is not closed. */
 void
 input_free(struct input *in)
 {
@@ -81,6 +84,8 @@ input_free(struct input *in)
 	free(in);
 }
 
+/* Called by another thread than the one that reads: it ends a read that waits, and every one
+ * after it. */
 void
 input_stop(struct input *in)
 {
@@ -90,6 +95,8 @@ input_stop(struct input *in)
 		BUG("eventfd: %s", strerror(errno));
 }
 
+/* Stored bytes read of file i so far, compressed as they are; all of the file once the run is
+ * through. */
 int64_t
 input_bytes(const struct input *in, int i)
 {
@@ -105,7 +112,9 @@ file_name(const struct input *in)
 	return strcmp(name, "-") ? name : "standard input";
 }
 
-/* Reads stored bytes into raw, after what is left there. Waits for the file and for input_stop. */
+/* Reads stored bytes into raw, after what is left there. Waits for the file and for input_stop.
+ * Sets ended at the end of the file. Returns -1 when reading fails, 0 otherwise, also when
+ * stopped. */
 static int
 fill_raw(struct input *in, struct err *e)
 {
@@ -130,7 +139,8 @@ fill_raw(struct input *in, struct err *e)
 	return 0;
 }
 
-/* Looks at the first bytes of a file. */
+/* Looks at the first bytes of a file. By content, not by name, since standard input has none.
+ * Formats that we do not read are named, rather than reported as bad JSON. */
 static int
 find_coding(struct input *in, struct err *e)
 {
@@ -166,7 +176,7 @@ find_coding(struct input *in, struct err *e)
 	return 0;
 }
 
-/* Opens the next file of the list. */
+/* Opens the next file of the list. Not found here means that it went away after check_inputs. */
 static int
 open_file(struct input *in, struct err *e)
 {
@@ -182,7 +192,8 @@ open_file(struct input *in, struct err *e)
 	return find_coding(in, e);
 }
 
-/* Inflates into out; one gzip file may be several members, one after the other. */
+/* Inflates into out; one gzip file may be several members, one after the other. Z_BUF_ERROR only
+ * means that more input is needed. out has room for CHUNK bytes. */
 static int
 decode_gzip(struct input *in, struct str *out, struct err *e)
 {
@@ -204,7 +215,8 @@ decode_gzip(struct input *in, struct str *out, struct err *e)
 	return 0;
 }
 
-/* Decompresses into out; frames may follow each other. */
+/* Decompresses into out; frames may follow each other. rc 0 is the end of a frame: the file may
+ * end there and nowhere else. */
 static int
 decode_zstd(struct input *in, struct str *out, struct err *e)
 {
@@ -254,7 +266,8 @@ decode(struct input *in, struct str *out, struct err *e)
 	return out->len > before;
 }
 
-/* Drops a byte order mark at the start of a file. */
+/* Drops a byte order mark at the start of a file. Inside a file the same bytes are an error,
+ * which jsonl_parse reports. */
 static void
 drop_mark(struct str *text)
 {
@@ -264,7 +277,8 @@ drop_mark(struct str *text)
 	}
 }
 
-/* Reads into out until it holds `want` bytes and a line end; *ended at the end of the file. */
+/* Reads into out until it holds `want` bytes and a line end; *ended at the end of the file. More
+ * than want by less than a chunk, or by the rest of a long line. */
 static int
 read_lines(struct input *in, size_t want, struct str *out, bool *ended, struct err *e)
 {
@@ -283,7 +297,8 @@ read_lines(struct input *in, size_t want, struct str *out, bool *ended, struct e
 	return 0;
 }
 
-/* The next batch of the open file; empty at its end. */
+/* The next batch of the open file; empty at its end. The batch ends behind a line feed, except
+ * at the end of the file; counting the feeds gives the number of the next batch's first line. */
 static int
 next_of_file(struct input *in, size_t want, struct batch *out, struct err *e)
 {
@@ -311,7 +326,8 @@ next_of_file(struct input *in, size_t want, struct batch *out, struct err *e)
 	return 0;
 }
 
-/* Files that hold nothing give no batch. */
+/* Files that hold nothing give no batch. 1 with a batch, 0 after the last file or when stopped,
+ * -1 with a reason. out's memory is used again. */
 int
 input_next(struct input *in, size_t want, struct batch *out, struct err *e)
 {
@@ -327,6 +343,8 @@ input_next(struct input *in, size_t want, struct batch *out, struct err *e)
 	return 0;
 }
 
+/* Lines come without their line feed and point into the batch. False after the last; *pos starts
+ * at 0. A last line without a line feed is a line. */
 bool
 batch_line(const struct batch *b, size_t *pos, const char **line, size_t *len)
 {

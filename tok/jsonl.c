@@ -29,6 +29,7 @@ struct member {
 	const char *found;              /* JSONL_WRONG_TYPE: what it is instead */
 };
 
+/* A parser and what the last line gave; all of it is used again for the next line. */
 struct jsonl {
 	struct member *member;
 	int num_members;
@@ -57,6 +58,7 @@ jsonl_new(const struct opt_list *keys)
 	return j;
 }
 
+/* NULL is freed already. Texts that were handed out are gone. */
 void
 jsonl_free(struct jsonl *j)
 {
@@ -68,12 +70,15 @@ jsonl_free(struct jsonl *j)
 	free(j);
 }
 
+/* What the class of the last line does not say: what and where. Valid until the next line. */
 const char *
 jsonl_detail(const struct jsonl *j)
 {
 	return j->detail;
 }
 
+/* Strings of the member with that number in the order of the keys; they point into the line or
+ * into the parser's memory, and hold until the next line. Only after JSONL_OK. */
 const struct jsonl_text *
 jsonl_value(const struct jsonl *j, int key, size_t *count)
 {
@@ -82,7 +87,7 @@ jsonl_value(const struct jsonl *j, int key, size_t *count)
 	return j->text ? j->text + j->member[key].first : NULL;
 }
 
-/* A syntax error at the current byte. Returns -1. */
+/* A syntax error at the current byte. Returns -1. Byte numbers count from 1, as editors do. */
 static int
 fail(struct jsonl *j, const char *what)
 {
@@ -120,8 +125,10 @@ next_is(struct jsonl *j, char c)
 	return true;
 }
 
-/* The first byte at or after p that is a quote, a backslash or a control character; eight bytes at
- * a time. */
+/* The first byte at or after p that is a quote, a backslash or a control character; eight bytes
+ * at a time. A byte's top bit is set in the sum where the byte is zero after the exclusive or,
+ * or below 0x20; a false hit can only follow a true one in a higher byte and costs nothing but
+ * the slow loop. */
 static const char *
 plain_end(const char *p, const char *end)
 {
@@ -153,7 +160,8 @@ hex_digit(char c)
 				    : -1;
 }
 
-/* Checks the escape that begins at the backslash p. */
+/* Checks the escape that begins at the backslash p. After this unescape trusts what stands
+ * behind a backslash. */
 static int
 skip_escape(struct jsonl *j)
 {
@@ -211,7 +219,9 @@ hex4(const char *s)
 	return v;
 }
 
-/* Decodes the \u escape at s into out; returns the bytes read, 0 for an unpaired surrogate. */
+/* Decodes the \u escape at s into out; returns the bytes read, 0 for an unpaired surrogate. A
+ * pair of surrogates is twelve bytes and gives four; the digits of both were checked by
+ * skip_escape. */
 static size_t
 decode_unicode(const char *s, const char *end, unsigned char out[4], int *written)
 {
@@ -230,7 +240,8 @@ decode_unicode(const char *s, const char *end, unsigned char out[4], int *writte
 	return 12;
 }
 
-/* Replaces a raw string by its decoded text in scratch. False: it has an unpaired surrogate. */
+/* Replaces a raw string by its decoded text in scratch. False: it has an unpaired surrogate.
+ * Room was made for the whole line, so nothing is checked against the end of scratch. */
 static bool
 unescape(struct jsonl *j, struct jsonl_text *t)
 {
@@ -276,7 +287,8 @@ digits(struct jsonl *j)
 	return (size_t)(j->p - start);
 }
 
-/* Any number of the grammar; its value does not matter here. */
+/* Any number of the grammar; its value does not matter here. Leading zeros end the number early,
+ * and what follows them is then a syntax error at its place. */
 static int
 skip_number(struct jsonl *j)
 {
@@ -294,7 +306,8 @@ skip_number(struct jsonl *j)
 	return 0;
 }
 
-/* true, false, null, NaN, Infinity, -Infinity, or a number. */
+/* true, false, null, NaN, Infinity, -Infinity, or a number. The three words that JSON lacks are
+ * Python's, whose json module writes and reads them. */
 static int
 skip_word(struct jsonl *j)
 {
@@ -382,7 +395,8 @@ skip_object(struct jsonl *j, int depth)
 	return more;
 }
 
-/* Checks the value at p and steps over it. */
+/* Checks the value at p and steps over it. The bound on depth keeps a hostile line from using up
+ * a thread's stack. */
 static int
 skip_value(struct jsonl *j, int depth)
 {
@@ -424,7 +438,8 @@ kind_of(char c)
 	}
 }
 
-/* Reads one wanted string and adds it to the texts. */
+/* Reads one wanted string and adds it to the texts. A lone surrogate makes the member bad but
+ * not the syntax, so the rest of the line is still checked. */
 static int
 take_string(struct jsonl *j, struct member *m)
 {
@@ -446,7 +461,8 @@ take_string(struct jsonl *j, struct member *m)
 	return 0;
 }
 
-/* Reads a list that ought to hold strings alone. */
+/* Reads a list that ought to hold strings alone. Things other than strings are stepped over, so
+ * that bad syntax behind them is found first. */
 static int
 take_list(struct jsonl *j, struct member *m)
 {
@@ -471,7 +487,8 @@ take_list(struct jsonl *j, struct member *m)
 	return more;
 }
 
-/* Reads the value of a wanted member; what an earlier one of that name held is forgotten. */
+/* Reads the value of a wanted member; what an earlier one of that name held is forgotten. The
+ * last of several members of one name counts, as in Python. */
 static int
 take_value(struct jsonl *j, struct member *m)
 {
@@ -495,7 +512,8 @@ take_value(struct jsonl *j, struct member *m)
 	return rc;
 }
 
-/* The wanted member of that name, or NULL. */
+/* The wanted member of that name, or NULL. Names are compared decoded: "te\u0078t" is "text". A
+ * name with a lone surrogate is nobody's. */
 static struct member *
 wanted(struct jsonl *j, struct jsonl_text name, bool escaped)
 {
@@ -532,7 +550,8 @@ take_object(struct jsonl *j)
 	return more;
 }
 
-/* What the wanted members say about the line. */
+/* What the wanted members say about the line. The first wanted member with a fault, in the order
+ * of the keys, gives the class. */
 static enum jsonl_class
 judge(struct jsonl *j)
 {
@@ -551,7 +570,8 @@ judge(struct jsonl *j)
 	return JSONL_OK;
 }
 
-/* Makes room for what the line may decode to, and forgets the line before. */
+/* Makes room for what the line may decode to, and forgets the line before. The old contents are
+ * not needed, hence free and alloc rather than realloc. */
 static void
 begin(struct jsonl *j, const char *line, size_t len)
 {
@@ -569,7 +589,9 @@ begin(struct jsonl *j, const char *line, size_t len)
 	}
 }
 
-/* Encoding comes before syntax, as it does for a reader that decodes the file first. */
+/* Encoding comes before syntax, as it does for a reader that decodes the file first. line need
+ * not end in NUL or a line feed and must stay until the values have been used. Bytes are counted
+ * from the start of the line. */
 enum jsonl_class
 jsonl_parse(struct jsonl *j, const char *line, size_t len)
 {

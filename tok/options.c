@@ -1,4 +1,12 @@
-/* options.c - the option tables of mtok's verbs; names are those of Megatron-LM's preprocess_data.py and of spm_train */
+/*
+ *  options.c - the option tables of mtok's verbs; names are those of Megatron-LM's
+ * preprocess_data.py and of spm_train
+ *
+ *  One row an option; parsing, help and manual follow from it. A list option takes several words
+ * or is given several times. What options must be to each other is checked by encode_open and
+ * tokenizer_train_check. Options of the Python tools that cannot be had are in the table of
+ * refused ones, with what to do instead.
+ */
 #include "tok/options.h"
 #include "tok/decode.h"
 #include "tok/encode.h"
@@ -165,6 +173,8 @@ const struct opt_refused encode_refused[] = {
 	{ NULL, NULL },
 };
 
+/* Words of --input come first, then the operands, in their order. The new list lives in pool;
+ * the words themselves are borrowed. */
 void
 options_add_operands(struct opt_list *input, struct mem_pool *pool, int argc, char **argv)
 {

@@ -27,13 +27,15 @@ struct run {
 	struct err read_err;
 };
 
+/* A thread and its number, by which work() finds its scratch. */
 struct worker {
 	struct run *run;
 	int index;
 	pthread_t thread;
 };
 
-/* Fills free slots in turn. */
+/* Fills free slots in turn. The lock is released while reading: a slot that is free belongs to
+ * the reader. */
 static void *
 reader_main(void *arg)
 {
@@ -64,7 +66,8 @@ reader_main(void *arg)
 	return NULL;
 }
 
-/* Takes the next filled slot, whichever it is. */
+/* Takes the next filled slot, whichever it is. Ends when nothing is left to take, or when
+ * writing has failed; a batch that is begun is finished. */
 static void *
 worker_main(void *arg)
 {
@@ -90,7 +93,8 @@ worker_main(void *arg)
 	return NULL;
 }
 
-/* Writes the items in order until there are no more. */
+/* Writes the items in order until there are no more. On the caller's thread. Waits for item k
+ * even if later ones are done: the order of the output is the order of the input. */
 static int
 write_all(struct run *r, struct err *e)
 {
@@ -127,7 +131,9 @@ start(pthread_t *t, void *(*fn)(void *), void *arg)
 		BUG("cannot start a thread: %s", strerror(rc));
 }
 
-/* A failed read counts only after everything before it was written. */
+/* A failed read counts only after everything before it was written. All threads have ended when
+ * it returns. stop() is called after a failed write, since the reader may wait for a pipe that
+ * never speaks. */
 int
 line_pipeline_run(const struct pipeline *p, struct err *e)
 {

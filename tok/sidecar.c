@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* "name": "value" */
+/* "name": "value" value is any text: it is escaped. */
 static void
 add_text(struct str *out, const char *name, const char *value)
 {
@@ -66,6 +66,8 @@ add_counts(struct str *out, const struct encode_counts *c, int key)
 	str_adds(out, "}\n");
 }
 
+/* name is the dataset's, without suffix. Appears whole or not at all; -1 with a reason, and the
+ * dataset stays. */
 int
 sidecar_write(const struct sidecar *s, int key, const char *name, struct err *e)
 {

@@ -38,6 +38,7 @@ struct sentences {
 	size_t rest_len;
 };
 
+/* The library takes texts, so numbers are kept here as texts for as long as the training runs. */
 struct settings {
 	struct spm_setting item[SETTINGS_MAX];
 	char value[SETTINGS_MAX][VALUE_BYTES];
@@ -83,7 +84,8 @@ add_csv(struct str *out, const struct opt_list *words)
 	}
 }
 
-/* The configuration as the library's settings; lists point into users and controls. */
+/* The configuration as the library's settings; lists point into users and controls. Both strings
+ * must outlive s. */
 static void
 fill_settings(
     struct settings *s, const struct train_config *c, struct str *users, struct str *controls)
@@ -117,7 +119,8 @@ fill_settings(
 		set(s, "control_symbols", controls->buf);
 }
 
-/* Goes to the next line that has the members. 1, 0 at the end, -1. */
+/* Goes to the next line that has the members. 1, 0 at the end, -1. Batches are read as the
+ * trainer asks for sentences: no more than one is in memory. */
 static int
 next_line(struct sentences *s, struct err *e)
 {
@@ -150,7 +153,8 @@ next_line(struct sentences *s, struct err *e)
 	}
 }
 
-/* Goes to the next wanted string that is not empty. 1, 0 at the end, -1. */
+/* Goes to the next wanted string that is not empty. 1, 0 at the end, -1. Empty strings hold no
+ * sentence and are stepped over here. */
 static int
 next_text(struct sentences *s, struct err *e)
 {
@@ -178,8 +182,8 @@ next_text(struct sentences *s, struct err *e)
 	return 1;
 }
 
-/* How much of the rest is the next sentence: at most max bytes, cut after a blank or else between
- * two characters. */
+/* How much of the rest is the next sentence: at most max bytes, cut after a blank or else
+ * between two characters. Never 0 for a long line, so that the walk moves on. */
 static size_t
 sentence_length(const char *s, size_t len, size_t max)
 {
@@ -196,7 +200,8 @@ sentence_length(const char *s, size_t len, size_t max)
 	return n;
 }
 
-/* The trainer's iterator. */
+/* The trainer's iterator. 1 with *text, which points into the parsed line until the next call; 0
+ * at the end, -1 with a reason. */
 static int
 next_sentence(void *ctx, const char **text, size_t *len, struct err *e)
 {
@@ -221,6 +226,7 @@ next_sentence(void *ctx, const char **text, size_t *len, struct err *e)
 	return 1;
 }
 
+/* What can be said before any text is read, as wrong usage. */
 int
 tokenizer_train_check(const struct train_config *c, struct err *e)
 {
@@ -231,7 +237,8 @@ tokenizer_train_check(const struct train_config *c, struct err *e)
 	return 0;
 }
 
-/* The model appears whole, after training has succeeded. */
+/* The model appears whole, after training has succeeded. -1 with the first bad line, or the
+ * library's own words. *counts is filled in either case. */
 int
 tokenizer_train_run(const struct train_config *c, struct train_counts *counts, struct err *e)
 {

@@ -1,4 +1,9 @@
-/* backends.c - the registry of devices */
+/*
+ * backends.c - the registry of devices
+ *
+ * The only place where the build decides which devices there are; the order is that of
+ * preference for "auto".
+ */
 #include "train/backend.h"
 
 #include <string.h>
@@ -11,7 +16,9 @@ const struct backend *const backends[] = {
 	NULL,
 };
 
-/* The reason why a backend that was asked for by name cannot be had. */
+/* The reason why a backend that was asked for by name cannot be had. NULL with a reason on
+ * failure: not built in is one thing, built in but without a usable device another, and the
+ * user's next step differs. */
 static const struct backend *
 named(const char *name, struct err *e)
 {
@@ -29,7 +36,8 @@ named(const char *name, struct err *e)
 	return NULL;
 }
 
-/* A name asks for one backend; "auto" takes what there is. */
+/* A name asks for one backend; "auto" takes what there is. The CPU is last and always available,
+ * so "auto" does not fail. The result is static. */
 const struct backend *
 backend_choose(const char *name, struct err *e)
 {

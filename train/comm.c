@@ -1,9 +1,16 @@
-/* comm.c - what follows from the contract of communication */
+/*
+ * comm.c - what follows from the contract of communication
+ *
+ * Written over the table of operations alone, so that it holds for every implementation.
+ */
 #include "train/comm.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* Collective over c. Returns the same answer on every rank, true when any of them failed; a rank
+ * that did not fail itself and is rank 0 gets the first message of the others, so that there is
+ * one place to print it. */
 bool
 comm_agree(struct comm *c, int rc, struct err *err)
 {

@@ -1,4 +1,12 @@
-/* config.c - from options to a run */
+/*
+ * config.c - from options to a run
+ *
+ * The order matters and is in train_configure: the tokenizer first, since the vocabulary may
+ * come from it; then where the run starts, since the model may come from a checkpoint; then
+ * model, layout and batch (lib/model); then what needs their numbers. Everything that can be
+ * wrong with a run is found here, on every rank alike and before memory is taken or a peer is
+ * waited for. Default rules are Megatron-LM's (megatron/training/arguments.py).
+ */
 #include "train/config.h"
 #include "lib/base/cli.h"
 #include "lib/base/io.h"
@@ -9,6 +17,8 @@
 
 #include <string.h>
 
+/* Notes are collected as one text while options are read, before it is known whether this rank
+ * may speak. NULL says nothing. */
 static void
 say_lines(const char *text)
 {
@@ -23,6 +33,8 @@ say_lines(const char *text)
 	}
 }
 
+/* Reads the command line and configuration files alone: no other file is opened, so that --help
+ * and --dry-run answer fast. *c holds pointers into argv; train_release frees the rest. */
 int
 train_parse(struct train_config *c, int argc, char **argv, struct err *e)
 {
@@ -38,6 +50,7 @@ train_parse(struct train_config *c, int argc, char **argv, struct err *e)
 	return 0;
 }
 
+/* To stdout, from the same table that parses. */
 void
 train_help(void)
 {
@@ -47,6 +60,7 @@ train_help(void)
 	cli_help("mtrain", &mtrain);
 }
 
+/* Also after a failed train_parse or train_configure: what was not opened is NULL. */
 void
 train_release(struct train_config *c)
 {
@@ -54,6 +68,8 @@ train_release(struct train_config *c)
 	opt_release(&c->parse);
 }
 
+/* A tokenizer is optional: without one eod is -1, which masks nothing and ends no generation.
+ * Special ids that the command line gives win over the tokenizer's. */
 static int
 open_tokenizer(struct train_config *c, struct err *e)
 {
@@ -81,7 +97,7 @@ open_tokenizer(struct train_config *c, struct err *e)
 }
 
 /* Steps become samples: their numbers must stay where integers are exact in every reckoning with
- * them. */
+ * them. 2^53, because checkpoints and totals carry these numbers as doubles. */
 static int
 check_counts(const struct train_options *o, int64_t global_batch_size, struct err *e)
 {
@@ -103,7 +119,8 @@ check_counts(const struct train_options *o, int64_t global_batch_size, struct er
 	return 0;
 }
 
-/* --train-iters or --train-samples, to steps. */
+/* --train-iters or --train-samples, to steps. Samples that do not fill a last batch are left
+ * out, as in Megatron-LM. */
 static int
 train_length(struct train_config *c, struct err *e)
 {
@@ -124,7 +141,8 @@ train_length(struct train_config *c, struct err *e)
 	return 0;
 }
 
-/* Lengths in samples; those in iterations count global batches. */
+/* Lengths in samples; those in iterations count global batches. Samples that are given win over
+ * iterations. Decay lasts as long as the run unless something else is said. */
 static int
 schedule(struct train_config *c, struct err *e)
 {
@@ -156,14 +174,15 @@ schedule(struct train_config *c, struct err *e)
 	return c->train_iters && !o->skip_train ? lr_check(s, e) : 0;
 }
 
-/* A file that an option names, before anybody needs it. */
+/* A file that an option names, before anybody needs it. Readable is not asked: the one who opens
+ * it says what is wrong. NULL is an option that was not given. */
 static int
 check_file(const char *option, const char *path, struct err *e)
 {
 	return !path || io_exists(path) ? 0 : err_set(e, "--%s %s: no such file", option, path);
 }
 
-/* The one dataset. */
+/* The one dataset. Only that the files are there: dataset_open checks what is in them. */
 static int
 check_data_path(const struct opt_list *l, struct err *e)
 {
@@ -188,6 +207,7 @@ check_data_path(const struct opt_list *l, struct err *e)
 	return 0;
 }
 
+/* A dry run plans for machines where the files are, so it asks for none. */
 static int
 check_files(const struct train_config *c, struct err *e)
 {
@@ -211,7 +231,8 @@ check_files(const struct train_config *c, struct err *e)
 							     : check_data_path(&o->data_path, e);
 }
 
-/* What the backend cannot compute. A plan for other machines is not held to this one's. */
+/* What the backend cannot compute. A plan for other machines is not held to this one's. A
+ * backend that cannot be had at all is reported by train_run, with its reason. */
 static int
 check_backend(const struct train_config *c, struct err *e)
 {
@@ -232,6 +253,8 @@ check_backend(const struct train_config *c, struct err *e)
 	return 0;
 }
 
+/* The loss scale is 1 outside fp16: bf16 and fp32 have the range of fp32, and overflow there is
+ * no matter of scale. */
 static void
 numerics(struct train_config *c)
 {
@@ -250,6 +273,8 @@ numerics(struct train_config *c)
 		c->scaler.scale = fixed ? o->loss_scale : o->initial_loss_scale;
 }
 
+/* Not collective: every rank computes the same from the same files. What it opened is freed by
+ * train_release, also on failure. */
 int
 train_configure(struct train_config *c, int64_t world_size, struct err *e)
 {
@@ -286,7 +311,8 @@ train_configure(struct train_config *c, int64_t world_size, struct err *e)
 	    : check_files(c, e);
 }
 
-/* The options behind the model group: those of the model follow from model_dump. */
+/* The options behind the model group: those of the model follow from model_dump. What a
+ * checkpoint's options file and a run's record hold: reading it back gives this configuration. */
 void
 train_dump(const struct train_config *c, struct str *out)
 {
@@ -300,6 +326,8 @@ train_dump(const struct train_config *c, struct str *out)
 	opt_dump(&rest, true, out);
 }
 
+/* One line for state.conf. %.17g keeps doubles exact, so that two schedules are equal when their
+ * lines are. */
 void
 train_schedule_line(const struct lr_schedule *s, struct str *out)
 {
@@ -309,6 +337,7 @@ train_schedule_line(const struct lr_schedule *s, struct str *out)
 	    (long long)s->wsd_decay_samples, (long long)s->wd_samples);
 }
 
+/* -1 when the line does not hold all twelve numbers; *s is not to be used then. */
 int
 train_schedule_parse(const char *line, struct lr_schedule *s)
 {

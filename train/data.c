@@ -1,4 +1,12 @@
-/* data.c - the batches of a run */
+/*
+ * data.c - the batches of a run
+ *
+ * A batch is a function of the seed and the number of its first sample: nothing advances, so
+ * resuming needs no state and every rank of a data rank's tensor and pipeline group reads the
+ * same bytes. Sample maps follow Megatron-LM's so exactly that its cached index files and its
+ * order are ours (lib/format/samples). Token ids are checked here, sample by sample; embedding
+ * and loss trust them.
+ */
 #include "train/data.h"
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
@@ -7,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A run's samples. What a batch is made in is allocated once and used again for each. */
 struct data {
 	struct dataset *dataset;                /* NULL: mock data */
 	struct samples *samples[SPLIT_COUNT];
@@ -20,7 +29,8 @@ struct data {
 	char fingerprint[128];
 };
 
-/* Samples that the run asks of each split; Megatron-LM's numbers, so that the maps are the same. */
+/* Samples that the run asks of each split; Megatron-LM's numbers, so that the maps are the same.
+ * Evaluations are counted as Megatron-LM does, one more than fit between the steps. */
 static void
 wanted(const struct train_config *c, int64_t out[SPLIT_COUNT])
 {
@@ -38,6 +48,8 @@ needs(const struct train_config *c, enum split which, int64_t num_samples)
 	return num_samples > 0 && !(which == SPLIT_TRAIN && c->o.skip_train);
 }
 
+/* A map that cannot be written is an error only where the user named the place. On the other
+ * ranks it is read from the cache or built in memory, with the same content. */
 static int
 open_split(struct data *d, const struct train_config *c, enum split which, int64_t num_samples,
     bool write, struct err *e)
@@ -67,6 +79,8 @@ open_split(struct data *d, const struct train_config *c, enum split which, int64
 	return 0;
 }
 
+/* Splits of no share, or asked for nothing, stay NULL with a count of 0, which is how evaluation
+ * knows to leave them out. */
 static int
 open_splits(struct data *d, const struct train_config *c, bool write, struct err *e)
 {
@@ -83,6 +97,7 @@ open_splits(struct data *d, const struct train_config *c, bool write, struct err
 	return 0;
 }
 
+/* Rank 0's, once a run; cached maps are named because a stale cache is a thing to know of. */
 static void
 report(const struct data *d)
 {
@@ -94,6 +109,7 @@ report(const struct data *d)
 			    samples_from_cache(d->samples[w]) ? " (maps from the cache)" : "");
 }
 
+/* Collective; fails on all ranks when it does on one. */
 static int
 open_dataset(struct data *d, const struct train_config *c, struct comm *world, struct err *e)
 {
@@ -110,6 +126,8 @@ open_dataset(struct data *d, const struct train_config *c, struct comm *world, s
 	return 0;
 }
 
+/* Collective over world unless the data are made up. Host memory for one sample and one micro
+ * batch is taken once here, and lives until data_close. */
 struct data *
 data_open(const struct train_config *c, struct comm *world, struct err *e)
 {
@@ -138,6 +156,7 @@ data_open(const struct train_config *c, struct comm *world, struct err *e)
 	return d;
 }
 
+/* NULL is closed already. Batches that were given out point into it. */
 void
 data_close(struct data *d)
 {
@@ -158,19 +177,23 @@ data_close(struct data *d)
 	free(d);
 }
 
+/* Samples of the split's map, at least as many as the run asks for; 0 when the split was not
+ * opened. */
 int64_t
 data_count(const struct data *d, enum split which)
 {
 	return d->count[which];
 }
 
+/* Goes into checkpoints, to notice on resume that the data changed. Valid until data_close. */
 const char *
 data_fingerprint(const struct data *d)
 {
 	return d->fingerprint;
 }
 
-/* The document that holds a sequence; sequences of a document stand side by side. */
+/* The document that holds a sequence; sequences of a document stand side by side. Only for the
+ * message about a bad token. */
 static int64_t
 document_of(const struct dataset *d, int64_t sequence)
 {
@@ -187,7 +210,8 @@ document_of(const struct dataset *d, int64_t sequence)
 	return low;
 }
 
-/* Says where token number `at` of a sample comes from. */
+/* Says where token number `at` of a sample comes from. A sample is pieced together from several
+ * sequences; the parts say which of them holds the token. */
 static int
 bad_token(const struct data *d, enum split which, int64_t sample, int64_t at, struct err *e)
 {
@@ -210,7 +234,8 @@ bad_token(const struct data *d, enum split which, int64_t sample, int64_t at, st
 	return -1;
 }
 
-/* Tokens of one sample, checked. Returns their number or -1. */
+/* Tokens of one sample, checked. Returns their number or -1. Mock tokens are a function of seed,
+ * split, sample and position, like real ones. */
 static int64_t
 read_sample(struct data *d, enum split which, int64_t sample, struct err *e)
 {
@@ -231,6 +256,9 @@ read_sample(struct data *d, enum split which, int64_t sample, struct err *e)
 	return n;
 }
 
+/* Samples first .. first + b - 1, wrapping round at the end of the map, into arrays of [s, b]
+ * with the sample fastest, as the layers keep tokens. *out points into d until the next call.
+ * Returns the number of tokens that the loss counts, or -1 with the document of a bad id. */
 int64_t
 data_batch(struct data *d, enum split which, int64_t first, struct batch *out, struct err *e)
 {

@@ -1,4 +1,11 @@
-/* engine.c - a rank's memory and weights */
+/*
+ * engine.c - a rank's memory and weights
+ *
+ * What lib/model/memory planned is taken in three pieces when the run starts and never again:
+ * parameters (weights, gradients, optimizer), saved activations, scratch. Weights and main
+ * gradients are two flat arrays in the same order, so that reduction, update and checkpoints see
+ * one array and the layers see views into it.
+ */
 #include "train/engine.h"
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
@@ -11,7 +18,8 @@
 
 enum { INIT_CHUNK = 1 << 16 };
 
-/* Where each (layer, role) is in the list of shards. */
+/* Where each (layer, role) is in the list of shards. Embedding first, then this stage's layers,
+ * the head last; -1 (0xff bytes) where this rank has no such parameter. */
 static void
 index_shards(struct engine *e)
 {
@@ -29,7 +37,8 @@ index_shards(struct engine *e)
 	}
 }
 
-/* embedding?, (attention, mlp) of each layer, head? */
+/* embedding?, (attention, mlp) of each layer, head? The order is the order of the forward pass;
+ * each entry says where its input is saved. */
 static void
 build_layers(struct engine *e)
 {
@@ -49,6 +58,7 @@ build_layers(struct engine *e)
 	e->num_layers = (int)(l - e->layer);
 }
 
+/* What was taken before a failure is given back by engine_close. */
 static int
 take_memory(struct engine *e, struct err *err)
 {
@@ -64,7 +74,8 @@ take_memory(struct engine *e, struct err *err)
 	return 0;
 }
 
-/* Copies host doubles to a tensor, converted. */
+/* Copies host doubles to a tensor, converted. Waits for the copy, since the host buffer goes
+ * away. For starting up, not for steps. */
 static void
 put(struct engine *e, const struct tensor *dst, const double *src)
 {
@@ -77,6 +88,8 @@ put(struct engine *e, const struct tensor *dst, const double *src)
 	free(host);
 }
 
+/* [positions, d/2, 2] of cosine and sine, computed in double and rounded once to the table's
+ * type; no table in models with learned positions. */
 static void
 fill_rope_table(struct engine *e)
 {
@@ -91,6 +104,9 @@ fill_rope_table(struct engine *e)
 	free(table);
 }
 
+/* Collective over world; fails on all ranks when it does on one, with the reason on rank 0. The
+ * plan is copied, the backend is kept. Memory comes before the communicators, so that a rank
+ * without room says so while the others can still be told. */
 int
 engine_open(struct engine *e, const struct engine_config *c, struct comm *world, struct err *err)
 {
@@ -126,6 +142,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	return 0;
 }
 
+/* Communicators go first: they may hold the device's streams. Also after engine_open has failed. */
 void
 engine_close(struct engine *e)
 {
@@ -141,6 +158,8 @@ engine_close(struct engine *e)
 	free(e->layer);
 }
 
+/* A device error is not to be survived: results queued since the last sync are unknown, so the
+ * program ends with the device's reason. */
 void
 engine_sync(struct engine *e)
 {
@@ -150,6 +169,8 @@ engine_sync(struct engine *e)
 		die("%s", err.msg);
 }
 
+/* No data when this rank's plan has no such buffer; a vector when it has one column. Valid until
+ * engine_close. */
 struct tensor
 engine_buffer(const struct engine *e, enum buffer b)
 {
@@ -163,6 +184,7 @@ engine_buffer(const struct engine *e, enum buffer b)
 	return m->shape[b][1] == 1 ? tensor_flat(&t) : t;
 }
 
+/* Embedding (-1), head (num_layers) or a layer of this stage: the caller asks for no other's. */
 static const struct shard *
 find_shard(const struct engine *e, int layer, enum role role)
 {
@@ -173,7 +195,8 @@ find_shard(const struct engine *e, int layer, enum role role)
 	return i < 0 ? NULL : &e->mem.shards.item[i];
 }
 
-/* A view of the flat buffer of weights or main gradients. */
+/* A view of the flat buffer of weights or main gradients. Vectors stay vectors, so that biases
+ * and norms' weights have one dimension. */
 static struct tensor
 view(const struct engine *e, bool grad, const struct shard *s, int64_t rows)
 {
@@ -186,18 +209,23 @@ view(const struct engine *e, bool grad, const struct shard *s, int64_t rows)
 	return tensor_2d(at, e->mem.dtype[b], rows, s->shape[1]);
 }
 
+/* [rows, columns] or [rows] of this tensor rank's share, in the run's type; no data when the
+ * model has no such parameter. */
 struct tensor
 engine_weight(const struct engine *e, int layer, enum role role)
 {
 	return engine_joined(e, false, layer, role, role);
 }
 
+/* The same place in the main gradients. */
 struct tensor
 engine_grad(const struct engine *e, int layer, enum role role)
 {
 	return engine_joined(e, true, layer, role, role);
 }
 
+/* Roles first .. last of a layer as one matrix. They lie one behind the other in the flat order
+ * and have equally long rows (q k v, gate up), so one product serves all of them. */
 struct tensor
 engine_joined(const struct engine *e, bool grad, int layer, enum role first, enum role last)
 {
@@ -212,7 +240,8 @@ engine_joined(const struct engine *e, bool grad, int layer, enum role first, enu
 	return view(e, grad, s, rows);
 }
 
-/* Elements [first, first + count) of parameter p, global numbers, into out. */
+/* Elements [first, first + count) of parameter p, global numbers, into out. The numbers depend
+ * on seed, name and place in the whole tensor alone, so every layout starts from the same model. */
 static void
 initial_values(
     const struct engine *e, const struct param *p, int64_t first, int64_t count, double *out)
@@ -227,7 +256,8 @@ initial_values(
 		out[i] *= p->init_std;
 }
 
-/* The real rows of one shard; a row of the box is contiguous in the global tensor. */
+/* The real rows of one shard; a row of the box is contiguous in the global tensor. A matrix that
+ * is split by columns has rows that are apart in the whole tensor, hence row by row. */
 static void
 init_shard(struct engine *e, const struct shard *s, double *row)
 {
@@ -253,6 +283,8 @@ init_shard(struct engine *e, const struct shard *s, double *row)
 	}
 }
 
+/* Padding rows of the vocabulary and between shards stay zero. In chunks, so that host memory
+ * does not grow with the model. */
 void
 engine_init_weights(struct engine *e)
 {
@@ -265,6 +297,8 @@ engine_init_weights(struct engine *e)
 	free(row);
 }
 
+/* The step's sums of loss, norm and faults, F64 on the device: they are added to by every micro
+ * batch and read once. */
 void
 engine_zero_scalars(struct engine *e)
 {
@@ -273,6 +307,7 @@ engine_zero_scalars(struct engine *e)
 	e->ops->fill(e->stream, &t, 0);
 }
 
+/* Waits for all that is queued; the one sync of a step before its update. */
 void
 engine_read_scalars(struct engine *e, double out[SCALAR_COUNT])
 {

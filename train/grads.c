@@ -1,8 +1,18 @@
-/* grads.c - main gradients over the groups that share them */
+/*
+ * grads.c - main gradients over the groups that share them
+ *
+ * Main gradients are one flat F32 array in the order of the shards (F64 when the run is). Three
+ * kinds of copies are summed: parameters that several tensor ranks hold whole (key and value
+ * groups fewer than ranks), word embeddings that first and last stage share, and what the data
+ * ranks computed. A rank's optimizer owns the range [own_first, own_first + own_elements) of it;
+ * with the distributed optimizer that is one equal part, else all.
+ */
 #include "train/grads.h"
 
 #include <stdio.h>
 
+/* The i-th shard that meets the own range, cut to it; false when there are fewer. Counting from
+ * the start each time keeps the caller free of state; the list is a few hundred long. */
 bool
 grads_piece(const struct engine *e, int i, struct piece *out)
 {
@@ -21,6 +31,8 @@ grads_piece(const struct engine *e, int i, struct piece *out)
 	return false;
 }
 
+/* The whole flat array, padding too: reductions add the padding along, and the norm must not see
+ * rests of it. */
 void
 grads_zero(struct engine *e)
 {
@@ -29,6 +41,8 @@ grads_zero(struct engine *e)
 	e->ops->fill(e->stream, &g, 0);
 }
 
+/* A group that this rank is not in is NULL, and one of size one has nothing to add: both are
+ * passed over, on every rank of a group alike. */
 static void
 sum_over(struct engine *e, struct comm *c, const struct tensor *x)
 {
@@ -36,7 +50,8 @@ sum_over(struct engine *e, struct comm *c, const struct tensor *x)
 		c->ops->all_reduce(c, e->stream, x, REDUCE_SUM);
 }
 
-/* What is held more than once inside a replica of the model. */
+/* What is held more than once inside a replica of the model. Goes before the data ranks' sum, in
+ * the order of the shards, which is the same on all ranks of a group. */
 static void
 reduce_shared(struct engine *e)
 {
@@ -52,6 +67,9 @@ reduce_shared(struct engine *e)
 	}
 }
 
+/* Collective over the kv, embedding and data groups. Afterwards the own range holds the sum over
+ * all micro batches of the step, not divided by anything: the number of tokens is known only
+ * with the step's totals. Outside the own range the values are of no use. */
 void
 grads_reduce(struct engine *e)
 {
@@ -66,7 +84,8 @@ grads_reduce(struct engine *e)
 		sum_over(e, dp, &g);
 }
 
-/* Is this piece the one copy that counts? Without sharding every data rank has the same. */
+/* Is this piece the one copy that counts? Without sharding every data rank has the same. Padding
+ * between shards is in no piece. */
 static bool
 counts(const struct engine *e, const struct piece *p)
 {
@@ -75,6 +94,9 @@ counts(const struct engine *e, const struct piece *p)
 	return p->shard->owner && (!shared || e->coord[AX_DP] == 0);
 }
 
+/* Adds this rank's part of the squared norm (F64) and of the count of elements that are not
+ * finite to the scalars, so that the world's sum counts every parameter once. Before unscaling:
+ * the caller divides. */
 void
 grads_measure(struct engine *e)
 {
@@ -95,6 +117,9 @@ grads_measure(struct engine *e)
 	}
 }
 
+/* Collective over the world. "First" is by the order of the parameter table, so every rank gives
+ * the same name; name is empty when all gradients are finite and it was the loss. Syncs for each
+ * piece: this runs once, at the end of a run that has failed. */
 void
 grads_first_bad(struct engine *e, char name[96])
 {

@@ -1,14 +1,24 @@
-/* groups.c - communicators from the layout, made in the same order on every rank */
+/*
+ * groups.c - communicators from the layout, made in the same order on every rank
+ *
+ * Splitting is collective over the world, so every rank makes every call in this order, also for
+ * groups that it will not be in (color -1, which gives NULL). Colors come from lib/model/layout,
+ * where inverse and tiling properties are tested.
+ */
 #include "train/groups.h"
 
-/* All ranks that differ on these axes alone. */
+/* All ranks that differ on these axes alone. Ranks keep the world's order inside the group,
+ * which fixes the order of sums. */
 static struct comm *
 along(struct comm *world, const struct layout *l, unsigned axes, struct err *err)
 {
 	return world->ops->split(world, (int)layout_group(l, axes, world->rank), world->rank, err);
 }
 
-/* The host communicators; those that will carry device memory are turned into the device's after. */
+/* The host communicators; those that will carry device memory are turned into the device's
+ * after. The data group spans data and context ranks: they hold the same weights. kv joins the
+ * tensor ranks that hold copies of one key-value group; embedding joins first and last stage
+ * when they share the table. The host's tensor group stays a host communicator, for inference. */
 static int
 split_world(struct groups *g, const struct engine *e, struct comm *world, struct err *err)
 {
@@ -38,6 +48,9 @@ split_world(struct groups *g, const struct engine *e, struct comm *world, struct
 	return 0;
 }
 
+/* Collective over world. A device communicator takes over the host one that it stands on, and
+ * frees it. What was made before a failure is freed by groups_close. A backend without comm
+ * keeps the host's communicators, which carry its memory as well. */
 int
 groups_open(struct engine *e, struct comm *world, struct err *err)
 {
@@ -56,6 +69,7 @@ groups_open(struct engine *e, struct comm *world, struct err *err)
 	return 0;
 }
 
+/* Not the world, which belongs to the caller. */
 void
 groups_close(struct groups *g)
 {

@@ -1,4 +1,11 @@
-/* infer.c - logits of a sequence, and text from them */
+/*
+ * infer.c - logits of a sequence, and text from them
+ *
+ * Inference uses the training engine as it stands: a batch of one sequence, one micro batch, the
+ * forward schedule. The head leaves each rank's columns of the logits in host memory, [s, v/t];
+ * the last stage's tensor ranks put rows together there. Every rank of the world takes part in
+ * each pass and in each agreement on an error, whether it has logits or not.
+ */
 #include "train/infer.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -20,6 +27,8 @@ struct pass {
 	int64_t columns;
 };
 
+/* Host memory of the run's sequence length; labels and mask stay zero, so the loss that the head
+ * computes along the way is zero. pass_release frees it. */
 static void
 pass_init(struct pass *p, struct engine *e)
 {
@@ -35,6 +44,7 @@ pass_init(struct pass *p, struct engine *e)
 		p->batch.positions[i] = (int32_t)i;
 }
 
+/* The engine belongs to the caller and is left as it is. */
 static void
 pass_release(struct pass *p)
 {
@@ -45,6 +55,8 @@ pass_release(struct pass *p)
 	free(p->local);
 }
 
+/* There is one micro batch, so its number says nothing. The engine reads the arrays before the
+ * next pass changes them, since run() ends in a sync. */
 static void
 give_batch(void *ctx, int microbatch, struct batch *out)
 {
@@ -52,6 +64,8 @@ give_batch(void *ctx, int microbatch, struct batch *out)
 	*out = ((struct pass *)ctx)->batch;
 }
 
+/* Collective. Returns when the logits are in p->local; a device error ends the program in
+ * engine_sync. */
 static void
 run(struct pass *p)
 {
@@ -66,7 +80,7 @@ run(struct pass *p)
 }
 
 /* Row `row` of the logits over the whole vocabulary, doubles, on every rank of the last stage's
- * tensor group. */
+ * tensor group. Padding columns come after the vocabulary on the last rank and are cut off here. */
 static void
 whole_row(struct pass *p, int64_t row, double *out)
 {
@@ -87,6 +101,9 @@ whole_row(struct pass *p, int64_t row, double *out)
 	free(all);
 }
 
+/* The sequence length of --tokens-file, needed before the engine is planned; 0 when the run has
+ * no such file (the option's length counts then), -1 with a reason when it is no usable array.
+ * Each rank reads the file itself. */
 int64_t
 infer_seq_length(const struct train_config *c, struct err *err)
 {
@@ -107,6 +124,8 @@ infer_seq_length(const struct train_config *c, struct err *err)
 	return 0;
 }
 
+/* infer_seq_length has checked rank, type and length of the same file, so only the ids are left
+ * to check: the embedding trusts them. */
 static int
 read_tokens(struct pass *p, const char *path, struct err *err)
 {
@@ -128,6 +147,8 @@ read_tokens(struct pass *p, const char *path, struct err *err)
 	return rc;
 }
 
+/* Collective. The file holds [s, v] in F32, or F64 when the run computes in that; one rank of
+ * the last stage writes it, the others of its tensor group give it their columns. */
 int
 infer_logits(struct engine *e, const struct train_config *c, struct err *err)
 {
@@ -156,11 +177,14 @@ infer_logits(struct engine *e, const struct train_config *c, struct err *err)
 	return rc;
 }
 
+/* A token and what speaks for it: e^(logit / temperature), or the logit when temperature is 0. */
 struct ranked {
 	double p;
 	int64_t id;
 };
 
+/* Likeliest first; equal ones by their number, so that the order does not depend on the
+ * library's qsort. */
 static int
 by_probability(const void *a, const void *b)
 {
@@ -169,8 +193,11 @@ by_probability(const void *a, const void *b)
 	return x->p < y->p ? 1 : x->p > y->p ? -1 : x->id > y->id ? 1 : -1;
 }
 
-/* The next token: the likeliest, or drawn by temperature, top-k and top-p with the counter RNG of
- * the position. */
+/* The next token: the likeliest, or drawn by temperature, top-k and top-p with the counter RNG
+ * of the position. The draw depends on seed and position alone: every rank of the last stage
+ * chooses the same token, and a longer generation begins like a shorter one. Temperature 0 takes
+ * the first of the likeliest. Probabilities are not normalised: the draw is scaled by their sum
+ * instead. */
 static int64_t
 choose(const struct train_config *c, const double *logits, int64_t v, int64_t position)
 {
@@ -237,7 +264,9 @@ read_prompt(const struct train_config *c, struct token_ids *ids, struct err *err
 	return rc;
 }
 
-/* One more token behind ids; every rank gets it. */
+/* One more token behind ids; every rank gets it. A sequence longer than the window is cut at its
+ * beginning; positions then count from the cut. Ranks before the last stage offer -1 to the
+ * maximum, so that the chosen id wins. */
 static int64_t
 next_token(struct pass *p, const struct train_config *c, const struct token_ids *ids, double *row)
 {
@@ -257,6 +286,9 @@ next_token(struct pass *p, const struct train_config *c, const struct token_ids 
 	return (int64_t)id;
 }
 
+/* Collective. Ends at --generate tokens or at the end of document, which is not printed; rank 0
+ * writes prompt and continuation to stdout as one text, since tokens may join in the middle of a
+ * character. */
 int
 infer_generate(struct engine *e, const struct train_config *c, struct err *err)
 {

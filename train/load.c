@@ -1,5 +1,13 @@
-/* load.c - reading a checkpoint, or the weights of a Hugging Face directory, under this run's
- * layout */
+/*
+ * load.c - reading a checkpoint, or the weights of a Hugging Face directory, under this run's
+ * layout
+ *
+ * Each rank opens the files itself and reads the boxes that its layout gives it; no rank sends
+ * weights to another, and nothing here communicates but the caller's agreement on the outcome.
+ * Boxes are in global coordinates, which is what makes loading under another layout the same as
+ * loading under this one. Shapes and types are checked by whoever opens the tensor:
+ * lib/format/ckpt for ours, read_hf for Hugging Face's.
+ */
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "lib/format/hfdir.h"
@@ -18,7 +26,8 @@ struct weights {
 	const struct model_config *model;
 };
 
-/* Copies host elements of the stored type to the device. */
+/* Copies host elements of the stored type to the device. Waits, since the host buffer is freed
+ * next. */
 static void
 put(struct engine *e, const struct tensor *dst, const void *host)
 {
@@ -27,7 +36,8 @@ put(struct engine *e, const struct tensor *dst, const void *host)
 }
 
 /* A box of a parameter out of a Hugging Face tensor, converted; rows of the parameter may be its
- * columns. */
+ * columns. The family says under which name, at which place and which way round a parameter is
+ * stored. Elements are converted one by one: this runs once, from mapped files. */
 static int
 read_hf(const struct weights *w, const struct param *p, const struct slice *box, enum dtype dtype,
     char *dst, struct err *err)
@@ -62,6 +72,8 @@ read_hf(const struct weights *w, const struct param *p, const struct slice *box,
 	return 0;
 }
 
+/* dst is dense, of dtype, as many elements as the box; the name's ending tells moments from
+ * weights, and Hugging Face directories have weights alone. */
 static int
 read_box(const struct weights *w, const struct param *p, const char *ending,
     const struct slice *box, enum dtype dtype, char *dst, struct err *err)
@@ -74,7 +86,8 @@ read_box(const struct weights *w, const struct param *p, const char *ending,
 	return ckpt_read(w->ckpt, name, box, dtype, dst, err);
 }
 
-/* Every real element of the weights that this rank holds, rounded to the run's type. */
+/* Every real element of the weights that this rank holds, rounded to the run's type. Padding
+ * stays zero. One shard at a time in host memory. */
 static int
 load_weights(struct engine *e, const struct weights *w, struct err *err)
 {
@@ -101,7 +114,9 @@ load_weights(struct engine *e, const struct weights *w, struct err *err)
 	return 0;
 }
 
-/* What this rank's optimizer owns, into a buffer of its own range. */
+/* What this rank's optimizer owns, into a buffer of its own range. The box list of the flat
+ * range is the same as in save.c, so a resume under the same layout reads whole pieces. No such
+ * buffer in this run: nothing to do. */
 static int
 load_own(
     struct engine *e, const struct weights *w, enum buffer b, const char *ending, struct err *err)
@@ -135,7 +150,8 @@ load_own(
 	return 0;
 }
 
-/* An integer or number of state.conf. */
+/* An integer or number of state.conf. A number followed by anything is refused, so a damaged
+ * line is not half read. */
 static int
 state_number(const struct ckpt *k, const char *key, double *out, struct err *err)
 {
@@ -151,7 +167,7 @@ state_number(const struct ckpt *k, const char *key, double *out, struct err *err
 }
 
 /* Where the run stood. An imported checkpoint knows no loss scale: the run then begins with its
- * own. */
+ * own. Numbers went through doubles exactly: train/config.c keeps them below 2^53. */
 static int
 resume_progress(const struct ckpt *k, struct train_config *c, struct progress *p, struct err *err)
 {
@@ -177,7 +193,8 @@ resume_progress(const struct ckpt *k, struct train_config *c, struct progress *p
 	return 0;
 }
 
-/* The schedule goes on as it was unless the user says which side counts. */
+/* The schedule goes on as it was unless the user says which side counts. A silent change of the
+ * schedule in a requeued script is the mistake this guards against. */
 static int
 resume_schedule(const struct ckpt *k, struct train_config *c, struct err *err)
 {
@@ -201,6 +218,9 @@ resume_schedule(const struct ckpt *k, struct train_config *c, struct err *err)
 			  ckpt_dir(k));
 }
 
+/* Progress, schedule, then master copies and moments. Changed data are only warned of:
+ * continuing on other data is a thing people do. The final norm's moment stands for all of them,
+ * since every rank can look it up. */
 static int
 resume(struct engine *e, const struct weights *w, struct train_config *c, struct progress *p,
     const char *fingerprint, struct err *err)
@@ -230,6 +250,7 @@ resume(struct engine *e, const struct weights *w, struct train_config *c, struct
 	    : 0;
 }
 
+/* One of w->ckpt and w->hf is set on success; the caller closes both in any case. */
 static int
 open_weights(
     struct weights *w, struct model_config *theirs, const struct train_config *c, struct err *err)
@@ -245,6 +266,9 @@ open_weights(
 		       : -1;
 }
 
+/* Weights come first and in the run's type. Master copies come from the checkpoint when it has
+ * them, since it stores them unrounded; from a Hugging Face directory they are the widened
+ * weights. Not collective: -1 with a reason on this rank. */
 int
 load_checkpoint(struct engine *e, struct train_config *c, struct progress *p,
     const char *fingerprint, struct err *err)

@@ -1,4 +1,12 @@
-/* loop.c - the step loop */
+/*
+ * loop.c - the step loop
+ *
+ * A step is: forward and backward of all micro batches, reduction of gradients, the step's
+ * totals, update. Decisions that every rank must take alike (skip, stop, clip) follow from the
+ * totals, which all ranks add in the same order from the same numbers; a rank's own clock,
+ * signals and files never decide alone. The device is waited for twice: to read the scalars and
+ * at the end, for the time.
+ */
 #include "train/loop.h"
 #include "lib/base/prog.h"
 #include "train/grads.h"
@@ -13,6 +21,7 @@
 /* What the ranks sum up once a step: every rank's share, then the whole. */
 enum total { TOTAL_LOSS, TOTAL_ZLOSS, TOTAL_NORM, TOTAL_NONFINITE, TOTAL_TOKENS, TOTAL_STOP, TOTAL_COUNT };
 
+/* Seconds since some start, never set back. */
 static double
 now(void)
 {
@@ -26,6 +35,8 @@ now(void)
  * run, the others wait. */
 static void bad_batch(const struct run *r, const struct err *err) __attribute__((noreturn));
 
+/* Does not return. Ranks of one pipeline and tensor group read the same batch, so they all come
+ * here; the other stages and tensor ranks keep silent for a while. */
 static void
 bad_batch(const struct run *r, const struct err *err)
 {
@@ -38,7 +49,8 @@ bad_batch(const struct run *r, const struct err *err)
 	die("%s", err->msg);
 }
 
-/* Micro batch m of this data rank. */
+/* Micro batch m of this data rank. A bad batch is a matter of the files, not of this rank: there
+ * is no way on, and no peer may be left waiting in a receive. */
 static void
 load(void *ctx, int microbatch, struct batch *out)
 {
@@ -54,6 +66,8 @@ load(void *ctx, int microbatch, struct batch *out)
 	r->tokens += tokens;
 }
 
+/* All micro batches of one global batch; sums of loss add up in the scalars and counted tokens
+ * in r->tokens. Collective. */
 static void
 pass(struct run *r, enum split which, int64_t first_sample, bool training)
 {
@@ -72,7 +86,10 @@ pass(struct run *r, enum split which, int64_t first_sample, bool training)
 	pipeline_run(&p);
 }
 
-/* Sums over the world in rank order; every figure is counted by the ranks that own it. */
+/* Sums over the world in rank order; every figure is counted by the ranks that own it. In rank
+ * order on every rank, hence the same bits everywhere, which clipping and skipping rely on. Loss
+ * and tokens are counted by one tensor rank of one stage per data rank, the norm by the owners
+ * of gradients. */
 static void
 totals(struct run *r, double stop, double out[TOTAL_COUNT])
 {
@@ -102,7 +119,8 @@ totals(struct run *r, double stop, double out[TOTAL_COUNT])
 	free(all);
 }
 
-/* Names what is not finite and ends the run: nothing is saved over the last checkpoint. */
+/* Names what is not finite and ends the run: nothing is saved over the last checkpoint.
+ * Collective, since finding the name is. Weights and moments have not been touched by this step. */
 static void
 numerical_failure(struct run *r, double loss)
 {
@@ -115,7 +133,9 @@ numerical_failure(struct run *r, double loss)
 		    name, name[0] ? "' is not finite" : " is not finite", fabs(loss));
 }
 
-/* The update of one step from the totals. */
+/* The update of one step from the totals. The mean over tokens, the loss scale and clipping
+ * become one factor. 1e-6 in the clipping is Megatron-LM's (core/optimizer/clip_grads.py), as is
+ * leaving gradients below the limit alone. */
 static void
 update(struct run *r, const double sum[TOTAL_COUNT], struct step_metrics *m)
 {
@@ -133,8 +153,10 @@ update(struct run *r, const double sum[TOTAL_COUNT], struct step_metrics *m)
 	r->at.optimizer_steps++;
 }
 
-/* One step. Returns an exit status when the run cannot go on, else EXIT_DONE; *stop: somebody asked
- * for it. */
+/* One step. Returns an exit status when the run cannot go on, else EXIT_DONE; *stop: somebody
+ * asked for it. Collective. The learning rate is that of the samples consumed before this step.
+ * Order: totals before the update, because a step that is skipped must leave weights and moments
+ * untouched. */
 static int
 step(struct run *r, bool *stop)
 {
@@ -181,6 +203,8 @@ step(struct run *r, bool *stop)
 	return EXIT_DONE;
 }
 
+/* Collective; nothing happens for a split without samples. Always the same batches, from the
+ * start of the split, with the weights as they are: neither gradients nor progress change. */
 void
 loop_evaluate(struct run *r, enum split which)
 {
@@ -201,7 +225,8 @@ loop_evaluate(struct run *r, enum split which)
 		    sum[TOTAL_LOSS] / sum[TOTAL_TOKENS]);
 }
 
-/* Saves; a failure is said once and ends the run. */
+/* Saves; a failure is said once and ends the run. EXIT_DONE without --save: there is nothing to
+ * fail. */
 static int
 save(struct run *r)
 {
@@ -222,7 +247,8 @@ save(struct run *r)
 }
 
 /* The reasons to stop that the options give; the clock is rank 0's, agreed with the next step's
- * totals. */
+ * totals. NULL to go on. Non-NULL on all ranks or on none; the text may differ between them and
+ * only rank 0's is shown. */
 static const char *
 reason_to_stop(const struct run *r, bool asked)
 {
@@ -235,6 +261,8 @@ reason_to_stop(const struct run *r, bool asked)
 	return NULL;
 }
 
+/* Saves unless this step has been saved already. The barrier keeps every rank until rank 0 has
+ * removed the stop file and said its word, since the first exit may end the others. */
 static int
 stop_run(struct run *r, const char *why, bool saved)
 {
@@ -254,7 +282,8 @@ stop_run(struct run *r, const char *why, bool saved)
 	return EXIT_STOPPED;
 }
 
-/* Has rank 0's clock passed --exit-duration-in-mins? Every rank gets the same answer. */
+/* Has rank 0's clock passed --exit-duration-in-mins? Every rank gets the same answer. Costs one
+ * small reduction a step, and none without the option. */
 static bool
 out_of_time(const struct run *r, double start)
 {
@@ -268,7 +297,7 @@ out_of_time(const struct run *r, double start)
 	return over != 0;
 }
 
-/* Behind the last step. */
+/* Behind the last step. Evaluation first, so that its result is logged even if the save fails. */
 static int
 finish(struct run *r, bool saved)
 {
@@ -277,6 +306,9 @@ finish(struct run *r, bool saved)
 	return saved ? EXIT_DONE : save(r);
 }
 
+/* Collective; returns the exit status, the same on every rank. A request from outside skips the
+ * evaluation that is due: a batch system leaves seconds, and they are for the save. --exit-
+ * interval and the clock wait for both. */
 int
 loop_train(struct run *r)
 {

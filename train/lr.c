@@ -1,10 +1,17 @@
-/* lr.c - learning rate and weight decay as functions of the consumed samples */
+/*
+ * lr.c - learning rate and weight decay as functions of the consumed samples
+ *
+ * Pure functions of the number of samples: no state is saved, and resuming or changing the batch
+ * size leaves the curve as it was. Source: Megatron-LM core/optimizer_param_scheduler.py, which
+ * counts samples too.
+ */
 #include "train/optim.h"
 
 #include <math.h>
 
 #define PI 3.14159265358979323846
 
+/* What lr_at divides by is not zero after this. One line with both values on failure. */
 int
 lr_check(const struct lr_schedule *s, struct err *e)
 {
@@ -29,7 +36,8 @@ lr_check(const struct lr_schedule *s, struct err *e)
 	return 0;
 }
 
-/* Share of (lr - min_lr) left in the tail of warm-up, stable, decay. */
+/* Share of (lr - min_lr) left in the tail of warm-up, stable, decay. 1 in the stable part; eta
+ * goes from 0 to 1 over the tail. */
 static double
 wsd(const struct lr_schedule *s, double k)
 {
@@ -46,6 +54,8 @@ wsd(const struct lr_schedule *s, double k)
 	}
 }
 
+/* The rate of the step that begins after `samples` samples. Warm-up wins over every style;
+ * behind the decay it stays at min_lr. The inverse square root is cut off at min_lr as well. */
 double
 lr_at(const struct lr_schedule *s, int64_t samples)
 {
@@ -67,6 +77,8 @@ lr_at(const struct lr_schedule *s, int64_t samples)
 	return s->min_lr + share * (s->lr - s->min_lr);
 }
 
+/* Grows from start to end over the whole run, then stays; constant gives the end value, as
+ * Megatron-LM does. */
 double
 wd_at(const struct lr_schedule *s, int64_t samples)
 {

@@ -1,4 +1,11 @@
-/* metrics.c - log lines, JSON Lines, TensorBoard */
+/*
+ * metrics.c - log lines, JSON Lines, TensorBoard
+ *
+ * Lives on rank 0 alone and takes totals that the ranks have agreed on already. The log line is
+ * Megatron-LM's, with tokens per second added at its end, so that scripts which read it go on
+ * working; machines read the JSON Lines instead. A failed write is remembered by the streams and
+ * reported when they are closed: a full disk does not end a training run that can still save.
+ */
 #include "train/metrics.h"
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
@@ -11,6 +18,7 @@
 #include <string.h>
 #include <time.h>
 
+/* Where the figures go and what has been added up since the last log line. */
 struct metrics {
 	FILE *json;
 	const char *path;
@@ -23,6 +31,8 @@ struct metrics {
 	double loss, zloss, seconds;
 };
 
+/* Appends on resume, replaces otherwise. Keeps the path, which belongs to the options. NULL with
+ * a reason when an output cannot be created, before any step has been spent. */
 struct metrics *
 metrics_open(const struct train_config *c, int64_t world_size, bool append, struct err *e)
 {
@@ -51,19 +61,23 @@ metrics_open(const struct train_config *c, int64_t world_size, bool append, stru
 	return m;
 }
 
+/* Of the whole world. A step too short for the clock gives 0, not infinity, which JSON cannot
+ * hold. */
 static double
 tokens_per_second(const struct metrics *m, double seconds, int64_t steps)
 {
 	return seconds > 0 ? (double)(steps * m->batch * m->seq_length) / seconds : 0;
 }
 
+/* Per rank, from the arithmetic of the model (lib/model/flops), not from what the device did. */
 static double
 tflops(const struct metrics *m, double seconds, int64_t steps)
 {
 	return seconds > 0 ? m->flops * (double)steps / seconds / 1e12 / (double)m->world : 0;
 }
 
-/* Numbers that JSON cannot hold become null. */
+/* Numbers that JSON cannot hold become null. NaN and infinity do come: a skipped step has a norm
+ * that is not finite. */
 static void
 number(struct str *s, const char *key, double v)
 {
@@ -74,6 +88,8 @@ number(struct str *s, const char *key, double v)
 		str_adds(s, "null");
 }
 
+/* %.17g gives back every double exactly. Flushed each step, so that a follower sees it and a
+ * killed run loses nothing. */
 static void
 json_line(struct metrics *m, const struct step_metrics *s)
 {
@@ -98,6 +114,7 @@ json_line(struct metrics *m, const struct step_metrics *s)
 	str_release(&line);
 }
 
+/* Tags are Megatron-LM's. Errors are kept by the board and reported when it is closed. */
 static void
 board_points(struct metrics *m, const struct step_metrics *s)
 {
@@ -113,7 +130,8 @@ board_points(struct metrics *m, const struct step_metrics *s)
 	tensorboard_flush(m->board, &ignored);
 }
 
-/* Averages over the successful steps of the interval. */
+/* Averages over the successful steps of the interval. Begins the next interval. The learning
+ * rate and the norm are those of the last step. */
 static void
 log_line(struct metrics *m, const struct step_metrics *s)
 {
@@ -145,6 +163,8 @@ log_line(struct metrics *m, const struct step_metrics *s)
 	m->loss = m->zloss = m->seconds = 0;
 }
 
+/* Skipped steps count in time and number, not in the mean of the loss. The last step writes a
+ * log line in any case. */
 void
 metrics_step(struct metrics *m, const struct step_metrics *s)
 {
@@ -167,6 +187,8 @@ metrics_step(struct metrics *m, const struct step_metrics *s)
 		log_line(m, s);
 }
 
+/* exp of more than 20 is cut off, as in Megatron-LM, so that the perplexity of an untrained
+ * model stays printable. The lines are told from step lines in the JSON by their "split". */
 void
 metrics_evaluation(struct metrics *m, int64_t iteration, const char *split, double lm_loss)
 {
@@ -192,6 +214,7 @@ metrics_evaluation(struct metrics *m, int64_t iteration, const char *split, doub
 	}
 }
 
+/* -1 with the first path on which anything written was lost. NULL is closed already. */
 int
 metrics_close(struct metrics *m, struct err *e)
 {

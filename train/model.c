@@ -1,7 +1,17 @@
-/* model.c - one micro batch through this stage's layers */
+/*
+ * model.c - one micro batch through this stage's layers
+ *
+ * The engine hands out memory by (buffer, slot, layer): a micro batch in flight owns one slot of
+ * the saved arena, and inside it the buffers that exist once a layer lie layer_bytes apart. All
+ * places are computed from lib/model/memory's plan, nothing is allocated, and nothing here
+ * communicates: the layers do.
+ */
 #include "train/engine.h"
 #include "train/layers/layer.h"
 
+/* The plan gives no bytes to what a configuration does not need (LayerNorm's mean under RMSNorm,
+ * say): data is NULL then. A buffer of one column comes back as a vector, which is what the
+ * operations on statistics and labels take. */
 struct tensor
 step_buffer(const struct step *s, enum buffer b, int64_t layer)
 {
@@ -17,6 +27,9 @@ step_buffer(const struct step *s, enum buffer b, int64_t layer)
 	return m->shape[b][1] == 1 ? tensor_flat(&t) : t;
 }
 
+/* The batch is in host memory and may be reused when this returns only after the copies are
+ * done: copy_in has read its source by then on both backends. Every stage gets all four arrays:
+ * tokens for the embedding, positions for each attention, labels and mask for the head. */
 void
 step_load(struct step *s, const struct batch *b)
 {
@@ -32,12 +45,15 @@ step_load(struct step *s, const struct batch *b)
 	}
 }
 
+/* What the stage before sends goes straight to where the first layer reads it, without a copy. */
 struct tensor
 step_input(const struct step *s)
 {
 	return step_buffer(s, BUF_LAYER_INPUT, 0);
 }
 
+/* One buffer for all micro batches: it is sent before the next forward pass writes it, and no
+ * backward pass reads it. On the last stage the head writes no output and this is not used. */
 struct tensor
 step_output(const struct step *s)
 {
@@ -60,6 +76,8 @@ output_of(const struct step *s, int i)
 	return i + 1 < s->e->num_layers ? input_of(s, i + 1) : step_output(s);
 }
 
+/* Queues the layers of this stage in order; the input must have been loaded or received.
+ * Collective over the tensor group. */
 void
 step_forward(struct step *s)
 {
@@ -70,6 +88,9 @@ step_forward(struct step *s)
 	}
 }
 
+/* Layers in reverse. BUF_DX holds the gradient of the output on entry (the head makes it on the
+ * last stage) and that of the stage's input on return; each layer turns it in place, so the
+ * residual path is never copied. Main gradients are added to. */
 void
 step_backward(struct step *s)
 {

@@ -1,7 +1,15 @@
-/* optim.c - the registry of update rules, and an update of all that a rank owns */
+/*
+ * optim.c - the registry of update rules, and an update of all that a rank owns
+ *
+ * Weights exist up to three times: in the run's type for the layers, as F32 master copies of the
+ * own range when that type is narrower, and in the moments' buffers beside it. Without a master
+ * copy the weights themselves are updated. Updates go piece by piece because weight decay is a
+ * property of a parameter.
+ */
 #include "train/optim.h"
 #include "train/grads.h"
 
+/* The registry: by the option's value, which lib/model plans the memory of the moments by. */
 static const struct optim_kind *const kinds[] = {
 	[OPTIMIZER_ADAM] = &optim_adamw, [OPTIMIZER_SGD] = &optim_sgd
 };
@@ -15,6 +23,7 @@ own(const struct engine *e, enum buffer b, int64_t first, int64_t count)
 	return t.data ? tensor_rows(&t, first - e->own_first, count) : t;
 }
 
+/* For buffers that hold every shard of the rank, own or not. */
 static struct tensor
 flat(const struct engine *e, enum buffer b, int64_t first, int64_t count)
 {
@@ -23,6 +32,8 @@ flat(const struct engine *e, enum buffer b, int64_t first, int64_t count)
 	return tensor_rows(&t, first, count);
 }
 
+/* Where the updates of these elements of the flat order happen: the master copy, or the weights
+ * when the run's type needs none. */
 struct tensor
 optim_master(const struct engine *e, int64_t first, int64_t count)
 {
@@ -31,6 +42,8 @@ optim_master(const struct engine *e, int64_t first, int64_t count)
 	return t.data ? t : flat(e, BUF_WEIGHTS, first, count);
 }
 
+/* After weights came from a seed or a foreign file: widening is exact, so nothing is lost but
+ * what the file's rounding lost before. */
 void
 optim_from_weights(struct engine *e)
 {
@@ -41,7 +54,8 @@ optim_from_weights(struct engine *e)
 		e->ops->cast(e->stream, &master, &weights);
 }
 
-/* Every data rank's part to all of them. */
+/* Every data rank's part to all of them. Collective over the data group, and a no-op when each
+ * of its ranks updates everything. */
 static void
 gather_weights(struct engine *e)
 {
@@ -53,6 +67,8 @@ gather_weights(struct engine *e)
 		dp->ops->all_gather(dp, e->stream, &all, &mine);
 }
 
+/* After master copies were loaded: rounds the own range, then every data rank gets all.
+ * Collective over the data group. */
 void
 optim_to_weights(struct engine *e)
 {
@@ -64,6 +80,8 @@ optim_to_weights(struct engine *e)
 	gather_weights(e);
 }
 
+/* Collective over the data group because of the gather. The gradient is scaled inside the update
+ * (one factor for loss scale, number of tokens and clipping), so it is not written again. */
 void
 optim_step(struct engine *e, const struct optim_options *o, const struct optim_update *u)
 {
@@ -86,6 +104,9 @@ optim_step(struct engine *e, const struct optim_options *o, const struct optim_u
 	gather_weights(e);
 }
 
+/* The first hysteresis - 1 overflows leave the scale, each later one halves it; a full window
+ * of clean steps doubles it and restores the hysteresis. A fixed scale never changes. Rule:
+ * Megatron-LM core/optimizer/grad_scaler.py. */
 void
 scaler_update(struct scaler *s, bool overflow)
 {

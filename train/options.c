@@ -1,4 +1,13 @@
-/* options.c - the option table of mtrain */
+/*
+ *  options.c - the option table of mtrain
+ *
+ *  One row an option; parsing, range checks, --help, the dumped configuration and the manual
+ * page  follow from it. Names, defaults and meanings are Megatron-LM's where it has the option,
+ * except  where the help says otherwise. A NULL default means not given: the value is then zero
+ * (or NULL) and train/config.c decides. Ranges are of one value alone; what options must be to
+ * each  other is checked in train/config.c. NOTE rows are accepted and answered with one line;
+ * options that would change the result and are not built are in  train/refused.c instead.
+ */
 #include "train/config.h"
 
 #include <math.h>

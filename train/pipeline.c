@@ -1,4 +1,11 @@
-/* pipeline.c - runs the schedule's list of actions */
+/*
+ * pipeline.c - runs the schedule's list of actions
+ *
+ * The schedule says for one stage what runs in which order and which messages belong to one
+ * exchange; it is checked in lib/model, where it can be tested without running anything. Here
+ * each action is mapped to a pass or a message. Slots of the saved arena are reused modulo
+ * num_slots, the most micro batches that the schedule ever has in flight.
+ */
 #include "train/pipeline.h"
 #include "lib/model/schedule.h"
 
@@ -6,6 +13,8 @@
 
 enum { TAG_FORWARD = 1, TAG_BACKWARD = 2 };
 
+/* Micro batches alternate over the data ranks, so a batch holds the same samples for every
+ * number of data ranks; only the grouping differs. */
 int64_t
 pipeline_first_sample(const struct run_plan *plan, int64_t step, int microbatch, int data_rank)
 {
@@ -14,7 +23,8 @@ pipeline_first_sample(const struct run_plan *plan, int64_t step, int microbatch,
 	    plan->shape.micro_batch_size;
 }
 
-/* The pass of a micro batch: its slot in the saved arena and the numbers of its samples. */
+/* The pass of a micro batch: its slot in the saved arena and the numbers of its samples. Cheap
+ * enough to be made anew for each use, so no table of passes in flight is kept. */
 static struct step
 step_of(const struct pipeline *p, int microbatch)
 {
@@ -29,6 +39,7 @@ step_of(const struct pipeline *p, int microbatch)
 	};
 }
 
+/* The batch belongs to the loader and is copied to the device before the layers run. */
 static void
 forward(const struct pipeline *p, int microbatch)
 {
@@ -40,6 +51,8 @@ forward(const struct pipeline *p, int microbatch)
 	step_forward(&s);
 }
 
+/* The step is made anew from the micro batch's number: slot and samples follow from it, so
+ * dropout draws the masks of the forward pass again. */
 static void
 backward(const struct pipeline *p, int microbatch)
 {
@@ -48,7 +61,8 @@ backward(const struct pipeline *p, int microbatch)
 	step_backward(&s);
 }
 
-/* The message of one communication action. */
+/* The message of one communication action. Receives go straight to where the pass will read,
+ * sends come from where it wrote: no copies, no buffers of its own. */
 static struct p2p
 message(const struct pipeline *p, const struct action *a)
 {
@@ -67,7 +81,9 @@ message(const struct pipeline *p, const struct action *a)
 	}
 }
 
-/* Issues the run of messages that starts at a as one exchange; returns how many they are. */
+/* Issues the run of messages that starts at a as one exchange; returns how many they are. At
+ * most four messages make a group (both directions to both neighbours). They are given to the
+ * communicator together because a blocking send on both sides of a pair would never end. */
 static int
 exchange(const struct pipeline *p, const struct action *a, int left)
 {
@@ -84,6 +100,8 @@ exchange(const struct pipeline *p, const struct action *a, int left)
 	return n;
 }
 
+/* Collective over the pipeline and tensor groups. All is queued on the compute stream; it does
+ * not wait for the device at the end. */
 void
 pipeline_run(const struct pipeline *p)
 {

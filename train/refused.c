@@ -4,6 +4,11 @@
  * The names are those of pretrain_gpt.py from 2021 to 2026, of the llm-jp fork and of
  * Megatron-DeepSpeed; '_' is written as '-'.
  * Sorted by reason, then by name. An option that gets built leaves this table in the same change.
+ *
+ * Refusing by name rather than as an unknown option tells a user of those programs whether to
+ * leave the option out (nothing is lost), what to say instead, or that the run cannot be had
+ * here. An option that only tunes speed is refused too: a script should not carry settings that
+ * do nothing.
  */
 #include "train/refused.h"
 
@@ -77,10 +82,13 @@ static const char maths[] = "would change the mathematics";
 static const char zero_bubble[] = "zero-bubble schedules are not built";
 
 const struct opt_refused mtrain_refused[] = {
+	/* Capturing a step saves launches, which large models do not notice. */
 	{ "cuda-graph-impl", graph }, { "cuda-graph-modules", graph },
 	{ "cuda-graph-scope", graph }, { "cuda-graph-warmup-steps", graph },
 	{ "enable-cuda-graph", graph }, { "external-cuda-graph", graph },
 	{ "optimizer-cuda-graph", graph }, { "te-rng-tracker", graph },
+	/* 8 and 4 bits: scales, recipes and the layers left in bf16. Results depend on them,
+	 * so they cannot be passed over. */
 	{ "disable-fp8-wgrad", fp8 }, { "first-last-layers-bf16", fp8 }, { "fp4-format", fp8 },
 	{ "fp4-param-gather", fp8 }, { "fp4-quantizer-factory", fp8 }, { "fp4-recipe", fp8 },
 	{ "fp8-amax-compute-algo", fp8 }, { "fp8-amax-history-len", fp8 }, { "fp8-e4m3", fp8 },
@@ -94,9 +102,14 @@ const struct opt_refused mtrain_refused[] = {
 	{ "num-layers-at-end-in-bf16", fp8 }, { "num-layers-at-start-in-bf16", fp8 },
 	{ "reuse-grad-buf-for-mxfp8-param-ag", fp8 }, { "te-precision-config-file", fp8 },
 	{ "use-kitchen-attention", fp8 },
+	/* The check costs one pass over the gradients, which the norm makes anyway. */
 	{ "no-check-for-nan-in-loss-and-grad", nan_checks },
+	/* A batch size that changes during the run would move the schedules and the order of
+	 * data. */
 	{ "decrease-batch-size-if-needed", ramp }, { "rampup-batch-size", ramp },
 	{ "step-batch-size-schedule", ramp },
+	/* How checkpoints are written elsewhere: formats, workers, replicas, strictness. Ours
+	 * are whole, global and written by all ranks, whatever the layout. */
 	{ "async-ckpt-cpu-priority", one_ckpt }, { "async-ckpt-io-priority", one_ckpt },
 	{ "async-ckpt-use-cpu-shm", one_ckpt }, { "async-save", one_ckpt },
 	{ "async-strategy", one_ckpt }, { "auto-detect-ckpt-format", one_ckpt },
@@ -129,6 +142,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "universal-checkpoint", one_ckpt }, { "use-dist-ckpt", one_ckpt },
 	{ "use-mp-args-from-checkpoint-args", one_ckpt },
 	{ "use-persistent-ckpt-worker", one_ckpt }, { "verify-integrity", one_ckpt },
+	/* A second model beside the one that is trained. */
 	{ "hidden-size-teacher", distill }, { "kd", distill }, { "kd-alpha-ce", distill },
 	{ "kd-beta-ce", distill }, { "kd-temp", distill }, { "load-teacher", distill },
 	{ "logits-load-decode-threads", distill }, { "logits-load-dir", distill },
@@ -139,17 +153,22 @@ const struct opt_refused mtrain_refused[] = {
 	{ "logits-save-top-p-min-k", distill }, { "mos", distill },
 	{ "num-attention-heads-teacher", distill }, { "num-experts-teacher", distill },
 	{ "num-layers-teacher", distill },
+	/* BERT and T5: other models, other data, other losses. */
 	{ "bert-no-binary-head", encoder }, { "encoder-pipeline-model-parallel-size", encoder },
 	{ "encoder-tensor-model-parallel-size", encoder }, { "mask-prob", encoder },
 	{ "pipeline-model-parallel-split-rank", encoder },
 	{ "relative-attention-max-distance", encoder },
 	{ "relative-attention-num-buckets", encoder }, { "short-seq-prob", encoder },
 	{ "vocab-extra-ids", encoder },
+	/* Evaluation reads the same batches each time, so that its values can be compared. */
 	{ "full-validation", validation }, { "multiple-validation-sets", validation },
 	{ "start-eval-at-iter", validation }, { "validation-set-names", validation },
+	/* A script that asks for less output loses nothing by leaving the option out. */
 	{ "disable-log-loss-scale-to-tensorboard", columns },
 	{ "no-log-learnig-rate-to-tensorboard", columns },
 	{ "no-log-loss-scale-to-tensorboard", columns },
+	/* Mixtures of experts. To train a dense model in place of what was asked for would be
+	 * worse than to stop. */
 	{ "create-moe-param-group", moe }, { "disable-moe-token-dropping", moe },
 	{ "disable-moe-top2-2nd-expert-sampling", moe },
 	{ "enable-expert-tensor-parallelism", moe },
@@ -200,6 +219,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "overlap-moe-expert-parallel-comm", moe }, { "topk", moe },
 	{ "use-grouped-gemm-for-dense-mlp", moe }, { "use-grouped-gemm-for-shared-expert", moe },
 	{ "use-tutel", moe },
+	/* Faults that are provoked, and steps that are computed twice to find them. */
 	{ "check-for-large-grads", resilience }, { "check-for-spiky-loss", resilience },
 	{ "check-weight-hash-across-dp-replicas-interval", resilience },
 	{ "error-injection-rate", resilience }, { "error-injection-type", resilience },
@@ -211,11 +231,15 @@ const struct opt_refused mtrain_refused[] = {
 	{ "fault-injector-mtti-seconds", resilience }, { "fault-injector-num-ranks", resilience },
 	{ "fault-injector-offset-seconds", resilience }, { "fault-injector-ranks", resilience },
 	{ "fault-injector-seed", resilience }, { "rerun-mode", resilience },
+	/* Rearranged documents: the data would be others. */
 	{ "fim-data", fim }, { "fim-eod-token", fim }, { "fim-fragment-rate", fim },
 	{ "fim-middle-token", fim }, { "fim-no-prefix", fim }, { "fim-pad-token", fim },
 	{ "fim-prefix-token", fim }, { "fim-rate", fim }, { "fim-split-sample", fim },
 	{ "fim-spm-rate", fim }, { "fim-suffix-token", fim },
+	/* Losses on some turns of a conversation alone. */
 	{ "chat-template", sft }, { "sft", sft }, { "sft-tokenizer-prompt-format", sft },
+	/* Weights that are gathered layer by layer; the distributed optimizer shares
+	 * gradients' sums and states alone. */
 	{ "create-all-gather-group", fsdp }, { "data-parallel-sharding-strategy", fsdp },
 	{ "disable-strict-fsdp-dtensor-load", fsdp }, { "enable-full-sharding-in-hsdp", fsdp },
 	{ "fsdp-db-use-persist-buf-on-alloc-fail", fsdp }, { "fsdp-double-buffer", fsdp },
@@ -233,13 +257,16 @@ const struct opt_refused mtrain_refused[] = {
 	{ "torch-fsdp2-no-reshard-after-forward", fsdp },
 	{ "use-contiguous-buffers-in-ddp", fsdp }, { "use-custom-fsdp", fsdp },
 	{ "use-megatron-fsdp", fsdp }, { "use-torch-fsdp2", fsdp },
+	/* Several chunks of layers a stage: the schedule and the memory plan know one. */
 	{ "microbatch-group-size-per-virtual-pipeline-stage", interleaved },
 	{ "no-overlap-p2p-communication", interleaved },
 	{ "num-layers-per-virtual-pipeline-stage", interleaved },
 	{ "num-virtual-stages-per-pipeline-rank", interleaved },
 	{ "overlap-p2p-communication", interleaved },
 	{ "overlap-p2p-communication-warmup-flush", interleaved },
+	/* The loss is a mean over all tokens of a batch, never a mean of means. */
 	{ "calculate-per-token-loss", always }, { "no-query-key-layer-scaling", always },
+	/* Attention with other parameters than q, k, v and projection. */
 	{ "disable-dsa-indexer-rotate-activation", latent },
 	{ "disable-dsa-indexer-scoring-relu", latent }, { "dsa-indexer-head-dim", latent },
 	{ "dsa-indexer-k-norm-epsilon", latent }, { "dsa-indexer-k-norm-fp32", latent },
@@ -252,6 +279,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "multi-latent-attention", latent }, { "no-dsa-indexer-rotate-activation", latent },
 	{ "no-dsa-indexer-scoring-relu", latent }, { "q-lora-rank", latent },
 	{ "qk-head-dim", latent }, { "qk-pos-emb-head-dim", latent }, { "v-head-dim", latent },
+	/* Metrics are files and stdout; whoever watches reads those. */
 	{ "app-tag-run-name", watch }, { "app-tag-run-version", watch },
 	{ "calc-ft-timeouts", watch }, { "config-logger-dir", watch },
 	{ "disable-flight-recorder-dump-on-timeout", watch },
@@ -269,12 +297,15 @@ const struct opt_refused mtrain_refused[] = {
 	{ "otel-enabled", watch }, { "otel-service-name", watch }, { "otel-span-groups", watch },
 	{ "run-workload-inspector-server", watch }, { "straggler-ctrlr-port", watch },
 	{ "straggler-minmax-count", watch },
+	/* More heads and another loss. */
 	{ "mtp-detach-heads", mtp }, { "mtp-hsm", mtp }, { "mtp-hybrid-override-pattern", mtp },
 	{ "mtp-loss-scaling-factor", mtp }, { "mtp-num-layers", mtp }, { "mtp-standalone", mtp },
 	{ "mtp-use-repeated-layer", mtp },
+	/* Files are opened by path: mount or copy first. */
 	{ "aml-data-download-path", storage }, { "disable-msc", storage },
 	{ "enable-msc", storage }, { "object-storage-cache-path", storage },
 	{ "s3-cache-path", storage },
+	/* Where it does not fit, mplan search finds a layout that does. */
 	{ "activation-offload-fraction", offload }, { "checkpoint-in-cpu", offload },
 	{ "cpu-offloading-num-layers", offload },
 	{ "cpu-offloading-retain-pinned-cpu-buffers", offload }, { "cpu-optimizer", offload },
@@ -287,8 +318,11 @@ const struct opt_refused mtrain_refused[] = {
 	{ "optimizer-cpu-offload", offload }, { "optimizer-offload-fraction", offload },
 	{ "remote-device", offload }, { "use-pin-memory", offload },
 	{ "use-torch-optimizer-for-cpu-offload", offload },
+	/* How ranks of a sequence exchange keys and values is not a choice here. */
 	{ "cp-comm-type", hcp }, { "hierarchical-context-parallel-sizes", hcp },
 	{ "hybrid-context-parallel", hcp }, { "max-seqlen-per-dp-cp-rank", hcp },
+	/* Buckets, overlap, buffers and groups of communication. Values come out the same
+	 * without them. */
 	{ "ddp-average-in-collective", comm }, { "ddp-bucket-size", comm },
 	{ "ddp-num-buckets", comm }, { "ddp-pad-buckets-for-high-nccl-busbw", comm },
 	{ "delay-param-gather", comm }, { "disable-align-grad-reduce", comm },
@@ -310,10 +344,12 @@ const struct opt_refused mtrain_refused[] = {
 	{ "tp-comm-overlap", comm }, { "tp-comm-overlap-cfg", comm },
 	{ "tp-comm-overlap-rs-dgrad", comm }, { "use-mpi", comm }, { "use-nccl-ub", comm },
 	{ "use-ring-exchange-p2p", comm }, { "use-sharp", comm }, { "use-tp-pp-dp-mapping", comm },
+	/* Samples come from the mapped files; nothing is loaded ahead. */
 	{ "data-impl", data_speed }, { "dataloader-defer-npy-index-mmap", data_speed },
 	{ "dataloader-fast-cache-load", data_speed }, { "mid-level-dataset-surplus", data_speed },
 	{ "mmap-warmup", data_speed }, { "no-data-sharding", data_speed },
 	{ "no-mmap-bin-files", data_speed }, { "num-dataset-builder-threads", data_speed },
+	/* Which kernels are fused, what is kept and when memory is freed. */
 	{ "cross-entropy-fusion-impl", speed }, { "cross-entropy-loss-fusion", speed },
 	{ "deallocate-pipeline-outputs", speed }, { "defer-embedding-wgrad-compute", speed },
 	{ "delay-wgrad-compute", speed }, { "disable-clone-scatter-output-in-embedding", speed },
@@ -324,11 +360,14 @@ const struct opt_refused mtrain_refused[] = {
 	{ "scattered-embeddings", speed }, { "tile-factor", speed },
 	{ "use-cpu-initialization", speed }, { "use-fused-weighted-squared-relu", speed },
 	{ "use-te-activation-func", speed }, { "wgrad-deferral-limit", speed },
+	/* Activations are saved, attention's weights alone are recomputed. (The spelling is
+	 * Megatron-DeepSpeed's.) */
 	{ "contigious-checkpointing", recompute }, { "distribute-saved-activations", recompute },
 	{ "mhc-recompute-layer-num", recompute }, { "partition-activations", recompute },
 	{ "profile-backward", recompute }, { "recompute-method", recompute },
 	{ "recompute-modules", recompute }, { "recompute-num-layers", recompute },
 	{ "split-transformers", recompute }, { "synchronize-each-layer", recompute },
+	/* Ordinary profilers see an ordinary program. */
 	{ "dump-param-to-param-group-map", profile }, { "memory-snapshot-path", profile },
 	{ "nvtx-ranges", profile }, { "profile", profile }, { "profile-ranks", profile },
 	{ "profile-step-end", profile }, { "profile-step-start", profile },
@@ -336,6 +375,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "pytorch-profiler-collect-chakra", profile },
 	{ "pytorch-profiler-collect-shapes", profile }, { "record-memory-history", profile },
 	{ "record-shapes", profile }, { "use-pytorch-profiler", profile },
+	/* Rollouts and rewards: another loop than this one. */
 	{ "grpo-clamp-eps-lower", rl }, { "grpo-clamp-eps-upper", rl },
 	{ "grpo-default-temperature", rl }, { "grpo-default-top-p", rl },
 	{ "grpo-entropy-term-weight", rl }, { "grpo-filter-groups-with-same-reward", rl },
@@ -366,6 +406,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "rl-skip-bos-token", rl }, { "rl-submission-granularity", rl },
 	{ "rl-training-cuda-graphs", rl }, { "rl-use-sequence-packing", rl },
 	{ "rl-verify-model-weights-swap", rl },
+	/* REALM and RETRO. */
 	{ "bert-embedder-type", retrieval }, { "bert-load", retrieval },
 	{ "biencoder-projection-dim", retrieval },
 	{ "biencoder-shared-query-context-model", retrieval }, { "block-data-path", retrieval },
@@ -384,6 +425,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "retro-return-doc-ids", retrieval }, { "retro-workdir", retrieval },
 	{ "sample-rate", retrieval }, { "titles-data-path", retrieval },
 	{ "use-one-sent-docs", retrieval },
+	/* Positions that are stretched change what the model computes. */
 	{ "mrope-section", rope }, { "no-rope-freq", rope },
 	{ "no-yarn-correction-range-round-to-int", rope }, { "rope-scaling-factor", rope },
 	{ "rope-type", rope }, { "rotary-scaling-factor", rope },
@@ -391,6 +433,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "yarn-beta-fast", rope }, { "yarn-beta-slow", rope },
 	{ "yarn-correction-range-round-to-int", rope },
 	{ "yarn-original-max-position-embeddings", rope },
+	/* Requests, caches and servers: export the model and serve it elsewhere. */
 	{ "batch-invariant-backend", serving }, { "batch-invariant-mode", serving },
 	{ "cache-mla-latents", serving }, { "decode-only-cuda-graphs", serving },
 	{ "disable-chunked-prefill", serving }, { "ds-inference", serving },
@@ -444,11 +487,13 @@ const struct opt_refused mtrain_refused[] = {
 	{ "output-logit-dtype", serving }, { "result-rejected-tracker-filename", serving },
 	{ "symmetric-ar-type", serving }, { "use-legacy-static-engine", serving },
 	{ "use-same-sampling-seed-across-dp-ranks", serving },
+	/* Uneven stages; layout_check asks for equal ones. */
 	{ "account-for-embedding-in-pipeline-split", stages },
 	{ "account-for-loss-in-pipeline-split", stages },
 	{ "decoder-first-pipeline-num-layers", stages },
 	{ "decoder-last-pipeline-num-layers", stages },
 	{ "pipeline-model-parallel-layout", stages }, { "standalone-embedding-stage", stages },
+	/* Layers without attention. */
 	{ "disable-mamba-mem-eff-path", hybrid }, { "gdp-cutedsl-kernel", hybrid },
 	{ "gdp-num-chunk-states-to-recompute", hybrid }, { "gdp-num-householder", hybrid },
 	{ "hybrid-attention-ratio", hybrid }, { "hybrid-layer-pattern", hybrid },
@@ -459,6 +504,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "linear-value-head-dim", hybrid }, { "mamba-head-dim", hybrid },
 	{ "mamba-num-groups", hybrid }, { "mamba-num-heads", hybrid },
 	{ "mamba-state-dim", hybrid }, { "mamba-training-ssm-states-dtype", hybrid },
+	/* A run that is requeued with the same command goes on by itself. */
 	{ "adlr-autoresume", restart }, { "adlr-autoresume-interval", restart },
 	{ "inprocess-active-world-size", restart }, { "inprocess-barrier-timeout", restart },
 	{ "inprocess-completion-timeout", restart }, { "inprocess-empty-cuda-cache", restart },
@@ -469,12 +515,15 @@ const struct opt_refused mtrain_refused[] = {
 	{ "inprocess-monitor-thread-interval", restart },
 	{ "inprocess-progress-watchdog-interval", restart }, { "inprocess-restart", restart },
 	{ "inprocess-soft-timeout", restart }, { "inprocess-termination-grace-time", restart },
+	/* Interpreters, compilers of it and their garbage collector. */
 	{ "disable-jit-fuser", python }, { "disable-manual-gc-eval", python },
 	{ "no-manual-gc-eval", python }, { "yaml-cfg", python },
+	/* Choices between generations of the same code. */
 	{ "DDP-impl", legacy }, { "attention-backend", legacy }, { "enable-experimental", legacy },
 	{ "flash-attention-version", legacy }, { "lazy-mpu-init", legacy },
 	{ "model-spec", legacy }, { "onnx-safe", legacy }, { "spec", legacy },
 	{ "use-legacy-models", legacy }, { "use-transformer-engine-op-fuser", legacy },
+	/* AdamW and SGD are built; another rule needs a file in train/optim. */
 	{ "lion-beta1", optimizer }, { "lion-beta2", optimizer },
 	{ "muon-coefficient-type", optimizer }, { "muon-extra-scale-factor", optimizer },
 	{ "muon-fp32-matmul-prec", optimizer }, { "muon-momentum", optimizer },
@@ -484,12 +533,14 @@ const struct opt_refused mtrain_refused[] = {
 	{ "muon-use-nesterov", optimizer }, { "muon-use-syrk", optimizer },
 	{ "qk-clip", optimizer }, { "qk-clip-alpha", optimizer },
 	{ "qk-clip-threshold", optimizer },
+	/* Which types there are is one decision for the whole run. */
 	{ "ddp-param-name-patterns-for-fp32-local-accumulation", precision },
 	{ "ddp-reduce-scatter-with-fp32-accumulation", precision },
 	{ "disable-bf16-reduced-precision-matmul", precision }, { "exp-avg-dtype", precision },
 	{ "exp-avg-sq-dtype", precision }, { "fp32-allreduce", precision },
 	{ "grad-reduce-in-bf16", precision }, { "main-grads-dtype", precision },
 	{ "main-params-dtype", precision }, { "use-precision-aware-optimizer", precision },
+	/* Ids come from the tokenizer's files, so that training and export agree. */
 	{ "allow-ambiguous-pad-tokens", tokenizer },
 	{ "disable-tokenizer-sentencepiece-ignore-extra-whitespaces", tokenizer },
 	{ "legacy-tokenizer", tokenizer },
@@ -498,6 +549,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "tiktoken-num-special-tokens", tokenizer }, { "tiktoken-pattern", tokenizer },
 	{ "tiktoken-special-tokens", tokenizer }, { "trust-remote-code", tokenizer },
 	{ "use-gigatoken", tokenizer },
+	/* From here on: other spellings of what is built, with the name to use. */
 	{ "ds-sequence-parallel-fpdt", use_cp },
 	{ "ds-sequence-parallel-fpdt-chunk-size", use_cp },
 	{ "ds-sequence-parallel-fpdt-offloading", use_cp },
@@ -541,6 +593,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "kill-switch-file", use_stop },
 	{ "ckpt-convert-format", use_mckpt }, { "ckpt-convert-save", use_mckpt },
 	{ "ckpt-convert-update-legacy-dist-opt-format", use_mckpt },
+	/* Images, and what models of them need. */
 	{ "classes-fraction", vision }, { "data-per-class-fraction", vision },
 	{ "dino-bottleneck-size", vision }, { "dino-freeze-last-layer", vision },
 	{ "dino-head-hidden-size", vision }, { "dino-local-crops-number", vision },
@@ -552,9 +605,11 @@ const struct opt_refused mtrain_refused[] = {
 	{ "num-channels", vision }, { "num-classes", vision }, { "patch-dim", vision },
 	{ "swin-backbone-type", vision }, { "vision-backbone-type", vision },
 	{ "vision-pretraining", vision }, { "vision-pretraining-type", vision },
+	/* Attention that sees other tokens, or weighs them otherwise. */
 	{ "apply-wd-to-qk-layernorm", window }, { "attention-output-gate", window },
 	{ "qk-l2-norm", window }, { "qk-layernorm", window }, { "softmax-type", window },
 	{ "window-attn-skip-freq", window }, { "window-size", window },
+	/* Whatever else would train another model than the one that was described. */
 	{ "activation-func-clamp-value", maths }, { "apply-layernorm-1p", maths },
 	{ "apply-query-key-layer-scaling", maths },
 	{ "apply-residual-connection-post-layernorm", maths },
@@ -577,6 +632,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "repeated-dataloader", maths }, { "reset-attention-mask", maths },
 	{ "return-data-index", maths }, { "train-sync-interval", maths },
 	{ "use-dataset-only", maths }, { "use-mup", maths }, { "z-loss-strength", maths },
+	/* 1F1B is the one schedule. */
 	{ "enable-zbh1-exact-semantics", zero_bubble }, { "enable-zbh1-pipeline", zero_bubble },
 	{ NULL, NULL },
 };

@@ -1,4 +1,10 @@
-/* run.c - a whole run behind its options */
+/*
+ * run.c - a whole run behind its options
+ *
+ * Only here is decided which ranks speak and with which status the program ends; all below
+ * returns errors. Failures are agreed on over the world before anybody leaves, so that no rank
+ * waits for one that has gone.
+ */
 #include "train/run.h"
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
@@ -10,6 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
+/* A program started several times without MPI joining the processes is alone in each of them and
+ * would train the same model several times into one directory. The launchers' variables tell. */
 int
 train_check_launch(int world_size, struct err *e)
 {
@@ -28,7 +36,8 @@ train_check_launch(int world_size, struct err *e)
 	return 0;
 }
 
-/* Threads of a rank when the user gives none: the host's cores shared out. */
+/* Threads of a rank when the user gives none: the host's cores shared out. Collective, since it
+ * asks who shares the host. */
 static int
 threads(const struct train_config *c, struct comm *world)
 {
@@ -41,6 +50,7 @@ threads(const struct train_config *c, struct comm *world)
 	return cores / local_size > 1 ? (int)(cores / local_size) : 1;
 }
 
+/* From the same plan that engine_open takes its memory by, so the figures are what a run takes. */
 static void
 row(const struct run_plan *p, int64_t rank, const struct backend *b, const struct device_config *d)
 {
@@ -57,6 +67,7 @@ row(const struct run_plan *p, int64_t rank, const struct backend *b, const struc
 	memory_release(&m);
 }
 
+/* TSV on stdout, a line a rank, in rank order; no memory is taken and no peer is asked. */
 int
 train_dry_run(const struct train_config *c, int64_t world_size)
 {
@@ -74,7 +85,8 @@ train_dry_run(const struct train_config *c, int64_t world_size)
 	return EXIT_DONE;
 }
 
-/* One line on what runs, one on where it differs from Megatron-LM. */
+/* One line on what runs, one on where it differs from Megatron-LM. Rank 0's. The second line is
+ * on every run's log because a comparison with Megatron-LM's loss will stumble over it. */
 static void
 announce(const struct train_config *c, const struct engine *e)
 {
@@ -97,7 +109,8 @@ announce(const struct train_config *c, const struct engine *e)
 }
 
 /* Weights, optimizer and progress: from a checkpoint or from the seed. Collective; fails on all
- * ranks. */
+ * ranks. Optimizer state is left alone in runs that only go forward: their plans have no memory
+ * for it. */
 static int
 begin(struct run *r, struct err *err)
 {
@@ -114,6 +127,7 @@ begin(struct run *r, struct err *err)
 	return comm_agree(r->e->groups.world, rc, err) ? -1 : 0;
 }
 
+/* -1 on all ranks when it failed on one. */
 static int
 infer(struct run *r, struct err *err)
 {
@@ -125,7 +139,8 @@ infer(struct run *r, struct err *err)
 	return comm_agree(r->e->groups.world, rc, err) ? -1 : 0;
 }
 
-/* What rank 0 will write to: better missed now than when the first checkpoint is due. */
+/* What rank 0 will write to: better missed now than when the first checkpoint is due. Rank 0's
+ * alone; the caller spreads the result. */
 static int
 open_outputs(struct run *r, struct err *err)
 {
@@ -145,6 +160,8 @@ open_outputs(struct run *r, struct err *err)
 	return r->metrics ? 0 : -1;
 }
 
+/* Returns an exit status, or -1 with a reason. Signals are caught before the data maps are
+ * built, which may take long; evaluation alone has nothing to save and keeps the default. */
 static int
 train(struct run *r, struct err *err)
 {
@@ -170,7 +187,8 @@ train(struct run *r, struct err *err)
 	return metrics_close(r->metrics, err) < 0 ? -1 : status;
 }
 
-/* Every rank is about to leave for the same reason, which is rank 0's to say. */
+/* Every rank is about to leave for the same reason, which is rank 0's to say. err->msg is set on
+ * rank 0 by comm_agree, whichever rank failed. */
 static int
 leave(const struct comm *world, int status, const struct err *err)
 {
@@ -179,6 +197,8 @@ leave(const struct comm *world, int status, const struct err *err)
 	return status;
 }
 
+/* Collective. Returns the exit status of the program. Inference shapes the plan before the
+ * engine takes memory by it: one sequence of the file's length. */
 int
 train_run(struct train_config *c, struct comm *world)
 {

@@ -1,4 +1,13 @@
-/* save.c - writing a checkpoint */
+/*
+ * save.c - writing a checkpoint
+ *
+ * Every rank writes one file with the boxes it is responsible for, so that each element of the
+ * model is written exactly once and all data ranks share the work. Names and boxes are those of
+ * the global tensors: nothing in the files depends on the layout, which is why a run may resume
+ * under another one. Declaring comes before writing because the file's header needs all sizes. A
+ * save is a directory beside the others until rank 0 renames it and moves the tracker: until
+ * then the previous checkpoint is the latest.
+ */
 #include "train/save.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -15,8 +24,9 @@ static const struct {
 
 enum { STORED = sizeof stored / sizeof *stored };
 
-/* The flat range that this rank writes: its optimizer's, or an equal share when every data rank has
- * all. */
+/* The flat range that this rank writes: its optimizer's, or an equal share when every data rank
+ * has all. Every shard buffer is padded to a multiple of the data ranks, so the division is
+ * exact. */
 static void
 writing_range(const struct engine *e, int64_t *first, int64_t *count)
 {
@@ -24,8 +34,8 @@ writing_range(const struct engine *e, int64_t *first, int64_t *count)
 	*first = *count * e->coord[AX_DP];
 }
 
-/* Elements [first, first + count) of what is stored as number k; data NULL when the run has none.
- */
+/* Elements [first, first + count) of what is stored as number k; data NULL when the run has
+ * none. Weights stand in for a master copy that the run does not need. */
 static struct tensor
 source(const struct engine *e, int k, int64_t first, int64_t count)
 {
@@ -38,6 +48,7 @@ source(const struct engine *e, int k, int64_t first, int64_t count)
 	return t.data ? tensor_rows(&t, first - e->own_first, count) : t;
 }
 
+/* One rank's file under way. write_shards goes through the same boxes twice with it. */
 struct writing {
 	struct engine *e;
 	struct ckpt_writer *w;
@@ -47,7 +58,9 @@ struct writing {
 	size_t host_bytes;
 };
 
-/* One box of a shard: elements [at, at + n) of the flat buffer. */
+/* One box of a shard: elements [at, at + n) of the flat buffer. Declares in the first pass,
+ * writes in the second; both go through the boxes in the same order. A moment that the rule does
+ * not keep is passed over in both. */
 static int
 write_box(struct writing *x, const struct param *p, int k, const struct slice *box, int64_t at,
     struct err *err)
@@ -72,6 +85,8 @@ write_box(struct writing *x, const struct param *p, int k, const struct slice *b
 	return ckpt_write(x->w, x->host, err);
 }
 
+/* Only owners write: a parameter that is whole on several tensor ranks is written by one. Boxes
+ * are what the flat range leaves of a shard, at most a few rows' ends and the block between. */
 static int
 write_shards(struct writing *x, struct err *err)
 {
@@ -94,7 +109,8 @@ write_shards(struct writing *x, struct err *err)
 	return 0;
 }
 
-/* This rank's file; its manifest lines go to lines. */
+/* This rank's file; its manifest lines go to lines. Declaring cannot fail. On failure nothing is
+ * left of the file; the directory is the caller's to remove. */
 static int
 write_file(struct engine *e, const struct train_config *c, const char *dir, struct str *lines,
     struct err *err)
@@ -116,6 +132,7 @@ write_file(struct engine *e, const struct train_config *c, const char *dir, stru
 	return ckpt_writer_finish(x.w, lines, err);
 }
 
+/* Keys of state.conf (mckpt(5)); readers ignore what they do not know. Doubles are exact. */
 static void
 state_text(const struct train_config *c, const struct progress *p, const char *fingerprint,
     struct str *out)
@@ -138,6 +155,8 @@ state_text(const struct train_config *c, const struct progress *p, const char *f
 		    out, "tokenizer %016llx\n", (unsigned long long)tokenizer_hash(c->tokenizer));
 }
 
+/* Collective. Rank 0 puts options, state and manifest beside the files, and makes the directory
+ * the latest checkpoint; the others wait for its verdict, since none may go on if it failed. */
 static int
 commit(struct engine *e, const struct train_config *c, const struct progress *p,
     const char *fingerprint, char *lines, struct err *err)
@@ -158,6 +177,8 @@ commit(struct engine *e, const struct train_config *c, const struct progress *p,
 	return comm_agree(e->groups.world, rc, err) ? -1 : 0;
 }
 
+/* Collective over the world. -1 on all ranks when it failed on one, with the reason on rank 0;
+ * the last checkpoint is as it was. Rank 0 makes the directory before the others look for it. */
 int
 save_checkpoint(struct engine *e, const struct train_config *c, const struct progress *p,
     const char *fingerprint, struct err *err)

@@ -1,4 +1,11 @@
-/* start.c - where a run starts from (design: one script both starts and requeues) */
+/*
+ * start.c - where a run starts from (design: one script both starts and requeues)
+ *
+ * Nothing is read of the weights here: only whether a checkpoint is there and what its options
+ * say. All ranks look at the same files and come to the same answer, without communication. A
+ * directory that is neither empty nor a checkpoint is refused, since starting fresh over a
+ * mistyped name would cost a run.
+ */
 #include "train/config.h"
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
@@ -9,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Missing, or without any entry. */
+/* Missing, or without any entry. A directory that cannot be read but exists is not empty. */
 static bool
 is_empty(const char *dir)
 {
@@ -25,7 +32,8 @@ is_empty(const char *dir)
 	return empty;
 }
 
-/* The same place, as typed or as resolved. */
+/* The same place, as typed or as resolved. realpath fails for a directory that is not there yet:
+ * then only the spelling counts. */
 static bool
 same_dir(const char *a, const char *b)
 {
@@ -44,6 +52,9 @@ same_dir(const char *a, const char *b)
 	return same;
 }
 
+/* Resume, weights alone, or fresh. A tracker file makes a checkpoint; iter_ directories without
+ * it mean a damaged one and are never passed over silently. A plan for another machine may name
+ * what exists only there. */
 static int
 start_from_load(struct train_config *c, struct err *e)
 {
@@ -87,6 +98,9 @@ start_from_load(struct train_config *c, struct err *e)
 	return 0;
 }
 
+/* Sets c->start and c->weights_from, which points into the options. A checkpoint in --load goes
+ * before --pretrained-checkpoint, so that one script starts and continues a run; --save with a
+ * checkpoint that is not loaded is refused, since the run would write over it. */
 int
 train_start(struct train_config *c, struct err *e)
 {
@@ -112,12 +126,15 @@ train_start(struct train_config *c, struct err *e)
 	return 0;
 }
 
+/* Would the same command line go on where this run stops? Only for the message at the end. */
 bool
 train_continues(const struct train_config *c)
 {
 	return same_dir(c->o.load, c->o.save) && !c->o.finetune;
 }
 
+/* 1 when *m has been set from the checkpoint, 0 when the command line says what the model is, -1
+ * on failure. Works for our checkpoints and for Hugging Face directories. */
 int
 train_checkpoint_model(const struct train_config *c, struct model_config *m, struct err *e)
 {
@@ -138,7 +155,8 @@ train_checkpoint_model(const struct train_config *c, struct model_config *m, str
 	return rc;
 }
 
-/* Lines of model_dump that a run may change without changing what the weights mean. */
+/* Lines of model_dump that a run may change without changing what the weights mean. Dropout,
+ * initial values and special ids change training, not the meaning of stored numbers. */
 static bool
 may_differ(const char *line)
 {
@@ -152,7 +170,8 @@ may_differ(const char *line)
 	return false;
 }
 
-/* The first line of a that differs from its neighbour in b, or NULL. */
+/* The first line of a that differs from its neighbour in b, or NULL. Cuts both texts up. They
+ * are written by one function in one order, so lines stand side by side. */
 static const char *
 first_difference(char *a, char *b, const char **other)
 {
@@ -167,6 +186,8 @@ first_difference(char *a, char *b, const char **other)
 	return x ? x : y ? "(nothing)" : NULL;
 }
 
+/* 0 when weights of the checkpoint mean the same in this run. Compared as text, so that a new
+ * option of the model is compared as soon as it is dumped. */
 int
 train_same_model(
     const struct train_config *c, const char *name, const char *options_text, struct err *e)

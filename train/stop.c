@@ -1,4 +1,11 @@
-/* stop.c - requests to stop */
+/*
+ * stop.c - requests to stop
+ *
+ * A signal handler may do next to nothing, so it leaves the number and the step loop asks at
+ * each step boundary; the ranks agree there, since a launcher may deliver a signal to some of
+ * them only. A file named stop in the --save directory asks for the same without needing a
+ * process id.
+ */
 #include "train/stop.h"
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
@@ -7,8 +14,12 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The number of the last signal, 0 before any: the one mutable global that a handler leaves no
+ * way around. */
 static volatile sig_atomic_t caught;
 
+/* The second TERM or INT means now: _exit is safe in a handler, and the last checkpoint is whole
+ * at all times. */
 static void
 handler(int sig)
 {
@@ -17,6 +28,7 @@ handler(int sig)
 	caught = sig;
 }
 
+/* SA_RESTART, so that reads and writes under way are not cut short by the request. */
 void
 stop_catch_signals(void)
 {
@@ -30,6 +42,7 @@ stop_catch_signals(void)
 		sigaction(signals[i], &a, NULL);
 }
 
+/* The name of what was caught last, or NULL. Stays set: a run that has been asked to stop will. */
 const char *
 stop_signal(void)
 {
@@ -42,12 +55,15 @@ stop_signal(void)
 	}
 }
 
+/* Cut off when it is too long for any file system, and then no such file exists. */
 static void
 stop_path(const char *save, char out[1100])
 {
 	snprintf(out, 1100, "%s/stop", save);
 }
 
+/* False without a --save directory. Rank 0 alone asks in each step: one stat on a shared file
+ * system, not one a rank. */
 bool
 stop_file(const char *save)
 {
@@ -59,6 +75,8 @@ stop_file(const char *save)
 	return io_exists(path);
 }
 
+/* Called once the stop is done, so that the requeued run does not stop at once. Failure is of no
+ * consequence but that. */
 void
 stop_file_remove(const char *save)
 {

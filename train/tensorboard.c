@@ -1,4 +1,12 @@
-/* tensorboard.c - event files, with the few protobuf messages they need encoded by hand */
+/*
+ * tensorboard.c - event files, with the few protobuf messages they need encoded by hand
+ *
+ * A file is a sequence of records: length (u64), masked CRC-32C of the length, an Event message,
+ * masked CRC of the message, all little-endian. Field numbers are those of tensorflow's
+ * event.proto and summary.proto: Event wall_time 1, step 2, file_version 3, summary 5; Summary
+ * value 1; Value tag 1, simple_value 2. Protobuf needs the length of an inner message before its
+ * bytes, so messages are built from the inside out.
+ */
 #include "train/tensorboard.h"
 
 #include "lib/base/hash.h"
@@ -30,7 +38,8 @@ add_fixed(struct str *s, uint64_t x, int bytes)
 		str_addc(s, (char)(x >> 8 * i & 0xff));
 }
 
-/* Appends seven bits a byte, the lowest first; the top bit says that more follow. */
+/* Appends seven bits a byte, the lowest first; the top bit says that more follow. Negative
+ * numbers, being 64-bit two's complement, take ten bytes; steps are never negative. */
 static void
 add_varint(struct str *s, uint64_t x)
 {
@@ -39,12 +48,14 @@ add_varint(struct str *s, uint64_t x)
 	str_addc(s, (char)x);
 }
 
+/* What every field begins with: its number and how its value is written. */
 static void
 add_key(struct str *s, int field, enum wire wire)
 {
 	add_varint(s, (uint64_t)field << 3 | (uint64_t)wire);
 }
 
+/* By its bytes, which are IEEE 754 in protobuf too. */
 static void
 add_double(struct str *s, int field, double x)
 {
@@ -55,6 +66,7 @@ add_double(struct str *s, int field, double x)
 	add_fixed(s, u, 8);
 }
 
+/* simple_value is a float in the format: the value is rounded here. */
 static void
 add_float(struct str *s, int field, float x)
 {
@@ -65,6 +77,7 @@ add_float(struct str *s, int field, float x)
 	add_fixed(s, u, 4);
 }
 
+/* Strings and inner messages are the same on the wire. */
 static void
 add_bytes(struct str *s, int field, const char *bytes, size_t len)
 {
@@ -73,7 +86,8 @@ add_bytes(struct str *s, int field, const char *bytes, size_t len)
 	str_add(s, bytes, len);
 }
 
-/* A CRC over bytes that hold CRCs themselves is weak, hence the mask. */
+/* A CRC over bytes that hold CRCs themselves is weak, hence the mask. Source: tensorflow
+ * core/lib/hash/crc32c.h. */
 static uint32_t
 masked_crc(const char *bytes, size_t len)
 {
@@ -82,7 +96,7 @@ masked_crc(const char *bytes, size_t len)
 	return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-/* Starts t->event with the time and the step. */
+/* Starts t->event with the time and the step. The event's memory is used again for each. */
 static void
 begin_event(struct tensorboard *t, int64_t step)
 {
@@ -95,7 +109,8 @@ begin_event(struct tensorboard *t, int64_t step)
 	add_varint(&t->event, (uint64_t)step);
 }
 
-/* Writes t->event as one record. */
+/* Writes t->event as one record. The first failure is kept and later ones are its consequences;
+ * tensorboard_flush reports it. */
 static void
 write_event(struct tensorboard *t)
 {
@@ -110,6 +125,9 @@ write_event(struct tensorboard *t)
 	str_release(&record);
 }
 
+/* Time, host and process make the name new, so a resumed run adds a file and never touches an
+ * old one; "x" refuses to write over one. The version record has to be first. NULL with a reason
+ * on failure. */
 struct tensorboard *
 tensorboard_open(const char *dir, struct err *e)
 {
@@ -138,6 +156,7 @@ tensorboard_open(const char *dir, struct err *e)
 	return t;
 }
 
+/* Buffered; a failure shows in tensorboard_flush or _close. */
 void
 tensorboard_scalar(struct tensorboard *t, const char *tag, int64_t step, double value)
 {
@@ -151,6 +170,7 @@ tensorboard_scalar(struct tensorboard *t, const char *tag, int64_t step, double 
 	write_event(t);
 }
 
+/* -1 with the reason of the first write that was lost, each time it is asked. */
 int
 tensorboard_flush(struct tensorboard *t, struct err *e)
 {
@@ -162,6 +182,7 @@ tensorboard_flush(struct tensorboard *t, struct err *e)
 	return err_sys(e, "write", t->path);
 }
 
+/* Frees in any case; -1 when something written was lost. NULL is closed already. */
 int
 tensorboard_close(struct tensorboard *t, struct err *e)
 {

@@ -13,6 +13,8 @@ struct curve {
 	bool gated;                                             /* y = f(gate) * up */
 };
 
+/* One call's arguments, for the functions of a span. Tensors that a pass does not use are
+ * NULL. */
 struct act_call {
 	const struct curve *curve;
 	const struct tensor *y, *dx, *dy, *x;
@@ -100,6 +102,7 @@ silu_slope(real *dy, const real *x, int64_t n)
 	}
 }
 
+/* By enum act_kind; a new kind is a row here and a case in cuda/act.cu. */
 static const struct curve curves[ACT_KINDS] = {
 	[ACT_GELU_TANH] = { gelu_tanh, gelu_tanh_slope, false },
 	[ACT_GELU_ERF] = { gelu_erf, gelu_erf_slope, false },
@@ -115,7 +118,7 @@ up_span(const struct tensor *x, const struct span *s)
 	return (struct span){ s->row, s->first + cpu_columns(x) / 2, s->count };
 }
 
-/* y = f(x), or f(gate) up. */
+/* y = f(x), or f(gate) up. The value goes through a buffer of its own, since y may be x. */
 static void
 forward(const void *ctx, const struct span *s)
 {
@@ -177,6 +180,8 @@ check(const struct curve *curve, const struct tensor *y, const struct tensor *x)
 	    cpu_columns(x) == cpu_columns(y) * (curve->gated ? 2 : 1));
 }
 
+/* y [rows, f], x [rows, f] or [rows, 2 f] with the gate's half first; any floating types,
+ * computed in real. y may not be x of a gated kind. */
 void
 cpu_name(act_fwd)(
     struct stream *st, enum act_kind kind, const struct tensor *y, const struct tensor *x)
@@ -187,6 +192,8 @@ cpu_name(act_fwd)(
 	cpu_spans(st, y, forward, &c);
 }
 
+/* Written, not added to: x is read by nothing after this, but dx may not be dy of a gated kind,
+ * whose rows are half as long. */
 void
 cpu_name(act_bwd)(struct stream *st, enum act_kind kind, const struct tensor *dx,
     const struct tensor *dy, const struct tensor *x)

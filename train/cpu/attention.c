@@ -11,6 +11,8 @@
 
 enum { TILE = 64, HEAD_TILE = TILE * CPU_HEAD_MAX };
 
+/* A thread's workspace: converted tiles, sums, weights of one pair of tiles, statistics of its
+ * rows. */
 struct work {
 	real q[HEAD_TILE], k[HEAD_TILE], v[HEAD_TILE], dout[HEAD_TILE], acc[2][HEAD_TILE];
 	real p[TILE * TILE], ds[TILE * TILE], mask[TILE], max[TILE], sum[TILE];
@@ -49,7 +51,8 @@ row_of(const struct attention *a, const struct place *at, int64_t i)
 		a->head_dim };
 }
 
-/* The place in t to read, converted into buf when it must be. */
+/* The place in t to read, converted into buf when it must be. In place where the storage is
+ * real, so F32 and F64 runs copy nothing. */
 static struct tile
 load(const struct attention *a, const struct tensor *t, const struct place *at, real *buf)
 {
@@ -164,8 +167,8 @@ exp_row(real *x, struct range r, int64_t count, real shift)
 		x[j] = 0;
 }
 
-/* Turns a row of scores into weights relative to the new maximum and brings sum and output to it.
- */
+/* Turns a row of scores into weights relative to the new maximum and brings sum and output to
+ * it. A row that sees nothing of the tile is left as it is: e^(-inf + inf) is NaN. */
 static void
 online_row(const struct pair *t, int64_t i, struct range r)
 {
@@ -282,6 +285,8 @@ query_tiles(const struct attention *a)
 	return (int64_t)a->micro_batch * a->num_heads * cpu_div_up(seq_length(a), TILE);
 }
 
+/* One item a query tile: outputs of different tiles are written by different threads and the
+ * order of the keys is fixed, so the result does not depend on the number of threads. */
 void
 cpu_name(attention_fwd)(struct stream *st, const struct attention *a)
 {
@@ -314,7 +319,8 @@ backward_pair(const struct attention_grad *g, const struct pair *t)
 	}
 }
 
-/* delta of the rows of a query tile: the sum of dout * out. */
+/* delta of the rows of a query tile: the sum of dout * out. One item owns the rows, and the
+ * second loop reads them. */
 static void
 fill_delta(const struct attention_grad *g, const struct pair *t)
 {
@@ -387,6 +393,8 @@ backward_keys(const void *ctx, int64_t item, void *scratch)
 	store(a, &g->dv, &keys, w->acc[1]);
 }
 
+/* delta is filled in the first loop and read in the second; cpu_for is a barrier between them.
+ * dq, dk and dv are written, not added to. */
 void
 cpu_name(attention_bwd)(struct stream *st, const struct attention_grad *g)
 {

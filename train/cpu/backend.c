@@ -25,6 +25,7 @@ struct event {
 	char none;
 };
 
+/* One device is one pool of threads, so two devices in a process would not share any state. */
 struct device {
 	struct pool *pool;
 	char *scratch;                          /* CPU_SCRATCH bytes a thread */
@@ -42,13 +43,15 @@ struct loop {
 	const void *ctx;
 };
 
+/* cpu_spans as items of cpu_for: how spans, rows and items are numbered. */
 struct span_loop {
 	int64_t columns, per_row, per_item, total;      /* spans in a row, in an item, in all */
 	void (*fn)(const void *, const struct span *);
 	const void *ctx;
 };
 
-/* A lane: takes items until none is left. */
+/* A lane: takes items until none is left. The order in which items are taken is open; items must
+ * not depend on it. */
 static void
 lane(void *ctx, int index)
 {
@@ -64,7 +67,8 @@ lane(void *ctx, int index)
 	}
 }
 
-/* No more lanes than items, so that little work wakes few threads. */
+/* No more lanes than items, so that little work wakes few threads. Returns when all items are
+ * done. fn gets CPU_SCRATCH bytes of its own for the call. */
 void
 cpu_for(
     struct stream *st, int64_t count, void (*fn)(const void *, int64_t, void *), const void *ctx)
@@ -90,7 +94,8 @@ span_item(const void *ctx, int64_t item, void *scratch)
 	}
 }
 
-/* Items are CPU_GRAIN elements or one span. */
+/* Items are CPU_GRAIN elements or one span. A span never crosses a row. fn is called from
+ * several threads. */
 void
 cpu_spans(struct stream *st, const struct tensor *t, void (*fn)(const void *, const struct span *),
     const void *ctx)
@@ -151,6 +156,8 @@ choose_kernels(void)
 	unsetenv("OPENBLAS_CORETYPE");
 }
 
+/* Chooses the table of operations by the type that the run computes in: F64 runs in double, all
+ * others in float. NULL with a reason when there is no memory for the workspace. */
 static struct device *
 cpu_open(const struct device_config *config, struct err *e)
 {
@@ -173,6 +180,7 @@ cpu_open(const struct device_config *config, struct err *e)
 	return d;
 }
 
+/* NULL is closed already. Memory from alloc belongs to who took it and is not freed here. */
 static void
 cpu_close(struct device *d)
 {
@@ -203,6 +211,7 @@ cpu_alloc(struct device *d, size_t bytes, struct err *e)
 	return p;
 }
 
+/* NULL is fine, as for free(). */
 static void
 cpu_release(struct device *d, void *p)
 {
@@ -210,6 +219,8 @@ cpu_release(struct device *d, void *p)
 	free(p);
 }
 
+/* All streams are the same thread of execution here; they differ so that the engine reads alike
+ * for both backends. */
 static struct stream *
 cpu_stream(struct device *d, int index)
 {
@@ -249,6 +260,7 @@ cpu_nothing(struct stream *st, struct event *event)
 	(void)event;
 }
 
+/* No comm: the host's communicators carry host memory as they are. */
 const struct backend backend_cpu = {
 	.name = "cpu",
 	.max_head_size = CPU_HEAD_MAX,

@@ -1,8 +1,16 @@
-/* dropout.c - masks from counters, and the residual connection. Source: spec/training.md 2.9
- * and 15.6 */
+/*
+ * dropout.c - masks from counters, and the residual connection. Source: spec/training.md 2.9 and
+ * 15.6
+ *
+ * An element's mask is a function of the key, the step, the site and the element's number in the
+ * whole model's tensor: sample, position and column, not the place in this rank's memory. So any
+ * layout, any number of threads and the backward pass see the same mask. Philox gives four words
+ * a counter; 24 bits of a word are the uniform number that is compared with p.
+ */
 #include "lib/base/rng.h"
 #include "train/cpu/real.h"
 
+/* Arguments of dropout_bwd for the function of a span. */
 struct dropout_call {
 	const struct tensor *dx, *dy;
 	const struct dropout *drop;
@@ -28,7 +36,8 @@ cpu_name(dropout_mask)(const struct dropout *d, uint64_t index, int64_t count, r
 	}
 }
 
-/* x *= mask for the elements of a span of a [T, h] tensor. */
+/* x *= mask for the elements of a span of a [T, h] tensor. The tensor is [T, h] with the sample
+ * fastest: row % b is the sample and row / b the position. */
 static void
 drop_span(const struct dropout *d, const struct span *s, real *x)
 {
@@ -67,6 +76,7 @@ residual_span(const void *ctx, const struct span *s)
 	dtype_convert(span_address(&r->y, s), r->y.dtype, sum, REAL_DTYPE, s->count);
 }
 
+/* All [T, h], bias [h] or none; without dropout no mask is drawn. */
 void
 cpu_name(residual_fwd)(struct stream *st, const struct residual *r)
 {
@@ -88,6 +98,7 @@ backward_span(const void *ctx, const struct span *s)
 	dtype_convert(span_address(c->dx, s), c->dx->dtype, dx, REAL_DTYPE, s->count);
 }
 
+/* Also the forward pass of an embedding's dropout, which is the same product. */
 void
 cpu_name(dropout_bwd)(
     struct stream *st, const struct tensor *dx, const struct tensor *dy, const struct dropout *d)

@@ -1,5 +1,11 @@
-/* embedding.c - rows of a table by number, and the sum of gradients into them. Source:
- * spec/training.md 2.7 */
+/*
+ * embedding.c - rows of a table by number, and the sum of gradients into them. Source:
+ * spec/training.md 2.7
+ *
+ * ids are int32 and were checked against the vocabulary when they were read; a number outside
+ * this rank's rows is another rank's, never a mistake. The backward pass goes over columns, not
+ * rows: two tokens may be the same row of the table.
+ */
 #include "train/cpu/real.h"
 
 enum { COLUMNS = 64 };          /* that one item of the backward pass owns */
@@ -13,7 +19,8 @@ table_row(const struct tensor *ids, int64_t i, int64_t first_row, int64_t num_ro
 	return row >= 0 && row < num_rows ? row : -1;
 }
 
-/* A span of one row of y; a row that is not here is zero, and adds nothing. */
+/* A span of one row of y; a row that is not here is zero, and adds nothing. table and y may be
+ * of different types. */
 static void
 gather(const void *ctx, const struct span *s)
 {
@@ -35,6 +42,7 @@ gather(const void *ctx, const struct span *s)
 	span_store(&e->y, s, y);
 }
 
+/* y [T, h] is written, or added to when e->accumulate; table [rows, h] of this rank. */
 void
 cpu_name(embedding_fwd)(struct stream *st, const struct embedding *e)
 {
@@ -67,6 +75,7 @@ scatter(const void *ctx, int64_t item, void *scratch)
 	}
 }
 
+/* Adds to dtable, in real precision whatever dy is. */
 void
 cpu_name(embedding_bwd)(struct stream *st, const struct embedding_grad *e)
 {

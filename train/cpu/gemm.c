@@ -14,21 +14,25 @@ enum {
 	SMALL = 1 << 19,                /* multiply-adds that are not worth sharing out */
 };
 
+/* A thread's blocks of operands and result that are not stored in real. */
 struct work {
 	real a[BLOCK * BLOCK], b[BLOCK * BLOCK], c[BLOCK * BLOCK];
 };
 _Static_assert(sizeof(struct work) <= CPU_SCRATCH, "workspace");
 
+/* How the result is cut up; the same for all threads. */
 struct tiles {
 	const struct gemm *g;
 	int64_t m, n, k;                /* of the product */
 	int64_t tile_m, tile_n, block_k, per_row;
 };
 
+/* Rows and columns of a matrix. */
 struct box {
 	int64_t row, column, rows, columns;
 };
 
+/* Where BLAS reads or writes a box, and the elements between its rows. */
 struct matrix {
 	real *p;
 	int64_t stride;
@@ -77,7 +81,8 @@ stored(bool transposed, struct box b)
 	return transposed ? (struct box){ b.column, b.row, b.columns, b.rows } : b;
 }
 
-/* One tile of c over all of k. */
+/* One tile of c over all of k. Blocks of k are added in order into the tile, in real; alpha
+ * applies to each, beta to the first alone. */
 static void
 tile(const void *ctx, int64_t item, void *scratch)
 {
@@ -106,7 +111,8 @@ tile(const void *ctx, int64_t item, void *scratch)
 	box_store(&g->c, &cb, &c);
 }
 
-/* Halves the longer side until the tiles are small enough and enough. */
+/* Halves the longer side until the tiles are small enough and enough. The number of threads has
+ * no say, or results would depend on it. Multiples of 16, which BLAS's kernels like. */
 static void
 choose_tiles(struct tiles *t, bool direct)
 {
@@ -127,6 +133,8 @@ choose_tiles(struct tiles *t, bool direct)
 	t->per_row = cpu_div_up(t->n, t->tile_n);
 }
 
+/* c = alpha op(a) op(b) + beta c, row-major, strides between rows as given. k may be 0: c is
+ * scaled then. beta 0 does not read c, so it may hold anything. */
 void
 cpu_name(gemm)(struct stream *st, const struct gemm *g)
 {

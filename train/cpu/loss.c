@@ -1,5 +1,12 @@
-/* loss.c - cross entropy and z-loss over the vocabulary columns held here. Source:
- * spec/training.md 2.8 and 5.1 */
+/*
+ * loss.c - cross entropy and z-loss over the vocabulary columns held here. Source:
+ * spec/training.md 2.8 and 5.1
+ *
+ * Three passes with a reduction over tensor ranks between them (the caller's): the row maximum,
+ * the sum of exponentials with the label's logit, then loss and gradient. Logits [T, v/t] turn
+ * into their gradient in place. valid_columns ends before the padding of the vocabulary, which
+ * takes part in nothing. Statistics and losses are in real; the mask is F32.
+ */
 #include "train/cpu/real.h"
 
 /* Column of row i's label here, or -1 when it is another rank's or padding. */
@@ -60,7 +67,8 @@ sum_row(const struct xent *x, int64_t row)
 	*real_at(&x->sums, 2 * row + 1) = label < 0 ? 0 : logit(x, row, label) - max;
 }
 
-/* logits <- gradient: factor * softmax, less `weight` at the label, zero in the padding. */
+/* logits <- gradient: factor * softmax, less `weight` at the label, zero in the padding. Padding
+ * is written as zero since the products behind it read all columns. */
 static void
 gradient_row(const struct xent *x, int64_t row, real factor, real weight)
 {
@@ -81,7 +89,8 @@ gradient_row(const struct xent *x, int64_t row, real factor, real weight)
 	memset(span_address(&x->logits, &s), 0, (size_t)s.count * dtype_size(x->logits.dtype));
 }
 
-/* The two losses of a row, then its gradient when there is one to make. */
+/* The two losses of a row, then its gradient when there is one to make. Derivative of the z-loss
+ * c lse^2 is 2 c lse softmax, hence the factor. */
 static void
 loss_row(const struct xent *x, int64_t row)
 {
@@ -128,18 +137,23 @@ run(struct stream *st, const struct xent *x, void (*row)(const struct xent *, in
 	    st, cpu_div_up(x->logits.shape[0], cpu_rows_per_item(x->logits.shape[1])), rows, &t);
 }
 
+/* Fills row_max [T]; the maximum over tensor ranks is the caller's. */
 void
 cpu_name(xent_max)(struct stream *st, const struct xent *x)
 {
 	run(st, x, max_row);
 }
 
+/* Fills sums [T, 2] relative to the global maximum; a rank that does not hold the label leaves 0
+ * there, so that the sum over ranks is the label's logit. */
 void
 cpu_name(xent_sum)(struct stream *st, const struct xent *x)
 {
 	run(st, x, sum_row);
 }
 
+/* Needs the sums of all ranks, and gives each rank the same loss. Masked rows have a loss but
+ * gradient zero: the caller's dot with the mask leaves them out. */
 void
 cpu_name(xent_loss)(struct stream *st, const struct xent *x)
 {

@@ -1,14 +1,23 @@
-/* norm.c - LayerNorm and RMSNorm. Source: spec/training.md 2.2 and 2.3 */
+/*
+ * norm.c - LayerNorm and RMSNorm. Source: spec/training.md 2.2 and 2.3
+ *
+ * Statistics are taken in two passes, mean before variance, so that nothing cancels. Sums over a
+ * row are row_sum's and row_dot's fixed order. Sums over rows (dweight, dbias) are owned by
+ * columns: one item reads all rows of COLUMNS columns, ROWS at a time, and adds the blocks in
+ * order, so neither threads nor their number change a bit.
+ */
 #include "train/cpu/real.h"
 
 enum { COLUMNS = 64, ROWS = 64 };       /* block of the sums over rows */
 
+/* Whole rows in real; a layer's width is bounded by them (backend.max_norm). */
 struct work {
 	real a[CPU_ROW_MAX], b[CPU_ROW_MAX], c[CPU_ROW_MAX], weight[CPU_ROW_MAX];
 };
 _Static_assert(sizeof(struct work) <= CPU_SCRATCH, "workspace");
 
-/* y = (x - mean) rstd weight + bias for one row; x - mean is kept in `centred`. */
+/* y = (x - mean) rstd weight + bias for one row; x - mean is kept in `centred`. y may share its
+ * buffer with x: x is not read once it has been centred. */
 static void
 forward_row(const struct norm *n, int64_t row, const real *weight, struct work *w)
 {
@@ -49,6 +58,8 @@ forward_rows(const void *ctx, int64_t item, void *scratch)
 		forward_row(n, row, weight, w);
 }
 
+/* x, y [T, h]; rstd [T], and mean [T] in LayerNorm alone, are saved for the backward pass in
+ * real. */
 void
 cpu_name(norm_fwd)(struct stream *st, const struct norm *n)
 {
@@ -58,7 +69,7 @@ cpu_name(norm_fwd)(struct stream *st, const struct norm *n)
 }
 
 /* dx += rstd (g - mean g - xhat mean(g xhat)) with g = dy weight, for one row; mean g only in
- * LayerNorm. */
+ * LayerNorm. dx is loaded last, into the buffer of x, which has been used up. */
 static void
 backward_row(const struct norm_grad *n, int64_t row, const real *weight, struct work *w)
 {
@@ -135,7 +146,8 @@ backward_columns(const void *ctx, int64_t item, void *scratch)
 	}
 }
 
-/* By rows for dx, then by columns for the sums over rows. */
+/* By rows for dx, then by columns for the sums over rows. Adds to all three outputs; dx has the
+ * residual's gradient already. */
 void
 cpu_name(norm_bwd)(struct stream *st, const struct norm_grad *n)
 {

@@ -1,4 +1,9 @@
-/* ops.c - the table of operations in one arithmetic */
+/*
+ * ops.c - the table of operations in one arithmetic
+ *
+ * Compiled twice, as cpu_ops_f32 and cpu_ops_f64: every file that includes real.h is (see the
+ * Makefile). The contract of each entry is in train/ops.h.
+ */
 #include "train/cpu/real.h"
 
 const struct ops cpu_name(ops) = {

@@ -1,7 +1,14 @@
-/* optim.c - update rules of the optimizers on flat ranges. Source: spec/training.md 4.2 */
+/*
+ * optim.c - update rules of the optimizers on flat ranges. Source: spec/training.md 4.2
+ *
+ * All of the state is in real precision and dense; the span is rounded to the weight's type from
+ * the new master value, so rounding errors do not pile up. Constants are computed in double and
+ * rounded once.
+ */
 #include "train/cpu/real.h"
 
-/* Decoupled decay is added to the step, L2 to the gradient. */
+/* Decoupled decay is added to the step, L2 to the gradient. L2 is 0 with decoupled decay and the
+ * other way round, so one formula does for both. */
 static void
 adamw_span(const void *ctx, const struct span *s)
 {
@@ -29,6 +36,7 @@ adamw_span(const void *ctx, const struct span *s)
 		    span_address(&a->weight, s), a->weight.dtype, w, REAL_DTYPE, s->count);
 }
 
+/* In place on [n] each; each element is independent of the others. */
 void
 cpu_name(adamw)(struct stream *st, const struct adamw *a)
 {
@@ -38,7 +46,8 @@ cpu_name(adamw)(struct stream *st, const struct adamw *a)
 	cpu_spans(st, &a->master, adamw_span, a);
 }
 
-/* momentum = factor * momentum + g, w -= lr * momentum. */
+/* momentum = factor * momentum + g, w -= lr * momentum. Weight decay is always L2 here: it is
+ * added to the gradient. */
 static void
 sgd_span(const void *ctx, const struct span *s)
 {

@@ -1,6 +1,14 @@
-/* rope.c - rotary positions. Source: spec/training.md 2.4 */
+/*
+ * rope.c - rotary positions. Source: spec/training.md 2.4
+ *
+ * The table has a row of (cosine, sine) pairs a position, computed in double when the run
+ * starts. Only the first rotary_dim elements of a head are turned. Pairs are halves of that
+ * range (Su 2021, arXiv:2104.09864, in GPT-NeoX's order) or neighbours (the paper's order), as
+ * the model was trained.
+ */
 #include "train/cpu/real.h"
 
+/* Cosine and sine of one position, in the workspace, used for all heads of a row. */
 struct angles {
 	real cosine[CPU_HEAD_MAX / 2], sine[CPU_HEAD_MAX / 2];
 };
@@ -44,7 +52,7 @@ load_angles(const struct rope *r, int64_t position, struct angles *a)
 	}
 }
 
-/* All heads of some rows. */
+/* All heads of some rows. Elements of a head beyond rotary_dim are neither read nor written. */
 static void
 turn_rows(const void *ctx, int64_t item, void *scratch)
 {
@@ -66,6 +74,7 @@ turn_rows(const void *ctx, int64_t item, void *scratch)
 	}
 }
 
+/* In place on x [T, heads d]; positions [T] int32, below the table's rows. */
 void
 cpu_name(rope)(struct stream *st, const struct rope *r)
 {

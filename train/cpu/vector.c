@@ -1,8 +1,17 @@
-/* vector.c - element-wise operations and sums that know nothing of the model */
+/*
+ * vector.c - element-wise operations and sums that know nothing of the model
+ *
+ * Tensors may be of any floating types, also of two different ones, and rows may be strided;
+ * arithmetic is in real and results are rounded once. Long sums do not depend on the number of
+ * threads: the vector is cut into parts by its length alone, each part is summed by one thread,
+ * and the parts are added in order.
+ */
 #include "train/cpu/real.h"
 
 enum { COLUMNS = 64, ROWS = 64, PARTS = 256 };
 
+/* Arguments of an operation for the function of a span: the tensor written, one read, a
+ * number. */
 struct pair {
 	const struct tensor *y, *x;
 	real value;
@@ -21,6 +30,7 @@ bias_span(const void *ctx, const struct span *s)
 	span_store(p->y, s, y);
 }
 
+/* y [T, n] += bias [n]. */
 void
 cpu_name(bias_add)(struct stream *st, const struct tensor *y, const struct tensor *bias)
 {
@@ -52,6 +62,8 @@ sum_columns(const void *ctx, int64_t item, void *scratch)
 	}
 }
 
+/* out [n] += sum over the rows of x [T, n]; out is real whatever x is. Columns are shared out,
+ * rows are not. */
 void
 cpu_name(column_sum)(struct stream *st, const struct tensor *out, const struct tensor *x)
 {
@@ -73,6 +85,7 @@ add_span(const void *ctx, const struct span *s)
 	span_store(p->y, s, y);
 }
 
+/* Shapes must agree, types need not. */
 void
 cpu_name(add)(struct stream *st, const struct tensor *y, const struct tensor *x)
 {
@@ -92,6 +105,7 @@ scale_span(const void *ctx, const struct span *s)
 	span_store(p->y, s, y);
 }
 
+/* In place. */
 void
 cpu_name(scale)(struct stream *st, const struct tensor *x, double factor)
 {
@@ -110,6 +124,7 @@ fill_span(const void *ctx, const struct span *s)
 	span_store(p->y, s, y);
 }
 
+/* What x held is not read, so it may be fresh memory. */
 void
 cpu_name(fill)(struct stream *st, const struct tensor *x, double value)
 {
@@ -130,6 +145,7 @@ cast_span(const void *ctx, const struct span *s)
 		    p->x->dtype, s->count);
 }
 
+/* Narrowing rounds to nearest, ties to even (lib/format/dtype); integers are only copied. */
 void
 cpu_name(cast)(struct stream *st, const struct tensor *dst, const struct tensor *src)
 {
@@ -163,7 +179,8 @@ load_double(const struct tensor *t, const struct span *s, double *buf)
 	return buf;
 }
 
-/* Sum of products of a span, in four interleaved sums. */
+/* Sum of products of a span, in four interleaved sums. Four sums let the compiler use vectors
+ * without reordering what we wrote. */
 static double
 dot_span(const struct reduction *r, const struct span *s)
 {
@@ -223,7 +240,8 @@ nonfinite_part(const void *ctx, int64_t item, void *scratch)
 	reduce_part(ctx, item, nonfinite_span);
 }
 
-/* out += the sum of the parts. */
+/* out += the sum of the parts. At most PARTS parts of at least CPU_GRAIN elements: short vectors
+ * are summed by one thread. */
 static void
 reduce(struct stream *st, const struct tensor *out, struct reduction *r,
     void (*part)(const void *, int64_t, void *))
@@ -244,6 +262,7 @@ reduce(struct stream *st, const struct tensor *out, struct reduction *r,
 	*(double *)out->data += total;
 }
 
+/* out (F64) += sum of x y in double. x and y are dense, of one length, of any floating types. */
 void
 cpu_name(dot)(
     struct stream *st, const struct tensor *out, const struct tensor *x, const struct tensor *y)
@@ -252,6 +271,7 @@ cpu_name(dot)(
 	reduce(st, out, &(struct reduction){ .x = x, .y = y }, dot_part);
 }
 
+/* out (F64) += how many elements are NaN or infinite; a double counts exactly up to 2^53. */
 void
 cpu_name(count_nonfinite)(struct stream *st, const struct tensor *out, const struct tensor *x)
 {

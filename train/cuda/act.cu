@@ -6,12 +6,15 @@
  */
 #include "train/cuda/kernel.cuh"
 
+/* One call's arguments, passed to the kernels by value; the ones that a pass does not use
+ * repeat others. */
 struct act_call {
 	enum act_kind kind;
 	bool gated;
 	struct tensor y, dx, dy, x;
 };
 
+/* expf overflows to infinity for very negative x, which gives the right 0. */
 static __device__ inline float
 sigmoid(float x)
 {
@@ -73,7 +76,8 @@ act_fwd_kernel(struct act_call a, int64_t rows, int64_t columns)
 	}
 }
 
-/* dx = dy f'(x), or dgate = dy up f'(gate) and dup = dy f(gate). */
+/* dx = dy f'(x), or dgate = dy up f'(gate) and dup = dy f(gate). Everything is read before it is
+ * written, element by element. */
 template <typename T>
 static __global__ void
 act_bwd_kernel(struct act_call a, int64_t rows, int64_t columns)
@@ -93,6 +97,7 @@ act_bwd_kernel(struct act_call a, int64_t rows, int64_t columns)
 	}
 }
 
+/* A thread an element of y, also for gated kinds: it reads gate and up itself. */
 template <typename T>
 static void
 forward(struct stream *st, const struct act_call *a)
@@ -103,6 +108,7 @@ forward(struct stream *st, const struct act_call *a)
 	    <<<element_grid(rows, columns), CU_THREADS, 0, cu_handle(st)>>>(*a, rows, columns);
 }
 
+/* A thread an element of dy writes both halves of dx, so no element is written twice. */
 template <typename T>
 static void
 backward(struct stream *st, const struct act_call *a)
@@ -124,6 +130,7 @@ check(enum act_kind kind, const struct tensor *y, const struct tensor *x)
 	return gated;
 }
 
+/* Shapes as in cpu/act.c. One type for all: the layers' storage type. */
 void
 cuda_act_fwd(struct stream *st, enum act_kind kind, const struct tensor *y, const struct tensor *x)
 {
@@ -133,6 +140,7 @@ cuda_act_fwd(struct stream *st, enum act_kind kind, const struct tensor *y, cons
 	cu_launched(st, "act_fwd");
 }
 
+/* dx is written, not added to. */
 void
 cuda_act_bwd(struct stream *st, enum act_kind kind, const struct tensor *dx,
     const struct tensor *dy, const struct tensor *x)

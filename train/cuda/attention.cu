@@ -42,18 +42,21 @@ struct part {
 	float2 acc[SPAN][PAIRS];
 };
 
+/* Two neighbours in one load; rows begin at even elements, so the address is aligned. */
 static __device__ inline float2
 pair_at(const float *p)
 {
 	return *(const float2 *)p;
 }
 
+/* Exact: a float holds every bf16. */
 static __device__ inline float2
 pair_at(const bf16 *p)
 {
 	return __bfloat1622float2(*(const __nv_bfloat162 *)p);
 }
 
+/* Exact: a float holds every half. */
 static __device__ inline float2
 pair_at(const half *p)
 {
@@ -75,7 +78,8 @@ statistic(const struct attn &a, const struct tensor &t, int64_t position, int he
 	return row_of<float>(t, (int64_t)blockIdx.z * a.n + head) + position;
 }
 
-/* Rows from `first` on of one head to shared memory, zeros where there are none. */
+/* Rows from `first` on of one head to shared memory, zeros where there are none. A warp a row,
+ * so neighbouring lanes read neighbouring elements. The caller puts a barrier behind. */
 template <typename T>
 static __device__ inline void
 load_tile(const struct attn &a, struct tile<T> to, const struct tensor &t, int64_t first, int head)
@@ -93,7 +97,8 @@ load_tile(const struct attn &a, struct tile<T> to, const struct tensor &t, int64
 		}
 }
 
-/* out[i][j] = row 4 ty + i of x times row tx + 16 j of y. */
+/* out[i][j] = row 4 ty + i of x times row tx + 16 j of y. u and w are loaded once for SPAN
+ * products each. Padding columns are zero and add nothing. */
 template <typename T>
 static __device__ inline void
 scores(float out[SPAN][SPAN], struct tile<T> x, struct tile<T> y, int pairs)
@@ -119,7 +124,8 @@ scores(float out[SPAN][SPAN], struct tile<T> x, struct tile<T> y, int pairs)
 	}
 }
 
-/* to += w x for a tile of weights w [rows, TILE] and the TILE rows of x. */
+/* to += w x for a tile of weights w [rows, TILE] and the TILE rows of x. Columns beyond the head
+ * are skipped; the rest of the accumulators stays in registers. */
 template <typename T>
 static __device__ inline void
 weigh(struct part *to, const float *w, struct tile<T> x, int pairs)
@@ -141,6 +147,7 @@ weigh(struct part *to, const float *w, struct tile<T> x, int pairs)
 			}
 }
 
+/* Unrolled, so that the array stays in registers. */
 static __device__ inline void
 clear(struct part *p)
 {
@@ -164,7 +171,8 @@ multiply(struct part *p, const float factor[SPAN])
 		}
 }
 
-/* Writes a tile of outputs that begins at position `first` of one head. */
+/* Writes a tile of outputs that begins at position `first` of one head. Rows and columns beyond
+ * the tensor are left out here, and nowhere else. */
 template <typename T>
 static __device__ inline void
 store_part(
@@ -188,7 +196,8 @@ store_part(
 	}
 }
 
-/* A thread's values to its places in a tile of weights. */
+/* A thread's values to its places in a tile of weights. The caller puts a barrier before and
+ * behind: other threads read these places. */
 static __device__ inline void
 share(float *w, const float x[SPAN][SPAN])
 {
@@ -207,7 +216,8 @@ sees(const struct attn &a, int64_t query, int64_t key)
 	return key <= query && query < a.s && (a.window <= 0 || key > query - a.window);
 }
 
-/* The dropout factor of one probability. */
+/* The dropout factor of one probability. Numbered by sample, head of the whole model, query and
+ * key, as on the CPU. */
 static __device__ inline float
 drop_factor(const struct attn &a, int head, int64_t query, int64_t key)
 {
@@ -220,7 +230,8 @@ drop_factor(const struct attn &a, int head, int64_t query, int64_t key)
 	    : 1;
 }
 
-/* The key tile with the first key that any query from q0 on sees. */
+/* The key tile with the first key that any query from q0 on sees. Tiles before it are masked for
+ * all rows of the query tile. */
 static __device__ inline int64_t
 first_tile(const struct attn &a, int64_t q0)
 {
@@ -236,6 +247,7 @@ side_max(float x)
 	return x;
 }
 
+/* Every one of the 16 gets the same bits: the exchange is symmetric. */
 static __device__ inline float
 side_sum(float x)
 {
@@ -250,7 +262,8 @@ struct online {
 };
 
 /* Turns scores into weights relative to the new maximum; factor brings what was summed before to
- * it. */
+ * it. A row that has seen no key yet keeps -inf and a factor of 1, not the NaN of -inf less
+ * -inf. */
 static __device__ inline void
 online_step(const struct attn &a, struct online *o, float s[SPAN][SPAN], int64_t q0, int64_t k0,
     float factor[SPAN])
@@ -500,7 +513,8 @@ keys_kernel(struct attn a)
 	store_part<T>(a, a.dv, k0, group, &dv);
 }
 
-/* Launches a kernel with shared memory for its tiles and one of weights. */
+/* Launches a kernel with shared memory for its tiles and one of weights. Above 48 KiB a kernel
+ * has to ask for its shared memory first. */
 template <typename T>
 static void
 launch(struct stream *st, void (*kernel)(struct attn), const struct attn *a, dim3 grid, int tiles)
@@ -518,6 +532,8 @@ launch(struct stream *st, void (*kernel)(struct attn), const struct attn *a, dim
 	kernel<<<grid, CU_THREADS, bytes, cu_handle(st)>>>(*a);
 }
 
+/* A block a tile, head and sample; two tiles of shared memory: the queries, and keys or values
+ * in turn. */
 template <typename T>
 static void
 forward(struct stream *st, const struct attn *a)
@@ -527,6 +543,8 @@ forward(struct stream *st, const struct attn *a)
 	launch<T>(st, forward_kernel<T>, a, grid, 2);
 }
 
+/* Three kernels on one stream: delta is complete when the others read it. Three tiles each; what
+ * a tile meets is loaded in turn into the third. */
 template <typename T>
 static void
 backward(struct stream *st, const struct attn *a)
@@ -573,6 +591,7 @@ arguments(const struct attention *t)
 	return a;
 }
 
+/* Everything that the kernels assume is checked in arguments(); they check nothing. */
 void
 cuda_attention_fwd(struct stream *st, const struct attention *t)
 {
@@ -584,6 +603,7 @@ cuda_attention_fwd(struct stream *st, const struct attention *t)
 	cu_launched(st, "attention_fwd");
 }
 
+/* dq, dk and dv are written, not added to; delta [b n, s] is scratch of the caller's. */
 void
 cuda_attention_bwd(struct stream *st, const struct attention_grad *t)
 {

@@ -12,11 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Linked so that the device can destroy what it has given out. */
 struct event {
 	cudaEvent_t handle;
 	struct event *next;
 };
 
+/* The first failure is kept, since later ones follow from it; `what` must be static. Nothing is
+ * returned to the operation's caller: sync() reports. */
 void
 cu_fail(struct device *d, const char *what, const char *reason)
 {
@@ -26,6 +29,7 @@ cu_fail(struct device *d, const char *what, const char *reason)
 	snprintf(d->reason, sizeof d->reason, "%s", reason);
 }
 
+/* For calls whose failure makes the device unusable. */
 bool
 cu_ok(struct device *d, cudaError_t rc, const char *what)
 {
@@ -35,6 +39,8 @@ cu_ok(struct device *d, cudaError_t rc, const char *what)
 	return false;
 }
 
+/* Called behind every launch: a launch itself returns nothing, and its error would otherwise
+ * show up in another's place. The name is for the message alone. */
 void
 cu_launched(struct stream *st, const char *name)
 {
@@ -42,6 +48,8 @@ cu_launched(struct stream *st, const char *name)
 	cu_ok(st->device, cudaGetLastError(), name);
 }
 
+/* One workspace a device: operations of one stream use it one after the other, which holds for
+ * the stream that computes and no other. */
 void *
 cu_workspace(struct stream *st)
 {
@@ -50,7 +58,8 @@ cu_workspace(struct stream *st)
 	return st->device->workspace;
 }
 
-/* A driver that answers and at least one GPU. */
+/* A driver that answers and at least one GPU. The error that the runtime remembers is cleared,
+ * since asking is no failure. */
 static bool
 cuda_available(struct err *why)
 {
@@ -69,7 +78,9 @@ cuda_available(struct err *why)
 	return false;
 }
 
-/* The GPU of a rank: the one with its number, or the only one that a launcher lets it see. */
+/* The GPU of a rank: the one with its number, or the only one that a launcher lets it see.
+ * Launchers may hide the other ranks' GPUs; then each rank sees its own as number 0. -1 with a
+ * reason otherwise. */
 static int
 choose(const struct device_config *c, struct err *e)
 {
@@ -86,7 +97,8 @@ choose(const struct device_config *c, struct err *e)
 	return c->local_rank;
 }
 
-/* Does this build run on the GPU? */
+/* Does this build run on the GPU? Asked when the device is opened, so that it is not the first
+ * kernel that fails. */
 static int
 check_kernels(int index, struct err *e)
 {
@@ -106,7 +118,8 @@ check_kernels(int index, struct err *e)
 	    index, p.name, p.major, p.minor, p.major, p.minor);
 }
 
-/* Streams, workspace and the cache of products of a device that has its number. */
+/* Streams, workspace and the cache of products of a device that has its number. What was made
+ * before a failure is given back by cuda_close. */
 static int
 set_up(struct device *d, struct err *e)
 {
@@ -146,6 +159,8 @@ cuda_close(struct device *d)
 	free(d);
 }
 
+/* Device memory of the run is not taken here, only the workspace. NULL with a reason; the GPU is
+ * this process's current device afterwards. */
 static struct device *
 cuda_open(const struct device_config *c, struct err *e)
 {
@@ -184,6 +199,7 @@ cuda_workspace(const struct device_config *c)
 	return CU_WORKSPACE;
 }
 
+/* What the driver says now; other processes may take it. 0 when it does not answer. */
 static size_t
 cuda_free_memory(struct device *d)
 {
@@ -212,12 +228,14 @@ cuda_alloc(struct device *d, size_t bytes, struct err *e)
 	return NULL;
 }
 
+/* Waits for what runs on the device. A failure is reported by the next sync. */
 static void
 cuda_release(struct device *d, void *p)
 {
 	cu_ok(d, cudaFree(p), "cudaFree");
 }
 
+/* The streams live as long as the device. */
 static struct stream *
 cuda_stream(struct device *d, int index)
 {
@@ -225,6 +243,7 @@ cuda_stream(struct device *d, int index)
 	return &d->stream[index].base;
 }
 
+/* Pageable source: staged before the call returns, so the caller may change it at once. */
 static void
 cuda_copy_in(struct stream *st, void *dst, const void *src, size_t bytes)
 {
@@ -232,6 +251,7 @@ cuda_copy_in(struct stream *st, void *dst, const void *src, size_t bytes)
 	    "copy to the device");
 }
 
+/* dst is valid after sync and not before. */
 static void
 cuda_copy_out(struct stream *st, void *dst, const void *src, size_t bytes)
 {
@@ -254,6 +274,8 @@ cuda_sync(struct stream *st, struct err *e)
 	return 0;
 }
 
+/* Kept in a list and destroyed with the device: an event has no owner that would outlive its
+ * streams. No timing, which would make it slower. */
 static struct event *
 cuda_event(struct device *d)
 {
@@ -265,18 +287,21 @@ cuda_event(struct device *d)
 	return ev;
 }
 
+/* Recording again moves the event; waits that were queued before keep the old place. */
 static void
 cuda_record(struct stream *st, struct event *ev)
 {
 	cu_ok(st->device, cudaEventRecord(ev->handle, cu_handle(st)), "cudaEventRecord");
 }
 
+/* The stream waits, the host does not. An event that was never recorded is no wait. */
 static void
 cuda_wait(struct stream *st, struct event *ev)
 {
 	cu_ok(st->device, cudaStreamWaitEvent(cu_handle(st), ev->handle, 0), "cudaStreamWaitEvent");
 }
 
+/* No max_norm: rows are walked, not held. */
 const struct backend backend_cuda = {
 	.name = "cuda",
 	.max_head_size = CU_HEAD_MAX,

@@ -1,5 +1,10 @@
-/* dropout.cu - masks from counters, and the residual connection. Source: spec/training.md 2.9
- * and 15.6 */
+/*
+ * dropout.cu - masks from counters, and the residual connection. Source: spec/training.md 2.9
+ * and 15.6
+ *
+ * The counters are those of cpu/dropout.c, so a run on either draws the same masks. An element
+ * is a thread's; each draws its own Philox block, which costs less than sharing one.
+ */
 #include "train/cuda/rng.cuh"
 
 /* y = residual + mask (x + bias); the sum is rounded once, and y may be the residual. */
@@ -31,6 +36,7 @@ dropout_kernel(struct tensor dx, struct tensor dy, struct mask m)
 	}
 }
 
+/* Launches for one storage type; PICK chooses it from the tensor's. */
 template <typename T>
 static void
 forward(struct stream *st, const struct residual *r)
@@ -40,6 +46,7 @@ forward(struct stream *st, const struct residual *r)
 		*r, mask_of(&r->drop));
 }
 
+/* As forward; no mask is drawn when d->p is 0. */
 template <typename T>
 static void
 backward(
@@ -50,6 +57,7 @@ backward(
 		*dx, *dy, mask_of(d));
 }
 
+/* All tensors are of one type here: the layers' storage type. */
 void
 cuda_residual_fwd(struct stream *st, const struct residual *r)
 {
@@ -62,6 +70,7 @@ cuda_residual_fwd(struct stream *st, const struct residual *r)
 	cu_launched(st, "residual_fwd");
 }
 
+/* Also the forward pass of an embedding's dropout. */
 void
 cuda_dropout_bwd(
     struct stream *st, const struct tensor *dx, const struct tensor *dy, const struct dropout *d)

@@ -49,7 +49,8 @@ gather_kernel(struct embedding e)
 	}
 }
 
-/* Rows that go nowhere get the number behind the table's last. */
+/* Rows that go nowhere get the number behind the table's last. Their key sorts behind all rows
+ * of the table, and scatter_kernel skips it. */
 static __global__ void
 number_kernel(struct embedding_grad e, struct portion p)
 {
@@ -82,6 +83,7 @@ scatter_kernel(struct embedding_grad e, struct portion p)
 	*out = sum;
 }
 
+/* A thread an element of y. */
 template <typename T>
 static void
 forward(struct stream *st, const struct embedding *e)
@@ -90,6 +92,8 @@ forward(struct stream *st, const struct embedding *e)
 	    <<<element_grid(e->y.shape[0], e->y.shape[1]), CU_THREADS, 0, cu_handle(st)>>>(*e);
 }
 
+/* Blocks whose row goes on a run that began before end at once; that is cheaper than finding the
+ * runs first. */
 template <typename T>
 static void
 scatter(struct stream *st, const struct embedding_grad *e, const struct portion *p)
@@ -99,7 +103,8 @@ scatter(struct stream *st, const struct embedding_grad *e, const struct portion 
 	scatter_kernel<T><<<grid, CU_THREADS, 0, cu_handle(st)>>>(*e, *p);
 }
 
-/* Where a portion's arrays lie in the workspace. */
+/* Where a portion's arrays lie in the workspace. CU_WORKSPACE has room for all of it by the
+ * choice of PORTION. */
 static struct portion
 portion_at(struct stream *st, int64_t first, int64_t rows)
 {
@@ -117,7 +122,8 @@ portion_at(struct stream *st, int64_t first, int64_t rows)
 	return p;
 }
 
-/* Sorts the pairs by the bits that table rows have; false when that failed. */
+/* Sorts the pairs by the bits that table rows have; false when that failed. Radix sort is
+ * stable, which is what keeps the tokens in order. */
 static bool
 sort(struct stream *st, const struct portion *p, int64_t num_rows)
 {
@@ -132,6 +138,7 @@ sort(struct stream *st, const struct portion *p, int64_t num_rows)
 	    "embedding_bwd");
 }
 
+/* Rows of other ranks become zeros, so that the sum over tensor ranks completes them. */
 void
 cuda_embedding_fwd(struct stream *st, const struct embedding *e)
 {
@@ -142,6 +149,7 @@ cuda_embedding_fwd(struct stream *st, const struct embedding *e)
 	cu_launched(st, "embedding_fwd");
 }
 
+/* Adds to dtable in F32, in the order of the tokens: bitwise repeatable, unlike atomics. */
 void
 cuda_embedding_bwd(struct stream *st, const struct embedding_grad *e)
 {

@@ -20,6 +20,7 @@ struct key {
 	uint32_t align_a, align_b, align_c;
 };
 
+/* A product made ready: the library's descriptions of it and the algorithm that was chosen. */
 struct plan {
 	struct key key;
 	cublasLtMatmulDesc_t product;
@@ -28,12 +29,14 @@ struct plan {
 	size_t workspace;
 };
 
+/* All plans of a device; they stay until it is closed. */
 struct gemm_cache {
 	cublasLtHandle_t handle;
 	struct plan *plan;
 	size_t count, room;
 };
 
+/* NULL with a reason when the library does not start; nothing is planned yet. */
 struct gemm_cache *
 gemm_cache_new(struct err *e)
 {
@@ -61,6 +64,7 @@ plan_release(struct plan *p)
 		(void)cublasLtMatrixLayoutDestroy(p->c);
 }
 
+/* NULL is freed already. The device must have finished its products. */
 void
 gemm_cache_free(struct gemm_cache *c)
 {
@@ -83,6 +87,7 @@ blas_ok(struct device *d, cublasStatus_t rc)
 	return false;
 }
 
+/* F64 is kept out when the device is opened, so another type here is a mistake in the engine. */
 static cudaDataType_t
 data_type(enum dtype t)
 {
@@ -94,7 +99,8 @@ data_type(enum dtype t)
 	}
 }
 
-/* The largest power of two up to 256 that an address is a multiple of. */
+/* The largest power of two up to 256 that an address is a multiple of. 256 is what cudaMalloc
+ * gives; more is of no use to any algorithm. */
 static uint32_t
 alignment(const void *p)
 {
@@ -103,6 +109,8 @@ alignment(const void *p)
 	return (uint32_t)(at & (~at + 1));
 }
 
+/* Alignments belong to the key: a view into a flat buffer may lie where a faster algorithm
+ * cannot read. */
 static struct key
 key_of(const struct gemm *g)
 {
@@ -126,7 +134,8 @@ key_of(const struct gemm *g)
 	return k;
 }
 
-/* The product and its operands in the library's words: its a is our b, its rows are our columns. */
+/* The product and its operands in the library's words: its a is our b, its rows are our columns.
+ * Row length in memory becomes the library's leading dimension. false: the device has failed. */
 static bool
 describe(struct device *d, struct plan *p)
 {
@@ -154,7 +163,8 @@ describe(struct device *d, struct plan *p)
 		d, cublasLtMatrixLayoutCreate(&p->c, out, (uint64_t)k->n, (uint64_t)k->m, k->ldc));
 }
 
-/* What the search for an algorithm must keep to. */
+/* What the search for an algorithm must keep to. Reduction in the compute type keeps split sums
+ * in F32. The alignments are promised for this product alone, which is why they are in the key. */
 static bool
 set_preference(struct device *d, cublasLtMatmulPreference_t f, const struct key *k)
 {
@@ -181,7 +191,8 @@ set_preference(struct device *d, cublasLtMatmulPreference_t f, const struct key 
 	return true;
 }
 
-/* The algorithm that the heuristics put first. */
+/* The algorithm that the heuristics put first. No timing: that would choose differently from run
+ * to run, and with it the order of sums. */
 static bool
 choose_algorithm(struct device *d, struct plan *p)
 {
@@ -208,7 +219,8 @@ choose_algorithm(struct device *d, struct plan *p)
 	return ok;
 }
 
-/* The plan of a product, made when it is asked for first; NULL when that failed. */
+/* The plan of a product, made when it is asked for first; NULL when that failed. A few dozen
+ * shapes occur in a run, so a linear search is nothing beside a product. */
 static const struct plan *
 find_plan(struct device *d, const struct gemm *g)
 {
@@ -230,6 +242,8 @@ find_plan(struct device *d, const struct gemm *g)
 	return &c->plan[c->count++];
 }
 
+/* c = alpha op(a) op(b) + beta c; c is of a's type or F32 (main gradients). k 0 is refused here:
+ * no layer asks for it. A failure is reported by sync. */
 void
 cuda_gemm(struct stream *st, const struct gemm *g)
 {

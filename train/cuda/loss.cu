@@ -1,5 +1,11 @@
-/* loss.cu - cross entropy and z-loss over the vocabulary columns held here, a block a row. Source:
- * spec/training.md 2.8, 5.1 */
+/*
+ * loss.cu - cross entropy and z-loss over the vocabulary columns held here, a block a row.
+ * Source: spec/training.md 2.8, 5.1
+ *
+ * The three passes and their contract are those of cpu/loss.c; statistics are F32. One block a
+ * row, and a sum's order depends on the number of its threads alone, the same on every GPU.
+ * Logits are read again in each pass: a row of a large vocabulary does not fit registers.
+ */
 #include "train/cuda/kernel.cuh"
 
 /* Column of row i's label here, or -1 when it is another rank's or padding. */
@@ -46,8 +52,9 @@ sum_kernel(struct xent x)
 	out[1] = label < 0 ? 0 : to_float(z[label]) - max;
 }
 
-/* The two losses of a row, then its gradient when there is one to make: factor * softmax, less the
- * weight at the label. */
+/* The two losses of a row, then its gradient when there is one to make: factor * softmax, less
+ * the weight at the label. Derivative of the z-loss c lse^2 is 2 c lse softmax, hence the
+ * factor. */
 template <typename T>
 static __global__ void
 loss_kernel(struct xent x)
@@ -73,6 +80,7 @@ loss_kernel(struct xent x)
 	}
 }
 
+/* One block a row; the caller has left out the case of no rows, which CUDA refuses. */
 template <typename T>
 static void
 launch_max(struct stream *st, const struct xent *x)
@@ -80,6 +88,7 @@ launch_max(struct stream *st, const struct xent *x)
 	max_kernel<T><<<(unsigned)x->logits.shape[0], CU_THREADS, 0, cu_handle(st)>>>(*x);
 }
 
+/* The maximum must be that of all tensor ranks by now. */
 template <typename T>
 static void
 launch_sum(struct stream *st, const struct xent *x)
@@ -87,6 +96,7 @@ launch_sum(struct stream *st, const struct xent *x)
 	sum_kernel<T><<<(unsigned)x->logits.shape[0], CU_THREADS, 0, cu_handle(st)>>>(*x);
 }
 
+/* The sums must be those of all tensor ranks by now. */
 template <typename T>
 static void
 launch_loss(struct stream *st, const struct xent *x)
@@ -109,18 +119,21 @@ run(struct stream *st, const struct xent *x, void (*launch)(struct stream *, con
 	cu_launched(st, name);
 }
 
+/* Fills row_max [T]; the caller takes the maximum over tensor ranks. */
 void
 cuda_xent_max(struct stream *st, const struct xent *x)
 {
 	run(st, x, PICK(x->logits.dtype, launch_max), "xent_max");
 }
 
+/* Fills sums [T, 2]; the caller sums over tensor ranks. */
 void
 cuda_xent_sum(struct stream *st, const struct xent *x)
 {
 	run(st, x, PICK(x->logits.dtype, launch_sum), "xent_sum");
 }
 
+/* Fills the losses and turns logits into their gradient, unless grad_scale is 0. */
 void
 cuda_xent_loss(struct stream *st, const struct xent *x)
 {

@@ -69,8 +69,9 @@ norm_bwd_kernel(struct norm_grad n)
 	}
 }
 
-/* part[p][0][c] = the sum of dy xhat and part[p][1][c] that of dy, over every gridDim.y-th group of
- * four rows. */
+/* part[p][0][c] = the sum of dy xhat and part[p][1][c] that of dy, over every gridDim.y-th group
+ * of four rows. 64 columns a block let lanes read neighbours; four groups of rows hide the
+ * latency. */
 template <typename T>
 static __global__ void
 norm_part_kernel(struct norm_grad n, float *part)
@@ -101,7 +102,8 @@ norm_part_kernel(struct norm_grad n, float *part)
 	}
 }
 
-/* dweight and dbias += the sums of their parts. */
+/* dweight and dbias += the sums of their parts. In the order of the parts, so the sum is the
+ * same in every run. */
 static __global__ void
 norm_finish_kernel(float *dweight, float *dbias, const float *part, int64_t h, int parts)
 {
@@ -119,6 +121,7 @@ norm_finish_kernel(float *dweight, float *dbias, const float *part, int64_t h, i
 		dbias[c] += bias;
 }
 
+/* A block a row; rows are at least one here. */
 template <typename T>
 static void
 forward(struct stream *st, const struct norm *n)
@@ -126,7 +129,9 @@ forward(struct stream *st, const struct norm *n)
 	norm_fwd_kernel<T><<<(unsigned)n->x.shape[0], CU_THREADS, 0, cu_handle(st)>>>(*n);
 }
 
-/* By rows for dx, then by columns. */
+/* By rows for dx, then by columns. The number of parts follows from the shape alone, so the
+ * order of the sums does not depend on the GPU; enough parts to keep it busy, at least 16 rows
+ * each. */
 template <typename T>
 static void
 backward(struct stream *st, const struct norm_grad *n)
@@ -143,6 +148,7 @@ backward(struct stream *st, const struct norm_grad *n)
 	    (float *)n->dweight.data, (float *)n->dbias.data, part, h, parts);
 }
 
+/* Shapes as in cpu/norm.c; activations and weight are of one type, statistics F32. */
 void
 cuda_norm_fwd(struct stream *st, const struct norm *n)
 {
@@ -156,6 +162,7 @@ cuda_norm_fwd(struct stream *st, const struct norm *n)
 	cu_launched(st, "norm_fwd");
 }
 
+/* Adds to dx, dweight and dbias. The width is bounded by one row of both sums in the workspace. */
 void
 cuda_norm_bwd(struct stream *st, const struct norm_grad *n)
 {

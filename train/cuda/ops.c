@@ -1,4 +1,9 @@
-/* ops.c - the table of operations */
+/*
+ * ops.c - the table of operations
+ *
+ * The contract of each entry is in train/ops.h; the CPU's implementation is the reference for
+ * all of them. No entry may be missing: the engine calls without asking.
+ */
 #include "train/cuda/impl.h"
 
 const struct ops cuda_ops = {

@@ -1,4 +1,10 @@
-/* optim.cu - update rules of the optimizers on flat ranges. Source: spec/training.md 4.2 */
+/*
+ * optim.cu - update rules of the optimizers on flat ranges. Source: spec/training.md 4.2
+ *
+ * State is F32. An element is a thread's and is read and written once, so the update runs at the
+ * speed of the memory. Constants are computed in double on the host and rounded once, as on the
+ * CPU.
+ */
 #include "train/cuda/kernel.cuh"
 
 /* struct adamw in float, as the kernel takes it; T is the type of the rounded weight, which may be
@@ -10,6 +16,7 @@ struct adamw_call {
 	float beta1, rest1, beta2, rest2, rate, correction2, eps, decay, l2, grad_scale;
 };
 
+/* struct sgd in float, likewise. */
 struct sgd_call {
 	float *master, *momentum;
 	const float *grad;
@@ -17,7 +24,8 @@ struct sgd_call {
 	float lr, factor, decay, grad_scale;
 };
 
-/* Decoupled decay is added to the step, L2 to the gradient. */
+/* Decoupled decay is added to the step, L2 to the gradient. L2 is 0 with decoupled decay and the
+ * other way round, so one formula does for both. */
 template <typename T>
 static __global__ void
 adamw_kernel(struct adamw_call a, int64_t count)
@@ -52,6 +60,7 @@ sgd_kernel(struct sgd_call a, int64_t count)
 	}
 }
 
+/* T is the weight's type; float stands in when there is none. */
 template <typename T>
 static void
 launch_adamw(struct stream *st, const struct adamw_call *a, int64_t count)
@@ -59,6 +68,7 @@ launch_adamw(struct stream *st, const struct adamw_call *a, int64_t count)
 	adamw_kernel<T><<<element_grid(1, count), CU_THREADS, 0, cu_handle(st)>>>(*a, count);
 }
 
+/* As launch_adamw. */
 template <typename T>
 static void
 launch_sgd(struct stream *st, const struct sgd_call *a, int64_t count)
@@ -66,6 +76,7 @@ launch_sgd(struct stream *st, const struct sgd_call *a, int64_t count)
 	sgd_kernel<T><<<element_grid(1, count), CU_THREADS, 0, cu_handle(st)>>>(*a, count);
 }
 
+/* The formula is the CPU's, term by term: the parity tests compare them. */
 void
 cuda_adamw(struct stream *st, const struct adamw *a)
 {

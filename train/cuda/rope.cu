@@ -1,4 +1,9 @@
-/* rope.cu - rotary positions, a block a row. Source: spec/training.md 2.4 */
+/*
+ * rope.cu - rotary positions, a block a row. Source: spec/training.md 2.4
+ *
+ * The same pairs and the same table as cpu/rope.c, the table in F32. Turned in place: a thread
+ * owns both elements of a pair, so nothing is read after it was written.
+ */
 #include "train/cuda/kernel.cuh"
 
 /* Threads share out the pairs of all heads of a row; the backward pass turns by the negative angle.
@@ -25,6 +30,7 @@ rope_kernel(struct rope r)
 	}
 }
 
+/* One block a token; there is at least one. */
 template <typename T>
 static void
 launch(struct stream *st, const struct rope *r)
@@ -32,6 +38,7 @@ launch(struct stream *st, const struct rope *r)
 	rope_kernel<T><<<(unsigned)r->x.shape[0], CU_THREADS, 0, cu_handle(st)>>>(*r);
 }
 
+/* Positions are below the table's rows: the sequence length of the plan bounds both. */
 void
 cuda_rope(struct stream *st, const struct rope *r)
 {

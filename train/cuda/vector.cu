@@ -36,6 +36,7 @@ store_any(const struct tensor &t, int64_t row, int64_t column, double x)
 	}
 }
 
+/* The sum is taken in float and rounded once. */
 static __global__ void
 bias_kernel(struct tensor y, struct tensor bias)
 {
@@ -54,6 +55,7 @@ add_kernel(struct tensor y, struct tensor x, int64_t rows, int64_t columns)
 	}
 }
 
+/* In float, in double when x is. */
 static __global__ void
 scale_kernel(struct tensor x, double factor, int64_t rows, int64_t columns)
 {
@@ -64,6 +66,7 @@ scale_kernel(struct tensor x, double factor, int64_t rows, int64_t columns)
 	}
 }
 
+/* For values other than zero, and for strided rows. */
 static __global__ void
 fill_kernel(struct tensor x, double value, int64_t rows, int64_t columns)
 {
@@ -71,6 +74,7 @@ fill_kernel(struct tensor x, double value, int64_t rows, int64_t columns)
 		store_any(x, r, c, value);
 }
 
+/* Through double, which is exact for every source, so there is one rounding. */
 static __global__ void
 cast_kernel(struct tensor dst, struct tensor src, int64_t rows, int64_t columns)
 {
@@ -78,7 +82,8 @@ cast_kernel(struct tensor dst, struct tensor src, int64_t rows, int64_t columns)
 		store_any(dst, r, c, load_any(src, r, c));
 }
 
-/* Block i sums every gridDim.x-th run of CU_THREADS products. */
+/* Block i sums every gridDim.x-th run of CU_THREADS products. The order is fixed by length and
+ * number of blocks; no atomics. */
 static __global__ void
 dot_kernel(struct tensor x, struct tensor y, int64_t count, double *part)
 {
@@ -92,6 +97,7 @@ dot_kernel(struct tensor x, struct tensor y, int64_t count, double *part)
 		part[blockIdx.x] = sum;
 }
 
+/* Counted in double: partial counts are added like the parts of dot. */
 static __global__ void
 nonfinite_kernel(struct tensor x, int64_t count, double *part)
 {
@@ -176,6 +182,7 @@ flatten(struct tensor *a, struct tensor *b)
 	*b = y;
 }
 
+/* Asks for one kernel, which stands for all: they are built for the same architectures. */
 cudaError_t
 cu_kernels_present(void)
 {
@@ -184,6 +191,7 @@ cu_kernels_present(void)
 	return cudaFuncGetAttributes(&a, finish_kernel);
 }
 
+/* y [T, n] += bias [n]. */
 void
 cuda_bias_add(struct stream *st, const struct tensor *y, const struct tensor *bias)
 {
@@ -193,6 +201,8 @@ cuda_bias_add(struct stream *st, const struct tensor *y, const struct tensor *bi
 	cu_launched(st, "bias_add");
 }
 
+/* out [n] (F32) += sum over rows. Two stages, since few columns alone would leave the GPU idle;
+ * the number of parts follows from the shape alone. */
 void
 cuda_column_sum(struct stream *st, const struct tensor *out, const struct tensor *x)
 {
@@ -212,6 +222,7 @@ cuda_column_sum(struct stream *st, const struct tensor *out, const struct tensor
 	cu_launched(st, "column_sum");
 }
 
+/* Shapes must agree, types need not. */
 void
 cuda_add(struct stream *st, const struct tensor *y, const struct tensor *x)
 {
@@ -225,6 +236,7 @@ cuda_add(struct stream *st, const struct tensor *y, const struct tensor *x)
 	cu_launched(st, "add");
 }
 
+/* In place. */
 void
 cuda_scale(struct stream *st, const struct tensor *x, double factor)
 {
@@ -268,6 +280,7 @@ copy_rows(struct stream *st, const struct tensor *to, const struct tensor *from)
 	    cu_handle(st));
 }
 
+/* Narrowing rounds to nearest, ties to even. Same types are copied as bytes, integers too. */
 void
 cuda_cast(struct stream *st, const struct tensor *dst, const struct tensor *src)
 {
@@ -295,6 +308,8 @@ num_parts(int64_t count)
 	return (int)cu_max(1, cu_min(PARTS, cu_div_up(count, 8 * CU_THREADS)));
 }
 
+/* out (F64) += sum of x y in double; the number of parts follows from the length alone, so the
+ * bits are the same on every GPU. */
 void
 cuda_dot(
     struct stream *st, const struct tensor *out, const struct tensor *x, const struct tensor *y)
@@ -310,6 +325,7 @@ cuda_dot(
 	cu_launched(st, "dot");
 }
 
+/* out (F64) += how many elements are NaN or infinite. */
 void
 cuda_count_nonfinite(struct stream *st, const struct tensor *out, const struct tensor *x)
 {

@@ -1,5 +1,12 @@
-/* attention.c - the attention block: norm, q k v, rotation, attention over this rank's heads,
- * projection, residual sum */
+/*
+ * attention.c - the attention block: norm, q k v, rotation, attention over this rank's heads,
+ * projection, residual sum
+ *
+ * Tokens are rows of [T, h], T = s b with the sample fastest; a tensor rank has n / t heads and
+ * the groups that they read. Column-parallel q k v and row-parallel projection, so one sum over
+ * the tensor group each way (Shoeybi 2019, arXiv:1909.08053). What the backward pass needs stays
+ * in the slot of the micro batch; the rest is scratch that the next layer uses again.
+ */
 #include "train/layers/layer.h"
 
 #include <math.h>
@@ -13,6 +20,9 @@ struct qkv {
 	int num_heads, num_groups, head_dim;
 };
 
+/* Views, no copies: q, k and v of a token lie side by side in a row of [T, (n + 2 g) d / t],
+ * which one product writes. With fewer groups than tensor ranks each rank holds one group, a
+ * copy of its neighbours'. */
 static struct qkv
 views(const struct engine *e, const struct tensor *qkv)
 {
@@ -31,7 +41,9 @@ views(const struct engine *e, const struct tensor *qkv)
 	return r;
 }
 
-/* Turns q and k, or their gradients back. */
+/* Turns q and k, or their gradients back. Keys are rotated before they are kept, so the backward
+ * pass turns the gradients of q and k back by the negative angle. Nothing to do for learned
+ * positions. */
 static void
 rotate(struct step *s, const struct qkv *v, bool backward)
 {
@@ -52,6 +64,9 @@ rotate(struct step *s, const struct qkv *v, bool backward)
 	e->ops->rope(e->stream, &r);
 }
 
+/* The same description serves both passes: the backward pass reads out and lse, recomputes the
+ * weights, and draws the dropout masks again. Masks are numbered by head over all tensor ranks,
+ * so they do not depend on the layout. */
 static struct attention
 core(const struct layer *l, struct step *s)
 {
@@ -78,6 +93,9 @@ core(const struct layer *l, struct step *s)
 	return a;
 }
 
+/* Saves the norm's output, q k v, the attention's output and lse. One sum over the tensor group,
+ * in row_forward; the projection's bias comes with the residual sum behind it, where it is added
+ * once. */
 static void
 forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
@@ -99,6 +117,9 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	residual_forward(l, s, SITE_ATTENTION_OUT, ROLE_PROJ_BIAS, y, x);
 }
 
+/* dx holds the gradient of the block's output and then of its input: the norm's share is added
+ * to what passes along the residual. One sum over the tensor group, in column_backward.
+ * BUF_DATTN, BUF_DQKV and the others are scratch of this call. */
 static void
 backward(const struct layer *l, struct step *s, const struct tensor *dx, const struct tensor *x)
 {
@@ -134,4 +155,5 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	norm_backward(l, s, &norm1, &flow);
 }
 
+/* Two entries are all that the engine knows of a block. */
 const struct layer_kind layer_attention = { "attention", forward, backward };

@@ -1,12 +1,21 @@
-/* embedding.c - token and position embeddings; the vocabulary is split over tensor ranks by rows */
+/*
+ * embedding.c - token and position embeddings; the vocabulary is split over tensor ranks by rows
+ *
+ * The only layer that reads the batch. Its dropout is a product with the mask in both
+ * directions, in place.
+ */
 #include "train/layers/layer.h"
 
+/* The table is padded so that every tensor rank holds equally many rows. */
 static int64_t
 first_row(const struct engine *e, const struct tensor *table)
 {
 	return table->shape[0] * e->coord[AX_TP];
 }
 
+/* A token that another rank holds gives zeros here, so the sum over the tensor group makes the
+ * row whole. Position rows are on every rank and are added behind that sum, once. x is unused:
+ * the input is the batch. */
 static void
 forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
@@ -33,6 +42,8 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 		e->ops->dropout_bwd(e->stream, y, y, &drop);
 }
 
+/* dy is whole on every tensor rank, so nothing is summed: each rank keeps what belongs to its
+ * rows. There is no layer before this one, so dx is left as scratch. */
 static void
 backward(const struct layer *l, struct step *s, const struct tensor *dx, const struct tensor *x)
 {

@@ -12,7 +12,8 @@
 static const struct norm_place final_norm = { ROLE_FINAL_NORM, ROLE_FINAL_NORM_BIAS, BUF_FINAL_MEAN,
 	BUF_FINAL_RSTD };
 
-/* The output table: its own, or the word embeddings'. */
+/* The output table: its own, or the word embeddings'. Tied embeddings live on the first stage;
+ * the last has a copy of them, which groups.embedding keeps equal. */
 static struct tensor
 table(const struct engine *e, const struct layer *l, bool grad)
 {
@@ -23,6 +24,8 @@ table(const struct engine *e, const struct layer *l, bool grad)
 	    untied ? ROLE_OUTPUT : ROLE_WORD_EMBEDDINGS);
 }
 
+/* The vocabulary's columns are split over these ranks; maximum, then sums, is all that a row's
+ * loss needs of the others. */
 static void
 reduce_tp(struct engine *e, const struct tensor *x, enum reduce how)
 {
@@ -32,7 +35,9 @@ reduce_tp(struct engine *e, const struct tensor *x, enum reduce how)
 		tp->ops->all_reduce(tp, e->stream, x, how);
 }
 
-/* Loss of the rows of one chunk; the logits become their gradient. */
+/* Loss of the rows of one chunk; the logits become their gradient. Padding columns beyond the
+ * vocabulary are left out of the maximum and the sums, and get gradient zero; evaluation asks
+ * for no gradient by scale 0. */
 static void
 cross_entropy(struct step *s, int64_t first, const struct tensor *logits)
 {
@@ -66,7 +71,8 @@ cross_entropy(struct step *s, int64_t first, const struct tensor *logits)
 	e->ops->xent_loss(e->stream, &x);
 }
 
-/* Copies this tensor rank's real columns of a chunk to the host. */
+/* Copies this tensor rank's real columns of a chunk to the host. Queued before cross_entropy
+ * overwrites them, on the same stream. */
 static void
 keep_logits(struct step *s, int64_t first, const struct tensor *logits)
 {
@@ -79,7 +85,8 @@ keep_logits(struct step *s, int64_t first, const struct tensor *logits)
 	    logits->data, bytes);
 }
 
-/* One chunk of token rows. */
+/* One chunk of token rows. The table's gradient is added to main gradients here already, in the
+ * forward pass: the logits' gradient does not outlive the chunk. */
 static void
 chunk(const struct layer *l, struct step *s, int64_t first, int64_t rows)
 {
@@ -105,6 +112,8 @@ chunk(const struct layer *l, struct step *s, int64_t first, int64_t rows)
 	}
 }
 
+/* Adds the sums of loss times mask over this micro batch to the step's scalars. y is unused:
+ * nothing comes behind the head. */
 static void
 forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
@@ -125,6 +134,8 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	e->ops->dot(e->stream, &zsum, &zloss, &mask);
 }
 
+/* norm_bwd adds to dx, since elsewhere the residual's gradient is there already; here there is
+ * none, hence the zeros. */
 static void
 backward(const struct layer *l, struct step *s, const struct tensor *dx, const struct tensor *x)
 {

@@ -7,7 +7,8 @@
  */
 #include "train/layers/layer.h"
 
-/* c = alpha 1, beta given, op(a) op(b). */
+/* c = alpha 1, beta given, op(a) op(b). All three products of a layer go through here; sums are
+ * in F32 or wider whatever the storage. */
 static void
 product(struct step *s, const struct tensor *c, const struct tensor *a, const struct tensor *b,
     unsigned how)
@@ -19,6 +20,8 @@ product(struct step *s, const struct tensor *c, const struct tensor *a, const st
 
 enum { TRANS_A = 1, TRANS_B = 2, ADD = 4 };
 
+/* Queued on the compute stream: the next operation needs the sum, so there is nothing to
+ * overlap. */
 static void
 sum_over_tensor_ranks(struct step *s, const struct tensor *x)
 {
@@ -28,6 +31,8 @@ sum_over_tensor_ranks(struct step *s, const struct tensor *x)
 		tp->ops->all_reduce(tp, s->e->stream, x, REDUCE_SUM);
 }
 
+/* y [T, out/t] = x [T, in] weight^T + bias. x is whole on every rank, y is this rank's columns:
+ * no communication. */
 void
 column_forward(struct step *s, const struct tensor *y, const struct tensor *x,
     const struct tensor *weight, const struct tensor *bias)
@@ -37,7 +42,8 @@ column_forward(struct step *s, const struct tensor *y, const struct tensor *x,
 		s->e->ops->bias_add(s->e->stream, y, bias);
 }
 
-/* The parameters' gradients are the same for both kinds. */
+/* The parameters' gradients are the same for both kinds. Added to main gradients in their own
+ * precision, over all micro batches of the step. */
 static void
 weight_backward(struct step *s, const struct linear_grad *g)
 {
@@ -46,6 +52,7 @@ weight_backward(struct step *s, const struct linear_grad *g)
 		s->e->ops->column_sum(s->e->stream, &g->dbias, &g->dy);
 }
 
+/* Every rank's columns contribute to the whole dx, hence the sum over the tensor group. */
 void
 column_backward(struct step *s, const struct linear_grad *g)
 {
@@ -54,6 +61,8 @@ column_backward(struct step *s, const struct linear_grad *g)
 	weight_backward(s, g);
 }
 
+/* y [T, out] is the sum of the ranks' partial products of x [T, in/t]. No bias: it would be
+ * added once a rank. */
 void
 row_forward(
     struct step *s, const struct tensor *y, const struct tensor *x, const struct tensor *weight)
@@ -62,6 +71,7 @@ row_forward(
 	sum_over_tensor_ranks(s, y);
 }
 
+/* dy is whole on every rank and dx is this rank's columns: no communication. */
 void
 row_backward(struct step *s, const struct linear_grad *g)
 {

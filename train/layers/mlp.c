@@ -1,5 +1,11 @@
-/* mlp.c - the MLP block: norm, up projection (and gate beside it), activation, down projection,
- * residual sum */
+/*
+ * mlp.c - the MLP block: norm, up projection (and gate beside it), activation, down projection,
+ * residual sum
+ *
+ * Column-parallel in, row-parallel out, as in attention.c: a tensor rank has f / t columns of
+ * gate and of up side by side, so the activation needs no neighbour. Activations are numbered in
+ * one order in lib/model and in train/ops.h, which is asserted below.
+ */
 #include "train/layers/layer.h"
 
 static const struct norm_place norm2 = { ROLE_MLP_NORM, ROLE_MLP_NORM_BIAS, BUF_NORM2_MEAN,
@@ -10,19 +16,23 @@ _Static_assert((int)ACTIVATION_GEGLU_TANH == (int)ACT_GEGLU_TANH &&
 	(int)ACTIVATION_GELU_ERF == (int)ACT_GELU_ERF,
     "activations in one order");
 
-/* The first of the joined projections. */
+/* The first of the joined projections. Gate and up lie one behind the other, so one product
+ * makes both halves of a row. */
 static enum role
 fc1(const struct engine *e)
 {
 	return model_gated(&e->plan.model) ? ROLE_GATE : ROLE_UP;
 }
 
+/* As fc1; a model without biases has no such parameter and the tensor is empty. */
 static enum role
 fc1_bias(const struct engine *e)
 {
 	return model_gated(&e->plan.model) ? ROLE_GATE_BIAS : ROLE_UP_BIAS;
 }
 
+/* Saves the norm's output, the up projection's and the activation's. One sum over the tensor
+ * group, in row_forward; the down projection's bias comes with the residual sum. */
 static void
 forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
@@ -42,6 +52,8 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	residual_forward(l, s, SITE_MLP_OUT, ROLE_DOWN_BIAS, y, x);
 }
 
+/* As in attention.c, dx is turned in place from the gradient of the block's output to that of
+ * its input. One sum over the tensor group, in column_backward. */
 static void
 backward(const struct layer *l, struct step *s, const struct tensor *dx, const struct tensor *x)
 {

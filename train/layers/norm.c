@@ -1,6 +1,13 @@
-/* norm.c - the norm before a block; its parameters are whole on every tensor rank */
+/*
+ * norm.c - the norm before a block; its parameters are whole on every tensor rank
+ *
+ * x and y are [T, h] on every tensor rank, so each rank computes the same and nothing is
+ * communicated; the parameters' gradients come out equal too. Mean and 1 / sigma are saved per
+ * token; the mean and the bias are missing in RMSNorm, as tensors without data.
+ */
 #include "train/layers/layer.h"
 
+/* p says which of the block's parameters and saved statistics these are. */
 void
 norm_forward(const struct layer *l, struct step *s, const struct norm_place *p,
     const struct tensor *y, const struct tensor *x)
@@ -19,6 +26,8 @@ norm_forward(const struct layer *l, struct step *s, const struct norm_place *p,
 	e->ops->norm_fwd(e->stream, &n);
 }
 
+/* Adds to f->dx, where the residual's gradient is; dweight and dbias are added to main
+ * gradients. */
 void
 norm_backward(
     const struct layer *l, struct step *s, const struct norm_place *p, const struct norm_flow *f)

@@ -1,6 +1,14 @@
-/* residual.c - bias, dropout and the residual sum at the end of a block */
+/*
+ * residual.c - bias, dropout and the residual sum at the end of a block
+ *
+ * Fused because all three go over the same elements once. Dropout has no saved mask: an
+ * element's factor is a function of seed, step, site, sample, position and column, so that the
+ * backward pass draws it again and no layout changes it.
+ */
 #include "train/layers/layer.h"
 
+/* The stream number tells layers and sites apart; layer -1 is the embedding, hence the + 1. p is
+ * 0 in evaluation, which turns dropout off everywhere. */
 struct dropout
 layer_dropout(const struct layer *l, const struct step *s, enum dropout_site site, double p)
 {
@@ -18,6 +26,8 @@ layer_dropout(const struct layer *l, const struct step *s, enum dropout_site sit
 	};
 }
 
+/* y = x + dropout(branch + bias), rounded once; y may not be x, which the backward pass still
+ * needs. The branch is in BUF_BRANCH, summed over tensor ranks. */
 void
 residual_forward(const struct layer *l, struct step *s, enum dropout_site site, enum role bias,
     const struct tensor *y, const struct tensor *x)
@@ -34,6 +44,8 @@ residual_forward(const struct layer *l, struct step *s, enum dropout_site site, 
 	e->ops->residual_fwd(e->stream, &r);
 }
 
+/* The gradient of the branch; dx itself when nothing is dropped, so that the caller reads it
+ * before it is changed. dx stays as it is, being the gradient along the residual. */
 struct tensor
 residual_backward(
     const struct layer *l, struct step *s, enum dropout_site site, const struct tensor *dx)

@@ -23,6 +23,8 @@ enum {
 	OWN_TAG = 0,                    /* messages of the collectives; those of exchange() have 1 + their tag */
 };
 
+/* What a communicator keeps besides its rank and size; arrays grow to what the largest
+ * exchange needs. */
 struct mpi_comm {
 	MPI_Comm mpi;
 	char *staging;                  /* shared by every communicator of the process; the world's free() frees it */
@@ -40,13 +42,15 @@ struct pieces {
 
 static const struct comm_ops mpi_ops;
 
+/* For lengths that come as size_t; MPI's int counts are cut by MESSAGE first. */
 static size_t
 min_size(size_t a, size_t b)
 {
 	return a < b ? a : b;
 }
 
-/* Ends the world when MPI reports a failure. */
+/* Ends the world when MPI reports a failure. MPI's default is to end the program with
+ * words of its own; this gives one line and a status. */
 static void
 check(struct comm *c, int rc, const char *what)
 {
@@ -60,7 +64,8 @@ check(struct comm *c, int rc, const char *what)
 	c->ops->abort(c, EXIT_PEER);
 }
 
-/* The bytes of a tensor, which must be dense. */
+/* The bytes of a tensor, which must be dense. A strided view is a mistake in the engine, not of
+ * the user: hence BUG. */
 static size_t
 dense_bytes(const struct tensor *t)
 {
@@ -85,7 +90,8 @@ next_request(struct mpi_comm *m)
 	return &m->request[m->num_requests++];
 }
 
-/* Starts sending bytes to a peer, message by message. */
+/* Starts sending bytes to a peer, message by message. The bytes must stay as they are until
+ * wait_all. Messages of one pair and tag arrive in order, so the parts need no numbers. */
 static void
 post_send(struct comm *c, const char *data, size_t bytes, int peer, int tag)
 {
@@ -99,7 +105,8 @@ post_send(struct comm *c, const char *data, size_t bytes, int peer, int tag)
 	}
 }
 
-/* Starts receiving what the peer's post_send sends. */
+/* Starts receiving what the peer's post_send sends. Both sides know the length, so the cuts are
+ * the same. */
 static void
 post_receive(struct comm *c, char *data, size_t bytes, int peer, int tag)
 {
@@ -113,6 +120,7 @@ post_receive(struct comm *c, char *data, size_t bytes, int peer, int tag)
 	}
 }
 
+/* Of this communicator: requests are never left over from one operation to the next. */
 static void
 wait_all(struct comm *c)
 {
@@ -122,6 +130,7 @@ wait_all(struct comm *c)
 	m->num_requests = 0;
 }
 
+/* Less than p->bytes in the last piece, 0 behind it. */
 static size_t
 piece_bytes(const struct pieces *p, int number)
 {
@@ -131,7 +140,7 @@ piece_bytes(const struct pieces *p, int number)
 }
 
 /* Sends piece i to rank i and collects everybody's piece number `rank` in the staging buffer, in
- * rank order. */
+ * rank order. Each rank begins with another peer, so that no rank is everybody's first. */
 static void
 swap_pieces(struct comm *c, const struct pieces *p)
 {
@@ -170,7 +179,8 @@ window(const struct comm *c, enum dtype dtype)
 	return STAGING / dtype_size(dtype) / (size_t)c->size;
 }
 
-/* Few bytes: everybody gets all and adds for itself; the same arithmetic, so the same bits. */
+/* Few bytes: everybody gets all and adds for itself; the same arithmetic, so the same bits. One
+ * round of messages rather than two; up to SMALL bytes in all, latency is what it costs. */
 static void
 all_reduce_small(struct comm *c, char *data, size_t bytes, enum dtype dtype, enum reduce op)
 {
@@ -181,7 +191,8 @@ all_reduce_small(struct comm *c, char *data, size_t bytes, enum dtype dtype, enu
 	reduce_staged(c, data, bytes, dtype, op);
 }
 
-/* One window: each rank reduces a piece of it, then the pieces are gathered in place. */
+/* One window: each rank reduces a piece of it, then the pieces are gathered in place. The last
+ * pieces may be shorter or empty; everybody computes the same cuts from the window's length. */
 static void
 all_reduce_window(struct comm *c, char *data, size_t bytes, enum dtype dtype, enum reduce op)
 {
@@ -202,6 +213,8 @@ all_reduce_window(struct comm *c, char *data, size_t bytes, enum dtype dtype, en
 	    "a reduction");
 }
 
+/* In place, complete when it returns: st is ignored, as by all of these. The result is the same
+ * on every rank, bit by bit, and in every run. */
 static void
 mpi_all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduce op)
 {
@@ -232,6 +245,8 @@ part_bytes(const struct comm *c, const struct tensor *part, const struct tensor 
 	return bytes;
 }
 
+/* Not built on all_reduce, which would move size times as much. out may lie inside in, at its
+ * own part: a window of it is written after it was sent. */
 static void
 mpi_reduce_scatter(struct comm *c, struct stream *st, const struct tensor *out,
     const struct tensor *in, enum reduce op)
@@ -253,7 +268,8 @@ mpi_reduce_scatter(struct comm *c, struct stream *st, const struct tensor *out,
 	}
 }
 
-/* Gathers bytes [first, first + n) of every rank's part in place; parts lie `part` bytes apart. */
+/* Gathers bytes [first, first + n) of every rank's part in place; parts lie `part` bytes apart.
+ * A datatype with the stride of the parts lets one call fill a column in place, without a copy. */
 static void
 gather_column(struct comm *c, char *out, size_t part, size_t first, int n)
 {
@@ -269,6 +285,7 @@ gather_column(struct comm *c, char *out, size_t part, size_t first, int n)
 	MPI_Type_free(&run);
 }
 
+/* in may lie inside out, at its own part. */
 static void
 mpi_all_gather(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
 {
@@ -282,6 +299,7 @@ mpi_all_gather(struct comm *c, struct stream *st, const struct tensor *out, cons
 		gather_column(c, out->data, bytes, done, (int)min_size(MESSAGE, bytes - done));
 }
 
+/* In place, any length. */
 static void
 mpi_broadcast(struct comm *c, struct stream *st, const struct tensor *t, int root)
 {
@@ -297,7 +315,9 @@ mpi_broadcast(struct comm *c, struct stream *st, const struct tensor *t, int roo
 	}
 }
 
-/* Receives are posted first, so that nothing that arrives has to wait for a place. */
+/* Receives are posted first, so that nothing that arrives has to wait for a place. All messages
+ * of the call are under way at once, so a ring of ranks that all send cannot block. Complete
+ * when it returns. */
 static void
 mpi_exchange(struct comm *c, struct stream *st, const struct p2p *message, int count)
 {
@@ -313,6 +333,7 @@ mpi_exchange(struct comm *c, struct stream *st, const struct p2p *message, int c
 	wait_all(c);
 }
 
+/* Returns when every rank of c has called it. */
 static void
 mpi_barrier(struct comm *c)
 {
@@ -321,7 +342,8 @@ mpi_barrier(struct comm *c)
 	check(c, MPI_Barrier(m->mpi), "a barrier");
 }
 
-/* At root: everybody's bytes in rank order, of the lengths given. */
+/* At root: everybody's bytes in rank order, of the lengths given. A rank that has nothing sends
+ * nothing. */
 static char *
 collect(struct comm *c, const void *bytes, const uint64_t *len, size_t *total)
 {
@@ -343,6 +365,8 @@ collect(struct comm *c, const void *bytes, const uint64_t *len, size_t *total)
 	return all;
 }
 
+/* At root a buffer of *total bytes, and one more, to free(); NULL elsewhere. Lengths may differ
+ * and be 0. */
 static char *
 mpi_gather_bytes(struct comm *c, const void *bytes, size_t len, int root, size_t *total)
 {
@@ -366,7 +390,7 @@ mpi_gather_bytes(struct comm *c, const void *bytes, size_t len, int root, size_t
 
 static void mpi_abort(struct comm *c, int status) __attribute__((noreturn));
 
-/* Ends every rank. */
+/* Ends every rank. Does not return; the launcher ends the peers. */
 static void
 mpi_abort(struct comm *c, int status)
 {
@@ -375,6 +399,7 @@ mpi_abort(struct comm *c, int status)
 	_Exit(status);                          /* not reached: MPI_Abort does not come back */
 }
 
+/* Collective, since MPI's is. The world is freed last: the others use its staging buffer. */
 static void
 mpi_free(struct comm *c)
 {
@@ -391,7 +416,8 @@ mpi_free(struct comm *c)
 	free(c);
 }
 
-/* Wraps an MPI communicator; errors are returned from here on. */
+/* Wraps an MPI communicator; errors are returned from here on. Ranks, size and tables of the
+ * communicator; the staging buffer is borrowed. */
 static struct comm *
 wrap(MPI_Comm mpi, char *staging)
 {
@@ -412,6 +438,8 @@ wrap(MPI_Comm mpi, char *staging)
 	return c;
 }
 
+/* NULL for a negative color, which is no error: e is untouched then. Ranks of one color are
+ * ordered by key. */
 static struct comm *
 mpi_split(struct comm *c, int color, int key, struct err *e)
 {
@@ -428,6 +456,7 @@ mpi_split(struct comm *c, int color, int key, struct err *e)
 	return part == MPI_COMM_NULL ? NULL : wrap(part, m->staging);
 }
 
+/* All blocking; the stream that each takes is for implementations that queue. */
 static const struct comm_ops mpi_ops = {
 	.split = mpi_split,
 	.all_reduce = mpi_all_reduce,
@@ -441,6 +470,8 @@ static const struct comm_ops mpi_ops = {
 	.free = mpi_free,
 };
 
+/* Starts MPI if nobody has (tests do), alone without mpirun. NULL with a reason. FUNNELED:
+ * threads compute, the main thread communicates. */
 struct comm *
 mpi_world(struct err *e)
 {
@@ -466,6 +497,7 @@ mpi_world(struct err *e)
 	return wrap(MPI_COMM_WORLD, mem_alloc(STAGING, 1));
 }
 
+/* Nothing when MPI was never started or has ended: exit paths may meet here. */
 void
 mpi_end(void)
 {
@@ -477,12 +509,15 @@ mpi_end(void)
 		MPI_Finalize();
 }
 
+/* For plans of memory: the one buffer that the communicators of a process share. */
 size_t
 mpi_staging_bytes(void)
 {
 	return STAGING;
 }
 
+/* Collective over world. The rank among those that share this host's memory, and how many they
+ * are: it picks the GPU and shares out the cores. */
 int
 mpi_local_rank(struct comm *world, int *local_size)
 {

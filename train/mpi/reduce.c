@@ -8,6 +8,7 @@
 
 enum { BLOCK = 1024 };                          /* elements */
 
+/* A block in the type that is added in. Unsigned views serve the sums of integers. */
 union block {
 	double f64[BLOCK];
 	float f32[BLOCK];
@@ -78,6 +79,9 @@ maximum(union block *acc, const union block *x, enum dtype real, int n)
 	}
 }
 
+/* dst gets s->count elements of s->dtype; the summands lie one behind the other. Starts from the
+ * first summand, not from zero, so -0 and NaN stay what they are. 16-bit types are added in F32
+ * and rounded once at the end. */
 void
 reduce_in_order(void *dst, const struct summands *s, enum reduce op)
 {

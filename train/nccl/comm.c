@@ -14,13 +14,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* What a communicator keeps besides its rank and size. */
 struct nccl_group {
 	ncclComm_t handle;              /* NULL in a communicator of one */
 	struct comm *host;              /* owned */
 	struct device *device;
 };
 
-/* Is rc success? If not, the device has failed. */
+/* Is rc success? If not, the device has failed. The step goes on and queues; sync reports, and
+ * the program ends there. */
 static bool
 nccl_ok(struct comm *c, ncclResult_t rc, const char *what)
 {
@@ -35,6 +37,8 @@ nccl_ok(struct comm *c, ncclResult_t rc, const char *what)
 	return false;
 }
 
+/* What the engine sends through devices: activations, gradients, statistics. Another type is a
+ * mistake in the engine. */
 static ncclDataType_t
 data_type(enum dtype t)
 {
@@ -49,6 +53,7 @@ data_type(enum dtype t)
 	}
 }
 
+/* These two are all that training needs. */
 static ncclRedOp_t
 operation(enum reduce op)
 {
@@ -94,6 +99,7 @@ copy(struct comm *c, struct stream *st, const struct tensor *to, const struct te
 		    "copy of a communicator of one");
 }
 
+/* In place, queued on st; a failure is reported by the device's next sync. */
 static void
 all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduce op)
 {
@@ -107,6 +113,8 @@ all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduc
 		    "all-reduce");
 }
 
+/* in holds `size` parts in rank order, out gets this rank's; out may lie inside in, at its own
+ * part. */
 static void
 reduce_scatter(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in,
     enum reduce op)
@@ -123,6 +131,7 @@ reduce_scatter(struct comm *c, struct stream *st, const struct tensor *out, cons
 		    "reduce-scatter");
 }
 
+/* in may lie inside out, at its own part. */
 static void
 all_gather(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
 {
@@ -138,6 +147,7 @@ all_gather(struct comm *c, struct stream *st, const struct tensor *out, const st
 		    "all-gather");
 }
 
+/* In place; ranks other than root have theirs overwritten. */
 static void
 broadcast(struct comm *c, struct stream *st, const struct tensor *t, int root)
 {
@@ -151,7 +161,7 @@ broadcast(struct comm *c, struct stream *st, const struct tensor *t, int root)
 		    "broadcast");
 }
 
-/* Queues one message of a batch. */
+/* Queues one message of a batch. A message of no elements is passed over on both sides. */
 static void
 post(struct comm *c, struct stream *st, const struct p2p *m)
 {
@@ -180,7 +190,8 @@ next_tag(const struct p2p *message, int count, int tag)
 }
 
 /* NCCL pairs messages of two ranks in the order they are given, so both sides give them in the
- * order of their tags. */
+ * order of their tags. One group: sends and receives of it run together, so their order in the
+ * call cannot block. */
 static void
 exchange(struct comm *c, struct stream *st, const struct p2p *message, int count)
 {
@@ -202,6 +213,7 @@ barrier(struct comm *c)
 	g->host->ops->barrier(g->host);
 }
 
+/* Groups are split from the host communicator and turned into device ones after. */
 static struct comm *
 split(struct comm *c, int color, int key, struct err *e)
 {
@@ -212,6 +224,7 @@ split(struct comm *c, int color, int key, struct err *e)
 	BUG("split of a device communicator: split the host's");
 }
 
+/* Errors and manifests are host memory: they go through the world. */
 static char *
 gather_bytes(struct comm *c, const void *bytes, size_t len, int root, size_t *total)
 {
@@ -223,6 +236,7 @@ gather_bytes(struct comm *c, const void *bytes, size_t len, int root, size_t *to
 	BUG("host bytes through a device communicator");
 }
 
+/* Device work that hangs in a collective is ended with the process. */
 static void __attribute__((noreturn))
 abort_world(struct comm *c, int status)
 {
@@ -231,6 +245,7 @@ abort_world(struct comm *c, int status)
 	g->host->ops->abort(g->host, status);
 }
 
+/* Frees the host communicator below as well. Collective, as MPI's free is. */
 static void
 free_comm(struct comm *c)
 {
@@ -243,6 +258,7 @@ free_comm(struct comm *c)
 	free(c);
 }
 
+/* split and gather_bytes are here to say what is wrong: the engine asks the host's. */
 static const struct comm_ops nccl_ops = {
 	.split = split,
 	.all_reduce = all_reduce,
@@ -256,7 +272,9 @@ static const struct comm_ops nccl_ops = {
 	.free = free_comm,
 };
 
-/* Rank 0 makes the id, the host communicator carries it, all join. */
+/* Rank 0 makes the id, the host communicator carries it, all join. Collective over host.
+ * The id is 128 bytes that NCCL reads as an address; they go through the host as U8. -1 with both
+ * of NCCL's reasons. */
 static int
 join(struct comm *host, ncclComm_t *handle, struct err *e)
 {
@@ -275,6 +293,8 @@ join(struct comm *host, ncclComm_t *handle, struct err *e)
 	return 0;
 }
 
+/* Collective over host's ranks. Owns host from here on when it succeeds; on NULL host stays the
+ * caller's. */
 struct comm *
 nccl_comm(struct device *d, struct comm *host, struct err *e)
 {

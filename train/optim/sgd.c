@@ -1,6 +1,11 @@
-/* sgd.c - gradient descent with momentum; the momentum is kept where Adam keeps its first moment */
+/*
+ * sgd.c - gradient descent with momentum; the momentum is kept where Adam keeps its first moment
+ *
+ * The formula itself is the backends'; here the options and the piece become its arguments.
+ */
 #include "train/optim.h"
 
+/* Queued; no communication. The second moment's buffer does not exist under this rule. */
 static void
 update(struct engine *e, const struct optim_options *o, const struct optim_piece *p)
 {
