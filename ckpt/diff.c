@@ -1,4 +1,11 @@
-/* diff.c - mckpt diff */
+/*
+ * diff.c - mckpt diff
+ *
+ * Both sides are walked in the order of names, which both lists have, so no table of names is
+ * needed and the output is sorted. Bytes decide equality; the distance says how far apart they are
+ * when both sides are floats, of whatever widths. Memory is two chunks a side, whatever the size of
+ * the tensors.
+ */
 #include "ckpt/diff.h"
 #include "ckpt/source.h"
 #include "lib/base/mem.h"
@@ -26,7 +33,10 @@ struct distance {
 	double max_abs, diff2, norm2;   /* the largest |a - b|, sum (a - b)^2, sum b^2 */
 };
 
-/* Do the patterns let this tensor through? */
+/*
+ * Shell patterns over the whole name. A tensor must match --only, if given, and must not match
+ * --ignore.
+ */
 static bool
 wanted(const struct diff_options *o, const char *name)
 {
@@ -80,7 +90,10 @@ measure(struct diff *d, int ia, int ib, struct distance *x)
 	return 0;
 }
 
-/* Prints one line; numbers only when the values were compared. */
+/*
+ * Numbers appear only when values were compared. The relative distance is to b, the reference, and
+ * infinite when b is all zeroes and a is not.
+ */
 static void
 print_line(struct diff *d, const struct source_tensor *a, const struct source_tensor *b,
     const char *verdict, const struct distance *x)
@@ -96,7 +109,10 @@ print_line(struct diff *d, const struct source_tensor *a, const struct source_te
 		fputs("\t-\t-\n", d->out);
 }
 
-/* Two tensors of one name. */
+/*
+ * A difference of shape ends the comparison of the pair but is no failure of the program: it is one
+ * of the answers. --tolerance turns "differs" into "close", which does not count as different.
+ */
 static int
 compare(struct diff *d, int ia, int ib)
 {

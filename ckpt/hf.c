@@ -1,4 +1,11 @@
-/* hf.c - a Hugging Face directory as a model of ours */
+/*
+ * hf.c - a Hugging Face directory as a model of ours
+ *
+ * Everything about a Hugging Face directory that is checked before any of it is believed: the
+ * config against our rules, the shapes against the config, and that every tensor in the files has a
+ * use. Parameters are read out one at a time, in our orientation and order; several may lie in one
+ * stored tensor.
+ */
 #include "ckpt/hf.h"
 #include "ckpt/table.h"
 #include "lib/base/mem.h"
@@ -25,6 +32,7 @@ hf_model_open(struct hf_model *m, const char *path, struct err *e)
 	return 0;
 }
 
+/* Takes what a failed opening left, too; the family is static. */
 void
 hf_model_release(struct hf_model *m)
 {
@@ -33,7 +41,10 @@ hf_model_release(struct hf_model *m)
 	memset(m, 0, sizeof *m);
 }
 
-/* The tensor of that name, with or without the family's optional prefix. */
+/*
+ * The base model's files lack the prefix that the model with a head has; both are found on disk
+ * under the same config.
+ */
 static const struct safetensors_entry *
 find_name(const struct hf_model *m, const char *name)
 {
@@ -45,7 +56,10 @@ find_name(const struct hf_model *m, const char *name)
 	return t;
 }
 
-/* Compares shapes; for the tables of the vocabulary the reason names it. */
+/*
+ * A wrong number of vocabulary rows is by far the most common mistake, from tokens added without
+ * updating the config, so its reason names the member of config.json.
+ */
 static int
 check_shape(const struct hf_model *m, const struct param *p, const struct family_place *place,
             const struct safetensors_entry *t, struct err *e)
@@ -103,7 +117,10 @@ has_suffix(const char *s, const char *suffix)
 	return n >= k && !strcmp(s + n - k, suffix);
 }
 
-/* Buffers that old files hold and no model needs. */
+/*
+ * Masks and frequencies that old versions saved as tensors; they follow from the config and no
+ * model needs them.
+ */
 static bool
 is_buffer(const char *name)
 {

@@ -1,4 +1,10 @@
-/* import.c - mckpt import */
+/*
+ * import.c - mckpt import
+ *
+ * The input is a directory of somebody else's making, so the first thing to find out is what it is:
+ * a wrong kind gets a line that says which kind it is and what to do. After that the model is
+ * checked whole, and only then is the first byte written; the checkpoint appears by one rename.
+ */
 #include "ckpt/import.h"
 #include "ckpt/hf.h"
 #include "ckpt/table.h"
@@ -24,7 +30,7 @@ save_is_free(const char *save, bool force, struct err *e)
 	return 0;
 }
 
-/* Does the directory have an entry that begins so? */
+/* A directory that cannot be read has none; opening it later gives the reason. */
 static bool
 has_entry(const char *dir, const char *prefix)
 {
@@ -76,7 +82,10 @@ check_kind(const char *src, struct err *e)
 	return 0;
 }
 
-/* Reads parameter i and writes it as the writer's next piece. */
+/*
+ * Converts only when asked to: without --dtype a checkpoint keeps each tensor's own type. Memory is
+ * one parameter, twice while converting.
+ */
 static int
 copy_param(const struct hf_model *m, int i, enum dtype dtype, struct ckpt_writer *w, struct err *e)
 {
@@ -102,7 +111,10 @@ copy_param(const struct hf_model *m, int i, enum dtype dtype, struct ckpt_writer
 	return rc;
 }
 
-/* Writes every parameter whole into one pieces file. */
+/*
+ * The header of the pieces file comes first and needs every type, hence two passes. One file, and
+ * every parameter in one piece: mckpt reshard divides them.
+ */
 static int
 copy_all(const struct hf_model *m, enum dtype dtype, const char *tmp, struct str *manifest,
     struct err *e)
@@ -132,7 +144,7 @@ copy_all(const struct hf_model *m, enum dtype dtype, const char *tmp, struct str
 static const char initial_state[] =
     "iteration 0\nconsumed_train_samples 0\noptimizer_steps 0\nskipped_iterations 0\n";
 
-/* Writes and commits the checkpoint of a checked model. */
+/* A failure before the commit leaves nothing of the temporary directory. */
 static int
 write_all(const struct hf_model *m, const struct import_options *o, struct err *e)
 {

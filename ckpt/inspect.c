@@ -1,4 +1,10 @@
-/* inspect.c - mckpt ls and info */
+/*
+ * inspect.c - mckpt ls and info
+ *
+ * A report is collected before it is printed, as lines of key and value or as one JSON object, so
+ * that an error in the middle does not leave half an answer on stdout. Keys are the names of
+ * options with '_' for '-', in both forms.
+ */
 #include "ckpt/inspect.h"
 #include "ckpt/table.h"
 #include "lib/base/mem.h"
@@ -23,7 +29,10 @@ struct sums {
 	bool optimizer;
 };
 
-/* JSON takes integers and plain decimals as they are. */
+/*
+ * What JSON takes as a number in the same form; anything else, such as 007, 1. or nan, becomes a
+ * string. The values come from option texts, which allow more.
+ */
 static bool
 is_number(const char *s)
 {
@@ -132,6 +141,7 @@ sum_up(const struct ckpt *c)
 	return s;
 }
 
+/* The column names are part of the interface; the manual lists them. */
 void
 ls_head(FILE *out)
 {
@@ -147,8 +157,10 @@ compare_numbers(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The numbers of the iter_* directories of save, sorted; the caller frees them. Returns how many,
- * or -1. */
+/*
+ * The numbers of the iter_* directories of save, sorted; the caller frees *out, also after a
+ * failure. Other names are passed over: users keep files of their own beside checkpoints.
+ */
 static int
 list_iterations(const char *save, int64_t **out, struct err *e)
 {
@@ -178,7 +190,7 @@ list_iterations(const char *save, int64_t **out, struct err *e)
 	return n;
 }
 
-/* One line of ls. */
+/* No tensor is read, so listing a large checkpoint costs as little as a small one. */
 static void
 ls_one(const struct ckpt *c, int64_t iteration, bool latest, bool json, FILE *out)
 {
@@ -227,7 +239,7 @@ ls_save(const char *save, bool json, FILE *out, struct str *problems, struct err
 	return n < 0 || tracked < 0 ? -1 : 0;
 }
 
-/* The report on an opened checkpoint. */
+/* State keys get the prefix state_, so that none can meet the name of an option. */
 static void
 describe(struct report *r, const struct ckpt *c, const struct table *t)
 {

@@ -1,4 +1,11 @@
-/* reshard.c - mckpt reshard */
+/*
+ * reshard.c - mckpt reshard
+ *
+ * The new layout's ranks are gone through one after the other, and each one's file is written as
+ * mtrain would write it: the same shards, the same ranges of the flat buffer, the same order. What
+ * a rank reads is whatever pieces of the source cover its boxes, so source and target layouts need
+ * not know of each other. Memory is one piece.
+ */
 #include "ckpt/reshard.h"
 #include "ckpt/import.h"
 #include "ckpt/table.h"
@@ -8,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What all steps share; src and table are owned by reshard(). */
 struct job {
 	const struct reshard_options *o;
 	struct ckpt *src;
@@ -70,7 +78,11 @@ each_piece(struct job *j, const struct rank_share *r, struct ckpt_writer *w, pie
 	return 0;
 }
 
-/* Writes the file of one rank. */
+/*
+ * Declares every piece, then writes them in the same order. With a distributed optimizer each data
+ * rank owns an equal range of the flat buffer; resharding always writes that form, as a reader sees
+ * only boxes.
+ */
 static int
 write_rank(struct job *j, int rank)
 {
@@ -95,7 +107,10 @@ write_rank(struct job *j, int rank)
 	return rc;
 }
 
-/* Is this line of an option file one of the layout? */
+/*
+ * '_' equals '-', and a blank or '=' ends the name, as the reader of option files has it. Data
+ * parallelism is not in the file; it follows from the number of ranks.
+ */
 static bool
 is_layout_line(const char *line, size_t len)
 {
@@ -116,7 +131,7 @@ is_layout_line(const char *line, size_t len)
 	return false;
 }
 
-/* The options of the run with the new layout. */
+/* All lines but the layout's are kept as they are, comments too; the new sizes go to the end. */
 static void
 new_options(const char *text, const struct layout *l, struct str *out)
 {
@@ -133,7 +148,7 @@ new_options(const char *text, const struct layout *l, struct str *out)
 	    (long long)l->tensor_model_parallel_size, (long long)l->pipeline_model_parallel_size);
 }
 
-/* The iteration that the checkpoint holds, by its state. */
+/* From the state and not from the directory's name, which a user may have changed. */
 static int
 iteration_of(const struct ckpt *c, int64_t *out, struct err *e)
 {

@@ -1,8 +1,17 @@
-/* source.c - named tensors of a checkpoint or of a Hugging Face directory */
+/*
+ * source.c - named tensors of a checkpoint or of a Hugging Face directory
+ *
+ * diff compares two checkpoints or two exports with the same code; this is what it needs of either.
+ * Exactly one of the two pointers is set in an open source.
+ */
 #include "ckpt/source.h"
 
 #include <string.h>
 
+/*
+ * A directory that looks like a Hugging Face model is opened as one; for anything else the
+ * checkpoint reader gives the reason, as it knows more kinds by sight.
+ */
 int
 source_open(struct source *s, const char *path, struct err *e)
 {
@@ -14,6 +23,7 @@ source_open(struct source *s, const char *path, struct err *e)
 	return s->hf || s->ckpt ? 0 : -1;
 }
 
+/* Takes what a failed opening left, too: both closers accept NULL. */
 void
 source_close(struct source *s)
 {
@@ -22,6 +32,10 @@ source_close(struct source *s)
 	memset(s, 0, sizeof *s);
 }
 
+/*
+ * Indices from 0, by name for either kind: diff walks two sources side by side on the strength of
+ * that.
+ */
 int
 source_count(const struct source *s)
 {

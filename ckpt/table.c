@@ -1,4 +1,10 @@
-/* table.c - a checkpoint against the parameter table of its model */
+/*
+ * table.c - a checkpoint against the parameter table of its model
+ *
+ * A checkpoint says by its options which model it is; the parameter table of that model says which
+ * tensors it must have. This file compares the two, in both directions: nothing may be missing,
+ * nothing may be left over.
+ */
 #include "ckpt/table.h"
 #include "lib/model/options.h"
 
@@ -6,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* [2, 3], as people write shapes; [] for a scalar. */
 void
 print_shape(struct str *out, int ndim, const int64_t *shape)
 {
@@ -15,7 +22,10 @@ print_shape(struct str *out, int ndim, const int64_t *shape)
 	str_addc(out, ']');
 }
 
-/* State names follow the name of the weight. */
+/*
+ * State 0 is the weight itself; the others follow its name, so that a sorted list keeps them
+ * together.
+ */
 void
 tensor_name(const struct param *p, int state, char out[128])
 {
@@ -45,6 +55,7 @@ table_open(struct table *t, const struct ckpt *c, struct err *e)
 	return 0;
 }
 
+/* Takes what a failed opening left, too. */
 void
 table_release(struct table *t)
 {
@@ -82,7 +93,10 @@ compare_params(const void *a, const void *b)
 	return strcmp(((const struct param *)a)->name, ((const struct param *)b)->name);
 }
 
-/* Tensors that no parameter of the model owns. */
+/*
+ * Tensors that no parameter of the model owns. The table is sorted for the search, in a copy, since
+ * its own order is the model's.
+ */
 static int
 check_foreign(const struct table *t, const struct ckpt *c, struct str *problems)
 {

@@ -1,4 +1,9 @@
-/* verify.c - mckpt verify */
+/*
+ * verify.c - mckpt verify
+ *
+ * Every problem is reported, not only the first: whoever verifies wants to know how much is lost.
+ * Each check relies on those before it, so a checkpoint that does not open has just one problem.
+ */
 #include "ckpt/verify.h"
 #include "ckpt/hf.h"
 #include "ckpt/table.h"
@@ -12,7 +17,10 @@ problem(struct str *problems, const struct err *e)
 	return 1;
 }
 
-/* A checkpoint of ours. */
+/*
+ * First the bytes of every file against sums and headers, then the tensors against the model that
+ * the options describe.
+ */
 static int
 verify_checkpoint(const char *dir, FILE *out, struct str *problems)
 {
@@ -54,6 +62,10 @@ verify_hf(const char *dir, FILE *out, struct str *problems)
 	return wrong;
 }
 
+/*
+ * Returns how many problems there are; each is a line of problems. A directory of neither kind is
+ * left to the checkpoint reader, which names what it is.
+ */
 int
 verify_dir(const char *dir, FILE *out, struct str *problems)
 {

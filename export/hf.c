@@ -1,4 +1,10 @@
-/* hf.c - mexport: all files of a Hugging Face directory */
+/*
+ * hf.c - mexport: all files of a Hugging Face directory
+ *
+ * The result is a directory that transformers loads without a word: weights in the family's names,
+ * config.json, and the tokenizer's files when a tokenizer is given. It is written beside its target
+ * under a temporary name, and all inputs are opened and checked before that directory exists.
+ */
 #include "export/hf.h"
 #include "export/tokenizer.h"
 #include "lib/base/io.h"
@@ -11,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* What the steps share; everything is released at the end of export_hf. */
 struct job {
 	const struct export_options *o;
 	struct ckpt *src;
@@ -84,7 +91,10 @@ default_dtype(const struct job *j)
 	return t == DTYPE_F64 ? DTYPE_F32 : t;
 }
 
-/* Every parameter must be there, in floats, in its shape. */
+/*
+ * mckpt verify says what is wrong in detail; here one line is enough. Done before writing, so that
+ * a hole is not found after an hour of copying.
+ */
 static int
 check_tensors(const struct job *j)
 {
@@ -159,7 +169,10 @@ open_tokenizer(struct job *j)
 	return 0;
 }
 
-/* Writes a text file into the directory and empties the text. */
+/*
+ * Writes a text file into the directory and empties the text, whether or not that worked. A
+ * temporary name inside a temporary directory is not needed, but the sync that comes with it is.
+ */
 static int
 put(struct job *j, const char *name, struct str *text)
 {
@@ -236,7 +249,10 @@ write_files(struct job *j)
 	return write_tokenizer(j) < 0 ? -1 : weights_write(&j->x, j->tmp, j->e);
 }
 
-/* What may be written: a new name, or with force a directory that is an export already. */
+/*
+ * --force replaces only what is an export already: a slip in the path must not remove a home
+ * directory.
+ */
 static int
 check_target(const struct export_options *o, struct err *e)
 {
@@ -256,7 +272,10 @@ check_target(const struct export_options *o, struct err *e)
 	return 0;
 }
 
-/* Gives the finished directory its name; what was there before goes away last. */
+/*
+ * The old directory is moved aside, not removed, until the new one has its name; a failed rename
+ * puts it back.
+ */
 static int
 put_in_place(struct job *j)
 {

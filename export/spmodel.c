@@ -1,4 +1,11 @@
-/* spmodel.c - a reader of SentencePiece models */
+/*
+ * spmodel.c - a reader of SentencePiece models
+ *
+ * The file is one protobuf message. Only the wire format is needed for it: keys of field number and
+ * type, varints, and lengths, which the reader checks against what is left. Fields that are not
+ * known are passed over, as protobuf demands. Texts point into the caller's bytes, which must live
+ * as long as the model. Source: sentencepiece_model.proto of google/sentencepiece.
+ */
 #include "export/spmodel.h"
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
@@ -90,7 +97,7 @@ next_field(struct cursor *c, struct field *f)
 	}
 }
 
-/* Calls fn for each field of a message. */
+/* Stops at the first failure of fn, whose reason stands; a broken message is reported here. */
 static int
 each_field(struct parse *p, const void *bytes, size_t len, field_fn *fn, void *into)
 {
@@ -108,7 +115,10 @@ each_field(struct parse *p, const void *bytes, size_t len, field_fn *fn, void *i
 	return 0;
 }
 
-/* A field of SentencePiece. */
+/*
+ * Fields 1 to 3 of SentencePiece: piece, score, type. A type beyond the known ones is refused,
+ * since how its pieces match text cannot be guessed.
+ */
 static int
 piece_field(struct parse *p, void *into, const struct field *f)
 {
@@ -136,7 +146,10 @@ id_of(const struct field *f)
 	return f->value <= INT32_MAX ? (int)f->value : -1;
 }
 
-/* A field of TrainerSpec. */
+/*
+ * Fields of TrainerSpec: 3 model_type, 22 split_by_whitespace, 35 byte_fallback, 40 to 43 the
+ * special ids.
+ */
 static int
 trainer_field(struct parse *p, void *into, const struct field *f)
 {
@@ -162,7 +175,10 @@ trainer_field(struct parse *p, void *into, const struct field *f)
 	return 0;
 }
 
-/* A field of NormalizerSpec. */
+/*
+ * Fields of NormalizerSpec: 2 precompiled_charsmap, 3 add_dummy_prefix, 4 remove_extra_whitespaces,
+ * 5 escape_whitespaces.
+ */
 static int
 normalizer_field(struct parse *p, void *into, const struct field *f)
 {
@@ -182,7 +198,10 @@ normalizer_field(struct parse *p, void *into, const struct field *f)
 	return 0;
 }
 
-/* Adds one piece and checks it. */
+/*
+ * 2^26 pieces is far above any vocabulary; the bound keeps ids in an int and memory in proportion.
+ * Scores must be finite, as merges are sorted by them.
+ */
 static int
 add_piece(struct parse *p, const struct field *f)
 {
@@ -206,7 +225,10 @@ add_piece(struct parse *p, const struct field *f)
 	return 0;
 }
 
-/* A field of ModelProto. */
+/*
+ * Fields of ModelProto: 1 pieces, 2 trainer_spec, 3 normalizer_spec. A message may come in parts;
+ * later values win, as in protobuf.
+ */
 static int
 model_field(struct parse *p, void *into, const struct field *f)
 {
@@ -295,6 +317,7 @@ spmodel_parse(struct spmodel *m, const void *bytes, size_t len, const char *name
 	return 0;
 }
 
+/* The bytes are the caller's. An empty struct is left. */
 void
 spmodel_release(struct spmodel *m)
 {

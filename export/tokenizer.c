@@ -1,4 +1,10 @@
-/* tokenizer.c - what the tokenizer files of all kinds share */
+/*
+ * tokenizer.c - what the tokenizer files of all kinds share
+ *
+ * tokenizer_config.json and special_tokens_map.json have one form for every kind of tokenizer; only
+ * tokenizer.json differs. The members and their order are those that transformers writes, so that a
+ * file that it saved again shows no difference.
+ */
 #include "export/tokenizer.h"
 
 #include <stdlib.h>
@@ -7,6 +13,7 @@
 static const char *const special_names[SPECIAL_COUNT] = { "bos_token", "eos_token", "unk_token",
 	"pad_token" };
 
+/* A struct of zeroes is fine, and so is one that a failed export left. */
 void
 tokenizer_release(struct tokenizer_files *t)
 {
@@ -29,7 +36,10 @@ tokenizer_added(
 	    normalized ? "true" : "false", special ? "true" : "false");
 }
 
-/* "decoder" entries for readers that want them: every special token by id. */
+/*
+ * Every special token by id, each once, though one token may have several parts to play, as in
+ * GPT-2.
+ */
 static void
 write_decoder(const struct tokenizer_files *t, struct str *out)
 {

@@ -1,4 +1,10 @@
-/* tokenizer_gpt2.c - tokenizer.json of GPT-2's vocab.json and merges.txt */
+/*
+ * tokenizer_gpt2.c - tokenizer.json of GPT-2's vocab.json and merges.txt
+ *
+ * tokenizer.json holds both files in one: the vocabulary by id and the merges by rank, with the
+ * byte-level steps around them. Both files are checked for what the reader of tokenizer.json relies
+ * on, because its own messages name no line.
+ */
 #include "export/tokenizer.h"
 #include "lib/base/io.h"
 #include "lib/base/json.h"

@@ -1,5 +1,12 @@
-/* weights.c - the tensors of an export: which parameters they are made of, in which shard, and
- * their bytes */
+/*
+ * weights.c - the tensors of an export: which parameters they are made of, in which shard, and
+ * their bytes
+ *
+ * A tensor of the export may be made of several parameters (q, k and v of GPT-2) and may be stored
+ * turned. It is put together some rows at a time, so that memory does not grow with the model;
+ * shards are filled in model order, and the tensors inside one are sorted by name, as the reference
+ * writer does.
+ */
 #include "export/hf.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -60,13 +67,17 @@ weights_plan(struct hf_export *x, uint64_t max_shard_bytes, struct err *e)
 	return 0;
 }
 
+/* The parameters and the checkpoint are the caller's. */
 void
 weights_release(struct hf_export *x)
 {
 	free(x->tensor);
 }
 
-/* Counts what became infinite. */
+/*
+ * Only numbers that were finite before count: an infinity in the checkpoint is not this export's
+ * doing.
+ */
 static int64_t
 count_overflows(const double *before, const uint16_t *after, int64_t n)
 {
@@ -77,7 +88,10 @@ count_overflows(const double *before, const uint16_t *after, int64_t n)
 	return count;
 }
 
-/* Reads a box of a parameter in the export's dtype, rounded once. */
+/*
+ * To fp16 by way of double, so that a number is rounded once and overflow is seen; other types are
+ * converted by the reader.
+ */
 static int
 read_converted(
     struct hf_export *x, const char *name, const struct slice *box, void *dst, struct err *e)
@@ -216,7 +230,10 @@ write_shard(struct hf_export *x, int shard, const char *dir, struct err *e)
 	return -1;
 }
 
-/* model.safetensors.index.json */
+/*
+ * Sizes and names for loaders that open shards one by one; total_size counts the tensors' bytes
+ * without headers.
+ */
 static int
 write_index(const struct hf_export *x, const char *dir, struct err *e)
 {

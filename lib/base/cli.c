@@ -1,10 +1,19 @@
-/* cli.c - a tool as a table of verbs */
+/*
+ * cli.c - a tool as a table of verbs
+ *
+ * Every tool runs through here, so that help, version, the option table, the notes about options
+ * without effect and the exit status are the same everywhere. A tool without verbs is a table of
+ * one row with an empty name. With prog.c this is the part of lib/ that may print and exit.
+ */
 #include "lib/base/cli.h"
 #include "lib/base/prog.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/*
+ * Goes to stdout, because it was asked for; a wrong command line gets one line on stderr instead.
+ */
 void
 cli_help(const char *tool, const struct verb *v)
 {
@@ -13,6 +22,7 @@ cli_help(const char *tool, const struct verb *v)
 	opt_help(v->opts, stdout);
 }
 
+/* The list of verbs; the options of each are left to its own --help, which is shorter to read. */
 static void
 tool_help(const struct tool *t)
 {
@@ -24,6 +34,10 @@ tool_help(const struct tool *t)
 	    t->name);
 }
 
+/*
+ * What stands between the marker comments of the manual page: the page cannot drift from the table
+ * as long as a test compares the two.
+ */
 static void
 tool_mdoc(const struct tool *t)
 {
@@ -40,6 +54,10 @@ tool_mdoc(const struct tool *t)
 	}
 }
 
+/*
+ * Verbs have no abbreviations: a script must mean the same after a verb was added. NULL when there
+ * is none of this name.
+ */
 static const struct verb *
 find_verb(const struct tool *t, const char *name)
 {
@@ -49,6 +67,10 @@ find_verb(const struct tool *t, const char *name)
 	return NULL;
 }
 
+/*
+ * For verbs with a fixed number of operands. The value is ready to be returned by the verb:
+ * CLI_USAGE ends the program with the status of a wrong command line, unlike -1.
+ */
 int
 cli_operands(int argc, int n, const char *what, struct err *e)
 {
@@ -58,6 +80,11 @@ cli_operands(int argc, int n, const char *what, struct err *e)
 	return CLI_USAGE;
 }
 
+/*
+ * Libraries collect what they have to say as lines and do not print. Each line becomes one call of
+ * how, so that every line carries the program's name; empty lines are dropped and the text is empty
+ * afterwards. Returns how many lines there were.
+ */
 int
 cli_say(struct str *text, void (*how)(const char *fmt, ...))
 {
@@ -70,6 +97,11 @@ cli_say(struct str *text, void (*how)(const char *fmt, ...))
 	return n;
 }
 
+/*
+ * The quiet level is set before the first note, and --help wins over anything wrong with operands.
+ * A verb returns a status, -1 with a reason, or CLI_USAGE with one; an empty reason means that it
+ * has spoken for itself. stdout is checked last, whatever the verb returned.
+ */
 static int
 run_verb(const struct tool *t, const struct verb *v, int argc, char **argv)
 {
@@ -102,6 +134,11 @@ run_verb(const struct tool *t, const struct verb *v, int argc, char **argv)
 	return prog_end(rc);
 }
 
+/*
+ * The verb is looked for first: "tool verb --help" is the verb's, "tool --help" the tool's. Without
+ * a verb the default one gets all the words, or a usage error names the way out. --mdoc is not in
+ * any table because users have no need of it.
+ */
 int
 cli_main(const struct tool *t, int argc, char **argv)
 {

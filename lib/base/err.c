@@ -1,4 +1,10 @@
-/* err.c - reasons, and the end of the program on a broken promise */
+/*
+ * err.c - reasons, and the end of the program on a broken promise
+ *
+ * A function that fails writes one line into the caller's struct err and returns -1, so that
+ * "return err_set(...)" is the whole error path. Nothing here allocates: reasons can be given when
+ * memory is short. A caller that does not care for the reason passes NULL.
+ */
 #include "lib/base/err.h"
 
 #include <errno.h>
@@ -7,6 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/*
+ * A reason longer than the buffer is cut, never refused. NULL for e is allowed. Returns -1, always.
+ */
 int
 err_set(struct err *e, const char *fmt, ...)
 {
@@ -20,6 +29,10 @@ err_set(struct err *e, const char *fmt, ...)
 	return -1;
 }
 
+/*
+ * The form of compilers, file:line: reason, which editors can jump to. Line 0 stands for "the whole
+ * file" and is left out.
+ */
 int
 err_at(struct err *e, const char *path, long line, const char *fmt, ...)
 {
@@ -39,12 +52,20 @@ err_at(struct err *e, const char *path, long line, const char *fmt, ...)
 	return -1;
 }
 
+/*
+ * Reads errno, so nothing that may change it, such as close, may come between the failure and this
+ * call.
+ */
 int
 err_sys(struct err *e, const char *what, const char *path)
 {
 	return err_set(e, "cannot %s '%s': %s", what, path, strerror(errno));
 }
 
+/*
+ * abort and not exit: a broken promise inside the program deserves a core file, and no clean-up can
+ * be trusted any more. Reached through BUG, which adds the source position.
+ */
 void
 bug(const char *file, int line, const char *fmt, ...)
 {

@@ -1,4 +1,10 @@
-/* hash.c - XXH3-64, MD5 and CRC-32C */
+/*
+ * hash.c - XXH3-64, MD5 and CRC-32C
+ *
+ * Three sums for three purposes: XXH3 guards data against damage and is fast enough to run over
+ * every checkpoint; MD5 is here only because the names of index maps are defined by it; CRC-32C
+ * because other formats carry it. None of them is meant against an adversary.
+ */
 #include "lib/base/hash.h"
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
@@ -11,16 +17,19 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+/* The whole in one call; equal to a stream fed with the same bytes in any portions. Seed 0. */
 uint64_t
 hash_xxh3(const void *bytes, size_t len)
 {
 	return XXH3_64bits(bytes, len);
 }
 
+/* Hides the library's type, so that xxhash.h is included nowhere else. */
 struct hash_stream {
 	XXH3_state_t *state;
 };
 
+/* The library allocates the state itself, for alignment; it can only fail for want of memory. */
 struct hash_stream *
 hash_stream_new(void)
 {
@@ -33,12 +42,14 @@ hash_stream_new(void)
 	return h;
 }
 
+/* How the bytes are divided over calls does not change the sum. */
 void
 hash_stream_add(struct hash_stream *h, const void *bytes, size_t len)
 {
 	XXH3_64bits_update(h->state, bytes, len);
 }
 
+/* The sum and the end of the stream are one call: nobody needs the one without the other. */
 uint64_t
 hash_stream_free(struct hash_stream *h)
 {
@@ -49,6 +60,7 @@ hash_stream_free(struct hash_stream *h)
 	return sum;
 }
 
+/* n is from 1 to 31 here: a shift by 32 would be undefined. */
 static uint32_t
 rotl(uint32_t x, int n)
 {
@@ -88,6 +100,11 @@ md5_block(uint32_t s[4], const unsigned char *p)
 	s[3] += d;
 }
 
+/*
+ * RFC 1321. The tail holds the rest of the data, the bit 1 and the length in bits; it takes a
+ * second block when fewer than nine bytes are left in the first. out is 32 lower-case digits and a
+ * NUL.
+ */
 void
 hash_md5_hex(const void *bytes, size_t len, char out[33])
 {
@@ -109,6 +126,10 @@ hash_md5_hex(const void *bytes, size_t len, char out[33])
 		snprintf(out + 2 * i, 3, "%02x", s[i / 4] >> (8 * (i % 4)) & 0xff);
 }
 
+/*
+ * Castagnoli's polynomial, bits reflected, as in RFC 3720. Bit by bit without a table: nothing
+ * large goes through it.
+ */
 uint32_t
 hash_crc32c(const void *bytes, size_t len)
 {

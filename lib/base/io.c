@@ -1,4 +1,11 @@
-/* io.c - whole files in, whole files out */
+/*
+ * io.c - whole files in, whole files out
+ *
+ * Outputs appear whole or not at all: written under a temporary name in the same directory, synced,
+ * renamed, and the directory synced after that. A crash at any point leaves the old file or the new
+ * one. Reads and writes that the kernel cuts short are continued here, so that no caller has to
+ * think of it.
+ */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 
@@ -10,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* A write of nothing is an error, or a full disk could loop for ever. errno tells the reason. */
 int
 io_write_all(int fd, const void *bytes, size_t len)
 {
@@ -28,6 +36,10 @@ io_write_all(int fd, const void *bytes, size_t len)
 	return 0;
 }
 
+/*
+ * The end of the file inside the range is EIO: callers ask only for what must be there. The file's
+ * position is not moved, so threads may share fd.
+ */
 int
 io_pread_all(int fd, void *bytes, size_t len, int64_t offset)
 {
@@ -50,6 +62,11 @@ io_pread_all(int fd, void *bytes, size_t len, int64_t offset)
 	return 0;
 }
 
+/*
+ * By reading and not by size, so that pipes and /proc work, and a file that grows cannot be cut in
+ * two. max bounds the memory (0: no bound). A NUL follows the last byte and is not counted; the
+ * caller frees *out, which is untouched on failure.
+ */
 int
 io_read_file(const char *path, size_t max, char **out, size_t *len, struct err *e)
 {
@@ -84,6 +101,7 @@ io_read_file(const char *path, size_t max, char **out, size_t *len, struct err *
 	return 0;
 }
 
+/* Follows links; a name that cannot be looked at counts as absent, and opening it will say why. */
 bool
 io_exists(const char *path)
 {
@@ -92,6 +110,7 @@ io_exists(const char *path)
 	return stat(path, &st) == 0;
 }
 
+/* A link to a directory is one. */
 bool
 io_is_dir(const char *path)
 {
@@ -100,6 +119,10 @@ io_is_dir(const char *path)
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+/*
+ * Several processes may make the same path at once: EEXIST is no failure until the end, where what
+ * exists must be a directory.
+ */
 int
 io_mkdir_p(const char *path, struct err *e)
 {
@@ -124,6 +147,10 @@ io_mkdir_p(const char *path, struct err *e)
 	return rc;
 }
 
+/*
+ * Without this a rename may be lost in a crash though the file is safe. EINVAL is passed over: some
+ * file systems cannot sync a directory, and there is nothing to do about it.
+ */
 int
 io_fsync_dir(const char *path, struct err *e)
 {
@@ -137,6 +164,10 @@ io_fsync_dir(const char *path, struct err *e)
 	return rc;
 }
 
+/*
+ * Links are removed, not followed. A path that is not there counts as removed, so this may run
+ * again after it was interrupted. Stops at the first failure.
+ */
 int
 io_remove_tree(const char *path, struct err *e)
 {
@@ -182,6 +213,10 @@ sync_parent(const char *path, struct err *e)
 	return rc;
 }
 
+/*
+ * The temporary name lies beside the target, because a rename cannot cross file systems, and
+ * carries the process id, so that two writers do not share it.
+ */
 int
 outfile_open(struct outfile *o, const char *path, struct err *e)
 {
@@ -195,6 +230,11 @@ outfile_open(struct outfile *o, const char *path, struct err *e)
 	return 0;
 }
 
+/*
+ * Sync before rename: otherwise a crash could leave the new name with no bytes. An error from any
+ * write so far is noticed here, so callers need not check each one. Afterwards the struct is
+ * closed, and outfile_abort does nothing.
+ */
 int
 outfile_commit(struct outfile *o, struct err *e)
 {
@@ -219,6 +259,9 @@ outfile_commit(struct outfile *o, struct err *e)
 	return sync_parent(o->path, e);
 }
 
+/*
+ * For every path that did not commit; a struct of zeroes, or one that is closed already, is fine.
+ */
 void
 outfile_abort(struct outfile *o)
 {
@@ -229,6 +272,7 @@ outfile_abort(struct outfile *o)
 	unlink(o->tmp);
 }
 
+/* A short fwrite is found by the commit, which looks at the stream's error flag. */
 int
 io_write_file(const char *path, const void *bytes, size_t len, struct err *e)
 {
@@ -240,6 +284,10 @@ io_write_file(const char *path, const void *bytes, size_t len, struct err *e)
 	return outfile_commit(&o, e);
 }
 
+/*
+ * dst appears only when all of src was read. Permissions are not copied: it is a new file of this
+ * user.
+ */
 int
 io_copy_file(const char *src, const char *dst, struct err *e)
 {

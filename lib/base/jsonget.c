@@ -1,10 +1,20 @@
-/* jsonget.c - reading a JSON file and asking its tree */
+/*
+ * jsonget.c - reading a JSON file and asking its tree
+ *
+ * The getters treat a member that is null like one that is absent, as the configs of transformers
+ * do, and refuse a member of another type rather than convert it. Each gives a reason that names
+ * the key; the caller puts the file before it.
+ */
 #include "lib/base/io.h"
 #include "lib/base/json.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/*
+ * max_bytes bounds the memory before anything is parsed. The tree keeps copies of its strings, so
+ * the text goes away here. The caller frees the tree.
+ */
 struct json *
 json_read(const char *path, size_t max_bytes, struct err *e)
 {
@@ -19,6 +29,10 @@ json_read(const char *path, size_t max_bytes, struct err *e)
 	return j;
 }
 
+/*
+ * The last of several equal keys counts, as in Python, hence the search from the end. A v that is
+ * NULL or no object has no members, so that look-ups can be nested without checks.
+ */
 const struct json_value *
 json_get(const struct json_value *v, const char *key)
 {
@@ -41,6 +55,10 @@ present(const struct json_value *v, const char *key)
 	return m && m->type != JSON_NULL ? m : NULL;
 }
 
+/*
+ * A number with a fraction or an exponent is no integer here, even when its value is whole. def
+ * stands in for an absent member; *out means nothing after an error.
+ */
 int
 json_int(const struct json_value *v, const char *key, int64_t def, int64_t *out, struct err *e)
 {
@@ -50,6 +68,7 @@ json_int(const struct json_value *v, const char *key, int64_t def, int64_t *out,
 	return m && m->type != JSON_INT ? err_set(e, "\"%s\" must be an integer", key) : 0;
 }
 
+/* Integers are accepted: people write 1 for 1.0. */
 int
 json_double(const struct json_value *v, const char *key, double def, double *out, struct err *e)
 {
@@ -61,6 +80,7 @@ json_double(const struct json_value *v, const char *key, double def, double *out
 	    : 0;
 }
 
+/* 0 and 1 are not accepted: in a config they are a sign of a mistake. */
 int
 json_bool(const struct json_value *v, const char *key, bool def, bool *out, struct err *e)
 {
@@ -70,6 +90,7 @@ json_bool(const struct json_value *v, const char *key, bool def, bool *out, stru
 	return m && m->type != JSON_BOOL ? err_set(e, "\"%s\" must be true or false", key) : 0;
 }
 
+/* *out points into the tree, or is def; it lives as long as they do. */
 int
 json_string(
     const struct json_value *v, const char *key, const char *def, const char **out, struct err *e)

@@ -1,4 +1,10 @@
-/* map.c - read-only memory-mapped files */
+/*
+ * map.c - read-only memory-mapped files
+ *
+ * Corpora and checkpoints are larger than memory; mapped, they cost address space only, and the
+ * page cache is shared by all ranks of a node. The price is that a file cut short by somebody else
+ * while it is mapped ends the program with SIGBUS.
+ */
 #include "lib/base/map.h"
 
 #include <fcntl.h>
@@ -6,6 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/*
+ * An empty file gives base NULL and size 0, because mmap refuses a length of 0. Directories and
+ * pipes are refused: their size says nothing. The descriptor is closed at once; the mapping does
+ * not need it.
+ */
 int
 map_open(struct map *m, const char *path, struct err *e)
 {
@@ -39,6 +50,10 @@ map_open(struct map *m, const char *path, struct err *e)
 	return 0;
 }
 
+/*
+ * A struct that was never opened, or is closed already, is fine: openers call this on their error
+ * paths. Pointers into the file are dead afterwards.
+ */
 void
 map_close(struct map *m)
 {

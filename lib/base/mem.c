@@ -1,4 +1,10 @@
-/* mem.c - checked allocation, and a bump allocator over it */
+/*
+ * mem.c - checked allocation, and a bump allocator over it
+ *
+ * Callers never see NULL: running out of memory is the one failure that ends the program from
+ * anywhere, which keeps thousands of checks out of the code. Counts and sizes come separately, so
+ * that their product is checked here and not in each caller.
+ */
 #include "lib/base/mem.h"
 
 #include <stdio.h>
@@ -7,6 +13,7 @@
 
 enum { BLOCK_BYTES = 64 * 1024, ALIGN = 16 };
 
+/* Blocks are chained, newest first; only the newest one has room that is still used. */
 struct mem_block {
 	struct mem_block *next;
 	size_t used, size;
@@ -21,6 +28,10 @@ no_memory(size_t count, size_t size)
 	exit(1);
 }
 
+/*
+ * A request of 0 bytes gives a pointer that may be freed, since some C libraries return NULL for
+ * it.
+ */
 void *
 mem_alloc(size_t count, size_t size)
 {
@@ -35,6 +46,7 @@ mem_alloc(size_t count, size_t size)
 	return p;
 }
 
+/* calloc checks the product itself and gets zeroed pages from the kernel for free. */
 void *
 mem_zalloc(size_t count, size_t size)
 {
@@ -45,6 +57,9 @@ mem_zalloc(size_t count, size_t size)
 	return p;
 }
 
+/*
+ * p may be NULL. The old bytes are kept up to the smaller of both sizes; the new ones are not set.
+ */
 void *
 mem_realloc(void *p, size_t count, size_t size)
 {
@@ -58,6 +73,7 @@ mem_realloc(void *p, size_t count, size_t size)
 	return p;
 }
 
+/* Exactly n bytes are copied, a NUL among them too, and one more is appended. */
 char *
 mem_strndup(const char *s, size_t n)
 {
@@ -68,18 +84,28 @@ mem_strndup(const char *s, size_t n)
 	return p;
 }
 
+/* The caller frees it, like everything of this file except what comes from a pool. */
 char *
 mem_strdup(const char *s)
 {
 	return mem_strndup(s, strlen(s));
 }
 
+/*
+ * For sizes that come from files: -1 on overflow, where an allocation would be too late to notice.
+ * *out is the wrapped product then, and must not be used.
+ */
 int
 mem_mul(uint64_t a, uint64_t b, uint64_t *out)
 {
 	return __builtin_mul_overflow(a, b, out) ? -1 : 0;
 }
 
+/*
+ * Zeroed, aligned to 16 bytes, freed with the pool and never before. Half of SIZE_MAX is the bound,
+ * so that rounding up and the head of the block cannot overflow. What is left of a block when the
+ * next one begins is lost.
+ */
 void *
 mem_pool_alloc(struct mem_pool *pool, size_t count, size_t size)
 {
@@ -104,6 +130,7 @@ mem_pool_alloc(struct mem_pool *pool, size_t count, size_t size)
 	return memset(p, 0, n);
 }
 
+/* The terminator is the zero that the pool's memory already holds. */
 char *
 mem_pool_strndup(struct mem_pool *pool, const char *s, size_t n)
 {
@@ -112,6 +139,7 @@ mem_pool_strndup(struct mem_pool *pool, const char *s, size_t n)
 	return memcpy(p, s, n);
 }
 
+/* Leaves an empty pool that may be used again. */
 void
 mem_pool_release(struct mem_pool *pool)
 {

@@ -1,4 +1,12 @@
-/* opt.c - parsing by the option table */
+/*
+ * opt.c - parsing by the option table
+ *
+ * One row of a table gives the name, the type, the range, the default and the text of an option,
+ * and the place of its value in the caller's struct. The command line and option files go through
+ * the same code, so a word means the same in both; a later word wins over an earlier one, and the
+ * command line over any file. Options of Megatron-LM that this suite does not have are known by
+ * name and reported together, so that a launch script is ported in one go.
+ */
 #include "lib/base/opt.h"
 #include "lib/base/io.h"
 
@@ -18,6 +26,10 @@ same_name(const char *a, const char *b)
 	return *a == *b;
 }
 
+/*
+ * Tables have a few hundred rows and are searched once a word, so a plain scan is enough. Groups have
+ * no name. NULL when there is none.
+ */
 static const struct opt *
 find(const struct opt *table, const char *name)
 {
@@ -27,6 +39,7 @@ find(const struct opt *table, const char *name)
 	return NULL;
 }
 
+/* Rows without a letter hold 0, which no word can ask for. */
 static const struct opt *
 find_letter(const struct opt *table, char letter)
 {
@@ -36,6 +49,9 @@ find_letter(const struct opt *table, char letter)
 	return NULL;
 }
 
+/*
+ * Decides whether "-x5" is legal. Lists are not among these: their values are words of their own.
+ */
 static bool
 takes_value(const struct opt *o)
 {
@@ -71,6 +87,7 @@ distance(const char *a, const char *b)
 	return row[n];
 }
 
+/* Three edits at most: a suggestion from farther away confuses more than it helps. Returns -1. */
 static int
 unknown(const struct opt_parse *p, const char *name, struct err *e)
 {
@@ -90,6 +107,10 @@ unknown(const struct opt_parse *p, const char *name, struct err *e)
 	return err_set(e, "unknown option '--%s'; --help lists those there are", name);
 }
 
+/*
+ * min == max means that the row has no range. Bounds are doubles, exact up to 2^53, which no bound
+ * comes near.
+ */
 static int
 check_range(const struct opt *o, double v, const char *text, struct err *e)
 {
@@ -100,6 +121,7 @@ check_range(const struct opt *o, double v, const char *text, struct err *e)
 	return err_set(e, "--%s %s: must be from %.12g to %.12g", o->name, text, o->min, o->max);
 }
 
+/* Lists what would have been right, since there are never many. Returns -1. */
 static int
 bad_choice(const struct opt *o, const char *text, struct err *e)
 {
@@ -157,6 +179,10 @@ store(struct opt_parse *p, const struct opt *o, const char *text, struct err *e)
 	}
 }
 
+/*
+ * Takes the place of an earlier list and does not append to it, like every other option. The words
+ * are borrowed; only the array is the pool's.
+ */
 static int
 store_list(struct opt_parse *p, const struct opt *o, int count, char **word, struct err *e)
 {
@@ -171,6 +197,11 @@ store_list(struct opt_parse *p, const struct opt *o, int count, char **word, str
 	return 0;
 }
 
+/*
+ * Fields get their defaults through the same parser, so a default outside its own range is found by
+ * the first run of any test. A field of an "--no-..." row starts true. Memory of p lasts until
+ * opt_release, and strings in cfg with it.
+ */
 void
 opt_begin(struct opt_parse *p, const struct opt *table, void *cfg)
 {
@@ -198,6 +229,7 @@ opt_begin(struct opt_parse *p, const struct opt *table, void *cfg)
 	p->given = mem_zalloc((size_t)rows + 1, sizeof *p->given);
 }
 
+/* Strings and lists in the caller's struct die here, unless they came from argv. */
 void
 opt_release(struct opt_parse *p)
 {
@@ -209,6 +241,10 @@ opt_release(struct opt_parse *p)
 	mem_pool_release(&p->pool);
 }
 
+/*
+ * Tells a value that was typed from a default that is equal to it. Asking for a name that is not in
+ * the table is a bug, since it could never be true.
+ */
 bool
 opt_given(const struct opt_parse *p, const char *name)
 {
@@ -410,6 +446,11 @@ report_refused(const struct opt_parse *p, struct err *e)
 	return -1;
 }
 
+/*
+ * Operands are moved to the front in their order, and *argc becomes their number; everything after
+ * "--" is one. Options may follow operands. Refused options are reported at the end, unless help
+ * was asked for, which is how one would look for a way out.
+ */
 int
 opt_argv(struct opt_parse *p, int *argc, char ***argv, struct err *e)
 {
@@ -501,6 +542,10 @@ one_line(struct opt_parse *p, char **word, int n, bool keep, struct err *e)
 	return used < 0 ? -1 : 0;
 }
 
+/*
+ * keep leaves alone what was given before, for defaults that arrive late, such as those of a
+ * checkpoint. Reasons carry the line. Values live in p's pool, so the text may go.
+ */
 int
 opt_text(struct opt_parse *p, const char *path, const char *text, bool keep, struct err *e)
 {
@@ -525,6 +570,10 @@ opt_text(struct opt_parse *p, const char *path, const char *text, bool keep, str
 	return rc;
 }
 
+/*
+ * 16 MiB is far above any option file and bounds a wrong path. A NUL byte is refused first: the
+ * rest works on C strings.
+ */
 int
 opt_file(struct opt_parse *p, const char *path, struct err *e)
 {
@@ -542,6 +591,7 @@ opt_file(struct opt_parse *p, const char *path, struct err *e)
 	return rc;
 }
 
+/* As a line of a file would set it; value is NULL for flags. Both are copied. */
 int
 opt_set(struct opt_parse *p, const char *name, const char *value, struct err *e)
 {

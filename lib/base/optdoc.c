@@ -1,4 +1,10 @@
-/* optdoc.c - the option table as --help, as a manual page and as an option file */
+/*
+ * optdoc.c - the option table as --help, as a manual page and as an option file
+ *
+ * All three read the same rows as the parser, so help, manual and dumped configuration cannot tell
+ * different stories. What opt_dump writes, opt_text reads back to the same values: a test holds it
+ * to that.
+ */
 #include "lib/base/opt.h"
 
 #include <string.h>
@@ -28,6 +34,7 @@ head(const struct opt *o, char *out, size_t cap)
 	str_release(&s);
 }
 
+/* Texts stand behind 36 columns; a longer head has a line of its own. The default is in brackets. */
 void
 opt_help(const struct opt *table, FILE *f)
 {
@@ -75,6 +82,10 @@ mdoc_text(FILE *f, const char *s)
 	}
 }
 
+/*
+ * Groups become subsections, each with a list of its own. The sentences end with a full stop here,
+ * because help texts in the table have none.
+ */
 void
 opt_mdoc(const struct opt *table, FILE *f)
 {
@@ -115,6 +126,10 @@ opt_mdoc(const struct opt *table, FILE *f)
 		fputs(".El\n", f);
 }
 
+/*
+ * Quotes the empty word and any with blanks, '#', '=', quotes or backslashes, which the reader
+ * could take for something else. Backslash and quote are escaped as the reader undoes them.
+ */
 static void
 dump_word(struct str *out, const char *s)
 {
@@ -131,6 +146,11 @@ dump_word(struct str *out, const char *s)
 	str_addc(out, '"');
 }
 
+/*
+ * One option a line, in the order of the table, doubles with the 17 digits that read back exactly.
+ * A switch that is off needs no line; one that was switched off against its default does. Values
+ * that are absent, such as a string of NULL, are left out.
+ */
 void
 opt_dump(const struct opt_parse *p, bool only_given, struct str *out)
 {

@@ -1,4 +1,11 @@
-/* pool.c - a fixed set of threads that share out the indices of a loop */
+/*
+ * pool.c - a fixed set of threads that share out the indices of a loop
+ *
+ * The threads live as long as the pool and sleep between loops, because a loop over one small
+ * matrix is shorter than starting a thread. Indices are handed out one at a time by an atomic
+ * counter, so uneven work balances itself; which thread gets which index is open, and results must
+ * not depend on it.
+ */
 #include "lib/base/pool.h"
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
@@ -22,6 +29,7 @@ struct pool {
 	atomic_int next;
 };
 
+/* Runs in every thread, the caller's too, until the counter has passed the end. */
 static void
 work(struct pool *p)
 {
@@ -34,6 +42,11 @@ work(struct pool *p)
 	}
 }
 
+/*
+ * A round has a number and not a flag, so a thread that wakes late can neither miss a round nor run
+ * one twice. The lock orders the loop's fields before the work, and the work before the end of
+ * pool_run.
+ */
 static void *
 worker(void *arg)
 {
@@ -57,6 +70,10 @@ worker(void *arg)
 	return NULL;
 }
 
+/*
+ * Makes num_threads - 1 threads, as the caller works as well; below 1 counts as 1. The caller frees
+ * it.
+ */
 struct pool *
 pool_new(int num_threads)
 {
@@ -73,6 +90,10 @@ pool_new(int num_threads)
 	return p;
 }
 
+/*
+ * Returns when every call is done. One thread at a time may call this, and fn may not call it for
+ * the same pool. With one thread or one index there is no locking at all.
+ */
 void
 pool_run(struct pool *p, int count, void (*fn)(void *, int), void *ctx)
 {
@@ -97,12 +118,14 @@ pool_run(struct pool *p, int count, void (*fn)(void *, int), void *ctx)
 	pthread_mutex_unlock(&p->lock);
 }
 
+/* For dividing scratch memory: fn is never running more often than this at once. */
 int
 pool_size(const struct pool *p)
 {
 	return p->num_threads;
 }
 
+/* No loop may be running. NULL is fine. */
 void
 pool_free(struct pool *p)
 {

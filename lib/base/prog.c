@@ -1,4 +1,10 @@
-/* prog.c - the frame of a program */
+/*
+ * prog.c - the frame of a program
+ *
+ * The only state of a program that is not passed around: its name, how much it says, and the line
+ * of progress that may stand on the terminal. Everything for people goes to stderr, one line a
+ * write; stdout carries the product alone and is checked at the end.
+ */
 #include "lib/base/prog.h"
 
 #include <signal.h>
@@ -14,6 +20,10 @@ static int level;
 static bool progress_shown, muted;
 static void (*leave_hook)(int);
 
+/*
+ * The name is what the user typed, without its directory. SIGPIPE is set back to its default: a
+ * parent such as Python may have it ignored, and a filter whose reader is gone must end.
+ */
 void
 prog_begin(const char *argv0)
 {
@@ -23,6 +33,7 @@ prog_begin(const char *argv0)
 	signal(SIGPIPE, SIG_DFL);
 }
 
+/* From here on messages begin with NAME[RANK]. A second call replaces the number. */
 void
 prog_rank(int rank)
 {
@@ -32,24 +43,34 @@ prog_rank(int rank)
 	snprintf(prefix + n, sizeof prefix - n, "[%d]", rank);
 }
 
+/* -1 for -q, 0, 1 for -v. Errors and warnings are said on every level. */
 void
 prog_quiet(int new_level)
 {
 	level = new_level;
 }
 
+/* For callers that would have to compute what they then do not say. */
 int
 prog_level(void)
 {
 	return level;
 }
 
+/*
+ * For all ranks but one, where each would say the same. die() is mute as well then, but its status
+ * still tells.
+ */
 void
 prog_mute(bool mute)
 {
 	muted = mute;
 }
 
+/*
+ * The hook runs before exit in every die(), for what must not be left hanging, such as other ranks
+ * that wait.
+ */
 void
 prog_on_exit(void (*leave)(int status))
 {
@@ -85,6 +106,7 @@ say(const char *fmt, va_list ap)
 
 static void leave(int status) __attribute__((noreturn));
 
+/* exit runs the atexit handlers and flushes stdout; the hook comes first, as it may not return. */
 static void
 leave(int status)
 {
@@ -93,6 +115,7 @@ leave(int status)
 	exit(status);
 }
 
+/* What happened, for people; -q silences it. */
 void
 note(const char *fmt, ...)
 {
@@ -105,6 +128,7 @@ note(const char *fmt, ...)
 	va_end(ap);
 }
 
+/* Something is wrong but the program goes on; never silenced by -q. */
 void
 warn(const char *fmt, ...)
 {
@@ -115,6 +139,7 @@ warn(const char *fmt, ...)
 	va_end(ap);
 }
 
+/* The one way to end with status 1; the message is one line, as everywhere. */
 void
 die(const char *fmt, ...)
 {
@@ -126,6 +151,7 @@ die(const char *fmt, ...)
 	leave(EXIT_FAILED);
 }
 
+/* For a wrong command line only: scripts tell status 2 from 1. */
 void
 die_usage(const char *fmt, ...)
 {
@@ -137,6 +163,7 @@ die_usage(const char *fmt, ...)
 	leave(EXIT_USAGE);
 }
 
+/* For the statuses with a meaning of their own, which the manual lists. */
 void
 die_status(enum exit_status status, const char *fmt, ...)
 {
@@ -148,6 +175,10 @@ die_status(enum exit_status status, const char *fmt, ...)
 	leave(status);
 }
 
+/*
+ * Nothing is done until stdout is flushed: a full disk or a closed pipe turns success into failure
+ * here. A status that is a failure already is kept unless output was lost.
+ */
 int
 prog_end(int status)
 {
@@ -161,6 +192,7 @@ prog_end(int status)
 	return status;
 }
 
+/* The number of the rank, if any, is cut from the name: every rank is the same program. */
 void
 prog_version(const char *backends)
 {
@@ -171,12 +203,17 @@ prog_version(const char *backends)
 	printf("%s (mikoshi) %s, commit %s; %s\n", name, MIKOSHI_VERSION, MIKOSHI_COMMIT, backends);
 }
 
+/* Short form for files that record which release wrote them. */
 const char *
 prog_release(void)
 {
 	return "mikoshi " MIKOSHI_VERSION;
 }
 
+/*
+ * One line that is rewritten, only on a terminal, at most five times a second: a log would fill
+ * with it. Messages erase it first.
+ */
 void
 prog_progress(const char *fmt, ...)
 {
@@ -199,6 +236,7 @@ prog_progress(const char *fmt, ...)
 	progress_shown = true;
 }
 
+/* Leaves the terminal clean for whatever is printed next; harmless without progress. */
 void
 prog_progress_end(void)
 {

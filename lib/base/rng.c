@@ -1,8 +1,19 @@
-/* rng.c - Philox4x32-10 and MT19937 */
+/*
+ * rng.c - Philox4x32-10 and MT19937
+ *
+ * Philox is a function of key and counter without state: element i of a tensor has the same random
+ * value however the tensor is divided over ranks, and after a resume. MT19937 is here only to
+ * repeat the shuffles of NumPy's RandomState bit by bit. Sources: Salmon et al. 2011, "Parallel
+ * Random Numbers: As Easy as 1, 2, 3"; Matsumoto and Nishimura 1998.
+ */
 #include "lib/base/rng.h"
 
 #include <math.h>
 
+/*
+ * Ten rounds, the number that its authors recommend. The multipliers are theirs; the two constants
+ * that the key grows by are the fractions of the golden ratio and of the square root of 3.
+ */
 void
 rng_philox(uint64_t key, const uint32_t counter[4], uint32_t out[4])
 {
@@ -35,6 +46,10 @@ block(uint64_t key, uint64_t index, uint32_t stream, uint32_t step, uint32_t out
 	rng_philox(key, counter, out);
 }
 
+/*
+ * In [0, 1): the upper 24 bits, so that every value is exact in a float and 1 cannot appear by
+ * rounding.
+ */
 float
 rng_uniform(uint64_t key, uint64_t index, uint32_t stream, uint32_t step)
 {
@@ -55,6 +70,11 @@ box_muller(uint32_t a, uint32_t b, double out[2])
 	out[1] = r * sin(phi);
 }
 
+/*
+ * Elements start .. start + count - 1 of the sequence. Four come from one block of random words,
+ * and a call may begin inside a block, so cutting the range in another way gives the same numbers.
+ * In double; the caller rounds once.
+ */
 void
 rng_normal(uint64_t key, uint64_t start, int64_t count, uint32_t stream, uint32_t step, double *out)
 {
@@ -73,6 +93,7 @@ rng_normal(uint64_t key, uint64_t start, int64_t count, uint32_t stream, uint32_
 	}
 }
 
+/* FNV-1a of 32 bits. Streams with names keep their numbers when another one is added in between. */
 uint32_t
 rng_stream(const char *name)
 {
@@ -83,6 +104,10 @@ rng_stream(const char *name)
 	return h;
 }
 
+/*
+ * Knuth's recurrence with the multiplier of the 2002 reference code, which RandomState(seed) runs
+ * too. The first draw refills.
+ */
 void
 mt19937_seed(struct mt19937 *m, uint32_t seed)
 {
@@ -92,6 +117,10 @@ mt19937_seed(struct mt19937 *m, uint32_t seed)
 	m->pos = 624;
 }
 
+/*
+ * In place: element i needs i, i + 1 and i + 397, of which the later ones are still old where the
+ * algorithm wants them old.
+ */
 static void
 mt19937_refill(struct mt19937 *m)
 {
@@ -103,6 +132,7 @@ mt19937_refill(struct mt19937 *m)
 	m->pos = 0;
 }
 
+/* The tempering of the reference; 32 bits a call. */
 uint32_t
 mt19937_next(struct mt19937 *m)
 {
@@ -117,6 +147,10 @@ mt19937_next(struct mt19937 *m)
 	return y ^ y >> 18;
 }
 
+/*
+ * Uniform in [0, max], max included. Masked rejection and the width of a draw are those of NumPy's
+ * legacy generator: another way of drawing would be as uniform but give other shuffles.
+ */
 uint64_t
 mt19937_interval(struct mt19937 *m, uint64_t max)
 {

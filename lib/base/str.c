@@ -1,4 +1,9 @@
-/* str.c - a growing byte string */
+/*
+ * str.c - a growing byte string
+ *
+ * buf is NULL or ends in a NUL at buf[len]; a struct of zeroes is an empty string. Bytes may be
+ * anything, NUL among them.
+ */
 #include "lib/base/str.h"
 #include "lib/base/mem.h"
 
@@ -8,6 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/*
+ * Doubling makes appending byte by byte linear. One byte more than asked for is kept for the NUL.
+ */
 void
 str_reserve(struct str *s, size_t extra)
 {
@@ -21,6 +29,10 @@ str_reserve(struct str *s, size_t extra)
 	s->cap = want;
 }
 
+/*
+ * bytes must not point into s, which may move. n of 0 is fine with bytes NULL, and still gives s a
+ * buffer.
+ */
 void
 str_add(struct str *s, const void *bytes, size_t n)
 {
@@ -31,18 +43,24 @@ str_add(struct str *s, const void *bytes, size_t n)
 	s->buf[s->len] = '\0';
 }
 
+/* A NUL counts as a byte like any other. */
 void
 str_addc(struct str *s, char c)
 {
 	str_add(s, &c, 1);
 }
 
+/* Up to, and without, the NUL of z. */
 void
 str_adds(struct str *s, const char *z)
 {
 	str_add(s, z, strlen(z));
 }
 
+/*
+ * Formats twice, first for the length. Arguments must not point into s. A format that the library
+ * cannot print adds nothing.
+ */
 void
 str_addf(struct str *s, const char *fmt, ...)
 {
@@ -61,6 +79,7 @@ str_addf(struct str *s, const char *fmt, ...)
 	s->len += (size_t)n;
 }
 
+/* Keeps the memory for the next round of a loop. */
 void
 str_clear(struct str *s)
 {
@@ -69,6 +88,7 @@ str_clear(struct str *s)
 		s->buf[0] = '\0';
 }
 
+/* The struct is an empty string afterwards and may be used again. */
 void
 str_release(struct str *s)
 {
@@ -76,6 +96,7 @@ str_release(struct str *s)
 	memset(s, 0, sizeof *s);
 }
 
+/* The caller frees the result, which is never NULL, even for a string that nothing was added to. */
 char *
 str_detach(struct str *s)
 {
@@ -88,6 +109,10 @@ str_detach(struct str *s)
 	return buf;
 }
 
+/*
+ * Escapes what RFC 8259 demands and no more; bytes from 0x80 up go out as they are, so the caller's
+ * bytes must be UTF-8 if a reader is to take them.
+ */
 void
 str_add_json(struct str *s, const char *bytes, size_t n)
 {
@@ -107,6 +132,11 @@ str_add_json(struct str *s, const char *bytes, size_t n)
 	str_addc(s, '"');
 }
 
+/*
+ * Fewest digits that read back as x, and always with a point or an exponent, so that a reader takes
+ * it for a float: what Python's json writes. Infinity and NaN have no form in JSON; callers keep
+ * them away.
+ */
 void
 str_add_double(struct str *s, double x)
 {

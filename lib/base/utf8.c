@@ -1,8 +1,18 @@
-/* utf8.c - strict UTF-8 */
+/*
+ * utf8.c - strict UTF-8
+ *
+ * Strict as the Unicode standard (table 3-7) has it: no overlong forms, no surrogates, nothing
+ * above U+10FFFF. What passes here need not be looked at again further down.
+ */
 #include "lib/base/utf8.h"
 
 #include <string.h>
 
+/*
+ * Needs n >= 1. Returns the length, or 0 for whatever is not a whole well-formed character; *cp is
+ * set only with a length. 0xc0, 0xc1 and 0xf5 up begin nothing; the table of least values catches
+ * the other overlong forms.
+ */
 int
 utf8_decode(const unsigned char *s, size_t n, uint32_t *cp)
 {
@@ -25,6 +35,7 @@ utf8_decode(const unsigned char *s, size_t n, uint32_t *cp)
 	return len;
 }
 
+/* cp must be a scalar value: it is not checked. Returns how many bytes of out were written. */
 int
 utf8_encode(uint32_t cp, unsigned char out[4])
 {
@@ -50,6 +61,10 @@ utf8_encode(uint32_t cp, unsigned char out[4])
 	return 4;
 }
 
+/*
+ * Returns the offset of the first byte that is wrong, n when none is. Eight bytes of ASCII go by at
+ * a time, which is most of any text.
+ */
 size_t
 utf8_check(const unsigned char *s, size_t n)
 {

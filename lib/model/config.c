@@ -1,16 +1,29 @@
-/* config.c - rules and derived figures of a model */
+/*
+ * config.c - rules and derived figures of a model
+ *
+ * What a model_config may hold is decided here once, whether it came from options, from a
+ * config.json or from a checkpoint; everything behind it divides and multiplies without checking
+ * again. Reasons name the option and a value that is right.
+ */
 #include "lib/model/config.h"
 #include "lib/model/params.h"
 
 #include <math.h>
 #include <stdlib.h>
 
+/*
+ * Gated activations have two matrices into the FFN, which doubles the width of the first product.
+ */
 bool
 model_gated(const struct model_config *c)
 {
 	return c->activation == ACTIVATION_SWIGLU || c->activation == ACTIVATION_GEGLU_TANH;
 }
 
+/*
+ * Rounded down to an even number, because rotation takes channels in pairs; Megatron-LM truncates
+ * in the same way.
+ */
 int64_t
 model_rotary_dim(const struct model_config *c)
 {
@@ -31,7 +44,10 @@ model_num_parameters(const struct model_config *c)
 	return sum;
 }
 
-/* --option value: must be at least 1. */
+/*
+ * Every size that is divided by later goes through here. The reason has the form of a range check
+ * of the options.
+ */
 static int
 positive(const char *option, int64_t v, struct err *e)
 {
@@ -40,7 +56,10 @@ positive(const char *option, int64_t v, struct err *e)
 	return err_set(e, "--%s %lld: must be at least 1", option, (long long)v);
 }
 
-/* Parameters, at most; in double, which cannot overflow. */
+/*
+ * At least the number of parameters, computed in double, which cannot overflow where the product of
+ * the integers might: this runs before any of the sizes is trusted.
+ */
 static double
 size_bound(const struct model_config *c)
 {
@@ -50,7 +69,10 @@ size_bound(const struct model_config *c)
 	    h * (2 * (double)c->vocab_size + (double)c->max_position_embeddings);
 }
 
-/* Sizes whose products must stay far from the end of 64 bits. */
+/*
+ * Each bound alone is generous, and together they keep every byte count far from 2^63: 2^55
+ * parameters at 16 bytes and a few copies still fit.
+ */
 static int
 check_sizes(const struct model_config *c, struct err *e)
 {
@@ -65,7 +87,7 @@ check_sizes(const struct model_config *c, struct err *e)
 	return 0;
 }
 
-/* Rules of the rotary positions. */
+/* Comparisons are written so that a NaN fails them, wherever it came from. */
 static int
 check_rope(const struct model_config *c, struct err *e)
 {
@@ -93,7 +115,7 @@ check_rope(const struct model_config *c, struct err *e)
 	return 0;
 }
 
-/* A config.json has no range checks of its own. */
+/* The options have ranges of their own; a config.json does not, so these are checked for both. */
 static int
 check_rates(const struct model_config *c, struct err *e)
 {
@@ -112,6 +134,7 @@ check_rates(const struct model_config *c, struct err *e)
 	return 0;
 }
 
+/* Positive sizes first: the checks after them divide by these. */
 int
 model_check(const struct model_config *c, struct err *e)
 {
@@ -138,8 +161,11 @@ model_check(const struct model_config *c, struct err *e)
 	return check_rope(c, e) < 0 ? -1 : check_rates(c, e);
 }
 
-/* The angle of pair i, scaled. Llama 3.1's rule keeps high frequencies, divides low ones, blends
- * between. */
+/*
+ * The angle of pair i a position, scaled. Llama 3.1's rule by wavelength: short ones are kept, long
+ * ones divided by the factor, those between blended linearly in the number of turns. Source:
+ * transformers modeling_rope_utils.py, _compute_llama3_parameters.
+ */
 static double
 rope_angle(const struct model_config *c, int64_t i, int64_t rotary_dim)
 {
@@ -162,6 +188,11 @@ rope_angle(const struct model_config *c, int64_t i, int64_t rotary_dim)
 	return (1 - u) * theta / c->rope_factor + u * theta;
 }
 
+/*
+ * In double, rounded once by whoever stores it: at position 10^5 the product of position and angle
+ * has lost all of a float's fraction. Pairs of cosine and sine side by side, [positions,
+ * rotary_dim].
+ */
 void
 model_rope_table(const struct model_config *c, int64_t positions, double *out)
 {
@@ -177,6 +208,11 @@ model_rope_table(const struct model_config *c, int64_t positions, double *out)
 	}
 }
 
+/*
+ * An option file that run_model reads back to the same config, with 17 digits for doubles. Options
+ * that would change nothing, such as the factor without scaling, are left out; the list of biases
+ * is always written, as its default depends on other options.
+ */
 void
 model_dump(const struct model_config *c, struct str *out)
 {

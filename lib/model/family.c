@@ -1,4 +1,11 @@
-/* family.c - the registry, and what families share */
+/*
+ * family.c - the registry, and what families share
+ *
+ * One row of FAMILIES adds a family; the tests, mckpt and mexport walk the registry and need no
+ * other edit. config.json has two generations of the rotary settings, old members at the top and
+ * the newer rope_parameters: both are read, and both are written, so that old and new versions of
+ * transformers load the result.
+ */
 #include "lib/model/family.h"
 #include "lib/base/io.h"
 
@@ -18,12 +25,14 @@ FAMILIES(DECLARE)
 
 static const struct family *const families[] = { FAMILIES(ENTRY) NULL };
 
+/* In the order in which family_of asks. */
 const struct family *const *
 family_all(void)
 {
 	return families;
 }
 
+/* By the "model_type" of config.json, which is exact and lower case. */
 const struct family *
 family_find(const char *model_type)
 {
@@ -33,6 +42,10 @@ family_find(const char *model_type)
 	return NULL;
 }
 
+/*
+ * The order of the registry decides when several would fit. Each family's reason is collected,
+ * because the one that was meant is not known.
+ */
 const struct family *
 family_of(const struct model_config *c, struct err *e)
 {
@@ -51,6 +64,10 @@ family_of(const struct model_config *c, struct err *e)
 	return NULL;
 }
 
+/*
+ * What no config.json says, or what it means when a member is missing. -1 stands for "no such
+ * token".
+ */
 void
 family_defaults(struct model_config *c)
 {
@@ -75,6 +92,10 @@ token_id(const struct json_value *config, const char *key, int64_t *out, struct 
 	return json_int(config, key, -1, out, e);
 }
 
+/*
+ * The family's own reader runs after the members that all share, and model_check after everything,
+ * so a foreign file gets through the same rules as options. *f may be set although this fails.
+ */
 static int
 read_members(
     struct model_config *c, const struct json_value *config, const struct family **f, struct err *e)
@@ -103,6 +124,10 @@ read_members(
 	return (*f)->read(c, config, e) < 0 ? -1 : model_check(c, e);
 }
 
+/*
+ * path may be the directory. 16 MiB is far above any config. The reason carries the file's name;
+ * NULL is returned then, and c is not to be used.
+ */
 const struct family *
 family_read_config(const char *path, struct model_config *c, struct err *e)
 {
@@ -125,6 +150,10 @@ family_read_config(const char *path, struct model_config *c, struct err *e)
 	return f;
 }
 
+/*
+ * Always a float in JSON's eyes: 1.0 rather than 1, as Python writes it and as transformers expects
+ * it.
+ */
 void
 family_write_number(struct str *out, const char *indent, const char *key, double x)
 {
@@ -132,6 +161,7 @@ family_write_number(struct str *out, const char *indent, const char *key, double
 	str_add_double(out, x);
 }
 
+/* null and not absent, since readers would put the family's own default in. */
 static void
 write_id(struct str *out, const char *key, int64_t id)
 {
@@ -141,6 +171,10 @@ write_id(struct str *out, const char *key, int64_t id)
 		str_addf(out, ",\n  \"%s\": null", key);
 }
 
+/*
+ * Both "dtype" and "torch_dtype" are written: the member was renamed, and either version of
+ * transformers ignores the other's. vocab_size is the real one; padding rows are never on disk.
+ */
 void
 family_write_config(
     const struct family *f, const struct model_config *c, const char *torch_dtype, struct str *out)
@@ -159,7 +193,11 @@ family_write_config(
 	    torch_dtype);
 }
 
-/* Llama 3's rule has three more numbers than the linear one. */
+/*
+ * Llama 3's rule has three more numbers than the linear one; their defaults are those of
+ * transformers. "type" is the old name of "rope_type". Other rules are refused by name, because a
+ * model run with the wrong angles fails silently.
+ */
 static int
 read_scaling(struct model_config *c, const struct json_value *v, struct err *e)
 {
@@ -191,6 +229,7 @@ read_scaling(struct model_config *c, const struct json_value *v, struct err *e)
 	return 0;
 }
 
+/* rope_theta at the top is read first; inside the dictionary it counts for more. */
 int
 family_read_rope(struct model_config *c, const struct json_value *config, struct err *e)
 {
@@ -204,6 +243,7 @@ family_read_rope(struct model_config *c, const struct json_value *config, struct
 	return v && v->type == JSON_OBJECT ? read_scaling(c, v, e) : 0;
 }
 
+/* The same dictionary serves as rope_parameters and, when there is scaling, as rope_scaling. */
 static void
 write_rope_dict(const struct model_config *c, struct str *out)
 {
@@ -222,6 +262,7 @@ write_rope_dict(const struct model_config *c, struct str *out)
 	str_adds(out, "\n  }");
 }
 
+/* Readers before rope_parameters take rope_theta and rope_scaling, newer ones rope_parameters. */
 void
 family_write_rope(const struct model_config *c, struct str *out)
 {
@@ -235,7 +276,9 @@ family_write_rope(const struct model_config *c, struct str *out)
 	write_rope_dict(c, out);
 }
 
-/* Output rows of a role's tensor. */
+/*
+ * Only roles that share a tensor with others are asked for: q, k and v in one, gate and up in one.
+ */
 static int64_t
 role_rows(const struct model_config *c, enum role role)
 {
@@ -249,7 +292,7 @@ role_rows(const struct model_config *c, enum role role)
 	}
 }
 
-/* Swaps the two dimensions of a 2-D place. */
+/* For Conv1D of GPT-2, which stores [in, out]: place and slice turn together. */
 static void
 transpose(struct family_place *out)
 {
@@ -263,6 +306,11 @@ transpose(struct family_place *out)
 	out->box.count[1] = n;
 }
 
+/*
+ * Roles that name the same tensor are its blocks of output rows in the order of the table, so the
+ * start is the sum of the rows before and the height the sum of all. Turned last, when both are
+ * known. The layer's number is put in by hand: names are data, not formats.
+ */
 int
 family_place(const struct family *f, const struct model_config *c, const struct param *p,
     struct family_place *out, struct err *e)

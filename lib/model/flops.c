@@ -1,6 +1,18 @@
-/* flops.c - model FLOPs of a training step */
+/*
+ * flops.c - model FLOPs of a training step
+ *
+ * The usual count of model FLOPs: two for a multiply-add, three passes (one forward, two backward),
+ * hence 6 a weight and token. Causal attention costs 12 s q a token and layer over the whole
+ * square, half of it below the diagonal. Norms, activations, the embedding look-up and
+ * recomputation do not count, so the figure does not depend on the implementation.
+ */
 #include "lib/model/flops.h"
 
+/*
+ * In double: a step of a large run passes 2^63. The vocabulary counts with its padding, because the
+ * padding is multiplied too. Source of the form: Narayanan et al. 2021, arXiv:2104.04473, appendix,
+ * with the causal half.
+ */
 double
 model_flops(const struct model_config *c, int64_t samples, int64_t seq_length, int64_t padded_vocab)
 {

@@ -1,6 +1,15 @@
-/* layout.c - rank <-> coordinates, groups and legality */
+/*
+ * layout.c - rank <-> coordinates, groups and legality
+ *
+ * Pure arithmetic over four sizes: nothing here knows about processes. Ranks are numbers in a mixed
+ * radix whose lowest digit is the tensor axis, so that the ranks with the most traffic between them
+ * are neighbours on one node.
+ */
 #include "lib/model/layout.h"
 
+/*
+ * One switch instead of an array, so that the fields of the struct keep the names that users know.
+ */
 int64_t
 layout_size(const struct layout *l, enum axis a)
 {
@@ -13,6 +22,10 @@ layout_size(const struct layout *l, enum axis a)
 	}
 }
 
+/*
+ * The sizes have passed layout_check or come from options with a range, so the product does not
+ * overflow.
+ */
 int64_t
 layout_world(const struct layout *l)
 {
@@ -23,6 +36,7 @@ layout_world(const struct layout *l)
 	return n;
 }
 
+/* The digits of rank; the inverse of layout_rank for ranks below layout_world. */
 void
 layout_coord(const struct layout *l, int64_t rank, int coord[AX_COUNT])
 {
@@ -32,6 +46,7 @@ layout_coord(const struct layout *l, int64_t rank, int coord[AX_COUNT])
 	}
 }
 
+/* Coordinates must be below their sizes; they are not checked. */
 int64_t
 layout_rank(const struct layout *l, const int coord[AX_COUNT])
 {
@@ -42,6 +57,10 @@ layout_rank(const struct layout *l, const int coord[AX_COUNT])
 	return rank;
 }
 
+/*
+ * The number is built from the axes that are left out: ranks that agree on those get the same one,
+ * and numbers run from 0 without gaps, as a colour for splitting communicators.
+ */
 int64_t
 layout_group(const struct layout *l, unsigned axes, int64_t rank)
 {
@@ -55,7 +74,7 @@ layout_group(const struct layout *l, unsigned axes, int64_t rank)
 	return group;
 }
 
-/* Adds one violation to the line. */
+/* Adds one violation to the line, with the nearest value that would be legal for this rule. */
 static void
 complain(struct str *s, const char *option, int64_t value, const char *rule, int64_t other,
     int64_t legal)
@@ -64,7 +83,7 @@ complain(struct str *s, const char *option, int64_t value, const char *rule, int
 	    (long long)value, rule, (long long)other, (long long)legal);
 }
 
-/* The divisor of n nearest below v. */
+/* v may be 0 or above n; the answer is from 1 to n, since 1 divides everything. */
 static int64_t
 divisor_below(int64_t n, int64_t v)
 {
@@ -75,7 +94,10 @@ divisor_below(int64_t n, int64_t v)
 	return v < 1 ? 1 : v;
 }
 
-/* The tensor parallel size nearest below t that obeys every rule. */
+/*
+ * The largest size not above t that obeys every rule together, so that following the advice of one
+ * message does not lead to the next. Ends at 1, which always is legal.
+ */
 static int64_t
 legal_tp(const struct model_config *c, int64_t t)
 {
@@ -120,6 +142,7 @@ layout_check(const struct layout *l, const struct model_config *c, struct err *e
 	return rc;
 }
 
+/* num_layers is a multiple of the stages, by layout_check, so all stages have the same. */
 void
 layout_layers(const struct layout *l, const struct model_config *c, int pp_rank, int64_t *first,
     int64_t *count)
@@ -128,7 +151,7 @@ layout_layers(const struct layout *l, const struct model_config *c, int pp_rank,
 	*first = *count * pp_rank;
 }
 
-/* Greatest common divisor. */
+/* Euclid; both arguments are positive. */
 static int64_t
 gcd(int64_t a, int64_t b)
 {
@@ -141,6 +164,10 @@ gcd(int64_t a, int64_t b)
 	return a;
 }
 
+/*
+ * The least common multiple, so that the rows divide evenly and each rank's part is a multiple of
+ * 16, which tensor cores like. The rows beyond vocab_size are masked and never saved.
+ */
 int64_t
 layout_vocab(const struct layout *l, const struct model_config *c)
 {
@@ -150,6 +177,7 @@ layout_vocab(const struct layout *l, const struct model_config *c)
 	return (c->vocab_size + m - 1) / m * m;
 }
 
+/* With more tensor ranks than groups, several ranks hold the same one. */
 int64_t
 layout_local_groups(const struct layout *l, const struct model_config *c)
 {
@@ -158,6 +186,9 @@ layout_local_groups(const struct layout *l, const struct model_config *c)
 	return g < 1 ? 1 : g;
 }
 
+/*
+ * 1 unless there are more tensor ranks than groups; one of them divides the other by layout_check.
+ */
 int64_t
 layout_group_replicas(const struct layout *l, const struct model_config *c)
 {

@@ -1,4 +1,12 @@
-/* memory.c - the buffers of a rank as a table */
+/*
+ * memory.c - the buffers of a rank as a table
+ *
+ * A row says when a buffer exists, its type and its two dimensions by name; dims() puts numbers to
+ * the names and the rest is adding up. Saved buffers are laid out as slot, then layers in it, so
+ * that the address of a buffer is one multiplication. Scratch buffers carry the phases in which
+ * they are alive, and those without a common phase share bytes. Every offset is a multiple of 256,
+ * which suits every vector load.
+ */
 #include "lib/model/memory.h"
 #include "lib/model/schedule.h"
 
@@ -71,18 +79,24 @@ static const struct row {
 	[BUF_ZLOSS] = { "token z-loss", STEP, IF_LAST, REAL, { D_TOKENS, D_ONE }, HEAD },
 };
 
+/*
+ * Statistics, moments and master weights: never narrower than F32, and F64 only where the whole run
+ * is, for gradient checks.
+ */
 enum dtype
 memory_real(enum dtype act)
 {
 	return act == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
 }
 
+/* As mplan prints it; static. */
 const char *
 memory_buffer_name(enum buffer b)
 {
 	return rows[b].name;
 }
 
+/* Everything that is neither of the run nor of a step waits for the backward pass. */
 enum arena
 memory_buffer_arena(enum buffer b)
 {
@@ -91,6 +105,7 @@ memory_buffer_arena(enum buffer b)
 				    : ARENA_SAVED;
 }
 
+/* Then its size counts once a layer of the stage. */
 bool
 memory_buffer_per_layer(enum buffer b)
 {
@@ -135,6 +150,10 @@ dims(int64_t d[D_COUNT], const struct memory_plan *m, const struct model_config 
 	d[D_SCALARS] = SCALARS;
 }
 
+/*
+ * A buffer of which this is false has 0 bytes and no address. pp is the stage: the head and its
+ * loss are on the last one alone.
+ */
 static bool
 present(enum when when, const struct model_config *c, const struct layout *l,
     const struct train_shape *s, int pp)
@@ -155,6 +174,9 @@ present(enum when when, const struct model_config *c, const struct layout *l,
 	}
 }
 
+/*
+ * The loss mask stays F32 and the scalars F64 in every precision: both are summed over many tokens.
+ */
 static enum dtype
 kind_dtype(enum kind k, enum dtype act)
 {
@@ -177,6 +199,7 @@ measure(struct memory_plan *m, int b, const int64_t d[D_COUNT], enum dtype act)
 	m->bytes[b] = (uint64_t)m->shape[b][0] * (uint64_t)m->shape[b][1] * dtype_size(m->dtype[b]);
 }
 
+/* n of 0 stays 0, so absent buffers cost nothing. */
 static uint64_t
 aligned(uint64_t n)
 {
@@ -220,6 +243,11 @@ place_scratch(struct memory_plan *m)
 	return size;
 }
 
+/*
+ * Shards first, because master weights and moments are as large as the share of them that this rank
+ * owns. The layout has passed layout_check, so all divisions are exact. The number of slots is what
+ * 1F1B holds at once on this stage.
+ */
 void
 memory_plan(struct memory_plan *m, const struct model_config *c, const struct layout *l,
     const struct train_shape *s, const int coord[AX_COUNT])
@@ -250,18 +278,26 @@ memory_plan(struct memory_plan *m, const struct model_config *c, const struct la
 	m->arena[ARENA_SCRATCH] = place_scratch(m);
 }
 
+/* The plan holds no other memory; the arenas are whoever allocated them. */
 void
 memory_release(struct memory_plan *m)
 {
 	shards_release(&m->shards);
 }
 
+/*
+ * What is allocated from this plan; libraries, communication buffers and the context come on top.
+ */
 uint64_t
 memory_total(const struct memory_plan *m)
 {
 	return m->arena[ARENA_PARAMS] + m->arena[ARENA_SAVED] + m->arena[ARENA_SCRATCH];
 }
 
+/*
+ * Scratch buffers count whole although they share bytes, so these may add up to more than the
+ * arena.
+ */
 uint64_t
 memory_buffer_total(const struct memory_plan *m, enum buffer b)
 {

@@ -1,4 +1,11 @@
-/* options.c - from options to a model, a layout and a shape */
+/*
+ * options.c - from options to a model, a layout and a shape
+ *
+ * Three sources, in rising order: the built-in defaults, a config.json or the config of a
+ * checkpoint, and what was typed. An option's own default must therefore not overwrite a config's
+ * value, which is what TAKE looks after. Derived sizes follow when everything else is known. mplan
+ * and mtrain both come through here, so that a plan is about the run that would happen.
+ */
 #include "lib/model/options.h"
 #include "lib/model/family.h"
 
@@ -27,14 +34,17 @@ has_base(const struct run_options *o)
 			c->field = value; \
 	} while (0)
 
-/* A size that nothing else can give. */
+/* The message names the way around, since most users have a config.json. */
 static int
 need(int64_t v, const char *name, struct err *e)
 {
 	return v > 0 ? 0 : err_set(e, "--%s: is needed (or --model CONFIG)", name);
 }
 
-/* Which linears have biases: the switches of Megatron-LM, or the list. */
+/*
+ * Megatron-LM's switches are the defaults of a model from options; the list, when typed, replaces
+ * them as well as what a config.json says.
+ */
 static int
 biases(
     const struct opt_parse *p, const struct run_options *o, struct model_config *c, struct err *e)
@@ -62,7 +72,11 @@ biases(
 	return 0;
 }
 
-/* What a layer is made of. */
+/*
+ * Later lines win: a switch of its own, such as --swiglu, over the general option.
+ * --no-bias-gelu-fusion means the exact GELU in Megatron-LM, because only its fused kernel uses
+ * tanh.
+ */
 static void
 recipe(const struct opt_parse *p, const struct run_options *o, struct model_config *c)
 {
@@ -102,7 +116,10 @@ recipe(const struct opt_parse *p, const struct run_options *o, struct model_conf
 	    o->make_vocab_size_divisible_by);
 }
 
-/* Sizes that follow from others when they are not given. */
+/*
+ * Sizes that follow from others when they are not given. The gated FFN is 8/3 of the hidden size,
+ * so that its three matrices have as many weights as two of 4 h, rounded down to a multiple of 64.
+ */
 static int
 derived(
     const struct opt_parse *p, const struct run_options *o, struct model_config *c, struct err *e)
@@ -134,6 +151,10 @@ derived(
 	return 0;
 }
 
+/*
+ * vocab_size is the tokenizer's, or 0, and counts for less than an option or a config. A fixed
+ * config is a checkpoint's; options that are typed count for more than either.
+ */
 int
 run_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_size,
     struct model_config *c, struct err *e)
@@ -165,7 +186,10 @@ run_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_
 	return model_check(c, e);
 }
 
-/* world = t p c d */
+/*
+ * world = t p c d: data parallelism is what the other axes leave. The model's rules are checked
+ * with d = 1 first, so that their messages come before the one about ranks.
+ */
 static int
 resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan, struct str *notes,
     struct err *e)
@@ -228,8 +252,10 @@ resolve_batch(
 	return 0;
 }
 
-/* Elements that one micro batch leaves for the backward pass, at most; in double, which cannot
- * overflow. */
+/*
+ * Elements that one micro batch leaves for the backward pass, at most; in double, which cannot
+ * overflow. Bounds the sums of the memory plan before it is made.
+ */
 static double
 activation_elements(const struct model_config *c, int64_t tokens)
 {
@@ -239,7 +265,10 @@ activation_elements(const struct model_config *c, int64_t tokens)
 	return row * (double)tokens * (double)c->num_layers;
 }
 
-/* Precision, sequence and optimizer. */
+/*
+ * Learned positions are a table and cannot be exceeded; rotary ones only have their nominal length
+ * raised, which is then what the checkpoint records.
+ */
 static int
 resolve_shape(const struct run_options *o, struct run_plan *plan, struct err *e)
 {
@@ -273,6 +302,11 @@ resolve_shape(const struct run_options *o, struct run_plan *plan, struct err *e)
 	return 0;
 }
 
+/*
+ * Each step uses what the one before has checked: the model, then who holds what of it, then the
+ * sequence, then the batch. Notes are lines for the user about options without effect; they are no
+ * failure.
+ */
 int
 run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t world_size,
     int64_t vocab_size, struct run_plan *plan, struct str *notes, struct err *e)
@@ -285,6 +319,7 @@ run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t worl
 	return 0;
 }
 
+/* The table of run options wants a struct of the caller's to fill. */
 struct text_config {
 	struct run_options run;
 };
@@ -294,6 +329,11 @@ static const struct opt text_opts[] = {
 	OPT_END,
 };
 
+/*
+ * For the options.conf of a checkpoint. Options of mtrain that are no business of the model are
+ * passed over. Data parallelism is not part of a checkpoint and comes out as 1. A reason starts
+ * with name, which is the file's.
+ */
 int
 model_from_text(
     const char *name, const char *text, struct model_config *c, struct layout *l, struct err *e)

@@ -1,4 +1,11 @@
-/* params.c - the parameter table and its shards */
+/*
+ * params.c - the parameter table and its shards
+ *
+ * One row a role is the single place that says which tensors a model has, how they are cut and how
+ * they begin; allocation, initialisation, sharding, checkpoints and exports all follow from it.
+ * Weights are [out, in]. A linear that is cut along its output has shard_dim 0, one cut along its
+ * input 1.
+ */
 #include "lib/model/params.h"
 #include "lib/base/mem.h"
 
@@ -64,6 +71,10 @@ static const struct row {
 
 #undef L
 
+/*
+ * Must agree with what the layers look for: a tensor that is absent here has no gradient and no
+ * place in a checkpoint.
+ */
 static bool
 present(enum when when, const struct model_config *c)
 {
@@ -80,6 +91,10 @@ present(enum when when, const struct model_config *c)
 	}
 }
 
+/*
+ * Global sizes without padding: padding belongs to a layout, and checkpoints must not depend on
+ * one.
+ */
 static int64_t
 dim_size(enum dim d, const struct model_config *c)
 {
@@ -94,6 +109,10 @@ dim_size(enum dim d, const struct model_config *c)
 	}
 }
 
+/*
+ * Names follow Megatron-LM's state dict, except that each linear it fuses has tensors of its own.
+ * The layer is put in by hand, so that no format string is data.
+ */
 void
 param_name(enum role role, int64_t layer, char out[96])
 {
@@ -105,6 +124,7 @@ param_name(enum role role, int64_t layer, char out[96])
 		snprintf(out, 96, "%s", name);
 }
 
+/* Of the whole tensor, without padding; cannot overflow after model_check. */
 int64_t
 param_elements(const struct param *p)
 {
@@ -115,6 +135,12 @@ param_elements(const struct param *p)
 	return n;
 }
 
+/*
+ * Biases and norms, being vectors, get no weight decay. The last linear of either block starts
+ * smaller by sqrt(2 layers), so that the residual stream's variance does not grow with depth
+ * (Radford et al. 2019, section 2.3; scaled_init_method_normal in Megatron-LM). up is joined to
+ * gate only where there is a gate.
+ */
 static void
 fill(struct param *p, enum role role, int64_t layer, const struct model_config *c)
 {
@@ -139,6 +165,10 @@ fill(struct param *p, enum role role, int64_t layer, const struct model_config *
 		p->init_std = c->init_method_std / sqrt(2.0 * (double)c->num_layers);
 }
 
+/*
+ * Model order: what is before the layers, the layers, what is behind them; within each the order of
+ * the roles. Shards, files and messages follow this order.
+ */
 int
 model_params(const struct model_config *c, struct param **out)
 {
@@ -184,6 +214,10 @@ part(const struct param *p, const struct model_config *c, const struct layout *l
 	BUG("no shard rule %d", (int)p->shard);
 }
 
+/*
+ * Padding is cut off: the rows beyond the tensor's end exist in memory only. The last ranks of a
+ * large padding may hold nothing, which gives false and a count of 0.
+ */
 bool
 param_slice(const struct param *p, const struct model_config *c, const struct layout *l, int tp,
     struct slice *out)
@@ -219,12 +253,14 @@ on_stage(const struct param *p, const struct model_config *c, const struct layou
 	return p->layer >= first && p->layer < first + count;
 }
 
+/* m is positive; n is far from the end of 64 bits. */
 static int64_t
 round_up(int64_t n, int64_t m)
 {
 	return (n + m - 1) / m * m;
 }
 
+/* Divides first, so that the product does not overflow on the way. */
 static int64_t
 lcm(int64_t a, int64_t b)
 {
@@ -239,6 +275,11 @@ lcm(int64_t a, int64_t b)
 	return a / x * b;
 }
 
+/*
+ * Every data rank has the same shards; which part of the flat buffer it owns is decided by position
+ * alone. The buffer is a multiple of lcm(d, 128) elements long, so that d equal parts are exact. Of
+ * copies that several tensor ranks hold, the lowest owns: it alone is counted in norms and saved.
+ */
 void
 shards_init(struct shards *s, const struct param *table, int count, const struct model_config *c,
     const struct layout *l, const int coord[AX_COUNT])
@@ -271,6 +312,7 @@ shards_init(struct shards *s, const struct param *table, int count, const struct
 	s->elements = round_up(end, lcm(l->data_parallel_size, 128));
 }
 
+/* The table that the shards point into by index is the caller's. */
 void
 shards_release(struct shards *s)
 {
@@ -278,6 +320,10 @@ shards_release(struct shards *s)
 	memset(s, 0, sizeof *s);
 }
 
+/*
+ * Real elements come first in a shard's memory, as only rows at the end can be padding of the
+ * vocabulary; so the range is clipped to them and the rest is slice_flat's work.
+ */
 int
 shard_pieces(const struct shard *s, int64_t first, int64_t count, struct slice out[SLICE_FLAT_MAX])
 {
@@ -290,6 +336,7 @@ shard_pieces(const struct shard *s, int64_t first, int64_t count, struct slice o
 	return end > first ? slice_flat(&s->box, first - s->offset, end - first, out) : 0;
 }
 
+/* By the last part of the name: no parameter ends so. */
 int
 param_state_of(const char *name)
 {
@@ -301,6 +348,7 @@ param_state_of(const char *name)
 	return 0;
 }
 
+/* Exact; a vector is not a matrix of one row. */
 bool
 param_has_shape(const struct param *p, int ndim, const int64_t *shape)
 {

@@ -1,4 +1,11 @@
-/* schedule.c - lists of actions */
+/*
+ * schedule.c - lists of actions
+ *
+ * A schedule is data: a list that the engine executes, that mplan draws, and that a test simulates
+ * over all stages to prove that every send meets its receive. Exchanges between two computations
+ * share a group number and are issued together, so that two neighbours that send to each other at
+ * once cannot wait for each other.
+ */
 #include "lib/model/schedule.h"
 #include "lib/base/mem.h"
 
@@ -7,6 +14,10 @@ struct list {
 	int count, stage, num_stages, group;
 };
 
+/*
+ * Actions towards a neighbour that does not exist are dropped here, so the loops below are the same
+ * for every stage.
+ */
 static void
 push(struct list *l, enum action_kind kind, int microbatch)
 {
@@ -74,6 +85,7 @@ schedule_1f1b(int num_stages, int stage, int num_microbatches, struct action **o
 	return l.count;
 }
 
+/* For evaluation: no backward pass, and therefore nothing that a stage must hold back. */
 int
 schedule_forward(int num_stages, int stage, int num_microbatches, struct action **out)
 {
@@ -89,6 +101,10 @@ schedule_forward(int num_stages, int stage, int num_microbatches, struct action 
 	return l.count;
 }
 
+/*
+ * A stage runs ahead by as many forward passes as there are stages behind it, and holds one more
+ * while it works. Forward-only runs hold one whatever this says.
+ */
 int
 schedule_in_flight(int num_stages, int stage, int num_microbatches)
 {

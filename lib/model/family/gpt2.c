@@ -32,6 +32,7 @@ static const struct family_name names[] = {
 	{ ROLE_COUNT, NULL, false },
 };
 
+/* "gelu_new" is the formula with tanh that GPT-2 was trained with, "gelu" the exact one. */
 static int
 read_activation(struct model_config *c, const struct json_value *v, struct err *e)
 {
@@ -49,6 +50,10 @@ read_activation(struct model_config *c, const struct json_value *v, struct err *
 	return 0;
 }
 
+/*
+ * The defaults are those of GPT2Config. n_embd is bounded before 4 n_embd is computed from it.
+ * Attention that is not scaled, or scaled by the layer, is refused: the kernels have no such form.
+ */
 static int
 read_config(struct model_config *c, const struct json_value *v, struct err *e)
 {
@@ -87,6 +92,10 @@ read_config(struct model_config *c, const struct json_value *v, struct err *e)
 	return read_activation(c, v, e);
 }
 
+/*
+ * GPT2LMHeadModel has no switch for any of these, so a model that differs in one cannot be written
+ * as it. The reason continues "cannot be exported as gpt2: it ...".
+ */
 static int
 check(const struct model_config *c, struct err *e)
 {
@@ -109,6 +118,10 @@ check(const struct model_config *c, struct err *e)
 	return 0;
 }
 
+/*
+ * embd_pdrop and resid_pdrop are the one hidden dropout of ours. n_ctx is read by old versions
+ * only.
+ */
 static void
 write_config(const struct model_config *c, struct str *out)
 {

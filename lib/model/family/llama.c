@@ -31,6 +31,10 @@ static const struct family_name names[] = {
 	{ ROLE_COUNT, NULL, false },
 };
 
+/*
+ * Sizes without a default stay 0 and are refused by model_check. The heads are checked here,
+ * because head_dim's default divides by them. attention_bias puts biases on q, k, v and o alike.
+ */
 static int
 read_config(struct model_config *c, const struct json_value *v, struct err *e)
 {
@@ -67,6 +71,11 @@ read_config(struct model_config *c, const struct json_value *v, struct err *e)
 	return family_read_rope(c, v, e);
 }
 
+/*
+ * LlamaForCausalLM has one switch for the four biases of attention, and no window; a model beyond
+ * that cannot be written as it. hidden_size must divide although head_dim is written: old readers
+ * compute it.
+ */
 static int
 check(const struct model_config *c, struct err *e)
 {
@@ -86,6 +95,10 @@ check(const struct model_config *c, struct err *e)
 	return 0;
 }
 
+/*
+ * head_dim and num_key_value_heads are written even where they equal their defaults, so that nobody
+ * has to know those.
+ */
 static void
 write_config(const struct model_config *c, struct str *out)
 {
