@@ -27,8 +27,8 @@ same_name(const char *a, const char *b)
 }
 
 /*
- * Tables have a few hundred rows and are searched once a word, so a plain scan is enough. Groups have
- * no name. NULL when there is none.
+ * Tables have a few hundred rows and are searched once a word, so a plain scan is enough. Groups
+ * have no name. NULL when there is none.
  */
 static const struct opt *
 find(const struct opt *table, const char *name)

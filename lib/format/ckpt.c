@@ -1,4 +1,13 @@
-/* ckpt.c - the reader of checkpoints: opening with every check, boxes out of pieces, sums */
+/*
+ * ckpt.c - the reader of checkpoints: opening with every check, boxes out of pieces, sums
+ *
+ * A checkpoint is a directory: manifest.tsv says which box of which tensor lies where, options.conf
+ * and state.conf belong to the run, and the pieces are in safetensors files. Opening proves by the
+ * manifest and the sizes of the files that every element of every tensor can be read; after that a
+ * read is an overlap of boxes and a copy out of a mapped file, in whatever layout the reader has.
+ * The sums are compared only on demand, since that costs a pass over all bytes. The format is
+ * described in mckpt(5).
+ */
 #include "lib/format/ckpt.h"
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
@@ -16,10 +25,15 @@ enum { PATH_BYTES = 1400, CONVERT_CHUNK = 65536 };
 /* Larger texts than these are no manifest (a line is about 100 bytes) and no options. */
 static const size_t manifest_max = (size_t)1 << 30, text_max = (size_t)1 << 24;
 
+/* A line of state.conf; both strings point into state_cut. */
 struct pair {
 	const char *key, *value;
 };
 
+/*
+ * An open checkpoint. The maps are filled by reads of a const one, so one thread at a time may
+ * read.
+ */
 struct ckpt {
 	char dir[1024];
 	struct manifest m;
@@ -37,7 +51,10 @@ join(char out[PATH_BYTES], const char *dir, const char *name)
 	return snprintf(out, PATH_BYTES, "%s/%s", dir, name) < PATH_BYTES;
 }
 
-/* True when dir holds an entry whose name begins and ends so. */
+/*
+ * True when dir holds an entry whose name begins and ends so; neither part may overlap the other. A
+ * directory that cannot be read holds none.
+ */
 static bool
 has_entry(const char *dir, const char *prefix, const char *suffix)
 {
@@ -56,7 +73,10 @@ has_entry(const char *dir, const char *prefix, const char *suffix)
 	return found;
 }
 
-/* Says what a directory without a manifest is. Returns -1. */
+/*
+ * Says what a directory without a manifest is, by the names in it: a wrong path is the usual
+ * mistake, and the most useful reason is what stands there instead. Returns -1.
+ */
 static int
 refuse(const char *dir, struct err *e)
 {
@@ -91,7 +111,10 @@ ckpt_iter_dir(const char *save, int64_t iteration, char out[1024])
 		out[0] = '\0';
 }
 
-/* The number in the text of a tracker, without the blanks around it. */
+/*
+ * The number in the text of a tracker, without the blanks around it. 18 digits always fit 63 bits.
+ * Returns 1, as a tracker that is there and sound.
+ */
 static int
 parse_tracker(const char *path, char *text, int64_t *iteration, struct err *e)
 {
@@ -137,7 +160,11 @@ has_manifest(const char *dir)
 	return join(path, dir, "manifest.tsv") && io_exists(path);
 }
 
-/* The iter_* directory that dir means. */
+/*
+ * The iter_* directory that dir means: dir itself when it has a manifest, else the one that its
+ * tracker names. An iteration beside the tracker is never guessed at: it may be one whose saving
+ * was cut off.
+ */
 static int
 find_dir(const char *dir, char out[1024], struct err *e)
 {
@@ -164,7 +191,10 @@ find_dir(const char *dir, char out[1024], struct err *e)
 	return has_manifest(out) ? 0 : refuse(out, e);
 }
 
-/* Reads a text file of the checkpoint. */
+/*
+ * Reads a text file of the checkpoint; max keeps a wrong file from filling the memory. The caller
+ * frees it.
+ */
 static int
 read_text(
     const struct ckpt *c, const char *name, size_t max, char **out, size_t *len, struct err *e)
@@ -214,7 +244,11 @@ add_pair(struct ckpt *c, char *line)
 	return 0;
 }
 
-/* Cuts state.conf into pairs, sorted by key. */
+/*
+ * Cuts state.conf into pairs, sorted by key for the look-up. The uncut text is kept as well,
+ * because tools copy it to another checkpoint unchanged. A key twice would make the answer depend
+ * on the sort, so it is refused.
+ */
 static int
 load_state(struct ckpt *c, struct err *e)
 {
@@ -243,7 +277,10 @@ load_state(struct ckpt *c, struct err *e)
 	return 0;
 }
 
-/* Looks at the size of every file. */
+/*
+ * Looks at the size of every file; mapping waits for the first read, since a rank needs few of the
+ * files of a large checkpoint.
+ */
 static int
 load_sizes(struct ckpt *c, struct err *e)
 {
@@ -262,7 +299,10 @@ load_sizes(struct ckpt *c, struct err *e)
 	return 0;
 }
 
-/* Every piece must lie inside its file. */
+/*
+ * Every piece must lie inside its file, written with a difference, as the sum of offset and bytes
+ * may overflow. After this, reads trust the offsets.
+ */
 static int
 check_sizes(const struct ckpt *c, struct err *e)
 {
@@ -316,18 +356,24 @@ ckpt_close(struct ckpt *c)
 	free(c);
 }
 
+/*
+ * The directory with the manifest, which is not always the path that was opened. Lives as long as
+ * c.
+ */
 const char *
 ckpt_dir(const struct ckpt *c)
 {
 	return c->dir;
 }
 
+/* Tensors, optimizer state included; indices of ckpt_at run from 0 to this. */
 int
 ckpt_count(const struct ckpt *c)
 {
 	return c->m.num_tensors;
 }
 
+/* By name in ascending order, as the manifest parser sorts them. i is not checked. */
 const struct ckpt_tensor *
 ckpt_at(const struct ckpt *c, int i)
 {
@@ -349,12 +395,14 @@ ckpt_find(const struct ckpt *c, const char *name)
 	    name, c->m.tensor, (size_t)c->m.num_tensors, sizeof *c->m.tensor, compare_names);
 }
 
+/* Files that hold pieces; the texts beside them do not count. */
 int
 ckpt_num_files(const struct ckpt *c)
 {
 	return c->m.num_files;
 }
 
+/* A name inside the directory, without any path in it: the manifest parser makes sure. */
 const char *
 ckpt_file(const struct ckpt *c, int i)
 {
@@ -372,19 +420,25 @@ ckpt_state(const struct ckpt *c, const char *key)
 	return hit ? hit->value : NULL;
 }
 
+/* As it stands in the file, comments included. */
 const char *
 ckpt_state_text(const struct ckpt *c)
 {
 	return c->state;
 }
 
+/* As it stands in the file; model_from_text makes a model of it. */
 const char *
 ckpt_options_text(const struct ckpt *c)
 {
 	return c->options;
 }
 
-/* The bytes of one file, mapped when first asked for; NULL with a reason. */
+/*
+ * The bytes of one file, mapped when first asked for and kept mapped; NULL with a reason. A size
+ * that is not the one seen on opening means that somebody writes to the checkpoint, and then no
+ * offset can be trusted.
+ */
 static const unsigned char *
 file_bytes(const struct ckpt *c, int file, struct err *e)
 {
@@ -445,7 +499,10 @@ copy_part(const struct part *p, const struct slice *box)
 	free(b);
 }
 
-/* What is asked for must be there, and convertible. */
+/*
+ * What is asked for must be there, and convertible: floats into floats, anything into itself. These
+ * come from users (a wrong model, a wrong layout), so they are errors and not bugs.
+ */
 static int
 check_read(const struct ckpt *c, const char *name, const struct slice *want, enum dtype dtype,
     struct err *e)
@@ -502,7 +559,10 @@ ckpt_read(const struct ckpt *c, const char *name, const struct slice *want, enum
 	return 0;
 }
 
-/* The entry of a pieces file that is the manifest's piece, or NULL when the two disagree. */
+/*
+ * The entry of a pieces file that is the manifest's piece, or NULL when the two disagree about
+ * place, type or shape. Names are TENSOR@START, as the writer makes them.
+ */
 static const struct safetensors_entry *
 find_entry(const struct safetensors *s, const struct ckpt_tensor *t, const struct ckpt_piece *p)
 {
@@ -520,7 +580,10 @@ find_entry(const struct safetensors *s, const struct ckpt_tensor *t, const struc
 											  : entry;
 }
 
-/* Compares the pieces of the file with its header and their bytes with the sums. */
+/*
+ * Compares the pieces of the file with its header and their bytes with the sums; at the end the
+ * counts, so that a tensor that the manifest does not know is found too.
+ */
 static int
 verify_pieces(const struct ckpt *c, int file, const struct safetensors *s, struct err *e)
 {

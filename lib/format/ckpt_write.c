@@ -1,4 +1,11 @@
-/* ckpt_write.c - the writers of checkpoints: pieces into a temporary directory, then one rename */
+/*
+ * ckpt_write.c - the writers of checkpoints: pieces into a temporary directory, then one rename
+ *
+ * Any number of processes write their pieces into one hidden directory; each keeps the lines of its
+ * pieces, and one process collects them, writes the texts, opens the result as a reader would, and
+ * renames. Until then the previous checkpoint is what a reader finds, so being killed at any point
+ * costs this save and nothing else.
+ */
 #include "lib/format/ckpt.h"
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
@@ -13,6 +20,10 @@
 
 enum { PATH_BYTES = 1100 };
 
+/*
+ * Pieces are declared, then written, in one order, since the header of a safetensors file comes
+ * first.
+ */
 struct ckpt_writer {
 	struct safetensors_writer *file;
 	char file_name[40];
@@ -28,7 +39,10 @@ struct commit_paths {
 	char tmp[1024], dir[1024], old[1024];
 };
 
-/* SAVE/.iter_0000500.SUFFIX */
+/*
+ * SAVE/.iter_0000500.SUFFIX: on the file system of its final name, and a dot so that no listing
+ * takes it for a checkpoint.
+ */
 static int
 hidden_dir(const char *save, int64_t iteration, const char *suffix, char out[1024], struct err *e)
 {
@@ -158,7 +172,10 @@ put_text(const char *tmp, const char *name, const char *text, size_t len, struct
 	return io_write_file(path, text, len, e);
 }
 
-/* Puts the lines of all writers into order, checks them and writes manifest.tsv. */
+/*
+ * Puts the lines of all writers into order, checks them and writes manifest.tsv. Parsing its own
+ * output finds a hole or an overlap before the old checkpoint is given up.
+ */
 static int
 put_manifest(const struct ckpt_commit *c, const char *tmp, struct err *e)
 {
@@ -179,7 +196,10 @@ put_manifest(const struct ckpt_commit *c, const char *tmp, struct err *e)
 	return rc;
 }
 
-/* All that belongs into the directory is on the disk, and opens. */
+/*
+ * All that belongs into the directory is on the disk, and opens: a full disk or a rank that did not
+ * write shows here, where the previous checkpoint is still in place.
+ */
 static int
 complete(const struct ckpt_commit *c, const char *tmp, struct err *e)
 {
@@ -221,7 +241,10 @@ put_in_place(const struct commit_paths *p, struct err *e)
 	return 0;
 }
 
-/* Writes the tracker; readers see the old number or the new one. */
+/*
+ * Writes the tracker by a rename of its own; readers see the old number or the new one, and both
+ * directories are complete.
+ */
 static int
 put_tracker(const struct ckpt_commit *c, struct err *e)
 {

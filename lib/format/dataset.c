@@ -230,24 +230,28 @@ dataset_close(struct dataset *d)
 	free(d);
 }
 
+/* As it was given on opening; lives as long as d. */
 const char *
 dataset_prefix(const struct dataset *d)
 {
 	return d->prefix;
 }
 
+/* Of the tokens in the file; all accessors hand them out as int64 whatever this is. */
 enum dtype
 dataset_dtype(const struct dataset *d)
 {
 	return d->type;
 }
 
+/* What sampling counts by: Megatron-LM's "documents" of its index maps are sequences. */
 int64_t
 dataset_num_sequences(const struct dataset *d)
 {
 	return d->sequences;
 }
 
+/* The entries less one: the last entry is the end of the last document. */
 int64_t
 dataset_num_documents(const struct dataset *d)
 {
@@ -261,6 +265,10 @@ dataset_num_tokens(const struct dataset *d)
 	return d->tokens;
 }
 
+/*
+ * sequence is not checked: this is called once a step of every walk, and indices come from maps
+ * that were.
+ */
 int64_t
 dataset_length(const struct dataset *d, int64_t sequence)
 {
@@ -274,6 +282,7 @@ dataset_document_start(const struct dataset *d, int64_t document)
 	return load64(d->document, document);
 }
 
+/* A byte a sequence behind the arrays, written for multimodal data; nothing here reads it. */
 bool
 dataset_has_modes(const struct dataset *d)
 {
@@ -327,6 +336,7 @@ dataset_tokens(
 		out[i] = load_token(p + i * width, d->type);
 }
 
+/* For tools that copy tokens as they are; NULL and 0 bytes for a corpus without tokens. */
 const void *
 dataset_bin(const struct dataset *d, uint64_t *bytes)
 {

@@ -39,7 +39,10 @@ static const struct {
 	{ DTYPE_U16, 8, 0, UINT16_MAX },
 };
 
-/* The row of a type. */
+/*
+ * The row of a type. Types come from dataset_dtype_for or from an open dataset, so another one is a
+ * bug.
+ */
 static int
 kind_of(enum dtype t)
 {
@@ -109,7 +112,10 @@ dataset_writer_new(const char *prefix, enum dtype t, struct err *e)
 	return w;
 }
 
-/* count tokens, each in range, to the .bin. */
+/*
+ * At most CHUNK tokens, each checked against the range of the type: an id cut to 16 bits would
+ * train on other text without a word.
+ */
 static int
 write_ids(struct dataset_writer *w, const int64_t *ids, size_t count, struct err *e)
 {
@@ -126,7 +132,7 @@ write_ids(struct dataset_writer *w, const int64_t *ids, size_t count, struct err
 	return fwrite(buf, width, count, w->bin.f) == count ? 0 : write_failed(w, e);
 }
 
-/* One entry of the length array. */
+/* The format has 32 bits for a length, so a longer sequence cannot be written. */
 static int
 add_length(struct dataset_writer *w, int64_t count, struct err *e)
 {
@@ -179,7 +185,7 @@ dataset_end_document(struct dataset_writer *w, struct err *e)
 	    : write_failed(w, e);
 }
 
-/* Copies a spilled file to the index. */
+/* Errors are not looked at here: both streams keep them, and write_index asks at the end. */
 static void
 copy_spill(FILE *spill, FILE *out)
 {
@@ -191,7 +197,10 @@ copy_spill(FILE *spill, FILE *out)
 		fwrite(buf, 1, n, out);
 }
 
-/* The byte offsets: the running sum of the lengths. */
+/*
+ * The byte offsets: the running sum of the lengths, made from them in a second pass, so that only
+ * one of the two arrays has to be spilled.
+ */
 static void
 write_offsets(FILE *lengths, int64_t width, FILE *out)
 {

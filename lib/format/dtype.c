@@ -1,4 +1,12 @@
-/* dtype.c - element types and conversions */
+/*
+ * dtype.c - element types and conversions
+ *
+ * Names are those of safetensors, torch and NumPy, all in one table, because each file format has
+ * its own. Every narrowing rounds to nearest, ties to even, and once: from F64 to 16 bits by way of
+ * a float that is rounded to odd (Boldo and Melquiond 2008), since rounding twice can differ in the
+ * last bit. Buffers may be unaligned, hence the memcpy of each element, which compilers turn into a
+ * load.
+ */
 #include "lib/format/dtype.h"
 #include "lib/base/err.h"
 
@@ -26,30 +34,38 @@ static const struct {
 	[DTYPE_BOOL] = { "BOOL", "bool", { "|b1" }, 1, false },
 };
 
+/* Bytes of one element; no type here is smaller than a byte. */
 size_t
 dtype_size(enum dtype t)
 {
 	return types[t].size;
 }
 
+/* As safetensors writes it. t must not be DTYPE_NONE. */
 const char *
 dtype_name(enum dtype t)
 {
 	return types[t].name;
 }
 
+/* As torch and config.json write it. */
 const char *
 dtype_torch_name(enum dtype t)
 {
 	return types[t].torch;
 }
 
+/* The two 8-bit floats do not count: they are carried through, never converted. */
 bool
 dtype_is_float(enum dtype t)
 {
 	return t != DTYPE_NONE && types[t].is_float;
 }
 
+/*
+ * Accepts every spelling of the table; DTYPE_NONE for anything else. Callers that must be strict
+ * compare with dtype_name afterwards.
+ */
 enum dtype
 dtype_from_name(const char *name)
 {
@@ -63,6 +79,7 @@ dtype_from_name(const char *name)
 	return DTYPE_NONE;
 }
 
+/* memcpy and not a cast: types of different kinds must not alias. */
 static uint32_t
 bits_of(float x)
 {
@@ -72,6 +89,7 @@ bits_of(float x)
 	return u;
 }
 
+/* The inverse of bits_of. */
 static float
 float_of(uint32_t u)
 {
@@ -81,6 +99,11 @@ float_of(uint32_t u)
 	return x;
 }
 
+/*
+ * Half a unit less one bit, plus the last bit that stays, makes ties go to even; the carry into the
+ * exponent is right, up to infinity. NaN is set apart, as the sum could turn it into infinity, and
+ * keeps its upper bits.
+ */
 uint16_t
 dtype_bf16_from_f32(float x)
 {
@@ -91,12 +114,17 @@ dtype_bf16_from_f32(float x)
 	return (uint16_t)((u + 0x7fffu + (u >> 16 & 1)) >> 16);
 }
 
+/* Exact: bf16 is the upper half of a float. */
 float
 dtype_f32_from_bf16(uint16_t x)
 {
 	return float_of((uint32_t)x << 16);
 }
 
+/*
+ * The exponent is moved from bias 127 to 15 by a subtraction; overflow goes to infinity as IEEE 754
+ * has it, and NaN stays NaN with the upper bits of its payload.
+ */
 uint16_t
 dtype_f16_from_f32(float x)
 {
@@ -112,6 +140,7 @@ dtype_f16_from_f32(float x)
 	return (uint16_t)(sign | (m - 0x38000000u + 0xfffu + (m >> 13 & 1)) >> 13);
 }
 
+/* Exact. Subnormals of fp16 are normal floats; a multiplication by 2^-24 puts them right. */
 float
 dtype_f32_from_f16(uint16_t x)
 {
@@ -139,6 +168,7 @@ round_to_odd(double x)
 	return float_of(u | 1);
 }
 
+/* One element as a double, which holds every value of these four types. */
 static double
 load(const char *src, enum dtype t, int64_t i)
 {
@@ -164,6 +194,7 @@ load(const char *src, enum dtype t, int64_t i)
 	}
 }
 
+/* The inverse of load, rounded once. */
 static void
 store(char *dst, enum dtype t, int64_t i, double d)
 {
@@ -206,6 +237,7 @@ f32_from_bf16(char *dst, const char *src, int64_t count)
 	}
 }
 
+/* A loop of its own, because the general one goes through double; dst and src may not overlap. */
 static void
 bf16_from_f32(char *dst, const char *src, int64_t count)
 {
@@ -219,6 +251,7 @@ bf16_from_f32(char *dst, const char *src, int64_t count)
 	}
 }
 
+/* As the loop above, with branches for the subnormals of fp16; it is slower than that for bf16. */
 static void
 f32_from_f16(char *dst, const char *src, int64_t count)
 {
@@ -232,6 +265,7 @@ f32_from_f16(char *dst, const char *src, int64_t count)
 	}
 }
 
+/* Too large a number becomes infinite; whoever minds counts them before. */
 static void
 f16_from_f32(char *dst, const char *src, int64_t count)
 {
@@ -245,6 +279,11 @@ f16_from_f32(char *dst, const char *src, int64_t count)
 	}
 }
 
+/*
+ * memmove for equal types, so that those alone may overlap. Pairs without a loop of their own go
+ * through double. Types that are no floats convert to themselves only; anything else is a bug of
+ * the caller.
+ */
 void
 dtype_convert(void *dst, enum dtype dst_type, const void *src, enum dtype src_type, int64_t count)
 {

@@ -1,4 +1,11 @@
-/* hfdir.c - the weights of a Hugging Face directory */
+/*
+ * hfdir.c - the weights of a Hugging Face directory
+ *
+ * One model.safetensors, or an index and its shards: both look like one sorted list of tensors from
+ * outside. The index is a second opinion about what the headers of the shards say, so the two are
+ * compared in full; a name of a file in it must be plain, because it comes from a download and is
+ * opened. Everything is mapped and nothing copied.
+ */
 #include "lib/format/hfdir.h"
 #include "lib/base/io.h"
 #include "lib/base/json.h"
@@ -19,7 +26,7 @@ struct hfdir {
 	const struct safetensors_entry **entry;         /* sorted by name */
 };
 
-/* dir/name; an error when it does not fit. */
+/* dir/name; an error when it does not fit, since a cut path could name another file. */
 static int
 join(char out[PATH_BYTES], const char *dir, const char *name, struct err *e)
 {
@@ -46,7 +53,10 @@ compare_lines(const void *a, const void *b)
 	    ((const struct hf_index_entry *)a)->tensor, ((const struct hf_index_entry *)b)->tensor);
 }
 
-/* A plain file name: nothing that leads out of the directory. */
+/*
+ * A plain file name: nothing that leads out of the directory, and no NUL that would hide the rest
+ * of it.
+ */
 static bool
 is_plain(const char *s, size_t len)
 {
@@ -54,7 +64,10 @@ is_plain(const char *s, size_t len)
 	    !strchr(s, '\\');
 }
 
-/* Takes the members of "weight_map". */
+/*
+ * Takes the members of "weight_map", sorted by tensor. The strings stay in the tree, which lives as
+ * long as the index.
+ */
 static int
 take_map(struct hf_index *x, const struct json_value *map, const char *name, struct err *e)
 {
@@ -94,6 +107,7 @@ hf_index_parse(struct hf_index *x, const char *text, size_t len, const char *nam
 	return take_map(x, json_get(root, "weight_map"), name, e);
 }
 
+/* Also takes what a failed parse left, and may be called twice. */
 void
 hf_index_release(struct hf_index *x)
 {
@@ -126,7 +140,10 @@ index_files(const struct hf_index *x, int *count)
 	return name;
 }
 
-/* All shards that the index names but the directory lacks, in one line. */
+/*
+ * All shards that the index names but the directory lacks, in one line, the first eight by name: an
+ * unfinished download lacks many.
+ */
 static int
 check_present(const char *dir, const char **name, int count, struct err *e)
 {
@@ -148,7 +165,10 @@ check_present(const char *dir, const char **name, int count, struct err *e)
 	return n > 0 ? -1 : 0;
 }
 
-/* Opens the files in order. */
+/*
+ * Opens the files in order; num_files counts those that are open, so that closing after a failure
+ * is right.
+ */
 static int
 open_files(struct hfdir *h, const char *dir, const char **name, int count, struct err *e)
 {
@@ -176,7 +196,10 @@ compare_entries(const void *a, const void *b)
 	return strcmp((*x)->name, (*y)->name);
 }
 
-/* Collects the tensors of all files; no name may be in two. */
+/*
+ * Collects the tensors of all files, sorted by name; no name may be in two, or a loader's result
+ * would depend on its order.
+ */
 static int
 collect(struct hfdir *h, const char *dir, struct err *e)
 {
@@ -265,6 +288,7 @@ hfdir_open(const char *dir, struct err *e)
 	return NULL;
 }
 
+/* Takes what a failed opening left, too; NULL is fine. Entries are dead afterwards. */
 void
 hfdir_close(struct hfdir *h)
 {
@@ -277,12 +301,14 @@ hfdir_close(struct hfdir *h)
 	free(h);
 }
 
+/* Over all files. */
 int
 hfdir_count(const struct hfdir *h)
 {
 	return h->count;
 }
 
+/* By name in ascending order, over all files. Borrowed until close. */
 const struct safetensors_entry *
 hfdir_at(const struct hfdir *h, int i)
 {
@@ -300,6 +326,7 @@ hfdir_find(const struct hfdir *h, const char *name)
 	return hit ? *hit : NULL;
 }
 
+/* 1 for a single file, else the shards; the index does not count. */
 int
 hfdir_num_files(const struct hfdir *h)
 {

@@ -1,5 +1,13 @@
-/* manifest.c - the manifest of a checkpoint: lines to pieces and back, and the proof that pieces
- * tile their tensors */
+/*
+ * manifest.c - the manifest of a checkpoint: lines to pieces and back, and the proof that pieces
+ * tile their tensors
+ *
+ * A line a piece: name, dtype, shape, start, count, file, offset, bytes and sum, separated by tabs.
+ * The parser is strict (no leading zeros, no blanks, one spelling of each number), so that equal
+ * manifests are equal texts once they are printed. It checks everything that can be known without
+ * the files; whoever holds a parsed manifest may trust sizes, boxes and that each element is in
+ * exactly one piece.
+ */
 #include "lib/format/manifest.h"
 #include "lib/base/utf8.h"
 
@@ -17,6 +25,7 @@ struct row {
 	long line;
 };
 
+/* What the steps share; the rows go away after parsing. */
 struct parse {
 	struct manifest *m;
 	const char *name;               /* of the text, for messages */
@@ -100,7 +109,10 @@ is_plain(const char *s)
 	return true;
 }
 
-/* Shape, start and count must agree, and give the number of bytes. */
+/*
+ * Shape, start and count must agree, and give the number of bytes. The product is bounded by 63
+ * bits with the width in it, so sizes further on need no check of their own.
+ */
 static int
 parse_box(struct parse *p, struct row *r, char **field)
 {
@@ -130,7 +142,10 @@ parse_box(struct parse *p, struct row *r, char **field)
 	return 0;
 }
 
-/* Where the bytes lie. */
+/*
+ * Where the bytes lie. Their number follows from box and dtype and stands there for readers that
+ * know neither; it must be right all the same.
+ */
 static int
 parse_place(struct parse *p, struct row *r, char **field)
 {
@@ -153,7 +168,10 @@ parse_place(struct parse *p, struct row *r, char **field)
 	return 0;
 }
 
-/* One line, cut apart in place. */
+/*
+ * One line, cut apart in place. The name must be printable, since it turns up in messages and
+ * tables, and the dtype in its canonical spelling.
+ */
 static int
 parse_row(struct parse *p, struct row *r, char *line)
 {
@@ -180,7 +198,10 @@ parse_row(struct parse *p, struct row *r, char *line)
 	return parse_box(p, r, field) < 0 ? -1 : parse_place(p, r, field);
 }
 
-/* The lines after the head. The text is the pool's own copy and ends in a newline. */
+/*
+ * The lines after the head. The text is the pool's own copy and ends in a newline. Lines are
+ * counted first, so rows are allocated once.
+ */
 static int
 parse_rows(struct parse *p, char *text)
 {
@@ -225,7 +246,10 @@ compare_strings(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Lists the files and numbers those of the rows. */
+/*
+ * Lists the files, sorted and each once, and numbers those of the rows, so that comparing files is
+ * comparing integers from here on.
+ */
 static void
 collect_files(struct parse *p)
 {
@@ -246,7 +270,10 @@ collect_files(struct parse *p)
 	}
 }
 
-/* Groups the sorted rows into tensors. */
+/*
+ * Groups the sorted rows into tensors; pieces of one tensor stand side by side, in the order of
+ * their starts. All must agree about the whole.
+ */
 static int
 collect_tensors(struct parse *p)
 {
@@ -341,7 +368,10 @@ tiles(const struct ckpt_tensor *t)
 	return good;
 }
 
-/* Every element of every tensor must lie in one piece. */
+/*
+ * Every element of every tensor must lie in one piece. Counting elements comes first: it is cheap,
+ * and tells a hole from an overlap, which the corners do not; the corners are the proof.
+ */
 static int
 check_tiles(struct parse *p)
 {
@@ -385,7 +415,10 @@ compare_places(const void *a, const void *b)
 	return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* Sorts the pieces by where they lie; no byte may belong to two. */
+/*
+ * Sorts the pieces by where they lie, for readers that go through a file from front to back; no
+ * byte may belong to two. first[f] .. first[f + 1] are the pieces of file f.
+ */
 static int
 collect_places(struct parse *p)
 {
@@ -415,7 +448,10 @@ collect_places(struct parse *p)
 	return rc;
 }
 
-/* The steps behind manifest_parse, on a copy that may be cut apart. */
+/*
+ * The steps behind manifest_parse, on a copy that may be cut apart. Each step relies on those
+ * before it. NUL and bad UTF-8 are refused at once, as the rest works on C strings and prints them.
+ */
 static int
 parse_all(struct parse *p, char *text, size_t len)
 {

@@ -216,7 +216,10 @@ find_header(const struct map *m, struct cursor *c, uint64_t *data, struct err *e
 	return 0;
 }
 
-/* Elements of the shape against what the file holds. */
+/*
+ * Elements of the shape against what the file holds, exactly: bytes too many mean a header that is
+ * not this array's as surely as bytes too few.
+ */
 static int
 check_size(struct npy *a, uint64_t have, const char *path, struct err *e)
 {
@@ -255,6 +258,7 @@ npy_open(struct npy *a, const char *path, struct err *e)
 	return 0;
 }
 
+/* A struct that failed to open, or of zeroes, is fine. */
 void
 npy_close(struct npy *a)
 {

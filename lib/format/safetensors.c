@@ -1,4 +1,12 @@
-/* safetensors.c - the reader: a mapped file whose header was checked whole */
+/*
+ * safetensors.c - the reader: a mapped file whose header was checked whole
+ *
+ * Everything that the format demands is checked on opening: the frame, the JSON, each tensor's type
+ * and sizes, unique names, and that the tensors fill the body without hole or overlap. An entry can
+ * then be used without further checks, and its data pointer is into the map. Types that we do not
+ * compute with are legal as well; their entries have dtype NONE. Source: safetensors/src/tensor.rs
+ * of huggingface/safetensors.
+ */
 #include "lib/format/safetensors.h"
 #include "lib/base/json.h"
 #include "lib/base/map.h"
@@ -65,7 +73,10 @@ has_sign(const char *text, size_t len)
 	return false;
 }
 
-/* Checks the frame of the file and parses its header. */
+/*
+ * Checks the frame of the file and parses its header. 100 MB is the bound of the reference; UTF-8
+ * is checked before parsing, as the strings are printed in reasons.
+ */
 static int
 read_header(struct opening *o)
 {
@@ -110,7 +121,10 @@ is_size(const struct json_value *v)
 	return v->type == JSON_INT && v->integer >= 0;
 }
 
-/* Takes the shape and finds the number of bits, checking the product. */
+/*
+ * Takes the shape and finds the number of bits, checking the product; bits, since there are types
+ * of four and six, which must still come out as whole bytes.
+ */
 static int
 read_shape(
     struct opening *o, struct safetensors_entry *t, const struct json_value *shape, uint64_t *bits)
@@ -136,7 +150,10 @@ read_shape(
 	return 0;
 }
 
-/* Takes the offsets and compares them with the size that the shape gives. */
+/*
+ * Takes the offsets and compares them with the size that the shape gives. That they lie inside the
+ * file is check_body's business.
+ */
 static int
 read_offsets(
     struct opening *o, struct safetensors_entry *t, const struct json_value *range, uint64_t bits)
@@ -293,7 +310,10 @@ check_names(struct opening *o)
 	return 0;
 }
 
-/* The tensors must follow one another from the first byte of the body to the last of the file. */
+/*
+ * The tensors must follow one another from the first byte of the body to the last of the file, as
+ * the format has it, so a truncated file and one with hidden bytes are both found.
+ */
 static int
 check_body(struct opening *o)
 {
@@ -340,6 +360,7 @@ safetensors_open(const char *path, struct err *e)
 	return s;
 }
 
+/* Without the metadata. */
 int
 safetensors_count(const struct safetensors *s)
 {

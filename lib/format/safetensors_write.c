@@ -1,4 +1,11 @@
-/* safetensors_write.c - the writer: header first, then the bytes as they come */
+/*
+ * safetensors_write.c - the writer: header first, then the bytes as they come
+ *
+ * The header holds every offset and stands first, so tensors are declared before the first byte is
+ * written; after that the bytes pass through, and memory does not grow with the tensors. The file
+ * appears under its name when it is committed. Metadata is {"format": "pt"}, without which
+ * transformers refuses to load.
+ */
 #include "lib/format/safetensors.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -8,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What the header will say of one tensor. */
 struct declared {
 	char *name;
 	enum dtype dtype;
@@ -158,7 +166,7 @@ safetensors_offset(const struct safetensors_writer *w, int i)
 	return w->body + w->tensor[i].begin;
 }
 
-/* Frees all but the file. */
+/* Frees all but the file, which commit or abort has closed by then. */
 static void
 writer_free(struct safetensors_writer *w)
 {
@@ -184,6 +192,7 @@ safetensors_commit(struct safetensors_writer *w, struct err *e)
 	return rc;
 }
 
+/* The temporary file goes away and nothing appears under the name. NULL is fine. */
 void
 safetensors_abort(struct safetensors_writer *w)
 {

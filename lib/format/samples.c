@@ -14,6 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/*
+ * Maps from a cache have the type that their writer chose and may lie unaligned, hence memcpy. i is
+ * not checked: maps from files were proved to fit when they were loaded.
+ */
 int64_t
 index_map_get(const struct index_map *m, int64_t i)
 {
@@ -54,7 +58,10 @@ index_map_alloc(struct index_map *m, enum dtype t, int64_t count)
 	return m->own;
 }
 
-/* The legacy shuffle of NumPy's RandomState: from the end down, swap with an earlier one. */
+/*
+ * The legacy shuffle of NumPy's RandomState: from the end down, swap with an earlier one or itself.
+ * Signed and unsigned 32-bit maps share it.
+ */
 static void
 shuffle32(struct mt19937 *rng, uint32_t *a, int64_t n)
 {
@@ -164,7 +171,10 @@ build_shuffle_index(struct samples *s, struct mt19937 *rng)
 	}
 }
 
-/* What the options of the caller must satisfy. */
+/*
+ * What the options of the caller must satisfy. The seed is bounded by what RandomState takes; the
+ * length by the 32 bits of an offset.
+ */
 static int
 check_config(const struct samples_config *c, struct err *e)
 {
@@ -211,7 +221,11 @@ find_range(struct samples *s, const struct samples_config *c, struct err *e)
 	    (long long)(s->end - s->begin));
 }
 
-/* Epochs, number of samples, and whether the last epoch is kept apart. */
+/*
+ * Epochs, number of samples, and whether the last epoch is kept apart: it is when less than 80 % of
+ * it is used, else it is shuffled with the others. The factor and its rounding are Megatron-LM's,
+ * on which the shuffle depends.
+ */
 static int
 plan(struct samples *s, const struct samples_config *c, struct err *e)
 {
@@ -240,7 +254,10 @@ plan(struct samples *s, const struct samples_config *c, struct err *e)
 	return 0;
 }
 
-/* Takes the maps from the cache or builds them. */
+/*
+ * Takes the maps from the cache or builds them. One generator serves document and shuffle index in
+ * this order, though the sample index, which draws nothing, is built between them.
+ */
 static int
 make_maps(struct samples *s, const struct samples_config *c, struct err *e)
 {
@@ -293,36 +310,42 @@ samples_close(struct samples *s)
 	free(s);
 }
 
+/* What can be drawn; at least the number asked for, since epochs are whole. */
 int64_t
 samples_count(const struct samples *s)
 {
 	return s->count;
 }
 
+/* 1 when no number of samples was asked for. */
 int64_t
 samples_num_epochs(const struct samples *s)
 {
 	return s->num_epochs;
 }
 
+/* Of the split, not of the corpus. */
 int64_t
 samples_tokens_per_epoch(const struct samples *s)
 {
 	return s->tokens_per_epoch;
 }
 
+/* True when the last epoch is shuffled for itself. */
 bool
 samples_separate_final_epoch(const struct samples *s)
 {
 	return s->separate;
 }
 
+/* For messages: the maps are the same either way. */
 bool
 samples_from_cache(const struct samples *s)
 {
 	return s->from_cache;
 }
 
+/* 32 hexadecimal digits, the first part of the names of the maps; lives as long as s. */
 const char *
 samples_hash(const struct samples *s)
 {
@@ -342,7 +365,9 @@ part_at(const struct samples *s, int64_t position, const struct walk *from, cons
 	return p;
 }
 
-/* Both rows of a sample. */
+/*
+ * Both rows of a sample: where it begins, and where the next one in the order of the corpus does.
+ */
 static void
 find_rows(const struct samples *s, int64_t sample, struct walk *from, struct walk *to)
 {
@@ -392,12 +417,14 @@ samples_tokens(const struct samples *s, int64_t sample, int64_t *out)
 	return n;
 }
 
+/* Which sequence stands at position i of the shuffled epochs. */
 int64_t
 samples_document_index(const struct samples *s, int64_t i)
 {
 	return index_map_get(&s->document, i);
 }
 
+/* Sequences of the split times epochs. */
 int64_t
 samples_document_index_length(const struct samples *s)
 {
@@ -412,6 +439,7 @@ samples_sample_index(const struct samples *s, int64_t i, int64_t *position, int6
 	*offset = index_map_get(&s->row, 2 * i + 1);
 }
 
+/* Which sample of the sample index is drawn i-th. */
 int64_t
 samples_shuffle_index(const struct samples *s, int64_t i)
 {

@@ -1,4 +1,11 @@
-/* slice.c - boxes in a global tensor: intersection, copying between arrays, flat ranges */
+/*
+ * slice.c - boxes in a global tensor: intersection, copying between arrays, flat ranges
+ *
+ * Tensors in files and on ranks are both boxes of a global tensor, so reading a checkpoint in
+ * another layout is intersecting boxes and copying overlaps. An array that "has" a box holds its
+ * elements row by row. The flat ranges are for the distributed optimizer, which cuts a tensor
+ * anywhere.
+ */
 #include "lib/format/slice.h"
 #include "lib/base/err.h"
 
@@ -71,7 +78,10 @@ slice_intersect(const struct slice *a, const struct slice *b, struct slice *out)
 	return true;
 }
 
-/* Elements between neighbours of dimension d in an array laid out as box s. */
+/*
+ * Elements between neighbours of dimension d in an array laid out as box s. Recomputed each time:
+ * there are at most four dimensions.
+ */
 static int64_t
 stride(const struct slice *s, int d)
 {
@@ -82,6 +92,7 @@ stride(const struct slice *s, int d)
 	return n;
 }
 
+/* What the recursion over dimensions shares. */
 struct copy {
 	const struct slice *box;
 	int last;                       /* everything inside this dimension is contiguous in both arrays */
@@ -175,6 +186,10 @@ slice_flat(const struct slice *s, int64_t first, int64_t count, struct slice out
 	return n;
 }
 
+/*
+ * src is [rows, cols], dst [cols, rows]; they must not overlap. Elements go one at a time, which is
+ * fast enough for reading weights once.
+ */
 void
 slice_transpose(void *dst, const void *src, int64_t rows, int64_t cols, size_t element_size)
 {

@@ -74,6 +74,7 @@ bpe_new(const uint32_t byte_id[256], size_t capacity)
 	return b;
 }
 
+/* NULL is fine. Workers hold nothing of it. */
 void
 bpe_free(struct bpe *b)
 {
@@ -107,7 +108,10 @@ bpe_add(struct bpe *b, uint32_t left, uint32_t right, uint32_t rank, uint32_t jo
 	return true;
 }
 
-/* All slots are empty: no piece has length 0. */
+/*
+ * All slots are empty: no piece has length 0. The cache fills with ids of one vocabulary, so a
+ * worker must not be used with a second one.
+ */
 struct bpe_worker *
 bpe_worker_new(void)
 {
@@ -117,6 +121,7 @@ bpe_worker_new(void)
 	return w;
 }
 
+/* NULL is fine. The encoder that it was used with is not touched. */
 void
 bpe_worker_free(struct bpe_worker *w)
 {
@@ -161,7 +166,7 @@ bpe_merge_linear(const struct bpe *b, const unsigned char *piece, size_t len, ui
 	return len;
 }
 
-/* Sifts the item up from the end. */
+/* Sifts the item up from the end. Room is doubled, and kept for the pieces after this one. */
 static void
 heap_push(struct bpe_worker *w, uint64_t item)
 {
@@ -195,7 +200,10 @@ heap_pop(struct bpe_worker *w)
 	return top;
 }
 
-/* Looks the pair (i, next) up again and queues it. */
+/*
+ * Looks the pair (i, next) up again and queues it if it may merge; what stands in the heap for the
+ * old pair is recognised by its rank when it comes up.
+ */
 static void
 rank_pair(const struct bpe *b, struct bpe_worker *w, uint32_t i)
 {
@@ -212,7 +220,10 @@ rank_pair(const struct bpe *b, struct bpe_worker *w, uint32_t i)
 		heap_push(w, (uint64_t)s->rank << 32 | i);
 }
 
-/* Joins symbol i with the one after it. */
+/*
+ * Joins symbol i with the one after it, whose place is left unused and without rank, so that the
+ * heap's entries for it die.
+ */
 static void
 join(struct bpe_worker *w, uint32_t i)
 {

@@ -57,7 +57,10 @@ gpt2_detect(const struct tokenizer_spec *spec, const unsigned char *head, size_t
 	return spec->vocab && spec->merges && !spec->model;
 }
 
-/* byte_of[code point] is the byte that it stands for, or -1. */
+/*
+ * byte_of[code point] is the byte that it stands for, or -1. Printable Latin-1 stands for itself,
+ * the other 68 bytes for U+0100 and up in their order: bytes_to_unicode of openai/gpt-2.
+ */
 static void
 alphabet(int16_t byte_of[ALPHABET_END])
 {
@@ -105,7 +108,10 @@ name_hash(const char *s, size_t len)
 	return (size_t)(h ^ h >> 29);
 }
 
-/* The slot of a name: its member, or the free place where it would go. */
+/*
+ * The slot of a name: its member, or the free place where it would go. The table is at most half
+ * full, so the search ends.
+ */
 static const struct json_value **
 name_slot(const struct names *n, const char *s, size_t len)
 {
@@ -125,7 +131,10 @@ name_id(const struct names *n, const char *s, size_t len)
 	return v ? v->integer : -1;
 }
 
-/* Enters one member of vocab.json. */
+/*
+ * Enters one member of vocab.json. With as many ids as members, all below their number and none
+ * twice, there can be no gap.
+ */
 static int
 add_token(struct tokenizer *t, struct names *n, const int16_t *byte_of, const struct json_value *v,
     struct err *e)
@@ -175,7 +184,10 @@ read_vocab(struct tokenizer *t, struct names *n, const struct json_value *root, 
 	return 0;
 }
 
-/* The ids of the 256 single bytes. */
+/*
+ * The ids of the 256 single bytes. With all of them there every text can be encoded, so encoding
+ * cannot fail later.
+ */
 static int
 find_bytes(const struct tokenizer *t, uint32_t byte_id[256], struct err *e)
 {
@@ -195,7 +207,10 @@ find_bytes(const struct tokenizer *t, uint32_t byte_id[256], struct err *e)
 	return 0;
 }
 
-/* One line of merges.txt: "left right". */
+/*
+ * One line of merges.txt: "left right". Both parts and their join must have ids, because merging
+ * works on ids alone.
+ */
 static int
 add_merge(struct merges *m, const char *line, size_t len, struct err *e)
 {
@@ -313,6 +328,7 @@ gpt2_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 	return rc;
 }
 
+/* Also for a tokenizer whose opening failed halfway; every part may be missing. */
 static void
 gpt2_close(struct tokenizer *t)
 {
@@ -327,6 +343,10 @@ gpt2_close(struct tokenizer *t)
 	free(g);
 }
 
+/*
+ * Each thread needs a cache and scratch memory of its own; the rest of the tokenizer is read-only
+ * and shared.
+ */
 static void *
 gpt2_worker_new(const struct tokenizer *t)
 {
@@ -334,6 +354,7 @@ gpt2_worker_new(const struct tokenizer *t)
 	return bpe_worker_new();
 }
 
+/* NULL is fine; the scratch holds nothing of the tokenizer. */
 static void
 gpt2_worker_free(void *scratch)
 {

@@ -1,4 +1,8 @@
-/* null.c - NullTokenizer: the text is token ids already, decimal numbers with a space between two
+/*
+ * null.c - NullTokenizer: the text is token ids already, decimal numbers with a space between two
+ *
+ * For corpora that another program has tokenised, and for tests: there are no files to read and
+ * every id is its own text. The last id is the end of a document.
  */
 #include "lib/token/impl.h"
 
@@ -26,13 +30,17 @@ null_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 	return 0;
 }
 
+/* open leaves nothing behind. */
 static void
 null_close(struct tokenizer *t)
 {
 	(void)t;
 }
 
-/* Reads one number that ends at `end`; -1 when it is none. */
+/*
+ * Reads one number that ends at `end`; -1 when it is none or not below limit. Checked digit by
+ * digit, so the product cannot overflow.
+ */
 static int64_t
 number(const char *s, const char *end, int64_t limit)
 {

@@ -33,19 +33,24 @@ pretok_new(void)
 	return p;
 }
 
+/* NULL is fine. */
 void
 pretok_free(struct pretok *p)
 {
 	free(p);
 }
 
+/* Of the table in the tree: the ids of a text depend on it and on nothing of the machine. */
 const char *
 pretok_unicode_version(void)
 {
 	return UNICODE_TABLE_VERSION;
 }
 
-/* The class of the character at pos and its length in bytes. */
+/*
+ * The class of the character at pos and its length in bytes. A byte that is no UTF-8 is a character
+ * of its own in the class of the others, so any bytes can be cut.
+ */
 static enum unicode_class
 class_at(const struct pretok *p, const unsigned char *s, size_t n, size_t pos, size_t *len)
 {
@@ -67,7 +72,10 @@ gpt2_class(const struct pretok *p, const unsigned char *s, size_t n, size_t pos,
 	return c == CLASS_MARK ? CLASS_OTHER : c;
 }
 
-/* The length of 's 't 're 've 'm 'll 'd at pos, or 0. */
+/*
+ * The length of 's 't 're 've 'm 'll 'd at pos, or 0. Lower case only, as in the expression; 'S is
+ * an apostrophe and a letter.
+ */
 static size_t
 contraction(const unsigned char *s, size_t n, size_t pos)
 {

@@ -56,12 +56,14 @@ sentencepiece_open(struct tokenizer *t, const struct tokenizer_spec *spec, struc
 	return 0;
 }
 
+/* impl is NULL when opening failed before the library had the model. */
 static void
 sentencepiece_close(struct tokenizer *t)
 {
 	spm_free(t->impl);
 }
 
+/* One thread's scratch. The model itself is read-only and shared. */
 static void *
 sentencepiece_worker_new(const struct tokenizer *t)
 {
@@ -69,6 +71,7 @@ sentencepiece_worker_new(const struct tokenizer *t)
 	return spm_buffer_new();
 }
 
+/* Allocated on the other side of the C++ boundary, so freed there. */
 static void
 sentencepiece_worker_free(void *scratch)
 {
@@ -85,12 +88,14 @@ sentencepiece_encode(
 	return 0;
 }
 
+/* Cannot fail: tokenizer_decode has checked that the ids are in range. */
 static void
 sentencepiece_decode(struct tokenizer_worker *w, const int64_t *ids, size_t count, struct str *out)
 {
 	spm_decode(w->tokenizer->impl, w->impl, ids, count, out);
 }
 
+/* The cast is safe: a model has fewer than 2^31 pieces. */
 static struct tokenizer_piece
 sentencepiece_piece(const struct tokenizer *t, int64_t id)
 {

@@ -33,6 +33,7 @@ token_ids_reserve(struct token_ids *l, size_t extra)
 	l->id = mem_realloc(l->id, l->cap, sizeof *l->id);
 }
 
+/* Room is doubled when it is used up; nothing can fail. */
 void
 token_ids_add(struct token_ids *l, int64_t id)
 {
@@ -40,6 +41,7 @@ token_ids_add(struct token_ids *l, int64_t id)
 	l->id[l->count++] = id;
 }
 
+/* The list is empty afterwards and may be used again. */
 void
 token_ids_release(struct token_ids *l)
 {
@@ -47,7 +49,10 @@ token_ids_release(struct token_ids *l)
 	memset(l, 0, sizeof *l);
 }
 
-/* The first bytes of the model file; 0 when none was given. */
+/*
+ * The first bytes of the model file, at most HEAD_BYTES; none when no model file was given, which
+ * kinds of two files have to expect.
+ */
 static int
 read_head(const struct tokenizer_spec *spec, unsigned char *head, size_t *n, struct err *e)
 {
@@ -161,24 +166,28 @@ tokenizer_read_file(struct tokenizer *t, const char *path, char **out, size_t *l
 	return 0;
 }
 
+/* Megatron-LM's name of the kind, also when it was found by looking at the files; static. */
 const char *
 tokenizer_type(const struct tokenizer *t)
 {
 	return t->type;
 }
 
+/* Ids are 0 to this less 1, without the padding that a model adds. */
 int64_t
 tokenizer_vocab_size(const struct tokenizer *t)
 {
 	return t->vocab_size;
 }
 
+/* -1 when the tokenizer has no such token. */
 int64_t
 tokenizer_special(const struct tokenizer *t, enum tokenizer_special which)
 {
 	return t->special[which];
 }
 
+/* Static, in lower case; not the token's text. */
 const char *
 tokenizer_special_name(enum tokenizer_special which)
 {
@@ -187,24 +196,31 @@ tokenizer_special_name(enum tokenizer_special which)
 	return names[which];
 }
 
+/*
+ * Over the bytes of all files in their order, or what a kind without files puts in their place:
+ * what corpora and checkpoints record to recognise the tokenizer again.
+ */
 uint64_t
 tokenizer_hash(const struct tokenizer *t)
 {
 	return t->hash;
 }
 
+/* 0 for kinds without files. */
 int
 tokenizer_num_files(const struct tokenizer *t)
 {
 	return t->num_files;
 }
 
+/* The path as the user gave it; lives as long as t. */
 const char *
 tokenizer_file(const struct tokenizer *t, int i)
 {
 	return t->file[i];
 }
 
+/* An id out of range is a bug here, unlike in tokenizer_decode, whose ids come from files. */
 struct tokenizer_piece
 tokenizer_piece_at(const struct tokenizer *t, int64_t id)
 {
@@ -213,6 +229,7 @@ tokenizer_piece_at(const struct tokenizer *t, int64_t id)
 	return t->kind->piece(t, id);
 }
 
+/* One a thread; the tokenizer must outlive it. Kinds without scratch memory have none in it. */
 struct tokenizer_worker *
 tokenizer_worker_new(const struct tokenizer *t)
 {
@@ -224,6 +241,7 @@ tokenizer_worker_new(const struct tokenizer *t)
 	return w;
 }
 
+/* Before tokenizer_close, since the kind is asked to free its part. NULL is fine. */
 void
 tokenizer_worker_free(struct tokenizer_worker *w)
 {
