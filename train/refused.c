@@ -43,7 +43,7 @@ static const char recompute[] = "partial recomputation is not built";
 static const char profile[] = "profiling hooks are not built; leave it out";
 static const char rl[] = "reinforcement learning is out of scope";
 static const char retrieval[] = "retrieval models are out of scope";
-static const char rope[] = "scaled rotary positions are not built";
+static const char rope[] = "this scaling of rotary positions is not built";
 static const char serving[] = "serving is out of scope";
 static const char stages[] = "stages hold equal numbers of layers";
 static const char hybrid[] = "state-space and linear-attention models are not built";
@@ -65,7 +65,6 @@ static const char use_shape[] = "use --num-layers and --seq-length";
 static const char use_groups[] = "use --num-query-groups";
 static const char use_scheduler[] = "use --override-opt_param-scheduler";
 static const char use_pp[] = "use --pipeline-model-parallel-size 1";
-static const char use_rope[] = "use --position-embedding-type rope";
 static const char use_recompute[] = "use --recompute-granularity";
 static const char use_rotary_base[] = "use --rotary-base";
 static const char use_tp[] = "use --tensor-model-parallel-size";
@@ -427,9 +426,9 @@ const struct opt_refused mtrain_refused[] = {
 	{ "use-one-sent-docs", retrieval },
 	/* Positions that are stretched change what the model computes. */
 	{ "mrope-section", rope }, { "no-rope-freq", rope },
-	{ "no-yarn-correction-range-round-to-int", rope }, { "rope-scaling-factor", rope },
+	{ "no-yarn-correction-range-round-to-int", rope },
 	{ "rope-type", rope }, { "rotary-scaling-factor", rope },
-	{ "rotary-seq-len-interpolation-factor", rope }, { "use-rope-scaling", rope },
+	{ "rotary-seq-len-interpolation-factor", rope },
 	{ "yarn-beta-fast", rope }, { "yarn-beta-slow", rope },
 	{ "yarn-correction-range-round-to-int", rope },
 	{ "yarn-original-max-position-embeddings", rope },
@@ -571,7 +570,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "num-key-value-heads", use_groups },
 	{ "no-load-lr-state", use_scheduler }, { "override-lr-scheduler", use_scheduler },
 	{ "no-pipeline-parallel", use_pp },
-	{ "use-rotary-position-embeddings", use_rope },
+	
 	{ "activations-checkpoint-method", use_recompute },
 	{ "activations-checkpoint-num-layers", use_recompute },
 	{ "checkpoint-activations", use_recompute }, { "checkpoint-num-layers", use_recompute },

@@ -151,17 +151,19 @@ layout_layers(const struct layout *l, const struct model_config *c, int pp_rank,
 	*first = *count * pp_rank;
 }
 
-/* Euclid; both arguments are positive. */
-static int64_t
-gcd(int64_t a, int64_t b)
+/* By Euclid; divides first, so that the product does not overflow on the way. */
+int64_t
+layout_lcm(int64_t a, int64_t b)
 {
-	while (b) {
-		int64_t r = a % b;
+	int64_t x = a, y = b;
 
-		a = b;
-		b = r;
+	while (y) {
+		int64_t r = x % y;
+
+		x = y;
+		y = r;
 	}
-	return a;
+	return a / x * b;
 }
 
 /*
@@ -171,8 +173,7 @@ gcd(int64_t a, int64_t b)
 int64_t
 layout_vocab(const struct layout *l, const struct model_config *c)
 {
-	int64_t a = c->make_vocab_size_divisible_by, b = 16 * l->tensor_model_parallel_size,
-		m = a / gcd(a, b) * b;
+	int64_t m = layout_lcm(c->make_vocab_size_divisible_by, 16 * l->tensor_model_parallel_size);
 
 	return (c->vocab_size + m - 1) / m * m;
 }

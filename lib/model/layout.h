@@ -34,6 +34,8 @@ int     layout_check(const struct layout *l, const struct model_config *c, struc
 /* Layers [*first, *first + *count) of a pipeline stage. */
 void layout_layers(const struct layout *l, const struct model_config *c, int pp_rank,
     int64_t *first, int64_t *count);
+/* Least common multiple of two positive numbers. */
+int64_t layout_lcm(int64_t a, int64_t b);
 /* Rows of the vocabulary tables in memory: V up to a multiple of lcm(make_vocab_size_divisible_by,
  * 16 t); masked, never on disk. Each tensor rank holds layout_vocab / t of them. */
 int64_t layout_vocab(const struct layout *l, const struct model_config *c);

@@ -100,6 +100,8 @@ recipe(const struct opt_parse *p, const struct run_options *o, struct model_conf
 	TAKE(rotary_percent, "rotary-percent", o->rotary_percent);
 	TAKE(rotary_interleaved, "rotary-interleaved", o->rotary_interleaved);
 	TAKE(rope_scaling, "rope-scaling-type", (enum rope_scaling)o->rope_scaling);
+	if (o->use_rope_scaling)
+		c->rope_scaling = ROPE_SCALING_LLAMA3;
 	TAKE(rope_factor, "rope-scaling-factor", o->rope_factor);
 	TAKE(rope_low_freq_factor, "rope-low-freq-factor", o->rope_low_freq_factor);
 	TAKE(rope_high_freq_factor, "rope-high-freq-factor", o->rope_high_freq_factor);

@@ -18,7 +18,7 @@ struct run_options {
 	int64_t max_position_embeddings, seq_length, vocab_size, make_vocab_size_divisible_by, window_size;
 	int normalization, activation, position, rope_scaling;
 	bool group_query_attention, swiglu, squared_relu, bias_gelu_fusion, openai_gelu, add_position_embedding;
-	bool use_rotary_position_embeddings, rotary_interleaved, add_bias_linear, add_qkv_bias, untie;
+	bool use_rotary_position_embeddings, use_rope_scaling, rotary_interleaved, add_bias_linear, add_qkv_bias, untie;
 	double norm_epsilon, rotary_base, rotary_percent, rope_factor, rope_low_freq_factor, rope_high_freq_factor;
 	int64_t rope_original_positions;
 	struct opt_list linear_biases;
@@ -100,6 +100,7 @@ enum { OPTIMIZER_ADAM, OPTIMIZER_SGD };
 	RUN_NUM(S, M, "rope-theta", rotary_base, 1, INFINITY, NULL, "the same as --rotary-base"), \
 	RUN_NUM(S, M, "rotary-percent", rotary_percent, 0, 1, "1", "share of a head that rotates"), \
 	RUN_FLAG(S, M, "rotary-interleaved", rotary_interleaved, "rotate pairs (2i, 2i+1) instead of halves"), \
+	RUN_FLAG(S, M, "use-rope-scaling", use_rope_scaling, "--rope-scaling-type llama3"), \
 	RUN_CHOICE(S, M, "rope-scaling-type", rope_scaling, opt_rope_scalings, "none", "scaling of the rotary angles"), \
 	RUN_NUM(S, M, "rope-scaling-factor", rope_factor, 1, INFINITY, "8", "factor of the scaling"), \
 	RUN_NUM(S, M, "rope-low-freq-factor", rope_low_freq_factor, 0, INFINITY, "1", "of llama3 scaling"), \

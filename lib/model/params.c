@@ -260,21 +260,6 @@ round_up(int64_t n, int64_t m)
 	return (n + m - 1) / m * m;
 }
 
-/* Divides first, so that the product does not overflow on the way. */
-static int64_t
-lcm(int64_t a, int64_t b)
-{
-	int64_t x = a, y = b;
-
-	while (y) {
-		int64_t r = x % y;
-
-		x = y;
-		y = r;
-	}
-	return a / x * b;
-}
-
 /*
  * Every data rank has the same shards; which part of the flat buffer it owns is decided by position
  * alone. The buffer is a multiple of lcm(d, 128) elements long, so that d equal parts are exact. Of
@@ -309,7 +294,7 @@ shards_init(struct shards *s, const struct param *table, int count, const struct
 		    (p->shard != SHARD_GROUPS || coord[AX_TP] % layout_group_replicas(l, c) == 0);
 		s->count++;
 	}
-	s->elements = round_up(end, lcm(l->data_parallel_size, 128));
+	s->elements = round_up(end, layout_lcm(l->data_parallel_size, 128));
 }
 
 /* The table that the shards point into by index is the caller's. */

@@ -40,13 +40,6 @@ pretok_free(struct pretok *p)
 	free(p);
 }
 
-/* Of the table in the tree: the ids of a text depend on it and on nothing of the machine. */
-const char *
-pretok_unicode_version(void)
-{
-	return UNICODE_TABLE_VERSION;
-}
-
 /*
  * The class of the character at pos and its length in bytes. A byte that is no UTF-8 is a character
  * of its own in the class of the others, so any bytes can be cut.

@@ -14,7 +14,6 @@ struct pretok;                          /* class tables; read-only, shared by th
 
 struct pretok *pretok_new(void);
 void   pretok_free(struct pretok *p);
-const char *pretok_unicode_version(void);
 
 /*
  * The end of GPT-2's piece that begins at pos < n; n is the end of the text for the rules that look
