@@ -43,7 +43,7 @@ static const char recompute[] = "partial recomputation is not built";
 static const char profile[] = "profiling hooks are not built; leave it out";
 static const char rl[] = "reinforcement learning is out of scope";
 static const char retrieval[] = "retrieval models are out of scope";
-static const char rope[] = "this scaling of rotary positions is not built";
+static const char rope[] = "rotary positions of this scaling are not built";
 static const char serving[] = "serving is out of scope";
 static const char stages[] = "stages hold equal numbers of layers";
 static const char hybrid[] = "state-space and linear-attention models are not built";
@@ -570,7 +570,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "num-key-value-heads", use_groups },
 	{ "no-load-lr-state", use_scheduler }, { "override-lr-scheduler", use_scheduler },
 	{ "no-pipeline-parallel", use_pp },
-	
+
 	{ "activations-checkpoint-method", use_recompute },
 	{ "activations-checkpoint-num-layers", use_recompute },
 	{ "checkpoint-activations", use_recompute }, { "checkpoint-num-layers", use_recompute },
