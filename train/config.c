@@ -295,10 +295,8 @@ train_configure(struct train_config *c, int64_t world_size, struct err *e)
 		return -1;
 	}
 	o->run.fixed = NULL;
-	if (world_size == 1 || !c->parse.level || o->dry_run) {
-		say_lines(c->parse.notes.buf);
-		say_lines(notes.buf);
-	}
+	say_lines(c->parse.notes.buf);
+	say_lines(notes.buf);
 	str_release(&notes);
 	c->plan.shape.forward_only = o->skip_train || o->tokens_file || o->generate;
 	if (c->tokenizer && tokenizer_vocab_size(c->tokenizer) > c->plan.model.vocab_size)

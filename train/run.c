@@ -108,6 +108,17 @@ announce(const struct train_config *c, const struct engine *e)
 		     "randomness depends on the seed alone (man mikoshi)");
 }
 
+/* With -v every other rank says what it took, in the words of rank 0's line. */
+static void
+say_memory(const struct engine *e)
+{
+	if (prog_level() > 0)
+		note("memory of rank %d: parameters %llu, saved %llu, scratch %llu bytes", e->rank,
+		    (unsigned long long)e->mem.arena[ARENA_PARAMS],
+		    (unsigned long long)e->mem.arena[ARENA_SAVED],
+		    (unsigned long long)e->mem.arena[ARENA_SCRATCH]);
+}
+
 /* Weights, optimizer and progress: from a checkpoint or from the seed. Collective; fails on all
  * ranks. Optimizer state is left alone in runs that only go forward: their plans have no memory
  * for it. */
@@ -224,6 +235,8 @@ train_run(struct train_config *c, struct comm *world)
 		return leave(world, EXIT_FAILED, &err);
 	if (world->rank == 0)
 		announce(c, &engine);
+	else
+		say_memory(&engine);
 	status = c->o.tokens_file || c->o.generate ? infer(&r, &err) : train(&r, &err);
 	if (status < 0)
 		status = leave(world, EXIT_FAILED, &err);
