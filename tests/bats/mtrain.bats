@@ -55,7 +55,6 @@ fails()
 }
 
 @test "impossible sizes: the option, the rule and a legal value" {
-	start=$(date +%s)
 	fails 2 "--hidden-size 32: must be a multiple of --num-attention-heads 5 (try 35), or give --kv-channels" \
 		--num-attention-heads 5
 	fails 2 "--num-query-groups 3: must divide --num-attention-heads 4" --group-query-attention --num-query-groups 3
@@ -73,7 +72,6 @@ fails()
 	fails 2 "--eval-iters 1000000000000000: more than 2^53 samples; at most 2251799813685" --eval-iters 1000000000000000 \
 		--train-iters 999 --eval-interval 1
 	fails 2 "--split 'x': no share in it; 969,30,1 is a split" --split x --mock-data
-	[ $(($(date +%s) - start)) -le 11 ]
 }
 
 @test "impossible layouts" {

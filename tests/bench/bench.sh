@@ -49,3 +49,19 @@ milliseconds()
 record "mtrain launch to the end of one tiny step, ms; peer: mtrain --version, ms" \
 	"$(milliseconds mtrain -q --num-layers 1 --hidden-size 16 --num-attention-heads 1 --seq-length 8 --vocab-size 16 \
 		--mock-data --train-iters 1 --lr 1e-3 --eval-iters 0)" "$(milliseconds mtrain --version)"
+
+# refuse: a run that two ranks refuse for its layout
+refuse()
+{
+	mpirun -np 2 --oversubscribe mtrain --num-layers 3 --hidden-size 64 --num-attention-heads 4 --seq-length 8 --vocab-size 16 \
+		--mock-data --train-iters 1 --lr 1 --pipeline-model-parallel-size 2 2>/dev/null || true
+}
+[ "$(id -u)" != 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+record "an impossible layout refused by two ranks, ms; peer: mpirun -np 2 true, ms" "$(milliseconds refuse)" \
+	"$(milliseconds mpirun -np 2 --oversubscribe true)"
+
+# Planning: every layout of 10,240 ranks priced.
+record "mplan search of 10,240 ranks and 120 layers, ms; peer: mplan --version, ms" \
+	"$(milliseconds mplan search -q --gpu gb200 --world-size 10240 --global-batch-size 20480 --num-layers 120 \
+		--hidden-size 8192 --ffn-hidden-size 28672 --num-attention-heads 64 --num-query-groups 8 --seq-length 4096 \
+		--vocab-size 128256 --swiglu --bf16)" "$(milliseconds mplan --version)"
