@@ -200,7 +200,8 @@ prog_version(const char *backends)
 
 	snprintf(name, sizeof name, "%s", prefix);
 	name[strcspn(name, "[")] = '\0';
-	printf("%s (mikoshi) %s, commit %s; %s\n", name, MIKOSHI_VERSION, MIKOSHI_COMMIT, backends);
+	printf("%s (mikoshi) %s, commit %s%s%s\n", name, MIKOSHI_VERSION, MIKOSHI_COMMIT,
+	    *backends ? "; " : "", backends);
 }
 
 /* Short form for files that record which release wrote them. */
