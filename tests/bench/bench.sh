@@ -53,8 +53,8 @@ record "mtrain launch to the end of one tiny step, ms; peer: mtrain --version, m
 # refuse: a run that two ranks refuse for its layout
 refuse()
 {
-	mpirun -np 2 --oversubscribe mtrain --num-layers 3 --hidden-size 64 --num-attention-heads 4 --seq-length 8 --vocab-size 16 \
-		--mock-data --train-iters 1 --lr 1 --pipeline-model-parallel-size 2 2>/dev/null || true
+	mpirun -np 2 --oversubscribe mtrain --num-layers 3 --hidden-size 64 --num-attention-heads 4 --seq-length 8 \
+		--vocab-size 16 --mock-data --train-iters 1 --lr 1 --pipeline-model-parallel-size 2 2>/dev/null || true
 }
 [ "$(id -u)" != 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 record "an impossible layout refused by two ranks, ms; peer: mpirun -np 2 true, ms" "$(milliseconds refuse)" \
