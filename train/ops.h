@@ -19,11 +19,19 @@
 #include <stdint.h>
 
 /* c = alpha * op(a) op(b) + beta * c;  op(a) [m,k], op(b) [k,n], c [m,n], row-major, row strides free.
- * a, b act; c act or real (main gradients accumulate with beta 1 without a 16-bit round trip). */
+ * a, b act; c act or real (main gradients accumulate with beta 1 without a 16-bit round trip).
+ * What else is done to the product on its way out, in this order; a tensor without data is none:
+ *   bias   act [n], added to every row
+ *   aux    act [m,n], dense: GEMM_GELU keeps the value before the activation there, GEMM_GELU_GRAD reads it
+ *   act    c = gelu_tanh(aux), or c = product * gelu_tanh'(aux); only with beta 0
+ *   dbias  real [m]: beta * dbias + the sums of op(a) over k (the bias gradient beside a weight gradient) */
+enum gemm_act { GEMM_LINEAR, GEMM_GELU, GEMM_GELU_GRAD };
 struct gemm {
 	struct tensor c, a, b;
 	bool trans_a, trans_b;          /* the array is stored transposed: a is [k,m], b is [n,k] */
 	double alpha, beta;
+	struct tensor bias, aux, dbias;
+	enum gemm_act act;
 };
 
 /* LayerNorm when bias.data is set, else RMSNorm (mean unused). y = (x - mean) rstd weight + bias.
@@ -39,7 +47,8 @@ struct norm_grad {
 	struct tensor dy, x;            /* act [T,h] */
 	struct tensor weight;           /* act [h] */
 	struct tensor mean, rstd;       /* real [T]; mean.data NULL for RMSNorm */
-	struct tensor dweight, dbias;   /* real [h]: added to; dbias.data NULL for RMSNorm */
+	struct tensor dweight, dbias;   /* real [h]: added to, or written without accumulate; dbias.data NULL for RMSNorm */
+	bool accumulate;
 };
 
 /* Rotary positions in place on num_heads heads side by side in the columns of x. The first rotary_dim elements of a head are
@@ -86,11 +95,17 @@ struct attention_grad {
 
 /* The gated kinds take [gate | up] side by side, 2f columns, and give f. */
 enum act_kind { ACT_GELU_TANH, ACT_GELU_ERF, ACT_RELU2, ACT_SWIGLU, ACT_GEGLU_TANH, ACT_KINDS };
+struct act_grad {
+	struct tensor dx, dy, x;        /* act [T,f or 2f], [T,f], as dx; dx may be x itself */
+	struct tensor y;                /* none, or act(x) is written there: it need not have been saved; may be dy itself */
+};
 
-/* y = residual + dropout(x + bias); bias.data may be NULL; y may be residual itself. All act [T,h]. */
+/* y = residual + dropout(x + bias); bias.data may be NULL; y may be residual itself. All act [T,h].
+ * norm: NULL, or what follows in the same pass over the rows: the norm of y as it is stored (norm->x is y). */
 struct residual {
 	struct tensor y, x, bias, residual;
 	struct dropout drop;
+	const struct norm *norm;
 };
 
 /* Row i of y gets table row ids[i] - first_row, or zeros when that is outside the table (another rank's row);
@@ -101,26 +116,37 @@ struct embedding {
 	bool accumulate;
 };
 struct embedding_grad {
-	struct tensor dtable;           /* real [rows,h]: added to, in the order of the rows of dy */
-	struct tensor dy, ids;
+	struct tensor dtable;           /* real [rows,h]: sums in the order of the rows of dy, added to; without */
+	struct tensor dy, ids;          /* accumulate the other rows become 0 */
 	int64_t first_row;
+	bool accumulate;
 };
 
-/* Cross entropy over a vocabulary split by columns, in three steps with reductions over the tensor-parallel group between:
- *   xent_max   row_max[i] = max of the valid columns                                     then all-reduce MAX
- *   xent_sum   sums[i] = { sum exp(z - row_max), z_label - row_max or 0 }                 then all-reduce SUM
- *   xent_loss  loss[i] = log sum - target, zloss[i] = z_loss * lse^2 (both unmasked), and when grad_scale != 0
- *              logits <- grad_scale * mask[i] * (softmax * (1 + 2 z_loss lse) - [label]), padding columns 0
- * lse = row_max + log sum. Source: spec/training.md 2.8 and 5.1; Chowdhery 2022 arXiv:2204.02311 for the z-loss. */
+/* Cross entropy over a vocabulary split by columns over `parts` tensor ranks:
+ *   xent_stats  stats[i] = { max of the valid columns z, sum exp(z - max), z_label or 0 }   then all-gather of the parts
+ *   xent_loss   combines the parts in their order; loss[i] = lse - z_label, zloss[i] = z_loss * lse^2 (both unmasked), and
+ *               when grad_scale != 0 logits <- grad_scale * mask[i] * (softmax * (1 + 2 z_loss lse) - [label]), padding columns 0
+ * With one part stats.data is NULL and xent_loss does both, in one reading of a row where it fits on chip. A part without
+ * valid columns has max -inf and sum 0. Source: spec/training.md 2.8 and 5.1; Milakov & Gimelshein 2018 arXiv:1805.02867 for
+ * the running maximum; Chowdhery 2022 arXiv:2204.02311 for the z-loss. */
 struct xent {
 	struct tensor logits;           /* act [T, v], in place */
 	struct tensor labels;           /* I32 [T], global ids */
 	struct tensor mask;             /* F32 [T] */
-	struct tensor row_max;          /* real [T] */
-	struct tensor sums;             /* real [T,2] */
+	struct tensor stats;            /* real [parts * T, 3], part by part; xent_stats writes [T, 3] */
+	int parts;
 	struct tensor loss, zloss;      /* real [T] */
 	int64_t first_column, valid_columns;    /* global id of column 0; columns that are real tokens here */
 	double z_loss, grad_scale;
+};
+
+/* Initial weights: x[i] = std * N(key, stream, first + i), the normals of lib/base/rng.h (rng_normal with step 0); x dense, act or
+ * real. A device may differ from the CPU in the last bits of a double before rounding. */
+struct normal {
+	uint64_t key;
+	uint32_t stream;
+	int64_t first;
+	double std;
 };
 
 /* One AdamW (or L2 when decoupled is false) update of a flat range; g = grad * grad_scale.
@@ -146,14 +172,13 @@ struct ops {
 	void (*attention_fwd)(struct stream *, const struct attention *);
 	void (*attention_bwd)(struct stream *, const struct attention_grad *);
 	void (*act_fwd)(struct stream *, enum act_kind, const struct tensor *y, const struct tensor *x);
-	void (*act_bwd)(struct stream *, enum act_kind, const struct tensor *dx, const struct tensor *dy, const struct tensor *x);
+	void (*act_bwd)(struct stream *, enum act_kind, const struct act_grad *);
 	void (*residual_fwd)(struct stream *, const struct residual *);
 	/* dx = mask * dy / (1 - p); dx may be dy. act [T,h] */
 	void (*dropout_bwd)(struct stream *, const struct tensor *dx, const struct tensor *dy, const struct dropout *);
 	void (*embedding_fwd)(struct stream *, const struct embedding *);
 	void (*embedding_bwd)(struct stream *, const struct embedding_grad *);
-	void (*xent_max)(struct stream *, const struct xent *);
-	void (*xent_sum)(struct stream *, const struct xent *);
+	void (*xent_stats)(struct stream *, const struct xent *);
 	void (*xent_loss)(struct stream *, const struct xent *);
 	/* y [T,c] += bias [c]; both act */
 	void (*bias_add)(struct stream *, const struct tensor *y, const struct tensor *bias);
@@ -164,6 +189,7 @@ struct ops {
 	/* x *= factor; act or real */
 	void (*scale)(struct stream *, const struct tensor *x, double factor);
 	void (*fill)(struct stream *, const struct tensor *x, double value);
+	void (*normal)(struct stream *, const struct tensor *x, const struct normal *);
 	/* dst = src with conversion between floating types; same shape; integers only to the same type */
 	void (*cast)(struct stream *, const struct tensor *dst, const struct tensor *src);
 	/* out F64 [1] += sum of x[i] * y[i] in double, in a fixed order; F32 or real vectors of one length */
