@@ -45,8 +45,8 @@ sum_columns(const struct memory_plan *m, uint64_t sum[COLUMNS])
 {
 	memset(sum, 0, COLUMNS * sizeof *sum);
 	for (int b = 0; b < BUF_COUNT; b++)
-		if (memory_buffer_arena((enum buffer)b) == ARENA_PARAMS)
-			sum[column_of((enum buffer)b)] += memory_buffer_total(m, (enum buffer)b);
+		if (m->place[b] == ARENA_PARAMS)
+			sum[column_of((enum buffer)b)] += memory_aligned(m->bytes[b]);
 	sum[SAVED] = m->arena[ARENA_SAVED];
 	sum[SCRATCH] = m->arena[ARENA_SCRATCH];
 	sum[TOTAL] = memory_total(m);
@@ -147,22 +147,23 @@ by_rank(const struct run_plan *plan, bool json, FILE *f)
 	}
 }
 
-/* One buffer of a stage, with the layers and slots that have one. */
+/* One buffer of a stage, with the layers and slots that have one. Recomputed layers have theirs in
+ * scratch, and a row of it. */
 static void
 print_buffer(const struct memory_plan *m, int stage, enum buffer b, bool json, FILE *f)
 {
-	uint64_t n = memory_buffer_arena(b) == ARENA_SAVED ? (uint64_t)m->num_slots : 1;
+	for (int a = 0; a < ARENA_COUNT; a++) {
+		uint64_t n = (uint64_t)memory_instances(m, b, (enum arena)a);
 
-	if (memory_buffer_per_layer(b))
-		n *= (uint64_t)m->num_layers;
-	fprintf(f,
-	    json ? "{\"stage\": %d, \"arena\": \"%s\", \"buffer\": \"%s\", \"offset\": %llu, "
-		   "\"bytes\": %llu, "
-		   "\"instances\": %llu, \"total\": %llu}\n"
-		 : "%d\t%s\t%s\t%llu\t%llu\t%llu\t%llu\n",
-	    stage, arena_names[memory_buffer_arena(b)], memory_buffer_name(b),
-	    (unsigned long long)m->offset[b], (unsigned long long)m->bytes[b],
-	    (unsigned long long)n, (unsigned long long)memory_buffer_total(m, b));
+		if (n)
+			fprintf(f,
+			    json ? "{\"stage\": %d, \"arena\": \"%s\", \"buffer\": \"%s\", \"offset\": %llu, "
+				   "\"bytes\": %llu, \"instances\": %llu, \"total\": %llu}\n"
+				 : "%d\t%s\t%s\t%llu\t%llu\t%llu\t%llu\n",
+			    stage, arena_names[a], memory_buffer_name(b), (unsigned long long)m->offset[b],
+			    (unsigned long long)m->bytes[b], (unsigned long long)n,
+			    (unsigned long long)(n * memory_aligned(m->bytes[b])));
+	}
 }
 
 /* The buffers that each stage has. */

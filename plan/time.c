@@ -182,14 +182,27 @@ head_time(const struct run_case *r)
 	return s;
 }
 
+/* Layers of the stage that the backward pass runs forward once more; a forward pass is a third of what
+ * layer_time counts, and its last product and reduction are left out. */
+static double
+redone_layers(const struct run_case *r, int64_t layers)
+{
+	const struct recompute *how = &r->shape->recompute;
+
+	if (how->granularity != RECOMPUTE_FULL)
+		return 0;
+	return how->method == RECOMPUTE_UNIFORM || how->num_layers > layers ? (double)layers : (double)how->num_layers;
+}
+
 /* The layers of a stage, with the embedding of the first and the head of the last. */
 static struct stage_time
 stage_time(const struct run_case *r, int64_t stage)
 {
 	int64_t p = r->layout->pipeline_model_parallel_size, layers = r->model->num_layers / p;
+	double passes = (double)layers + redone_layers(r, layers) / 3;
 	struct stage_time one = layer_time(r),
-			  s = { one.compute * (double)layers, one.memory * (double)layers,
-				  one.tp * (double)layers };
+			  s = { one.compute * passes, one.memory * passes,
+				  one.tp * ((double)layers + redone_layers(r, layers) / 4) };
 
 	if (stage == 0) {
 		s.memory += traffic(r->hw,

@@ -41,7 +41,7 @@ struct train_options {
 	int64_t log_interval;
 	bool log_throughput;
 	const char *tensorboard_dir, *metrics_file;
-	int backend, recompute_granularity, dataloader_type;
+	int backend, dataloader_type;
 	int64_t num_threads, world_size;
 	bool dry_run, deterministic_mode;
 	const char *tokens_file, *logits_file, *prompt_file;

@@ -16,8 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { INIT_CHUNK = 1 << 16 };
-
 /* Where each (layer, role) is in the list of shards. Embedding first, then this stage's layers,
  * the head last; -1 (0xff bytes) where this rank has no such parameter. */
 static void
@@ -179,8 +177,8 @@ engine_buffer(const struct engine *e, enum buffer b)
 
 	if (!m->bytes[b])
 		return t;
-	t = tensor_2d(e->arena[memory_buffer_arena(b)] + m->offset[b], m->dtype[b], m->shape[b][0],
-	    m->shape[b][1]);
+	t = tensor_2d(
+	    e->arena[m->place[b]] + m->offset[b], m->dtype[b], m->shape[b][0], m->shape[b][1]);
 	return m->shape[b][1] == 1 ? tensor_flat(&t) : t;
 }
 
@@ -240,61 +238,51 @@ engine_joined(const struct engine *e, bool grad, int layer, enum role first, enu
 	return view(e, grad, s, rows);
 }
 
-/* Elements [first, first + count) of parameter p, global numbers, into out. The numbers depend
- * on seed, name and place in the whole tensor alone, so every layout starts from the same model. */
+/* Elements [first, first + count) of parameter p, global numbers. They depend on seed, name and place
+ * in the whole tensor alone, so every layout starts from the same model. */
 static void
-initial_values(
-    const struct engine *e, const struct param *p, int64_t first, int64_t count, double *out)
+init_values(struct engine *e, const struct param *p, int64_t first, const struct tensor *dst)
 {
-	if (p->init_std == 0) {
-		for (int64_t i = 0; i < count; i++)
-			out[i] = p->init_value;
-		return;
-	}
-	rng_normal(e->seed, (uint64_t)first, count, rng_stream(p->name), 0, out);
-	for (int64_t i = 0; i < count; i++)
-		out[i] *= p->init_std;
+	struct normal n = { .key = e->seed, .stream = rng_stream(p->name), .first = first, .std = p->init_std };
+
+	if (p->init_std == 0)
+		e->ops->fill(e->stream, dst, p->init_value);
+	else
+		e->ops->normal(e->stream, dst, &n);
 }
 
-/* The real rows of one shard; a row of the box is contiguous in the global tensor. A matrix that
- * is split by columns has rows that are apart in the whole tensor, hence row by row. */
+/* The real rows of one shard. Those of a whole matrix are one run of elements; a matrix that is split
+ * by columns has rows that are apart in the whole tensor, hence row by row. */
 static void
-init_shard(struct engine *e, const struct shard *s, double *row)
+init_shard(struct engine *e, const struct shard *s)
 {
 	const struct param *p = &e->table[s->param];
-	int64_t rows = p->ndim == 2 ? s->box.count[0] : 1,
-		columns = p->ndim == 2 ? s->box.count[1] : s->box.count[0];
-	int64_t width = p->ndim == 2 ? p->shape[1] : 0,
-		column = p->ndim == 2 ? s->box.start[1] : s->box.start[0];
+	int64_t rows = p->ndim == 2 ? s->box.count[0] : 1, columns = s->box.count[p->ndim - 1];
+	int64_t width = p->ndim == 2 ? p->shape[1] : 0, row = p->ndim == 2 ? s->box.start[0] : 0;
 	struct tensor w = view(e, false, s, s->shape[0]);
+	int64_t first = row * width + s->box.start[p->ndim - 1];
 
+	w = tensor_flat(&w);
+	if (columns == width) {
+		columns *= rows;
+		rows = 1;
+	}
 	for (int64_t r = 0; r < rows; r++) {
-		int64_t at = p->ndim == 2 ? (s->box.start[0] + r) * width + column : column;
+		struct tensor dst = tensor_rows(&w, r * columns, columns);
 
-		for (int64_t c = 0; c < columns; c += INIT_CHUNK) {
-			int64_t n = columns - c < INIT_CHUNK ? columns - c : INIT_CHUNK;
-			struct tensor dst = tensor_1d(
-			    (char *)w.data + (size_t)(r * columns + c) * dtype_size(w.dtype),
-			    w.dtype, n);
-
-			initial_values(e, p, at + c, n, row);
-			put(e, &dst, row);
-		}
+		init_values(e, p, first + r * width, &dst);
 	}
 }
 
-/* Padding rows of the vocabulary and between shards stay zero. In chunks, so that host memory
- * does not grow with the model. */
+/* Padding rows of the vocabulary and between shards stay zero. */
 void
 engine_init_weights(struct engine *e)
 {
 	struct tensor all = engine_buffer(e, BUF_WEIGHTS);
-	double *row = mem_alloc(INIT_CHUNK, sizeof *row);
 
 	e->ops->fill(e->stream, &all, 0);
 	for (int i = 0; i < e->mem.shards.count; i++)
-		init_shard(e, &e->mem.shards.item[i], row);
-	free(row);
+		init_shard(e, &e->mem.shards.item[i]);
 }
 
 /* The step's sums of loss, norm and faults, F64 on the device: they are added to by every micro

@@ -89,6 +89,8 @@ struct step {
 	struct engine *e;
 	int slot;                       /* of the saved arena */
 	bool training;                  /* dropout on, gradients wanted */
+	bool accumulate;                /* main gradients hold earlier micro batches of the step: add to them */
+	bool normed;                    /* the norm of the next layer's input has been taken */
 	uint32_t iteration;             /* key of the dropout masks */
 	int64_t first_sample;           /* number of the micro batch's first sample in the run */
 	void *logits;                   /* host [T, v/t] in the run's dtype, this rank's columns, on the last stage; or NULL */
@@ -100,7 +102,7 @@ struct batch {
 	float *loss_mask;
 };
 
-/* A buffer of the step's slot; layer counts from the stage's first, 0 for buffers that are not per
+/* A buffer of the step; layer counts from the stage's first, 0 for buffers that are not per
  * layer. */
 struct tensor step_buffer(const struct step *s, enum buffer b, int64_t layer);
 void step_load(struct step *s, const struct batch *b);

@@ -31,16 +31,6 @@ grads_piece(const struct engine *e, int i, struct piece *out)
 	return false;
 }
 
-/* The whole flat array, padding too: reductions add the padding along, and the norm must not see
- * rests of it. */
-void
-grads_zero(struct engine *e)
-{
-	struct tensor g = engine_buffer(e, BUF_GRADS);
-
-	e->ops->fill(e->stream, &g, 0);
-}
-
 /* A group that this rank is not in is NULL, and one of size one has nothing to add: both are
  * passed over, on every rank of a group alike. */
 static void

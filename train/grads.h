@@ -21,7 +21,6 @@ struct piece {
 /* Piece i of this rank's own range, in order; false behind the last. */
 bool grads_piece(const struct engine *e, int i, struct piece *out);
 
-void grads_zero(struct engine *e);
 void grads_reduce(struct engine *e);
 
 /* This rank's share of the squared norm and its count of non-finite elements, into SCALAR_NORM and

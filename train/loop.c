@@ -171,7 +171,6 @@ step(struct run *r, bool *stop)
 
 	e->loss_scale = c->scaler.scale;
 	r->tokens = 0;
-	grads_zero(e);
 	engine_zero_scalars(e);
 	pass(r, SPLIT_TRAIN, r->at.consumed_samples, true);
 	grads_reduce(e);

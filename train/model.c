@@ -17,13 +17,12 @@ step_buffer(const struct step *s, enum buffer b, int64_t layer)
 {
 	const struct memory_plan *m = &s->e->mem;
 	struct tensor t = { .data = NULL };
-	uint64_t at = m->slot_bytes * (uint64_t)s->slot + m->offset[b];
+	struct memory_place at;
 
 	if (!m->bytes[b])
 		return t;
-	if (memory_buffer_per_layer(b))
-		at += m->layer_base + m->layer_bytes * (uint64_t)layer;
-	t = tensor_2d(s->e->arena[ARENA_SAVED] + at, m->dtype[b], m->shape[b][0], m->shape[b][1]);
+	at = memory_at(m, b, s->slot, layer);
+	t = tensor_2d(s->e->arena[at.arena] + at.offset, m->dtype[b], m->shape[b][0], m->shape[b][1]);
 	return m->shape[b][1] == 1 ? tensor_flat(&t) : t;
 }
 
@@ -81,11 +80,54 @@ output_of(const struct step *s, int i)
 void
 step_forward(struct step *s)
 {
+	s->normed = false;
 	for (int i = 0; i < s->e->num_layers; i++) {
 		struct tensor x = input_of(s, i), y = output_of(s, i);
 
 		s->e->layer[i].kind->forward(&s->e->layer[i], s, &y, &x);
 	}
+}
+
+/* A block of the stage that is made again, or -1: its layer's number in the stage. */
+static int64_t
+redone(const struct step *s, int i)
+{
+	const struct layer *l = &s->e->layer[i];
+	bool block = l->index >= 0 && l->index < s->e->plan.model.num_layers;
+
+	return block && l->local < s->e->mem.redo_layers ? l->local : -1;
+}
+
+/* Is block i the last of its recomputed chunk, or of the recomputed layers? */
+static bool
+ends_chunk(const struct step *s, int i)
+{
+	int64_t layer = redone(s, i), chunk = s->e->mem.redo_chunk, next;
+
+	if (layer < 0)
+		return false;
+	next = i + 1 < s->e->num_layers ? redone(s, i + 1) : -1;
+	return next != layer && (next < 0 || next / chunk != layer / chunk);
+}
+
+/* The forward pass once more over the chunk that ends with block i, from its saved input. What it
+ * hands on is there already, so the last block stops at what its backward pass needs. */
+static void
+redo_chunk(struct step *s, int i)
+{
+	int64_t chunk = s->e->mem.redo_chunk, start = redone(s, i) / chunk;
+	struct tensor none = { .data = NULL };
+	int first = i;
+
+	while (first > 0 && redone(s, first - 1) >= 0 && redone(s, first - 1) / chunk == start)
+		first--;
+	s->normed = false;
+	for (int k = first; k <= i; k++) {
+		struct tensor x = input_of(s, k), y = k < i ? output_of(s, k) : none;
+
+		s->e->layer[k].kind->forward(&s->e->layer[k], s, &y, &x);
+	}
+	s->normed = false;
 }
 
 /* Layers in reverse. BUF_DX holds the gradient of the output on entry (the head makes it on the
@@ -99,6 +141,8 @@ step_backward(struct step *s)
 	for (int i = s->e->num_layers; i-- > 0;) {
 		struct tensor x = input_of(s, i);
 
+		if (ends_chunk(s, i))
+			redo_chunk(s, i);
 		s->e->layer[i].kind->backward(&s->e->layer[i], s, &dx, &x);
 	}
 }

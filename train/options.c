@@ -29,7 +29,6 @@ static const char *const wsd_styles[] = { "exponential", "linear", "cosine", "mi
 static const char *const wd_styles[] = { "constant", "linear", "cosine", NULL };
 const char *const mtrain_backends[] = { "auto", "cpu", "cuda", NULL };
 
-static const char *const recompute_kinds[] = { "selective", NULL };
 static const char *const dataloaders[] = { "single", NULL };
 
 static const char one_model[] = "there is one model code";
@@ -129,9 +128,6 @@ const struct opt mtrain_opts[] = {
 	NOTE("use-flash-attn", "attention never stores its matrix"), NOTE("attention-softmax-in-fp32", always_fp32),
 	NOTE("no-masked-softmax-fusion", fused), NOTE("no-bias-swiglu-fusion", fused), NOTE("no-bias-dropout-fusion", fused),
 	NOTE("no-rope-fusion", fused), NOTE("no-gradient-accumulation-fusion", fused), NOTE("no-persist-layer-norm", fused),
-	NOTE("recompute-activations", "attention never stores its matrix, so there is nothing selective to recompute"),
-	CHOICE("recompute-granularity", recompute_granularity, recompute_kinds, "selective",
-	       "attention never stores its matrix, so selective recomputation has nothing left to do"),
 	NOTE("distributed-backend", "communication is MPI between CPUs and NCCL between GPUs"),
 	NOTE("distributed-timeout-minutes", "a lost rank ends the run at once"),
 	NOTE("local-rank", launcher), NOTE("use-cpu-initialization", "initial weights never depend on the device"),

@@ -32,6 +32,7 @@ step_of(const struct pipeline *p, int microbatch)
 		.e = p->e,
 		.slot = microbatch % p->e->mem.num_slots,
 		.training = p->training,
+		.accumulate = microbatch > 0,
 		.iteration = p->iteration,
 		.first_sample = pipeline_first_sample(
 		    &p->e->plan, p->first_sample, microbatch, p->e->coord[AX_DP]),

@@ -39,7 +39,7 @@ static const char hcp[] = "one form of context parallelism is built";
 static const char comm[] = "only tunes communication; leave it out";
 static const char data_speed[] = "only tunes reading; leave it out";
 static const char speed[] = "only tunes speed or memory; leave it out";
-static const char recompute[] = "partial recomputation is not built";
+static const char recompute[] = "is not built; see --recompute-granularity";
 static const char profile[] = "profiling hooks are not built; leave it out";
 static const char rl[] = "reinforcement learning is out of scope";
 static const char retrieval[] = "retrieval models are out of scope";
@@ -359,12 +359,12 @@ const struct opt_refused mtrain_refused[] = {
 	{ "scattered-embeddings", speed }, { "tile-factor", speed },
 	{ "use-cpu-initialization", speed }, { "use-fused-weighted-squared-relu", speed },
 	{ "use-te-activation-func", speed }, { "wgrad-deferral-limit", speed },
-	/* Activations are saved, attention's weights alone are recomputed. (The spelling is
+	/* What is recomputed is a granularity, not a list of modules. (The spelling is
 	 * Megatron-DeepSpeed's.) */
 	{ "contigious-checkpointing", recompute }, { "distribute-saved-activations", recompute },
 	{ "mhc-recompute-layer-num", recompute }, { "partition-activations", recompute },
-	{ "profile-backward", recompute }, { "recompute-method", recompute },
-	{ "recompute-modules", recompute }, { "recompute-num-layers", recompute },
+	{ "profile-backward", recompute },
+	{ "recompute-modules", recompute },
 	{ "split-transformers", recompute }, { "synchronize-each-layer", recompute },
 	/* Ordinary profilers see an ordinary program. */
 	{ "dump-param-to-param-group-map", profile }, { "memory-snapshot-path", profile },

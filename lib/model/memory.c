@@ -3,7 +3,8 @@
  *
  * A row says when a buffer exists, its type and its two dimensions by name; dims() puts numbers to
  * the names and the rest is adding up. Saved buffers are laid out as slot, then layers in it, so
- * that the address of a buffer is one multiplication. Scratch buffers carry the phases in which
+ * that the address of a buffer is one multiplication. Rows that are marked as cheap to make again
+ * move from the layer to scratch under recomputation. Scratch buffers carry the phases in which
  * they are alive, and those without a common phase share bytes. Every offset is a multiple of 256,
  * which suits every vector load.
  */
@@ -15,12 +16,12 @@
 
 enum { ALIGN = 256, SCALARS = 64 };
 
-enum dim { D_NONE, D_TOKENS, D_HIDDEN, D_QKV, D_Q, D_FFN, D_FC1, D_HEADS, D_SEQ, D_HEAD_ROWS, D_VOCAB, D_TWO, D_ROTARY,
+enum dim { D_NONE, D_TOKENS, D_HIDDEN, D_QKV, D_Q, D_FFN, D_FC1, D_HEADS, D_SEQ, D_HEAD_ROWS, D_VOCAB, D_STAT_ROWS, D_THREE, D_ROTARY,
 	   D_SHARDS, D_OWN, D_SCALARS, D_ONE, D_COUNT };
 enum kind { ACT, REAL, I32, F32, F64 };
 enum level { RUN, SLOT, LAYER, LAST, STEP };
 enum when { ALWAYS, IF_LAYERNORM, IF_ROPE, IF_TRAINING, IF_MASTER, IF_ADAM, IF_LAST, IF_LAST_LAYERNORM, IF_PIPELINE,
-            IF_TRAINING_LAST };
+            IF_TRAINING_LAST, IF_LAST_TENSOR };
 
 /* Scratch buffers live in phases; those without a common phase share bytes. */
 enum { FWD = 1, MLP_BWD = 2, ATTN_BWD = 4, HEAD = 8, PHASES = 4, ANY = 15 };
@@ -31,7 +32,7 @@ static const struct row {
 	enum when when;
 	enum kind kind;
 	enum dim dim[2];
-	unsigned phase;
+	unsigned phase;                 /* of scratch buffers; of layer buffers: 0, or where they live when they are made again */
 } rows[BUF_COUNT] = {
 	[BUF_WEIGHTS] = { "weights", RUN, ALWAYS, ACT, { D_SHARDS, D_ONE }, 0 },
 	[BUF_GRADS] = { "main gradients", RUN, IF_TRAINING, REAL, { D_SHARDS, D_ONE }, 0 },
@@ -47,16 +48,16 @@ static const struct row {
 	[BUF_LAYER_INPUT] = { "layer input", LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN }, 0 },
 	[BUF_NORM1_MEAN] = { "norm 1 mean", LAYER, IF_LAYERNORM, REAL, { D_TOKENS, D_ONE }, 0 },
 	[BUF_NORM1_RSTD] = { "norm 1 rstd", LAYER, ALWAYS, REAL, { D_TOKENS, D_ONE }, 0 },
-	[BUF_NORM1_OUT] = { "norm 1 output", LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN }, 0 },
+	[BUF_NORM1_OUT] = { "norm 1 output", LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN }, FWD | ATTN_BWD },
 	[BUF_QKV] = { "q, k, v", LAYER, ALWAYS, ACT, { D_TOKENS, D_QKV }, 0 },
 	[BUF_LSE] = { "log-sum-exp", LAYER, ALWAYS, REAL, { D_HEADS, D_SEQ }, 0 },
 	[BUF_ATTN_OUT] = { "attention output", LAYER, ALWAYS, ACT, { D_TOKENS, D_Q }, 0 },
 	[BUF_MLP_INPUT] = { "mlp input", LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN }, 0 },
 	[BUF_NORM2_MEAN] = { "norm 2 mean", LAYER, IF_LAYERNORM, REAL, { D_TOKENS, D_ONE }, 0 },
 	[BUF_NORM2_RSTD] = { "norm 2 rstd", LAYER, ALWAYS, REAL, { D_TOKENS, D_ONE }, 0 },
-	[BUF_NORM2_OUT] = { "norm 2 output", LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN }, 0 },
+	[BUF_NORM2_OUT] = { "norm 2 output", LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN }, FWD | MLP_BWD },
 	[BUF_FC1_OUT] = { "fc1 output", LAYER, ALWAYS, ACT, { D_TOKENS, D_FC1 }, 0 },
-	[BUF_ACT_OUT] = { "activation output", LAYER, ALWAYS, ACT, { D_TOKENS, D_FFN }, 0 },
+	[BUF_ACT_OUT] = { "activation output", LAYER, ALWAYS, ACT, { D_TOKENS, D_FFN }, FWD | MLP_BWD },
 	[BUF_FINAL_INPUT] = { "final norm input", LAST, IF_LAST, ACT, { D_TOKENS, D_HIDDEN }, 0 },
 	[BUF_FINAL_MEAN] = { "final norm mean", LAST, IF_LAST_LAYERNORM, REAL, { D_TOKENS, D_ONE }, 0 },
 	[BUF_FINAL_RSTD] = { "final norm rstd", LAST, IF_LAST, REAL, { D_TOKENS, D_ONE }, 0 },
@@ -66,15 +67,13 @@ static const struct row {
 	[BUF_BRANCH] = { "block output", STEP, ALWAYS, ACT, { D_TOKENS, D_HIDDEN }, FWD },
 	[BUF_DBRANCH] = { "block output gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_HIDDEN }, MLP_BWD | ATTN_BWD },
 	[BUF_DNORM] = { "norm output gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_HIDDEN }, MLP_BWD | ATTN_BWD },
-	[BUF_DACT] = { "activation output gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_FFN }, MLP_BWD },
-	[BUF_DFC1] = { "fc1 output gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_FC1 }, MLP_BWD },
+	[BUF_DACT] = { "activation gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_FFN }, MLP_BWD },
 	[BUF_DATTN] = { "attention output gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_Q }, ATTN_BWD },
 	[BUF_DQKV] = { "q, k, v gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_QKV }, ATTN_BWD },
 	[BUF_DELTA] = { "attention delta", STEP, IF_TRAINING, REAL, { D_HEADS, D_SEQ }, ATTN_BWD },
 	[BUF_FINAL_OUT] = { "final norm output", STEP, IF_LAST, ACT, { D_TOKENS, D_HIDDEN }, HEAD },
 	[BUF_LOGITS] = { "logits", STEP, IF_LAST, ACT, { D_HEAD_ROWS, D_VOCAB }, HEAD },
-	[BUF_ROW_MAX] = { "row maximum", STEP, IF_LAST, REAL, { D_HEAD_ROWS, D_ONE }, HEAD },
-	[BUF_SUMS] = { "softmax sums", STEP, IF_LAST, REAL, { D_HEAD_ROWS, D_TWO }, HEAD },
+	[BUF_STATS] = { "softmax statistics", STEP, IF_LAST_TENSOR, REAL, { D_STAT_ROWS, D_THREE }, HEAD },
 	[BUF_LOSS] = { "token loss", STEP, IF_LAST, REAL, { D_TOKENS, D_ONE }, HEAD },
 	[BUF_ZLOSS] = { "token z-loss", STEP, IF_LAST, REAL, { D_TOKENS, D_ONE }, HEAD },
 };
@@ -96,28 +95,31 @@ memory_buffer_name(enum buffer b)
 	return rows[b].name;
 }
 
-/* Everything that is neither of the run nor of a step waits for the backward pass. */
-enum arena
-memory_buffer_arena(enum buffer b)
+/* Layer buffers that are cheap to make again leave the layer under recomputation; a gated
+ * activation's output always does, since its backward pass writes it on the way (over the gradient
+ * that it reads, so it needs no place of its own there). */
+static enum level
+level_of(int b, const struct model_config *c, const struct train_shape *s)
 {
-	return rows[b].level == RUN ? ARENA_PARAMS
-	    : rows[b].level == STEP ? ARENA_SCRATCH
-				    : ARENA_SAVED;
+	bool again = s->recompute.granularity != RECOMPUTE_NONE || (b == BUF_ACT_OUT && model_gated(c));
+
+	return rows[b].phase && again && rows[b].level == LAYER ? STEP : rows[b].level;
 }
 
-/* Then its size counts once a layer of the stage. */
-bool
-memory_buffer_per_layer(enum buffer b)
+/* The phases in which a scratch buffer may not be overwritten. */
+static unsigned
+phase_of(int b, const struct model_config *c)
 {
-	return rows[b].level == LAYER;
+	return b == BUF_ACT_OUT && model_gated(c) ? FWD : rows[b].phase;
 }
 
-/* Token rows of logits that are held at once: about 2^25 elements over the whole vocabulary,
- * whatever the layout. */
+/* Token rows of logits that are held at once: about 2^25 elements over the whole vocabulary, and 2^29
+ * in the 16-bit types of GPUs, whose products need many rows; whatever the layout. */
 static int64_t
 head_rows(const struct model_config *c, const struct train_shape *s)
 {
-	int64_t rows_max = ((int64_t)1 << 25) / c->vocab_size,
+	int64_t elements = (int64_t)1 << (dtype_size(s->dtype) == 2 ? 29 : 25);
+	int64_t rows_max = elements / c->vocab_size,
 		tokens = s->seq_length * s->micro_batch_size;
 
 	if (rows_max < 128)
@@ -133,7 +135,7 @@ dims(int64_t d[D_COUNT], const struct memory_plan *m, const struct model_config 
 	int64_t t = l->tensor_model_parallel_size, heads = c->num_attention_heads / t;
 
 	d[D_ONE] = 1;
-	d[D_TWO] = 2;
+	d[D_THREE] = 3;
 	d[D_TOKENS] = s->seq_length * s->micro_batch_size;
 	d[D_HIDDEN] = c->hidden_size;
 	d[D_Q] = heads * c->kv_channels;
@@ -143,6 +145,7 @@ dims(int64_t d[D_COUNT], const struct memory_plan *m, const struct model_config 
 	d[D_HEADS] = s->micro_batch_size * heads;
 	d[D_SEQ] = s->seq_length;
 	d[D_HEAD_ROWS] = m->head_rows;
+	d[D_STAT_ROWS] = m->head_rows * t;
 	d[D_VOCAB] = layout_vocab(l, c) / t;
 	d[D_ROTARY] = model_rotary_dim(c);
 	d[D_SHARDS] = m->shards.elements;
@@ -170,6 +173,7 @@ present(enum when when, const struct model_config *c, const struct layout *l,
 	case IF_LAST_LAYERNORM: return last && c->normalization == NORMALIZATION_LAYERNORM;
 	case IF_TRAINING_LAST: return last && !s->forward_only;
 	case IF_PIPELINE: return !last;
+	case IF_LAST_TENSOR: return last && l->tensor_model_parallel_size > 1;
 	default: return true;
 	}
 }
@@ -200,47 +204,89 @@ measure(struct memory_plan *m, int b, const int64_t d[D_COUNT], enum dtype act)
 }
 
 /* n of 0 stays 0, so absent buffers cost nothing. */
-static uint64_t
-aligned(uint64_t n)
+uint64_t
+memory_aligned(uint64_t n)
 {
 	return (n + ALIGN - 1) / ALIGN * ALIGN;
 }
 
 /* Places the buffers of one level one behind the other; returns the bytes they take. */
 static uint64_t
-place(struct memory_plan *m, enum level level, uint64_t at)
+place(struct memory_plan *m, const enum level level[BUF_COUNT], enum level which, uint64_t at)
 {
 	for (int b = 0; b < BUF_COUNT; b++)
-		if (rows[b].level == level && m->bytes[b]) {
+		if (level[b] == which && m->bytes[b]) {
 			m->offset[b] = at;
-			at += aligned(m->bytes[b]);
+			at += memory_aligned(m->bytes[b]);
 		}
 	return at;
 }
 
 /* Scratch: a buffer starts behind everything already placed in any of its phases. */
 static uint64_t
-place_scratch(struct memory_plan *m)
+place_scratch(struct memory_plan *m, const enum level level[BUF_COUNT], const struct model_config *c)
 {
 	uint64_t top[PHASES] = { 0 }, size = 0;
 
 	for (int b = 0; b < BUF_COUNT; b++) {
+		unsigned phase = phase_of(b, c);
 		uint64_t at = 0;
 
-		if (rows[b].level != STEP || !m->bytes[b])
+		if (level[b] != STEP || !m->bytes[b])
 			continue;
 		for (int i = 0; i < PHASES; i++)
-			if (rows[b].phase >> i & 1 && top[i] > at)
+			if (phase >> i & 1 && top[i] > at)
 				at = top[i];
 		m->offset[b] = at;
-		at += aligned(m->bytes[b]);
+		at += memory_aligned(m->bytes[b]);
 		for (int i = 0; i < PHASES; i++)
-			if (rows[b].phase >> i & 1)
+			if (phase >> i & 1)
 				top[i] = at;
 		if (at > size)
 			size = at;
 	}
 	return size;
+}
+
+/* Which layers of the stage are made again, and in which pieces. A number beyond the stage's layers
+ * means all of them. */
+static void
+plan_redo(struct memory_plan *m, const struct recompute *r)
+{
+	int64_t n = r->num_layers < m->num_layers ? r->num_layers : m->num_layers;
+
+	if (r->granularity != RECOMPUTE_FULL)
+		return;
+	m->redo_layers = r->method == RECOMPUTE_UNIFORM ? m->num_layers : n;
+	m->redo_chunk = r->method == RECOMPUTE_UNIFORM ? n : 1;
+}
+
+/* Chunks of recomputed layers; each saves the input of its first. */
+static int64_t
+redo_inputs(const struct memory_plan *m)
+{
+	return m->redo_layers ? (m->redo_layers + m->redo_chunk - 1) / m->redo_chunk : 0;
+}
+
+/* The three arenas from the sizes of the buffers. */
+static void
+place_all(struct memory_plan *m, const struct model_config *c, const struct train_shape *s)
+{
+	enum level level[BUF_COUNT];
+
+	for (int b = 0; b < BUF_COUNT; b++) {
+		level[b] = level_of(b, c, s);
+		m->per_layer[b] = level[b] == LAYER;
+		m->place[b] = level[b] == RUN ? ARENA_PARAMS : level[b] == STEP ? ARENA_SCRATCH : ARENA_SAVED;
+	}
+	m->arena[ARENA_PARAMS] = place(m, level, RUN, 0);
+	m->layer_bytes = place(m, level, LAYER, 0);
+	m->inputs_base = place(m, level, LAST, place(m, level, SLOT, 0));
+	m->layer_base = m->inputs_base + memory_aligned(m->bytes[BUF_LAYER_INPUT]) * (uint64_t)redo_inputs(m);
+	m->slot_bytes = m->layer_base + m->layer_bytes * (uint64_t)(m->num_layers - m->redo_layers);
+	m->arena[ARENA_SAVED] = m->slot_bytes * (uint64_t)m->num_slots;
+	m->redo_base = place_scratch(m, level, c);
+	m->arena[ARENA_SCRATCH] = m->redo_base + m->layer_bytes * (uint64_t)m->redo_chunk;
 }
 
 /*
@@ -262,6 +308,7 @@ memory_plan(struct memory_plan *m, const struct model_config *c, const struct la
 	m->own_elements =
 	    m->shards.elements / (s->use_distributed_optimizer ? l->data_parallel_size : 1);
 	layout_layers(l, c, coord[AX_PP], &m->first_layer, &m->num_layers);
+	plan_redo(m, &s->recompute);
 	m->num_slots = s->forward_only ? 1
 				       : schedule_in_flight((int)l->pipeline_model_parallel_size,
 					     coord[AX_PP], (int)s->num_microbatches);
@@ -270,12 +317,7 @@ memory_plan(struct memory_plan *m, const struct model_config *c, const struct la
 	for (int b = 0; b < BUF_COUNT; b++)
 		if (present(rows[b].when, c, l, s, coord[AX_PP]))
 			measure(m, b, d, s->dtype);
-	m->arena[ARENA_PARAMS] = place(m, RUN, 0);
-	m->layer_bytes = place(m, LAYER, 0);
-	m->layer_base = place(m, LAST, place(m, SLOT, 0));
-	m->slot_bytes = m->layer_base + m->layer_bytes * (uint64_t)m->num_layers;
-	m->arena[ARENA_SAVED] = m->slot_bytes * (uint64_t)m->num_slots;
-	m->arena[ARENA_SCRATCH] = place_scratch(m);
+	place_all(m, c, s);
 }
 
 /* The plan holds no other memory; the arenas are whoever allocated them. */
@@ -294,18 +336,38 @@ memory_total(const struct memory_plan *m)
 	return m->arena[ARENA_PARAMS] + m->arena[ARENA_SAVED] + m->arena[ARENA_SCRATCH];
 }
 
-/*
- * Scratch buffers count whole although they share bytes, so these may add up to more than the
- * arena.
- */
-uint64_t
-memory_buffer_total(const struct memory_plan *m, enum buffer b)
+/* Recomputed layers lie in scratch by their number in the chunk, but for the input of the first,
+ * which is what was saved. */
+struct memory_place
+memory_at(const struct memory_plan *m, enum buffer b, int slot, int64_t layer)
 {
-	uint64_t n = aligned(m->bytes[b]);
+	uint64_t base = m->place[b] == ARENA_SAVED ? m->slot_bytes * (uint64_t)slot : 0;
 
-	if (memory_buffer_arena(b) == ARENA_SAVED)
-		n *= (uint64_t)m->num_slots;
-	if (memory_buffer_per_layer(b))
-		n *= (uint64_t)m->num_layers;
-	return n;
+	if (!m->per_layer[b])
+		return (struct memory_place){ m->place[b], base + m->offset[b] };
+	if (layer >= m->redo_layers)
+		return (struct memory_place){ ARENA_SAVED,
+			base + m->layer_base + m->layer_bytes * (uint64_t)(layer - m->redo_layers) + m->offset[b] };
+	if (b == BUF_LAYER_INPUT && layer % m->redo_chunk == 0)
+		return (struct memory_place){ ARENA_SAVED,
+			base + m->inputs_base + memory_aligned(m->bytes[b]) * (uint64_t)(layer / m->redo_chunk) };
+	return (struct memory_place){ ARENA_SCRATCH,
+		m->redo_base + m->layer_bytes * (uint64_t)(layer % m->redo_chunk) + m->offset[b] };
+}
+
+/*
+ * Scratch buffers share bytes, so their sizes may add up to more than the arena. The place of a chunk's
+ * first input in scratch is there but unused.
+ */
+int64_t
+memory_instances(const struct memory_plan *m, enum buffer b, enum arena where)
+{
+	if (!m->bytes[b])
+		return 0;
+	if (!m->per_layer[b])
+		return m->place[b] != where ? 0 : where == ARENA_SAVED ? m->num_slots : 1;
+	if (where == ARENA_SCRATCH)
+		return m->redo_chunk;
+	return where == ARENA_SAVED ? m->num_slots *
+		    (m->num_layers - m->redo_layers + (b == BUF_LAYER_INPUT ? redo_inputs(m) : 0)) : 0;
 }

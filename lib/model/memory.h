@@ -8,9 +8,14 @@
  *   saved     one slot per micro batch in flight: what the forward pass leaves for the backward pass
  *   scratch   one step of one layer; buffers whose phases do not meet share the same bytes
  *
+ * Recomputation trades saved bytes for time. Selective: outputs of the norms and of the activation are made again from what
+ * is next to them, so one of each lies in scratch. Full: of the first layers of a stage only inputs are saved, one for each
+ * chunk of layers; a chunk's layers share a place in scratch, where the backward pass fills them again. Either way the
+ * output of a gated activation is never saved: its backward pass makes it on the way.
+ *
  * Where later pieces enter: sequence parallelism divides the token rows of the buffers outside the linears (a rows field of
- * the table); context parallelism divides all of them; interleaved stages multiply slots by chunks; recomputation drops
- * SAVED rows of a layer and adds one layer's worth to scratch; experts and FP8 copies are further rows.
+ * the table); context parallelism divides all of them; interleaved stages multiply slots by chunks; experts and FP8 copies
+ * are further rows.
  */
 #ifndef MODEL_MEMORY_H
 #define MODEL_MEMORY_H
@@ -57,17 +62,26 @@ enum buffer {
 	BUF_STAGE_OUT,          /* act [T,h]: what the next stage gets */
 	BUF_BRANCH,             /* act [T,h]: output of a block before the residual sum */
 	BUF_DBRANCH, BUF_DNORM, /* act [T,h]                     */
-	BUF_DACT,               /* act [T,F]                     */
-	BUF_DFC1,               /* act [T,F] or [T,2F]           */
+	BUF_DACT,               /* act [T,F]: gradient at the activation's output, or at its input when that is fused */
 	BUF_DATTN,              /* act [T,Q]                     */
 	BUF_DQKV,               /* act [T,Q+2K]                  */
 	BUF_DELTA,              /* real [b*n,s]                  */
 	BUF_FINAL_OUT,          /* act [T,h]                     */
 	BUF_LOGITS,             /* act [head rows, V/t]          */
-	BUF_ROW_MAX,            /* real [head rows]              */
-	BUF_SUMS,               /* real [head rows,2]            */
+	BUF_STATS,              /* real [t * head rows,3], more than one tensor rank only */
 	BUF_LOSS, BUF_ZLOSS,    /* real [T]                      */
 	BUF_COUNT,
+};
+
+enum recompute_granularity { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL };
+enum recompute_method { RECOMPUTE_UNIFORM, RECOMPUTE_BLOCK };
+
+/* Which activations the backward pass makes again. Full and uniform: every layer, in chunks of num_layers; full and block: the
+ * first num_layers of a stage, one by one. */
+struct recompute {
+	enum recompute_granularity granularity;
+	enum recompute_method method;
+	int64_t num_layers;
 };
 
 /* The shape of a run, as far as memory depends on it. */
@@ -77,6 +91,7 @@ struct train_shape {
 	bool use_distributed_optimizer;
 	int optimizer_states;           /* moments a parameter: 2 for Adam, 1 for SGD */
 	bool forward_only;              /* evaluation alone: no gradients, no optimizer */
+	struct recompute recompute;
 };
 
 struct memory_plan {
@@ -88,21 +103,36 @@ struct memory_plan {
 	int64_t shape[BUF_COUNT][2];    /* as the comments of enum buffer say; [n] has 1 column */
 	enum dtype dtype[BUF_COUNT];
 	uint64_t bytes[BUF_COUNT];      /* of one instance; 0: this rank has none */
+	enum arena place[BUF_COUNT];    /* of the buffers that this rank has */
+	bool per_layer[BUF_COUNT];      /* one for each layer of the stage */
 	uint64_t offset[BUF_COUNT];     /* in the arena; of layer buffers: in the layer; of saved ones: in the slot */
-	uint64_t slot_bytes, layer_bytes, layer_base;   /* a saved slot; a layer in it; where the layers start in it */
+	uint64_t slot_bytes, layer_bytes;       /* a saved slot; what one layer keeps */
+	/* A slot holds its own buffers, then the inputs of recomputed chunks, then the layers that keep everything. */
+	uint64_t inputs_base, layer_base;
+	int64_t redo_layers, redo_chunk;        /* layers [0, redo_layers) of the stage are made again, redo_chunk at a time */
+	uint64_t redo_base;             /* where the layers of a chunk lie in scratch */
 	uint64_t arena[ARENA_COUNT];    /* the sizes that are allocated */
+};
+
+/* A place in the arenas. */
+struct memory_place {
+	enum arena arena;
+	uint64_t offset;
 };
 
 enum dtype memory_real(enum dtype act);                 /* F64 for F64, else F32 */
 const char *memory_buffer_name(enum buffer b);
-enum arena  memory_buffer_arena(enum buffer b);
-bool        memory_buffer_per_layer(enum buffer b);
 /* The plan of the rank at coord; released by memory_release. The layout must be legal. */
 void     memory_plan(struct memory_plan *m, const struct model_config *c, const struct layout *l,
                      const struct train_shape *s, const int coord[AX_COUNT]);
 void     memory_release(struct memory_plan *m);
 uint64_t memory_total(const struct memory_plan *m);
-/* Bytes of a buffer over the whole rank: all layers, all slots. */
-uint64_t memory_buffer_total(const struct memory_plan *m, enum buffer b);
+/* Where buffer b of layer `layer` of the stage lies for a slot; layer is 0 for buffers that are not per layer, slot 0 for those
+ * outside the saved arena. The buffer must be there. */
+struct memory_place memory_at(const struct memory_plan *m, enum buffer b, int slot, int64_t layer);
+/* What a buffer of n bytes takes with the gap behind it. */
+uint64_t memory_aligned(uint64_t n);
+/* How many of a buffer an arena holds over all layers and slots. */
+int64_t  memory_instances(const struct memory_plan *m, enum buffer b, enum arena where);
 
 #endif

@@ -17,6 +17,8 @@ const char *const opt_activations[] = { "gelu", "gelu-erf", "squared-relu", "swi
 const char *const opt_positions[] = { "learned_absolute", "rope", "none", NULL };
 const char *const opt_rope_scalings[] = { "none", "linear", "llama3", NULL };
 const char *const opt_optimizers[] = { "adam", "sgd", NULL };
+const char *const opt_recompute_granularities[] = { "none", "selective", "full", NULL };
+const char *const opt_recompute_methods[] = { "uniform", "block", NULL };
 
 enum { MICROBATCHES_MAX = 1 << 24 };
 
@@ -304,6 +306,23 @@ resolve_shape(const struct run_options *o, struct run_plan *plan, struct err *e)
 	return 0;
 }
 
+/* Method and number belong to full recomputation alone, as in Megatron-LM. */
+static int
+resolve_recompute(const struct opt_parse *p, const struct run_options *o, struct recompute *r, struct err *e)
+{
+	r->granularity = (enum recompute_granularity)o->recompute_granularity;
+	r->method = (enum recompute_method)o->recompute_method;
+	r->num_layers = o->recompute_num_layers;
+	if (o->recompute_activations && r->granularity == RECOMPUTE_NONE)
+		r->granularity = RECOMPUTE_SELECTIVE;
+	if (r->granularity == RECOMPUTE_FULL)
+		return 0;
+	if (opt_given(p, "recompute-method") || opt_given(p, "recompute-num-layers"))
+		return err_set(e, "--recompute-%s: is for --recompute-granularity full",
+		    opt_given(p, "recompute-method") ? "method" : "num-layers");
+	return 0;
+}
+
 /*
  * Each step uses what the one before has checked: the model, then who holds what of it, then the
  * sequence, then the batch. Notes are lines for the user about options without effect; they are no
@@ -316,6 +335,7 @@ run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t worl
 	memset(plan, 0, sizeof *plan);
 	if (run_model(p, o, vocab_size, &plan->model, e) < 0 ||
 	    resolve_layout(o, world_size, plan, notes, e) < 0 || resolve_shape(o, plan, e) < 0 ||
+	    resolve_recompute(p, o, &plan->shape.recompute, e) < 0 ||
 	    resolve_batch(p, o, plan, e) < 0)
 		return -1;
 	return 0;

@@ -29,6 +29,9 @@ struct run_options {
 	int64_t micro_batch_size, global_batch_size;
 	bool bf16, fp16, fp64;
 	int optimizer;
+	int recompute_granularity, recompute_method;
+	bool recompute_activations;
+	int64_t recompute_num_layers;
 	const struct model_config *fixed;       /* set by the program: a model whose values are the defaults, as with --model */
 };
 
@@ -54,7 +57,7 @@ int run_model(const struct opt_parse *p, const struct run_options *o, int64_t vo
 int model_from_text(const char *name, const char *text, struct model_config *c, struct layout *l, struct err *e);
 
 extern const char *const opt_normalizations[], *const opt_activations[], *const opt_positions[], *const opt_rope_scalings[],
-    *const opt_optimizers[];
+    *const opt_optimizers[], *const opt_recompute_granularities[], *const opt_recompute_methods[];
 
 enum { OPTIMIZER_ADAM, OPTIMIZER_SGD };
 
@@ -136,6 +139,14 @@ enum { OPTIMIZER_ADAM, OPTIMIZER_SGD };
 	RUN_FLAG(S, M, "bf16", bf16, "bfloat16 weights and activations, fp32 master weights"), \
 	RUN_FLAG(S, M, "fp16", fp16, "float16 with dynamic loss scaling, fp32 master weights"), \
 	RUN_FLAG(S, M, "fp64", fp64, "double precision on the CPU: an oracle for comparing layouts"), \
-	RUN_CHOICE(S, M, "optimizer", optimizer, opt_optimizers, "adam", "update rule")
+	RUN_CHOICE(S, M, "optimizer", optimizer, opt_optimizers, "adam", "update rule"), \
+	RUN_CHOICE(S, M, "recompute-granularity", recompute_granularity, opt_recompute_granularities, "none", \
+	           "activations that the backward pass makes again: selective, the outputs of norms and activations; " \
+	           "full, whole layers from their inputs"), \
+	RUN_FLAG(S, M, "recompute-activations", recompute_activations, "--recompute-granularity selective"), \
+	RUN_CHOICE(S, M, "recompute-method", recompute_method, opt_recompute_methods, "uniform", \
+	           "full recomputation of all layers in chunks, or of the first layers of a stage (block)"), \
+	RUN_INT(S, M, "recompute-num-layers", recompute_num_layers, 1, "1", \
+	        "layers of a chunk (uniform), or of a stage (block), that full recomputation makes again")
 
 #endif

@@ -156,7 +156,6 @@ check_case(const char *options, struct comm *world, unsigned long seed)
 		return;
 	engine_init_weights(&f.e);
 	make_batches(&f, seed);
-	grads_zero(&f.e);
 	loss(&f);
 	g = engine_buffer(&f.e, BUF_GRADS);
 	grads = malloc(tensor_bytes(&g));

@@ -29,10 +29,10 @@ tiny(void)
 
 /* Buffers that are in use at the same moment, by what the trainer does then. */
 static const enum buffer phases[][16] = {
-	{ BUF_DX, BUF_STAGE_OUT, BUF_BRANCH, BUF_COUNT },
-	{ BUF_DX, BUF_STAGE_OUT, BUF_DBRANCH, BUF_DNORM, BUF_DACT, BUF_DFC1, BUF_COUNT },
-	{ BUF_DX, BUF_STAGE_OUT, BUF_DBRANCH, BUF_DNORM, BUF_DATTN, BUF_DQKV, BUF_DELTA, BUF_COUNT },
-	{ BUF_DX, BUF_STAGE_OUT, BUF_FINAL_OUT, BUF_LOGITS, BUF_ROW_MAX, BUF_SUMS, BUF_LOSS, BUF_ZLOSS, BUF_COUNT },
+	{ BUF_DX, BUF_STAGE_OUT, BUF_BRANCH, BUF_NORM1_OUT, BUF_NORM2_OUT, BUF_ACT_OUT, BUF_COUNT },
+	{ BUF_DX, BUF_STAGE_OUT, BUF_DBRANCH, BUF_DNORM, BUF_DACT, BUF_NORM2_OUT, BUF_COUNT },
+	{ BUF_DX, BUF_STAGE_OUT, BUF_DBRANCH, BUF_DNORM, BUF_DATTN, BUF_DQKV, BUF_DELTA, BUF_NORM1_OUT, BUF_COUNT },
+	{ BUF_DX, BUF_STAGE_OUT, BUF_FINAL_OUT, BUF_LOGITS, BUF_STATS, BUF_LOSS, BUF_ZLOSS, BUF_COUNT },
 };
 
 /* Buffers a and b of one level share no byte, and both end inside `size`. */
@@ -54,7 +54,8 @@ check_scratch(const struct memory_plan *m)
 	for (size_t i = 0; i < sizeof phases / sizeof *phases; i++)
 		for (int a = 0; phases[i][a] != BUF_COUNT; a++)
 			for (int b = 0; phases[i][b] != BUF_COUNT; b++)
-				check_apart(m, phases[i][a], phases[i][b], m->arena[ARENA_SCRATCH]);
+				if (m->place[phases[i][a]] == ARENA_SCRATCH && m->place[phases[i][b]] == ARENA_SCRATCH)
+					check_apart(m, phases[i][a], phases[i][b], m->redo_base);
 }
 
 /* Buffers of params, of a slot and of a layer lie apart; the layers lie behind the slot's own
@@ -63,19 +64,41 @@ static void
 check_levels(const struct memory_plan *m)
 {
 	for (int a = 0; a < BUF_COUNT; a++) {
-		enum arena arena = memory_buffer_arena((enum buffer)a);
-		bool layer = memory_buffer_per_layer((enum buffer)a);
+		enum arena arena = m->place[a];
+		bool layer = m->per_layer[a];
 
 		CHECK(m->offset[a] % 256 == 0);
 		for (int b = 0; b < BUF_COUNT; b++)
-			if (arena != ARENA_SCRATCH &&
-			    memory_buffer_arena((enum buffer)b) == arena &&
-			    memory_buffer_per_layer((enum buffer)b) == layer)
+			if (arena != ARENA_SCRATCH && m->place[b] == arena && m->per_layer[b] == layer)
 				check_apart(m, (enum buffer)a, (enum buffer)b,
 				    arena == ARENA_PARAMS ? m->arena[ARENA_PARAMS]
 					: layer           ? m->layer_bytes
-							  : m->layer_base);
+							  : m->inputs_base);
 	}
+}
+
+/* No two instances of layer buffers share a byte, whatever is recomputed, and all end inside their arena. */
+static void
+check_layers(const struct memory_plan *m)
+{
+	static unsigned char taken[ARENA_COUNT][1 << 14];       /* a mark for each 256 bytes */
+
+	memset(taken, 0, sizeof taken);
+	for (int b = 0; b < BUF_COUNT; b++)
+		for (int64_t i = 0; m->bytes[b] && m->per_layer[b] && i < m->num_layers * m->num_slots; i++) {
+			struct memory_place p = memory_at(m, (enum buffer)b, (int)(i / m->num_layers), i % m->num_layers);
+			bool first = p.arena == ARENA_SAVED || i / m->num_layers == 0;
+
+			CHECK(p.offset + m->bytes[b] <= m->arena[p.arena] && p.offset % 256 == 0);
+			CHECK(p.arena != ARENA_SCRATCH || p.offset >= m->redo_base);
+			/* Layers of different chunks share scratch; those of the first chunk stand for all. */
+			if (!first || (p.arena == ARENA_SCRATCH && i >= m->redo_chunk))
+				continue;
+			for (uint64_t at = p.offset / 256; at < (p.offset + m->bytes[b] + 255) / 256; at++) {
+				CHECK(at < sizeof taken[0] && !taken[p.arena][at]);
+				taken[p.arena][at] = 1;
+			}
+		}
 }
 
 /* Arena sizes are the sums of their buffers; a slot is its own buffers and its layers. */
@@ -85,11 +108,13 @@ check_sums(const struct memory_plan *m)
 	uint64_t sum[ARENA_COUNT] = { 0 };
 
 	for (int b = 0; b < BUF_COUNT; b++)
-		sum[memory_buffer_arena((enum buffer)b)] += memory_buffer_total(m, (enum buffer)b);
+		for (int a = 0; a < ARENA_COUNT; a++)
+			sum[a] += (uint64_t)memory_instances(m, (enum buffer)b, (enum arena)a) *
+			    memory_aligned(m->bytes[b]);
 	CHECK(sum[ARENA_PARAMS] == m->arena[ARENA_PARAMS]);
 	CHECK(sum[ARENA_SAVED] == m->arena[ARENA_SAVED]);
 	CHECK(sum[ARENA_SCRATCH] >= m->arena[ARENA_SCRATCH]);
-	CHECK(m->slot_bytes == m->layer_base + m->layer_bytes * (uint64_t)m->num_layers);
+	CHECK(m->slot_bytes == m->layer_base + m->layer_bytes * (uint64_t)(m->num_layers - m->redo_layers));
 	CHECK(m->arena[ARENA_SAVED] == m->slot_bytes * (uint64_t)m->num_slots);
 	CHECK(memory_total(m) == m->arena[0] + m->arena[1] + m->arena[2]);
 }
@@ -107,6 +132,7 @@ check_all(const struct model_config *c, const struct layout *l, const struct tra
 		check_scratch(&m);
 		check_levels(&m);
 		check_sums(&m);
+		check_layers(&m);
 		CHECK(m.num_slots ==
 		    (s->forward_only ? 1
 				     : schedule_in_flight((int)l->pipeline_model_parallel_size,
@@ -120,18 +146,29 @@ check_all(const struct model_config *c, const struct layout *l, const struct tra
 	}
 }
 
-/* Every combination of layout, type, optimizer sharing and use. */
+/* The ways to recompute, of the four layers of the tiny model. */
+static const struct recompute recomputes[] = {
+	{ RECOMPUTE_NONE, RECOMPUTE_UNIFORM, 1 }, { RECOMPUTE_SELECTIVE, RECOMPUTE_UNIFORM, 1 },
+	{ RECOMPUTE_FULL, RECOMPUTE_UNIFORM, 1 }, { RECOMPUTE_FULL, RECOMPUTE_UNIFORM, 3 },
+	{ RECOMPUTE_FULL, RECOMPUTE_UNIFORM, 9 }, { RECOMPUTE_FULL, RECOMPUTE_BLOCK, 1 },
+	{ RECOMPUTE_FULL, RECOMPUTE_BLOCK, 2 },
+};
+
+enum { NUM_RECOMPUTES = sizeof recomputes / sizeof *recomputes };
+
+/* Every combination of layout, type, optimizer sharing, use and recomputation. */
 static void
 test_combinations(void)
 {
 	static const enum dtype dtypes[] = { DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_F64 };
 
-	for (int bits = 0; bits < 4 * 4 * 16; bits++) {
+	for (int i = 0; i < 4 * 4 * 16 * NUM_RECOMPUTES; i++) {
+		int bits = i / NUM_RECOMPUTES;
 		struct model_config c = tiny();
 		struct layout l = { 1 << (bits & 3), 1, 1 + (bits >> 4 & 1) * 2,
 			1 << (bits >> 2 & 3) / 2 };
 		struct train_shape s = { 32, 2, 3, dtypes[bits >> 6 & 3], bits >> 5 & 1,
-			1 + (bits & 1), bits >> 3 & 1 };
+			1 + (bits & 1), bits >> 3 & 1, recomputes[i % NUM_RECOMPUTES] };
 		struct err e;
 
 		c.untie_embeddings_and_output_weights = bits >> 4 & 1;
@@ -148,9 +185,9 @@ test_figures(void)
 {
 	struct model_config c = tiny();
 	struct layout l = { 1, 1, 1, 1 }, two = { 1, 1, 2, 1 };
-	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, 2, false };
+	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, 2, false, { 0 } };
 	int coord[AX_COUNT] = { 0 };
-	struct memory_plan m, half;
+	struct memory_plan m, half, redo;
 
 	memory_plan(&m, &c, &l, &s, coord);
 	CHECK(m.bytes[BUF_QKV] == 64 * (64 + 2 * 16) * 2);
@@ -163,6 +200,17 @@ test_figures(void)
 	    m.bytes[BUF_GRADS] == 2 * m.bytes[BUF_WEIGHTS]);
 	memory_plan(&half, &c, &two, &s, coord);
 	CHECK(half.bytes[BUF_MASTER] * 2 == half.bytes[BUF_GRADS]);
+	/* A gated activation is never saved; selectively nor are the norms' outputs; fully one input a layer is. */
+	CHECK(m.place[BUF_ACT_OUT] == ARENA_SCRATCH && m.place[BUF_NORM1_OUT] == ARENA_SAVED);
+	s.recompute.granularity = RECOMPUTE_SELECTIVE;
+	memory_plan(&redo, &c, &l, &s, coord);
+	CHECK(m.layer_bytes - redo.layer_bytes == 2 * 64 * 64 * 2);
+	memory_release(&redo);
+	s.recompute = (struct recompute){ RECOMPUTE_FULL, RECOMPUTE_UNIFORM, 1 };
+	memory_plan(&redo, &c, &l, &s, coord);
+	CHECK(redo.slot_bytes == redo.inputs_base + 4 * 64 * 64 * 2);
+	CHECK(redo.arena[ARENA_SCRATCH] == redo.redo_base + redo.layer_bytes);
+	memory_release(&redo);
 	memory_release(&half);
 	memory_release(&m);
 }

@@ -56,7 +56,7 @@ static struct step_time
 timed(const struct hardware *hw, struct layout l, int64_t b, int64_t m, bool distributed)
 {
 	struct model_config c = llama_1b();
-	struct train_shape s = { 2048, b, m, DTYPE_BF16, distributed, 2, false };
+	struct train_shape s = { 2048, b, m, DTYPE_BF16, distributed, 2, false, { 0 } };
 	struct run_case r = { &c, &l, &s, hw, 0, 0 };
 	struct step_time t;
 	struct err e;
@@ -102,7 +102,7 @@ test_products(void)
 	struct hardware hw = device("gpu h200\n");
 	struct model_config c = llama_1b();
 	struct layout l = { 1, 1, 1, 1 };
-	struct train_shape s = { 2048, 1, 1, DTYPE_BF16, false, 2, false };
+	struct train_shape s = { 2048, 1, 1, DTYPE_BF16, false, 2, false, { 0 } };
 	struct run_case r = { &c, &l, &s, &hw, 0, 0 };
 	double big = time_gemm(&r, 8192, 8192, 8192, false),
 	       peak = 2 * 8192.0 * 8192 * 8192 / 989e12;

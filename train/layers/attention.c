@@ -12,11 +12,11 @@
 #include <math.h>
 
 static const struct norm_place norm1 = { ROLE_INPUT_NORM, ROLE_INPUT_NORM_BIAS, BUF_NORM1_MEAN,
-	BUF_NORM1_RSTD };
+	BUF_NORM1_RSTD, BUF_NORM1_OUT };
 
 /* q, k and v as column slices of one array. */
 struct qkv {
-	struct tensor q, k, v;
+	struct tensor q, k, v, turned;  /* turned: q and k, side by side */
 	int num_heads, num_groups, head_dim;
 };
 
@@ -38,6 +38,7 @@ views(const struct engine *e, const struct tensor *qkv)
 	r.q = tensor_columns(qkv, 0, q);
 	r.k = tensor_columns(qkv, q, k);
 	r.v = tensor_columns(qkv, q + k, k);
+	r.turned = tensor_columns(qkv, 0, q + k);
 	return r;
 }
 
@@ -50,18 +51,13 @@ rotate(struct step *s, const struct qkv *v, bool backward)
 	struct engine *e = s->e;
 	struct rope r = {
 		.table = engine_buffer(e, BUF_ROPE), .positions = step_buffer(s, BUF_POSITIONS, 0),
+		.x = v->turned, .num_heads = v->num_heads + v->num_groups,
 		.head_dim = v->head_dim, .rotary_dim = (int)model_rotary_dim(&e->plan.model),
 		.interleaved = e->plan.model.rotary_interleaved, .backward = backward,
 	};
 
-	if (e->plan.model.position != POSITION_ROPE)
-		return;
-	r.x = v->q;
-	r.num_heads = v->num_heads;
-	e->ops->rope(e->stream, &r);
-	r.x = v->k;
-	r.num_heads = v->num_groups;
-	e->ops->rope(e->stream, &r);
+	if (e->plan.model.position == POSITION_ROPE)
+		e->ops->rope(e->stream, &r);
 }
 
 /* The same description serves both passes: the backward pass reads out and lse, recomputes the
@@ -100,20 +96,21 @@ static void
 forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
 	struct engine *e = s->e;
-	struct tensor a = step_buffer(s, BUF_NORM1_OUT, l->local),
-		      qkv = step_buffer(s, BUF_QKV, l->local);
-	struct tensor weight = engine_joined(e, false, l->index, ROLE_Q, ROLE_V);
-	struct tensor bias = engine_joined(e, false, l->index, ROLE_Q_BIAS, ROLE_V_BIAS);
-	struct tensor proj = engine_weight(e, l->index, ROLE_PROJ),
-		      branch = engine_buffer(e, BUF_BRANCH);
-	struct qkv v = views(e, &qkv);
+	struct linear in = {
+		.x = norm_forward(l, s, x),
+		.y = step_buffer(s, BUF_QKV, l->local),
+		.weight = engine_joined(e, false, l->index, ROLE_Q, ROLE_V),
+		.bias = engine_joined(e, false, l->index, ROLE_Q_BIAS, ROLE_V_BIAS),
+	};
+	struct qkv v = views(e, &in.y);
 	struct attention att = core(l, s);
+	struct linear proj = { .x = att.out, .y = engine_buffer(e, BUF_BRANCH),
+		.weight = engine_weight(e, l->index, ROLE_PROJ) };
 
-	norm_forward(l, s, &norm1, &a, x);
-	column_forward(s, &qkv, &a, &weight, &bias);
+	column_forward(s, &in);
 	rotate(s, &v, false);
 	e->ops->attention_fwd(e->stream, &att);
-	row_forward(s, &branch, &att.out, &proj);
+	row_forward(s, &proj);
 	residual_forward(l, s, SITE_ATTENTION_OUT, ROLE_PROJ_BIAS, y, x);
 }
 
@@ -141,7 +138,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		.dbias = engine_grad(e, l->index, ROLE_PROJ_BIAS),
 	};
 	struct linear_grad qkv = {
-		.dx = dnorm, .dy = dqkv, .x = step_buffer(s, BUF_NORM1_OUT, l->local),
+		.dx = dnorm, .dy = dqkv,
 		.weight = engine_joined(e, false, l->index, ROLE_Q, ROLE_V),
 		.dweight = engine_joined(e, true, l->index, ROLE_Q, ROLE_V),
 		.dbias = engine_joined(e, true, l->index, ROLE_Q_BIAS, ROLE_V_BIAS),
@@ -149,11 +146,14 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	struct norm_flow flow = { *dx, dnorm, *x };
 
 	row_backward(s, &proj);
+	weight_backward(s, &proj);
 	e->ops->attention_bwd(e->stream, &att);
 	rotate(s, &d, true);
 	column_backward(s, &qkv);
-	norm_backward(l, s, &norm1, &flow);
+	qkv.x = norm_again(l, s, x);
+	weight_backward(s, &qkv);
+	norm_backward(l, s, &flow);
 }
 
-/* Two entries are all that the engine knows of a block. */
-const struct layer_kind layer_attention = { "attention", forward, backward };
+/* What the engine knows of the block. */
+const struct layer_kind layer_attention = { "attention", &norm1, forward, backward };

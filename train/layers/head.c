@@ -10,7 +10,7 @@
 #include "train/layers/layer.h"
 
 static const struct norm_place final_norm = { ROLE_FINAL_NORM, ROLE_FINAL_NORM_BIAS, BUF_FINAL_MEAN,
-	BUF_FINAL_RSTD };
+	BUF_FINAL_RSTD, BUF_FINAL_OUT };
 
 /* The output table: its own, or the word embeddings'. Tied embeddings live on the first stage;
  * the last has a copy of them, which groups.embedding keeps equal. */
@@ -24,15 +24,23 @@ table(const struct engine *e, const struct layer *l, bool grad)
 	    untied ? ROLE_OUTPUT : ROLE_WORD_EMBEDDINGS);
 }
 
-/* The vocabulary's columns are split over these ranks; maximum, then sums, is all that a row's
- * loss needs of the others. */
-static void
-reduce_tp(struct engine *e, const struct tensor *x, enum reduce how)
+/* What each tensor rank knows of its columns, in rank order on all of them. No statistics with one
+ * rank: the loss takes them itself. */
+static struct tensor
+statistics(struct engine *e, const struct xent *x)
 {
 	struct comm *tp = e->groups.tp;
+	struct tensor none = { .data = NULL }, all = engine_buffer(e, BUF_STATS);
+	int64_t rows = x->logits.shape[0];
+	struct xent part = *x;
 
-	if (tp->size > 1)
-		tp->ops->all_reduce(tp, e->stream, x, how);
+	if (tp->size == 1)
+		return none;
+	all = tensor_rows(&all, 0, rows * tp->size);
+	part.stats = tensor_rows(&all, rows * tp->rank, rows);
+	e->ops->xent_stats(e->stream, &part);
+	tp->ops->all_gather(tp, e->stream, &all, &part.stats);
+	return all;
 }
 
 /* Loss of the rows of one chunk; the logits become their gradient. Padding columns beyond the
@@ -43,7 +51,6 @@ cross_entropy(struct step *s, int64_t first, const struct tensor *logits)
 {
 	struct engine *e = s->e;
 	int64_t rows = logits->shape[0], columns = logits->shape[1];
-	struct tensor row_max = engine_buffer(e, BUF_ROW_MAX), sums = engine_buffer(e, BUF_SUMS);
 	struct tensor labels = step_buffer(s, BUF_LABELS, 0),
 		      mask = step_buffer(s, BUF_LOSS_MASK, 0);
 	struct tensor loss = engine_buffer(e, BUF_LOSS), zloss = engine_buffer(e, BUF_ZLOSS);
@@ -51,8 +58,7 @@ cross_entropy(struct step *s, int64_t first, const struct tensor *logits)
 		.logits = *logits,
 		.labels = tensor_rows(&labels, first, rows),
 		.mask = tensor_rows(&mask, first, rows),
-		.row_max = tensor_rows(&row_max, 0, rows),
-		.sums = tensor_rows(&sums, 0, rows),
+		.parts = e->groups.tp->size,
 		.loss = tensor_rows(&loss, first, rows),
 		.zloss = tensor_rows(&zloss, first, rows),
 		.first_column = columns * e->coord[AX_TP],
@@ -64,10 +70,7 @@ cross_entropy(struct step *s, int64_t first, const struct tensor *logits)
 	x.valid_columns = x.valid_columns < 0 ? 0
 	    : x.valid_columns < columns       ? x.valid_columns
 					      : columns;
-	e->ops->xent_max(e->stream, &x);
-	reduce_tp(e, &x.row_max, REDUCE_MAX);
-	e->ops->xent_sum(e->stream, &x);
-	reduce_tp(e, &x.sums, REDUCE_SUM);
+	x.stats = statistics(e, &x);
 	e->ops->xent_loss(e->stream, &x);
 }
 
@@ -86,7 +89,8 @@ keep_logits(struct step *s, int64_t first, const struct tensor *logits)
 }
 
 /* One chunk of token rows. The table's gradient is added to main gradients here already, in the
- * forward pass: the logits' gradient does not outlive the chunk. */
+ * forward pass: the logits' gradient does not outlive the chunk. The first chunk of the first micro
+ * batch writes it. */
 static void
 chunk(const struct layer *l, struct step *s, int64_t first, int64_t rows)
 {
@@ -94,9 +98,9 @@ chunk(const struct layer *l, struct step *s, int64_t first, int64_t rows)
 	struct tensor all = engine_buffer(e, BUF_LOGITS), logits = tensor_rows(&all, 0, rows);
 	struct tensor out = engine_buffer(e, BUF_FINAL_OUT), x = tensor_rows(&out, first, rows),
 		      weight = table(e, l, false);
-	struct tensor none = { .data = NULL };
+	struct linear out_table = { .y = logits, .x = x, .weight = weight };
 
-	column_forward(s, &logits, &x, &weight, &none);
+	column_forward(s, &out_table);
 	if (s->logits)
 		keep_logits(s, first, &logits);
 	cross_entropy(s, first, &logits);
@@ -107,8 +111,11 @@ chunk(const struct layer *l, struct step *s, int64_t first, int64_t rows)
 			.x = x,
 			.weight = weight,
 			.dweight = table(e, l, true) };
+		struct step weights = *s;
 
+		weights.accumulate = s->accumulate || first > 0;
 		column_backward(s, &g);
+		weight_backward(&weights, &g);
 	}
 }
 
@@ -118,8 +125,7 @@ static void
 forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
 	struct engine *e = s->e;
-	struct tensor out = engine_buffer(e, BUF_FINAL_OUT),
-		      scalars = engine_buffer(e, BUF_SCALARS);
+	struct tensor scalars = engine_buffer(e, BUF_SCALARS);
 	struct tensor mask = step_buffer(s, BUF_LOSS_MASK, 0), loss = engine_buffer(e, BUF_LOSS);
 	struct tensor zloss = engine_buffer(e, BUF_ZLOSS),
 		      sum = tensor_rows(&scalars, SCALAR_LOSS, 1);
@@ -127,7 +133,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	int64_t rows = x->shape[0], step = e->mem.head_rows;
 
 	(void)y;
-	norm_forward(l, s, &final_norm, &out, x);
+	norm_forward(l, s, x);
 	for (int64_t first = 0; first < rows; first += step)
 		chunk(l, s, first, rows - first < step ? rows - first : step);
 	e->ops->dot(e->stream, &sum, &loss, &mask);
@@ -142,7 +148,7 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	struct norm_flow flow = { *dx, step_buffer(s, BUF_HEAD_GRAD, 0), *x };
 
 	s->e->ops->fill(s->e->stream, dx, 0);
-	norm_backward(l, s, &final_norm, &flow);
+	norm_backward(l, s, &flow);
 }
 
-const struct layer_kind layer_head = { "head", forward, backward };
+const struct layer_kind layer_head = { "head", &final_norm, forward, backward };

@@ -9,9 +9,17 @@
 
 #include "train/engine.h"
 
+/* A LayerNorm or RMSNorm at the start of a layer: its parameters, its statistics, where its output goes. */
+struct norm_place {
+	enum role weight, bias;
+	enum buffer mean, rstd, out;
+};
+
 struct layer_kind {
 	const char *name;
-	/* y from x; x stays where it is for the backward pass. */
+	const struct norm_place *norm;  /* of its input; NULL: none */
+	/* y from x; x stays where it is for the backward pass. y without data: only what the backward pass needs is made.
+	 * With step.normed the norm of x has been taken. */
 	void (*forward)(
 	    const struct layer *, struct step *, const struct tensor *y, const struct tensor *x);
 	/* dx holds the gradient of y and becomes that of x; gradients of the parameters are added
@@ -31,36 +39,41 @@ extern const struct layer_kind layer_embedding, layer_attention, layer_mlp, laye
 
 /* --- linear.c: the two linears of tensor parallelism ------------------------------------------ */
 
+/* pre.data set: the output goes through the tanh GELU on its way, and pre keeps what it was before. */
+struct linear {
+	struct tensor y, x, weight, bias, pre;          /* bias.data NULL: none */
+};
 /* y [T,out/t] = x [T,in] W^T + bias; W [out/t,in]. Column parallel: x is whole on every tensor
  * rank. */
-void column_forward(struct step *s, const struct tensor *y, const struct tensor *x,
-    const struct tensor *weight, const struct tensor *bias);
+void column_forward(struct step *s, const struct linear *l);
+/* pre.data set: dx is taken on through the tanh GELU that made x from pre. */
 struct linear_grad {
-	struct tensor dx, dy, x, weight, dweight, dbias;        /* dbias.data NULL: none */
+	struct tensor dx, dy, x, weight, dweight, dbias, pre;   /* dbias.data NULL: none */
 };
-/* dx [T,in] = sum over tensor ranks of dy W; dweight += dy^T x; dbias += column sums. */
+/* dx [T,in] = sum over tensor ranks of dy W */
 void column_backward(struct step *s, const struct linear_grad *g);
 /* y [T,out] = sum over tensor ranks of x [T,in/t] W^T; W [out,in/t]. The bias is the residual sum's
  * matter. */
-void row_forward(
-    struct step *s, const struct tensor *y, const struct tensor *x, const struct tensor *weight);
-/* dx [T,in/t] = dy W; dweight += dy^T x; dbias += column sums (the same on every tensor rank). */
+void row_forward(struct step *s, const struct linear *l);
+/* dx [T,in/t] = dy W */
 void row_backward(struct step *s, const struct linear_grad *g);
+/* dweight = dy^T x and dbias = column sums of dy (the same on every tensor rank), added to those of earlier micro batches. x
+ * may have been made since the gradient of x was taken. */
+void weight_backward(struct step *s, const struct linear_grad *g);
 
 /* --- norm.c: LayerNorm or RMSNorm before a block ---------------------------------------------- */
 
-struct norm_place {
-	enum role weight, bias;
-	enum buffer mean, rstd;
-};
-void norm_forward(const struct layer *l, struct step *s, const struct norm_place *p,
-    const struct tensor *y, const struct tensor *x);
+/* The norm of the layer's input x, into its place; nothing when whoever made x has taken it. Returns the place. */
+struct tensor norm_forward(const struct layer *l, struct step *s, const struct tensor *x);
+/* The output of the norm in the backward pass: as saved, or made again. */
+struct tensor norm_again(const struct layer *l, struct step *s, const struct tensor *x);
+/* The arguments of that norm, for whoever makes x and takes it in the same pass. */
+struct norm norm_of(const struct layer *l, struct step *s, const struct tensor *x);
 /* dx += gradient through the norm. */
 struct norm_flow {
 	struct tensor dx, dy, x;
 };
-void norm_backward(
-    const struct layer *l, struct step *s, const struct norm_place *p, const struct norm_flow *f);
+void norm_backward(const struct layer *l, struct step *s, const struct norm_flow *f);
 
 /* --- residual.c: the end of a block ----------------------------------------------------------- */
 
@@ -69,7 +82,7 @@ enum dropout_site { SITE_EMBEDDING, SITE_ATTENTION, SITE_ATTENTION_OUT, SITE_MLP
 
 struct dropout layer_dropout(
     const struct layer *l, const struct step *s, enum dropout_site site, double p);
-/* y = x + dropout(branch + bias) */
+/* y = x + dropout(branch + bias), and the norm of y when the next layer starts with one */
 void residual_forward(const struct layer *l, struct step *s, enum dropout_site site, enum role bias,
     const struct tensor *y, const struct tensor *x);
 /* Gradient of the branch: dx itself without dropout, else BUF_DBRANCH. */

@@ -3,22 +3,10 @@
  *
  * Source: Shoeybi 2019 arXiv:1909.08053. Without sequence parallelism the input of a column layer
  * and the output of a row layer are whole on every tensor rank: the sums over ranks are
- * all-reduces.
+ * all-reduces. Biases and the tanh GELU ride on the products, which backends can do without
+ * another pass over memory.
  */
 #include "train/layers/layer.h"
-
-/* c = alpha 1, beta given, op(a) op(b). All three products of a layer go through here; sums are
- * in F32 or wider whatever the storage. */
-static void
-product(struct step *s, const struct tensor *c, const struct tensor *a, const struct tensor *b,
-    unsigned how)
-{
-	struct gemm g = { *c, *a, *b, (how & 1) != 0, (how & 2) != 0, 1.0, how & 4 ? 1.0 : 0.0 };
-
-	s->e->ops->gemm(s->e->stream, &g);
-}
-
-enum { TRANS_A = 1, TRANS_B = 2, ADD = 4 };
 
 /* Queued on the compute stream: the next operation needs the sum, so there is nothing to
  * overlap. */
@@ -31,50 +19,63 @@ sum_over_tensor_ranks(struct step *s, const struct tensor *x)
 		tp->ops->all_reduce(tp, s->e->stream, x, REDUCE_SUM);
 }
 
-/* y [T, out/t] = x [T, in] weight^T + bias. x is whole on every rank, y is this rank's columns:
- * no communication. */
-void
-column_forward(struct step *s, const struct tensor *y, const struct tensor *x,
-    const struct tensor *weight, const struct tensor *bias)
+/* y = x W^T with what rides on it. Sums are in F32 or wider whatever the storage. */
+static void
+forward_product(struct step *s, const struct linear *l)
 {
-	product(s, y, x, weight, TRANS_B);
-	if (bias->data)
-		s->e->ops->bias_add(s->e->stream, y, bias);
+	struct gemm g = { .c = l->y, .a = l->x, .b = l->weight, .trans_b = true, .alpha = 1, .bias = l->bias,
+		.aux = l->pre, .act = l->pre.data ? GEMM_GELU : GEMM_LINEAR };
+
+	s->e->ops->gemm(s->e->stream, &g);
 }
 
-/* The parameters' gradients are the same for both kinds. Added to main gradients in their own
- * precision, over all micro batches of the step. */
+/* dx = dy W, taken on through the activation where one is fused. */
 static void
-weight_backward(struct step *s, const struct linear_grad *g)
+input_product(struct step *s, const struct linear_grad *l)
 {
-	product(s, &g->dweight, &g->dy, &g->x, TRANS_A | ADD);
-	if (g->dbias.data)
-		s->e->ops->column_sum(s->e->stream, &g->dbias, &g->dy);
+	struct gemm g = { .c = l->dx, .a = l->dy, .b = l->weight, .alpha = 1, .aux = l->pre,
+		.act = l->pre.data ? GEMM_GELU_GRAD : GEMM_LINEAR };
+
+	s->e->ops->gemm(s->e->stream, &g);
+}
+
+/* The first micro batch of a step writes main gradients, the others add to them in their own
+ * precision: nothing has to be cleared. */
+void
+weight_backward(struct step *s, const struct linear_grad *l)
+{
+	struct gemm g = { .c = l->dweight, .a = l->dy, .b = l->x, .trans_a = true, .alpha = 1,
+		.beta = s->accumulate ? 1 : 0, .dbias = l->dbias };
+
+	s->e->ops->gemm(s->e->stream, &g);
+}
+
+/* No communication: x is whole on every rank, y is this rank's columns. */
+void
+column_forward(struct step *s, const struct linear *l)
+{
+	forward_product(s, l);
 }
 
 /* Every rank's columns contribute to the whole dx, hence the sum over the tensor group. */
 void
 column_backward(struct step *s, const struct linear_grad *g)
 {
-	product(s, &g->dx, &g->dy, &g->weight, 0);
+	input_product(s, g);
 	sum_over_tensor_ranks(s, &g->dx);
-	weight_backward(s, g);
 }
 
-/* y [T, out] is the sum of the ranks' partial products of x [T, in/t]. No bias: it would be
- * added once a rank. */
+/* No bias: it would be added once a rank. */
 void
-row_forward(
-    struct step *s, const struct tensor *y, const struct tensor *x, const struct tensor *weight)
+row_forward(struct step *s, const struct linear *l)
 {
-	product(s, y, x, weight, TRANS_B);
-	sum_over_tensor_ranks(s, y);
+	forward_product(s, l);
+	sum_over_tensor_ranks(s, &l->y);
 }
 
 /* dy is whole on every rank and dx is this rank's columns: no communication. */
 void
 row_backward(struct step *s, const struct linear_grad *g)
 {
-	product(s, &g->dx, &g->dy, &g->weight, 0);
-	weight_backward(s, g);
+	input_product(s, g);
 }

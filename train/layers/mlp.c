@@ -9,7 +9,7 @@
 #include "train/layers/layer.h"
 
 static const struct norm_place norm2 = { ROLE_MLP_NORM, ROLE_MLP_NORM_BIAS, BUF_NORM2_MEAN,
-	BUF_NORM2_RSTD };
+	BUF_NORM2_RSTD, BUF_NORM2_OUT };
 
 _Static_assert((int)ACTIVATION_GEGLU_TANH == (int)ACT_GEGLU_TANH &&
 	(int)ACTIVATION_SWIGLU == (int)ACT_SWIGLU && (int)ACTIVATION_RELU2 == (int)ACT_RELU2 &&
@@ -31,25 +31,60 @@ fc1_bias(const struct engine *e)
 	return model_gated(&e->plan.model) ? ROLE_GATE_BIAS : ROLE_UP_BIAS;
 }
 
-/* Saves the norm's output, the up projection's and the activation's. One sum over the tensor
- * group, in row_forward; the down projection's bias comes with the residual sum. */
+/* The tanh GELU rides on the products on both sides of it. */
+static bool
+fused(const struct engine *e)
+{
+	return e->plan.model.activation == ACTIVATION_GELU_TANH;
+}
+
+/* Saves the up projection's output and, unless the backward pass makes it again, the activation's. One
+ * sum over the tensor group, in row_forward; the down projection's bias comes with the residual
+ * sum. */
 static void
 forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
 	struct engine *e = s->e;
-	struct tensor m = step_buffer(s, BUF_NORM2_OUT, l->local),
-		      up = step_buffer(s, BUF_FC1_OUT, l->local);
-	struct tensor act = step_buffer(s, BUF_ACT_OUT, l->local),
-		      branch = engine_buffer(e, BUF_BRANCH);
-	struct tensor weight = engine_joined(e, false, l->index, fc1(e), ROLE_UP);
-	struct tensor bias = engine_joined(e, false, l->index, fc1_bias(e), ROLE_UP_BIAS);
-	struct tensor down = engine_weight(e, l->index, ROLE_DOWN);
+	struct tensor act = step_buffer(s, BUF_ACT_OUT, l->local), up = step_buffer(s, BUF_FC1_OUT, l->local);
+	struct linear in = {
+		.x = norm_forward(l, s, x),
+		.y = fused(e) ? act : up,
+		.weight = engine_joined(e, false, l->index, fc1(e), ROLE_UP),
+		.bias = engine_joined(e, false, l->index, fc1_bias(e), ROLE_UP_BIAS),
+	};
+	struct linear down = { .x = act, .y = engine_buffer(e, BUF_BRANCH),
+		.weight = engine_weight(e, l->index, ROLE_DOWN) };
 
-	norm_forward(l, s, &norm2, &m, x);
-	column_forward(s, &up, &m, &weight, &bias);
-	e->ops->act_fwd(e->stream, (enum act_kind)e->plan.model.activation, &act, &up);
-	row_forward(s, &branch, &act, &down);
+	if (fused(e))
+		in.pre = up;
+	column_forward(s, &in);
+	/* Made again for the backward pass alone, which makes the activation itself. */
+	if (!y->data && e->mem.place[BUF_ACT_OUT] == ARENA_SCRATCH)
+		return;
+	if (!fused(e))
+		e->ops->act_fwd(e->stream, (enum act_kind)e->plan.model.activation, &act, &up);
+	if (!y->data)
+		return;
+	row_forward(s, &down);
 	residual_forward(l, s, SITE_MLP_OUT, ROLE_DOWN_BIAS, y, x);
+}
+
+/*
+ * From the gradient at the activation's output, in BUF_DACT, to that at its input. The latter takes
+ * the place of the input itself, and an activation that was not saved that of its gradient: each
+ * element is read before it is written. Returns the gradient; *act is where the activation is.
+ */
+static struct tensor
+through_activation(const struct layer *l, struct step *s, struct tensor *act)
+{
+	struct engine *e = s->e;
+	struct act_grad a = { .dy = engine_buffer(e, BUF_DACT), .x = step_buffer(s, BUF_FC1_OUT, l->local) };
+
+	a.dx = a.x;
+	if (e->mem.place[BUF_ACT_OUT] == ARENA_SCRATCH)
+		*act = a.y = a.dy;
+	e->ops->act_bwd(e->stream, (enum act_kind)e->plan.model.activation, &a);
+	return a.dx;
 }
 
 /* As in attention.c, dx is turned in place from the gradient of the block's output to that of
@@ -58,10 +93,8 @@ static void
 backward(const struct layer *l, struct step *s, const struct tensor *dx, const struct tensor *x)
 {
 	struct engine *e = s->e;
-	struct tensor up = step_buffer(s, BUF_FC1_OUT, l->local), dup = engine_buffer(e, BUF_DFC1);
-	struct tensor dact = engine_buffer(e, BUF_DACT), dnorm = engine_buffer(e, BUF_DNORM);
 	struct linear_grad down = {
-		.dx = dact,
+		.dx = engine_buffer(e, BUF_DACT),
 		.dy = residual_backward(l, s, SITE_MLP_OUT, dx),
 		.x = step_buffer(s, BUF_ACT_OUT, l->local),
 		.weight = engine_weight(e, l->index, ROLE_DOWN),
@@ -69,17 +102,26 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		.dbias = engine_grad(e, l->index, ROLE_DOWN_BIAS),
 	};
 	struct linear_grad in = {
-		.dx = dnorm, .dy = dup, .x = step_buffer(s, BUF_NORM2_OUT, l->local),
+		.dx = engine_buffer(e, BUF_DNORM), .dy = down.dx,
 		.weight = engine_joined(e, false, l->index, fc1(e), ROLE_UP),
 		.dweight = engine_joined(e, true, l->index, fc1(e), ROLE_UP),
 		.dbias = engine_joined(e, true, l->index, fc1_bias(e), ROLE_UP_BIAS),
 	};
-	struct norm_flow flow = { *dx, dnorm, *x };
+	struct norm_flow flow = { *dx, in.dx, *x };
 
+	if (fused(e)) {
+		down.pre = step_buffer(s, BUF_FC1_OUT, l->local);
+		if (e->mem.place[BUF_ACT_OUT] == ARENA_SCRATCH)
+			e->ops->act_fwd(e->stream, ACT_GELU_TANH, &down.x, &down.pre);
+	}
 	row_backward(s, &down);
-	e->ops->act_bwd(e->stream, (enum act_kind)e->plan.model.activation, &dup, &dact, &up);
+	if (!fused(e))
+		in.dy = through_activation(l, s, &down.x);
+	weight_backward(s, &down);
 	column_backward(s, &in);
-	norm_backward(l, s, &norm2, &flow);
+	in.x = norm_again(l, s, x);
+	weight_backward(s, &in);
+	norm_backward(l, s, &flow);
 }
 
-const struct layer_kind layer_mlp = { "mlp", forward, backward };
+const struct layer_kind layer_mlp = { "mlp", &norm2, forward, backward };

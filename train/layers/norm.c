@@ -7,14 +7,15 @@
  */
 #include "train/layers/layer.h"
 
-/* p says which of the block's parameters and saved statistics these are. */
-void
-norm_forward(const struct layer *l, struct step *s, const struct norm_place *p,
-    const struct tensor *y, const struct tensor *x)
+/* Arguments of the layer's norm of x. */
+struct norm
+norm_of(const struct layer *l, struct step *s, const struct tensor *x)
 {
+	const struct norm_place *p = l->kind->norm;
 	struct engine *e = s->e;
-	struct norm n = {
-		.y = *y,
+
+	return (struct norm){
+		.y = step_buffer(s, p->out, l->local),
 		.x = *x,
 		.weight = engine_weight(e, l->index, p->weight),
 		.bias = engine_weight(e, l->index, p->bias),
@@ -22,16 +23,37 @@ norm_forward(const struct layer *l, struct step *s, const struct norm_place *p,
 		.rstd = step_buffer(s, p->rstd, l->local),
 		.eps = e->plan.model.norm_epsilon,
 	};
-
-	e->ops->norm_fwd(e->stream, &n);
 }
 
-/* Adds to f->dx, where the residual's gradient is; dweight and dbias are added to main
- * gradients. */
-void
-norm_backward(
-    const struct layer *l, struct step *s, const struct norm_place *p, const struct norm_flow *f)
+/* A layer behind another finds its norm taken with the residual sum; the first of a stage or of a
+ * recomputed chunk takes it here. */
+struct tensor
+norm_forward(const struct layer *l, struct step *s, const struct tensor *x)
 {
+	struct norm n = norm_of(l, s, x);
+
+	if (!s->normed)
+		s->e->ops->norm_fwd(s->e->stream, &n);
+	s->normed = false;
+	return n.y;
+}
+
+/* The statistics are written again with the same bits. */
+struct tensor
+norm_again(const struct layer *l, struct step *s, const struct tensor *x)
+{
+	struct norm n = norm_of(l, s, x);
+
+	if (s->e->mem.place[l->kind->norm->out] == ARENA_SCRATCH)
+		s->e->ops->norm_fwd(s->e->stream, &n);
+	return n.y;
+}
+
+/* Adds to f->dx, where the residual's gradient is. */
+void
+norm_backward(const struct layer *l, struct step *s, const struct norm_flow *f)
+{
+	const struct norm_place *p = l->kind->norm;
 	struct engine *e = s->e;
 	struct norm_grad n = {
 		.dx = f->dx,
@@ -42,6 +64,7 @@ norm_backward(
 		.rstd = step_buffer(s, p->rstd, l->local),
 		.dweight = engine_grad(e, l->index, p->weight),
 		.dbias = engine_grad(e, l->index, p->bias),
+		.accumulate = s->accumulate,
 	};
 
 	e->ops->norm_bwd(e->stream, &n);

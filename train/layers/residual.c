@@ -26,8 +26,18 @@ layer_dropout(const struct layer *l, const struct step *s, enum dropout_site sit
 	};
 }
 
+/* The layer behind this one in the stage, when it starts with a norm; NULL otherwise. */
+static const struct layer *
+normed_next(const struct layer *l, const struct step *s)
+{
+	const struct layer *next = l + 1;
+
+	return next < s->e->layer + s->e->num_layers && next->kind->norm ? next : NULL;
+}
+
 /* y = x + dropout(branch + bias), rounded once; y may not be x, which the backward pass still
- * needs. The branch is in BUF_BRANCH, summed over tensor ranks. */
+ * needs. The branch is in BUF_BRANCH, summed over tensor ranks. The norm that the next layer starts
+ * with is taken in the same pass over the rows. */
 void
 residual_forward(const struct layer *l, struct step *s, enum dropout_site site, enum role bias,
     const struct tensor *y, const struct tensor *x)
@@ -40,7 +50,14 @@ residual_forward(const struct layer *l, struct step *s, enum dropout_site site, 
 		.residual = *x,
 		.drop = layer_dropout(l, s, site, e->plan.model.hidden_dropout),
 	};
+	const struct layer *next = normed_next(l, s);
+	struct norm n;
 
+	if (next) {
+		n = norm_of(next, s, y);
+		r.norm = &n;
+	}
+	s->normed = next != NULL;
 	e->ops->residual_fwd(e->stream, &r);
 }
 
