@@ -15,8 +15,8 @@
 
 enum { ALIGN = 256, SCALARS = 64 };
 
-enum dim { D_NONE, D_TOKENS, D_HIDDEN, D_QKV, D_Q, D_FFN, D_FC1, D_HEADS, D_SEQ, D_HEAD_ROWS, D_VOCAB, D_TWO, D_ROTARY,
-	   D_SHARDS, D_OWN, D_SCALARS, D_ONE, D_COUNT };
+enum dim { D_NONE, D_TOKENS, D_HIDDEN, D_QKV, D_Q, D_FFN, D_FC1, D_HEADS, D_SEQ, D_HEAD_ROWS, D_VOCAB, D_STATS_ROWS,
+	   D_STATS, D_ROTARY, D_SHARDS, D_OWN, D_SCALARS, D_ONE, D_COUNT };
 enum kind { ACT, REAL, I32, F32, F64 };
 enum level { RUN, SLOT, LAYER, LAST, STEP };
 enum when { ALWAYS, IF_LAYERNORM, IF_ROPE, IF_TRAINING, IF_MASTER, IF_ADAM, IF_LAST, IF_LAST_LAYERNORM, IF_PIPELINE,
@@ -73,8 +73,7 @@ static const struct row {
 	[BUF_DELTA] = { "attention delta", STEP, IF_TRAINING, REAL, { D_HEADS, D_SEQ }, ATTN_BWD },
 	[BUF_FINAL_OUT] = { "final norm output", STEP, IF_LAST, ACT, { D_TOKENS, D_HIDDEN }, HEAD },
 	[BUF_LOGITS] = { "logits", STEP, IF_LAST, ACT, { D_HEAD_ROWS, D_VOCAB }, HEAD },
-	[BUF_ROW_MAX] = { "row maximum", STEP, IF_LAST, REAL, { D_HEAD_ROWS, D_ONE }, HEAD },
-	[BUF_SUMS] = { "softmax sums", STEP, IF_LAST, REAL, { D_HEAD_ROWS, D_TWO }, HEAD },
+	[BUF_LOSS_STATS] = { "softmax statistics", STEP, IF_LAST, REAL, { D_STATS_ROWS, D_STATS }, HEAD },
 	[BUF_LOSS] = { "token loss", STEP, IF_LAST, REAL, { D_TOKENS, D_ONE }, HEAD },
 	[BUF_ZLOSS] = { "token z-loss", STEP, IF_LAST, REAL, { D_TOKENS, D_ONE }, HEAD },
 };
@@ -133,7 +132,6 @@ dims(int64_t d[D_COUNT], const struct memory_plan *m, const struct model_config 
 	int64_t t = l->tensor_model_parallel_size, heads = c->num_attention_heads / t;
 
 	d[D_ONE] = 1;
-	d[D_TWO] = 2;
 	d[D_TOKENS] = s->seq_length * s->micro_batch_size;
 	d[D_HIDDEN] = c->hidden_size;
 	d[D_Q] = heads * c->kv_channels;
@@ -143,6 +141,8 @@ dims(int64_t d[D_COUNT], const struct memory_plan *m, const struct model_config 
 	d[D_HEADS] = s->micro_batch_size * heads;
 	d[D_SEQ] = s->seq_length;
 	d[D_HEAD_ROWS] = m->head_rows;
+	d[D_STATS_ROWS] = t * m->head_rows;
+	d[D_STATS] = 3;
 	d[D_VOCAB] = layout_vocab(l, c) / t;
 	d[D_ROTARY] = model_rotary_dim(c);
 	d[D_SHARDS] = m->shards.elements;

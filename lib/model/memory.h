@@ -64,8 +64,7 @@ enum buffer {
 	BUF_DELTA,              /* real [b*n,s]                  */
 	BUF_FINAL_OUT,          /* act [T,h]                     */
 	BUF_LOGITS,             /* act [head rows, V/t]          */
-	BUF_ROW_MAX,            /* real [head rows]              */
-	BUF_SUMS,               /* real [head rows,2]            */
+	BUF_LOSS_STATS,         /* real [t * head rows,3]        */
 	BUF_LOSS, BUF_ZLOSS,    /* real [T]                      */
 	BUF_COUNT,
 };

@@ -51,11 +51,13 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	struct dropout drop = layer_dropout(l, s, SITE_EMBEDDING, e->plan.model.hidden_dropout);
 	struct embedding_grad words = { .dtable = engine_grad(e, l->index, ROLE_WORD_EMBEDDINGS),
 		.dy = *dx,
-		.ids = step_buffer(s, BUF_TOKENS, 0) };
+		.ids = step_buffer(s, BUF_TOKENS, 0),
+		.accumulate = true };
 	struct embedding_grad places = { .dtable =
 					     engine_grad(e, l->index, ROLE_POSITION_EMBEDDINGS),
 		.dy = *dx,
-		.ids = step_buffer(s, BUF_POSITIONS, 0) };
+		.ids = step_buffer(s, BUF_POSITIONS, 0),
+		.accumulate = true };
 
 	(void)x;
 	if (drop.p > 0)

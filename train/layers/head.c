@@ -24,15 +24,22 @@ table(const struct engine *e, const struct layer *l, bool grad)
 	    untied ? ROLE_OUTPUT : ROLE_WORD_EMBEDDINGS);
 }
 
-/* The vocabulary's columns are split over these ranks; maximum, then sums, is all that a row's
- * loss needs of the others. */
+/* The vocabulary's columns are split over these ranks; three numbers a row are all that its loss needs
+ * of the others. */
 static void
-reduce_tp(struct engine *e, const struct tensor *x, enum reduce how)
+gather_stats(struct engine *e, struct xent *x)
 {
 	struct comm *tp = e->groups.tp;
+	struct tensor stats = engine_buffer(e, BUF_LOSS_STATS), all;
+	int64_t rows = x->logits.shape[0];
 
-	if (tp->size > 1)
-		tp->ops->all_reduce(tp, e->stream, x, how);
+	if (tp->size == 1)
+		return;
+	all = tensor_rows(&stats, 0, tp->size * rows);
+	x->stats = tensor_rows(&all, tp->rank * rows, rows);
+	e->ops->xent_stats(e->stream, x);
+	tp->ops->all_gather(tp, e->stream, &all, &x->stats);
+	x->stats = all;
 }
 
 /* Loss of the rows of one chunk; the logits become their gradient. Padding columns beyond the
@@ -43,7 +50,6 @@ cross_entropy(struct step *s, int64_t first, const struct tensor *logits)
 {
 	struct engine *e = s->e;
 	int64_t rows = logits->shape[0], columns = logits->shape[1];
-	struct tensor row_max = engine_buffer(e, BUF_ROW_MAX), sums = engine_buffer(e, BUF_SUMS);
 	struct tensor labels = step_buffer(s, BUF_LABELS, 0),
 		      mask = step_buffer(s, BUF_LOSS_MASK, 0);
 	struct tensor loss = engine_buffer(e, BUF_LOSS), zloss = engine_buffer(e, BUF_ZLOSS);
@@ -51,8 +57,7 @@ cross_entropy(struct step *s, int64_t first, const struct tensor *logits)
 		.logits = *logits,
 		.labels = tensor_rows(&labels, first, rows),
 		.mask = tensor_rows(&mask, first, rows),
-		.row_max = tensor_rows(&row_max, 0, rows),
-		.sums = tensor_rows(&sums, 0, rows),
+		.parts = e->groups.tp->size,
 		.loss = tensor_rows(&loss, first, rows),
 		.zloss = tensor_rows(&zloss, first, rows),
 		.first_column = columns * e->coord[AX_TP],
@@ -64,10 +69,7 @@ cross_entropy(struct step *s, int64_t first, const struct tensor *logits)
 	x.valid_columns = x.valid_columns < 0 ? 0
 	    : x.valid_columns < columns       ? x.valid_columns
 					      : columns;
-	e->ops->xent_max(e->stream, &x);
-	reduce_tp(e, &x.row_max, REDUCE_MAX);
-	e->ops->xent_sum(e->stream, &x);
-	reduce_tp(e, &x.sums, REDUCE_SUM);
+	gather_stats(e, &x);
 	e->ops->xent_loss(e->stream, &x);
 }
 

@@ -77,7 +77,8 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	struct norm_flow flow = { *dx, dnorm, *x };
 
 	row_backward(s, &down);
-	e->ops->act_bwd(e->stream, (enum act_kind)e->plan.model.activation, &dup, &dact, &up);
+	e->ops->act_bwd(e->stream, (enum act_kind)e->plan.model.activation,
+	    &(struct act_grad){ .dx = dup, .dy = dact, .x = up });
 	column_backward(s, &in);
 	norm_backward(l, s, &norm2, &flow);
 }

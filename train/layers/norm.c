@@ -42,6 +42,7 @@ norm_backward(
 		.rstd = step_buffer(s, p->rstd, l->local),
 		.dweight = engine_grad(e, l->index, p->weight),
 		.dbias = engine_grad(e, l->index, p->bias),
+		.accumulate = true,
 	};
 
 	e->ops->norm_bwd(e->stream, &n);
