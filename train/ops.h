@@ -140,8 +140,8 @@ struct xent {
 	double z_loss, grad_scale;
 };
 
-/* Initial weights: x[i] = std * N(key, stream, first + i), the normals of lib/base/rng.h (rng_normal with step 0); x dense, act or
- * real. A device may differ from the CPU in the last bits of a double before rounding. */
+/* Initial weights: x[i] = std * N(key, stream, first + i), the normals of lib/base/rng.h (rng_normal with step 0); x dense,
+ * act or real. A device may differ from the CPU in the last bits of a double before rounding. */
 struct normal {
 	uint64_t key;
 	uint32_t stream;

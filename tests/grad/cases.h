@@ -6,6 +6,7 @@
 
 #define SHAPE(r, c) ((const int64_t[SLOT_DIMS]){ (r), (c) })
 #define VECTOR_PARAM (SLOT_REAL_GRAD | SLOT_ADDED | SLOT_VECTOR)
+#define VECTOR_WRITTEN (SLOT_REAL_GRAD | SLOT_VECTOR)
 #define T(i) (&p->slot[i].t)
 #define G(i) (&p->slot[i].g)
 
@@ -25,8 +26,15 @@ case_dropout(const struct op_case *c, int64_t width)
 		.micro_batch = c->batch };
 }
 
-/* --- gemm: 0 a, 1 b, 2 c before, 3 c ---------------------------------------------------------- */
-enum { TRANS_A = 1, TRANS_B = 2, REAL_C = 4, BETA = 8 };
+/* --- gemm: 0 a, 1 b, 2 c before, 3 c, 4 bias or aux read, 5 aux kept, 6 gradient through the activation --- */
+enum { TRANS_A = 1, TRANS_B = 2, REAL_C = 4, BETA = 8, BIAS = 16, GELU = 32, DBIAS = 64 };
+
+/* The bias gradient is added to what is there, unless it comes with a product that is not. */
+static bool
+gemm_dbias_added(const struct op_case *c)
+{
+	return !(c->flags & DBIAS) || c->flags & BETA;
+}
 
 static void
 gemm_declare(struct problem *p)
@@ -40,6 +48,12 @@ gemm_declare(struct problem *p)
 	    c->flags & TRANS_B ? SHAPE(c->columns, c->inner) : SHAPE(c->inner, c->columns));
 	slot_add(p, 2, SLOT_INPUT, real, SHAPE(c->rows, c->columns));
 	slot_add(p, 3, SLOT_OUTPUT, real, SHAPE(c->rows, c->columns));
+	if (c->flags & BIAS)
+		slot_add(p, 4, SLOT_INPUT, gemm_dbias_added(c) ? VECTOR_PARAM : VECTOR_WRITTEN, SHAPE(c->columns, 1));
+	if (c->flags & GELU) {
+		slot_add(p, 5, SLOT_SCRATCH, SLOT_ACT, SHAPE(c->rows, c->columns));
+		slot_add(p, 6, SLOT_SCRATCH, SLOT_ACT, SHAPE(c->rows, c->columns));
+	}
 }
 
 static void
@@ -51,30 +65,59 @@ gemm_forward(struct problem *p)
 		.trans_a = p->c->flags & TRANS_A,
 		.trans_b = p->c->flags & TRANS_B,
 		.alpha = 0.5,
-		.beta = p->c->flags & BETA ? 0.75 : 0 };
+		.beta = p->c->flags & BETA ? 0.75 : 0,
+		.bias = *T(4),
+		.aux = *T(5),
+		.act = p->c->flags & GELU ? GEMM_GELU : GEMM_LINEAR };
 
 	p->st->ops->cast(p->st, T(3), T(2));
 	p->st->ops->gemm(p->st, &g);
 }
 
-/* The gradients of a product are products; the gradient of c is act, as the engine has it. */
+/* The gradient of the product, through the activation behind it: by a product with a unit matrix, so
+ * that the epilogue is what is differentiated. */
+static const struct tensor *
+gemm_outer(struct problem *p)
+{
+	const struct op_case *c = p->c;
+	struct tensor unit;
+	struct gemm g;
+
+	if (!(c->flags & GELU))
+		return G(3);
+	unit = unit_matrix(p, c->columns);
+	g = (struct gemm){ .c = *T(6), .a = *G(3), .b = unit, .alpha = 1, .aux = *T(5), .act = GEMM_GELU_GRAD };
+	p->st->ops->gemm(p->st, &g);
+	p->backend->release(p->device, unit.data);
+	return T(6);
+}
+
+/* The gradients of a product are products; the gradient of c is act, as the engine has it. The
+ * bias gradient comes with the one whose operand it sums over the rows. */
 static void
 gemm_backward(struct problem *p)
 {
 	bool ta = p->c->flags & TRANS_A, tb = p->c->flags & TRANS_B;
+	struct tensor dc = *gemm_outer(p);
 	struct gemm da = { .c = *G(0),
-		.a = ta ? *T(1) : *G(3),
-		.b = ta ? *G(3) : *T(1),
+		.a = ta ? *T(1) : dc,
+		.b = ta ? dc : *T(1),
 		.trans_a = ta && tb,
 		.trans_b = ta || !tb,
 		.alpha = 0.5 };
 	struct gemm db = { .c = *G(1),
-		.a = tb ? *G(3) : *T(0),
-		.b = tb ? *T(0) : *G(3),
+		.a = tb ? dc : *T(0),
+		.b = tb ? *T(0) : dc,
 		.trans_a = tb || !ta,
 		.trans_b = tb && ta,
 		.alpha = 0.5 };
 
+	if (p->c->flags & DBIAS) {
+		db.dbias = *G(4);
+		db.beta = gemm_dbias_added(p->c) ? 1 : 0;
+		p->st->ops->fill(p->st, G(1), 0);
+	} else if (p->c->flags & BIAS)
+		p->st->ops->column_sum(p->st, G(4), &dc);
 	p->st->ops->gemm(p->st, &da);
 	p->st->ops->gemm(p->st, &db);
 	p->st->ops->cast(p->st, G(2), G(3));
@@ -90,21 +133,28 @@ static const struct op_case gemm_cases[] = {
 	{ .rows = 150, .columns = 131, .inner = 300, .flags = TRANS_B },
 	{ .rows = 131, .columns = 310, .inner = 150, .flags = TRANS_A | REAL_C | BETA },
 	{ .rows = 70, .columns = 600, .inner = 65 },
+	{ .rows = 7, .columns = 13, .inner = 5, .flags = TRANS_B | BIAS },
+	{ .rows = 7, .columns = 13, .inner = 5, .flags = TRANS_B | BIAS | GELU | DBIAS },
+	{ .rows = 64, .columns = 96, .inner = 40, .flags = TRANS_B | BIAS | GELU | DBIAS },
+	{ .rows = 70, .columns = 600, .inner = 65, .flags = BIAS | GELU },
+	{ .rows = 33, .columns = 16, .inner = 24, .flags = TRANS_A | TRANS_B | BIAS | BETA | DBIAS },
 	{ 0 },
 };
 
 /* --- norm: 0 x, 1 weight, 2 bias, 3 y, 4 mean, 5 rstd ----------------------------------------- */
-enum { LAYER_NORM = 1 };
+enum { LAYER_NORM = 1, WRITE_GRAD = 2 };
 
 static void
 norm_declare(struct problem *p)
 {
 	const struct op_case *c = p->c;
 
+	unsigned param = c->flags & WRITE_GRAD ? VECTOR_WRITTEN : VECTOR_PARAM;
+
 	slot_add(p, 0, SLOT_INPUT, SLOT_ADDED, SHAPE(c->rows, c->columns));
-	slot_add(p, 1, SLOT_INPUT, VECTOR_PARAM, SHAPE(c->columns, 1));
+	slot_add(p, 1, SLOT_INPUT, param, SHAPE(c->columns, 1));
 	if (c->flags & LAYER_NORM) {
-		slot_add(p, 2, SLOT_INPUT, VECTOR_PARAM, SHAPE(c->columns, 1));
+		slot_add(p, 2, SLOT_INPUT, param, SHAPE(c->columns, 1));
 		slot_add(p, 4, SLOT_SCRATCH, SLOT_VECTOR, SHAPE(c->rows, 1));
 	}
 	slot_add(p, 3, SLOT_OUTPUT, 0, SHAPE(c->rows, c->columns));
@@ -135,14 +185,16 @@ norm_backward(struct problem *p)
 		.mean = *T(4),
 		.rstd = *T(5),
 		.dweight = *G(1),
-		.dbias = *G(2) };
+		.dbias = *G(2),
+		.accumulate = !(p->c->flags & WRITE_GRAD) };
 
 	p->st->ops->norm_bwd(p->st, &n);
 }
 
 static const struct op_case norm_cases[] = {
 	{ .rows = 1, .columns = 2 }, { .rows = 1, .columns = 7, .flags = LAYER_NORM }, { .rows = 5, .columns = 33 },
-	{ .rows = 150, .columns = 300 }, { .rows = 131, .columns = 257, .flags = LAYER_NORM }, { 0 },
+	{ .rows = 150, .columns = 300 }, { .rows = 131, .columns = 257, .flags = LAYER_NORM },
+	{ .rows = 70, .columns = 64, .flags = LAYER_NORM | WRITE_GRAD }, { .rows = 9, .columns = 65, .flags = WRITE_GRAD }, { 0 },
 };
 
 /* --- rope: 0 x, 1 y, 2 table, 3 positions ----------------------------------------------------- */
@@ -271,7 +323,9 @@ static const struct op_case attention_cases[] = {
 	{ .rows = 200, .batch = 1, .heads = 2, .groups = 2, .head_dim = 16, .window = 70, .drop = 0.1 }, { 0 },
 };
 
-/* --- act: 0 x, 1 y; columns is f -------------------------------------------------------------- */
+/* --- act: 0 x, 1 y, 2 y rebuilt; columns is f ------------------------------------------------- */
+enum { REBUILD = 1, IN_PLACE = 2 };
+
 static void
 act_declare(struct problem *p)
 {
@@ -279,6 +333,8 @@ act_declare(struct problem *p)
 
 	slot_add(p, 0, SLOT_INPUT, 0, SHAPE(p->c->rows, p->c->columns * (gated ? 2 : 1)));
 	slot_add(p, 1, SLOT_OUTPUT, 0, SHAPE(p->c->rows, p->c->columns));
+	if (p->c->flags & REBUILD)
+		slot_add(p, 2, SLOT_REBUILT, 0, SHAPE(p->c->rows, p->c->columns));
 	for (int64_t i = 0; i < slot_count(&p->slot[0]); i++)
 		p->slot[0].value[i] *= 4;
 }
@@ -289,17 +345,34 @@ act_forward(struct problem *p)
 	p->st->ops->act_fwd(p->st, (enum act_kind)p->c->kind, T(1), T(0));
 }
 
+/* Gradients into tensors of their own, or dx over x and the value over dy. */
 static void
 act_backward(struct problem *p)
 {
-	p->st->ops->act_bwd(p->st, (enum act_kind)p->c->kind, G(0), G(1), T(0));
+	struct act_grad a = { .dx = *G(0), .dy = *G(1), .x = *T(0), .y = *T(2) };
+
+	if (p->c->flags & IN_PLACE) {
+		p->st->ops->cast(p->st, G(0), T(0));
+		a.x = *G(0);
+	}
+	if (p->c->flags & IN_PLACE && a.y.data) {
+		p->st->ops->cast(p->st, T(2), G(1));
+		a.dy = *T(2);
+	}
+	p->st->ops->act_bwd(p->st, (enum act_kind)p->c->kind, &a);
 }
 
 static const struct op_case act_cases[] = {
 	{ .rows = 3, .columns = 37, .kind = ACT_GELU_TANH }, { .rows = 5, .columns = 2100, .kind = ACT_GELU_TANH },
 	{ .rows = 3, .columns = 37, .kind = ACT_GELU_ERF }, { .rows = 3, .columns = 37, .kind = ACT_RELU2 },
 	{ .rows = 1, .columns = 1, .kind = ACT_SWIGLU }, { .rows = 9, .columns = 2051, .kind = ACT_SWIGLU },
-	{ .rows = 4, .columns = 19, .kind = ACT_GEGLU_TANH }, { 0 },
+	{ .rows = 4, .columns = 19, .kind = ACT_GEGLU_TANH },
+	{ .rows = 4, .columns = 72, .kind = ACT_GEGLU_TANH, .flags = REBUILD },
+	{ .rows = 9, .columns = 2056, .kind = ACT_SWIGLU, .flags = REBUILD | IN_PLACE },
+	{ .rows = 3, .columns = 37, .kind = ACT_SWIGLU, .flags = REBUILD | IN_PLACE },
+	{ .rows = 5, .columns = 40, .kind = ACT_GELU_TANH, .flags = REBUILD | IN_PLACE },
+	{ .rows = 5, .columns = 41, .kind = ACT_GELU_ERF, .flags = IN_PLACE },
+	{ .rows = 5, .columns = 48, .kind = ACT_RELU2, .flags = REBUILD }, { 0 },
 };
 
 /* --- residual with dropout and bias: 0 x, 1 bias, 2 residual, 3 y ----------------------------- */
@@ -339,6 +412,61 @@ static const struct op_case residual_cases[] = {
 	{ .rows = 300, .columns = 130, .batch = 2, .drop = 0.1 }, { 0 },
 };
 
+/* --- residual with the norm behind it: 0 x, 1 bias, 2 residual, 3 norm's y, 4 weight, 5 norm's bias, 6 sum, 7 mean,
+ * 8 rstd */
+enum { NO_BIAS = 4 };
+
+static void
+block_declare(struct problem *p)
+{
+	const struct op_case *c = p->c;
+
+	slot_add(p, 0, SLOT_INPUT, 0, SHAPE(c->rows, c->columns));
+	if (!(c->flags & NO_BIAS))
+		slot_add(p, 1, SLOT_INPUT, VECTOR_PARAM, SHAPE(c->columns, 1));
+	slot_add(p, 2, SLOT_INPUT, 0, SHAPE(c->rows, c->columns));
+	slot_add(p, 3, SLOT_OUTPUT, 0, SHAPE(c->rows, c->columns));
+	slot_add(p, 4, SLOT_INPUT, VECTOR_PARAM, SHAPE(c->columns, 1));
+	slot_add(p, 6, SLOT_OUTPUT, 0, SHAPE(c->rows, c->columns));
+	if (c->flags & LAYER_NORM) {
+		slot_add(p, 5, SLOT_INPUT, VECTOR_PARAM, SHAPE(c->columns, 1));
+		slot_add(p, 7, SLOT_SCRATCH, SLOT_VECTOR, SHAPE(c->rows, 1));
+	}
+	slot_add(p, 8, SLOT_SCRATCH, SLOT_VECTOR, SHAPE(c->rows, 1));
+}
+
+static void
+block_forward(struct problem *p)
+{
+	struct norm n = { .y = *T(3), .x = *T(6), .weight = *T(4), .bias = *T(5), .mean = *T(7), .rstd = *T(8), .eps = 1e-3 };
+	struct residual r = { .y = *T(6), .x = *T(0), .bias = *T(1), .residual = *T(2),
+	    .drop = case_dropout(p->c, p->c->columns + 3), .norm = &n };
+
+	p->st->ops->residual_fwd(p->st, &r);
+}
+
+/* The residual stream's gradient has that of the sum already; the norm's is added to it. */
+static void
+block_backward(struct problem *p)
+{
+	struct dropout drop = case_dropout(p->c, p->c->columns + 3);
+	struct norm_grad n = { .dx = *G(2), .dy = *G(3), .x = *T(6), .weight = *T(4), .mean = *T(7), .rstd = *T(8),
+	    .dweight = *G(4), .dbias = *G(5), .accumulate = true };
+
+	p->st->ops->cast(p->st, G(2), G(6));
+	p->st->ops->norm_bwd(p->st, &n);
+	p->st->ops->dropout_bwd(p->st, G(0), G(2), &drop);
+	if (!(p->c->flags & NO_BIAS))
+		p->st->ops->column_sum(p->st, G(1), G(0));
+}
+
+static const struct op_case block_cases[] = {
+	{ .rows = 6, .columns = 5, .batch = 2, .flags = NO_BIAS },
+	{ .rows = 9, .columns = 37, .batch = 3, .drop = 0.4, .flags = LAYER_NORM },
+	{ .rows = 8, .columns = 64, .batch = 2, .drop = 0.1 }, { .rows = 7, .columns = 96, .batch = 7, .flags = LAYER_NORM | NO_BIAS },
+	{ 0 },
+};
+
 /* --- bias: 0 x, 1 bias, 2 y; y = (1.5 + x) / 2 + bias ----------------------------------------- */
 static void
 bias_declare(struct problem *p)
@@ -371,13 +499,14 @@ static const struct op_case bias_cases[] = {
 	{ .rows = 1, .columns = 5 }, { .rows = 150, .columns = 67 }, { .rows = 4, .columns = 5000 }, { 0 },
 };
 
-/* --- embedding of words and positions: 0 words, 1 positions, 2 y, 3 ids, 4 position ids; inner rows a table  */
+/* --- embedding of words and positions: 0 words, 1 positions, 2 y, 3 ids, 4 position ids; inner rows a table. The
+ * words' gradient is written, the positions' added. */
 static void
 embedding_declare(struct problem *p)
 {
 	const struct op_case *c = p->c;
 
-	slot_add(p, 0, SLOT_INPUT, SLOT_REAL_GRAD | SLOT_ADDED, SHAPE(c->inner, c->columns));
+	slot_add(p, 0, SLOT_INPUT, SLOT_REAL_GRAD, SHAPE(c->inner, c->columns));
 	slot_add(p, 1, SLOT_INPUT, SLOT_REAL_GRAD | SLOT_ADDED, SHAPE(c->inner, c->columns));
 	slot_add(p, 2, SLOT_OUTPUT, 0, SHAPE(c->rows, c->columns));
 	slot_add(p, 3, SLOT_IDS, SLOT_VECTOR, SHAPE(c->rows, 1));
@@ -410,7 +539,7 @@ static void
 embedding_backward(struct problem *p)
 {
 	for (int i = 0; i < 2; i++) {
-		struct embedding_grad g = { .dtable = *G(i), .dy = *G(2), .ids = *T(3 + i) };
+		struct embedding_grad g = { .dtable = *G(i), .dy = *G(2), .ids = *T(3 + i), .accumulate = i == 1 };
 
 		p->st->ops->embedding_bwd(p->st, &g);
 	}
@@ -420,8 +549,8 @@ static const struct op_case embedding_cases[] = {
 	{ .rows = 5, .columns = 3, .inner = 4 }, { .rows = 200, .columns = 130, .inner = 7 }, { 0 },
 };
 
-/* --- xent: 0 logits, 1 loss, 2 zloss, 3 labels, 4 mask, 5 row_max, 6 sums, 7 and 8 the second part's ----------- */
-enum { SPLIT = 1 };
+/* --- xent: 0 logits, 1 loss, 2 zloss, 3 labels, 4 mask, 5 stats; `window` parts --------------------------- */
+enum { PARTS_MAX = 4 };
 static const double xent_scale = 3, xent_z = 0.01;
 
 /* inner columns are real tokens, the rest padding; the loss that is differentiated is scale * sum
@@ -436,9 +565,8 @@ xent_declare(struct problem *p)
 	slot_add(p, 2, SLOT_OUTPUT, SLOT_REAL | SLOT_VECTOR, SHAPE(c->rows, 1));
 	slot_add(p, 3, SLOT_IDS, SLOT_VECTOR, SHAPE(c->rows, 1));
 	slot_add(p, 4, SLOT_MASK, SLOT_VECTOR, SHAPE(c->rows, 1));
-	for (int i = 5; i < 9; i++)
-		slot_add(
-		    p, i, SLOT_SCRATCH, i % 2 ? SLOT_VECTOR : 0, SHAPE(c->rows, i % 2 ? 1 : 2));
+	if (c->window)
+		slot_add(p, 5, SLOT_SCRATCH, 0, SHAPE(c->window * c->rows, 3));
 	for (int64_t i = 0; i < c->rows; i++) {
 		p->slot[3].value[i] = floor((p->slot[3].value[i] + 1) / 2 * (double)c->inner);
 		p->slot[4].value[i] = p->slot[4].value[i] > -0.7;
@@ -448,30 +576,13 @@ xent_declare(struct problem *p)
 		p->slot[0].value[i] *= 5;
 }
 
-/* to = max(to, from) or to + from, element by element, as the reduction over the group does it. */
-static void
-reduce_by_hand(struct problem *p, const struct tensor *to, const struct tensor *from, bool max)
-{
-	int64_t n = tensor_elements(to);
-	double *a = mem_alloc((size_t)n, sizeof *a), *b = mem_alloc((size_t)n, sizeof *b);
-
-	download(p, to, a);
-	download(p, from, b);
-	for (int64_t i = 0; i < n; i++)
-		a[i] = max ? fmax(a[i], b[i]) : a[i] + b[i];
-	upload(p, to, a);
-	upload(p, from, a);
-	free(a);
-	free(b);
-}
-
-/* All three steps on `logits`, whole or in two parts, which end with different padding. */
+/* The loss on `logits`: whole, or in parts that end with different padding. */
 static void
 xent_run(struct problem *p, const struct tensor *logits, double grad_scale)
 {
-	int parts = p->c->flags & SPLIT ? 2 : 1;
-	int64_t v = p->c->columns, valid = p->c->inner, cut = v / parts;
-	struct xent x[2];
+	int parts = p->c->window ? (int)p->c->window : 1;
+	int64_t v = p->c->columns, valid = p->c->inner, cut = v / parts, rows = p->c->rows;
+	struct xent x[PARTS_MAX];
 
 	for (int i = 0; i < parts; i++) {
 		int64_t first = i * cut, count = i == parts - 1 ? v - first : cut;
@@ -479,8 +590,7 @@ xent_run(struct problem *p, const struct tensor *logits, double grad_scale)
 		x[i] = (struct xent){ .logits = tensor_columns(logits, first, count),
 			.labels = *T(3),
 			.mask = *T(4),
-			.row_max = *T(5 + 2 * i),
-			.sums = *T(6 + 2 * i),
+			.parts = parts,
 			.loss = *T(1),
 			.zloss = *T(2),
 			.first_column = first,
@@ -489,15 +599,12 @@ xent_run(struct problem *p, const struct tensor *logits, double grad_scale)
 		x[i].valid_columns = valid - first < 0 ? 0
 		    : valid - first < count            ? valid - first
 						       : count;
+		if (!p->c->window)
+			continue;
+		x[i].stats = tensor_rows(T(5), i * rows, rows);
+		p->st->ops->xent_stats(p->st, &x[i]);
+		x[i].stats = *T(5);
 	}
-	for (int i = 0; i < parts; i++)
-		p->st->ops->xent_max(p->st, &x[i]);
-	if (parts == 2)
-		reduce_by_hand(p, &x[0].row_max, &x[1].row_max, true);
-	for (int i = 0; i < parts; i++)
-		p->st->ops->xent_sum(p->st, &x[i]);
-	if (parts == 2)
-		reduce_by_hand(p, &x[0].sums, &x[1].sums, false);
 	for (int i = 0; i < parts; i++)
 		p->st->ops->xent_loss(p->st, &x[i]);
 }
@@ -517,12 +624,15 @@ xent_backward(struct problem *p)
 
 static const struct op_case xent_cases[] = {
 	{ .rows = 1, .columns = 2, .inner = 2 }, { .rows = 7, .columns = 32, .inner = 29 },
-	{ .rows = 7, .columns = 32, .inner = 29, .flags = SPLIT }, { .rows = 5, .columns = 32, .inner = 13, .flags = SPLIT },
-	{ .rows = 11, .columns = 5003, .inner = 5000 }, { 0 },
+	{ .rows = 7, .columns = 32, .inner = 29, .window = 1 },
+	{ .rows = 7, .columns = 32, .inner = 29, .window = 2 }, { .rows = 5, .columns = 32, .inner = 13, .window = 2 },
+	{ .rows = 9, .columns = 61, .inner = 40, .window = 4 }, { .rows = 3, .columns = 5000, .inner = 4999, .window = 3 },
+	{ .rows = 11, .columns = 5003, .inner = 5000 }, { .rows = 6, .columns = 5008, .inner = 5000 }, { 0 },
 };
 
 #undef SHAPE
 #undef VECTOR_PARAM
+#undef VECTOR_WRITTEN
 #undef T
 #undef G
 

@@ -20,6 +20,13 @@ value_at(const struct problem *p, int i, int64_t row, int64_t column)
 	return p->slot[i].value[row * p->slot[i].columns + column];
 }
 
+/* The tanh form as it is published. */
+static double
+gelu(double x)
+{
+	return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
+}
+
 static double
 expect_gemm(const struct problem *p, int64_t row, int64_t column)
 {
@@ -29,7 +36,10 @@ expect_gemm(const struct problem *p, int64_t row, int64_t column)
 	for (int64_t k = 0; k < p->c->inner; k++)
 		sum += (ta ? value_at(p, 0, k, row) : value_at(p, 0, row, k)) *
 		    (tb ? value_at(p, 1, column, k) : value_at(p, 1, k, column));
-	return 0.5 * sum + (p->c->flags & BETA ? 0.75 * value_at(p, 2, row, column) : 0);
+	sum = 0.5 * sum + (p->c->flags & BETA ? 0.75 * value_at(p, 2, row, column) : 0);
+	if (p->c->flags & BIAS)
+		sum += p->slot[4].value[column];
+	return p->c->flags & GELU ? gelu(sum) : sum;
 }
 
 static double
@@ -105,12 +115,11 @@ expect_attention(const struct problem *p, int64_t row, int64_t column)
 static double
 expect_act(const struct problem *p, int64_t row, int64_t column)
 {
-	double x = value_at(p, 0, row, column),
-	       gelu = 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
+	double x = value_at(p, 0, row, column);
 
 	switch (p->c->kind) {
 	case ACT_GELU_TANH:
-		return gelu;
+		return gelu(x);
 	case ACT_GELU_ERF:
 		return 0.5 * x * (1 + erf(x / sqrt(2)));
 	case ACT_RELU2:
@@ -118,7 +127,7 @@ expect_act(const struct problem *p, int64_t row, int64_t column)
 	case ACT_SWIGLU:
 		return x / (1 + exp(-x)) * value_at(p, 0, row, column + p->c->columns);
 	default:
-		return gelu * value_at(p, 0, row, column + p->c->columns);
+		return gelu(x) * value_at(p, 0, row, column + p->c->columns);
 	}
 }
 
@@ -132,6 +141,30 @@ expect_residual(const struct problem *p, int64_t row, int64_t column)
 	double x = value_at(p, 0, row, column) + p->slot[1].value[column];
 
 	return value_at(p, 2, row, column) + x * (d.p > 0 ? drawn(&d, index) : 1);
+}
+
+/* The sum of expect_residual with the residual in a slot of its own, then expect_norm's formula. */
+static double
+expect_block(const struct problem *p, int64_t row, int64_t column)
+{
+	struct dropout d = case_dropout(p->c, p->c->columns + 3);
+	int64_t sample = d.first_sample + row % p->c->batch, h = p->c->columns,
+		position = d.first_position + row / p->c->batch;
+	int64_t index = (sample * d.seq_length + position) * d.width + d.first_column;
+	bool layer = p->c->flags & LAYER_NORM;
+	double mean = 0, square = 0, at = 0;
+
+	for (int pass = 0; pass < 2; pass++)
+		for (int64_t i = 0; i < h; i++) {
+			double x = value_at(p, 0, row, i) + (p->slot[1].value ? p->slot[1].value[i] : 0);
+
+			x = value_at(p, 2, row, i) + x * (d.p > 0 ? drawn(&d, index + i) : 1);
+			mean += pass == 0 && layer ? x / (double)h : 0;
+			square += pass == 1 ? pow(x - mean, 2) / (double)h : 0;
+			at = i == column ? x : at;
+		}
+	at = (at - mean) / sqrt(square + 1e-3) * p->slot[4].value[column];
+	return layer ? at + p->slot[5].value[column] : at;
 }
 
 static double

@@ -52,7 +52,7 @@ difference(struct problem *p, const struct op_test *op, struct slot *s, int64_t 
 	    fmax(fmax(fabs(grad), root_mean_square(s->grad, slot_count(s))), 1e-8);
 }
 
-/* Sixteen elements of the first output against the formula, in double. */
+/* Sixteen elements of the first output against the formula, in double; what is rebuilt is the same. */
 static void
 check_values(const struct op_test *op, int number)
 {
@@ -73,6 +73,10 @@ check_values(const struct op_test *op, int number)
 		if (!(d < 1e-12))
 			complain(op, number, i, "value is off by", d);
 	}
+	for (int k = 0; k < SLOTS; k++)
+		if (p->slot[k].kind == SLOT_REBUILT)
+			CHECK(!memcmp(p->slot[k].value, p->slot[i].value,
+			    (size_t)slot_count(&p->slot[i]) * sizeof(double)));
 	problem_free(p);
 }
 
@@ -106,10 +110,10 @@ compare(const struct op_test *op, int number, const struct problem_config config
 
 	for (int i = 0; i < SLOTS; i++) {
 		struct slot *s = &a->slot[i], *t = &b->slot[i];
-		bool out = s->kind == SLOT_OUTPUT;
+		bool out = s->kind != SLOT_INPUT;
 		double d;
 
-		if (s->kind != SLOT_OUTPUT && s->kind != SLOT_INPUT)
+		if (s->kind != SLOT_OUTPUT && s->kind != SLOT_INPUT && s->kind != SLOT_REBUILT)
 			continue;
 		d = nmse(out ? s->value : s->grad, out ? t->value : t->grad, slot_count(s));
 		check_count++;
@@ -323,6 +327,34 @@ test_cast(void)
 	backend_cpu.close(d);
 }
 
+/* The numbers of rng_normal times std, cut anywhere, and rounded to each type. */
+static void
+test_normal(void)
+{
+	enum { N = 5000, FIRST = 7, CUT = 1002 };
+	static const enum dtype types[] = { DTYPE_F64, DTYPE_F32, DTYPE_BF16, DTYPE_F16 };
+	struct device *d = open_device(DTYPE_F32);
+	struct stream *st = backend_cpu.stream(d, STREAM_COMPUTE);
+	static double expected[N], stored[N], out[N];
+	struct normal n = { .key = 3, .stream = 9, .first = FIRST, .std = 0.02 };
+	struct normal rest = { .key = 3, .stream = 9, .first = FIRST + CUT, .std = 0.02 };
+
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+		struct tensor t = tensor_1d(stored, types[i], N), tail = tensor_rows(&t, CUT, N - CUT);
+
+		rng_normal(3, FIRST, N, 9, 0, expected);
+		for (int k = 0; k < N; k++)
+			expected[k] *= 0.02;
+		round_values(expected, N, types[i]);
+		st->ops->normal(st, &t, &n);
+		st->ops->fill(st, &tail, 0);
+		st->ops->normal(st, &tail, &rest);
+		dtype_convert(out, DTYPE_F64, stored, types[i], N);
+		CHECK(!memcmp(out, expected, sizeof out));
+	}
+	backend_cpu.close(d);
+}
+
 int
 main(void)
 {
@@ -341,5 +373,6 @@ main(void)
 	test_optimizer(RULE_SGD, DTYPE_F16, 2e-5);
 	test_reductions();
 	test_cast();
+	test_normal();
 	return check_done();
 }

@@ -18,10 +18,11 @@
 #include <stdlib.h>
 
 enum { SLOTS = 10, SLOT_DIMS = 2 };
-enum slot_kind { SLOT_NONE, SLOT_INPUT, SLOT_FIXED, SLOT_OUTPUT, SLOT_IDS, SLOT_MASK, SLOT_SCRATCH };
-/* Stored real; gradient real; gradient added to; a vector of `rows` elements. Otherwise act and a
- * matrix. */
-enum { SLOT_REAL = 1, SLOT_REAL_GRAD = 2, SLOT_ADDED = 4, SLOT_VECTOR = 8 };
+/* A rebuilt slot is a second copy of the first output, made by the backward pass. */
+enum slot_kind { SLOT_NONE, SLOT_INPUT, SLOT_FIXED, SLOT_OUTPUT, SLOT_IDS, SLOT_MASK, SLOT_SCRATCH, SLOT_REBUILT };
+/* Stored real; gradient real; gradient added to; a vector of `rows` elements; scratch that is act.
+ * Otherwise act and a matrix; scratch is real. */
+enum { SLOT_REAL = 1, SLOT_REAL_GRAD = 2, SLOT_ADDED = 4, SLOT_VECTOR = 8, SLOT_ACT = 16 };
 
 /* A case of an operation; each reads what it needs. */
 struct op_case {
@@ -83,13 +84,15 @@ slot_tensor(struct problem *p, enum dtype dtype, const struct slot *s)
 				      : tensor_2d(data, dtype, s->rows, s->columns);
 }
 
-/* Declares slot i with its random values and, for an output, its random gradient. */
+/* Declares slot i with its random values and, for an output, its random gradient. What an operation
+ * writes holds NaN before. */
 static void
 slot_add(
     struct problem *p, int i, enum slot_kind kind, unsigned flags, const int64_t shape[SLOT_DIMS])
 {
 	struct slot *s = &p->slot[i];
-	enum dtype act = flags & SLOT_REAL || kind == SLOT_SCRATCH ? p->real : p->act;
+	bool real = flags & SLOT_REAL || (kind == SLOT_SCRATCH && !(flags & SLOT_ACT));
+	enum dtype act = real ? p->real : p->act;
 
 	*s = (struct slot){ .kind = kind, .flags = flags, .rows = shape[0], .columns = shape[1] };
 	s->value = mem_zalloc((size_t)slot_count(s), sizeof(double));
@@ -106,8 +109,10 @@ slot_add(
 		s->grad[k] = kind == SLOT_OUTPUT
 		    ? 2 * (double)rng_uniform(7, (uint64_t)k, (uint32_t)i, 1) - 1
 		    : flags & SLOT_ADDED ? slot_before
-					 : 0;
+					 : NAN;
 	}
+	if (kind == SLOT_SCRATCH || kind == SLOT_OUTPUT || kind == SLOT_REBUILT)
+		p->st->ops->fill(p->st, &s->t, NAN);
 }
 
 /* Host doubles to a tensor of any type. */
@@ -150,13 +155,20 @@ round_values(double *x, int64_t n, enum dtype to)
 	free(small);
 }
 
+/* Does it have values before the operation? */
+static bool
+slot_is_given(const struct slot *s)
+{
+	return s->kind == SLOT_INPUT || s->kind == SLOT_FIXED || s->kind == SLOT_IDS ||
+	    s->kind == SLOT_MASK;
+}
+
 /* Inputs to the device, forward pass, outputs to the host. */
 static void
 problem_forward(struct problem *p, const struct op_test *op)
 {
 	for (int i = 0; i < SLOTS; i++)
-		if (p->slot[i].kind != SLOT_NONE && p->slot[i].kind != SLOT_SCRATCH &&
-		    p->slot[i].kind != SLOT_OUTPUT)
+		if (slot_is_given(&p->slot[i]))
 			upload(p, &p->slot[i].t, p->slot[i].value);
 	op->forward(p);
 	for (int i = 0; i < SLOTS; i++)
@@ -174,6 +186,24 @@ problem_backward(struct problem *p, const struct op_test *op)
 	for (int i = 0; i < SLOTS; i++)
 		if (p->slot[i].kind == SLOT_INPUT)
 			download(p, &p->slot[i].g, p->slot[i].grad);
+		else if (p->slot[i].kind == SLOT_REBUILT)
+			download(p, &p->slot[i].t, p->slot[i].value);
+}
+
+/* The unit matrix [n, n] in act; the caller releases it. */
+static struct tensor
+unit_matrix(struct problem *p, int64_t n)
+{
+	struct err e;
+	double *host = mem_zalloc((size_t)(n * n), sizeof *host);
+	struct tensor t = tensor_2d(
+	    p->backend->alloc(p->device, (size_t)(n * n) * dtype_size(p->act), &e), p->act, n, n);
+
+	for (int64_t i = 0; i < n; i++)
+		host[i * n + i] = 1;
+	upload(p, &t, host);
+	free(host);
+	return t;
 }
 
 /* Sum of squared differences over sum of squares. */

@@ -28,16 +28,16 @@ gelu_inner(real x)
 }
 
 /* y = x / (1 + e^-2u), which is 0.5 x (1 + tanh u). */
-static void
-gelu_tanh(real *y, const real *x, int64_t n)
+void
+cpu_name(gelu_tanh)(real *y, const real *x, int64_t n)
 {
 	for (int64_t i = 0; i < n; i++)
 		y[i] = x[i] * real_sigmoid(gelu_inner(x[i]));
 }
 
 /* With p the logistic factor: p + x p' ; p' = p (1 - p) d(2u)/dx. */
-static void
-gelu_tanh_slope(real *dy, const real *x, int64_t n)
+void
+cpu_name(gelu_tanh_slope)(real *dy, const real *x, int64_t n)
 {
 	for (int64_t i = 0; i < n; i++) {
 		real p = real_sigmoid(gelu_inner(x[i])),
@@ -104,11 +104,11 @@ silu_slope(real *dy, const real *x, int64_t n)
 
 /* By enum act_kind; a new kind is a row here and a case in cuda/act.cu. */
 static const struct curve curves[ACT_KINDS] = {
-	[ACT_GELU_TANH] = { gelu_tanh, gelu_tanh_slope, false },
+	[ACT_GELU_TANH] = { cpu_name(gelu_tanh), cpu_name(gelu_tanh_slope), false },
 	[ACT_GELU_ERF] = { gelu_erf, gelu_erf_slope, false },
 	[ACT_RELU2] = { relu2, relu2_slope, false },
 	[ACT_SWIGLU] = { silu, silu_slope, true },
-	[ACT_GEGLU_TANH] = { gelu_tanh, gelu_tanh_slope, true },
+	[ACT_GEGLU_TANH] = { cpu_name(gelu_tanh), cpu_name(gelu_tanh_slope), true },
 };
 
 /* The span of the second half of a row of 2f columns. */
@@ -139,37 +139,53 @@ forward(const void *ctx, const struct span *s)
 	span_store(c->y, s, y);
 }
 
-/* dgate = dy up f'(gate), dup = dy f(gate). */
+/* Rounds a span from real to where it belongs. */
+static void
+put_span(const struct tensor *t, const struct span *s, const real *from)
+{
+	dtype_convert(span_address(t, s), t->dtype, from, REAL_DTYPE, s->count);
+}
+
+/* dgate = dy up f'(gate), dup = dy f(gate). All is read before anything is written: dx may be x, and
+ * y may be dy. */
 static void
 backward_gated(const void *ctx, const struct span *s)
 {
 	const struct act_call *c = ctx;
-	real dy_buf[CPU_SPAN], gate_buf[CPU_SPAN], up_buf[CPU_SPAN], dgate[CPU_SPAN], dup[CPU_SPAN];
+	real dy_buf[CPU_SPAN], gate_buf[CPU_SPAN], up_buf[CPU_SPAN];
+	real y[CPU_SPAN], dgate[CPU_SPAN], dup[CPU_SPAN];
 	struct span us = up_span(c->x, s);
 	const real *dy = span_load(c->dy, s, dy_buf), *gate = span_load(c->x, s, gate_buf),
 		   *up = span_load(c->x, &us, up_buf);
 
 	c->curve->value(dup, gate, s->count);
 	for (int64_t i = 0; i < s->count; i++) {
+		y[i] = dup[i] * up[i];
 		dgate[i] = dy[i] * up[i];
 		dup[i] *= dy[i];
 	}
 	c->curve->slope(dgate, gate, s->count);
-	dtype_convert(span_address(c->dx, s), c->dx->dtype, dgate, REAL_DTYPE, s->count);
-	dtype_convert(span_address(c->dx, &us), c->dx->dtype, dup, REAL_DTYPE, s->count);
+	if (c->y)
+		put_span(c->y, s, y);
+	put_span(c->dx, s, dgate);
+	put_span(c->dx, &us, dup);
 }
 
-/* dx = dy f'(x). */
+/* dx = dy f'(x), with the same care for the order. */
 static void
 backward_plain(const void *ctx, const struct span *s)
 {
 	const struct act_call *c = ctx;
-	real dy_buf[CPU_SPAN], x_buf[CPU_SPAN], dx[CPU_SPAN];
+	real dy_buf[CPU_SPAN], x_buf[CPU_SPAN], y[CPU_SPAN], dx[CPU_SPAN];
 	const real *dy = span_load(c->dy, s, dy_buf), *x = span_load(c->x, s, x_buf);
 
 	memcpy(dx, dy, (size_t)s->count * sizeof *dx);
 	c->curve->slope(dx, x, s->count);
-	dtype_convert(span_address(c->dx, s), c->dx->dtype, dx, REAL_DTYPE, s->count);
+	if (c->y) {
+		c->curve->value(y, x, s->count);
+		put_span(c->y, s, y);
+	}
+	put_span(c->dx, s, dx);
 }
 
 /* A gated kind has two columns of x for one of y. */
@@ -192,15 +208,15 @@ cpu_name(act_fwd)(
 	cpu_spans(st, y, forward, &c);
 }
 
-/* Written, not added to: x is read by nothing after this, but dx may not be dy of a gated kind,
- * whose rows are half as long. */
+/* Written, not added to. dx may not be dy of a gated kind, whose rows are half as long. */
 void
-cpu_name(act_bwd)(struct stream *st, enum act_kind kind, const struct tensor *dx,
-    const struct tensor *dy, const struct tensor *x)
+cpu_name(act_bwd)(struct stream *st, enum act_kind kind, const struct act_grad *a)
 {
-	struct act_call c = { .curve = &curves[kind], .dx = dx, .dy = dy, .x = x };
+	struct act_call c = { .curve = &curves[kind], .dx = &a->dx, .dy = &a->dy, .x = &a->x,
+		.y = a->y.data ? &a->y : NULL };
 
-	check(c.curve, dy, x);
-	cpu_check(cpu_same_shape(dx, x));
-	cpu_spans(st, dy, c.curve->gated ? backward_gated : backward_plain, &c);
+	check(c.curve, &a->dy, &a->x);
+	cpu_check(cpu_same_shape(&a->dx, &a->x));
+	cpu_check(!c.y || cpu_same_shape(&a->y, &a->dy));
+	cpu_spans(st, &a->dy, c.curve->gated ? backward_gated : backward_plain, &c);
 }

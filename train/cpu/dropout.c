@@ -76,13 +76,16 @@ residual_span(const void *ctx, const struct span *s)
 	dtype_convert(span_address(&r->y, s), r->y.dtype, sum, REAL_DTYPE, s->count);
 }
 
-/* All [T, h], bias [h] or none; without dropout no mask is drawn. */
+/* All [T, h], bias [h] or none; without dropout no mask is drawn. The norm reads y as it was rounded. */
 void
 cpu_name(residual_fwd)(struct stream *st, const struct residual *r)
 {
 	cpu_check(cpu_same_shape(&r->y, &r->x) && cpu_same_shape(&r->y, &r->residual));
 	cpu_check(!r->bias.data || r->bias.shape[0] == cpu_columns(&r->y));
+	cpu_check(!r->norm || r->norm->x.data == r->y.data);
 	cpu_spans(st, &r->y, residual_span, r);
+	if (r->norm)
+		cpu_name(norm_fwd)(st, r->norm);
 }
 
 /* Through a buffer, since dx may be dy. */

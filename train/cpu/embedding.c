@@ -61,6 +61,9 @@ scatter(const void *ctx, int64_t item, void *scratch)
 	real buf[COLUMNS];
 
 	(void)scratch;
+	for (int64_t row = 0; !e->accumulate && row < e->dtable.shape[0]; row++)
+		memset((real *)e->dtable.data + row * e->dtable.stride[0] + s.first, 0,
+		    (size_t)s.count * sizeof(real));
 	for (; s.row < e->dy.shape[0]; s.row++) {
 		int64_t row = table_row(&e->ids, s.row, e->first_row, e->dtable.shape[0]);
 		const real *dy;
@@ -75,7 +78,7 @@ scatter(const void *ctx, int64_t item, void *scratch)
 	}
 }
 
-/* Adds to dtable, in real precision whatever dy is. */
+/* Sums into dtable in real precision, whatever dy is; onto zeros without accumulate. */
 void
 cpu_name(embedding_bwd)(struct stream *st, const struct embedding_grad *e)
 {

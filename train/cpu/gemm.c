@@ -3,7 +3,8 @@
  * a block of k
  *
  * The tiles follow from the shapes alone. Operands that are not stored in real precision are
- * converted block by block into the workspace; the result is rounded once, after the last block.
+ * converted block by block into the workspace; the result is rounded once, after the last block, and
+ * what follows the product is done to a tile while it is there.
  */
 #include "train/cpu/real.h"
 
@@ -81,6 +82,30 @@ stored(bool transposed, struct box b)
 	return transposed ? (struct box){ b.column, b.row, b.columns, b.rows } : b;
 }
 
+/* Bias, the value kept or read beside, and the activation, for a tile of the product. The activation
+ * sees the value as it was kept, so that the backward pass differentiates what was computed. */
+static void
+finish_tile(const struct gemm *g, const struct box *b, const struct matrix *c)
+{
+	real bias_buf[TILE_MAX], aux_buf[TILE_MAX];
+	const real *bias = g->bias.data
+	    ? span_load(&g->bias, &(struct span){ 0, b->column, b->columns }, bias_buf)
+	    : NULL;
+
+	for (int64_t r = 0; r < b->rows; r++) {
+		struct span s = { b->row + r, b->column, b->columns };
+		real *x = c->p + r * c->stride;
+
+		for (int64_t i = 0; bias && i < b->columns; i++)
+			x[i] += bias[i];
+		if (g->act == GEMM_GELU) {
+			dtype_convert(span_address(&g->aux, &s), g->aux.dtype, x, REAL_DTYPE, s.count);
+			cpu_name(gelu_tanh)(x, span_load(&g->aux, &s, aux_buf), s.count);
+		} else if (g->act == GEMM_GELU_GRAD)
+			cpu_name(gelu_tanh_slope)(x, span_load(&g->aux, &s, aux_buf), s.count);
+	}
+}
+
 /* One tile of c over all of k. Blocks of k are added in order into the tile, in real; alpha
  * applies to each, beta to the first alone. */
 static void
@@ -108,6 +133,7 @@ tile(const void *ctx, int64_t item, void *scratch)
 		    k0 == 0 ? (real)g->beta : 1, c.p, (int)c.stride);
 		k0 += k;
 	} while (k0 < t->k);
+	finish_tile(g, &cb, &c);
 	box_store(&g->c, &cb, &c);
 }
 
@@ -133,8 +159,51 @@ choose_tiles(struct tiles *t, bool direct)
 	t->per_row = cpu_div_up(t->n, t->tile_n);
 }
 
-/* c = alpha op(a) op(b) + beta c, row-major, strides between rows as given. k may be 0: c is
- * scaled then. beta 0 does not read c, so it may hold anything. */
+/* Sums of some rows of a [m, k] into dbias. */
+static void
+sum_rows(const void *ctx, int64_t item, void *scratch)
+{
+	const struct gemm *g = ctx;
+	int64_t per_item = cpu_rows_per_item(g->a.shape[1]),
+		end = cpu_min(g->a.shape[0], (item + 1) * per_item);
+	real buf[CPU_SPAN];
+
+	(void)scratch;
+	for (int64_t row = item * per_item; row < end; row++)
+		for (int64_t first = 0; first < g->a.shape[1]; first += CPU_SPAN) {
+			struct span s = { row, first, cpu_min(CPU_SPAN, g->a.shape[1] - first) };
+
+			*real_at(&g->dbias, row) += row_sum(span_load(&g->a, &s, buf), s.count);
+		}
+}
+
+/* dbias = beta dbias + the sums of op(a) over k; beta 0 does not read it. */
+static void
+sum_operand(struct stream *st, const struct gemm *g)
+{
+	if (g->beta == 0)
+		cpu_name(fill)(st, &g->dbias, 0);
+	else if (g->beta != 1)
+		cpu_name(scale)(st, &g->dbias, g->beta);
+	if (g->trans_a)
+		cpu_name(column_sum)(st, &g->dbias, &g->a);
+	else
+		cpu_for(st, cpu_div_up(g->a.shape[0], cpu_rows_per_item(g->a.shape[1])), sum_rows, g);
+}
+
+/* The shapes and types of what comes beside the product. */
+static void
+check_epilogue(const struct gemm *g, int64_t m, int64_t n)
+{
+	cpu_check(!g->bias.data || g->bias.shape[0] == n);
+	cpu_check(!g->dbias.data || (g->dbias.shape[0] == m && g->dbias.dtype == REAL_DTYPE));
+	cpu_check(g->act == GEMM_LINEAR ||
+	    (g->beta == 0 && g->aux.data && g->aux.ndim == 2 && g->aux.shape[0] == m &&
+		g->aux.shape[1] == n));
+}
+
+/* c = alpha op(a) op(b) + beta c, row-major, strides between rows as given, and the rest of struct
+ * gemm. k may be 0: c is scaled then. beta 0 does not read c, so it may hold anything. */
 void
 cpu_name(gemm)(struct stream *st, const struct gemm *g)
 {
@@ -145,6 +214,9 @@ cpu_name(gemm)(struct stream *st, const struct gemm *g)
 	cpu_check(g->a.ndim == 2 && g->b.ndim == 2 && g->c.ndim == 2);
 	cpu_check(g->a.shape[g->trans_a ? 1 : 0] == t.m);
 	cpu_check(g->b.shape[g->trans_b ? 1 : 0] == t.k && g->b.shape[g->trans_b ? 0 : 1] == t.n);
+	check_epilogue(g, t.m, t.n);
+	if (g->dbias.data)
+		sum_operand(st, g);
 	if (t.m == 0 || t.n == 0)
 		return;
 	choose_tiles(

@@ -2,12 +2,17 @@
  * loss.c - cross entropy and z-loss over the vocabulary columns held here. Source:
  * spec/training.md 2.8 and 5.1
  *
- * Three passes with a reduction over tensor ranks between them (the caller's): the row maximum,
- * the sum of exponentials with the label's logit, then loss and gradient. Logits [T, v/t] turn
- * into their gradient in place. valid_columns ends before the padding of the vocabulary, which
- * takes part in nothing. Statistics and losses are in real; the mask is F32.
+ * A row's statistics are the maximum, the sum of exponentials below it and the label's logit; those of
+ * all tensor ranks give the loss and the gradient. Logits [T, v/t] turn into their gradient in
+ * place. valid_columns ends before the padding of the vocabulary, which takes part in nothing.
+ * Statistics and losses are in real; the mask is F32.
  */
 #include "train/cpu/real.h"
+
+/* Of the columns of one rank, or of all. */
+struct stats {
+	real max, sum, label;
+};
 
 /* Column of row i's label here, or -1 when it is another rank's or padding. */
 static int64_t
@@ -36,53 +41,80 @@ next_span(const struct xent *x, struct span *s)
 	return s->count > 0;
 }
 
-/* The row maximum, -inf when all columns here are padding. */
-static void
-max_row(const struct xent *x, int64_t row)
+/* Of the valid columns here: the maximum first, so that no exponential overflows. Without any, -inf
+ * and 0. */
+static struct stats
+row_stats(const struct xent *x, int64_t row)
 {
 	struct span s = { row, 0, 0 };
-	real buf[CPU_SPAN], max = -(real)INFINITY;
-
-	while (next_span(x, &s))
-		max = row_max(span_load(&x->logits, &s, buf), s.count, max);
-	*real_at(&x->row_max, row) = max;
-}
-
-/* The sum of exponentials and the label's shifted logit. */
-static void
-sum_row(const struct xent *x, int64_t row)
-{
-	struct span s = { row, 0, 0 };
-	real buf[CPU_SPAN], shifted[CPU_SPAN], max = *real_at(&x->row_max, row), sum = 0;
+	struct stats t = { -(real)INFINITY, 0, 0 };
+	real buf[CPU_SPAN], shifted[CPU_SPAN];
 	int64_t label = label_column(x, row);
 
+	while (next_span(x, &s))
+		t.max = row_max(span_load(&x->logits, &s, buf), s.count, t.max);
+	s = (struct span){ row, 0, 0 };
 	while (next_span(x, &s)) {
 		const real *z = span_load(&x->logits, &s, buf);
 
 		for (int64_t i = 0; i < s.count; i++)
-			shifted[i] = real_exp(z[i] - max);
-		sum += row_sum(shifted, s.count);
+			shifted[i] = real_exp(z[i] - t.max);
+		t.sum += row_sum(shifted, s.count);
 	}
-	*real_at(&x->sums, 2 * row) = sum;
-	*real_at(&x->sums, 2 * row + 1) = label < 0 ? 0 : logit(x, row, label) - max;
+	t.label = label < 0 ? 0 : logit(x, row, label);
+	return t;
+}
+
+/* Stores a row's statistics for the other ranks. */
+static void
+stats_row(const struct xent *x, int64_t row)
+{
+	struct stats t = row_stats(x, row);
+	real *out = real_at(&x->stats, 3 * row);
+
+	out[0] = t.max;
+	out[1] = t.sum;
+	out[2] = t.label;
+}
+
+/* Of the whole vocabulary: the parts in their order, each sum brought to the common maximum. Only the
+ * part that holds the label has something else than 0 there. */
+static struct stats
+combine(const struct xent *x, int64_t row)
+{
+	struct stats t = { -(real)INFINITY, 0, 0 };
+	int64_t rows = x->logits.shape[0];
+
+	for (int p = 0; p < x->parts; p++) {
+		const real *part = real_at(&x->stats, 3 * (p * rows + row));
+
+		t.max = part[0] > t.max ? part[0] : t.max;
+		t.label += part[2];
+	}
+	for (int p = 0; p < x->parts; p++) {
+		const real *part = real_at(&x->stats, 3 * (p * rows + row));
+
+		t.sum += part[1] * real_exp(part[0] - t.max);
+	}
+	return t;
 }
 
 /* logits <- gradient: factor * softmax, less `weight` at the label, zero in the padding. Padding
  * is written as zero since the products behind it read all columns. */
 static void
-gradient_row(const struct xent *x, int64_t row, real factor, real weight)
+gradient_row(const struct xent *x, int64_t row, real max, const real factor[2])
 {
 	struct span s = { row, 0, 0 };
-	real buf[CPU_SPAN], max = *real_at(&x->row_max, row);
+	real buf[CPU_SPAN];
 	int64_t label = label_column(x, row);
 
 	while (next_span(x, &s)) {
 		real *z = span_load(&x->logits, &s, buf);
 
 		for (int64_t i = 0; i < s.count; i++)
-			z[i] = factor * real_exp(z[i] - max);
+			z[i] = factor[0] * real_exp(z[i] - max);
 		if (label >= s.first && label < s.first + s.count)
-			z[label - s.first] -= weight;
+			z[label - s.first] -= factor[1];
 		span_store(&x->logits, &s, z);
 	}
 	s = (struct span){ row, x->valid_columns, x->logits.shape[1] - x->valid_columns };
@@ -94,17 +126,18 @@ gradient_row(const struct xent *x, int64_t row, real factor, real weight)
 static void
 loss_row(const struct xent *x, int64_t row)
 {
-	real sum = *real_at(&x->sums, 2 * row), log_sum = real_math(log)(sum),
-	     lse = *real_at(&x->row_max, row) + log_sum;
+	struct stats t = x->stats.data ? combine(x, row) : row_stats(x, row);
+	real log_sum = real_math(log)(t.sum), lse = t.max + log_sum;
 	real weight = (real)x->grad_scale * ((const float *)x->mask.data)[row];
+	real factor[2] = { weight * (1 + 2 * (real)x->z_loss * lse) / t.sum, weight };
 
-	*real_at(&x->loss, row) = log_sum - *real_at(&x->sums, 2 * row + 1);
+	*real_at(&x->loss, row) = log_sum - (t.label - t.max);
 	*real_at(&x->zloss, row) = (real)x->z_loss * lse * lse;
 	if (x->grad_scale != 0)
-		gradient_row(x, row, weight * (1 + 2 * (real)x->z_loss * lse) / sum, weight);
+		gradient_row(x, row, t.max, factor);
 }
 
-/* The three steps as loops over rows. */
+/* A step as a loop over rows. */
 struct steps {
 	const struct xent *x;
 	void (*row)(const struct xent *, int64_t row);
@@ -131,33 +164,29 @@ run(struct stream *st, const struct xent *x, void (*row)(const struct xent *, in
 
 	cpu_check(
 	    x->logits.ndim == 2 && x->valid_columns >= 0 && x->valid_columns <= x->logits.shape[1]);
-	cpu_check(x->labels.dtype == DTYPE_I32 && x->row_max.dtype == REAL_DTYPE &&
-	    x->sums.dtype == REAL_DTYPE);
+	cpu_check(x->labels.dtype == DTYPE_I32);
 	cpu_for(
 	    st, cpu_div_up(x->logits.shape[0], cpu_rows_per_item(x->logits.shape[1])), rows, &t);
 }
 
-/* Fills row_max [T]; the maximum over tensor ranks is the caller's. */
+/* Fills stats [T, 3] with those of the columns here; gathering them is the caller's. */
 void
-cpu_name(xent_max)(struct stream *st, const struct xent *x)
+cpu_name(xent_stats)(struct stream *st, const struct xent *x)
 {
-	run(st, x, max_row);
+	cpu_check(x->stats.dtype == REAL_DTYPE &&
+	    tensor_elements(&x->stats) == 3 * x->logits.shape[0]);
+	run(st, x, stats_row);
 }
 
-/* Fills sums [T, 2] relative to the global maximum; a rank that does not hold the label leaves 0
- * there, so that the sum over ranks is the label's logit. */
-void
-cpu_name(xent_sum)(struct stream *st, const struct xent *x)
-{
-	run(st, x, sum_row);
-}
-
-/* Needs the sums of all ranks, and gives each rank the same loss. Masked rows have a loss but
- * gradient zero: the caller's dot with the mask leaves them out. */
+/* Gives each rank the same loss. Masked rows have a loss but gradient zero: the caller's dot with the
+ * mask leaves them out. */
 void
 cpu_name(xent_loss)(struct stream *st, const struct xent *x)
 {
 	cpu_check(x->mask.dtype == DTYPE_F32 && x->loss.dtype == REAL_DTYPE &&
 	    x->zloss.dtype == REAL_DTYPE);
+	cpu_check(!x->stats.data ||
+	    (x->stats.dtype == REAL_DTYPE &&
+		tensor_elements(&x->stats) == 3 * x->parts * x->logits.shape[0]));
 	run(st, x, loss_row);
 }

@@ -127,7 +127,8 @@ sum_rows(const struct norm_grad *n, struct span s, int64_t end, real sums[2][COL
 	}
 }
 
-/* dweight and dbias of some columns: blocks of rows are summed, then added in order. */
+/* dweight and dbias of some columns: blocks of rows are summed, then added in order to what is there,
+ * or to zero. */
 static void
 backward_columns(const void *ctx, int64_t item, void *scratch)
 {
@@ -135,6 +136,11 @@ backward_columns(const void *ctx, int64_t item, void *scratch)
 	struct span s = { 0, item * COLUMNS, cpu_min(COLUMNS, n->x.shape[1] - item * COLUMNS) };
 
 	(void)scratch;
+	for (int64_t i = 0; !n->accumulate && i < s.count; i++) {
+		*real_at(&n->dweight, s.first + i) = 0;
+		if (n->dbias.data)
+			*real_at(&n->dbias, s.first + i) = 0;
+	}
 	for (; s.row < n->x.shape[0]; s.row += ROWS) {
 		real sums[2][COLUMNS] = { { 0 } };
 
@@ -146,8 +152,7 @@ backward_columns(const void *ctx, int64_t item, void *scratch)
 	}
 }
 
-/* By rows for dx, then by columns for the sums over rows. Adds to all three outputs; dx has the
- * residual's gradient already. */
+/* By rows for dx, then by columns for the sums over rows. dx has the residual's gradient already. */
 void
 cpu_name(norm_bwd)(struct stream *st, const struct norm_grad *n)
 {

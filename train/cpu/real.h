@@ -184,6 +184,9 @@ real_at(const struct tensor *t, int64_t i)
 /* --- private to two files --------------------------------------------------------------------- */
 /* mask[i] = 1 / (1 - p) where element index + i is kept, else 0. dropout.c */
 void cpu_name(dropout_mask)(const struct dropout *d, uint64_t index, int64_t count, real *mask);
+/* y = gelu_tanh(x), and dy *= its derivative at x. act.c */
+void cpu_name(gelu_tanh)(real *y, const real *x, int64_t n);
+void cpu_name(gelu_tanh_slope)(real *dy, const real *x, int64_t n);
 
 /* --- the operations --------------------------------------------------------------------------- */
 void cpu_name(gemm)(struct stream *, const struct gemm *);
@@ -194,21 +197,20 @@ void cpu_name(attention_fwd)(struct stream *, const struct attention *);
 void cpu_name(attention_bwd)(struct stream *, const struct attention_grad *);
 void cpu_name(act_fwd)(
     struct stream *, enum act_kind, const struct tensor *y, const struct tensor *x);
-void cpu_name(act_bwd)(struct stream *, enum act_kind, const struct tensor *dx,
-    const struct tensor *dy, const struct tensor *x);
+void cpu_name(act_bwd)(struct stream *, enum act_kind, const struct act_grad *);
 void cpu_name(residual_fwd)(struct stream *, const struct residual *);
 void cpu_name(dropout_bwd)(
     struct stream *, const struct tensor *dx, const struct tensor *dy, const struct dropout *);
 void cpu_name(embedding_fwd)(struct stream *, const struct embedding *);
 void cpu_name(embedding_bwd)(struct stream *, const struct embedding_grad *);
-void cpu_name(xent_max)(struct stream *, const struct xent *);
-void cpu_name(xent_sum)(struct stream *, const struct xent *);
+void cpu_name(xent_stats)(struct stream *, const struct xent *);
 void cpu_name(xent_loss)(struct stream *, const struct xent *);
 void cpu_name(bias_add)(struct stream *, const struct tensor *y, const struct tensor *bias);
 void cpu_name(column_sum)(struct stream *, const struct tensor *out, const struct tensor *x);
 void cpu_name(add)(struct stream *, const struct tensor *y, const struct tensor *x);
 void cpu_name(scale)(struct stream *, const struct tensor *x, double factor);
 void cpu_name(fill)(struct stream *, const struct tensor *x, double value);
+void cpu_name(normal)(struct stream *, const struct tensor *x, const struct normal *);
 void cpu_name(cast)(struct stream *, const struct tensor *dst, const struct tensor *src);
 void cpu_name(dot)(
     struct stream *, const struct tensor *out, const struct tensor *x, const struct tensor *y);

@@ -6,6 +6,7 @@
  * threads: the vector is cut into parts by its length alone, each part is summed by one thread,
  * and the parts are added in order.
  */
+#include "lib/base/rng.h"
 #include "train/cpu/real.h"
 
 enum { COLUMNS = 64, ROWS = 64, PARTS = 256 };
@@ -129,6 +130,35 @@ void
 cpu_name(fill)(struct stream *st, const struct tensor *x, double value)
 {
 	cpu_spans(st, x, fill_span, &(struct pair){ .y = x, .value = (real)value });
+}
+
+/* Arguments of normal for the function of a span. */
+struct normal_call {
+	const struct tensor *x;
+	const struct normal *n;
+};
+
+/* In double up to the one rounding to the storage. */
+static void
+normal_span(const void *ctx, const struct span *s)
+{
+	const struct normal_call *c = ctx;
+	double value[CPU_SPAN];
+
+	rng_normal(c->n->key, (uint64_t)(c->n->first + s->first), s->count, c->n->stream, 0, value);
+	for (int64_t i = 0; i < s->count; i++)
+		value[i] *= c->n->std;
+	dtype_convert(span_address(c->x, s), c->x->dtype, value, DTYPE_F64, s->count);
+}
+
+/* x is dense, of any floating type and shape; its elements are numbered as they lie. */
+void
+cpu_name(normal)(struct stream *st, const struct tensor *x, const struct normal *n)
+{
+	struct tensor flat = tensor_flat(x);
+
+	cpu_check(dtype_is_float(x->dtype) && (x->ndim != 2 || x->stride[0] == x->shape[1]));
+	cpu_spans(st, &flat, normal_span, &(struct normal_call){ &flat, n });
 }
 
 /* Same types are copied bit by bit. */
