@@ -1,0 +1,45 @@
+#!/bin/sh
+# recompute.sh - activations that are made again give the same run bit by bit, in less memory
+# shellcheck source=tests/parity/common disable=SC2046,SC2086
+. "$TOP/tests/parity/common"
+steps="--mock-data --train-iters 4 --lr 1e-3"
+
+# saved OPTION...: bytes of saved activations of rank 0
+saved()
+{
+	mtrain $model $steps "$@" --dry-run >plan.tsv 2>log || fail "--dry-run $*"
+	awk -F '\t' '$1 == 0 { print $6 }' plan.tsv
+}
+
+# same NAME RANKS LAYOUT OPTION...: each way to recompute against none: losses, norms and the weights at the end
+same()
+{
+	name=$1 ranks=$2 options=$3
+	shift 3
+	rm -rf none again none.jsonl
+	train "$ranks" $steps $options "$@" --metrics-file none.jsonl --save none
+	results none.jsonl >none.steps
+	for how in "selective" "full" "full --recompute-num-layers 2" "full --recompute-num-layers 3" \
+		"full --recompute-method block --recompute-num-layers 1" \
+		"full --recompute-method block --recompute-num-layers 3"; do
+		rm -rf again again.jsonl
+		train "$ranks" $steps $options "$@" --recompute-granularity $how --metrics-file again.jsonl --save again
+		results again.jsonl >again.steps
+		same_steps "$name: $how" none.steps again.steps
+		same_tensors "$name: $how" none again
+	done
+	echo "$name: equal bit by bit, however much is recomputed"
+}
+
+same llama 1 ""
+same llama-tp2-pp2 4 "$(layout 2 2)"
+none=$(saved) selective=$(saved --recompute-activations) full=$(saved --recompute-granularity full)
+if [ "$none" -le "$selective" ] || [ "$selective" -le "$full" ]; then
+	fail "saved bytes $none, selective $selective, full $full"
+fi
+echo "llama: $none bytes saved, selective $selective, full $full"
+model=$gpt2
+same gpt2-dropout 1 "" --micro-batch-size 2
+same gpt2-dropout-pp2-bf16 2 "$(layout 1 2)" --bf16
+ends 2 1 $steps --recompute-num-layers 2
+grep -q -e "--recompute-num-layers: is for --recompute-granularity full" log || fail "--recompute-num-layers without full: $(cat log)"
