@@ -35,7 +35,8 @@ struct device_config {
 	bool deterministic;
 };
 
-enum { STREAM_COMPUTE, STREAM_COUNT = 8 };
+/* Copies of saves have a stream of their own, behind those of the communicators. */
+enum { STREAM_COMPUTE, STREAM_SAVE = 7, STREAM_COUNT = 8 };
 
 struct backend {
 	const char *name;               /* "cpu", "cuda" */
@@ -57,6 +58,10 @@ struct backend {
 	void (*copy_in)(struct stream *, void *device_dst, const void *host_src, size_t bytes);
 	void (*copy_out)(struct stream *, void *host_dst, const void *device_src, size_t bytes);
 	int (*sync)(struct stream *, struct err *);
+	/* Host memory that copies to and from the device fastest, and without the host waiting. Not being able to pin is no
+	 * failure. From any thread. */
+	void (*pin)(struct device *, void *host, size_t bytes);
+	void (*unpin)(struct device *, void *host);
 	struct event *(*event)(struct device *);                        /* borrowed until close */
 	void (*record)(struct stream *, struct event *);
 	void (*wait)(struct stream *, struct event *);

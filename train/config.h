@@ -32,7 +32,7 @@ struct train_options {
 	bool eod_mask_loss, reset_position_ids, mock_data;
 	const char *save, *load, *pretrained_checkpoint;
 	int64_t save_interval;
-	bool finetune, load_optim, save_optim, use_checkpoint_args, override_schedule,
+	bool finetune, load_optim, save_optim, async_save, wait_for_save, use_checkpoint_args, override_schedule,
 	    use_checkpoint_schedule;
 	int64_t eval_iters, eval_interval;
 	bool skip_train;

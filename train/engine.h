@@ -48,6 +48,7 @@ struct engine {
 	struct layer *layer;
 	int64_t own_first;              /* first element of the flat buffer that this rank's optimizer owns */
 	double loss_scale;              /* 1 unless fp16 */
+	struct event *held;             /* to wait for before weights, masters or moments change: a save reads them; or NULL */
 };
 
 struct engine_config {

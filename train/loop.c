@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 /* What the ranks sum up once a step: every rank's share, then the whole. */
-enum total { TOTAL_LOSS, TOTAL_ZLOSS, TOTAL_NORM, TOTAL_NONFINITE, TOTAL_TOKENS, TOTAL_STOP, TOTAL_COUNT };
+enum total { TOTAL_LOSS, TOTAL_ZLOSS, TOTAL_NORM, TOTAL_NONFINITE, TOTAL_TOKENS, TOTAL_STOP, TOTAL_WRITTEN, TOTAL_COUNT };
 
 /* Seconds since some start, never set back. */
 static double
@@ -110,6 +110,7 @@ totals(struct run *r, double stop, double out[TOTAL_COUNT])
 	if (e->first_stage && e->coord[AX_TP] == 0)
 		mine[TOTAL_TOKENS] = (double)r->tokens;
 	mine[TOTAL_STOP] = stop;
+	mine[TOTAL_WRITTEN] = r->saver && saver_ready(r->saver);
 	w->ops->all_gather(w, NULL, &gathered, &in);
 	for (int k = 0; k < TOTAL_COUNT; k++) {
 		out[k] = 0;
@@ -176,6 +177,7 @@ step(struct run *r, bool *stop)
 	grads_reduce(e);
 	grads_measure(e);
 	totals(r, asked, sum);
+	r->written = sum[TOTAL_WRITTEN] == (double)e->groups.world->size;
 	m.loss_scale = e->loss_scale;
 	m.lm_loss = sum[TOTAL_LOSS] / sum[TOTAL_TOKENS];
 	m.z_loss = sum[TOTAL_ZLOSS] / sum[TOTAL_TOKENS];
@@ -224,25 +226,45 @@ loop_evaluate(struct run *r, enum split which)
 		    sum[TOTAL_LOSS] / sum[TOTAL_TOKENS]);
 }
 
-/* Saves; a failure is said once and ends the run. EXIT_DONE without --save: there is nothing to
+/* A save that failed is said once and ends the run. */
+static int
+save_status(const struct run *r, int rc, const struct err *err)
+{
+	if (rc < 0 && r->e->rank == 0)
+		warn("%s", err->msg);
+	return rc < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+/* Begins a save, which may go on behind the next steps. EXIT_DONE without --save: there is nothing to
  * fail. */
 static int
 save(struct run *r)
 {
 	struct err err;
-	double start = now();
 
-	if (!r->c->o.save)
-		return EXIT_DONE;
-	if (save_checkpoint(r->e, r->c, &r->at, data_fingerprint(r->data), &err) < 0) {
-		if (r->e->rank == 0)
-			warn("%s", err.msg);
-		return EXIT_FAILED;
-	}
-	if (r->e->rank == 0)
-		note("saved iteration %lld to %s (%.2f s)", (long long)r->at.iteration,
-		    r->c->o.save, now() - start);
-	return EXIT_DONE;
+	return r->saver ? save_status(r, saver_start(r->saver, &r->at, data_fingerprint(r->data), &err), &err)
+	                : EXIT_DONE;
+}
+
+/* Saves unless this step has been saved already, and waits until everything is on the disk. */
+static int
+save_last(struct run *r, bool saved)
+{
+	struct err err;
+	int status = saved ? EXIT_DONE : save(r);
+
+	if (status == EXIT_DONE && r->saver)
+		status = save_status(r, saver_wait(r->saver, &err), &err);
+	return status;
+}
+
+/* Takes a save in the background on when all ranks have written. */
+static int
+save_goes_on(struct run *r)
+{
+	struct err err;
+
+	return r->written ? save_status(r, saver_next(r->saver, &err), &err) : EXIT_DONE;
 }
 
 /* The reasons to stop that the options give; the clock is rank 0's, agreed with the next step's
@@ -265,7 +287,7 @@ reason_to_stop(const struct run *r, bool asked)
 static int
 stop_run(struct run *r, const char *why, bool saved)
 {
-	int status = saved ? EXIT_DONE : save(r);
+	int status = save_last(r, saved);
 
 	if (status != EXIT_DONE)
 		return status;
@@ -302,7 +324,7 @@ finish(struct run *r, bool saved)
 {
 	loop_evaluate(r, SPLIT_VALID);
 	loop_evaluate(r, SPLIT_TEST);
-	return saved ? EXIT_DONE : save(r);
+	return save_last(r, saved);
 }
 
 /* Collective; returns the exit status, the same on every rank. A request from outside skips the
@@ -320,6 +342,8 @@ loop_train(struct run *r)
 		const char *why;
 		int status = step(r, &asked);
 
+		if (status == EXIT_DONE)
+			status = save_goes_on(r);
 		if (status != EXIT_DONE)
 			return status;
 		saved = false;

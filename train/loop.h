@@ -11,10 +11,12 @@ struct run {
 	struct engine *e;
 	struct data *data;
 	struct metrics *metrics;        /* on rank 0, else NULL */
+	struct saver *saver;            /* NULL without --save */
 	struct progress at;
 	/* of the pass that runs now */
 	enum split split;
 	int64_t first_sample, tokens;
+	bool written;                   /* every rank has done its part of a save in the background */
 };
 
 /* Trains to the end or to a request to stop. Returns the exit status. */

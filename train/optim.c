@@ -87,6 +87,9 @@ optim_step(struct engine *e, const struct optim_options *o, const struct optim_u
 {
 	struct piece p;
 
+	if (e->held)
+		e->backend->wait(e->stream, e->held);
+	e->held = NULL;
 	for (int i = 0; grads_piece(e, i, &p); i++) {
 		struct optim_piece op = {
 			.master = optim_master(e, p.first, p.count),

@@ -94,6 +94,8 @@ const struct opt mtrain_opts[] = {
 	FLAG("finetune", finetune, "take only the weights of --load; steps, samples and optimizer start anew"),
 	UNFLAG("no-load-optim", load_optim, "leave the optimizer state of --load"),
 	UNFLAG("no-save-optim", save_optim, "save weights alone"),
+	FLAG("async-save", async_save, "write checkpoints behind the next steps, from a copy in host memory; always so on a GPU"),
+	FLAG("no-async-save", wait_for_save, "wait for each checkpoint, also on a GPU"),
 	FLAG("use-checkpoint-args", use_checkpoint_args,
 	    "the model's shape comes from the checkpoint (as it does when no shape is given)"),
 	FLAG("override-opt_param-scheduler", override_schedule, "on resume, the command line's schedule counts"),

@@ -110,7 +110,7 @@ const struct opt_refused mtrain_refused[] = {
 	/* How checkpoints are written elsewhere: formats, workers, replicas, strictness. Ours
 	 * are whole, global and written by all ranks, whatever the layout. */
 	{ "async-ckpt-cpu-priority", one_ckpt }, { "async-ckpt-io-priority", one_ckpt },
-	{ "async-ckpt-use-cpu-shm", one_ckpt }, { "async-save", one_ckpt },
+	{ "async-ckpt-use-cpu-shm", one_ckpt },
 	{ "async-strategy", one_ckpt }, { "auto-detect-ckpt-format", one_ckpt },
 	{ "ckpt-assume-constant-structure", one_ckpt },
 	{ "ckpt-drop-redundant-extra-state", one_ckpt }, { "ckpt-fully-parallel-load", one_ckpt },

@@ -171,6 +171,14 @@ open_outputs(struct run *r, struct err *err)
 	return r->metrics ? 0 : -1;
 }
 
+/* On a GPU unless the user would rather wait; on a CPU, where the copies double the memory of a run,
+ * when asked for. */
+static bool
+save_in_background(const struct run *r)
+{
+	return r->c->o.wait_for_save ? false : r->c->o.async_save || r->e->backend->pin;
+}
+
 /* Returns an exit status, or -1 with a reason. Signals are caught before the data maps are
  * built, which may take long; evaluation alone has nothing to save and keeps the default. */
 static int
@@ -193,7 +201,10 @@ train(struct run *r, struct err *err)
 		if (r->at.iteration >= c->train_iters && r->e->rank == 0)
 			note("iteration %lld is the last already: nothing to train",
 			    (long long)r->at.iteration);
+		if (c->o.save)
+			r->saver = saver_new(r->e, c, save_in_background(r));
 		status = loop_train(r);
+		saver_free(r->saver);
 	}
 	return metrics_close(r->metrics, err) < 0 ? -1 : status;
 }

@@ -17,15 +17,51 @@ struct progress {
 	int64_t iteration, consumed_samples, optimizer_steps, skipped;
 };
 
-/* Collective. On failure every rank gets -1; the reason is rank 0's to say, the previous checkpoint
- * is intact. */
-int save_checkpoint(struct engine *e, const struct train_config *c, const struct progress *p,
-    const char *fingerprint, struct err *err);
+/* A piece of this rank's file: a box of tensor `name` of the checkpoint, and where it lies on the device. */
+struct save_piece {
+	char name[128];
+	struct tensor device;
+	const struct param *param;
+	const struct slice *box;        /* global; valid during the visit */
+};
+struct save_walk {
+	struct engine *e;
+	int (*visit)(void *ctx, const struct save_piece *, struct err *);
+	void *ctx;
+};
+/* Visits the pieces in their order, which is always the same; ends at the first -1. */
+int  save_pieces(const struct save_walk *w, bool optimizer_state, struct err *err);
+/* Appends state.conf. */
+void save_state_text(
+    const struct train_config *c, const struct progress *p, const char *fingerprint, struct str *out);
+
 /*
  * Loads weights, and with START_RESUME optimizer state, progress, loss scale and schedule, from
  * c->weights_from: a checkpoint or (weights alone) a Hugging Face directory.
  */
 int load_checkpoint(struct engine *e, struct train_config *c, struct progress *p,
     const char *fingerprint, struct err *err);
+
+/* --- saver.c: saves that run behind the training ------------------------------------------------ */
+
+/*
+ * A save has three parts: the pieces are copied from the device, each rank writes its file, rank 0 commits the directory. In
+ * the background the copies run while the next step computes (the update waits for them: engine.held), and a thread writes.
+ * Only saver_next and what calls it communicate.
+ */
+struct saver;
+
+/* background: false makes saver_start wait for the end. Memory for the copies is taken in the background too. */
+struct saver *saver_new(struct engine *e, const struct train_config *c, bool background);
+void saver_free(struct saver *s);       /* of a saver that is idle, or of a run that failed */
+/* Collective: waits for the save before, then begins one. -1 on every rank; the reason is rank 0's to say, the previous
+ * checkpoint is intact. */
+int  saver_start(struct saver *s, const struct progress *p, const char *fingerprint, struct err *err);
+bool saver_busy(const struct saver *s); /* the same on every rank */
+bool saver_ready(const struct saver *s);        /* busy, and nothing to wait for on this rank: saver_next would not block */
+/* Collective: the next part of a busy save. -1 as saver_start. */
+int  saver_next(struct saver *s, struct err *err);
+/* Collective: all parts of it. */
+int  saver_wait(struct saver *s, struct err *err);
 
 #endif

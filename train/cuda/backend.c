@@ -259,6 +259,25 @@ cuda_copy_out(struct stream *st, void *dst, const void *src, size_t bytes)
 	    "copy to the host");
 }
 
+/* Any thread may come here, so it has to say which GPU it means. Memory that cannot be pinned is copied all the
+ * same, only slower; the runtime's remembered error is cleared. */
+static void
+cuda_pin(struct device *d, void *host, size_t bytes)
+{
+	if (cudaSetDevice(d->index) != cudaSuccess ||
+	    cudaHostRegister(host, bytes, cudaHostRegisterDefault) != cudaSuccess)
+		(void)cudaGetLastError();
+}
+
+/* Also of memory that could not be pinned. */
+static void
+cuda_unpin(struct device *d, void *host)
+{
+	(void)d;
+	if (cudaHostUnregister(host) != cudaSuccess)
+		(void)cudaGetLastError();
+}
+
 /* A fault while running is seen late, so the operation queued last is only a hint. */
 static int
 cuda_sync(struct stream *st, struct err *e)
@@ -316,6 +335,8 @@ const struct backend backend_cuda = {
 	.copy_in = cuda_copy_in,
 	.copy_out = cuda_copy_out,
 	.sync = cuda_sync,
+	.pin = cuda_pin,
+	.unpin = cuda_unpin,
 	.event = cuda_event,
 	.record = cuda_record,
 	.wait = cuda_wait,
