@@ -154,6 +154,8 @@ fuzz:
 	@sh tests/fuzz/fuzz.sh
 bench: all
 	@B=$(B) sh tests/bench/bench.sh
+bench-gpu: all
+	@B=$(B) sh tests/bench/gpu.sh $(WORKLOADS)
 
 # --- the rest ------------------------------------------------------------------------------------------------------------
 install: all
@@ -172,12 +174,12 @@ compile_commands.json:
 clean:
 	rm -rf build build-*
 help:
-	@echo 'all (default)  test  test-unit  test-bats  test-parity  test-golden GOLDEN=DIR  test-gpu  lint  fuzz  bench  man  config'
+	@echo 'all (default)  test  test-unit  test-bats  test-parity  test-golden GOLDEN=DIR  test-gpu  lint  fuzz  bench  bench-gpu  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  compile_commands.json  clean'
 	@echo 'variables: V=1  CUDA=0|1|auto  SAN=address,undefined  DEBUG=1  CI=1  OPT=FLAGS'
 
 Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
 force:
-.PHONY: all config tests test test-unit test-bats test-parity test-golden test-gpu lint fuzz bench install man dist clean help force
+.PHONY: all config tests test test-unit test-bats test-parity test-golden test-gpu lint fuzz bench bench-gpu install man dist clean help force
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 struct comm;
+struct observer;
 struct ops;
 struct device;
 
@@ -24,6 +25,7 @@ struct device;
 struct stream {
 	const struct ops *ops;
 	struct device *device;
+	struct observer *observer;      /* train/observe.h; NULL: nobody looks on */
 };
 
 struct event;
@@ -63,6 +65,9 @@ struct backend {
 	void (*pin)(struct device *, void *host, size_t bytes);
 	void (*unpin)(struct device *, void *host);
 	struct event *(*event)(struct device *);                        /* borrowed until close */
+	/* An event that knows when the stream passed it, and the seconds between two of them, both passed. */
+	struct event *(*timer)(struct device *);
+	double (*elapsed)(struct event *from, struct event *to);
 	void (*record)(struct stream *, struct event *);
 	void (*wait)(struct stream *, struct event *);
 	/* A communicator for memory of the device, of the ranks of a host communicator, which it takes over: free() frees both.

@@ -31,7 +31,9 @@ struct train_options {
 	const char *tokenizer_type, *tokenizer_model, *vocab_file, *merge_file;
 	bool eod_mask_loss, reset_position_ids, mock_data;
 	const char *save, *load, *pretrained_checkpoint;
-	int64_t save_interval;
+	int64_t save_interval, profile_step_start, profile_step_end;
+	const char *profile_prefix;
+	bool profile;
 	bool finetune, load_optim, save_optim, async_save, wait_for_save, use_checkpoint_args, override_schedule,
 	    use_checkpoint_schedule;
 	int64_t eval_iters, eval_interval;

@@ -7,6 +7,7 @@
  * one array and the layers see views into it.
  */
 #include "train/engine.h"
+#include "lib/model/fit.h"
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "lib/base/rng.h"
@@ -56,12 +57,17 @@ build_layers(struct engine *e)
 	e->num_layers = (int)(l - e->layer);
 }
 
-/* What was taken before a failure is given back by engine_close. */
+/* What was taken before a failure is given back by engine_close. Asked first whether it all fits: the
+ * answer says what would. */
 static int
 take_memory(struct engine *e, struct err *err)
 {
 	static const char *const names[] = { "parameters", "saved activations", "scratch" };
+	size_t available = e->backend->free_memory(e->device);
 	struct err why;
+
+	if (available && memory_fit(&e->plan, e->coord, 0, available, err) < 0)
+		return -1;
 
 	for (int a = 0; a < ARENA_COUNT; a++) {
 		e->arena[a] = e->backend->alloc(e->device, e->mem.arena[a], &why);

@@ -88,6 +88,7 @@ void engine_sync(struct engine *e);
 /* What one pass of one micro batch needs to know. */
 struct step {
 	struct engine *e;
+	int microbatch;                 /* number in the step of this data rank */
 	int slot;                       /* of the saved arena */
 	bool training;                  /* dropout on, gradients wanted */
 	bool accumulate;                /* main gradients hold earlier micro batches of the step: add to them */

@@ -11,26 +11,6 @@
 
 #include <stdio.h>
 
-/* The i-th shard that meets the own range, cut to it; false when there are fewer. Counting from
- * the start each time keeps the caller free of state; the list is a few hundred long. */
-bool
-grads_piece(const struct engine *e, int i, struct piece *out)
-{
-	int64_t own_end = e->own_first + e->mem.own_elements;
-
-	for (int k = 0; k < e->mem.shards.count; k++) {
-		const struct shard *s = &e->mem.shards.item[k];
-		int64_t first = s->offset > e->own_first ? s->offset : e->own_first;
-		int64_t end = s->offset + s->count < own_end ? s->offset + s->count : own_end;
-
-		if (first >= end || i-- > 0)
-			continue;
-		*out = (struct piece){ s, &e->table[s->param], first, end - first };
-		return true;
-	}
-	return false;
-}
-
 /* A group that this rank is not in is NULL, and one of size one has nothing to add: both are
  * passed over, on every rank of a group alike. */
 static void
@@ -74,37 +54,74 @@ grads_reduce(struct engine *e)
 		sum_over(e, dp, &g);
 }
 
-/* Is this piece the one copy that counts? Without sharding every data rank has the same. Padding
- * between shards is in no piece. */
+/* Run i of the own range, cut to it; false when it has none of it. */
 static bool
-counts(const struct engine *e, const struct piece *p)
+own_run(const struct engine *e, int i, struct shard_run *out)
 {
-	bool shared = e->mem.own_elements == e->mem.shards.elements;
+	const struct shard_run *r = &e->mem.shards.run[i];
+	int64_t own_end = e->own_first + e->mem.own_elements;
+	int64_t first = r->first > e->own_first ? r->first : e->own_first;
+	int64_t end = r->first + r->count < own_end ? r->first + r->count : own_end;
 
-	return p->shard->owner && (!shared || e->coord[AX_DP] == 0);
+	*out = (struct shard_run){ first, end - first, r->decay, r->owner };
+	return first < end;
 }
 
-/* Adds this rank's part of the squared norm (F64) and of the count of elements that are not
- * finite to the scalars, so that the world's sum counts every parameter once. Before unscaling:
- * the caller divides. */
+/* Counting from the start each time keeps the caller free of state; the list is a handful long. */
+bool
+grads_run(const struct engine *e, int i, struct shard_run *out)
+{
+	for (int k = 0; k < e->mem.shards.num_runs; k++)
+		if (own_run(e, k, out) && i-- == 0)
+			return true;
+	return false;
+}
+
+/* Adds this rank's part of the squared norm (F64) to the scalars, so that the world's sum counts every
+ * parameter once: of copies the owner's, and where every data rank has the same, the first one's.
+ * Squares are added in double, so the sum is finite when all gradients are. Before unscaling: the
+ * caller divides. */
 void
 grads_measure(struct engine *e)
 {
 	struct tensor scalars = engine_buffer(e, BUF_SCALARS), g = engine_buffer(e, BUF_GRADS);
-	struct tensor norm = tensor_rows(&scalars, SCALAR_NORM, 1),
-		      bad = tensor_rows(&scalars, SCALAR_NONFINITE, 1);
-	struct piece p;
+	struct tensor norm = tensor_rows(&scalars, SCALAR_NORM, 1);
+	bool shared = e->mem.own_elements == e->mem.shards.elements;
+	struct shard_run r;
 
 	e->ops->fill(e->stream, &norm, 0);
-	e->ops->fill(e->stream, &bad, 0);
-	for (int i = 0; grads_piece(e, i, &p); i++) {
-		struct tensor x = tensor_rows(&g, p.first, p.count);
+	for (int i = 0; grads_run(e, i, &r); i++) {
+		struct tensor x = tensor_rows(&g, r.first, r.count);
 
-		if (!counts(e, &p))
-			continue;
-		e->ops->dot(e->stream, &norm, &x, &x);
-		e->ops->count_nonfinite(e->stream, &bad, &x);
+		if (r.owner && (!shared || e->coord[AX_DP] == 0))
+			e->ops->dot(e->stream, &norm, &x, &x);
 	}
+}
+
+/* A stretch of the own part of the flat buffer that belongs to one parameter. */
+struct piece {
+	const struct shard *shard;
+	int64_t first, count;           /* in the flat buffer */
+};
+
+/* The i-th shard that meets the own range, cut to it; false when there are fewer. Counting from
+ * the start each time keeps the caller free of state; the list is a few hundred long. */
+static bool
+own_piece(const struct engine *e, int i, struct piece *out)
+{
+	int64_t own_end = e->own_first + e->mem.own_elements;
+
+	for (int k = 0; k < e->mem.shards.count; k++) {
+		const struct shard *s = &e->mem.shards.item[k];
+		int64_t first = s->offset > e->own_first ? s->offset : e->own_first;
+		int64_t end = s->offset + s->count < own_end ? s->offset + s->count : own_end;
+
+		if (first >= end || i-- > 0)
+			continue;
+		*out = (struct piece){ s, first, end - first };
+		return true;
+	}
+	return false;
 }
 
 /* Collective over the world. "First" is by the order of the parameter table, so every rank gives
@@ -120,7 +137,7 @@ grads_first_bad(struct engine *e, char name[96])
 	struct tensor host = tensor_1d(&first, DTYPE_F64, 1);
 	struct piece p;
 
-	for (int i = 0; grads_piece(e, i, &p); i++) {
+	for (int i = 0; own_piece(e, i, &p); i++) {
 		struct tensor x = tensor_rows(&g, p.first, p.count);
 
 		e->ops->fill(e->stream, &bad, 0);

@@ -1,5 +1,5 @@
 /*
- * grads.h - main gradients: zero, reduce over the ranks that share a parameter, measure
+ * grads.h - main gradients: reduce over the ranks that share a parameter, measure
  *
  * Order at the end of a step: sums over tensor ranks that hold the same key/value group, over first
  * and last stage for a tied table, then over data ranks (reduce-scatter of the flat buffer for the
@@ -11,20 +11,13 @@
 
 #include "train/engine.h"
 
-/* A stretch of this rank's own part of the flat buffer that belongs to one parameter. */
-struct piece {
-	const struct shard *shard;
-	const struct param *param;
-	int64_t first, count;           /* in the flat buffer */
-};
-
-/* Piece i of this rank's own range, in order; false behind the last. */
-bool grads_piece(const struct engine *e, int i, struct piece *out);
+/* Run i of this rank's own part of the flat buffer, in order: what an update treats alike. False behind the last. */
+bool grads_run(const struct engine *e, int i, struct shard_run *out);
 
 void grads_reduce(struct engine *e);
 
-/* This rank's share of the squared norm and its count of non-finite elements, into SCALAR_NORM and
- * SCALAR_NONFINITE: over all ranks every logical element is counted once. */
+/* This rank's share of the squared norm, into SCALAR_NORM: over all ranks every logical element is counted
+ * once. It is finite when every gradient is. */
 void grads_measure(struct engine *e);
 /* Name of the first logical tensor with a non-finite gradient on any rank, empty when there is
  * none. */

@@ -9,6 +9,7 @@
  */
 #include "train/loop.h"
 #include "lib/base/prog.h"
+#include "train/check.h"
 #include "train/grads.h"
 #include "train/pipeline.h"
 #include "train/stop.h"
@@ -19,7 +20,7 @@
 #include <unistd.h>
 
 /* What the ranks sum up once a step: every rank's share, then the whole. */
-enum total { TOTAL_LOSS, TOTAL_ZLOSS, TOTAL_NORM, TOTAL_NONFINITE, TOTAL_TOKENS, TOTAL_STOP, TOTAL_WRITTEN, TOTAL_COUNT };
+enum total { TOTAL_LOSS, TOTAL_ZLOSS, TOTAL_NORM, TOTAL_TOKENS, TOTAL_STOP, TOTAL_WRITTEN, TOTAL_COUNT };
 
 /* Seconds since some start, never set back. */
 static double
@@ -106,7 +107,6 @@ totals(struct run *r, double stop, double out[TOTAL_COUNT])
 		mine[TOTAL_ZLOSS] = scalar[SCALAR_ZLOSS];
 	}
 	mine[TOTAL_NORM] = scalar[SCALAR_NORM];
-	mine[TOTAL_NONFINITE] = scalar[SCALAR_NONFINITE];
 	if (e->first_stage && e->coord[AX_TP] == 0)
 		mine[TOTAL_TOKENS] = (double)r->tokens;
 	mine[TOTAL_STOP] = stop;
@@ -120,18 +120,31 @@ totals(struct run *r, double stop, double out[TOTAL_COUNT])
 	free(all);
 }
 
+/* The micro batches of the step that failed, once more. */
+static void
+pass_again(void *ctx)
+{
+	struct run *r = ctx;
+
+	pass(r, SPLIT_TRAIN, r->at.consumed_samples, true);
+}
+
 /* Names what is not finite and ends the run: nothing is saved over the last checkpoint.
- * Collective, since finding the name is. Weights and moments have not been touched by this step. */
+ * Collective, since finding the place is. Weights and moments have not been touched by this step. */
 static void
 numerical_failure(struct run *r, double loss)
 {
+	struct str where = { 0 };
 	char name[96];
 
 	grads_first_bad(r->e, name);
+	check_find(r->e, pass_again, r, &where);
 	if (r->e->rank == 0)
-		warn("iteration %lld: %s%s%s (loss %g): stopping; the last checkpoint is intact",
+		warn("iteration %lld: %s%s%s (loss %g); first: %s: stopping; the last checkpoint is intact",
 		    (long long)r->at.iteration + 1, name[0] ? "the gradient of '" : "the loss",
-		    name, name[0] ? "' is not finite" : " is not finite", fabs(loss));
+		    name, name[0] ? "' is not finite" : " is not finite", fabs(loss),
+		    where.len ? where.buf : "not found when the step was run again");
+	str_release(&where);
 }
 
 /* The update of one step from the totals. The mean over tokens, the loss scale and clipping
@@ -154,6 +167,16 @@ update(struct run *r, const double sum[TOTAL_COUNT], struct step_metrics *m)
 	r->at.optimizer_steps++;
 }
 
+/* A profile that cannot be written is no reason to stop a run. */
+static void
+profile_end(const struct run *r)
+{
+	struct err err;
+
+	if (profile_step_end(r->profile, r->at.iteration, &err) < 0)
+		warn("%s", err.msg);
+}
+
 /* One step. Returns an exit status when the run cannot go on, else EXIT_DONE; *stop: somebody
  * asked for it. Collective. The learning rate is that of the samples consumed before this step.
  * Order: totals before the update, because a step that is skipped must leave weights and moments
@@ -172,6 +195,7 @@ step(struct run *r, bool *stop)
 
 	e->loss_scale = c->scaler.scale;
 	r->tokens = 0;
+	profile_step_begin(r->profile, r->at.iteration);
 	engine_zero_scalars(e);
 	pass(r, SPLIT_TRAIN, r->at.consumed_samples, true);
 	grads_reduce(e);
@@ -181,7 +205,7 @@ step(struct run *r, bool *stop)
 	m.loss_scale = e->loss_scale;
 	m.lm_loss = sum[TOTAL_LOSS] / sum[TOTAL_TOKENS];
 	m.z_loss = sum[TOTAL_ZLOSS] / sum[TOTAL_TOKENS];
-	m.skipped = sum[TOTAL_NONFINITE] > 0 || !isfinite(m.lm_loss);
+	m.skipped = !isfinite(sum[TOTAL_NORM]) || !isfinite(m.lm_loss);
 	/* An overflow at the least scale is no matter of scale. */
 	if (m.skipped && (!c->scaler.dynamic || c->scaler.scale <= c->scaler.min_scale)) {
 		numerical_failure(r, m.lm_loss);
@@ -193,6 +217,7 @@ step(struct run *r, bool *stop)
 	else
 		update(r, sum, &m);
 	engine_sync(e);
+	profile_end(r);
 	r->at.iteration++;
 	r->at.consumed_samples += e->plan.global_batch_size;
 	m.iteration = r->at.iteration;

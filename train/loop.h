@@ -4,6 +4,7 @@
 
 #include "train/data.h"
 #include "train/metrics.h"
+#include "train/profile.h"
 #include "train/save.h"
 
 struct run {
@@ -12,6 +13,7 @@ struct run {
 	struct data *data;
 	struct metrics *metrics;        /* on rank 0, else NULL */
 	struct saver *saver;            /* NULL without --save */
+	struct profile *profile;        /* NULL on ranks that are not profiled */
 	struct progress at;
 	/* of the pass that runs now */
 	enum split split;

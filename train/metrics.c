@@ -69,6 +69,16 @@ tokens_per_second(const struct metrics *m, double seconds, int64_t steps)
 	return seconds > 0 ? (double)(steps * m->batch * m->seq_length) / seconds : 0;
 }
 
+/* Seconds since 1970, by the clock that other programs' logs go by. */
+static double
+unix_time(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 /* Per rank, from the arithmetic of the model (lib/model/flops), not from what the device did. */
 static double
 tflops(const struct metrics *m, double seconds, int64_t steps)
@@ -108,7 +118,7 @@ json_line(struct metrics *m, const struct step_metrics *s)
 	number(&line, "tokens_per_second", tokens_per_second(m, s->seconds, 1));
 	number(&line, "tflops_per_rank", tflops(m, s->seconds, 1));
 	number(&line, "seconds", s->seconds);
-	str_adds(&line, "}\n");
+	str_addf(&line, ", \"time\": %.3f}\n", unix_time());
 	fputs(line.buf, m->json);
 	fflush(m->json);
 	str_release(&line);

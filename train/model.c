@@ -8,6 +8,7 @@
  */
 #include "train/engine.h"
 #include "train/layers/layer.h"
+#include "train/observe.h"
 
 /* The plan gives no bytes to what a configuration does not need (LayerNorm's mean under RMSNorm,
  * say): data is NULL then. A buffer of one column comes back as a vector, which is what the
@@ -75,6 +76,19 @@ output_of(const struct step *s, int i)
 	return i + 1 < s->e->num_layers ? input_of(s, i + 1) : step_output(s);
 }
 
+/* Tells an observer where the step is. */
+static void
+observed(const struct step *s, int i, bool backward)
+{
+	struct observer *o = s->e->stream->observer;
+
+	if (!o)
+		return;
+	o->microbatch = s->microbatch;
+	o->layer = s->e->layer[i].index;
+	o->backward = backward;
+}
+
 /* Queues the layers of this stage in order; the input must have been loaded or received.
  * Collective over the tensor group. */
 void
@@ -84,6 +98,7 @@ step_forward(struct step *s)
 	for (int i = 0; i < s->e->num_layers; i++) {
 		struct tensor x = input_of(s, i), y = output_of(s, i);
 
+		observed(s, i, false);
 		s->e->layer[i].kind->forward(&s->e->layer[i], s, &y, &x);
 	}
 }
@@ -125,6 +140,7 @@ redo_chunk(struct step *s, int i)
 	for (int k = first; k <= i; k++) {
 		struct tensor x = input_of(s, k), y = k < i ? output_of(s, k) : none;
 
+		observed(s, k, true);
 		s->e->layer[k].kind->forward(&s->e->layer[k], s, &y, &x);
 	}
 	s->normed = false;
@@ -143,6 +159,7 @@ step_backward(struct step *s)
 
 		if (ends_chunk(s, i))
 			redo_chunk(s, i);
+		observed(s, i, true);
 		s->e->layer[i].kind->backward(&s->e->layer[i], s, &dx, &x);
 	}
 }

@@ -3,8 +3,8 @@
  *
  * Weights exist up to three times: in the run's type for the layers, as F32 master copies of the
  * own range when that type is narrower, and in the moments' buffers beside it. Without a master
- * copy the weights themselves are updated. Updates go piece by piece because weight decay is a
- * property of a parameter.
+ * copy the weights themselves are updated. Updates go by runs of the flat buffer, because weight
+ * decay is a property of a parameter.
  */
 #include "train/optim.h"
 #include "train/grads.h"
@@ -85,23 +85,23 @@ optim_to_weights(struct engine *e)
 void
 optim_step(struct engine *e, const struct optim_options *o, const struct optim_update *u)
 {
-	struct piece p;
+	struct shard_run r;
 
 	if (e->held)
 		e->backend->wait(e->stream, e->held);
 	e->held = NULL;
-	for (int i = 0; grads_piece(e, i, &p); i++) {
+	for (int i = 0; grads_run(e, i, &r); i++) {
 		struct optim_piece op = {
-			.master = optim_master(e, p.first, p.count),
-			.exp_avg = own(e, BUF_EXP_AVG, p.first, p.count),
-			.exp_avg_sq = own(e, BUF_EXP_AVG_SQ, p.first, p.count),
-			.grad = flat(e, BUF_GRADS, p.first, p.count),
+			.master = optim_master(e, r.first, r.count),
+			.exp_avg = own(e, BUF_EXP_AVG, r.first, r.count),
+			.exp_avg_sq = own(e, BUF_EXP_AVG_SQ, r.first, r.count),
+			.grad = flat(e, BUF_GRADS, r.first, r.count),
 			.lr = u->lr, .grad_scale = u->grad_scale, .step = u->step,
-			.weight_decay = p.param->flags & PARAM_DECAY ? u->weight_decay : 0,
+			.weight_decay = r.decay ? u->weight_decay : 0,
 		};
 
 		if (e->mem.bytes[BUF_MASTER])
-			op.weight = flat(e, BUF_WEIGHTS, p.first, p.count);
+			op.weight = flat(e, BUF_WEIGHTS, r.first, r.count);
 		kinds[o->kind]->update(e, o, &op);
 	}
 	gather_weights(e);

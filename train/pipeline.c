@@ -30,6 +30,7 @@ step_of(const struct pipeline *p, int microbatch)
 {
 	return (struct step){
 		.e = p->e,
+		.microbatch = microbatch,
 		.slot = microbatch % p->e->mem.num_slots,
 		.training = p->training,
 		.accumulate = microbatch > 0,

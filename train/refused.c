@@ -40,7 +40,7 @@ static const char comm[] = "only tunes communication; leave it out";
 static const char data_speed[] = "only tunes reading; leave it out";
 static const char speed[] = "only tunes speed or memory; leave it out";
 static const char recompute[] = "partial recomputation is --recompute-granularity selective";
-static const char profile[] = "profiling hooks are not built; leave it out";
+static const char profile[] = "profiling is --profile, of rank 0; leave it out";
 static const char rl[] = "reinforcement learning is out of scope";
 static const char retrieval[] = "retrieval models are out of scope";
 static const char rope[] = "rotary positions of this scaling are not built";
@@ -366,10 +366,8 @@ const struct opt_refused mtrain_refused[] = {
 	{ "profile-backward", recompute },
 	{ "recompute-modules", recompute },
 	{ "split-transformers", recompute }, { "synchronize-each-layer", recompute },
-	/* Ordinary profilers see an ordinary program. */
 	{ "dump-param-to-param-group-map", profile }, { "memory-snapshot-path", profile },
-	{ "nvtx-ranges", profile }, { "profile", profile }, { "profile-ranks", profile },
-	{ "profile-step-end", profile }, { "profile-step-start", profile },
+	{ "nvtx-ranges", profile }, { "profile-ranks", profile },
 	{ "profile-steps", profile }, { "pytorch-profiler-collect-callstack", profile },
 	{ "pytorch-profiler-collect-chakra", profile },
 	{ "pytorch-profiler-collect-shapes", profile }, { "record-memory-history", profile },

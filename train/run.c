@@ -201,10 +201,14 @@ train(struct run *r, struct err *err)
 		if (r->at.iteration >= c->train_iters && r->e->rank == 0)
 			note("iteration %lld is the last already: nothing to train",
 			    (long long)r->at.iteration);
+		if (c->o.profile && r->e->rank == 0)
+			r->profile = profile_new(r->e, &(struct profile_config){
+				c->o.profile_prefix, c->o.profile_step_start, c->o.profile_step_end });
 		if (c->o.save)
 			r->saver = saver_new(r->e, c, save_in_background(r));
 		status = loop_train(r);
 		saver_free(r->saver);
+		profile_free(r->profile);
 	}
 	return metrics_close(r->metrics, err) < 0 ? -1 : status;
 }

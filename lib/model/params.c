@@ -260,41 +260,72 @@ round_up(int64_t n, int64_t m)
 	return (n + m - 1) / m * m;
 }
 
+/* The share of parameter i that the rank at coord holds, all but its place; false when the stage has
+ * none. Of copies that several tensor ranks hold, the lowest owns: it alone is counted in norms and
+ * saved. */
+static bool
+shard_of(struct shard *sh, const struct param *p, const struct model_config *c, const struct layout *l,
+    const int coord[AX_COUNT])
+{
+	int64_t start, rows_here;
+
+	if (!on_stage(p, c, l, coord[AX_PP], &sh->replica))
+		return false;
+	part(p, c, l, coord[AX_TP], &start, &rows_here);
+	sh->count = 1;
+	for (int k = 0; k < p->ndim; k++) {
+		sh->shape[k] = k == p->shard_dim ? rows_here : p->shape[k];
+		sh->count *= sh->shape[k];
+	}
+	param_slice(p, c, l, coord[AX_TP], &sh->box);
+	sh->owner = !sh->replica && (p->shard != SHARD_NONE || coord[AX_TP] == 0) &&
+	    (p->shard != SHARD_GROUPS || coord[AX_TP] % layout_group_replicas(l, c) == 0);
+	return true;
+}
+
+/*
+ * Places shards with or without weight decay behind `end`, in model order; returns the new end. The run
+ * of each shard is found on the way: it goes on where decay and ownership do, over the gaps between.
+ */
+static int64_t
+place_shards(struct shards *s, const struct param *table, unsigned decay, int64_t end)
+{
+	struct shard_run *run = NULL;
+
+	for (int i = 0; i < s->count; i++) {
+		struct shard *sh = &s->item[i];
+		const struct param *p = &table[sh->param];
+
+		if ((p->flags & PARAM_DECAY) != decay)
+			continue;
+		sh->offset = p->flags & PARAM_JOINED ? end : round_up(end, SHARD_ALIGN);
+		end = sh->offset + sh->count;
+		if (!run || run->owner != sh->owner) {
+			run = &s->run[s->num_runs++];
+			*run = (struct shard_run){ sh->offset, 0, decay != 0, sh->owner };
+		}
+		run->count = end - run->first;
+	}
+	return end;
+}
+
 /*
  * Every data rank has the same shards; which part of the flat buffer it owns is decided by position
- * alone. The buffer is a multiple of lcm(d, 128) elements long, so that d equal parts are exact. Of
- * copies that several tensor ranks hold, the lowest owns: it alone is counted in norms and saved.
+ * alone. The buffer is a multiple of lcm(d, 128) elements long, so that d equal parts are exact.
+ * Parameters with weight decay come first, so that an update is a few long runs.
  */
 void
 shards_init(struct shards *s, const struct param *table, int count, const struct model_config *c,
     const struct layout *l, const int coord[AX_COUNT])
 {
-	int64_t end = 0;
-
-	s->count = 0;
+	memset(s, 0, sizeof *s);
 	s->item = mem_zalloc((size_t)count, sizeof *s->item);
-	for (int i = 0; i < count; i++) {
-		const struct param *p = &table[i];
-		struct shard *sh = &s->item[s->count];
-		int64_t start, rows_here;
-
-		if (!on_stage(p, c, l, coord[AX_PP], &sh->replica))
-			continue;
-		part(p, c, l, coord[AX_TP], &start, &rows_here);
-		sh->param = i;
-		sh->count = 1;
-		for (int k = 0; k < p->ndim; k++) {
-			sh->shape[k] = k == p->shard_dim ? rows_here : p->shape[k];
-			sh->count *= sh->shape[k];
-		}
-		param_slice(p, c, l, coord[AX_TP], &sh->box);
-		sh->offset = p->flags & PARAM_JOINED ? end : round_up(end, SHARD_ALIGN);
-		end = sh->offset + sh->count;
-		sh->owner = !sh->replica && (p->shard != SHARD_NONE || coord[AX_TP] == 0) &&
-		    (p->shard != SHARD_GROUPS || coord[AX_TP] % layout_group_replicas(l, c) == 0);
-		s->count++;
-	}
-	s->elements = round_up(end, layout_lcm(l->data_parallel_size, 128));
+	s->run = mem_zalloc((size_t)count, sizeof *s->run);
+	for (int i = 0; i < count; i++)
+		if (shard_of(&s->item[s->count], &table[i], c, l, coord))
+			s->item[s->count++].param = i;
+	s->elements = round_up(place_shards(s, table, 0, place_shards(s, table, PARAM_DECAY, 0)),
+	    layout_lcm(l->data_parallel_size, 128));
 }
 
 /* The table that the shards point into by index is the caller's. */
@@ -302,6 +333,7 @@ void
 shards_release(struct shards *s)
 {
 	free(s->item);
+	free(s->run);
 	memset(s, 0, sizeof *s);
 }
 

@@ -3,7 +3,7 @@
  *
  * model_params lists the logical tensors in model order. q, k, v, gate and up are tensors of their
  * own; JOINED ones lie right behind the tensor before them in a rank's buffer, so that one product
- * can read them all. model_shards places a rank's shards in one flat buffer: the order and the
+ * can read them all. shards_init places a rank's shards in one flat buffer: the order and the
  * offsets that gradients, master weights and moments share. mtrain allocates by it, mckpt reshards
  * by it, mexport names by it (family.h), mplan counts by it. Experts will be rows with an expert
  * number and a shard rule of their own.
@@ -67,15 +67,22 @@ struct shard {
 	bool owner;                     /* this rank's copy is counted and saved (over tp and pp; every dp rank) */
 };
 
+/* A stretch of the flat buffer whose parameters are treated alike; gaps between them are in it and hold zeros. */
+struct shard_run {
+	int64_t first, count;
+	bool decay, owner;
+};
+
 struct shards {
-	int count;
-	struct shard *item;
+	int count, num_runs;
+	struct shard *item;             /* in model order */
+	struct shard_run *run;          /* in the order of the buffer */
 	int64_t elements;               /* of the flat buffer, padded to a multiple of lcm(data_parallel_size, 128) */
 };
 
 enum { SHARD_ALIGN = 64 };              /* elements between tensors that are not joined */
 
-/* The shards of the rank at coord, in model order; freed by shards_release. */
+/* The shards of the rank at coord; freed by shards_release. */
 void shards_init(struct shards *s, const struct param *table, int count,
     const struct model_config *c, const struct layout *l, const int coord[AX_COUNT]);
 void shards_release(struct shards *s);

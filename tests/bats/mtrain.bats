@@ -197,10 +197,27 @@ which is 0; at least 2 tokens are needed" --data-path "$ids" --split 998,1,1 --e
 }
 
 @test "NaN: the first bad tensor is named, exit status 5, the last checkpoint is intact" {
-	fails 5 "iteration 2: the gradient of 'embedding.word_embeddings.weight' is not finite (loss nan): stopping; \
-the last checkpoint is intact" --mock-data --lr 1e30 --save S --save-interval 1
+	fails 5 "iteration 2: the gradient of 'embedding.word_embeddings.weight' is not finite (loss nan); first: rank 0, micro \
+batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; the last checkpoint is intact" \
+		--mock-data --lr 1e30 --save S --save-interval 1
 	[ "$(cat S/latest_checkpointed_iteration.txt)" = 1 ]
 	mckpt verify S
+}
+
+@test "--profile: a table of operations, a trace; the run is the same" {
+	mtrain -q --config tiny.conf --mock-data --metrics-file plain >/dev/null
+	mtrain -q --config tiny.conf --mock-data --metrics-file profiled --profile --profile-step-start 1 --profile-step-end 3 \
+		--profile-prefix p >/dev/null
+	diff <(sed 's/, "tokens_per_second.*//' plain) <(sed 's/, "tokens_per_second.*//' profiled)
+	[ "$(sed -n 2p p.tsv)" = "$(printf 'operation\tcalls\tms\tshare\tgflop\tmbytes\ttflops\tgbytes_per_second\troofline')" ]
+	[[ "$(head -n 1 p.tsv)" == "# 2 steps; ceilings measured: "* ]]
+	# Every operation is there once a step, and the shares of the rows add up.
+	[ "$(awk -F '\t' '$1 == "attention_bwd" { print $2 }' p.tsv)" = 4 ]
+	awk -F '\t' 'NR > 2 { sum += $4 } END { exit !(sum > 0.99 && sum < 1.01) }' p.tsv
+	[ "$(grep -c '"ph": "X"' p.json)" = "$(awk -F '\t' 'NR > 2 { sum += 2 * $2 } END { print sum }' p.tsv)" ]
+	mtrain -q --config tiny.conf --mock-data --profile --profile-step-start 0 --profile-step-end 1 \
+		--profile-prefix no/where >/dev/null 2>err
+	grep -q "^mtrain: .*no/where" err
 }
 
 @test "fp16: overflows are skipped and counted; one at the least scale is a failure" {
@@ -212,8 +229,8 @@ the last checkpoint is intact" --mock-data --lr 1e30 --save S --save-interval 1
 	[[ $output == *"number of skipped iterations: $(printf %3d "$skipped") |"* ]]
 	run --separate-stderr mtrain -q --config tiny.conf --mock-data --fp16 --lr 1e30 --train-iters 200
 	[ "$status" = 5 ]
-	[[ $stderr == "mtrain: iteration "*": the gradient of '"*"' is not finite (loss nan): stopping; the last \
-checkpoint is intact" ]]
+	[[ $stderr == "mtrain: iteration "*": the gradient of '"*"' is not finite (loss nan); first: rank 0, \
+"*": stopping; the last checkpoint is intact" ]]
 }
 
 @test "a checkpoint of another model, of another schedule, a damaged one" {

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { ALIGNMENT = 256 };
 
@@ -20,9 +21,10 @@ enum { ALIGNMENT = 256 };
 void gotoblas_dynamic_quit(void) __attribute__((weak));
 void gotoblas_dynamic_init(void) __attribute__((weak));
 
-/* Nothing is ever pending, so an event has nothing to remember. */
+/* Nothing is ever pending; what an event remembers is when it was recorded. */
 struct event {
-	char none;
+	double seconds;
+	struct event *next;
 };
 
 /* One device is one pool of threads, so two devices in a process would not share any state. */
@@ -30,7 +32,7 @@ struct device {
 	struct pool *pool;
 	char *scratch;                          /* CPU_SCRATCH bytes a thread */
 	struct stream stream[STREAM_COUNT];
-	struct event event;
+	struct event *events;
 };
 
 /* One cpu_for. A lane is a share of the threads' work with a scratch of its own; lanes take items
@@ -186,6 +188,12 @@ cpu_close(struct device *d)
 {
 	if (!d)
 		return;
+	while (d->events) {
+		struct event *next = d->events->next;
+
+		free(d->events);
+		d->events = next;
+	}
 	pool_free(d->pool);
 	free(d->scratch);
 	free(d);
@@ -245,19 +253,40 @@ cpu_sync(struct stream *st, struct err *e)
 	return 0;
 }
 
-/* One event serves for all. */
+/* Freed with the device. */
 static struct event *
 cpu_event(struct device *d)
 {
-	return &d->event;
+	struct event *e = mem_zalloc(1, sizeof *e);
+
+	e->next = d->events;
+	d->events = e;
+	return e;
 }
 
-/* record and wait: the work has been done when the call that queued it returned. */
+/* The work has been done when the call that queued it returned. */
 static void
-cpu_nothing(struct stream *st, struct event *event)
+cpu_record(struct stream *st, struct event *event)
+{
+	struct timespec t;
+
+	(void)st;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	event->seconds = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Nothing to wait for. */
+static void
+cpu_wait(struct stream *st, struct event *event)
 {
 	(void)st;
 	(void)event;
+}
+
+static double
+cpu_elapsed(struct event *from, struct event *to)
+{
+	return to->seconds - from->seconds;
 }
 
 /* No comm: the host's communicators carry host memory as they are. */
@@ -277,6 +306,8 @@ const struct backend backend_cpu = {
 	.copy_out = cpu_copy,
 	.sync = cpu_sync,
 	.event = cpu_event,
-	.record = cpu_nothing,
-	.wait = cpu_nothing,
+	.timer = cpu_event,
+	.elapsed = cpu_elapsed,
+	.record = cpu_record,
+	.wait = cpu_wait,
 };

@@ -294,16 +294,40 @@ cuda_sync(struct stream *st, struct err *e)
 }
 
 /* Kept in a list and destroyed with the device: an event has no owner that would outlive its
- * streams. No timing, which would make it slower. */
+ * streams. */
 static struct event *
-cuda_event(struct device *d)
+event_new(struct device *d, unsigned flags)
 {
 	struct event *ev = mem_zalloc(1, sizeof *ev);
 
-	cu_ok(d, cudaEventCreateWithFlags(&ev->handle, cudaEventDisableTiming), "cudaEventCreate");
+	cu_ok(d, cudaEventCreateWithFlags(&ev->handle, flags), "cudaEventCreate");
 	ev->next = d->events;
 	d->events = ev;
 	return ev;
+}
+
+/* No timing, which would make it slower. */
+static struct event *
+cuda_event(struct device *d)
+{
+	return event_new(d, cudaEventDisableTiming);
+}
+
+static struct event *
+cuda_timer(struct device *d)
+{
+	return event_new(d, cudaEventDefault);
+}
+
+/* To half a microsecond. 0 for events that no stream has passed. */
+static double
+cuda_elapsed(struct event *from, struct event *to)
+{
+	float ms = 0;
+
+	if (cudaEventElapsedTime(&ms, from->handle, to->handle) != cudaSuccess)
+		(void)cudaGetLastError();
+	return (double)ms * 1e-3;
 }
 
 /* Recording again moves the event; waits that were queued before keep the old place. */
@@ -338,6 +362,8 @@ const struct backend backend_cuda = {
 	.pin = cuda_pin,
 	.unpin = cuda_unpin,
 	.event = cuda_event,
+	.timer = cuda_timer,
+	.elapsed = cuda_elapsed,
 	.record = cuda_record,
 	.wait = cuda_wait,
 	.comm = nccl_comm,
