@@ -30,15 +30,21 @@ abort_all(int status)
 		world->ops->abort(world, status);
 }
 
-/* The line names what this build can compute on, not what this machine has. */
+/* The line names what this build can compute on, whatever devices this machine has, and the
+ * libraries that it finds at run time. */
 static void
 print_version(void)
 {
-	char text[128] = "backends:";
+	char text[1024] = "backends:", libraries[256];
 	size_t n = 9;
 
-	for (int i = 0; backends[i]; i++)
+	for (int i = 0; backends[i]; i++) {
 		n += (size_t)snprintf(text + n, sizeof text - n, " %s", backends[i]->name);
+		if (!backends[i]->describe)
+			continue;
+		backends[i]->describe(libraries, sizeof libraries);
+		n += (size_t)snprintf(text + n, sizeof text - n, " (%s)", libraries);
+	}
 	prog_version(text);
 }
 

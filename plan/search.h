@@ -26,7 +26,7 @@ struct search_input {
 struct candidate {
 	struct layout layout;
 	struct train_shape shape;
-	uint64_t bytes;                         /* arenas of the fullest rank */
+	uint64_t bytes;                         /* arenas of the fullest rank and attention's workspace */
 	enum fit fit;
 	struct step_time time;
 };

@@ -30,11 +30,19 @@ struct stream {
 
 struct event;
 
+/* Implementations of attention; a run takes the best for each shape, tests and benchmarks name one,
+ * which then serves every call or fails. LIBRARY: cuDNN, where the backend has it. */
+enum attention_choice { ATTENTION_BEST, ATTENTION_LIBRARY, ATTENTION_TILED, ATTENTION_PLAIN };
+
 struct device_config {
 	int local_rank;                 /* this process's number on its host: picks the GPU */
 	int num_threads;                /* CPU threads for this process */
 	enum dtype dtype;               /* weights and activations: F32, BF16, F16, F64 */
 	bool deterministic;
+	/* Bytes that attention may use beside its arguments: lib/model/attention.h says how many a
+	 * run's shape is worth. With fewer, slower kernels serve. */
+	size_t attention_workspace;
+	enum attention_choice attention;
 };
 
 /* Copies of saves have a stream of their own, behind those of the communicators. */
@@ -45,6 +53,9 @@ struct backend {
 	int64_t max_head_size, max_norm;        /* widest head, longest row of a norm; 0: no limit */
 	/* Is there a device to run on, now, on this host? Fills why when not. */
 	bool (*available)(struct err *why);
+	/* The optional libraries that a device would use, in a few words for --version; NULL: none
+	 * are optional. */
+	void (*describe)(char *text, size_t size);
 	struct device *(*open)(const struct device_config *, struct err *);
 	void (*close)(struct device *);
 	/* Memory of its own that the backend takes at open: workspaces of libraries, staging.

@@ -8,6 +8,7 @@
 #include "train/run.h"
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
+#include "lib/model/attention.h"
 #include "train/infer.h"
 #include "train/loop.h"
 #include "train/stop.h"
@@ -74,8 +75,11 @@ train_dry_run(const struct train_config *c, int64_t world_size)
 	struct err err;
 	const struct backend *b = backend_choose(mtrain_backends[c->o.backend], &err);
 	struct device_config d = { .num_threads = c->o.num_threads ? (int)c->o.num_threads : 1,
-	                           .dtype = c->plan.shape.dtype };
+	                           .dtype = c->plan.shape.dtype,
+	                           .deterministic = c->o.deterministic_mode };
 
+	d.attention_workspace = attention_run_workspace(
+	    &c->plan.model, &c->plan.layout, &c->plan.shape, d.deterministic);
 	if (!b)
 		die_usage("%s", err.msg);
 	printf("rank\ttp\tpp\tdp\tparams_bytes\tsaved_bytes\tscratch_bytes\tworkspace_bytes\ttotal_"

@@ -258,7 +258,20 @@ static const struct op_case rope_cases[] = {
 	{ .rows = 7, .batch = 1, .heads = 2, .head_dim = 12, .inner = 4, .flags = INTERLEAVED }, { 0 },
 };
 
-/* --- attention: 0 q, 1 k, 2 v, 3 out, 4 lse, 5 delta; rows is s ------------------------------- */
+/* --- attention: 0 q, 1 k, 2 v, 3 out, 4 lse, 5 delta, 6 first with DOCUMENTS; rows is s ------------------------------- */
+enum { DOCUMENTS = 1 };
+
+/* Documents of 1 to about 100 tokens, other ones in every sample: one begins at a position with a chance of 1 / 16, less
+ * often behind position 256. */
+static int64_t
+document_start(int64_t sample, int64_t position)
+{
+	while (position > 0 &&
+	    rng_uniform(17, (uint64_t)position, (uint32_t)sample, 0) >= (position < 256 ? 1.0f / 16 : 1.0f / 64))
+		position--;
+	return position;
+}
+
 static void
 attention_declare(struct problem *p)
 {
@@ -272,6 +285,11 @@ attention_declare(struct problem *p)
 	slot_add(p, 3, SLOT_OUTPUT, 0, SHAPE(rows, q));
 	for (int i = 4; i < 6; i++)
 		slot_add(p, i, SLOT_SCRATCH, 0, SHAPE((int64_t)c->batch * c->heads, c->rows));
+	if (!(c->flags & DOCUMENTS))
+		return;
+	slot_add(p, 6, SLOT_IDS, SLOT_VECTOR, SHAPE(rows, 1));
+	for (int64_t r = 0; r < rows; r++)
+		p->slot[6].value[r] = (double)document_start(r % c->batch, r / c->batch);
 }
 
 static struct attention
@@ -284,6 +302,7 @@ attention_of(struct problem *p)
 		.q = *T(0),
 		.k = *T(1),
 		.v = *T(2),
+		.first = *T(6),
 		.micro_batch = c->batch,
 		.num_heads = c->heads,
 		.num_groups = c->groups,
@@ -320,7 +339,11 @@ static const struct op_case attention_cases[] = {
 	{ .rows = 9, .batch = 2, .heads = 6, .groups = 2, .head_dim = 4, .window = 3 },
 	{ .rows = 64, .batch = 1, .heads = 2, .groups = 1, .head_dim = 8, .drop = 0.3 },
 	{ .rows = 150, .batch = 2, .heads = 2, .groups = 1, .head_dim = 8 },
-	{ .rows = 200, .batch = 1, .heads = 2, .groups = 2, .head_dim = 16, .window = 70, .drop = 0.1 }, { 0 },
+	{ .rows = 200, .batch = 1, .heads = 2, .groups = 2, .head_dim = 16, .window = 70, .drop = 0.1 },
+	{ .rows = 1, .batch = 2, .heads = 1, .groups = 1, .head_dim = 3, .flags = DOCUMENTS },
+	{ .rows = 50, .batch = 3, .heads = 4, .groups = 2, .head_dim = 6, .flags = DOCUMENTS },
+	{ .rows = 210, .batch = 2, .heads = 2, .groups = 1, .head_dim = 8, .window = 20, .drop = 0.2, .flags = DOCUMENTS },
+	{ 0 },
 };
 
 /* --- act: 0 x, 1 y, 2 y rebuilt; columns is f ------------------------------------------------- */

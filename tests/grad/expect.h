@@ -103,7 +103,8 @@ expect_attention(const struct problem *p, int64_t row, int64_t column)
 		    key;
 		double e = exp(score(p, row, key * c->batch + sample, head));
 
-		if (c->window > 0 && key <= query - c->window)
+		if ((c->window > 0 && key <= query - c->window) ||
+		    (c->flags & DOCUMENTS && key < document_start(sample, query)))
 			continue;
 		total += e;
 		sum += e * value_at(p, 2, key * c->batch + sample, v) *

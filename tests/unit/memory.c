@@ -1,5 +1,6 @@
 /* memory.c - tests of the memory plan: buffers never overlap where they may not, arenas are the
  * sums of their parts */
+#include "lib/model/attention.h"
 #include "lib/model/family.h"
 #include "lib/model/memory.h"
 #include "lib/model/schedule.h"
@@ -215,10 +216,70 @@ test_figures(void)
 	memory_release(&m);
 }
 
+/* Figures that cuDNN 9.19 answered for compute capability 9.0, with dq's sum added: what is taken is
+ * never less and at most a page more. */
+static void
+test_attention(void)
+{
+	static const struct {
+		struct attention_shape a;
+		uint64_t plan;
+	} known[] = {
+		{ { 64, 1024, 12, 12, 64, true, false }, 256 },
+		{ { 4, 4096, 32, 8, 128, true, false }, 268435712 },
+		{ { 4, 4096, 32, 8, 128, true, true }, 4563403008 },
+		{ { 3, 137, 4, 1, 128, true, true }, 2021632 },
+		{ { 2, 200, 8, 2, 64, true, true }, 2916608 },
+		{ { 2, 300, 4, 2, 256, true, true }, 4423936 },
+		{ { 1, 70, 3, 3, 40, true, true }, 98560 },
+		{ { 3, 2, 4, 2, 64, true, true }, 203008 },
+		{ { 64, 1024, 12, 12, 64, false, true }, 256 },
+	};
+
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+		const struct attention_shape *a = &known[i].a;
+		uint64_t sum = a->backward && !a->deterministic
+		    ? (uint64_t)(4 * a->micro_batch_size * a->num_heads * a->seq_length * a->head_dim)
+		    : 0;
+		uint64_t got = attention_workspace(a);
+
+		CHECK(got >= known[i].plan + sum && got <= known[i].plan + sum + 4096);
+		CHECK(got % 256 == 0);
+	}
+	CHECK(attention_workspace(&(struct attention_shape){ 1, 65536, 32, 8, 128, true, true }) == 0);
+}
+
+/* Nothing is taken in runs that cuDNN does not serve; tensor ranks share the heads. */
+static void
+test_run_attention(void)
+{
+	struct model_config c = tiny();
+	struct layout one = { 1, 1, 1, 1 }, two = { 2, 1, 1, 1 };
+	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, 2, false }, f = s;
+
+	c.attention_dropout = 0;
+	CHECK(attention_run_workspace(&c, &one, &s, false) == 4096 + 2 * 2 * 8 * 32 * 8 * 4);
+	CHECK(attention_run_workspace(&c, &two, &s, false) == 4096 + 2 * 2 * 4 * 32 * 8 * 4);
+	CHECK(attention_run_workspace(&c, &one, &s, true) ==
+	    4096 + 2 * 8 * 32 * 8 * 4 + 2 * 2 * 8 * 64 * 128);
+	f.dtype = DTYPE_F32;
+	CHECK(attention_run_workspace(&c, &one, &f, true) == 0);
+	f = s;
+	f.forward_only = true;
+	CHECK(attention_run_workspace(&c, &one, &f, true) == 4096);
+	c.attention_dropout = 0.1;
+	CHECK(attention_run_workspace(&c, &one, &s, false) == 0);
+	c.attention_dropout = 0;
+	c.kv_channels = 12;
+	CHECK(attention_run_workspace(&c, &one, &s, false) == 0);
+}
+
 int
 main(void)
 {
 	test_combinations();
+	test_attention();
+	test_run_attention();
 	test_figures();
 	return check_done();
 }

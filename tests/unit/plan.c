@@ -1,5 +1,6 @@
 /* plan.c - tests of the planner: the time model moves the right way, searches keep their promises,
  * tables add up */
+#include "lib/model/attention.h"
 #include "lib/model/family.h"
 #include "plan/memtable.h"
 #include "plan/search.h"
@@ -226,7 +227,9 @@ test_search(void)
 			c->layout.data_parallel_size ==
 		    96);
 		CHECK((double)c->bytes + 1.5 * 1073741824.0 <= 139.8 * 1073741824.0);
-		CHECK(c->bytes == memtable_most(&in.model, &c->layout, &c->shape, NULL, NULL));
+		CHECK(c->bytes ==
+		    memtable_most(&in.model, &c->layout, &c->shape, NULL, NULL) +
+			attention_run_workspace(&in.model, &c->layout, &c->shape, false));
 		CHECK(i == 0 || c->fit > s.item[i - 1].fit ||
 		    c->time.total * 1.01 >= s.item[i - 1].time.total);
 	}

@@ -79,11 +79,22 @@ store(const struct attention *a, const struct tensor *t, const struct place *at,
 	}
 }
 
-/* First key that a query sees. */
+/* Where the document of a position of a sample begins. */
 static int64_t
-first_key(const struct attention *a, int64_t query)
+document_start(const struct attention *a, int64_t sample, int64_t position)
 {
-	return a->window > 0 ? cpu_max(0, query - a->window + 1) : 0;
+	const int32_t *first = a->first.data;
+
+	return first ? first[position * a->micro_batch + sample] : 0;
+}
+
+/* First key that a query sees. It never falls from one query to the next, which is what lets the
+ * loops over tiles stop early. */
+static int64_t
+first_key(const struct attention *a, int64_t sample, int64_t query)
+{
+	return cpu_max(
+	    document_start(a, sample, query), a->window > 0 ? query - a->window + 1 : 0);
 }
 
 /* A query tile and a key tile of the head that it reads, with what was loaded of them. */
@@ -111,7 +122,7 @@ static struct range
 visible(const struct pair *t, int64_t i)
 {
 	int64_t query = t->queries.first + i,
-		lo = cpu_max(0, first_key(t->a, query) - t->keys.first);
+		lo = cpu_max(0, first_key(t->a, t->queries.sample, query) - t->keys.first);
 
 	return (struct range){ lo, cpu_max(lo, cpu_min(t->keys.rows, query + 1 - t->keys.first)) };
 }
@@ -239,6 +250,13 @@ finish_rows(const struct pair *t)
 	store(a, &a->out, &t->queries, w->acc[0]);
 }
 
+/* The key tile with the first key that any of the queries sees. */
+static int64_t
+first_tile(const struct place *queries, const struct attention *a)
+{
+	return first_key(a, queries->sample, queries->first) / TILE * TILE;
+}
+
 /* One query tile against all keys that it sees. */
 static void
 forward_tile(const void *ctx, int64_t item, void *scratch)
@@ -255,7 +273,7 @@ forward_tile(const void *ctx, int64_t item, void *scratch)
 		w->sum[i] = 0;
 	}
 	memset(w->acc[0], 0, (size_t)(t.queries.rows * a->head_dim) * sizeof(real));
-	for (int64_t k0 = first_key(a, t.queries.first) / TILE * TILE; k0 < end; k0 += TILE) {
+	for (int64_t k0 = first_tile(&t.queries, a); k0 < end; k0 += TILE) {
 		load_keys(&t, group, k0);
 		forward_pair(&t);
 	}
@@ -276,6 +294,8 @@ check(const struct attention *a)
 	cpu_check(a->k.shape[0] == a->q.shape[0] && a->lse.dtype == REAL_DTYPE);
 	cpu_check(a->lse.shape[0] == (int64_t)a->micro_batch * a->num_heads &&
 	    a->lse.shape[1] == seq_length(a));
+	cpu_check(!a->first.data ||
+	    (a->first.dtype == DTYPE_I32 && tensor_elements(&a->first) == a->q.shape[0]));
 }
 
 /* Query tiles of all samples and heads. */
@@ -346,7 +366,7 @@ backward_queries(const void *ctx, int64_t item, void *scratch)
 	t.dout = load(a, &g->dout, &t.queries, w->dout);
 	fill_delta(g, &t);
 	memset(w->acc[0], 0, (size_t)(t.queries.rows * a->head_dim) * sizeof(real));
-	for (int64_t k0 = first_key(a, t.queries.first) / TILE * TILE; k0 < end; k0 += TILE) {
+	for (int64_t k0 = first_tile(&t.queries, a); k0 < end; k0 += TILE) {
 		load_keys(&t, group, k0);
 		backward_pair(g, &t);
 		weigh_keys(&t, w->ds, &t.k, (real)a->scale, w->acc[0]);
@@ -364,6 +384,8 @@ add_head(const struct attention_grad *g, struct pair *t, int64_t head)
 	int64_t end = a->window > 0 ? cpu_min(s, last + a->window) : s;
 
 	for (int64_t q0 = t->keys.first; q0 < end; q0 += TILE) {
+		if (document_start(a, t->keys.sample, q0) > last)
+			break;
 		t->queries = (struct place){ t->keys.sample, head, q0, cpu_min(TILE, s - q0) };
 		t->q = load(a, &a->q, &t->queries, t->w->q);
 		t->dout = load(a, &g->dout, &t->queries, t->w->dout);

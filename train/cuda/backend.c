@@ -7,6 +7,7 @@
  */
 #include "lib/base/mem.h"
 #include "train/comm.h"
+#include "train/cuda/cudnn.h"
 #include "train/cuda/impl.h"
 
 #include <stdio.h>
@@ -118,10 +119,10 @@ check_kernels(int index, struct err *e)
 	    index, p.name, p.major, p.minor, p.major, p.minor);
 }
 
-/* Streams, workspace and the cache of products of a device that has its number. What was made
- * before a failure is given back by cuda_close. */
+/* Streams, workspace and the caches of products and of attention of a device that has its number.
+ * What was made before a failure is given back by cuda_close. */
 static int
-set_up(struct device *d, struct err *e)
+set_up(struct device *d, const struct device_config *c, struct err *e)
 {
 	cudaError_t rc = cudaSuccess;
 
@@ -135,7 +136,10 @@ set_up(struct device *d, struct err *e)
 	if (rc != cudaSuccess)
 		return err_set(e, "cannot set up GPU %d: %s", d->index, cudaGetErrorString(rc));
 	d->gemms = gemm_cache_new(e);
-	return d->gemms ? 0 : -1;
+	if (!d->gemms)
+		return -1;
+	d->attention = attention_cache_new(c, d->stream[STREAM_COMPUTE].handle, e);
+	return d->attention ? 0 : -1;
 }
 
 /* What cannot be given back any more when the program has failed is the driver's to clean up. */
@@ -151,6 +155,7 @@ cuda_close(struct device *d)
 		free(d->events);
 		d->events = next;
 	}
+	attention_cache_free(d->attention);
 	gemm_cache_free(d->gemms);
 	(void)cudaFree(d->workspace);
 	for (int i = 0; i < STREAM_COUNT; i++)
@@ -185,18 +190,34 @@ cuda_open(const struct device_config *c, struct err *e)
 	d = mem_zalloc(1, sizeof *d);
 	d->index = index;
 	d->last = "none";
-	if (set_up(d, e) == 0)
+	if (set_up(d, c, e) == 0)
 		return d;
 	cuda_close(d);
 	return NULL;
 }
 
-/* The same for every type. */
+/* That of attention is cuDNN's, which takes 16-bit types alone; without the library it is not
+ * taken. */
 static size_t
 cuda_workspace(const struct device_config *c)
 {
-	(void)c;
-	return CU_WORKSPACE;
+	struct err why;
+	bool half = c->dtype == DTYPE_BF16 || c->dtype == DTYPE_F16;
+
+	return CU_WORKSPACE + (half && cudnn_find(&why) ? c->attention_workspace : 0);
+}
+
+/* What is loaded at run time; the rest is linked. */
+static void
+cuda_describe(char *text, size_t size)
+{
+	struct err why;
+	int v = cudnn_find(&why);
+
+	if (v)
+		snprintf(text, size, "cuDNN %d.%d.%d", v / 10000, v / 100 % 100, v % 100);
+	else
+		snprintf(text, size, "no cuDNN: %s", why.msg);
 }
 
 /* What the driver says now; other processes may take it. 0 when it does not answer. */
@@ -349,6 +370,7 @@ const struct backend backend_cuda = {
 	.name = "cuda",
 	.max_head_size = CU_HEAD_MAX,
 	.available = cuda_available,
+	.describe = cuda_describe,
 	.open = cuda_open,
 	.close = cuda_close,
 	.workspace = cuda_workspace,

@@ -23,12 +23,14 @@ enum {
 };
 
 struct gemm_cache;
+struct attention_cache;
 
 struct device {
 	int index;                      /* the runtime's number of the GPU */
 	struct cu_stream stream[STREAM_COUNT];
 	void *workspace;                /* CU_WORKSPACE bytes, of the compute stream */
 	struct gemm_cache *gemms;
+	struct attention_cache *attention;
 	struct event *events;           /* all that were made, a list */
 	const char *last;               /* operation queued last */
 	const char *failed;             /* operation that failed first, NULL while all is well */
@@ -50,6 +52,24 @@ void *cu_workspace(struct stream *st);
 /* The plans of matrix products; made at open, freed at close. gemm.c */
 struct gemm_cache *gemm_cache_new(struct err *e);
 void gemm_cache_free(struct gemm_cache *c);
+
+/* The choice of an implementation of attention; made at open, freed at close, when the device has
+ * finished. It takes the workspace of device_config.attention_workspace. attention.c */
+struct attention_cache *attention_cache_new(
+    const struct device_config *c, cudaStream_t stream, struct err *e);
+void attention_cache_free(struct attention_cache *c);
+
+/* Tiled attention on tensor cores. flash.cu
+ *
+ * bf16 and half; heads of a multiple of 8 elements, up to 128; addresses and rows of whole 16
+ * bytes, scale above 0, fewer than 2^30 positions. flash_attention_shared gives the bytes of shared memory
+ * that a block needs, -1 for heads that are too wide. */
+int64_t flash_attention_shared(int head_dim);
+void flash_attention_fwd(struct stream *, const struct attention *);
+void flash_attention_bwd(struct stream *, const struct attention_grad *);
+/* Attention of any type and head size up to CU_HEAD_MAX. attention_plain.cu */
+void plain_attention_fwd(struct stream *, const struct attention *);
+void plain_attention_bwd(struct stream *, const struct attention_grad *);
 
 /* Whether kernels were compiled for this GPU: cudaSuccess, or why not. vector.cu */
 cudaError_t cu_kernels_present(void);

@@ -1,5 +1,5 @@
 /*
- * attention.cu - causal grouped attention in tiles of TILE queries by TILE keys, in float
+ * attention_plain.cu - causal grouped attention in tiles of TILE queries by TILE keys, in float
  *
  * A block of 16 by 16 threads owns a tile of rows: thread (ty, tx) has rows 4 ty .. 4 ty + 3 of it,
  * of a tile of scores the columns tx + 16 j, and of a tile of outputs the pairs of columns tx + 16
@@ -10,7 +10,7 @@
  * and one order. Tiles that the mask empties are not visited. Source: spec/training.md 2.5; Dao
  * 2023, arXiv:2307.08691.
  */
-#include "train/cuda/rng.cuh"
+#include "train/cuda/attn.cuh"
 
 enum {
 	TILE = 64,
@@ -18,15 +18,6 @@ enum {
 	SPAN = TILE / SIDE,             /* rows, and columns of scores, of a thread */
 	PAIRS = CU_HEAD_MAX / 2 / SIDE, /* most pairs of output columns of a thread */
 	LD = TILE + 1,                  /* elements between rows of a tile of weights */
-};
-
-/* What a kernel of any pass needs of its arguments. */
-struct attn {
-	struct tensor out, lse, q, k, v, dout, dq, dk, dv, delta;
-	int b, n, g, d, pairs, ld;      /* pairs: of columns of a head, rounded up; ld: elements between rows in shared memory */
-	int64_t s, window;
-	float scale;
-	struct mask drop;
 };
 
 /* A tile of rows in shared memory. */
@@ -63,19 +54,19 @@ pair_at(const half *p)
 	return __half22float2(*(const __half2 *)p);
 }
 
-/* Where a position's elements of one head begin in a tensor of heads side by side. */
-template <typename T>
-static __device__ inline T *
-head_row(const struct attn &a, const struct tensor &t, int64_t position, int head)
+/* Pairs of columns of a head, rounded up. */
+static __host__ __device__ inline int
+pairs_of(const struct attn &a)
 {
-	return row_of<T>(t, position * a.b + blockIdx.z) + (int64_t)head * a.d;
+	return (a.d + 1) / 2;
 }
 
-/* Element of lse and delta. */
-static __device__ inline float *
-statistic(const struct attn &a, const struct tensor &t, int64_t position, int head)
+/* Elements between rows of a tile: an odd number of pairs, so that 16 rows lie in different
+ * banks. */
+static __host__ __device__ inline int
+ld_of(const struct attn &a)
 {
-	return row_of<float>(t, (int64_t)blockIdx.z * a.n + head) + position;
+	return 2 * (pairs_of(a) | 1);
 }
 
 /* Rows from `first` on of one head to shared memory, zeros where there are none. A warp a row,
@@ -87,7 +78,7 @@ load_tile(const struct attn &a, struct tile<T> to, const struct tensor &t, int64
 	int rows = (int)(a.s - first < TILE ? a.s - first : TILE);
 
 	for (int i = threadIdx.x / 32; i < TILE; i += CU_THREADS / 32)
-		for (int c = threadIdx.x % 32; c < 2 * a.pairs; c += 32) {
+		for (int c = threadIdx.x % 32; c < 2 * pairs_of(a); c += 32) {
 			T x;
 
 			put(&x, 0.0f);
@@ -213,21 +204,7 @@ share(float *w, const float x[SPAN][SPAN])
 static __device__ inline bool
 sees(const struct attn &a, int64_t query, int64_t key)
 {
-	return key <= query && query < a.s && (a.window <= 0 || key > query - a.window);
-}
-
-/* The dropout factor of one probability. Numbered by sample, head of the whole model, query and
- * key, as on the CPU. */
-static __device__ inline float
-drop_factor(const struct attn &a, int head, int64_t query, int64_t key)
-{
-	int64_t row =
-	    (a.drop.first_sample + blockIdx.z) * a.drop.width + a.drop.first_column + head;
-
-	return a.drop.on
-	    ? mask_factor(
-		  a.drop, (uint64_t)((row * a.drop.seq_length + query) * a.drop.seq_length + key))
-	    : 1;
+	return key <= query && query < a.s && key >= first_key(a, query);
 }
 
 /* The key tile with the first key that any query from q0 on sees. Tiles before it are masked for
@@ -235,7 +212,7 @@ drop_factor(const struct attn &a, int head, int64_t query, int64_t key)
 static __device__ inline int64_t
 first_tile(const struct attn &a, int64_t q0)
 {
-	return a.window > 0 && q0 - a.window + 1 > 0 ? (q0 - a.window + 1) / TILE * TILE : 0;
+	return first_key(a, q0) / TILE * TILE;
 }
 
 /* The largest of 16 neighbouring threads' values, and their sum. */
@@ -311,7 +288,7 @@ static __device__ inline struct tile<T>
 shared_tile(const struct attn &a, int i)
 {
 	extern __shared__ float4 memory[];
-	struct tile<T> t = { (T *)memory + (size_t)i * TILE * a.ld, a.ld };
+	struct tile<T> t = { (T *)memory + (size_t)i * TILE * ld_of(a), ld_of(a) };
 
 	return t;
 }
@@ -339,7 +316,7 @@ forward_kernel(struct attn a)
 		__syncthreads();
 		load_tile(a, kv, a.k, k0, group);
 		__syncthreads();
-		scores(s, q, kv, a.pairs);
+		scores(s, q, kv, pairs_of(a));
 		online_step(a, &o, s, q0, k0, factor);
 		multiply(&out, factor);
 		if (a.drop.on)
@@ -348,7 +325,7 @@ forward_kernel(struct attn a)
 		__syncthreads();
 		load_tile(a, kv, a.v, k0, group);
 		__syncthreads();
-		weigh(&out, weights, kv, a.pairs);
+		weigh(&out, weights, kv, pairs_of(a));
 	}
 	for (int i = 0; i < SPAN; i++) {
 		int64_t query = q0 + threadIdx.x / SIDE * SPAN + i;
@@ -406,13 +383,13 @@ queries_kernel(struct attn a)
 		__syncthreads();
 		load_tile(a, kv, a.v, k0, group);
 		__syncthreads();
-		scores(dp, dout, kv, a.pairs);
+		scores(dp, dout, kv, pairs_of(a));
 		if (a.drop.on)
 			drop_scores(a, dp, head, q0, k0);
 		__syncthreads();
 		load_tile(a, kv, a.k, k0, group);
 		__syncthreads();
-		scores(s, q, kv, a.pairs);
+		scores(s, q, kv, pairs_of(a));
 		for (int i = 0; i < SPAN; i++)
 			for (int j = 0; j < SPAN; j++) {
 				bool seen = sees(a, row + i, k0 + threadIdx.x % SIDE + SIDE * j);
@@ -423,7 +400,7 @@ queries_kernel(struct attn a)
 			}
 		share(weights, s);
 		__syncthreads();
-		weigh(&dq, weights, kv, a.pairs);
+		weigh(&dq, weights, kv, pairs_of(a));
 	}
 	store_part<T>(a, a.dq, q0, head, &dq);
 }
@@ -489,25 +466,25 @@ keys_kernel(struct attn a)
 	load_tile(a, k, a.k, k0, group);
 	load_tile(a, v, a.v, k0, group);
 	for (int head = group * heads; head < (group + 1) * heads; head++)
-		for (int64_t q0 = k0; q0 < end; q0 += TILE) {
+		for (int64_t q0 = k0; q0 < end && document_start(a, q0) <= last; q0 += TILE) {
 			__syncthreads();
 			load_tile(a, x, a.q, q0, head);
 			__syncthreads();
-			scores(p, k, x, a.pairs);
+			scores(p, k, x, pairs_of(a));
 			weights_by_keys(a, p, head, k0, q0);
 			__syncthreads();
 			load_tile(a, x, a.dout, q0, head);
 			__syncthreads();
-			scores(dp, v, x, a.pairs);
+			scores(dp, v, x, pairs_of(a));
 			gradients_by_keys(a, p, dp, head, k0, q0);
 			share(weights, p);
 			__syncthreads();
-			weigh(&dv, weights, x, a.pairs);
+			weigh(&dv, weights, x, pairs_of(a));
 			__syncthreads();
 			load_tile(a, x, a.q, q0, head);
 			share(weights, dp);
 			__syncthreads();
-			weigh(&dk, weights, x, a.pairs);
+			weigh(&dk, weights, x, pairs_of(a));
 		}
 	store_part<T>(a, a.dk, k0, group, &dk);
 	store_part<T>(a, a.dv, k0, group, &dv);
@@ -519,7 +496,7 @@ template <typename T>
 static void
 launch(struct stream *st, void (*kernel)(struct attn), const struct attn *a, dim3 grid, int tiles)
 {
-	size_t bytes = (size_t)tiles * TILE * (size_t)a->ld * sizeof(T) + TILE * LD * sizeof(float);
+	size_t bytes = (size_t)tiles * TILE * (size_t)ld_of(*a) * sizeof(T) + TILE * LD * sizeof(float);
 	cudaError_t rc = cudaFuncSetAttribute(
 	    (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
 
@@ -557,68 +534,22 @@ backward(struct stream *st, const struct attn *a)
 	launch<T>(st, keys_kernel<T>, a, dim3(tiles, (unsigned)a->g, (unsigned)a->b), 3);
 }
 
-/* Checks the shapes of the forward pass and gives the kernels' form of them. */
-static struct attn
-arguments(const struct attention *t)
-{
-	struct attn a = {};
-
-	cu_require(t->micro_batch > 0 && t->q.shape[0] % t->micro_batch == 0 &&
-	    t->head_dim <= CU_HEAD_MAX);
-	cu_require(t->num_groups > 0 && t->num_heads % t->num_groups == 0);
-	cu_require(
-	    t->q.shape[1] == (int64_t)t->num_heads * t->head_dim && cu_same_shape(&t->q, &t->out));
-	cu_require(
-	    t->k.shape[1] == (int64_t)t->num_groups * t->head_dim && cu_same_shape(&t->k, &t->v));
-	cu_require(t->k.shape[0] == t->q.shape[0] && t->lse.dtype == DTYPE_F32);
-	a.out = t->out;
-	a.lse = t->lse;
-	a.q = t->q;
-	a.k = t->k;
-	a.v = t->v;
-	a.b = t->micro_batch;
-	a.n = t->num_heads;
-	a.g = t->num_groups;
-	a.d = t->head_dim;
-	a.pairs = (a.d + 1) / 2;
-	/* An odd number of pairs between rows: then 16 rows lie in different banks. */
-	a.ld = 2 * (a.pairs | 1);
-	a.s = t->q.shape[0] / t->micro_batch;
-	a.window = t->window;
-	a.scale = (float)t->scale;
-	a.drop = mask_of(&t->drop);
-	cu_require(t->lse.shape[0] == (int64_t)a.b * a.n && t->lse.shape[1] == a.s);
-	return a;
-}
-
-/* Everything that the kernels assume is checked in arguments(); they check nothing. */
+/* What the kernels assume has been checked; they check nothing. */
 void
-cuda_attention_fwd(struct stream *st, const struct attention *t)
+plain_attention_fwd(struct stream *st, const struct attention *t)
 {
-	struct attn a = arguments(t);
+	struct attn a = attn_of(t);
 
-	if (a.s == 0)
-		return;
 	PICK(t->q.dtype, forward)(st, &a);
 	cu_launched(st, "attention_fwd");
 }
 
 /* dq, dk and dv are written, not added to; delta [b n, s] is scratch of the caller's. */
 void
-cuda_attention_bwd(struct stream *st, const struct attention_grad *t)
+plain_attention_bwd(struct stream *st, const struct attention_grad *t)
 {
-	struct attn a = arguments(&t->fwd);
+	struct attn a = attn_grad_of(t);
 
-	cu_require(cu_same_shape(&t->fwd.q, &t->dout) && cu_same_shape(&t->fwd.q, &t->dq));
-	cu_require(cu_same_shape(&t->fwd.lse, &t->delta) && t->delta.dtype == DTYPE_F32);
-	cu_require(cu_same_shape(&t->fwd.k, &t->dk) && cu_same_shape(&t->fwd.k, &t->dv));
-	a.dout = t->dout;
-	a.dq = t->dq;
-	a.dk = t->dk;
-	a.dv = t->dv;
-	a.delta = t->delta;
-	if (a.s == 0)
-		return;
 	PICK(t->fwd.q.dtype, backward)(st, &a);
 	cu_launched(st, "attention_bwd");
 }
