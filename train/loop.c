@@ -4,8 +4,9 @@
  * A step is: forward and backward of all micro batches, reduction of gradients, the step's
  * totals, update. Decisions that every rank must take alike (skip, stop, clip) follow from the
  * totals, which all ranks add in the same order from the same numbers; a rank's own clock,
- * signals and files never decide alone. The device is waited for twice: to read the scalars and
- * at the end, for the time.
+ * signals and files never decide alone. The device is waited for once a step, to read the scalars;
+ * the update runs while the host prepares the next step, so a step's time is that from one reading
+ * to the next.
  */
 #include "train/loop.h"
 #include "lib/base/prog.h"
@@ -186,7 +187,7 @@ step(struct run *r, bool *stop)
 {
 	struct train_config *c = r->c;
 	struct engine *e = r->e;
-	double sum[TOTAL_COUNT], start = now();
+	double sum[TOTAL_COUNT], start = r->last_total > 0 ? r->last_total : now();
 	/* A skipped step (fp16 overflow) does not move the schedules. */
 	int64_t position = r->at.consumed_samples - r->at.skipped * e->plan.global_batch_size;
 	struct step_metrics m = { .lr = lr_at(&c->schedule, position),
@@ -201,6 +202,7 @@ step(struct run *r, bool *stop)
 	grads_reduce(e);
 	grads_measure(e);
 	totals(r, asked, sum);
+	r->last_total = now();
 	r->written = sum[TOTAL_WRITTEN] == (double)e->groups.world->size;
 	m.loss_scale = e->loss_scale;
 	m.lm_loss = sum[TOTAL_LOSS] / sum[TOTAL_TOKENS];
@@ -216,13 +218,12 @@ step(struct run *r, bool *stop)
 		r->at.skipped++;
 	else
 		update(r, sum, &m);
-	engine_sync(e);
 	profile_end(r);
 	r->at.iteration++;
 	r->at.consumed_samples += e->plan.global_batch_size;
 	m.iteration = r->at.iteration;
 	m.consumed_samples = r->at.consumed_samples;
-	m.seconds = now() - start;
+	m.seconds = r->last_total - start;
 	if (r->metrics)
 		metrics_step(r->metrics, &m);
 	*stop = sum[TOTAL_STOP] > 0;
@@ -246,6 +247,7 @@ loop_evaluate(struct run *r, enum split which)
 		pass(r, which, i * r->e->plan.global_batch_size, false);
 	}
 	totals(r, 0, sum);
+	r->last_total = 0;
 	if (r->metrics)
 		metrics_evaluation(r->metrics, r->at.iteration, split_name[which],
 		    sum[TOTAL_LOSS] / sum[TOTAL_TOKENS]);
@@ -271,13 +273,15 @@ save(struct run *r)
 	                : EXIT_DONE;
 }
 
-/* Saves unless this step has been saved already, and waits until everything is on the disk. */
+/* Saves unless this step has been saved already, and waits until the device has done all of it and everything
+ * is on the disk. */
 static int
 save_last(struct run *r, bool saved)
 {
 	struct err err;
 	int status = saved ? EXIT_DONE : save(r);
 
+	engine_sync(r->e);
 	if (status == EXIT_DONE && r->saver)
 		status = save_status(r, saver_wait(r->saver, &err), &err);
 	return status;

@@ -18,6 +18,7 @@ struct run {
 	/* of the pass that runs now */
 	enum split split;
 	int64_t first_sample, tokens;
+	double last_total;              /* clock at the reading of the last step's scalars; 0: other work came between */
 	bool written;                   /* every rank has done its part of a save in the background */
 };
 
