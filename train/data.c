@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A run's samples. What a batch is made in is allocated once and used again for each. */
+/* A run's samples; read-only once open. */
 struct data {
 	struct dataset *dataset;                /* NULL: mock data */
 	struct samples *samples[SPLIT_COUNT];
@@ -23,10 +23,13 @@ struct data {
 	struct sample_options options;
 	int64_t vocab_size, seq_length, micro_batch_size;
 	uint64_t seed;
-	int64_t *ids;                           /* [s + 1], of one sample */
-	struct sample one;                      /* [s] each */
-	struct batch batch;                     /* [s b] each, sequence-major */
 	char fingerprint[128];
+};
+
+/* What one sample is made in. */
+struct making {
+	int64_t *ids;                           /* [s + 1] */
+	struct sample one;                      /* [s] each */
 };
 
 /* Samples that the run asks of each split; Megatron-LM's numbers, so that the maps are the same.
@@ -126,26 +129,19 @@ open_dataset(struct data *d, const struct train_config *c, struct comm *world, s
 	return 0;
 }
 
-/* Collective over world unless the data are made up. Host memory for one sample and one micro
- * batch is taken once here, and lives until data_close. */
+/* Collective over world unless the data are made up. */
 struct data *
 data_open(const struct train_config *c, struct comm *world, struct err *e)
 {
 	struct data *d = mem_zalloc(1, sizeof *d);
-	int64_t s = c->plan.shape.seq_length, rows = s * c->plan.shape.micro_batch_size;
 
 	d->options = (struct sample_options){ .eod = c->eod, .pad = -1, .add_extra_token = true,
 	                                      .eod_mask_loss = c->o.eod_mask_loss,
 	                                      .reset_position_ids = c->o.reset_position_ids };
 	d->vocab_size = c->plan.model.vocab_size;
-	d->seq_length = s;
+	d->seq_length = c->plan.shape.seq_length;
 	d->micro_batch_size = c->plan.shape.micro_batch_size;
 	d->seed = (uint64_t)c->o.seed;
-	d->ids = mem_alloc((size_t)s + 1, sizeof *d->ids);
-	d->one = (struct sample){ mem_alloc((size_t)s, 4), mem_alloc((size_t)s, 4),
-		mem_alloc((size_t)s, 4), mem_alloc((size_t)s, sizeof(float)) };
-	d->batch = (struct batch){ mem_alloc((size_t)rows, 4), mem_alloc((size_t)rows, 4),
-		mem_alloc((size_t)rows, 4), mem_alloc((size_t)rows, sizeof(float)) };
 	if (c->o.mock_data) {
 		snprintf(d->fingerprint, sizeof d->fingerprint, "mock");
 		wanted(c, d->count);
@@ -156,7 +152,7 @@ data_open(const struct train_config *c, struct comm *world, struct err *e)
 	return d;
 }
 
-/* NULL is closed already. Batches that were given out point into it. */
+/* NULL is closed already. */
 void
 data_close(struct data *d)
 {
@@ -165,15 +161,6 @@ data_close(struct data *d)
 	for (int w = 0; w < SPLIT_COUNT; w++)
 		samples_close(d->samples[w]);
 	dataset_close(d->dataset);
-	free(d->ids);
-	free(d->one.tokens);
-	free(d->one.labels);
-	free(d->one.position_ids);
-	free(d->one.loss_mask);
-	free(d->batch.tokens);
-	free(d->batch.labels);
-	free(d->batch.positions);
-	free(d->batch.loss_mask);
 	free(d);
 }
 
@@ -210,14 +197,19 @@ document_of(const struct dataset *d, int64_t sequence)
 	return low;
 }
 
-/* Says where token number `at` of a sample comes from. A sample is pieced together from several
+/* A token that is no part of the vocabulary, and its number in its sample. */
+struct bad {
+	int64_t at, id;
+};
+
+/* Says where a bad token of a sample comes from. A sample is pieced together from several
  * sequences; the parts say which of them holds the token. */
 static int
-bad_token(const struct data *d, enum split which, int64_t sample, int64_t at, struct err *e)
+bad_token(const struct data *d, enum split which, int64_t sample, struct bad bad, struct err *e)
 {
 	int64_t cap = 64, n;
 	struct sample_part *part = mem_alloc((size_t)cap, sizeof *part);
-	int64_t id = d->ids[at], i = 0;
+	int64_t at = bad.at, i = 0;
 
 	n = samples_parts(d->samples[which], sample, part, cap);
 	if (n > cap) {
@@ -229,55 +221,87 @@ bad_token(const struct data *d, enum split which, int64_t sample, int64_t at, st
 	err_set(e,
 	    "%s: document %lld: token id %lld is outside the vocabulary of %lld (%s sample %lld)",
 	    dataset_prefix(d->dataset), (long long)document_of(d->dataset, part[i].sequence),
-	    (long long)id, (long long)d->vocab_size, split_name[which], (long long)sample);
+	    (long long)bad.id, (long long)d->vocab_size, split_name[which], (long long)sample);
 	free(part);
 	return -1;
 }
 
-/* Tokens of one sample, checked. Returns their number or -1. Mock tokens are a function of seed,
- * split, sample and position, like real ones. */
+/* Tokens of one sample, checked, into ids. Returns their number or -1. Mock tokens are a function of
+ * seed, split, sample and position, like real ones. */
 static int64_t
-read_sample(struct data *d, enum split which, int64_t sample, struct err *e)
+read_sample(const struct data *d, enum split which, int64_t sample, int64_t *ids, struct err *e)
 {
 	int64_t n = d->seq_length + 1;
 
 	if (!d->dataset) {
+		uint32_t stream = rng_stream("mock data");
+
 		for (int64_t t = 0; t < n; t++)
-			d->ids[t] =
-			    (int64_t)(rng_uniform(d->seed + which, (uint64_t)(sample * n + t),
-					  rng_stream("mock data"), 0) *
-				(float)d->vocab_size);
+			ids[t] = (int64_t)(rng_uniform(d->seed + which, (uint64_t)(sample * n + t), stream, 0) *
+			    (float)d->vocab_size);
 		return n;
 	}
-	n = samples_tokens(d->samples[which], sample, d->ids);
+	n = samples_tokens(d->samples[which], sample, ids);
 	for (int64_t t = 0; t < n; t++)
-		if (d->ids[t] < 0 || d->ids[t] >= d->vocab_size)
-			return bad_token(d, which, sample, t, e);
+		if (ids[t] < 0 || ids[t] >= d->vocab_size)
+			return bad_token(d, which, sample, (struct bad){ t, ids[t] }, e);
 	return n;
 }
 
-/* Samples first .. first + b - 1, wrapping round at the end of the map, into arrays of [s, b]
- * with the sample fastest, as the layers keep tokens. *out points into d until the next call.
- * Returns the number of tokens that the loss counts, or -1 with the document of a bad id. */
+/* Memory for making samples of s tokens. */
+static struct making
+making_new(int64_t s)
+{
+	size_t n = (size_t)s;
+
+	return (struct making){ mem_alloc(n + 1, sizeof(int64_t)),
+		{ mem_alloc(n, 4), mem_alloc(n, 4), mem_alloc(n, 4), mem_alloc(n, sizeof(float)) } };
+}
+
+static void
+making_free(struct making *m)
+{
+	free(m->ids);
+	free(m->one.tokens);
+	free(m->one.labels);
+	free(m->one.position_ids);
+	free(m->one.loss_mask);
+}
+
+/* Sample i of b goes into column i of arrays of [s, b], as the layers keep tokens. Returns the tokens
+ * that the loss counts. */
+static int64_t
+interleave(const struct sample *one, int64_t s, int64_t b, int64_t i, const struct batch *out)
+{
+	int64_t unmasked = 0;
+
+	for (int64_t t = 0; t < s; t++) {
+		out->tokens[t * b + i] = one->tokens[t];
+		out->labels[t * b + i] = one->labels[t];
+		out->positions[t * b + i] = one->position_ids[t];
+		out->loss_mask[t * b + i] = one->loss_mask[t];
+		unmasked += one->loss_mask[t] != 0;
+	}
+	return unmasked;
+}
+
+/* Samples wrap round at the end of the map. */
 int64_t
-data_batch(struct data *d, enum split which, int64_t first, struct batch *out, struct err *e)
+data_batch(const struct data *d, enum split which, int64_t first, const struct batch *out, struct err *e)
 {
 	int64_t b = d->micro_batch_size, unmasked = 0;
+	struct making m = making_new(d->seq_length);
 
-	for (int64_t i = 0; i < b; i++) {
-		int64_t n = read_sample(d, which, (first + i) % d->count[which], e);
+	for (int64_t i = 0; i < b && unmasked >= 0; i++) {
+		int64_t n = read_sample(d, which, (first + i) % d->count[which], m.ids, e);
 
-		if (n < 0)
-			return -1;
-		sample_assemble(&d->options, d->ids, n, d->seq_length, &d->one);
-		for (int64_t t = 0; t < d->seq_length; t++) {
-			d->batch.tokens[t * b + i] = d->one.tokens[t];
-			d->batch.labels[t * b + i] = d->one.labels[t];
-			d->batch.positions[t * b + i] = d->one.position_ids[t];
-			d->batch.loss_mask[t * b + i] = d->one.loss_mask[t];
-			unmasked += d->one.loss_mask[t] != 0;
+		if (n >= 0) {
+			sample_assemble(&d->options, m.ids, n, d->seq_length, &m.one);
+			unmasked += interleave(&m.one, d->seq_length, b, i, out);
+		} else {
+			unmasked = -1;
 		}
 	}
-	*out = d->batch;
+	making_free(&m);
 	return unmasked;
 }

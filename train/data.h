@@ -22,12 +22,12 @@ void    data_close(struct data *d);
 /* Samples there are in a split; 0: the split is absent. */
 int64_t data_count(const struct data *d, enum split which);
 /*
- * The micro batch of samples [first, first + b) of a split, into arrays that belong to d and live
- * until the next call. Returns its unmasked tokens, or -1 with a reason that names dataset and
- * document when a token is no part of the vocabulary.
+ * The micro batch of samples [first, first + b) of a split, into the caller's arrays. Returns its
+ * unmasked tokens, or -1 with a reason that names dataset and document when a token is no part of the
+ * vocabulary. From any thread.
  */
 int64_t data_batch(
-    struct data *d, enum split which, int64_t first, struct batch *out, struct err *e);
+    const struct data *d, enum split which, int64_t first, const struct batch *out, struct err *e);
 /* What a checkpoint records of the data, one line without newline. */
 const char *data_fingerprint(const struct data *d);
 

@@ -168,7 +168,7 @@ engine_close(struct engine *e)
 /* A device error is not to be survived: results queued since the last sync are unknown, so the
  * program ends with the device's reason. */
 void
-engine_sync(struct engine *e)
+engine_sync(const struct engine *e)
 {
 	struct err err;
 

@@ -81,7 +81,7 @@ struct tensor engine_joined(
 void engine_zero_scalars(struct engine *e);
 void engine_read_scalars(struct engine *e, double out[SCALAR_COUNT]);
 /* Waits for the device; a fault ends the program. */
-void engine_sync(struct engine *e);
+void engine_sync(const struct engine *e);
 
 /* --- one micro batch -------------------------------------------------------------------------- */
 

@@ -57,12 +57,10 @@ static void
 load(void *ctx, int microbatch, struct batch *out)
 {
 	struct run *r = ctx;
-	int64_t first = pipeline_first_sample(
-		    &r->e->plan, r->first_sample, microbatch, r->e->coord[AX_DP]),
-		tokens;
+	struct prefetch_key key = { r->split, r->first_sample, microbatch };
 	struct err err;
+	int64_t tokens = prefetch_batch(r->prefetch, key, out, &err);
 
-	tokens = data_batch(r->data, r->split, first, out, &err);
 	if (tokens < 0)
 		bad_batch(r, &err);
 	r->tokens += tokens;
@@ -103,6 +101,7 @@ totals(struct run *r, double stop, double out[TOTAL_COUNT])
 		      gathered = tensor_1d(all, DTYPE_F64, TOTAL_COUNT * w->size);
 
 	engine_read_scalars(e, scalar);
+	prefetch_passed(r->prefetch);
 	if (e->last_stage && e->coord[AX_TP] == 0) {
 		mine[TOTAL_LOSS] = scalar[SCALAR_LOSS];
 		mine[TOTAL_ZLOSS] = scalar[SCALAR_ZLOSS];
@@ -192,6 +191,7 @@ step(struct run *r, bool *stop)
 	int64_t position = r->at.consumed_samples - r->at.skipped * e->plan.global_batch_size;
 	struct step_metrics m = { .lr = lr_at(&c->schedule, position),
 		.weight_decay = wd_at(&c->schedule, position) };
+	double waited = prefetch_waits(r->prefetch).seconds;
 	double asked = stop_signal() != NULL || (e->rank == 0 && stop_file(c->o.save));
 
 	e->loss_scale = c->scaler.scale;
@@ -224,6 +224,7 @@ step(struct run *r, bool *stop)
 	m.iteration = r->at.iteration;
 	m.consumed_samples = r->at.consumed_samples;
 	m.seconds = r->last_total - start;
+	m.data_wait = prefetch_waits(r->prefetch).seconds - waited;
 	if (r->metrics)
 		metrics_step(r->metrics, &m);
 	*stop = sum[TOTAL_STOP] > 0;
@@ -282,6 +283,9 @@ save_last(struct run *r, bool saved)
 	int status = saved ? EXIT_DONE : save(r);
 
 	engine_sync(r->e);
+	if (prog_level() > 0)
+		note("waited for data %lld times, %.3f s in all", (long long)prefetch_waits(r->prefetch).count,
+		    prefetch_waits(r->prefetch).seconds);
 	if (status == EXIT_DONE && r->saver)
 		status = save_status(r, saver_wait(r->saver, &err), &err);
 	return status;

@@ -2,8 +2,8 @@
 #ifndef TRAIN_LOOP_H
 #define TRAIN_LOOP_H
 
-#include "train/data.h"
 #include "train/metrics.h"
+#include "train/prefetch.h"
 #include "train/profile.h"
 #include "train/save.h"
 
@@ -11,6 +11,7 @@ struct run {
 	struct train_config *c;
 	struct engine *e;
 	struct data *data;
+	struct prefetch *prefetch;
 	struct metrics *metrics;        /* on rank 0, else NULL */
 	struct saver *saver;            /* NULL without --save */
 	struct profile *profile;        /* NULL on ranks that are not profiled */

@@ -118,6 +118,7 @@ json_line(struct metrics *m, const struct step_metrics *s)
 	number(&line, "tokens_per_second", tokens_per_second(m, s->seconds, 1));
 	number(&line, "tflops_per_rank", tflops(m, s->seconds, 1));
 	number(&line, "seconds", s->seconds);
+	number(&line, "data_wait_seconds", s->data_wait);
 	str_addf(&line, ", \"time\": %.3f}\n", unix_time());
 	fputs(line.buf, m->json);
 	fflush(m->json);

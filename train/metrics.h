@@ -5,7 +5,7 @@
  * learning rate is the one used.
  * --metrics-file gets one JSON object a step with full precision: iteration, consumed_samples,
  * lm_loss, z_loss, grad_norm, lr, weight_decay, loss_scale, skipped, tokens_per_second,
- * tflops_per_rank, seconds; and one an evaluation: iteration, split, lm_loss, ppl. Only one rank
+ * tflops_per_rank, seconds, data_wait_seconds, time; and one an evaluation: iteration, split, lm_loss, ppl. Only one rank
  * writes.
  */
 #ifndef TRAIN_METRICS_H
@@ -18,6 +18,7 @@ struct metrics;
 struct step_metrics {
 	int64_t iteration, consumed_samples;
 	double lm_loss, z_loss, grad_norm, lr, weight_decay, loss_scale, seconds;
+	double data_wait;               /* seconds of the step that rank 0 waited for batches */
 	bool skipped;
 };
 

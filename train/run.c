@@ -196,6 +196,9 @@ train(struct run *r, struct err *err)
 	r->data = data_open(c, r->e->groups.world, err);
 	if (!r->data || begin(r, err) < 0)
 		return -1;
+	r->prefetch = prefetch_new(r->e, r->data);
+	if (!c->o.skip_train)
+		prefetch_start(r->prefetch, (struct prefetch_key){ SPLIT_TRAIN, r->at.consumed_samples, 0 });
 	if (comm_agree(r->e->groups.world, r->e->rank == 0 ? open_outputs(r, err) : 0, err))
 		return -1;
 	if (c->o.skip_train) {
@@ -259,6 +262,7 @@ train_run(struct train_config *c, struct comm *world)
 	status = c->o.tokens_file || c->o.generate ? infer(&r, &err) : train(&r, &err);
 	if (status < 0)
 		status = leave(world, EXIT_FAILED, &err);
+	prefetch_free(r.prefetch);
 	data_close(r.data);
 	engine_close(&engine);
 	return status;

@@ -63,15 +63,20 @@ config(int64_t data_ranks, int64_t micro_batch, bool mock)
 	return c;
 }
 
-/* Adds one column of a batch to a hash: a sample's tokens, labels, positions and mask. */
+/* A batch of at most GLOBAL samples. */
+static int32_t tokens[GLOBAL * SEQ], labels[GLOBAL * SEQ], positions[GLOBAL * SEQ];
+static float mask[GLOBAL * SEQ];
+static const struct batch x = { tokens, labels, positions, mask };
+
+/* Adds one column of the batch to a hash: a sample's tokens, labels, positions and mask. */
 static void
-add_sample(struct hash_stream *h, const struct batch *x, int64_t b, int64_t i)
+add_sample(struct hash_stream *h, int64_t b, int64_t i)
 {
 	for (int64_t t = 0; t < SEQ; t++) {
-		hash_stream_add(h, &x->tokens[t * b + i], sizeof *x->tokens);
-		hash_stream_add(h, &x->labels[t * b + i], sizeof *x->labels);
-		hash_stream_add(h, &x->positions[t * b + i], sizeof *x->positions);
-		hash_stream_add(h, &x->loss_mask[t * b + i], sizeof *x->loss_mask);
+		hash_stream_add(h, &tokens[t * b + i], sizeof *tokens);
+		hash_stream_add(h, &labels[t * b + i], sizeof *labels);
+		hash_stream_add(h, &positions[t * b + i], sizeof *positions);
+		hash_stream_add(h, &mask[t * b + i], sizeof *mask);
 	}
 }
 
@@ -87,14 +92,13 @@ read_step(struct data *d, const struct train_config *c, int step, struct order *
 	for (int m = 0; m < c->plan.shape.num_microbatches; m++)
 		for (int j = 0; j < c->plan.layout.data_parallel_size; j++) {
 			int64_t first = pipeline_first_sample(&c->plan, step * GLOBAL, m, j), n;
-			struct batch x;
 
 			CHECK(first == next);
 			n = data_batch(d, SPLIT_TRAIN, first, &x, &e);
 			CHECK(n >= 0);
 			out->unmasked[step] += n;
 			for (int64_t i = 0; i < b; i++)
-				add_sample(h, &x, b, i);
+				add_sample(h, b, i);
 			next = first + b;
 		}
 	CHECK(next == (step + 1) * GLOBAL);
@@ -152,7 +156,6 @@ static void
 check_bad_token(void)
 {
 	struct train_config c = config(1, 1, false);
-	struct batch x;
 	struct data *d;
 	int bad = 0;
 
