@@ -58,6 +58,13 @@ cu_workspace(struct stream *st)
 	return st->device->workspace;
 }
 
+/* Behind the workspace, under the same rule. */
+void *
+cu_side(struct stream *st)
+{
+	return (char *)cu_workspace(st) + CU_WORKSPACE;
+}
+
 /* A driver that answers and at least one GPU. The error that the runtime remembers is cleared,
  * since asking is no failure. */
 static bool
@@ -131,10 +138,12 @@ set_up(struct device *d, struct err *e)
 			rc = cudaStreamCreateWithFlags(&d->stream[i].handle, cudaStreamNonBlocking);
 	}
 	if (rc == cudaSuccess)
-		rc = cudaMalloc(&d->workspace, CU_WORKSPACE);
+		rc = cudaMalloc(&d->workspace, CU_WORKSPACE + CU_SIDE);
+	if (rc == cudaSuccess)
+		rc = cudaDeviceGetAttribute(&d->num_sms, cudaDevAttrMultiProcessorCount, d->index);
 	if (rc != cudaSuccess)
 		return err_set(e, "cannot set up GPU %d: %s", d->index, cudaGetErrorString(rc));
-	d->gemms = gemm_cache_new(e);
+	d->gemms = gemm_cache_new(d, e);
 	return d->gemms ? 0 : -1;
 }
 
@@ -185,6 +194,7 @@ cuda_open(const struct device_config *c, struct err *e)
 	d = mem_zalloc(1, sizeof *d);
 	d->index = index;
 	d->last = "none";
+	d->deterministic = c->deterministic;
 	if (set_up(d, e) == 0)
 		return d;
 	cuda_close(d);
@@ -196,7 +206,7 @@ static size_t
 cuda_workspace(const struct device_config *c)
 {
 	(void)c;
-	return CU_WORKSPACE;
+	return CU_WORKSPACE + CU_SIDE;
 }
 
 /* What the driver says now; other processes may take it. 0 when it does not answer. */

@@ -47,8 +47,10 @@ struct device {
 
 /* After a kernel launch: notes its name and keeps its failure. */
 void cu_launched(struct stream *st, const char *name);
-/* The device's workspace, for operations on the compute stream alone. */
+/* The device's workspace, for operations on the compute stream alone; and the CU_SIDE bytes behind it,
+ * which are a product's while it runs. */
 void *cu_workspace(struct stream *st);
+void *cu_side(struct stream *st);
 
 /* The plans of matrix products; made at open, freed at close. gemm.c */
 struct gemm_cache *gemm_cache_new(struct device *d, struct err *e);
@@ -64,6 +66,8 @@ struct column_parts {
 	float beta;                     /* 0: out is not read */
 };
 void cu_finish_columns(struct stream *st, const struct column_parts *c);
+/* out [T] (F32) += sums over the columns of x [T, n]. reduce.cu */
+void cu_row_sum(struct stream *st, const struct tensor *out, const struct tensor *x);
 
 /* Whether kernels were compiled for this GPU: cudaSuccess, or why not. vector.cu */
 cudaError_t cu_kernels_present(void);

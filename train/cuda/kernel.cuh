@@ -85,6 +85,34 @@ struct alignas(sizeof(T) * N) pack {
 	T at[N];
 };
 
+/* The word that moves so many bytes. */
+template <int BYTES> struct word { typedef uint4 type; };
+template <> struct word<8> { typedef uint2 type; };
+template <> struct word<4> { typedef uint32_t type; };
+template <> struct word<2> { typedef uint16_t type; };
+
+/* Moves a pack by words, which the compiler does not do by itself. */
+template <typename T, int N>
+static __device__ inline void
+move(void *to, const void *from)
+{
+	typedef typename word<sizeof(pack<T, N>)>::type unit;
+
+#pragma unroll
+	for (int i = 0; i < (int)(sizeof(pack<T, N>) / sizeof(unit)); i++)
+		((unit *)to)[i] = ((const unit *)from)[i];
+}
+
+template <typename T, int N>
+static __device__ inline pack<T, N>
+fetch(const T *p)
+{
+	pack<T, N> v;
+
+	move<T, N>(&v, p);
+	return v;
+}
+
 /* How many elements of T fill 16 bytes. */
 template <typename T>
 struct full {
@@ -104,7 +132,7 @@ template <typename T, int N>
 static __device__ inline void
 load(float (&x)[N], const T *p)
 {
-	unpack(x, *(const pack<T, N> *)p);
+	unpack(x, fetch<T, N>(p));
 }
 
 /* x rounded to T. */
@@ -127,7 +155,9 @@ template <typename T, int N>
 static __device__ inline void
 store(T *p, const float (&x)[N])
 {
-	*(pack<T, N> *)p = packed<T, N>(x);
+	pack<T, N> v = packed<T, N>(x);
+
+	move<T, N>(p, &v);
 }
 
 /* Whether t can be read and written in packs of n elements: where it begins, how far its rows lie
