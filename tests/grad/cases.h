@@ -486,7 +486,8 @@ block_backward(struct problem *p)
 static const struct op_case block_cases[] = {
 	{ .rows = 6, .columns = 5, .batch = 2, .flags = NO_BIAS },
 	{ .rows = 9, .columns = 37, .batch = 3, .drop = 0.4, .flags = LAYER_NORM },
-	{ .rows = 8, .columns = 64, .batch = 2, .drop = 0.1 }, { .rows = 7, .columns = 96, .batch = 7, .flags = LAYER_NORM | NO_BIAS },
+	{ .rows = 8, .columns = 64, .batch = 2, .drop = 0.1 },
+	{ .rows = 7, .columns = 96, .batch = 7, .flags = LAYER_NORM | NO_BIAS },
 	{ 0 },
 };
 

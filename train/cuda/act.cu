@@ -1,122 +1,198 @@
 /*
  * act.cu - activation functions, and those that gate one half of a row by the other
  *
+ * A thread takes a pack of y, and of a gated kind gate and up of it, so nothing is read after it was
+ * written, in place or not. The exponential is the hardware's: its error of a few units in the last
+ * place of a float is far below what storage rounds.
  * Source: spec/training.md 2.6; Hendrycks & Gimpel 2016 arXiv:1606.08415, Shazeer 2020
  * arXiv:2002.05202.
  */
 #include "train/cuda/kernel.cuh"
 
-/* One call's arguments, passed to the kernels by value; the ones that a pass does not use
- * repeat others. */
+/* One call's arguments, passed to the kernels by value. */
 struct act_call {
 	enum act_kind kind;
 	bool gated;
-	struct tensor y, dx, dy, x;
+	int64_t columns;                /* of y */
+	struct tensor y, dx, dy, x;     /* y without data is not asked for */
 };
 
-/* expf overflows to infinity for very negative x, which gives the right 0. */
+/* A function of x and its derivative. */
+struct value {
+	float f, slope;
+};
+
+/* The exponential overflows to infinity for very negative x, which gives the right 0. */
 static __device__ inline float
 sigmoid(float x)
 {
-	return 1 / (1 + expf(-x));
+	return __fdividef(1, 1 + __expf(-x));
 }
 
-/* 2u of GELU's tanh form: 0.5 (1 + tanh u) is the logistic function of 2u. */
-static __device__ inline float
-gelu_inner(float x)
+/* 0.5 (1 + tanh u) is the logistic function p of 2u; the slope is p + x p (1 - p) d(2u)/dx. */
+static __device__ inline struct value
+gelu_tanh(float x)
 {
-	return 1.5957691216057308f * (x + 0.044715f * x * x * x);
+	float square = x * x, p = sigmoid(1.5957691216057308f * x * (1 + 0.044715f * square));
+	struct value v = { x * p, p + x * p * (1 - p) * 1.5957691216057308f * (1 + 3 * 0.044715f * square) };
+
+	return v;
 }
 
-/* f(x). */
-static __device__ inline float
-value(enum act_kind kind, float x)
+/* x Phi(x), and Phi(x) + x phi(x); erfc keeps the digits of the left tail. */
+static __device__ inline struct value
+gelu_erf(float x)
 {
-	switch (kind) {
-	case ACT_GELU_TANH:
-	case ACT_GEGLU_TANH: return x * sigmoid(gelu_inner(x));
-	case ACT_GELU_ERF: return x * 0.5f * erfcf(-x * 0.70710678118654752f);
-	case ACT_RELU2: return x < 0 ? 0 : x * x;
-	default: return x * sigmoid(x);
-	}
+	float cdf = 0.5f * erfcf(-x * 0.70710678118654752f);
+	struct value v = { x * cdf, cdf + x * 0.39894228040143268f * __expf(-0.5f * x * x) };
+
+	return v;
 }
 
-/* f'(x). */
-static __device__ inline float
-slope(enum act_kind kind, float x)
+/* max(x, 0)^2 and 2 max(x, 0); a NaN stays one. */
+static __device__ inline struct value
+relu2(float x)
 {
-	float p;
+	struct value v = { x < 0 ? 0 : x * x, x < 0 ? 0 : 2 * x };
 
-	switch (kind) {
-	case ACT_GELU_TANH:
-	case ACT_GEGLU_TANH:
-		p = sigmoid(gelu_inner(x));
-		return p + x * p * (1 - p) * 1.5957691216057308f * (1 + 3 * 0.044715f * x * x);
-	case ACT_GELU_ERF:
-		return 0.5f * erfcf(-x * 0.70710678118654752f) +
-		    x * 0.39894228040143268f * expf(-0.5f * x * x);
-	case ACT_RELU2:
-		return x < 0 ? 0 : 2 * x;
-	default:
-		p = sigmoid(x);
-		return p * (1 + x * (1 - p));
-	}
+	return v;
+}
+
+/* x times its logistic function p, and p (1 + x (1 - p)). */
+static __device__ inline struct value
+silu(float x)
+{
+	float p = sigmoid(x);
+	struct value v = { x * p, p * (1 + x * (1 - p)) };
+
+	return v;
+}
+
+/* The kind is looked at once a pack; a slope that is not used costs nothing. */
+template <int N>
+static __device__ inline void
+evaluate(enum act_kind kind, struct value (&v)[N], const float (&x)[N])
+{
+#pragma unroll
+	for (int k = 0; k < N; k++)
+		switch (kind) {
+		case ACT_GELU_TANH:
+		case ACT_GEGLU_TANH: v[k] = gelu_tanh(x[k]); break;
+		case ACT_GELU_ERF: v[k] = gelu_erf(x[k]); break;
+		case ACT_RELU2: v[k] = relu2(x[k]); break;
+		default: v[k] = silu(x[k]); break;
+		}
 }
 
 /* y = f(x), or f(gate) up. */
-template <typename T>
-static __global__ void
-act_fwd_kernel(struct act_call a, int64_t rows, int64_t columns)
+template <typename T, int N>
+static __global__ void __launch_bounds__(CU_THREADS)
+act_fwd_kernel(struct act_call a, struct walk w)
 {
-	FOR_ELEMENTS(r, c, rows, columns) {
-		const T *x = row_of<T>(a.x, r);
-		float y = value(a.kind, to_float(x[c]));
+	FOR_PACKS(w, r, i) {
+		const T *x = row_of<T>(a.x, r) + i * N;
+		float gate[N], up[N], y[N];
+		struct value v[N];
 
-		put(&row_of<T>(a.y, r)[c], a.gated ? y * to_float(x[columns + c]) : y);
+		load(gate, x);
+		if (a.gated)
+			load(up, x + a.columns);
+		evaluate(a.kind, v, gate);
+#pragma unroll
+		for (int k = 0; k < N; k++)
+			y[k] = a.gated ? v[k].f * up[k] : v[k].f;
+		store(row_of<T>(a.y, r) + i * N, y);
 	}
 }
 
-/* dx = dy f'(x), or dgate = dy up f'(gate) and dup = dy f(gate). Everything is read before it is
- * written, element by element. */
-template <typename T>
-static __global__ void
-act_bwd_kernel(struct act_call a, int64_t rows, int64_t columns)
+/* dx = dy f'(x), or dgate = dy up f'(gate) and dup = dy f(gate); y again where it is asked for. */
+template <typename T, int N>
+static __global__ void __launch_bounds__(CU_THREADS)
+act_bwd_kernel(struct act_call a, struct walk w)
 {
-	FOR_ELEMENTS(r, c, rows, columns) {
-		const T *x = row_of<T>(a.x, r);
-		T *dx = row_of<T>(a.dx, r);
-		float g = to_float(x[c]), dy = to_float(row_of<T>(a.dy, r)[c]);
+	FOR_PACKS(w, r, i) {
+		const T *x = row_of<T>(a.x, r) + i * N;
+		T *dx = row_of<T>(a.dx, r) + i * N;
+		float gate[N], up[N], dy[N], y[N];
+		struct value v[N];
 
-		if (a.gated) {
-			float up = to_float(x[columns + c]);
-
-			put(&dx[columns + c], dy * value(a.kind, g));
-			dy *= up;
+		load(gate, x);
+		load(dy, row_of<T>(a.dy, r) + i * N);
+		if (a.gated)
+			load(up, x + a.columns);
+		evaluate(a.kind, v, gate);
+#pragma unroll
+		for (int k = 0; k < N; k++) {
+			y[k] = a.gated ? v[k].f * up[k] : v[k].f;
+			gate[k] = (a.gated ? dy[k] * up[k] : dy[k]) * v[k].slope;
+			up[k] = dy[k] * v[k].f;
 		}
-		put(&dx[c], dy * slope(a.kind, g));
+		if (a.y.data)
+			store(row_of<T>(a.y, r) + i * N, y);
+		store(dx, gate);
+		if (a.gated)
+			store(dx + a.columns, up);
 	}
 }
 
-/* A thread an element of y, also for gated kinds: it reads gate and up itself. */
-template <typename T>
-static void
-forward(struct stream *st, const struct act_call *a)
+/* Can all tensors of a call be moved in packs of n? The halves of a gated row must begin with one. */
+static bool
+packs(const struct act_call *a, int n)
 {
-	int64_t rows = cu_rows(&a->y), columns = cu_columns(&a->y);
-
-	act_fwd_kernel<T>
-	    <<<element_grid(rows, columns), CU_THREADS, 0, cu_handle(st)>>>(*a, rows, columns);
+	return a->columns % n == 0 && cu_packs(&a->y, n) && cu_packs(&a->dx, n) && cu_packs(&a->dy, n) &&
+	    cu_packs(&a->x, n);
 }
 
-/* A thread an element of dy writes both halves of dx, so no element is written twice. */
+/* Dense rows of a kind without gate are one vector. */
+static void
+flatten(struct act_call *a, int64_t *rows)
+{
+	struct tensor *t[4] = { &a->y, &a->dx, &a->dy, &a->x };
+
+	for (int i = 0; i < 4; i++)
+		if (a->gated || (t[i]->data && t[i]->ndim == 2 && t[i]->stride[0] != t[i]->shape[1]))
+			return;
+	for (int i = 0; i < 4; i++)
+		if (t[i]->data)
+			*t[i] = tensor_flat(t[i]);
+	a->columns *= *rows;
+	*rows = 1;
+}
+
+/* A thread a pack of y. */
 template <typename T>
 static void
-backward(struct stream *st, const struct act_call *a)
+forward(struct stream *st, const struct act_call *call, int64_t rows)
 {
-	int64_t rows = cu_rows(&a->dy), columns = cu_columns(&a->dy);
+	struct act_call a = *call;
+	bool wide;
+	struct walk w;
 
-	act_bwd_kernel<T>
-	    <<<element_grid(rows, columns), CU_THREADS, 0, cu_handle(st)>>>(*a, rows, columns);
+	flatten(&a, &rows);
+	wide = packs(&a, full<T>::width);
+	w = walk_of(st, rows, a.columns, wide ? (int)full<T>::width : 1);
+	if (wide)
+		act_fwd_kernel<T, full<T>::width><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(a, w);
+	else
+		act_fwd_kernel<T, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(a, w);
+}
+
+/* A thread a pack of dy writes both halves of dx, so no element is written twice. */
+template <typename T>
+static void
+backward(struct stream *st, const struct act_call *call, int64_t rows)
+{
+	struct act_call a = *call;
+	bool wide;
+	struct walk w;
+
+	flatten(&a, &rows);
+	wide = packs(&a, full<T>::width);
+	w = walk_of(st, rows, a.columns, wide ? (int)full<T>::width : 1);
+	if (wide)
+		act_bwd_kernel<T, full<T>::width><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(a, w);
+	else
+		act_bwd_kernel<T, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(a, w);
 }
 
 /* A gated kind has two columns of x for one of y. */
@@ -134,20 +210,32 @@ check(enum act_kind kind, const struct tensor *y, const struct tensor *x)
 void
 cuda_act_fwd(struct stream *st, enum act_kind kind, const struct tensor *y, const struct tensor *x)
 {
-	struct act_call a = { kind, check(kind, y, x), *y, *x, *y, *x };
+	struct act_call a = {};
 
-	PICK(x->dtype, forward)(st, &a);
+	a.kind = kind;
+	a.gated = check(kind, y, x);
+	a.columns = cu_columns(y);
+	a.y = *y;
+	a.x = *x;
+	PICK(x->dtype, forward)(st, &a, cu_rows(y));
 	cu_launched(st, "act_fwd");
 }
 
 /* dx is written, not added to. */
 void
-cuda_act_bwd(struct stream *st, enum act_kind kind, const struct tensor *dx,
-    const struct tensor *dy, const struct tensor *x)
+cuda_act_bwd(struct stream *st, enum act_kind kind, const struct act_grad *g)
 {
-	struct act_call a = { kind, check(kind, dy, x), *dy, *dx, *dy, *x };
+	struct act_call a = {};
 
-	cu_require(cu_same_shape(dx, x) && dx->dtype == x->dtype);
-	PICK(x->dtype, backward)(st, &a);
+	a.kind = kind;
+	a.gated = check(kind, &g->dy, &g->x);
+	cu_require(cu_same_shape(&g->dx, &g->x) && g->dx.dtype == g->x.dtype);
+	cu_require(!g->y.data || (cu_same_shape(&g->y, &g->dy) && g->y.dtype == g->x.dtype));
+	a.columns = cu_columns(&g->dy);
+	a.y = g->y;
+	a.dx = g->dx;
+	a.dy = g->dy;
+	a.x = g->x;
+	PICK(g->x.dtype, backward)(st, &a, cu_rows(&g->dy));
 	cu_launched(st, "act_bwd");
 }

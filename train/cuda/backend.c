@@ -59,6 +59,13 @@ cu_workspace(struct stream *st)
 	return st->device->workspace;
 }
 
+/* Behind the workspace, under the same rule. */
+void *
+cu_side(struct stream *st)
+{
+	return (char *)cu_workspace(st) + CU_WORKSPACE;
+}
+
 /* A driver that answers and at least one GPU. The error that the runtime remembers is cleared,
  * since asking is no failure. */
 static bool
@@ -132,10 +139,12 @@ set_up(struct device *d, const struct device_config *c, struct err *e)
 			rc = cudaStreamCreateWithFlags(&d->stream[i].handle, cudaStreamNonBlocking);
 	}
 	if (rc == cudaSuccess)
-		rc = cudaMalloc(&d->workspace, CU_WORKSPACE);
+		rc = cudaMalloc(&d->workspace, CU_WORKSPACE + CU_SIDE);
+	if (rc == cudaSuccess)
+		rc = cudaDeviceGetAttribute(&d->num_sms, cudaDevAttrMultiProcessorCount, d->index);
 	if (rc != cudaSuccess)
 		return err_set(e, "cannot set up GPU %d: %s", d->index, cudaGetErrorString(rc));
-	d->gemms = gemm_cache_new(e);
+	d->gemms = gemm_cache_new(d, e);
 	if (!d->gemms)
 		return -1;
 	d->attention = attention_cache_new(c, d->stream[STREAM_COMPUTE].handle, e);
@@ -190,6 +199,7 @@ cuda_open(const struct device_config *c, struct err *e)
 	d = mem_zalloc(1, sizeof *d);
 	d->index = index;
 	d->last = "none";
+	d->deterministic = c->deterministic;
 	if (set_up(d, c, e) == 0)
 		return d;
 	cuda_close(d);
@@ -204,7 +214,7 @@ cuda_workspace(const struct device_config *c)
 	struct err why;
 	bool half = c->dtype == DTYPE_BF16 || c->dtype == DTYPE_F16;
 
-	return CU_WORKSPACE + (half && cudnn_find(&why) ? c->attention_workspace : 0);
+	return CU_WORKSPACE + CU_SIDE + (half && cudnn_find(&why) ? c->attention_workspace : 0);
 }
 
 /* What is loaded at run time; the rest is linked. */

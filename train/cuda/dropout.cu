@@ -2,48 +2,56 @@
  * dropout.cu - masks from counters, and the residual connection. Source: spec/training.md 2.9
  * and 15.6
  *
- * The counters are those of cpu/dropout.c, so a run on either draws the same masks. An element
- * is a thread's; each draws its own Philox block, which costs less than sharing one.
+ * The counters are those of cpu/dropout.c, so a run on either draws the same masks, whatever the layout.
+ * A pack is a thread's; a block of the generator serves four of its elements where they begin with one.
  */
-#include "train/cuda/rng.cuh"
+#include "train/cuda/norm.cuh"
 
 /* y = residual + mask (x + bias); the sum is rounded once, and y may be the residual. */
-template <typename T>
-static __global__ void
-residual_kernel(struct residual a, struct mask m)
+template <typename T, int N>
+static __global__ void __launch_bounds__(CU_THREADS)
+residual_kernel(struct norm_call n, struct walk w)
 {
-	FOR_ELEMENTS(r, c, a.y.shape[0], a.y.shape[1]) {
-		float x = to_float(row_of<T>(a.x, r)[c]);
+	FOR_PACKS(w, r, i) {
+		pack<T, N> residual = fetch<T, N>(row_of<T>(n.residual, r) + i * N);
+		float v[N];
 
-		if (a.bias.data)
-			x += to_float(((const T *)a.bias.data)[c]);
-		if (m.on)
-			x *= mask_factor(m, mask_row(m, r) + (uint64_t)c);
-		put(&row_of<T>(a.y, r)[c], x + to_float(row_of<T>(a.residual, r)[c]));
+		load(v, row_of<T>(n.x, r) + i * N);
+		add_residual<T, N>(n, r, i * N, residual, v);
 	}
 }
 
 /* dx = mask dy; dx may be dy. */
-template <typename T>
-static __global__ void
-dropout_kernel(struct tensor dx, struct tensor dy, struct mask m)
+template <typename T, int N>
+static __global__ void __launch_bounds__(CU_THREADS)
+dropout_kernel(struct tensor dx, struct tensor dy, struct mask m, struct walk w)
 {
-	FOR_ELEMENTS(r, c, dx.shape[0], dx.shape[1]) {
-		float x = to_float(row_of<T>(dy, r)[c]);
+	FOR_PACKS(w, r, i) {
+		float x[N], factor[N];
 
-		put(&row_of<T>(dx, r)[c],
-		    m.on ? x * mask_factor(m, mask_row(m, r) + (uint64_t)c) : x);
+		load(x, row_of<T>(dy, r) + i * N);
+		if (m.on) {
+			mask_pack(m, mask_row(m, r) + (uint64_t)(i * N), factor);
+#pragma unroll
+			for (int k = 0; k < N; k++)
+				x[k] *= factor[k];
+		}
+		store(row_of<T>(dx, r) + i * N, x);
 	}
 }
 
 /* Launches for one storage type; PICK chooses it from the tensor's. */
 template <typename T>
 static void
-forward(struct stream *st, const struct residual *r)
+forward(struct stream *st, const struct norm_call *n)
 {
-	residual_kernel<T>
-	    <<<element_grid(r->y.shape[0], r->y.shape[1]), CU_THREADS, 0, cu_handle(st)>>>(
-		*r, mask_of(&r->drop));
+	bool wide = norm_packs(n, full<T>::width);
+	struct walk w = walk_of(st, n->x.shape[0], n->x.shape[1], wide ? (int)full<T>::width : 1);
+
+	if (wide)
+		residual_kernel<T, full<T>::width><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*n, w);
+	else
+		residual_kernel<T, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*n, w);
 }
 
 /* As forward; no mask is drawn when d->p is 0. */
@@ -52,21 +60,44 @@ static void
 backward(
     struct stream *st, const struct tensor *dx, const struct tensor *dy, const struct dropout *d)
 {
-	dropout_kernel<T>
-	    <<<element_grid(dx->shape[0], dx->shape[1]), CU_THREADS, 0, cu_handle(st)>>>(
-		*dx, *dy, mask_of(d));
+	bool wide = cu_packs(dx, full<T>::width) && cu_packs(dy, full<T>::width);
+	struct walk w = walk_of(st, dx->shape[0], dx->shape[1], wide ? (int)full<T>::width : 1);
+
+	if (wide)
+		dropout_kernel<T, full<T>::width>
+		    <<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*dx, *dy, mask_of(d), w);
+	else
+		dropout_kernel<T, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*dx, *dy, mask_of(d), w);
+}
+
+/* The sum alone. */
+void
+residual_rows(struct stream *st, const struct norm_call *n)
+{
+	PICK(n->x.dtype, forward)(st, n);
 }
 
 /* All tensors are of one type here: the layers' storage type. */
 void
 cuda_residual_fwd(struct stream *st, const struct residual *r)
 {
+	struct norm_call n = {};
+
 	cu_require(
 	    r->y.ndim == 2 && cu_same_shape(&r->y, &r->x) && cu_same_shape(&r->y, &r->residual));
 	cu_require(
 	    !r->bias.data || (r->bias.shape[0] == r->y.shape[1] && r->bias.dtype == r->y.dtype));
 	cu_require(r->x.dtype == r->y.dtype && r->residual.dtype == r->y.dtype);
-	PICK(r->y.dtype, forward)(st, r);
+	if (r->norm) {
+		cu_residual_norm(st, r);
+		return;
+	}
+	n.x = r->x;
+	n.stored = r->y;
+	n.residual = r->residual;
+	n.branch_bias = r->bias.data;
+	n.mask = mask_of(&r->drop);
+	residual_rows(st, &n);
 	cu_launched(st, "residual_fwd");
 }
 

@@ -3,15 +3,32 @@
  * spec/training.md 2.7
  *
  * For the sum, the rows of dy are sorted by the table row that they go to, with a stable sort: then
- * each table row has one run of rows in their own order, and one owner that adds them one after
- * another. More rows than the workspace can sort are taken in portions, in order, so that the sums
- * are the same.
+ * each table row has one run of rows in their own order, and its columns have one owner each, which adds
+ * them one after another. Where the runs are is written down first, long ones apart, so that the few
+ * long ones of frequent tokens start before the many short ones; in which order they are listed changes
+ * no result. More rows than the workspace can sort are taken in portions, in order, so that the sums are
+ * the same.
  */
 #include "train/cuda/kernel.cuh"
 
 #include <cub/device/device_radix_sort.cuh>
 
-enum { PORTION = 1 << 20 };             /* rows that are sorted at once: four arrays of 4 MiB, and the sort's own 16 MiB */
+enum {
+	PORTION = 1 << 19,              /* rows that are sorted at once: eight arrays of 2 MiB, and the sort's own 16 MiB */
+	LONG_RUN = 64,                  /* rows from which a run is long */
+	AHEAD = 8,                      /* rows of a run that are asked for at once */
+	COLUMNS = 4,                    /* of a lane */
+};
+
+/* A stretch of the sorted rows that go to one table row. */
+struct run {
+	int32_t first, count;
+};
+
+/* How many runs have been found. */
+struct tally {
+	int32_t num_long, num_short;
+};
 
 /* The rows [first, first + count) of dy, as pairs of table row and row of dy, before and after
  * sorting. */
@@ -19,8 +36,11 @@ struct portion {
 	int64_t first;
 	int count;
 	int32_t *key[2], *row[2];
+	struct run *runs;               /* [2 PORTION / LONG_RUN..]: long ones from the front, short ones behind */
+	struct tally *tally;
 	void *temporary;
 	size_t temporary_bytes;
+	bool add;                       /* to what the table's row holds; else it is written */
 };
 
 /* The table's row for row i, or -1 when another rank holds it. */
@@ -33,30 +53,39 @@ table_row(const struct tensor &ids, int64_t i, int64_t first_row, int64_t num_ro
 }
 
 /* A row that is not here is zero, and adds nothing. */
-template <typename T>
-static __global__ void
-gather_kernel(struct embedding e)
+template <typename T, int N>
+static __global__ void __launch_bounds__(CU_THREADS)
+gather_kernel(struct embedding e, struct walk w)
 {
-	FOR_ELEMENTS(r, c, e.y.shape[0], e.y.shape[1]) {
+	FOR_PACKS(w, r, i) {
 		int64_t row = table_row(e.ids, r, e.first_row, e.table.shape[0]);
-		T *y = &row_of<T>(e.y, r)[c];
-		float x = row < 0 ? 0 : to_float(row_of<T>(e.table, row)[c]);
+		T *y = row_of<T>(e.y, r) + i * N;
+		float x[N] = {}, before[N];
 
-		if (!e.accumulate)
-			put(y, x);
-		else if (row >= 0)
-			put(y, to_float(*y) + x);
+		if (row >= 0)
+			load(x, row_of<T>(e.table, row) + i * N);
+		else if (e.accumulate)
+			continue;
+		if (e.accumulate) {
+			load(before, y);
+#pragma unroll
+			for (int k = 0; k < N; k++)
+				x[k] = before[k] + x[k];
+		}
+		store(y, x);
 	}
 }
 
 /* Rows that go nowhere get the number behind the table's last. Their key sorts behind all rows
- * of the table, and scatter_kernel skips it. */
-static __global__ void
+ * of the table, and list_kernel skips it. */
+static __global__ void __launch_bounds__(CU_THREADS)
 number_kernel(struct embedding_grad e, struct portion p)
 {
 	int i = blockIdx.x * CU_THREADS + threadIdx.x;
 	int64_t row;
 
+	if (i == 0)
+		*p.tally = {};
 	if (i >= p.count)
 		return;
 	row = table_row(e.ids, p.first + i, e.first_row, e.dtable.shape[0]);
@@ -64,61 +93,149 @@ number_kernel(struct embedding_grad e, struct portion p)
 	p.row[0][i] = i;
 }
 
-/* Block i owns the table row whose run starts at i, if one does, in CU_THREADS of its columns. */
-template <typename T>
-static __global__ void
-scatter_kernel(struct embedding_grad e, struct portion p)
+/* The end of the run that begins at `first`: by doubling steps, then by halving. */
+static __device__ inline int
+run_end(const int32_t *key, int first, int count)
 {
-	int first = blockIdx.x, key = p.key[1][first];
-	int64_t c = blockIdx.y * (int64_t)CU_THREADS + threadIdx.x;
-	float *out, sum;
+	int low = first, step = 1;
 
-	if (key >= e.dtable.shape[0] || (first > 0 && p.key[1][first - 1] == key) ||
-	    c >= e.dy.shape[1])
-		return;
-	out = row_of<float>(e.dtable, key) + c;
-	sum = *out;
-	for (int i = first; i < p.count && p.key[1][i] == key; i++)
-		sum += to_float(row_of<T>(e.dy, p.first + p.row[1][i])[c]);
-	*out = sum;
+	while (low + step < count && key[low + step] == key[first]) {
+		low += step;
+		step *= 2;
+	}
+	for (; step > 0; step /= 2)
+		if (low + step < count && key[low + step] == key[first])
+			low += step;
+	return low + 1;
 }
 
-/* A thread an element of y. */
+/* A thread whose row begins a run writes it down. */
+static __global__ void __launch_bounds__(CU_THREADS)
+list_kernel(struct portion p, int num_rows)
+{
+	int i = blockIdx.x * CU_THREADS + threadIdx.x;
+	const int32_t *key = p.key[1];
+	struct run r;
+
+	if (i >= p.count || key[i] >= num_rows || (i > 0 && key[i - 1] == key[i]))
+		return;
+	r.first = i;
+	r.count = run_end(key, i, p.count) - i;
+	if (r.count >= LONG_RUN)
+		p.runs[atomicAdd(&p.tally->num_long, 1)] = r;
+	else
+		p.runs[PORTION - 1 - atomicAdd(&p.tally->num_short, 1)] = r;
+}
+
+/* Adds the rows of dy with these numbers to sum, N columns from dy on. The lanes of a warp share the
+ * numbers of the next 32 rows; AHEAD rows are asked for before the first of them is added. */
+template <typename T, int N>
+static __device__ inline void
+add_run(const T *dy, int64_t stride, const int32_t *rows, int count, float (&sum)[N])
+{
+	int lane = threadIdx.x % 32;
+
+	for (int done = 0; done < count; done += 32) {
+		int left = min(32, count - done);
+		int mine = lane < left ? rows[done + lane] : 0;
+
+		for (int j = 0; j < left; j += AHEAD) {
+			pack<T, N> x[AHEAD];
+
+#pragma unroll
+			for (int a = 0; a < AHEAD; a++) {
+				int row = __shfl_sync(0xffffffffu, mine, (j + a) % 32);
+
+				if (j + a < left)
+					x[a] = fetch<T, N>(dy + row * stride);
+			}
+#pragma unroll
+			for (int a = 0; a < AHEAD; a++) {
+				float value[N];
+
+				if (j + a >= left)
+					continue;
+				unpack(value, x[a]);
+#pragma unroll
+				for (int k = 0; k < N; k++)
+					sum[k] += value[k];
+			}
+		}
+	}
+}
+
+/* A warp takes 32 N columns of a run at a time, the long runs first. */
+template <typename T, int N>
+static __global__ void __launch_bounds__(CU_THREADS, 3)
+scatter_kernel(struct embedding_grad e, struct portion p, int chunks)
+{
+	int64_t num_long = p.tally->num_long, items = (num_long + p.tally->num_short) * chunks;
+	int warps = gridDim.x * (CU_THREADS / 32);
+
+	for (int64_t item = blockIdx.x * (CU_THREADS / 32) + threadIdx.x / 32; item < items; item += warps) {
+		int64_t i = item / chunks, c = (item % chunks * 32 + threadIdx.x % 32) * N;
+		struct run r = p.runs[i < num_long ? i : PORTION - 1 - (i - num_long)];
+		bool live = c < e.dy.shape[1];
+		float *out = row_of<float>(e.dtable, p.key[1][r.first]) + c, sum[N] = {};
+
+		if (p.add && live)
+			load(sum, out);
+		/* Lanes beyond the last column read the first, and write nothing. */
+		add_run<T, N>(row_of<T>(e.dy, p.first) + (live ? c : 0), e.dy.stride[0], p.row[1] + r.first,
+		    r.count, sum);
+		if (live)
+			store(out, sum);
+	}
+}
+
+/* A thread a pack of y. */
 template <typename T>
 static void
 forward(struct stream *st, const struct embedding *e)
 {
-	gather_kernel<T>
-	    <<<element_grid(e->y.shape[0], e->y.shape[1]), CU_THREADS, 0, cu_handle(st)>>>(*e);
+	bool wide = cu_packs(&e->y, full<T>::width) && cu_packs(&e->table, full<T>::width);
+	struct walk w = walk_of(st, e->y.shape[0], e->y.shape[1], wide ? (int)full<T>::width : 1);
+
+	if (wide)
+		gather_kernel<T, full<T>::width><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*e, w);
+	else
+		gather_kernel<T, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*e, w);
 }
 
-/* Blocks whose row goes on a run that began before end at once; that is cheaper than finding the
- * runs first. */
+/* As many warps as the GPU holds; they share out the runs. */
 template <typename T>
 static void
 scatter(struct stream *st, const struct embedding_grad *e, const struct portion *p)
 {
-	dim3 grid((unsigned)p->count, (unsigned)cu_div_up(e->dy.shape[1], CU_THREADS));
+	bool wide = cu_packs(&e->dy, COLUMNS) && cu_packs(&e->dtable, COLUMNS);
+	int chunks = (int)cu_div_up(e->dy.shape[1], 32 * (wide ? COLUMNS : 1));
+	unsigned blocks = (unsigned)st->device->num_sms * 3;
 
-	scatter_kernel<T><<<grid, CU_THREADS, 0, cu_handle(st)>>>(*e, *p);
+	if (wide)
+		scatter_kernel<T, COLUMNS><<<blocks, CU_THREADS, 0, cu_handle(st)>>>(*e, *p, chunks);
+	else
+		scatter_kernel<T, 1><<<blocks, CU_THREADS, 0, cu_handle(st)>>>(*e, *p, chunks);
 }
 
 /* Where a portion's arrays lie in the workspace. CU_WORKSPACE has room for all of it by the
  * choice of PORTION. */
 static struct portion
-portion_at(struct stream *st, int64_t first, int64_t rows)
+portion_at(struct stream *st, const struct embedding_grad *e, int64_t first)
 {
 	int32_t *at = (int32_t *)cu_workspace(st);
 	struct portion p;
 
 	p.first = first;
-	p.count = (int)cu_min(PORTION, rows - first);
+	p.count = (int)cu_min(PORTION, e->dy.shape[0] - first);
 	p.key[0] = at;
 	p.key[1] = at + PORTION;
 	p.row[0] = at + 2 * (size_t)PORTION;
 	p.row[1] = at + 3 * (size_t)PORTION;
-	p.temporary = at + 4 * (size_t)PORTION;
-	p.temporary_bytes = CU_WORKSPACE - 4 * (size_t)PORTION * sizeof *at;
+	p.runs = (struct run *)(at + 4 * (size_t)PORTION);
+	p.tally = (struct tally *)(at + 6 * (size_t)PORTION);
+	p.temporary = at + 7 * (size_t)PORTION;
+	p.temporary_bytes = CU_WORKSPACE - 7 * (size_t)PORTION * sizeof *at;
+	p.add = e->accumulate || first > 0;
 	return p;
 }
 
@@ -149,20 +266,24 @@ cuda_embedding_fwd(struct stream *st, const struct embedding *e)
 	cu_launched(st, "embedding_fwd");
 }
 
-/* Adds to dtable in F32, in the order of the tokens: bitwise repeatable, unlike atomics. */
+/* Sums into dtable in F32, in the order of the tokens: bitwise repeatable, unlike atomic additions. Without
+ * accumulate all rows become zero first, and those of a run are then written. */
 void
 cuda_embedding_bwd(struct stream *st, const struct embedding_grad *e)
 {
 	cu_require(e->dy.ndim == 2 && e->dtable.ndim == 2 && e->dy.shape[1] == e->dtable.shape[1]);
-	cu_require(e->ids.dtype == DTYPE_I32 && e->dtable.dtype == DTYPE_F32 &&
-	    e->dtable.shape[0] < INT32_MAX);
+	cu_require(e->ids.dtype == DTYPE_I32 && e->ids.shape[0] == e->dy.shape[0] &&
+	    e->dtable.dtype == DTYPE_F32 && e->dtable.shape[0] < INT32_MAX);
+	if (!e->accumulate)
+		cuda_fill(st, &e->dtable, 0);
 	for (int64_t first = 0; first < e->dy.shape[0] && e->dy.shape[1] > 0; first += PORTION) {
-		struct portion p = portion_at(st, first, e->dy.shape[0]);
+		struct portion p = portion_at(st, e, first);
+		unsigned blocks = (unsigned)cu_div_up(p.count, CU_THREADS);
 
-		number_kernel<<<(unsigned)cu_div_up(p.count, CU_THREADS), CU_THREADS, 0,
-		    cu_handle(st)>>>(*e, p);
+		number_kernel<<<blocks, CU_THREADS, 0, cu_handle(st)>>>(*e, p);
 		if (!sort(st, &p, e->dtable.shape[0]))
 			return;
+		list_kernel<<<blocks, CU_THREADS, 0, cu_handle(st)>>>(p, (int)e->dtable.shape[0]);
 		PICK(e->dy.dtype, scatter)(st, e, &p);
 	}
 	cu_launched(st, "embedding_bwd");

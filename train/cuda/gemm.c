@@ -2,66 +2,39 @@
  * gemm.c - matrix products by cuBLASLt, sums in F32
  *
  * cuBLASLt stores by columns: a row-major array is its own transpose there, so the product is asked
- * for as c^T = op(b)^T op(a)^T and nothing is copied. A product is planned once for each shape;
- * what the heuristics answer first is kept, so that every run takes the same algorithm. F32 is not
- * rounded to TF32, and no partial sum is rounded to 16 bits.
+ * for as c^T = op(b)^T op(a)^T and nothing is copied. A product is planned once for each shape
+ * (gemm_plan.c). F32 is not rounded to TF32, and no partial sum is rounded to 16 bits. What comes beside
+ * a product is done by the library where that is possible and faster, else by operations of our own
+ * behind it.
  */
+#include "train/cuda/gemm.h"
 #include "lib/base/mem.h"
-#include "train/cuda/impl.h"
 
-#include <cublasLt.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* All that an algorithm may depend on; compared as bytes, so zeroed before it is filled. */
-struct key {
-	int64_t m, n, k, lda, ldb, ldc;
-	int32_t trans_a, trans_b, in, out, accumulate;
-	uint32_t align_a, align_b, align_c;
-};
-
-/* A product made ready: the library's descriptions of it and the algorithm that was chosen. */
-struct plan {
-	struct key key;
-	cublasLtMatmulDesc_t product;
-	cublasLtMatrixLayout_t a, b, c;
-	cublasLtMatmulAlgo_t algo;
-	size_t workspace;
-};
-
-/* All plans of a device; they stay until it is closed. */
-struct gemm_cache {
-	cublasLtHandle_t handle;
-	struct plan *plan;
-	size_t count, room;
-};
-
-/* NULL with a reason when the library does not start; nothing is planned yet. */
+/* NULL with a reason when the library does not start; nothing is planned yet. Where every run must
+ * choose the same, earlier choices are not read. */
 struct gemm_cache *
-gemm_cache_new(struct err *e)
+gemm_cache_new(struct device *d, struct err *e)
 {
 	struct gemm_cache *c = mem_zalloc(1, sizeof *c);
 	cublasStatus_t rc = cublasLtCreate(&c->handle);
+	struct cudaDeviceProp p;
 
-	if (rc == CUBLAS_STATUS_SUCCESS)
-		return c;
-	err_set(e, "cannot start cuBLASLt: %s", cublasLtGetStatusString(rc));
-	free(c);
-	return NULL;
-}
-
-/* Gives back the library's objects of a plan, those that were made. */
-static void
-plan_release(struct plan *p)
-{
-	if (p->product)
-		(void)cublasLtMatmulDescDestroy(p->product);
-	if (p->a)
-		(void)cublasLtMatrixLayoutDestroy(p->a);
-	if (p->b)
-		(void)cublasLtMatrixLayoutDestroy(p->b);
-	if (p->c)
-		(void)cublasLtMatrixLayoutDestroy(p->c);
+	if (rc != CUBLAS_STATUS_SUCCESS) {
+		err_set(e, "cannot start cuBLASLt: %s", cublasLtGetStatusString(rc));
+		free(c);
+		return NULL;
+	}
+	if (cudaEventCreate(&c->begin) != cudaSuccess || cudaEventCreate(&c->end) != cudaSuccess) {
+		err_set(e, "cannot make the events of GPU %d", d->index);
+		gemm_cache_free(c);
+		return NULL;
+	}
+	if (!d->deterministic && cudaGetDeviceProperties(&p, d->index) == cudaSuccess)
+		gemm_choices_load(&c->choices, p.name);
+	return c;
 }
 
 /* NULL is freed already. The device must have finished its products. */
@@ -71,32 +44,15 @@ gemm_cache_free(struct gemm_cache *c)
 	if (!c)
 		return;
 	for (size_t i = 0; i < c->count; i++)
-		plan_release(&c->plan[i]);
+		gemm_plan_release(&c->plan[i]);
+	if (c->begin)
+		(void)cudaEventDestroy(c->begin);
+	if (c->end)
+		(void)cudaEventDestroy(c->end);
 	(void)cublasLtDestroy(c->handle);
+	gemm_choices_release(&c->choices);
 	free(c->plan);
 	free(c);
-}
-
-/* Is rc success? If not, the device has failed. */
-static bool
-blas_ok(struct device *d, cublasStatus_t rc)
-{
-	if (rc == CUBLAS_STATUS_SUCCESS)
-		return true;
-	cu_fail(d, "gemm", cublasLtGetStatusString(rc));
-	return false;
-}
-
-/* F64 is kept out when the device is opened, so another type here is a mistake in the engine. */
-static cudaDataType_t
-data_type(enum dtype t)
-{
-	switch (t) {
-	case DTYPE_F32: return CUDA_R_32F;
-	case DTYPE_BF16: return CUDA_R_16BF;
-	case DTYPE_F16: return CUDA_R_16F;
-	default: BUG("product of %s", dtype_name(t));
-	}
 }
 
 /* The largest power of two up to 256 that an address is a multiple of. 256 is what cudaMalloc
@@ -106,15 +62,37 @@ alignment(const void *p)
 {
 	uintptr_t at = (uintptr_t)p | 256;
 
-	return (uint32_t)(at & (~at + 1));
+	return (uint32_t)(at & -at);
 }
 
-/* Alignments belong to the key: a view into a flat buffer may lie where a faster algorithm
- * cannot read. */
-static struct key
+/* What is asked for beside the product. */
+static uint32_t
+beside(const struct gemm *g)
+{
+	return (g->bias.data ? BESIDE_BIAS : 0) | (g->act == GEMM_GELU ? BESIDE_GELU : 0) |
+	    (g->act == GEMM_GELU_GRAD ? BESIDE_GELU_GRAD : 0) | (g->dbias.data ? BESIDE_DBIAS : 0);
+}
+
+/* What the library can do of it: with a result of the operands' type, addresses of whole 16 bytes and rows
+ * of the kept value of whole 8 elements; a bias gradient beside an F32 result alone, where the scratch
+ * behind the workspace holds it. */
+static uint32_t
+fusable(const struct gemm *g)
+{
+	bool act = g->c.dtype == g->a.dtype && alignment(g->bias.data) >= 16 &&
+	    alignment(g->aux.data) >= 16 && g->c.shape[1] % 8 == 0;
+	bool dbias = g->c.dtype == DTYPE_F32 && g->alpha == 1 && alignment(g->dbias.data) >= 16 &&
+	    g->c.shape[0] * (int64_t)sizeof(float) <= CU_SIDE;
+
+	return (act ? BESIDE_BIAS | BESIDE_GELU | BESIDE_GELU_GRAD : 0) | (dbias ? BESIDE_DBIAS : 0);
+}
+
+/* Pointers differ from call to call, but not what they are multiples of: a model has few kinds of
+ * product. */
+static struct gemm_key
 key_of(const struct gemm *g)
 {
-	struct key k;
+	struct gemm_key k;
 
 	memset(&k, 0, sizeof k);
 	k.m = g->c.shape[0];
@@ -128,112 +106,27 @@ key_of(const struct gemm *g)
 	k.in = g->a.dtype;
 	k.out = g->c.dtype;
 	k.accumulate = g->beta != 0;
+	k.beside = beside(g);
+	k.fusable = fusable(g) & k.beside;
 	k.align_a = alignment(g->a.data);
 	k.align_b = alignment(g->b.data);
 	k.align_c = alignment(g->c.data);
 	return k;
 }
 
-/* The product and its operands in the library's words: its a is our b, its rows are our columns.
- * Row length in memory becomes the library's leading dimension. false: the device has failed. */
-static bool
-describe(struct device *d, struct plan *p)
-{
-	const struct key *k = &p->key;
-	cublasOperation_t first = k->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N,
-			  second = k->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-	cudaDataType_t in = data_type((enum dtype)k->in), out = data_type((enum dtype)k->out);
-	uint64_t rows_b = (uint64_t)(k->trans_b ? k->k : k->n),
-		 rows_a = (uint64_t)(k->trans_a ? k->m : k->k);
-
-	return blas_ok(d, cublasLtMatmulDescCreate(&p->product, CUBLAS_COMPUTE_32F, CUDA_R_32F)) &&
-	    blas_ok(d,
-		cublasLtMatmulDescSetAttribute(
-		    p->product, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first)) &&
-	    blas_ok(d,
-		cublasLtMatmulDescSetAttribute(
-		    p->product, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second)) &&
-	    blas_ok(d,
-		cublasLtMatrixLayoutCreate(
-		    &p->a, in, rows_b, (uint64_t)(k->trans_b ? k->n : k->k), k->ldb)) &&
-	    blas_ok(d,
-		cublasLtMatrixLayoutCreate(
-		    &p->b, in, rows_a, (uint64_t)(k->trans_a ? k->k : k->m), k->lda)) &&
-	    blas_ok(
-		d, cublasLtMatrixLayoutCreate(&p->c, out, (uint64_t)k->n, (uint64_t)k->m, k->ldc));
-}
-
-/* What the search for an algorithm must keep to. Reduction in the compute type keeps split sums
- * in F32. The alignments are promised for this product alone, which is why they are in the key. */
-static bool
-set_preference(struct device *d, cublasLtMatmulPreference_t f, const struct key *k)
-{
-	uint64_t bytes = CU_WORKSPACE;
-	uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-	const struct {
-		cublasLtMatmulPreferenceAttributes_t name;
-		const void *value;
-		size_t size;
-	} set[] = {
-		{ CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes },
-		{ CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reduction, sizeof reduction },
-		{ CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &k->align_b, sizeof k->align_b },
-		{ CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &k->align_a, sizeof k->align_a },
-		{ CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &k->align_c, sizeof k->align_c },
-		{ CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &k->align_c, sizeof k->align_c },
-	};
-
-	for (size_t i = 0; i < sizeof set / sizeof *set; i++)
-		if (!blas_ok(d,
-			cublasLtMatmulPreferenceSetAttribute(
-			    f, set[i].name, set[i].value, set[i].size)))
-			return false;
-	return true;
-}
-
-/* The algorithm that the heuristics put first. No timing: that would choose differently from run
- * to run, and with it the order of sums. */
-static bool
-choose_algorithm(struct device *d, struct plan *p)
-{
-	cublasLtMatmulPreference_t f;
-	cublasLtMatmulHeuristicResult_t found;
-	int count = 0;
-	bool ok;
-
-	if (!blas_ok(d, cublasLtMatmulPreferenceCreate(&f)))
-		return false;
-	ok = set_preference(d, f, &p->key) &&
-	    blas_ok(d,
-		cublasLtMatmulAlgoGetHeuristic(
-		    d->gemms->handle, p->product, p->a, p->b, p->c, p->c, f, 1, &found, &count));
-	(void)cublasLtMatmulPreferenceDestroy(f);
-	if (ok && count == 0) {
-		cu_fail(d, "gemm", "cuBLASLt has no algorithm for this product");
-		return false;
-	}
-	if (ok) {
-		p->algo = found.algo;
-		p->workspace = found.workspaceSize;
-	}
-	return ok;
-}
-
 /* The plan of a product, made when it is asked for first; NULL when that failed. A few dozen
  * shapes occur in a run, so a linear search is nothing beside a product. */
-static const struct plan *
-find_plan(struct device *d, const struct gemm *g)
+static const struct gemm_plan *
+find_plan(struct stream *st, const struct gemm *g)
 {
-	struct gemm_cache *c = d->gemms;
-	struct plan p = { .key = key_of(g) };
+	struct gemm_cache *c = st->device->gemms;
+	struct gemm_plan p = { .key = key_of(g) };
 
 	for (size_t i = 0; i < c->count; i++)
 		if (memcmp(&c->plan[i].key, &p.key, sizeof p.key) == 0)
 			return &c->plan[i];
-	if (!describe(d, &p) || !choose_algorithm(d, &p)) {
-		plan_release(&p);
+	if (!gemm_choose(st, &p, g))
 		return NULL;
-	}
 	if (c->count == c->room) {
 		c->room = 2 * c->room + 32;
 		c->plan = mem_realloc(c->plan, c->room, sizeof *c->plan);
@@ -242,28 +135,111 @@ find_plan(struct device *d, const struct gemm *g)
 	return &c->plan[c->count++];
 }
 
-/* c = alpha op(a) op(b) + beta c; c is of a's type or F32 (main gradients). k 0 is refused here:
- * no layer asks for it. A failure is reported by sync. */
+/* dbias = beta dbias + sums that are in out already, or sums of a over k. */
+static void
+finish_dbias(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
+{
+	struct column_parts side = { { g->dbias.data, NULL }, cu_side(st), p->key.m, p->key.m, 1,
+		(float)g->beta };
+
+	if (p->fused & BESIDE_DBIAS) {
+		if (g->beta != 0)
+			cu_finish_columns(st, &side);
+		return;
+	}
+	if (g->beta == 0)
+		cuda_fill(st, &g->dbias, 0);
+	else if (g->beta != 1)
+		cuda_scale(st, &g->dbias, g->beta);
+	if (g->trans_a)
+		cuda_column_sum(st, &g->dbias, &g->a);
+	else
+		cu_row_sum(st, &g->dbias, &g->a);
+}
+
+/* What the library has left of what comes beside the product. An activation that it leaves finds the
+ * product in aux, or in c for the gradient. */
+static void
+finish(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
+{
+	uint32_t left = p->key.beside & ~p->fused;
+
+	if (left & BESIDE_BIAS)
+		cuda_bias_add(st, left & BESIDE_GELU ? &g->aux : &g->c, &g->bias);
+	if (left & BESIDE_GELU)
+		cuda_act_fwd(st, ACT_GELU_TANH, &g->c, &g->aux);
+	if (left & BESIDE_GELU_GRAD)
+		cuda_act_bwd(st, ACT_GELU_TANH, &(struct act_grad){ .dx = g->c, .dy = g->c, .x = g->aux });
+	if (p->key.beside & BESIDE_DBIAS)
+		finish_dbias(st, p, g);
+}
+
+/* The addresses of what the library does beside the product, which differ from call to call. */
+static cublasStatus_t
+set_addresses(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
+{
+	void *vector = p->fused & BESIDE_BIAS ? g->bias.data : g->beta == 0 ? g->dbias.data : cu_side(st);
+	cublasStatus_t rc = CUBLAS_STATUS_SUCCESS;
+
+	if (p->fused & (BESIDE_BIAS | BESIDE_DBIAS))
+		rc = cublasLtMatmulDescSetAttribute(
+		    p->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &vector, sizeof vector);
+	if (rc == CUBLAS_STATUS_SUCCESS && p->fused & (BESIDE_GELU | BESIDE_GELU_GRAD))
+		rc = cublasLtMatmulDescSetAttribute(p->product,
+		    CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &g->aux.data, sizeof g->aux.data);
+	return rc;
+}
+
+/* Also called to measure. The result goes to aux where an activation of our own makes c of it. */
+cublasStatus_t
+gemm_run(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
+{
+	float alpha = (float)g->alpha, beta = (float)g->beta;
+	void *c = p->key.beside & ~p->fused & BESIDE_GELU ? g->aux.data : g->c.data;
+	cublasStatus_t rc = set_addresses(st, p, g);
+
+	if (rc == CUBLAS_STATUS_SUCCESS)
+		rc = cublasLtMatmul(st->device->gemms->handle, p->product, &alpha, g->b.data, p->a,
+		    g->a.data, p->b, &beta, c, p->c, c, p->c, &p->algo, cu_workspace(st), p->workspace,
+		    cu_handle(st));
+	if (rc == CUBLAS_STATUS_SUCCESS)
+		finish(st, p, g);
+	return rc;
+}
+
+/* The shapes and types of what comes beside the product. */
+static void
+check_beside(const struct gemm *g, int64_t m, int64_t n)
+{
+	cu_require(!g->bias.data || (g->bias.shape[0] == n && g->bias.dtype == g->c.dtype));
+	cu_require(!g->dbias.data || (g->dbias.shape[0] == m && g->dbias.dtype == DTYPE_F32));
+	cu_require(g->act == GEMM_LINEAR ||
+	    (g->beta == 0 && g->aux.data && g->aux.ndim == 2 && g->aux.shape[0] == m &&
+		g->aux.shape[1] == n && g->aux.stride[0] == n && g->aux.dtype == g->a.dtype &&
+		g->c.dtype == g->a.dtype));
+}
+
+/* c = alpha op(a) op(b) + beta c, and the rest of struct gemm; c is of a's type or F32 (main gradients). k
+ * 0 is refused here: no layer asks for it. A failure is reported by sync. */
 void
 cuda_gemm(struct stream *st, const struct gemm *g)
 {
 	int64_t m = g->c.shape[0], n = g->c.shape[1], k = g->a.shape[g->trans_a ? 0 : 1];
-	float alpha = (float)g->alpha, beta = (float)g->beta;
-	struct device *d = st->device;
-	const struct plan *p;
+	const struct gemm_plan *p;
+	cublasStatus_t rc;
 
 	cu_require(g->a.ndim == 2 && g->b.ndim == 2 && g->c.ndim == 2 && k > 0);
 	cu_require(g->a.shape[g->trans_a ? 1 : 0] == m && g->a.dtype == g->b.dtype);
 	cu_require(g->b.shape[g->trans_b ? 1 : 0] == k && g->b.shape[g->trans_b ? 0 : 1] == n);
 	cu_require(g->c.dtype == g->a.dtype || g->c.dtype == DTYPE_F32);
+	check_beside(g, m, n);
 	if (m == 0 || n == 0)
 		return;
-	p = find_plan(d, g);
+	p = find_plan(st, g);
 	if (!p)
 		return;
-	d->last = "gemm";
-	blas_ok(d,
-	    cublasLtMatmul(d->gemms->handle, p->product, &alpha, g->b.data, p->a, g->a.data, p->b,
-		&beta, g->c.data, p->c, g->c.data, p->c, &p->algo, cu_workspace(st), p->workspace,
-		cu_handle(st)));
+	rc = gemm_run(st, p, g);
+	st->device->last = "gemm";
+	if (rc != CUBLAS_STATUS_SUCCESS)
+		cu_fail(st->device, "gemm", cublasLtGetStatusString(rc));
 }

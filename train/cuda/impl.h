@@ -18,6 +18,7 @@ extern "C" {
 
 enum {
 	CU_WORKSPACE = 32 << 20,        /* bytes for one operation of the compute stream: cuBLASLt, partial sums, sorting */
+	CU_SIDE = 1 << 20,              /* and behind them, for what a product hands to the next kernel */
 	CU_HEAD_MAX = 256,              /* largest head size */
 	CU_THREADS = 256,               /* of a block, in every kernel */
 };
@@ -27,8 +28,10 @@ struct attention_cache;
 
 struct device {
 	int index;                      /* the runtime's number of the GPU */
+	int num_sms;                    /* for the size of grids; no result depends on it */
+	bool deterministic;
 	struct cu_stream stream[STREAM_COUNT];
-	void *workspace;                /* CU_WORKSPACE bytes, of the compute stream */
+	void *workspace;                /* CU_WORKSPACE + CU_SIDE bytes, of the compute stream */
 	struct gemm_cache *gemms;
 	struct attention_cache *attention;
 	struct event *events;           /* all that were made, a list */
@@ -46,11 +49,13 @@ struct device {
 
 /* After a kernel launch: notes its name and keeps its failure. */
 void cu_launched(struct stream *st, const char *name);
-/* The device's workspace, for operations on the compute stream alone. */
+/* The device's workspace, for operations on the compute stream alone; and the CU_SIDE bytes behind it,
+ * which are a product's while it runs. */
 void *cu_workspace(struct stream *st);
+void *cu_side(struct stream *st);
 
 /* The plans of matrix products; made at open, freed at close. gemm.c */
-struct gemm_cache *gemm_cache_new(struct err *e);
+struct gemm_cache *gemm_cache_new(struct device *d, struct err *e);
 void gemm_cache_free(struct gemm_cache *c);
 
 /* The choice of an implementation of attention; made at open, freed at close, when the device has
@@ -70,6 +75,19 @@ void flash_attention_bwd(struct stream *, const struct attention_grad *);
 /* Attention of any type and head size up to CU_HEAD_MAX. attention_plain.cu */
 void plain_attention_fwd(struct stream *, const struct attention *);
 void plain_attention_bwd(struct stream *, const struct attention_grad *);
+
+/* Partial sums [parts, columns] F32, added in their order: out[c] = beta out[c] + sum. One or two arrays
+ * of one shape, the second `columns` behind the first in every part. reduce.cu */
+struct column_parts {
+	float *out[2];                  /* out[1] NULL: one array */
+	const float *part;
+	int64_t columns, part_stride;   /* elements from one part to the next */
+	int parts;
+	float beta;                     /* 0: out is not read */
+};
+void cu_finish_columns(struct stream *st, const struct column_parts *c);
+/* out [T] (F32) += sums over the columns of x [T, n]. reduce.cu */
+void cu_row_sum(struct stream *st, const struct tensor *out, const struct tensor *x);
 
 /* Whether kernels were compiled for this GPU: cudaSuccess, or why not. vector.cu */
 cudaError_t cu_kernels_present(void);
@@ -119,21 +137,20 @@ void cuda_rope(struct stream *, const struct rope *);
 void cuda_attention_fwd(struct stream *, const struct attention *);
 void cuda_attention_bwd(struct stream *, const struct attention_grad *);
 void cuda_act_fwd(struct stream *, enum act_kind, const struct tensor *y, const struct tensor *x);
-void cuda_act_bwd(struct stream *, enum act_kind, const struct tensor *dx, const struct tensor *dy,
-    const struct tensor *x);
+void cuda_act_bwd(struct stream *, enum act_kind, const struct act_grad *);
 void cuda_residual_fwd(struct stream *, const struct residual *);
 void cuda_dropout_bwd(
     struct stream *, const struct tensor *dx, const struct tensor *dy, const struct dropout *);
 void cuda_embedding_fwd(struct stream *, const struct embedding *);
 void cuda_embedding_bwd(struct stream *, const struct embedding_grad *);
-void cuda_xent_max(struct stream *, const struct xent *);
-void cuda_xent_sum(struct stream *, const struct xent *);
+void cuda_xent_stats(struct stream *, const struct xent *);
 void cuda_xent_loss(struct stream *, const struct xent *);
 void cuda_bias_add(struct stream *, const struct tensor *y, const struct tensor *bias);
 void cuda_column_sum(struct stream *, const struct tensor *out, const struct tensor *x);
 void cuda_add(struct stream *, const struct tensor *y, const struct tensor *x);
 void cuda_scale(struct stream *, const struct tensor *x, double factor);
 void cuda_fill(struct stream *, const struct tensor *x, double value);
+void cuda_normal(struct stream *, const struct tensor *x, const struct normal *);
 void cuda_cast(struct stream *, const struct tensor *dst, const struct tensor *src);
 void cuda_dot(
     struct stream *, const struct tensor *out, const struct tensor *x, const struct tensor *y);

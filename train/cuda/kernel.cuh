@@ -1,9 +1,12 @@
 /*
- * kernel.cuh - what kernels share: storage types, sums over a block, loops over the elements of a
- * tensor, the choice by dtype
+ * kernel.cuh - what kernels share: storage types, packs of elements, sums over a block, loops over the
+ * elements of a tensor, the choice by dtype
  *
- * Arithmetic is in float, whatever the storage. Blocks have CU_THREADS threads. A sum over a block
- * is taken in one order that follows from the number of threads alone.
+ * Arithmetic is in float, whatever the storage. Blocks have CU_THREADS threads unless a kernel says
+ * otherwise. A sum over a block is taken in one order that follows from the number of threads alone.
+ *
+ * Kernels that are bound by memory are written for packs of N neighbours: N fills 16 bytes where
+ * addresses, rows and strides allow it (cu_packs), and is 1 elsewhere. Both are the same source.
  */
 #ifndef TRAIN_CUDA_KERNEL_CUH
 #define TRAIN_CUDA_KERNEL_CUH
@@ -54,6 +57,122 @@ put(half *p, float x)
 	*p = __float2half_rn(x);
 }
 
+/* Two neighbours by one conversion where the hardware has it. */
+static __device__ inline void
+put_two(float *p, float x, float y)
+{
+	p[0] = x;
+	p[1] = y;
+}
+
+static __device__ inline void
+put_two(bf16 *p, float x, float y)
+{
+	*(__nv_bfloat162 *)p = __floats2bfloat162_rn(x, y);
+}
+
+static __device__ inline void
+put_two(half *p, float x, float y)
+{
+	*(__half2 *)p = __floats2half2_rn(x, y);
+}
+
+/* --- packs ------------------------------------------------------------------------------------ */
+
+/* N neighbours of a row, moved as one. */
+template <typename T, int N>
+struct alignas(sizeof(T) * N) pack {
+	T at[N];
+};
+
+/* The word that moves so many bytes. */
+template <int BYTES> struct word { typedef uint4 type; };
+template <> struct word<8> { typedef uint2 type; };
+template <> struct word<4> { typedef uint32_t type; };
+template <> struct word<2> { typedef uint16_t type; };
+
+/* Moves a pack by words, which the compiler does not do by itself. */
+template <typename T, int N>
+static __device__ inline void
+move(void *to, const void *from)
+{
+	typedef typename word<sizeof(pack<T, N>)>::type unit;
+
+#pragma unroll
+	for (int i = 0; i < (int)(sizeof(pack<T, N>) / sizeof(unit)); i++)
+		((unit *)to)[i] = ((const unit *)from)[i];
+}
+
+template <typename T, int N>
+static __device__ inline pack<T, N>
+fetch(const T *p)
+{
+	pack<T, N> v;
+
+	move<T, N>(&v, p);
+	return v;
+}
+
+/* How many elements of T fill 16 bytes. */
+template <typename T>
+struct full {
+	enum { width = 16 / sizeof(T) };
+};
+
+template <typename T, int N>
+static __device__ inline void
+unpack(float (&x)[N], const pack<T, N> &p)
+{
+#pragma unroll
+	for (int i = 0; i < N; i++)
+		x[i] = to_float(p.at[i]);
+}
+
+template <typename T, int N>
+static __device__ inline void
+load(float (&x)[N], const T *p)
+{
+	unpack(x, fetch<T, N>(p));
+}
+
+/* x rounded to T. */
+template <typename T, int N>
+static __device__ inline pack<T, N>
+packed(const float (&x)[N])
+{
+	pack<T, N> p;
+
+	if (N % 2)
+		put(p.at, x[0]);
+	else
+#pragma unroll
+		for (int i = 0; i + 1 < N; i += 2)
+			put_two(p.at + i, x[i], x[i + 1]);
+	return p;
+}
+
+template <typename T, int N>
+static __device__ inline void
+store(T *p, const float (&x)[N])
+{
+	pack<T, N> v = packed<T, N>(x);
+
+	move<T, N>(p, &v);
+}
+
+/* Whether t can be read and written in packs of n elements: where it begins, how far its rows lie
+ * apart, and that no pack crosses the end of a row. A missing tensor is no hindrance. */
+static inline bool
+cu_packs(const struct tensor *t, int n)
+{
+	size_t bytes = (size_t)n * dtype_size(t->dtype), stride = (size_t)t->stride[0] * dtype_size(t->dtype);
+
+	if (!t->data || n == 1)
+		return true;
+	return (uintptr_t)t->data % bytes == 0 && cu_columns(t) % n == 0 &&
+	    (cu_rows(t) <= 1 || stride % bytes == 0);
+}
+
 /* First element of a row; a vector has row 0. */
 template <typename T>
 static __device__ inline T *
@@ -92,6 +211,40 @@ element_grid(int64_t rows, int64_t columns)
 	return dim3((unsigned)cu_max(1, cu_min(cu_div_up(columns, 4 * CU_THREADS), 65536)),
 	            (unsigned)cu_max(1, cu_min(rows, 65535)));
 }
+
+/* A loop over the packs of [rows, columns]: where a thread goes next, without a division each time. */
+struct walk {
+	int64_t rows, per_row;          /* packs of a row */
+	int64_t step_row, step_pack;    /* one step of the whole grid */
+	unsigned blocks;                /* of CU_THREADS threads */
+};
+
+/* Blocks enough to fill the GPU many times, so that its last wave is short beside the others, and few
+ * enough that a thread's start is little beside its work. */
+static inline struct walk
+walk_of(const struct stream *st, int64_t rows, int64_t columns, int n)
+{
+	struct walk w;
+	int64_t most = 64 * (int64_t)st->device->num_sms, step;
+
+	w.rows = rows;
+	w.per_row = cu_max(1, columns / n);
+	w.blocks = (unsigned)cu_max(1, cu_min(cu_div_up(rows * w.per_row, CU_THREADS), most));
+	step = (int64_t)w.blocks * CU_THREADS;
+	w.step_row = step / w.per_row;
+	w.step_pack = step % w.per_row;
+	if (columns == 0)
+		w.rows = 0;
+	return w;
+}
+
+/* Every pack once. */
+#define FOR_PACKS(w, row, at)                                                                      \
+	for (int64_t first_ = blockIdx.x * (int64_t)CU_THREADS + threadIdx.x,                      \
+		     row = first_ / (w).per_row, at = first_ % (w).per_row;                        \
+	     row < (w).rows; row += (w).step_row + (at + (w).step_pack >= (w).per_row),            \
+		     at += at + (w).step_pack >= (w).per_row ? (w).step_pack - (w).per_row         \
+							     : (w).step_pack)
 
 /* --- sums over a block ------------------------------------------------------------------------ */
 template <typename R>

@@ -1,11 +1,13 @@
 /*
  * optim.cu - update rules of the optimizers on flat ranges. Source: spec/training.md 4.2
  *
- * State is F32. An element is a thread's and is read and written once, so the update runs at the
+ * State is F32. Four elements are a thread's and are read and written once, so the update runs at the
  * speed of the memory. Constants are computed in double on the host and rounded once, as on the
  * CPU.
  */
 #include "train/cuda/kernel.cuh"
+
+enum { WIDTH = 4 };             /* elements of a thread */
 
 /* struct adamw in float, as the kernel takes it; T is the type of the rounded weight, which may be
  * missing. */
@@ -26,54 +28,108 @@ struct sgd_call {
 
 /* Decoupled decay is added to the step, L2 to the gradient. L2 is 0 with decoupled decay and the
  * other way round, so one formula does for both. */
-template <typename T>
-static __global__ void
-adamw_kernel(struct adamw_call a, int64_t count)
+template <typename T, int N>
+static __global__ void __launch_bounds__(CU_THREADS)
+adamw_kernel(struct adamw_call a, struct walk walk)
 {
-	FOR_ELEMENTS(r, i, 1, count) {
-		float w = a.master[i], g = a.grad[i] * a.grad_scale + a.l2 * w;
-		float m = a.beta1 * a.m[i] + a.rest1 * g, v = a.beta2 * a.v[i] + a.rest2 * g * g;
+	FOR_PACKS(walk, row, at) {
+		float w[N], g[N], m[N], v[N];
 
-		w -= a.rate * m / (sqrtf(v / a.correction2) + a.eps) + a.decay * w;
-		a.m[i] = m;
-		a.v[i] = v;
-		a.master[i] = w;
+		load(w, a.master + at * N);
+		load(g, a.grad + at * N);
+		load(m, a.m + at * N);
+		load(v, a.v + at * N);
+#pragma unroll
+		for (int k = 0; k < N; k++) {
+			g[k] = g[k] * a.grad_scale + a.l2 * w[k];
+			m[k] = a.beta1 * m[k] + a.rest1 * g[k];
+			v[k] = a.beta2 * v[k] + a.rest2 * g[k] * g[k];
+			w[k] -= a.rate * m[k] / (sqrtf(v[k] / a.correction2) + a.eps) + a.decay * w[k];
+		}
+		store(a.m + at * N, m);
+		store(a.v + at * N, v);
+		store(a.master + at * N, w);
 		if (a.weight)
-			put((T *)a.weight + i, w);
+			store((T *)a.weight + at * N, w);
 	}
 }
 
 /* momentum = factor * momentum + g, w -= lr * momentum. */
-template <typename T>
-static __global__ void
-sgd_kernel(struct sgd_call a, int64_t count)
+template <typename T, int N>
+static __global__ void __launch_bounds__(CU_THREADS)
+sgd_kernel(struct sgd_call a, struct walk walk)
 {
-	FOR_ELEMENTS(r, i, 1, count) {
-		float w = a.master[i],
-		      m = a.factor * a.momentum[i] + (a.grad[i] * a.grad_scale + a.decay * w);
+	FOR_PACKS(walk, row, at) {
+		float w[N], g[N], m[N];
 
-		w -= a.lr * m;
-		a.momentum[i] = m;
-		a.master[i] = w;
+		load(w, a.master + at * N);
+		load(g, a.grad + at * N);
+		load(m, a.momentum + at * N);
+#pragma unroll
+		for (int k = 0; k < N; k++) {
+			m[k] = a.factor * m[k] + (g[k] * a.grad_scale + a.decay * w[k]);
+			w[k] -= a.lr * m[k];
+		}
+		store(a.momentum + at * N, m);
+		store(a.master + at * N, w);
 		if (a.weight)
-			put((T *)a.weight + i, w);
+			store((T *)a.weight + at * N, w);
 	}
 }
 
-/* T is the weight's type; float stands in when there is none. */
+/* Whether five arrays can be moved in packs: F32 ones by 16 bytes, the weight by as many elements. */
+static bool
+packs(const void *const f32[4], const void *weight, size_t size)
+{
+	for (int i = 0; i < 4; i++)
+		if ((uintptr_t)f32[i] % (WIDTH * sizeof(float)))
+			return false;
+	return (uintptr_t)weight % (WIDTH * size) == 0;
+}
+
+/* T is the weight's type; float stands in when there is none. Whole packs, then what is left. */
 template <typename T>
 static void
-launch_adamw(struct stream *st, const struct adamw_call *a, int64_t count)
+launch_adamw(struct stream *st, const struct adamw_call *call, int64_t count)
 {
-	adamw_kernel<T><<<element_grid(1, count), CU_THREADS, 0, cu_handle(st)>>>(*a, count);
+	struct adamw_call a = *call;
+	const void *const f32[4] = { a.master, a.m, a.v, a.grad };
+	int64_t whole = packs(f32, a.weight, sizeof(T)) ? count / WIDTH * WIDTH : 0;
+	struct walk w = walk_of(st, 1, whole, WIDTH);
+
+	if (whole > 0)
+		adamw_kernel<T, WIDTH><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(a, w);
+	if (whole == count)
+		return;
+	a.master += whole;
+	a.m += whole;
+	a.v += whole;
+	a.grad += whole;
+	a.weight = a.weight ? (T *)a.weight + whole : NULL;
+	w = walk_of(st, 1, count - whole, 1);
+	adamw_kernel<T, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(a, w);
 }
 
 /* As launch_adamw. */
 template <typename T>
 static void
-launch_sgd(struct stream *st, const struct sgd_call *a, int64_t count)
+launch_sgd(struct stream *st, const struct sgd_call *call, int64_t count)
 {
-	sgd_kernel<T><<<element_grid(1, count), CU_THREADS, 0, cu_handle(st)>>>(*a, count);
+	struct sgd_call a = *call;
+	const void *const f32[4] = { a.master, a.momentum, a.grad, a.grad };
+	int64_t whole = packs(f32, a.weight, sizeof(T)) ? count / WIDTH * WIDTH : 0;
+	struct walk w = walk_of(st, 1, whole, WIDTH);
+
+	if (whole > 0)
+		sgd_kernel<T, WIDTH><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(a, w);
+	if (whole == count)
+		return;
+	a.master += whole;
+	a.momentum += whole;
+	a.grad += whole;
+	a.weight = a.weight ? (T *)a.weight + whole : NULL;
+	w = walk_of(st, 1, count - whole, 1);
+	sgd_kernel<T, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(a, w);
 }
 
 /* The formula is the CPU's, term by term: the parity tests compare them. */

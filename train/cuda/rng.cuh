@@ -44,14 +44,14 @@ mask_of(const struct dropout *d)
 	return m;
 }
 
-/* Word index % 4 of the block of element `index`. */
-static __device__ inline uint32_t
-philox_word(const struct mask &m, uint64_t index)
+/* The four words of a block: elements 4 block .. 4 block + 3. */
+static __device__ inline void
+philox(uint64_t key, uint64_t block, uint32_t stream, uint32_t step, uint32_t out[4])
 {
-	uint64_t block = index / 4;
-	uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32), c2 = m.stream, c3 = m.step;
-	uint32_t k0 = (uint32_t)m.key, k1 = (uint32_t)(m.key >> 32);
+	uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32), c2 = stream, c3 = step;
+	uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
 
+#pragma unroll
 	for (int round = 0; round < 10; round++) {
 		uint32_t high0 = __umulhi(0xd2511f53u, c0), low0 = 0xd2511f53u * c0;
 		uint32_t high1 = __umulhi(0xcd9e8d57u, c2), low1 = 0xcd9e8d57u * c2;
@@ -63,12 +63,20 @@ philox_word(const struct mask &m, uint64_t index)
 		k0 += 0x9e3779b9u;
 		k1 += 0xbb67ae85u;
 	}
-	switch (index % 4) {
-	case 0: return c0;
-	case 1: return c1;
-	case 2: return c2;
-	default: return c3;
-	}
+	out[0] = c0;
+	out[1] = c1;
+	out[2] = c2;
+	out[3] = c3;
+}
+
+/* Word index % 4 of the block of element `index`. */
+static __device__ inline uint32_t
+philox_word(const struct mask &m, uint64_t index)
+{
+	uint32_t w[4];
+
+	philox(m.key, index / 4, m.stream, m.step, w);
+	return index % 4 < 2 ? (index % 4 ? w[1] : w[0]) : (index % 4 == 3 ? w[3] : w[2]);
 }
 
 /* The factor of element `index`: 0, or 1 / (1 - p). */
@@ -76,6 +84,27 @@ static __device__ inline float
 mask_factor(const struct mask &m, uint64_t index)
 {
 	return philox_word(m, index) >> 8 >= m.least ? m.keep : 0.0f;
+}
+
+/* The factors of N neighbours from element `index` on. Where a block of the generator begins with one of
+ * them, four share it. */
+template <int N>
+static __device__ inline void
+mask_pack(const struct mask &m, uint64_t index, float (&factor)[N])
+{
+	uint32_t w[4] = {};
+	bool shared = N % 4 == 0 && index % 4 == 0;
+
+#pragma unroll
+	for (int k = 0; k < N; k++) {
+		if (!shared)
+			factor[k] = mask_factor(m, index + (uint64_t)k);
+		else {
+			if (k % 4 == 0)
+				philox(m.key, index / 4 + (uint64_t)(k / 4), m.stream, m.step, w);
+			factor[k] = w[k % 4] >> 8 >= m.least ? m.keep : 0.0f;
+		}
+	}
 }
 
 /* Index of the first element of row r of a [T, h] tensor. */

@@ -1,41 +1,133 @@
 /*
- * rope.cu - rotary positions, a block a row. Source: spec/training.md 2.4
+ * rope.cu - rotary positions. Source: spec/training.md 2.4
  *
- * The same pairs and the same table as cpu/rope.c, the table in F32. Turned in place: a thread
- * owns both elements of a pair, so nothing is read after it was written.
+ * The same pairs and the same table as cpu/rope.c, the table in F32. Turned in place: a thread owns both
+ * elements of its pairs, so nothing is read after it was written. Heads of a row share the table's
+ * row, which stays in the caches.
  */
 #include "train/cuda/kernel.cuh"
 
-/* Threads share out the pairs of all heads of a row; the backward pass turns by the negative angle.
- */
-template <typename T>
-static __global__ void
-rope_kernel(struct rope r)
+/* Cosine and sine of N pairs, the sine's sign turned in the backward pass. */
+template <int N>
+static __device__ inline void
+angles(const struct rope &r, const float *table, float (&cosine)[N], float (&sine)[N])
 {
-	int64_t row = blockIdx.x;
-	int half = r.rotary_dim / 2;
-	const float *table = row_of<float>(r.table, ((const int32_t *)r.positions.data)[row]);
+	float both[2 * N];
 
-	for (int i = threadIdx.x; i < r.num_heads * half; i += CU_THREADS) {
-		int pair = i % half;
-		T *x = row_of<T>(r.x, row) + (int64_t)(i / half) * r.head_dim;
-		T *first = x + (r.interleaved ? 2 * pair : pair),
-		  *second = first + (r.interleaved ? 1 : half);
-		float u = to_float(*first), v = to_float(*second);
-		float cosine = table[2 * pair],
-		      sine = r.backward ? -table[2 * pair + 1] : table[2 * pair + 1];
-
-		put(first, u * cosine - v * sine);
-		put(second, v * cosine + u * sine);
+	load(both, table);
+#pragma unroll
+	for (int k = 0; k < N; k++) {
+		cosine[k] = both[2 * k];
+		sine[k] = r.backward ? -both[2 * k + 1] : both[2 * k + 1];
 	}
 }
 
-/* One block a token; there is at least one. */
+/* N pairs (i, i + rotary_dim / 2) of a head: `at` counts the packs of all heads of a row. */
+template <typename T, int N>
+static __global__ void __launch_bounds__(CU_THREADS)
+halves_kernel(struct rope r, struct walk w)
+{
+	int half = r.rotary_dim / 2, per_head = half / N;
+
+	FOR_PACKS(w, row, at) {
+		int head = (int)at / per_head, pair = (int)at % per_head * N;
+		int64_t position = ((const int32_t *)r.positions.data)[row];
+		T *x = row_of<T>(r.x, row) + (int64_t)head * r.head_dim + pair;
+		float u[N], v[N], cosine[N], sine[N], turned[N];
+
+		load(u, x);
+		load(v, x + half);
+		angles(r, row_of<float>(r.table, position) + 2 * pair, cosine, sine);
+#pragma unroll
+		for (int k = 0; k < N; k++) {
+			turned[k] = u[k] * cosine[k] - v[k] * sine[k];
+			v[k] = v[k] * cosine[k] + u[k] * sine[k];
+		}
+		store(x, turned);
+		store(x + half, v);
+	}
+}
+
+/* 2 N elements as packs of no more than the N that the launcher has looked at when N is 1. */
+template <typename T, int N>
+static __device__ inline void
+load_pairs(float (&x)[2 * N], const T *p)
+{
+	if (N > 1)
+		load(x, p);
+	else {
+		x[0] = to_float(p[0]);
+		x[1] = to_float(p[1]);
+	}
+}
+
+/* As load_pairs. */
+template <typename T, int N>
+static __device__ inline void
+store_pairs(T *p, const float (&x)[2 * N])
+{
+	if (N > 1)
+		store(p, x);
+	else {
+		put(p, x[0]);
+		put(p + 1, x[1]);
+	}
+}
+
+/* N pairs (2i, 2i + 1), side by side. */
+template <typename T, int N>
+static __global__ void __launch_bounds__(CU_THREADS)
+pairs_kernel(struct rope r, struct walk w)
+{
+	int per_head = r.rotary_dim / 2 / N;
+
+	FOR_PACKS(w, row, at) {
+		int head = (int)at / per_head, pair = (int)at % per_head * N;
+		int64_t position = ((const int32_t *)r.positions.data)[row];
+		T *x = row_of<T>(r.x, row) + (int64_t)head * r.head_dim + 2 * pair;
+		float u[2 * N], turned[2 * N], cosine[N], sine[N];
+
+		load_pairs<T, N>(u, x);
+		angles(r, row_of<float>(r.table, position) + 2 * pair, cosine, sine);
+#pragma unroll
+		for (int k = 0; k < N; k++) {
+			turned[2 * k] = u[2 * k] * cosine[k] - u[2 * k + 1] * sine[k];
+			turned[2 * k + 1] = u[2 * k + 1] * cosine[k] + u[2 * k] * sine[k];
+		}
+		store_pairs<T, N>(x, turned);
+	}
+}
+
+/* Do packs of n elements of x and of the table begin where a pair's do? Head after head, and in the
+ * second half of each. */
+static bool
+packs(const struct rope *r, int n)
+{
+	int unit = r->interleaved ? r->rotary_dim : r->rotary_dim / 2;
+	size_t size = dtype_size(r->x.dtype);
+
+	return unit % n == 0 && r->head_dim % n == 0 && (uintptr_t)r->x.data % (n * size) == 0 &&
+	    r->x.stride[0] % n == 0 && (uintptr_t)r->table.data % 16 == 0 && r->table.stride[0] % 4 == 0;
+}
+
+/* N pairs a thread, N elements of each of its packs 16 bytes; or one by one. */
 template <typename T>
 static void
 launch(struct stream *st, const struct rope *r)
 {
-	rope_kernel<T><<<(unsigned)r->x.shape[0], CU_THREADS, 0, cu_handle(st)>>>(*r);
+	enum { N = full<T>::width };
+	bool wide = packs(r, N);
+	int pairs = r->rotary_dim / 2, n = wide ? (r->interleaved ? N / 2 : (int)N) : 1;
+	struct walk w = walk_of(st, r->x.shape[0], (int64_t)r->num_heads * pairs, n);
+
+	if (wide && r->interleaved)
+		pairs_kernel<T, N / 2><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*r, w);
+	else if (wide)
+		halves_kernel<T, N><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*r, w);
+	else if (r->interleaved)
+		pairs_kernel<T, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*r, w);
+	else
+		halves_kernel<T, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*r, w);
 }
 
 /* Positions are below the table's rows: the sequence length of the plan bounds both. */

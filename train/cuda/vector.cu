@@ -1,12 +1,14 @@
 /*
- * vector.cu - element-wise operations and sums that know nothing of the model
+ * vector.cu - element-wise operations that know nothing of the model
  *
- * They take tensors of any floating type, also two of different types, so the type is looked at
- * where an element is read: the branch is the same for all threads and hides behind the memory.
+ * They take tensors of any floating type, also two of different types. The pairs that a run is made of
+ * (F32 with itself and with each 16-bit type, and a 16-bit type with itself) move packs; for the rest,
+ * and for double precision, the type is looked at where an element is read.
  */
 #include "train/cuda/kernel.cuh"
 
-enum { PARTS = 1024 };          /* most partial sums of a long vector */
+enum pair_op { PAIR_CAST, PAIR_ADD };
+enum unary_op { UNARY_SCALE, UNARY_FILL, UNARY_BIAS };
 
 /* Element of a row in double, which holds every floating type exactly. */
 static __device__ inline double
@@ -36,134 +38,76 @@ store_any(const struct tensor &t, int64_t row, int64_t column, double x)
 	}
 }
 
-/* The sum is taken in float and rounded once. */
+/* y = x or y += x of any two types: sums in float, in double when y is. */
 static __global__ void
-bias_kernel(struct tensor y, struct tensor bias)
+pair_any_kernel(struct tensor y, struct tensor x, enum pair_op op, struct walk w)
 {
-	FOR_ELEMENTS(r, c, y.shape[0], y.shape[1])
-		store_any(y, r, c, (float)load_any(y, r, c) + (float)load_any(bias, 0, c));
-}
+	FOR_PACKS(w, r, c) {
+		double b = load_any(x, r, c);
 
-/* y += x in float, in double when y is. */
-static __global__ void
-add_kernel(struct tensor y, struct tensor x, int64_t rows, int64_t columns)
-{
-	FOR_ELEMENTS(r, c, rows, columns) {
-		double a = load_any(y, r, c), b = load_any(x, r, c);
+		if (op == PAIR_ADD) {
+			double a = load_any(y, r, c);
 
-		store_any(y, r, c, y.dtype == DTYPE_F64 ? a + b : (float)a + (float)b);
+			b = y.dtype == DTYPE_F64 ? a + b : (float)a + (float)b;
+		}
+		store_any(y, r, c, b);
 	}
 }
 
-/* In float, in double when x is. */
-static __global__ void
-scale_kernel(struct tensor x, double factor, int64_t rows, int64_t columns)
+/* The same for packs of two given types; both are read before anything is written. */
+template <typename Y, typename X, int OP, int N>
+static __global__ void __launch_bounds__(CU_THREADS)
+pair_kernel(struct tensor y, struct tensor x, struct walk w)
 {
-	FOR_ELEMENTS(r, c, rows, columns) {
-		double a = load_any(x, r, c);
+	FOR_PACKS(w, r, i) {
+		Y *to = row_of<Y>(y, r) + i * N;
+		float a[N], b[N];
 
-		store_any(x, r, c, x.dtype == DTYPE_F64 ? a * factor : (float)a * (float)factor);
+		load(b, row_of<X>(x, r) + i * N);
+		if (OP == PAIR_ADD) {
+			load(a, to);
+#pragma unroll
+			for (int k = 0; k < N; k++)
+				b[k] = a[k] + b[k];
+		}
+		store(to, b);
 	}
 }
 
-/* For values other than zero, and for strided rows. */
+/* Scaled in double when x is, else in float; or filled. */
 static __global__ void
-fill_kernel(struct tensor x, double value, int64_t rows, int64_t columns)
+unary_any_kernel(struct tensor x, double value, enum unary_op op, struct walk w)
 {
-	FOR_ELEMENTS(r, c, rows, columns)
-		store_any(x, r, c, value);
-}
+	FOR_PACKS(w, r, c) {
+		double a = op == UNARY_FILL ? value : load_any(x, r, c);
 
-/* Through double, which is exact for every source, so there is one rounding. */
-static __global__ void
-cast_kernel(struct tensor dst, struct tensor src, int64_t rows, int64_t columns)
-{
-	FOR_ELEMENTS(r, c, rows, columns)
-		store_any(dst, r, c, load_any(src, r, c));
-}
-
-/* Block i sums every gridDim.x-th run of CU_THREADS products. The order is fixed by length and
- * number of blocks; no atomics. */
-static __global__ void
-dot_kernel(struct tensor x, struct tensor y, int64_t count, double *part)
-{
-	double sum = 0;
-
-	for (int64_t i = blockIdx.x * (int64_t)CU_THREADS + threadIdx.x; i < count;
-	     i += gridDim.x * (int64_t)CU_THREADS)
-		sum += load_any(x, 0, i) * load_any(y, 0, i);
-	sum = block_sum(sum);
-	if (threadIdx.x == 0)
-		part[blockIdx.x] = sum;
-}
-
-/* Counted in double: partial counts are added like the parts of dot. */
-static __global__ void
-nonfinite_kernel(struct tensor x, int64_t count, double *part)
-{
-	double sum = 0;
-
-	for (int64_t i = blockIdx.x * (int64_t)CU_THREADS + threadIdx.x; i < count;
-	     i += gridDim.x * (int64_t)CU_THREADS) {
-		double a = load_any(x, 0, i);
-
-		/* Zero for finite numbers alone. */
-		sum += a - a == 0 ? 0 : 1;
+		if (op == UNARY_SCALE)
+			a = x.dtype == DTYPE_F64 ? a * value : (float)a * (float)value;
+		store_any(x, r, c, a);
 	}
-	sum = block_sum(sum);
-	if (threadIdx.x == 0)
-		part[blockIdx.x] = sum;
 }
 
-/* One block: out += the sum of the parts. */
-static __global__ void
-finish_kernel(double *out, const double *part, int parts)
+/* x times the value, or the value, or x and the bias of its column. */
+template <typename T, int OP, int N>
+static __global__ void __launch_bounds__(CU_THREADS)
+unary_kernel(struct tensor x, const T *bias, float value, struct walk w)
 {
-	double sum = 0;
+	FOR_PACKS(w, r, i) {
+		T *to = row_of<T>(x, r) + i * N;
+		float a[N], b[N];
 
-	for (int i = threadIdx.x; i < parts; i += CU_THREADS)
-		sum += part[i];
-	sum = block_sum(sum);
-	if (threadIdx.x == 0)
-		*out += sum;
+		if (OP != UNARY_FILL)
+			load(a, to);
+		if (OP == UNARY_BIAS)
+			load(b, bias + i * N);
+#pragma unroll
+		for (int k = 0; k < N; k++)
+			a[k] = OP == UNARY_FILL ? value : OP == UNARY_SCALE ? a[k] * value : a[k] + b[k];
+		store(to, a);
+	}
 }
 
-/* part[p][c] = the sum of every gridDim.y-th group of rows; 64 columns a block, four threads a
- * column. */
-static __global__ void
-column_part_kernel(struct tensor x, float *part)
-{
-	__shared__ float sums[4][64];
-	int lane = threadIdx.x % 64, group = threadIdx.x / 64;
-	int64_t c = blockIdx.x * (int64_t)64 + lane;
-	float sum = 0;
-
-	if (c < x.shape[1])
-		for (int64_t r = blockIdx.y * (int64_t)4 + group; r < x.shape[0];
-		     r += gridDim.y * (int64_t)4)
-			sum += (float)load_any(x, r, c);
-	sums[group][lane] = sum;
-	__syncthreads();
-	if (group == 0 && c < x.shape[1])
-		part[blockIdx.y * x.shape[1] + c] =
-		    (sums[0][lane] + sums[1][lane]) + (sums[2][lane] + sums[3][lane]);
-}
-
-/* out += the sum of the parts of a column. */
-static __global__ void
-column_finish_kernel(float *out, const float *part, int64_t columns, int parts)
-{
-	int64_t c = blockIdx.x * (int64_t)CU_THREADS + threadIdx.x;
-	float sum = 0;
-
-	if (c >= columns)
-		return;
-	for (int p = 0; p < parts; p++)
-		sum += part[p * columns + c];
-	out[c] += sum;
-}
-
-/* A dense matrix as the vector that it is in memory, so that short rows keep whole blocks busy. */
+/* A dense matrix as the vector that it is in memory, so that packs may cross its rows. */
 static struct tensor
 flat(const struct tensor *t)
 {
@@ -182,57 +126,165 @@ flatten(struct tensor *a, struct tensor *b)
 	*b = y;
 }
 
+/* Cuts a vector into whole packs and what is left of it; matrices are left whole. */
+static int64_t
+cut(const struct tensor *t, int n)
+{
+	return t->ndim == 1 ? t->shape[0] / n * n : 0;
+}
+
+/* Columns [0, at) or [at, end) of a vector. */
+static struct tensor
+piece(const struct tensor *t, int64_t at, bool head)
+{
+	return head ? tensor_rows(t, 0, at) : tensor_rows(t, at, t->shape[0] - at);
+}
+
+/* Two types in packs of N elements, or one by one. */
+template <typename Y, typename X, int OP>
+static void
+launch_pair(struct stream *st, const struct tensor *y, const struct tensor *x)
+{
+	enum { N = 16 / (sizeof(Y) < sizeof(X) ? sizeof(Y) : sizeof(X)) };
+	bool wide = cu_packs(y, N) && cu_packs(x, N);
+	struct walk w = walk_of(st, cu_rows(y), cu_columns(y), wide ? (int)N : 1);
+
+	if (wide)
+		pair_kernel<Y, X, OP, N><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*y, *x, w);
+	else
+		pair_kernel<Y, X, OP, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*y, *x, w);
+}
+
+typedef void pair_launcher(struct stream *, const struct tensor *, const struct tensor *);
+
+/* The launcher for two types; NULL: pair_any_kernel. */
+template <int OP>
+static pair_launcher *
+pick_pair(enum dtype y, enum dtype x)
+{
+	if (y == DTYPE_F32)
+		return x == DTYPE_F32    ? launch_pair<float, float, OP>
+		    : x == DTYPE_BF16    ? launch_pair<float, bf16, OP>
+		    : x == DTYPE_F16     ? launch_pair<float, half, OP>
+					 : (pair_launcher *)NULL;
+	if (x == DTYPE_F32)
+		return y == DTYPE_BF16 ? launch_pair<bf16, float, OP>
+		    : y == DTYPE_F16   ? launch_pair<half, float, OP>
+				       : (pair_launcher *)NULL;
+	if (x != y)
+		return NULL;
+	return x == DTYPE_BF16 ? launch_pair<bf16, bf16, OP>
+	    : x == DTYPE_F16   ? launch_pair<half, half, OP>
+			       : (pair_launcher *)NULL;
+}
+
+/* All of two tensors: a vector's whole packs, then what is left. */
+static void
+run_pair(struct stream *st, struct tensor y, struct tensor x, enum pair_op op)
+{
+	pair_launcher *launch = op == PAIR_ADD ? pick_pair<PAIR_ADD>(y.dtype, x.dtype)
+					       : pick_pair<PAIR_CAST>(y.dtype, x.dtype);
+	int64_t at;
+
+	flatten(&y, &x);
+	at = cut(&y, 8);
+	if (!launch) {
+		struct walk w = walk_of(st, cu_rows(&y), cu_columns(&y), 1);
+
+		pair_any_kernel<<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(y, x, op, w);
+	} else if (at > 0 && at < y.shape[0]) {
+		struct tensor head = piece(&y, at, true), head_x = piece(&x, at, true);
+		struct tensor tail = piece(&y, at, false), tail_x = piece(&x, at, false);
+
+		launch(st, &head, &head_x);
+		launch(st, &tail, &tail_x);
+	} else
+		launch(st, &y, &x);
+}
+
+/* A call of unary_kernel without its type. */
+struct unary {
+	struct tensor x;
+	const void *bias;
+	float value;
+	bool wide;
+};
+
+/* One type in packs, or one by one. */
+template <typename T, int OP>
+static void
+launch_unary(struct stream *st, const struct unary *u)
+{
+	struct walk w = walk_of(st, cu_rows(&u->x), cu_columns(&u->x), u->wide ? (int)full<T>::width : 1);
+
+	if (u->wide)
+		unary_kernel<T, OP, full<T>::width>
+		    <<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(u->x, (const T *)u->bias, u->value, w);
+	else
+		unary_kernel<T, OP, 1>
+		    <<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(u->x, (const T *)u->bias, u->value, w);
+}
+
+/* Scales or fills one piece. */
+template <int OP>
+static void
+run_piece(struct stream *st, const struct tensor *x, double value)
+{
+	struct unary u = { *x, NULL, (float)value, cu_packs(x, 16 / (int)dtype_size(x->dtype)) };
+	struct walk w = walk_of(st, cu_rows(x), cu_columns(x), 1);
+
+	if (x->dtype == DTYPE_F64)
+		unary_any_kernel<<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(
+		    *x, value, (enum unary_op)OP, w);
+	else
+		pick(x->dtype, launch_unary<float, OP>, launch_unary<bf16, OP>, launch_unary<half, OP>)(st, &u);
+}
+
+/* Scales or fills: a vector's whole packs, then what is left. */
+template <int OP>
+static void
+run_unary(struct stream *st, const struct tensor *t, double value)
+{
+	struct tensor x = flat(t);
+	int64_t at = cut(&x, 8);
+
+	if (at > 0 && at < x.shape[0]) {
+		struct tensor tail = piece(&x, at, false);
+
+		run_piece<OP>(st, &tail, value);
+		x = piece(&x, at, true);
+	}
+	run_piece<OP>(st, &x, value);
+}
+
 /* Asks for one kernel, which stands for all: they are built for the same architectures. */
 cudaError_t
 cu_kernels_present(void)
 {
 	struct cudaFuncAttributes a;
 
-	return cudaFuncGetAttributes(&a, finish_kernel);
+	return cudaFuncGetAttributes(&a, pair_any_kernel);
 }
 
-/* y [T, n] += bias [n]. */
+/* y [T, n] += bias [n]; the sum is taken in float and rounded once. */
 void
 cuda_bias_add(struct stream *st, const struct tensor *y, const struct tensor *bias)
 {
-	cu_require(y->ndim == 2 && bias->shape[0] == y->shape[1]);
-	bias_kernel<<<element_grid(y->shape[0], y->shape[1]), CU_THREADS, 0, cu_handle(st)>>>(
-	    *y, *bias);
+	int n = 16 / (int)dtype_size(y->dtype);
+	struct unary u = { *y, bias->data, 0, cu_packs(y, n) && cu_packs(bias, n) };
+
+	cu_require(y->ndim == 2 && bias->shape[0] == y->shape[1] && bias->dtype == y->dtype);
+	pick(y->dtype, launch_unary<float, UNARY_BIAS>, launch_unary<bf16, UNARY_BIAS>,
+	    launch_unary<half, UNARY_BIAS>)(st, &u);
 	cu_launched(st, "bias_add");
-}
-
-/* out [n] (F32) += sum over rows. Two stages, since few columns alone would leave the GPU idle;
- * the number of parts follows from the shape alone. */
-void
-cuda_column_sum(struct stream *st, const struct tensor *out, const struct tensor *x)
-{
-	int64_t rows = x->shape[0], columns = x->shape[1];
-	float *part = (float *)cu_workspace(st);
-	int parts = (int)cu_max(
-	    1, cu_min(cu_min(128, cu_div_up(rows, 16)), CU_WORKSPACE / 4 / cu_max(1, columns)));
-
-	cu_require(x->ndim == 2 && out->shape[0] == columns && out->dtype == DTYPE_F32 &&
-	    columns <= CU_WORKSPACE / 4);
-	if (rows == 0 || columns == 0)
-		return;
-	column_part_kernel<<<dim3((unsigned)cu_div_up(columns, 64), (unsigned)parts), CU_THREADS, 0,
-	    cu_handle(st)>>>(*x, part);
-	column_finish_kernel<<<(unsigned)cu_div_up(columns, CU_THREADS), CU_THREADS, 0,
-	    cu_handle(st)>>>((float *)out->data, part, columns, parts);
-	cu_launched(st, "column_sum");
 }
 
 /* Shapes must agree, types need not. */
 void
 cuda_add(struct stream *st, const struct tensor *y, const struct tensor *x)
 {
-	struct tensor a = *y, b = *x;
-	dim3 grid;
-
-	cu_require(cu_same_shape(y, x));
-	flatten(&a, &b);
-	grid = element_grid(cu_rows(&a), cu_columns(&a));
-	add_kernel<<<grid, CU_THREADS, 0, cu_handle(st)>>>(a, b, cu_rows(&a), cu_columns(&a));
+	cu_require(cu_same_shape(y, x) && dtype_is_float(y->dtype) && dtype_is_float(x->dtype));
+	run_pair(st, *y, *x, PAIR_ADD);
 	cu_launched(st, "add");
 }
 
@@ -240,11 +292,8 @@ cuda_add(struct stream *st, const struct tensor *y, const struct tensor *x)
 void
 cuda_scale(struct stream *st, const struct tensor *x, double factor)
 {
-	struct tensor a = flat(x);
-	dim3 grid = element_grid(cu_rows(&a), cu_columns(&a));
-
-	scale_kernel<<<grid, CU_THREADS, 0, cu_handle(st)>>>(
-	    a, factor, cu_rows(&a), cu_columns(&a));
+	cu_require(dtype_is_float(x->dtype));
+	run_unary<UNARY_SCALE>(st, x, factor);
 	cu_launched(st, "scale");
 }
 
@@ -252,17 +301,11 @@ cuda_scale(struct stream *st, const struct tensor *x, double factor)
 void
 cuda_fill(struct stream *st, const struct tensor *x, double value)
 {
-	struct tensor a = flat(x);
-	dim3 grid = element_grid(cu_rows(&a), cu_columns(&a));
-
 	cu_require(dtype_is_float(x->dtype));
-	st->device->last = "fill";
-	if (value == 0 && a.ndim == 1)
-		cu_ok(st->device, cudaMemsetAsync(a.data, 0, tensor_bytes(&a), cu_handle(st)),
-		    "fill");
+	if (value == 0 && flat(x).ndim == 1)
+		cu_ok(st->device, cudaMemsetAsync(x->data, 0, tensor_bytes(x), cu_handle(st)), "fill");
 	else
-		fill_kernel<<<grid, CU_THREADS, 0, cu_handle(st)>>>(
-		    a, value, cu_rows(&a), cu_columns(&a));
+		run_unary<UNARY_FILL>(st, x, value);
 	cu_launched(st, "fill");
 }
 
@@ -285,56 +328,14 @@ void
 cuda_cast(struct stream *st, const struct tensor *dst, const struct tensor *src)
 {
 	struct tensor to = *dst, from = *src;
-	int64_t rows, columns;
 
 	cu_require(cu_same_shape(dst, src));
 	cu_require(
 	    dst->dtype == src->dtype || (dtype_is_float(dst->dtype) && dtype_is_float(src->dtype)));
 	flatten(&to, &from);
-	rows = cu_rows(&to);
-	columns = cu_columns(&to);
 	if (to.dtype == from.dtype)
 		cu_ok(st->device, copy_rows(st, &to, &from), "cast");
 	else
-		cast_kernel<<<element_grid(rows, columns), CU_THREADS, 0, cu_handle(st)>>>(
-		    to, from, rows, columns);
+		run_pair(st, to, from, PAIR_CAST);
 	cu_launched(st, "cast");
-}
-
-/* How many partial sums a vector of this length gets. */
-static int
-num_parts(int64_t count)
-{
-	return (int)cu_max(1, cu_min(PARTS, cu_div_up(count, 8 * CU_THREADS)));
-}
-
-/* out (F64) += sum of x y in double; the number of parts follows from the length alone, so the
- * bits are the same on every GPU. */
-void
-cuda_dot(
-    struct stream *st, const struct tensor *out, const struct tensor *x, const struct tensor *y)
-{
-	int64_t count = tensor_elements(x);
-	double *part = (double *)cu_workspace(st);
-	int parts = num_parts(count);
-
-	cu_require(out->dtype == DTYPE_F64 && count == tensor_elements(y) && flat(x).ndim == 1 &&
-	    flat(y).ndim == 1);
-	dot_kernel<<<parts, CU_THREADS, 0, cu_handle(st)>>>(*x, *y, count, part);
-	finish_kernel<<<1, CU_THREADS, 0, cu_handle(st)>>>((double *)out->data, part, parts);
-	cu_launched(st, "dot");
-}
-
-/* out (F64) += how many elements are NaN or infinite. */
-void
-cuda_count_nonfinite(struct stream *st, const struct tensor *out, const struct tensor *x)
-{
-	int64_t count = tensor_elements(x);
-	double *part = (double *)cu_workspace(st);
-	int parts = num_parts(count);
-
-	cu_require(out->dtype == DTYPE_F64 && flat(x).ndim == 1);
-	nonfinite_kernel<<<parts, CU_THREADS, 0, cu_handle(st)>>>(*x, count, part);
-	finish_kernel<<<1, CU_THREADS, 0, cu_handle(st)>>>((double *)out->data, part, parts);
-	cu_launched(st, "count_nonfinite");
 }

@@ -1,0 +1,73 @@
+/*
+ * norm.cuh - what the two ways of norms share: the call, and the residual sum in front of it
+ */
+#ifndef TRAIN_CUDA_NORM_CUH
+#define TRAIN_CUDA_NORM_CUH
+
+#include "train/cuda/rng.cuh"
+
+/* struct norm in device pointers, with the residual connection in front of it: then x is the branch, sum
+ * the tensor that gets residual + mask (x + branch_bias), and the norm is that of sum. */
+struct norm_call {
+	struct tensor y, x, residual, stored;
+	const void *weight, *bias, *branch_bias;
+	float *mean, *rstd;
+	float eps;
+	bool sum;
+	struct mask mask;
+};
+
+/* The residual sum of N neighbours of a row: v holds the branch, and then the sum as it was rounded,
+ * which is stored too. */
+template <typename T, int N>
+static __device__ inline void
+add_residual(const struct norm_call &n, int64_t row, int64_t column, const pack<T, N> &residual,
+    float (&v)[N])
+{
+	float other[N], factor[N];
+	pack<T, N> rounded;
+
+	if (n.branch_bias) {
+		load(other, (const T *)n.branch_bias + column);
+#pragma unroll
+		for (int k = 0; k < N; k++)
+			v[k] += other[k];
+	}
+	if (n.mask.on) {
+		mask_pack(n.mask, mask_row(n.mask, row) + (uint64_t)column, factor);
+#pragma unroll
+		for (int k = 0; k < N; k++)
+			v[k] *= factor[k];
+	}
+	unpack(other, residual);
+#pragma unroll
+	for (int k = 0; k < N; k++)
+		v[k] += other[k];
+	rounded = packed<T, N>(v);
+	move<T, N>(row_of<T>(n.stored, row) + column, &rounded);
+	unpack(v, rounded);
+}
+
+/* Can all tensors of a call be moved in packs of n? */
+static inline bool
+norm_packs(const struct norm_call *c, int n)
+{
+	const void *vectors[3] = { c->weight, c->bias, c->branch_bias };
+
+	for (int i = 0; i < 3; i++)
+		if ((uintptr_t)vectors[i] % (n * dtype_size(c->x.dtype)))
+			return false;
+	return cu_packs(&c->y, n) && cu_packs(&c->x, n) && cu_packs(&c->residual, n) &&
+	    cu_packs(&c->stored, n);
+}
+
+/* Rows held in registers: false or 0 when they do not fit; the backward pass leaves that many partial sums
+ * [2, h] in the workspace. norm.cu */
+template <typename T> bool norm_held_fwd(struct stream *, const struct norm_call *);
+template <typename T> int norm_held_bwd(struct stream *, const struct norm_grad *);
+/* The residual sum of a call alone. dropout.cu */
+void residual_rows(struct stream *, const struct norm_call *);
+/* residual_fwd with a norm behind it. norm_walk.cu */
+void cu_residual_norm(struct stream *, const struct residual *);
+
+#endif

@@ -1,0 +1,218 @@
+/*
+ * norm_walk.cu - norms of rows of any length and place, and the entries for all
+ *
+ * A block a row, which is read again for each pass: it is in the caches by then. The residual sum in
+ * front is a kernel of its own here (dropout.cu).
+ */
+#include "train/cuda/norm.cuh"
+
+/* y = (x - mean) rstd weight + bias; the mean is of LayerNorm alone, which has a bias. */
+template <typename T>
+static __global__ void
+walk_fwd_kernel(struct norm_call n)
+{
+	int64_t row = blockIdx.x, h = n.x.shape[1];
+	const T *x = row_of<T>(n.x, row), *weight = (const T *)n.weight, *bias = (const T *)n.bias;
+	T *y = row_of<T>(n.y, row);
+	float mean = 0, rstd, sum = 0;
+
+	if (bias) {
+		for (int64_t i = threadIdx.x; i < h; i += CU_THREADS)
+			sum += to_float(x[i]);
+		mean = block_sum(sum) / (float)h;
+	}
+	sum = 0;
+	for (int64_t i = threadIdx.x; i < h; i += CU_THREADS) {
+		float centred = to_float(x[i]) - mean;
+
+		sum += centred * centred;
+	}
+	rstd = 1 / sqrtf(block_sum(sum) / (float)h + n.eps);
+	for (int64_t i = threadIdx.x; i < h; i += CU_THREADS)
+		put(&y[i],
+		    (to_float(x[i]) - mean) * rstd * to_float(weight[i]) +
+			(bias ? to_float(bias[i]) : 0));
+	if (threadIdx.x)
+		return;
+	n.rstd[row] = rstd;
+	if (bias)
+		n.mean[row] = mean;
+}
+
+/* dx += rstd (g - mean g - xhat mean(g xhat)) with g = dy weight; mean g only in LayerNorm. */
+template <typename T>
+static __global__ void
+walk_bwd_kernel(struct norm_grad n)
+{
+	int64_t row = blockIdx.x, h = n.x.shape[1];
+	const T *x = row_of<T>(n.x, row), *dy = row_of<T>(n.dy, row),
+		*weight = (const T *)n.weight.data;
+	T *dx = row_of<T>(n.dx, row);
+	float mean = n.mean.data ? ((const float *)n.mean.data)[row] : 0,
+	      rstd = ((const float *)n.rstd.data)[row];
+	float a = 0, c = 0;
+
+	for (int64_t i = threadIdx.x; i < h; i += CU_THREADS) {
+		float g = to_float(dy[i]) * to_float(weight[i]);
+
+		a += g;
+		c += g * ((to_float(x[i]) - mean) * rstd);
+	}
+	a = n.mean.data ? block_sum(a) / (float)h : 0;
+	c = block_sum(c) / (float)h;
+	for (int64_t i = threadIdx.x; i < h; i += CU_THREADS) {
+		float g = to_float(dy[i]) * to_float(weight[i]),
+		      xhat = (to_float(x[i]) - mean) * rstd;
+
+		put(&dx[i], to_float(dx[i]) + rstd * (g - a - xhat * c));
+	}
+}
+
+/* part[p][0][c] = the sum of dy xhat and part[p][1][c] that of dy, over every gridDim.y-th group
+ * of four rows. 64 columns a block let lanes read neighbours; four groups of rows hide the
+ * latency. */
+template <typename T>
+static __global__ void
+walk_part_kernel(struct norm_grad n, float *part)
+{
+	__shared__ float sums[2][4][64];
+	int lane = threadIdx.x % 64, group = threadIdx.x / 64;
+	int64_t h = n.x.shape[1], c = blockIdx.x * (int64_t)64 + lane;
+	float weight = 0, bias = 0;
+
+	if (c < h)
+		for (int64_t r = blockIdx.y * (int64_t)4 + group; r < n.x.shape[0];
+		     r += gridDim.y * (int64_t)4) {
+			float mean = n.mean.data ? ((const float *)n.mean.data)[r] : 0,
+			      rstd = ((const float *)n.rstd.data)[r];
+			float dy = to_float(row_of<T>(n.dy, r)[c]);
+
+			weight += dy * ((to_float(row_of<T>(n.x, r)[c]) - mean) * rstd);
+			bias += dy;
+		}
+	sums[0][group][lane] = weight;
+	sums[1][group][lane] = bias;
+	__syncthreads();
+	if (group < 2 && c < h) {
+		const float (*s)[64] = sums[group];
+
+		part[(2 * blockIdx.y + group) * h + c] =
+		    (s[0][lane] + s[1][lane]) + (s[2][lane] + s[3][lane]);
+	}
+}
+
+/* In registers where that is possible; else the residual sum first, and a block a row. */
+template <typename T>
+static void
+forward(struct stream *st, const struct norm_call *call)
+{
+	struct norm_call n = *call;
+
+	if (norm_held_fwd<T>(st, &n))
+		return;
+	if (n.sum) {
+		residual_rows(st, &n);
+		n.x = n.stored;
+	}
+	walk_fwd_kernel<T><<<(unsigned)n.x.shape[0], CU_THREADS, 0, cu_handle(st)>>>(n);
+}
+
+/* Returns how many partial sums are in the workspace. By rows for dx, then by columns; enough parts to
+ * keep the GPU busy, at least 16 rows each. */
+template <typename T>
+static int
+backward(struct stream *st, const struct norm_grad *n)
+{
+	int64_t rows = n->x.shape[0], h = n->x.shape[1];
+	int parts = norm_held_bwd<T>(st, n);
+
+	if (parts > 0)
+		return parts;
+	parts = (int)cu_max(1, cu_min(cu_min(128, cu_div_up(rows, 16)), CU_WORKSPACE / 8 / h));
+	walk_bwd_kernel<T><<<(unsigned)rows, CU_THREADS, 0, cu_handle(st)>>>(*n);
+	walk_part_kernel<T>
+	    <<<dim3((unsigned)cu_div_up(h, 64), (unsigned)parts), CU_THREADS, 0, cu_handle(st)>>>(
+		*n, (float *)cu_workspace(st));
+	return parts;
+}
+
+/* Shapes as in cpu/norm.c; activations and weight are of one type, statistics F32. */
+static void
+check(const struct norm *n)
+{
+	cu_require(
+	    n->x.ndim == 2 && cu_same_shape(&n->x, &n->y) && n->weight.shape[0] == n->x.shape[1]);
+	cu_require(n->rstd.dtype == DTYPE_F32 && n->x.dtype == n->y.dtype &&
+	    n->x.dtype == n->weight.dtype && (!n->bias.data || n->bias.dtype == n->x.dtype));
+}
+
+/* The norm alone. */
+static struct norm_call
+call_of(const struct norm *n)
+{
+	struct norm_call c = {};
+
+	c.y = n->y;
+	c.x = n->x;
+	c.weight = n->weight.data;
+	c.bias = n->bias.data;
+	c.mean = (float *)n->mean.data;
+	c.rstd = (float *)n->rstd.data;
+	c.eps = (float)n->eps;
+	return c;
+}
+
+/* A row for each group of warps, or for a block. */
+void
+cuda_norm_fwd(struct stream *st, const struct norm *n)
+{
+	struct norm_call c = call_of(n);
+
+	check(n);
+	if (tensor_elements(&n->x) == 0)
+		return;
+	PICK(n->x.dtype, forward)(st, &c);
+	cu_launched(st, "norm_fwd");
+}
+
+/* The norm of the residual sum r->y, in the same pass over the rows. */
+void
+cu_residual_norm(struct stream *st, const struct residual *r)
+{
+	struct norm_call c = call_of(r->norm);
+
+	check(r->norm);
+	cu_require(r->norm->x.data == r->y.data && r->norm->x.dtype == r->y.dtype &&
+	    cu_same_shape(&r->norm->x, &r->y));
+	if (tensor_elements(&r->y) == 0)
+		return;
+	c.sum = true;
+	c.x = r->x;
+	c.stored = r->y;
+	c.residual = r->residual;
+	c.branch_bias = r->bias.data;
+	c.mask = mask_of(&r->drop);
+	PICK(r->y.dtype, forward)(st, &c);
+	cu_launched(st, "residual_fwd");
+}
+
+/* Adds to dx; dweight and dbias are written or added to, through partial sums in the workspace. The width
+ * is bounded by one row of both sums there. */
+void
+cuda_norm_bwd(struct stream *st, const struct norm_grad *n)
+{
+	int64_t h = n->x.shape[1];
+	struct column_parts c = { { (float *)n->dweight.data, (float *)n->dbias.data },
+		(const float *)cu_workspace(st), h, 2 * h, 0, n->accumulate ? 1.0f : 0.0f };
+
+	cu_require(n->x.ndim == 2 && cu_same_shape(&n->x, &n->dy) && cu_same_shape(&n->x, &n->dx));
+	cu_require(n->dweight.dtype == DTYPE_F32 && n->rstd.dtype == DTYPE_F32 && h <= CU_WORKSPACE / 8);
+	cu_require(n->x.dtype == n->dy.dtype && n->x.dtype == n->dx.dtype &&
+	    n->x.dtype == n->weight.dtype);
+	if (h == 0)
+		return;
+	if (n->x.shape[0] > 0)
+		c.parts = PICK(n->x.dtype, backward)(st, n);
+	cu_finish_columns(st, &c);
+	cu_launched(st, "norm_bwd");
+}
