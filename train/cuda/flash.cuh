@@ -83,10 +83,10 @@ template <typename T>
 static __device__ inline void
 weights_to_a(uint32_t (&a)[4], const float (&w)[STEP / 8][4], int i)
 {
-	a[0] = pack(T(), w[2 * i][0], w[2 * i][1]);
-	a[1] = pack(T(), w[2 * i][2], w[2 * i][3]);
-	a[2] = pack(T(), w[2 * i + 1][0], w[2 * i + 1][1]);
-	a[3] = pack(T(), w[2 * i + 1][2], w[2 * i + 1][3]);
+	a[0] = pack_halves(T(), w[2 * i][0], w[2 * i][1]);
+	a[1] = pack_halves(T(), w[2 * i][2], w[2 * i][3]);
+	a[2] = pack_halves(T(), w[2 * i + 1][0], w[2 * i + 1][1]);
+	a[3] = pack_halves(T(), w[2 * i + 1][2], w[2 * i + 1][3]);
 }
 
 /* sum += w x, for weights of 16 rows by STEP columns and the STEP rows of x. */
@@ -151,9 +151,9 @@ store_rows(const struct attn &a, const struct tensor &t, int first, int head,
 		if (8 * i >= a.d)
 			continue;
 		if (row < a.s)
-			*(uint32_t *)(to + 8 * i) = pack(T(), x[i][0] * low, x[i][1] * low);
+			*(uint32_t *)(to + 8 * i) = pack_halves(T(), x[i][0] * low, x[i][1] * low);
 		if (row + 8 < a.s)
-			*(uint32_t *)(to + step + 8 * i) = pack(T(), x[i][2] * high, x[i][3] * high);
+			*(uint32_t *)(to + step + 8 * i) = pack_halves(T(), x[i][2] * high, x[i][3] * high);
 	}
 }
 

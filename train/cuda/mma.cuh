@@ -101,7 +101,7 @@ fast_exp2(float x)
 
 /* Two floats as 16-bit neighbours, x in front. */
 static __device__ inline uint32_t
-pack(bf16, float x, float y)
+pack_halves(bf16, float x, float y)
 {
 	__nv_bfloat162 p = __floats2bfloat162_rn(x, y);
 	uint32_t bits;
@@ -112,7 +112,7 @@ pack(bf16, float x, float y)
 
 /* The other 16-bit type. */
 static __device__ inline uint32_t
-pack(half, float x, float y)
+pack_halves(half, float x, float y)
 {
 	__half2 p = __floats2half2_rn(x, y);
 	uint32_t bits;
