@@ -38,7 +38,7 @@ struct device_config {
 	int local_rank;                 /* this process's number on its host: picks the GPU */
 	int num_threads;                /* CPU threads for this process */
 	enum dtype dtype;               /* weights and activations: F32, BF16, F16, F64 */
-	bool deterministic;
+	bool deterministic;             /* the same bits in every run also where that costs time */
 	/* Bytes that attention may use beside its arguments: lib/model/attention.h says how many a
 	 * run's shape is worth. With fewer, slower kernels serve. */
 	size_t attention_workspace;

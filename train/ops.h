@@ -8,7 +8,8 @@
  *
  * Calls are queued on the stream and cannot fail softly: a wrong shape is BUG(), a device fault surfaces in sync(). Nothing
  * is kept of the arguments after the call but the tensors' memory until the stream has passed. Every operation is
- * deterministic: the order of every sum depends on the shapes alone. Sources of the formulas: spec sections named with each.
+ * deterministic: the order of every sum depends on the shapes alone; only attention_bwd need not be where the device was
+ * opened without device_config.deterministic. Sources of the formulas: spec sections named with each.
  */
 #ifndef TRAIN_OPS_H
 #define TRAIN_OPS_H

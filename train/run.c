@@ -89,6 +89,18 @@ train_dry_run(const struct train_config *c, int64_t world_size)
 	return EXIT_DONE;
 }
 
+/* With -v: the libraries that the backend found. */
+static void
+say_libraries(const struct backend *b)
+{
+	char text[256];
+
+	if (prog_level() <= 0 || !b->describe)
+		return;
+	b->describe(text, sizeof text);
+	note("%s uses %s", b->name, text);
+}
+
 /* One line on what runs, one on where it differs from Megatron-LM. Rank 0's. The second line is
  * on every run's log because a comparison with Megatron-LM's loss will stumble over it. */
 static void
@@ -106,6 +118,7 @@ announce(const struct train_config *c, const struct engine *e)
 	    (unsigned long long)e->mem.arena[ARENA_PARAMS],
 	    (unsigned long long)e->mem.arena[ARENA_SAVED],
 	    (unsigned long long)e->mem.arena[ARENA_SCRATCH]);
+	say_libraries(e->backend);
 	if (!p->shape.forward_only)
 		note("unlike Megatron-LM: padding of the vocabulary is masked, the loss is a mean "
 		     "over tokens, "

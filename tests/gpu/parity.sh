@@ -58,7 +58,7 @@ same()
 	echo "$1, $2: the same bits"
 }
 
-# family NAME OPTIONS...: one GPU against the CPU and against itself
+# family NAME OPTIONS...: one GPU against the CPU, and where it is asked to repeat itself against itself
 family()
 {
 	family=$1
@@ -66,14 +66,16 @@ family()
 	train "$family-cpu" "$@" --backend cpu
 	train "$family" "$@" --backend "$device"
 	near "$family" "$family-cpu" 1e-5
-	train "$family-bf16" "$@" --backend "$device" --bf16
+	train "$family-fast" "$@" --backend "$device" --bf16
+	near "$family-fast" "$family-cpu" 1e-2
+	train "$family-bf16" "$@" --backend "$device" --bf16 --deterministic-mode
 	near "$family-bf16" "$family-cpu" 1e-2
 	train "$family-fp16" "$@" --backend "$device" --fp16 --loss-scale 1024
 	near "$family-fp16" "$family-cpu" 1e-2
-	train "$family-again" "$@" --backend "$device" --bf16
+	train "$family-again" "$@" --backend "$device" --bf16 --deterministic-mode
 	same "$family-bf16" "$family-again"
 	want=3
-	set -- "$@" --backend "$device" --bf16 --save "$dir/$family.ckpt" --load "$dir/$family.ckpt"
+	set -- "$@" --backend "$device" --bf16 --deterministic-mode --save "$dir/$family.ckpt" --load "$dir/$family.ckpt"
 	train "$family-resumed" "$@" --exit-interval 10
 	want=0
 	train "$family-resumed" "$@"

@@ -1,0 +1,490 @@
+/*
+ * attention.c - every implementation of attention on the GPU against the CPU in double
+ *
+ * q, k and v are columns of one array, as the engine has them, and so are their gradients; all that
+ * is written is poisoned first, and what lies beside it must stay. Shapes are odd on purpose. Each
+ * implementation is asked for by name, so that none stands in for another; then the choice is left
+ * to the device, with and without a workspace. Without a GPU it says so and succeeds.
+ */
+#include "lib/base/mem.h"
+#include "lib/base/rng.h"
+#include "lib/model/attention.h"
+#include "tests/check.h"
+#include "train/ops.h"
+
+#include <string.h>
+
+/* A shape; documents: packed into the samples. */
+struct shape {
+	int s, b, n, g, d, window;
+	double drop;
+	bool documents;
+};
+
+static const struct shape fixed[] = {
+	{ 1, 1, 2, 1, 64, 0, 0, false },
+	{ 2, 3, 4, 2, 64, 0, 0, false },
+	{ 64, 2, 4, 4, 64, 0, 0, false },
+	{ 137, 3, 4, 1, 128, 0, 0, false },
+	{ 200, 2, 8, 2, 64, 50, 0, false },
+	{ 333, 1, 8, 1, 80, 0, 0, false },
+	{ 250, 2, 4, 4, 96, 128, 0, false },
+	{ 513, 1, 4, 1, 128, 200, 0, false },
+	{ 65, 2, 3, 3, 40, 1, 0, false },
+	{ 300, 2, 4, 2, 256, 100, 0, false },
+	{ 77, 2, 3, 3, 33, 20, 0.2, true },
+	{ 300, 2, 4, 1, 128, 0, 0, true },
+	{ 520, 1, 2, 2, 64, 100, 0, true },
+	{ 259, 2, 8, 2, 96, 0, 0.2, false },
+	{ 190, 3, 4, 4, 72, 64, 0.1, true },
+	{ 450, 1, 2, 1, 64, 0, 0.5, false },
+};
+enum { FIXED = sizeof fixed / sizeof *fixed, RANDOM = 10 };
+
+/* What a problem reads and writes, on the host in double: inputs once, results of one solution. */
+struct values {
+	double *qkv, *dout;             /* [R, row], [R, n d] */
+	int32_t *first;                 /* [R] */
+};
+struct result {
+	double *out, *lse, *dqkv;
+};
+
+/* How to solve it. */
+struct solver {
+	const struct backend *backend;
+	enum dtype dtype;
+	enum attention_choice choice;
+	bool deterministic;
+	size_t workspace;
+};
+
+static const char *const choice_names[] = { "best", "library", "tiled", "plain" };
+
+/* Elements beside what is written in each row, which must keep their poison. */
+enum { GAP = 8 };
+
+static int64_t
+rows_of(const struct shape *c)
+{
+	return (int64_t)c->s * c->b;
+}
+
+/* Elements of a row of q, k and v. */
+static int64_t
+width_of(const struct shape *c)
+{
+	return (int64_t)(c->n + 2 * c->g) * c->d;
+}
+
+/* Values that the type holds exactly, so that every backend reads the same. */
+static void
+fill(double *x, int64_t n, enum dtype dtype, uint32_t stream)
+{
+	void *small = mem_alloc((size_t)n, dtype_size(dtype));
+
+	for (int64_t i = 0; i < n; i++)
+		x[i] = 3 * (double)rng_uniform(23, (uint64_t)i, stream, 0) - 1.5;
+	dtype_convert(small, dtype, x, DTYPE_F64, n);
+	dtype_convert(x, DTYPE_F64, small, dtype, n);
+	free(small);
+}
+
+/* Documents of about 40 tokens, some longer than a tile, other ones in every sample. */
+static void
+fill_documents(int32_t *first, const struct shape *c)
+{
+	for (int j = 0; j < c->b; j++)
+		for (int p = 0, start = 0; p < c->s; p++) {
+			float odds = p < c->s / 2 ? 1.0f / 160 : 1.0f / 24;
+
+			if (rng_uniform(29, (uint64_t)p, (uint32_t)j, 0) < odds)
+				start = p;
+			first[p * c->b + j] = start;
+		}
+}
+
+/* A problem on a device. */
+struct rig {
+	const struct solver *how;
+	struct device *device;
+	struct stream *st;
+	struct attention_grad a;
+	struct tensor qkv, dqkv, out, dout;     /* with gaps */
+};
+
+/* Device memory full of 0xff: NaN in every type. */
+static void *
+poisoned(struct rig *r, size_t bytes)
+{
+	struct err e;
+	void *host = mem_alloc(bytes, 1), *p = r->how->backend->alloc(r->device, bytes, &e);
+
+	memset(host, 0xff, bytes);
+	r->how->backend->copy_in(r->st, p, host, bytes);
+	if (r->how->backend->sync(r->st, &e) < 0)
+		fprintf(stderr, "%s\n", e.msg);
+	free(host);
+	return p;
+}
+
+/* A matrix with a gap behind each row. */
+static struct tensor
+matrix(struct rig *r, int64_t rows, int64_t columns)
+{
+	size_t bytes = (size_t)(rows * (columns + GAP)) * dtype_size(r->how->dtype);
+	struct tensor all =
+	    tensor_2d(poisoned(r, bytes), r->how->dtype, rows, columns + GAP);
+
+	return tensor_columns(&all, 0, columns);
+}
+
+/* A dense matrix of statistics. */
+static struct tensor
+statistics(struct rig *r, const struct shape *c)
+{
+	enum dtype real = r->how->dtype == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
+	int64_t n = (int64_t)c->b * c->n;
+
+	return tensor_2d(
+	    poisoned(r, (size_t)(n * c->s) * dtype_size(real)), real, n, c->s);
+}
+
+/* Copies a matrix in or out, with its gaps. `host` has no gaps; poison says whether the gaps that
+ * came out are untouched. */
+static bool
+copy(struct rig *r, const struct tensor *t, double *host, bool in)
+{
+	int64_t rows = t->shape[0], columns = t->shape[1], step = t->stride[0];
+	size_t size = dtype_size(t->dtype), bytes = (size_t)(rows * step) * size;
+	unsigned char *x = mem_alloc(bytes, 1);
+	bool clean = true;
+	struct err e;
+
+	memset(x, 0xff, bytes);
+	for (int64_t i = 0; in && i < rows; i++)
+		dtype_convert(x + (size_t)(i * step) * size, t->dtype, host + i * columns, DTYPE_F64, columns);
+	if (in)
+		r->how->backend->copy_in(r->st, t->data, x, bytes);
+	else
+		r->how->backend->copy_out(r->st, x, t->data, bytes);
+	if (r->how->backend->sync(r->st, &e) < 0)
+		fprintf(stderr, "%s\n", e.msg);
+	for (int64_t i = 0; !in && i < rows; i++) {
+		const unsigned char *row = x + (size_t)(i * step) * size;
+
+		dtype_convert(host + i * columns, DTYPE_F64, row, t->dtype, columns);
+		for (size_t k = (size_t)columns * size; k < (size_t)step * size; k++)
+			clean = clean && row[k] == 0xff;
+	}
+	free(x);
+	return clean;
+}
+
+/* The arguments of both passes; the inputs are on the device then. */
+static void
+set_up(struct rig *r, const struct shape *c, const struct values *v)
+{
+	int64_t rows = rows_of(c), q = (int64_t)c->n * c->d, k = (int64_t)c->g * c->d;
+	struct attention *t = &r->a.fwd;
+
+	r->qkv = matrix(r, rows, q + 2 * k);
+	r->dqkv = matrix(r, rows, q + 2 * k);
+	r->out = matrix(r, rows, q);
+	r->dout = matrix(r, rows, q);
+	copy(r, &r->qkv, v->qkv, true);
+	copy(r, &r->dout, v->dout, true);
+	*t = (struct attention){
+		.out = r->out,
+		.lse = statistics(r, c),
+		.q = tensor_columns(&r->qkv, 0, q),
+		.k = tensor_columns(&r->qkv, q, k),
+		.v = tensor_columns(&r->qkv, q + k, k),
+		.micro_batch = c->b,
+		.num_heads = c->n,
+		.num_groups = c->g,
+		.head_dim = c->d,
+		.scale = 1 / sqrt(c->d),
+		.window = c->window,
+		.drop = { .p = c->drop, .key = 77, .stream = 3, .step = 9, .first_sample = 5,
+		    .seq_length = c->s + 1, .width = c->n + 3, .first_column = 2, .micro_batch = c->b },
+	};
+	if (c->documents) {
+		t->first = tensor_1d(poisoned(r, (size_t)rows * 4), DTYPE_I32, rows);
+		r->how->backend->copy_in(r->st, t->first.data, v->first, (size_t)rows * 4);
+	}
+	r->a.dout = r->dout;
+	r->a.delta = statistics(r, c);
+	r->a.dq = tensor_columns(&r->dqkv, 0, q);
+	r->a.dk = tensor_columns(&r->dqkv, q, k);
+	r->a.dv = tensor_columns(&r->dqkv, q + k, k);
+}
+
+/* Room for what a solution gives. */
+static struct result
+result_new(const struct shape *c)
+{
+	size_t rows = (size_t)rows_of(c);
+
+	return (struct result){ mem_zalloc(rows * (size_t)(c->n * c->d), sizeof(double)),
+		mem_zalloc(rows * (size_t)c->n, sizeof(double)),
+		mem_zalloc(rows * (size_t)width_of(c), sizeof(double)) };
+}
+
+static void
+result_free(struct result *x)
+{
+	free(x->out);
+	free(x->lse);
+	free(x->dqkv);
+}
+
+static void
+rig_close(struct rig *r)
+{
+	const struct backend *b = r->how->backend;
+
+	b->release(r->device, r->qkv.data);
+	b->release(r->device, r->dqkv.data);
+	b->release(r->device, r->out.data);
+	b->release(r->device, r->dout.data);
+	b->release(r->device, r->a.fwd.lse.data);
+	b->release(r->device, r->a.delta.data);
+	b->release(r->device, r->a.fwd.first.data);
+	b->close(r->device);
+}
+
+/* Both passes, each queued `times` over, which must change nothing. A fault of the device, and a
+ * gap that was written, are failures. */
+static struct result
+solve(const struct shape *c, const struct values *v, const struct solver *how, int times)
+{
+	struct device_config config = { .num_threads = 2, .dtype = how->dtype, .attention = how->choice,
+		.deterministic = how->deterministic, .attention_workspace = how->workspace };
+	struct rig r = { .how = how };
+	struct result x = result_new(c);
+	struct err e;
+
+	r.device = how->backend->open(&config, &e);
+	if (!r.device) {
+		check_failures++;
+		fprintf(stderr, "%s: %s\n", choice_names[how->choice], e.msg);
+		return x;
+	}
+	r.st = how->backend->stream(r.device, STREAM_COMPUTE);
+	set_up(&r, c, v);
+	for (int i = 0; i < times; i++)
+		r.st->ops->attention_fwd(r.st, &r.a.fwd);
+	for (int i = 0; i < times; i++)
+		r.st->ops->attention_bwd(r.st, &r.a);
+	check_count++;
+	if (how->backend->sync(r.st, &e) < 0) {
+		check_failures++;
+		fprintf(stderr, "%s: %s\n", choice_names[how->choice], e.msg);
+	}
+	CHECK(copy(&r, &r.out, x.out, false));
+	CHECK(copy(&r, &r.dqkv, x.dqkv, false));
+	copy(&r, &r.a.fwd.lse, x.lse, false);
+	rig_close(&r);
+	return x;
+}
+
+/* Columns [from, from + count) of a matrix `width` wide. */
+struct part {
+	const char *name;
+	const double *got, *want;
+	int64_t rows, width, from, count;
+};
+
+/* Squared error over squared size. A gradient that is zero but for rounding counts as one of
+ * 0.01 an element, so that noise is not divided by noise. */
+static double
+error_of(const struct part *p)
+{
+	double error = 0, size = 0;
+
+	for (int64_t i = 0; i < p->rows; i++)
+		for (int64_t k = p->from; k < p->from + p->count; k++) {
+			double want = p->want[i * p->width + k], d = p->got[i * p->width + k] - want;
+
+			error += d * d;
+			size += want * want;
+		}
+	return error / fmax(size, 1e-4 * (double)(p->rows * p->count));
+}
+
+/* Everything that a solution gives is near the reference. */
+static void
+compare(const struct shape *c, const struct solver *how, const struct result *got, const struct result *want)
+{
+	int64_t rows = rows_of(c), width = width_of(c), q = (int64_t)c->n * c->d, k = (int64_t)c->g * c->d;
+	const struct part parts[] = {
+		{ "lse", got->lse, want->lse, rows, c->n, 0, c->n },
+		{ "out", got->out, want->out, rows, q, 0, q },
+		{ "dq", got->dqkv, want->dqkv, rows, width, 0, q },
+		{ "dk", got->dqkv, want->dqkv, rows, width, q, k },
+		{ "dv", got->dqkv, want->dqkv, rows, width, q + k, k },
+	};
+	double limit = how->dtype == DTYPE_BF16 ? 2e-5 : how->dtype == DTYPE_F16 ? 1e-6 : 1e-9;
+
+	for (int i = 0; i < 5; i++) {
+		double e = error_of(&parts[i]);
+
+		check_count++;
+		if (e <= (i == 0 ? 1e-9 : limit))
+			continue;
+		check_failures++;
+		fprintf(stderr, "%s %s%s, s %d b %d n %d g %d d %d window %d drop %g%s: %s is off by %g\n",
+		    choice_names[how->choice], dtype_name(how->dtype), how->deterministic ? " deterministic" : "",
+		    c->s, c->b, c->n, c->g, c->d, c->window, c->drop, c->documents ? " documents" : "",
+		    parts[i].name, e);
+	}
+}
+
+/* The same bits in another run, in which each pass ran several times. */
+static void
+compare_bits(const struct shape *c, const struct solver *how, const struct values *v, const struct result *x)
+{
+	struct result again = solve(c, v, how, 3);
+	size_t rows = (size_t)rows_of(c);
+
+	CHECK(!memcmp(again.out, x->out, rows * (size_t)(c->n * c->d) * sizeof(double)));
+	CHECK(!memcmp(again.lse, x->lse, rows * (size_t)c->n * sizeof(double)));
+	CHECK(!memcmp(again.dqkv, x->dqkv, rows * (size_t)width_of(c) * sizeof(double)));
+	result_free(&again);
+}
+
+/* One implementation. */
+static void
+test_solver(const struct shape *c, const struct values *v, const struct solver *how, const struct result *want)
+{
+	struct result x = solve(c, v, how, 1);
+
+	compare(c, how, &x, want);
+	if (how->choice != ATTENTION_LIBRARY || how->deterministic)
+		compare_bits(c, how, v, &x);
+	result_free(&x);
+}
+
+/* What the lib says that this shape is worth. */
+static size_t
+workspace(const struct shape *c, bool deterministic)
+{
+	struct attention_shape a = { c->b, c->s, c->n, c->g, c->d, true, deterministic };
+
+	return (size_t)attention_workspace(&a);
+}
+
+/* Every implementation that takes the shape, by name, and the device's own choice: with a
+ * workspace deterministic, without one the fast pass. */
+static void
+test_shape(const struct backend *b, const struct shape *c, enum dtype dtype, bool library)
+{
+	int64_t rows = rows_of(c);
+	struct values v = { mem_alloc((size_t)(rows * width_of(c)), sizeof(double)),
+		mem_alloc((size_t)(rows * c->n * c->d), sizeof(double)), mem_alloc((size_t)rows, 4) };
+	struct solver oracle = { &backend_cpu, DTYPE_F64, ATTENTION_BEST, false, 0 };
+	struct solver how = { b, dtype, ATTENTION_PLAIN, false, 0 };
+	bool half = dtype != DTYPE_F32 && c->d % 8 == 0 && c->d <= 128;
+	struct result want;
+
+	fill(v.qkv, rows * width_of(c), dtype, 0);
+	fill(v.dout, rows * c->n * c->d, dtype, 1);
+	fill_documents(v.first, c);
+	want = solve(c, &v, &oracle, 1);
+	test_solver(c, &v, &how, &want);
+	how.choice = ATTENTION_TILED;
+	if (half)
+		test_solver(c, &v, &how, &want);
+	how.choice = ATTENTION_LIBRARY;
+	for (int i = 0; library && half && c->s > 1 && !c->documents && c->drop == 0 && i < 2; i++) {
+		how.deterministic = i;
+		how.workspace = workspace(c, i);
+		test_solver(c, &v, &how, &want);
+	}
+	how = (struct solver){ b, dtype, ATTENTION_BEST, true, workspace(c, true) };
+	test_solver(c, &v, &how, &want);
+	how = (struct solver){ b, dtype, ATTENTION_BEST, false, 0 };
+	test_solver(c, &v, &how, &want);
+	result_free(&want);
+	free(v.qkv);
+	free(v.dout);
+	free(v.first);
+}
+
+/* Heads of every kind, ratios 1, 4 and 8, lengths that are no multiple of anything. */
+static struct shape
+random_shape(unsigned long seed, int i)
+{
+	static const int heads[] = { 40, 64, 72, 80, 96, 104, 128, 100, 192 }, ratios[] = { 1, 4, 8 };
+	uint32_t x[8];
+
+	for (int k = 0; k < 8; k++)
+		x[k] = (uint32_t)(1048576 * rng_uniform(seed, (uint64_t)i, (uint32_t)k, 0));
+	return (struct shape){ .s = 2 + (int)(x[0] % 400), .b = 1 + (int)(x[1] % 3),
+		.g = 1 + (int)(x[2] % 2), .n = (1 + (int)(x[2] % 2)) * ratios[x[3] % 3], .d = heads[x[4] % 9],
+		.window = x[5] % 2 ? 1 + (int)(x[5] / 2 % 300) : 0, .drop = x[6] % 4 == 0 ? 0.15 : 0,
+		.documents = x[7] % 3 == 0 };
+}
+
+/* A shape that an implementation does not take is refused by it, and the reason is the device's. */
+static void
+test_refused(const struct backend *b)
+{
+	struct device_config config = { .num_threads = 1, .dtype = DTYPE_BF16, .attention = ATTENTION_TILED };
+	struct shape c = { 5, 1, 1, 1, 33, 0, 0, false };
+	struct solver how = { b, DTYPE_BF16, ATTENTION_TILED, false, 0 };
+	struct values v = { mem_zalloc(5 * 99, sizeof(double)), mem_zalloc(5 * 33, sizeof(double)), NULL };
+	struct rig r = { .how = &how };
+	struct err e = { "" };
+
+	r.device = b->open(&config, &e);
+	r.st = b->stream(r.device, STREAM_COMPUTE);
+	set_up(&r, &c, &v);
+	r.st->ops->attention_fwd(r.st, &r.a.fwd);
+	CHECK(b->sync(r.st, &e) < 0 && strstr(e.msg, "does not take this shape"));
+	rig_close(&r);
+	free(v.qkv);
+	free(v.dout);
+}
+
+/* The backend by name, so that a build without it links too. */
+static const struct backend *
+find_gpu(void)
+{
+	struct err why = { "the CUDA backend is not built in" };
+
+	for (int i = 0; backends[i]; i++)
+		if (!strcmp(backends[i]->name, "cuda") && backends[i]->available(&why))
+			return backends[i];
+	printf("skipped: %s\n", why.msg);
+	return NULL;
+}
+
+int
+main(void)
+{
+	static const enum dtype types[] = { DTYPE_BF16, DTYPE_F16 };
+	const struct backend *b = find_gpu();
+	char libraries[256];
+	bool library;
+	unsigned long seed;
+
+	if (!b)
+		return 0;
+	b->describe(libraries, sizeof libraries);
+	library = !strncmp(libraries, "cuDNN", 5);
+	printf("%s\n", libraries);
+	seed = check_seed();
+	for (int i = 0; i < FIXED + RANDOM; i++) {
+		struct shape c = i < FIXED ? fixed[i] : random_shape(seed, i);
+
+		test_shape(b, &c, types[i % 2], library);
+		if (i % 4 == 0)
+			test_shape(b, &c, DTYPE_F32, library);
+		if (i < 6)
+			test_shape(b, &c, types[(i + 1) % 2], library);
+	}
+	test_refused(b);
+	return check_done();
+}
