@@ -343,6 +343,7 @@ static const struct op_case attention_cases[] = {
 	{ .rows = 1, .batch = 2, .heads = 1, .groups = 1, .head_dim = 3, .flags = DOCUMENTS },
 	{ .rows = 50, .batch = 3, .heads = 4, .groups = 2, .head_dim = 6, .flags = DOCUMENTS },
 	{ .rows = 210, .batch = 2, .heads = 2, .groups = 1, .head_dim = 8, .window = 20, .drop = 0.2, .flags = DOCUMENTS },
+	{ .rows = 140, .batch = 1, .heads = 2, .groups = 1, .head_dim = 4, .flags = DOCUMENTS },
 	{ 0 },
 };
 

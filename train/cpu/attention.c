@@ -117,14 +117,15 @@ load_keys(struct pair *t, int64_t group, int64_t first)
 	t->v = load(a, &a->v, &t->keys, t->w->v);
 }
 
-/* The keys of the tile that query row i sees. */
+/* The keys of the tile that query row i sees; an empty range at its end when its document begins behind it. */
 static struct range
 visible(const struct pair *t, int64_t i)
 {
-	int64_t query = t->queries.first + i,
-		lo = cpu_max(0, first_key(t->a, t->queries.sample, query) - t->keys.first);
+	int64_t query = t->queries.first + i, rows = t->keys.rows,
+		lo = first_key(t->a, t->queries.sample, query) - t->keys.first;
 
-	return (struct range){ lo, cpu_max(lo, cpu_min(t->keys.rows, query + 1 - t->keys.first)) };
+	lo = cpu_min(rows, cpu_max(0, lo));
+	return (struct range){ lo, cpu_max(lo, cpu_min(rows, query + 1 - t->keys.first)) };
 }
 
 /* out [queries, keys] = scale * x y^T, rows TILE apart. */
