@@ -74,8 +74,8 @@ struct dropout {
  * global head, width the global number of heads. Source: Dao 2023 arXiv:2307.08691. */
 struct attention {
 	struct tensor out, lse, q, k, v;
-	struct tensor first;            /* I32 [T]: position in its sample of the first token of the row's document, at most the
-	                                 * row's own; data NULL: a sample is one document */
+	struct tensor first;            /* I32 [T]: position in its sample of the first token of the row's document;
+	                                 * data NULL: a sample is one document */
 	int micro_batch, num_heads, num_groups, head_dim;       /* b, n, g, d */
 	double scale;
 	int64_t window;

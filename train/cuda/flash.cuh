@@ -31,6 +31,11 @@ struct backward_size {
 			     BYTES = (2 * ROWS + 4 * STEP) * tile_step<D>() + STATISTICS;
 };
 
+/* A head, or a group of heads, and a position in it. */
+struct spot {
+	int head, position;
+};
+
 /* Shared memory of a kernel, from a number of bytes on. */
 static __device__ inline void *
 shared_memory(int bytes)
@@ -136,14 +141,14 @@ clear_sums(float (&sum)[N][4])
 		sum[i][0] = sum[i][1] = sum[i][2] = sum[i][3] = 0;
 }
 
-/* Writes 16 rows of a head from position `first` on, times a factor for each of a lane's two rows. */
+/* Writes 16 rows of a head from a position on, times a factor for each of a lane's two rows. */
 template <typename T, int D>
 static __device__ inline void
-store_rows(const struct attn &a, const struct tensor &t, int first, int head,
-    const float (&x)[D / 8][4], float low, float high)
+store_rows(const struct attn &a, const struct tensor &t, struct spot at, const float (&x)[D / 8][4],
+    float2 factor)
 {
-	int lane = threadIdx.x % 32, row = first + lane / 4;
-	T *to = head_row<T>(a, t, row, head) + lane % 4 * 2;
+	int lane = threadIdx.x % 32, row = at.position + lane / 4;
+	T *to = head_row<T>(a, t, row, at.head) + lane % 4 * 2;
 	int64_t step = 8 * (int64_t)a.b * t.stride[0];
 
 #pragma unroll
@@ -151,9 +156,9 @@ store_rows(const struct attn &a, const struct tensor &t, int first, int head,
 		if (8 * i >= a.d)
 			continue;
 		if (row < a.s)
-			*(uint32_t *)(to + 8 * i) = pack(T(), x[i][0] * low, x[i][1] * low);
+			*(uint32_t *)(to + 8 * i) = pack(T(), x[i][0] * factor.x, x[i][1] * factor.x);
 		if (row + 8 < a.s)
-			*(uint32_t *)(to + step + 8 * i) = pack(T(), x[i][2] * high, x[i][3] * high);
+			*(uint32_t *)(to + step + 8 * i) = pack(T(), x[i][2] * factor.y, x[i][3] * factor.y);
 	}
 }
 

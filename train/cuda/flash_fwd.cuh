@@ -148,20 +148,21 @@ sum_sets(float (&out)[SETS][D / 8][4], const float (&w)[SETS][STEP / 8][4], uint
 	}
 }
 
-/* From scores of one set to weights, and what was summed before to the new maximum. */
+/* From scores of one set with the keys from a position on to weights, and what was summed before to
+ * the new maximum. */
 template <int D, bool DROP>
 static __device__ inline void
 online_step(const struct attn &a, struct rows_state &r, float (&s)[STEP / 8][4],
-    float (&out)[D / 8][4], int head, int key)
+    float (&out)[D / 8][4], struct spot keys)
 {
 	float factor[2];
-	int lane_key = key + threadIdx.x % 4 * 2, row = threadIdx.x % 32 / 4;
+	int key = keys.position, lane_key = key + threadIdx.x % 4 * 2, row = threadIdx.x % 32 / 4;
 
 	if (key + STEP - 1 > r.query - row || key < r.edge)
 		mask_scores(a, r, s, lane_key);
 	weigh_scores(a, r, s, factor);
 	if (DROP)
-		drop_weights(a, r, s, head, lane_key);
+		drop_weights(a, r, s, keys.head, lane_key);
 #pragma unroll
 	for (int i = 0; i < D / 8; i++)
 #pragma unroll
@@ -174,6 +175,7 @@ template <typename T, int D>
 static __device__ inline void
 finish_rows(const struct attn &a, const struct rows_state &r, const float (&out)[D / 8][4], int head)
 {
+	struct spot at = { head, r.query - (int)(threadIdx.x % 32 / 4) };
 	float inverse[2];
 
 #pragma unroll
@@ -184,7 +186,7 @@ finish_rows(const struct attn &a, const struct rows_state &r, const float (&out)
 		if (threadIdx.x % 4 == 0 && r.query + 8 * h < a.s)
 			*statistic(a, a.lse, r.query + 8 * h, head) = r.max[h] * a.scale + logf(sum);
 	}
-	store_rows<T, D>(a, a.out, r.query - (int)(threadIdx.x % 32 / 4), head, out, inverse[0], inverse[1]);
+	store_rows<T, D>(a, a.out, at, out, make_float2(inverse[0], inverse[1]));
 }
 
 /* One query tile of one head against all keys that it sees. The longest tiles start first. DROP is
@@ -217,7 +219,7 @@ flash_forward_kernel(const struct attn a)
 		score_sets<T, D, SETS>(s, q, row, k);
 #pragma unroll
 		for (int m = 0; m < SETS; m++)
-			online_step<D, DROP>(a, r[m], s[m], out[m], head, key);
+			online_step<D, DROP>(a, r[m], s[m], out[m], spot{ head, key });
 		copies_done();
 		__syncthreads();
 		if (key + STEP < end)
