@@ -46,9 +46,9 @@ mask_scores(const struct attn &a, const struct rows_state &r, float (&s)[STEP / 
 #pragma unroll
 			for (int j = 0; j < 2; j++) {
 				int at = key + 8 * i + j;
+				bool seen = at <= query && at >= first;
 
-				if (at > query || at < first)
-					s[i][2 * h + j] = -INFINITY;
+				s[i][2 * h + j] = seen ? s[i][2 * h + j] : -INFINITY;
 			}
 	}
 }
