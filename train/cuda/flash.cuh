@@ -16,10 +16,11 @@ enum { STEP = 64 };                     /* rows of a tile that moves */
 
 static constexpr float log2_e = 1.4426950408889634f;
 
-/* The forward pass: 4 warps with 32 queries each. */
-template <int D>
+/* The forward pass: 4 warps with 32 queries each, or 16 where drawing dropout would take registers
+ * that the widest heads need. */
+template <int D, bool DROP>
 struct forward_size {
-	static constexpr int WARPS = 4, SETS = 2, THREADS = WARPS * 32, ROWS = WARPS * SETS * 16,
+	static constexpr int WARPS = 4, SETS = D > 96 && DROP ? 1 : 2, THREADS = WARPS * 32, ROWS = WARPS * SETS * 16,
 			     BYTES = (ROWS + 2 * STEP) * tile_step<D>();
 };
 

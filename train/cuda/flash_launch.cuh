@@ -33,9 +33,10 @@ template <typename T, int D>
 static void
 flash_forward(struct stream *st, const struct attn *a)
 {
-	flash_launch<forward_size<D>>(st,
-	    a->drop.on ? flash_forward_kernel<T, D, true> : flash_forward_kernel<T, D, false>, a,
-	    a->n);
+	if (a->drop.on)
+		flash_launch<forward_size<D, true>>(st, flash_forward_kernel<T, D, true>, a, a->n);
+	else
+		flash_launch<forward_size<D, false>>(st, flash_forward_kernel<T, D, false>, a, a->n);
 }
 
 /* Three kernels on one stream: delta is complete when the others read it. */
