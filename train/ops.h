@@ -78,13 +78,14 @@ struct dropout {
 /* Causal softmax attention with grouped query heads: query head i reads group i * g / n.
  *   q [T, n*d], k v [T, g*d], out [T, n*d] act;  lse real [b * n, s], natural log, saved for the backward pass.
  * window > 0: a query sees the last `window` keys only. first: where the document of a token begins, so that a query sees
- * its own document alone; in a sample it never falls from a row to the next. Dropout of probabilities: index = (((first_sample + sample) *
- * num_heads_global + head) * seq_length + query) * seq_length + key with stream and step of drop; first_column is the first
- * global head, width the global number of heads. Source: Dao 2023 arXiv:2307.08691. */
+ * its own document alone; in a sample it never falls from a position to the next, and is at most the position itself.
+ * Dropout of probabilities: index = (((first_sample + sample) * num_heads_global + head) * seq_length + query) * seq_length
+ * + key with stream and step of drop; first_column is the first global head, width the global number of heads. Source: Dao
+ * 2023 arXiv:2307.08691. */
 struct attention {
 	struct tensor out, lse, q, k, v;
-	struct tensor first;            /* I32 [T]: position in its sample of the first token of the row's document, at most the
-	                                 * row's own; data NULL: a sample is one document */
+	struct tensor first;            /* I32 [T]: position in its sample of the first token of the row's document;
+	                                 * data NULL: a sample is one document */
 	int micro_batch, num_heads, num_groups, head_dim;       /* b, n, g, d */
 	double scale;
 	int64_t window;

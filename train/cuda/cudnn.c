@@ -46,13 +46,15 @@ static const struct {
 };
 
 /* By the loader's rules, then beside the runtime library: a toolkit in one directory needs no
- * entry in the loader's cache. NULL when there is none. */
+ * entry in the loader's cache. It is never unloaded, since the driver keeps its kernels. NULL when
+ * there is none. */
 static void *
 load(void)
 {
 	static const char name[] = "libcudnn.so.9";
+	const int flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
 	union symbol s = { .function = (void (*)(void))cudaGetDeviceCount };
-	void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	void *library = dlopen(name, flags);
 	const char *slash;
 	char path[4096];
 	Dl_info info;
@@ -64,7 +66,7 @@ load(void)
 		return NULL;
 	memcpy(path, info.dli_fname, (size_t)(slash - info.dli_fname) + 1);
 	memcpy(path + (slash - info.dli_fname) + 1, name, sizeof name);
-	return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	return dlopen(path, flags);
 }
 
 /* Opens the library and fills the table. -1 with a reason, and nothing open. */

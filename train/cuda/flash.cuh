@@ -16,10 +16,11 @@ enum { STEP = 64 };                     /* rows of a tile that moves */
 
 static constexpr float log2_e = 1.4426950408889634f;
 
-/* The forward pass: 4 warps with 32 queries each. */
-template <int D>
+/* The forward pass: 4 warps with 32 queries each, or 16 where drawing dropout would take registers
+ * that the widest heads need. */
+template <int D, bool DROP>
 struct forward_size {
-	static constexpr int WARPS = 4, SETS = 2, THREADS = WARPS * 32, ROWS = WARPS * SETS * 16,
+	static constexpr int WARPS = 4, SETS = D > 96 && DROP ? 1 : 2, THREADS = WARPS * 32, ROWS = WARPS * SETS * 16,
 			     BYTES = (ROWS + 2 * STEP) * tile_step<D>();
 };
 
@@ -29,6 +30,11 @@ struct backward_size {
 	static constexpr int WARPS = D > 96 ? 8 : 4, THREADS = WARPS * 32, ROWS = WARPS * 16,
 			     STATISTICS = 2 * STEP * 3 * 4,
 			     BYTES = (2 * ROWS + 4 * STEP) * tile_step<D>() + STATISTICS;
+};
+
+/* A head, or a group of heads, and a position in it. */
+struct spot {
+	int head, position;
 };
 
 /* Shared memory of a kernel, from a number of bytes on. */
@@ -136,14 +142,14 @@ clear_sums(float (&sum)[N][4])
 		sum[i][0] = sum[i][1] = sum[i][2] = sum[i][3] = 0;
 }
 
-/* Writes 16 rows of a head from position `first` on, times a factor for each of a lane's two rows. */
+/* Writes 16 rows of a head from a position on, times a factor for each of a lane's two rows. */
 template <typename T, int D>
 static __device__ inline void
-store_rows(const struct attn &a, const struct tensor &t, int first, int head,
-    const float (&x)[D / 8][4], float low, float high)
+store_rows(const struct attn &a, const struct tensor &t, struct spot at, const float (&x)[D / 8][4],
+    float2 factor)
 {
-	int lane = threadIdx.x % 32, row = first + lane / 4;
-	T *to = head_row<T>(a, t, row, head) + lane % 4 * 2;
+	int lane = threadIdx.x % 32, row = at.position + lane / 4;
+	T *to = head_row<T>(a, t, row, at.head) + lane % 4 * 2;
 	int64_t step = 8 * (int64_t)a.b * t.stride[0];
 
 #pragma unroll
@@ -151,9 +157,9 @@ store_rows(const struct attn &a, const struct tensor &t, int first, int head,
 		if (8 * i >= a.d)
 			continue;
 		if (row < a.s)
-			*(uint32_t *)(to + 8 * i) = pack_halves(T(), x[i][0] * low, x[i][1] * low);
+			*(uint32_t *)(to + 8 * i) = pack_halves(T(), x[i][0] * factor.x, x[i][1] * factor.x);
 		if (row + 8 < a.s)
-			*(uint32_t *)(to + step + 8 * i) = pack_halves(T(), x[i][2] * high, x[i][3] * high);
+			*(uint32_t *)(to + step + 8 * i) = pack_halves(T(), x[i][2] * factor.y, x[i][3] * factor.y);
 	}
 }
 

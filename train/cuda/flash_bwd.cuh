@@ -13,8 +13,10 @@
 
 #include "train/cuda/flash.cuh"
 
-/* A pair of tiles that moves, with the statistics of its rows when they are queries. */
+/* A pair of tiles that moves, with the statistics of its rows and where they are from when they are
+ * queries. */
 struct place {
+	struct spot from;
 	uint32_t x, y;
 	const float *lse, *delta;
 	const int *first;
@@ -29,7 +31,7 @@ place_of(int i)
 	uint32_t x = shared_address(shared_memory((2 * ROWS + 2 * STEP * i) * tile_step<D>()));
 	const float *lse =
 	    (const float *)shared_memory((2 * ROWS + 4 * STEP) * tile_step<D>()) + 3 * STEP * i;
-	struct place p = { x, x + STEP * tile_step<D>(), lse, lse + STEP, (const int *)(lse + 2 * STEP) };
+	struct place p = { { 0, 0 }, x, x + STEP * tile_step<D>(), lse, lse + STEP, (const int *)(lse + 2 * STEP) };
 
 	return p;
 }
@@ -83,20 +85,20 @@ load_query_rows(const struct attn &a, struct query_rows &r, int query, int head)
 	}
 }
 
-/* s <- P (dP mask - delta), with zeros where a row does not see the key; key: of the lane's first
- * column. */
+/* s <- P (dP mask - delta), with zeros where a row does not see the key; first: the lane's first
+ * column and the rows' head. */
 static __device__ inline void
 gradients_of_scores(const struct attn &a, const struct query_rows &r, float (&s)[STEP / 8][4],
-    const float (&dp)[STEP / 8][4], int head, int key)
+    const float (&dp)[STEP / 8][4], struct spot first)
 {
 	float scale = a.scale * log2_e, keep = a.drop.on ? a.drop.keep : 1;
-	uint32_t kept = a.drop.on ? kept_weights(a, head, r.query[0], key, false) : ~0u;
+	uint32_t kept = a.drop.on ? kept_weights(a, first.head, r.query[0], first.position, false) : ~0u;
 
 #pragma unroll
 	for (int i = 0; i < STEP / 8; i++)
 #pragma unroll
 		for (int j = 0; j < 4; j++) {
-			int h = j / 2, at = key + 8 * i + j % 2;
+			int h = j / 2, at = first.position + 8 * i + j % 2;
 			float p = fast_exp2(s[i][j] * scale - r.lse[h]);
 			float g = kept >> (4 * i + j) & 1 ? dp[i][j] * keep : 0;
 
@@ -136,10 +138,10 @@ flash_queries_kernel(const struct attn a)
 		}
 		multiply_rows<T, D>(s, q, row, now.x);
 		multiply_rows<T, D>(dp, dout, row, now.y);
-		gradients_of_scores(a, r, s, dp, head, key + threadIdx.x % 4 * 2);
+		gradients_of_scores(a, r, s, dp, spot{ head, key + (int)(threadIdx.x % 4 * 2) });
 		weigh_rows<T, D>(dq, s, now.x);
 	}
-	store_rows<T, D>(a, a.dq, q0 + row, head, dq, a.scale, a.scale);
+	store_rows<T, D>(a, a.dq, spot{ head, q0 + row }, dq, make_float2(a.scale, a.scale));
 }
 
 /* --- dk and dv -------------------------------------------------------------------------------- */
@@ -184,17 +186,19 @@ tiles_that_see(const struct attn &a, int first_query, int last)
 	return high;
 }
 
-/* Does the query, number i of its tile, see the key? */
+/* Does query number i of its tile see the key? */
 static __device__ inline bool
-sees(const struct attn &a, const struct place &at, int i, int query, int key)
+sees(const struct attn &a, const struct place &at, int i, int key)
 {
+	int query = at.from.position + i;
+
 	return key <= query && key > query - window_of(a) && (!a.first || key >= at.first[i]);
 }
 
 /* p <- P, zeros where a query does not see the key. Rows are keys from `key` on, 8 apart; columns
- * queries from q0 on. */
+ * queries. */
 static __device__ inline void
-weights_by_keys(const struct attn &a, const struct place &at, float (&p)[STEP / 8][4], int key, int q0)
+weights_by_keys(const struct attn &a, const struct place &at, float (&p)[STEP / 8][4], int key)
 {
 	float scale = a.scale * log2_e;
 
@@ -205,18 +209,18 @@ weights_by_keys(const struct attn &a, const struct place &at, float (&p)[STEP / 
 			int column = 8 * i + threadIdx.x % 4 * 2 + j % 2;
 			float w = fast_exp2(p[i][j] * scale - at.lse[column] * log2_e);
 
-			p[i][j] = sees(a, at, column, q0 + column, key + j / 2 * 8) ? w : 0;
+			p[i][j] = sees(a, at, column, key + j / 2 * 8) ? w : 0;
 		}
 }
 
 /* p <- P mask, which weighs dout into dv, and dp <- P (dP mask - delta), which weighs q into dk. */
 static __device__ inline void
 gradients_by_keys(const struct attn &a, const struct place &at, float (&p)[STEP / 8][4],
-    float (&dp)[STEP / 8][4], int head, int key, int q0)
+    float (&dp)[STEP / 8][4], int key)
 {
 	int first = threadIdx.x % 4 * 2;
 	float keep = a.drop.on ? a.drop.keep : 1;
-	uint32_t kept = a.drop.on ? kept_weights(a, head, key, q0 + first, true) : ~0u;
+	uint32_t kept = a.drop.on ? kept_weights(a, at.from.head, key, at.from.position + first, true) : ~0u;
 
 #pragma unroll
 	for (int i = 0; i < STEP / 8; i++)
@@ -253,21 +257,22 @@ flash_keys_kernel(const struct attn a)
 		int next_q0 = (i + 1) % tiles ? q0 + STEP : k0, next_head = head + ((i + 1) % tiles == 0);
 
 		now = place_of<D>(i % 2);
+		now.from = { head, q0 };
 		copies_done();
 		__syncthreads();
 		if (i + 1 < todo)
 			copy_queries<T, D>(a, place_of<D>((i + 1) % 2), next_q0, next_head);
 		multiply_rows<T, D>(p, k, row, now.x);
-		weights_by_keys(a, now, p, key, q0);
+		weights_by_keys(a, now, p, key);
 		multiply_rows<T, D>(dp, v, row, now.y);
-		gradients_by_keys(a, now, p, dp, head, key, q0);
+		gradients_by_keys(a, now, p, dp, key);
 		weigh_rows<T, D>(dv, p, now.y);
 		weigh_rows<T, D>(dk, dp, now.x);
 		q0 = next_q0;
 		head = next_head;
 	}
-	store_rows<T, D>(a, a.dk, k0 + row, group, dk, a.scale, a.scale);
-	store_rows<T, D>(a, a.dv, k0 + row, group, dv, 1, 1);
+	store_rows<T, D>(a, a.dk, spot{ group, k0 + row }, dk, make_float2(a.scale, a.scale));
+	store_rows<T, D>(a, a.dv, spot{ group, k0 + row }, dv, make_float2(1, 1));
 }
 
 #endif

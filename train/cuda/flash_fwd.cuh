@@ -14,6 +14,7 @@
 struct rows_state {
 	int query, edge;                /* edge: from this key on all 16 see what the diagonal leaves */
 	float max[2], sum[2];           /* of scores before scaling; of this lane's weights */
+	uint32_t kept;                  /* of the weights to come, by dropout */
 };
 
 /* Rows beyond the sequence see what they like: they are not stored. */
@@ -46,9 +47,9 @@ mask_scores(const struct attn &a, const struct rows_state &r, float (&s)[STEP / 
 #pragma unroll
 			for (int j = 0; j < 2; j++) {
 				int at = key + 8 * i + j;
+				bool seen = at <= query && at >= first;
 
-				if (at > query || at < first)
-					s[i][2 * h + j] = -INFINITY;
+				s[i][2 * h + j] = seen ? s[i][2 * h + j] : -INFINITY;
 			}
 	}
 }
@@ -83,17 +84,15 @@ weigh_scores(const struct attn &a, struct rows_state &r, float (&s)[STEP / 8][4]
 	}
 }
 
-/* w *= the dropout factors; key: of the lane's first column. */
+/* w *= the dropout factors. */
 static __device__ inline void
-drop_weights(const struct attn &a, const struct rows_state &r, float (&w)[STEP / 8][4], int head, int key)
+drop_weights(const struct attn &a, const struct rows_state &r, float (&w)[STEP / 8][4])
 {
-	uint32_t kept = kept_weights(a, head, r.query, key, false);
-
 #pragma unroll
 	for (int i = 0; i < STEP / 8; i++)
 #pragma unroll
 		for (int j = 0; j < 4; j++)
-			w[i][j] *= kept >> (4 * i + j) & 1 ? a.drop.keep : 0;
+			w[i][j] *= r.kept >> (4 * i + j) & 1 ? a.drop.keep : 0;
 }
 
 /* s[m] = scores of set m of a warp's queries, from `row` of the tile on, with STEP keys. The keys
@@ -148,20 +147,21 @@ sum_sets(float (&out)[SETS][D / 8][4], const float (&w)[SETS][STEP / 8][4], uint
 	}
 }
 
-/* From scores of one set to weights, and what was summed before to the new maximum. */
+/* From scores of one set with the keys from a position on to weights, and what was summed before to
+ * the new maximum. */
 template <int D, bool DROP>
 static __device__ inline void
 online_step(const struct attn &a, struct rows_state &r, float (&s)[STEP / 8][4],
-    float (&out)[D / 8][4], int head, int key)
+    float (&out)[D / 8][4], int key)
 {
 	float factor[2];
-	int lane_key = key + threadIdx.x % 4 * 2, row = threadIdx.x % 32 / 4;
+	int row = threadIdx.x % 32 / 4;
 
 	if (key + STEP - 1 > r.query - row || key < r.edge)
-		mask_scores(a, r, s, lane_key);
+		mask_scores(a, r, s, key + threadIdx.x % 4 * 2);
 	weigh_scores(a, r, s, factor);
 	if (DROP)
-		drop_weights(a, r, s, head, lane_key);
+		drop_weights(a, r, s);
 #pragma unroll
 	for (int i = 0; i < D / 8; i++)
 #pragma unroll
@@ -174,6 +174,7 @@ template <typename T, int D>
 static __device__ inline void
 finish_rows(const struct attn &a, const struct rows_state &r, const float (&out)[D / 8][4], int head)
 {
+	struct spot at = { head, r.query - (int)(threadIdx.x % 32 / 4) };
 	float inverse[2];
 
 #pragma unroll
@@ -184,17 +185,16 @@ finish_rows(const struct attn &a, const struct rows_state &r, const float (&out)
 		if (threadIdx.x % 4 == 0 && r.query + 8 * h < a.s)
 			*statistic(a, a.lse, r.query + 8 * h, head) = r.max[h] * a.scale + logf(sum);
 	}
-	store_rows<T, D>(a, a.out, r.query - (int)(threadIdx.x % 32 / 4), head, out, inverse[0], inverse[1]);
+	store_rows<T, D>(a, a.out, at, out, make_float2(inverse[0], inverse[1]));
 }
 
-/* One query tile of one head against all keys that it sees. The longest tiles start first. DROP is
- * apart because drawing takes the registers that the widest heads need. */
+/* One query tile of one head against all keys that it sees. The longest tiles start first. */
 template <typename T, int D, bool DROP>
-static __global__ void __launch_bounds__(forward_size<D>::THREADS)
+static __global__ void __launch_bounds__(forward_size<D, DROP>::THREADS)
 flash_forward_kernel(const struct attn a)
 {
-	constexpr int SETS = forward_size<D>::SETS, ROWS = forward_size<D>::ROWS,
-		      THREADS = forward_size<D>::THREADS;
+	constexpr int SETS = forward_size<D, DROP>::SETS, ROWS = forward_size<D, DROP>::ROWS,
+		      THREADS = forward_size<D, DROP>::THREADS;
 	uint32_t q = shared_address(shared_memory(0)), k = q + ROWS * tile_step<D>(),
 		 v = k + STEP * tile_step<D>();
 	int head = blockIdx.y, group = head * a.g / a.n;
@@ -214,10 +214,15 @@ flash_forward_kernel(const struct attn a)
 		copies_done();
 		__syncthreads();
 		copy_rows<T, D, STEP, THREADS>(a, v, a.v, key, group);
+		/* Drawn while no scores take registers. */
+#pragma unroll
+		for (int m = 0; DROP && m < SETS; m++)
+			r[m].kept = kept_weights(
+			    a, head, r[m].query, key + threadIdx.x % 4 * 2, false);
 		score_sets<T, D, SETS>(s, q, row, k);
 #pragma unroll
 		for (int m = 0; m < SETS; m++)
-			online_step<D, DROP>(a, r[m], s[m], out[m], head, key);
+			online_step<D, DROP>(a, r[m], s[m], out[m], key);
 		copies_done();
 		__syncthreads();
 		if (key + STEP < end)

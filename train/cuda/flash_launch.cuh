@@ -8,18 +8,6 @@
 #include "train/cuda/flash_bwd.cuh"
 #include "train/cuda/flash_fwd.cuh"
 
-/* Above 48 KiB a kernel has to ask for its shared memory first. */
-static void
-flash_launch(struct stream *st, void (*kernel)(const struct attn), const struct attn *a, dim3 grid,
-    int threads, int bytes)
-{
-	if (cu_ok(st->device,
-		cudaFuncSetAttribute(
-		    (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-		"attention"))
-		kernel<<<grid, (unsigned)threads, (size_t)bytes, cu_handle(st)>>>(*a);
-}
-
 /* A block for each tile of `rows` rows, head or group, and sample. */
 static dim3
 flash_grid(const struct attn *a, int rows, int num_heads)
@@ -27,15 +15,28 @@ flash_grid(const struct attn *a, int rows, int num_heads)
 	return dim3((unsigned)cu_div_up(a->s, rows), (unsigned)num_heads, (unsigned)a->b);
 }
 
+/* Above 48 KiB a kernel has to ask for its shared memory first. */
+template <typename SIZE>
+static void
+flash_launch(
+    struct stream *st, void (*kernel)(const struct attn), const struct attn *a, int num_heads)
+{
+	if (cu_ok(st->device,
+		cudaFuncSetAttribute((const void *)kernel,
+		    cudaFuncAttributeMaxDynamicSharedMemorySize, SIZE::BYTES),
+		"attention"))
+		kernel<<<flash_grid(a, SIZE::ROWS, num_heads), SIZE::THREADS, SIZE::BYTES,
+		    cu_handle(st)>>>(*a);
+}
+
 template <typename T, int D>
 static void
 flash_forward(struct stream *st, const struct attn *a)
 {
-	using size = forward_size<D>;
-
-	flash_launch(st,
-	    a->drop.on ? flash_forward_kernel<T, D, true> : flash_forward_kernel<T, D, false>, a,
-	    flash_grid(a, size::ROWS, a->n), size::THREADS, size::BYTES);
+	if (a->drop.on)
+		flash_launch<forward_size<D, true>>(st, flash_forward_kernel<T, D, true>, a, a->n);
+	else
+		flash_launch<forward_size<D, false>>(st, flash_forward_kernel<T, D, false>, a, a->n);
 }
 
 /* Three kernels on one stream: delta is complete when the others read it. */
@@ -43,14 +44,10 @@ template <typename T, int D>
 static void
 flash_backward(struct stream *st, const struct attn *a)
 {
-	using size = backward_size<D>;
-
 	flash_delta_kernel<T>
 	    <<<flash_grid(a, CU_THREADS / 16, a->n), CU_THREADS, 0, cu_handle(st)>>>(*a);
-	flash_launch(st, flash_queries_kernel<T, D>, a, flash_grid(a, size::ROWS, a->n),
-	    size::THREADS, size::BYTES);
-	flash_launch(st, flash_keys_kernel<T, D>, a, flash_grid(a, size::ROWS, a->g), size::THREADS,
-	    size::BYTES);
+	flash_launch<backward_size<D>>(st, flash_queries_kernel<T, D>, a, a->n);
+	flash_launch<backward_size<D>>(st, flash_keys_kernel<T, D>, a, a->g);
 }
 
 /* The two functions of a width, as flash.cu knows them. */
