@@ -3,9 +3,11 @@
  *
  * Without a GPU, or in a build without the backend, it says so and succeeds.
  */
+#include "lib/base/io.h"
 #include "tests/check.h"
 #include "tests/grad/table.h"
 
+#include <dirent.h>
 #include <string.h>
 
 static const struct { enum dtype dtype; double limit; } types[] = {
@@ -15,10 +17,44 @@ static const struct { enum dtype dtype; double limit; } types[] = {
 /* --- cases of the sizes that models have, beside the small ones of the table ------------------ */
 static const struct op_case large_gemm[] = {
 	{ .rows = 512, .columns = 768, .inner = 1024, .flags = TRANS_B }, { .rows = 768, .columns = 256, .inner = 512 },
-	{ .rows = 256, .columns = 384, .inner = 2048, .flags = TRANS_A | REAL_C | BETA }, { 0 },
+	{ .rows = 256, .columns = 384, .inner = 2048, .flags = TRANS_A | REAL_C | BETA },
+	{ .rows = 512, .columns = 1024, .inner = 256, .flags = TRANS_B | BIAS | GELU | DBIAS },
+	{ .rows = 512, .columns = 1020, .inner = 264, .flags = TRANS_B | BIAS | GELU | DBIAS },
+	{ .rows = 1024, .columns = 256, .inner = 512, .flags = TRANS_B | BIAS | DBIAS | BETA },
+	{ .rows = 333, .columns = 256, .inner = 512, .flags = TRANS_B | GELU }, { 0 },
 };
 static const struct op_case large_norm[] = {
-	{ .rows = 257, .columns = 4096 }, { .rows = 1000, .columns = 769, .flags = LAYER_NORM }, { 0 },
+	{ .rows = 257, .columns = 4096 }, { .rows = 1000, .columns = 769, .flags = LAYER_NORM },
+	{ .rows = 3001, .columns = 768, .flags = LAYER_NORM }, { .rows = 1003, .columns = 2048 },
+	{ .rows = 515, .columns = 2560, .flags = LAYER_NORM | WRITE_GRAD },
+	{ .rows = 1030, .columns = 8192, .flags = WRITE_GRAD },
+	{ .rows = 65, .columns = 16384, .flags = LAYER_NORM }, { .rows = 4099, .columns = 128 }, { 0 },
+};
+static const struct op_case large_block[] = {
+	{ .rows = 3000, .columns = 768, .batch = 3, .flags = LAYER_NORM },
+	{ .rows = 700, .columns = 4096, .batch = 2, .drop = 0.1 },
+	{ .rows = 700, .columns = 2048, .batch = 4, .drop = 0.3, .flags = LAYER_NORM },
+	{ .rows = 90, .columns = 16384, .batch = 3, .drop = 0.1, .flags = LAYER_NORM | NO_BIAS },
+	{ .rows = 514, .columns = 771, .batch = 2, .drop = 0.1, .flags = LAYER_NORM }, { 0 },
+};
+static const struct op_case large_rope[] = {
+	{ .rows = 1000, .batch = 2, .heads = 12, .head_dim = 64, .inner = 64 },
+	{ .rows = 1000, .batch = 1, .heads = 10, .head_dim = 128, .inner = 128 },
+	{ .rows = 500, .batch = 1, .heads = 5, .head_dim = 128, .inner = 128, .flags = INTERLEAVED },
+	{ .rows = 300, .batch = 3, .heads = 7, .head_dim = 80, .inner = 32 },
+	{ .rows = 300, .batch = 3, .heads = 7, .head_dim = 80, .inner = 32, .flags = INTERLEAVED },
+	{ .rows = 33, .batch = 1, .heads = 3, .head_dim = 72, .inner = 72 }, { 0 },
+};
+static const struct op_case large_act[] = {
+	{ .rows = 1001, .columns = 3072, .kind = ACT_GELU_TANH, .flags = REBUILD },
+	{ .rows = 1001, .columns = 8192, .kind = ACT_SWIGLU, .flags = REBUILD | IN_PLACE },
+	{ .rows = 801, .columns = 5000, .kind = ACT_GEGLU_TANH }, { .rows = 257, .columns = 4096, .kind = ACT_GELU_ERF },
+	{ .rows = 333, .columns = 333, .kind = ACT_SWIGLU, .flags = REBUILD | IN_PLACE },
+	{ .rows = 333, .columns = 333, .kind = ACT_RELU2, .flags = IN_PLACE }, { 0 },
+};
+static const struct op_case large_bias[] = {
+	{ .rows = 5000, .columns = 768 }, { .rows = 3000, .columns = 3072 }, { .rows = 2001, .columns = 333 },
+	{ .rows = 20, .columns = 50304 }, { 0 },
 };
 static const struct op_case large_attention[] = {
 	{ .rows = 200, .batch = 1, .heads = 2, .groups = 1, .head_dim = 64 },
@@ -28,17 +64,23 @@ static const struct op_case large_attention[] = {
 	{ .rows = 70, .batch = 1, .heads = 3, .groups = 3, .head_dim = 33, .window = 1 }, { 0 },
 };
 static const struct op_case large_residual[] = {
-	{ .rows = 2050, .columns = 1027, .batch = 5, .drop = 0.1 }, { 0 }
+	{ .rows = 2050, .columns = 1027, .batch = 5, .drop = 0.1 }, { .rows = 2050, .columns = 1024, .batch = 5, .drop = 0.1 },
+	{ .rows = 999, .columns = 768, .batch = 3 }, { 0 }
 };
-static const struct op_case large_embedding[] = { { .rows = 5000, .columns = 300, .inner = 1000 },
-	{ 0 } };
+static const struct op_case large_embedding[] = {
+	{ .rows = 5000, .columns = 300, .inner = 1000 }, { .rows = 20000, .columns = 768, .inner = 3000 },
+	{ .rows = 9000, .columns = 257, .inner = 3 }, { .rows = 70, .columns = 128, .inner = 50000 }, { 0 }
+};
 static const struct op_case large_xent[] = {
-	{ .rows = 33, .columns = 50304, .inner = 50257, .window = 2 }, { 0 }
+	{ .rows = 33, .columns = 50304, .inner = 50257, .window = 2 }, { .rows = 300, .columns = 50304, .inner = 50257 },
+	{ .rows = 140, .columns = 128256, .inner = 128256 }, { .rows = 9, .columns = 32000, .inner = 31999, .window = 1 },
+	{ .rows = 17, .columns = 50257, .inner = 50257 }, { .rows = 7, .columns = 152064, .inner = 151936, .window = 4 }, { 0 }
 };
 
 static const struct { const char *name; const struct op_case *cases; } large[] = {
 	{ "gemm", large_gemm }, { "norm", large_norm }, { "attention", large_attention }, { "residual", large_residual },
-	{ "embedding", large_embedding }, { "xent", large_xent },
+	{ "embedding", large_embedding }, { "xent", large_xent }, { "block", large_block }, { "rope", large_rope },
+	{ "act", large_act }, { "bias", large_bias },
 };
 
 static void
@@ -84,19 +126,25 @@ compare(const struct op_test *op, int number, struct problem *a, struct problem 
 }
 
 /* One case in every type: against double on the same rounded inputs, and against itself, bit by
- * bit. */
+ * bit. Products also with an algorithm that was measured. */
 static void
 test_case(const struct backend *b, const struct op_test *op, int number, double slack)
 {
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-		struct problem_config config = { types[i].dtype, types[i].dtype, 2 },
-				      oracle = { DTYPE_F64, types[i].dtype, 2 };
+		struct problem_config config = { types[i].dtype, types[i].dtype, 2, true },
+				      oracle = { DTYPE_F64, types[i].dtype, 2, false };
 		struct problem *first = solve(b, op, number, config),
 			       *again = solve(b, op, number, config);
 		struct problem *cpu = solve(&backend_cpu, op, number, oracle);
 
 		compare(op, number, first, cpu, slack * types[i].limit);
 		compare(op, number, first, again, 0);
+		if (!strcmp(op->name, "gemm")) {
+			problem_free(again);
+			config.deterministic = false;
+			again = solve(b, op, number, config);
+			compare(op, number, again, cpu, slack * types[i].limit);
+		}
 		problem_free(first);
 		problem_free(again);
 		problem_free(cpu);
@@ -107,7 +155,7 @@ test_case(const struct backend *b, const struct op_test *op, int number, double 
 static void
 test_order(const struct backend *b, const struct op_test *op)
 {
-	struct problem_config config = { DTYPE_F32, DTYPE_F32, 2 };
+	struct problem_config config = { DTYPE_F32, DTYPE_F32, 2, true };
 	struct problem *gpu = solve(b, op, 0, config), *cpu = solve(&backend_cpu, op, 0, config);
 
 	compare(op, 0, gpu, cpu, 0);
@@ -319,6 +367,240 @@ test_reductions(const struct backend *b)
 	free(y);
 }
 
+/* Normals against the CPU's, in every type, cut anywhere; a million of them have the right spread. A double
+ * that differs in its last bit may round to the neighbour. */
+static void
+test_normal(const struct backend *b)
+{
+	enum { N = 1 << 20, FIRST = 5, CUT = 1003 };
+	struct normal n = { .key = 11, .stream = 77, .first = FIRST, .std = 0.02 };
+	struct normal rest = { .key = 11, .stream = 77, .first = FIRST + CUT, .std = 0.02 };
+	double *expected = mem_alloc(N, sizeof *expected), *out = mem_alloc(N, sizeof *out);
+	char *stored = mem_alloc(N, sizeof(double));
+
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+		struct rig r = rig_open(b, types[i].dtype);
+		struct tensor t = rig_vector(&r, types[i].dtype, N, NULL), tail = tensor_rows(&t, CUT, N - CUT);
+		double unit = types[i].dtype == DTYPE_F32 ? 0x1p-23 : types[i].dtype == DTYPE_F16 ? 0x1p-10 : 0x1p-7;
+		double square = 0;
+		int64_t far = 0;
+
+		rng_normal(11, FIRST, N, 77, 0, expected);
+		r.st->ops->fill(r.st, &t, NAN);
+		r.st->ops->normal(r.st, &t, &n);
+		r.st->ops->fill(r.st, &tail, NAN);
+		r.st->ops->normal(r.st, &tail, &rest);
+		rig_read(&r, &t, stored);
+		dtype_convert(out, DTYPE_F64, stored, types[i].dtype, N);
+		for (int k = 0; k < N; k++) {
+			far += !(fabs(out[k] - 0.02 * expected[k]) <= fabs(0.02 * expected[k]) * unit + 1e-7);
+			square += out[k] * out[k];
+		}
+		CHECK(far == 0);
+		CHECK_NEAR(sqrt(square / N), 0.02, 0.01);
+		b->release(r.d, t.data);
+		b->close(r.d);
+	}
+	free(expected);
+	free(out);
+	free(stored);
+}
+
+/* Sums, scalings, fillings and conversions of lengths and places that are not whole packs, between all
+ * pairs of types, against the same in double; what lies around is not touched. */
+static void
+test_odd_vectors(const struct backend *b)
+{
+	enum { N = 4099, EDGE = 3 };
+	static const enum dtype all[] = { DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_F64 };
+	static double x[N], y[N], expected[N];
+	static char host[N * sizeof(double)];
+	struct rig r = rig_open(b, DTYPE_F32);
+
+	for (int k = 0; k < N; k++)
+		x[k] = sin(k) * 3;
+	for (int pair = 0; pair < 16; pair++) {
+		enum dtype from = all[pair / 4], to = all[pair % 4];
+		double eps = to == DTYPE_BF16 ? 0x1p-8 : to == DTYPE_F16 ? 0x1p-11 : 0x1p-24;
+		int64_t first = pair % 2 ? EDGE : 0, count = N - 2 * EDGE;
+		struct tensor a = rig_vector(&r, from, N, NULL), c = rig_vector(&r, to, N, NULL);
+		struct tensor ap = tensor_rows(&a, first, count), cp = tensor_rows(&c, first, count);
+
+		dtype_convert(host, from, x, DTYPE_F64, N);
+		b->copy_in(r.st, a.data, host, tensor_bytes(&a));
+		rig_sync(&r);
+		dtype_convert(expected, DTYPE_F64, host, from, N);
+		r.st->ops->fill(r.st, &c, 0.5);
+		r.st->ops->cast(r.st, &cp, &ap);
+		r.st->ops->add(r.st, &cp, &ap);
+		r.st->ops->scale(r.st, &cp, 0.25);
+		rig_read(&r, &c, host);
+		dtype_convert(y, DTYPE_F64, host, to, N);
+		for (int k = 0; k < N; k++) {
+			bool inside = k >= first && k < first + count;
+
+			CHECK(fabs(y[k] - (inside ? expected[k] / 2 : 0.5)) <= (inside ? 2 * eps * fabs(expected[k]) + 1e-7 : 0));
+		}
+		b->release(r.d, a.data);
+		b->release(r.d, c.data);
+	}
+	b->close(r.d);
+}
+
+/* What is not finite is found in every type, at both ends and in the middle of odd lengths. */
+static void
+test_nonfinite(const struct backend *b)
+{
+	enum { N = 100003 };
+	struct rig r = rig_open(b, DTYPE_F32);
+
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+		struct tensor x = rig_vector(&r, types[i].dtype, N, NULL), out = rig_vector(&r, DTYPE_F64, 1, NULL);
+		struct tensor first = tensor_rows(&x, 0, 1), middle = tensor_rows(&x, N / 2, 3), last = tensor_rows(&x, N - 1, 1);
+		struct tensor odd = tensor_rows(&x, 1, N - 1);
+		double found = 0;
+
+		r.st->ops->fill(r.st, &first, INFINITY);
+		r.st->ops->fill(r.st, &middle, NAN);
+		r.st->ops->fill(r.st, &last, -INFINITY);
+		r.st->ops->count_nonfinite(r.st, &out, &x);
+		r.st->ops->count_nonfinite(r.st, &out, &odd);
+		rig_read(&r, &out, &found);
+		CHECK(found == 5 + 4);
+		b->release(r.d, x.data);
+		b->release(r.d, out.data);
+	}
+	b->close(r.d);
+}
+
+/* The sum of squares of one vector, and products with an odd place, as in double. */
+static void
+test_dot(const struct backend *b)
+{
+	enum { N = 300007 };
+	struct rig r = rig_open(b, DTYPE_F32);
+	float *x = mem_alloc(N, sizeof *x);
+	double sum = 0, shifted = 0, found[2] = { 0, 0 };
+	struct tensor t, out, one, two, head, tail;
+
+	for (int i = 0; i < N; i++)
+		x[i] = (float)cos(i * 0.7);
+	for (int i = 0; i < N; i++) {
+		sum += (double)x[i] * (double)x[i];
+		shifted += i + 1 < N ? (double)x[i] * (double)x[i + 1] : 0;
+	}
+	t = rig_vector(&r, DTYPE_F32, N, x);
+	out = rig_vector(&r, DTYPE_F64, 2, found);
+	one = tensor_rows(&out, 0, 1);
+	two = tensor_rows(&out, 1, 1);
+	head = tensor_rows(&t, 0, N - 1);
+	tail = tensor_rows(&t, 1, N - 1);
+	r.st->ops->dot(r.st, &one, &t, &t);
+	r.st->ops->dot(r.st, &two, &head, &tail);
+	rig_read(&r, &out, found);
+	CHECK_NEAR(found[0], sum, 1e-12);
+	CHECK_NEAR(found[1], shifted, 1e-9);
+	b->release(r.d, t.data);
+	b->release(r.d, out.data);
+	b->close(r.d);
+	free(x);
+}
+
+/* One product with the first answer of the library, twice: the same bits, whatever has been measured. And
+ * measured ones add to c once, however often they were run to be timed. */
+static void
+test_products(const struct backend *b)
+{
+	enum { M = 256, N = 320, K = 512 };
+	static uint32_t out[3][M * N];
+	static float sums[3][M];
+
+	for (int mode = 0; mode < 3; mode++) {
+		struct device_config config = { .num_threads = 1, .dtype = DTYPE_BF16, .deterministic = mode < 2 };
+		struct err e;
+		struct rig r = { .b = b, .d = b->open(&config, &e) };
+		struct tensor a, w, c, s;
+
+		r.st = b->stream(r.d, STREAM_COMPUTE);
+		a = rig_vector(&r, DTYPE_BF16, M * K, NULL);
+		w = rig_vector(&r, DTYPE_BF16, K * N, NULL);
+		c = rig_vector(&r, DTYPE_F32, M * N, NULL);
+		s = rig_vector(&r, DTYPE_F32, M, NULL);
+		r.st->ops->normal(r.st, &a, &(struct normal){ .key = 1, .std = 1 });
+		r.st->ops->normal(r.st, &w, &(struct normal){ .key = 2, .std = 1 });
+		r.st->ops->fill(r.st, &c, 1);
+		r.st->ops->fill(r.st, &s, 1);
+		for (int i = 0; i < 2; i++)
+			r.st->ops->gemm(r.st, &(struct gemm){ .c = tensor_2d(c.data, DTYPE_F32, M, N),
+				.a = tensor_2d(a.data, DTYPE_BF16, K, M), .b = tensor_2d(w.data, DTYPE_BF16, K, N),
+				.trans_a = true, .alpha = 1, .beta = 1, .dbias = s });
+		rig_read(&r, &c, out[mode]);
+		if (mode == 2) {
+			double *first = mem_alloc(M * N, sizeof *first), *second = mem_alloc(M * N, sizeof *second);
+
+			dtype_convert(first, DTYPE_F64, out[0], DTYPE_F32, M * N);
+			dtype_convert(second, DTYPE_F64, out[2], DTYPE_F32, M * N);
+			CHECK(nmse(first, second, M * N) < 1e-9);
+			free(first);
+			free(second);
+		}
+		rig_read(&r, &s, sums[mode]);
+		for (int i = 0; i < M; i++)
+			CHECK(fabsf(sums[mode][i] - sums[0][i]) < 1e-2f && sums[mode][i] != 1);
+		b->release(r.d, a.data);
+		b->release(r.d, w.data);
+		b->release(r.d, c.data);
+		b->release(r.d, s.data);
+		b->close(r.d);
+	}
+	CHECK(!memcmp(out[0], out[1], sizeof out[0]));
+}
+
+/* The file of choices under dir; the bytes that it has are put over its own when given. Returns its
+ * length, -1: there is none. */
+static long
+choices_file(const char *dir, const char *bytes)
+{
+	char path[600];
+	struct dirent *entry;
+	long length = -1;
+	DIR *d;
+
+	snprintf(path, sizeof path, "%s/mikoshi", dir);
+	d = opendir(path);
+	while (d && (entry = readdir(d))) {
+		char file[1200];
+		FILE *f;
+
+		snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
+		f = strncmp(entry->d_name, "gemm-", 5) ? NULL : fopen(file, bytes ? "wb" : "rb");
+		if (!f)
+			continue;
+		if (bytes)
+			fputs(bytes, f);
+		fseek(f, 0, SEEK_END);
+		length = ftell(f);
+		fclose(f);
+	}
+	if (d)
+		closedir(d);
+	return length;
+}
+
+/* Choices are written to a file, which is used, and which may hold anything. */
+static void
+test_choices(const struct backend *b, const char *dir)
+{
+	long before = choices_file(dir, NULL);
+
+	CHECK(before > 64);
+	test_products(b);
+	CHECK(choices_file(dir, NULL) == before);
+	CHECK(choices_file(dir, "mikoshi gemm 1") == 14);
+	test_products(b);
+	CHECK(choices_file(dir, NULL) > 64);
+}
+
 /* Conversion of the columns of a wider array, copies of columns, and integers to themselves. */
 static void
 test_cast(const struct backend *b)
@@ -426,15 +708,28 @@ int
 main(void)
 {
 	const struct backend *b = find_gpu();
+	char dir[] = "/tmp/gpu-ops-XXXXXX";
+	struct err e;
 
 	if (!b)
 		return 0;
+	if (!mkdtemp(dir) || setenv("XDG_CACHE_HOME", dir, 1) < 0) {
+		perror(dir);
+		return 1;
+	}
 	for (const struct op_test *op = op_tests; op->name; op++)
 		test_operation(b, op);
 	test_optimizers(b);
 	test_reductions(b);
+	test_dot(b);
+	test_nonfinite(b);
+	test_odd_vectors(b);
+	test_normal(b);
+	test_products(b);
+	test_choices(b, dir);
 	test_cast(b);
 	test_streams(b);
 	test_refusals(b);
+	CHECK(io_remove_tree(dir, &e) == 0);
 	return check_done();
 }

@@ -64,6 +64,7 @@ struct op_test {
 struct problem_config {
 	enum dtype act, round;
 	int num_threads;
+	bool deterministic;
 };
 
 static const double slot_before = 0.25;         /* in gradients that are added to */
@@ -225,7 +226,9 @@ problem_solve(const struct backend *backend, const struct op_test *op, const str
     struct problem_config config)
 {
 	struct problem *p = mem_zalloc(1, sizeof *p);
-	struct device_config dc = { .num_threads = config.num_threads, .dtype = config.act };
+	struct device_config dc = { .num_threads = config.num_threads,
+		.dtype = config.act,
+		.deterministic = config.deterministic };
 	struct err e;
 
 	p->backend = backend;

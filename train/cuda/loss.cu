@@ -104,7 +104,7 @@ take(float &max, float &sum, float (&z)[N], int64_t valid)
 /* The first packs of a row, in shared memory. */
 template <typename T, int N>
 struct kept {
-	pack<T, N> *pack;
+	pack<T, N> *first;
 	int64_t count;
 };
 
@@ -132,7 +132,7 @@ sweep(const struct xent &x, int64_t row, const kept<T, N> &keep)
 			if (at >= packs)
 				continue;
 			if (at < keep.count)
-				move<T, N>(&keep.pack[at], &p[u]);
+				move<T, N>(&keep.first[at], &p[u]);
 			unpack(value, p[u]);
 			if (at * N < x.valid_columns)
 				take(s.max, s.sum, value, x.valid_columns - at * N);
@@ -194,7 +194,7 @@ put_gradient(const struct xent &x, int64_t row, float max, const kept<T, N> &kee
 		float value[N];
 
 		if (at < keep.count)
-			unpack(value, fetch<T, N>(keep.pack[at].at));
+			unpack(value, fetch<T, N>(keep.first[at].at));
 		else
 			load(value, z + at * N);
 #pragma unroll

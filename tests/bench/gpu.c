@@ -1,0 +1,461 @@
+/*
+ * gpu.c - rates of the operations of the GPU on the shapes of three models, and their share of what the
+ * same GPU copies and multiplies in the same minute
+ *
+ * Columns: model, operation, milliseconds, rate, unit, share. Bytes are those that the operation must
+ * move (spec/gpu.md part 3); the ceilings are a copy of device memory, read and write counted, and a product of
+ * 8192 x 8192 x 8192. Without a GPU it says so and succeeds.
+ */
+#include "lib/base/mem.h"
+#include "train/ops.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { LOGIT_ROWS = 4096, POOL_GIB = 24, CEILING_SIDE = 8192 };
+
+/* The sizes of a model, in the letters of train/ops.h. */
+struct shape {
+	const char *name;
+	int64_t T, s, h, f, v;
+	int n, g, d;
+	bool gated, layer_norm;
+};
+
+static const struct shape shapes[] = {
+	{ "gpt2-124m", 65536, 1024, 768, 3072, 50304, 12, 12, 64, false, true },
+	{ "llama-1b", 32768, 4096, 2048, 8192, 128256, 32, 8, 64, true, false },
+	{ "llama-8b", 16384, 4096, 4096, 14336, 32000, 32, 8, 128, true, false },
+};
+
+/* The device, its ceilings, and memory that is handed out from the front. */
+struct bench {
+	const struct backend *b;
+	struct device *d;
+	struct stream *st;
+	const struct shape *m;
+	char *pool;
+	size_t used;
+	double copy, product;           /* bytes and operations a second */
+};
+
+/* An operation with its arguments made ready. */
+struct work {
+	struct gemm gemm;
+	struct norm norm;
+	struct norm_grad norm_grad;
+	struct residual residual;
+	struct rope rope;
+	struct act_grad act;
+	struct xent xent;
+	struct embedding embedding;
+	struct embedding_grad embedding_grad;
+	struct adamw adamw;
+	struct normal normal;
+	enum act_kind kind;
+	struct tensor x, y, out;
+};
+
+typedef void operation(struct stream *st, const struct work *w);
+
+static double
+now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* A fault of the device ends the program. */
+static void
+finish(const struct bench *b)
+{
+	struct err e;
+
+	if (b->b->sync(b->st, &e) == 0)
+		return;
+	fprintf(stderr, "gpu: %s\n", e.msg);
+	exit(1);
+}
+
+/* Seconds of one call: some to warm up, then so many that they fill 40 ms, the better of two rounds. */
+static double
+seconds(const struct bench *b, operation *op, const struct work *w)
+{
+	double best = 1e30;
+	int runs = 2;
+
+	for (int round = 0; round < 4; round++) {
+		double start = now(), t;
+
+		for (int i = 0; i < runs; i++)
+			op(b->st, w);
+		finish(b);
+		t = (now() - start) / runs;
+		if (round > 1)
+			best = t < best ? t : best;
+		runs = t > 0.02 ? 2 : (int)(0.04 / t);
+	}
+	return best;
+}
+
+/* One line: amount is bytes, or operations of a product. */
+static void
+report(const struct bench *b, const char *name, operation *op, const struct work *w, double bytes)
+{
+	double t = seconds(b, op, w);
+
+	printf("%s\t%s\t%.4f\t%.0f\tGB/s\t%.3f\n", b->m->name, name, t * 1e3, bytes / t / 1e9, bytes / t / b->copy);
+}
+
+/* As report, for a product. */
+static void
+report_product(const struct bench *b, const char *name, operation *op, const struct work *w)
+{
+	const struct gemm *g = &w->gemm;
+	double flops = 2.0 * (double)g->c.shape[0] * (double)g->c.shape[1] * (double)g->a.shape[g->trans_a ? 0 : 1];
+	double t = seconds(b, op, w);
+
+	printf("%s\t%s\t%.4f\t%.1f\tTFLOP/s\t%.3f\n", b->m->name, name, t * 1e3, flops / t / 1e12, flops / t / b->product);
+}
+
+/* Memory from the pool, filled with normals of deviation 1. */
+static struct tensor
+take(struct bench *b, enum dtype dtype, int64_t rows, int64_t columns)
+{
+	struct tensor t = tensor_2d(b->pool + b->used, dtype, rows, columns);
+	size_t bytes = (tensor_bytes(&t) + 255) / 256 * 256;
+
+	if (b->used + bytes > (size_t)POOL_GIB << 30) {
+		fprintf(stderr, "gpu: the pool of %d GiB is too small\n", POOL_GIB);
+		exit(1);
+	}
+	if (dtype_is_float(dtype))
+		b->st->ops->normal(b->st, &t, &(struct normal){ .key = 5, .first = (int64_t)b->used, .std = 1 });
+	b->used += bytes;
+	return t;
+}
+
+/* A vector of real numbers. */
+static struct tensor
+vector(struct bench *b, enum dtype dtype, int64_t n)
+{
+	struct tensor t = take(b, dtype, 1, n);
+
+	return tensor_flat(&t);
+}
+
+/* Numbers i % period when period > 0, else below `below` with the frequencies of words: the logarithm of
+ * a rank is about uniform. */
+static struct tensor
+ids(struct bench *b, int64_t n, int64_t period, int64_t below, int64_t *distinct)
+{
+	struct tensor t = vector(b, DTYPE_I32, n);
+	int32_t *host = mem_alloc((size_t)n, sizeof *host);
+	char *seen = mem_zalloc((size_t)below, 1);
+	uint64_t state = 1;
+
+	*distinct = 0;
+	for (int64_t i = 0; i < n; i++) {
+		state = state * 6364136223846793005u + 1442695040888963407u;
+		host[i] = (int32_t)(period > 0 ? i % period
+		                               : (int64_t)pow((double)below, (double)(state >> 11) * 0x1p-53) - 1);
+		*distinct += !seen[host[i]];
+		seen[host[i]] = 1;
+	}
+	b->b->copy_in(b->st, t.data, host, tensor_bytes(&t));
+	finish(b);
+	free(host);
+	free(seen);
+	return t;
+}
+
+/* --- one call of each operation --------------------------------------------------------------- */
+static void op_gemm(struct stream *st, const struct work *w) { st->ops->gemm(st, &w->gemm); }
+static void op_norm(struct stream *st, const struct work *w) { st->ops->norm_fwd(st, &w->norm); }
+static void op_norm_bwd(struct stream *st, const struct work *w) { st->ops->norm_bwd(st, &w->norm_grad); }
+static void op_residual(struct stream *st, const struct work *w) { st->ops->residual_fwd(st, &w->residual); }
+static void op_rope(struct stream *st, const struct work *w) { st->ops->rope(st, &w->rope); }
+static void op_act(struct stream *st, const struct work *w) { st->ops->act_fwd(st, w->kind, &w->y, &w->x); }
+static void op_act_bwd(struct stream *st, const struct work *w) { st->ops->act_bwd(st, w->kind, &w->act); }
+static void op_xent(struct stream *st, const struct work *w) { st->ops->xent_loss(st, &w->xent); }
+static void op_gather(struct stream *st, const struct work *w) { st->ops->embedding_fwd(st, &w->embedding); }
+static void op_scatter(struct stream *st, const struct work *w) { st->ops->embedding_bwd(st, &w->embedding_grad); }
+static void op_adamw(struct stream *st, const struct work *w) { st->ops->adamw(st, &w->adamw); }
+static void op_dot(struct stream *st, const struct work *w) { st->ops->dot(st, &w->out, &w->x, &w->x); }
+static void op_nonfinite(struct stream *st, const struct work *w) { st->ops->count_nonfinite(st, &w->out, &w->x); }
+static void op_cast(struct stream *st, const struct work *w) { st->ops->cast(st, &w->y, &w->x); }
+static void op_add(struct stream *st, const struct work *w) { st->ops->add(st, &w->y, &w->x); }
+static void op_fill(struct stream *st, const struct work *w) { st->ops->fill(st, &w->y, 0.5); }
+static void op_bias(struct stream *st, const struct work *w) { st->ops->bias_add(st, &w->y, &w->x); }
+static void op_columns(struct stream *st, const struct work *w) { st->ops->column_sum(st, &w->out, &w->x); }
+static void op_normal(struct stream *st, const struct work *w) { st->ops->normal(st, &w->y, &w->normal); }
+
+/* --- groups of operations --------------------------------------------------------------------- */
+
+/* The residual stream of a block. Gradients that an operation adds to in place grow with each call, which
+ * costs nothing. */
+static void
+bench_norm(struct bench *b)
+{
+	const struct shape *m = b->m;
+	double bytes = 2.0 * (double)m->T * (double)m->h;
+	struct tensor x = take(b, DTYPE_BF16, m->T, m->h), y = take(b, DTYPE_BF16, m->T, m->h),
+		      z = take(b, DTYPE_BF16, m->T, m->h), r = take(b, DTYPE_BF16, m->T, m->h);
+	struct tensor weight = vector(b, DTYPE_BF16, m->h), bias = vector(b, DTYPE_BF16, m->h);
+	struct tensor none = { .data = NULL };
+	struct work w = {
+		.norm = { .y = y, .x = x, .weight = weight, .bias = m->layer_norm ? bias : none,
+			.mean = vector(b, DTYPE_F32, m->T), .rstd = vector(b, DTYPE_F32, m->T), .eps = 1e-5 },
+	};
+
+	report(b, "norm_fwd", op_norm, &w, 2 * bytes);
+	w.norm_grad = (struct norm_grad){ .dx = z, .dy = y, .x = x, .weight = weight,
+		.mean = m->layer_norm ? w.norm.mean : none, .rstd = w.norm.rstd, .dweight = vector(b, DTYPE_F32, m->h),
+		.dbias = m->layer_norm ? vector(b, DTYPE_F32, m->h) : none, .accumulate = true };
+	report(b, "norm_bwd", op_norm_bwd, &w, 4 * bytes);
+	w.residual = (struct residual){ .y = z, .x = x, .bias = m->layer_norm ? bias : none, .residual = r };
+	report(b, "residual_fwd", op_residual, &w, 3 * bytes);
+	w.norm.x = z;
+	w.residual.norm = &w.norm;
+	report(b, "residual_fwd+norm", op_residual, &w, 4 * bytes);
+	w.residual.drop = (struct dropout){ .p = 0.1, .seq_length = m->s, .width = m->h, .micro_batch = (int)(m->T / m->s) };
+	report(b, "residual_fwd+norm+dropout", op_residual, &w, 4 * bytes);
+	w.y = x;
+	w.x = bias;
+	report(b, "bias_add", op_bias, &w, 2 * bytes);
+	w.x = x;
+	w.out = w.norm_grad.dweight;
+	report(b, "column_sum", op_columns, &w, bytes);
+}
+
+/* Rotary positions of q and k in packed rows. */
+static void
+bench_rope(struct bench *b)
+{
+	const struct shape *m = b->m;
+	int64_t distinct, rotated = (int64_t)(m->n + m->g) * m->d;
+	struct tensor x = take(b, DTYPE_BF16, m->T, rotated + (int64_t)m->g * m->d);
+	struct work w = { .rope = { .x = tensor_columns(&x, 0, rotated), .table = take(b, DTYPE_F32, m->s, m->d),
+				  .num_heads = m->n + m->g, .head_dim = m->d, .rotary_dim = m->d } };
+
+	w.rope.positions = ids(b, m->T, m->s, m->s, &distinct);
+	report(b, "rope", op_rope, &w, 4.0 * (double)m->T * (double)rotated);
+}
+
+/* The activation of the MLP. */
+static void
+bench_act(struct bench *b)
+{
+	const struct shape *m = b->m;
+	double half = 2.0 * (double)m->T * (double)m->f, in = m->gated ? 2 * half : half;
+	struct tensor x = take(b, DTYPE_BF16, m->T, m->gated ? 2 * m->f : m->f), y = take(b, DTYPE_BF16, m->T, m->f);
+	struct work w = { .x = x, .y = y, .kind = m->gated ? ACT_SWIGLU : ACT_GELU_TANH };
+
+	report(b, "act_fwd", op_act, &w, in + half);
+	w.act = (struct act_grad){ .dx = x, .dy = y, .x = x };
+	report(b, "act_bwd", op_act_bwd, &w, 2 * in + half);
+	w.act.y = y;
+	report(b, "act_bwd+rebuild", op_act_bwd, &w, 2 * in + 2 * half);
+	w.x = x;
+	w.out = vector(b, DTYPE_F32, x.shape[1]);
+	report(b, "column_sum(f)", op_columns, &w, in);
+}
+
+/* Loss of a chunk of rows. */
+static void
+bench_loss(struct bench *b)
+{
+	const struct shape *m = b->m;
+	int64_t distinct;
+	struct work w = { .xent = { .logits = take(b, DTYPE_BF16, LOGIT_ROWS, m->v), .mask = vector(b, DTYPE_F32, LOGIT_ROWS),
+				  .loss = vector(b, DTYPE_F32, LOGIT_ROWS), .zloss = vector(b, DTYPE_F32, LOGIT_ROWS),
+				  .parts = 1, .valid_columns = m->v - 40, .grad_scale = 1 } };
+
+	w.xent.labels = ids(b, LOGIT_ROWS, 0, m->v - 40, &distinct);
+	report(b, "xent_loss", op_xent, &w, 4.0 * LOGIT_ROWS * (double)m->v);
+	w.xent.grad_scale = 0;
+	report(b, "xent_loss(no gradient)", op_xent, &w, 2.0 * LOGIT_ROWS * (double)m->v);
+}
+
+/* Token and position embeddings. */
+static void
+bench_embedding(struct bench *b)
+{
+	const struct shape *m = b->m;
+	int64_t words, places;
+	double row = (double)m->h, bytes = 2.0 * (double)m->T * row;
+	struct tensor tokens = ids(b, m->T, 0, m->v, &words), positions = ids(b, m->T, m->s, m->s, &places);
+	struct work w = { .embedding = { .y = take(b, DTYPE_BF16, m->T, m->h), .table = take(b, DTYPE_BF16, m->v, m->h),
+				  .ids = tokens } };
+
+	report(b, "embedding_fwd", op_gather, &w, 2 * bytes);
+	w.embedding_grad = (struct embedding_grad){ .dtable = take(b, DTYPE_F32, m->v, m->h), .dy = w.embedding.y,
+		.ids = tokens, .accumulate = true };
+	report(b, "embedding_bwd(words)", op_scatter, &w, bytes + 8 * row * (double)words);
+	w.embedding_grad.accumulate = false;
+	report(b, "embedding_bwd(words, written)", op_scatter, &w, bytes + 4 * row * (double)m->v);
+	w.embedding_grad.dtable = tensor_rows(&w.embedding_grad.dtable, 0, m->s);
+	w.embedding_grad.ids = positions;
+	report(b, "embedding_bwd(positions)", op_scatter, &w, bytes + 4 * row * (double)places);
+}
+
+/* The optimizer's and other flat vectors of 2^28 elements. */
+static void
+bench_flat(struct bench *b)
+{
+	int64_t n = (int64_t)1 << 28;
+	double count = (double)n;
+	struct tensor master = vector(b, DTYPE_F32, n), m = vector(b, DTYPE_F32, n), v = vector(b, DTYPE_F32, n),
+		      grad = vector(b, DTYPE_F32, n), weight = vector(b, DTYPE_BF16, n);
+	struct work w = { .adamw = { .master = master, .exp_avg = m, .exp_avg_sq = v, .grad = grad, .weight = weight, .lr = 1e-4,
+				  .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .grad_scale = 1,
+				  .correction1 = 0.1, .correction2 = 0.05, .decoupled = true },
+		.x = grad, .y = weight, .out = vector(b, DTYPE_F64, 1), .normal = { .key = 1, .std = 0.02 } };
+
+	report(b, "adamw", op_adamw, &w, 30 * count);
+	report(b, "dot", op_dot, &w, 4 * count);
+	report(b, "count_nonfinite", op_nonfinite, &w, 4 * count);
+	report(b, "cast(f32 to bf16)", op_cast, &w, 6 * count);
+	w.x = weight;
+	w.y = master;
+	report(b, "cast(bf16 to f32)", op_cast, &w, 6 * count);
+	report(b, "add(f32 += bf16)", op_add, &w, 10 * count);
+	report(b, "fill(f32)", op_fill, &w, 4 * count);
+	report(b, "normal(f32)", op_normal, &w, 4 * count);
+}
+
+/* The three products of a linear layer of k inputs and n outputs on `rows` rows: with the activation or
+ * bias of GPT-2 where it has one. */
+static void
+bench_linear(struct bench *b, const char *name, const int64_t size[3], bool gelu)
+{
+	int64_t rows = size[0], n = size[1], k = size[2];
+	bool bias = b->m->layer_norm && n != b->m->v;
+	size_t used = b->used;
+	struct tensor x = take(b, DTYPE_BF16, rows, k), y = take(b, DTYPE_BF16, rows, n), weight = take(b, DTYPE_BF16, n, k),
+		      dw = take(b, DTYPE_F32, n, k), vec = vector(b, DTYPE_BF16, n), dvec = vector(b, DTYPE_F32, n),
+		      none = { .data = NULL };
+	struct work w = { .gemm = { .c = y, .a = x, .b = weight, .trans_b = true, .alpha = 1, .bias = bias ? vec : none } };
+	char line[64];
+
+	snprintf(line, sizeof line, "%s forward", name);
+	report_product(b, line, op_gemm, &w);
+	if (gelu) {
+		w.gemm.aux = take(b, DTYPE_BF16, rows, n);
+		w.gemm.act = GEMM_GELU;
+		snprintf(line, sizeof line, "%s forward+gelu", name);
+		report_product(b, line, op_gemm, &w);
+		/* The gradient of the product behind it: as wide, from as many columns as this one's inputs. */
+		w.gemm = (struct gemm){ .c = y, .a = x, .b = take(b, DTYPE_BF16, k, n), .alpha = 1, .aux = w.gemm.aux,
+			.act = GEMM_GELU_GRAD };
+		snprintf(line, sizeof line, "%s input gradient+gelu", name);
+		report_product(b, line, op_gemm, &w);
+	}
+	w.gemm = (struct gemm){ .c = x, .a = y, .b = weight, .alpha = 1 };
+	snprintf(line, sizeof line, "%s input gradient", name);
+	report_product(b, line, op_gemm, &w);
+	w.gemm = (struct gemm){ .c = dw, .a = y, .b = x, .trans_a = true, .alpha = 1, .dbias = bias ? dvec : none };
+	snprintf(line, sizeof line, "%s weight gradient", name);
+	report_product(b, line, op_gemm, &w);
+	w.gemm.beta = 1;
+	snprintf(line, sizeof line, "%s weight gradient, added", name);
+	report_product(b, line, op_gemm, &w);
+	b->used = used;
+}
+
+/* All products of a layer and of the head. */
+static void
+bench_products(struct bench *b)
+{
+	const struct shape *m = b->m;
+	int64_t q = (int64_t)m->n * m->d, qkv = q + 2 * (int64_t)m->g * m->d;
+
+	bench_linear(b, "qkv", (const int64_t[]){ m->T, qkv, m->h }, false);
+	bench_linear(b, "attention out", (const int64_t[]){ m->T, m->h, q }, false);
+	bench_linear(b, "fc1", (const int64_t[]){ m->T, m->gated ? 2 * m->f : m->f, m->h }, !m->gated);
+	bench_linear(b, "fc2", (const int64_t[]){ m->T, m->h, m->f }, false);
+	bench_linear(b, "head", (const int64_t[]){ LOGIT_ROWS, m->v, m->h }, false);
+}
+
+/* What the GPU does at best now. */
+static void
+ceilings(struct bench *b)
+{
+	static const struct shape none = { .name = "ceiling" };
+	int64_t n = CEILING_SIDE;
+	struct work w = { .x = vector(b, DTYPE_BF16, (int64_t)1 << 30), .y = vector(b, DTYPE_BF16, (int64_t)1 << 30) };
+	double t;
+
+	b->m = &none;
+	t = seconds(b, op_cast, &w);
+	b->copy = 2 * (double)tensor_bytes(&w.x) / t;
+	printf("ceiling\tcopy\t%.4f\t%.0f\tGB/s\t1\n", t * 1e3, b->copy / 1e9);
+	w.gemm = (struct gemm){ .c = take(b, DTYPE_BF16, n, n), .a = take(b, DTYPE_BF16, n, n),
+		.b = take(b, DTYPE_BF16, n, n), .trans_b = true, .alpha = 1 };
+	t = seconds(b, op_gemm, &w);
+	b->product = 2.0 * (double)n * (double)n * (double)n / t;
+	printf("ceiling\tproduct\t%.4f\t%.1f\tTFLOP/s\t1\n", t * 1e3, b->product / 1e12);
+	b->used = 0;
+}
+
+/* Operations of one group, on memory that the next group may have. */
+static void
+group(struct bench *b, void (*run)(struct bench *))
+{
+	b->used = 0;
+	run(b);
+	fflush(stdout);
+}
+
+/* The GPU's backend, when there is one and it has a GPU. */
+static const struct backend *
+find(void)
+{
+	struct err why;
+
+	for (int i = 0; backends[i]; i++)
+		if (!strcmp(backends[i]->name, "cuda")) {
+			if (backends[i]->available(&why))
+				return backends[i];
+			printf("skipped: %s\n", why.msg);
+			return NULL;
+		}
+	printf("skipped: the CUDA backend is not built in\n");
+	return NULL;
+}
+
+int
+main(void)
+{
+	static void (*const groups[])(struct bench *) = { bench_norm, bench_rope, bench_act, bench_loss, bench_embedding,
+		bench_products };
+	struct device_config config = { .num_threads = 1, .dtype = DTYPE_BF16 };
+	struct bench b = { .b = find() };
+	struct err e;
+
+	if (!b.b)
+		return 0;
+	b.d = b.b->open(&config, &e);
+	b.pool = b.d ? b.b->alloc(b.d, (size_t)POOL_GIB << 30, &e) : NULL;
+	if (!b.pool) {
+		fprintf(stderr, "gpu: %s\n", e.msg);
+		return 1;
+	}
+	b.st = b.b->stream(b.d, STREAM_COMPUTE);
+	printf("model\toperation\tms\trate\tunit\tshare\n");
+	ceilings(&b);
+	group(&b, bench_flat);
+	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+		b.m = &shapes[i];
+		for (size_t k = 0; k < sizeof groups / sizeof *groups; k++)
+			group(&b, groups[k]);
+	}
+	b.b->release(b.d, b.pool);
+	b.b->close(b.d);
+	return 0;
+}
