@@ -1,6 +1,7 @@
-/* mshard.c - look at, check, print, merge and index datasets */
+/* mshard.c - look at, check, print, merge, index and blend datasets */
 #include "lib/base/cli.h"
 #include "lib/base/prog.h"
+#include "shard/maps.h"
 #include "shard/shard.h"
 
 #include <string.h>
@@ -44,31 +45,6 @@ static const struct opt cat_opts[] = {
 	{ .name = "force", .type = OPT_FLAG, .off = offsetof(struct cat_config, force), .help = "replace an existing dataset" },
 	{ .name = "widen", .type = OPT_FLAG, .off = offsetof(struct cat_config, widen),
 	  .help = "let token types differ: the narrowest type that holds all of them is written" },
-	OPT_END
-};
-
-static const struct opt index_opts[] = {
-	{ .name = "data-path", .type = OPT_LIST, .off = offsetof(struct index_config, data_path), .unit = "PREFIX",
-	  .help = "the dataset, spelled as for training: the names of the maps depend on it" },
-	{ .name = "split", .type = OPT_STRING, .off = offsetof(struct index_config, split), .unit = "SHARES", .def = "969, 30, 1",
-	  .help = "shares of training, validation and test; the names depend on the text" },
-	{ .name = "seq-length", .type = OPT_INT, .off = offsetof(struct index_config, seq_length), .min = 1, .max = 2147483646,
-	  .unit = "tokens", .help = "tokens of a sample" },
-	{ .name = "seed", .type = OPT_INT, .off = offsetof(struct index_config, seed), .max = 4294967295.0, .def = "1234",
-	  .help = "seed of the shuffles" },
-	{ .name = "num-samples", .type = OPT_STRING, .off = offsetof(struct index_config, num_samples),
-	  .unit = "TRAIN,VALID,TEST",
-	  .def = "all,all,all", .help = "samples wanted of each split; all means one epoch" },
-	{ .name = "data-cache-path", .type = OPT_STRING, .off = offsetof(struct index_config, cache_dir), .unit = "DIR",
-	  .help = "where the maps go; without it PREFIX/cache/GPTDataset_indices" },
-	{ .type = OPT_GROUP, .help = "The tokenizer as the names of the maps know it" },
-	{ .name = "tokenizer-class", .type = OPT_STRING, .off = offsetof(struct index_config, tokenizer_class), .unit = "NAME",
-	  .help = "Python class; without it MegatronTokenizerText" },
-	{ .name = "tokenizer-path", .type = OPT_STRING, .off = offsetof(struct index_config, tokenizer_path), .unit = "PATH",
-	  .help = "its file or directory" },
-	{ .name = "tokenizer-option", .type = OPT_LIST, .off = offsetof(struct index_config, tokenizer_option),
-	  .unit = "KEY=VALUE",
-	  .help = "what its constructor got, in order, as vocab_size=50257 eod_id=50256" },
 	OPT_END
 };
 
@@ -160,15 +136,35 @@ run_cat(const void *cfg, int argc, char **argv, struct err *e)
 	return shard_cat(c, argc, argv, e);
 }
 
-/* Everything wrong with the options is said before a file is opened. */
+/* Everything wrong with the options is said before a file is opened. Notes follow the product. */
+static int
+run_maps(const char *verb, int (*run)(const struct maps_config *, FILE *, struct str *, struct err *), const void *cfg, int argc,
+    char **argv, struct err *e)
+{
+	struct str notes = { 0 };
+	int rc;
+
+	if (argc > 0)
+		err_set(e, "operand '%s': %s takes its datasets from --data-path", argv[0], verb);
+	if (argc > 0 || shard_maps_check(cfg, e) < 0)
+		return CLI_USAGE;
+	rc = run(cfg, stdout, &notes, e);
+	cli_say(&notes, note);
+	return rc;
+}
+
+/* All maps that a run needs. */
 static int
 run_index(const void *cfg, int argc, char **argv, struct err *e)
 {
-	if (argc > 0)
-		err_set(e, "operand '%s': index takes its dataset from --data-path", argv[0]);
-	if (argc > 0 || shard_index_check(cfg, e) < 0)
-		return CLI_USAGE;
-	return shard_index(cfg, stdout, e);
+	return run_maps("index", shard_index, cfg, argc, argv, e);
+}
+
+/* The blending index alone. */
+static int
+run_blend(const void *cfg, int argc, char **argv, struct err *e)
+{
+	return run_maps("blend", shard_blend, cfg, argc, argv, e);
 }
 
 static const struct verb verbs[] = {
@@ -179,12 +175,14 @@ static const struct verb verbs[] = {
 	  run_verify },
 	{ "head", "PREFIX", "print documents as token ids", head_opts, sizeof(struct head_options), run_head },
 	{ "cat", "PREFIX ...", "merge datasets into one", cat_opts, sizeof(struct cat_config), run_cat },
-	{ "index", "", "write the index maps that training looks for", index_opts, sizeof(struct index_config), run_index },
+	{ "index", "", "write the index maps that training looks for", shard_index_opts, sizeof(struct maps_config), run_index },
+	{ "blend", "", "say what a blend takes from each dataset, and write its index", shard_blend_opts, sizeof(struct maps_config),
+	  run_blend },
 	{ 0 }
 };
 
 static const struct tool tool = {
-	.name = "mshard", .summary = "look at, check, print, merge and index tokenised datasets", .built_in = "", .verbs = verbs,
+	.name = "mshard", .summary = "look at, check, print, merge, index and blend tokenised datasets", .built_in = "", .verbs = verbs,
 };
 
 /* Verbs that print go on to cli_main's check of stdout. */

@@ -34,16 +34,4 @@ struct cat_config {
 /* Merges datasets, in order, in constant memory (widening: in that of the longest sequence). */
 int shard_cat(const struct cat_config *c, int count, char **prefix, struct err *e);
 
-/* The options of the index verb as they were typed. */
-struct index_config {
-	struct opt_list data_path, tokenizer_option;
-	const char *split, *num_samples, *tokenizer_class, *tokenizer_path, *cache_dir;
-	int64_t seq_length, seed;
-};
-/* What the option table cannot check; -1 is wrong usage. */
-int shard_index_check(const struct index_config *c, struct err *e);
-/* Builds and writes the maps of every split that is present: rows "split samples epochs hash". The
- * options are checked. */
-int shard_index(const struct index_config *c, FILE *out, struct err *e);
-
 #endif

@@ -1,0 +1,215 @@
+/*
+ * maps.c - from options to the samples of each split, for the verbs index and blend
+ *
+ * The work is done by lib/format/blend, which training calls too: the same options give the same
+ * names and the same files.
+ */
+#include "shard/maps.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { THREADS_MAX = 16 };
+
+#define ROW(field) .off = offsetof(struct maps_config, field)
+#define COMMON_ROWS \
+	{ .name = "data-path", .type = OPT_LIST, ROW(paths.data_path), .unit = "[WEIGHT] PREFIX", \
+	  .help = "datasets of all splits, spelled as for training: the names of the maps depend on it" }, \
+	{ .name = "data-args-path", .type = OPT_STRING, ROW(paths.data_args_path), .unit = "FILE", \
+	  .help = "the words of --data-path from a file" }, \
+	{ .name = "train-data-path", .type = OPT_LIST, ROW(paths.split_path[SPLIT_TRAIN]), .unit = "[WEIGHT] PREFIX", \
+	  .help = "datasets of training alone, whole; --split does not apply" }, \
+	{ .name = "valid-data-path", .type = OPT_LIST, ROW(paths.split_path[SPLIT_VALID]), .unit = "[WEIGHT] PREFIX", \
+	  .help = "the same of validation" }, \
+	{ .name = "test-data-path", .type = OPT_LIST, ROW(paths.split_path[SPLIT_TEST]), .unit = "[WEIGHT] PREFIX", \
+	  .help = "the same of the test" }, \
+	{ .name = "per-split-data-args-path", .type = OPT_STRING, ROW(paths.per_split_data_args_path), .unit = "FILE", \
+	  .help = "all three from a JSON object with the keys train, valid and test" }, \
+	{ .name = "split", .type = OPT_STRING, ROW(split), .unit = "SHARES", .def = "969, 30, 1", \
+	  .help = "shares of training, validation and test; the names depend on the text" }, \
+	{ .name = "seq-length", .type = OPT_INT, ROW(seq_length), .min = 1, .max = 2147483646, .unit = "tokens", \
+	  .help = "tokens of a sample" }, \
+	{ .name = "seed", .type = OPT_INT, ROW(seed), .max = 4294967295.0, .def = "1234", .help = "seed of the shuffles" }, \
+	{ .name = "num-samples", .type = OPT_STRING, ROW(num_samples), .unit = "TRAIN,VALID,TEST", .def = "all,all,all", \
+	  .help = "samples wanted of each split; all means one epoch" }, \
+	{ .name = "mid-level-dataset-surplus", .type = OPT_NUMBER, ROW(surplus), .max = 1e6, .def = "0.005", .unit = "fraction", \
+	  .help = "how much more than its share is asked of each corpus of a weighted blend" }, \
+	{ .name = "no-add-extra-token-to-sequence", .type = OPT_UNFLAG, ROW(add_extra_token), \
+	  .help = "samples do not overlap by the token that is the last label" }, \
+	{ .name = "no-drop-last-partial-validation-sequence", .type = OPT_UNFLAG, ROW(drop_last_partial), \
+	  .help = "validation keeps the last sample though it is not full" }, \
+	{ .name = "data-cache-path", .type = OPT_STRING, ROW(cache_dir), .unit = "DIR", \
+	  .help = "where the maps go; without it PREFIX/cache/GPTDataset_indices, and blends are not kept" }, \
+	{ .name = "num-dataset-builder-threads", .type = OPT_INT, ROW(threads), .max = 1024, .unit = "threads", \
+	  .help = "corpora built side by side; 0: as many as there are cores, up to 16" }
+
+const struct opt shard_index_opts[] = {
+	COMMON_ROWS,
+	{ .type = OPT_GROUP, .help = "The tokenizer as the names of the maps know it" },
+	{ .name = "tokenizer-class", .type = OPT_STRING, ROW(tokenizer_class), .unit = "NAME",
+	  .help = "Python class; without it MegatronTokenizerText" },
+	{ .name = "tokenizer-path", .type = OPT_STRING, ROW(tokenizer_path), .unit = "PATH", .help = "its file or directory" },
+	{ .name = "tokenizer-option", .type = OPT_LIST, ROW(tokenizer_option), .unit = "KEY=VALUE",
+	  .help = "what its constructor got, in order, as vocab_size=50257 eod_id=50256" },
+	OPT_END
+};
+
+const struct opt shard_blend_opts[] = {
+	COMMON_ROWS,
+	{ .name = "consumed-samples", .type = OPT_INT, ROW(consumed), .max = 1e15, .unit = "samples",
+	  .help = "the column consumed tells how many of the first so many training samples come from each corpus" },
+	{ .name = "dry-run", .type = OPT_FLAG, ROW(dry_run), .help = "print the table and write nothing" },
+	{ .type = OPT_GROUP, .help = "The tokenizer as the names of the maps know it" },
+	{ .name = "tokenizer-class", .type = OPT_STRING, ROW(tokenizer_class), .unit = "NAME",
+	  .help = "Python class; without it MegatronTokenizerText" },
+	{ .name = "tokenizer-path", .type = OPT_STRING, ROW(tokenizer_path), .unit = "PATH", .help = "its file or directory" },
+	{ .name = "tokenizer-option", .type = OPT_LIST, ROW(tokenizer_option), .unit = "KEY=VALUE",
+	  .help = "what its constructor got, in order, as vocab_size=50257 eod_id=50256" },
+	OPT_END
+};
+
+/* "100,all,0": three counts; all is one epoch, as -1. The whole text must be used up: "1,2,3,4"
+ * and "1,2" are both refused. */
+static int
+parse_counts(const char *text, int64_t count[SPLIT_COUNT], struct err *e)
+{
+	const char *p = text;
+
+	for (int i = 0; i < SPLIT_COUNT; i++) {
+		char want = i + 1 < SPLIT_COUNT ? ',' : '\0', *end;
+		bool all = !strncmp(p, "all", 3);
+
+		errno = 0;
+		count[i] = all ? -1 : strtoll(p, &end, 10);
+		if (all)
+			end = strchr(p, 'l') + 2;
+		if (end == p || errno || *end != want || (!all && count[i] < 0))
+			return err_set(e,
+			    "--num-samples %s: must be TRAIN,VALID,TEST, each a number from 0 or "
+			    "all",
+			    text);
+		p = end + 1;
+	}
+	return 0;
+}
+
+/* Whether a split is there to be built: a blend of no samples is left out, a corpus by itself then gives one epoch. */
+static bool
+present(const struct data_paths *p, const struct split_matrix *m, enum split which, int64_t wanted)
+{
+	const struct path_list *l = data_paths_list(p, which);
+	bool blend = l->count > 1 || (l->weight && !p->per_split);
+
+	return l->count > 0 && (p->per_split || m->present[which]) && !(blend && wanted == 0);
+}
+
+/* Wrong usage and a dataset that cannot be read have different exit statuses, hence everything about the options alone here. */
+int
+shard_maps_check(const struct maps_config *c, struct err *e)
+{
+	struct data_paths paths;
+	int64_t count[SPLIT_COUNT];
+	struct split_matrix m;
+
+	if (data_paths_read(&c->paths, &paths, e) < 0)
+		return -1;
+	data_paths_release(&paths);
+	if (c->seq_length == 0)
+		return err_set(e, "--seq-length: how many tokens has a sample?");
+	for (int i = 0; i < c->tokenizer_option.count; i++)
+		if (!strchr(c->tokenizer_option.item[i], '='))
+			return err_set(e, "--tokenizer-option %s: must be KEY=VALUE",
+			    c->tokenizer_option.item[i]);
+	if (parse_counts(c->num_samples, count, e) < 0)
+		return -1;
+	return split_parse(c->split, &m, e);
+}
+
+/* What all splits share. */
+static struct blend_config
+common_config(const struct maps_run *r, const char *tokenizer, struct pool *pool)
+{
+	return (struct blend_config){
+		.samples = {
+			.split = r->c->split,
+			.seq_length = r->c->seq_length,
+			.seed = r->c->seed,
+			.add_extra_token = r->c->add_extra_token,
+			.tokenizer_json = tokenizer,
+			.cache_dir = r->c->cache_dir,
+			.write_cache = r->write,
+		},
+		.surplus = r->c->surplus,
+		.pool = pool,
+		.plan_only = r->plan_only,
+	};
+}
+
+/* Training, validation and test in this order, as far as they are there. */
+static int
+run_splits(const struct maps_run *r, const struct data_paths *paths, const struct corpora *corpora, struct blend_config *cfg,
+    struct str *notes, struct err *e)
+{
+	int64_t count[SPLIT_COUNT];
+	struct split_matrix m;
+
+	if (parse_counts(r->c->num_samples, count, e) < 0 || split_parse(r->c->split, &m, e) < 0)
+		BUG("unchecked options: %s", e->msg);
+	for (int i = 0; i < SPLIT_COUNT; i++) {
+		struct blend *b;
+
+		if (!present(paths, &m, (enum split)i, count[i]))
+			continue;
+		cfg->samples.which = (enum split)i;
+		cfg->samples.num_samples = count[i];
+		cfg->samples.drop_last_partial = i != SPLIT_VALID || r->c->drop_last_partial;
+		b = blend_open(corpora, paths, cfg, e);
+		if (!b)
+			return -1;
+		if (blend_notes(b))
+			str_adds(notes, blend_notes(b));
+		r->row(r, b, (enum split)i);
+		blend_close(b);
+	}
+	return 0;
+}
+
+/* The machine's cores, up to a number that one disk can follow. */
+static int
+thread_count(const struct maps_config *c)
+{
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (c->threads)
+		return (int)c->threads;
+	return cores < 1 ? 1 : cores > THREADS_MAX ? THREADS_MAX : (int)cores;
+}
+
+/* Opens the corpora of all splits once. */
+int
+shard_maps_run(const struct maps_run *r, struct str *notes, struct err *e)
+{
+	struct data_paths paths;
+	struct corpora *corpora;
+	struct str tokenizer = { 0 };
+	struct blend_config cfg;
+	struct pool *pool;
+	int rc = -1;
+
+	if (data_paths_read(&r->c->paths, &paths, e) < 0)
+		return -1;
+	pool = pool_new(thread_count(r->c));
+	corpora = corpora_open(&paths, pool, e);
+	samples_tokenizer(r->c->tokenizer_class, r->c->tokenizer_path, r->c->tokenizer_option.item, r->c->tokenizer_option.count,
+	    &tokenizer);
+	cfg = common_config(r, tokenizer.buf, pool);
+	if (corpora)
+		rc = run_splits(r, &paths, corpora, &cfg, notes, e);
+	str_release(&tokenizer);
+	corpora_close(corpora);
+	pool_free(pool);
+	data_paths_release(&paths);
+	return rc;
+}
