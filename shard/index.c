@@ -14,8 +14,8 @@ print_corpus(FILE *out, enum split which, const struct samples *s, const struct 
 }
 
 /* A blend's own row, then those of its corpora. */
-static void
-print_split(const struct maps_run *r, const struct blend *b, enum split which)
+static int
+print_split(const struct maps_run *r, const struct blend *b, enum split which, struct err *e)
 {
 	if (!blend_is_plain(b))
 		fprintf(r->out, "%s\t%lld\t-\t%s\t-\n", split_name[which], (long long)blend_count(b), blend_hash(b));
@@ -25,6 +25,8 @@ print_split(const struct maps_run *r, const struct blend *b, enum split which)
 		blend_corpus(b, k, &c);
 		print_corpus(r->out, which, c.samples, c.dataset);
 	}
+	(void)e;                                /* what became of the rows is looked at when the program ends */
+	return 0;
 }
 
 /* Everything that a run needs. */

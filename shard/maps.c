@@ -159,8 +159,9 @@ run_splits(const struct maps_run *r, const struct data_paths *paths, const struc
 		BUG("unchecked options: %s", e->msg);
 	for (int i = 0; i < SPLIT_COUNT; i++) {
 		struct blend *b;
+		int rc;
 
-		if (!present(paths, &m, (enum split)i, count[i]))
+		if (r->one ? i != (int)r->which : !present(paths, &m, (enum split)i, count[i]))
 			continue;
 		cfg->samples.which = (enum split)i;
 		cfg->samples.num_samples = count[i];
@@ -170,8 +171,10 @@ run_splits(const struct maps_run *r, const struct data_paths *paths, const struc
 			return -1;
 		if (blend_notes(b))
 			str_adds(notes, blend_notes(b));
-		r->row(r, b, (enum split)i);
+		rc = r->row(r, b, (enum split)i, e);
 		blend_close(b);
+		if (rc < 0)
+			return -1;
 	}
 	return 0;
 }

@@ -29,12 +29,15 @@ int shard_index(const struct maps_config *c, FILE *out, struct str *notes, struc
 /* What each corpus gives to every split, a row each; the blending index is written unless dry_run. */
 int shard_blend(const struct maps_config *c, FILE *out, struct str *notes, struct err *e);
 
-/* A split at a time: row says what is to be printed of it. The corpora are open during the calls. */
+/* The splits one after the other, or one of them; row says what is to be done with each, and its corpora are open meanwhile. */
 struct maps_run {
 	const struct maps_config *c;
-	bool plan_only, write;
+	bool plan_only, write;          /* as in blend.h */
+	bool one;                       /* only `which`, whose absence is an error */
+	enum split which;
 	FILE *out;
-	void (*row)(const struct maps_run *, const struct blend *, enum split);
+	const void *ctx;                /* the caller's */
+	int (*row)(const struct maps_run *, const struct blend *, enum split, struct err *);
 };
 int shard_maps_run(const struct maps_run *r, struct str *notes, struct err *e);
 

@@ -232,13 +232,13 @@ blend_locate(const struct blend *b, int64_t sample, int *corpus, int64_t *of_cor
 
 /* As samples_tokens of the corpus. */
 int64_t
-blend_tokens(const struct blend *b, int64_t sample, int64_t *out)
+blend_tokens(const struct blend *b, int64_t sample, int64_t *out, struct err *e)
 {
 	int64_t i;
 	int k;
 
 	blend_locate(b, sample, &k, &i);
-	return samples_tokens(b->part[k].samples, i, out);
+	return samples_tokens(b->part[k].samples, i, out, e);
 }
 
 /* As samples_parts of the corpus. */

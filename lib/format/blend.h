@@ -77,7 +77,7 @@ void blend_corpus(const struct blend *b, int k, struct blend_corpus *out);
 /* Sample i, 0 <= i < blend_count: which sample of which corpus. */
 void    blend_locate(const struct blend *b, int64_t sample, int *corpus, int64_t *of_corpus);
 /* Its tokens and its parts, as samples_tokens and samples_parts; every part lies in one sequence of corpus *corpus. */
-int64_t blend_tokens(const struct blend *b, int64_t sample, int64_t *out);
+int64_t blend_tokens(const struct blend *b, int64_t sample, int64_t *out, struct err *e);
 int64_t blend_parts(const struct blend *b, int64_t sample, int *corpus, struct sample_part *out, int64_t cap);
 /*
  * How many of the first `consumed` samples come from each corpus: out[blend_num_corpora]. Beyond the count the blend begins

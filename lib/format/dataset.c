@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADER_BYTES = 34 };
+enum { HEADER_BYTES = 34, FORGET = 2 << 20 };
 
 static const char magic[9] = "MMIDIDX\0";
 static const char old_magic[8] = "TNTIDX\0";
@@ -140,6 +140,8 @@ check_sequences(struct dataset *d, struct err *e)
 			return err_at(
 			    e, d->idx_path, 0, "the lengths add up to more than 63 bits of bytes");
 		at += (uint64_t)len * width;
+		if (i % FORGET == 0)
+			map_forget(&d->idx);
 	}
 	d->tokens = (int64_t)(at / width);
 	return 0;
@@ -162,6 +164,8 @@ check_documents(const struct dataset *d, struct err *e)
 			    "the document index decreases from %lld to %lld at entry %lld",
 			    (long long)last, (long long)v, (long long)i);
 		last = v;
+		if (i % FORGET == 0)
+			map_forget(&d->idx);
 	}
 	if (last != d->sequences)
 		return err_at(e, d->idx_path, 0,
@@ -213,6 +217,7 @@ dataset_open(const char *prefix, struct err *e)
 		dataset_close(d);
 		return NULL;
 	}
+	map_forget(&d->idx);
 	return d;
 }
 
@@ -280,6 +285,13 @@ int64_t
 dataset_document_start(const struct dataset *d, int64_t document)
 {
 	return load64(d->document, document);
+}
+
+/* The tokens' pages stay. */
+void
+dataset_forget(const struct dataset *d)
+{
+	map_forget(&d->idx);
 }
 
 /* A byte a sequence behind the arrays, written for multimodal data; nothing here reads it. */

@@ -37,6 +37,25 @@ index_map_get(const struct index_map *m, int64_t i)
 	}
 }
 
+/* The type that nearly all maps have without a choice an element. */
+void
+index_map_copy(const struct index_map *m, int64_t from, int64_t n, int64_t *out)
+{
+	const char *p = (const char *)m->data + 4 * from;
+
+	if (m->dtype != DTYPE_I32) {
+		for (int64_t i = 0; i < n; i++)
+			out[i] = index_map_get(m, from + i);
+		return;
+	}
+	for (int64_t i = 0; i < n; i++) {
+		int32_t v;
+
+		memcpy(&v, p + 4 * i, 4);
+		out[i] = v;
+	}
+}
+
 /* Unmaps or frees, whichever it was. */
 void
 index_map_release(struct index_map *m)
@@ -44,30 +63,6 @@ index_map_release(struct index_map *m)
 	npy_close(&m->file);
 	free(m->own);
 	memset(m, 0, sizeof *m);
-}
-
-/* Consumes seq_length + extra tokens; with the extra one the next sample starts at the last token
- * of this one. */
-int
-samples_walk(const struct samples *s, struct walk *w)
-{
-	int64_t missing = s->seq_length + s->extra;
-
-	for (;;) {
-		int64_t len = dataset_length(s->d, index_map_get(&s->document, w->position));
-
-		missing -= len - w->offset;
-		if (missing <= 0) {
-			w->offset = len + missing - s->extra;
-			return 0;
-		}
-		if (w->position + 1 == s->num_positions) {
-			w->offset = len - s->extra;
-			return s->drop ? -1 : 0;
-		}
-		w->position++;
-		w->offset = 0;
-	}
 }
 
 /*
@@ -126,6 +121,7 @@ find_range(struct samples *s, const struct samples_config *c, struct err *e)
 	}
 	for (int64_t i = s->begin; i < s->end; i++)
 		s->tokens_per_epoch += dataset_length(s->d, i);
+	dataset_forget(s->d);
 	return s->tokens_per_epoch >= 2 ? 0 : too_few_tokens(s, c, e);
 }
 
@@ -290,9 +286,14 @@ samples_hash(const struct samples *s)
 	return s->hash;
 }
 
+/* A row of the sample index. */
+struct place {
+	int64_t position, offset;
+};
+
 /* The part of a sample that lies at one position; count may be 0. */
 static struct sample_part
-part_at(const struct samples *s, int64_t position, const struct walk *from, const struct walk *to)
+part_at(const struct samples *s, int64_t position, const struct place *from, const struct place *to)
 {
 	struct sample_part p = { .sequence = index_map_get(&s->document, position) };
 
@@ -307,7 +308,7 @@ part_at(const struct samples *s, int64_t position, const struct walk *from, cons
  * Both rows of a sample: where it begins, and where the next one in the order of the corpus does.
  */
 static void
-find_rows(const struct samples *s, int64_t sample, struct walk *from, struct walk *to)
+find_rows(const struct samples *s, int64_t sample, struct place *from, struct place *to)
 {
 	int64_t j;
 
@@ -322,7 +323,7 @@ find_rows(const struct samples *s, int64_t sample, struct walk *from, struct wal
 int64_t
 samples_parts(const struct samples *s, int64_t sample, struct sample_part *out, int64_t cap)
 {
-	struct walk from, to;
+	struct place from, to;
 	int64_t n = 0;
 
 	find_rows(s, sample, &from, &to);
@@ -338,11 +339,12 @@ samples_parts(const struct samples *s, int64_t sample, struct sample_part *out, 
 
 /* One part after the other, however many there are. */
 int64_t
-samples_tokens(const struct samples *s, int64_t sample, int64_t *out)
+samples_tokens(const struct samples *s, int64_t sample, int64_t *out, struct err *e)
 {
-	struct walk from, to;
+	struct place from, to;
 	int64_t n = 0;
 
+	(void)e;
 	find_rows(s, sample, &from, &to);
 	for (int64_t i = from.position; i <= to.position; i++) {
 		struct sample_part p = part_at(s, i, &from, &to);

@@ -152,19 +152,22 @@ build_sample_index(struct samples *s)
 {
 	enum dtype t = samples_row_type(s->num_positions);
 	void *rows = index_map_alloc(&s->row, t, 2 * (s->count + 1));
-	struct walk w = { 0, 0 };
+	struct row_walk *w = row_walk_new(s);
 
 	for (int64_t i = 0; i <= s->count; i++) {
-		if (t == DTYPE_I64) {
-			((int64_t *)rows)[2 * i] = w.position;
-			((int64_t *)rows)[2 * i + 1] = w.offset;
-		} else {
-			((int32_t *)rows)[2 * i] = (int32_t)w.position;
-			((int32_t *)rows)[2 * i + 1] = (int32_t)w.offset;
-		}
-		if (i < s->count && samples_walk(s, &w) < 0)
+		int64_t position, offset;
+
+		if (row_walk_next(w, &position, &offset) < 0)
 			BUG("%lld samples do not fit the document index", (long long)s->count);
+		if (t == DTYPE_I64) {
+			((int64_t *)rows)[2 * i] = position;
+			((int64_t *)rows)[2 * i + 1] = offset;
+		} else {
+			((int32_t *)rows)[2 * i] = (int32_t)position;
+			((int32_t *)rows)[2 * i + 1] = (int32_t)offset;
+		}
 	}
+	row_walk_free(w);
 }
 
 /* In which order samples are drawn. */

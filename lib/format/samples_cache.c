@@ -102,18 +102,17 @@ document_index_fits(const struct samples *s)
 static bool
 sample_index_fits(const struct samples *s)
 {
-	struct walk w = { 0, 0 };
+	struct row_walk *w = row_walk_new(s);
+	bool fits = true;
 
-	for (int64_t i = 0; i <= s->count; i++) {
-		int64_t position, offset;
+	for (int64_t i = 0; i <= s->count && fits; i++) {
+		int64_t position, offset, want_position, want_offset;
 
 		samples_sample_index(s, i, &position, &offset);
-		if (position != w.position || offset != w.offset)
-			return false;
-		if (i < s->count && samples_walk(s, &w) < 0)
-			return false;
+		fits = row_walk_next(w, &want_position, &want_offset) == 0 && position == want_position && offset == want_offset;
 	}
-	return true;
+	row_walk_free(w);
+	return fits;
 }
 
 /* A permutation of the samples, and of those before a separate last epoch by themselves. */

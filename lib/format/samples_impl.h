@@ -40,17 +40,18 @@ struct samples {
 
 /* Element i of a map; the elements of a file may be unaligned. */
 int64_t index_map_get(const struct index_map *m, int64_t i);
+/* Elements [from, from + n). */
+void    index_map_copy(const struct index_map *m, int64_t from, int64_t n, int64_t *out);
 void    index_map_release(struct index_map *m);
 /* Fresh memory of count elements, on large pages when there are many: the shuffles touch it at random. */
 void   *index_map_alloc(struct index_map *m, enum dtype t, int64_t count);
 
-/* The walk that gives the rows of the sample index one after the other; row 0 is (0, 0). */
-struct walk {
-	int64_t position, offset;
-};
-/* Steps to the next row; -1 when the document index ends before the sample is full (never in maps
- * that belong together). */
-int  samples_walk(const struct samples *s, struct walk *w);
+/* samples_walk.c: the rows of the sample index of a document index whose sequences are the split's; row 0 is (0, 0). */
+struct row_walk;
+struct row_walk *row_walk_new(const struct samples *s);
+void row_walk_free(struct row_walk *w);
+/* The next row; -1 when the document index ends before the sample is full (never in maps that belong together). */
+int  row_walk_next(struct row_walk *w, int64_t *position, int64_t *offset);
 /* I32 unless positions or offsets need more. */
 enum dtype samples_row_type(int64_t num_positions);
 

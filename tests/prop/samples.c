@@ -39,12 +39,12 @@ order(uint64_t seed)
 	uint32_t counter = 0;
 
 	for (int64_t i = 0; i < n; i++)
-		CHECK(samples_tokens(s, i, all + i * (S + 1)) == S + 1);
+		CHECK(samples_tokens(s, i, all + i * (S + 1), &e) == S + 1);
 	for (int k = 0; k < 20; k++) {
 		int64_t start = draw(seed, &counter, (uint32_t)n - 8);
 
 		for (int64_t i = start; i < start + 8; i++) {
-			CHECK(samples_tokens(fresh, i, one) == S + 1);
+			CHECK(samples_tokens(fresh, i, one, &e) == S + 1);
 			CHECK(!memcmp(one, all + i * (S + 1), sizeof one));
 		}
 	}

@@ -166,7 +166,7 @@ check_tokens(const struct golden *g, const struct blend *b)
 		return;
 	}
 	for (int64_t row = 0; row < text.shape[0]; row++) {
-		int64_t width = text.shape[1], n = blend_tokens(b, (int64_t)element(&text, row * width), ids), at = 0;
+		int64_t width = text.shape[1], n = blend_tokens(b, (int64_t)element(&text, row * width), ids, &e), at = 0;
 		struct sample_part part[1100];
 		bool same = n <= width - 1;
 		int corpus;

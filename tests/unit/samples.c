@@ -129,7 +129,7 @@ check_row(const struct golden *g, const struct samples *s, const struct sample_o
 	};
 	bool same = true;
 
-	n = samples_tokens(s, sample, tokens);
+	n = samples_tokens(s, sample, tokens, &e);
 	check_parts(g, s, sample, tokens, n);
 	for (int64_t i = 0; i + 1 < width; i++)
 		same =
