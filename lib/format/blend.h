@@ -100,7 +100,8 @@ int64_t blend_request(int64_t n, double w, double surplus);
  *   dataset       [size], dataset_sample [size]: the two arrays
  *   drawn         [count]: samples of each corpus
  *
- * Equal bit by bit to the loop over all corpora for every sample, in about log(count) steps a sample.
+ * Equal bit by bit to the loop over all corpora for every sample; with many corpora the time a sample grows with the root of
+ * their number.
  */
 struct blend_choice {
 	const double *weight;

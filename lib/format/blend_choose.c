@@ -2,13 +2,13 @@
  * blend_choose.c - which corpus gives the next sample: the one that is furthest behind its weight
  *
  * For sample i, with f = max(i, 1), corpus k has the error w[k] * f - c[k], where c[k] samples came from it so far; the greatest
- * error wins, the first of equals. The definition looks at every corpus for every sample. With many corpora a tournament is kept
- * instead: each node of a binary tree knows the winner of the corpora below it, and the first f at which that could change.
- * A sample then costs the matches of the corpus that won, and of the few nodes whose time has come.
+ * error wins, the first of equals. The definition looks at every corpus for every sample. With many corpora the choice is made
+ * a batch at a time, among candidates: the corpora whose error can reach a floor before the batch ends.
  *
- * Errors are compared as the rounded doubles that Megatron-LM compares. As real numbers, the difference of two errors is a line
- * in f; a node is left alone only while that line stays further from zero than rounding could move the two values. Source of
- * the rule: Megatron-LM core/datasets/helpers.cpp.
+ * Nothing is approximated. Errors are the rounded doubles that Megatron-LM compares; rounding keeps order, so the error of a
+ * corpus at the end of the batch, as computed, is no less than any before it. A corpus that is no candidate is below the floor
+ * all the time, and cannot win while the best candidate is not. When that one falls below the floor the batch ends early. Source
+ * of the rule: Megatron-LM core/datasets/helpers.cpp.
  */
 #include "lib/base/mem.h"
 #include "lib/format/blend.h"
@@ -17,145 +17,188 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Below this many corpora the loop over all of them is quicker. */
-enum { FEW = 24 };
+/* Up to FEW corpora the loop over all of them is quicker. LANES errors are computed side by side. */
+enum { FEW = 48, LANES = 4, STEPS_MIN = 32, STEPS_MAX = 512 };
 
-/* Never, as a time; greater than any f. */
-#define NEVER INT64_MAX
 /* The samples drawn from a corpus that must not win: no error of a real corpus is as low. */
 #define GONE 1e18
 
-struct line {
-	double weight, drawn;           /* error at f: weight * f - drawn */
+/* Corpora in the order of their numbers, an error each; padded to a multiple of LANES with what cannot win. */
+struct lines {
+	int count, cap;
+	double *weight, *drawn;
+	int *corpus;
 };
 
-struct node {
-	int winner;
-	int64_t expires;                /* first f at which this node or one below it may have another winner */
+struct batches {
+	struct lines all, some;         /* every corpus; the candidates */
+	int64_t steps;                  /* of a batch */
+	double margin;                  /* between the greatest error at the start and the floor; tuned as batches go well or not */
+	double floor;
+	/* Candidates that found no room, all after those that did: their errors are at most that of this line. */
+	bool crowded;
+	double rest_weight, rest_drawn;
 };
 
-struct tournament {
-	struct line *line;              /* [leaves] */
-	struct node *node;              /* [2 leaves], the root is 1; children of n are 2n and 2n + 1; leaves have no node */
-	int leaves;                     /* a power of 2 */
-};
-
-/* The two operations are rounded one by one: the library is compiled without contraction. */
-static double
-error_at(const struct line *l, double f)
+/* Room for cap lines. */
+static void
+lines_init(struct lines *l, int cap)
 {
-	return l->weight * f - l->drawn;
+	l->count = 0;
+	l->cap = cap;
+	l->weight = mem_zalloc((size_t)cap + LANES, sizeof *l->weight);
+	l->drawn = mem_zalloc((size_t)cap + LANES, sizeof *l->drawn);
+	l->corpus = mem_zalloc((size_t)cap + LANES, sizeof *l->corpus);
+}
+
+/* The memory alone. */
+static void
+lines_release(struct lines *l)
+{
+	free(l->weight);
+	free(l->drawn);
+	free(l->corpus);
+}
+
+/* Adds a line; the padding is not touched. */
+static void
+lines_add(struct lines *l, int corpus, double weight, double drawn)
+{
+	l->corpus[l->count] = corpus;
+	l->weight[l->count] = weight;
+	l->drawn[l->count++] = drawn;
+}
+
+/* Fills up the last group of lanes. */
+static void
+lines_pad(struct lines *l)
+{
+	for (int i = l->count; i % LANES; i++) {
+		l->weight[i] = 0;
+		l->drawn[i] = GONE;
+	}
 }
 
 /*
- * The first f after `now` at which v could win against u, which leads by `lead`, as computed at `now`.
- *
- * With u = 2^-53, an error is off by at most u (2 w f + c), so two of them by u (2 (w + w') f + c + c'); `slack` is four times
- * that, for this computation's own rounding too. Between now and now + n the lead changes by (w - w') n and the slack by a
- * part of (w + w') n.
+ * The first of the greatest errors at f; *most is the error. Each lane keeps its own, without a branch. The two operations are
+ * rounded one by one: the library is compiled without contraction.
  */
-static int64_t
-next_change(const struct line *u, const struct line *v, double lead, double now)
-{
-	double slope = u->weight - v->weight, sum = u->weight + v->weight, steps;
-	double slack = 0x1p-50 * (sum * now + u->drawn + v->drawn + 1), loss = 0x1p-49 * sum - slope;
-
-	if (slope == 0)                         /* the same product in both: the order is that of the counts, which are integers */
-		return NEVER;
-	if (lead <= slack)
-		return (int64_t)now + 1;
-	if (loss <= 0)
-		return NEVER;
-	steps = (lead - slack) / loss * (1 - 0x1p-20);
-	if (steps >= 0x1p60)
-		return NEVER;
-	return (int64_t)now + (steps < 1 ? 1 : (int64_t)steps);
-}
-
-/* The winner below a node, or the corpus of a leaf. */
 static int
-winner_of(const struct tournament *t, int n)
+lines_best(const struct lines *l, double f, double *most)
 {
-	return n >= t->leaves ? n - t->leaves : t->node[n].winner;
+	double best[LANES];
+	int64_t at[LANES] = { 0 };
+	int lane = 0;
+
+	for (int k = 0; k < LANES; k++)
+		best[k] = -HUGE_VAL;
+	for (int i = 0; i < l->count; i += LANES)
+		for (int k = 0; k < LANES; k++) {
+			double error = l->weight[i + k] * f - l->drawn[i + k];
+
+			at[k] = error > best[k] ? i : at[k];
+			best[k] = error > best[k] ? error : best[k];
+		}
+	for (int k = 1; k < LANES; k++)
+		if (best[k] > best[lane] || (best[k] == best[lane] && at[k] < at[lane]))
+			lane = k;
+	*most = best[lane];
+	return (int)at[lane] + lane;
 }
 
-/* When the winner below a node may change; that of a leaf never does. */
+/* Chooses the candidates of a batch from f to last. */
+static void
+gather(struct batches *b, double f, double last)
+{
+	const struct lines *all = &b->all;
+	double most;
+
+	lines_best(all, f, &most);
+	b->floor = most - b->margin;
+	b->some.count = 0;
+	b->crowded = false;
+	for (int k = 0; k < all->count; k++) {
+		double w = all->weight[k], c = all->drawn[k];
+
+		if (w * last - c < b->floor)
+			continue;
+		if (b->some.count < b->some.cap) {
+			lines_add(&b->some, k, w, c);
+			continue;
+		}
+		b->rest_weight = b->crowded && b->rest_weight > w ? b->rest_weight : w;
+		b->rest_drawn = b->crowded && b->rest_drawn < c ? b->rest_drawn : c;
+		b->crowded = true;
+	}
+	lines_pad(&b->some);
+}
+
+/* Gives sample i to a corpus. Returns its samples so far as its line has them: those of an exhausted one are GONE. */
+static double
+give(const struct blend_choice *c, struct batches *b, int64_t i, int k)
+{
+	int64_t n = c->drawn[k]++;
+
+	c->dataset[i] = (int16_t)k;
+	c->dataset_sample[i] = n;
+	b->all.drawn[k] = (double)(n + 1);
+	if (c->limit && n + 1 == c->limit[k]) {
+		b->all.weight[k] = 0;
+		b->all.drawn[k] = GONE;
+	}
+	return b->all.drawn[k];
+}
+
+/* Samples from i on, for as long as the candidates are sure to hold the winner; returns the first sample not chosen. */
 static int64_t
-expiry_of(const struct tournament *t, int n)
+run_batch(const struct blend_choice *c, struct batches *b, int64_t i)
 {
-	return n >= t->leaves ? NEVER : t->node[n].expires;
+	int64_t end = c->size - i < b->steps ? c->size : i + b->steps;
+	double most;
+
+	gather(b, i ? (double)i : 1.0, end > 1 ? (double)(end - 1) : 1.0);
+	for (; i < end; i++) {
+		double f = i ? (double)i : 1.0;
+		int at = lines_best(&b->some, f, &most);
+
+		if (most < b->floor || (b->crowded && most < b->rest_weight * f - b->rest_drawn))
+			break;
+		b->some.drawn[at] = give(c, b, i, b->some.corpus[at]);
+		b->some.weight[at] = b->all.weight[b->some.corpus[at]];
+	}
+	if (b->crowded)
+		b->margin *= 0.75;
+	else if (i < end)
+		b->margin = b->margin * 1.5 + 1e-12;
+	return i;
 }
 
-/* Plays the match of a node at f = now; those below it are settled. */
-static void
-play(struct tournament *t, int n, double now)
-{
-	int a = winner_of(t, 2 * n), b = winner_of(t, 2 * n + 1);
-	double x = error_at(&t->line[a], now), y = error_at(&t->line[b], now);
-	bool second = y > x;                    /* a tie goes to the first */
-	int64_t left = expiry_of(t, 2 * n), right = expiry_of(t, 2 * n + 1), own;
-
-	own = second ? next_change(&t->line[b], &t->line[a], y - x, now) : next_change(&t->line[a], &t->line[b], x - y, now);
-	if (left < own)
-		own = left;
-	t->node[n] = (struct node){ second ? b : a, right < own ? right : own };
-}
-
-/* Settles the tree for f = now: every node that has expired, children first. Depth is at most 16. */
-static void
-settle(struct tournament *t, int n, int64_t now)
-{
-	if (expiry_of(t, n) > now)
-		return;
-	settle(t, 2 * n, now);
-	settle(t, 2 * n + 1, now);
-	play(t, n, (double)now);
-}
-
-/* All corpora at f = 1; leaves beyond the corpora lose against every corpus. */
-static void
-tournament_init(struct tournament *t, const struct blend_choice *c)
-{
-	for (t->leaves = 2; t->leaves < c->count; t->leaves *= 2)
-		;
-	t->line = mem_alloc((size_t)t->leaves, sizeof *t->line);
-	t->node = mem_zalloc((size_t)t->leaves, sizeof *t->node);
-	for (int k = 0; k < t->leaves; k++)
-		t->line[k] = k < c->count ? (struct line){ c->weight[k], 0 } : (struct line){ 0, GONE };
-	for (int n = t->leaves - 1; n > 0; n--)
-		play(t, n, 1);
-}
-
-/* The corpus has given one more sample, or is exhausted: its matches are played again at f = now. */
-static void
-replay(struct tournament *t, int corpus, int64_t now)
-{
-	for (int n = (t->leaves + corpus) / 2; n > 0; n /= 2)
-		t->node[n].expires = now;
-	settle(t, 1, now);
-}
-
-/* By tournament. */
+/* A batch as long as the candidates are few: both grow with the root of the number of corpora. */
 static void
 choose_many(const struct blend_choice *c)
 {
-	struct tournament t;
+	struct batches b = { .steps = STEPS_MIN };
+	double most;
 
+	while (b.steps < STEPS_MAX && b.steps * b.steps < 2 * (int64_t)c->count)
+		b.steps *= 2;
+	b.margin = (double)b.steps / c->count;
 	memset(c->drawn, 0, (size_t)c->count * sizeof *c->drawn);
-	tournament_init(&t, c);
-	for (int64_t i = 0; i < c->size; i++) {
-		int k = t.node[1].winner;
-		int64_t n = c->drawn[k]++;
+	lines_init(&b.all, c->count);
+	lines_init(&b.some, 4 * (int)b.steps);
+	for (int k = 0; k < c->count; k++)
+		lines_add(&b.all, k, c->weight[k], 0);
+	lines_pad(&b.all);
+	for (int64_t i = 0; i < c->size; ) {
+		int64_t next = run_batch(c, &b, i);
 
-		c->dataset[i] = (int16_t)k;
-		c->dataset_sample[i] = n;
-		t.line[k].drawn = (double)(n + 1);
-		if (c->limit && n + 1 == c->limit[k])
-			t.line[k] = (struct line){ 0, GONE };
-		replay(&t, k, i + 1);
+		/* The winner found no room among the candidates: one sample by looking at all. */
+		if (next == i)
+			give(c, &b, next++, lines_best(&b.all, i ? (double)i : 1.0, &most));
+		i = next;
 	}
-	free(t.line);
-	free(t.node);
+	lines_release(&b.all);
+	lines_release(&b.some);
 }
 
 /* The first of the greatest errors among the corpora that have samples left. */
@@ -193,7 +236,7 @@ blend_choose_plain(const struct blend_choice *c)
 void
 blend_choose(const struct blend_choice *c)
 {
-	if (c->count < FEW)
+	if (c->count <= FEW)
 		blend_choose_plain(c);
 	else
 		choose_many(c);

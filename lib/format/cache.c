@@ -201,7 +201,7 @@ int
 cache_store(const struct cache_place *p, const struct str *description, const struct cache_array *a, int count,
     struct outset *set, struct err *e)
 {
-	int rc = io_mkdir_p(p->dir, e);
+	int rc = io_is_dir(p->dir) ? 0 : io_mkdir_p(p->dir, e);
 
 	for (int i = 0; i < count && rc == 0; i++)
 		rc = store_array(p, &a[i], set, e);

@@ -1,4 +1,4 @@
-/* blend.c - the tournament chooses what the loop over all corpora chooses, sample by sample, whatever the weights */
+/* blend.c - the choice in batches chooses what the loop over all corpora chooses, sample by sample, whatever the weights */
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
 #include "lib/format/blend.h"
@@ -40,7 +40,7 @@ static void
 compare(uint64_t seed, uint32_t *counter, int kind, bool exhaustive)
 {
 	enum { MAX = 400 };
-	int count = 24 + (int)draw(seed, counter, MAX - 24);
+	int count = 49 + (int)draw(seed, counter, MAX - 49);
 	double w[MAX];
 	int64_t limit[MAX], drawn[MAX], plain_drawn[MAX], size = 1 + draw(seed, counter, 6000), total = 0;
 	struct blend_choice c = { .weight = w, .count = count, .drawn = drawn }, plain;
@@ -82,7 +82,7 @@ compare(uint64_t seed, uint32_t *counter, int kind, bool exhaustive)
 static void
 long_blend(uint64_t seed)
 {
-	enum { COUNT = 40, SIZE = 3000000 };
+	enum { COUNT = 60, SIZE = 3000000 };
 	double w[COUNT];
 	int64_t drawn[COUNT], plain_drawn[COUNT];
 	struct blend_choice c = { .weight = w, .count = COUNT, .size = SIZE, .drawn = drawn }, plain;

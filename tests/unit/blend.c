@@ -383,7 +383,7 @@ check_choice(const char *name, const struct blend_choice *c)
 	npy_close(&b);
 }
 
-/* Each row by the loop and by the tournament; the counts are the table's. */
+/* Each row; the counts are the table's. */
 static void
 test_choice(void)
 {
