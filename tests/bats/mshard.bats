@@ -35,7 +35,7 @@ no_leftovers()
 	refused 2 "mshard: unknown verb 'frobnicate'; --help lists those there are" mshard frobnicate
 	run -0 mshard --help
 	help=$output
-	for verb in info verify head cat index; do
+	for verb in info verify head cat index blend; do
 		[[ "$help" == *"  $verb "* ]]
 		run -0 mshard "$verb" --help
 		[[ "$output" == "usage: mshard $verb [options]"* ]]
@@ -50,8 +50,10 @@ no_leftovers()
 	done
 	refused 2 "mshard: head prints one dataset at a time, not 2" mshard head a_u16 b_i32
 	refused 2 "mshard: --output: where should the merged dataset go?" mshard cat a_u16
-	refused 2 "mshard: --data-path: which dataset?" mshard index
-	refused 2 "mshard: operand 'a_u16': index takes its dataset from --data-path" mshard index a_u16
+	for verb in index blend; do
+		refused 2 "mshard: --data-path: which dataset? (or --data-args-path, --train-data-path, --per-split-data-args-path)" mshard $verb
+		refused 2 "mshard: operand 'a_u16': $verb takes its datasets from --data-path" mshard $verb a_u16
+	done
 }
 
 @test "info: rows, either file of the pair, several datasets" {
@@ -190,71 +192,9 @@ $D/malformed/trailing_modes: ok, 3 documents, 5 sequences, 31 tokens of uint16" 
 	no_leftovers
 }
 
-@test "index: the files of Megatron-LM, and again from the cache" {
-	args="--data-path corpora/a_u16 --split 969,31,0 --seq-length 8 --num-samples 100,1,0 --data-cache-path cache
-		--tokenizer-option vocab_size=50257 eod_id=50256"
-	for time in first second; do
-		run -0 --separate-stderr mshard index $args
-		[ "$output" = "split	samples	epochs	hash
-train	153	1	07413fe3bbba35698666381cf0b9c91c
-valid	6	1	f16cd52099bd3cfd4b6fb867079e28b6" ]
-		[ -z "$stderr" ]
-		[ "$(ls cache)" = "$(sed -n 's/^01_a_s8_one_epoch	//p' "$D/cache_files.tsv" | sort)" ]
-	done
-	for file in description.txt document_index.npy sample_index.npy shuffle_index.npy; do
-		cmp cache/*-train-$file "$D/cases/01_a_s8_one_epoch/train.$file"
-		cmp cache/*-valid-$file "$D/cases/01_a_s8_one_epoch/valid.$file"
-	done
-}
-
-@test "index: one epoch, default directory, a damaged map is rebuilt" {
-	run -0 mshard index --data-path corpora/b_i32 --split 969,30,1 --seq-length 64 --num-samples all,all,all --seed 1 \
-		--tokenizer-option vocab_size=128256 eod_id=128001
-	[ "$(cut -f1-3 <<<"$output")" = "split	samples	epochs
-train	678	1
-valid	21	1
-test	0	1" ]
-	file=$(echo corpora/b_i32/cache/GPTDataset_indices/*-train-shuffle_index.npy)
-	cmp "$file" "$D/cases/04_b_s64_none/train.shuffle_index.npy"
-	truncate -s 1000 "$file"
-	run -0 mshard index --data-path corpora/b_i32 --split 969,30,1 --seq-length 64 --num-samples all,all,all --seed 1 \
-		--tokenizer-option vocab_size=128256 eod_id=128001
-	cmp "$file" "$D/cases/04_b_s64_none/train.shuffle_index.npy"
-}
-
-@test "index: an empty split is an error that names it" {
-	run --separate-stderr mshard index --data-path corpora/a_u16 --split 969,30,1 --seq-length 8 --num-samples 100,1,0 \
-		--data-cache-path cache
-	[ "$status" = 1 ]
-	[ "$stderr" = "mshard: corpora/a_u16: the test split has 0 tokens: --split '969,30,1' gives it the share 0.001 of 60 sequences, which is 0; at least 2 tokens are needed" ]
-}
-
-@test "index: wrong usage" {
-	refused 2 "mshard: --data-path: 4 words make a blend; index takes one dataset, without a weight" \
-		mshard index --data-path 0.3 a_u16 0.7 b_i32 --seq-length 8
-	refused 2 "mshard: --seq-length: how many tokens has a sample?" mshard index --data-path a_u16
-	refused 2 "mshard: --seq-length 0: must be from 1 to 2147483646" mshard index --data-path a_u16 --seq-length 0
-	for counts in 5 1,2 1,2,3,4 1,2,x all,all -1,2,3 allall,1,1; do
-		refused 2 "mshard: --num-samples $counts: must be TRAIN,VALID,TEST, each a number from 0 or all" \
-			mshard index --data-path a_u16 --seq-length 8 --num-samples=$counts
-	done
-	refused 2 "mshard: --split '1,2,3,4': more than three shares" mshard index --data-path a_u16 --seq-length 8 --split 1,2,3,4
-	refused 2 "mshard: --split '0,0': the shares must have a finite sum above 0" \
-		mshard index --data-path a_u16 --seq-length 8 --split 0,0
-	refused 2 "mshard: --tokenizer-option x: must be KEY=VALUE" \
-		mshard index --data-path a_u16 --seq-length 8 --tokenizer-option x
-	[ ! -e a_u16 ]
-}
-
-@test "index: a cache that cannot be written" {
-	run --separate-stderr mshard index --data-path a_u16 --seq-length 8 --split 1 --data-cache-path a_u16.idx
-	[ "$status" = 1 ]
-	[ "$stderr" = "mshard: cannot create directory 'a_u16.idx': a file of that name exists" ]
-}
-
 @test "a full disk under stdout is an error" {
 	for args in "info a_u16" "info --json a_u16" "verify a_u16" "head b_i32 -n 1000" \
-		"index --data-path a_u16 --split 1 --seq-length 8"; do
+		"index --data-path a_u16 --split 1 --seq-length 8" "blend --data-path a_u16 b_i32 --split 1 --seq-length 8"; do
 		run --separate-stderr bash -c "mshard $args >/dev/full"
 		[ "$status" = 1 ]
 		[[ "$stderr" == "mshard: cannot write standard output"* ]]
@@ -274,7 +214,8 @@ test	0	1" ]
 	examples=$(sed -n '/^.Sh EXAMPLES/,/^.Sh DIAGNOSTICS/p' "$TOP/man/mshard.1" | sed -e 's/\\e$/\\/' -e 's/^\.Dl //' |
 		awk '/^\$ / { on = 1; sub(/^\$ /, "") } on { print } !/\\$/ { on = 0 }')
 	run -0 sh -eu -c "${examples//32000/50257}"
-	[ "$(grep -c '' <<<"$examples")" = 5 ]
+	[ "$(grep -c '' <<<"$examples")" = 8 ]
 	[[ "$output" == "data/a_text_document: ok, "*"train	1000	542	"*"valid	0	1	"* ]]
-	[ -e data/all.idx ] && [ "$(ls cache | wc -l)" = 8 ]
+	[[ "$output" == *"train	data/a_text_document	0.7	700	0.700000	"* ]]
+	[ -e data/all.idx ] && [ "$(ls cache | wc -l)" = 10 ]
 }
