@@ -1,7 +1,9 @@
 /*
- * blend.c - what a blend takes from each corpus, said before a run; and the blending index, written ahead of it
+ * blend.c - what a blend takes from each corpus, said before a run; and the blending index, written
+ * ahead of it
  *
- * The maps of the corpora are not needed for either: the blending index follows from weights and counts.
+ * The maps of the corpora are not needed for either: the blending index follows from weights and
+ * counts.
  */
 #include "shard/maps.h"
 #include "lib/base/mem.h"
@@ -12,7 +14,8 @@
 struct row {
 	const char *dataset, *hash;
 	double weight;
-	int64_t samples, requested, epoch_tokens, consumed;     /* requested -1: one epoch; -2: no number */
+	int64_t samples, requested, epoch_tokens,
+	    consumed;                   /* requested -1: one epoch; -2: no number */
 };
 
 /* Tokens are those of the samples, without the label that each shares with the next. */
@@ -21,9 +24,10 @@ print_row(const struct maps_run *r, enum split which, const struct row *x, int64
 {
 	double tokens = (double)x->samples * (double)r->c->seq_length;
 
-	fprintf(r->out, "%s\t%s\t%.6g\t%lld\t%.6f\t%.0f\t%.4f\t%lld\t", split_name[which], x->dataset, x->weight, (long long)x->samples,
-	    total ? (double)x->samples / (double)total : 0.0, tokens, x->epoch_tokens ? tokens / (double)x->epoch_tokens : 0.0,
-	    (long long)x->epoch_tokens);
+	fprintf(r->out, "%s\t%s\t%.6g\t%lld\t%.6f\t%.0f\t%.4f\t%lld\t", split_name[which],
+	    x->dataset, x->weight, (long long)x->samples,
+	    total ? (double)x->samples / (double)total : 0.0, tokens,
+	    x->epoch_tokens ? tokens / (double)x->epoch_tokens : 0.0, (long long)x->epoch_tokens);
 	if (x->requested < 0)
 		fputs(x->requested == -1 ? "all" : "-", r->out);
 	else
@@ -37,8 +41,12 @@ print_split(const struct maps_run *r, const struct blend *b, enum split which, s
 {
 	int n = blend_num_corpora(b);
 	int64_t *consumed = mem_zalloc((size_t)n, sizeof *consumed);
-	struct row total = { .dataset = "-", .hash = blend_is_plain(b) ? "-" : blend_hash(b), .weight = 1, .samples = blend_count(b),
-		             .requested = -2, .consumed = which == SPLIT_TRAIN ? r->c->consumed : 0 };
+	struct row total = { .dataset = "-",
+		.hash = blend_is_plain(b) ? "-" : blend_hash(b),
+		.weight = 1,
+		.samples = blend_count(b),
+		.requested = -2,
+		.consumed = which == SPLIT_TRAIN ? r->c->consumed : 0 };
 
 	blend_consumed(b, total.consumed, consumed);
 	for (int k = 0; k < n; k++) {
@@ -56,7 +64,7 @@ print_split(const struct maps_run *r, const struct blend *b, enum split which, s
 	}
 	print_row(r, which, &total, total.samples);
 	free(consumed);
-	(void)e;                                /* what became of the rows is looked at when the program ends */
+	(void)e;                        /* what became of the rows is looked at when the program ends */
 	return 0;
 }
 
@@ -64,8 +72,12 @@ print_split(const struct maps_run *r, const struct blend *b, enum split which, s
 int
 shard_blend(const struct maps_config *c, FILE *out, struct str *notes, struct err *e)
 {
-	struct maps_run r = { .c = c, .plan_only = true, .write = !c->dry_run, .out = out, .row = print_split };
+	struct maps_run r = {
+		.c = c, .plan_only = true, .write = !c->dry_run, .out = out, .row = print_split
+	};
 
-	fputs("split\tdataset\tweight\tsamples\tshare\ttokens\tepochs\tepoch_tokens\trequested\tconsumed\thash\n", out);
+	fputs("split\tdataset\tweight\tsamples\tshare\ttokens\tepochs\tepoch_"
+	      "tokens\trequested\tconsumed\thash\n",
+	    out);
 	return shard_maps_run(&r, notes, e);
 }

@@ -9,8 +9,8 @@
 static void
 print_corpus(FILE *out, enum split which, const struct samples *s, const struct dataset *d)
 {
-	fprintf(out, "%s\t%lld\t%lld\t%s\t%s\n", split_name[which], (long long)samples_count(s), (long long)samples_num_epochs(s),
-	    samples_hash(s), dataset_prefix(d));
+	fprintf(out, "%s\t%lld\t%lld\t%s\t%s\n", split_name[which], (long long)samples_count(s),
+	    (long long)samples_num_epochs(s), samples_hash(s), dataset_prefix(d));
 }
 
 /* A blend's own row, then those of its corpora. */
@@ -18,14 +18,15 @@ static int
 print_split(const struct maps_run *r, const struct blend *b, enum split which, struct err *e)
 {
 	if (!blend_is_plain(b))
-		fprintf(r->out, "%s\t%lld\t-\t%s\t-\n", split_name[which], (long long)blend_count(b), blend_hash(b));
+		fprintf(r->out, "%s\t%lld\t-\t%s\t-\n", split_name[which],
+		    (long long)blend_count(b), blend_hash(b));
 	for (int k = 0; k < blend_num_corpora(b); k++) {
 		struct blend_corpus c;
 
 		blend_corpus(b, k, &c);
 		print_corpus(r->out, which, c.samples, c.dataset);
 	}
-	(void)e;                                /* what became of the rows is looked at when the program ends */
+	(void)e;                        /* what became of the rows is looked at when the program ends */
 	return 0;
 }
 

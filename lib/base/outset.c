@@ -1,8 +1,8 @@
 /*
  * outset.c - many files that appear together
  *
- * A few files are synced one by one; more than that are made durable by syncfs, once for their bytes and once for their names, on
- * each file system that they lie on.
+ * A few files are synced one by one; more than that are made durable by syncfs, once for their
+ * bytes and once for their names, on each file system that they lie on.
  */
 #include "lib/base/outset.h"
 #include "lib/base/io.h"
@@ -19,14 +19,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Up to this many files fsync is called for each; other programs' dirty pages are then not waited for. */
+/* Up to this many files fsync is called for each; other programs' dirty pages are then not waited
+ * for. */
 enum { FEW = 8 };
 
 struct outset {
 	pthread_mutex_t lock;
 	struct item {
 		char *path, *tmp;
-	} *item;
+	} * item;
 	int count, cap;
 	int renamed;                    /* the first so many have their own names */
 };
@@ -136,7 +137,8 @@ sync_system(const char *path, struct err *e)
 	return rc;
 }
 
-/* Every file system of the set, once; files of one follow each other, as a rule, so comparing neighbours suffices. */
+/* Every file system of the set, once; files of one follow each other, as a rule, so comparing
+ * neighbours suffices. */
 static int
 sync_systems(const struct outset *s, bool renamed, struct err *e)
 {

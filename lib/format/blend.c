@@ -1,9 +1,9 @@
 /*
  * blend.c - opening the samples of one split, and reading them
  *
- * First everything that needs no map: what each corpus is asked for, how many samples there are, which corpus gives which
- * (from the cache, or by the choice). Then the maps of the corpora, side by side. Files that were made are committed last, all
- * together.
+ * First everything that needs no map: what each corpus is asked for, how many samples there are,
+ * which corpus gives which (from the cache, or by the choice). Then the maps of the corpora, side
+ * by side. Files that were made are committed last, all together.
  */
 #include "lib/base/mem.h"
 #include "lib/format/blend_impl.h"
@@ -17,9 +17,13 @@ choose(struct blend *b)
 {
 	int n = b->num_parts;
 	double *weight = mem_alloc((size_t)n, sizeof *weight);
-	int64_t *limit = mem_alloc((size_t)n, sizeof *limit), *drawn = mem_alloc((size_t)n, sizeof *drawn);
-	struct blend_choice c = { .weight = weight, .limit = b->exhaustive ? limit : NULL, .count = n, .size = b->count,
-		                  .drawn = drawn };
+	int64_t *limit = mem_alloc((size_t)n, sizeof *limit),
+		*drawn = mem_alloc((size_t)n, sizeof *drawn);
+	struct blend_choice c = { .weight = weight,
+		.limit = b->exhaustive ? limit : NULL,
+		.count = n,
+		.size = b->count,
+		.drawn = drawn };
 
 	for (int k = 0; k < n; k++) {
 		weight[k] = b->part[k].weight;
@@ -46,8 +50,8 @@ count_drawn(struct blend *b)
 }
 
 /*
- * The blending index. A corpus that must be asked for more changes the name of the blend but not its arrays, which are then
- * looked for, and written, under the new name.
+ * The blending index. A corpus that must be asked for more changes the name of the blend but not
+ * its arrays, which are then looked for, and written, under the new name.
  */
 static int
 fill_index(struct blend *b, const struct blend_config *cfg, struct outset *set, struct err *e)
@@ -67,7 +71,8 @@ fill_index(struct blend *b, const struct blend_config *cfg, struct outset *set, 
 		if (!b->from_cache)
 			choose(b);
 	}
-	return b->from_cache || !cfg->samples.write_cache ? 0 : blend_store(b, &cfg->samples, set, e);
+	return b->from_cache || !cfg->samples.write_cache ? 0
+							  : blend_store(b, &cfg->samples, set, e);
 }
 
 /* What the maps of one corpus need. */
@@ -120,7 +125,8 @@ fill(struct blend *b, const struct blend_config *cfg, struct outset *set, struct
 
 /* The corpora stay the caller's and must outlive the blend; the paths need not. */
 struct blend *
-blend_open(const struct corpora *c, const struct data_paths *paths, const struct blend_config *cfg, struct err *e)
+blend_open(const struct corpora *c, const struct data_paths *paths, const struct blend_config *cfg,
+    struct err *e)
 {
 	struct blend_config own = *cfg;
 	const struct path_list *list = data_paths_list(paths, cfg->samples.which);
@@ -217,7 +223,8 @@ blend_corpus(const struct blend *b, int k, struct blend_corpus *out)
 {
 	const struct part *p = &b->part[k];
 
-	*out = (struct blend_corpus){ corpora_dataset(b->corpora, p->dataset), p->samples, p->weight, p->num_samples, p->drawn };
+	*out = (struct blend_corpus){ corpora_dataset(b->corpora, p->dataset), p->samples,
+		p->weight, p->num_samples, p->drawn };
 }
 
 /* Two loads, or none. */
@@ -243,7 +250,8 @@ blend_tokens(const struct blend *b, int64_t sample, int64_t *out, struct err *e)
 
 /* As samples_parts of the corpus. */
 int64_t
-blend_parts(const struct blend *b, int64_t sample, int *corpus, struct sample_part *out, int64_t cap)
+blend_parts(
+    const struct blend *b, int64_t sample, int *corpus, struct sample_part *out, int64_t cap)
 {
 	int64_t i;
 
@@ -272,7 +280,8 @@ blend_count_first(const struct blend *b, int64_t n, int64_t *out)
 void
 blend_consumed(const struct blend *b, int64_t consumed, int64_t *out)
 {
-	int64_t passes = b->count ? consumed / b->count : 0, rest = b->count ? consumed % b->count : 0;
+	int64_t passes = b->count ? consumed / b->count : 0,
+		rest = b->count ? consumed % b->count : 0;
 
 	if (b->plain)
 		out[0] = rest;

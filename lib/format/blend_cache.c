@@ -57,7 +57,8 @@ list_arrays(const struct blend *b, struct cache_array out[2])
 	struct blend *w = (struct blend *)(uintptr_t)b;
 
 	out[0] = (struct cache_array){ "dataset_index", &w->dataset, b->count, false };
-	out[1] = (struct cache_array){ "dataset_sample_index", &w->dataset_sample, b->count, false };
+	out[1] =
+	    (struct cache_array){ "dataset_sample_index", &w->dataset_sample, b->count, false };
 }
 
 /* The arrays say everything themselves; the key is there for their checksums. */
@@ -68,8 +69,9 @@ key_head(struct str *out)
 }
 
 /*
- * Arrays without a key: corpora that exist, the samples of each in order, and an exhaustive blend's in full. That they are the
- * greedy choice's is taken from the name, which is the hash of weights and size.
+ * Arrays without a key: corpora that exist, the samples of each in order, and an exhaustive blend's
+ * in full. That they are the greedy choice's is taken from the name, which is the hash of weights
+ * and size.
  */
 static bool
 arrays_fit(const struct blend *b)
@@ -80,7 +82,8 @@ arrays_fit(const struct blend *b)
 	for (int64_t i = 0; i < b->count && fits; i++) {
 		int64_t k = index_map_get(&b->dataset, i);
 
-		fits = k >= 0 && k < b->num_parts && index_map_get(&b->dataset_sample, i) == drawn[k]++;
+		fits = k >= 0 && k < b->num_parts &&
+		    index_map_get(&b->dataset_sample, i) == drawn[k]++;
 	}
 	for (int k = 0; k < b->num_parts && fits && b->exhaustive; k++)
 		fits = drawn[k] == samples_count(b->part[k].samples);
@@ -90,7 +93,8 @@ arrays_fit(const struct blend *b)
 
 /* Loaded arrays with or without a key. */
 static bool
-judge(struct blend *b, const struct samples_config *c, const struct cache_place *p, const struct cache_array array[2])
+judge(struct blend *b, const struct samples_config *c, const struct cache_place *p,
+    const struct cache_array array[2])
 {
 	struct str head = { 0 };
 	int key;
@@ -114,10 +118,11 @@ blend_load(struct blend *b, const struct samples_config *c)
 	hash_md5_hex(text.buf, text.len, b->hash);
 	list_arrays(b, array);
 	if (c->cache_dir && cache_description_fits(&p, &text)) {
-		fits = cache_load_array(&p, &array[0]) && cache_load_array(&p, &array[1]) && judge(b, c, &p, array);
+		fits = cache_load_array(&p, &array[0]) && cache_load_array(&p, &array[1]) &&
+		    judge(b, c, &p, array);
 		if (!fits && cache_complete(&p, array, 2))
-			str_addf(&b->notes, "the %s blend %s in '%s' is damaged; built anew\n", split_name[b->which], b->hash,
-			    c->cache_dir);
+			str_addf(&b->notes, "the %s blend %s in '%s' is damaged; built anew\n",
+			    split_name[b->which], b->hash, c->cache_dir);
 	}
 	if (!fits)
 		for (int i = 0; i < 2; i++)
@@ -128,7 +133,8 @@ blend_load(struct blend *b, const struct samples_config *c)
 
 /* Without a cache directory there is no place for a blend: it belongs to none of its corpora. */
 int
-blend_store(const struct blend *b, const struct samples_config *c, struct outset *set, struct err *e)
+blend_store(
+    const struct blend *b, const struct samples_config *c, struct outset *set, struct err *e)
 {
 	struct cache_place p = { c->cache_dir, b->hash, "BlendedDataset", b->which };
 	struct cache_array array[2];

@@ -1,14 +1,16 @@
 /*
  * blend_choose.c - which corpus gives the next sample: the one that is furthest behind its weight
  *
- * For sample i, with f = max(i, 1), corpus k has the error w[k] * f - c[k], where c[k] samples came from it so far; the greatest
- * error wins, the first of equals. The definition looks at every corpus for every sample. With many corpora the choice is made
- * a batch at a time, among candidates: the corpora whose error can reach a floor before the batch ends.
+ * For sample i, with f = max(i, 1), corpus k has the error w[k] * f - c[k], where c[k] samples came
+ * from it so far; the greatest error wins, the first of equals. The definition looks at every
+ * corpus for every sample. With many corpora the choice is made a batch at a time, among
+ * candidates: the corpora whose error can reach a floor before the batch ends.
  *
- * Nothing is approximated. Errors are the rounded doubles that Megatron-LM compares; rounding keeps order, so the error of a
- * corpus at the end of the batch, as computed, is no less than any before it. A corpus that is no candidate is below the floor
- * all the time, and cannot win while the best candidate is not. When that one falls below the floor the batch ends early. Source
- * of the rule: Megatron-LM core/datasets/helpers.cpp.
+ * Nothing is approximated. Errors are the rounded doubles that Megatron-LM compares; rounding keeps
+ * order, so the error of a corpus at the end of the batch, as computed, is no less than any before
+ * it. A corpus that is no candidate is below the floor all the time, and cannot win while the best
+ * candidate is not. When that one falls below the floor the batch ends early. Source of the rule:
+ * Megatron-LM core/datasets/helpers.cpp.
  */
 #include "lib/base/mem.h"
 #include "lib/format/blend.h"
@@ -17,13 +19,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Up to FEW corpora the loop over all of them is quicker. LANES errors are computed side by side. */
+/* Up to FEW corpora the plain loop is quicker. LANES errors are computed side by side. */
 enum { FEW = 48, LANES = 4, STEPS_MIN = 32, STEPS_MAX = 512 };
 
 /* The samples drawn from a corpus that must not win: no error of a real corpus is as low. */
 #define GONE 1e18
 
-/* Corpora in the order of their numbers, an error each; padded to a multiple of LANES with what cannot win. */
+/* Corpora in the order of their numbers, an error each; padded to a multiple of LANES with what
+ * cannot win. */
 struct lines {
 	int count, cap;
 	double *weight, *drawn;
@@ -33,9 +36,10 @@ struct lines {
 struct batches {
 	struct lines all, some;         /* every corpus; the candidates */
 	int64_t steps;                  /* of a batch */
-	double margin;                  /* between the greatest error at the start and the floor; tuned as batches go well or not */
+	double margin;                  /* from the greatest error at the start down to the floor; tuned */
 	double floor;
-	/* Candidates that found no room, all after those that did: their errors are at most that of this line. */
+	/* Candidates that found no room, all after those that did: their errors are at most that of
+	 * this line. */
 	bool crowded;
 	double rest_weight, rest_drawn;
 };
@@ -80,8 +84,8 @@ lines_pad(struct lines *l)
 }
 
 /*
- * The first of the greatest errors at f; *most is the error. Each lane keeps its own, without a branch. The two operations are
- * rounded one by one: the library is compiled without contraction.
+ * The first of the greatest errors at f; *most is the error. Each lane keeps its own, without a
+ * branch. The two operations are rounded one by one: the library is compiled without contraction.
  */
 static int
 lines_best(const struct lines *l, double f, double *most)
@@ -133,7 +137,8 @@ gather(struct batches *b, double f, double last)
 	lines_pad(&b->some);
 }
 
-/* Gives sample i to a corpus. Returns its samples so far as its line has them: those of an exhausted one are GONE. */
+/* Gives sample i to a corpus. Returns its samples so far as its line has them: those of an
+ * exhausted one are GONE. */
 static double
 give(const struct blend_choice *c, struct batches *b, int64_t i, int k)
 {
@@ -149,7 +154,8 @@ give(const struct blend_choice *c, struct batches *b, int64_t i, int k)
 	return b->all.drawn[k];
 }
 
-/* Samples from i on, for as long as the candidates are sure to hold the winner; returns the first sample not chosen. */
+/* Samples from i on, for as long as the candidates are sure to hold the winner; returns the first
+ * sample not chosen. */
 static int64_t
 run_batch(const struct blend_choice *c, struct batches *b, int64_t i)
 {
@@ -189,7 +195,7 @@ choose_many(const struct blend_choice *c)
 	for (int k = 0; k < c->count; k++)
 		lines_add(&b.all, k, c->weight[k], 0);
 	lines_pad(&b.all);
-	for (int64_t i = 0; i < c->size; ) {
+	for (int64_t i = 0; i < c->size;) {
 		int64_t next = run_batch(c, &b, i);
 
 		/* The winner found no room among the candidates: one sample by looking at all. */
@@ -265,7 +271,8 @@ sum_block(const double *x, int n)
 	return sum;
 }
 
-/* NumPy's pairwise sum. Source: numpy/core/src/umath/loops_utils.h.src, pairwise_sum. Depth is the logarithm of n. */
+/* NumPy's pairwise sum. Source: numpy/core/src/umath/loops_utils.h.src, pairwise_sum. Depth is the
+ * logarithm of n. */
 static double
 pairwise_sum(const double *x, int n)
 {

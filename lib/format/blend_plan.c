@@ -1,9 +1,10 @@
 /*
  * blend_plan.c - how many samples are asked of each corpus, and how many the blend has
  *
- * The table at the top of blend.h. Megatron-LM asks for a surplus of half a percent, because the greedy choice may draw a little
- * more of a corpus than its share; with many corpora and few samples that is not enough, and it ends with an error. Here what
- * is drawn is known before anything is built. Source: Megatron-LM core/datasets/blended_megatron_dataset_builder.py.
+ * The table at the top of blend.h. Megatron-LM asks for a surplus of half a percent, because the
+ * greedy choice may draw a little more of a corpus than its share; with many corpora and few
+ * samples that is not enough, and it ends with an error. Here what is drawn is known before
+ * anything is built. Source: Megatron-LM core/datasets/blended_megatron_dataset_builder.py.
  */
 #include "lib/base/mem.h"
 #include "lib/format/blend_impl.h"
@@ -39,7 +40,7 @@ run_one(void *ctx, int i)
 	pthread_mutex_unlock(&r->lock);
 }
 
-/* Every index runs even when one fails: which failure is reported must not depend on the threads. */
+/* All run even when one fails: which failure is reported must not depend on the threads. */
 int
 jobs_run(struct jobs *j, int count, struct pool *pool, struct err *e)
 {
@@ -64,7 +65,8 @@ jobs_run(struct jobs *j, int count, struct pool *pool, struct err *e)
 	return rc;
 }
 
-/* Shares of the corpora, and what is asked of them. The shares are normalised once here and, for the choice, once more. */
+/* Shares of the corpora, and what is asked of them. The shares are normalised once here and, for
+ * the choice, once more. */
 static void
 ask_by_weight(struct blend *b, const struct blend_config *cfg)
 {
@@ -91,7 +93,8 @@ ask(struct blend *b, const struct blend_config *cfg, struct err *e)
 	const char *name = split_name[b->which];
 
 	if (wanted > most_samples)
-		return err_set(e, "%lld samples wanted of the %s split: at most %lld", (long long)wanted, name, (long long)most_samples);
+		return err_set(e, "%lld samples wanted of the %s split: at most %lld",
+		    (long long)wanted, name, (long long)most_samples);
 	for (int k = 0; k < b->num_parts; k++) {
 		b->part[k].dataset = corpora_find(b->corpora, b->list->prefix[k]);
 		b->part[k].num_samples = b->plain ? wanted : -1;
@@ -100,13 +103,19 @@ ask(struct blend *b, const struct blend_config *cfg, struct err *e)
 	if (b->plain)
 		return 0;
 	if (b->num_parts > BLEND_CORPORA_MAX)
-		return err_set(e, "%d corpora in one list: at most %d, as the blending index numbers them with 16 bits", b->num_parts,
-		    BLEND_CORPORA_MAX);
+		return err_set(e,
+		    "%d corpora in one list: at most %d, as the blending index numbers them with "
+		    "16 bits",
+		    b->num_parts, BLEND_CORPORA_MAX);
 	if (wanted == 0)
-		return err_set(e, "0 samples wanted of the %s split: a blend has at least one", name);
+		return err_set(
+		    e, "0 samples wanted of the %s split: a blend has at least one", name);
 	if (b->list->weight && wanted < 0)
-		return err_set(e, "the %s split has weights, which say nothing without a number of samples; a list without weights "
-		    "takes every sample once", name);
+		return err_set(e,
+		    "the %s split has weights, which say nothing without a number of samples; a "
+		    "list without weights "
+		    "takes every sample once",
+		    name);
 	if (b->list->weight)
 		ask_by_weight(b, cfg);
 	return 0;
@@ -164,7 +173,8 @@ plan_unique(struct blend *b, const struct blend_config *cfg, struct err *e)
 	for (int k = 0; k < n; k++) {
 		const struct part *before = k ? order[k - 1] : NULL;
 
-		if (!before || before->dataset != order[k]->dataset || before->num_samples != order[k]->num_samples)
+		if (!before || before->dataset != order[k]->dataset ||
+		    before->num_samples != order[k]->num_samples)
 			p.first[b->num_unique++] = order[k];
 		group[k] = b->num_unique - 1;
 	}
@@ -191,15 +201,21 @@ weigh_by_samples(struct blend *b, const struct blend_config *cfg, struct err *e)
 		w[k] = (double)has;
 		b->count += has;
 		if (has == 0)
-			rc = err_at(e, dataset_prefix(corpora_dataset(b->corpora, b->part[k].dataset)), 0,
-			    "%lld tokens in the %s split, fewer than one sample of %lld: it can have no part in a blend",
-			    (long long)samples_tokens_per_epoch(b->part[k].samples), split_name[b->which],
+			rc = err_at(e,
+			    dataset_prefix(corpora_dataset(b->corpora, b->part[k].dataset)), 0,
+			    "%lld tokens in the %s split, fewer than one sample of %lld: it can "
+			    "have no part in a blend",
+			    (long long)samples_tokens_per_epoch(b->part[k].samples),
+			    split_name[b->which],
 			    (long long)cfg->samples.seq_length + cfg->samples.add_extra_token);
 	}
 	b->exhaustive = wanted < 0;
 	if (wanted > b->count)
-		str_addf(&b->notes, "the %s split has %lld samples, fewer than the %lld wanted: its list has no weights, so each corpus "
-		    "gives one epoch at most\n", split_name[b->which], (long long)b->count, (long long)wanted);
+		str_addf(&b->notes,
+		    "the %s split has %lld samples, fewer than the %lld wanted: its list has no "
+		    "weights, so each corpus "
+		    "gives one epoch at most\n",
+		    split_name[b->which], (long long)b->count, (long long)wanted);
 	else if (wanted > 0)
 		b->count = wanted;
 	if (!b->exhaustive)
@@ -235,9 +251,11 @@ blend_replan(struct blend *b, const struct blend_config *cfg, bool *changed, str
 
 		if (drawn <= has)
 			continue;
-		str_addf(&b->notes, "%s: the %s blend draws %lld samples of it, of which the request of %lld makes only %lld; asked for %lld\n",
-		    dataset_prefix(corpora_dataset(b->corpora, p->dataset)), split_name[b->which], drawn, (long long)p->num_samples,
-		    has, drawn);
+		str_addf(&b->notes,
+		    "%s: the %s blend draws %lld samples of it, of which the request of %lld makes "
+		    "only %lld; asked for %lld\n",
+		    dataset_prefix(corpora_dataset(b->corpora, p->dataset)), split_name[b->which],
+		    drawn, (long long)p->num_samples, has, drawn);
 		p->num_samples = p->drawn;
 		*changed = true;
 	}

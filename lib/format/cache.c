@@ -1,8 +1,9 @@
 /*
  * cache.c - sets of arrays under Megatron-LM's cache names, with a key of our own beside them
  *
- * Megatron-LM believes any complete set. The key says what its names leave out and carries the checksum of each array, so that a
- * damaged or stale set is as if it were not there, and a sound one is believed after one pass over its bytes.
+ * Megatron-LM believes any complete set. The key says what its names leave out and carries the
+ * checksum of each array, so that a damaged or stale set is as if it were not there, and a sound
+ * one is believed after one pass over its bytes.
  */
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
@@ -12,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Files up to this size are copied: a process may hold some 65,000 maps, and blends have thousands of corpora. */
+/* Files up to this size are copied: a process may hold some 65,000 maps, and blends have thousands
+ * of corpora. */
 enum { COPIED = 64 << 10, DESCRIPTION_MAX = 64 << 20, KEY_MAX = 1 << 16 };
 
 /* DIR/HASH-CLASS-SPLIT-NAME. */
@@ -37,11 +39,12 @@ array_path(const struct cache_place *p, const struct cache_array *a)
 	return cache_path(p, name);
 }
 
-/* Moves a small file into memory of its own. The header goes with it: checksums are of whole files. */
+/* Moves a small file into memory of its own, with its header: checksums are of whole files. */
 static void
 copy_small(struct index_map *m)
 {
-	size_t size = m->file.map.size, data = (size_t)((const unsigned char *)m->file.data - m->file.map.base);
+	size_t size = m->file.map.size,
+	       data = (size_t)((const unsigned char *)m->file.data - m->file.map.base);
 
 	if (size > COPIED)
 		return;
@@ -62,8 +65,11 @@ cache_load_array(const struct cache_place *p, struct cache_array *a)
 	bool fits = npy_open(f, path, NULL) == 0;
 
 	free(path);
-	fits = fits && (f->dtype == DTYPE_I16 || f->dtype == DTYPE_I32 || f->dtype == DTYPE_U32 || f->dtype == DTYPE_I64) &&
-	    f->ndim == (a->rows ? 2 : 1) && f->shape[0] == a->count && (!a->rows || f->shape[1] == 2);
+	fits = fits &&
+	    (f->dtype == DTYPE_I16 || f->dtype == DTYPE_I32 || f->dtype == DTYPE_U32 ||
+		f->dtype == DTYPE_I64) &&
+	    f->ndim == (a->rows ? 2 : 1) && f->shape[0] == a->count &&
+	    (!a->rows || f->shape[1] == 2);
 	if (!fits) {
 		index_map_release(m);
 		return false;
@@ -147,7 +153,8 @@ checksum(const struct cache_array *a)
 
 /* With trust the key's own checksums stand for the arrays'. */
 int
-cache_key_fits(const struct cache_place *p, const struct str *head, const struct cache_array *a, int count, bool trust)
+cache_key_fits(const struct cache_place *p, const struct str *head, const struct cache_array *a,
+    int count, bool trust)
 {
 	char *path = cache_path(p, "key.txt"), *text;
 	size_t len;
@@ -159,7 +166,10 @@ cache_key_fits(const struct cache_place *p, const struct str *head, const struct
 		str_add(&want, head->buf, head->len);
 		for (int i = 0; i < count && !trust; i++)
 			add_checksum(&want, &a[i], checksum(&a[i]));
-		rc = len >= want.len && (trust || len == want.len) && !memcmp(text, want.buf, want.len) ? 1 : -1;
+		rc = len >= want.len && (trust || len == want.len) &&
+			!memcmp(text, want.buf, want.len)
+		    ? 1
+		    : -1;
 		str_release(&want);
 		free(text);
 	}
@@ -171,7 +181,8 @@ cache_key_fits(const struct cache_place *p, const struct str *head, const struct
 
 /* One array. */
 static int
-store_array(const struct cache_place *p, const struct cache_array *a, struct outset *set, struct err *e)
+store_array(
+    const struct cache_place *p, const struct cache_array *a, struct outset *set, struct err *e)
 {
 	char *path = array_path(p, a), header[256];
 	struct iovec piece[2] = {
@@ -186,7 +197,8 @@ store_array(const struct cache_place *p, const struct cache_array *a, struct out
 
 /* A file of text. */
 static int
-store_text(const struct cache_place *p, const char *name, const struct str *text, struct outset *set, struct err *e)
+store_text(const struct cache_place *p, const char *name, const struct str *text,
+    struct outset *set, struct err *e)
 {
 	char *path = cache_path(p, name);
 	struct iovec piece = { text->buf, text->len };
@@ -198,8 +210,8 @@ store_text(const struct cache_place *p, const char *name, const struct str *text
 
 /* Into a directory that is made when it is not there. */
 int
-cache_store(const struct cache_place *p, const struct str *description, const struct cache_array *a, int count,
-    struct outset *set, struct err *e)
+cache_store(const struct cache_place *p, const struct str *description, const struct cache_array *a,
+    int count, struct outset *set, struct err *e)
 {
 	int rc = io_is_dir(p->dir) ? 0 : io_mkdir_p(p->dir, e);
 
@@ -210,8 +222,8 @@ cache_store(const struct cache_place *p, const struct str *description, const st
 
 /* The head and a checksum an array. */
 int
-cache_store_key(const struct cache_place *p, const struct str *head, const struct cache_array *a, int count,
-    struct outset *set, struct err *e)
+cache_store_key(const struct cache_place *p, const struct str *head, const struct cache_array *a,
+    int count, struct outset *set, struct err *e)
 {
 	struct str key = { 0 };
 	int rc;

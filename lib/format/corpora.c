@@ -1,7 +1,8 @@
 /*
  * corpora.c - every dataset of the lists, opened once
  *
- * The splits of a run and the pairs of a list name the same datasets again and again; opening one reads its whole index.
+ * The splits of a run and the pairs of a list name the same datasets again and again; opening one
+ * reads its whole index.
  */
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
@@ -15,7 +16,7 @@ struct corpora {
 	int count, cap;
 	struct dataset **dataset;       /* [cap], of them count open */
 	const char **prefix;            /* the lists' until the datasets are open, then theirs */
-	int *table;                     /* [2 cap], a power of 2: 1 + number of the dataset, by hash of the prefix; 0: free */
+	int *table;                     /* [2 cap], by hash of the prefix: 1 + number of the dataset; 0: free */
 	struct err *why;                /* of the first that failed */
 	int failed;                     /* its number; count: none */
 	pthread_mutex_t lock;           /* guards why and failed */
@@ -143,7 +144,8 @@ corpora_dataset(const struct corpora *c, int k)
 	return c->dataset[k];
 }
 
-/* Of many datasets their number and one checksum: a line of thousands of fingerprints is nothing to compare by eye. */
+/* Of many datasets their number and one checksum: a line of thousands of fingerprints is nothing to
+ * compare by eye. */
 void
 corpora_fingerprint(const struct corpora *c, char out[64])
 {

@@ -100,7 +100,7 @@ add_matrix(struct str *out, const struct split_matrix *m)
 		}
 		str_adds(out, "[\n            ");
 		if (i == 0)
-			str_addc(out, '0');             /* an integer in Python: the start of the running sum */
+			str_addc(out, '0'); /* an integer in Python: the start of the running sum */
 		else
 			description_double(out, m->begin[i]);
 		str_adds(out, ",\n            ");

@@ -1,8 +1,9 @@
 /*
  * paths.c - lists of corpora: words to prefixes and weights
  *
- * Megatron-LM decides by the number of words whether a list has weights, so that one word too few or too many turns weights
- * into paths without a message. Here a number never stands for a prefix: who has a dataset of such a name writes ./NAME.
+ * Megatron-LM decides by the number of words whether a list has weights, so that one word too few
+ * or too many turns weights into paths without a message. Here a number never stands for a prefix:
+ * who has a dataset of such a name writes ./NAME.
  */
 #include "lib/format/paths.h"
 #include "lib/base/io.h"
@@ -19,8 +20,8 @@ enum { FILE_MAX = 64 << 20 };
 
 const char *const split_name[SPLIT_COUNT] = { "train", "valid", "test" };
 
-/* Whether Python's float() takes the word: decimal with sign, point, exponent and single underscores between digits, or nan, inf,
- * infinity; strtod alone would also take hexadecimal. */
+/* Whether Python's float() takes the word: decimal with sign, point, exponent and single
+ * underscores between digits, or nan, inf, infinity; strtod alone would also take hexadecimal. */
 static bool
 is_number(const char *word, double *value)
 {
@@ -30,7 +31,8 @@ is_number(const char *word, double *value)
 
 	for (const char *p = word; *p && ok; p++) {
 		if (*p == '_')
-			ok = p > word && isdigit((unsigned char)p[-1]) && isdigit((unsigned char)p[1]);
+			ok = p > word && isdigit((unsigned char)p[-1]) &&
+			    isdigit((unsigned char)p[1]);
 		else if (named)
 			ok = strchr("+-nafitySINFTYA", *p) != NULL;
 		else
@@ -81,8 +83,11 @@ add_prefix(struct path_list *l, const char *word, const char *name, struct err *
 	if (*word == '\0')
 		return err_set(e, "%s: an empty word where a prefix is expected", name);
 	if (is_number(word, &value))
-		return err_set(e, "%s: '%s' is a number where a prefix is expected; a list is PREFIX ... or WEIGHT PREFIX ..., and "
-		    "./%s is a dataset of that name", name, word, word);
+		return err_set(e,
+		    "%s: '%s' is a number where a prefix is expected; a list is PREFIX ... or "
+		    "WEIGHT PREFIX ..., and "
+		    "./%s is a dataset of that name",
+		    name, word, word);
 	l->prefix[l->count++] = mem_strdup(word);
 	return 0;
 }
@@ -94,10 +99,14 @@ add_weight(struct path_list *l, const char *word, const char *name, struct err *
 	double value;
 
 	if (!is_number(word, &value))
-		return err_set(e, "%s: '%s' is not a number, but other weights are: either every prefix has a weight before it or none",
+		return err_set(e,
+		    "%s: '%s' is not a number, but other weights are: either every prefix has a "
+		    "weight before it or none",
 		    name, word);
 	if (!isfinite(value) || !(value > 0))
-		return err_set(e, "%s: weight %s: must be finite and above 0; leave a corpus out instead", name, word);
+		return err_set(e,
+		    "%s: weight %s: must be finite and above 0; leave a corpus out instead", name,
+		    word);
 	l->weight[l->count] = value;
 	return 0;
 }
@@ -113,13 +122,15 @@ parse_stripped(int count, char *const *word, const char *name, struct path_list 
 	if (pairs)
 		out->weight = mem_zalloc((size_t)count / 2, sizeof *out->weight);
 	for (int i = 0; i < count && rc == 0; i++)
-		rc = pairs && i % 2 == 0 ? add_weight(out, word[i], name, e) : add_prefix(out, word[i], name, e);
+		rc = pairs && i % 2 == 0 ? add_weight(out, word[i], name, e)
+					 : add_prefix(out, word[i], name, e);
 	return rc;
 }
 
 /* On failure the list is empty. */
 int
-path_list_parse(int count, const char *const *word, const char *name, struct path_list *out, struct err *e)
+path_list_parse(
+    int count, const char *const *word, const char *name, struct path_list *out, struct err *e)
 {
 	char **stripped = mem_zalloc((size_t)count + 1, sizeof *stripped);
 	int rc;
@@ -127,7 +138,8 @@ path_list_parse(int count, const char *const *word, const char *name, struct pat
 	memset(out, 0, sizeof *out);
 	for (int i = 0; i < count; i++)
 		stripped[i] = strip(word[i]);
-	rc = count ? parse_stripped(count, stripped, name, out, e) : err_set(e, "%s: no dataset in it", name);
+	rc = count ? parse_stripped(count, stripped, name, out, e)
+		   : err_set(e, "%s: no dataset in it", name);
 	if (rc < 0)
 		path_list_release(out);
 	for (int i = 0; i < count; i++)
@@ -155,7 +167,8 @@ parse_text(const char *text, const char *name, struct path_list *out, struct err
 	const char **word = NULL;
 	int count = 0, cap = 0, rc;
 
-	for (char *p = strtok_r(copy, " \t\n\v\f\r", &save); p; p = strtok_r(NULL, " \t\n\v\f\r", &save)) {
+	for (char *p = strtok_r(copy, " \t\n\v\f\r", &save); p;
+	     p = strtok_r(NULL, " \t\n\v\f\r", &save)) {
 		if (count == cap)
 			word = mem_realloc(word, (size_t)(cap = 2 * cap + 64), sizeof *word);
 		word[count++] = p;
@@ -200,7 +213,8 @@ parse_array(const struct json_value *v, const char *name, struct path_list *out,
 		else if (x->type == JSON_FLOAT)
 			str_add_double(&number[i], x->number);
 		else if (x->type != JSON_STRING || strlen(x->string) != x->len)
-			rc = err_set(e, "%s: element %zu is neither a string nor a number", name, i);
+			rc =
+			    err_set(e, "%s: element %zu is neither a string nor a number", name, i);
 		word[i] = number[i].buf ? number[i].buf : x->string;
 	}
 	if (rc == 0)
@@ -214,14 +228,17 @@ parse_array(const struct json_value *v, const char *name, struct path_list *out,
 
 /* The value of one split: an array, a text of words, or null for no such split. */
 static int
-parse_member(const struct json_value *v, const char *path, enum split which, struct path_list *out, struct err *e)
+parse_member(const struct json_value *v, const char *path, enum split which, struct path_list *out,
+    struct err *e)
 {
 	struct str name = { 0 };
 	int rc = 0;
 
 	str_addf(&name, "%s: %s", path, split_name[which]);
 	if (!v)
-		rc = err_set(e, "%s: is missing; train, valid and test must all be there, null for none", name.buf);
+		rc = err_set(e,
+		    "%s: is missing; train, valid and test must all be there, null for none",
+		    name.buf);
 	else if (v->type == JSON_ARRAY)
 		rc = parse_array(v, name.buf, out, e);
 	else if (v->type == JSON_STRING && strlen(v->string) == v->len)
@@ -244,7 +261,8 @@ read_per_split(const char *path, struct data_paths *out, struct err *e)
 	if (json_root(j)->type != JSON_OBJECT)
 		rc = err_at(e, path, 0, "must be an object of train, valid and test");
 	for (int i = 0; i < SPLIT_COUNT && rc == 0; i++)
-		rc = parse_member(json_get(json_root(j), split_name[i]), path, (enum split)i, &out->list[i], e);
+		rc = parse_member(
+		    json_get(json_root(j), split_name[i]), path, (enum split)i, &out->list[i], e);
 	json_free(j);
 	return rc;
 }
@@ -253,11 +271,13 @@ read_per_split(const char *path, struct data_paths *out, struct err *e)
 static int
 read_split_paths(const struct path_options *o, struct data_paths *out, struct err *e)
 {
-	static const char *const name[] = { "--train-data-path", "--valid-data-path", "--test-data-path" };
+	static const char *const name[] = { "--train-data-path", "--valid-data-path",
+		"--test-data-path" };
 
 	for (int i = 0; i < SPLIT_COUNT; i++)
 		if (o->split_path[i].count > 0 &&
-		    path_list_parse(o->split_path[i].count, o->split_path[i].item, name[i], &out->list[i], e) < 0)
+		    path_list_parse(o->split_path[i].count, o->split_path[i].item, name[i],
+			&out->list[i], e) < 0)
 			return -1;
 	return 0;
 }
@@ -267,12 +287,17 @@ static int
 check_kinds(const struct path_options *o, struct err *e)
 {
 	bool any_split = o->split_path[0].count || o->split_path[1].count || o->split_path[2].count;
-	int kinds = (o->data_path.count > 0) + any_split + (o->data_args_path != NULL) + (o->per_split_data_args_path != NULL);
+	int kinds = (o->data_path.count > 0) + any_split + (o->data_args_path != NULL) +
+	    (o->per_split_data_args_path != NULL);
 
 	if (kinds == 0)
-		return err_set(e, "--data-path: which dataset? (or --data-args-path, --train-data-path, --per-split-data-args-path)");
+		return err_set(e,
+		    "--data-path: which dataset? (or --data-args-path, --train-data-path, "
+		    "--per-split-data-args-path)");
 	if (kinds > 1)
-		return err_set(e, "--data-path, --data-args-path, --per-split-data-args-path, and --train-data-path with its sisters: "
+		return err_set(e,
+		    "--data-path, --data-args-path, --per-split-data-args-path, and "
+		    "--train-data-path with its sisters: "
 		    "only one of them says where the data is");
 	return 0;
 }
@@ -286,7 +311,8 @@ data_paths_read(const struct path_options *o, struct data_paths *out, struct err
 	memset(out, 0, sizeof *out);
 	out->per_split = rc == 0 && !o->data_path.count && !o->data_args_path;
 	if (rc == 0 && o->data_path.count)
-		rc = path_list_parse(o->data_path.count, o->data_path.item, "--data-path", &out->list[0], e);
+		rc = path_list_parse(
+		    o->data_path.count, o->data_path.item, "--data-path", &out->list[0], e);
 	else if (rc == 0 && o->data_args_path)
 		rc = read_file(o->data_args_path, &out->list[0], e);
 	else if (rc == 0 && o->per_split_data_args_path)

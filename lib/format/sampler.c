@@ -1,10 +1,11 @@
 /*
  * sampler.c - sample numbers of a data rank's micro batches
  *
- * `cyclic` draws its permutations as PyTorch does on the CPU: MT19937 seeded with the epoch's number alone, the run's seed not
- * entering, and a swap with one of the elements from here on, by remainder. In the form that is not sharded Megatron-LM's
- * permutation covers a few samples more than the epoch has groups, so that some of its ranks read a batch more than others;
- * here an epoch ends for all ranks together.
+ * `cyclic` draws its permutations as PyTorch does on the CPU: MT19937 seeded with the epoch's
+ * number alone, the run's seed not entering, and a swap with one of the elements from here on, by
+ * remainder. In the form that is not sharded Megatron-LM's permutation covers a few samples more
+ * than the epoch has groups, so that some of its ranks read a batch more than others; here an epoch
+ * ends for all ranks together.
  */
 #include "lib/format/sampler.h"
 #include "lib/base/mem.h"
@@ -12,7 +13,8 @@
 
 #include <stdlib.h>
 
-/* Above this randperm draws 64 bits at a time. Source: aten/src/ATen/native/TensorFactories.cpp, randperm_cpu. */
+/* Above this randperm draws 64 bits at a time. Source: aten/src/ATen/native/TensorFactories.cpp,
+ * randperm_cpu. */
 enum { RANDPERM_MAX = 214748363 };
 
 struct sampler {
@@ -50,17 +52,24 @@ measure(struct sampler *s, struct err *e)
 
 	if (c->micro_batch_size < 1 || c->data_parallel_size < 1 ||
 	    __builtin_mul_overflow(c->micro_batch_size, c->data_parallel_size, &s->group))
-		return err_set(e, "micro batches of %lld on %lld data ranks: both must be at least 1", (long long)c->micro_batch_size,
-		    (long long)c->data_parallel_size);
-	if (c->total < s->group)
-		return err_set(e, "%lld samples are fewer than one micro batch of %lld on each of %lld data ranks", (long long)c->total,
+		return err_set(e,
+		    "micro batches of %lld on %lld data ranks: both must be at least 1",
 		    (long long)c->micro_batch_size, (long long)c->data_parallel_size);
+	if (c->total < s->group)
+		return err_set(e,
+		    "%lld samples are fewer than one micro batch of %lld on each of %lld data "
+		    "ranks",
+		    (long long)c->total, (long long)c->micro_batch_size,
+		    (long long)c->data_parallel_size);
 	s->active = c->total - c->total % s->group;
 	if (c->type == SAMPLER_SINGLE)
 		return 0;
-	s->permuted = c->no_data_sharding ? c->total - c->total % c->micro_batch_size : s->active / c->data_parallel_size;
+	s->permuted = c->no_data_sharding ? c->total - c->total % c->micro_batch_size
+					  : s->active / c->data_parallel_size;
 	if (s->permuted > RANDPERM_MAX)
-		return err_set(e, "the cyclic loader permutes %lld samples: at most %d; the single loader has no limit",
+		return err_set(e,
+		    "the cyclic loader permutes %lld samples: at most %d; the single loader has no "
+		    "limit",
 		    (long long)s->permuted, RANDPERM_MAX);
 	return 0;
 }
@@ -103,8 +112,9 @@ static int
 batch_in_order(const struct sampler *s, int64_t consumed, int64_t rank, int64_t *out, struct err *e)
 {
 	if (consumed > s->c.total - s->group)
-		return err_set(e, "%lld samples consumed of %lld: no micro batch is left for every data rank", (long long)consumed,
-		    (long long)s->c.total);
+		return err_set(e,
+		    "%lld samples consumed of %lld: no micro batch is left for every data rank",
+		    (long long)consumed, (long long)s->c.total);
 	for (int64_t i = 0; i < s->c.micro_batch_size; i++)
 		out[i] = consumed + rank * s->c.micro_batch_size + i;
 	return 0;
@@ -117,14 +127,18 @@ batch_permuted(struct sampler *s, int64_t consumed, int64_t rank, int64_t *out, 
 	int64_t at = consumed % s->active, ranks = s->c.data_parallel_size;
 
 	if (at % s->group)
-		return err_set(e, "%lld samples consumed: the cyclic loader goes on only at multiples of %lld, its micro batches of all "
-		    "data ranks", (long long)consumed, (long long)s->group);
+		return err_set(e,
+		    "%lld samples consumed: the cyclic loader goes on only at multiples of %lld, "
+		    "its micro batches of all "
+		    "data ranks",
+		    (long long)consumed, (long long)s->group);
 	if (s->epoch != consumed / s->active) {
 		s->epoch = consumed / s->active;
 		sampler_randperm((uint64_t)s->epoch, s->permuted, s->perm);
 	}
 	for (int64_t i = 0; i < s->c.micro_batch_size; i++)
-		out[i] = s->c.no_data_sharding ? s->perm[at + i * ranks + rank] : rank * s->permuted + s->perm[at / ranks + i];
+		out[i] = s->c.no_data_sharding ? s->perm[at + i * ranks + rank]
+					       : rank * s->permuted + s->perm[at / ranks + i];
 	return 0;
 }
 
@@ -133,7 +147,8 @@ int
 sampler_batch(struct sampler *s, int64_t consumed, int64_t rank, int64_t *out, struct err *e)
 {
 	if (rank < 0 || rank >= s->c.data_parallel_size || consumed < 0)
-		BUG("rank %lld of %lld after %lld samples", (long long)rank, (long long)s->c.data_parallel_size, (long long)consumed);
+		BUG("rank %lld of %lld after %lld samples", (long long)rank,
+		    (long long)s->c.data_parallel_size, (long long)consumed);
 	if (s->c.type == SAMPLER_SINGLE)
 		return batch_in_order(s, consumed, rank, out, e);
 	return batch_permuted(s, consumed, rank, out, e);

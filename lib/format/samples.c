@@ -92,15 +92,18 @@ too_few_tokens(const struct samples *s, const struct samples_config *c, struct e
 	long long n = (long long)dataset_num_sequences(s->d), t = (long long)s->tokens_per_epoch;
 
 	if (!c->split)
-		return err_at(e, prefix, 0, "%lld tokens in %lld sequences, for the %s split; at least 2 tokens are needed", t, n,
-		    name);
+		return err_at(e, prefix, 0,
+		    "%lld tokens in %lld sequences, for the %s split; at least 2 tokens are needed",
+		    t, n, name);
 	return err_at(e, prefix, 0,
 	    "the %s split has %lld tokens: --split '%s' gives it the share %.6g of %lld sequences, "
 	    "which is %lld; at least 2 tokens are needed",
-	    name, t, c->split, s->matrix.end[c->which] - s->matrix.begin[c->which], n, (long long)(s->end - s->begin));
+	    name, t, c->split, s->matrix.end[c->which] - s->matrix.begin[c->which], n,
+	    (long long)(s->end - s->begin));
 }
 
-/* The split's sequences and their tokens; too few to train on is an error: Megatron-LM looks for epochs enough of them for ever. */
+/* The split's sequences and their tokens; too few to train on is an error: Megatron-LM looks for
+ * epochs enough of them for ever. */
 static int
 find_range(struct samples *s, const struct samples_config *c, struct err *e)
 {

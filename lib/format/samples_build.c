@@ -5,8 +5,9 @@
  * index, then the shuffle index. Source: Megatron-LM core/datasets/gpt_dataset.py,
  * _build_document_sample_shuffle_indices; helpers.cpp, build_sample_idx.
  *
- * A shuffle reads and writes memory at random, so that nearly all of its time is waiting. The draws do not depend on the array:
- * they are made a block ahead, which lets the elements that they name be fetched while the block before is swapped.
+ * A shuffle reads and writes memory at random, so that nearly all of its time is waiting. The draws
+ * do not depend on the array: they are made a block ahead, which lets the elements that they name
+ * be fetched while the block before is swapped.
  */
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
@@ -30,8 +31,10 @@ index_map_alloc(struct index_map *m, enum dtype t, int64_t count)
 		uint64_t checked;
 		void *p = NULL;
 
-		if (mem_mul((uint64_t)count, dtype_size(t), &checked) < 0 || posix_memalign(&p, LARGE_PAGE, bytes) != 0)
-			p = mem_alloc((size_t)count, dtype_size(t));    /* says what was wanted, and ends */
+		if (mem_mul((uint64_t)count, dtype_size(t), &checked) < 0 ||
+		    posix_memalign(&p, LARGE_PAGE, bytes) != 0)
+			p = mem_alloc(
+			    (size_t)count, dtype_size(t)); /* says what was wanted, and ends */
 		madvise(p, bytes, MADV_HUGEPAGE);
 		m->own = p;
 	}
@@ -40,15 +43,15 @@ index_map_alloc(struct index_map *m, enum dtype t, int64_t count)
 }
 
 /*
- * The numbers to swap elements top, top - 1, ... with, at most want of them, while the mask of the rejection stays the same.
- * Every number drawn is stored, and kept by counting it: a branch would be mispredicted every other time. Returns how many; out
- * holds one more.
+ * The numbers to swap elements top, top - 1, ... with, at most want of them, while the mask of the
+ * rejection stays the same. Every number drawn is stored, and kept by counting it: a branch would
+ * be mispredicted every other time. Returns how many; out holds one more.
  */
 static int
 draw_block(struct mt19937 *rng, int64_t top, uint32_t *out)
 {
 	uint32_t mask = UINT32_MAX >> __builtin_clz((uint32_t)top), last = (uint32_t)top;
-	int64_t same = top - (int64_t)(mask >> 1);              /* elements with this mask */
+	int64_t same = top - (int64_t)(mask >> 1); /* elements with this mask */
 	int want = same < BLOCK ? (int)same : BLOCK, got = 0;
 
 	while (got < want) {
@@ -87,7 +90,7 @@ shuffle32(struct mt19937 *rng, uint32_t *a, int64_t n)
 	int64_t top = n - 1;
 	int which = 0, count;
 
-	for (; top > (int64_t)UINT32_MAX; top--) {              /* these are drawn with 64 bits */
+	for (; top > (int64_t)UINT32_MAX; top--) { /* these are drawn with 64 bits */
 		uint64_t j = mt19937_interval(rng, (uint64_t)top);
 		uint32_t t = a[top];
 
@@ -110,7 +113,7 @@ shuffle32(struct mt19937 *rng, uint32_t *a, int64_t n)
 	}
 }
 
-/* The same draws for 64-bit elements, of which there are so many that nobody waits for them twice. */
+/* The same draws for 64-bit elements. */
 static void
 shuffle64(struct mt19937 *rng, int64_t *a, int64_t n)
 {
@@ -193,8 +196,8 @@ build_shuffle_index(struct samples *s, struct mt19937 *rng)
 	}
 }
 
-/* One generator serves document and shuffle index in this order; the sample index, which draws nothing, needs the first and
- * stands between them. */
+/* One generator serves document and shuffle index in this order; the sample index, which draws
+ * nothing, needs the first and stands between them. */
 void
 samples_build(struct samples *s)
 {

@@ -34,7 +34,8 @@ list_arrays(const struct samples *s, struct cache_array out[3])
 	out[2] = (struct cache_array){ "shuffle_index", &w->shuffle, s->count, false };
 }
 
-/* Size and modification time of PREFIX.SUFFIX; a file that vanished while it was open has neither. */
+/* Size and modification time of PREFIX.SUFFIX; a file that vanished while it was open has neither.
+ */
 static void
 add_file(struct str *key, const char *prefix, const char *suffix)
 {
@@ -44,8 +45,8 @@ add_file(struct str *key, const char *prefix, const char *suffix)
 	str_addf(&path, "%s.%s", prefix, suffix);
 	if (stat(path.buf, &st) < 0)
 		memset(&st, 0, sizeof st);
-	str_addf(key, "%s_bytes %lld\n%s_modified %lld.%09ld\n", suffix, (long long)st.st_size, suffix,
-	    (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+	str_addf(key, "%s_bytes %lld\n%s_modified %lld.%09ld\n", suffix, (long long)st.st_size,
+	    suffix, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
 	str_release(&path);
 }
 
@@ -59,7 +60,8 @@ key_head(const struct samples *s, struct str *out)
 	str_addf(out, "add_extra_token %d\ndrop_last_partial %d\n", (int)s->extra, s->drop);
 }
 
-/* Well mixed bits of a number; sums of them are equal for equal multisets, and for others hardly ever. */
+/* Well mixed bits of a number; sums of them are equal for equal multisets, and for others hardly
+ * ever. */
 static uint64_t
 mix(uint64_t x)
 {
@@ -68,7 +70,8 @@ mix(uint64_t x)
 	return x ^ x >> 29;
 }
 
-/* Whether elements [from, to) of the map are the numbers [low, high), each as often as the others. */
+/* Whether elements [from, to) of the map are the numbers [low, high), each as often as the others.
+ */
 static bool
 covers(const struct index_map *m, int64_t from, int64_t to, int64_t low, int64_t high)
 {
@@ -109,7 +112,8 @@ sample_index_fits(const struct samples *s)
 		int64_t position, offset, want_position, want_offset;
 
 		samples_sample_index(s, i, &position, &offset);
-		fits = row_walk_next(w, &want_position, &want_offset) == 0 && position == want_position && offset == want_offset;
+		fits = row_walk_next(w, &want_position, &want_offset) == 0 &&
+		    position == want_position && offset == want_offset;
 	}
 	row_walk_free(w);
 	return fits;
@@ -121,7 +125,8 @@ shuffle_index_fits(const struct samples *s)
 {
 	int64_t first = s->separate ? s->before : s->count;
 
-	return covers(&s->shuffle, 0, first, 0, first) && covers(&s->shuffle, first, s->count, first, s->count);
+	return covers(&s->shuffle, 0, first, 0, first) &&
+	    covers(&s->shuffle, first, s->count, first, s->count);
 }
 
 /* Keeps the reason why a complete set was not taken. */
@@ -130,14 +135,16 @@ set_note(struct samples *s, const char *dir, const char *why)
 {
 	struct str note = { 0 };
 
-	str_addf(&note, "%s: the %s maps %s in '%s' %s; built anew", dataset_prefix(s->d), split_name[s->which], s->hash, dir, why);
+	str_addf(&note, "%s: the %s maps %s in '%s' %s; built anew", dataset_prefix(s->d),
+	    split_name[s->which], s->hash, dir, why);
 	free(s->note);
 	s->note = str_detach(&note);
 }
 
 /* Complete maps are in place: whether they are taken, and why not. */
 static enum cache_state
-judge(struct samples *s, const struct samples_config *c, const struct cache_place *p, const struct cache_array array[3])
+judge(struct samples *s, const struct samples_config *c, const struct cache_place *p,
+    const struct cache_array array[3])
 {
 	struct str head = { 0 };
 	int key;
@@ -166,8 +173,8 @@ samples_load(struct samples *s, const struct samples_config *c, const struct str
 	enum cache_state state = CACHE_NONE;
 
 	list_arrays(s, array);
-	if (cache_description_fits(&p, description) && cache_load_array(&p, &array[0]) && cache_load_array(&p, &array[1]) &&
-	    cache_load_array(&p, &array[2]))
+	if (cache_description_fits(&p, description) && cache_load_array(&p, &array[0]) &&
+	    cache_load_array(&p, &array[1]) && cache_load_array(&p, &array[2]))
 		state = judge(s, c, &p, array);
 	else if (cache_complete(&p, array, 3))
 		set_note(s, dir, "are damaged, or of other lengths");
@@ -196,7 +203,8 @@ samples_store(const struct samples *s, const struct samples_config *c,
 
 /* For the arrays that s holds. */
 int
-samples_store_key(const struct samples *s, const struct samples_config *c, struct outset *set, struct err *e)
+samples_store_key(
+    const struct samples *s, const struct samples_config *c, struct outset *set, struct err *e)
 {
 	char *dir = cache_dir(s, c);
 	struct cache_place p = { dir, s->hash, "GPTDataset", s->which };

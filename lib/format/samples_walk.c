@@ -1,9 +1,11 @@
 /*
- * samples_walk.c - where each sample begins and ends: the rows of the sample index, one after the other
+ * samples_walk.c - where each sample begins and ends: the rows of the sample index, one after the
+ * other
  *
- * Row j is where token number j * seq_length lies, counted over the sequences in the order of the document index. Their lengths
- * stand anywhere in the .idx file, so nearly all of the time is waiting for them: they are gathered into a table of 16 bits each,
- * on large pages, and fetched a block of positions ahead. Source: Megatron-LM core/datasets/helpers.cpp, build_sample_idx.
+ * Row j is where token number j * seq_length lies, counted over the sequences in the order of the
+ * document index. Their lengths stand anywhere in the .idx file, so nearly all of the time is
+ * waiting for them: they are gathered into a table of 16 bits each, on large pages, and fetched a
+ * block of positions ahead. Source: Megatron-LM core/datasets/helpers.cpp, build_sample_idx.
  */
 #include "lib/base/mem.h"
 #include "lib/format/samples_impl.h"
@@ -15,7 +17,8 @@ enum { BLOCK = 512, LONG = UINT16_MAX, FORGET = 4 << 20 };
 
 struct row_walk {
 	const struct samples *s;
-	struct index_map length;        /* u16 of each sequence of the split; LONG: look into the dataset */
+	struct index_map
+	    length;                     /* u16 of each sequence of the split; LONG: look into the dataset */
 	int64_t next_row;
 	int64_t position, before;       /* a sequence of the order, and the tokens before it */
 	int64_t from;                   /* position of the first of the block */
@@ -51,7 +54,8 @@ row_walk_free(struct row_walk *w)
 	free(w);
 }
 
-/* Gathers the lengths of the block that begins at a position: first all of them on their way, then all of them. */
+/* Gathers the lengths of the block that begins at a position: first all of them on their way, then
+ * all of them. */
 static void
 fill_block(struct row_walk *w, int64_t from)
 {
@@ -65,13 +69,15 @@ fill_block(struct row_walk *w, int64_t from)
 		__builtin_prefetch(length + id[i]);
 	}
 	for (int64_t i = 0; i < n; i++)
-		w->tokens[i] = length[id[i]] < LONG ? length[id[i]] : dataset_length(s->d, s->begin + id[i]);
+		w->tokens[i] =
+		    length[id[i]] < LONG ? length[id[i]] : dataset_length(s->d, s->begin + id[i]);
 	w->from = from;
 }
 
 /*
- * The end of sample j - 1 is its last token, number j * seq_length - (1 - extra); with the extra token the next sample begins
- * there, without it one further. Only a partial sample that is kept ends before: at the end of the last sequence.
+ * The end of sample j - 1 is its last token, number j * seq_length - (1 - extra); with the extra
+ * token the next sample begins there, without it one further. Only a partial sample that is kept
+ * ends before: at the end of the last sequence.
  */
 int
 row_walk_next(struct row_walk *w, int64_t *position, int64_t *offset)

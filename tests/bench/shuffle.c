@@ -1,8 +1,10 @@
 /*
- * shuffle.c DIRECTORY DOCUMENTS TOKENS SEQ_LENGTH - the peer of mshard index: writes and shuffles arrays of the same sizes, plainly
+ * shuffle.c DIRECTORY DOCUMENTS TOKENS SEQ_LENGTH - the peer of mshard index: writes and shuffles
+ * arrays of the same sizes, plainly
  *
- * 0 .. DOCUMENTS - 1 and 0 .. samples - 1 are shuffled one swap after the other with the same generator, rows of two numbers are
- * counted through, and the three are written and synced as .npy files. Prints the user CPU and the elapsed milliseconds.
+ * 0 .. DOCUMENTS - 1 and 0 .. samples - 1 are shuffled one swap after the other with the same
+ * generator, rows of two numbers are counted through, and the three are written and synced as .npy
+ * files. Prints the user CPU and the elapsed milliseconds.
  */
 #include "lib/base/rng.h"
 
@@ -42,8 +44,9 @@ write_array(const char *dir, const char *name, const void *bytes, size_t size)
 	snprintf(path, sizeof path, "%s/%s.npy", dir, name);
 	memset(head, ' ', sizeof head);
 	f = fopen(path, "wb");
-	if (!f || fwrite(head, 1, sizeof head, f) != sizeof head || fwrite(bytes, 1, size, f) != size || fflush(f) != 0 ||
-	    fsync(fileno(f)) != 0 || fclose(f) != 0) {
+	if (!f || fwrite(head, 1, sizeof head, f) != sizeof head ||
+	    fwrite(bytes, 1, size, f) != size || fflush(f) != 0 || fsync(fileno(f)) != 0 ||
+	    fclose(f) != 0) {
 		perror(path);
 		exit(1);
 	}
@@ -52,7 +55,8 @@ write_array(const char *dir, const char *name, const void *bytes, size_t size)
 int
 main(int argc, char **argv)
 {
-	int64_t n = argc > 4 ? atoll(argv[2]) : 0, m = argc > 4 ? (atoll(argv[3]) - 1) / atoll(argv[4]) : 0;
+	int64_t n = argc > 4 ? atoll(argv[2]) : 0,
+		m = argc > 4 ? (atoll(argv[3]) - 1) / atoll(argv[4]) : 0;
 	struct timespec begin, end;
 	struct mt19937 rng;
 	uint32_t *document, *shuffle;
@@ -78,7 +82,8 @@ main(int argc, char **argv)
 	clock_gettime(CLOCK_MONOTONIC, &end);
 	getrusage(RUSAGE_SELF, &use);
 	printf("%lld\t%lld\n", (long long)use.ru_utime.tv_sec * 1000 + use.ru_utime.tv_usec / 1000,
-	    (long long)(end.tv_sec - begin.tv_sec) * 1000 + (end.tv_nsec - begin.tv_nsec) / 1000000);
+	    (long long)(end.tv_sec - begin.tv_sec) * 1000 +
+		(end.tv_nsec - begin.tv_nsec) / 1000000);
 	free(document);
 	free(row);
 	free(shuffle);

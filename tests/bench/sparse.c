@@ -1,8 +1,9 @@
 /*
- * sparse.c PREFIX DOCUMENTS TOKENS [CORPORA] - datasets for benchmarks of the index: lengths drawn at random, tokens a hole in the file
+ * sparse.c PREFIX DOCUMENTS TOKENS [CORPORA] - datasets for benchmarks of the index: lengths drawn
+ * at random, tokens a hole in the file
  *
- * Lengths are uniform from 1 to twice the mean, the last one what is left of TOKENS; the type is uint16. With CORPORA the
- * datasets are PREFIX_0, PREFIX_1 and so on, each of DOCUMENTS and TOKENS.
+ * Lengths are uniform from 1 to twice the mean, the last one what is left of TOKENS; the type is
+ * uint16. With CORPORA the datasets are PREFIX_0, PREFIX_1 and so on, each of DOCUMENTS and TOKENS.
  */
 #include "lib/base/rng.h"
 
@@ -35,7 +36,8 @@ draw_lengths(int64_t documents, int64_t tokens, uint32_t seed)
 	need(length != NULL, "malloc");
 	mt19937_seed(&rng, seed);
 	for (int64_t i = 0; i < documents; i++) {
-		int64_t most = left - (documents - i - 1), n = 1 + (int64_t)(mt19937_next(&rng) % (2 * mean - 1));
+		int64_t most = left - (documents - i - 1),
+			n = 1 + (int64_t)(mt19937_next(&rng) % (2 * mean - 1));
 
 		if (i + 1 == documents || n > most)
 			n = most;
@@ -49,7 +51,8 @@ draw_lengths(int64_t documents, int64_t tokens, uint32_t seed)
 static void
 write_index(const char *path, const int32_t *length, int64_t documents)
 {
-	static const unsigned char head[18] = { 'M', 'M', 'I', 'D', 'I', 'D', 'X', 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 8 };
+	static const unsigned char head[18] = { 'M', 'M', 'I', 'D', 'I', 'D', 'X', 0, 0, 1, 0, 0, 0,
+		0, 0, 0, 0, 8 };
 	int64_t bounds = documents + 1, at = 0;
 	FILE *f = fopen(path, "wb");
 

@@ -1,4 +1,5 @@
-/* blend.c - the choice in batches chooses what the loop over all corpora chooses, sample by sample, whatever the weights */
+/* blend.c - the choice in batches chooses what the loop over all corpora chooses, sample by sample,
+ * whatever the weights */
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
 #include "lib/format/blend.h"
@@ -19,15 +20,16 @@ weight(uint64_t seed, uint32_t *counter, int kind, int k)
 {
 	switch (kind) {
 	case 0:
-		return 1;                               /* all equal */
+		return 1;               /* all equal */
 	case 1:
-		return 1 + draw(seed, counter, 5);      /* small integers: equal now and then */
+		return 1 + draw(seed, counter, 5); /* small integers: equal now and then */
 	case 2:
-		return 1 + 0x1p-52 * draw(seed, counter, 4);    /* differ in the last bit */
+		return 1 + 0x1p-52 * draw(seed, counter, 4); /* differ in the last bit */
 	case 3:
 		return ldexp(1, -(int)draw(seed, counter, 40)); /* powers of two */
 	case 4:
-		return k == 0 ? 1e6 : 1 + draw(seed, counter, 1000) * 1e-3;     /* one takes nearly all */
+		return k == 0 ? 1e6
+			      : 1 + draw(seed, counter, 1000) * 1e-3; /* one takes nearly all */
 	case 5:
 		return 1.0 / (1 + draw(seed, counter, 30));
 	default:
@@ -42,7 +44,8 @@ compare(uint64_t seed, uint32_t *counter, int kind, bool exhaustive)
 	enum { MAX = 400 };
 	int count = 49 + (int)draw(seed, counter, MAX - 49);
 	double w[MAX];
-	int64_t limit[MAX], drawn[MAX], plain_drawn[MAX], size = 1 + draw(seed, counter, 6000), total = 0;
+	int64_t limit[MAX], drawn[MAX], plain_drawn[MAX], size = 1 + draw(seed, counter, 6000),
+							  total = 0;
 	struct blend_choice c = { .weight = w, .count = count, .drawn = drawn }, plain;
 
 	for (int k = 0; k < count; k++) {
@@ -68,7 +71,8 @@ compare(uint64_t seed, uint32_t *counter, int kind, bool exhaustive)
 	blend_choose(&c);
 	blend_choose_plain(&plain);
 	CHECK(!memcmp(c.dataset, plain.dataset, (size_t)size * sizeof *c.dataset));
-	CHECK(!memcmp(c.dataset_sample, plain.dataset_sample, (size_t)size * sizeof *c.dataset_sample));
+	CHECK(!memcmp(
+	    c.dataset_sample, plain.dataset_sample, (size_t)size * sizeof *c.dataset_sample));
 	CHECK(!memcmp(drawn, plain_drawn, (size_t)count * sizeof *drawn));
 	if (exhaustive)
 		CHECK(!memcmp(drawn, limit, (size_t)count * sizeof *drawn));
@@ -78,14 +82,16 @@ compare(uint64_t seed, uint32_t *counter, int kind, bool exhaustive)
 	free(plain.dataset_sample);
 }
 
-/* Far from the start, where the products have fewer digits left of the differences: one long blend. */
+/* Far from the start, where the products have fewer digits left of the differences: one long blend.
+ */
 static void
 long_blend(uint64_t seed)
 {
 	enum { COUNT = 60, SIZE = 3000000 };
 	double w[COUNT];
 	int64_t drawn[COUNT], plain_drawn[COUNT];
-	struct blend_choice c = { .weight = w, .count = COUNT, .size = SIZE, .drawn = drawn }, plain;
+	struct blend_choice c = { .weight = w, .count = COUNT, .size = SIZE, .drawn = drawn },
+			    plain;
 	uint32_t counter = 1u << 20;
 
 	for (int k = 0; k < COUNT; k++)

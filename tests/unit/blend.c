@@ -1,4 +1,5 @@
-/* blend.c - blends, lists of corpora and samplers against the outputs of Megatron-LM in tests/golden/data */
+/* blend.c - blends, lists of corpora and samplers against the outputs of Megatron-LM in
+ * tests/golden/data */
 #include "lib/base/json.h"
 #include "lib/base/mem.h"
 #include "lib/format/blend.h"
@@ -94,9 +95,13 @@ read_case(struct golden *g)
 	strcpy(g->cache, "/tmp/mikoshi-blend-XXXXXX");
 	CHECK(mkdtemp(g->cache) != NULL);
 	g->config = (struct blend_config){
-		.samples = { .split = g->split, .seq_length = param_int(g, "sequence_length"), .seed = param_int(g, "seed"),
-		             .add_extra_token = param_int(g, "add_extra_token_to_sequence"), .tokenizer_json = g->tokenizer,
-		             .cache_dir = g->cache, .write_cache = true },
+		.samples = { .split = g->split,
+		    .seq_length = param_int(g, "sequence_length"),
+		    .seed = param_int(g, "seed"),
+		    .add_extra_token = param_int(g, "add_extra_token_to_sequence"),
+		    .tokenizer_json = g->tokenizer,
+		    .cache_dir = g->cache,
+		    .write_cache = true },
 		.surplus = atof(param(g->params, "mid_level_dataset_surplus", v)),
 		.pool = g->pool,
 	};
@@ -111,13 +116,15 @@ split_param(const struct golden *g, int k, const char *key, char out[512])
 	if (k < 0)
 		snprintf(name, sizeof name, "%s.%s", split_name[g->config.samples.which], key);
 	else
-		snprintf(name, sizeof name, "%s.%d.%s", split_name[g->config.samples.which], k, key);
+		snprintf(
+		    name, sizeof name, "%s.%d.%s", split_name[g->config.samples.which], k, key);
 	return param(g->params, name, out);
 }
 
 /* HASH-CLASS-SPLIT-NAME of the cache is the case's PART.NAME. */
 static void
-check_file(const struct golden *g, const char *hash, const char *class_name, const char *part, const char *name)
+check_file(const struct golden *g, const char *hash, const char *class_name, const char *part,
+    const char *name)
 {
 	const char *split = split_name[g->config.samples.which];
 	char have[1024], want[1024];
@@ -131,7 +138,8 @@ check_file(const struct golden *g, const char *hash, const char *class_name, con
 static void
 check_corpora(const struct golden *g, const struct blend *b)
 {
-	static const char *const name[] = { "description.txt", "document_index.npy", "sample_index.npy", "shuffle_index.npy" };
+	static const char *const name[] = { "description.txt", "document_index.npy",
+		"sample_index.npy", "shuffle_index.npy" };
 	int64_t drawn = 0;
 	char v[512], part[16];
 
@@ -141,7 +149,8 @@ check_corpora(const struct golden *g, const struct blend *b)
 
 		blend_corpus(b, k, &c);
 		CHECK_STR(samples_hash(c.samples), split_param(g, at, "hash", v));
-		CHECK(c.num_samples == (*split_param(g, at, "num_samples_requested", v) == 'N' ? -1 : atoll(v)));
+		CHECK(c.num_samples ==
+		    (*split_param(g, at, "num_samples_requested", v) == 'N' ? -1 : atoll(v)));
 		CHECK(samples_count(c.samples) == atoll(split_param(g, at, "length", v)));
 		CHECK(c.drawn <= samples_count(c.samples));
 		drawn += c.drawn;
@@ -160,19 +169,22 @@ check_tokens(const struct golden *g, const struct blend *b)
 	char path[512];
 	int64_t ids[1100];
 
-	snprintf(path, sizeof path, "cases/%s/%s.text.npy", g->name, split_name[g->config.samples.which]);
+	snprintf(path, sizeof path, "cases/%s/%s.text.npy", g->name,
+	    split_name[g->config.samples.which]);
 	if (blend_count(b) == 0 || npy_open(&text, path, &e) < 0) {
 		CHECK(blend_count(b) == 0);
 		return;
 	}
 	for (int64_t row = 0; row < text.shape[0]; row++) {
-		int64_t width = text.shape[1], n = blend_tokens(b, (int64_t)element(&text, row * width), ids, &e), at = 0;
+		int64_t width = text.shape[1],
+			n = blend_tokens(b, (int64_t)element(&text, row * width), ids, &e), at = 0;
 		struct sample_part part[1100];
 		bool same = n <= width - 1;
 		int corpus;
 
 		for (int64_t i = 0; i + 1 < width; i++)
-			same = same && (i < n ? (double)ids[i] : -1) == element(&text, row * width + i + 1);
+			same = same &&
+			    (i < n ? (double)ids[i] : -1) == element(&text, row * width + i + 1);
 		CHECK(same);
 		n = blend_parts(b, (int64_t)element(&text, row * width), &corpus, part, 1100);
 		for (int64_t i = 0; i < n; i++) {
@@ -225,7 +237,8 @@ check_split(struct golden *g, const struct corpora *c)
 		b = blend_open(c, &g->paths, &g->config, &e);
 		CHECK(b != NULL);
 		if (!b) {
-			fprintf(stderr, "%s %s: %s\n", g->name, split_name[g->config.samples.which], e.msg);
+			fprintf(stderr, "%s %s: %s\n", g->name, split_name[g->config.samples.which],
+			    e.msg);
 			return;
 		}
 		CHECK(blend_from_cache(b) == (time > 0));
@@ -236,7 +249,8 @@ check_split(struct golden *g, const struct corpora *c)
 			CHECK_STR(blend_hash(b), split_param(g, -1, "blend.hash", v));
 			check_file(g, blend_hash(b), "BlendedDataset", ".blend", "description.txt");
 			check_file(g, blend_hash(b), "BlendedDataset", "", "dataset_index.npy");
-			check_file(g, blend_hash(b), "BlendedDataset", "", "dataset_sample_index.npy");
+			check_file(
+			    g, blend_hash(b), "BlendedDataset", "", "dataset_sample_index.npy");
 		}
 		check_corpora(g, b);
 		check_tokens(g, b);
@@ -273,8 +287,8 @@ check_names(const struct golden *g)
 	free(list);
 }
 
-/* Megatron-LM draws more than it built here; what is drawn must be what it draws with a greater surplus (case 27), from a corpus
- * that was asked for just that. */
+/* Megatron-LM draws more than it built here; what is drawn must be what it draws with a greater
+ * surplus (case 27), from a corpus that was asked for just that. */
 static void
 check_oversampled(struct golden *g, const struct corpora *c)
 {
@@ -283,7 +297,8 @@ check_oversampled(struct golden *g, const struct corpora *c)
 	struct npy want;
 
 	CHECK(b && blend_count(b) == 16);
-	CHECK(npy_open(&want, "cases/27_blend_oversample_surplus/train.dataset_index.npy", &e) == 0);
+	CHECK(
+	    npy_open(&want, "cases/27_blend_oversample_surplus/train.dataset_index.npy", &e) == 0);
 	for (int64_t i = 0; b && i < 16; i++) {
 		int64_t of;
 		int k;
@@ -294,7 +309,8 @@ check_oversampled(struct golden *g, const struct corpora *c)
 	blend_corpus(b, 0, &first);
 	CHECK(first.drawn == 6 && first.num_samples == 6 && samples_count(first.samples) >= 6);
 	CHECK_STR(blend_notes(b),
-	    "corpora/e_tiny_i32: the train blend draws 6 samples of it, of which the request of 4 makes only 4; asked for 6\n");
+	    "corpora/e_tiny_i32: the train blend draws 6 samples of it, of which the request of 4 "
+	    "makes only 4; asked for 6\n");
 	check_consumed(b);
 	npy_close(&want);
 	blend_close(b);
@@ -319,7 +335,8 @@ run_case(const char *name, struct pool *pool)
 		if (strstr(name, "oversample_error")) {
 			if (i == SPLIT_TRAIN)
 				check_oversampled(&g, c);
-		} else if (*param(g.params, "expected", v) || !strcmp(split_param(&g, -1, "length", v), "none")) {
+		} else if (*param(g.params, "expected", v) ||
+		    !strcmp(split_param(&g, -1, "length", v), "none")) {
 			struct blend *b = blend_open(c, &g.paths, &g.config, &e);
 
 			CHECK(!b || *param(g.params, "expected", v));
@@ -378,7 +395,8 @@ check_choice(const char *name, const struct blend_choice *c)
 	CHECK(npy_open(&a, path, &e) == 0);
 	snprintf(path, sizeof path, "blending/%s.dataset_sample_index.npy", name);
 	CHECK(npy_open(&b, path, &e) == 0 && a.count == c->size && b.count == c->size);
-	CHECK(!memcmp(a.data, c->dataset, (size_t)c->size * 2) && !memcmp(b.data, c->dataset_sample, (size_t)c->size * 8));
+	CHECK(!memcmp(a.data, c->dataset, (size_t)c->size * 2) &&
+	    !memcmp(b.data, c->dataset_sample, (size_t)c->size * 8));
 	npy_close(&a);
 	npy_close(&b);
 }
@@ -431,7 +449,8 @@ check_requests(const char *text, const double *w, int n, double surplus)
 
 	for (int k = 0; k < n; k++)
 		for (int i = 0; i < 3; i++)
-			CHECK(json_root(j)->item[k].item[i].integer == blend_request(target[i], w[k], surplus));
+			CHECK(json_root(j)->item[k].item[i].integer ==
+			    blend_request(target[i], w[k], surplus));
 	json_free(j);
 }
 
@@ -450,7 +469,8 @@ test_normalise(void)
 		for (int i = 0; i < 9; i++)
 			field[i] = strsep(&line, "\t");
 		n = read_numbers(field[2], in);
-		CHECK(n == atoi(field[1]) && read_numbers(field[3], once) == n && read_numbers(field[4], twice) == n);
+		CHECK(n == atoi(field[1]) && read_numbers(field[3], once) == n &&
+		    read_numbers(field[4], twice) == n);
 		blend_normalise(in, n, w);
 		CHECK(!memcmp(w, once, (size_t)n * sizeof *w));
 		check_requests(field[7], w, n, 0);
@@ -478,7 +498,10 @@ static void
 test_lists(void)
 {
 	static const char *const refused[] = {
-		"[\"1\", \"p\", \"x\", \"q\"]", "[\"1\", \"2\", \"3\"]", "[\"nan\", \"p\", \"1\", \"q\"]", "[\"inf\", \"p\"]",
+		"[\"1\", \"p\", \"x\", \"q\"]",
+		"[\"1\", \"2\", \"3\"]",
+		"[\"nan\", \"p\", \"1\", \"q\"]",
+		"[\"inf\", \"p\"]",
 	};
 	char *text = read_text("blend_list.tsv"), *line, *save = NULL;
 	int rows = 0, refusals = 0;
@@ -504,7 +527,8 @@ test_lists(void)
 		if (!bad) {
 			j[1] = json_parse(field[1], strlen(field[1]), "prefixes", &e);
 			j[2] = json_parse(field[2], strlen(field[2]), "weights", &e);
-			CHECK(json_words(j[1], want) == l.count && (json_root(j[2])->type == JSON_NULL) == !l.weight);
+			CHECK(json_words(j[1], want) == l.count &&
+			    (json_root(j[2])->type == JSON_NULL) == !l.weight);
 			for (int i = 0; i < l.count; i++) {
 				CHECK_STR(l.prefix[i], want[i]);
 				CHECK(!l.weight || l.weight[i] == json_root(j[2])->item[i].number);
@@ -531,21 +555,35 @@ expect_refused(int count, const char *const *word, const char *why)
 static void
 test_list_errors(void)
 {
-	static const char *const odd[] = { "0.3", "a", "0.7" }, *const mixed[] = { "1", "p", "x", "q" }, *const zero[] = { "1", "p", "0", "q" },
-		*const nan[] = { "nan", "p" }, *const empty[] = { "a", " " }, *const numbers[] = { "1", "2" }, *const ok[] = { "1_0", "p", "1e1", "./2" };
+	static const char *const odd[] = { "0.3", "a", "0.7" };
+	static const char *const mixed[] = { "1", "p", "x", "q" };
+	static const char *const zero[] = { "1", "p", "0", "q" };
+	static const char *const nan[] = { "nan", "p" };
+	static const char *const empty[] = { "a", " " };
+	static const char *const numbers[] = { "1", "2" };
+	static const char *const ok[] = { "1_0", "p", "1e1", "./2" };
 	struct path_list l;
 
 	expect_refused(0, NULL, "--data-path: no dataset in it");
-	expect_refused(3, odd, "--data-path: '0.3' is a number where a prefix is expected; a list is PREFIX ... or WEIGHT PREFIX ..., "
+	expect_refused(3, odd,
+	    "--data-path: '0.3' is a number where a prefix is expected; a list is PREFIX ... or "
+	    "WEIGHT PREFIX ..., "
 	    "and ./0.3 is a dataset of that name");
-	expect_refused(4, mixed, "--data-path: 'x' is not a number, but other weights are: either every prefix has a weight before it "
+	expect_refused(4, mixed,
+	    "--data-path: 'x' is not a number, but other weights are: either every prefix has a "
+	    "weight before it "
 	    "or none");
-	expect_refused(4, zero, "--data-path: weight 0: must be finite and above 0; leave a corpus out instead");
-	expect_refused(2, nan, "--data-path: weight nan: must be finite and above 0; leave a corpus out instead");
+	expect_refused(4, zero,
+	    "--data-path: weight 0: must be finite and above 0; leave a corpus out instead");
+	expect_refused(2, nan,
+	    "--data-path: weight nan: must be finite and above 0; leave a corpus out instead");
 	expect_refused(2, empty, "--data-path: an empty word where a prefix is expected");
-	expect_refused(2, numbers, "--data-path: '2' is a number where a prefix is expected; a list is PREFIX ... or WEIGHT PREFIX ..., "
+	expect_refused(2, numbers,
+	    "--data-path: '2' is a number where a prefix is expected; a list is PREFIX ... or "
+	    "WEIGHT PREFIX ..., "
 	    "and ./2 is a dataset of that name");
-	CHECK(path_list_parse(4, ok, "--data-path", &l, &e) == 0 && l.count == 2 && l.weight[0] == 10 && l.weight[1] == 10);
+	CHECK(path_list_parse(4, ok, "--data-path", &l, &e) == 0 && l.count == 2 &&
+	    l.weight[0] == 10 && l.weight[1] == 10);
 	CHECK_STR(l.prefix[1], "./2");
 	path_list_release(&l);
 }
@@ -571,34 +609,45 @@ test_path_options(void)
 		const char *json, *why;
 	} bad[] = {
 		{ "[]", "must be an object of train, valid and test" },
-		{ "{\"train\": [\"a\"], \"valid\": null}", "test: is missing; train, valid and test must all be there, null for none" },
-		{ "{\"train\": [\"a\"], \"valid\": 3, \"test\": null}", "valid: must be a list or a string of words" },
-		{ "{\"train\": [[\"a\"]], \"valid\": null, \"test\": null}", "train: element 0 is neither a string nor a number" },
+		{ "{\"train\": [\"a\"], \"valid\": null}",
+		    "test: is missing; train, valid and test must all be there, null for none" },
+		{ "{\"train\": [\"a\"], \"valid\": 3, \"test\": null}",
+		    "valid: must be a list or a string of words" },
+		{ "{\"train\": [[\"a\"]], \"valid\": null, \"test\": null}",
+		    "train: element 0 is neither a string nor a number" },
 		{ "{\"train\": [], \"valid\": null, \"test\": null}", "train: no dataset in it" },
 	};
 
 	CHECK(mkdtemp(dir) != NULL);
 	CHECK(data_paths_read(&o, &p, &e) < 0);
-	CHECK_STR(e.msg, "--data-path: which dataset? (or --data-args-path, --train-data-path, --per-split-data-args-path)");
+	CHECK_STR(e.msg,
+	    "--data-path: which dataset? (or --data-args-path, --train-data-path, "
+	    "--per-split-data-args-path)");
 	o.data_args_path = put(dir, "0.3 a\n\t0.7 b\r\n", 14, path);
-	CHECK(data_paths_read(&o, &p, &e) == 0 && !p.per_split && p.list[0].count == 2 && p.list[0].weight[1] == 0.7);
+	CHECK(data_paths_read(&o, &p, &e) == 0 && !p.per_split && p.list[0].count == 2 &&
+	    p.list[0].weight[1] == 0.7);
 	CHECK(data_paths_list(&p, SPLIT_TEST) == &p.list[0]);
 	data_paths_release(&p);
 	put(dir, "a\0b", 3, path);
 	CHECK(data_paths_read(&o, &p, &e) < 0 && strstr(e.msg, "list: not a text: byte 1 is NUL"));
 	o.data_path = (struct opt_list){ 1, words };
-	CHECK(data_paths_read(&o, &p, &e) < 0 && strstr(e.msg, "only one of them says where the data is"));
+	CHECK(data_paths_read(&o, &p, &e) < 0 &&
+	    strstr(e.msg, "only one of them says where the data is"));
 	o.data_args_path = NULL;
 	CHECK(data_paths_read(&o, &p, &e) == 0 && p.list[0].count == 1 && !p.list[0].weight);
 	data_paths_release(&p);
 	o.data_path.count = 0;
 	o.split_path[SPLIT_VALID] = (struct opt_list){ 1, words };
-	CHECK(data_paths_read(&o, &p, &e) == 0 && p.per_split && p.list[0].count == 0 && p.list[1].count == 1);
+	CHECK(data_paths_read(&o, &p, &e) == 0 && p.per_split && p.list[0].count == 0 &&
+	    p.list[1].count == 1);
 	CHECK(data_paths_list(&p, SPLIT_VALID) == &p.list[1]);
 	data_paths_release(&p);
 	o.split_path[SPLIT_VALID].count = 0;
-	o.per_split_data_args_path = put(dir, "{\"train\": [0.25, \"a\", \"3\", \"b\"], \"valid\": \"1 c 2 d\", \"test\": null}", 66, path);
-	CHECK(data_paths_read(&o, &p, &e) == 0 && p.per_split && p.list[0].weight[0] == 0.25 && p.list[0].weight[1] == 3);
+	o.per_split_data_args_path = put(dir,
+	    "{\"train\": [0.25, \"a\", \"3\", \"b\"], \"valid\": \"1 c 2 d\", \"test\": null}", 66,
+	    path);
+	CHECK(data_paths_read(&o, &p, &e) == 0 && p.per_split && p.list[0].weight[0] == 0.25 &&
+	    p.list[0].weight[1] == 3);
 	CHECK(p.list[1].count == 2 && p.list[2].count == 0);
 	data_paths_release(&p);
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -610,16 +659,19 @@ test_path_options(void)
 	io_remove_tree(dir, &e);
 }
 
-/* Every rank's batches of one row; from a consumed count on to the end of the epoch, or of the split. */
+/* Every rank's batches of one row; from a consumed count on to the end of the epoch, or of the
+ * split. */
 static void
-check_batches(struct sampler *s, const struct sampler_config *c, int64_t consumed, int64_t rank, const char *text)
+check_batches(struct sampler *s, const struct sampler_config *c, int64_t consumed, int64_t rank,
+    const char *text)
 {
 	struct json *j = json_parse(text, strlen(text), "batches", &e);
 	const struct json_value *v = json_root(j);
 	int64_t group = c->micro_batch_size * c->data_parallel_size, out[64];
 	size_t left = (size_t)((sampler_active(s) - consumed % sampler_active(s)) / group);
 
-	/* Some ranks of Megatron-LM's get a batch more at the end of an epoch that is not sharded. */
+	/* Some ranks of Megatron-LM's get a batch more at the end of an epoch that is not sharded.
+	 */
 	if (c->type == SAMPLER_CYCLIC)
 		CHECK(v->len == left || (c->no_data_sharding && v->len == left + 1));
 	for (size_t b = 0; b < v->len && (b < left || c->type == SAMPLER_SINGLE); b++) {
@@ -652,15 +704,19 @@ test_samplers(enum sampler_type type, const char *path, int want)
 		s = sampler_new(&c, &e);
 		CHECK(s || (!cyclic && !strcmp(field[5], "[]")));
 		if (s) {
-			int64_t consumed = atoll(field[1]), rank = atoll(field[cyclic ? 5 : 4]), out[64];
+			int64_t consumed = atoll(field[1]), rank = atoll(field[cyclic ? 5 : 4]),
+				out[64];
 			int64_t group = c.micro_batch_size * c.data_parallel_size;
 
 			check_batches(s, &c, consumed, rank, field[cyclic ? 6 : 5]);
-			if (!cyclic) {          /* the number of batches, and an end after the last */
+			if (!cyclic) {  /* the number of batches, and an end after the last */
 				int64_t batches = atoll(field[6]);
 
-				CHECK(batches == 0 || sampler_batch(s, consumed + (batches - 1) * group, rank, out, &e) == 0);
-				CHECK(sampler_batch(s, consumed + batches * group, rank, out, &e) < 0);
+				CHECK(batches == 0 ||
+				    sampler_batch(
+					s, consumed + (batches - 1) * group, rank, out, &e) == 0);
+				CHECK(sampler_batch(s, consumed + batches * group, rank, out, &e) <
+				    0);
 			}
 		}
 		sampler_free(s);
@@ -701,13 +757,20 @@ test_sampler_errors(void)
 	c.micro_batch_size = 0;
 	CHECK(!sampler_new(&c, &e));
 	CHECK_STR(e.msg, "micro batches of 0 on 4 data ranks: both must be at least 1");
-	c = (struct sampler_config){ .type = SAMPLER_CYCLIC, .total = 1LL << 31, .micro_batch_size = 1, .data_parallel_size = 8 };
+	c = (struct sampler_config){ .type = SAMPLER_CYCLIC,
+		.total = 1LL << 31,
+		.micro_batch_size = 1,
+		.data_parallel_size = 8 };
 	CHECK(!sampler_new(&c, &e));
-	CHECK_STR(e.msg, "the cyclic loader permutes 268435456 samples: at most 214748363; the single loader has no limit");
+	CHECK_STR(e.msg,
+	    "the cyclic loader permutes 268435456 samples: at most 214748363; the single loader "
+	    "has no limit");
 	c.total = 64;
 	s = sampler_new(&c, &e);
 	CHECK(s && sampler_active(s) == 64 && sampler_batch(s, 12, 0, out, &e) < 0);
-	CHECK_STR(e.msg, "12 samples consumed: the cyclic loader goes on only at multiples of 8, its micro batches of all data ranks");
+	CHECK_STR(e.msg,
+	    "12 samples consumed: the cyclic loader goes on only at multiples of 8, its micro "
+	    "batches of all data ranks");
 	sampler_free(s);
 }
 
@@ -716,10 +779,15 @@ static void
 test_blend_errors(void)
 {
 	static const char *const words[] = { "0.5", "corpora/a_u16", "0.5", "corpora/e_tiny_i32" },
-		*const plain[] = { "corpora/a_u16", "corpora/e_tiny_i32" }, *const gone[] = { "corpora/gone", "corpora/lost" };
+				 *const plain[] = { "corpora/a_u16", "corpora/e_tiny_i32" },
+				 *const gone[] = { "corpora/gone", "corpora/lost" };
 	struct data_paths p = { 0 };
-	struct blend_config c = { .samples = { .split = "1", .num_samples = -1, .seq_length = 8, .add_extra_token = true,
-	                                       .drop_last_partial = true }, .surplus = BLEND_SURPLUS };
+	struct blend_config c = { .samples = { .split = "1",
+				      .num_samples = -1,
+				      .seq_length = 8,
+				      .add_extra_token = true,
+				      .drop_last_partial = true },
+		.surplus = BLEND_SURPLUS };
 	struct pool *pool = pool_new(2);
 	struct corpora *all;
 	struct blend *b;
@@ -733,20 +801,25 @@ test_blend_errors(void)
 	CHECK(path_list_parse(4, words, "--data-path", &p.list[0], &e) == 0);
 	all = corpora_open(&p, pool, &e);
 	CHECK(!blend_open(all, &p, &c, &e));
-	CHECK_STR(e.msg, "the train split has weights, which say nothing without a number of samples; a list without weights takes every "
+	CHECK_STR(e.msg,
+	    "the train split has weights, which say nothing without a number of samples; a list "
+	    "without weights takes every "
 	    "sample once");
 	c.samples.num_samples = 0;
 	CHECK(!blend_open(all, &p, &c, &e));
 	CHECK_STR(e.msg, "0 samples wanted of the train split: a blend has at least one");
 	c.samples.num_samples = 1LL << 51;
 	CHECK(!blend_open(all, &p, &c, &e));
-	CHECK_STR(e.msg, "2251799813685248 samples wanted of the train split: at most 1125899906842624");
+	CHECK_STR(
+	    e.msg, "2251799813685248 samples wanted of the train split: at most 1125899906842624");
 	c.samples.num_samples = 10;
 	c.samples.split = "969,30,1";
 	c.samples.which = SPLIT_TEST;
 	c.pool = pool;
 	CHECK(!blend_open(all, &p, &c, &e));
-	CHECK_STR(e.msg, "corpora/a_u16: the test split has 0 tokens: --split '969,30,1' gives it the share 0.001 of 60 sequences, which is "
+	CHECK_STR(e.msg,
+	    "corpora/a_u16: the test split has 0 tokens: --split '969,30,1' gives it the share "
+	    "0.001 of 60 sequences, which is "
 	    "0; at least 2 tokens are needed");
 	p.per_split = true;
 	CHECK(!blend_open(all, &p, &c, &e));
@@ -759,7 +832,9 @@ test_blend_errors(void)
 	c.samples.split = "1";
 	c.samples.seq_length = 64;
 	CHECK(!blend_open(all, &p, &c, &e));
-	CHECK_STR(e.msg, "corpora/e_tiny_i32: 37 tokens in the train split, fewer than one sample of 65: it can have no part in a blend");
+	CHECK_STR(e.msg,
+	    "corpora/e_tiny_i32: 37 tokens in the train split, fewer than one sample of 65: it can "
+	    "have no part in a blend");
 	c.samples.seq_length = 8;
 	c.samples.num_samples = 10000;
 	b = blend_open(all, &p, &c, &e);
@@ -786,7 +861,8 @@ poke(const char *dir, const char *suffix, long offset)
 			snprintf(path, sizeof path, "%s/%s", dir, de->d_name);
 	closedir(d);
 	f = fopen(path, "rb+");
-	CHECK(f && fseek(f, offset, SEEK_SET) == 0 && (c = fgetc(f)) != EOF && fseek(f, offset, SEEK_SET) == 0 && fputc(c ^ 1, f) != EOF);
+	CHECK(f && fseek(f, offset, SEEK_SET) == 0 && (c = fgetc(f)) != EOF &&
+	    fseek(f, offset, SEEK_SET) == 0 && fputc(c ^ 1, f) != EOF);
 	if (f)
 		fclose(f);
 }
@@ -814,9 +890,14 @@ test_blend_cache(void)
 	static const char *const words[] = { "3", "corpora/b_i32", "1", "corpora/f_u16edge" };
 	char dir[] = "/tmp/mikoshi-blend-XXXXXX";
 	struct data_paths p = { 0 };
-	struct blend_config c = { .samples = { .split = "1", .num_samples = 500, .seq_length = 8, .add_extra_token = true,
-	                                       .drop_last_partial = true, .cache_dir = dir, .write_cache = true },
-		                  .surplus = BLEND_SURPLUS };
+	struct blend_config c = { .samples = { .split = "1",
+				      .num_samples = 500,
+				      .seq_length = 8,
+				      .add_extra_token = true,
+				      .drop_last_partial = true,
+				      .cache_dir = dir,
+				      .write_cache = true },
+		.surplus = BLEND_SURPLUS };
 	struct corpora *all;
 
 	CHECK(mkdtemp(dir) && path_list_parse(4, words, "--data-path", &p.list[0], &e) == 0);
@@ -826,7 +907,8 @@ test_blend_cache(void)
 		bool damaged = time == 2 || time == 4;
 
 		CHECK(b && blend_from_cache(b) == (time != 0 && !damaged) && blend_count(b) == 500);
-		CHECK(!blend_notes(b) == !damaged && (!damaged || strstr(blend_notes(b), "is damaged; built anew\n")));
+		CHECK(!blend_notes(b) == !damaged &&
+		    (!damaged || strstr(blend_notes(b), "is damaged; built anew\n")));
 		check_consumed(b);
 		blend_close(b);
 		if (time == 1)

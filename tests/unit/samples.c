@@ -145,8 +145,7 @@ check_row(const struct golden *g, const struct samples *s, const struct sample_o
 		int64_t k = row * g->seq_length + i;
 
 		same = same && element(&a[1], k) == in[i] && element(&a[2], k) == labels[i] &&
-		    element(&a[3], k) == (double)mask[i] &&
-		    element(&a[4], k) == position[i];
+		    element(&a[3], k) == (double)mask[i] && element(&a[4], k) == position[i];
 	}
 	CHECK(same);
 }
@@ -334,7 +333,8 @@ test_cases(void)
 	int count = 0;
 
 	while (dir && (de = readdir(dir)))
-		if (de->d_name[0] == '0' || de->d_name[0] == '1') {     /* those from 20 on are blends: blend.c */
+		if (de->d_name[0] == '0' ||
+		    de->d_name[0] == '1') { /* those from 20 on are blends: blend.c */
 			run_case(de->d_name);
 			count++;
 		}
@@ -523,7 +523,8 @@ poke(const char *path, long offset, int value)
 		fclose(f);
 }
 
-/* Opens with c; the maps must be those of `want` and come from the cache or not; note is in what is said, NULL: nothing is. */
+/* Opens with c; the maps must be those of `want` and come from the cache or not; note is in what is
+ * said, NULL: nothing is. */
 static void
 expect_maps(const struct dataset *d, const struct samples_config *c, const struct samples *want,
     bool from_cache, const char *note)
@@ -555,8 +556,12 @@ static const struct {
 	long offset;
 	int value;
 } damage[] = {
-	{ "document_index.npy", 131, 0x7f }, { "document_index.npy", 128, 59 }, { "sample_index.npy", 136, 0xff },
-	{ "sample_index.npy", 140, 0xff }, { "shuffle_index.npy", 129, 0xff }, { "shuffle_index.npy", 3, 'x' },
+	{ "document_index.npy", 131, 0x7f },
+	{ "document_index.npy", 128, 59 },
+	{ "sample_index.npy", 136, 0xff },
+	{ "sample_index.npy", 140, 0xff },
+	{ "shuffle_index.npy", 129, 0xff },
+	{ "shuffle_index.npy", 3, 'x' },
 	{ "description.txt", 5, 'x' },
 };
 
@@ -600,7 +605,8 @@ cache_case_close(struct cache_case *k)
 	io_remove_tree(k->dir, &e);
 }
 
-/* Damaged caches are not used, with a key or without one; they are rebuilt when writing is allowed. */
+/* Damaged caches are not used, with a key or without one; they are rebuilt when writing is allowed.
+ */
 static void
 test_damage(bool keyed)
 {
@@ -636,7 +642,8 @@ test_damage(bool keyed)
 	cache_case_close(&k);
 }
 
-/* What Megatron-LM's names leave out is in the key: the extra token, the last partial sample, a corpus that was touched. */
+/* What Megatron-LM's names leave out is in the key: the extra token, the last partial sample, a
+ * corpus that was touched. */
 static void
 test_key(void)
 {
@@ -651,8 +658,11 @@ test_key(void)
 	CHECK(want && io_exists(map_path(k.maps, want, "key.txt", path)));
 	k.c.add_extra_token = false;
 	other = samples_open(k.d, &k.c, &e);
-	CHECK(other && !samples_from_cache(other) && !strcmp(samples_hash(want), samples_hash(other)));
-	CHECK(samples_note(other) && strstr(samples_note(other), "are damaged, or of other data or options than their key says"));
+	CHECK(other && !samples_from_cache(other) &&
+	    !strcmp(samples_hash(want), samples_hash(other)));
+	CHECK(samples_note(other) &&
+	    strstr(samples_note(other),
+		"are damaged, or of other data or options than their key says"));
 	expect_maps(k.d, &k.c, other, true, NULL);
 	samples_close(other);
 	k.c.add_extra_token = true;
@@ -677,7 +687,8 @@ test_key(void)
 	cache_case_close(&k);
 }
 
-/* Maps of Megatron-LM's have no key: when they fit they are taken, with rows of 64 bits too, and get one. */
+/* Maps of Megatron-LM's have no key: when they fit they are taken, with rows of 64 bits too, and
+ * get one. */
 static void
 test_foreign(void)
 {
@@ -698,7 +709,8 @@ test_foreign(void)
 	expect_maps(k.d, &k.c, want, true, NULL);
 	CHECK(io_exists(path));
 	expect_maps(k.d, &k.c, want, true, NULL);
-	CHECK(unlink(path) == 0 && npy_open(&rows, map_path(k.maps, want, "sample_index.npy", path), &e) == 0);
+	CHECK(unlink(path) == 0 &&
+	    npy_open(&rows, map_path(k.maps, want, "sample_index.npy", path), &e) == 0);
 	wide = mem_alloc((size_t)rows.count, sizeof *wide);
 	shape[0] = rows.shape[0];
 	shape[1] = 2;
@@ -713,7 +725,8 @@ test_foreign(void)
 	cache_case_close(&k);
 }
 
-/* Several processes build the same maps at once: each has sound ones, and nothing is left under a temporary name. */
+/* Several processes build the same maps at once: each has sound ones, and nothing is left under a
+ * temporary name. */
 static void
 test_concurrent(void)
 {
@@ -732,7 +745,8 @@ test_concurrent(void)
 		if (fork() == 0) {
 			struct samples *s = samples_open(k.d, &k.c, &e);
 
-			_exit(!s || samples_shuffle_index(s, 4711) != samples_shuffle_index(want, 4711));
+			_exit(!s ||
+			    samples_shuffle_index(s, 4711) != samples_shuffle_index(want, 4711));
 		}
 	for (int i = 0; i < PROCESSES; i++) {
 		int status;
@@ -749,11 +763,13 @@ test_concurrent(void)
 	cache_case_close(&k);
 }
 
-/* Rows get 64 bits when there are more positions than 31 count: some 8 GB of document index, so only the rule is tried. */
+/* Rows get 64 bits when there are more positions than 31 count: some 8 GB of document index, so
+ * only the rule is tried. */
 static void
 test_row_type(void)
 {
-	CHECK(samples_row_type(INT32_MAX) == DTYPE_I32 && samples_row_type((int64_t)INT32_MAX + 1) == DTYPE_I64);
+	CHECK(samples_row_type(INT32_MAX) == DTYPE_I32 &&
+	    samples_row_type((int64_t)INT32_MAX + 1) == DTYPE_I64);
 }
 
 /* The rules of the description's text that no golden case reaches. */
@@ -821,8 +837,9 @@ one_sequence(const char *dir, int32_t length)
 	snprintf(prefix, sizeof prefix, "%s/one", dir);
 	snprintf(path, sizeof path, "%s.idx", prefix);
 	f = fopen(path, "wb");
-	CHECK(f && fwrite("MMIDIDX\0\0\1\0\0\0\0\0\0\0\10", 1, 18, f) == 18 && fwrite(&one, 8, 1, f) == 1 &&
-	    fwrite(&two, 8, 1, f) == 1 && fwrite(&length, 4, 1, f) == 1 && fwrite(&offset, 8, 1, f) == 1 &&
+	CHECK(f && fwrite("MMIDIDX\0\0\1\0\0\0\0\0\0\0\10", 1, 18, f) == 18 &&
+	    fwrite(&one, 8, 1, f) == 1 && fwrite(&two, 8, 1, f) == 1 &&
+	    fwrite(&length, 4, 1, f) == 1 && fwrite(&offset, 8, 1, f) == 1 &&
 	    fwrite(document, 8, 2, f) == 2 && fclose(f) == 0);
 	snprintf(path, sizeof path, "%s.bin", prefix);
 	f = fopen(path, "wb");
@@ -830,7 +847,8 @@ one_sequence(const char *dir, int32_t length)
 	return dataset_open(prefix, &e);
 }
 
-/* Counts where Megatron-LM's are wrong or have no end: a ceiling in single precision, a corpus of one token. */
+/* Counts where Megatron-LM's are wrong or have no end: a ceiling in single precision, a corpus of
+ * one token. */
 static void
 test_counts(void)
 {
@@ -853,8 +871,10 @@ test_counts(void)
 		d = one_sequence(dir, length);
 		for (c.num_samples = -1; d && c.num_samples < 2; c.num_samples++) {
 			CHECK(!samples_open(d, &c, &e));
-			snprintf(want, sizeof want, "%s/one: %d tokens in 1 sequences, for the valid split; at least 2 tokens are needed", dir,
-			    length);
+			snprintf(want, sizeof want,
+			    "%s/one: %d tokens in 1 sequences, for the valid split; at least 2 "
+			    "tokens are needed",
+			    dir, length);
 			CHECK_STR(e.msg, want);
 		}
 		dataset_close(d);
