@@ -3,8 +3,7 @@
  * arrays of the same sizes, plainly
  *
  * 0 .. DOCUMENTS - 1 and 0 .. samples - 1 are shuffled one swap after the other with the same
- * generator, rows of two numbers are counted through, and the three are written and synced as .npy
- * files. Prints the user CPU and the elapsed milliseconds.
+ * generator, rows of two numbers are counted through, and the three are written and synced.
  */
 #include "lib/base/rng.h"
 
@@ -12,8 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 /* 0 .. n - 1 shuffled as NumPy's legacy generator does. */
@@ -57,17 +54,14 @@ main(int argc, char **argv)
 {
 	int64_t n = argc > 4 ? atoll(argv[2]) : 0,
 		m = argc > 4 ? (atoll(argv[3]) - 1) / atoll(argv[4]) : 0;
-	struct timespec begin, end;
 	struct mt19937 rng;
 	uint32_t *document, *shuffle;
 	int32_t *row;
-	struct rusage use;
 
 	if (n < 1 || m < 1) {
 		fprintf(stderr, "usage: shuffle DIRECTORY DOCUMENTS TOKENS SEQ_LENGTH\n");
 		return 2;
 	}
-	clock_gettime(CLOCK_MONOTONIC, &begin);
 	mt19937_seed(&rng, 1234);
 	document = shuffled(&rng, n);
 	row = malloc((size_t)(m + 1) * 2 * sizeof *row);
@@ -79,11 +73,6 @@ main(int argc, char **argv)
 	write_array(argv[1], "document_index", document, (size_t)n * 4);
 	write_array(argv[1], "sample_index", row, (size_t)(m + 1) * 8);
 	write_array(argv[1], "shuffle_index", shuffle, (size_t)m * 4);
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	getrusage(RUSAGE_SELF, &use);
-	printf("%lld\t%lld\n", (long long)use.ru_utime.tv_sec * 1000 + use.ru_utime.tv_usec / 1000,
-	    (long long)(end.tv_sec - begin.tv_sec) * 1000 +
-		(end.tv_nsec - begin.tv_nsec) / 1000000);
 	free(document);
 	free(row);
 	free(shuffle);
