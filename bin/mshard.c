@@ -1,6 +1,7 @@
-/* mshard.c - look at, check, print, merge, cut, repair and index datasets */
+/* mshard.c - look at, check, print, merge, cut, repair, index and blend datasets */
 #include "lib/base/cli.h"
 #include "lib/base/prog.h"
+#include "shard/maps.h"
 #include "shard/options.h"
 
 /* Bytes of tokens; shown on a terminal, at most 5 times a second. */
@@ -10,37 +11,13 @@ progress(uint64_t done, uint64_t total)
 	prog_progress("%.2f of %.2f GB", (double)done / 1e9, (double)total / 1e9);
 }
 
-/* At least one dataset, at most `most`. They are files of a pair, so standard input cannot stand in. */
-static int
-need_operands(const char *verb, int argc, char **argv, int most, struct err *e)
-{
-	if (argc == 0)
-		err_set(e, "which dataset? PREFIX is the path of its files without .bin and .idx");
-	else if (argc > most)
-		err_set(e, "%s takes one dataset at a time, not %d", verb, argc);
-	for (int i = 0; i < argc; i++)
-		shard_prefix(argv[i]);
-	return argc == 0 || argc > most ? CLI_USAGE : 0;
-}
-
-/* The tokenizer of the spec, when the options name one; *t NULL: they do not. */
-static int
-open_tokenizer(const struct tokenizer_spec *spec, struct tokenizer **t, struct err *e)
-{
-	*t = NULL;
-	if (!spec->type && !spec->model && !spec->vocab && !spec->merges)
-		return 0;
-	*t = tokenizer_open(spec, e);
-	return *t ? 0 : CLI_USAGE;
-}
-
 /* Stops at the first dataset that cannot be read. */
 static int
 run_info(const void *cfg, int argc, char **argv, struct err *e)
 {
 	const struct info_config *o = cfg;
 
-	if (need_operands("info", argc, argv, INT32_MAX, e) < 0)
+	if (shard_operands("info", argc, argv, INT32_MAX, e) < 0)
 		return CLI_USAGE;
 	if (!o->json)
 		puts("dataset\titem\tvalue");
@@ -59,7 +36,7 @@ run_verify(const void *cfg, int argc, char **argv, struct err *e)
 	int rc = EXIT_DONE;
 
 	c.spec.vocab_size = c.vocab_size;
-	if (need_operands("verify", argc, argv, INT32_MAX, e) < 0 || open_tokenizer(&c.spec, &t, e) < 0)
+	if (shard_operands("verify", argc, argv, INT32_MAX, e) < 0 || shard_tokenizer(&c.spec, &t, e) < 0)
 		return CLI_USAGE;
 	c.tokenizer = t;
 	c.progress = progress;
@@ -84,7 +61,7 @@ run_head(const void *cfg, int argc, char **argv, struct err *e)
 	struct tokenizer *t;
 	int rc;
 
-	if (need_operands("head", argc, argv, 1, e) < 0 || open_tokenizer(&c.spec, &t, e) < 0)
+	if (shard_operands("head", argc, argv, 1, e) < 0 || shard_tokenizer(&c.spec, &t, e) < 0)
 		return CLI_USAGE;
 	c.count = c.count ? c.count : c.document < 0 ? 10 : 1;
 	c.document = c.document < 0 ? 0 : c.document;
@@ -99,15 +76,17 @@ static int
 run_sample(const void *cfg, int argc, char **argv, struct err *e)
 {
 	struct sample_config c = *(const struct sample_config *)cfg;
+	struct str notes = { 0 };
 	struct tokenizer *t;
 	int rc;
 
 	if (argc > 0)
-		err_set(e, "operand '%s': sample takes its dataset from --data-path", argv[0]);
-	if (argc > 0 || shard_sample_check(&c, e) < 0 || open_tokenizer(&c.spec, &t, e) < 0)
+		err_set(e, "operand '%s': sample takes its datasets from --data-path", argv[0]);
+	if (argc > 0 || shard_sample_check(&c, e) < 0 || shard_tokenizer(&c.spec, &t, e) < 0)
 		return CLI_USAGE;
 	c.tokenizer = t;
-	rc = shard_sample(&c, stdout, e);
+	rc = shard_sample(&c, stdout, &notes, e);
+	cli_say(&notes, note);
 	tokenizer_close(t);
 	return rc;
 }
@@ -120,7 +99,7 @@ run_cat(const void *cfg, int argc, char **argv, struct err *e)
 	struct str said = { 0 };
 	int rc;
 
-	if (need_operands("cat", argc, argv, INT32_MAX, e) < 0 || shard_cat_check(&c, e) < 0)
+	if (shard_operands("cat", argc, argv, INT32_MAX, e) < 0 || shard_cat_check(&c, e) < 0)
 		return CLI_USAGE;
 	c.made_by = prog_release();
 	c.said = &said;
@@ -137,7 +116,7 @@ run_split(const void *cfg, int argc, char **argv, struct err *e)
 	struct split_config c = *(const struct split_config *)cfg;
 	int rc;
 
-	if (need_operands("split", argc, argv, 1, e) < 0 || shard_split_check(&c, e) < 0)
+	if (shard_operands("split", argc, argv, 1, e) < 0 || shard_split_check(&c, e) < 0)
 		return CLI_USAGE;
 	c.made_by = prog_release();
 	c.progress = progress;
@@ -151,21 +130,41 @@ run_repair(const void *cfg, int argc, char **argv, struct err *e)
 {
 	struct repair_config c = *(const struct repair_config *)cfg;
 
-	if (need_operands("repair", argc, argv, 1, e) < 0 || shard_repair_check(&c, e) < 0)
+	if (shard_operands("repair", argc, argv, 1, e) < 0 || shard_repair_check(&c, e) < 0)
 		return CLI_USAGE;
 	c.made_by = prog_release();
 	return shard_repair(&c, argv[0], stdout, e);
 }
 
-/* Everything wrong with the options is said before a file is opened. */
+/* Everything wrong with the options is said before a file is opened. Notes follow the product. */
+static int
+run_maps(const char *verb, int (*run)(const struct maps_config *, FILE *, struct str *, struct err *), const void *cfg, int argc,
+    char **argv, struct err *e)
+{
+	struct str notes = { 0 };
+	int rc;
+
+	if (argc > 0)
+		err_set(e, "operand '%s': %s takes its datasets from --data-path", argv[0], verb);
+	if (argc > 0 || shard_maps_check(cfg, e) < 0)
+		return CLI_USAGE;
+	rc = run(cfg, stdout, &notes, e);
+	cli_say(&notes, note);
+	return rc;
+}
+
+/* All maps that a run needs. */
 static int
 run_index(const void *cfg, int argc, char **argv, struct err *e)
 {
-	if (argc > 0)
-		err_set(e, "operand '%s': index takes its dataset from --data-path", argv[0]);
-	if (argc > 0 || shard_index_check(cfg, e) < 0)
-		return CLI_USAGE;
-	return shard_index(cfg, stdout, e);
+	return run_maps("index", shard_index, cfg, argc, argv, e);
+}
+
+/* The blending index alone. */
+static int
+run_blend(const void *cfg, int argc, char **argv, struct err *e)
+{
+	return run_maps("blend", shard_blend, cfg, argc, argv, e);
 }
 
 static const struct verb verbs[] = {
@@ -179,13 +178,15 @@ static const struct verb verbs[] = {
 	{ "cat", "PREFIX ...", "merge datasets into one", shard_cat_opts, sizeof(struct cat_config), run_cat },
 	{ "split", "PREFIX", "cut a dataset into several", shard_split_opts, sizeof(struct split_config), run_split },
 	{ "repair", "PREFIX", "put a damaged dataset right", shard_repair_opts, sizeof(struct repair_config), run_repair },
-	{ "index", "", "write the index maps that training looks for", shard_index_opts, sizeof(struct index_config), run_index },
+	{ "index", "", "write the index maps that training looks for", shard_index_opts, sizeof(struct maps_config), run_index },
+	{ "blend", "", "say what a blend takes from each dataset, and write its index", shard_blend_opts,
+	  sizeof(struct maps_config), run_blend },
 	{ 0 }
 };
 
 static const struct tool tool = {
-	.name = "mshard", .summary = "look at, check, print, merge, cut, repair and index tokenised datasets", .built_in = "",
-	.verbs = verbs,
+	.name = "mshard", .summary = "look at, check, print, merge, cut, repair, index and blend tokenised datasets",
+	.built_in = "", .verbs = verbs,
 };
 
 /* Verbs that print go on to cli_main's check of stdout. */

@@ -6,6 +6,7 @@
  */
 #include "shard/options.h"
 #include "lib/token/options.h"
+#include "shard/maps_options.h"
 
 #include <stddef.h>
 
@@ -37,30 +38,8 @@ const struct opt shard_head_opts[] = {
 	OPT_END
 };
 
-/* What the maps of a split depend on, at an offset of the verb's config. */
-#define MAPS(base, field) ((base) + offsetof(struct index_config, field))
-#define MAPS_OPTS(base) \
-	{ .name = "data-path", .type = OPT_LIST, .off = MAPS(base, data_path), .unit = "PREFIX", \
-	  .help = "the dataset, spelled as for training: the names of the maps depend on it" }, \
-	{ .name = "split", .type = OPT_STRING, .off = MAPS(base, split), .unit = "SHARES", .def = "969, 30, 1", \
-	  .help = "shares of training, validation and test; the names depend on the text" }, \
-	{ .name = "seq-length", .type = OPT_INT, .off = MAPS(base, seq_length), .min = 1, .max = 2147483646, \
-	  .unit = "tokens", .help = "tokens of a sample" }, \
-	{ .name = "seed", .type = OPT_INT, .off = MAPS(base, seed), .max = 4294967295.0, .def = "1234", \
-	  .help = "seed of the shuffles" }, \
-	{ .name = "num-samples", .type = OPT_STRING, .off = MAPS(base, num_samples), .unit = "TRAIN,VALID,TEST", \
-	  .def = "all,all,all", .help = "samples wanted of each split; all means one epoch" }
-#define MAPS_CACHE_OPTS(base, text) \
-	{ .name = "data-cache-path", .type = OPT_STRING, .off = MAPS(base, cache_dir), .unit = "DIR", .help = text }, \
-	{ .type = OPT_GROUP, .help = "The tokenizer as the names of the maps know it" }, \
-	{ .name = "tokenizer-class", .type = OPT_STRING, .off = MAPS(base, tokenizer_class), .unit = "NAME", \
-	  .help = "Python class; without it MegatronTokenizerText" }, \
-	{ .name = "tokenizer-path", .type = OPT_STRING, .off = MAPS(base, tokenizer_path), .unit = "PATH", \
-	  .help = "its file or directory" }, \
-	{ .name = "tokenizer-option", .type = OPT_LIST, .off = MAPS(base, tokenizer_option), .unit = "KEY=VALUE", \
-	  .help = "what its constructor got, in order, as vocab_size=50257 eod_id=50256" }
-
 static const char *const splits[] = { "train", "valid", "test", NULL };
+static const char *const loaders[] = { "single", "cyclic", NULL };      /* enum sampler_type */
 
 #define SAMPLE(field) offsetof(struct sample_config, field)
 
@@ -79,6 +58,10 @@ const struct opt shard_sample_opts[] = {
 	  .help = "the first iteration to print, counted from 1" },
 	{ .name = "consumed-samples", .type = OPT_INT, .off = SAMPLE(consumed_samples), .min = -1, .max = 1e15, .def = "-1",
 	  .unit = "samples", .help = "samples consumed before it; -1 means full iterations of the global batch" },
+	{ .name = "dataloader-type", .type = OPT_CHOICE, .off = SAMPLE(loader), .choices = loaders, .def = "single",
+	  .help = "samples in order, or a permutation of them for each epoch" },
+	{ .name = "no-data-sharding", .type = OPT_FLAG, .off = SAMPLE(no_data_sharding),
+	  .help = "cyclic: all ranks deal from one permutation, in place of a bucket each" },
 	{ .name = "micro-batch-size", .type = OPT_INT, .off = SAMPLE(micro_batch_size), .min = 1, .max = 1e6, .def = "1",
 	  .unit = "samples", .help = "samples that a rank takes at a time" },
 	{ .name = "global-batch-size", .type = OPT_INT, .off = SAMPLE(global_batch_size), .min = 1, .max = 1e9,
@@ -128,8 +111,26 @@ const struct opt shard_repair_opts[] = {
 	OPT_END
 };
 
-const struct opt shard_index_opts[] = {
-	MAPS_OPTS(0),
-	MAPS_CACHE_OPTS(0, "where the maps go; without it PREFIX/cache/GPTDataset_indices"),
-	OPT_END
-};
+/* At least one dataset, at most `most`. They are files of a pair, so standard input cannot stand in. */
+int
+shard_operands(const char *verb, int argc, char **argv, int most, struct err *e)
+{
+	if (argc == 0)
+		err_set(e, "which dataset? PREFIX is the path of its files without .bin and .idx");
+	else if (argc > most)
+		err_set(e, "%s takes one dataset at a time, not %d", verb, argc);
+	for (int i = 0; i < argc; i++)
+		shard_prefix(argv[i]);
+	return argc == 0 || argc > most ? -1 : 0;
+}
+
+/* The tokenizer of the spec, when the options name one; *t NULL: they do not. */
+int
+shard_tokenizer(const struct tokenizer_spec *spec, struct tokenizer **t, struct err *e)
+{
+	*t = NULL;
+	if (!spec->type && !spec->model && !spec->vocab && !spec->merges)
+		return 0;
+	*t = tokenizer_open(spec, e);
+	return *t ? 0 : -1;
+}

@@ -1,12 +1,12 @@
 /*
  * sample.c - training samples, and which rank reads which of them when
  *
- * Both go through lib/format/samples, as training does. The order of the sequential loader: with C
- * samples consumed, micro batch b and D data-parallel ranks, samples are taken in order in groups of
- * b D; in group g rank r gets C + g b D + r b and the b - 1 after it. A last group that is not
- * complete is dropped. Source: Megatron-LM legacy/data/data_samplers.py.
+ * Both go through lib/format/blend and lib/format/sampler, as training does: the same options give
+ * the same samples in the same order.
  */
+#include "shard/sample.h"
 #include "lib/base/mem.h"
+#include "lib/format/sampler.h"
 #include "shard/shard.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ shard_sample_check(const struct sample_config *c, struct err *e)
 {
 	int64_t b = c->micro_batch_size, d = c->data_parallel_size, g = c->global_batch_size;
 
-	if (shard_index_check(&c->maps, e) < 0)
+	if (shard_maps_check(&c->maps, e) < 0)
 		return -1;
 	if (!c->index)
 		return 0;
@@ -31,114 +31,158 @@ shard_sample_check(const struct sample_config *c, struct err *e)
 	return 0;
 }
 
-/* "sequence:first+count,...": where the tokens of a sample lie. */
+/* The dataset that a sample comes from, then "sequence:first+count,...": where its tokens lie. */
 static void
-print_parts(const struct samples *s, int64_t sample, FILE *out)
+print_parts(const struct blend *b, int64_t sample, FILE *out)
 {
 	int64_t cap = 64, n;
 	struct sample_part *part = mem_alloc((size_t)cap, sizeof *part);
+	struct blend_corpus corpus;
+	int k;
 
-	n = samples_parts(s, sample, part, cap);
+	n = blend_parts(b, sample, &k, part, cap);
 	if (n > cap) {
 		part = mem_realloc(part, (size_t)n, sizeof *part);
-		samples_parts(s, sample, part, n);
+		blend_parts(b, sample, &k, part, n);
 	}
+	blend_corpus(b, k, &corpus);
+	fprintf(out, "%s\t", dataset_prefix(corpus.dataset));
 	for (int64_t i = 0; i < n; i++)
 		fprintf(out, "%s%lld:%lld+%lld", i ? "," : "", (long long)part[i].sequence,
 		    (long long)part[i].first, (long long)part[i].count);
 	free(part);
 }
 
-/* Rows of samples from the first that was asked for; fewer than asked for are no error. */
+/* One row. */
 static int
-print_samples(const struct sample_config *c, const struct samples *s, FILE *out, struct err *e)
+print_sample(const struct sample_config *c, const struct blend *b, int64_t sample, FILE *out, struct err *e)
 {
-	int64_t total = samples_count(s), *ids;
+	int64_t *ids = mem_alloc((size_t)c->maps.seq_length + 1, sizeof *ids),
+		n = blend_tokens(b, sample, ids, e);
 	struct err why;
-	int rc = 0;
+	int rc = n < 0 ? -1 : 0;
 
-	if (c->sample >= total)
-		return err_set(e, "no sample %lld: the %s split has %lld, counted from 0",
-		    (long long)c->sample, split_name[c->which], (long long)total);
-	ids = mem_alloc((size_t)c->maps.seq_length + 1, sizeof *ids);
-	fprintf(out, "sample\tparts\ttokens\t%s\n", c->tokenizer ? "text" : "ids");
-	for (int64_t i = c->sample; rc == 0 && i < total && i - c->sample < c->count && !ferror(out); i++) {
-		int64_t n = samples_tokens(s, i, ids, e);
-
-		if (n < 0) {
-			rc = -1;
-			break;
-		}
-		fprintf(out, "%lld\t", (long long)i);
-		print_parts(s, i, out);
+	if (rc == 0) {
+		fprintf(out, "%lld\t", (long long)sample);
+		print_parts(b, sample, out);
 		fprintf(out, "\t%lld\t", (long long)n);
 		rc = shard_print_ids(c->tokenizer, ids, n, out, &why);
 		if (rc < 0)
-			err_set(e, "sample %lld: %s", (long long)i, why.msg);
+			err_set(e, "sample %lld: %s", (long long)sample, why.msg);
 	}
 	free(ids);
 	return rc;
 }
 
-/* The rows of one group: what each rank reads for one micro batch, from sample `first` on. */
-static void
-print_group(const struct sample_config *c, const struct samples *s, int64_t iteration,
-    int64_t first, int64_t group, FILE *out)
+/* Rows of samples from the first that was asked for; fewer than asked for are no error. */
+static int
+print_samples(const struct sample_config *c, const struct blend *b, FILE *out, struct err *e)
 {
-	int64_t b = c->micro_batch_size, size = b * c->data_parallel_size;
+	int64_t total = blend_count(b);
+	int rc = 0;
 
-	for (int64_t k = 0; k < size; k++) {
-		int64_t sample = first + group * size + k;
-		struct sample_part part;
-
-		samples_parts(s, sample, &part, 1);
-		fprintf(out, "%lld\t%lld\t%lld\t%lld\t%lld\t%lld\n", (long long)iteration,
-		    (long long)group, (long long)(k / b), (long long)sample, (long long)part.sequence,
-		    (long long)part.first);
-	}
+	if (c->sample >= total)
+		return err_set(e, "no sample %lld: the %s split has %lld, counted from 0",
+		    (long long)c->sample, split_name[c->which], (long long)total);
+	fprintf(out, "sample\tdataset\tparts\ttokens\t%s\n", c->tokenizer ? "text" : "ids");
+	for (int64_t i = c->sample; rc == 0 && i < total && i - c->sample < c->count && !ferror(out); i++)
+		rc = print_sample(c, b, i, out, e);
+	return rc;
 }
 
-/* Rows of iterations, counted from 1 as in the log of training. */
-static int
-print_index(const struct sample_config *c, const struct samples *s, FILE *out, struct err *e)
-{
-	int64_t size = c->micro_batch_size * c->data_parallel_size, global = c->global_batch_size,
-		first = c->consumed_samples < 0 ? (c->iteration - 1) * global : c->consumed_samples,
-		total = samples_count(s);
+/* What is asked of the sampler, and the row that it is for. */
+struct walk {
+	const struct sample_config *c;
+	const struct blend *b;
+	struct sampler *s;
+	int64_t *batch;                 /* [micro_batch_size] */
+	int64_t iteration, group, consumed;
+	FILE *out;
+};
 
-	if (size > total - first)
-		return err_set(e,
-		    "no iteration %lld: it begins with sample %lld of the %lld of the %s split, and "
-		    "%lld are read at a time",
-		    (long long)c->iteration, (long long)first, (long long)total,
-		    split_name[c->which], (long long)size);
-	fputs("iteration\tmicro_batch\trank\tsample\tsequence\toffset\n", out);
-	for (int64_t i = 0; i < c->count && size <= total - first && !ferror(out); i++) {
-		for (int64_t g = 0; g < global / size && (g + 1) * size <= total - first; g++)
-			print_group(c, s, c->iteration + i, first, g, out);
-		first += global;
+/* The rows of one micro batch of every rank; -1 where the sampler ends. */
+static int
+print_group(const struct walk *w)
+{
+	for (int64_t rank = 0; rank < w->c->data_parallel_size; rank++) {
+		if (sampler_batch(w->s, w->consumed, rank, w->batch, NULL) < 0)
+			return -1;
+		for (int64_t i = 0; i < w->c->micro_batch_size; i++) {
+			struct blend_corpus corpus;
+			struct sample_part part;
+			int k;
+
+			blend_parts(w->b, w->batch[i], &k, &part, 1);
+			blend_corpus(w->b, k, &corpus);
+			fprintf(w->out, "%lld\t%lld\t%lld\t%lld\t%s\t%lld\t%lld\n",
+			    (long long)w->iteration, (long long)w->group, (long long)rank,
+			    (long long)w->batch[i], dataset_prefix(corpus.dataset),
+			    (long long)part.sequence, (long long)part.first);
+		}
 	}
 	return 0;
 }
 
+/* Rows of iterations, counted from 1 as in the log of training, as far as the split goes. */
+static void
+print_iterations(struct walk *w)
+{
+	const struct sample_config *c = w->c;
+	int64_t size = c->micro_batch_size * c->data_parallel_size;
+
+	fputs("iteration\tmicro_batch\trank\tsample\tdataset\tsequence\toffset\n", w->out);
+	for (int64_t i = 0; i < c->count && !ferror(w->out); i++) {
+		w->iteration = c->iteration + i;
+		for (w->group = 0; w->group < c->global_batch_size / size; w->group++) {
+			if (print_group(w) < 0)
+				return;
+			w->consumed += size;
+		}
+	}
+}
+
+/* Whether there is a first micro batch is asked before the header is printed. */
+static int
+print_index(const struct sample_config *c, const struct blend *b, FILE *out, struct err *e)
+{
+	struct sampler_config sc = {
+		.type = (enum sampler_type)c->loader,
+		.no_data_sharding = c->no_data_sharding,
+		.total = blend_count(b),
+		.micro_batch_size = c->micro_batch_size,
+		.data_parallel_size = c->data_parallel_size,
+	};
+	struct walk w = { .c = c, .b = b, .s = sampler_new(&sc, e), .out = out };
+	int rc;
+
+	if (!w.s)
+		return -1;
+	w.consumed = c->consumed_samples < 0 ? (c->iteration - 1) * c->global_batch_size : c->consumed_samples;
+	w.batch = mem_alloc((size_t)c->micro_batch_size, sizeof *w.batch);
+	rc = sampler_batch(w.s, w.consumed, 0, w.batch, e);
+	if (rc == 0)
+		print_iterations(&w);
+	free(w.batch);
+	sampler_free(w.s);
+	return rc;
+}
+
+/* Either table. */
+static int
+print_split(const struct maps_run *r, const struct blend *b, enum split which, struct err *e)
+{
+	const struct sample_config *c = r->ctx;
+
+	(void)which;                    /* the one that was asked for */
+	return c->index ? print_index(c, b, r->out, e) : print_samples(c, b, r->out, e);
+}
+
 /* Maps that are in the cache are read; those that are not are built in memory and not written. */
 int
-shard_sample(const struct sample_config *c, FILE *out, struct err *e)
+shard_sample(const struct sample_config *c, FILE *out, struct str *notes, struct err *e)
 {
-	struct str tokenizer = { 0 };
-	struct samples_config sc;
-	struct samples *s = NULL;
-	struct dataset *d = shard_open(c->maps.data_path.item[0], e);
-	int rc = -1;
+	struct maps_run r = { .c = &c->maps, .one = true, .which = (enum split)c->which, .out = out,
+		.ctx = c, .row = print_split };
 
-	if (!d)
-		return -1;
-	shard_samples_config(&c->maps, (enum split)c->which, false, &tokenizer, &sc);
-	s = samples_open(d, &sc, e);
-	if (s)
-		rc = c->index ? print_index(c, s, out, e) : print_samples(c, s, out, e);
-	samples_close(s);
-	str_release(&tokenizer);
-	dataset_close(d);
-	return rc;
+	return shard_maps_run(&r, notes, e);
 }

@@ -10,7 +10,6 @@
 
 #include "lib/base/opt.h"
 #include "lib/format/notes.h"
-#include "lib/format/samples.h"
 #include "lib/token/tokenizer.h"
 
 #include <stdbool.h>
@@ -104,36 +103,5 @@ int shard_repair(const struct repair_config *c, const char *prefix, FILE *out, s
 
 /* Neither file of a dataset that is to be made may be there: a message before the work. */
 int shard_check_target(const char *prefix, struct err *e);
-
-/* The options of the index verb as they were typed. */
-struct index_config {
-	struct opt_list data_path, tokenizer_option;
-	const char *split, *num_samples, *tokenizer_class, *tokenizer_path, *cache_dir;
-	int64_t seq_length, seed;
-};
-/* What the option table cannot check; -1 is wrong usage. */
-int shard_index_check(const struct index_config *c, struct err *e);
-/* Builds and writes the maps of every split that is present: rows "split samples epochs hash". The
- * options are checked. */
-int shard_index(const struct index_config *c, FILE *out, struct err *e);
-/* The maps of one split for samples_open; the config borrows `tokenizer`. The options are checked. */
-void shard_samples_config(const struct index_config *c, enum split which, bool write_cache,
-    struct str *tokenizer, struct samples_config *out);
-
-struct sample_config {
-	struct tokenizer_spec spec;     /* first */
-	struct index_config maps;
-	int which;                      /* enum split */
-	int64_t sample, count;
-	bool index;
-	int64_t micro_batch_size, data_parallel_size, global_batch_size, iteration;
-	int64_t consumed_samples;       /* before that iteration; -1: what the iterations before it consume */
-	const struct tokenizer *tokenizer;
-};
-/* What the option table cannot check; -1 is wrong usage. */
-int shard_sample_check(const struct sample_config *c, struct err *e);
-/* Training samples as rows "sample parts tokens ids", or with `index` which rank reads which sample
- * when. */
-int shard_sample(const struct sample_config *c, FILE *out, struct err *e);
 
 #endif

@@ -35,7 +35,7 @@ no_leftovers()
 	refused 2 "mshard: unknown verb 'frobnicate'; --help lists those there are" mshard frobnicate
 	run -0 mshard --help
 	help=$output
-	for verb in info verify head sample cat split repair index; do
+	for verb in info verify head sample cat split repair index blend; do
 		[[ "$help" == *"  $verb "* ]]
 		run -0 mshard "$verb" --help
 		[[ "$output" == "usage: mshard $verb [options]"* ]]
@@ -61,14 +61,14 @@ no_leftovers()
 	refused 2 "mshard: --proportion 0,0: the shares must have a finite sum above 0" mshard split -o x --proportion 0,0 a_u16
 	refused 2 "mshard: repair needs one of --output and --in-place" mshard repair a_u16
 	refused 2 "mshard: repair needs only one of --output and --in-place" mshard repair --in-place -o x a_u16
-	refused 2 "mshard: operand 'a_u16': sample takes its dataset from --data-path" mshard sample a_u16
-	refused 2 "mshard: --data-path: which dataset?" mshard sample
 	refused 2 "mshard: --global-batch-size: how many samples has an iteration?" \
 		mshard sample --data-path a_u16 --seq-length 8 --index
 	refused 2 "mshard: --global-batch-size 12: must be a multiple of --micro-batch-size 2 times --data-parallel-size 4" \
 		mshard sample --data-path a_u16 --seq-length 8 --index --micro-batch-size 2 --data-parallel-size 4 --global-batch-size 12
-	refused 2 "mshard: --data-path: which dataset?" mshard index
-	refused 2 "mshard: operand 'a_u16': index takes its dataset from --data-path" mshard index a_u16
+	for verb in index blend sample; do
+		refused 2 "mshard: --data-path: which dataset? (or --data-args-path, --train-data-path, --per-split-data-args-path)" mshard $verb
+		refused 2 "mshard: operand 'a_u16': $verb takes its datasets from --data-path" mshard $verb a_u16
+	done
 }
 
 @test "info: rows, either file of the pair, several datasets" {
@@ -326,8 +326,8 @@ u_text_document	tokenizer_hash	$hash
 	[ "${lines[0]}" = "document	sequence	tokens	text" ]
 	[ "${lines[1]}" = '0	0	23	"the quick brown fox number 1\u0009jumps over the lazy dog\u000aand runs 7 miles"' ]
 	run -0 mshard sample --data-path u_text_document --seq-length 30 --split 1 -n 2 --tokenizer-model t.model
-	[ "${lines[0]}" = "sample	parts	tokens	text" ]
-	[ "$(cut -f3 <<<"${lines[1]}")" = 31 ]
+	[ "${lines[0]}" = "sample	dataset	parts	tokens	text" ]
+	[ "$(cut -f4 <<<"${lines[1]}")" = 31 ]
 	[[ "${lines[1]}" == *'"'*"fox"*'"' ]]
 	run -0 mshard head -n 1 --tokenizer-type NullTokenizer --vocab-size 400 v_text_document
 	[ "${lines[1]}" = '0	0	3	"1 2 339"' ]
@@ -342,7 +342,7 @@ u_text_document	tokenizer_hash	$hash
 	join="$(mshard head -n 100 a_u16 | awk -F'\t' '
 		NR == FNR { if ($2 != "-") ids[$2] = $4; next }
 		FNR > 1 {
-			n = split($2, part, ",")
+			n = split($3, part, ",")
 			text = ""
 			for (i = 1; i <= n; i++) {
 				split(part[i], p, /[:+]/)
@@ -352,7 +352,7 @@ u_text_document	tokenizer_hash	$hash
 			}
 			print text
 		}' - <(printf '%s\n' "$output"))"
-	[ "$join" = "$(sed 1d <<<"$output" | cut -f4)" ]
+	[ "$join" = "$(sed 1d <<<"$output" | cut -f5)" ]
 	run -0 mshard sample --data-path corpora/a_u16 --split 969,31,0 --seq-length 8 --num-samples 100,1,0 --which valid --sample 5
 	[ "${#lines[@]}" = 2 ]
 	refused 1 "mshard: no sample 6: the valid split has 6, counted from 0" \
@@ -368,8 +368,7 @@ u_text_document	tokenizer_hash	$hash
 		args="--data-path s_text_document --split 1 --seq-length 4 --index --consumed-samples $consumed
 			--micro-batch-size $b --data-parallel-size $d --global-batch-size $((b * d)) -n 40"
 		if [ "$count" = 0 ]; then
-			refused 1 "mshard: no iteration 1: it begins with sample 0 of the 7 of the train split, and 8 are read at a time" \
-				mshard sample $args
+			refused 1 "mshard: 7 samples are fewer than one micro batch of 2 on each of 4 data ranks" mshard sample $args
 			continue
 		fi
 		run -0 mshard sample $args
@@ -384,9 +383,36 @@ u_text_document	tokenizer_hash	$hash
 		--data-parallel-size 2 --global-batch-size 8 --iteration 3
 	[ "$(sed 1d <<<"$output" | cut -f1-4)" = "$(for i in $(seq 0 7); do
 		printf '3\t%s\t%s\t%s\n' $((i / 4)) $((i % 4 / 2)) $((16 + i)); done)" ]
-	refused 1 "mshard: no iteration 12: it begins with sample 88 of the 79 of the train split, and 4 are read at a time" \
+	refused 1 "mshard: 88 samples consumed of 79: no micro batch is left for every data rank" \
 		mshard sample --data-path corpora/a_u16 --split 1 --seq-length 16 --index --micro-batch-size 2 \
 		--data-parallel-size 2 --global-batch-size 8 --iteration 12
+}
+
+@test "sample --index: the cyclic loader of Megatron-LM" {
+	n=0
+	while IFS=$'\t' read -r total consumed b d sharded rank batches; do
+		[ -e "s$total.idx" ] || printf '{"text": "%s"}\n' "$(seq -s ' ' 0 $((total * 4)))" |
+			mtok -q --force -o "s$total" --tokenizer-type NullTokenizer --vocab-size 9999
+		brackets=${batches//[^[]/}
+		run -0 mshard sample --data-path "s${total}_text_document" --split 1 --seq-length 4 --index --consumed-samples "$consumed" \
+			--micro-batch-size "$b" --data-parallel-size "$d" --global-batch-size $((b * d)) -n $((${#brackets} - 1)) \
+			--dataloader-type cyclic $([ "$sharded" = 1 ] || echo --no-data-sharding)
+		got=$(awk -F'\t' -v rank="$rank" -v b="$b" 'NR > 1 && $3 == rank { s = s (k % b ? ", " : (k ? "], [" : "[[")) $4; k++ }
+			END { print s "]]" }' <<<"$output")
+		[ "$got" = "$batches" ] || { echo "$total $consumed $b $d $sharded $rank: $got"; return 1; }
+		n=$((n + 1))
+	done < <(sed 1d "$D/samplers/cyclic.tsv")
+	[ "$n" -ge 20 ]
+}
+
+@test "sample: a blend takes from each dataset what Megatron-LM does" {
+	run -0 mshard sample --data-path 30 corpora/a_u16 50 corpora/b_i32 20 corpora/c_u16 --split 90,10,0 --seq-length 64 \
+		--num-samples 700,20,0 -n 1000
+	[ "${lines[0]}" = "sample	dataset	parts	tokens	ids" ]
+	[ "$(sed 1d <<<"$output" | cut -f2)" = "$(od -An -v -j128 -w2 -td2 "$D/cases/20_blend3_weights/train.dataset_index.npy" |
+		awk 'BEGIN { split("a_u16 b_i32 c_u16", name, " ") } { print "corpora/" name[$1 + 1] }')" ]
+	refused 1 "mshard: corpora/a_u16: no test split: its share in --split '1' is 0" \
+		mshard sample --data-path corpora/a_u16 --split 1 --seq-length 64 --which test
 }
 
 @test "cat: notes keep the tokenizer; a mix is refused unless forced" {
@@ -563,71 +589,9 @@ q_00002	6" ]
 	mshard verify -q --tokenizer-model t.model u_text_document
 }
 
-@test "index: the files of Megatron-LM, and again from the cache" {
-	args="--data-path corpora/a_u16 --split 969,31,0 --seq-length 8 --num-samples 100,1,0 --data-cache-path cache
-		--tokenizer-option vocab_size=50257 eod_id=50256"
-	for time in first second; do
-		run -0 --separate-stderr mshard index $args
-		[ "$output" = "split	samples	epochs	hash
-train	153	1	07413fe3bbba35698666381cf0b9c91c
-valid	6	1	f16cd52099bd3cfd4b6fb867079e28b6" ]
-		[ -z "$stderr" ]
-		[ "$(ls cache)" = "$(sed -n 's/^01_a_s8_one_epoch	//p' "$D/cache_files.tsv" | sort)" ]
-	done
-	for file in description.txt document_index.npy sample_index.npy shuffle_index.npy; do
-		cmp cache/*-train-$file "$D/cases/01_a_s8_one_epoch/train.$file"
-		cmp cache/*-valid-$file "$D/cases/01_a_s8_one_epoch/valid.$file"
-	done
-}
-
-@test "index: one epoch, default directory, a damaged map is rebuilt" {
-	run -0 mshard index --data-path corpora/b_i32 --split 969,30,1 --seq-length 64 --num-samples all,all,all --seed 1 \
-		--tokenizer-option vocab_size=128256 eod_id=128001
-	[ "$(cut -f1-3 <<<"$output")" = "split	samples	epochs
-train	678	1
-valid	21	1
-test	0	1" ]
-	file=$(echo corpora/b_i32/cache/GPTDataset_indices/*-train-shuffle_index.npy)
-	cmp "$file" "$D/cases/04_b_s64_none/train.shuffle_index.npy"
-	truncate -s 1000 "$file"
-	run -0 mshard index --data-path corpora/b_i32 --split 969,30,1 --seq-length 64 --num-samples all,all,all --seed 1 \
-		--tokenizer-option vocab_size=128256 eod_id=128001
-	cmp "$file" "$D/cases/04_b_s64_none/train.shuffle_index.npy"
-}
-
-@test "index: an empty split is an error that names it" {
-	run --separate-stderr mshard index --data-path corpora/a_u16 --split 969,30,1 --seq-length 8 --num-samples 100,1,0 \
-		--data-cache-path cache
-	[ "$status" = 1 ]
-	[ "$stderr" = "mshard: corpora/a_u16: the test split has 0 tokens: --split '969,30,1' gives it the share 0.001 of 60 sequences, which is 0; at least 2 tokens are needed" ]
-}
-
-@test "index: wrong usage" {
-	refused 2 "mshard: --data-path: 4 words make a blend; index takes one dataset, without a weight" \
-		mshard index --data-path 0.3 a_u16 0.7 b_i32 --seq-length 8
-	refused 2 "mshard: --seq-length: how many tokens has a sample?" mshard index --data-path a_u16
-	refused 2 "mshard: --seq-length 0: must be from 1 to 2147483646" mshard index --data-path a_u16 --seq-length 0
-	for counts in 5 1,2 1,2,3,4 1,2,x all,all -1,2,3 allall,1,1; do
-		refused 2 "mshard: --num-samples $counts: must be TRAIN,VALID,TEST, each a number from 0 or all" \
-			mshard index --data-path a_u16 --seq-length 8 --num-samples=$counts
-	done
-	refused 2 "mshard: --split '1,2,3,4': more than three shares" mshard index --data-path a_u16 --seq-length 8 --split 1,2,3,4
-	refused 2 "mshard: --split '0,0': the shares must have a finite sum above 0" \
-		mshard index --data-path a_u16 --seq-length 8 --split 0,0
-	refused 2 "mshard: --tokenizer-option x: must be KEY=VALUE" \
-		mshard index --data-path a_u16 --seq-length 8 --tokenizer-option x
-	[ ! -e a_u16 ]
-}
-
-@test "index: a cache that cannot be written" {
-	run --separate-stderr mshard index --data-path a_u16 --seq-length 8 --split 1 --data-cache-path a_u16.idx
-	[ "$status" = 1 ]
-	[ "$stderr" = "mshard: cannot create directory 'a_u16.idx': a file of that name exists" ]
-}
-
 @test "a full disk under stdout is an error" {
 	for args in "info a_u16" "info --json a_u16" "verify a_u16" "head b_i32 -n 1000" \
-		"index --data-path a_u16 --split 1 --seq-length 8"; do
+		"index --data-path a_u16 --split 1 --seq-length 8" "blend --data-path a_u16 b_i32 --split 1 --seq-length 8"; do
 		run --separate-stderr bash -c "mshard $args >/dev/full"
 		[ "$status" = 1 ]
 		[[ "$stderr" == "mshard: cannot write standard output"* ]]
@@ -651,16 +615,16 @@ test	0	1" ]
 		awk '/^\$ / { on = 1; sub(/^\$ /, "") } on { print } !/\\$/ { on = 0 }')
 	run -0 --separate-stderr sh -eu -c "${examples//1000000000/1000}"
 	[ -z "$stderr" ]
-	for verb in info verify head sample cat split repair index; do
+	for verb in info verify head sample cat split repair index blend; do
 		grep -q "^mshard $verb " <<<"$examples" || { echo "no example of $verb"; return 1; }
 	done
 	[[ "$output" == *"data/a_text_document	tokens	"* ]]
 	[[ "$output" == *"data/a_text_document: ok, 60 documents, 60 sequences, "*" checksums written"* ]]
 	[[ "$output" == *"data/broken: the .bin ended "* ]]
-	[[ "$output" == *"split	samples	epochs	hash
-train	"*"valid	"*"sample	parts	tokens	text
-0	"*"iteration	micro_batch	rank	sample	sequence	offset
+	[[ "$output" == *"split	samples	epochs	hash	dataset
+train	"*"valid	"*"sample	dataset	parts	tokens	text
+0	"*"iteration	micro_batch	rank	sample	dataset	sequence	offset
 30	0	0	928	"* ]]
 	mshard verify -q --xxh data/all data/part_00000 data/held_00001 data/whole
-	[ "$(ls cache | wc -l)" = 8 ]
+	[ "$(ls cache | wc -l)" = 10 ]
 }

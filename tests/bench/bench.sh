@@ -70,6 +70,54 @@ record "mplan search of 10,240 ranks and 120 layers, ms; peer: mplan --version, 
 		--hidden-size 8192 --ffn-hidden-size 28672 --num-attention-heads 64 --num-query-groups 8 --seq-length 4096 \
 		--vocab-size 128256 --swiglu --bf16)" "$(milliseconds mplan --version)"
 
+# least FIELD COMMAND...: elapsed ms (1), CPU ms (2) or resident KB (3), the least of three runs; fresh() goes before each
+least()
+{
+	field=$1
+	shift
+	for _ in 1 2 3; do
+		fresh
+		"$B/tests/bench/usage" "$@" | cut -f "$field"
+	done | sort -n | head -n 1
+}
+fresh()
+{
+	rm -rf maps plain
+	mkdir plain
+}
+
+# Index maps: 20 million documents of 10 billion tokens, against writing and shuffling arrays of the same sizes in plain C.
+big="--data-path big --split 1 --seq-length 2048 --data-cache-path maps"
+"$B/tests/bench/sparse" big 20000000 10000000000
+for what in "1 elapsed ms" "2 CPU ms"; do
+	# shellcheck disable=SC2086 # words without blanks
+	record "mshard index of 20 M documents, 10 G tokens, ${what#* }; peer: arrays written and shuffled plainly, ${what#* }" \
+		"$(least "${what%% *}" mshard index $big)" \
+		"$(least "${what%% *}" "$B/tests/bench/shuffle" plain 20000000 10000000000 2048)"
+done
+# shellcheck disable=SC2086
+record "mshard index of 20 M documents, 10 G tokens, resident KB; peer: the arrays and 64 MB" "$(least 3 mshard index $big)" \
+	"$(du -cbk maps/*.npy | awk 'END { print $1 + 65536 }')"
+fresh()
+{
+	:
+}
+# shellcheck disable=SC2086
+record "the same from the cache, ms; peer: none" "$(least 1 mshard index $big)" -
+rm -rf maps plain big.*
+
+# A blend of 2,000 corpora, 1 million samples: built and written, then opened again.
+"$B/tests/bench/sparse" corpus 1000 600000 2000
+awk 'BEGIN { srand(3); for (i = 0; i < 2000; i++) print 0.1 + 2.9 * rand(), "corpus_" i }' >list
+many="--data-args-path list --split 99,1,0 --seq-length 2048 --num-samples 1000000,1000,0 --data-cache-path"
+# shellcheck disable=SC2086
+record "mshard index of 2,000 corpora, elapsed ms; peer: again from the cache, ms" \
+	"$("$B/tests/bench/usage" mshard index $many cold | cut -f 1)" "$(least 1 mshard index $many cold)"
+# shellcheck disable=SC2086
+record "mshard index of 2,000 corpora, CPU ms; peer: again from the cache, CPU ms" \
+	"$("$B/tests/bench/usage" mshard index $many other | cut -f 2)" "$(least 2 mshard index $many other)"
+rm -rf cold other corpus_*
+
 # Datasets: opening with every check against reading the same index; 20 million documents, then 2,000 datasets of 10,000.
 bench_dataset=$B/tests/bench/dataset
 # cpu COMMAND...: milliseconds of processor time, user and system
