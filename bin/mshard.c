@@ -176,13 +176,14 @@ static const struct verb verbs[] = {
 	{ "head", "PREFIX", "print documents as token ids", head_opts, sizeof(struct head_options), run_head },
 	{ "cat", "PREFIX ...", "merge datasets into one", cat_opts, sizeof(struct cat_config), run_cat },
 	{ "index", "", "write the index maps that training looks for", shard_index_opts, sizeof(struct maps_config), run_index },
-	{ "blend", "", "say what a blend takes from each dataset, and write its index", shard_blend_opts, sizeof(struct maps_config),
-	  run_blend },
+	{ "blend", "", "say what a blend takes from each dataset, and write its index", shard_blend_opts,
+	  sizeof(struct maps_config), run_blend },
 	{ 0 }
 };
 
 static const struct tool tool = {
-	.name = "mshard", .summary = "look at, check, print, merge, index and blend tokenised datasets", .built_in = "", .verbs = verbs,
+	.name = "mshard", .summary = "look at, check, print, merge, index and blend tokenised datasets", .built_in = "",
+	.verbs = verbs,
 };
 
 /* Verbs that print go on to cli_main's check of stdout. */

@@ -28,7 +28,7 @@ use(const struct dataset *d)
 			BUG("documents out of order");
 	s = samples_open(d, &c, NULL);
 	for (int64_t i = 0; s && i < samples_count(s) && i < 8; i++)
-		samples_tokens(s, i, ids);
+		samples_tokens(s, i, ids, NULL);
 	samples_close(s);
 }
 
