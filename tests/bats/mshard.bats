@@ -52,7 +52,7 @@ no_leftovers()
 	refused 2 "mshard: --output: where should the merged dataset go?" mshard cat a_u16
 	for verb in index blend; do
 		refused 2 "mshard: --data-path: which dataset? (or --data-args-path, --train-data-path, --per-split-data-args-path)" mshard $verb
-		refused 2 "mshard: operand 'a_u16': $verb takes its datasets from --data-path" mshard $verb a_u16
+		refused 2 "mshard: operand 'a_u16': the datasets are those of --data-path" mshard $verb a_u16
 	done
 }
 
