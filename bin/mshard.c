@@ -81,7 +81,7 @@ run_sample(const void *cfg, int argc, char **argv, struct err *e)
 	int rc;
 
 	if (argc > 0)
-		err_set(e, "operand '%s': sample takes its datasets from --data-path", argv[0]);
+		err_set(e, "operand '%s': the datasets are those of --data-path", argv[0]);
 	if (argc > 0 || shard_sample_check(&c, e) < 0 || shard_tokenizer(&c.spec, &t, e) < 0)
 		return CLI_USAGE;
 	c.tokenizer = t;
@@ -138,14 +138,14 @@ run_repair(const void *cfg, int argc, char **argv, struct err *e)
 
 /* Everything wrong with the options is said before a file is opened. Notes follow the product. */
 static int
-run_maps(const char *verb, int (*run)(const struct maps_config *, FILE *, struct str *, struct err *), const void *cfg, int argc,
-    char **argv, struct err *e)
+run_maps(int (*run)(const struct maps_config *, FILE *, struct str *, struct err *), const void *cfg, int argc, char **argv,
+    struct err *e)
 {
 	struct str notes = { 0 };
 	int rc;
 
 	if (argc > 0)
-		err_set(e, "operand '%s': %s takes its datasets from --data-path", argv[0], verb);
+		err_set(e, "operand '%s': the datasets are those of --data-path", argv[0]);
 	if (argc > 0 || shard_maps_check(cfg, e) < 0)
 		return CLI_USAGE;
 	rc = run(cfg, stdout, &notes, e);
@@ -157,14 +157,14 @@ run_maps(const char *verb, int (*run)(const struct maps_config *, FILE *, struct
 static int
 run_index(const void *cfg, int argc, char **argv, struct err *e)
 {
-	return run_maps("index", shard_index, cfg, argc, argv, e);
+	return run_maps(shard_index, cfg, argc, argv, e);
 }
 
 /* The blending index alone. */
 static int
 run_blend(const void *cfg, int argc, char **argv, struct err *e)
 {
-	return run_maps("blend", shard_blend, cfg, argc, argv, e);
+	return run_maps(shard_blend, cfg, argc, argv, e);
 }
 
 static const struct verb verbs[] = {

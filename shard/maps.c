@@ -86,6 +86,13 @@ shard_maps_check(const struct maps_config *c, struct err *e)
 	return split_parse(c->split, &m, e);
 }
 
+/* What is open while the splits are gone through. */
+struct opened {
+	const struct data_paths *paths;
+	struct corpora *corpora;
+	struct str *notes;
+};
+
 /* What all splits share. */
 static struct blend_config
 common_config(const struct maps_run *r, const char *tokenizer, struct pool *pool)
@@ -106,10 +113,25 @@ common_config(const struct maps_run *r, const char *tokenizer, struct pool *pool
 	};
 }
 
+/* One split: opened, handed over, closed. */
+static int
+run_split(const struct maps_run *r, const struct opened *o, const struct blend_config *cfg, struct err *e)
+{
+	struct blend *b = blend_open(o->corpora, o->paths, cfg, e);
+	int rc;
+
+	if (!b)
+		return -1;
+	if (blend_notes(b))
+		str_adds(o->notes, blend_notes(b));
+	rc = r->row(r, b, cfg->samples.which, e);
+	blend_close(b);
+	return rc;
+}
+
 /* Training, validation and test in this order, as far as they are there. */
 static int
-run_splits(const struct maps_run *r, const struct data_paths *paths, const struct corpora *corpora, struct blend_config *cfg,
-    struct str *notes, struct err *e)
+run_splits(const struct maps_run *r, const struct opened *o, struct blend_config *cfg, struct err *e)
 {
 	int64_t count[SPLIT_COUNT];
 	struct split_matrix m;
@@ -117,22 +139,12 @@ run_splits(const struct maps_run *r, const struct data_paths *paths, const struc
 	if (parse_counts(r->c->num_samples, count, e) < 0 || split_parse(r->c->split, &m, e) < 0)
 		BUG("unchecked options: %s", e->msg);
 	for (int i = 0; i < SPLIT_COUNT; i++) {
-		struct blend *b;
-		int rc;
-
-		if (r->one ? i != (int)r->which : !present(paths, &m, (enum split)i, count[i]))
+		if (r->one ? i != (int)r->which : !present(o->paths, &m, (enum split)i, count[i]))
 			continue;
 		cfg->samples.which = (enum split)i;
 		cfg->samples.num_samples = count[i];
 		cfg->samples.drop_last_partial = i != SPLIT_VALID || r->c->drop_last_partial;
-		b = blend_open(corpora, paths, cfg, e);
-		if (!b)
-			return -1;
-		if (blend_notes(b))
-			str_adds(notes, blend_notes(b));
-		rc = r->row(r, b, (enum split)i, e);
-		blend_close(b);
-		if (rc < 0)
+		if (run_split(r, o, cfg, e) < 0)
 			return -1;
 	}
 	return 0;
@@ -154,7 +166,7 @@ int
 shard_maps_run(const struct maps_run *r, struct str *notes, struct err *e)
 {
 	struct data_paths paths;
-	struct corpora *corpora;
+	struct opened o = { .paths = &paths, .notes = notes };
 	struct str tokenizer = { 0 };
 	struct blend_config cfg;
 	struct pool *pool;
@@ -163,14 +175,14 @@ shard_maps_run(const struct maps_run *r, struct str *notes, struct err *e)
 	if (data_paths_read(&r->c->paths, &paths, e) < 0)
 		return -1;
 	pool = pool_new(thread_count(r->c));
-	corpora = corpora_open(&paths, pool, e);
-	samples_tokenizer(r->c->tokenizer_class, r->c->tokenizer_path, r->c->tokenizer_option.item, r->c->tokenizer_option.count,
-	    &tokenizer);
+	o.corpora = corpora_open(&paths, pool, e);
+	samples_tokenizer(r->c->tokenizer_class, r->c->tokenizer_path, r->c->tokenizer_option.item,
+	    r->c->tokenizer_option.count, &tokenizer);
 	cfg = common_config(r, tokenizer.buf, pool);
-	if (corpora)
-		rc = run_splits(r, &paths, corpora, &cfg, notes, e);
+	if (o.corpora)
+		rc = run_splits(r, &o, &cfg, e);
 	str_release(&tokenizer);
-	corpora_close(corpora);
+	corpora_close(o.corpora);
 	pool_free(pool);
 	data_paths_release(&paths);
 	return rc;

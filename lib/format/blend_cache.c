@@ -51,14 +51,16 @@ describe(const struct blend *b, const struct samples_config *c, struct str *out)
 }
 
 /* The two arrays as files, in Megatron-LM's order. */
-static void
-list_arrays(const struct blend *b, struct cache_array out[2])
+static struct cache_place
+place(const struct blend *b, const struct samples_config *c)
 {
 	struct blend *w = (struct blend *)(uintptr_t)b;
 
-	out[0] = (struct cache_array){ "dataset_index", &w->dataset, b->count, false };
-	out[1] =
-	    (struct cache_array){ "dataset_sample_index", &w->dataset_sample, b->count, false };
+	return (struct cache_place){
+		.dir = c->cache_dir, .hash = b->hash, .class_name = "BlendedDataset", .which = b->which, .count = 2,
+		.array = { { "dataset_index", &w->dataset, b->count, false },
+		           { "dataset_sample_index", &w->dataset_sample, b->count, false } },
+	};
 }
 
 /* The arrays say everything themselves; the key is there for their checksums. */
@@ -93,14 +95,13 @@ arrays_fit(const struct blend *b)
 
 /* Loaded arrays with or without a key. */
 static bool
-judge(struct blend *b, const struct samples_config *c, const struct cache_place *p,
-    const struct cache_array array[2])
+judge(struct blend *b, const struct samples_config *c, const struct cache_place *p)
 {
 	struct str head = { 0 };
 	int key;
 
 	key_head(&head);
-	key = cache_key_fits(p, &head, array, 2, c->trust_cache);
+	key = cache_key_fits(p, &head, c->trust_cache);
 	str_release(&head);
 	return key > 0 || (key == 0 && arrays_fit(b));
 }
@@ -109,24 +110,21 @@ judge(struct blend *b, const struct samples_config *c, const struct cache_place 
 bool
 blend_load(struct blend *b, const struct samples_config *c)
 {
-	struct cache_place p = { c->cache_dir, b->hash, "BlendedDataset", b->which };
-	struct cache_array array[2];
+	struct cache_place p;
 	struct str text = { 0 };
 	bool fits = false;
 
 	describe(b, c, &text);
 	hash_md5_hex(text.buf, text.len, b->hash);
-	list_arrays(b, array);
-	if (c->cache_dir && cache_description_fits(&p, &text)) {
-		fits = cache_load_array(&p, &array[0]) && cache_load_array(&p, &array[1]) &&
-		    judge(b, c, &p, array);
-		if (!fits && cache_complete(&p, array, 2))
+	p = place(b, c);
+	if (c->cache_dir) {
+		fits = cache_load(&p, &text) && judge(b, c, &p);
+		if (!fits && cache_complete(&p))
 			str_addf(&b->notes, "the %s blend %s in '%s' is damaged; built anew\n",
 			    split_name[b->which], b->hash, c->cache_dir);
+		if (!fits)
+			cache_release(&p);
 	}
-	if (!fits)
-		for (int i = 0; i < 2; i++)
-			index_map_release(array[i].map);
 	str_release(&text);
 	return fits;
 }
@@ -136,8 +134,7 @@ int
 blend_store(
     const struct blend *b, const struct samples_config *c, struct outset *set, struct err *e)
 {
-	struct cache_place p = { c->cache_dir, b->hash, "BlendedDataset", b->which };
-	struct cache_array array[2];
+	struct cache_place p = place(b, c);
 	struct str text = { 0 }, head = { 0 };
 	int rc;
 
@@ -145,10 +142,9 @@ blend_store(
 		return 0;
 	describe(b, c, &text);
 	key_head(&head);
-	list_arrays(b, array);
-	rc = cache_store(&p, &text, array, 2, set, e);
+	rc = cache_store(&p, &text, set, e);
 	if (rc == 0)
-		rc = cache_store_key(&p, &head, array, 2, set, e);
+		rc = cache_store_key(&p, &head, set, e);
 	str_release(&text);
 	str_release(&head);
 	return rc;

@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Up to FEW corpora the plain loop is quicker. LANES errors are computed side by side. */
-enum { FEW = 48, LANES = 4, STEPS_MIN = 32, STEPS_MAX = 512 };
+/* LANES errors are computed side by side; up to FEW corpora all of them for every sample. */
+enum { FEW = 100, LANES = 4, STEPS_MIN = 32, STEPS_MAX = 512 };
 
 /* The samples drawn from a corpus that must not win: no error of a real corpus is as low. */
 #define GONE 1e18
@@ -179,12 +179,21 @@ run_batch(const struct blend_choice *c, struct batches *b, int64_t i)
 	return i;
 }
 
-/* A batch as long as the candidates are few: both grow with the root of the number of corpora. */
+/* One sample by looking at all corpora. */
 static void
-choose_many(const struct blend_choice *c)
+choose_one(const struct blend_choice *c, struct batches *b, int64_t i)
+{
+	double most;
+
+	give(c, b, i, lines_best(&b->all, i ? (double)i : 1.0, &most));
+}
+
+/* Few corpora need no candidates. A batch is as long as its candidates are few: both grow with the
+ * root of the number of corpora. When the winner found no room among them, all are looked at. */
+void
+blend_choose(const struct blend_choice *c)
 {
 	struct batches b = { .steps = STEPS_MIN };
-	double most;
 
 	while (b.steps < STEPS_MAX && b.steps * b.steps < 2 * (int64_t)c->count)
 		b.steps *= 2;
@@ -196,11 +205,10 @@ choose_many(const struct blend_choice *c)
 		lines_add(&b.all, k, c->weight[k], 0);
 	lines_pad(&b.all);
 	for (int64_t i = 0; i < c->size;) {
-		int64_t next = run_batch(c, &b, i);
+		int64_t next = c->count > FEW ? run_batch(c, &b, i) : i;
 
-		/* The winner found no room among the candidates: one sample by looking at all. */
 		if (next == i)
-			give(c, &b, next++, lines_best(&b.all, i ? (double)i : 1.0, &most));
+			choose_one(c, &b, next++);
 		i = next;
 	}
 	lines_release(&b.all);
@@ -236,16 +244,6 @@ blend_choose_plain(const struct blend_choice *c)
 		c->dataset[i] = (int16_t)k;
 		c->dataset_sample[i] = c->drawn[k]++;
 	}
-}
-
-/* Whichever is quicker; the result is the same. */
-void
-blend_choose(const struct blend_choice *c)
-{
-	if (c->count <= FEW)
-		blend_choose_plain(c);
-	else
-		choose_many(c);
 }
 
 /* Eight running sums, then their sum; up to 128 numbers. */

@@ -18,7 +18,7 @@
 enum { COPIED = 64 << 10, DESCRIPTION_MAX = 64 << 20, KEY_MAX = 1 << 16 };
 
 /* DIR/HASH-CLASS-SPLIT-NAME. */
-char *
+static char *
 cache_path(const struct cache_place *p, const char *name)
 {
 	struct str path = { 0 };
@@ -55,9 +55,9 @@ copy_small(struct index_map *m)
 	npy_close(&m->file);
 }
 
-/* Leaves the map empty when it returns false. */
-bool
-cache_load_array(const struct cache_place *p, struct cache_array *a)
+/* Maps one array if its file has the shape. */
+static bool
+load_array(const struct cache_place *p, const struct cache_array *a)
 {
 	struct index_map *m = a->map;
 	char *path = array_path(p, a);
@@ -65,30 +65,23 @@ cache_load_array(const struct cache_place *p, struct cache_array *a)
 	bool fits = npy_open(f, path, NULL) == 0;
 
 	free(path);
-	fits = fits &&
-	    (f->dtype == DTYPE_I16 || f->dtype == DTYPE_I32 || f->dtype == DTYPE_U32 ||
-		f->dtype == DTYPE_I64) &&
-	    f->ndim == (a->rows ? 2 : 1) && f->shape[0] == a->count &&
-	    (!a->rows || f->shape[1] == 2);
-	if (!fits) {
-		index_map_release(m);
-		return false;
-	}
 	m->dtype = f->dtype;
 	m->data = f->data;
-	return true;
+	return fits &&
+	    (f->dtype == DTYPE_I16 || f->dtype == DTYPE_I32 || f->dtype == DTYPE_U32 || f->dtype == DTYPE_I64) &&
+	    f->ndim == (a->rows ? 2 : 1) && f->shape[0] == a->count && (!a->rows || f->shape[1] == 2);
 }
 
 /* A look at the names alone. */
 bool
-cache_complete(const struct cache_place *p, const struct cache_array *a, int count)
+cache_complete(const struct cache_place *p)
 {
 	char *path = cache_path(p, "description.txt");
 	bool complete = io_exists(path);
 
 	free(path);
-	for (int i = 0; i < count && complete; i++) {
-		path = array_path(p, &a[i]);
+	for (int i = 0; i < p->count && complete; i++) {
+		path = array_path(p, &p->array[i]);
 		complete = io_exists(path);
 		free(path);
 	}
@@ -96,8 +89,8 @@ cache_complete(const struct cache_place *p, const struct cache_array *a, int cou
 }
 
 /* The text that the hash in the names is of: another one means a collision or a damaged file. */
-bool
-cache_description_fits(const struct cache_place *p, const struct str *want)
+static bool
+description_fits(const struct cache_place *p, const struct str *want)
 {
 	char *path = cache_path(p, "description.txt"), *text;
 	size_t len;
@@ -109,6 +102,27 @@ cache_description_fits(const struct cache_place *p, const struct str *want)
 	}
 	free(path);
 	return fits;
+}
+
+/* What is in the arrays is the caller's to judge. */
+bool
+cache_load(const struct cache_place *p, const struct str *description)
+{
+	bool fits = description_fits(p, description);
+
+	for (int i = 0; i < p->count && fits; i++)
+		fits = load_array(p, &p->array[i]);
+	if (!fits)
+		cache_release(p);
+	return fits;
+}
+
+/* The arrays are the caller's. */
+void
+cache_release(const struct cache_place *p)
+{
+	for (int i = 0; i < p->count; i++)
+		index_map_release(p->array[i].map);
 }
 
 /* One line a checksum, of the file with its header. */
@@ -151,10 +165,18 @@ checksum(const struct cache_array *a)
 	return hash_stream_free(h);
 }
 
+/* The head and a line for each array. */
+static void
+key_text(const struct cache_place *p, const struct str *head, bool sums, struct str *out)
+{
+	str_add(out, head->buf, head->len);
+	for (int i = 0; i < p->count && sums; i++)
+		add_checksum(out, &p->array[i], checksum(&p->array[i]));
+}
+
 /* With trust the key's own checksums stand for the arrays'. */
 int
-cache_key_fits(const struct cache_place *p, const struct str *head, const struct cache_array *a,
-    int count, bool trust)
+cache_key_fits(const struct cache_place *p, const struct str *head, bool trust)
 {
 	char *path = cache_path(p, "key.txt"), *text;
 	size_t len;
@@ -163,19 +185,14 @@ cache_key_fits(const struct cache_place *p, const struct str *head, const struct
 	if (io_read_file(path, KEY_MAX, &text, &len, NULL) == 0) {
 		struct str want = { 0 };
 
-		str_add(&want, head->buf, head->len);
-		for (int i = 0; i < count && !trust; i++)
-			add_checksum(&want, &a[i], checksum(&a[i]));
-		rc = len >= want.len && (trust || len == want.len) &&
-			!memcmp(text, want.buf, want.len)
-		    ? 1
-		    : -1;
+		key_text(p, head, !trust, &want);
+		rc = len >= want.len && (trust || len == want.len) && !memcmp(text, want.buf, want.len) ? 1 : -1;
 		str_release(&want);
 		free(text);
 	}
 	free(path);
-	for (int i = 0; i < count && rc >= 0; i++)
-		copy_small(a[i].map);
+	for (int i = 0; i < p->count && rc >= 0; i++)
+		copy_small(p->array[i].map);
 	return rc;
 }
 
@@ -210,27 +227,23 @@ store_text(const struct cache_place *p, const char *name, const struct str *text
 
 /* Into a directory that is made when it is not there. */
 int
-cache_store(const struct cache_place *p, const struct str *description, const struct cache_array *a,
-    int count, struct outset *set, struct err *e)
+cache_store(const struct cache_place *p, const struct str *description, struct outset *set, struct err *e)
 {
 	int rc = io_is_dir(p->dir) ? 0 : io_mkdir_p(p->dir, e);
 
-	for (int i = 0; i < count && rc == 0; i++)
-		rc = store_array(p, &a[i], set, e);
+	for (int i = 0; i < p->count && rc == 0; i++)
+		rc = store_array(p, &p->array[i], set, e);
 	return rc == 0 ? store_text(p, "description.txt", description, set, e) : -1;
 }
 
 /* The head and a checksum an array. */
 int
-cache_store_key(const struct cache_place *p, const struct str *head, const struct cache_array *a,
-    int count, struct outset *set, struct err *e)
+cache_store_key(const struct cache_place *p, const struct str *head, struct outset *set, struct err *e)
 {
 	struct str key = { 0 };
 	int rc;
 
-	str_add(&key, head->buf, head->len);
-	for (int i = 0; i < count; i++)
-		add_checksum(&key, &a[i], checksum(&a[i]));
+	key_text(p, head, true, &key);
 	rc = store_text(p, "key.txt", &key, set, e);
 	str_release(&key);
 	return rc;

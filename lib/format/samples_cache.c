@@ -23,15 +23,18 @@ cache_dir(const struct samples *s, const struct samples_config *c)
 	return str_detach(&path);
 }
 
-/* The three arrays as files, in Megatron-LM's order. */
-static void
-list_arrays(const struct samples *s, struct cache_array out[3])
+/* The three arrays as files, in Megatron-LM's order; dir is cache_dir()'s. */
+static struct cache_place
+place(const struct samples *s, const char *dir)
 {
 	struct samples *w = (struct samples *)(uintptr_t)s;
 
-	out[0] = (struct cache_array){ "document_index", &w->document, s->num_positions, false };
-	out[1] = (struct cache_array){ "sample_index", &w->row, s->count + 1, true };
-	out[2] = (struct cache_array){ "shuffle_index", &w->shuffle, s->count, false };
+	return (struct cache_place){
+		.dir = dir, .hash = s->hash, .class_name = "GPTDataset", .which = s->which, .count = 3,
+		.array = { { "document_index", &w->document, s->num_positions, false },
+		           { "sample_index", &w->row, s->count + 1, true },
+		           { "shuffle_index", &w->shuffle, s->count, false } },
+	};
 }
 
 /* Size and modification time of PREFIX.SUFFIX; a file that vanished while it was open has neither.
@@ -141,16 +144,15 @@ set_note(struct samples *s, const char *dir, const char *why)
 	s->note = str_detach(&note);
 }
 
-/* Complete maps are in place: whether they are taken, and why not. */
+/* Maps of the right shapes are loaded: whether they are taken, and why not. */
 static enum cache_state
-judge(struct samples *s, const struct samples_config *c, const struct cache_place *p,
-    const struct cache_array array[3])
+judge(struct samples *s, const struct samples_config *c, const struct cache_place *p)
 {
 	struct str head = { 0 };
 	int key;
 
 	key_head(s, &head);
-	key = cache_key_fits(p, &head, array, 3, c->trust_cache);
+	key = cache_key_fits(p, &head, c->trust_cache);
 	str_release(&head);
 	if (key > 0)
 		return CACHE_KEYED;
@@ -168,19 +170,15 @@ enum cache_state
 samples_load(struct samples *s, const struct samples_config *c, const struct str *description)
 {
 	char *dir = cache_dir(s, c);
-	struct cache_place p = { dir, s->hash, "GPTDataset", s->which };
-	struct cache_array array[3];
+	struct cache_place p = place(s, dir);
 	enum cache_state state = CACHE_NONE;
 
-	list_arrays(s, array);
-	if (cache_description_fits(&p, description) && cache_load_array(&p, &array[0]) &&
-	    cache_load_array(&p, &array[1]) && cache_load_array(&p, &array[2]))
-		state = judge(s, c, &p, array);
-	else if (cache_complete(&p, array, 3))
+	if (cache_load(&p, description))
+		state = judge(s, c, &p);
+	else if (cache_complete(&p))
 		set_note(s, dir, "are damaged, or of other lengths");
-	if (state != CACHE_KEYED && state != CACHE_PROVED)
-		for (int i = 0; i < 3; i++)
-			index_map_release(array[i].map);
+	if (state == CACHE_STALE)
+		cache_release(&p);
 	free(dir);
 	return state;
 }
@@ -191,12 +189,9 @@ samples_store(const struct samples *s, const struct samples_config *c,
     const struct str *description, struct outset *set, struct err *e)
 {
 	char *dir = cache_dir(s, c);
-	struct cache_place p = { dir, s->hash, "GPTDataset", s->which };
-	struct cache_array array[3];
-	int rc;
+	struct cache_place p = place(s, dir);
+	int rc = cache_store(&p, description, set, e);
 
-	list_arrays(s, array);
-	rc = cache_store(&p, description, array, 3, set, e);
 	free(dir);
 	return rc == 0 ? samples_store_key(s, c, set, e) : -1;
 }
@@ -207,14 +202,12 @@ samples_store_key(
     const struct samples *s, const struct samples_config *c, struct outset *set, struct err *e)
 {
 	char *dir = cache_dir(s, c);
-	struct cache_place p = { dir, s->hash, "GPTDataset", s->which };
-	struct cache_array array[3];
+	struct cache_place p = place(s, dir);
 	struct str head = { 0 };
 	int rc;
 
-	list_arrays(s, array);
 	key_head(s, &head);
-	rc = cache_store_key(&p, &head, array, 3, set, e);
+	rc = cache_store_key(&p, &head, set, e);
 	str_release(&head);
 	free(dir);
 	return rc;

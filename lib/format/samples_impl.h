@@ -76,35 +76,34 @@ int samples_store(const struct samples *s, const struct samples_config *c,
 /* The key alone, for maps of Megatron-LM's that were proved to fit. */
 int samples_store_key(const struct samples *s, const struct samples_config *c, struct outset *set, struct err *e);
 
-/* One array of the cache: where it lies, its type and shape, and what a key file calls it. */
+/* One array of the cache: what its file and its line in the key are called, and its shape. */
 struct cache_array {
 	const char *name;               /* "document_index" */
 	struct index_map *map;
 	int64_t count;
 	bool rows;                      /* [count][2] instead of [count] */
 };
-/* DIRECTORY/HASH-CLASS-SPLIT-, to which a name is added. */
+/* The files of one split: DIR/HASH-CLASS-SPLIT-NAME. */
 struct cache_place {
 	const char *dir, *hash, *class_name;
 	enum split which;
+	int count;                      /* arrays */
+	struct cache_array array[3];
 };
-char *cache_path(const struct cache_place *p, const char *name);        /* free() it; name NULL: the directory */
-/* Maps the array if its file has the shape and integers. */
-bool  cache_load_array(const struct cache_place *p, struct cache_array *a);
 /* Whether all files are there, whatever they hold: what Megatron-LM takes for a hit. */
-bool  cache_complete(const struct cache_place *p, const struct cache_array *a, int count);
-/* Whether PLACE-description.txt is this text. */
-bool  cache_description_fits(const struct cache_place *p, const struct str *want);
+bool cache_complete(const struct cache_place *p);
+/* Maps the arrays, if the description is this text and their files have these shapes, of integers; all or none. */
+bool cache_load(const struct cache_place *p, const struct str *description);
+/* Leaves the arrays empty. */
+void cache_release(const struct cache_place *p);
 /*
  * Reads PLACE-key.txt: 1 when it begins with head and its checksums, unless trusted, are those of the loaded arrays; 0 when there
  * is none; -1 when it is another one. Small arrays are copied, for the kernel's limit on maps.
  */
-int   cache_key_fits(const struct cache_place *p, const struct str *head, const struct cache_array *a, int count, bool trust);
-/* The arrays in order, the description, then the key. Megatron-LM takes files that exist for complete, so the text comes late. */
-int   cache_store(const struct cache_place *p, const struct str *description, const struct cache_array *a, int count,
-    struct outset *set, struct err *e);
-int   cache_store_key(const struct cache_place *p, const struct str *head, const struct cache_array *a, int count,
-    struct outset *set, struct err *e);
+int  cache_key_fits(const struct cache_place *p, const struct str *head, bool trust);
+/* The arrays in order, then the description: Megatron-LM takes files that exist for complete, so the text comes late. */
+int  cache_store(const struct cache_place *p, const struct str *description, struct outset *set, struct err *e);
+int  cache_store_key(const struct cache_place *p, const struct str *head, struct outset *set, struct err *e);
 
 /* description.c */
 void description_string(struct str *out, const char *text);     /* as json.dumps, ASCII */

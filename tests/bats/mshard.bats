@@ -67,7 +67,7 @@ no_leftovers()
 		mshard sample --data-path a_u16 --seq-length 8 --index --micro-batch-size 2 --data-parallel-size 4 --global-batch-size 12
 	for verb in index blend sample; do
 		refused 2 "mshard: --data-path: which dataset? (or --data-args-path, --train-data-path, --per-split-data-args-path)" mshard $verb
-		refused 2 "mshard: operand 'a_u16': $verb takes its datasets from --data-path" mshard $verb a_u16
+		refused 2 "mshard: operand 'a_u16': the datasets are those of --data-path" mshard $verb a_u16
 	done
 }
 

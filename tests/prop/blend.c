@@ -42,7 +42,8 @@ static void
 compare(uint64_t seed, uint32_t *counter, int kind, bool exhaustive)
 {
 	enum { MAX = 400 };
-	int count = 49 + (int)draw(seed, counter, MAX - 49);
+	int count = draw(seed, counter, 4) ? 101 + (int)draw(seed, counter, MAX - 101)
+					   : 1 + (int)draw(seed, counter, 100);
 	double w[MAX];
 	int64_t limit[MAX], drawn[MAX], plain_drawn[MAX], size = 1 + draw(seed, counter, 6000),
 							  total = 0;
@@ -87,7 +88,7 @@ compare(uint64_t seed, uint32_t *counter, int kind, bool exhaustive)
 static void
 long_blend(uint64_t seed)
 {
-	enum { COUNT = 60, SIZE = 3000000 };
+	enum { COUNT = 120, SIZE = 3000000 };
 	double w[COUNT];
 	int64_t drawn[COUNT], plain_drawn[COUNT];
 	struct blend_choice c = { .weight = w, .count = COUNT, .size = SIZE, .drawn = drawn },

@@ -192,7 +192,7 @@ check_tokens(const struct golden *g, const struct blend *b)
 			int64_t first;
 
 			blend_corpus(b, corpus, &c);
-			dataset_tokens(c.dataset, part[i].sequence, part[i].first, 1, &first);
+			CHECK(dataset_tokens(c.dataset, part[i].sequence, part[i].first, 1, &first, &e) == 0);
 			CHECK(first == ids[at]);
 			at += part[i].count;
 		}
@@ -846,6 +846,29 @@ test_blend_errors(void)
 	pool_free(pool);
 }
 
+/* More corpora than 16 bits number. */
+static void
+test_many_corpora(void)
+{
+	enum { COUNT = BLEND_CORPORA_MAX + 1 };
+	const char **word = mem_alloc(COUNT, sizeof *word);
+	struct data_paths p = { 0 };
+	struct blend_config c = { .samples = { .split = "1", .num_samples = 10, .seq_length = 8 } };
+	struct corpora *all;
+
+	for (int i = 0; i < COUNT; i++)
+		word[i] = "corpora/a_u16";
+	CHECK(path_list_parse(COUNT, word, "--data-path", &p.list[0], &e) == 0);
+	all = corpora_open(&p, NULL, &e);
+	CHECK(all && corpora_count(all) == 1);
+	CHECK(!blend_open(all, &p, &c, &e));
+	CHECK_STR(e.msg, "32768 corpora in one list: at most 32767, as the blending index numbers "
+			 "them with 16 bits");
+	corpora_close(all);
+	path_list_release(&p.list[0]);
+	free(word);
+}
+
 /* One byte of a file of the cache changed. */
 static void
 poke(const char *dir, const char *suffix, long offset)
@@ -943,6 +966,7 @@ main(void)
 	test_randperm();
 	test_sampler_errors();
 	test_blend_errors();
+	test_many_corpora();
 	test_blend_cache();
 	return check_done();
 }
