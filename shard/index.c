@@ -1,115 +1,41 @@
 /*
  * index.c - the index maps that training will look for, written ahead of it
  *
- * The work is done by lib/format/samples, which training calls too: the same options give the same
- * names and the same files.
+ * Maps that are there already are read and checked, not written again.
  */
-#include "shard/shard.h"
+#include "shard/maps.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-/* "100,all,0": three counts; all is one epoch, as -1. The whole text must be used up: "1,2,3,4"
- * and "1,2" are both refused. */
-static int
-parse_counts(const char *text, int64_t count[SPLIT_COUNT], struct err *e)
+/* The hash begins the maps' names, so that a script can find the files. */
+static void
+print_corpus(FILE *out, enum split which, const struct samples *s, const struct dataset *d)
 {
-	const char *p = text;
+	fprintf(out, "%s\t%lld\t%lld\t%s\t%s\n", split_name[which], (long long)samples_count(s),
+	    (long long)samples_num_epochs(s), samples_hash(s), dataset_prefix(d));
+}
 
-	for (int i = 0; i < SPLIT_COUNT; i++) {
-		char want = i + 1 < SPLIT_COUNT ? ',' : '\0', *end;
-		bool all = !strncmp(p, "all", 3);
+/* A blend's own row, then those of its corpora. */
+static int
+print_split(const struct maps_run *r, const struct blend *b, enum split which, struct err *e)
+{
+	if (!blend_is_plain(b))
+		fprintf(r->out, "%s\t%lld\t-\t%s\t-\n", split_name[which],
+		    (long long)blend_count(b), blend_hash(b));
+	for (int k = 0; k < blend_num_corpora(b); k++) {
+		struct blend_corpus c;
 
-		errno = 0;
-		count[i] = all ? -1 : strtoll(p, &end, 10);
-		if (all)
-			end = strchr(p, 'l') + 2;
-		if (end == p || errno || *end != want || (!all && count[i] < 0))
-			return err_set(e,
-			    "--num-samples %s: must be TRAIN,VALID,TEST, each a number from 0 or "
-			    "all",
-			    text);
-		p = end + 1;
+		blend_corpus(b, k, &c);
+		print_corpus(r->out, which, c.samples, c.dataset);
 	}
+	(void)e;                        /* what became of the rows is looked at when the program ends */
 	return 0;
 }
 
-/* One dataset, without weights: blends are not indexed here. Everything that shard_index relies
- * on, so that wrong usage and a dataset that cannot be read have different exit statuses. */
+/* Everything that a run needs. */
 int
-shard_index_check(const struct index_config *c, struct err *e)
+shard_index(const struct maps_config *c, FILE *out, struct str *notes, struct err *e)
 {
-	int64_t count[SPLIT_COUNT];
-	struct split_matrix m;
+	struct maps_run r = { .c = c, .write = true, .out = out, .row = print_split };
 
-	if (c->data_path.count == 0)
-		return err_set(e, "--data-path: which dataset?");
-	if (c->data_path.count > 1)
-		return err_set(e,
-		    "--data-path: %d words make a blend; index takes one dataset, without a weight",
-		    c->data_path.count);
-	if (c->seq_length == 0)
-		return err_set(e, "--seq-length: how many tokens has a sample?");
-	for (int i = 0; i < c->tokenizer_option.count; i++)
-		if (!strchr(c->tokenizer_option.item[i], '='))
-			return err_set(e, "--tokenizer-option %s: must be KEY=VALUE",
-			    c->tokenizer_option.item[i]);
-	if (parse_counts(c->num_samples, count, e) < 0)
-		return -1;
-	return split_parse(c->split, &m, e);
-}
-
-/* The maps of one split. Prints the hash, which is in the maps' names, so that a script can find
- * the files. */
-static int
-index_split(const struct dataset *d, const struct samples_config *sc, FILE *out, struct err *e)
-{
-	struct samples *s = samples_open(d, sc, e);
-
-	if (!s)
-		return -1;
-	fprintf(out, "%s\t%lld\t%lld\t%s\n", split_name[sc->which], (long long)samples_count(s),
-	    (long long)samples_num_epochs(s), samples_hash(s));
-	samples_close(s);
-	return 0;
-}
-
-/* Training, validation and test in this order, as far as they have a share. Maps that are there
- * already are read and checked, not written again. */
-int
-shard_index(const struct index_config *c, FILE *out, struct err *e)
-{
-	struct samples_config sc = {
-		.split = c->split,
-		.seq_length = c->seq_length,
-		.seed = c->seed,
-		.add_extra_token = true,
-		.drop_last_partial = true,
-		.cache_dir = c->cache_dir,
-		.write_cache = true,
-	};
-	struct dataset *d = dataset_open(c->data_path.item[0], e);
-	struct str tokenizer = { 0 };
-	int64_t count[SPLIT_COUNT];
-	struct split_matrix m;
-	int rc = 0;
-
-	if (!d)
-		return -1;
-	if (parse_counts(c->num_samples, count, e) < 0 || split_parse(c->split, &m, e) < 0)
-		BUG("unchecked options: %s", e->msg);
-	samples_tokenizer(c->tokenizer_class, c->tokenizer_path, c->tokenizer_option.item,
-	    c->tokenizer_option.count, &tokenizer);
-	sc.tokenizer_json = tokenizer.buf;
-	fputs("split\tsamples\tepochs\thash\n", out);
-	for (int i = 0; i < SPLIT_COUNT && rc == 0; i++) {
-		sc.which = (enum split)i;
-		sc.num_samples = count[i];
-		if (m.present[i])
-			rc = index_split(d, &sc, out, e);
-	}
-	str_release(&tokenizer);
-	dataset_close(d);
-	return rc;
+	fputs("split\tsamples\tepochs\thash\tdataset\n", out);
+	return shard_maps_run(&r, notes, e);
 }

@@ -2,48 +2,106 @@
  * shard.h - what mshard does to datasets
  *
  * Products go to the given stream; the caller flushes and checks it. All return 0, or -1 with the
- * reason. A prefix names PREFIX.idx and PREFIX.bin.
+ * reason. A prefix names PREFIX.idx and PREFIX.bin. What people should know beyond the product is
+ * added, a line each, to the config's `said`.
  */
 #ifndef SHARD_SHARD_H
 #define SHARD_SHARD_H
 
 #include "lib/base/opt.h"
-#include "lib/format/samples.h"
+#include "lib/format/notes.h"
+#include "lib/token/tokenizer.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
+/* Called during long work with the bytes done and those to do. */
+struct shard_meter {
+	void (*tell)(uint64_t done, uint64_t total);    /* NULL: nobody looks */
+	uint64_t done, total;
+};
+void shard_tell(struct shard_meter *m, uint64_t bytes);         /* that many more are done */
+/* dataset_add_documents in steps that the meter shows. */
+int shard_add_documents(struct dataset_writer *w, const struct dataset *d, const int64_t range[2],
+    struct shard_meter *m, struct err *e);
+
+/* Cuts the .bin or .idx off the name of either file of a pair. */
+char *shard_prefix(char *name);
+/* The tokens of mshard's inputs are read, never mapped: most verbs pass over them once. */
+struct dataset *shard_open(const char *prefix, struct err *e);
+
 /* Counts and the histogram of sequence lengths: rows "dataset item value", or one JSON object on a
  * line. */
 int shard_info(const char *prefix, bool json, FILE *out, struct err *e);
 
-/* Everything that opening checks; with vocab_size > 0 also that every id lies in [0, vocab_size).
- * Says "PREFIX: ok, ...". */
-int shard_verify(const char *prefix, int64_t vocab_size, FILE *out, struct err *e);
+struct verify_config {
+	struct tokenizer_spec spec;     /* first: the tokenizer's option rows rely on it */
+	int64_t vocab_size;             /* ids must lie in [0, vocab_size); 0: they are not looked at */
+	bool xxh;                       /* check PREFIX.xxh, or write it where it is missing */
+	const struct tokenizer *tokenizer;      /* the one of spec; NULL: none */
+	void (*progress)(uint64_t done, uint64_t total);
+};
+/* Everything that opening checks and what the config adds. Says "PREFIX: ok, ...". */
+int shard_verify(const struct verify_config *c, const char *prefix, FILE *out, struct err *e);
 
-/* Documents [first, first + count) as rows "document sequence tokens ids"; the last may lie beyond
- * the end, the first not. */
-int shard_head(const char *prefix, int64_t first, int64_t count, FILE *out, struct err *e);
+/* The checksums of both files. */
+struct checksums {
+	uint64_t idx, bin;
+};
+/* 1 with those of PREFIX.xxh, 0 when there is none, -1 when it is none. */
+int checksums_read(const char *prefix, struct checksums *c, struct err *e);
+int checksums_write(const char *prefix, const struct checksums *c, struct err *e);
+
+struct head_config {
+	struct tokenizer_spec spec;     /* first */
+	int64_t count, document;        /* documents, and the first of them */
+	const struct tokenizer *tokenizer;      /* text in place of ids; NULL: ids */
+};
+/* Documents as rows "document sequence tokens ids"; the last may lie beyond the end, the first not. */
+int shard_head(const struct head_config *c, const char *prefix, FILE *out, struct err *e);
+/* Ids separated by blanks, or their text as a JSON string, and a line feed. */
+int shard_print_ids(const struct tokenizer *t, const int64_t *ids, int64_t count, FILE *out,
+    struct err *e);
 
 struct cat_config {
 	const char *output;
 	bool force;                     /* replace what is there */
 	bool widen;                     /* types may differ: the narrowest that holds all of them */
-};
-/* Merges datasets, in order, in constant memory (widening: in that of the longest sequence). */
-int shard_cat(const struct cat_config *c, int count, char **prefix, struct err *e);
-
-/* The options of the index verb as they were typed. */
-struct index_config {
-	struct opt_list data_path, tokenizer_option;
-	const char *split, *num_samples, *tokenizer_class, *tokenizer_path, *cache_dir;
-	int64_t seq_length, seed;
+	bool mix_tokenizers;            /* merge though the tokenizers differ */
+	const char *made_by;
+	struct str *said;
+	void (*progress)(uint64_t done, uint64_t total);
 };
 /* What the option table cannot check; -1 is wrong usage. */
-int shard_index_check(const struct index_config *c, struct err *e);
-/* Builds and writes the maps of every split that is present: rows "split samples epochs hash". The
- * options are checked. */
-int shard_index(const struct index_config *c, FILE *out, struct err *e);
+int shard_cat_check(const struct cat_config *c, struct err *e);
+/* Merges datasets, in order, in constant memory, and writes the notes of the result. */
+int shard_cat(const struct cat_config *c, int count, char **prefix, struct err *e);
+
+struct split_config {
+	const char *output;             /* the pieces are output_00000 and so on */
+	int64_t documents, tokens;      /* at most so many a piece; 0: not by these */
+	const char *proportion;         /* shares of the documents, "90,5,5" */
+	bool force;
+	const char *made_by;
+	void (*progress)(uint64_t done, uint64_t total);
+};
+/* What the option table cannot check; -1 is wrong usage. */
+int shard_split_check(const struct split_config *c, struct err *e);
+/* Cuts between documents: rows "dataset documents sequences tokens". */
+int shard_split(const struct split_config *c, const char *prefix, FILE *out, struct err *e);
+
+struct repair_config {
+	const char *output;             /* NULL: in_place */
+	bool in_place, force;
+	const char *made_by;
+};
+/* What the option table cannot check; -1 is wrong usage. */
+int shard_repair_check(const struct repair_config *c, struct err *e);
+/* Says a line for each thing that was put right, or that there was none. */
+int shard_repair(const struct repair_config *c, const char *prefix, FILE *out, struct err *e);
+
+/* Neither file of a dataset that is to be made may be there: a message before the work. */
+int shard_check_target(const char *prefix, struct err *e);
 
 #endif

@@ -8,6 +8,7 @@
  * refused ones, with what to do instead.
  */
 #include "tok/options.h"
+#include "lib/token/options.h"
 #include "tok/decode.h"
 #include "tok/encode.h"
 #include "tok/train.h"
@@ -16,21 +17,6 @@
 #include <stddef.h>
 
 static const char *const on_error_names[] = { "stop", "skip", NULL };
-
-/* Every config struct that has a tokenizer begins with its spec, so these rows fit all of them. */
-#define SPEC(field) offsetof(struct tokenizer_spec, field)
-#define TOKENIZER_OPTS \
-	{ .type = OPT_GROUP, .help = "Tokenizer" }, \
-	{ .name = "tokenizer-type", .type = OPT_STRING, .off = SPEC(type), .unit = "TYPE", \
-	  .help = "Megatron-LM's name, such as GPT2BPETokenizer; by default the files tell" }, \
-	{ .name = "tokenizer-model", .type = OPT_STRING, .off = SPEC(model), .unit = "FILE", .help = "SentencePiece model" }, \
-	{ .name = "vocab-file", .type = OPT_STRING, .off = SPEC(vocab), .unit = "FILE", .help = "GPT-2's vocab.json" }, \
-	{ .name = "vocab", .type = OPT_STRING, .off = SPEC(vocab), .unit = "FILE", .help = "the same as --vocab-file" }, \
-	{ .name = "merge-file", .type = OPT_STRING, .off = SPEC(merges), .unit = "FILE", .help = "GPT-2's merges.txt" }, \
-	{ .name = "vocab-size", .type = OPT_INT, .off = SPEC(vocab_size), .min = 1, .max = 2147483647, \
-	  .help = "number of ids of a NullTokenizer, whose texts are ids already" }, \
-	{ .name = "special-as-text", .type = OPT_FLAG, .off = SPEC(special_as_text), \
-	  .help = "take special strings such as <|endoftext|> inside the text as ordinary text" }
 
 #define ENCODE(field) offsetof(struct encode_config, field)
 #define INPUT_OPTS \

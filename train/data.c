@@ -241,7 +241,7 @@ read_sample(const struct data *d, enum split which, int64_t sample, int64_t *ids
 			    (float)d->vocab_size);
 		return n;
 	}
-	n = samples_tokens(d->samples[which], sample, ids);
+	n = samples_tokens(d->samples[which], sample, ids, e);
 	for (int64_t t = 0; t < n; t++)
 		if (ids[t] < 0 || ids[t] >= d->vocab_size)
 			return bad_token(d, which, sample, (struct bad){ t, ids[t] }, e);

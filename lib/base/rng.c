@@ -117,34 +117,62 @@ mt19937_seed(struct mt19937 *m, uint32_t seed)
 	m->pos = 624;
 }
 
+/* One element of the next state from the two that give its upper and lower bits and the one 397 ahead. */
+static inline uint32_t
+mt19937_twist(uint32_t upper, uint32_t lower, uint32_t ahead)
+{
+	uint32_t y = (upper & 0x80000000u) | (lower & 0x7fffffffu);
+
+	return ahead ^ y >> 1 ^ (0x9908b0dfu & -(y & 1));
+}
+
 /*
  * In place: element i needs i, i + 1 and i + 397, of which the later ones are still old where the
- * algorithm wants them old.
+ * algorithm wants them old. Cut where i + 397 passes the end, so that each loop goes through memory without a jump; then the
+ * tempering of the reference for all outputs at once.
  */
 static void
 mt19937_refill(struct mt19937 *m)
 {
-	for (int i = 0; i < 624; i++) {
-		uint32_t y = (m->k[i] & 0x80000000u) | (m->k[(i + 1) % 624] & 0x7fffffffu);
+	uint32_t *k = m->k;
 
-		m->k[i] = m->k[(i + 397) % 624] ^ y >> 1 ^ (y & 1 ? 0x9908b0dfu : 0);
+	for (int i = 0; i < 227; i++)
+		k[i] = mt19937_twist(k[i], k[i + 1], k[i + 397]);
+	for (int i = 227; i < 623; i++)
+		k[i] = mt19937_twist(k[i], k[i + 1], k[i - 227]);
+	k[623] = mt19937_twist(k[623], k[0], k[396]);
+	for (int i = 0; i < 624; i++) {
+		uint32_t y = k[i];
+
+		y ^= y >> 11;
+		y ^= y << 7 & 0x9d2c5680u;
+		y ^= y << 15 & 0xefc60000u;
+		m->out[i] = y ^ y >> 18;
 	}
 	m->pos = 0;
 }
 
-/* The tempering of the reference; 32 bits a call. */
+/* 32 bits a call. */
 uint32_t
 mt19937_next(struct mt19937 *m)
 {
-	uint32_t y;
+	if (m->pos == 624)
+		mt19937_refill(m);
+	return m->out[m->pos++];
+}
+
+/* For loops that take many: a call an output costs more than the output. */
+const uint32_t *
+mt19937_take(struct mt19937 *m, int most, int *count)
+{
+	const uint32_t *first;
 
 	if (m->pos == 624)
 		mt19937_refill(m);
-	y = m->k[m->pos++];
-	y ^= y >> 11;
-	y ^= y << 7 & 0x9d2c5680u;
-	y ^= y << 15 & 0xefc60000u;
-	return y ^ y >> 18;
+	first = m->out + m->pos;
+	*count = 624 - m->pos < most ? 624 - m->pos : most;
+	m->pos += *count;
+	return first;
 }
 
 /*

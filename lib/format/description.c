@@ -39,8 +39,8 @@ short_escape(unsigned char c)
 
 /* A JSON string in ASCII. Bytes that are not UTF-8 become lone surrogates, as in a path that Python
  * decoded. */
-static void
-add_string(struct str *out, const char *text)
+void
+description_string(struct str *out, const char *text)
 {
 	const unsigned char *p = (const unsigned char *)text;
 	size_t n = strlen(text);
@@ -71,8 +71,8 @@ add_string(struct str *out, const char *text)
 
 /* A finite double as Python's repr(): shortest digits that read back, exponent below 1e-4 and from
  * 1e16. */
-static void
-add_double(struct str *out, double x)
+void
+description_double(struct str *out, double x)
 {
 	char text[40];
 	int digits = 1, exponent;
@@ -100,11 +100,11 @@ add_matrix(struct str *out, const struct split_matrix *m)
 		}
 		str_adds(out, "[\n            ");
 		if (i == 0)
-			str_addc(out, '0');             /* an integer in Python: the start of the running sum */
+			str_addc(out, '0'); /* an integer in Python: the start of the running sum */
 		else
-			add_double(out, m->begin[i]);
+			description_double(out, m->begin[i]);
 		str_adds(out, ",\n            ");
-		add_double(out, m->end[i]);
+		description_double(out, m->end[i]);
 		str_adds(out, "\n        ]");
 	}
 	str_adds(out, "\n    ]");
@@ -117,7 +117,7 @@ samples_description(const struct dataset *d, const struct samples_config *c, str
 	struct split_matrix m;
 
 	str_adds(out, "{\n    \"class\": \"GPTDataset\",\n    \"dataset_path\": ");
-	add_string(out, dataset_prefix(d));
+	description_string(out, dataset_prefix(d));
 	if (c->num_samples < 0)
 		str_adds(out, ",\n    \"num_samples\": null");
 	else
@@ -127,7 +127,7 @@ samples_description(const struct dataset *d, const struct samples_config *c, str
 	    "%lld,\n    \"split\": ",
 	    split_name[c->which], (long long)c->seed, (long long)c->seq_length);
 	if (c->split && split_parse(c->split, &m, NULL) == 0) {
-		add_string(out, c->split);
+		description_string(out, c->split);
 		str_adds(out, ",\n    \"split_matrix\": ");
 		add_matrix(out, &m);
 	} else {
@@ -155,10 +155,10 @@ samples_tokenizer(
 	if (!class_name)
 		class_name = "megatron.core.tokenizers.text.text_tokenizer.MegatronTokenizerText";
 	str_adds(out, "{\n        \"class\": ");
-	add_string(out, class_name);
+	description_string(out, class_name);
 	str_adds(out, ",\n        \"tokenizer_path\": ");
 	if (path)
-		add_string(out, path);
+		description_string(out, path);
 	else
 		str_adds(out, "null");
 	for (int i = 0; i < count; i++) {
@@ -167,10 +167,21 @@ samples_tokenizer(
 
 		str_add(&key, option[i], eq ? (size_t)(eq - option[i]) : strlen(option[i]));
 		str_adds(out, ",\n        ");
-		add_string(out, key.buf);
+		description_string(out, key.buf);
 		str_adds(out, ": ");
-		add_string(out, eq ? eq + 1 : "None");
+		description_string(out, eq ? eq + 1 : "None");
 		str_release(&key);
 	}
 	str_adds(out, "\n    }");
+}
+
+/* Strings in it hold no newline, which is escaped, so every one is layout. */
+void
+description_nest(struct str *out, const struct str *text)
+{
+	for (size_t i = 0; i < text->len; i++) {
+		str_addc(out, text->buf[i]);
+		if (text->buf[i] == '\n')
+			str_adds(out, "        ");
+	}
 }

@@ -1,15 +1,9 @@
 /*
- * samples.c - building the three index maps of one corpus and one split, and reading samples
- * through them
- *
- * The order of draws is Megatron-LM's: one MT19937 per split, seeded anew, first the document
- * index, then the shuffle index. Source: Megatron-LM core/datasets/gpt_dataset.py,
- * _build_document_sample_shuffle_indices; helpers.cpp, build_sample_idx.
+ * samples.c - planning the samples of one corpus and one split, and reading them through the maps
  */
-#include "lib/format/samples_impl.h"
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
-#include "lib/base/rng.h"
+#include "lib/format/samples_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +19,12 @@ index_map_get(const struct index_map *m, int64_t i)
 	int64_t i64;
 	int32_t i32;
 	uint32_t u32;
+	int16_t i16;
 
 	switch (m->dtype) {
+	case DTYPE_I16:
+		memcpy(&i16, p + 2 * i, 2);
+		return i16;
 	case DTYPE_I32:
 		memcpy(&i32, p + 4 * i, 4);
 		return i32;
@@ -39,6 +37,25 @@ index_map_get(const struct index_map *m, int64_t i)
 	}
 }
 
+/* The type that nearly all maps have without a choice an element. */
+void
+index_map_copy(const struct index_map *m, int64_t from, int64_t n, int64_t *out)
+{
+	const char *p = (const char *)m->data + 4 * from;
+
+	if (m->dtype != DTYPE_I32) {
+		for (int64_t i = 0; i < n; i++)
+			out[i] = index_map_get(m, from + i);
+		return;
+	}
+	for (int64_t i = 0; i < n; i++) {
+		int32_t v;
+
+		memcpy(&v, p + 4 * i, 4);
+		out[i] = v;
+	}
+}
+
 /* Unmaps or frees, whichever it was. */
 void
 index_map_release(struct index_map *m)
@@ -46,129 +63,6 @@ index_map_release(struct index_map *m)
 	npy_close(&m->file);
 	free(m->own);
 	memset(m, 0, sizeof *m);
-}
-
-/* Fresh memory for a map of our own; returns it for filling. */
-static void *
-index_map_alloc(struct index_map *m, enum dtype t, int64_t count)
-{
-	m->dtype = t;
-	m->own = mem_alloc((size_t)count, dtype_size(t));
-	m->data = m->own;
-	return m->own;
-}
-
-/*
- * The legacy shuffle of NumPy's RandomState: from the end down, swap with an earlier one or itself.
- * Signed and unsigned 32-bit maps share it.
- */
-static void
-shuffle32(struct mt19937 *rng, uint32_t *a, int64_t n)
-{
-	for (int64_t i = n - 1; i > 0; i--) {
-		uint64_t j = mt19937_interval(rng, (uint64_t)i);
-		uint32_t t = a[i];
-
-		a[i] = a[j];
-		a[j] = t;
-	}
-}
-
-/* The same draws for 64-bit elements. */
-static void
-shuffle64(struct mt19937 *rng, int64_t *a, int64_t n)
-{
-	for (int64_t i = n - 1; i > 0; i--) {
-		uint64_t j = mt19937_interval(rng, (uint64_t)i);
-		int64_t t = a[i];
-
-		a[i] = a[j];
-		a[j] = t;
-	}
-}
-
-/* Which sequences in which order: every epoch's, shuffled together, the last one apart when it is
- * only partly used. */
-static void
-build_document_index(struct samples *s, struct mt19937 *rng)
-{
-	uint32_t *doc = index_map_alloc(&s->document, DTYPE_I32, s->num_positions);
-	int64_t per_epoch = s->end - s->begin,
-		together = s->num_positions - (s->separate ? per_epoch : 0);
-
-	for (int64_t i = 0; i < s->num_positions; i++)
-		doc[i] = (uint32_t)(s->begin + i % per_epoch);
-	shuffle32(rng, doc, together);
-	shuffle32(rng, doc + together, s->num_positions - together);
-}
-
-/* Consumes seq_length + extra tokens; with the extra one the next sample starts at the last token
- * of this one. */
-int
-samples_walk(const struct samples *s, struct walk *w)
-{
-	int64_t missing = s->seq_length + s->extra;
-
-	for (;;) {
-		int64_t len = dataset_length(s->d, index_map_get(&s->document, w->position));
-
-		missing -= len - w->offset;
-		if (missing <= 0) {
-			w->offset = len + missing - s->extra;
-			return 0;
-		}
-		if (w->position + 1 == s->num_positions) {
-			w->offset = len - s->extra;
-			return s->drop ? -1 : 0;
-		}
-		w->position++;
-		w->offset = 0;
-	}
-}
-
-/* Where each sample begins: rows of position and offset. 32 bits suffice unless there are too many
- * positions. */
-static void
-build_sample_index(struct samples *s)
-{
-	bool wide = s->num_positions > INT32_MAX;
-	void *rows = index_map_alloc(&s->row, wide ? DTYPE_I64 : DTYPE_I32, 2 * (s->count + 1));
-	struct walk w = { 0, 0 };
-
-	for (int64_t i = 0; i <= s->count; i++) {
-		if (wide) {
-			((int64_t *)rows)[2 * i] = w.position;
-			((int64_t *)rows)[2 * i + 1] = w.offset;
-		} else {
-			((int32_t *)rows)[2 * i] = (int32_t)w.position;
-			((int32_t *)rows)[2 * i + 1] = (int32_t)w.offset;
-		}
-		if (i < s->count && samples_walk(s, &w) < 0)
-			BUG("%lld samples do not fit the document index", (long long)s->count);
-	}
-}
-
-/* In which order samples are drawn. */
-static void
-build_shuffle_index(struct samples *s, struct mt19937 *rng)
-{
-	int64_t first = s->separate ? s->before : s->count;
-
-	if (s->count < (int64_t)UINT32_MAX - 1) {
-		uint32_t *a = index_map_alloc(&s->shuffle, DTYPE_U32, s->count);
-
-		for (int64_t i = 0; i < s->count; i++)
-			a[i] = (uint32_t)i;
-		shuffle32(rng, a, first);
-		shuffle32(rng, a + first, s->count - first);
-	} else {
-		int64_t *a = index_map_alloc(&s->shuffle, DTYPE_I64, s->count);
-
-		for (int64_t i = 0; i < s->count; i++)
-			a[i] = i;
-		shuffle64(rng, a, first);
-		shuffle64(rng, a + first, s->count - first);
-	}
 }
 
 /*
@@ -190,12 +84,31 @@ check_config(const struct samples_config *c, struct err *e)
 	return 0;
 }
 
-/* The split's sequences and their tokens; too few to train on is an error. */
+/* Says why the split cannot be trained on. */
+static int
+too_few_tokens(const struct samples *s, const struct samples_config *c, struct err *e)
+{
+	const char *prefix = dataset_prefix(s->d), *name = split_name[c->which];
+	long long n = (long long)dataset_num_sequences(s->d), t = (long long)s->tokens_per_epoch;
+
+	if (!c->split)
+		return err_at(e, prefix, 0,
+		    "%lld tokens in %lld sequences, for the %s split; at least 2 tokens are needed",
+		    t, n, name);
+	return err_at(e, prefix, 0,
+	    "the %s split has %lld tokens: --split '%s' gives it the share %.6g of %lld sequences, "
+	    "which is %lld; at least 2 tokens are needed",
+	    name, t, c->split, s->matrix.end[c->which] - s->matrix.begin[c->which], n,
+	    (long long)(s->end - s->begin));
+}
+
+/* The split's sequences and their tokens; too few to train on is an error: Megatron-LM looks for
+ * epochs enough of them for ever. */
 static int
 find_range(struct samples *s, const struct samples_config *c, struct err *e)
 {
 	int64_t n = dataset_num_sequences(s->d);
-	const char *prefix = dataset_prefix(s->d), *name = split_name[c->which];
+	const char *prefix = dataset_prefix(s->d);
 
 	if (n > INT32_MAX)
 		return err_at(
@@ -206,19 +119,13 @@ find_range(struct samples *s, const struct samples_config *c, struct err *e)
 			return -1;
 		if (!s->matrix.present[c->which])
 			return err_at(e, prefix, 0, "no %s split: its share in --split '%s' is 0",
-			    name, c->split);
+			    split_name[c->which], c->split);
 		split_range(&s->matrix, c->which, n, &s->begin, &s->end);
 	}
 	for (int64_t i = s->begin; i < s->end; i++)
 		s->tokens_per_epoch += dataset_length(s->d, i);
-	if (s->tokens_per_epoch >= 2)
-		return 0;
-	return err_at(e, prefix, 0,
-	    "the %s split has %lld tokens: --split '%s' gives it the share %.6g of %lld sequences, "
-	    "which is %lld; at least 2 tokens are needed",
-	    name, (long long)s->tokens_per_epoch, c->split ? c->split : "",
-	    c->split ? s->matrix.end[c->which] - s->matrix.begin[c->which] : 1.0, (long long)n,
-	    (long long)(s->end - s->begin));
+	dataset_forget(s->d);
+	return s->tokens_per_epoch >= 2 ? 0 : too_few_tokens(s, c, e);
 }
 
 /*
@@ -254,48 +161,63 @@ plan(struct samples *s, const struct samples_config *c, struct err *e)
 	return 0;
 }
 
-/*
- * Takes the maps from the cache or builds them. One generator serves document and shuffle index in
- * this order, though the sample index, which draws nothing, is built between them.
- */
-static int
-make_maps(struct samples *s, const struct samples_config *c, struct err *e)
-{
-	struct str description = { 0 };
-	struct mt19937 rng;
-	int rc = 0;
-
-	samples_description(s->d, c, &description);
-	hash_md5_hex(description.buf, description.len, s->hash);
-	s->from_cache = samples_load(s, c, &description);
-	if (!s->from_cache) {
-		mt19937_seed(&rng, (uint32_t)c->seed);
-		build_document_index(s, &rng);
-		build_sample_index(s);
-		build_shuffle_index(s, &rng);
-		if (c->write_cache)
-			rc = samples_store(s, c, &description, e);
-	}
-	str_release(&description);
-	return rc;
-}
-
-/* Everything that can be refused is refused before the maps are built. */
+/* Everything that can be refused is refused here, before the maps are built. */
 struct samples *
-samples_open(const struct dataset *d, const struct samples_config *c, struct err *e)
+samples_plan(const struct dataset *d, const struct samples_config *c, struct err *e)
 {
 	struct samples *s = mem_zalloc(1, sizeof *s);
 
 	s->d = d;
+	s->which = c->which;
+	s->num_samples = c->num_samples;
 	s->seq_length = c->seq_length;
 	s->extra = c->add_extra_token;
 	s->drop = c->drop_last_partial;
-	if (check_config(c, e) < 0 || find_range(s, c, e) < 0 || plan(s, c, e) < 0 ||
-	    make_maps(s, c, e) < 0) {
+	s->seed = (uint32_t)c->seed;
+	if (check_config(c, e) < 0 || find_range(s, c, e) < 0 || plan(s, c, e) < 0) {
 		samples_close(s);
 		return NULL;
 	}
 	return s;
+}
+
+/* Maps that were not taken stay as they are unless they may be written. */
+int
+samples_fill(struct samples *s, const struct samples_config *c, struct outset *set, struct err *e)
+{
+	struct str description = { 0 };
+	enum cache_state state;
+	int rc = 0;
+
+	samples_description(s->d, c, &description);
+	hash_md5_hex(description.buf, description.len, s->hash);
+	state = samples_load(s, c, &description);
+	s->from_cache = state == CACHE_PROVED || state == CACHE_KEYED;
+	if (!s->from_cache)
+		samples_build(s);
+	if (c->write_cache && !s->from_cache)
+		rc = samples_store(s, c, &description, set, e);
+	else if (c->write_cache && state == CACHE_PROVED)
+		rc = samples_store_key(s, c, set, e);
+	str_release(&description);
+	return rc;
+}
+
+/* One corpus by itself. */
+struct samples *
+samples_open(const struct dataset *d, const struct samples_config *c, struct err *e)
+{
+	struct samples *s = samples_plan(d, c, e);
+	struct outset *set = outset_new();
+
+	if (s && samples_fill(s, c, set, e) == 0) {
+		if (outset_commit(set, e) == 0)
+			return s;
+	} else {
+		outset_abort(set);
+	}
+	samples_close(s);
+	return NULL;
 }
 
 /* The dataset stays open; it is the caller's. */
@@ -307,6 +229,7 @@ samples_close(struct samples *s)
 	index_map_release(&s->document);
 	index_map_release(&s->row);
 	index_map_release(&s->shuffle);
+	free(s->note);
 	free(s);
 }
 
@@ -338,6 +261,20 @@ samples_separate_final_epoch(const struct samples *s)
 	return s->separate;
 }
 
+/* The counts follow from it; -1 made one epoch. */
+int64_t
+samples_num_samples(const struct samples *s)
+{
+	return s->num_samples;
+}
+
+/* Lives as long as s. */
+const char *
+samples_note(const struct samples *s)
+{
+	return s->note;
+}
+
 /* For messages: the maps are the same either way. */
 bool
 samples_from_cache(const struct samples *s)
@@ -352,9 +289,14 @@ samples_hash(const struct samples *s)
 	return s->hash;
 }
 
+/* A row of the sample index. */
+struct place {
+	int64_t position, offset;
+};
+
 /* The part of a sample that lies at one position; count may be 0. */
 static struct sample_part
-part_at(const struct samples *s, int64_t position, const struct walk *from, const struct walk *to)
+part_at(const struct samples *s, int64_t position, const struct place *from, const struct place *to)
 {
 	struct sample_part p = { .sequence = index_map_get(&s->document, position) };
 
@@ -369,7 +311,7 @@ part_at(const struct samples *s, int64_t position, const struct walk *from, cons
  * Both rows of a sample: where it begins, and where the next one in the order of the corpus does.
  */
 static void
-find_rows(const struct samples *s, int64_t sample, struct walk *from, struct walk *to)
+find_rows(const struct samples *s, int64_t sample, struct place *from, struct place *to)
 {
 	int64_t j;
 
@@ -384,7 +326,7 @@ find_rows(const struct samples *s, int64_t sample, struct walk *from, struct wal
 int64_t
 samples_parts(const struct samples *s, int64_t sample, struct sample_part *out, int64_t cap)
 {
-	struct walk from, to;
+	struct place from, to;
 	int64_t n = 0;
 
 	find_rows(s, sample, &from, &to);
@@ -400,17 +342,19 @@ samples_parts(const struct samples *s, int64_t sample, struct sample_part *out, 
 
 /* One part after the other, however many there are. */
 int64_t
-samples_tokens(const struct samples *s, int64_t sample, int64_t *out)
+samples_tokens(const struct samples *s, int64_t sample, int64_t *out, struct err *e)
 {
-	struct walk from, to;
+	struct place from, to;
 	int64_t n = 0;
 
+	(void)e;
 	find_rows(s, sample, &from, &to);
 	for (int64_t i = from.position; i <= to.position; i++) {
 		struct sample_part p = part_at(s, i, &from, &to);
 
 		if (p.count > 0) {
-			dataset_tokens(s->d, p.sequence, p.first, p.count, out + n);
+			if (dataset_tokens(s->d, p.sequence, p.first, p.count, out + n, e) < 0)
+				return -1;
 			n += p.count;
 		}
 	}

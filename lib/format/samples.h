@@ -1,10 +1,16 @@
 /*
- * samples.h - which tokens make sample i: Megatron-LM's document, sample and shuffle index
+ * samples.h - which tokens make sample i of one corpus: Megatron-LM's document, sample and shuffle index
  *
- * Bit-identical to Megatron-LM's GPTDataset for one corpus (blends will be built over this). Maps
- * are read from the cache directory when all three files are there and fit the dataset, otherwise
- * built in memory and, when asked, written there under Megatron-LM's names. Source: Megatron-LM
+ * Bit-identical to Megatron-LM's GPTDataset; lib/format/blend.h puts corpora together. The three maps are taken from the cache
+ * directory when they fit, otherwise built and, when asked, written there under Megatron-LM's names. Source: Megatron-LM
  * core/datasets/gpt_dataset.py and helpers.cpp; numpy's legacy shuffle.
+ *
+ * The cache. Megatron-LM's name of a map covers neither the content of the corpus nor the extra token nor the last partial
+ * sample. Beside the four files of a split lies HASH-GPTDataset-SPLIT-key.txt with sizes and modification times of the corpus,
+ * those two options, and the checksum of each map. Maps with a key are taken when the key is this dataset's and the checksums
+ * are the maps'; maps without one, which Megatron-LM made, when they are proved to fit: sequences of the split, each as often as
+ * there are epochs; rows where the walk over the lengths puts them; a permutation of the samples. Everything else is built anew.
+ * Files appear whole, so any number of processes may build the same maps at once.
  */
 #ifndef FORMAT_SAMPLES_H
 #define FORMAT_SAMPLES_H
@@ -12,10 +18,7 @@
 #include "lib/base/err.h"
 #include "lib/base/str.h"
 #include "lib/format/dataset.h"
-
-enum split { SPLIT_TRAIN, SPLIT_VALID, SPLIT_TEST, SPLIT_COUNT };
-
-extern const char *const split_name[SPLIT_COUNT];       /* "train", "valid", "test" */
+#include "lib/format/paths.h"
 
 /* --split as Megatron-LM reads it: bookends of each split as fractions; begin == end when the split is absent. */
 struct split_matrix {
@@ -30,15 +33,16 @@ void split_range(const struct split_matrix *m, enum split which, int64_t num_seq
 
 struct samples_config {
 	enum split which;
-	const char *split;              /* the text, for the name of the maps */
+	const char *split;              /* the text, for the name of the maps; NULL: the whole corpus */
 	int64_t num_samples;            /* wanted; -1: one epoch */
 	int64_t seq_length;
 	int64_t seed;
 	bool add_extra_token;           /* samples carry seq_length + 1 tokens (the default) */
-	bool drop_last_partial;         /* the default */
+	bool drop_last_partial;         /* the default; Megatron-LM keeps it in the valid split alone, and only when told to */
 	const char *tokenizer_json;     /* "tokenizer" of the description, indented by 4; NULL: a null tokenizer of size 0 */
-	const char *cache_dir;          /* NULL: PREFIX/cache/GPTDataset_indices */
+	const char *cache_dir;          /* NULL: PREFIX/cache/GPTDataset_indices, and blends are not cached */
 	bool write_cache;               /* write maps that are missing; failure to write is an error */
+	bool trust_cache;               /* take maps with a key without reading them: another process has just checked them */
 };
 
 struct samples;
@@ -50,7 +54,10 @@ int64_t  samples_count(const struct samples *s);                /* at least num_
 int64_t  samples_num_epochs(const struct samples *s);
 int64_t  samples_tokens_per_epoch(const struct samples *s);
 bool     samples_separate_final_epoch(const struct samples *s);
+int64_t  samples_num_samples(const struct samples *s);          /* what was asked for; -1: one epoch */
 bool     samples_from_cache(const struct samples *s);
+/* Why maps that were there were not taken, as a line; NULL when there is nothing to say. */
+const char *samples_note(const struct samples *s);
 /* 32 hexadecimal digits: MD5 of the description. */
 const char *samples_hash(const struct samples *s);
 void samples_description(const struct dataset *d, const struct samples_config *c, struct str *out);
@@ -71,9 +78,10 @@ struct sample_part {
  */
 int64_t samples_parts(
     const struct samples *s, int64_t sample, struct sample_part *out, int64_t cap);
-/* The seq_length + 1 tokens of a sample (less for a kept partial last one); returns how many. out
- * holds seq_length + 1. */
-int64_t  samples_tokens(const struct samples *s, int64_t sample, int64_t *out);
+/* The seq_length + 1 tokens of a sample (less for a kept partial last one); returns how many, or -1
+ * when they cannot be read. out holds seq_length + 1. */
+int64_t samples_tokens(
+    const struct samples *s, int64_t sample, int64_t *out, struct err *e);
 
 /* The maps themselves, for mshard and the tests: entry i of each. */
 int64_t  samples_document_index(const struct samples *s, int64_t i);

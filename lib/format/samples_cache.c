@@ -1,23 +1,18 @@
 /*
- * samples_cache.c - index maps as files, under Megatron-LM's names
+ * samples_cache.c - the index maps of one split as files: when they are taken, and their key
  *
- * A set of files counts only when it is complete and proves to belong to this dataset: the hash in
- * the names covers neither the content of the corpus nor the extra token nor the last partial
- * sample, so maps of another content may lie under the same name.
- *
- * Megatron-LM itself believes any set of four files. A damaged or stale set is no error here: it is
- * as if it were not there.
+ * A damaged or stale set is no error: it is as if it were not there, and a note says so.
  */
-#include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/format/samples_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-/* DIRECTORY/HASH-GPTDataset-SPLIT-NAME; free() it. */
+/* The directory of the maps; free() it. */
 static char *
-cache_path(const struct samples *s, const struct samples_config *c, const char *name)
+cache_dir(const struct samples *s, const struct samples_config *c)
 {
 	struct str path = { 0 };
 
@@ -25,37 +20,87 @@ cache_path(const struct samples *s, const struct samples_config *c, const char *
 		str_adds(&path, c->cache_dir);
 	else
 		str_addf(&path, "%s/cache/GPTDataset_indices", dataset_prefix(s->d));
-	if (name)
-		str_addf(&path, "/%s-GPTDataset-%s-%s", s->hash, split_name[c->which], name);
 	return str_detach(&path);
 }
 
-/* Opens one map; its shape must be [count], or [count][2] for rows. */
-static bool
-load_map(struct index_map *m, const char *path, int64_t count, bool rows)
+/* The three arrays as files, in Megatron-LM's order; dir is cache_dir()'s. */
+static struct cache_place
+place(const struct samples *s, const char *dir)
 {
-	struct npy *a = &m->file;
+	struct samples *w = (struct samples *)(uintptr_t)s;
 
-	if (npy_open(a, path, NULL) < 0)
-		return false;
-	m->dtype = a->dtype;
-	m->data = a->data;
-	if (a->dtype != DTYPE_I32 && a->dtype != DTYPE_U32 && a->dtype != DTYPE_I64)
-		return false;
-	return a->ndim == (rows ? 2 : 1) && a->shape[0] == count && (!rows || a->shape[1] == 2);
+	return (struct cache_place){
+		.dir = dir, .hash = s->hash, .class_name = "GPTDataset", .which = s->which, .count = 3,
+		.array = { { "document_index", &w->document, s->num_positions, false },
+		           { "sample_index", &w->row, s->count + 1, true },
+		           { "shuffle_index", &w->shuffle, s->count, false } },
+	};
 }
 
-/* Only sequences of the split. */
+/* Size and modification time of PREFIX.SUFFIX; a file that vanished while it was open has neither.
+ */
+static void
+add_file(struct str *key, const char *prefix, const char *suffix)
+{
+	struct str path = { 0 };
+	struct stat st;
+
+	str_addf(&path, "%s.%s", prefix, suffix);
+	if (stat(path.buf, &st) < 0)
+		memset(&st, 0, sizeof st);
+	str_addf(key, "%s_bytes %lld\n%s_modified %lld.%09ld\n", suffix, (long long)st.st_size,
+	    suffix, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+	str_release(&path);
+}
+
+/* What Megatron-LM's names do not cover. */
+static void
+key_head(const struct samples *s, struct str *out)
+{
+	str_adds(out, "mikoshi_key 1\n");
+	add_file(out, dataset_prefix(s->d), "bin");
+	add_file(out, dataset_prefix(s->d), "idx");
+	str_addf(out, "add_extra_token %d\ndrop_last_partial %d\n", (int)s->extra, s->drop);
+}
+
+/* Well mixed bits of a number; sums of them are equal for equal multisets, and for others hardly
+ * ever. */
+static uint64_t
+mix(uint64_t x)
+{
+	x = (x + 0x9e3779b97f4a7c15ull) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ x >> 32) * 0x94d049bb133111ebull;
+	return x ^ x >> 29;
+}
+
+/* Whether elements [from, to) of the map are the numbers [low, high), each as often as the others.
+ */
+static bool
+covers(const struct index_map *m, int64_t from, int64_t to, int64_t low, int64_t high)
+{
+	uint64_t have = 0, want = 0;
+	int64_t times = high > low ? (to - from) / (high - low) : 0;
+
+	for (int64_t i = from; i < to; i++) {
+		int64_t v = index_map_get(m, i);
+
+		if (v < low || v >= high)
+			return false;
+		have += mix((uint64_t)v);
+	}
+	for (int64_t v = low; v < high; v++)
+		want += mix((uint64_t)v);
+	return times * (high - low) == to - from && have == want * (uint64_t)times;
+}
+
+/* Every epoch brings each sequence of the split once, a separate last one by itself. */
 static bool
 document_index_fits(const struct samples *s)
 {
-	for (int64_t i = 0; i < s->num_positions; i++) {
-		int64_t v = index_map_get(&s->document, i);
+	int64_t last = s->separate ? s->num_positions - (s->end - s->begin) : s->num_positions;
 
-		if (v < s->begin || v >= s->end)
-			return false;
-	}
-	return true;
+	return covers(&s->document, 0, last, s->begin, s->end) &&
+	    (!s->separate || covers(&s->document, last, s->num_positions, s->begin, s->end));
 }
 
 /* Every row is where the walk over the document index puts it, which also proves lengths, extra
@@ -63,111 +108,107 @@ document_index_fits(const struct samples *s)
 static bool
 sample_index_fits(const struct samples *s)
 {
-	struct walk w = { 0, 0 };
+	struct row_walk *w = row_walk_new(s);
+	bool fits = true;
 
-	for (int64_t i = 0; i <= s->count; i++) {
-		int64_t position, offset;
+	for (int64_t i = 0; i <= s->count && fits; i++) {
+		int64_t position, offset, want_position, want_offset;
 
 		samples_sample_index(s, i, &position, &offset);
-		if (position != w.position || offset != w.offset)
-			return false;
-		if (i < s->count && samples_walk(s, &w) < 0)
-			return false;
+		fits = row_walk_next(w, &want_position, &want_offset) == 0 &&
+		    position == want_position && offset == want_offset;
 	}
-	return true;
+	row_walk_free(w);
+	return fits;
 }
 
-/* A permutation of the samples. */
+/* A permutation of the samples, and of those before a separate last epoch by themselves. */
 static bool
 shuffle_index_fits(const struct samples *s)
 {
-	unsigned char *seen = mem_zalloc((size_t)s->count / 8 + 1, 1);
-	bool fits = true;
+	int64_t first = s->separate ? s->before : s->count;
 
-	for (int64_t i = 0; i < s->count && fits; i++) {
-		int64_t v = samples_shuffle_index(s, i);
-
-		fits = v >= 0 && v < s->count && !(seen[v / 8] & 1 << v % 8);
-		if (fits)
-			seen[v / 8] |= (unsigned char)(1 << v % 8);
-	}
-	free(seen);
-	return fits;
+	return covers(&s->shuffle, 0, first, 0, first) &&
+	    covers(&s->shuffle, first, s->count, first, s->count);
 }
 
-/* The description beside the maps is the text that their name is the hash of. */
-static bool
-description_fits(const char *path, const struct str *want)
+/* Keeps the reason why a complete set was not taken. */
+static void
+set_note(struct samples *s, const char *dir, const char *why)
 {
-	char *text;
-	size_t len;
-	bool fits;
+	struct str note = { 0 };
 
-	if (io_read_file(path, 1 << 20, &text, &len, NULL) < 0)
-		return false;
-	fits = len == want->len && !memcmp(text, want->buf, len);
-	free(text);
-	return fits;
+	str_addf(&note, "%s: the %s maps %s in '%s' %s; built anew", dataset_prefix(s->d),
+	    split_name[s->which], s->hash, dir, why);
+	free(s->note);
+	s->note = str_detach(&note);
 }
 
-/* On a miss the maps are left empty for building. */
-bool
+/* Maps of the right shapes are loaded: whether they are taken, and why not. */
+static enum cache_state
+judge(struct samples *s, const struct samples_config *c, const struct cache_place *p)
+{
+	struct str head = { 0 };
+	int key;
+
+	key_head(s, &head);
+	key = cache_key_fits(p, &head, c->trust_cache);
+	str_release(&head);
+	if (key > 0)
+		return CACHE_KEYED;
+	if (key < 0)
+		set_note(s, p->dir, "are damaged, or of other data or options than their key says");
+	else if (document_index_fits(s) && sample_index_fits(s) && shuffle_index_fits(s))
+		return CACHE_PROVED;
+	else
+		set_note(s, p->dir, "do not fit the dataset and have no key");
+	return CACHE_STALE;
+}
+
+/* Unless they are taken the maps are left empty for building. */
+enum cache_state
 samples_load(struct samples *s, const struct samples_config *c, const struct str *description)
 {
-	char *text = cache_path(s, c, "description.txt"),
-	     *document = cache_path(s, c, "document_index.npy");
-	char *row = cache_path(s, c, "sample_index.npy"),
-	     *shuffle = cache_path(s, c, "shuffle_index.npy");
-	bool fits;
+	char *dir = cache_dir(s, c);
+	struct cache_place p = place(s, dir);
+	enum cache_state state = CACHE_NONE;
 
-	fits = description_fits(text, description) &&
-	    load_map(&s->document, document, s->num_positions, false) &&
-	    load_map(&s->row, row, s->count + 1, true) &&
-	    load_map(&s->shuffle, shuffle, s->count, false) && document_index_fits(s) &&
-	    sample_index_fits(s) && shuffle_index_fits(s);
-	if (!fits) {
-		index_map_release(&s->document);
-		index_map_release(&s->row);
-		index_map_release(&s->shuffle);
-	}
-	free(text);
-	free(document);
-	free(row);
-	free(shuffle);
-	return fits;
+	if (cache_load(&p, description))
+		state = judge(s, c, &p);
+	else if (cache_complete(&p))
+		set_note(s, dir, "are damaged, or of other lengths");
+	if (state == CACHE_STALE)
+		cache_release(&p);
+	free(dir);
+	return state;
 }
 
-/* Writes one map; takes the path over. */
-static int
-store_map(const struct index_map *m, char *path, int64_t count, bool rows, struct err *e)
-{
-	int64_t shape[2] = { count, 2 };
-	int rc = npy_write(path, m->dtype, rows ? 2 : 1, shape, m->data, e);
-
-	free(path);
-	return rc;
-}
-
-/* The description goes last: Megatron-LM takes the four files for complete as soon as all exist. */
+/* The key names the arrays, so it follows them. */
 int
 samples_store(const struct samples *s, const struct samples_config *c,
-    const struct str *description, struct err *e)
+    const struct str *description, struct outset *set, struct err *e)
 {
-	char *dir = cache_path(s, c, NULL), *text = cache_path(s, c, "description.txt");
-	int rc = io_mkdir_p(dir, e);
+	char *dir = cache_dir(s, c);
+	struct cache_place p = place(s, dir);
+	int rc = cache_store(&p, description, set, e);
 
-	if (rc == 0)
-		rc = store_map(&s->document, cache_path(s, c, "document_index.npy"),
-		    s->num_positions, false, e);
-	if (rc == 0)
-		rc =
-		    store_map(&s->row, cache_path(s, c, "sample_index.npy"), s->count + 1, true, e);
-	if (rc == 0)
-		rc = store_map(
-		    &s->shuffle, cache_path(s, c, "shuffle_index.npy"), s->count, false, e);
-	if (rc == 0)
-		rc = io_write_file(text, description->buf, description->len, e);
 	free(dir);
-	free(text);
+	return rc == 0 ? samples_store_key(s, c, set, e) : -1;
+}
+
+/* For the arrays that s holds. */
+int
+samples_store_key(
+    const struct samples *s, const struct samples_config *c, struct outset *set, struct err *e)
+{
+	char *dir = cache_dir(s, c);
+	struct cache_place p = place(s, dir);
+	struct str head = { 0 };
+	int rc;
+
+	key_head(s, &head);
+	rc = cache_store_key(&p, &head, set, e);
+	str_release(&head);
+	free(dir);
 	return rc;
 }

@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const split_name[SPLIT_COUNT] = { "train", "valid", "test" };
-
 /* One run of digits and points as a number; a run that is no number is an error, as it is to
  * Python's float(). */
 static int

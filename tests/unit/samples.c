@@ -1,17 +1,16 @@
 /* samples.c - index maps, samples and splits against the outputs of Megatron-LM in
  * tests/golden/data */
-#include "lib/base/io.h"
 #include "lib/base/json.h"
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
-#include "lib/format/npy.h"
-#include "lib/format/samples.h"
-#include "tests/check.h"
+#include "lib/format/samples_impl.h"
+#include "tests/golden_data.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
-
-static struct err e;
 
 /* One case: its parameters and the directory that its maps are written to. */
 struct golden {
@@ -22,22 +21,6 @@ struct golden {
 	struct samples_config config;
 	char split[64], tokenizer[256];
 };
-
-/* The value of a key in text of "key TAB value" lines; "" when it is not there. */
-static const char *
-param(const char *text, const char *key, char out[512])
-{
-	size_t n = strlen(key);
-
-	out[0] = '\0';
-	for (const char *p = text; *p; p += strcspn(p, "\n") + 1) {
-		if (!strncmp(p, key, n) && p[n] == '\t')
-			snprintf(out, 512, "%.*s", (int)strcspn(p + n + 1, "\n"), p + n + 1);
-		if (!p[strcspn(p, "\n")])
-			break;
-	}
-	return out;
-}
 
 static int64_t
 param_int(const struct golden *g, const char *key)
@@ -55,48 +38,6 @@ split_int(const struct golden *g, const char *key)
 
 	snprintf(name, sizeof name, "%s.%s", split_name[g->config.which], key);
 	return param_int(g, name);
-}
-
-static char *
-read_text(const char *path)
-{
-	char *text;
-
-	if (io_read_file(path, 0, &text, NULL, &e) < 0) {
-		fprintf(stderr, "%s\n", e.msg);
-		exit(1);
-	}
-	return text;
-}
-
-static void
-check_same_file(const char *a, const char *b)
-{
-	char *x = NULL, *y = NULL;
-	size_t n = 0, m = 0;
-
-	CHECK(io_read_file(a, 0, &x, &n, &e) == 0);
-	CHECK(io_read_file(b, 0, &y, &m, &e) == 0);
-	CHECK(n == m && x && y && !memcmp(x, y, n));
-	free(x);
-	free(y);
-}
-
-/* Element i of a golden array. */
-static double
-element(const struct npy *a, int64_t i)
-{
-	switch (a->dtype) {
-	case DTYPE_I32:
-		return ((const int32_t *)a->data)[i];
-	case DTYPE_U32:
-		return ((const uint32_t *)a->data)[i];
-	case DTYPE_U8:
-		return ((const uint8_t *)a->data)[i];
-	default:
-		CHECK(!"golden array of an expected type");
-		return 0;
-	}
 }
 
 static void
@@ -168,7 +109,7 @@ check_parts(const struct golden *g, const struct samples *s, int64_t sample, con
 
 	for (int64_t i = 0; i < n; i++) {
 		CHECK(part[i].count > 0 && at + part[i].count <= count);
-		dataset_tokens(g->d, part[i].sequence, part[i].first, part[i].count, one);
+		CHECK(dataset_tokens(g->d, part[i].sequence, part[i].first, part[i].count, one, &e) == 0);
 		CHECK(!memcmp(one, tokens + at, (size_t)part[i].count * sizeof *one));
 		at += part[i].count;
 	}
@@ -191,7 +132,7 @@ check_row(const struct golden *g, const struct samples *s, const struct sample_o
 	};
 	bool same = true;
 
-	n = samples_tokens(s, sample, tokens);
+	n = samples_tokens(s, sample, tokens, &e);
 	check_parts(g, s, sample, tokens, n);
 	for (int64_t i = 0; i + 1 < width; i++)
 		same =
@@ -204,8 +145,7 @@ check_row(const struct golden *g, const struct samples *s, const struct sample_o
 		int64_t k = row * g->seq_length + i;
 
 		same = same && element(&a[1], k) == in[i] && element(&a[2], k) == labels[i] &&
-		    element(&a[3], k) == (double)mask[i] &&
-		    element(&a[4], k) == position[i];
+		    element(&a[3], k) == (double)mask[i] && element(&a[4], k) == position[i];
 	}
 	CHECK(same);
 }
@@ -293,7 +233,7 @@ check_names(const struct golden *g)
 		want++;
 	}
 	while (dir && (de = readdir(dir)))
-		have += de->d_name[0] != '.';
+		have += de->d_name[0] != '.' && !strstr(de->d_name, "-key.txt");
 	if (dir)
 		closedir(dir);
 	CHECK(want == have);
@@ -393,7 +333,8 @@ test_cases(void)
 	int count = 0;
 
 	while (dir && (de = readdir(dir)))
-		if (de->d_name[0] != '.') {
+		if (de->d_name[0] == '0' ||
+		    de->d_name[0] == '1') { /* those from 20 on are blends: blend.c */
 			run_case(de->d_name);
 			count++;
 		}
@@ -582,14 +523,19 @@ poke(const char *path, long offset, int value)
 		fclose(f);
 }
 
-/* Opens with c; the maps must be those of `want` and come from the cache or not. */
+/* Opens with c; the maps must be those of `want` and come from the cache or not; note is in what is
+ * said, NULL: nothing is. */
 static void
 expect_maps(const struct dataset *d, const struct samples_config *c, const struct samples *want,
-    bool from_cache)
+    bool from_cache, const char *note)
 {
 	struct samples *s = samples_open(d, c, &e);
 
 	CHECK(s && samples_from_cache(s) == from_cache);
+	if (s && note)
+		CHECK(samples_note(s) && strstr(samples_note(s), note));
+	else
+		CHECK(s && !samples_note(s));
 	for (int64_t i = 0; s && i < samples_count(want); i++)
 		CHECK(samples_shuffle_index(s, i) == samples_shuffle_index(want, i));
 	for (int64_t i = 0; s && i < samples_document_index_length(want); i++)
@@ -597,60 +543,233 @@ expect_maps(const struct dataset *d, const struct samples_config *c, const struc
 	samples_close(s);
 }
 
-/* Damaged, stale and incomplete caches are not used; they are rebuilt when writing is allowed. */
-static void
-test_cache(void)
+/* DIR/HASH-GPTDataset-train-NAME */
+static const char *
+map_path(const char *dir, const struct samples *s, const char *name, char out[512])
 {
-	static const struct {
-		const char *name;
-		long offset;
-		int value;
-	} damage[] = {
-		{ "document_index.npy", 131, 0x7f }, { "document_index.npy", 128, 59 }, { "sample_index.npy", 136, 0xff },
-		{ "sample_index.npy", 140, 0xff }, { "shuffle_index.npy", 129, 0xff }, { "shuffle_index.npy", 3, 'x' },
-		{ "description.txt", 5, 'x' },
-	};
-	char dir[] = "/tmp/mikoshi-cache-XXXXXX", path[512];
-	struct dataset *d = dataset_open("corpora/a_u16", &e);
-	struct samples_config c = {
+	snprintf(out, 512, "%s/%s-GPTDataset-train-%s", dir, samples_hash(s), name);
+	return out;
+}
+
+static const struct {
+	const char *name;
+	long offset;
+	int value;
+} damage[] = {
+	{ "document_index.npy", 131, 0x7f },
+	{ "document_index.npy", 128, 59 },
+	{ "sample_index.npy", 136, 0xff },
+	{ "sample_index.npy", 140, 0xff },
+	{ "shuffle_index.npy", 129, 0xff },
+	{ "shuffle_index.npy", 3, 'x' },
+	{ "description.txt", 5, 'x' },
+};
+
+/* A corpus of its own that may be changed, and an empty directory for its maps. */
+struct cache_case {
+	char dir[32], prefix[64], maps[64];
+	struct dataset *d;
+	struct samples_config c;
+};
+
+static void
+cache_case_open(struct cache_case *k)
+{
+	char path[80];
+
+	strcpy(k->dir, "/tmp/mikoshi-cache-XXXXXX");
+	CHECK(mkdtemp(k->dir) != NULL);
+	snprintf(k->prefix, sizeof k->prefix, "%s/x", k->dir);
+	snprintf(k->maps, sizeof k->maps, "%s/maps", k->dir);
+	snprintf(path, sizeof path, "%s.idx", k->prefix);
+	CHECK(io_copy_file("corpora/a_u16.idx", path, &e) == 0);
+	snprintf(path, sizeof path, "%s.bin", k->prefix);
+	CHECK(io_copy_file("corpora/a_u16.bin", path, &e) == 0);
+	k->d = dataset_open(k->prefix, &e);
+	CHECK(k->d != NULL);
+	k->c = (struct samples_config){
 		.split = "9,1",
 		.num_samples = 300,
 		.seq_length = 8,
 		.seed = 7,
 		.add_extra_token = true,
 		.drop_last_partial = true,
+		.cache_dir = k->maps,
 	};
-	struct samples *want;
+}
 
-	CHECK(d && mkdtemp(dir));
-	c.cache_dir = dir;
-	want = samples_open(d, &c, &e);
+static void
+cache_case_close(struct cache_case *k)
+{
+	dataset_close(k->d);
+	io_remove_tree(k->dir, &e);
+}
+
+/* Damaged caches are not used, with a key or without one; they are rebuilt when writing is allowed.
+ */
+static void
+test_damage(bool keyed)
+{
+	struct cache_case k;
+	struct samples *want;
+	char path[512];
+
+	cache_case_open(&k);
+	want = samples_open(k.d, &k.c, &e);
 	CHECK(want && !samples_from_cache(want));
-	expect_maps(d, &c, want, false);
-	c.write_cache = true;
-	expect_maps(d, &c, want, false);
+	expect_maps(k.d, &k.c, want, false, NULL);
+	k.c.write_cache = true;
+	expect_maps(k.d, &k.c, want, false, NULL);
 	for (size_t i = 0; i < sizeof damage / sizeof *damage; i++) {
-		snprintf(path, sizeof path, "%s/%s-GPTDataset-train-%s", dir, samples_hash(want),
-		    damage[i].name);
+		map_path(k.maps, want, damage[i].name, path);
 		poke(path, damage[i].offset, damage[i].value);
-		c.write_cache = false;
-		expect_maps(d, &c, want, false);
-		c.write_cache = true;
-		expect_maps(d, &c, want, false);
-		expect_maps(d, &c, want, true);
+		if (!keyed)
+			CHECK(unlink(map_path(k.maps, want, "key.txt", path)) == 0);
+		k.c.write_cache = false;
+		expect_maps(k.d, &k.c, want, false, "; built anew");
+		k.c.write_cache = true;
+		expect_maps(k.d, &k.c, want, false, "; built anew");
+		expect_maps(k.d, &k.c, want, true, NULL);
 	}
-	CHECK(truncate(path, 100) == 0);
-	expect_maps(d, &c, want, false);
+	CHECK(truncate(map_path(k.maps, want, "shuffle_index.npy", path), 100) == 0);
+	expect_maps(k.d, &k.c, want, false, "; built anew");
+	CHECK(unlink(map_path(k.maps, want, "sample_index.npy", path)) == 0);
+	expect_maps(k.d, &k.c, want, false, NULL);
 	samples_close(want);
-	c.add_extra_token = false;              /* the same name, other maps */
-	want = samples_open(d, &c, &e);
-	CHECK(want && !samples_from_cache(want));
-	samples_close(want);
-	c.cache_dir = "corpora/a_u16.idx";
-	CHECK(!samples_open(d, &c, &e));
+	k.c.cache_dir = "corpora/a_u16.idx";
+	CHECK(!samples_open(k.d, &k.c, &e));
 	CHECK_STR(e.msg, "cannot create directory 'corpora/a_u16.idx': a file of that name exists");
-	io_remove_tree(dir, &e);
-	dataset_close(d);
+	cache_case_close(&k);
+}
+
+/* What Megatron-LM's names leave out is in the key: the extra token, the last partial sample, a
+ * corpus that was touched. */
+static void
+test_key(void)
+{
+	struct timespec old[2] = { { 1000, 0 }, { 1000, 5 } };
+	struct samples *want, *other;
+	struct cache_case k;
+	char path[512];
+
+	cache_case_open(&k);
+	k.c.write_cache = true;
+	want = samples_open(k.d, &k.c, &e);
+	CHECK(want && io_exists(map_path(k.maps, want, "key.txt", path)));
+	k.c.add_extra_token = false;
+	other = samples_open(k.d, &k.c, &e);
+	CHECK(other && !samples_from_cache(other) &&
+	    !strcmp(samples_hash(want), samples_hash(other)));
+	CHECK(samples_note(other) &&
+	    strstr(samples_note(other),
+		"are damaged, or of other data or options than their key says"));
+	expect_maps(k.d, &k.c, other, true, NULL);
+	samples_close(other);
+	k.c.add_extra_token = true;
+	expect_maps(k.d, &k.c, want, false, "other data or options");
+	k.c.drop_last_partial = false;
+	other = samples_open(k.d, &k.c, &e);
+	CHECK(other && !samples_from_cache(other) && samples_count(other) >= samples_count(want));
+	samples_close(other);
+	k.c.drop_last_partial = true;
+	expect_maps(k.d, &k.c, want, false, "; built anew");
+	expect_maps(k.d, &k.c, want, true, NULL);
+	snprintf(path, sizeof path, "%s.bin", k.prefix);
+	CHECK(utimensat(AT_FDCWD, path, old, 0) == 0);
+	expect_maps(k.d, &k.c, want, false, "other data or options");
+	expect_maps(k.d, &k.c, want, true, NULL);
+	/* Another process has just checked them. */
+	k.c.trust_cache = true;
+	expect_maps(k.d, &k.c, want, true, NULL);
+	CHECK(utimensat(AT_FDCWD, path, NULL, 0) == 0);
+	expect_maps(k.d, &k.c, want, false, "other data or options");
+	samples_close(want);
+	cache_case_close(&k);
+}
+
+/* Maps of Megatron-LM's have no key: when they fit they are taken, with rows of 64 bits too, and
+ * get one. */
+static void
+test_foreign(void)
+{
+	struct samples *want;
+	struct cache_case k;
+	char path[512];
+	struct npy rows;
+	int64_t *wide, shape[2];
+
+	cache_case_open(&k);
+	k.c.write_cache = true;
+	want = samples_open(k.d, &k.c, &e);
+	CHECK(unlink(map_path(k.maps, want, "key.txt", path)) == 0);
+	k.c.write_cache = false;
+	expect_maps(k.d, &k.c, want, true, NULL);
+	CHECK(!io_exists(path));
+	k.c.write_cache = true;
+	expect_maps(k.d, &k.c, want, true, NULL);
+	CHECK(io_exists(path));
+	expect_maps(k.d, &k.c, want, true, NULL);
+	CHECK(unlink(path) == 0 &&
+	    npy_open(&rows, map_path(k.maps, want, "sample_index.npy", path), &e) == 0);
+	wide = mem_alloc((size_t)rows.count, sizeof *wide);
+	shape[0] = rows.shape[0];
+	shape[1] = 2;
+	for (int64_t i = 0; i < rows.count; i++)
+		wide[i] = ((const int32_t *)rows.data)[i];
+	npy_close(&rows);
+	CHECK(npy_write(path, DTYPE_I64, 2, shape, wide, &e) == 0);
+	expect_maps(k.d, &k.c, want, true, NULL);
+	expect_maps(k.d, &k.c, want, true, NULL);
+	free(wide);
+	samples_close(want);
+	cache_case_close(&k);
+}
+
+/* Several processes build the same maps at once: each has sound ones, and nothing is left under a
+ * temporary name. */
+static void
+test_concurrent(void)
+{
+	enum { PROCESSES = 6 };
+	struct cache_case k;
+	struct samples *want;
+	struct dirent *de;
+	int files = 0;
+	DIR *dir;
+
+	cache_case_open(&k);
+	k.c.num_samples = 50000;
+	want = samples_open(k.d, &k.c, &e);
+	k.c.write_cache = true;
+	for (int i = 0; i < PROCESSES; i++)
+		if (fork() == 0) {
+			struct samples *s = samples_open(k.d, &k.c, &e);
+
+			_exit(!s ||
+			    samples_shuffle_index(s, 4711) != samples_shuffle_index(want, 4711));
+		}
+	for (int i = 0; i < PROCESSES; i++) {
+		int status;
+
+		CHECK(wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	}
+	expect_maps(k.d, &k.c, want, true, NULL);
+	dir = opendir(k.maps);
+	while (dir && (de = readdir(dir)))
+		files += de->d_name[0] != '.';
+	closedir(dir);
+	CHECK(files == 5);
+	samples_close(want);
+	cache_case_close(&k);
+}
+
+/* Rows get 64 bits when there are more positions than 31 count: some 8 GB of document index, so
+ * only the rule is tried. */
+static void
+test_row_type(void)
+{
+	CHECK(samples_row_type(INT32_MAX) == DTYPE_I32 &&
+	    samples_row_type((int64_t)INT32_MAX + 1) == DTYPE_I64);
 }
 
 /* The rules of the description's text that no golden case reaches. */
@@ -707,6 +826,62 @@ test_errors(void)
 	dataset_close(d);
 }
 
+/* A dataset of one sequence whose tokens are a hole in the file. */
+static struct dataset *
+one_sequence(const char *dir, int32_t length)
+{
+	char prefix[64], path[80];
+	int64_t one = 1, two = 2, offset = 0, document[2] = { 0, 1 };
+	FILE *f;
+
+	snprintf(prefix, sizeof prefix, "%s/one", dir);
+	snprintf(path, sizeof path, "%s.idx", prefix);
+	f = fopen(path, "wb");
+	CHECK(f && fwrite("MMIDIDX\0\0\1\0\0\0\0\0\0\0\10", 1, 18, f) == 18 &&
+	    fwrite(&one, 8, 1, f) == 1 && fwrite(&two, 8, 1, f) == 1 &&
+	    fwrite(&length, 4, 1, f) == 1 && fwrite(&offset, 8, 1, f) == 1 &&
+	    fwrite(document, 8, 2, f) == 2 && fclose(f) == 0);
+	snprintf(path, sizeof path, "%s.bin", prefix);
+	f = fopen(path, "wb");
+	CHECK(f && fclose(f) == 0 && truncate(path, 2 * (off_t)length) == 0);
+	return dataset_open(prefix, &e);
+}
+
+/* Counts where Megatron-LM's are wrong or have no end: a ceiling in single precision, a corpus of
+ * one token. */
+static void
+test_counts(void)
+{
+	char dir[] = "/tmp/mikoshi-counts-XXXXXX", want[160];
+	struct samples_config c = { .num_samples = -1, .seq_length = 8, .which = SPLIT_VALID };
+	struct samples *s;
+	struct dataset *d;
+
+	CHECK(mkdtemp(dir) != NULL);
+	d = one_sequence(dir, 100000001);
+	s = d ? samples_plan(d, &c, &e) : NULL;
+	CHECK(s && samples_count(s) == 12500001);
+	samples_close(s);
+	c.drop_last_partial = true;
+	s = d ? samples_plan(d, &c, &e) : NULL;
+	CHECK(s && samples_count(s) == 12500000);
+	samples_close(s);
+	dataset_close(d);
+	for (int32_t length = 1; length >= 0; length--) {
+		d = one_sequence(dir, length);
+		for (c.num_samples = -1; d && c.num_samples < 2; c.num_samples++) {
+			CHECK(!samples_open(d, &c, &e));
+			snprintf(want, sizeof want,
+			    "%s/one: %d tokens in 1 sequences, for the valid split; at least 2 "
+			    "tokens are needed",
+			    dir, length);
+			CHECK_STR(e.msg, want);
+		}
+		dataset_close(d);
+	}
+	io_remove_tree(dir, &e);
+}
+
 int
 main(void)
 {
@@ -719,7 +894,13 @@ main(void)
 	test_generator();
 	test_consecutive();
 	test_raw();
-	test_cache();
+	test_damage(true);
+	test_damage(false);
+	test_key();
+	test_foreign();
+	test_concurrent();
+	test_row_type();
+	test_counts();
 	test_description();
 	test_errors();
 	return check_done();

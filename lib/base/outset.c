@@ -1,0 +1,224 @@
+/*
+ * outset.c - many files that appear together
+ *
+ * A few files are synced one by one; more than that are made durable by syncfs, once for their
+ * bytes and once for their names, on each file system that they lie on.
+ */
+#include "lib/base/outset.h"
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Up to this many files fsync is called for each; other programs' dirty pages are then not waited
+ * for. */
+enum { FEW = 8 };
+
+struct outset {
+	pthread_mutex_t lock;
+	struct item {
+		char *path, *tmp;
+	} * item;
+	int count, cap;
+	int renamed;                    /* the first so many have their own names */
+};
+
+/* Empty, and committed as such without effect. */
+struct outset *
+outset_new(void)
+{
+	struct outset *s = mem_zalloc(1, sizeof *s);
+
+	pthread_mutex_init(&s->lock, NULL);
+	return s;
+}
+
+/* PATH.RANDOM.tmp: a process id would be the same on two nodes of one file system. free() it. */
+static char *
+temporary_name(const char *path)
+{
+	size_t n = strlen(path) + 32;
+	char *tmp = mem_alloc(n, 1);
+	unsigned long long r = 0;
+
+	if (getrandom(&r, sizeof r, 0) != (ssize_t)sizeof r)
+		r = (unsigned long long)getpid() << 32 ^ (unsigned long long)(uintptr_t)tmp;
+	snprintf(tmp, n, "%s.%016llx.tmp", path, r);
+	return tmp;
+}
+
+/* All pieces; errno tells why not. */
+static int
+write_pieces(int fd, const struct iovec *piece, int count)
+{
+	for (int i = 0; i < count; i++)
+		if (io_write_all(fd, piece[i].iov_base, piece[i].iov_len) < 0)
+			return -1;
+	return 0;
+}
+
+/* The file is there in full, though not yet durable, when this returns 0. */
+int
+outset_add(struct outset *s, const char *path, const struct iovec *piece, int count, struct err *e)
+{
+	char *tmp = temporary_name(path);
+	int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666), bad;
+
+	if (fd < 0) {
+		err_sys(e, "create", tmp);
+		free(tmp);
+		return -1;
+	}
+	bad = write_pieces(fd, piece, count) < 0;
+	if (bad)
+		err_sys(e, "write", path);
+	sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);       /* a hint: the disk starts while the next file is made */
+	if (close(fd) < 0 && !bad) {
+		err_sys(e, "write", path);
+		bad = 1;
+	}
+	if (bad) {
+		unlink(tmp);
+		free(tmp);
+		return -1;
+	}
+	pthread_mutex_lock(&s->lock);
+	if (s->count == s->cap)
+		s->item = mem_realloc(s->item, (size_t)(s->cap = 2 * s->cap + 16), sizeof *s->item);
+	s->item[s->count++] = (struct item){ mem_strdup(path), tmp };
+	pthread_mutex_unlock(&s->lock);
+	return 0;
+}
+
+/* The directory that holds path; free() it. */
+static char *
+parent(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (!slash)
+		return mem_strdup(".");
+	return mem_strndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+/* One file, by name: its bytes are on disk afterwards. */
+static int
+sync_file(const char *path, struct err *e)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), rc = 0;
+
+	if (fd < 0)
+		return err_sys(e, "open", path);
+	if (fsync(fd) < 0)
+		rc = err_sys(e, "sync", path);
+	close(fd);
+	return rc;
+}
+
+/* The file system that a file lies on. */
+static int
+sync_system(const char *path, struct err *e)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), rc = 0;
+
+	if (fd < 0)
+		return err_sys(e, "open", path);
+	if (syncfs(fd) < 0)
+		rc = err_sys(e, "sync the file system of", path);
+	close(fd);
+	return rc;
+}
+
+/* Every file system of the set, once; files of one follow each other, as a rule, so comparing
+ * neighbours suffices. */
+static int
+sync_systems(const struct outset *s, bool renamed, struct err *e)
+{
+	dev_t last = 0;
+
+	for (int i = 0; i < s->count; i++) {
+		const char *path = renamed ? s->item[i].path : s->item[i].tmp;
+		struct stat st;
+
+		if (stat(path, &st) < 0)
+			return err_sys(e, "look at", path);
+		if (i > 0 && st.st_dev == last)
+			continue;
+		last = st.st_dev;
+		if (sync_system(path, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* The directories of a few files, each once when they follow each other. */
+static int
+sync_directories(const struct outset *s, struct err *e)
+{
+	char *last = NULL;
+	int rc = 0;
+
+	for (int i = 0; i < s->count && rc == 0; i++) {
+		char *dir = parent(s->item[i].path);
+
+		if (!last || strcmp(dir, last))
+			rc = io_fsync_dir(dir, e);
+		free(last);
+		last = dir;
+	}
+	free(last);
+	return rc;
+}
+
+/* Bytes first, then names, then the directories that hold the names. */
+static int
+commit(struct outset *s, struct err *e)
+{
+	bool few = s->count <= FEW;
+
+	for (int i = 0; few && i < s->count; i++)
+		if (sync_file(s->item[i].tmp, e) < 0)
+			return -1;
+	if (!few && sync_systems(s, false, e) < 0)
+		return -1;
+	for (; s->renamed < s->count; s->renamed++)
+		if (rename(s->item[s->renamed].tmp, s->item[s->renamed].path) < 0)
+			return err_sys(e, "rename to", s->item[s->renamed].path);
+	return few ? sync_directories(s, e) : sync_systems(s, true, e);
+}
+
+/* A set of no files commits without a sync. */
+int
+outset_commit(struct outset *s, struct err *e)
+{
+	int rc = commit(s, e);
+
+	outset_abort(s);
+	return rc;
+}
+
+/* What has its own name by now keeps it. */
+void
+outset_abort(struct outset *s)
+{
+	if (!s)
+		return;
+	for (int i = 0; i < s->count; i++) {
+		if (i >= s->renamed)
+			unlink(s->item[i].tmp);
+		free(s->item[i].path);
+		free(s->item[i].tmp);
+	}
+	free(s->item);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}

@@ -1,0 +1,83 @@
+/*
+ * blend.c - what a blend takes from each corpus, said before a run; and the blending index, written
+ * ahead of it
+ *
+ * The maps of the corpora are not needed for either: the blending index follows from weights and
+ * counts.
+ */
+#include "shard/maps.h"
+#include "lib/base/mem.h"
+
+#include <stdlib.h>
+
+/* The numbers of a row. */
+struct row {
+	const char *dataset, *hash;
+	double weight;
+	int64_t samples, requested, epoch_tokens,
+	    consumed;                   /* requested -1: one epoch; -2: no number */
+};
+
+/* Tokens are those of the samples, without the label that each shares with the next. */
+static void
+print_row(const struct maps_run *r, enum split which, const struct row *x, int64_t total)
+{
+	double tokens = (double)x->samples * (double)r->c->seq_length;
+
+	fprintf(r->out, "%s\t%s\t%.6g\t%lld\t%.6f\t%.0f\t%.4f\t%lld\t", split_name[which],
+	    x->dataset, x->weight, (long long)x->samples,
+	    total ? (double)x->samples / (double)total : 0.0, tokens,
+	    x->epoch_tokens ? tokens / (double)x->epoch_tokens : 0.0, (long long)x->epoch_tokens);
+	if (x->requested < 0)
+		fputs(x->requested == -1 ? "all" : "-", r->out);
+	else
+		fprintf(r->out, "%lld", (long long)x->requested);
+	fprintf(r->out, "\t%lld\t%s\n", (long long)x->consumed, x->hash);
+}
+
+/* A row for each corpus, then one for all of them. */
+static int
+print_split(const struct maps_run *r, const struct blend *b, enum split which, struct err *e)
+{
+	int n = blend_num_corpora(b);
+	int64_t *consumed = mem_zalloc((size_t)n, sizeof *consumed);
+	struct row total = { .dataset = "-",
+		.hash = blend_is_plain(b) ? "-" : blend_hash(b),
+		.weight = 1,
+		.samples = blend_count(b),
+		.requested = -2,
+		.consumed = which == SPLIT_TRAIN ? r->c->consumed : 0 };
+
+	blend_consumed(b, total.consumed, consumed);
+	for (int k = 0; k < n; k++) {
+		struct blend_corpus c;
+		struct row x = { .hash = "-", .consumed = consumed[k] };
+
+		blend_corpus(b, k, &c);
+		x.dataset = dataset_prefix(c.dataset);
+		x.weight = c.weight;
+		x.samples = c.drawn;
+		x.requested = c.num_samples;
+		x.epoch_tokens = samples_tokens_per_epoch(c.samples);
+		total.epoch_tokens += x.epoch_tokens;
+		print_row(r, which, &x, total.samples);
+	}
+	print_row(r, which, &total, total.samples);
+	free(consumed);
+	(void)e;                        /* what became of the rows is looked at when the program ends */
+	return 0;
+}
+
+/* A split that is one corpus has a table, too, and no blending index. */
+int
+shard_blend(const struct maps_config *c, FILE *out, struct str *notes, struct err *e)
+{
+	struct maps_run r = {
+		.c = c, .plan_only = true, .write = !c->dry_run, .out = out, .row = print_split
+	};
+
+	fputs("split\tdataset\tweight\tsamples\tshare\ttokens\tepochs\tepoch_"
+	      "tokens\trequested\tconsumed\thash\n",
+	    out);
+	return shard_maps_run(&r, notes, e);
+}

@@ -1,0 +1,189 @@
+/*
+ * maps.c - from options to the samples of each split, for the verbs index and blend
+ *
+ * The work is done by lib/format/blend, which training calls too: the same options give the same
+ * names and the same files.
+ */
+#include "shard/maps.h"
+#include "shard/maps_options.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { THREADS_MAX = 16 };
+
+const struct opt shard_index_opts[] = {
+	MAPS_OPTS(0),
+	MAPS_TOKENIZER_OPTS(0),
+	OPT_END
+};
+
+const struct opt shard_blend_opts[] = {
+	MAPS_OPTS(0),
+	{ .name = "consumed-samples", .type = OPT_INT, MAPS(0, consumed), .max = 1e15, .unit = "samples",
+	  .help = "the column consumed tells how many of the first so many training samples come from each corpus" },
+	{ .name = "dry-run", .type = OPT_FLAG, MAPS(0, dry_run), .help = "print the table and write nothing" },
+	MAPS_TOKENIZER_OPTS(0),
+	OPT_END
+};
+
+/* "100,all,0": three counts; all is one epoch, as -1. The whole text must be used up: "1,2,3,4"
+ * and "1,2" are both refused. */
+static int
+parse_counts(const char *text, int64_t count[SPLIT_COUNT], struct err *e)
+{
+	const char *p = text;
+
+	for (int i = 0; i < SPLIT_COUNT; i++) {
+		char want = i + 1 < SPLIT_COUNT ? ',' : '\0', *end;
+		bool all = !strncmp(p, "all", 3);
+
+		errno = 0;
+		count[i] = all ? -1 : strtoll(p, &end, 10);
+		if (all)
+			end = strchr(p, 'l') + 2;
+		if (end == p || errno || *end != want || (!all && count[i] < 0))
+			return err_set(e,
+			    "--num-samples %s: must be TRAIN,VALID,TEST, each a number from 0 or "
+			    "all",
+			    text);
+		p = end + 1;
+	}
+	return 0;
+}
+
+/* Whether a split is there to be built: a blend of no samples is left out, a corpus by itself then gives one epoch. */
+static bool
+present(const struct data_paths *p, const struct split_matrix *m, enum split which, int64_t wanted)
+{
+	const struct path_list *l = data_paths_list(p, which);
+	bool blend = l->count > 1 || (l->weight && !p->per_split);
+
+	return l->count > 0 && (p->per_split || m->present[which]) && !(blend && wanted == 0);
+}
+
+/* Wrong usage and a dataset that cannot be read have different exit statuses, hence everything about the options alone here. */
+int
+shard_maps_check(const struct maps_config *c, struct err *e)
+{
+	struct data_paths paths;
+	int64_t count[SPLIT_COUNT];
+	struct split_matrix m;
+
+	if (data_paths_read(&c->paths, &paths, e) < 0)
+		return -1;
+	data_paths_release(&paths);
+	if (c->seq_length == 0)
+		return err_set(e, "--seq-length: how many tokens has a sample?");
+	for (int i = 0; i < c->tokenizer_option.count; i++)
+		if (!strchr(c->tokenizer_option.item[i], '='))
+			return err_set(e, "--tokenizer-option %s: must be KEY=VALUE",
+			    c->tokenizer_option.item[i]);
+	if (parse_counts(c->num_samples, count, e) < 0)
+		return -1;
+	return split_parse(c->split, &m, e);
+}
+
+/* What is open while the splits are gone through. */
+struct opened {
+	const struct data_paths *paths;
+	struct corpora *corpora;
+	struct str *notes;
+};
+
+/* What all splits share. */
+static struct blend_config
+common_config(const struct maps_run *r, const char *tokenizer, struct pool *pool)
+{
+	return (struct blend_config){
+		.samples = {
+			.split = r->c->split,
+			.seq_length = r->c->seq_length,
+			.seed = r->c->seed,
+			.add_extra_token = r->c->add_extra_token,
+			.tokenizer_json = tokenizer,
+			.cache_dir = r->c->cache_dir,
+			.write_cache = r->write,
+		},
+		.surplus = r->c->surplus,
+		.pool = pool,
+		.plan_only = r->plan_only,
+	};
+}
+
+/* One split: opened, handed over, closed. */
+static int
+run_split(const struct maps_run *r, const struct opened *o, const struct blend_config *cfg, struct err *e)
+{
+	struct blend *b = blend_open(o->corpora, o->paths, cfg, e);
+	int rc;
+
+	if (!b)
+		return -1;
+	if (blend_notes(b))
+		str_adds(o->notes, blend_notes(b));
+	rc = r->row(r, b, cfg->samples.which, e);
+	blend_close(b);
+	return rc;
+}
+
+/* Training, validation and test in this order, as far as they are there. */
+static int
+run_splits(const struct maps_run *r, const struct opened *o, struct blend_config *cfg, struct err *e)
+{
+	int64_t count[SPLIT_COUNT];
+	struct split_matrix m;
+
+	if (parse_counts(r->c->num_samples, count, e) < 0 || split_parse(r->c->split, &m, e) < 0)
+		BUG("unchecked options: %s", e->msg);
+	for (int i = 0; i < SPLIT_COUNT; i++) {
+		if (r->one ? i != (int)r->which : !present(o->paths, &m, (enum split)i, count[i]))
+			continue;
+		cfg->samples.which = (enum split)i;
+		cfg->samples.num_samples = count[i];
+		cfg->samples.drop_last_partial = i != SPLIT_VALID || r->c->drop_last_partial;
+		if (run_split(r, o, cfg, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* The machine's cores, up to a number that one disk can follow. */
+static int
+thread_count(const struct maps_config *c)
+{
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (c->threads)
+		return (int)c->threads;
+	return cores < 1 ? 1 : cores > THREADS_MAX ? THREADS_MAX : (int)cores;
+}
+
+/* Opens the corpora of all splits once. */
+int
+shard_maps_run(const struct maps_run *r, struct str *notes, struct err *e)
+{
+	struct data_paths paths;
+	struct opened o = { .paths = &paths, .notes = notes };
+	struct str tokenizer = { 0 };
+	struct blend_config cfg;
+	struct pool *pool;
+	int rc = -1;
+
+	if (data_paths_read(&r->c->paths, &paths, e) < 0)
+		return -1;
+	pool = pool_new(thread_count(r->c));
+	o.corpora = corpora_open(&paths, pool, e);
+	samples_tokenizer(r->c->tokenizer_class, r->c->tokenizer_path, r->c->tokenizer_option.item,
+	    r->c->tokenizer_option.count, &tokenizer);
+	cfg = common_config(r, tokenizer.buf, pool);
+	if (o.corpora)
+		rc = run_splits(r, &o, &cfg, e);
+	str_release(&tokenizer);
+	corpora_close(o.corpora);
+	pool_free(pool);
+	data_paths_release(&paths);
+	return rc;
+}

@@ -1,0 +1,44 @@
+/*
+ * maps.h - index maps and blends from options: the verbs index and blend
+ */
+#ifndef SHARD_MAPS_H
+#define SHARD_MAPS_H
+
+#include "lib/base/opt.h"
+#include "lib/format/blend.h"
+
+#include <stdio.h>
+
+/* The options as they were typed. */
+struct maps_config {
+	struct path_options paths;
+	struct opt_list tokenizer_option;
+	const char *split, *num_samples, *tokenizer_class, *tokenizer_path, *cache_dir;
+	int64_t seq_length, seed, threads, consumed;
+	double surplus;
+	bool add_extra_token, drop_last_partial, dry_run;
+};
+
+extern const struct opt shard_index_opts[], shard_blend_opts[];
+
+/* What the option tables cannot check, lists of corpora included; -1 is wrong usage. */
+int shard_maps_check(const struct maps_config *c, struct err *e);
+/* The maps of every split that is present, written: rows "split samples epochs hash dataset". The options are checked; notes gets
+ * lines for people. */
+int shard_index(const struct maps_config *c, FILE *out, struct str *notes, struct err *e);
+/* What each corpus gives to every split, a row each; the blending index is written unless dry_run. */
+int shard_blend(const struct maps_config *c, FILE *out, struct str *notes, struct err *e);
+
+/* The splits one after the other, or one of them; row says what is to be done with each, and its corpora are open meanwhile. */
+struct maps_run {
+	const struct maps_config *c;
+	bool plan_only, write;          /* as in blend.h */
+	bool one;                       /* only `which`, whose absence is an error */
+	enum split which;
+	FILE *out;
+	const void *ctx;                /* the caller's */
+	int (*row)(const struct maps_run *, const struct blend *, enum split, struct err *);
+};
+int shard_maps_run(const struct maps_run *r, struct str *notes, struct err *e);
+
+#endif

@@ -1,0 +1,20 @@
+/* options.h - the option tables of mshard's verbs */
+#ifndef SHARD_OPTIONS_H
+#define SHARD_OPTIONS_H
+
+#include "shard/sample.h"
+#include "shard/shard.h"
+
+struct info_config {
+	bool json;
+};
+
+extern const struct opt shard_info_opts[], shard_verify_opts[], shard_head_opts[], shard_sample_opts[], shard_cat_opts[],
+	shard_split_opts[], shard_repair_opts[];
+
+/* At least one dataset and at most `most`, whose names become prefixes; -1 is wrong usage. */
+int shard_operands(const char *verb, int argc, char **argv, int most, struct err *e);
+/* Opens the tokenizer of a spec; *t NULL: the options name none. -1 is wrong usage. */
+int shard_tokenizer(const struct tokenizer_spec *spec, struct tokenizer **t, struct err *e);
+
+#endif

@@ -1,0 +1,188 @@
+/*
+ * sample.c - training samples, and which rank reads which of them when
+ *
+ * Both go through lib/format/blend and lib/format/sampler, as training does: the same options give
+ * the same samples in the same order.
+ */
+#include "shard/sample.h"
+#include "lib/base/mem.h"
+#include "lib/format/sampler.h"
+#include "shard/shard.h"
+
+#include <stdlib.h>
+
+/* What belongs together among the options. */
+int
+shard_sample_check(const struct sample_config *c, struct err *e)
+{
+	int64_t b = c->micro_batch_size, d = c->data_parallel_size, g = c->global_batch_size;
+
+	if (shard_maps_check(&c->maps, e) < 0)
+		return -1;
+	if (!c->index)
+		return 0;
+	if (g == 0)
+		return err_set(e, "--global-batch-size: how many samples has an iteration?");
+	if (b > g / d || g % (b * d))
+		return err_set(e,
+		    "--global-batch-size %lld: must be a multiple of --micro-batch-size %lld times "
+		    "--data-parallel-size %lld",
+		    (long long)g, (long long)b, (long long)d);
+	return 0;
+}
+
+/* The dataset that a sample comes from, then "sequence:first+count,...": where its tokens lie. */
+static void
+print_parts(const struct blend *b, int64_t sample, FILE *out)
+{
+	int64_t cap = 64, n;
+	struct sample_part *part = mem_alloc((size_t)cap, sizeof *part);
+	struct blend_corpus corpus;
+	int k;
+
+	n = blend_parts(b, sample, &k, part, cap);
+	if (n > cap) {
+		part = mem_realloc(part, (size_t)n, sizeof *part);
+		blend_parts(b, sample, &k, part, n);
+	}
+	blend_corpus(b, k, &corpus);
+	fprintf(out, "%s\t", dataset_prefix(corpus.dataset));
+	for (int64_t i = 0; i < n; i++)
+		fprintf(out, "%s%lld:%lld+%lld", i ? "," : "", (long long)part[i].sequence,
+		    (long long)part[i].first, (long long)part[i].count);
+	free(part);
+}
+
+/* One row. */
+static int
+print_sample(const struct sample_config *c, const struct blend *b, int64_t sample, FILE *out, struct err *e)
+{
+	int64_t *ids = mem_alloc((size_t)c->maps.seq_length + 1, sizeof *ids),
+		n = blend_tokens(b, sample, ids, e);
+	struct err why;
+	int rc = n < 0 ? -1 : 0;
+
+	if (rc == 0) {
+		fprintf(out, "%lld\t", (long long)sample);
+		print_parts(b, sample, out);
+		fprintf(out, "\t%lld\t", (long long)n);
+		rc = shard_print_ids(c->tokenizer, ids, n, out, &why);
+		if (rc < 0)
+			err_set(e, "sample %lld: %s", (long long)sample, why.msg);
+	}
+	free(ids);
+	return rc;
+}
+
+/* Rows of samples from the first that was asked for; fewer than asked for are no error. */
+static int
+print_samples(const struct sample_config *c, const struct blend *b, FILE *out, struct err *e)
+{
+	int64_t total = blend_count(b);
+	int rc = 0;
+
+	if (c->sample >= total)
+		return err_set(e, "no sample %lld: the %s split has %lld, counted from 0",
+		    (long long)c->sample, split_name[c->which], (long long)total);
+	fprintf(out, "sample\tdataset\tparts\ttokens\t%s\n", c->tokenizer ? "text" : "ids");
+	for (int64_t i = c->sample; rc == 0 && i < total && i - c->sample < c->count && !ferror(out); i++)
+		rc = print_sample(c, b, i, out, e);
+	return rc;
+}
+
+/* What is asked of the sampler, and the row that it is for. */
+struct walk {
+	const struct sample_config *c;
+	const struct blend *b;
+	struct sampler *s;
+	int64_t *batch;                 /* [micro_batch_size] */
+	int64_t iteration, group, consumed;
+	FILE *out;
+};
+
+/* The rows of one micro batch of every rank; -1 where the sampler ends. */
+static int
+print_group(const struct walk *w)
+{
+	for (int64_t rank = 0; rank < w->c->data_parallel_size; rank++) {
+		if (sampler_batch(w->s, w->consumed, rank, w->batch, NULL) < 0)
+			return -1;
+		for (int64_t i = 0; i < w->c->micro_batch_size; i++) {
+			struct blend_corpus corpus;
+			struct sample_part part;
+			int k;
+
+			blend_parts(w->b, w->batch[i], &k, &part, 1);
+			blend_corpus(w->b, k, &corpus);
+			fprintf(w->out, "%lld\t%lld\t%lld\t%lld\t%s\t%lld\t%lld\n",
+			    (long long)w->iteration, (long long)w->group, (long long)rank,
+			    (long long)w->batch[i], dataset_prefix(corpus.dataset),
+			    (long long)part.sequence, (long long)part.first);
+		}
+	}
+	return 0;
+}
+
+/* Rows of iterations, counted from 1 as in the log of training, as far as the split goes. */
+static void
+print_iterations(struct walk *w)
+{
+	const struct sample_config *c = w->c;
+	int64_t size = c->micro_batch_size * c->data_parallel_size;
+
+	fputs("iteration\tmicro_batch\trank\tsample\tdataset\tsequence\toffset\n", w->out);
+	for (int64_t i = 0; i < c->count && !ferror(w->out); i++) {
+		w->iteration = c->iteration + i;
+		for (w->group = 0; w->group < c->global_batch_size / size; w->group++) {
+			if (print_group(w) < 0)
+				return;
+			w->consumed += size;
+		}
+	}
+}
+
+/* Whether there is a first micro batch is asked before the header is printed. */
+static int
+print_index(const struct sample_config *c, const struct blend *b, FILE *out, struct err *e)
+{
+	struct sampler_config sc = {
+		.type = (enum sampler_type)c->loader,
+		.no_data_sharding = c->no_data_sharding,
+		.total = blend_count(b),
+		.micro_batch_size = c->micro_batch_size,
+		.data_parallel_size = c->data_parallel_size,
+	};
+	struct walk w = { .c = c, .b = b, .s = sampler_new(&sc, e), .out = out };
+	int rc;
+
+	if (!w.s)
+		return -1;
+	w.consumed = c->consumed_samples < 0 ? (c->iteration - 1) * c->global_batch_size : c->consumed_samples;
+	w.batch = mem_alloc((size_t)c->micro_batch_size, sizeof *w.batch);
+	rc = sampler_batch(w.s, w.consumed, 0, w.batch, e);
+	if (rc == 0)
+		print_iterations(&w);
+	free(w.batch);
+	sampler_free(w.s);
+	return rc;
+}
+
+/* Either table. */
+static int
+print_split(const struct maps_run *r, const struct blend *b, enum split which, struct err *e)
+{
+	const struct sample_config *c = r->ctx;
+
+	(void)which;                    /* the one that was asked for */
+	return c->index ? print_index(c, b, r->out, e) : print_samples(c, b, r->out, e);
+}
+
+/* Maps that are in the cache are read; those that are not are built in memory and not written. */
+int
+shard_sample(const struct sample_config *c, FILE *out, struct str *notes, struct err *e)
+{
+	struct maps_run r = { .c = &c->maps, .one = true, .which = (enum split)c->which, .out = out,
+		.ctx = c, .row = print_split };
+
+	return shard_maps_run(&r, notes, e);
+}

@@ -1,0 +1,86 @@
+/* maps.c - fuzz target: any bytes as one of the maps in a cache, without a key; samples are those of sound maps */
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+#include "lib/format/samples.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { S = 4 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Eight sequences of 1 to 8 tokens. */
+static void
+write_dataset(const char *prefix)
+{
+	struct dataset_writer *w = dataset_writer_new(prefix, DTYPE_U16, NULL);
+	int64_t ids[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+
+	for (int i = 1; i <= 8; i++)
+		if (!w || dataset_add_sequence(w, ids, i, NULL) < 0 || dataset_end_document(w, NULL) < 0)
+			abort();
+	if (dataset_commit(w, NULL) < 0)
+		abort();
+}
+
+/* The first byte says which map; the others are what is in it. Removes the key. */
+static void
+replace_map(const char *dir, const char *hash, const uint8_t *data, size_t size)
+{
+	static const char *const name[] = { "document_index", "sample_index", "shuffle_index" };
+	char path[200];
+
+	snprintf(path, sizeof path, "%s/%s-GPTDataset-train-%s.npy", dir, hash, name[data[0] % 3]);
+	if (io_write_file(path, data + 1, size - 1, NULL) < 0)
+		abort();
+	snprintf(path, sizeof path, "%s/%s-GPTDataset-train-key.txt", dir, hash);
+	unlink(path);
+}
+
+/* Every token of every sample must lie in the dataset: reading one elsewhere is a bug or a fault. */
+static void
+read_samples(const struct samples *s)
+{
+	for (int64_t i = 0; i < samples_count(s); i++) {
+		int64_t ids[S + 1];
+
+		if (samples_tokens(s, i, ids, NULL) != S + 1)
+			__builtin_trap();
+		for (int k = 0; k <= S; k++)
+			if (ids[k] < 1 || ids[k] > 8)
+				__builtin_trap();
+	}
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char dir[] = "/tmp/mikoshi-fuzz-XXXXXX", prefix[64];
+	struct samples_config c = { .num_samples = 12, .seq_length = S, .seed = 3, .add_extra_token = true,
+		.drop_last_partial = true, .cache_dir = dir, .write_cache = true };
+	struct dataset *d;
+	struct samples *s;
+
+	if (size == 0 || !mkdtemp(dir))
+		return 0;
+	snprintf(prefix, sizeof prefix, "%s/x", dir);
+	write_dataset(prefix);
+	d = dataset_open(prefix, NULL);
+	s = d ? samples_open(d, &c, NULL) : NULL;
+	if (!s)
+		abort();
+	replace_map(dir, samples_hash(s), data, size);
+	samples_close(s);
+	c.write_cache = false;                  /* a sync more would take most of the time */
+	s = samples_open(d, &c, NULL);
+	if (!s)
+		abort();
+	read_samples(s);
+	samples_close(s);
+	dataset_close(d);
+	io_remove_tree(dir, NULL);
+	return 0;
+}

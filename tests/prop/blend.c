@@ -1,0 +1,130 @@
+/* blend.c - the choice in batches chooses what the loop over all corpora chooses, sample by sample,
+ * whatever the weights */
+#include "lib/base/mem.h"
+#include "lib/base/rng.h"
+#include "lib/format/blend.h"
+#include "tests/check.h"
+
+static uint32_t
+draw(uint64_t seed, uint32_t *counter, uint32_t below)
+{
+	uint32_t c[4] = { (*counter)++, 0, 0, 0 }, out[4];
+
+	rng_philox(seed, c, out);
+	return out[0] % below;
+}
+
+/* Weights of one of several kinds: those that tie for ever, at points, nearly, or hardly ever. */
+static double
+weight(uint64_t seed, uint32_t *counter, int kind, int k)
+{
+	switch (kind) {
+	case 0:
+		return 1;               /* all equal */
+	case 1:
+		return 1 + draw(seed, counter, 5); /* small integers: equal now and then */
+	case 2:
+		return 1 + 0x1p-52 * draw(seed, counter, 4); /* differ in the last bit */
+	case 3:
+		return ldexp(1, -(int)draw(seed, counter, 40)); /* powers of two */
+	case 4:
+		return k == 0 ? 1e6
+			      : 1 + draw(seed, counter, 1000) * 1e-3; /* one takes nearly all */
+	case 5:
+		return 1.0 / (1 + draw(seed, counter, 30));
+	default:
+		return 1e-9 + draw(seed, counter, 1u << 30);
+	}
+}
+
+/* One choice both ways. */
+static void
+compare(uint64_t seed, uint32_t *counter, int kind, bool exhaustive)
+{
+	enum { MAX = 400 };
+	int count = draw(seed, counter, 4) ? 101 + (int)draw(seed, counter, MAX - 101)
+					   : 1 + (int)draw(seed, counter, 100);
+	double w[MAX];
+	int64_t limit[MAX], drawn[MAX], plain_drawn[MAX], size = 1 + draw(seed, counter, 6000),
+							  total = 0;
+	struct blend_choice c = { .weight = w, .count = count, .drawn = drawn }, plain;
+
+	for (int k = 0; k < count; k++) {
+		w[k] = weight(seed, counter, kind, k);
+		limit[k] = 1 + draw(seed, counter, k % 7 ? 40 : 400);
+		total += limit[k];
+	}
+	if (exhaustive) {
+		for (int k = 0; k < count; k++)
+			w[k] = (double)limit[k] / (double)total;
+		c.limit = limit;
+		size = total;
+	} else {
+		blend_normalise(w, count, w);
+	}
+	c.size = size;
+	c.dataset = mem_alloc((size_t)size, sizeof *c.dataset);
+	c.dataset_sample = mem_alloc((size_t)size, sizeof *c.dataset_sample);
+	plain = c;
+	plain.drawn = plain_drawn;
+	plain.dataset = mem_alloc((size_t)size, sizeof *c.dataset);
+	plain.dataset_sample = mem_alloc((size_t)size, sizeof *c.dataset_sample);
+	blend_choose(&c);
+	blend_choose_plain(&plain);
+	CHECK(!memcmp(c.dataset, plain.dataset, (size_t)size * sizeof *c.dataset));
+	CHECK(!memcmp(
+	    c.dataset_sample, plain.dataset_sample, (size_t)size * sizeof *c.dataset_sample));
+	CHECK(!memcmp(drawn, plain_drawn, (size_t)count * sizeof *drawn));
+	if (exhaustive)
+		CHECK(!memcmp(drawn, limit, (size_t)count * sizeof *drawn));
+	free(c.dataset);
+	free(c.dataset_sample);
+	free(plain.dataset);
+	free(plain.dataset_sample);
+}
+
+/* Far from the start, where the products have fewer digits left of the differences: one long blend.
+ */
+static void
+long_blend(uint64_t seed)
+{
+	enum { COUNT = 120, SIZE = 3000000 };
+	double w[COUNT];
+	int64_t drawn[COUNT], plain_drawn[COUNT];
+	struct blend_choice c = { .weight = w, .count = COUNT, .size = SIZE, .drawn = drawn },
+			    plain;
+	uint32_t counter = 1u << 20;
+
+	for (int k = 0; k < COUNT; k++)
+		w[k] = 1 + draw(seed, &counter, 3) * 1e-9 + draw(seed, &counter, 2) * 0x1p-50;
+	blend_normalise(w, COUNT, w);
+	c.dataset = mem_alloc(SIZE, sizeof *c.dataset);
+	c.dataset_sample = mem_alloc(SIZE, sizeof *c.dataset_sample);
+	plain = c;
+	plain.drawn = plain_drawn;
+	plain.dataset = mem_alloc(SIZE, sizeof *c.dataset);
+	plain.dataset_sample = mem_alloc(SIZE, sizeof *c.dataset_sample);
+	blend_choose(&c);
+	blend_choose_plain(&plain);
+	CHECK(!memcmp(c.dataset, plain.dataset, SIZE * sizeof *c.dataset));
+	CHECK(!memcmp(c.dataset_sample, plain.dataset_sample, SIZE * sizeof *c.dataset_sample));
+	free(c.dataset);
+	free(c.dataset_sample);
+	free(plain.dataset);
+	free(plain.dataset_sample);
+}
+
+int
+main(void)
+{
+	uint64_t seed = check_seed();
+	uint32_t counter = 0;
+
+	for (int round = 0; round < 12; round++) {
+		for (int kind = 0; kind < 7; kind++)
+			compare(seed, &counter, kind, false);
+		compare(seed, &counter, 0, true);
+	}
+	long_blend(seed);
+	return check_done();
+}
