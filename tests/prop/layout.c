@@ -68,32 +68,64 @@ mark(unsigned char *count, const struct param *p, const struct slice *box)
 			count[(box->start[0] + i) * cols + (p->ndim > 1 ? box->start[1] : 0) + j]++;
 }
 
-/* Offsets ascend without overlap, joined shards touch, others are aligned; replicas are the last
- * stage's tied table. */
+/* One shard: its size, its place behind `end`, its box. */
+static void
+check_shard(const struct shards *s, int i, const struct param *table, int64_t end)
+{
+	const struct shard *sh = &s->item[i];
+	const struct param *p = &table[sh->param];
+	int64_t n = 1;
+
+	for (int k = 0; k < p->ndim; k++)
+		n *= sh->shape[k];
+	CHECK(sh->count == n && sh->offset >= end);
+	if (p->flags & PARAM_JOINED)
+		CHECK(sh->offset == end && i > 0 && s->item[i - 1].param == sh->param - 1);
+	else
+		CHECK(sh->offset % SHARD_ALIGN == 0);
+	CHECK(slice_inside(&sh->box, p->ndim, p->shape) && slice_elements(&sh->box) <= sh->count);
+	CHECK(!(sh->replica && sh->owner));
+}
+
+/* Shards with weight decay come first, then the others; in each part offsets ascend without overlap. */
 static void
 check_shards(const struct shards *s, const struct param *table, const struct layout *l)
 {
 	int64_t end = 0;
 
-	for (int i = 0; i < s->count; i++) {
-		const struct shard *sh = &s->item[i];
-		const struct param *p = &table[sh->param];
-		int64_t n = 1;
-
-		for (int k = 0; k < p->ndim; k++)
-			n *= sh->shape[k];
-		CHECK(sh->count == n && sh->offset >= end);
-		if (p->flags & PARAM_JOINED)
-			CHECK(sh->offset == end && i > 0 && s->item[i - 1].param == sh->param - 1);
-		else
-			CHECK(sh->offset % SHARD_ALIGN == 0);
-		CHECK(slice_inside(&sh->box, p->ndim, p->shape) &&
-		    slice_elements(&sh->box) <= sh->count);
-		CHECK(!(sh->replica && sh->owner));
-		end = sh->offset + sh->count;
+	for (unsigned decay = PARAM_DECAY;; decay = 0) {
+		for (int i = 0; i < s->count; i++)
+			if ((table[s->item[i].param].flags & PARAM_DECAY) == decay) {
+				check_shard(s, i, table, end);
+				end = s->item[i].offset + s->item[i].count;
+			}
+		if (!decay)
+			break;
 	}
 	CHECK(s->elements >= end);
 	CHECK(s->elements % (l->data_parallel_size / gcd(l->data_parallel_size, 128) * 128) == 0);
+}
+
+/* Every shard lies in exactly one run, which has its decay and its owner; runs ascend without overlap. */
+static void
+check_runs(const struct shards *s, const struct param *table)
+{
+	for (int i = 0; i < s->count; i++) {
+		const struct shard *sh = &s->item[i];
+		int found = 0;
+
+		for (int k = 0; k < s->num_runs; k++) {
+			const struct shard_run *r = &s->run[k];
+
+			if (sh->offset < r->first || sh->offset + sh->count > r->first + r->count)
+				continue;
+			found++;
+			CHECK(r->owner == sh->owner && r->decay == ((table[sh->param].flags & PARAM_DECAY) != 0));
+		}
+		CHECK(found == 1);
+	}
+	for (int k = 1; k < s->num_runs; k++)
+		CHECK(s->run[k].first >= s->run[k - 1].first + s->run[k - 1].count);
 }
 
 /* The owners' slices over all tensor ranks and stages tile every tensor exactly once. */
@@ -113,6 +145,7 @@ check_tiling(const struct model_config *c, const struct layout *l)
 		layout_coord(l, r, coord);
 		shards_init(&s, table, n, c, l, coord);
 		check_shards(&s, table, l);
+		check_runs(&s, table);
 		for (int i = 0; i < s.count; i++)
 			if (s.item[i].owner && coord[AX_DP] == 0)
 				mark(count[s.item[i].param], &table[s.item[i].param],
