@@ -75,8 +75,8 @@ beside(const struct gemm *g)
 
 /* What the library can do of it, where a result is of the operands' type and addresses are of whole 16
  * bytes: an activation only with the bias before it, with rows of the kept value of whole 8 elements, and
- * in 16 bits (how exact it is there is not said, and F32 is to follow the CPU); a bias gradient only beside an F32 result, and where the scratch behind the workspace holds
- * it. */
+ * in 16 bits (how exact it is there is not said, and F32 is to follow the CPU); a bias gradient only beside
+ * an F32 result, and where the scratch behind the workspace holds it. */
 static uint32_t
 fusable(const struct gemm *g)
 {
