@@ -1,11 +1,12 @@
 /* mtok - text to token datasets and back; SentencePiece models from text */
 #include "lib/base/cli.h"
 #include "lib/base/prog.h"
-#include "tok/count.h"
 #include "tok/decode.h"
 #include "tok/encode.h"
 #include "tok/info.h"
 #include "tok/options.h"
+#include "tok/report.h"
+#include "tok/signals.h"
 #include "tok/train.h"
 
 #include <string.h>
@@ -14,6 +15,7 @@
 struct watch {
 	struct timespec start;
 	int64_t log_interval;
+	struct str line;
 };
 
 /* Never 0, so that it can be divided by. */
@@ -33,8 +35,9 @@ progress(void *ctx, const struct encode_counts *c)
 	struct watch *w = ctx;
 	double t = seconds_since(&w->start);
 
-	prog_progress("%lld documents, %.1f MB, %.1f MB/s", (long long)c->documents, (double)c->input_bytes / 1e6,
-	    (double)c->input_bytes / 1e6 / t);
+	str_clear(&w->line);
+	report_progress(c, t, &w->line);
+	prog_progress("%s", w->line.buf);
 	if (w->log_interval && c->documents >= w->log_interval) {
 		note("Processed %lld documents (%.1f docs/s, %.3f MB/s).", (long long)c->documents, (double)c->documents / t,
 		    (double)c->input_bytes / 1e6 / t);
@@ -42,26 +45,39 @@ progress(void *ctx, const struct encode_counts *c)
 	}
 }
 
-/* Says what was not encoded. */
+/* Says what was not encoded, and then what was. */
 static void
 summarise(const struct encode_counts *c, double seconds)
 {
-	struct str skipped = { 0 };
-	int64_t tokens = 0;
+	struct str s = { 0 };
 
-	for (int k = 0; k < c->num_keys; k++)
-		tokens += c->key[k].tokens;
-	count_skipped(c, &skipped);
-	if (skipped.len)
-		warn("skipped bad lines: %s", skipped.buf);
-	str_release(&skipped);
+	report_skipped(c, &s);
+	if (s.len)
+		warn("skipped bad lines: %s", s.buf);
 	if (c->blank)
 		note("skipped blank lines: %lld", (long long)c->blank);
-	note("%lld documents, %lld tokens, %.1f MB in %.1f s (%.1f MB/s)", (long long)c->documents, (long long)tokens,
-	    (double)c->input_bytes / 1e6, seconds, (double)c->input_bytes / 1e6 / seconds);
+	str_clear(&s);
+	report_summary(c, seconds, &s);
+	note("%s", s.buf);
+	str_release(&s);
 }
 
-/* encode and count: the same work, with and without datasets. */
+/* What the run prints on standard output. */
+static void
+print(const struct encode_config *c, const struct encode *x, double seconds)
+{
+	if (c->output_prefix && c->json)
+		report_run_json(x, &c->json_keys, seconds, stdout);
+	else if (!c->output_prefix && c->json)
+		report_counts_json(x, &c->json_keys, stdout);
+	else if (!c->output_prefix && c->histogram)
+		report_histogram(x, &c->json_keys, stdout);
+	else if (!c->output_prefix)
+		report_counts(x, &c->json_keys, stdout);
+}
+
+/* encode and count: the same work, with and without datasets. A signal ends the program as it would
+ * any other, after cleaning up; or with the status that says "submit again" when it can go on. */
 static int
 run_encode(struct encode_config *c, int argc, char **argv, struct err *e)
 {
@@ -69,21 +85,30 @@ run_encode(struct encode_config *c, int argc, char **argv, struct err *e)
 	struct mem_pool pool = { 0 };
 	struct encode *x;
 	int rc = CLI_USAGE;
+	bool stopped = false;
 
 	clock_gettime(CLOCK_MONOTONIC, &w.start);
 	options_add_operands(&c->input, &pool, argc, argv);
 	c->version = prog_release();
+	c->stop_fd = c->output_prefix ? signals_hold() : -1;
 	x = encode_open(c, e);
 	if (x)
 		rc = encode_run(x, progress, &w, e) < 0 ? CLI_FAILED : EXIT_DONE;
 	prog_progress_end();
 	if (rc == EXIT_DONE) {
-		if (!c->output_prefix)
-			count_print(c, encode_counts(x), stdout);
+		print(c, x, seconds_since(&w.start));
 		summarise(encode_counts(x), seconds_since(&w.start));
+	} else if (x && encode_interrupted(x)) {
+		stopped = true;
+		rc = encode_can_resume(x) ? EXIT_STOPPED : CLI_FAILED;
 	}
+	if (rc == EXIT_STOPPED)
+		note("interrupted; --resume goes on");
 	encode_close(x);
+	str_release(&w.line);
 	mem_pool_release(&pool);
+	if (stopped && rc != EXIT_STOPPED)
+		signals_raise(c->stop_fd);
 	return rc;
 }
 

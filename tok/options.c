@@ -37,12 +37,20 @@ static const char *const on_error_names[] = { "stop", "skip", NULL };
 	{ .type = OPT_GROUP, .help = "Input" }, \
 	{ .name = "input", .type = OPT_LIST, .off = ENCODE(input), .unit = "FILE", \
 	  .help = "JSON Lines, plain, gzip or zstd, like the operands; - is standard input" }, \
+	{ .name = "files-from", .type = OPT_STRING, .off = ENCODE(files_from), .unit = "LIST", \
+	  .help = "read more input files from LIST, one a line or ended by NULs; - is standard input" }, \
+	{ .name = "part", .type = OPT_STRING, .off = ENCODE(part), .unit = "I/N", \
+	  .help = "take the Ith of N equal parts of the input, for job I of an array" }, \
 	{ .name = "json-keys", .type = OPT_LIST, .off = ENCODE(json_keys), .unit = "KEY", .def = "text", \
 	  .help = "members to take; each becomes a dataset of its own" }, \
 	{ .name = "workers", .type = OPT_INT, .off = ENCODE(workers), .min = 0, .max = 4096, .def = "0", .unit = "N", \
-	  .help = "threads that encode; 0 means one a core; the output does not depend on it" }, \
+	  .help = "threads that encode; 0 means one a usable core; the output does not depend on it" }, \
 	{ .name = "on-error", .type = OPT_CHOICE, .off = ENCODE(on_error), .choices = on_error_names, .def = "stop", \
-	  .help = "at a bad line: stop the run, or skip it and count it by class" }
+	  .help = "at a bad line: stop the run, or skip it and count it by class" }, \
+	{ .name = "split-sentences", .type = OPT_FLAG, .off = ENCODE(split_sentences), \
+	  .help = "cut texts into sentences by rule; each is a sequence, the text is the document" }, \
+	{ .name = "keep-newlines", .type = OPT_FLAG, .off = ENCODE(keep_newlines), \
+	  .help = "with --split-sentences: line feeds between sentences stay at the end of the one before" }
 
 const struct opt encode_opts[] = {
 	INPUT_OPTS,
@@ -54,6 +62,17 @@ const struct opt encode_opts[] = {
 	  .help = "put the end-of-document id after every document that is not empty" },
 	{ .name = "eod-id", .type = OPT_INT, .off = ENCODE(eod_id), .min = -1, .max = 2147483646, .def = "-1", .unit = "ID",
 	  .help = "end-of-document id; -1 means the tokenizer's own" },
+	{ .name = "eod-token", .type = OPT_STRING, .off = ENCODE(eod_token), .unit = "PIECE",
+	  .help = "end-of-document id by its piece, such as <|endoftext|>" },
+	{ .name = "prepend-bos", .type = OPT_FLAG, .off = ENCODE(prepend_bos),
+	  .help = "put the beginning-of-document id before every document that is not empty" },
+	{ .name = "error-list", .type = OPT_STRING, .off = ENCODE(error_list), .unit = "FILE",
+	  .help = "with --on-error skip: list the skipped lines here rather than in PREFIX.errors.tsv" },
+	{ .name = "resume", .type = OPT_FLAG, .off = ENCODE(resume),
+	  .help = "leave what a later run with --resume can go on with, and go on with what an earlier one left" },
+	{ .name = "resume-interval", .type = OPT_NUMBER, .off = ENCODE(resume_interval), .min = 0, .max = 86400, .def = "10",
+	  .unit = "SECONDS", .help = "with --resume: write down how far the run has come this often" },
+	{ .name = "json", .type = OPT_FLAG, .off = ENCODE(json), .help = "print the counts of the run as a line of JSON" },
 	{ .name = "force", .type = OPT_FLAG, .off = ENCODE(force), .help = "replace a dataset that exists" },
 	{ .name = "log-interval", .type = OPT_INT, .off = ENCODE(log_interval), .min = 0, .max = INFINITY, .def = "0",
 	  .unit = "N",
@@ -61,12 +80,19 @@ const struct opt encode_opts[] = {
 	{ .type = OPT_GROUP, .help = "Accepted, no effect" },
 	{ .name = "dataset-impl", .type = OPT_NOTE, .help = "datasets are always mapped to memory" },
 	{ .name = "chunk-size", .type = OPT_NOTE, .help = "work is dealt out by bytes" },
+	{ .name = "lang", .type = OPT_NOTE, .help = "the rules of --split-sentences are those of all languages" },
 	OPT_END,
 };
 
 const struct opt count_opts[] = {
 	INPUT_OPTS,
 	TOKENIZER_OPTS,
+	{ .name = "compare", .type = OPT_LIST, .off = ENCODE(compare), .unit = "FILE",
+	  .help = "tokenizers to count with in the same pass; each is told by its file" },
+	{ .type = OPT_GROUP, .help = "Output" },
+	{ .name = "histogram", .type = OPT_FLAG, .off = ENCODE(histogram),
+	  .help = "print how many documents there are of which length instead" },
+	{ .name = "json", .type = OPT_FLAG, .off = ENCODE(json), .help = "print JSON Lines, counts and histogram together" },
 	OPT_END,
 };
 
@@ -147,10 +173,7 @@ const struct opt train_opts[] = {
 };
 
 const struct opt_refused encode_refused[] = {
-	{ "split-sentences", "give a list of sentences as the member's value" },
-	{ "keep-newlines", "it belongs to --split-sentences" },
-	{ "lang", "it belongs to --split-sentences" },
-	{ "partitions", "one run gives one dataset; --workers is enough" },
+	{ "partitions", "one run gives one dataset; --workers is enough, and --part for many jobs" },
 	{ "keep-sequential-samples", "the order of the lines is always kept" },
 	{ "find-optimal-num-workers", "one worker a core is the default" },
 	{ "workers-to-check", "one worker a core is the default" },

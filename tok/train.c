@@ -11,6 +11,7 @@
 #include "lib/base/mem.h"
 #include "lib/token/spm.h"
 #include "tok/encode.h"
+#include "tok/files.h"
 #include "tok/input.h"
 #include "tok/jsonl.h"
 
@@ -27,8 +28,11 @@ const char *const train_normalizations[] = { "nmt_nfkc", "nfkc", "nmt_nfkc_cf", 
 struct sentences {
 	const struct train_config *c;
 	struct train_counts *counts;
+	struct mem_pool pool;
+	struct input_list files;
 	struct input *input;
 	struct batch batch;
+	int file;                       /* the batch's; -1 before the first */
 	struct jsonl *jsonl;
 	int64_t line;
 	size_t pos;                     /* in the batch */
@@ -136,7 +140,8 @@ next_line(struct sentences *s, struct err *e)
 			if (rc <= 0)
 				return rc;
 			s->pos = 0;
-			s->line = s->batch.first_line - 1;
+			s->line = s->batch.file == s->file ? s->line : 0;
+			s->file = s->batch.file;
 		}
 		s->line++;
 		class = jsonl_parse(s->jsonl, line, len);
@@ -147,7 +152,7 @@ next_line(struct sentences *s, struct err *e)
 			return 1;
 		}
 		if (class != JSONL_BLANK && s->c->on_error == ON_ERROR_STOP)
-			return err_at(e, s->batch.file, (long)s->line, "%s: %s",
+			return err_at(e, input_file_name(&s->files.item[s->batch.file]), (long)s->line, "%s: %s",
 			    jsonl_class_name[class], jsonl_detail(s->jsonl));
 		s->counts->skipped += class != JSONL_BLANK;
 	}
@@ -242,17 +247,21 @@ tokenizer_train_check(const struct train_config *c, struct err *e)
 int
 tokenizer_train_run(const struct train_config *c, struct train_counts *counts, struct err *e)
 {
-	const char *dash = "-";
-	struct opt_list stdin_alone = { 1, &dash };
-	struct sentences s = { .c = c, .counts = counts, .key = c->json_keys.count };
+	struct sentences s = { .c = c, .counts = counts, .key = c->json_keys.count, .file = -1 };
 	struct settings settings = { .count = 0 };
 	struct str users = { 0 }, controls = { 0 }, model = { 0 };
 	struct spm_training t = {
 		.setting = settings.item, .verbose = c->verbose, .next = next_sentence, .ctx = &s
 	};
+	struct opt_list names = c->input;
 	int rc;
 
-	s.input = input_new(c->input.count ? &c->input : &stdin_alone);
+	if ((c->files_from && files_from(c->files_from, &names, &s.pool, e) < 0) ||
+	    files_open(&names, (struct part_spec){ 0, 0 }, &s.files, &s.pool, e) < 0) {
+		mem_pool_release(&s.pool);
+		return -1;
+	}
+	s.input = input_new(&s.files, -1);
 	s.jsonl = jsonl_new(&c->json_keys);
 	fill_settings(&settings, c, &users, &controls);
 	t.num_settings = settings.count;
@@ -261,6 +270,7 @@ tokenizer_train_run(const struct train_config *c, struct train_counts *counts, s
 		rc = io_write_file(c->output, model.buf, model.len, e);
 	input_free(s.input);
 	jsonl_free(s.jsonl);
+	mem_pool_release(&s.pool);
 	str_release(&s.batch.text);
 	str_release(&users);
 	str_release(&controls);

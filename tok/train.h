@@ -10,6 +10,7 @@
 /* Members carry spm_train's names, meanings and defaults. */
 struct train_config {
 	struct opt_list input, json_keys;       /* no input: standard input */
+	const char *files_from;                 /* NULL: no list of inputs */
 	const char *output;
 	int64_t vocab_size, max_sentence_length, input_sentence_size, max_sentencepiece_length,
 	    workers;

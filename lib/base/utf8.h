@@ -2,6 +2,7 @@
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,5 +13,7 @@ int    utf8_decode(const unsigned char *s, size_t n, uint32_t *cp);
 int    utf8_encode(uint32_t cp, unsigned char out[4]);
 /* Offset of the first malformed byte, or n when all of it is well formed. */
 size_t utf8_check(const unsigned char *s, size_t n);
+/* Whether all of it is well formed, at the speed of memory. */
+bool   utf8_valid(const char *s, size_t n);
 
 #endif

@@ -55,4 +55,22 @@ int  dataset_end_document(struct dataset_writer *w, struct err *e);
 int  dataset_commit(struct dataset_writer *w, struct err *e);           /* frees w in every case */
 void dataset_abort(struct dataset_writer *w);
 
+/*
+ * A writer that another run can go on with: its temporary files are PREFIX.bin.part,
+ * PREFIX.lengths.part and PREFIX.documents.part, and stay when it is aborted or fails to commit.
+ */
+struct dataset_mark {
+	int64_t bin_bytes, sequences, documents;
+};
+
+/* from: what dataset_sync said; everything behind it is cut off. NULL begins afresh. */
+struct dataset_writer *dataset_writer_resume(
+    const char *prefix, enum dtype t, const struct dataset_mark *from, struct err *e);
+/* All that was added is on the disk, and is this much. */
+int  dataset_sync(struct dataset_writer *w, struct dataset_mark *mark, struct err *e);
+/* Whether the commit of such a writer was carried to its end. */
+bool dataset_was_committed(const char *prefix);
+/* Removes the temporary files; those that are not there are no fault. */
+void dataset_drop_parts(const char *prefix);
+
 #endif

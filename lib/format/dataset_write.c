@@ -7,6 +7,7 @@
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
+#include "lib/base/str.h"
 #include "lib/format/dataset.h"
 
 #include <errno.h>
@@ -23,6 +24,7 @@ struct dataset_writer {
 	enum dtype type;
 	int64_t min, max;                       /* what the type can hold */
 	int64_t sequences, boundaries;
+	bool keep;                              /* the temporary files are another run's, too */
 };
 
 /* Code, least and greatest value of the types that hold tokens. */
@@ -255,7 +257,8 @@ publish(struct dataset_writer *w, struct outfile *idx, struct err *e)
 	if (outfile_commit(&w->bin, e) < 0)
 		return -1;
 	if (outfile_commit(idx, e) < 0) {
-		unlink(w->bin.path);
+		if (!w->keep)
+			unlink(w->bin.path);
 		return -1;
 	}
 	return 0;
@@ -283,11 +286,133 @@ dataset_abort(struct dataset_writer *w)
 {
 	if (!w)
 		return;
-	outfile_abort(&w->bin);
+	if (w->keep)
+		outfile_leave(&w->bin);
+	else
+		outfile_abort(&w->bin);
 	if (w->lengths)
 		fclose(w->lengths);
 	if (w->documents)
 		fclose(w->documents);
 	free(w->idx_path);
 	free(w);
+}
+
+/* PREFIX followed by a suffix. */
+static char *
+with_suffix(const char *prefix, const char *suffix)
+{
+	struct str s = { 0 };
+
+	str_adds(&s, prefix);
+	str_adds(&s, suffix);
+	return str_detach(&s);
+}
+
+/* Opens one of the named temporary files and keeps the first bytes of it. */
+static int
+open_part(struct outfile *o, const char *prefix, const char *suffix, int64_t keep, struct err *e)
+{
+	char *path = with_suffix(prefix, suffix);
+	int rc = outfile_resume(o, path, keep, e);
+
+	free(path);
+	return rc;
+}
+
+/* A commit that was cut short between its two renames has left the tokens under their name: they go
+ * back, since without the index they are no dataset. */
+static int
+take_back(const char *prefix, struct err *e)
+{
+	char *bin = with_suffix(prefix, ".bin"), *part = with_suffix(prefix, ".bin.part"), *idx = with_suffix(prefix, ".idx");
+	int rc = 0;
+
+	if (!io_exists(part) && io_exists(bin) && !io_exists(idx) && rename(bin, part) < 0)
+		rc = err_sys(e, "rename", bin);
+	free(bin);
+	free(part);
+	free(idx);
+	return rc;
+}
+
+/* Counts come from a file: each is checked before it is multiplied. */
+struct dataset_writer *
+dataset_writer_resume(const char *prefix, enum dtype t, const struct dataset_mark *from, struct err *e)
+{
+	struct dataset_mark none = { 0 };
+	struct dataset_writer *w;
+	struct outfile lengths = { 0 }, documents = { 0 };
+	int k = kind_of(t);
+
+	if (from && (from->sequences > INT64_MAX / 16 || from->documents > INT64_MAX / 16)) {
+		err_set(e, "%s: more sequences than can be", prefix);
+		return NULL;
+	}
+	if (from && take_back(prefix, e) < 0)
+		return NULL;
+	from = from ? from : &none;
+	w = mem_zalloc(1, sizeof *w);
+	w->type = t;
+	w->keep = true;
+	w->min = kinds[k].min;
+	w->max = kinds[k].max;
+	w->idx_path = with_suffix(prefix, ".idx");
+	w->sequences = from->sequences;
+	w->boundaries = from->documents;
+	if (open_part(&w->bin, prefix, ".bin", from->bin_bytes, e) < 0 ||
+	    open_part(&lengths, prefix, ".lengths", 4 * from->sequences, e) < 0 ||
+	    open_part(&documents, prefix, ".documents", 8 * from->documents, e) < 0) {
+		outfile_leave(&lengths);
+		dataset_abort(w);
+		return NULL;
+	}
+	w->lengths = lengths.f;
+	w->documents = documents.f;
+	return w;
+}
+
+/* One of the two streams beside the tokens. */
+static int
+sync_spill(const struct dataset_writer *w, FILE *f, struct err *e)
+{
+	return ferror(f) || fflush(f) != 0 || fdatasync(fileno(f)) < 0 ? write_failed(w, e) : 0;
+}
+
+/* Three syncs; the caller decides how often they are worth it. */
+int
+dataset_sync(struct dataset_writer *w, struct dataset_mark *mark, struct err *e)
+{
+	mark->sequences = w->sequences;
+	mark->documents = w->boundaries;
+	return outfile_sync(&w->bin, &mark->bin_bytes, e) < 0 || sync_spill(w, w->lengths, e) < 0 ||
+		sync_spill(w, w->documents, e) < 0
+	    ? -1
+	    : 0;
+}
+
+/* The index is renamed last, and the tokens lose their temporary name before that. */
+bool
+dataset_was_committed(const char *prefix)
+{
+	char *part = with_suffix(prefix, ".bin.part"), *idx = with_suffix(prefix, ".idx");
+	bool yes = !io_exists(part) && io_exists(idx);
+
+	free(part);
+	free(idx);
+	return yes;
+}
+
+/* After a commit, or when nobody will go on. */
+void
+dataset_drop_parts(const char *prefix)
+{
+	static const char *const suffix[] = { ".bin.part", ".lengths.part", ".documents.part" };
+
+	for (int i = 0; i < 3; i++) {
+		char *path = with_suffix(prefix, suffix[i]);
+
+		unlink(path);
+		free(path);
+	}
 }
