@@ -364,7 +364,6 @@ read_lines(struct input *in, size_t want, struct batch *b, bool *ended, struct e
 		*ended = rc == 0;
 		if (!drop_line(in, b))
 			continue;
-		drop_mark(b);
 		if (cut_at_end(in, b)) {
 			*ended = true;
 			return 0;
@@ -390,10 +389,13 @@ next_of_file(struct input *in, size_t want, struct batch *out, struct err *e)
 	str_clear(&in->carry);
 	if (read_lines(in, want, out, &ended, e) < 0)
 		return -1;
+	drop_mark(out);
 	last = out->text.len ? memrchr(out->text.buf, '\n', out->text.len) : NULL;
 	keep = ended ? out->text.len : (size_t)(last - out->text.buf) + 1;
 	str_add(&in->carry, out->text.buf + keep, out->text.len - keep);
 	out->text.len = keep;
+	if (out->text.buf)
+		out->text.buf[keep] = '\0';
 	out->stored = in->stored;
 	if (ended)
 		close_file(in);

@@ -249,10 +249,14 @@ read_string(struct jsonl *j, struct jsonl_text *text, const char **lone)
 	text->bytes = out;
 	memcpy(out, start, text->len);
 	out += text->len;
-	while (j->p < j->end && *j->p == '\\') {
-		if (decode_escape(j, &out, lone) < 0)
-			return -1;
-		j->p = scan_copy(j->p, j->end, &out);
+	for (;;) {
+		j->p = scan_copy(j->p, j->end, &out, simple_escape);
+		if (j->p == j->end || *j->p != '\\')
+			break;
+		do
+			if (decode_escape(j, &out, lone) < 0)
+				return -1;
+		while (j->p < j->end && *j->p == '\\');
 	}
 	if (j->p == j->end)
 		return fail(j, "unterminated string");
@@ -580,7 +584,7 @@ judge(struct jsonl *j, size_t object)
 static void
 begin(struct jsonl *j, const char *line, size_t len)
 {
-	size_t need = len + SCAN_BLOCK;
+	size_t need = len + SCAN_SLACK;
 
 	if (j->cap < need || (j->cap > SCRATCH_KEPT && need <= SCRATCH_KEPT)) {
 		free(j->scratch);

@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { SCAN_BLOCK = 32 };
+enum { SCAN_BLOCK = 32, SCAN_SLACK = 160 };
 
 /* Whether a byte of a string is plain: neither quote, backslash nor control character. */
 static inline bool
@@ -50,25 +50,72 @@ scan_text(const char *p, const char *end)
 	return p;
 }
 
-/* The same, and copies the plain bytes to *out, which moves on by as many. Up to SCAN_BLOCK bytes
- * behind them may be overwritten as well: out must have that room. */
+/* One bit for each of 64 bytes. */
+static inline uint64_t
+scan_mask64(const char *p)
+{
+	uint64_t low = scan_mask(_mm256_loadu_si256((const __m256i *)(const void *)p));
+	uint64_t high = scan_mask(_mm256_loadu_si256((const __m256i *)(const void *)(p + SCAN_BLOCK)));
+
+	return high << SCAN_BLOCK | low;
+}
+
+/* 64 bytes, whatever they are. */
+static inline void
+scan_move64(char *to, const char *from)
+{
+	__m256i a = _mm256_loadu_si256((const __m256i *)(const void *)from);
+	__m256i b = _mm256_loadu_si256((const __m256i *)(const void *)(from + SCAN_BLOCK));
+
+	_mm256_storeu_si256((__m256i *)(void *)to, a);
+	_mm256_storeu_si256((__m256i *)(void *)(to + SCAN_BLOCK), b);
+}
+
+/*
+ * Copies plain bytes and decodes the escapes of two bytes that `simple` knows (0: it does not), until
+ * something else comes, which is where it returns; *out moves on by what was written. Up to SCAN_SLACK
+ * bytes behind that may be overwritten as well: out must have that room.
+ *
+ * The places of all marks of a block are known before the first is looked at, so that no load waits
+ * for the escape before it; a piece between two of them is copied as 64 bytes, whatever its length.
+ */
 static inline const char *
-scan_copy(const char *p, const char *end, char **out)
+scan_copy(const char *p, const char *end, char **out, const char simple[256])
 {
 	char *to = *out;
 
-	for (; end - p >= SCAN_BLOCK; p += SCAN_BLOCK, to += SCAN_BLOCK) {
-		__m256i block = _mm256_loadu_si256((const __m256i *)(const void *)p);
-		uint32_t mask = scan_mask(block);
+	while (end - p >= SCAN_SLACK) {
+		uint64_t mask = scan_mask64(p);
+		unsigned from = 0;
 
-		_mm256_storeu_si256((__m256i *)(void *)to, block);
-		if (mask) {
-			*out = to + __builtin_ctz(mask);
-			return p + __builtin_ctz(mask);
+		while (mask) {
+			unsigned at = (unsigned)__builtin_ctzll(mask);
+			char c = p[at] == '\\' ? simple[(unsigned char)p[at + 1]] : '\0';
+
+			scan_move64(to, p + from);
+			to += at - from;
+			if (!c) {
+				*out = to;
+				return p + at;
+			}
+			*to++ = c;
+			from = at + 2;
+			mask &= ~((uint64_t)3 << at);
 		}
+		scan_move64(to, p + from);
+		to += from < 64 ? 64 - from : 0;
+		p += from < 64 ? 64 : from;
 	}
-	while (p < end && scan_plain(*p))
-		*to++ = *p++;
+	while (p < end) {
+		if (scan_plain(*p)) {
+			*to++ = *p++;
+			continue;
+		}
+		if (*p != '\\' || end - p < 2 || !simple[(unsigned char)p[1]])
+			break;
+		*to++ = simple[(unsigned char)p[1]];
+		p += 2;
+	}
 	*out = to;
 	return p;
 }
