@@ -262,7 +262,7 @@ add_int32(struct str *s, int32_t v)
 /* Appends ids in the dataset's type; they are below the vocabulary size, or the eod that the type
  * was chosen for. */
 static void
-add_tokens(struct str *s, enum dtype t, const int64_t *id, size_t count)
+add_tokens(struct str *s, enum dtype t, const uint32_t *id, size_t count)
 {
 	if (t == DTYPE_U16) {
 		str_reserve(s, 2 * count);
@@ -302,12 +302,13 @@ encode_value(const struct encode *x, struct scratch *s, struct part *part, int k
 		sequences++;
 	}
 	if (x->c->append_eod && sequences) {
+		uint32_t eod = (uint32_t)x->eod;
 		int32_t last;
 
 		memcpy(&last, part->lengths.buf + part->lengths.len - sizeof last, sizeof last);
 		last++;
 		memcpy(part->lengths.buf + part->lengths.len - sizeof last, &last, sizeof last);
-		add_tokens(&part->tokens, x->dtype, &x->eod, 1);
+		add_tokens(&part->tokens, x->dtype, &eod, 1);
 		part->counts.tokens++;
 	}
 	add_int32(&part->sequences, (int32_t)sequences);

@@ -21,6 +21,7 @@ enum { ALPHABET_END = 0x144 };
 static const char *const types[] = { "GPT2BPETokenizer", NULL };
 static const char end_of_text[] = "<|endoftext|>";
 
+
 struct token {
 	const char *bytes;
 	uint32_t len;
@@ -29,7 +30,8 @@ struct token {
 
 struct gpt2 {
 	struct mem_pool pool;           /* the tokens' bytes */
-	struct token *token;
+	struct token *token;            /* what an id's text is */
+	struct bpe_token *text;         /* the same for those that merging can make */
 	struct bpe *bpe;
 	struct pretok *pretok;
 	int64_t end_of_text;            /* -1: not in the vocabulary */
@@ -44,9 +46,11 @@ struct names {
 
 /* The merges while they are being read. */
 struct merges {
-	struct bpe *bpe;
 	const struct names *names;
-	uint32_t rank;                  /* of the next one */
+	const struct str *text;
+	struct bpe_merge *merge;
+	size_t *line;                   /* offset of each one's line */
+	size_t count;
 };
 
 /* Two text files and no model. */
@@ -184,71 +188,50 @@ read_vocab(struct tokenizer *t, struct names *n, const struct json_value *root, 
 	return 0;
 }
 
-/*
- * The ids of the 256 single bytes. With all of them there every text can be encoded, so encoding
- * cannot fail later.
- */
-static int
-find_bytes(const struct tokenizer *t, uint32_t byte_id[256], struct err *e)
+/* Specials are no text. */
+static void
+find_text(const struct tokenizer *t)
 {
-	const struct gpt2 *g = t->impl;
-	bool seen[256] = { false };
+	struct gpt2 *g = t->impl;
 
+	g->text = mem_zalloc((size_t)t->vocab_size, sizeof *g->text);
 	for (int64_t i = 0; i < t->vocab_size; i++)
-		if (g->token[i].len == 1 && !g->token[i].special) {
-			unsigned char b = (unsigned char)g->token[i].bytes[0];
-
-			byte_id[b] = (uint32_t)i;
-			seen[b] = true;
-		}
-	for (int b = 0; b < 256; b++)
-		if (!seen[b])
-			return err_set(e, "no token for byte 0x%02x", b);
-	return 0;
+		if (!g->token[i].special)
+			g->text[i] = (struct bpe_token){
+				(const unsigned char *)g->token[i].bytes, g->token[i].len };
 }
 
-/*
- * One line of merges.txt: "left right". Both parts and their join must have ids, because merging
- * works on ids alone.
- */
+/* One line of merges.txt: "left right". Both must have ids, because merging works on ids alone. */
 static int
-add_merge(struct merges *m, const char *line, size_t len, struct err *e)
+add_merge(struct merges *m, size_t at, size_t len, struct err *e)
 {
-	const struct names *n = m->names;
-	const char *space = memchr(line, ' ', len);
+	const char *line = m->text->buf + at, *space = memchr(line, ' ', len);
 	size_t left = space ? (size_t)(space - line) : 0, right = space ? len - left - 1 : 0;
-	int64_t a, b, joined;
-	char *both;
+	int64_t a, b;
 
 	if (left == 0 || right == 0 || memchr(space + 1, ' ', right))
 		return err_set(e, "not two tokens with a space between them");
-	a = name_id(n, line, left);
-	b = name_id(n, space + 1, right);
+	a = name_id(m->names, line, left);
+	b = name_id(m->names, space + 1, right);
 	if (a < 0 || b < 0)
 		return err_set(e, "'%.*s' is not in the vocabulary", (int)(a < 0 ? left : right),
 		    a < 0 ? line : space + 1);
-	both = mem_strndup(line, len);
-	memcpy(both + left, space + 1, right);
-	joined = name_id(n, both, len - 1);
-	free(both);
-	if (joined < 0)
-		return err_set(e, "'%.*s' and '%.*s' join to no token of the vocabulary", (int)left,
-		    line, (int)right, space + 1);
-	if (!bpe_add(m->bpe, (uint32_t)a, (uint32_t)b, m->rank++, (uint32_t)joined))
-		return err_set(e, "the pair is there twice");
+	m->line[m->count] = at;
+	m->merge[m->count++] = (struct bpe_merge){ (uint32_t)a, (uint32_t)b };
 	return 0;
 }
 
 /* merges.txt: a first line "#version..." may be there; rank is the order of the other lines. */
 static int
-read_merges(struct merges *m, const char *path, const struct str *text, struct err *e)
+read_merges(struct merges *m, const char *path, struct err *e)
 {
+	const struct str *text = m->text;
 	struct err why;
 	long line = 0;
 
 	for (size_t i = 0; i < text->len;) {
 		const char *s = text->buf + i, *end = memchr(s, '\n', text->len - i);
-		size_t len = end ? (size_t)(end - s) : text->len - i;
+		size_t len = end ? (size_t)(end - s) : text->len - i, at = i;
 
 		i += len + 1;
 		line++;
@@ -256,10 +239,26 @@ read_merges(struct merges *m, const char *path, const struct str *text, struct e
 			len--;
 		if (len == 0 || (line == 1 && len >= 8 && !memcmp(s, "#version", 8)))
 			continue;
-		if (add_merge(m, s, len, &why) < 0)
+		if (add_merge(m, at, len, &why) < 0)
 			return err_at(e, path, line, "%s", why.msg);
 	}
 	return 0;
+}
+
+/* The reason that a vocabulary was refused: with the line when it is one merge's fault. */
+static int
+refused(const struct tokenizer *t, const struct merges *m, size_t bad, const char *why,
+    struct err *e)
+{
+	const char *s = m->text->buf;
+	long line = 1;
+
+	if (bad >= m->count)
+		return err_set(e, "%s: %s", t->file[0], why);
+	for (size_t i = 0; i < m->line[bad]; i++)
+		line += s[i] == '\n';
+	s += m->line[bad];
+	return err_at(e, t->file[1], line, "'%.*s': %s", (int)strcspn(s, "\r\n"), s, why);
 }
 
 /* The merges, after the vocabulary is known. */
@@ -267,20 +266,28 @@ static int
 open_merges(struct tokenizer *t, const struct names *n, const char *path, struct err *e)
 {
 	struct gpt2 *g = t->impl;
-	uint32_t byte_id[256];
 	struct str text = { 0 };
-	size_t lines = 1;
+	struct merges m = { .names = n, .text = &text };
+	size_t lines = 1, bad;
 	struct err why;
 	int rc;
 
-	if (find_bytes(t, byte_id, &why) < 0)
-		return err_set(e, "%s: %s", t->file[0], why.msg);
+	find_text(t);
 	if (tokenizer_read_file(t, path, &text.buf, &text.len, e) < 0)
 		return -1;
 	for (size_t i = 0; i < text.len; i++)
 		lines += text.buf[i] == '\n';
-	g->bpe = bpe_new(byte_id, lines);
-	rc = read_merges(&(struct merges){ g->bpe, n, 0 }, path, &text, e);
+	m.merge = mem_alloc(lines, sizeof *m.merge);
+	m.line = mem_alloc(lines, sizeof *m.line);
+	rc = read_merges(&m, path, e);
+	if (rc == 0) {
+		g->bpe = bpe_new(&(struct bpe_spec){ .token = g->text,
+			.num_tokens = (size_t)t->vocab_size, .merge = m.merge,
+			.num_merges = m.count }, &bad, &why);
+		rc = g->bpe ? 0 : refused(t, &m, bad, why.msg, e);
+	}
+	free(m.merge);
+	free(m.line);
 	str_release(&text);
 	return rc;
 }
@@ -324,7 +331,7 @@ gpt2_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 	rc = open_files(t, spec, &n, e);
 	free(n.slot);
 	if (rc == 0)
-		g->pretok = pretok_new();
+		g->pretok = pretok_new(PRETOK_GPT2);
 	return rc;
 }
 
@@ -340,6 +347,7 @@ gpt2_close(struct tokenizer *t)
 	bpe_free(g->bpe);
 	pretok_free(g->pretok);
 	free(g->token);
+	free(g->text);
 	free(g);
 }
 
@@ -350,8 +358,7 @@ gpt2_close(struct tokenizer *t)
 static void *
 gpt2_worker_new(const struct tokenizer *t)
 {
-	(void)t;
-	return bpe_worker_new();
+	return bpe_worker_new(((const struct gpt2 *)t->impl)->bpe);
 }
 
 /* NULL is fine; the scratch holds nothing of the tokenizer. */
@@ -359,17 +366,6 @@ static void
 gpt2_worker_free(void *scratch)
 {
 	bpe_worker_free(scratch);
-}
-
-/* Text without special strings. */
-static void
-encode_plain(const struct gpt2 *g, struct bpe_worker *w, const unsigned char *s, size_t n,
-    struct token_ids *out)
-{
-	for (size_t pos = 0, end; pos < n; pos = end) {
-		end = pretok_gpt2(g->pretok, s, n, pos);
-		bpe_encode(g->bpe, w, s + pos, end - pos, out);
-	}
 }
 
 /* Cuts the text at the special string; the parts do not see each other. */
@@ -384,18 +380,19 @@ gpt2_encode(
 	(void)e;
 	while (g->end_of_text >= 0 && !g->special_as_text &&
 	    (hit = memmem(text, len, end_of_text, special))) {
-		encode_plain(g, w->impl, (const unsigned char *)text, (size_t)(hit - text), out);
-		token_ids_add(out, g->end_of_text);
+		bpe_encode_text(w->impl, g->pretok, (const unsigned char *)text,
+		    (size_t)(hit - text), out);
+		token_ids_add(out, (uint32_t)g->end_of_text);
 		len -= (size_t)(hit - text) + special;
 		text = hit + special;
 	}
-	encode_plain(g, w->impl, (const unsigned char *)text, len, out);
+	bpe_encode_text(w->impl, g->pretok, (const unsigned char *)text, len, out);
 	return 0;
 }
 
 /* Bytes as they are: a cut character stays cut. */
 static void
-gpt2_decode(struct tokenizer_worker *w, const int64_t *ids, size_t count, struct str *out)
+gpt2_decode(struct tokenizer_worker *w, const uint32_t *ids, size_t count, struct str *out)
 {
 	const struct gpt2 *g = w->tokenizer->impl;
 

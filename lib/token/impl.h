@@ -35,7 +35,7 @@ struct tokenizer_kind {
 	    struct token_ids *out, struct err *e);
 	/* ids are in range, so it cannot fail */
 	void (*decode)(
-	    struct tokenizer_worker *w, const int64_t *ids, size_t count, struct str *out);
+	    struct tokenizer_worker *w, const uint32_t *ids, size_t count, struct str *out);
 	struct tokenizer_piece (*piece)(const struct tokenizer *t, int64_t id);
 };
 

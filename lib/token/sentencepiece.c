@@ -90,7 +90,7 @@ sentencepiece_encode(
 
 /* Cannot fail: tokenizer_decode has checked that the ids are in range. */
 static void
-sentencepiece_decode(struct tokenizer_worker *w, const int64_t *ids, size_t count, struct str *out)
+sentencepiece_decode(struct tokenizer_worker *w, const uint32_t *ids, size_t count, struct str *out)
 {
 	spm_decode(w->tokenizer->impl, w->impl, ids, count, out);
 }

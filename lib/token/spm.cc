@@ -165,13 +165,13 @@ spm_encode(
 		return -1;
 	token_ids_reserve(out, b->ids.size());
 	for (int id : b->ids)
-		out->id[out->count++] = id;
+		out->id[out->count++] = (uint32_t)id;
 	return 0;
 }
 
 void
 spm_decode(
-    const struct spm *m, struct spm_buffer *b, const int64_t *ids, size_t count, struct str *out)
+    const struct spm *m, struct spm_buffer *b, const uint32_t *ids, size_t count, struct str *out)
 {
 	b->ids.assign(ids, ids + count);
 	b->text.clear();

@@ -30,7 +30,7 @@ void    spm_buffer_free(struct spm_buffer *b);
 int spm_encode(
     const struct spm *m, struct spm_buffer *b, const char *text, size_t len, struct token_ids *out);
 void spm_decode(
-    const struct spm *m, struct spm_buffer *b, const int64_t *ids, size_t count, struct str *out);
+    const struct spm *m, struct spm_buffer *b, const uint32_t *ids, size_t count, struct str *out);
 
 /* Training. Settings carry spm_train's names ("vocab_size") and values as text. */
 struct spm_setting {

@@ -35,7 +35,7 @@ token_ids_reserve(struct token_ids *l, size_t extra)
 
 /* Room is doubled when it is used up; nothing can fail. */
 void
-token_ids_add(struct token_ids *l, int64_t id)
+token_ids_add(struct token_ids *l, uint32_t id)
 {
 	token_ids_reserve(l, 1);
 	l->id[l->count++] = id;
@@ -252,6 +252,14 @@ tokenizer_worker_free(struct tokenizer_worker *w)
 	free(w);
 }
 
+/* The reason why an id cannot be decoded. */
+static int
+outside(const struct tokenizer *t, int64_t id, struct err *e)
+{
+	return err_set(e, "id %lld is outside the vocabulary of %lld", (long long)id,
+	    (long long)t->vocab_size);
+}
+
 /* The limit keeps byte counts and ids of all kinds within 32 bits. */
 int
 tokenizer_encode(
@@ -263,9 +271,23 @@ tokenizer_encode(
 	return w->tokenizer->kind->encode(w, text, len, out, e);
 }
 
+/* The border between 64-bit ids of datasets and of users, and what is an id here. */
+int
+tokenizer_check_ids(const struct tokenizer *t, const int64_t *ids, size_t count,
+    struct token_ids *out, struct err *e)
+{
+	token_ids_reserve(out, count);
+	for (size_t i = 0; i < count; i++) {
+		if (ids[i] < 0 || ids[i] >= t->vocab_size)
+			return outside(t, ids[i], e);
+		out->id[out->count++] = (uint32_t)ids[i];
+	}
+	return 0;
+}
+
 /* Ids are checked here, so that no kind has to. */
 int
-tokenizer_decode(struct tokenizer_worker *w, const int64_t *ids, size_t count, bool skip_special,
+tokenizer_decode(struct tokenizer_worker *w, const uint32_t *ids, size_t count, bool skip_special,
     struct str *out, struct err *e)
 {
 	const struct tokenizer *t = w->tokenizer;
@@ -273,9 +295,8 @@ tokenizer_decode(struct tokenizer_worker *w, const int64_t *ids, size_t count, b
 	int rc = 0;
 
 	for (size_t i = 0; i < count && rc == 0; i++)
-		if (ids[i] < 0 || ids[i] >= t->vocab_size)
-			rc = err_set(e, "id %lld is outside the vocabulary of %lld",
-			    (long long)ids[i], (long long)t->vocab_size);
+		if (ids[i] >= t->vocab_size)
+			rc = outside(t, ids[i], e);
 		else if (!skip_special || t->kind->piece(t, ids[i]).type != PIECE_CONTROL)
 			token_ids_add(&kept, ids[i]);
 	if (rc == 0)

@@ -29,12 +29,12 @@ struct tokenizer_spec {
 
 /* A growing array of ids: zero-initialise, token_ids_release. */
 struct token_ids {
-	int64_t *id;
+	uint32_t *id;
 	size_t count, cap;
 };
 
 void token_ids_reserve(struct token_ids *l, size_t extra);
-void token_ids_add(struct token_ids *l, int64_t id);
+void token_ids_add(struct token_ids *l, uint32_t id);
 void token_ids_release(struct token_ids *l);
 
 enum tokenizer_special { TOKENIZER_UNK, TOKENIZER_BOS, TOKENIZER_EOS, TOKENIZER_PAD, TOKENIZER_SPECIALS };
@@ -62,6 +62,9 @@ int         tokenizer_num_files(const struct tokenizer *t);
 const char *tokenizer_file(const struct tokenizer *t, int i);   /* path as given */
 /* The piece of an id below the vocabulary size; BUG outside. */
 struct tokenizer_piece tokenizer_piece_at(const struct tokenizer *t, int64_t id);
+/* Appends ids that came from a file; one outside the vocabulary is an error. */
+int tokenizer_check_ids(const struct tokenizer *t, const int64_t *ids, size_t count,
+    struct token_ids *out, struct err *e);
 
 struct tokenizer_worker *tokenizer_worker_new(const struct tokenizer *t);
 void tokenizer_worker_free(struct tokenizer_worker *w);
@@ -74,7 +77,7 @@ int tokenizer_encode(
 
 /* Appends the text of count ids; may be malformed UTF-8 where a character was cut. An id outside
  * the vocabulary is an error. skip_special leaves out control pieces. */
-int tokenizer_decode(struct tokenizer_worker *w, const int64_t *ids, size_t count,
+int tokenizer_decode(struct tokenizer_worker *w, const uint32_t *ids, size_t count,
     bool skip_special, struct str *out, struct err *e);
 
 #endif

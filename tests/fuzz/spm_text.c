@@ -57,7 +57,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (spm_encode(m, b, (const char *)data, size, &ids) < 0)
 		abort();
 	for (size_t i = 0; i < ids.count; i++)
-		if (ids.id[i] < 0 || ids.id[i] >= spm_size(m))
+		if (ids.id[i] >= (uint32_t)spm_size(m))
 			abort();
 	spm_decode(m, b, ids.id, ids.count, &back);
 	str_release(&back);
