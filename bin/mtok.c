@@ -62,20 +62,6 @@ summarise(const struct encode_counts *c, double seconds)
 	str_release(&s);
 }
 
-/* What the run prints on standard output. */
-static void
-print(const struct encode_config *c, const struct encode *x, double seconds)
-{
-	if (c->output_prefix && c->json)
-		report_run_json(x, &c->json_keys, seconds, stdout);
-	else if (!c->output_prefix && c->json)
-		report_counts_json(x, &c->json_keys, stdout);
-	else if (!c->output_prefix && c->histogram)
-		report_histogram(x, &c->json_keys, stdout);
-	else if (!c->output_prefix)
-		report_counts(x, &c->json_keys, stdout);
-}
-
 /* encode and count: the same work, with and without datasets. A signal ends the program as it would
  * any other, after cleaning up; or with the status that says "submit again" when it can go on. */
 static int
@@ -84,8 +70,7 @@ run_encode(struct encode_config *c, int argc, char **argv, struct err *e)
 	struct watch w = { .log_interval = c->log_interval };
 	struct mem_pool pool = { 0 };
 	struct encode *x;
-	int rc = CLI_USAGE;
-	bool stopped = false;
+	int rc = CLI_USAGE, stopped;
 
 	clock_gettime(CLOCK_MONOTONIC, &w.start);
 	options_add_operands(&c->input, &pool, argc, argv);
@@ -96,18 +81,18 @@ run_encode(struct encode_config *c, int argc, char **argv, struct err *e)
 		rc = encode_run(x, progress, &w, e) < 0 ? CLI_FAILED : EXIT_DONE;
 	prog_progress_end();
 	if (rc == EXIT_DONE) {
-		print(c, x, seconds_since(&w.start));
+		report_run(c, x, seconds_since(&w.start), stdout);
 		summarise(encode_counts(x), seconds_since(&w.start));
-	} else if (x && encode_interrupted(x)) {
-		stopped = true;
-		rc = encode_can_resume(x) ? EXIT_STOPPED : CLI_FAILED;
 	}
-	if (rc == EXIT_STOPPED)
+	stopped = rc == CLI_FAILED && encode_interrupted(x);
+	if (stopped && encode_can_resume(x)) {
 		note("interrupted; --resume goes on");
+		rc = EXIT_STOPPED;
+	}
 	encode_close(x);
 	str_release(&w.line);
 	mem_pool_release(&pool);
-	if (stopped && rc != EXIT_STOPPED)
+	if (stopped && rc == CLI_FAILED)
 		signals_raise(c->stop_fd);
 	return rc;
 }
@@ -139,39 +124,30 @@ mtok_decode(const void *cfg, int argc, char **argv, struct err *e)
 {
 	const struct decode_config *c = cfg;
 	struct tokenizer *t = tokenizer_open(&c->tokenizer, e);
-	char *dash[] = { "-" };
-	int rc = EXIT_DONE;
+	int rc;
 
 	if (!t)
 		return CLI_USAGE;
-	if (argc == 0) {
-		argc = 1;
-		argv = dash;
-	}
+	rc = argc ? EXIT_DONE : decode_lines(c, t, stdin, stdout, e);
 	for (int i = 0; i < argc && rc == EXIT_DONE; i++)
-		if ((strcmp(argv[i], "-") ? decode_dataset(c, t, argv[i], stdout, e) : decode_lines(c, t, stdin, stdout, e)) < 0)
-			rc = CLI_FAILED;
+		rc = strcmp(argv[i], "-") ? decode_dataset(c, t, argv[i], stdout, e) : decode_lines(c, t, stdin, stdout, e);
 	tokenizer_close(t);
-	return rc;
+	return rc < 0 ? CLI_FAILED : EXIT_DONE;
 }
 
 static int
 mtok_info(const void *cfg, int argc, char **argv, struct err *e)
 {
 	const struct info_config *c = cfg;
-	struct tokenizer *t;
+	struct tokenizer *t = NULL;
 
-	if (argc) {
+	if (argc)
 		err_set(e, "unexpected operand '%s'", argv[0]);
-		return CLI_USAGE;
-	}
-	t = tokenizer_open(&c->tokenizer, e);
+	else
+		t = tokenizer_open(&c->tokenizer, e);
 	if (!t)
 		return CLI_USAGE;
-	if (c->pieces)
-		info_pieces(t, stdout);
-	else
-		info_print(t, stdout);
+	(c->pieces ? info_pieces : c->json ? info_json : info_print)(t, stdout);
 	tokenizer_close(t);
 	return EXIT_DONE;
 }
@@ -202,8 +178,7 @@ mtok_train(const void *cfg, int argc, char **argv, struct err *e)
 static const struct verb verbs[] = {
 	{ "encode", "FILE ...", "Turn JSON Lines into token datasets", encode_opts, sizeof(struct encode_config), mtok_encode },
 	{ "count", "FILE ...", "Count documents and tokens", count_opts, sizeof(struct encode_config), mtok_count },
-	{ "decode", "PREFIX ...", "Turn datasets, or ids on standard input, into text", decode_opts,
-	  sizeof(struct decode_config), mtok_decode },
+	{ "decode", "PREFIX ...", "Turn datasets or lines of ids into text", decode_opts, sizeof(struct decode_config), mtok_decode },
 	{ "train", "FILE ...", "Train a SentencePiece model", train_opts, sizeof(struct train_config), mtok_train },
 	{ "info", "", "Describe a tokenizer", info_opts, sizeof(struct info_config), mtok_info },
 	{ 0 },

@@ -40,8 +40,8 @@ ratio(int64_t bytes, int64_t tokens)
 
 /* Documents are those of the run, the same for each row; bytes are those of the text before
  * encoding, without JSON's escapes. */
-void
-report_counts(const struct encode *x, const struct opt_list *keys, FILE *out)
+static void
+print_counts(const struct encode *x, const struct opt_list *keys, FILE *out)
 {
 	fputs("tokenizer\tkey\tdocuments\tsequences\tbytes\ttokens\tbytes_per_token\tlongest\n", out);
 	for (int i = 0; i < num_rows(x); i++) {
@@ -68,8 +68,8 @@ bucket_to(int b)
 }
 
 /* Buckets without a document are left out. */
-void
-report_histogram(const struct encode *x, const struct opt_list *keys, FILE *out)
+static void
+print_histogram(const struct encode *x, const struct opt_list *keys, FILE *out)
 {
 	fputs("tokenizer\tkey\tfrom\tto\tdocuments\n", out);
 	for (int i = 0; i < num_rows(x); i++) {
@@ -104,8 +104,8 @@ add_row(struct str *out, const struct row *r)
 }
 
 /* One object a line. */
-void
-report_counts_json(const struct encode *x, const struct opt_list *keys, FILE *out)
+static void
+print_counts_json(const struct encode *x, const struct opt_list *keys, FILE *out)
 {
 	for (int i = 0; i < num_rows(x); i++) {
 		struct row r = row_at(x, keys, i);
@@ -127,8 +127,8 @@ report_counts_json(const struct encode *x, const struct opt_list *keys, FILE *ou
 }
 
 /* The keys as a list of objects, since their names are the user's. */
-void
-report_run_json(const struct encode *x, const struct opt_list *keys, double seconds, FILE *out)
+static void
+print_run_json(const struct encode *x, const struct opt_list *keys, double seconds, FILE *out)
 {
 	const struct encode_counts *n = encode_counts(x);
 	struct str s = { 0 };
@@ -150,6 +150,22 @@ report_run_json(const struct encode *x, const struct opt_list *keys, double seco
 	str_adds(&s, "]}\n");
 	fwrite(s.buf, 1, s.len, out);
 	str_release(&s);
+}
+
+/* Errors of out are found by the caller when it closes it. */
+void
+report_run(const struct encode_config *c, const struct encode *x, double seconds, FILE *out)
+{
+	const struct opt_list *keys = &c->json_keys;
+
+	if (c->output_prefix && c->json)
+		print_run_json(x, keys, seconds, out);
+	else if (!c->output_prefix && c->json)
+		print_counts_json(x, keys, out);
+	else if (!c->output_prefix && c->histogram)
+		print_histogram(x, keys, out);
+	else if (!c->output_prefix)
+		print_counts(x, keys, out);
 }
 
 /* Appends nothing when no line was bad, so an empty text means none. */

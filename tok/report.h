@@ -6,15 +6,15 @@
 
 #include <stdio.h>
 
-/* TSV with a header line, a row a tokenizer and key: tokenizer, key, documents, sequences, bytes (of
- * text), tokens, bytes_per_token, longest (document, in tokens). */
-void report_counts(const struct encode *x, const struct opt_list *keys, FILE *out);
-/* The same as JSON Lines, with the histogram of lengths in each. */
-void report_counts_json(const struct encode *x, const struct opt_list *keys, FILE *out);
-/* TSV of the documents by length: tokenizer, key, from, to (tokens), documents. */
-void report_histogram(const struct encode *x, const struct opt_list *keys, FILE *out);
-/* One line of JSON: what a run has read and written. */
-void report_run_json(const struct encode *x, const struct opt_list *keys, double seconds, FILE *out);
+/*
+ * What a run prints on standard output, of the first wish that holds:
+ *   writing, json   one line of JSON with what was read and written; without json nothing
+ *   json            JSON Lines, one a tokenizer and key, with the histogram of lengths
+ *   histogram       TSV: tokenizer, key, from, to (tokens), documents
+ *   else            TSV: tokenizer, key, documents, sequences, bytes (of text), tokens,
+ *                   bytes_per_token, longest (document, in tokens)
+ */
+void report_run(const struct encode_config *c, const struct encode *x, double seconds, FILE *out);
 
 /* Appends "3 syntax, 1 bom": the skipped lines by class; nothing when there were none. */
 void report_skipped(const struct encode_counts *n, struct str *out);

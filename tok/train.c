@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH_BYTES = 1 << 20, SETTINGS_MAX = 32, VALUE_BYTES = 32 };
+enum { BATCH_BYTES = 1 << 20, SETTINGS_MAX = 48, VALUE_BYTES = 32 };
 
 const char *const train_model_types[] = { "unigram", "bpe", "word", "char", NULL };
 const char *const train_normalizations[] = { "nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf",
@@ -88,33 +88,76 @@ add_csv(struct str *out, const struct opt_list *words)
 	}
 }
 
+/* Adds a setting that has a default of the library's own when it is not given. */
+static void
+set_given(struct settings *s, const char *name, const char *value)
+{
+	if (value)
+		set(s, name, value);
+}
+
+static void
+set_number(struct settings *s, const char *name, double v)
+{
+	snprintf(s->value[s->count], VALUE_BYTES, "%.9g", v);
+	set(s, name, s->value[s->count]);
+}
+
+/* Which pieces there are besides those that are learnt. */
+static void
+fill_pieces(struct settings *s, const struct train_config *c)
+{
+	set_int(s, "unk_id", c->unk_id);
+	set_int(s, "bos_id", c->bos_id);
+	set_int(s, "eos_id", c->eos_id);
+	set_int(s, "pad_id", c->pad_id);
+	set_given(s, "unk_piece", c->unk_piece);
+	set_given(s, "bos_piece", c->bos_piece);
+	set_given(s, "eos_piece", c->eos_piece);
+	set_given(s, "pad_piece", c->pad_piece);
+	set_given(s, "unk_surface", c->unk_surface);
+	set_given(s, "required_chars", c->required_chars);
+	set_bool(s, "byte_fallback", c->byte_fallback);
+}
+
+/* Where texts may be cut, and what is done to them first. */
+static void
+fill_text(struct settings *s, const struct train_config *c)
+{
+	set(s, "normalization_rule_name", train_normalizations[c->normalization_rule_name]);
+	set_given(s, "normalization_rule_tsv", c->normalization_rule_tsv);
+	set_bool(s, "split_digits", c->split_digits);
+	set_bool(s, "split_by_number", !c->no_split_by_number);
+	set_bool(s, "split_by_whitespace", !c->no_split_by_whitespace);
+	set_bool(s, "split_by_unicode_script", !c->no_split_by_unicode_script);
+	set_bool(s, "treat_whitespace_as_suffix", c->treat_whitespace_as_suffix);
+	set_bool(s, "allow_whitespace_only_pieces", c->allow_whitespace_only_pieces);
+	set_bool(s, "remove_extra_whitespaces", !c->keep_extra_whitespaces);
+	set_bool(s, "add_dummy_prefix", !c->no_add_dummy_prefix);
+}
+
 /* The configuration as the library's settings; lists point into users and controls. Both strings
  * must outlive s. */
 static void
 fill_settings(
     struct settings *s, const struct train_config *c, struct str *users, struct str *controls)
 {
+	fill_pieces(s, c);
+	fill_text(s, c);
 	set(s, "model_type", train_model_types[c->model_type]);
-	set(s, "normalization_rule_name", train_normalizations[c->normalization_rule_name]);
 	set_int(s, "vocab_size", c->vocab_size);
 	set_int(s, "max_sentence_length", c->max_sentence_length);
 	set_int(s, "input_sentence_size", c->input_sentence_size);
 	set_int(s, "max_sentencepiece_length", c->max_sentencepiece_length);
 	set_int(s, "num_threads", c->workers);
-	set_int(s, "unk_id", c->unk_id);
-	set_int(s, "bos_id", c->bos_id);
-	set_int(s, "eos_id", c->eos_id);
-	set_int(s, "pad_id", c->pad_id);
-	set_bool(s, "byte_fallback", c->byte_fallback);
-	set_bool(s, "split_digits", c->split_digits);
-	set_bool(s, "allow_whitespace_only_pieces", c->allow_whitespace_only_pieces);
-	set_bool(s, "remove_extra_whitespaces", !c->keep_extra_whitespaces);
-	set_bool(s, "add_dummy_prefix", !c->no_add_dummy_prefix);
-	set_bool(s, "split_by_whitespace", !c->no_split_by_whitespace);
-	set_bool(s, "split_by_unicode_script", !c->no_split_by_unicode_script);
+	set_int(s, "seed_sentencepiece_size", c->seed_sentencepiece_size);
+	set_int(s, "num_sub_iterations", c->num_sub_iterations);
+	set_number(s, "shrinking_factor", c->shrinking_factor);
+	set_number(s, "character_coverage", c->character_coverage);
 	set_bool(s, "hard_vocab_limit", !c->hard_vocab_limit_off);
-	snprintf(s->value[s->count], VALUE_BYTES, "%.9g", c->character_coverage);
-	set(s, "character_coverage", s->value[s->count]);
+	set_bool(s, "use_all_vocab", c->use_all_vocab);
+	set_bool(s, "shuffle_input_sentence", !c->no_shuffle_input_sentence);
+	set_bool(s, "train_extremely_large_corpus", c->train_extremely_large_corpus);
 	add_csv(users, &c->user_defined_symbols);
 	add_csv(controls, &c->control_symbols);
 	if (users->len)

@@ -158,28 +158,28 @@ bpe="--vocab-file vocab.json --merge-file merges.txt"
 	syntax: no member name at byte 26
 	syntax: no member name at byte 2
 	ok
-	missing-key: no member 'text'
-	missing-key: no member 'text'
-	wrong-type: 'text' is null, not a string or a list of strings
-	wrong-type: 'text' is a number, not a string or a list of strings
-	wrong-type: 'text' is a boolean, not a string or a list of strings
-	wrong-type: 'text' is an object, not a string or a list of strings
-	wrong-type: 'text' is a list with other things in it, not a string or a list of strings
-	not-object: the line is an array
-	not-object: the line is a string
-	not-object: the line is a number
-	not-object: the line is null
-	lone-surrogate: 'text' has an unpaired surrogate escape
-	lone-surrogate: 'text' has an unpaired surrogate escape
-	lone-surrogate: 'text' has an unpaired surrogate escape
-	lone-surrogate: 'text' has an unpaired surrogate escape
+	missing-key: no member 'text' in the object at byte 1
+	missing-key: no member 'text' in the object at byte 1
+	wrong-type: 'text' is null, not a string or a list of strings, at byte 9
+	wrong-type: 'text' is a number, not a string or a list of strings, at byte 9
+	wrong-type: 'text' is a boolean, not a string or a list of strings, at byte 9
+	wrong-type: 'text' is an object, not a string or a list of strings, at byte 9
+	wrong-type: 'text' is a list with other things in it, not a string or a list of strings, at byte 10
+	not-object: the line is an array at byte 1
+	not-object: the line is a string at byte 1
+	not-object: the line is a number at byte 1
+	not-object: the line is null at byte 1
+	lone-surrogate: 'text' has an unpaired surrogate escape at byte 20
+	lone-surrogate: 'text' has an unpaired surrogate escape at byte 19
+	lone-surrogate: 'text' has an unpaired surrogate escape at byte 19
+	lone-surrogate: 'text' has an unpaired surrogate escape at byte 27
 	bad-utf8: malformed UTF-8 at byte 23
 	bad-utf8: malformed UTF-8 at byte 25
 	bad-utf8: malformed UTF-8 at byte 19
 	bad-utf8: malformed UTF-8 at byte 25
 	bad-utf8: malformed UTF-8 at byte 20
 	bad-utf8: malformed UTF-8 at byte 11
-	bom: byte order mark inside the file
+	bom: byte order mark inside the file, at byte 1
 	syntax: text after the value at byte 21
 	ok
 	syntax: unterminated string at byte 26
@@ -235,11 +235,11 @@ bpe="--vocab-file vocab.json --merge-file merges.txt"
 }
 
 @test "options of preprocess_data that are not here are refused by name, all at once" {
-	run mtok --input docs.jsonl -o out $spm --split-sentences --partitions 2 --keep-sequential-samples
+	run mtok --input docs.jsonl -o out $spm --find-optimal-num-workers --partitions 2 --keep-sequential-samples
 	[ "$status" = 2 ]
-	[ "$output" = "mtok: options that this program does not have: --split-sentences (give a list of sentences as the member's \
-value), --partitions (one run gives one dataset; --workers is enough), --keep-sequential-samples (the order of the lines is \
-always kept)" ]
+	[ "$output" = "mtok: options that this program does not have: --partitions (one run gives one dataset; --workers is enough, \
+and --part for many jobs), --keep-sequential-samples (the order of the lines is always kept), --find-optimal-num-workers (one \
+worker a core is the default)" ]
 }
 
 @test "wrong usage: status 2, one line" {
@@ -298,7 +298,7 @@ GPTSentencePieceTokenizer, Llama2Tokenizer, GPT2BPETokenizer, NullTokenizer" ]
 	printf '{"text": "the fox"}\n{"text": ["the", "x"]}\n' >in
 	run --separate-stderr mtok count -q $bpe in
 	[ "$status" = 0 ]
-	[ "$output" = "$(printf 'key\tdocuments\tsequences\tbytes\ttokens\tbytes_per_token\ntext\t2\t3\t11\t6\t1.8333')" ]
+	[ "$output" = "$(printf 'tokenizer\tkey\tdocuments\tsequences\tbytes\ttokens\tbytes_per_token\tlongest\nvocab.json\ttext\t2\t3\t11\t6\t1.8333\t4')" ]
 	[ -z "$stderr" ]
 }
 
