@@ -9,7 +9,7 @@
 #include "tok/train.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
-#include "lib/token/spm.h"
+#include "lib/token/spmtrain.h"
 #include "tok/encode.h"
 #include "tok/files.h"
 #include "tok/input.h"
