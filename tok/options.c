@@ -23,14 +23,23 @@ static const char *const on_error_names[] = { "stop", "skip", NULL };
 	{ .type = OPT_GROUP, .help = "Tokenizer" }, \
 	{ .name = "tokenizer-type", .type = OPT_STRING, .off = SPEC(type), .unit = "TYPE", \
 	  .help = "Megatron-LM's name, such as GPT2BPETokenizer; by default the files tell" }, \
-	{ .name = "tokenizer-model", .type = OPT_STRING, .off = SPEC(model), .unit = "FILE", .help = "SentencePiece model" }, \
+	{ .name = "tokenizer-model", .type = OPT_STRING, .off = SPEC(model), .unit = "FILE", \
+	  .help = "SentencePiece model, tokenizer.json or its directory, or tiktoken rank file" }, \
 	{ .name = "vocab-file", .type = OPT_STRING, .off = SPEC(vocab), .unit = "FILE", .help = "GPT-2's vocab.json" }, \
 	{ .name = "vocab", .type = OPT_STRING, .off = SPEC(vocab), .unit = "FILE", .help = "the same as --vocab-file" }, \
 	{ .name = "merge-file", .type = OPT_STRING, .off = SPEC(merges), .unit = "FILE", .help = "GPT-2's merges.txt" }, \
 	{ .name = "vocab-size", .type = OPT_INT, .off = SPEC(vocab_size), .min = 1, .max = 2147483647, \
-	  .help = "number of ids of a NullTokenizer, whose texts are ids already" }, \
+	  .help = "number of ids of a NullTokenizer, whose texts are ids already, or of a TikTokenizer's JSON list" }, \
 	{ .name = "special-as-text", .type = OPT_FLAG, .off = SPEC(special_as_text), \
-	  .help = "take special strings such as <|endoftext|> inside the text as ordinary text" }
+	  .help = "take special strings such as <|endoftext|> inside the text as ordinary text" }, \
+	{ .name = "tokenizer-hf-no-include-special-tokens", .type = OPT_FLAG, .off = SPEC(hf_no_include_special_tokens), \
+	  .help = "tokenizer.json: leave out the special tokens that its post-processor puts around a text" }, \
+	{ .name = "tiktoken-pattern", .type = OPT_STRING, .off = SPEC(tiktoken_pattern), .unit = "NAME", \
+	  .help = "how a TikTokenizer cuts text: v1, v2, gpt2, cl100k, o200k or qwen2; by default the file tells" }, \
+	{ .name = "tiktoken-num-special-tokens", .type = OPT_INT, .off = SPEC(tiktoken_num_special_tokens), .min = 1, \
+	  .max = 2147483647, .def = "1000", .unit = "N", .help = "ids before the ranks of a TikTokenizer's JSON list" }, \
+	{ .name = "tiktoken-special-tokens", .type = OPT_LIST, .off = SPEC(tiktoken_special_tokens), .unit = "TEXT", \
+	  .help = "names of a TikTokenizer's special tokens, in the order of their ids" }
 
 #define ENCODE(field) offsetof(struct encode_config, field)
 #define INPUT_OPTS \
@@ -211,15 +220,11 @@ const struct opt_refused encode_refused[] = {
 	{ "find-optimal-num-workers", "one worker a core is the default" },
 	{ "workers-to-check", "one worker a core is the default" },
 	{ "max-documents", "use head" },
-	{ "tiktoken-pattern", "TikTokenizer is not built in" },
-	{ "tiktoken-num-special-tokens", "TikTokenizer is not built in" },
-	{ "tiktoken-special-tokens", "TikTokenizer is not built in" },
 	{ "tokenizer-special-tokens", "special pieces come from the tokenizer's files" },
 	{ "tokenizer-metadata", "the files and --tokenizer-type tell all" },
 	{ "tokenizer-hf-use-fast", "HuggingFaceTokenizer is not built in" },
 	{ "tokenizer-hf-no-use-fast", "HuggingFaceTokenizer is not built in" },
 	{ "tokenizer-hf-include-special-tokens", "HuggingFaceTokenizer is not built in" },
-	{ "tokenizer-hf-no-include-special-tokens", "HuggingFaceTokenizer is not built in" },
 	{ "tokenizer-sentencepiece-legacy", "pieces come from the model alone" },
 	{ "trust-remote-code", "no code is ever loaded" },
 	{ "vocab-extra-ids", "pieces come from the model alone" },

@@ -12,6 +12,7 @@ struct tokenizer {
 	void *impl;                             /* the kind's own data, read-only after open */
 	int64_t vocab_size, special[TOKENIZER_SPECIALS];
 	uint64_t hash;
+	struct str notes;                       /* a line each */
 	int num_files;
 	char *file[TOKENIZER_FILES];
 };
@@ -39,7 +40,8 @@ struct tokenizer_kind {
 	struct tokenizer_piece (*piece)(const struct tokenizer *t, int64_t id);
 };
 
-extern const struct tokenizer_kind tokenizer_sentencepiece, tokenizer_gpt2, tokenizer_null;
+extern const struct tokenizer_kind tokenizer_sentencepiece, tokenizer_hf, tokenizer_tiktoken,
+    tokenizer_gpt2, tokenizer_null;
 
 /* Reads one of the tokenizer's files, remembers its path and adds it to the hash. *out is freed by
  * the caller. */

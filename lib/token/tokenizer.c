@@ -17,6 +17,8 @@
 
 static const struct tokenizer_kind *const kinds[] = {
 	&tokenizer_sentencepiece,
+	&tokenizer_hf,
+	&tokenizer_tiktoken,
 	&tokenizer_gpt2,
 	&tokenizer_null,
 };
@@ -50,8 +52,8 @@ token_ids_release(struct token_ids *l)
 }
 
 /*
- * The first bytes of the model file, at most HEAD_BYTES; none when no model file was given, which
- * kinds of two files have to expect.
+ * The first bytes of the model file, at most HEAD_BYTES; none when no model file was given or it is
+ * a directory, which kinds of several files have to expect.
  */
 static int
 read_head(const struct tokenizer_spec *spec, unsigned char *head, size_t *n, struct err *e)
@@ -59,7 +61,7 @@ read_head(const struct tokenizer_spec *spec, unsigned char *head, size_t *n, str
 	FILE *f;
 
 	*n = 0;
-	if (!spec->model)
+	if (!spec->model || io_is_dir(spec->model))
 		return 0;
 	f = fopen(spec->model, "rb");
 	if (!f)
@@ -143,6 +145,7 @@ tokenizer_close(struct tokenizer *t)
 		t->kind->close(t);
 	for (int i = 0; i < t->num_files; i++)
 		free(t->file[i]);
+	str_release(&t->notes);
 	free(t);
 }
 
@@ -204,6 +207,13 @@ uint64_t
 tokenizer_hash(const struct tokenizer *t)
 {
 	return t->hash;
+}
+
+/* Each line ends in a line feed; lives as long as t. */
+const char *
+tokenizer_notes(const struct tokenizer *t)
+{
+	return t->notes.buf ? t->notes.buf : "";
 }
 
 /* 0 for kinds without files. */
