@@ -8,6 +8,7 @@
  * refused ones, with what to do instead.
  */
 #include "tok/options.h"
+#include "lib/token/options.h"
 #include "tok/decode.h"
 #include "tok/encode.h"
 #include "tok/train.h"
@@ -16,30 +17,6 @@
 #include <stddef.h>
 
 static const char *const on_error_names[] = { "stop", "skip", NULL };
-
-/* Every config struct that has a tokenizer begins with its spec, so these rows fit all of them. */
-#define SPEC(field) offsetof(struct tokenizer_spec, field)
-#define TOKENIZER_OPTS \
-	{ .type = OPT_GROUP, .help = "Tokenizer" }, \
-	{ .name = "tokenizer-type", .type = OPT_STRING, .off = SPEC(type), .unit = "TYPE", \
-	  .help = "Megatron-LM's name, such as GPT2BPETokenizer; by default the files tell" }, \
-	{ .name = "tokenizer-model", .type = OPT_STRING, .off = SPEC(model), .unit = "FILE", \
-	  .help = "SentencePiece model, tokenizer.json or its directory, or tiktoken rank file" }, \
-	{ .name = "vocab-file", .type = OPT_STRING, .off = SPEC(vocab), .unit = "FILE", .help = "GPT-2's vocab.json" }, \
-	{ .name = "vocab", .type = OPT_STRING, .off = SPEC(vocab), .unit = "FILE", .help = "the same as --vocab-file" }, \
-	{ .name = "merge-file", .type = OPT_STRING, .off = SPEC(merges), .unit = "FILE", .help = "GPT-2's merges.txt" }, \
-	{ .name = "vocab-size", .type = OPT_INT, .off = SPEC(vocab_size), .min = 1, .max = 2147483647, \
-	  .help = "number of ids of a NullTokenizer, whose texts are ids already, or of a TikTokenizer's JSON list" }, \
-	{ .name = "special-as-text", .type = OPT_FLAG, .off = SPEC(special_as_text), \
-	  .help = "take special strings such as <|endoftext|> inside the text as ordinary text" }, \
-	{ .name = "tokenizer-hf-no-include-special-tokens", .type = OPT_FLAG, .off = SPEC(hf_no_include_special_tokens), \
-	  .help = "tokenizer.json: leave out the special tokens that its post-processor puts around a text" }, \
-	{ .name = "tiktoken-pattern", .type = OPT_STRING, .off = SPEC(tiktoken_pattern), .unit = "NAME", \
-	  .help = "how a TikTokenizer cuts text: v1, v2, gpt2, cl100k, o200k or qwen2; by default the file tells" }, \
-	{ .name = "tiktoken-num-special-tokens", .type = OPT_INT, .off = SPEC(tiktoken_num_special_tokens), .min = 1, \
-	  .max = 2147483647, .def = "1000", .unit = "N", .help = "ids before the ranks of a TikTokenizer's JSON list" }, \
-	{ .name = "tiktoken-special-tokens", .type = OPT_LIST, .off = SPEC(tiktoken_special_tokens), .unit = "TEXT", \
-	  .help = "names of a TikTokenizer's special tokens, in the order of their ids" }
 
 #define ENCODE(field) offsetof(struct encode_config, field)
 #define INPUT_OPTS \
