@@ -177,7 +177,7 @@ find_end(const char *begin, const char *end)
 	return end;
 }
 
-/* Steps over white space; a sentence that keeps its line feeds takes those that come first. */
+/* Steps over white space; a sentence that keeps its line feeds takes it up to the last of them. */
 bool
 sentence_next(struct sentence_walk *w, const char **text, size_t *len)
 {
@@ -190,9 +190,9 @@ sentence_next(struct sentence_walk *w, const char **text, size_t *len)
 		return false;
 	}
 	stop = find_end(begin, w->end);
-	w->p = stop;
 	while (stop > begin && is_space(stop[-1]))
 		stop--;
+	w->p = stop;
 	while (w->keep_newlines && w->p < w->end && is_space(*w->p)) {
 		w->p++;
 		stop = w->p[-1] == '\n' ? w->p : stop;
