@@ -103,15 +103,22 @@ static inline unsigned
 char_at(const struct pretok *p, const unsigned char *s, size_t n, size_t pos, size_t *len)
 {
 	uint32_t cp = s[pos];
+	int m;
 
 	*len = 1;
-	if (cp >= 0x80) {
-		int m = utf8_decode(s + pos, n - pos, &cp);
-
-		if (m == 0)
-			return BIT(CLASS_OTHER);
-		*len = (size_t)m;
+	if (cp < 0x80)
+		return BIT(p->class[cp]);
+	/* most of what is not ASCII has three bytes; E0 and ED have forms that are refused */
+	if (cp > 0xe0 && cp < 0xed && n - pos >= 3 && (s[pos + 1] & 0xc0) == 0x80 &&
+	    (s[pos + 2] & 0xc0) == 0x80) {
+		*len = 3;
+		return BIT(p->class[(cp & 0xf) << 12 | (s[pos + 1] & 0x3fu) << 6 |
+		    (s[pos + 2] & 0x3fu)]);
 	}
+	m = utf8_decode(s + pos, n - pos, &cp);
+	if (m == 0)
+		return BIT(CLASS_OTHER);
+	*len = (size_t)m;
 	return BIT(p->class[cp]);
 }
 

@@ -5,7 +5,7 @@
  *
  * FILEs are JSON Lines whose "text" is the model. A walk goes through them: the next symbol is what
  * follows a random occurrence of the last one (words) or of the last two (characters, for languages
- * without spaces). One word in eight is drawn from a Zipf distribution over two million words
+ * without spaces). One word in ten is drawn from a Zipf distribution over two million words
  * instead, of which those beyond the model's own are spelt by a walk over its letters, and one in
  * fifty is a fresh number: so a cache meets new pieces at the rate of a web corpus as long as the
  * text goes on. Of the characters one in a hundred is drawn from all of the model's.
@@ -215,10 +215,10 @@ put(const struct model *m, struct mt19937 *rng, size_t place, struct str *out)
 {
 	uint32_t dice = below(rng, 400);
 
-	if (m->order == 1 && dice < 50)
+	if (m->order == 1 && dice < 40)
 		zipf_word(m, rng, out);
-	else if (m->order == 1 && dice < 58)
-		str_addf(out, " %u", mt19937_next(rng) >> below(rng, 32));
+	else if (m->order == 1 && dice < 46)
+		str_addf(out, " %u", mt19937_next(rng) >> (12 + below(rng, 20)));
 	else if (m->order == 2 && dice < 4)
 		place = below(rng, m->count);
 	str_add(out, m->text.buf + m->start[place], m->start[place + 1] - m->start[place]);
