@@ -260,6 +260,33 @@ look_fast(struct cutting *k, size_t q)
 	k->start = yes ? q + 1 : k->start;
 }
 
+/* Does a character of three bytes begin with it? */
+static inline bool
+three(unsigned char byte)
+{
+	return (byte & 0xf0) == 0xe0;
+}
+
+/* A character of three bytes, by its bytes. */
+static inline uint32_t
+of_three(const unsigned char *p)
+{
+	return (uint32_t)(p[0] & 0xf) << 12 | (uint32_t)(p[1] & 0x3f) << 6 | (p[2] & 0x3f);
+}
+
+/* The same for characters of three bytes: q is one after another, and not before ASCII. */
+static inline void
+look_three(struct cutting *k, size_t q)
+{
+	const unsigned char *p = k->bytes + q;
+	uint64_t bit = pair_bit(k->c, of_three(p - 3), of_three(p));
+	size_t yes = ~k->c->pair[bit / 64] >> bit % 64 & 1;
+
+	k->out[k->count] = (struct spm_unit){ (uint32_t)(q - k->start), 0 };
+	k->count += yes;
+	k->start = yes ? q : k->start;
+}
+
 /* The places of one block that is known to its end and has no symbols to cut out. */
 static void
 look_through_known(struct cutting *k, size_t block)
@@ -271,6 +298,9 @@ look_through_known(struct cutting *k, size_t block)
 
 		if (q > x.start && (x.bytes[q] | x.bytes[q - 1]) < 0x80)
 			look_fast(&x, q);
+		else if (q > x.start + 2 && three(x.bytes[q]) && three(x.bytes[q - 3]) &&
+		    x.bytes[q + 3] >= 0x80)
+			look_three(&x, q);
 		else
 			look(&x, q);
 	}
