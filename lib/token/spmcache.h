@@ -61,7 +61,7 @@ unit_line(const struct unit_cache *c, struct unit_key k)
 static inline bool
 unit_is(const struct unit_entry *e, struct unit_key k)
 {
-	return e->key.low == k.low && e->key.high == k.high;
+	return ((e->key.low ^ k.low) | (e->key.high ^ k.high)) == 0;
 }
 
 /* The bound of an entry, never more than the one that was entered. */

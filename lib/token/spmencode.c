@@ -146,17 +146,18 @@ encode_unit(const struct spm *m, struct spm_worker *w, const unsigned char *p, s
 static inline bool
 add_entry(const struct spm *m, struct spm_worker *w, const struct unit_entry *e, struct token_ids *out)
 {
+	bool unigram = m->model.model == SP_UNIGRAM;
 	uint32_t *id = out->id + out->count;
 	size_t n = e->bound & 0xff;
 
-	if (m->model.model == SP_UNIGRAM && fabsf(w->uni.score) >= unit_bound(e))
+	if (unigram && fabsf(w->uni.score) >= unit_bound(e))
 		return false;
 	if (m->model.count < NARROW_COUNT)
 		for (int i = 0; i < NARROW_MAX; i++)
 			id[i] = e->id.narrow[i];
 	else
 		memcpy(id, e->id.wide, sizeof e->id.wide);
-	if (m->model.model == SP_UNIGRAM) {
+	if (unigram) {
 		/* Behind the ids stands that of no piece, whose score is 0: it adds nothing. */
 		advance(m, w, id, WIDE_MAX);
 		if (n > WIDE_MAX)
@@ -208,8 +209,8 @@ encode_group(const struct spm *m, struct spm_worker *w, const unsigned char *byt
 	for (size_t i = 0; i < g->count; i++) {
 		const struct spm_unit *u = &g->unit[i];
 		struct unit_entry *line = g->line[i];
-		bool cached = u->len <= UNIT_MAX && !u->symbol, second = unit_is(&line[1], g->key[i]),
-		     hit = cached && (second || unit_is(&line[0], g->key[i]));
+		bool cached = (u->len <= UNIT_MAX) & !u->symbol, second = unit_is(&line[1], g->key[i]),
+		     hit = cached & (second | unit_is(&line[0], g->key[i]));
 
 		if (!hit || !add_entry(m, w, &line[second], out)) {
 			add_unit(m, w, bytes, u, cached && !hit ? line : NULL, g->key[i], out);
