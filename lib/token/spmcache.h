@@ -37,15 +37,12 @@ static inline struct unit_key
 unit_key(const unsigned char *p, size_t len)
 {
 	struct unit_key k;
+	uint64_t low = len < 8 ? ~0ull << 8 * len : 0, high = len > 8 ? ~0ull << 8 * (len - 8) : ~0ull;
 
 	memcpy(&k.low, p, 8);
 	memcpy(&k.high, p + 8, 8);
-	if (len < 8) {
-		k.low &= (1ull << 8 * len) - 1;
-		k.high = 0;
-	} else {
-		k.high &= (1ull << 8 * (len - 8)) - 1;
-	}
+	k.low &= ~low;
+	k.high &= ~high;
 	k.high |= (uint64_t)len << 56;
 	return k;
 }
@@ -64,7 +61,7 @@ unit_line(const struct unit_cache *c, struct unit_key k)
 static inline bool
 unit_is(const struct unit_entry *e, struct unit_key k)
 {
-	return e->key.low == k.low && e->key.high == k.high;
+	return ((e->key.low ^ k.low) | (e->key.high ^ k.high)) == 0;
 }
 
 /* The bound of an entry, never more than the one that was entered. */

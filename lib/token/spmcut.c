@@ -41,8 +41,6 @@ add_pairs(struct spmcut *c, const struct spmodel *m, const struct sp_piece *p)
 
 		if (i > 0)
 			c->pair[bit / 64] |= 1ull << bit % 64;
-		if (i > 0 && before < 128 && cp < 128)
-			c->ascii[before][cp / 64] |= 1ull << cp % 64;
 		before = cp;
 	}
 }
@@ -85,6 +83,31 @@ choose_bytes(struct spmcut *c)
 	byte_set_close(&c->look);
 }
 
+/* Can a piece hold a, b? */
+static bool
+joined(const struct spmcut *c, uint32_t a, uint32_t b)
+{
+	uint64_t bit = pair_bit(c, a, b);
+
+	if (c->words)
+		return b != SPM_BLANK;
+	return c->pair[bit / 64] >> bit % 64 & 1;
+}
+
+/* What is found by looking at a byte of ASCII, for all bytes beside it. */
+static void
+fill_rows(struct spmcut *c)
+{
+	for (uint32_t a = 0; a < 128; a++)
+		for (uint32_t b = 0; b < 128; b++) {
+			if (joined(c, a, b))
+				continue;
+			c->before[b][a / 64] |= 1ull << a % 64;
+			if (!c->look.in[b])
+				c->after[a][b / 64] |= 1ull << b % 64;
+		}
+}
+
 /* In merges a user-defined symbol takes no part; in a unigram model it is a piece as any other. */
 void
 spmcut_init(struct spmcut *c, const struct spmodel *m)
@@ -112,6 +135,7 @@ spmcut_init(struct spmcut *c, const struct spmodel *m)
 			add_pairs(c, m, &m->piece[i]);
 	}
 	choose_bytes(c);
+	fill_rows(c);
 }
 
 /* The struct may be of zeros. */
@@ -143,20 +167,6 @@ spmcut_symbol(const struct spmcut *c, const unsigned char *p, size_t n, size_t *
 	return id;
 }
 
-/* Can a piece hold a, b? */
-static bool
-joined(const struct spmcut *c, uint32_t a, uint32_t b)
-{
-	uint64_t bit;
-
-	if (c->words)
-		return b != SPM_BLANK;
-	if ((a | b) < 128)
-		return c->ascii[a][b / 64] >> b % 64 & 1;
-	bit = pair_bit(c, a, b);
-	return c->pair[bit / 64] >> bit % 64 & 1;
-}
-
 /* One call of spmcut_next. */
 struct cutting {
 	const struct spmcut *c;
@@ -179,7 +189,7 @@ cut(struct cutting *k, size_t x)
 		return;
 	}
 	if (x > k->start)
-		k->out[k->count++] = (struct spm_unit){ k->start, x - k->start, 0 };
+		k->out[k->count++] = (struct spm_unit){ (uint32_t)(x - k->start), 0 };
 	k->start = x;
 }
 
@@ -194,7 +204,7 @@ cut_symbol(struct cutting *k, size_t q)
 		return false;
 	cut(k, q);
 	if (!k->done && q + len <= k->known && k->count < k->max) {
-		k->out[k->count++] = (struct spm_unit){ q, len, (uint32_t)id + 1 };
+		k->out[k->count++] = (struct spm_unit){ (uint32_t)len, (uint32_t)id + 1 };
 		k->start = k->at = q + len;
 	} else {
 		k->done = true;
@@ -204,13 +214,16 @@ cut_symbol(struct cutting *k, size_t q)
 
 /* The character before q, which is at least one byte into the unit. */
 static uint32_t
-before(const struct cutting *k, size_t q)
+before(const unsigned char *bytes, size_t q)
 {
 	size_t len;
 
-	for (q--; (k->bytes[q] & 0xc0) == 0x80;)
-		q--;
-	return spm_character(k->bytes + q, &len);
+	if (q >= 3 && (bytes[q - 3] & 0xf0) == 0xe0)
+		q -= 3;
+	else
+		for (q--; (bytes[q] & 0xc0) == 0x80;)
+			q--;
+	return spm_character(bytes + q, &len);
 }
 
 /* Looks before the character at q, and behind it if what follows is not looked at by itself. */
@@ -224,11 +237,75 @@ look(struct cutting *k, size_t q)
 	if (c->symbol_first[k->bytes[q]] && cut_symbol(k, q))
 		return;
 	k->at = q + len;
-	if (q > k->start && !joined(c, before(k, q), cp))
+	if (q > k->start && !joined(c, before(k->bytes, q), cp))
 		cut(k, q);
 	q += len;
 	if (!k->done && q < k->len && !c->look.in[k->bytes[q]] && !joined(c, cp, k->bytes[q]))
 		cut(k, q);
+}
+
+/* The same for a byte of ASCII after another, where all is known: two bits, and no branch. */
+static inline void
+look_fast(struct cutting *k, size_t q)
+{
+	unsigned c = k->bytes[q], a = k->bytes[q - 1], b = k->bytes[q + 1];
+	size_t yes = k->c->before[c][a / 64] >> a % 64 & 1;
+
+	k->out[k->count] = (struct spm_unit){ (uint32_t)(q - k->start), 0 };
+	k->count += yes;
+	k->start = yes ? q : k->start;
+	yes = k->c->after[c][b / 64] >> b % 64 & 1;
+	k->out[k->count] = (struct spm_unit){ (uint32_t)(q + 1 - k->start), 0 };
+	k->count += yes;
+	k->start = yes ? q + 1 : k->start;
+}
+
+/* Does a character of three bytes begin with it? */
+static inline bool
+three(unsigned char byte)
+{
+	return (byte & 0xf0) == 0xe0;
+}
+
+/* A character of three bytes, by its bytes. */
+static inline uint32_t
+of_three(const unsigned char *p)
+{
+	return (uint32_t)(p[0] & 0xf) << 12 | (uint32_t)(p[1] & 0x3f) << 6 | (p[2] & 0x3f);
+}
+
+/* The same for characters of three bytes: q is one after another, and not before ASCII. */
+static inline void
+look_three(struct cutting *k, size_t q)
+{
+	const unsigned char *p = k->bytes + q;
+	uint64_t bit = pair_bit(k->c, of_three(p - 3), of_three(p));
+	size_t yes = ~k->c->pair[bit / 64] >> bit % 64 & 1;
+
+	k->out[k->count] = (struct spm_unit){ (uint32_t)(q - k->start), 0 };
+	k->count += yes;
+	k->start = yes ? q : k->start;
+}
+
+/* The places of one block that is known to its end and has no symbols to cut out. */
+static void
+look_through_known(struct cutting *k, size_t block)
+{
+	struct cutting x = *k;
+
+	for (uint64_t mask = byte_set_find(&x.c->look, x.bytes + block); mask; mask &= mask - 1) {
+		size_t q = block + (size_t)__builtin_ctzll(mask);
+
+		if (q > x.start && (x.bytes[q] | x.bytes[q - 1]) < 0x80)
+			look_fast(&x, q);
+		else if (q > x.start + 2 && three(x.bytes[q]) && three(x.bytes[q - 3]) &&
+		    x.bytes[q + 3] >= 0x80)
+			look_three(&x, q);
+		else
+			look(&x, q);
+	}
+	*k = x;
+	k->at = block + BYTE_BLOCK;
 }
 
 /* The places of one block. Places inside of a symbol that was cut out are passed over. */
@@ -280,9 +357,17 @@ spmcut_next(const struct spmcut *c, const unsigned char *bytes, size_t *from, si
 	k.done = k.known == *from;
 	if (c->never)
 		k.at = len;
-	while (!k.done && k.at < len)
-		look_through(&k, k.at);
-	if (final && !k.done)
+	while (!k.done && k.at < len) {
+		/* One more byte than the block, and a character that begins in it. */
+		if (k.known > k.at + BYTE_BLOCK + 4 && c->symbol_max == 0) {
+			if (k.max - k.count < UNITS_MIN)
+				break;
+			look_through_known(&k, k.at);
+		} else {
+			look_through(&k, k.at);
+		}
+	}
+	if (final && !k.done && k.at >= len)
 		cut(&k, len);
 	*from = k.start;
 	return k.count;

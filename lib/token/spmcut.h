@@ -15,16 +15,21 @@
 #include "lib/token/spmtext.h"
 #include "lib/token/trie.h"
 
+/* Units follow each other without gaps. */
 struct spm_unit {
-	size_t start, len;              /* in the bytes given */
+	uint32_t len;                   /* bytes */
 	uint32_t symbol;                /* 1 + id of the user-defined symbol that it is; 0: text */
 };
+
+/* The least room for units that is of use: a block of bytes may give so many. */
+enum { UNITS_MIN = 2 * BYTE_BLOCK };
 
 /* Read-only after spmcut_init. */
 struct spmcut {
 	struct byte_set look;           /* bytes beside which a cut is thought of */
-	uint64_t ascii[128][2];         /* bit b of row a: some piece has a, b inside */
-	uint64_t *pair;                 /* the same for all characters, by hash: it may say yes in error */
+	uint64_t before[128][4];        /* bit a of row b: cut between a and b, found when looking at b */
+	uint64_t after[128][4];         /* bit b of row a: the same, found when looking at a only */
+	uint64_t *pair;                 /* neighbours in pieces, by hash: it may say yes in error */
 	int shift;                      /* of the hash */
 	bool words;                     /* cut before every blank, nowhere else */
 	bool never;                     /* the text is one unit */
@@ -41,8 +46,9 @@ int  spmcut_symbol(const struct spmcut *c, const unsigned char *p, size_t n, siz
 
 /*
  * Cuts bytes [*from, len) and moves *from behind the last unit; returns the number of units, at
- * most max. The last unit ends at len only when the text does (final); else what is left over is to
- * be given again with more text. SPM_PADDING bytes after len are read.
+ * most max (UNITS_MIN or more), 0 when no more can be cut: then *from is len if the text is at its
+ * end (final), else what is left over is to be given again with more text. SPM_PADDING bytes after
+ * len are read.
  */
 size_t spmcut_next(const struct spmcut *c, const unsigned char *bytes, size_t *from, size_t len,
     bool final, struct spm_unit *out, size_t max);

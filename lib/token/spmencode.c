@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GROUP = 64, PART = 16384, KEEP = 1 << 20 };
+enum { GROUP = 256, PART = 16384, KEEP = 1 << 20, NARROW_COUNT = 1 << 16 };
 
 struct spm_worker {
 	struct spm_buffer text;         /* normalised, not yet encoded */
@@ -77,18 +77,21 @@ add_ids(const struct spm *m, struct spm_worker *w, const uint32_t *id, size_t n,
 static void
 keep(const struct spm *m, struct spm_worker *w, struct unit_entry *line, struct unit_key key, float bound)
 {
-	bool narrow = m->model.count < 1 << 16;
+	bool narrow = m->model.count < NARROW_COUNT;
 	struct unit_entry x = { .key = key };
 
 	if (w->ids.count > (narrow ? NARROW_MAX : WIDE_MAX) || bound < 0)
 		return;
 	memcpy(&x.bound, &bound, sizeof bound);
 	x.bound = (x.bound & ~(uint32_t)0xff) | (uint32_t)w->ids.count;
-	for (size_t i = 0; i < w->ids.count; i++)
+	for (size_t i = 0; i < (narrow ? NARROW_MAX : WIDE_MAX); i++) {
+		uint32_t id = i < w->ids.count ? w->ids.id[i] : (uint32_t)m->model.count;
+
 		if (narrow)
-			x.id.narrow[i] = (uint16_t)w->ids.id[i];
+			x.id.narrow[i] = (uint16_t)id;
 		else
-			x.id.wide[i] = w->ids.id[i];
+			x.id.wide[i] = id;
+	}
 	line[1] = line[0];
 	line[0] = x;
 }
@@ -143,18 +146,23 @@ encode_unit(const struct spm *m, struct spm_worker *w, const unsigned char *p, s
 static inline bool
 add_entry(const struct spm *m, struct spm_worker *w, const struct unit_entry *e, struct token_ids *out)
 {
+	bool unigram = m->model.model == SP_UNIGRAM;
 	uint32_t *id = out->id + out->count;
 	size_t n = e->bound & 0xff;
 
-	if (m->model.model == SP_UNIGRAM && fabsf(w->uni.score) >= unit_bound(e))
+	if (unigram && fabsf(w->uni.score) >= unit_bound(e))
 		return false;
-	if (m->model.count < 1 << 16)
+	if (m->model.count < NARROW_COUNT)
 		for (int i = 0; i < NARROW_MAX; i++)
 			id[i] = e->id.narrow[i];
 	else
 		memcpy(id, e->id.wide, sizeof e->id.wide);
-	if (m->model.model == SP_UNIGRAM)
-		advance(m, w, id, n);
+	if (unigram) {
+		/* Behind the ids stands that of no piece, whose score is 0: it adds nothing. */
+		advance(m, w, id, WIDE_MAX);
+		if (n > WIDE_MAX)
+			advance(m, w, id + WIDE_MAX, n - WIDE_MAX);
+	}
 	if (m->unknown.bytes || !(w->after_unk || id[n - 1] == m->unknown.unk)) {
 		out->count += n;
 		return true;
@@ -171,13 +179,24 @@ fetch(const struct spm_worker *w, const unsigned char *bytes, struct group *g)
 	for (size_t i = 0; i < g->count; i++) {
 		const struct spm_unit *u = &g->unit[i];
 
-		g->line[i] = NULL;
-		if (u->len > UNIT_MAX || u->symbol)
-			continue;
-		g->key[i] = unit_key(bytes + u->start, u->len);
+		g->key[i] = unit_key(bytes, u->len & 15);
 		g->line[i] = unit_line(&w->cache, g->key[i]);
 		__builtin_prefetch(g->line[i]);
+		bytes += u->len;
 	}
+}
+
+/* A unit that the cache does not help with: a symbol, a long one, or one that is not there. */
+static void
+add_unit(const struct spm *m, struct spm_worker *w, const unsigned char *p, const struct spm_unit *u,
+    struct unit_entry *line, struct unit_key key, struct token_ids *out)
+{
+	if (u->symbol) {
+		add_ids(m, w, &(uint32_t){ u->symbol - 1 }, 1, out);
+		return;
+	}
+	encode_unit(m, w, p, u->len, line, key);
+	add_ids(m, w, w->ids.id, w->ids.count, out);
 }
 
 /* The ids of all units of a group. */
@@ -186,22 +205,18 @@ encode_group(const struct spm *m, struct spm_worker *w, const unsigned char *byt
     struct token_ids *out)
 {
 	fetch(w, bytes, g);
+	token_ids_reserve(out, GROUP * CACHED_MAX);
 	for (size_t i = 0; i < g->count; i++) {
 		const struct spm_unit *u = &g->unit[i];
-		struct unit_entry *line = g->line[i], *hit = NULL;
+		struct unit_entry *line = g->line[i];
+		bool cached = (u->len <= UNIT_MAX) & !u->symbol, second = unit_is(&line[1], g->key[i]),
+		     hit = cached & (second | unit_is(&line[0], g->key[i]));
 
-		token_ids_reserve(out, CACHED_MAX);
-		if (u->symbol) {
-			add_ids(m, w, &(uint32_t){ u->symbol - 1 }, 1, out);
-			continue;
+		if (!hit || !add_entry(m, w, &line[second], out)) {
+			add_unit(m, w, bytes, u, cached && !hit ? line : NULL, g->key[i], out);
+			token_ids_reserve(out, GROUP * CACHED_MAX);
 		}
-		if (line)
-			hit = unit_is(&line[0], g->key[i]) ? &line[0] :
-			    unit_is(&line[1], g->key[i]) ? &line[1] : NULL;
-		if (hit && add_entry(m, w, hit, out))
-			continue;
-		encode_unit(m, w, bytes + u->start, u->len, hit ? NULL : line, g->key[i]);
-		add_ids(m, w, w->ids.id, w->ids.count, out);
+		bytes += u->len;
 	}
 }
 
@@ -213,9 +228,11 @@ encode_buffer(const struct spm *m, struct spm_worker *w, bool final, struct toke
 	struct group g;
 
 	do {
+		size_t start = b->start;
+
 		g.count = spmcut_next(&m->cut, b->bytes, &b->start, b->len, final, g.unit, GROUP);
-		encode_group(m, w, b->bytes, &g, out);
-	} while (g.count == GROUP);
+		encode_group(m, w, b->bytes + start, &g, out);
+	} while (g.count);
 	memmove(b->bytes, b->bytes + b->start, b->len - b->start);
 	b->len -= b->start;
 	b->start = 0;

@@ -73,36 +73,20 @@ goes_on(const struct spmnorm *n, uint32_t at)
 	return found;
 }
 
-/* The rules that begin with a character, of which `at` is the unit. ASCII is slow if a rule is met
- * inside of ASCII text. */
-static void
-add_rule(struct spmnorm *n, uint32_t cp, uint32_t at, int *count)
-{
-	uint32_t value = value_at(n, at);
-	int on = goes_on(n, at);
+/* What is done with every character that the double array goes on by. */
+typedef void found_fn(struct spmnorm *n, uint32_t cp, uint32_t at, int *count);
 
-	if (!value && !on)
-		return;
-	if ((*count & (*count - 1)) == 0)
-		n->rule = mem_realloc(n->rule, *count ? 2 * (size_t)*count : 1, sizeof *n->rule);
-	n->rule[*count] = (struct norm_rule){ value, on ? at : 0 };
-	code_map_set(&n->rule_of, cp, (uint32_t)++*count);
-	if (cp < 0x80) {
-		n->slow.in[cp] |= value || (on & 1);
-		n->ascii_runs_on |= on >> 1;
-	}
-}
-
-/* All characters with a given first byte, by the bytes that follow. */
+/* All characters with the bytes given first, by the bytes that follow. */
 static void
-add_rules(struct spmnorm *n, unsigned char *bytes, int have, uint32_t at, int *count)
+each_character(struct spmnorm *n, unsigned char bytes[4], int have, uint32_t at, found_fn *found,
+    int *count)
 {
 	int len = bytes[0] < 0x80 ? 1 : bytes[0] < 0xe0 ? 2 : bytes[0] < 0xf0 ? 3 : 4;
 	uint32_t cp;
 
 	if (have == len || have == 4) {
 		if (utf8_decode(bytes, (size_t)len, &cp) == len)
-			add_rule(n, cp, at, count);
+			found(n, cp, at, count);
 		return;
 	}
 	for (int c = 0x80; c < 0xc0; c++) {
@@ -110,8 +94,54 @@ add_rules(struct spmnorm *n, unsigned char *bytes, int have, uint32_t at, int *c
 
 		bytes[have] = (unsigned char)c;
 		if (next)
-			add_rules(n, bytes, have + 1, next, count);
+			each_character(n, bytes, have + 1, next, found, count);
 	}
+}
+
+/* All characters that keys have after unit `at`. */
+static void
+each_next(struct spmnorm *n, uint32_t at, found_fn *found, int *count)
+{
+	unsigned char bytes[4];
+
+	for (int c = 0; c < 256; c++) {
+		uint32_t next = step(n, at, (unsigned char)c);
+
+		bytes[0] = (unsigned char)c;
+		if (next)
+			each_character(n, bytes, 1, next, found, count);
+	}
+}
+
+/* A character that is second in a rule. */
+static void
+add_second(struct spmnorm *n, uint32_t cp, uint32_t at, int *count)
+{
+	(void)at;
+	(*count)++;
+	code_map_set(&n->rule_of, cp, code_map_get(&n->rule_of, cp) | RULE_SECOND);
+}
+
+/* The rules that begin with a character, of which `at` is the unit. ASCII is slow if a rule is met
+ * inside of ASCII text. */
+static void
+add_rule(struct spmnorm *n, uint32_t cp, uint32_t at, int *count)
+{
+	uint32_t value = value_at(n, at), known = code_map_get(&n->rule_of, cp);
+	int on = goes_on(n, at), seconds = 0;
+
+	if (!value && !on)
+		return;
+	if ((*count & (*count - 1)) == 0)
+		n->rule = mem_realloc(n->rule, *count ? 2 * (size_t)*count : 1, sizeof *n->rule);
+	n->rule[*count] = (struct norm_rule){ value, on ? at : 0 };
+	code_map_set(&n->rule_of, cp, known | (uint32_t)++*count | (value ? RULE_ALONE : 0));
+	if (cp < 0x80) {
+		n->slow.in[cp] |= value || (on & 1);
+		n->ascii_runs_on |= on >> 1;
+	}
+	if (on)
+		each_next(n, at, add_second, &seconds);
 }
 
 /* The bytes are the length of the double array (32 bits), the array, and the pool. The array is
@@ -120,7 +150,6 @@ static int
 load_rules(struct spmnorm *n, const struct sp_normalizer *spec, struct err *e)
 {
 	const unsigned char *p = spec->charsmap;
-	unsigned char bytes[4];
 	uint32_t size;
 	int count = 0;
 
@@ -138,13 +167,7 @@ load_rules(struct spmnorm *n, const struct sp_normalizer *spec, struct err *e)
 	memcpy(n->unit, p + 4, n->num_units * 4);
 	n->pool = p + 4 + size;
 	n->pool_len = spec->charsmap_len - 4 - size;
-	for (int c = 0; c < 256; c++) {
-		uint32_t at = step(n, 0, (unsigned char)c);
-
-		bytes[0] = (unsigned char)c;
-		if (at)
-			add_rules(n, bytes, 1, at, &count);
-	}
+	each_next(n, 0, add_rule, &count);
 	return 0;
 }
 
@@ -274,7 +297,7 @@ next_part(const struct spmnorm *n, const struct norm_text *t)
 	len = decode(t->p, t->end, &cp);
 	if (len == 0)
 		return (struct part){ replacement, 3, 1, true };
-	rule = code_map_get(&n->rule_of, cp);
+	rule = code_map_get(&n->rule_of, cp) & RULE_INDEX;
 	if (rule) {
 		struct part part = longest_rule(n, &n->rule[rule - 1], t, len);
 
@@ -320,6 +343,57 @@ add_part(const struct spmnorm *n, struct norm_text *t, struct part part, struct 
 		p += len;
 	}
 	b->len = (size_t)(out - b->bytes);
+}
+
+/* Does a character of three bytes stand at p that is no symbol's first? Not U+D800 and up, where it
+ * takes more to tell. */
+static inline bool
+three_at(const struct spmnorm *n, const unsigned char *p)
+{
+	return p[0] >= 0xe1 && p[0] < 0xed && (p[1] & 0xc0) == 0x80 && (p[2] & 0xc0) == 0x80 &&
+	    !n->symbol_first[p[0]];
+}
+
+/* Such a character. */
+static inline uint32_t
+three(const unsigned char *p)
+{
+	return (uint32_t)(p[0] & 0xf) << 12 | (uint32_t)(p[1] & 0x3f) << 6 | (p[2] & 0x3f);
+}
+
+/* Copies characters of three bytes that no rule is for, alone or with the next, each before another
+ * such: most of East Asian text. */
+static void
+copy_threes(const struct spmnorm *n, struct norm_text *t, const unsigned char *stop,
+    struct spm_buffer *b)
+{
+	const unsigned char *p = t->p;
+	unsigned char *out;
+	uint32_t cp, rule;
+
+	if (t->end - p < 6 || !three_at(n, p))
+		return;
+	stop = t->end - stop < 6 ? t->end - 6 : stop;
+	cp = three(p);
+	rule = code_map_get(&n->rule_of, cp);
+	spm_buffer_reserve(b, (size_t)(stop > p ? stop - p : 0) + 8);
+	out = b->bytes + b->len;
+	while (p < stop && three_at(n, p + 3)) {
+		uint32_t next = three(p + 3), next_rule = code_map_get(&n->rule_of, next);
+
+		if ((rule & RULE_ALONE) || ((rule & RULE_INDEX) && (next_rule & RULE_SECOND)) ||
+		    cp == SPM_MARK)
+			break;
+		memcpy(out, p, 4);
+		out += 3;
+		p += 3;
+		cp = next;
+		rule = next_rule;
+	}
+	if (p > t->p)
+		t->after_blank = false;
+	b->len = (size_t)(out - b->bytes);
+	t->p = p;
 }
 
 /* How many bytes from t->p on can be copied as they are, at most BYTE_BLOCK; *whole is set when they
@@ -401,8 +475,10 @@ spmnorm_next(const struct spmnorm *n, struct norm_text *t, size_t bytes, struct 
 		if (whole || t->p == t->end)
 			continue;
 		do {
-			struct part part = next_part(n, t);
+			struct part part;
 
+			copy_threes(n, t, stop, b);
+			part = next_part(n, t);
 			add_part(n, t, part, b);
 			t->p += part.consumed;
 		} while (t->p < stop && n->slow.in[*t->p]);

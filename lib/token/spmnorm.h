@@ -15,6 +15,11 @@
 #include "lib/token/spmtext.h"
 #include "lib/token/trie.h"
 
+/* What is known of a character: 1 + index of the rules that begin with it, whether one of them is for
+ * it alone, and whether it is second in any rule. */
+enum { RULE_INDEX = (1 << 30) - 1, RULE_SECOND = 1 << 30 };
+#define RULE_ALONE (1u << 31)
+
 /* Where the rules for texts that begin with one character are. */
 struct norm_rule {
 	uint32_t value;                 /* 1 + offset of the replacement of the character alone; 0: none */
@@ -29,7 +34,7 @@ struct spmnorm {
 	const unsigned char *pool;      /* replacements, each ended by a NUL; borrowed */
 	size_t pool_len;
 	struct norm_rule *rule;
-	struct code_map rule_of;        /* 1 + index of the rule of a character; 0: it is copied */
+	struct code_map rule_of;        /* of a character: RULE_ bits; 0: it is copied */
 	struct trie symbols;            /* user-defined symbols, by bytes */
 	bool symbol_first[256], ascii_runs_on;
 	struct byte_set slow;           /* what cannot be copied without a look at rules and symbols */

@@ -96,7 +96,7 @@ spmuni_init(struct spmuni *u, const struct spmodel *m)
 	memset(u, 0, sizeof *u);
 	u->model = m;
 	code_map_init(&u->symbol);
-	u->score = mem_alloc(count, sizeof *u->score);
+	u->score = mem_zalloc(count + 1, sizeof *u->score);
 	u->user_score = mem_alloc(count, sizeof *u->user_score);
 	u->symbols = mem_zalloc(count, sizeof *u->symbols);
 	u->bytes = mem_zalloc(count, sizeof *u->bytes);
