@@ -75,7 +75,7 @@ random_bytes(struct mt19937 *rng, int kind, size_t max, unsigned char *out)
 			n += (size_t)utf8_encode((uint32_t)(below(rng, 4) ? 0x4e00 + below(rng, 300) :
 			    below(rng, 2) ? ' ' + below(rng, 90) : 0x1f600 + below(rng, 40)), out + n);
 		}
-		if (below(rng, max) == 0)
+		if (below(rng, 2 * max) == 0)
 			break;
 	}
 	return n;
@@ -92,11 +92,19 @@ make(struct vocabulary *v, struct mt19937 *rng, int kind)
 	for (int b = 0; b < 256; b++)
 		add_token(v, &(unsigned char){ (unsigned char)b }, 1);
 	while (v->num_tokens < TOKENS) {
-		unsigned char bytes[2 * TOKEN_MAX];
-		size_t len = random_bytes(rng, kind / 4 % 4, 4 + below(rng, 9), bytes), cut = 1 + below(rng, len);
-		uint32_t left = find(v, bytes, cut), right = find(v, bytes + cut, len - cut), id;
+		unsigned char text[64], *bytes = text;
+		size_t len = random_bytes(rng, kind / 4 % 4, 24, text), from = below(rng, len), cut;
+		uint32_t left, right, id;
 
-		if (below(rng, 2)) {
+		/* any stretch of the text: characters are cut too */
+		bytes += from;
+		len = 1 + below(rng, len - from < 9 ? len - from : 9);
+		cut = 1 + below(rng, len);
+		left = find(v, bytes, cut);
+		right = find(v, bytes + cut, len - cut);
+
+		if (below(rng, 8) == 0) {
+			bytes = text;
 			left = (uint32_t)below(rng, v->num_tokens);
 			right = (uint32_t)(256 + below(rng, v->num_tokens - 255)) % (uint32_t)v->num_tokens;
 			memcpy(bytes, v->token[left].bytes, cut = v->token[left].len);
