@@ -6,7 +6,7 @@
 # where it finds them.
 set -eu
 
-build='gcc g++ make git ca-certificates libopenblas-dev libopenmpi-dev openmpi-bin libsentencepiece-dev libsimdjson-dev
+build='gcc g++ make git ca-certificates libopenblas-dev libopenmpi-dev openmpi-bin libsentencepiece-dev libsimdjson-dev libpcre2-dev
 	libxxhash-dev zlib1g-dev libzstd-dev'
 tests='bats shellcheck mandoc procps zstd xz-utils'
 
