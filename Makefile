@@ -31,7 +31,7 @@ CFLAGS   = -std=c17 $(if $(DEBUG),-O0,$(if $(SAN),-O1,$(OPT))) -g -ffp-contract=
 CXXFLAGS = -std=c++17 $(if $(DEBUG),-O0,$(if $(SAN),-O1,$(OPT))) -g $(WARN) $(sanflags)
 sanflags = $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all) -ffile-prefix-map=$(CURDIR)=.
 LDFLAGS  = $(if $(SAN),-fsanitize=$(SAN))
-LIBS     = -lsentencepiece_train -lsentencepiece -lsimdjson -lz -lzstd -lstdc++ -lpthread -lm
+LIBS     = -lsentencepiece_train -lsentencepiece -lsimdjson -lpcre2-8 -lz -lzstd -lstdc++ -lpthread -lm
 MPILIBS  = $(shell mpicc --showme:link 2>/dev/null | tr ' ' '\n' | grep -E '^-(L|l)' | tr '\n' ' ') -lopenblas
 
 # CUDA is probed once per build directory: nvcc must compile a kernel and link cuBLASLt and NCCL.
