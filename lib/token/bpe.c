@@ -18,16 +18,16 @@
 static uint64_t
 bytes_hash(const unsigned char *s, size_t len)
 {
-	uint64_t h = len * 0x93cd3a2c8198e269u, v;
+	uint64_t h = len * BPE_MIX2, v;
 
 	for (; len >= 8; s += 8, len -= 8) {
 		memcpy(&v, s, 8);
-		h = (h ^ v) * 0x9e3779b97f4a7c15u;
+		h = (h ^ v) * BPE_MIX;
 		h ^= h >> 32;
 	}
 	v = 0;
 	memcpy(&v, s, len);
-	h = (h ^ v) * 0x9e3779b97f4a7c15u;
+	h = (h ^ v) * BPE_MIX;
 	return h ^ h >> 32;
 }
 
@@ -53,24 +53,31 @@ is_text(const struct bpe_token *t)
 	return t->bytes && t->len > 0;
 }
 
-/* Enters every token that has bytes. */
-static int
-names_init(struct bpe_names *n, const struct bpe_spec *spec, struct err *e)
+/* An empty table for count names. */
+static void
+names_init(struct bpe_names *n, const struct bpe_token *token, size_t count)
 {
 	size_t size = 16;
 
-	while (size < 2 * spec->num_tokens)
+	while (size < 2 * count)
 		size *= 2;
-	n->token = spec->token;
+	n->token = token;
 	n->mask = size - 1;
 	n->slot = mem_alloc(size, sizeof *n->slot);
 	memset(n->slot, 0xff, size * sizeof *n->slot);
+}
+
+/* Enters every token that has bytes. */
+static int
+add_names(struct bpe *b, const struct bpe_spec *spec, struct err *e)
+{
+	names_init(&b->names, spec->token, spec->num_tokens);
 	for (size_t i = 0; i < spec->num_tokens; i++) {
 		uint32_t *slot;
 
 		if (!is_text(&spec->token[i]))
 			continue;
-		slot = name_slot(n, spec->token[i].bytes, spec->token[i].len);
+		slot = name_slot(&b->names, spec->token[i].bytes, spec->token[i].len);
 		if (*slot != BPE_NONE)
 			return err_set(e, "ids %u and %zu are the same bytes", *slot, i);
 		*slot = (uint32_t)i;
@@ -78,11 +85,18 @@ names_init(struct bpe_names *n, const struct bpe_spec *spec, struct err *e)
 	return 0;
 }
 
-/* -1 for what is no token. */
+/* BPE_NONE for what is no token. */
+uint32_t
+bpe_name(const struct bpe_names *n, const unsigned char *bytes, size_t len)
+{
+	return *name_slot(n, bytes, len);
+}
+
+/* The same for other kinds. */
 int64_t
 bpe_find(const struct bpe *b, const unsigned char *bytes, size_t len)
 {
-	uint32_t id = *name_slot(&b->names, bytes, len);
+	uint32_t id = bpe_name(&b->names, bytes, len);
 
 	return id == BPE_NONE ? -1 : (int64_t)id;
 }
@@ -114,6 +128,7 @@ pairs_init(struct bpe *b, size_t count)
 	b->mask = ((size_t)1 << bits) - 1;
 	b->pair = mem_alloc(b->mask + 1, sizeof *b->pair);
 	memset(b->pair, 0xff, (b->mask + 1) * sizeof *b->pair);
+	b->maybe = mem_zalloc((b->mask + 1) >> (6 - BPE_MAYBE_BITS), sizeof *b->maybe);
 }
 
 /* False when the pair has a rank already. */
@@ -121,9 +136,11 @@ static bool
 add_pair(struct bpe *b, struct bpe_merge pair, uint32_t rank, uint32_t joined)
 {
 	struct bpe_pair *p = bpe_pair_slot(b, pair.left, pair.right);
+	uint64_t bit = bpe_pair_hash(pair.left, pair.right) >> (b->shift - BPE_MAYBE_BITS);
 
 	if (p->key != UINT64_MAX)
 		return false;
+	b->maybe[bit >> 6] |= (uint64_t)1 << (bit & 63);
 	*p = (struct bpe_pair){ (uint64_t)pair.left << 32 | pair.right, rank, joined };
 	return true;
 }
@@ -191,61 +208,97 @@ sort_by_length(const struct bpe_spec *spec, uint32_t *order)
 	return count;
 }
 
-/* The two parts that a token's bytes end in; false when merging them ends in more. id holds the
- * token's length. */
-static bool
-parts(const struct bpe *b, struct bpe_scratch *s, const struct bpe_token *t, uint32_t *id)
+/* What merging its bytes makes of a token: how many ids, at id, which holds the token's length. */
+static size_t
+merged(const struct bpe *b, struct bpe_scratch *s, const struct bpe_token *t, uint32_t *id)
 {
 	for (uint32_t i = 0; i < t->len; i++)
 		id[i] = b->byte_id[t->bytes[i]];
-	if (t->len <= BPE_LINEAR_MAX)
-		return bpe_merge_linear(b, id, t->len) == 2;
-	return bpe_merge_heap(b, s, id, t->len) == 2;
+	return t->len <= BPE_LINEAR_MAX ? bpe_merge_linear(b, id, t->len) :
+	    bpe_merge_heap(b, s, id, t->len);
 }
 
-/* A token that merging does not reach gets no pair: only a whole piece can be it. */
+/* Tokens that merging does not make. */
 static void
-add_ranks(struct bpe *b, const struct bpe_spec *spec)
+add_odd(struct bpe *b, const uint32_t *id, size_t count)
+{
+	names_init(&b->odd, b->names.token, count);
+	for (size_t i = 0; i < count; i++) {
+		const struct bpe_token *t = &b->names.token[id[i]];
+
+		*name_slot(&b->odd, t->bytes, t->len) = id[i];
+		if (t->len > b->odd_max)
+			b->odd_max = t->len;
+	}
+}
+
+/*
+ * A rank file's pairs, and what whole pieces alone can be: a token whose bytes end in more than two
+ * parts gets no pair.
+ */
+static void
+walk_tokens(struct bpe *b, const struct bpe_spec *spec)
 {
 	uint32_t *order = mem_alloc(spec->num_tokens, sizeof *order), *id = NULL;
-	size_t count = sort_by_length(spec, order);
+	size_t count = sort_by_length(spec, order), odd = 0;
 	struct bpe_scratch s = { 0 };
 
 	if (count > 0)
-		id = mem_alloc((size_t)spec->token[order[count - 1]].len + 1, sizeof *id);
+		id = mem_alloc((size_t)spec->token[order[count - 1]].len, sizeof *id);
 	for (size_t i = 0; i < count; i++) {
 		const struct bpe_token *t = &spec->token[order[i]];
+		size_t n = t->len > 1 ? merged(b, &s, t, id) : 1;
 
-		if (t->len > 1 && parts(b, &s, t, id))
+		if (spec->ranks && n == 2)
 			add_pair(b, (struct bpe_merge){ id[0], id[1] }, order[i], order[i]);
+		else if (n > 1)
+			order[odd++] = order[i];
 	}
+	add_odd(b, order, spec->whole_piece ? odd : 0);
 	bpe_scratch_release(&s);
 	free(order);
 	free(id);
 }
 
+/* The first look-ups of every merge, without hashing. */
+static void
+fill_leaves(struct bpe *b)
+{
+	for (size_t i = 0; i < 65536; i++) {
+		const struct bpe_pair *p = bpe_pair_find(b, b->byte_id[i >> 8], b->byte_id[i & 255]);
+
+		b->leaf[i] = p ? p->rank : BPE_NONE;
+	}
+}
+
 /* Names first: merges find their joins by them. */
+static int
+build(struct bpe *b, const struct bpe_spec *spec, size_t *bad, struct err *e)
+{
+	if (add_names(b, spec, e) < 0 || (!spec->symbols && find_bytes(b, e) < 0))
+		return -1;
+	pairs_init(b, spec->ranks ? spec->num_tokens : spec->num_merges);
+	if (!spec->ranks && add_merges(b, spec, bad, e) < 0)
+		return -1;
+	if (spec->symbols)
+		return 0;
+	if (spec->ranks || spec->whole_piece)
+		walk_tokens(b, spec);
+	fill_leaves(b);
+	bpe_cuts_init(&b->cuts, spec->token, spec->num_tokens);
+	return 0;
+}
+
+/* All or nothing. */
 struct bpe *
 bpe_new(const struct bpe_spec *spec, size_t *bad, struct err *e)
 {
 	struct bpe *b = mem_zalloc(1, sizeof *b);
 	size_t ignored;
-	int rc;
 
 	bad = bad ? bad : &ignored;
 	*bad = spec->num_merges;
-	b->whole_piece = spec->whole_piece;
-	rc = names_init(&b->names, spec, e);
-	if (rc == 0 && !spec->symbols)
-		rc = find_bytes(b, e);
-	if (rc == 0) {
-		pairs_init(b, spec->ranks ? spec->num_tokens : spec->num_merges);
-		if (spec->ranks)
-			add_ranks(b, spec);
-		else
-			rc = add_merges(b, spec, bad, e);
-	}
-	if (rc == 0)
+	if (build(b, spec, bad, e) == 0)
 		return b;
 	bpe_free(b);
 	return NULL;
@@ -258,6 +311,9 @@ bpe_free(struct bpe *b)
 	if (!b)
 		return;
 	free(b->names.slot);
+	free(b->odd.slot);
+	bpe_cuts_release(&b->cuts);
 	free(b->pair);
+	free(b->maybe);
 	free(b);
 }

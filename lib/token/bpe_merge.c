@@ -11,34 +11,65 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Quadratic, but the fastest for what nearly all pieces are: a dozen bytes. */
+/* The rank of a pair, BPE_NONE for one that may not merge. */
+static inline uint32_t
+rank_of(const struct bpe *b, uint32_t left, uint32_t right)
+{
+	const struct bpe_pair *p = bpe_pair_find(b, left, right);
+
+	return p ? p->rank : BPE_NONE;
+}
+
+/*
+ * Quadratic, but the fastest for what nearly all pieces are: a dozen bytes. rank[i] is that of the
+ * symbols i and i + 1.
+ */
+static size_t
+merge_ranked(const struct bpe *b, uint32_t *id, uint32_t *rank, size_t n)
+{
+	while (n > 1) {
+		size_t best = 0;
+
+		for (size_t i = 1; i + 1 < n; i++)
+			best = rank[i] < rank[best] ? i : best;
+		if (rank[best] == BPE_NONE)
+			break;
+		id[best] = bpe_pair_slot(b, id[best], id[best + 1])->joined;
+		n--;
+		for (size_t i = best + 1; i < n; i++) {
+			id[i] = id[i + 1];
+			rank[i - 1] = rank[i];
+		}
+		if (best + 1 < n)
+			rank[best] = rank_of(b, id[best], id[best + 1]);
+		if (best > 0)
+			rank[best - 1] = rank_of(b, id[best - 1], id[best]);
+	}
+	return n;
+}
+
+/* From any symbols. */
 size_t
 bpe_merge_linear(const struct bpe *b, uint32_t *id, size_t n)
 {
 	uint32_t rank[BPE_LINEAR_MAX];
 
-	/* Free slots have rank BPE_NONE, so a pair that may not merge never wins. */
 	for (size_t i = 0; i + 1 < n; i++)
-		rank[i] = bpe_pair_slot(b, id[i], id[i + 1])->rank;
-	while (n > 1) {
-		size_t best = 0;
+		rank[i] = rank_of(b, id[i], id[i + 1]);
+	return merge_ranked(b, id, rank, n);
+}
 
-		for (size_t i = 1; i + 1 < n; i++)
-			if (rank[i] < rank[best])
-				best = i;
-		if (rank[best] == BPE_NONE)
-			break;
-		id[best] = bpe_pair_slot(b, id[best], id[best + 1])->joined;
-		memmove(id + best + 1, id + best + 2, (n - best - 2) * sizeof *id);
-		if (best + 2 < n)
-			memmove(rank + best, rank + best + 1, (n - best - 2) * sizeof *rank);
-		n--;
-		if (best + 1 < n)
-			rank[best] = bpe_pair_slot(b, id[best], id[best + 1])->rank;
-		if (best > 0)
-			rank[best - 1] = bpe_pair_slot(b, id[best - 1], id[best])->rank;
-	}
-	return n;
+/* From bytes, whose ranks stand in a table. */
+size_t
+bpe_merge_bytes(const struct bpe *b, const unsigned char *bytes, size_t n, uint32_t *id)
+{
+	uint32_t rank[BPE_LINEAR_MAX];
+
+	for (size_t i = 0; i < n; i++)
+		id[i] = b->byte_id[bytes[i]];
+	for (size_t i = 0; i + 1 < n; i++)
+		rank[i] = b->leaf[(size_t)bytes[i] << 8 | bytes[i + 1]];
+	return merge_ranked(b, id, rank, n);
 }
 
 /* Sifts the item up from the end. Room is doubled, and kept for the lists after this one. */
@@ -88,11 +119,12 @@ rank_pair(const struct bpe *b, struct bpe_scratch *s, uint32_t i)
 	y->rank = BPE_NONE;
 	if (y->next == BPE_NONE)
 		return;
-	p = bpe_pair_slot(b, y->id, s->symbol[y->next].id);
+	p = bpe_pair_find(b, y->id, s->symbol[y->next].id);
+	if (!p)
+		return;
 	y->rank = p->rank;
 	y->joined = p->joined;
-	if (y->rank != BPE_NONE)
-		heap_push(s, (uint64_t)y->rank << 32 | i);
+	heap_push(s, (uint64_t)y->rank << 32 | i);
 }
 
 /*

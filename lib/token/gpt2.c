@@ -368,6 +368,19 @@ gpt2_worker_free(void *scratch)
 	bpe_worker_free(scratch);
 }
 
+/* The special string in the text, or NULL. Nearly every text has few of its first character. */
+static const char *
+find_special(const char *text, size_t len)
+{
+	enum { LEN = sizeof end_of_text - 1 };
+	const char *end = text + len, *s = text;
+
+	while (end - s >= LEN && (s = memchr(s, end_of_text[0], (size_t)(end - s) - LEN + 1)) &&
+	    memcmp(s, end_of_text, LEN))
+		s++;
+	return s && end - s >= LEN ? s : NULL;
+}
+
 /* Cuts the text at the special string; the parts do not see each other. */
 static int
 gpt2_encode(
@@ -379,7 +392,7 @@ gpt2_encode(
 
 	(void)e;
 	while (g->end_of_text >= 0 && !g->special_as_text &&
-	    (hit = memmem(text, len, end_of_text, special))) {
+	    (hit = find_special(text, len))) {
 		bpe_encode_text(w->impl, g->pretok, (const unsigned char *)text,
 		    (size_t)(hit - text), out);
 		token_ids_add(out, (uint32_t)g->end_of_text);

@@ -20,13 +20,16 @@
 #define NOT_OTHERS (LETTERS | BIT(CLASS_NUMBER) | BIT(CLASS_SPACE) | BIT(CLASS_NEWLINE))
 
 static const struct pretok_rules rules[PRETOK_SCANNERS] = {
-	[PRETOK_GPT2] = { CONTRACTION_LOWER, LETTERS, 0, SIZE_MAX, false, false },
-	[PRETOK_CL100K] = { CONTRACTION_ANY, LETTERS, 0, 3, true, false },
-	[PRETOK_QWEN2] = { CONTRACTION_ANY, LETTERS, 0, 1, true, false },
-	[PRETOK_QWEN35] = { CONTRACTION_ANY, LETTERS | MARK, 0, 1, true, false },
-	[PRETOK_O200K] = { CONTRACTION_ANY, LETTERS, 0, 3, true, true },
-	[PRETOK_TIKTOKEN_V1] = { CONTRACTION_NONE, LETTERS, 0, 1, true, false },
-	[PRETOK_TIKTOKEN_V2] = { CONTRACTION_NONE, LETTERS, 0, 1, true, true },
+	[PRETOK_GPT2] = { CONTRACTION_LOWER, LETTERS, .digits = SIZE_MAX },
+	[PRETOK_CL100K] = { CONTRACTION_ANY, LETTERS, .digits = 3, .newlines = true },
+	[PRETOK_CL100K_TAIL] = { CONTRACTION_ANY, LETTERS, .digits = 3, .newlines = true,
+		.tail = true },
+	[PRETOK_QWEN2] = { CONTRACTION_ANY, LETTERS, .digits = 1, .newlines = true },
+	[PRETOK_QWEN35] = { CONTRACTION_ANY, LETTERS | MARK, .digits = 1, .newlines = true },
+	[PRETOK_O200K] = { CONTRACTION_ANY, LETTERS, .digits = 3, .newlines = true, .cased = true },
+	[PRETOK_TIKTOKEN_V1] = { CONTRACTION_NONE, LETTERS, .digits = 1, .newlines = true },
+	[PRETOK_TIKTOKEN_V2] = { CONTRACTION_NONE, LETTERS, .digits = 1, .newlines = true,
+		.cased = true },
 };
 
 #define RE_CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -53,6 +56,8 @@ static const struct {
 	    "[\\r\\n]*|\\s*[\\r\\n]+" RE_WHITE },
 	{ PRETOK_CL100K, "'(?i:[sdmt]|ll|ve|re)|" RE_PREFIX "+\\p{L}+|\\p{N}{1,3}" RE_OTHERS
 	    "+[\\r\\n]*|\\s*[\\r\\n]" RE_WHITE },
+	{ PRETOK_CL100K_TAIL, "'(?i:[sdmt]|ll|ve|re)|" RE_PREFIX "+\\p{L}++|\\p{N}{1,3}+" RE_OTHERS
+	    "+[\\r\\n]*+|\\s++$|\\s*[\\r\\n]|\\s+(?!\\S)|\\s" },
 	{ PRETOK_QWEN2, RE_CONTRACTIONS "|" RE_PREFIX "\\p{L}+|\\p{N}" RE_OTHERS
 	    "[\\r\\n]*|\\s*[\\r\\n]+" RE_WHITE },
 	{ PRETOK_QWEN35, RE_CONTRACTIONS "|" RE_PREFIX "[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+"
@@ -98,15 +103,22 @@ static inline unsigned
 char_at(const struct pretok *p, const unsigned char *s, size_t n, size_t pos, size_t *len)
 {
 	uint32_t cp = s[pos];
+	int m;
 
 	*len = 1;
-	if (cp >= 0x80) {
-		int m = utf8_decode(s + pos, n - pos, &cp);
-
-		if (m == 0)
-			return BIT(CLASS_OTHER);
-		*len = (size_t)m;
+	if (cp < 0x80)
+		return BIT(p->class[cp]);
+	/* most of what is not ASCII has three bytes; E0 and ED have forms that are refused */
+	if (cp > 0xe0 && cp < 0xed && n - pos >= 3 && (s[pos + 1] & 0xc0) == 0x80 &&
+	    (s[pos + 2] & 0xc0) == 0x80) {
+		*len = 3;
+		return BIT(p->class[(cp & 0xf) << 12 | (s[pos + 1] & 0x3fu) << 6 |
+		    (s[pos + 2] & 0x3fu)]);
 	}
+	m = utf8_decode(s + pos, n - pos, &cp);
+	if (m == 0)
+		return BIT(CLASS_OTHER);
+	*len = (size_t)m;
 	return BIT(p->class[cp]);
 }
 
@@ -172,6 +184,8 @@ white(const struct pretok *p, const struct pretok_text *t, size_t pos)
 		if (c == BIT(CLASS_NEWLINE))
 			line_end = end;
 	}
+	if (p->rules.tail && end == t->n)
+		return end;
 	if (p->rules.newlines && line_end > pos)
 		return line_end;
 	return end == t->n || last == pos ? end : last;
@@ -275,17 +289,4 @@ pretok_next(const struct pretok *p, const unsigned char *s, size_t n, size_t pos
 	if (end == pos)
 		end = others(p, &t, pos);
 	return end > pos ? end : white(p, &t, pos);
-}
-
-/* One by one. */
-size_t
-pretok_ends(const struct pretok *p, struct pretok_text *t, uint32_t *end, size_t cap)
-{
-	size_t count = 0;
-
-	while (count < cap && t->pos < t->n) {
-		t->pos = pretok_next(p, t->s, t->n, t->pos);
-		end[count++] = (uint32_t)t->pos;
-	}
-	return count;
 }

@@ -16,6 +16,8 @@
 enum pretok_scanner {
 	PRETOK_GPT2,                    /* also r50k, p50k */
 	PRETOK_CL100K,                  /* Llama 3 as well */
+	PRETOK_CL100K_TAIL,             /* tiktoken's later spelling: white space at the end of the text is one
+	                                   piece; the same ids with cl100k's own vocabulary */
 	PRETOK_QWEN2,                   /* Qwen2, 2.5 and 3; their NFC is not done here */
 	PRETOK_QWEN35,                  /* Qwen3.5: marks go with letters */
 	PRETOK_O200K,                   /* GPT-4o, gpt-oss, Llama 4 */
@@ -49,7 +51,7 @@ struct pretok_text {
 
 /*
  * Writes the ends of the next pieces, offsets from s in increasing order, and moves pos to the last
- * of them. Returns how many, at most cap (which is at least PRETOK_BLOCK); 0 only at the end of the
+ * of them. Returns how many: at most cap, which is at least PRETOK_BLOCK; 0 only at the end of the
  * text. The same ends as pretok_next gives one by one, found a block at a time.
  */
 enum { PRETOK_BLOCK = 64 };

@@ -26,6 +26,7 @@ struct pretok_rules {
 	size_t digits;                  /* numbers in a piece, at most */
 	bool newlines;                  /* the newer form: prefixes of words, line ends apart */
 	bool cased;                     /* o200k's words */
+	bool tail;                      /* white space up to the end of the text is one piece */
 };
 
 struct pretok {
