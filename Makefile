@@ -122,7 +122,7 @@ unit_bin := $(patsubst %.c,$(B)/%,$(unit_src))
 gpu_bin  := $(patsubst %.c,$(B)/%,$(call find,c,tests/gpu))
 fuzz_src := $(call find,c,tests/fuzz)
 fuzz_bin := $(patsubst %.c,$(B)/%,$(filter-out tests/fuzz/driver.c,$(fuzz_src)))
-test_lib := $(tok_obj) $(shard_obj) $(plan_obj) $(ckpt_obj) $(export_obj) $(train_obj) $(B)/libmikoshi.a
+test_lib := $(patsubst %,$(B)/%.o,$(call find,cc,tests)) $(tok_obj) $(shard_obj) $(plan_obj) $(ckpt_obj) $(export_obj) $(train_obj) $(B)/libmikoshi.a
 
 tests: $(progs) $(unit_bin) $(fuzz_bin)
 $(unit_bin): $(B)/%: $(B)/%.c.o $(test_lib)

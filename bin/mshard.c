@@ -1,79 +1,12 @@
-/* mshard.c - look at, check, print, merge and index datasets */
+/* mshard.c - look at, check, print, merge, cut, repair and index datasets */
 #include "lib/base/cli.h"
 #include "lib/base/prog.h"
-#include "shard/shard.h"
+#include "shard/options.h"
 
 #include <string.h>
 
-struct info_options {
-	bool json;
-};
-
-static const struct opt info_opts[] = {
-	{ .name = "json", .type = OPT_FLAG, .off = offsetof(struct info_options, json),
-	  .help = "one JSON object a dataset and line" },
-	OPT_END
-};
-
-struct verify_options {
-	int64_t vocab_size;
-};
-
-static const struct opt verify_opts[] = {
-	{ .name = "vocab-size", .type = OPT_INT, .off = offsetof(struct verify_options, vocab_size), .min = 1, .max = 1ll << 31,
-	  .help = "also read every token: ids must be from 0 to N - 1" },
-	OPT_END
-};
-
-struct head_options {
-	int64_t count, document;
-};
-
-static const struct opt head_opts[] = {
-	{ .name = "num-documents", .letter = 'n', .type = OPT_INT, .off = offsetof(struct head_options, count),
-	  .min = 1, .max = 1e15,
-	  .help = "how many documents: 10, or 1 with --document" },
-	{ .name = "document", .type = OPT_INT, .off = offsetof(struct head_options, document), .max = 1e15, .def = "-1",
-	  .min = -1, .help = "the first document to print, counted from 0; -1 begins at 0" },
-	OPT_END
-};
-
-static const struct opt cat_opts[] = {
-	{ .name = "output", .letter = 'o', .type = OPT_STRING, .off = offsetof(struct cat_config, output), .unit = "PREFIX",
-	  .help = "write PREFIX.bin and PREFIX.idx" },
-	{ .name = "force", .type = OPT_FLAG, .off = offsetof(struct cat_config, force), .help = "replace an existing dataset" },
-	{ .name = "widen", .type = OPT_FLAG, .off = offsetof(struct cat_config, widen),
-	  .help = "let token types differ: the narrowest type that holds all of them is written" },
-	OPT_END
-};
-
-static const struct opt index_opts[] = {
-	{ .name = "data-path", .type = OPT_LIST, .off = offsetof(struct index_config, data_path), .unit = "PREFIX",
-	  .help = "the dataset, spelled as for training: the names of the maps depend on it" },
-	{ .name = "split", .type = OPT_STRING, .off = offsetof(struct index_config, split), .unit = "SHARES", .def = "969, 30, 1",
-	  .help = "shares of training, validation and test; the names depend on the text" },
-	{ .name = "seq-length", .type = OPT_INT, .off = offsetof(struct index_config, seq_length), .min = 1, .max = 2147483646,
-	  .unit = "tokens", .help = "tokens of a sample" },
-	{ .name = "seed", .type = OPT_INT, .off = offsetof(struct index_config, seed), .max = 4294967295.0, .def = "1234",
-	  .help = "seed of the shuffles" },
-	{ .name = "num-samples", .type = OPT_STRING, .off = offsetof(struct index_config, num_samples),
-	  .unit = "TRAIN,VALID,TEST",
-	  .def = "all,all,all", .help = "samples wanted of each split; all means one epoch" },
-	{ .name = "data-cache-path", .type = OPT_STRING, .off = offsetof(struct index_config, cache_dir), .unit = "DIR",
-	  .help = "where the maps go; without it PREFIX/cache/GPTDataset_indices" },
-	{ .type = OPT_GROUP, .help = "The tokenizer as the names of the maps know it" },
-	{ .name = "tokenizer-class", .type = OPT_STRING, .off = offsetof(struct index_config, tokenizer_class), .unit = "NAME",
-	  .help = "Python class; without it MegatronTokenizerText" },
-	{ .name = "tokenizer-path", .type = OPT_STRING, .off = offsetof(struct index_config, tokenizer_path), .unit = "PATH",
-	  .help = "its file or directory" },
-	{ .name = "tokenizer-option", .type = OPT_LIST, .off = offsetof(struct index_config, tokenizer_option),
-	  .unit = "KEY=VALUE",
-	  .help = "what its constructor got, in order, as vocab_size=50257 eod_id=50256" },
-	OPT_END
-};
-
 /* An operand may be either file of the pair. */
-static const char *
+static char *
 prefix_of(char *operand)
 {
 	size_t n = strlen(operand);
@@ -83,28 +16,42 @@ prefix_of(char *operand)
 	return operand;
 }
 
-/* A dataset is mapped, so standard input cannot stand in for it. */
+/* At least one dataset, at most `most`. They are files of a pair, so standard input cannot stand in. */
 static int
-need_operands(int argc, struct err *e)
+need_operands(const char *verb, int argc, char **argv, int most, struct err *e)
 {
-	if (argc > 0)
+	if (argc == 0)
+		err_set(e, "which dataset? PREFIX is the path of its files without .bin and .idx");
+	else if (argc > most)
+		err_set(e, "%s takes one dataset at a time, not %d", verb, argc);
+	for (int i = 0; i < argc; i++)
+		prefix_of(argv[i]);
+	return argc == 0 || argc > most ? CLI_USAGE : 0;
+}
+
+/* The tokenizer of the spec, when the options name one; *t NULL: they do not. */
+static int
+open_tokenizer(const struct tokenizer_spec *spec, struct tokenizer **t, struct err *e)
+{
+	*t = NULL;
+	if (!spec->type && !spec->model && !spec->vocab && !spec->merges)
 		return 0;
-	err_set(e, "which dataset? PREFIX is the path of its files without .bin and .idx");
-	return CLI_USAGE;
+	*t = tokenizer_open(spec, e);
+	return *t ? 0 : CLI_USAGE;
 }
 
 /* Stops at the first dataset that cannot be read. */
 static int
 run_info(const void *cfg, int argc, char **argv, struct err *e)
 {
-	const struct info_options *o = cfg;
+	const struct info_config *o = cfg;
 
-	if (need_operands(argc, e) < 0)
+	if (need_operands("info", argc, argv, INT32_MAX, e) < 0)
 		return CLI_USAGE;
 	if (!o->json)
 		puts("dataset\titem\tvalue");
 	for (int i = 0; i < argc; i++)
-		if (shard_info(prefix_of(argv[i]), o->json, stdout, e) < 0)
+		if (shard_info(argv[i], o->json, stdout, e) < 0)
 			return CLI_FAILED;
 	return EXIT_DONE;
 }
@@ -113,16 +60,20 @@ run_info(const void *cfg, int argc, char **argv, struct err *e)
 static int
 run_verify(const void *cfg, int argc, char **argv, struct err *e)
 {
-	const struct verify_options *o = cfg;
+	struct verify_config c = *(const struct verify_config *)cfg;
+	struct tokenizer *t;
 	int rc = EXIT_DONE;
 
-	if (need_operands(argc, e) < 0)
+	c.spec.vocab_size = c.vocab_size;
+	if (need_operands("verify", argc, argv, INT32_MAX, e) < 0 || open_tokenizer(&c.spec, &t, e) < 0)
 		return CLI_USAGE;
+	c.tokenizer = t;
 	for (int i = 0; i < argc; i++)
-		if (shard_verify(prefix_of(argv[i]), o->vocab_size, stdout, e) < 0) {
+		if (shard_verify(&c, argv[i], stdout, e) < 0) {
 			warn("%s", e->msg);
 			rc = EXIT_FAILED;
 		}
+	tokenizer_close(t);
 	return rc;
 }
 
@@ -130,34 +81,84 @@ run_verify(const void *cfg, int argc, char **argv, struct err *e)
 static int
 run_head(const void *cfg, int argc, char **argv, struct err *e)
 {
-	const struct head_options *o = cfg;
-	int64_t count = o->count ? o->count : o->document < 0 ? 10 : 1;
+	struct head_config c = *(const struct head_config *)cfg;
+	struct tokenizer *t;
+	int rc;
 
-	if (need_operands(argc, e) < 0)
+	if (need_operands("head", argc, argv, 1, e) < 0 || open_tokenizer(&c.spec, &t, e) < 0)
 		return CLI_USAGE;
-	if (argc > 1) {
-		err_set(e, "head prints one dataset at a time, not %d", argc);
+	c.count = c.count ? c.count : c.document < 0 ? 10 : 1;
+	c.document = c.document < 0 ? 0 : c.document;
+	c.tokenizer = t;
+	rc = shard_head(&c, argv[0], stdout, e);
+	tokenizer_close(t);
+	return rc;
+}
+
+/* Everything wrong with the options is said before a file is opened. */
+static int
+run_sample(const void *cfg, int argc, char **argv, struct err *e)
+{
+	struct sample_config c = *(const struct sample_config *)cfg;
+	struct tokenizer *t;
+	int rc;
+
+	if (argc > 0)
+		err_set(e, "operand '%s': sample takes its dataset from --data-path", argv[0]);
+	if (argc > 0 || shard_sample_check(&c, e) < 0 || open_tokenizer(&c.spec, &t, e) < 0)
 		return CLI_USAGE;
-	}
-	puts("document\tsequence\ttokens\tids");
-	return shard_head(prefix_of(argv[0]), o->document < 0 ? 0 : o->document, count, stdout, e);
+	c.tokenizer = t;
+	rc = shard_sample(&c, stdout, e);
+	tokenizer_close(t);
+	return rc;
 }
 
 /* The result has no default name: a dataset is too large to appear by accident. */
 static int
 run_cat(const void *cfg, int argc, char **argv, struct err *e)
 {
-	const struct cat_config *c = cfg;
+	struct cat_config c = *(const struct cat_config *)cfg;
+	struct str said = { 0 };
+	int rc;
 
-	if (need_operands(argc, e) < 0)
+	if (need_operands("cat", argc, argv, INT32_MAX, e) < 0)
 		return CLI_USAGE;
-	if (!c->output) {
+	if (!c.output) {
 		err_set(e, "--output: where should the merged dataset go?");
 		return CLI_USAGE;
 	}
-	for (int i = 0; i < argc; i++)
-		prefix_of(argv[i]);
-	return shard_cat(c, argc, argv, e);
+	c.made_by = prog_release();
+	c.said = &said;
+	rc = shard_cat(&c, argc, argv, e);
+	cli_say(&said, note);
+	return rc;
+}
+
+static int
+run_split(const void *cfg, int argc, char **argv, struct err *e)
+{
+	struct split_config c = *(const struct split_config *)cfg;
+
+	if (need_operands("split", argc, argv, 1, e) < 0 || shard_split_check(&c, e) < 0)
+		return CLI_USAGE;
+	c.made_by = prog_release();
+	return shard_split(&c, argv[0], stdout, e);
+}
+
+/* Nothing is changed in place unless that was asked for. */
+static int
+run_repair(const void *cfg, int argc, char **argv, struct err *e)
+{
+	struct repair_config c = *(const struct repair_config *)cfg;
+
+	if (need_operands("repair", argc, argv, 1, e) < 0)
+		return CLI_USAGE;
+	if (!c.output == !c.in_place) {
+		err_set(e, "repair needs %s --output and --in-place", c.output ? "only one of" : "one of");
+		return CLI_USAGE;
+	}
+	c.made_by = prog_release();
+	return shard_repair(&c, argv[0], stdout, e);
 }
 
 /* Everything wrong with the options is said before a file is opened. */
@@ -172,19 +173,23 @@ run_index(const void *cfg, int argc, char **argv, struct err *e)
 }
 
 static const struct verb verbs[] = {
-	{ "info", "PREFIX ...", "count documents, sequences and tokens, with a histogram of lengths", info_opts,
-	  sizeof(struct info_options), run_info },
-	{ "verify", "PREFIX ...", "check the index against itself and against the tokens", verify_opts,
-	  sizeof(struct verify_options),
-	  run_verify },
-	{ "head", "PREFIX", "print documents as token ids", head_opts, sizeof(struct head_options), run_head },
-	{ "cat", "PREFIX ...", "merge datasets into one", cat_opts, sizeof(struct cat_config), run_cat },
-	{ "index", "", "write the index maps that training looks for", index_opts, sizeof(struct index_config), run_index },
+	{ "info", "PREFIX ...", "count documents, sequences and tokens, with a histogram of lengths", shard_info_opts,
+	  sizeof(struct info_config), run_info },
+	{ "verify", "PREFIX ...", "check the index against itself and against the tokens", shard_verify_opts,
+	  sizeof(struct verify_config), run_verify },
+	{ "head", "PREFIX", "print documents as token ids or text", shard_head_opts, sizeof(struct head_config), run_head },
+	{ "sample", "", "print training samples, or which rank reads which", shard_sample_opts,
+	  sizeof(struct sample_config), run_sample },
+	{ "cat", "PREFIX ...", "merge datasets into one", shard_cat_opts, sizeof(struct cat_config), run_cat },
+	{ "split", "PREFIX", "cut a dataset into several", shard_split_opts, sizeof(struct split_config), run_split },
+	{ "repair", "PREFIX", "put a damaged dataset right", shard_repair_opts, sizeof(struct repair_config), run_repair },
+	{ "index", "", "write the index maps that training looks for", shard_index_opts, sizeof(struct index_config), run_index },
 	{ 0 }
 };
 
 static const struct tool tool = {
-	.name = "mshard", .summary = "look at, check, print, merge and index tokenised datasets", .built_in = "", .verbs = verbs,
+	.name = "mshard", .summary = "look at, check, print, merge, cut, repair and index tokenised datasets", .built_in = "",
+	.verbs = verbs,
 };
 
 /* Verbs that print go on to cli_main's check of stdout. */

@@ -1,55 +1,110 @@
 /*
- * head.c - documents as the ids they are made of
+ * head.c - documents as the ids they are made of, or as their text
  *
  * A row is a sequence, since that is what training cuts samples from; its number is the one that
  * the document index of a split uses.
  */
+#include "lib/base/mem.h"
+#include "lib/base/utf8.h"
 #include "shard/shard.h"
 
-enum { CHUNK = 8192 };                  /* tokens printed in one go */
+#include <stdlib.h>
 
-/* One row; ids in pieces, since a sequence may be long. */
-static void
-print_sequence(const struct dataset *d, int64_t document, int64_t sequence, FILE *out)
+/* The text as a JSON string, since it may hold tabs and line feeds; what is no UTF-8, because a
+ * character was cut, becomes U+FFFD. */
+static int
+print_text(const struct tokenizer *t, const int64_t *ids, int64_t count, FILE *out, struct err *e)
 {
-	int64_t ids[CHUNK], len = dataset_length(d, sequence);
+	struct tokenizer_worker *w = tokenizer_worker_new(t);
+	struct str text = { 0 }, clean = { 0 }, json = { 0 };
+	struct token_ids known = { 0 };
+	int rc = tokenizer_check_ids(t, ids, (size_t)count, &known, e);
 
-	fprintf(
-	    out, "%lld\t%lld\t%lld\t", (long long)document, (long long)sequence, (long long)len);
-	for (int64_t at = 0; at < len; at += CHUNK) {
-		int64_t n = len - at < CHUNK ? len - at : CHUNK;
-
-		dataset_tokens(d, sequence, at, n, ids);
-		for (int64_t i = 0; i < n; i++)
-			fprintf(out, at + i ? " %lld" : "%lld", (long long)ids[i]);
+	if (rc == 0)
+		rc = tokenizer_decode(w, known.id, known.count, false, &text, e);
+	if (rc == 0) {
+		utf8_repair(text.buf, text.len, &clean);
+		str_add_json(&json, clean.buf, clean.len);
+		fwrite(json.buf, 1, json.len, out);
 	}
-	fputc('\n', out);
+	tokenizer_worker_free(w);
+	token_ids_release(&known);
+	str_release(&text);
+	str_release(&clean);
+	str_release(&json);
+	return rc;
 }
 
-/* Stops early when the reader is gone. A row "document - 0" stands for an empty document, which
- * has no sequence. -1 when `first` is past the end; fewer than count are no error. */
+/* The last column of a row, in either form. */
 int
-shard_head(const char *prefix, int64_t first, int64_t count, FILE *out, struct err *e)
+shard_print_ids(
+    const struct tokenizer *t, const int64_t *ids, int64_t count, FILE *out, struct err *e)
 {
-	struct dataset *d = dataset_open(prefix, e);
+	if (t && print_text(t, ids, count, out, e) < 0)
+		return -1;
+	for (int64_t i = 0; i < count && !t; i++)
+		fprintf(out, i ? " %lld" : "%lld", (long long)ids[i]);
+	fputc('\n', out);
+	return 0;
+}
+
+/* One row; nothing of it is printed when its tokens cannot be read. */
+static int
+print_sequence(const struct head_config *c, const struct dataset *d, int64_t document,
+    int64_t sequence, FILE *out, struct err *e)
+{
+	int64_t len = dataset_length(d, sequence),
+		*ids = mem_alloc((size_t)len, sizeof *ids);
+	struct err why;
+	int rc = dataset_tokens(d, sequence, 0, len, ids, e);
+
+	if (rc == 0) {
+		fprintf(out, "%lld\t%lld\t%lld\t", (long long)document, (long long)sequence,
+		    (long long)len);
+		rc = shard_print_ids(c->tokenizer, ids, len, out, &why);
+		if (rc < 0)
+			err_set(e, "%s: sequence %lld: %s", dataset_prefix(d), (long long)sequence,
+			    why.msg);
+	}
+	free(ids);
+	return rc;
+}
+
+/* The rows of one document. A row "document - 0" stands for an empty one, which has no sequence. */
+static int
+print_document(const struct head_config *c, const struct dataset *d, int64_t document, FILE *out,
+    struct err *e)
+{
+	int64_t begin = dataset_document_start(d, document),
+		end = dataset_document_start(d, document + 1);
+	int rc = 0;
+
+	if (begin == end)
+		fprintf(out, "%lld\t-\t0\t%s\n", (long long)document, c->tokenizer ? "\"\"" : "");
+	for (int64_t s = begin; s < end && rc == 0; s++)
+		rc = print_sequence(c, d, document, s, out, e);
+	return rc;
+}
+
+/* Stops early when the reader is gone. -1 when the first document is past the end; fewer than asked
+ * for are no error. */
+int
+shard_head(const struct head_config *c, const char *prefix, FILE *out, struct err *e)
+{
+	struct dataset *d = shard_open(prefix, e);
 	int64_t total;
 	int rc = 0;
 
 	if (!d)
 		return -1;
 	total = dataset_num_documents(d);
-	if (first > 0 && first >= total)
+	if (c->document > 0 && c->document >= total)
 		rc = err_at(e, prefix, 0, "no document %lld: there are %lld, counted from 0",
-		    (long long)first, (long long)total);
-	for (int64_t k = first; rc == 0 && k < total && k - first < count && !ferror(out); k++) {
-		int64_t begin = dataset_document_start(d, k),
-			end = dataset_document_start(d, k + 1);
-
-		if (begin == end)
-			fprintf(out, "%lld\t-\t0\t\n", (long long)k);
-		for (int64_t s = begin; s < end; s++)
-			print_sequence(d, k, s, out);
-	}
+		    (long long)c->document, (long long)total);
+	else
+		fprintf(out, "document\tsequence\ttokens\t%s\n", c->tokenizer ? "text" : "ids");
+	for (int64_t k = c->document; rc == 0 && k < total && k - c->document < c->count && !ferror(out); k++)
+		rc = print_document(c, d, k, out, e);
 	dataset_close(d);
 	return rc;
 }

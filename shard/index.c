@@ -75,39 +75,54 @@ index_split(const struct dataset *d, const struct samples_config *sc, FILE *out,
 	return 0;
 }
 
+/* What maps and names depend on. */
+void
+shard_samples_config(const struct index_config *c, enum split which, bool write_cache,
+    struct str *tokenizer, struct samples_config *out)
+{
+	int64_t count[SPLIT_COUNT];
+	struct err e;
+
+	if (parse_counts(c->num_samples, count, &e) < 0)
+		BUG("unchecked options: %s", e.msg);
+	str_clear(tokenizer);
+	samples_tokenizer(c->tokenizer_class, c->tokenizer_path, c->tokenizer_option.item,
+	    c->tokenizer_option.count, tokenizer);
+	*out = (struct samples_config){
+		.which = which,
+		.split = c->split,
+		.num_samples = count[which],
+		.seq_length = c->seq_length,
+		.seed = c->seed,
+		.add_extra_token = true,
+		.drop_last_partial = true,
+		.tokenizer_json = tokenizer->buf,
+		.cache_dir = c->cache_dir,
+		.write_cache = write_cache,
+	};
+}
+
 /* Training, validation and test in this order, as far as they have a share. Maps that are there
  * already are read and checked, not written again. */
 int
 shard_index(const struct index_config *c, FILE *out, struct err *e)
 {
-	struct samples_config sc = {
-		.split = c->split,
-		.seq_length = c->seq_length,
-		.seed = c->seed,
-		.add_extra_token = true,
-		.drop_last_partial = true,
-		.cache_dir = c->cache_dir,
-		.write_cache = true,
-	};
 	struct dataset *d = dataset_open(c->data_path.item[0], e);
 	struct str tokenizer = { 0 };
-	int64_t count[SPLIT_COUNT];
+	struct samples_config sc;
 	struct split_matrix m;
 	int rc = 0;
 
 	if (!d)
 		return -1;
-	if (parse_counts(c->num_samples, count, e) < 0 || split_parse(c->split, &m, e) < 0)
+	if (split_parse(c->split, &m, e) < 0)
 		BUG("unchecked options: %s", e->msg);
-	samples_tokenizer(c->tokenizer_class, c->tokenizer_path, c->tokenizer_option.item,
-	    c->tokenizer_option.count, &tokenizer);
-	sc.tokenizer_json = tokenizer.buf;
 	fputs("split\tsamples\tepochs\thash\n", out);
 	for (int i = 0; i < SPLIT_COUNT && rc == 0; i++) {
-		sc.which = (enum split)i;
-		sc.num_samples = count[i];
-		if (m.present[i])
-			rc = index_split(d, &sc, out, e);
+		if (!m.present[i])
+			continue;
+		shard_samples_config(c, (enum split)i, true, &tokenizer, &sc);
+		rc = index_split(d, &sc, out, e);
 	}
 	str_release(&tokenizer);
 	dataset_close(d);

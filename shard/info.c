@@ -17,7 +17,7 @@ struct summary {
 	const struct dataset *d;
 	int64_t shortest, longest, empty_documents;
 	int64_t sequences[BINS];
-	uint64_t bin_bytes;
+	struct notes notes;
 	char fingerprint[64];
 };
 
@@ -61,7 +61,6 @@ summarise(const struct dataset *d, struct summary *s)
 	for (int64_t i = 0; i < dataset_num_documents(d); i++)
 		s->empty_documents +=
 		    dataset_document_start(d, i) == dataset_document_start(d, i + 1);
-	dataset_bin(d, &s->bin_bytes);
 	dataset_fingerprint(d, s->fingerprint);
 }
 
@@ -84,9 +83,12 @@ print_rows(const struct summary *s, FILE *out)
 	print_row(out, prefix, "sequences", dataset_num_sequences(s->d));
 	print_row(out, prefix, "tokens", dataset_num_tokens(s->d));
 	fprintf(out, "%s\tdtype\t%s\n", prefix, dtype_torch_name(dataset_dtype(s->d)));
-	print_row(out, prefix, "bin_bytes", (int64_t)s->bin_bytes);
+	print_row(out, prefix, "bin_bytes", (int64_t)dataset_bin_bytes(s->d));
 	fprintf(out, "%s\tmodes\t%s\n", prefix, dataset_has_modes(s->d) ? "yes" : "no");
 	fprintf(out, "%s\tfingerprint\t%s\n", prefix, s->fingerprint);
+	if (s->notes.type)
+		fprintf(out, "%s\ttokenizer\t%s\n%s\ttokenizer_hash\t%s\n", prefix, s->notes.type,
+		    prefix, s->notes.hash);
 	print_row(out, prefix, "shortest", s->shortest);
 	print_row(out, prefix, "longest", s->longest);
 	for (int i = 0; i < BINS; i++) {
@@ -114,8 +116,13 @@ print_json(const struct summary *s, FILE *out)
 	    (long long)dataset_num_sequences(s->d), (long long)dataset_num_tokens(s->d));
 	str_addf(&j,
 	    ", \"dtype\": \"%s\", \"bin_bytes\": %llu, \"modes\": %s, \"fingerprint\": \"%s\"",
-	    dtype_torch_name(dataset_dtype(s->d)), (unsigned long long)s->bin_bytes,
+	    dtype_torch_name(dataset_dtype(s->d)), (unsigned long long)dataset_bin_bytes(s->d),
 	    dataset_has_modes(s->d) ? "true" : "false", s->fingerprint);
+	if (s->notes.type) {
+		str_adds(&j, ", \"tokenizer\": ");
+		str_add_json(&j, s->notes.type, strlen(s->notes.type));
+		str_addf(&j, ", \"tokenizer_hash\": \"%s\"", s->notes.hash);
+	}
 	str_addf(&j, ", \"shortest\": %lld, \"longest\": %lld, \"lengths\": [",
 	    (long long)s->shortest, (long long)s->longest);
 	for (int i = 0; i < BINS; i++) {
@@ -130,21 +137,26 @@ print_json(const struct summary *s, FILE *out)
 	str_release(&j);
 }
 
-/* Reads the index alone, not the tokens. -1 with a reason when the dataset cannot be opened,
- * which checks the index against the sizes of both files. */
+/* Reads the index and the notes, not the tokens. A dataset with too many sequences to train from can
+ * be looked at. -1 with a reason when it cannot be opened, which checks the index against the sizes
+ * of both files. */
 int
 shard_info(const char *prefix, bool json, FILE *out, struct err *e)
 {
-	struct dataset *d = dataset_open(prefix, e);
+	struct dataset_options o = { .no_mmap_bin = true, .any_count = true };
+	struct dataset *d = dataset_open_with(prefix, &o, e);
 	struct summary s;
+	int rc;
 
 	if (!d)
 		return -1;
 	summarise(d, &s);
-	if (json)
+	rc = notes_read(prefix, &s.notes, e) < 0 ? -1 : 0;
+	if (rc == 0 && json)
 		print_json(&s, out);
-	else
+	else if (rc == 0)
 		print_rows(&s, out);
+	notes_release(&s.notes);
 	dataset_close(d);
-	return 0;
+	return rc;
 }

@@ -2,37 +2,89 @@
  * shard.h - what mshard does to datasets
  *
  * Products go to the given stream; the caller flushes and checks it. All return 0, or -1 with the
- * reason. A prefix names PREFIX.idx and PREFIX.bin.
+ * reason. A prefix names PREFIX.idx and PREFIX.bin. What people should know beyond the product is
+ * added, a line each, to the config's `said`.
  */
 #ifndef SHARD_SHARD_H
 #define SHARD_SHARD_H
 
 #include "lib/base/opt.h"
+#include "lib/format/notes.h"
 #include "lib/format/samples.h"
+#include "lib/token/tokenizer.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
+/* The tokens of mshard's inputs are read, never mapped: most verbs pass over them once. */
+struct dataset *shard_open(const char *prefix, struct err *e);
+
 /* Counts and the histogram of sequence lengths: rows "dataset item value", or one JSON object on a
  * line. */
 int shard_info(const char *prefix, bool json, FILE *out, struct err *e);
 
-/* Everything that opening checks; with vocab_size > 0 also that every id lies in [0, vocab_size).
- * Says "PREFIX: ok, ...". */
-int shard_verify(const char *prefix, int64_t vocab_size, FILE *out, struct err *e);
+struct verify_config {
+	struct tokenizer_spec spec;     /* first: the tokenizer's option rows rely on it */
+	int64_t vocab_size;             /* ids must lie in [0, vocab_size); 0: they are not looked at */
+	bool xxh;                       /* check PREFIX.xxh, or write it where it is missing */
+	const struct tokenizer *tokenizer;      /* the one of spec; NULL: none */
+};
+/* Everything that opening checks and what the config adds. Says "PREFIX: ok, ...". */
+int shard_verify(const struct verify_config *c, const char *prefix, FILE *out, struct err *e);
 
-/* Documents [first, first + count) as rows "document sequence tokens ids"; the last may lie beyond
- * the end, the first not. */
-int shard_head(const char *prefix, int64_t first, int64_t count, FILE *out, struct err *e);
+/* The checksums of both files. */
+struct checksums {
+	uint64_t idx, bin;
+};
+/* 1 with those of PREFIX.xxh, 0 when there is none, -1 when it is none. */
+int checksums_read(const char *prefix, struct checksums *c, struct err *e);
+int checksums_write(const char *prefix, const struct checksums *c, struct err *e);
+
+struct head_config {
+	struct tokenizer_spec spec;     /* first */
+	int64_t count, document;        /* documents, and the first of them */
+	const struct tokenizer *tokenizer;      /* text in place of ids; NULL: ids */
+};
+/* Documents as rows "document sequence tokens ids"; the last may lie beyond the end, the first not. */
+int shard_head(const struct head_config *c, const char *prefix, FILE *out, struct err *e);
+/* Ids separated by blanks, or their text as a JSON string, and a line feed. */
+int shard_print_ids(const struct tokenizer *t, const int64_t *ids, int64_t count, FILE *out,
+    struct err *e);
 
 struct cat_config {
 	const char *output;
 	bool force;                     /* replace what is there */
 	bool widen;                     /* types may differ: the narrowest that holds all of them */
+	bool mix_tokenizers;            /* merge though the tokenizers differ */
+	const char *made_by;
+	struct str *said;
 };
-/* Merges datasets, in order, in constant memory (widening: in that of the longest sequence). */
+/* Merges datasets, in order, in constant memory, and writes the notes of the result. */
 int shard_cat(const struct cat_config *c, int count, char **prefix, struct err *e);
+
+struct split_config {
+	const char *output;             /* the pieces are output_00000 and so on */
+	int64_t documents, tokens;      /* at most so many a piece; 0: not by these */
+	const char *proportion;         /* shares of the documents, "90,5,5" */
+	bool force;
+	const char *made_by;
+};
+/* What the option table cannot check; -1 is wrong usage. */
+int shard_split_check(const struct split_config *c, struct err *e);
+/* Cuts between documents: rows "dataset documents sequences tokens". */
+int shard_split(const struct split_config *c, const char *prefix, FILE *out, struct err *e);
+
+struct repair_config {
+	const char *output;             /* NULL: in_place */
+	bool in_place, force;
+	const char *made_by;
+};
+/* Says a line for each thing that was put right, or that there was none. */
+int shard_repair(const struct repair_config *c, const char *prefix, FILE *out, struct err *e);
+
+/* Neither file of a dataset that is to be made may be there: a message before the work. */
+int shard_check_target(const char *prefix, struct err *e);
 
 /* The options of the index verb as they were typed. */
 struct index_config {
@@ -45,5 +97,24 @@ int shard_index_check(const struct index_config *c, struct err *e);
 /* Builds and writes the maps of every split that is present: rows "split samples epochs hash". The
  * options are checked. */
 int shard_index(const struct index_config *c, FILE *out, struct err *e);
+/* The maps of one split for samples_open; the config borrows `tokenizer`. The options are checked. */
+void shard_samples_config(const struct index_config *c, enum split which, bool write_cache,
+    struct str *tokenizer, struct samples_config *out);
+
+struct sample_config {
+	struct tokenizer_spec spec;     /* first */
+	struct index_config maps;
+	int which;                      /* enum split */
+	int64_t sample, count;
+	bool index;
+	int64_t micro_batch_size, data_parallel_size, global_batch_size, iteration;
+	int64_t consumed_samples;       /* before that iteration; -1: what the iterations before it consume */
+	const struct tokenizer *tokenizer;
+};
+/* What the option table cannot check; -1 is wrong usage. */
+int shard_sample_check(const struct sample_config *c, struct err *e);
+/* Training samples as rows "sample parts tokens ids", or with `index` which rank reads which sample
+ * when. */
+int shard_sample(const struct sample_config *c, FILE *out, struct err *e);
 
 #endif

@@ -1,53 +1,165 @@
 /*
  * verify.c - is this a sound dataset?
  *
- * dataset_open checks everything about the index: magic, version, type, counts against the sizes
- * of both files, offsets against lengths, documents in order. What is left are the tokens, which
- * only a vocabulary can judge.
+ * Opening checks everything about the index: magic, version, type, counts against the sizes of both
+ * files, offsets against lengths, documents in order. What is left are the tokens, which only a
+ * vocabulary can judge, and damage that leaves a legal dataset behind, which only checksums find.
+ * Both are looked for in one pass over the .bin.
  */
+#include "lib/base/hash.h"
+#include "lib/base/mem.h"
 #include "shard/shard.h"
 
-enum { CHUNK = 8192 };                  /* tokens looked at in one go */
+#include <stdlib.h>
+#include <string.h>
 
-/* The ids of one sequence against the vocabulary. In pieces, so that the stack bounds nothing.
- * The first bad id is named with its place. */
-static int
-check_ids(const struct dataset *d, int64_t sequence, int64_t vocab_size, struct err *e)
+enum { BLOCK = 1 << 20, CHUNK = 8192 };         /* bytes read, tokens looked at in one go */
+
+/* Which sequence holds a token, counted over the whole .bin: the last that begins at or before it. */
+static int64_t
+sequence_of(const struct dataset *d, int64_t token)
 {
-	int64_t ids[CHUNK], len = dataset_length(d, sequence);
+	int64_t low = 0, high = dataset_num_sequences(d);
 
-	for (int64_t at = 0; at < len; at += CHUNK) {
-		int64_t n = len - at < CHUNK ? len - at : CHUNK;
+	while (high - low > 1) {
+		int64_t mid = low + (high - low) / 2;
 
-		dataset_tokens(d, sequence, at, n, ids);
+		if (dataset_sequence_start(d, mid) <= token)
+			low = mid;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+/* Names the first bad id of a chunk with its place. */
+static int
+bad_id(const struct dataset *d, int64_t vocab_size, int64_t first, const int64_t *ids,
+    struct err *e)
+{
+	int64_t i = 0, s;
+
+	while (ids[i] >= 0 && ids[i] < vocab_size)
+		i++;
+	s = sequence_of(d, first + i);
+	return err_set(e,
+	    "%s.bin: token %lld of sequence %lld is %lld; the ids of a vocabulary of %lld end at "
+	    "%lld",
+	    dataset_prefix(d), (long long)(first + i - dataset_sequence_start(d, s)), (long long)s,
+	    (long long)ids[i], (long long)vocab_size, (long long)vocab_size - 1);
+}
+
+/* Stored tokens from number `first` on against the vocabulary. One unsigned comparison finds ids
+ * that are negative as well; no branch, so that it keeps up with the disk. */
+static int
+check_ids(const struct dataset *d, int64_t vocab_size, int64_t first, const char *stored,
+    int64_t count, struct err *e)
+{
+	int64_t ids[CHUNK], width = (int64_t)dtype_size(dataset_dtype(d));
+
+	for (int64_t at = 0; at < count; at += CHUNK) {
+		int64_t n = count - at < CHUNK ? count - at : CHUNK;
+		int bad = 0;
+
+		dataset_widen(dataset_dtype(d), stored + at * width, n, ids);
 		for (int64_t i = 0; i < n; i++)
-			if (ids[i] < 0 || ids[i] >= vocab_size)
-				return err_set(e,
-				    "%s.bin: token %lld of sequence %lld is %lld; the ids of a "
-				    "vocabulary of %lld end at %lld",
-				    dataset_prefix(d), (long long)(at + i), (long long)sequence,
-				    (long long)ids[i], (long long)vocab_size,
-				    (long long)vocab_size - 1);
+			bad |= (uint64_t)ids[i] >= (uint64_t)vocab_size;
+		if (bad)
+			return bad_id(d, vocab_size, first + at, ids, e);
 	}
 	return 0;
 }
 
-/* The ids are read only when there is a vocabulary to compare them with. One line to out when it
- * is sound; -1 with the first fault otherwise, and nothing to out. */
-int
-shard_verify(const char *prefix, int64_t vocab_size, FILE *out, struct err *e)
+/* One pass over the .bin: ids when there is a vocabulary, the checksum always. */
+static int
+scan(const struct dataset *d, int64_t vocab_size, uint64_t *sum, struct err *e)
 {
-	struct dataset *d = dataset_open(prefix, e);
+	uint64_t total = dataset_bin_bytes(d);
+	size_t width = dtype_size(dataset_dtype(d));
+	struct hash_stream *h = hash_stream_new();
+	char *room = mem_alloc(BLOCK, 1);
+	int rc = 0;
+
+	for (uint64_t at = 0; at < total && rc == 0; at += BLOCK) {
+		size_t n = total - at < BLOCK ? (size_t)(total - at) : BLOCK;
+		const char *stored = dataset_bytes(d, at, n, room, e);
+
+		rc = stored ? 0 : -1;
+		if (stored)
+			hash_stream_add(h, stored, n);
+		if (stored && vocab_size > 0)
+			rc = check_ids(d, vocab_size, (int64_t)(at / width), stored,
+			    (int64_t)(n / width), e);
+	}
+	free(room);
+	*sum = hash_stream_free(h);
+	return rc;
+}
+
+/* Only what was recorded can be compared; the first time there is nothing, and it is recorded. */
+static int
+check_sums(const char *prefix, const struct checksums *is, const char **what, struct err *e)
+{
+	struct checksums was;
+	int there = checksums_read(prefix, &was, e);
+
+	*what = there ? ", checksums agree" : ", checksums written";
+	if (there < 0)
+		return -1;
+	if (there == 0)
+		return checksums_write(prefix, is, e);
+	if (is->idx == was.idx && is->bin == was.bin)
+		return 0;
+	return err_set(e,
+	    "%s.%s: XXH3-64 %016llx, but %s.xxh says %016llx: damaged, or written anew since; if "
+	    "it is right, remove %s.xxh",
+	    prefix, is->idx != was.idx ? "idx" : "bin",
+	    (unsigned long long)(is->idx != was.idx ? is->idx : is->bin), prefix,
+	    (unsigned long long)(is->idx != was.idx ? was.idx : was.bin), prefix);
+}
+
+/* A tokenizer that was given must be the one of the notes, where there are any. */
+static int
+check_tokenizer(const struct verify_config *c, const char *prefix, struct err *e)
+{
+	char hash[17];
+	struct notes n;
+	int rc = notes_read(prefix, &n, e) < 0 ? -1 : 0;
+
+	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)tokenizer_hash(c->tokenizer));
+	if (rc == 0 && n.type && strcmp(n.hash, hash))
+		rc = err_set(e,
+		    "%s.json: made with a %s with hash %s, but the one given has hash %s", prefix,
+		    n.type, n.hash, hash);
+	notes_release(&n);
+	return rc;
+}
+
+/* One line to out when it is sound; -1 with the first fault otherwise, and nothing to out. */
+int
+shard_verify(const struct verify_config *c, const char *prefix, FILE *out, struct err *e)
+{
+	int64_t vocab_size = c->tokenizer ? tokenizer_vocab_size(c->tokenizer) : c->vocab_size;
+	struct dataset *d = shard_open(prefix, e);
+	const char *sums = "";
+	struct checksums is;
 	int rc = 0;
 
 	if (!d)
 		return -1;
-	for (int64_t i = 0; vocab_size > 0 && rc == 0 && i < dataset_num_sequences(d); i++)
-		rc = check_ids(d, i, vocab_size, e);
+	if (c->tokenizer)
+		rc = check_tokenizer(c, prefix, e);
+	if (rc == 0 && (vocab_size > 0 || c->xxh))
+		rc = scan(d, vocab_size, &is.bin, e);
+	if (rc == 0 && c->xxh) {
+		is.idx = dataset_index_hash(d);
+		rc = check_sums(prefix, &is, &sums, e);
+	}
 	if (rc == 0)
-		fprintf(out, "%s: ok, %lld documents, %lld sequences, %lld tokens of %s\n", prefix,
-		    (long long)dataset_num_documents(d), (long long)dataset_num_sequences(d),
-		    (long long)dataset_num_tokens(d), dtype_torch_name(dataset_dtype(d)));
+		fprintf(out, "%s: ok, %lld documents, %lld sequences, %lld tokens of %s%s\n",
+		    prefix, (long long)dataset_num_documents(d),
+		    (long long)dataset_num_sequences(d), (long long)dataset_num_tokens(d),
+		    dtype_torch_name(dataset_dtype(d)), sums);
 	dataset_close(d);
 	return rc;
 }

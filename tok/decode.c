@@ -18,18 +18,8 @@ static void
 put_json(const struct str *text, struct str *line, FILE *out)
 {
 	struct str clean = { 0 };
-	size_t i = 0;
 
-	while (i < text->len) {
-		size_t good = utf8_check((const unsigned char *)text->buf + i, text->len - i);
-
-		str_add(&clean, text->buf + i, good);
-		i += good;
-		if (i < text->len) {
-			str_adds(&clean, "\xef\xbf\xbd");
-			i++;
-		}
-	}
+	utf8_repair(text->buf, text->len, &clean);
 	str_clear(line);
 	str_adds(line, "{\"text\": ");
 	str_add_json(line, clean.len ? clean.buf : "", clean.len);
@@ -104,8 +94,8 @@ put_document(const struct decode_config *c, struct document *d, FILE *out, struc
 
 /* The ids of all sequences of a document. Sequences are joined without anything between them:
  * encoding put nothing there. */
-static void
-document_ids(const struct dataset *d, int64_t document, struct raw_ids *ids)
+static int
+document_ids(const struct dataset *d, int64_t document, struct raw_ids *ids, struct err *e)
 {
 	ids->count = 0;
 	for (int64_t s = dataset_document_start(d, document);
@@ -113,9 +103,11 @@ document_ids(const struct dataset *d, int64_t document, struct raw_ids *ids)
 		int64_t n = dataset_length(d, s);
 
 		raw_reserve(ids, (size_t)n);
-		dataset_tokens(d, s, 0, n, ids->id + ids->count);
+		if (dataset_tokens(d, s, 0, n, ids->id + ids->count, e) < 0)
+			return -1;
 		ids->count += (size_t)n;
 	}
+	return 0;
 }
 
 /* A full output is noticed by the caller when it closes. An id that the tokenizer does not know
@@ -132,11 +124,9 @@ decode_dataset(const struct decode_config *c, const struct tokenizer *t, const c
 	if (!d)
 		return -1;
 	document_init(&doc, t);
-	for (int64_t i = 0; i < dataset_num_documents(d) && rc == 0 && !ferror(out); i++) {
-		document_ids(d, i, &doc.raw);
-		if (put_document(c, &doc, out, &why) < 0)
+	for (int64_t i = 0; i < dataset_num_documents(d) && rc == 0 && !ferror(out); i++)
+		if (document_ids(d, i, &doc.raw, &why) < 0 || put_document(c, &doc, out, &why) < 0)
 			rc = err_set(e, "%s: document %lld: %s", prefix, (long long)i, why.msg);
-	}
 	document_release(&doc);
 	dataset_close(d);
 	return rc;

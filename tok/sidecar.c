@@ -1,11 +1,12 @@
 /*
  * sidecar.c - PREFIX_KEY_document.json: how a dataset was made
  *
- * Nothing reads it back to decide anything; the dataset is complete without it. No date and no
- * number of workers: two runs that give the same dataset give the same notes.
+ * The members that are read back are lib/format/notes.c's; those of the run are added here. No date
+ * and no number of workers: two runs that give the same dataset give the same notes.
  */
 #include "tok/sidecar.h"
 #include "lib/base/io.h"
+#include "lib/format/notes.h"
 
 #include <string.h>
 
@@ -17,31 +18,47 @@ add_text(struct str *out, const char *name, const char *value)
 	str_add_json(out, value, strlen(value));
 }
 
-/* What is needed to tell later whether a tokenizer is the one that was used. */
+/* What later tells whether this dataset and another, or a tokenizer, belong together. */
 static void
-add_tokenizer(struct str *out, const struct tokenizer *t)
+add_notes(struct str *out, const struct sidecar *s)
 {
-	str_adds(out, "  \"tokenizer\": {\n    ");
-	add_text(out, "type", tokenizer_type(t));
-	str_addf(out, ",\n    \"hash\": \"%016llx\",\n    \"vocab_size\": %lld,\n    \"files\": [",
-	    (unsigned long long)tokenizer_hash(t), (long long)tokenizer_vocab_size(t));
-	for (int i = 0; i < tokenizer_num_files(t); i++) {
-		str_adds(out, i ? ", " : "");
-		str_add_json(out, tokenizer_file(t, i), strlen(tokenizer_file(t, i)));
-	}
-	str_adds(out, "]\n  },\n");
+	int files = tokenizer_num_files(s->tokenizer);
+	struct notes n;
+
+	notes_init(&n);
+	n.type = tokenizer_type(s->tokenizer);
+	snprintf(n.hash, sizeof n.hash, "%016llx", (unsigned long long)tokenizer_hash(s->tokenizer));
+	n.vocab_size = tokenizer_vocab_size(s->tokenizer);
+	n.file = mem_pool_alloc(&n.pool, (size_t)files + 1, sizeof *n.file);
+	for (; n.num_files < files; n.num_files++)
+		n.file[n.num_files] = tokenizer_file(s->tokenizer, n.num_files);
+	n.append_eod = s->c->append_eod;
+	n.special_as_text = s->c->tokenizer.special_as_text;
+	n.eod_id = s->eod;
+	notes_add_members(&n, out);
+	notes_release(&n);
 }
 
-/* Names as given, and sizes as stored. */
+/* Names as given, and sizes as stored; a part says which bytes of a file it has. */
 static void
 add_inputs(struct str *out, const struct sidecar *s)
 {
+	if (s->c->part) {
+		str_adds(out, "  ");
+		add_text(out, "part", s->c->part);
+		str_adds(out, ",\n");
+	}
 	str_adds(out, "  \"inputs\": [\n");
 	for (int i = 0; i < s->files->count; i++) {
+		const struct input_file *f = &s->files->item[i];
+
 		str_adds(out, "    {");
-		add_text(out, "file", s->files->item[i]);
-		str_addf(out, ", \"bytes\": %lld}%s\n", (long long)input_bytes(s->input, i),
-		    i + 1 < s->files->count ? "," : "");
+		add_text(out, "file", f->name);
+		str_addf(out, ", \"bytes\": %lld", (long long)(f->size < 0 ? input_bytes(s->input, i) : f->size));
+		if (f->begin || f->end >= 0)
+			str_addf(out, ", \"from\": %lld, \"to\": %lld", (long long)f->begin,
+			    (long long)(f->end < 0 ? f->size : f->end));
+		str_addf(out, "}%s\n", i + 1 < s->files->count ? "," : "");
 	}
 	str_adds(out, "  ],\n");
 }
@@ -79,11 +96,9 @@ sidecar_write(const struct sidecar *s, int key, const char *name, struct err *e)
 	str_adds(&out, ",\n  ");
 	add_text(&out, "json_key", s->c->json_keys.item[key]);
 	str_adds(&out, ",\n");
-	add_tokenizer(&out, s->tokenizer);
-	str_addf(&out, "  \"append_eod\": %s,\n  \"eod_id\": %lld,\n",
-	    s->c->append_eod ? "true" : "false", (long long)s->eod);
-	str_addf(&out, "  \"special_as_text\": %s,\n",
-	    s->c->tokenizer.special_as_text ? "true" : "false");
+	add_notes(&out, s);
+	str_addf(&out, "  \"bos_id\": %lld,\n  \"split_sentences\": %s,\n", (long long)s->bos,
+	    s->c->split_sentences ? "true" : "false");
 	add_inputs(&out, s);
 	add_counts(&out, s->counts, key);
 	str_adds(&out, "}\n");

@@ -249,7 +249,7 @@ read_sample(struct data *d, enum split which, int64_t sample, struct err *e)
 				(float)d->vocab_size);
 		return n;
 	}
-	n = samples_tokens(d->samples[which], sample, d->ids);
+	n = samples_tokens(d->samples[which], sample, d->ids, e);
 	for (int64_t t = 0; t < n; t++)
 		if (d->ids[t] < 0 || d->ids[t] >= d->vocab_size)
 			return bad_token(d, which, sample, t, e);

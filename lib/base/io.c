@@ -62,6 +62,73 @@ io_pread_all(int fd, void *bytes, size_t len, int64_t offset)
 	return 0;
 }
 
+/* Directories and pipes are refused: their size says nothing. */
+int
+io_open_regular(const char *path, uint64_t *size, struct err *e)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0)
+		return err_sys(e, "open", path);
+	if (fstat(fd, &st) < 0)
+		err_sys(e, "look at", path);
+	else if (!S_ISREG(st.st_mode))
+		err_set(e, "cannot open '%s': not a regular file", path);
+	else {
+		*size = (uint64_t)st.st_size;
+		return fd;
+	}
+	close(fd);
+	return -1;
+}
+
+/* Starts, and does not await, the writing of the last n bytes before where fd stands. Only a hint:
+ * what goes wrong shows when the file is synced. */
+static void
+write_behind(int fd, ssize_t n)
+{
+	off_t end = lseek(fd, 0, SEEK_CUR);
+
+	if (end >= n)
+		sync_file_range(fd, end - n, n, SYNC_FILE_RANGE_WRITE);
+}
+
+/* copy_file_range spares the way through user memory, and on some file systems all copying. What it
+ * cannot do, for whatever reason, is read and written in large blocks, which finds the reason. The
+ * disk is set to work after each stride, so that a sync at the end has little left to wait for. */
+int
+io_copy_range(int in, int64_t at, int out, uint64_t len)
+{
+	enum { BLOCK = 1 << 20, STRIDE = 1 << 24 };
+	char *buf;
+	int rc = 0;
+
+	while (len) {
+		ssize_t n = copy_file_range(in, &at, out, NULL, len < STRIDE ? len : STRIDE, 0);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		len -= (uint64_t)n;
+		write_behind(out, n);
+	}
+	if (len == 0)
+		return 0;
+	buf = mem_alloc(BLOCK, 1);
+	while (len && rc == 0) {
+		size_t n = len < BLOCK ? len : BLOCK;
+
+		rc = io_pread_all(in, buf, n, at) < 0 ? -1 : io_write_all(out, buf, n);
+		write_behind(out, (ssize_t)n);
+		at += (int64_t)n;
+		len -= n;
+	}
+	free(buf);
+	return rc;
+}
+
 /*
  * By reading and not by size, so that pipes and /proc work, and a file that grows cannot be cut in
  * two. max bounds the memory (0: no bound). A NUL follows the last byte and is not counted; the
@@ -230,6 +297,50 @@ outfile_open(struct outfile *o, const char *path, struct err *e)
 	return 0;
 }
 
+/* The file is opened for writing behind what is kept; a file that is too short lost what a mark said
+ * was on the disk. */
+int
+outfile_resume(struct outfile *o, const char *path, int64_t keep, struct err *e)
+{
+	struct stat st;
+
+	if (strlen(path) >= sizeof o->path)
+		return err_set(e, "path too long: '%.60s...'", path);
+	snprintf(o->path, sizeof o->path, "%s", path);
+	snprintf(o->tmp, sizeof o->tmp, "%s.part", path);
+	o->f = fopen(o->tmp, keep ? "rb+" : "wb+");
+	if (!o->f)
+		return err_sys(e, keep ? "open" : "create", o->tmp);
+	if (keep && (fstat(fileno(o->f), &st) < 0 || st.st_size < keep)) {
+		outfile_leave(o);
+		return err_set(e, "%s: shorter than the %lld bytes that were written", o->tmp, (long long)keep);
+	}
+	if (keep && (ftruncate(fileno(o->f), keep) < 0 || fseeko(o->f, keep, SEEK_SET) < 0)) {
+		err_sys(e, "cut", o->tmp);
+		outfile_leave(o);
+		return -1;
+	}
+	return 0;
+}
+
+/* fdatasync: the size is metadata that it writes too, since it is needed to read the data. */
+int
+outfile_sync(struct outfile *o, int64_t *bytes, struct err *e)
+{
+	if (ferror(o->f) || fflush(o->f) != 0 || fdatasync(fileno(o->f)) < 0 || (*bytes = ftello(o->f)) < 0)
+		return err_sys(e, "write", o->tmp);
+	return 0;
+}
+
+/* As outfile_abort, for what outfile_resume is to find again. */
+void
+outfile_leave(struct outfile *o)
+{
+	if (o->f)
+		fclose(o->f);
+	o->f = NULL;
+}
+
 /*
  * Sync before rename: otherwise a crash could leave the new name with no bytes. An error from any
  * write so far is noticed here, so callers need not check each one. Afterwards the struct is
@@ -292,25 +403,21 @@ int
 io_copy_file(const char *src, const char *dst, struct err *e)
 {
 	struct outfile o;
-	char buf[65536];
-	size_t n;
-	FILE *in = fopen(src, "rb");
-	int rc;
+	uint64_t size = 0;
+	int in = io_open_regular(src, &size, e), rc;
 
-	if (!in)
-		return err_sys(e, "open", src);
+	if (in < 0)
+		return -1;
 	if (outfile_open(&o, dst, e) < 0) {
-		fclose(in);
+		close(in);
 		return -1;
 	}
-	while ((n = fread(buf, 1, sizeof buf, in)) > 0)
-		fwrite(buf, 1, n, o.f);
-	if (ferror(in)) {
+	if (io_copy_range(in, 0, fileno(o.f), size) < 0) {
+		rc = err_set(e, "cannot copy '%s' to '%s': %s", src, dst, strerror(errno));
 		outfile_abort(&o);
-		rc = err_sys(e, "read", src);
 	} else {
 		rc = outfile_commit(&o, e);
 	}
-	fclose(in);
+	close(in);
 	return rc;
 }

@@ -25,6 +25,11 @@ bool io_is_dir(const char *path);
 int io_mkdir_p(const char *path, struct err *e);
 int io_fsync_dir(const char *path, struct err *e);
 int io_remove_tree(const char *path, struct err *e);
+/* Opens for reading what must be a regular file; -1 with the reason. */
+int io_open_regular(const char *path, uint64_t *size, struct err *e);
+/* Copies len bytes of `in` from byte `at` on to where `out` stands, inside the kernel where it can.
+ * -1 with errno; EIO when `in` ends too early. */
+int io_copy_range(int in, int64_t at, int out, uint64_t len);
 /* write(2)/pread(2) until all is done. */
 int io_write_all(int fd, const void *bytes, size_t len);
 int io_pread_all(int fd, void *bytes, size_t len, int64_t offset);
@@ -37,5 +42,11 @@ struct outfile {
 int  outfile_open(struct outfile *o, const char *path, struct err *e);
 int  outfile_commit(struct outfile *o, struct err *e);     /* on failure the temporary file is removed */
 void outfile_abort(struct outfile *o);
+/* For a program that goes on after a stop: the temporary name is PATH.part whatever the process.
+ * The first `keep` bytes of such a file stay; fewer are an error. keep 0 begins afresh. */
+int  outfile_resume(struct outfile *o, const char *path, int64_t keep, struct err *e);
+/* Everything written so far is on the disk; *bytes is how much that is. */
+int  outfile_sync(struct outfile *o, int64_t *bytes, struct err *e);
+void outfile_leave(struct outfile *o);                     /* closes; the temporary file stays */
 
 #endif

@@ -6,45 +6,35 @@
  * while it is mapped ends the program with SIGBUS.
  */
 #include "lib/base/map.h"
+#include "lib/base/io.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /*
- * An empty file gives base NULL and size 0, because mmap refuses a length of 0. Directories and
- * pipes are refused: their size says nothing. The descriptor is closed at once; the mapping does
- * not need it.
+ * An empty file gives base NULL and size 0, because mmap refuses a length of 0. The
+ * descriptor is closed at once; the mapping does not need it.
  */
 int
 map_open(struct map *m, const char *path, struct err *e)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct stat st;
+	int fd = io_open_regular(path, &m->size, e);
 	void *p;
 
 	m->base = NULL;
-	m->size = 0;
-	if (fd < 0)
-		return err_sys(e, "open", path);
-	if (fstat(fd, &st) < 0) {
-		close(fd);
-		return err_sys(e, "look at", path);
+	if (fd < 0) {
+		m->size = 0;
+		return -1;
 	}
-	if (!S_ISREG(st.st_mode)) {
-		close(fd);
-		return err_set(e, "cannot open '%s': not a regular file", path);
-	}
-	if (st.st_size > 0) {
-		p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	if (m->size > 0) {
+		p = mmap(NULL, (size_t)m->size, PROT_READ, MAP_SHARED, fd, 0);
 		if (p == MAP_FAILED) {
 			err_sys(e, "map", path);
 			close(fd);
+			m->size = 0;
 			return -1;
 		}
 		m->base = p;
-		m->size = (uint64_t)st.st_size;
 	}
 	close(fd);
 	return 0;

@@ -86,3 +86,21 @@ utf8_check(const unsigned char *s, size_t n)
 	}
 	return n;
 }
+
+/* For output that must be UTF-8 whatever the input was: a character cut in two gives several marks. */
+void
+utf8_repair(const char *bytes, size_t n, struct str *out)
+{
+	size_t i = 0;
+
+	while (i < n) {
+		size_t good = utf8_check((const unsigned char *)bytes + i, n - i);
+
+		str_add(out, bytes + i, good);
+		i += good;
+		if (i < n) {
+			str_adds(out, "\xef\xbf\xbd");
+			i++;
+		}
+	}
+}

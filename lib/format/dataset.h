@@ -2,8 +2,9 @@
  * dataset.h - Megatron-LM's PREFIX.bin and PREFIX.idx: one reader, one writer
  *
  * A sequence is one entry of the length array; a document is a run of sequences. The reader maps
- * both files and checks the whole index on opening (magic, version, type, sizes against the file,
- * lengths, offsets, document index, size of the .bin), so that nothing behind it needs checking.
+ * the index, maps the tokens or reads them with pread, and checks the whole index on opening
+ * (magic, version, type, sizes against the file, lengths, offsets, document index, size of the
+ * .bin), so that nothing behind it needs checking.
  * Source: Megatron-LM core/datasets/indexed_dataset.py.
  */
 #ifndef FORMAT_DATASET_H
@@ -13,10 +14,21 @@
 #include "lib/format/dtype.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct dataset;
 
-struct dataset *dataset_open(const char *prefix, struct err *e);
+/* What the 32-bit index maps of training can number; a dataset with more is refused. */
+#define DATASET_MAX_SEQUENCES INT32_MAX
+
+struct dataset_options {
+	bool no_mmap_bin;               /* read tokens with pread: one descriptor each, for file systems that dislike maps */
+	bool any_count;                 /* accept more than DATASET_MAX_SEQUENCES, to look at them or to cut them */
+};
+
+struct dataset *dataset_open(const char *prefix, struct err *e);                /* no option set */
+struct dataset *dataset_open_with(
+    const char *prefix, const struct dataset_options *o, struct err *e);
 void        dataset_close(struct dataset *d);
 const char *dataset_prefix(const struct dataset *d);
 enum dtype  dataset_dtype(const struct dataset *d);             /* U16 or I32 as a rule; also U8 I8 I16 I64 */
@@ -26,16 +38,27 @@ int64_t     dataset_num_tokens(const struct dataset *d);
 int64_t     dataset_length(const struct dataset *d, int64_t sequence);          /* tokens of one sequence */
 int64_t     dataset_document_start(const struct dataset *d, int64_t document);  /* first sequence; document may be the count */
 bool        dataset_has_modes(const struct dataset *d);
-/* Copies tokens [first, first + count) of a sequence as int64; the range must lie inside it. */
-void dataset_tokens(
-    const struct dataset *d, int64_t sequence, int64_t first, int64_t count, int64_t *out);
-/* The raw bytes of the .bin; borrowed until close. */
-const void *dataset_bin(const struct dataset *d, uint64_t *bytes);
+/* Copies tokens [first, first + count) of a sequence as int64; the range must lie inside it. -1
+ * only when a file that is not mapped cannot be read, or has become shorter. */
+int dataset_tokens(const struct dataset *d, int64_t sequence, int64_t first, int64_t count,
+    int64_t *out, struct err *e);
+/* First token of a sequence, counted over the whole .bin; sequence may be the count. */
+int64_t dataset_sequence_start(const struct dataset *d, int64_t sequence);
+/* The bytes [at, at + bytes) of the .bin as stored, at least one: borrowed from the map, or read into
+ * room. NULL when they cannot be read. */
+const void *dataset_bytes(
+    const struct dataset *d, uint64_t at, size_t bytes, void *room, struct err *e);
+/* Stored tokens as int64. */
+void dataset_widen(enum dtype t, const void *stored, int64_t count, int64_t *out);
+uint64_t    dataset_bin_bytes(const struct dataset *d);
+uint64_t    dataset_index_hash(const struct dataset *d);        /* XXH3-64 of the .idx */
 /* XXH3-64 of the .idx and size of the .bin as text: the fingerprint that a checkpoint records. */
 void        dataset_fingerprint(const struct dataset *d, char out[64]);
 
 /* U16 when vocab_size < 65500, else I32. Source: DType.optimal_dtype. */
 enum dtype  dataset_dtype_for(int64_t vocab_size);
+/* The narrowest type that holds the ids of both. */
+enum dtype  dataset_common_type(enum dtype a, enum dtype b);
 
 /*
  * Writer: streams the .bin under a temporary name; lengths spill to a temporary file, so memory
@@ -52,7 +75,29 @@ int dataset_add_sequence(
 int dataset_add_raw(struct dataset_writer *w, const void *tokens, const int32_t *lengths,
     int64_t sequences, struct err *e);
 int  dataset_end_document(struct dataset_writer *w, struct err *e);
+/* Appends the documents [begin, end) of an open dataset, empty ones too, in constant memory. Tokens
+ * of the writer's type go from file to file; others are converted, each checked. */
+int dataset_add_documents(struct dataset_writer *w, const struct dataset *d, int64_t begin,
+    int64_t end, struct err *e);
 int  dataset_commit(struct dataset_writer *w, struct err *e);           /* frees w in every case */
 void dataset_abort(struct dataset_writer *w);
+
+/*
+ * A writer that another run can go on with: its temporary files are PREFIX.bin.part,
+ * PREFIX.lengths.part and PREFIX.documents.part, and stay when it is aborted or fails to commit.
+ */
+struct dataset_mark {
+	int64_t bin_bytes, sequences, documents;
+};
+
+/* from: what dataset_sync said; everything behind it is cut off. NULL begins afresh. */
+struct dataset_writer *dataset_writer_resume(
+    const char *prefix, enum dtype t, const struct dataset_mark *from, struct err *e);
+/* All that was added is on the disk, and is this much. */
+int  dataset_sync(struct dataset_writer *w, struct dataset_mark *mark, struct err *e);
+/* Whether the commit of such a writer was carried to its end. */
+bool dataset_was_committed(const char *prefix);
+/* Removes the temporary files; those that are not there are no fault. */
+void dataset_drop_parts(const char *prefix);
 
 #endif

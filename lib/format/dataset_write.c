@@ -5,25 +5,12 @@
  * boundaries go to two unnamed temporary files beside the target until commit copies them into
  * place.
  */
-#include "lib/base/io.h"
 #include "lib/base/mem.h"
-#include "lib/format/dataset.h"
+#include "lib/format/dataset_impl.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-enum { CHUNK = 8192 };                          /* values moved at a time */
-
-struct dataset_writer {
-	struct outfile bin;
-	FILE *lengths, *documents;              /* i32 and i64 values; no name, gone when closed */
-	char *idx_path;
-	enum dtype type;
-	int64_t min, max;                       /* what the type can hold */
-	int64_t sequences, boundaries;
-};
 
 /* Code, least and greatest value of the types that hold tokens. */
 static const struct {
@@ -83,28 +70,43 @@ spill_open(const char *prefix, struct err *e)
 static int
 write_failed(const struct dataset_writer *w, struct err *e)
 {
-	return err_sys(e, "write", w->bin.path);
+	return err_sys(e, "write", w->prefix);
+}
+
+/* A writer that has no file yet; dataset_abort frees it. */
+struct dataset_writer *
+dataset_writer_bare(const char *prefix, enum dtype t)
+{
+	struct dataset_writer *w = mem_zalloc(1, sizeof *w);
+	int k = kind_of(t);
+
+	w->type = t;
+	w->min = kinds[k].min;
+	w->max = kinds[k].max;
+	w->prefix = mem_strdup(prefix);
+	return w;
+}
+
+/* For an index alone: no .bin is opened, written or replaced. */
+struct dataset_writer *
+dataset_writer_index(const char *prefix, enum dtype t, struct err *e)
+{
+	struct dataset_writer *w = dataset_writer_bare(prefix, t);
+
+	if ((w->lengths = spill_open(prefix, e)) && (w->documents = spill_open(prefix, e)))
+		return w;
+	dataset_abort(w);
+	return NULL;
 }
 
 /* Opens the temporary files; nothing appears under the final names before commit. */
 struct dataset_writer *
 dataset_writer_new(const char *prefix, enum dtype t, struct err *e)
 {
-	struct dataset_writer *w = mem_zalloc(1, sizeof *w);
-	size_t n = strlen(prefix);
-	int k = kind_of(t);
-	char *bin;
+	struct dataset_writer *w = dataset_writer_index(prefix, t, e);
+	char *bin = dataset_path(prefix, ".bin");
 
-	w->type = t;
-	w->min = kinds[k].min;
-	w->max = kinds[k].max;
-	w->idx_path = mem_alloc(n + 5, 1);
-	memcpy(w->idx_path, prefix, n);
-	memcpy(w->idx_path + n, ".idx", 5);
-	bin = mem_strdup(w->idx_path);
-	memcpy(bin + n, ".bin", 5);
-	if (outfile_open(&w->bin, bin, e) < 0 || !(w->lengths = spill_open(prefix, e)) ||
-	    !(w->documents = spill_open(prefix, e))) {
+	if (w && outfile_open(&w->bin, bin, e) < 0) {
 		dataset_abort(w);
 		w = NULL;
 	}
@@ -113,14 +115,14 @@ dataset_writer_new(const char *prefix, enum dtype t, struct err *e)
 }
 
 /*
- * At most CHUNK tokens, each checked against the range of the type: an id cut to 16 bits would
- * train on other text without a word.
+ * At most DATASET_CHUNK tokens, each checked against the range of the type: an id cut to 16 bits
+ * would train on other text without a word.
  */
-static int
-write_ids(struct dataset_writer *w, const int64_t *ids, size_t count, struct err *e)
+int
+dataset_write_ids(struct dataset_writer *w, const int64_t *ids, size_t count, struct err *e)
 {
 	size_t width = dtype_size(w->type);
-	unsigned char buf[8 * CHUNK];
+	unsigned char buf[8 * DATASET_CHUNK];
 
 	for (size_t i = 0; i < count; i++) {
 		if (ids[i] < w->min || ids[i] > w->max)
@@ -132,6 +134,33 @@ write_ids(struct dataset_writer *w, const int64_t *ids, size_t count, struct err
 	return fwrite(buf, width, count, w->bin.f) == count ? 0 : write_failed(w, e);
 }
 
+/* More sequences than the maps of training can number would be refused on opening. */
+int
+dataset_write_lengths(
+    struct dataset_writer *w, const void *lengths, int64_t count, struct err *e)
+{
+	if (count > DATASET_MAX_SEQUENCES - w->sequences)
+		return err_at(e, w->prefix, 0,
+		    "more than %d sequences, which is all that the index maps of training can "
+		    "number; write several datasets and blend them",
+		    DATASET_MAX_SEQUENCES);
+	w->sequences += count;
+	return fwrite(lengths, 4, (size_t)count, w->lengths) == (size_t)count ? 0 : write_failed(w, e);
+}
+
+/* Documents have the same bound as sequences, though only empty ones could make them more. */
+int
+dataset_write_boundaries(
+    struct dataset_writer *w, const int64_t *ends, int64_t count, struct err *e)
+{
+	if (count > DATASET_MAX_SEQUENCES - w->boundaries)
+		return err_at(e, w->prefix, 0,
+		    "more than %d documents; write several datasets and blend them",
+		    DATASET_MAX_SEQUENCES);
+	w->boundaries += count;
+	return fwrite(ends, 8, (size_t)count, w->documents) == (size_t)count ? 0 : write_failed(w, e);
+}
+
 /* The format has 32 bits for a length, so a longer sequence cannot be written. */
 static int
 add_length(struct dataset_writer *w, int64_t count, struct err *e)
@@ -141,17 +170,16 @@ add_length(struct dataset_writer *w, int64_t count, struct err *e)
 	if (count > INT32_MAX)
 		return err_at(e, w->bin.path, 0,
 		    "a sequence of %lld tokens is longer than 2147483647", (long long)count);
-	w->sequences++;
-	return fwrite(&len, sizeof len, 1, w->lengths) == 1 ? 0 : write_failed(w, e);
+	return dataset_write_lengths(w, &len, 1, e);
 }
 
 /* Converted piece by piece, so that long sequences need no second buffer. */
 int
 dataset_add_sequence(struct dataset_writer *w, const int64_t *ids, int64_t count, struct err *e)
 {
-	for (int64_t at = 0; at < count; at += CHUNK)
-		if (write_ids(w, ids + at, (size_t)(count - at < CHUNK ? count - at : CHUNK), e) <
-		    0)
+	for (int64_t at = 0; at < count; at += DATASET_CHUNK)
+		if (dataset_write_ids(
+			w, ids + at, (size_t)(count - at < DATASET_CHUNK ? count - at : DATASET_CHUNK), e) < 0)
 			return -1;
 	return add_length(w, count, e);
 }
@@ -179,10 +207,7 @@ dataset_add_raw(struct dataset_writer *w, const void *tokens, const int32_t *len
 int
 dataset_end_document(struct dataset_writer *w, struct err *e)
 {
-	w->boundaries++;
-	return fwrite(&w->sequences, sizeof w->sequences, 1, w->documents) == 1
-	    ? 0
-	    : write_failed(w, e);
+	return dataset_write_boundaries(w, &w->sequences, 1, e);
 }
 
 /* Errors are not looked at here: both streams keep them, and write_index asks at the end. */
@@ -204,28 +229,30 @@ copy_spill(FILE *spill, FILE *out)
 static void
 write_offsets(FILE *lengths, int64_t width, FILE *out)
 {
-	int32_t len[CHUNK];
-	int64_t at = 0;
+	int32_t len[DATASET_CHUNK];
+	int64_t offset[DATASET_CHUNK], at = 0;
 	size_t n;
 
 	rewind(lengths);
-	while ((n = fread(len, sizeof *len, CHUNK, lengths)) > 0)
+	while ((n = fread(len, sizeof *len, DATASET_CHUNK, lengths)) > 0) {
 		for (size_t i = 0; i < n; i++) {
-			fwrite(&at, sizeof at, 1, out);
+			offset[i] = at;
 			at += len[i] * width;
 		}
+		fwrite(offset, sizeof *offset, n, out);
+	}
 }
 
 /* The whole index under its temporary name, flushed, so that a full disk shows before anything is
  * renamed. */
 static int
-write_index(struct dataset_writer *w, struct outfile *idx, struct err *e)
+write_index(struct dataset_writer *w, struct outfile *idx, const char *path, struct err *e)
 {
 	static const char magic[9] = "MMIDIDX\0";
 	uint64_t version = 1, sequences = (uint64_t)w->sequences,
 		 boundaries = (uint64_t)w->boundaries + 1, zero = 0;
 
-	if (outfile_open(idx, w->idx_path, e) < 0)
+	if (outfile_open(idx, path, e) < 0)
 		return -1;
 	fwrite(magic, 1, sizeof magic, idx->f);
 	fwrite(&version, 8, 1, idx->f);
@@ -237,57 +264,79 @@ write_index(struct dataset_writer *w, struct outfile *idx, struct err *e)
 	fwrite(&zero, 8, 1, idx->f);
 	copy_spill(w->documents, idx->f);
 	if (ferror(w->lengths) || ferror(w->documents))
-		return err_at(
-		    e, w->idx_path, 0, "a temporary file beside it could not be read back");
+		return err_at(e, path, 0, "a temporary file beside it could not be read back");
 	if (fflush(idx->f) != 0 || ferror(idx->f))
-		return err_sys(e, "write", w->idx_path);
+		return err_sys(e, "write", path);
 	return 0;
 }
 
-/* Puts both files under their names, the index last. */
+/* What described the dataset that is replaced would be wrong of the new one. */
+static int
+remove_old(const char *prefix, struct err *e)
+{
+	static const char *const suffix[] = { ".idx", ".json", ".xxh" };
+	int rc = 0;
+
+	for (size_t i = 0; i < sizeof suffix / sizeof *suffix && rc == 0; i++) {
+		char *path = dataset_path(prefix, suffix[i]);
+
+		if (unlink(path) < 0 && errno != ENOENT)
+			rc = err_sys(e, "replace", path);
+		free(path);
+	}
+	return rc;
+}
+
+/* Puts the files under their names, the index last. */
 static int
 publish(struct dataset_writer *w, struct outfile *idx, struct err *e)
 {
-	/* An index of an older dataset must not stand beside the new tokens, not even for a moment.
-	 */
-	if (unlink(w->idx_path) < 0 && errno != ENOENT)
-		return err_sys(e, "replace", w->idx_path);
-	if (outfile_commit(&w->bin, e) < 0)
+	if (!w->bin.f)
+		return outfile_commit(idx, e);
+	/* An index of an older dataset must not stand beside the new tokens, not even for a moment. */
+	if (remove_old(w->prefix, e) < 0 || outfile_commit(&w->bin, e) < 0)
 		return -1;
 	if (outfile_commit(idx, e) < 0) {
-		unlink(w->bin.path);
+		if (!w->keep)
+			unlink(w->bin.path);
 		return -1;
 	}
 	return 0;
 }
 
-/* Success or not, the temporary files are gone afterwards. */
+/* Success or not, the temporary files are gone afterwards, but for those of a writer that another run can
+ * go on with. */
 int
 dataset_commit(struct dataset_writer *w, struct err *e)
 {
+	char *path = dataset_path(w->prefix, ".idx");
 	struct outfile idx = { 0 };
 	int rc;
 
-	if (fflush(w->lengths) != 0 || fflush(w->documents) != 0 || fflush(w->bin.f) != 0)
+	if (fflush(w->lengths) != 0 || fflush(w->documents) != 0 || (w->bin.f && fflush(w->bin.f) != 0))
 		rc = write_failed(w, e);
 	else
-		rc = write_index(w, &idx, e) < 0 ? -1 : publish(w, &idx, e);
+		rc = write_index(w, &idx, path, e) < 0 ? -1 : publish(w, &idx, e);
 	outfile_abort(&idx);
 	dataset_abort(w);
+	free(path);
 	return rc;
 }
 
-/* Removes the temporary .bin; the spilled files have no name to remove. */
+/* Removes the temporary .bin; the spilled files have no name to remove, or are kept with it. */
 void
 dataset_abort(struct dataset_writer *w)
 {
 	if (!w)
 		return;
-	outfile_abort(&w->bin);
+	if (w->keep)
+		outfile_leave(&w->bin);
+	else
+		outfile_abort(&w->bin);
 	if (w->lengths)
 		fclose(w->lengths);
 	if (w->documents)
 		fclose(w->documents);
-	free(w->idx_path);
+	free(w->prefix);
 	free(w);
 }

@@ -400,7 +400,7 @@ samples_parts(const struct samples *s, int64_t sample, struct sample_part *out, 
 
 /* One part after the other, however many there are. */
 int64_t
-samples_tokens(const struct samples *s, int64_t sample, int64_t *out)
+samples_tokens(const struct samples *s, int64_t sample, int64_t *out, struct err *e)
 {
 	struct walk from, to;
 	int64_t n = 0;
@@ -410,7 +410,8 @@ samples_tokens(const struct samples *s, int64_t sample, int64_t *out)
 		struct sample_part p = part_at(s, i, &from, &to);
 
 		if (p.count > 0) {
-			dataset_tokens(s->d, p.sequence, p.first, p.count, out + n);
+			if (dataset_tokens(s->d, p.sequence, p.first, p.count, out + n, e) < 0)
+				return -1;
 			n += p.count;
 		}
 	}

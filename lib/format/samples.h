@@ -71,9 +71,10 @@ struct sample_part {
  */
 int64_t samples_parts(
     const struct samples *s, int64_t sample, struct sample_part *out, int64_t cap);
-/* The seq_length + 1 tokens of a sample (less for a kept partial last one); returns how many. out
- * holds seq_length + 1. */
-int64_t  samples_tokens(const struct samples *s, int64_t sample, int64_t *out);
+/* The seq_length + 1 tokens of a sample (less for a kept partial last one); returns how many, or -1
+ * when they cannot be read. out holds seq_length + 1. */
+int64_t samples_tokens(
+    const struct samples *s, int64_t sample, int64_t *out, struct err *e);
 
 /* The maps themselves, for mshard and the tests: entry i of each. */
 int64_t  samples_document_index(const struct samples *s, int64_t i);

@@ -35,7 +35,7 @@ no_leftovers()
 	refused 2 "mshard: unknown verb 'frobnicate'; --help lists those there are" mshard frobnicate
 	run -0 mshard --help
 	help=$output
-	for verb in info verify head cat index; do
+	for verb in info verify head sample cat split repair index; do
 		[[ "$help" == *"  $verb "* ]]
 		run -0 mshard "$verb" --help
 		[[ "$output" == "usage: mshard $verb [options]"* ]]
@@ -45,11 +45,28 @@ no_leftovers()
 }
 
 @test "verbs without their operands are usage errors" {
-	for verb in info verify head cat; do
+	for verb in info verify head cat split repair; do
 		refused 2 "mshard: which dataset? PREFIX is the path of its files without .bin and .idx" mshard $verb
 	done
-	refused 2 "mshard: head prints one dataset at a time, not 2" mshard head a_u16 b_i32
+	refused 2 "mshard: head takes one dataset at a time, not 2" mshard head a_u16 b_i32
 	refused 2 "mshard: --output: where should the merged dataset go?" mshard cat a_u16
+	refused 2 "mshard: --output: where should the pieces go?" mshard split a_u16 --tokens 5
+	refused 2 "mshard: split needs one of --documents, --tokens and --proportion, not none" mshard split -o x a_u16
+	refused 2 "mshard: split needs one of --documents, --tokens and --proportion, not several" \
+		mshard split -o x a_u16 --tokens 5 --proportion 1,1
+	refused 2 "mshard: split takes one dataset at a time, not 2" mshard split -o x --tokens 5 a_u16 b_i32
+	for shares in 1,x , -1,2 1,,2 inf,1; do
+		refused 2 "mshard: --proportion $shares: must be numbers from 0, as 90,5,5" mshard split -o x --proportion=$shares a_u16
+	done
+	refused 2 "mshard: --proportion 0,0: the shares must have a finite sum above 0" mshard split -o x --proportion 0,0 a_u16
+	refused 2 "mshard: repair needs one of --output and --in-place" mshard repair a_u16
+	refused 2 "mshard: repair needs only one of --output and --in-place" mshard repair --in-place -o x a_u16
+	refused 2 "mshard: operand 'a_u16': sample takes its dataset from --data-path" mshard sample a_u16
+	refused 2 "mshard: --data-path: which dataset?" mshard sample
+	refused 2 "mshard: --global-batch-size: how many samples has an iteration?" \
+		mshard sample --data-path a_u16 --seq-length 8 --index
+	refused 2 "mshard: --global-batch-size 12: must be a multiple of --micro-batch-size 2 times --data-parallel-size 4" \
+		mshard sample --data-path a_u16 --seq-length 8 --index --micro-batch-size 2 --data-parallel-size 4 --global-batch-size 12
 	refused 2 "mshard: --data-path: which dataset?" mshard index
 	refused 2 "mshard: operand 'a_u16': index takes its dataset from --data-path" mshard index a_u16
 }
@@ -183,11 +200,366 @@ $D/malformed/trailing_modes: ok, 3 documents, 5 sequences, 31 tokens of uint16" 
 		mshard cat -o all a_u16 "$D/malformed/doc_last"
 	refused 1 "mshard: $D/malformed/trailing_modes: has modes (multimodal data), which the result could not hold" \
 		mshard cat -o all "$D/malformed/trailing_modes"
-	run --separate-stderr mshard cat -o no/such/all a_u16
-	[ "$status" = 1 ]
-	[[ "$stderr" == "mshard: cannot create 'no/such/all.bin."*"': No such file or directory" ]]
+	refused 1 "mshard: cannot create a temporary file beside 'no/such/all': No such file or directory" mshard cat -o no/such/all a_u16
 	[ ! -e all.bin ] && [ ! -e all.idx ]
 	no_leftovers
+}
+
+# put FILE OFFSET FORMAT VALUE...: overwrites bytes of a file with perl's pack
+put()
+{
+	perl -e 'my ($f, $at, $as, @v) = @ARGV; open my $h, "+<", $f or die; binmode $h; seek $h, $at, 0; print $h pack $as, @v' "$@"
+}
+
+# tokenizer: t.model, and u_text_document made with it; v_text_document made with ids alone
+tokenizer()
+{
+	for i in $(seq 60); do
+		printf '{"text": "the quick brown fox number %d\\tjumps over the lazy dog\\nand runs %d miles"}\n' "$i" $((i * 7))
+	done >docs.jsonl
+	mtok train -q -o t.model --model-type bpe --vocab-size 340 --byte-fallback \
+		--normalization-rule-name identity docs.jsonl
+	mtok -q -o u --tokenizer-model t.model --append-eod docs.jsonl
+	mtok -q -o v --tokenizer-type NullTokenizer --vocab-size 340 <<<'{"text": "1 2 339"}'
+}
+
+@test "verify --xxh: written the first time, then every change is found" {
+	run -0 mshard verify --xxh a_u16
+	[ "$output" = "a_u16: ok, 63 documents, 60 sequences, 1278 tokens of uint16, checksums written" ]
+	[ "$(grep -cE '^XXH3_[0-9a-f]{16}  a_u16\.(idx|bin)$' a_u16.xxh)" = 2 ]
+	run -0 mshard verify --xxh a_u16
+	[ "$output" = "a_u16: ok, 63 documents, 60 sequences, 1278 tokens of uint16, checksums agree" ]
+	for x in idx bin xxh; do cp a_u16.$x moved.$x; done
+	run -0 mshard verify --xxh moved
+	put a_u16.bin 100 C 1
+	run --separate-stderr mshard verify --xxh a_u16
+	[ "$status" = 1 ]
+	[[ "$stderr" =~ ^'mshard: a_u16.bin: XXH3-64 '[0-9a-f]{16}', but a_u16.xxh says '[0-9a-f]{16}': damaged, or written anew since; if it is right, remove a_u16.xxh'$ ]]
+	put moved.idx $((34 + 12 * 60 + 8)) q 0
+	run -0 mshard verify moved
+	run --separate-stderr mshard verify --xxh moved
+	[ "$status" = 1 ]
+	[[ "$stderr" == "mshard: moved.idx: XXH3-64 "* ]]
+	for damage in '$d' '2d' 's/XXH3/xxh/' 's/  / /' '$p' 's/idx/bin/'; do
+		sed -i "$damage" moved.xxh
+		refused 1 "mshard: moved.xxh: not two lines of checksums, of the .idx and of the .bin" mshard verify --xxh moved
+		cp a_u16.xxh moved.xxh
+	done
+}
+
+@test "verify with a tokenizer: the range of its ids, and whether it made the dataset" {
+	tokenizer
+	run -0 mshard verify --tokenizer-model t.model u_text_document
+	cp v_text_document.bin w.bin
+	cp v_text_document.idx w.idx
+	run --separate-stderr mshard verify --tokenizer-type NullTokenizer --vocab-size 9 w
+	[ "$status" = 1 ]
+	[ "$stderr" = "mshard: w.bin: token 2 of sequence 0 is 339; the ids of a vocabulary of 9 end at 8" ]
+	run --separate-stderr mshard verify --tokenizer-model t.model v_text_document
+	[ "$status" = 1 ]
+	[[ "$stderr" == "mshard: v_text_document.json: made with a NullTokenizer with hash "*", but the one given has hash "* ]]
+	run --separate-stderr mshard verify --tokenizer-model no.model u_text_document
+	[ "$status" = 2 ]
+	echo '{"tokenizer": {"type": "X", "hash": "12"}}' >u_text_document.json
+	refused 1 "mshard: u_text_document.json: the tokenizer's hash '12' is not 16 hexadecimal digits" \
+		mshard verify --tokenizer-model t.model u_text_document
+	run -0 mshard verify u_text_document
+}
+
+@test "verify: files that are no pair of regular files" {
+	mkdir d.bin
+	cp a_u16.idx d.idx
+	refused 1 "mshard: cannot open 'd.bin': not a regular file" mshard verify d
+	rm a_u16.bin
+	refused 1 "mshard: cannot open 'a_u16.bin': No such file or directory" mshard verify a_u16
+}
+
+@test "more sequences than training can number are refused by name, at once" {
+	n=2147483648
+	truncate -s $((34 + 12 * n + 16)) big.idx
+	printf 'MMIDIDX\0\0' | dd of=big.idx conv=notrunc status=none
+	put big.idx 9 'Q<CQ<Q<' 1 8 $n 2
+	: >big.bin
+	for args in "verify" "head" "cat -o all a_u16" "sample --seq-length 8 --data-path"; do
+		refused 1 "mshard: big.idx: 2147483648 sequences and 1 documents, but index maps number at most 2147483647: mshard split cuts it" \
+			mshard $args big
+	done
+	no_leftovers
+}
+
+@test "a dataset of nothing" {
+	mtok -q -o none --tokenizer-type NullTokenizer --vocab-size 5 </dev/null
+	run -0 mshard verify --xxh none_text_document
+	[ "$output" = "none_text_document: ok, 0 documents, 0 sequences, 0 tokens of uint16, checksums written" ]
+	run -0 mshard head none_text_document
+	[ "$output" = "document	sequence	tokens	ids" ]
+	run -0 mshard info none_text_document
+	[[ "$output" == *"longest	0" ]]
+	run -0 mshard cat -o all none_text_document a_u16 none_text_document
+	cmp all.idx a_u16.idx
+	run -0 mshard cat -o nothing none_text_document none_text_document
+	cmp nothing.idx none_text_document.idx
+	refused 1 "mshard: none_text_document: has no documents to split" mshard split -o x --tokens 5 none_text_document
+	run --separate-stderr mshard sample --data-path none_text_document --seq-length 8 --split 1
+	[ "$status" = 1 ]
+	[[ "$stderr" == "mshard: none_text_document: the train split has 0 tokens"* ]]
+}
+
+@test "info names the tokenizer of the notes" {
+	tokenizer
+	hash=$(mtok info --tokenizer-model t.model | sed -n 's/^hash	//p')
+	run -0 mshard info u_text_document
+	[[ "$output" == *"u_text_document	tokenizer	SentencePieceTokenizer
+u_text_document	tokenizer_hash	$hash
+"* ]]
+	run -0 mshard info --json u_text_document
+	[[ "$output" == *"\"tokenizer\": \"SentencePieceTokenizer\", \"tokenizer_hash\": \"$hash\", "* ]]
+	echo '[' >u_text_document.json
+	run --separate-stderr mshard info u_text_document
+	[ "$status" = 1 ]
+	[[ "$stderr" == "mshard: u_text_document.json"* ]]
+}
+
+@test "head and sample: text" {
+	tokenizer
+	run -0 mshard head -n 2 --tokenizer-model t.model u_text_document
+	[ "${lines[0]}" = "document	sequence	tokens	text" ]
+	[ "${lines[1]}" = '0	0	23	"the quick brown fox number 1\u0009jumps over the lazy dog\u000aand runs 7 miles"' ]
+	run -0 mshard sample --data-path u_text_document --seq-length 30 --split 1 -n 2 --tokenizer-model t.model
+	[ "${lines[0]}" = "sample	parts	tokens	text" ]
+	[ "$(cut -f3 <<<"${lines[1]}")" = 31 ]
+	[[ "${lines[1]}" == *'"'*"fox"*'"' ]]
+	run -0 mshard head -n 1 --tokenizer-type NullTokenizer --vocab-size 400 v_text_document
+	[ "${lines[1]}" = '0	0	3	"1 2 339"' ]
+	run --separate-stderr mshard head --tokenizer-model t.model a_u16
+	[ "$status" = 1 ]
+	[[ "$stderr" == "mshard: a_u16: sequence 0: "* ]]
+}
+
+@test "sample: the tokens are those of its parts, in the order of Megatron-LM" {
+	run -0 mshard sample --data-path corpora/a_u16 --split 969,31,0 --seq-length 8 --num-samples 100,1,0 -n 1000
+	[ "${#lines[@]}" = 154 ]
+	join="$(mshard head -n 100 a_u16 | awk -F'\t' '
+		NR == FNR { if ($2 != "-") ids[$2] = $4; next }
+		FNR > 1 {
+			n = split($2, part, ",")
+			text = ""
+			for (i = 1; i <= n; i++) {
+				split(part[i], p, /[:+]/)
+				split(ids[p[1]], id, " ")
+				for (k = 1; k <= p[3]; k++)
+					text = text (text ? " " : "") id[p[2] + k]
+			}
+			print text
+		}' - <(printf '%s\n' "$output"))"
+	[ "$join" = "$(sed 1d <<<"$output" | cut -f4)" ]
+	run -0 mshard sample --data-path corpora/a_u16 --split 969,31,0 --seq-length 8 --num-samples 100,1,0 --which valid --sample 5
+	[ "${#lines[@]}" = 2 ]
+	refused 1 "mshard: no sample 6: the valid split has 6, counted from 0" \
+		mshard sample --data-path corpora/a_u16 --split 969,31,0 --seq-length 8 --num-samples 100,1,0 --which valid --sample 6
+	[ ! -e corpora/a_u16 ]
+}
+
+@test "sample --index: the sequential loader of Megatron-LM" {
+	n=0
+	while IFS=$'\t' read -r total consumed b d rank batches count; do
+		printf '{"text": "%s"}\n' "$(seq -s ' ' 0 $((total * 4)))" |
+			mtok -q --force -o s --tokenizer-type NullTokenizer --vocab-size 9999
+		args="--data-path s_text_document --split 1 --seq-length 4 --index --consumed-samples $consumed
+			--micro-batch-size $b --data-parallel-size $d --global-batch-size $((b * d)) -n 40"
+		if [ "$count" = 0 ]; then
+			refused 1 "mshard: no iteration 1: it begins with sample 0 of the 7 of the train split, and 8 are read at a time" \
+				mshard sample $args
+			continue
+		fi
+		run -0 mshard sample $args
+		got=$(awk -F'\t' -v rank="$rank" -v b="$b" 'NR > 1 && $3 == rank { s = s (k % b ? ", " : (k ? "], [" : "[[")) $4; k++ }
+			END { print s "]]" }' <<<"$output")
+		[ "$got" = "$batches" ] || { echo "$total $consumed $b $d $rank: $got"; return 1; }
+		n=$((n + 1))
+	done < <(sed 1d "$D/samplers/single.tsv")
+	[ "$n" = 21 ]
+	# A global batch of several micro batches; iterations count from 1.
+	run -0 mshard sample --data-path corpora/a_u16 --split 1 --seq-length 16 --index --micro-batch-size 2 \
+		--data-parallel-size 2 --global-batch-size 8 --iteration 3
+	[ "$(sed 1d <<<"$output" | cut -f1-4)" = "$(for i in $(seq 0 7); do
+		printf '3\t%s\t%s\t%s\n' $((i / 4)) $((i % 4 / 2)) $((16 + i)); done)" ]
+	refused 1 "mshard: no iteration 12: it begins with sample 88 of the 79 of the train split, and 4 are read at a time" \
+		mshard sample --data-path corpora/a_u16 --split 1 --seq-length 16 --index --micro-batch-size 2 \
+		--data-parallel-size 2 --global-batch-size 8 --iteration 12
+}
+
+@test "cat: notes keep the tokenizer; a mix is refused unless forced" {
+	tokenizer
+	cp u_text_document.bin w.bin
+	cp u_text_document.idx w.idx
+	mtok -q -o x --tokenizer-model t.model docs.jsonl
+	run -0 --separate-stderr mshard cat -o same u_text_document x_text_document
+	[ -z "$stderr" ]
+	for key in type hash vocab_size files; do
+		[ "$(grep "\"$key\"" same.json)" = "$(grep "\"$key\"" u_text_document.json)" ]
+	done
+	grep -q '"append_eod": null' same.json
+	grep -q '"eod_id": 2' same.json
+	grep -q "{\"file\": \"x_text_document\", \"bytes\": $(stat -c %s x_text_document.bin)}" same.json
+	grep -q '"documents": 120' same.json
+	h=$(mtok info --tokenizer-model t.model | sed -n 's/^hash	//p')
+	n=$(mtok info --tokenizer-type NullTokenizer --vocab-size 340 | sed -n 's/^hash	//p')
+	refused 1 "mshard: v_text_document: made with a NullTokenizer with hash $n, but u_text_document with a SentencePieceTokenizer with hash $h; --mix-tokenizers merges them all the same" \
+		mshard cat -o mix w u_text_document v_text_document
+	[ ! -e mix.bin ]
+	run -0 --separate-stderr mshard cat --mix-tokenizers -o mix u_text_document v_text_document
+	[ "$stderr" = "mshard: mix: made with several tokenizers; its notes name none" ]
+	grep -q '"tokenizer": null' mix.json
+	run -0 --separate-stderr mshard cat -o part u_text_document w
+	[ "$stderr" = "mshard: part: 1 of 2 inputs do not say which tokenizer made them; its notes name none" ]
+	grep -q '"tokenizer": null' part.json
+	mshard verify -q --xxh same
+	run -0 --separate-stderr mshard cat --force -o same w
+	[ ! -e same.xxh ]
+	grep -q '"tokenizer": null' same.json
+}
+
+@test "cat and verify: memory does not grow with the dataset" {
+	for i in $(seq 200); do printf '{"text": "%s"}\n' "$(seq -s ' ' 1 3000)"; done |
+		mtok -q -o a --tokenizer-type NullTokenizer --vocab-size 70000
+	one=$(stat -c %s a_text_document.bin)
+	mshard cat -o b $(yes a_text_document | head -n 100)
+	[ "$(stat -c %s b.bin)" = $((100 * one)) ]
+	run -0 bash -c "ulimit -v 120000; mshard cat -o c b b && mshard verify --vocab-size 70000 --xxh c"
+	[ "$(stat -c %s c.bin)" = $((200 * one)) ]
+	[ $((200 * one)) -gt 400000000 ]
+}
+
+@test "split: pieces laid end to end are the dataset" {
+	for args in "--tokens 300" "--documents 7" "--proportion 90,5,5" "--proportion 1,0,2" "--tokens 1"; do
+		for name in a_u16 d_sent_u16; do
+			mkdir pieces
+			run -0 mshard split -o pieces/p $args $name
+			[ "${lines[0]}" = "dataset	documents	sequences	tokens" ]
+			[ "$(sed 1d <<<"$output" | cut -f1)" = "$(ls pieces/*.idx | sed 's/\.idx$//')" ]
+			mshard verify -q pieces/*.idx
+			mshard cat --force -o whole pieces/*.idx
+			cmp whole.idx $name.idx
+			cmp whole.bin $name.bin
+			rm -r pieces
+		done
+	done
+	run -0 mshard split -o p --tokens 300 a_u16
+	[ "$output" = "dataset	documents	sequences	tokens
+p_00000	13	13	293
+p_00001	17	15	290
+p_00002	12	12	287
+p_00003	17	16	299
+p_00004	4	4	109" ]
+	run -0 mshard split -o q --proportion 8,1,1 a_u16
+	[ "$(cut -f1,2 <<<"$output")" = "dataset	documents
+q_00000	50
+q_00001	7
+q_00002	6" ]
+	grep -q '{"file": "a_u16", "bytes": 2556, "first_document": 50}' q_00001.json
+}
+
+@test "split: names that are taken, and nothing left of a failure" {
+	cp a_u16.idx p_00002.idx
+	refused 1 "mshard: p_00002.idx: exists already; --force replaces it" mshard split -o p --documents 10 a_u16
+	[ "$(ls p_*)" = p_00002.idx ]
+	run -0 mshard split --force -o p --documents 10 a_u16
+	[ "$(ls p_*.idx | wc -l)" = 7 ]
+	rm p_*
+	mkdir p_00003.bin
+	run --separate-stderr mshard split --force -o p --documents 10 a_u16
+	[ "$status" = 1 ]
+	[ "$stderr" = "mshard: cannot rename to 'p_00003.bin': Is a directory" ]
+	[ "$(ls -d p_*)" = p_00003.bin ]
+	no_leftovers
+	refused 1 "mshard: $D/malformed/trailing_modes: has modes (multimodal data), which the pieces could not hold" \
+		mshard split -o x --documents 1 "$D/malformed/trailing_modes"
+}
+
+@test "repair: offsets that a merge added up in 32 bits" {
+	# Three sequences of 1.2 GB; the file has holes in place of the tokens.
+	printf 'MMIDIDX\0\0' >w.idx
+	put w.idx 9 'Q<CQ<Q<l<3q<3q<4' 1 8 3 4 600000000 600000000 600000000 0 1200000000 -1894967296 0 1 2 3
+	truncate -s 3600000000 w.bin
+	refused 1 "mshard: w.idx: sequence 2 starts at byte -1894967296, but the lengths before it add up to 2400000000" mshard verify w
+	run -0 mshard repair --in-place w
+	[ "$output" = "w: wrong offsets, made anew from the lengths: 1 of 3, the first that of sequence 2 (-1894967296)" ]
+	run -0 mshard verify w
+	[ "$output" = "w: ok, 3 documents, 3 sequences, 1800000000 tokens of uint16" ]
+	run -0 mshard repair --in-place w
+	[ "$output" = "w: sound, nothing to repair" ]
+	no_leftovers
+}
+
+@test "repair: document indices that a merge did not extend, or did not shift" {
+	mshard cat -o all a_u16 c_u16
+	n=$(((34 + 12 * 72)))
+	# Only the documents of the first part.
+	head -c $((n + 8 * 64)) all.idx >forgot.idx
+	put forgot.idx 26 'Q<' 64
+	cp all.bin forgot.bin
+	refused 1 "mshard: forgot.idx: the document index ends with 60, not with the 72 sequences" mshard verify forgot
+	run -0 mshard repair -o r forgot
+	[ "$output" = "forgot: the document index covered 60 of 72 sequences; each of the others became a document" ]
+	cmp r.idx all.idx
+	cmp r.bin all.bin
+	# The second part as it was.
+	cp all.idx shift.idx
+	cp all.bin shift.bin
+	put shift.idx $((n + 8 * 64)) 'q<12' $(seq 12)
+	run --separate-stderr mshard verify shift
+	[ "$status" = 1 ]
+	run -0 mshard repair -o s shift
+	[ "$output" = "shift: the document index had not been shifted in a merge; it was" ]
+	cmp s.idx all.idx
+}
+
+@test "repair: a .bin that is too long is cut, a document that is not whole is dropped" {
+	cp a_u16.bin long.bin
+	cp a_u16.idx long.idx
+	printf 'xyz' >>long.bin
+	mshard verify -q --xxh a_u16
+	cp a_u16.xxh long.xxh
+	run -0 mshard repair -o r long
+	[ "$output" = "long: bytes of the .bin after its last sequence, cut off: 3" ]
+	cmp r.bin a_u16.bin
+	cmp r.idx a_u16.idx
+	[ "$(stat -c %s long.bin)" = 2559 ]
+	run -0 mshard repair --in-place long
+	cmp long.bin a_u16.bin
+	cmp long.idx a_u16.idx
+	[ ! -e long.xxh ]
+	last=$(mshard head --document 62 a_u16 | tail -n 1 | cut -f3)
+	truncate -s -1 long.bin
+	run -0 mshard repair --in-place long
+	[ "$output" = "long: the .bin ended 1 bytes too early; dropped from the end: documents 1, sequences 1, tokens $last" ]
+	run -0 mshard verify long
+	[ "$output" = "long: ok, 62 documents, 59 sequences, $((1278 - last)) tokens of uint16" ]
+}
+
+@test "repair: every damaged pair becomes sound or is beyond repair; notes keep the tokenizer" {
+	cd "$D/malformed"
+	for idx in *.idx; do
+		name=${idx%.idx}
+		run --separate-stderr mshard repair -o "$BATS_TEST_TMPDIR/r" --force "$name"
+		case $name in
+		ok | trailing_modes) [ "$status" = 0 ] && [ "$output" = "$name: sound, nothing to repair" ] ;;
+		arrays_short | doc_* | pointer_* | bin_short | bin_long | bin_odd | trailing_junk)
+			[ "$status" = 0 ] && [[ "$output" == "$name: "* ]] && mshard verify -q "$BATS_TEST_TMPDIR/r" ;;
+		len_negative | lengths_short | count_huge | bin_empty)
+			[ "$status" = 1 ] && [[ "$stderr" == "mshard: $name."*": beyond repair: "* ]] ;;
+		*) [ "$status" = 1 ] && [[ "$stderr" == "mshard: $name.idx: "* ]] ;;
+		esac || { echo "$name: $status $output $stderr"; return 1; }
+	done
+	cd "$BATS_TEST_TMPDIR"
+	tokenizer
+	truncate -s -2 u_text_document.bin
+	refused 1 "mshard: a_u16.idx: exists already; --force replaces it" mshard repair -o a_u16 u_text_document
+	run -0 mshard repair --in-place u_text_document
+	grep -q '"type": "SentencePieceTokenizer"' u_text_document.json
+	grep -q '"documents": 59' u_text_document.json
+	mshard verify -q --tokenizer-model t.model u_text_document
 }
 
 @test "index: the files of Megatron-LM, and again from the cache" {
@@ -266,15 +638,28 @@ test	0	1" ]
 }
 
 @test "the examples of the manual" {
+	tokenizer
 	mkdir data
 	for name in a b c; do
-		cp a_u16.idx data/${name}_text_document.idx
-		cp a_u16.bin data/${name}_text_document.bin
+		mtok -q -o data/$name --tokenizer-model t.model --append-eod docs.jsonl
 	done
+	cp t.model tokenizer.model
+	cp data/a_text_document.idx data/broken.idx
+	head -c 2000 data/a_text_document.bin >data/broken.bin
 	examples=$(sed -n '/^.Sh EXAMPLES/,/^.Sh DIAGNOSTICS/p' "$TOP/man/mshard.1" | sed -e 's/\\e$/\\/' -e 's/^\.Dl //' |
 		awk '/^\$ / { on = 1; sub(/^\$ /, "") } on { print } !/\\$/ { on = 0 }')
-	run -0 sh -eu -c "${examples//32000/50257}"
-	[ "$(grep -c '' <<<"$examples")" = 5 ]
-	[[ "$output" == "data/a_text_document: ok, "*"train	1000	542	"*"valid	0	1	"* ]]
-	[ -e data/all.idx ] && [ "$(ls cache | wc -l)" = 8 ]
+	run -0 --separate-stderr sh -eu -c "${examples//1000000000/1000}"
+	[ -z "$stderr" ]
+	for verb in info verify head sample cat split repair index; do
+		grep -q "^mshard $verb " <<<"$examples" || { echo "no example of $verb"; return 1; }
+	done
+	[[ "$output" == *"data/a_text_document	tokens	"* ]]
+	[[ "$output" == *"data/a_text_document: ok, 60 documents, 60 sequences, "*" checksums written"* ]]
+	[[ "$output" == *"data/broken: the .bin ended "* ]]
+	[[ "$output" == *"split	samples	epochs	hash
+train	"*"valid	"*"sample	parts	tokens	text
+0	"*"iteration	micro_batch	rank	sample	sequence	offset
+30	0	0	928	"* ]]
+	mshard verify -q --xxh data/all data/part_00000 data/held_00001 data/whole
+	[ "$(ls cache | wc -l)" = 8 ]
 }

@@ -1,5 +1,5 @@
 /* spmodel.c - fuzz target: any bytes as a SentencePiece model; what is accepted can be looked up */
-#include "export/spmodel.h"
+#include "lib/token/spmodel.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,8 @@
  * reader */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
-#include "lib/format/dataset.h"
+#include "lib/format/dataset_impl.h"
+#include "lib/format/notes.h"
 #include "tests/check.h"
 
 #include <dirent.h>
@@ -108,7 +109,6 @@ test_accessors(void)
 {
 	struct dataset *d = dataset_open("tests/golden/data/malformed/ok", &e);
 	int64_t t[8], n;
-	uint64_t bytes;
 	const void *bin;
 	char print[64];
 
@@ -119,10 +119,11 @@ test_accessors(void)
 	CHECK(dataset_dtype(d) == DTYPE_U16 && dataset_length(d, 2) == 7 &&
 	    dataset_document_start(d, 3) == 5);
 	CHECK_STR(dataset_prefix(d), "tests/golden/data/malformed/ok");
-	bin = dataset_bin(d, &bytes);
-	CHECK(bin && bytes == 62);
+	CHECK(dataset_bin_bytes(d) == 62);
+	bin = dataset_bytes(d, 0, 62, NULL, &e);
+	CHECK(bin != NULL);
 	n = dataset_length(d, 3);
-	dataset_tokens(d, 3, 0, n, t);
+	CHECK(dataset_tokens(d, 3, 0, n, t, &e) == 0);
 	for (int64_t i = 0; i < n; i++) {
 		uint16_t v;
 
@@ -169,15 +170,15 @@ rewrite(const char *name, bool raw)
 		     s < dataset_document_start(d, doc + 1); s++) {
 			int32_t len = (int32_t)dataset_length(d, s);
 			int64_t *ids = mem_alloc((size_t)len, sizeof *ids);
-			uint64_t bytes;
-			const char *bin = dataset_bin(d, &bytes);
+			size_t size = (size_t)len * dtype_size(dataset_dtype(d));
+			const void *stored = len ? dataset_bytes(d, (uint64_t)at, size, NULL, &e) : NULL;
 
-			dataset_tokens(d, s, 0, len, ids);
+			CHECK(dataset_tokens(d, s, 0, len, ids, &e) == 0);
 			if (raw)
-				CHECK(dataset_add_raw(w, bin + at, &len, 1, &e) == 0);
+				CHECK(dataset_add_raw(w, stored, &len, 1, &e) == 0);
 			else
 				CHECK(dataset_add_sequence(w, ids, len, &e) == 0);
-			at += len * (int64_t)dtype_size(dataset_dtype(d));
+			at += (int64_t)size;
 			free(ids);
 		}
 		CHECK(dataset_end_document(w, &e) == 0);
@@ -225,7 +226,7 @@ test_types(void)
 		    dataset_end_document(w, &e) == 0 && dataset_commit(w, &e) == 0);
 		d = dataset_open(scratch("types"), &e);
 		CHECK(d && dataset_dtype(d) == row[i].type && dataset_num_tokens(d) == 2);
-		dataset_tokens(d, 0, 0, 2, back);
+		CHECK(dataset_tokens(d, 0, 0, 2, back, &e) == 0);
 		CHECK(back[0] == ids[0] && back[1] == ids[1]);
 		dataset_close(d);
 	}
@@ -265,6 +266,86 @@ test_edges(void)
 	CHECK(!dataset_writer_new(scratch("no/such/place"), DTYPE_I32, &e));
 }
 
+/* The counts that index maps could not number are refused before anything of them is written. */
+static void
+test_limits(void)
+{
+	struct dataset_writer *w = dataset_writer_new(scratch("limits"), DTYPE_U16, &e);
+	int32_t one = 1;
+
+	CHECK(dataset_write_lengths(w, NULL, (int64_t)INT32_MAX + 1, &e) < 0);
+	CHECK(strstr(e.msg, "limits: more than 2147483647 sequences") != NULL);
+	CHECK(dataset_add_raw(w, "ab", &one, 1, &e) == 0);
+	CHECK(dataset_write_lengths(w, NULL, INT32_MAX, &e) < 0);
+	CHECK(dataset_write_boundaries(w, NULL, (int64_t)INT32_MAX + 1, &e) < 0);
+	CHECK(strstr(e.msg, "limits: more than 2147483647 documents") != NULL);
+	dataset_abort(w);
+}
+
+/* Writes PREFIX.json, reads it, and compares what was understood. */
+static int
+read_notes(const char *text, struct notes *n)
+{
+	CHECK(io_write_file(scratch("notes.json"), text, strlen(text), &e) == 0);
+	return notes_read(scratch("notes"), n, &e);
+}
+
+/* What is there is read, what is missing or null is unknown, what is of another type is refused. */
+static void
+test_notes(void)
+{
+	static const char *const bad[] = { "[]", "{", "{\"append_eod\": 1}", "{\"eod_id\": \"x\"}",
+		"{\"tokenizer\": {\"type\": 1}}", "{\"tokenizer\": {\"type\": \"A\", \"hash\": \"0123456789abcdeF\"}}" };
+	const char *full = "{\"tokenizer\": {\"type\": \"A\", \"hash\": \"0123456789abcdef\", \"vocab_size\": 9, "
+	                   "\"files\": [\"x\", 3, \"y\"]}, \"append_eod\": true, \"eod_id\": -1}";
+	struct notes n, m;
+	struct str out = { 0 };
+
+	CHECK(notes_read(scratch("nothing"), &n, &e) == 0 && !n.type && n.eod_id == NOTES_UNKNOWN);
+	notes_release(&n);
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		CHECK(read_notes(bad[i], &n) == -1 && strstr(e.msg, "notes.json"));
+		notes_release(&n);
+	}
+	CHECK(read_notes("{\"tokenizer\": null, \"other\": 1}", &m) == 1 && !m.type);
+	CHECK(read_notes(full, &n) == 1 && n.type && n.vocab_size == 9 && n.num_files == 2 && n.append_eod == 1 &&
+	    n.eod_id == -1 && n.special_as_text == NOTES_UNKNOWN);
+	CHECK_STR(n.hash, "0123456789abcdef");
+	CHECK_STR(n.file[1], "y");
+	CHECK(notes_agree(&n, &m) && notes_agree(&m, &n));
+	notes_add_members(&n, &out);
+	CHECK_STR(out.buf, "  \"tokenizer\": {\n    \"type\": \"A\",\n    \"hash\": \"0123456789abcdef\",\n"
+	    "    \"vocab_size\": 9,\n    \"files\": [\"x\", \"y\"]\n  },\n  \"append_eod\": true,\n"
+	    "  \"eod_id\": -1,\n  \"special_as_text\": null,\n");
+	notes_merge(&n, &m);
+	CHECK(!n.type && n.vocab_size == NOTES_UNKNOWN && n.append_eod == NOTES_UNKNOWN && n.eod_id == NOTES_UNKNOWN);
+	notes_release(&n);
+	notes_release(&m);
+	str_release(&out);
+}
+
+/* Files end early in a copy, directories stand in for files, and a copy of a range is exact. */
+static void
+test_copies(void)
+{
+	char text[] = "0123456789", *back;
+	struct outfile o;
+	uint64_t size;
+	size_t len;
+	int fd;
+
+	CHECK(io_write_file(scratch("range"), text, 10, &e) == 0);
+	fd = io_open_regular(scratch("range"), &size, &e);
+	CHECK(fd >= 0 && size == 10 && outfile_open(&o, scratch("copied"), &e) == 0);
+	CHECK(io_copy_range(fd, 3, fileno(o.f), 4) == 0 && io_copy_range(fd, 0, fileno(o.f), 2) == 0);
+	CHECK(io_copy_range(fd, 5, fileno(o.f), 6) < 0);
+	CHECK(ftruncate(fileno(o.f), 6) == 0 && outfile_commit(&o, &e) == 0);
+	CHECK(io_read_file(scratch("copied"), 0, &back, &len, &e) == 0 && len == 6 && !memcmp(back, "345601", 6));
+	free(back);
+	close(fd);
+	CHECK(io_open_regular(dir, &size, &e) < 0 && strstr(e.msg, "not a regular file"));
+}
+
 int
 main(void)
 {
@@ -280,6 +361,9 @@ main(void)
 	}
 	test_types();
 	test_edges();
+	test_limits();
+	test_notes();
+	test_copies();
 	io_remove_tree(dir, &e);
 	return check_done();
 }

@@ -168,7 +168,7 @@ check_parts(const struct golden *g, const struct samples *s, int64_t sample, con
 
 	for (int64_t i = 0; i < n; i++) {
 		CHECK(part[i].count > 0 && at + part[i].count <= count);
-		dataset_tokens(g->d, part[i].sequence, part[i].first, part[i].count, one);
+		CHECK(dataset_tokens(g->d, part[i].sequence, part[i].first, part[i].count, one, &e) == 0);
 		CHECK(!memcmp(one, tokens + at, (size_t)part[i].count * sizeof *one));
 		at += part[i].count;
 	}
@@ -191,7 +191,7 @@ check_row(const struct golden *g, const struct samples *s, const struct sample_o
 	};
 	bool same = true;
 
-	n = samples_tokens(s, sample, tokens);
+	n = samples_tokens(s, sample, tokens, &e);
 	check_parts(g, s, sample, tokens, n);
 	for (int64_t i = 0; i + 1 < width; i++)
 		same =

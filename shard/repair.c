@@ -1,0 +1,55 @@
+/*
+ * repair.c - a damaged dataset put right, and what was done to it
+ */
+#include "lib/format/dataset_repair.h"
+#include "shard/shard.h"
+
+#include <string.h>
+
+/* The lines that say what was wrong, each behind the name of the dataset. */
+static void
+print_found(const char *prefix, const struct str *found, FILE *out)
+{
+	for (const char *p = found->buf, *feed; p && (feed = strchr(p, '\n')); p = feed + 1)
+		fprintf(out, "%s: %.*s\n", prefix, (int)(feed - p), p);
+}
+
+/* The repaired dataset with notes that keep the tokenizer. Writing them opens it, so one that is
+ * still damaged could not pass for repaired. */
+static int
+save(const struct repair_config *c, struct dataset_repair *r, const char *prefix, struct err *e)
+{
+	struct notes_input input = { prefix, dataset_repair_bin_bytes(r), -1 };
+	struct notes_origin origin = { c->made_by, &input, 1 };
+	const char *output = c->in_place ? NULL : c->output;
+	struct notes n;
+	int rc = notes_read(prefix, &n, e) < 0 ? -1 : dataset_repair_save(r, output, e);
+
+	if (rc == 0)
+		rc = notes_write(output ? output : prefix, &n, &origin, e);
+	notes_release(&n);
+	return rc;
+}
+
+/* A sound dataset is left alone, and nothing is written for it. */
+int
+shard_repair(const struct repair_config *c, const char *prefix, FILE *out, struct err *e)
+{
+	struct str found = { 0 };
+	struct dataset_repair *r = NULL;
+	int rc = c->in_place || c->force ? 0 : shard_check_target(c->output, e);
+
+	if (rc == 0) {
+		r = dataset_repair_open(prefix, &found, e);
+		rc = r ? 0 : -1;
+	}
+	if (rc == 0 && found.len)
+		rc = save(c, r, prefix, e);
+	if (rc == 0 && found.len)
+		print_found(prefix, &found, out);
+	else if (rc == 0)
+		fprintf(out, "%s: sound, nothing to repair\n", prefix);
+	dataset_repair_close(r);
+	str_release(&found);
+	return rc;
+}

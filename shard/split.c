@@ -1,0 +1,257 @@
+/*
+ * split.c - one dataset cut into several, between documents
+ *
+ * Where to cut is found from the index alone before anything is written, so that names that are
+ * taken and counts that are wrong are said at once. The pieces laid end to end are the dataset.
+ */
+#include "lib/base/mem.h"
+#include "shard/shard.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_PIECES = 100000 };           /* names have five digits, so that they sort */
+
+/* The cuts: piece i is the documents [at[i], at[i + 1]). */
+struct cuts {
+	int64_t *at;
+	int64_t count;
+};
+
+/* One more cut. */
+static void
+add_cut(struct cuts *c, int64_t at)
+{
+	if ((c->count & (c->count - 1)) == 0)
+		c->at = mem_realloc(c->at, (size_t)(2 * c->count + 2), sizeof *c->at);
+	c->at[c->count++] = at;
+}
+
+/* A share: a number, 0 and above, all of the word. */
+static int
+parse_share(const char *word, size_t len, double *out)
+{
+	char text[64], *end;
+
+	if (len == 0 || len >= sizeof text)
+		return -1;
+	memcpy(text, word, len);
+	text[len] = '\0';
+	*out = strtod(text, &end);
+	return *end || !isfinite(*out) || *out < 0 ? -1 : 0;
+}
+
+/* The shares of --proportion, between commas, divided by their sum; free() *share. */
+static int
+parse_shares(const char *text, double **share, int64_t *count, struct err *e)
+{
+	double sum = 0;
+
+	*count = 0;
+	*share = NULL;
+	for (const char *p = text; p;) {
+		size_t n = strcspn(p, ",");
+
+		*share = mem_realloc(*share, (size_t)*count + 1, sizeof **share);
+		if (parse_share(p, n, &(*share)[*count]) < 0)
+			return err_set(e, "--proportion %s: must be numbers from 0, as 90,5,5", text);
+		sum += (*share)[(*count)++];
+		p = p[n] ? p + n + 1 : NULL;
+	}
+	if (!(sum > 0 && isfinite(sum)))
+		return err_set(e, "--proportion %s: the shares must have a finite sum above 0", text);
+	if (*count > MAX_PIECES)
+		return err_set(e, "--proportion: more than %d pieces", MAX_PIECES);
+	for (int64_t i = 0; i < *count; i++)
+		(*share)[i] /= sum;
+	return 0;
+}
+
+/* Exactly one way to cut, and somewhere to put the pieces. */
+int
+shard_split_check(const struct split_config *c, struct err *e)
+{
+	int64_t count;
+	double *share;
+	int ways = (c->documents > 0) + (c->tokens > 0) + (c->proportion != NULL), rc = 0;
+
+	if (!c->output)
+		return err_set(e, "--output: where should the pieces go?");
+	if (ways != 1)
+		return err_set(e, "split needs one of --documents, --tokens and --proportion, not %s",
+		    ways ? "several" : "none");
+	if (c->proportion) {
+		rc = parse_shares(c->proportion, &share, &count, e);
+		free(share);
+	}
+	return rc;
+}
+
+/* Like --split: document boundaries at the sums of the shares, halves rounded to even. */
+static int
+cut_by_share(const struct split_config *c, int64_t documents, struct cuts *out, struct err *e)
+{
+	double *share, sum = 0;
+	int64_t count;
+
+	if (parse_shares(c->proportion, &share, &count, e) < 0)
+		BUG("unchecked options: %s", e->msg);
+	add_cut(out, 0);
+	for (int64_t i = 0; i < count; i++) {
+		sum += share[i];
+		add_cut(out, i + 1 == count ? documents : (int64_t)nearbyint(sum * (double)documents));
+	}
+	free(share);
+	return 0;
+}
+
+/* A piece ends before the document that would take it over the limit; one that is longer than the
+ * limit by itself is a piece of its own. */
+static void
+cut_by_size(const struct split_config *c, const struct dataset *d, struct cuts *out)
+{
+	int64_t documents = dataset_num_documents(d), limit = c->tokens, begin = 0;
+
+	add_cut(out, 0);
+	for (int64_t k = 0; k < documents; k++) {
+		int64_t first = out->at[out->count - 1],
+			end = dataset_sequence_start(d, dataset_document_start(d, k + 1));
+
+		if (k > first && (limit ? end - begin > limit : k - first >= c->documents)) {
+			add_cut(out, k);
+			begin = dataset_sequence_start(d, dataset_document_start(d, k));
+		}
+		if (out->count > MAX_PIECES)
+			return;
+	}
+	add_cut(out, documents);
+}
+
+/* Where to cut; a dataset without documents cannot be. */
+static int
+find_cuts(const struct split_config *c, const struct dataset *d, struct cuts *out, struct err *e)
+{
+	if (dataset_num_documents(d) == 0)
+		return err_at(e, dataset_prefix(d), 0, "has no documents to split");
+	if (c->proportion)
+		return cut_by_share(c, dataset_num_documents(d), out, e);
+	cut_by_size(c, d, out);
+	if (out->count - 1 > MAX_PIECES || out->at[out->count - 1] != dataset_num_documents(d))
+		return err_at(e, dataset_prefix(d), 0, "more than %d pieces; make them larger", MAX_PIECES);
+	return 0;
+}
+
+/* The name of a piece. */
+static const char *
+piece_name(const struct split_config *c, int64_t i, struct str *name)
+{
+	str_clear(name);
+	str_addf(name, "%s_%05lld", c->output, (long long)i);
+	return name->buf;
+}
+
+/* A piece that this run made. */
+static void
+remove_piece(const char *piece)
+{
+	static const char *const suffix[] = { ".idx", ".bin", ".json" };
+	struct str path = { 0 };
+
+	for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++) {
+		str_clear(&path);
+		str_addf(&path, "%s%s", piece, suffix[i]);
+		unlink(path.buf);
+	}
+	str_release(&path);
+}
+
+/* One piece and its notes, or neither. */
+static int
+write_piece(const struct split_config *c, const struct dataset *d, const struct notes *n,
+    const int64_t cut[2], const char *name, struct err *e)
+{
+	struct notes_input input = { dataset_prefix(d), (int64_t)dataset_bin_bytes(d), cut[0] };
+	struct notes_origin origin = { c->made_by, &input, 1 };
+	struct dataset_writer *w = dataset_writer_new(name, dataset_dtype(d), e);
+
+	if (!w)
+		return -1;
+	if (dataset_add_documents(w, d, cut[0], cut[1], e) < 0) {
+		dataset_abort(w);
+		return -1;
+	}
+	if (dataset_commit(w, e) < 0)
+		return -1;
+	if (notes_write(name, n, &origin, e) < 0) {
+		remove_piece(name);
+		return -1;
+	}
+	return 0;
+}
+
+/* One row about the piece between two cuts. */
+static void
+add_row(const struct dataset *d, const int64_t cut[2], const char *name, struct str *rows)
+{
+	int64_t s0 = dataset_document_start(d, cut[0]), s1 = dataset_document_start(d, cut[1]);
+
+	str_addf(rows, "%s\t%lld\t%lld\t%lld\n", name, (long long)(cut[1] - cut[0]),
+	    (long long)(s1 - s0),
+	    (long long)(dataset_sequence_start(d, s1) - dataset_sequence_start(d, s0)));
+}
+
+/* All pieces, or none: half of them could be taken for the whole. Rows only when all are there. */
+static int
+write_pieces(const struct split_config *c, const struct dataset *d, const struct cuts *cuts,
+    FILE *out, struct err *e)
+{
+	struct str name = { 0 }, rows = { 0 };
+	struct notes n;
+	int rc = notes_read(dataset_prefix(d), &n, e) < 0 ? -1 : 0;
+	int64_t made = 0;
+
+	while (rc == 0 && made + 1 < cuts->count) {
+		const int64_t *cut = cuts->at + made;
+
+		rc = write_piece(c, d, &n, cut, piece_name(c, made, &name), e);
+		add_row(d, cut, name.buf, &rows);
+		made += rc == 0;
+	}
+	while (rc < 0 && made > 0)
+		remove_piece(piece_name(c, --made, &name));
+	if (rc == 0)
+		fprintf(out, "dataset\tdocuments\tsequences\ttokens\n%s", rows.buf);
+	notes_release(&n);
+	str_release(&name);
+	str_release(&rows);
+	return rc;
+}
+
+/* A dataset with more sequences than training can number may be read here: to cut it is the way out.
+ * The writer keeps every piece below that bound. */
+int
+shard_split(const struct split_config *c, const char *prefix, FILE *out, struct err *e)
+{
+	struct dataset_options o = { .no_mmap_bin = true, .any_count = true };
+	struct dataset *d = dataset_open_with(prefix, &o, e);
+	struct str name = { 0 };
+	struct cuts cuts = { 0 };
+	int rc;
+
+	if (!d)
+		return -1;
+	if (dataset_has_modes(d))
+		rc = err_at(e, prefix, 0, "has modes (multimodal data), which the pieces could not hold");
+	else
+		rc = find_cuts(c, d, &cuts, e);
+	for (int64_t i = 0; i + 1 < cuts.count && rc == 0 && !c->force; i++)
+		rc = shard_check_target(piece_name(c, i, &name), e);
+	if (rc == 0)
+		rc = write_pieces(c, d, &cuts, out, e);
+	str_release(&name);
+	free(cuts.at);
+	dataset_close(d);
+	return rc;
+}
