@@ -62,6 +62,14 @@ summarise(const struct encode_counts *c, double seconds)
 	str_release(&s);
 }
 
+/* What of the tokenizer's files is ignored, a note a line. */
+static void
+say_ignored(const struct tokenizer *t)
+{
+	for (const char *s = tokenizer_notes(t); *s; s += strcspn(s, "\n") + 1)
+		note("%.*s", (int)strcspn(s, "\n"), s);
+}
+
 /* encode and count: the same work, with and without datasets. A signal ends the program as it would
  * any other, after cleaning up; or with the status that says "submit again" when it can go on. */
 static int
@@ -77,6 +85,8 @@ run_encode(struct encode_config *c, int argc, char **argv, struct err *e)
 	c->version = prog_release();
 	c->stop_fd = c->output_prefix ? signals_hold() : -1;
 	x = encode_open(c, e);
+	if (x)
+		say_ignored(encode_tokenizer(x, 0));
 	if (x)
 		rc = encode_run(x, progress, &w, e) < 0 ? CLI_FAILED : EXIT_DONE;
 	prog_progress_end();
@@ -187,14 +197,20 @@ static const struct verb verbs[] = {
 int
 main(int argc, char **argv)
 {
-	static const struct tool mtok = {
+	struct str built_in = { 0 };
+	int status;
+	struct tool mtok = {
 		.name = "mtok",
 		.summary = "Text to tokens and back",
-		.built_in = "SentencePiece, GPT-2 byte-level BPE",
 		.default_verb = "encode",
 		.verbs = verbs,
 		.refused = encode_refused,
 	};
 
-	return cli_main(&mtok, argc, argv);
+	str_adds(&built_in, "SentencePiece, byte-level BPE, tokenizer.json, rank files, ");
+	tokenizer_libraries(&built_in);
+	mtok.built_in = built_in.buf;
+	status = cli_main(&mtok, argc, argv);
+	str_release(&built_in);
+	return status;
 }

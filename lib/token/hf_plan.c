@@ -508,6 +508,7 @@ hf_plan(struct tokenizer *t, const struct tokenizer_spec *spec, const struct jso
 		t->vocab_size = r.size;
 		add_notes(t, root);
 		rc = hf_special(t, &r.names, root, dir, e);
+		t->adds_bos = r.hf->before.count && r.hf->before.id[0] == t->special[TOKENIZER_BOS];
 	}
 	names_release(&r.names);
 	free(r.in_model);

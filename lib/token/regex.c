@@ -343,3 +343,13 @@ regex_next(const struct regex *r, struct regex_scratch *m, struct regex_walk *w,
 	}
 	return 0;
 }
+
+/* The library adds its date, which is left out. */
+void
+regex_version(struct str *out)
+{
+	char text[64] = "";
+
+	pcre2_config(PCRE2_CONFIG_VERSION, text);
+	str_add(out, text, strcspn(text, " "));
+}

@@ -9,7 +9,9 @@
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
+#include "lib/token/form.h"
 #include "lib/token/impl.h"
+#include "lib/token/regex.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -209,6 +211,13 @@ tokenizer_hash(const struct tokenizer *t)
 	return t->hash;
 }
 
+/* The template of a tokenizer.json may do so; whoever wants one bos need not add another. */
+bool
+tokenizer_adds_bos(const struct tokenizer *t)
+{
+	return t->adds_bos;
+}
+
 /* Each line ends in a line feed; lives as long as t. */
 const char *
 tokenizer_notes(const struct tokenizer *t)
@@ -237,6 +246,16 @@ tokenizer_piece_at(const struct tokenizer *t, int64_t id)
 	if (id < 0 || id >= t->vocab_size)
 		BUG("id %lld of a vocabulary of %lld", (long long)id, (long long)t->vocab_size);
 	return t->kind->piece(t, id);
+}
+
+/* Normal forms follow the Unicode version of a library, unlike the classes of characters. */
+void
+tokenizer_libraries(struct str *out)
+{
+	str_adds(out, "PCRE2 ");
+	regex_version(out);
+	str_adds(out, ", ");
+	form_version(out);
 }
 
 /* One a thread; the tokenizer must outlive it. Kinds without scratch memory have none in it. */
