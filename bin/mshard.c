@@ -3,17 +3,11 @@
 #include "lib/base/prog.h"
 #include "shard/options.h"
 
-#include <string.h>
-
-/* An operand may be either file of the pair. */
-static char *
-prefix_of(char *operand)
+/* Bytes of tokens; shown on a terminal, at most 5 times a second. */
+static void
+progress(uint64_t done, uint64_t total)
 {
-	size_t n = strlen(operand);
-
-	if (n > 4 && (!strcmp(operand + n - 4, ".idx") || !strcmp(operand + n - 4, ".bin")))
-		operand[n - 4] = '\0';
-	return operand;
+	prog_progress("%.2f of %.2f GB", (double)done / 1e9, (double)total / 1e9);
 }
 
 /* At least one dataset, at most `most`. They are files of a pair, so standard input cannot stand in. */
@@ -25,7 +19,7 @@ need_operands(const char *verb, int argc, char **argv, int most, struct err *e)
 	else if (argc > most)
 		err_set(e, "%s takes one dataset at a time, not %d", verb, argc);
 	for (int i = 0; i < argc; i++)
-		prefix_of(argv[i]);
+		shard_prefix(argv[i]);
 	return argc == 0 || argc > most ? CLI_USAGE : 0;
 }
 
@@ -68,11 +62,16 @@ run_verify(const void *cfg, int argc, char **argv, struct err *e)
 	if (need_operands("verify", argc, argv, INT32_MAX, e) < 0 || open_tokenizer(&c.spec, &t, e) < 0)
 		return CLI_USAGE;
 	c.tokenizer = t;
-	for (int i = 0; i < argc; i++)
-		if (shard_verify(&c, argv[i], stdout, e) < 0) {
+	c.progress = progress;
+	for (int i = 0; i < argc; i++) {
+		int bad = shard_verify(&c, argv[i], stdout, e);
+
+		prog_progress_end();
+		if (bad < 0) {
 			warn("%s", e->msg);
 			rc = EXIT_FAILED;
 		}
+	}
 	tokenizer_close(t);
 	return rc;
 }
@@ -113,7 +112,7 @@ run_sample(const void *cfg, int argc, char **argv, struct err *e)
 	return rc;
 }
 
-/* The result has no default name: a dataset is too large to appear by accident. */
+/* What the notes of the result cannot say is said here. */
 static int
 run_cat(const void *cfg, int argc, char **argv, struct err *e)
 {
@@ -121,15 +120,13 @@ run_cat(const void *cfg, int argc, char **argv, struct err *e)
 	struct str said = { 0 };
 	int rc;
 
-	if (need_operands("cat", argc, argv, INT32_MAX, e) < 0)
+	if (need_operands("cat", argc, argv, INT32_MAX, e) < 0 || shard_cat_check(&c, e) < 0)
 		return CLI_USAGE;
-	if (!c.output) {
-		err_set(e, "--output: where should the merged dataset go?");
-		return CLI_USAGE;
-	}
 	c.made_by = prog_release();
 	c.said = &said;
+	c.progress = progress;
 	rc = shard_cat(&c, argc, argv, e);
+	prog_progress_end();
 	cli_say(&said, note);
 	return rc;
 }
@@ -138,25 +135,24 @@ static int
 run_split(const void *cfg, int argc, char **argv, struct err *e)
 {
 	struct split_config c = *(const struct split_config *)cfg;
+	int rc;
 
 	if (need_operands("split", argc, argv, 1, e) < 0 || shard_split_check(&c, e) < 0)
 		return CLI_USAGE;
 	c.made_by = prog_release();
-	return shard_split(&c, argv[0], stdout, e);
+	c.progress = progress;
+	rc = shard_split(&c, argv[0], stdout, e);
+	prog_progress_end();
+	return rc;
 }
 
-/* Nothing is changed in place unless that was asked for. */
 static int
 run_repair(const void *cfg, int argc, char **argv, struct err *e)
 {
 	struct repair_config c = *(const struct repair_config *)cfg;
 
-	if (need_operands("repair", argc, argv, 1, e) < 0)
+	if (need_operands("repair", argc, argv, 1, e) < 0 || shard_repair_check(&c, e) < 0)
 		return CLI_USAGE;
-	if (!c.output == !c.in_place) {
-		err_set(e, "repair needs %s --output and --in-place", c.output ? "only one of" : "one of");
-		return CLI_USAGE;
-	}
 	c.made_by = prog_release();
 	return shard_repair(&c, argv[0], stdout, e);
 }

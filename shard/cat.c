@@ -21,6 +21,7 @@ struct plan {
 	struct notes_input *input;      /* [count] */
 	char type_name[64], hash[17];   /* the first tokenizer that is known */
 	int known;                      /* the input that has it; -1: none so far */
+	struct shard_meter meter;
 	int unknown, differ;            /* inputs without a tokenizer in their notes; with another one */
 };
 
@@ -94,34 +95,36 @@ look_at(struct plan *p, int i, struct err *e)
 	else
 		rc = add_type(p, d, e);
 	p->input[i] = (struct notes_input){ prefix, (int64_t)dataset_bin_bytes(d), -1 };
+	p->meter.total += dataset_bin_bytes(d);
 	dataset_close(d);
 	return rc < 0 ? -1 : add_notes(p, i, e);
 }
 
 /* All documents of one input, whose index is checked again on opening. */
 static int
-append(struct dataset_writer *w, const char *prefix, struct err *e)
+append(struct plan *p, struct dataset_writer *w, const char *prefix, struct err *e)
 {
 	struct dataset *d = shard_open(prefix, e);
 	int rc;
 
 	if (!d)
 		return -1;
-	rc = dataset_add_documents(w, d, 0, dataset_num_documents(d), e);
+	rc = shard_add_documents(
+	    w, d, (int64_t[]){ 0, dataset_num_documents(d) }, &p->meter, e);
 	dataset_close(d);
 	return rc;
 }
 
 /* The result under its name; nothing of it is left after a failure, and an old one is as it was. */
 static int
-merge(const struct plan *p, struct err *e)
+merge(struct plan *p, struct err *e)
 {
 	struct dataset_writer *w = dataset_writer_new(p->c->output, p->type, e);
 
 	if (!w)
 		return -1;
 	for (int i = 0; i < p->count; i++)
-		if (append(w, p->prefix[i], e) < 0) {
+		if (append(p, w, p->prefix[i], e) < 0) {
 			dataset_abort(w);
 			return -1;
 		}
@@ -141,12 +144,19 @@ say(const struct plan *p)
 		    c->output, p->unknown, p->count);
 }
 
+/* The result has no default name: a dataset is too large to appear by accident. */
+int
+shard_cat_check(const struct cat_config *c, struct err *e)
+{
+	return c->output ? 0 : err_set(e, "--output: where should the merged dataset go?");
+}
+
 /* Nothing is created unless all inputs are sound and fit together. */
 int
 shard_cat(const struct cat_config *c, int count, char **prefix, struct err *e)
 {
 	struct plan p = { .c = c, .prefix = prefix, .count = count, .type = DTYPE_NONE, .known = -1,
-		.input = mem_zalloc((size_t)count, sizeof *p.input) };
+		.meter.tell = c->progress, .input = mem_zalloc((size_t)count, sizeof *p.input) };
 	struct notes_origin origin = { c->made_by, p.input, count };
 	int rc = c->force ? 0 : shard_check_target(c->output, e);
 

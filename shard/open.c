@@ -4,6 +4,74 @@
 #include "lib/base/io.h"
 #include "shard/shard.h"
 
+#include <string.h>
+
+enum { STEP = 1 << 27 };                /* bytes copied between two looks at the meter */
+
+/* The caller decides how often people see it. */
+void
+shard_tell(struct shard_meter *m, uint64_t bytes)
+{
+	m->done += bytes;
+	if (m->tell)
+		m->tell(m->done, m->total);
+}
+
+/* The byte of the .bin where a document begins. */
+static uint64_t
+document_byte(const struct dataset *d, int64_t document)
+{
+	int64_t token = dataset_sequence_start(d, dataset_document_start(d, document));
+
+	return (uint64_t)token * dtype_size(dataset_dtype(d));
+}
+
+/* As many documents as have STEP bytes or less, but one at least, from range[0] on. */
+static int64_t
+step_end(const struct dataset *d, const int64_t range[2])
+{
+	int64_t low = range[0] + 1, high = range[1];
+
+	while (low < high) {
+		int64_t mid = low + (high - low + 1) / 2;
+
+		if (document_byte(d, mid) - document_byte(d, range[0]) <= STEP)
+			low = mid;
+		else
+			high = mid - 1;
+	}
+	return low;
+}
+
+/* The range is of documents. Without any there is nothing to add. */
+int
+shard_add_documents(struct dataset_writer *w, const struct dataset *d, const int64_t range[2],
+    struct shard_meter *m, struct err *e)
+{
+	int64_t part[2] = { range[0], range[1] };
+
+	while (part[0] < range[1]) {
+		int64_t end = step_end(d, part);
+
+		if (dataset_add_documents(w, d, part[0], end, e) < 0)
+			return -1;
+		shard_tell(m, document_byte(d, end) - document_byte(d, part[0]));
+		part[0] = end;
+	}
+	return 0;
+}
+
+/* Shells complete file names, and data/a*.idx names all datasets of a directory. */
+char *
+shard_prefix(char *name)
+{
+	size_t n = strlen(name);
+
+	if (n > 4 && (!strcmp(name + n - 4, ".idx") || !strcmp(name + n - 4, ".bin")))
+		name[n - 4] = '\0';
+	return name;
+}
+
 /* With the bound on the number of sequences: what training would refuse is refused here. */
 struct dataset *
 shard_open(const char *prefix, struct err *e)

@@ -6,6 +6,15 @@
 
 #include <string.h>
 
+/* Nothing is changed in place unless that was asked for. */
+int
+shard_repair_check(const struct repair_config *c, struct err *e)
+{
+	if (c->output && c->in_place)
+		return err_set(e, "repair needs only one of --output and --in-place");
+	return c->output || c->in_place ? 0 : err_set(e, "repair needs one of --output and --in-place");
+}
+
 /* The lines that say what was wrong, each behind the name of the dataset. */
 static void
 print_found(const char *prefix, const struct str *found, FILE *out)

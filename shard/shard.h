@@ -17,6 +17,18 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* Called during long work with the bytes done and those to do. */
+struct shard_meter {
+	void (*tell)(uint64_t done, uint64_t total);    /* NULL: nobody looks */
+	uint64_t done, total;
+};
+void shard_tell(struct shard_meter *m, uint64_t bytes);         /* that many more are done */
+/* dataset_add_documents in steps that the meter shows. */
+int shard_add_documents(struct dataset_writer *w, const struct dataset *d, const int64_t range[2],
+    struct shard_meter *m, struct err *e);
+
+/* Cuts the .bin or .idx off the name of either file of a pair. */
+char *shard_prefix(char *name);
 /* The tokens of mshard's inputs are read, never mapped: most verbs pass over them once. */
 struct dataset *shard_open(const char *prefix, struct err *e);
 
@@ -29,6 +41,7 @@ struct verify_config {
 	int64_t vocab_size;             /* ids must lie in [0, vocab_size); 0: they are not looked at */
 	bool xxh;                       /* check PREFIX.xxh, or write it where it is missing */
 	const struct tokenizer *tokenizer;      /* the one of spec; NULL: none */
+	void (*progress)(uint64_t done, uint64_t total);
 };
 /* Everything that opening checks and what the config adds. Says "PREFIX: ok, ...". */
 int shard_verify(const struct verify_config *c, const char *prefix, FILE *out, struct err *e);
@@ -59,7 +72,10 @@ struct cat_config {
 	bool mix_tokenizers;            /* merge though the tokenizers differ */
 	const char *made_by;
 	struct str *said;
+	void (*progress)(uint64_t done, uint64_t total);
 };
+/* What the option table cannot check; -1 is wrong usage. */
+int shard_cat_check(const struct cat_config *c, struct err *e);
 /* Merges datasets, in order, in constant memory, and writes the notes of the result. */
 int shard_cat(const struct cat_config *c, int count, char **prefix, struct err *e);
 
@@ -69,6 +85,7 @@ struct split_config {
 	const char *proportion;         /* shares of the documents, "90,5,5" */
 	bool force;
 	const char *made_by;
+	void (*progress)(uint64_t done, uint64_t total);
 };
 /* What the option table cannot check; -1 is wrong usage. */
 int shard_split_check(const struct split_config *c, struct err *e);
@@ -80,6 +97,8 @@ struct repair_config {
 	bool in_place, force;
 	const char *made_by;
 };
+/* What the option table cannot check; -1 is wrong usage. */
+int shard_repair_check(const struct repair_config *c, struct err *e);
 /* Says a line for each thing that was put right, or that there was none. */
 int shard_repair(const struct repair_config *c, const char *prefix, FILE *out, struct err *e);
 

@@ -167,24 +167,32 @@ remove_piece(const char *piece)
 	str_release(&path);
 }
 
+/* What all pieces have in common. */
+struct whole {
+	const struct split_config *c;
+	const struct dataset *d;
+	struct notes notes;
+	struct shard_meter meter;
+};
+
 /* One piece and its notes, or neither. */
 static int
-write_piece(const struct split_config *c, const struct dataset *d, const struct notes *n,
-    const int64_t cut[2], const char *name, struct err *e)
+write_piece(struct whole *x, const int64_t cut[2], const char *name, struct err *e)
 {
+	const struct dataset *d = x->d;
 	struct notes_input input = { dataset_prefix(d), (int64_t)dataset_bin_bytes(d), cut[0] };
-	struct notes_origin origin = { c->made_by, &input, 1 };
+	struct notes_origin origin = { x->c->made_by, &input, 1 };
 	struct dataset_writer *w = dataset_writer_new(name, dataset_dtype(d), e);
 
 	if (!w)
 		return -1;
-	if (dataset_add_documents(w, d, cut[0], cut[1], e) < 0) {
+	if (shard_add_documents(w, d, cut, &x->meter, e) < 0) {
 		dataset_abort(w);
 		return -1;
 	}
 	if (dataset_commit(w, e) < 0)
 		return -1;
-	if (notes_write(name, n, &origin, e) < 0) {
+	if (notes_write(name, &x->notes, &origin, e) < 0) {
 		remove_piece(name);
 		return -1;
 	}
@@ -207,15 +215,15 @@ static int
 write_pieces(const struct split_config *c, const struct dataset *d, const struct cuts *cuts,
     FILE *out, struct err *e)
 {
+	struct whole x = { .c = c, .d = d, .meter = { c->progress, 0, dataset_bin_bytes(d) } };
 	struct str name = { 0 }, rows = { 0 };
-	struct notes n;
-	int rc = notes_read(dataset_prefix(d), &n, e) < 0 ? -1 : 0;
+	int rc = notes_read(dataset_prefix(d), &x.notes, e) < 0 ? -1 : 0;
 	int64_t made = 0;
 
 	while (rc == 0 && made + 1 < cuts->count) {
 		const int64_t *cut = cuts->at + made;
 
-		rc = write_piece(c, d, &n, cut, piece_name(c, made, &name), e);
+		rc = write_piece(&x, cut, piece_name(c, made, &name), e);
 		add_row(d, cut, name.buf, &rows);
 		made += rc == 0;
 	}
@@ -223,7 +231,7 @@ write_pieces(const struct split_config *c, const struct dataset *d, const struct
 		remove_piece(piece_name(c, --made, &name));
 	if (rc == 0)
 		fprintf(out, "dataset\tdocuments\tsequences\ttokens\n%s", rows.buf);
-	notes_release(&n);
+	notes_release(&x.notes);
 	str_release(&name);
 	str_release(&rows);
 	return rc;

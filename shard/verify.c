@@ -72,7 +72,8 @@ check_ids(const struct dataset *d, int64_t vocab_size, int64_t first, const char
 
 /* One pass over the .bin: ids when there is a vocabulary, the checksum always. */
 static int
-scan(const struct dataset *d, int64_t vocab_size, uint64_t *sum, struct err *e)
+scan(const struct dataset *d, int64_t vocab_size, struct shard_meter *m, uint64_t *sum,
+    struct err *e)
 {
 	uint64_t total = dataset_bin_bytes(d);
 	size_t width = dtype_size(dataset_dtype(d));
@@ -90,6 +91,7 @@ scan(const struct dataset *d, int64_t vocab_size, uint64_t *sum, struct err *e)
 		if (stored && vocab_size > 0)
 			rc = check_ids(d, vocab_size, (int64_t)(at / width), stored,
 			    (int64_t)(n / width), e);
+		shard_tell(m, n);
 	}
 	free(room);
 	*sum = hash_stream_free(h);
@@ -141,16 +143,18 @@ shard_verify(const struct verify_config *c, const char *prefix, FILE *out, struc
 {
 	int64_t vocab_size = c->tokenizer ? tokenizer_vocab_size(c->tokenizer) : c->vocab_size;
 	struct dataset *d = shard_open(prefix, e);
+	struct shard_meter m = { .tell = c->progress };
 	const char *sums = "";
 	struct checksums is;
 	int rc = 0;
 
 	if (!d)
 		return -1;
+	m.total = dataset_bin_bytes(d);
 	if (c->tokenizer)
 		rc = check_tokenizer(c, prefix, e);
 	if (rc == 0 && (vocab_size > 0 || c->xxh))
-		rc = scan(d, vocab_size, &is.bin, e);
+		rc = scan(d, vocab_size, &m, &is.bin, e);
 	if (rc == 0 && c->xxh) {
 		is.idx = dataset_index_hash(d);
 		rc = check_sums(prefix, &is, &sums, e);

@@ -14,7 +14,6 @@
 
 struct output {
 	const struct encode_config *c;
-	size_t width;                   /* bytes a token */
 	int num_keys;
 	char **name;                    /* a key: the dataset's, without suffix */
 	struct dataset_writer **writer; /* a key; NULL when it has been committed */
@@ -97,7 +96,6 @@ output_open(const struct encode_config *c, enum dtype t, const struct resume_sta
 	int rc = 0;
 
 	o->c = c;
-	o->width = dtype_size(t);
 	make_names(o);
 	if (!from && !c->force)
 		rc = check_targets(o, e);
@@ -134,27 +132,19 @@ output_close(struct output *o, bool keep)
 	free(o);
 }
 
-/* The documents of one key. A document without sequences is written as an empty one. */
+/* The documents of one key. */
 static int
-write_part(struct dataset_writer *w, const struct part *part, size_t width, struct err *e)
+write_part(struct dataset_writer *w, const struct part *part, struct err *e)
 {
-	const char *tokens = part->tokens.buf;
-	const int32_t *lengths = (const int32_t *)(const void *)part->lengths.buf;
-	const int32_t *sequences = (const int32_t *)(const void *)part->sequences.buf;
+	struct dataset_batch b = {
+		.tokens = part->tokens.buf,
+		.lengths = (const int32_t *)(const void *)part->lengths.buf,
+		.per_document = (const int32_t *)(const void *)part->sequences.buf,
+		.sequences = (int64_t)(part->lengths.len / sizeof(int32_t)),
+		.documents = (int64_t)(part->sequences.len / sizeof(int32_t)),
+	};
 
-	for (size_t i = 0; i < part->sequences.len / sizeof *sequences; i++) {
-		int64_t count = 0;
-
-		for (int32_t s = 0; s < sequences[i]; s++)
-			count += lengths[s];
-		if (sequences[i] && dataset_add_raw(w, tokens, lengths, sequences[i], e) < 0)
-			return -1;
-		if (dataset_end_document(w, e) < 0)
-			return -1;
-		tokens += (size_t)count * width;
-		lengths += sequences[i];
-	}
-	return 0;
+	return dataset_add_batch(w, &b, e);
 }
 
 /* -1 with a full disk, mostly. */
@@ -162,7 +152,7 @@ int
 output_job(struct output *o, const struct job *j, struct err *e)
 {
 	for (int k = 0; k < o->num_keys; k++)
-		if (write_part(o->writer[k], &j->part[k], o->width, e) < 0)
+		if (write_part(o->writer[k], &j->part[k], e) < 0)
 			return -1;
 	return 0;
 }

@@ -75,6 +75,14 @@ int dataset_add_sequence(
 int dataset_add_raw(struct dataset_writer *w, const void *tokens, const int32_t *lengths,
     int64_t sequences, struct err *e);
 int  dataset_end_document(struct dataset_writer *w, struct err *e);
+/* Whole documents at once, the fast way: tokens in the file's type, the lengths of all sequences, and
+ * how many sequences each document has. */
+struct dataset_batch {
+	const void *tokens;
+	const int32_t *lengths, *per_document;
+	int64_t sequences, documents;
+};
+int  dataset_add_batch(struct dataset_writer *w, const struct dataset_batch *b, struct err *e);
 /* Appends the documents [begin, end) of an open dataset, empty ones too, in constant memory. Tokens
  * of the writer's type go from file to file; others are converted, each checked. */
 int dataset_add_documents(struct dataset_writer *w, const struct dataset *d, int64_t begin,

@@ -210,6 +210,44 @@ dataset_end_document(struct dataset_writer *w, struct err *e)
 	return dataset_write_boundaries(w, &w->sequences, 1, e);
 }
 
+/* The ends of documents, a piece at a time. `sequence` is the number of those before the first. */
+static int
+add_ends(struct dataset_writer *w, const struct dataset_batch *b, int64_t sequence, struct err *e)
+{
+	int64_t end[DATASET_CHUNK];
+
+	for (int64_t at = 0; at < b->documents; at += DATASET_CHUNK) {
+		int64_t n = b->documents - at < DATASET_CHUNK ? b->documents - at : DATASET_CHUNK;
+
+		for (int64_t i = 0; i < n; i++)
+			end[i] = sequence += b->per_document[at + i];
+		if (dataset_write_boundaries(w, end, n, e) < 0)
+			return -1;
+	}
+	if (sequence != w->sequences)
+		BUG("documents of %lld sequences, not %lld", (long long)sequence, (long long)w->sequences);
+	return 0;
+}
+
+/* Three writes, whatever the number of documents. */
+int
+dataset_add_batch(struct dataset_writer *w, const struct dataset_batch *b, struct err *e)
+{
+	int64_t before = w->sequences;
+	size_t count = 0;
+
+	for (int64_t i = 0; i < b->sequences; i++) {
+		if (b->lengths[i] < 0)
+			BUG("negative length");
+		count += (size_t)b->lengths[i];
+	}
+	if (b->sequences && dataset_write_lengths(w, b->lengths, b->sequences, e) < 0)
+		return -1;
+	if (count && fwrite(b->tokens, dtype_size(w->type), count, w->bin.f) != count)
+		return write_failed(w, e);
+	return add_ends(w, b, before, e);
+}
+
 /* Errors are not looked at here: both streams keep them, and write_index asks at the end. */
 static void
 copy_spill(FILE *spill, FILE *out)

@@ -2,6 +2,7 @@
  */
 #include "lib/base/err.h"
 #include "lib/base/io.h"
+#include "lib/format/dataset_repair.h"
 #include "lib/format/samples.h"
 
 #include <fcntl.h>
@@ -32,12 +33,26 @@ use(const struct dataset *d)
 	samples_close(s);
 }
 
+/* Repair finds nothing wrong with what was accepted, and something with everything else. */
+static void
+repair(const char *prefix, bool accepted)
+{
+	struct str found = { 0 };
+	struct dataset_repair *r = dataset_repair_open(prefix, &found, NULL);
+
+	if (accepted != (r && found.len == 0))
+		BUG("opening and repair do not agree: %s", found.buf ? found.buf : "nothing found");
+	dataset_repair_close(r);
+	str_release(&found);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char dir[] = "/tmp/mikoshi-fuzz-XXXXXX", prefix[64], path[80];
 	uint32_t bin_bytes;
 	struct dataset *d;
+	bool accepted = false;
 	int fd;
 
 	if (size < 4 || !mkdtemp(dir))
@@ -54,10 +69,16 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (io_write_all(fd, data + 4, size - 4) < 0)
 		abort();
 	close(fd);
-	d = dataset_open(prefix, NULL);
-	if (d)
-		use(d);
-	dataset_close(d);
+	for (int k = 0; k < 2; k++) {
+		struct dataset_options o = { .no_mmap_bin = k };
+
+		d = dataset_open_with(prefix, &o, NULL);
+		accepted = d != NULL;
+		if (d)
+			use(d);
+		dataset_close(d);
+	}
+	repair(prefix, accepted);
 	io_remove_tree(dir, NULL);
 	return 0;
 }
