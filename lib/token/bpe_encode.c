@@ -25,6 +25,7 @@ enum {
 	PAIR_BITS = 16,                 /* 8-byte slots: 512 KiB */
 	GLYPHS = 1 << 16,               /* 16-byte slots: 1 MiB, of which a language touches a part */
 	ENDS = 256,                     /* pieces of a batch */
+	MANY = 7,                       /* in place of their number: look into the second cache */
 	COUNT_SHIFT = 61,               /* the number of ids stands above the last one's bits */
 	UNIT = 0x40,                    /* in a key's length: the same bytes as a whole piece may be an odd token */
 	HUGE_PAGE = 2 << 20,
@@ -150,40 +151,51 @@ merge_item(struct bpe_worker *w, const struct item *m, uint32_t *out)
 	return bpe_merge_heap(b, &w->scratch, out, m->len);
 }
 
-static inline struct long_slot *
-long_slot(const struct bpe_worker *w, const uint64_t key[4])
+/* The key of the second cache, and its slot. */
+static struct long_slot *
+long_slot(const struct bpe_worker *w, const struct item *m, uint64_t key[4])
 {
-	uint64_t h = (key[0] ^ key[2] << 1) * BPE_MIX + (key[1] ^ key[3] << 1) * BPE_MIX2;
+	unsigned char padded[LONG_KEY + 1] = { 0 };
+	uint64_t h;
 
+	memcpy(padded, m->bytes, m->len);
+	padded[LONG_KEY] = (unsigned char)(m->len | m->unit);
+	memcpy(key, padded, sizeof padded);
+	h = (key[0] ^ key[2] << 1) * BPE_MIX + (key[1] ^ key[3] << 1) * BPE_MIX2;
 	return &w->longs[(h ^ h >> 32) * BPE_MIX >> (64 - LONG_BITS)];
 }
 
-/* A piece that the first cache does not have: longer than its keys, or new there, or of more ids. */
+/* Merges, and remembers in the second cache if it fits there and more than `spare` ids came out. */
+static size_t
+merge_long(struct bpe_worker *w, const struct item *m, size_t spare, uint32_t *out)
+{
+	size_t n = merge_item(w, m, out);
+	struct long_slot *s;
+	uint64_t key[4];
+
+	if (n <= spare || n > LONG_IDS)
+		return n;
+	s = long_slot(w, m, key);
+	memcpy(s->key, key, sizeof key);
+	memcpy(s->id, out, n * sizeof *out);
+	s->count = (uint32_t)n;
+	return n;
+}
+
+/* A piece that belongs in the second cache: longer than the first's keys, or of more ids. */
 static size_t
 encode_long(struct bpe_worker *w, const struct item *m, uint32_t *out)
 {
-	unsigned char padded[LONG_KEY + 1] = { 0 };
 	struct long_slot *s;
 	uint64_t key[4];
-	size_t n;
 
 	if (m->len > LONG_KEY)
 		return merge_item(w, m, out);
-	memcpy(padded, m->bytes, m->len);
-	padded[LONG_KEY] = (unsigned char)(m->len | m->unit);
-	memcpy(key, padded, sizeof key);
-	s = long_slot(w, key);
-	if (!memcmp(s->key, key, sizeof key)) {
-		memcpy(out, s->id, s->count * sizeof *out);
-		return s->count;
-	}
-	n = merge_item(w, m, out);
-	if (n <= LONG_IDS && (m->len > KEY || n > IDS)) {
-		memcpy(s->key, key, sizeof key);
-		memcpy(s->id, out, n * sizeof *out);
-		s->count = (uint32_t)n;
-	}
-	return n;
+	s = long_slot(w, m, key);
+	if (memcmp(s->key, key, sizeof key))
+		return merge_long(w, m, 0, out);
+	memcpy(out, s->id, s->count * sizeof *out);
+	return s->count;
 }
 
 /* Into the set: an empty way, else the second. What came first is mostly what comes often. */
@@ -194,18 +206,21 @@ remember(struct set *set, const uint64_t key[2], const uint32_t *id, size_t n)
 
 	memcpy(s->key, key, sizeof s->key);
 	memset(s->ids, 0, sizeof s->ids);
-	memcpy(s->ids, id, n * sizeof *id);
-	s->ids[1] |= (uint64_t)n << COUNT_SHIFT;
+	if (n <= IDS)
+		memcpy(s->ids, id, n * sizeof *id);
+	s->ids[1] |= (uint64_t)(n <= IDS ? n : MANY) << COUNT_SHIFT;
 }
 
-/* Merges a piece that is not in its set. */
+/* A piece that is not in its set. */
 static size_t
 encode_new(struct bpe_worker *w, const struct item *m, uint32_t *out)
 {
-	size_t n = encode_long(w, m, out);
+	size_t n;
 
-	if (m->len <= KEY && n <= IDS)
-		remember(&w->sets[m->set], m->key, out, n);
+	if (m->len > KEY)
+		return encode_long(w, m, out);
+	n = merge_long(w, m, IDS, out);
+	remember(&w->sets[m->set], m->key, out, n);
 	return n;
 }
 
@@ -217,14 +232,16 @@ encode_item(struct bpe_worker *w, const struct item *m, uint32_t *to)
 	const struct slot *s = w->sets[m->set].way;
 	uint64_t first = (s[0].key[0] ^ m->key[0]) | (s[0].key[1] ^ m->key[1]);
 	uint64_t second = (s[1].key[0] ^ m->key[0]) | (s[1].key[1] ^ m->key[1]);
-	uint64_t ids[2];
+	uint64_t last;
 
 	if (__builtin_expect(first && second, 0))
 		return encode_new(w, m, to);
 	s += first != 0;
-	ids[0] = s->ids[0];
-	ids[1] = s->ids[1] & (((uint64_t)1 << COUNT_SHIFT) - 1);
-	memcpy(to, ids, sizeof ids);
+	last = s->ids[1] & (((uint64_t)1 << COUNT_SHIFT) - 1);
+	if (__builtin_expect(s->ids[1] >> COUNT_SHIFT == MANY, 0))
+		return encode_long(w, m, to);
+	memcpy(to, &s->ids[0], sizeof last);
+	memcpy(to + 2, &last, sizeof last);
 	return s->ids[1] >> COUNT_SHIFT;
 }
 
@@ -232,12 +249,13 @@ encode_item(struct bpe_worker *w, const struct item *m, uint32_t *to)
 static void
 encode_items(struct bpe_worker *w, struct token_ids *out)
 {
-	size_t bytes = IDS;
+	const struct item *last = &w->item[w->num_items - 1];
 	uint32_t *to;
 
-	for (size_t i = 0; i < w->num_items; i++)
-		bytes += w->item[i].len;
-	token_ids_reserve(out, bytes);
+	if (w->num_items == 0)
+		return;
+	/* no more ids than bytes; items stand one behind the other in the text */
+	token_ids_reserve(out, (size_t)(last->bytes + last->len - w->item->bytes) + IDS);
 	to = out->id + out->count;
 	for (size_t i = 0; i < w->num_items; i++)
 		to += encode_item(w, &w->item[i], to);

@@ -6,7 +6,7 @@
 
 enum {
 	BPE_LINEAR_MAX = 32,            /* symbols; longer lists use the heap */
-	BPE_MAYBE_BITS = 4,
+	BPE_MAYBE_BITS = 3,
 };
 
 #define BPE_NONE UINT32_MAX
@@ -41,7 +41,7 @@ struct bpe {
 	struct bpe_pair *pair;          /* open addressing, at most half full */
 	size_t mask;
 	unsigned shift;                 /* 64 less the bits of the table's size */
-	uint64_t *maybe;                /* a bit for every hash value of a pair, 16 times the table's size: most
+	uint64_t *maybe;                /* a bit for every hash value of a pair, 8 times the table's size: most
 	                                   pairs that are asked for may not merge, and this fits a near cache */
 	uint32_t byte_id[256];
 	uint32_t leaf[65536];           /* rank of the pair of two bytes, first byte high */

@@ -28,10 +28,11 @@ first_bits(unsigned n)
 	return n < 64 ? ((uint64_t)1 << n) - 1 : UINT64_MAX;
 }
 
+/* 64 when there is none. */
 static inline unsigned
 lowest(uint64_t m)
 {
-	return (unsigned)__builtin_ctzll(m);
+	return m ? (unsigned)__builtin_ctzll(m) : 64;
 }
 
 /* Bytes behind the window's end, and from the first one outside ASCII on, are cleared. */
@@ -204,14 +205,16 @@ window_starts(const struct pretok_rules *r, const unsigned char *s, size_t left)
 	return starts & first_bits(w.valid) & ~(uint64_t)1;
 }
 
-/* Writes the positions of the bits. */
+/* Writes the positions of the bits, of which there are at most 63, and some more behind them: so the
+ * loop's end is easier to foresee. end has room for 64. */
 static inline size_t
 put(uint32_t *end, size_t base, uint64_t m)
 {
 	size_t n = (size_t)__builtin_popcountll(m);
 
-	for (size_t i = 0; i < n; i++, m &= m - 1)
-		end[i] = (uint32_t)(base + lowest(m));
+	for (size_t i = 0; i < n; i += 8)
+		for (size_t k = i; k < i + 8; k++, m &= m - 1)
+			end[k] = (uint32_t)(base + lowest(m));
 	return n;
 }
 

@@ -200,7 +200,7 @@ fill_table(struct spmbpe *b, const struct spm_pair *list, size_t count)
 		b->shift--;
 	}
 	b->mask = size - 1;
-	b->pair = mem_zalloc(size, sizeof *b->pair);
+	b->pair = mem_zalloc_large(size, sizeof *b->pair);
 	for (size_t k = 0; k < count; k++) {
 		uint32_t i = pair_slot(b, list[k].left, list[k].right);
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHIFT_MOST = 64 - 12, SHIFT_LEAST = 64 - 26, BITS_A_PAIR = 16 };
+enum { SHIFT_MOST = 64 - 12, SHIFT_LEAST = 64 - 25, BITS_A_PAIR = 8 };
 
 /* --- building --- */
 
@@ -124,7 +124,7 @@ spmcut_init(struct spmcut *c, const struct spmodel *m)
 	for (c->shift = SHIFT_MOST; c->shift > SHIFT_LEAST; c->shift--)
 		if ((1ull << (64 - c->shift)) / BITS_A_PAIR >= total)
 			break;
-	c->pair = mem_zalloc((1ull << (64 - c->shift)) / 64, sizeof *c->pair);
+	c->pair = mem_zalloc_large((1ull << (64 - c->shift)) / 64, sizeof *c->pair);
 	trie_init(&c->symbols, (uint32_t)symbols);
 	for (int i = 0; i < m->count; i++) {
 		enum sp_type type = m->piece[i].type;

@@ -256,26 +256,29 @@ model_field(struct parse *p, void *into, const struct field *f)
 	}
 }
 
-/* The upper bits of the hash are the mixed ones, so they choose the slot. */
-static uint32_t
-first_slot(const struct spmodel *m, uint64_t hash)
+/* Mixes the hash: the low half chooses the slot, the high half is the tag. */
+static uint64_t
+mix(uint64_t hash)
 {
-	return (uint32_t)((hash ^ hash >> 29) * SPMODEL_HASH_BASE >> 32) & m->slot_mask;
+	hash = (hash ^ hash >> 29) * SPMODEL_HASH_BASE;
+	return hash ^ hash >> 32;
 }
 
 /* From the first slot on until the text or an empty slot is found: half of the slots are empty. */
-static uint32_t
-find_slot(const struct spmodel *m, uint64_t hash, const char *text, size_t len)
+static struct sp_slot *
+find_slot(const struct spmodel *m, uint64_t mixed, const char *text, size_t len)
 {
-	uint32_t i = first_slot(m, hash);
+	uint32_t tag = (uint32_t)(mixed >> 32);
 
-	for (; m->slot[i]; i = (i + 1) & m->slot_mask) {
-		const struct sp_piece *p = &m->piece[m->slot[i] - 1];
+	for (uint32_t i = (uint32_t)mixed & m->slot_mask;; i = (i + 1) & m->slot_mask) {
+		struct sp_slot *s = &m->slot[i];
 
-		if (p->len == len && !memcmp(p->text, text, len))
-			break;
+		if (s->id == 0)
+			return s;
+		if (s->tag == tag && m->piece[s->id - 1].len == len &&
+		    !memcmp(m->piece[s->id - 1].text, text, len))
+			return s;
 	}
-	return i;
 }
 
 /* The hash of a whole text. */
@@ -298,16 +301,17 @@ index_pieces(struct parse *p)
 
 	while (size < 2 * (uint32_t)m->count)
 		size *= 2;
-	m->slot = mem_zalloc(size, sizeof *m->slot);
+	m->slot = mem_zalloc_large(size, sizeof *m->slot);
 	m->slot_mask = size - 1;
 	for (int i = 0; i < m->count; i++) {
 		const struct sp_piece *x = &m->piece[i];
-		uint32_t at = find_slot(m, hash_of(x->text, x->len), x->text, x->len);
+		uint64_t hash = mix(hash_of(x->text, x->len));
+		struct sp_slot *slot = find_slot(m, hash, x->text, x->len);
 
-		if (m->slot[at])
+		if (slot->id)
 			return err_at(p->e, p->name, 0, "piece '%.*s' twice",
 			    (int)(x->len < 80 ? x->len : 80), x->text);
-		m->slot[at] = (uint32_t)i + 1;
+		*slot = (struct sp_slot){ (uint32_t)i + 1, (uint32_t)(hash >> 32) };
 	}
 	return 0;
 }
@@ -365,5 +369,5 @@ spmodel_find(const struct spmodel *m, const char *text, size_t len)
 int
 spmodel_find_hashed(const struct spmodel *m, uint64_t hash, const char *text, size_t len)
 {
-	return (int)m->slot[find_slot(m, hash, text, len)] - 1;
+	return (int)find_slot(m, mix(hash), text, len)->id - 1;
 }

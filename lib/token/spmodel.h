@@ -41,10 +41,15 @@ struct sp_normalizer {
 	size_t charsmap_len;
 };
 
+/* An entry of the index: the tag is another part of the hash and spares most looks at the text. */
+struct sp_slot {
+	uint32_t id, tag;               /* id + 1; 0: empty */
+};
+
 struct spmodel {
 	int count;
 	struct sp_piece *piece;         /* by id */
-	uint32_t *slot;                 /* ids + 1 by hash of the text, 0 empty; no text is there twice */
+	struct sp_slot *slot;           /* ids by hash of the text; no text is there twice */
 	uint32_t slot_mask;
 	enum sp_model model;
 	bool byte_fallback, split_by_whitespace;

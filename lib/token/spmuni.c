@@ -86,7 +86,22 @@ add_piece(struct spmuni *u, int id)
 	u->trie.node[at].score = p->score;
 }
 
-/* Bytes that begin a character bound the number of symbols, which sizes the trie. */
+/* All pieces into a trie of so many nodes. */
+static void
+fill_trie(struct spmuni *u, uint32_t nodes)
+{
+	const struct spmodel *m = u->model;
+
+	trie_release(&u->trie);
+	trie_init(&u->trie, nodes);
+	memset(u->symbols, 0, (size_t)m->count * sizeof *u->symbols);
+	memset(u->bytes, 0, (size_t)m->count * sizeof *u->bytes);
+	for (int i = 0; i < m->count && !u->trie.full; i++)
+		if (matches(m, &m->piece[i]))
+			add_piece(u, i);
+}
+
+/* Bytes that begin a character bound the number of nodes; usually half of them is enough. */
 void
 spmuni_init(struct spmuni *u, const struct spmodel *m)
 {
@@ -98,17 +113,16 @@ spmuni_init(struct spmuni *u, const struct spmodel *m)
 	code_map_init(&u->symbol);
 	u->score = mem_zalloc(count + 1, sizeof *u->score);
 	u->user_score = mem_alloc(count, sizeof *u->user_score);
-	u->symbols = mem_zalloc(count, sizeof *u->symbols);
-	u->bytes = mem_zalloc(count, sizeof *u->bytes);
+	u->symbols = mem_alloc(count, sizeof *u->symbols);
+	u->bytes = mem_alloc(count, sizeof *u->bytes);
 	set_scores(u);
 	for (size_t i = 0; i < count; i++)
-		for (size_t k = 0; matches(m, &m->piece[i]) && k < m->piece[i].len; k++)
+		for (size_t k = 0; k < m->piece[i].len; k++)
 			characters += (m->piece[i].text[k] & 0xc0) != 0x80;
-	trie_init(&u->trie, characters);
 	u->num_symbols = 1;
-	for (int i = 0; i < m->count; i++)
-		if (matches(m, &m->piece[i]))
-			add_piece(u, i);
+	fill_trie(u, characters / 2);
+	if (u->trie.full)
+		fill_trie(u, characters);
 	u->first = mem_zalloc(u->num_symbols, sizeof *u->first);
 	for (uint32_t s = 1; s < u->num_symbols; s++)
 		u->first[s] = trie_child(&u->trie, TRIE_ROOT, s);

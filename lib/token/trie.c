@@ -1,8 +1,8 @@
 /*
  * trie.c - building a trie
  *
- * The table never grows, as nodes are known by their slots: it is made for the number of symbols in
- * all keys, of which the nodes are at most as many.
+ * The table never grows, as nodes are known by their slots. The number of symbols in all keys bounds
+ * that of the nodes, but keys share their beginnings: who has many may try less room first.
  */
 #include "lib/token/trie.h"
 #include "lib/base/mem.h"
@@ -10,19 +10,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* At least twice as many slots as nodes; the root's counts as full. */
+/* A quarter of the slots stays empty at least. */
 void
-trie_init(struct trie *t, uint32_t symbols)
+trie_init(struct trie *t, uint32_t nodes)
 {
-	uint32_t size = 16;
+	uint64_t size = 16;
 
 	t->shift = 60;
-	while (size / 2 < symbols + 1) {
+	while (size / 4 * 3 < (uint64_t)nodes + 1) {
 		size *= 2;
 		t->shift--;
 	}
-	t->mask = size - 1;
-	t->node = mem_zalloc(size, sizeof *t->node);
+	t->mask = (uint32_t)(size - 1);
+	t->left = (uint32_t)(size / 4 * 3) - 1;
+	t->full = false;
+	t->node = mem_zalloc_large(size, sizeof *t->node);
 	t->node[TRIE_ROOT] = (struct trie_node){ .parent = UINT32_MAX, .value = -1 };
 }
 
@@ -34,7 +36,7 @@ trie_release(struct trie *t)
 	memset(t, 0, sizeof *t);
 }
 
-/* The new node takes the first empty slot of the search. */
+/* The new node takes the first empty slot of the search. Without room the root stands for it. */
 uint32_t
 trie_add(struct trie *t, uint32_t node, uint32_t symbol)
 {
@@ -43,6 +45,11 @@ trie_add(struct trie *t, uint32_t node, uint32_t symbol)
 	for (; t->node[i].parent; i = (i + 1) & t->mask)
 		if (t->node[i].parent == node + 1 && t->node[i].symbol == symbol)
 			return i;
+	if (t->left == 0) {
+		t->full = true;
+		return TRIE_ROOT;
+	}
+	t->left--;
 	t->node[node].children |= 1ull << (symbol & 63);
 	t->node[i] = (struct trie_node){ .parent = node + 1, .symbol = symbol, .value = -1 };
 	return i;

@@ -9,6 +9,7 @@
 #ifndef TOKEN_TRIE_H
 #define TOKEN_TRIE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { TRIE_ROOT = 0, TRIE_NONE = 0 };
@@ -22,12 +23,13 @@ struct trie_node {
 
 struct trie {
 	struct trie_node *node;         /* node 0 is the root */
-	uint32_t mask;
+	uint32_t mask, left;            /* left: nodes that may be added */
 	int shift;
+	bool full;                      /* more was added than there is room for: build it anew, larger */
 };
 
-/* For keys of at most `symbols` symbols together. */
-void trie_init(struct trie *t, uint32_t symbols);
+/* Room for that many nodes besides the root. */
+void trie_init(struct trie *t, uint32_t nodes);
 void trie_release(struct trie *t);
 /* The child, made if it is not there. */
 uint32_t trie_add(struct trie *t, uint32_t node, uint32_t symbol);
