@@ -45,12 +45,15 @@ progress(void *ctx, const struct encode_counts *c)
 	}
 }
 
-/* Says what was not encoded, and then what was. */
+/* Says what of the tokenizer has no effect, what was not encoded, and then what was. */
 static void
-summarise(const struct encode_counts *c, double seconds)
+summarise(const struct encode *x, double seconds)
 {
+	const struct encode_counts *c = encode_counts(x);
 	struct str s = { 0 };
 
+	tokenizer_notes(encode_tokenizer(x, 0), &s);
+	cli_say(&s, note);
 	report_skipped(c, &s);
 	if (s.len)
 		warn("skipped bad lines: %s", s.buf);
@@ -60,14 +63,6 @@ summarise(const struct encode_counts *c, double seconds)
 	report_summary(c, seconds, &s);
 	note("%s", s.buf);
 	str_release(&s);
-}
-
-/* What of the tokenizer's files is ignored, a note a line. */
-static void
-say_ignored(const struct tokenizer *t)
-{
-	for (const char *s = tokenizer_notes(t); *s; s += strcspn(s, "\n") + 1)
-		note("%.*s", (int)strcspn(s, "\n"), s);
 }
 
 /* encode and count: the same work, with and without datasets. A signal ends the program as it would
@@ -86,13 +81,11 @@ run_encode(struct encode_config *c, int argc, char **argv, struct err *e)
 	c->stop_fd = c->output_prefix ? signals_hold() : -1;
 	x = encode_open(c, e);
 	if (x)
-		say_ignored(encode_tokenizer(x, 0));
-	if (x)
 		rc = encode_run(x, progress, &w, e) < 0 ? CLI_FAILED : EXIT_DONE;
 	prog_progress_end();
 	if (rc == EXIT_DONE) {
 		report_run(c, x, seconds_since(&w.start), stdout);
-		summarise(encode_counts(x), seconds_since(&w.start));
+		summarise(x, seconds_since(&w.start));
 	}
 	stopped = rc == CLI_FAILED && encode_interrupted(x);
 	if (stopped && encode_can_resume(x)) {
@@ -197,20 +190,12 @@ static const struct verb verbs[] = {
 int
 main(int argc, char **argv)
 {
-	struct str built_in = { 0 };
-	int status;
-	struct tool mtok = {
-		.name = "mtok",
-		.summary = "Text to tokens and back",
-		.default_verb = "encode",
-		.verbs = verbs,
-		.refused = encode_refused,
+	static const struct tool mtok = {
+		.name = "mtok", .summary = "Text to tokens and back",
+		.built_in = "SentencePiece, byte-level BPE, tokenizer.json, rank files",
+		.libraries = tokenizer_libraries,
+		.default_verb = "encode", .verbs = verbs, .refused = encode_refused,
 	};
 
-	str_adds(&built_in, "SentencePiece, byte-level BPE, tokenizer.json, rank files, ");
-	tokenizer_libraries(&built_in);
-	mtok.built_in = built_in.buf;
-	status = cli_main(&mtok, argc, argv);
-	str_release(&built_in);
-	return status;
+	return cli_main(&mtok, argc, argv);
 }

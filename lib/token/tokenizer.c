@@ -218,11 +218,11 @@ tokenizer_adds_bos(const struct tokenizer *t)
 	return t->adds_bos;
 }
 
-/* Each line ends in a line feed; lives as long as t. */
-const char *
-tokenizer_notes(const struct tokenizer *t)
+/* One line for each part of the files that has no effect here. */
+void
+tokenizer_notes(const struct tokenizer *t, struct str *out)
 {
-	return t->notes.buf ? t->notes.buf : "";
+	str_add(out, t->notes.buf, t->notes.len);
 }
 
 /* 0 for kinds without files. */
@@ -252,7 +252,7 @@ tokenizer_piece_at(const struct tokenizer *t, int64_t id)
 void
 tokenizer_libraries(struct str *out)
 {
-	str_adds(out, "PCRE2 ");
+	str_adds(out, ", PCRE2 ");
 	regex_version(out);
 	str_adds(out, ", ");
 	form_version(out);

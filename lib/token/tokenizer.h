@@ -64,7 +64,8 @@ int64_t     tokenizer_special(const struct tokenizer *t, enum tokenizer_special 
 const char *tokenizer_special_name(enum tokenizer_special which);               /* "unk", "bos", "eos", "pad" */
 uint64_t    tokenizer_hash(const struct tokenizer *t);          /* XXH3-64 of the files, one after the other */
 bool        tokenizer_adds_bos(const struct tokenizer *t);      /* encoding puts bos in front by itself */
-const char *tokenizer_notes(const struct tokenizer *t);         /* what of the files is ignored: lines, or "" */
+/* Appends what of the files is ignored, a line each. */
+void        tokenizer_notes(const struct tokenizer *t, struct str *out);
 int         tokenizer_num_files(const struct tokenizer *t);
 const char *tokenizer_file(const struct tokenizer *t, int i);   /* path as given */
 /* The piece of an id below the vocabulary size; BUG outside. */
@@ -73,7 +74,7 @@ struct tokenizer_piece tokenizer_piece_at(const struct tokenizer *t, int64_t id)
 int tokenizer_check_ids(const struct tokenizer *t, const int64_t *ids, size_t count,
     struct token_ids *out, struct err *e);
 
-/* Appends the names and versions of what ids can depend on: for --version. */
+/* Appends ", NAME VERSION" for each library that ids can depend on: for --version. */
 void tokenizer_libraries(struct str *out);
 
 struct tokenizer_worker *tokenizer_worker_new(const struct tokenizer *t);
