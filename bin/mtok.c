@@ -142,12 +142,10 @@ static int
 mtok_info(const void *cfg, int argc, char **argv, struct err *e)
 {
 	const struct info_config *c = cfg;
-	struct tokenizer *t = NULL;
+	struct tokenizer *t = argc ? NULL : tokenizer_open(&c->tokenizer, e);
 
 	if (argc)
 		err_set(e, "unexpected operand '%s'", argv[0]);
-	else
-		t = tokenizer_open(&c->tokenizer, e);
 	if (!t)
 		return CLI_USAGE;
 	(c->pieces ? info_pieces : c->json ? info_json : info_print)(t, stdout);

@@ -25,10 +25,10 @@ struct verb {
 struct tool {
 	const char *name, *summary;
 	const char *built_in;           /* what --version says was built in */
-	void (*libraries)(struct str *out);     /* appends the versions of libraries to that; may be NULL */
 	const char *default_verb;       /* run when the first word is no verb; NULL: a verb is required */
 	const struct verb *verbs;       /* ended by a NULL name; a tool without verbs has one whose name is "" */
 	const struct opt_refused *refused;      /* options that are known and not had, by any verb; may be NULL */
+	void (*libraries)(struct str *out);     /* appends versions of libraries to what was built in; may be NULL */
 };
 
 int cli_main(const struct tool *t, int argc, char **argv);
