@@ -45,12 +45,15 @@ progress(void *ctx, const struct encode_counts *c)
 	}
 }
 
-/* Says what was not encoded, and then what was. */
+/* Says what of the tokenizer has no effect, what was not encoded, and then what was. */
 static void
-summarise(const struct encode_counts *c, double seconds)
+summarise(const struct encode *x, double seconds)
 {
+	const struct encode_counts *c = encode_counts(x);
 	struct str s = { 0 };
 
+	tokenizer_notes(encode_tokenizer(x, 0), &s);
+	cli_say(&s, note);
 	report_skipped(c, &s);
 	if (s.len)
 		warn("skipped bad lines: %s", s.buf);
@@ -82,7 +85,7 @@ run_encode(struct encode_config *c, int argc, char **argv, struct err *e)
 	prog_progress_end();
 	if (rc == EXIT_DONE) {
 		report_run(c, x, seconds_since(&w.start), stdout);
-		summarise(encode_counts(x), seconds_since(&w.start));
+		summarise(x, seconds_since(&w.start));
 	}
 	stopped = rc == CLI_FAILED && encode_interrupted(x);
 	if (stopped && encode_can_resume(x)) {
@@ -139,12 +142,10 @@ static int
 mtok_info(const void *cfg, int argc, char **argv, struct err *e)
 {
 	const struct info_config *c = cfg;
-	struct tokenizer *t = NULL;
+	struct tokenizer *t = argc ? NULL : tokenizer_open(&c->tokenizer, e);
 
 	if (argc)
 		err_set(e, "unexpected operand '%s'", argv[0]);
-	else
-		t = tokenizer_open(&c->tokenizer, e);
 	if (!t)
 		return CLI_USAGE;
 	(c->pieces ? info_pieces : c->json ? info_json : info_print)(t, stdout);
@@ -188,12 +189,10 @@ int
 main(int argc, char **argv)
 {
 	static const struct tool mtok = {
-		.name = "mtok",
-		.summary = "Text to tokens and back",
-		.built_in = "SentencePiece, GPT-2 byte-level BPE",
-		.default_verb = "encode",
-		.verbs = verbs,
-		.refused = encode_refused,
+		.name = "mtok", .summary = "Text to tokens and back",
+		.built_in = "SentencePiece, byte-level BPE, tokenizer.json, rank files",
+		.libraries = tokenizer_libraries,
+		.default_verb = "encode", .verbs = verbs, .refused = encode_refused,
 	};
 
 	return cli_main(&mtok, argc, argv);

@@ -106,13 +106,14 @@ static int
 settle_ids(struct encode *x, struct err *e)
 {
 	const struct encode_config *c = x->c;
-	int64_t size = tokenizer_vocab_size(x->tokenizer[0]);
+	int64_t size = tokenizer_vocab_size(x->tokenizer[0]), bos;
 
 	if (settle_eod(x, e) < 0)
 		return -1;
 	x->plan.eod = c->append_eod ? x->eod : -1;
-	x->plan.bos = c->prepend_bos ? tokenizer_special(x->tokenizer[0], TOKENIZER_BOS) : -1;
-	if (c->prepend_bos && x->plan.bos < 0)
+	bos = tokenizer_special(x->tokenizer[0], TOKENIZER_BOS);
+	x->plan.bos = c->prepend_bos && !tokenizer_adds_bos(x->tokenizer[0]) ? bos : -1;
+	if (c->prepend_bos && bos < 0)
 		return err_set(e, "--prepend-bos: this tokenizer has no beginning-of-document id");
 	x->plan.dtype = dataset_dtype_for(x->plan.eod >= size ? x->plan.eod + 1 : size);
 	return 0;

@@ -357,8 +357,8 @@ decoder_scratch_release(struct decoder_scratch *x)
 	for (int i = 0; i < 2; i++) {
 		str_release(&x->list[i].text);
 		free(x->list[i].end);
+		x->list[i] = (struct token_list){ 0 };
 	}
-	memset(x, 0, sizeof *x);
 }
 
 /* Without steps there is a space between two tokens, as in the reference. */

@@ -257,3 +257,9 @@ form_apply(const struct form *f, struct form_scratch *x, const char *s, size_t n
 	str_add(out, s + done, n - done);
 	return true;
 }
+
+void
+form_version(struct str *out)
+{
+	str_addf(out, "utf8proc %s (Unicode %s)", utf8proc_version(), utf8proc_unicode_version());
+}

@@ -30,4 +30,7 @@ void form_scratch_release(struct form_scratch *x);
  * returns false when the text is in that form already. */
 bool form_apply(const struct form *f, struct form_scratch *x, const char *s, size_t n, struct str *out);
 
+/* Appends the versions of the library that is linked and of its tables. */
+void form_version(struct str *out);
+
 #endif

@@ -37,6 +37,25 @@ struct hf {
 	bool check_text;                /* text must be well-formed UTF-8 */
 };
 
+/* What is needed while the file is read. */
+struct hf_reading {
+	struct hf *hf;
+	const struct tokenizer_spec *spec;
+	const struct json_value *model, *vocab, *added;
+	struct names names;             /* model and added tokens */
+	int64_t size;                   /* ids are below */
+	bool *in_model;                 /* by id */
+	struct bpe_merge *merge;
+	size_t num_merges;
+};
+
+/* A member that is a list, empty when it is missing or null. */
+int hf_list(const struct json_value *root, const char *key, const struct json_value **out, struct err *e);
+/* The sets of added tokens; names, texts and vocabulary must be there. */
+int hf_added(struct hf_reading *r, struct err *e);
+/* The ids around a text, from the member "post_processor". */
+int hf_template(struct hf_reading *r, const struct json_value *v, struct err *e);
+
 /* Fills h and t's vocabulary size and special ids from the tree of a tokenizer.json; hf_close after
  * an error too. dir has the configs beside it, or is NULL. */
 int hf_plan(struct tokenizer *t, const struct tokenizer_spec *spec, const struct json_value *root,

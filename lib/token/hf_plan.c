@@ -3,8 +3,7 @@
  *
  * The order is that in which things are needed: the decoder and the pre-tokenizer say whether tokens
  * are bytes, the vocabulary gives ids to names, merges and added tokens are checked against it.
- * Source: the serialised forms in huggingface/tokenizers. Where that library takes ids of its own
- * for added tokens whose ids contradict the vocabulary, such a file is refused here.
+ * Source: the serialised forms in huggingface/tokenizers.
  */
 #include "lib/base/mem.h"
 #include "lib/token/hf.h"
@@ -14,23 +13,11 @@
 
 enum { ID_SLACK = 1 << 16 };            /* ids may be this much above 16 times the number of tokens */
 
-/* What is needed while the file is read. */
-struct reading {
-	struct hf *hf;
-	const struct tokenizer_spec *spec;
-	const struct json_value *model, *vocab, *added;
-	struct names names;             /* model and added tokens */
-	int64_t size;                   /* ids are below */
-	bool *in_model;                 /* by id */
-	struct bpe_merge *merge;
-	size_t num_merges;
-};
-
 /* --- vocabulary ------------------------------------------------------------------------------------ */
 
 /* A list that may be missing or null. */
-static int
-get_list(const struct json_value *root, const char *key, const struct json_value **out, struct err *e)
+int
+hf_list(const struct json_value *root, const char *key, const struct json_value **out, struct err *e)
 {
 	static const struct json_value none = { .type = JSON_ARRAY };
 	const struct json_value *v = json_get(root, key);
@@ -41,7 +28,7 @@ get_list(const struct json_value *root, const char *key, const struct json_value
 
 /* An id must be in proportion to the number of tokens, since there are tables by id. */
 static int
-take_id(struct reading *r, const struct json_value *v, const char *name, struct err *e)
+take_id(struct hf_reading *r, const struct json_value *v, const char *name, struct err *e)
 {
 	int64_t limit = 16 * (int64_t)(r->vocab->len + r->added->len) + ID_SLACK;
 
@@ -57,7 +44,7 @@ take_id(struct reading *r, const struct json_value *v, const char *name, struct 
 
 /* The largest id decides how large the tables are. */
 static int
-measure(struct reading *r, struct err *e)
+measure(struct hf_reading *r, struct err *e)
 {
 	for (size_t i = 0; i < r->vocab->len; i++)
 		if (take_id(r, &r->vocab->item[i], r->vocab->item[i].key, e) < 0)
@@ -78,7 +65,7 @@ measure(struct reading *r, struct err *e)
  * something works with names.
  */
 static void
-add_texts(struct reading *r, const struct json_value *v)
+add_texts(struct hf_reading *r, const struct json_value *v)
 {
 	struct hf *h = r->hf;
 	bool bytes = h->splitter.bytes || h->decoder.bytes, names = !h->splitter.bytes || !h->decoder.bytes;
@@ -101,7 +88,7 @@ add_texts(struct reading *r, const struct json_value *v)
 
 /* Enters the model's tokens. Their names stay in the tree, which outlives the reading. */
 static int
-read_vocab(struct reading *r, struct err *e)
+read_vocab(struct hf_reading *r, struct err *e)
 {
 	struct hf *h = r->hf;
 
@@ -149,7 +136,7 @@ merge_parts(const struct json_value *v, struct name part[2], struct err *e)
  * left out.
  */
 static int
-read_merge(struct reading *r, const struct json_value *v, struct err *e)
+read_merge(struct hf_reading *r, const struct json_value *v, struct err *e)
 {
 	const struct hf *h = r->hf;
 	struct name part[2] = { { 0 } };
@@ -169,12 +156,12 @@ read_merge(struct reading *r, const struct json_value *v, struct err *e)
 
 /* Rank is the order. */
 static int
-read_merges(struct reading *r, struct err *e)
+read_merges(struct hf_reading *r, struct err *e)
 {
 	const struct json_value *list;
 	struct err why;
 
-	if (get_list(r->model, "merges", &list, e) < 0)
+	if (hf_list(r->model, "merges", &list, e) < 0)
 		return -1;
 	r->merge = mem_alloc(list->len, sizeof *r->merge);
 	for (size_t i = 0; i < list->len; i++)
@@ -187,7 +174,7 @@ read_merges(struct reading *r, struct err *e)
 
 /* Are all 256 bytes tokens? Only then can text of a byte-level model always be encoded. */
 static bool
-has_all_bytes(const struct reading *r)
+has_all_bytes(const struct hf_reading *r)
 {
 	const struct alphabet *a = &r->hf->alphabet;
 
@@ -199,7 +186,7 @@ has_all_bytes(const struct reading *r)
 
 /* The reason why merging cannot be set up, with the merge that is wrong. */
 static int
-refused(const struct reading *r, size_t bad, const char *why, struct err *e)
+refused(const struct hf_reading *r, size_t bad, const char *why, struct err *e)
 {
 	const struct name *text = r->hf->text;
 
@@ -212,7 +199,7 @@ refused(const struct reading *r, size_t bad, const char *why, struct err *e)
 
 /* The tokens by name, for a model whose symbols are characters. */
 static void
-copy_names(struct reading *r)
+copy_names(struct hf_reading *r)
 {
 	struct hf *h = r->hf;
 
@@ -230,7 +217,7 @@ copy_names(struct reading *r)
 
 /* Members of the model that characters as symbols need. */
 static int
-read_symbols(struct reading *r, bool whole_piece, struct err *e)
+read_symbols(struct hf_reading *r, bool whole_piece, struct err *e)
 {
 	struct symbols_spec s = { .num_tokens = (size_t)r->size, .merge = r->merge,
 		.num_merges = r->num_merges, .unk = -1, .whole_piece = whole_piece };
@@ -257,7 +244,7 @@ read_symbols(struct reading *r, bool whole_piece, struct err *e)
 
 /* Byte-level with all bytes and no affixes goes to the fast encoder. */
 static int
-read_model(struct reading *r, struct err *e)
+read_model(struct hf_reading *r, struct err *e)
 {
 	struct hf *h = r->hf;
 	const char *prefix, *suffix;
@@ -278,7 +265,7 @@ read_model(struct reading *r, struct err *e)
 
 /* Which kind of model, and its vocabulary. */
 static int
-find_model(struct reading *r, const struct json_value *root, struct err *e)
+find_model(struct hf_reading *r, const struct json_value *root, struct err *e)
 {
 	const char *type;
 	double dropout;
@@ -296,169 +283,7 @@ find_model(struct reading *r, const struct json_value *root, struct err *e)
 	r->vocab = json_get(r->model, "vocab");
 	if (!r->vocab || r->vocab->type != JSON_OBJECT)
 		return err_set(e, "model: \"vocab\" must be an object of tokens and their ids");
-	return get_list(root, "added_tokens", &r->added, e);
-}
-
-/* --- added tokens ---------------------------------------------------------------------------------- */
-
-/* One entry of "added_tokens"; *normalized tells the set that it belongs to. */
-static int
-read_added(struct reading *r, const struct json_value *v, struct added_token *a, bool *normalized,
-    struct err *e)
-{
-	const struct json_value *content = json_get(v, "content");
-	int64_t id = json_get(v, "id")->integer, known;
-	bool special;
-
-	*a = (struct added_token){ .text = content->string, .len = content->len, .id = (uint32_t)id };
-	if (json_bool(v, "special", false, &special, e) < 0 ||
-	    json_bool(v, "single_word", false, &a->single_word, e) < 0 ||
-	    json_bool(v, "lstrip", false, &a->lstrip, e) < 0 ||
-	    json_bool(v, "rstrip", false, &a->rstrip, e) < 0 ||
-	    json_bool(v, "normalized", !special, normalized, e) < 0)
-		return -1;
-	known = names_add(&r->names, content->string, content->len, (uint32_t)id);
-	if (known >= 0 && known != id)
-		return err_set(e, "id %lld, but %lld in the vocabulary", (long long)id, (long long)known);
-	if (known < 0 && r->hf->text[id].bytes)
-		return err_set(e, "id %lld is another token's", (long long)id);
-	if (known < 0)
-		r->hf->text[id] = (struct name){
-			mem_pool_strndup(&r->hf->pool, content->string, content->len),
-			(uint32_t)content->len, (uint32_t)id };
-	r->hf->control[id] |= special;
-	a->skip = special && r->spec->special_as_text;
-	return 0;
-}
-
-/* A token that is searched in normalised text is searched in its own normalised form. */
-static int
-normalize_added(const struct reading *r, struct added_token *a, struct normal_scratch *x,
-    struct mem_pool *pool, struct err *e)
-{
-	struct span text = { a->text, a->len, true };
-
-	if (normalizer_run(&r->hf->normalizer, x, &text, e) < 0)
-		return -1;
-	a->text = mem_pool_strndup(pool, text.s, text.n);
-	a->len = text.n;
-	return 0;
-}
-
-/* Two sets, of which either may be empty. */
-static int
-read_all_added(struct reading *r, struct err *e)
-{
-	struct added_token *set[2];
-	struct normal_scratch x = { .regex = regex_scratch_new() };
-	struct mem_pool pool = { 0 };
-	size_t count[2] = { 0 };
-	struct err why;
-	int rc = 0;
-
-	for (int k = 0; k < 2; k++)
-		set[k] = mem_alloc(r->added->len, sizeof **set);
-	for (size_t i = 0; i < r->added->len && rc == 0; i++) {
-		const struct json_value *v = &r->added->item[i];
-		struct added_token a;
-		bool normalized;
-
-		if (read_added(r, v, &a, &normalized, &why) < 0 ||
-		    (normalized && normalize_added(r, &a, &x, &pool, &why) < 0))
-			rc = err_set(e, "added token '%.40s': %s", json_get(v, "content")->string, why.msg);
-		else
-			set[normalized][count[normalized]++] = a;
-	}
-	if (rc == 0) {
-		r->hf->raw = added_new(set[0], count[0]);
-		r->hf->normalized = added_new(set[1], count[1]);
-	}
-	for (int k = 0; k < 2; k++)
-		free(set[k]);
-	normal_scratch_release(&x);
-	regex_scratch_free(x.regex);
-	mem_pool_release(&pool);
-	return rc;
-}
-
-/* --- post-processor -------------------------------------------------------------------------------- */
-
-/* The ids of a special token of a template, added to a list. */
-static int
-add_template_token(const struct reading *r, const struct json_value *tokens, const char *name,
-    struct token_ids *out, struct err *e)
-{
-	const struct json_value *ids = json_get(json_get(tokens, name), "ids");
-
-	if (!ids || ids->type != JSON_ARRAY)
-		return err_set(e, "TemplateProcessing: no ids of '%.40s'", name);
-	for (size_t i = 0; i < ids->len; i++) {
-		if (ids->item[i].type != JSON_INT || ids->item[i].integer < 0 ||
-		    ids->item[i].integer >= r->size)
-			return err_set(e, "TemplateProcessing: an id of '%.40s' is no token", name);
-		token_ids_add(out, (uint32_t)ids->item[i].integer);
-	}
-	return 0;
-}
-
-/* Puts ids in front of those that are there. */
-static void
-prepend(struct token_ids *list, struct token_ids *front)
-{
-	for (size_t i = 0; i < list->count; i++)
-		token_ids_add(front, list->id[i]);
-	token_ids_release(list);
-	*list = *front;
-}
-
-/* "single": special tokens before and after the one Sequence. */
-static int
-read_template(struct reading *r, const struct json_value *v, struct err *e)
-{
-	const struct json_value *single, *tokens = json_get(v, "special_tokens");
-	struct token_ids front = { 0 };
-	int sequences = 0;
-
-	if (get_list(v, "single", &single, e) < 0)
-		return -1;
-	for (size_t i = 0; i < single->len; i++) {
-		const struct json_value *s = json_get(&single->item[i], "SpecialToken"), *id = json_get(s, "id");
-
-		sequences += json_get(&single->item[i], "Sequence") != NULL;
-		if (s && (!id || id->type != JSON_STRING ||
-		    add_template_token(r, tokens, id->string, sequences ? &r->hf->after : &front, e) < 0)) {
-			token_ids_release(&front);
-			return id ? -1 : err_set(e, "TemplateProcessing: a token without id");
-		}
-	}
-	prepend(&r->hf->before, &front);
-	return sequences == 1 ? 0
-	    : err_set(e, "TemplateProcessing: %d sequences in \"single\"; 1 is supported", sequences);
-}
-
-/* ByteLevel changes no ids. A Sequence is its processors in turn. */
-static int
-read_post_processor(struct reading *r, const struct json_value *v, struct err *e)
-{
-	const struct json_value *list;
-	const char *type;
-
-	if (!v || v->type == JSON_NULL)
-		return 0;
-	if (json_string(v, "type", "", &type, e) < 0)
-		return -1;
-	if (!strcmp(type, "ByteLevel"))
-		return 0;
-	if (!strcmp(type, "TemplateProcessing"))
-		return read_template(r, v, e);
-	if (strcmp(type, "Sequence") != 0)
-		return err_set(e, "post_processor '%s' is not supported", type);
-	if (get_list(v, "processors", &list, e) < 0)
-		return -1;
-	for (size_t i = 0; i < list->len; i++)
-		if (read_post_processor(r, &list->item[i], e) < 0)
-			return -1;
-	return 0;
+	return hf_list(root, "added_tokens", &r->added, e);
 }
 
 /* --- the whole file -------------------------------------------------------------------------------- */
@@ -479,7 +304,7 @@ add_notes(struct tokenizer *t, const struct json_value *root)
 
 /* Everything but the ids of the special tokens. */
 static int
-read_parts(struct reading *r, const struct json_value *root, struct err *e)
+read_parts(struct hf_reading *r, const struct json_value *root, struct err *e)
 {
 	struct hf *h = r->hf;
 
@@ -487,18 +312,18 @@ read_parts(struct reading *r, const struct json_value *root, struct err *e)
 	    splitter_parse(&h->splitter, json_get(root, "pre_tokenizer"), e) < 0 ||
 	    decoder_parse(&h->decoder, json_get(root, "decoder"), e) < 0 ||
 	    find_model(r, root, e) < 0 || measure(r, e) < 0 || read_vocab(r, e) < 0 ||
-	    read_model(r, e) < 0 || read_all_added(r, e) < 0)
+	    read_model(r, e) < 0 || hf_added(r, e) < 0)
 		return -1;
 	h->check_text = h->normalizer.count || h->splitter.count || h->symbols;
 	return r->spec->hf_no_include_special_tokens ? 0
-	    : read_post_processor(r, json_get(root, "post_processor"), e);
+	    : hf_template(r, json_get(root, "post_processor"), e);
 }
 
 int
 hf_plan(struct tokenizer *t, const struct tokenizer_spec *spec, const struct json_value *root,
     const char *dir, struct err *e)
 {
-	struct reading r = { .hf = t->impl, .spec = spec };
+	struct hf_reading r = { .hf = t->impl, .spec = spec };
 	int rc = -1;
 
 	alphabet_init(&r.hf->alphabet);
@@ -508,6 +333,7 @@ hf_plan(struct tokenizer *t, const struct tokenizer_spec *spec, const struct jso
 		t->vocab_size = r.size;
 		add_notes(t, root);
 		rc = hf_special(t, &r.names, root, dir, e);
+		t->adds_bos = r.hf->before.count && r.hf->before.id[0] == t->special[TOKENIZER_BOS];
 	}
 	names_release(&r.names);
 	free(r.in_model);

@@ -13,6 +13,7 @@ struct tokenizer {
 	int64_t vocab_size, special[TOKENIZER_SPECIALS];
 	uint64_t hash;
 	struct str notes;                       /* a line each */
+	bool adds_bos;                          /* encode puts it in front */
 	int num_files;
 	char *file[TOKENIZER_FILES];
 };

@@ -193,24 +193,24 @@ read_lines(struct rankfile *f, const char *text, size_t len, struct rank **out, 
     struct err *e)
 {
 	unsigned char *to = mem_pool_alloc(&f->pool, len + 4, 1);
-	struct err why;
 	size_t lines = 1;
-	long line = 0;
 
 	for (size_t i = 0; i < len; i++)
 		lines += text[i] == '\n';
 	*out = mem_alloc(lines, sizeof **out);
 	*count = 0;
-	for (size_t i = 0; i < len; line++) {
+	for (size_t i = 0; i < len;) {
 		const char *s = text + i, *end = memchr(s, '\n', len - i);
 		size_t n = end ? (size_t)(end - s) : len - i;
 
 		i += n + 1;
+		f->line++;
 		if (n && s[n - 1] == '\r')
 			n--;
-		if (n && read_line(s, n, &to, &(*out)[(*count)++], &why) < 0)
-			return err_set(e, "line %ld: %s", line + 1, why.msg);
+		if (n && read_line(s, n, &to, &(*out)[(*count)++], e) < 0)
+			return -1;
 	}
+	f->line = 0;
 	return *count ? 0 : err_set(e, "no ranks");
 }
 

@@ -21,13 +21,14 @@ struct rankfile {
 	struct added_token *special;    /* their texts are the pool's */
 	size_t num_special;
 	enum pretok_scanner scanner;
+	long line;                      /* where a reading failed; 0: no line of its own */
 };
 
 /* Does a file begin like one of the two? */
 bool rankfile_detect(const unsigned char *head, size_t n);
 
 /* From the bytes of a file; spec has the options of TikTokenizer. rankfile_release in every case.
- * The reason has no path. */
+ * The reason has neither path nor line. */
 int  rankfile_read(struct rankfile *f, const char *text, size_t len,
     const struct tokenizer_spec *spec, struct err *e);
 void rankfile_release(struct rankfile *f);

@@ -2,8 +2,8 @@
  * regex.c - the patterns of tokenizer.json
  *
  * Source: Oniguruma's doc/RE (Ruby syntax) and pcre2pattern(3). ^ and $ mean lines; \s is the
- * property White_Space and \w letters, marks, decimal and letter numbers, connectors and
- * Other_Alphabetic, whereas PCRE2's \s has U+180E and its \w lacks marks; \p{Script} is the
+ * property White_Space and \w letters, marks, numbers, connectors and Other_Alphabetic, for \b
+ * too, whereas PCRE2's \s has U+180E and its \w lacks marks; \p{Script} is the
  * property Script and not Script_Extensions. Sets inside sets and their intersections, hexadecimal
  * \h and intervals with a plus, which mean something else there, are refused.
  */
@@ -28,6 +28,12 @@ enum {
 #define WORD \
 	"\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}" \
 	"\\x{1f170}-\\x{1f189}"
+/* Outside of a set Oniguruma asks another table about Latin-1, where powers and fractions are of
+ * words. */
+#define LONE_WORD "[" WORD "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}]"
+#define LONE_OTHER "[^" WORD "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}]"
+/* Between a character of a word and one that is none. */
+#define EDGE "(?:(?<=" LONE_WORD ")(?!" LONE_WORD ")|(?<!" LONE_WORD ")(?=" LONE_WORD "))"
 
 struct regex {
 	pcre2_code *code;               /* NULL: the string */
@@ -49,17 +55,6 @@ struct translation {
 	size_t set_start;               /* where a ']' is an ordinary character */
 	struct str out;
 };
-
-/* The members of a set, with brackets around them outside of one. */
-static void
-add_set(struct translation *t, const char *members, bool negated)
-{
-	if (!t->in_set)
-		str_adds(&t->out, negated ? "[^" : "[");
-	str_adds(&t->out, members);
-	if (!t->in_set)
-		str_addc(&t->out, ']');
-}
 
 /*
  * \p{Name} or \p{^Name}: long names of the seven large categories become letters, other long names
@@ -100,13 +95,21 @@ add_property(struct translation *t, char p)
 static int
 translate_escape(struct translation *t, struct err *e)
 {
+	static const struct {
+		char letter;
+		const char *inside, *outside;
+	} classes[] = {
+		{ 's', SPACE, "[" SPACE "]" }, { 'S', "\\S\\x{180e}", "[^" SPACE "]" }, { 'w', WORD, LONE_WORD },
+		{ 'W', NULL, LONE_OTHER }, { 'b', "\\b", EDGE }, { 'B', NULL, "(?!" EDGE ")" },
+	};
 	char c = t->pos < t->n ? t->s[t->pos++] : '\0';
 
-	if (c == 's' || c == 'w') {
-		add_set(t, c == 's' ? SPACE : WORD, false);
-	} else if ((c == 'S' || c == 'W') && !t->in_set) {
-		add_set(t, c == 'S' ? SPACE : WORD, true);
-	} else if (c == 'W' || c == 'h' || c == 'H') {
+	for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+		if (classes[i].letter == c && (classes[i].inside || !t->in_set)) {
+			str_adds(&t->out, t->in_set ? classes[i].inside : classes[i].outside);
+			return 0;
+		}
+	if (c == 'W' || c == 'h' || c == 'H') {
 		return err_set(e, "'\\%c'%s is not supported", c, t->in_set ? " inside a set" : "");
 	} else if (c == 'p' || c == 'P') {
 		add_property(t, c);
@@ -119,25 +122,36 @@ translate_escape(struct translation *t, struct err *e)
 	return 0;
 }
 
+/* [:name:] inside a set; pos is behind its bracket. */
+static void
+translate_class(struct translation *t)
+{
+	const char *name = t->s + t->pos, *end = memmem(name, t->n - t->pos, ":]", 2);
+	size_t len = end ? (size_t)(end + 2 - name) : 0;
+
+	t->pos += len;
+	if (len == 8 && !memcmp(name, ":space:]", len))
+		str_adds(&t->out, SPACE);
+	else if (len == 7 && !memcmp(name, ":word:]", len))
+		str_adds(&t->out, WORD);
+	else
+		str_addf(&t->out, "[%.*s", (int)len, name);
+}
+
 /* A character inside [...]. */
 static int
 translate_member(struct translation *t, char c, struct err *e)
 {
-	const char *rest = t->s + t->pos;
-	size_t left = t->n - t->pos, posix = 0;
+	bool pair = t->pos < t->n && (t->s[t->pos] == ':' || t->s[t->pos] == '&');
 
-	if (c == ']' && t->pos - 1 > t->set_start) {
-		t->in_set = false;
-	} else if (c == '[' && left && *rest == ':') {
-		while (posix + 1 < left && !(rest[posix] == ':' && rest[posix + 1] == ']' && posix))
-			posix++;
-		str_addc(&t->out, '[');
-		str_add(&t->out, rest, posix);
-		t->pos += posix;
+	if (c == '[' && pair && t->s[t->pos] == ':') {
+		translate_class(t);
 		return 0;
-	} else if (c == '[' || (c == '&' && left && *rest == '&')) {
-		return err_set(e, "a set inside a set is not supported");
 	}
+	if (c == '[' || (c == '&' && pair && t->s[t->pos] == '&'))
+		return err_set(e, "a set inside a set is not supported");
+	if (c == ']' && t->pos - 1 > t->set_start)
+		t->in_set = false;
 	str_addc(&t->out, c);
 	return 0;
 }
@@ -328,4 +342,14 @@ regex_next(const struct regex *r, struct regex_scratch *m, struct regex_walk *w,
 		w->pos += step(w);
 	}
 	return 0;
+}
+
+/* The library adds its date, which is left out. */
+void
+regex_version(struct str *out)
+{
+	char text[64] = "";
+
+	pcre2_config(PCRE2_CONFIG_VERSION, text);
+	str_add(out, text, strcspn(text, " "));
 }

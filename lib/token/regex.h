@@ -9,6 +9,7 @@
 #define TOKEN_REGEX_H
 
 #include "lib/base/err.h"
+#include "lib/base/str.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -36,5 +37,8 @@ struct regex_walk {
  * overlap; they may be empty, though not directly after another. */
 int regex_next(
     const struct regex *r, struct regex_scratch *m, struct regex_walk *w, struct err *e);
+
+/* Appends the version of the library that is linked, such as "10.42". */
+void regex_version(struct str *out);
 
 #endif

@@ -82,19 +82,20 @@ tiktoken_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err
 {
 	/* Megatron-LM's scripts name the file by either option. */
 	const char *path = spec->model ? spec->model : spec->vocab;
+	struct tiktoken *k = mem_zalloc(1, sizeof *k);
 	struct err why;
 	char *text;
 	size_t len;
 	int rc;
 
-	t->impl = mem_zalloc(1, sizeof(struct tiktoken));
+	t->impl = k;
 	if (!path)
 		return err_set(e, "%s needs --tokenizer-model: a rank file, or a JSON list of tokens", t->type);
 	if (tokenizer_read_file(t, path, &text, &len, e) < 0)
 		return -1;
 	rc = load(t, spec, text, len, &why);
 	free(text);
-	return rc < 0 ? err_set(e, "%s: %s", path, why.msg) : 0;
+	return rc < 0 ? err_at(e, path, k->file.line, "%s", why.msg) : 0;
 }
 
 /* Also for a tokenizer whose opening failed halfway. */

@@ -9,7 +9,9 @@
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
+#include "lib/token/form.h"
 #include "lib/token/impl.h"
+#include "lib/token/regex.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -209,11 +211,18 @@ tokenizer_hash(const struct tokenizer *t)
 	return t->hash;
 }
 
-/* Each line ends in a line feed; lives as long as t. */
-const char *
-tokenizer_notes(const struct tokenizer *t)
+/* The template of a tokenizer.json may do so; whoever wants one bos need not add another. */
+bool
+tokenizer_adds_bos(const struct tokenizer *t)
 {
-	return t->notes.buf ? t->notes.buf : "";
+	return t->adds_bos;
+}
+
+/* One line for each part of the files that has no effect here. */
+void
+tokenizer_notes(const struct tokenizer *t, struct str *out)
+{
+	str_add(out, t->notes.buf, t->notes.len);
 }
 
 /* 0 for kinds without files. */
@@ -237,6 +246,16 @@ tokenizer_piece_at(const struct tokenizer *t, int64_t id)
 	if (id < 0 || id >= t->vocab_size)
 		BUG("id %lld of a vocabulary of %lld", (long long)id, (long long)t->vocab_size);
 	return t->kind->piece(t, id);
+}
+
+/* Normal forms follow the Unicode version of a library, unlike the classes of characters. */
+void
+tokenizer_libraries(struct str *out)
+{
+	str_adds(out, ", PCRE2 ");
+	regex_version(out);
+	str_adds(out, ", ");
+	form_version(out);
 }
 
 /* One a thread; the tokenizer must outlive it. Kinds without scratch memory have none in it. */

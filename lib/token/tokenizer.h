@@ -63,7 +63,9 @@ int64_t     tokenizer_vocab_size(const struct tokenizer *t);    /* before paddin
 int64_t     tokenizer_special(const struct tokenizer *t, enum tokenizer_special which); /* -1: there is none */
 const char *tokenizer_special_name(enum tokenizer_special which);               /* "unk", "bos", "eos", "pad" */
 uint64_t    tokenizer_hash(const struct tokenizer *t);          /* XXH3-64 of the files, one after the other */
-const char *tokenizer_notes(const struct tokenizer *t);         /* what of the files is ignored: lines, or "" */
+bool        tokenizer_adds_bos(const struct tokenizer *t);      /* encoding puts bos in front by itself */
+/* Appends what of the files is ignored, a line each. */
+void        tokenizer_notes(const struct tokenizer *t, struct str *out);
 int         tokenizer_num_files(const struct tokenizer *t);
 const char *tokenizer_file(const struct tokenizer *t, int i);   /* path as given */
 /* The piece of an id below the vocabulary size; BUG outside. */
@@ -71,6 +73,9 @@ struct tokenizer_piece tokenizer_piece_at(const struct tokenizer *t, int64_t id)
 /* Appends ids that came from a file; one outside the vocabulary is an error. */
 int tokenizer_check_ids(const struct tokenizer *t, const int64_t *ids, size_t count,
     struct token_ids *out, struct err *e);
+
+/* Appends ", NAME VERSION" for each library that ids can depend on: for --version. */
+void tokenizer_libraries(struct str *out);
 
 struct tokenizer_worker *tokenizer_worker_new(const struct tokenizer *t);
 void tokenizer_worker_free(struct tokenizer_worker *w);
