@@ -134,8 +134,9 @@ print_run_json(const struct encode *x, const struct opt_list *keys, double secon
 	struct str s = { 0 };
 	int shown = 0;
 
-	str_addf(&s, "{\"documents\": %lld, \"input_bytes\": %lld, \"seconds\": %.3f, \"blank_lines\": %lld, \"skipped_lines\": {",
-	    (long long)n->documents, (long long)n->input_bytes, seconds, (long long)n->blank);
+	str_addf(&s, "{\"documents\": %lld, \"input_bytes\": %lld, \"seconds\": %.3f, ", (long long)n->documents,
+	    (long long)n->input_bytes, seconds);
+	str_addf(&s, "\"blank_lines\": %lld, \"skipped_lines\": {", (long long)n->blank);
 	for (int i = 0; i < JSONL_CLASSES; i++)
 		if (n->bad[i])
 			str_addf(&s, "%s\"%s\": %lld", shown++ ? ", " : "", jsonl_class_name[i], (long long)n->bad[i]);
