@@ -40,7 +40,7 @@ progress(void *ctx, const struct encode_counts *c)
 	prog_progress("%s", w->line.buf);
 	if (w->log_interval && c->documents >= w->log_interval) {
 		note("Processed %lld documents (%.1f docs/s, %.3f MB/s).", (long long)c->documents, (double)c->documents / t,
-		    (double)c->input_bytes / 1e6 / t);
+		    (double)(c->input_bytes - c->input_before) / 1e6 / t);
 		w->log_interval += w->log_interval * (c->documents / w->log_interval);
 	}
 }

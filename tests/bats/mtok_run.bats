@@ -406,3 +406,13 @@ spm="--tokenizer-model t.model"
 	done
 	same data/all data/p1_text_document
 }
+
+@test "progress on a terminal: documents, tokens, speed and what is left; nothing of it in a log" {
+	command -v script >/dev/null || skip "no script(1)"
+	for i in $(seq 10); do cat many.jsonl; done >big.jsonl
+	run script -qec "mtok -o out $spm big.jsonl" /dev/null
+	[ "$status" = 0 ]
+	[[ $output =~ [0-9]+' documents, '[0-9]+' tokens, '[0-9.]+' MB, '[0-9.]+' MB/s, '[0-9]+' %, '[0-9]+':'[0-9]{2}':'[0-9]{2}' left' ]]
+	run --separate-stderr mtok -o log $spm big.jsonl
+	[ "${#stderr_lines[@]}" = 1 ]
+}
