@@ -60,6 +60,19 @@ check_keys(const struct opt_list *keys, struct err *e)
 	return 0;
 }
 
+/* Options that say nothing without another one are a mistake in the command line. */
+static int
+check_options(const struct encode_config *c, struct err *e)
+{
+	if (c->keep_newlines && !c->split_sentences)
+		return err_set(e, "--keep-newlines needs --split-sentences");
+	if (c->error_list && c->on_error != ON_ERROR_SKIP)
+		return err_set(e, "--error-list needs --on-error skip");
+	if (c->histogram && c->json)
+		return err_set(e, "--histogram is part of what --json prints; give one of them");
+	return 0;
+}
+
 /* The id whose piece is the text; control pieces come first, since a word may be spelled alike. */
 static int64_t
 find_piece(const struct tokenizer *t, const char *text)
@@ -254,7 +267,7 @@ encode_open(const struct encode_config *c, struct err *e)
 	x->counts.num_keys = c->json_keys.count;
 	x->counts.num_tokenizers = 1 + c->compare.count;
 	x->counts.key = mem_zalloc((size_t)(x->counts.num_keys * x->counts.num_tokenizers), sizeof *x->counts.key);
-	if (check_keys(&c->json_keys, e) < 0 || open_files(x, e) < 0 || open_tokenizers(x, e) < 0 || open_ends(x, e) < 0) {
+	if (check_options(c, e) < 0 || check_keys(&c->json_keys, e) < 0 || open_files(x, e) < 0 || open_tokenizers(x, e) < 0 || open_ends(x, e) < 0) {
 		encode_close(x);
 		return NULL;
 	}
@@ -339,9 +352,9 @@ static int64_t
 line_number(struct encode *x, const struct bad_line *b)
 {
 	if (x->lines_before < 0)
-		x->lines_before = x->at.first <= 3
-		    ? 0
-		    : input_count_lines(x->files.item[x->at.file].name, x->at.first, NULL);
+		x->lines_before = x->at.first
+		    ? input_count_lines(x->files.item[x->at.file].name, x->at.first, NULL)
+		    : 0;
 	return (x->lines_before < 0 ? 0 : x->lines_before) + x->at.lines + b->line + 1;
 }
 

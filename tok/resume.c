@@ -40,6 +40,23 @@ add_switch(struct str *out, const char *name, bool value)
 	add_option(out, name, value ? "yes" : "no");
 }
 
+/* What of the tokenizer is not in its files. */
+static void
+add_tokenizer(const struct tokenizer_spec *s, struct str *out)
+{
+	char number[32];
+
+	add_switch(out, "special-as-text", s->special_as_text);
+	add_switch(out, "tokenizer-hf-no-include-special-tokens", s->hf_no_include_special_tokens);
+	add_option(out, "tiktoken-pattern", s->tiktoken_pattern);
+	snprintf(number, sizeof number, "%" PRId64, s->tiktoken_num_special_tokens);
+	add_option(out, "tiktoken-num-special-tokens", number);
+	for (int i = 0; i < s->tiktoken_special_tokens.count; i++)
+		add_option(out, "tiktoken-special-tokens", s->tiktoken_special_tokens.item[i]);
+	snprintf(number, sizeof number, "%" PRId64, s->vocab_size);
+	add_option(out, "vocab-size", number);
+}
+
 /* --workers is missing on purpose: the output does not depend on it. Nor do the names of tokenizer
  * files count, only what is in them. */
 void
@@ -52,7 +69,7 @@ resume_describe(const struct encode_config *c, const struct tokenizer *t, int64_
 	snprintf(number, sizeof number, "%016" PRIx64, tokenizer_hash(t));
 	add_option(out, "tokenizer-type", tokenizer_type(t));
 	add_option(out, "tokenizer-model", number);
-	add_switch(out, "special-as-text", c->tokenizer.special_as_text);
+	add_tokenizer(&c->tokenizer, out);
 	for (int i = 0; i < c->json_keys.count; i++)
 		add_option(out, "json-keys", c->json_keys.item[i]);
 	add_switch(out, "append-eod", c->append_eod);

@@ -33,7 +33,9 @@ unpack_new(struct unpack **out, const char *name, const unsigned char *head, siz
 		{ "\x28\xb5\x2f\xfd", 4, NULL },
 		{ "\xfd" "7zXZ", 5, "xzcat" },
 		{ "BZh", 3, "bzcat" },
+		{ "\x04\x22\x4d\x18", 4, "lz4cat" },
 		{ "PK\3\4", 4, "unzip -p" },
+		{ "PAR1", 4, "a program that makes JSON Lines of Parquet" },
 	};
 	int found = -1;
 

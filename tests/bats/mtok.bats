@@ -101,6 +101,9 @@ bpe="--vocab-file vocab.json --merge-file merges.txt"
 	printf '\3757zXZ\0' >a.xz
 	run mtok -o out $spm a.xz
 	expect 1 "mtok: a.xz: only gzip and zstd are decompressed here; pipe it through xzcat"
+	printf 'PAR1\25\4\25' >a.parquet
+	run mtok -o out $spm a.parquet
+	expect 1 "mtok: a.parquet: only gzip and zstd are decompressed here; pipe it through a program that makes JSON Lines of Parquet"
 	[ -z "$(ls out* 2>/dev/null)" ]
 }
 

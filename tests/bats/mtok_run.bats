@@ -263,6 +263,7 @@ spm="--tokenizer-model t.model"
 		{
 			printf 'mtok resume 1 %s\n' "$(sed -n 's/.*"made_by": "\(.*\)",/\1/p' out_text_document.json)"
 			printf 'option --%s "%s"\n' tokenizer-type SentencePieceTokenizer tokenizer-model "$(cat hash)" special-as-text no \
+				tokenizer-hf-no-include-special-tokens no tiktoken-pattern '' tiktoken-num-special-tokens 1000 vocab-size 0 \
 				json-keys text append-eod no eod-id -1 prepend-bos no split-sentences no keep-newlines no on-error stop \
 				error-list '' part ''
 			printf 'input "docs.jsonl" %s bytes, changed at %s\n' "$(stat -L -c %s docs.jsonl)" "$(stat -L -c %.9Y docs.jsonl | tr -d .)"
@@ -322,6 +323,15 @@ spm="--tokenizer-model t.model"
 	mtok -q -o kept $spm --split-sentences --keep-newlines in
 	mtok -q -o listed $spm lists
 	same listed_text_document kept_text_sentence
+}
+
+@test "options that need another one" {
+	run mtok -o x $spm --keep-newlines docs.jsonl
+	expect 2 "mtok: --keep-newlines needs --split-sentences"
+	run mtok -o x $spm --error-list e docs.jsonl
+	expect 2 "mtok: --error-list needs --on-error skip"
+	run mtok count $spm --histogram --json docs.jsonl
+	expect 2 "mtok: --histogram is part of what --json prints; give one of them"
 }
 
 @test "the first document empty; all documents empty" {
