@@ -152,8 +152,8 @@ lint:
 	@B=$(B) sh tests/run.sh lint
 fuzz:
 	@sh tests/fuzz/fuzz.sh
-bench: all
-	@B=$(B) sh tests/bench/bench.sh
+bench: tests
+	@B=$(B) GOLDEN=$(GOLDEN) sh tests/bench/bench.sh
 
 # --- the rest ------------------------------------------------------------------------------------------------------------
 install: all
