@@ -152,9 +152,10 @@ lint:
 	@B=$(B) sh tests/run.sh lint
 fuzz:
 	@sh tests/fuzz/fuzz.sh
-bench: all $(B)/tests/bench/gemm $(B)/tests/bench/text $(B)/tests/bench/encode
-	@B=$(B) sh tests/bench/bench.sh
+bench: tests
+	@B=$(B) GOLDEN=$(if $(GOLDEN),$(abspath $(GOLDEN))) sh tests/bench/bench.sh
 	@[ -z "$(GOLDEN)" ] || B=$(B) GOLDEN=$(abspath $(GOLDEN)) sh tests/bench/tok.sh
+	@[ -z "$(GOLDEN)" ] || B=$(B) GOLDEN=$(abspath $(GOLDEN)) sh tests/bench/mtok.sh
 
 # --- the rest ------------------------------------------------------------------------------------------------------------
 install: all

@@ -31,7 +31,7 @@ struct spm_worker *spm_worker_new(const struct spm *m);
 void    spm_worker_free(struct spm_worker *w);
 
 /*
- * Appends the ids of len bytes. Of what the worker keeps between texts, 2 MB are a cache of units;
+ * Appends the ids of len bytes. Of what the worker keeps between texts, 4 MB are a cache of units;
  * memory for a long text is given back after it. While it runs, a text that can be cut (blanks,
  * punctuation) needs some 100 kB besides its ids, one that cannot about 20 bytes a character in
  * unigram models and 40 in BPE models.

@@ -173,8 +173,8 @@ add_cuts(struct building *x, int id)
 			x->cap = x->cap ? 2 * x->cap : 1024;
 			x->list = mem_realloc(x->list, x->cap, sizeof *x->list);
 		}
-		x->list[x->count++] =
-		    (struct spm_pair){ left, right, (uint32_t)id + 1, rank_of(p->score) };
+		x->list[x->count++] = (struct spm_pair){ (uint64_t)left << 32 | right,
+			(uint32_t)id + 1, rank_of(p->score) };
 		ways++;
 	}
 	x->b->unused |= p->type == SP_UNUSED;
@@ -183,9 +183,9 @@ add_cuts(struct building *x, int id)
 
 /* Where the search for a pair begins. */
 static uint32_t
-pair_slot(const struct spmbpe *b, uint32_t left, uint32_t right)
+pair_slot(const struct spmbpe *b, uint64_t key)
 {
-	return (uint32_t)(((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15u >> b->shift);
+	return (uint32_t)(key * 0x9e3779b97f4a7c15u >> b->shift);
 }
 
 /* From the list to the table, half of which stays empty. */
@@ -202,9 +202,9 @@ fill_table(struct spmbpe *b, const struct spm_pair *list, size_t count)
 	b->mask = size - 1;
 	b->pair = mem_zalloc_large(size, sizeof *b->pair);
 	for (size_t k = 0; k < count; k++) {
-		uint32_t i = pair_slot(b, list[k].left, list[k].right);
+		uint32_t i = pair_slot(b, list[k].key);
 
-		while (b->pair[i].merged)
+		while (b->pair[i].key)
 			i = (i + 1) & b->mask;
 		b->pair[i] = list[k];
 	}
@@ -266,64 +266,89 @@ spmbpe_worker_trim(struct spmbpe_worker *w, size_t most)
 
 /* --- merging --- */
 
-/* The pair of two symbols, or NULL. Remembers how unused pieces come about. */
-static const struct spm_pair *
+/* Remembers how an unused piece came about. */
+static void
+note_split(const struct spmbpe *b, struct spmbpe_worker *w, const struct spm_pair *p)
+{
+	if (b->model->piece[p->merged - 1].type == SP_UNUSED) {
+		w->split[p->merged][0] = (uint32_t)(p->key >> 32);
+		w->split[p->merged][1] = (uint32_t)p->key;
+	}
+}
+
+/* The pair of two symbols, or NULL. */
+static inline const struct spm_pair *
 pair_of(const struct spmbpe *b, struct spmbpe_worker *w, uint32_t left, uint32_t right)
 {
-	for (uint32_t i = pair_slot(b, left, right);; i = (i + 1) & b->mask) {
+	uint64_t key = (uint64_t)left << 32 | right;
+
+	for (uint32_t i = pair_slot(b, key);; i = (i + 1) & b->mask) {
 		const struct spm_pair *p = &b->pair[i];
 
-		if (p->merged == 0)
+		if (p->key == 0)
 			return NULL;
-		if (p->left != left || p->right != right)
+		if (p->key != key)
 			continue;
-		if (b->unused && b->model->piece[p->merged - 1].type == SP_UNUSED) {
-			w->split[p->merged][0] = left;
-			w->split[p->merged][1] = right;
-		}
+		if (b->unused)
+			note_split(b, w, p);
 		return p;
 	}
 }
 
-/* Sets rank and result of a pair. */
-static void
-look_up(const struct spmbpe *b, struct spmbpe_worker *w, const uint32_t pair[2], uint32_t *rank,
-    uint32_t *merged)
-{
-	const struct spm_pair *p = pair_of(b, w, pair[0], pair[1]);
+/* The symbols of a short text: a list in the order of their places. */
+struct short_text {
+	uint32_t symbol[SHORT], rank[SHORT], merged[SHORT];     /* rank and result of the pair with the next */
+	uint8_t next[SHORT], before[SHORT];     /* the length for none */
+};
 
-	*rank = p ? p->rank : NO_RANK;
-	*merged = p ? p->merged : 0;
+/* Looks up the pair that begins at place i. */
+static inline void
+look_up(const struct spmbpe *b, struct spmbpe_worker *w, struct short_text *t, size_t i, size_t n)
+{
+	const struct spm_pair *p =
+	    t->next[i] < n ? pair_of(b, w, t->symbol[i], t->symbol[t->next[i]]) : NULL;
+
+	t->rank[i] = p ? p->rank : NO_RANK;
+	t->merged[i] = p ? p->merged : 0;
 }
 
-/* Merges n <= SHORT symbols in place; returns how many are left. */
+/* Merges n <= SHORT symbols in place; returns how many are left. A place that is gone has no rank. */
 static size_t
-merge_short(const struct spmbpe *b, struct spmbpe_worker *w, uint32_t *s, size_t n)
+merge_short(const struct spmbpe *b, struct spmbpe_worker *w, uint32_t *symbol, size_t n)
 {
-	uint32_t rank[SHORT + 1], merged[SHORT + 1];
+	struct short_text t;
+	size_t left = 0;
 
-	for (size_t i = 0; i + 1 < n; i++)
-		look_up(b, w, s + i, &rank[i], &merged[i]);
-	while (n > 1) {
-		size_t best = 0;
-
-		for (size_t i = 1; i + 1 < n; i++)
-			best = rank[i] < rank[best] ? i : best;
-		if (rank[best] == NO_RANK)
-			break;
-		s[best] = merged[best];
-		n--;
-		for (size_t i = best + 1; i < n; i++) {
-			s[i] = s[i + 1];
-			rank[i - 1] = rank[i];
-			merged[i - 1] = merged[i];
-		}
-		if (best > 0)
-			look_up(b, w, s + best - 1, &rank[best - 1], &merged[best - 1]);
-		if (best + 1 < n)
-			look_up(b, w, s + best, &rank[best], &merged[best]);
+	for (size_t i = 0; i < n; i++) {
+		t.symbol[i] = symbol[i];
+		t.next[i] = (uint8_t)(i + 1);
+		t.before[i] = (uint8_t)(i ? i - 1 : n);
 	}
-	return n;
+	for (size_t i = 0; i < n; i++)
+		look_up(b, w, &t, i, n);
+	for (;;) {
+		uint32_t least = t.rank[0];
+		size_t best = 0, gone;
+
+		for (size_t i = 1; i < n; i++) {
+			best = t.rank[i] < least ? i : best;
+			least = t.rank[i] < least ? t.rank[i] : least;
+		}
+		if (least == NO_RANK)
+			break;
+		gone = t.next[best];
+		t.symbol[best] = t.merged[best];
+		t.rank[gone] = NO_RANK;
+		t.next[best] = t.next[gone];
+		if (t.next[gone] < n)
+			t.before[t.next[gone]] = (uint8_t)best;
+		if (t.before[best] < n)
+			look_up(b, w, &t, t.before[best], n);
+		look_up(b, w, &t, best, n);
+	}
+	for (size_t i = 0; i < n; i = t.next[i])
+		symbol[left++] = t.symbol[i];
+	return left;
 }
 
 /* Moves the entry at i down to where no child is smaller. */

@@ -27,7 +27,8 @@ void spm_unknown_add(
     const struct spm_unknown *u, const unsigned char *p, size_t len, struct token_ids *out);
 
 struct spm_pair {
-	uint32_t left, right, merged;   /* symbols; merged 0: the slot is empty */
+	uint64_t key;                   /* left symbol, right symbol; 0: the slot is empty */
+	uint32_t merged;                /* symbol */
 	uint32_t rank;                  /* the smaller, the sooner */
 };
 

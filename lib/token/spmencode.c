@@ -41,7 +41,7 @@ spm_worker_new(const struct spm *m)
 	struct spm_worker *w = mem_zalloc(1, sizeof *w);
 
 	(void)m;
-	w->cache.line = mem_zalloc(CACHE_LINES, sizeof *w->cache.line);
+	w->cache.line = mem_zalloc_large(CACHE_LINES, sizeof *w->cache.line);
 	return w;
 }
 

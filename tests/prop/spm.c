@@ -43,7 +43,7 @@ static const struct model_case cases[] = {
 	    "split_by_unicode_script=false user_defined_symbols=a|b,\xe2\x96\x81zz",
 	    0 },
 	{ "unigram-unused", "model_type=unigram vocab_size=1000 byte_fallback=true", EDIT_UNUSED },
-	{ "bpe", "model_type=bpe vocab_size=1200 control_symbols=<CTRL>", 0 },
+	{ "bpe", "model_type=bpe vocab_size=1200 control_symbols=<CTRL> user_defined_symbols=<EXTRA_A>", 0 },
 	{ "bpe-llama",
 	    "model_type=bpe vocab_size=1500 byte_fallback=true normalization_rule_name=identity "
 	    "remove_extra_whitespaces=false allow_whitespace_only_pieces=true split_digits=true "
@@ -395,6 +395,19 @@ test_long(struct generator *g, struct pair *p, size_t len)
 		str_addc(&s, "ab"[below(g, 2)]);
 	CHECK(same_ids(p, s.buf, s.len));
 	memset(s.buf, ' ', s.len / 2);
+	CHECK(same_ids(p, s.buf, s.len));
+	memset(s.buf + s.len / 4, 'b', s.len / 2);
+	memset(s.buf + s.len / 2, ' ', s.len - s.len / 2);
+	CHECK(same_ids(p, s.buf, s.len));
+	/* Symbols and what only looks like one until it is normalised, at every distance from the ends of
+	 * the encoder's parts. */
+	str_clear(&s);
+	for (size_t i = 0; i < len / 90; i++)
+		str_adds(&s, i % 7 == 0 ? "<EXTRA_A>" : i % 7 < 6 ? "\xef\xbc\x9c" "EXTRA_A\xef\xbc\x9e" : " ab  ");
+	CHECK(same_ids(p, s.buf, s.len));
+	/* Marks at the end, which count as blanks there alone. */
+	for (size_t i = 0; i < 20000; i++)
+		str_adds(&s, "\xe2\x96\x81");
 	CHECK(same_ids(p, s.buf, s.len));
 	memset(s.buf, 'a', s.len);
 	CHECK(same_ids(p, s.buf, s.len));
