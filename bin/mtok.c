@@ -40,7 +40,7 @@ progress(void *ctx, const struct encode_counts *c)
 	prog_progress("%s", w->line.buf);
 	if (w->log_interval && c->documents >= w->log_interval) {
 		note("Processed %lld documents (%.1f docs/s, %.3f MB/s).", (long long)c->documents, (double)c->documents / t,
-		    (double)c->input_bytes / 1e6 / t);
+		    (double)(c->input_bytes - c->input_before) / 1e6 / t);
 		w->log_interval += w->log_interval * (c->documents / w->log_interval);
 	}
 }
@@ -179,7 +179,7 @@ mtok_train(const void *cfg, int argc, char **argv, struct err *e)
 static const struct verb verbs[] = {
 	{ "encode", "FILE ...", "Turn JSON Lines into token datasets", encode_opts, sizeof(struct encode_config), mtok_encode },
 	{ "count", "FILE ...", "Count documents and tokens", count_opts, sizeof(struct encode_config), mtok_count },
-	{ "decode", "PREFIX ...", "Turn datasets or lines of ids into text", decode_opts, sizeof(struct decode_config), mtok_decode },
+	{ "decode", "PREFIX ...", "Turn datasets or ids into text", decode_opts, sizeof(struct decode_config), mtok_decode },
 	{ "train", "FILE ...", "Train a SentencePiece model", train_opts, sizeof(struct train_config), mtok_train },
 	{ "info", "", "Describe a tokenizer", info_opts, sizeof(struct info_config), mtok_info },
 	{ 0 },

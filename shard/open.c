@@ -55,6 +55,7 @@ shard_add_documents(struct dataset_writer *w, const struct dataset *d, const int
 
 		if (dataset_add_documents(w, d, part[0], end, e) < 0)
 			return -1;
+		dataset_forget(d);
 		shard_tell(m, document_byte(d, end) - document_byte(d, part[0]));
 		part[0] = end;
 	}

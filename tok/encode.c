@@ -208,6 +208,8 @@ open_ends(struct encode *x, struct err *e)
 	if (x->have_state) {
 		x->at = x->state.at;
 		input_seek(x->input, (int)x->at.file, x->at.offset);
+		x->counts.input_before = x->counts.input_bytes;
+		x->counts.stored_before = input_before(x->input);
 	}
 	clock_gettime(CLOCK_MONOTONIC, &x->marked);
 	return 0;

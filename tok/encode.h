@@ -42,6 +42,7 @@ struct encode_counts {
 	int64_t documents, blank, input_bytes;  /* input_bytes: of the lines, uncompressed */
 	int64_t bad[JSONL_CLASSES];             /* skipped lines by class */
 	int64_t stored, stored_total;           /* bytes of the files read, and to read (-1: not known) */
+	int64_t input_before, stored_before;    /* those of them that an earlier run has read; for speeds */
 	int num_tokenizers, num_keys;
 	struct key_counts *key;                 /* num_keys a tokenizer */
 };

@@ -99,6 +99,13 @@ input_seek(struct input *in, int file, int64_t offset)
 	in->seek = offset;
 }
 
+/* Of a compressed file, the place within it cannot be told before it is read again. */
+int64_t
+input_before(const struct input *in)
+{
+	return in->stored;
+}
+
 /* Called by another thread than the one that reads: it ends a read that waits, and every one
  * after it. */
 void

@@ -55,6 +55,8 @@ bool input_interrupted(const struct input *in);
 /* At least `want` bytes, or up to the end of the file. 1, 0 at the end of the last file, -1 with
  * the reason. */
 int  input_next(struct input *in, size_t want, struct batch *out, struct err *e);
+/* Bytes of all files before the place that input_seek named, as far as they can be told. */
+int64_t input_before(const struct input *in);
 /* Bytes read so far from file i, as stored (compressed). */
 int64_t input_bytes(const struct input *in, int i);
 

@@ -3,8 +3,9 @@
  *
  * One pass over the line without a tree: strings are scanned a block at a time (scan.h), unwanted
  * members are stepped over with the same checks, wanted strings without escapes are handed out where
- * they stand, and those with escapes are copied while they are scanned. Decoding never makes a string longer (six bytes of escape give at most three), so a buffer
- * of the line's length holds everything that can come out of it.
+ * they stand, and those with escapes are copied while they are scanned. Decoding never makes a string
+ * longer (six bytes of escape give at most three), so a buffer of the line's length holds everything
+ * that can come out of it.
  */
 #include "tok/jsonl.h"
 #include "lib/base/mem.h"

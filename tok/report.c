@@ -134,8 +134,9 @@ print_run_json(const struct encode *x, const struct opt_list *keys, double secon
 	struct str s = { 0 };
 	int shown = 0;
 
-	str_addf(&s, "{\"documents\": %lld, \"input_bytes\": %lld, \"seconds\": %.3f, \"blank_lines\": %lld, \"skipped_lines\": {",
-	    (long long)n->documents, (long long)n->input_bytes, seconds, (long long)n->blank);
+	str_addf(&s, "{\"documents\": %lld, \"input_bytes\": %lld, \"seconds\": %.3f, ", (long long)n->documents,
+	    (long long)n->input_bytes, seconds);
+	str_addf(&s, "\"blank_lines\": %lld, \"skipped_lines\": {", (long long)n->blank);
 	for (int i = 0; i < JSONL_CLASSES; i++)
 		if (n->bad[i])
 			str_addf(&s, "%s\"%s\": %lld", shown++ ? ", " : "", jsonl_class_name[i], (long long)n->bad[i]);
@@ -189,25 +190,34 @@ all_tokens(const struct encode_counts *n)
 	return tokens;
 }
 
+/* Megabytes of lines that this run has read itself. */
+static double
+megabytes(const struct encode_counts *n)
+{
+	return (double)(n->input_bytes - n->input_before) / 1e6;
+}
+
 /* The time left is told from the bytes of the files, where they are known. */
 void
 report_progress(const struct encode_counts *n, double seconds, struct str *out)
 {
-	str_addf(out, "%lld documents, %lld tokens, %.1f MB, %.1f MB/s", (long long)n->documents, (long long)all_tokens(n),
-	    (double)n->input_bytes / 1e6, (double)n->input_bytes / 1e6 / seconds);
-	if (n->stored_total > 0 && n->stored > 0) {
-		double share = (double)n->stored / (double)n->stored_total;
-		long long left = (long long)(seconds * (share < 1 ? 1 / share - 1 : 0));
+	double done = (double)(n->stored - n->stored_before), left = (double)(n->stored_total - n->stored);
 
-		str_addf(out, ", %.0f %%, %lld:%02lld:%02lld left", 100 * (share < 1 ? share : 1), left / 3600, left / 60 % 60,
-		    left % 60);
+	str_addf(out, "%lld documents, %lld tokens, %.1f MB, %.1f MB/s", (long long)n->documents, (long long)all_tokens(n),
+	    megabytes(n), megabytes(n) / seconds);
+	if (n->stored_total > 0 && done > 0) {
+		long long wait = left > 0 ? (long long)(seconds * left / done) : 0;
+
+		str_addf(out, ", %.0f %%, %lld:%02lld:%02lld left", left > 0 ? 100 - 100 * left / (double)n->stored_total : 100,
+		    wait / 3600, wait / 60 % 60, wait % 60);
 	}
 }
 
-/* Bytes are those of the lines, decompressed. */
+/* Bytes are those of the lines, decompressed; documents and tokens those of the dataset, also where an
+ * earlier run has made some of them. */
 void
 report_summary(const struct encode_counts *n, double seconds, struct str *out)
 {
 	str_addf(out, "%lld documents, %lld tokens, %.1f MB in %.1f s (%.1f MB/s)", (long long)n->documents,
-	    (long long)all_tokens(n), (double)n->input_bytes / 1e6, seconds, (double)n->input_bytes / 1e6 / seconds);
+	    (long long)all_tokens(n), megabytes(n), seconds, megabytes(n) / seconds);
 }

@@ -40,6 +40,14 @@ map_open(struct map *m, const char *path, struct err *e)
 	return 0;
 }
 
+/* Read-only pages of a file lose nothing by it. */
+void
+map_forget(const struct map *m)
+{
+	if (m->base)
+		madvise((void *)(uintptr_t)m->base, m->size, MADV_DONTNEED);
+}
+
 /*
  * A struct that was never opened, or is closed already, is fine: openers call this on their error
  * paths. Pointers into the file are dead afterwards.

@@ -17,6 +17,9 @@ struct map {
 };
 
 int  map_open(struct map *m, const char *path, struct err *e);
+/* The pages are given back to the file cache; they come again when they are touched. For passes over large files, whose pages
+ * would count as this process's memory. */
+void map_forget(const struct map *m);
 void map_close(struct map *m);
 
 #endif

@@ -70,6 +70,7 @@ dataset_open_with(const char *prefix, const struct dataset_options *o, struct er
 		dataset_close(d);
 		return NULL;
 	}
+	map_forget(&d->idx);
 	return d;
 }
 
@@ -153,6 +154,13 @@ int64_t
 dataset_document_start(const struct dataset *d, int64_t document)
 {
 	return load64(d->document, document);
+}
+
+/* The tokens' pages stay. */
+void
+dataset_forget(const struct dataset *d)
+{
+	map_forget(&d->idx);
 }
 
 /* A byte a sequence behind the arrays, written for multimodal data; nothing here reads it. */

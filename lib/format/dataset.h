@@ -38,6 +38,8 @@ int64_t     dataset_num_tokens(const struct dataset *d);
 int64_t     dataset_length(const struct dataset *d, int64_t sequence);          /* tokens of one sequence */
 int64_t     dataset_document_start(const struct dataset *d, int64_t document);  /* first sequence; document may be the count */
 bool        dataset_has_modes(const struct dataset *d);
+/* Pages of the index that were read no longer count as memory of this process; for passes over all of it. */
+void        dataset_forget(const struct dataset *d);
 /* Copies tokens [first, first + count) of a sequence as int64; the range must lie inside it. -1
  * only when a file that is not mapped cannot be read, or has become shorter. */
 int dataset_tokens(const struct dataset *d, int64_t sequence, int64_t first, int64_t count,

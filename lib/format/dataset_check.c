@@ -5,6 +5,7 @@
  * everything else reaches training. Here every entry is looked at. That must not make the start
  * slow: the first pass has no branch and no sum carried from entry to entry, so that it runs at the
  * speed of memory, and only a file that fails it is gone through again for the place and the words.
+ * Pages that were looked at are given back, so that a large index does not count as memory.
  */
 #include "lib/format/dataset_impl.h"
 
@@ -80,6 +81,24 @@ dataset_check_arrays(struct dataset *d, struct err *e)
 	return 0;
 }
 
+/* Whether each of the sequences [first, end) is followed by the next: not 0, or above 63 bits, is a
+ * fault. */
+static uint64_t
+sequence_faults(const struct dataset *d, int64_t first, int64_t end, unsigned shift)
+{
+	const unsigned char *length = d->length, *offset = d->offset;
+	uint64_t differ = 0, sign = 0;
+
+	for (int64_t i = first; i < end; i++) {
+		uint64_t len = (uint64_t)(int64_t)load32(length, i),
+			 at = (uint64_t)load64(offset, i), next = (uint64_t)load64(offset, i + 1);
+
+		differ |= (next - at) ^ (len << shift);
+		sign |= len | next;
+	}
+	return differ | sign >> 63;
+}
+
 /*
  * The first sequence begins at 0 and each next one where the one before it ends. Lengths add less
  * than 2^34 bytes each, so a sum that leaves 63 bits shows as a negative offset on its way.
@@ -87,22 +106,19 @@ dataset_check_arrays(struct dataset *d, struct err *e)
 static bool
 sequences_sound(const struct dataset *d, unsigned shift)
 {
-	const unsigned char *length = d->length, *offset = d->offset;
-	uint64_t differ, sign = 0, last;
+	int64_t last = d->sequences - 1;
+	uint64_t fault, len;
 
 	if (d->sequences == 0)
 		return true;
-	differ = (uint64_t)load64(offset, 0);
-	for (int64_t i = 0; i + 1 < d->sequences; i++) {
-		uint64_t len = (uint64_t)(int64_t)load32(length, i),
-			 at = (uint64_t)load64(offset, i), next = (uint64_t)load64(offset, i + 1);
-
-		differ |= (next - at) ^ (len << shift);
-		sign |= len | next;
+	fault = (uint64_t)load64(d->offset, 0);
+	for (int64_t i = 0; i < last; i += DATASET_FORGET) {
+		fault |= sequence_faults(
+		    d, i, last - i < DATASET_FORGET ? last : i + DATASET_FORGET, shift);
+		map_forget(&d->idx);
 	}
-	last = (uint64_t)(int64_t)load32(length, d->sequences - 1);
-	sign |= last | ((uint64_t)load64(offset, d->sequences - 1) + (last << shift));
-	return differ == 0 && sign >> 63 == 0;
+	len = (uint64_t)(int64_t)load32(d->length, last);
+	return fault == 0 && (len | ((uint64_t)load64(d->offset, last) + (len << shift))) >> 63 == 0;
 }
 
 /* The first sequence that breaks the rules, in words. */
@@ -151,10 +167,15 @@ documents_sound(const struct dataset *d)
 	const unsigned char *p = d->document;
 	uint64_t sign = 0;
 
-	for (int64_t i = 0; i < d->documents; i++) {
-		uint64_t v = (uint64_t)load64(p, i), next = (uint64_t)load64(p, i + 1);
+	for (int64_t k = 0; k < d->documents; k += DATASET_FORGET) {
+		int64_t end = d->documents - k < DATASET_FORGET ? d->documents : k + DATASET_FORGET;
 
-		sign |= next | (next - v);
+		for (int64_t i = k; i < end; i++) {
+			uint64_t v = (uint64_t)load64(p, i), next = (uint64_t)load64(p, i + 1);
+
+			sign |= next | (next - v);
+		}
+		map_forget(&d->idx);
 	}
 	return load64(p, 0) == 0 && load64(p, d->documents) == d->sequences && sign >> 63 == 0;
 }

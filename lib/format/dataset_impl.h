@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-enum { DATASET_HEADER = 34, DATASET_CHUNK = 8192 };     /* bytes; values moved at a time */
+/* Bytes; values moved at a time; entries looked at before their pages are given back. */
+enum { DATASET_HEADER = 34, DATASET_CHUNK = 8192, DATASET_FORGET = 2 << 20 };
 
 struct dataset {
 	char *prefix, *idx_path, *bin_path;

@@ -377,3 +377,42 @@ spm="--tokenizer-model t.model"
 		same w1_text_document w${w}_text_document
 	done
 }
+
+@test "every example of the manual runs" {
+	mkdir data raw
+	cp many.jsonl corpus.jsonl
+	# A byte-level BPE of 256 bytes, one merge and <|endoftext|>.
+	perl -CS -e '
+		my ($next, $i) = (0x100, 0);
+		my @c = map { chr((($_ >= 33 && $_ <= 126) || ($_ >= 161 && $_ <= 172) || $_ >= 174) ? $_ : $next++) } 0 .. 255;
+		sub quote { my $s = shift; $s =~ s/(["\\])/\\$1/g; return "\"$s\"" }
+		open my $v, ">:utf8", "vocab.json";
+		print $v "{", join(", ", map { quote($_) . ": " . $i++ } @c, "th", "<|endoftext|>"), "}\n";
+		open my $m, ">:utf8", "merges.txt";
+		print $m "t h\n";'
+	cat docs.jsonl bad.jsonl | zstd -q >a.zst
+	gzip -c docs.jsonl >raw/a.jsonl.gz
+	rm t.model
+	# The model of the first example has 8000 pieces, for which this text is too small.
+	sed -n '/^\.Sh EXAMPLES/,/^\.Sh DIAGNOSTICS/p' "$TOP/man/mtok.1" | awk '
+		/^\.Ed/ { inside = 0 }
+		inside { gsub(/\\e/, "\\"); sub(/--vocab-size 8000/, "--vocab-size 320"); print }
+		/^\.Bd/ { inside = 1 }' >examples.sh
+	[ "$(grep -c '^mtok\|| mtok' examples.sh)" = 9 ]
+	SLURM_ARRAY_TASK_ID=1 run bash -e -o pipefail examples.sh
+	[ "$status" = 0 ] || { echo "$output"; return 1; }
+	for d in a_text b_text gpt2_text gpt2_title p1_text c_text; do
+		mshard verify -q data/${d}_document
+	done
+	same data/all data/p1_text_document
+}
+
+@test "progress on a terminal: documents, tokens, speed and what is left; nothing of it in a log" {
+	command -v script >/dev/null || skip "no script(1)"
+	for i in $(seq 10); do cat many.jsonl; done >big.jsonl
+	run script -qec "mtok -o out $spm big.jsonl" /dev/null
+	[ "$status" = 0 ]
+	[[ $output =~ [0-9]+' documents, '[0-9]+' tokens, '[0-9.]+' MB, '[0-9.]+' MB/s, '[0-9]+' %, '[0-9]+':'[0-9]{2}':'[0-9]{2}' left' ]]
+	run --separate-stderr mtok -o log $spm big.jsonl
+	[ "${#stderr_lines[@]}" = 1 ]
+}

@@ -40,8 +40,8 @@ main(int argc, char **argv)
 		fprintf(stderr, "%s\n", rc < 0 ? e.msg : "no input");
 		return EXIT_FAILURE;
 	}
-	printf("%.3f %.3f %lld %lld\n", seconds(used.ru_utime) * 1e9 / (double)bytes, seconds(used.ru_stime) * 1e9 / (double)bytes,
-	    lines, good);
+	printf("%.3f %.3f %lld %lld\n", seconds(used.ru_utime) * 1e9 / (double)bytes,
+	    seconds(used.ru_stime) * 1e9 / (double)bytes, lines, good);
 	jsonl_free(j);
 	input_free(in);
 	str_release(&b.text);

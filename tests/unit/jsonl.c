@@ -149,9 +149,11 @@ static void
 test_oracle(void)
 {
 	static const char *const seeds[] = {
-		"{\"id\": 17, \"text\": \"some words that are longer than one block of the scanner, and \\u3042 \\ud83d\\ude00\"}",
+		"{\"id\": 17, \"text\": \"some words that are longer than one block of the scanner, and "
+		"\\u3042 \\ud83d\\ude00\"}",
 		"{\"meta\": {\"text\": [1, -2.5e+3, true]}, \"title\": [\"a\", \"\"], \"text\": \"x\\n\\\"y\\\\\"}",
-		"{\"te\\u0078t\": \"\xe3\x81\x82\xe3\x81\x84\xe3\x81\x86\xf0\x9f\x98\x80 text\", \"text\":[\"b\", \"\\ud800\"] ,\"n\" :null}",
+		"{\"te\\u0078t\": \"\xe3\x81\x82\xe3\x81\x84\xe3\x81\x86\xf0\x9f\x98\x80"
+		" text\", \"text\":[\"b\", \"\\ud800\"] ,\"n\" :null}",
 	};
 	static const char likely[] = "\"\"\\\\{}[]:,u0dDe\x80\xe3\xff \n\t\x1f";
 	uint64_t state = 42;
