@@ -18,11 +18,12 @@ struct bpe_pair {
 };
 
 /*
- * Which pairs may merge: a small hash table for each left symbol that begins any, at most half full.
- * Most symbols begin none, and what is asked for one after the other stands close together.
+ * Which pairs may merge: a small hash table for each left symbol, its region, at most half full.
+ * Most pairs that are asked for may not: a filter of one bit a hash value of the right symbol stands
+ * beside the place of the region and mostly says so at once.
  */
 struct bpe_pairs {
-	uint32_t *region;               /* by id: first pair << 5 | bits of the number of pairs; 0: none */
+	uint64_t *region;               /* by id: filter << 32 | first pair << 5 | bits of the number of pairs */
 	struct bpe_pair *pair;
 	uint32_t *joined;               /* by rank: the id that the two become */
 	size_t num_pairs, cap;          /* of pair, regions that have been outgrown included */
@@ -63,16 +64,20 @@ struct bpe_scratch {
 	size_t cap, heap_len, heap_cap;
 };
 
-/* The pair in the region of left, or the free place where it would go; NULL without a region. */
-static inline struct bpe_pair *
-bpe_pair_slot(const struct bpe_pairs *p, uint32_t left, uint32_t right)
+static inline uint32_t
+bpe_pair_hash(uint32_t right)
 {
-	uint32_t region = p->region[left], bits = region & 31, mask = ((uint32_t)1 << bits) - 1;
-	struct bpe_pair *first = p->pair + (region >> 5);
-	uint32_t i = right * 0x9e3779b9u >> 1 >> (31 - bits);
+	return right * 0x9e3779b9u;
+}
 
-	if (region == 0)
-		return NULL;
+/* The pair in a region, or the free place where it would go. */
+static inline struct bpe_pair *
+bpe_pair_slot(const struct bpe_pairs *p, uint64_t region, uint32_t right)
+{
+	uint32_t bits = region & 31, mask = ((uint32_t)1 << bits) - 1;
+	struct bpe_pair *first = p->pair + ((uint32_t)region >> 5);
+	uint32_t i = bpe_pair_hash(right) >> (32 - bits);
+
 	while (first[i].right != right && first[i].right != BPE_NONE)
 		i = (i + 1) & mask;
 	return &first[i];
@@ -82,9 +87,11 @@ bpe_pair_slot(const struct bpe_pairs *p, uint32_t left, uint32_t right)
 static inline uint32_t
 bpe_pair_rank(const struct bpe_pairs *p, uint32_t left, uint32_t right)
 {
-	const struct bpe_pair *pair = bpe_pair_slot(p, left, right);
+	uint64_t region = p->region[left];
 
-	return pair ? pair->rank : BPE_NONE;
+	if (!(region >> 32 >> (bpe_pair_hash(right) >> 8 & 31) & 1))
+		return BPE_NONE;
+	return bpe_pair_slot(p, region, right)->rank;
 }
 
 /* Room for ids below num_ids and ranks below num_ranks. */

@@ -35,13 +35,14 @@ static void
 new_region(struct bpe_pairs *p, uint32_t left, unsigned bits)
 {
 	size_t size = (size_t)1 << bits;
+	uint64_t filter = p->region[left] >> 32;
 
 	if (p->num_pairs + size > p->cap) {
 		p->cap = 2 * p->cap + size;
 		p->pair = mem_realloc(p->pair, p->cap, sizeof *p->pair);
 	}
 	memset(p->pair + p->num_pairs, 0xff, size * sizeof *p->pair);
-	p->region[left] = (uint32_t)p->num_pairs << 5 | bits;
+	p->region[left] = filter << 32 | p->num_pairs << 5 | bits;
 	p->num_pairs += size;
 }
 
@@ -49,7 +50,7 @@ new_region(struct bpe_pairs *p, uint32_t left, unsigned bits)
 static void
 grow(struct bpe_pairs *p, uint32_t left)
 {
-	uint32_t region = p->region[left], size = (uint32_t)1 << (region & 31), used = 0;
+	uint32_t region = (uint32_t)p->region[left], size = (uint32_t)1 << (region & 31), used = 0;
 	size_t first = region >> 5;
 
 	if (region == 0) {
@@ -61,9 +62,12 @@ grow(struct bpe_pairs *p, uint32_t left)
 	if (2 * (used + 1) <= size)
 		return;
 	new_region(p, left, (region & 31) + 1);
-	for (uint32_t i = 0; i < size; i++)
-		if (p->pair[first + i].right != BPE_NONE)
-			*bpe_pair_slot(p, left, p->pair[first + i].right) = p->pair[first + i];
+	for (uint32_t i = 0; i < size; i++) {
+		struct bpe_pair old = p->pair[first + i];
+
+		if (old.right != BPE_NONE)
+			*bpe_pair_slot(p, p->region[left], old.right) = old;
+	}
 }
 
 /* The caller has checked that ids and rank are within what the table was made for. */
@@ -73,7 +77,8 @@ bpe_pairs_add(struct bpe_pairs *p, struct bpe_merge m, uint32_t rank, uint32_t j
 	if (bpe_pair_rank(p, m.left, m.right) != BPE_NONE)
 		return false;
 	grow(p, m.left);
-	*bpe_pair_slot(p, m.left, m.right) = (struct bpe_pair){ m.right, rank };
+	p->region[m.left] |= (uint64_t)1 << (32 + (bpe_pair_hash(m.right) >> 8 & 31));
+	*bpe_pair_slot(p, p->region[m.left], m.right) = (struct bpe_pair){ m.right, rank };
 	p->joined[rank] = joined;
 	return true;
 }
