@@ -8,19 +8,17 @@
  */
 #include "lib/base/json.h"
 #include "lib/base/mem.h"
-#include "lib/base/utf8.h"
+#include "lib/token/alphabet.h"
 #include "lib/token/bpe.h"
 #include "lib/token/impl.h"
+#include "lib/token/names.h"
 #include "lib/token/pretok.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALPHABET_END = 0x144 };
-
 static const char *const types[] = { "GPT2BPETokenizer", NULL };
 static const char end_of_text[] = "<|endoftext|>";
-
 
 struct token {
 	const char *bytes;
@@ -36,12 +34,6 @@ struct gpt2 {
 	struct pretok *pretok;
 	int64_t end_of_text;            /* -1: not in the vocabulary */
 	bool special_as_text;
-};
-
-/* A vocabulary while it is being read: strings to ids. */
-struct names {
-	const struct json_value **slot;
-	size_t mask;
 };
 
 /* The merges while they are being read. */
@@ -61,78 +53,18 @@ gpt2_detect(const struct tokenizer_spec *spec, const unsigned char *head, size_t
 	return spec->vocab && spec->merges && !spec->model;
 }
 
-/*
- * byte_of[code point] is the byte that it stands for, or -1. Printable Latin-1 stands for itself,
- * the other 68 bytes for U+0100 and up in their order: bytes_to_unicode of openai/gpt-2.
- */
-static void
-alphabet(int16_t byte_of[ALPHABET_END])
-{
-	int next = 0x100;
-
-	for (int i = 0; i < ALPHABET_END; i++)
-		byte_of[i] = -1;
-	for (int b = 0; b < 256; b++) {
-		bool plain = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
-
-		byte_of[plain ? b : next++] = (int16_t)b;
-	}
-}
-
 /* The bytes that a token of the alphabet stands for; a token with any other character stands for
  * itself, outside BPE. */
 static struct token
-decode_name(struct gpt2 *g, const int16_t *byte_of, const char *name, size_t len)
+decode_name(struct gpt2 *g, const struct alphabet *a, const char *name, size_t len)
 {
 	char *out = mem_pool_alloc(&g->pool, len + 1, 1);
-	size_t n = 0, i = 0;
+	int64_t n = alphabet_decode(a, name, len, out);
 
-	while (i < len) {
-		uint32_t cp;
-		int m = utf8_decode((const unsigned char *)name + i, len - i, &cp);
-
-		if (m == 0 || cp >= ALPHABET_END || byte_of[cp] < 0) {
-			memcpy(out, name, len);
-			return (struct token){ out, (uint32_t)len, true };
-		}
-		out[n++] = (char)byte_of[cp];
-		i += (size_t)m;
-	}
-	return (struct token){ out, (uint32_t)n, false };
-}
-
-/* FNV-1a, folded so that the low bits depend on all. */
-static size_t
-name_hash(const char *s, size_t len)
-{
-	uint64_t h = 0xcbf29ce484222325u;
-
-	for (size_t i = 0; i < len; i++)
-		h = (h ^ (unsigned char)s[i]) * 0x100000001b3u;
-	return (size_t)(h ^ h >> 29);
-}
-
-/*
- * The slot of a name: its member, or the free place where it would go. The table is at most half
- * full, so the search ends.
- */
-static const struct json_value **
-name_slot(const struct names *n, const char *s, size_t len)
-{
-	size_t i = name_hash(s, len) & n->mask;
-
-	while (n->slot[i] && (n->slot[i]->key_len != len || memcmp(n->slot[i]->key, s, len)))
-		i = (i + 1) & n->mask;
-	return &n->slot[i];
-}
-
-/* The id of a name, or -1. */
-static int64_t
-name_id(const struct names *n, const char *s, size_t len)
-{
-	const struct json_value *v = *name_slot(n, s, len);
-
-	return v ? v->integer : -1;
+	if (n >= 0)
+		return (struct token){ out, (uint32_t)n, false };
+	memcpy(out, name, len);
+	return (struct token){ out, (uint32_t)len, true };
 }
 
 /*
@@ -140,23 +72,21 @@ name_id(const struct names *n, const char *s, size_t len)
  * twice, there can be no gap.
  */
 static int
-add_token(struct tokenizer *t, struct names *n, const int16_t *byte_of, const struct json_value *v,
+add_token(struct tokenizer *t, struct names *n, const struct alphabet *a, const struct json_value *v,
     struct err *e)
 {
 	struct gpt2 *g = t->impl;
-	const struct json_value **slot = name_slot(n, v->key, v->key_len);
 
 	if (v->type != JSON_INT)
 		return err_set(e, "the id of '%.40s' is not an integer", v->key);
 	if (v->integer < 0 || v->integer >= t->vocab_size)
 		return err_set(e, "the id of '%.40s' is %lld, but there are %lld tokens", v->key,
 		    (long long)v->integer, (long long)t->vocab_size);
-	if (*slot)
+	if (names_add(n, v->key, v->key_len, (uint32_t)v->integer) >= 0)
 		return err_set(e, "token '%.40s' is there twice", v->key);
 	if (g->token[v->integer].bytes)
 		return err_set(e, "id %lld is there twice", (long long)v->integer);
-	*slot = v;
-	g->token[v->integer] = decode_name(g, byte_of, v->key, v->key_len);
+	g->token[v->integer] = decode_name(g, a, v->key, v->key_len);
 	return 0;
 }
 
@@ -165,22 +95,18 @@ static int
 read_vocab(struct tokenizer *t, struct names *n, const struct json_value *root, struct err *e)
 {
 	struct gpt2 *g = t->impl;
-	int16_t byte_of[ALPHABET_END];
-	size_t size = 16;
+	struct alphabet a;
 
 	if (root->type != JSON_OBJECT || root->len == 0)
 		return err_set(e, "not an object of tokens and their ids");
-	while (size < 2 * root->len)
-		size *= 2;
 	t->vocab_size = (int64_t)root->len;
-	n->mask = size - 1;
-	n->slot = mem_zalloc(size, sizeof *n->slot);
+	names_init(n, root->len);
 	g->token = mem_zalloc(root->len, sizeof *g->token);
-	alphabet(byte_of);
+	alphabet_init(&a);
 	for (size_t i = 0; i < root->len; i++)
-		if (add_token(t, n, byte_of, &root->item[i], e) < 0)
+		if (add_token(t, n, &a, &root->item[i], e) < 0)
 			return -1;
-	g->end_of_text = name_id(n, end_of_text, sizeof end_of_text - 1);
+	g->end_of_text = names_find(n, end_of_text, sizeof end_of_text - 1);
 	if (g->end_of_text >= 0)
 		g->token[g->end_of_text].special = true;
 	t->special[TOKENIZER_EOS] = t->special[TOKENIZER_BOS] = t->special[TOKENIZER_UNK] =
@@ -211,8 +137,8 @@ add_merge(struct merges *m, size_t at, size_t len, struct err *e)
 
 	if (left == 0 || right == 0 || memchr(space + 1, ' ', right))
 		return err_set(e, "not two tokens with a space between them");
-	a = name_id(m->names, line, left);
-	b = name_id(m->names, space + 1, right);
+	a = names_find(m->names, line, left);
+	b = names_find(m->names, space + 1, right);
 	if (a < 0 || b < 0)
 		return err_set(e, "'%.*s' is not in the vocabulary", (int)(a < 0 ? left : right),
 		    a < 0 ? line : space + 1);
@@ -329,7 +255,7 @@ gpt2_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 		return err_set(e, "%s needs --vocab-file and --merge-file", t->type);
 	g->special_as_text = spec->special_as_text;
 	rc = open_files(t, spec, &n, e);
-	free(n.slot);
+	names_release(&n);
 	if (rc == 0)
 		g->pretok = pretok_new(PRETOK_GPT2);
 	return rc;

@@ -84,6 +84,28 @@ same_ids()
 @test "megatron-tiktoken.v1: bytes" { same_bytes megatron-tiktoken.v1; }
 @test "megatron-tiktoken.v2: bytes" { same_bytes megatron-tiktoken.v2; }
 
+@test "gpt2 as tokenizer.json gives the bytes of its two files" {
+	for c in en ja code multi unicode edge; do
+		mtok -q --force -o two $(options gpt2) --input "$GOLDEN/corpus/$c.jsonl"
+		mtok -q --force -o one --tokenizer-model "$files/gpt2.tokenizer.json" --input "$GOLDEN/corpus/$c.jsonl"
+		cmp two_text_document.bin one_text_document.bin
+		cmp two_text_document.idx one_text_document.idx
+	done
+}
+
+@test "decoding gives the texts again" {
+	texts() { perl -MJSON::PP -ne 'next unless /\S/; s/^\xef\xbb\xbf//; print JSON::PP->new->utf8->allow_nonref->encode(decode_json($_)->{text}), "\n"'; }
+	for t in gpt2 cl100k l3style l3style.tiktoken megatron-tiktoken.v2 llama2style; do
+		for c in en ja code multi unicode; do
+			# U+2581 is a space to Llama 2, and <EXTRA_A> takes the spaces beside it
+			case $t.$c in llama2style.unicode | l3style.unicode) continue ;; esac
+			mtok -q --force -o out $(options "$t") --input "$GOLDEN/corpus/$c.jsonl"
+			mtok decode out_text_document --json $(options "$t") | texts >got
+			texts <"$GOLDEN/corpus/$c.jsonl" | cmp - got || { echo "$t $c"; return 1; }
+		done
+	done
+}
+
 @test "ids" {
 	for t in gpt2 gpt2.ordinary spm-uni-8k spm-bpe-8k spm-bpe-span-3k; do
 		same_ids "$t"
