@@ -267,7 +267,8 @@ encode_open(const struct encode_config *c, struct err *e)
 	x->counts.num_keys = c->json_keys.count;
 	x->counts.num_tokenizers = 1 + c->compare.count;
 	x->counts.key = mem_zalloc((size_t)(x->counts.num_keys * x->counts.num_tokenizers), sizeof *x->counts.key);
-	if (check_options(c, e) < 0 || check_keys(&c->json_keys, e) < 0 || open_files(x, e) < 0 || open_tokenizers(x, e) < 0 || open_ends(x, e) < 0) {
+	if (check_options(c, e) < 0 || check_keys(&c->json_keys, e) < 0 || open_files(x, e) < 0 ||
+	    open_tokenizers(x, e) < 0 || open_ends(x, e) < 0) {
 		encode_close(x);
 		return NULL;
 	}
