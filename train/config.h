@@ -28,7 +28,10 @@ struct train_options {
 	int64_t loss_scale_window, hysteresis;
 	struct opt_list data_path;
 	const char *split, *data_cache_path;
-	const char *tokenizer_type, *tokenizer_model, *vocab_file, *merge_file;
+	const char *tokenizer_type, *tokenizer_model, *vocab_file, *merge_file, *tiktoken_pattern;
+	bool hf_no_include_special_tokens;
+	int64_t tiktoken_num_special_tokens;
+	struct opt_list tiktoken_special_tokens;
 	bool eod_mask_loss, reset_position_ids, mock_data;
 	const char *save, *load, *pretrained_checkpoint;
 	int64_t save_interval, profile_step_start, profile_step_end;

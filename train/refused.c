@@ -543,8 +543,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "legacy-tokenizer", tokenizer },
 	{ "no-tokenizer-sentencepiece-ignore-extra-whitespaces", tokenizer },
 	{ "null-tokenizer-eod-id", tokenizer }, { "null-tokenizer-pad-id", tokenizer },
-	{ "tiktoken-num-special-tokens", tokenizer }, { "tiktoken-pattern", tokenizer },
-	{ "tiktoken-special-tokens", tokenizer }, { "trust-remote-code", tokenizer },
+	{ "trust-remote-code", tokenizer },
 	{ "use-gigatoken", tokenizer },
 	/* From here on: other spellings of what is built, with the name to use. */
 	{ "ds-sequence-parallel-fpdt", use_cp },
