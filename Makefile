@@ -152,8 +152,9 @@ lint:
 	@B=$(B) sh tests/run.sh lint
 fuzz:
 	@sh tests/fuzz/fuzz.sh
-bench: tests
-	@B=$(B) GOLDEN=$(GOLDEN) sh tests/bench/bench.sh
+bench: all $(B)/tests/bench/gemm $(B)/tests/bench/text $(B)/tests/bench/encode $(B)/tests/bench/spm
+	@B=$(B) sh tests/bench/bench.sh
+	@[ -z "$(GOLDEN)" ] || B=$(B) GOLDEN=$(abspath $(GOLDEN)) sh tests/bench/tok.sh
 
 # --- the rest ------------------------------------------------------------------------------------------------------------
 install: all

@@ -1,7 +1,7 @@
 /*
  * bpe.c - a vocabulary made ready for merging
  *
- * Pairs live in a hash table of integers, so no string is touched while merging. A rank file is
+ * Pairs live in tables of integers, so no string is touched while merging. A rank file is
  * turned into such pairs, one a token: a token is only ever made from the two parts that merging
  * its own bytes ends in, because what happens inside its bytes in a longer text is, step by step,
  * what happens to them alone. Those parts are shorter tokens, so the pairs are found in order of
@@ -13,6 +13,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { MAX_TOKENS = 1 << 23 };
 
 /* Eight bytes at a time; the length goes in as well. */
 static uint64_t
@@ -116,35 +118,6 @@ find_bytes(struct bpe *b, struct err *e)
 	return 0;
 }
 
-/* An empty table that count pairs fill to a half at most. */
-static void
-pairs_init(struct bpe *b, size_t count)
-{
-	unsigned bits = 4;
-
-	while (((size_t)1 << bits) < 2 * count + 1)
-		bits++;
-	b->shift = 64 - bits;
-	b->mask = ((size_t)1 << bits) - 1;
-	b->pair = mem_alloc(b->mask + 1, sizeof *b->pair);
-	memset(b->pair, 0xff, (b->mask + 1) * sizeof *b->pair);
-	b->maybe = mem_zalloc((b->mask + 1) >> (6 - BPE_MAYBE_BITS), sizeof *b->maybe);
-}
-
-/* False when the pair has a rank already. */
-static bool
-add_pair(struct bpe *b, struct bpe_merge pair, uint32_t rank, uint32_t joined)
-{
-	struct bpe_pair *p = bpe_pair_slot(b, pair.left, pair.right);
-	uint64_t bit = bpe_pair_hash(pair.left, pair.right) >> (b->shift - BPE_MAYBE_BITS);
-
-	if (p->key != UINT64_MAX)
-		return false;
-	b->maybe[bit >> 6] |= (uint64_t)1 << (bit & 63);
-	*p = (struct bpe_pair){ (uint64_t)pair.left << 32 | pair.right, rank, joined };
-	return true;
-}
-
 /* The id of the two tokens joined, or -1. */
 static int64_t
 join(const struct bpe *b, struct bpe_merge pair)
@@ -179,7 +152,7 @@ add_merges(struct bpe *b, const struct bpe_spec *spec, size_t *bad, struct err *
 		joined = join(b, m);
 		if (joined < 0)
 			return err_set(e, "the two join to no token of the vocabulary");
-		if (!add_pair(b, m, (uint32_t)*bad, (uint32_t)joined))
+		if (!bpe_pairs_add(&b->pairs, m, (uint32_t)*bad, (uint32_t)joined))
 			return err_set(e, "the pair is there twice");
 	}
 	return 0;
@@ -250,7 +223,8 @@ walk_tokens(struct bpe *b, const struct bpe_spec *spec)
 		size_t n = t->len > 1 ? merged(b, &s, t, id) : 1;
 
 		if (spec->ranks && n == 2)
-			add_pair(b, (struct bpe_merge){ id[0], id[1] }, order[i], order[i]);
+			bpe_pairs_add(
+			    &b->pairs, (struct bpe_merge){ id[0], id[1] }, order[i], order[i]);
 		else if (n > 1)
 			order[odd++] = order[i];
 	}
@@ -264,20 +238,20 @@ walk_tokens(struct bpe *b, const struct bpe_spec *spec)
 static void
 fill_leaves(struct bpe *b)
 {
-	for (size_t i = 0; i < 65536; i++) {
-		const struct bpe_pair *p = bpe_pair_find(b, b->byte_id[i >> 8], b->byte_id[i & 255]);
-
-		b->leaf[i] = p ? p->rank : BPE_NONE;
-	}
+	for (size_t i = 0; i < 65536; i++)
+		b->leaf[i] = bpe_pair_rank(&b->pairs, b->byte_id[i >> 8], b->byte_id[i & 255]);
 }
 
 /* Names first: merges find their joins by them. */
 static int
 build(struct bpe *b, const struct bpe_spec *spec, size_t *bad, struct err *e)
 {
+	if (spec->num_tokens > MAX_TOKENS || spec->num_merges > MAX_TOKENS)
+		return err_set(e, "%zu tokens and %zu merges: at most %d of each", spec->num_tokens,
+		    spec->num_merges, MAX_TOKENS);
 	if (add_names(b, spec, e) < 0 || (!spec->symbols && find_bytes(b, e) < 0))
 		return -1;
-	pairs_init(b, spec->ranks ? spec->num_tokens : spec->num_merges);
+	bpe_pairs_init(&b->pairs, spec->num_tokens, spec->ranks ? spec->num_tokens : spec->num_merges);
 	if (!spec->ranks && add_merges(b, spec, bad, e) < 0)
 		return -1;
 	if (spec->symbols)
@@ -313,7 +287,6 @@ bpe_free(struct bpe *b)
 	free(b->names.slot);
 	free(b->odd.slot);
 	bpe_cuts_release(&b->cuts);
-	free(b->pair);
-	free(b->maybe);
+	bpe_pairs_release(&b->pairs);
 	free(b);
 }

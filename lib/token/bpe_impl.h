@@ -4,10 +4,7 @@
 
 #include "lib/token/bpe.h"
 
-enum {
-	BPE_LINEAR_MAX = 32,            /* symbols; longer lists use the heap */
-	BPE_MAYBE_BITS = 3,
-};
+enum { BPE_LINEAR_MAX = 32 };           /* symbols; longer lists use the heap */
 
 #define BPE_NONE UINT32_MAX
 
@@ -15,9 +12,21 @@ enum {
 #define BPE_MIX 0x9e3779b97f4a7c15u
 #define BPE_MIX2 0x93cd3a2c8198e269u
 
+/* One pair of a region, whose left symbol is the region's. */
 struct bpe_pair {
-	uint64_t key;                   /* left << 32 | right; all ones: free */
-	uint32_t rank, joined;          /* rank BPE_NONE: may not merge */
+	uint32_t right, rank;           /* right BPE_NONE: free */
+};
+
+/*
+ * Which pairs may merge: a small hash table for each left symbol, its region, at most half full.
+ * Most pairs that are asked for may not: a filter of one bit a hash value of the right symbol stands
+ * beside the place of the region and mostly says so at once.
+ */
+struct bpe_pairs {
+	uint64_t *region;               /* by id: filter << 32 | first pair << 5 | bits of the number of pairs */
+	struct bpe_pair *pair;
+	uint32_t *joined;               /* by rank: the id that the two become */
+	size_t num_pairs, cap;          /* of pair, regions that have been outgrown included */
 };
 
 /* Tokens by their bytes; open addressing, at most half full. */
@@ -38,18 +47,14 @@ struct bpe {
 	struct bpe_names odd;           /* tokens that only a whole piece can be, not merging */
 	uint32_t odd_max;               /* bytes of the longest; 0: there are none */
 	struct bpe_cuts cuts;
-	struct bpe_pair *pair;          /* open addressing, at most half full */
-	size_t mask;
-	unsigned shift;                 /* 64 less the bits of the table's size */
-	uint64_t *maybe;                /* a bit for every hash value of a pair, 8 times the table's size: most
-	                                   pairs that are asked for may not merge, and this fits a near cache */
+	struct bpe_pairs pairs;
 	uint32_t byte_id[256];
 	uint32_t leaf[65536];           /* rank of the pair of two bytes, first byte high */
 };
 
 /* A symbol of a long list, linked by index. rank is that of the pair (this, next). */
 struct bpe_symbol {
-	uint32_t id, prev, next, rank, joined;
+	uint32_t id, prev, next, rank;
 };
 
 /* Scratch of merging; grows to the longest list. */
@@ -59,36 +64,41 @@ struct bpe_scratch {
 	size_t cap, heap_len, heap_cap;
 };
 
-static inline uint64_t
-bpe_pair_hash(uint32_t left, uint32_t right)
+static inline uint32_t
+bpe_pair_hash(uint32_t right)
 {
-	return ((uint64_t)left << 32 | right) * BPE_MIX;
+	return right * 0x9e3779b9u;
 }
 
-/* The slot that holds the pair, or the free one where it would go. */
+/* The pair in a region, or the free place where it would go. */
 static inline struct bpe_pair *
-bpe_pair_slot(const struct bpe *b, uint32_t left, uint32_t right)
+bpe_pair_slot(const struct bpe_pairs *p, uint64_t region, uint32_t right)
 {
-	uint64_t key = (uint64_t)left << 32 | right;
-	size_t i = (size_t)(bpe_pair_hash(left, right) >> b->shift);
+	uint32_t bits = region & 31, mask = ((uint32_t)1 << bits) - 1;
+	struct bpe_pair *first = p->pair + ((uint32_t)region >> 5);
+	uint32_t i = bpe_pair_hash(right) >> (32 - bits);
 
-	while (b->pair[i].key != key && b->pair[i].key != UINT64_MAX)
-		i = (i + 1) & b->mask;
-	return &b->pair[i];
+	while (first[i].right != right && first[i].right != BPE_NONE)
+		i = (i + 1) & mask;
+	return &first[i];
 }
 
-/* The pair, or NULL when it may not merge. */
-static inline const struct bpe_pair *
-bpe_pair_find(const struct bpe *b, uint32_t left, uint32_t right)
+/* The rank of a pair, BPE_NONE for one that may not merge. */
+static inline uint32_t
+bpe_pair_rank(const struct bpe_pairs *p, uint32_t left, uint32_t right)
 {
-	uint64_t bit = bpe_pair_hash(left, right) >> (b->shift - BPE_MAYBE_BITS);
-	const struct bpe_pair *p;
+	uint64_t region = p->region[left];
 
-	if (!(b->maybe[bit >> 6] >> (bit & 63) & 1))
-		return NULL;
-	p = bpe_pair_slot(b, left, right);
-	return p->rank == BPE_NONE ? NULL : p;
+	if (!(region >> 32 >> (bpe_pair_hash(right) >> 8 & 31) & 1))
+		return BPE_NONE;
+	return bpe_pair_slot(p, region, right)->rank;
 }
+
+/* Room for ids below num_ids and ranks below num_ranks. */
+void bpe_pairs_init(struct bpe_pairs *p, size_t num_ids, size_t num_ranks);
+void bpe_pairs_release(struct bpe_pairs *p);
+/* False when the pair has a rank already. */
+bool bpe_pairs_add(struct bpe_pairs *p, struct bpe_merge m, uint32_t rank, uint32_t joined);
 
 /* The id of the token with these bytes, or BPE_NONE. */
 uint32_t bpe_name(const struct bpe_names *n, const unsigned char *bytes, size_t len);

@@ -11,15 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The rank of a pair, BPE_NONE for one that may not merge. */
-static inline uint32_t
-rank_of(const struct bpe *b, uint32_t left, uint32_t right)
-{
-	const struct bpe_pair *p = bpe_pair_find(b, left, right);
-
-	return p ? p->rank : BPE_NONE;
-}
-
 /*
  * Quadratic, but the fastest for what nearly all pieces are: a dozen bytes. rank[i] is that of the
  * symbols i and i + 1.
@@ -34,16 +25,16 @@ merge_ranked(const struct bpe *b, uint32_t *id, uint32_t *rank, size_t n)
 			best = rank[i] < rank[best] ? i : best;
 		if (rank[best] == BPE_NONE)
 			break;
-		id[best] = bpe_pair_slot(b, id[best], id[best + 1])->joined;
+		id[best] = b->pairs.joined[rank[best]];
 		n--;
 		for (size_t i = best + 1; i < n; i++) {
 			id[i] = id[i + 1];
 			rank[i - 1] = rank[i];
 		}
 		if (best + 1 < n)
-			rank[best] = rank_of(b, id[best], id[best + 1]);
+			rank[best] = bpe_pair_rank(&b->pairs, id[best], id[best + 1]);
 		if (best > 0)
-			rank[best - 1] = rank_of(b, id[best - 1], id[best]);
+			rank[best - 1] = bpe_pair_rank(&b->pairs, id[best - 1], id[best]);
 	}
 	return n;
 }
@@ -55,7 +46,7 @@ bpe_merge_linear(const struct bpe *b, uint32_t *id, size_t n)
 	uint32_t rank[BPE_LINEAR_MAX];
 
 	for (size_t i = 0; i + 1 < n; i++)
-		rank[i] = rank_of(b, id[i], id[i + 1]);
+		rank[i] = bpe_pair_rank(&b->pairs, id[i], id[i + 1]);
 	return merge_ranked(b, id, rank, n);
 }
 
@@ -114,17 +105,13 @@ static void
 rank_pair(const struct bpe *b, struct bpe_scratch *s, uint32_t i)
 {
 	struct bpe_symbol *y = &s->symbol[i];
-	const struct bpe_pair *p;
 
 	y->rank = BPE_NONE;
 	if (y->next == BPE_NONE)
 		return;
-	p = bpe_pair_find(b, y->id, s->symbol[y->next].id);
-	if (!p)
-		return;
-	y->rank = p->rank;
-	y->joined = p->joined;
-	heap_push(s, (uint64_t)y->rank << 32 | i);
+	y->rank = bpe_pair_rank(&b->pairs, y->id, s->symbol[y->next].id);
+	if (y->rank != BPE_NONE)
+		heap_push(s, (uint64_t)y->rank << 32 | i);
 }
 
 /*
@@ -132,11 +119,11 @@ rank_pair(const struct bpe *b, struct bpe_scratch *s, uint32_t i)
  * heap's entries for it die.
  */
 static void
-join(struct bpe_scratch *s, uint32_t i)
+join(const struct bpe *b, struct bpe_scratch *s, uint32_t i)
 {
 	struct bpe_symbol *y = &s->symbol[i], *gone = &s->symbol[y->next];
 
-	y->id = y->joined;
+	y->id = b->pairs.joined[y->rank];
 	y->next = gone->next;
 	gone->rank = BPE_NONE;
 	if (y->next != BPE_NONE)
@@ -154,7 +141,7 @@ link_symbols(struct bpe_scratch *s, const uint32_t *id, size_t n)
 	s->heap_len = 0;
 	for (uint32_t i = 0; i < n; i++)
 		s->symbol[i] = (struct bpe_symbol){ id[i], i ? i - 1 : BPE_NONE,
-			i + 1 < n ? i + 1 : BPE_NONE, BPE_NONE, 0 };
+			i + 1 < n ? i + 1 : BPE_NONE, BPE_NONE };
 }
 
 /* Entries of pairs that have changed stay in the heap and are dropped when they come up. */
@@ -175,7 +162,7 @@ bpe_merge_heap(const struct bpe *b, struct bpe_scratch *s, uint32_t *id, size_t 
 		/* A pair that changed since it was queued has another rank now, or none. */
 		if (s->symbol[i].rank != top >> 32)
 			continue;
-		join(s, i);
+		join(b, s, i);
 		rank_pair(b, s, i);
 		if (s->symbol[i].prev != BPE_NONE)
 			rank_pair(b, s, s->symbol[i].prev);

@@ -2,8 +2,8 @@
 # unicode_table.sh [DIRECTORY] - print unicode_table.h from UnicodeData.txt (Debian package unicode-data, version 15.0)
 #
 # Only what the pre-tokenizers ask for: letters (Lu and Lt, Ll, Lm and Lo), marks (M*), numbers (N*), and the property
-# White_Space, whose members are taken from PropList.txt. Neighbouring code points of one class become one row; so does a stretch of
-# capital, small, capital, small... as the Latin and Cyrillic extensions have it.
+# White_Space, whose members are taken from PropList.txt. Neighbouring code points of one class become one row; so does a stretch
+# of capital, small, capital, small... as the Latin and Cyrillic extensions have it.
 set -eu
 dir=${1:-/usr/share/unicode}
 version=$(sed -n '1s/.*-\([0-9.]*\)\.txt.*/\1/p' "$dir/PropList.txt")

@@ -2,7 +2,7 @@
 # bench.sh - speed on this machine's CPU, each figure beside a limit or a peer measured in the same run; appends to results.tsv
 #
 # Columns: date, commit, machine, workload, figure, the peer's figure (what it is stands in the workload's name). B is the
-# build directory. Run it on a quiet machine. With GOLDEN=DIR, which has tokenizers/ and corpus/, tokenizers are timed too.
+# build directory. Run it on a quiet machine.
 set -eu
 : "${B:=build}"
 B=$(cd "$B" && pwd)
@@ -13,7 +13,6 @@ trap 'rm -rf "$tmp"' EXIT
 cores=$(nproc)
 machine="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $cores cores"
 results=$top/tests/bench/results.tsv
-[ -z "${GOLDEN:-}" ] || GOLDEN=$(cd "$GOLDEN" && pwd)
 cd "$tmp"
 
 # record WORKLOAD FIGURE PEER
@@ -70,16 +69,3 @@ record "mplan search of 10,240 ranks and 120 layers, ms; peer: mplan --version, 
 	"$(milliseconds mplan search -q --gpu gb200 --world-size 10240 --global-batch-size 20480 --num-layers 120 \
 		--hidden-size 8192 --ffn-hidden-size 28672 --num-attention-heads 64 --num-query-groups 8 --seq-length 4096 \
 		--vocab-size 128256 --swiglu --bf16)" "$(milliseconds mplan --version)"
-
-# Tokenizers: encoding alone, one thread, text that does not repeat itself, a cold cache.
-if [ -n "${GOLDEN:-}" ]; then
-	"$B/tests/bench/text" words 210 1 "$GOLDEN/corpus/en.jsonl" >English.jsonl
-	"$B/tests/bench/text" chars 210 1 "$GOLDEN/corpus/ja.jsonl" >Japanese.jsonl
-	for model in spm-bpe-8k spm-uni-8k; do
-		for language in English Japanese; do
-			"$B/tests/bench/spm" "$GOLDEN/tokenizers/$model.model" $language.jsonl >rates
-			record "$model, $language, encoding, MB/s; peer: libsentencepiece, MB/s" \
-				"$(cut -f1 rates)" "$(cut -f2 rates)"
-		done
-	done
-fi

@@ -7,8 +7,9 @@
  * follows a random occurrence of the last one (words) or of the last two (characters, for languages
  * without spaces). One word in ten is drawn from a Zipf distribution over two million words
  * instead, of which those beyond the model's own are spelt by a walk over its letters, and one in
- * fifty is a fresh number: so a cache meets new pieces at the rate of a web corpus as long as the
- * text goes on. Of the characters one in a hundred is drawn from all of the model's.
+ * sixty is a fresh number: of the pieces of 20 MB that GPT-2's expression makes of it 2 % are
+ * distinct, of 200 MB 1.3 %, which is somewhat more than in web text. Of the characters one in a
+ * hundred is drawn from all of the model's.
  */
 #include "lib/base/io.h"
 #include "lib/base/json.h"
