@@ -9,7 +9,8 @@ for src in tests/fuzz/*.c; do
 	name=$(basename "$src" .c)
 	[ "$name" = driver ] && continue
 	clang++ -fsanitize=fuzzer,address,undefined -o "build-fuzz/$name" "$b/tests/fuzz/$name.c.o" "$b"/tests/*.o "$b"/tok/*.o \
-		"$b"/export/*.o "$b/libmikoshi.a" -lsentencepiece_train -lsentencepiece -lsimdjson -lpcre2-8 -lz -lzstd -lpthread -lm
+		"$b"/export/*.o "$b/libmikoshi.a" -lsentencepiece_train -lsentencepiece \
+		-lsimdjson -lpcre2-8 -lz -lzstd -lpthread -lm
 	mkdir -p "build-fuzz/$name.corpus"
 	(cd build-fuzz &&
 		"./$name" -max_total_time="$SECONDS_EACH" -rss_limit_mb=2048 "$name.corpus" "../tests/fuzz/corpus/$name")
