@@ -2,7 +2,7 @@
 # bench.sh - speed on this machine's CPU, each figure beside a limit or a peer measured in the same run; appends to results.tsv
 #
 # Columns: date, commit, machine, workload, figure, the peer's figure (what it is stands in the workload's name). B is the
-# build directory. Run it on a quiet machine. With GOLDEN=DIR, which has tokenizers/ and corpus/, tokenizers are timed too.
+# build directory. Run it on a quiet machine.
 set -eu
 : "${B:=build}"
 B=$(cd "$B" && pwd)
@@ -13,7 +13,6 @@ trap 'rm -rf "$tmp"' EXIT
 cores=$(nproc)
 machine="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $cores cores"
 results=$top/tests/bench/results.tsv
-[ -z "${GOLDEN:-}" ] || GOLDEN=$(cd "$GOLDEN" && pwd)
 cd "$tmp"
 
 # record WORKLOAD FIGURE PEER
@@ -118,19 +117,6 @@ record "mshard index of 2,000 corpora, elapsed ms; peer: again from the cache, m
 record "mshard index of 2,000 corpora, CPU ms; peer: again from the cache, CPU ms" \
 	"$("$B/tests/bench/usage" mshard index $many other | cut -f 2)" "$(least 2 mshard index $many other)"
 rm -rf cold other corpus_*
-
-# Tokenizers: encoding alone, one thread, text that does not repeat itself, a cold cache.
-if [ -n "${GOLDEN:-}" ]; then
-	"$B/tests/bench/text" words 210 1 "$GOLDEN/corpus/en.jsonl" >English.jsonl
-	"$B/tests/bench/text" chars 210 1 "$GOLDEN/corpus/ja.jsonl" >Japanese.jsonl
-	for model in spm-bpe-8k spm-uni-8k; do
-		for language in English Japanese; do
-			"$B/tests/bench/spm" "$GOLDEN/tokenizers/$model.model" $language.jsonl >rates
-			record "$model, $language, encoding, MB/s; peer: libsentencepiece, MB/s" \
-				"$(cut -f1 rates)" "$(cut -f2 rates)"
-		done
-	done
-fi
 
 # Datasets: opening with every check against reading the same index; 20 million documents, then 2,000 datasets of 10,000.
 bench_dataset=$B/tests/bench/dataset

@@ -1,10 +1,11 @@
 #!/bin/sh
-# tok.sh - speed of byte-level BPE alone, one thread, on text that does not repeat; appends to results.tsv
+# tok.sh - speed of tokenizers alone, one thread, on text that does not repeat; appends to results.tsv
 #
 # GOLDEN holds tokenizers/ and corpus/. The English model of the generator (text.c) is the prose of this machine's manual pages,
 # or corpus/en.jsonl where there are few; the Japanese one is corpus/ja.jsonl. MB is the size of the text. Peers are tiktoken
 # and tokenizers where PYTHON has them, on the first 10 MB, documents one by one in one thread. All figures are MB/s of
-# processor time, the best of RUNS, so that other people's load counts little. Columns as in bench.sh.
+# processor time, the best of RUNS, so that other people's load counts little. SentencePiece models have libsentencepiece as
+# their peer, in the same process. Columns as in bench.sh.
 set -eu
 : "${B:=build}" "${GOLDEN:?where the tokenizers are}" "${PYTHON:=python3}" "${MB:=200}" "${RUNS:=3}"
 tmp=$(mktemp -d)
@@ -55,5 +56,15 @@ for language in English Japanese; do
 	for name in tiktoken tokenizers; do
 		record "GPT-2 BPE alone, 1 thread, $MB MB $language, MB/s; peer: $name, MB/s" "$figure" \
 			"$(peer "$name" "$tmp/$language.jsonl")"
+	done
+done
+
+for model in spm-bpe-8k spm-uni-8k; do
+	for language in English Japanese; do
+		for _ in $(seq "$RUNS"); do
+			"$B/tests/bench/spm" "$GOLDEN/tokenizers/$model.model" "$tmp/$language.jsonl"
+		done | sort -g | tail -n 1 >"$tmp/rates"
+		record "$model alone, 1 thread, $MB MB $language, MB/s; peer: libsentencepiece, MB/s" \
+			"$(cut -f1 "$tmp/rates")" "$(cut -f2 "$tmp/rates")"
 	done
 done
