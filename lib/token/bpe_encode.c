@@ -249,11 +249,12 @@ encode_item(struct bpe_worker *w, const struct item *m, uint32_t *to)
 static void
 encode_items(struct bpe_worker *w, struct token_ids *out)
 {
-	const struct item *last = &w->item[w->num_items - 1];
+	const struct item *last;
 	uint32_t *to;
 
 	if (w->num_items == 0)
 		return;
+	last = &w->item[w->num_items - 1];
 	/* no more ids than bytes; items stand one behind the other in the text */
 	token_ids_reserve(out, (size_t)(last->bytes + last->len - w->item->bytes) + IDS);
 	to = out->id + out->count;
