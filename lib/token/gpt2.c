@@ -334,9 +334,16 @@ static void
 gpt2_decode(struct tokenizer_worker *w, const uint32_t *ids, size_t count, struct str *out)
 {
 	const struct gpt2 *g = w->tokenizer->impl;
+	size_t len = 0;
 
 	for (size_t i = 0; i < count; i++)
-		str_add(out, g->token[ids[i]].bytes, g->token[ids[i]].len);
+		len += g->token[ids[i]].len;
+	str_reserve(out, len);
+	for (size_t i = 0; i < count; i++) {
+		memcpy(out->buf + out->len, g->token[ids[i]].bytes, g->token[ids[i]].len);
+		out->len += g->token[ids[i]].len;
+	}
+	out->buf[out->len] = '\0';
 }
 
 /* The bytes that the token stands for, not its name in the file. */

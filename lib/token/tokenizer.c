@@ -321,15 +321,18 @@ tokenizer_decode(struct tokenizer_worker *w, const uint32_t *ids, size_t count, 
 {
 	const struct tokenizer *t = w->tokenizer;
 	struct token_ids kept = { 0 };
-	int rc = 0;
 
-	for (size_t i = 0; i < count && rc == 0; i++)
+	for (size_t i = 0; i < count; i++)
 		if (ids[i] >= t->vocab_size)
-			rc = outside(t, ids[i], e);
-		else if (!skip_special || t->kind->piece(t, ids[i]).type != PIECE_CONTROL)
+			return outside(t, ids[i], e);
+	if (!skip_special) {
+		t->kind->decode(w, ids, count, out);
+		return 0;
+	}
+	for (size_t i = 0; i < count; i++)
+		if (t->kind->piece(t, ids[i]).type != PIECE_CONTROL)
 			token_ids_add(&kept, ids[i]);
-	if (rc == 0)
-		t->kind->decode(w, kept.id, kept.count, out);
+	t->kind->decode(w, kept.id, kept.count, out);
 	token_ids_release(&kept);
-	return rc;
+	return 0;
 }
