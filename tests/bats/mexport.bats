@@ -122,7 +122,7 @@ fails()
 	echo 't1  t2' >m.txt
 	fails 1 "mexport: m.txt:1: not two symbols with one blank between" mexport --vocab-file v.json --merge-file m.txt ck out
 	head -c 100 /dev/zero >t.model
-	fails 1 "mexport: t.model: not a SentencePiece model: the protobuf message is broken" mexport --tokenizer-model t.model ck out
+	fails 1 "mexport: t.model: not a SentencePiece model: the protobuf message is broken at byte 0" mexport --tokenizer-model t.model ck out
 	fails 1 "mexport: cannot open 'none.model': No such file or directory" mexport --tokenizer-model none.model ck out
 	[ ! -e out ]
 }
