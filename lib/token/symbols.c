@@ -18,7 +18,7 @@
 #include <string.h>
 
 enum {
-	CACHE_SLOTS = 1 << 15,          /* of 64 bytes: 2 MiB a worker */
+	CACHE_SETS = 1 << 15,           /* of two slots of 64 bytes: 4 MiB a worker */
 	CACHE_KEY = 27,                 /* bytes of the longest word that is remembered */
 	CACHE_IDS = 9,
 	DIRECT = 0x10000,               /* characters whose tokens are found by index */
@@ -47,7 +47,7 @@ struct slot {
 struct symbols_worker {
 	const struct symbols *model;
 	struct bpe_worker *bpe;
-	struct slot *cache;
+	struct slot *cache;             /* sets of two */
 	struct token_ids ids;
 	struct str text;
 };
@@ -172,7 +172,7 @@ symbols_worker_new(const struct symbols *m)
 
 	w->model = m;
 	w->bpe = bpe_worker_new(m->bpe);
-	w->cache = mem_zalloc(CACHE_SLOTS, sizeof *w->cache);
+	w->cache = mem_zalloc(2 * CACHE_SETS, sizeof *w->cache);
 	return w;
 }
 
@@ -293,16 +293,27 @@ static void
 append(struct token_ids *out, const uint32_t *id, size_t n)
 {
 	token_ids_reserve(out, n);
-	memcpy(out->id + out->count, id, n * sizeof *id);
+	if (n)
+		memcpy(out->id + out->count, id, n * sizeof *id);
 	out->count += n;
 }
 
-/* A newer word takes the place of an older one. */
+/* Puts the ids in the worker into a set; the newer of its two words stays. */
+static void
+remember(struct symbols_worker *w, struct slot *set, const unsigned char *key)
+{
+	set[1] = set[0];
+	memcpy(set, key, CACHE_KEY + 1);
+	for (size_t i = 0; i < CACHE_IDS; i++)
+		set->id[i] = i < w->ids.count ? w->ids.id[i] : NONE;
+}
+
+/* An empty word has no slot of its own: keys of empty slots have length 0. */
 static void
 encode_word(struct symbols_worker *w, const char *word, size_t len, struct token_ids *out)
 {
 	unsigned char key[CACHE_KEY + 1] = { 0 };
-	struct slot *s;
+	struct slot *set;
 	size_t n = 0;
 
 	if (len > CACHE_KEY) {
@@ -312,32 +323,31 @@ encode_word(struct symbols_worker *w, const char *word, size_t len, struct token
 	}
 	memcpy(key, word, len);
 	key[CACHE_KEY] = (unsigned char)len;
-	s = &w->cache[hash_xxh3(key, sizeof key) & (CACHE_SLOTS - 1)];
-	if (!memcmp(s, key, sizeof key)) {
-		while (n < CACHE_IDS && s->id[n] != NONE)
+	set = &w->cache[2 * (hash_xxh3(key, sizeof key) & (CACHE_SETS - 1))];
+	for (int way = 0; way < 2; way++) {
+		if (memcmp(&set[way], key, sizeof key) != 0)
+			continue;
+		while (n < CACHE_IDS && set[way].id[n] != NONE)
 			n++;
-		append(out, s->id, n);
+		append(out, set[way].id, n);
 		return;
 	}
 	merge(w, word, len);
 	append(out, w->ids.id, w->ids.count);
-	if (w->ids.count > CACHE_IDS)
-		return;
-	memcpy(s, key, sizeof key);
-	for (size_t i = 0; i < CACHE_IDS; i++)
-		s->id[i] = i < w->ids.count ? w->ids.id[i] : NONE;
+	if (w->ids.count <= CACHE_IDS)
+		remember(w, set, key);
 }
 
-/* The end of the word that begins at pos: before the next U+2581 that follows something else. */
+/* The end of the word that begins at pos: before the next U+2581 that follows something else. Words
+ * are short, so a loop finds it sooner than a search would begin. */
 static size_t
 word_end(const char *s, size_t n, size_t pos)
 {
-	const char *hit;
-
 	while (n - pos >= 3 && !memcmp(s + pos, WORD, 3))
 		pos += 3;
-	hit = memmem(s + pos, n - pos, WORD, 3);
-	return hit ? (size_t)(hit - s) : n;
+	while (n - pos >= 3 && (s[pos] != WORD[0] || memcmp(s + pos, WORD, 3) != 0))
+		pos++;
+	return n - pos >= 3 ? pos : n;
 }
 
 /* The token that the whole piece is, or -1. */
@@ -356,7 +366,7 @@ find_whole(struct symbols_worker *w, const char *piece, size_t len)
 	return bpe_find(m->bpe, (unsigned char *)w->text.buf, w->text.len);
 }
 
-/* An empty word has no slot of its own: keys of empty slots have length 0. */
+/* Words are those of the whole piece when it may not be cut. */
 void
 symbols_encode(struct symbols_worker *w, const char *piece, size_t len, struct token_ids *out)
 {
