@@ -58,8 +58,7 @@ struct backend {
 	void (*describe)(char *text, size_t size);
 	struct device *(*open)(const struct device_config *, struct err *);
 	void (*close)(struct device *);
-	/* Memory of its own that the backend takes at open: workspaces of libraries, staging.
-	 * Bytes. */
+	/* Memory of its own that the backend takes at open, in bytes. NULL: that of a GPU, which lib/model/device states. */
 	size_t (*workspace)(const struct device_config *);
 	/* Bytes free on the device now; 0 when that means nothing. */
 	size_t (*free_memory)(struct device *);

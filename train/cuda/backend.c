@@ -206,17 +206,6 @@ cuda_open(const struct device_config *c, struct err *e)
 	return NULL;
 }
 
-/* That of attention is cuDNN's, which takes 16-bit types alone; without the library it is not
- * taken. */
-static size_t
-cuda_workspace(const struct device_config *c)
-{
-	struct err why;
-	bool half = c->dtype == DTYPE_BF16 || c->dtype == DTYPE_F16;
-
-	return CU_WORKSPACE + CU_SIDE + (half && cudnn_find(&why) ? c->attention_workspace : 0);
-}
-
 /* What is loaded at run time; the rest is linked. */
 static void
 cuda_describe(char *text, size_t size)
@@ -383,7 +372,6 @@ const struct backend backend_cuda = {
 	.describe = cuda_describe,
 	.open = cuda_open,
 	.close = cuda_close,
-	.workspace = cuda_workspace,
 	.free_memory = cuda_free_memory,
 	.alloc = cuda_alloc,
 	.release = cuda_release,
