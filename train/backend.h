@@ -29,6 +29,7 @@ struct stream {
 };
 
 struct event;
+struct recorded;
 
 /* Implementations of attention; a run takes the best for each shape, tests and benchmarks name one,
  * which then serves every call or fails. LIBRARY: cuDNN, where the backend has it. */
@@ -80,6 +81,12 @@ struct backend {
 	double (*elapsed)(struct event *from, struct event *to);
 	void (*record)(struct stream *, struct event *);
 	void (*wait)(struct stream *, struct event *);
+	/* Operations queued between record_begin and record_end are kept instead of run, and run by each launch, with the
+	 * arguments they had. record_begin is false, and record_end NULL, where that cannot be done: nothing has been run then.
+	 * A recording lives until close. record_begin NULL: the backend has none of this. */
+	bool (*record_begin)(struct stream *);
+	struct recorded *(*record_end)(struct stream *);
+	void (*launch)(struct stream *, struct recorded *);
 	/* A communicator for memory of the device, of the ranks of a host communicator, which it takes over: free() frees both.
 	 * All ranks of host call. NULL: host memory is device memory, and the host communicator serves. */
 	struct comm *(*comm)(struct device *, struct comm *host, struct err *);

@@ -127,6 +127,7 @@ const struct opt mtrain_opts[] = {
 	GROUP("Machine"),
 	CHOICE("backend", backend, mtrain_backends, "auto", "what computes; auto takes a GPU when there is one"),
 	INT("num-threads", num_threads, 1, NULL, "CPU threads of a rank; cores / ranks of the host by default"),
+	UNFLAG("no-cuda-graphs", cuda_graphs, "queue every pass on the GPU anew; otherwise a pass is recorded once and launched whole"),
 	FLAG("deterministic-mode", deterministic_mode, "bitwise repeatable also where that costs time"),
 	FLAG("dry-run", dry_run, "check everything, print the memory of every rank, start nothing"),
 	INT("world-size", world_size, 1, NULL, "ranks that --dry-run plans for"),

@@ -217,6 +217,8 @@ train(struct run *r, struct err *err)
 	if (!r->data || begin(r, err) < 0)
 		return -1;
 	r->prefetch = prefetch_new(r->e, r->data);
+	if (c->o.cuda_graphs)
+		r->replay = replay_new(r->e);
 	if (!c->o.skip_train)
 		prefetch_start(r->prefetch, (struct prefetch_key){ SPLIT_TRAIN, r->at.consumed_samples, 0 });
 	if (comm_agree(r->e->groups.world, r->e->rank == 0 ? open_outputs(r, err) : 0, err))
@@ -283,6 +285,7 @@ train_run(struct train_config *c, struct comm *world)
 	if (status < 0)
 		status = leave(world, EXIT_FAILED, &err);
 	prefetch_free(r.prefetch);
+	replay_free(r.replay);
 	data_close(r.data);
 	engine_close(&engine);
 	return status;

@@ -77,6 +77,13 @@ family()
 	near "$family-fp16" "$family-cpu" 1e-2
 	train "$family-again" "$@" --backend "$device" --bf16 --deterministic-mode
 	same "$family-bf16" "$family-again"
+	for how in "--no-cuda-graphs" "--recompute-granularity selective" "--recompute-granularity full --recompute-num-layers 2"; do
+		# shellcheck disable=SC2086
+		train "$family-how" "$@" --backend "$device" --bf16 --deterministic-mode $how
+		same "$family-bf16" "$family-how"
+		rm "$dir/$family-how"
+		echo "  that was $how"
+	done
 	want=3
 	set -- "$@" --backend "$device" --bf16 --deterministic-mode --save "$dir/$family.ckpt" --load "$dir/$family.ckpt"
 	train "$family-resumed" "$@" --exit-interval 10
@@ -108,7 +115,7 @@ two()
 }
 
 # shellcheck disable=SC2086
-if ! "$B/mtrain" $common --backend "$device" --dry-run >"$dir/dry" 2>&1; then
+if ! "$B/mtrain" $common --backend "$device" --train-iters 1 >"$dir/dry" 2>&1; then
 	grep 'cannot be used\|not built in' "$dir/dry" || { cat "$dir/dry"; exit 1; }
 	echo "skipped: no GPU"
 	exit 0

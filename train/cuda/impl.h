@@ -36,6 +36,7 @@ struct device {
 	struct gemm_cache *gemms;
 	struct attention_cache *attention;
 	struct event *events;           /* all that were made, a list */
+	struct recorded *recordings;    /* likewise */
 	const char *last;               /* operation queued last */
 	const char *failed;             /* operation that failed first, NULL while all is well */
 	char reason[256];
