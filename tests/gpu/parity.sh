@@ -80,9 +80,13 @@ family()
 	for how in "--no-cuda-graphs" "--recompute-granularity selective" "--recompute-granularity full --recompute-num-layers 2"; do
 		# shellcheck disable=SC2086
 		train "$family-how" "$@" --backend "$device" --bf16 --deterministic-mode $how
-		same "$family-bf16" "$family-how"
+		echo "$how:"
+		case $family$how in
+		# The activation that rides on a product sees its value before it is rounded; made again, it cannot.
+		gpt2*recompute*) near "$family-bf16" "$family-how" 1e-4 ;;
+		*) same "$family-bf16" "$family-how" ;;
+		esac
 		rm "$dir/$family-how"
-		echo "  that was $how"
 	done
 	want=3
 	set -- "$@" --backend "$device" --bf16 --deterministic-mode --save "$dir/$family.ckpt" --load "$dir/$family.ckpt"
