@@ -325,7 +325,7 @@ run_case(const char *name, struct pool *pool)
 
 	snprintf(g.name, sizeof g.name, "%s", name);
 	read_case(&g);
-	c = corpora_open(&g.paths, pool, &e);
+	c = corpora_open(&g.paths, NULL, pool, &e);
 	CHECK(c != NULL);
 	for (int i = 0; c && i < SPLIT_COUNT; i++) {
 		g.config.samples.which = (enum split)i;
@@ -794,12 +794,12 @@ test_blend_errors(void)
 
 	CHECK(path_list_parse(2, gone, "--data-path", &p.list[0], &e) == 0);
 	for (int i = 0; i < 5; i++) {
-		CHECK(!corpora_open(&p, pool, &e));
+		CHECK(!corpora_open(&p, NULL, pool, &e));
 		CHECK_STR(e.msg, "cannot open 'corpora/gone.idx': No such file or directory");
 	}
 	path_list_release(&p.list[0]);
 	CHECK(path_list_parse(4, words, "--data-path", &p.list[0], &e) == 0);
-	all = corpora_open(&p, pool, &e);
+	all = corpora_open(&p, NULL, pool, &e);
 	CHECK(!blend_open(all, &p, &c, &e));
 	CHECK_STR(e.msg,
 	    "the train split has weights, which say nothing without a number of samples; a list "
@@ -859,7 +859,7 @@ test_many_corpora(void)
 	for (int i = 0; i < COUNT; i++)
 		word[i] = "corpora/a_u16";
 	CHECK(path_list_parse(COUNT, word, "--data-path", &p.list[0], &e) == 0);
-	all = corpora_open(&p, NULL, &e);
+	all = corpora_open(&p, NULL, NULL, &e);
 	CHECK(all && corpora_count(all) == 1);
 	CHECK(!blend_open(all, &p, &c, &e));
 	CHECK_STR(e.msg, "32768 corpora in one list: at most 32767, as the blending index numbers "
@@ -924,7 +924,7 @@ test_blend_cache(void)
 	struct corpora *all;
 
 	CHECK(mkdtemp(dir) && path_list_parse(4, words, "--data-path", &p.list[0], &e) == 0);
-	all = corpora_open(&p, NULL, &e);
+	all = corpora_open(&p, NULL, NULL, &e);
 	for (int time = 0; time < 6; time++) {
 		struct blend *b = blend_open(all, &p, &c, &e);
 		bool damaged = time == 2 || time == 4;
