@@ -4,7 +4,7 @@
 #include "lib/base/mem.h"
 #include "lib/format/blend.h"
 #include "lib/format/sampler.h"
-#include "tests/golden_data.h"
+#include "tests/golden_lists.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -28,53 +28,6 @@ param_int(const struct golden *g, const char *key)
 	return strtoll(param(g->params, key, v), NULL, 10);
 }
 
-/* [[prefixes], weights or null] as words for path_list_parse. */
-static void
-read_list(const struct json_value *v, struct path_list *out)
-{
-	const char *word[64];
-	char number[32][40];
-	int n = 0;
-
-	for (size_t i = 0; i < v->item[0].len; i++) {
-		if (v->item[1].type == JSON_ARRAY) {
-			snprintf(number[i], sizeof number[i], "%.17g", v->item[1].item[i].number);
-			word[n++] = number[i];
-		}
-		word[n++] = v->item[0].item[i].string;
-	}
-	CHECK(path_list_parse(n, word, "blend", out, &e) == 0);
-}
-
-static void
-read_lists(struct golden *g)
-{
-	char text[2048];
-	struct json *one, *per, *wanted;
-
-	snprintf(text, sizeof text, "%s", "");
-	for (const char *p = strstr(g->params, "\nblend\t") + 7; *p != '\n'; p++)
-		snprintf(text + strlen(text), 2, "%c", *p);
-	one = json_parse(text, strlen(text), "blend", &e);
-	param(g->params, "blend_per_split", text);
-	per = json_parse(text, strlen(text), "blend_per_split", &e);
-	param(g->params, "num_samples_train_valid_test", text);
-	wanted = json_parse(text, strlen(text), "wanted", &e);
-	g->paths.per_split = json_root(one)->type == JSON_NULL;
-	if (!g->paths.per_split)
-		read_list(json_root(one), &g->paths.list[0]);
-	for (int i = 0; i < SPLIT_COUNT; i++) {
-		const struct json_value *n = &json_root(wanted)->item[i];
-
-		g->wanted[i] = n->type == JSON_NULL ? -1 : n->integer;
-		if (g->paths.per_split)
-			read_list(&json_root(per)->item[i], &g->paths.list[i]);
-	}
-	json_free(one);
-	json_free(per);
-	json_free(wanted);
-}
-
 static void
 read_case(struct golden *g)
 {
@@ -84,7 +37,7 @@ read_case(struct golden *g)
 
 	snprintf(path, sizeof path, "cases/%s/params.tsv", g->name);
 	g->params = read_text(path);
-	read_lists(g);
+	golden_lists(g->params, &g->paths, g->wanted);
 	snprintf(g->split, sizeof g->split, "%s", param(g->params, "split", v));
 	snprintf(vocab, sizeof vocab, "vocab_size=%s", param(g->params, "vocab_size", v));
 	snprintf(eod, sizeof eod, "eod_id=%s", param(g->params, "eod_id", v));
