@@ -217,7 +217,7 @@ main(void)
 		for (int w = 0; w < SPLIT_COUNT && de->d_name[0] != '.'; w++)
 			check_split(de->d_name, (enum split)w);
 	closedir(dir);
-	CHECK(compared > 350);
+	CHECK(compared > 290);
 	mpi_end();
 	return check_done();
 }
