@@ -175,7 +175,7 @@ shard_maps_run(const struct maps_run *r, struct str *notes, struct err *e)
 	if (data_paths_read(&r->c->paths, &paths, e) < 0)
 		return -1;
 	pool = pool_new(thread_count(r->c));
-	o.corpora = corpora_open(&paths, pool, e);
+	o.corpora = corpora_open(&paths, NULL, pool, e);
 	samples_tokenizer(r->c->tokenizer_class, r->c->tokenizer_path, r->c->tokenizer_option.item,
 	    r->c->tokenizer_option.count, &tokenizer);
 	cfg = common_config(r, tokenizer.buf, pool);

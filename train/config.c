@@ -65,6 +65,7 @@ void
 train_release(struct train_config *c)
 {
 	tokenizer_close(c->tokenizer);
+	data_paths_release(&c->paths);
 	opt_release(&c->parse);
 }
 
@@ -186,34 +187,97 @@ check_file(const char *option, const char *path, struct err *e)
 	return !path || io_exists(path) ? 0 : err_set(e, "--%s %s: no such file", option, path);
 }
 
-/* The one dataset. Only that the files are there: dataset_open checks what is in them. */
+/* The option that the list of a split was given by. */
+static const char *
+list_option(const struct path_options *o, enum split which)
+{
+	static const char *const names[] = { "train-data-path", "valid-data-path", "test-data-path" };
+
+	return o->data_path.count            ? "data-path"
+	    : o->data_args_path              ? "data-args-path"
+	    : o->per_split_data_args_path    ? "per-split-data-args-path"
+					     : names[which];
+}
+
+/* One dataset of a list. Only that the files are there: dataset_open checks what is in them. */
 static int
-check_data_path(const struct opt_list *l, struct err *e)
+check_prefix(const char *option, const char *prefix, struct err *e)
 {
 	static const char *const endings[] = { "idx", "bin" };
-	char path[4200];
+	struct str path = { 0 };
+	int rc = 0;
 
-	if (l->count == 0)
-		return err_set(e, "--data-path: is needed (or --mock-data)");
-	if (l->count > 1)
-		return err_set(e,
-		    "--data-path: blends of several datasets are not built; give one prefix "
-		    "(mshard cat joins "
-		    "datasets)");
-	for (int i = 0; i < 2; i++) {
-		snprintf(path, sizeof path, "%s.%s", l->item[0], endings[i]);
-		if (!io_exists(path))
-			return err_set(e,
-			    "--data-path %s: there is no '%s'; give the prefix without .bin or "
-			    ".idx",
-			    l->item[0], path);
+	for (int i = 0; i < 2 && rc == 0; i++) {
+		path.len = 0;
+		str_addf(&path, "%s.%s", prefix, endings[i]);
+		if (!io_exists(path.buf))
+			rc = err_set(e,
+			    "--%s %s: there is no '%s'; give the prefix without .bin or .idx", option,
+			    prefix, path.buf);
 	}
+	str_release(&path);
+	return rc;
+}
+
+/* Validation sets that are taken one by one, and their names. */
+static int
+check_validation_sets(const struct train_config *c, struct err *e)
+{
+	const struct path_list *l = data_paths_list(&c->paths, SPLIT_VALID);
+	int names = c->o.validation_set_names.count;
+
+	if (!c->o.multiple_validation_sets)
+		return names ? err_set(e, "--validation-set-names: is for --multiple-validation-sets") : 0;
+	if (c->paths.per_split && l->weight)
+		return err_set(e,
+		    "--multiple-validation-sets: the list of the valid split has weights, which say "
+		    "nothing of sets that are taken one by one");
+	if (names && names != l->count)
+		return err_set(e, "--validation-set-names: %d names for %d validation sets", names, l->count);
 	return 0;
+}
+
+/* What looks for ends of documents must know which token they are: without it nothing would happen, silently. */
+static int
+check_eod(const struct train_config *c, struct err *e)
+{
+	const char *asks = c->o.eod_mask_loss          ? "eod-mask-loss"
+	    : c->o.reset_position_ids                  ? "reset-position-ids"
+	    : c->plan.shape.reset_attention_mask       ? "reset-attention-mask"
+						       : NULL;
+
+	return c->eod >= 0 || !asks
+	    ? 0
+	    : err_set(e, "--%s: needs a tokenizer, which says what the end of a document is", asks);
+}
+
+/* The lists of corpora, read and looked for. */
+static int
+check_data(struct train_config *c, struct err *e)
+{
+	const struct path_options *o = &c->o.paths;
+
+	if (c->o.no_data_sharding && !c->o.dataloader_type)
+		return err_set(e, "--no-data-sharding: is for --dataloader-type cyclic");
+	if (check_eod(c, e) < 0)
+		return -1;
+	if (c->o.mock_data)
+		return 0;
+	if (!o->data_path.count && !o->data_args_path && !o->per_split_data_args_path && !o->split_path[SPLIT_TRAIN].count &&
+	    !o->split_path[SPLIT_VALID].count && !o->split_path[SPLIT_TEST].count)
+		return err_set(e, "--data-path: is needed (or --mock-data)");
+	if (data_paths_read(o, &c->paths, e) < 0)
+		return -1;
+	for (int w = 0; w < SPLIT_COUNT; w++)
+		for (int k = 0; k < c->paths.list[w].count; k++)
+			if (check_prefix(list_option(o, (enum split)w), c->paths.list[w].prefix[k], e) < 0)
+				return -1;
+	return check_validation_sets(c, e);
 }
 
 /* A dry run plans for machines where the files are, so it asks for none. */
 static int
-check_files(const struct train_config *c, struct err *e)
+check_files(struct train_config *c, struct err *e)
 {
 	const struct train_options *o = &c->o;
 	struct split_matrix m;
@@ -231,8 +295,7 @@ check_files(const struct train_config *c, struct err *e)
 	if (check_file("tokens-file", o->tokens_file, e) < 0 ||
 	    check_file("prompt-file", o->prompt_file, e) < 0)
 		return -1;
-	return o->tokens_file || o->generate || o->mock_data ? 0
-							     : check_data_path(&o->data_path, e);
+	return o->tokens_file || o->generate ? 0 : check_data(c, e);
 }
 
 /* What the backend cannot compute. A plan for other machines is not held to this one's. A
@@ -302,6 +365,9 @@ train_configure(struct train_config *c, int64_t world_size, struct err *e)
 	say_lines(c->parse.notes.buf);
 	say_lines(notes.buf);
 	str_release(&notes);
+	/* Inference runs one text, which is one document. */
+	if (o->tokens_file || o->generate)
+		c->plan.shape.reset_attention_mask = false;
 	c->plan.shape.forward_only = o->skip_train || o->tokens_file || o->generate;
 	if (c->tokenizer && tokenizer_vocab_size(c->tokenizer) > c->plan.model.vocab_size)
 		return err_set(e, "--vocab-size %lld: must be at least the tokenizer's %lld",

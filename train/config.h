@@ -9,6 +9,7 @@
 #define TRAIN_CONFIG_H
 
 #include "lib/format/ckpt.h"
+#include "lib/format/paths.h"
 #include "lib/model/options.h"
 #include "lib/token/tokenizer.h"
 #include "train/optim.h"
@@ -26,8 +27,13 @@ struct train_options {
 	double z_loss;
 	double loss_scale, initial_loss_scale, min_loss_scale;
 	int64_t loss_scale_window, hysteresis;
-	struct opt_list data_path;
+	struct path_options paths;
 	const char *split, *data_cache_path;
+	double surplus;
+	int data_change, dataloader_type;
+	bool no_data_sharding, no_mmap_bin_files, drop_last_partial;
+	struct opt_list validation_set_names;
+	bool multiple_validation_sets, full_validation, log_loss_by_corpus;
 	const char *tokenizer_type, *tokenizer_model, *vocab_file, *merge_file, *tiktoken_pattern;
 	bool hf_no_include_special_tokens;
 	int64_t tiktoken_num_special_tokens;
@@ -46,13 +52,16 @@ struct train_options {
 	int64_t log_interval;
 	bool log_throughput;
 	const char *tensorboard_dir, *metrics_file;
-	int backend, dataloader_type;
+	int backend;
 	int64_t num_threads, world_size;
 	bool dry_run, deterministic_mode;
 	const char *tokens_file, *logits_file, *prompt_file;
 	int64_t generate, top_k;
 	double temperature, top_p;
 };
+
+/* What a list of corpora that changed between save and resume means: --data-change. */
+enum data_change { DATA_CHANGE_REFUSE, DATA_CHANGE_RESTART, DATA_CHANGE_EXCLUDE_SEEN };
 
 /* Where the weights come from. */
 enum start { START_FRESH, START_RESUME, START_WEIGHTS };
@@ -64,6 +73,7 @@ struct train_config {
 	struct lr_schedule schedule;
 	struct optim_options optim;
 	struct scaler scaler;
+	struct data_paths paths;        /* of a run that reads datasets */
 	struct tokenizer *tokenizer;    /* NULL: none given */
 	int64_t eod;                    /* -1: none */
 	int64_t train_iters;

@@ -96,12 +96,14 @@ struct step {
 	uint32_t iteration;             /* key of the dropout masks */
 	int64_t first_sample;           /* number of the micro batch's first sample in the run */
 	void *logits;                   /* host [T, v/t] in the run's dtype, this rank's columns, on the last stage; or NULL */
+	void *losses;                   /* host, on the last stage: loss real [T], then mask F32 [T]; or NULL */
 };
 
 /* Host arrays of one micro batch, [T] each, sequence-major. */
 struct batch {
 	int32_t *tokens, *labels, *positions;
 	float *loss_mask;
+	int32_t *documents;             /* position of the first token of the row's document; NULL without reset_attention_mask */
 };
 
 /* A buffer of the step; layer counts from the stage's first, 0 for buffers that are not per

@@ -218,21 +218,13 @@ resume_schedule(const struct ckpt *k, struct train_config *c, struct err *err)
 			  ckpt_dir(k));
 }
 
-/* Progress, schedule, then master copies and moments. Changed data are only warned of:
- * continuing on other data is a thing people do. The final norm's moment stands for all of them,
- * since every rank can look it up. */
+/* Progress, schedule, then master copies and moments. The data are data_record.c's matter. The final
+ * norm's moment stands for all of them, since every rank can look it up. */
 static int
-resume(struct engine *e, const struct weights *w, struct train_config *c, struct progress *p,
-    const char *fingerprint, struct err *err)
+resume(struct engine *e, const struct weights *w, struct train_config *c, struct progress *p, struct err *err)
 {
-	const char *data = ckpt_state(w->ckpt, "data");
-
 	if (resume_progress(w->ckpt, c, p, err) < 0 || resume_schedule(w->ckpt, c, err) < 0)
 		return -1;
-	if (data && fingerprint && strcmp(data, fingerprint) && e->rank == 0)
-		warn("%s: the data changed since the checkpoint was saved: the order of samples "
-		     "does not go on",
-		    ckpt_dir(w->ckpt));
 	if (e->plan.shape.forward_only)
 		return 0;
 	if (!c->o.load_optim) {
@@ -270,8 +262,7 @@ open_weights(
  * them, since it stores them unrounded; from a Hugging Face directory they are the widened
  * weights. Not collective: -1 with a reason on this rank. */
 int
-load_checkpoint(struct engine *e, struct train_config *c, struct progress *p,
-    const char *fingerprint, struct err *err)
+load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, struct err *err)
 {
 	struct weights w = { .model = &e->plan.model };
 	struct model_config theirs;
@@ -280,7 +271,7 @@ load_checkpoint(struct engine *e, struct train_config *c, struct progress *p,
 	if (rc == 0)
 		rc = load_weights(e, &w, err);
 	if (rc == 0 && c->start == START_RESUME)
-		rc = resume(e, &w, c, p, fingerprint, err);
+		rc = resume(e, &w, c, p, err);
 	else if (rc == 0 && w.ckpt && !e->plan.shape.forward_only)
 		rc = load_own(e, &w, BUF_MASTER, "", err);
 	else if (rc == 0 && !e->plan.shape.forward_only)

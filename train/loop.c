@@ -57,7 +57,7 @@ static void
 load(void *ctx, int microbatch, struct batch *out)
 {
 	struct run *r = ctx;
-	struct prefetch_key key = { r->split, r->first_sample, microbatch };
+	struct prefetch_key key = { r->set, r->first_sample, microbatch };
 	struct err err;
 	int64_t tokens = prefetch_batch(r->prefetch, key, out, &err);
 
@@ -69,7 +69,7 @@ load(void *ctx, int microbatch, struct batch *out)
 /* All micro batches of one global batch; sums of loss add up in the scalars and counted tokens
  * in r->tokens. Collective. */
 static void
-pass(struct run *r, enum split which, int64_t first_sample, bool training)
+pass(struct run *r, int set, int64_t first_sample, bool training)
 {
 	struct pipeline p = {
 		.e = r->e,
@@ -80,9 +80,10 @@ pass(struct run *r, enum split which, int64_t first_sample, bool training)
 		.load = load,
 		.ctx = r,
 		.replay = r->replay,
+		.losses = training ? corpus_log_losses(r->corpora) : NULL,
 	};
 
-	r->split = which;
+	r->set = set;
 	r->first_sample = first_sample;
 	pipeline_run(&p);
 }
@@ -228,31 +229,45 @@ step(struct run *r, bool *stop)
 	m.data_wait = prefetch_waits(r->prefetch).seconds - waited;
 	if (r->metrics)
 		metrics_step(r->metrics, &m);
+	corpus_log_step(r->corpora, r->at.consumed_samples - e->plan.global_batch_size, m.skipped);
+	if (r->at.iteration % c->o.log_interval == 0 || r->at.iteration == c->train_iters)
+		corpus_log_write(r->corpora, r->metrics, r->at.iteration);
 	*stop = sum[TOTAL_STOP] > 0;
 	return EXIT_DONE;
 }
 
-/* Collective; nothing happens for a split without samples. Always the same batches, from the
- * start of the split, with the weights as they are: neither gradients nor progress change. */
-void
-loop_evaluate(struct run *r, enum split which)
+/* One set: always the same batches, from its start, with the weights as they are: neither gradients
+ * nor progress change. */
+static void
+evaluate_set(struct run *r, int set, const struct data_set *s)
 {
 	double sum[TOTAL_COUNT];
+	struct metrics_evaluation m = { .iteration = r->at.iteration, .split = split_name[s->which], .set = s->name };
 
-	if (data_count(r->data, which) == 0 || r->c->o.eval_iters == 0)
-		return;
 	engine_zero_scalars(r->e);
 	r->tokens = 0;
-	for (int64_t i = 0; i < r->c->o.eval_iters; i++) {
-		prog_progress("evaluating %s: %lld of %lld", split_name[which], (long long)i,
-		    (long long)r->c->o.eval_iters);
-		pass(r, which, i * r->e->plan.global_batch_size, false);
+	for (int64_t i = 0; i < s->batches; i++) {
+		prog_progress("evaluating %s: %lld of %lld", s->name ? s->name : m.split, (long long)i, (long long)s->batches);
+		pass(r, set, i * r->e->plan.global_batch_size, false);
 	}
 	totals(r, 0, sum);
 	r->last_total = 0;
+	m.lm_loss = sum[TOTAL_LOSS] / sum[TOTAL_TOKENS];
 	if (r->metrics)
-		metrics_evaluation(r->metrics, r->at.iteration, split_name[which],
-		    sum[TOTAL_LOSS] / sum[TOTAL_TOKENS]);
+		metrics_evaluation(r->metrics, &m);
+}
+
+/* Collective; nothing happens for a split without samples. */
+void
+loop_evaluate(struct run *r, enum split which)
+{
+	for (int i = 0; i < data_num_sets(r->data); i++) {
+		struct data_set s;
+
+		data_set(r->data, i, &s);
+		if (s.which == which && s.batches > 0)
+			evaluate_set(r, i, &s);
+	}
 }
 
 /* A save that failed is said once and ends the run. */
@@ -269,10 +284,19 @@ save_status(const struct run *r, int rc, const struct err *err)
 static int
 save(struct run *r)
 {
+	struct str data = { 0 };
 	struct err err;
+	int rc;
 
-	return r->saver ? save_status(r, saver_start(r->saver, &r->at, data_fingerprint(r->data), &err), &err)
-	                : EXIT_DONE;
+	if (!r->saver)
+		return EXIT_DONE;
+	if (r->e->rank == 0) {
+		data_state(r->data, corpus_log_counts(r->corpora), &data);
+		data_note_consumed(r->data, corpus_log_counts(r->corpora));
+	}
+	rc = saver_start(r->saver, &r->at, data.buf, &err);
+	str_release(&data);
+	return save_status(r, rc, &err);
 }
 
 /* Saves unless this step has been saved already, and waits until the device has done all of it and everything
@@ -283,6 +307,8 @@ save_last(struct run *r, bool saved)
 	struct err err;
 	int status = saved ? EXIT_DONE : save(r);
 
+	if (!r->saver && r->e->rank == 0)
+		data_note_consumed(r->data, corpus_log_counts(r->corpora));
 	engine_sync(r->e);
 	if (prog_level() > 0)
 		note("waited for data %lld times, %.3f s in all", (long long)prefetch_waits(r->prefetch).count,

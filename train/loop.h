@@ -17,9 +17,10 @@ struct run {
 	struct metrics *metrics;        /* on rank 0, else NULL */
 	struct saver *saver;            /* NULL without --save */
 	struct profile *profile;        /* NULL on ranks that are not profiled */
+	struct corpus_log *corpora;
 	struct progress at;
 	/* of the pass that runs now */
-	enum split split;
+	int set;
 	int64_t first_sample, tokens;
 	double last_total;              /* clock at the reading of the last step's scalars; 0: other work came between */
 	bool written;                   /* every rank has done its part of a save in the background */

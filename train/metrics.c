@@ -198,31 +198,72 @@ metrics_step(struct metrics *m, const struct step_metrics *s)
 		log_line(m, s);
 }
 
+/* A string as JSON has it. */
+static void
+text(struct str *s, const char *key, const char *value)
+{
+	str_addf(s, ", \"%s\": ", key);
+	str_add_json(s, value, strlen(value));
+}
+
+/* Flushed at once, as steps are. */
+static void
+put_line(struct metrics *m, struct str *line)
+{
+	str_adds(line, "}\n");
+	fputs(line->buf, m->json);
+	fflush(m->json);
+	str_release(line);
+}
+
 /* exp of more than 20 is cut off, as in Megatron-LM, so that the perplexity of an untrained
  * model stays printable. The lines are told from step lines in the JSON by their "split". */
 void
-metrics_evaluation(struct metrics *m, int64_t iteration, const char *split, double lm_loss)
+metrics_evaluation(struct metrics *m, const struct metrics_evaluation *e)
 {
-	double ppl = exp(fmin(20, lm_loss));
-	char tag[64];
+	const char *split = e->split, *gap = e->set ? " " : "", *set = e->set ? e->set : "";
+	double ppl = exp(fmin(20, e->lm_loss));
+	struct str line = { 0 }, tag = { 0 };
 
 	prog_progress_end();
-	printf(" %s loss at iteration %lld | lm loss value: %.6E | lm loss PPL: %.6E |\n",
-	    !strcmp(split, "valid") ? "validation" : split, (long long)iteration, lm_loss, ppl);
+	printf(" %s%s%s loss at iteration %lld | lm loss value: %.6E | lm loss PPL: %.6E |\n",
+	    !strcmp(split, "valid") ? "validation" : split, gap, set, (long long)e->iteration, e->lm_loss, ppl);
 	fflush(stdout);
 	if (m->json) {
-		fprintf(m->json,
-		    "{\"iteration\": %lld, \"split\": \"%s\", \"lm_loss\": %.17g, \"ppl\": "
-		    "%.17g}\n",
-		    (long long)iteration, split, lm_loss, ppl);
-		fflush(m->json);
+		str_addf(&line, "{\"iteration\": %lld", (long long)e->iteration);
+		text(&line, "split", split);
+		if (e->set)
+			text(&line, "set", set);
+		number(&line, "lm_loss", e->lm_loss);
+		number(&line, "ppl", ppl);
+		put_line(m, &line);
 	}
 	if (m->board) {
-		snprintf(tag, sizeof tag, "lm loss %s", split);
-		tensorboard_scalar(m->board, tag, iteration, lm_loss);
-		snprintf(tag, sizeof tag, "lm loss %s ppl", split);
-		tensorboard_scalar(m->board, tag, iteration, ppl);
+		str_addf(&tag, "lm loss %s%s%s", split, gap, set);
+		tensorboard_scalar(m->board, tag.buf, e->iteration, e->lm_loss);
+		str_adds(&tag, " ppl");
+		tensorboard_scalar(m->board, tag.buf, e->iteration, ppl);
+		str_release(&tag);
 	}
+}
+
+/* Told from the other lines by their "corpus". */
+void
+metrics_corpus(struct metrics *m, int64_t iteration, const struct metrics_corpus *c)
+{
+	struct str line = { 0 };
+
+	if (!m->json)
+		return;
+	str_addf(&line, "{\"iteration\": %lld", (long long)iteration);
+	text(&line, "corpus", c->name);
+	str_addf(&line, ", \"consumed_samples\": %lld", (long long)c->consumed_samples);
+	number(&line, "epochs", c->epochs);
+	if (c->tokens > 0) {
+		number(&line, "lm_loss", c->lm_loss);
+		number(&line, "tokens", c->tokens);
+	}
+	put_line(m, &line);
 }
 
 /* -1 with the first path on which anything written was lost. NULL is closed already. */

@@ -28,20 +28,22 @@ step_buffer(const struct step *s, enum buffer b, int64_t layer)
 }
 
 /* The batch is in host memory and may be reused when this returns only after the copies are
- * done: copy_in has read its source by then on both backends. Every stage gets all four arrays:
- * tokens for the embedding, positions for each attention, labels and mask for the head. */
+ * done: copy_in has read its source by then on both backends. Every stage gets all arrays that there
+ * are: tokens for the embedding, positions and documents for each attention, labels and mask for the
+ * head. */
 void
 step_load(struct step *s, const struct batch *b)
 {
 	struct { enum buffer to; const void *from; } part[] = {
 		{ BUF_TOKENS, b->tokens }, { BUF_LABELS, b->labels }, { BUF_POSITIONS, b->positions },
-		    { BUF_LOSS_MASK, b->loss_mask },
+		    { BUF_LOSS_MASK, b->loss_mask }, { BUF_DOCUMENTS, b->documents },
 	};
 
 	for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
 		struct tensor t = step_buffer(s, part[i].to, 0);
 
-		s->e->backend->copy_in(s->e->stream, t.data, part[i].from, tensor_bytes(&t));
+		if (t.data)
+			s->e->backend->copy_in(s->e->stream, t.data, part[i].from, tensor_bytes(&t));
 	}
 }
 

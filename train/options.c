@@ -20,6 +20,8 @@
 #define FLAG(n, f, h) { .name = n, .type = OPT_FLAG, .off = offsetof(S, f), .help = h }
 #define UNFLAG(n, f, h) { .name = n, .type = OPT_UNFLAG, .off = offsetof(S, f), .help = h }
 #define STRING(n, f, u, d, h) { .name = n, .type = OPT_STRING, .off = offsetof(S, f), .unit = u, .def = d, .help = h }
+#define LIST(n, f, u, h) { .name = n, .type = OPT_LIST, .off = offsetof(S, f), .unit = u, .help = h }
+#define CORPORA "[WEIGHT] PREFIX"
 #define CHOICE(n, f, c, d, h) { .name = n, .type = OPT_CHOICE, .off = offsetof(S, f), .choices = c, .def = d, .help = h }
 #define NOTE(n, h) { .name = n, .type = OPT_NOTE, .help = h }
 #define GROUP(h) { .type = OPT_GROUP, .help = h }
@@ -29,7 +31,8 @@ static const char *const wsd_styles[] = { "exponential", "linear", "cosine", "mi
 static const char *const wd_styles[] = { "constant", "linear", "cosine", NULL };
 const char *const mtrain_backends[] = { "auto", "cpu", "cuda", NULL };
 
-static const char *const dataloaders[] = { "single", NULL };
+static const char *const dataloaders[] = { "single", "cyclic", NULL };
+static const char *const data_changes[] = { "refuse", "restart", "exclude-seen", NULL };
 
 static const char one_model[] = "there is one model code";
 static const char fused[] = "which kernels are fused is not a choice";
@@ -74,10 +77,27 @@ const struct opt mtrain_opts[] = {
 	INT("loss-scale-window", loss_scale_window, 1, "1000", "clean steps before the loss scale doubles"),
 	INT("hysteresis", hysteresis, 1, "2", "overflows before the loss scale halves"),
 	GROUP("Data"),
-	{ .name = "data-path", .type = OPT_LIST, .off = offsetof(S, data_path), .unit = "PREFIX",
-	  .help = "dataset: PREFIX.bin and PREFIX.idx" },
+	LIST("data-path", paths.data_path, CORPORA,
+	     "datasets, each PREFIX.bin and PREFIX.idx; several are blended by weight, or by size"),
+	STRING("data-args-path", paths.data_args_path, "FILE", NULL, "the words of --data-path from a file"),
+	LIST("train-data-path", paths.split_path[SPLIT_TRAIN], CORPORA,
+	     "datasets of training alone, whole: --split does not apply"),
+	LIST("valid-data-path", paths.split_path[SPLIT_VALID], CORPORA, "the same of validation"),
+	LIST("test-data-path", paths.split_path[SPLIT_TEST], CORPORA, "the same of the test"),
+	STRING("per-split-data-args-path", paths.per_split_data_args_path, "FILE", NULL,
+	       "all three from a JSON object with the keys train, valid and test"),
 	STRING("split", split, "A,B,C", "969, 30, 1", "shares of training, validation and test"),
 	STRING("data-cache-path", data_cache_path, "DIR", NULL, "where index maps are kept; PREFIX/cache/... by default"),
+	CHOICE("data-change", data_change, data_changes, "refuse",
+	       "on resume with other data: restart begins the new order, exclude-seen draws no sample of a corpus again"),
+	CHOICE("dataloader-type", dataloader_type, dataloaders, "single",
+	       "samples in their order, or (cyclic) in a permutation of all of them each epoch"),
+	FLAG("no-data-sharding", no_data_sharding, "cyclic: data ranks deal from one permutation instead of one each"),
+	FLAG("no-mmap-bin-files", no_mmap_bin_files, "read tokens instead of mapping the files"),
+	NUM("mid-level-dataset-surplus", surplus, 0, 1e6, "0.005",
+	    "how much more than its share is asked of each corpus of a weighted blend"),
+	UNFLAG("no-drop-last-partial-validation-sequence", drop_last_partial,
+	       "validation keeps the last sample though it is not full"),
 	FLAG("mock-data", mock_data, "tokens drawn at random, no dataset"),
 	FLAG("eod-mask-loss", eod_mask_loss, "no loss where the input is the end of a document"),
 	FLAG("reset-position-ids", reset_position_ids, "positions start anew behind the end of a document"),
@@ -112,6 +132,9 @@ const struct opt mtrain_opts[] = {
 	GROUP("Evaluation and end"),
 	INT("eval-iters", eval_iters, 0, "100", "batches of an evaluation"),
 	INT("eval-interval", eval_interval, 1, "1000", "steps between evaluations"),
+	FLAG("full-validation", full_validation, "every validation takes all samples of its set, each once"),
+	FLAG("multiple-validation-sets", multiple_validation_sets, "a validation loss for each corpus of the list, by itself"),
+	LIST("validation-set-names", validation_set_names, "NAME", "what they are called; the ends of their prefixes by default"),
 	FLAG("skip-train", skip_train, "evaluate only"),
 	INT("exit-interval", exit_interval, 1, NULL, "save and stop (exit 3) at a multiple of this step"),
 	NUM("exit-duration-in-mins", exit_duration_in_mins, 0, INFINITY, "0", "save and stop (exit 3) after this long; 0: never"),
@@ -120,6 +143,7 @@ const struct opt mtrain_opts[] = {
 	FLAG("log-throughput", log_throughput, "(throughput is always logged)"),
 	STRING("tensorboard-dir", tensorboard_dir, "DIR", NULL, "TensorBoard event files"),
 	STRING("metrics-file", metrics_file, "FILE", NULL, "one JSON object a step"),
+	FLAG("log-loss-by-corpus", log_loss_by_corpus, "the training loss of each corpus in --metrics-file, at log steps"),
 	FLAG("profile", profile, "time every operation of some steps on rank 0: a table against its roofline, a Chrome trace"),
 	INT("profile-step-start", profile_step_start, 0, "10", "finished steps before the first one that is profiled"),
 	INT("profile-step-end", profile_step_end, 1, "12", "finished steps behind the last one that is profiled"),
@@ -153,7 +177,6 @@ const struct opt mtrain_opts[] = {
 	NOTE("no-async-tensor-model-parallel-allreduce", "changes speed alone"),
 	NOTE("ckpt-format", "checkpoints have one format"), NOTE("no-load-rng", "randomness has no state but the seed"),
 	NOTE("no-save-rng", "randomness has no state but the seed"), NOTE("num-workers", "samples are read from the map"),
-	CHOICE("dataloader-type", dataloader_type, dataloaders, "single", "samples are read in their order"),
 	NOTE("no-create-attention-mask-in-dataloader", "masks are never built"),
 	NOTE("exit-signal-handler", "signals always save and stop"), NOTE("manual-gc", "there is no garbage collector"),
 	NOTE("manual-gc-interval", "there is no garbage collector"),

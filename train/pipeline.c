@@ -23,6 +23,15 @@ pipeline_first_sample(const struct run_plan *plan, int64_t step, int microbatch,
 	    plan->shape.micro_batch_size;
 }
 
+/* Losses and masks of the tokens of a micro batch, as a step leaves them. */
+size_t
+pipeline_loss_bytes(const struct engine *e)
+{
+	const struct train_shape *s = &e->plan.shape;
+
+	return (size_t)(s->seq_length * s->micro_batch_size) * (dtype_size(memory_real(s->dtype)) + sizeof(float));
+}
+
 /* The pass of a micro batch: its slot in the saved arena and the numbers of its samples. Cheap
  * enough to be made anew for each use, so no table of passes in flight is kept. */
 static struct step
@@ -38,6 +47,7 @@ step_of(const struct pipeline *p, int microbatch)
 		.first_sample = pipeline_first_sample(
 		    &p->e->plan, p->first_sample, microbatch, p->e->coord[AX_DP]),
 		.logits = p->logits,
+		.losses = p->losses ? (char *)p->losses + (size_t)microbatch * pipeline_loss_bytes(p->e) : NULL,
 	};
 }
 

@@ -27,7 +27,7 @@ struct entry {
 
 struct prefetch {
 	const struct engine *e;
-	const struct data *data;
+	struct data_reader *reader;     /* the thread's */
 	int size;
 	struct entry *ring;
 	char *memory;                   /* of all batches, pinned where that helps */
@@ -56,17 +56,17 @@ behind(const struct prefetch *p, struct prefetch_key k)
 static bool
 same(struct prefetch_key a, struct prefetch_key b)
 {
-	return a.which == b.which && a.step == b.step && a.microbatch == b.microbatch;
+	return a.set == b.set && a.step == b.step && a.microbatch == b.microbatch;
 }
 
 /* Reads without the lock. */
 static void
 fill(const struct prefetch *p, struct entry *x)
 {
-	int64_t first =
-	    pipeline_first_sample(&p->e->plan, x->key.step, x->key.microbatch, p->e->coord[AX_DP]);
+	struct data_place at = { x->key.set, pipeline_first_sample(&p->e->plan, x->key.step, x->key.microbatch, 0),
+		p->e->coord[AX_DP] };
 
-	x->tokens = data_batch(p->data, x->key.which, first, &x->batch, &x->err);
+	x->tokens = data_batch(p->reader, &at, &x->batch, &x->err);
 }
 
 /* The thread: fills free entries in order until told to stop. */
@@ -98,12 +98,13 @@ run(void *arg)
 	return NULL;
 }
 
-/* Arrays of one entry in the ring's memory: four of 4 bytes an element. */
+/* Arrays of one entry in the ring's memory, of 4 bytes an element: four, and the starts of documents. */
 static struct batch
-batch_at(char *at, size_t rows)
+batch_at(char *at, size_t rows, bool documents)
 {
 	return (struct batch){ (int32_t *)(void *)at, (int32_t *)(void *)(at + 4 * rows),
-		(int32_t *)(void *)(at + 8 * rows), (float *)(void *)(at + 12 * rows) };
+		(int32_t *)(void *)(at + 8 * rows), (float *)(void *)(at + 12 * rows),
+		documents ? (int32_t *)(void *)(at + 16 * rows) : NULL };
 }
 
 /* A host that can make no thread is out of something that no run can do without. */
@@ -112,11 +113,11 @@ prefetch_new(const struct engine *e, const struct data *d)
 {
 	struct prefetch *p = mem_zalloc(1, sizeof *p);
 	const struct train_shape *s = &e->plan.shape;
-	size_t rows = (size_t)(s->seq_length * s->micro_batch_size), bytes = 16 * rows;
+	size_t rows = (size_t)(s->seq_length * s->micro_batch_size), bytes = (s->reset_attention_mask ? 20 : 16) * rows;
 	int64_t fit = (int64_t)(RING_BYTES / bytes), two = 2 * s->num_microbatches;
 
 	p->e = e;
-	p->data = d;
+	p->reader = data_reader_new(d);
 	p->size = (int)(fit < two ? fit : two);
 	p->size = p->size < RING_LEAST ? RING_LEAST : p->size;
 	p->next.step = -1;
@@ -125,7 +126,7 @@ prefetch_new(const struct engine *e, const struct data *d)
 	if (e->backend->pin)
 		e->backend->pin(e->device, p->memory, (size_t)p->size * bytes);
 	for (int i = 0; i < p->size; i++)
-		p->ring[i].batch = batch_at(p->memory + (size_t)i * bytes, rows);
+		p->ring[i].batch = batch_at(p->memory + (size_t)i * bytes, rows, s->reset_attention_mask);
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->wake, NULL);
 	if (pthread_create(&p->thread, NULL, run, p))
@@ -148,6 +149,7 @@ prefetch_free(struct prefetch *p)
 	pthread_cond_destroy(&p->wake);
 	if (p->e->backend->unpin)
 		p->e->backend->unpin(p->e->device, p->memory);
+	data_reader_free(p->reader);
 	free(p->memory);
 	free(p->ring);
 	free(p);

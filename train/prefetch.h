@@ -13,9 +13,9 @@
 
 struct prefetch;
 
-/* A micro batch: number `microbatch` of this data rank in the step that starts at sample `step` of a split. */
+/* A micro batch: number `microbatch` of this data rank in the step that starts at sample `step` of a set (data.h). */
 struct prefetch_key {
-	enum split which;
+	int set;
 	int64_t step;
 	int microbatch;
 };

@@ -21,7 +21,7 @@ static const char ramp[] = "batch-size ramp-up is not built";
 static const char one_ckpt[] = "checkpoints have one format here; leave it out";
 static const char distill[] = "distillation is not built";
 static const char encoder[] = "encoder models are out of scope";
-static const char validation[] = "evaluation is --eval-iters batches of one set";
+static const char validation[] = "evaluation is every --eval-interval steps";
 static const char columns[] = "everything is logged; leave it out";
 static const char moe[] = "experts are not built";
 static const char resilience[] = "fault injection and re-running are not built; leave it out";
@@ -160,8 +160,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "relative-attention-num-buckets", encoder }, { "short-seq-prob", encoder },
 	{ "vocab-extra-ids", encoder },
 	/* Evaluation reads the same batches each time, so that its values can be compared. */
-	{ "full-validation", validation }, { "multiple-validation-sets", validation },
-	{ "start-eval-at-iter", validation }, { "validation-set-names", validation },
+	{ "start-eval-at-iter", validation },
 	/* A script that asks for less output loses nothing by leaving the option out. */
 	{ "disable-log-loss-scale-to-tensorboard", columns },
 	{ "no-log-learnig-rate-to-tensorboard", columns },
@@ -345,9 +344,8 @@ const struct opt_refused mtrain_refused[] = {
 	{ "use-ring-exchange-p2p", comm }, { "use-sharp", comm }, { "use-tp-pp-dp-mapping", comm },
 	/* Samples come from the mapped files; nothing is loaded ahead. */
 	{ "data-impl", data_speed }, { "dataloader-defer-npy-index-mmap", data_speed },
-	{ "dataloader-fast-cache-load", data_speed }, { "mid-level-dataset-surplus", data_speed },
-	{ "mmap-warmup", data_speed }, { "no-data-sharding", data_speed },
-	{ "no-mmap-bin-files", data_speed }, { "num-dataset-builder-threads", data_speed },
+	{ "dataloader-fast-cache-load", data_speed }, { "mmap-warmup", data_speed },
+	{ "num-dataset-builder-threads", data_speed },
 	/* Which kernels are fused, what is kept and when memory is freed. */
 	{ "cross-entropy-fusion-impl", speed }, { "cross-entropy-loss-fusion", speed },
 	{ "deallocate-pipeline-outputs", speed }, { "defer-embedding-wgrad-compute", speed },
@@ -553,9 +551,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "train-desc-path", use_cache }, { "train-doc-idx-path", use_cache },
 	{ "train-idx-path", use_cache }, { "train-sample-idx-path", use_cache },
 	{ "train-shuffle-idx-path", use_cache },
-	{ "data-args-path", use_data_path }, { "per-dataset-sequences-path", use_data_path },
-	{ "per-split-data-args-path", use_data_path }, { "test-data-path", use_data_path },
-	{ "train-data-path", use_data_path }, { "valid-data-path", use_data_path },
+	{ "per-dataset-sequences-path", use_data_path },
 	{ "reset-iteration", use_finetune },
 	{ "warmup", use_warmup },
 	{ "disable-pad-vocab-size", use_vocab_pad }, { "no-pad-vocab-size", use_vocab_pad },
@@ -625,9 +621,9 @@ const struct opt_refused mtrain_refused[] = {
 	{ "no-weight-decay-cond-type", maths }, { "openai-gelu", maths },
 	{ "phase-transition-iterations", maths }, { "quick-geglu", maths },
 	{ "random-ltd", maths }, { "renormalize-blend-weights", maths },
-	{ "repeated-dataloader", maths }, { "reset-attention-mask", maths },
-	{ "return-data-index", maths }, { "train-sync-interval", maths },
-	{ "use-dataset-only", maths }, { "use-mup", maths }, { "z-loss-strength", maths },
+	{ "repeated-dataloader", maths }, { "return-data-index", maths },
+	{ "train-sync-interval", maths }, { "use-dataset-only", maths }, { "use-mup", maths },
+	{ "z-loss-strength", maths },
 	/* 1F1B is the one schedule. */
 	{ "enable-zbh1-exact-semantics", zero_bubble }, { "enable-zbh1-pipeline", zero_bubble },
 	{ NULL, NULL },

@@ -3,7 +3,7 @@
  *
  * The first two calls of a kind run as they are: libraries choose algorithms and build plans then. The
  * third is recorded and launched. A pass whose arguments could differ from the recorded ones (another
- * loss scale, logits to be kept, an observer) runs as it is.
+ * loss scale, logits or losses to be kept, an observer) runs as it is.
  */
 #include "train/replay.h"
 #include "lib/base/mem.h"
@@ -72,7 +72,7 @@ replay_pass(struct replay *r, int which, struct step *s, void (*pass)(struct ste
 {
 	struct recording *k;
 
-	if (!r || s->logits || r->e->stream->observer) {
+	if (!r || s->logits || s->losses || r->e->stream->observer) {
 		pass(s);
 		return;
 	}

@@ -152,8 +152,7 @@ begin(struct run *r, struct err *err)
 	int rc = 0;
 
 	if (r->c->start != START_FRESH) {
-		rc = load_checkpoint(
-		    r->e, r->c, &r->at, r->data ? data_fingerprint(r->data) : NULL, err);
+		rc = load_checkpoint(r->e, r->c, &r->at, err);
 	} else {
 		engine_init_weights(r->e);
 		if (!r->e->plan.shape.forward_only)
@@ -233,11 +232,13 @@ train(struct run *r, struct err *err)
 		if (c->o.profile && r->e->rank == 0)
 			r->profile = profile_new(r->e, &(struct profile_config){
 				c->o.profile_prefix, c->o.profile_step_start, c->o.profile_step_end });
+		r->corpora = corpus_log_new(r->data, r->e, r->at.consumed_samples);
 		if (c->o.save)
 			r->saver = saver_new(r->e, c, save_in_background(r));
 		status = loop_train(r);
 		saver_free(r->saver);
 		profile_free(r->profile);
+		corpus_log_free(r->corpora);
 	}
 	return metrics_close(r->metrics, err) < 0 ? -1 : status;
 }

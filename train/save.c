@@ -84,8 +84,7 @@ save_pieces(const struct save_walk *w, bool optimizer_state, struct err *err)
 
 /* Keys of state.conf (mckpt(5)); readers ignore what they do not know. Doubles are exact. */
 void
-save_state_text(const struct train_config *c, const struct progress *p, const char *fingerprint,
-    struct str *out)
+save_state_text(const struct train_config *c, const struct progress *p, const char *data, struct str *out)
 {
 	str_addf(out,
 	    "iteration %lld\nconsumed_train_samples %lld\noptimizer_steps %lld\nskipped_iterations "
@@ -97,7 +96,8 @@ save_state_text(const struct train_config *c, const struct progress *p, const ch
 	    "%lld\ndtype %s\n",
 	    c->scaler.scale, (long long)c->scaler.growth, (long long)c->scaler.hysteresis_left,
 	    (long long)c->o.seed, dtype_name(c->plan.shape.dtype));
-	str_addf(out, "data %s\nschedule ", fingerprint);
+	str_adds(out, data);
+	str_adds(out, "schedule ");
 	train_schedule_line(&c->schedule, out);
 	str_addc(out, '\n');
 	if (c->tokenizer)

@@ -31,16 +31,14 @@ struct save_walk {
 };
 /* Visits the pieces in their order, which is always the same; ends at the first -1. */
 int  save_pieces(const struct save_walk *w, bool optimizer_state, struct err *err);
-/* Appends state.conf. */
-void save_state_text(
-    const struct train_config *c, const struct progress *p, const char *fingerprint, struct str *out);
+/* Appends state.conf; data: the lines about the data. */
+void save_state_text(const struct train_config *c, const struct progress *p, const char *data, struct str *out);
 
 /*
  * Loads weights, and with START_RESUME optimizer state, progress, loss scale and schedule, from
  * c->weights_from: a checkpoint or (weights alone) a Hugging Face directory.
  */
-int load_checkpoint(struct engine *e, struct train_config *c, struct progress *p,
-    const char *fingerprint, struct err *err);
+int load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, struct err *err);
 
 /* --- saver.c: saves that run behind the training ------------------------------------------------ */
 
@@ -55,8 +53,8 @@ struct saver;
 struct saver *saver_new(struct engine *e, const struct train_config *c, bool background);
 void saver_free(struct saver *s);       /* of a saver that is idle, or of a run that failed */
 /* Collective: waits for the save before, then begins one. -1 on every rank; the reason is rank 0's to say, the previous
- * checkpoint is intact. */
-int  saver_start(struct saver *s, const struct progress *p, const char *fingerprint, struct err *err);
+ * checkpoint is intact. data, of rank 0: what state.conf says of the data. */
+int  saver_start(struct saver *s, const struct progress *p, const char *data, struct err *err);
 bool saver_busy(const struct saver *s); /* the same on every rank */
 bool saver_ready(const struct saver *s);        /* busy, and nothing to wait for on this rank: saver_next would not block */
 /* Collective: the next part of a busy save. -1 as saver_start. */

@@ -378,7 +378,7 @@ agree_on_background(struct saver *s)
 
 /* What the texts say is of now: scaler and schedule go on while the save runs. */
 int
-saver_start(struct saver *s, const struct progress *p, const char *fingerprint, struct err *err)
+saver_start(struct saver *s, const struct progress *p, const char *data, struct err *err)
 {
 	if (saver_wait(s, err) < 0)
 		return -1;
@@ -389,7 +389,7 @@ saver_start(struct saver *s, const struct progress *p, const char *fingerprint, 
 	s->err.msg[0] = '\0';
 	if (s->e->rank == 0) {
 		train_dump(s->c, &s->options);
-		save_state_text(s->c, p, fingerprint, &s->state);
+		save_state_text(s->c, p, data, &s->state);
 	}
 	if (begin_files(s, err) < 0)
 		return -1;

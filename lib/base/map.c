@@ -48,6 +48,16 @@ map_forget(const struct map *m)
 		madvise((void *)(uintptr_t)m->base, m->size, MADV_DONTNEED);
 }
 
+/* Whole pages; advice alone, so what the kernel answers does not matter. */
+void
+map_will_need(const struct map *m, uint64_t at, uint64_t bytes)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = at / page * page;
+
+	if (m->base)
+		(void)madvise((void *)(uintptr_t)(m->base + from), (size_t)(at - from + bytes), MADV_WILLNEED);
+}
+
 /*
  * A struct that was never opened, or is closed already, is fine: openers call this on their error
  * paths. Pointers into the file are dead afterwards.

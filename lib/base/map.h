@@ -20,6 +20,8 @@ int  map_open(struct map *m, const char *path, struct err *e);
 /* The pages are given back to the file cache; they come again when they are touched. For passes over large files, whose pages
  * would count as this process's memory. */
 void map_forget(const struct map *m);
+/* Bytes [at, at + bytes) will be read soon; they lie inside the map. */
+void map_will_need(const struct map *m, uint64_t at, uint64_t bytes);
 void map_close(struct map *m);
 
 #endif

@@ -27,7 +27,7 @@ choose(struct blend *b)
 
 	for (int k = 0; k < n; k++) {
 		weight[k] = b->part[k].weight;
-		limit[k] = samples_count(b->part[k].samples);
+		limit[k] = samples_count(b->part[k].samples) - b->part[k].first;
 	}
 	c.dataset = index_map_alloc(&b->dataset, DTYPE_I16, b->count);
 	c.dataset_sample = index_map_alloc(&b->dataset_sample, DTYPE_I64, b->count);
@@ -224,7 +224,7 @@ blend_corpus(const struct blend *b, int k, struct blend_corpus *out)
 	const struct part *p = &b->part[k];
 
 	*out = (struct blend_corpus){ corpora_dataset(b->corpora, p->dataset), p->samples,
-		p->weight, p->num_samples, p->drawn };
+		p->weight, p->num_samples, p->drawn, p->first };
 }
 
 /* Two loads, or none. */
@@ -235,6 +235,8 @@ blend_locate(const struct blend *b, int64_t sample, int *corpus, int64_t *of_cor
 		BUG("sample %lld of %lld", (long long)sample, (long long)b->count);
 	*corpus = b->plain ? 0 : (int)index_map_get(&b->dataset, sample);
 	*of_corpus = b->plain ? sample : index_map_get(&b->dataset_sample, sample);
+	if (b->part[*corpus].first)
+		*of_corpus = (b->part[*corpus].first + *of_corpus) % samples_count(b->part[*corpus].samples);
 }
 
 /* As samples_tokens of the corpus. */
@@ -257,6 +259,22 @@ blend_parts(
 
 	blend_locate(b, sample, corpus, &i);
 	return samples_parts(b->part[*corpus].samples, i, out, cap);
+}
+
+/* A sample of more parts than that is fetched when it is read. */
+void
+blend_will_need(const struct blend *b, int64_t sample)
+{
+	enum { PARTS = 64 };
+	struct sample_part part[PARTS];
+	const struct dataset *d;
+	int64_t n;
+	int k;
+
+	n = blend_parts(b, sample, &k, part, PARTS);
+	d = corpora_dataset(b->corpora, b->part[k].dataset);
+	for (int64_t i = 0; i < n && i < PARTS; i++)
+		dataset_will_need(d, part[i].sequence, part[i].first, part[i].count);
 }
 
 /* From the last sample backwards: the first one met of a corpus says how many there were. */

@@ -29,11 +29,14 @@
 /* Every dataset of the lists, opened once each, in the order of its first mention; blends borrow them. */
 struct corpora;
 
-/* pool NULL: one after the other. Fails at the first dataset, in that order, that cannot be opened. */
-struct corpora *corpora_open(const struct data_paths *p, struct pool *pool, struct err *e);
+/* o NULL: no option set; pool NULL: one after the other. Fails at the first dataset, in that order, that cannot be opened. */
+struct corpora *corpora_open(
+    const struct data_paths *p, const struct dataset_options *o, struct pool *pool, struct err *e);
 void corpora_close(struct corpora *c);
 int  corpora_count(const struct corpora *c);
 const struct dataset *corpora_dataset(const struct corpora *c, int k);
+/* The number of a prefix of the lists. */
+int  corpora_find(const struct corpora *c, const char *prefix);
 /* One line without newline: of a single dataset its fingerprint, else XXH3-64 over all of them. */
 void corpora_fingerprint(const struct corpora *c, char out[64]);
 
@@ -41,12 +44,23 @@ void corpora_fingerprint(const struct corpora *c, char out[64]);
 #define BLEND_SURPLUS 0.005
 enum { BLEND_CORPORA_MAX = 32767 };     /* of a list: dataset_index is 16 bits wide */
 
+/*
+ * A corpus that goes on in an order it had: its maps are those of a request for num_samples, and the split begins behind the
+ * `first` samples of that order, which were drawn before. Behind the last sample of the order its first one follows again, so
+ * that none is drawn twice before all were drawn once. first 0: nothing was drawn, the corpus is asked for what the table above
+ * says. A list without weights gives what is left of each order; a corpus of which nothing is left is an error there.
+ */
+struct blend_kept {
+	int64_t first, num_samples;
+};
+
 struct blend_config {
 	/* Of each corpus; num_samples is what is wanted of the whole split (-1: none), split is NULL with per-split lists. */
 	struct samples_config samples;
 	double surplus;                 /* BLEND_SURPLUS unless the user says otherwise */
 	struct pool *pool;              /* builds and opens corpora side by side; NULL: one after the other */
 	bool plan_only;                 /* counts alone: no maps of the corpora, so no tokens and no parts */
+	const struct blend_kept *kept;  /* [corpora of the list]; NULL: none goes on */
 };
 
 struct blend;
@@ -70,6 +84,7 @@ struct blend_corpus {
 	double weight;                          /* share asked for, normalised; 1 of a plain corpus */
 	int64_t num_samples;                    /* asked of it; -1: one epoch */
 	int64_t drawn;                          /* samples of the split that come from it */
+	int64_t first;                          /* number in its order of the first that is drawn; 0 unless the order was kept */
 };
 int  blend_num_corpora(const struct blend *b);
 void blend_corpus(const struct blend *b, int k, struct blend_corpus *out);
@@ -79,6 +94,8 @@ void    blend_locate(const struct blend *b, int64_t sample, int *corpus, int64_t
 /* Its tokens and its parts, as samples_tokens and samples_parts; every part lies in one sequence of corpus *corpus. */
 int64_t blend_tokens(const struct blend *b, int64_t sample, int64_t *out, struct err *e);
 int64_t blend_parts(const struct blend *b, int64_t sample, int *corpus, struct sample_part *out, int64_t cap);
+/* Its tokens will be read soon. */
+void    blend_will_need(const struct blend *b, int64_t sample);
 /*
  * How many of the first `consumed` samples come from each corpus: out[blend_num_corpora]. Beyond the count the blend begins
  * again. A resumed run compares these after its corpora or weights changed.

@@ -7,9 +7,6 @@
 
 #include <pthread.h>
 
-/* The number of a prefix that was opened. */
-int corpora_find(const struct corpora *c, const char *prefix);
-
 /* One pair of the list. */
 struct part {
 	int dataset;                    /* of the corpora */
@@ -17,6 +14,7 @@ struct part {
 	double weight;                  /* normalised as the choice wants it */
 	int64_t num_samples;            /* asked for; -1: one epoch */
 	int64_t drawn;
+	int64_t first;                  /* of a kept order: samples drawn before; 0: no kept order */
 };
 
 struct blend {

@@ -85,6 +85,37 @@ ask_by_weight(struct blend *b, const struct blend_config *cfg)
 	free(w);
 }
 
+/* Corpora that go on in an order they had are asked for what made that order. */
+static void
+keep_orders(struct blend *b, const struct blend_config *cfg)
+{
+	for (int k = 0; k < b->num_parts && cfg->kept; k++)
+		if (cfg->kept[k].first > 0) {
+			b->part[k].first = cfg->kept[k].first;
+			b->part[k].num_samples = cfg->kept[k].num_samples;
+		}
+}
+
+/* Samples of a part that were not drawn before. */
+static int64_t
+left(const struct part *p)
+{
+	int64_t has = samples_count(p->samples);
+
+	return p->first < has ? has - p->first : 0;
+}
+
+/* A kept order that is shorter than what is drawn of it begins again. */
+static void
+note_repeats(struct blend *b, const struct part *p)
+{
+	if (p->drawn > left(p))
+		str_addf(&b->notes,
+		    "%s: the %s blend draws %lld samples of it, of which %lld were not drawn before: its order begins again\n",
+		    dataset_prefix(corpora_dataset(b->corpora, p->dataset)), split_name[b->which],
+		    (long long)p->drawn, (long long)left(p));
+}
+
 /* What can be said before the corpora are looked at. */
 static int
 ask(struct blend *b, const struct blend_config *cfg, struct err *e)
@@ -100,8 +131,10 @@ ask(struct blend *b, const struct blend_config *cfg, struct err *e)
 		b->part[k].num_samples = b->plain ? wanted : -1;
 		b->part[k].weight = 1;
 	}
-	if (b->plain)
+	if (b->plain) {
+		keep_orders(b, cfg);
 		return 0;
+	}
 	if (b->num_parts > BLEND_CORPORA_MAX)
 		return err_set(e,
 		    "%d corpora in one list: at most %d, as the blending index numbers them with "
@@ -118,6 +151,7 @@ ask(struct blend *b, const struct blend_config *cfg, struct err *e)
 		    name);
 	if (b->list->weight)
 		ask_by_weight(b, cfg);
+	keep_orders(b, cfg);
 	return 0;
 }
 
@@ -196,13 +230,18 @@ weigh_by_samples(struct blend *b, const struct blend_config *cfg, struct err *e)
 	int rc = 0;
 
 	for (int k = 0; k < b->num_parts && rc == 0; k++) {
-		int64_t has = samples_count(b->part[k].samples);
+		int64_t has = left(&b->part[k]);
+		const char *prefix = dataset_prefix(corpora_dataset(b->corpora, b->part[k].dataset));
 
 		w[k] = (double)has;
 		b->count += has;
-		if (has == 0)
+		if (has == 0 && b->part[k].first > 0)
+			rc = err_at(e, prefix, 0,
+			    "all of its %lld samples were drawn before: it can have no part in a blend without weights",
+			    (long long)samples_count(b->part[k].samples));
+		else if (has == 0)
 			rc = err_at(e,
-			    dataset_prefix(corpora_dataset(b->corpora, b->part[k].dataset)), 0,
+			    prefix, 0,
 			    "%lld tokens in the %s split, fewer than one sample of %lld: it can "
 			    "have no part in a blend",
 			    (long long)samples_tokens_per_epoch(b->part[k].samples),
@@ -234,7 +273,14 @@ blend_plan(struct blend *b, const struct blend_config *cfg, struct err *e)
 	if (ask(b, cfg, e) < 0 || plan_unique(b, cfg, e) < 0)
 		return -1;
 	if (b->plain) {
-		b->count = b->part[0].drawn = samples_count(b->part[0].samples);
+		struct part *p = &b->part[0];
+
+		/* A kept order lasts as long as is wanted, beginning again. */
+		b->count = left(p) < cfg->samples.num_samples ? cfg->samples.num_samples : left(p);
+		if (p->first == 0)
+			b->count = samples_count(p->samples);
+		p->drawn = b->count;
+		note_repeats(b, p);
 		return 0;
 	}
 	return b->list->weight ? 0 : weigh_by_samples(b, cfg, e);
@@ -249,7 +295,9 @@ blend_replan(struct blend *b, const struct blend_config *cfg, bool *changed, str
 		struct part *p = &b->part[k];
 		long long has = (long long)samples_count(p->samples), drawn = (long long)p->drawn;
 
-		if (drawn <= has)
+		if (p->first > 0)
+			note_repeats(b, p);
+		if (drawn <= has || p->first > 0)
 			continue;
 		str_addf(&b->notes,
 		    "%s: the %s blend draws %lld samples of it, of which the request of %lld makes "

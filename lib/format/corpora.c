@@ -19,6 +19,7 @@ struct corpora {
 	int *table;                     /* [2 cap], by hash of the prefix: 1 + number of the dataset; 0: free */
 	struct err *why;                /* of the first that failed */
 	int failed;                     /* its number; count: none */
+	struct dataset_options options;
 	pthread_mutex_t lock;           /* guards why and failed */
 };
 
@@ -51,7 +52,7 @@ open_one(void *ctx, int k)
 	struct corpora *c = ctx;
 	struct err e;
 
-	c->dataset[k] = dataset_open(c->prefix[k], &e);
+	c->dataset[k] = dataset_open_with(c->prefix[k], &c->options, &e);
 	if (c->dataset[k])
 		return;
 	pthread_mutex_lock(&c->lock);
@@ -88,7 +89,8 @@ collect(struct corpora *c, const struct data_paths *p)
 
 /* All or none. */
 struct corpora *
-corpora_open(const struct data_paths *p, struct pool *pool, struct err *e)
+corpora_open(
+    const struct data_paths *p, const struct dataset_options *o, struct pool *pool, struct err *e)
 {
 	struct corpora *c = mem_zalloc(1, sizeof *c);
 	struct err why;
@@ -96,6 +98,8 @@ corpora_open(const struct data_paths *p, struct pool *pool, struct err *e)
 
 	pthread_mutex_init(&c->lock, NULL);
 	collect(c, p);
+	if (o)
+		c->options = *o;
 	c->why = &why;
 	c->failed = c->count;
 	if (pool)

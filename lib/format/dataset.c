@@ -10,6 +10,7 @@
 #include "lib/format/dataset_impl.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -246,6 +247,20 @@ dataset_tokens(const struct dataset *d, int64_t sequence, int64_t first, int64_t
 		return -1;
 	dataset_widen(d->type, stored, count, out);
 	return 0;
+}
+
+/* Only advice: what the kernel answers does not matter. */
+void
+dataset_will_need(const struct dataset *d, int64_t sequence, int64_t first, int64_t count)
+{
+	int64_t width = (int64_t)dtype_size(d->type), at = load64(d->offset, sequence) + first * width;
+
+	if (count <= 0)
+		return;
+	if (d->bin_fd >= 0)
+		(void)posix_fadvise(d->bin_fd, at, count * width, POSIX_FADV_WILLNEED);
+	else
+		map_will_need(&d->bin, (uint64_t)at, (uint64_t)(count * width));
 }
 
 /* Tokens times their width. */

@@ -44,6 +44,8 @@ void        dataset_forget(const struct dataset *d);
  * only when a file that is not mapped cannot be read, or has become shorter. */
 int dataset_tokens(const struct dataset *d, int64_t sequence, int64_t first, int64_t count,
     int64_t *out, struct err *e);
+/* The tokens will be read soon: the kernel may begin to fetch them from the disk. */
+void dataset_will_need(const struct dataset *d, int64_t sequence, int64_t first, int64_t count);
 /* First token of a sequence, counted over the whole .bin; sequence may be the count. */
 int64_t dataset_sequence_start(const struct dataset *d, int64_t sequence);
 /* The bytes [at, at + bytes) of the .bin as stored, at least one: borrowed from the map, or read into

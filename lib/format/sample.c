@@ -15,7 +15,7 @@ sample_assemble(const struct sample_options *o, const int64_t *tokens, int64_t c
     int64_t seq_length, struct sample *out)
 {
 	int64_t given = seq_length + (o->add_extra_token ? 1 : 0);
-	int32_t position = 0;
+	int32_t position = 0, document = 0;
 
 	for (int64_t i = 0; i < seq_length; i++) {
 		int64_t token = i < count ? tokens[i] : o->pad;
@@ -29,5 +29,9 @@ sample_assemble(const struct sample_options *o, const int64_t *tokens, int64_t c
 		out->position_ids[i] = position++;
 		if (o->reset_position_ids && is_eod)
 			position = 0;
+		if (out->documents)
+			out->documents[i] = document;
+		if (is_eod)
+			document = (int32_t)i + 1;
 	}
 }

@@ -100,6 +100,8 @@ struct sample_options {
 struct sample {
 	int32_t *tokens, *labels, *position_ids;        /* [seq_length], the caller's memory */
 	float *loss_mask;                               /* [seq_length] */
+	/* [seq_length], or NULL: the first position that a token sees, behind the last eod before it. */
+	int32_t *documents;
 };
 void sample_assemble(const struct sample_options *o, const int64_t *tokens, int64_t count,
     int64_t seq_length, struct sample *out);

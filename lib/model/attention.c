@@ -46,7 +46,7 @@ attention_run_workspace(const struct model_config *c, const struct layout *l,
 	};
 
 	if ((s->dtype != DTYPE_BF16 && s->dtype != DTYPE_F16) || c->attention_dropout > 0 ||
-	    c->kv_channels % 8)
+	    c->kv_channels % 8 || s->reset_attention_mask)
 		return 0;
 	return attention_workspace(&a);
 }

@@ -23,8 +23,7 @@ struct attention_shape {
 uint64_t attention_workspace(const struct attention_shape *s);
 
 /* The same for a rank of a run; 0 in runs that cuDNN does not serve: of 32 or 64 bits, with dropout
- * of attention, or with heads that are no multiple of 8. Runs with packed documents need none either;
- * their caller knows. */
+ * of attention, with heads that are no multiple of 8, or with several documents in a sample. */
 uint64_t attention_run_workspace(const struct model_config *c, const struct layout *l,
                                  const struct train_shape *s, bool deterministic);
 

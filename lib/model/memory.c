@@ -21,7 +21,7 @@ enum dim { D_NONE, D_TOKENS, D_HIDDEN, D_QKV, D_Q, D_FFN, D_FC1, D_HEADS, D_SEQ,
 enum kind { ACT, REAL, I32, F32, F64 };
 enum level { RUN, SLOT, LAYER, LAST, STEP };
 enum when { ALWAYS, IF_LAYERNORM, IF_ROPE, IF_TRAINING, IF_MASTER, IF_ADAM, IF_LAST, IF_LAST_LAYERNORM, IF_PIPELINE,
-            IF_TRAINING_LAST, IF_LAST_TENSOR };
+            IF_TRAINING_LAST, IF_LAST_TENSOR, IF_DOCUMENTS };
 
 /* Scratch buffers live in phases; those without a common phase share bytes. */
 enum { FWD = 1, MLP_BWD = 2, ATTN_BWD = 4, HEAD = 8, PHASES = 4, ANY = 15 };
@@ -45,6 +45,7 @@ static const struct row {
 	[BUF_LABELS] = { "labels", SLOT, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
 	[BUF_POSITIONS] = { "positions", SLOT, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
 	[BUF_LOSS_MASK] = { "loss mask", SLOT, ALWAYS, F32, { D_TOKENS, D_ONE }, 0 },
+	[BUF_DOCUMENTS] = { "starts of documents", SLOT, IF_DOCUMENTS, I32, { D_TOKENS, D_ONE }, 0 },
 	[BUF_LAYER_INPUT] = { "layer input", LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN }, 0 },
 	[BUF_NORM1_MEAN] = { "norm 1 mean", LAYER, IF_LAYERNORM, REAL, { D_TOKENS, D_ONE }, 0 },
 	[BUF_NORM1_RSTD] = { "norm 1 rstd", LAYER, ALWAYS, REAL, { D_TOKENS, D_ONE }, 0 },
@@ -174,6 +175,7 @@ present(enum when when, const struct model_config *c, const struct layout *l,
 	case IF_TRAINING_LAST: return last && !s->forward_only;
 	case IF_PIPELINE: return !last;
 	case IF_LAST_TENSOR: return last && l->tensor_model_parallel_size > 1;
+	case IF_DOCUMENTS: return s->reset_attention_mask;
 	default: return true;
 	}
 }

@@ -41,6 +41,7 @@ enum buffer {
 	BUF_LABELS,             /* I32 [T]                       */
 	BUF_POSITIONS,          /* I32 [T]                       */
 	BUF_LOSS_MASK,          /* F32 [T]                       */
+	BUF_DOCUMENTS,          /* I32 [T], with reset_attention_mask only */
 	/* saved, a layer of a micro batch */
 	BUF_LAYER_INPUT,        /* act [T,h]: the residual stream */
 	BUF_NORM1_MEAN,         /* real [T], LayerNorm only      */
@@ -92,6 +93,7 @@ struct train_shape {
 	int optimizer_states;           /* moments a parameter: 2 for Adam, 1 for SGD */
 	bool forward_only;              /* evaluation alone: no gradients, no optimizer */
 	struct recompute recompute;
+	bool reset_attention_mask;      /* a sample may hold several documents: attention is told where each begins */
 };
 
 struct memory_plan {

@@ -283,6 +283,7 @@ resolve_shape(const struct run_options *o, struct run_plan *plan, struct err *e)
 	s->dtype = o->bf16 ? DTYPE_BF16 : o->fp16 ? DTYPE_F16 : o->fp64 ? DTYPE_F64 : DTYPE_F32;
 	s->seq_length = o->seq_length ? o->seq_length : plan->model.max_position_embeddings;
 	s->use_distributed_optimizer = o->use_distributed_optimizer;
+	s->reset_attention_mask = o->reset_attention_mask;
 	s->optimizer_states = o->optimizer == OPTIMIZER_ADAM ? 2 : 1;
 	if (s->seq_length < 1)
 		return err_set(e, "--seq-length: is needed");

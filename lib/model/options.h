@@ -25,7 +25,7 @@ struct run_options {
 	double init_method_std, attention_dropout, hidden_dropout;
 	int64_t bos_token_id, eos_token_id, pad_token_id;
 	int64_t tensor_model_parallel_size, pipeline_model_parallel_size, context_parallel_size;
-	bool sequence_parallel, use_distributed_optimizer;
+	bool sequence_parallel, use_distributed_optimizer, reset_attention_mask;
 	int64_t micro_batch_size, global_batch_size;
 	bool bf16, fp16, fp64;
 	int optimizer;
@@ -133,6 +133,8 @@ enum { OPTIMIZER_ADAM, OPTIMIZER_SGD };
 	RUN_FLAG(S, M, "use-distributed-optimizer", use_distributed_optimizer, "share the optimizer's state over data ranks"), \
 	{ .type = OPT_GROUP, .help = "Batch and precision" }, \
 	RUN_INT(S, M, "seq-length", seq_length, 1, NULL, "tokens of a sample"), \
+	RUN_FLAG(S, M, "reset-attention-mask", reset_attention_mask, \
+	         "a token sees its own document alone: nothing before the last end of a document"), \
 	RUN_INT(S, M, "micro-batch-size", micro_batch_size, 1, "1", "samples that a rank handles at once"), \
 	RUN_INT(S, M, "global-batch-size", global_batch_size, 1, NULL, \
 	        "samples of a step; micro-batch-size x data ranks by default"), \

@@ -94,8 +94,6 @@ fails()
 	fails 2 "--bf16, --fp16 and --fp64 exclude each other: give one of them" --bf16 --fp16
 	fails 2 "--train-iters and --train-samples exclude each other: give one of them" --train-samples 8
 	fails 2 "--data-path: is needed (or --mock-data)"
-	fails 2 "--data-path: blends of several datasets are not built; give one prefix (mshard cat joins datasets)" \
-		--data-path "$ids" "$ids"
 	fails 2 "--tokens-file and --logits-file: need each other" --tokens-file x.npy
 	fails 2 "--generate: needs a tokenizer (--tokenizer-model F, or --vocab-file F --merge-file F)" --generate 3
 	fails 2 "'operand': mtrain takes options alone" --mock-data operand

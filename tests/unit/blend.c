@@ -4,7 +4,7 @@
 #include "lib/base/mem.h"
 #include "lib/format/blend.h"
 #include "lib/format/sampler.h"
-#include "tests/golden_data.h"
+#include "tests/golden_lists.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -28,53 +28,6 @@ param_int(const struct golden *g, const char *key)
 	return strtoll(param(g->params, key, v), NULL, 10);
 }
 
-/* [[prefixes], weights or null] as words for path_list_parse. */
-static void
-read_list(const struct json_value *v, struct path_list *out)
-{
-	const char *word[64];
-	char number[32][40];
-	int n = 0;
-
-	for (size_t i = 0; i < v->item[0].len; i++) {
-		if (v->item[1].type == JSON_ARRAY) {
-			snprintf(number[i], sizeof number[i], "%.17g", v->item[1].item[i].number);
-			word[n++] = number[i];
-		}
-		word[n++] = v->item[0].item[i].string;
-	}
-	CHECK(path_list_parse(n, word, "blend", out, &e) == 0);
-}
-
-static void
-read_lists(struct golden *g)
-{
-	char text[2048];
-	struct json *one, *per, *wanted;
-
-	snprintf(text, sizeof text, "%s", "");
-	for (const char *p = strstr(g->params, "\nblend\t") + 7; *p != '\n'; p++)
-		snprintf(text + strlen(text), 2, "%c", *p);
-	one = json_parse(text, strlen(text), "blend", &e);
-	param(g->params, "blend_per_split", text);
-	per = json_parse(text, strlen(text), "blend_per_split", &e);
-	param(g->params, "num_samples_train_valid_test", text);
-	wanted = json_parse(text, strlen(text), "wanted", &e);
-	g->paths.per_split = json_root(one)->type == JSON_NULL;
-	if (!g->paths.per_split)
-		read_list(json_root(one), &g->paths.list[0]);
-	for (int i = 0; i < SPLIT_COUNT; i++) {
-		const struct json_value *n = &json_root(wanted)->item[i];
-
-		g->wanted[i] = n->type == JSON_NULL ? -1 : n->integer;
-		if (g->paths.per_split)
-			read_list(&json_root(per)->item[i], &g->paths.list[i]);
-	}
-	json_free(one);
-	json_free(per);
-	json_free(wanted);
-}
-
 static void
 read_case(struct golden *g)
 {
@@ -84,7 +37,7 @@ read_case(struct golden *g)
 
 	snprintf(path, sizeof path, "cases/%s/params.tsv", g->name);
 	g->params = read_text(path);
-	read_lists(g);
+	golden_lists(g->params, &g->paths, g->wanted);
 	snprintf(g->split, sizeof g->split, "%s", param(g->params, "split", v));
 	snprintf(vocab, sizeof vocab, "vocab_size=%s", param(g->params, "vocab_size", v));
 	snprintf(eod, sizeof eod, "eod_id=%s", param(g->params, "eod_id", v));
@@ -325,7 +278,7 @@ run_case(const char *name, struct pool *pool)
 
 	snprintf(g.name, sizeof g.name, "%s", name);
 	read_case(&g);
-	c = corpora_open(&g.paths, pool, &e);
+	c = corpora_open(&g.paths, NULL, pool, &e);
 	CHECK(c != NULL);
 	for (int i = 0; c && i < SPLIT_COUNT; i++) {
 		g.config.samples.which = (enum split)i;
@@ -794,12 +747,12 @@ test_blend_errors(void)
 
 	CHECK(path_list_parse(2, gone, "--data-path", &p.list[0], &e) == 0);
 	for (int i = 0; i < 5; i++) {
-		CHECK(!corpora_open(&p, pool, &e));
+		CHECK(!corpora_open(&p, NULL, pool, &e));
 		CHECK_STR(e.msg, "cannot open 'corpora/gone.idx': No such file or directory");
 	}
 	path_list_release(&p.list[0]);
 	CHECK(path_list_parse(4, words, "--data-path", &p.list[0], &e) == 0);
-	all = corpora_open(&p, pool, &e);
+	all = corpora_open(&p, NULL, pool, &e);
 	CHECK(!blend_open(all, &p, &c, &e));
 	CHECK_STR(e.msg,
 	    "the train split has weights, which say nothing without a number of samples; a list "
@@ -859,7 +812,7 @@ test_many_corpora(void)
 	for (int i = 0; i < COUNT; i++)
 		word[i] = "corpora/a_u16";
 	CHECK(path_list_parse(COUNT, word, "--data-path", &p.list[0], &e) == 0);
-	all = corpora_open(&p, NULL, &e);
+	all = corpora_open(&p, NULL, NULL, &e);
 	CHECK(all && corpora_count(all) == 1);
 	CHECK(!blend_open(all, &p, &c, &e));
 	CHECK_STR(e.msg, "32768 corpora in one list: at most 32767, as the blending index numbers "
@@ -924,7 +877,7 @@ test_blend_cache(void)
 	struct corpora *all;
 
 	CHECK(mkdtemp(dir) && path_list_parse(4, words, "--data-path", &p.list[0], &e) == 0);
-	all = corpora_open(&p, NULL, &e);
+	all = corpora_open(&p, NULL, NULL, &e);
 	for (int time = 0; time < 6; time++) {
 		struct blend *b = blend_open(all, &p, &c, &e);
 		bool damaged = time == 2 || time == 4;

@@ -267,6 +267,9 @@ test_run_attention(void)
 	f = s;
 	f.forward_only = true;
 	CHECK(attention_run_workspace(&c, &one, &f, true) == 4096);
+	f = s;
+	f.reset_attention_mask = true;
+	CHECK(attention_run_workspace(&c, &one, &f, true) == 0);
 	c.attention_dropout = 0.1;
 	CHECK(attention_run_workspace(&c, &one, &s, false) == 0);
 	c.attention_dropout = 0;

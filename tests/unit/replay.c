@@ -88,16 +88,19 @@ main(void)
 	s.logits = &s;
 	replay_pass(r, 0, &s, pass);
 	s.logits = NULL;
-	counted(9, 1, 3);
+	s.losses = &s;
 	replay_pass(r, 0, &s, pass);
-	counted(9, 1, 4);
+	s.losses = NULL;
+	counted(10, 1, 3);
+	replay_pass(r, 0, &s, pass);
+	counted(10, 1, 4);
 	replay_free(r);
 	/* A device that cannot record a pass is asked once. */
 	broken = true;
 	r = replay_new(&e);
 	for (int i = 0; i < 5; i++)
 		replay_pass(r, 0, &s, pass);
-	counted(14, 2, 4);
+	counted(15, 2, 4);
 	replay_free(r);
 	/* Nothing to record: communication, dropout, a device that has no recordings; a pass without any. */
 	tp.size = 2;
@@ -109,6 +112,6 @@ main(void)
 	b.record_begin = NULL;
 	CHECK(!replay_new(&e));
 	replay_pass(NULL, 0, &s, pass);
-	counted(15, 2, 4);
+	counted(16, 2, 4);
 	return check_done();
 }

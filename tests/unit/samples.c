@@ -116,21 +116,39 @@ check_parts(const struct golden *g, const struct samples *s, int64_t sample, con
 	CHECK(at == count && samples_parts(s, sample, NULL, 0) == n);
 }
 
-/* Raw tokens and assembled sample of one row of the golden arrays: text, tokens, labels, loss_mask,
- * position_ids. */
+enum { TEXT, TOKENS, LABELS, LOSS_MASK, POSITION_IDS, ATTENTION_MASK, ARRAYS };
+
+/* A golden mask of [rows, s, s], 1 where a token does not see another, against the beginnings of documents. */
+static bool
+same_mask(const struct npy *mask, int64_t row, int64_t s, const int32_t *documents)
+{
+	bool same = true;
+
+	for (int64_t i = 0; i < s; i++)
+		for (int64_t j = 0; j < s; j++)
+			same = same &&
+			    (element(mask, (row * s + i) * s + j) != 0) == (j > i || j < documents[i]);
+	return same;
+}
+
+/* Raw tokens and assembled sample of one row of the golden arrays. */
 static void
 check_row(const struct golden *g, const struct samples *s, const struct sample_options *o,
-    const struct npy a[5], int64_t row)
+    const struct npy a[ARRAYS], int64_t row)
 {
 	enum { MAX = 1025 };
 	int64_t tokens[MAX], width = a[0].shape[1], sample = (int64_t)element(&a[0], row * width),
 			     n;
-	int32_t in[MAX], labels[MAX], position[MAX];
+	int32_t in[MAX], labels[MAX], position[MAX], documents[MAX];
 	float mask[MAX];
 	struct sample out = {
 		.tokens = in, .labels = labels, .position_ids = position, .loss_mask = mask
 	};
 	bool same = true;
+
+	if (param_int(g, "reset_attention_mask"))
+		out.documents = documents;
+	memset(documents, 0, sizeof documents);
 
 	n = samples_tokens(s, sample, tokens, &e);
 	check_parts(g, s, sample, tokens, n);
@@ -138,9 +156,11 @@ check_row(const struct golden *g, const struct samples *s, const struct sample_o
 		same =
 		    same && (i < n ? (double)tokens[i] : -1) == element(&a[0], row * width + i + 1);
 	CHECK(same);
-	if (!a[1].data)
+	if (!a[TOKENS].data)
 		return;
 	sample_assemble(o, tokens, n, g->seq_length, &out);
+	if (row < a[ATTENTION_MASK].shape[0])
+		same = same_mask(&a[ATTENTION_MASK], row, g->seq_length, documents);
 	for (int64_t i = 0; i < g->seq_length; i++) {
 		int64_t k = row * g->seq_length + i;
 
@@ -153,9 +173,9 @@ check_row(const struct golden *g, const struct samples *s, const struct sample_o
 static void
 check_samples(const struct golden *g, const struct samples *s)
 {
-	static const char *const what[] = { "text", "tokens", "labels", "loss_mask",
-		"position_ids" };
-	struct npy a[5] = { 0 };
+	static const char *const what[ARRAYS] = { "text", "tokens", "labels", "loss_mask",
+		"position_ids", "attention_mask" };
+	struct npy a[ARRAYS] = { 0 };
 	char pad[512], path[512];
 	struct sample_options o = {
 		.eod = param_int(g, "eod_id"),
@@ -171,13 +191,15 @@ check_samples(const struct golden *g, const struct samples *s)
 	if (samples_count(s) == 0)
 		return;
 	/* Some cases have the raw tokens alone. */
-	snprintf(path, sizeof path, "cases/%s/%s.tokens.npy", g->name, split_name[g->config.which]);
-	for (int i = 0; i < (io_exists(path) ? 5 : 1); i++)
-		open_golden(g, what[i], &a[i]);
+	for (int i = 0; i < ARRAYS; i++) {
+		snprintf(path, sizeof path, "cases/%s/%s.%s.npy", g->name, split_name[g->config.which], what[i]);
+		if (i == TEXT || io_exists(path))
+			open_golden(g, what[i], &a[i]);
+	}
 	CHECK(a[0].shape[1] == g->seq_length + 1 + g->config.add_extra_token && a[0].shape[0] > 0);
 	for (int64_t row = 0; row < a[0].shape[0]; row++)
 		check_row(g, s, &o, a, row);
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < ARRAYS; i++)
 		npy_close(&a[i]);
 }
 

@@ -75,6 +75,7 @@ core(const struct layer *l, struct step *s)
 		.q = v.q,
 		.k = v.k,
 		.v = v.v,
+		.first = step_buffer(s, BUF_DOCUMENTS, 0),
 		.micro_batch = (int)e->plan.shape.micro_batch_size,
 		.num_heads = v.num_heads,
 		.num_groups = v.num_groups,

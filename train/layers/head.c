@@ -119,6 +119,17 @@ chunk(const struct layer *l, struct step *s, int64_t first, int64_t rows)
 	}
 }
 
+/* Leaves the losses of the tokens and their masks to the host. Queued: they are there when the step's scalars are. */
+static void
+keep_losses(struct step *s, const struct tensor *loss, const struct tensor *mask)
+{
+	struct engine *e = s->e;
+	size_t bytes = tensor_bytes(loss);
+
+	e->backend->copy_out(e->stream, s->losses, loss->data, bytes);
+	e->backend->copy_out(e->stream, (char *)s->losses + bytes, mask->data, tensor_bytes(mask));
+}
+
 /* Adds the sums of loss times mask over this micro batch to the step's scalars. y is unused:
  * nothing comes behind the head. */
 static void
@@ -138,6 +149,8 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 		chunk(l, s, first, rows - first < step ? rows - first : step);
 	e->ops->dot(e->stream, &sum, &loss, &mask);
 	e->ops->dot(e->stream, &zsum, &zloss, &mask);
+	if (s->losses)
+		keep_losses(s, &loss, &mask);
 }
 
 /* norm_bwd adds to dx, since elsewhere the residual's gradient is there already; here there is
