@@ -179,6 +179,7 @@ help:
 	@echo 'all (default)  test  test-unit  test-bats  test-parity  test-golden GOLDEN=DIR  test-gpu  lint  fuzz  bench  bench-gpu  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  compile_commands.json  clean'
 	@echo 'variables: V=1  CUDA=0|1|auto  SAN=address,undefined  DEBUG=1  CI=1  OPT=FLAGS'
+	@echo 'CUDA: NVCC=PATH (its toolkit is used)  CUDA_ARCH="$(CUDA_ARCH)" (compute capabilities; V100: 70 and an nvcc of CUDA 12)'
 
 Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
