@@ -43,7 +43,7 @@ ifeq ($(CUDA)$(CUDA_HOME),1)
 $(error CUDA=1 asks for CUDA, but there is no $(NVCC))
 endif
 gencode    = $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a))
-NVFLAGS    = -std=c++17 -O3 -I. $(gencode) -Xcompiler -Wall,-Wextra -Wno-deprecated-gpu-targets
+NVFLAGS    = -std=c++17 -O3 -I. $(gencode) -Xfatbin -compress-all -Xcompiler -Wall,-Wextra -Wno-deprecated-gpu-targets
 
 find = $(sort $(wildcard $(addsuffix /*.$(1),$(2))))
 LIB_DIRS   = lib/base lib/format lib/token lib/model lib/model/family
@@ -103,7 +103,7 @@ $(B)/train/cuda/%.c.o $(B)/train/nccl/%.c.o: defs = -isystem $(CUDA_HOME)/includ
 # Stamps that change only when their text does.
 stamp = @mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(2))' | cmp -s - $(1) || printf '%s\n' '$(subst ','\'',$(2))' >$(1)
 $(B)/flags: force
-	$(call stamp,$@,$(filter-out -Werror,$(CC) $(CXX) $(CPPFLAGS) $(CFLAGS) $(CXXFLAGS) $(NVFLAGS) $(if $(cuda_obj),linked) cuda=$(HAVE_CUDA)))
+	$(call stamp,$@,$(filter-out -Werror,$(CC) $(CXX) $(if $(cuda_obj),$(CUDA_HOME)) $(CPPFLAGS) $(CFLAGS) $(CXXFLAGS) $(NVFLAGS) $(if $(cuda_obj),linked) cuda=$(HAVE_CUDA)))
 $(B)/version: force
 	$(call stamp,$@,$(VERSION) $(COMMIT))
 $(B)/probe.mk:
@@ -179,6 +179,7 @@ help:
 	@echo 'all (default)  test  test-unit  test-bats  test-parity  test-golden GOLDEN=DIR  test-gpu  lint  fuzz  bench  bench-gpu  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  compile_commands.json  clean'
 	@echo 'variables: V=1  CUDA=0|1|auto  SAN=address,undefined  DEBUG=1  CI=1  OPT=FLAGS'
+	@echo 'CUDA: NVCC=PATH (its toolkit is used)  CUDA_ARCH="$(CUDA_ARCH)" (compute capabilities; V100: 70 and an nvcc of CUDA 12)'
 
 Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')

@@ -99,8 +99,10 @@ choose(const struct device_config *c, struct err *e)
 	int count = 0;
 	cudaError_t rc = cudaGetDeviceCount(&count);
 
-	if (rc != cudaSuccess)
+	if (rc != cudaSuccess) {
+		(void)cudaGetLastError();
 		return err_set(e, "cannot list the GPUs: %s", cudaGetErrorString(rc));
+	}
 	if (count == 1)
 		return 0;
 	if (c->local_rank >= count)
@@ -109,25 +111,44 @@ choose(const struct device_config *c, struct err *e)
 	return c->local_rank;
 }
 
-/* Does this build run on the GPU? Asked when the device is opened, so that it is not the first
- * kernel that fails. */
-static int
-check_kernels(int index, struct err *e)
+/* The runtime's remembered error is cleared: without a GPU, asking is no failure. */
+int
+cu_capability(int index)
 {
+	int major = 0, minor = 0;
+
+	if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index) == cudaSuccess &&
+	    cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index) == cudaSuccess)
+		return 10 * major + minor;
+	(void)cudaGetLastError();
+	return 0;
+}
+
+/* Can the GPU do what is asked, and has this build kernels for it? Asked when the device is opened, so that it is
+ * not the first kernel or product that fails. CUDA 13 compiles for 7.5 and later. */
+static int
+check_gpu(int index, enum dtype dtype, struct err *e)
+{
+	int capability = cu_capability(index);
 	struct cudaDeviceProp p;
 	cudaError_t rc = cudaGetDeviceProperties(&p, index);
 
 	if (rc != cudaSuccess)
 		return err_set(
 		    e, "cannot ask GPU %d what it is: %s", index, cudaGetErrorString(rc));
-	rc = cu_kernels_present();
-	if (rc == cudaSuccess)
-		return 0;
-	(void)cudaGetLastError();
-	return err_set(e,
-	    "this build has no kernels for GPU %d (%s, compute capability %d.%d): build with "
-	    "CUDA_ARCH=%d%d",
-	    index, p.name, p.major, p.minor, p.major, p.minor);
+	if (cu_kernels_present() != cudaSuccess) {
+		(void)cudaGetLastError();
+		return err_set(e,
+		    "this build has no kernels for GPU %d (%s, compute capability %d.%d): build with "
+		    "CUDA_ARCH=%d%s",
+		    index, p.name, p.major, p.minor, capability,
+		    capability < 75 && CUDART_VERSION >= 13000 ? " and a CUDA 12 toolkit" : "");
+	}
+	if (dtype == DTYPE_BF16 && capability < CU_TILED)
+		return err_set(e,
+		    "GPU %d (%s, compute capability %d.%d) has no products of bfloat16, which need 8.0: use --fp16",
+		    index, p.name, p.major, p.minor);
+	return 0;
 }
 
 /* Streams, workspace and the caches of products and of attention of a device that has its number.
@@ -205,7 +226,7 @@ cuda_open(const struct device_config *c, struct err *e)
 		err_set(e, "cannot use GPU %d: %s", index, cudaGetErrorString(rc));
 		return NULL;
 	}
-	if (check_kernels(index, e) < 0)
+	if (check_gpu(index, c->dtype, e) < 0)
 		return NULL;
 	d = mem_zalloc(1, sizeof *d);
 	d->index = index;

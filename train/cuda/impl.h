@@ -22,6 +22,7 @@ enum {
 	CU_SIDE = DEVICE_SIDE,          /* and behind them, for what a product hands to the next kernel */
 	CU_HEAD_MAX = 256,              /* largest head size */
 	CU_THREADS = 256,               /* of a block, in every kernel */
+	CU_TILED = 80,                  /* least compute capability (8.0) for tiled attention, cuDNN's, and products of bf16 */
 };
 
 struct gemm_cache;
@@ -56,6 +57,9 @@ void cu_launched(struct stream *st, const char *name);
 void *cu_workspace(struct stream *st);
 void *cu_side(struct stream *st);
 
+/* Compute capability of a GPU, 80 for 8.0; 0 when the runtime does not say. backend.c */
+int cu_capability(int index);
+
 /* The plans of matrix products; made at open, freed at close. gemm.c */
 struct gemm_cache *gemm_cache_new(struct device *d, struct err *e);
 void gemm_cache_free(struct gemm_cache *c);
@@ -68,8 +72,8 @@ void attention_cache_free(struct attention_cache *c);
 
 /* Tiled attention on tensor cores. flash.cu
  *
- * bf16 and half; heads of a multiple of 8 elements, up to 128; addresses and rows of whole 16
- * bytes, scale above 0, fewer than 2^30 positions. flash_attention_shared gives the bytes of shared memory
+ * A GPU of capability CU_TILED; bf16 and half; heads of a multiple of 8 elements, up to 128; addresses and rows of
+ * whole 16 bytes, scale above 0, fewer than 2^30 positions. flash_attention_shared gives the bytes of shared memory
  * that a block needs, -1 for heads that are too wide. */
 int64_t flash_attention_shared(int head_dim);
 void flash_attention_fwd(struct stream *, const struct attention *);
