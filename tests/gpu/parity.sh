@@ -11,6 +11,9 @@ if [ "$(id -u)" = 0 ]; then
 fi
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
+# One rank repeats itself by the choices of products that its first run has written; two may choose differently, so they are
+# told not to measure.
+export XDG_CACHE_HOME="$dir/cache"
 common="--mock-data --vocab-size 500 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 96
 	--micro-batch-size 2 --global-batch-size 8 --train-iters 20 --lr 1e-3 --eval-iters 0 --log-interval 100"
 llama="--group-query-attention --num-query-groups 2 --swiglu --normalization RMSNorm --position-embedding-type rope
@@ -88,6 +91,7 @@ two()
 	family=$1
 	shift
 	launch="mpirun -np 2"
+	set -- "$@" --deterministic-mode
 	for layout in tensor pipeline data; do
 		case $layout in
 		data) extra="--use-distributed-optimizer" ;;
