@@ -29,6 +29,7 @@ struct attention_cache;
 struct device {
 	int index;                      /* the runtime's number of the GPU */
 	int num_sms;                    /* for the size of grids; no result depends on it */
+	int shared_sm, shared_block;    /* bytes of shared memory of an SM, and the most of a block */
 	bool deterministic;
 	struct cu_stream stream[STREAM_COUNT];
 	void *workspace;                /* CU_WORKSPACE + CU_SIDE bytes, of the compute stream */
