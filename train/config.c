@@ -298,6 +298,7 @@ train_configure(struct train_config *c, int64_t world_size, struct err *e)
 	say_lines(c->parse.notes.buf);
 	say_lines(notes.buf);
 	str_release(&notes);
+	c->plan.shape.deterministic = o->deterministic_mode;
 	c->plan.shape.forward_only = o->skip_train || o->tokens_file || o->generate;
 	if (c->tokenizer && tokenizer_vocab_size(c->tokenizer) > c->plan.model.vocab_size)
 		return err_set(e, "--vocab-size %lld: must be at least the tokenizer's %lld",

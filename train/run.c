@@ -78,8 +78,6 @@ train_dry_run(const struct train_config *c, int64_t world_size)
 	                           .dtype = c->plan.shape.dtype,
 	                           .deterministic = c->o.deterministic_mode };
 
-	d.attention_workspace = attention_run_workspace(
-	    &c->plan.model, &c->plan.layout, &c->plan.shape, d.deterministic);
 	if (!b)
 		die_usage("%s", err.msg);
 	printf("rank\ttp\tpp\tdp\tparams_bytes\tsaved_bytes\tscratch_bytes\tworkspace_bytes\ttotal_"

@@ -66,6 +66,7 @@ enum buffer {
 	BUF_DATTN,              /* act [T,Q]                     */
 	BUF_DQKV,               /* act [T,Q+2K]                  */
 	BUF_DELTA,              /* real [b*n,s]                  */
+	BUF_ATTN_WORK,          /* F32 [n]: of attention's backward pass, attention.h */
 	BUF_FINAL_OUT,          /* act [T,h]                     */
 	BUF_LOGITS,             /* act [head rows, V/t]          */
 	BUF_STATS,              /* real [t * head rows,3], more than one tensor rank only */
@@ -92,6 +93,7 @@ struct train_shape {
 	int optimizer_states;           /* moments a parameter: 2 for Adam, 1 for SGD */
 	bool forward_only;              /* evaluation alone: no gradients, no optimizer */
 	struct recompute recompute;
+	bool deterministic;             /* bitwise repeatable also where that takes memory */
 };
 
 struct memory_plan {

@@ -211,15 +211,12 @@ cuda_open(const struct device_config *c, struct err *e)
 	return NULL;
 }
 
-/* That of attention is cuDNN's, which takes 16-bit types alone; without the library it is not
- * taken. */
+/* The same for every run. */
 static size_t
 cuda_workspace(const struct device_config *c)
 {
-	struct err why;
-	bool half = c->dtype == DTYPE_BF16 || c->dtype == DTYPE_F16;
-
-	return CU_WORKSPACE + CU_SIDE + (half && cudnn_find(&why) ? c->attention_workspace : 0);
+	(void)c;
+	return CU_WORKSPACE + CU_SIDE;
 }
 
 /* What is loaded at run time; the rest is linked. */

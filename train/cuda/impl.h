@@ -60,7 +60,7 @@ struct gemm_cache *gemm_cache_new(struct device *d, struct err *e);
 void gemm_cache_free(struct gemm_cache *c);
 
 /* The choice of an implementation of attention; made at open, freed at close, when the device has
- * finished. It takes the workspace of device_config.attention_workspace. attention.c */
+ * finished. attention.c */
 struct attention_cache *attention_cache_new(
     const struct device_config *c, cudaStream_t stream, struct err *e);
 void attention_cache_free(struct attention_cache *c);
