@@ -50,7 +50,7 @@ sum_columns(const struct run_plan *plan, const struct memory_plan *m, uint64_t s
 			sum[column_of((enum buffer)b)] += memory_aligned(m->bytes[b]);
 	sum[SAVED] = m->arena[ARENA_SAVED];
 	sum[SCRATCH] = m->arena[ARENA_SCRATCH];
-	sum[WORKSPACE] = device_workspace(&plan->model, &plan->layout, &plan->shape, false);
+	sum[WORKSPACE] = device_workspace(plan->shape.dtype);
 	sum[TOTAL] = memory_total(m) + sum[WORKSPACE];
 }
 

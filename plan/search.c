@@ -9,7 +9,6 @@
 #include "plan/search.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
-#include "lib/model/attention.h"
 #include "plan/memtable.h"
 
 #include <stdlib.h>
@@ -19,8 +18,7 @@ static const double gib = 1073741824.0, margin = 0.04, tie = 0.01;
 
 const char *const fit_names[] = { "fits", "tight", "no" };
 
-/* Bytes that a rank needs of its device: arenas, attention's workspace and what the device keeps for
- * itself. */
+/* Bytes that a rank needs of its device: arenas and what the device keeps for itself. */
 static double
 need(const struct candidate *c, const struct hardware *hw)
 {
@@ -35,8 +33,7 @@ weigh(struct search *s, const struct search_input *in, struct candidate *c)
 	struct run_case r = { &in->model, &c->layout, &c->shape, &in->hw, 0, 0 };
 	double used;
 
-	c->bytes = memtable_most(&in->model, &c->layout, &c->shape, &r.elements, &r.own_elements) +
-	    attention_run_workspace(&in->model, &c->layout, &c->shape, false);
+	c->bytes = memtable_most(&in->model, &c->layout, &c->shape, &r.elements, &r.own_elements);
 	if (s->legal++ == 0 || c->bytes < s->smallest.bytes)
 		s->smallest = *c;
 	used = need(c, &in->hw) / (in->hw.memory_gb * gib);

@@ -3,7 +3,7 @@
  *
  * Every divisor of the model and of the world is tried as tensor and pipeline size, every power of
  * two as micro batch, the distributed optimizer on and off. Memory is the memory plan's (what the
- * trainer allocates) plus attention's workspace and the device's reserve; time is plan/time's. Plans within 1 % of each other
+ * trainer allocates) plus the device's reserve; time is plan/time's. Plans within 1 % of each other
  * count as ties, the smaller one first. Source: spec/planning.md 8.
  */
 #ifndef PLAN_SEARCH_H
@@ -26,7 +26,7 @@ struct search_input {
 struct candidate {
 	struct layout layout;
 	struct train_shape shape;
-	uint64_t bytes;                         /* arenas of the fullest rank and attention's workspace */
+	uint64_t bytes;                         /* arenas of the fullest rank */
 	enum fit fit;
 	struct step_time time;
 };

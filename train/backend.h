@@ -40,9 +40,6 @@ struct device_config {
 	int num_threads;                /* CPU threads for this process */
 	enum dtype dtype;               /* weights and activations: F32, BF16, F16, F64 */
 	bool deterministic;             /* the same bits in every run also where that costs time */
-	/* Bytes that attention may use beside its arguments: lib/model/attention.h says how many a
-	 * run's shape is worth. With fewer, slower kernels serve. */
-	size_t attention_workspace;
 	enum attention_choice attention;
 };
 

@@ -368,6 +368,7 @@ train_configure(struct train_config *c, int64_t world_size, struct err *e)
 	/* Inference runs one text, which is one document. */
 	if (o->tokens_file || o->generate)
 		c->plan.shape.reset_attention_mask = false;
+	c->plan.shape.deterministic = o->deterministic_mode;
 	c->plan.shape.forward_only = o->skip_train || o->tokens_file || o->generate;
 	if (c->tokenizer && tokenizer_vocab_size(c->tokenizer) > c->plan.model.vocab_size)
 		return err_set(e, "--vocab-size %lld: must be at least the tokenizer's %lld",

@@ -11,7 +11,6 @@
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "lib/base/rng.h"
-#include "lib/model/attention.h"
 #include "train/groups.h"
 #include "train/layers/layer.h"
 
@@ -137,8 +136,6 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	index_shards(e);
 	build_layers(e);
 	dev.local_rank = mpi_local_rank(world, &local_size);
-	dev.attention_workspace = attention_run_workspace(
-	    &e->plan.model, &e->plan.layout, &e->plan.shape, c->deterministic);
 	e->device = e->backend->open(&dev, err);
 	if (comm_agree(world, e->device ? take_memory(e, err) : -1, err) ||
 	    groups_open(e, world, err) < 0)

@@ -80,7 +80,7 @@ other_bytes(const struct train_config *c)
 
 	if (b && b->workspace)
 		return b->workspace(&d) + mpi_staging_bytes();
-	return device_workspace(&c->plan.model, &c->plan.layout, &c->plan.shape, d.deterministic);
+	return device_workspace(c->plan.shape.dtype);
 }
 
 /* TSV on stdout, a line a rank, in rank order; no memory is taken and no peer is asked. */

@@ -1,7 +1,7 @@
 /* attention.c - the memory that fast attention takes beside its arguments */
 #include "lib/model/attention.h"
 
-/* What any plan may ask for, forward too. */
+/* What any plan may ask for. */
 enum { SMALL = 4096 };
 
 /* n as a multiple of `of`. */
@@ -20,7 +20,7 @@ attention_workspace(const struct attention_shape *a)
 		 s = (uint64_t)a->seq_length, d = (uint64_t)a->head_dim, bytes = SMALL;
 
 	if (!a->backward)
-		return bytes;
+		return 0;
 	if (a->num_heads != a->num_groups)
 		bytes += round_up(2 * 2 * heads * s * d, 256);
 	if (a->deterministic)
@@ -33,7 +33,7 @@ attention_workspace(const struct attention_shape *a)
 /* Local heads; every stage that has layers takes the same. */
 uint64_t
 attention_run_workspace(const struct model_config *c, const struct layout *l,
-    const struct train_shape *s, bool deterministic)
+    const struct train_shape *s)
 {
 	struct attention_shape a = {
 		.micro_batch_size = s->micro_batch_size,
@@ -42,7 +42,7 @@ attention_run_workspace(const struct model_config *c, const struct layout *l,
 		.num_groups = layout_local_groups(l, c),
 		.head_dim = c->kv_channels,
 		.backward = !s->forward_only,
-		.deterministic = deterministic,
+		.deterministic = s->deterministic,
 	};
 
 	if ((s->dtype != DTYPE_BF16 && s->dtype != DTYPE_F16) || c->attention_dropout > 0 ||

@@ -2,12 +2,14 @@
  * device.h - what a rank takes of a GPU beside the arenas
  *
  * mtrain takes these bytes at the start, or the driver does for it, and mplan and --dry-run state them, by
- * this file. Communication buffers of several GPUs come on top.
+ * this file; what attention needs is a buffer of the plan. Communication buffers of several GPUs come on top.
  */
 #ifndef MODEL_DEVICE_H
 #define MODEL_DEVICE_H
 
-#include "lib/model/attention.h"
+#include "lib/format/dtype.h"
+
+#include <stdint.h>
 
 enum {
 	DEVICE_PRODUCTS = 32 << 20,     /* workspace of one operation: cuBLASLt, partial sums, sorting */
@@ -16,8 +18,7 @@ enum {
 	                                   with CUDA 13.0, cuBLASLt 13.1 and cuDNN 9.19 */
 };
 
-/* Bytes of all of it for a rank of a run; 0 in double precision, which GPUs do not compute here. */
-uint64_t device_workspace(const struct model_config *c, const struct layout *l, const struct train_shape *s,
-                          bool deterministic);
+/* Bytes of all of it for a rank whose run has this type; 0 in double precision, which GPUs do not compute here. */
+uint64_t device_workspace(enum dtype dtype);
 
 #endif

@@ -9,22 +9,24 @@
  * which suits every vector load.
  */
 #include "lib/model/memory.h"
+#include "lib/model/attention.h"
 #include "lib/model/schedule.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 256, SCALARS = 64 };
+enum { ALIGN = 256, SCALARS = 64, HEAD_TILE = 128 };
 
 enum dim { D_NONE, D_TOKENS, D_HIDDEN, D_QKV, D_Q, D_FFN, D_FC1, D_HEADS, D_SEQ, D_HEAD_ROWS, D_VOCAB, D_STAT_ROWS, D_THREE,
-	   D_ROTARY, D_SHARDS, D_OWN, D_SCALARS, D_ONE, D_COUNT };
+	   D_ROTARY, D_ATTN_WORK, D_SHARDS, D_OWN, D_SCALARS, D_ONE, D_COUNT };
 enum kind { ACT, REAL, I32, F32, F64 };
 enum level { RUN, SLOT, LAYER, LAST, STEP };
 enum when { ALWAYS, IF_LAYERNORM, IF_ROPE, IF_TRAINING, IF_MASTER, IF_ADAM, IF_LAST, IF_LAST_LAYERNORM, IF_PIPELINE,
-            IF_TRAINING_LAST, IF_LAST_TENSOR, IF_DOCUMENTS };
+            IF_TRAINING_LAST, IF_LAST_TENSOR, IF_DOCUMENTS, IF_DROPOUT };
 
-/* Scratch buffers live in phases; those without a common phase share bytes. */
-enum { FWD = 1, MLP_BWD = 2, ATTN_BWD = 4, HEAD = 8, PHASES = 4, ANY = 15 };
+/* Scratch buffers live in phases; those without a common phase share bytes. The backward pass of an attention block is
+ * two: down to the gradients of q, k and v, and on from there. */
+enum { FWD = 1, MLP_BWD = 2, ATTN_BWD = 4, QKV_BWD = 8, HEAD = 16, PHASES = 5, ANY = 31 };
 
 static const struct row {
 	const char *name;
@@ -49,7 +51,7 @@ static const struct row {
 	[BUF_LAYER_INPUT] = { "layer input", LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN }, 0 },
 	[BUF_NORM1_MEAN] = { "norm 1 mean", LAYER, IF_LAYERNORM, REAL, { D_TOKENS, D_ONE }, 0 },
 	[BUF_NORM1_RSTD] = { "norm 1 rstd", LAYER, ALWAYS, REAL, { D_TOKENS, D_ONE }, 0 },
-	[BUF_NORM1_OUT] = { "norm 1 output", LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN }, FWD | ATTN_BWD },
+	[BUF_NORM1_OUT] = { "norm 1 output", LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN }, FWD | QKV_BWD },
 	[BUF_QKV] = { "q, k, v", LAYER, ALWAYS, ACT, { D_TOKENS, D_QKV }, 0 },
 	[BUF_LSE] = { "log-sum-exp", LAYER, ALWAYS, REAL, { D_HEADS, D_SEQ }, 0 },
 	[BUF_ATTN_OUT] = { "attention output", LAYER, ALWAYS, ACT, { D_TOKENS, D_Q }, 0 },
@@ -66,12 +68,13 @@ static const struct row {
 	[BUF_DX] = { "residual gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_HIDDEN }, ANY },
 	[BUF_STAGE_OUT] = { "stage output", STEP, IF_PIPELINE, ACT, { D_TOKENS, D_HIDDEN }, ANY },
 	[BUF_BRANCH] = { "block output", STEP, ALWAYS, ACT, { D_TOKENS, D_HIDDEN }, FWD },
-	[BUF_DBRANCH] = { "block output gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_HIDDEN }, MLP_BWD | ATTN_BWD },
-	[BUF_DNORM] = { "norm output gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_HIDDEN }, MLP_BWD | ATTN_BWD },
+	[BUF_DBRANCH] = { "block output gradient", STEP, IF_DROPOUT, ACT, { D_TOKENS, D_HIDDEN }, MLP_BWD | ATTN_BWD },
+	[BUF_DNORM] = { "norm output gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_HIDDEN }, MLP_BWD | QKV_BWD },
 	[BUF_DACT] = { "activation gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_FFN }, MLP_BWD },
 	[BUF_DATTN] = { "attention output gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_Q }, ATTN_BWD },
-	[BUF_DQKV] = { "q, k, v gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_QKV }, ATTN_BWD },
+	[BUF_DQKV] = { "q, k, v gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_QKV }, ATTN_BWD | QKV_BWD },
 	[BUF_DELTA] = { "attention delta", STEP, IF_TRAINING, REAL, { D_HEADS, D_SEQ }, ATTN_BWD },
+	[BUF_ATTN_WORK] = { "attention workspace", STEP, IF_TRAINING, F32, { D_ATTN_WORK, D_ONE }, ATTN_BWD },
 	[BUF_FINAL_OUT] = { "final norm output", STEP, IF_LAST, ACT, { D_TOKENS, D_HIDDEN }, HEAD },
 	[BUF_LOGITS] = { "logits", STEP, IF_LAST, ACT, { D_HEAD_ROWS, D_VOCAB }, HEAD },
 	[BUF_STATS] = { "softmax statistics", STEP, IF_LAST_TENSOR, REAL, { D_STAT_ROWS, D_THREE }, HEAD },
@@ -114,18 +117,21 @@ phase_of(int b, const struct model_config *c)
 	return b == BUF_ACT_OUT && model_gated(c) ? FWD : rows[b].phase;
 }
 
-/* Token rows of logits that are held at once: about 2^25 elements over the whole vocabulary, and 2^29
- * in the 16-bit types of GPUs, whose products need many rows; whatever the layout. */
+/* Token rows of logits that are held at once: about 2^25 elements over the whole vocabulary, and 3 2^27
+ * in the 16-bit types of GPUs, whose products need many rows, in chunks that are alike and of whole tiles. */
 static int64_t
 head_rows(const struct model_config *c, const struct train_shape *s)
 {
-	int64_t elements = (int64_t)1 << (dtype_size(s->dtype) == 2 ? 29 : 25);
-	int64_t rows_max = elements / c->vocab_size,
-		tokens = s->seq_length * s->micro_batch_size;
+	bool half = dtype_size(s->dtype) == 2;
+	int64_t most = (half ? (int64_t)3 << 27 : (int64_t)1 << 25) / c->vocab_size,
+		tokens = s->seq_length * s->micro_batch_size, chunks;
 
-	if (rows_max < 128)
-		rows_max = 128;
-	return rows_max < tokens ? rows_max : tokens;
+	if (most < HEAD_TILE)
+		most = HEAD_TILE;
+	if (most >= tokens || !half)
+		return most < tokens ? most : tokens;
+	chunks = (tokens + most - 1) / most;
+	return ((tokens + chunks - 1) / chunks + HEAD_TILE - 1) / HEAD_TILE * HEAD_TILE;
 }
 
 /* What the symbolic dimensions are on this rank. */
@@ -149,6 +155,7 @@ dims(int64_t d[D_COUNT], const struct memory_plan *m, const struct model_config 
 	d[D_STAT_ROWS] = m->head_rows * t;
 	d[D_VOCAB] = layout_vocab(l, c) / t;
 	d[D_ROTARY] = model_rotary_dim(c);
+	d[D_ATTN_WORK] = (int64_t)(attention_run_workspace(c, l, s) / sizeof(float));
 	d[D_SHARDS] = m->shards.elements;
 	d[D_OWN] = m->own_elements;
 	d[D_SCALARS] = SCALARS;
@@ -169,6 +176,7 @@ present(enum when when, const struct model_config *c, const struct layout *l,
 	case IF_ROPE: return c->position == POSITION_ROPE;
 	case IF_TRAINING: return !s->forward_only;
 	case IF_MASTER: return !s->forward_only && s->dtype != memory_real(s->dtype);
+	case IF_DROPOUT: return !s->forward_only && c->hidden_dropout > 0;
 	case IF_ADAM: return !s->forward_only && s->optimizer_states > 1;
 	case IF_LAST: return last;
 	case IF_LAST_LAYERNORM: return last && c->normalization == NORMALIZATION_LAYERNORM;

@@ -67,6 +67,7 @@ enum buffer {
 	BUF_DATTN,              /* act [T,Q]                     */
 	BUF_DQKV,               /* act [T,Q+2K]                  */
 	BUF_DELTA,              /* real [b*n,s]                  */
+	BUF_ATTN_WORK,          /* F32 [n]: of attention's backward pass, attention.h */
 	BUF_FINAL_OUT,          /* act [T,h]                     */
 	BUF_LOGITS,             /* act [head rows, V/t]          */
 	BUF_STATS,              /* real [t * head rows,3], more than one tensor rank only */
@@ -94,6 +95,7 @@ struct train_shape {
 	bool forward_only;              /* evaluation alone: no gradients, no optimizer */
 	struct recompute recompute;
 	bool reset_attention_mask;      /* a sample may hold several documents: attention is told where each begins */
+	bool deterministic;             /* bitwise repeatable also where that takes memory */
 };
 
 struct memory_plan {

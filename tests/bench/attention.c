@@ -86,7 +86,7 @@ statistics(struct rig *r, const struct shape *c)
 
 /* The arguments of both passes; false when there is no memory for them. */
 static bool
-set_up(struct rig *r, const struct shape *c)
+set_up(struct rig *r, const struct shape *c, uint64_t work)
 {
 	int64_t rows = (int64_t)c->b * c->s, q = (int64_t)c->n * c->d, k = (int64_t)c->g * c->d;
 
@@ -97,8 +97,9 @@ set_up(struct rig *r, const struct shape *c)
 		.scale = 1 / sqrt(c->d) };
 	r->a.dout = random_matrix(r, rows, q);
 	r->a.delta = statistics(r, c);
+	r->a.work = random_matrix(r, 1, (int64_t)work / 2);
 	if (!r->qkv.data || !r->dqkv.data || !r->a.fwd.out.data || !r->a.dout.data ||
-	    !r->a.fwd.lse.data || !r->a.delta.data)
+	    !r->a.fwd.lse.data || !r->a.delta.data || (work && !r->a.work.data))
 		return false;
 	r->a.fwd.q = tensor_columns(&r->qkv, 0, q);
 	r->a.fwd.k = tensor_columns(&r->qkv, q, k);
@@ -114,7 +115,7 @@ static void
 release(struct rig *r)
 {
 	const struct tensor *all[] = { &r->qkv, &r->dqkv, &r->a.fwd.out, &r->a.dout, &r->a.fwd.lse,
-		&r->a.delta };
+		&r->a.delta, &r->a.work };
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		r->backend->release(r->device, all[i]->data);
@@ -153,9 +154,9 @@ measure(const struct backend *b, const struct shape *c, size_t solver)
 {
 	struct attention_shape a = { c->b, c->s, c->n, c->g, c->d, true, solvers[solver].deterministic };
 	struct device_config config = { .num_threads = 1, .dtype = DTYPE_BF16,
-		.deterministic = a.deterministic, .attention = solvers[solver].choice,
-		.attention_workspace = (size_t)attention_workspace(&a) };
+		.deterministic = a.deterministic, .attention = solvers[solver].choice };
 	double flops = 2.0 * c->b * c->n * c->s * c->s * c->d, forward = -1, backward = -1;
+	uint64_t work = attention_workspace(&a);
 	struct rig r = { .backend = b };
 	struct err e;
 
@@ -165,7 +166,7 @@ measure(const struct backend *b, const struct shape *c, size_t solver)
 		return;
 	}
 	r.st = b->stream(r.device, STREAM_COMPUTE);
-	if (set_up(&r, c)) {
+	if (set_up(&r, c, work)) {
 		forward = time_pass(&r, false);
 		backward = time_pass(&r, true);
 	}
@@ -173,7 +174,7 @@ measure(const struct backend *b, const struct shape *c, size_t solver)
 	if (forward > 0 && backward > 0)
 		printf("B%d H%d/%d S%d D%d\t%s\t%.0f\t%.0f\t%.3f\t%.3f\t%.0f\n", c->b, c->n, c->g, c->s,
 		    c->d, solvers[solver].name, flops / forward / 1e12, 2.5 * flops / backward / 1e12,
-		    forward * 1e3, backward * 1e3, (double)config.attention_workspace / 1048576);
+		    forward * 1e3, backward * 1e3, (double)work / 1048576);
 	fflush(stdout);
 }
 

@@ -1,5 +1,5 @@
 /*
- * gpu.c - rates of the operations of the GPU on the shapes of three models, and their share of what the
+ * gpu.c [GROUP...] - rates of the operations of the GPU on the shapes of four models, and their share of what the
  * same GPU copies and multiplies in the same minute
  *
  * Columns: model, operation, milliseconds, rate, unit, share. Bytes are those that the operation must
@@ -27,6 +27,7 @@ struct shape {
 
 static const struct shape shapes[] = {
 	{ "gpt2-124m", 65536, 1024, 768, 3072, 50304, 12, 12, 64, false, true },
+	{ "gpt2-1.5b", 16384, 1024, 1600, 6400, 50264, 25, 25, 64, false, true },
 	{ "llama-1b", 32768, 4096, 2048, 8192, 128256, 32, 8, 64, true, false },
 	{ "llama-8b", 16384, 4096, 4096, 14336, 32000, 32, 8, 128, true, false },
 };
@@ -403,12 +404,24 @@ ceilings(struct bench *b)
 	b->used = 0;
 }
 
-/* Operations of one group, on memory that the next group may have. */
+struct group {
+	const char *name;
+	void (*run)(struct bench *);
+};
+
+/* Operations of one group, on memory that the next group may have, when it is among those asked for; with none
+ * asked for all are. */
 static void
-group(struct bench *b, void (*run)(struct bench *))
+run_group(struct bench *b, const struct group *g, char *const *asked)
 {
+	bool wanted = !*asked;
+
+	for (; *asked; asked++)
+		wanted |= !strcmp(*asked, g->name);
+	if (!wanted)
+		return;
 	b->used = 0;
-	run(b);
+	g->run(b);
 	fflush(stdout);
 }
 
@@ -430,14 +443,17 @@ find(void)
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
-	static void (*const groups[])(struct bench *) = { bench_norm, bench_rope, bench_act, bench_loss, bench_embedding,
-		bench_products };
+	static const struct group flat = { "flat", bench_flat }, groups[] = {
+		{ "norm", bench_norm }, { "rope", bench_rope }, { "act", bench_act }, { "loss", bench_loss },
+		{ "embedding", bench_embedding }, { "products", bench_products },
+	};
 	struct device_config config = { .num_threads = 1, .dtype = DTYPE_BF16 };
 	struct bench b = { .b = find() };
 	struct err e;
 
+	(void)argc;
 	if (!b.b)
 		return 0;
 	b.d = b.b->open(&config, &e);
@@ -449,11 +465,11 @@ main(void)
 	b.st = b.b->stream(b.d, STREAM_COMPUTE);
 	printf("model\toperation\tms\trate\tunit\tshare\n");
 	ceilings(&b);
-	group(&b, bench_flat);
+	run_group(&b, &flat, argv + 1);
 	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
 		b.m = &shapes[i];
 		for (size_t k = 0; k < sizeof groups / sizeof *groups; k++)
-			group(&b, groups[k]);
+			run_group(&b, &groups[k], argv + 1);
 	}
 	b.b->release(b.d, b.pool);
 	b.b->close(b.d);

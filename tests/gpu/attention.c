@@ -215,6 +215,8 @@ set_up(struct rig *r, const struct shape *c, const struct values *v)
 	}
 	r->a.dout = r->dout;
 	r->a.delta = statistics(r, c);
+	if (r->how->workspace)
+		r->a.work = tensor_1d(poisoned(r, r->how->workspace), DTYPE_F32, (int64_t)r->how->workspace / 4);
 	r->a.dq = tensor_columns(&r->dqkv, 0, q);
 	r->a.dk = tensor_columns(&r->dqkv, q, k);
 	r->a.dv = tensor_columns(&r->dqkv, q + k, k);
@@ -250,6 +252,7 @@ rig_close(struct rig *r)
 	b->release(r->device, r->dout.data);
 	b->release(r->device, r->a.fwd.lse.data);
 	b->release(r->device, r->a.delta.data);
+	b->release(r->device, r->a.work.data);
 	b->release(r->device, r->a.fwd.first.data);
 	b->close(r->device);
 }
@@ -260,7 +263,7 @@ static struct result
 solve(const struct shape *c, const struct values *v, const struct solver *how, int times)
 {
 	struct device_config config = { .num_threads = 2, .dtype = how->dtype, .attention = how->choice,
-		.deterministic = how->deterministic, .attention_workspace = how->workspace };
+		.deterministic = how->deterministic };
 	struct rig r = { .how = how };
 	struct result x = result_new(c);
 	struct err e;

@@ -1,7 +1,7 @@
 /*
- * ops.c - the operations of the GPU against those of the CPU in double, and what has no gradient
+ * ops.c [NAME...] - the operations of the GPU against those of the CPU in double, and what has no gradient
  *
- * Without a GPU, or in a build without the backend, it says so and succeeds.
+ * Names are of operations in the table, and "others" for what is not there. Without a GPU, or in a build without the backend, it says so and succeeds.
  */
 #include "lib/base/io.h"
 #include "tests/check.h"
@@ -705,8 +705,35 @@ find_gpu(void)
 	return NULL;
 }
 
+/* Is a group of tests among those asked for? With none asked for all are. */
+static bool
+wanted(int argc, char **argv, const char *name)
+{
+	for (int i = 1; i < argc; i++)
+		if (!strcmp(argv[i], name))
+			return true;
+	return argc < 2;
+}
+
+/* What is no operation of the table. */
+static void
+test_others(const struct backend *b, const char *dir)
+{
+	test_optimizers(b);
+	test_reductions(b);
+	test_dot(b);
+	test_nonfinite(b);
+	test_odd_vectors(b);
+	test_normal(b);
+	test_products(b);
+	test_choices(b, dir);
+	test_cast(b);
+	test_streams(b);
+	test_refusals(b);
+}
+
 int
-main(void)
+main(int argc, char **argv)
 {
 	const struct backend *b = find_gpu();
 	char dir[] = "/tmp/gpu-ops-XXXXXX";
@@ -719,18 +746,10 @@ main(void)
 		return 1;
 	}
 	for (const struct op_test *op = op_tests; op->name; op++)
-		test_operation(b, op);
-	test_optimizers(b);
-	test_reductions(b);
-	test_dot(b);
-	test_nonfinite(b);
-	test_odd_vectors(b);
-	test_normal(b);
-	test_products(b);
-	test_choices(b, dir);
-	test_cast(b);
-	test_streams(b);
-	test_refusals(b);
+		if (wanted(argc, argv, op->name))
+			test_operation(b, op);
+	if (wanted(argc, argv, "others"))
+		test_others(b, dir);
 	CHECK(io_remove_tree(dir, &e) == 0);
 	return check_done();
 }

@@ -6,8 +6,8 @@
  *   plain   the rest, and all of it on a GPU before compute capability 8.0: attention_plain.cu
  *
  * The choice depends on the shapes, the device and the library alone, and a plan is made once for
- * each shape, so every step and every run takes the same kernels. Memory is taken at open; a plan
- * that needs more than there is is not used.
+ * each shape, so every step and every run takes the same kernels. A plan that needs more memory than the
+ * call offers is not used.
  */
 #include "lib/base/mem.h"
 #include "train/cuda/cudnn.h"
@@ -30,8 +30,6 @@ struct attention_cache {
 	bool deterministic;
 	bool tensor_cores;              /* capability CU_TILED: those that the tiled kernels are written for */
 	int64_t shared;                 /* most bytes of shared memory of a block */
-	char *work;                     /* of the library's backward pass; NULL: none */
-	int64_t work_bytes;
 	struct entry *entry;
 	size_t count, room;
 };
@@ -47,21 +45,6 @@ static bool
 is_half(enum dtype t)
 {
 	return t == DTYPE_BF16 || t == DTYPE_F16;
-}
-
-/* Takes the workspace, if there is a library to use it. */
-static int
-take_workspace(struct attention_cache *c, size_t bytes, struct err *e)
-{
-	cudaError_t rc;
-
-	if (!c->dnn || bytes == 0)
-		return 0;
-	rc = cudaMalloc((void **)&c->work, bytes);
-	c->work_bytes = (int64_t)bytes;
-	return rc == cudaSuccess
-	    ? 0
-	    : err_set(e, "cannot take %zu bytes for attention: %s", bytes, cudaGetErrorString(rc));
 }
 
 /* The library's context, where it can serve; NULL with a reason. */
@@ -92,7 +75,7 @@ attention_cache_new(const struct device_config *config, cudaStream_t stream, str
 		c->dnn = open_library(c, config->dtype, stream, &why);
 	if (!c->dnn && c->choice == ATTENTION_LIBRARY)
 		err_set(e, "attention by cuDNN: %s", why.msg);
-	else if (take_workspace(c, config->attention_workspace, e) == 0)
+	else
 		return c;
 	attention_cache_free(c);
 	return NULL;
@@ -107,7 +90,6 @@ attention_cache_free(struct attention_cache *c)
 	for (size_t i = 0; i < c->count; i++)
 		sdpa_plan_free(c->dnn, &c->entry[i].plan);
 	cudnn_close(c->dnn);
-	(void)cudaFree(c->work);
 	free(c->entry);
 	free(c);
 }
@@ -209,10 +191,26 @@ sum_bytes(const struct sdpa_shape *s)
 	return s->pass == SDPA_BACKWARD ? cu_div_up(4 * s->b * s->n * s->s * s->d, 256) * 256 : 0;
 }
 
-/* The plan of a shape, made when it is asked for first; NULL when the library has none or it needs
- * more memory than was taken. */
+/* Where a call's plan may work: the device's workspace, and in the backward pass what the caller gives. */
+static struct tensor
+workspace_of(struct stream *st, const struct call *c)
+{
+	return c->g ? c->g->work : tensor_2d(cu_workspace(st), DTYPE_F32, 1, CU_WORKSPACE / sizeof(float));
+}
+
+/* The entry, if its plan can work in that much. */
 static const struct entry *
-find_plan(struct attention_cache *cache, const struct call *c)
+fitting(const struct entry *n, const struct tensor *work)
+{
+	int64_t room = work->data ? (int64_t)tensor_bytes(work) : 0;
+
+	return n->usable && n->plan.workspace + sum_bytes(&n->shape) <= room ? n : NULL;
+}
+
+/* The plan of a shape, made when it is asked for first; NULL when the library has none or it needs
+ * more memory than there is. */
+static const struct entry *
+find_plan(struct attention_cache *cache, const struct call *c, const struct tensor *work)
 {
 	struct entry n;
 	struct err why;
@@ -221,20 +219,19 @@ find_plan(struct attention_cache *cache, const struct call *c)
 	n.shape = shape_of(cache, c);
 	for (size_t i = 0; i < cache->count; i++)
 		if (memcmp(&cache->entry[i].shape, &n.shape, sizeof n.shape) == 0)
-			return cache->entry[i].usable ? &cache->entry[i] : NULL;
-	n.usable = sdpa_plan_new(cache->dnn, &n.shape, &n.plan, &why) == 0 &&
-	    n.plan.workspace + sum_bytes(&n.shape) <= cache->work_bytes;
+			return fitting(&cache->entry[i], work);
+	n.usable = sdpa_plan_new(cache->dnn, &n.shape, &n.plan, &why) == 0;
 	if (cache->count == cache->room) {
 		cache->room = 2 * cache->room + 4;
 		cache->entry = mem_realloc(cache->entry, cache->room, sizeof *cache->entry);
 	}
 	cache->entry[cache->count++] = n;
-	return n.usable ? &cache->entry[cache->count - 1] : NULL;
+	return fitting(&cache->entry[cache->count - 1], work);
 }
 
 /* Numbers are read before the call returns. */
 static void
-run_plan(struct stream *st, const struct entry *p, const struct call *c)
+run_plan(struct stream *st, const struct entry *p, const struct call *c, const struct tensor *work)
 {
 	struct attention_cache *cache = st->device->attention;
 	float scale = (float)c->t->scale, minus_infinity = -INFINITY, one = 1,
@@ -253,9 +250,9 @@ run_plan(struct stream *st, const struct entry *p, const struct call *c)
 		memory[SDPA_DK] = c->g->dk.data;
 		memory[SDPA_DV] = c->g->dv.data;
 		memory[SDPA_DELTA] = c->g->delta.data;
-		memory[SDPA_DQ_SUM] = cache->work;
+		memory[SDPA_DQ_SUM] = work->data;
 	}
-	if (sdpa_run(cache->dnn, &p->plan, memory, cache->work + sum_bytes(&p->shape), &why) < 0)
+	if (sdpa_run(cache->dnn, &p->plan, memory, (char *)work->data + sum_bytes(&p->shape), &why) < 0)
 		cu_fail(st->device, c->g ? "attention_bwd" : "attention_fwd", why.msg);
 }
 
@@ -288,12 +285,13 @@ run(struct stream *st, const struct call *c)
 	enum attention_choice want = cache->choice;
 	const char *name = c->g ? "attention_bwd" : "attention_fwd";
 	const struct entry *plan = NULL;
+	struct tensor work = workspace_of(st, c);
 
 	st->device->last = name;
 	if ((want == ATTENTION_BEST || want == ATTENTION_LIBRARY) && fits_library(cache, c))
-		plan = find_plan(cache, c);
+		plan = find_plan(cache, c, &work);
 	if (plan)
-		run_plan(st, plan, c);
+		run_plan(st, plan, c, &work);
 	else if ((want == ATTENTION_BEST || want == ATTENTION_TILED) && fits_tiles(cache, c))
 		c->g ? flash_attention_bwd(st, c->g) : flash_attention_fwd(st, c->t);
 	else if (want == ATTENTION_BEST || want == ATTENTION_PLAIN)

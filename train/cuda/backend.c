@@ -167,6 +167,11 @@ set_up(struct device *d, const struct device_config *c, struct err *e)
 		rc = cudaMalloc(&d->workspace, CU_WORKSPACE + CU_SIDE);
 	if (rc == cudaSuccess)
 		rc = cudaDeviceGetAttribute(&d->num_sms, cudaDevAttrMultiProcessorCount, d->index);
+	if (rc == cudaSuccess)
+		rc = cudaDeviceGetAttribute(
+		    &d->shared_sm, cudaDevAttrMaxSharedMemoryPerMultiprocessor, d->index);
+	if (rc == cudaSuccess)
+		rc = cudaDeviceGetAttribute(&d->shared_block, cudaDevAttrMaxSharedMemoryPerBlockOptin, d->index);
 	if (rc != cudaSuccess)
 		return err_set(e, "cannot set up GPU %d: %s", d->index, cudaGetErrorString(rc));
 	d->gemms = gemm_cache_new(d, e);

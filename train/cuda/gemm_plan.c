@@ -16,11 +16,11 @@ enum {
 	PER_SET = 8,                    /* candidates that the library is asked for, for each set of what is fused */
 	SETS = 3, CANDIDATES = SETS * PER_SET,
 	FINALISTS = 3,                  /* that are measured again */
-	ROUNDS = 2,
+	ROUNDS = 3,
 	RUNS_MAX = 30,                  /* of one measurement */
 };
 
-static const float first_ms = 3, final_ms = 5;  /* what a candidate is measured for */
+static const float first_ms = 3, final_ms = 8;  /* what a candidate is measured for */
 static const float margin = 0.99f;              /* a later candidate must be faster by that */
 
 /* A candidate and how long it takes. */

@@ -31,6 +31,7 @@ struct attention_cache;
 struct device {
 	int index;                      /* the runtime's number of the GPU */
 	int num_sms;                    /* for the size of grids; no result depends on it */
+	int shared_sm, shared_block;    /* bytes of shared memory of an SM, and the most of a block */
 	bool deterministic;
 	struct cu_stream stream[STREAM_COUNT];
 	void *workspace;                /* CU_WORKSPACE + CU_SIDE bytes, of the compute stream */
@@ -65,7 +66,7 @@ struct gemm_cache *gemm_cache_new(struct device *d, struct err *e);
 void gemm_cache_free(struct gemm_cache *c);
 
 /* The choice of an implementation of attention; made at open, freed at close, when the device has
- * finished. It takes the workspace of device_config.attention_workspace. attention.c */
+ * finished. attention.c */
 struct attention_cache *attention_cache_new(
     const struct device_config *c, cudaStream_t stream, struct err *e);
 void attention_cache_free(struct attention_cache *c);

@@ -8,11 +8,12 @@
  * since few rows are under way at a time. A sum's order depends on the width of a row alone. Statistics
  * are F32.
  */
-#include "train/cuda/kernel.cuh"
+#include "train/cuda/async.cuh"
 
 enum {
 	THREADS_MAX = 1024,
 	SHARE = 112 << 10,              /* bytes of a row of which two are on an SM at a time */
+	PAIR = 2, AHEAD = 4,            /* packs of a thread at a turn, and the turns it asks ahead */
 };
 
 /* The running maximum and the sum of exponentials below it; the label's logit or 0. */
@@ -29,15 +30,29 @@ label_column(const struct xent &x, int64_t row)
 	return column >= 0 && column < x.valid_columns ? column : -1;
 }
 
-/* e^(x - max) by the hardware's 2^x: the instructions of two exponentials an element are what limits
- * the speed here. */
+/* The logarithm of e to base 2. */
 static __device__ inline float
-below(float x, float max)
+log2_e(void)
+{
+	return 1.4426950408889634f;
+}
+
+/* e^(x - max), given max log2 e, by the hardware's 2^x: the instructions of two exponentials an element
+ * come next behind memory in what limits the speed here. */
+static __device__ inline float
+power(float x, float scaled_max)
 {
 	float y;
 
-	asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"((x - max) * 1.4426950408889634f));
+	asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(fmaf(x, log2_e(), -scaled_max)));
 	return y;
+}
+
+/* e^(x - max). */
+static __device__ inline float
+below(float x, float max)
+{
+	return power(x, max * log2_e());
 }
 
 /* A maximum to subtract: nothing was seen where it is -inf, and then nothing is taken off. */
@@ -80,24 +95,21 @@ block_join(float &max, float &sum)
 		    __shfl_xor_sync(0xffffffffu, sum, step));
 }
 
-/* Takes a pack of logits, of which `valid` are real, into a thread's statistics. */
+/* Takes a pack of logits into a thread's statistics. */
 template <int N>
 static __device__ inline void
-take(float &max, float &sum, float (&z)[N], int64_t valid)
+take(float &max, float &sum, const float (&z)[N])
 {
-	float top = max, add = 0;
+	float top = max, add = 0, scaled;
 
-	if (valid < N)
-#pragma unroll
-		for (int k = 0; k < N; k++)
-			z[k] = k < valid ? z[k] : -INFINITY;
 #pragma unroll
 	for (int k = 0; k < N; k++)
 		top = fmaxf(top, z[k]);
+	scaled = base(top) * log2_e();
 #pragma unroll
 	for (int k = 0; k < N; k++)
-		add += below(z[k], base(top));
-	sum = sum * below(max, base(top)) + add;
+		add += power(z[k], scaled);
+	sum = sum * power(max, scaled) + add;
 	max = top;
 }
 
@@ -105,41 +117,83 @@ take(float &max, float &sum, float (&z)[N], int64_t valid)
 template <typename T, int N>
 struct kept {
 	pack<T, N> *first;
-	int64_t count;
+	int count;
 };
 
-/* The statistics of a row's valid columns in one sweep, four packs of a thread at a time. */
+/* A pack of a row into a thread's statistics; `valid` columns of the row are real. */
+template <typename T, int N>
+static __device__ inline void
+take_pack(struct stats &s, const pack<T, N> &p, int at, int valid)
+{
+	float value[N];
+
+	unpack(value, p);
+	if (at * N + N > valid)
+#pragma unroll
+		for (int k = 0; k < N; k++)
+			value[k] = at * N + k < valid ? value[k] : -INFINITY;
+	take(s.max, s.sum, value);
+}
+
+/* What of a row is not kept, from pack `first` on, four packs of a thread at a time. */
+template <typename T, int N>
+static __device__ inline void
+sweep_rest(struct stats &s, const struct xent &x, const T *z, int first)
+{
+	int packs = (int)(x.logits.shape[1] / N), valid = (int)x.valid_columns, step = blockDim.x;
+
+	for (int at = first + threadIdx.x; at < packs; at += 4 * step) {
+		pack<T, N> p[4];
+
+#pragma unroll
+		for (int u = 0; u < 4; u++)
+			if (at + u * step < packs)
+				p[u] = fetch<T, N>(z + (at + u * step) * N);
+#pragma unroll
+		for (int u = 0; u < 4; u++)
+			if (at + u * step < packs)
+				take_pack(s, p[u], at + u * step, valid);
+	}
+}
+
+/* Asks for a thread's next PAIR packs from `at` on, those of them that are kept. */
+template <typename T, int N>
+static __device__ inline void
+ask(const kept<T, N> &keep, const T *z, int at)
+{
+#pragma unroll
+	for (int u = 0; u < PAIR; u++)
+		if (at + u * (int)blockDim.x < keep.count)
+			copy_16(shared_address(&keep.first[at + u * blockDim.x]), z + (at + u * blockDim.x) * N, true);
+	copies_asked();
+}
+
+/* The statistics of a row's valid columns in one sweep. What is kept is on its way AHEAD turns before it is
+ * used, and while the rest is taken; a thread reads none but its own packs there. */
 template <typename T, int N>
 static __device__ inline struct stats
 sweep(const struct xent &x, int64_t row, const kept<T, N> &keep)
 {
 	const T *z = row_of<T>(x.logits, row);
-	int64_t label = label_column(x, row), packs = x.logits.shape[1] / N;
+	int64_t label = label_column(x, row);
+	int step = PAIR * blockDim.x, valid = (int)x.valid_columns;
 	struct stats s = { -INFINITY, 0, 0 };
 
-	for (int64_t first = threadIdx.x; first < packs; first += 4 * (int64_t)blockDim.x) {
-		pack<T, N> p[4];
-
+	if (keep.count > 0)
 #pragma unroll
-		for (int u = 0; u < 4; u++)
-			if (first + u * (int64_t)blockDim.x < packs)
-				p[u] = fetch<T, N>(z + (first + u * (int64_t)blockDim.x) * N);
+		for (int i = 0; i < AHEAD; i++)
+			ask(keep, z, threadIdx.x + i * step);
+	s.label = label < 0 ? 0 : to_float(z[label]);
+	sweep_rest<T, N>(s, x, z, keep.count);
+	for (int at = threadIdx.x; at < keep.count; at += step) {
+		copies_done_but<AHEAD - 1>();
 #pragma unroll
-		for (int u = 0; u < 4; u++) {
-			int64_t at = first + u * (int64_t)blockDim.x;
-			float value[N];
-
-			if (at >= packs)
-				continue;
-			if (at < keep.count)
-				move<T, N>(&keep.first[at], &p[u]);
-			unpack(value, p[u]);
-			if (at * N < x.valid_columns)
-				take(s.max, s.sum, value, x.valid_columns - at * N);
-		}
+		for (int u = 0; u < PAIR; u++)
+			if (at + u * (int)blockDim.x < keep.count)
+				take_pack(s, keep.first[at + u * blockDim.x], at + u * blockDim.x, valid);
+		ask(keep, z, at + AHEAD * step);
 	}
 	block_join(s.max, s.sum);
-	s.label = label < 0 ? 0 : to_float(z[label]);
 	return s;
 }
 
@@ -179,36 +233,49 @@ put_loss(const struct xent &x, int64_t row, const struct stats &s, float *weight
 	return *weight * (1 + 2 * z_loss * lse) / s.sum;
 }
 
-/* logits <- gradient, zero in the padding. */
+/* The gradient of pack `at` of a row, less factor[1] at the label when that lies in it. */
+template <typename T, int N>
+static __device__ inline void
+put_pack(T *z, const pack<T, N> &p, int64_t label, float scaled, const float (&factor)[2])
+{
+	float value[N];
+
+	unpack(value, p);
+#pragma unroll
+	for (int k = 0; k < N; k++) {
+		value[k] = factor[0] * power(value[k], scaled);
+		if (k == label)
+			value[k] -= factor[1];
+	}
+	store(z, value);
+}
+
+/* logits <- gradient, zero in the padding. Packs that hold the label or padding are done by themselves: the
+ * rest is what takes the time. */
 template <typename T, int N>
 static __device__ inline void
 put_gradient(const struct xent &x, int64_t row, float max, const kept<T, N> &keep,
     const float (&factor)[2])
 {
 	T *z = row_of<T>(x.logits, row);
-	int64_t label = label_column(x, row), packs = x.logits.shape[1] / N;
-	int64_t label_pack = label < 0 ? -1 : label / N;
+	int64_t label = label_column(x, row);
+	int packs = (int)(x.logits.shape[1] / N), whole = (int)(x.valid_columns / N), step = blockDim.x;
+	int label_pack = label < 0 ? -1 : (int)(label / N);
+	float scaled = max * log2_e();
 
-#pragma unroll 2
-	for (int64_t at = threadIdx.x; at < packs; at += blockDim.x) {
-		float value[N];
+#pragma unroll 4
+	for (int at = threadIdx.x; at < whole; at += step) {
+		pack<T, N> p = at < keep.count ? fetch<T, N>(keep.first[at].at) : fetch<T, N>(z + at * N);
 
-		if (at < keep.count)
-			unpack(value, fetch<T, N>(keep.first[at].at));
-		else
-			load(value, z + at * N);
-#pragma unroll
-		for (int k = 0; k < N; k++)
-			value[k] = factor[0] * below(value[k], max);
 		if (at == label_pack)
-#pragma unroll
-			for (int k = 0; k < N; k++)
-				value[k] -= at * N + k == label ? factor[1] : 0;
-		if (at * N + N > x.valid_columns)
-#pragma unroll
-			for (int k = 0; k < N; k++)
-				value[k] = at * N + k < x.valid_columns ? value[k] : 0;
-		store(z + at * N, value);
+			put_pack(z + at * N, p, label - at * N, scaled, factor);
+		else
+			put_pack(z + at * N, p, -1, scaled, factor);
+	}
+	for (int at = whole * N + threadIdx.x; at < packs * N; at += step) {
+		float value = at < x.valid_columns ? factor[0] * power(to_float(z[at]), scaled) : 0;
+
+		put(&z[at], at == label ? value - factor[1] : value);
 	}
 }
 
@@ -217,7 +284,7 @@ put_gradient(const struct xent &x, int64_t row, float max, const kept<T, N> &kee
  * in shared memory. */
 template <typename T, int N>
 static __global__ void __launch_bounds__(THREADS_MAX)
-loss_kernel(struct xent x, int64_t keep_packs)
+loss_kernel(struct xent x, int keep_packs)
 {
 	extern __shared__ uint4 shared[];
 	kept<T, N> keep = { (pack<T, N> *)shared, keep_packs };
@@ -264,12 +331,10 @@ static int64_t
 keep_bytes(const struct device *d, const struct xent *x)
 {
 	int64_t bytes = x->logits.shape[1] * (int64_t)dtype_size(x->logits.dtype);
-	int room = 0;
 
-	if (x->stats.data || x->grad_scale == 0 ||
-	    cudaDeviceGetAttribute(&room, cudaDevAttrMaxSharedMemoryPerBlockOptin, d->index) != cudaSuccess)
+	if (x->stats.data || x->grad_scale == 0)
 		return 0;
-	return cu_min(bytes, (room - 1024) / 16 * 16);
+	return cu_min(bytes, (d->shared_block - 1024) / 16 * 16);
 }
 
 /* A row a block. */
@@ -287,7 +352,7 @@ launch_loss(struct stream *st, const struct xent *x)
 		     cudaFuncSetAttribute(loss_kernel<T, N>,
 			 cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes), "xent_loss"))
 		loss_kernel<T, N>
-		    <<<rows, num_threads(x), (size_t)bytes, cu_handle(st)>>>(*x, bytes / 16);
+		    <<<rows, num_threads(x), (size_t)bytes, cu_handle(st)>>>(*x, (int)(bytes / 16));
 }
 
 /* As launch_loss. */
@@ -309,7 +374,8 @@ run(struct stream *st, const struct xent *x, void (*launch)(struct stream *, con
     const char *name)
 {
 	cu_require(
-	    x->logits.ndim == 2 && x->valid_columns >= 0 && x->valid_columns <= x->logits.shape[1]);
+	    x->logits.ndim == 2 && x->valid_columns >= 0 && x->valid_columns <= x->logits.shape[1] &&
+	    x->logits.shape[1] <= INT32_MAX);
 	cu_require(x->labels.dtype == DTYPE_I32);
 	if (x->logits.shape[0] == 0)
 		return;

@@ -6,28 +6,12 @@
  * pair = lane % 4, a lane holds of c the columns 2 pair, 2 pair + 1 of the rows group and group +
  * 8; of a the same columns, and those 8 further, of the same rows; of b the rows 2 pair, 2 pair +
  * 1 and those 8 further of column group. So the c of one product, rounded, is the a of the next.
- * Source: PTX ISA 8, "mma.m16n8k16", "ldmatrix", "cp.async".
+ * Source: PTX ISA 8, "mma.m16n8k16", "ldmatrix".
  */
 #ifndef TRAIN_CUDA_MMA_CUH
 #define TRAIN_CUDA_MMA_CUH
 
-#include "train/cuda/kernel.cuh"
-
-/* An instruction of compute capability 8.0. Compiled for less, a kernel that comes here ends with a trap:
- * attention.c launches none there, and the rest of the kernel falls away. */
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-#define SM80(...) __trap()
-#else
-#define SM80(...) asm volatile(__VA_ARGS__)
-#endif
-
-/* An address in shared memory as the instructions take it. Tiles are passed so: offsets then fold
- * into the instructions and take no registers. */
-static __device__ inline uint32_t
-shared_address(const void *p)
-{
-	return (uint32_t)__cvta_generic_to_shared(p);
-}
+#include "train/cuda/async.cuh"
 
 /* Four 8 by 8 matrices of 16-bit elements; lane 8 i + j gives the address of row j of matrix i. */
 static __device__ inline void
@@ -67,34 +51,6 @@ mma(half, float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 		     "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
 		     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
 		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-/* Starts a copy of 16 bytes to shared memory, zeros when there is nothing to copy; the source is
- * then not read. */
-static __device__ inline void
-copy_16(uint32_t to, const void *from, bool present)
-{
-	SM80("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-		     :
-		     : "r"(to), "l"(from), "r"(present ? 16 : 0)
-		     : "memory");
-}
-
-/* Of 4 bytes. */
-static __device__ inline void
-copy_4(uint32_t to, const void *from, bool present)
-{
-	SM80("cp.async.ca.shared.global [%0], [%1], 4, %2;"
-		     :
-		     : "r"(to), "l"(from), "r"(present ? 4 : 0)
-		     : "memory");
-}
-
-/* Waits for all copies that this thread has started; those of others are there after a barrier. */
-static __device__ inline void
-copies_done(void)
-{
-	SM80("cp.async.wait_all;" : : : "memory");
 }
 
 /* 2^x by the special function unit, two units in the last place; 0 for -inf. */

@@ -2,21 +2,126 @@
  * norm.cu - LayerNorm and RMSNorm, alone or behind the residual sum; the sums over rows in two stages.
  * Source: spec/training.md 2.2, 2.3, 2.9
  *
- * Rows whose length is whole packs are held in the registers of a group of warps between the statistics
- * and what is done with them, so each tensor passes the memory once; longer and odd rows are walked by
- * a block, again for each pass (norm_walk.cu). In the backward pass a group keeps its columns' sums over its rows in
- * registers too; how many groups there are follows from the shape, so the bits are the same on every
- * GPU.
+ * Rows whose length is whole packs are spread over few warps, so that what is done once a row, and not once an
+ * element, weighs little; each tensor passes the memory once, and the rows that come next are on
+ * their way to shared memory while one is worked on. Longer and odd rows are walked by a block,
+ * again for each pass (norm_walk.cu). In the backward pass a group of warps keeps its columns' sums over
+ * its rows in registers; how many groups there are follows from the shape, so the bits are the same on
+ * every GPU.
  */
+#include "train/cuda/async.cuh"
 #include "train/cuda/norm.cuh"
 
-/* How a row is spread: `warps` warps hold it, each lane V packs; a block has `rows` such groups. */
+/* How a row is spread: `warps` warps hold it, each lane `lane` packs; a block of at most `threads` threads has
+ * `rows` such groups, and `stages` times as many rows in shared memory. */
 struct spread {
-	int packs, warps, rows;
+	int packs, lane, warps, rows, stages, threads;
 };
 
-/* Most threads of a block that holds rows: a pack a lane, or two. */
-enum { ONE_THREADS = 256, TWO_THREADS = 512 };
+enum {
+	NARROW = 128, WIDE = 256,               /* most threads of a block */
+	STAGES_MAX = 4,
+	SHARED_OWN = 2 << 10,                   /* bytes of a block's shared memory that are not stages */
+};
+
+/* Blocks on an SM at once. */
+template <int THREADS>
+struct resident {
+	enum { blocks = THREADS == NARROW ? 3 : 1 };
+};
+
+/* --- rows on their way ------------------------------------------------------------------------ */
+
+/* The packs of K tensors that a thread has asked for, V of each. It reads none but its own, so it waits for
+ * nobody else. */
+template <typename T, int V, int K, int THREADS>
+struct ring {
+	pack<T, full<T>::width> *mine;
+	int stages, now;                /* now: the stage of the row at hand */
+};
+
+/* Empty, in the block's shared memory. */
+template <typename T, int V, int K, int THREADS>
+static __device__ inline ring<T, V, K, THREADS>
+ring_in(void *shared, const struct spread &s)
+{
+	ring<T, V, K, THREADS> r;
+
+	r.mine = (pack<T, full<T>::width> *)shared + threadIdx.y * blockDim.x + threadIdx.x;
+	r.stages = s.stages;
+	r.now = 0;
+	return r;
+}
+
+/* Pack i of tensor k, in the stage that lies so far ahead. */
+template <typename T, int V, int K, int THREADS>
+static __device__ inline pack<T, full<T>::width> *
+slot(const ring<T, V, K, THREADS> &r, int k, int i, int ahead)
+{
+	int stage = r.now + ahead < r.stages ? r.now + ahead : r.now + ahead - r.stages;
+
+	return r.mine + stage * (K * V * THREADS) + (k * V + i) * THREADS;
+}
+
+/* The values of pack i of tensor k of the row at hand. */
+template <typename T, int V, int K, int THREADS>
+static __device__ inline void
+take(float (&x)[full<T>::width], const ring<T, V, K, THREADS> &r, int k, int i)
+{
+	load(x, slot(r, k, i, 0)->at);
+}
+
+/* Asks for a thread's packs of row `row` of tensor k. */
+template <typename T, int V, int K, int THREADS>
+static __device__ inline void
+ask(const ring<T, V, K, THREADS> &r, int k, const struct tensor &t, int64_t row, int ahead)
+{
+	const T *from = row_of<T>(t, row);
+
+#pragma unroll
+	for (int i = 0; i < V; i++) {
+		int at = (threadIdx.x + i * blockDim.x) * full<T>::width;
+
+		if (at < t.shape[1])
+			copy_16(shared_address(slot(r, k, i, ahead)), from + at, true);
+	}
+}
+
+/* Waits for the row at hand: of the groups asked for, all but those of the rows behind it. */
+template <typename T, int V, int K, int THREADS>
+static __device__ inline void
+await(const ring<T, V, K, THREADS> &r)
+{
+	switch (r.stages) {
+	case 1: copies_done_but<0>(); break;
+	case 2: copies_done_but<1>(); break;
+	case 3: copies_done_but<2>(); break;
+	default: copies_done_but<STAGES_MAX - 1>(); break;
+	}
+}
+
+/* The next row is at hand; the place of this one is free. */
+template <typename T, int V, int K, int THREADS>
+static __device__ inline void
+turn(ring<T, V, K, THREADS> &r)
+{
+	r.now = r.now + 1 < r.stages ? r.now + 1 : 0;
+}
+
+/* A thread's packs of a vector of one row, for as long as the block lives; zeros where there is none. */
+template <typename T, int V>
+static __device__ inline void
+hold(pack<T, full<T>::width> (&v)[V], const void *vector, int packs)
+{
+#pragma unroll
+	for (int i = 0; i < V; i++) {
+		int at = threadIdx.x + i * blockDim.x;
+		float none[full<T>::width] = {};
+
+		v[i] = vector && at < packs ? fetch<T, full<T>::width>((const T *)vector + at * full<T>::width)
+					    : packed<T, full<T>::width>(none);
+	}
+}
 
 /* --- sums over the warps that hold a row ------------------------------------------------------ */
 
@@ -44,27 +149,28 @@ group_sum(float2 x, int warps, float2 (*buffer)[32])
 
 /* --- forward ---------------------------------------------------------------------------------- */
 
-/* The values of a row: x, or the rounded sum of the residual connection, which is stored. All packs are
- * asked for before the first is used. Lanes beyond the row's end hold zeros. */
-template <typename T, int V, bool SUM>
+/* Asks for a row of what the forward pass reads; beyond the last one for nothing, which counts too. */
+template <typename T, int V, bool SUM, int THREADS>
+static __device__ inline void
+ask_inputs(const struct norm_call &n, const ring<T, V, 1 + SUM, THREADS> &r, int64_t row, int ahead)
+{
+	if (row < n.x.shape[0]) {
+		ask(r, 0, n.x, row, ahead);
+		if (SUM)
+			ask(r, SUM, n.residual, row, ahead);
+	}
+	copies_asked();
+}
+
+/* The values of a row: x, or the rounded sum of the residual connection, which is stored. Lanes beyond
+ * the row's end hold zeros. */
+template <typename T, int V, bool SUM, int THREADS>
 static __device__ inline void
 row_values(const struct norm_call &n, int64_t row, const struct spread &s,
-    float (&v)[V][full<T>::width])
+    const ring<T, V, 1 + SUM, THREADS> &r, float (&v)[V][full<T>::width])
 {
 	enum { N = full<T>::width };
-	pack<T, N> x[V], residual[V];
-	bool live = row < n.x.shape[0];
 
-#pragma unroll
-	for (int i = 0; i < V; i++) {
-		int at = threadIdx.x + i * blockDim.x;
-
-		if (!live || at >= s.packs)
-			continue;
-		x[i] = fetch<T, N>(row_of<T>(n.x, row) + at * N);
-		if (SUM)
-			residual[i] = fetch<T, N>(row_of<T>(n.residual, row) + at * N);
-	}
 #pragma unroll
 	for (int i = 0; i < V; i++) {
 		int at = threadIdx.x + i * blockDim.x;
@@ -72,18 +178,24 @@ row_values(const struct norm_call &n, int64_t row, const struct spread &s,
 #pragma unroll
 		for (int k = 0; k < N; k++)
 			v[i][k] = 0;
-		if (!live || at >= s.packs)
+		if (row >= n.x.shape[0] || at >= s.packs)
 			continue;
-		unpack(v[i], x[i]);
+		take(v[i], r, 0, i);
 		if (SUM)
-			add_residual<T, N>(n, row, at * N, residual[i], v[i]);
+			add_residual<T, N>(n, row, at * N, *slot(r, SUM, i, 0), v[i]);
 	}
 }
+
+/* The norm's own vectors. */
+template <typename T, int V>
+struct vectors {
+	pack<T, full<T>::width> weight[V], bias[V];
+};
 
 /* y = (v - mean) rstd weight + bias, of the packs that a lane holds. */
 template <typename T, int V>
 static __device__ inline void
-put_row(const struct norm_call &n, int64_t row, const struct spread &s,
+put_row(const struct norm_call &n, int64_t row, const vectors<T, V> &vec,
     const float (&v)[V][full<T>::width], float2 stats)
 {
 	enum { N = full<T>::width };
@@ -93,60 +205,75 @@ put_row(const struct norm_call &n, int64_t row, const struct spread &s,
 		int at = threadIdx.x + i * blockDim.x;
 		float y[N], weight[N], bias[N];
 
-		if (at >= s.packs)
+		if (at * N >= n.x.shape[1])
 			continue;
-		load(weight, (const T *)n.weight + at * N);
-		if (n.bias)
-			load(bias, (const T *)n.bias + at * N);
+		unpack(weight, vec.weight[i]);
+		unpack(bias, vec.bias[i]);
 #pragma unroll
-		for (int k = 0; k < N; k++) {
-			y[k] = (v[i][k] - stats.x) * stats.y * weight[k];
-			if (n.bias)
-				y[k] += bias[k];
-		}
+		for (int k = 0; k < N; k++)
+			y[k] = fmaf((v[i][k] - stats.x) * stats.y, weight[k], bias[k]);
 		store(row_of<T>(n.y, row) + at * N, y);
 	}
 }
 
-/* Mean before variance, so that nothing cancels; the mean is of LayerNorm alone, which has a bias. */
-template <typename T, int V, bool SUM>
-static __global__ void __launch_bounds__(V == 1 ? ONE_THREADS : TWO_THREADS)
-norm_fwd_kernel(struct norm_call n, struct spread s)
+/* Mean and 1 / deviation of a row, in all its threads. Mean before variance, so that nothing cancels; the
+ * mean is of LayerNorm alone, which has a bias. */
+template <int V, int N>
+static __device__ inline float2
+row_stats(const struct norm_call &n, const struct spread &s, const float (&v)[V][N], float2 (*buffer)[32])
 {
-	enum { N = full<T>::width };
-	__shared__ float2 buffer[2][32];
-	float h = (float)n.x.shape[1], v[V][N];
-	int turn = 0;
+	float h = (float)n.x.shape[1];
+	float2 sum = make_float2(0, 0), stats = make_float2(0, 0);
 
-	for (int64_t first = blockIdx.x * (int64_t)s.rows; first < n.x.shape[0];
-	     first += gridDim.x * (int64_t)s.rows) {
-		int64_t row = first + threadIdx.y;
-		float2 sum = make_float2(0, 0), stats = make_float2(0, 0);
-
-		row_values<T, V, SUM>(n, row, s, v);
-		if (n.bias) {
-#pragma unroll
-			for (int i = 0; i < V; i++)
-#pragma unroll
-				for (int k = 0; k < N; k++)
-					sum.x += v[i][k];
-			stats.x = group_sum(sum, s.warps, &buffer[turn]).x / h;
-			turn ^= 1;
-			sum.x = 0;
-		}
+	if (n.bias) {
 #pragma unroll
 		for (int i = 0; i < V; i++)
 #pragma unroll
-			for (int k = 0; k < N; k++) {
-				float centred = threadIdx.x + i * blockDim.x < s.packs ? v[i][k] - stats.x : 0;
+			for (int k = 0; k < N; k++)
+				sum.x += v[i][k];
+		stats.x = group_sum(sum, s.warps, &buffer[0]).x / h;
+		sum.x = 0;
+	}
+#pragma unroll
+	for (int i = 0; i < V; i++)
+#pragma unroll
+		for (int k = 0; k < N; k++) {
+			float centred = threadIdx.x + i * blockDim.x < s.packs ? v[i][k] - stats.x : 0;
 
-				sum.x += centred * centred;
-			}
-		stats.y = 1 / sqrtf(group_sum(sum, s.warps, &buffer[turn]).x / h + n.eps);
-		turn ^= 1;
+			sum.x += centred * centred;
+		}
+	stats.y = 1 / sqrtf(group_sum(sum, s.warps, &buffer[1]).x / h + n.eps);
+	return stats;
+}
+
+/* A block goes through its rows; those of the next turns are under way meanwhile. */
+template <typename T, int V, bool SUM, int THREADS>
+static __global__ void __launch_bounds__(THREADS, resident<THREADS>::blocks)
+norm_fwd_kernel(struct norm_call n, struct spread s)
+{
+	extern __shared__ uint4 shared[];
+	__shared__ float2 buffer[4][32];
+	ring<T, V, 1 + SUM, THREADS> r = ring_in<T, V, 1 + SUM, THREADS>(shared, s);
+	int64_t row = blockIdx.x * (int64_t)s.rows + threadIdx.y, step = gridDim.x * (int64_t)s.rows;
+	vectors<T, V> vec;
+	int odd = 0;
+
+	hold<T, V>(vec.weight, n.weight, s.packs);
+	hold<T, V>(vec.bias, n.bias, s.packs);
+	for (int i = 0; i + 1 < s.stages; i++)
+		ask_inputs<T, V, SUM, THREADS>(n, r, row + i * step, i);
+	for (; row - threadIdx.y < n.x.shape[0]; row += step, turn(r)) {
+		float v[V][full<T>::width];
+		float2 stats;
+
+		ask_inputs<T, V, SUM, THREADS>(n, r, row + (s.stages - 1) * step, s.stages - 1);
+		await(r);
+		row_values<T, V, SUM, THREADS>(n, row, s, r, v);
+		stats = row_stats(n, s, v, &buffer[2 * odd]);
+		odd ^= 1;
 		if (row >= n.x.shape[0])
 			continue;
-		put_row<T, V>(n, row, s, v, stats);
+		put_row<T, V>(n, row, vec, v, stats);
 		if (threadIdx.x == 0) {
 			n.rstd[row] = stats.y;
 			if (n.bias)
@@ -157,33 +284,19 @@ norm_fwd_kernel(struct norm_call n, struct spread s)
 
 /* --- backward --------------------------------------------------------------------------------- */
 
-/* What the backward pass reads of a row first. */
-template <typename T, int V>
-struct row_inputs {
-	pack<T, full<T>::width> x[V], dy[V];
-	float mean, rstd;
-};
+enum { RING_X, RING_DY, RING_DX, BWD_TENSORS };
 
-/* Asks for a row; beyond the last one, nothing. */
-template <typename T, int V>
+/* As ask_inputs. */
+template <typename T, int V, int THREADS>
 static __device__ inline void
-fetch_row(const struct norm_grad &n, int64_t row, const struct spread &s, row_inputs<T, V> *in)
+ask_gradients(const struct norm_grad &n, const ring<T, V, BWD_TENSORS, THREADS> &r, int64_t row, int ahead)
 {
-	enum { N = full<T>::width };
-
-	if (row >= n.x.shape[0])
-		return;
-	in->mean = n.mean.data ? ((const float *)n.mean.data)[row] : 0;
-	in->rstd = ((const float *)n.rstd.data)[row];
-#pragma unroll
-	for (int i = 0; i < V; i++) {
-		int at = threadIdx.x + i * blockDim.x;
-
-		if (at >= s.packs)
-			continue;
-		in->x[i] = fetch<T, N>(row_of<T>(n.x, row) + at * N);
-		in->dy[i] = fetch<T, N>(row_of<T>(n.dy, row) + at * N);
+	if (row < n.x.shape[0]) {
+		ask(r, RING_X, n.x, row, ahead);
+		ask(r, RING_DY, n.dy, row, ahead);
+		ask(r, RING_DX, n.dx, row, ahead);
 	}
+	copies_asked();
 }
 
 /* The sums of one column pack over the rows of a group. */
@@ -192,83 +305,69 @@ struct column_sums {
 	float weight[N], bias[N];
 };
 
-/* Sums of g and of g xhat over the row, g = dy weight; the columns' sums grow by this row. */
-template <typename T, int V>
+/* Mean and 1 / deviation of a row, as the forward pass has left them. */
 static __device__ inline float2
-row_sums(const struct norm_grad &n, const struct spread &s, const row_inputs<T, V> &in,
-    column_sums<full<T>::width> (&sums)[V])
+saved_stats(const struct norm_grad &n, int64_t row)
+{
+	if (row >= n.x.shape[0])
+		return make_float2(0, 0);
+	return make_float2(n.mean.data ? ((const float *)n.mean.data)[row] : 0, ((const float *)n.rstd.data)[row]);
+}
+
+/* Sums of g and of g xhat over the row, g = dy weight; the columns' sums grow by this row, and xhat is kept. */
+template <typename T, int V, int THREADS>
+static __device__ inline float2
+row_sums(const struct spread &s, const ring<T, V, BWD_TENSORS, THREADS> &r,
+    const pack<T, full<T>::width> (&held)[V], float2 stats, column_sums<full<T>::width> (&sums)[V],
+    float (&xhat)[V][full<T>::width])
 {
 	enum { N = full<T>::width };
 	float2 total = make_float2(0, 0);
 
 #pragma unroll
 	for (int i = 0; i < V; i++) {
-		int at = threadIdx.x + i * blockDim.x;
 		float x[N], dy[N], weight[N];
 
-		if (at >= s.packs)
+		if (threadIdx.x + i * blockDim.x >= s.packs)
 			continue;
-		unpack(x, in.x[i]);
-		unpack(dy, in.dy[i]);
-		load(weight, (const T *)n.weight.data + at * N);
+		take(x, r, RING_X, i);
+		take(dy, r, RING_DY, i);
+		unpack(weight, held[i]);
 #pragma unroll
 		for (int k = 0; k < N; k++) {
-			float g = dy[k] * weight[k], xhat = (x[k] - in.mean) * in.rstd;
+			float g = dy[k] * weight[k];
 
+			xhat[i][k] = (x[k] - stats.x) * stats.y;
 			total.x += g;
-			total.y += g * xhat;
-			sums[i].weight[k] += dy[k] * xhat;
+			total.y += g * xhat[i][k];
+			sums[i].weight[k] += dy[k] * xhat[i][k];
 			sums[i].bias[k] += dy[k];
 		}
 	}
 	return total;
 }
 
-/* The residual's gradient, which is needed last. */
-template <typename T, int V>
+/* dx += rstd (g - mean g - xhat mean(g xhat)); c: the two means and rstd. */
+template <typename T, int V, int THREADS>
 static __device__ inline void
-fetch_gradient(const struct norm_grad &n, int64_t row, const struct spread &s,
-    pack<T, full<T>::width> (&before)[V])
-{
-#pragma unroll
-	for (int i = 0; i < V; i++) {
-		int at = threadIdx.x + i * blockDim.x;
-
-		if (row < n.x.shape[0] && at < s.packs)
-			before[i] = fetch<T, full<T>::width>(row_of<T>(n.dx, row) + at * full<T>::width);
-	}
-}
-
-/* A row's gradient so far, and the means of its two sums. */
-template <typename T, int V>
-struct row_outputs {
-	pack<T, full<T>::width> before[V];
-	float2 mean;
-};
-
-/* dx += rstd (g - mean g - xhat mean(g xhat)). */
-template <typename T, int V>
-static __device__ inline void
-put_gradient(const struct norm_grad &n, int64_t row, const struct spread &s,
-    const row_inputs<T, V> &in, const row_outputs<T, V> &out)
+put_gradient(const struct norm_grad &n, int64_t row, const ring<T, V, BWD_TENSORS, THREADS> &r,
+    const pack<T, full<T>::width> (&held)[V], const float (&xhat)[V][full<T>::width], float3 c)
 {
 	enum { N = full<T>::width };
 
 #pragma unroll
 	for (int i = 0; i < V; i++) {
 		int at = threadIdx.x + i * blockDim.x;
-		float x[N], dy[N], dx[N], weight[N];
+		float dx[N], dy[N], weight[N];
 
-		if (at >= s.packs)
+		if (at * N >= n.x.shape[1])
 			continue;
-		unpack(x, in.x[i]);
-		unpack(dy, in.dy[i]);
-		unpack(dx, out.before[i]);
-		load(weight, (const T *)n.weight.data + at * N);
+		take(dx, r, RING_DX, i);
+		take(dy, r, RING_DY, i);
+		unpack(weight, held[i]);
 #pragma unroll
 		for (int k = 0; k < N; k++)
-			dx[k] += in.rstd *
-			    (dy[k] * weight[k] - out.mean.x - (x[k] - in.mean) * in.rstd * out.mean.y);
+			dx[k] += c.z * (dy[k] * weight[k] - c.x - xhat[i][k] * c.y);
 		store(row_of<T>(n.dx, row) + at * N, dx);
 	}
 }
@@ -282,6 +381,7 @@ put_sums(const struct spread &s, const column_sums<N> (&sums)[V], float *shared,
 	int h = s.packs * N;
 
 	for (int r = 0; r < s.rows; r++) {
+		__syncthreads();
 #pragma unroll
 		for (int i = 0; i < V; i++) {
 			int at = threadIdx.x + i * blockDim.x;
@@ -296,81 +396,118 @@ put_sums(const struct spread &s, const column_sums<N> (&sums)[V], float *shared,
 				*bias = (r ? *bias : 0) + sums[i].bias[k];
 			}
 		}
-		__syncthreads();
 	}
+	__syncthreads();
 	for (int i = threadIdx.y * blockDim.x + threadIdx.x; i < 2 * h; i += blockDim.x * blockDim.y)
 		part[blockIdx.x * 2 * (int64_t)h + i] = shared[i];
 }
 
-/* The next row is under way while the sums of this one are taken. */
-template <typename T, int V>
-static __global__ void __launch_bounds__(V == 1 ? ONE_THREADS : TWO_THREADS)
+/* As the forward kernel. The rows of dx that are under way are none that is written before they arrive. */
+template <typename T, int V, int THREADS>
+static __global__ void __launch_bounds__(THREADS, resident<THREADS>::blocks)
 norm_bwd_kernel(struct norm_grad n, struct spread s, float *part)
 {
-	enum { N = full<T>::width };
-	extern __shared__ float shared[];
+	extern __shared__ uint4 shared[];
 	__shared__ float2 buffer[2][32];
-	column_sums<N> sums[V] = {};
-	row_inputs<T, V> next, in;
-	row_outputs<T, V> out;
-	int64_t rows = n.x.shape[0], step = gridDim.x * (int64_t)s.rows;
+	ring<T, V, BWD_TENSORS, THREADS> r = ring_in<T, V, BWD_TENSORS, THREADS>(shared, s);
+	pack<T, full<T>::width> weight[V];
+	column_sums<full<T>::width> sums[V] = {};
+	int64_t row = blockIdx.x * (int64_t)s.rows + threadIdx.y, step = gridDim.x * (int64_t)s.rows;
 	float h = (float)n.x.shape[1];
-	int turn = 0;
+	float2 stats, next = saved_stats(n, row);
+	int odd = 0;
 
-	fetch_row(n, blockIdx.x * (int64_t)s.rows + threadIdx.y, s, &next);
-	for (int64_t first = blockIdx.x * (int64_t)s.rows; first < rows; first += step) {
-		int64_t row = first + threadIdx.y;
+	hold<T, V>(weight, n.weight.data, s.packs);
+	for (int i = 0; i + 1 < s.stages; i++)
+		ask_gradients<T, V, THREADS>(n, r, row + i * step, i);
+	for (; row - threadIdx.y < n.x.shape[0]; row += step, turn(r)) {
+		bool live = row < n.x.shape[0];
+		float2 mean = make_float2(0, 0);
+		float xhat[V][full<T>::width];
 
-		in = next;
-		fetch_gradient<T, V>(n, row, s, out.before);
-		fetch_row(n, row + step, s, &next);
-		out.mean = row < rows ? row_sums(n, s, in, sums) : make_float2(0, 0);
-		out.mean = group_sum(out.mean, s.warps, &buffer[turn]);
-		turn ^= 1;
-		out.mean.x = n.mean.data ? out.mean.x / h : 0;
-		out.mean.y /= h;
-		if (row < rows)
-			put_gradient(n, row, s, in, out);
+		ask_gradients<T, V, THREADS>(n, r, row + (s.stages - 1) * step, s.stages - 1);
+		stats = next;
+		next = saved_stats(n, row + step);
+		await(r);
+		if (live)
+			mean = row_sums<T, V, THREADS>(s, r, weight, stats, sums, xhat);
+		mean = group_sum(mean, s.warps, &buffer[odd]);
+		odd ^= 1;
+		mean.x = n.mean.data ? mean.x / h : 0;
+		mean.y /= h;
+		if (live)
+			put_gradient<T, V, THREADS>(n, row, r, weight, xhat, make_float3(mean.x, mean.y, stats.y));
 	}
-	put_sums(s, sums, shared, part);
+	put_sums(s, sums, (float *)shared, part);
 }
 
 /* --- launching -------------------------------------------------------------------------------- */
 
-/* Rows of `packs` packs, V a lane, in blocks of at most 256 threads where a row leaves a choice. */
+/* How rows of h elements are spread, with as few lanes idle as can be; rows = 0: they are too long or
+ * of no whole packs. */
+template <typename T>
 static struct spread
-spread_of(int packs, int v)
+spread_of(int64_t h)
 {
-	struct spread s = { packs, (int)cu_div_up(packs, 32 * v), 1 };
+	struct spread s = { (int)cu_min(h / full<T>::width, 1 << 20), 4, 0, 0, 1, NARROW };
+	int by_three = (int)cu_div_up(s.packs, 3 * 32), by_four = (int)cu_div_up(s.packs, 4 * 32);
 
-	s.rows = (int)cu_max(1, 8 / s.warps);
+	if (h % full<T>::width || by_four > WIDE / 32)
+		return s;
+	if (3 * by_three < 4 * by_four && by_three <= NARROW / 32)
+		s.lane = 3;
+	s.warps = s.lane == 3 ? by_three : by_four;
+	s.threads = s.warps <= NARROW / 32 ? NARROW : WIDE;
+	s.rows = s.threads / 32 / s.warps;
 	return s;
 }
 
-/* One instance of the forward kernel. */
-template <typename T, int V, bool SUM>
-static void
-launch_forward(struct stream *st, const struct norm_call *n)
+/* Bytes of shared memory of a block whose stages are `each` bytes: as many as fit when there are
+ * `blocks` blocks on an SM. */
+static size_t
+choose_stages(const struct device *d, struct spread *s, size_t each, int64_t blocks)
 {
-	struct spread s = spread_of((int)(n->x.shape[1] / full<T>::width), V);
-	dim3 block((unsigned)(32 * s.warps), (unsigned)s.rows);
-	int64_t blocks = cu_min(cu_div_up(n->x.shape[0], s.rows), 64 * (int64_t)st->device->num_sms);
+	int64_t room = cu_min(d->shared_block, d->shared_sm / blocks) - SHARED_OWN;
 
-	norm_fwd_kernel<T, V, SUM><<<(unsigned)blocks, block, 0, cu_handle(st)>>>(*n, s);
+	s->stages = (int)cu_max(1, cu_min(STAGES_MAX, room / (int64_t)each));
+	return each * (size_t)s->stages;
 }
 
-/* How many packs a lane holds: few enough warps for a block, few enough registers for occupancy. 0:
- * the row does not fit. */
-template <typename T>
-static int
-lane_packs(int64_t h)
+/* A kernel that takes more shared memory than every GPU has must say so. */
+static bool
+allow(const struct stream *st, const void *kernel, size_t shared, const char *name)
 {
-	int64_t packs = h / full<T>::width;
+	return shared + SHARED_OWN <= 48 << 10 ||
+	    cu_ok(st->device,
+		cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared), name);
+}
 
-	return h % full<T>::width ? 0
-	    : packs <= ONE_THREADS ? 1
-	    : packs <= 2 * TWO_THREADS ? 2
-				       : 0;
+/* One instance of the forward kernel; as many blocks as are on the GPU at once. */
+template <typename T, int V, bool SUM, int THREADS>
+static void
+launch_forward(struct stream *st, const struct norm_call *n, struct spread s)
+{
+	const int64_t each = resident<THREADS>::blocks;
+	dim3 block((unsigned)(32 * s.warps), (unsigned)s.rows);
+	size_t shared = choose_stages(st->device, &s, 16 * V * (1 + SUM) * THREADS, each);
+	int64_t blocks = cu_min(cu_div_up(n->x.shape[0], s.rows), each * st->device->num_sms);
+
+	if (allow(st, (const void *)norm_fwd_kernel<T, V, SUM, THREADS>, shared, "norm_fwd"))
+		norm_fwd_kernel<T, V, SUM, THREADS>
+		    <<<(unsigned)blocks, block, shared, cu_handle(st)>>>(*n, s);
+}
+
+/* The instance for a spread. */
+template <typename T, bool SUM>
+static void
+forward_by(struct stream *st, const struct norm_call *n, const struct spread &s)
+{
+	if (s.threads == WIDE)
+		launch_forward<T, 4, SUM, WIDE>(st, n, s);
+	else if (s.lane == 4)
+		launch_forward<T, 4, SUM, NARROW>(st, n, s);
+	else
+		launch_forward<T, 3, SUM, NARROW>(st, n, s);
 }
 
 /* The forward pass in registers, or false. */
@@ -378,33 +515,33 @@ template <typename T>
 bool
 norm_held_fwd(struct stream *st, const struct norm_call *n)
 {
-	int v = lane_packs<T>(n->x.shape[1]);
+	struct spread s = spread_of<T>(n->x.shape[1]);
 
-	if (v == 0 || !norm_packs(n, full<T>::width))
+	if (s.rows == 0 || !norm_packs(n, full<T>::width))
 		return false;
 	if (n->sum)
-		(v == 1 ? launch_forward<T, 1, true> : launch_forward<T, 2, true>)(st, n);
+		forward_by<T, true>(st, n, s);
 	else
-		(v == 1 ? launch_forward<T, 1, false> : launch_forward<T, 2, false>)(st, n);
+		forward_by<T, false>(st, n, s);
 	return true;
 }
 
 /* One instance of the backward kernel; its blocks are as many as stay on 132 SMs at once, whatever the
  * GPU. Returns the number of partial sums. */
-template <typename T, int V>
+template <typename T, int V, int THREADS>
 static int
-launch_backward(struct stream *st, const struct norm_grad *n)
+launch_backward(struct stream *st, const struct norm_grad *n, struct spread s)
 {
-	struct spread s = spread_of((int)(n->x.shape[1] / full<T>::width), V);
+	const int64_t each = resident<THREADS>::blocks;
 	dim3 block((unsigned)(32 * s.warps), (unsigned)s.rows);
-	int64_t h = n->x.shape[1], each = cu_max(1, (V == 1 ? 768 : 512) / (32 * s.warps * s.rows));
+	int64_t h = n->x.shape[1];
 	int parts = (int)cu_min(cu_min(cu_div_up(n->x.shape[0], s.rows), 132 * each), CU_WORKSPACE / 8 / h);
-	size_t shared = 2 * (size_t)h * sizeof(float);
+	size_t shared = choose_stages(st->device, &s, 16 * V * BWD_TENSORS * THREADS, each);
 
-	if (shared > 48 << 10 && !cu_ok(st->device, cudaFuncSetAttribute(norm_bwd_kernel<T, V>,
-	    cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared), "norm_bwd"))
+	shared = cu_max((int64_t)shared, 2 * h * (int64_t)sizeof(float));
+	if (!allow(st, (const void *)norm_bwd_kernel<T, V, THREADS>, shared, "norm_bwd"))
 		return 0;
-	norm_bwd_kernel<T, V>
+	norm_bwd_kernel<T, V, THREADS>
 	    <<<(unsigned)parts, block, shared, cu_handle(st)>>>(*n, s, (float *)cu_workspace(st));
 	return parts;
 }
@@ -414,12 +551,15 @@ template <typename T>
 int
 norm_held_bwd(struct stream *st, const struct norm_grad *n)
 {
-	int v = lane_packs<T>(n->x.shape[1]), w = full<T>::width;
+	struct spread s = spread_of<T>(n->x.shape[1]);
+	int w = full<T>::width;
 
-	if (v == 0 || !cu_packs(&n->x, w) || !cu_packs(&n->dy, w) || !cu_packs(&n->dx, w) ||
+	if (s.rows == 0 || !cu_packs(&n->x, w) || !cu_packs(&n->dy, w) || !cu_packs(&n->dx, w) ||
 	    !cu_packs(&n->weight, w))
 		return 0;
-	return v == 1 ? launch_backward<T, 1>(st, n) : launch_backward<T, 2>(st, n);
+	if (s.threads == WIDE)
+		return launch_backward<T, 4, WIDE>(st, n, s);
+	return s.lane == 4 ? launch_backward<T, 4, NARROW>(st, n, s) : launch_backward<T, 3, NARROW>(st, n, s);
 }
 
 template bool norm_held_fwd<float>(struct stream *, const struct norm_call *);

@@ -245,7 +245,7 @@ column_finish_kernel(struct column_parts c)
 	float sum = 0, *out;
 
 	if (column < c.columns)
-#pragma unroll 4
+#pragma unroll 8
 		for (int p = group; p < c.parts; p += FINISH_GROUPS)
 			sum += part[p * c.part_stride];
 	sums[group][lane] = sum;

@@ -129,7 +129,8 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		.dq = d.q,
 		.dk = d.k,
 		.dv = d.v,
-		.delta = engine_buffer(e, BUF_DELTA) };
+		.delta = engine_buffer(e, BUF_DELTA),
+		.work = engine_buffer(e, BUF_ATTN_WORK) };
 	struct linear_grad proj = {
 		.dx = att.dout,
 		.dy = residual_backward(l, s, SITE_ATTENTION_OUT, dx),
