@@ -31,7 +31,7 @@ CFLAGS   = -std=c17 $(if $(DEBUG),-O0,$(if $(SAN),-O1,$(OPT))) -g -ffp-contract=
 CXXFLAGS = -std=c++17 $(if $(DEBUG),-O0,$(if $(SAN),-O1,$(OPT))) -g $(WARN) $(sanflags)
 sanflags = $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all) -ffile-prefix-map=$(CURDIR)=.
 LDFLAGS  = $(if $(SAN),-fsanitize=$(SAN))
-LIBS     = -lsentencepiece_train -lsentencepiece -lsimdjson -lz -lzstd -lstdc++ -lpthread -lm
+LIBS     = -lsentencepiece_train -lsentencepiece -lsimdjson -lpcre2-8 -lutf8proc -lz -lzstd -lstdc++ -lpthread -lm
 MPILIBS  = $(shell mpicc --showme:link 2>/dev/null | tr ' ' '\n' | grep -E '^-(L|l)' | tr '\n' ' ') -lopenblas
 
 # CUDA is probed once per build directory: nvcc must compile a kernel and link cuBLASLt and NCCL.
@@ -122,7 +122,7 @@ unit_bin := $(patsubst %.c,$(B)/%,$(unit_src))
 gpu_bin  := $(patsubst %.c,$(B)/%,$(call find,c,tests/gpu))
 fuzz_src := $(call find,c,tests/fuzz)
 fuzz_bin := $(patsubst %.c,$(B)/%,$(filter-out tests/fuzz/driver.c,$(fuzz_src)))
-test_lib := $(tok_obj) $(shard_obj) $(plan_obj) $(ckpt_obj) $(export_obj) $(train_obj) $(B)/libmikoshi.a
+test_lib := $(patsubst %,$(B)/%.o,$(call find,cc,tests)) $(tok_obj) $(shard_obj) $(plan_obj) $(ckpt_obj) $(export_obj) $(train_obj) $(B)/libmikoshi.a
 
 tests: $(progs) $(unit_bin) $(fuzz_bin)
 $(unit_bin): $(B)/%: $(B)/%.c.o $(test_lib)
@@ -152,8 +152,10 @@ lint:
 	@B=$(B) sh tests/run.sh lint
 fuzz:
 	@sh tests/fuzz/fuzz.sh
-bench: all
-	@B=$(B) sh tests/bench/bench.sh
+bench: tests
+	@B=$(B) GOLDEN=$(if $(GOLDEN),$(abspath $(GOLDEN))) sh tests/bench/bench.sh
+	@[ -z "$(GOLDEN)" ] || B=$(B) GOLDEN=$(abspath $(GOLDEN)) sh tests/bench/tok.sh
+	@[ -z "$(GOLDEN)" ] || B=$(B) GOLDEN=$(abspath $(GOLDEN)) sh tests/bench/mtok.sh
 bench-gpu: all
 	@B=$(B) sh tests/bench/gpu.sh $(WORKLOADS)
 

@@ -79,6 +79,7 @@ pass(struct run *r, enum split which, int64_t first_sample, bool training)
 		.first_sample = first_sample,
 		.load = load,
 		.ctx = r,
+		.replay = r->replay,
 	};
 
 	r->split = which;

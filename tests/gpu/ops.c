@@ -165,8 +165,8 @@ test_order(const struct backend *b, const struct op_test *op)
 
 /* The table's cases, then the large ones. Attention rounds weights and their gradients to 16 bits
  * between its products, and wide heads with few keys left make its gradients differences of numbers
- * that 16 bits have rounded already: twice the limit, and thrice. Twice too for a product whose activation the
- * library leaves to us: it sees a value that was rounded. */
+ * that 16 bits have rounded already: twice the limit, and thrice. Twice too for a product whose
+ * activation the library leaves to us: it sees a value that was rounded. */
 static void
 test_operation(const struct backend *b, const struct op_test *op)
 {

@@ -18,6 +18,10 @@ struct event {
 	cudaEvent_t handle;
 	struct event *next;
 };
+struct recorded {
+	cudaGraphExec_t handle;
+	struct recorded *next;
+};
 
 /* The first failure is kept, since later ones follow from it; `what` must be static. Nothing is
  * returned to the operation's caller: sync() reports. */
@@ -170,6 +174,13 @@ cuda_close(struct device *d)
 		d->events = next;
 	}
 	attention_cache_free(d->attention);
+	while (d->recordings) {
+		struct recorded *next = d->recordings->next;
+
+		(void)cudaGraphExecDestroy(d->recordings->handle);
+		free(d->recordings);
+		d->recordings = next;
+	}
 	gemm_cache_free(d->gemms);
 	(void)cudaFree(d->workspace);
 	for (int i = 0; i < STREAM_COUNT; i++)
@@ -209,14 +220,6 @@ cuda_open(const struct device_config *c, struct err *e)
 		return d;
 	cuda_close(d);
 	return NULL;
-}
-
-/* The same for every run. */
-static size_t
-cuda_workspace(const struct device_config *c)
-{
-	(void)c;
-	return CU_WORKSPACE + CU_SIDE;
 }
 
 /* What is loaded at run time; the rest is linked. */
@@ -377,6 +380,44 @@ cuda_wait(struct stream *st, struct event *ev)
 	cu_ok(st->device, cudaStreamWaitEvent(cu_handle(st), ev->handle, 0), "cudaStreamWaitEvent");
 }
 
+/* Of this thread's calls alone: a save may be copying from another stream. */
+static bool
+cuda_record_begin(struct stream *st)
+{
+	if (cudaStreamBeginCapture(cu_handle(st), cudaStreamCaptureModeThreadLocal) == cudaSuccess)
+		return true;
+	(void)cudaGetLastError();
+	return false;
+}
+
+/* A call that cannot be recorded ends the recording; it is no failure of the device. */
+static struct recorded *
+cuda_record_end(struct stream *st)
+{
+	struct device *d = st->device;
+	cudaGraph_t graph = NULL;
+	struct recorded *r = mem_zalloc(1, sizeof *r);
+
+	if (cudaStreamEndCapture(cu_handle(st), &graph) != cudaSuccess ||
+	    cudaGraphInstantiate(&r->handle, graph, 0) != cudaSuccess) {
+		(void)cudaGetLastError();
+		free(r);
+		r = NULL;
+	} else {
+		r->next = d->recordings;
+		d->recordings = r;
+	}
+	if (graph)
+		(void)cudaGraphDestroy(graph);
+	return r;
+}
+
+static void
+cuda_launch(struct stream *st, struct recorded *r)
+{
+	cu_ok(st->device, cudaGraphLaunch(r->handle, cu_handle(st)), "a recorded pass");
+}
+
 /* No max_norm: rows are walked, not held. */
 const struct backend backend_cuda = {
 	.name = "cuda",
@@ -385,7 +426,6 @@ const struct backend backend_cuda = {
 	.describe = cuda_describe,
 	.open = cuda_open,
 	.close = cuda_close,
-	.workspace = cuda_workspace,
 	.free_memory = cuda_free_memory,
 	.alloc = cuda_alloc,
 	.release = cuda_release,
@@ -400,5 +440,8 @@ const struct backend backend_cuda = {
 	.elapsed = cuda_elapsed,
 	.record = cuda_record,
 	.wait = cuda_wait,
+	.record_begin = cuda_record_begin,
+	.record_end = cuda_record_end,
+	.launch = cuda_launch,
 	.comm = nccl_comm,
 };

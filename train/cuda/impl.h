@@ -13,12 +13,13 @@ extern "C" {
 #endif
 
 #include "lib/base/err.h"
+#include "lib/model/device.h"
 #include "train/cuda/device.h"
 #include "train/ops.h"
 
 enum {
-	CU_WORKSPACE = 32 << 20,        /* bytes for one operation of the compute stream: cuBLASLt, partial sums, sorting */
-	CU_SIDE = 1 << 20,              /* and behind them, for what a product hands to the next kernel */
+	CU_WORKSPACE = DEVICE_PRODUCTS, /* bytes for one operation of the compute stream: cuBLASLt, partial sums, sorting */
+	CU_SIDE = DEVICE_SIDE,          /* and behind them, for what a product hands to the next kernel */
 	CU_HEAD_MAX = 256,              /* largest head size */
 	CU_THREADS = 256,               /* of a block, in every kernel */
 };
@@ -36,6 +37,7 @@ struct device {
 	struct gemm_cache *gemms;
 	struct attention_cache *attention;
 	struct event *events;           /* all that were made, a list */
+	struct recorded *recordings;    /* likewise */
 	const char *last;               /* operation queued last */
 	const char *failed;             /* operation that failed first, NULL while all is well */
 	char reason[256];
