@@ -31,7 +31,7 @@ CFLAGS   = -std=c17 $(if $(DEBUG),-O0,$(if $(SAN),-O1,$(OPT))) -g -ffp-contract=
 CXXFLAGS = -std=c++17 $(if $(DEBUG),-O0,$(if $(SAN),-O1,$(OPT))) -g $(WARN) $(sanflags)
 sanflags = $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all) -ffile-prefix-map=$(CURDIR)=.
 LDFLAGS  = $(if $(SAN),-fsanitize=$(SAN))
-LIBS     = -lsentencepiece_train -lsentencepiece -lsimdjson -lz -lzstd -lstdc++ -lpthread -lm
+LIBS     = -lsentencepiece_train -lsentencepiece -lsimdjson -lpcre2-8 -lutf8proc -lz -lzstd -lstdc++ -lpthread -lm
 MPILIBS  = $(shell mpicc --showme:link 2>/dev/null | tr ' ' '\n' | grep -E '^-(L|l)' | tr '\n' ' ') -lopenblas
 
 # CUDA is probed once per build directory: nvcc must compile a kernel and link cuBLASLt and NCCL.
@@ -43,7 +43,7 @@ ifeq ($(CUDA)$(CUDA_HOME),1)
 $(error CUDA=1 asks for CUDA, but there is no $(NVCC))
 endif
 gencode    = $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a))
-NVFLAGS    = -std=c++17 -O3 -I. $(gencode) -Xcompiler -Wall,-Wextra -Wno-deprecated-gpu-targets
+NVFLAGS    = -std=c++17 -O3 -I. $(gencode) -Xfatbin -compress-all -Xcompiler -Wall,-Wextra -Wno-deprecated-gpu-targets
 
 find = $(sort $(wildcard $(addsuffix /*.$(1),$(2))))
 LIB_DIRS   = lib/base lib/format lib/token lib/model lib/model/family
@@ -103,7 +103,7 @@ $(B)/train/cuda/%.c.o $(B)/train/nccl/%.c.o: defs = -isystem $(CUDA_HOME)/includ
 # Stamps that change only when their text does.
 stamp = @mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(2))' | cmp -s - $(1) || printf '%s\n' '$(subst ','\'',$(2))' >$(1)
 $(B)/flags: force
-	$(call stamp,$@,$(filter-out -Werror,$(CC) $(CXX) $(CPPFLAGS) $(CFLAGS) $(CXXFLAGS) $(NVFLAGS) $(if $(cuda_obj),linked) cuda=$(HAVE_CUDA)))
+	$(call stamp,$@,$(filter-out -Werror,$(CC) $(CXX) $(if $(cuda_obj),$(CUDA_HOME)) $(CPPFLAGS) $(CFLAGS) $(CXXFLAGS) $(NVFLAGS) $(if $(cuda_obj),linked) cuda=$(HAVE_CUDA)))
 $(B)/version: force
 	$(call stamp,$@,$(VERSION) $(COMMIT))
 $(B)/probe.mk:
@@ -122,7 +122,7 @@ unit_bin := $(patsubst %.c,$(B)/%,$(unit_src))
 gpu_bin  := $(patsubst %.c,$(B)/%,$(call find,c,tests/gpu))
 fuzz_src := $(call find,c,tests/fuzz)
 fuzz_bin := $(patsubst %.c,$(B)/%,$(filter-out tests/fuzz/driver.c,$(fuzz_src)))
-test_lib := $(tok_obj) $(shard_obj) $(plan_obj) $(ckpt_obj) $(export_obj) $(train_obj) $(B)/libmikoshi.a
+test_lib := $(patsubst %,$(B)/%.o,$(call find,cc,tests)) $(tok_obj) $(shard_obj) $(plan_obj) $(ckpt_obj) $(export_obj) $(train_obj) $(B)/libmikoshi.a
 
 tests: $(progs) $(unit_bin) $(fuzz_bin)
 $(unit_bin): $(B)/%: $(B)/%.c.o $(test_lib)
@@ -152,8 +152,10 @@ lint:
 	@B=$(B) sh tests/run.sh lint
 fuzz:
 	@sh tests/fuzz/fuzz.sh
-bench: all
-	@B=$(B) sh tests/bench/bench.sh
+bench: tests
+	@B=$(B) GOLDEN=$(if $(GOLDEN),$(abspath $(GOLDEN))) sh tests/bench/bench.sh
+	@[ -z "$(GOLDEN)" ] || B=$(B) GOLDEN=$(abspath $(GOLDEN)) sh tests/bench/tok.sh
+	@[ -z "$(GOLDEN)" ] || B=$(B) GOLDEN=$(abspath $(GOLDEN)) sh tests/bench/mtok.sh
 bench-gpu: all
 	@B=$(B) sh tests/bench/gpu.sh $(WORKLOADS)
 
@@ -177,6 +179,7 @@ help:
 	@echo 'all (default)  test  test-unit  test-bats  test-parity  test-golden GOLDEN=DIR  test-gpu  lint  fuzz  bench  bench-gpu  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  compile_commands.json  clean'
 	@echo 'variables: V=1  CUDA=0|1|auto  SAN=address,undefined  DEBUG=1  CI=1  OPT=FLAGS'
+	@echo 'CUDA: NVCC=PATH (its toolkit is used)  CUDA_ARCH="$(CUDA_ARCH)" (compute capabilities; V100: 70 and an nvcc of CUDA 12)'
 
 Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')

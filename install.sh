@@ -7,7 +7,7 @@
 set -eu
 
 build='gcc g++ make git ca-certificates libopenblas-dev libopenmpi-dev openmpi-bin libsentencepiece-dev libsimdjson-dev
-	libxxhash-dev zlib1g-dev libzstd-dev'
+	libpcre2-dev libutf8proc-dev libxxhash-dev zlib1g-dev libzstd-dev'
 tests='bats shellcheck mandoc procps zstd xz-utils'
 
 case ${1:-} in

@@ -24,7 +24,7 @@ static const struct opt opts[] = {
 	{ .name = "max-shard-size", .type = OPT_STRING, .off = FIELD(max_shard_size), .unit = "SIZE", .def = "50GB",
 	  .help = "largest file of weights; GB is 10^9, GiB 2^30 bytes" },
 	{ .name = "tokenizer-model", .type = OPT_STRING, .off = FIELD(tokenizer_model), .unit = "FILE",
-	  .help = "SentencePiece model to make tokenizer.json of" },
+	  .help = "SentencePiece model to make tokenizer.json of, or a tokenizer.json or its directory to copy" },
 	{ .name = "vocab-file", .type = OPT_STRING, .off = FIELD(vocab_file), .unit = "FILE",
 	  .help = "vocab.json of GPT-2's BPE" },
 	{ .name = "merge-file", .type = OPT_STRING, .off = FIELD(merge_file), .unit = "FILE", .help = "its merges.txt" },

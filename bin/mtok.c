@@ -1,11 +1,12 @@
 /* mtok - text to token datasets and back; SentencePiece models from text */
 #include "lib/base/cli.h"
 #include "lib/base/prog.h"
-#include "tok/count.h"
 #include "tok/decode.h"
 #include "tok/encode.h"
 #include "tok/info.h"
 #include "tok/options.h"
+#include "tok/report.h"
+#include "tok/signals.h"
 #include "tok/train.h"
 
 #include <string.h>
@@ -14,6 +15,7 @@
 struct watch {
 	struct timespec start;
 	int64_t log_interval;
+	struct str line;
 };
 
 /* Never 0, so that it can be divided by. */
@@ -33,57 +35,68 @@ progress(void *ctx, const struct encode_counts *c)
 	struct watch *w = ctx;
 	double t = seconds_since(&w->start);
 
-	prog_progress("%lld documents, %.1f MB, %.1f MB/s", (long long)c->documents, (double)c->input_bytes / 1e6,
-	    (double)c->input_bytes / 1e6 / t);
+	str_clear(&w->line);
+	report_progress(c, t, &w->line);
+	prog_progress("%s", w->line.buf);
 	if (w->log_interval && c->documents >= w->log_interval) {
 		note("Processed %lld documents (%.1f docs/s, %.3f MB/s).", (long long)c->documents, (double)c->documents / t,
-		    (double)c->input_bytes / 1e6 / t);
+		    (double)(c->input_bytes - c->input_before) / 1e6 / t);
 		w->log_interval += w->log_interval * (c->documents / w->log_interval);
 	}
 }
 
-/* Says what was not encoded. */
+/* Says what of the tokenizer has no effect, what was not encoded, and then what was. */
 static void
-summarise(const struct encode_counts *c, double seconds)
+summarise(const struct encode *x, double seconds)
 {
-	struct str skipped = { 0 };
-	int64_t tokens = 0;
+	const struct encode_counts *c = encode_counts(x);
+	struct str s = { 0 };
 
-	for (int k = 0; k < c->num_keys; k++)
-		tokens += c->key[k].tokens;
-	count_skipped(c, &skipped);
-	if (skipped.len)
-		warn("skipped bad lines: %s", skipped.buf);
-	str_release(&skipped);
+	tokenizer_notes(encode_tokenizer(x, 0), &s);
+	cli_say(&s, note);
+	report_skipped(c, &s);
+	if (s.len)
+		warn("skipped bad lines: %s", s.buf);
 	if (c->blank)
 		note("skipped blank lines: %lld", (long long)c->blank);
-	note("%lld documents, %lld tokens, %.1f MB in %.1f s (%.1f MB/s)", (long long)c->documents, (long long)tokens,
-	    (double)c->input_bytes / 1e6, seconds, (double)c->input_bytes / 1e6 / seconds);
+	str_clear(&s);
+	report_summary(c, seconds, &s);
+	note("%s", s.buf);
+	str_release(&s);
 }
 
-/* encode and count: the same work, with and without datasets. */
+/* encode and count: the same work, with and without datasets. A signal ends the program as it would
+ * any other, after cleaning up; or with the status that says "submit again" when it can go on. */
 static int
 run_encode(struct encode_config *c, int argc, char **argv, struct err *e)
 {
 	struct watch w = { .log_interval = c->log_interval };
 	struct mem_pool pool = { 0 };
 	struct encode *x;
-	int rc = CLI_USAGE;
+	int rc = CLI_USAGE, stopped;
 
 	clock_gettime(CLOCK_MONOTONIC, &w.start);
 	options_add_operands(&c->input, &pool, argc, argv);
 	c->version = prog_release();
+	c->stop_fd = c->output_prefix ? signals_hold() : -1;
 	x = encode_open(c, e);
 	if (x)
 		rc = encode_run(x, progress, &w, e) < 0 ? CLI_FAILED : EXIT_DONE;
 	prog_progress_end();
 	if (rc == EXIT_DONE) {
-		if (!c->output_prefix)
-			count_print(c, encode_counts(x), stdout);
-		summarise(encode_counts(x), seconds_since(&w.start));
+		report_run(c, x, seconds_since(&w.start), stdout);
+		summarise(x, seconds_since(&w.start));
+	}
+	stopped = rc == CLI_FAILED && encode_interrupted(x);
+	if (stopped && encode_can_resume(x)) {
+		note("interrupted; --resume goes on");
+		rc = EXIT_STOPPED;
 	}
 	encode_close(x);
+	str_release(&w.line);
 	mem_pool_release(&pool);
+	if (stopped && rc == CLI_FAILED)
+		signals_raise(c->stop_fd);
 	return rc;
 }
 
@@ -114,39 +127,28 @@ mtok_decode(const void *cfg, int argc, char **argv, struct err *e)
 {
 	const struct decode_config *c = cfg;
 	struct tokenizer *t = tokenizer_open(&c->tokenizer, e);
-	char *dash[] = { "-" };
-	int rc = EXIT_DONE;
+	int rc;
 
 	if (!t)
 		return CLI_USAGE;
-	if (argc == 0) {
-		argc = 1;
-		argv = dash;
-	}
+	rc = argc ? EXIT_DONE : decode_lines(c, t, stdin, stdout, e);
 	for (int i = 0; i < argc && rc == EXIT_DONE; i++)
-		if ((strcmp(argv[i], "-") ? decode_dataset(c, t, argv[i], stdout, e) : decode_lines(c, t, stdin, stdout, e)) < 0)
-			rc = CLI_FAILED;
+		rc = strcmp(argv[i], "-") ? decode_dataset(c, t, argv[i], stdout, e) : decode_lines(c, t, stdin, stdout, e);
 	tokenizer_close(t);
-	return rc;
+	return rc < 0 ? CLI_FAILED : EXIT_DONE;
 }
 
 static int
 mtok_info(const void *cfg, int argc, char **argv, struct err *e)
 {
 	const struct info_config *c = cfg;
-	struct tokenizer *t;
+	struct tokenizer *t = argc ? NULL : tokenizer_open(&c->tokenizer, e);
 
-	if (argc) {
+	if (argc)
 		err_set(e, "unexpected operand '%s'", argv[0]);
-		return CLI_USAGE;
-	}
-	t = tokenizer_open(&c->tokenizer, e);
 	if (!t)
 		return CLI_USAGE;
-	if (c->pieces)
-		info_pieces(t, stdout);
-	else
-		info_print(t, stdout);
+	(c->pieces ? info_pieces : c->json ? info_json : info_print)(t, stdout);
 	tokenizer_close(t);
 	return EXIT_DONE;
 }
@@ -177,8 +179,7 @@ mtok_train(const void *cfg, int argc, char **argv, struct err *e)
 static const struct verb verbs[] = {
 	{ "encode", "FILE ...", "Turn JSON Lines into token datasets", encode_opts, sizeof(struct encode_config), mtok_encode },
 	{ "count", "FILE ...", "Count documents and tokens", count_opts, sizeof(struct encode_config), mtok_count },
-	{ "decode", "PREFIX ...", "Turn datasets, or ids on standard input, into text", decode_opts,
-	  sizeof(struct decode_config), mtok_decode },
+	{ "decode", "PREFIX ...", "Turn datasets or ids into text", decode_opts, sizeof(struct decode_config), mtok_decode },
 	{ "train", "FILE ...", "Train a SentencePiece model", train_opts, sizeof(struct train_config), mtok_train },
 	{ "info", "", "Describe a tokenizer", info_opts, sizeof(struct info_config), mtok_info },
 	{ 0 },
@@ -188,12 +189,10 @@ int
 main(int argc, char **argv)
 {
 	static const struct tool mtok = {
-		.name = "mtok",
-		.summary = "Text to tokens and back",
-		.built_in = "SentencePiece, GPT-2 byte-level BPE",
-		.default_verb = "encode",
-		.verbs = verbs,
-		.refused = encode_refused,
+		.name = "mtok", .summary = "Text to tokens and back",
+		.built_in = "SentencePiece, byte-level BPE, tokenizer.json, rank files",
+		.libraries = tokenizer_libraries,
+		.default_verb = "encode", .verbs = verbs, .refused = encode_refused,
 	};
 
 	return cli_main(&mtok, argc, argv);

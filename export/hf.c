@@ -136,6 +136,19 @@ open_model(struct job *j)
 	return weights_plan(&j->x, j->o->max_shard_bytes, j->e);
 }
 
+/* The kind is told by the options and the file's first character. */
+static int
+read_tokenizer(struct job *j)
+{
+	const struct export_options *o = j->o;
+
+	if (!o->tokenizer_model)
+		return tokenizer_gpt2_files(&j->tokenizer, o->vocab_file, o->merge_file, j->e);
+	if (tokenizer_is_json(o->tokenizer_model))
+		return tokenizer_json_files(&j->tokenizer, o->tokenizer_model, j->e);
+	return export_sentencepiece(&j->tokenizer, o->tokenizer_model, j->e);
+}
+
 /* The tokenizer of the options, if any; its special ids fill in those that the run did not name. */
 static int
 open_tokenizer(struct job *j)
@@ -151,8 +164,7 @@ open_tokenizer(struct job *j)
 		return 0;
 	}
 	j->has_tokenizer = true;
-	if ((o->tokenizer_model ? export_sentencepiece(t, o->tokenizer_model, j->e)
-	                        : tokenizer_gpt2_files(t, o->vocab_file, o->merge_file, j->e)) < 0)
+	if (read_tokenizer(j) < 0)
 		return -1;
 	for (int i = 0; i < 2; i++)
 		if (*ids[i] < 0)
@@ -209,7 +221,7 @@ generation_config(const struct model_config *c, struct str *out)
 	str_adds(out, "\n}\n");
 }
 
-/* The files made of the tokenizer, then the files it was made of. */
+/* The files made of the tokenizer, then the files it was made of, unless they are the same. */
 static int
 write_tokenizer(struct job *j)
 {
@@ -226,6 +238,8 @@ write_tokenizer(struct job *j)
 		str_release(&special);
 		return -1;
 	}
+	if (j->o->tokenizer_model && tokenizer_is_json(j->o->tokenizer_model))
+		return 0;
 	if (j->o->tokenizer_model)
 		return put_copy(j, "tokenizer.model", j->o->tokenizer_model);
 	return put_copy(j, "vocab.json", j->o->vocab_file) < 0

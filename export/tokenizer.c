@@ -18,6 +18,8 @@ void
 tokenizer_release(struct tokenizer_files *t)
 {
 	str_release(&t->json);
+	str_release(&t->config);
+	str_release(&t->special_map);
 	for (int i = 0; i < SPECIAL_COUNT; i++)
 		free(t->text[i]);
 	memset(t, 0, sizeof *t);
@@ -64,10 +66,15 @@ write_decoder(const struct tokenizer_files *t, struct str *out)
 	str_addf(out, "%s},\n", n ? "\n  " : "");
 }
 
-/* The class is the one that is not rebuilt from vocabulary and merges by newer versions. */
+/* The class is the one that is not rebuilt from vocabulary and merges by newer versions. A config
+ * that the tokenizer came with is left as it is. */
 void
 tokenizer_write_config(const struct tokenizer_files *t, int64_t model_max_length, struct str *out)
 {
+	if (t->config.len) {
+		str_add(out, t->config.buf, t->config.len);
+		return;
+	}
 	str_addf(out, "{\n  \"add_bos_token\": %s,\n  \"add_eos_token\": false,\n",
 	    t->adds_bos ? "true" : "false");
 	write_decoder(t, out);
@@ -85,12 +92,16 @@ tokenizer_write_config(const struct tokenizer_files *t, int64_t model_max_length
 	    (long long)model_max_length);
 }
 
-/* Only the special tokens that there are. */
+/* Only the special tokens that there are; or the file that the tokenizer came with. */
 void
 tokenizer_write_special(const struct tokenizer_files *t, struct str *out)
 {
 	int n = 0;
 
+	if (t->special_map.len) {
+		str_add(out, t->special_map.buf, t->special_map.len);
+		return;
+	}
 	str_addc(out, '{');
 	for (int i = 0; i < SPECIAL_COUNT; i++) {
 		if (!t->text[i])

@@ -6,10 +6,10 @@
  * prepared as SentencePiece does: its compiled normalisation, blanks collapsed and cut from the
  * ends when the model says so, a blank put in front, blanks made U+2581.
  */
-#include "export/spmodel.h"
 #include "export/tokenizer.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
+#include "lib/token/spmodel.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -73,17 +73,17 @@ add_normalizer(const struct spmodel *m, struct str *out)
 
 	str_adds(out, "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[");
 	start = out->len;
-	if (m->charsmap_len) {
+	if (m->normalizer.charsmap_len) {
 		str_adds(out, "{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"");
-		add_base64(out, m->charsmap, m->charsmap_len);
+		add_base64(out, m->normalizer.charsmap, m->normalizer.charsmap_len);
 		str_adds(out, "\"},");
 	}
-	if (m->remove_extra_whitespaces)
+	if (m->normalizer.remove_extra_whitespaces)
 		str_adds(out,
 		    "{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true},"
 		    "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" {2,}\"},\"content\":\" \"},");
 	if (!uses_metaspace(m)) {
-		if (m->add_dummy_prefix)
+		if (m->normalizer.add_dummy_prefix)
 			str_adds(out, "{\"type\":\"Prepend\",\"prepend\":\"" SPACE "\"},");
 		str_adds(out,
 		    "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"" SPACE
@@ -101,7 +101,7 @@ add_metaspace(const struct spmodel *m, const char *key, struct str *out)
 	str_addf(out,
 	    "\"%s\":{\"type\":\"Metaspace\",\"replacement\":\"" SPACE
 	    "\",\"prepend_scheme\":\"%s\",\"split\":%s},",
-	    key, m->add_dummy_prefix ? "always" : "never",
+	    key, m->normalizer.add_dummy_prefix ? "always" : "never",
 	    m->split_by_whitespace ? "true" : "false");
 }
 
@@ -144,7 +144,7 @@ add_decoder(const struct spmodel *m, struct str *out)
 	    "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{"
 	    "\"String\":\"" SPACE
 	    "\"},\"content\":\" \"},{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"}");
-	if (m->add_dummy_prefix)
+	if (m->normalizer.add_dummy_prefix)
 		str_adds(out, ",{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}");
 	str_adds(out, "]},");
 }
@@ -269,7 +269,7 @@ check_model(const struct spmodel *m, const char *path, struct err *e)
 		return err_at(e, path, 0,
 		    "a model of words or characters has no exact tokenizer.json; BPE and unigram "
 		    "have");
-	if (!m->escape_whitespaces)
+	if (!m->normalizer.escape_whitespaces)
 		return err_at(e, path, 0,
 		    "a model that keeps blanks (escape_whitespaces off) has no exact "
 		    "tokenizer.json");

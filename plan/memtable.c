@@ -6,14 +6,15 @@
  * person has --json and awk. What the device keeps for itself is not here but in search.c.
  */
 #include "plan/memtable.h"
+#include "lib/model/device.h"
 
 #include <string.h>
 
 /* What a row adds up. */
-enum column { WEIGHTS, GRADIENTS, OPTIMIZER, CONSTANTS, SAVED, SCRATCH, TOTAL, COLUMNS };
+enum column { WEIGHTS, GRADIENTS, OPTIMIZER, CONSTANTS, SAVED, SCRATCH, WORKSPACE, TOTAL, COLUMNS };
 
 static const char *const column_names[COLUMNS] = { "weights", "gradients", "optimizer", "constants", "saved",
-	"scratch", "total" };
+	"scratch", "workspace", "total" };
 static const char *const arena_names[ARENA_COUNT] = { "params", "saved", "scratch" };
 
 /* Any rank of the stage stands for all of them. Tensor and data ranks hold equally much by
@@ -39,9 +40,9 @@ column_of(enum buffer b)
 }
 
 /* Adds the buffers up into columns. The first four are parts of one arena; the total includes
- * padding between buffers. */
+ * padding between buffers, and what a GPU run takes beside the arenas. */
 static void
-sum_columns(const struct memory_plan *m, uint64_t sum[COLUMNS])
+sum_columns(const struct run_plan *plan, const struct memory_plan *m, uint64_t sum[COLUMNS])
 {
 	memset(sum, 0, COLUMNS * sizeof *sum);
 	for (int b = 0; b < BUF_COUNT; b++)
@@ -49,7 +50,8 @@ sum_columns(const struct memory_plan *m, uint64_t sum[COLUMNS])
 			sum[column_of((enum buffer)b)] += memory_aligned(m->bytes[b]);
 	sum[SAVED] = m->arena[ARENA_SAVED];
 	sum[SCRATCH] = m->arena[ARENA_SCRATCH];
-	sum[TOTAL] = memory_total(m);
+	sum[WORKSPACE] = device_workspace(&plan->model, &plan->layout, &plan->shape, false);
+	sum[TOTAL] = memory_total(m) + sum[WORKSPACE];
 }
 
 /* One row: words that say whose it is, then the columns. */
@@ -107,7 +109,7 @@ by_stage(const struct run_plan *plan, bool json, FILE *f)
 			struct memory_plan m;
 
 			stage_plan(&m, plan, stage);
-			sum_columns(&m, next);
+			sum_columns(plan, &m, next);
 			memory_release(&m);
 		}
 		if (stage > 0 && (stage == p || memcmp(sum, next, sizeof sum))) {
@@ -136,7 +138,7 @@ by_rank(const struct run_plan *plan, bool json, FILE *f)
 
 			known = c[AX_PP];
 			stage_plan(&m, plan, known);
-			sum_columns(&m, sum);
+			sum_columns(plan, &m, sum);
 			memory_release(&m);
 		}
 		fprintf(f,

@@ -17,14 +17,18 @@ print_text(const struct tokenizer *t, const int64_t *ids, int64_t count, FILE *o
 {
 	struct tokenizer_worker *w = tokenizer_worker_new(t);
 	struct str text = { 0 }, clean = { 0 }, json = { 0 };
-	int rc = tokenizer_decode(w, ids, (size_t)count, false, &text, e);
+	struct token_ids known = { 0 };
+	int rc = tokenizer_check_ids(t, ids, (size_t)count, &known, e);
 
+	if (rc == 0)
+		rc = tokenizer_decode(w, known.id, known.count, false, &text, e);
 	if (rc == 0) {
 		utf8_repair(text.buf, text.len, &clean);
 		str_add_json(&json, clean.buf, clean.len);
 		fwrite(json.buf, 1, json.len, out);
 	}
 	tokenizer_worker_free(w);
+	token_ids_release(&known);
 	str_release(&text);
 	str_release(&clean);
 	str_release(&json);

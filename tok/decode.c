@@ -5,6 +5,7 @@
  * that was cut off at the edge of a document becomes U+FFFD.
  */
 #include "tok/decode.h"
+#include "lib/base/mem.h"
 #include "lib/base/utf8.h"
 #include "lib/format/dataset.h"
 
@@ -27,15 +28,59 @@ put_json(const struct str *text, struct str *line, FILE *out)
 	str_release(&clean);
 }
 
+/* Ids as they are in files, before they are known to be in the vocabulary. */
+struct raw_ids {
+	int64_t *id;
+	size_t count, cap;
+};
+
+/* A document being decoded; the lists are used again for the next. */
+struct document {
+	struct tokenizer_worker *worker;
+	const struct tokenizer *tokenizer;
+	struct raw_ids raw;
+	struct token_ids ids;
+};
+
+/* Room for n more. */
+static void
+raw_reserve(struct raw_ids *r, size_t n)
+{
+	if (r->count + n <= r->cap)
+		return;
+	r->cap = 2 * (r->count + n);
+	r->id = mem_realloc(r->id, r->cap, sizeof *r->id);
+}
+
+/* The tokenizer stays the caller's. */
+static void
+document_init(struct document *d, const struct tokenizer *t)
+{
+	*d = (struct document){ .worker = tokenizer_worker_new(t), .tokenizer = t };
+}
+
+/* Frees the lists and the worker. */
+static void
+document_release(struct document *d)
+{
+	free(d->raw.id);
+	token_ids_release(&d->ids);
+	tokenizer_worker_free(d->worker);
+}
+
 /* Decodes one document and writes it. The line feed ends a document in both forms; text may hold
  * others. */
 static int
-put_document(const struct decode_config *c, struct tokenizer_worker *w, const struct token_ids *ids,
-    FILE *out, struct err *e)
+put_document(const struct decode_config *c, struct document *d, FILE *out, struct err *e)
 {
 	struct str text = { 0 }, line = { 0 };
-	int rc = tokenizer_decode(w, ids->id, ids->count, c->skip_special, &text, e);
+	int rc;
 
+	d->ids.count = 0;
+	rc = tokenizer_check_ids(d->tokenizer, d->raw.id, d->raw.count, &d->ids, e);
+	if (rc == 0)
+		rc = tokenizer_decode(
+		    d->worker, d->ids.id, d->ids.count, c->skip_special, &text, e);
 	if (rc == 0 && c->json)
 		put_json(&text, &line, out);
 	else if (rc == 0 && text.len)
@@ -50,14 +95,14 @@ put_document(const struct decode_config *c, struct tokenizer_worker *w, const st
 /* The ids of all sequences of a document. Sequences are joined without anything between them:
  * encoding put nothing there. */
 static int
-document_ids(const struct dataset *d, int64_t document, struct token_ids *ids, struct err *e)
+document_ids(const struct dataset *d, int64_t document, struct raw_ids *ids, struct err *e)
 {
 	ids->count = 0;
 	for (int64_t s = dataset_document_start(d, document);
 	     s < dataset_document_start(d, document + 1); s++) {
 		int64_t n = dataset_length(d, s);
 
-		token_ids_reserve(ids, (size_t)n);
+		raw_reserve(ids, (size_t)n);
 		if (dataset_tokens(d, s, 0, n, ids->id + ids->count, e) < 0)
 			return -1;
 		ids->count += (size_t)n;
@@ -72,19 +117,17 @@ decode_dataset(const struct decode_config *c, const struct tokenizer *t, const c
     FILE *out, struct err *e)
 {
 	struct dataset *d = dataset_open(prefix, e);
-	struct tokenizer_worker *w;
-	struct token_ids ids = { 0 };
+	struct document doc;
 	struct err why;
 	int rc = 0;
 
 	if (!d)
 		return -1;
-	w = tokenizer_worker_new(t);
+	document_init(&doc, t);
 	for (int64_t i = 0; i < dataset_num_documents(d) && rc == 0 && !ferror(out); i++)
-		if (document_ids(d, i, &ids, &why) < 0 || put_document(c, w, &ids, out, &why) < 0)
+		if (document_ids(d, i, &doc.raw, &why) < 0 || put_document(c, &doc, out, &why) < 0)
 			rc = err_set(e, "%s: document %lld: %s", prefix, (long long)i, why.msg);
-	token_ids_release(&ids);
-	tokenizer_worker_free(w);
+	document_release(&doc);
 	dataset_close(d);
 	return rc;
 }
@@ -92,7 +135,7 @@ decode_dataset(const struct decode_config *c, const struct tokenizer *t, const c
 /* The ids of one line. Blanks or commas between numbers, so that output of mshard head and of
  * Python fit. Overflow is no id. */
 static int
-line_ids(const char *s, struct token_ids *ids, struct err *e)
+line_ids(const char *s, struct raw_ids *ids, struct err *e)
 {
 	ids->count = 0;
 	for (s += strspn(s, " \t,\r\n"); *s; s += strspn(s, " \t,\r\n")) {
@@ -103,7 +146,8 @@ line_ids(const char *s, struct token_ids *ids, struct err *e)
 		v = strtoll(s, &end, 10);
 		if (end == s || errno || (*end && !strchr(" \t,\r\n", *end)))
 			return err_set(e, "'%.*s' is no token id", (int)strcspn(s, " \t,\r\n"), s);
-		token_ids_add(ids, v);
+		raw_reserve(ids, 1);
+		ids->id[ids->count++] = v;
 		s = end;
 	}
 	return 0;
@@ -114,20 +158,19 @@ int
 decode_lines(
     const struct decode_config *c, const struct tokenizer *t, FILE *in, FILE *out, struct err *e)
 {
-	struct tokenizer_worker *w = tokenizer_worker_new(t);
-	struct token_ids ids = { 0 };
+	struct document doc;
 	struct err why;
 	char *line = NULL;
 	size_t cap = 0;
 	int rc = 0;
 
+	document_init(&doc, t);
 	for (long number = 1; rc == 0 && getline(&line, &cap, in) >= 0 && !ferror(out); number++)
-		if (line_ids(line, &ids, &why) < 0 || put_document(c, w, &ids, out, &why) < 0)
+		if (line_ids(line, &doc.raw, &why) < 0 || put_document(c, &doc, out, &why) < 0)
 			rc = err_at(e, "standard input", number, "%s", why.msg);
 	if (rc == 0 && ferror(in))
 		rc = err_sys(e, "read", "standard input");
 	free(line);
-	token_ids_release(&ids);
-	tokenizer_worker_free(w);
+	document_release(&doc);
 	return rc;
 }

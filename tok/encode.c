@@ -1,76 +1,53 @@
 /*
  * encode.c - JSON Lines to datasets: batches of lines through workers, documents out in order
  *
- * A job is a batch of lines and what they gave for each key. Workers convert ids to the dataset's
- * type, so that the one thread that writes has only bytes to pass on. A bad line ends its job
- * there; the writer meets the jobs in order, so the line that is reported is the first bad one of
- * the input, however many workers there are.
+ * Jobs come to the writer in the order of the input, so the line that is reported is the first bad
+ * one, however many workers there are. Line numbers are the writer's: it adds up the lines of the
+ * batches before, which saves the reader from counting.
  */
 #include "tok/encode.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/format/dataset.h"
-#include "tok/input.h"
+#include "tok/errors.h"
+#include "tok/output.h"
 #include "tok/pipeline.h"
+#include "tok/resume.h"
 #include "tok/sidecar.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { BATCH_BYTES = 512 * 1024, PATH_BYTES = 1024 };
+enum { BATCH_BYTES = 512 * 1024, TOKENIZERS_MAX = 64 };
 
-/* What a batch gives for one key: documents as runs of sequences, tokens in the dataset's type. */
-struct part {
-	struct str tokens, lengths, sequences;  /* elements of the dtype; int32 a sequence; int32 a document */
-	struct key_counts counts;
-};
-
-/* One slot of the pipeline. */
-struct job {
-	struct batch batch;
-	struct part *part;                      /* a key */
-	int64_t documents, blank, bad[JSONL_CLASSES];
-	bool failed;
-	struct err why;
-};
-
-/* What a worker keeps between batches: nothing of it is shared, so workers need no lock. */
-struct scratch {
-	struct tokenizer_worker *tokenizer;
-	struct jsonl *jsonl;
-	struct token_ids ids;
-};
-
-/* A run. Workers only read it; counts and writers are touched by the thread that writes. */
+/* A run. Workers only read the plan; counts and outputs are touched by the thread that writes. */
 struct encode {
 	const struct encode_config *c;
-	struct tokenizer *tokenizer;
-	struct opt_list files, stdin_alone;
-	const char *stdin_name;
-	int64_t eod;
-	enum dtype dtype;
+	struct mem_pool pool;
+	struct tokenizer *tokenizer[TOKENIZERS_MAX];
+	struct document_plan plan;
+	int64_t eod;                    /* also when none is appended */
+	struct input_list files;
 	struct input *input;
-	struct dataset_writer **writer;         /* a key; NULL when counting */
+	struct output *output;          /* NULL when counting */
 	struct job *job;
 	void **slot;
-	int num_jobs, num_workers, num_keys;
-	struct scratch *scratch;                /* a worker */
+	int num_jobs, num_workers;
+	struct scratch **scratch;       /* a worker */
 	struct encode_counts counts;
+	struct resume_place at;         /* behind the last job that was written */
+	int64_t lines_before;           /* of the open file, before at.first; -1: not yet asked */
+	char *state_path;               /* NULL: the run cannot go on */
+	struct str described;
+	struct resume_state state;
+	bool have_state, done;
+	struct timespec marked;
 	void (*progress)(void *ctx, const struct encode_counts *);
 	void *progress_ctx;
 };
-
-/* PREFIX_KEY_document, the name of a key's dataset. Room is left for the longest suffix that the
- * callers append. */
-static int
-dataset_name(const struct encode *x, int key, char out[PATH_BYTES], struct err *e)
-{
-	int n = snprintf(
-	    out, PATH_BYTES, "%s_%s_document", x->c->output_prefix, x->c->json_keys.item[key]);
-
-	return n < PATH_BYTES - 8 ? 0 : err_set(e, "--output-prefix: too long");
-}
 
 /* Keys must differ: two would be one dataset. Names are compared as bytes, as members are. */
 static int
@@ -79,83 +56,186 @@ check_keys(const struct opt_list *keys, struct err *e)
 	for (int i = 0; i < keys->count; i++)
 		for (int k = 0; k < i; k++)
 			if (!strcmp(keys->item[i], keys->item[k]))
-				return err_set(
-				    e, "--json-keys: '%s' is there twice", keys->item[i]);
+				return err_set(e, "--json-keys: '%s' is there twice", keys->item[i]);
 	return 0;
 }
 
-/* Inputs must be readable files before anything starts. A mistyped last name should not cost the
- * hours that the first files take. */
+/* Options that say nothing without another one are a mistake in the command line. */
 static int
-check_inputs(const struct opt_list *files, struct err *e)
+check_options(const struct encode_config *c, struct err *e)
 {
-	for (int i = 0; i < files->count; i++) {
-		if (!strcmp(files->item[i], "-"))
+	if (c->keep_newlines && !c->split_sentences)
+		return err_set(e, "--keep-newlines needs --split-sentences");
+	if (c->error_list && c->on_error != ON_ERROR_SKIP)
+		return err_set(e, "--error-list needs --on-error skip");
+	if (c->histogram && c->json)
+		return err_set(e, "--histogram is part of what --json prints; give one of them");
+	return 0;
+}
+
+/* The id whose piece is the text; control pieces come first, since a word may be spelled alike. */
+static int64_t
+find_piece(const struct tokenizer *t, const char *text)
+{
+	size_t len = strlen(text);
+	int64_t found = -1;
+
+	for (int64_t i = 0; i < tokenizer_vocab_size(t); i++) {
+		struct tokenizer_piece p = tokenizer_piece_at(t, i);
+
+		if (p.len != len || memcmp(p.bytes, text, len))
 			continue;
-		if (access(files->item[i], R_OK) < 0)
-			return err_sys(e, "open", files->item[i]);
-		if (io_is_dir(files->item[i]))
-			return err_set(e, "cannot read '%s': it is a directory", files->item[i]);
+		if (p.type == PIECE_CONTROL)
+			return i;
+		found = found < 0 ? i : found;
 	}
-	return 0;
+	return found;
 }
 
-/* All names of all keys, before any of them is created. --force leaves this out: the writer
- * replaces the files when it commits. */
+/* The end-of-document id: the one that was asked for, else the tokenizer's. */
 static int
-check_targets(const struct encode *x, struct err *e)
-{
-	static const char *const suffix[] = { ".bin", ".idx", ".json" };
-	char path[PATH_BYTES];
-
-	for (int k = 0; k < x->num_keys; k++)
-		for (int i = 0; i < 3 && !x->c->force; i++) {
-			if (dataset_name(x, k, path, e) < 0)
-				return -1;
-			strcat(path, suffix[i]);
-			if (io_exists(path))
-				return err_set(e, "'%s' exists; --force replaces it", path);
-		}
-	return 0;
-}
-
-/* Opens the tokenizer and settles eod and element type. An eod beyond the vocabulary widens the
- * type if it must; training's padded vocabulary may hold it. */
-static int
-open_tokenizer(struct encode *x, struct err *e)
+settle_eod(struct encode *x, struct err *e)
 {
 	const struct encode_config *c = x->c;
-	int64_t size;
 
-	x->tokenizer = tokenizer_open(&c->tokenizer, e);
-	if (!x->tokenizer)
-		return -1;
-	size = tokenizer_vocab_size(x->tokenizer);
-	x->eod = c->eod_id >= 0 ? c->eod_id : tokenizer_special(x->tokenizer, TOKENIZER_EOS);
+	if (c->eod_token && c->eod_id >= 0)
+		return err_set(e, "--eod-id and --eod-token: one of them is enough");
+	x->eod = c->eod_id;
+	if (c->eod_token) {
+		x->eod = find_piece(x->tokenizer[0], c->eod_token);
+		if (x->eod < 0)
+			return err_set(e, "--eod-token: the tokenizer has no piece '%s'", c->eod_token);
+	}
+	if (x->eod < 0)
+		x->eod = tokenizer_special(x->tokenizer[0], TOKENIZER_EOS);
 	if (c->append_eod && x->eod < 0)
-		return err_set(
-		    e, "--append-eod: this tokenizer has no end-of-document id; give --eod-id");
-	x->dtype = dataset_dtype_for(c->append_eod && x->eod >= size ? x->eod + 1 : size);
+		return err_set(e, "--append-eod: this tokenizer names no end-of-document id; give --eod-id or --eod-token");
 	return 0;
 }
 
-/* One dataset a key. Each writes to temporary files beside the result until it commits. */
+/* Settles what is added to documents, and the element type. An id beyond the vocabulary widens the
+ * type if it must; training's padded vocabulary may hold it. */
 static int
-open_writers(struct encode *x, struct err *e)
+settle_ids(struct encode *x, struct err *e)
 {
-	char name[PATH_BYTES];
+	const struct encode_config *c = x->c;
+	int64_t size = tokenizer_vocab_size(x->tokenizer[0]), bos;
 
-	if (check_targets(x, e) < 0)
+	if (settle_eod(x, e) < 0)
 		return -1;
-	x->writer = mem_zalloc((size_t)x->num_keys, sizeof(struct dataset_writer *));
-	for (int k = 0; k < x->num_keys; k++) {
-		if (dataset_name(x, k, name, e) < 0)
-			return -1;
-		x->writer[k] = dataset_writer_new(name, x->dtype, e);
-		if (!x->writer[k])
+	x->plan.eod = c->append_eod ? x->eod : -1;
+	bos = tokenizer_special(x->tokenizer[0], TOKENIZER_BOS);
+	x->plan.bos = c->prepend_bos && !tokenizer_adds_bos(x->tokenizer[0]) ? bos : -1;
+	if (c->prepend_bos && bos < 0)
+		return err_set(e, "--prepend-bos: this tokenizer has no beginning-of-document id");
+	x->plan.dtype = dataset_dtype_for(x->plan.eod >= size ? x->plan.eod + 1 : size);
+	return 0;
+}
+
+/* The tokenizer of the options, and those to compare it with. */
+static int
+open_tokenizers(struct encode *x, struct err *e)
+{
+	const struct encode_config *c = x->c;
+	int n = 0;
+
+	if (c->compare.count >= TOKENIZERS_MAX)
+		return err_set(e, "--compare: at most %d tokenizers", TOKENIZERS_MAX - 1);
+	x->tokenizer[n] = tokenizer_open(&c->tokenizer, e);
+	if (!x->tokenizer[n++])
+		return -1;
+	for (int i = 0; i < c->compare.count; i++) {
+		struct tokenizer_spec spec = { .model = c->compare.item[i], .special_as_text = c->tokenizer.special_as_text };
+
+		x->tokenizer[n] = tokenizer_open(&spec, e);
+		if (!x->tokenizer[n++])
 			return -1;
 	}
+	x->plan = (struct document_plan){
+		.keys = &c->json_keys, .tokenizer = x->tokenizer, .num_tokenizers = n,
+		.discard = !c->output_prefix, .stop_at_bad = c->on_error == ON_ERROR_STOP,
+		.split_sentences = c->split_sentences, .keep_newlines = c->keep_newlines,
+	};
+	return settle_ids(x, e);
+}
+
+/* Which files, and what is known of them. */
+static int
+open_files(struct encode *x, struct err *e)
+{
+	struct opt_list names = x->c->input;
+	struct part_spec part;
+
+	if (part_parse(x->c->part, &part, e) < 0 ||
+	    (x->c->files_from && files_from(x->c->files_from, &names, &x->pool, e) < 0) ||
+	    files_open(&names, part, &x->files, &x->pool, e) < 0)
+		return -1;
+	for (int i = 0; i < x->files.count; i++) {
+		const struct input_file *f = &x->files.item[i];
+
+		if (f->size < 0 && x->c->resume)
+			return err_set(e, "--resume: '%s' cannot be read again; give files", input_file_name(f));
+		x->counts.stored_total = f->size < 0 || x->counts.stored_total < 0
+		    ? -1
+		    : x->counts.stored_total + (f->end < 0 ? f->size : f->end) - f->begin;
+	}
 	return 0;
+}
+
+/* A run that stopped leaves a state: it is read with --resume, and in the way without. */
+static int
+open_state(struct encode *x, struct err *e)
+{
+	char *path = resume_path(x->c->output_prefix);
+	int rc = 0;
+
+	x->state.key = mem_zalloc((size_t)x->counts.num_keys, sizeof *x->state.key);
+	if (!x->c->resume) {
+		if (io_exists(path) && !x->c->force)
+			rc = err_set(e, "'%s' is that of a run that stopped; --resume goes on with it, --force drops it", path);
+		free(path);
+		return rc;
+	}
+	x->state_path = path;
+	resume_describe(x->c, x->tokenizer[0], x->plan.eod, &x->files, &x->described);
+	rc = resume_read(path, &x->described, &x->state, &x->counts, e);
+	x->have_state = rc > 0;
+	if (rc > 0 && x->state.at.file > x->files.count)
+		return err_set(e, "--resume: '%s' is damaged", path);
+	return rc < 0 ? -1 : 0;
+}
+
+/* The outputs, and the input at the place from which it is read. */
+static int
+open_ends(struct encode *x, struct err *e)
+{
+	if (x->c->output_prefix) {
+		if (open_state(x, e) < 0)
+			return -1;
+		x->output = output_open(x->c, x->plan.dtype, x->have_state ? &x->state : NULL, e);
+		if (!x->output)
+			return -1;
+	}
+	x->input = input_new(&x->files, x->c->output_prefix ? x->c->stop_fd : -1);
+	x->at.file = x->lines_before = -1;
+	if (x->have_state) {
+		x->at = x->state.at;
+		input_seek(x->input, (int)x->at.file, x->at.offset);
+		x->counts.input_before = x->counts.input_bytes;
+		x->counts.stored_before = input_before(x->input);
+	}
+	clock_gettime(CLOCK_MONOTONIC, &x->marked);
+	return 0;
+}
+
+/* The cores that this process may use. */
+static int
+usable_cores(void)
+{
+	cpu_set_t set;
+	int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+
+	return n > 0 ? n : 1;
 }
 
 /* Threads' scratch and the slots. Two slots a worker and one more: while a worker has one, the
@@ -163,24 +243,17 @@ open_writers(struct encode *x, struct err *e)
 static void
 open_jobs(struct encode *x)
 {
-	long cores = sysconf(_SC_NPROCESSORS_ONLN);
-
-	x->num_workers = x->c->workers > 0 ? (int)x->c->workers : cores > 0 ? (int)cores : 1;
-	x->num_jobs = 2 * x->num_workers + 1;
+	x->num_workers = x->c->workers > 0 ? (int)x->c->workers : usable_cores();
+	x->num_jobs = x->num_workers == 1 ? 1 : 2 * x->num_workers + 1;
 	x->job = mem_zalloc((size_t)x->num_jobs, sizeof *x->job);
 	x->slot = mem_zalloc((size_t)x->num_jobs, sizeof *x->slot);
 	for (int i = 0; i < x->num_jobs; i++) {
-		x->job[i].part = mem_zalloc((size_t)x->num_keys, sizeof *x->job[i].part);
+		job_init(&x->job[i], &x->plan);
 		x->slot[i] = &x->job[i];
 	}
-	x->scratch = mem_zalloc((size_t)x->num_workers, sizeof *x->scratch);
-	for (int i = 0; i < x->num_workers; i++) {
-		x->scratch[i].tokenizer = tokenizer_worker_new(x->tokenizer);
-		x->scratch[i].jsonl = jsonl_new(&x->c->json_keys);
-	}
-	x->counts.num_keys = x->num_keys;
-	x->counts.key = mem_zalloc((size_t)x->num_keys, sizeof *x->counts.key);
-	x->input = input_new(&x->files);
+	x->scratch = mem_zalloc((size_t)x->num_workers, sizeof(struct scratch *));
+	for (int i = 0; i < x->num_workers; i++)
+		x->scratch[i] = scratch_new(&x->plan);
 }
 
 /* Nothing is read from the inputs yet. NULL with a reason, and nothing created. c must outlive
@@ -191,12 +264,11 @@ encode_open(const struct encode_config *c, struct err *e)
 	struct encode *x = mem_zalloc(1, sizeof *x);
 
 	x->c = c;
-	x->num_keys = c->json_keys.count;
-	x->stdin_name = "-";
-	x->stdin_alone = (struct opt_list){ 1, &x->stdin_name };
-	x->files = c->input.count ? c->input : x->stdin_alone;
-	if (check_keys(&c->json_keys, e) < 0 || check_inputs(&x->files, e) < 0 ||
-	    open_tokenizer(x, e) < 0 || (c->output_prefix && open_writers(x, e) < 0)) {
+	x->counts.num_keys = c->json_keys.count;
+	x->counts.num_tokenizers = 1 + c->compare.count;
+	x->counts.key = mem_zalloc((size_t)(x->counts.num_keys * x->counts.num_tokenizers), sizeof *x->counts.key);
+	if (check_options(c, e) < 0 || check_keys(&c->json_keys, e) < 0 || open_files(x, e) < 0 ||
+	    open_tokenizers(x, e) < 0 || open_ends(x, e) < 0) {
 		encode_close(x);
 		return NULL;
 	}
@@ -204,38 +276,32 @@ encode_open(const struct encode_config *c, struct err *e)
 	return x;
 }
 
-/* Frees what one slot has grown to. */
-static void
-close_job(struct job *j, int num_keys)
+/* Whether the files that the run leaves are of use to another. */
+bool
+encode_can_resume(const struct encode *x)
 {
-	str_release(&j->batch.text);
-	for (int k = 0; k < num_keys; k++) {
-		str_release(&j->part[k].tokens);
-		str_release(&j->part[k].lengths);
-		str_release(&j->part[k].sequences);
-	}
-	free(j->part);
+	return x->have_state && !x->done;
 }
 
-/* Datasets that were not committed leave nothing behind. NULL is closed already. */
+/* Datasets that were not committed leave nothing behind, unless another run can go on with them. NULL
+ * is closed already. */
 void
 encode_close(struct encode *x)
 {
 	if (!x)
 		return;
-	for (int k = 0; x->writer && k < x->num_keys; k++)
-		if (x->writer[k])
-			dataset_abort(x->writer[k]);
+	output_close(x->output, encode_can_resume(x));
 	for (int i = 0; i < x->num_jobs; i++)
-		close_job(&x->job[i], x->num_keys);
-	for (int i = 0; i < x->num_workers; i++) {
-		tokenizer_worker_free(x->scratch[i].tokenizer);
-		jsonl_free(x->scratch[i].jsonl);
-		token_ids_release(&x->scratch[i].ids);
-	}
+		job_release(&x->job[i], &x->plan);
+	for (int i = 0; i < x->num_workers; i++)
+		scratch_free(x->scratch[i]);
 	input_free(x->input);
-	tokenizer_close(x->tokenizer);
-	free(x->writer);
+	for (int i = 0; i < TOKENIZERS_MAX; i++)
+		tokenizer_close(x->tokenizer[i]);
+	str_release(&x->described);
+	mem_pool_release(&x->pool);
+	free(x->state.key);
+	free(x->state_path);
 	free(x->job);
 	free(x->slot);
 	free(x->scratch);
@@ -251,128 +317,18 @@ encode_counts(const struct encode *x)
 	return &x->counts;
 }
 
-/* In the machine's byte order, which the dataset's format takes over (little-endian machines
- * alone). */
-static void
-add_int32(struct str *s, int32_t v)
+/* In the order of the options: the run's own first. */
+const struct tokenizer *
+encode_tokenizer(const struct encode *x, int i)
 {
-	str_add(s, &v, sizeof v);
+	return x->tokenizer[i];
 }
 
-/* Appends ids in the dataset's type; they are below the vocabulary size, or the eod that the type
- * was chosen for. */
-static void
-add_tokens(struct str *s, enum dtype t, const int64_t *id, size_t count)
+/* After encode_run has returned -1. */
+bool
+encode_interrupted(const struct encode *x)
 {
-	if (t == DTYPE_U16) {
-		str_reserve(s, 2 * count);
-		for (size_t i = 0; i < count; i++) {
-			uint16_t v = (uint16_t)id[i];
-
-			memcpy(s->buf + s->len + 2 * i, &v, sizeof v);
-		}
-		s->len += 2 * count;
-		return;
-	}
-	for (size_t i = 0; i < count; i++)
-		add_int32(s, (int32_t)id[i]);
-}
-
-/* Encodes the strings of one document and key. Strings of a list are sequences of one document;
- * empty ones are left out, and eod lengthens the last sequence instead of making one. */
-static int
-encode_value(const struct encode *x, struct scratch *s, struct part *part, int key, struct err *e)
-{
-	size_t num_texts, sequences = 0;
-	const struct jsonl_text *text = jsonl_value(s->jsonl, key, &num_texts);
-
-	for (size_t i = 0; i < num_texts; i++) {
-		s->ids.count = 0;
-		if (tokenizer_encode(s->tokenizer, text[i].bytes, text[i].len, &s->ids, e) < 0)
-			return -1;
-		part->counts.bytes += (int64_t)text[i].len;
-		if (s->ids.count >= INT32_MAX)
-			return err_set(e, "a text of %zu tokens: at most 2147483646 fit a sequence",
-			    s->ids.count);
-		if (s->ids.count == 0)
-			continue;
-		add_tokens(&part->tokens, x->dtype, s->ids.id, s->ids.count);
-		add_int32(&part->lengths, (int32_t)s->ids.count);
-		part->counts.tokens += (int64_t)s->ids.count;
-		sequences++;
-	}
-	if (x->c->append_eod && sequences) {
-		int32_t last;
-
-		memcpy(&last, part->lengths.buf + part->lengths.len - sizeof last, sizeof last);
-		last++;
-		memcpy(part->lengths.buf + part->lengths.len - sizeof last, &last, sizeof last);
-		add_tokens(&part->tokens, x->dtype, &x->eod, 1);
-		part->counts.tokens++;
-	}
-	add_int32(&part->sequences, (int32_t)sequences);
-	part->counts.sequences += (int64_t)sequences;
-	return 0;
-}
-
-/* Takes back what the keys before the refused one have added for this document. Buffers keep
- * their memory; only what counts is set back. */
-static void
-undo(struct part *part, const struct part *before)
-{
-	part->tokens.len = before->tokens.len;
-	part->lengths.len = before->lengths.len;
-	part->sequences.len = before->sequences.len;
-	part->counts = before->counts;
-}
-
-/* All keys of the parsed line, or none. A document must be in the datasets of all keys or of
- * none, or their numbers would part. */
-static int
-encode_document(const struct encode *x, struct scratch *s, struct job *j, struct err *e)
-{
-	struct part before[16],
-	    *saved = x->num_keys <= 16 ? before : mem_alloc((size_t)x->num_keys, sizeof *saved);
-	int rc = 0;
-
-	memcpy(saved, j->part, (size_t)x->num_keys * sizeof *saved);
-	for (int k = 0; k < x->num_keys && rc == 0; k++)
-		rc = encode_value(x, s, &j->part[k], k, e);
-	for (int k = 0; k < x->num_keys && rc < 0; k++)
-		undo(&j->part[k], &saved[k]);
-	if (saved != before)
-		free(saved);
-	return rc;
-}
-
-/* Parses and encodes one line. -1: it is bad and bad lines stop the run. Blank lines are no
- * fault in either mode; they are counted apart. */
-static int
-encode_line(const struct encode *x, struct scratch *s, struct job *j, const struct jsonl_text *line,
-    int64_t number)
-{
-	enum jsonl_class class = jsonl_parse(s->jsonl, line->bytes, line->len);
-	const char *detail = jsonl_detail(s->jsonl);
-	struct err why;
-
-	if (class == JSONL_BLANK) {
-		j->blank++;
-		return 0;
-	}
-	if (class == JSONL_OK && encode_document(x, s, j, &why) < 0) {
-		class = JSONL_REFUSED;
-		detail = why.msg;
-	}
-	if (class == JSONL_OK) {
-		j->documents++;
-		return 0;
-	}
-	j->bad[class]++;
-	if (x->c->on_error == ON_ERROR_SKIP)
-		return 0;
-	j->failed = true;
-	return err_at(
-	    &j->why, j->batch.file, (long)number, "%s: %s", jsonl_class_name[class], detail);
+	return input_interrupted(x->input);
 }
 
 /* Pipeline: fills a slot with lines. */
@@ -384,55 +340,94 @@ read_job(void *ctx, void *slot, struct err *e)
 	return input_next(x->input, BATCH_BYTES, &((struct job *)slot)->batch, e);
 }
 
-/* Pipeline: encodes the lines of a slot. Stops at a line that ends the run; what the slot holds
- * is not written then. */
+/* Pipeline: encodes the lines of a slot. */
 static void
 work_job(void *ctx, int worker, void *slot)
 {
-	const struct encode *x = ctx;
-	struct job *j = slot;
-	struct jsonl_text line;
-	int64_t number = j->batch.first_line;
-	size_t pos = 0;
-
-	for (int k = 0; k < x->num_keys; k++)
-		undo(&j->part[k], &(struct part){ 0 });
-	memset(j->bad, 0, sizeof j->bad);
-	j->documents = j->blank = 0;
-	j->failed = false;
-	for (; batch_line(&j->batch, &pos, &line.bytes, &line.len); number++)
-		if (encode_line(x, &x->scratch[worker], j, &line, number) < 0)
-			return;
+	job_work(slot, ((const struct encode *)ctx)->scratch[worker]);
 }
 
-/* Writes the documents of one key. Reads the lengths as encode_value left them; a document
- * without sequences is written as an empty one. */
-static int
-write_part(struct dataset_writer *w, const struct part *part, size_t width, struct err *e)
+/* The number of a bad line in its file. A file that is read from its middle is asked how many lines
+ * come before; where that fails the number is that within the part. */
+static int64_t
+line_number(struct encode *x, const struct bad_line *b)
 {
-	const char *tokens = part->tokens.buf, *lengths = part->lengths.buf;
+	if (x->lines_before < 0)
+		x->lines_before = x->at.first
+		    ? input_count_lines(x->files.item[x->at.file].name, x->at.first, NULL)
+		    : 0;
+	return (x->lines_before < 0 ? 0 : x->lines_before) + x->at.lines + b->line + 1;
+}
 
-	for (size_t i = 0; i < part->sequences.len; i += sizeof(int32_t)) {
-		int32_t sequences;
-		int64_t count = 0;
+/* The bad lines of a job: the first one ends the run, or all go to the list. */
+static int
+take_bad(struct encode *x, const struct job *j, struct err *e)
+{
+	const char *file = input_file_name(&x->files.item[j->batch.file]);
 
-		memcpy(&sequences, part->sequences.buf + i, sizeof sequences);
-		for (int32_t s = 0; s < sequences; s++) {
-			int32_t n;
+	for (size_t i = 0; i < j->num_bad; i++) {
+		const struct bad_line *b = &j->bad[i];
+		struct error_row row = { file, 0, j->batch.offset + (int64_t)b->offset, b->class, j->words.buf + b->why };
 
-			memcpy(&n, lengths + (size_t)s * sizeof n, sizeof n);
-			count += n;
-		}
-		if (sequences &&
-		    dataset_add_raw(
-			w, tokens, (const int32_t *)(const void *)lengths, sequences, e) < 0)
-			return -1;
-		if (dataset_end_document(w, e) < 0)
-			return -1;
-		tokens += (size_t)count * width;
-		lengths += (size_t)sequences * sizeof(int32_t);
+		x->counts.bad[b->class]++;
+		if (!x->output && x->c->on_error == ON_ERROR_SKIP)
+			continue;
+		row.line = line_number(x, b);
+		if (x->c->on_error == ON_ERROR_STOP)
+			return err_at(e, file, (long)row.line, "%s: %s", jsonl_class_name[b->class], row.why);
+		output_bad(x->output, &row);
 	}
 	return 0;
+}
+
+/* Adds the counts of a job to those of the run. */
+static void
+add_counts(struct encode *x, const struct job *j)
+{
+	struct encode_counts *n = &x->counts;
+
+	for (int i = 0; i < n->num_keys * n->num_tokenizers; i++) {
+		const struct key_counts *from = &j->part[i].counts;
+		struct key_counts *sum = &n->key[i];
+
+		sum->sequences += from->sequences;
+		sum->tokens += from->tokens;
+		sum->bytes += from->bytes;
+		sum->longest = from->longest > sum->longest ? from->longest : sum->longest;
+		for (int b = 0; b < LENGTH_BUCKETS; b++)
+			sum->bucket[b] += from->bucket[b];
+	}
+	n->documents += j->documents;
+	n->blank += j->blank;
+	n->input_bytes += (int64_t)j->batch.text.len;
+	n->stored = j->batch.stored;
+}
+
+/* Writes down how far the run has come, after everything up to there is on the disk. */
+static int
+mark(struct encode *x, bool committing, struct err *e)
+{
+	x->state.at = x->at.file < 0 ? (struct resume_place){ 0 } : x->at;
+	x->state.committing = committing;
+	if (output_sync(x->output, &x->state, e) < 0 ||
+	    resume_write(x->state_path, &x->described, &x->state, &x->counts, e) < 0)
+		return -1;
+	x->have_state = true;
+	clock_gettime(CLOCK_MONOTONIC, &x->marked);
+	return 0;
+}
+
+/* Whether it is time for the next mark. */
+static bool
+mark_is_due(const struct encode *x)
+{
+	struct timespec now;
+
+	if (!x->state_path)
+		return false;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)(now.tv_sec - x->marked.tv_sec) + (double)(now.tv_nsec - x->marked.tv_nsec) * 1e-9 >=
+	    x->c->resume_interval;
 }
 
 /* Pipeline: writes a slot and adds up its counts. Called in the order of the input, by one
@@ -443,22 +438,17 @@ write_job(void *ctx, void *slot, struct err *e)
 	struct encode *x = ctx;
 	const struct job *j = slot;
 
-	if (j->failed)
-		return err_set(e, "%s", j->why.msg);
-	for (int k = 0; k < x->num_keys; k++) {
-		struct key_counts *sum = &x->counts.key[k];
-
-		if (x->writer && write_part(x->writer[k], &j->part[k], dtype_size(x->dtype), e) < 0)
-			return -1;
-		sum->sequences += j->part[k].counts.sequences;
-		sum->tokens += j->part[k].counts.tokens;
-		sum->bytes += j->part[k].counts.bytes;
+	if (j->batch.file != x->at.file) {
+		x->at = (struct resume_place){ j->batch.file, 0, 0, j->batch.offset };
+		x->lines_before = -1;
 	}
-	for (int i = 0; i < JSONL_CLASSES; i++)
-		x->counts.bad[i] += j->bad[i];
-	x->counts.documents += j->documents;
-	x->counts.blank += j->blank;
-	x->counts.input_bytes += (int64_t)j->batch.text.len;
+	if (take_bad(x, j, e) < 0 || (x->output && output_job(x->output, j, e) < 0))
+		return -1;
+	add_counts(x, j);
+	x->at.lines += j->lines;
+	x->at.offset = j->batch.offset + (int64_t)j->batch.text.len;
+	if (mark_is_due(x) && mark(x, false, e) < 0)
+		return -1;
 	if (x->progress)
 		x->progress(x->progress_ctx, &x->counts);
 	return 0;
@@ -471,28 +461,31 @@ stop_jobs(void *ctx)
 	input_stop(((struct encode *)ctx)->input);
 }
 
-/* Commits every key's dataset and the notes beside it. If one fails, the keys before it are
- * there and those after it are not: -1 says so to the caller. */
+/* Puts everything under its name. A run that can go on says first that it has come to this, and takes
+ * its state away last. */
 static int
 commit(struct encode *x, struct err *e)
 {
-	struct sidecar s = { x->c, x->tokenizer, &x->files, x->input, &x->counts, x->eod };
-	char name[PATH_BYTES];
+	struct sidecar s = { x->c, x->tokenizer[0], &x->files, x->input, &x->counts, x->eod, x->plan.bos };
 
-	for (int k = 0; k < x->num_keys; k++) {
-		struct dataset_writer *w = x->writer[k];
+	if (x->state_path && mark(x, true, e) < 0)
+		return -1;
+	if (output_commit(x->output, &s, e) < 0)
+		return -1;
+	x->done = true;
+	if (x->c->output_prefix) {
+		char *path = resume_path(x->c->output_prefix);
 
-		x->writer[k] = NULL;
-		if (dataset_commit(w, e) < 0 || dataset_name(x, k, name, e) < 0 ||
-		    sidecar_write(&s, k, name, e) < 0)
-			return -1;
+		if (io_exists(path))
+			remove(path);
+		free(path);
 	}
 	return 0;
 }
 
 /* Counting is the same without writers. -1 with the first bad line of the input, or what could
- * not be read or written; encode_close then leaves nothing behind. progress is called by the
- * thread that writes, after each batch. */
+ * not be read or written; encode_close then leaves nothing behind, or what --resume needs. progress
+ * is called by the thread that writes, after each batch. */
 int
 encode_run(struct encode *x, void (*progress)(void *ctx, const struct encode_counts *), void *ctx,
     struct err *e)
@@ -501,10 +494,15 @@ encode_run(struct encode *x, void (*progress)(void *ctx, const struct encode_cou
 		.ctx = x, .slot = x->slot, .num_slots = x->num_jobs, .num_workers = x->num_workers,
 		.read = read_job, .work = work_job, .write = write_job, .stop = stop_jobs,
 	};
+	struct err ignored;
 
 	x->progress = progress;
 	x->progress_ctx = ctx;
-	if (line_pipeline_run(&p, e) < 0)
+	if (!x->state.committing && line_pipeline_run(&p, e) < 0) {
+		/* What has been written is kept as far as the disk takes it. */
+		if (x->state_path && x->at.file >= 0 && input_interrupted(x->input))
+			mark(x, false, &ignored);
 		return -1;
-	return x->writer ? commit(x, e) : 0;
+	}
+	return x->output ? commit(x, e) : 0;
 }

@@ -6,6 +6,8 @@
  */
 #include "tok/info.h"
 
+#include <string.h>
+
 /* Special ids that the tokenizer lacks are -1. Errors of out are found by the caller when it
  * closes it. */
 void
@@ -19,6 +21,28 @@ info_print(const struct tokenizer *t, FILE *out)
 	fprintf(out, "hash\t%016llx\n", (unsigned long long)tokenizer_hash(t));
 	for (int i = 0; i < tokenizer_num_files(t); i++)
 		fprintf(out, "file\t%s\n", tokenizer_file(t, i));
+}
+
+/* The same as one line of JSON. */
+void
+info_json(const struct tokenizer *t, FILE *out)
+{
+	struct str s = { 0 };
+
+	str_adds(&s, "{\"type\": ");
+	str_add_json(&s, tokenizer_type(t), strlen(tokenizer_type(t)));
+	str_addf(&s, ", \"vocab_size\": %lld", (long long)tokenizer_vocab_size(t));
+	for (int i = 0; i < TOKENIZER_SPECIALS; i++)
+		str_addf(&s, ", \"%s_id\": %lld", tokenizer_special_name((enum tokenizer_special)i),
+		    (long long)tokenizer_special(t, (enum tokenizer_special)i));
+	str_addf(&s, ", \"hash\": \"%016llx\", \"files\": [", (unsigned long long)tokenizer_hash(t));
+	for (int i = 0; i < tokenizer_num_files(t); i++) {
+		str_adds(&s, i ? ", " : "");
+		str_add_json(&s, tokenizer_file(t, i), strlen(tokenizer_file(t, i)));
+	}
+	str_adds(&s, "]}\n");
+	fwrite(s.buf, 1, s.len, out);
+	str_release(&s);
 }
 
 /* Texts are JSON strings, since pieces may hold tabs, line feeds and bytes that are no UTF-8;

@@ -1,13 +1,15 @@
 /*
  * input.c - the lines of many files, plain or compressed, in batches
  *
- * Stored bytes go through `raw`, decoded ones straight into the batch. What follows the last line
- * feed of a batch is carried over to the next, so only a line that is longer than a batch makes a
- * batch longer. Every read polls a second descriptor, so that a run which has failed does not wait
- * for a pipe that stays silent.
+ * Plain bytes are read straight into the batch, compressed ones through `raw`. What follows the
+ * last line feed of a batch is carried over to the next, so only a line that is longer than a batch
+ * makes a batch longer. Every read polls two more descriptors, so that neither a run which has
+ * failed nor one that was interrupted waits for a pipe that stays silent.
  */
 #include "tok/input.h"
+#include "lib/base/io.h"
 #include "lib/base/mem.h"
+#include "tok/unpack.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,54 +17,52 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
-#include <zstd.h>
 
-enum { CHUNK = 256 * 1024 };
-
-enum coding { CODING_PLAIN, CODING_GZIP, CODING_ZSTD };
+/* A batch's memory is kept for the next one up to KEPT bytes; longer lines are rare. */
+enum { CHUNK = 256 * 1024, KEPT = 4 << 20 };
 
 /* Where the reading stands. Only input_stop may be called from another thread. */
 struct input {
-	const struct opt_list *files;
+	const struct input_list *files;
 	int64_t *bytes;                 /* read of each file */
+	int64_t stored;                 /* of all files */
 	int current;                    /* file now open, or the next one */
-	int fd, wake;                   /* fd -1: none is open */
-	bool stopped, ended;            /* ended: no more stored bytes in this file */
-	enum coding coding;
-	unsigned char raw[CHUNK];       /* stored bytes [raw_pos, raw_len) are still to be decoded */
+	int fd, wake, stop_fd;          /* fd -1: none is open */
+	bool stopped, interrupted, ended;       /* ended: no more stored bytes in this file */
+	struct unpack *unpack;          /* NULL: the file is plain */
+	unsigned char *raw;             /* CHUNK stored bytes; [raw_pos, raw_len) are still to be decoded */
 	size_t raw_pos, raw_len;
-	bool within;                    /* inside a compressed frame: the end of the file would be a truncation */
-	z_stream gzip;
-	ZSTD_DStream *zstd;
+	int64_t seek;                   /* decoded byte at which the next file is to begin; -1: its range says */
+	int64_t pos;                    /* decoded byte behind what was read */
+	int64_t skip;                   /* decoded bytes to drop first */
+	bool skip_line;                 /* drop what comes before the first line feed, too */
 	struct str carry;               /* the line that the last batch ended within */
-	int64_t line;
 };
 
 /* The descriptor that input_stop writes to is polled together with the file. */
 struct input *
-input_new(const struct opt_list *files)
+input_new(const struct input_list *files, int stop_fd)
 {
 	struct input *in = mem_zalloc(1, sizeof *in);
 
 	in->files = files;
 	in->bytes = mem_zalloc((size_t)files->count, sizeof *in->bytes);
+	in->raw = mem_alloc(CHUNK, 1);
 	in->fd = -1;
+	in->seek = -1;
+	in->stop_fd = stop_fd;
 	in->wake = eventfd(0, EFD_CLOEXEC);
 	return in;
 }
 
-/* Ends the current file; the next call of input_next opens the one after it. Also for a file
- * whose decoder did not start. */
+/* Ends the current file; the next call of input_next opens the one after it. */
 static void
 close_file(struct input *in)
 {
-	if (in->coding == CODING_GZIP)
-		inflateEnd(&in->gzip);
-	if (in->coding == CODING_ZSTD)
-		ZSTD_freeDStream(in->zstd);
-	in->coding = CODING_PLAIN;
+	unpack_free(in->unpack);
+	in->unpack = NULL;
 	if (in->fd > 0)
 		close(in->fd);
 	in->fd = -1;
@@ -80,8 +80,30 @@ input_free(struct input *in)
 	if (in->wake >= 0)
 		close(in->wake);
 	str_release(&in->carry);
+	free(in->raw);
 	free(in->bytes);
 	free(in);
+}
+
+/* The files before it are never opened; their bytes count as read. */
+void
+input_seek(struct input *in, int file, int64_t offset)
+{
+	for (int i = 0; i < file; i++) {
+		const struct input_file *f = &in->files->item[i];
+
+		in->bytes[i] = f->size;
+		in->stored += (f->end < 0 ? f->size : f->end) - f->begin;
+	}
+	in->current = file;
+	in->seek = offset;
+}
+
+/* Of a compressed file, the place within it cannot be told before it is read again. */
+int64_t
+input_before(const struct input *in)
+{
+	return in->stored;
 }
 
 /* Called by another thread than the one that reads: it ends a read that waits, and every one
@@ -95,210 +117,272 @@ input_stop(struct input *in)
 		BUG("eventfd: %s", strerror(errno));
 }
 
-/* Stored bytes read of file i so far, compressed as they are; all of the file once the run is
- * through. */
+/* Only after input_next has returned -1. */
+bool
+input_interrupted(const struct input *in)
+{
+	return in->interrupted;
+}
+
+/* Stored bytes read of file i so far, compressed as they are; all of the file (or of its range)
+ * once the run is through. */
 int64_t
 input_bytes(const struct input *in, int i)
 {
 	return in->bytes[i];
 }
 
-/* The name for messages. */
+/* For messages alone: "-" cannot be opened under this name. */
+const char *
+input_file_name(const struct input_file *f)
+{
+	return strcmp(f->name, "-") ? f->name : "standard input";
+}
+
+/* The name of the file now open. */
 static const char *
 file_name(const struct input *in)
 {
-	const char *name = in->files->item[in->current];
-
-	return strcmp(name, "-") ? name : "standard input";
+	return input_file_name(&in->files->item[in->current]);
 }
 
-/* Reads stored bytes into raw, after what is left there. Waits for the file and for input_stop.
- * Sets ended at the end of the file. Returns -1 when reading fails, 0 otherwise, also when
- * stopped. */
+/* Reads stored bytes behind *len of buf. Waits for the file, for input_stop and for stop_fd. Sets
+ * ended at the end of the file. Returns -1 when reading fails or was interrupted, 0 otherwise, also
+ * when stopped. */
 static int
-fill_raw(struct input *in, struct err *e)
+fill(struct input *in, void *buf, size_t *len, size_t room, struct err *e)
 {
-	struct pollfd p[2] = { { in->fd, POLLIN, 0 }, { in->wake, POLLIN, 0 } };
+	struct pollfd p[3] = { { in->fd, POLLIN, 0 }, { in->wake, POLLIN, 0 }, { in->stop_fd, POLLIN, 0 } };
+	bool polled = poll(p, 3, -1) >= 0;
 	ssize_t r;
 
-	memmove(in->raw, in->raw + in->raw_pos, in->raw_len - in->raw_pos);
-	in->raw_len -= in->raw_pos;
-	in->raw_pos = 0;
-	if (poll(p, 2, -1) >= 0 && (p[1].revents & POLLIN)) {
+	if (polled && (p[2].revents & POLLIN)) {
+		in->interrupted = true;
+		return err_set(e, "interrupted");
+	}
+	if (polled && (p[1].revents & POLLIN)) {
 		in->stopped = in->ended = true;
 		return 0;
 	}
 	do
-		r = read(in->fd, in->raw + in->raw_len, CHUNK - in->raw_len);
+		r = read(in->fd, (char *)buf + *len, room);
 	while (r < 0 && errno == EINTR);
 	if (r < 0)
 		return err_sys(e, "read", file_name(in));
 	in->ended = r == 0;
-	in->raw_len += (size_t)r;
+	*len += (size_t)r;
 	in->bytes[in->current] += r;
+	in->stored += r;
 	return 0;
 }
 
-/* Looks at the first bytes of a file. By content, not by name, since standard input has none.
- * Formats that we do not read are named, rather than reported as bad JSON. */
+/* Fills raw behind what is left there. */
 static int
-find_coding(struct input *in, struct err *e)
+fill_raw(struct input *in, struct err *e)
 {
-	static const struct {
-		const char *magic;
-		size_t len;
-		const char *tool;       /* NULL: we read it ourselves */
-		enum coding coding;
-	} known[] = {
-		{ "\x1f\x8b", 2, NULL, CODING_GZIP },
-		{ "\x28\xb5\x2f\xfd", 4, NULL, CODING_ZSTD },
-		{ "\xfd" "7zXZ", 5, "xzcat", CODING_PLAIN },
-		{ "BZh", 3, "bzcat", CODING_PLAIN },
-	};
+	memmove(in->raw, in->raw + in->raw_pos, in->raw_len - in->raw_pos);
+	in->raw_len -= in->raw_pos;
+	in->raw_pos = 0;
+	return fill(in, in->raw, &in->raw_len, CHUNK - in->raw_len, e);
+}
 
-	while (in->raw_len < 6 && !in->ended)
-		if (fill_raw(in, e) < 0)
-			return -1;
-	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-		if (in->raw_len < known[i].len || memcmp(in->raw, known[i].magic, known[i].len))
-			continue;
-		if (known[i].tool)
-			return err_set(e,
-			    "%s: only gzip and zstd are decompressed here; pipe it through %s",
-			    file_name(in), known[i].tool);
-		in->coding = known[i].coding;
+/* Goes to the byte of a plain file from which this run reads: the one before its range, whose line
+ * feed tells whether the range begins with a line, or the place to go on at. */
+static int
+begin_range(struct input *in, const struct input_file *f, struct err *e)
+{
+	int64_t at = in->seek >= 0 ? in->seek : f->begin ? f->begin - 1 : 0;
+
+	in->skip_line = in->seek < 0 && f->begin > 0;
+	in->pos = at;
+	if (at == 0)
+		return 0;
+	if (lseek(in->fd, at, SEEK_SET) < 0)
+		return err_sys(e, "seek in", f->name);
+	in->raw_pos = in->raw_len = 0;
+	in->ended = false;
+	in->stored -= in->bytes[in->current];
+	in->bytes[in->current] = 0;
+	if (in->seek >= 0) {
+		in->bytes[in->current] = at - f->begin;
+		in->stored += at - f->begin;
 	}
-	if (in->coding == CODING_ZSTD)
-		in->zstd = ZSTD_createDStream();
-	memset(&in->gzip, 0, sizeof in->gzip);
-	if (in->coding == CODING_GZIP && inflateInit2(&in->gzip, 15 + 16) != Z_OK)
-		return err_set(e, "%s: zlib does not start", file_name(in));
 	return 0;
 }
 
-/* Opens the next file of the list. Not found here means that it went away after check_inputs. */
+/* Opens the next file of the list. Not found here means that it went away after it was examined. */
 static int
 open_file(struct input *in, struct err *e)
 {
-	const char *name = in->files->item[in->current];
+	const struct input_file *f = &in->files->item[in->current];
 
-	in->fd = strcmp(name, "-") ? open(name, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
+	in->fd = strcmp(f->name, "-") ? open(f->name, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
 	if (in->fd < 0)
-		return err_sys(e, "open", name);
+		return err_sys(e, "open", f->name);
 	in->raw_pos = in->raw_len = 0;
-	in->ended = in->within = false;
-	in->line = 1;
+	in->ended = in->skip_line = false;
+	in->pos = in->skip = 0;
 	str_clear(&in->carry);
-	return find_coding(in, e);
-}
-
-/* Inflates into out; one gzip file may be several members, one after the other. Z_BUF_ERROR only
- * means that more input is needed. out has room for CHUNK bytes. */
-static int
-decode_gzip(struct input *in, struct str *out, struct err *e)
-{
-	int rc;
-
-	in->gzip.next_in = in->raw + in->raw_pos;
-	in->gzip.avail_in = (uInt)(in->raw_len - in->raw_pos);
-	in->gzip.next_out = (unsigned char *)out->buf + out->len;
-	in->gzip.avail_out = CHUNK;
-	rc = inflate(&in->gzip, Z_NO_FLUSH);
-	if (rc != Z_OK && rc != Z_STREAM_END && rc != Z_BUF_ERROR)
-		return err_set(e, "%s: damaged gzip data: %s", file_name(in),
-		    in->gzip.msg ? in->gzip.msg : "no reason given");
-	in->raw_pos = in->raw_len - in->gzip.avail_in;
-	out->len += CHUNK - in->gzip.avail_out;
-	in->within = rc != Z_STREAM_END;
-	if (rc == Z_STREAM_END && inflateReset(&in->gzip) != Z_OK)
-		return err_set(e, "%s: zlib does not start again", file_name(in));
+	while (in->raw_len < UNPACK_HEAD && !in->ended)
+		if (fill_raw(in, e) < 0)
+			return -1;
+	if (unpack_new(&in->unpack, file_name(in), in->raw, in->raw_len, e) < 0)
+		return -1;
+	if (in->unpack)
+		in->skip = in->seek > 0 ? in->seek : 0;
+	else if (begin_range(in, f, e) < 0)
+		return -1;
+	in->seek = -1;
 	return 0;
 }
 
-/* Decompresses into out; frames may follow each other. rc 0 is the end of a frame: the file may
- * end there and nowhere else. */
+/* Appends plain bytes: first what was read to find out what the file is. */
 static int
-decode_zstd(struct input *in, struct str *out, struct err *e)
+read_plain(struct input *in, struct str *out, struct err *e)
 {
-	ZSTD_inBuffer from = { in->raw, in->raw_len, in->raw_pos };
-	ZSTD_outBuffer to = { out->buf + out->len, CHUNK, 0 };
-	size_t rc = ZSTD_decompressStream(in->zstd, &to, &from);
-
-	if (ZSTD_isError(rc))
-		return err_set(
-		    e, "%s: damaged zstd data: %s", file_name(in), ZSTD_getErrorName(rc));
-	in->raw_pos = from.pos;
-	out->len += to.pos;
-	in->within = rc != 0;
-	return 0;
+	if (in->raw_pos < in->raw_len) {
+		str_add(out, in->raw + in->raw_pos, in->raw_len - in->raw_pos);
+		in->raw_pos = in->raw_len;
+		return 0;
+	}
+	return in->ended ? 0 : fill(in, out->buf, &out->len, CHUNK, e);
 }
 
-/* Appends up to CHUNK decoded bytes. 1, 0 at the end of the file, -1. */
+/* Appends up to CHUNK decoded bytes, none at the end of the file. */
 static int
-decode(struct input *in, struct str *out, struct err *e)
+read_unpacked(struct input *in, struct str *out, struct err *e)
 {
 	size_t before = out->len;
-	int rc = 0;
 
-	str_reserve(out, CHUNK);
-	while (rc == 0 && out->len == before) {
-		if (in->raw_pos == in->raw_len && !in->ended && fill_raw(in, e) < 0)
-			return -1;
-		if (in->raw_pos == in->raw_len && in->ended && in->coding == CODING_PLAIN)
-			break;
-		if (in->coding == CODING_PLAIN) {
-			str_add(out, in->raw + in->raw_pos, in->raw_len - in->raw_pos);
-			in->raw_pos = in->raw_len;
+	while (out->len == before) {
+		struct unpack_step step = {
+			.in = in->raw + in->raw_pos, .len = in->raw_len - in->raw_pos,
+			.out = out->buf + out->len, .room = CHUNK,
+		};
+
+		if (in->raw_pos == in->raw_len && !in->ended) {
+			if (fill_raw(in, e) < 0)
+				return -1;
 			continue;
 		}
 		/* At the end of the file the decoder may still hold text back. */
-		if (in->raw_pos < in->raw_len || in->within)
-			rc = in->coding == CODING_GZIP ? decode_gzip(in, out, e)
-						       : decode_zstd(in, out, e);
-		if (rc == 0 && out->len == before && in->raw_pos == in->raw_len && in->ended)
+		if ((step.len || unpack_within(in->unpack)) && unpack_more(in->unpack, &step, e) < 0)
+			return -1;
+		in->raw_pos += step.taken;
+		out->len += step.given;
+		if (step.given == 0 && in->raw_pos == in->raw_len && in->ended)
 			break;
 	}
-	if (rc < 0)
-		return -1;
-	if (out->len == before && in->within && !in->stopped)
-		return err_set(
-		    e, "%s: truncated: the compressed data ends too early", file_name(in));
-	return out->len > before;
+	if (out->len == before && unpack_within(in->unpack) && !in->stopped)
+		return err_set(e, "%s: truncated: the compressed data ends too early", file_name(in));
+	return 0;
+}
+
+/* Appends up to CHUNK decoded bytes, without those that are to be dropped. 1, 0 at the end of the
+ * file, -1. */
+static int
+decode(struct input *in, struct str *out, struct err *e)
+{
+	size_t before = out->len, got;
+	int64_t drop;
+
+	do {
+		str_reserve(out, CHUNK);
+		if ((in->unpack ? read_unpacked(in, out, e) : read_plain(in, out, e)) < 0)
+			return -1;
+		got = out->len - before;
+		drop = in->skip < (int64_t)got ? in->skip : (int64_t)got;
+		if (drop) {
+			memmove(out->buf + before, out->buf + before + drop, got - (size_t)drop);
+			out->len -= (size_t)drop;
+			in->skip -= drop;
+		}
+		in->pos += (int64_t)got;
+	} while (got && out->len == before);
+	return got > 0;
 }
 
 /* Drops a byte order mark at the start of a file. Inside a file the same bytes are an error,
  * which jsonl_parse reports. */
 static void
-drop_mark(struct str *text)
+drop_mark(struct batch *b)
 {
-	if (text->len >= 3 && !memcmp(text->buf, "\xef\xbb\xbf", 3)) {
-		memmove(text->buf, text->buf + 3, text->len - 3);
-		text->len -= 3;
+	if (b->offset == 0 && b->text.len >= 3 && !memcmp(b->text.buf, "\xef\xbb\xbf", 3)) {
+		memmove(b->text.buf, b->text.buf + 3, b->text.len - 3);
+		b->text.len -= 3;
+		b->offset += 3;
 	}
 }
 
-/* Reads into out until it holds `want` bytes and a line end; *ended at the end of the file. More
- * than want by less than a chunk, or by the rest of a long line. */
+/* Drops the end of a line that began before the range. False: the batch was nothing else. */
+static bool
+drop_line(struct input *in, struct batch *b)
+{
+	const char *feed = in->skip_line && b->text.len ? memchr(b->text.buf, '\n', b->text.len) : NULL;
+	size_t n = feed ? (size_t)(feed - b->text.buf) + 1 : b->text.len;
+
+	if (!in->skip_line)
+		return true;
+	in->skip_line = !feed;
+	memmove(b->text.buf, b->text.buf + n, b->text.len - n);
+	b->text.len -= n;
+	b->offset += (int64_t)n;
+	return feed != NULL;
+}
+
+/* Cuts the text behind the last line that begins in the file's range; false when that is not yet
+ * known because the line is not complete. */
+static bool
+cut_at_end(const struct input *in, struct batch *b)
+{
+	int64_t end = in->files->item[in->current].end;
+	size_t inside;
+	const char *feed;
+
+	if (in->unpack || end < 0 || b->offset + (int64_t)b->text.len < end)
+		return false;
+	/* A line begins behind a line feed: the first one at or after the byte before the end is the last line's. */
+	inside = end > b->offset ? (size_t)(end - b->offset) - 1 : 0;
+	if (end <= b->offset) {
+		b->text.len = 0;
+		return true;
+	}
+	feed = memchr(b->text.buf + inside, '\n', b->text.len - inside);
+	if (!feed)
+		return false;
+	b->text.len = (size_t)(feed - b->text.buf) + 1;
+	return true;
+}
+
+/* Reads into b until it holds `want` bytes and a line end; *ended at the end of the file or of its
+ * range. More than want by less than a chunk, or by the rest of a long line. */
 static int
-read_lines(struct input *in, size_t want, struct str *out, bool *ended, struct err *e)
+read_lines(struct input *in, size_t want, struct batch *b, bool *ended, struct err *e)
 {
 	bool found = false;             /* what was carried over has no line end */
 
 	*ended = false;
-	while (!*ended && !(found && out->len >= want)) {
-		size_t before = out->len;
-		int rc = decode(in, out, e);
+	while (!*ended && !(found && b->text.len >= want)) {
+		size_t before = b->text.len;
+		int rc = decode(in, &b->text, e);
 
 		if (rc < 0)
 			return -1;
 		*ended = rc == 0;
-		found = found || memchr(out->buf + before, '\n', out->len - before);
+		if (!drop_line(in, b))
+			continue;
+		if (cut_at_end(in, b)) {
+			*ended = true;
+			return 0;
+		}
+		before = before < b->text.len ? before : 0;
+		found = found || (b->text.len > before && memchr(b->text.buf + before, '\n', b->text.len - before));
 	}
 	return 0;
 }
 
 /* The next batch of the open file; empty at its end. The batch ends behind a line feed, except
- * at the end of the file; counting the feeds gives the number of the next batch's first line. */
+ * at the end of the file. */
 static int
 next_of_file(struct input *in, size_t want, struct batch *out, struct err *e)
 {
@@ -307,20 +391,19 @@ next_of_file(struct input *in, size_t want, struct batch *out, struct err *e)
 	bool ended;
 
 	str_add(&out->text, in->carry.buf, in->carry.len);
+	out->file = in->current;
+	out->offset = in->pos + in->skip - (int64_t)in->carry.len;
 	str_clear(&in->carry);
-	if (read_lines(in, want, &out->text, &ended, e) < 0)
+	if (read_lines(in, want, out, &ended, e) < 0)
 		return -1;
-	if (in->line == 1)
-		drop_mark(&out->text);
-	out->file = file_name(in);
-	out->first_line = in->line;
+	drop_mark(out);
 	last = out->text.len ? memrchr(out->text.buf, '\n', out->text.len) : NULL;
 	keep = ended ? out->text.len : (size_t)(last - out->text.buf) + 1;
 	str_add(&in->carry, out->text.buf + keep, out->text.len - keep);
 	out->text.len = keep;
-	for (const char *p = out->text.buf;
-	     keep && (p = memchr(p, '\n', (size_t)(out->text.buf + keep - p))); p++)
-		in->line++;
+	if (out->text.buf)
+		out->text.buf[keep] = '\0';
+	out->stored = in->stored;
 	if (ended)
 		close_file(in);
 	return 0;
@@ -331,6 +414,15 @@ next_of_file(struct input *in, size_t want, struct batch *out, struct err *e)
 int
 input_next(struct input *in, size_t want, struct batch *out, struct err *e)
 {
+	if (out->text.cap > KEPT)
+		str_release(&out->text);
+	if (in->carry.cap > KEPT && in->carry.len < KEPT / 2) {
+		struct str less = { 0 };
+
+		str_add(&less, in->carry.buf, in->carry.len);
+		str_release(&in->carry);
+		in->carry = less;
+	}
 	str_clear(&out->text);
 	while (in->current < in->files->count && !in->stopped) {
 		if (in->fd < 0 && open_file(in, e) < 0)
@@ -339,6 +431,7 @@ input_next(struct input *in, size_t want, struct batch *out, struct err *e)
 			return -1;
 		if (out->text.len && !in->stopped)
 			return 1;
+		str_clear(&out->text);
 	}
 	return 0;
 }
@@ -357,4 +450,78 @@ batch_line(const struct batch *b, size_t *pos, const char **line, size_t *len)
 	*len = end ? (size_t)(end - *line) : b->text.len - *pos;
 	*pos += *len + 1;
 	return true;
+}
+
+/* One file: whole, with its size where it has one. */
+static int
+examine(struct input_file *f, struct err *e)
+{
+	struct stat st;
+
+	f->begin = 0;
+	f->end = f->size = -1;
+	f->mtime = 0;
+	if (!strcmp(f->name, "-"))
+		return 0;
+	if (access(f->name, R_OK) < 0 || stat(f->name, &st) < 0)
+		return err_sys(e, "open", f->name);
+	if (S_ISDIR(st.st_mode))
+		return err_set(e, "cannot read '%s': it is a directory", f->name);
+	if (S_ISREG(st.st_mode)) {
+		f->size = st.st_size;
+		f->mtime = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+	}
+	return 0;
+}
+
+/* A mistyped last name should not cost the hours that the first files take. */
+int
+input_examine(struct input_list *files, struct err *e)
+{
+	for (int i = 0; i < files->count; i++)
+		if (examine(&files->item[i], e) < 0)
+			return -1;
+	return 0;
+}
+
+/* By content, as when it is read. */
+int
+input_is_compressed(const char *path, struct err *e)
+{
+	unsigned char head[UNPACK_HEAD];
+	struct unpack *u;
+	int fd = open(path, O_RDONLY | O_CLOEXEC), rc;
+	ssize_t n = fd < 0 ? -1 : read(fd, head, sizeof head);
+
+	if (fd >= 0)
+		close(fd);
+	if (n < 0)
+		return err_sys(e, "read", path);
+	rc = unpack_new(&u, path, head, (size_t)n, e);
+	if (rc == 0)
+		rc = u != NULL;
+	unpack_free(rc == 1 ? u : NULL);
+	return rc;
+}
+
+/* For the line numbers of a file that is read from its middle; only a bad line asks. */
+int64_t
+input_count_lines(const char *path, int64_t n, struct err *e)
+{
+	char *buf = mem_alloc(CHUNK, 1);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int64_t lines = 0;
+	ssize_t r = fd < 0 ? -1 : 0;
+
+	while (fd >= 0 && n > 0 && (r = read(fd, buf, n < CHUNK ? (size_t)n : CHUNK)) > 0) {
+		for (const char *p = buf; (p = memchr(p, '\n', (size_t)(buf + r - p))); p++)
+			lines++;
+		n -= r;
+	}
+	if (r < 0)
+		err_sys(e, "read", path);
+	if (fd >= 0)
+		close(fd);
+	free(buf);
+	return r < 0 ? -1 : lines;
 }

@@ -1,21 +1,23 @@
 /*
  * jsonl.c - one line of JSON Lines: a scanner that decodes the wanted members and checks the rest
  *
- * One pass over the line without a tree: strings are found eight bytes at a time, unwanted members
- * are stepped over with the same checks, wanted strings without escapes are handed out where they
- * stand. Decoding never makes a string longer (six bytes of escape give at most three), so a buffer
- * of the line's length holds everything that can come out of it.
+ * One pass over the line without a tree: strings are scanned a block at a time (scan.h), unwanted
+ * members are stepped over with the same checks, wanted strings without escapes are handed out where
+ * they stand, and those with escapes are copied while they are scanned. Decoding never makes a string
+ * longer (six bytes of escape give at most three), so a buffer of the line's length holds everything
+ * that can come out of it.
  */
 #include "tok/jsonl.h"
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
+#include "tok/scan.h"
 
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEPTH_MAX = 512, DETAIL_BYTES = 160 };
+enum { DEPTH_MAX = 512, DETAIL_BYTES = 160, SCRATCH_LEAST = 1 << 12, SCRATCH_KEPT = 4 << 20 };
 
 const char *const jsonl_class_name[JSONL_CLASSES] = {
 	"ok", "blank", "syntax", "missing-key", "wrong-type", "not-object", "lone-surrogate", "bad-utf8", "bom", "refused",
@@ -27,6 +29,7 @@ struct member {
 	size_t name_len, first, count;
 	enum jsonl_class class;
 	const char *found;              /* JSONL_WRONG_TYPE: what it is instead */
+	size_t at;                      /* byte of the fault, from 1 */
 };
 
 /* A parser and what the last line gave; all of it is used again for the next line. */
@@ -125,155 +128,145 @@ next_is(struct jsonl *j, char c)
 	return true;
 }
 
-/* The first byte at or after p that is a quote, a backslash or a control character; eight bytes
- * at a time. A byte's top bit is set in the sum where the byte is zero after the exclusive or,
- * or below 0x20; a false hit can only follow a true one in a higher byte and costs nothing but
- * the slow loop. */
-static const char *
-plain_end(const char *p, const char *end)
-{
-	const uint64_t ones = 0x0101010101010101u, highs = 0x8080808080808080u;
+/* What stands for the byte behind a backslash; 0 where that is 'u' or no escape. */
+static const char simple_escape[256] = {
+	['"'] = '"', ['\\'] = '\\', ['/'] = '/', ['b'] = '\b', ['f'] = '\f', ['n'] = '\n', ['r'] = '\r', ['t'] = '\t',
+};
 
-	for (; end - p >= 8; p += 8) {
-		uint64_t v, quote, slash;
+/* One more than the value of a hexadecimal digit; 0 for what is none. */
+static const signed char hex_digit[256] = {
+	['0'] = 1, ['1'] = 2, ['2'] = 3, ['3'] = 4, ['4'] = 5, ['5'] = 6, ['6'] = 7, ['7'] = 8, ['8'] = 9, ['9'] = 10,
+	['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
+	['A'] = 11, ['B'] = 12, ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16,
+};
 
-		memcpy(&v, p, 8);
-		quote = v ^ ones * '"';
-		slash = v ^ ones * '\\';
-		if ((((quote - ones) & ~quote) | ((slash - ones) & ~slash) |
-			((v - ones * 0x20) & ~v)) &
-		    highs)
-			break;
-	}
-	while (p < end && *p != '"' && *p != '\\' && (unsigned char)*p >= 0x20)
-		p++;
-	return p;
-}
-
-/* The value of a digit, or -1. */
+/* Four hexadecimal digits, or -1. */
 static int
-hex_digit(char c)
+hex4(const char *s)
 {
-	return c >= '0' && c <= '9' ? c - '0'
-	    : c >= 'a' && c <= 'f'  ? c - 'a' + 10
-	    : c >= 'A' && c <= 'F'  ? c - 'A' + 10
-				    : -1;
+	int v = 0;
+
+	for (int i = 0; i < 4; i++) {
+		int digit = hex_digit[(unsigned char)s[i]];
+
+		if (!digit)
+			return -1;
+		v = v << 4 | (digit - 1);
+	}
+	return v;
 }
 
-/* Checks the escape that begins at the backslash p. After this unescape trusts what stands
- * behind a backslash. */
+/* Checks the escape that begins at the backslash p and steps over it. */
 static int
 skip_escape(struct jsonl *j)
 {
 	if (j->end - j->p < 2)
 		return fail(j, "unterminated string");
-	if (j->p[1] != 'u') {
-		if (!memchr("\"\\/bfnrt", j->p[1], 8))
-			return fail(j, "unknown escape");
+	if (simple_escape[(unsigned char)j->p[1]]) {
 		j->p += 2;
 		return 0;
 	}
-	for (int i = 2; i < 6; i++)
-		if (j->end - j->p <= i || hex_digit(j->p[i]) < 0)
-			return fail(j, "\\u without four hexadecimal digits");
+	if (j->p[1] != 'u')
+		return fail(j, "unknown escape");
+	if (j->end - j->p < 6 || hex4(j->p + 2) < 0)
+		return fail(j, "\\u without four hexadecimal digits");
 	j->p += 6;
 	return 0;
 }
 
-/* Finds the end of the string whose opening quote is next; *raw is what stands between the quotes.
- */
+/* Steps over the string whose opening quote is next. */
 static int
-scan_string(struct jsonl *j, struct jsonl_text *raw, bool *escaped)
+skip_string(struct jsonl *j)
 {
-	const char *start;
-
-	if (!next_is(j, '"'))
-		return fail(j, "no string");
-	start = j->p;
-	*escaped = false;
-	for (;;) {
-		j->p = plain_end(j->p, j->end);
+	for (j->p++;;) {
+		j->p = scan_text(j->p, j->end);
 		if (j->p == j->end)
 			return fail(j, "unterminated string");
 		if (*j->p == '"')
 			break;
 		if (*j->p != '\\')
 			return fail(j, "control character in a string");
-		*escaped = true;
 		if (skip_escape(j) < 0)
 			return -1;
 	}
-	raw->bytes = start;
-	raw->len = (size_t)(j->p++ - start);
+	j->p++;
 	return 0;
 }
 
-/* Four hexadecimal digits that were checked before. */
-static uint32_t
-hex4(const char *s)
+/* The second half of a surrogate pair whose first half ends at s, or 0. */
+static int
+low_surrogate(const char *s, const char *end)
 {
-	uint32_t v = 0;
+	int low = end - s >= 6 && s[0] == '\\' && s[1] == 'u' ? hex4(s + 2) : -1;
 
-	for (int i = 0; i < 4; i++)
-		v = v << 4 | (uint32_t)hex_digit(s[i]);
-	return v;
+	return low >= 0xdc00 && low <= 0xdfff ? low : 0;
 }
 
-/* Decodes the \u escape at s into out; returns the bytes read, 0 for an unpaired surrogate. A
- * pair of surrogates is twelve bytes and gives four; the digits of both were checked by
- * skip_escape. */
-static size_t
-decode_unicode(const char *s, const char *end, unsigned char out[4], int *written)
+/* Decodes the escape at j->p to *out and steps over it. The first unpaired surrogate of the string
+ * is remembered in *lone; it decodes to nothing. A pair is twelve bytes and gives four. */
+static int
+decode_escape(struct jsonl *j, char **out, const char **lone)
 {
-	uint32_t cp = hex4(s + 2), low;
+	const char *s = j->p;
+	int cp, low;
 
-	if (cp < 0xd800 || cp > 0xdfff) {
-		*written = utf8_encode(cp, out);
-		return 6;
+	if (skip_escape(j) < 0)
+		return -1;
+	if (s[1] != 'u') {
+		*(*out)++ = simple_escape[(unsigned char)s[1]];
+		return 0;
 	}
-	if (cp > 0xdbff || end - s < 12 || s[6] != '\\' || s[7] != 'u')
-		return 0;
-	low = hex4(s + 8);
-	if (low < 0xdc00 || low > 0xdfff)
-		return 0;
-	*written = utf8_encode(0x10000 + ((cp - 0xd800) << 10 | (low - 0xdc00)), out);
-	return 12;
+	cp = hex4(s + 2);
+	if (cp >= 0xd800 && cp <= 0xdfff) {
+		low = cp <= 0xdbff ? low_surrogate(j->p, j->end) : 0;
+		if (!low) {
+			*lone = *lone ? *lone : s;
+			return 0;
+		}
+		j->p += 6;
+		cp = 0x10000 + ((cp - 0xd800) << 10 | (low - 0xdc00));
+	}
+	*out += utf8_encode((uint32_t)cp, (unsigned char *)*out);
+	return 0;
 }
 
-/* Replaces a raw string by its decoded text in scratch. False: it has an unpaired surrogate.
- * Room was made for the whole line, so nothing is checked against the end of scratch. */
-static bool
-unescape(struct jsonl *j, struct jsonl_text *t)
+/* Reads the string whose opening quote is next; *text is what it stands for, in the line where
+ * nothing had to be decoded, else in scratch. Room was made for the whole line, so nothing is
+ * checked against the end of scratch. *lone: the first unpaired surrogate, or NULL. */
+static int
+read_string(struct jsonl *j, struct jsonl_text *text, const char **lone)
 {
-	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-	const char *s = t->bytes, *end = s + t->len;
+	const char *start = ++j->p;
 	char *out = j->scratch + j->used;
 
-	t->bytes = out;
-	while (s < end) {
-		const char *stop = plain_end(s, end);
-		int written = 0;
-		size_t took;
-
-		memcpy(out, s, (size_t)(stop - s));
-		out += stop - s;
-		s = stop;
-		if (s == end)
-			break;
-		if (s[1] != 'u') {
-			*out++ = to[strchr(from, s[1]) - from];
-			s += 2;
-			continue;
-		}
-		took = decode_unicode(s, end, (unsigned char *)out, &written);
-		if (took == 0)
-			return false;
-		s += took;
-		out += written;
+	*lone = NULL;
+	j->p = scan_text(start, j->end);
+	text->bytes = start;
+	text->len = (size_t)(j->p - start);
+	if (j->p < j->end && *j->p == '"') {
+		j->p++;
+		return 0;
 	}
-	t->len = (size_t)(out - t->bytes);
-	j->used += t->len;
-	return true;
+	text->bytes = out;
+	memcpy(out, start, text->len);
+	out += text->len;
+	for (;;) {
+		j->p = scan_copy(j->p, j->end, &out, simple_escape);
+		if (j->p == j->end || *j->p != '\\')
+			break;
+		do
+			if (decode_escape(j, &out, lone) < 0)
+				return -1;
+		while (j->p < j->end && *j->p == '\\');
+	}
+	if (j->p == j->end)
+		return fail(j, "unterminated string");
+	if (*j->p != '"')
+		return fail(j, "control character in a string");
+	j->p++;
+	text->len = (size_t)(out - text->bytes);
+	j->used += text->len;
+	return 0;
 }
 
 /* Consumes the digits at p; returns how many. */
@@ -342,19 +335,40 @@ another(struct jsonl *j, char close)
 			       : "no ',' or ']'");
 }
 
-/* A member's name and the colon; leaves p at the value. */
+/* The colon behind a member's name; leaves p at the value. */
 static int
-scan_name(struct jsonl *j, struct jsonl_text *name, bool *escaped)
+skip_colon(struct jsonl *j)
 {
-	if (j->p == j->end || *j->p != '"')
-		return fail(j, "no member name");
-	if (scan_string(j, name, escaped) < 0)
-		return -1;
 	skip_space(j);
 	if (!next_is(j, ':'))
 		return fail(j, "no ':'");
 	skip_space(j);
 	return 0;
+}
+
+/* A member's name, which is read but not wanted, and the colon. */
+static int
+skip_name(struct jsonl *j)
+{
+	if (j->p == j->end || *j->p != '"')
+		return fail(j, "no member name");
+	return skip_string(j) < 0 ? -1 : skip_colon(j);
+}
+
+/* A member's name and the colon. Names are decoded: "te\u0078t" is "text"; one with a lone
+ * surrogate is nobody's: no key holds a byte that UTF-8 lacks. */
+static int
+take_name(struct jsonl *j, struct jsonl_text *name)
+{
+	const char *lone;
+
+	if (j->p == j->end || *j->p != '"')
+		return fail(j, "no member name");
+	if (read_string(j, name, &lone) < 0)
+		return -1;
+	if (lone)
+		*name = (struct jsonl_text){ "\xff", 1 };
+	return skip_colon(j);
 }
 
 /* Steps over [...]. */
@@ -379,8 +393,6 @@ skip_array(struct jsonl *j, int depth)
 static int
 skip_object(struct jsonl *j, int depth)
 {
-	struct jsonl_text name;
-	bool escaped;
 	int more = 1;
 
 	j->p++;
@@ -388,7 +400,7 @@ skip_object(struct jsonl *j, int depth)
 	if (next_is(j, '}'))
 		return 0;
 	while (more > 0) {
-		if (scan_name(j, &name, &escaped) < 0 || skip_value(j, depth + 1) < 0)
+		if (skip_name(j) < 0 || skip_value(j, depth + 1) < 0)
 			return -1;
 		more = another(j, '}');
 	}
@@ -400,14 +412,11 @@ skip_object(struct jsonl *j, int depth)
 static int
 skip_value(struct jsonl *j, int depth)
 {
-	struct jsonl_text raw;
-	bool escaped;
-
 	if (depth > DEPTH_MAX)
 		return fail(j, "more than 512 levels");
 	switch (j->p < j->end ? *j->p : '\0') {
 	case '"':
-		return scan_string(j, &raw, &escaped);
+		return skip_string(j);
 	case '[':
 		return skip_array(j, depth);
 	case '{':
@@ -438,21 +447,29 @@ kind_of(char c)
 	}
 }
 
+/* The first fault of a wanted member, and where it is. */
+static void
+blame(const struct jsonl *j, struct member *m, enum jsonl_class class, const char *found, const char *at)
+{
+	if (m->class != JSONL_OK)
+		return;
+	m->class = class;
+	m->found = found;
+	m->at = (size_t)(at - j->line) + 1;
+}
+
 /* Reads one wanted string and adds it to the texts. A lone surrogate makes the member bad but
  * not the syntax, so the rest of the line is still checked. */
 static int
 take_string(struct jsonl *j, struct member *m)
 {
 	struct jsonl_text t;
-	bool escaped;
+	const char *lone;
 
-	if (scan_string(j, &t, &escaped) < 0)
+	if (read_string(j, &t, &lone) < 0)
 		return -1;
-	if (escaped && !unescape(j, &t)) {
-		if (m->class == JSONL_OK)
-			m->class = JSONL_LONE_SURROGATE;
-		return 0;
-	}
+	if (lone)
+		blame(j, m, JSONL_LONE_SURROGATE, "", lone);
 	if (j->num_texts == j->cap_texts) {
 		j->cap_texts = 2 * j->cap_texts + 16;
 		j->text = mem_realloc(j->text, j->cap_texts, sizeof *j->text);
@@ -476,11 +493,10 @@ take_list(struct jsonl *j, struct member *m)
 		if (j->p < j->end && *j->p == '"') {
 			if (take_string(j, m) < 0)
 				return -1;
-		} else if (skip_value(j, 2) < 0) {
-			return -1;
 		} else {
-			m->class = JSONL_WRONG_TYPE;
-			m->found = "a list with other things in it";
+			blame(j, m, JSONL_WRONG_TYPE, "a list with other things in it", j->p);
+			if (skip_value(j, 2) < 0)
+				return -1;
 		}
 		more = another(j, ']');
 	}
@@ -504,24 +520,19 @@ take_value(struct jsonl *j, struct member *m)
 		rc = take_list(j, m);
 		break;
 	default:
-		m->class = JSONL_WRONG_TYPE;
-		m->found = j->p < j->end ? kind_of(*j->p) : "";
+		blame(j, m, JSONL_WRONG_TYPE, j->p < j->end ? kind_of(*j->p) : "", j->p);
 		rc = skip_value(j, 1);
 	}
 	m->count = j->num_texts - m->first;
 	return rc;
 }
 
-/* The wanted member of that name, or NULL. Names are compared decoded: "te\u0078t" is "text". A
- * name with a lone surrogate is nobody's. */
+/* The wanted member of that name, or NULL. */
 static struct member *
-wanted(struct jsonl *j, struct jsonl_text name, bool escaped)
+wanted(struct jsonl *j, const struct jsonl_text *name)
 {
-	if (escaped && !unescape(j, &name))
-		return NULL;
 	for (int i = 0; i < j->num_members; i++)
-		if (j->member[i].name_len == name.len &&
-		    !memcmp(j->member[i].name, name.bytes, name.len))
+		if (j->member[i].name_len == name->len && !memcmp(j->member[i].name, name->bytes, name->len))
 			return &j->member[i];
 	return NULL;
 }
@@ -532,7 +543,6 @@ take_object(struct jsonl *j)
 {
 	struct jsonl_text name;
 	struct member *m;
-	bool escaped;
 	int more = 1;
 
 	j->p++;
@@ -540,9 +550,9 @@ take_object(struct jsonl *j)
 	if (next_is(j, '}'))
 		return 0;
 	while (more > 0) {
-		if (scan_name(j, &name, &escaped) < 0)
+		if (take_name(j, &name) < 0)
 			return -1;
-		m = wanted(j, name, escaped);
+		m = wanted(j, &name);
 		if ((m ? take_value(j, m) : skip_value(j, 1)) < 0)
 			return -1;
 		more = another(j, '}');
@@ -553,32 +563,34 @@ take_object(struct jsonl *j)
 /* What the wanted members say about the line. The first wanted member with a fault, in the order
  * of the keys, gives the class. */
 static enum jsonl_class
-judge(struct jsonl *j)
+judge(struct jsonl *j, size_t object)
 {
 	for (int i = 0; i < j->num_members; i++) {
 		const struct member *m = &j->member[i];
 
 		if (m->class == JSONL_MISSING_KEY)
-			return answer(j, m->class, "no member '%.60s'", m->name);
+			return answer(j, m->class, "no member '%.60s' in the object at byte %zu", m->name, object);
 		if (m->class == JSONL_WRONG_TYPE)
-			return answer(j, m->class,
-			    "'%.60s' is %s, not a string or a list of strings", m->name, m->found);
+			return answer(j, m->class, "'%.60s' is %s, not a string or a list of strings, at byte %zu", m->name,
+			    m->found, m->at);
 		if (m->class == JSONL_LONE_SURROGATE)
-			return answer(
-			    j, m->class, "'%.60s' has an unpaired surrogate escape", m->name);
+			return answer(j, m->class, "'%.60s' has an unpaired surrogate escape at byte %zu", m->name, m->at);
 	}
 	return JSONL_OK;
 }
 
 /* Makes room for what the line may decode to, and forgets the line before. The old contents are
- * not needed, hence free and alloc rather than realloc. */
+ * not needed, hence free and alloc rather than realloc; a line far longer than most gives its
+ * memory back. */
 static void
 begin(struct jsonl *j, const char *line, size_t len)
 {
-	if (j->cap < len) {
+	size_t need = len + SCAN_SLACK;
+
+	if (j->cap < need || (j->cap > SCRATCH_KEPT && need <= SCRATCH_KEPT)) {
 		free(j->scratch);
-		j->scratch = mem_alloc(len, 1);
-		j->cap = len;
+		j->cap = need > SCRATCH_LEAST ? need + need / 4 : SCRATCH_LEAST;
+		j->scratch = mem_alloc(j->cap, 1);
 	}
 	j->used = j->num_texts = 0;
 	j->line = j->p = line;
@@ -595,7 +607,7 @@ begin(struct jsonl *j, const char *line, size_t len)
 enum jsonl_class
 jsonl_parse(struct jsonl *j, const char *line, size_t len)
 {
-	size_t good;
+	size_t start;
 	bool object;
 	char first;
 
@@ -603,11 +615,12 @@ jsonl_parse(struct jsonl *j, const char *line, size_t len)
 	skip_space(j);
 	if (j->p == j->end)
 		return JSONL_BLANK;
+	start = (size_t)(j->p - line) + 1;
 	if (j->end - j->p >= 3 && !memcmp(j->p, "\xef\xbb\xbf", 3))
-		return answer(j, JSONL_BOM, "byte order mark inside the file");
-	good = utf8_check((const unsigned char *)line, len);
-	if (good < len)
-		return answer(j, JSONL_BAD_UTF8, "malformed UTF-8 at byte %zu", good + 1);
+		return answer(j, JSONL_BOM, "byte order mark inside the file, at byte %zu", start);
+	if (!utf8_valid(line, len))
+		return answer(j, JSONL_BAD_UTF8, "malformed UTF-8 at byte %zu",
+		    utf8_check((const unsigned char *)line, len) + 1);
 	first = *j->p;
 	object = first == '{';
 	if ((object ? take_object(j) : skip_value(j, 0)) < 0)
@@ -618,6 +631,6 @@ jsonl_parse(struct jsonl *j, const char *line, size_t len)
 		return JSONL_SYNTAX;
 	}
 	if (!object)
-		return answer(j, JSONL_NOT_OBJECT, "the line is %s", kind_of(first));
-	return judge(j);
+		return answer(j, JSONL_NOT_OBJECT, "the line is %s at byte %zu", kind_of(first), start);
+	return judge(j, start);
 }

@@ -23,12 +23,20 @@ static const char *const on_error_names[] = { "stop", "skip", NULL };
 	{ .type = OPT_GROUP, .help = "Input" }, \
 	{ .name = "input", .type = OPT_LIST, .off = ENCODE(input), .unit = "FILE", \
 	  .help = "JSON Lines, plain, gzip or zstd, like the operands; - is standard input" }, \
+	{ .name = "files-from", .type = OPT_STRING, .off = ENCODE(files_from), .unit = "LIST", \
+	  .help = "read more input files from LIST, one a line or ended by NULs; - is standard input" }, \
+	{ .name = "part", .type = OPT_STRING, .off = ENCODE(part), .unit = "I/N", \
+	  .help = "take the Ith of N equal parts of the input, for job I of an array" }, \
 	{ .name = "json-keys", .type = OPT_LIST, .off = ENCODE(json_keys), .unit = "KEY", .def = "text", \
 	  .help = "members to take; each becomes a dataset of its own" }, \
 	{ .name = "workers", .type = OPT_INT, .off = ENCODE(workers), .min = 0, .max = 4096, .def = "0", .unit = "N", \
-	  .help = "threads that encode; 0 means one a core; the output does not depend on it" }, \
+	  .help = "threads that encode; 0 means one a usable core; the output does not depend on it" }, \
 	{ .name = "on-error", .type = OPT_CHOICE, .off = ENCODE(on_error), .choices = on_error_names, .def = "stop", \
-	  .help = "at a bad line: stop the run, or skip it and count it by class" }
+	  .help = "at a bad line: stop the run, or skip it and count it by class" }, \
+	{ .name = "split-sentences", .type = OPT_FLAG, .off = ENCODE(split_sentences), \
+	  .help = "cut texts into sentences by rule; each is a sequence, the text is the document" }, \
+	{ .name = "keep-newlines", .type = OPT_FLAG, .off = ENCODE(keep_newlines), \
+	  .help = "with --split-sentences: line feeds between sentences stay at the end of the one before" }
 
 const struct opt encode_opts[] = {
 	INPUT_OPTS,
@@ -40,6 +48,17 @@ const struct opt encode_opts[] = {
 	  .help = "put the end-of-document id after every document that is not empty" },
 	{ .name = "eod-id", .type = OPT_INT, .off = ENCODE(eod_id), .min = -1, .max = 2147483646, .def = "-1", .unit = "ID",
 	  .help = "end-of-document id; -1 means the tokenizer's own" },
+	{ .name = "eod-token", .type = OPT_STRING, .off = ENCODE(eod_token), .unit = "PIECE",
+	  .help = "end-of-document id by its piece, such as <|endoftext|>" },
+	{ .name = "prepend-bos", .type = OPT_FLAG, .off = ENCODE(prepend_bos),
+	  .help = "put the beginning-of-document id before every document that is not empty" },
+	{ .name = "error-list", .type = OPT_STRING, .off = ENCODE(error_list), .unit = "FILE",
+	  .help = "with --on-error skip: list the skipped lines here rather than in PREFIX.errors.tsv" },
+	{ .name = "resume", .type = OPT_FLAG, .off = ENCODE(resume),
+	  .help = "leave what a later run with --resume can go on with, and go on with what an earlier one left" },
+	{ .name = "resume-interval", .type = OPT_NUMBER, .off = ENCODE(resume_interval), .min = 0, .max = 86400, .def = "10",
+	  .unit = "SECONDS", .help = "with --resume: write down how far the run has come this often" },
+	{ .name = "json", .type = OPT_FLAG, .off = ENCODE(json), .help = "print the counts of the run as a line of JSON" },
 	{ .name = "force", .type = OPT_FLAG, .off = ENCODE(force), .help = "replace a dataset that exists" },
 	{ .name = "log-interval", .type = OPT_INT, .off = ENCODE(log_interval), .min = 0, .max = INFINITY, .def = "0",
 	  .unit = "N",
@@ -47,12 +66,22 @@ const struct opt encode_opts[] = {
 	{ .type = OPT_GROUP, .help = "Accepted, no effect" },
 	{ .name = "dataset-impl", .type = OPT_NOTE, .help = "datasets are always mapped to memory" },
 	{ .name = "chunk-size", .type = OPT_NOTE, .help = "work is dealt out by bytes" },
+	{ .name = "tokenizer-hf-use-fast", .type = OPT_NOTE, .help = "tokenizer.json is the fast tokenizer" },
+	{ .name = "tokenizer-hf-include-special-tokens", .type = OPT_NOTE, .help = "they are included unless told otherwise" },
+	{ .name = "trust-remote-code", .type = OPT_NOTE, .help = "no code is ever loaded" },
+	{ .name = "lang", .type = OPT_NOTE, .help = "the rules of --split-sentences are those of all languages" },
 	OPT_END,
 };
 
 const struct opt count_opts[] = {
 	INPUT_OPTS,
 	TOKENIZER_OPTS,
+	{ .name = "compare", .type = OPT_LIST, .off = ENCODE(compare), .unit = "FILE",
+	  .help = "tokenizers to count with in the same pass; each is told by its file" },
+	{ .type = OPT_GROUP, .help = "Output" },
+	{ .name = "histogram", .type = OPT_FLAG, .off = ENCODE(histogram),
+	  .help = "print how many documents there are of which length instead" },
+	{ .name = "json", .type = OPT_FLAG, .off = ENCODE(json), .help = "print JSON Lines, counts and histogram together" },
 	OPT_END,
 };
 
@@ -71,6 +100,7 @@ const struct opt info_opts[] = {
 	{ .type = OPT_GROUP, .help = "Output" },
 	{ .name = "pieces", .type = OPT_FLAG, .off = offsetof(struct info_config, pieces),
 	  .help = "list every piece: id, text as a JSON string, score, type" },
+	{ .name = "json", .type = OPT_FLAG, .off = offsetof(struct info_config, json), .help = "print a line of JSON" },
 	OPT_END,
 };
 
@@ -80,6 +110,8 @@ const struct opt train_opts[] = {
 	{ .type = OPT_GROUP, .help = "Input" },
 	{ .name = "input", .type = OPT_LIST, .off = TRAIN(input), .unit = "FILE",
 	  .help = "JSON Lines, plain, gzip or zstd, like the operands; - is standard input" },
+	{ .name = "files-from", .type = OPT_STRING, .off = TRAIN(files_from), .unit = "LIST",
+	  .help = "read more input files from LIST, one a line or ended by NULs; - is standard input" },
 	{ .name = "json-keys", .type = OPT_LIST, .off = TRAIN(json_keys), .unit = "KEY", .def = "text",
 	  .help = "members to learn from" },
 	{ .name = "on-error", .type = OPT_CHOICE, .off = TRAIN(on_error), .choices = on_error_names, .def = "stop",
@@ -88,6 +120,10 @@ const struct opt train_opts[] = {
 	  .def = "4192", .unit = "BYTES", .help = "cut longer lines" },
 	{ .name = "input-sentence-size", .type = OPT_INT, .off = TRAIN(input_sentence_size), .min = 0, .max = INFINITY,
 	  .def = "0", .unit = "N", .help = "learn from a sample of N lines; 0 means all" },
+	{ .name = "no-shuffle-input-sentence", .type = OPT_FLAG, .off = TRAIN(no_shuffle_input_sentence),
+	  .help = "take the first N lines as the sample" },
+	{ .name = "train-extremely-large-corpus", .type = OPT_FLAG, .off = TRAIN(train_extremely_large_corpus),
+	  .help = "count in 64 bits" },
 	{ .type = OPT_GROUP, .help = "Model" },
 	{ .name = "output", .letter = 'o', .type = OPT_STRING, .off = TRAIN(output), .unit = "MODEL", .help = "file to write" },
 	{ .name = "force", .type = OPT_FLAG, .off = TRAIN(force), .help = "replace a model that exists" },
@@ -113,45 +149,61 @@ const struct opt train_opts[] = {
 	  .help = "put no space before the text" },
 	{ .name = "no-split-by-whitespace", .type = OPT_FLAG, .off = TRAIN(no_split_by_whitespace),
 	  .help = "pieces may cross spaces" },
+	{ .name = "no-split-by-number", .type = OPT_FLAG, .off = TRAIN(no_split_by_number),
+	  .help = "pieces may cross from digits to letters" },
+	{ .name = "treat-whitespace-as-suffix", .type = OPT_FLAG, .off = TRAIN(treat_whitespace_as_suffix),
+	  .help = "the space belongs to the word before it" },
 	{ .name = "no-split-by-unicode-script", .type = OPT_FLAG, .off = TRAIN(no_split_by_unicode_script),
 	  .help = "pieces may cross scripts" },
 	{ .name = "soft-vocab-limit", .type = OPT_FLAG, .off = TRAIN(hard_vocab_limit_off),
 	  .help = "fewer pieces than asked for are no error" },
 	{ .name = "max-sentencepiece-length", .type = OPT_INT, .off = TRAIN(max_sentencepiece_length), .min = 1, .max = 512,
 	  .def = "16", .unit = "CHARACTERS", .help = "longest piece" },
+	{ .name = "required-chars", .type = OPT_STRING, .off = TRAIN(required_chars), .unit = "TEXT",
+	  .help = "characters that become pieces whatever the coverage" },
+	{ .name = "normalization-rule-tsv", .type = OPT_STRING, .off = TRAIN(normalization_rule_tsv), .unit = "FILE",
+	  .help = "normalization rules of one's own instead" },
+	{ .name = "use-all-vocab", .type = OPT_FLAG, .off = TRAIN(use_all_vocab),
+	  .help = "all words or characters are pieces, for --model-type word and char" },
+	{ .name = "seed-sentencepiece-size", .type = OPT_INT, .off = TRAIN(seed_sentencepiece_size), .min = 1,
+	  .max = 1073741824, .def = "1000000", .unit = "N", .help = "pieces that a unigram model begins with" },
+	{ .name = "shrinking-factor", .type = OPT_NUMBER, .off = TRAIN(shrinking_factor), .min = 0.01, .max = 0.99,
+	  .def = "0.75", .unit = "SHARE", .help = "pieces of a unigram model that each round keeps" },
+	{ .name = "num-sub-iterations", .type = OPT_INT, .off = TRAIN(num_sub_iterations), .min = 1, .max = 100, .def = "2",
+	  .unit = "N", .help = "rounds of expectation and maximization between two such" },
+	{ .name = "unk-piece", .type = OPT_STRING, .off = TRAIN(unk_piece), .unit = "TEXT", .def = "<unk>",
+	  .help = "the unknown piece" },
+	{ .name = "bos-piece", .type = OPT_STRING, .off = TRAIN(bos_piece), .unit = "TEXT", .def = "<s>",
+	  .help = "the beginning-of-document piece" },
+	{ .name = "eos-piece", .type = OPT_STRING, .off = TRAIN(eos_piece), .unit = "TEXT", .def = "</s>",
+	  .help = "the end-of-document piece" },
+	{ .name = "pad-piece", .type = OPT_STRING, .off = TRAIN(pad_piece), .unit = "TEXT", .def = "<pad>",
+	  .help = "the padding piece" },
+	{ .name = "unk-surface", .type = OPT_STRING, .off = TRAIN(unk_surface), .unit = "TEXT",
+	  .help = "what decoding gives for the unknown piece; by default U+2047 between spaces" },
 	{ .name = "unk-id", .type = OPT_INT, .off = TRAIN(unk_id), .min = 0, .max = 1073741823, .def = "0", .unit = "ID",
 	  .help = "id of the unknown piece" },
 	{ .name = "bos-id", .type = OPT_INT, .off = TRAIN(bos_id), .min = -1, .max = 1073741823, .def = "1", .unit = "ID",
-	  .help = "id of <s>; -1 means none" },
+	  .help = "id of the beginning-of-document piece; -1 means none" },
 	{ .name = "eos-id", .type = OPT_INT, .off = TRAIN(eos_id), .min = -1, .max = 1073741823, .def = "2", .unit = "ID",
-	  .help = "id of </s>; -1 means none" },
+	  .help = "id of the end-of-document piece; -1 means none" },
 	{ .name = "pad-id", .type = OPT_INT, .off = TRAIN(pad_id), .min = -1, .max = 1073741823, .def = "-1", .unit = "ID",
-	  .help = "id of <pad>; -1 means none" },
+	  .help = "id of the padding piece; -1 means none" },
 	{ .name = "workers", .type = OPT_INT, .off = TRAIN(workers), .min = 1, .max = 1024, .def = "1", .unit = "N",
 	  .help = "threads; the scores of a unigram model may depend on it in the last digits" },
 	OPT_END,
 };
 
 const struct opt_refused encode_refused[] = {
-	{ "split-sentences", "give a list of sentences as the member's value" },
-	{ "keep-newlines", "it belongs to --split-sentences" },
-	{ "lang", "it belongs to --split-sentences" },
-	{ "partitions", "one run gives one dataset; --workers is enough" },
+	{ "partitions", "one run gives one dataset; --workers is enough, and --part for many jobs" },
 	{ "keep-sequential-samples", "the order of the lines is always kept" },
 	{ "find-optimal-num-workers", "one worker a core is the default" },
 	{ "workers-to-check", "one worker a core is the default" },
 	{ "max-documents", "use head" },
-	{ "tiktoken-pattern", "TikTokenizer is not built in" },
-	{ "tiktoken-num-special-tokens", "TikTokenizer is not built in" },
-	{ "tiktoken-special-tokens", "TikTokenizer is not built in" },
 	{ "tokenizer-special-tokens", "special pieces come from the tokenizer's files" },
 	{ "tokenizer-metadata", "the files and --tokenizer-type tell all" },
-	{ "tokenizer-hf-use-fast", "HuggingFaceTokenizer is not built in" },
-	{ "tokenizer-hf-no-use-fast", "HuggingFaceTokenizer is not built in" },
-	{ "tokenizer-hf-include-special-tokens", "HuggingFaceTokenizer is not built in" },
-	{ "tokenizer-hf-no-include-special-tokens", "HuggingFaceTokenizer is not built in" },
+	{ "tokenizer-hf-no-use-fast", "tokenizer.json, the fast tokenizer, is what is read" },
 	{ "tokenizer-sentencepiece-legacy", "pieces come from the model alone" },
-	{ "trust-remote-code", "no code is ever loaded" },
 	{ "vocab-extra-ids", "pieces come from the model alone" },
 	{ "tokenizer-prompt-format", "chat templates are not applied" },
 	{ "image-tag-type", "there are no images" },

@@ -7,7 +7,7 @@
 
 struct info_config {
 	struct tokenizer_spec tokenizer;        /* first: the tokenizer's option rows rely on it */
-	bool pieces;
+	bool pieces, json;
 };
 
 extern const struct opt encode_opts[], count_opts[], decode_opts[], train_opts[], info_opts[];

@@ -1,9 +1,10 @@
 /*
  * pipeline.h - read in order, work in parallel, write in order, in bounded memory
  *
- * One thread reads into free slots, workers take filled slots as they come, the calling thread
- * writes them in the order in which they were read. A slot is the caller's memory and is used again
- * and again, so memory does not depend on the input.
+ * With one worker the calling thread does everything. With more, one thread reads into free slots,
+ * workers take filled slots as they come, the calling thread writes them in the order in which they
+ * were read. A slot is the caller's memory and is used again and again, so memory does not depend on
+ * the input.
  */
 #ifndef TOK_PIPELINE_H
 #define TOK_PIPELINE_H

@@ -39,16 +39,26 @@ add_notes(struct str *out, const struct sidecar *s)
 	notes_release(&n);
 }
 
-/* Names as given, and sizes as stored. */
+/* Names as given, and sizes as stored; a part says which bytes of a file it has. */
 static void
 add_inputs(struct str *out, const struct sidecar *s)
 {
+	if (s->c->part) {
+		str_adds(out, "  ");
+		add_text(out, "part", s->c->part);
+		str_adds(out, ",\n");
+	}
 	str_adds(out, "  \"inputs\": [\n");
 	for (int i = 0; i < s->files->count; i++) {
+		const struct input_file *f = &s->files->item[i];
+
 		str_adds(out, "    {");
-		add_text(out, "file", s->files->item[i]);
-		str_addf(out, ", \"bytes\": %lld}%s\n", (long long)input_bytes(s->input, i),
-		    i + 1 < s->files->count ? "," : "");
+		add_text(out, "file", f->name);
+		str_addf(out, ", \"bytes\": %lld", (long long)(f->size < 0 ? input_bytes(s->input, i) : f->size));
+		if (f->begin || f->end >= 0)
+			str_addf(out, ", \"from\": %lld, \"to\": %lld", (long long)f->begin,
+			    (long long)(f->end < 0 ? f->size : f->end));
+		str_addf(out, "}%s\n", i + 1 < s->files->count ? "," : "");
 	}
 	str_adds(out, "  ],\n");
 }
@@ -87,6 +97,8 @@ sidecar_write(const struct sidecar *s, int key, const char *name, struct err *e)
 	add_text(&out, "json_key", s->c->json_keys.item[key]);
 	str_adds(&out, ",\n");
 	add_notes(&out, s);
+	str_addf(&out, "  \"bos_id\": %lld,\n  \"split_sentences\": %s,\n", (long long)s->bos,
+	    s->c->split_sentences ? "true" : "false");
 	add_inputs(&out, s);
 	add_counts(&out, s->counts, key);
 	str_adds(&out, "}\n");

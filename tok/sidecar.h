@@ -8,10 +8,10 @@
 struct sidecar {
 	const struct encode_config *c;
 	const struct tokenizer *tokenizer;
-	const struct opt_list *files;
+	const struct input_list *files;
 	const struct input *input;
 	const struct encode_counts *counts;
-	int64_t eod;
+	int64_t eod, bos;               /* bos -1: none was put in front */
 };
 
 /* Writes NAME.json for key number `key`. */

@@ -9,15 +9,16 @@
 #include "tok/train.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
-#include "lib/token/spm.h"
+#include "lib/token/spmtrain.h"
 #include "tok/encode.h"
+#include "tok/files.h"
 #include "tok/input.h"
 #include "tok/jsonl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH_BYTES = 1 << 20, SETTINGS_MAX = 32, VALUE_BYTES = 32 };
+enum { BATCH_BYTES = 1 << 20, SETTINGS_MAX = 48, VALUE_BYTES = 32 };
 
 const char *const train_model_types[] = { "unigram", "bpe", "word", "char", NULL };
 const char *const train_normalizations[] = { "nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf",
@@ -27,8 +28,11 @@ const char *const train_normalizations[] = { "nmt_nfkc", "nfkc", "nmt_nfkc_cf", 
 struct sentences {
 	const struct train_config *c;
 	struct train_counts *counts;
+	struct mem_pool pool;
+	struct input_list files;
 	struct input *input;
 	struct batch batch;
+	int file;                       /* the batch's; -1 before the first */
 	struct jsonl *jsonl;
 	int64_t line;
 	size_t pos;                     /* in the batch */
@@ -84,33 +88,76 @@ add_csv(struct str *out, const struct opt_list *words)
 	}
 }
 
+/* Adds a setting that has a default of the library's own when it is not given. */
+static void
+set_given(struct settings *s, const char *name, const char *value)
+{
+	if (value)
+		set(s, name, value);
+}
+
+static void
+set_number(struct settings *s, const char *name, double v)
+{
+	snprintf(s->value[s->count], VALUE_BYTES, "%.9g", v);
+	set(s, name, s->value[s->count]);
+}
+
+/* Which pieces there are besides those that are learnt. */
+static void
+fill_pieces(struct settings *s, const struct train_config *c)
+{
+	set_int(s, "unk_id", c->unk_id);
+	set_int(s, "bos_id", c->bos_id);
+	set_int(s, "eos_id", c->eos_id);
+	set_int(s, "pad_id", c->pad_id);
+	set_given(s, "unk_piece", c->unk_piece);
+	set_given(s, "bos_piece", c->bos_piece);
+	set_given(s, "eos_piece", c->eos_piece);
+	set_given(s, "pad_piece", c->pad_piece);
+	set_given(s, "unk_surface", c->unk_surface);
+	set_given(s, "required_chars", c->required_chars);
+	set_bool(s, "byte_fallback", c->byte_fallback);
+}
+
+/* Where texts may be cut, and what is done to them first. */
+static void
+fill_text(struct settings *s, const struct train_config *c)
+{
+	set(s, "normalization_rule_name", train_normalizations[c->normalization_rule_name]);
+	set_given(s, "normalization_rule_tsv", c->normalization_rule_tsv);
+	set_bool(s, "split_digits", c->split_digits);
+	set_bool(s, "split_by_number", !c->no_split_by_number);
+	set_bool(s, "split_by_whitespace", !c->no_split_by_whitespace);
+	set_bool(s, "split_by_unicode_script", !c->no_split_by_unicode_script);
+	set_bool(s, "treat_whitespace_as_suffix", c->treat_whitespace_as_suffix);
+	set_bool(s, "allow_whitespace_only_pieces", c->allow_whitespace_only_pieces);
+	set_bool(s, "remove_extra_whitespaces", !c->keep_extra_whitespaces);
+	set_bool(s, "add_dummy_prefix", !c->no_add_dummy_prefix);
+}
+
 /* The configuration as the library's settings; lists point into users and controls. Both strings
  * must outlive s. */
 static void
 fill_settings(
     struct settings *s, const struct train_config *c, struct str *users, struct str *controls)
 {
+	fill_pieces(s, c);
+	fill_text(s, c);
 	set(s, "model_type", train_model_types[c->model_type]);
-	set(s, "normalization_rule_name", train_normalizations[c->normalization_rule_name]);
 	set_int(s, "vocab_size", c->vocab_size);
 	set_int(s, "max_sentence_length", c->max_sentence_length);
 	set_int(s, "input_sentence_size", c->input_sentence_size);
 	set_int(s, "max_sentencepiece_length", c->max_sentencepiece_length);
 	set_int(s, "num_threads", c->workers);
-	set_int(s, "unk_id", c->unk_id);
-	set_int(s, "bos_id", c->bos_id);
-	set_int(s, "eos_id", c->eos_id);
-	set_int(s, "pad_id", c->pad_id);
-	set_bool(s, "byte_fallback", c->byte_fallback);
-	set_bool(s, "split_digits", c->split_digits);
-	set_bool(s, "allow_whitespace_only_pieces", c->allow_whitespace_only_pieces);
-	set_bool(s, "remove_extra_whitespaces", !c->keep_extra_whitespaces);
-	set_bool(s, "add_dummy_prefix", !c->no_add_dummy_prefix);
-	set_bool(s, "split_by_whitespace", !c->no_split_by_whitespace);
-	set_bool(s, "split_by_unicode_script", !c->no_split_by_unicode_script);
+	set_int(s, "seed_sentencepiece_size", c->seed_sentencepiece_size);
+	set_int(s, "num_sub_iterations", c->num_sub_iterations);
+	set_number(s, "shrinking_factor", c->shrinking_factor);
+	set_number(s, "character_coverage", c->character_coverage);
 	set_bool(s, "hard_vocab_limit", !c->hard_vocab_limit_off);
-	snprintf(s->value[s->count], VALUE_BYTES, "%.9g", c->character_coverage);
-	set(s, "character_coverage", s->value[s->count]);
+	set_bool(s, "use_all_vocab", c->use_all_vocab);
+	set_bool(s, "shuffle_input_sentence", !c->no_shuffle_input_sentence);
+	set_bool(s, "train_extremely_large_corpus", c->train_extremely_large_corpus);
 	add_csv(users, &c->user_defined_symbols);
 	add_csv(controls, &c->control_symbols);
 	if (users->len)
@@ -136,7 +183,8 @@ next_line(struct sentences *s, struct err *e)
 			if (rc <= 0)
 				return rc;
 			s->pos = 0;
-			s->line = s->batch.first_line - 1;
+			s->line = s->batch.file == s->file ? s->line : 0;
+			s->file = s->batch.file;
 		}
 		s->line++;
 		class = jsonl_parse(s->jsonl, line, len);
@@ -147,7 +195,7 @@ next_line(struct sentences *s, struct err *e)
 			return 1;
 		}
 		if (class != JSONL_BLANK && s->c->on_error == ON_ERROR_STOP)
-			return err_at(e, s->batch.file, (long)s->line, "%s: %s",
+			return err_at(e, input_file_name(&s->files.item[s->batch.file]), (long)s->line, "%s: %s",
 			    jsonl_class_name[class], jsonl_detail(s->jsonl));
 		s->counts->skipped += class != JSONL_BLANK;
 	}
@@ -242,17 +290,21 @@ tokenizer_train_check(const struct train_config *c, struct err *e)
 int
 tokenizer_train_run(const struct train_config *c, struct train_counts *counts, struct err *e)
 {
-	const char *dash = "-";
-	struct opt_list stdin_alone = { 1, &dash };
-	struct sentences s = { .c = c, .counts = counts, .key = c->json_keys.count };
+	struct sentences s = { .c = c, .counts = counts, .key = c->json_keys.count, .file = -1 };
 	struct settings settings = { .count = 0 };
 	struct str users = { 0 }, controls = { 0 }, model = { 0 };
 	struct spm_training t = {
 		.setting = settings.item, .verbose = c->verbose, .next = next_sentence, .ctx = &s
 	};
+	struct opt_list names = c->input;
 	int rc;
 
-	s.input = input_new(c->input.count ? &c->input : &stdin_alone);
+	if ((c->files_from && files_from(c->files_from, &names, &s.pool, e) < 0) ||
+	    files_open(&names, (struct part_spec){ 0, 0 }, &s.files, &s.pool, e) < 0) {
+		mem_pool_release(&s.pool);
+		return -1;
+	}
+	s.input = input_new(&s.files, -1);
 	s.jsonl = jsonl_new(&c->json_keys);
 	fill_settings(&settings, c, &users, &controls);
 	t.num_settings = settings.count;
@@ -261,6 +313,7 @@ tokenizer_train_run(const struct train_config *c, struct train_counts *counts, s
 		rc = io_write_file(c->output, model.buf, model.len, e);
 	input_free(s.input);
 	jsonl_free(s.jsonl);
+	mem_pool_release(&s.pool);
 	str_release(&s.batch.text);
 	str_release(&users);
 	str_release(&controls);

@@ -29,6 +29,7 @@ struct stream {
 };
 
 struct event;
+struct recorded;
 
 /* Implementations of attention; a run takes the best for each shape, tests and benchmarks name one,
  * which then serves every call or fails. LIBRARY: cuDNN, where the backend has it. */
@@ -58,8 +59,7 @@ struct backend {
 	void (*describe)(char *text, size_t size);
 	struct device *(*open)(const struct device_config *, struct err *);
 	void (*close)(struct device *);
-	/* Memory of its own that the backend takes at open: workspaces of libraries, staging.
-	 * Bytes. */
+	/* Memory of its own that the backend takes at open, in bytes. NULL: that of a GPU, which lib/model/device states. */
 	size_t (*workspace)(const struct device_config *);
 	/* Bytes free on the device now; 0 when that means nothing. */
 	size_t (*free_memory)(struct device *);
@@ -81,6 +81,12 @@ struct backend {
 	double (*elapsed)(struct event *from, struct event *to);
 	void (*record)(struct stream *, struct event *);
 	void (*wait)(struct stream *, struct event *);
+	/* Operations queued between record_begin and record_end are kept instead of run, and run by each launch, with the
+	 * arguments they had. record_begin is false, and record_end NULL, where that cannot be done: nothing has been run then.
+	 * A recording lives until close. record_begin NULL: the backend has none of this. */
+	bool (*record_begin)(struct stream *);
+	struct recorded *(*record_end)(struct stream *);
+	void (*launch)(struct stream *, struct recorded *);
 	/* A communicator for memory of the device, of the ranks of a host communicator, which it takes over: free() frees both.
 	 * All ranks of host call. NULL: host memory is device memory, and the host communicator serves. */
 	struct comm *(*comm)(struct device *, struct comm *host, struct err *);

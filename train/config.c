@@ -79,7 +79,11 @@ open_tokenizer(struct train_config *c, struct err *e)
 		.model = o->tokenizer_model,
 		.vocab = o->vocab_file,
 		.merges = o->merge_file,
-		.vocab_size = o->run.vocab_size };
+		.vocab_size = o->run.vocab_size,
+		.hf_no_include_special_tokens = o->hf_no_include_special_tokens,
+		.tiktoken_pattern = o->tiktoken_pattern,
+		.tiktoken_num_special_tokens = o->tiktoken_num_special_tokens,
+		.tiktoken_special_tokens = o->tiktoken_special_tokens };
 
 	c->eod = -1;
 	if (!o->tokenizer_type && !o->tokenizer_model && !o->vocab_file)

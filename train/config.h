@@ -34,12 +34,15 @@ struct train_options {
 	bool no_data_sharding, no_mmap_bin_files, drop_last_partial;
 	struct opt_list validation_set_names;
 	bool multiple_validation_sets, full_validation, log_loss_by_corpus;
-	const char *tokenizer_type, *tokenizer_model, *vocab_file, *merge_file;
+	const char *tokenizer_type, *tokenizer_model, *vocab_file, *merge_file, *tiktoken_pattern;
+	bool hf_no_include_special_tokens;
+	int64_t tiktoken_num_special_tokens;
+	struct opt_list tiktoken_special_tokens;
 	bool eod_mask_loss, reset_position_ids, mock_data;
 	const char *save, *load, *pretrained_checkpoint;
 	int64_t save_interval, profile_step_start, profile_step_end;
 	const char *profile_prefix;
-	bool profile;
+	bool profile, cuda_graphs;
 	bool finetune, load_optim, save_optim, async_save, wait_for_save, use_checkpoint_args, override_schedule,
 	    use_checkpoint_schedule;
 	int64_t eval_iters, eval_interval;

@@ -257,7 +257,8 @@ read_prompt(const struct train_config *c, struct token_ids *ids, struct err *err
 			rc = err_set(err,
 			    "--prompt-file: the prompt is empty and the tokenizer has no beginning "
 			    "of text");
-		token_ids_add(ids, first);
+		else
+			token_ids_add(ids, (uint32_t)first);
 	}
 	free(text);
 	tokenizer_worker_free(w);
@@ -306,7 +307,7 @@ infer_generate(struct engine *e, const struct train_config *c, struct err *err)
 
 		if (id == c->eod)
 			break;
-		token_ids_add(&ids, id);
+		token_ids_add(&ids, (uint32_t)id);
 	}
 	if (rc == 0)
 		rc = tokenizer_decode(w, ids.id, ids.count, true, &text, err);

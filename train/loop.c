@@ -79,6 +79,7 @@ pass(struct run *r, int set, int64_t first_sample, bool training)
 		.first_sample = first_sample,
 		.load = load,
 		.ctx = r,
+		.replay = r->replay,
 		.losses = training ? corpus_log_losses(r->corpora) : NULL,
 	};
 

@@ -5,6 +5,7 @@
 #include "train/metrics.h"
 #include "train/prefetch.h"
 #include "train/profile.h"
+#include "train/replay.h"
 #include "train/save.h"
 
 struct run {
@@ -12,6 +13,7 @@ struct run {
 	struct engine *e;
 	struct data *data;
 	struct prefetch *prefetch;
+	struct replay *replay;          /* NULL: passes are queued anew each time */
 	struct metrics *metrics;        /* on rank 0, else NULL */
 	struct saver *saver;            /* NULL without --save */
 	struct profile *profile;        /* NULL on ranks that are not profiled */

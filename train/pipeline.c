@@ -60,7 +60,7 @@ forward(const struct pipeline *p, int microbatch)
 
 	p->load(p->ctx, microbatch, &batch);
 	step_load(&s, &batch);
-	step_forward(&s);
+	replay_pass(p->replay, 0, &s, step_forward);
 }
 
 /* The step is made anew from the micro batch's number: slot and samples follow from it, so
@@ -70,7 +70,7 @@ backward(const struct pipeline *p, int microbatch)
 {
 	struct step s = step_of(p, microbatch);
 
-	step_backward(&s);
+	replay_pass(p->replay, 1, &s, step_backward);
 }
 
 /* The message of one communication action. Receives go straight to where the pass will read,

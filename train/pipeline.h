@@ -7,7 +7,7 @@
 #ifndef TRAIN_PIPELINE_H
 #define TRAIN_PIPELINE_H
 
-#include "train/engine.h"
+#include "train/replay.h"
 
 struct pipeline {
 	struct engine *e;
@@ -20,6 +20,7 @@ struct pipeline {
 	void (*load)(void *ctx, int microbatch, struct batch *out);
 	void *ctx;
 	void *logits;                   /* as struct step's; for a single micro batch */
+	struct replay *replay;          /* may be NULL */
 	void *losses;                   /* host, pipeline_loss_bytes for each micro batch, as struct step's; or NULL */
 };
 

@@ -14,7 +14,7 @@
 
 #include <stddef.h>
 
-static const char graph[] = "CUDA graphs are not built; leave it out";
+static const char graph[] = "CUDA graphs are used by themselves; see --no-cuda-graphs";
 static const char fp8[] = "FP8 and FP4 are not built";
 static const char nan_checks[] = "NaN and Inf are always looked for; leave it out";
 static const char ramp[] = "batch-size ramp-up is not built";
@@ -81,7 +81,7 @@ static const char maths[] = "would change the mathematics";
 static const char zero_bubble[] = "zero-bubble schedules are not built";
 
 const struct opt_refused mtrain_refused[] = {
-	/* Capturing a step saves launches, which large models do not notice. */
+	/* Passes are recorded without being asked. */
 	{ "cuda-graph-impl", graph }, { "cuda-graph-modules", graph },
 	{ "cuda-graph-scope", graph }, { "cuda-graph-warmup-steps", graph },
 	{ "enable-cuda-graph", graph }, { "external-cuda-graph", graph },
@@ -541,8 +541,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "legacy-tokenizer", tokenizer },
 	{ "no-tokenizer-sentencepiece-ignore-extra-whitespaces", tokenizer },
 	{ "null-tokenizer-eod-id", tokenizer }, { "null-tokenizer-pad-id", tokenizer },
-	{ "tiktoken-num-special-tokens", tokenizer }, { "tiktoken-pattern", tokenizer },
-	{ "tiktoken-special-tokens", tokenizer }, { "trust-remote-code", tokenizer },
+	{ "trust-remote-code", tokenizer },
 	{ "use-gigatoken", tokenizer },
 	/* From here on: other spellings of what is built, with the name to use. */
 	{ "ds-sequence-parallel-fpdt", use_cp },

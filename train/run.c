@@ -8,7 +8,7 @@
 #include "train/run.h"
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
-#include "lib/model/attention.h"
+#include "lib/model/device.h"
 #include "train/infer.h"
 #include "train/loop.h"
 #include "train/stop.h"
@@ -53,39 +53,46 @@ threads(const struct train_config *c, struct comm *world)
 
 /* From the same plan that engine_open takes its memory by, so the figures are what a run takes. */
 static void
-row(const struct run_plan *p, int64_t rank, const struct backend *b, const struct device_config *d)
+row(const struct run_plan *p, int64_t rank, uint64_t other)
 {
 	struct memory_plan m;
 	int coord[AX_COUNT];
-	size_t other = b->workspace(d) + mpi_staging_bytes();
 
 	layout_coord(&p->layout, rank, coord);
 	memory_plan(&m, &p->model, &p->layout, &p->shape, coord);
-	printf("%lld\t%d\t%d\t%d\t%llu\t%llu\t%llu\t%zu\t%llu\n", (long long)rank, coord[AX_TP],
-	    coord[AX_PP], coord[AX_DP], (unsigned long long)m.arena[ARENA_PARAMS],
-	    (unsigned long long)m.arena[ARENA_SAVED], (unsigned long long)m.arena[ARENA_SCRATCH],
-	    other, (unsigned long long)(memory_total(&m) + other));
+	printf("%lld\t%d\t%d\t%d\t%llu\t%llu\t%llu\t%llu\t%llu\n", (long long)rank, coord[AX_TP], coord[AX_PP],
+	    coord[AX_DP], (unsigned long long)m.arena[ARENA_PARAMS], (unsigned long long)m.arena[ARENA_SAVED],
+	    (unsigned long long)m.arena[ARENA_SCRATCH], (unsigned long long)other,
+	    (unsigned long long)(memory_total(&m) + other));
 	memory_release(&m);
+}
+
+/* What a rank takes beside its arenas. GPUs that are asked for by name need not be here: that is what a
+ * plan is for. Communication on the CPU stages in the memory that counts. */
+static uint64_t
+other_bytes(const struct train_config *c)
+{
+	const char *name = mtrain_backends[c->o.backend];
+	struct err err;
+	const struct backend *b = strcmp(name, "cuda") ? backend_choose(name, &err) : NULL;
+	struct device_config d = { .num_threads = c->o.num_threads ? (int)c->o.num_threads : 1,
+		.dtype = c->plan.shape.dtype, .deterministic = c->o.deterministic_mode };
+
+	if (b && b->workspace)
+		return b->workspace(&d) + mpi_staging_bytes();
+	return device_workspace(&c->plan.model, &c->plan.layout, &c->plan.shape, d.deterministic);
 }
 
 /* TSV on stdout, a line a rank, in rank order; no memory is taken and no peer is asked. */
 int
 train_dry_run(const struct train_config *c, int64_t world_size)
 {
-	struct err err;
-	const struct backend *b = backend_choose(mtrain_backends[c->o.backend], &err);
-	struct device_config d = { .num_threads = c->o.num_threads ? (int)c->o.num_threads : 1,
-	                           .dtype = c->plan.shape.dtype,
-	                           .deterministic = c->o.deterministic_mode };
+	uint64_t other = other_bytes(c);
 
-	d.attention_workspace = attention_run_workspace(
-	    &c->plan.model, &c->plan.layout, &c->plan.shape, d.deterministic);
-	if (!b)
-		die_usage("%s", err.msg);
 	printf("rank\ttp\tpp\tdp\tparams_bytes\tsaved_bytes\tscratch_bytes\tworkspace_bytes\ttotal_"
 	       "bytes\n");
 	for (int64_t rank = 0; rank < world_size; rank++)
-		row(&c->plan, rank, b, &d);
+		row(&c->plan, rank, other);
 	return EXIT_DONE;
 }
 
@@ -209,6 +216,8 @@ train(struct run *r, struct err *err)
 	if (!r->data || begin(r, err) < 0)
 		return -1;
 	r->prefetch = prefetch_new(r->e, r->data);
+	if (c->o.cuda_graphs)
+		r->replay = replay_new(r->e);
 	if (!c->o.skip_train)
 		prefetch_start(r->prefetch, (struct prefetch_key){ SPLIT_TRAIN, r->at.consumed_samples, 0 });
 	if (comm_agree(r->e->groups.world, r->e->rank == 0 ? open_outputs(r, err) : 0, err))
@@ -277,6 +286,7 @@ train_run(struct train_config *c, struct comm *world)
 	if (status < 0)
 		status = leave(world, EXIT_FAILED, &err);
 	prefetch_free(r.prefetch);
+	replay_free(r.replay);
 	data_close(r.data);
 	engine_close(&engine);
 	return status;

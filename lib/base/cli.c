@@ -97,6 +97,19 @@ cli_say(struct str *text, void (*how)(const char *fmt, ...))
 	return n;
 }
 
+/* What was built in, and the versions of libraries that results depend on. */
+static void
+say_version(const struct tool *t)
+{
+	struct str text = { 0 };
+
+	str_adds(&text, t->built_in);
+	if (t->libraries)
+		t->libraries(&text);
+	prog_version(text.buf);
+	str_release(&text);
+}
+
 /*
  * The quiet level is set before the first note, and --help wins over anything wrong with operands.
  * A verb returns a status, -1 with a reason, or CLI_USAGE with one; an empty reason means that it
@@ -117,7 +130,7 @@ run_verb(const struct tool *t, const struct verb *v, int argc, char **argv)
 	if (p.want_help)
 		cli_help(t->name, v);
 	else if (p.want_version)
-		prog_version(t->built_in);
+		say_version(t);
 	if (p.want_help || p.want_version) {
 		rc = EXIT_DONE;
 	} else {
@@ -153,7 +166,7 @@ cli_main(const struct tool *t, int argc, char **argv)
 		return prog_end(EXIT_DONE);
 	}
 	if (argc > 1 && !strcmp(argv[1], "--version")) {
-		prog_version(t->built_in);
+		say_version(t);
 		return prog_end(EXIT_DONE);
 	}
 	if (argc > 1 && !strcmp(argv[1], "--mdoc")) {

@@ -9,6 +9,7 @@
 #define BASE_CLI_H
 
 #include "lib/base/opt.h"
+#include "lib/base/str.h"
 
 enum { CLI_FAILED = -1, CLI_USAGE = -2 };
 
@@ -27,6 +28,7 @@ struct tool {
 	const char *default_verb;       /* run when the first word is no verb; NULL: a verb is required */
 	const struct verb *verbs;       /* ended by a NULL name; a tool without verbs has one whose name is "" */
 	const struct opt_refused *refused;      /* options that are known and not had, by any verb; may be NULL */
+	void (*libraries)(struct str *out);     /* appends versions of libraries to what was built in; may be NULL */
 };
 
 int cli_main(const struct tool *t, int argc, char **argv);

@@ -297,6 +297,50 @@ outfile_open(struct outfile *o, const char *path, struct err *e)
 	return 0;
 }
 
+/* The file is opened for writing behind what is kept; a file that is too short lost what a mark said
+ * was on the disk. */
+int
+outfile_resume(struct outfile *o, const char *path, int64_t keep, struct err *e)
+{
+	struct stat st;
+
+	if (strlen(path) >= sizeof o->path)
+		return err_set(e, "path too long: '%.60s...'", path);
+	snprintf(o->path, sizeof o->path, "%s", path);
+	snprintf(o->tmp, sizeof o->tmp, "%s.part", path);
+	o->f = fopen(o->tmp, keep ? "rb+" : "wb+");
+	if (!o->f)
+		return err_sys(e, keep ? "open" : "create", o->tmp);
+	if (keep && (fstat(fileno(o->f), &st) < 0 || st.st_size < keep)) {
+		outfile_leave(o);
+		return err_set(e, "%s: shorter than the %lld bytes that were written", o->tmp, (long long)keep);
+	}
+	if (keep && (ftruncate(fileno(o->f), keep) < 0 || fseeko(o->f, keep, SEEK_SET) < 0)) {
+		err_sys(e, "cut", o->tmp);
+		outfile_leave(o);
+		return -1;
+	}
+	return 0;
+}
+
+/* fdatasync: the size is metadata that it writes too, since it is needed to read the data. */
+int
+outfile_sync(struct outfile *o, int64_t *bytes, struct err *e)
+{
+	if (ferror(o->f) || fflush(o->f) != 0 || fdatasync(fileno(o->f)) < 0 || (*bytes = ftello(o->f)) < 0)
+		return err_sys(e, "write", o->tmp);
+	return 0;
+}
+
+/* As outfile_abort, for what outfile_resume is to find again. */
+void
+outfile_leave(struct outfile *o)
+{
+	if (o->f)
+		fclose(o->f);
+	o->f = NULL;
+}
+
 /*
  * Sync before rename: otherwise a crash could leave the new name with no bytes. An error from any
  * write so far is noticed here, so callers need not check each one. Afterwards the struct is

@@ -42,5 +42,11 @@ struct outfile {
 int  outfile_open(struct outfile *o, const char *path, struct err *e);
 int  outfile_commit(struct outfile *o, struct err *e);     /* on failure the temporary file is removed */
 void outfile_abort(struct outfile *o);
+/* For a program that goes on after a stop: the temporary name is PATH.part whatever the process.
+ * The first `keep` bytes of such a file stay; fewer are an error. keep 0 begins afresh. */
+int  outfile_resume(struct outfile *o, const char *path, int64_t keep, struct err *e);
+/* Everything written so far is on the disk; *bytes is how much that is. */
+int  outfile_sync(struct outfile *o, int64_t *bytes, struct err *e);
+void outfile_leave(struct outfile *o);                     /* closes; the temporary file stays */
 
 #endif

@@ -1,15 +1,19 @@
-// json.cc - simdjson's tape copied into a plain C tree; C++ ends at this file
+// json.cc - simdjson's tape as a plain C tree; C++ ends at this file
+//
+// Strings stay where the parser unescaped them, NUL-ended, and the parser lives as long as the tree:
+// of a large vocabulary only the nodes are written again.
 extern "C" {
 #include "lib/base/json.h"
 #include "lib/base/mem.h"
 }
 
-#include <cstdlib>
+#include <new>
 #include <simdjson.h>
 
 struct json {
-	struct mem_pool pool;
+	struct mem_pool pool;           // the nodes
 	struct json_value root;
+	simdjson::dom::parser parser;   // the strings
 };
 
 namespace {
@@ -62,8 +66,8 @@ copy_object(struct json *j, const simdjson::dom::object &in, struct json_value *
 
 		if (copy(j, member.value, v, e) < 0)
 			return -1;
-		v->key = mem_pool_strndup(&j->pool, member.key.data(), member.key.size());
-		v->key_len = member.key.size();
+		v->key = member.key.data();
+		v->key_len = static_cast<uint32_t>(member.key.size());
 	}
 	return 0;
 }
@@ -80,7 +84,7 @@ copy(struct json *j, const element &in, struct json_value *out, struct err *e)
 		auto s = in.get_string().value_unsafe();
 
 		out->type = JSON_STRING;
-		out->string = mem_pool_strndup(&j->pool, s.data(), s.size());
+		out->string = s.data();
 		out->len = s.size();
 		return 0;
 	}
@@ -110,24 +114,21 @@ copy(struct json *j, const element &in, struct json_value *out, struct err *e)
 struct json *
 json_parse(const char *text, size_t len, const char *name, struct err *e)
 {
-	simdjson::dom::parser parser;
-	struct err why;
+	struct json *j = new (std::nothrow) json();
+	struct err why = { "out of memory" };
 	element root;
-	auto bad = parser.allocate(len ? len : 1, DEPTH_MAX);
+	auto bad = j ? j->parser.allocate(len ? len : 1, DEPTH_MAX) : simdjson::MEMALLOC;
 
 	if (!bad)
-		bad = parser.parse(text, len, true).get(root);
-	if (bad) {
+		bad = j->parser.parse(text, len, true).get(root);
+	if (bad)
 		err_at(e, name, 0, "not valid JSON: %s", simdjson::error_message(bad));
-		return nullptr;
-	}
-	struct json *j = static_cast<struct json *>(mem_zalloc(1, sizeof *j));
-	if (copy(j, root, &j->root, &why) < 0) {
+	else if (copy(j, root, &j->root, &why) == 0)
+		return j;
+	else
 		err_at(e, name, 0, "%s", why.msg);
-		json_free(j);
-		return nullptr;
-	}
-	return j;
+	json_free(j);
+	return nullptr;
 }
 
 void
@@ -136,7 +137,7 @@ json_free(struct json *j)
 	if (!j)
 		return;
 	mem_pool_release(&j->pool);
-	free(j);
+	delete j;
 }
 
 const struct json_value *

@@ -17,11 +17,12 @@
 
 enum json_type { JSON_NULL, JSON_BOOL, JSON_INT, JSON_FLOAT, JSON_STRING, JSON_ARRAY, JSON_OBJECT };
 
+/* Small, because a tokenizer's file has a million of them. */
 struct json_value {
-	enum json_type type;
-	const char *key;                /* in an object: the member's name, else NULL */
-	size_t key_len;
+	enum json_type type : 8;
 	bool boolean;
+	uint32_t key_len;
+	const char *key;                /* in an object: the member's name, else NULL */
 	int64_t integer;                /* JSON_INT */
 	double number;                  /* JSON_INT and JSON_FLOAT */
 	const char *string;             /* JSON_STRING; NUL-ended too */

@@ -4,6 +4,7 @@
 
 #include "lib/base/str.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,6 +15,8 @@ int    utf8_decode(const unsigned char *s, size_t n, uint32_t *cp);
 int    utf8_encode(uint32_t cp, unsigned char out[4]);
 /* Offset of the first malformed byte, or n when all of it is well formed. */
 size_t utf8_check(const unsigned char *s, size_t n);
+/* Whether all of it is well formed, at the speed of memory. */
+bool   utf8_valid(const char *s, size_t n);
 /* Appends the text with U+FFFD for each malformed byte. */
 void   utf8_repair(const char *bytes, size_t n, struct str *out);
 

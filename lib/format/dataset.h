@@ -79,11 +79,37 @@ int dataset_add_sequence(
 int dataset_add_raw(struct dataset_writer *w, const void *tokens, const int32_t *lengths,
     int64_t sequences, struct err *e);
 int  dataset_end_document(struct dataset_writer *w, struct err *e);
+/* Whole documents at once, the fast way: tokens in the file's type, the lengths of all sequences, and
+ * how many sequences each document has. */
+struct dataset_batch {
+	const void *tokens;
+	const int32_t *lengths, *per_document;
+	int64_t sequences, documents;
+};
+int  dataset_add_batch(struct dataset_writer *w, const struct dataset_batch *b, struct err *e);
 /* Appends the documents [begin, end) of an open dataset, empty ones too, in constant memory. Tokens
  * of the writer's type go from file to file; others are converted, each checked. */
 int dataset_add_documents(struct dataset_writer *w, const struct dataset *d, int64_t begin,
     int64_t end, struct err *e);
 int  dataset_commit(struct dataset_writer *w, struct err *e);           /* frees w in every case */
 void dataset_abort(struct dataset_writer *w);
+
+/*
+ * A writer that another run can go on with: its temporary files are PREFIX.bin.part,
+ * PREFIX.lengths.part and PREFIX.documents.part, and stay when it is aborted or fails to commit.
+ */
+struct dataset_mark {
+	int64_t bin_bytes, sequences, documents;
+};
+
+/* from: what dataset_sync said; everything behind it is cut off. NULL begins afresh. */
+struct dataset_writer *dataset_writer_resume(
+    const char *prefix, enum dtype t, const struct dataset_mark *from, struct err *e);
+/* All that was added is on the disk, and is this much. */
+int  dataset_sync(struct dataset_writer *w, struct dataset_mark *mark, struct err *e);
+/* Whether the commit of such a writer was carried to its end. */
+bool dataset_was_committed(const char *prefix);
+/* Removes the temporary files; those that are not there are no fault. */
+void dataset_drop_parts(const char *prefix);
 
 #endif

@@ -1,5 +1,5 @@
-/* dataset_impl.h - what dataset.c (reading), dataset_check.c (rules), dataset_write.c, dataset_copy.c
- * and dataset_repair.c share */
+/* dataset_impl.h - what dataset.c (reading), dataset_check.c (rules), dataset_write.c, dataset_copy.c,
+ * dataset_resume.c and dataset_repair.c share */
 #ifndef FORMAT_DATASET_IMPL_H
 #define FORMAT_DATASET_IMPL_H
 
@@ -32,6 +32,7 @@ struct dataset_writer {
 	enum dtype type;
 	int64_t min, max;                       /* what the type can hold */
 	int64_t sequences, boundaries;
+	bool keep;                              /* the temporary files have names and are another run's, too */
 };
 
 /* Element i of an unaligned array of 32-bit integers. */
@@ -68,6 +69,8 @@ int dataset_check_bin(const struct dataset *d, struct err *e);
 int dataset_open_files(struct dataset *d, const char *prefix, bool no_mmap_bin, struct err *e);
 void dataset_close_files(struct dataset *d);
 
+/* A writer without files. */
+struct dataset_writer *dataset_writer_bare(const char *prefix, enum dtype t);
 /* A writer of PREFIX.idx alone, for a PREFIX.bin that is there already. */
 struct dataset_writer *dataset_writer_index(const char *prefix, enum dtype t, struct err *e);
 /* `count` tokens as int64, each checked against the type. */

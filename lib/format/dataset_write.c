@@ -73,9 +73,9 @@ write_failed(const struct dataset_writer *w, struct err *e)
 	return err_sys(e, "write", w->prefix);
 }
 
-/* For an index alone: no .bin is opened, written or replaced. */
+/* A writer that has no file yet; dataset_abort frees it. */
 struct dataset_writer *
-dataset_writer_index(const char *prefix, enum dtype t, struct err *e)
+dataset_writer_bare(const char *prefix, enum dtype t)
 {
 	struct dataset_writer *w = mem_zalloc(1, sizeof *w);
 	int k = kind_of(t);
@@ -84,6 +84,15 @@ dataset_writer_index(const char *prefix, enum dtype t, struct err *e)
 	w->min = kinds[k].min;
 	w->max = kinds[k].max;
 	w->prefix = mem_strdup(prefix);
+	return w;
+}
+
+/* For an index alone: no .bin is opened, written or replaced. */
+struct dataset_writer *
+dataset_writer_index(const char *prefix, enum dtype t, struct err *e)
+{
+	struct dataset_writer *w = dataset_writer_bare(prefix, t);
+
 	if ((w->lengths = spill_open(prefix, e)) && (w->documents = spill_open(prefix, e)))
 		return w;
 	dataset_abort(w);
@@ -201,6 +210,44 @@ dataset_end_document(struct dataset_writer *w, struct err *e)
 	return dataset_write_boundaries(w, &w->sequences, 1, e);
 }
 
+/* The ends of documents, a piece at a time. `sequence` is the number of those before the first. */
+static int
+add_ends(struct dataset_writer *w, const struct dataset_batch *b, int64_t sequence, struct err *e)
+{
+	int64_t end[DATASET_CHUNK];
+
+	for (int64_t at = 0; at < b->documents; at += DATASET_CHUNK) {
+		int64_t n = b->documents - at < DATASET_CHUNK ? b->documents - at : DATASET_CHUNK;
+
+		for (int64_t i = 0; i < n; i++)
+			end[i] = sequence += b->per_document[at + i];
+		if (dataset_write_boundaries(w, end, n, e) < 0)
+			return -1;
+	}
+	if (sequence != w->sequences)
+		BUG("documents of %lld sequences, not %lld", (long long)sequence, (long long)w->sequences);
+	return 0;
+}
+
+/* Three writes, whatever the number of documents. */
+int
+dataset_add_batch(struct dataset_writer *w, const struct dataset_batch *b, struct err *e)
+{
+	int64_t before = w->sequences;
+	size_t count = 0;
+
+	for (int64_t i = 0; i < b->sequences; i++) {
+		if (b->lengths[i] < 0)
+			BUG("negative length");
+		count += (size_t)b->lengths[i];
+	}
+	if (b->sequences && dataset_write_lengths(w, b->lengths, b->sequences, e) < 0)
+		return -1;
+	if (count && fwrite(b->tokens, dtype_size(w->type), count, w->bin.f) != count)
+		return write_failed(w, e);
+	return add_ends(w, b, before, e);
+}
+
 /* Errors are not looked at here: both streams keep them, and write_index asks at the end. */
 static void
 copy_spill(FILE *spill, FILE *out)
@@ -288,13 +335,15 @@ publish(struct dataset_writer *w, struct outfile *idx, struct err *e)
 	if (remove_old(w->prefix, e) < 0 || outfile_commit(&w->bin, e) < 0)
 		return -1;
 	if (outfile_commit(idx, e) < 0) {
-		unlink(w->bin.path);
+		if (!w->keep)
+			unlink(w->bin.path);
 		return -1;
 	}
 	return 0;
 }
 
-/* Success or not, the temporary files are gone afterwards. */
+/* Success or not, the temporary files are gone afterwards, but for those of a writer that another run can
+ * go on with. */
 int
 dataset_commit(struct dataset_writer *w, struct err *e)
 {
@@ -312,13 +361,16 @@ dataset_commit(struct dataset_writer *w, struct err *e)
 	return rc;
 }
 
-/* Removes the temporary .bin; the spilled files have no name to remove. */
+/* Removes the temporary .bin; the spilled files have no name to remove, or are kept with it. */
 void
 dataset_abort(struct dataset_writer *w)
 {
 	if (!w)
 		return;
-	outfile_abort(&w->bin);
+	if (w->keep)
+		outfile_leave(&w->bin);
+	else
+		outfile_abort(&w->bin);
 	if (w->lengths)
 		fclose(w->lengths);
 	if (w->documents)

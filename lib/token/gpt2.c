@@ -8,15 +8,14 @@
  */
 #include "lib/base/json.h"
 #include "lib/base/mem.h"
-#include "lib/base/utf8.h"
+#include "lib/token/alphabet.h"
 #include "lib/token/bpe.h"
 #include "lib/token/impl.h"
+#include "lib/token/names.h"
 #include "lib/token/pretok.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { ALPHABET_END = 0x144 };
 
 static const char *const types[] = { "GPT2BPETokenizer", NULL };
 static const char end_of_text[] = "<|endoftext|>";
@@ -29,24 +28,21 @@ struct token {
 
 struct gpt2 {
 	struct mem_pool pool;           /* the tokens' bytes */
-	struct token *token;
+	struct token *token;            /* what an id's text is */
+	struct bpe_token *text;         /* the same for those that merging can make */
 	struct bpe *bpe;
 	struct pretok *pretok;
 	int64_t end_of_text;            /* -1: not in the vocabulary */
 	bool special_as_text;
 };
 
-/* A vocabulary while it is being read: strings to ids. */
-struct names {
-	const struct json_value **slot;
-	size_t mask;
-};
-
 /* The merges while they are being read. */
 struct merges {
-	struct bpe *bpe;
 	const struct names *names;
-	uint32_t rank;                  /* of the next one */
+	const struct str *text;
+	struct bpe_merge *merge;
+	size_t *line;                   /* offset of each one's line */
+	size_t count;
 };
 
 /* Two text files and no model. */
@@ -57,78 +53,18 @@ gpt2_detect(const struct tokenizer_spec *spec, const unsigned char *head, size_t
 	return spec->vocab && spec->merges && !spec->model;
 }
 
-/*
- * byte_of[code point] is the byte that it stands for, or -1. Printable Latin-1 stands for itself,
- * the other 68 bytes for U+0100 and up in their order: bytes_to_unicode of openai/gpt-2.
- */
-static void
-alphabet(int16_t byte_of[ALPHABET_END])
-{
-	int next = 0x100;
-
-	for (int i = 0; i < ALPHABET_END; i++)
-		byte_of[i] = -1;
-	for (int b = 0; b < 256; b++) {
-		bool plain = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
-
-		byte_of[plain ? b : next++] = (int16_t)b;
-	}
-}
-
 /* The bytes that a token of the alphabet stands for; a token with any other character stands for
  * itself, outside BPE. */
 static struct token
-decode_name(struct gpt2 *g, const int16_t *byte_of, const char *name, size_t len)
+decode_name(struct gpt2 *g, const struct alphabet *a, const char *name, size_t len)
 {
 	char *out = mem_pool_alloc(&g->pool, len + 1, 1);
-	size_t n = 0, i = 0;
+	int64_t n = alphabet_decode(a, name, len, out);
 
-	while (i < len) {
-		uint32_t cp;
-		int m = utf8_decode((const unsigned char *)name + i, len - i, &cp);
-
-		if (m == 0 || cp >= ALPHABET_END || byte_of[cp] < 0) {
-			memcpy(out, name, len);
-			return (struct token){ out, (uint32_t)len, true };
-		}
-		out[n++] = (char)byte_of[cp];
-		i += (size_t)m;
-	}
-	return (struct token){ out, (uint32_t)n, false };
-}
-
-/* FNV-1a, folded so that the low bits depend on all. */
-static size_t
-name_hash(const char *s, size_t len)
-{
-	uint64_t h = 0xcbf29ce484222325u;
-
-	for (size_t i = 0; i < len; i++)
-		h = (h ^ (unsigned char)s[i]) * 0x100000001b3u;
-	return (size_t)(h ^ h >> 29);
-}
-
-/*
- * The slot of a name: its member, or the free place where it would go. The table is at most half
- * full, so the search ends.
- */
-static const struct json_value **
-name_slot(const struct names *n, const char *s, size_t len)
-{
-	size_t i = name_hash(s, len) & n->mask;
-
-	while (n->slot[i] && (n->slot[i]->key_len != len || memcmp(n->slot[i]->key, s, len)))
-		i = (i + 1) & n->mask;
-	return &n->slot[i];
-}
-
-/* The id of a name, or -1. */
-static int64_t
-name_id(const struct names *n, const char *s, size_t len)
-{
-	const struct json_value *v = *name_slot(n, s, len);
-
-	return v ? v->integer : -1;
+	if (n >= 0)
+		return (struct token){ out, (uint32_t)n, false };
+	memcpy(out, name, len);
+	return (struct token){ out, (uint32_t)len, true };
 }
 
 /*
@@ -136,23 +72,21 @@ name_id(const struct names *n, const char *s, size_t len)
  * twice, there can be no gap.
  */
 static int
-add_token(struct tokenizer *t, struct names *n, const int16_t *byte_of, const struct json_value *v,
+add_token(struct tokenizer *t, struct names *n, const struct alphabet *a, const struct json_value *v,
     struct err *e)
 {
 	struct gpt2 *g = t->impl;
-	const struct json_value **slot = name_slot(n, v->key, v->key_len);
 
 	if (v->type != JSON_INT)
 		return err_set(e, "the id of '%.40s' is not an integer", v->key);
 	if (v->integer < 0 || v->integer >= t->vocab_size)
 		return err_set(e, "the id of '%.40s' is %lld, but there are %lld tokens", v->key,
 		    (long long)v->integer, (long long)t->vocab_size);
-	if (*slot)
+	if (names_add(n, v->key, v->key_len, (uint32_t)v->integer) >= 0)
 		return err_set(e, "token '%.40s' is there twice", v->key);
 	if (g->token[v->integer].bytes)
 		return err_set(e, "id %lld is there twice", (long long)v->integer);
-	*slot = v;
-	g->token[v->integer] = decode_name(g, byte_of, v->key, v->key_len);
+	g->token[v->integer] = decode_name(g, a, v->key, v->key_len);
 	return 0;
 }
 
@@ -161,22 +95,18 @@ static int
 read_vocab(struct tokenizer *t, struct names *n, const struct json_value *root, struct err *e)
 {
 	struct gpt2 *g = t->impl;
-	int16_t byte_of[ALPHABET_END];
-	size_t size = 16;
+	struct alphabet a;
 
 	if (root->type != JSON_OBJECT || root->len == 0)
 		return err_set(e, "not an object of tokens and their ids");
-	while (size < 2 * root->len)
-		size *= 2;
 	t->vocab_size = (int64_t)root->len;
-	n->mask = size - 1;
-	n->slot = mem_zalloc(size, sizeof *n->slot);
+	names_init(n, root->len);
 	g->token = mem_zalloc(root->len, sizeof *g->token);
-	alphabet(byte_of);
+	alphabet_init(&a);
 	for (size_t i = 0; i < root->len; i++)
-		if (add_token(t, n, byte_of, &root->item[i], e) < 0)
+		if (add_token(t, n, &a, &root->item[i], e) < 0)
 			return -1;
-	g->end_of_text = name_id(n, end_of_text, sizeof end_of_text - 1);
+	g->end_of_text = names_find(n, end_of_text, sizeof end_of_text - 1);
 	if (g->end_of_text >= 0)
 		g->token[g->end_of_text].special = true;
 	t->special[TOKENIZER_EOS] = t->special[TOKENIZER_BOS] = t->special[TOKENIZER_UNK] =
@@ -184,71 +114,50 @@ read_vocab(struct tokenizer *t, struct names *n, const struct json_value *root, 
 	return 0;
 }
 
-/*
- * The ids of the 256 single bytes. With all of them there every text can be encoded, so encoding
- * cannot fail later.
- */
-static int
-find_bytes(const struct tokenizer *t, uint32_t byte_id[256], struct err *e)
+/* Specials are no text. */
+static void
+find_text(const struct tokenizer *t)
 {
-	const struct gpt2 *g = t->impl;
-	bool seen[256] = { false };
+	struct gpt2 *g = t->impl;
 
+	g->text = mem_zalloc((size_t)t->vocab_size, sizeof *g->text);
 	for (int64_t i = 0; i < t->vocab_size; i++)
-		if (g->token[i].len == 1 && !g->token[i].special) {
-			unsigned char b = (unsigned char)g->token[i].bytes[0];
-
-			byte_id[b] = (uint32_t)i;
-			seen[b] = true;
-		}
-	for (int b = 0; b < 256; b++)
-		if (!seen[b])
-			return err_set(e, "no token for byte 0x%02x", b);
-	return 0;
+		if (!g->token[i].special)
+			g->text[i] = (struct bpe_token){
+				(const unsigned char *)g->token[i].bytes, g->token[i].len };
 }
 
-/*
- * One line of merges.txt: "left right". Both parts and their join must have ids, because merging
- * works on ids alone.
- */
+/* One line of merges.txt: "left right". Both must have ids, because merging works on ids alone. */
 static int
-add_merge(struct merges *m, const char *line, size_t len, struct err *e)
+add_merge(struct merges *m, size_t at, size_t len, struct err *e)
 {
-	const struct names *n = m->names;
-	const char *space = memchr(line, ' ', len);
+	const char *line = m->text->buf + at, *space = memchr(line, ' ', len);
 	size_t left = space ? (size_t)(space - line) : 0, right = space ? len - left - 1 : 0;
-	int64_t a, b, joined;
-	char *both;
+	int64_t a, b;
 
 	if (left == 0 || right == 0 || memchr(space + 1, ' ', right))
 		return err_set(e, "not two tokens with a space between them");
-	a = name_id(n, line, left);
-	b = name_id(n, space + 1, right);
+	a = names_find(m->names, line, left);
+	b = names_find(m->names, space + 1, right);
 	if (a < 0 || b < 0)
 		return err_set(e, "'%.*s' is not in the vocabulary", (int)(a < 0 ? left : right),
 		    a < 0 ? line : space + 1);
-	both = mem_strndup(line, len);
-	memcpy(both + left, space + 1, right);
-	joined = name_id(n, both, len - 1);
-	free(both);
-	if (joined < 0)
-		return err_set(e, "'%.*s' and '%.*s' join to no token of the vocabulary", (int)left,
-		    line, (int)right, space + 1);
-	if (!bpe_add(m->bpe, (uint32_t)a, (uint32_t)b, m->rank++, (uint32_t)joined))
-		return err_set(e, "the pair is there twice");
+	m->line[m->count] = at;
+	m->merge[m->count++] = (struct bpe_merge){ (uint32_t)a, (uint32_t)b };
 	return 0;
 }
 
 /* merges.txt: a first line "#version..." may be there; rank is the order of the other lines. */
 static int
-read_merges(struct merges *m, const char *path, const struct str *text, struct err *e)
+read_merges(struct merges *m, const char *path, struct err *e)
 {
+	const struct str *text = m->text;
 	struct err why;
 	long line = 0;
 
 	for (size_t i = 0; i < text->len;) {
 		const char *s = text->buf + i, *end = memchr(s, '\n', text->len - i);
-		size_t len = end ? (size_t)(end - s) : text->len - i;
+		size_t len = end ? (size_t)(end - s) : text->len - i, at = i;
 
 		i += len + 1;
 		line++;
@@ -256,10 +165,26 @@ read_merges(struct merges *m, const char *path, const struct str *text, struct e
 			len--;
 		if (len == 0 || (line == 1 && len >= 8 && !memcmp(s, "#version", 8)))
 			continue;
-		if (add_merge(m, s, len, &why) < 0)
+		if (add_merge(m, at, len, &why) < 0)
 			return err_at(e, path, line, "%s", why.msg);
 	}
 	return 0;
+}
+
+/* The reason that a vocabulary was refused: with the line when it is one merge's fault. */
+static int
+refused(const struct tokenizer *t, const struct merges *m, size_t bad, const char *why,
+    struct err *e)
+{
+	const char *s = m->text->buf;
+	long line = 1;
+
+	if (bad >= m->count)
+		return err_set(e, "%s: %s", t->file[0], why);
+	for (size_t i = 0; i < m->line[bad]; i++)
+		line += s[i] == '\n';
+	s += m->line[bad];
+	return err_at(e, t->file[1], line, "'%.*s': %s", (int)strcspn(s, "\r\n"), s, why);
 }
 
 /* The merges, after the vocabulary is known. */
@@ -267,20 +192,28 @@ static int
 open_merges(struct tokenizer *t, const struct names *n, const char *path, struct err *e)
 {
 	struct gpt2 *g = t->impl;
-	uint32_t byte_id[256];
 	struct str text = { 0 };
-	size_t lines = 1;
+	struct merges m = { .names = n, .text = &text };
+	size_t lines = 1, bad;
 	struct err why;
 	int rc;
 
-	if (find_bytes(t, byte_id, &why) < 0)
-		return err_set(e, "%s: %s", t->file[0], why.msg);
+	find_text(t);
 	if (tokenizer_read_file(t, path, &text.buf, &text.len, e) < 0)
 		return -1;
 	for (size_t i = 0; i < text.len; i++)
 		lines += text.buf[i] == '\n';
-	g->bpe = bpe_new(byte_id, lines);
-	rc = read_merges(&(struct merges){ g->bpe, n, 0 }, path, &text, e);
+	m.merge = mem_alloc(lines, sizeof *m.merge);
+	m.line = mem_alloc(lines, sizeof *m.line);
+	rc = read_merges(&m, path, e);
+	if (rc == 0) {
+		g->bpe = bpe_new(&(struct bpe_spec){ .token = g->text,
+			.num_tokens = (size_t)t->vocab_size, .merge = m.merge,
+			.num_merges = m.count }, &bad, &why);
+		rc = g->bpe ? 0 : refused(t, &m, bad, why.msg, e);
+	}
+	free(m.merge);
+	free(m.line);
 	str_release(&text);
 	return rc;
 }
@@ -322,9 +255,9 @@ gpt2_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 		return err_set(e, "%s needs --vocab-file and --merge-file", t->type);
 	g->special_as_text = spec->special_as_text;
 	rc = open_files(t, spec, &n, e);
-	free(n.slot);
+	names_release(&n);
 	if (rc == 0)
-		g->pretok = pretok_new();
+		g->pretok = pretok_new(PRETOK_GPT2);
 	return rc;
 }
 
@@ -340,6 +273,7 @@ gpt2_close(struct tokenizer *t)
 	bpe_free(g->bpe);
 	pretok_free(g->pretok);
 	free(g->token);
+	free(g->text);
 	free(g);
 }
 
@@ -350,8 +284,7 @@ gpt2_close(struct tokenizer *t)
 static void *
 gpt2_worker_new(const struct tokenizer *t)
 {
-	(void)t;
-	return bpe_worker_new();
+	return bpe_worker_new(((const struct gpt2 *)t->impl)->bpe);
 }
 
 /* NULL is fine; the scratch holds nothing of the tokenizer. */
@@ -361,15 +294,17 @@ gpt2_worker_free(void *scratch)
 	bpe_worker_free(scratch);
 }
 
-/* Text without special strings. */
-static void
-encode_plain(const struct gpt2 *g, struct bpe_worker *w, const unsigned char *s, size_t n,
-    struct token_ids *out)
+/* The special string in the text, or NULL. Nearly every text has few of its first character. */
+static const char *
+find_special(const char *text, size_t len)
 {
-	for (size_t pos = 0, end; pos < n; pos = end) {
-		end = pretok_gpt2(g->pretok, s, n, pos);
-		bpe_encode(g->bpe, w, s + pos, end - pos, out);
-	}
+	enum { LEN = sizeof end_of_text - 1 };
+	const char *end = text + len, *s = text;
+
+	while (end - s >= LEN && (s = memchr(s, end_of_text[0], (size_t)(end - s) - LEN + 1)) &&
+	    memcmp(s, end_of_text, LEN))
+		s++;
+	return s && end - s >= LEN ? s : NULL;
 }
 
 /* Cuts the text at the special string; the parts do not see each other. */
@@ -383,24 +318,32 @@ gpt2_encode(
 
 	(void)e;
 	while (g->end_of_text >= 0 && !g->special_as_text &&
-	    (hit = memmem(text, len, end_of_text, special))) {
-		encode_plain(g, w->impl, (const unsigned char *)text, (size_t)(hit - text), out);
-		token_ids_add(out, g->end_of_text);
+	    (hit = find_special(text, len))) {
+		bpe_encode_text(w->impl, g->pretok, (const unsigned char *)text,
+		    (size_t)(hit - text), out);
+		token_ids_add(out, (uint32_t)g->end_of_text);
 		len -= (size_t)(hit - text) + special;
 		text = hit + special;
 	}
-	encode_plain(g, w->impl, (const unsigned char *)text, len, out);
+	bpe_encode_text(w->impl, g->pretok, (const unsigned char *)text, len, out);
 	return 0;
 }
 
 /* Bytes as they are: a cut character stays cut. */
 static void
-gpt2_decode(struct tokenizer_worker *w, const int64_t *ids, size_t count, struct str *out)
+gpt2_decode(struct tokenizer_worker *w, const uint32_t *ids, size_t count, struct str *out)
 {
 	const struct gpt2 *g = w->tokenizer->impl;
+	size_t len = 0;
 
 	for (size_t i = 0; i < count; i++)
-		str_add(out, g->token[ids[i]].bytes, g->token[ids[i]].len);
+		len += g->token[ids[i]].len;
+	str_reserve(out, len);
+	for (size_t i = 0; i < count; i++) {
+		memcpy(out->buf + out->len, g->token[ids[i]].bytes, g->token[ids[i]].len);
+		out->len += g->token[ids[i]].len;
+	}
+	out->buf[out->len] = '\0';
 }
 
 /* The bytes that the token stands for, not its name in the file. */

@@ -12,6 +12,8 @@ struct tokenizer {
 	void *impl;                             /* the kind's own data, read-only after open */
 	int64_t vocab_size, special[TOKENIZER_SPECIALS];
 	uint64_t hash;
+	struct str notes;                       /* a line each */
+	bool adds_bos;                          /* encode puts it in front */
 	int num_files;
 	char *file[TOKENIZER_FILES];
 };
@@ -35,11 +37,12 @@ struct tokenizer_kind {
 	    struct token_ids *out, struct err *e);
 	/* ids are in range, so it cannot fail */
 	void (*decode)(
-	    struct tokenizer_worker *w, const int64_t *ids, size_t count, struct str *out);
+	    struct tokenizer_worker *w, const uint32_t *ids, size_t count, struct str *out);
 	struct tokenizer_piece (*piece)(const struct tokenizer *t, int64_t id);
 };
 
-extern const struct tokenizer_kind tokenizer_sentencepiece, tokenizer_gpt2, tokenizer_null;
+extern const struct tokenizer_kind tokenizer_sentencepiece, tokenizer_hf, tokenizer_tiktoken,
+    tokenizer_gpt2, tokenizer_null;
 
 /* Reads one of the tokenizer's files, remembers its path and adds it to the hash. *out is freed by
  * the caller. */

@@ -24,6 +24,9 @@ null_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 {
 	if (spec->vocab_size < 1)
 		return err_set(e, "NullTokenizer needs --vocab-size of at least 1");
+	if (spec->vocab_size > INT32_MAX)
+		return err_set(e, "NullTokenizer: --vocab-size %lld is above 2147483647",
+		    (long long)spec->vocab_size);
 	t->vocab_size = spec->vocab_size;
 	t->special[TOKENIZER_EOS] = spec->vocab_size - 1;
 	t->hash = (uint64_t)spec->vocab_size;
@@ -77,7 +80,7 @@ null_encode(
 			return err_set(e, "'%.*s' at byte %lld of the text is no id below %lld",
 			    (int)(stop - s < 40 ? stop - s : 40),
 			    s, (long long)(s - text) + 1, (long long)limit);
-		token_ids_add(out, v);
+		token_ids_add(out, (uint32_t)v);
 		if (stop == end)
 			return 0;
 	}
@@ -85,11 +88,11 @@ null_encode(
 
 /* The numbers again. */
 static void
-null_decode(struct tokenizer_worker *w, const int64_t *ids, size_t count, struct str *out)
+null_decode(struct tokenizer_worker *w, const uint32_t *ids, size_t count, struct str *out)
 {
 	(void)w;
 	for (size_t i = 0; i < count; i++)
-		str_addf(out, "%s%lld", i ? " " : "", (long long)ids[i]);
+		str_addf(out, "%s%u", i ? " " : "", ids[i]);
 }
 
 /* Ids have no text; the end-of-document id counts as control. */

@@ -2,24 +2,59 @@
  * pretok.h - cutting text into the pieces that BPE merges, by hand-written scanners instead of
  * regular expressions
  *
- * Bytes that are not well-formed UTF-8 count as one character each of class other, so that any
- * bytes can be encoded.
+ * A scanner gives exactly the matches of its regular expression, one after the other; together they
+ * cover the text. Bytes that are not well-formed UTF-8 count as one character each of class other,
+ * so that any bytes can be cut. A tokenizer keeps one struct pretok for each expression it needs;
+ * it is read-only and shared by threads.
  */
 #ifndef TOKEN_PRETOK_H
 #define TOKEN_PRETOK_H
 
 #include <stddef.h>
+#include <stdint.h>
 
-struct pretok;                          /* class tables; read-only, shared by threads */
+enum pretok_scanner {
+	PRETOK_GPT2,                    /* also r50k, p50k */
+	PRETOK_CL100K,                  /* Llama 3 as well */
+	PRETOK_CL100K_TAIL,             /* tiktoken's later spelling: white space at the end of the text is one
+	                                   piece; the same ids with cl100k's own vocabulary */
+	PRETOK_QWEN2,                   /* Qwen2, 2.5 and 3; their NFC is not done here */
+	PRETOK_QWEN35,                  /* Qwen3.5: marks go with letters */
+	PRETOK_O200K,                   /* GPT-4o, gpt-oss, Llama 4 */
+	PRETOK_TIKTOKEN_V1,             /* Megatron-LM's TikTokenizer */
+	PRETOK_TIKTOKEN_V2,
+	PRETOK_SCANNERS,
+	PRETOK_NONE = -1
+};
 
-struct pretok *pretok_new(void);
-void   pretok_free(struct pretok *p);
+struct pretok;
 
 /*
- * The end of GPT-2's piece that begins at pos < n; n is the end of the text for the rules that look
- * ahead. Source: 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
- * (openai/gpt-2 encoder.py).
+ * The scanner of a regular expression (UTF-8, as it stands in a tokenizer.json after JSON's escapes
+ * are undone, or in a program's source): its known spellings are compared as strings. PRETOK_NONE
+ * when it is none of them.
  */
-size_t pretok_gpt2(const struct pretok *p, const unsigned char *s, size_t n, size_t pos);
+enum pretok_scanner pretok_find(const char *regex, size_t len);
+
+struct pretok *pretok_new(enum pretok_scanner scanner);
+void pretok_free(struct pretok *p);
+
+/* The end of the piece that begins at pos < n. n is the end of the text for the rules that look
+ * ahead; what stands before pos does not matter. */
+size_t pretok_next(const struct pretok *p, const unsigned char *s, size_t n, size_t pos);
+
+/* A text that is being cut; zero pos to begin. n < 2^31. */
+struct pretok_text {
+	const unsigned char *s;
+	size_t n, pos;                  /* bytes; bytes that are cut already */
+};
+
+/*
+ * Writes the ends of the next pieces, offsets from s in increasing order, and moves pos to the last
+ * of them. Returns how many: at most cap, which is at least PRETOK_BLOCK; 0 only at the end of the
+ * text. The same ends as pretok_next gives one by one, found a block at a time.
+ */
+enum { PRETOK_BLOCK = 64 };
+size_t pretok_ends(const struct pretok *p, struct pretok_text *t, uint32_t *end, size_t cap);
 
 #endif

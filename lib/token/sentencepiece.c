@@ -1,5 +1,5 @@
 /*
- * sentencepiece.c - SentencePiece models through libsentencepiece
+ * sentencepiece.c - the kind of tokenizer that a SentencePiece model is
  *
  * What Megatron-LM's wrappers do by default: EncodeAsIds(text), no bos, eod is the model's eos,
  * control pieces never match text.
@@ -21,34 +21,30 @@ sentencepiece_detect(const struct tokenizer_spec *spec, const unsigned char *hea
 	return spec->model && n > 0 && head[0] == PROTOBUF_FIRST_BYTE;
 }
 
-/* Loads the model's bytes; the path stands in front of every reason. */
+/* Checks the first byte, so that the reason is clear for other files. The bytes are the model's. */
 static int
-load(struct tokenizer *t, const char *path, const char *bytes, size_t len, struct err *e)
+load(struct tokenizer *t, const char *path, char *bytes, size_t len, struct err *e)
 {
-	struct err why;
-
-	if (len == 0 || bytes[0] != PROTOBUF_FIRST_BYTE)
+	if (len == 0 || bytes[0] != PROTOBUF_FIRST_BYTE) {
+		free(bytes);
 		return err_set(
 		    e, "%s: not a SentencePiece model: it does not begin with byte 0x0a", path);
-	t->impl = spm_load(bytes, len, &why);
-	return t->impl ? 0 : err_set(e, "%s: %s", path, why.msg);
+	}
+	t->impl = spm_new(bytes, len, path, e);
+	return t->impl ? 0 : -1;
 }
 
-/* The library takes the whole model as one string of bytes. */
+/* The model keeps the whole file in memory: its texts are not copied. */
 static int
 sentencepiece_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 {
 	char *bytes;
 	size_t len;
-	int rc;
 
 	if (!spec->model)
 		return err_set(e, "%s needs --tokenizer-model", t->type);
-	if (tokenizer_read_file(t, spec->model, &bytes, &len, e) < 0)
-		return -1;
-	rc = load(t, spec->model, bytes, len, e);
-	free(bytes);
-	if (rc < 0)
+	if (tokenizer_read_file(t, spec->model, &bytes, &len, e) < 0 ||
+	    load(t, spec->model, bytes, len, e) < 0)
 		return -1;
 	t->vocab_size = spm_size(t->impl);
 	for (int i = 0; i < TOKENIZER_SPECIALS; i++)
@@ -56,7 +52,7 @@ sentencepiece_open(struct tokenizer *t, const struct tokenizer_spec *spec, struc
 	return 0;
 }
 
-/* impl is NULL when opening failed before the library had the model. */
+/* impl is NULL when opening failed before there was a model. */
 static void
 sentencepiece_close(struct tokenizer *t)
 {
@@ -67,15 +63,14 @@ sentencepiece_close(struct tokenizer *t)
 static void *
 sentencepiece_worker_new(const struct tokenizer *t)
 {
-	(void)t;
-	return spm_buffer_new();
+	return spm_worker_new(t->impl);
 }
 
-/* Allocated on the other side of the C++ boundary, so freed there. */
+/* With the worker's cache of units. */
 static void
 sentencepiece_worker_free(void *scratch)
 {
-	spm_buffer_free(scratch);
+	spm_worker_free(scratch);
 }
 
 /* Empty text gives no id, not even the dummy prefix. */
@@ -83,16 +78,14 @@ static int
 sentencepiece_encode(
     struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e)
 {
-	if (spm_encode(w->tokenizer->impl, w->impl, text, len, out) < 0)
-		return err_set(e, "libsentencepiece cannot encode this text");
-	return 0;
+	return spm_encode(w->tokenizer->impl, w->impl, text, len, out, e);
 }
 
 /* Cannot fail: tokenizer_decode has checked that the ids are in range. */
 static void
-sentencepiece_decode(struct tokenizer_worker *w, const int64_t *ids, size_t count, struct str *out)
+sentencepiece_decode(struct tokenizer_worker *w, const uint32_t *ids, size_t count, struct str *out)
 {
-	spm_decode(w->tokenizer->impl, w->impl, ids, count, out);
+	spm_decode(w->tokenizer->impl, ids, count, out);
 }
 
 /* The cast is safe: a model has fewer than 2^31 pieces. */

@@ -1,9 +1,11 @@
 /*
- * spm.h - libsentencepiece behind a C interface
+ * spm.h - SentencePiece models: text to ids as libsentencepiece does it, and back
  *
- * Lengths are passed everywhere, so texts may hold NULs. A loaded model is read-only and shared by
- * threads; a struct spm_buffer is one thread's scratch. Messages of the library are cut down to
- * their reason.
+ * All four kinds of model: unigram, BPE, word, char. Ids are those of libsentencepiece 0.1.97 for
+ * every text, with one exception: where a word, or a character of a BPE or char model, is spelled
+ * like a control piece, the library fails and it is unknown here. A loaded model is read-only and
+ * shared by threads; a struct spm_worker is one thread's scratch. Lengths are passed everywhere, so
+ * texts may hold NULs.
  */
 #ifndef TOKEN_SPM_H
 #define TOKEN_SPM_H
@@ -12,42 +14,32 @@
 #include "lib/base/str.h"
 #include "lib/token/tokenizer.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct spm;
-struct spm_buffer;
+struct spm_worker;
 
-struct spm *spm_load(const void *model, size_t len, struct err *e);     /* the bytes are copied */
+/* The bytes are the model's from now on, also after a failure; name is for messages. */
+struct spm *spm_new(char *bytes, size_t len, const char *name, struct err *e);
 void    spm_free(struct spm *m);
 int     spm_size(const struct spm *m);
 int     spm_special(const struct spm *m, enum tokenizer_special which); /* -1: the model has none */
 struct tokenizer_piece spm_piece(const struct spm *m, int id);          /* 0 <= id < size */
 
-struct spm_buffer *spm_buffer_new(void);
-void    spm_buffer_free(struct spm_buffer *b);
-int spm_encode(
-    const struct spm *m, struct spm_buffer *b, const char *text, size_t len, struct token_ids *out);
-void spm_decode(
-    const struct spm *m, struct spm_buffer *b, const int64_t *ids, size_t count, struct str *out);
+struct spm_worker *spm_worker_new(const struct spm *m);
+void    spm_worker_free(struct spm_worker *w);
 
-/* Training. Settings carry spm_train's names ("vocab_size") and values as text. */
-struct spm_setting {
-	const char *name, *value;
-};
+/*
+ * Appends the ids of len bytes. Of what the worker keeps between texts, 4 MB are a cache of units;
+ * memory for a long text is given back after it. While it runs, a text that can be cut (blanks,
+ * punctuation) needs some 100 kB besides its ids, one that cannot about 20 bytes a character in
+ * unigram models and 40 in BPE models.
+ */
+int     spm_encode(const struct spm *m, struct spm_worker *w, const char *text, size_t len,
+        struct token_ids *out, struct err *e);
 
-struct spm_training {
-	const struct spm_setting *setting;
-	int num_settings;
-	bool verbose;                   /* the library's log goes to standard error */
-	/* Gives the next sentence, borrowed until the next call: 1, 0 at the end, -1 to stop
-	 * (reason in e). */
-	int (*next)(void *ctx, const char **text, size_t *len, struct err *e);
-	void *ctx;
-};
-
-/* Appends the trained model to *model. */
-int     spm_train(const struct spm_training *t, struct str *model, struct err *e);
+/* Appends the text of ids, all below the size. */
+void    spm_decode(const struct spm *m, const uint32_t *ids, size_t count, struct str *out);
 
 #endif

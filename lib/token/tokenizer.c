@@ -9,7 +9,9 @@
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
+#include "lib/token/form.h"
 #include "lib/token/impl.h"
+#include "lib/token/regex.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +19,8 @@
 
 static const struct tokenizer_kind *const kinds[] = {
 	&tokenizer_sentencepiece,
+	&tokenizer_hf,
+	&tokenizer_tiktoken,
 	&tokenizer_gpt2,
 	&tokenizer_null,
 };
@@ -35,7 +39,7 @@ token_ids_reserve(struct token_ids *l, size_t extra)
 
 /* Room is doubled when it is used up; nothing can fail. */
 void
-token_ids_add(struct token_ids *l, int64_t id)
+token_ids_add(struct token_ids *l, uint32_t id)
 {
 	token_ids_reserve(l, 1);
 	l->id[l->count++] = id;
@@ -50,8 +54,8 @@ token_ids_release(struct token_ids *l)
 }
 
 /*
- * The first bytes of the model file, at most HEAD_BYTES; none when no model file was given, which
- * kinds of two files have to expect.
+ * The first bytes of the model file, at most HEAD_BYTES; none when no model file was given or it is
+ * a directory, which kinds of several files have to expect.
  */
 static int
 read_head(const struct tokenizer_spec *spec, unsigned char *head, size_t *n, struct err *e)
@@ -59,7 +63,7 @@ read_head(const struct tokenizer_spec *spec, unsigned char *head, size_t *n, str
 	FILE *f;
 
 	*n = 0;
-	if (!spec->model)
+	if (!spec->model || io_is_dir(spec->model))
 		return 0;
 	f = fopen(spec->model, "rb");
 	if (!f)
@@ -143,6 +147,7 @@ tokenizer_close(struct tokenizer *t)
 		t->kind->close(t);
 	for (int i = 0; i < t->num_files; i++)
 		free(t->file[i]);
+	str_release(&t->notes);
 	free(t);
 }
 
@@ -206,6 +211,20 @@ tokenizer_hash(const struct tokenizer *t)
 	return t->hash;
 }
 
+/* The template of a tokenizer.json may do so; whoever wants one bos need not add another. */
+bool
+tokenizer_adds_bos(const struct tokenizer *t)
+{
+	return t->adds_bos;
+}
+
+/* One line for each part of the files that has no effect here. */
+void
+tokenizer_notes(const struct tokenizer *t, struct str *out)
+{
+	str_add(out, t->notes.buf, t->notes.len);
+}
+
 /* 0 for kinds without files. */
 int
 tokenizer_num_files(const struct tokenizer *t)
@@ -227,6 +246,16 @@ tokenizer_piece_at(const struct tokenizer *t, int64_t id)
 	if (id < 0 || id >= t->vocab_size)
 		BUG("id %lld of a vocabulary of %lld", (long long)id, (long long)t->vocab_size);
 	return t->kind->piece(t, id);
+}
+
+/* Normal forms follow the Unicode version of a library, unlike the classes of characters. */
+void
+tokenizer_libraries(struct str *out)
+{
+	str_adds(out, ", PCRE2 ");
+	regex_version(out);
+	str_adds(out, ", ");
+	form_version(out);
 }
 
 /* One a thread; the tokenizer must outlive it. Kinds without scratch memory have none in it. */
@@ -252,6 +281,14 @@ tokenizer_worker_free(struct tokenizer_worker *w)
 	free(w);
 }
 
+/* The reason why an id cannot be decoded. */
+static int
+outside(const struct tokenizer *t, int64_t id, struct err *e)
+{
+	return err_set(e, "id %lld is outside the vocabulary of %lld", (long long)id,
+	    (long long)t->vocab_size);
+}
+
 /* The limit keeps byte counts and ids of all kinds within 32 bits. */
 int
 tokenizer_encode(
@@ -263,23 +300,39 @@ tokenizer_encode(
 	return w->tokenizer->kind->encode(w, text, len, out, e);
 }
 
+/* The border between 64-bit ids of datasets and of users, and what is an id here. */
+int
+tokenizer_check_ids(const struct tokenizer *t, const int64_t *ids, size_t count,
+    struct token_ids *out, struct err *e)
+{
+	token_ids_reserve(out, count);
+	for (size_t i = 0; i < count; i++) {
+		if (ids[i] < 0 || ids[i] >= t->vocab_size)
+			return outside(t, ids[i], e);
+		out->id[out->count++] = (uint32_t)ids[i];
+	}
+	return 0;
+}
+
 /* Ids are checked here, so that no kind has to. */
 int
-tokenizer_decode(struct tokenizer_worker *w, const int64_t *ids, size_t count, bool skip_special,
+tokenizer_decode(struct tokenizer_worker *w, const uint32_t *ids, size_t count, bool skip_special,
     struct str *out, struct err *e)
 {
 	const struct tokenizer *t = w->tokenizer;
 	struct token_ids kept = { 0 };
-	int rc = 0;
 
-	for (size_t i = 0; i < count && rc == 0; i++)
-		if (ids[i] < 0 || ids[i] >= t->vocab_size)
-			rc = err_set(e, "id %lld is outside the vocabulary of %lld",
-			    (long long)ids[i], (long long)t->vocab_size);
-		else if (!skip_special || t->kind->piece(t, ids[i]).type != PIECE_CONTROL)
+	for (size_t i = 0; i < count; i++)
+		if (ids[i] >= t->vocab_size)
+			return outside(t, ids[i], e);
+	if (!skip_special) {
+		t->kind->decode(w, ids, count, out);
+		return 0;
+	}
+	for (size_t i = 0; i < count; i++)
+		if (t->kind->piece(t, ids[i]).type != PIECE_CONTROL)
 			token_ids_add(&kept, ids[i]);
-	if (rc == 0)
-		t->kind->decode(w, kept.id, kept.count, out);
+	t->kind->decode(w, kept.id, kept.count, out);
 	token_ids_release(&kept);
-	return rc;
+	return 0;
 }

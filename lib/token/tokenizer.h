@@ -6,12 +6,13 @@
  * text alone, never on the worker or on what it did before.
  *
  * Types carry Megatron-LM's names. Adding a kind: one file that defines a struct tokenizer_kind
- * (impl.h) and one line in the registry of tokenizer.c. To come: tokenizer.json and rank files.
+ * (impl.h) and one line in the registry of tokenizer.c.
  */
 #ifndef TOKEN_TOKENIZER_H
 #define TOKEN_TOKENIZER_H
 
 #include "lib/base/err.h"
+#include "lib/base/opt.h"
 #include "lib/base/str.h"
 
 #include <stdbool.h>
@@ -21,20 +22,24 @@
 /* What to open. Unused members are NULL or 0. */
 struct tokenizer_spec {
 	const char *type;               /* Megatron-LM's name; NULL: told by the files given and their content */
-	const char *model;              /* SentencePiece .model */
+	const char *model;              /* SentencePiece .model, tokenizer.json or its directory, rank file */
 	const char *vocab, *merges;     /* GPT-2's vocab.json and merges.txt */
-	int64_t vocab_size;             /* NullTokenizer: ids are below this */
+	int64_t vocab_size;             /* NullTokenizer and the JSON list of TikTokenizer: ids are below this */
 	bool special_as_text;           /* special strings inside the text are ordinary text */
+	bool hf_no_include_special_tokens;      /* tokenizer.json: without the ids of its template */
+	const char *tiktoken_pattern;   /* rank files: how text is cut; NULL: as is known of the file */
+	int64_t tiktoken_num_special_tokens;    /* JSON list: ids before the ranks; 0: 1000 */
+	struct opt_list tiktoken_special_tokens;        /* their names; none: as is known of the file */
 };
 
 /* A growing array of ids: zero-initialise, token_ids_release. */
 struct token_ids {
-	int64_t *id;
+	uint32_t *id;
 	size_t count, cap;
 };
 
 void token_ids_reserve(struct token_ids *l, size_t extra);
-void token_ids_add(struct token_ids *l, int64_t id);
+void token_ids_add(struct token_ids *l, uint32_t id);
 void token_ids_release(struct token_ids *l);
 
 enum tokenizer_special { TOKENIZER_UNK, TOKENIZER_BOS, TOKENIZER_EOS, TOKENIZER_PAD, TOKENIZER_SPECIALS };
@@ -58,23 +63,34 @@ int64_t     tokenizer_vocab_size(const struct tokenizer *t);    /* before paddin
 int64_t     tokenizer_special(const struct tokenizer *t, enum tokenizer_special which); /* -1: there is none */
 const char *tokenizer_special_name(enum tokenizer_special which);               /* "unk", "bos", "eos", "pad" */
 uint64_t    tokenizer_hash(const struct tokenizer *t);          /* XXH3-64 of the files, one after the other */
+bool        tokenizer_adds_bos(const struct tokenizer *t);      /* encoding puts bos in front by itself */
+/* Appends what of the files is ignored, a line each. */
+void        tokenizer_notes(const struct tokenizer *t, struct str *out);
 int         tokenizer_num_files(const struct tokenizer *t);
 const char *tokenizer_file(const struct tokenizer *t, int i);   /* path as given */
 /* The piece of an id below the vocabulary size; BUG outside. */
 struct tokenizer_piece tokenizer_piece_at(const struct tokenizer *t, int64_t id);
+/* Appends ids that came from a file; one outside the vocabulary is an error. */
+int tokenizer_check_ids(const struct tokenizer *t, const int64_t *ids, size_t count,
+    struct token_ids *out, struct err *e);
+
+/* Appends ", NAME VERSION" for each library that ids can depend on: for --version. */
+void tokenizer_libraries(struct str *out);
 
 struct tokenizer_worker *tokenizer_worker_new(const struct tokenizer *t);
 void tokenizer_worker_free(struct tokenizer_worker *w);
 
-/* Appends the ids of len bytes of text (well-formed UTF-8; NULs allowed); adds neither bos nor eos.
- * Fails when the text is not something that this tokenizer can encode (NullTokenizer alone), or is
- * longer than 2^31 bytes. */
+/* Appends the ids of len bytes of text (well-formed UTF-8; NULs allowed). Adds neither bos nor eos,
+ * except that a tokenizer.json adds what its post-processor says, unless that was switched off.
+ * Fails when the text is not something that this tokenizer can encode (no numbers for a
+ * NullTokenizer; bytes that are no UTF-8, or more than a regular expression can bear, for a
+ * tokenizer.json), or is longer than 2^31 bytes. */
 int tokenizer_encode(
     struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e);
 
 /* Appends the text of count ids; may be malformed UTF-8 where a character was cut. An id outside
  * the vocabulary is an error. skip_special leaves out control pieces. */
-int tokenizer_decode(struct tokenizer_worker *w, const int64_t *ids, size_t count,
+int tokenizer_decode(struct tokenizer_worker *w, const uint32_t *ids, size_t count,
     bool skip_special, struct str *out, struct err *e);
 
 #endif

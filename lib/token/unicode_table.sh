@@ -1,8 +1,9 @@
 #!/bin/sh
 # unicode_table.sh [DIRECTORY] - print unicode_table.h from UnicodeData.txt (Debian package unicode-data, version 15.0)
 #
-# Only what the pre-tokenizers ask for: letters (L*), marks (M*), numbers (N*), and the property White_Space, whose members
-# are taken from PropList.txt. Neighbouring code points of one class become one row.
+# Only what the pre-tokenizers ask for: letters (Lu and Lt, Ll, Lm and Lo), marks (M*), numbers (N*), and the property
+# White_Space, whose members are taken from PropList.txt. Neighbouring code points of one class become one row; so does a stretch
+# of capital, small, capital, small... as the Latin and Cyrillic extensions have it.
 set -eu
 dir=${1:-/usr/share/unicode}
 version=$(sed -n '1s/.*-\([0-9.]*\)\.txt.*/\1/p' "$dir/PropList.txt")
@@ -11,14 +12,17 @@ cat <<END
  * unicode_table.h - classes of code points, Unicode $version
  *
  * Printed by unicode_table.sh from UnicodeData.txt and PropList.txt of the Unicode Character Database; do not edit.
- * Rows are {first, last, class} in increasing order; what no row covers is of class other.
+ * Rows are {first, last, class} in increasing order; what no row covers is of class other. In a row of class TURNS
+ * the first code point is a capital, the next a small letter, and so on by turns.
  */
 #ifndef TOKEN_UNICODE_TABLE_H
 #define TOKEN_UNICODE_TABLE_H
 
+#include "lib/token/unicode.h"
+
 #define UNICODE_TABLE_VERSION "$version"
 
-enum unicode_class { CLASS_OTHER, CLASS_LETTER, CLASS_NUMBER, CLASS_MARK, CLASS_SPACE };
+enum { CLASS_TURNS = UNICODE_CLASSES };
 
 static const struct {
 	unsigned first : 24, class : 8, last;
@@ -43,7 +47,13 @@ FILENAME ~ /PropList/ {
 function put(first, last, class) {
 	if (class == "")
 		return
-	if (class == c0 && first == l0 + 1) {
+	if (first == l0 + 1 && (class == c0 || c0 == "TURNS" && first == last &&
+	    class == ((first - f0) % 2 ? "LOWER" : "UPPER"))) {
+		l0 = last
+		return
+	}
+	if (first == l0 + 1 && first == last && f0 == l0 && c0 == "UPPER" && class == "LOWER") {
+		c0 = "TURNS"
 		l0 = last
 		return
 	}
@@ -67,7 +77,8 @@ function flush() {
 		next
 	}
 	major = substr($3, 1, 1)
-	class = (c in space) ? "SPACE" : major == "L" ? "LETTER" : major == "M" ? "MARK" : major == "N" ? "NUMBER" : ""
+	class = major == "L" ? "LETTER" : major == "M" ? "MARK" : major == "N" ? "NUMBER" : ""
+	class = (c in space) ? "SPACE" : $3 == "Lu" || $3 == "Lt" ? "UPPER" : $3 == "Ll" ? "LOWER" : class
 	put($2 ~ /, Last>$/ ? begin : c, c, class)
 }
 END {

@@ -92,6 +92,27 @@ fails()
 	grep -q '"eos_token": "<|endoftext|>"' out/special_tokens_map.json
 }
 
+@test "a tokenizer.json and its configs are copied" {
+	mckpt import "$hf/gpt2" ck
+	mkdir tok
+	cp "$TOP/tests/fuzz/corpus/tokenizer_json/bytes" tok/tokenizer.json
+	fails 0 "mexport: the model's vocabulary has 500 rows, 239 more than the tokenizer has tokens" \
+		mexport --tokenizer-model tok/tokenizer.json ck out
+	cmp tok/tokenizer.json out/tokenizer.json
+	grep -q '"add_bos_token": true' out/tokenizer_config.json
+	grep -q '"bos_token": "<s>"' out/special_tokens_map.json
+	echo '{"eos_token": "<x>", "chat_template": "none"}' >tok/tokenizer_config.json
+	echo '{"eos_token": "<x>"}' >tok/special_tokens_map.json
+	mexport -q --tokenizer-model tok ck again
+	for f in tokenizer.json tokenizer_config.json special_tokens_map.json; do cmp "tok/$f" "again/$f"; done
+	[ ! -e again/tokenizer.model ]
+	echo '{' >tok/tokenizer.json
+	run mexport --tokenizer-model tok ck no
+	[ "$status" = 1 ]
+	[[ $output == "mexport: tok/tokenizer.json: not valid JSON: "* ]]
+	[ ! -e no ]
+}
+
 @test "a tokenizer that does not fit or does not parse" {
 	mckpt import "$hf/gpt2" ck
 	awk 'BEGIN { printf "{"; for (i = 0; i < 501; i++) printf "%s\"t%d\": %d", i ? ", " : "", i, i; print "}" }' >v.json
@@ -101,7 +122,7 @@ fails()
 	echo 't1  t2' >m.txt
 	fails 1 "mexport: m.txt:1: not two symbols with one blank between" mexport --vocab-file v.json --merge-file m.txt ck out
 	head -c 100 /dev/zero >t.model
-	fails 1 "mexport: t.model: not a SentencePiece model: the protobuf message is broken" mexport --tokenizer-model t.model ck out
+	fails 1 "mexport: t.model: not a SentencePiece model: the protobuf message is broken at byte 0" mexport --tokenizer-model t.model ck out
 	fails 1 "mexport: cannot open 'none.model': No such file or directory" mexport --tokenizer-model none.model ck out
 	[ ! -e out ]
 }

@@ -101,6 +101,9 @@ bpe="--vocab-file vocab.json --merge-file merges.txt"
 	printf '\3757zXZ\0' >a.xz
 	run mtok -o out $spm a.xz
 	expect 1 "mtok: a.xz: only gzip and zstd are decompressed here; pipe it through xzcat"
+	printf 'PAR1\25\4\25' >a.parquet
+	run mtok -o out $spm a.parquet
+	expect 1 "mtok: a.parquet: only gzip and zstd are decompressed here; pipe it through a program that makes JSON Lines of Parquet"
 	[ -z "$(ls out* 2>/dev/null)" ]
 }
 
@@ -158,28 +161,28 @@ bpe="--vocab-file vocab.json --merge-file merges.txt"
 	syntax: no member name at byte 26
 	syntax: no member name at byte 2
 	ok
-	missing-key: no member 'text'
-	missing-key: no member 'text'
-	wrong-type: 'text' is null, not a string or a list of strings
-	wrong-type: 'text' is a number, not a string or a list of strings
-	wrong-type: 'text' is a boolean, not a string or a list of strings
-	wrong-type: 'text' is an object, not a string or a list of strings
-	wrong-type: 'text' is a list with other things in it, not a string or a list of strings
-	not-object: the line is an array
-	not-object: the line is a string
-	not-object: the line is a number
-	not-object: the line is null
-	lone-surrogate: 'text' has an unpaired surrogate escape
-	lone-surrogate: 'text' has an unpaired surrogate escape
-	lone-surrogate: 'text' has an unpaired surrogate escape
-	lone-surrogate: 'text' has an unpaired surrogate escape
+	missing-key: no member 'text' in the object at byte 1
+	missing-key: no member 'text' in the object at byte 1
+	wrong-type: 'text' is null, not a string or a list of strings, at byte 9
+	wrong-type: 'text' is a number, not a string or a list of strings, at byte 9
+	wrong-type: 'text' is a boolean, not a string or a list of strings, at byte 9
+	wrong-type: 'text' is an object, not a string or a list of strings, at byte 9
+	wrong-type: 'text' is a list with other things in it, not a string or a list of strings, at byte 10
+	not-object: the line is an array at byte 1
+	not-object: the line is a string at byte 1
+	not-object: the line is a number at byte 1
+	not-object: the line is null at byte 1
+	lone-surrogate: 'text' has an unpaired surrogate escape at byte 20
+	lone-surrogate: 'text' has an unpaired surrogate escape at byte 19
+	lone-surrogate: 'text' has an unpaired surrogate escape at byte 19
+	lone-surrogate: 'text' has an unpaired surrogate escape at byte 27
 	bad-utf8: malformed UTF-8 at byte 23
 	bad-utf8: malformed UTF-8 at byte 25
 	bad-utf8: malformed UTF-8 at byte 19
 	bad-utf8: malformed UTF-8 at byte 25
 	bad-utf8: malformed UTF-8 at byte 20
 	bad-utf8: malformed UTF-8 at byte 11
-	bom: byte order mark inside the file
+	bom: byte order mark inside the file, at byte 1
 	syntax: text after the value at byte 21
 	ok
 	syntax: unterminated string at byte 26
@@ -235,11 +238,11 @@ bpe="--vocab-file vocab.json --merge-file merges.txt"
 }
 
 @test "options of preprocess_data that are not here are refused by name, all at once" {
-	run mtok --input docs.jsonl -o out $spm --split-sentences --partitions 2 --keep-sequential-samples
+	run mtok --input docs.jsonl -o out $spm --find-optimal-num-workers --partitions 2 --keep-sequential-samples
 	[ "$status" = 2 ]
-	[ "$output" = "mtok: options that this program does not have: --split-sentences (give a list of sentences as the member's \
-value), --partitions (one run gives one dataset; --workers is enough), --keep-sequential-samples (the order of the lines is \
-always kept)" ]
+	[ "$output" = "mtok: options that this program does not have: --partitions (one run gives one dataset; --workers is enough, \
+and --part for many jobs), --keep-sequential-samples (the order of the lines is always kept), --find-optimal-num-workers (one \
+worker a core is the default)" ]
 }
 
 @test "wrong usage: status 2, one line" {
@@ -251,12 +254,13 @@ always kept)" ]
 	expect 2 "mtok: cannot open 'nowhere': No such file or directory"
 	run mtok --input docs.jsonl -o out --tokenizer-model nowhere
 	expect 2 "mtok: cannot open 'nowhere': No such file or directory"
-	run mtok --input docs.jsonl -o out --tokenizer-model docs.jsonl
-	expect 2 "mtok: docs.jsonl: not a tokenizer file that is known here"
+	echo nonsense >text
+	run mtok --input docs.jsonl -o out --tokenizer-model text
+	expect 2 "mtok: text: not a tokenizer file that is known here"
 	run mtok --input docs.jsonl -o out --tokenizer-type BertWordPieceCase
 	[ "$status" = 2 ]
 	[ "$output" = "mtok: tokenizer type 'BertWordPieceCase' is not built in; there are SentencePieceTokenizer, \
-GPTSentencePieceTokenizer, Llama2Tokenizer, GPT2BPETokenizer, NullTokenizer" ]
+GPTSentencePieceTokenizer, Llama2Tokenizer, HuggingFaceTokenizer, TikTokenizer, GPT2BPETokenizer, NullTokenizer" ]
 	run mtok --input docs.jsonl -o out --tokenizer-type GPT2BPETokenizer $spm
 	expect 2 "mtok: GPT2BPETokenizer needs --vocab-file and --merge-file"
 	run mtok --input docs.jsonl -o out $spm --json-keys text text
@@ -272,10 +276,10 @@ GPTSentencePieceTokenizer, Llama2Tokenizer, GPT2BPETokenizer, NullTokenizer" ]
 	expect 2 "mtok: m2:1: 'fox' is not in the vocabulary"
 	printf '#version: 0.2\nt h\nh t\n' >m2
 	run mtok count --vocab-file vocab.json --merge-file m2 docs.jsonl
-	expect 2 "mtok: m2:3: 'h' and 't' join to no token of the vocabulary"
+	expect 2 "mtok: m2:3: 'h t': the two join to no token of the vocabulary"
 	printf 't h\nt h\n' >m2
 	run mtok count --vocab-file vocab.json --merge-file m2 docs.jsonl
-	expect 2 "mtok: m2:2: the pair is there twice"
+	expect 2 "mtok: m2:2: 't h': the pair is there twice"
 	printf 'the\n' >m2
 	run mtok count --vocab-file vocab.json --merge-file m2 docs.jsonl
 	expect 2 "mtok: m2:1: not two tokens with a space between them"
@@ -283,21 +287,26 @@ GPTSentencePieceTokenizer, Llama2Tokenizer, GPT2BPETokenizer, NullTokenizer" ]
 	run mtok count --vocab-file v2 --merge-file merges.txt docs.jsonl
 	expect 2 "mtok: v2: the id of 'b' is 2, but there are 2 tokens"
 	echo '{"a": 0, "b": 1}' >v2
-	run mtok count --vocab-file v2 --merge-file merges.txt docs.jsonl
+	: >m2
+	run mtok count --vocab-file v2 --merge-file m2 docs.jsonl
 	expect 2 "mtok: v2: no token for byte 0x00"
 }
 
 @test "a model that is cut off is refused" {
 	head -c 500 t.model >cut.model
 	run mtok info --tokenizer-model cut.model
-	expect 2 "mtok: cut.model: not a SentencePiece model: libsentencepiece cannot use it"
+	[ "$status" = 2 ]
+	[[ $output =~ ^"mtok: cut.model: not a SentencePiece model: the protobuf message is broken at byte "[0-9]+$ ]]
+	printf '\n\3\n\1x' >cut.model
+	run mtok info --tokenizer-model cut.model
+	expect 2 "mtok: cut.model: no piece is the unknown"
 }
 
 @test "count" {
 	printf '{"text": "the fox"}\n{"text": ["the", "x"]}\n' >in
 	run --separate-stderr mtok count -q $bpe in
 	[ "$status" = 0 ]
-	[ "$output" = "$(printf 'key\tdocuments\tsequences\tbytes\ttokens\tbytes_per_token\ntext\t2\t3\t11\t6\t1.8333')" ]
+	[ "$output" = "$(printf 'tokenizer\tkey\tdocuments\tsequences\tbytes\ttokens\tbytes_per_token\tlongest\nvocab.json\ttext\t2\t3\t11\t6\t1.8333\t4')" ]
 	[ -z "$stderr" ]
 }
 
@@ -417,13 +426,19 @@ GPTSentencePieceTokenizer, Llama2Tokenizer, GPT2BPETokenizer, NullTokenizer" ]
 	# one more piece at the end of the protobuf: an empty one, then one that begins with a NUL
 	mtok train -q -o u.model --vocab-size 60 --soft-vocab-limit docs.jsonl
 	{ cat u.model; printf '\n\7\n\0\25\0\0\0\0'; } >bad.model
+	pieces=$(mtok info --tokenizer-model u.model | sed -n 's/^vocab.size[^0-9]*//p')
 	run mtok info --tokenizer-model bad.model
-	[ "$status" = 2 ]
-	[[ $output == "mtok: bad.model: not a SentencePiece model: "* ]]
-	[ "${#lines[@]}" = 1 ]
+	expect 2 "mtok: bad.model: piece $pieces is empty or not plain UTF-8"
 	{ cat u.model; printf '\n\11\n\2\0x\25\0\0\0\0'; } >bad.model
 	run mtok info --tokenizer-model bad.model
-	[ "$status" = 2 ]
-	[[ $output == "mtok: bad.model: not a SentencePiece model: "* ]]
-	[ "${#lines[@]}" = 1 ]
+	expect 2 "mtok: bad.model: piece $pieces is empty or not plain UTF-8"
+	{ cat u.model; printf '\n\11\n\2ab\25\0\0\200\177'; } >bad.model
+	run mtok info --tokenizer-model bad.model
+	expect 2 "mtok: bad.model: piece $pieces has no finite score"
+	{ cat u.model; printf '\n\12\n\6<0x41>\30\6'; } >bad.model
+	run mtok info --tokenizer-model bad.model
+	expect 2 "mtok: bad.model: byte piece $pieces in a model without byte fallback"
+	{ cat u.model; printf '\32\13\22\11\4\1\0\0aaaaa'; } >bad.model
+	run mtok info --tokenizer-model bad.model
+	expect 2 "mtok: bad.model: its normalisation rules say that 260 of 5 bytes are an index"
 }

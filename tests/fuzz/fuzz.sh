@@ -8,8 +8,9 @@ b='build-fuzzer-no-link-address-undefined'
 for src in tests/fuzz/*.c; do
 	name=$(basename "$src" .c)
 	[ "$name" = driver ] && continue
-	clang++ -fsanitize=fuzzer,address,undefined -o "build-fuzz/$name" "$b/tests/fuzz/$name.c.o" "$b"/tok/*.o "$b"/shard/*.o \
-		"$b"/export/*.o "$b/libmikoshi.a" -lsentencepiece_train -lsentencepiece -lsimdjson -lz -lzstd -lpthread -lm
+	clang++ -fsanitize=fuzzer,address,undefined -o "build-fuzz/$name" "$b/tests/fuzz/$name.c.o" "$b"/tests/*.o \
+		"$b"/tok/*.o "$b"/shard/*.o "$b"/export/*.o "$b/libmikoshi.a" -lsentencepiece_train -lsentencepiece -lsimdjson \
+		-lpcre2-8 -lutf8proc -lz -lzstd -lpthread -lm
 	mkdir -p "build-fuzz/$name.corpus"
 	(cd build-fuzz &&
 		"./$name" -max_total_time="$SECONDS_EACH" -rss_limit_mb=2048 "$name.corpus" "../tests/fuzz/corpus/$name")

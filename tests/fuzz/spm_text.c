@@ -2,6 +2,7 @@
  * the start */
 #include "lib/base/io.h"
 #include "lib/token/spm.h"
+#include "lib/token/spmtrain.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,13 +35,14 @@ train(void)
 	struct str model = { 0 };
 	struct err e = { "" };
 	struct spm *m;
+	size_t len;
 
 	if (spm_train(&t, &model, &e) < 0) {
 		fprintf(stderr, "%s\n", e.msg);
 		abort();
 	}
-	m = spm_load(model.buf, model.len, &e);
-	str_release(&model);
+	len = model.len;
+	m = spm_new(str_detach(&model), len, "fuzz", &e);
 	return m;
 }
 
@@ -48,20 +50,22 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct spm *m;
-	struct spm_buffer *b = spm_buffer_new();
+	struct spm_worker *w;
 	struct token_ids ids = { 0 };
 	struct str back = { 0 };
+	struct err e;
 
 	if (!m)
 		m = train();
-	if (spm_encode(m, b, (const char *)data, size, &ids) < 0)
+	w = spm_worker_new(m);
+	if (spm_encode(m, w, (const char *)data, size, &ids, &e) < 0)
 		abort();
 	for (size_t i = 0; i < ids.count; i++)
-		if (ids.id[i] < 0 || ids.id[i] >= spm_size(m))
+		if (ids.id[i] >= (uint32_t)spm_size(m))
 			abort();
-	spm_decode(m, b, ids.id, ids.count, &back);
+	spm_decode(m, ids.id, ids.count, &back);
 	str_release(&back);
 	token_ids_release(&ids);
-	spm_buffer_free(b);
+	spm_worker_free(w);
 	return 0;
 }

@@ -1,10 +1,17 @@
-/* spmodel.c - fuzz target: any bytes as a SentencePiece model; what is accepted can be looked up */
-#include "export/spmodel.h"
+/* spmodel.c - fuzz target: any bytes as a SentencePiece model; what is accepted finds its pieces,
+ * encodes its own bytes as a text, and decodes the ids and all ids */
+#include "lib/base/mem.h"
+#include "lib/token/spm.h"
+#include "lib/token/spmodel.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+/* Looks every piece up. */
+static void
+find_pieces(const uint8_t *data, size_t size)
 {
 	struct spmodel m;
 	struct err e;
@@ -14,5 +21,48 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			if (spmodel_find(&m, m.piece[i].text, m.piece[i].len) != i)
 				__builtin_trap();
 	spmodel_release(&m);
+}
+
+/* Ids must be the model's; a worker must not depend on what it did before. */
+static void
+use(const struct spm *m, const char *text, size_t len)
+{
+	struct spm_worker *w = spm_worker_new(m);
+	struct token_ids ids = { 0 }, again = { 0 };
+	struct str back = { 0 };
+	struct err e;
+
+	if (spm_encode(m, w, text, len, &ids, &e) < 0 || spm_encode(m, w, text, len, &again, &e) < 0)
+		__builtin_trap();
+	if (ids.count != again.count || (ids.count && memcmp(ids.id, again.id, ids.count * sizeof *ids.id)))
+		__builtin_trap();
+	for (size_t i = 0; i < ids.count; i++)
+		if (ids.id[i] >= (uint32_t)spm_size(m))
+			__builtin_trap();
+	for (int i = 0; i < spm_size(m); i++)
+		token_ids_add(&ids, (uint32_t)i);
+	spm_decode(m, ids.id, ids.count, &back);
+	str_release(&back);
+	token_ids_release(&ids);
+	token_ids_release(&again);
+	spm_worker_free(w);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const char text[] = " aabc \xe3\x81\x82 A\te\xcc\x81 \xe2\x96\x81<USER> ab\xe6\x97\xa5\xe6\x9c\xac\xff  ";
+	char *copy = mem_alloc(size, 1);
+	struct spm *m;
+	struct err e;
+
+	find_pieces(data, size);
+	memcpy(copy, data, size);
+	m = spm_new(copy, size, "fuzz", &e);
+	if (m) {
+		use(m, text, sizeof text - 1);
+		use(m, (const char *)data, size);
+	}
+	spm_free(m);
 	return 0;
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# mtok against $GOLDEN/golden/tok: ids, dataset bytes for 1, 2 and 4 workers, decoding
+# mtok against $GOLDEN/golden/tok: ids, dataset bytes for 1, 2, 3 and 8 workers, decoding
 
 bats_require_minimum_version 1.5.0
 
@@ -16,6 +16,14 @@ options()
 	gpt2) echo "--vocab-file $files/gpt2-vocab.json --merge-file $files/gpt2-merges.txt" ;;
 	gpt2.ordinary) echo "$(options gpt2) --special-as-text" ;;
 	spm-*) echo "--tokenizer-model $files/$1.model" ;;
+	cl100k) echo "--tokenizer-model $files/cl100k_base.tiktoken" ;;
+	l3style.tiktoken)
+		echo "--tokenizer-model $files/$1 --tiktoken-pattern cl100k --tiktoken-special-tokens <|begin_of_text|> <|end_of_text|>" \
+			"<|eot_id|> <|start_header_id|> <|end_header_id|>" ;;
+	l3style | llama2style) echo "--tokenizer-model $files/$1.tokenizer.json --tokenizer-hf-no-include-special-tokens" ;;
+	qwen2style) echo "--tokenizer-model $files/$1.tokenizer.json" ;;
+	megatron-tiktoken.*)
+		echo "--tokenizer-model $files/megatron-tiktoken.vocab.json --vocab-size 9000 --tiktoken-pattern ${1##*.}" ;;
 	esac
 }
 
@@ -24,19 +32,31 @@ sum()
 	sha256sum <"$1" | cut -d' ' -f1
 }
 
-# same_bytes TOKENIZER: every corpus of sums.tsv, with --append-eod
+# same_bytes TOKENIZER: every corpus of sums.tsv, with --append-eod, for 1, 2, 3 and 8 workers, plain, gzip, zstd and in parts
 same_bytes()
 {
 	local n=0
 	while IFS=$'\t' read -r name _ _ _ bin idx; do
 		[ "${name%.*}" = "$1" ] || continue
-		for w in 1 2 4; do
-			mtok -q --force -o out --append-eod --workers $w $(options "$1") --input "$GOLDEN/corpus/${name##*.}.jsonl"
-			[ "$(sum out_text_document.bin) $(sum out_text_document.idx)" = "$bin $idx" ] || { echo "$name, $w workers"; return 1; }
+		corpus=$GOLDEN/corpus/${name##*.}.jsonl
+		gzip -c "$corpus" >gz
+		zstd -q -c <"$corpus" >zst
+		for w in 1 2 3 8; do
+			for input in "$corpus" gz zst; do
+				mtok -q --force -o out --append-eod --workers $w $(options "$1") --input "$input"
+				[ "$(sum out_text_document.bin) $(sum out_text_document.idx)" = "$bin $idx" ] || {
+					echo "$name, $w workers, $input"
+					return 1
+				}
+			done
 		done
+		for i in 1 2 3; do
+			mtok -q --force -o "part$i" --append-eod --part "$i/3" $(options "$1") --input "$corpus"
+		done
+		[ "$(cat part{1,2,3}_text_document.bin | sha256sum | cut -d' ' -f1)" = "$bin" ] || { echo "$name in parts"; return 1; }
 		n=$((n + 1))
 	done <"$tok/sums.tsv"
-	[ "$n" -ge 5 ]
+	[ "$n" = 6 ]
 }
 
 # same_ids TOKENIZER: the files of ids, without eod, and the counts of every document
@@ -56,6 +76,35 @@ same_ids()
 @test "spm-uni-8k: bytes" { same_bytes spm-uni-8k; }
 @test "spm-bpe-8k: bytes" { same_bytes spm-bpe-8k; }
 @test "spm-bpe-span-3k: bytes" { same_bytes spm-bpe-span-3k; }
+@test "cl100k: bytes" { same_bytes cl100k; }
+@test "l3style.tiktoken: bytes" { same_bytes l3style.tiktoken; }
+@test "l3style: bytes" { same_bytes l3style; }
+@test "llama2style: bytes" { same_bytes llama2style; }
+@test "qwen2style: bytes" { same_bytes qwen2style; }
+@test "megatron-tiktoken.v1: bytes" { same_bytes megatron-tiktoken.v1; }
+@test "megatron-tiktoken.v2: bytes" { same_bytes megatron-tiktoken.v2; }
+
+@test "gpt2 as tokenizer.json gives the bytes of its two files" {
+	for c in en ja code multi unicode edge; do
+		mtok -q --force -o two $(options gpt2) --input "$GOLDEN/corpus/$c.jsonl"
+		mtok -q --force -o one --tokenizer-model "$files/gpt2.tokenizer.json" --input "$GOLDEN/corpus/$c.jsonl"
+		cmp two_text_document.bin one_text_document.bin
+		cmp two_text_document.idx one_text_document.idx
+	done
+}
+
+@test "decoding gives the texts again" {
+	texts() { perl -MJSON::PP -ne 'next unless /\S/; s/^\xef\xbb\xbf//; print JSON::PP->new->utf8->allow_nonref->encode(decode_json($_)->{text}), "\n"'; }
+	for t in gpt2 cl100k l3style l3style.tiktoken megatron-tiktoken.v2 llama2style; do
+		for c in en ja code multi unicode; do
+			# U+2581 is a space to Llama 2, and <EXTRA_A> takes the spaces beside it
+			case $t.$c in llama2style.unicode | l3style.unicode) continue ;; esac
+			mtok -q --force -o out $(options "$t") --input "$GOLDEN/corpus/$c.jsonl"
+			mtok decode out_text_document --json $(options "$t") | texts >got
+			texts <"$GOLDEN/corpus/$c.jsonl" | cmp - got || { echo "$t $c"; return 1; }
+		done
+	done
+}
 
 @test "ids" {
 	for t in gpt2 gpt2.ordinary spm-uni-8k spm-bpe-8k spm-bpe-span-3k; do

@@ -1,7 +1,7 @@
 /* token.c - properties of the tokenizers: decode(encode(x)) = x for any bytes; linear and heap
  * merging agree */
 #include "lib/base/mem.h"
-#include "lib/token/bpe.h"
+#include "lib/token/bpe_impl.h"
 #include "lib/token/tokenizer.h"
 #include "tests/check.h"
 #include "tests/tiny_bpe.h"
@@ -76,31 +76,37 @@ test_round_trip(const struct tokenizer *t, struct mt19937 *rng)
 	tokenizer_worker_free(w);
 }
 
+/* Searching the minimum and the heap, on the same symbols. */
 static void
 test_methods(const struct tiny_bpe *tiny, struct mt19937 *rng)
 {
-	uint32_t byte_id[256], linear[BPE_LINEAR_MAX], heap[BPE_LINEAR_MAX];
-	struct bpe_worker *w = bpe_worker_new();
+	struct bpe_token token[TINY_TOKENS];
+	struct bpe_merge merge[TINY_MERGES];
+	struct bpe_spec spec = { .token = token, .num_tokens = TINY_TOKENS, .merge = merge,
+		.num_merges = TINY_MERGES };
+	struct bpe_scratch scratch = { 0 };
+	struct err e = { "" };
 	struct bpe *b;
 
-	for (uint32_t i = 0; i < 256; i++)
-		byte_id[i] = i;
-	b = bpe_new(byte_id, TINY_MERGES);
-	/* Distinct pairs may join to one token only when their bytes are the same, which tiny_make
-	 * excludes. */
-	for (int i = 256; i < tiny->count; i++)
-		CHECK(bpe_add(b, (uint32_t)tiny->left[i], (uint32_t)tiny->right[i],
-		    (uint32_t)i - 256, (uint32_t)i));
-	for (int round = 0; round < 5 * ROUNDS; round++) {
+	for (int i = 0; i < TINY_TOKENS; i++)
+		token[i] = (struct bpe_token){ tiny->bytes[i], (uint32_t)tiny->len[i] };
+	for (int i = 0; i < TINY_MERGES; i++)
+		merge[i] = (struct bpe_merge){ (uint32_t)tiny->left[256 + i], (uint32_t)tiny->right[256 + i] };
+	b = bpe_new(&spec, NULL, &e);
+	CHECK_STR(e.msg, "");
+	for (int round = 0; b && round < 5 * ROUNDS; round++) {
+		uint32_t linear[BPE_LINEAR_MAX], heap[BPE_LINEAR_MAX];
 		unsigned char piece[TEXT_MAX];
 		size_t n = random_text(rng, round, piece), a, h;
 
 		n = n < BPE_LINEAR_MAX ? n : BPE_LINEAR_MAX;
-		a = bpe_merge_linear(b, piece, n, linear);
-		h = bpe_merge_heap(b, w, piece, n, heap);
+		for (size_t i = 0; i < n; i++)
+			linear[i] = heap[i] = b->byte_id[piece[i]];
+		a = bpe_merge_linear(b, linear, n);
+		h = bpe_merge_heap(b, &scratch, heap, n);
 		CHECK(a == h && !memcmp(linear, heap, a * sizeof *linear));
 	}
-	bpe_worker_free(w);
+	bpe_scratch_release(&scratch);
 	bpe_free(b);
 }
 

@@ -3,27 +3,36 @@
 #include "lib/token/pretok.h"
 #include "tests/check.h"
 
-/* Bytes are their own ids; "ab" 256, "bc" 257, "aa" 258, "aaaa" 259, "abc" 260. */
+/* Bytes are their own ids; "ab" 256, "bc" 257, "aa" 258, "aaaa" 259, "abc" 260, "wxyz" 261, which nothing joins to. */
+static unsigned char byte[256];
+static struct bpe_token tokens[262] = {
+	[256] = { (const unsigned char *)"ab", 2 }, [257] = { (const unsigned char *)"bc", 2 },
+	[258] = { (const unsigned char *)"aa", 2 }, [259] = { (const unsigned char *)"aaaa", 4 },
+	[260] = { (const unsigned char *)"abc", 3 }, [261] = { (const unsigned char *)"wxyz", 4 },
+};
+static const struct bpe_merge merges[] = { { 'b', 'c' }, { 'a', 'b' }, { 'a', 'a' }, { 258, 258 }, { 'a', 257 } };
+
 static struct bpe *
-small(void)
+small(bool whole_piece)
 {
-	uint32_t byte_id[256];
+	struct bpe_spec spec = { .token = tokens, .num_tokens = 262, .merge = merges, .num_merges = 5,
+		.whole_piece = whole_piece };
+	struct err e = { "" };
 	struct bpe *b;
 
-	for (uint32_t i = 0; i < 256; i++)
-		byte_id[i] = i;
-	b = bpe_new(byte_id, 5);
-	CHECK(bpe_add(b, 'b', 'c', 0, 257) && bpe_add(b, 'a', 'b', 1, 256) &&
-	    bpe_add(b, 'a', 'a', 2, 258));
-	CHECK(bpe_add(b, 258, 258, 3, 259) && bpe_add(b, 'a', 257, 4, 260));
-	CHECK(!bpe_add(b, 'a', 'b', 9, 1));
+	for (int i = 0; i < 256; i++) {
+		byte[i] = (unsigned char)i;
+		tokens[i] = (struct bpe_token){ &byte[i], 1 };
+	}
+	b = bpe_new(&spec, NULL, &e);
+	CHECK_STR(e.msg, "");
 	return b;
 }
 
 static void
 expect(const struct bpe *b, const char *piece, const char *want)
 {
-	struct bpe_worker *w = bpe_worker_new();
+	struct bpe_worker *w = bpe_worker_new(b);
 	struct token_ids ids = { 0 };
 	struct str s = { 0 };
 
@@ -31,9 +40,9 @@ expect(const struct bpe *b, const char *piece, const char *want)
 	for (int turn = 0; turn < 2; turn++) {
 		ids.count = 0;
 		str_clear(&s);
-		bpe_encode(b, w, (const unsigned char *)piece, strlen(piece), &ids);
+		bpe_encode_piece(w, (const unsigned char *)piece, strlen(piece), &ids);
 		for (size_t i = 0; i < ids.count; i++)
-			str_addf(&s, "%s%lld", i ? " " : "", (long long)ids.id[i]);
+			str_addf(&s, "%s%u", i ? " " : "", ids.id[i]);
 		CHECK_STR(s.len ? s.buf : "", want);
 	}
 	str_release(&s);
@@ -44,7 +53,7 @@ expect(const struct bpe *b, const char *piece, const char *want)
 static void
 test_merges(void)
 {
-	struct bpe *b = small();
+	struct bpe *b = small(false);
 
 	expect(b, "", "");
 	expect(b, "a", "97");
@@ -56,7 +65,46 @@ test_merges(void)
 	expect(b, "xyz", "120 121 122");
 	expect(
 	    b, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab", "259 259 259 259 259 259 259 259 259 256");
+	expect(b, "wxyz", "119 120 121 122");
+	CHECK(bpe_find(b, (const unsigned char *)"abc", 3) == 260 &&
+	    bpe_find(b, (const unsigned char *)"abcd", 4) == -1);
 	bpe_free(b);
+	b = small(true);
+	expect(b, "wxyz", "261");
+	expect(b, "wxyza", "119 120 121 122 97");
+	bpe_free(b);
+}
+
+static void
+refuse(struct bpe_spec spec, size_t bad, const char *why)
+{
+	struct err e = { "" };
+	size_t at = 99;
+
+	CHECK(!bpe_new(&spec, &at, &e) && at == bad);
+	CHECK_STR(e.msg, why);
+}
+
+static void
+test_refused(void)
+{
+	struct bpe_merge again[] = { { 'b', 'c' }, { 'a', 'b' }, { 'b', 'c' } };
+	struct bpe_merge no_join[] = { { 'b', 'c' }, { 'c', 'b' } }, no_text[] = { { 'b', 262 } };
+	struct bpe_token twice[] = { tokens['a'], tokens['b'], tokens['a'] };
+	struct bpe_spec spec = { .token = tokens, .num_tokens = 262, .merge = again, .num_merges = 3 };
+
+	refuse(spec, 2, "the pair is there twice");
+	spec.merge = no_join;
+	spec.num_merges = 2;
+	refuse(spec, 1, "the two join to no token of the vocabulary");
+	spec.merge = no_text;
+	spec.num_merges = 1;
+	refuse(spec, 0, "a part is no text");
+	spec.num_tokens = 255;
+	refuse(spec, 1, "no token for byte 0xff");
+	spec.token = twice;
+	spec.num_tokens = 3;
+	refuse(spec, 1, "ids 0 and 2 are the same bytes");
 }
 
 /* A million equal letters take n log n steps. */
@@ -65,12 +113,12 @@ test_long_run(void)
 {
 	enum { N = 1000000 };
 	unsigned char *piece = malloc(N);
-	struct bpe *b = small();
-	struct bpe_worker *w = bpe_worker_new();
+	struct bpe *b = small(false);
+	struct bpe_worker *w = bpe_worker_new(b);
 	struct token_ids ids = { 0 };
 
 	memset(piece, 'a', N);
-	bpe_encode(b, w, piece, N, &ids);
+	bpe_encode_piece(w, piece, N, &ids);
 	CHECK(ids.count == N / 4 && ids.id[0] == 259 && ids.id[N / 4 - 1] == 259);
 	token_ids_release(&ids);
 	bpe_worker_free(w);
@@ -82,12 +130,12 @@ test_long_run(void)
 static void
 cut(const char *text, const char *want)
 {
-	struct pretok *p = pretok_new();
+	struct pretok *p = pretok_new(PRETOK_GPT2);
 	struct str s = { 0 };
 	size_t n = strlen(text);
 
 	for (size_t pos = 0, end; pos < n; pos = end) {
-		end = pretok_gpt2(p, (const unsigned char *)text, n, pos);
+		end = pretok_next(p, (const unsigned char *)text, n, pos);
 		CHECK(end > pos && end <= n);
 		str_addf(&s, "%s%.*s", pos ? "|" : "", (int)(end - pos), text + pos);
 	}
@@ -125,6 +173,7 @@ int
 main(void)
 {
 	test_merges();
+	test_refused();
 	test_long_run();
 	test_gpt2_rules();
 	return check_done();

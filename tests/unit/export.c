@@ -1,10 +1,10 @@
 /* export.c - SentencePiece models as tokenizer.json, GPT-2's files, shard sizes */
 #include "export/hf.h"
-#include "export/spmodel.h"
 #include "export/tokenizer.h"
 #include "lib/base/io.h"
 #include "lib/base/json.h"
 #include "lib/base/mem.h"
+#include "lib/token/spmodel.h"
 #include "tests/check.h"
 
 #include <unistd.h>
@@ -57,8 +57,8 @@ test_spmodel(void)
 	CHECK(spmodel_parse(&m, s.buf, s.len, "t.model", &e) == 0);
 	CHECK(m.count == 10 && m.model == SP_BPE && m.unk == 0 && m.bos == 1 && m.eos == 2 &&
 	    m.pad == -1);
-	CHECK(m.add_dummy_prefix && m.remove_extra_whitespaces && !m.byte_fallback &&
-	    m.charsmap_len == 4);
+	CHECK(m.normalizer.add_dummy_prefix && m.normalizer.remove_extra_whitespaces && !m.byte_fallback &&
+	    m.normalizer.charsmap_len == 4);
 	CHECK(spmodel_find(&m, "bc", 2) == 6 && spmodel_find(&m, "b", 1) == 8 &&
 	    spmodel_find(&m, "bcd", 3) == -1);
 	spmodel_release(&m);
@@ -79,7 +79,7 @@ test_spmodel(void)
 	CHECK_STR(e.msg, "t.model: not a SentencePiece model: it has no pieces");
 	spmodel_release(&m);
 	CHECK(spmodel_parse(&m, "\x0a\xff", 2, "t.model", &e) < 0);
-	CHECK_STR(e.msg, "t.model: not a SentencePiece model: the protobuf message is broken");
+	CHECK_STR(e.msg, "t.model: not a SentencePiece model: the protobuf message is broken at byte 0");
 	spmodel_release(&m);
 	str_release(&s);
 }

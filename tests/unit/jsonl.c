@@ -2,6 +2,8 @@
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "tests/check.h"
+#include "tests/jsonl_oracle.h"
+#include "tok/files.h"
 #include "tok/input.h"
 #include "tok/jsonl.h"
 #include "tok/pipeline.h"
@@ -84,18 +86,18 @@ test_bad_lines(void)
 	bad(JSONL_SYNTAX, "{\"a\":nul,\"text\":\"x\"}", "no value at byte 6");
 	bad(JSONL_SYNTAX, "4x", "text after the value at byte 2");
 	expect("{\"text\":\"x\"}\0", 13, JSONL_SYNTAX, "text after the value at byte 13");
-	bad(JSONL_NOT_OBJECT, "[\"text\"]", "the line is an array");
-	bad(JSONL_MISSING_KEY, "{}", "no member 'text'");
+	bad(JSONL_NOT_OBJECT, "[\"text\"]", "the line is an array at byte 1");
+	bad(JSONL_MISSING_KEY, "{}", "no member 'text' in the object at byte 1");
 	bad(JSONL_WRONG_TYPE, "{\"text\":false}",
-	    "'text' is a boolean, not a string or a list of strings");
+	    "'text' is a boolean, not a string or a list of strings, at byte 9");
 	bad(JSONL_WRONG_TYPE, "{\"text\":[\"a\",1]}",
-	    "'text' is a list with other things in it, not a string or a list of strings");
+	    "'text' is a list with other things in it, not a string or a list of strings, at byte 14");
 	bad(JSONL_LONE_SURROGATE, "{\"text\":\"\\ude00\\ud83d\"}",
-	    "'text' has an unpaired surrogate escape");
+	    "'text' has an unpaired surrogate escape at byte 10");
 	bad(JSONL_LONE_SURROGATE, "{\"text\":[\"a\",\"\\ud83d\"]}",
-	    "'text' has an unpaired surrogate escape");
+	    "'text' has an unpaired surrogate escape at byte 15");
 	bad(JSONL_BAD_UTF8, "{\"o\":\"\xff\",\"text\":\"x\"}", "malformed UTF-8 at byte 7");
-	bad(JSONL_BOM, "\xef\xbb\xbf{\"text\":\"x\"}", "byte order mark inside the file");
+	bad(JSONL_BOM, "\xef\xbb\xbf{\"text\":\"x\"}", "byte order mark inside the file, at byte 1");
 }
 
 /* Nesting is limited, at any length of the line. */
@@ -130,16 +132,59 @@ test_members(void)
 	jsonl_value(j, 0, &count);
 	CHECK(count == 0);
 	CHECK(jsonl_parse(j, "{\"text\":\"x\"}", 12) == JSONL_MISSING_KEY);
-	CHECK_STR(jsonl_detail(j), "no member 'title'");
+	CHECK_STR(jsonl_detail(j), "no member 'title' in the object at byte 1");
 	jsonl_free(j);
 }
 
-/* Reads all lines of some files in small batches: "file:line:text|". */
-static void
-all_lines(const char **names, int count, struct str *out, struct err *e)
+/* A step of a small generator: enough to spoil lines with. */
+static uint32_t
+random_step(uint64_t *state)
 {
-	struct opt_list files = { count, names };
-	struct input *in = input_new(&files);
+	*state = *state * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(*state >> 33);
+}
+
+/* Spoils good lines in a few places and compares with the oracle: bytes of JSON's own are the likeliest. */
+static void
+test_oracle(void)
+{
+	static const char *const seeds[] = {
+		"{\"id\": 17, \"text\": \"some words that are longer than one block of the scanner, and "
+		"\\u3042 \\ud83d\\ude00\"}",
+		"{\"meta\": {\"text\": [1, -2.5e+3, true]}, \"title\": [\"a\", \"\"], \"text\": \"x\\n\\\"y\\\\\"}",
+		"{\"te\\u0078t\": \"\xe3\x81\x82\xe3\x81\x84\xe3\x81\x86\xf0\x9f\x98\x80"
+		" text\", \"text\":[\"b\", \"\\ud800\"] ,\"n\" :null}",
+	};
+	static const char likely[] = "\"\"\\\\{}[]:,u0dDe\x80\xe3\xff \n\t\x1f";
+	uint64_t state = 42;
+	struct jsonl *j = jsonl_new(&(struct opt_list){ 2, key_names });
+	int differences = 0;
+
+	for (int i = 0; i < 300000; i++) {
+		const char *seed = seeds[random_step(&state) % 3];
+		size_t len = strlen(seed);
+		char line[256];
+
+		memcpy(line, seed, len);
+		for (uint32_t k = random_step(&state) % 4; k > 0; k--) {
+			size_t at = random_step(&state) % len;
+
+			if (random_step(&state) % 4)
+				line[at] = likely[random_step(&state) % (sizeof likely - 1)];
+			else
+				memmove(line + at, line + at + 1, --len - at);
+		}
+		differences += !oracle_agrees(j, key_names, 2, line, len);
+	}
+	CHECK(differences == 0);
+	jsonl_free(j);
+}
+
+/* Reads all lines of some files in small batches: "file:offset:text|". */
+static void
+all_lines(struct input_list *files, struct str *out, struct err *e)
+{
+	struct input *in = input_new(files, -1);
 	struct batch b = { 0 };
 	int rc;
 
@@ -147,19 +192,39 @@ all_lines(const char **names, int count, struct str *out, struct err *e)
 		const char *line;
 		size_t pos = 0, len;
 
-		for (int64_t n = b.first_line; batch_line(&b, &pos, &line, &len); n++)
-			str_addf(out, "%s:%lld:%.*s|", b.file, (long long)n, (int)len, line);
+		while (batch_line(&b, &pos, &line, &len))
+			str_addf(out, "%s:%lld:%.*s|", input_file_name(&files->item[b.file]),
+			    (long long)(b.offset + (line - b.text.buf)), (int)len, line);
 	}
 	str_addf(out, "%d", rc);
 	str_release(&b.text);
 	input_free(in);
 }
 
+/* The same for all parts of N, one after the other. */
+static void
+all_parts(const struct opt_list *names, int64_t count, struct str *out, struct err *e)
+{
+	for (int64_t i = 1; i <= count; i++) {
+		struct mem_pool pool = { 0 };
+		struct input_list files;
+
+		CHECK(files_open(names, (struct part_spec){ i, count }, &files, &pool, e) == 0);
+		all_lines(&files, out, e);
+		CHECK(out->buf[--out->len] == '0');
+		mem_pool_release(&pool);
+	}
+	str_addc(out, '0');
+}
+
 static void
 test_input(void)
 {
 	static const char text[] = "\xef\xbb\xbf" "a\nb\n\nlast";
-	const char *names[] = { "p", "g", "z", "empty", "cut" };
+	static const char want[] = "p:3:a|p:5:b|p:7:|p:8:last|g:0:one|g:4:two|g:8:one|g:12:two|z:0:x|z:2:y|0";
+	const char *names[] = { "p", "g", "z", "empty" };
+	struct input_file cut = { .name = "cut", .end = -1 };
+	struct input_file middle[] = { { .name = "p", .end = -1 }, { .name = "p", .end = -1 }, { .name = "g", .end = -1 } };
 	unsigned char packed[256];
 	char dir[] = "/tmp/jsonl.XXXXXX";
 	struct str out = { 0 };
@@ -183,12 +248,27 @@ test_input(void)
 	    io_write_file("cut", packed, n - 9, &e) == 0);
 	n = ZSTD_compress(packed, sizeof packed, "x\ny", 3, 1);
 	CHECK(io_write_file("z", packed, n, &e) == 0);
-	all_lines(names, 4, &out, &e);
-	CHECK_STR(
-	    out.buf, "p:1:a|p:2:b|p:3:|p:4:last|g:1:one|g:2:two|g:3:one|g:4:two|z:1:x|z:2:y|0");
+	all_parts(&(struct opt_list){ 4, names }, 1, &out, &e);
+	CHECK_STR(out.buf, want);
+	for (int64_t parts = 2; parts < 80; parts++) {
+		str_clear(&out);
+		all_parts(&(struct opt_list){ 4, names }, parts, &out, &e);
+		CHECK_STR(out.buf, want);
+	}
+	CHECK(input_count_lines("p", 8, &e) == 3 && input_is_compressed("z", &e) == 1 && input_is_compressed("p", &e) == 0);
 	str_clear(&out);
-	all_lines(names + 4, 1, &out, &e);
+	all_lines(&(struct input_list){ &cut, 1 }, &out, &e);
 	CHECK_STR(e.msg, "cut: truncated: the compressed data ends too early");
+	for (int64_t i = 0; i < 3; i++) {
+		struct input *in = input_new(&(struct input_list){ &middle[i], 1 }, -1);
+		struct batch b = { 0 };
+
+		input_seek(in, 0, 5 + 2 * (i == 1) + 3 * (i == 2));
+		CHECK(input_next(in, 1, &b, &e) == 1 && b.offset == 5 + 2 * (i == 1) + 3 * (i == 2));
+		CHECK_STR(b.text.buf, i == 2 ? "one\ntwo\n" : i == 1 ? "\n" : "b\n\n");
+		str_release(&b.text);
+		input_free(in);
+	}
 	str_release(&out);
 	CHECK(chdir("/") == 0 && io_remove_tree(dir, &e) == 0);
 }
@@ -259,6 +339,7 @@ main(void)
 	test_bad_lines();
 	test_depth();
 	test_members();
+	test_oracle();
 	test_input();
 	test_pipeline();
 	return check_done();

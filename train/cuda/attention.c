@@ -3,7 +3,7 @@
  *
  *   cuDNN   bf16 and half, whole samples, no dropout: the fastest where the library is there
  *   tiled   bf16 and half, heads of a multiple of 8 up to 128, documents and dropout too: flash.cu
- *   plain   the rest: attention_plain.cu
+ *   plain   the rest, and all of it on a GPU before compute capability 8.0: attention_plain.cu
  *
  * The choice depends on the shapes, the device and the library alone, and a plan is made once for
  * each shape, so every step and every run takes the same kernels. Memory is taken at open; a plan
@@ -28,6 +28,7 @@ struct attention_cache {
 	struct cudnn *dnn;              /* NULL: not found, or not wanted */
 	enum attention_choice choice;
 	bool deterministic;
+	bool tensor_cores;              /* capability CU_TILED: those that the tiled kernels are written for */
 	int64_t shared;                 /* most bytes of shared memory of a block */
 	char *work;                     /* of the library's backward pass; NULL: none */
 	int64_t work_bytes;
@@ -63,6 +64,16 @@ take_workspace(struct attention_cache *c, size_t bytes, struct err *e)
 	    : err_set(e, "cannot take %zu bytes for attention: %s", bytes, cudaGetErrorString(rc));
 }
 
+/* The library's context, where it can serve; NULL with a reason. */
+static struct cudnn *
+open_library(const struct attention_cache *c, enum dtype dtype, cudaStream_t stream, struct err *why)
+{
+	if (is_half(dtype) && c->tensor_cores)
+		return cudnn_open(stream, why);
+	err_set(why, "%s", is_half(dtype) ? "needs compute capability 8.0" : "needs 16 bits");
+	return NULL;
+}
+
 /* Without cuDNN the own kernels serve, which is no failure unless cuDNN was asked for by name. */
 struct attention_cache *
 attention_cache_new(const struct device_config *config, cudaStream_t stream, struct err *e)
@@ -76,11 +87,11 @@ attention_cache_new(const struct device_config *config, cudaStream_t stream, str
 	if (cudaGetDevice(&device) == cudaSuccess)
 		(void)cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
 	c->shared = shared;
-	if (is_half(config->dtype) &&
-	    (c->choice == ATTENTION_BEST || c->choice == ATTENTION_LIBRARY))
-		c->dnn = cudnn_open(stream, &why);
+	c->tensor_cores = cu_capability(device) >= CU_TILED;
+	if (c->choice == ATTENTION_BEST || c->choice == ATTENTION_LIBRARY)
+		c->dnn = open_library(c, config->dtype, stream, &why);
 	if (!c->dnn && c->choice == ATTENTION_LIBRARY)
-		err_set(e, "attention by cuDNN: %s", is_half(config->dtype) ? why.msg : "needs 16 bits");
+		err_set(e, "attention by cuDNN: %s", why.msg);
 	else if (take_workspace(c, config->attention_workspace, e) == 0)
 		return c;
 	attention_cache_free(c);
@@ -142,7 +153,7 @@ fits_tiles(const struct attention_cache *cache, const struct call *c)
 {
 	int64_t bytes = flash_attention_shared(c->t->head_dim);
 
-	return fits_tensor_cores(c) && bytes >= 0 && bytes <= cache->shared && c->t->scale > 0 &&
+	return cache->tensor_cores && fits_tensor_cores(c) && bytes >= 0 && bytes <= cache->shared && c->t->scale > 0 &&
 	    seq_length(c->t) < (int64_t)1 << 30;
 }
 

@@ -18,6 +18,10 @@ struct event {
 	cudaEvent_t handle;
 	struct event *next;
 };
+struct recorded {
+	cudaGraphExec_t handle;
+	struct recorded *next;
+};
 
 /* The first failure is kept, since later ones follow from it; `what` must be static. Nothing is
  * returned to the operation's caller: sync() reports. */
@@ -95,8 +99,10 @@ choose(const struct device_config *c, struct err *e)
 	int count = 0;
 	cudaError_t rc = cudaGetDeviceCount(&count);
 
-	if (rc != cudaSuccess)
+	if (rc != cudaSuccess) {
+		(void)cudaGetLastError();
 		return err_set(e, "cannot list the GPUs: %s", cudaGetErrorString(rc));
+	}
 	if (count == 1)
 		return 0;
 	if (c->local_rank >= count)
@@ -105,25 +111,44 @@ choose(const struct device_config *c, struct err *e)
 	return c->local_rank;
 }
 
-/* Does this build run on the GPU? Asked when the device is opened, so that it is not the first
- * kernel that fails. */
-static int
-check_kernels(int index, struct err *e)
+/* The runtime's remembered error is cleared: without a GPU, asking is no failure. */
+int
+cu_capability(int index)
 {
+	int major = 0, minor = 0;
+
+	if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index) == cudaSuccess &&
+	    cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index) == cudaSuccess)
+		return 10 * major + minor;
+	(void)cudaGetLastError();
+	return 0;
+}
+
+/* Can the GPU do what is asked, and has this build kernels for it? Asked when the device is opened, so that it is
+ * not the first kernel or product that fails. CUDA 13 compiles for 7.5 and later. */
+static int
+check_gpu(int index, enum dtype dtype, struct err *e)
+{
+	int capability = cu_capability(index);
 	struct cudaDeviceProp p;
 	cudaError_t rc = cudaGetDeviceProperties(&p, index);
 
 	if (rc != cudaSuccess)
 		return err_set(
 		    e, "cannot ask GPU %d what it is: %s", index, cudaGetErrorString(rc));
-	rc = cu_kernels_present();
-	if (rc == cudaSuccess)
-		return 0;
-	(void)cudaGetLastError();
-	return err_set(e,
-	    "this build has no kernels for GPU %d (%s, compute capability %d.%d): build with "
-	    "CUDA_ARCH=%d%d",
-	    index, p.name, p.major, p.minor, p.major, p.minor);
+	if (cu_kernels_present() != cudaSuccess) {
+		(void)cudaGetLastError();
+		return err_set(e,
+		    "this build has no kernels for GPU %d (%s, compute capability %d.%d): build with "
+		    "CUDA_ARCH=%d%s",
+		    index, p.name, p.major, p.minor, capability,
+		    capability < 75 && CUDART_VERSION >= 13000 ? " and a CUDA 12 toolkit" : "");
+	}
+	if (dtype == DTYPE_BF16 && capability < CU_TILED)
+		return err_set(e,
+		    "GPU %d (%s, compute capability %d.%d) has no products of bfloat16, which need 8.0: use --fp16",
+		    index, p.name, p.major, p.minor);
+	return 0;
 }
 
 /* Streams, workspace and the caches of products and of attention of a device that has its number.
@@ -165,6 +190,13 @@ cuda_close(struct device *d)
 		d->events = next;
 	}
 	attention_cache_free(d->attention);
+	while (d->recordings) {
+		struct recorded *next = d->recordings->next;
+
+		(void)cudaGraphExecDestroy(d->recordings->handle);
+		free(d->recordings);
+		d->recordings = next;
+	}
 	gemm_cache_free(d->gemms);
 	(void)cudaFree(d->workspace);
 	for (int i = 0; i < STREAM_COUNT; i++)
@@ -194,7 +226,7 @@ cuda_open(const struct device_config *c, struct err *e)
 		err_set(e, "cannot use GPU %d: %s", index, cudaGetErrorString(rc));
 		return NULL;
 	}
-	if (check_kernels(index, e) < 0)
+	if (check_gpu(index, c->dtype, e) < 0)
 		return NULL;
 	d = mem_zalloc(1, sizeof *d);
 	d->index = index;
@@ -204,17 +236,6 @@ cuda_open(const struct device_config *c, struct err *e)
 		return d;
 	cuda_close(d);
 	return NULL;
-}
-
-/* That of attention is cuDNN's, which takes 16-bit types alone; without the library it is not
- * taken. */
-static size_t
-cuda_workspace(const struct device_config *c)
-{
-	struct err why;
-	bool half = c->dtype == DTYPE_BF16 || c->dtype == DTYPE_F16;
-
-	return CU_WORKSPACE + CU_SIDE + (half && cudnn_find(&why) ? c->attention_workspace : 0);
 }
 
 /* What is loaded at run time; the rest is linked. */
@@ -375,6 +396,44 @@ cuda_wait(struct stream *st, struct event *ev)
 	cu_ok(st->device, cudaStreamWaitEvent(cu_handle(st), ev->handle, 0), "cudaStreamWaitEvent");
 }
 
+/* Of this thread's calls alone: a save may be copying from another stream. */
+static bool
+cuda_record_begin(struct stream *st)
+{
+	if (cudaStreamBeginCapture(cu_handle(st), cudaStreamCaptureModeThreadLocal) == cudaSuccess)
+		return true;
+	(void)cudaGetLastError();
+	return false;
+}
+
+/* A call that cannot be recorded ends the recording; it is no failure of the device. */
+static struct recorded *
+cuda_record_end(struct stream *st)
+{
+	struct device *d = st->device;
+	cudaGraph_t graph = NULL;
+	struct recorded *r = mem_zalloc(1, sizeof *r);
+
+	if (cudaStreamEndCapture(cu_handle(st), &graph) != cudaSuccess ||
+	    cudaGraphInstantiate(&r->handle, graph, 0) != cudaSuccess) {
+		(void)cudaGetLastError();
+		free(r);
+		r = NULL;
+	} else {
+		r->next = d->recordings;
+		d->recordings = r;
+	}
+	if (graph)
+		(void)cudaGraphDestroy(graph);
+	return r;
+}
+
+static void
+cuda_launch(struct stream *st, struct recorded *r)
+{
+	cu_ok(st->device, cudaGraphLaunch(r->handle, cu_handle(st)), "a recorded pass");
+}
+
 /* No max_norm: rows are walked, not held. */
 const struct backend backend_cuda = {
 	.name = "cuda",
@@ -383,7 +442,6 @@ const struct backend backend_cuda = {
 	.describe = cuda_describe,
 	.open = cuda_open,
 	.close = cuda_close,
-	.workspace = cuda_workspace,
 	.free_memory = cuda_free_memory,
 	.alloc = cuda_alloc,
 	.release = cuda_release,
@@ -398,5 +456,8 @@ const struct backend backend_cuda = {
 	.elapsed = cuda_elapsed,
 	.record = cuda_record,
 	.wait = cuda_wait,
+	.record_begin = cuda_record_begin,
+	.record_end = cuda_record_end,
+	.launch = cuda_launch,
 	.comm = nccl_comm,
 };

@@ -73,18 +73,20 @@ beside(const struct gemm *g)
 	    (g->act == GEMM_GELU_GRAD ? BESIDE_GELU_GRAD : 0) | (g->dbias.data ? BESIDE_DBIAS : 0);
 }
 
-/* What the library can do of it: with a result of the operands' type, addresses of whole 16 bytes and rows
- * of the kept value of whole 8 elements; a bias gradient beside an F32 result alone, where the scratch
- * behind the workspace holds it. */
+/* What the library can do of it, where a result is of the operands' type and addresses are of whole 16
+ * bytes: an activation only with the bias before it, with rows of the kept value of whole 8 elements, and
+ * in 16 bits (how exact it is there is not said, and F32 is to follow the CPU); a bias gradient only beside
+ * an F32 result, and where the scratch behind the workspace holds it. */
 static uint32_t
 fusable(const struct gemm *g)
 {
-	bool act = g->c.dtype == g->a.dtype && alignment(g->bias.data) >= 16 &&
-	    alignment(g->aux.data) >= 16 && g->c.shape[1] % 8 == 0;
+	bool bias = g->c.dtype == g->a.dtype && alignment(g->bias.data) >= 16;
+	bool act = bias && g->a.dtype != DTYPE_F32 && alignment(g->aux.data) >= 16 && g->c.shape[1] % 8 == 0;
 	bool dbias = g->c.dtype == DTYPE_F32 && g->alpha == 1 && alignment(g->dbias.data) >= 16 &&
 	    g->c.shape[0] * (int64_t)sizeof(float) <= CU_SIDE;
 
-	return (act ? BESIDE_BIAS | BESIDE_GELU | BESIDE_GELU_GRAD : 0) | (dbias ? BESIDE_DBIAS : 0);
+	return (bias ? BESIDE_BIAS : 0) | (act ? BESIDE_GELU | BESIDE_GELU_GRAD : 0) |
+	    (dbias ? BESIDE_DBIAS : 0);
 }
 
 /* Pointers differ from call to call, but not what they are multiples of: a model has few kinds of

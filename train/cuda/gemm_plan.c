@@ -209,8 +209,7 @@ static int
 collect_all(const struct gemm_cache *c, const struct gemm_key *key, const struct gemm *g,
     struct candidate *to, int most)
 {
-	uint32_t all = key->fusable == key->beside || key->beside & BESIDE_DBIAS ? key->fusable : 0;
-	uint32_t sets[SETS] = { all, key->fusable & BESIDE_BIAS, 0 };
+	uint32_t sets[SETS] = { key->fusable, key->fusable & BESIDE_BIAS, 0 };
 	int count = 0;
 
 	/* A bias gradient is fused beside nothing else. */

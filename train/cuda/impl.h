@@ -13,14 +13,16 @@ extern "C" {
 #endif
 
 #include "lib/base/err.h"
+#include "lib/model/device.h"
 #include "train/cuda/device.h"
 #include "train/ops.h"
 
 enum {
-	CU_WORKSPACE = 32 << 20,        /* bytes for one operation of the compute stream: cuBLASLt, partial sums, sorting */
-	CU_SIDE = 1 << 20,              /* and behind them, for what a product hands to the next kernel */
+	CU_WORKSPACE = DEVICE_PRODUCTS, /* bytes for one operation of the compute stream: cuBLASLt, partial sums, sorting */
+	CU_SIDE = DEVICE_SIDE,          /* and behind them, for what a product hands to the next kernel */
 	CU_HEAD_MAX = 256,              /* largest head size */
 	CU_THREADS = 256,               /* of a block, in every kernel */
+	CU_TILED = 80,                  /* least compute capability (8.0) for tiled attention, cuDNN's, and products of bf16 */
 };
 
 struct gemm_cache;
@@ -35,6 +37,7 @@ struct device {
 	struct gemm_cache *gemms;
 	struct attention_cache *attention;
 	struct event *events;           /* all that were made, a list */
+	struct recorded *recordings;    /* likewise */
 	const char *last;               /* operation queued last */
 	const char *failed;             /* operation that failed first, NULL while all is well */
 	char reason[256];
@@ -54,6 +57,9 @@ void cu_launched(struct stream *st, const char *name);
 void *cu_workspace(struct stream *st);
 void *cu_side(struct stream *st);
 
+/* Compute capability of a GPU, 80 for 8.0; 0 when the runtime does not say. backend.c */
+int cu_capability(int index);
+
 /* The plans of matrix products; made at open, freed at close. gemm.c */
 struct gemm_cache *gemm_cache_new(struct device *d, struct err *e);
 void gemm_cache_free(struct gemm_cache *c);
@@ -66,8 +72,8 @@ void attention_cache_free(struct attention_cache *c);
 
 /* Tiled attention on tensor cores. flash.cu
  *
- * bf16 and half; heads of a multiple of 8 elements, up to 128; addresses and rows of whole 16
- * bytes, scale above 0, fewer than 2^30 positions. flash_attention_shared gives the bytes of shared memory
+ * A GPU of capability CU_TILED; bf16 and half; heads of a multiple of 8 elements, up to 128; addresses and rows of
+ * whole 16 bytes, scale above 0, fewer than 2^30 positions. flash_attention_shared gives the bytes of shared memory
  * that a block needs, -1 for heads that are too wide. */
 int64_t flash_attention_shared(int head_dim);
 void flash_attention_fwd(struct stream *, const struct attention *);

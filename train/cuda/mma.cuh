@@ -13,6 +13,14 @@
 
 #include "train/cuda/kernel.cuh"
 
+/* An instruction of compute capability 8.0. Compiled for less, a kernel that comes here ends with a trap:
+ * attention.c launches none there, and the rest of the kernel falls away. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#define SM80(...) __trap()
+#else
+#define SM80(...) asm volatile(__VA_ARGS__)
+#endif
+
 /* An address in shared memory as the instructions take it. Tiles are passed so: offsets then fold
  * into the instructions and take no registers. */
 static __device__ inline uint32_t
@@ -25,7 +33,7 @@ shared_address(const void *p)
 static __device__ inline void
 load_matrices(uint32_t (&r)[4], uint32_t at)
 {
-	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+	SM80("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
 		     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
 		     : "r"(at)
 		     : "memory");
@@ -35,7 +43,7 @@ load_matrices(uint32_t (&r)[4], uint32_t at)
 static __device__ inline void
 load_matrices_transposed(uint32_t (&r)[4], uint32_t at)
 {
-	asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+	SM80("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
 		     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
 		     : "r"(at)
 		     : "memory");
@@ -45,7 +53,7 @@ load_matrices_transposed(uint32_t (&r)[4], uint32_t at)
 static __device__ inline void
 mma(bf16, float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
-	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+	SM80("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
 		     "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
 		     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
 		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
@@ -55,7 +63,7 @@ mma(bf16, float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 static __device__ inline void
 mma(half, float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
-	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+	SM80("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
 		     "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
 		     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
 		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
@@ -66,7 +74,7 @@ mma(half, float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 static __device__ inline void
 copy_16(uint32_t to, const void *from, bool present)
 {
-	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+	SM80("cp.async.cg.shared.global [%0], [%1], 16, %2;"
 		     :
 		     : "r"(to), "l"(from), "r"(present ? 16 : 0)
 		     : "memory");
@@ -76,7 +84,7 @@ copy_16(uint32_t to, const void *from, bool present)
 static __device__ inline void
 copy_4(uint32_t to, const void *from, bool present)
 {
-	asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+	SM80("cp.async.ca.shared.global [%0], [%1], 4, %2;"
 		     :
 		     : "r"(to), "l"(from), "r"(present ? 4 : 0)
 		     : "memory");
@@ -86,7 +94,7 @@ copy_4(uint32_t to, const void *from, bool present)
 static __device__ inline void
 copies_done(void)
 {
-	asm volatile("cp.async.wait_all;" : : : "memory");
+	SM80("cp.async.wait_all;" : : : "memory");
 }
 
 /* 2^x by the special function unit, two units in the last place; 0 for -inf. */

@@ -6,13 +6,15 @@
  * known are passed over, as protobuf demands. Texts point into the caller's bytes, which must live
  * as long as the model. Source: sentencepiece_model.proto of google/sentencepiece.
  */
-#include "export/spmodel.h"
+#include "lib/token/spmodel.h"
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define SCORE_MAX 1e15f
 
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
 
@@ -29,10 +31,15 @@ struct field {
 	size_t len;
 };
 
+/* The texts of the special pieces, in the order of fields 45 to 48 of TrainerSpec. */
+enum special { UNK, BOS, EOS, PAD, SPECIALS };
+
 /* What the parts of parsing share. */
 struct parse {
 	struct spmodel *m;
 	int cap;
+	struct sp_text special[SPECIALS];
+	const unsigned char *start;     /* of the file: offsets in messages count from here */
 	const char *name;
 	struct err *e;
 };
@@ -97,18 +104,21 @@ next_field(struct cursor *c, struct field *f)
 	}
 }
 
-/* Stops at the first failure of fn, whose reason stands; a broken message is reported here. */
+/* Stops at the first failure of fn, whose reason stands; a broken field is reported here, with the
+ * place where it begins. */
 static int
 each_field(struct parse *p, const void *bytes, size_t len, field_fn *fn, void *into)
 {
 	struct cursor c = { bytes, (const unsigned char *)bytes + len };
 
 	while (c.p < c.end) {
+		long at = (long)(c.p - p->start);
 		struct field f;
 
 		if (next_field(&c, &f) < 0)
 			return err_at(p->e, p->name, 0,
-			    "not a SentencePiece model: the protobuf message is broken");
+			    "not a SentencePiece model: the protobuf message is broken at byte %ld",
+			    at);
 		if (fn(p, into, &f) < 0)
 			return -1;
 	}
@@ -139,22 +149,28 @@ piece_field(struct parse *p, void *into, const struct field *f)
 	return 0;
 }
 
-/* Ids are int32 in the message; negative ones mean none. */
-static int
-id_of(const struct field *f)
+/* Fields 44 to 48 of TrainerSpec: unk_surface and the texts of unk, bos, eos, pad. As in the
+ * library an empty one is as good as none, and a text ends at a NUL. */
+static void
+trainer_text(struct parse *p, struct spmodel *m, const struct field *f)
 {
-	return f->value <= INT32_MAX ? (int)f->value : -1;
+	struct sp_text t = { (const char *)f->bytes, strnlen((const char *)f->bytes, f->len) };
+
+	if (f->number == 44)
+		m->unk_surface = t;
+	else if (f->number >= 45 && f->number <= 48 && f->len)
+		p->special[f->number - 45] = t;
 }
 
-/*
- * Fields of TrainerSpec: 3 model_type, 22 split_by_whitespace, 35 byte_fallback, 40 to 43 the
- * special ids.
- */
+/* Fields of TrainerSpec: 3 model_type, 22 split_by_whitespace, 24 treat_whitespace_as_suffix, 35
+ * byte_fallback, and texts. */
 static int
 trainer_field(struct parse *p, void *into, const struct field *f)
 {
 	struct spmodel *m = into;
 
+	if (f->wire == WIRE_BYTES)
+		trainer_text(p, m, f);
 	if (f->wire != WIRE_VARINT)
 		return 0;
 	switch (f->number) {
@@ -165,11 +181,8 @@ trainer_field(struct parse *p, void *into, const struct field *f)
 		m->model = (enum sp_model)f->value;
 		break;
 	case 22: m->split_by_whitespace = f->value != 0; break;
+	case 24: m->normalizer.whitespace_as_suffix = f->value != 0; break;
 	case 35: m->byte_fallback = f->value != 0; break;
-	case 40: m->unk = id_of(f); break;
-	case 41: m->bos = id_of(f); break;
-	case 42: m->eos = id_of(f); break;
-	case 43: m->pad = id_of(f); break;
 	default: break;
 	}
 	return 0;
@@ -182,25 +195,25 @@ trainer_field(struct parse *p, void *into, const struct field *f)
 static int
 normalizer_field(struct parse *p, void *into, const struct field *f)
 {
-	struct spmodel *m = into;
+	struct sp_normalizer *n = into;
 
 	(void)p;
 	if (f->number == 2 && f->wire == WIRE_BYTES) {
-		m->charsmap = f->bytes;
-		m->charsmap_len = f->len;
+		n->charsmap = f->bytes;
+		n->charsmap_len = f->len;
 	} else if (f->wire == WIRE_VARINT && f->number == 3) {
-		m->add_dummy_prefix = f->value != 0;
+		n->add_dummy_prefix = f->value != 0;
 	} else if (f->wire == WIRE_VARINT && f->number == 4) {
-		m->remove_extra_whitespaces = f->value != 0;
+		n->remove_extra_whitespaces = f->value != 0;
 	} else if (f->wire == WIRE_VARINT && f->number == 5) {
-		m->escape_whitespaces = f->value != 0;
+		n->escape_whitespaces = f->value != 0;
 	}
 	return 0;
 }
 
 /*
  * 2^26 pieces is far above any vocabulary; the bound keeps ids in an int and memory in proportion.
- * Scores must be finite, as merges are sorted by them.
+ * Scores are bounded, so that no sum over a text leaves the range of a float.
  */
 static int
 add_piece(struct parse *p, const struct field *f)
@@ -213,7 +226,7 @@ add_piece(struct parse *p, const struct field *f)
 	if (piece.len == 0 || memchr(piece.text, 0, piece.len) ||
 	    utf8_check((const unsigned char *)piece.text, piece.len) < piece.len)
 		return err_at(p->e, p->name, 0, "piece %d is empty or not plain UTF-8", m->count);
-	if (!isfinite(piece.score))
+	if (!(fabsf(piece.score) <= SCORE_MAX))
 		return err_at(p->e, p->name, 0, "piece %d has no finite score", m->count);
 	if (m->count == p->cap) {
 		if (p->cap >= 1 << 26)
@@ -226,7 +239,7 @@ add_piece(struct parse *p, const struct field *f)
 }
 
 /*
- * Fields of ModelProto: 1 pieces, 2 trainer_spec, 3 normalizer_spec. A message may come in parts;
+ * Fields of ModelProto: 1 pieces, 2 trainer_spec, 3 normalizer_spec, 5 denormalizer_spec. A message may come in parts;
  * later values win, as in protobuf.
  */
 static int
@@ -237,83 +250,102 @@ model_field(struct parse *p, void *into, const struct field *f)
 	switch (f->number) {
 	case 1: return add_piece(p, f);
 	case 2: return each_field(p, f->bytes, f->len, trainer_field, into);
-	case 3: return each_field(p, f->bytes, f->len, normalizer_field, into);
+	case 3: return each_field(p, f->bytes, f->len, normalizer_field, &p->m->normalizer);
+	case 5: return each_field(p, f->bytes, f->len, normalizer_field, &p->m->denormalizer);
 	default: return 0;
 	}
 }
 
-/* Order of pieces: bytes, then length. */
-static int
-compare_text(const struct sp_piece *a, const char *text, size_t len)
+/* Mixes the hash: the low half chooses the slot, the high half is the tag. */
+static uint64_t
+mix(uint64_t hash)
 {
-	int order = memcmp(a->text, text, a->len < len ? a->len : len);
-
-	return order ? order : (a->len > len) - (a->len < len);
+	hash = (hash ^ hash >> 29) * SPMODEL_HASH_BASE;
+	return hash ^ hash >> 32;
 }
 
-/* The same order for ids, as qsort_r wants it. */
-static int
-compare_ids(const void *a, const void *b, void *model)
+/* From the first slot on until the text or an empty slot is found: half of the slots are empty. */
+static struct sp_slot *
+find_slot(const struct spmodel *m, uint64_t mixed, const char *text, size_t len)
 {
-	const struct spmodel *m = model;
-	const struct sp_piece *y = &m->piece[*(const int *)b];
+	uint32_t tag = (uint32_t)(mixed >> 32);
 
-	return compare_text(&m->piece[*(const int *)a], y->text, y->len);
+	for (uint32_t i = (uint32_t)mixed & m->slot_mask;; i = (i + 1) & m->slot_mask) {
+		struct sp_slot *s = &m->slot[i];
+
+		if (s->id == 0)
+			return s;
+		if (s->tag == tag && m->piece[s->id - 1].len == len &&
+		    !memcmp(m->piece[s->id - 1].text, text, len))
+			return s;
+	}
 }
 
-/* Sorts the pieces by text; none may be there twice. */
+/* The hash of a whole text. */
+static uint64_t
+hash_of(const char *text, size_t len)
+{
+	uint64_t hash = 0;
+
+	for (size_t i = 0; i < len; i++)
+		hash = spmodel_hash_step(hash, (unsigned char)text[i]);
+	return hash;
+}
+
+/* Enters the pieces into a table twice their number; none may be there twice. */
 static int
-sort_pieces(struct parse *p)
+index_pieces(struct parse *p)
 {
 	struct spmodel *m = p->m;
+	uint32_t size = 16;
 
-	m->by_text = mem_alloc((size_t)m->count, sizeof *m->by_text);
-	for (int i = 0; i < m->count; i++)
-		m->by_text[i] = i;
-	qsort_r(m->by_text, (size_t)m->count, sizeof *m->by_text, compare_ids, m);
-	for (int i = 1; i < m->count; i++)
-		if (compare_ids(&m->by_text[i - 1], &m->by_text[i], m) == 0) {
-			const struct sp_piece *twice = &m->piece[m->by_text[i]];
+	while (size < 2 * (uint32_t)m->count)
+		size *= 2;
+	m->slot = mem_zalloc_large(size, sizeof *m->slot);
+	m->slot_mask = size - 1;
+	for (int i = 0; i < m->count; i++) {
+		const struct sp_piece *x = &m->piece[i];
+		uint64_t hash = mix(hash_of(x->text, x->len));
+		struct sp_slot *slot = find_slot(m, hash, x->text, x->len);
 
+		if (slot->id)
 			return err_at(p->e, p->name, 0, "piece '%.*s' twice",
-			    (int)(twice->len < 80 ? twice->len : 80), twice->text);
-		}
+			    (int)(x->len < 80 ? x->len : 80), x->text);
+		*slot = (struct sp_slot){ (uint32_t)i + 1, (uint32_t)(hash >> 32) };
+	}
 	return 0;
 }
 
-/* A special id counts only when its piece is of the right type. */
-static void
-check_special(const struct spmodel *m, int *id, enum sp_type type)
+/* The piece of this text counts only when it is of the right type. */
+static int
+special_id(const struct spmodel *m, const struct sp_text *t, enum sp_type type)
 {
-	if (*id >= m->count || (*id >= 0 && m->piece[*id].type != type))
-		*id = -1;
+	int id = spmodel_find(m, t->bytes, t->len);
+
+	return id >= 0 && m->piece[id].type == type ? id : -1;
 }
 
 /* The defaults are those of the proto file; fields that are missing keep them. */
 int
 spmodel_parse(struct spmodel *m, const void *bytes, size_t len, const char *name, struct err *e)
 {
-	struct parse p = { .m = m, .name = name, .e = e };
+	struct parse p = { .m = m, .start = bytes, .name = name, .e = e,
+		.special = { { "<unk>", 5 }, { "<s>", 3 }, { "</s>", 4 }, { "<pad>", 5 } } };
+	const struct sp_normalizer by_default = { true, true, true, false, NULL, 0 };
 
-	*m = (struct spmodel){ .model = SP_UNIGRAM,
-		.split_by_whitespace = true,
-		.add_dummy_prefix = true,
-		.remove_extra_whitespaces = true,
-		.escape_whitespaces = true,
-		.unk = 0,
-		.bos = 1,
-		.eos = 2,
-		.pad = -1 };
+	*m = (struct spmodel){ .model = SP_UNIGRAM, .split_by_whitespace = true,
+		.normalizer = by_default, .denormalizer = by_default,
+		.unk_surface = { " \xe2\x81\x87 ", 5 } };
 	if (each_field(&p, bytes, len, model_field, m) < 0)
 		return -1;
 	if (m->count == 0)
 		return err_at(e, name, 0, "not a SentencePiece model: it has no pieces");
-	if (sort_pieces(&p) < 0)
+	if (index_pieces(&p) < 0)
 		return -1;
-	check_special(m, &m->unk, SP_UNKNOWN);
-	check_special(m, &m->bos, SP_CONTROL);
-	check_special(m, &m->eos, SP_CONTROL);
-	check_special(m, &m->pad, SP_CONTROL);
+	m->unk = special_id(m, &p.special[UNK], SP_UNKNOWN);
+	m->bos = special_id(m, &p.special[BOS], SP_CONTROL);
+	m->eos = special_id(m, &p.special[EOS], SP_CONTROL);
+	m->pad = special_id(m, &p.special[PAD], SP_CONTROL);
 	return 0;
 }
 
@@ -322,26 +354,20 @@ void
 spmodel_release(struct spmodel *m)
 {
 	free(m->piece);
-	free(m->by_text);
+	free(m->slot);
 	memset(m, 0, sizeof *m);
 }
 
-/* Binary search in the order of the texts. */
+/* Any type of piece is found. */
 int
 spmodel_find(const struct spmodel *m, const char *text, size_t len)
 {
-	int low = 0, high = m->count;
+	return spmodel_find_hashed(m, hash_of(text, len), text, len);
+}
 
-	while (low < high) {
-		int mid = low + (high - low) / 2,
-		    order = compare_text(&m->piece[m->by_text[mid]], text, len);
-
-		if (order == 0)
-			return m->by_text[mid];
-		if (order < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return -1;
+/* The hash only chooses where to look: what is found has this text. */
+int
+spmodel_find_hashed(const struct spmodel *m, uint64_t hash, const char *text, size_t len)
+{
+	return (int)find_slot(m, mix(hash), text, len)->id - 1;
 }

@@ -1,0 +1,15 @@
+/* base64.h - base 64 with padding (RFC 4648, section 4) */
+#ifndef BASE_BASE64_H
+#define BASE_BASE64_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Writes the bytes that n characters stand for; out holds n / 4 * 3. Returns how many, or -1 when
+ * the text is no base 64: a length that four does not divide, a character outside the alphabet,
+ * padding elsewhere than at the end.
+ */
+int64_t base64_decode(const char *text, size_t n, unsigned char *out);
+
+#endif

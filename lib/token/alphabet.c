@@ -1,0 +1,56 @@
+/*
+ * alphabet.c - the printable characters that stand for bytes in the files of byte-level BPE
+ *
+ * Both directions in one struct; the code points are below U+0800, so a name is at most twice as
+ * long as its bytes.
+ */
+#include "lib/token/alphabet.h"
+#include "lib/base/utf8.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* The order of bytes is the order of the code points that are given out. */
+void
+alphabet_init(struct alphabet *a)
+{
+	int next = 0x100;
+
+	memset(a, 0, sizeof *a);
+	for (int i = 0; i < ALPHABET_END; i++)
+		a->byte_of[i] = -1;
+	for (int b = 0; b < 256; b++) {
+		bool plain = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
+		int cp = plain ? b : next++;
+
+		a->byte_of[cp] = (int16_t)b;
+		utf8_encode((uint32_t)cp, (unsigned char *)a->utf8[b]);
+	}
+}
+
+/* What is not well-formed UTF-8 is not of the alphabet either. */
+int64_t
+alphabet_decode(const struct alphabet *a, const char *name, size_t len, char *out)
+{
+	int64_t n = 0;
+
+	for (size_t i = 0; i < len;) {
+		uint32_t cp;
+		int m = utf8_decode((const unsigned char *)name + i, len - i, &cp);
+
+		if (m == 0 || cp >= ALPHABET_END || a->byte_of[cp] < 0)
+			return -1;
+		out[n++] = (char)a->byte_of[cp];
+		i += (size_t)m;
+	}
+	return n;
+}
+
+/* One or two bytes for each. */
+void
+alphabet_encode(const struct alphabet *a, const char *s, size_t n, struct str *out)
+{
+	str_reserve(out, 2 * n);
+	for (size_t i = 0; i < n; i++)
+		str_adds(out, a->utf8[(unsigned char)s[i]]);
+}

@@ -1,0 +1,121 @@
+/* bpe_impl.h - what the files of the byte-pair encoder share */
+#ifndef TOKEN_BPE_IMPL_H
+#define TOKEN_BPE_IMPL_H
+
+#include "lib/token/bpe.h"
+
+enum { BPE_LINEAR_MAX = 32 };           /* symbols; longer lists use the heap */
+
+#define BPE_NONE UINT32_MAX
+
+/* Multiplicative hashing: 2^64 divided by the golden ratio and by the square root of 3, made odd. */
+#define BPE_MIX 0x9e3779b97f4a7c15u
+#define BPE_MIX2 0x93cd3a2c8198e269u
+
+/* One pair of a region, whose left symbol is the region's. */
+struct bpe_pair {
+	uint32_t right, rank;           /* right BPE_NONE: free */
+};
+
+/*
+ * Which pairs may merge: a small hash table for each left symbol, its region, at most half full.
+ * Most pairs that are asked for may not: a filter of one bit a hash value of the right symbol stands
+ * beside the place of the region and mostly says so at once.
+ */
+struct bpe_pairs {
+	uint64_t *region;               /* by id: filter << 32 | first pair << 5 | bits of the number of pairs */
+	struct bpe_pair *pair;
+	uint32_t *joined;               /* by rank: the id that the two become */
+	size_t num_pairs, cap;          /* of pair, regions that have been outgrown included */
+};
+
+/* Tokens by their bytes; open addressing, at most half full. */
+struct bpe_names {
+	const struct bpe_token *token;
+	uint32_t *slot;                 /* an id, or BPE_NONE */
+	size_t mask;
+};
+
+/* The places between two characters that some token crosses (bpe_cut.c). */
+struct bpe_cuts {
+	uint64_t *slot;
+	size_t mask;
+};
+
+struct bpe {
+	struct bpe_names names;
+	struct bpe_names odd;           /* tokens that only a whole piece can be, not merging */
+	uint32_t odd_max;               /* bytes of the longest; 0: there are none */
+	struct bpe_cuts cuts;
+	struct bpe_pairs pairs;
+	uint32_t byte_id[256];
+	uint32_t leaf[65536];           /* rank of the pair of two bytes, first byte high */
+};
+
+/* A symbol of a long list, linked by index. rank is that of the pair (this, next). */
+struct bpe_symbol {
+	uint32_t id, prev, next, rank;
+};
+
+/* Scratch of merging; grows to the longest list. */
+struct bpe_scratch {
+	struct bpe_symbol *symbol;
+	uint64_t *heap;                 /* rank << 32 | index of the left symbol */
+	size_t cap, heap_len, heap_cap;
+};
+
+static inline uint32_t
+bpe_pair_hash(uint32_t right)
+{
+	return right * 0x9e3779b9u;
+}
+
+/* The pair in a region, or the free place where it would go. */
+static inline struct bpe_pair *
+bpe_pair_slot(const struct bpe_pairs *p, uint64_t region, uint32_t right)
+{
+	uint32_t bits = region & 31, mask = ((uint32_t)1 << bits) - 1;
+	struct bpe_pair *first = p->pair + ((uint32_t)region >> 5);
+	uint32_t i = bpe_pair_hash(right) >> (32 - bits);
+
+	while (first[i].right != right && first[i].right != BPE_NONE)
+		i = (i + 1) & mask;
+	return &first[i];
+}
+
+/* The rank of a pair, BPE_NONE for one that may not merge. */
+static inline uint32_t
+bpe_pair_rank(const struct bpe_pairs *p, uint32_t left, uint32_t right)
+{
+	uint64_t region = p->region[left];
+
+	if (!(region >> 32 >> (bpe_pair_hash(right) >> 8 & 31) & 1))
+		return BPE_NONE;
+	return bpe_pair_slot(p, region, right)->rank;
+}
+
+/* Room for ids below num_ids and ranks below num_ranks. */
+void bpe_pairs_init(struct bpe_pairs *p, size_t num_ids, size_t num_ranks);
+void bpe_pairs_release(struct bpe_pairs *p);
+/* False when the pair has a rank already. */
+bool bpe_pairs_add(struct bpe_pairs *p, struct bpe_merge m, uint32_t rank, uint32_t joined);
+
+/* The id of the token with these bytes, or BPE_NONE. */
+uint32_t bpe_name(const struct bpe_names *n, const unsigned char *bytes, size_t len);
+
+void bpe_cuts_init(struct bpe_cuts *c, const struct bpe_token *token, size_t num_tokens);
+void bpe_cuts_release(struct bpe_cuts *c);
+/* Whether a token can lie across the place between two three-byte characters, given all three bytes
+ * before and after it, or, with 0 for one of the numbers, of one side alone. */
+bool bpe_crossed(
+    const struct bpe_cuts *c, const unsigned char *place, unsigned before, unsigned after);
+
+/* The two methods of merging, in place; each returns how many ids are left. linear needs
+ * n <= BPE_LINEAR_MAX. */
+size_t bpe_merge_linear(const struct bpe *b, uint32_t *id, size_t n);
+/* The same from the bytes of a piece of at most BPE_LINEAR_MAX. */
+size_t bpe_merge_bytes(const struct bpe *b, const unsigned char *bytes, size_t n, uint32_t *id);
+size_t bpe_merge_heap(const struct bpe *b, struct bpe_scratch *s, uint32_t *id, size_t n);
+void   bpe_scratch_release(struct bpe_scratch *s);
+
+#endif

@@ -1,0 +1,84 @@
+/*
+ * bpe_pairs.c - the table of pairs that may merge, while it grows
+ *
+ * The region of a left symbol begins with two places and moves to the end of the array, twice as
+ * large, when more than half of it is full. What it leaves behind is never read again.
+ */
+#include "lib/base/mem.h"
+#include "lib/token/bpe_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The first place of the array stays free, so that no region is 0. */
+void
+bpe_pairs_init(struct bpe_pairs *p, size_t num_ids, size_t num_ranks)
+{
+	p->region = mem_zalloc(num_ids, sizeof *p->region);
+	p->joined = mem_alloc(num_ranks, sizeof *p->joined);
+	p->num_pairs = 1;
+	p->cap = 4 * num_ranks + 64;
+	p->pair = mem_alloc(p->cap, sizeof *p->pair);
+}
+
+/* Zeroed is fine. */
+void
+bpe_pairs_release(struct bpe_pairs *p)
+{
+	free(p->region);
+	free(p->joined);
+	free(p->pair);
+}
+
+/* A new region of 2^bits free places; the number of merges keeps offsets within 27 bits. */
+static void
+new_region(struct bpe_pairs *p, uint32_t left, unsigned bits)
+{
+	size_t size = (size_t)1 << bits;
+	uint64_t filter = p->region[left] >> 32;
+
+	if (p->num_pairs + size > p->cap) {
+		p->cap = 2 * p->cap + size;
+		p->pair = mem_realloc(p->pair, p->cap, sizeof *p->pair);
+	}
+	memset(p->pair + p->num_pairs, 0xff, size * sizeof *p->pair);
+	p->region[left] = filter << 32 | p->num_pairs << 5 | bits;
+	p->num_pairs += size;
+}
+
+/* Makes room for one more pair of this left symbol. */
+static void
+grow(struct bpe_pairs *p, uint32_t left)
+{
+	uint32_t region = (uint32_t)p->region[left], size = (uint32_t)1 << (region & 31), used = 0;
+	size_t first = region >> 5;
+
+	if (region == 0) {
+		new_region(p, left, 1);
+		return;
+	}
+	for (uint32_t i = 0; i < size; i++)
+		used += p->pair[first + i].right != BPE_NONE;
+	if (2 * (used + 1) <= size)
+		return;
+	new_region(p, left, (region & 31) + 1);
+	for (uint32_t i = 0; i < size; i++) {
+		struct bpe_pair old = p->pair[first + i];
+
+		if (old.right != BPE_NONE)
+			*bpe_pair_slot(p, p->region[left], old.right) = old;
+	}
+}
+
+/* The caller has checked that ids and rank are within what the table was made for. */
+bool
+bpe_pairs_add(struct bpe_pairs *p, struct bpe_merge m, uint32_t rank, uint32_t joined)
+{
+	if (bpe_pair_rank(p, m.left, m.right) != BPE_NONE)
+		return false;
+	grow(p, m.left);
+	p->region[m.left] |= (uint64_t)1 << (32 + (bpe_pair_hash(m.right) >> 8 & 31));
+	*bpe_pair_slot(p, p->region[m.left], m.right) = (struct bpe_pair){ m.right, rank };
+	p->joined[rank] = joined;
+	return true;
+}

@@ -1,0 +1,26 @@
+/*
+ * charsmap.h - the compiled normalisation of a SentencePiece model, as tokenizer.json carries it
+ *
+ * A double-array trie from byte strings to replacements. Applied as huggingface/tokenizers does: to
+ * each grapheme of less than six bytes whole, else to its characters one by one; of the keys that
+ * the text begins with the shortest counts.
+ */
+#ifndef TOKEN_CHARSMAP_H
+#define TOKEN_CHARSMAP_H
+
+#include "lib/base/err.h"
+#include "lib/base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct charsmap;                        /* read-only, shared by threads */
+
+/* From the bytes of "precompiled_charsmap". */
+struct charsmap *charsmap_new(const unsigned char *bytes, size_t len, struct err *e);
+void charsmap_free(struct charsmap *m); /* NULL is fine */
+
+/* Appends n bytes of well-formed UTF-8 with the replacements made. */
+void charsmap_apply(const struct charsmap *m, const char *s, size_t n, struct str *out);
+
+#endif

@@ -1,0 +1,382 @@
+/*
+ * decoder.c - the decoder of a tokenizer.json
+ *
+ * Source: tokenizers/src/decoders of huggingface/tokenizers. One difference: where bytes do not make
+ * up whole characters they are passed on as they are, while the reference puts U+FFFD in their place.
+ */
+#include "lib/token/decoder.h"
+#include "lib/base/mem.h"
+#include "lib/base/utf8.h"
+#include "lib/token/split.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct decoder_kind {
+	const char *name;
+	int (*parse)(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e);
+	/* Adds the changed tokens of in to out; NULL: there is nothing to do. */
+	void (*run)(const struct decoder_step *s, struct regex_scratch *x, const struct token_list *in,
+	    struct token_list *out);
+};
+
+struct decoder_step {
+	const struct decoder_kind *kind;
+	struct regex *pattern;
+	char *text;                     /* replacement, character or suffix */
+	size_t len;
+	int64_t start, stop;            /* Strip: at most so many at either side */
+	bool drop_first;                /* Metaspace: the first token loses its replacements */
+};
+
+/* Ends a token: what was added to the text since the last end. */
+static void
+end_token(struct token_list *l)
+{
+	if (l->count == l->cap) {
+		l->cap = 2 * l->cap + 64;
+		l->end = mem_realloc(l->end, l->cap, sizeof *l->end);
+	}
+	l->end[l->count++] = l->text.len;
+}
+
+/* The i-th token. */
+static struct span
+token_at(const struct token_list *l, size_t i)
+{
+	size_t start = i ? l->end[i - 1] : 0;
+
+	return (struct span){ l->text.buf ? l->text.buf + start : "", l->end[i] - start, i == 0 };
+}
+
+static void
+clear(struct token_list *l)
+{
+	str_clear(&l->text);
+	l->count = 0;
+}
+
+void
+decoder_begin(struct decoder_scratch *x)
+{
+	clear(&x->list[0]);
+}
+
+/* The bytes are copied. */
+void
+decoder_add(struct decoder_scratch *x, const char *token, size_t len)
+{
+	str_add(&x->list[0].text, token, len);
+	end_token(&x->list[0]);
+}
+
+/* A string member that every kind but Fuse has one of. */
+static int
+parse_text(struct decoder_step *s, const struct json_value *v, const char *key, struct err *e)
+{
+	const struct json_value *text = json_get(v, key);
+
+	if (!text || text->type != JSON_STRING)
+		return err_set(e, "\"%s\" must be a string", key);
+	s->text = mem_strndup(text->string, text->len);
+	s->len = text->len;
+	return 0;
+}
+
+static int
+parse_byte_level(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
+{
+	(void)s, (void)v;
+	d->bytes = true;
+	return d->count == 1 ? 0 : err_set(e, "after other steps is not supported");
+}
+
+static int
+parse_nothing(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
+{
+	(void)d, (void)s, (void)v, (void)e;
+	return 0;
+}
+
+/* All tokens become one. */
+static void
+run_fuse(const struct decoder_step *s, struct regex_scratch *x, const struct token_list *in,
+    struct token_list *out)
+{
+	(void)s, (void)x;
+	str_add(&out->text, in->text.buf, in->text.len);
+	end_token(out);
+}
+
+/* The value of "<0xNN>", or -1. */
+static int
+byte_value(const struct span *t)
+{
+	int value = 0;
+
+	if (t->n != 6 || memcmp(t->s, "<0x", 3) != 0 || t->s[5] != '>')
+		return -1;
+	for (int i = 3; i < 5; i++) {
+		char c = t->s[i];
+		int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10
+		    : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+
+		if (digit < 0)
+			return -1;
+		value = 16 * value + digit;
+	}
+	return value;
+}
+
+/* A run of byte tokens becomes one token. */
+static void
+run_byte_fallback(const struct decoder_step *s, struct regex_scratch *x, const struct token_list *in,
+    struct token_list *out)
+{
+	bool open = false;
+
+	(void)s, (void)x;
+	for (size_t i = 0; i < in->count; i++) {
+		struct span t = token_at(in, i);
+		int byte = byte_value(&t);
+
+		if (byte >= 0) {
+			str_addc(&out->text, (char)byte);
+			open = true;
+			continue;
+		}
+		if (open)
+			end_token(out);
+		open = false;
+		str_add(&out->text, t.s, t.n);
+		end_token(out);
+	}
+	if (open)
+		end_token(out);
+}
+
+static int
+parse_strip(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
+{
+	(void)d;
+	if (json_int(v, "start", 0, &s->start, e) < 0 || json_int(v, "stop", 0, &s->stop, e) < 0 ||
+	    parse_text(s, v, "content", e) < 0)
+		return -1;
+	return s->len ? 0 : err_set(e, "\"content\" must be a character");
+}
+
+/* At most so many of the character at either side of each token. */
+static void
+run_strip(const struct decoder_step *s, struct regex_scratch *x, const struct token_list *in,
+    struct token_list *out)
+{
+	(void)x;
+	for (size_t i = 0; i < in->count; i++) {
+		struct span t = token_at(in, i);
+
+		for (int64_t k = 0; k < s->start && t.n >= s->len && !memcmp(t.s, s->text, s->len); k++) {
+			t.s += s->len;
+			t.n -= s->len;
+		}
+		for (int64_t k = 0; k < s->stop && t.n >= s->len &&
+		    !memcmp(t.s + t.n - s->len, s->text, s->len); k++)
+			t.n -= s->len;
+		str_add(&out->text, t.s, t.n);
+		end_token(out);
+	}
+}
+
+static int
+parse_replace(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
+{
+	(void)d;
+	s->pattern = pattern_parse(json_get(v, "pattern"), e);
+	return s->pattern ? parse_text(s, v, "content", e) : -1;
+}
+
+/* A pattern that gives up leaves the rest of the token as it is, and so do bytes that are no text. */
+static void
+run_replace(const struct decoder_step *s, struct regex_scratch *x, const struct token_list *in,
+    struct token_list *out)
+{
+	for (size_t i = 0; i < in->count; i++) {
+		struct span t = token_at(in, i);
+		struct regex_walk w = { .s = t.s, .n = t.n };
+		bool text = utf8_check((const unsigned char *)t.s, t.n) == t.n;
+		size_t done = 0;
+
+		while (text && regex_next(s->pattern, x, &w, NULL) > 0) {
+			str_add(&out->text, t.s + done, w.start - done);
+			str_add(&out->text, s->text, s->len);
+			done = w.end;
+		}
+		str_add(&out->text, t.s + done, t.n - done);
+		end_token(out);
+	}
+}
+
+static int
+parse_metaspace(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
+{
+	enum metaspace_prepend prepend;
+
+	(void)d;
+	if (metaspace_prepend(v, &prepend, e) < 0 || parse_text(s, v, "replacement", e) < 0)
+		return -1;
+	if (s->len == 0)
+		return err_set(e, "\"replacement\" must be a character");
+	s->drop_first = prepend != METASPACE_NEVER;
+	s->pattern = regex_new_string(s->text, s->len);
+	return 0;
+}
+
+/* Replacements become spaces, and in the first token nothing when one was put in front. */
+static void
+run_metaspace(const struct decoder_step *s, struct regex_scratch *x, const struct token_list *in,
+    struct token_list *out)
+{
+	for (size_t i = 0; i < in->count; i++) {
+		struct span t = token_at(in, i);
+		struct regex_walk w = { .s = t.s, .n = t.n };
+		size_t done = 0;
+
+		while (regex_next(s->pattern, x, &w, NULL) > 0) {
+			str_add(&out->text, t.s + done, w.start - done);
+			if (i > 0 || !s->drop_first)
+				str_addc(&out->text, ' ');
+			done = w.end;
+		}
+		str_add(&out->text, t.s + done, t.n - done);
+		end_token(out);
+	}
+}
+
+static int
+parse_bpe(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
+{
+	(void)d;
+	if (parse_text(s, v, "suffix", e) < 0)
+		return -1;
+	if (s->len == 0)
+		return err_set(e, "\"suffix\" must not be empty");
+	s->pattern = regex_new_string(s->text, s->len);
+	return 0;
+}
+
+/* The suffix of a word becomes a space, that of the last token nothing. */
+static void
+run_bpe(const struct decoder_step *s, struct regex_scratch *x, const struct token_list *in,
+    struct token_list *out)
+{
+	for (size_t i = 0; i < in->count; i++) {
+		struct span t = token_at(in, i);
+		struct regex_walk w = { .s = t.s, .n = t.n };
+		size_t done = 0;
+
+		while (regex_next(s->pattern, x, &w, NULL) > 0) {
+			str_add(&out->text, t.s + done, w.start - done);
+			if (i + 1 < in->count)
+				str_addc(&out->text, ' ');
+			done = w.end;
+		}
+		str_add(&out->text, t.s + done, t.n - done);
+		end_token(out);
+	}
+}
+
+static const struct decoder_kind kinds[] = {
+	{ "ByteLevel", parse_byte_level, run_fuse },
+	{ "Fuse", parse_nothing, run_fuse },
+	{ "ByteFallback", parse_nothing, run_byte_fallback },
+	{ "Strip", parse_strip, run_strip },
+	{ "Replace", parse_replace, run_replace },
+	{ "Metaspace", parse_metaspace, run_metaspace },
+	{ "BPEDecoder", parse_bpe, run_bpe },
+};
+
+enum { NUM_KINDS = sizeof kinds / sizeof *kinds };
+
+/* One step that is no Sequence. */
+static int
+parse_step(struct decoder *d, const struct json_value *v, const char *type, struct err *e)
+{
+	struct decoder_step *s;
+	struct err why;
+
+	for (int k = 0; k < NUM_KINDS; k++) {
+		if (strcmp(kinds[k].name, type))
+			continue;
+		d->step = mem_realloc(d->step, (size_t)d->count + 1, sizeof *d->step);
+		s = &d->step[d->count++];
+		*s = (struct decoder_step){ .kind = &kinds[k] };
+		if (kinds[k].parse(d, s, v, &why) < 0)
+			return err_set(e, "decoder '%s': %s", type, why.msg);
+		return 0;
+	}
+	return err_set(e, "decoder '%s' is not supported", type);
+}
+
+/* A Sequence is its steps, whatever its depth. */
+int
+decoder_parse(struct decoder *d, const struct json_value *v, struct err *e)
+{
+	const struct json_value *list;
+	const char *type;
+
+	if (!v || v->type == JSON_NULL)
+		return 0;
+	if (json_string(v, "type", "", &type, e) < 0)
+		return -1;
+	if (strcmp(type, "Sequence"))
+		return parse_step(d, v, type, e);
+	list = json_get(v, "decoders");
+	if (!list || list->type != JSON_ARRAY)
+		return err_set(e, "decoder 'Sequence': \"decoders\" must be a list");
+	for (size_t i = 0; i < list->len; i++)
+		if (decoder_parse(d, &list->item[i], e) < 0)
+			return -1;
+	return 0;
+}
+
+/* Also after a parse that failed. */
+void
+decoder_release(struct decoder *d)
+{
+	for (int i = 0; i < d->count; i++) {
+		regex_free(d->step[i].pattern);
+		free(d->step[i].text);
+	}
+	free(d->step);
+	memset(d, 0, sizeof *d);
+}
+
+/* The regex scratch is its owner's. */
+void
+decoder_scratch_release(struct decoder_scratch *x)
+{
+	for (int i = 0; i < 2; i++) {
+		str_release(&x->list[i].text);
+		free(x->list[i].end);
+		x->list[i] = (struct token_list){ 0 };
+	}
+}
+
+/* Without steps there is a space between two tokens, as in the reference. */
+void
+decoder_run(const struct decoder *d, struct decoder_scratch *x, struct str *out)
+{
+	int now = 0;
+
+	for (int i = 0; i < d->count; i++) {
+		clear(&x->list[!now]);
+		d->step[i].kind->run(&d->step[i], x->regex, &x->list[now], &x->list[!now]);
+		now = !now;
+	}
+	for (size_t i = 0; i < x->list[now].count; i++) {
+		struct span t = token_at(&x->list[now], i);
+
+		if (i > 0 && d->count == 0)
+			str_addc(out, ' ');
+		str_add(out, t.s, t.n);
+	}
+}

@@ -1,0 +1,68 @@
+/*
+ * hf.h - a tokenizer.json made ready: what hf.c runs and hf_plan.c reads from the file
+ *
+ * For the files of lib/token alone. Added tokens cut the text; what lies between them goes through
+ * the normalizer, the pre-tokenizer and the model; the template of the post-processor puts its ids
+ * around the result.
+ */
+#ifndef TOKEN_HF_H
+#define TOKEN_HF_H
+
+#include "lib/token/added.h"
+#include "lib/token/alphabet.h"
+#include "lib/token/bpe.h"
+#include "lib/token/decoder.h"
+#include "lib/token/impl.h"
+#include "lib/token/names.h"
+#include "lib/token/normalize.h"
+#include "lib/token/split.h"
+#include "lib/token/symbols.h"
+
+#include <stdbool.h>
+
+struct hf {
+	struct mem_pool pool;           /* bytes of the tokens */
+	struct name *text;              /* by id: what decoding gives; bytes NULL: a hole */
+	bool *control;                  /* by id: an added token that is special */
+	struct added *raw, *normalized; /* added tokens, searched before and after the normalizer */
+	struct normalizer normalizer;
+	struct splitter splitter;
+	struct bpe_token *token;        /* the byte-level model's, by id */
+	struct bpe *bpe;                /* byte-level, or NULL */
+	struct symbols *symbols;        /* else this one, or NULL; of the alphabet if splitter.bytes */
+	struct name *name;              /* its tokens, by id */
+	struct alphabet alphabet;
+	struct decoder decoder;
+	struct token_ids before, after; /* the template */
+	bool check_text;                /* text must be well-formed UTF-8 */
+};
+
+/* What is needed while the file is read. */
+struct hf_reading {
+	struct hf *hf;
+	const struct tokenizer_spec *spec;
+	const struct json_value *model, *vocab, *added;
+	struct names names;             /* model and added tokens */
+	int64_t size;                   /* ids are below */
+	bool *in_model;                 /* by id */
+	struct bpe_merge *merge;
+	size_t num_merges;
+};
+
+/* A member that is a list, empty when it is missing or null. */
+int hf_list(const struct json_value *root, const char *key, const struct json_value **out, struct err *e);
+/* The sets of added tokens; names, texts and vocabulary must be there. */
+int hf_added(struct hf_reading *r, struct err *e);
+/* The ids around a text, from the member "post_processor". */
+int hf_template(struct hf_reading *r, const struct json_value *v, struct err *e);
+
+/* Fills h and t's vocabulary size and special ids from the tree of a tokenizer.json; hf_close after
+ * an error too. dir has the configs beside it, or is NULL. */
+int hf_plan(struct tokenizer *t, const struct tokenizer_spec *spec, const struct json_value *root,
+    const char *dir, struct err *e);
+
+/* The ids of bos, eos, unk and pad: from the configs in dir, else by the names of tokens. */
+int hf_special(struct tokenizer *t, const struct names *names, const struct json_value *root,
+    const char *dir, struct err *e);
+
+#endif

@@ -1,0 +1,342 @@
+/*
+ * hf_plan.c - reading a tokenizer.json
+ *
+ * The order is that in which things are needed: the decoder and the pre-tokenizer say whether tokens
+ * are bytes, the vocabulary gives ids to names, merges and added tokens are checked against it.
+ * Source: the serialised forms in huggingface/tokenizers.
+ */
+#include "lib/base/mem.h"
+#include "lib/token/hf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ID_SLACK = 1 << 16 };            /* ids may be this much above 16 times the number of tokens */
+
+/* --- vocabulary ------------------------------------------------------------------------------------ */
+
+/* A list that may be missing or null. */
+int
+hf_list(const struct json_value *root, const char *key, const struct json_value **out, struct err *e)
+{
+	static const struct json_value none = { .type = JSON_ARRAY };
+	const struct json_value *v = json_get(root, key);
+
+	*out = v && v->type != JSON_NULL ? v : &none;
+	return (*out)->type == JSON_ARRAY ? 0 : err_set(e, "\"%s\" must be a list", key);
+}
+
+/* An id must be in proportion to the number of tokens, since there are tables by id. */
+static int
+take_id(struct hf_reading *r, const struct json_value *v, const char *name, struct err *e)
+{
+	int64_t limit = 16 * (int64_t)(r->vocab->len + r->added->len) + ID_SLACK;
+
+	if (!v || v->type != JSON_INT)
+		return err_set(e, "the id of '%.40s' is not an integer", name);
+	if (v->integer < 0 || v->integer >= limit)
+		return err_set(e, "the id of '%.40s' is %lld, but there are %zu tokens", name,
+		    (long long)v->integer, r->vocab->len + r->added->len);
+	if (v->integer >= r->size)
+		r->size = v->integer + 1;
+	return 0;
+}
+
+/* The largest id decides how large the tables are. */
+static int
+measure(struct hf_reading *r, struct err *e)
+{
+	for (size_t i = 0; i < r->vocab->len; i++)
+		if (take_id(r, &r->vocab->item[i], r->vocab->item[i].key, e) < 0)
+			return -1;
+	for (size_t i = 0; i < r->added->len; i++) {
+		const struct json_value *a = &r->added->item[i], *content = json_get(a, "content");
+
+		if (!content || content->type != JSON_STRING)
+			return err_set(e, "added_tokens: entry %zu has no \"content\"", i);
+		if (take_id(r, json_get(a, "id"), content->string, e) < 0)
+			return -1;
+	}
+	return r->size ? 0 : err_set(e, "there are no tokens");
+}
+
+/*
+ * The texts of one token of the model: its bytes when it is all of the alphabet, and its name when
+ * something works with names.
+ */
+static void
+add_texts(struct hf_reading *r, const struct json_value *v)
+{
+	struct hf *h = r->hf;
+	bool bytes = h->splitter.bytes || h->decoder.bytes, names = !h->splitter.bytes || !h->decoder.bytes;
+	int64_t id = v->integer, len = -1;
+	char *copy = NULL, *decoded = NULL;
+
+	if (bytes) {
+		decoded = mem_pool_alloc(&h->pool, v->key_len + 1, 1);
+		len = alphabet_decode(&h->alphabet, v->key, v->key_len, decoded);
+	}
+	if (names || len < 0)
+		copy = mem_pool_strndup(&h->pool, v->key, v->key_len);
+	if (h->splitter.bytes && len > 0)
+		h->token[id] = (struct bpe_token){ (unsigned char *)decoded, (uint32_t)len };
+	if (h->decoder.bytes && len >= 0)
+		h->text[id] = (struct name){ decoded, (uint32_t)len, (uint32_t)id };
+	else
+		h->text[id] = (struct name){ copy, v->key_len, (uint32_t)id };
+}
+
+/* Enters the model's tokens. Their names stay in the tree, which outlives the reading. */
+static int
+read_vocab(struct hf_reading *r, struct err *e)
+{
+	struct hf *h = r->hf;
+
+	names_init(&r->names, r->vocab->len + r->added->len);
+	r->in_model = mem_zalloc((size_t)r->size, sizeof *r->in_model);
+	h->text = mem_zalloc((size_t)r->size, sizeof *h->text);
+	h->control = mem_zalloc((size_t)r->size, sizeof *h->control);
+	h->token = mem_zalloc((size_t)r->size, sizeof *h->token);
+	for (size_t i = 0; i < r->vocab->len; i++) {
+		const struct json_value *v = &r->vocab->item[i];
+
+		if (r->in_model[v->integer])
+			return err_set(e, "id %lld is there twice", (long long)v->integer);
+		if (names_add(&r->names, v->key, v->key_len, (uint32_t)v->integer) >= 0)
+			return err_set(e, "token '%.40s' is there twice", v->key);
+		r->in_model[v->integer] = true;
+		add_texts(r, v);
+	}
+	return 0;
+}
+
+/* --- merges ---------------------------------------------------------------------------------------- */
+
+/* The two names of a merge: "a b" or ["a", "b"]. */
+static int
+merge_parts(const struct json_value *v, struct name part[2], struct err *e)
+{
+	const char *space = v->type == JSON_STRING ? memchr(v->string, ' ', v->len) : NULL;
+
+	if (v->type == JSON_ARRAY && v->len == 2 && v->item[0].type == JSON_STRING &&
+	    v->item[1].type == JSON_STRING) {
+		for (int i = 0; i < 2; i++)
+			part[i] = (struct name){ v->item[i].string, (uint32_t)v->item[i].len, 0 };
+		return 0;
+	}
+	if (!space || memchr(space + 1, ' ', v->len - (size_t)(space + 1 - v->string)))
+		return err_set(e, "not two tokens");
+	part[0] = (struct name){ v->string, (uint32_t)(space - v->string), 0 };
+	part[1] = (struct name){ space + 1, (uint32_t)(v->len - part[0].len - 1), 0 };
+	return 0;
+}
+
+/*
+ * A merge of a byte-level model with a part that is not of the alphabet can never be made, and is
+ * left out.
+ */
+static int
+read_merge(struct hf_reading *r, const struct json_value *v, struct err *e)
+{
+	const struct hf *h = r->hf;
+	struct name part[2] = { { 0 } };
+	int64_t id[2];
+
+	if (merge_parts(v, part, e) < 0)
+		return -1;
+	for (int i = 0; i < 2; i++) {
+		id[i] = names_find(&r->names, part[i].bytes, part[i].len);
+		if (id[i] < 0)
+			return err_set(e, "'%.*s' is not in the vocabulary", (int)part[i].len, part[i].bytes);
+	}
+	if (!h->splitter.bytes || (h->token[id[0]].bytes && h->token[id[1]].bytes))
+		r->merge[r->num_merges++] = (struct bpe_merge){ (uint32_t)id[0], (uint32_t)id[1] };
+	return 0;
+}
+
+/* Rank is the order. */
+static int
+read_merges(struct hf_reading *r, struct err *e)
+{
+	const struct json_value *list;
+	struct err why;
+
+	if (hf_list(r->model, "merges", &list, e) < 0)
+		return -1;
+	r->merge = mem_alloc(list->len, sizeof *r->merge);
+	for (size_t i = 0; i < list->len; i++)
+		if (read_merge(r, &list->item[i], &why) < 0)
+			return err_set(e, "model: merge %zu: %s", i, why.msg);
+	return 0;
+}
+
+/* --- model ----------------------------------------------------------------------------------------- */
+
+/* Are all 256 bytes tokens? Only then can text of a byte-level model always be encoded. */
+static bool
+has_all_bytes(const struct hf_reading *r)
+{
+	const struct alphabet *a = &r->hf->alphabet;
+
+	for (int b = 0; b < 256; b++)
+		if (names_find(&r->names, a->utf8[b], strlen(a->utf8[b])) < 0)
+			return false;
+	return true;
+}
+
+/* The reason why merging cannot be set up, with the merge that is wrong. */
+static int
+refused(const struct hf_reading *r, size_t bad, const char *why, struct err *e)
+{
+	const struct name *text = r->hf->text;
+
+	if (bad >= r->num_merges)
+		return err_set(e, "model: %s", why);
+	return err_set(e, "model: the merge of '%.*s' and '%.*s': %s", (int)text[r->merge[bad].left].len,
+	    text[r->merge[bad].left].bytes, (int)text[r->merge[bad].right].len,
+	    text[r->merge[bad].right].bytes, why);
+}
+
+/* The tokens by name, for a model whose symbols are characters. */
+static void
+copy_names(struct hf_reading *r)
+{
+	struct hf *h = r->hf;
+
+	h->name = mem_zalloc((size_t)r->size, sizeof *h->name);
+	for (size_t i = 0; i < r->vocab->len; i++) {
+		const struct json_value *v = &r->vocab->item[i];
+		const struct name *text = &h->text[v->integer];
+		const char *copy = text->bytes;
+
+		if (text->len != v->key_len || memcmp(copy, v->key, v->key_len) != 0)
+			copy = mem_pool_strndup(&h->pool, v->key, v->key_len);
+		h->name[v->integer] = (struct name){ copy, v->key_len, (uint32_t)v->integer };
+	}
+}
+
+/* Members of the model that characters as symbols need. */
+static int
+read_symbols(struct hf_reading *r, bool whole_piece, struct err *e)
+{
+	struct symbols_spec s = { .num_tokens = (size_t)r->size, .merge = r->merge,
+		.num_merges = r->num_merges, .unk = -1, .whole_piece = whole_piece };
+	const char *unk;
+	struct err why;
+	size_t bad;
+
+	if (json_bool(r->model, "fuse_unk", false, &s.fuse_unk, e) < 0 ||
+	    json_bool(r->model, "byte_fallback", false, &s.byte_fallback, e) < 0 ||
+	    json_string(r->model, "continuing_subword_prefix", "", &s.prefix, e) < 0 ||
+	    json_string(r->model, "end_of_word_suffix", "", &s.suffix, e) < 0 ||
+	    json_string(r->model, "unk_token", NULL, &unk, e) < 0)
+		return -1;
+	if (unk) {
+		s.unk = names_find(&r->names, unk, strlen(unk));
+		if (s.unk < 0 || !r->in_model[s.unk])
+			return err_set(e, "model: unk_token '%.40s' is not in the vocabulary", unk);
+	}
+	copy_names(r);
+	s.token = r->hf->name;
+	r->hf->symbols = symbols_new(&s, &bad, &why);
+	return r->hf->symbols ? 0 : refused(r, bad, why.msg, e);
+}
+
+/* Byte-level with all bytes and no affixes goes to the fast encoder. */
+static int
+read_model(struct hf_reading *r, struct err *e)
+{
+	struct hf *h = r->hf;
+	const char *prefix, *suffix;
+	bool whole_piece;
+	struct err why;
+	size_t bad;
+
+	if (read_merges(r, e) < 0 || json_bool(r->model, "ignore_merges", false, &whole_piece, e) < 0 ||
+	    json_string(r->model, "continuing_subword_prefix", "", &prefix, e) < 0 ||
+	    json_string(r->model, "end_of_word_suffix", "", &suffix, e) < 0)
+		return -1;
+	if (!h->splitter.bytes || *prefix || *suffix || !has_all_bytes(r))
+		return read_symbols(r, whole_piece, e);
+	h->bpe = bpe_new(&(struct bpe_spec){ .token = h->token, .num_tokens = (size_t)r->size,
+		.merge = r->merge, .num_merges = r->num_merges, .whole_piece = whole_piece }, &bad, &why);
+	return h->bpe ? 0 : refused(r, bad, why.msg, e);
+}
+
+/* Which kind of model, and its vocabulary. */
+static int
+find_model(struct hf_reading *r, const struct json_value *root, struct err *e)
+{
+	const char *type;
+	double dropout;
+
+	r->model = json_get(root, "model");
+	if (!r->model || r->model->type != JSON_OBJECT)
+		return err_set(e, "\"model\" must be an object");
+	if (json_string(r->model, "type", "BPE", &type, e) < 0 ||
+	    json_double(r->model, "dropout", 0, &dropout, e) < 0)
+		return -1;
+	if (strcmp(type, "BPE") != 0)
+		return err_set(e, "model '%s' is not supported", type);
+	if (dropout != 0)
+		return err_set(e, "model: dropout %g is not supported: ids would be random", dropout);
+	r->vocab = json_get(r->model, "vocab");
+	if (!r->vocab || r->vocab->type != JSON_OBJECT)
+		return err_set(e, "model: \"vocab\" must be an object of tokens and their ids");
+	return hf_list(root, "added_tokens", &r->added, e);
+}
+
+/* --- the whole file -------------------------------------------------------------------------------- */
+
+/* What belongs to batches of inference is left alone. */
+static void
+add_notes(struct tokenizer *t, const struct json_value *root)
+{
+	static const char *const ignored[] = { "truncation", "padding" };
+
+	for (int i = 0; i < 2; i++) {
+		const struct json_value *v = json_get(root, ignored[i]);
+
+		if (v && v->type != JSON_NULL)
+			str_addf(&t->notes, "%s: \"%s\" is ignored\n", t->file[0], ignored[i]);
+	}
+}
+
+/* Everything but the ids of the special tokens. */
+static int
+read_parts(struct hf_reading *r, const struct json_value *root, struct err *e)
+{
+	struct hf *h = r->hf;
+
+	if (normalizer_parse(&h->normalizer, json_get(root, "normalizer"), e) < 0 ||
+	    splitter_parse(&h->splitter, json_get(root, "pre_tokenizer"), e) < 0 ||
+	    decoder_parse(&h->decoder, json_get(root, "decoder"), e) < 0 ||
+	    find_model(r, root, e) < 0 || measure(r, e) < 0 || read_vocab(r, e) < 0 ||
+	    read_model(r, e) < 0 || hf_added(r, e) < 0)
+		return -1;
+	h->check_text = h->normalizer.count || h->splitter.count || h->symbols;
+	return r->spec->hf_no_include_special_tokens ? 0
+	    : hf_template(r, json_get(root, "post_processor"), e);
+}
+
+int
+hf_plan(struct tokenizer *t, const struct tokenizer_spec *spec, const struct json_value *root,
+    const char *dir, struct err *e)
+{
+	struct hf_reading r = { .hf = t->impl, .spec = spec };
+	int rc = -1;
+
+	alphabet_init(&r.hf->alphabet);
+	if (root->type != JSON_OBJECT)
+		err_set(e, "not an object");
+	else if (read_parts(&r, root, e) == 0) {
+		t->vocab_size = r.size;
+		add_notes(t, root);
+		rc = hf_special(t, &r.names, root, dir, e);
+		t->adds_bos = r.hf->before.count && r.hf->before.id[0] == t->special[TOKENIZER_BOS];
+	}
+	names_release(&r.names);
+	free(r.in_model);
+	free(r.merge);
+	return rc;
+}

@@ -1,0 +1,125 @@
+/*
+ * hf_special.c - the ids of bos, eos, unk and pad of a tokenizer.json
+ *
+ * The file itself does not say what its tokens are for. Beside it transformers keeps
+ * tokenizer_config.json, special_tokens_map.json and the model's config.json, asked in this order; a
+ * member that is null there says that there is no such token. Without any of them the usual names
+ * are tried.
+ */
+#include "lib/base/io.h"
+#include "lib/token/hf.h"
+
+#include <string.h>
+
+enum { CONFIG_MAX = 1 << 26 };
+
+/* The first that is a token counts. */
+static const char *const usual[TOKENIZER_SPECIALS][6] = {
+	[TOKENIZER_UNK] = { "<unk>", "<|unk|>", "[UNK]" },
+	[TOKENIZER_BOS] = { "<|begin_of_text|>", "<s>", "<bos>", "<|startoftext|>" },
+	[TOKENIZER_EOS] = { "<|end_of_text|>", "<|endoftext|>", "</s>", "<eos>" },
+	[TOKENIZER_PAD] = { "<pad>", "<|pad|>", "<|finetune_right_pad_id|>", "[PAD]" },
+};
+
+/* A special id that is being looked for. */
+struct search {
+	const struct tokenizer *t;
+	const struct names *names;
+	enum tokenizer_special which;
+	bool found;                     /* also that there is none */
+	int64_t id;
+};
+
+/* A member NAME_token: a string, or an object with "content". */
+static int
+look_for_text(struct search *s, const struct json_value *config, struct err *e)
+{
+	const struct json_value *v;
+	char key[16];
+
+	snprintf(key, sizeof key, "%s_token", tokenizer_special_name(s->which));
+	v = json_get(config, key);
+	if (!v)
+		return 0;
+	s->found = true;
+	if (v->type == JSON_NULL)
+		return 0;
+	if (v->type == JSON_OBJECT)
+		v = json_get(v, "content");
+	if (!v || v->type != JSON_STRING)
+		return err_set(e, "\"%s\" must be a string, or an object with \"content\"", key);
+	s->id = names_find(s->names, v->string, v->len);
+	return s->id >= 0 ? 0 : err_set(e, "\"%s\" is '%.40s', which is no token", key, v->string);
+}
+
+/* A member NAME_token_id: a number, or the first of a list. */
+static int
+look_for_id(struct search *s, const struct json_value *config, struct err *e)
+{
+	const struct json_value *v;
+	char key[16];
+
+	snprintf(key, sizeof key, "%s_token_id", tokenizer_special_name(s->which));
+	v = json_get(config, key);
+	if (v && v->type == JSON_ARRAY && v->len)
+		v = &v->item[0];
+	if (!v || v->type == JSON_NULL)
+		return 0;
+	if (v->type != JSON_INT || v->integer < 0 || v->integer >= tokenizer_vocab_size(s->t))
+		return err_set(e, "\"%s\" is no token", key);
+	s->found = true;
+	s->id = v->integer;
+	return 0;
+}
+
+/* A config beside the file, which need not be there. */
+static int
+look_in(struct search *s, const char *dir, const char *name, struct err *e)
+{
+	char path[4096];
+	struct json *j;
+	struct err why;
+	int rc;
+
+	if (s->found || snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path || !io_exists(path))
+		return 0;
+	j = json_read(path, CONFIG_MAX, e);
+	if (!j)
+		return -1;
+	rc = !strcmp(name, "config.json") ? look_for_id(s, json_root(j), &why)
+	    : look_for_text(s, json_root(j), &why);
+	if (rc < 0)
+		err_set(e, "%s: %s", path, why.msg);
+	json_free(j);
+	return rc;
+}
+
+/* The model's own unk_token is better than any usual name. */
+static void
+look_at_names(struct search *s, const struct json_value *root)
+{
+	const struct json_value *unk = json_get(json_get(root, "model"), "unk_token");
+
+	if (s->which == TOKENIZER_UNK && unk && unk->type == JSON_STRING)
+		s->id = names_find(s->names, unk->string, unk->len);
+	for (const char *const *name = usual[s->which]; *name && s->id < 0; name++)
+		s->id = names_find(s->names, *name, strlen(*name));
+}
+
+int
+hf_special(struct tokenizer *t, const struct names *names, const struct json_value *root,
+    const char *dir, struct err *e)
+{
+	for (int i = 0; i < TOKENIZER_SPECIALS; i++) {
+		struct search s = { .t = t, .names = names, .which = (enum tokenizer_special)i, .id = -1 };
+
+		if (dir && (look_in(&s, dir, "tokenizer_config.json", e) < 0 ||
+		    look_in(&s, dir, "special_tokens_map.json", e) < 0 ||
+		    look_in(&s, dir, "config.json", e) < 0))
+			return -1;
+		if (!s.found)
+			look_at_names(&s, root);
+		t->special[i] = s.id;
+	}
+	return 0;
+}

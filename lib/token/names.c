@@ -1,0 +1,64 @@
+/*
+ * names.c - the strings of a vocabulary and their ids
+ *
+ * Needed while a tokenizer is being opened, where every merge asks three times, and afterwards by
+ * the models whose symbols are characters.
+ */
+#include "lib/token/names.h"
+#include "lib/base/hash.h"
+#include "lib/base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The table is never larger than it must be for its searches to end soon. */
+void
+names_init(struct names *n, size_t count)
+{
+	size_t size = 16;
+
+	while (size < 2 * count)
+		size *= 2;
+	n->mask = size - 1;
+	n->slot = mem_zalloc(size, sizeof *n->slot);
+}
+
+/* The strings are not touched. A struct of zeroes is fine. */
+void
+names_release(struct names *n)
+{
+	free(n->slot);
+	memset(n, 0, sizeof *n);
+}
+
+/* The place of a string, or the free one where it would go. */
+static struct name *
+place(const struct names *n, const char *s, size_t len)
+{
+	size_t i = hash_xxh3(s, len) & n->mask;
+
+	while (n->slot[i].bytes && (n->slot[i].len != len || memcmp(n->slot[i].bytes, s, len)))
+		i = (i + 1) & n->mask;
+	return &n->slot[i];
+}
+
+/* A string keeps the first id that it was given. */
+int64_t
+names_add(struct names *n, const char *s, size_t len, uint32_t id)
+{
+	struct name *p = place(n, s, len);
+
+	if (p->bytes)
+		return p->id;
+	*p = (struct name){ s, (uint32_t)len, id };
+	return -1;
+}
+
+/* Also of an empty table: one that was never filled has no strings. */
+int64_t
+names_find(const struct names *n, const char *s, size_t len)
+{
+	const struct name *p = n->slot ? place(n, s, len) : NULL;
+
+	return p && p->bytes ? (int64_t)p->id : -1;
+}

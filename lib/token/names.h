@@ -1,0 +1,30 @@
+/*
+ * names.h - the strings of a vocabulary and their ids
+ *
+ * A hash table that borrows the strings: they must outlive it. Strings are bytes with a length.
+ */
+#ifndef TOKEN_NAMES_H
+#define TOKEN_NAMES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct name {
+	const char *bytes;              /* NULL: a free place */
+	uint32_t len, id;
+};
+
+struct names {
+	struct name *slot;              /* open addressing, at most half full */
+	size_t mask;
+};
+
+/* Room for count strings. */
+void    names_init(struct names *n, size_t count);
+void    names_release(struct names *n);
+/* The id that the string has already, or -1 when it was new and has this one now. */
+int64_t names_add(struct names *n, const char *s, size_t len, uint32_t id);
+/* The id, or -1. */
+int64_t names_find(const struct names *n, const char *s, size_t len);
+
+#endif

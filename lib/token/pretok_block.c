@@ -1,0 +1,240 @@
+/*
+ * pretok_block.c - cutting text 64 bytes at a time
+ *
+ * A window begins where a piece begins, so what stands before it does not matter. Its bytes become
+ * masks of classes, and shifts of the masks say where pieces start: where the class changes, less
+ * where a space or another prefix joins the word behind it, and so on, each line below for one
+ * alternative of the expressions. Only starts that the bytes of the window decide are believed; the
+ * last of them begins the next window. A window without one - it begins with a character outside
+ * ASCII, or with a long piece, or the text ends - is left to the scanner of single pieces.
+ */
+#include "lib/token/pretok_impl.h"
+#include "lib/token/simd.h"
+
+#include <string.h>
+
+/* A window: masks of its first `valid` bytes, which are ASCII. */
+struct window {
+	const unsigned char *s;
+	struct simd_masks m;
+	uint64_t letter, other;
+	unsigned valid;
+};
+
+/* The first n bits. */
+static inline uint64_t
+first_bits(unsigned n)
+{
+	return n < 64 ? ((uint64_t)1 << n) - 1 : UINT64_MAX;
+}
+
+/* 64 when there is none. */
+static inline unsigned
+lowest(uint64_t m)
+{
+	return m ? (unsigned)__builtin_ctzll(m) : 64;
+}
+
+/* Bytes behind the window's end, and from the first one outside ASCII on, are cleared. */
+static inline void
+window_open(struct window *w, const unsigned char *s, size_t left)
+{
+	unsigned char few[SIMD_BLOCK] = { 0 };
+	uint64_t keep;
+
+	w->s = s;
+	w->valid = left < SIMD_BLOCK ? (unsigned)left : SIMD_BLOCK;
+	if (left < SIMD_BLOCK) {
+		memcpy(few, s, left);
+		s = few;
+	}
+	w->m = simd_classify(s);
+	if (w->m.high && lowest(w->m.high) < w->valid)
+		w->valid = lowest(w->m.high);
+	keep = first_bits(w->valid);
+	w->m.upper &= keep;
+	w->m.lower &= keep;
+	w->m.digit &= keep;
+	w->m.white &= keep;
+	w->letter = w->m.upper | w->m.lower;
+	w->other = keep & ~(w->letter | w->m.digit | w->m.white);
+	w->m.space &= keep;
+	w->m.newline &= keep;
+	w->m.apostrophe &= keep;
+}
+
+/* The bytes of the contraction at the apostrophe, or 0; any is its form without case. */
+static inline unsigned
+contraction_len(const unsigned char *s, unsigned fold)
+{
+	unsigned a = s[1] | fold, b = s[2] | fold;
+
+	if (a == 's' || a == 't' || a == 'm' || a == 'd')
+		return 2;
+	return ((a == 'r' || a == 'v') && b == 'e') || (a == 'l' && b == 'l') ? 3 : 0;
+}
+
+/*
+ * Puts contractions in. In all but o200k's expressions one begins where a piece would and is a piece;
+ * there it goes with the word before it. Either way its letters start nothing, and what follows it
+ * does. An apostrophe too near to the end to tell makes the window shorter.
+ */
+static inline uint64_t
+contractions(struct window *w, const struct pretok_rules *r, uint64_t starts)
+{
+	uint64_t at = w->m.apostrophe & first_bits(w->valid) &
+	    (r->cased ? w->letter << 1 : starts);
+	unsigned fold = r->contraction == CONTRACTION_ANY ? 0x20 : 0, end = 0;
+
+	for (; at; at &= at - 1) {
+		unsigned i = lowest(at), len;
+
+		if (i + 3 >= w->valid) {
+			w->valid = i + !r->cased;
+			break;
+		}
+		len = contraction_len(w->s + i, fold);
+		/* Of two in a row o200k's word takes the first; the second is a word of its own. */
+		if (len == 0 || (r->cased && end == i && end > 0))
+			continue;
+		end = i + len;
+		starts &= ~(first_bits(end) & ~first_bits(i + !r->cased));
+		starts |= (uint64_t)1 << end;
+	}
+	return starts;
+}
+
+/* GPT-2: a space joins what follows it, whatever that is. */
+static inline uint64_t
+starts_gpt2(const struct window *w)
+{
+	uint64_t l = w->letter, d = w->m.digit, o = w->other, s = w->m.white;
+	uint64_t change = (l & ~(l << 1)) | (d & ~(d << 1)) | (o & ~(o << 1));
+
+	/* white space begins with its run, and its last character stays apart when something follows */
+	return (change & ~(w->m.space << 1)) | (s & ~(s << 1)) | (s & ~(s >> 1));
+}
+
+/* Digits in groups of 1 or 3, counted from the beginning of their run. */
+static inline uint64_t
+starts_digits(uint64_t d, size_t group)
+{
+	uint64_t first = d & ~(d << 1), all = first;
+
+	if (group == 1)
+		return d;
+	while ((first = first << 3 & d & d << 1 & d << 2))
+		all |= first;
+	return all;
+}
+
+/* Where the stretch behind the last line end of each run of white space begins. */
+static inline uint64_t
+starts_after_newline(uint64_t white, uint64_t newline)
+{
+	uint64_t blank = white & ~newline, at = blank & newline << 1, starts = 0;
+
+	for (; at; at &= at - 1) {
+		uint64_t end = (at & -at) + blank;      /* the carry runs to the end of the stretch */
+
+		end &= ~blank & -(at & -at);
+		if (!(end & -end & newline))
+			starts |= at & -at;
+	}
+	return starts;
+}
+
+/* o200k's line ends behind others may have slashes among them: too rare for masks. */
+static inline void
+clip_at_slash(struct window *w, uint64_t at)
+{
+	for (; at; at &= at - 1)
+		if (w->s[lowest(at)] == '/') {
+			w->valid = lowest(at);
+			return;
+		}
+}
+
+/*
+ * The newer expressions: one character of any kind but letter, digit and line end joins the letters
+ * behind it if no other piece has it, which a space before it or another beside it would; line ends
+ * go with the others before them.
+ */
+static inline uint64_t
+starts_newer(struct window *w, const struct pretok_rules *r)
+{
+	uint64_t l = w->letter, o = w->other, n = w->m.newline, taken = n & ~(n + (n & o << 1));
+	uint64_t s = w->m.white & ~taken, blank = s & ~n, alone = o & ~(o << 1) & ~(w->m.space << 1);
+	uint64_t word = l & ~(l << 1) & ~(blank << 1) & ~(alone << 1);
+
+	if (r->cased) {
+		word |= w->m.upper & w->m.lower << 1;
+		clip_at_slash(w, taken << 1 & o);
+	}
+	return word | alone | starts_digits(w->m.digit, r->digits) | (s & ~(s << 1)) |
+	    (blank & ~(s >> 1)) | starts_after_newline(s, n & ~taken);
+}
+
+/* White space that the window cuts off is undecided from its beginning on. */
+static inline unsigned
+decided(const struct window *w)
+{
+	uint64_t tail = w->m.white << (64 - w->valid);
+
+	if (!(tail >> 63))
+		return w->valid;
+	return ~tail ? w->valid - (unsigned)__builtin_clzll(~tail) + 1 : 1;
+}
+
+/* The starts behind the first byte of the window at s that are certain. */
+static inline uint64_t
+window_starts(const struct pretok_rules *r, const unsigned char *s, size_t left)
+{
+	struct window w;
+	uint64_t starts;
+
+	window_open(&w, s, left);
+	if (w.valid < 2)
+		return 0;
+	starts = r->newlines ? starts_newer(&w, r) : starts_gpt2(&w);
+	if (w.valid < 2)
+		return 0;
+	w.valid = decided(&w);
+	if (r->contraction != CONTRACTION_NONE && w.m.apostrophe)
+		starts = contractions(&w, r, starts | 1);
+	return starts & first_bits(w.valid) & ~(uint64_t)1;
+}
+
+/* Writes the positions of the bits, of which there are at most 63, and some more behind them: so the
+ * loop's end is easier to foresee. end has room for 64. */
+static inline size_t
+put(uint32_t *end, size_t base, uint64_t m)
+{
+	size_t n = (size_t)__builtin_popcountll(m);
+
+	for (size_t i = 0; i < n; i += 8)
+		for (size_t k = i; k < i + 8; k++, m &= m - 1)
+			end[k] = (uint32_t)(base + lowest(m));
+	return n;
+}
+
+/* Windows while they say something; one piece by the scanner where they do not. */
+size_t
+pretok_ends(const struct pretok *p, struct pretok_text *t, uint32_t *end, size_t cap)
+{
+	size_t count = 0;
+
+	while (count + PRETOK_BLOCK <= cap && t->pos < t->n) {
+		uint64_t starts = t->s[t->pos] < 0x80 ?
+		    window_starts(&p->rules, t->s + t->pos, t->n - t->pos) : 0;
+
+		if (starts) {
+			count += put(end + count, t->pos, starts);
+			t->pos = end[count - 1];
+			continue;
+		}
+		t->pos = pretok_next(p, t->s, t->n, t->pos);
+		end[count++] = (uint32_t)t->pos;
+	}
+	return count;
+}

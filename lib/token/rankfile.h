@@ -1,0 +1,36 @@
+/*
+ * rankfile.h - the files of a TikTokenizer: ranks and special tokens
+ *
+ * Two forms, told apart by the first byte: tiktoken's lines of "base64 rank", and Megatron-LM's JSON
+ * list of {"rank", "token_bytes", "token_str"}.
+ */
+#ifndef TOKEN_RANKFILE_H
+#define TOKEN_RANKFILE_H
+
+#include "lib/base/err.h"
+#include "lib/base/mem.h"
+#include "lib/token/added.h"
+#include "lib/token/bpe.h"
+#include "lib/token/pretok.h"
+#include "lib/token/tokenizer.h"
+
+struct rankfile {
+	struct mem_pool pool;           /* all bytes */
+	struct bpe_token *token;        /* by id; bytes NULL: a special token or a hole */
+	int64_t size;                   /* ids are below */
+	struct added_token *special;    /* their texts are the pool's */
+	size_t num_special;
+	enum pretok_scanner scanner;
+	long line;                      /* where a reading failed; 0: no line of its own */
+};
+
+/* Does a file begin like one of the two? */
+bool rankfile_detect(const unsigned char *head, size_t n);
+
+/* From the bytes of a file; spec has the options of TikTokenizer. rankfile_release in every case.
+ * The reason has neither path nor line. */
+int  rankfile_read(struct rankfile *f, const char *text, size_t len,
+    const struct tokenizer_spec *spec, struct err *e);
+void rankfile_release(struct rankfile *f);
+
+#endif

@@ -1,0 +1,84 @@
+/*
+ * simd.h - 64 bytes of text as bit masks of classes: bit i is byte i
+ *
+ * With AVX2, the build's baseline, or in plain C: the masks are the same. Only ASCII has classes
+ * here; what is neither letter, digit nor white space is in none of the masks, and bytes from 0x80
+ * on are in high.
+ */
+#ifndef TOKEN_SIMD_H
+#define TOKEN_SIMD_H
+
+#include <stdint.h>
+#include <string.h>
+
+enum { SIMD_BLOCK = 64 };
+
+struct simd_masks {
+	uint64_t upper, lower, digit, white, space, newline, apostrophe, high;
+};
+
+#ifdef __AVX2__
+#include <immintrin.h>
+
+/* Which of 32 bytes are from first to last. */
+static inline uint64_t
+simd_range(__m256i v, unsigned char first, unsigned char last)
+{
+	__m256i x = _mm256_sub_epi8(v, _mm256_set1_epi8((char)first));
+	__m256i low = _mm256_min_epu8(x, _mm256_set1_epi8((char)(last - first)));
+
+	return (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(low, x));
+}
+
+static inline uint64_t
+simd_equal(__m256i v, unsigned char c)
+{
+	return (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(v, _mm256_set1_epi8((char)c)));
+}
+
+#define SIMD_BOTH(f, ...) (f(a, __VA_ARGS__) | f(b, __VA_ARGS__) << 32)
+
+/* All masks of the block at s. */
+static inline struct simd_masks
+simd_classify(const unsigned char s[SIMD_BLOCK])
+{
+	__m256i a = _mm256_loadu_si256((const __m256i *)(const void *)s);
+	__m256i b = _mm256_loadu_si256((const __m256i *)(const void *)(s + 32));
+	struct simd_masks m;
+
+	m.upper = SIMD_BOTH(simd_range, 'A', 'Z');
+	m.lower = SIMD_BOTH(simd_range, 'a', 'z');
+	m.digit = SIMD_BOTH(simd_range, '0', '9');
+	m.space = SIMD_BOTH(simd_equal, ' ');
+	m.white = m.space | SIMD_BOTH(simd_range, '\t', '\r');
+	m.newline = SIMD_BOTH(simd_equal, '\n') | SIMD_BOTH(simd_equal, '\r');
+	m.apostrophe = SIMD_BOTH(simd_equal, '\'');
+	m.high = (uint32_t)_mm256_movemask_epi8(a) | (uint64_t)(uint32_t)_mm256_movemask_epi8(b) << 32;
+	return m;
+}
+
+#else
+
+/* All masks of the block at s. */
+static inline struct simd_masks
+simd_classify(const unsigned char s[SIMD_BLOCK])
+{
+	struct simd_masks m;
+
+	memset(&m, 0, sizeof m);
+	for (int i = 0; i < SIMD_BLOCK; i++) {
+		m.upper |= (uint64_t)(s[i] >= 'A' && s[i] <= 'Z') << i;
+		m.lower |= (uint64_t)(s[i] >= 'a' && s[i] <= 'z') << i;
+		m.digit |= (uint64_t)(s[i] >= '0' && s[i] <= '9') << i;
+		m.space |= (uint64_t)(s[i] == ' ') << i;
+		m.white |= (uint64_t)(s[i] == ' ' || (s[i] >= '\t' && s[i] <= '\r')) << i;
+		m.newline |= (uint64_t)(s[i] == '\n' || s[i] == '\r') << i;
+		m.apostrophe |= (uint64_t)(s[i] == '\'') << i;
+		m.high |= (uint64_t)(s[i] >= 0x80) << i;
+	}
+	return m;
+}
+
+#endif
+
+#endif

@@ -1,0 +1,73 @@
+/*
+ * split.h - the pre-tokenizer of a tokenizer.json: steps that cut the text into pieces
+ *
+ * Kinds of steps are rows of a table; a kind that is not there is refused by its name. Pieces go
+ * from step to step one at a time, the last ones to the model.
+ */
+#ifndef TOKEN_SPLIT_H
+#define TOKEN_SPLIT_H
+
+#include "lib/base/err.h"
+#include "lib/base/json.h"
+#include "lib/base/str.h"
+#include "lib/token/normalize.h"
+#include "lib/token/pretok.h"
+
+#include <stdbool.h>
+
+enum { SPLIT_STEPS = 16 };
+
+enum split_behavior {
+	SPLIT_REMOVED, SPLIT_ISOLATED, SPLIT_MERGED_WITH_PREVIOUS, SPLIT_MERGED_WITH_NEXT, SPLIT_CONTIGUOUS
+};
+
+enum metaspace_prepend { METASPACE_ALWAYS, METASPACE_FIRST, METASPACE_NEVER };
+
+struct split_kind;
+
+struct split_step {
+	const struct split_kind *kind;
+	struct pretok *scanner;         /* instead of the pattern when its expression is known */
+	struct regex *pattern;
+	enum split_behavior behavior;
+	bool invert;                    /* what matches is the text, the rest are the delimiters */
+	bool prefix_space;
+	enum metaspace_prepend prepend;
+	char *replacement;
+	size_t len;
+	bool split;
+};
+
+/* Read-only, shared by threads; zero-initialise. The last step may be a scanner alone, which is
+ * kept apart so that the model can cut and encode in one go. */
+struct splitter {
+	struct split_step step[SPLIT_STEPS];
+	int count;
+	struct pretok *last;            /* NULL: none */
+	bool bytes;                     /* there is a ByteLevel: pieces are bytes, not characters */
+};
+
+struct split_scratch {                  /* of one thread; zero-initialise */
+	struct str text[SPLIT_STEPS];   /* of steps that change the text */
+	struct regex_scratch *regex;    /* lent by the owner */
+};
+
+/* From the member "pre_tokenizer", which may be NULL or null. splitter_release in every case. */
+int  splitter_parse(struct splitter *p, const struct json_value *v, struct err *e);
+void splitter_release(struct splitter *p);
+void split_scratch_release(struct split_scratch *x);
+
+/* Gets the pieces in their order; 0, or -1 to stop. */
+struct split_sink {
+	int (*piece)(void *ctx, const struct span *piece, struct err *e);
+	void *ctx;
+};
+
+/* Cuts a text that is not empty, leaving out what p->last does. */
+int splitter_run(const struct splitter *p, struct split_scratch *x, const struct span *text,
+    const struct split_sink *sink, struct err *e);
+
+/* "prepend_scheme", or "add_prefix_space" of older files, of a Metaspace: pre-tokenizer or decoder. */
+int metaspace_prepend(const struct json_value *v, enum metaspace_prepend *out, struct err *e);
+
+#endif

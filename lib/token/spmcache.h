@@ -1,0 +1,78 @@
+/*
+ * spmcache.h - the ids of units that were met before, one cache a worker
+ *
+ * A unit of up to 15 bytes is its own key, with its length. Two entries share a line of 64 bytes;
+ * the newer one stands first and the older is overwritten next, so the memory never grows. The ids
+ * of an entry hold for running scores below its bound, which for merges is no bound at all.
+ */
+#ifndef TOKEN_SPMCACHE_H
+#define TOKEN_SPMCACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { UNIT_MAX = 15, CACHE_LINES = 1 << 16, NARROW_MAX = 6, WIDE_MAX = 3, CACHED_MAX = NARROW_MAX };
+
+struct unit_key {
+	uint64_t low, high;             /* bytes, then 0; the length in the last byte */
+};
+
+struct unit_entry {
+	struct unit_key key;            /* length 0: empty */
+	uint32_t bound;                 /* a float without its low byte, which counts the ids */
+	union {
+		uint16_t narrow[NARROW_MAX];    /* of vocabularies below 2^16 */
+		uint32_t wide[WIDE_MAX];
+	} id;
+};
+
+struct unit_cache {
+	struct unit_entry (*line)[2];
+};
+
+/* The key of len <= UNIT_MAX bytes; 16 are read. */
+static inline struct unit_key
+unit_key(const unsigned char *p, size_t len)
+{
+	struct unit_key k;
+	uint64_t low = len < 8 ? ~0ull << 8 * len : 0, high = len > 8 ? ~0ull << 8 * (len - 8) : ~0ull;
+
+	memcpy(&k.low, p, 8);
+	memcpy(&k.high, p + 8, 8);
+	k.low &= ~low;
+	k.high &= ~high;
+	k.high |= (uint64_t)len << 56;
+	return k;
+}
+
+/* The line of a key. */
+static inline struct unit_entry *
+unit_line(const struct unit_cache *c, struct unit_key k)
+{
+	uint64_t h = k.low ^ (k.high * 0xd6e8feb86659fd93u);
+
+	h = (h ^ h >> 32) * 0x9e3779b97f4a7c15u;
+	return c->line[h >> 48];
+}
+
+/* Is this the entry of the key? */
+static inline bool
+unit_is(const struct unit_entry *e, struct unit_key k)
+{
+	return ((e->key.low ^ k.low) | (e->key.high ^ k.high)) == 0;
+}
+
+/* The bound of an entry, never more than the one that was entered. */
+static inline float
+unit_bound(const struct unit_entry *e)
+{
+	uint32_t bits = e->bound & ~(uint32_t)0xff;
+	float x;
+
+	memcpy(&x, &bits, sizeof x);
+	return x;
+}
+
+#endif

@@ -1,0 +1,168 @@
+#!/usr/bin/env bats
+# mtok with tokenizer.json and rank files: kinds told by content, special tokens, configs beside a file, every refusal
+
+bats_require_minimum_version 1.5.0
+
+setup()
+{
+	cd "$BATS_TEST_TMPDIR"
+	json=$TOP/tests/fuzz/corpus/tokenizer_json ranks=$TOP/tests/fuzz/corpus/rank_file
+	printf '{"text": "abc <s>ab <x> a"}\n{"text": ""}\n' >docs.jsonl
+}
+
+# ids OPTION...: the ids of docs.jsonl, a line
+ids()
+{
+	mtok -q --force -o out --input docs.jsonl "$@" && od -An -v -tu2 -w1000000 out_text_document.bin | sed 's/^ *//;s/  */ /g'
+}
+
+# refused LINE OPTION...: mtok info must end with 2 and exactly this line
+refused()
+{
+	local want=$1
+	shift
+	run mtok info "$@"
+	[ "$status" = 2 ]
+	[ "$output" = "$want" ] || { printf 'got:  %s\nwant: %s\n' "$output" "$want"; return 1; }
+}
+
+@test "tokenizer.json: added tokens, the template and its switch" {
+	cp "$json/bytes" t
+	run mtok info --tokenizer-model t
+	[ "$status" = 0 ]
+	[ "${lines[0]}" = "type	HuggingFaceTokenizer" ]
+	[ "${lines[1]}" = "vocab_size	261" ]
+	# bos, "abc", " ", <s>, "ab", <x> with the spaces that touch it, "a"; then bos of the empty document
+	[ "$(ids --tokenizer-model t)" = "259 257 32 259 256 260 97 259" ]
+	[ "$(ids --tokenizer-model t --tokenizer-hf-no-include-special-tokens)" = "257 32 259 256 260 97" ]
+	[ "$(ids --tokenizer-model t --special-as-text --tokenizer-hf-no-include-special-tokens)" = \
+		"257 32 60 115 62 256 260 97" ]
+	# the template has a bos already
+	[ "$(ids --tokenizer-model t --prepend-bos)" = "259 257 32 259 256 260 97 259" ]
+	[ "$(echo 259 257 32 259 256 260 97 | mtok decode --tokenizer-model t)" = "<s>abc <s>ab<x>a" ]
+	[ "$(echo 259 257 32 259 256 260 97 | mtok decode --skip-special --tokenizer-model t)" = "abc ab<x>a" ]
+}
+
+@test "a directory: special ids come from the configs beside tokenizer.json" {
+	mkdir d
+	cp "$json/bytes" d/tokenizer.json
+	special() { mtok info --tokenizer-model "$1" | sed -n 's/^\(...\)_id\t/\1 /p' | tr '\n' ' '; }
+	[ "$(special d)" = "unk -1 bos 259 eos -1 pad -1 " ]
+	echo '{"eos_token": {"content": "<x>"}, "bos_token": null, "pad_token": "<s>"}' >d/tokenizer_config.json
+	[ "$(special d)" = "unk -1 bos -1 eos 260 pad 259 " ]
+	[ "$(special d/tokenizer.json)" = "unk -1 bos -1 eos 260 pad 259 " ]
+	echo '{"eos_token_id": [97, 98], "bos_token_id": 7}' >d/config.json
+	[ "$(special d)" = "unk -1 bos -1 eos 260 pad 259 " ]
+	rm d/tokenizer_config.json
+	[ "$(special d)" = "unk -1 bos 7 eos 97 pad -1 " ]
+	cp d/tokenizer.json other.json
+	[ "$(special other.json)" = "unk -1 bos 259 eos -1 pad -1 " ]
+	mtok info --tokenizer-model d | grep -qx "file	d/tokenizer.json"
+	echo '{"eos_token": "<y>"}' >d/tokenizer_config.json
+	refused "mtok: d/tokenizer.json: d/tokenizer_config.json: \"eos_token\" is '<y>', which is no token" --tokenizer-model d
+	mkdir empty
+	refused "mtok: cannot open 'empty/tokenizer.json': No such file or directory" --tokenizer-model empty
+}
+
+@test "Llama 2's form: characters, byte fallback, decoder" {
+	printf '{"text": "lo a b\\u3042"}\n' >docs.jsonl
+	[ "$(ids --tokenizer-model "$json/llama2")" = "2 8 5 2 4 236 138 139" ]
+	[ "$(echo 2 8 5 2 4 236 138 139 | mtok decode --tokenizer-model "$json/llama2")" = "lo a bあ" ]
+}
+
+@test "truncation and padding are ignored with a note" {
+	sed 's/"truncation": null/"truncation": {"max_length": 4}/' "$json/bytes" >t
+	run --separate-stderr mtok -o out --input docs.jsonl --tokenizer-model t
+	[ "$status" = 0 ]
+	[[ $stderr == *'mtok: t: "truncation" is ignored'* ]]
+}
+
+@test "tokenizer.json: what is not supported is refused by its name" {
+	part() { sed "s/\"$1\": [a-z]*,/\"$1\": {\"type\": \"$2\"},/;s/\"$1\": {\"type\": \"ByteLevel\"[^}]*}/\"$1\": {\"type\": \"$2\"}/" "$json/bytes" >t; }
+	part pre_tokenizer UnicodeScripts
+	refused "mtok: t: pre_tokenizer 'UnicodeScripts' is not supported" --tokenizer-model t
+	part normalizer StripAccents
+	refused "mtok: t: normalizer 'StripAccents' is not supported" --tokenizer-model t
+	part decoder CTC
+	refused "mtok: t: decoder 'CTC' is not supported" --tokenizer-model t
+	sed 's/"type": "Sequence"/"type": "BertProcessing"/' "$json/bytes" >t
+	refused "mtok: t: post_processor 'BertProcessing' is not supported" --tokenizer-model t
+	mtok info --tokenizer-model t --tokenizer-hf-no-include-special-tokens
+	cp "$json/unigram" t
+	refused "mtok: t: model 'Unigram' is not supported" --tokenizer-model t
+	cp "$json/dropout" t
+	refused "mtok: t: model: dropout 0.1 is not supported: ids would be random" --tokenizer-model t
+}
+
+@test "tokenizer.json: malformed files give one line" {
+	cp "$json/badmerge" t
+	refused "mtok: t: model: merge 0: 'b' is not in the vocabulary" --tokenizer-model t
+	cp "$json/twice" t
+	refused "mtok: t: id 0 is there twice" --tokenizer-model t
+	cp "$json/hugeid" t
+	refused "mtok: t: the id of 'a' is 2000000000, but there are 1 tokens" --tokenizer-model t
+	sed 's/"id": 259/"id": 258/' "$json/bytes" >t
+	refused "mtok: t: added token '<s>': id 258 is another token's" --tokenizer-model t
+	sed 's/"ids": \[259\]/"ids": [999]/' "$json/bytes" >t
+	refused "mtok: t: TemplateProcessing: an id of '<s>' is no token" --tokenizer-model t
+	sed 's/"a b"/"ab b"/' "$json/bytes" >t
+	refused "mtok: t: model: the merge of 'ab' and 'b': the two join to no token of the vocabulary" --tokenizer-model t
+	head -c 100 "$json/bytes" >t
+	run mtok info --tokenizer-model t
+	[ "$status" = 2 ] && [ "${#lines[@]}" = 1 ]
+	[[ $output == "mtok: t: not valid JSON: "* ]]
+}
+
+@test "an expression that gives up is a bad line" {
+	printf '{"text": "%s"}\n' "$(printf 'a%.0s' $(seq 40))c" >docs.jsonl
+	run mtok -o out --input docs.jsonl --tokenizer-model "$json/backtrack"
+	[ "$status" = 1 ]
+	[[ $output == "mtok: docs.jsonl:1: refused"*"a regular expression gave up at byte 0 of the text: match limit exceeded"* ]]
+}
+
+@test "rank files: known by their size, else the pattern is asked for" {
+	cp "$ranks/lines" t
+	refused "mtok: t: 259 ranks are none of the published files: --tiktoken-pattern is needed" --tokenizer-model t
+	refused "mtok: t: --tiktoken-pattern x: must be v1, v2, gpt2, cl100k, o200k or qwen2" --tokenizer-model t --tiktoken-pattern x
+	[ "$(ids --tokenizer-model t --tiktoken-pattern cl100k)" = "260 32 60 115 62 256 32 60 120 62 32 97" ]
+	[ "$(ids --tokenizer-model t --tiktoken-pattern cl100k --append-eod --tiktoken-special-tokens '<x>' '</s>')" = \
+		"260 32 60 115 62 256 32 271 32 97 272" ]
+	[ "$(ids --tokenizer-model t --tiktoken-pattern cl100k --special-as-text --tiktoken-special-tokens '<x>')" = \
+		"260 32 60 115 62 256 32 60 120 62 32 97" ]
+	[ "$(echo 260 32 271 | mtok decode --tokenizer-model t --tiktoken-pattern gpt2 --tiktoken-special-tokens '<x>')" = "abc <x>" ]
+	run mtok info --pieces --tokenizer-model t --tiktoken-pattern gpt2
+	[ "${lines[258]}" = '257		0	unused' ] || [ "${lines[258]}" = '257	""	0	unused' ]
+}
+
+@test "Megatron-LM's list of tokens" {
+	cp "$ranks/list" t
+	# special tokens come first, then the bytes
+	[ "$(ids --tokenizer-model t --vocab-size 300 --tiktoken-num-special-tokens 10)" = "266 109 42 1 266 42 70 130 72 42 107" ]
+	[ "$(ids --tokenizer-model t --vocab-size 300 --tiktoken-num-special-tokens 10 --append-eod \
+		--tiktoken-special-tokens '<unk>' '<s>' '</s>' '<x>')" = "266 109 42 1 266 42 3 42 107 2" ]
+	run mtok info --tokenizer-model t
+	[ "${lines[1]}" = "vocab_size	131072" ]
+	[ "${lines[4]}" = "eos_id	2" ]
+	refused "mtok: t: --tiktoken-special-tokens: '</s>' is missing" --tokenizer-model t --tiktoken-special-tokens '<s>' '<unk>'
+	refused "mtok: t: --vocab-size 900: must be above the 1000 special tokens" --tokenizer-model t --vocab-size 900
+	cp "$ranks/wrongrank" t
+	refused 'mtok: t: entry 5: "rank" must be 5' --tokenizer-model t
+}
+
+@test "rank files: malformed lines" {
+	cp "$ranks/norank" t
+	refused "mtok: t:1: no rank behind the token" --tokenizer-type TikTokenizer --tokenizer-model t
+	cp "$ranks/twice" t
+	refused "mtok: t: rank 0 is there twice" --tokenizer-model t
+	cp "$ranks/bigrank" t
+	refused "mtok: t: rank 2000000000, but there are 257 tokens" --tokenizer-model t
+	sed 5d "$ranks/lines" >t
+	refused "mtok: t: no token for byte 0x04" --tokenizer-model t --tiktoken-pattern gpt2
+	sed '5s/ 4/ x/' "$ranks/lines" >t
+	refused "mtok: t:5: 'x' is no rank" --tokenizer-model t
+}
+
+@test "--version tells the libraries that ids depend on" {
+	run mtok --version
+	[[ $output =~ PCRE2\ [0-9.]+,\ utf8proc\ [0-9.]+\ \(Unicode\ [0-9.]+\) ]]
+}

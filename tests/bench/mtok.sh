@@ -1,0 +1,85 @@
+#!/bin/sh
+# mtok.sh - mtok from JSON Lines to a dataset: speed on one core, two workers, memory, start; appends to results.tsv
+#
+# GOLDEN holds tokenizers/ and corpus/. MB is the size of the text, which text.c makes so that it does not repeat. Speeds are MB/s
+# of processor time (user and system) with --workers 1, the best of RUNS, so that other people's load counts little; those of
+# two workers are of the clock, and mean something on a quiet machine alone. Peers are what PYTHON has of tiktoken, tokenizers
+# and sentencepiece, in a loop of one process that reads, parses, encodes and writes (mtok_peer.py). Columns as in bench.sh.
+set -eu
+: "${B:=build}" "${GOLDEN:?where the tokenizers are}" "${PYTHON:=python3}" "${MB:=200}" "${RUNS:=3}"
+B=$(cd "$B" && pwd)
+GOLDEN=$(cd "$GOLDEN" && pwd)
+PATH=$B:$PATH
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+machine="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores"
+commit=$(git rev-parse --short HEAD)
+files=$GOLDEN/tokenizers
+
+# record WORKLOAD FIGURE PEER
+record()
+{
+	printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$(date +%F)" "$commit" "$machine" "$1" "$2" "$3" | tee -a tests/bench/results.tsv
+}
+
+# timed FIELD CORPUS OPTION...: the least value of a field (1 user + system seconds, 2 seconds, 3 kB) of RUNS runs
+timed()
+{
+	field=$1
+	corpus=$2
+	shift 2
+	for _ in $(seq "$RUNS"); do
+		/usr/bin/time -o "$tmp/time" -f '%U %S %e %M' mtok -q --force -o "$tmp/out" --append-eod "$@" "$corpus"
+		awk -v field="$field" '{ print field == 1 ? $1 + $2 : $(field + 1) }' "$tmp/time"
+	done | sort -g | head -n 1
+}
+
+# speed CORPUS OPTION...: MB/s of processor time
+speed()
+{
+	timed 1 "$@" --workers 1 | awk -v bytes="$(wc -c <"$1")" '{ printf "%.0f", bytes / $1 / 1e6 }'
+}
+
+# peer NAME FILE CORPUS: MB/s of a Python package on the first 10 MB, or - where it is absent
+peer()
+{
+	head -c 10000000 "$3" | sed '$d' >"$tmp/part.jsonl"
+	"$PYTHON" tests/bench/mtok_peer.py "$1" "$2" "$tmp/part.jsonl" "$tmp/peer.out" 2>"$tmp/log" || echo -
+}
+
+"$B/tests/bench/text" words "$MB" 1 "$GOLDEN/corpus/en.jsonl" >"$tmp/English"
+"$B/tests/bench/text" chars "$MB" 1 "$GOLDEN/corpus/ja.jsonl" >"$tmp/Japanese"
+gpt2="--vocab-file $files/gpt2-vocab.json --merge-file $files/gpt2-merges.txt"
+
+for language in English Japanese; do
+	# shellcheck disable=SC2086 # words
+	figure=$(speed "$tmp/$language" $gpt2)
+	for name in tiktoken tokenizers; do
+		record "mtok end to end, GPT-2, 1 core, $MB MB $language, MB/s; peer: $name in a loop, MB/s" "$figure" \
+			"$(peer "$name" "$files" "$tmp/$language")"
+	done
+	for model in spm-uni-8k spm-bpe-8k; do
+		record "mtok end to end, $model, 1 core, $MB MB $language, MB/s; peer: sentencepiece in a loop, MB/s" \
+			"$(speed "$tmp/$language" --tokenizer-model "$files/$model.model")" \
+			"$(peer sentencepiece "$files/$model.model" "$tmp/$language")"
+	done
+	record "JSON Lines alone, $language, user + system ns a byte; peer: none" "$(
+		for _ in $(seq "$RUNS"); do
+			"$B/tests/bench/jsonl" "$tmp/$language"
+		done | awk '{ print $1 + $2 }' | sort -g | head -n 1
+	)" -
+done
+
+# shellcheck disable=SC2086 # words
+record "mtok two workers, GPT-2, $MB MB English, seconds; peer: one worker, seconds" \
+	"$(timed 2 "$tmp/English" $gpt2 --workers 2)" "$(timed 2 "$tmp/English" $gpt2 --workers 1)"
+for _ in 1 2 3 4 5 6 7 8 9 10; do cat "$tmp/English"; done >"$tmp/large"
+# shellcheck disable=SC2086 # words
+record "mtok peak memory of one worker, GPT-2, $((10 * MB)) MB English, MB; peer: eight workers, MB" \
+	"$(RUNS=1 timed 3 "$tmp/large" $gpt2 --workers 1 | awk '{ printf "%.0f", $1 / 1024 }')" \
+	"$(RUNS=1 timed 3 "$tmp/large" $gpt2 --workers 8 | awk '{ printf "%.0f", $1 / 1024 }')"
+head -n 1 "$tmp/English" >"$tmp/one"
+# shellcheck disable=SC2086 # words
+record "mtok of one line, GPT-2, processor ms; peer: spm-bpe-8k, processor ms" \
+	"$(timed 1 "$tmp/one" $gpt2 | awk '{ print 1000 * $1 }')" \
+	"$(timed 1 "$tmp/one" --tokenizer-model "$files/spm-bpe-8k.model" | awk '{ print 1000 * $1 }')"

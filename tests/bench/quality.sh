@@ -1,0 +1,52 @@
+#!/bin/sh
+# quality.sh TEXT.jsonl TOKENIZER-OPTION... - does 16-bit training on the GPU learn what 32 bits learn?
+#
+# A model of GPT-2's small shape goes once over the text (at least 16 million tokens, in documents that do not repeat), in bf16
+# and in fp32, from the same weights in the same order: the mean loss of each 100 steps must agree within 0.5 %. The options
+# are mtok's for a tokenizer of at most 50304 tokens. RANKS=N runs both on N GPUs. B is the build directory.
+set -eu
+: "${B:=build}" "${RANKS:=1}" "${OUT:=}"
+PATH=$(cd "$B" && pwd):$PATH
+[ $# -gt 1 ] || { echo "usage: quality.sh TEXT.jsonl TOKENIZER-OPTION..." >&2; exit 2; }
+text=$(realpath "$1")
+shift
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+[ "$(id -u)" != 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+mtok encode "$@" --append-eod -q -o "$dir/text" "$text"
+cd "$dir"
+tokens=$(mshard info --json text_text_document | sed 's/.*"tokens": \([0-9]*\).*/\1/')
+steps=$((tokens / 32768 - 1))
+echo "$tokens tokens, $steps steps of 32 samples of 1024"
+[ "$tokens" -ge 16000000 ] || { echo "too little text: 16 million tokens are needed"; exit 1; }
+
+# train NAME OPTION...: one epoch
+train()
+{
+	name=$1
+	shift
+	launch=
+	[ "$RANKS" = 1 ] || launch="mpirun -np $RANKS"
+	# shellcheck disable=SC2086
+	$launch mtrain --num-layers 12 --hidden-size 768 --num-attention-heads 12 --seq-length 1024 --vocab-size 50257 \
+		--make-vocab-size-divisible-by 8 --attention-dropout 0 --hidden-dropout 0 --data-path text_text_document --split 1,0,0 \
+		--micro-batch-size $((32 / RANKS)) --global-batch-size 32 --train-iters "$steps" --lr 3e-4 --min-lr 3e-5 \
+		--lr-decay-style cosine --lr-warmup-iters 200 --weight-decay 0.1 --clip-grad 1 --adam-beta2 0.95 --eval-iters 0 \
+		--log-interval 1000 --metrics-file "$name" "$@" >"$name.log" 2>&1 || { tail -n 5 "$name.log"; exit 1; }
+}
+
+# means NAME: the mean loss of each 100 steps
+means()
+{
+	sed -n 's/.*"lm_loss": \([0-9.e+-]*\).*/\1/p' "$1" | awk '{ s += $1 } NR % 100 == 0 { print s / 100; s = 0 }'
+}
+train bf16 --bf16
+train fp32
+means bf16 >a
+means fp32 >b
+[ -z "$OUT" ] || cp bf16 "$OUT/quality-bf16.jsonl"
+[ -z "$OUT" ] || cp fp32 "$OUT/quality-fp32.jsonl"
+paste a b | awk '
+	{ d = ($1 - $2) / $2; printf "steps %d-%d: bf16 %.4f, fp32 %.4f, %+.3f %%\n", 100 * NR - 99, 100 * NR, $1, $2, 100 * d
+	  if (d < 0) d = -d; if (d > worst) worst = d }
+	END { printf "%d means, the largest difference is %.3f %% (limit 0.5 %%)\n", NR, 100 * worst; exit !(NR > 0 && worst < 0.005) }'

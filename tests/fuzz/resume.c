@@ -1,0 +1,48 @@
+/* resume.c - fuzz target: any bytes as the state of a run that stopped, behind the description that it would need */
+#include "lib/base/io.h"
+#include "tok/resume.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Whatever was accepted has no number below 0. */
+static void
+check(const struct resume_state *s, const struct encode_counts *n)
+{
+	if (s->at.file < 0 || s->at.offset < 0 || s->at.lines < 0 || s->error_bytes < 0 || n->documents < 0)
+		abort();
+	for (int k = 0; k < n->num_keys; k++)
+		if (s->key[k].bin_bytes < 0 || s->key[k].sequences < 0 || s->key[k].documents < 0)
+			abort();
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct str what = { 0 }, file = { 0 };
+	struct resume_key key[2] = { { 0 } };
+	struct key_counts counts[2] = { { 0 } };
+	struct resume_state s = { .key = key };
+	struct encode_counts n = { .num_keys = 2, .num_tokenizers = 1, .key = counts };
+	char path[] = "/tmp/resume.XXXXXX";
+	int fd = mkstemp(path);
+	struct err e;
+
+	str_adds(&what, "mtok resume 1\noption --part \"\"\n");
+	/* Half of the inputs are all of the file, half are what follows the description. */
+	if (size & 1)
+		str_add(&file, what.buf, what.len);
+	str_add(&file, data, size);
+	if (fd < 0 || io_write_all(fd, file.buf, file.len) < 0)
+		abort();
+	if (resume_read(path, &what, &s, &n, &e) > 0)
+		check(&s, &n);
+	close(fd);
+	unlink(path);
+	str_release(&what);
+	str_release(&file);
+	return 0;
+}

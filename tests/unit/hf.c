@@ -1,0 +1,376 @@
+/* hf.c - tests of the parts of a tokenizer.json: patterns, forms, normalizer, pre-tokenizer, added
+ * tokens, decoder */
+#include "lib/base/base64.h"
+#include "lib/base/mem.h"
+#include "lib/token/added.h"
+#include "lib/token/alphabet.h"
+#include "lib/token/decoder.h"
+#include "lib/token/normalize.h"
+#include "lib/token/split.h"
+#include "tests/check.h"
+
+static struct json *
+parse(const char *text)
+{
+	struct err e = { "" };
+	struct json *j = json_parse(text, strlen(text), "test", &e);
+
+	CHECK_STR(j ? "" : e.msg, "");
+	return j;
+}
+
+static void
+test_base64(void)
+{
+	static const struct { const char *text, *bytes; int64_t len; } cases[] = {
+		{ "", "", 0 }, { "AA==", "\0", 1 }, { "Zm8=", "fo", 2 }, { "Zm9v", "foo", 3 },
+		{ "+/+/AA==", "\xfb\xff\xbf\0", 4 }, { "A", "", -1 }, { "A===", "", -1 },
+		{ "AA=A", "", -1 }, { "AA A", "", -1 }, { "AA==AAAA", "", -1 },
+	};
+	unsigned char out[16];
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		CHECK(base64_decode(cases[i].text, strlen(cases[i].text), out) == cases[i].len);
+		CHECK(cases[i].len <= 0 || !memcmp(out, cases[i].bytes, (size_t)cases[i].len));
+	}
+}
+
+static void
+test_alphabet(void)
+{
+	struct alphabet a;
+	struct str all = { 0 };
+	char bytes[256], back[512];
+
+	for (int i = 0; i < 256; i++)
+		bytes[i] = (char)i;
+	alphabet_init(&a);
+	alphabet_encode(&a, bytes, 256, &all);
+	CHECK(alphabet_decode(&a, all.buf, all.len, back) == 256 && !memcmp(bytes, back, 256));
+	CHECK_STR(a.utf8[' '], "\xc4\xa0");
+	CHECK_STR(a.utf8['\n'], "\xc4\x8a");
+	CHECK(alphabet_decode(&a, "a b", 3, back) == -1);
+	str_release(&all);
+}
+
+/* Every match in brackets. */
+static void
+matches(const char *pattern, const char *text, const char *want)
+{
+	struct regex_scratch *x = regex_scratch_new();
+	struct regex_walk w = { .s = text, .n = strlen(text) };
+	struct err e = { "" };
+	struct regex *r = regex_new(pattern, strlen(pattern), &e);
+	struct str s = { 0 };
+	size_t done = 0;
+
+	CHECK_STR(r ? "" : e.msg, "");
+	while (r && regex_next(r, x, &w, &e) > 0) {
+		str_add(&s, text + done, w.start - done);
+		str_addf(&s, "[%.*s]", (int)(w.end - w.start), text + w.start);
+		done = w.end;
+	}
+	str_adds(&s, text + done);
+	CHECK_STR(s.buf, want);
+	str_release(&s);
+	regex_free(r);
+	regex_scratch_free(x);
+}
+
+static void
+refused_pattern(const char *pattern, const char *why)
+{
+	struct err e = { "" };
+	struct regex *r = regex_new(pattern, strlen(pattern), &e);
+
+	CHECK(!r && strstr(e.msg, why));
+	regex_free(r);
+}
+
+static void
+test_patterns(void)
+{
+	matches("a+", "baab", "b[aa]b");
+	matches("x*", "ax", "[]a[x]");
+	matches("\\s", "a\xe1\xa0\x8e\xc2\x85" "b", "a\xe1\xa0\x8e[\xc2\x85]b");
+	matches("[^\\s]+", "a\xe1\xa0\x8e b", "[a\xe1\xa0\x8e] [b]");
+	matches("[^\\S\\n]+", " \n ", "[ ]\n[ ]");
+	matches("\\w+", "e\xcc\x81\xc2\xb2 \xe2\x91\xa0", "[e\xcc\x81\xc2\xb2] \xe2\x91\xa0");
+	matches("[\\w]+", "e\xcc\x81\xc2\xb2", "[e\xcc\x81]\xc2\xb2");
+	matches("\\bb", "ab b", "ab [b]");
+	matches("^a$", "a\na", "[a]\n[a]");
+	matches("[]a]+", "a]b", "[a]]b");
+	matches("\\p{Han}+", "a\xe6\xbc\xa2\xe5\xad\x97", "a[\xe6\xbc\xa2\xe5\xad\x97]");
+	matches("\\p{Letter}\\p{^L}", "a1b", "[a1]b");
+	matches("[[:space:]x]+", "a x\xe1\xa0\x8e", "a[ x]\xe1\xa0\x8e");
+	matches("(?i:'s)", "it'S", "it['S]");
+	refused_pattern("a{1,3}+", "interval");
+	refused_pattern("[a[b]]", "set inside a set");
+	refused_pattern("[a-z&&b]", "set inside a set");
+	refused_pattern("\\h", "'\\h' is not supported");
+	refused_pattern("(", "missing closing parenthesis");
+	refused_pattern("a\\", "backslash");
+}
+
+/* A pattern that needs exponentially many steps gives up with a reason. */
+static void
+test_limits(void)
+{
+	static const char pattern[] = "(a+)+(?<=b)c";
+	struct regex_scratch *x = regex_scratch_new();
+	struct err e = { "" };
+	struct regex *r = regex_new(pattern, sizeof pattern - 1, &e);
+	char *text = mem_alloc(64, 1);
+	struct regex_walk w = { .s = text, .n = 64 };
+
+	memset(text, 'a', 63);
+	text[63] = 'c';
+	CHECK(r && regex_next(r, x, &w, &e) < 0 && strstr(e.msg, "a regular expression gave up at byte 0"));
+	free(text);
+	regex_free(r);
+	regex_scratch_free(x);
+}
+
+static void
+normal(const char *json, const char *text, const char *want)
+{
+	struct json *j = parse(json);
+	struct normal_scratch x = { .regex = regex_scratch_new() };
+	struct normalizer z = { 0 };
+	struct span s = { text, strlen(text), true };
+	struct err e = { "" };
+	struct str got = { 0 };
+
+	if (normalizer_parse(&z, json_root(j), &e) < 0 || normalizer_run(&z, &x, &s, &e) < 0)
+		str_adds(&got, e.msg);
+	else
+		str_add(&got, s.s, s.n);
+	CHECK_STR(got.buf, want);
+	str_release(&got);
+	normalizer_release(&z);
+	normal_scratch_release(&x);
+	regex_scratch_free(x.regex);
+	json_free(j);
+}
+
+static void
+test_normalizers(void)
+{
+	normal("null", "aB", "aB");
+	normal("{\"type\":\"NFC\"}", "e\xcc\x81 \xe1\x84\x80\xe1\x85\xa1\xe1\x86\xa8", "\xc3\xa9 \xea\xb0\x81");
+	normal("{\"type\":\"NFC\"}", "\xe2\x84\xab\xe3\x81\x8b\xe3\x82\x99", "\xc3\x85\xe3\x81\x8c");
+	normal("{\"type\":\"NFC\"}", "a\xcc\xa7\xcc\x81 a\xcc\x81\xcc\xa7", "\xc3\xa1\xcc\xa7 \xc3\xa1\xcc\xa7");
+	normal("{\"type\":\"NFD\"}", "\xc3\xa9\xea\xb0\x81", "e\xcc\x81\xe1\x84\x80\xe1\x85\xa1\xe1\x86\xa8");
+	normal("{\"type\":\"NFKC\"}", "\xef\xac\x81\xc2\xbd\xef\xbd\xb6\xef\xbe\x9e", "fi1\xe2\x81\x84" "2\xe3\x82\xac");
+	normal("{\"type\":\"NFKD\"}", "\xe2\x84\xab", "A\xcc\x8a");
+	normal("{\"type\":\"Lowercase\"}", "A\xc4\xb0\xce\xa3", "ai\xcc\x87\xcf\x83");
+	normal("{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true}", " \xe3\x80\x80 a b\n", "a b");
+	normal("{\"type\":\"Strip\",\"strip_left\":false}", " a ", " a");
+	normal("{\"type\":\"Strip\"}", "  ", "");
+	normal("{\"type\":\"Prepend\",\"prepend\":\"_\"}", "a", "_a");
+	normal("{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" {2,}\"},"
+	       "\"content\":\" \"},{\"type\":\"Replace\",\"pattern\":{\"String\":\"ab\"},\"content\":\"\"}]}",
+	    "a   b abab", "a b ");
+	/* A trie that says: "A" becomes "a". */
+	normal("{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"not base 64\"}", "",
+	    "normalizer 'Precompiled': \"precompiled_charsmap\" is no base 64");
+	normal("{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\"}", "",
+	    "normalizer 'Precompiled': precompiled_charsmap: the size of its trie does not fit its length");
+	normal("{\"type\":\"BertNormalizer\"}", "", "normalizer 'BertNormalizer' is not supported");
+	normal("{\"type\":\"Prepend\"}", "", "normalizer 'Prepend': \"prepend\" must be a string");
+	normal("{\"type\":\"Replace\",\"content\":\"\",\"pattern\":{\"Regex\":\"(\"}}", "",
+	    "normalizer 'Replace': \"pattern\": missing closing parenthesis, at byte 1 of '('");
+}
+
+/* A long run of marks takes n log n steps. */
+static void
+test_many_marks(void)
+{
+	enum { N = 300000 };
+	struct form *f = form_new(FORM_NFC);
+	struct form_scratch x = { 0 };
+	struct str text = { 0 }, out = { 0 };
+
+	str_addc(&text, 'q');
+	for (int i = 0; i < N; i++)
+		str_adds(&text, i % 2 ? "\xcc\x81" : "\xcc\xa7");
+	CHECK(form_apply(f, &x, text.buf, text.len, &out) && out.len == text.len);
+	CHECK(out.len > 4 && !memcmp(out.buf + 1, "\xcc\xa7\xcc\xa7", 4));
+	CHECK(!form_apply(f, &x, "abc\xe6\xbc\xa2\xc3\xa9", 8, &out));
+	str_release(&text);
+	str_release(&out);
+	form_scratch_release(&x);
+	form_free(f);
+}
+
+/* Pieces with '|' between them. */
+static int
+collect(void *ctx, const struct span *piece, struct err *e)
+{
+	struct str *s = ctx;
+
+	(void)e;
+	str_addf(s, "%s%.*s", s->len ? "|" : "", (int)piece->n, piece->s);
+	return 0;
+}
+
+static void
+pieces(const char *json, const char *text, const char *want)
+{
+	struct json *j = parse(json);
+	struct split_scratch x = { .regex = regex_scratch_new() };
+	struct splitter p = { 0 };
+	struct str got = { 0 };
+	struct span s = { text, strlen(text), true };
+	struct err e = { "" };
+
+	str_reserve(&got, 1);
+	got.buf[0] = '\0';
+	if (splitter_parse(&p, json_root(j), &e) < 0 ||
+	    splitter_run(&p, &x, &s, &(struct split_sink){ collect, &got }, &e) < 0)
+		str_adds(&got, e.msg);
+	CHECK_STR(got.buf, want);
+	str_release(&got);
+	splitter_release(&p);
+	split_scratch_release(&x);
+	regex_scratch_free(x.regex);
+	json_free(j);
+}
+
+#define SPLIT(pattern, behavior, invert) \
+	"{\"type\":\"Split\",\"pattern\":" pattern ",\"behavior\":\"" behavior "\",\"invert\":" invert "}"
+#define DASH "{\"String\":\"-\"}"
+#define METASPACE "{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\""
+
+static void
+test_splits(void)
+{
+	pieces("null", "a b", "a b");
+	pieces(SPLIT(DASH, "Isolated", "false"), "a--b-", "a|-|-|b|-");
+	pieces(SPLIT(DASH, "Removed", "false"), "-a--b-", "a|b");
+	pieces(SPLIT(DASH, "Removed", "true"), "-a--b-", "-|-|-|-");
+	pieces(SPLIT(DASH, "MergedWithPrevious", "false"), "-a--b", "-|a-|-|b");
+	pieces(SPLIT(DASH, "MergedWithNext", "false"), "a--b-", "a|-|-b|-");
+	pieces(SPLIT(DASH, "Contiguous", "false"), "a--b", "a|--|b");
+	pieces(SPLIT("{\"Regex\":\"[a-c]+\"}", "MergedWithNext", "true"), "1ab2c", "1ab|2c");
+	pieces("{\"type\":\"Digits\",\"individual_digits\":true}", "a12\xc2\xbd", "a|1|2|\xc2\xbd");
+	pieces("{\"type\":\"Digits\",\"individual_digits\":false}", "a12b", "a|12|b");
+	pieces(METASPACE "always\"}", "a b  c", "_a|_b|_|_c");
+	pieces(METASPACE "never\"}", "a b", "a|_b");
+	pieces(METASPACE "first\",\"split\":false}", "a b", "_a_b");
+	pieces(METASPACE "always\"}", " a", "_a");
+	pieces("{\"type\":\"Sequence\",\"pretokenizers\":[" SPLIT(DASH, "Removed", "false") "," METASPACE
+	       "first\"}]}", "a-b c", "_a|b|_c");
+	pieces("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\"},{\"type\":\"ByteLevel\"}]}", "a1",
+	    " a| 1");
+	pieces("{\"type\":\"UnicodeScripts\"}", "a", "pre_tokenizer 'UnicodeScripts' is not supported");
+	pieces("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":\"Digits\"}]}", "a",
+	    "pre_tokenizer 'Digits' after ByteLevel is not supported");
+	pieces(SPLIT(DASH, "Sideways", "false"), "a", "pre_tokenizer 'Split': behavior 'Sideways' is not supported");
+}
+
+/* Matches as their ids in brackets. */
+static void
+cut(const struct added_token *token, size_t count, const char *text, const char *want)
+{
+	struct added *a = added_new(token, count);
+	struct added_walk w = { .s = text, .n = strlen(text) };
+	struct str s = { 0 };
+	bool found;
+
+	do {
+		found = added_next(a, &w);
+		str_addf(&s, "%.*s", (int)(w.end - w.start), text + w.start);
+		if (found)
+			str_addf(&s, "[%u]", w.id);
+	} while (found);
+	CHECK_STR(s.buf, want);
+	str_release(&s);
+	added_free(a);
+}
+
+static void
+test_added(void)
+{
+	static const struct added_token t[] = {
+		{ "<a>", 3, 1, false, false, false, false }, { "<a><b>", 6, 2, false, false, false, false },
+		{ "word", 4, 3, true, false, false, false }, { "[l]", 3, 4, false, true, false, false },
+		{ "[r]", 3, 5, false, false, true, false }, { "[s]", 3, 6, false, false, false, true },
+		{ "bcde", 4, 7, false, false, false, false }, { "cd", 2, 8, false, false, false, false },
+		{ "a\nb", 3, 9, false, false, false, false },
+	};
+	enum { N = sizeof t / sizeof *t };
+
+	cut(t, N, "x<a><b><a>y", "x[2][1]y");
+	cut(t, N, "<a><<a", "[1]<<a");
+	cut(t, N, "word words a-word sword word_ word\xcc\x81", "[3] words a-[3] sword word_ word\xcc\x81");
+	cut(t, N, "a  [l] b", "a[4] b");
+	cut(t, N, "a [r] \xe3\x80\x80" "b", "a [5]b");
+	cut(t, N, "[r]  [l]x", "[5][4]x");
+	cut(t, N, "[s]<a>", "[s][1]");
+	cut(t, N, "bcdf bcde abcd", "b[8]f [7] ab[8]");
+	cut(t, N, "a\nb", "[9]");
+	cut(t, 1, "plain", "plain");
+	cut(t, 0, "plain", "plain");
+}
+
+/* Tokens are divided by '|'. */
+static void
+decoded(const char *json, const char *tokens, const char *want)
+{
+	struct json *j = parse(json);
+	struct decoder_scratch x = { .regex = regex_scratch_new() };
+	struct decoder d = { 0 };
+	struct str got = { 0 };
+	struct err e = { "" };
+
+	str_reserve(&got, 1);
+	got.buf[0] = '\0';
+	decoder_begin(&x);
+	for (const char *s = tokens; *s; s += strcspn(s, "|"), s += *s == '|')
+		decoder_add(&x, s, strcspn(s, "|"));
+	if (decoder_parse(&d, json_root(j), &e) < 0)
+		str_adds(&got, e.msg);
+	else
+		decoder_run(&d, &x, &got);
+	CHECK_STR(got.buf, want);
+	str_release(&got);
+	decoder_release(&d);
+	decoder_scratch_release(&x);
+	regex_scratch_free(x.regex);
+	json_free(j);
+}
+
+static void
+test_decoders(void)
+{
+	decoded("null", "a|b", "a b");
+	decoded("{\"type\":\"ByteLevel\"}", "a| b", "a b");
+	decoded("{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":\"_\"},"
+		"\"content\":\" \"},{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},"
+		"{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}]}",
+	    "__a|_b|<0xE3>|<0x81>|<0x82>|<0xG0>", " a b\xe3\x81\x82<0xG0>");
+	decoded("{\"type\":\"ByteFallback\"}", "<0xFF>|a", "\xff" "a");
+	decoded("{\"type\":\"Strip\",\"content\":\"x\",\"start\":1,\"stop\":2}", "xxaxxx|xb", "xaxb");
+	decoded("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"always\"}", "_a|_b_", "a b ");
+	decoded("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"add_prefix_space\":false}", "_a|_b", " a b");
+	decoded("{\"type\":\"BPEDecoder\",\"suffix\":\"</w>\"}", "a|b</w>|c</w>", "ab c");
+	decoded("{\"type\":\"WordPiece\"}", "", "decoder 'WordPiece' is not supported");
+	decoded("{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"ByteLevel\"}]}", "",
+	    "decoder 'ByteLevel': after other steps is not supported");
+}
+
+int
+main(void)
+{
+	test_base64();
+	test_alphabet();
+	test_patterns();
+	test_limits();
+	test_normalizers();
+	test_many_marks();
+	test_splits();
+	test_added();
+	test_decoders();
+	return check_done();
+}

@@ -1,0 +1,117 @@
+/* replay.c - tests of recorded passes on a device that only counts: what runs, what is recorded, what is launched */
+#include "train/replay.h"
+#include "tests/check.h"
+
+static int passed, recorded, launched;
+static bool recording, broken;
+
+struct recorded {
+	int number;
+};
+
+static void
+pass(struct step *s)
+{
+	(void)s;
+	if (recording)
+		recorded++;
+	else
+		passed++;
+}
+
+static bool
+begin(struct stream *st)
+{
+	(void)st;
+	recording = true;
+	return true;
+}
+
+static struct recorded *
+end(struct stream *st)
+{
+	static struct recorded r;
+
+	(void)st;
+	recording = false;
+	return broken ? NULL : &r;
+}
+
+static void
+launch(struct stream *st, struct recorded *r)
+{
+	(void)st;
+	(void)r;
+	launched++;
+}
+
+/* The counters are as said. */
+static void
+counted(int passes, int recordings, int launches)
+{
+	CHECK(passed == passes && recorded == recordings && launched == launches);
+}
+
+int
+main(void)
+{
+	struct backend b = { .record_begin = begin, .record_end = end, .launch = launch };
+	struct stream stream = { 0 };
+	struct comm tp = { .size = 1 };
+	struct engine e = { .backend = &b, .stream = &stream, .groups.tp = &tp, .mem.num_slots = 2, .loss_scale = 8 };
+	struct step s = { .e = &e, .training = true };
+	struct replay *r = replay_new(&e);
+
+	/* Twice as it is, then recorded and launched, then launched. */
+	for (int i = 0; i < 5; i++)
+		replay_pass(r, 0, &s, pass);
+	counted(2, 1, 3);
+	/* Another slot, pass, use: each has recordings of its own. */
+	s.slot = 1;
+	replay_pass(r, 0, &s, pass);
+	s.slot = 0;
+	replay_pass(r, 1, &s, pass);
+	s.accumulate = true;
+	replay_pass(r, 0, &s, pass);
+	s.accumulate = false;
+	s.training = false;
+	replay_pass(r, 0, &s, pass);
+	counted(6, 1, 3);
+	/* What was recorded holds for its loss scale, and not where somebody looks on or wants the logits. */
+	s.training = true;
+	e.loss_scale = 4;
+	replay_pass(r, 0, &s, pass);
+	e.loss_scale = 8;
+	stream.observer = (struct observer *)&b;
+	replay_pass(r, 0, &s, pass);
+	stream.observer = NULL;
+	s.logits = &s;
+	replay_pass(r, 0, &s, pass);
+	s.logits = NULL;
+	s.losses = &s;
+	replay_pass(r, 0, &s, pass);
+	s.losses = NULL;
+	counted(10, 1, 3);
+	replay_pass(r, 0, &s, pass);
+	counted(10, 1, 4);
+	replay_free(r);
+	/* A device that cannot record a pass is asked once. */
+	broken = true;
+	r = replay_new(&e);
+	for (int i = 0; i < 5; i++)
+		replay_pass(r, 0, &s, pass);
+	counted(15, 2, 4);
+	replay_free(r);
+	/* Nothing to record: communication, dropout, a device that has no recordings; a pass without any. */
+	tp.size = 2;
+	CHECK(!replay_new(&e));
+	tp.size = 1;
+	e.plan.model.attention_dropout = 0.1;
+	CHECK(!replay_new(&e));
+	e.plan.model.attention_dropout = 0;
+	b.record_begin = NULL;
+	CHECK(!replay_new(&e));
+	replay_pass(NULL, 0, &s, pass);
+	counted(16, 2, 4);
+	return check_done();
+}

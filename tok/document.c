@@ -1,0 +1,355 @@
+/*
+ * document.c - what a worker does: a batch of lines to the ids and lengths of their documents
+ *
+ * A document is in the datasets of all keys or of none, or their numbers would part: what the keys
+ * before a refused one have added is taken back.
+ */
+#include "tok/document.h"
+#include "lib/base/mem.h"
+#include "tok/sentence.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A text whose ids were large gives their memory back after the batch. */
+enum { IDS_KEPT = 4 << 20, PART_KEPT = 8 << 20 };
+
+/* What a worker keeps between batches: nothing of it is shared, so workers need no lock. */
+struct scratch {
+	const struct document_plan *plan;
+	struct tokenizer_worker **tokenizer;
+	struct jsonl *jsonl;
+	struct token_ids ids;
+	struct part *before;            /* the parts' lengths before the document that is worked on */
+};
+
+/* The part of a tokenizer and key. */
+static struct part *
+part_at(const struct scratch *s, struct part *part, int tokenizer, int key)
+{
+	return &part[tokenizer * s->plan->keys->count + key];
+}
+
+/* How many parts a job has. */
+static int
+num_parts(const struct document_plan *p)
+{
+	return p->num_tokenizers * p->keys->count;
+}
+
+/* Empty, with a part for every tokenizer and key. */
+void
+job_init(struct job *j, const struct document_plan *p)
+{
+	memset(j, 0, sizeof *j);
+	j->part = mem_zalloc((size_t)num_parts(p), sizeof *j->part);
+}
+
+/* Frees what the job has grown to. A job of zeroes is fine. */
+void
+job_release(struct job *j, const struct document_plan *p)
+{
+	for (int i = 0; j->part && i < num_parts(p); i++) {
+		str_release(&j->part[i].tokens);
+		str_release(&j->part[i].lengths);
+		str_release(&j->part[i].sequences);
+	}
+	str_release(&j->batch.text);
+	str_release(&j->words);
+	free(j->bad);
+	free(j->part);
+}
+
+/* One parser, and a worker of every tokenizer. */
+struct scratch *
+scratch_new(const struct document_plan *p)
+{
+	struct scratch *s = mem_zalloc(1, sizeof *s);
+
+	s->plan = p;
+	s->jsonl = jsonl_new(p->keys);
+	s->before = mem_zalloc((size_t)num_parts(p), sizeof *s->before);
+	s->tokenizer = mem_zalloc((size_t)p->num_tokenizers, sizeof(struct tokenizer_worker *));
+	for (int i = 0; i < p->num_tokenizers; i++)
+		s->tokenizer[i] = tokenizer_worker_new(p->tokenizer[i]);
+	return s;
+}
+
+/* NULL is freed already. */
+void
+scratch_free(struct scratch *s)
+{
+	if (!s)
+		return;
+	for (int i = 0; i < s->plan->num_tokenizers; i++)
+		tokenizer_worker_free(s->tokenizer[i]);
+	jsonl_free(s->jsonl);
+	token_ids_release(&s->ids);
+	free(s->tokenizer);
+	free(s->before);
+	free(s);
+}
+
+/* In the machine's byte order, which the dataset's format takes over (little-endian machines
+ * alone). */
+static void
+add_int32(struct str *s, int32_t v)
+{
+	str_add(s, &v, sizeof v);
+}
+
+/* Appends ids as 16-bit tokens. Returns all their bits together: a loop without a branch is one
+ * that the compiler turns into vectors. */
+static uint64_t
+add_u16(struct str *s, const uint32_t *id, size_t count)
+{
+	uint64_t bits = 0;
+	char *to;
+
+	str_reserve(s, 2 * count);
+	to = s->buf + s->len;
+	for (size_t i = 0; i < count; i++) {
+		uint16_t v = (uint16_t)id[i];
+
+		bits |= id[i];
+		memcpy(to + 2 * i, &v, sizeof v);
+	}
+	s->len += 2 * count;
+	return bits >> 16;
+}
+
+/* The same for 32-bit tokens. */
+static uint64_t
+add_i32(struct str *s, const uint32_t *id, size_t count)
+{
+	uint64_t bits = 0;
+
+	for (size_t i = 0; i < count; i++)
+		bits |= id[i];
+	str_add(s, id, count * sizeof *id);
+	return bits >> 31;
+}
+
+/* Appends ids in the dataset's type. An id that does not fit would train on another text without a
+ * word: tokenizers may have ids beyond their own vocabulary size. */
+static int
+add_tokens(const struct document_plan *p, struct part *part, const uint32_t *id, size_t count, struct err *e)
+{
+	if (p->discard)
+		return 0;
+	if (p->dtype == DTYPE_U16 ? add_u16(&part->tokens, id, count) : add_i32(&part->tokens, id, count))
+		return err_set(e, "an id does not fit %s, the type that the size of the vocabulary asks for",
+		    dtype_torch_name(p->dtype));
+	return 0;
+}
+
+/* One text as one sequence; none when it encodes to nothing. first: bos belongs before it. */
+static int
+encode_sequence(struct scratch *s, int tokenizer, struct part *part, const struct jsonl_text *text, bool first,
+    struct err *e)
+{
+	const struct document_plan *p = s->plan;
+	uint32_t bos = (uint32_t)p->bos;
+	size_t extra = first && p->bos >= 0;
+
+	s->ids.count = 0;
+	if (tokenizer_encode(s->tokenizer[tokenizer], text->bytes, text->len, &s->ids, e) < 0)
+		return -1;
+	if (s->ids.count >= INT32_MAX - 1)
+		return err_set(e, "a text of %zu tokens: at most %d fit a sequence", s->ids.count, INT32_MAX - 2);
+	if (s->ids.count == 0)
+		return 0;
+	if ((extra && add_tokens(p, part, &bos, 1, e) < 0) || add_tokens(p, part, s->ids.id, s->ids.count, e) < 0)
+		return -1;
+	add_int32(&part->lengths, (int32_t)(s->ids.count + extra));
+	part->counts.tokens += (int64_t)(s->ids.count + extra);
+	return 0;
+}
+
+/* The eod lengthens the last sequence instead of making one. */
+static int
+add_eod(const struct document_plan *p, struct part *part, struct err *e)
+{
+	uint32_t eod = (uint32_t)p->eod;
+	int32_t last;
+
+	memcpy(&last, part->lengths.buf + part->lengths.len - sizeof last, sizeof last);
+	last++;
+	memcpy(part->lengths.buf + part->lengths.len - sizeof last, &last, sizeof last);
+	part->counts.tokens++;
+	return add_tokens(p, part, &eod, 1, e);
+}
+
+/* One string of a document: a sequence, or several when it is to be split. start: where the
+ * document's lengths begin. */
+static int
+encode_text(struct scratch *s, int tokenizer, struct part *part, const struct jsonl_text *text, size_t start,
+    struct err *e)
+{
+	struct sentence_walk walk = { text->bytes, text->bytes + text->len, s->plan->keep_newlines };
+	struct jsonl_text one;
+	int rc = 0;
+
+	part->counts.bytes += (int64_t)text->len;
+	if (!s->plan->split_sentences)
+		return encode_sequence(s, tokenizer, part, text, part->lengths.len == start, e);
+	while (rc == 0 && sentence_next(&walk, &one.bytes, &one.len))
+		rc = encode_sequence(s, tokenizer, part, &one, part->lengths.len == start, e);
+	return rc;
+}
+
+/* Encodes the strings of one document and key. Strings of a list are sequences of one document;
+ * empty ones are left out. */
+static int
+encode_value(struct scratch *s, int tokenizer, int key, struct part *part, struct err *e)
+{
+	size_t num_texts, start = part->lengths.len, sequences;
+	const struct jsonl_text *text = jsonl_value(s->jsonl, key, &num_texts);
+
+	for (size_t i = 0; i < num_texts; i++)
+		if (encode_text(s, tokenizer, part, &text[i], start, e) < 0)
+			return -1;
+	sequences = (part->lengths.len - start) / sizeof(int32_t);
+	if (sequences > INT32_MAX)
+		return err_set(e, "a document of %zu sequences: at most %d", sequences, INT32_MAX);
+	if (sequences && s->plan->eod >= 0 && add_eod(s->plan, part, e) < 0)
+		return -1;
+	add_int32(&part->sequences, (int32_t)sequences);
+	part->counts.sequences += (int64_t)sequences;
+	return 0;
+}
+
+/* The place in the histogram of a document of so many tokens. */
+static int
+bucket_of(int64_t tokens)
+{
+	int bits = tokens ? 64 - __builtin_clzll((unsigned long long)tokens) : 0;
+
+	return bits < LENGTH_BUCKETS ? bits : LENGTH_BUCKETS - 1;
+}
+
+/* Remembers where the parts stand. The histogram is not touched before a document is complete. */
+static void
+save(const struct part *part, struct part *before)
+{
+	before->tokens.len = part->tokens.len;
+	before->lengths.len = part->lengths.len;
+	before->sequences.len = part->sequences.len;
+	before->counts.sequences = part->counts.sequences;
+	before->counts.tokens = part->counts.tokens;
+	before->counts.bytes = part->counts.bytes;
+}
+
+/* Takes back what was added since; memory is kept. */
+static void
+undo(struct part *part, const struct part *before)
+{
+	part->tokens.len = before->tokens.len;
+	part->lengths.len = before->lengths.len;
+	part->sequences.len = before->sequences.len;
+	part->counts.sequences = before->counts.sequences;
+	part->counts.tokens = before->counts.tokens;
+	part->counts.bytes = before->counts.bytes;
+}
+
+/* A document that is complete: its length goes to the histogram. */
+static void
+measure(struct part *part, const struct part *before)
+{
+	int64_t tokens = part->counts.tokens - before->counts.tokens;
+
+	part->counts.bucket[bucket_of(tokens)]++;
+	if (tokens > part->counts.longest)
+		part->counts.longest = tokens;
+}
+
+/* All keys of the parsed line with all tokenizers, or none. */
+static int
+encode_document(struct scratch *s, struct job *j, struct err *e)
+{
+	int keys = s->plan->keys->count, n = num_parts(s->plan), rc = 0;
+
+	for (int i = 0; i < n; i++)
+		save(&j->part[i], &s->before[i]);
+	for (int i = 0; i < n && rc == 0; i++)
+		rc = encode_value(s, i / keys, i % keys, part_at(s, j->part, i / keys, i % keys), e);
+	for (int i = 0; i < n; i++)
+		if (rc < 0)
+			undo(&j->part[i], &s->before[i]);
+		else
+			measure(&j->part[i], &s->before[i]);
+	return rc;
+}
+
+/* Notes a bad line with its reason. */
+static void
+add_bad(struct job *j, size_t offset, enum jsonl_class class, const char *why)
+{
+	if (j->num_bad == j->cap_bad) {
+		j->cap_bad = 2 * j->cap_bad + 16;
+		j->bad = mem_realloc(j->bad, j->cap_bad, sizeof *j->bad);
+	}
+	j->bad[j->num_bad++] = (struct bad_line){ j->lines, offset, class, j->words.len };
+	str_add(&j->words, why, strlen(why) + 1);
+}
+
+/* Parses and encodes one line; the class says how it went. Blank lines are no fault in either
+ * mode; they are counted apart. */
+static enum jsonl_class
+encode_line(struct scratch *s, struct job *j, const struct jsonl_text *line)
+{
+	enum jsonl_class class = jsonl_parse(s->jsonl, line->bytes, line->len);
+	const char *why = jsonl_detail(s->jsonl);
+	struct err e;
+
+	if (class == JSONL_OK && encode_document(s, j, &e) < 0) {
+		class = JSONL_REFUSED;
+		why = e.msg;
+	}
+	if (class == JSONL_OK)
+		j->documents++;
+	else if (class == JSONL_BLANK)
+		j->blank++;
+	else
+		add_bad(j, (size_t)(line->bytes - j->batch.text.buf), class, why);
+	return class;
+}
+
+/* Forgets the batch before. Memory that only a very long text needed is given back. */
+static void
+job_clear(struct job *j, const struct document_plan *p)
+{
+	for (int i = 0; i < num_parts(p); i++) {
+		struct part *part = &j->part[i];
+
+		if (part->tokens.cap > PART_KEPT)
+			str_release(&part->tokens);
+		str_clear(&part->tokens);
+		str_clear(&part->lengths);
+		str_clear(&part->sequences);
+		memset(&part->counts, 0, sizeof part->counts);
+	}
+	j->documents = j->blank = j->lines = 0;
+	j->num_bad = 0;
+	str_clear(&j->words);
+}
+
+/* Stops at a line that ends the run; what the job holds is written up to that line only by those who
+ * look at it. */
+void
+job_work(struct job *j, struct scratch *s)
+{
+	struct jsonl_text line;
+	size_t pos = 0;
+
+	job_clear(j, s->plan);
+	while (batch_line(&j->batch, &pos, &line.bytes, &line.len)) {
+		enum jsonl_class class = encode_line(s, j, &line);
+
+		if (class > JSONL_BLANK && s->plan->stop_at_bad)
+			return;
+		j->lines++;
+	}
+	if (s->ids.cap > IDS_KEPT)
+		token_ids_release(&s->ids);
+}

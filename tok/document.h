@@ -1,0 +1,74 @@
+/*
+ * document.h - what a worker does: a batch of lines to the ids and lengths of their documents
+ *
+ * A job is a batch and what it gave, for every tokenizer and every key; ids are in the dataset's
+ * type already, so that the one thread that writes has only bytes to pass on. Bad lines are kept
+ * with their number within the batch; what they mean is the writer's business.
+ */
+#ifndef TOK_DOCUMENT_H
+#define TOK_DOCUMENT_H
+
+#include "lib/format/dtype.h"
+#include "lib/token/tokenizer.h"
+#include "tok/input.h"
+#include "tok/jsonl.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Documents of 0, 1, 2 to 3, 4 to 7, ... tokens. */
+enum { LENGTH_BUCKETS = 42 };
+
+struct key_counts {
+	int64_t sequences, tokens, bytes;       /* bytes of text, decoded */
+	int64_t longest;                        /* document, in tokens */
+	int64_t bucket[LENGTH_BUCKETS];         /* documents by length */
+};
+
+/* What is the same for all workers. */
+struct document_plan {
+	const struct opt_list *keys;
+	struct tokenizer *const *tokenizer;
+	int num_tokenizers;
+	enum dtype dtype;
+	int64_t bos, eod;               /* -1: none is added */
+	bool discard;                   /* counts alone */
+	bool stop_at_bad;               /* the job ends at its first bad line */
+	bool split_sentences, keep_newlines;
+};
+
+/* What a batch gives for one tokenizer and key: documents as runs of sequences. */
+struct part {
+	struct str tokens, lengths, sequences;  /* elements of the dtype; int32 a sequence; int32 a document */
+	struct key_counts counts;
+};
+
+struct bad_line {
+	int64_t line;                   /* within the batch, from 0 */
+	size_t offset;                  /* of the line in the batch */
+	enum jsonl_class class;
+	size_t why;                     /* where its reason begins in the job's words; ended by a NUL */
+};
+
+struct job {
+	struct batch batch;
+	struct part *part;              /* num_tokenizers times the keys */
+	int64_t documents, blank, lines;
+	struct bad_line *bad;
+	size_t num_bad, cap_bad;
+	struct str words;
+};
+
+struct scratch;
+
+void job_init(struct job *j, const struct document_plan *p);
+void job_release(struct job *j, const struct document_plan *p);
+
+/* One a worker; the plan and its tokenizers must outlive it. */
+struct scratch *scratch_new(const struct document_plan *p);
+void scratch_free(struct scratch *s);
+
+/* Fills the job from its batch. */
+void job_work(struct job *j, struct scratch *s);
+
+#endif

@@ -1,0 +1,164 @@
+/*
+ * files.c - which files, and which part of them, a run reads
+ *
+ * Only sizes decide, and the first bytes of the files that a cut goes through; so every job of an
+ * array finds its share alone, and all of them agree as long as the files are the same.
+ */
+#include "tok/files.h"
+#include "lib/base/io.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LIST_MAX = 1 << 28, PARTS_MAX = 1000000 };
+
+/* "3/8": the third of eight. */
+int
+part_parse(const char *text, struct part_spec *p, struct err *e)
+{
+	char *end = NULL;
+
+	*p = (struct part_spec){ 0, 0 };
+	if (!text)
+		return 0;
+	errno = 0;
+	p->index = strtoll(text, &end, 10);
+	if (end != text && *end == '/') {
+		const char *count = end + 1;
+
+		p->count = strtoll(count, &end, 10);
+		if (end != count && *end == '\0' && !errno && p->count >= 1 && p->count <= PARTS_MAX && p->index >= 1 &&
+		    p->index <= p->count)
+			return 0;
+	}
+	return err_set(e, "--part %s: must be I/N with I from 1 to N and N at most %d", text, PARTS_MAX);
+}
+
+/* Reads all of a file, which may be a pipe. */
+static int
+read_list(const char *path, struct str *out, struct err *e)
+{
+	FILE *f = strcmp(path, "-") ? fopen(path, "rb") : stdin;
+	char buf[65536];
+	size_t n;
+	int rc = 0;
+
+	if (!f)
+		return err_sys(e, "open", path);
+	while ((n = fread(buf, 1, sizeof buf, f)) > 0 && out->len < LIST_MAX)
+		str_add(out, buf, n);
+	if (ferror(f))
+		rc = err_sys(e, "read", path);
+	else if (out->len >= LIST_MAX)
+		rc = err_set(e, "%s: a list of file names of more than %d MiB", path, LIST_MAX >> 20);
+	if (f != stdin)
+		fclose(f);
+	return rc;
+}
+
+/* Blank lines name nothing. A list without any name is an error: reading standard input instead
+ * would be a surprise. */
+int
+files_from(const char *list, struct opt_list *names, struct mem_pool *pool, struct err *e)
+{
+	struct str text = { 0 };
+	const char **all;
+	int count = names->count, room = names->count + 1;
+	char separator;
+
+	if (read_list(list, &text, e) < 0) {
+		str_release(&text);
+		return -1;
+	}
+	separator = text.len && memchr(text.buf, '\0', text.len) ? '\0' : '\n';
+	for (size_t i = 0; i < text.len; i++)
+		room += text.buf[i] == separator;
+	all = mem_pool_alloc(pool, (size_t)room + 1, sizeof *all);
+	if (names->count)
+		memcpy(all, names->item, (size_t)names->count * sizeof *all);
+	for (size_t i = 0, n; i < text.len; i += n + 1) {
+		const char *end = memchr(text.buf + i, separator, text.len - i);
+
+		n = end ? (size_t)(end - (text.buf + i)) : text.len - i;
+		if (n - (n && text.buf[i + n - 1] == '\r') > 0)
+			all[count++] = mem_pool_strndup(pool, text.buf + i, n - (text.buf[i + n - 1] == '\r'));
+	}
+	str_release(&text);
+	if (count == names->count)
+		return err_set(e, "%s: no file names", list);
+	names->item = all;
+	names->count = count;
+	return 0;
+}
+
+/* total * i / count, rounded down, without a product that 64 bits do not hold. */
+static int64_t
+part_begin(int64_t total, struct part_spec part, int64_t i)
+{
+	return total / part.count * i + total % part.count * i / part.count;
+}
+
+/* What of a file, whose bytes begin at `at` of all, lies in [begin, end) of all. 1 when the file
+ * is needed, 0 when not, -1. */
+static int
+take_share(struct input_file *f, int64_t at, int64_t begin, int64_t end, struct err *e)
+{
+	int packed;
+
+	if (at >= end || at + f->size <= begin || f->size == 0)
+		return 0;
+	if (at >= begin && at + f->size <= end)
+		return 1;
+	packed = input_is_compressed(f->name, e);
+	if (packed < 0)
+		return -1;
+	if (packed)
+		return at >= begin;
+	f->begin = begin > at ? begin - at : 0;
+	f->end = end < at + f->size ? end - at : -1;
+	return 1;
+}
+
+/* Keeps the files of the part, each with its range. */
+static int
+take_part(struct input_list *files, struct part_spec part, struct err *e)
+{
+	int64_t total = 0, at = 0, begin, end;
+	int kept = 0;
+
+	for (int i = 0; i < files->count; i++) {
+		if (files->item[i].size < 0)
+			return err_set(e, "--part: '%s' has no size; only files can be shared out", files->item[i].name);
+		total += files->item[i].size;
+	}
+	begin = part_begin(total, part, part.index - 1);
+	end = part_begin(total, part, part.index);
+	for (int i = 0; i < files->count; i++) {
+		int64_t size = files->item[i].size;
+		int rc = take_share(&files->item[i], at, begin, end, e);
+
+		if (rc < 0)
+			return -1;
+		if (rc)
+			files->item[kept++] = files->item[i];
+		at += size;
+	}
+	files->count = kept;
+	return 0;
+}
+
+/* Every name is looked at before anything is read. */
+int
+files_open(const struct opt_list *names, struct part_spec part, struct input_list *out, struct mem_pool *pool,
+    struct err *e)
+{
+	out->count = names->count ? names->count : 1;
+	out->item = mem_pool_alloc(pool, (size_t)out->count, sizeof *out->item);
+	out->item[0].name = "-";
+	for (int i = 0; i < names->count; i++)
+		out->item[i].name = names->item[i];
+	if (input_examine(out, e) < 0)
+		return -1;
+	return part.count ? take_part(out, part, e) : 0;
+}

@@ -1,0 +1,32 @@
+/*
+ * files.h - which files, and which part of them, a run reads
+ *
+ * The rule of --part I/N: all files are laid end to end in their order, as stored, and cut into N
+ * stretches of equal size. A line of a plain file belongs to the stretch in which its first byte
+ * lies; a compressed file cannot be cut and belongs whole to the stretch in which its own first
+ * byte lies. So every line belongs to one part, and the parts in their order are the whole.
+ */
+#ifndef TOK_FILES_H
+#define TOK_FILES_H
+
+#include "lib/base/mem.h"
+#include "lib/base/opt.h"
+#include "tok/input.h"
+
+/* I/N, both from 1; 0/0: everything. */
+struct part_spec {
+	int64_t index, count;
+};
+
+int part_parse(const char *text, struct part_spec *p, struct err *e);
+
+/* The names of a list file (one a line, or ended by NULs as find -print0 writes them), "-" is
+ * standard input; added behind those in *names. Memory is the pool's. */
+int files_from(const char *list, struct opt_list *names, struct mem_pool *pool, struct err *e);
+
+/* Examines the files and takes the part's share. Without any name, standard input is the only
+ * file. Files that a part does not need are left out. The items are the pool's. */
+int files_open(const struct opt_list *names, struct part_spec part, struct input_list *out, struct mem_pool *pool,
+    struct err *e);
+
+#endif

@@ -1,0 +1,202 @@
+/*
+ * output.c - what a run writes: a dataset and its notes for every key, and the list of bad lines
+ *
+ * Used by the one thread that writes. Names are PREFIX_KEY_document, or PREFIX_KEY_sentence when
+ * texts were split, as Megatron-LM has them.
+ */
+#include "tok/output.h"
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+#include "lib/format/dataset.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct output {
+	const struct encode_config *c;
+	int num_keys;
+	char **name;                    /* a key: the dataset's, without suffix */
+	struct dataset_writer **writer; /* a key; NULL when it has been committed */
+	char *error_path;               /* NULL: bad lines end the run, or are only counted */
+	struct outfile errors;
+};
+
+/* All names of all keys. */
+static void
+make_names(struct output *o)
+{
+	const struct encode_config *c = o->c;
+	struct str s = { 0 };
+
+	o->num_keys = c->json_keys.count;
+	o->name = mem_zalloc((size_t)o->num_keys, sizeof *o->name);
+	o->writer = mem_zalloc((size_t)o->num_keys, sizeof(struct dataset_writer *));
+	for (int k = 0; k < o->num_keys; k++) {
+		str_addf(&s, "%s_%s_%s", c->output_prefix, c->json_keys.item[k], c->split_sentences ? "sentence" : "document");
+		o->name[k] = str_detach(&s);
+	}
+	if (c->on_error == ON_ERROR_SKIP) {
+		str_adds(&s, c->error_list ? c->error_list : c->output_prefix);
+		str_adds(&s, c->error_list ? "" : ".errors.tsv");
+		o->error_path = str_detach(&s);
+	}
+}
+
+/* One target; --force leaves this out: the writer replaces the files when it commits. */
+static int
+check_new(const char *name, const char *suffix, struct err *e)
+{
+	struct str path = { 0 };
+	int rc = 0;
+
+	str_addf(&path, "%s%s", name, suffix);
+	if (io_exists(path.buf))
+		rc = err_set(e, "'%s' exists; --force replaces it", path.buf);
+	str_release(&path);
+	return rc;
+}
+
+/* Before any of them is created. */
+static int
+check_targets(const struct output *o, struct err *e)
+{
+	static const char *const suffix[] = { ".bin", ".idx", ".json" };
+
+	for (int k = 0; k < o->num_keys; k++)
+		for (int i = 0; i < 3; i++)
+			if (check_new(o->name[k], suffix[i], e) < 0)
+				return -1;
+	return o->error_path ? check_new(o->error_path, "", e) : 0;
+}
+
+/* The writer of a key. A run that goes on may have committed it already: then there is none. */
+static int
+open_writer(struct output *o, int k, enum dtype t, const struct resume_state *from, struct err *e)
+{
+	struct dataset_mark mark = { 0 };
+
+	if (!o->c->resume) {
+		o->writer[k] = dataset_writer_new(o->name[k], t, e);
+		return o->writer[k] ? 0 : -1;
+	}
+	if (from) {
+		mark = (struct dataset_mark){ from->key[k].bin_bytes, from->key[k].sequences, from->key[k].documents };
+		if (from->committing && dataset_was_committed(o->name[k]))
+			return 0;
+	}
+	o->writer[k] = dataset_writer_resume(o->name[k], t, from ? &mark : NULL, e);
+	return o->writer[k] ? 0 : -1;
+}
+
+/* Targets are looked at when a run begins, not when it goes on: a commit may have been cut short. */
+struct output *
+output_open(const struct encode_config *c, enum dtype t, const struct resume_state *from, struct err *e)
+{
+	struct output *o = mem_zalloc(1, sizeof *o);
+	int rc = 0;
+
+	o->c = c;
+	make_names(o);
+	if (!from && !c->force)
+		rc = check_targets(o, e);
+	for (int k = 0; k < o->num_keys && rc == 0; k++)
+		rc = open_writer(o, k, t, from, e);
+	if (rc == 0 && o->error_path && !(from && from->committing && io_exists(o->error_path)))
+		rc = errors_open(&o->errors, o->error_path, c->resume, from ? from->error_bytes : 0, e);
+	if (rc == 0)
+		return o;
+	output_close(o, from != NULL);
+	return NULL;
+}
+
+/* Frees everything; what was not committed goes, or waits for a later run. */
+void
+output_close(struct output *o, bool keep)
+{
+	if (!o)
+		return;
+	for (int k = 0; k < o->num_keys; k++) {
+		if (o->writer[k])
+			dataset_abort(o->writer[k]);
+		if (o->writer[k] && o->c->resume && !keep)
+			dataset_drop_parts(o->name[k]);
+		free(o->name[k]);
+	}
+	if (keep)
+		outfile_leave(&o->errors);
+	else
+		outfile_abort(&o->errors);
+	free(o->error_path);
+	free(o->name);
+	free(o->writer);
+	free(o);
+}
+
+/* The documents of one key. */
+static int
+write_part(struct dataset_writer *w, const struct part *part, struct err *e)
+{
+	struct dataset_batch b = {
+		.tokens = part->tokens.buf,
+		.lengths = (const int32_t *)(const void *)part->lengths.buf,
+		.per_document = (const int32_t *)(const void *)part->sequences.buf,
+		.sequences = (int64_t)(part->lengths.len / sizeof(int32_t)),
+		.documents = (int64_t)(part->sequences.len / sizeof(int32_t)),
+	};
+
+	return dataset_add_batch(w, &b, e);
+}
+
+/* -1 with a full disk, mostly. */
+int
+output_job(struct output *o, const struct job *j, struct err *e)
+{
+	for (int k = 0; k < o->num_keys; k++)
+		if (write_part(o->writer[k], &j->part[k], e) < 0)
+			return -1;
+	return 0;
+}
+
+/* Without a list, bad lines are counted and no more. */
+void
+output_bad(struct output *o, const struct error_row *row)
+{
+	if (o->errors.f)
+		errors_add(&o->errors, row);
+}
+
+/* Only in a run that can go on. */
+int
+output_sync(struct output *o, struct resume_state *state, struct err *e)
+{
+	for (int k = 0; k < o->num_keys; k++) {
+		struct dataset_mark mark;
+
+		if (!o->writer[k])
+			continue;
+		if (dataset_sync(o->writer[k], &mark, e) < 0)
+			return -1;
+		state->key[k] = (struct resume_key){ mark.bin_bytes, mark.sequences, mark.documents };
+	}
+	return o->errors.f ? outfile_sync(&o->errors, &state->error_bytes, e) : 0;
+}
+
+/* The temporary files that a run leaves to another go last, here and where --force replaces what such a
+ * run has left. If one fails, the keys before it are there and those after it are not: -1 says so to the
+ * caller. The notes of a key come after its dataset. */
+int
+output_commit(struct output *o, const struct sidecar *notes, struct err *e)
+{
+	for (int k = 0; k < o->num_keys; k++) {
+		struct dataset_writer *w = o->writer[k];
+
+		o->writer[k] = NULL;
+		if ((w && dataset_commit(w, e) < 0) || sidecar_write(notes, k, o->name[k], e) < 0)
+			return -1;
+	}
+	if (o->errors.f && outfile_commit(&o->errors, e) < 0)
+		return -1;
+	for (int k = 0; k < o->num_keys && (o->c->resume || o->c->force); k++)
+		dataset_drop_parts(o->name[k]);
+	return 0;
+}

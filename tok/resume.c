@@ -1,0 +1,227 @@
+/*
+ * resume.c - PREFIX.resume: how far a run over many files has come
+ *
+ * Lines are "word value ...". What is run comes first and is compared as text; the numbers behind it
+ * are read back with the bounds that the files are then checked against.
+ */
+#include "tok/resume.h"
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STATE_MAX = 1 << 30 };
+
+/* Beside the datasets, so that it goes where they go. */
+char *
+resume_path(const char *prefix)
+{
+	struct str s = { 0 };
+
+	str_addf(&s, "%s.resume", prefix);
+	return str_detach(&s);
+}
+
+/* "option NAME VALUE" with the value as a JSON string, so that it is one line whatever it holds. */
+static void
+add_option(struct str *out, const char *name, const char *value)
+{
+	str_addf(out, "option --%s ", name);
+	str_add_json(out, value ? value : "", value ? strlen(value) : 0);
+	str_addc(out, '\n');
+}
+
+static void
+add_switch(struct str *out, const char *name, bool value)
+{
+	add_option(out, name, value ? "yes" : "no");
+}
+
+/* What of the tokenizer is not in its files. */
+static void
+add_tokenizer(const struct tokenizer_spec *s, struct str *out)
+{
+	char number[32];
+
+	add_switch(out, "special-as-text", s->special_as_text);
+	add_switch(out, "tokenizer-hf-no-include-special-tokens", s->hf_no_include_special_tokens);
+	add_option(out, "tiktoken-pattern", s->tiktoken_pattern);
+	snprintf(number, sizeof number, "%" PRId64, s->tiktoken_num_special_tokens);
+	add_option(out, "tiktoken-num-special-tokens", number);
+	for (int i = 0; i < s->tiktoken_special_tokens.count; i++)
+		add_option(out, "tiktoken-special-tokens", s->tiktoken_special_tokens.item[i]);
+	snprintf(number, sizeof number, "%" PRId64, s->vocab_size);
+	add_option(out, "vocab-size", number);
+}
+
+/* --workers is missing on purpose: the output does not depend on it. Nor do the names of tokenizer
+ * files count, only what is in them. */
+void
+resume_describe(const struct encode_config *c, const struct tokenizer *t, int64_t eod, const struct input_list *files,
+    struct str *out)
+{
+	char number[32];
+
+	str_addf(out, "mtok resume 1 %s\n", c->version);
+	snprintf(number, sizeof number, "%016" PRIx64, tokenizer_hash(t));
+	add_option(out, "tokenizer-type", tokenizer_type(t));
+	add_option(out, "tokenizer-model", number);
+	add_tokenizer(&c->tokenizer, out);
+	for (int i = 0; i < c->json_keys.count; i++)
+		add_option(out, "json-keys", c->json_keys.item[i]);
+	add_switch(out, "append-eod", c->append_eod);
+	snprintf(number, sizeof number, "%" PRId64, eod);
+	add_option(out, "eod-id", number);
+	add_switch(out, "prepend-bos", c->prepend_bos);
+	add_switch(out, "split-sentences", c->split_sentences);
+	add_switch(out, "keep-newlines", c->keep_newlines);
+	add_option(out, "on-error", c->on_error == ON_ERROR_SKIP ? "skip" : "stop");
+	add_option(out, "error-list", c->error_list);
+	add_option(out, "part", c->part);
+	for (int i = 0; i < files->count; i++) {
+		const struct input_file *f = &files->item[i];
+
+		str_adds(out, "input ");
+		str_add_json(out, f->name, strlen(f->name));
+		str_addf(out, " %" PRId64 " bytes, changed at %" PRId64 "\n", f->size, f->mtime);
+	}
+}
+
+/* The counts of a key and tokenizer; resumed runs have one tokenizer. */
+static void
+add_key(struct str *out, const struct resume_key *k, const struct key_counts *n)
+{
+	str_addf(out, "key %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "\n", k->bin_bytes,
+	    k->sequences, k->documents, n->sequences, n->tokens, n->bytes, n->longest);
+}
+
+/* Replaced whole. */
+int
+resume_write(const char *path, const struct str *what, const struct resume_state *s, const struct encode_counts *n,
+    struct err *e)
+{
+	struct str out = { 0 };
+	int rc;
+
+	str_add(&out, what->buf, what->len);
+	str_addf(&out, "place %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "\n", s->at.file, s->at.offset, s->at.lines,
+	    s->at.first);
+	str_addf(&out, "errors %" PRId64 "\ncommitting %d\n", s->error_bytes, s->committing);
+	str_addf(&out, "counts %" PRId64 " %" PRId64 " %" PRId64 "\n", n->documents, n->blank, n->input_bytes);
+	for (int i = 0; i < JSONL_CLASSES; i++)
+		str_addf(&out, "bad %" PRId64 "\n", n->bad[i]);
+	for (int k = 0; k < n->num_keys; k++)
+		add_key(&out, &s->key[k], &n->key[k]);
+	str_adds(&out, "end\n");
+	rc = io_write_file(path, out.buf, out.len, e);
+	str_release(&out);
+	return rc;
+}
+
+/* Says which line of what is run is not that of the state. The value is what follows the second
+ * word, or for an input all of it. */
+static int
+say_changed(const char *path, const char *was, const char *is, struct err *e)
+{
+	int was_len = (int)strcspn(was, "\n"), is_len = (int)strcspn(is, "\n");
+
+	if (!strncmp(was, "option ", 7) || !strncmp(is, "option ", 7))
+		return err_set(e, "--resume: an option is not that of the run that stopped: %.*s there, %.*s here (%s)",
+		    was_len > 7 ? was_len - 7 : 0, was + (was_len > 7 ? 7 : 0), is_len > 7 ? is_len - 7 : 0,
+		    is + (is_len > 7 ? 7 : 0), path);
+	if (!strncmp(was, "input ", 6) || !strncmp(is, "input ", 6))
+		return err_set(e, "--resume: the inputs are not those of the run that stopped: %.*s there, %.*s here (%s)",
+		    strncmp(was, "input ", 6) ? 7 : was_len - 6, strncmp(was, "input ", 6) ? "nothing" : was + 6,
+		    is_len > 6 ? is_len - 6 : 7, is_len > 6 ? is + 6 : "nothing", path);
+	return err_set(e, "--resume: '%s' was written by another version: %.*s", path, was_len, was);
+}
+
+/* Compares the first lines with what is run now. Returns what is behind them, or NULL. */
+static const char *
+compare(const char *path, const char *text, const struct str *what, struct err *e)
+{
+	const char *was = text, *is = what->buf;
+
+	while (*is) {
+		size_t n = strcspn(is, "\n") + 1;
+
+		if (strncmp(was, is, n)) {
+			say_changed(path, was, is, e);
+			return NULL;
+		}
+		was += n;
+		is += n;
+	}
+	if (!strncmp(was, "input ", 6)) {
+		say_changed(path, was, "", e);
+		return NULL;
+	}
+	return was;
+}
+
+/* Reads "word n n n\n" at *p into the numbers, none below 0. */
+static bool
+take(const char **p, const char *word, int64_t *const *number, int count)
+{
+	size_t n = strlen(word);
+
+	if (strncmp(*p, word, n))
+		return false;
+	*p += n;
+	for (int i = 0; i < count; i++) {
+		int used = 0;
+
+		if (sscanf(*p, " %" SCNd64 "%n", number[i], &used) != 1 || *number[i] < 0)
+			return false;
+		*p += used;
+	}
+	return *(*p)++ == '\n';
+}
+
+/* The numbers behind the description. */
+static bool
+take_state(const char *p, struct resume_state *s, struct encode_counts *n)
+{
+	int64_t committing;
+
+	if (!take(&p, "place", (int64_t *[]){ &s->at.file, &s->at.offset, &s->at.lines, &s->at.first }, 4) ||
+	    !take(&p, "errors", (int64_t *[]){ &s->error_bytes }, 1) ||
+	    !take(&p, "committing", (int64_t *[]){ &committing }, 1) ||
+	    !take(&p, "counts", (int64_t *[]){ &n->documents, &n->blank, &n->input_bytes }, 3))
+		return false;
+	s->committing = committing != 0;
+	for (int i = 0; i < JSONL_CLASSES; i++)
+		if (!take(&p, "bad", (int64_t *[]){ &n->bad[i] }, 1))
+			return false;
+	for (int k = 0; k < n->num_keys; k++) {
+		struct resume_key *r = &s->key[k];
+		struct key_counts *c = &n->key[k];
+
+		if (!take(&p, "key", (int64_t *[]){ &r->bin_bytes, &r->sequences, &r->documents, &c->sequences, &c->tokens,
+		    &c->bytes, &c->longest }, 7))
+			return false;
+	}
+	return !strcmp(p, "end\n");
+}
+
+/* Foreign bytes until proven ours: everything is checked, and nothing is changed on a refusal. */
+int
+resume_read(const char *path, const struct str *what, struct resume_state *s, struct encode_counts *n, struct err *e)
+{
+	const char *rest;
+	char *text;
+	size_t len;
+	int rc;
+
+	if (!io_exists(path))
+		return 0;
+	if (io_read_file(path, STATE_MAX, &text, &len, e) < 0)
+		return -1;
+	rest = compare(path, text, what, e);
+	rc = !rest ? -1 : take_state(rest, s, n) ? 1 : err_set(e, "--resume: '%s' is damaged", path);
+	free(text);
+	return rc;
+}
