@@ -46,6 +46,7 @@ read_number(const struct ckpt *k, const char *key, int64_t *out, struct err *e)
 static int
 read_corpus(const struct ckpt *k, int i, struct corpus_record *c, struct err *e)
 {
+	const long long most = 1LL << 53;       /* samples of a run, see config.c */
 	long long first, asked, epochs, consumed;
 	int separate, at = 0;
 	const char *text;
@@ -54,7 +55,8 @@ read_corpus(const struct ckpt *k, int i, struct corpus_record *c, struct err *e)
 	snprintf(key, sizeof key, "data_corpus_%d", i);
 	text = ckpt_state(k, key);
 	if (!text || sscanf(text, "%63s %lf %lld %lld %lld %d %lld %n", c->fingerprint, &c->weight, &first, &asked,
-	        &epochs, &separate, &consumed, &at) != 7 || !at || !text[at] || first < 0 || asked < -1 || consumed < 0)
+	        &epochs, &separate, &consumed, &at) != 7 || !at || !text[at] || first < 0 ||
+	    first > consumed || consumed > most || asked < -1)
 		return err_set(e, "%s: state.conf: '%s' is damaged or missing", ckpt_dir(k), key);
 	c->first = first;
 	c->num_samples = asked;

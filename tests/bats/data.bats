@@ -269,7 +269,7 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 @test "a damaged record of the data, and none" {
 	run -3 mtrain -q --config tiny.conf --data-path 1 a 1 b --save s --exit-interval 4
 	cp s/iter_0000004/state.conf good
-	for damage in 's/^data_corpus_1 .*/data_corpus_1 x/' '/^data_corpus_1/d'; do
+	for damage in 's/^data_corpus_1 .*/data_corpus_1 x/' '/^data_corpus_1/d' '/^data_corpus_1/s/ 8 b$/ 9223372036854775807 b/'; do
 		sed "$damage" good >s/iter_0000004/state.conf
 		fails 1 "s/iter_0000004: state.conf: 'data_corpus_1' is damaged or missing" --data-path 1 a 1 b --load s --save s
 	done

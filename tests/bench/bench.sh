@@ -104,6 +104,22 @@ fresh()
 }
 # shellcheck disable=SC2086
 record "the same from the cache, ms; peer: none" "$(least 1 mshard index $big)" -
+
+# Training of a tiny model: from launch to the end of the first step, with and without data to open.
+step="--num-layers 1 --hidden-size 8 --num-attention-heads 1 --vocab-size 64 --lr 1e-3 --eval-iters 0 --num-threads 1
+	--global-batch-size 4 --seq-length 2048"
+# first_step OPTION...: least milliseconds of a run that is stopped behind one step
+first_step()
+{
+	least 1 sh -c 'mtrain -q "$@" --exit-interval 1; [ $? = 3 ]' mtrain "$@"
+}
+# shellcheck disable=SC2086
+{
+	"$B/tests/bench/usage" sh -c 'mtrain -q "$@"; [ $? = 3 ]' mtrain $step ${big%--data-cache-path*} --data-cache-path maps \
+		--train-samples 4800000 --exit-interval 1 >/dev/null
+	record "mtrain launch to the end of step 1, 20 M documents with warm maps, ms; peer: mock data, ms" \
+		"$(first_step $step $big --train-samples 4800000)" "$(first_step $step --mock-data --train-iters 9)"
+}
 rm -rf maps plain big.*
 
 # A blend of 2,000 corpora, 1 million samples: built and written, then opened again.
@@ -116,7 +132,33 @@ record "mshard index of 2,000 corpora, elapsed ms; peer: again from the cache, m
 # shellcheck disable=SC2086
 record "mshard index of 2,000 corpora, CPU ms; peer: again from the cache, CPU ms" \
 	"$("$B/tests/bench/usage" mshard index $many other | cut -f 2)" "$(least 2 mshard index $many other)"
-rm -rf cold other corpus_*
+# shellcheck disable=SC2086
+{
+	many="--data-args-path list --split 99,1,0 --data-cache-path train --train-iters 250000"
+	mtrain -q $step $many --exit-interval 1 >/dev/null || :
+	record "mtrain launch to the end of step 1, blend of 2,000 corpora with warm maps, ms; peer: mock data, ms" \
+		"$(first_step $step $many)" "$(first_step $step --mock-data --train-iters 9)"
+}
+rm -rf cold other train corpus_*
+
+# Batches off the disk: 4 GB of tokens that the page cache does not hold, random samples; seconds that 40 steps wait for them.
+"$B/tests/bench/dataset" make real 2000000 1000
+dd if=/dev/zero of=real.bin bs=1M count=4000000000 iflag=count_bytes conv=notrunc,fsync 2>/dev/null
+# waited: the seconds that the steps of m.jsonl waited for data
+waited()
+{
+	sed -n 's/.*"data_wait_seconds": \([^,]*\).*/\1/p' m.jsonl | awk '{ s += $1 } END { printf "%.4f", s }'
+}
+for what in "" --no-mmap-bin-files; do
+	dd if=real.bin iflag=nocache count=0 2>/dev/null
+	# shellcheck disable=SC2086
+	mtrain -q ${step%--global*} --seq-length 512 --micro-batch-size 8 --global-batch-size 64 --data-path real --split 1 \
+		--data-cache-path train --train-iters 40 $what --metrics-file m.jsonl >/dev/null
+	seconds=$(sed -n 's/.*"seconds": \([^,]*\).*/\1/p' m.jsonl | awk '{ s += $1 } END { printf "%.2f", s }')
+	record "mtrain, 64 samples of 1 KB a step from a cold page cache $what, s waited in 40 steps; peer: s of the steps" \
+		"$(waited)" "$seconds"
+done
+rm -rf real.* train m.jsonl
 
 # Datasets: opening with every check against reading the same index; 20 million documents, then 2,000 datasets of 10,000.
 bench_dataset=$B/tests/bench/dataset
