@@ -10,15 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first place of the array stays free, so that no region is 0. */
+/* The first place of the array stays free: no region is 0, and there is a place where nothing is found. */
 void
 bpe_pairs_init(struct bpe_pairs *p, size_t num_ids, size_t num_ranks)
 {
-	p->region = mem_zalloc(num_ids, sizeof *p->region);
+	p->region = mem_zalloc_large(num_ids, sizeof *p->region);
 	p->joined = mem_alloc(num_ranks, sizeof *p->joined);
+	p->linear = true;
 	p->num_pairs = 1;
 	p->cap = 4 * num_ranks + 64;
-	p->pair = mem_alloc(p->cap, sizeof *p->pair);
+	p->pair = mem_zalloc_large(p->cap, sizeof *p->pair);
+	p->pair[0] = (struct bpe_pair){ BPE_NONE, BPE_NONE };
 }
 
 /* Zeroed is fine. */
@@ -80,5 +82,8 @@ bpe_pairs_add(struct bpe_pairs *p, struct bpe_merge m, uint32_t rank, uint32_t j
 	p->region[m.left] |= (uint64_t)1 << (32 + (bpe_pair_hash(m.right) >> 8 & 31));
 	*bpe_pair_slot(p, p->region[m.left], m.right) = (struct bpe_pair){ m.right, rank };
 	p->joined[rank] = joined;
+	if (p->num_added++ == 0)
+		p->first_joined = joined - rank;
+	p->linear &= joined - rank == p->first_joined;
 	return true;
 }
