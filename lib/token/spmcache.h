@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { UNIT_MAX = 15, CACHE_LINES = 1 << 16, NARROW_MAX = 6, WIDE_MAX = 3, CACHED_MAX = NARROW_MAX };
+enum { UNIT_MAX = 15, CACHE_BITS = 18, CACHE_LINES = 1 << CACHE_BITS, NARROW_MAX = 6, WIDE_MAX = 3, CACHED_MAX = NARROW_MAX };
 
 struct unit_key {
 	uint64_t low, high;             /* bytes, then 0; the length in the last byte */
@@ -54,7 +54,7 @@ unit_line(const struct unit_cache *c, struct unit_key k)
 	uint64_t h = k.low ^ (k.high * 0xd6e8feb86659fd93u);
 
 	h = (h ^ h >> 32) * 0x9e3779b97f4a7c15u;
-	return c->line[h >> 48];
+	return c->line[h >> (64 - CACHE_BITS)];
 }
 
 /* Is this the entry of the key? */
