@@ -25,6 +25,7 @@ struct bpe_pair {
 struct bpe_pairs {
 	uint64_t *region;               /* by id: filter << 32 | first pair << 5 | bits of the number of pairs */
 	struct bpe_pair *pair;
+	uint32_t *used;                 /* by id: pairs of its region */
 	uint32_t *joined;               /* by rank: the id that the two become */
 	uint32_t first_joined;          /* linear: the id that rank 0 becomes */
 	bool linear;                    /* ids go up with ranks, so joined need not be looked at */
