@@ -34,6 +34,16 @@ key_of(uint32_t rank, size_t place)
 	return rank == BPE_NONE ? BPE_NONE : rank << PLACE_BITS | (uint32_t)place;
 }
 
+/* The key of a pair of the list. What merging it will look at first is asked for, since merging waits for
+ * memory more than for anything else, and mostly another pair is next. */
+static inline uint32_t
+expect(const struct bpe *b, uint32_t rank, size_t place)
+{
+	if (rank != BPE_NONE)
+		__builtin_prefetch(&b->pairs.region[bpe_joined(&b->pairs, rank)]);
+	return key_of(rank, place);
+}
+
 static inline uint32_t
 lesser(uint32_t a, uint32_t b)
 {
@@ -75,8 +85,8 @@ merge_list(const struct bpe *b, struct short_list *l, size_t n, uint32_t *out)
 		l->live = before | (uint64_t)1 << at | behind << at << 1;
 		next = behind ? at + 1 + (size_t)__builtin_ctzll(behind) : BEHIND_ALL;
 		l->id[at] = bpe_joined(&b->pairs, least >> PLACE_BITS);
-		l->key[last] = key_of(bpe_pair_rank(&b->pairs, l->id[last], l->id[at]), last);
-		l->key[at] = key_of(bpe_pair_rank(&b->pairs, l->id[at], l->id[next]), at);
+		l->key[last] = expect(b, bpe_pair_rank(&b->pairs, l->id[last], l->id[at]), last);
+		l->key[at] = expect(b, bpe_pair_rank(&b->pairs, l->id[at], l->id[next]), at);
 	}
 	for (uint64_t live = l->live; live; live &= live - 1)
 		out[count++] = l->id[__builtin_ctzll(live)];
@@ -110,7 +120,7 @@ bpe_merge_bytes(const struct bpe *b, const unsigned char *bytes, size_t n, uint3
 	memset(l.key, 0xff, sizeof l.key);
 	for (size_t i = 0; i + 1 < n; i++) {
 		l.id[i] = b->byte_id[bytes[i]];
-		l.key[i] = key_of(b->leaf[(size_t)bytes[i] << 8 | bytes[i + 1]], i);
+		l.key[i] = expect(b, b->leaf[(size_t)bytes[i] << 8 | bytes[i + 1]], i);
 	}
 	l.id[n - 1] = b->byte_id[bytes[n - 1]];
 	return merge_list(b, &l, n, id);
