@@ -5,14 +5,14 @@
  *
  * FILEs are JSON Lines whose "text" is the model. A walk goes through them: the next symbol is what
  * follows a random occurrence of the last one (words) or of the last two (characters, for languages
- * without spaces), so no sentence is met twice but by chance. Of 400 words 36 are drawn from a Zipf
- * distribution over two million words instead, of which those beyond the model's own are spelt by
- * the frequencies of three letters in a row, and five are followed by a fresh number. Of 400
- * characters four are drawn from all of the model's.
+ * without spaces), so no sentence is met twice but by chance. Before 36 of 400 words stands one that is
+ * drawn from a Zipf distribution over two million words, of which those beyond the model's own are
+ * spelt by the frequencies of three letters in a row, and before five a fresh number. After four of 400
+ * characters the walk goes on anywhere.
  *
- * The shares are set so that pieces are as new as in web text, of which it is published that 99.4 %
- * of the pieces of 1 GB are found in a table of 1.3 million, hence by Heaps' law about 1 % of them are
- * distinct at 200 MB and 1.5 to 2 % at 40 MB. Measured by pieces.c, GPT-2's expression, on the model
+ * The shares are set so that pieces are as new as in English web text is taken to be: 99.4 % of the
+ * pieces of 1 GB are in a table of 1.3 million, and so by Heaps' law about 1 % are distinct at 200 MB
+ * and 1.5 to 2 % at 40 MB. Measured by pieces.c, GPT-2's expression, on the model
  * of prose.sh: distinct pieces in a hundred at 10, 20, 40, 80, 160 and 200 MB
  *
  *   English   3.03  2.24  1.71  1.34  1.07  0.99    4.43 bytes a piece, 3.71 a token of GPT-2
