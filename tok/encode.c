@@ -21,7 +21,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BATCH_BYTES = 512 * 1024, TOKENIZERS_MAX = 64 };
+/*
+ * A batch that is read, encoded and written by one thread stays in its cache beside the tokenizer's
+ * tables; between threads larger ones keep hand-overs rare.
+ */
+enum { ALONE_BYTES = 64 * 1024, SHARED_BYTES = 256 * 1024, TOKENIZERS_MAX = 64 };
 
 /* A run. Workers only read the plan; counts and outputs are touched by the thread that writes. */
 struct encode {
@@ -337,7 +341,7 @@ read_job(void *ctx, void *slot, struct err *e)
 {
 	struct encode *x = ctx;
 
-	return input_next(x->input, BATCH_BYTES, &((struct job *)slot)->batch, e);
+	return input_next(x->input, x->num_workers == 1 ? ALONE_BYTES : SHARED_BYTES, &((struct job *)slot)->batch, e);
 }
 
 /* Pipeline: encodes the lines of a slot. */

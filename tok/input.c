@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 /* A batch's memory is kept for the next one up to KEPT bytes; longer lines are rare. */
-enum { CHUNK = 256 * 1024, KEPT = 4 << 20 };
+enum { CHUNK = 64 * 1024, KEPT = 4 << 20 };
 
 /* Where the reading stands. Only input_stop may be called from another thread. */
 struct input {

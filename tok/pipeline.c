@@ -2,7 +2,7 @@
  * pipeline.c - read in order, work in parallel, write in order, in bounded memory
  *
  * One worker needs no other thread. With more there is one lock and one condition for everything: a
- * slot is half a megabyte of text, so they are touched a few times a millisecond at most. The state
+ * slot is a quarter of a megabyte of text, so they are touched a few times a millisecond at most. The state
  * of a slot only goes round: free, filled, done, free.
  */
 #include "tok/pipeline.h"

@@ -11,5 +11,7 @@
  * padding elsewhere than at the end.
  */
 int64_t base64_decode(const char *text, size_t n, unsigned char *out);
+/* How many of the n characters at text are of the alphabet or '=', up to the first that is not. */
+size_t base64_span(const char *text, size_t n);
 
 #endif

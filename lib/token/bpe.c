@@ -181,14 +181,23 @@ sort_by_length(const struct bpe_spec *spec, uint32_t *order)
 	return count;
 }
 
+/* The first look-ups of every merge, without hashing. All pairs of two bytes must be there. */
+static void
+fill_leaves(struct bpe *b)
+{
+	for (size_t i = 0; i < 65536; i++)
+		b->leaf[i] = bpe_pair_rank(&b->pairs, b->byte_id[i >> 8], b->byte_id[i & 255]);
+}
+
 /* What merging its bytes makes of a token: how many ids, at id, which holds the token's length. */
 static size_t
 merged(const struct bpe *b, struct bpe_scratch *s, const struct bpe_token *t, uint32_t *id)
 {
+	if (t->len <= BPE_LINEAR_MAX)
+		return bpe_merge_bytes(b, t->bytes, t->len, id);
 	for (uint32_t i = 0; i < t->len; i++)
 		id[i] = b->byte_id[t->bytes[i]];
-	return t->len <= BPE_LINEAR_MAX ? bpe_merge_linear(b, id, t->len) :
-	    bpe_merge_heap(b, s, id, t->len);
+	return bpe_merge_heap(b, s, id, t->len);
 }
 
 /* Tokens that merging does not make. */
@@ -222,24 +231,19 @@ walk_tokens(struct bpe *b, const struct bpe_spec *spec)
 		const struct bpe_token *t = &spec->token[order[i]];
 		size_t n = t->len > 1 ? merged(b, &s, t, id) : 1;
 
-		if (spec->ranks && n == 2)
+		if (spec->ranks && n == 2) {
 			bpe_pairs_add(
 			    &b->pairs, (struct bpe_merge){ id[0], id[1] }, order[i], order[i]);
-		else if (n > 1)
+			if (t->len == 2)
+				b->leaf[(size_t)t->bytes[0] << 8 | t->bytes[1]] = order[i];
+		} else if (n > 1) {
 			order[odd++] = order[i];
+		}
 	}
 	add_odd(b, order, spec->whole_piece ? odd : 0);
 	bpe_scratch_release(&s);
 	free(order);
 	free(id);
-}
-
-/* The first look-ups of every merge, without hashing. */
-static void
-fill_leaves(struct bpe *b)
-{
-	for (size_t i = 0; i < 65536; i++)
-		b->leaf[i] = bpe_pair_rank(&b->pairs, b->byte_id[i >> 8], b->byte_id[i & 255]);
 }
 
 /* Names first: merges find their joins by them. */
@@ -256,9 +260,9 @@ build(struct bpe *b, const struct bpe_spec *spec, size_t *bad, struct err *e)
 		return -1;
 	if (spec->symbols)
 		return 0;
+	fill_leaves(b);
 	if (spec->ranks || spec->whole_piece)
 		walk_tokens(b, spec);
-	fill_leaves(b);
 	bpe_cuts_init(&b->cuts, spec->token, spec->num_tokens);
 	return 0;
 }

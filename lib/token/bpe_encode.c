@@ -25,6 +25,7 @@ enum {
 	PAIR_BITS = 16,                 /* 8-byte slots: 512 KiB */
 	GLYPHS = 1 << 16,               /* 16-byte slots: 1 MiB, of which a language touches a part */
 	ENDS = 256,                     /* pieces of a batch */
+	LAG = 24,                       /* pieces between a prefetch and its use */
 	MANY = 7,                       /* in place of their number: look into the second cache */
 	COUNT_SHIFT = 61,               /* the number of ids stands above the last one's bits */
 	UNIT = 0x40,                    /* in a key's length: the same bytes as a whole piece may be an odd token */
@@ -46,11 +47,17 @@ struct long_slot {
 	uint32_t id[LONG_IDS], count;
 };
 
-/* By length: which bytes of a key are the piece's. */
+/* By length: which bytes of a key are the piece's, and what its last ones are. Longer pieces have a key
+ * that is in no slot. */
+struct key_row {
+	uint64_t mask[2], last, pad;
+};
+
 #define LOW(n) ((n) >= 8 ? UINT64_MAX : ((uint64_t)1 << 8 * ((n) & 7)) - 1)
-#define MASK(n) { LOW(n), (n) < 8 ? 0 : LOW((n) - 8) }
-static const uint64_t key_mask[KEY + 1][2] = { MASK(0), MASK(1), MASK(2), MASK(3), MASK(4), MASK(5),
-	MASK(6), MASK(7), MASK(8), MASK(9), MASK(10), MASK(11), MASK(12), MASK(13), MASK(14), MASK(15) };
+#define ROW(n) { { LOW(n), (n) < 8 ? 0 : LOW((n) - 8) }, (uint64_t)(n) << 56, 0 }
+static const struct key_row key_row[KEY + 2] = { ROW(0), ROW(1), ROW(2), ROW(3), ROW(4), ROW(5), ROW(6),
+	ROW(7), ROW(8), ROW(9), ROW(10), ROW(11), ROW(12), ROW(13), ROW(14), ROW(15),
+	{ { 0, 0 }, UINT64_MAX, 0 } };
 
 /* A piece, or a unit of one, that is to be encoded. */
 struct item {
@@ -73,7 +80,7 @@ struct bpe_worker {
 	uint64_t *pairs;                /* two characters and whether a token crosses between them */
 	struct glyph *glyphs;
 	void *block;                    /* what the four lie in */
-	struct item *item;
+	struct item *item;              /* whole pieces */
 	size_t num_items;
 	const unsigned char *end;       /* of the text: nothing behind it may be read */
 	struct bpe_scratch scratch;
@@ -105,7 +112,7 @@ bpe_worker_new(const struct bpe *b)
 	struct bpe_worker *w = mem_zalloc(1, sizeof *w);
 
 	w->bpe = b;
-	w->item = mem_alloc(ENDS, sizeof *w->item);
+	w->item = mem_zalloc(ENDS, sizeof *w->item);
 	tables_init(w);
 	return w;
 }
@@ -234,7 +241,7 @@ encode_item(struct bpe_worker *w, const struct item *m, uint32_t *to)
 	uint64_t second = (s[1].key[0] ^ m->key[0]) | (s[1].key[1] ^ m->key[1]);
 	uint64_t last;
 
-	if (__builtin_expect(first && second, 0))
+	if (__builtin_expect((first != 0) & (second != 0), 0))
 		return encode_new(w, m, to);
 	s += first != 0;
 	last = s->ids[1] & (((uint64_t)1 << COUNT_SHIFT) - 1);
@@ -264,30 +271,30 @@ encode_items(struct bpe_worker *w, struct token_ids *out)
 	w->num_items = 0;
 }
 
-/* Key, slot and prefetch of an item whose 16 bytes are in key. */
+/* Bytes, key, slot and prefetch of an item of which key holds the first 16 bytes. */
 static inline void
-finish_item(const struct bpe_worker *w, struct item *m)
+item_set(const struct bpe_worker *w, struct item *m, const unsigned char *s, size_t len, const uint64_t key[2])
 {
-	size_t len = m->len < KEY ? m->len : KEY;
+	const struct key_row *row = &key_row[len < KEY + 1 ? len : KEY + 1];
+	uint64_t low = key[0] & row->mask[0];
+	uint64_t high = (key[1] & row->mask[1]) | row->last | (uint64_t)m->unit << 56;
 
-	m->key[0] &= key_mask[len][0];
-	m->key[1] = (m->key[1] & key_mask[len][1]) | (uint64_t)(m->len | m->unit) << 56;
-	if (m->len > KEY)
-		m->key[1] = UINT64_MAX;
-	m->set = (uint32_t)((m->key[0] * BPE_MIX + m->key[1] * BPE_MIX2) >> (64 - SETS_BITS));
+	m->bytes = s;
+	m->len = (uint32_t)len;
+	m->key[0] = low;
+	m->key[1] = high;
+	m->set = (uint32_t)((low * BPE_MIX + high * BPE_MIX2) >> (64 - SETS_BITS));
 	__builtin_prefetch(&w->sets[m->set]);
 }
 
-/* A piece or a unit. Longer ones have a key that is in no slot. Sixteen bytes are read where the text
- * has them. */
+/* A piece or a unit, which m->unit says. Sixteen bytes are read where the text has them. */
 static inline void
 item_init(const struct bpe_worker *w, struct item *m, const unsigned char *s, size_t len)
 {
-	m->bytes = s;
-	m->len = (uint32_t)len;
-	memset(m->key, 0, sizeof m->key);
-	memcpy(m->key, s, w->end - s >= 16 ? 16 : len < 16 ? len : 16);
-	finish_item(w, m);
+	uint64_t key[2] = { 0 };
+
+	memcpy(key, s, w->end - s >= 16 ? 16 : len < 16 ? len : 16);
+	item_set(w, m, s, len, key);
 }
 
 /* Whether a token crosses between the two three-byte characters at s; answers are remembered. */
@@ -391,7 +398,6 @@ add_piece(struct bpe_worker *w, const unsigned char *s, size_t len, struct token
 		encode_units(w, s, s + len, out);
 		return;
 	}
-	w->item[w->num_items].unit = 0;
 	item_init(w, &w->item[w->num_items++], s, len);
 }
 
@@ -407,26 +413,41 @@ bpe_encode_piece(
 	encode_items(w, out);
 }
 
-/* Pieces of which all have 16 bytes of text from their beginning on, up to the first that is to be
- * cut. Returns how many went into the batch. */
+/* An item of a piece behind which there are 16 bytes of text; false if it is to be cut. */
+static inline bool
+plain_item(const struct bpe_worker *w, struct item *m, const unsigned char *s, size_t len)
+{
+	uint64_t key[2];
+
+	memcpy(key, s, sizeof key);
+	/* the length last: in a text of ASCII it is all that cannot be foreseen */
+	if ((key[0] & 0x8080) && len >= 6 && (s[0] >= 0xe0 || s[1] >= 0xe0))
+		return false;
+	item_set(w, m, s, len, key);
+	return true;
+}
+
+/* Encodes pieces of which all have 16 bytes of text from their beginning on, up to the first that is to
+ * be cut; returns how many. A piece is looked up LAG pieces after its slot was asked for. */
 static inline size_t
-add_plain(struct bpe_worker *w, const unsigned char *s, size_t from, const uint32_t *end, size_t count)
+encode_plain(struct bpe_worker *w, const unsigned char *s, size_t from, const uint32_t *end, size_t count,
+    struct token_ids *out)
 {
 	struct item *m = w->item;
-	size_t i;
+	size_t i, k;
+	uint32_t *to;
 
-	for (i = 0; i < count; from = end[i++], m++) {
-		size_t len = end[i] - from;
-
-		memcpy(m->key, s + from, sizeof m->key);
-		if (len >= 6 && ((m->key[0] & 0xff) >= 0xe0 || (m->key[0] >> 8 & 0xff) >= 0xe0))
+	token_ids_reserve(out, end[count - 1] - from + IDS);
+	to = out->id + out->count;
+	for (i = 0; i < count; from = end[i++]) {
+		if (!plain_item(w, &m[i], s + from, end[i] - from))
 			break;
-		m->bytes = s + from;
-		m->len = (uint32_t)len;
-		m->unit = 0;
-		finish_item(w, m);
+		if (i >= LAG)
+			to += encode_item(w, &m[i - LAG], to);
 	}
-	w->num_items = i;
+	for (k = i > LAG ? i - LAG : 0; k < i; k++)
+		to += encode_item(w, &m[k], to);
+	out->count = (size_t)(to - out->id);
 	return i;
 }
 
@@ -444,7 +465,7 @@ bpe_encode_text(struct bpe_worker *w, const struct pretok *p, const unsigned cha
 		size_t i = 0;
 
 		if (n - end[count - 1] >= 16)
-			i = add_plain(w, s, from, end, count);
+			i = encode_plain(w, s, from, end, count, out);
 		if (i > 0)
 			from = end[i - 1];
 		for (; i < count; from = end[i++])

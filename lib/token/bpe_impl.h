@@ -25,7 +25,11 @@ struct bpe_pair {
 struct bpe_pairs {
 	uint64_t *region;               /* by id: filter << 32 | first pair << 5 | bits of the number of pairs */
 	struct bpe_pair *pair;
+	uint32_t *used;                 /* by id: pairs of its region */
 	uint32_t *joined;               /* by rank: the id that the two become */
+	uint32_t first_joined;          /* linear: the id that rank 0 becomes */
+	bool linear;                    /* ids go up with ranks, so joined need not be looked at */
+	size_t num_added;               /* pairs */
 	size_t num_pairs, cap;          /* of pair, regions that have been outgrown included */
 };
 
@@ -83,15 +87,26 @@ bpe_pair_slot(const struct bpe_pairs *p, uint64_t region, uint32_t right)
 	return &first[i];
 }
 
-/* The rank of a pair, BPE_NONE for one that may not merge. */
+/* The rank of a pair, BPE_NONE for one that may not merge. What the filter turns down is looked for in the
+ * place that is always free, for nobody can foresee its answer. */
 static inline uint32_t
 bpe_pair_rank(const struct bpe_pairs *p, uint32_t left, uint32_t right)
 {
-	uint64_t region = p->region[left];
+	uint64_t region = p->region[left], hash = bpe_pair_hash(right);
+	uint32_t pass = (uint32_t)(region >> 32 >> (hash >> 8 & 31)) & 1;
+	uint32_t i = ((uint32_t)region >> 5) + (uint32_t)(hash << (region & 31) >> 32);
+	const struct bpe_pair *x = p->pair + (i & -pass);
 
-	if (!(region >> 32 >> (bpe_pair_hash(right) >> 8 & 31) & 1))
-		return BPE_NONE;
+	if (__builtin_expect(x->right == right || x->right == BPE_NONE, 1))
+		return x->rank;
 	return bpe_pair_slot(p, region, right)->rank;
+}
+
+/* The id that a pair of this rank becomes. */
+static inline uint32_t
+bpe_joined(const struct bpe_pairs *p, uint32_t rank)
+{
+	return p->linear ? p->first_joined + rank : p->joined[rank];
 }
 
 /* Room for ids below num_ids and ranks below num_ranks. */

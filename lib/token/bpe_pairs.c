@@ -10,15 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first place of the array stays free, so that no region is 0. */
+/* The first place of the array stays free: no region is 0, and there is a place where nothing is found. */
 void
 bpe_pairs_init(struct bpe_pairs *p, size_t num_ids, size_t num_ranks)
 {
-	p->region = mem_zalloc(num_ids, sizeof *p->region);
+	p->region = mem_zalloc_large(num_ids, sizeof *p->region);
+	p->used = mem_zalloc(num_ids, sizeof *p->used);
 	p->joined = mem_alloc(num_ranks, sizeof *p->joined);
+	p->linear = true;
 	p->num_pairs = 1;
 	p->cap = 4 * num_ranks + 64;
-	p->pair = mem_alloc(p->cap, sizeof *p->pair);
+	p->pair = mem_zalloc_large(p->cap, sizeof *p->pair);
+	p->pair[0] = (struct bpe_pair){ BPE_NONE, BPE_NONE };
 }
 
 /* Zeroed is fine. */
@@ -26,6 +29,7 @@ void
 bpe_pairs_release(struct bpe_pairs *p)
 {
 	free(p->region);
+	free(p->used);
 	free(p->joined);
 	free(p->pair);
 }
@@ -46,20 +50,19 @@ new_region(struct bpe_pairs *p, uint32_t left, unsigned bits)
 	p->num_pairs += size;
 }
 
-/* Makes room for one more pair of this left symbol. */
+/* Makes room for one more pair of this left symbol, which is counted. */
 static void
 grow(struct bpe_pairs *p, uint32_t left)
 {
-	uint32_t region = (uint32_t)p->region[left], size = (uint32_t)1 << (region & 31), used = 0;
+	uint32_t region = (uint32_t)p->region[left], size = (uint32_t)1 << (region & 31);
 	size_t first = region >> 5;
 
+	p->used[left]++;
 	if (region == 0) {
 		new_region(p, left, 1);
 		return;
 	}
-	for (uint32_t i = 0; i < size; i++)
-		used += p->pair[first + i].right != BPE_NONE;
-	if (2 * (used + 1) <= size)
+	if (2 * p->used[left] <= size)
 		return;
 	new_region(p, left, (region & 31) + 1);
 	for (uint32_t i = 0; i < size; i++) {
@@ -80,5 +83,8 @@ bpe_pairs_add(struct bpe_pairs *p, struct bpe_merge m, uint32_t rank, uint32_t j
 	p->region[m.left] |= (uint64_t)1 << (32 + (bpe_pair_hash(m.right) >> 8 & 31));
 	*bpe_pair_slot(p, p->region[m.left], m.right) = (struct bpe_pair){ m.right, rank };
 	p->joined[rank] = joined;
+	if (p->num_added++ == 0)
+		p->first_joined = joined - rank;
+	p->linear &= joined - rank == p->first_joined;
 	return true;
 }

@@ -212,8 +212,8 @@ put(uint32_t *end, size_t base, uint64_t m)
 {
 	size_t n = (size_t)__builtin_popcountll(m);
 
-	for (size_t i = 0; i < n; i += 8)
-		for (size_t k = i; k < i + 8; k++, m &= m - 1)
+	for (size_t i = 0; i < n; i += 16)
+		for (size_t k = i; k < i + 16; k++, m &= m - 1)
 			end[k] = (uint32_t)(base + lowest(m));
 	return n;
 }

@@ -73,19 +73,6 @@ struct rank {
 	int64_t rank;
 };
 
-/* The length of base 64 that s begins with, padding included. */
-static size_t
-base64_span(const char *s, size_t n)
-{
-	static const char digits[] =
-	    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
-	size_t i = 0;
-
-	while (i < n && s[i] && strchr(digits, s[i]))
-		i++;
-	return i;
-}
-
 /* The first line is whole within the head of any file, since its token is short. */
 bool
 rankfile_detect(const unsigned char *head, size_t n)

@@ -13,6 +13,11 @@
 
 enum { SIMD_BLOCK = 64 };
 
+/* A set of bytes: bit h & 7 of row[h >> 3][l] is that of the byte with the high half h and the low half l. */
+struct simd_set {
+	unsigned char row[2][16];
+};
+
 struct simd_masks {
 	uint64_t upper, lower, digit, white, space, newline, apostrophe, high;
 };
@@ -36,6 +41,21 @@ simd_equal(__m256i v, unsigned char c)
 	return (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(v, _mm256_set1_epi8((char)c)));
 }
 
+/* One bit for each of 32 bytes: a row by the low half of the byte, then a bit of it by the high half. */
+static inline uint64_t
+simd_in_set(__m256i v, const struct simd_set *set)
+{
+	const __m256i bits = _mm256_set1_epi64x((long long)0x8040201008040201u);
+	__m256i row0 = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)set->row[0]));
+	__m256i row1 = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)set->row[1]));
+	__m256i low = _mm256_and_si256(v, _mm256_set1_epi8(15));
+	__m256i high = _mm256_and_si256(_mm256_srli_epi16(v, 4), _mm256_set1_epi8(7));
+	__m256i row = _mm256_blendv_epi8(_mm256_shuffle_epi8(row0, low), _mm256_shuffle_epi8(row1, low), v);
+	__m256i bit = _mm256_shuffle_epi8(bits, high);
+
+	return (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_and_si256(row, bit), bit));
+}
+
 #define SIMD_BOTH(f, ...) (f(a, __VA_ARGS__) | f(b, __VA_ARGS__) << 32)
 
 /* All masks of the block at s. */
@@ -57,7 +77,28 @@ simd_classify(const unsigned char s[SIMD_BLOCK])
 	return m;
 }
 
+/* The bytes of the block that are in the set. */
+static inline uint64_t
+simd_find(const struct simd_set *set, const unsigned char s[SIMD_BLOCK])
+{
+	__m256i a = _mm256_loadu_si256((const __m256i *)(const void *)s);
+	__m256i b = _mm256_loadu_si256((const __m256i *)(const void *)(s + 32));
+
+	return SIMD_BOTH(simd_in_set, set);
+}
+
 #else
+
+/* The bytes of the block that are in the set. */
+static inline uint64_t
+simd_find(const struct simd_set *set, const unsigned char s[SIMD_BLOCK])
+{
+	uint64_t m = 0;
+
+	for (int i = 0; i < SIMD_BLOCK; i++)
+		m |= (uint64_t)(set->row[s[i] >> 7][s[i] & 15] >> (s[i] >> 4 & 7) & 1) << i;
+	return m;
+}
 
 /* All masks of the block at s. */
 static inline struct simd_masks

@@ -295,59 +295,81 @@ pair_of(const struct spmbpe *b, struct spmbpe_worker *w, uint32_t left, uint32_t
 	}
 }
 
-/* The symbols of a short text: a list in the order of their places. */
+/*
+ * A short text while it merges. Symbols keep their places; a bit says which are still there. A key is
+ * the rank of the pair that begins at a place, above the place, so the least one says which is next. Two
+ * places behind the others are no part of the text, for what has no neighbour: their symbol is in no
+ * pair, and so the work is the same for every merge. A processor that guesses wrong loses more.
+ */
+enum { PLACE_BITS = 6, BEFORE_ALL = SHORT, BEHIND_ALL, PLACES };
+
+#define NO_KEY UINT64_MAX
+
 struct short_text {
-	uint32_t symbol[SHORT], rank[SHORT], merged[SHORT];     /* rank and result of the pair with the next */
-	uint8_t next[SHORT], before[SHORT];     /* the length for none */
+	uint64_t key[PLACES], live;
+	uint32_t symbol[PLACES], merged[PLACES];
 };
 
 /* Looks up the pair that begins at place i. */
 static inline void
-look_up(const struct spmbpe *b, struct spmbpe_worker *w, struct short_text *t, size_t i, size_t n)
+look_up(const struct spmbpe *b, struct spmbpe_worker *w, struct short_text *t, size_t i, size_t next)
 {
-	const struct spm_pair *p =
-	    t->next[i] < n ? pair_of(b, w, t->symbol[i], t->symbol[t->next[i]]) : NULL;
+	const struct spm_pair *p = pair_of(b, w, t->symbol[i], t->symbol[next]);
 
-	t->rank[i] = p ? p->rank : NO_RANK;
+	t->key[i] = p ? (uint64_t)p->rank << PLACE_BITS | i : NO_KEY;
 	t->merged[i] = p ? p->merged : 0;
 }
 
-/* Merges n <= SHORT symbols in place; returns how many are left. A place that is gone has no rank. */
+static inline uint64_t
+lesser(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* The least key of places below width, a multiple of eight. */
+static inline uint64_t
+least_key(const uint64_t *key, size_t width)
+{
+	uint64_t least = NO_KEY;
+
+	for (const uint64_t *k = key; k < key + width; k += 8) {
+		uint64_t a = lesser(lesser(k[0], k[1]), lesser(k[2], k[3]));
+		uint64_t c = lesser(lesser(k[4], k[5]), lesser(k[6], k[7]));
+
+		least = lesser(least, lesser(a, c));
+	}
+	return least;
+}
+
+/* Merges 0 < n <= SHORT symbols in place; returns how many are left. */
 static size_t
 merge_short(const struct spmbpe *b, struct spmbpe_worker *w, uint32_t *symbol, size_t n)
 {
+	size_t width = (n + 6) & ~(size_t)7, left = 0;
 	struct short_text t;
-	size_t left = 0;
+	uint64_t least;
 
-	for (size_t i = 0; i < n; i++) {
-		t.symbol[i] = symbol[i];
-		t.next[i] = (uint8_t)(i + 1);
-		t.before[i] = (uint8_t)(i ? i - 1 : n);
-	}
-	for (size_t i = 0; i < n; i++)
-		look_up(b, w, &t, i, n);
-	for (;;) {
-		uint32_t least = t.rank[0];
-		size_t best = 0, gone;
+	memset(t.key, 0xff, sizeof t.key);
+	memcpy(t.symbol, symbol, n * sizeof *symbol);
+	t.symbol[BEFORE_ALL] = t.symbol[BEHIND_ALL] = 0;
+	t.live = UINT64_MAX >> (64 - n);
+	for (size_t i = 0; i + 1 < n; i++)
+		look_up(b, w, &t, i, i + 1);
+	while ((least = least_key(t.key, width)) != NO_KEY) {
+		size_t at = least & ((1 << PLACE_BITS) - 1), last, next;
+		uint64_t before = t.live & (((uint64_t)1 << at) - 1), behind = t.live >> at >> 1;
 
-		for (size_t i = 1; i < n; i++) {
-			best = t.rank[i] < least ? i : best;
-			least = t.rank[i] < least ? t.rank[i] : least;
-		}
-		if (least == NO_RANK)
-			break;
-		gone = t.next[best];
-		t.symbol[best] = t.merged[best];
-		t.rank[gone] = NO_RANK;
-		t.next[best] = t.next[gone];
-		if (t.next[gone] < n)
-			t.before[t.next[gone]] = (uint8_t)best;
-		if (t.before[best] < n)
-			look_up(b, w, &t, t.before[best], n);
-		look_up(b, w, &t, best, n);
+		last = before ? 63 - (size_t)__builtin_clzll(before) : BEFORE_ALL;
+		t.key[at + 1 + (size_t)__builtin_ctzll(behind)] = NO_KEY;
+		behind &= behind - 1;
+		t.live = before | (uint64_t)1 << at | behind << at << 1;
+		next = behind ? at + 1 + (size_t)__builtin_ctzll(behind) : BEHIND_ALL;
+		t.symbol[at] = t.merged[at];
+		look_up(b, w, &t, last, at);
+		look_up(b, w, &t, at, next);
 	}
-	for (size_t i = 0; i < n; i = t.next[i])
-		symbol[left++] = t.symbol[i];
+	for (uint64_t live = t.live; live; live &= live - 1)
+		symbol[left++] = t.symbol[__builtin_ctzll(live)];
 	return left;
 }
 

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { UNIT_MAX = 15, CACHE_LINES = 1 << 16, NARROW_MAX = 6, WIDE_MAX = 3, CACHED_MAX = NARROW_MAX };
+enum { UNIT_MAX = 15, CACHE_BITS = 18, CACHE_LINES = 1 << CACHE_BITS, NARROW_MAX = 6, WIDE_MAX = 3, CACHED_MAX = NARROW_MAX };
 
 struct unit_key {
 	uint64_t low, high;             /* bytes, then 0; the length in the last byte */
@@ -32,18 +32,25 @@ struct unit_cache {
 	struct unit_entry (*line)[2];
 };
 
+/* By length: the bytes that are the unit's, and what the last one of its key is. */
+#define UNIT_LOW(n) ((n) >= 8 ? UINT64_MAX : ((uint64_t)1 << 8 * ((n) & 7)) - 1)
+#define UNIT_ROW(n) { UNIT_LOW(n), (n) < 8 ? 0 : UNIT_LOW((n) - 8), (uint64_t)(n) << 56, 0 }
+static const struct unit_row {
+	uint64_t low, high, len, pad;
+} unit_row[UNIT_MAX + 1] = { UNIT_ROW(0), UNIT_ROW(1), UNIT_ROW(2), UNIT_ROW(3), UNIT_ROW(4), UNIT_ROW(5),
+	UNIT_ROW(6), UNIT_ROW(7), UNIT_ROW(8), UNIT_ROW(9), UNIT_ROW(10), UNIT_ROW(11), UNIT_ROW(12),
+	UNIT_ROW(13), UNIT_ROW(14), UNIT_ROW(15) };
+
 /* The key of len <= UNIT_MAX bytes; 16 are read. */
 static inline struct unit_key
 unit_key(const unsigned char *p, size_t len)
 {
+	const struct unit_row *row = &unit_row[len];
 	struct unit_key k;
-	uint64_t low = len < 8 ? ~0ull << 8 * len : 0, high = len > 8 ? ~0ull << 8 * (len - 8) : ~0ull;
 
-	memcpy(&k.low, p, 8);
-	memcpy(&k.high, p + 8, 8);
-	k.low &= ~low;
-	k.high &= ~high;
-	k.high |= (uint64_t)len << 56;
+	memcpy(&k, p, sizeof k);
+	k.low &= row->low;
+	k.high = (k.high & row->high) | row->len;
 	return k;
 }
 
@@ -54,7 +61,7 @@ unit_line(const struct unit_cache *c, struct unit_key k)
 	uint64_t h = k.low ^ (k.high * 0xd6e8feb86659fd93u);
 
 	h = (h ^ h >> 32) * 0x9e3779b97f4a7c15u;
-	return c->line[h >> 48];
+	return c->line[h >> (64 - CACHE_BITS)];
 }
 
 /* Is this the entry of the key? */

@@ -401,7 +401,7 @@ copy_threes(const struct spmnorm *n, struct norm_text *t, const unsigned char *s
 static size_t
 plain(const struct spmnorm *n, const struct norm_text *t, bool *whole)
 {
-	static const struct byte_set blanks = { .ranges = 1, .first = { ' ' } };
+	static const struct simd_set blanks = { { { 1 << (' ' >> 4) } } };
 	size_t have = (size_t)(t->end - t->p), run;
 	unsigned char tail[BYTE_BLOCK + 1] = { 0 };
 	const unsigned char *block = t->p;
@@ -413,7 +413,7 @@ plain(const struct spmnorm *n, const struct norm_text *t, bool *whole)
 	}
 	slow = byte_set_find(&n->slow, block);
 	if (n->spec->remove_extra_whitespaces) {
-		uint64_t blank = byte_set_find(&blanks, block);
+		uint64_t blank = simd_find(&blanks, block);
 
 		slow |= blank & (blank << 1 | t->after_blank);
 	}

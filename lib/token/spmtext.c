@@ -1,70 +1,18 @@
-/*
- * spmtext.c - sets of bytes and maps of code points
- *
- * The loops over a block are free of branches and of dependences between bytes, so that compilers
- * make vector instructions of them on any machine.
- */
+/* spmtext.c - sets of bytes and maps of code points, while they are filled */
 #include "lib/token/spmtext.h"
 #include "lib/base/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANGES_MAX = 8 };
-
-/* Finds the ranges of neighbouring bytes; a set of more than eight is kept as a table alone. */
+/* Bits of the set from the table. */
 void
 byte_set_close(struct byte_set *s)
 {
-	s->ranges = 0;
-	for (int c = 0; c < 256; c++) {
-		int first = c;
-
-		if (!s->in[c])
-			continue;
-		while (c < 255 && s->in[c + 1])
-			c++;
-		if (s->ranges == RANGES_MAX) {
-			s->ranges = -1;
-			return;
-		}
-		s->first[s->ranges] = (unsigned char)first;
-		s->span[s->ranges++] = (unsigned char)(c - first);
-	}
-}
-
-/* Eight flags of 0 or 1 become eight bits: the product moves bit 0 of byte j to bit 56 + j, and no
- * two terms meet. */
-static uint64_t
-gather(const unsigned char flag[BYTE_BLOCK])
-{
-	uint64_t mask = 0;
-
-	for (int k = 0; k < BYTE_BLOCK / 8; k++) {
-		uint64_t eight;
-
-		memcpy(&eight, flag + 8 * k, 8);
-		mask |= (eight * 0x0102040810204080u >> 56) << (8 * k);
-	}
-	return mask;
-}
-
-/* One pass a range; the subtraction wraps, so that one comparison tests both ends. */
-uint64_t
-byte_set_find(const struct byte_set *s, const unsigned char block[BYTE_BLOCK])
-{
-	unsigned char flag[BYTE_BLOCK] = { 0 };
-
-	if (s->ranges < 0)
-		for (int i = 0; i < BYTE_BLOCK; i++)
-			flag[i] = s->in[block[i]];
-	for (int r = 0; r < s->ranges; r++) {
-		unsigned char first = s->first[r], span = s->span[r];
-
-		for (int i = 0; i < BYTE_BLOCK; i++)
-			flag[i] |= (unsigned char)(block[i] - first) <= span;
-	}
-	return gather(flag);
+	memset(&s->bits, 0, sizeof s->bits);
+	for (int c = 0; c < 256; c++)
+		if (s->in[c])
+			s->bits.row[c >> 7][c & 15] |= (unsigned char)(1 << (c >> 4 & 7));
 }
 
 /* With the empty page alone. */

@@ -8,11 +8,13 @@
 #ifndef TOKEN_SPMTEXT_H
 #define TOKEN_SPMTEXT_H
 
+#include "lib/token/simd.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SPM_BLANK = 0x20, SPM_MARK = 0x2581, BYTE_BLOCK = 64, CODE_PAGES = 0x1100 };
+enum { SPM_BLANK = 0x20, SPM_MARK = 0x2581, BYTE_BLOCK = SIMD_BLOCK, CODE_PAGES = 0x1100 };
 
 /* Bytes after the last of a text that may be read (not used). */
 enum { SPM_PADDING = BYTE_BLOCK + 16 };
@@ -43,13 +45,17 @@ spm_character(const unsigned char *p, size_t *len)
 /* A set of bytes that is searched a block at a time. Fill in, then byte_set_close. */
 struct byte_set {
 	bool in[256];
-	int ranges;                     /* -1: too many; look bytes up one by one */
-	unsigned char first[8], span[8];
+	struct simd_set bits;
 };
 
 void     byte_set_close(struct byte_set *s);
+
 /* Bit i tells whether block[i] is in the set. */
-uint64_t byte_set_find(const struct byte_set *s, const unsigned char block[BYTE_BLOCK]);
+static inline uint64_t
+byte_set_find(const struct byte_set *s, const unsigned char block[BYTE_BLOCK])
+{
+	return simd_find(&s->bits, block);
+}
 
 /* A number for each code point, 0 for most: pages of 256, of which the empty ones are one. */
 struct code_map {

@@ -1,7 +1,8 @@
 #!/bin/sh
 # mtok.sh - mtok from JSON Lines to a dataset: speed on one core, two workers, memory, start; appends to results.tsv
 #
-# GOLDEN holds tokenizers/ and corpus/. MB is the size of the text, which text.c makes so that it does not repeat. Speeds are MB/s
+# GOLDEN holds tokenizers/ and corpus/. MB is the size of the text, which text.c makes of what prose.sh prints, and of
+# corpus/ja.jsonl, so that it does not repeat. Speeds are MB/s
 # of processor time (user and system) with --workers 1, the best of RUNS, so that other people's load counts little; those of
 # two workers are of the clock, and mean something on a quiet machine alone. Peers are what PYTHON has of tiktoken, tokenizers
 # and sentencepiece, in a loop of one process that reads, parses, encodes and writes (mtok_peer.py). Columns as in bench.sh.
@@ -47,7 +48,8 @@ peer()
 	"$PYTHON" tests/bench/mtok_peer.py "$1" "$2" "$tmp/part.jsonl" "$tmp/peer.out" 2>"$tmp/log" || echo -
 }
 
-"$B/tests/bench/text" words "$MB" 1 "$GOLDEN/corpus/en.jsonl" >"$tmp/English"
+sh tests/bench/prose.sh "$GOLDEN/corpus/en.jsonl" >"$tmp/en.model"
+"$B/tests/bench/text" words "$MB" 1 "$tmp/en.model" >"$tmp/English"
 "$B/tests/bench/text" chars "$MB" 1 "$GOLDEN/corpus/ja.jsonl" >"$tmp/Japanese"
 gpt2="--vocab-file $files/gpt2-vocab.json --merge-file $files/gpt2-merges.txt"
 

@@ -1,8 +1,8 @@
 #!/bin/sh
 # tok.sh - speed of tokenizers alone, one thread, on text that does not repeat; appends to results.tsv
 #
-# GOLDEN holds tokenizers/ and corpus/. The English model of the generator (text.c) is the prose of this machine's manual pages,
-# or corpus/en.jsonl where there are few; the Japanese one is corpus/ja.jsonl. MB is the size of the text. Peers are tiktoken
+# GOLDEN holds tokenizers/ and corpus/. The English model of the generator (text.c) is what prose.sh prints; the Japanese one
+# is corpus/ja.jsonl. MB is the size of the text. Peers are tiktoken
 # and tokenizers where PYTHON has them, on the first 10 MB, documents one by one in one thread. All figures are MB/s of
 # processor time, the best of RUNS, so that other people's load counts little. SentencePiece models have libsentencepiece as
 # their peer, in the same process. Columns as in bench.sh.
@@ -20,17 +20,6 @@ record()
 		tee -a tests/bench/results.tsv
 }
 
-# prose: lines of the manual pages that are running text, forty a document, as JSON Lines of ASCII
-prose()
-{
-	find /usr/share/man/man[1578] -name '*.gz' -type f -size +4k 2>/dev/null | sort | head -n 800 |
-		xargs -r zcat 2>/dev/null |
-		grep -v "^[.']" |
-		sed 's/\\f[BIRP]//g; s/\\f([A-Z]*//g; s/\\[&%|]//g; s/\\-/-/g; s/\\(.q/'"'"'/g; s/\\(..//g' |
-		tr -d '"\\\t' | tr -cd '\n -~' | grep '[a-z] [a-z]' |
-		awk '{ text = text $0 "\\n" } NR % 40 == 0 { print "{\"text\": \"" text "\"}"; text = "" }'
-}
-
 # best TOKENIZER TYPE CORPUS: MB/s of the first pass of a fresh worker
 best()
 {
@@ -46,8 +35,7 @@ peer()
 	"$PYTHON" tests/bench/tok_peer.py "$1" "$GOLDEN/tokenizers" "$tmp/part.jsonl" 2>"$tmp/log" || echo -
 }
 
-prose >"$tmp/en.model"
-[ "$(wc -c <"$tmp/en.model")" -gt 2000000 ] || cp "$GOLDEN/corpus/en.jsonl" "$tmp/en.model"
+sh tests/bench/prose.sh "$GOLDEN/corpus/en.jsonl" >"$tmp/en.model"
 "$B/tests/bench/text" words "$MB" 1 "$tmp/en.model" >"$tmp/English.jsonl"
 "$B/tests/bench/text" chars "$MB" 1 "$GOLDEN/corpus/ja.jsonl" >"$tmp/Japanese.jsonl"
 gpt2=$GOLDEN/tokenizers/gpt2-vocab.json,$GOLDEN/tokenizers/gpt2-merges.txt
