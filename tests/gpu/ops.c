@@ -1,7 +1,8 @@
 /*
  * ops.c [NAME...] - the operations of the GPU against those of the CPU in double, and what has no gradient
  *
- * Names are of operations in the table, and "others" for what is not there. Without a GPU, or in a build without the backend, it says so and succeeds.
+ * Names are of operations in the table, and "others" for what is not there. Without a GPU, or in a build
+ * without the backend, it says so and succeeds.
  */
 #include "lib/base/io.h"
 #include "tests/check.h"

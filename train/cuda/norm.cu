@@ -299,10 +299,12 @@ ask_gradients(const struct norm_grad &n, const ring<T, V, BWD_TENSORS, THREADS> 
 	copies_asked();
 }
 
-/* The sums of one column pack over the rows of a group. */
-template <int N>
-struct column_sums {
-	float weight[N], bias[N];
+/* What a thread has of its columns: the weight, the sums for dweight and dbias over its rows, and xhat of the
+ * row at hand. */
+template <typename T, int V>
+struct columns {
+	pack<T, full<T>::width> held[V];
+	float dweight[V][full<T>::width], dbias[V][full<T>::width], xhat[V][full<T>::width];
 };
 
 /* Mean and 1 / deviation of a row, as the forward pass has left them. */
@@ -315,11 +317,9 @@ saved_stats(const struct norm_grad &n, int64_t row)
 }
 
 /* Sums of g and of g xhat over the row, g = dy weight; the columns' sums grow by this row, and xhat is kept. */
-template <typename T, int V, int THREADS>
+template <typename T, int V, typename R>
 static __device__ inline float2
-row_sums(const struct spread &s, const ring<T, V, BWD_TENSORS, THREADS> &r,
-    const pack<T, full<T>::width> (&held)[V], float2 stats, column_sums<full<T>::width> (&sums)[V],
-    float (&xhat)[V][full<T>::width])
+row_sums(const struct spread &s, const R &r, float2 stats, columns<T, V> &own)
 {
 	enum { N = full<T>::width };
 	float2 total = make_float2(0, 0);
@@ -332,26 +332,25 @@ row_sums(const struct spread &s, const ring<T, V, BWD_TENSORS, THREADS> &r,
 			continue;
 		take(x, r, RING_X, i);
 		take(dy, r, RING_DY, i);
-		unpack(weight, held[i]);
+		unpack(weight, own.held[i]);
 #pragma unroll
 		for (int k = 0; k < N; k++) {
 			float g = dy[k] * weight[k];
 
-			xhat[i][k] = (x[k] - stats.x) * stats.y;
+			own.xhat[i][k] = (x[k] - stats.x) * stats.y;
 			total.x += g;
-			total.y += g * xhat[i][k];
-			sums[i].weight[k] += dy[k] * xhat[i][k];
-			sums[i].bias[k] += dy[k];
+			total.y += g * own.xhat[i][k];
+			own.dweight[i][k] += dy[k] * own.xhat[i][k];
+			own.dbias[i][k] += dy[k];
 		}
 	}
 	return total;
 }
 
 /* dx += rstd (g - mean g - xhat mean(g xhat)); c: the two means and rstd. */
-template <typename T, int V, int THREADS>
+template <typename T, int V, typename R>
 static __device__ inline void
-put_gradient(const struct norm_grad &n, int64_t row, const ring<T, V, BWD_TENSORS, THREADS> &r,
-    const pack<T, full<T>::width> (&held)[V], const float (&xhat)[V][full<T>::width], float3 c)
+put_gradient(const struct norm_grad &n, int64_t row, const R &r, const columns<T, V> &own, float3 c)
 {
 	enum { N = full<T>::width };
 
@@ -364,20 +363,21 @@ put_gradient(const struct norm_grad &n, int64_t row, const ring<T, V, BWD_TENSOR
 			continue;
 		take(dx, r, RING_DX, i);
 		take(dy, r, RING_DY, i);
-		unpack(weight, held[i]);
+		unpack(weight, own.held[i]);
 #pragma unroll
 		for (int k = 0; k < N; k++)
-			dx[k] += c.z * (dy[k] * weight[k] - c.x - xhat[i][k] * c.y);
+			dx[k] += c.z * (dy[k] * weight[k] - c.x - own.xhat[i][k] * c.y);
 		store(row_of<T>(n.dx, row) + at * N, dx);
 	}
 }
 
 /* part[block] = { sums for dweight [h], sums for dbias [h] }: the groups of a block one after another,
  * through shared memory [2 h]. */
-template <int N, int V>
+template <typename T, int V>
 static __device__ inline void
-put_sums(const struct spread &s, const column_sums<N> (&sums)[V], float *shared, float *part)
+put_sums(const struct spread &s, const columns<T, V> &own, float *shared, float *part)
 {
+	enum { N = full<T>::width };
 	int h = s.packs * N;
 
 	for (int r = 0; r < s.rows; r++) {
@@ -392,8 +392,8 @@ put_sums(const struct spread &s, const column_sums<N> (&sums)[V], float *shared,
 			for (int k = 0; k < N; k++) {
 				float *weight = shared + at * N + k, *bias = weight + h;
 
-				*weight = (r ? *weight : 0) + sums[i].weight[k];
-				*bias = (r ? *bias : 0) + sums[i].bias[k];
+				*weight = (r ? *weight : 0) + own.dweight[i][k];
+				*bias = (r ? *bias : 0) + own.dbias[i][k];
 			}
 		}
 	}
@@ -410,35 +410,33 @@ norm_bwd_kernel(struct norm_grad n, struct spread s, float *part)
 	extern __shared__ uint4 shared[];
 	__shared__ float2 buffer[2][32];
 	ring<T, V, BWD_TENSORS, THREADS> r = ring_in<T, V, BWD_TENSORS, THREADS>(shared, s);
-	pack<T, full<T>::width> weight[V];
-	column_sums<full<T>::width> sums[V] = {};
+	columns<T, V> own = {};
 	int64_t row = blockIdx.x * (int64_t)s.rows + threadIdx.y, step = gridDim.x * (int64_t)s.rows;
 	float h = (float)n.x.shape[1];
 	float2 stats, next = saved_stats(n, row);
 	int odd = 0;
 
-	hold<T, V>(weight, n.weight.data, s.packs);
+	hold<T, V>(own.held, n.weight.data, s.packs);
 	for (int i = 0; i + 1 < s.stages; i++)
 		ask_gradients<T, V, THREADS>(n, r, row + i * step, i);
 	for (; row - threadIdx.y < n.x.shape[0]; row += step, turn(r)) {
 		bool live = row < n.x.shape[0];
 		float2 mean = make_float2(0, 0);
-		float xhat[V][full<T>::width];
 
 		ask_gradients<T, V, THREADS>(n, r, row + (s.stages - 1) * step, s.stages - 1);
 		stats = next;
 		next = saved_stats(n, row + step);
 		await(r);
 		if (live)
-			mean = row_sums<T, V, THREADS>(s, r, weight, stats, sums, xhat);
+			mean = row_sums(s, r, stats, own);
 		mean = group_sum(mean, s.warps, &buffer[odd]);
 		odd ^= 1;
 		mean.x = n.mean.data ? mean.x / h : 0;
 		mean.y /= h;
 		if (live)
-			put_gradient<T, V, THREADS>(n, row, r, weight, xhat, make_float3(mean.x, mean.y, stats.y));
+			put_gradient(n, row, r, own, make_float3(mean.x, mean.y, stats.y));
 	}
-	put_sums(s, sums, (float *)shared, part);
+	put_sums(s, own, (float *)shared, part);
 }
 
 /* --- launching -------------------------------------------------------------------------------- */
