@@ -29,7 +29,8 @@ train()
 	[ "$RANKS" = 1 ] || launch="mpirun -np $RANKS"
 	# shellcheck disable=SC2086
 	$launch mtrain --num-layers 12 --hidden-size 768 --num-attention-heads 12 --seq-length 1024 --vocab-size 50257 \
-		--make-vocab-size-divisible-by 8 --attention-dropout 0 --hidden-dropout 0 --data-path text_text_document --split 1,0,0 \
+		--make-vocab-size-divisible-by 8 --attention-dropout 0 --hidden-dropout 0 \
+		--data-path text_text_document --split 1,0,0 \
 		--micro-batch-size $((32 / RANKS)) --global-batch-size 32 --train-iters "$steps" --lr 3e-4 --min-lr 3e-5 \
 		--lr-decay-style cosine --lr-warmup-iters 200 --weight-decay 0.1 --clip-grad 1 --adam-beta2 0.95 --eval-iters 0 \
 		--log-interval 1000 --metrics-file "$name" "$@" >"$name.log" 2>&1 || { tail -n 5 "$name.log"; exit 1; }
@@ -49,4 +50,7 @@ means fp32 >b
 paste a b | awk '
 	{ d = ($1 - $2) / $2; printf "steps %d-%d: bf16 %.4f, fp32 %.4f, %+.3f %%\n", 100 * NR - 99, 100 * NR, $1, $2, 100 * d
 	  if (d < 0) d = -d; if (d > worst) worst = d }
-	END { printf "%d means, the largest difference is %.3f %% (limit 0.5 %%)\n", NR, 100 * worst; exit !(NR > 0 && worst < 0.005) }'
+	END {
+		printf "%d means, the largest difference is %.3f %% (limit 0.5 %%)\n", NR, 100 * worst
+		exit !(NR > 0 && worst < 0.005)
+	}'

@@ -25,7 +25,8 @@ done &
 cleaner=$!
 mtrain --num-layers 16 --hidden-size 2048 --ffn-hidden-size 8192 --num-attention-heads 32 --group-query-attention \
 	--num-query-groups 8 --swiglu --normalization RMSNorm --position-embedding-type rope --rotary-base 500000 \
-	--disable-bias-linear --vocab-size 128256 --seq-length 4096 --micro-batch-size 8 --attention-dropout 0 --hidden-dropout 0 \
+	--disable-bias-linear --vocab-size 128256 --seq-length 4096 --micro-batch-size 8 \
+	--attention-dropout 0 --hidden-dropout 0 \
 	--bf16 --mock-data --lr 1e-4 --eval-iters 0 --train-iters $((6 * every)) --log-interval 1000 --metrics-file m --save S \
 	--save-interval "$every" >log 2>&1 || { tail -n 3 log; kill $cleaner; exit 1; }
 kill $cleaner
@@ -38,7 +39,8 @@ sed -n 's/.*"time": \([0-9.]*\).*/\1/p' m | awk -v every="$every" '
 		m = v[int((n + 1) / 2)]
 		for (i = every + 1; i <= NR; i += every) {
 			d = 1000 * (t[i] - m); if (d > worst) worst = d
-			printf "behind step %d: %.0f ms, %+.0f ms against the median of %.0f ms\n", i - 1, 1000 * t[i], d, 1000 * m
+			printf "behind step %d: %.0f ms, %+.0f ms against the median of %.0f ms\n", i - 1,
+				1000 * t[i], d, 1000 * m
 		}
 		printf "slowest step without a save: %.0f ms\n", 1000 * v[n]
 		printf "a save holds the run up by at most %.0f ms (limit 50 ms)\n", worst

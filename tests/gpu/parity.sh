@@ -77,7 +77,8 @@ family()
 	near "$family-fp16" "$family-cpu" 1e-2
 	train "$family-again" "$@" --backend "$device" --bf16 --deterministic-mode
 	same "$family-bf16" "$family-again"
-	for how in "--no-cuda-graphs" "--recompute-granularity selective" "--recompute-granularity full --recompute-num-layers 2"; do
+	for how in "--no-cuda-graphs" "--recompute-granularity selective" \
+		"--recompute-granularity full --recompute-num-layers 2"; do
 		# shellcheck disable=SC2086
 		train "$family-how" "$@" --backend "$device" --bf16 --deterministic-mode $how
 		echo "$how:"

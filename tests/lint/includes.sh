@@ -21,7 +21,7 @@ train			lib/ train/
 train/layers		lib/ train/
 train/optim		lib/ train/
 train/cpu		lib/base/ lib/format/dtype.h train/tensor.h train/ops.h train/backend.h train/comm.h
-train/cuda		lib/base/ lib/format/dtype.h train/tensor.h train/ops.h train/backend.h train/comm.h
+train/cuda		lib/base/ lib/format/dtype.h lib/model/device.h train/tensor.h train/ops.h train/backend.h train/comm.h
 train/mpi		lib/base/ lib/format/dtype.h train/tensor.h train/ops.h train/backend.h train/comm.h
 train/nccl		lib/base/ lib/format/dtype.h train/tensor.h train/ops.h train/backend.h train/comm.h train/cuda/device.h
 '
