@@ -254,10 +254,11 @@ build(struct bpe *b, const struct bpe_spec *spec, size_t *bad, struct err *e)
 	bpe_pairs_init(&b->pairs, spec->num_tokens, spec->ranks ? spec->num_tokens : spec->num_merges);
 	if (!spec->ranks && add_merges(b, spec, bad, e) < 0)
 		return -1;
+	if (!spec->symbols && (spec->ranks || spec->whole_piece))
+		walk_tokens(b, spec);
+	bpe_pairs_close(&b->pairs);
 	if (spec->symbols)
 		return 0;
-	if (spec->ranks || spec->whole_piece)
-		walk_tokens(b, spec);
 	fill_leaves(b);
 	bpe_cuts_init(&b->cuts, spec->token, spec->num_tokens);
 	return 0;

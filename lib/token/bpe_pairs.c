@@ -15,6 +15,7 @@ void
 bpe_pairs_init(struct bpe_pairs *p, size_t num_ids, size_t num_ranks)
 {
 	p->region = mem_zalloc(num_ids, sizeof *p->region);
+	p->used = mem_zalloc(num_ids, sizeof *p->used);
 	p->joined = mem_alloc(num_ranks, sizeof *p->joined);
 	p->num_pairs = 1;
 	p->cap = 4 * num_ranks + 64;
@@ -26,6 +27,7 @@ void
 bpe_pairs_release(struct bpe_pairs *p)
 {
 	free(p->region);
+	free(p->used);
 	free(p->joined);
 	free(p->pair);
 }
@@ -50,16 +52,14 @@ new_region(struct bpe_pairs *p, uint32_t left, unsigned bits)
 static void
 grow(struct bpe_pairs *p, uint32_t left)
 {
-	uint32_t region = (uint32_t)p->region[left], size = (uint32_t)1 << (region & 31), used = 0;
+	uint32_t region = (uint32_t)p->region[left], size = (uint32_t)1 << (region & 31);
 	size_t first = region >> 5;
 
 	if (region == 0) {
 		new_region(p, left, 1);
 		return;
 	}
-	for (uint32_t i = 0; i < size; i++)
-		used += p->pair[first + i].right != BPE_NONE;
-	if (2 * (used + 1) <= size)
+	if (2 * (p->used[left] + 1) <= size)
 		return;
 	new_region(p, left, (region & 31) + 1);
 	for (uint32_t i = 0; i < size; i++) {
@@ -77,8 +77,17 @@ bpe_pairs_add(struct bpe_pairs *p, struct bpe_merge m, uint32_t rank, uint32_t j
 	if (bpe_pair_rank(p, m.left, m.right) != BPE_NONE)
 		return false;
 	grow(p, m.left);
+	p->used[m.left]++;
 	p->region[m.left] |= (uint64_t)1 << (32 + (bpe_pair_hash(m.right) >> 8 & 31));
 	*bpe_pair_slot(p, p->region[m.left], m.right) = (struct bpe_pair){ m.right, rank };
 	p->joined[rank] = joined;
 	return true;
+}
+
+/* Nothing may be added any more. */
+void
+bpe_pairs_close(struct bpe_pairs *p)
+{
+	free(p->used);
+	p->used = NULL;
 }
