@@ -12,6 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Bounds on what a small file can ask for: published decoders have a handful of steps, which make
+ * tokens shorter. */
+enum { STEPS_MAX = 128, GROWTH_MAX = 4096 };
+
 struct decoder_kind {
 	const char *name;
 	int (*parse)(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e);
@@ -162,7 +166,7 @@ parse_strip(struct decoder *d, struct decoder_step *s, const struct json_value *
 	if (json_int(v, "start", 0, &s->start, e) < 0 || json_int(v, "stop", 0, &s->stop, e) < 0 ||
 	    parse_text(s, v, "content", e) < 0)
 		return -1;
-	return s->len ? 0 : err_set(e, "\"content\" must be a character");
+	return is_character(json_get(v, "content")) ? 0 : err_set(e, "\"content\" must be a character");
 }
 
 /* At most so many of the character at either side of each token. */
@@ -186,12 +190,21 @@ run_strip(const struct decoder_step *s, struct regex_scratch *x, const struct to
 	}
 }
 
+/* Several steps multiply: an expression may match between any two bytes, a string only where it
+ * stands. */
 static int
 parse_replace(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
 {
-	(void)d;
-	s->pattern = pattern_parse(json_get(v, "pattern"), e);
-	return s->pattern ? parse_text(s, v, "content", e) : -1;
+	const struct json_value *pattern = json_get(v, "pattern"), *string = json_get(pattern, "String");
+	size_t times;
+
+	s->pattern = pattern_parse(pattern, e);
+	if (!s->pattern || parse_text(s, v, "content", e) < 0)
+		return -1;
+	times = regex_is_string(s->pattern) ? (s->len + string->len - 1) / string->len : 1 + s->len;
+	d->growth = (d->growth ? d->growth : 1) * (times ? times : 1);
+	return d->growth <= GROWTH_MAX ? 0
+	    : err_set(e, "the steps could make a token more than %d times longer", GROWTH_MAX);
 }
 
 /* A pattern that gives up leaves the rest of the token as it is, and so do bytes that are no text. */
@@ -223,7 +236,7 @@ parse_metaspace(struct decoder *d, struct decoder_step *s, const struct json_val
 	(void)d;
 	if (metaspace_prepend(v, &prepend, e) < 0 || parse_text(s, v, "replacement", e) < 0)
 		return -1;
-	if (s->len == 0)
+	if (!is_character(json_get(v, "replacement")))
 		return err_set(e, "\"replacement\" must be a character");
 	s->drop_first = prepend != METASPACE_NEVER;
 	s->pattern = regex_new_string(s->text, s->len);
@@ -306,6 +319,8 @@ parse_step(struct decoder *d, const struct json_value *v, const char *type, stru
 	for (int k = 0; k < NUM_KINDS; k++) {
 		if (strcmp(kinds[k].name, type))
 			continue;
+		if (d->count == STEPS_MAX)
+			return err_set(e, "decoder: more than %d steps", STEPS_MAX);
 		d->step = mem_realloc(d->step, (size_t)d->count + 1, sizeof *d->step);
 		s = &d->step[d->count++];
 		*s = (struct decoder_step){ .kind = &kinds[k] };

@@ -177,7 +177,8 @@ encode_piece(void *ctx, const struct span *piece, struct err *e)
 	const struct splitter *p = &w->hf->splitter;
 	const unsigned char *s = (const unsigned char *)piece->s;
 
-	(void)e;
+	if (piece->n > INT32_MAX)
+		return err_set(e, "a piece of %zu bytes: at most 2147483647 can be encoded", piece->n);
 	if (w->bpe && p->last)
 		bpe_encode_text(w->bpe, p->last, s, piece->n, w->out);
 	else if (w->bpe)

@@ -259,7 +259,7 @@ parse_metaspace(struct splitter *p, struct split_step *s, const struct json_valu
 	const struct json_value *text = json_get(v, "replacement");
 
 	(void)p;
-	if (!text || text->type != JSON_STRING || text->len == 0)
+	if (!is_character(text))
 		return err_set(e, "\"replacement\" must be a character");
 	s->replacement = mem_strndup(text->string, text->len);
 	s->len = text->len;
@@ -305,6 +305,16 @@ static const struct split_kind kinds[] = {
 };
 
 enum { NUM_KINDS = sizeof kinds / sizeof *kinds };
+
+/* Longer ones would make a text longer by as much at every space. */
+bool
+is_character(const struct json_value *v)
+{
+	uint32_t cp;
+
+	return v && v->type == JSON_STRING && v->len > 0 &&
+	    utf8_decode((const unsigned char *)v->string, v->len, &cp) == (int)v->len;
+}
 
 /* The decoder of the same name has the same members. */
 int
