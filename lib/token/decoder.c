@@ -53,6 +53,7 @@ token_at(const struct token_list *l, size_t i)
 	return (struct span){ l->text.buf ? l->text.buf + start : "", l->end[i] - start, i == 0 };
 }
 
+/* Leaves an empty list with its memory. */
 static void
 clear(struct token_list *l)
 {
@@ -60,6 +61,7 @@ clear(struct token_list *l)
 	l->count = 0;
 }
 
+/* Of the calls before nothing stays but memory. */
 void
 decoder_begin(struct decoder_scratch *x)
 {
@@ -87,6 +89,7 @@ parse_text(struct decoder_step *s, const struct json_value *v, const char *key, 
 	return 0;
 }
 
+/* Its tokens come as their bytes already, so nothing may have changed them. */
 static int
 parse_byte_level(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
 {
@@ -95,6 +98,7 @@ parse_byte_level(struct decoder *d, struct decoder_step *s, const struct json_va
 	return d->count == 1 ? 0 : err_set(e, "after other steps is not supported");
 }
 
+/* A kind without members. */
 static int
 parse_nothing(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
 {
@@ -159,6 +163,7 @@ run_byte_fallback(const struct decoder_step *s, struct regex_scratch *x, const s
 		end_token(out);
 }
 
+/* The numbers may be missing; the character may not. */
 static int
 parse_strip(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
 {
@@ -228,6 +233,7 @@ run_replace(const struct decoder_step *s, struct regex_scratch *x, const struct 
 	}
 }
 
+/* Has the members of the pre-tokenizer of that name. */
 static int
 parse_metaspace(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
 {
@@ -264,6 +270,7 @@ run_metaspace(const struct decoder_step *s, struct regex_scratch *x, const struc
 	}
 }
 
+/* The suffix is what ends a word. */
 static int
 parse_bpe(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
 {

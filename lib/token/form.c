@@ -41,6 +41,7 @@ decompose(const struct form *f, int32_t cp, int32_t *out, int cap)
 	return (int)n;
 }
 
+/* What is above the table is inert. */
 static void
 set_active(struct form *f, int32_t cp)
 {
@@ -118,6 +119,7 @@ form_scratch_release(struct form_scratch *x)
 	memset(x, 0, sizeof *x);
 }
 
+/* In the sense of the paragraph above. */
 static bool
 inert(const struct form *f, uint32_t cp)
 {
@@ -258,6 +260,7 @@ form_apply(const struct form *f, struct form_scratch *x, const char *s, size_t n
 	return true;
 }
 
+/* Two versions: the tables have one of their own. */
 void
 form_version(struct str *out)
 {

@@ -89,6 +89,7 @@ load(struct tokenizer *t, const struct tokenizer_spec *spec, const char *path, c
 	return rc;
 }
 
+/* What was made before a failure stays for hf_close. */
 static int
 hf_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 {
@@ -130,6 +131,7 @@ hf_close(struct tokenizer *t)
 	free(h);
 }
 
+/* One of the two encoders is there; the expressions of all steps share one scratch. */
 static void *
 hf_worker_new(const struct tokenizer *t)
 {
@@ -281,6 +283,7 @@ hf_decode(struct tokenizer_worker *worker, const uint32_t *ids, size_t count, st
 		decoder_run(&h->decoder, &w->decoder, out);
 }
 
+/* Names are the texts that decoding gives, not those of the alphabet. */
 static struct tokenizer_piece
 hf_piece(const struct tokenizer *t, int64_t id)
 {

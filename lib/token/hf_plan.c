@@ -324,6 +324,7 @@ read_parts(struct hf_reading *r, const struct json_value *root, struct err *e)
 	    : hf_template(r, json_get(root, "post_processor"), e);
 }
 
+/* The names are needed for the special tokens, and not after them. */
 int
 hf_plan(struct tokenizer *t, const struct tokenizer_spec *spec, const struct json_value *root,
     const char *dir, struct err *e)

@@ -56,6 +56,7 @@ parse_form(struct normalizer *z, struct normal_step *s, const struct json_value 
 	return 0;
 }
 
+/* Most text is in its form already, and is not copied then. */
 static int
 run_form(const struct normal_step *s, struct normal_scratch *x, struct span *text, struct str *out,
     struct err *e)
@@ -86,6 +87,7 @@ run_lowercase(const struct normal_step *s, struct normal_scratch *x, struct span
 	return 1;
 }
 
+/* An empty string is allowed and does nothing. */
 static int
 parse_prepend(struct normalizer *z, struct normal_step *s, const struct json_value *v, struct err *e)
 {
@@ -112,6 +114,7 @@ run_prepend(const struct normal_step *s, struct normal_scratch *x, struct span *
 	return 1;
 }
 
+/* The content may be empty: then matches are dropped. */
 static int
 parse_replace(struct normalizer *z, struct normal_step *s, const struct json_value *v, struct err *e)
 {
@@ -148,6 +151,7 @@ run_replace(const struct normal_step *s, struct normal_scratch *x, struct span *
 	return 1;
 }
 
+/* Both sides unless the file says otherwise. */
 static int
 parse_strip(struct normalizer *z, struct normal_step *s, const struct json_value *v, struct err *e)
 {
@@ -185,6 +189,7 @@ run_strip(const struct normal_step *s, struct normal_scratch *x, struct span *te
 	return 0;
 }
 
+/* A SentencePiece model's rules in base 64. */
 static int
 parse_precompiled(struct normalizer *z, struct normal_step *s, const struct json_value *v, struct err *e)
 {
@@ -205,6 +210,7 @@ parse_precompiled(struct normalizer *z, struct normal_step *s, const struct json
 	return s->charsmap ? 0 : -1;
 }
 
+/* The text is always copied: the rules touch most of it. */
 static int
 run_precompiled(const struct normal_step *s, struct normal_scratch *x, struct span *text,
     struct str *out, struct err *e)

@@ -133,12 +133,14 @@ run_scanner(const struct run *r, int step, const struct span *in)
 	return 0;
 }
 
+/* By the scanner where there is one. */
 static int
 run_split(const struct run *r, int step, const struct span *in)
 {
 	return r->p->step[step].scanner ? run_scanner(r, step, in) : run_pattern(r, step, in);
 }
 
+/* By the names of the reference; there is no default. */
 static int
 parse_behavior(struct split_step *s, const struct json_value *v, struct err *e)
 {
@@ -215,6 +217,7 @@ parse_byte_level(struct splitter *p, struct split_step *s, const struct json_val
 	return 0;
 }
 
+/* Numbers are pieces of their own, together or one by one. */
 static int
 parse_digits(struct splitter *p, struct split_step *s, const struct json_value *v, struct err *e)
 {

@@ -162,6 +162,7 @@ symbols_free(struct symbols *m)
 	free(m);
 }
 
+/* The cache begins empty: no word has length 0. */
 struct symbols_worker *
 symbols_worker_new(const struct symbols *m)
 {
