@@ -54,11 +54,16 @@ set_active(struct form *f, int32_t cp)
 static void
 classify(struct form *f, int32_t cp)
 {
+	const utf8proc_property_t *property = utf8proc_get_property(cp);
 	int32_t d[DECOMPOSED_MAX];
-	int n = decompose(f, cp, d, DECOMPOSED_MAX);
+	int n;
 
-	if (utf8proc_get_property(cp)->combining_class)
+	if (property->combining_class)
 		set_active(f, cp);
+	/* nearly all characters have no decomposition of any kind */
+	if (property->decomp_seqindex == UINT16_MAX)
+		return;
+	n = decompose(f, cp, d, DECOMPOSED_MAX);
 	if (n == 1 && d[0] == cp)
 		return;
 	if (f->options & UTF8PROC_COMPOSE) {
@@ -84,7 +89,7 @@ classify_hangul(struct form *f)
 		set_active(f, cp);
 }
 
-/* Some milliseconds; the tables of the library are asked for every character once. */
+/* About a millisecond: the tables of the library are asked for every character once. */
 struct form *
 form_new(enum form_kind kind)
 {

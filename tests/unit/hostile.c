@@ -246,7 +246,8 @@ test_rules(void)
 	unit['a'] = (uint32_t)('a' ^ 'b') << 10 | 1u << 8 | 'a';
 	unit['b'] = 1u << 31;
 	memset(pool, 'x', 199999);
-	model_is(model(unit, pool, 200000), "its normalisation rules put 199999 bytes in place of a character: at most 1024 may be");
+	model_is(model(unit, pool, 200000),
+	    "its normalisation rules put 199999 bytes in place of a character: at most 1024 may be");
 	pool[1024] = pool[2048] = '\0';
 	model_is(model(unit, pool, 2049), "");
 	free(pool);
