@@ -19,8 +19,8 @@
 #include <string.h>
 
 /*
- * Bounds on what a small file can ask for. The longest key and replacement of Unicode's forms are of
- * some tens of bytes, and all the rules of nmt_nfkc_cf make some hundred thousand steps.
+ * Bounds on what a small file can ask for. nmt_nfkc_cf, the largest of the rules that the library
+ * brings along, has keys of up to 10 bytes, replacements of up to 33, and makes 22,912 steps.
  */
 enum { KEY_MAX = 1024, REPLACEMENT_MAX = 1024, STEPS_MAX = 1 << 22 };
 
