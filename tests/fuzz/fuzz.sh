@@ -40,7 +40,7 @@ for name in $TARGETS; do
 		set -- "-max_len=$(longest "$name")" -rss_limit_mb=2048 -malloc_limit_mb=1024 -timeout=10
 		[ ! -f "../tests/fuzz/dict/$name.dict" ] || set -- "$@" "-dict=../tests/fuzz/dict/$name.dict"
 		if [ "$MERGE" ]; then
-			"./$name" "$@" -set_cover_merge=1 "../tests/fuzz/corpus/$name" "$name.corpus"
+			"./$name" "$@" -set_cover_merge=1 -use_counters=0 "../tests/fuzz/corpus/$name" "$name.corpus"
 		else
 			"./$name" "$@" -max_total_time="$SECONDS_EACH" "$name.corpus" "../tests/fuzz/corpus/$name"
 		fi
