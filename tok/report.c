@@ -26,12 +26,14 @@ row_at(const struct encode *x, const struct opt_list *keys, int i)
 		keys->item[i % n->num_keys], n->documents, &n->key[i] };
 }
 
+/* One a key and tokenizer. */
 static int
 num_rows(const struct encode *x)
 {
 	return encode_counts(x)->num_keys * encode_counts(x)->num_tokenizers;
 }
 
+/* 0 where nothing was encoded. */
 static double
 ratio(int64_t bytes, int64_t tokens)
 {

@@ -34,6 +34,7 @@ add_option(struct str *out, const char *name, const char *value)
 	str_addc(out, '\n');
 }
 
+/* As a line like any other option. */
 static void
 add_switch(struct str *out, const char *name, bool value)
 {

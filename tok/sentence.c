@@ -67,12 +67,14 @@ is_space(char c)
 	return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
 }
 
+/* Of ASCII: the rules are for English. */
 static bool
 is_letter(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
+/* Of ASCII, whatever the locale. */
 static bool
 is_digit(char c)
 {

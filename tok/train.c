@@ -96,6 +96,7 @@ set_given(struct settings *s, const char *name, const char *value)
 		set(s, name, value);
 }
 
+/* Nine digits are all that a float holds. */
 static void
 set_number(struct settings *s, const char *name, double v)
 {

@@ -257,38 +257,57 @@ init_values(struct engine *e, const struct param *p, int64_t first, const struct
 		e->ops->normal(e->stream, dst, &n);
 }
 
+/* What initial values are written to: the masters of the own range, or all weights when they need none. */
+struct initial {
+	struct tensor values;
+	int64_t first;                  /* of them, in the flat order */
+};
+
+/* Elements [at, at + count) of the flat order, as far as they are among the values; `first` is the first
+ * one's number in the whole parameter. */
+static void
+init_range(struct engine *e, const struct initial *to, const struct param *p, int64_t at, int64_t count, int64_t first)
+{
+	int64_t lo = at > to->first ? at : to->first, end = to->first + tensor_elements(&to->values),
+		hi = at + count < end ? at + count : end;
+	struct tensor dst;
+
+	if (lo >= hi)
+		return;
+	dst = tensor_rows(&to->values, lo - to->first, hi - lo);
+	init_values(e, p, first + lo - at, &dst);
+}
+
 /* The real rows of one shard. Those of a whole matrix are one run of elements; a matrix that is split
  * by columns has rows that are apart in the whole tensor, hence row by row. */
 static void
-init_shard(struct engine *e, const struct shard *s)
+init_shard(struct engine *e, const struct initial *to, const struct shard *s)
 {
 	const struct param *p = &e->table[s->param];
 	int64_t rows = p->ndim == 2 ? s->box.count[0] : 1, columns = s->box.count[p->ndim - 1];
 	int64_t width = p->ndim == 2 ? p->shape[1] : 0, row = p->ndim == 2 ? s->box.start[0] : 0;
-	struct tensor w = view(e, false, s, s->shape[0]);
 	int64_t first = row * width + s->box.start[p->ndim - 1];
 
-	w = tensor_flat(&w);
 	if (columns == width) {
 		columns *= rows;
 		rows = 1;
 	}
-	for (int64_t r = 0; r < rows; r++) {
-		struct tensor dst = tensor_rows(&w, r * columns, columns);
-
-		init_values(e, p, first + r * width, &dst);
-	}
+	for (int64_t r = 0; r < rows; r++)
+		init_range(e, to, p, s->offset + r * columns, columns, first + r * width);
 }
 
-/* Padding rows of the vocabulary and between shards stay zero. */
+/* Masters get values that are not rounded to the weights' type: rounded ones would lie on its grid, and
+ * 16-bit weights would not move before their updates add up to half a step of it. Padding rows of the
+ * vocabulary and between shards are zero. */
 void
 engine_init_weights(struct engine *e)
 {
-	struct tensor all = engine_buffer(e, BUF_WEIGHTS);
+	bool masters = e->mem.bytes[BUF_MASTER] > 0;
+	struct initial to = { engine_buffer(e, masters ? BUF_MASTER : BUF_WEIGHTS), masters ? e->own_first : 0 };
 
-	e->ops->fill(e->stream, &all, 0);
+	e->ops->fill(e->stream, &to.values, 0);
 	for (int i = 0; i < e->mem.shards.count; i++)
-		init_shard(e, &e->mem.shards.item[i]);
+		init_shard(e, &to, &e->mem.shards.item[i]);
 }
 
 /* The step's sums of loss, norm and faults, F64 on the device: they are added to by every micro

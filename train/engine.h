@@ -65,7 +65,8 @@ struct engine_config {
 int engine_open(
     struct engine *e, const struct engine_config *c, struct comm *world, struct err *err);
 void engine_close(struct engine *e);
-/* Weights from the counter RNG: element i of tensor X is a function of (seed, X, i) alone. */
+/* Masters from the counter RNG, or the weights where they need none: element i of tensor X is a function of (seed, X, i) alone.
+ * optim_to_weights makes the weights of the masters. */
 void engine_init_weights(struct engine *e);
 
 /* A buffer that is one for the run or the step: params and scratch arenas. */

@@ -35,7 +35,7 @@ struct optim_update {
 	int64_t step;
 };
 void optim_step(struct engine *e, const struct optim_options *o, const struct optim_update *u);
-/* The master weights from the weights: after initialisation or a load without optimizer state. */
+/* The master weights from the weights: after a load without optimizer state. */
 void optim_from_weights(struct engine *e);
 /* The weights from the masters, rounded, on every rank that holds them. */
 void optim_to_weights(struct engine *e);

@@ -156,7 +156,7 @@ begin(struct run *r, struct err *err)
 	} else {
 		engine_init_weights(r->e);
 		if (!r->e->plan.shape.forward_only)
-			optim_from_weights(r->e);
+			optim_to_weights(r->e);
 	}
 	return comm_agree(r->e->groups.world, rc, err) ? -1 : 0;
 }

@@ -16,11 +16,12 @@
 
 enum { MAX_TOKENS = 1 << 23 };
 
-/* Eight bytes at a time; the length goes in as well. */
+/* Eight bytes at a time; the length goes in as well. Where the table lies is different in every
+ * process, so that no file can be made whose tokens all meet in one slot. */
 static uint64_t
-bytes_hash(const unsigned char *s, size_t len)
+bytes_hash(const struct bpe_names *n, const unsigned char *s, size_t len)
 {
-	uint64_t h = len * BPE_MIX2, v;
+	uint64_t h = (len ^ (uintptr_t)n->slot) * BPE_MIX2, v;
 
 	for (; len >= 8; s += 8, len -= 8) {
 		memcpy(&v, s, 8);
@@ -37,7 +38,7 @@ bytes_hash(const unsigned char *s, size_t len)
 static uint32_t *
 name_slot(const struct bpe_names *n, const unsigned char *bytes, size_t len)
 {
-	size_t i = (size_t)bytes_hash(bytes, len) & n->mask;
+	size_t i = (size_t)bytes_hash(n, bytes, len) & n->mask;
 
 	for (; n->slot[i] != BPE_NONE; i = (i + 1) & n->mask) {
 		const struct bpe_token *t = &n->token[n->slot[i]];
@@ -258,12 +259,13 @@ build(struct bpe *b, const struct bpe_spec *spec, size_t *bad, struct err *e)
 	bpe_pairs_init(&b->pairs, spec->num_tokens, spec->ranks ? spec->num_tokens : spec->num_merges);
 	if (!spec->ranks && add_merges(b, spec, bad, e) < 0)
 		return -1;
-	if (spec->symbols)
-		return 0;
-	fill_leaves(b);
-	if (spec->ranks || spec->whole_piece)
+	if (!spec->symbols)
+		fill_leaves(b);
+	if (!spec->symbols && (spec->ranks || spec->whole_piece))
 		walk_tokens(b, spec);
-	bpe_cuts_init(&b->cuts, spec->token, spec->num_tokens);
+	bpe_pairs_close(&b->pairs);
+	if (!spec->symbols)
+		bpe_cuts_init(&b->cuts, spec->token, spec->num_tokens);
 	return 0;
 }
 

@@ -25,7 +25,7 @@ struct bpe_pair {
 struct bpe_pairs {
 	uint64_t *region;               /* by id: filter << 32 | first pair << 5 | bits of the number of pairs */
 	struct bpe_pair *pair;
-	uint32_t *used;                 /* by id: pairs of its region */
+	uint32_t *used;                 /* by id: pairs of its region, while pairs are added */
 	uint32_t *joined;               /* by rank: the id that the two become */
 	uint32_t first_joined;          /* linear: the id that rank 0 becomes */
 	bool linear;                    /* ids go up with ranks, so joined need not be looked at */
@@ -114,6 +114,8 @@ void bpe_pairs_init(struct bpe_pairs *p, size_t num_ids, size_t num_ranks);
 void bpe_pairs_release(struct bpe_pairs *p);
 /* False when the pair has a rank already. */
 bool bpe_pairs_add(struct bpe_pairs *p, struct bpe_merge m, uint32_t rank, uint32_t joined);
+/* Behind the last pair: drops what only adding needs. */
+void bpe_pairs_close(struct bpe_pairs *p);
 
 /* The id of the token with these bytes, or BPE_NONE. */
 uint32_t bpe_name(const struct bpe_names *n, const unsigned char *bytes, size_t len);

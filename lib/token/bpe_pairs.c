@@ -88,3 +88,11 @@ bpe_pairs_add(struct bpe_pairs *p, struct bpe_merge m, uint32_t rank, uint32_t j
 	p->linear &= joined - rank == p->first_joined;
 	return true;
 }
+
+/* Nothing may be added any more. */
+void
+bpe_pairs_close(struct bpe_pairs *p)
+{
+	free(p->used);
+	p->used = NULL;
+}

@@ -61,6 +61,89 @@ offset(uint32_t unit)
 	return unit >> 10 << ((unit & 1u << 9) >> 6);
 }
 
+/* The units by the base that a parent must have, and what is known of the bases. */
+struct bases {
+	uint32_t *child, *sibling;      /* by base, by unit: the next unit that is to be looked at; 0: none */
+	size_t *height;                 /* by base: bytes of the longest key from there on */
+	uint32_t *path;                 /* bases that are open */
+	bool *open, *done;
+};
+
+/* A key goes on from there by so many bytes at least. */
+static void
+raise_to(struct bases *b, uint32_t base, size_t height)
+{
+	if (b->height[base] < height)
+		b->height[base] = height;
+}
+
+/* A path from the root's base goes forward while it can, and back otherwise. False: it met itself. */
+static bool
+walk_bases(struct bases *b, const uint32_t *unit, size_t bases, uint32_t root)
+{
+	size_t depth = 1;
+
+	b->path[0] = root;
+	b->open[root] = true;
+	while (depth > 0) {
+		uint32_t base = b->path[depth - 1], j = b->child[base], next = j ^ offset(unit[j]);
+
+		if (j == 0) {
+			b->open[base] = false;
+			b->done[base] = true;
+			if (--depth > 0)
+				raise_to(b, b->path[depth - 1], b->height[base] + 1);
+			continue;
+		}
+		b->child[base] = b->sibling[j];
+		if (next >= bases) {
+			raise_to(b, base, 1);
+		} else if (b->open[next]) {
+			return false;
+		} else if (b->done[next]) {
+			raise_to(b, base, b->height[next] + 1);
+		} else {
+			b->path[depth++] = next;
+			b->open[next] = true;
+		}
+	}
+	return true;
+}
+
+/*
+ * The child by byte c of the unit at i is at i ^ offset ^ c and has c as its label: so its number
+ * without its label is i ^ offset, the base of i. Each unit is one edge between two bases, and the
+ * walk takes as long as the array.
+ */
+size_t
+charsmap_depth(const uint32_t *unit, size_t units)
+{
+	size_t bases = (units + 255) / 256 * 256, height = 0;
+	struct bases b = { .child = mem_zalloc(bases, sizeof *b.child),
+		.sibling = mem_zalloc(units, sizeof *b.sibling),
+		.height = mem_zalloc(bases, sizeof *b.height), .path = mem_alloc(bases, sizeof *b.path),
+		.open = mem_zalloc(bases, sizeof *b.open), .done = mem_zalloc(bases, sizeof *b.done) };
+	uint32_t root = offset(unit[0]);
+
+	for (uint32_t j = 1; j < units; j++) {
+		uint32_t label = unit[j] & (1u << 31 | 0xff);
+
+		if (label == 0 || label > 0xff)
+			continue;
+		b.sibling[j] = b.child[j ^ label];
+		b.child[j ^ label] = j;
+	}
+	if (root < bases)
+		height = walk_bases(&b, unit, bases, root) ? b.height[root] : SIZE_MAX;
+	free(b.child);
+	free(b.sibling);
+	free(b.height);
+	free(b.path);
+	free(b.open);
+	free(b.done);
+	return height;
+}
+
 /*
  * The replacement of the shortest key that s begins with, or NULL. A unit's low byte with the top
  * bit is its label, bit 8 says that a value follows, which is a unit of 31 bits.
@@ -103,13 +186,13 @@ replace(const struct charsmap *m, const char *s, size_t n, struct str *out)
 	return true;
 }
 
-/* A grapheme, [s, s + n). */
+/* A grapheme, [s, s + n); one that was too long for the limit is left unfinished. */
 static void
-apply_grapheme(const struct charsmap *m, const char *s, size_t n, struct str *out)
+apply_grapheme(const struct charsmap *m, const char *s, size_t n, size_t limit, struct str *out)
 {
 	if (n < GRAPHEME_MAX && replace(m, s, n, out))
 		return;
-	for (size_t i = 0; i < n;) {
+	for (size_t i = 0; i < n && out->len <= limit;) {
 		uint32_t cp;
 		int len = utf8_decode((const unsigned char *)s + i, n - i, &cp);
 		size_t step = len ? (size_t)len : 1;
@@ -122,22 +205,22 @@ apply_grapheme(const struct charsmap *m, const char *s, size_t n, struct str *ou
 
 /* Graphemes are cut by utf8proc's rules, which are those of UAX 29. */
 void
-charsmap_apply(const struct charsmap *m, const char *s, size_t n, struct str *out)
+charsmap_apply(const struct charsmap *m, const char *s, size_t n, size_t limit, struct str *out)
 {
 	utf8proc_int32_t state = 0;
 	uint32_t cp, previous = 0;
 	size_t start = 0;
 
-	for (size_t i = 0; i < n; previous = cp) {
+	for (size_t i = 0; i < n && out->len <= limit; previous = cp) {
 		int len = utf8_decode((const unsigned char *)s + i, n - i, &cp);
 
 		if (len == 0)
 			cp = 0xfffd;
 		if (i > start && utf8proc_grapheme_break_stateful((int32_t)previous, (int32_t)cp, &state)) {
-			apply_grapheme(m, s + start, i - start, out);
+			apply_grapheme(m, s + start, i - start, limit, out);
 			start = i;
 		}
 		i += len ? (size_t)len : 1;
 	}
-	apply_grapheme(m, s + start, n - start, out);
+	apply_grapheme(m, s + start, n - start, limit, out);
 }

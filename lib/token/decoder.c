@@ -12,6 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Bounds on what a small file can ask for: published decoders have a handful of steps, which make
+ * tokens shorter. */
+enum { STEPS_MAX = 128, GROWTH_MAX = 4096 };
+
 struct decoder_kind {
 	const char *name;
 	int (*parse)(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e);
@@ -49,6 +53,7 @@ token_at(const struct token_list *l, size_t i)
 	return (struct span){ l->text.buf ? l->text.buf + start : "", l->end[i] - start, i == 0 };
 }
 
+/* Leaves an empty list with its memory. */
 static void
 clear(struct token_list *l)
 {
@@ -56,6 +61,7 @@ clear(struct token_list *l)
 	l->count = 0;
 }
 
+/* Of the calls before nothing stays but memory. */
 void
 decoder_begin(struct decoder_scratch *x)
 {
@@ -83,6 +89,7 @@ parse_text(struct decoder_step *s, const struct json_value *v, const char *key, 
 	return 0;
 }
 
+/* Its tokens come as their bytes already, so nothing may have changed them. */
 static int
 parse_byte_level(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
 {
@@ -91,6 +98,7 @@ parse_byte_level(struct decoder *d, struct decoder_step *s, const struct json_va
 	return d->count == 1 ? 0 : err_set(e, "after other steps is not supported");
 }
 
+/* A kind without members. */
 static int
 parse_nothing(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
 {
@@ -155,6 +163,7 @@ run_byte_fallback(const struct decoder_step *s, struct regex_scratch *x, const s
 		end_token(out);
 }
 
+/* The numbers may be missing; the character may not. */
 static int
 parse_strip(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
 {
@@ -162,7 +171,7 @@ parse_strip(struct decoder *d, struct decoder_step *s, const struct json_value *
 	if (json_int(v, "start", 0, &s->start, e) < 0 || json_int(v, "stop", 0, &s->stop, e) < 0 ||
 	    parse_text(s, v, "content", e) < 0)
 		return -1;
-	return s->len ? 0 : err_set(e, "\"content\" must be a character");
+	return is_character(json_get(v, "content")) ? 0 : err_set(e, "\"content\" must be a character");
 }
 
 /* At most so many of the character at either side of each token. */
@@ -186,12 +195,21 @@ run_strip(const struct decoder_step *s, struct regex_scratch *x, const struct to
 	}
 }
 
+/* Several steps multiply: an expression may match between any two bytes, a string only where it
+ * stands. */
 static int
 parse_replace(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
 {
-	(void)d;
-	s->pattern = pattern_parse(json_get(v, "pattern"), e);
-	return s->pattern ? parse_text(s, v, "content", e) : -1;
+	const struct json_value *pattern = json_get(v, "pattern"), *string = json_get(pattern, "String");
+	size_t times;
+
+	s->pattern = pattern_parse(pattern, e);
+	if (!s->pattern || parse_text(s, v, "content", e) < 0)
+		return -1;
+	times = regex_is_string(s->pattern) ? (s->len + string->len - 1) / string->len : 1 + s->len;
+	d->growth = (d->growth ? d->growth : 1) * (times ? times : 1);
+	return d->growth <= GROWTH_MAX ? 0
+	    : err_set(e, "the steps could make a token more than %d times longer", GROWTH_MAX);
 }
 
 /* A pattern that gives up leaves the rest of the token as it is, and so do bytes that are no text. */
@@ -215,6 +233,7 @@ run_replace(const struct decoder_step *s, struct regex_scratch *x, const struct 
 	}
 }
 
+/* Has the members of the pre-tokenizer of that name. */
 static int
 parse_metaspace(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
 {
@@ -223,7 +242,7 @@ parse_metaspace(struct decoder *d, struct decoder_step *s, const struct json_val
 	(void)d;
 	if (metaspace_prepend(v, &prepend, e) < 0 || parse_text(s, v, "replacement", e) < 0)
 		return -1;
-	if (s->len == 0)
+	if (!is_character(json_get(v, "replacement")))
 		return err_set(e, "\"replacement\" must be a character");
 	s->drop_first = prepend != METASPACE_NEVER;
 	s->pattern = regex_new_string(s->text, s->len);
@@ -251,6 +270,7 @@ run_metaspace(const struct decoder_step *s, struct regex_scratch *x, const struc
 	}
 }
 
+/* The suffix is what ends a word. */
 static int
 parse_bpe(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
 {
@@ -306,6 +326,8 @@ parse_step(struct decoder *d, const struct json_value *v, const char *type, stru
 	for (int k = 0; k < NUM_KINDS; k++) {
 		if (strcmp(kinds[k].name, type))
 			continue;
+		if (d->count == STEPS_MAX)
+			return err_set(e, "decoder: more than %d steps", STEPS_MAX);
 		d->step = mem_realloc(d->step, (size_t)d->count + 1, sizeof *d->step);
 		s = &d->step[d->count++];
 		*s = (struct decoder_step){ .kind = &kinds[k] };

@@ -20,6 +20,7 @@ struct decoder_step;
 struct decoder {                        /* read-only, shared by threads; zero-initialise */
 	struct decoder_step *step;
 	int count;
+	size_t growth;                  /* how many times longer the steps may make a token; 0: no more */
 	bool bytes;                     /* there is a ByteLevel: tokens are given as their bytes */
 };
 

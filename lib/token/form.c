@@ -41,6 +41,7 @@ decompose(const struct form *f, int32_t cp, int32_t *out, int cap)
 	return (int)n;
 }
 
+/* What is above the table is inert. */
 static void
 set_active(struct form *f, int32_t cp)
 {
@@ -53,11 +54,16 @@ set_active(struct form *f, int32_t cp)
 static void
 classify(struct form *f, int32_t cp)
 {
+	const utf8proc_property_t *property = utf8proc_get_property(cp);
 	int32_t d[DECOMPOSED_MAX];
-	int n = decompose(f, cp, d, DECOMPOSED_MAX);
+	int n;
 
-	if (utf8proc_get_property(cp)->combining_class)
+	if (property->combining_class)
 		set_active(f, cp);
+	/* nearly all characters have no decomposition of any kind */
+	if (property->decomp_seqindex == UINT16_MAX)
+		return;
+	n = decompose(f, cp, d, DECOMPOSED_MAX);
 	if (n == 1 && d[0] == cp)
 		return;
 	if (f->options & UTF8PROC_COMPOSE) {
@@ -83,7 +89,7 @@ classify_hangul(struct form *f)
 		set_active(f, cp);
 }
 
-/* Some milliseconds; the tables of the library are asked for every character once. */
+/* About a millisecond: the tables of the library are asked for every character once. */
 struct form *
 form_new(enum form_kind kind)
 {
@@ -118,6 +124,7 @@ form_scratch_release(struct form_scratch *x)
 	memset(x, 0, sizeof *x);
 }
 
+/* In the sense of the paragraph above. */
 static bool
 inert(const struct form *f, uint32_t cp)
 {
@@ -258,6 +265,7 @@ form_apply(const struct form *f, struct form_scratch *x, const char *s, size_t n
 	return true;
 }
 
+/* Two versions: the tables have one of their own. */
 void
 form_version(struct str *out)
 {

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum form_kind { FORM_NFC, FORM_NFD, FORM_NFKC, FORM_NFKD };
+enum form_kind { FORM_NFC, FORM_NFD, FORM_NFKC, FORM_NFKD, FORM_KINDS };
 
 struct form;                            /* read-only, shared by threads */
 

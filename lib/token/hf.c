@@ -89,6 +89,7 @@ load(struct tokenizer *t, const struct tokenizer_spec *spec, const char *path, c
 	return rc;
 }
 
+/* What was made before a failure stays for hf_close. */
 static int
 hf_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 {
@@ -130,6 +131,7 @@ hf_close(struct tokenizer *t)
 	free(h);
 }
 
+/* One of the two encoders is there; the expressions of all steps share one scratch. */
 static void *
 hf_worker_new(const struct tokenizer *t)
 {
@@ -177,7 +179,8 @@ encode_piece(void *ctx, const struct span *piece, struct err *e)
 	const struct splitter *p = &w->hf->splitter;
 	const unsigned char *s = (const unsigned char *)piece->s;
 
-	(void)e;
+	if (piece->n > INT32_MAX)
+		return err_set(e, "a piece of %zu bytes: at most 2147483647 can be encoded", piece->n);
 	if (w->bpe && p->last)
 		bpe_encode_text(w->bpe, p->last, s, piece->n, w->out);
 	else if (w->bpe)
@@ -280,6 +283,7 @@ hf_decode(struct tokenizer_worker *worker, const uint32_t *ids, size_t count, st
 		decoder_run(&h->decoder, &w->decoder, out);
 }
 
+/* Names are the texts that decoding gives, not those of the alphabet. */
 static struct tokenizer_piece
 hf_piece(const struct tokenizer *t, int64_t id)
 {

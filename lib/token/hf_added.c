@@ -11,6 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* How much the normalised texts of added tokens may be longer than those of the file, and how many
+ * tokens may stand around a text: both are repeated from few bytes of a file. */
+enum { GROWTH_MAX = 16, GROWTH_SLACK = 1 << 16, TEMPLATE_MAX = 4096 };
+
 /* --- added tokens ---------------------------------------------------------------------------------- */
 
 /* One entry of "added_tokens"; *normalized tells the set that it belongs to. */
@@ -64,7 +68,7 @@ hf_added(struct hf_reading *r, struct err *e)
 	struct added_token *set[2];
 	struct normal_scratch x = { .regex = regex_scratch_new() };
 	struct mem_pool pool = { 0 };
-	size_t count[2] = { 0 };
+	size_t count[2] = { 0 }, given = 0, made = 0;
 	struct err why;
 	int rc = 0;
 
@@ -80,6 +84,10 @@ hf_added(struct hf_reading *r, struct err *e)
 			rc = err_set(e, "added token '%.40s': %s", json_get(v, "content")->string, why.msg);
 		else
 			set[normalized][count[normalized]++] = a;
+		given += json_get(v, "content")->len;
+		made += rc == 0 ? a.len : 0;
+		if (rc == 0 && made > GROWTH_MAX * given + GROWTH_SLACK)
+			rc = err_set(e, "added tokens: the normalizer makes more than %d times of them", GROWTH_MAX);
 	}
 	if (rc == 0) {
 		r->hf->raw = added_new(set[0], count[0]);
@@ -107,6 +115,8 @@ add_template_token(const struct hf_reading *r, const struct json_value *tokens,
 	ids = json_get(json_get(tokens, name->string), "ids");
 	if (!ids || ids->type != JSON_ARRAY)
 		return err_set(e, "TemplateProcessing: no ids of '%.40s'", name->string);
+	if (ids->len > TEMPLATE_MAX - out->count)
+		return err_set(e, "TemplateProcessing: more than %d tokens", TEMPLATE_MAX);
 	for (size_t i = 0; i < ids->len; i++) {
 		if (ids->item[i].type != JSON_INT || ids->item[i].integer < 0 ||
 		    ids->item[i].integer >= r->size)
@@ -136,6 +146,8 @@ read_template(struct hf_reading *r, const struct json_value *v, struct err *e)
 
 	if (hf_list(v, "single", &single, e) < 0)
 		return -1;
+	if (single->len > TEMPLATE_MAX)
+		return err_set(e, "TemplateProcessing: more than %d entries in \"single\"", TEMPLATE_MAX);
 	for (size_t i = 0; i < single->len && rc == 0; i++) {
 		const struct json_value *special = json_get(&single->item[i], "SpecialToken");
 
@@ -144,6 +156,8 @@ read_template(struct hf_reading *r, const struct json_value *v, struct err *e)
 			rc = add_template_token(r, tokens, special, sequences ? &r->hf->after : &front, e);
 	}
 	prepend(&r->hf->before, &front);
+	if (rc == 0 && r->hf->before.count > TEMPLATE_MAX)
+		return err_set(e, "TemplateProcessing: more than %d tokens", TEMPLATE_MAX);
 	return rc < 0 || sequences == 1 ? rc
 	    : err_set(e, "TemplateProcessing: %d sequences in \"single\"; 1 is supported", sequences);
 }

@@ -11,7 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ID_SLACK = 1 << 16 };            /* ids may be this much above 16 times the number of tokens */
+enum {
+	ID_SLACK = 1 << 16,             /* ids may be this much above 16 times the number of tokens */
+	AFFIX_MAX = 255,                /* bytes: every character of a text is looked up with it */
+};
 
 /* --- vocabulary ------------------------------------------------------------------------------------ */
 
@@ -231,6 +234,8 @@ read_symbols(struct hf_reading *r, bool whole_piece, struct err *e)
 	    json_string(r->model, "end_of_word_suffix", "", &s.suffix, e) < 0 ||
 	    json_string(r->model, "unk_token", NULL, &unk, e) < 0)
 		return -1;
+	if (strlen(s.prefix) > AFFIX_MAX || strlen(s.suffix) > AFFIX_MAX)
+		return err_set(e, "model: a prefix or suffix of more than %d bytes", AFFIX_MAX);
 	if (unk) {
 		s.unk = names_find(&r->names, unk, strlen(unk));
 		if (s.unk < 0 || !r->in_model[s.unk])
@@ -319,6 +324,7 @@ read_parts(struct hf_reading *r, const struct json_value *root, struct err *e)
 	    : hf_template(r, json_get(root, "post_processor"), e);
 }
 
+/* The names are needed for the special tokens, and not after them. */
 int
 hf_plan(struct tokenizer *t, const struct tokenizer_spec *spec, const struct json_value *root,
     const char *dir, struct err *e)

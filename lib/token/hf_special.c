@@ -106,6 +106,7 @@ look_at_names(struct search *s, const struct json_value *root)
 		s->id = names_find(s->names, *name, strlen(*name));
 }
 
+/* Each of the four by itself: a config that names one may be silent about another. */
 int
 hf_special(struct tokenizer *t, const struct names *names, const struct json_value *root,
     const char *dir, struct err *e)

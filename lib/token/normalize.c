@@ -14,10 +14,16 @@
 #include <string.h>
 #include <utf8proc.h>
 
+/*
+ * Bounds on what a small file can ask for. Published normalizers have up to some tens of steps, and
+ * the longest expansion of Unicode's forms is elevenfold.
+ */
+enum { STEPS_MAX = 128, GROWTH_MAX = 64, GROWTH_SLACK = 1 << 16 };
+
 struct normal_kind {
 	const char *name;
 	/* Members of the step from those of v; NULL: there are none. */
-	int (*parse)(struct normal_step *s, const struct json_value *v, struct err *e);
+	int (*parse)(struct normalizer *z, struct normal_step *s, const struct json_value *v, struct err *e);
 	/* Appends the changed text to out and returns 1; or narrows *text, or leaves it, and returns
 	 * 0; or fails. */
 	int (*run)(const struct normal_step *s, struct normal_scratch *x, struct span *text,
@@ -26,7 +32,7 @@ struct normal_kind {
 
 struct normal_step {
 	const struct normal_kind *kind;
-	struct form *form;
+	const struct form *form;        /* the normalizer's */
 	struct regex *pattern;
 	struct charsmap *charsmap;
 	char *text;                     /* replacement or prefix */
@@ -34,9 +40,9 @@ struct normal_step {
 	bool left, right;
 };
 
-/* One form in a table of four. */
+/* One form in a table of four, made once. */
 static int
-parse_form(struct normal_step *s, const struct json_value *v, struct err *e)
+parse_form(struct normalizer *z, struct normal_step *s, const struct json_value *v, struct err *e)
 {
 	static const char *const names[] = { "NFC", "NFD", "NFKC", "NFKD" };
 	int kind = 0;
@@ -44,10 +50,13 @@ parse_form(struct normal_step *s, const struct json_value *v, struct err *e)
 	(void)v, (void)e;
 	while (strcmp(names[kind], s->kind->name))
 		kind++;
-	s->form = form_new((enum form_kind)kind);
+	if (!z->form[kind])
+		z->form[kind] = form_new((enum form_kind)kind);
+	s->form = z->form[kind];
 	return 0;
 }
 
+/* Most text is in its form already, and is not copied then. */
 static int
 run_form(const struct normal_step *s, struct normal_scratch *x, struct span *text, struct str *out,
     struct err *e)
@@ -78,11 +87,13 @@ run_lowercase(const struct normal_step *s, struct normal_scratch *x, struct span
 	return 1;
 }
 
+/* An empty string is allowed and does nothing. */
 static int
-parse_prepend(struct normal_step *s, const struct json_value *v, struct err *e)
+parse_prepend(struct normalizer *z, struct normal_step *s, const struct json_value *v, struct err *e)
 {
 	const struct json_value *text = json_get(v, "prepend");
 
+	(void)z;
 	if (!text || text->type != JSON_STRING)
 		return err_set(e, "\"prepend\" must be a string");
 	s->text = mem_strndup(text->string, text->len);
@@ -103,11 +114,13 @@ run_prepend(const struct normal_step *s, struct normal_scratch *x, struct span *
 	return 1;
 }
 
+/* The content may be empty: then matches are dropped. */
 static int
-parse_replace(struct normal_step *s, const struct json_value *v, struct err *e)
+parse_replace(struct normalizer *z, struct normal_step *s, const struct json_value *v, struct err *e)
 {
 	const struct json_value *text = json_get(v, "content");
 
+	(void)z;
 	if (!text || text->type != JSON_STRING)
 		return err_set(e, "\"content\" must be a string");
 	s->text = mem_strndup(text->string, text->len);
@@ -116,7 +129,7 @@ parse_replace(struct normal_step *s, const struct json_value *v, struct err *e)
 	return s->pattern ? 0 : -1;
 }
 
-/* Every match; the replacement is plain text. */
+/* Every match, until the text is too long; the replacement is plain text. */
 static int
 run_replace(const struct normal_step *s, struct normal_scratch *x, struct span *text,
     struct str *out, struct err *e)
@@ -124,9 +137,9 @@ run_replace(const struct normal_step *s, struct normal_scratch *x, struct span *
 	struct regex_walk w = { .s = text->s, .n = text->n };
 	size_t done = 0;
 	bool changed = false;
-	int rc;
+	int rc = 0;
 
-	while ((rc = regex_next(s->pattern, x->regex, &w, e)) > 0) {
+	while (out->len <= x->limit && (rc = regex_next(s->pattern, x->regex, &w, e)) > 0) {
 		str_add(out, text->s + done, w.start - done);
 		str_add(out, s->text, s->len);
 		done = w.end;
@@ -138,9 +151,11 @@ run_replace(const struct normal_step *s, struct normal_scratch *x, struct span *
 	return 1;
 }
 
+/* Both sides unless the file says otherwise. */
 static int
-parse_strip(struct normal_step *s, const struct json_value *v, struct err *e)
+parse_strip(struct normalizer *z, struct normal_step *s, const struct json_value *v, struct err *e)
 {
+	(void)z;
 	return json_bool(v, "strip_left", true, &s->left, e) < 0 ||
 	    json_bool(v, "strip_right", true, &s->right, e) < 0 ? -1 : 0;
 }
@@ -174,13 +189,15 @@ run_strip(const struct normal_step *s, struct normal_scratch *x, struct span *te
 	return 0;
 }
 
+/* A SentencePiece model's rules in base 64. */
 static int
-parse_precompiled(struct normal_step *s, const struct json_value *v, struct err *e)
+parse_precompiled(struct normalizer *z, struct normal_step *s, const struct json_value *v, struct err *e)
 {
 	const struct json_value *text = json_get(v, "precompiled_charsmap");
 	unsigned char *bytes;
 	int64_t n;
 
+	(void)z;
 	if (!text || text->type != JSON_STRING)
 		return err_set(e, "\"precompiled_charsmap\" must be a string");
 	bytes = mem_alloc(text->len + 1, 1);
@@ -193,12 +210,13 @@ parse_precompiled(struct normal_step *s, const struct json_value *v, struct err 
 	return s->charsmap ? 0 : -1;
 }
 
+/* The text is always copied: the rules touch most of it. */
 static int
 run_precompiled(const struct normal_step *s, struct normal_scratch *x, struct span *text,
     struct str *out, struct err *e)
 {
-	(void)x, (void)e;
-	charsmap_apply(s->charsmap, text->s, text->n, out);
+	(void)e;
+	charsmap_apply(s->charsmap, text->s, text->n, x->limit, out);
 	return 1;
 }
 
@@ -246,10 +264,12 @@ parse_step(struct normalizer *z, const struct json_value *v, const char *type, s
 	for (int k = 0; k < NUM_KINDS; k++) {
 		if (strcmp(kinds[k].name, type))
 			continue;
+		if (z->count == STEPS_MAX)
+			return err_set(e, "normalizer: more than %d steps", STEPS_MAX);
 		z->step = mem_realloc(z->step, (size_t)z->count + 1, sizeof *z->step);
 		s = &z->step[z->count++];
 		*s = (struct normal_step){ .kind = &kinds[k] };
-		if (kinds[k].parse && kinds[k].parse(s, v, &why) < 0)
+		if (kinds[k].parse && kinds[k].parse(z, s, v, &why) < 0)
 			return err_set(e, "normalizer '%s': %s", type, why.msg);
 		return 0;
 	}
@@ -282,8 +302,9 @@ normalizer_parse(struct normalizer *z, const struct json_value *v, struct err *e
 void
 normalizer_release(struct normalizer *z)
 {
+	for (int k = 0; k < FORM_KINDS; k++)
+		form_free(z->form[k]);
 	for (int i = 0; i < z->count; i++) {
-		form_free(z->step[i].form);
 		regex_free(z->step[i].pattern);
 		charsmap_free(z->step[i].charsmap);
 		free(z->step[i].text);
@@ -301,13 +322,16 @@ normal_scratch_release(struct normal_scratch *x)
 	form_scratch_release(&x->form);
 }
 
-/* What a step wrote is the input of the next, which writes into the other string. */
+/* What a step wrote is the input of the next, which writes into the other string. The limit is for
+ * files whose steps double the text again and again. */
 int
 normalizer_run(
     const struct normalizer *z, struct normal_scratch *x, struct span *text, struct err *e)
 {
+	size_t length = text->n;
 	int turn = 0;
 
+	x->limit = GROWTH_MAX * length + GROWTH_SLACK;
 	for (int i = 0; i < z->count; i++) {
 		const struct normal_step *s = &z->step[i];
 		struct str *out = &x->text[turn];
@@ -317,6 +341,8 @@ normalizer_run(
 		rc = s->kind->run(s, x, text, out, e);
 		if (rc < 0)
 			return -1;
+		if (out->len > x->limit)
+			return err_set(e, "the normalizer makes more than %zu bytes of %zu", x->limit, length);
 		if (rc == 0)
 			continue;
 		text->s = out->buf ? out->buf : "";

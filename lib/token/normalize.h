@@ -27,10 +27,12 @@ struct normal_step;
 struct normalizer {                     /* read-only, shared by threads; zero-initialise */
 	struct normal_step *step;
 	int count;
+	struct form *form[FORM_KINDS];  /* those that steps use */
 };
 
 struct normal_scratch {                 /* of one thread; zero-initialise */
 	struct str text[2];             /* input and output of a step, by turns */
+	size_t limit;                   /* bytes that a step may make of the text */
 	struct form_scratch form;
 	struct regex_scratch *regex;    /* lent by the owner */
 };
@@ -41,7 +43,7 @@ void normalizer_release(struct normalizer *z);
 void normal_scratch_release(struct normal_scratch *x);
 
 /* Changes *text, well-formed UTF-8, to its normalised form, which is the scratch's or the text as it
- * was. Fails when a regular expression gives up. */
+ * was. Fails when a regular expression gives up, and when the steps make the text many times longer. */
 int normalizer_run(
     const struct normalizer *z, struct normal_scratch *x, struct span *text, struct err *e);
 

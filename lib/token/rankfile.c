@@ -356,6 +356,7 @@ read_list(struct rankfile *f, const struct json_value *root, const struct tokeni
 
 /* --- both ------------------------------------------------------------------------------------------ */
 
+/* JSON begins with a bracket, which is no base 64. */
 int
 rankfile_read(struct rankfile *f, const char *text, size_t len, const struct tokenizer_spec *spec,
     struct err *e)

@@ -234,6 +234,13 @@ regex_new_string(const char *text, size_t len)
 	return r;
 }
 
+/* Matches nothing but itself. */
+bool
+regex_is_string(const struct regex *r)
+{
+	return r->code == NULL;
+}
+
 /* No thread may still search with it. */
 void
 regex_free(struct regex *r)

@@ -11,6 +11,7 @@
 #include "lib/base/err.h"
 #include "lib/base/str.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,7 @@ struct regex_scratch;                   /* of one thread */
 struct regex *regex_new(const char *pattern, size_t len, struct err *e);
 /* The pattern is text that stands for itself; at least one byte. */
 struct regex *regex_new_string(const char *text, size_t len);
+bool regex_is_string(const struct regex *r);
 void regex_free(struct regex *r);       /* NULL is fine */
 
 struct regex_scratch *regex_scratch_new(void);

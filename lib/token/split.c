@@ -133,12 +133,14 @@ run_scanner(const struct run *r, int step, const struct span *in)
 	return 0;
 }
 
+/* By the scanner where there is one. */
 static int
 run_split(const struct run *r, int step, const struct span *in)
 {
 	return r->p->step[step].scanner ? run_scanner(r, step, in) : run_pattern(r, step, in);
 }
 
+/* By the names of the reference; there is no default. */
 static int
 parse_behavior(struct split_step *s, const struct json_value *v, struct err *e)
 {
@@ -215,6 +217,7 @@ parse_byte_level(struct splitter *p, struct split_step *s, const struct json_val
 	return 0;
 }
 
+/* Numbers are pieces of their own, together or one by one. */
 static int
 parse_digits(struct splitter *p, struct split_step *s, const struct json_value *v, struct err *e)
 {
@@ -259,7 +262,7 @@ parse_metaspace(struct splitter *p, struct split_step *s, const struct json_valu
 	const struct json_value *text = json_get(v, "replacement");
 
 	(void)p;
-	if (!text || text->type != JSON_STRING || text->len == 0)
+	if (!is_character(text))
 		return err_set(e, "\"replacement\" must be a character");
 	s->replacement = mem_strndup(text->string, text->len);
 	s->len = text->len;
@@ -305,6 +308,16 @@ static const struct split_kind kinds[] = {
 };
 
 enum { NUM_KINDS = sizeof kinds / sizeof *kinds };
+
+/* Longer ones would make a text longer by as much at every space. */
+bool
+is_character(const struct json_value *v)
+{
+	uint32_t cp;
+
+	return v && v->type == JSON_STRING && v->len > 0 &&
+	    utf8_decode((const unsigned char *)v->string, v->len, &cp) == (int)v->len;
+}
 
 /* The decoder of the same name has the same members. */
 int

@@ -13,9 +13,16 @@
 #include "lib/token/spmnorm.h"
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
+#include "lib/token/charsmap.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/*
+ * Bounds on what a small file can ask for. nmt_nfkc_cf, the largest of the rules that the library
+ * brings along, has keys of up to 10 bytes, replacements of up to 33, and makes 22,912 steps.
+ */
+enum { KEY_MAX = 1024, REPLACEMENT_MAX = 1024, STEPS_MAX = 1 << 22 };
 
 static const unsigned char replacement[] = "\xef\xbf\xbd";      /* U+FFFD */
 
@@ -73,75 +80,112 @@ goes_on(const struct spmnorm *n, uint32_t at)
 	return found;
 }
 
-/* What is done with every character that the double array goes on by. */
-typedef void found_fn(struct spmnorm *n, uint32_t cp, uint32_t at, int *count);
+/*
+ * A walk over all characters that the double array goes on by, and what is done with each. An array
+ * made with ill will can have as many pairs of characters as there are: steps are counted.
+ */
+struct char_walk {
+	struct spmnorm *n;
+	void (*found)(struct char_walk *w, uint32_t cp, uint32_t at);
+	size_t count;                   /* found's own */
+	size_t *steps;
+};
 
 /* All characters with the bytes given first, by the bytes that follow. */
 static void
-each_character(struct spmnorm *n, unsigned char bytes[4], int have, uint32_t at, found_fn *found,
-    int *count)
+each_character(struct char_walk *w, unsigned char bytes[4], int have, uint32_t at)
 {
 	int len = bytes[0] < 0x80 ? 1 : bytes[0] < 0xe0 ? 2 : bytes[0] < 0xf0 ? 3 : 4;
 	uint32_t cp;
 
+	if (++*w->steps > STEPS_MAX)
+		return;
 	if (have == len || have == 4) {
 		if (utf8_decode(bytes, (size_t)len, &cp) == len)
-			found(n, cp, at, count);
+			w->found(w, cp, at);
 		return;
 	}
 	for (int c = 0x80; c < 0xc0; c++) {
-		uint32_t next = step(n, at, (unsigned char)c);
+		uint32_t next = step(w->n, at, (unsigned char)c);
 
 		bytes[have] = (unsigned char)c;
 		if (next)
-			each_character(n, bytes, have + 1, next, found, count);
+			each_character(w, bytes, have + 1, next);
 	}
 }
 
 /* All characters that keys have after unit `at`. */
 static void
-each_next(struct spmnorm *n, uint32_t at, found_fn *found, int *count)
+each_next(struct char_walk *w, uint32_t at)
 {
 	unsigned char bytes[4];
 
 	for (int c = 0; c < 256; c++) {
-		uint32_t next = step(n, at, (unsigned char)c);
+		uint32_t next = step(w->n, at, (unsigned char)c);
 
 		bytes[0] = (unsigned char)c;
 		if (next)
-			each_character(n, bytes, 1, next, found, count);
+			each_character(w, bytes, 1, next);
 	}
 }
 
 /* A character that is second in a rule. */
 static void
-add_second(struct spmnorm *n, uint32_t cp, uint32_t at, int *count)
+add_second(struct char_walk *w, uint32_t cp, uint32_t at)
 {
 	(void)at;
-	(*count)++;
-	code_map_set(&n->rule_of, cp, code_map_get(&n->rule_of, cp) | RULE_SECOND);
+	code_map_set(&w->n->rule_of, cp, code_map_get(&w->n->rule_of, cp) | RULE_SECOND);
 }
 
 /* The rules that begin with a character, of which `at` is the unit. ASCII is slow if a rule is met
  * inside of ASCII text. */
 static void
-add_rule(struct spmnorm *n, uint32_t cp, uint32_t at, int *count)
+add_rule(struct char_walk *w, uint32_t cp, uint32_t at)
 {
+	struct spmnorm *n = w->n;
+	struct char_walk seconds = { .n = n, .found = add_second, .steps = w->steps };
 	uint32_t value = value_at(n, at), known = code_map_get(&n->rule_of, cp);
-	int on = goes_on(n, at), seconds = 0;
+	int on = goes_on(n, at);
 
 	if (!value && !on)
 		return;
-	if ((*count & (*count - 1)) == 0)
-		n->rule = mem_realloc(n->rule, *count ? 2 * (size_t)*count : 1, sizeof *n->rule);
-	n->rule[*count] = (struct norm_rule){ value, on ? at : 0 };
-	code_map_set(&n->rule_of, cp, known | (uint32_t)++*count | (value ? RULE_ALONE : 0));
+	if ((w->count & (w->count - 1)) == 0)
+		n->rule = mem_realloc(n->rule, w->count ? 2 * w->count : 1, sizeof *n->rule);
+	n->rule[w->count++] = (struct norm_rule){ value, on ? at : 0 };
+	code_map_set(&n->rule_of, cp, known | (uint32_t)w->count | (value ? RULE_ALONE : 0));
 	if (cp < 0x80) {
 		n->slow.in[cp] |= value || (on & 1);
 		n->ascii_runs_on |= on >> 1;
 	}
 	if (on)
-		each_next(n, at, add_second, &seconds);
+		each_next(&seconds, at);
+}
+
+/* The longest string of the pool. */
+static size_t
+longest_replacement(const struct spmnorm *n)
+{
+	size_t longest = 0;
+
+	for (size_t i = 0, len; i < n->pool_len; i += len + 1) {
+		len = strnlen((const char *)n->pool + i, n->pool_len - i);
+		longest = len > longest ? len : longest;
+	}
+	return longest;
+}
+
+/* What can be done without looking at characters: no key and no replacement may be long. */
+static int
+check_rules(const struct spmnorm *n, struct err *e)
+{
+	size_t key = charsmap_depth(n->unit, n->num_units), longest = longest_replacement(n);
+
+	if (key > KEY_MAX)
+		return err_set(e, "its normalisation rules have keys of more than %d bytes, or without end", KEY_MAX);
+	if (longest > REPLACEMENT_MAX)
+		return err_set(e, "its normalisation rules put %zu bytes in place of a character: at most %d may be",
+		    longest, REPLACEMENT_MAX);
+	return 0;
 }
 
 /* The bytes are the length of the double array (32 bits), the array, and the pool. The array is
@@ -150,8 +194,9 @@ static int
 load_rules(struct spmnorm *n, const struct sp_normalizer *spec, struct err *e)
 {
 	const unsigned char *p = spec->charsmap;
+	size_t steps = 0;
+	struct char_walk walk = { .n = n, .found = add_rule, .steps = &steps };
 	uint32_t size;
-	int count = 0;
 
 	if (spec->charsmap_len == 0)
 		return 0;
@@ -167,8 +212,10 @@ load_rules(struct spmnorm *n, const struct sp_normalizer *spec, struct err *e)
 	memcpy(n->unit, p + 4, n->num_units * 4);
 	n->pool = p + 4 + size;
 	n->pool_len = spec->charsmap_len - 4 - size;
-	each_next(n, 0, add_rule, &count);
-	return 0;
+	if (check_rules(n, e) < 0)
+		return -1;
+	each_next(&walk, 0);
+	return steps <= STEPS_MAX ? 0 : err_set(e, "its normalisation rules are too many");
 }
 
 /* --- user-defined symbols --- */
@@ -249,14 +296,15 @@ struct part {
 	bool sound;                     /* well-formed UTF-8 for sure */
 };
 
-/* The longest rule from the character on that r belongs to; NULL bytes: none matches. */
+/* The longest rule from the character on that r belongs to; NULL bytes: none matches. No key has a
+ * NUL. */
 static struct part
 longest_rule(const struct spmnorm *n, const struct norm_rule *r, const struct norm_text *t, size_t len)
 {
 	uint32_t value = r->value, at = r->unit;
 	struct part part = { NULL, 0, len, false };
 
-	for (const unsigned char *q = t->p + len; at && q < t->end; q++) {
+	for (const unsigned char *q = t->p + len; at && q < t->end && *q; q++) {
 		uint32_t v;
 
 		at = step(n, at, *q);

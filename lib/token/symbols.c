@@ -98,19 +98,16 @@ can_cut(const struct symbols *m, const struct symbols_spec *spec)
 
 /* Tokens that are found without hashing: single characters and bytes. */
 static void
-find_direct(struct symbols *m)
+find_direct(struct symbols *m, size_t num_tokens)
 {
 	memset(m->direct, 0xff, sizeof m->direct);
 	memset(m->byte_id, 0xff, sizeof m->byte_id);
-	for (uint32_t cp = 0; cp < DIRECT; cp++) {
-		unsigned char s[4];
-		int64_t id;
+	for (size_t i = 0; i < num_tokens; i++) {
+		const struct bpe_token *t = &m->token[i];
+		uint32_t cp;
 
-		if (cp >= 0xd800 && cp < 0xe000)
-			continue;
-		id = bpe_find(m->bpe, s, (size_t)utf8_encode(cp, s));
-		if (id >= 0)
-			m->direct[cp] = (uint32_t)id;
+		if (t->bytes && t->len > 0 && utf8_decode(t->bytes, t->len, &cp) == (int)t->len && cp < DIRECT)
+			m->direct[cp] = (uint32_t)i;
 	}
 	for (unsigned b = 0; m->byte_fallback && b < 256; b++) {
 		char name[9] = { MARK };
@@ -146,7 +143,7 @@ symbols_new(const struct symbols_spec *spec, size_t *bad, struct err *e)
 		symbols_free(m);
 		return NULL;
 	}
-	find_direct(m);
+	find_direct(m, spec->num_tokens);
 	m->cut = can_cut(m, spec);
 	return m;
 }
@@ -165,6 +162,7 @@ symbols_free(struct symbols *m)
 	free(m);
 }
 
+/* The cache begins empty: no word has length 0. */
 struct symbols_worker *
 symbols_worker_new(const struct symbols *m)
 {

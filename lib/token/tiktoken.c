@@ -77,6 +77,7 @@ load(struct tokenizer *t, const struct tokenizer_spec *spec, const char *text, s
 	return 0;
 }
 
+/* What was made before a failure stays for tiktoken_close. */
 static int
 tiktoken_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 {
@@ -114,12 +115,14 @@ tiktoken_close(struct tokenizer *t)
 	free(k);
 }
 
+/* The cache of pieces and the scratch of merging. */
 static void *
 tiktoken_worker_new(const struct tokenizer *t)
 {
 	return bpe_worker_new(((const struct tiktoken *)t->impl)->bpe);
 }
 
+/* NULL is fine. */
 static void
 tiktoken_worker_free(void *scratch)
 {

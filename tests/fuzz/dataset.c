@@ -1,16 +1,11 @@
 /* dataset.c - fuzz target of the .idx reader: 4 bytes size of the .bin, then the bytes of the .idx
  */
 #include "lib/base/err.h"
-#include "lib/base/io.h"
 #include "lib/format/dataset_repair.h"
 #include "lib/format/samples.h"
+#include "tests/fuzz/input.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Everything an accepted dataset promises to answer. */
 static void
@@ -49,14 +44,15 @@ repair(const char *prefix, bool accepted)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	char dir[] = "/tmp/mikoshi-fuzz-XXXXXX", prefix[64], path[80];
+	char dir[INPUT_DIR], prefix[64], path[80];
 	uint32_t bin_bytes;
 	struct dataset *d;
 	bool accepted = false;
 	int fd;
 
-	if (size < 4 || !mkdtemp(dir))
+	if (size < 4)
 		return 0;
+	input_dir(dir);
 	memcpy(&bin_bytes, data, 4);
 	snprintf(prefix, sizeof prefix, "%s/x", dir);
 	snprintf(path, sizeof path, "%s.bin", prefix);

@@ -1,13 +1,7 @@
 /* gpt2_vocab.c - fuzz target: any bytes as vocab.json and merges.txt, divided by a NUL; what opens
  * must round-trip */
-#include "lib/base/io.h"
 #include "lib/token/tokenizer.h"
-
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/input.h"
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -16,16 +10,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	    "abc <|endoftext|> \xe3\x81\x82\xff aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 	const uint8_t *nul = size ? memchr(data, '\0', size) : NULL;
 	size_t len = nul ? (size_t)(nul - data) : size;
-	char vocab[64], merges[64];
+	static struct input vocab, merges;
 	struct tokenizer *t;
 	struct err e;
 
-	snprintf(vocab, sizeof vocab, "/tmp/fuzz-vocab.%ld", (long)getpid());
-	snprintf(merges, sizeof merges, "/tmp/fuzz-merges.%ld", (long)getpid());
-	if (io_write_file(vocab, data, len, &e) < 0 ||
-	    io_write_file(merges, nul ? nul + 1 : data, nul ? size - len - 1 : 0, &e) < 0)
-		abort();
-	t = tokenizer_open(&(struct tokenizer_spec){ .vocab = vocab, .merges = merges }, &e);
+	t = tokenizer_open(&(struct tokenizer_spec){ .vocab = input_file(&vocab, data, len),
+		.merges = input_file(&merges, nul ? nul + 1 : data, nul ? size - len - 1 : 0) }, &e);
 	if (t) {
 		struct tokenizer_worker *w = tokenizer_worker_new(t);
 		struct token_ids ids = { 0 };
@@ -40,7 +30,5 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		tokenizer_worker_free(w);
 	}
 	tokenizer_close(t);
-	unlink(vocab);
-	unlink(merges);
 	return 0;
 }

@@ -1,16 +1,9 @@
 /* maps.c - fuzz target: any bytes as one of the maps in a cache, without a key; samples are those of sound maps */
-#include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/format/samples.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "tests/fuzz/input.h"
 
 enum { S = 4 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Eight sequences of 1 to 8 tokens. */
 static void
@@ -58,14 +51,15 @@ read_samples(const struct samples *s)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	char dir[] = "/tmp/mikoshi-fuzz-XXXXXX", prefix[64];
+	char dir[INPUT_DIR], prefix[64];
 	struct samples_config c = { .num_samples = 12, .seq_length = S, .seed = 3, .add_extra_token = true,
 		.drop_last_partial = true, .cache_dir = dir, .write_cache = true };
 	struct dataset *d;
 	struct samples *s;
 
-	if (size == 0 || !mkdtemp(dir))
+	if (size == 0)
 		return 0;
+	input_dir(dir);
 	snprintf(prefix, sizeof prefix, "%s/x", dir);
 	write_dataset(prefix);
 	d = dataset_open(prefix, NULL);

@@ -1,13 +1,7 @@
 /* notes.c - fuzz target of the files beside a dataset: the bytes stand in turn for PREFIX.json and
  * for PREFIX.xxh */
-#include "lib/base/io.h"
 #include "shard/shard.h"
-
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/input.h"
 
 /* What was read can be written, and is read back the same. */
 static void
@@ -35,12 +29,11 @@ use(const char *prefix, const char *path)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	char dir[] = "/tmp/mikoshi-fuzz-XXXXXX", prefix[64], path[80];
+	char dir[INPUT_DIR], prefix[64], path[80];
 	struct checksums sums;
 	FILE *f;
 
-	if (!mkdtemp(dir))
-		return 0;
+	input_dir(dir);
 	snprintf(prefix, sizeof prefix, "%s/x", dir);
 	snprintf(path, sizeof path, "%s.xxh", prefix);
 	f = fopen(path, "wb");

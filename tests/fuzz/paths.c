@@ -1,13 +1,8 @@
 /* paths.c - fuzz target: any bytes as a file of corpora, as lists a split in JSON, and as --split; what is accepted is sound */
-#include "lib/base/io.h"
 #include "lib/format/samples.h"
+#include "tests/fuzz/input.h"
 
 #include <math.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Traps on a list that nobody may act on. */
 static void
@@ -35,16 +30,15 @@ read_as(const struct path_options *o)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	char path[] = "/tmp/mikoshi-fuzz-XXXXXX", *text = malloc(size + 1);
-	int fd = mkstemp(path);
+	static struct input file;
+	const char *path = input_file(&file, data, size);
+	char *text = malloc(size + 1);
 	struct split_matrix m;
 
-	if (fd < 0 || !text || io_write_all(fd, data, size) < 0)
+	if (!text)
 		abort();
-	close(fd);
 	read_as(&(struct path_options){ .data_args_path = path });
 	read_as(&(struct path_options){ .per_split_data_args_path = path });
-	unlink(path);
 	for (size_t i = 0; i < size; i++)
 		text[i] = (char)data[i];
 	text[size] = '\0';

@@ -1,27 +1,18 @@
 /* rank_file.c - fuzz target: any bytes as a rank file or a JSON list of tokens; what opens must give
  * every text back */
-#include "lib/base/io.h"
 #include "lib/token/tokenizer.h"
-
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/input.h"
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const char text[] = "abc <|endoftext|></s> \xe3\x81\x82\xff 123 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n";
 	struct tokenizer_spec spec = { .type = "TikTokenizer", .tiktoken_pattern = "cl100k", .vocab_size = 2000 };
+	static struct input file;
 	struct tokenizer *t;
-	char path[64];
 	struct err e;
 
-	snprintf(path, sizeof path, "/tmp/fuzz-rank.%ld", (long)getpid());
-	if (io_write_file(path, data, size, &e) < 0)
-		abort();
-	spec.model = path;
+	spec.model = input_file(&file, data, size);
 	t = tokenizer_open(&spec, &e);
 	if (t) {
 		struct tokenizer_worker *w = tokenizer_worker_new(t);
@@ -37,6 +28,5 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		tokenizer_worker_free(w);
 	}
 	tokenizer_close(t);
-	unlink(path);
 	return 0;
 }

@@ -1,12 +1,6 @@
 /* resume.c - fuzz target: any bytes as the state of a run that stopped, behind the description that it would need */
-#include "lib/base/io.h"
+#include "tests/fuzz/input.h"
 #include "tok/resume.h"
-
-#include <stdint.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Whatever was accepted has no number below 0. */
 static void
@@ -27,8 +21,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct key_counts counts[2] = { { 0 } };
 	struct resume_state s = { .key = key };
 	struct encode_counts n = { .num_keys = 2, .num_tokenizers = 1, .key = counts };
-	char path[] = "/tmp/resume.XXXXXX";
-	int fd = mkstemp(path);
+	static struct input memory;
 	struct err e;
 
 	str_adds(&what, "mtok resume 1\noption --part \"\"\n");
@@ -36,12 +29,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size & 1)
 		str_add(&file, what.buf, what.len);
 	str_add(&file, data, size);
-	if (fd < 0 || io_write_all(fd, file.buf, file.len) < 0)
-		abort();
-	if (resume_read(path, &what, &s, &n, &e) > 0)
+	if (resume_read(input_file(&memory, file.buf, file.len), &what, &s, &n, &e) > 0)
 		check(&s, &n);
-	close(fd);
-	unlink(path);
 	str_release(&what);
 	str_release(&file);
 	return 0;

@@ -1,12 +1,6 @@
 /* tokenizer_json.c - fuzz target: any bytes as a tokenizer.json; what opens must encode and decode */
-#include "lib/base/io.h"
 #include "lib/token/tokenizer.h"
-
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/input.h"
 
 /* All ids must be of the vocabulary, and their text must come out. A reason is fine as well: an
  * expression may give up. */
@@ -33,15 +27,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const char text[] = "abc <s>\xe3\x81\x82\xe3\x81\x8b\xe3\x82\x99 1\xc2\xbd\r\n  Hello-World \xe2\x96\x81 "
 		"e\xcc\x81<x> it's aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+	static struct input file;
 	struct tokenizer_spec spec = { .type = "HuggingFaceTokenizer" };
 	struct tokenizer *t;
-	char path[64];
 	struct err e;
 
-	snprintf(path, sizeof path, "/tmp/fuzz-json.%ld", (long)getpid());
-	if (io_write_file(path, data, size, &e) < 0)
-		abort();
-	spec.model = path;
+	spec.model = input_file(&file, data, size);
 	t = tokenizer_open(&spec, &e);
 	if (t) {
 		struct tokenizer_worker *w = tokenizer_worker_new(t);
@@ -55,6 +46,5 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		tokenizer_worker_free(w);
 	}
 	tokenizer_close(t);
-	unlink(path);
 	return 0;
 }

@@ -1,0 +1,68 @@
+/*
+ * input.h - inputs of fuzz targets as files, without a disk
+ *
+ * A reader of files is asked thousands of times a second: its file lives in memory and is the same
+ * one each time, and a directory is made where no disk is, if the system has such a place. Tables
+ * that encoders ask huge pages for are left on small ones, since most of a page would be cleared
+ * for one entry.
+ */
+#ifndef FUZZ_INPUT_H
+#define FUZZ_INPUT_H
+
+#include "lib/base/io.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+enum { INPUT_DIR = 32 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+struct input {
+	bool made;
+	int fd;
+	char path[32];                  /* of the file in memory; valid in this process */
+};
+
+/* For the whole process: no huge pages. */
+static inline void
+input_small_pages(void)
+{
+	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+}
+
+/* Puts bytes into the file, which is made the first time. f is static and starts as zeroes. */
+static inline const char *
+input_file(struct input *f, const void *bytes, size_t size)
+{
+	if (!f->made) {
+		f->fd = memfd_create("input", MFD_CLOEXEC);
+		snprintf(f->path, sizeof f->path, "/proc/self/fd/%d", f->fd);
+		input_small_pages();
+		f->made = true;
+	}
+	if (f->fd < 0 || ftruncate(f->fd, 0) < 0 || lseek(f->fd, 0, SEEK_SET) < 0 ||
+	    io_write_all(f->fd, bytes, size) < 0)
+		abort();
+	return f->path;
+}
+
+/* Makes an empty directory; io_remove_tree takes it away. */
+static inline void
+input_dir(char dir[INPUT_DIR])
+{
+	strcpy(dir, "/dev/shm/mikoshi-fuzz-XXXXXX");
+	if (mkdtemp(dir))
+		return;
+	strcpy(dir, "/tmp/mikoshi-fuzz-XXXXXX");
+	if (!mkdtemp(dir))
+		abort();
+}
+
+#endif
