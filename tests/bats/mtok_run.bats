@@ -147,7 +147,7 @@ spm="--tokenizer-model t.model"
 			pipe my $r, my $w;
 			my $pid = fork // die;
 			if (!$pid) {
-				$SIG{INT} = "DEFAULT";
+				$SIG{INT} = $SIG{$name} = "DEFAULT";
 				close $w;
 				open STDIN, "<&", $r;
 				exec @command;
