@@ -1,4 +1,5 @@
 /* mtok - text to token datasets and back; SentencePiece models from text */
+#include "lib/base/clock.h"
 #include "lib/base/cli.h"
 #include "lib/base/prog.h"
 #include "tok/decode.h"
@@ -10,22 +11,18 @@
 #include "tok/train.h"
 
 #include <string.h>
-#include <time.h>
 
 struct watch {
-	struct timespec start;
+	double start;                   /* by clock_seconds */
 	int64_t log_interval;
 	struct str line;
 };
 
 /* Never 0, so that it can be divided by. */
 static double
-seconds_since(const struct timespec *t)
+seconds_since(double start)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)(now.tv_sec - t->tv_sec) + (double)(now.tv_nsec - t->tv_nsec) * 1e-9 + 1e-9;
+	return clock_seconds() - start + 1e-9;
 }
 
 /* The line on a terminal, and a note whenever another log_interval documents are done. */
@@ -33,7 +30,7 @@ static void
 progress(void *ctx, const struct encode_counts *c)
 {
 	struct watch *w = ctx;
-	double t = seconds_since(&w->start);
+	double t = seconds_since(w->start);
 
 	str_clear(&w->line);
 	report_progress(c, t, &w->line);
@@ -75,7 +72,7 @@ run_encode(struct encode_config *c, int argc, char **argv, struct err *e)
 	struct encode *x;
 	int rc = CLI_USAGE, stopped;
 
-	clock_gettime(CLOCK_MONOTONIC, &w.start);
+	w.start = clock_seconds();
 	options_add_operands(&c->input, &pool, argc, argv);
 	c->version = prog_release();
 	c->stop_fd = c->output_prefix ? signals_hold() : -1;
@@ -84,8 +81,8 @@ run_encode(struct encode_config *c, int argc, char **argv, struct err *e)
 		rc = encode_run(x, progress, &w, e) < 0 ? CLI_FAILED : EXIT_DONE;
 	prog_progress_end();
 	if (rc == EXIT_DONE) {
-		report_run(c, x, seconds_since(&w.start), stdout);
-		summarise(x, seconds_since(&w.start));
+		report_run(c, x, seconds_since(w.start), stdout);
+		summarise(x, seconds_since(w.start));
 	}
 	stopped = rc == CLI_FAILED && encode_interrupted(x);
 	if (stopped && encode_can_resume(x)) {

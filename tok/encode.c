@@ -6,6 +6,7 @@
  * batches before, which saves the reader from counting.
  */
 #include "tok/encode.h"
+#include "lib/base/clock.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/format/dataset.h"
@@ -18,7 +19,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /*
@@ -48,7 +48,7 @@ struct encode {
 	struct str described;
 	struct resume_state state;
 	bool have_state, done;
-	struct timespec marked;
+	double marked;
 	void (*progress)(void *ctx, const struct encode_counts *);
 	void *progress_ctx;
 };
@@ -228,7 +228,7 @@ open_ends(struct encode *x, struct err *e)
 		x->counts.input_before = x->counts.input_bytes;
 		x->counts.stored_before = input_before(x->input);
 	}
-	clock_gettime(CLOCK_MONOTONIC, &x->marked);
+	x->marked = clock_seconds();
 	return 0;
 }
 
@@ -417,7 +417,7 @@ mark(struct encode *x, bool committing, struct err *e)
 	    resume_write(x->state_path, &x->described, &x->state, &x->counts, e) < 0)
 		return -1;
 	x->have_state = true;
-	clock_gettime(CLOCK_MONOTONIC, &x->marked);
+	x->marked = clock_seconds();
 	return 0;
 }
 
@@ -425,13 +425,7 @@ mark(struct encode *x, bool committing, struct err *e)
 static bool
 mark_is_due(const struct encode *x)
 {
-	struct timespec now;
-
-	if (!x->state_path)
-		return false;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)(now.tv_sec - x->marked.tv_sec) + (double)(now.tv_nsec - x->marked.tv_nsec) * 1e-9 >=
-	    x->c->resume_interval;
+	return x->state_path && clock_seconds() - x->marked >= x->c->resume_interval;
 }
 
 /* Pipeline: writes a slot and adds up its counts. Called in the order of the input, by one

@@ -9,6 +9,7 @@
  * to the next.
  */
 #include "train/loop.h"
+#include "lib/base/clock.h"
 #include "lib/base/prog.h"
 #include "train/check.h"
 #include "train/grads.h"
@@ -17,21 +18,10 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 /* What the ranks sum up once a step: every rank's share, then the whole. */
 enum total { TOTAL_LOSS, TOTAL_ZLOSS, TOTAL_NORM, TOTAL_TOKENS, TOTAL_STOP, TOTAL_WRITTEN, TOTAL_COUNT };
-
-/* Seconds since some start, never set back. */
-static double
-now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* All ranks that read a batch find what is wrong with it: the first of them says so and ends the
  * run, the others wait. */
@@ -188,7 +178,7 @@ step(struct run *r, bool *stop)
 {
 	struct train_config *c = r->c;
 	struct engine *e = r->e;
-	double sum[TOTAL_COUNT], start = r->last_total > 0 ? r->last_total : now();
+	double sum[TOTAL_COUNT], start = r->last_total > 0 ? r->last_total : clock_seconds();
 	/* A skipped step (fp16 overflow) does not move the schedules. */
 	int64_t position = r->at.consumed_samples - r->at.skipped * e->plan.global_batch_size;
 	struct step_metrics m = { .lr = lr_at(&c->schedule, position),
@@ -204,7 +194,7 @@ step(struct run *r, bool *stop)
 	grads_reduce(e);
 	grads_measure(e);
 	totals(r, asked, sum);
-	r->last_total = now();
+	r->last_total = clock_seconds();
 	r->written = sum[TOTAL_WRITTEN] == (double)e->groups.world->size;
 	m.loss_scale = e->loss_scale;
 	m.lm_loss = sum[TOTAL_LOSS] / sum[TOTAL_TOKENS];
@@ -369,7 +359,7 @@ static bool
 out_of_time(const struct run *r, double start)
 {
 	struct comm *w = r->e->groups.world;
-	double over = r->e->rank == 0 && now() - start > 60 * r->c->o.exit_duration_in_mins;
+	double over = r->e->rank == 0 && clock_seconds() - start > 60 * r->c->o.exit_duration_in_mins;
 	struct tensor t = tensor_1d(&over, DTYPE_F64, 1);
 
 	if (r->c->o.exit_duration_in_mins <= 0)
@@ -394,7 +384,7 @@ int
 loop_train(struct run *r)
 {
 	const struct train_options *o = &r->c->o;
-	double start = now();
+	double start = clock_seconds();
 	bool saved = true;
 
 	while (r->at.iteration < r->c->train_iters) {

@@ -7,6 +7,7 @@
  * reported when they are closed: a full disk does not end a training run that can still save.
  */
 #include "train/metrics.h"
+#include "lib/base/clock.h"
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "lib/model/flops.h"
@@ -69,16 +70,6 @@ tokens_per_second(const struct metrics *m, double seconds, int64_t steps)
 	return seconds > 0 ? (double)(steps * m->batch * m->seq_length) / seconds : 0;
 }
 
-/* Seconds since 1970, by the clock that other programs' logs go by. */
-static double
-unix_time(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Per rank, from the arithmetic of the model (lib/model/flops), not from what the device did. */
 static double
 tflops(const struct metrics *m, double seconds, int64_t steps)
@@ -119,7 +110,7 @@ json_line(struct metrics *m, const struct step_metrics *s)
 	number(&line, "tflops_per_rank", tflops(m, s->seconds, 1));
 	number(&line, "seconds", s->seconds);
 	number(&line, "data_wait_seconds", s->data_wait);
-	str_addf(&line, ", \"time\": %.3f}\n", unix_time());
+	str_addf(&line, ", \"time\": %.3f}\n", clock_unix());
 	fputs(line.buf, m->json);
 	fflush(m->json);
 	str_release(&line);

@@ -7,13 +7,13 @@
  * from there; what it is filling at that moment is known by its generation and dropped.
  */
 #include "train/prefetch.h"
+#include "lib/base/clock.h"
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "train/pipeline.h"
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 /* The ring holds two steps, or what fits in so many bytes, but never less than four batches. */
 enum { RING_BYTES = 256 << 20, RING_LEAST = 4 };
@@ -185,9 +185,8 @@ expected(const struct prefetch *p, struct prefetch_key k)
 static void
 wait_ready(struct prefetch *p)
 {
-	struct timespec a, b;
+	double start = clock_seconds();
 
-	clock_gettime(CLOCK_MONOTONIC, &a);
 	if (p->taken - p->passed == p->size) {
 		engine_sync(p->e);
 		p->passed = p->taken;
@@ -195,9 +194,8 @@ wait_ready(struct prefetch *p)
 	}
 	while (p->filled == p->taken)
 		pthread_cond_wait(&p->wake, &p->lock);
-	clock_gettime(CLOCK_MONOTONIC, &b);
 	p->waits.count++;
-	p->waits.seconds += (double)(b.tv_sec - a.tv_sec) + 1e-9 * (double)(b.tv_nsec - a.tv_nsec);
+	p->waits.seconds += clock_seconds() - start;
 }
 
 /* An evaluation begins anew, which waits for its first batch; so does the step behind it. */

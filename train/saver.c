@@ -8,6 +8,7 @@
  * of the next step waits for them, nothing else does. A save is a directory beside the others until
  * rank 0 renames it: until then the previous checkpoint is the latest.
  */
+#include "lib/base/clock.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
@@ -19,7 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 enum phase { IDLE, FILES, COMMIT };
 
@@ -49,16 +49,6 @@ struct saver {
 	int rc;
 	struct err err;
 };
-
-/* Seconds since some start, never set back. */
-static double
-now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* --- jobs: one thread at a time ----------------------------------------------------------------- */
 
@@ -385,7 +375,7 @@ saver_start(struct saver *s, const struct progress *p, const char *data, struct 
 	job_join(s);
 	agree_on_background(s);
 	s->at = *p;
-	s->start = now();
+	s->start = clock_seconds();
 	s->err.msg[0] = '\0';
 	if (s->e->rank == 0) {
 		train_dump(s->c, &s->options);
@@ -424,7 +414,7 @@ saver_next(struct saver *s, struct err *err)
 	}
 	if (s->e->rank == 0)
 		note("saved iteration %lld to %s (%.2f s)", (long long)s->at.iteration, s->c->o.save,
-		    now() - s->start);
+		    clock_seconds() - s->start);
 	reset(s);
 	return 0;
 }

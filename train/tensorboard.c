@@ -8,7 +8,7 @@
  * bytes, so messages are built from the inside out.
  */
 #include "train/tensorboard.h"
-
+#include "lib/base/clock.h"
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum wire { VARINT, FIXED64, BYTES, FIXED32 = 5 };      /* protobuf's names for how a field's value is written */
@@ -100,11 +99,8 @@ masked_crc(const char *bytes, size_t len)
 static void
 begin_event(struct tensorboard *t, int64_t step)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
 	str_clear(&t->event);
-	add_double(&t->event, 1, (double)now.tv_sec + 1e-9 * (double)now.tv_nsec);
+	add_double(&t->event, 1, clock_unix());
 	add_key(&t->event, 2, VARINT);
 	add_varint(&t->event, (uint64_t)step);
 }
@@ -138,7 +134,7 @@ tensorboard_open(const char *dir, struct err *e)
 
 	gethostname(host, sizeof host - 1);
 	n = snprintf(t->path, sizeof t->path, "%s/events.out.tfevents.%lld.%s.%ld.v2", dir,
-	    (long long)time(NULL), host, (long)getpid());
+	    (long long)clock_unix(), host, (long)getpid());
 	if (n >= (int)sizeof t->path) {
 		err_set(e, "cannot create '%s': the name is too long", dir);
 	} else if (io_mkdir_p(dir, e) == 0) {

@@ -6,13 +6,13 @@
  * write; stdout carries the product alone and is checked at the end.
  */
 #include "lib/base/prog.h"
+#include "lib/base/clock.h"
 
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static char prefix[64] = "mikoshi";
@@ -218,15 +218,13 @@ prog_release(void)
 void
 prog_progress(const char *fmt, ...)
 {
-	static struct timespec last;
-	struct timespec now;
+	static double last;
+	double now = clock_seconds();
 	va_list ap;
 
 	if (level < 0 || !isatty(STDERR_FILENO))
 		return;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	if (progress_shown &&
-	    (now.tv_sec - last.tv_sec) * 1000 + (now.tv_nsec - last.tv_nsec) / 1000000 < 200)
+	if (progress_shown && now - last < 0.2)
 		return;
 	last = now;
 	fprintf(stderr, "\r\033[K%s: ", prefix);

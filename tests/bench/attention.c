@@ -6,13 +6,13 @@
  * n s^2 d forward and 2.5 times that backward. A time is the mean of a queue of calls, the best of
  * three queues. Without a GPU it says so and succeeds.
  */
+#include "lib/base/clock.h"
 #include "lib/model/attention.h"
 #include "train/ops.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 static const struct shape {
 	int b, n, g, s, d;
@@ -31,15 +31,6 @@ static const struct {
 };
 
 enum { CALLS = 20, QUEUES = 3 };
-
-static double
-now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* A problem on a device. */
 struct rig {
@@ -130,7 +121,7 @@ time_pass(struct rig *r, bool backward)
 	struct err e;
 
 	for (int k = 0; k <= QUEUES; k++) {
-		double start = now(), t;
+		double start = clock_seconds(), t;
 
 		for (int i = 0; i < (k ? CALLS : 2); i++)
 			if (backward)
@@ -141,7 +132,7 @@ time_pass(struct rig *r, bool backward)
 			fprintf(stderr, "attention: %s\n", e.msg);
 			return -1;
 		}
-		t = (now() - start) / CALLS;
+		t = (clock_seconds() - start) / CALLS;
 		if (k && t < best)
 			best = t;
 	}

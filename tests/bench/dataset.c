@@ -5,22 +5,13 @@
  *   dataset open ROUNDS PREFIX ...         milliseconds to open all of them, the least of the rounds
  *   dataset print ROUNDS PREFIX ...        the same with the fingerprint of each
  */
+#include "lib/base/clock.h"
 #include "lib/base/mem.h"
 #include "lib/format/dataset.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-static double
-now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
-}
 
 /* Ends the program with the reason. */
 static void
@@ -53,7 +44,7 @@ static double
 open_all(int count, char **prefix, int with_print)
 {
 	struct dataset **d = mem_zalloc((size_t)count, sizeof *d);
-	double start = now(), t;
+	double start = 1e3 * clock_seconds(), t;
 	struct err e;
 	char text[64];
 
@@ -64,7 +55,7 @@ open_all(int count, char **prefix, int with_print)
 		if (with_print)
 			dataset_fingerprint(d[i], text);
 	}
-	t = now() - start;
+	t = 1e3 * clock_seconds() - start;
 	for (int i = 0; i < count; i++)
 		dataset_close(d[i]);
 	free(d);

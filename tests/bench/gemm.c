@@ -1,19 +1,10 @@
 /* gemm.c - rate of large fp32 products of the CPU backend, in GFLOP/s: the machine's own limit for
  * bench.sh */
+#include "lib/base/clock.h"
 #include "train/ops.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
-
-static double
-now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 int
 main(int argc, char **argv)
@@ -39,10 +30,10 @@ main(int argc, char **argv)
 	g.b = tensor_rows(&all, N, N);
 	g.c = tensor_rows(&all, 2 * N, N);
 	for (int i = 0; i < ROUNDS; i++) {
-		double start = now(), t;
+		double start = clock_seconds(), t;
 
 		s->ops->gemm(s, &g);
-		t = now() - start;
+		t = clock_seconds() - start;
 		best = t < best ? t : best;
 	}
 	printf("%.1f\n", 2.0 * N * N * N / best / 1e9);

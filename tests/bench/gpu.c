@@ -6,6 +6,7 @@
  * move (spec/gpu.md part 3); the ceilings are a copy of device memory, read and write counted, and a product of
  * 8192 x 8192 x 8192. Without a GPU it says so and succeeds.
  */
+#include "lib/base/clock.h"
 #include "lib/base/mem.h"
 #include "train/ops.h"
 
@@ -13,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { LOGIT_ROWS = 4096, POOL_GIB = 24, CEILING_SIDE = 8192 };
 
@@ -62,15 +62,6 @@ struct work {
 
 typedef void operation(struct stream *st, const struct work *w);
 
-static double
-now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* A fault of the device ends the program. */
 static void
 finish(const struct bench *b)
@@ -91,12 +82,12 @@ seconds(const struct bench *b, operation *op, const struct work *w)
 	int runs = 2;
 
 	for (int round = 0; round < 4; round++) {
-		double start = now(), t;
+		double start = clock_seconds(), t;
 
 		for (int i = 0; i < runs; i++)
 			op(b->st, w);
 		finish(b);
-		t = (now() - start) / runs;
+		t = (clock_seconds() - start) / runs;
 		if (round > 1)
 			best = t < best ? t : best;
 		runs = t > 0.02 ? 2 : (int)(0.04 / t);

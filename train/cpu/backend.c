@@ -5,6 +5,7 @@
  * instead, so that no result depends on how many there are.
  */
 #include "train/cpu/impl.h"
+#include "lib/base/clock.h"
 #include "lib/base/mem.h"
 #include "lib/base/pool.h"
 
@@ -12,7 +13,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { ALIGNMENT = 256 };
 
@@ -268,11 +268,8 @@ cpu_event(struct device *d)
 static void
 cpu_record(struct stream *st, struct event *event)
 {
-	struct timespec t;
-
 	(void)st;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	event->seconds = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+	event->seconds = clock_seconds();
 }
 
 /* Nothing to wait for. */

@@ -1,0 +1,28 @@
+/* clock.c - the time, in seconds */
+#include "lib/base/clock.h"
+
+#include <time.h>
+
+/* To better than a microsecond, which is what a double holds of the seconds since 1970. */
+static double
+read_clock(clockid_t which)
+{
+	struct timespec t;
+
+	clock_gettime(which, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* For differences. */
+double
+clock_seconds(void)
+{
+	return read_clock(CLOCK_MONOTONIC);
+}
+
+/* For logs. */
+double
+clock_unix(void)
+{
+	return read_clock(CLOCK_REALTIME);
+}
