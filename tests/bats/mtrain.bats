@@ -202,6 +202,14 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 	mckpt verify S
 }
 
+@test "NaN: the operation is found in every type of a run" {
+	first() { sed -n 's/.*; first: \(rank 0, .*\): stopping.*/\1/p' <<<"$stderr"; }
+	run -5 --separate-stderr mtrain -q --config tiny.conf --mock-data --lr 1e30
+	[ "$(first)" = "rank 0, micro batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072)" ]
+	run -5 --separate-stderr mtrain -q --config tiny.conf --mock-data --lr 1e200 --fp64
+	[ "$(first)" = "rank 0, micro batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072)" ]
+}
+
 @test "--profile: a table of operations, a trace; the run is the same" {
 	mtrain -q --config tiny.conf --mock-data --metrics-file plain >/dev/null
 	mtrain -q --config tiny.conf --mock-data --metrics-file profiled --profile --profile-step-start 1 --profile-step-end 3 \
