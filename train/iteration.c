@@ -19,28 +19,9 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-/* All ranks that read a batch find what is wrong with it: the first of them says so and ends the
- * run, the others wait. */
-static void bad_batch(const struct run *r, const struct err *err) __attribute__((noreturn));
-
-/* Does not return. Ranks of one pipeline and tensor group read the same batch, so they all come
- * here; the other stages and tensor ranks keep silent for a while. */
-static void
-bad_batch(const struct run *r, const struct err *err)
-{
-	enum { PATIENCE = 5 };          /* seconds */
-
-	if (!r->e->first_stage || r->e->coord[AX_TP] != 0) {
-		prog_mute(true);
-		sleep(PATIENCE);
-	}
-	die("%s", err->msg);
-}
-
-/* Micro batch m of this data rank. A bad batch is a matter of the files, not of this rank: there
- * is no way on, and no peer may be left waiting in a receive. */
+/* Micro batch m of this data rank. One that cannot be had is without tokens, and the pass goes on: no peer may be left waiting
+ * in a receive, and a save under way needs all ranks. The totals tell everybody. */
 static void
 load(void *ctx, int microbatch, struct batch *out)
 {
@@ -49,9 +30,10 @@ load(void *ctx, int microbatch, struct batch *out)
 	struct err err;
 	int64_t tokens = prefetch_batch(r->prefetch, key, out, &err);
 
-	if (tokens < 0)
-		bad_batch(r, &err);
-	r->tokens += tokens;
+	if (tokens >= 0)
+		r->tokens += tokens;
+	else if (!r->bad_data.msg[0])
+		r->bad_data = err;
 }
 
 /* All micro batches of one global batch; sums of loss add up in the scalars and counted tokens
@@ -104,6 +86,7 @@ own_share(struct run *r, double mine[TOTAL_COUNT])
 	mine[TOTAL_NORM] = scalar[SCALAR_NORM];
 	if (e->first_stage && e->coord[AX_TP] == 0)
 		mine[TOTAL_TOKENS] = (double)r->tokens;
+	mine[TOTAL_BAD_DATA] = r->bad_data.msg[0] != '\0';
 	mine[TOTAL_LATE] =
 	    first && o->exit_duration_in_mins > 0 && clock_seconds() - r->started > 60 * o->exit_duration_in_mins;
 	mine[TOTAL_WRITTEN] = r->saver && saver_ready(r->saver);
@@ -220,6 +203,8 @@ iteration_train(struct run *r)
 	m = judge(r);
 	m.seconds = r->last_total - start;
 	m.data_wait = prefetch_waits(r->prefetch).seconds - waited;
+	if (r->total[TOTAL_BAD_DATA] > 0)
+		return ITERATION_BAD_DATA;
 	/* An overflow at the least scale is no matter of scale. */
 	if (m.skipped && (!scaler->dynamic || scaler->scale <= scaler->min_scale))
 		return ITERATION_NOT_FINITE;
@@ -231,6 +216,57 @@ iteration_train(struct run *r)
 	return ITERATION_DONE;
 }
 
+/* --- an evaluation ------------------------------------------------------------------------------ */
+
+/* One set, with the weights as they are: neither gradients nor progress change. */
+static enum iteration_end
+evaluate_set(struct run *r, int set, const struct data_set *s)
+{
+	struct metrics_evaluation m = { .iteration = r->at.iteration, .split = split_name[s->which], .set = s->name };
+
+	clear_sums(r);
+	for (int64_t i = 0; i < s->batches; i++) {
+		prog_progress("evaluating %s: %lld of %lld", s->name ? s->name : m.split, (long long)i, (long long)s->batches);
+		pass(r, set, i * r->e->plan.global_batch_size, false);
+	}
+	totals(r);
+	r->last_total = 0;
+	if (r->total[TOTAL_BAD_DATA] > 0)
+		return ITERATION_BAD_DATA;
+	m.lm_loss = r->total[TOTAL_LOSS] / r->total[TOTAL_TOKENS];
+	if (r->metrics)
+		metrics_evaluation(r->metrics, &m);
+	return ITERATION_DONE;
+}
+
+enum iteration_end
+iteration_evaluate(struct run *r, enum split which)
+{
+	enum iteration_end end = ITERATION_DONE;
+
+	for (int i = 0; i < data_num_sets(r->data) && end == ITERATION_DONE; i++) {
+		struct data_set s;
+
+		data_set(r->data, i, &s);
+		if (s.which == which && s.batches > 0)
+			end = evaluate_set(r, i, &s);
+	}
+	return end;
+}
+
+/* --- what went wrong ---------------------------------------------------------------------------- */
+
+/* All ranks that read a batch find what is wrong with it: one says so. */
+static int
+bad_data(struct run *r)
+{
+	struct comm *w = r->e->groups.world;
+
+	if (comm_agree(w, r->bad_data.msg[0] ? -1 : 0, &r->bad_data) && w->rank == 0)
+		warn("%s", r->bad_data.msg);
+	return EXIT_FAILED;
+}
+
 /* The micro batches of the step that failed, once more. */
 static void
 pass_again(void *ctx)
@@ -240,10 +276,10 @@ pass_again(void *ctx)
 	pass(r, SPLIT_TRAIN, r->at.consumed_samples, true);
 }
 
-/* Names what is not finite. Weights and moments have not been touched by this step, and nothing is saved over the last
+/* Names what is not finite. Collective, since finding the place is. Weights and moments have not been touched by this step, and nothing is saved over the last
  * checkpoint. */
-int
-iteration_failure(struct run *r)
+static int
+not_finite(struct run *r)
 {
 	double loss = r->total[TOTAL_LOSS] / r->total[TOTAL_TOKENS];
 	struct str where = { 0 };
@@ -260,34 +296,8 @@ iteration_failure(struct run *r)
 	return EXIT_NUMERICAL;
 }
 
-/* --- an evaluation ------------------------------------------------------------------------------ */
-
-/* One set, with the weights as they are: neither gradients nor progress change. */
-static void
-evaluate_set(struct run *r, int set, const struct data_set *s)
+int
+iteration_failure(struct run *r, enum iteration_end end)
 {
-	struct metrics_evaluation m = { .iteration = r->at.iteration, .split = split_name[s->which], .set = s->name };
-
-	clear_sums(r);
-	for (int64_t i = 0; i < s->batches; i++) {
-		prog_progress("evaluating %s: %lld of %lld", s->name ? s->name : m.split, (long long)i, (long long)s->batches);
-		pass(r, set, i * r->e->plan.global_batch_size, false);
-	}
-	totals(r);
-	r->last_total = 0;
-	m.lm_loss = r->total[TOTAL_LOSS] / r->total[TOTAL_TOKENS];
-	if (r->metrics)
-		metrics_evaluation(r->metrics, &m);
-}
-
-void
-iteration_evaluate(struct run *r, enum split which)
-{
-	for (int i = 0; i < data_num_sets(r->data); i++) {
-		struct data_set s;
-
-		data_set(r->data, i, &s);
-		if (s.which == which && s.batches > 0)
-			evaluate_set(r, i, &s);
-	}
+	return end == ITERATION_BAD_DATA ? bad_data(r) : not_finite(r);
 }

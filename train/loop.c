@@ -123,13 +123,34 @@ stop_run(struct run *r, const char *why)
 
 /* --- the loop ----------------------------------------------------------------------------------- */
 
+/* There is no way on. The save under way is ended first: it was asked for, and looking for the reason may end the
+ * program. Bad data leave what was trained before them as good as it was, so that is saved as at the end of a run; numbers
+ * that are not finite leave nothing worth a save. */
+static int
+give_up(struct run *r, enum iteration_end end)
+{
+	if (r->saver && end == ITERATION_BAD_DATA)
+		save_last(r);
+	else
+		save_ends(r);
+	return iteration_failure(r, end);
+}
+
 /* A step, and the save that runs behind it. */
 static int
 take_step(struct run *r)
 {
 	enum iteration_end end = iteration_train(r);
 
-	return end == ITERATION_DONE ? save_goes_on(r) : iteration_failure(r);
+	return end == ITERATION_DONE ? save_goes_on(r) : give_up(r, end);
+}
+
+static int
+evaluate(struct run *r, enum split which)
+{
+	enum iteration_end end = iteration_evaluate(r, which);
+
+	return end == ITERATION_DONE ? EXIT_DONE : give_up(r, end);
 }
 
 /* The evaluation and the save that are due behind this step; the last step has its own. */
@@ -137,17 +158,21 @@ static int
 do_due(struct run *r)
 {
 	const struct train_options *o = &r->c->o;
+	int status = EXIT_DONE;
 
 	if (r->at.iteration % o->eval_interval == 0 && r->at.iteration < r->c->train_iters)
-		iteration_evaluate(r, SPLIT_VALID);
-	return o->save_interval && r->at.iteration % o->save_interval == 0 ? save(r) : EXIT_DONE;
+		status = evaluate(r, SPLIT_VALID);
+	if (status == EXIT_DONE && o->save_interval && r->at.iteration % o->save_interval == 0)
+		status = save(r);
+	return status;
 }
 
-void
+int
 loop_evaluate(struct run *r)
 {
-	iteration_evaluate(r, SPLIT_VALID);
-	iteration_evaluate(r, SPLIT_TEST);
+	int status = evaluate(r, SPLIT_VALID);
+
+	return status == EXIT_DONE ? evaluate(r, SPLIT_TEST) : status;
 }
 
 /* Collective; returns the exit status, the same on every rank. A request from outside skips the
@@ -157,12 +182,15 @@ loop_evaluate(struct run *r)
 int
 loop_train(struct run *r)
 {
+	int status;
+
 	r->started = clock_seconds();
 	r->saved_at = r->at.iteration;
 	while (r->at.iteration < r->c->train_iters) {
-		int status = take_step(r);
-		const char *why = reason_to_stop(r);
+		const char *why;
 
+		status = take_step(r);
+		why = reason_to_stop(r);
 		if (status == EXIT_DONE && !asked_to_stop(r))
 			status = do_due(r);
 		if (status != EXIT_DONE)
@@ -170,6 +198,6 @@ loop_train(struct run *r)
 		if (why)
 			return stop_run(r, why);
 	}
-	loop_evaluate(r);
-	return save_last(r);
+	status = loop_evaluate(r);
+	return status == EXIT_DONE ? save_last(r) : status;
 }

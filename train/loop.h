@@ -9,8 +9,9 @@
 #include "train/save.h"
 
 /* What the ranks add up behind the passes of a step or an evaluation: sums of loss and squared norm, tokens that the loss
- * counts; and how many ranks were asked to stop, are out of time, have done their part of a save. */
-enum total { TOTAL_LOSS, TOTAL_ZLOSS, TOTAL_NORM, TOTAL_TOKENS, TOTAL_STOP, TOTAL_LATE, TOTAL_WRITTEN, TOTAL_COUNT };
+ * counts; and how many ranks have a batch that cannot be used, were asked to stop, are out of time, have done their part of a save. */
+enum total { TOTAL_LOSS, TOTAL_ZLOSS, TOTAL_NORM, TOTAL_TOKENS, TOTAL_BAD_DATA, TOTAL_STOP, TOTAL_LATE, TOTAL_WRITTEN,
+	TOTAL_COUNT };
 
 struct run {
 	struct train_config *c;
@@ -28,13 +29,15 @@ struct run {
 	/* of the pass that runs now */
 	int set;
 	int64_t first_sample, tokens;
+	struct err bad_data;            /* what is wrong with a batch that this rank was given; empty: nothing */
 	double total[TOTAL_COUNT];      /* of the last step or evaluation, the same on all ranks */
 	double last_total;              /* clock at the reading of the last step's scalars; 0: other work came between */
 };
 
 /* Trains to the end or to a request to stop. Returns the exit status. */
 int loop_train(struct run *r);
-/* Evaluates the validation and test splits at the run's state and reports them, as far as there are any. */
-void loop_evaluate(struct run *r);
+/* Evaluates the validation and test splits at the run's state and reports them, as far as there are any. Returns the exit
+ * status. */
+int loop_evaluate(struct run *r);
 
 #endif

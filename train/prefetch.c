@@ -14,6 +14,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The ring holds two steps, or what fits in so many bytes, but never less than four batches. */
 enum { RING_BYTES = 256 << 20, RING_LEAST = 4 };
@@ -30,6 +31,7 @@ struct prefetch {
 	struct data_reader *reader;     /* the thread's */
 	int size;
 	struct entry *ring;
+	size_t bytes;                   /* of a batch */
 	char *memory;                   /* of all batches, pinned where that helps */
 	pthread_t thread;
 	pthread_mutex_t lock;
@@ -59,7 +61,7 @@ same(struct prefetch_key a, struct prefetch_key b)
 	return a.set == b.set && a.step == b.step && a.microbatch == b.microbatch;
 }
 
-/* Reads without the lock. */
+/* Reads without the lock. A batch that cannot be had is all zeros, which no pass minds: no token of it counts. */
 static void
 fill(const struct prefetch *p, struct entry *x)
 {
@@ -67,6 +69,8 @@ fill(const struct prefetch *p, struct entry *x)
 		p->e->coord[AX_DP] };
 
 	x->tokens = data_batch(p->reader, &at, &x->batch, &x->err);
+	if (x->tokens < 0)
+		memset(x->batch.tokens, 0, p->bytes);
 }
 
 /* The thread: fills free entries in order until told to stop. */
@@ -117,6 +121,7 @@ prefetch_new(const struct engine *e, const struct data *d)
 	int64_t fit = (int64_t)(RING_BYTES / bytes), two = 2 * s->num_microbatches;
 
 	p->e = e;
+	p->bytes = bytes;
 	p->reader = data_reader_new(d);
 	p->size = (int)(fit < two ? fit : two);
 	p->size = p->size < RING_LEAST ? RING_LEAST : p->size;

@@ -223,7 +223,7 @@ train(struct run *r, struct err *err)
 	if (comm_agree(r->e->groups.world, r->e->rank == 0 ? open_outputs(r, err) : 0, err))
 		return -1;
 	if (c->o.skip_train) {
-		loop_evaluate(r);
+		status = loop_evaluate(r);
 	} else {
 		if (r->at.iteration >= c->train_iters && r->e->rank == 0)
 			note("iteration %lld is the last already: nothing to train",
