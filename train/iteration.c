@@ -9,7 +9,6 @@
  * to the next.
  */
 #include "train/iteration.h"
-#include "lib/base/clock.h"
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "train/check.h"
@@ -88,7 +87,7 @@ own_share(struct run *r, double mine[TOTAL_COUNT])
 		mine[TOTAL_TOKENS] = (double)r->tokens;
 	mine[TOTAL_BAD_DATA] = r->bad_data.msg[0] != '\0';
 	mine[TOTAL_LATE] =
-	    first && o->exit_duration_in_mins > 0 && clock_seconds() - r->started > 60 * o->exit_duration_in_mins;
+	    first && o->exit_duration_in_mins > 0 && r->watch.clock() - r->started > 60 * o->exit_duration_in_mins;
 	mine[TOTAL_WRITTEN] = r->saver && saver_ready(r->saver);
 }
 
@@ -193,15 +192,15 @@ enum iteration_end
 iteration_train(struct run *r)
 {
 	struct scaler *scaler = &r->c->scaler;
-	double start = r->last_total > 0 ? r->last_total : clock_seconds(), waited = prefetch_waits(r->prefetch).seconds;
+	double seconds, waited = prefetch_waits(r->prefetch).seconds;
 	struct step_metrics m;
 
 	profile_step_begin(r->profile, r->at.iteration);
 	gradients(r);
 	totals(r);
-	r->last_total = clock_seconds();
+	seconds = stopwatch_lap(&r->watch);
 	m = judge(r);
-	m.seconds = r->last_total - start;
+	m.seconds = seconds;
 	m.data_wait = prefetch_waits(r->prefetch).seconds - waited;
 	if (r->total[TOTAL_BAD_DATA] > 0)
 		return ITERATION_BAD_DATA;
@@ -230,7 +229,6 @@ evaluate_set(struct run *r, int set, const struct data_set *s)
 		pass(r, set, i * r->e->plan.global_batch_size, false);
 	}
 	totals(r);
-	r->last_total = 0;
 	if (r->total[TOTAL_BAD_DATA] > 0)
 		return ITERATION_BAD_DATA;
 	m.lm_loss = r->total[TOTAL_LOSS] / r->total[TOTAL_TOKENS];
@@ -276,8 +274,8 @@ pass_again(void *ctx)
 	pass(r, SPLIT_TRAIN, r->at.consumed_samples, true);
 }
 
-/* Names what is not finite. Collective, since finding the place is. Weights and moments have not been touched by this step, and nothing is saved over the last
- * checkpoint. */
+/* Names what is not finite. Collective, since finding the place is. Weights and moments have not been touched by this step,
+ * and nothing is saved over the last checkpoint. */
 static int
 not_finite(struct run *r)
 {

@@ -2,10 +2,10 @@
  * loop.c - the step loop: what comes between the steps
  *
  * Behind each step: a save in the background is taken on, then what is due comes in the order evaluation, save, stop. All
- * ranks do the same, because what they go by are the step's totals, the options and the number of the step.
+ * ranks do the same, because what they go by are the step's totals, the options and the number of the step. The time of an
+ * evaluation, and of a save that is waited for, is no step's.
  */
 #include "train/loop.h"
-#include "lib/base/clock.h"
 #include "lib/base/prog.h"
 #include "train/iteration.h"
 #include "train/stop.h"
@@ -21,24 +21,36 @@ save_status(const struct run *r, int rc, const struct err *err)
 	return rc < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
-/* Begins a save, which may go on behind the next steps. EXIT_DONE without --save: there is nothing to
- * fail. */
+/* The clock when the device has done what is queued: the end of a step belongs to the next one's time. */
+static double
+step_ends(const struct run *r)
+{
+	engine_sync(r->e);
+	return r->watch.clock();
+}
+
+/* Begins a save, which may go on behind the next steps; what it takes of theirs is in their time. EXIT_DONE without --save:
+ * there is nothing to fail. */
 static int
 save(struct run *r)
 {
 	struct str data = { 0 };
 	struct err err;
+	double since;
 	int rc;
 
 	r->saved_at = r->at.iteration;
 	if (!r->saver)
 		return EXIT_DONE;
+	since = saver_background(r->saver) ? r->watch.clock() : step_ends(r);
 	if (r->e->rank == 0) {
 		data_state(r->data, corpus_log_counts(r->corpora), &data);
 		data_note_consumed(r->data, corpus_log_counts(r->corpora));
 	}
 	rc = saver_start(r->saver, &r->at, data.buf, &err);
 	str_release(&data);
+	if (!saver_background(r->saver))
+		stopwatch_exclude(&r->watch, since);
 	return save_status(r, rc, &err);
 }
 
@@ -148,8 +160,10 @@ take_step(struct run *r)
 static int
 evaluate(struct run *r, enum split which)
 {
+	double since = step_ends(r);
 	enum iteration_end end = iteration_evaluate(r, which);
 
+	stopwatch_exclude(&r->watch, since);
 	return end == ITERATION_DONE ? EXIT_DONE : give_up(r, end);
 }
 
@@ -184,7 +198,8 @@ loop_train(struct run *r)
 {
 	int status;
 
-	r->started = clock_seconds();
+	stopwatch_start(&r->watch);
+	r->started = r->watch.lap;
 	r->saved_at = r->at.iteration;
 	while (r->at.iteration < r->c->train_iters) {
 		const char *why;

@@ -2,6 +2,7 @@
 #ifndef TRAIN_LOOP_H
 #define TRAIN_LOOP_H
 
+#include "lib/base/clock.h"
 #include "train/metrics.h"
 #include "train/prefetch.h"
 #include "train/profile.h"
@@ -9,7 +10,8 @@
 #include "train/save.h"
 
 /* What the ranks add up behind the passes of a step or an evaluation: sums of loss and squared norm, tokens that the loss
- * counts; and how many ranks have a batch that cannot be used, were asked to stop, are out of time, have done their part of a save. */
+ * counts; and how many ranks have a batch that cannot be used, were asked to stop, are out of time, have done their part of a
+ * save. */
 enum total { TOTAL_LOSS, TOTAL_ZLOSS, TOTAL_NORM, TOTAL_TOKENS, TOTAL_BAD_DATA, TOTAL_STOP, TOTAL_LATE, TOTAL_WRITTEN,
 	TOTAL_COUNT };
 
@@ -31,7 +33,7 @@ struct run {
 	int64_t first_sample, tokens;
 	struct err bad_data;            /* what is wrong with a batch that this rank was given; empty: nothing */
 	double total[TOTAL_COUNT];      /* of the last step or evaluation, the same on all ranks */
-	double last_total;              /* clock at the reading of the last step's scalars; 0: other work came between */
+	struct stopwatch watch;         /* a lap is a step, from one reading of the scalars to the next */
 };
 
 /* Trains to the end or to a request to stop. Returns the exit status. */

@@ -31,7 +31,8 @@ struct prefetch *prefetch_new(const struct engine *e, const struct data *d);
 void    prefetch_free(struct prefetch *p);
 /* Begins to read at a micro batch that will be asked for. */
 void    prefetch_start(struct prefetch *p, struct prefetch_key k);
-/* As data_batch; where that fails the batch is there too, without a token that counts. Asking for another micro batch than the one behind the last starts anew from it. */
+/* As data_batch; where that fails the batch is there too, without a token that counts. Asking for another micro batch than the
+ * one behind the last starts anew from it. */
 int64_t prefetch_batch(struct prefetch *p, struct prefetch_key k, struct batch *out, struct err *err);
 /* The device has passed all copies of batches that were given out: they may be filled again. */
 void    prefetch_passed(struct prefetch *p);

@@ -258,7 +258,7 @@ int
 train_run(struct train_config *c, struct comm *world)
 {
 	struct engine engine;
-	struct run r = { .c = c, .e = &engine };
+	struct run r = { .c = c, .e = &engine, .watch.clock = clock_seconds };
 	struct err err = { "" };
 	struct engine_config ec = {
 		.plan = &c->plan, .backend = backend_choose(mtrain_backends[c->o.backend], &err),
