@@ -192,7 +192,7 @@ enum iteration_end
 iteration_train(struct run *r)
 {
 	struct scaler *scaler = &r->c->scaler;
-	double seconds, waited = prefetch_waits(r->prefetch).seconds;
+	double seconds, waited = prefetch_stats(r->prefetch).seconds;
 	struct step_metrics m;
 
 	profile_step_begin(r->profile, r->at.iteration);
@@ -201,7 +201,7 @@ iteration_train(struct run *r)
 	seconds = stopwatch_lap(&r->watch);
 	m = judge(r);
 	m.seconds = seconds;
-	m.data_wait = prefetch_waits(r->prefetch).seconds - waited;
+	m.data_wait = prefetch_stats(r->prefetch).seconds - waited;
 	if (r->total[TOTAL_BAD_DATA] > 0)
 		return ITERATION_BAD_DATA;
 	/* An overflow at the least scale is no matter of scale. */

@@ -79,14 +79,14 @@ save_ends(struct run *r)
 static int
 save_last(struct run *r)
 {
-	struct prefetch_waits waits = prefetch_waits(r->prefetch);
+	struct prefetch_stats stats = prefetch_stats(r->prefetch);
 	int status = r->saved_at == r->at.iteration ? EXIT_DONE : save(r);
 
 	if (!r->saver && r->e->rank == 0)
 		data_note_consumed(r->data, corpus_log_counts(r->corpora));
 	engine_sync(r->e);
 	if (prog_level() > 0)
-		note("waited for data %lld times, %.3f s in all", (long long)waits.count, waits.seconds);
+		note("waited for data %lld times, %.3f s in all", (long long)stats.waits, stats.seconds);
 	return status == EXIT_DONE ? save_ends(r) : status;
 }
 

@@ -218,8 +218,7 @@ train(struct run *r, struct err *err)
 	r->prefetch = prefetch_new(r->e, r->data);
 	if (c->o.cuda_graphs)
 		r->replay = replay_new(r->e);
-	if (!c->o.skip_train)
-		prefetch_start(r->prefetch, (struct prefetch_key){ SPLIT_TRAIN, r->at.consumed_samples, 0 });
+	prefetch_start(r->prefetch, r->at.consumed_samples);
 	if (comm_agree(r->e->groups.world, r->e->rank == 0 ? open_outputs(r, err) : 0, err))
 		return -1;
 	if (c->o.skip_train) {
