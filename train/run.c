@@ -218,13 +218,11 @@ train(struct run *r, struct err *err)
 	r->prefetch = prefetch_new(r->e, r->data);
 	if (c->o.cuda_graphs)
 		r->replay = replay_new(r->e);
-	if (!c->o.skip_train)
-		prefetch_start(r->prefetch, (struct prefetch_key){ SPLIT_TRAIN, r->at.consumed_samples, 0 });
+	prefetch_start(r->prefetch, r->at.consumed_samples);
 	if (comm_agree(r->e->groups.world, r->e->rank == 0 ? open_outputs(r, err) : 0, err))
 		return -1;
 	if (c->o.skip_train) {
-		loop_evaluate(r, SPLIT_VALID);
-		loop_evaluate(r, SPLIT_TEST);
+		status = loop_evaluate(r);
 	} else {
 		if (r->at.iteration >= c->train_iters && r->e->rank == 0)
 			note("iteration %lld is the last already: nothing to train",
@@ -259,7 +257,7 @@ int
 train_run(struct train_config *c, struct comm *world)
 {
 	struct engine engine;
-	struct run r = { .c = c, .e = &engine };
+	struct run r = { .c = c, .e = &engine, .watch.clock = clock_seconds };
 	struct err err = { "" };
 	struct engine_config ec = {
 		.plan = &c->plan, .backend = backend_choose(mtrain_backends[c->o.backend], &err),

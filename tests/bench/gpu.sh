@@ -16,7 +16,10 @@ top=$(pwd)
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 [ "$(id -u)" != 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-machine=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1)
+# The first that is visible, by number or by UUID.
+gpu=${CUDA_VISIBLE_DEVICES:-0}
+gpu=${gpu%%,*}
+machine=$(nvidia-smi --query-gpu=name --format=csv,noheader -i "$gpu")
 commit=$(git -C "$top" rev-parse --short HEAD 2>/dev/null || echo none)
 profile=
 if [ "${1:-}" = --profile ]; then
@@ -48,12 +51,12 @@ shape()
 	esac
 }
 
-# steps NAME: as many as 20 s and 20 steps need on an H200
+# steps NAME: as many as 20 s and then 20 steps need on an H200
 steps()
 {
 	case $1 in
 	gpt2-124m) echo 240 ;;
-	gpt2-1.5b) echo 90 ;;
+	gpt2-1.5b | llama-8b-8L) echo 90 ;;
 	*) echo 70 ;;
 	esac
 }
@@ -75,11 +78,11 @@ last()
 		awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
 }
 
-# watch_memory: the largest MiB in use on the GPU while it runs, into `peak`
+# watch_memory: MiB in use on the GPU that one rank takes, once a second, into the file `memory`
 watch_memory()
 {
 	while :; do
-		nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits | head -n 1
+		nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits -i "$gpu"
 		sleep 1
 	done >memory
 }
