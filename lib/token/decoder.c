@@ -7,14 +7,14 @@
 #include "lib/token/decoder.h"
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
+#include "lib/token/component.h"
 #include "lib/token/split.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Bounds on what a small file can ask for: published decoders have a handful of steps, which make
- * tokens shorter. */
-enum { STEPS_MAX = 128, GROWTH_MAX = 4096 };
+/* A bound on what a small file can ask for: published decoders make tokens shorter. */
+enum { GROWTH_MAX = 4096 };
 
 struct decoder_kind {
 	const char *name;
@@ -314,50 +314,28 @@ static const struct decoder_kind kinds[] = {
 	{ "BPEDecoder", parse_bpe, run_bpe },
 };
 
-enum { NUM_KINDS = sizeof kinds / sizeof *kinds };
-
-/* One step that is no Sequence. */
+/* Room for one more step. */
 static int
-parse_step(struct decoder *d, const struct json_value *v, const char *type, struct err *e)
+add_step(void *owner, const void *kind, const struct json_value *v, struct err *e)
 {
+	struct decoder *d = owner;
 	struct decoder_step *s;
-	struct err why;
 
-	for (int k = 0; k < NUM_KINDS; k++) {
-		if (strcmp(kinds[k].name, type))
-			continue;
-		if (d->count == STEPS_MAX)
-			return err_set(e, "decoder: more than %d steps", STEPS_MAX);
-		d->step = mem_realloc(d->step, (size_t)d->count + 1, sizeof *d->step);
-		s = &d->step[d->count++];
-		*s = (struct decoder_step){ .kind = &kinds[k] };
-		if (kinds[k].parse(d, s, v, &why) < 0)
-			return err_set(e, "decoder '%s': %s", type, why.msg);
-		return 0;
-	}
-	return err_set(e, "decoder '%s' is not supported", type);
+	d->step = mem_realloc(d->step, (size_t)d->count + 1, sizeof *d->step);
+	s = &d->step[d->count++];
+	*s = (struct decoder_step){ .kind = kind };
+	return s->kind->parse(d, s, v, e);
 }
 
-/* A Sequence is its steps, whatever its depth. */
+static const struct component component = {
+	"decoder", "decoders", COMPONENT_STEPS, kinds, sizeof *kinds, sizeof kinds / sizeof *kinds, add_step
+};
+
+/* Decoders add up in their order. */
 int
 decoder_parse(struct decoder *d, const struct json_value *v, struct err *e)
 {
-	const struct json_value *list;
-	const char *type;
-
-	if (!v || v->type == JSON_NULL)
-		return 0;
-	if (json_string(v, "type", "", &type, e) < 0)
-		return -1;
-	if (strcmp(type, "Sequence"))
-		return parse_step(d, v, type, e);
-	list = json_get(v, "decoders");
-	if (!list || list->type != JSON_ARRAY)
-		return err_set(e, "decoder 'Sequence': \"decoders\" must be a list");
-	for (size_t i = 0; i < list->len; i++)
-		if (decoder_parse(d, &list->item[i], e) < 0)
-			return -1;
-	return 0;
+	return component_parse(&component, d, v, e);
 }
 
 /* Also after a parse that failed. */
