@@ -212,24 +212,36 @@ parse_replace(struct decoder *d, struct decoder_step *s, const struct json_value
 	    : err_set(e, "the steps could make a token more than %d times longer", GROWTH_MAX);
 }
 
-/* A pattern that gives up leaves the rest of the token as it is, and so do bytes that are no text. */
+/* A token with `by` in the place of its matches. An expression that gives up leaves the rest as it is;
+ * it sees no bytes that are no text. */
+static void
+add_replaced(const struct decoder_step *s, struct regex_scratch *x, const struct span *t,
+    const struct span *by, struct token_list *out)
+{
+	struct regex_walk w = { .s = t->s, .n = t->n };
+	bool text = regex_is_string(s->pattern) || utf8_check((const unsigned char *)t->s, t->n) == t->n;
+	size_t done = 0;
+
+	while (text && regex_next(s->pattern, x, &w, NULL) > 0) {
+		str_add(&out->text, t->s + done, w.start - done);
+		str_add(&out->text, by->s, by->n);
+		done = w.end;
+	}
+	str_add(&out->text, t->s + done, t->n - done);
+	end_token(out);
+}
+
+/* The same in every token. */
 static void
 run_replace(const struct decoder_step *s, struct regex_scratch *x, const struct token_list *in,
     struct token_list *out)
 {
+	struct span by = { s->text, s->len, false };
+
 	for (size_t i = 0; i < in->count; i++) {
 		struct span t = token_at(in, i);
-		struct regex_walk w = { .s = t.s, .n = t.n };
-		bool text = utf8_check((const unsigned char *)t.s, t.n) == t.n;
-		size_t done = 0;
 
-		while (text && regex_next(s->pattern, x, &w, NULL) > 0) {
-			str_add(&out->text, t.s + done, w.start - done);
-			str_add(&out->text, s->text, s->len);
-			done = w.end;
-		}
-		str_add(&out->text, t.s + done, t.n - done);
-		end_token(out);
+		add_replaced(s, x, &t, &by, out);
 	}
 }
 
@@ -255,18 +267,9 @@ run_metaspace(const struct decoder_step *s, struct regex_scratch *x, const struc
     struct token_list *out)
 {
 	for (size_t i = 0; i < in->count; i++) {
-		struct span t = token_at(in, i);
-		struct regex_walk w = { .s = t.s, .n = t.n };
-		size_t done = 0;
+		struct span t = token_at(in, i), by = { " ", i > 0 || !s->drop_first, false };
 
-		while (regex_next(s->pattern, x, &w, NULL) > 0) {
-			str_add(&out->text, t.s + done, w.start - done);
-			if (i > 0 || !s->drop_first)
-				str_addc(&out->text, ' ');
-			done = w.end;
-		}
-		str_add(&out->text, t.s + done, t.n - done);
-		end_token(out);
+		add_replaced(s, x, &t, &by, out);
 	}
 }
 
@@ -289,18 +292,9 @@ run_bpe(const struct decoder_step *s, struct regex_scratch *x, const struct toke
     struct token_list *out)
 {
 	for (size_t i = 0; i < in->count; i++) {
-		struct span t = token_at(in, i);
-		struct regex_walk w = { .s = t.s, .n = t.n };
-		size_t done = 0;
+		struct span t = token_at(in, i), by = { " ", i + 1 < in->count, false };
 
-		while (regex_next(s->pattern, x, &w, NULL) > 0) {
-			str_add(&out->text, t.s + done, w.start - done);
-			if (i + 1 < in->count)
-				str_addc(&out->text, ' ');
-			done = w.end;
-		}
-		str_add(&out->text, t.s + done, t.n - done);
-		end_token(out);
+		add_replaced(s, x, &t, &by, out);
 	}
 }
 

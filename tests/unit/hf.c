@@ -362,6 +362,9 @@ test_decoders(void)
 	decoded("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"always\"}", "_a|_b_", "a b ");
 	decoded("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"add_prefix_space\":false}", "_a|_b", " a b");
 	decoded("{\"type\":\"BPEDecoder\",\"suffix\":\"</w>\"}", "a|b</w>|c</w>", "ab c");
+	/* A string is replaced among any bytes, an expression in text only. */
+	decoded("{\"type\":\"Replace\",\"pattern\":{\"String\":\"_\"},\"content\":\" \"}", "_\xff_|_", " \xff  ");
+	decoded("{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"_\"},\"content\":\" \"}", "_\xff_|_", "_\xff_ ");
 	decoded("{\"type\":\"WordPiece\"}", "", "decoder 'WordPiece' is not supported");
 	decoded("{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"ByteLevel\"}]}", "",
 	    "decoder 'ByteLevel': after other steps is not supported");
