@@ -15,23 +15,6 @@
 
 enum { BLOCK = 1 << 20, CHUNK = 8192 };         /* bytes read, tokens looked at in one go */
 
-/* Which sequence holds a token, counted over the whole .bin: the last that begins at or before it. */
-static int64_t
-sequence_of(const struct dataset *d, int64_t token)
-{
-	int64_t low = 0, high = dataset_num_sequences(d);
-
-	while (high - low > 1) {
-		int64_t mid = low + (high - low) / 2;
-
-		if (dataset_sequence_start(d, mid) <= token)
-			low = mid;
-		else
-			high = mid;
-	}
-	return low;
-}
-
 /* Names the first bad id of a chunk with its place. */
 static int
 bad_id(const struct dataset *d, int64_t vocab_size, int64_t first, const int64_t *ids,
@@ -41,7 +24,7 @@ bad_id(const struct dataset *d, int64_t vocab_size, int64_t first, const int64_t
 
 	while (ids[i] >= 0 && ids[i] < vocab_size)
 		i++;
-	s = sequence_of(d, first + i);
+	s = dataset_sequence_at(d, first + i);
 	return err_set(e,
 	    "%s.bin: token %lld of sequence %lld is %lld; the ids of a vocabulary of %lld end at "
 	    "%lld",
