@@ -86,6 +86,7 @@ static int
 check_sums(const char *prefix, const struct checksums *is, const char **what, struct err *e)
 {
 	struct checksums was;
+	char now[17], then[17];
 	int there = checksums_read(prefix, &was, e);
 
 	*what = there ? ", checksums agree" : ", checksums written";
@@ -96,22 +97,21 @@ check_sums(const char *prefix, const struct checksums *is, const char **what, st
 	if (is->idx == was.idx && is->bin == was.bin)
 		return 0;
 	return err_set(e,
-	    "%s.%s: XXH3-64 %016llx, but %s.xxh says %016llx: damaged, or written anew since; if "
+	    "%s.%s: XXH3-64 %s, but %s.xxh says %s: damaged, or written anew since; if "
 	    "it is right, remove %s.xxh",
 	    prefix, is->idx != was.idx ? "idx" : "bin",
-	    (unsigned long long)(is->idx != was.idx ? is->idx : is->bin), prefix,
-	    (unsigned long long)(is->idx != was.idx ? was.idx : was.bin), prefix);
+	    hash_text(is->idx != was.idx ? is->idx : is->bin, now), prefix,
+	    hash_text(is->idx != was.idx ? was.idx : was.bin, then), prefix);
 }
 
 /* A tokenizer that was given must be the one of the notes, where there are any. */
 static int
 check_tokenizer(const struct verify_config *c, const char *prefix, struct err *e)
 {
-	char hash[17];
+	const char *hash = tokenizer_hash(c->tokenizer);
 	struct notes n;
 	int rc = notes_read(prefix, &n, e) < 0 ? -1 : 0;
 
-	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)tokenizer_hash(c->tokenizer));
 	if (rc == 0 && n.type && strcmp(n.hash, hash))
 		rc = err_set(e,
 		    "%s.json: made with a %s with hash %s, but the one given has hash %s", prefix,

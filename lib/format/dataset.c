@@ -314,8 +314,9 @@ dataset_index_hash(const struct dataset *d)
 void
 dataset_fingerprint(const struct dataset *d, char out[64])
 {
-	snprintf(out, 64, "%016llx-%llu", (unsigned long long)dataset_index_hash(d),
-	    (unsigned long long)d->bin_bytes);
+	char digits[17];
+
+	snprintf(out, 64, "%s-%llu", hash_text(dataset_index_hash(d), digits), (unsigned long long)d->bin_bytes);
 }
 
 /* 65500 and not 65536: the bound of the preprocessor, which readers have to guess when they know
