@@ -73,7 +73,8 @@ test_template(void)
 	s = repeated("\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[",
 	    "{\"SpecialToken\":{\"id\":\"a\"}}", 5000, "],\"special_tokens\":{\"a\":{\"ids\":[0]}}}");
 	json_is(&s, "post_processor 'TemplateProcessing': more than 4096 entries in \"single\"");
-	s = repeated("{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"a\"}},{\"Sequence\":{\"id\":\"A\"}}],"
+	s = repeated("{\"type\":\"TemplateProcessing\","
+	    "\"single\":[{\"SpecialToken\":{\"id\":\"a\"}},{\"Sequence\":{\"id\":\"A\"}}],"
 	    "\"special_tokens\":{\"a\":{\"ids\":[", "0", 2000, "]}}}");
 	ids = repeated("\"post_processor\":{\"type\":\"Sequence\",\"processors\":[", s.buf, 3, "]}");
 	json_is(&ids, "post_processor 'TemplateProcessing': more than 4096 tokens");
