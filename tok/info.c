@@ -41,7 +41,7 @@ info_json(const struct tokenizer *t, FILE *out)
 		str_add_json(&s, tokenizer_file(t, i), strlen(tokenizer_file(t, i)));
 	}
 	str_adds(&s, "]}\n");
-	fwrite(s.buf, 1, s.len, out);
+	str_put(&s, out);
 	str_release(&s);
 }
 

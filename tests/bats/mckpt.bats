@@ -86,6 +86,7 @@ copy()
 	[ "$status" = 1 ]
 	[[ $output == *"$(printf 'embedding.word_embeddings.weight\tshape\tF32\tF32\t2096\t-\t-')"* ]]
 	fails 1 "mckpt: no tensor to compare: --only and --ignore leave none" mckpt diff --only nothing a a
+	[ -z "$output" ]
 	fails 1 "mckpt: 'a' is a checkpoint and '$hf/gpt2' a Hugging Face directory: mckpt import the latter first" \
 		mckpt diff a "$hf/gpt2"
 	run mckpt diff "$hf/gpt2" "$hf/gpt2"
@@ -188,7 +189,12 @@ copy()
 	[ "$stderr" = "mckpt: no checkpoint in 'b/iter_0000003'" ]
 	mkdir empty
 	fails 1 "mckpt: no iter_* directory in 'empty'" mckpt ls empty
+	[ -z "$output" ]
 	fails 1 "mckpt: cannot open directory 'nowhere': No such file or directory" mckpt ls nowhere
+	[ -z "$output" ]
+	fails 1 "mckpt: cannot open directory 'nowhere': No such file or directory" mckpt ls nowhere a
+	[ "${#lines[@]}" = 2 ]
+	[[ "${lines[0]}" == "directory	iteration	"* ]]
 	cd a
 	mckpt ls | grep -q '^./iter_0000007'
 }

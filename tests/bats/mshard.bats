@@ -101,8 +101,13 @@ e_tiny_i32	length 16-31	1" ]
 }
 
 @test "info: a dataset that is not there" {
-	run --separate-stderr mshard info nowhere
+	refused 1 "mshard: cannot open 'nowhere.idx': No such file or directory" mshard info nowhere
+	refused 1 "mshard: cannot open 'nowhere.idx': No such file or directory" mshard info --json nowhere a_u16
+	run --separate-stderr mshard info a_u16 nowhere
 	[ "$status" = 1 ]
+	[ "${lines[0]}" = "dataset	item	value" ]
+	[ "$(cut -f1 <<<"$output" | sort -u)" = "a_u16
+dataset" ]
 	[ "$stderr" = "mshard: cannot open 'nowhere.idx': No such file or directory" ]
 }
 
@@ -150,9 +155,8 @@ $D/malformed/trailing_modes: ok, 3 documents, 5 sequences, 31 tokens of uint16" 
 }
 
 @test "head: a document that is not there" {
-	run --separate-stderr mshard head --document 63 a_u16
-	[ "$status" = 1 ]
-	[ "$stderr" = "mshard: a_u16: no document 63: there are 63, counted from 0" ]
+	refused 1 "mshard: a_u16: no document 63: there are 63, counted from 0" mshard head --document 63 a_u16
+	refused 1 "mshard: cannot open 'nowhere.idx': No such file or directory" mshard head nowhere
 }
 
 @test "cat: the bytes of Megatron-LM's merge" {
@@ -334,6 +338,24 @@ u_text_document	tokenizer_hash	$hash
 	run --separate-stderr mshard head --tokenizer-model t.model a_u16
 	[ "$status" = 1 ]
 	[[ "$stderr" == "mshard: a_u16: sequence 0: "* ]]
+	[ -z "$output" ]
+	run --separate-stderr mshard sample --data-path a_u16 --seq-length 8 --split 1 --tokenizer-model t.model
+	[ "$status" = 1 ]
+	[[ "$stderr" == "mshard: sample 0: "* ]]
+	[ -z "$output" ]
+}
+
+@test "sample, index and blend: nothing is printed for datasets that do not open" {
+	for verb in sample "sample --index --global-batch-size 1" index blend; do
+		refused 1 "mshard: cannot open 'nowhere.idx': No such file or directory" \
+			mshard $verb --data-path nowhere --seq-length 8 --split 1
+	done
+	mtok -q -o none --tokenizer-type NullTokenizer --vocab-size 5 </dev/null
+	for verb in index blend; do
+		run --separate-stderr mshard $verb --data-path none_text_document --seq-length 8 --split 1
+		[ "$status" = 1 ]
+		[ -z "$output" ]
+	done
 }
 
 @test "sample: the tokens are those of its parts, in the order of Megatron-LM" {
