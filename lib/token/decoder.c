@@ -7,14 +7,14 @@
 #include "lib/token/decoder.h"
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
+#include "lib/token/component.h"
 #include "lib/token/split.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Bounds on what a small file can ask for: published decoders have a handful of steps, which make
- * tokens shorter. */
-enum { STEPS_MAX = 128, GROWTH_MAX = 4096 };
+/* A bound on what a small file can ask for: published decoders make tokens shorter. */
+enum { GROWTH_MAX = 4096 };
 
 struct decoder_kind {
 	const char *name;
@@ -212,24 +212,36 @@ parse_replace(struct decoder *d, struct decoder_step *s, const struct json_value
 	    : err_set(e, "the steps could make a token more than %d times longer", GROWTH_MAX);
 }
 
-/* A pattern that gives up leaves the rest of the token as it is, and so do bytes that are no text. */
+/* A token with `by` in the place of its matches. An expression that gives up leaves the rest as it is;
+ * it sees no bytes that are no text. */
+static void
+add_replaced(const struct decoder_step *s, struct regex_scratch *x, const struct span *t,
+    const struct span *by, struct token_list *out)
+{
+	struct regex_walk w = { .s = t->s, .n = t->n };
+	bool text = regex_is_string(s->pattern) || utf8_check((const unsigned char *)t->s, t->n) == t->n;
+	size_t done = 0;
+
+	while (text && regex_next(s->pattern, x, &w, NULL) > 0) {
+		str_add(&out->text, t->s + done, w.start - done);
+		str_add(&out->text, by->s, by->n);
+		done = w.end;
+	}
+	str_add(&out->text, t->s + done, t->n - done);
+	end_token(out);
+}
+
+/* The same in every token. */
 static void
 run_replace(const struct decoder_step *s, struct regex_scratch *x, const struct token_list *in,
     struct token_list *out)
 {
+	struct span by = { s->text, s->len, false };
+
 	for (size_t i = 0; i < in->count; i++) {
 		struct span t = token_at(in, i);
-		struct regex_walk w = { .s = t.s, .n = t.n };
-		bool text = utf8_check((const unsigned char *)t.s, t.n) == t.n;
-		size_t done = 0;
 
-		while (text && regex_next(s->pattern, x, &w, NULL) > 0) {
-			str_add(&out->text, t.s + done, w.start - done);
-			str_add(&out->text, s->text, s->len);
-			done = w.end;
-		}
-		str_add(&out->text, t.s + done, t.n - done);
-		end_token(out);
+		add_replaced(s, x, &t, &by, out);
 	}
 }
 
@@ -255,18 +267,9 @@ run_metaspace(const struct decoder_step *s, struct regex_scratch *x, const struc
     struct token_list *out)
 {
 	for (size_t i = 0; i < in->count; i++) {
-		struct span t = token_at(in, i);
-		struct regex_walk w = { .s = t.s, .n = t.n };
-		size_t done = 0;
+		struct span t = token_at(in, i), by = { " ", i > 0 || !s->drop_first, false };
 
-		while (regex_next(s->pattern, x, &w, NULL) > 0) {
-			str_add(&out->text, t.s + done, w.start - done);
-			if (i > 0 || !s->drop_first)
-				str_addc(&out->text, ' ');
-			done = w.end;
-		}
-		str_add(&out->text, t.s + done, t.n - done);
-		end_token(out);
+		add_replaced(s, x, &t, &by, out);
 	}
 }
 
@@ -289,18 +292,9 @@ run_bpe(const struct decoder_step *s, struct regex_scratch *x, const struct toke
     struct token_list *out)
 {
 	for (size_t i = 0; i < in->count; i++) {
-		struct span t = token_at(in, i);
-		struct regex_walk w = { .s = t.s, .n = t.n };
-		size_t done = 0;
+		struct span t = token_at(in, i), by = { " ", i + 1 < in->count, false };
 
-		while (regex_next(s->pattern, x, &w, NULL) > 0) {
-			str_add(&out->text, t.s + done, w.start - done);
-			if (i + 1 < in->count)
-				str_addc(&out->text, ' ');
-			done = w.end;
-		}
-		str_add(&out->text, t.s + done, t.n - done);
-		end_token(out);
+		add_replaced(s, x, &t, &by, out);
 	}
 }
 
@@ -314,50 +308,28 @@ static const struct decoder_kind kinds[] = {
 	{ "BPEDecoder", parse_bpe, run_bpe },
 };
 
-enum { NUM_KINDS = sizeof kinds / sizeof *kinds };
-
-/* One step that is no Sequence. */
+/* Room for one more step. */
 static int
-parse_step(struct decoder *d, const struct json_value *v, const char *type, struct err *e)
+add_step(void *owner, const void *kind, const struct json_value *v, struct err *e)
 {
+	struct decoder *d = owner;
 	struct decoder_step *s;
-	struct err why;
 
-	for (int k = 0; k < NUM_KINDS; k++) {
-		if (strcmp(kinds[k].name, type))
-			continue;
-		if (d->count == STEPS_MAX)
-			return err_set(e, "decoder: more than %d steps", STEPS_MAX);
-		d->step = mem_realloc(d->step, (size_t)d->count + 1, sizeof *d->step);
-		s = &d->step[d->count++];
-		*s = (struct decoder_step){ .kind = &kinds[k] };
-		if (kinds[k].parse(d, s, v, &why) < 0)
-			return err_set(e, "decoder '%s': %s", type, why.msg);
-		return 0;
-	}
-	return err_set(e, "decoder '%s' is not supported", type);
+	d->step = mem_realloc(d->step, (size_t)d->count + 1, sizeof *d->step);
+	s = &d->step[d->count++];
+	*s = (struct decoder_step){ .kind = kind };
+	return s->kind->parse(d, s, v, e);
 }
 
-/* A Sequence is its steps, whatever its depth. */
+static const struct component component = {
+	"decoder", "decoders", COMPONENT_STEPS, kinds, sizeof *kinds, sizeof kinds / sizeof *kinds, add_step
+};
+
+/* Decoders add up in their order. */
 int
 decoder_parse(struct decoder *d, const struct json_value *v, struct err *e)
 {
-	const struct json_value *list;
-	const char *type;
-
-	if (!v || v->type == JSON_NULL)
-		return 0;
-	if (json_string(v, "type", "", &type, e) < 0)
-		return -1;
-	if (strcmp(type, "Sequence"))
-		return parse_step(d, v, type, e);
-	list = json_get(v, "decoders");
-	if (!list || list->type != JSON_ARRAY)
-		return err_set(e, "decoder 'Sequence': \"decoders\" must be a list");
-	for (size_t i = 0; i < list->len; i++)
-		if (decoder_parse(d, &list->item[i], e) < 0)
-			return -1;
-	return 0;
+	return component_parse(&component, d, v, e);
 }
 
 /* Also after a parse that failed. */
