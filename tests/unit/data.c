@@ -150,7 +150,8 @@ can_ask(const struct reading *g)
 	int64_t wanted = g->wanted[g->which];
 	const struct path_list *l = data_paths_list(&g->c.paths, g->which);
 
-	return wanted != 0 && l->count > 0 && split_int(g->params, g->which, "length") > 0 && param_int(g->params, "add_extra_token_to_sequence") &&
+	return wanted != 0 && l->count > 0 && split_int(g->params, g->which, "length") > 0 &&
+	    param_int(g->params, "add_extra_token_to_sequence") &&
 	    !(wanted < 0 && (g->which == SPLIT_TEST || (g->which == SPLIT_TRAIN && l->count > 1)));
 }
 
