@@ -4,6 +4,8 @@
  * Source: the serialised forms in huggingface/tokenizers.
  */
 #include "lib/token/component.h"
+#include "lib/base/mem.h"
+#include "lib/base/utf8.h"
 
 #include <string.h>
 
@@ -54,4 +56,30 @@ component_parse(const struct component *c, void *owner, const struct json_value 
 	int steps = 0;
 
 	return parse(c, owner, v, &steps, e);
+}
+
+/* It may be empty, and hold NULs. */
+int
+component_string(const struct json_value *v, const char *key, char **text, size_t *len, struct err *e)
+{
+	const struct json_value *m = json_get(v, key);
+
+	if (!m || m->type != JSON_STRING)
+		return err_set(e, "\"%s\" must be a string", key);
+	*text = mem_strndup(m->string, m->len);
+	*len = m->len;
+	return 0;
+}
+
+/* Longer ones would make a text longer by as much wherever they are put. */
+int
+component_character(const struct json_value *v, const char *key, char **text, size_t *len, struct err *e)
+{
+	const struct json_value *m = json_get(v, key);
+	uint32_t cp;
+
+	if (!m || m->type != JSON_STRING || m->len == 0 ||
+	    utf8_decode((const unsigned char *)m->string, m->len, &cp) != (int)m->len)
+		return err_set(e, "\"%s\" must be a character", key);
+	return component_string(v, key, text, len, e);
 }

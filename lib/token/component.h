@@ -28,4 +28,9 @@ struct component {
  * component and the step in the message when one fails, is of no kind, or is too many. */
 int component_parse(const struct component *c, void *owner, const struct json_value *v, struct err *e);
 
+/* Members of a step: a string, and one that is a character, not empty and not more. *text is for the
+ * caller to free(). */
+int component_string(const struct json_value *v, const char *key, char **text, size_t *len, struct err *e);
+int component_character(const struct json_value *v, const char *key, char **text, size_t *len, struct err *e);
+
 #endif

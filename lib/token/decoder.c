@@ -76,19 +76,6 @@ decoder_add(struct decoder_scratch *x, const char *token, size_t len)
 	end_token(&x->list[0]);
 }
 
-/* A string member that every kind but Fuse has one of. */
-static int
-parse_text(struct decoder_step *s, const struct json_value *v, const char *key, struct err *e)
-{
-	const struct json_value *text = json_get(v, key);
-
-	if (!text || text->type != JSON_STRING)
-		return err_set(e, "\"%s\" must be a string", key);
-	s->text = mem_strndup(text->string, text->len);
-	s->len = text->len;
-	return 0;
-}
-
 /* Its tokens come as their bytes already, so nothing may have changed them. */
 static int
 parse_byte_level(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
@@ -169,9 +156,9 @@ parse_strip(struct decoder *d, struct decoder_step *s, const struct json_value *
 {
 	(void)d;
 	if (json_int(v, "start", 0, &s->start, e) < 0 || json_int(v, "stop", 0, &s->stop, e) < 0 ||
-	    parse_text(s, v, "content", e) < 0)
+	    component_character(v, "content", &s->text, &s->len, e) < 0)
 		return -1;
-	return is_character(json_get(v, "content")) ? 0 : err_set(e, "\"content\" must be a character");
+	return 0;
 }
 
 /* At most so many of the character at either side of each token. */
@@ -204,7 +191,7 @@ parse_replace(struct decoder *d, struct decoder_step *s, const struct json_value
 	size_t times;
 
 	s->pattern = pattern_parse(pattern, e);
-	if (!s->pattern || parse_text(s, v, "content", e) < 0)
+	if (!s->pattern || component_string(v, "content", &s->text, &s->len, e) < 0)
 		return -1;
 	times = regex_is_string(s->pattern) ? (s->len + string->len - 1) / string->len : 1 + s->len;
 	d->growth = (d->growth ? d->growth : 1) * (times ? times : 1);
@@ -252,10 +239,8 @@ parse_metaspace(struct decoder *d, struct decoder_step *s, const struct json_val
 	enum metaspace_prepend prepend;
 
 	(void)d;
-	if (metaspace_prepend(v, &prepend, e) < 0 || parse_text(s, v, "replacement", e) < 0)
+	if (metaspace_prepend(v, &prepend, e) < 0 || component_character(v, "replacement", &s->text, &s->len, e) < 0)
 		return -1;
-	if (!is_character(json_get(v, "replacement")))
-		return err_set(e, "\"replacement\" must be a character");
 	s->drop_first = prepend != METASPACE_NEVER;
 	s->pattern = regex_new_string(s->text, s->len);
 	return 0;
@@ -278,7 +263,7 @@ static int
 parse_bpe(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
 {
 	(void)d;
-	if (parse_text(s, v, "suffix", e) < 0)
+	if (component_string(v, "suffix", &s->text, &s->len, e) < 0)
 		return -1;
 	if (s->len == 0)
 		return err_set(e, "\"suffix\" must not be empty");

@@ -89,14 +89,8 @@ run_lowercase(const struct normal_step *s, struct normal_scratch *x, struct span
 static int
 parse_prepend(struct normalizer *z, struct normal_step *s, const struct json_value *v, struct err *e)
 {
-	const struct json_value *text = json_get(v, "prepend");
-
 	(void)z;
-	if (!text || text->type != JSON_STRING)
-		return err_set(e, "\"prepend\" must be a string");
-	s->text = mem_strndup(text->string, text->len);
-	s->len = text->len;
-	return 0;
+	return component_string(v, "prepend", &s->text, &s->len, e);
 }
 
 /* An empty text stays empty. */
@@ -116,13 +110,9 @@ run_prepend(const struct normal_step *s, struct normal_scratch *x, struct span *
 static int
 parse_replace(struct normalizer *z, struct normal_step *s, const struct json_value *v, struct err *e)
 {
-	const struct json_value *text = json_get(v, "content");
-
 	(void)z;
-	if (!text || text->type != JSON_STRING)
-		return err_set(e, "\"content\" must be a string");
-	s->text = mem_strndup(text->string, text->len);
-	s->len = text->len;
+	if (component_string(v, "content", &s->text, &s->len, e) < 0)
+		return -1;
 	s->pattern = pattern_parse(json_get(v, "pattern"), e);
 	return s->pattern ? 0 : -1;
 }

@@ -260,14 +260,10 @@ run_digits(const struct run *r, int step, const struct span *in)
 static int
 parse_metaspace(struct splitter *p, struct split_step *s, const struct json_value *v, struct err *e)
 {
-	const struct json_value *text = json_get(v, "replacement");
-
 	(void)p;
-	if (!is_character(text))
-		return err_set(e, "\"replacement\" must be a character");
-	s->replacement = mem_strndup(text->string, text->len);
-	s->len = text->len;
-	s->pattern = regex_new_string(text->string, text->len);
+	if (component_character(v, "replacement", &s->replacement, &s->len, e) < 0)
+		return -1;
+	s->pattern = regex_new_string(s->replacement, s->len);
 	s->behavior = SPLIT_MERGED_WITH_NEXT;
 	if (metaspace_prepend(v, &s->prepend, e) < 0)
 		return -1;
@@ -307,16 +303,6 @@ static const struct split_kind kinds[] = {
 	{ "Digits", parse_digits, run_digits },
 	{ "Metaspace", parse_metaspace, run_metaspace },
 };
-
-/* Longer ones would make a text longer by as much at every space. */
-bool
-is_character(const struct json_value *v)
-{
-	uint32_t cp;
-
-	return v && v->type == JSON_STRING && v->len > 0 &&
-	    utf8_decode((const unsigned char *)v->string, v->len, &cp) == (int)v->len;
-}
 
 /* The decoder of the same name has the same members. */
 int

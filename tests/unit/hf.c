@@ -365,6 +365,10 @@ test_decoders(void)
 	/* A string is replaced among any bytes, an expression in text only. */
 	decoded("{\"type\":\"Replace\",\"pattern\":{\"String\":\"_\"},\"content\":\" \"}", "_\xff_|_", " \xff  ");
 	decoded("{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"_\"},\"content\":\" \"}", "_\xff_|_", "_\xff_ ");
+	decoded("{\"type\":\"Strip\",\"content\":\"xy\"}", "", "decoder 'Strip': \"content\" must be a character");
+	decoded("{\"type\":\"Metaspace\",\"replacement\":\"\"}", "", "decoder 'Metaspace': \"replacement\" must be a character");
+	decoded("{\"type\":\"Metaspace\"}", "", "decoder 'Metaspace': \"replacement\" must be a character");
+	decoded("{\"type\":\"BPEDecoder\"}", "", "decoder 'BPEDecoder': \"suffix\" must be a string");
 	decoded("{\"type\":\"WordPiece\"}", "", "decoder 'WordPiece' is not supported");
 	decoded("{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"ByteLevel\"}]}", "",
 	    "decoder 'ByteLevel': after other steps is not supported");
