@@ -6,7 +6,6 @@
  * text is ever stored.
  */
 #include "lib/token/split.h"
-#include "lib/base/mem.h"
 #include "lib/base/utf8.h"
 #include "lib/token/component.h"
 #include "lib/token/unicode.h"
