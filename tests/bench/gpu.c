@@ -161,6 +161,10 @@ bench_norm(struct bench *b)
 		.mean = m->layer_norm ? w.norm.mean : none, .rstd = w.norm.rstd, .dweight = vector(b, DTYPE_F32, m->h),
 		.dbias = m->layer_norm ? vector(b, DTYPE_F32, m->h) : none, .accumulate = true };
 	report(b, "norm_bwd", op_norm_bwd, &w, 4 * bytes);
+	if (m->layer_norm) {
+		w.norm_grad.dx_sum = vector(b, DTYPE_F32, m->h);
+		report(b, "norm_bwd+sums", op_norm_bwd, &w, 4 * bytes);
+	}
 	w.residual = (struct residual){ .y = z, .x = x, .bias = m->layer_norm ? bias : none, .residual = r };
 	report(b, "residual_fwd", op_residual, &w, 3 * bytes);
 	w.norm.x = z;
@@ -273,12 +277,12 @@ bench_flat(struct bench *b)
 }
 
 /* The three products of a linear layer of k inputs and n outputs on `rows` rows: with the activation or
- * bias of GPT-2 where it has one. */
+ * bias of GPT-2 where it has one; those of outputs into the residual stream come with the sum and the norms. */
 static void
 bench_linear(struct bench *b, const char *name, const int64_t size[3], bool gelu)
 {
 	int64_t rows = size[0], n = size[1], k = size[2];
-	bool bias = b->m->layer_norm && n != b->m->v;
+	bool bias = b->m->layer_norm && n != b->m->v && n != b->m->h;
 	size_t used = b->r.used;
 	struct tensor x = take(b, DTYPE_BF16, rows, k), y = take(b, DTYPE_BF16, rows, n), weight = take(b, DTYPE_BF16, n, k),
 		      dw = take(b, DTYPE_F32, n, k), vec = vector(b, DTYPE_BF16, n), dvec = vector(b, DTYPE_F32, n),
