@@ -3,7 +3,8 @@
 #
 # A model of GPT-2's small shape goes once over the text (at least 16 million tokens, in documents that do not repeat), in bf16
 # and in fp32, from the same weights in the same order: the mean loss of each 100 steps must agree within 0.5 %. The options
-# are mtok's for a tokenizer of at most 50304 tokens. RANKS=N runs both on N GPUs. B is the build directory.
+# are mtok's for a tokenizer of at most 50304 tokens. RANKS=N runs both on N GPUs. B is the build directory;
+# the metrics of both runs stay in $OUT where it is set, also when the script is ended.
 set -eu
 : "${B:=build}" "${RANKS:=1}" "${OUT:=}"
 PATH=$(cd "$B" && pwd):$PATH
@@ -11,6 +12,7 @@ PATH=$(cd "$B" && pwd):$PATH
 text=$(realpath "$1")
 shift
 dir=$(mktemp -d)
+metrics=${OUT:-$dir}
 trap 'rm -rf "$dir"' EXIT
 [ "$(id -u)" != 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 mtok encode "$@" --append-eod -q -o "$dir/text" "$text"
@@ -33,20 +35,18 @@ train()
 		--data-path text_text_document --split 1,0,0 \
 		--micro-batch-size $((32 / RANKS)) --global-batch-size 32 --train-iters "$steps" --lr 3e-4 --min-lr 3e-5 \
 		--lr-decay-style cosine --lr-warmup-iters 200 --weight-decay 0.1 --clip-grad 1 --adam-beta2 0.95 --eval-iters 0 \
-		--log-interval 1000 --metrics-file "$name" "$@" >"$name.log" 2>&1 || { tail -n 5 "$name.log"; exit 1; }
+		--log-interval 1000 --metrics-file "$metrics/$name.jsonl" "$@" >"$name.log" 2>&1 || { tail -n 5 "$name.log"; exit 1; }
 }
 
 # means NAME: the mean loss of each 100 steps
 means()
 {
-	sed -n 's/.*"lm_loss": \([0-9.e+-]*\).*/\1/p' "$1" | awk '{ s += $1 } NR % 100 == 0 { print s / 100; s = 0 }'
+	sed -n 's/.*"lm_loss": \([0-9.e+-]*\).*/\1/p' "$metrics/$1.jsonl" | awk '{ s += $1 } NR % 100 == 0 { print s / 100; s = 0 }'
 }
 train bf16 --bf16
 train fp32
 means bf16 >a
 means fp32 >b
-[ -z "$OUT" ] || cp bf16 "$OUT/quality-bf16.jsonl"
-[ -z "$OUT" ] || cp fp32 "$OUT/quality-fp32.jsonl"
 paste a b | awk '
 	{ d = ($1 - $2) / $2; printf "steps %d-%d: bf16 %.4f, fp32 %.4f, %+.3f %%\n", 100 * NR - 99, 100 * NR, $1, $2, 100 * d
 	  if (d < 0) d = -d; if (d > worst) worst = d }

@@ -194,6 +194,7 @@ test_operation(const struct backend *b, const struct op_test *op)
 			test_order(b, &more);
 	}
 	printf("%s: %ld failures so far\n", op->name, check_failures);
+	fflush(stdout);
 }
 
 /* --- what has no gradient --------------------------------------------------------------------- */
@@ -687,7 +688,7 @@ test_refusals(const struct backend *b)
 
 	CHECK(b->alloc(r.d, (size_t)1 << 50, &e) == NULL && strstr(e.msg, "cannot allocate"));
 	CHECK(b->open(&config, &e) == NULL && strstr(e.msg, "double precision"));
-	CHECK(b->free_memory(r.d) > 0 && b->workspace(&config) > 0);
+	CHECK(b->free_memory(r.d) > 0);
 	x = rig_vector(&r, DTYPE_F64, 1, NULL);
 	rig_read(&r, &x, &zero);
 	CHECK(zero == 0);
