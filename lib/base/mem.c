@@ -60,16 +60,29 @@ mem_zalloc(size_t count, size_t size)
 
 /* Asks for huge pages where whole ones fit, which saves faults now and misses of the translation
  * buffer later. That the system has none is no failure. */
+static void *
+on_huge_pages(void *p, size_t bytes)
+{
+	uintptr_t from = ((uintptr_t)p + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1),
+		  to = ((uintptr_t)p + bytes) & ~(uintptr_t)(HUGE_PAGE - 1);
+
+	if (from < to)
+		(void)madvise((unsigned char *)p + (from - (uintptr_t)p), to - from, MADV_HUGEPAGE);
+	return p;
+}
+
+/* Small ones are on pages like any other. */
+void *
+mem_alloc_large(size_t count, size_t size)
+{
+	return on_huge_pages(mem_alloc(count, size), count * size);
+}
+
+/* For tables that are read at random, too. */
 void *
 mem_zalloc_large(size_t count, size_t size)
 {
-	unsigned char *p = mem_zalloc(count, size);
-	uintptr_t from = ((uintptr_t)p + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1),
-		  to = ((uintptr_t)p + count * size) & ~(uintptr_t)(HUGE_PAGE - 1);
-
-	if (from < to)
-		(void)madvise(p + (from - (uintptr_t)p), to - from, MADV_HUGEPAGE);
-	return p;
+	return on_huge_pages(mem_zalloc(count, size), count * size);
 }
 
 /*
@@ -116,6 +129,18 @@ mem_mul(uint64_t a, uint64_t b, uint64_t *out)
 	return __builtin_mul_overflow(a, b, out) ? -1 : 0;
 }
 
+/* A block of which `used` bytes are given out. What is large comes zeroed from the system, untouched. */
+static struct mem_block *
+block_new(struct mem_pool *pool, size_t size, size_t used)
+{
+	struct mem_block *b = used ? mem_zalloc_large(1, sizeof *b + size) : mem_alloc(1, sizeof *b + size);
+
+	b->next = pool->block;
+	b->used = used;
+	b->size = size;
+	return pool->block = b;
+}
+
 /*
  * Zeroed, aligned to 16 bytes, freed with the pool and never before. Half of SIZE_MAX is the bound,
  * so that rounding up and the head of the block cannot overflow. What is left of a block when the
@@ -131,15 +156,10 @@ mem_pool_alloc(struct mem_pool *pool, size_t count, size_t size)
 	if ((size && count > SIZE_MAX / 2 / size))
 		no_memory(count, size);
 	n = (count * size + ALIGN - 1) / ALIGN * ALIGN;
-	if (!b || b->size - b->used < n) {
-		size_t cap = n > BLOCK_BYTES ? n : BLOCK_BYTES;
-
-		b = mem_alloc(1, sizeof *b + cap);
-		b->next = pool->block;
-		b->used = 0;
-		b->size = cap;
-		pool->block = b;
-	}
+	if (n > BLOCK_BYTES)
+		return block_new(pool, n, n)->data;
+	if (!b || b->size - b->used < n)
+		b = block_new(pool, BLOCK_BYTES, 0);
 	p = b->data + b->used;
 	b->used += n;
 	return memset(p, 0, n);

@@ -230,7 +230,7 @@ open_files(struct tokenizer *t, const struct tokenizer_spec *spec, struct names 
 
 	if (tokenizer_read_file(t, spec->vocab, &text, &len, e) < 0)
 		return -1;
-	j = json_parse(text, len, spec->vocab, e);
+	j = json_parse_file(text, len, spec->vocab, e);
 	free(text);
 	if (!j)
 		return -1;
