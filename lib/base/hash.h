@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 uint64_t hash_xxh3(const void *bytes, size_t len);
+uint64_t hash_xxh3_seeded(const void *bytes, size_t len, uint64_t seed);        /* for tables of what others chose */
 
 struct hash_stream;                                     /* XXH3-64 over pieces */
 struct hash_stream *hash_stream_new(void);

@@ -159,7 +159,7 @@ io_read_file(const char *path, size_t max, char **out, size_t *len, struct err *
 	if (!f)
 		return err_sys(e, "open", path);
 	cap = room_for(fileno(f), max);
-	buf = mem_alloc_large(cap, 1);
+	buf = mem_zalloc_whole(cap, 1);
 	while ((r = fread(buf + n, 1, cap - n - IO_PADDING, f)) > 0) {
 		n += r;
 		if (max && n > max) {

@@ -31,26 +31,13 @@ few_bytes(const unsigned char *s, size_t len)
 	return low | (uint64_t)high << 8 * (len - 4);
 }
 
-/* Eight bytes at a time; the length goes in as well. Where the table lies is different in every
- * process, so that no file can be made whose tokens all meet in one slot. */
-static inline uint64_t
-bytes_hash(const struct bpe_names *n, const unsigned char *s, size_t len, bool padded)
+/* What bpe_name_hash gives, of bytes behind which none may be read. */
+static uint64_t
+bytes_hash(const struct bpe_names *n, const unsigned char *s, size_t len)
 {
-	uint64_t h = (len ^ (uintptr_t)n->slot) * BPE_MIX2, v;
+	size_t words = len & ~(size_t)7;
 
-	for (; len >= 8; s += 8, len -= 8) {
-		memcpy(&v, s, 8);
-		h = (h ^ v) * BPE_MIX;
-		h ^= h >> 32;
-	}
-	if (padded) {
-		memcpy(&v, s, 8);
-		v &= ((uint64_t)1 << 8 * len) - 1;
-	} else {
-		v = few_bytes(s, len);
-	}
-	h = (h ^ v) * BPE_MIX;
-	return h ^ h >> 32;
+	return bpe_hash_end(bpe_hash_words(n, s, len), few_bytes(s + words, len - words));
 }
 
 /* The slot of the token with these bytes, or the free one where it would go. Counts the others of the
@@ -77,7 +64,7 @@ uint32_t
 bpe_names_add(struct bpe_names *n, uint32_t id)
 {
 	const struct bpe_token *t = &n->token[id];
-	uint64_t hash = bytes_hash(n, t->bytes, t->len, false), *slot;
+	uint64_t hash = bytes_hash(n, t->bytes, t->len), *slot;
 	size_t others = 0;
 
 	slot = name_slot(n, t->bytes, t->len, hash, &others);
@@ -99,7 +86,7 @@ bpe_names_init(struct bpe_names *n, const struct bpe_token *token, size_t count)
 	n->token = token;
 	n->mask = size - 1;
 	n->alike = false;
-	n->slot = mem_zalloc_large(size, sizeof *n->slot);
+	n->slot = mem_zalloc_whole(size, sizeof *n->slot);
 }
 
 /* BPE_NONE for what is no token. */
@@ -108,19 +95,7 @@ bpe_name(const struct bpe_names *n, const unsigned char *bytes, size_t len)
 {
 	size_t others = 0;
 
-	return (uint32_t)*name_slot(n, bytes, len, bytes_hash(n, bytes, len, false), &others) - 1;
-}
-
-/* Half of the hash says which it is. */
-uint32_t
-bpe_likely_name(const struct bpe_names *n, const unsigned char *bytes, size_t len)
-{
-	uint64_t hash = bytes_hash(n, bytes, len, true);
-	size_t i = (size_t)hash & n->mask;
-
-	while (n->slot[i] && n->slot[i] >> 32 != hash >> 32)
-		i = (i + 1) & n->mask;
-	return (uint32_t)n->slot[i] - 1;
+	return (uint32_t)*name_slot(n, bytes, len, bytes_hash(n, bytes, len), &others) - 1;
 }
 
 /* The same for other kinds. */

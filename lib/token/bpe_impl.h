@@ -144,9 +144,50 @@ void bpe_names_init(struct bpe_names *n, const struct bpe_token *token, size_t c
 uint32_t bpe_names_add(struct bpe_names *n, uint32_t id);
 /* The id of the token with these bytes, or BPE_NONE. */
 uint32_t bpe_name(const struct bpe_names *n, const unsigned char *bytes, size_t len);
-/* The same without comparing bytes, for bytes behind which eight more may be read: what is no name may,
- * once in 2^32 times, pass for one; unless some are alike, a name is never taken for another. */
-uint32_t bpe_likely_name(const struct bpe_names *n, const unsigned char *bytes, size_t len);
+/* Eight bytes at a time; the length goes in as well. Where the table lies is different in every process, so
+ * that no file can be made whose tokens all meet in one slot. */
+static inline uint64_t
+bpe_hash_words(const struct bpe_names *n, const unsigned char *s, size_t len)
+{
+	uint64_t h = (len ^ (uintptr_t)n->slot) * BPE_MIX2, v;
+
+	for (; len >= 8; s += 8, len -= 8) {
+		memcpy(&v, s, 8);
+		h = (h ^ v) * BPE_MIX;
+		h ^= h >> 32;
+	}
+	return h;
+}
+
+/* With the bytes that are left, as a number. */
+static inline uint64_t
+bpe_hash_end(uint64_t h, uint64_t last)
+{
+	h = (h ^ last) * BPE_MIX;
+	return h ^ h >> 32;
+}
+
+/* The hash of bytes behind which seven more may be read. */
+static inline uint64_t
+bpe_name_hash(const struct bpe_names *n, const unsigned char *s, size_t len)
+{
+	uint64_t last;
+
+	memcpy(&last, s + (len & ~(size_t)7), 8);
+	return bpe_hash_end(bpe_hash_words(n, s, len), last & (((uint64_t)1 << 8 * (len & 7)) - 1));
+}
+
+/* bpe_name by the hash alone: what is no name may, once in 2^32 times, pass for one; unless some are alike,
+ * a name is never taken for another. */
+static inline uint32_t
+bpe_likely_name(const struct bpe_names *n, uint64_t hash)
+{
+	size_t i = (size_t)hash & n->mask;
+
+	while (n->slot[i] && n->slot[i] >> 32 != hash >> 32)
+		i = (i + 1) & n->mask;
+	return (uint32_t)n->slot[i] - 1;
+}
 
 /* A rank file's pairs (names must be there), and the tokens that whole pieces alone can be. */
 void bpe_parts_of_ranks(struct bpe *b);

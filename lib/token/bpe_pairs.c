@@ -38,12 +38,12 @@ void
 bpe_pairs_init(struct bpe_pairs *p, size_t num_ids, size_t num_ranks,
     const struct bpe_merge *coming, size_t num_coming)
 {
-	p->region = mem_zalloc_large(num_ids, sizeof *p->region);
-	p->used = mem_zalloc(num_ids, sizeof *p->used);
-	p->joined = mem_alloc(num_ranks, sizeof *p->joined);
+	p->region = mem_zalloc_whole(num_ids, sizeof *p->region);
+	p->used = mem_zalloc_whole(num_ids, sizeof *p->used);
+	p->joined = mem_zalloc_whole(num_ranks, sizeof *p->joined);
 	p->linear = true;
 	p->num_pairs = p->cap = lay_out(p, num_ids, coming, num_coming);
-	p->pair = mem_alloc_large(p->cap, sizeof *p->pair);
+	p->pair = mem_zalloc_whole(p->cap, sizeof *p->pair);
 	memset(p->pair, 0xff, p->num_pairs * sizeof *p->pair);
 }
 

@@ -18,7 +18,12 @@
 
 /* How a token is made. order is the rank of the pair and one more; 0 for a byte, BPE_NONE: not known. */
 struct made {
-	uint32_t left, right, order, len;
+	uint32_t left, right, order;
+};
+
+/* The same for a token of a rank file, whose rank is its id. */
+struct split {
+	uint32_t left, right, cut;      /* cut: the bytes of left; 0: not known */
 };
 
 /* Two tokens side by side around a place in a text: left from start to the place, right from there to end. */
@@ -26,11 +31,12 @@ struct meeting {
 	uint32_t left, right, start, place, end;
 };
 
-/* A token of a rank file, and the ids of what its bytes begin and end with. */
+/* A token of a rank file, and what its bytes begin and end with: by the end, and by the start. */
 struct stretch {
 	unsigned char text[BPE_LINEAR_MAX + 8];
 	uint32_t len;
-	uint32_t head[BPE_LINEAR_MAX + 1], tail[BPE_LINEAR_MAX];        /* by their end, by their start */
+	uint32_t head[BPE_LINEAR_MAX], tail[BPE_LINEAR_MAX];
+	uint64_t head_hash[BPE_LINEAR_MAX], tail_hash[BPE_LINEAR_MAX];
 };
 
 /* Ids in order of their tokens' length: a counting sort, so each length keeps its order. */
@@ -55,97 +61,95 @@ sort_by_length(const struct bpe *b, uint32_t *id, size_t count)
 	free(first);
 }
 
-/* Nothing is known but bytes. */
-static struct made *
-made_new(const struct bpe *b)
-{
-	struct made *made = mem_alloc_large(b->num_tokens, sizeof *made);
-
-	for (size_t id = 0; id < b->num_tokens; id++)
-		made[id] = (struct made){ BPE_NONE, BPE_NONE, BPE_NONE, b->token[id].len };
-	for (int i = 0; i < 256; i++)
-		made[b->byte_id[i]].order = 0;
-	return made;
-}
-
-/* Takes back the last merge of the two. Returns the rank below which a pair of what meets now would have
- * gone first, where of equal ranks the leftmost does; BPE_NONE when there was no merge. */
-static inline uint32_t
-undo(const struct made *made, struct meeting *m)
-{
-	const struct made *left = &made[m->left], *right = &made[m->right];
-
-	if (left->order > right->order) {
-		m->left = left->right;
-		m->start = m->place - made[m->left].len;
-		return left->order - 1;
-	}
-	if (right->order == 0)
-		return BPE_NONE;
-	m->right = right->left;
-	m->end = m->place + made[m->right].len;
-	return right->order;
-}
-
-/* Whether the two are made before a pair across the place between them is merged: by the pairs. */
+/* Whether two tokens are made before a pair across the place between them is merged. */
 static bool
-meet(const struct bpe *b, const struct made *made, struct bpe_merge pair)
+meet(const struct bpe *b, const struct made *made, uint32_t left, uint32_t right)
 {
-	struct meeting m = { pair.left, pair.right, 0, 0, 0 };
-	uint32_t limit;
+	for (;;) {
+		uint32_t limit;                 /* a pair of a rank below went first */
 
-	while ((limit = undo(made, &m)) != BPE_NONE)
-		if (bpe_pair_rank(&b->pairs, m.left, m.right) < limit)
+		if (made[left].order > made[right].order) {
+			limit = made[left].order - 1;
+			left = made[left].right;
+		} else if (made[right].order) {
+			/* of equal ranks the leftmost goes first */
+			limit = made[right].order;
+			right = made[right].left;
+		} else {
+			return true;
+		}
+		if (bpe_pair_rank(&b->pairs, left, right) < limit)
 			return false;
-	return true;
+	}
 }
 
-/* The same by what the bytes of the two are together. */
+/* The same in a token of a rank file, where the rank of two is the id of their bytes. */
 static bool
-meet_in(const struct bpe *b, const struct made *made, const struct stretch *s, uint32_t place)
+meet_in(const struct bpe *b, const struct split *split, const struct stretch *s, uint32_t place)
 {
 	struct meeting m = { s->head[place], s->tail[place], 0, place, s->len };
-	uint32_t limit;
 
-	while ((limit = undo(made, &m)) != BPE_NONE) {
-		uint32_t rank = m.start == 0 ? s->head[m.end] : m.end == s->len ? s->tail[m.start] :
-		    bpe_likely_name(&b->names, s->text + m.start, m.end - m.start);
+	for (;;) {
+		uint32_t left = m.place - m.start > 1 ? m.left + 1 : 0;
+		uint32_t right = m.end - m.place > 1 ? m.right + 1 : 0;
+		const struct split *last = &split[left > right ? m.left : m.right];
+		uint32_t limit = left > right ? left - 1 : right, rank;
 
+		if (left == 0 && right == 0)
+			return true;
+		if (last->cut == 0)
+			return false;
+		if (left > right) {
+			m.left = last->right;
+			m.start += last->cut;
+		} else {
+			m.right = last->left;
+			m.end = m.place + last->cut;
+		}
+		rank = m.start == 0 ? s->head[m.end] : m.end == s->len ? s->tail[m.start] :
+		    bpe_likely_name(&b->names, bpe_name_hash(&b->names, s->text + m.start, m.end - m.start));
 		if (rank < limit)
 			return false;
 	}
-	return true;
 }
 
-/* All that a token begins and ends with, if it is not long. */
-static bool
+/* Takes a token that is not long and asks for the slots of all that it begins and ends with. */
+static void
 stretch_init(const struct bpe *b, struct stretch *s, const struct bpe_token *t)
 {
-	if (t->len > BPE_LINEAR_MAX)
-		return false;
-	s->len = t->len;
-	memcpy(s->text, t->bytes, t->len);
-	for (uint32_t i = 1; i < t->len; i++) {
-		s->head[i] = bpe_likely_name(&b->names, s->text, i);
-		s->tail[i] = bpe_likely_name(&b->names, s->text + i, t->len - i);
+	s->len = bpe_is_text(t) && t->len <= BPE_LINEAR_MAX ? t->len : 0;
+	for (uint32_t i = 0; i < s->len; i++)
+		s->text[i] = t->bytes[i];
+	for (uint32_t i = 1; i < s->len; i++) {
+		s->head_hash[i] = bpe_name_hash(&b->names, s->text, i);
+		s->tail_hash[i] = bpe_name_hash(&b->names, s->text + i, s->len - i);
+		__builtin_prefetch(&b->names.slot[s->head_hash[i] & b->names.mask]);
+		__builtin_prefetch(&b->names.slot[s->tail_hash[i] & b->names.mask]);
 	}
-	return true;
+}
+
+/* Looks them up, and asks for what they are made of. */
+static void
+stretch_look_up(const struct bpe *b, const struct split *split, struct stretch *s)
+{
+	for (uint32_t i = 1; i < s->len; i++) {
+		s->head[i] = bpe_likely_name(&b->names, s->head_hash[i]);
+		s->tail[i] = bpe_likely_name(&b->names, s->tail_hash[i]);
+		__builtin_prefetch(&split[s->head[i]]);
+		__builtin_prefetch(&split[s->tail[i]]);
+	}
 }
 
 /* The parts of a token of a rank file, if all is made in order. */
 static bool
-find_parts(const struct bpe *b, const struct made *made, uint32_t id, struct bpe_merge *out)
+find_parts(const struct bpe *b, const struct split *split, const struct stretch *s, uint32_t id,
+    struct bpe_merge *out)
 {
-	const struct bpe_token *t = &b->token[id];
-	struct stretch s;
-
-	if (b->names.alike || !stretch_init(b, &s, t))
-		return false;
-	for (uint32_t i = t->len - 1; i > 0; i--) {
-		*out = (struct bpe_merge){ s.head[i], s.tail[i] };
-		if (out->left != BPE_NONE && out->right != BPE_NONE && made[out->left].order <= id &&
-		    made[out->right].order <= id && meet_in(b, made, &s, i) &&
-		    bpe_is_join(t, &b->token[out->left], &b->token[out->right]))
+	for (uint32_t i = s->len; i-- > 1;) {
+		*out = (struct bpe_merge){ s->head[i], s->tail[i] };
+		if (((out->left < id) | (i == 1)) & ((out->right < id) | (i + 1 == s->len)) &&
+		    meet_in(b, split, s, i) &&
+		    bpe_is_join(&b->token[id], &b->token[out->left], &b->token[out->right]))
 			return true;
 	}
 	return false;
@@ -196,27 +200,44 @@ add_pair(struct bpe *b, uint32_t id, struct bpe_merge m)
 		b->leaf[(size_t)t->bytes[0] << 8 | t->bytes[1]] = id;
 }
 
-/* A token whose bytes end in more than two parts gets no pair. What is left after the first look is merged
- * in order of length, as the parts are shorter. */
+/* Finds the parts of tokens by what is known of those before them; the others go to rest. Returns how many
+ * pairs there are. What a token needs is asked for while the two before it are dealt with. */
+static size_t
+split_tokens(const struct bpe *b, struct bpe_merge *pair, uint32_t *id, uint32_t *rest, size_t *num_rest)
+{
+	static const struct bpe_token none;
+	struct split *split = mem_zalloc_whole(b->num_tokens, sizeof *split);
+	struct stretch s[3];
+	size_t count = 0;
+
+	*num_rest = 0;
+	for (uint32_t i = 0; i < b->num_tokens + 2; i++) {
+		stretch_init(b, &s[i % 3], i < b->num_tokens ? &b->token[i] : &none);
+		if (i > 0)
+			stretch_look_up(b, split, &s[(i - 1) % 3]);
+		if (i < 2 || !bpe_is_text(&b->token[i - 2]) || b->token[i - 2].len == 1)
+			continue;
+		if (b->names.alike || !find_parts(b, split, &s[(i - 2) % 3], i - 2, &pair[count])) {
+			rest[(*num_rest)++] = i - 2;
+			continue;
+		}
+		split[i - 2] = (struct split){ pair[count].left, pair[count].right, b->token[pair[count].left].len };
+		id[count++] = i - 2;
+	}
+	free(split);
+	return count;
+}
+
+/* A token whose bytes end in more than two parts gets no pair. What was not found at once is merged in
+ * order of length, as the parts are shorter. */
 void
 bpe_parts_of_ranks(struct bpe *b)
 {
 	uint32_t *rest = mem_alloc(b->num_tokens, sizeof *rest), *id = mem_alloc(b->num_tokens, sizeof *id);
-	struct bpe_merge *pair = mem_alloc_large(b->num_tokens, sizeof *pair), m;
-	size_t num_rest = 0, num_pairs = 0, odd = 0;
-	struct made *made = made_new(b);
+	struct bpe_merge *pair = mem_alloc(b->num_tokens, sizeof *pair), m;
+	size_t num_rest, num_pairs = split_tokens(b, pair, id, rest, &num_rest), odd = 0;
 	struct bpe_scratch s = { 0 };
 
-	for (uint32_t i = 0; i < b->num_tokens; i++) {
-		if (!bpe_is_text(&b->token[i]) || b->token[i].len == 1)
-			continue;
-		if (find_parts(b, made, i, &pair[num_pairs])) {
-			made[i] = (struct made){ pair[num_pairs].left, pair[num_pairs].right, i + 1, made[i].len };
-			id[num_pairs++] = i;
-		} else {
-			rest[num_rest++] = i;
-		}
-	}
 	bpe_pairs_init(&b->pairs, b->num_tokens, b->num_tokens, pair, num_pairs);
 	for (size_t i = 0; i < num_pairs; i++)
 		add_pair(b, id[i], pair[i]);
@@ -232,26 +253,28 @@ bpe_parts_of_ranks(struct bpe *b)
 	free(rest);
 	free(id);
 	free(pair);
-	free(made);
 }
 
 /* Merges in order of rank, so that parts come before what is made of them; the first way is the one. */
 void
 bpe_parts_of_merges(struct bpe *b, const struct bpe_merge *merge, size_t count)
 {
+	struct made *made = mem_zalloc_whole(b->num_tokens, sizeof *made);
 	uint32_t *odd = mem_alloc(b->num_tokens, sizeof *odd);
-	struct made *made = made_new(b);
 	struct bpe_scratch s = { 0 };
 	struct bpe_merge m;
 	size_t num_odd = 0;
 
+	memset(made, 0xff, b->num_tokens * sizeof *made);
+	for (int i = 0; i < 256; i++)
+		made[b->byte_id[i]].order = 0;
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t id = bpe_joined(&b->pairs, i);
 
 		m = merge[i];
 		if (made[id].order == BPE_NONE && made[m.left].order <= i && made[m.right].order <= i &&
-		    meet(b, made, m))
-			made[id] = (struct made){ m.left, m.right, i + 1, made[id].len };
+		    meet(b, made, m.left, m.right))
+			made[id] = (struct made){ m.left, m.right, i + 1 };
 	}
 	for (uint32_t id = 0; id < b->num_tokens; id++)
 		if (bpe_is_text(&b->token[id]) && made[id].order == BPE_NONE &&
