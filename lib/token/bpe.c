@@ -15,21 +15,11 @@
 
 enum { MAX_TOKENS = 1 << 23 };
 
-/* Fewer than eight bytes as a number, without a loop: bytes that are read twice meet in their places. */
-static inline uint64_t
-few_bytes(const unsigned char *s, size_t len)
-{
-	uint32_t low, high;
-
-	if (len == 0)
-		return 0;
-	if (len < 4)
-		return (uint64_t)s[0] | (uint64_t)s[len / 2] << 8 * (len / 2) |
-		    (uint64_t)s[len - 1] << 8 * (len - 1);
-	memcpy(&low, s, 4);
-	memcpy(&high, s + len - 4, 4);
-	return low | (uint64_t)high << 8 * (len - 4);
-}
+/* Where the last join was found, and how many tokens may still be looked at. */
+struct joins {
+	uint32_t last;
+	size_t looks;
+};
 
 /* What bpe_name_hash gives, of bytes behind which none may be read. */
 static uint64_t
@@ -37,7 +27,7 @@ bytes_hash(const struct bpe_names *n, const unsigned char *s, size_t len)
 {
 	size_t words = len & ~(size_t)7;
 
-	return bpe_hash_end(bpe_hash_words(n, s, len), few_bytes(s + words, len - words));
+	return bpe_hash_end(bpe_hash_words(n, s, len), bpe_few_bytes(s + words, len - words));
 }
 
 /* The slot of the token with these bytes, or the free one where it would go. Counts the others of the
@@ -153,19 +143,22 @@ look_up_join(const struct bpe *b, const struct bpe_token *left, const struct bpe
 	return id;
 }
 
-/* The same, after a look at the join before, which may be the same token, and at the token behind it. */
+/* The same, after a look at the join before, which may be the same token, and at the tokens behind it, as
+ * long as not too many were passed by. */
 static int
-find_join(struct bpe *b, struct bpe_merge m, uint32_t last, uint32_t *joined, struct err *e)
+find_join(struct bpe *b, struct bpe_merge m, struct joins *j, struct err *e)
 {
 	const struct bpe_token *left = &b->token[m.left], *right = &b->token[m.right];
 
-	for (*joined = last; *joined < b->num_tokens && *joined - last < 2; ++*joined)
-		if (bpe_is_join(&b->token[*joined], left, right))
+	for (uint32_t id = j->last; id < b->num_tokens && j->looks; id++, j->looks--)
+		if (bpe_is_join(&b->token[id], left, right)) {
+			j->last = id;
 			return 0;
+		}
 	if (!b->names.slot && add_names(b, e) < 0)
 		return -1;
-	*joined = look_up_join(b, left, right);
-	return *joined == BPE_NONE ? err_set(e, "the two join to no token of the vocabulary") : 0;
+	j->last = look_up_join(b, left, right);
+	return j->last == BPE_NONE ? err_set(e, "the two join to no token of the vocabulary") : 0;
 }
 
 /* What each merge makes, up to the first that is wrong; returns how many are right, with a reason if that
@@ -173,6 +166,8 @@ find_join(struct bpe *b, struct bpe_merge m, uint32_t last, uint32_t *joined, st
 static size_t
 find_joins(struct bpe *b, const struct bpe_spec *spec, uint32_t *joined, struct err *e)
 {
+	struct joins j = { 0, 2 * (spec->num_tokens + spec->num_merges) };
+
 	for (size_t i = 0; i < spec->num_merges; i++) {
 		struct bpe_merge m = spec->merge[i];
 
@@ -181,8 +176,9 @@ find_joins(struct bpe *b, const struct bpe_spec *spec, uint32_t *joined, struct 
 			err_set(e, "a part is no text");
 			return i;
 		}
-		if (find_join(b, m, i ? joined[i - 1] : 0, &joined[i], e) < 0)
+		if (find_join(b, m, &j, e) < 0)
 			return i;
+		joined[i] = j.last;
 	}
 	return spec->num_merges;
 }

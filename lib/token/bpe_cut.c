@@ -44,18 +44,26 @@ is_place(const struct bpe_token *t, uint32_t i)
 	return (t->bytes[i] & 0xf0) == 0xe0 && (t->bytes[i - 1] & 0xc0) == 0x80;
 }
 
-/* The first place in a token from byte i > 0 on, or its length. Most tokens are ASCII and have none. */
+/* Whether all is ASCII: most tokens are, and have no places. */
+static bool
+is_ascii(const struct bpe_token *t)
+{
+	uint64_t all = 0, v;
+	uint32_t i = 0;
+
+	for (; t->len - i >= 8; i += 8) {
+		memcpy(&v, t->bytes + i, 8);
+		all |= v;
+	}
+	return ((all | bpe_few_bytes(t->bytes + i, t->len - i)) & 0x8080808080808080) == 0;
+}
+
+/* The first place in a token from byte i > 0 on, or its length. */
 static uint32_t
 next_place(const struct bpe_token *t, uint32_t i)
 {
-	uint64_t v;
-
-	for (; i < t->len; i++) {
-		while (t->len - i >= 8 && (memcpy(&v, t->bytes + i, 8), (v & 0x8080808080808080) == 0))
-			i += 8;
-		if (i < t->len && is_place(t, i))
-			break;
-	}
+	while (i < t->len && !is_place(t, i))
+		i++;
 	return i < t->len ? i : t->len;
 }
 
@@ -67,8 +75,10 @@ count_places(const struct bpe_token *token, size_t num_tokens, uint32_t *list, s
 
 	*listed = 0;
 	for (size_t id = 0; id < num_tokens; id++) {
+		if (!token[id].bytes || is_ascii(&token[id]))
+			continue;
 		before = n;
-		for (uint32_t i = 1; token[id].bytes && (i = next_place(&token[id], i)) < token[id].len; i++)
+		for (uint32_t i = 1; (i = next_place(&token[id], i)) < token[id].len; i++)
 			n++;
 		if (n > before)
 			list[(*listed)++] = (uint32_t)id;

@@ -144,6 +144,22 @@ void bpe_names_init(struct bpe_names *n, const struct bpe_token *token, size_t c
 uint32_t bpe_names_add(struct bpe_names *n, uint32_t id);
 /* The id of the token with these bytes, or BPE_NONE. */
 uint32_t bpe_name(const struct bpe_names *n, const unsigned char *bytes, size_t len);
+/* Fewer than eight bytes as a number, without a loop: bytes that are read twice meet in their places. */
+static inline uint64_t
+bpe_few_bytes(const unsigned char *s, size_t len)
+{
+	uint32_t low, high;
+
+	if (len == 0)
+		return 0;
+	if (len < 4)
+		return (uint64_t)s[0] | (uint64_t)s[len / 2] << 8 * (len / 2) |
+		    (uint64_t)s[len - 1] << 8 * (len - 1);
+	memcpy(&low, s, 4);
+	memcpy(&high, s + len - 4, 4);
+	return low | (uint64_t)high << 8 * (len - 4);
+}
+
 /* Eight bytes at a time; the length goes in as well. Where the table lies is different in every process, so
  * that no file can be made whose tokens all meet in one slot. */
 static inline uint64_t
