@@ -23,7 +23,8 @@ struct made {
 
 /* The same for a token of a rank file, whose rank is its id. */
 struct split {
-	uint32_t left, right, cut;      /* cut: the bytes of left; 0: not known */
+	uint64_t left : 24, right : 24;
+	uint64_t cut : 16;              /* the bytes of left; 0: not known */
 };
 
 /* Two tokens side by side around a place in a text: left from start to the place, right from there to end. */
@@ -31,12 +32,11 @@ struct meeting {
 	uint32_t left, right, start, place, end;
 };
 
-/* A token of a rank file, and what its bytes begin and end with: by the end, and by the start. */
+/* A token of a rank file, and what its bytes begin with, by its end, and end with, by its start. */
 struct stretch {
 	unsigned char text[BPE_LINEAR_MAX + 8];
 	uint32_t len;
-	uint32_t head[BPE_LINEAR_MAX], tail[BPE_LINEAR_MAX];
-	uint64_t head_hash[BPE_LINEAR_MAX], tail_hash[BPE_LINEAR_MAX];
+	uint64_t head[BPE_LINEAR_MAX], tail[BPE_LINEAR_MAX];    /* hashes */
 };
 
 /* Ids in order of their tokens' length: a counting sort, so each length keeps its order. */
@@ -83,17 +83,25 @@ meet(const struct bpe *b, const struct made *made, uint32_t left, uint32_t right
 	}
 }
 
+/* What a token begins or ends with, or a stretch of its inside. */
+static inline uint32_t
+id_of(const struct bpe *b, const struct stretch *s, uint32_t start, uint32_t end)
+{
+	const struct bpe_names *n = &b->names;
+
+	return bpe_likely_name(n, start == 0 ? s->head[end] : end == s->len ? s->tail[start] :
+	    bpe_name_hash(n, s->text + start, end - start));
+}
+
 /* The same in a token of a rank file, where the rank of two is the id of their bytes. */
 static bool
-meet_in(const struct bpe *b, const struct split *split, const struct stretch *s, uint32_t place)
+meet_in(const struct bpe *b, const struct split *split, const struct stretch *s, struct meeting m)
 {
-	struct meeting m = { s->head[place], s->tail[place], 0, place, s->len };
-
 	for (;;) {
 		uint32_t left = m.place - m.start > 1 ? m.left + 1 : 0;
 		uint32_t right = m.end - m.place > 1 ? m.right + 1 : 0;
 		const struct split *last = &split[left > right ? m.left : m.right];
-		uint32_t limit = left > right ? left - 1 : right, rank;
+		uint32_t limit = left > right ? left - 1 : right;
 
 		if (left == 0 && right == 0)
 			return true;
@@ -101,14 +109,12 @@ meet_in(const struct bpe *b, const struct split *split, const struct stretch *s,
 			return false;
 		if (left > right) {
 			m.left = last->right;
-			m.start += last->cut;
+			m.start += (uint32_t)last->cut;
 		} else {
 			m.right = last->left;
-			m.end = m.place + last->cut;
+			m.end = m.place + (uint32_t)last->cut;
 		}
-		rank = m.start == 0 ? s->head[m.end] : m.end == s->len ? s->tail[m.start] :
-		    bpe_likely_name(&b->names, bpe_name_hash(&b->names, s->text + m.start, m.end - m.start));
-		if (rank < limit)
+		if (id_of(b, s, m.start, m.end) < limit)
 			return false;
 	}
 }
@@ -117,38 +123,34 @@ meet_in(const struct bpe *b, const struct split *split, const struct stretch *s,
 static void
 stretch_init(const struct bpe *b, struct stretch *s, const struct bpe_token *t)
 {
+	const struct bpe_names *n = &b->names;
+
 	s->len = bpe_is_text(t) && t->len <= BPE_LINEAR_MAX ? t->len : 0;
 	for (uint32_t i = 0; i < s->len; i++)
 		s->text[i] = t->bytes[i];
 	for (uint32_t i = 1; i < s->len; i++) {
-		s->head_hash[i] = bpe_name_hash(&b->names, s->text, i);
-		s->tail_hash[i] = bpe_name_hash(&b->names, s->text + i, s->len - i);
-		__builtin_prefetch(&b->names.slot[s->head_hash[i] & b->names.mask]);
-		__builtin_prefetch(&b->names.slot[s->tail_hash[i] & b->names.mask]);
+		s->head[i] = bpe_name_hash(n, s->text, i);
+		s->tail[i] = bpe_name_hash(n, s->text + i, s->len - i);
+		__builtin_prefetch(&n->slot[s->head[i] & n->mask]);
+		__builtin_prefetch(&n->slot[s->tail[i] & n->mask]);
 	}
 }
 
-/* Looks them up, and asks for what they are made of. */
-static void
-stretch_look_up(const struct bpe *b, const struct split *split, struct stretch *s)
-{
-	for (uint32_t i = 1; i < s->len; i++) {
-		s->head[i] = bpe_likely_name(&b->names, s->head_hash[i]);
-		s->tail[i] = bpe_likely_name(&b->names, s->tail_hash[i]);
-		__builtin_prefetch(&split[s->head[i]]);
-		__builtin_prefetch(&split[s->tail[i]]);
-	}
-}
-
-/* The parts of a token of a rank file, if all is made in order. */
+/* The parts of a token of a rank file, if all is made in order. Most are cut near the middle, hence the
+ * order: first there, then one to the left, one to the right, and so on. */
 static bool
 find_parts(const struct bpe *b, const struct split *split, const struct stretch *s, uint32_t id,
     struct bpe_merge *out)
 {
-	for (uint32_t i = s->len; i-- > 1;) {
-		*out = (struct bpe_merge){ s->head[i], s->tail[i] };
-		if (((out->left < id) | (i == 1)) & ((out->right < id) | (i + 1 == s->len)) &&
-		    meet_in(b, split, s, i) &&
+	for (uint32_t k = 0, i = s->len / 2; k < s->len; k++, i = k & 1 ? i - k : i + k) {
+		if (i == 0 || i >= s->len)
+			continue;
+		out->right = id_of(b, s, i, s->len);
+		if (out->right >= id && i + 1 < s->len)
+			continue;
+		out->left = id_of(b, s, 0, i);
+		if ((out->left < id || i == 1) &&
+		    meet_in(b, split, s, (struct meeting){ out->left, out->right, 0, i, s->len }) &&
 		    bpe_is_join(&b->token[id], &b->token[out->left], &b->token[out->right]))
 			return true;
 	}
@@ -201,28 +203,27 @@ add_pair(struct bpe *b, uint32_t id, struct bpe_merge m)
 }
 
 /* Finds the parts of tokens by what is known of those before them; the others go to rest. Returns how many
- * pairs there are. What a token needs is asked for while the two before it are dealt with. */
+ * pairs there are. The slots for a token are asked for while the one before it is dealt with. */
 static size_t
 split_tokens(const struct bpe *b, struct bpe_merge *pair, uint32_t *id, uint32_t *rest, size_t *num_rest)
 {
-	static const struct bpe_token none;
 	struct split *split = mem_zalloc_whole(b->num_tokens, sizeof *split);
-	struct stretch s[3];
+	struct stretch s[2];
 	size_t count = 0;
 
 	*num_rest = 0;
-	for (uint32_t i = 0; i < b->num_tokens + 2; i++) {
-		stretch_init(b, &s[i % 3], i < b->num_tokens ? &b->token[i] : &none);
-		if (i > 0)
-			stretch_look_up(b, split, &s[(i - 1) % 3]);
-		if (i < 2 || !bpe_is_text(&b->token[i - 2]) || b->token[i - 2].len == 1)
+	stretch_init(b, &s[0], &b->token[0]);
+	for (uint32_t i = 0; i < b->num_tokens; i++) {
+		if (i + 1 < b->num_tokens)
+			stretch_init(b, &s[(i + 1) & 1], &b->token[i + 1]);
+		if (!bpe_is_text(&b->token[i]) || b->token[i].len == 1)
 			continue;
-		if (b->names.alike || !find_parts(b, split, &s[(i - 2) % 3], i - 2, &pair[count])) {
-			rest[(*num_rest)++] = i - 2;
+		if (b->names.alike || !find_parts(b, split, &s[i & 1], i, &pair[count])) {
+			rest[(*num_rest)++] = i;
 			continue;
 		}
-		split[i - 2] = (struct split){ pair[count].left, pair[count].right, b->token[pair[count].left].len };
-		id[count++] = i - 2;
+		split[i] = (struct split){ pair[count].left, pair[count].right, b->token[pair[count].left].len };
+		id[count++] = i;
 	}
 	free(split);
 	return count;
