@@ -156,7 +156,7 @@ bench: tests
 	@B=$(B) GOLDEN=$(if $(GOLDEN),$(abspath $(GOLDEN))) sh tests/bench/bench.sh
 	@[ -z "$(GOLDEN)" ] || B=$(B) GOLDEN=$(abspath $(GOLDEN)) sh tests/bench/tok.sh
 	@[ -z "$(GOLDEN)" ] || B=$(B) GOLDEN=$(abspath $(GOLDEN)) sh tests/bench/mtok.sh
-bench-gpu: all
+bench-gpu: all $(B)/tests/bench/ceiling
 	@B=$(B) sh tests/bench/gpu.sh $(WORKLOADS)
 
 # --- the rest ------------------------------------------------------------------------------------------------------------

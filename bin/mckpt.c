@@ -83,12 +83,10 @@ run_ls(const void *cfg, int argc, char **argv, struct err *e)
 {
 	const struct look_config *c = cfg;
 	struct str problems = { 0 };
+	char *here = ".";
 
-	if (!c->json)
-		ls_head(stdout);
-	for (int i = 0; i < (argc ? argc : 1); i++)
-		if (ls_save(argc ? argv[i] : ".", c->json, stdout, &problems, e) < 0)
-			str_addf(&problems, "%s\n", e->msg);
+	(void)e;
+	ls_saves(argc ? argv : &here, argc ? argc : 1, c->json, stdout, &problems);
 	return cli_say(&problems, warn) ? EXIT_FAILED : EXIT_DONE;
 }
 

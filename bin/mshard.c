@@ -19,10 +19,8 @@ run_info(const void *cfg, int argc, char **argv, struct err *e)
 
 	if (shard_operands("info", argc, argv, INT32_MAX, e) < 0)
 		return CLI_USAGE;
-	if (!o->json)
-		puts("dataset\titem\tvalue");
 	for (int i = 0; i < argc; i++)
-		if (shard_info(argv[i], o->json, stdout, e) < 0)
+		if (shard_info(argv[i], o->json ? INFO_JSON : i ? INFO_ROWS : INFO_HEAD, stdout, e) < 0)
 			return CLI_FAILED;
 	return EXIT_DONE;
 }

@@ -21,6 +21,7 @@ struct diff {
 	const struct diff_options *o;
 	struct source a, b;
 	FILE *out;
+	const char *head;               /* still to be printed, before the first line */
 	char *raw[2];                   /* CHUNK elements of up to 8 bytes */
 	double *value[2];
 	int compared, different;
@@ -101,8 +102,9 @@ print_line(struct diff *d, const struct source_tensor *a, const struct source_te
 	const struct source_tensor *some = a ? a : b;
 	double relative = !x || x->diff2 == 0 ? 0 : sqrt(x->diff2 / x->norm2);
 
-	fprintf(d->out, "%s\t%s\t%s\t%s\t%lld", some->name, verdict, a ? a->dtype_name : "-",
+	fprintf(d->out, "%s%s\t%s\t%s\t%s\t%lld", d->head, some->name, verdict, a ? a->dtype_name : "-",
 	    b ? b->dtype_name : "-", (long long)some->elements);
+	d->head = "";
 	if (x)
 		fprintf(d->out, "\t%.6g\t%.6g\n", x->max_abs, relative);
 	else
@@ -146,7 +148,6 @@ walk(struct diff *d)
 {
 	int na = source_count(&d->a), nb = source_count(&d->b), i = 0, k = 0;
 
-	fputs("tensor\tverdict\tdtype_a\tdtype_b\telements\tmax_abs\trelative_l2\n", d->out);
 	while (i < na || k < nb) {
 		struct source_tensor a, b;
 		int order;
@@ -193,7 +194,8 @@ open_both(struct diff *d)
 int
 diff_sources(const struct diff_options *o, FILE *out, struct err *e)
 {
-	struct diff d = { .o = o, .out = out, .e = e };
+	struct diff d = { .o = o, .out = out, .e = e,
+		.head = "tensor\tverdict\tdtype_a\tdtype_b\telements\tmax_abs\trelative_l2\n" };
 	int rc;
 
 	for (int i = 0; i < 2; i++) {

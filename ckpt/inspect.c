@@ -79,7 +79,7 @@ flush(struct report *r, FILE *out)
 {
 	if (r->json)
 		str_adds(&r->text, r->count ? "}\n" : "{}\n");
-	fwrite(r->text.buf, 1, r->text.len, out);
+	str_put(&r->text, out);
 	str_release(&r->text);
 	r->count = 0;
 }
@@ -141,13 +141,6 @@ sum_up(const struct ckpt *c)
 	return s;
 }
 
-/* The column names are part of the interface; the manual lists them. */
-void
-ls_head(FILE *out)
-{
-	fputs("directory\titeration\ttensors\tparameters\tbytes\tdtype\toptimizer\tlatest\n", out);
-}
-
 /* Order of qsort: ascending. */
 static int
 compare_numbers(const void *a, const void *b)
@@ -190,17 +183,25 @@ list_iterations(const char *save, int64_t **out, struct err *e)
 	return n;
 }
 
+/* What ls prints, and where. */
+struct listing {
+	const char *head;               /* still to be printed, before the first row */
+	FILE *out;
+	struct str *problems;
+};
+
 /* No tensor is read, so listing a large checkpoint costs as little as a small one. */
 static void
-ls_one(const struct ckpt *c, int64_t iteration, bool latest, bool json, FILE *out)
+ls_one(struct listing *l, const struct ckpt *c, int64_t iteration, bool latest)
 {
 	struct sums s = sum_up(c);
 	struct report r = { .json = true };
 
-	if (!json) {
-		fprintf(out, "%s\t%lld\t%d\t%lld\t%lld\t%s\t%s\t%s\n", ckpt_dir(c),
+	if (l->head) {
+		fprintf(l->out, "%s%s\t%lld\t%d\t%lld\t%lld\t%s\t%s\t%s\n", l->head, ckpt_dir(c),
 		    (long long)iteration, ckpt_count(c), (long long)s.parameters,
 		    (long long)s.bytes, s.dtype, s.optimizer ? "yes" : "no", latest ? "yes" : "no");
+		l->head = "";
 		return;
 	}
 	add(&r, "directory", ckpt_dir(c));
@@ -211,32 +212,45 @@ ls_one(const struct ckpt *c, int64_t iteration, bool latest, bool json, FILE *ou
 	add(&r, "dtype", s.dtype);
 	add(&r, "optimizer", s.optimizer ? "true" : "false");
 	add(&r, "latest", latest ? "true" : "false");
-	flush(&r, out);
+	flush(&r, l->out);
 }
 
 /* A checkpoint that does not open is a problem of its own, not the end of the list. */
-int
-ls_save(const char *save, bool json, FILE *out, struct str *problems, struct err *e)
+static void
+ls_save(struct listing *l, const char *save)
 {
 	int64_t *iteration, latest = -1;
-	int n = list_iterations(save, &iteration, e),
-	    tracked = n < 0 ? -1 : ckpt_tracker(save, &latest, e);
+	struct err e;
+	int n = list_iterations(save, &iteration, &e),
+	    tracked = n < 0 ? -1 : ckpt_tracker(save, &latest, &e);
 
 	for (int i = 0; i < n && tracked >= 0; i++) {
 		char dir[1024];
-		struct err why;
 		struct ckpt *c;
 
 		ckpt_iter_dir(save, iteration[i], dir);
-		c = ckpt_open(dir, &why);
+		c = ckpt_open(dir, &e);
 		if (c)
-			ls_one(c, iteration[i], tracked && iteration[i] == latest, json, out);
+			ls_one(l, c, iteration[i], tracked && iteration[i] == latest);
 		else
-			str_addf(problems, "%s\n", why.msg);
+			str_addf(l->problems, "%s\n", e.msg);
 		ckpt_close(c);
 	}
+	if (tracked < 0)
+		str_addf(l->problems, "%s\n", e.msg);
 	free(iteration);
-	return n < 0 || tracked < 0 ? -1 : 0;
+}
+
+/* The column names are part of the interface; the manual lists them. */
+void
+ls_saves(char *const *save, int count, bool json, FILE *out, struct str *problems)
+{
+	struct listing l = { .out = out, .problems = problems };
+
+	if (!json)
+		l.head = "directory\titeration\ttensors\tparameters\tbytes\tdtype\toptimizer\tlatest\n";
+	for (int i = 0; i < count; i++)
+		ls_save(&l, save[i]);
 }
 
 /* State keys get the prefix state_, so that none can meet the name of an option. */

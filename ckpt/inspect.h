@@ -8,14 +8,12 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* The TSV head of ls lines. */
-void ls_head(FILE *out);
 /*
- * One line an iteration of a SAVE directory, in order: directory iteration tensors parameters bytes
- * dtype optimizer latest. An iteration that does not open adds its reason to problems. json: an
- * object a line instead.
+ * One line an iteration of each SAVE directory, in order, behind a line of the column names: directory
+ * iteration tensors parameters bytes dtype optimizer latest. A directory or an iteration that does not
+ * open adds its reason to problems. json: an object a line instead.
  */
-int  ls_save(const char *save, bool json, FILE *out, struct str *problems, struct err *e);
+void ls_saves(char *const *save, int count, bool json, FILE *out, struct str *problems);
 /* "key TAB value" lines of a checkpoint, or one JSON object. */
 int  info_checkpoint(const char *dir, bool json, FILE *out, struct err *e);
 /* A line a tensor: tensor dtype shape elements bytes pieces. */

@@ -73,11 +73,9 @@ int
 shard_blend(const struct maps_config *c, FILE *out, struct str *notes, struct err *e)
 {
 	struct maps_run r = {
-		.c = c, .plan_only = true, .write = !c->dry_run, .out = out, .row = print_split
+		.c = c, .plan_only = true, .write = !c->dry_run, .out = out, .row = print_split,
+		.head = "split\tdataset\tweight\tsamples\tshare\ttokens\tepochs\tepoch_tokens\trequested\tconsumed\thash\n",
 	};
 
-	fputs("split\tdataset\tweight\tsamples\tshare\ttokens\tepochs\tepoch_"
-	      "tokens\trequested\tconsumed\thash\n",
-	    out);
 	return shard_maps_run(&r, notes, e);
 }

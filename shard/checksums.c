@@ -4,6 +4,7 @@
  * Two lines "XXH3_HASH  NAME", the index first. The names are there for people; the files are those
  * beside the .xxh, so that a dataset keeps its checksums when all its files are renamed together.
  */
+#include "lib/base/hash.h"
 #include "lib/base/io.h"
 #include "shard/shard.h"
 
@@ -16,15 +17,10 @@ static const char *const suffix[] = { ".idx", ".bin" };
 static const char *
 read_line(const char *p, const char *end_of_name, uint64_t *sum)
 {
-	static const char digits[] = "0123456789abcdef", mark[] = "XXH3_";
-	const char *feed = strchr(p, '\n');
+	const char *feed = strchr(p, '\n'), *name = strncmp(p, "XXH3_", 5) ? NULL : hash_read(p + 5, sum);
 
-	*sum = 0;
-	if (!feed || strncmp(p, mark, 5) || strspn(p + 5, digits) != 16 || strncmp(p + 21, "  ", 2) ||
-	    feed - p < 23 + 4 || strncmp(feed - 4, end_of_name, 4))
+	if (!feed || !name || strncmp(name, "  ", 2) || feed - name < 2 + 4 || strncmp(feed - 4, end_of_name, 4))
 		return NULL;
-	for (int i = 5; i < 21; i++)
-		*sum = *sum << 4 | (uint64_t)(strchr(digits, p[i]) - digits);
 	return feed + 1;
 }
 
@@ -59,11 +55,12 @@ checksums_write(const char *prefix, const struct checksums *c, struct err *e)
 {
 	const char *slash = strrchr(prefix, '/'), *name = slash ? slash + 1 : prefix;
 	struct str path = { 0 }, text = { 0 };
+	char idx[17], bin[17];
 	int rc;
 
 	str_addf(&path, "%s.xxh", prefix);
-	str_addf(&text, "XXH3_%016llx  %s%s\nXXH3_%016llx  %s%s\n", (unsigned long long)c->idx, name,
-	    suffix[0], (unsigned long long)c->bin, name, suffix[1]);
+	str_addf(&text, "XXH3_%s  %s%s\nXXH3_%s  %s%s\n", hash_text(c->idx, idx), name, suffix[0],
+	    hash_text(c->bin, bin), name, suffix[1]);
 	rc = io_write_file(path.buf, text.buf, text.len, e);
 	str_release(&path);
 	str_release(&text);

@@ -13,10 +13,10 @@
 /* The text as a JSON string, since it may hold tabs and line feeds; what is no UTF-8, because a
  * character was cut, becomes U+FFFD. */
 static int
-print_text(const struct tokenizer *t, const int64_t *ids, int64_t count, FILE *out, struct err *e)
+add_text(const struct tokenizer *t, const int64_t *ids, int64_t count, struct str *out, struct err *e)
 {
 	struct tokenizer_worker *w = tokenizer_worker_new(t);
-	struct str text = { 0 }, clean = { 0 }, json = { 0 };
+	struct str text = { 0 }, clean = { 0 };
 	struct token_ids known = { 0 };
 	int rc = tokenizer_check_ids(t, ids, (size_t)count, &known, e);
 
@@ -24,46 +24,53 @@ print_text(const struct tokenizer *t, const int64_t *ids, int64_t count, FILE *o
 		rc = tokenizer_decode(w, known.id, known.count, false, &text, e);
 	if (rc == 0) {
 		utf8_repair(text.buf, text.len, &clean);
-		str_add_json(&json, clean.buf, clean.len);
-		fwrite(json.buf, 1, json.len, out);
+		str_add_json(out, clean.buf, clean.len);
 	}
 	tokenizer_worker_free(w);
 	token_ids_release(&known);
 	str_release(&text);
 	str_release(&clean);
-	str_release(&json);
 	return rc;
 }
 
 /* The last column of a row, in either form. */
 int
-shard_print_ids(
-    const struct tokenizer *t, const int64_t *ids, int64_t count, FILE *out, struct err *e)
+shard_add_ids(
+    const struct tokenizer *t, const int64_t *ids, int64_t count, struct str *out, struct err *e)
 {
-	if (t && print_text(t, ids, count, out, e) < 0)
+	if (t && add_text(t, ids, count, out, e) < 0)
 		return -1;
 	for (int64_t i = 0; i < count && !t; i++)
-		fprintf(out, i ? " %lld" : "%lld", (long long)ids[i]);
-	fputc('\n', out);
+		str_addf(out, i ? " %lld" : "%lld", (long long)ids[i]);
+	str_addc(out, '\n');
 	return 0;
 }
 
+/* The rows in the making. One goes out when it is complete, the first behind the column names. */
+struct printing {
+	const struct head_config *c;
+	const struct dataset *d;
+	struct str row;
+	FILE *out;
+};
+
 /* One row; nothing of it is printed when its tokens cannot be read. */
 static int
-print_sequence(const struct head_config *c, const struct dataset *d, int64_t document,
-    int64_t sequence, FILE *out, struct err *e)
+print_sequence(struct printing *p, int64_t document, int64_t sequence, struct err *e)
 {
-	int64_t len = dataset_length(d, sequence),
+	int64_t len = dataset_length(p->d, sequence),
 		*ids = mem_alloc((size_t)len, sizeof *ids);
 	struct err why;
-	int rc = dataset_tokens(d, sequence, 0, len, ids, e);
+	int rc = dataset_tokens(p->d, sequence, 0, len, ids, e);
 
 	if (rc == 0) {
-		fprintf(out, "%lld\t%lld\t%lld\t", (long long)document, (long long)sequence,
+		str_addf(&p->row, "%lld\t%lld\t%lld\t", (long long)document, (long long)sequence,
 		    (long long)len);
-		rc = shard_print_ids(c->tokenizer, ids, len, out, &why);
-		if (rc < 0)
-			err_set(e, "%s: sequence %lld: %s", dataset_prefix(d), (long long)sequence,
+		rc = shard_add_ids(p->c->tokenizer, ids, len, &p->row, &why);
+		if (rc == 0)
+			str_put(&p->row, p->out);
+		else
+			err_set(e, "%s: sequence %lld: %s", dataset_prefix(p->d), (long long)sequence,
 			    why.msg);
 	}
 	free(ids);
@@ -72,17 +79,18 @@ print_sequence(const struct head_config *c, const struct dataset *d, int64_t doc
 
 /* The rows of one document. A row "document - 0" stands for an empty one, which has no sequence. */
 static int
-print_document(const struct head_config *c, const struct dataset *d, int64_t document, FILE *out,
-    struct err *e)
+print_document(struct printing *p, int64_t document, struct err *e)
 {
-	int64_t begin = dataset_document_start(d, document),
-		end = dataset_document_start(d, document + 1);
+	int64_t begin = dataset_document_start(p->d, document),
+		end = dataset_document_start(p->d, document + 1);
 	int rc = 0;
 
-	if (begin == end)
-		fprintf(out, "%lld\t-\t0\t%s\n", (long long)document, c->tokenizer ? "\"\"" : "");
+	if (begin == end) {
+		str_addf(&p->row, "%lld\t-\t0\t%s\n", (long long)document, p->c->tokenizer ? "\"\"" : "");
+		str_put(&p->row, p->out);
+	}
 	for (int64_t s = begin; s < end && rc == 0; s++)
-		rc = print_sequence(c, d, document, s, out, e);
+		rc = print_sequence(p, document, s, e);
 	return rc;
 }
 
@@ -92,6 +100,7 @@ int
 shard_head(const struct head_config *c, const char *prefix, FILE *out, struct err *e)
 {
 	struct dataset *d = shard_open(prefix, e);
+	struct printing p = { .c = c, .d = d, .out = out };
 	int64_t total;
 	int rc = 0;
 
@@ -102,9 +111,12 @@ shard_head(const struct head_config *c, const char *prefix, FILE *out, struct er
 		rc = err_at(e, prefix, 0, "no document %lld: there are %lld, counted from 0",
 		    (long long)c->document, (long long)total);
 	else
-		fprintf(out, "document\tsequence\ttokens\t%s\n", c->tokenizer ? "text" : "ids");
+		str_addf(&p.row, "document\tsequence\ttokens\t%s\n", c->tokenizer ? "text" : "ids");
 	for (int64_t k = c->document; rc == 0 && k < total && k - c->document < c->count && !ferror(out); k++)
-		rc = print_document(c, d, k, out, e);
+		rc = print_document(&p, k, e);
+	if (rc == 0)
+		str_put(&p.row, out);
+	str_release(&p.row);
 	dataset_close(d);
 	return rc;
 }

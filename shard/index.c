@@ -34,8 +34,9 @@ print_split(const struct maps_run *r, const struct blend *b, enum split which, s
 int
 shard_index(const struct maps_config *c, FILE *out, struct str *notes, struct err *e)
 {
-	struct maps_run r = { .c = c, .write = true, .out = out, .row = print_split };
+	struct maps_run r = {
+		.c = c, .write = true, .out = out, .head = "split\tsamples\tepochs\thash\tdataset\n", .row = print_split
+	};
 
-	fputs("split\tsamples\tepochs\thash\tdataset\n", out);
 	return shard_maps_run(&r, notes, e);
 }

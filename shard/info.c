@@ -133,15 +133,15 @@ print_json(const struct summary *s, FILE *out)
 		comma = ", ";
 	}
 	str_adds(&j, "]}\n");
-	fwrite(j.buf, 1, j.len, out);
+	str_put(&j, out);
 	str_release(&j);
 }
 
-/* Reads the index and the notes, not the tokens. A dataset with too many sequences to train from can
- * be looked at. -1 with a reason when it cannot be opened, which checks the index against the sizes
- * of both files. */
+/* Reads the index and the notes, not the tokens; nothing is printed before. A dataset with too many
+ * sequences to train from can be looked at. -1 with a reason when it cannot be opened, which checks the
+ * index against the sizes of both files. */
 int
-shard_info(const char *prefix, bool json, FILE *out, struct err *e)
+shard_info(const char *prefix, enum info_form form, FILE *out, struct err *e)
 {
 	struct dataset_options o = { .no_mmap_bin = true, .any_count = true };
 	struct dataset *d = dataset_open_with(prefix, &o, e);
@@ -152,7 +152,9 @@ shard_info(const char *prefix, bool json, FILE *out, struct err *e)
 		return -1;
 	summarise(d, &s);
 	rc = notes_read(prefix, &s.notes, e) < 0 ? -1 : 0;
-	if (rc == 0 && json)
+	if (rc == 0 && form == INFO_HEAD)
+		fputs("dataset\titem\tvalue\n", out);
+	if (rc == 0 && form == INFO_JSON)
 		print_json(&s, out);
 	else if (rc == 0)
 		print_rows(&s, out);

@@ -91,6 +91,7 @@ struct opened {
 	const struct data_paths *paths;
 	struct corpora *corpora;
 	struct str *notes;
+	const char *head;               /* what is still to be printed of it */
 };
 
 /* What all splits share. */
@@ -115,7 +116,7 @@ common_config(const struct maps_run *r, const char *tokenizer, struct pool *pool
 
 /* One split: opened, handed over, closed. */
 static int
-run_split(const struct maps_run *r, const struct opened *o, const struct blend_config *cfg, struct err *e)
+run_split(const struct maps_run *r, struct opened *o, const struct blend_config *cfg, struct err *e)
 {
 	struct blend *b = blend_open(o->corpora, o->paths, cfg, e);
 	int rc;
@@ -124,6 +125,8 @@ run_split(const struct maps_run *r, const struct opened *o, const struct blend_c
 		return -1;
 	if (blend_notes(b))
 		str_adds(o->notes, blend_notes(b));
+	fputs(o->head, r->out);
+	o->head = "";
 	rc = r->row(r, b, cfg->samples.which, e);
 	blend_close(b);
 	return rc;
@@ -131,7 +134,7 @@ run_split(const struct maps_run *r, const struct opened *o, const struct blend_c
 
 /* Training, validation and test in this order, as far as they are there. */
 static int
-run_splits(const struct maps_run *r, const struct opened *o, struct blend_config *cfg, struct err *e)
+run_splits(const struct maps_run *r, struct opened *o, struct blend_config *cfg, struct err *e)
 {
 	int64_t count[SPLIT_COUNT];
 	struct split_matrix m;
@@ -147,6 +150,7 @@ run_splits(const struct maps_run *r, const struct opened *o, struct blend_config
 		if (run_split(r, o, cfg, e) < 0)
 			return -1;
 	}
+	fputs(o->head, r->out);
 	return 0;
 }
 
@@ -166,7 +170,7 @@ int
 shard_maps_run(const struct maps_run *r, struct str *notes, struct err *e)
 {
 	struct data_paths paths;
-	struct opened o = { .paths = &paths, .notes = notes };
+	struct opened o = { .paths = &paths, .notes = notes, .head = r->head ? r->head : "" };
 	struct str tokenizer = { 0 };
 	struct blend_config cfg;
 	struct pool *pool;

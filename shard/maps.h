@@ -36,6 +36,7 @@ struct maps_run {
 	bool one;                       /* only `which`, whose absence is an error */
 	enum split which;
 	FILE *out;
+	const char *head;               /* printed before the first split, when it is there; NULL: row does it */
 	const void *ctx;                /* the caller's */
 	int (*row)(const struct maps_run *, const struct blend *, enum split, struct err *);
 };

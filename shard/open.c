@@ -30,17 +30,13 @@ document_byte(const struct dataset *d, int64_t document)
 static int64_t
 step_end(const struct dataset *d, const int64_t range[2])
 {
-	int64_t low = range[0] + 1, high = range[1];
+	int64_t token = dataset_sequence_start(d, dataset_document_start(d, range[0])) +
+	    (int64_t)(STEP / dtype_size(dataset_dtype(d)));
+	int64_t end = dataset_document_at(d, dataset_sequence_at(d, token));
 
-	while (low < high) {
-		int64_t mid = low + (high - low + 1) / 2;
-
-		if (document_byte(d, mid) - document_byte(d, range[0]) <= STEP)
-			low = mid;
-		else
-			high = mid - 1;
-	}
-	return low;
+	if (end < 0 || end > range[1])
+		return range[1];
+	return end > range[0] ? end : range[0] + 1;
 }
 
 /* The range is of documents. Without any there is nothing to add. */

@@ -33,7 +33,7 @@ shard_sample_check(const struct sample_config *c, struct err *e)
 
 /* The dataset that a sample comes from, then "sequence:first+count,...": where its tokens lie. */
 static void
-print_parts(const struct blend *b, int64_t sample, FILE *out)
+add_parts(const struct blend *b, int64_t sample, struct str *out)
 {
 	int64_t cap = 64, n;
 	struct sample_part *part = mem_alloc((size_t)cap, sizeof *part);
@@ -46,16 +46,16 @@ print_parts(const struct blend *b, int64_t sample, FILE *out)
 		blend_parts(b, sample, &k, part, n);
 	}
 	blend_corpus(b, k, &corpus);
-	fprintf(out, "%s\t", dataset_prefix(corpus.dataset));
+	str_addf(out, "%s\t", dataset_prefix(corpus.dataset));
 	for (int64_t i = 0; i < n; i++)
-		fprintf(out, "%s%lld:%lld+%lld", i ? "," : "", (long long)part[i].sequence,
+		str_addf(out, "%s%lld:%lld+%lld", i ? "," : "", (long long)part[i].sequence,
 		    (long long)part[i].first, (long long)part[i].count);
 	free(part);
 }
 
 /* One row. */
 static int
-print_sample(const struct sample_config *c, const struct blend *b, int64_t sample, FILE *out, struct err *e)
+add_sample(const struct sample_config *c, const struct blend *b, int64_t sample, struct str *out, struct err *e)
 {
 	int64_t *ids = mem_alloc((size_t)c->maps.seq_length + 1, sizeof *ids),
 		n = blend_tokens(b, sample, ids, e);
@@ -63,10 +63,10 @@ print_sample(const struct sample_config *c, const struct blend *b, int64_t sampl
 	int rc = n < 0 ? -1 : 0;
 
 	if (rc == 0) {
-		fprintf(out, "%lld\t", (long long)sample);
-		print_parts(b, sample, out);
-		fprintf(out, "\t%lld\t", (long long)n);
-		rc = shard_print_ids(c->tokenizer, ids, n, out, &why);
+		str_addf(out, "%lld\t", (long long)sample);
+		add_parts(b, sample, out);
+		str_addf(out, "\t%lld\t", (long long)n);
+		rc = shard_add_ids(c->tokenizer, ids, n, out, &why);
 		if (rc < 0)
 			err_set(e, "sample %lld: %s", (long long)sample, why.msg);
 	}
@@ -74,19 +74,27 @@ print_sample(const struct sample_config *c, const struct blend *b, int64_t sampl
 	return rc;
 }
 
-/* Rows of samples from the first that was asked for; fewer than asked for are no error. */
+/* Rows of samples from the first that was asked for; fewer than asked for are no error. A row goes out
+ * when it is complete, the first behind the column names. */
 static int
 print_samples(const struct sample_config *c, const struct blend *b, FILE *out, struct err *e)
 {
 	int64_t total = blend_count(b);
+	struct str row = { 0 };
 	int rc = 0;
 
 	if (c->sample >= total)
 		return err_set(e, "no sample %lld: the %s split has %lld, counted from 0",
 		    (long long)c->sample, split_name[c->which], (long long)total);
-	fprintf(out, "sample\tdataset\tparts\ttokens\t%s\n", c->tokenizer ? "text" : "ids");
-	for (int64_t i = c->sample; rc == 0 && i < total && i - c->sample < c->count && !ferror(out); i++)
-		rc = print_sample(c, b, i, out, e);
+	str_addf(&row, "sample\tdataset\tparts\ttokens\t%s\n", c->tokenizer ? "text" : "ids");
+	for (int64_t i = c->sample; rc == 0 && i < total && i - c->sample < c->count && !ferror(out); i++) {
+		rc = add_sample(c, b, i, &row, e);
+		if (rc == 0)
+			str_put(&row, out);
+	}
+	if (rc == 0)
+		str_put(&row, out);
+	str_release(&row);
 	return rc;
 }
 

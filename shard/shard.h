@@ -31,9 +31,10 @@ char *shard_prefix(char *name);
 /* The tokens of mshard's inputs are read, never mapped: most verbs pass over them once. */
 struct dataset *shard_open(const char *prefix, struct err *e);
 
-/* Counts and the histogram of sequence lengths: rows "dataset item value", or one JSON object on a
- * line. */
-int shard_info(const char *prefix, bool json, FILE *out, struct err *e);
+/* Counts and the histogram of sequence lengths: rows "dataset item value", with these words above them
+ * or without, or one JSON object on a line. */
+enum info_form { INFO_HEAD, INFO_ROWS, INFO_JSON };
+int shard_info(const char *prefix, enum info_form form, FILE *out, struct err *e);
 
 struct verify_config {
 	struct tokenizer_spec spec;     /* first: the tokenizer's option rows rely on it */
@@ -60,8 +61,8 @@ struct head_config {
 };
 /* Documents as rows "document sequence tokens ids"; the last may lie beyond the end, the first not. */
 int shard_head(const struct head_config *c, const char *prefix, FILE *out, struct err *e);
-/* Ids separated by blanks, or their text as a JSON string, and a line feed. */
-int shard_print_ids(const struct tokenizer *t, const int64_t *ids, int64_t count, FILE *out,
+/* Appends ids separated by blanks, or their text as a JSON string, and a line feed. */
+int shard_add_ids(const struct tokenizer *t, const int64_t *ids, int64_t count, struct str *out,
     struct err *e);
 
 struct cat_config {

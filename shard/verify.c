@@ -15,23 +15,6 @@
 
 enum { BLOCK = 1 << 20, CHUNK = 8192 };         /* bytes read, tokens looked at in one go */
 
-/* Which sequence holds a token, counted over the whole .bin: the last that begins at or before it. */
-static int64_t
-sequence_of(const struct dataset *d, int64_t token)
-{
-	int64_t low = 0, high = dataset_num_sequences(d);
-
-	while (high - low > 1) {
-		int64_t mid = low + (high - low) / 2;
-
-		if (dataset_sequence_start(d, mid) <= token)
-			low = mid;
-		else
-			high = mid;
-	}
-	return low;
-}
-
 /* Names the first bad id of a chunk with its place. */
 static int
 bad_id(const struct dataset *d, int64_t vocab_size, int64_t first, const int64_t *ids,
@@ -41,7 +24,7 @@ bad_id(const struct dataset *d, int64_t vocab_size, int64_t first, const int64_t
 
 	while (ids[i] >= 0 && ids[i] < vocab_size)
 		i++;
-	s = sequence_of(d, first + i);
+	s = dataset_sequence_at(d, first + i);
 	return err_set(e,
 	    "%s.bin: token %lld of sequence %lld is %lld; the ids of a vocabulary of %lld end at "
 	    "%lld",
@@ -103,6 +86,7 @@ static int
 check_sums(const char *prefix, const struct checksums *is, const char **what, struct err *e)
 {
 	struct checksums was;
+	char now[17], then[17];
 	int there = checksums_read(prefix, &was, e);
 
 	*what = there ? ", checksums agree" : ", checksums written";
@@ -113,22 +97,21 @@ check_sums(const char *prefix, const struct checksums *is, const char **what, st
 	if (is->idx == was.idx && is->bin == was.bin)
 		return 0;
 	return err_set(e,
-	    "%s.%s: XXH3-64 %016llx, but %s.xxh says %016llx: damaged, or written anew since; if "
+	    "%s.%s: XXH3-64 %s, but %s.xxh says %s: damaged, or written anew since; if "
 	    "it is right, remove %s.xxh",
 	    prefix, is->idx != was.idx ? "idx" : "bin",
-	    (unsigned long long)(is->idx != was.idx ? is->idx : is->bin), prefix,
-	    (unsigned long long)(is->idx != was.idx ? was.idx : was.bin), prefix);
+	    hash_text(is->idx != was.idx ? is->idx : is->bin, now), prefix,
+	    hash_text(is->idx != was.idx ? was.idx : was.bin, then), prefix);
 }
 
 /* A tokenizer that was given must be the one of the notes, where there are any. */
 static int
 check_tokenizer(const struct verify_config *c, const char *prefix, struct err *e)
 {
-	char hash[17];
+	const char *hash = tokenizer_hash(c->tokenizer);
 	struct notes n;
 	int rc = notes_read(prefix, &n, e) < 0 ? -1 : 0;
 
-	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)tokenizer_hash(c->tokenizer));
 	if (rc == 0 && n.type && strcmp(n.hash, hash))
 		rc = err_set(e,
 		    "%s.json: made with a %s with hash %s, but the one given has hash %s", prefix,

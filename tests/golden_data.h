@@ -8,7 +8,10 @@
 
 #include "lib/base/io.h"
 #include "lib/format/npy.h"
+#include "lib/format/samples.h"
 #include "tests/check.h"
+
+#include <dirent.h>
 
 static struct err e;
 
@@ -28,6 +31,40 @@ param(const char *text, const char *key, char out[512])
 	return out;
 }
 
+static inline int64_t
+param_int(const char *text, const char *key)
+{
+	char v[512];
+
+	return strtoll(param(text, key, v), NULL, 10);
+}
+
+/* "train.KEY" and the like. */
+static inline int64_t
+split_int(const char *text, enum split which, const char *key)
+{
+	char name[64];
+
+	snprintf(name, sizeof name, "%s.%s", split_name[which], key);
+	return param_int(text, name);
+}
+
+/* The description of a case's tokenizer. */
+static inline void
+golden_tokenizer(const char *params, char out[512])
+{
+	char v[512], vocab[600], eod[600], pad[600];
+	const char *option[3] = { vocab, eod, pad };
+	struct str tokenizer = { 0 };
+
+	snprintf(vocab, sizeof vocab, "vocab_size=%s", param(params, "vocab_size", v));
+	snprintf(eod, sizeof eod, "eod_id=%s", param(params, "eod_id", v));
+	snprintf(pad, sizeof pad, "pad_id=%s", param(params, "pad_id", v));
+	samples_tokenizer(NULL, NULL, option, *v == 'n' ? 2 : 3, &tokenizer);
+	snprintf(out, 512, "%s", tokenizer.buf);
+	str_release(&tokenizer);
+}
+
 static inline char *
 read_text(const char *path)
 {
@@ -38,6 +75,33 @@ read_text(const char *path)
 		exit(1);
 	}
 	return text;
+}
+
+/* The cache holds the files that Megatron-LM wrote for a case, keys, and no others. */
+static inline void
+check_cache_names(const char *name, const char *cache)
+{
+	char *list = read_text("cache_files.tsv"), path[1024];
+	int want = 0, have = 0;
+	DIR *dir = opendir(cache);
+	struct dirent *de;
+
+	for (char *line = strtok(list, "\n"); line; line = strtok(NULL, "\n")) {
+		char *tab = strchr(line, '\t');
+
+		*tab = '\0';
+		if (strcmp(line, name) != 0)
+			continue;
+		snprintf(path, sizeof path, "%s/%s", cache, tab + 1);
+		CHECK(io_exists(path));
+		want++;
+	}
+	while (dir && (de = readdir(dir)))
+		have += de->d_name[0] != '.' && !strstr(de->d_name, "-key.txt");
+	if (dir)
+		closedir(dir);
+	CHECK(want == have);
+	free(list);
 }
 
 static inline void

@@ -18,7 +18,7 @@ info_print(const struct tokenizer *t, FILE *out)
 	for (int i = 0; i < TOKENIZER_SPECIALS; i++)
 		fprintf(out, "%s_id\t%lld\n", tokenizer_special_name((enum tokenizer_special)i),
 		    (long long)tokenizer_special(t, (enum tokenizer_special)i));
-	fprintf(out, "hash\t%016llx\n", (unsigned long long)tokenizer_hash(t));
+	fprintf(out, "hash\t%s\n", tokenizer_hash(t));
 	for (int i = 0; i < tokenizer_num_files(t); i++)
 		fprintf(out, "file\t%s\n", tokenizer_file(t, i));
 }
@@ -35,13 +35,13 @@ info_json(const struct tokenizer *t, FILE *out)
 	for (int i = 0; i < TOKENIZER_SPECIALS; i++)
 		str_addf(&s, ", \"%s_id\": %lld", tokenizer_special_name((enum tokenizer_special)i),
 		    (long long)tokenizer_special(t, (enum tokenizer_special)i));
-	str_addf(&s, ", \"hash\": \"%016llx\", \"files\": [", (unsigned long long)tokenizer_hash(t));
+	str_addf(&s, ", \"hash\": \"%s\", \"files\": [", tokenizer_hash(t));
 	for (int i = 0; i < tokenizer_num_files(t); i++) {
 		str_adds(&s, i ? ", " : "");
 		str_add_json(&s, tokenizer_file(t, i), strlen(tokenizer_file(t, i)));
 	}
 	str_adds(&s, "]}\n");
-	fwrite(s.buf, 1, s.len, out);
+	str_put(&s, out);
 	str_release(&s);
 }
 

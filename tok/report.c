@@ -123,7 +123,7 @@ print_counts_json(const struct encode *x, const struct opt_list *keys, FILE *out
 				str_addf(&s, "%s{\"from\": %lld, \"to\": %lld, \"documents\": %lld}", shown++ ? ", " : "",
 				    bucket_from(b), bucket_to(b), (long long)r.n->bucket[b]);
 		str_adds(&s, "]}\n");
-		fwrite(s.buf, 1, s.len, out);
+		str_put(&s, out);
 		str_release(&s);
 	}
 }
@@ -151,7 +151,7 @@ print_run_json(const struct encode *x, const struct opt_list *keys, double secon
 		str_addc(&s, '}');
 	}
 	str_adds(&s, "]}\n");
-	fwrite(s.buf, 1, s.len, out);
+	str_put(&s, out);
 	str_release(&s);
 }
 

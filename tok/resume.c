@@ -67,9 +67,8 @@ resume_describe(const struct encode_config *c, const struct tokenizer *t, int64_
 	char number[32];
 
 	str_addf(out, "mtok resume 1 %s\n", c->version);
-	snprintf(number, sizeof number, "%016" PRIx64, tokenizer_hash(t));
 	add_option(out, "tokenizer-type", tokenizer_type(t));
-	add_option(out, "tokenizer-model", number);
+	add_option(out, "tokenizer-model", tokenizer_hash(t));
 	add_tokenizer(&c->tokenizer, out);
 	for (int i = 0; i < c->json_keys.count; i++)
 		add_option(out, "json-keys", c->json_keys.item[i]);

@@ -27,7 +27,7 @@ add_notes(struct str *out, const struct sidecar *s)
 
 	notes_init(&n);
 	n.type = tokenizer_type(s->tokenizer);
-	snprintf(n.hash, sizeof n.hash, "%016llx", (unsigned long long)tokenizer_hash(s->tokenizer));
+	strcpy(n.hash, tokenizer_hash(s->tokenizer));
 	n.vocab_size = tokenizer_vocab_size(s->tokenizer);
 	n.file = mem_pool_alloc(&n.pool, (size_t)files + 1, sizeof *n.file);
 	for (; n.num_files < files; n.num_files++)

@@ -49,6 +49,17 @@ count(struct check *c, struct stream *st, const struct tensor *t)
 	return read[SCALAR_NONFINITE];
 }
 
+/* Has this to be looked at? Integers hold no NaN. The scalars are sums of what has been looked at already, and those of
+ * the loss still hold what the failed step left there. */
+static bool
+is_suspect(const struct check *c, const struct tensor *t)
+{
+	struct tensor scalars = engine_buffer(c->e, BUF_SCALARS);
+	const char *first = scalars.data, *at = t->data;
+
+	return dtype_is_float(t->dtype) && (at < first || at >= first + tensor_bytes(&scalars));
+}
+
 /* The number of a call in the order of the arithmetic. */
 static double
 order(const struct check *c)
@@ -85,8 +96,7 @@ after(struct observer *o, struct stream *st, const struct op_call *call)
 
 	c->calls++;
 	for (int i = 0; i < OP_OUTPUTS && call->out[i]; i++)
-		if (c->order == INFINITY && dtype_is_float(call->out[i]->dtype) &&
-		    call->out[i]->dtype != DTYPE_F64 && (n = count(c, st, call->out[i])) > 0) {
+		if (c->order == INFINITY && is_suspect(c, call->out[i]) && (n = count(c, st, call->out[i])) > 0) {
 			c->order = order(c);
 			describe(c, call->name, call->out_name[i], n, (double)tensor_elements(call->out[i]));
 		}

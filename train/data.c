@@ -137,24 +137,6 @@ data_samples(struct data_reader *r, const struct data_place *at, int64_t *out, s
 	return 0;
 }
 
-/* The document that holds a sequence; sequences of a document stand side by side. Only for the
- * message about a bad token. */
-static int64_t
-document_of(const struct dataset *d, int64_t sequence)
-{
-	int64_t low = 0, high = dataset_num_documents(d);
-
-	while (high - low > 1) {
-		int64_t mid = low + (high - low) / 2;
-
-		if (dataset_document_start(d, mid) <= sequence)
-			low = mid;
-		else
-			high = mid;
-	}
-	return low;
-}
-
 /* A token that is no part of the vocabulary, and its number in its sample. */
 struct bad {
 	int64_t at, id;
@@ -181,7 +163,7 @@ bad_token(const struct data *d, const struct set *s, int64_t sample, struct bad 
 	blend_corpus(s->blend, k, &corpus);
 	err_set(e,
 	    "%s: document %lld: token id %lld is outside the vocabulary of %lld (%s sample %lld)",
-	    dataset_prefix(corpus.dataset), (long long)document_of(corpus.dataset, part[i].sequence),
+	    dataset_prefix(corpus.dataset), (long long)dataset_document_at(corpus.dataset, part[i].sequence),
 	    (long long)bad.id, (long long)d->c->plan.model.vocab_size, split_name[s->which],
 	    (long long)sample);
 	free(part);

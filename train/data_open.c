@@ -344,12 +344,10 @@ static int
 check_notes(const struct data *d, const char *prefix, struct notes *known, const char **whose, struct err *e)
 {
 	struct notes n;
-	char mine[17] = "";
+	const char *mine = d->c->tokenizer ? tokenizer_hash(d->c->tokenizer) : NULL;
 	int rc = notes_read(prefix, &n, e) < 0 ? -1 : 0;
 
-	if (d->c->tokenizer)
-		snprintf(mine, sizeof mine, "%016llx", (unsigned long long)tokenizer_hash(d->c->tokenizer));
-	if (rc == 0 && n.type && mine[0] && strcmp(n.hash, mine))
+	if (rc == 0 && n.type && mine && strcmp(n.hash, mine))
 		rc = err_set(e, "%s was made with another tokenizer (%s, hash %s) than the one of this run (hash %s)", prefix,
 		    n.type, n.hash, mine);
 	else if (rc == 0 && *whose && !notes_agree(known, &n))

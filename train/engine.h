@@ -94,6 +94,7 @@ struct step {
 	bool training;                  /* dropout on, gradients wanted */
 	bool accumulate;                /* main gradients hold earlier micro batches of the step: add to them */
 	bool normed;                    /* the norm of the next layer's input has been taken */
+	bool summed;                    /* in the backward pass: the gradient of the next layer's residual bias has been taken */
 	uint32_t iteration;             /* key of the dropout masks */
 	int64_t first_sample;           /* number of the micro batch's first sample in the run */
 	void *logits;                   /* host [T, v/t] in the run's dtype, this rank's columns, on the last stage; or NULL */

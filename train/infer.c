@@ -312,8 +312,8 @@ infer_generate(struct engine *e, const struct train_config *c, struct err *err)
 	if (rc == 0)
 		rc = tokenizer_decode(w, ids.id, ids.count, true, &text, err);
 	if (rc == 0 && e->rank == 0) {
-		fwrite(text.buf, 1, text.len, stdout);
-		putchar('\n');
+		str_addc(&text, '\n');
+		str_put(&text, stdout);
 	}
 	pass_release(&p);
 	tokenizer_worker_free(w);

@@ -2,11 +2,18 @@
 #ifndef TRAIN_LOOP_H
 #define TRAIN_LOOP_H
 
+#include "lib/base/clock.h"
 #include "train/metrics.h"
 #include "train/prefetch.h"
 #include "train/profile.h"
 #include "train/replay.h"
 #include "train/save.h"
+
+/* What the ranks add up behind the passes of a step or an evaluation: sums of loss and squared norm, tokens that the loss
+ * counts; and how many ranks have a batch that cannot be used, were asked to stop, are out of time, have done their part of a
+ * save. */
+enum total { TOTAL_LOSS, TOTAL_ZLOSS, TOTAL_NORM, TOTAL_TOKENS, TOTAL_BAD_DATA, TOTAL_STOP, TOTAL_LATE, TOTAL_WRITTEN,
+	TOTAL_COUNT };
 
 struct run {
 	struct train_config *c;
@@ -19,16 +26,20 @@ struct run {
 	struct profile *profile;        /* NULL on ranks that are not profiled */
 	struct corpus_log *corpora;
 	struct progress at;
+	int64_t saved_at;               /* iteration of the last save that was begun, or of the start */
+	double started;                 /* seconds, when the loop began */
 	/* of the pass that runs now */
 	int set;
 	int64_t first_sample, tokens;
-	double last_total;              /* clock at the reading of the last step's scalars; 0: other work came between */
-	bool written;                   /* every rank has done its part of a save in the background */
+	struct err bad_data;            /* what is wrong with a batch that this rank was given; empty: nothing */
+	double total[TOTAL_COUNT];      /* of the last step or evaluation, the same on all ranks */
+	struct stopwatch watch;         /* a lap is a step, from one reading of the scalars to the next */
 };
 
 /* Trains to the end or to a request to stop. Returns the exit status. */
 int loop_train(struct run *r);
-/* Evaluates a split at the run's state and reports it; nothing when the split is absent. */
-void loop_evaluate(struct run *r, enum split which);
+/* Evaluates the validation and test splits at the run's state and reports them, as far as there are any. Returns the exit
+ * status. */
+int loop_evaluate(struct run *r);
 
 #endif

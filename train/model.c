@@ -156,6 +156,7 @@ step_backward(struct step *s)
 {
 	struct tensor dx = engine_buffer(s->e, BUF_DX);
 
+	s->summed = false;
 	for (int i = s->e->num_layers; i-- > 0;) {
 		struct tensor x = input_of(s, i);
 

@@ -70,6 +70,7 @@ describe_norm_bwd(struct op_call *c, const struct norm_grad *n)
 	out(c, "dx", &n->dx);
 	out(c, "dweight", &n->dweight);
 	out(c, "dbias", &n->dbias);
+	out(c, "dx_sum", &n->dx_sum);
 }
 
 static void

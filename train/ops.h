@@ -49,6 +49,8 @@ struct norm_grad {
 	struct tensor weight;           /* act [h] */
 	struct tensor mean, rstd;       /* real [T]; mean.data NULL for RMSNorm */
 	struct tensor dweight, dbias;   /* real [h]: added to, or written without accumulate; dbias.data NULL for RMSNorm */
+	struct tensor dx_sum;           /* real [h], likewise: column sums of dx as it is stored, in column_sum's order on
+	                                 * the CPU; or none */
 	bool accumulate;
 };
 

@@ -1,10 +1,12 @@
 /*
- * prefetch.c - a ring of micro batches that a thread fills
+ * prefetch.c - rings of micro batches that a thread fills
  *
- * Entries go round: free, filled, given out, free again. Three counters that only grow tell them apart:
- * filled - taken are ready, taken - passed are with the device, the rest are free. When the run asks for
- * something else (an evaluation, a step once more), what is ready is thrown away and the thread goes on
- * from there; what it is filling at that moment is known by its generation and dropped.
+ * Training has a ring and evaluation has one, so that neither throws away what was read for the other: a step behind an
+ * evaluation finds its batches, and so does an evaluation behind steps, for it goes round. Entries of a ring go round too:
+ * free, filled, given out, free again. Three counters that only grow tell them apart: filled - taken are ready, taken - passed
+ * are with the device, the rest are free. When the run asks for something else than what comes (a step once more, another
+ * split), what is ready is thrown away and the thread goes on from there; what it is filling at that moment is known by its
+ * generation and dropped.
  */
 #include "train/prefetch.h"
 #include "lib/base/clock.h"
@@ -14,9 +16,11 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* The ring holds two steps, or what fits in so many bytes, but never less than four batches. */
+/* A ring holds two steps, or what fits in so many bytes, but never less than four batches. */
 enum { RING_BYTES = 256 << 20, RING_LEAST = 4 };
+enum { TRAINING, EVALUATION, RINGS };
 
 struct entry {
 	struct batch batch;
@@ -25,32 +29,60 @@ struct entry {
 	struct err err;                 /* when tokens is -1 */
 };
 
+struct ring {
+	int size;                       /* 0: nothing of this kind is ever asked for */
+	struct entry *entry;
+	char *memory;                   /* of all batches, pinned where that helps */
+	/* under the lock */
+	int64_t filled, taken, passed;
+	struct prefetch_key next;       /* to be filled; step -1: nothing has been asked for */
+	int64_t generation;
+};
+
 struct prefetch {
 	const struct engine *e;
+	const struct data *d;
 	struct data_reader *reader;     /* the thread's */
-	int size;
-	struct entry *ring;
-	char *memory;                   /* of all batches, pinned where that helps */
+	size_t bytes;                   /* of a batch */
+	struct ring ring[RINGS];
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t wake;            /* an entry is ready, or free, or there is something else to fill */
 	/* under the lock */
 	bool stop;
-	int64_t filled, taken, passed;
-	struct prefetch_key next;       /* to be filled; step -1: nothing has been asked for */
-	int64_t generation;
-	struct prefetch_waits waits;
+	struct ring *current;           /* the one that was asked last: it is filled first */
+	struct prefetch_stats stats;
 };
 
-/* The micro batch that is asked for behind k. */
+/* The set that is evaluated behind this one: the next of its split, the first behind the last. */
+static int
+set_behind(const struct prefetch *p, int set)
+{
+	struct data_set this, s;
+	int n = data_num_sets(p->d), i = set;
+
+	data_set(p->d, set, &this);
+	do {
+		i = (i + 1) % n;
+		data_set(p->d, i, &s);
+	} while (i != set && !(s.which == this.which && s.batches > 0));
+	return i;
+}
+
+/* The micro batch that is asked for behind k: evaluations go through the sets of their split again and again. */
 static struct prefetch_key
 behind(const struct prefetch *p, struct prefetch_key k)
 {
+	struct data_set s;
+
+	data_set(p->d, k.set, &s);
 	if (++k.microbatch == p->e->plan.shape.num_microbatches) {
 		k.microbatch = 0;
 		k.step += p->e->plan.global_batch_size;
 	}
-	return k;
+	if (s.which == SPLIT_TRAIN || k.step < s.batches * p->e->plan.global_batch_size)
+		return k;
+	return (struct prefetch_key){ set_behind(p, k.set), 0, 0 };
 }
 
 static bool
@@ -59,7 +91,16 @@ same(struct prefetch_key a, struct prefetch_key b)
 	return a.set == b.set && a.step == b.step && a.microbatch == b.microbatch;
 }
 
-/* Reads without the lock. */
+static struct ring *
+ring_of(struct prefetch *p, int set)
+{
+	struct data_set s;
+
+	data_set(p->d, set, &s);
+	return &p->ring[s.which == SPLIT_TRAIN ? TRAINING : EVALUATION];
+}
+
+/* Reads without the lock. A batch that cannot be had is all zeros, which no pass minds: no token of it counts. */
 static void
 fill(const struct prefetch *p, struct entry *x)
 {
@@ -67,6 +108,20 @@ fill(const struct prefetch *p, struct entry *x)
 		p->e->coord[AX_DP] };
 
 	x->tokens = data_batch(p->reader, &at, &x->batch, &x->err);
+	if (x->tokens < 0)
+		memset(x->batch.tokens, 0, p->bytes);
+}
+
+/* With the lock: the ring that has something to be filled, NULL when none has. */
+static struct ring *
+hungry(struct prefetch *p)
+{
+	struct ring *order[] = { p->current, &p->ring[TRAINING], &p->ring[EVALUATION] };
+
+	for (size_t i = 0; i < sizeof order / sizeof *order; i++)
+		if (order[i]->next.step >= 0 && order[i]->filled - order[i]->passed < order[i]->size)
+			return order[i];
+	return NULL;
 }
 
 /* The thread: fills free entries in order until told to stop. */
@@ -77,21 +132,25 @@ run(void *arg)
 
 	pthread_mutex_lock(&p->lock);
 	while (!p->stop) {
-		struct entry *x = &p->ring[p->filled % p->size];
-		int64_t generation = p->generation;
+		struct ring *r = hungry(p);
+		int64_t generation;
+		struct entry *x;
 
-		if (p->next.step < 0 || p->filled - p->passed == p->size) {
+		if (!r) {
 			pthread_cond_wait(&p->wake, &p->lock);
 			continue;
 		}
-		x->key = p->next;
+		x = &r->entry[r->filled % r->size];
+		x->key = r->next;
+		generation = r->generation;
 		pthread_mutex_unlock(&p->lock);
 		fill(p, x);
 		pthread_mutex_lock(&p->lock);
-		if (generation != p->generation)
+		p->stats.reads++;
+		if (generation != r->generation)
 			continue;
-		p->filled++;
-		p->next = behind(p, p->next);
+		r->filled++;
+		r->next = behind(p, r->next);
 		pthread_cond_broadcast(&p->wake);
 	}
 	pthread_mutex_unlock(&p->lock);
@@ -107,26 +166,66 @@ batch_at(char *at, size_t rows, bool documents)
 		documents ? (int32_t *)(void *)(at + 16 * rows) : NULL };
 }
 
+/* The first set of a kind that this run reads; -1: none. */
+static int
+first_set(const struct prefetch *p, int kind)
+{
+	bool trains = !p->e->plan.shape.forward_only;
+
+	for (int i = 0; i < data_num_sets(p->d); i++) {
+		struct data_set s;
+
+		data_set(p->d, i, &s);
+		if (s.which == SPLIT_TRAIN ? kind == TRAINING && trains : kind == EVALUATION && s.batches > 0)
+			return i;
+	}
+	return -1;
+}
+
+/* Memory for a ring; its bytes are as many as its batches take. */
+static void
+ring_init(const struct prefetch *p, struct ring *r)
+{
+	const struct train_shape *s = &p->e->plan.shape;
+	int64_t fit = (int64_t)(RING_BYTES / p->bytes), two = 2 * s->num_microbatches;
+	size_t rows = (size_t)(s->seq_length * s->micro_batch_size);
+
+	r->size = (int)(fit < two ? fit : two);
+	r->size = r->size < RING_LEAST ? RING_LEAST : r->size;
+	r->entry = mem_zalloc((size_t)r->size, sizeof *r->entry);
+	r->memory = mem_alloc((size_t)r->size, p->bytes);
+	if (p->e->backend->pin)
+		p->e->backend->pin(p->e->device, r->memory, (size_t)r->size * p->bytes);
+	for (int i = 0; i < r->size; i++)
+		r->entry[i].batch = batch_at(r->memory + (size_t)i * p->bytes, rows, s->reset_attention_mask);
+}
+
+static void
+ring_release(const struct prefetch *p, struct ring *r)
+{
+	if (r->memory && p->e->backend->unpin)
+		p->e->backend->unpin(p->e->device, r->memory);
+	free(r->memory);
+	free(r->entry);
+}
+
 /* A host that can make no thread is out of something that no run can do without. */
 struct prefetch *
 prefetch_new(const struct engine *e, const struct data *d)
 {
 	struct prefetch *p = mem_zalloc(1, sizeof *p);
 	const struct train_shape *s = &e->plan.shape;
-	size_t rows = (size_t)(s->seq_length * s->micro_batch_size), bytes = (s->reset_attention_mask ? 20 : 16) * rows;
-	int64_t fit = (int64_t)(RING_BYTES / bytes), two = 2 * s->num_microbatches;
 
 	p->e = e;
+	p->d = d;
 	p->reader = data_reader_new(d);
-	p->size = (int)(fit < two ? fit : two);
-	p->size = p->size < RING_LEAST ? RING_LEAST : p->size;
-	p->next.step = -1;
-	p->ring = mem_zalloc((size_t)p->size, sizeof *p->ring);
-	p->memory = mem_alloc((size_t)p->size, bytes);
-	if (e->backend->pin)
-		e->backend->pin(e->device, p->memory, (size_t)p->size * bytes);
-	for (int i = 0; i < p->size; i++)
-		p->ring[i].batch = batch_at(p->memory + (size_t)i * bytes, rows, s->reset_attention_mask);
+	p->bytes = (s->reset_attention_mask ? 20 : 16) * (size_t)(s->seq_length * s->micro_batch_size);
+	for (int i = 0; i < RINGS; i++) {
+		p->ring[i].next.step = -1;
+		if (first_set(p, i) >= 0)
+			ring_init(p, &p->ring[i]);
+	}
+	p->current = p->ring;
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->wake, NULL);
 	if (pthread_create(&p->thread, NULL, run, p))
@@ -147,69 +246,81 @@ prefetch_free(struct prefetch *p)
 	pthread_join(p->thread, NULL);
 	pthread_mutex_destroy(&p->lock);
 	pthread_cond_destroy(&p->wake);
-	if (p->e->backend->unpin)
-		p->e->backend->unpin(p->e->device, p->memory);
+	for (int i = 0; i < RINGS; i++)
+		ring_release(p, &p->ring[i]);
 	data_reader_free(p->reader);
-	free(p->memory);
-	free(p->ring);
 	free(p);
 }
 
 /* With the lock: forgets what is ready and goes on from k. */
 static void
-restart(struct prefetch *p, struct prefetch_key k)
+restart(struct prefetch *p, struct ring *r, struct prefetch_key k)
 {
-	p->generation++;
-	p->filled = p->taken;
-	p->next = k;
+	r->generation++;
+	r->filled = r->taken;
+	r->next = k;
 	pthread_cond_broadcast(&p->wake);
 }
 
 void
-prefetch_start(struct prefetch *p, struct prefetch_key k)
+prefetch_start(struct prefetch *p, int64_t consumed)
 {
 	pthread_mutex_lock(&p->lock);
-	restart(p, k);
+	for (int i = 0; i < RINGS; i++)
+		if (p->ring[i].size)
+			restart(p, &p->ring[i], (struct prefetch_key){ first_set(p, i), i == TRAINING ? consumed : 0, 0 });
 	pthread_mutex_unlock(&p->lock);
 }
 
 /* With the lock: is k what comes out next, now or when it has been read? */
 static bool
-expected(const struct prefetch *p, struct prefetch_key k)
+expected(const struct ring *r, struct prefetch_key k)
 {
-	return p->filled > p->taken ? same(p->ring[p->taken % p->size].key, k) : same(p->next, k);
+	return r->filled > r->taken ? same(r->entry[r->taken % r->size].key, k) : same(r->next, k);
+}
+
+/* With the lock: everything that was given out may be filled again. */
+static void
+pass_all(struct prefetch *p)
+{
+	for (int i = 0; i < RINGS; i++)
+		p->ring[i].passed = p->ring[i].taken;
+	pthread_cond_broadcast(&p->wake);
 }
 
 /* With the lock: waits until an entry is ready. All of them may be with the device in a long step; then
  * the device is waited for. */
 static void
-wait_ready(struct prefetch *p)
+wait_ready(struct prefetch *p, struct ring *r)
 {
 	double start = clock_seconds();
 
-	if (p->taken - p->passed == p->size) {
+	if (r->taken - r->passed == r->size) {
 		engine_sync(p->e);
-		p->passed = p->taken;
-		pthread_cond_broadcast(&p->wake);
+		pass_all(p);
 	}
-	while (p->filled == p->taken)
+	while (r->filled == r->taken)
 		pthread_cond_wait(&p->wake, &p->lock);
-	p->waits.count++;
-	p->waits.seconds += clock_seconds() - start;
+	p->stats.waits++;
+	p->stats.seconds += clock_seconds() - start;
 }
 
-/* An evaluation begins anew, which waits for its first batch; so does the step behind it. */
+/* The first batch of a run is waited for; those behind it are there unless the disk is slow. */
 int64_t
 prefetch_batch(struct prefetch *p, struct prefetch_key k, struct batch *out, struct err *err)
 {
+	struct ring *r = ring_of(p, k.set);
 	struct entry *x;
 
+	if (r->size == 0)
+		BUG("batches of set %d were never to be read", k.set);
 	pthread_mutex_lock(&p->lock);
-	if (!expected(p, k))
-		restart(p, k);
-	if (p->filled == p->taken)
-		wait_ready(p);
-	x = &p->ring[p->taken++ % p->size];
+	p->current = r;
+	if (!expected(r, k))
+		restart(p, r, k);
+	if (r->filled == r->taken)
+		wait_ready(p, r);
+	x = &r->entry[r->taken++ % r->size];
 	pthread_mutex_unlock(&p->lock);
 	*out = x->batch;
 	if (x->tokens < 0)
@@ -221,18 +332,17 @@ void
 prefetch_passed(struct prefetch *p)
 {
 	pthread_mutex_lock(&p->lock);
-	p->passed = p->taken;
-	pthread_cond_broadcast(&p->wake);
+	pass_all(p);
 	pthread_mutex_unlock(&p->lock);
 }
 
-struct prefetch_waits
-prefetch_waits(struct prefetch *p)
+struct prefetch_stats
+prefetch_stats(struct prefetch *p)
 {
-	struct prefetch_waits w;
+	struct prefetch_stats s;
 
 	pthread_mutex_lock(&p->lock);
-	w = p->waits;
+	s = p->stats;
 	pthread_mutex_unlock(&p->lock);
-	return w;
+	return s;
 }

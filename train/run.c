@@ -202,13 +202,36 @@ save_in_background(const struct run *r)
 	return r->c->o.wait_for_save ? false : r->c->o.async_save || r->e->backend->pin;
 }
 
+/* The steps, and what only they need. Returns the exit status. */
+static int
+train_steps(struct run *r)
+{
+	struct train_config *c = r->c;
+	bool first = r->e->rank == 0;
+	int status;
+
+	if (r->at.iteration >= c->train_iters && first)
+		note("iteration %lld is the last already: nothing to train", (long long)r->at.iteration);
+	if (c->o.profile && first)
+		r->profile = profile_new(r->e, &(struct profile_config){
+			c->o.profile_prefix, c->o.profile_step_start, c->o.profile_step_end });
+	r->corpora = corpus_log_new(r->data, r->e, r->at.consumed_samples);
+	if (c->o.save)
+		r->saver = saver_new(r->e, c, save_in_background(r));
+	status = loop_train(r);
+	saver_free(r->saver);
+	profile_free(r->profile);
+	corpus_log_free(r->corpora);
+	return status;
+}
+
 /* Returns an exit status, or -1 with a reason. Signals are caught before the data maps are
  * built, which may take long; evaluation alone has nothing to save and keeps the default. */
 static int
 train(struct run *r, struct err *err)
 {
 	struct train_config *c = r->c;
-	int status = EXIT_DONE;
+	int status;
 
 	if (!c->o.skip_train)
 		stop_catch_signals();
@@ -216,30 +239,12 @@ train(struct run *r, struct err *err)
 	if (!r->data || begin(r, err) < 0)
 		return -1;
 	r->prefetch = prefetch_new(r->e, r->data);
+	prefetch_start(r->prefetch, r->at.consumed_samples);
 	if (c->o.cuda_graphs)
 		r->replay = replay_new(r->e);
-	if (!c->o.skip_train)
-		prefetch_start(r->prefetch, (struct prefetch_key){ SPLIT_TRAIN, r->at.consumed_samples, 0 });
 	if (comm_agree(r->e->groups.world, r->e->rank == 0 ? open_outputs(r, err) : 0, err))
 		return -1;
-	if (c->o.skip_train) {
-		loop_evaluate(r, SPLIT_VALID);
-		loop_evaluate(r, SPLIT_TEST);
-	} else {
-		if (r->at.iteration >= c->train_iters && r->e->rank == 0)
-			note("iteration %lld is the last already: nothing to train",
-			    (long long)r->at.iteration);
-		if (c->o.profile && r->e->rank == 0)
-			r->profile = profile_new(r->e, &(struct profile_config){
-				c->o.profile_prefix, c->o.profile_step_start, c->o.profile_step_end });
-		r->corpora = corpus_log_new(r->data, r->e, r->at.consumed_samples);
-		if (c->o.save)
-			r->saver = saver_new(r->e, c, save_in_background(r));
-		status = loop_train(r);
-		saver_free(r->saver);
-		profile_free(r->profile);
-		corpus_log_free(r->corpora);
-	}
+	status = c->o.skip_train ? loop_evaluate(r) : train_steps(r);
 	return metrics_close(r->metrics, err) < 0 ? -1 : status;
 }
 
@@ -259,7 +264,7 @@ int
 train_run(struct train_config *c, struct comm *world)
 {
 	struct engine engine;
-	struct run r = { .c = c, .e = &engine };
+	struct run r = { .c = c, .e = &engine, .watch.clock = clock_seconds };
 	struct err err = { "" };
 	struct engine_config ec = {
 		.plan = &c->plan, .backend = backend_choose(mtrain_backends[c->o.backend], &err),
@@ -268,13 +273,14 @@ train_run(struct train_config *c, struct comm *world)
 		.deterministic = c->o.deterministic_mode,
 	};
 	int64_t length = ec.backend ? infer_seq_length(c, &err) : -1;
+	bool infers = c->o.tokens_file || c->o.generate;
 	int status;
 
 	if (comm_agree(world, length < 0 ? -1 : 0, &err))
 		return leave(world, EXIT_USAGE, &err);
 	if (length > 0)
 		c->plan.shape.seq_length = length;
-	if (c->o.tokens_file || c->o.generate)
+	if (infers)
 		c->plan.shape.micro_batch_size = c->plan.shape.num_microbatches = 1;
 	if (engine_open(&engine, &ec, world, &err) < 0)
 		return leave(world, EXIT_FAILED, &err);
@@ -282,7 +288,7 @@ train_run(struct train_config *c, struct comm *world)
 		announce(c, &engine);
 	else
 		say_memory(&engine);
-	status = c->o.tokens_file || c->o.generate ? infer(&r, &err) : train(&r, &err);
+	status = infers ? infer(&r, &err) : train(&r, &err);
 	if (status < 0)
 		status = leave(world, EXIT_FAILED, &err);
 	prefetch_free(r.prefetch);

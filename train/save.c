@@ -101,6 +101,5 @@ save_state_text(const struct train_config *c, const struct progress *p, const ch
 	train_schedule_line(&c->schedule, out);
 	str_addc(out, '\n');
 	if (c->tokenizer)
-		str_addf(
-		    out, "tokenizer %016llx\n", (unsigned long long)tokenizer_hash(c->tokenizer));
+		str_addf(out, "tokenizer %s\n", tokenizer_hash(c->tokenizer));
 }

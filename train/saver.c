@@ -386,6 +386,12 @@ saver_start(struct saver *s, const struct progress *p, const char *data, struct 
 	return s->background ? 0 : saver_wait(s, err);
 }
 
+bool
+saver_background(const struct saver *s)
+{
+	return s->background;
+}
+
 /* Ranks enter and leave phases together. */
 bool
 saver_busy(const struct saver *s)

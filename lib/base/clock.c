@@ -26,3 +26,25 @@ clock_unix(void)
 {
 	return read_clock(CLOCK_REALTIME);
 }
+
+void
+stopwatch_start(struct stopwatch *w)
+{
+	w->lap = w->clock();
+}
+
+double
+stopwatch_lap(struct stopwatch *w)
+{
+	double begin = w->lap;
+
+	w->lap = w->clock();
+	return w->lap - begin;
+}
+
+/* The lap begins so much later. */
+void
+stopwatch_exclude(struct stopwatch *w, double since)
+{
+	w->lap += w->clock() - since;
+}

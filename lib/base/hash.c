@@ -31,6 +31,28 @@ hash_xxh3_seeded(const void *bytes, size_t len, uint64_t seed)
 	return XXH3_64bits_withSeed(bytes, len, seed);
 }
 
+/* The first digit is the highest. */
+char *
+hash_text(uint64_t sum, char out[17])
+{
+	snprintf(out, 17, "%016llx", (unsigned long long)sum);
+	return out;
+}
+
+/* Capitals, signs and spaces are no digits, so that a sum has one text. */
+const char *
+hash_read(const char *text, uint64_t *sum)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	*sum = 0;
+	if (strspn(text, digits) < 16)
+		return NULL;
+	for (const char *end = text + 16; text < end; text++)
+		*sum = *sum << 4 | (uint64_t)(strchr(digits, *text) - digits);
+	return text;
+}
+
 /* Hides the library's type, so that xxhash.h is included nowhere else. */
 struct hash_stream {
 	XXH3_state_t *state;

@@ -12,6 +12,10 @@
 
 uint64_t hash_xxh3(const void *bytes, size_t len);
 uint64_t hash_xxh3_seeded(const void *bytes, size_t len, uint64_t seed);        /* for tables of what others chose */
+/* Such a sum as 16 lower-case hexadecimal digits and a NUL; returns out. */
+char       *hash_text(uint64_t sum, char out[17]);
+/* Reads those digits; returns what follows them, or NULL when text begins with anything else. */
+const char *hash_read(const char *text, uint64_t *sum);
 
 struct hash_stream;                                     /* XXH3-64 over pieces */
 struct hash_stream *hash_stream_new(void);

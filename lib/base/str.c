@@ -9,7 +9,6 @@
 
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,6 +85,15 @@ str_clear(struct str *s)
 	s->len = 0;
 	if (s->buf)
 		s->buf[0] = '\0';
+}
+
+/* What is gathered here and put at its end appears whole or not at all. */
+void
+str_put(struct str *s, FILE *out)
+{
+	if (s->len)
+		fwrite(s->buf, 1, s->len, out);
+	str_clear(s);
 }
 
 /* The struct is an empty string afterwards and may be used again. */

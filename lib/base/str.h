@@ -9,6 +9,7 @@
 #define BASE_STR_H
 
 #include <stddef.h>
+#include <stdio.h>
 
 struct str {
 	char *buf;
@@ -21,6 +22,7 @@ void  str_addc(struct str *s, char c);
 void  str_adds(struct str *s, const char *z);
 void  str_addf(struct str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void  str_clear(struct str *s);                       /* keeps the memory */
+void  str_put(struct str *s, FILE *out);               /* writes it and clears it; errors are found when out is closed */
 void  str_release(struct str *s);
 char *str_detach(struct str *s);                      /* never NULL */
 

@@ -129,7 +129,9 @@ cache_release(const struct cache_place *p)
 static void
 add_checksum(struct str *key, const struct cache_array *a, uint64_t sum)
 {
-	str_addf(key, "%s %016llx\n", a->name, (unsigned long long)sum);
+	char digits[17];
+
+	str_addf(key, "%s %s\n", a->name, hash_text(sum, digits));
 }
 
 /* Header and elements of an array that was built. */

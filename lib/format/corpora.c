@@ -154,6 +154,7 @@ void
 corpora_fingerprint(const struct corpora *c, char out[64])
 {
 	struct hash_stream *h;
+	char digits[17];
 
 	if (c->count == 1) {
 		dataset_fingerprint(c->dataset[0], out);
@@ -166,5 +167,5 @@ corpora_fingerprint(const struct corpora *c, char out[64])
 		dataset_fingerprint(c->dataset[k], one);
 		hash_stream_add(h, one, strlen(one) + 1);
 	}
-	snprintf(out, 64, "%d-corpora-%016llx", c->count, (unsigned long long)hash_stream_free(h));
+	snprintf(out, 64, "%d-corpora-%s", c->count, hash_text(hash_stream_free(h), digits));
 }

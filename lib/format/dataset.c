@@ -179,6 +179,39 @@ dataset_sequence_start(const struct dataset *d, int64_t sequence)
 	                                : load64(d->offset, sequence) / (int64_t)dtype_size(d->type);
 }
 
+/* The last of count things that begins at or before a place; start(count) is the end of all. */
+static int64_t
+thing_at(const struct dataset *d, int64_t (*start)(const struct dataset *, int64_t), int64_t count, int64_t place)
+{
+	int64_t low = 0, high = count;
+
+	if (place < 0 || place >= start(d, count))
+		return -1;
+	while (high - low > 1) {
+		int64_t middle = low + (high - low) / 2;
+
+		if (start(d, middle) <= place)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Where empty ones begin at the same token, the one that holds it is behind them. */
+int64_t
+dataset_sequence_at(const struct dataset *d, int64_t token)
+{
+	return thing_at(d, dataset_sequence_start, d->sequences, token);
+}
+
+/* Likewise of documents. */
+int64_t
+dataset_document_at(const struct dataset *d, int64_t sequence)
+{
+	return thing_at(d, dataset_document_start, d->documents, sequence);
+}
+
 /* Reading on after a short read would hand out whatever was in the memory before. */
 const void *
 dataset_bytes(const struct dataset *d, uint64_t at, size_t bytes, void *room, struct err *e)
@@ -281,8 +314,9 @@ dataset_index_hash(const struct dataset *d)
 void
 dataset_fingerprint(const struct dataset *d, char out[64])
 {
-	snprintf(out, 64, "%016llx-%llu", (unsigned long long)dataset_index_hash(d),
-	    (unsigned long long)d->bin_bytes);
+	char digits[17];
+
+	snprintf(out, 64, "%s-%llu", hash_text(dataset_index_hash(d), digits), (unsigned long long)d->bin_bytes);
 }
 
 /* 65500 and not 65536: the bound of the preprocessor, which readers have to guess when they know

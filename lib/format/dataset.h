@@ -48,6 +48,10 @@ int dataset_tokens(const struct dataset *d, int64_t sequence, int64_t first, int
 void dataset_will_need(const struct dataset *d, int64_t sequence, int64_t first, int64_t count);
 /* First token of a sequence, counted over the whole .bin; sequence may be the count. */
 int64_t dataset_sequence_start(const struct dataset *d, int64_t sequence);
+/* The sequence that holds a token of the .bin, and the document that holds a sequence: never an empty
+ * one; -1 outside the dataset. */
+int64_t dataset_sequence_at(const struct dataset *d, int64_t token);
+int64_t dataset_document_at(const struct dataset *d, int64_t sequence);
 /* The bytes [at, at + bytes) of the .bin as stored, at least one: borrowed from the map, or read into
  * room. NULL when they cannot be read. */
 const void *dataset_bytes(

@@ -9,6 +9,7 @@
  * exactly one piece.
  */
 #include "lib/format/manifest.h"
+#include "lib/base/hash.h"
 #include "lib/base/utf8.h"
 
 #include <stdlib.h>
@@ -71,25 +72,6 @@ parse_list(char *s, int64_t *out)
 	return n;
 }
 
-/* Exactly 16 lower-case hexadecimal digits. */
-static int
-parse_sum(const char *s, uint64_t *out)
-{
-	static const char digits[] = "0123456789abcdef";
-
-	*out = 0;
-	if (strlen(s) != 16)
-		return -1;
-	for (; *s; s++) {
-		const char *at = strchr(digits, *s);
-
-		if (!at)
-			return -1;
-		*out = *out << 4 | (uint64_t)(at - digits);
-	}
-	return 0;
-}
-
 /* A plain file name: nothing that leads out of the directory. */
 static bool
 is_file_name(const char *s)
@@ -150,6 +132,7 @@ static int
 parse_place(struct parse *p, struct row *r, char **field)
 {
 	uint64_t bytes = (uint64_t)slice_elements(&r->piece.box) * dtype_size(r->dtype);
+	const char *end;
 
 	r->file = field[5];
 	if (!is_file_name(r->file) || !is_plain(r->file))
@@ -162,7 +145,8 @@ parse_place(struct parse *p, struct row *r, char **field)
 		return err_at(p->e, p->name, r->line,
 		    "tensor '%s': bytes '%.40s': must be %llu by count and dtype", r->name,
 		    field[7], (unsigned long long)bytes);
-	if (parse_sum(field[8], &r->piece.sum) < 0)
+	end = hash_read(field[8], &r->piece.sum);
+	if (!end || *end)
 		return err_at(p->e, p->name, r->line,
 		    "tensor '%s': xxh3 '%.40s': must be 16 hexadecimal digits", r->name, field[8]);
 	return 0;
@@ -503,14 +487,16 @@ void
 manifest_print_piece(
     struct str *out, const struct ckpt_tensor *t, const struct ckpt_piece *p, const char *file)
 {
+	char sum[17];
+
 	str_addf(out, "%s\t%s\t", t->name, dtype_name(t->dtype));
 	manifest_print_list(out, t->ndim, t->shape);
 	str_addc(out, '\t');
 	manifest_print_list(out, t->ndim, p->box.start);
 	str_addc(out, '\t');
 	manifest_print_list(out, t->ndim, p->box.count);
-	str_addf(out, "\t%s\t%llu\t%llu\t%016llx\n", file, (unsigned long long)p->offset,
-	    (unsigned long long)p->bytes, (unsigned long long)p->sum);
+	str_addf(out, "\t%s\t%llu\t%llu\t%s\n", file, (unsigned long long)p->offset,
+	    (unsigned long long)p->bytes, hash_text(p->sum, sum));
 }
 
 /* A manifest that was printed parses to the same pieces, in the same order. */

@@ -5,6 +5,7 @@
  * is read back is only what decides whether datasets belong together; the rest is for people.
  */
 #include "lib/format/notes.h"
+#include "lib/base/hash.h"
 #include "lib/base/io.h"
 #include "lib/base/json.h"
 #include "lib/format/dataset_impl.h"
@@ -64,7 +65,8 @@ read_files(const struct json_value *v, struct notes *n)
 static int
 read_tokenizer(const struct json_value *v, struct notes *n, struct err *e)
 {
-	const char *type, *hash;
+	const char *type, *hash, *end;
+	uint64_t sum;
 
 	if (json_string(v, "type", NULL, &type, e) < 0 ||
 	    json_string(v, "hash", NULL, &hash, e) < 0 ||
@@ -72,7 +74,8 @@ read_tokenizer(const struct json_value *v, struct notes *n, struct err *e)
 		return -1;
 	if (!type || !hash)
 		return 0;
-	if (strlen(hash) != 16 || strspn(hash, "0123456789abcdef") != 16)
+	end = hash_read(hash, &sum);
+	if (!end || *end)
 		return err_set(e, "the tokenizer's hash '%.40s' is not 16 hexadecimal digits", hash);
 	n->type = mem_pool_strndup(&n->pool, type, strlen(type));
 	memcpy(n->hash, hash, sizeof n->hash);

@@ -7,14 +7,14 @@
 #include "lib/token/decoder.h"
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
+#include "lib/token/component.h"
 #include "lib/token/split.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Bounds on what a small file can ask for: published decoders have a handful of steps, which make
- * tokens shorter. */
-enum { STEPS_MAX = 128, GROWTH_MAX = 4096 };
+/* A bound on what a small file can ask for: published decoders make tokens shorter. */
+enum { GROWTH_MAX = 4096 };
 
 struct decoder_kind {
 	const char *name;
@@ -74,19 +74,6 @@ decoder_add(struct decoder_scratch *x, const char *token, size_t len)
 {
 	str_add(&x->list[0].text, token, len);
 	end_token(&x->list[0]);
-}
-
-/* A string member that every kind but Fuse has one of. */
-static int
-parse_text(struct decoder_step *s, const struct json_value *v, const char *key, struct err *e)
-{
-	const struct json_value *text = json_get(v, key);
-
-	if (!text || text->type != JSON_STRING)
-		return err_set(e, "\"%s\" must be a string", key);
-	s->text = mem_strndup(text->string, text->len);
-	s->len = text->len;
-	return 0;
 }
 
 /* Its tokens come as their bytes already, so nothing may have changed them. */
@@ -169,9 +156,9 @@ parse_strip(struct decoder *d, struct decoder_step *s, const struct json_value *
 {
 	(void)d;
 	if (json_int(v, "start", 0, &s->start, e) < 0 || json_int(v, "stop", 0, &s->stop, e) < 0 ||
-	    parse_text(s, v, "content", e) < 0)
+	    component_character(v, "content", &s->text, &s->len, e) < 0)
 		return -1;
-	return is_character(json_get(v, "content")) ? 0 : err_set(e, "\"content\" must be a character");
+	return 0;
 }
 
 /* At most so many of the character at either side of each token. */
@@ -204,7 +191,7 @@ parse_replace(struct decoder *d, struct decoder_step *s, const struct json_value
 	size_t times;
 
 	s->pattern = pattern_parse(pattern, e);
-	if (!s->pattern || parse_text(s, v, "content", e) < 0)
+	if (!s->pattern || component_string(v, "content", &s->text, &s->len, e) < 0)
 		return -1;
 	times = regex_is_string(s->pattern) ? (s->len + string->len - 1) / string->len : 1 + s->len;
 	d->growth = (d->growth ? d->growth : 1) * (times ? times : 1);
@@ -212,24 +199,36 @@ parse_replace(struct decoder *d, struct decoder_step *s, const struct json_value
 	    : err_set(e, "the steps could make a token more than %d times longer", GROWTH_MAX);
 }
 
-/* A pattern that gives up leaves the rest of the token as it is, and so do bytes that are no text. */
+/* A token with `by` in the place of its matches. An expression that gives up leaves the rest as it is;
+ * it sees no bytes that are no text. */
+static void
+add_replaced(const struct decoder_step *s, struct regex_scratch *x, const struct span *t,
+    const struct span *by, struct token_list *out)
+{
+	struct regex_walk w = { .s = t->s, .n = t->n };
+	bool text = regex_is_string(s->pattern) || utf8_check((const unsigned char *)t->s, t->n) == t->n;
+	size_t done = 0;
+
+	while (text && regex_next(s->pattern, x, &w, NULL) > 0) {
+		str_add(&out->text, t->s + done, w.start - done);
+		str_add(&out->text, by->s, by->n);
+		done = w.end;
+	}
+	str_add(&out->text, t->s + done, t->n - done);
+	end_token(out);
+}
+
+/* The same in every token. */
 static void
 run_replace(const struct decoder_step *s, struct regex_scratch *x, const struct token_list *in,
     struct token_list *out)
 {
+	struct span by = { s->text, s->len, false };
+
 	for (size_t i = 0; i < in->count; i++) {
 		struct span t = token_at(in, i);
-		struct regex_walk w = { .s = t.s, .n = t.n };
-		bool text = utf8_check((const unsigned char *)t.s, t.n) == t.n;
-		size_t done = 0;
 
-		while (text && regex_next(s->pattern, x, &w, NULL) > 0) {
-			str_add(&out->text, t.s + done, w.start - done);
-			str_add(&out->text, s->text, s->len);
-			done = w.end;
-		}
-		str_add(&out->text, t.s + done, t.n - done);
-		end_token(out);
+		add_replaced(s, x, &t, &by, out);
 	}
 }
 
@@ -240,10 +239,8 @@ parse_metaspace(struct decoder *d, struct decoder_step *s, const struct json_val
 	enum metaspace_prepend prepend;
 
 	(void)d;
-	if (metaspace_prepend(v, &prepend, e) < 0 || parse_text(s, v, "replacement", e) < 0)
+	if (metaspace_prepend(v, &prepend, e) < 0 || component_character(v, "replacement", &s->text, &s->len, e) < 0)
 		return -1;
-	if (!is_character(json_get(v, "replacement")))
-		return err_set(e, "\"replacement\" must be a character");
 	s->drop_first = prepend != METASPACE_NEVER;
 	s->pattern = regex_new_string(s->text, s->len);
 	return 0;
@@ -255,18 +252,9 @@ run_metaspace(const struct decoder_step *s, struct regex_scratch *x, const struc
     struct token_list *out)
 {
 	for (size_t i = 0; i < in->count; i++) {
-		struct span t = token_at(in, i);
-		struct regex_walk w = { .s = t.s, .n = t.n };
-		size_t done = 0;
+		struct span t = token_at(in, i), by = { " ", i > 0 || !s->drop_first, false };
 
-		while (regex_next(s->pattern, x, &w, NULL) > 0) {
-			str_add(&out->text, t.s + done, w.start - done);
-			if (i > 0 || !s->drop_first)
-				str_addc(&out->text, ' ');
-			done = w.end;
-		}
-		str_add(&out->text, t.s + done, t.n - done);
-		end_token(out);
+		add_replaced(s, x, &t, &by, out);
 	}
 }
 
@@ -275,7 +263,7 @@ static int
 parse_bpe(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
 {
 	(void)d;
-	if (parse_text(s, v, "suffix", e) < 0)
+	if (component_string(v, "suffix", &s->text, &s->len, e) < 0)
 		return -1;
 	if (s->len == 0)
 		return err_set(e, "\"suffix\" must not be empty");
@@ -289,18 +277,9 @@ run_bpe(const struct decoder_step *s, struct regex_scratch *x, const struct toke
     struct token_list *out)
 {
 	for (size_t i = 0; i < in->count; i++) {
-		struct span t = token_at(in, i);
-		struct regex_walk w = { .s = t.s, .n = t.n };
-		size_t done = 0;
+		struct span t = token_at(in, i), by = { " ", i + 1 < in->count, false };
 
-		while (regex_next(s->pattern, x, &w, NULL) > 0) {
-			str_add(&out->text, t.s + done, w.start - done);
-			if (i + 1 < in->count)
-				str_addc(&out->text, ' ');
-			done = w.end;
-		}
-		str_add(&out->text, t.s + done, t.n - done);
-		end_token(out);
+		add_replaced(s, x, &t, &by, out);
 	}
 }
 
@@ -314,50 +293,28 @@ static const struct decoder_kind kinds[] = {
 	{ "BPEDecoder", parse_bpe, run_bpe },
 };
 
-enum { NUM_KINDS = sizeof kinds / sizeof *kinds };
-
-/* One step that is no Sequence. */
+/* Room for one more step. */
 static int
-parse_step(struct decoder *d, const struct json_value *v, const char *type, struct err *e)
+add_step(void *owner, const void *kind, const struct json_value *v, struct err *e)
 {
+	struct decoder *d = owner;
 	struct decoder_step *s;
-	struct err why;
 
-	for (int k = 0; k < NUM_KINDS; k++) {
-		if (strcmp(kinds[k].name, type))
-			continue;
-		if (d->count == STEPS_MAX)
-			return err_set(e, "decoder: more than %d steps", STEPS_MAX);
-		d->step = mem_realloc(d->step, (size_t)d->count + 1, sizeof *d->step);
-		s = &d->step[d->count++];
-		*s = (struct decoder_step){ .kind = &kinds[k] };
-		if (kinds[k].parse(d, s, v, &why) < 0)
-			return err_set(e, "decoder '%s': %s", type, why.msg);
-		return 0;
-	}
-	return err_set(e, "decoder '%s' is not supported", type);
+	d->step = mem_realloc(d->step, (size_t)d->count + 1, sizeof *d->step);
+	s = &d->step[d->count++];
+	*s = (struct decoder_step){ .kind = kind };
+	return s->kind->parse(d, s, v, e);
 }
 
-/* A Sequence is its steps, whatever its depth. */
+static const struct component component = {
+	"decoder", "decoders", COMPONENT_STEPS, kinds, sizeof *kinds, sizeof kinds / sizeof *kinds, add_step
+};
+
+/* Decoders add up in their order. */
 int
 decoder_parse(struct decoder *d, const struct json_value *v, struct err *e)
 {
-	const struct json_value *list;
-	const char *type;
-
-	if (!v || v->type == JSON_NULL)
-		return 0;
-	if (json_string(v, "type", "", &type, e) < 0)
-		return -1;
-	if (strcmp(type, "Sequence"))
-		return parse_step(d, v, type, e);
-	list = json_get(v, "decoders");
-	if (!list || list->type != JSON_ARRAY)
-		return err_set(e, "decoder 'Sequence': \"decoders\" must be a list");
-	for (size_t i = 0; i < list->len; i++)
-		if (decoder_parse(d, &list->item[i], e) < 0)
-			return -1;
-	return 0;
+	return component_parse(&component, d, v, e);
 }
 
 /* Also after a parse that failed. */

@@ -6,6 +6,7 @@
  * special tokens around a text matters.
  */
 #include "lib/base/mem.h"
+#include "lib/token/component.h"
 #include "lib/token/hf.h"
 
 #include <stdlib.h>
@@ -111,16 +112,16 @@ add_template_token(const struct hf_reading *r, const struct json_value *tokens,
 	const struct json_value *name = json_get(special, "id"), *ids;
 
 	if (!name || name->type != JSON_STRING)
-		return err_set(e, "TemplateProcessing: a token without id");
+		return err_set(e, "a token without id");
 	ids = json_get(json_get(tokens, name->string), "ids");
 	if (!ids || ids->type != JSON_ARRAY)
-		return err_set(e, "TemplateProcessing: no ids of '%.40s'", name->string);
+		return err_set(e, "no ids of '%.40s'", name->string);
 	if (ids->len > TEMPLATE_MAX - out->count)
-		return err_set(e, "TemplateProcessing: more than %d tokens", TEMPLATE_MAX);
+		return err_set(e, "more than %d tokens", TEMPLATE_MAX);
 	for (size_t i = 0; i < ids->len; i++) {
 		if (ids->item[i].type != JSON_INT || ids->item[i].integer < 0 ||
 		    ids->item[i].integer >= r->size)
-			return err_set(e, "TemplateProcessing: an id of '%.40s' is no token", name->string);
+			return err_set(e, "an id of '%.40s' is no token", name->string);
 		token_ids_add(out, (uint32_t)ids->item[i].integer);
 	}
 	return 0;
@@ -147,7 +148,7 @@ read_template(struct hf_reading *r, const struct json_value *v, struct err *e)
 	if (hf_list(v, "single", &single, e) < 0)
 		return -1;
 	if (single->len > TEMPLATE_MAX)
-		return err_set(e, "TemplateProcessing: more than %d entries in \"single\"", TEMPLATE_MAX);
+		return err_set(e, "more than %d entries in \"single\"", TEMPLATE_MAX);
 	for (size_t i = 0; i < single->len && rc == 0; i++) {
 		const struct json_value *special = json_get(&single->item[i], "SpecialToken");
 
@@ -157,32 +158,27 @@ read_template(struct hf_reading *r, const struct json_value *v, struct err *e)
 	}
 	prepend(&r->hf->before, &front);
 	if (rc == 0 && r->hf->before.count > TEMPLATE_MAX)
-		return err_set(e, "TemplateProcessing: more than %d tokens", TEMPLATE_MAX);
+		return err_set(e, "more than %d tokens", TEMPLATE_MAX);
 	return rc < 0 || sequences == 1 ? rc
-	    : err_set(e, "TemplateProcessing: %d sequences in \"single\"; 1 is supported", sequences);
+	    : err_set(e, "%d sequences in \"single\"; 1 is supported", sequences);
 }
 
-/* ByteLevel changes no ids. A Sequence is its processors in turn. */
+static const char *const processors[] = { "TemplateProcessing", "ByteLevel" };
+
+/* A ByteLevel changes no ids. */
+static int
+add_processor(void *owner, const void *kind, const struct json_value *v, struct err *e)
+{
+	return kind == &processors[0] ? read_template(owner, v, e) : 0;
+}
+
+static const struct component component = {
+	"post_processor", "processors", COMPONENT_STEPS, processors, sizeof *processors, 2, add_processor
+};
+
+/* Of a Sequence each is around the one before it. */
 int
 hf_template(struct hf_reading *r, const struct json_value *v, struct err *e)
 {
-	const struct json_value *list;
-	const char *type;
-
-	if (!v || v->type == JSON_NULL)
-		return 0;
-	if (json_string(v, "type", "", &type, e) < 0)
-		return -1;
-	if (!strcmp(type, "ByteLevel"))
-		return 0;
-	if (!strcmp(type, "TemplateProcessing"))
-		return read_template(r, v, e);
-	if (strcmp(type, "Sequence") != 0)
-		return err_set(e, "post_processor '%s' is not supported", type);
-	if (hf_list(v, "processors", &list, e) < 0)
-		return -1;
-	for (size_t i = 0; i < list->len; i++)
-		if (hf_template(r, &list->item[i], e) < 0)
-			return -1;
-	return 0;
+	return component_parse(&component, r, v, e);
 }

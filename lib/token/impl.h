@@ -12,6 +12,7 @@ struct tokenizer {
 	void *impl;                             /* the kind's own data, read-only after open */
 	int64_t vocab_size, special[TOKENIZER_SPECIALS];
 	uint64_t hash;
+	char hash_text[17];                     /* set when it is open */
 	struct str notes;                       /* a line each */
 	bool adds_bos;                          /* encode puts it in front */
 	int num_files;

@@ -8,17 +8,15 @@
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
 #include "lib/token/charsmap.h"
+#include "lib/token/component.h"
 #include "lib/token/unicode.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
 
-/*
- * Bounds on what a small file can ask for. Published normalizers have up to some tens of steps, and
- * the longest expansion of Unicode's forms is elevenfold.
- */
-enum { STEPS_MAX = 128, GROWTH_MAX = 64, GROWTH_SLACK = 1 << 16 };
+/* A bound on what a small file can ask for: the longest expansion of Unicode's forms is elevenfold. */
+enum { GROWTH_MAX = 64, GROWTH_SLACK = 1 << 16 };
 
 struct normal_kind {
 	const char *name;
@@ -91,14 +89,8 @@ run_lowercase(const struct normal_step *s, struct normal_scratch *x, struct span
 static int
 parse_prepend(struct normalizer *z, struct normal_step *s, const struct json_value *v, struct err *e)
 {
-	const struct json_value *text = json_get(v, "prepend");
-
 	(void)z;
-	if (!text || text->type != JSON_STRING)
-		return err_set(e, "\"prepend\" must be a string");
-	s->text = mem_strndup(text->string, text->len);
-	s->len = text->len;
-	return 0;
+	return component_string(v, "prepend", &s->text, &s->len, e);
 }
 
 /* An empty text stays empty. */
@@ -118,13 +110,9 @@ run_prepend(const struct normal_step *s, struct normal_scratch *x, struct span *
 static int
 parse_replace(struct normalizer *z, struct normal_step *s, const struct json_value *v, struct err *e)
 {
-	const struct json_value *text = json_get(v, "content");
-
 	(void)z;
-	if (!text || text->type != JSON_STRING)
-		return err_set(e, "\"content\" must be a string");
-	s->text = mem_strndup(text->string, text->len);
-	s->len = text->len;
+	if (component_string(v, "content", &s->text, &s->len, e) < 0)
+		return -1;
 	s->pattern = pattern_parse(json_get(v, "pattern"), e);
 	return s->pattern ? 0 : -1;
 }
@@ -232,8 +220,6 @@ static const struct normal_kind kinds[] = {
 	{ "Precompiled", parse_precompiled, run_precompiled },
 };
 
-enum { NUM_KINDS = sizeof kinds / sizeof *kinds };
-
 /* An empty string would match everywhere. */
 struct regex *
 pattern_parse(const struct json_value *v, struct err *e)
@@ -254,48 +240,28 @@ pattern_parse(const struct json_value *v, struct err *e)
 	return out;
 }
 
-/* One step that is no Sequence. */
+/* Room for one more step. */
 static int
-parse_step(struct normalizer *z, const struct json_value *v, const char *type, struct err *e)
+add_step(void *owner, const void *kind, const struct json_value *v, struct err *e)
 {
+	struct normalizer *z = owner;
 	struct normal_step *s;
-	struct err why;
 
-	for (int k = 0; k < NUM_KINDS; k++) {
-		if (strcmp(kinds[k].name, type))
-			continue;
-		if (z->count == STEPS_MAX)
-			return err_set(e, "normalizer: more than %d steps", STEPS_MAX);
-		z->step = mem_realloc(z->step, (size_t)z->count + 1, sizeof *z->step);
-		s = &z->step[z->count++];
-		*s = (struct normal_step){ .kind = &kinds[k] };
-		if (kinds[k].parse && kinds[k].parse(z, s, v, &why) < 0)
-			return err_set(e, "normalizer '%s': %s", type, why.msg);
-		return 0;
-	}
-	return err_set(e, "normalizer '%s' is not supported", type);
+	z->step = mem_realloc(z->step, (size_t)z->count + 1, sizeof *z->step);
+	s = &z->step[z->count++];
+	*s = (struct normal_step){ .kind = kind };
+	return s->kind->parse ? s->kind->parse(z, s, v, e) : 0;
 }
 
-/* A Sequence is its steps, whatever its depth. */
+static const struct component component = {
+	"normalizer", "normalizers", COMPONENT_STEPS, kinds, sizeof *kinds, sizeof kinds / sizeof *kinds, add_step
+};
+
+/* Each step sees what the one before it made. */
 int
 normalizer_parse(struct normalizer *z, const struct json_value *v, struct err *e)
 {
-	const struct json_value *list;
-	const char *type;
-
-	if (!v || v->type == JSON_NULL)
-		return 0;
-	if (json_string(v, "type", "", &type, e) < 0)
-		return -1;
-	if (strcmp(type, "Sequence"))
-		return parse_step(z, v, type, e);
-	list = json_get(v, "normalizers");
-	if (!list || list->type != JSON_ARRAY)
-		return err_set(e, "normalizer 'Sequence': \"normalizers\" must be a list");
-	for (size_t i = 0; i < list->len; i++)
-		if (normalizer_parse(z, &list->item[i], e) < 0)
-			return -1;
-	return 0;
+	return component_parse(&component, z, v, e);
 }
 
 /* Also after a parse that failed. */

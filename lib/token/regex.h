@@ -27,7 +27,8 @@ void regex_free(struct regex *r);       /* NULL is fine */
 struct regex_scratch *regex_scratch_new(void);
 void regex_scratch_free(struct regex_scratch *m);
 
-/* A text of well-formed UTF-8 that is being searched: set s and n, zero the rest. */
+/* A text that is being searched, well-formed UTF-8 unless the pattern is a string: set s and n, zero the
+ * rest. */
 struct regex_walk {
 	const char *s;
 	size_t n, pos;

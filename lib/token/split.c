@@ -6,8 +6,8 @@
  * text is ever stored.
  */
 #include "lib/token/split.h"
-#include "lib/base/mem.h"
 #include "lib/base/utf8.h"
+#include "lib/token/component.h"
 #include "lib/token/unicode.h"
 
 #include <stdlib.h>
@@ -259,14 +259,10 @@ run_digits(const struct run *r, int step, const struct span *in)
 static int
 parse_metaspace(struct splitter *p, struct split_step *s, const struct json_value *v, struct err *e)
 {
-	const struct json_value *text = json_get(v, "replacement");
-
 	(void)p;
-	if (!is_character(text))
-		return err_set(e, "\"replacement\" must be a character");
-	s->replacement = mem_strndup(text->string, text->len);
-	s->len = text->len;
-	s->pattern = regex_new_string(text->string, text->len);
+	if (component_character(v, "replacement", &s->replacement, &s->len, e) < 0)
+		return -1;
+	s->pattern = regex_new_string(s->replacement, s->len);
 	s->behavior = SPLIT_MERGED_WITH_NEXT;
 	if (metaspace_prepend(v, &s->prepend, e) < 0)
 		return -1;
@@ -307,18 +303,6 @@ static const struct split_kind kinds[] = {
 	{ "Metaspace", parse_metaspace, run_metaspace },
 };
 
-enum { NUM_KINDS = sizeof kinds / sizeof *kinds };
-
-/* Longer ones would make a text longer by as much at every space. */
-bool
-is_character(const struct json_value *v)
-{
-	uint32_t cp;
-
-	return v && v->type == JSON_STRING && v->len > 0 &&
-	    utf8_decode((const unsigned char *)v->string, v->len, &cp) == (int)v->len;
-}
-
 /* The decoder of the same name has the same members. */
 int
 metaspace_prepend(const struct json_value *v, enum metaspace_prepend *out, struct err *e)
@@ -338,50 +322,23 @@ metaspace_prepend(const struct json_value *v, enum metaspace_prepend *out, struc
 	return err_set(e, "prepend_scheme '%s' is not supported", name);
 }
 
-/* One step that is no Sequence. */
+/* There is room for SPLIT_STEPS. */
 static int
-parse_step(struct splitter *p, const struct json_value *v, const char *type, struct err *e)
+add_step(void *owner, const void *kind, const struct json_value *v, struct err *e)
 {
+	struct splitter *p = owner;
 	struct split_step *s = &p->step[p->count];
-	struct err why;
 
-	for (int k = 0; k < NUM_KINDS; k++) {
-		if (strcmp(kinds[k].name, type))
-			continue;
-		if (p->bytes)
-			return err_set(e, "pre_tokenizer '%s' after ByteLevel is not supported", type);
-		if (p->count == SPLIT_STEPS)
-			return err_set(e, "pre_tokenizer: more than %d steps", SPLIT_STEPS);
-		p->count++;
-		s->kind = &kinds[k];
-		if (kinds[k].parse(p, s, v, &why) < 0)
-			return err_set(e, "pre_tokenizer '%s': %s", type, why.msg);
-		return 0;
-	}
-	return err_set(e, "pre_tokenizer '%s' is not supported", type);
+	if (p->bytes)
+		return err_set(e, "after ByteLevel is not supported");
+	p->count++;
+	s->kind = kind;
+	return s->kind->parse(p, s, v, e);
 }
 
-/* A Sequence is its steps, whatever its depth. */
-static int
-parse_all(struct splitter *p, const struct json_value *v, struct err *e)
-{
-	const struct json_value *list;
-	const char *type;
-
-	if (!v || v->type == JSON_NULL)
-		return 0;
-	if (json_string(v, "type", "", &type, e) < 0)
-		return -1;
-	if (strcmp(type, "Sequence"))
-		return parse_step(p, v, type, e);
-	list = json_get(v, "pretokenizers");
-	if (!list || list->type != JSON_ARRAY)
-		return err_set(e, "pre_tokenizer 'Sequence': \"pretokenizers\" must be a list");
-	for (size_t i = 0; i < list->len; i++)
-		if (parse_all(p, &list->item[i], e) < 0)
-			return -1;
-	return 0;
-}
+static const struct component component = {
+	"pre_tokenizer", "pretokenizers", SPLIT_STEPS, kinds, sizeof *kinds, sizeof kinds / sizeof *kinds, add_step
+};
 
 /* A ByteLevel at the end that only says that pieces are bytes is dropped, and a scanner that is the
  * last step then is set apart. */
@@ -390,7 +347,7 @@ splitter_parse(struct splitter *p, const struct json_value *v, struct err *e)
 {
 	struct split_step *s = p->step;
 
-	if (parse_all(p, v, e) < 0)
+	if (component_parse(&component, p, v, e) < 0)
 		return -1;
 	if (p->bytes && !s[p->count - 1].prefix_space && !s[p->count - 1].scanner)
 		p->count--;

@@ -134,6 +134,7 @@ tokenizer_open(const struct tokenizer_spec *spec, struct err *e)
 		tokenizer_close(t);
 		return NULL;
 	}
+	hash_text(t->hash, t->hash_text);
 	return t;
 }
 
@@ -205,10 +206,10 @@ tokenizer_special_name(enum tokenizer_special which)
  * Over the bytes of all files in their order, or what a kind without files puts in their place:
  * what corpora and checkpoints record to recognise the tokenizer again.
  */
-uint64_t
+const char *
 tokenizer_hash(const struct tokenizer *t)
 {
-	return t->hash;
+	return t->hash_text;
 }
 
 /* The template of a tokenizer.json may do so; whoever wants one bos need not add another. */

@@ -62,7 +62,7 @@ const char *tokenizer_type(const struct tokenizer *t);          /* Megatron-LM's
 int64_t     tokenizer_vocab_size(const struct tokenizer *t);    /* before padding for tensor parallelism */
 int64_t     tokenizer_special(const struct tokenizer *t, enum tokenizer_special which); /* -1: there is none */
 const char *tokenizer_special_name(enum tokenizer_special which);               /* "unk", "bos", "eos", "pad" */
-uint64_t    tokenizer_hash(const struct tokenizer *t);          /* XXH3-64 of the files, one after the other */
+const char *tokenizer_hash(const struct tokenizer *t);          /* XXH3-64 of the files, one after the other: hash_text */
 bool        tokenizer_adds_bos(const struct tokenizer *t);      /* encoding puts bos in front by itself */
 /* Appends what of the files is ignored, a line each. */
 void        tokenizer_notes(const struct tokenizer *t, struct str *out);

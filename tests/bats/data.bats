@@ -194,6 +194,27 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	notes "data: valid: 38 samples from 1 corpus"
 }
 
+@test "evaluations change nothing of the training, nor of one another, also behind a resume" {
+	evaluations() { sed -n '/"split"/s/.*"iteration": \([0-9]*\), \(.*\), "ppl".*/\1 \2/p' "$1"; }
+	args="--train-data-path 3 a 1 b --valid-data-path b c --multiple-validation-sets --eval-iters 1"
+	works $args --eval-interval 100 --metrics-file without.jsonl
+	[ "$(evaluations without.jsonl | wc -l)" = 2 ]
+	for every in 1 2 3; do
+		works $args --eval-interval $every --metrics-file with.jsonl
+		[ "$(losses without.jsonl)" = "$(losses with.jsonl)" ]
+		[ "$(evaluations without.jsonl)" = "$(evaluations with.jsonl | grep '^8 ')" ]
+		run -3 mtrain -q --config tiny.conf $args --eval-interval $every --save s --exit-interval 4 --metrics-file half.jsonl
+		works $args --eval-interval $every --load s --save s --metrics-file half.jsonl
+		[ "$(losses with.jsonl)" = "$(losses half.jsonl)" ]
+		[ "$(evaluations with.jsonl)" = "$(evaluations half.jsonl)" ]
+		rm -r s
+	done
+	# Without learning every evaluation of a set gives the same.
+	works $args --lr 0 --eval-interval 1 --metrics-file same.jsonl
+	[ "$(evaluations same.jsonl | wc -l)" = 16 ]
+	[ "$(evaluations same.jsonl | cut -d ' ' -f 2- | sort -u | wc -l)" = 2 ]
+}
+
 @test "documents apart: options that need the end of a document" {
 	for option in --eod-mask-loss --reset-position-ids --reset-attention-mask; do
 		fails 2 "$option: needs a tokenizer, which says what the end of a document is" --data-path a $option

@@ -2,6 +2,7 @@
 # index.bats - mshard index and mshard blend: index maps and blends, their cache, and what is refused
 
 bats_require_minimum_version 1.5.0
+load common
 
 setup()
 {
@@ -11,17 +12,6 @@ setup()
 	cp "$D"/corpora/* .
 	cp "$D"/corpora/* corpora/
 	chmod u+w ./* corpora/*
-}
-
-# refused STATUS LINE COMMAND...: the command fails with this status, this one line and nothing on stdout
-refused()
-{
-	local status_wanted=$1 line_wanted=$2
-	shift 2
-	run --separate-stderr "$@"
-	[ "$status" = "$status_wanted" ] || { echo "status $status: $output $stderr"; return 1; }
-	[ "$stderr" = "$line_wanted" ] || { echo "said: $stderr"; return 1; }
-	[ -z "$output" ] || { echo "printed: $output"; return 1; }
 }
 
 # same_files CASE SPLIT: the arrays and texts of a case's split are in ./cache under the names that it gives

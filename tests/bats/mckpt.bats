@@ -1,22 +1,13 @@
 # mckpt: every verb, every documented status, every damaged input with its whole error line
 
 bats_require_minimum_version 1.5.0
+load common
 
 setup()
 {
 	cd "$BATS_TEST_TMPDIR" || exit
 	hf=$TOP/tests/golden/ckpt
 	make_checkpoint=$B/tests/unit/reshard
-}
-
-# fails STATUS LINE COMMAND...: the command ends so, with exactly this on standard error
-fails()
-{
-	want_status=$1 want=$2
-	shift 2
-	run --separate-stderr "$@"
-	[ "$status" = "$want_status" ] || { echo "status $status: $stderr" >&2; return 1; }
-	[ "$stderr" = "$want" ] || { printf 'got:  %s\nwant: %s\n' "$stderr" "$want" >&2; return 1; }
 }
 
 # copy NAME: a writable copy of a Hugging Face directory
@@ -85,7 +76,7 @@ copy()
 	run mckpt diff a c
 	[ "$status" = 1 ]
 	[[ $output == *"$(printf 'embedding.word_embeddings.weight\tshape\tF32\tF32\t2096\t-\t-')"* ]]
-	fails 1 "mckpt: no tensor to compare: --only and --ignore leave none" mckpt diff --only nothing a a
+	refused 1 "mckpt: no tensor to compare: --only and --ignore leave none" mckpt diff --only nothing a a
 	fails 1 "mckpt: 'a' is a checkpoint and '$hf/gpt2' a Hugging Face directory: mckpt import the latter first" \
 		mckpt diff a "$hf/gpt2"
 	run mckpt diff "$hf/gpt2" "$hf/gpt2"
@@ -187,8 +178,11 @@ copy()
 	[ "${#lines[@]}" = 3 ]
 	[ "$stderr" = "mckpt: no checkpoint in 'b/iter_0000003'" ]
 	mkdir empty
-	fails 1 "mckpt: no iter_* directory in 'empty'" mckpt ls empty
-	fails 1 "mckpt: cannot open directory 'nowhere': No such file or directory" mckpt ls nowhere
+	refused 1 "mckpt: no iter_* directory in 'empty'" mckpt ls empty
+	refused 1 "mckpt: cannot open directory 'nowhere': No such file or directory" mckpt ls nowhere
+	fails 1 "mckpt: cannot open directory 'nowhere': No such file or directory" mckpt ls nowhere a
+	[ "${#lines[@]}" = 2 ]
+	[[ "${lines[0]}" == "directory	iteration	"* ]]
 	cd a
 	mckpt ls | grep -q '^./iter_0000007'
 }

@@ -1,22 +1,13 @@
 # mexport: bit-identical tensors, equivalent config.json, tokenizer files, every refusal with its line
 
 bats_require_minimum_version 1.5.0
+load common
 
 setup()
 {
 	cd "$BATS_TEST_TMPDIR" || exit
 	hf=$TOP/tests/golden/ckpt
 	make_checkpoint=$B/tests/unit/reshard
-}
-
-# fails STATUS LINE COMMAND...: the command ends so, with exactly this on standard error
-fails()
-{
-	want_status=$1 want=$2
-	shift 2
-	run --separate-stderr "$@"
-	[ "$status" = "$want_status" ] || { echo "status $status: $stderr" >&2; return 1; }
-	[ "$stderr" = "$want" ] || { printf 'got:  %s\nwant: %s\n' "$stderr" "$want" >&2; return 1; }
 }
 
 @test "import and export give the same file back" {

@@ -2,6 +2,7 @@
 # mplan.bats - every verb of mplan, its exit statuses and its words
 
 bats_require_minimum_version 1.5.0
+load common
 
 setup()
 {
@@ -30,17 +31,6 @@ setup()
 		untie-embeddings-and-output-weights
 		bf16
 	END
-}
-
-# refused STATUS LINE COMMAND...: the command fails with this status, this one line and nothing on stdout
-refused()
-{
-	local status_wanted=$1 line_wanted=$2
-	shift 2
-	run --separate-stderr "$@"
-	[ "$status" = "$status_wanted" ] || { echo "status $status: $output $stderr"; return 1; }
-	[ "$stderr" = "$line_wanted" ] || { echo "said: $stderr"; return 1; }
-	[ -z "$output" ] || { echo "printed: $output"; return 1; }
 }
 
 # column N: that column of the table on stdin, without its header

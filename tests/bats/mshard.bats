@@ -2,6 +2,7 @@
 # mshard.bats - every verb of mshard, its exit statuses and its words
 
 bats_require_minimum_version 1.5.0
+load common
 
 setup()
 {
@@ -11,17 +12,6 @@ setup()
 	chmod u+w ./*
 	mkdir corpora
 	cp "$D"/corpora/* corpora/
-}
-
-# refused STATUS LINE COMMAND...: the command fails with this status, this one line and nothing on stdout
-refused()
-{
-	local status_wanted=$1 line_wanted=$2
-	shift 2
-	run --separate-stderr "$@"
-	[ "$status" = "$status_wanted" ] || { echo "status $status: $output $stderr"; return 1; }
-	[ "$stderr" = "$line_wanted" ] || { echo "said: $stderr"; return 1; }
-	[ -z "$output" ] || { echo "printed: $output"; return 1; }
 }
 
 # no_leftovers: no temporary file in this directory
@@ -101,8 +91,13 @@ e_tiny_i32	length 16-31	1" ]
 }
 
 @test "info: a dataset that is not there" {
-	run --separate-stderr mshard info nowhere
+	refused 1 "mshard: cannot open 'nowhere.idx': No such file or directory" mshard info nowhere
+	refused 1 "mshard: cannot open 'nowhere.idx': No such file or directory" mshard info --json nowhere a_u16
+	run --separate-stderr mshard info a_u16 nowhere
 	[ "$status" = 1 ]
+	[ "${lines[0]}" = "dataset	item	value" ]
+	[ "$(cut -f1 <<<"$output" | sort -u)" = "a_u16
+dataset" ]
 	[ "$stderr" = "mshard: cannot open 'nowhere.idx': No such file or directory" ]
 }
 
@@ -150,9 +145,8 @@ $D/malformed/trailing_modes: ok, 3 documents, 5 sequences, 31 tokens of uint16" 
 }
 
 @test "head: a document that is not there" {
-	run --separate-stderr mshard head --document 63 a_u16
-	[ "$status" = 1 ]
-	[ "$stderr" = "mshard: a_u16: no document 63: there are 63, counted from 0" ]
+	refused 1 "mshard: a_u16: no document 63: there are 63, counted from 0" mshard head --document 63 a_u16
+	refused 1 "mshard: cannot open 'nowhere.idx': No such file or directory" mshard head nowhere
 }
 
 @test "cat: the bytes of Megatron-LM's merge" {
@@ -334,6 +328,24 @@ u_text_document	tokenizer_hash	$hash
 	run --separate-stderr mshard head --tokenizer-model t.model a_u16
 	[ "$status" = 1 ]
 	[[ "$stderr" == "mshard: a_u16: sequence 0: "* ]]
+	[ -z "$output" ]
+	run --separate-stderr mshard sample --data-path a_u16 --seq-length 8 --split 1 --tokenizer-model t.model
+	[ "$status" = 1 ]
+	[[ "$stderr" == "mshard: sample 0: "* ]]
+	[ -z "$output" ]
+}
+
+@test "sample, index and blend: nothing is printed for datasets that do not open" {
+	for verb in sample "sample --index --global-batch-size 1" index blend; do
+		refused 1 "mshard: cannot open 'nowhere.idx': No such file or directory" \
+			mshard $verb --data-path nowhere --seq-length 8 --split 1
+	done
+	mtok -q -o none --tokenizer-type NullTokenizer --vocab-size 5 </dev/null
+	for verb in index blend; do
+		run --separate-stderr mshard $verb --data-path none_text_document --seq-length 8 --split 1
+		[ "$status" = 1 ]
+		[ -z "$output" ]
+	done
 }
 
 @test "sample: the tokens are those of its parts, in the order of Megatron-LM" {

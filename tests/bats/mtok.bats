@@ -2,6 +2,7 @@
 # mtok: every verb, every class of bad line, exit statuses, inputs of every kind
 
 bats_require_minimum_version 1.5.0
+load common
 
 setup_file()
 {
@@ -28,19 +29,6 @@ setup()
 	cd "$BATS_TEST_TMPDIR"
 	ln -s "$BATS_FILE_TMPDIR"/{docs.jsonl,t.model,vocab.json,merges.txt} .
 	ln -s "$TOP/tests/bats/data/bad.jsonl" .
-}
-
-# ids FILE.bin: the 16-bit tokens on one line
-ids()
-{
-	od -An -v -tu2 -w1000000 "$1" | sed 's/^ *//;s/  */ /g'
-}
-
-# expect STATUS OUTPUT: what `run` must have given
-expect()
-{
-	[ "$status" = "$1" ]
-	[ "$output" = "$2" ]
 }
 
 spm="--tokenizer-model t.model"

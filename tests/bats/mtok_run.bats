@@ -2,6 +2,7 @@
 # mtok: which input a run takes, bad lines that are skipped, runs that are stopped and go on, sentences, counts of several kinds
 
 bats_require_minimum_version 1.5.0
+load common
 
 setup_file()
 {
@@ -24,25 +25,12 @@ setup()
 	ln -s "$TOP/tests/bats/data/bad.jsonl" .
 }
 
-# ids FILE.bin: the 16-bit tokens on one line
-ids()
-{
-	od -An -v -tu2 -w1000000 "$1" | sed 's/^ *//;s/  */ /g'
-}
-
 # lengths FILE.idx: the lengths of its sequences on one line
 lengths()
 {
 	local n
 	n=$(od -An -j18 -N8 -tu8 "$1")
 	[ $((n)) = 0 ] || od -An -v -j34 -N $((4 * n)) -tu4 -w1000000 "$1" | sed 's/^ *//;s/  */ /g'
-}
-
-# expect STATUS OUTPUT: what `run` must have given
-expect()
-{
-	[ "$status" = "$1" ]
-	[ "$output" = "$2" ]
 }
 
 # same A B: two datasets of the same bytes

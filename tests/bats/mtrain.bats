@@ -166,14 +166,38 @@ they are narrower" \
 	[ "$steps" -gt 0 ] && [ "$steps" -lt 40 ]
 	[ "$(cat S/latest_checkpointed_iteration.txt)" = "$steps" ]
 	mckpt verify S
+	# So it is when saves are rare, and when they are written behind the steps.
+	for how in "--save-interval 30" "--save-interval 1 --async-save" "--save-interval $((steps - 1)) --async-save"; do
+		rm -r S
+		run -1 mtrain -q --config tiny.conf --data-path "$first" --split 1,0,0 --train-iters 40 --save S $how \
+			--data-cache-path cache
+		[ "$(cat S/latest_checkpointed_iteration.txt)" = "$steps" ]
+		mckpt verify S
+	done
 	# On two ranks of any kind one of them says it.
-	for layout in --tensor-model-parallel-size --pipeline-model-parallel-size; do
-		run --separate-stderr mpirun -np 2 mtrain -q --config tiny.conf $layout 2 --data-path "$first" \
-		--split 1,0,0 --train-iters 40 --data-cache-path cache
+	for layout in "--tensor-model-parallel-size 2" "--pipeline-model-parallel-size 2" --use-distributed-optimizer; do
+		run --separate-stderr mpirun -np 2 mtrain -q --config tiny.conf $layout --data-path "$first" \
+			--split 1,0,0 --train-iters 40 --data-cache-path cache
 		[ "$status" = 1 ]
 		[ "$(grep -c 'mtrain\[.\]: ' <<<"$stderr")" = 1 ]
 		[[ $stderr == *"mtrain[0]: $first: document 0: token id 250 is outside the vocabulary of 100 (train sample "* ]]
 		[ "${#lines[@]}" = "$steps" ]
+	done
+}
+
+@test "a token outside the vocabulary in an evaluation: what was trained is saved" {
+	for interval in 2 100; do
+		run --separate-stderr mtrain -q --config tiny.conf --train-data-path "$ids" --valid-data-path "$first" \
+			--full-validation --eval-iters 1 --eval-interval $interval --save S --save-interval 1 --async-save --data-cache-path cache
+		[ "$status" = 1 ]
+		[[ $stderr == "mtrain: $first: document 0: token id 250 is outside the vocabulary of 100 (valid sample "*")" ]]
+		[ "$(cat S/latest_checkpointed_iteration.txt)" = $((interval == 2 ? 2 : 4)) ]
+		mckpt verify S
+		run --separate-stderr mtrain -q --config tiny.conf --skip-train --load S --valid-data-path "$first" \
+			--full-validation --eval-iters 1 --data-cache-path cache
+		[ "$status" = 1 ]
+		[[ $stderr == "mtrain: $first: document 0: token id 250 is outside the vocabulary of 100 (valid sample "*")" ]]
+		rm -r S
 	done
 }
 
@@ -200,6 +224,26 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 		--mock-data --lr 1e30 --save S --save-interval 1
 	[ "$(cat S/latest_checkpointed_iteration.txt)" = 1 ]
 	mckpt verify S
+}
+
+@test "NaN: a save behind the steps is ended, on one rank and on two" {
+	for launch in "" "mpirun -np 2"; do
+		run --separate-stderr $launch mtrain -q --config tiny.conf --mock-data --lr 1e30 --save S --save-interval 1 --async-save
+		[ "$status" = 5 ]
+		[[ $stderr == *"iteration 2: the gradient of "*" is not finite "*"; the last checkpoint is intact"* ]]
+		[ "$(cat S/latest_checkpointed_iteration.txt)" = 1 ]
+		run --separate-stderr mtrain -q --config tiny.conf --mock-data --lr 1e30 --load S --skip-train --eval-iters 1
+		[ "$status" = 0 ]
+		rm -r S
+	done
+}
+
+@test "NaN: the operation is found in every type of a run" {
+	first() { sed -n 's/.*; first: \(rank 0, .*\): stopping.*/\1/p' <<<"$stderr"; }
+	run -5 --separate-stderr mtrain -q --config tiny.conf --mock-data --lr 1e30
+	[ "$(first)" = "rank 0, micro batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072)" ]
+	run -5 --separate-stderr mtrain -q --config tiny.conf --mock-data --lr 1e200 --fp64
+	[ "$(first)" = "rank 0, micro batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072)" ]
 }
 
 @test "--profile: a table of operations, a trace; the run is the same" {

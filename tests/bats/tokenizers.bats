@@ -104,7 +104,7 @@ refused()
 	sed 's/"id": 259/"id": 258/' "$json/bytes" >t
 	refused "mtok: t: added token '<s>': id 258 is another token's" --tokenizer-model t
 	sed 's/"ids": \[259\]/"ids": [999]/' "$json/bytes" >t
-	refused "mtok: t: TemplateProcessing: an id of '<s>' is no token" --tokenizer-model t
+	refused "mtok: t: post_processor 'TemplateProcessing': an id of '<s>' is no token" --tokenizer-model t
 	sed 's/"a b"/"ab b"/' "$json/bytes" >t
 	refused "mtok: t: model: the merge of 'ab' and 'b': the two join to no token of the vocabulary" --tokenizer-model t
 	head -c 100 "$json/bytes" >t

@@ -1,45 +1,21 @@
 /*
- * gpu.c [GROUP...] - rates of the operations of the GPU on the shapes of four models, and their share of what the
+ * gpu.c [GROUP...] - rates of the operations of the GPU on the shapes of the models of rig.h, and their share of what the
  * same GPU copies and multiplies in the same minute
  *
  * Columns: model, operation, milliseconds, rate, unit, share. Bytes are those that the operation must
  * move (spec/gpu.md part 3); the ceilings are a copy of device memory, read and write counted, and a product of
  * 8192 x 8192 x 8192. Without a GPU it says so and succeeds.
  */
-#include "lib/base/clock.h"
+#include "tests/bench/rig.h"
 #include "lib/base/mem.h"
-#include "train/ops.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { LOGIT_ROWS = 4096, POOL_GIB = 24, CEILING_SIDE = 8192 };
 
-/* The sizes of a model, in the letters of train/ops.h. */
-struct shape {
-	const char *name;
-	int64_t T, s, h, f, v;
-	int n, g, d;
-	bool gated, layer_norm;
-};
-
-static const struct shape shapes[] = {
-	{ "gpt2-124m", 65536, 1024, 768, 3072, 50304, 12, 12, 64, false, true },
-	{ "gpt2-1.5b", 16384, 1024, 1600, 6400, 50264, 25, 25, 64, false, true },
-	{ "llama-1b", 32768, 4096, 2048, 8192, 128256, 32, 8, 64, true, false },
-	{ "llama-8b", 16384, 4096, 4096, 14336, 32000, 32, 8, 128, true, false },
-};
-
-/* The device, its ceilings, and memory that is handed out from the front. */
+/* The model at hand and the ceilings. */
 struct bench {
-	const struct backend *b;
-	struct device *d;
-	struct stream *st;
-	const struct shape *m;
-	char *pool;
-	size_t used;
+	struct rig r;
+	const struct bench_model *m;
+	int64_t T;
 	double copy, product;           /* bytes and operations a second */
 };
 
@@ -62,18 +38,6 @@ struct work {
 
 typedef void operation(struct stream *st, const struct work *w);
 
-/* A fault of the device ends the program. */
-static void
-finish(const struct bench *b)
-{
-	struct err e;
-
-	if (b->b->sync(b->st, &e) == 0)
-		return;
-	fprintf(stderr, "gpu: %s\n", e.msg);
-	exit(1);
-}
-
 /* Seconds of one call: some to warm up, then so many that they fill 40 ms, the better of two rounds. */
 static double
 seconds(const struct bench *b, operation *op, const struct work *w)
@@ -85,8 +49,8 @@ seconds(const struct bench *b, operation *op, const struct work *w)
 		double start = clock_seconds(), t;
 
 		for (int i = 0; i < runs; i++)
-			op(b->st, w);
-		finish(b);
+			op(b->r.st, w);
+		rig_finish(&b->r);
 		t = (clock_seconds() - start) / runs;
 		if (round > 1)
 			best = t < best ? t : best;
@@ -119,26 +83,13 @@ report_product(const struct bench *b, const char *name, operation *op, const str
 static struct tensor
 take(struct bench *b, enum dtype dtype, int64_t rows, int64_t columns)
 {
-	struct tensor t = tensor_2d(b->pool + b->used, dtype, rows, columns);
-	size_t bytes = (tensor_bytes(&t) + 255) / 256 * 256;
-
-	if (b->used + bytes > (size_t)POOL_GIB << 30) {
-		fprintf(stderr, "gpu: the pool of %d GiB is too small\n", POOL_GIB);
-		exit(1);
-	}
-	if (dtype_is_float(dtype))
-		b->st->ops->normal(b->st, &t, &(struct normal){ .key = 5, .first = (int64_t)b->used, .std = 1 });
-	b->used += bytes;
-	return t;
+	return rig_matrix(&b->r, dtype, rows, columns);
 }
 
-/* A vector of real numbers. */
 static struct tensor
 vector(struct bench *b, enum dtype dtype, int64_t n)
 {
-	struct tensor t = take(b, dtype, 1, n);
-
-	return tensor_flat(&t);
+	return rig_vector(&b->r, dtype, n);
 }
 
 /* Numbers i % period when period > 0, else below `below` with the frequencies of words: the logarithm of
@@ -159,8 +110,8 @@ ids(struct bench *b, int64_t n, int64_t period, int64_t below, int64_t *distinct
 		*distinct += !seen[host[i]];
 		seen[host[i]] = 1;
 	}
-	b->b->copy_in(b->st, t.data, host, tensor_bytes(&t));
-	finish(b);
+	b->r.b->copy_in(b->r.st, t.data, host, tensor_bytes(&t));
+	rig_finish(&b->r);
 	free(host);
 	free(seen);
 	return t;
@@ -194,15 +145,15 @@ static void op_normal(struct stream *st, const struct work *w) { st->ops->normal
 static void
 bench_norm(struct bench *b)
 {
-	const struct shape *m = b->m;
-	double bytes = 2.0 * (double)m->T * (double)m->h;
-	struct tensor x = take(b, DTYPE_BF16, m->T, m->h), y = take(b, DTYPE_BF16, m->T, m->h),
-		      z = take(b, DTYPE_BF16, m->T, m->h), r = take(b, DTYPE_BF16, m->T, m->h);
+	const struct bench_model *m = b->m;
+	double bytes = 2.0 * (double)b->T * (double)m->h;
+	struct tensor x = take(b, DTYPE_BF16, b->T, m->h), y = take(b, DTYPE_BF16, b->T, m->h),
+		      z = take(b, DTYPE_BF16, b->T, m->h), r = take(b, DTYPE_BF16, b->T, m->h);
 	struct tensor weight = vector(b, DTYPE_BF16, m->h), bias = vector(b, DTYPE_BF16, m->h);
 	struct tensor none = { .data = NULL };
 	struct work w = {
 		.norm = { .y = y, .x = x, .weight = weight, .bias = m->layer_norm ? bias : none,
-			.mean = vector(b, DTYPE_F32, m->T), .rstd = vector(b, DTYPE_F32, m->T), .eps = 1e-5 },
+			.mean = vector(b, DTYPE_F32, b->T), .rstd = vector(b, DTYPE_F32, b->T), .eps = 1e-5 },
 	};
 
 	report(b, "norm_fwd", op_norm, &w, 2 * bytes);
@@ -210,12 +161,16 @@ bench_norm(struct bench *b)
 		.mean = m->layer_norm ? w.norm.mean : none, .rstd = w.norm.rstd, .dweight = vector(b, DTYPE_F32, m->h),
 		.dbias = m->layer_norm ? vector(b, DTYPE_F32, m->h) : none, .accumulate = true };
 	report(b, "norm_bwd", op_norm_bwd, &w, 4 * bytes);
+	if (m->layer_norm) {
+		w.norm_grad.dx_sum = vector(b, DTYPE_F32, m->h);
+		report(b, "norm_bwd+sums", op_norm_bwd, &w, 4 * bytes);
+	}
 	w.residual = (struct residual){ .y = z, .x = x, .bias = m->layer_norm ? bias : none, .residual = r };
 	report(b, "residual_fwd", op_residual, &w, 3 * bytes);
 	w.norm.x = z;
 	w.residual.norm = &w.norm;
 	report(b, "residual_fwd+norm", op_residual, &w, 4 * bytes);
-	w.residual.drop = (struct dropout){ .p = 0.1, .seq_length = m->s, .width = m->h, .micro_batch = (int)(m->T / m->s) };
+	w.residual.drop = (struct dropout){ .p = 0.1, .seq_length = m->s, .width = m->h, .micro_batch = (int)(b->T / m->s) };
 	report(b, "residual_fwd+norm+dropout", op_residual, &w, 4 * bytes);
 	w.y = x;
 	w.x = bias;
@@ -229,23 +184,23 @@ bench_norm(struct bench *b)
 static void
 bench_rope(struct bench *b)
 {
-	const struct shape *m = b->m;
+	const struct bench_model *m = b->m;
 	int64_t distinct, rotated = (int64_t)(m->n + m->g) * m->d;
-	struct tensor x = take(b, DTYPE_BF16, m->T, rotated + (int64_t)m->g * m->d);
+	struct tensor x = take(b, DTYPE_BF16, b->T, rotated + (int64_t)m->g * m->d);
 	struct work w = { .rope = { .x = tensor_columns(&x, 0, rotated), .table = take(b, DTYPE_F32, m->s, m->d),
 				  .num_heads = m->n + m->g, .head_dim = m->d, .rotary_dim = m->d } };
 
-	w.rope.positions = ids(b, m->T, m->s, m->s, &distinct);
-	report(b, "rope", op_rope, &w, 4.0 * (double)m->T * (double)rotated);
+	w.rope.positions = ids(b, b->T, m->s, m->s, &distinct);
+	report(b, "rope", op_rope, &w, 4.0 * (double)b->T * (double)rotated);
 }
 
 /* The activation of the MLP. */
 static void
 bench_act(struct bench *b)
 {
-	const struct shape *m = b->m;
-	double half = 2.0 * (double)m->T * (double)m->f, in = m->gated ? 2 * half : half;
-	struct tensor x = take(b, DTYPE_BF16, m->T, m->gated ? 2 * m->f : m->f), y = take(b, DTYPE_BF16, m->T, m->f);
+	const struct bench_model *m = b->m;
+	double half = 2.0 * (double)b->T * (double)m->f, in = m->gated ? 2 * half : half;
+	struct tensor x = take(b, DTYPE_BF16, b->T, m->gated ? 2 * m->f : m->f), y = take(b, DTYPE_BF16, b->T, m->f);
 	struct work w = { .x = x, .y = y, .kind = m->gated ? ACT_SWIGLU : ACT_GELU_TANH };
 
 	report(b, "act_fwd", op_act, &w, in + half);
@@ -262,7 +217,7 @@ bench_act(struct bench *b)
 static void
 bench_loss(struct bench *b)
 {
-	const struct shape *m = b->m;
+	const struct bench_model *m = b->m;
 	int64_t distinct;
 	struct work w = { .xent = { .logits = take(b, DTYPE_BF16, LOGIT_ROWS, m->v), .mask = vector(b, DTYPE_F32, LOGIT_ROWS),
 				  .loss = vector(b, DTYPE_F32, LOGIT_ROWS), .zloss = vector(b, DTYPE_F32, LOGIT_ROWS),
@@ -278,11 +233,11 @@ bench_loss(struct bench *b)
 static void
 bench_embedding(struct bench *b)
 {
-	const struct shape *m = b->m;
+	const struct bench_model *m = b->m;
 	int64_t words, places;
-	double row = (double)m->h, bytes = 2.0 * (double)m->T * row;
-	struct tensor tokens = ids(b, m->T, 0, m->v, &words), positions = ids(b, m->T, m->s, m->s, &places);
-	struct work w = { .embedding = { .y = take(b, DTYPE_BF16, m->T, m->h), .table = take(b, DTYPE_BF16, m->v, m->h),
+	double row = (double)m->h, bytes = 2.0 * (double)b->T * row;
+	struct tensor tokens = ids(b, b->T, 0, m->v, &words), positions = ids(b, b->T, m->s, m->s, &places);
+	struct work w = { .embedding = { .y = take(b, DTYPE_BF16, b->T, m->h), .table = take(b, DTYPE_BF16, m->v, m->h),
 				  .ids = tokens } };
 
 	report(b, "embedding_fwd", op_gather, &w, 2 * bytes);
@@ -322,13 +277,13 @@ bench_flat(struct bench *b)
 }
 
 /* The three products of a linear layer of k inputs and n outputs on `rows` rows: with the activation or
- * bias of GPT-2 where it has one. */
+ * bias of GPT-2 where it has one; those of outputs into the residual stream come with the sum and the norms. */
 static void
 bench_linear(struct bench *b, const char *name, const int64_t size[3], bool gelu)
 {
 	int64_t rows = size[0], n = size[1], k = size[2];
-	bool bias = b->m->layer_norm && n != b->m->v;
-	size_t used = b->used;
+	bool bias = b->m->layer_norm && n != b->m->v && n != b->m->h;
+	size_t used = b->r.used;
 	struct tensor x = take(b, DTYPE_BF16, rows, k), y = take(b, DTYPE_BF16, rows, n), weight = take(b, DTYPE_BF16, n, k),
 		      dw = take(b, DTYPE_F32, n, k), vec = vector(b, DTYPE_BF16, n), dvec = vector(b, DTYPE_F32, n),
 		      none = { .data = NULL };
@@ -357,20 +312,20 @@ bench_linear(struct bench *b, const char *name, const int64_t size[3], bool gelu
 	w.gemm.beta = 1;
 	snprintf(line, sizeof line, "%s weight gradient, added", name);
 	report_product(b, line, op_gemm, &w);
-	b->used = used;
+	b->r.used = used;
 }
 
 /* All products of a layer and of the head. */
 static void
 bench_products(struct bench *b)
 {
-	const struct shape *m = b->m;
+	const struct bench_model *m = b->m;
 	int64_t q = (int64_t)m->n * m->d, qkv = q + 2 * (int64_t)m->g * m->d;
 
-	bench_linear(b, "qkv", (const int64_t[]){ m->T, qkv, m->h }, false);
-	bench_linear(b, "attention out", (const int64_t[]){ m->T, m->h, q }, false);
-	bench_linear(b, "fc1", (const int64_t[]){ m->T, m->gated ? 2 * m->f : m->f, m->h }, !m->gated);
-	bench_linear(b, "fc2", (const int64_t[]){ m->T, m->h, m->f }, false);
+	bench_linear(b, "qkv", (const int64_t[]){ b->T, qkv, m->h }, false);
+	bench_linear(b, "attention out", (const int64_t[]){ b->T, m->h, q }, false);
+	bench_linear(b, "fc1", (const int64_t[]){ b->T, m->gated ? 2 * m->f : m->f, m->h }, !m->gated);
+	bench_linear(b, "fc2", (const int64_t[]){ b->T, m->h, m->f }, false);
 	bench_linear(b, "head", (const int64_t[]){ LOGIT_ROWS, m->v, m->h }, false);
 }
 
@@ -378,7 +333,7 @@ bench_products(struct bench *b)
 static void
 ceilings(struct bench *b)
 {
-	static const struct shape none = { .name = "ceiling" };
+	static const struct bench_model none = { .name = "ceiling" };
 	int64_t n = CEILING_SIDE;
 	struct work w = { .x = vector(b, DTYPE_BF16, (int64_t)1 << 30), .y = vector(b, DTYPE_BF16, (int64_t)1 << 30) };
 	double t;
@@ -392,7 +347,7 @@ ceilings(struct bench *b)
 	t = seconds(b, op_gemm, &w);
 	b->product = 2.0 * (double)n * (double)n * (double)n / t;
 	printf("ceiling\tproduct\t%.4f\t%.1f\tTFLOP/s\t1\n", t * 1e3, b->product / 1e12);
-	b->used = 0;
+	b->r.used = 0;
 }
 
 struct group {
@@ -411,26 +366,9 @@ run_group(struct bench *b, const struct group *g, char *const *asked)
 		wanted |= !strcmp(*asked, g->name);
 	if (!wanted)
 		return;
-	b->used = 0;
+	b->r.used = 0;
 	g->run(b);
 	fflush(stdout);
-}
-
-/* The GPU's backend, when there is one and it has a GPU. */
-static const struct backend *
-find(void)
-{
-	struct err why;
-
-	for (int i = 0; backends[i]; i++)
-		if (!strcmp(backends[i]->name, "cuda")) {
-			if (backends[i]->available(&why))
-				return backends[i];
-			printf("skipped: %s\n", why.msg);
-			return NULL;
-		}
-	printf("skipped: the CUDA backend is not built in\n");
-	return NULL;
 }
 
 int
@@ -441,28 +379,22 @@ main(int argc, char **argv)
 		{ "embedding", bench_embedding }, { "products", bench_products },
 	};
 	struct device_config config = { .num_threads = 1, .dtype = DTYPE_BF16 };
-	struct bench b = { .b = find() };
-	struct err e;
+	const struct backend *backend = rig_backend();
+	struct bench b = { .T = 0 };
 
 	(void)argc;
-	if (!b.b)
+	if (!backend)
 		return 0;
-	b.d = b.b->open(&config, &e);
-	b.pool = b.d ? b.b->alloc(b.d, (size_t)POOL_GIB << 30, &e) : NULL;
-	if (!b.pool) {
-		fprintf(stderr, "gpu: %s\n", e.msg);
-		return 1;
-	}
-	b.st = b.b->stream(b.d, STREAM_COMPUTE);
+	b.r = rig_open(backend, &config, (size_t)POOL_GIB << 30);
 	printf("model\toperation\tms\trate\tunit\tshare\n");
 	ceilings(&b);
 	run_group(&b, &flat, argv + 1);
-	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-		b.m = &shapes[i];
+	for (size_t i = 0; i < BENCH_MODELS; i++) {
+		b.m = &bench_models[i];
+		b.T = b.m->b * b.m->s;
 		for (size_t k = 0; k < sizeof groups / sizeof *groups; k++)
 			run_group(&b, &groups[k], argv + 1);
 	}
-	b.b->release(b.d, b.pool);
-	b.b->close(b.d);
+	rig_close(&b.r);
 	return 0;
 }

@@ -2,9 +2,10 @@
 # gpu.sh [--profile] [WORKLOAD...] - training speed on one GPU, each workload beside the machine's own limits of the same run
 #
 # A row a workload: tokens/s (median of the last 20 steps, behind at least 20 s), TFLOP/s and share of 989 (causal attention
-# counted half), the share of the rate of a large product measured in the same process, peak memory of the device, seconds
-# from launch to the end of the first step. Rows are appended to results.tsv where the tree is a repository, and always
-# printed. --profile also leaves NAME.tsv and NAME.json of each workload in $OUT (or the directory it is started in).
+# counted half), the share of the rate of a large product measured in the same process, tokens/s of the step's ceiling and
+# the share of it (ceiling.c, run behind the training), peak memory of the device, seconds from launch to the end of the
+# first step. Rows are appended to results.tsv where the tree is a repository, and always printed. --profile also leaves
+# NAME.tsv, NAME.json and NAME.ceiling.tsv of each workload in $OUT (or the directory it is started in).
 # PEERS=DIR runs PyTorch's step from DIR/torch_train.py behind the workloads that it knows.
 set -eu
 : "${B:=build}" "${OUT:=.}" "${PEERS:=}"
@@ -15,7 +16,10 @@ top=$(pwd)
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 [ "$(id -u)" != 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-machine=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1)
+# The first that is visible, by number or by UUID.
+gpu=${CUDA_VISIBLE_DEVICES:-0}
+gpu=${gpu%%,*}
+machine=$(nvidia-smi --query-gpu=name --format=csv,noheader -i "$gpu")
 commit=$(git -C "$top" rev-parse --short HEAD 2>/dev/null || echo none)
 profile=
 if [ "${1:-}" = --profile ]; then
@@ -47,12 +51,12 @@ shape()
 	esac
 }
 
-# steps NAME: as many as 20 s and 20 steps need on an H200
+# steps NAME: as many as 20 s and then 20 steps need on an H200
 steps()
 {
 	case $1 in
 	gpt2-124m) echo 240 ;;
-	gpt2-1.5b) echo 90 ;;
+	gpt2-1.5b | llama-8b-8L) echo 90 ;;
 	*) echo 70 ;;
 	esac
 }
@@ -74,17 +78,18 @@ last()
 		awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
 }
 
-# watch_memory: the largest MiB in use on the GPU while it runs, into `peak`
+# watch_memory: MiB in use on the GPU that one rank takes, once a second, into the file `memory`
 watch_memory()
 {
 	while :; do
-		nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits | head -n 1
+		nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits -i "$gpu"
 		sleep 1
 	done >memory
 }
 
 [ $# -gt 0 ] || set -- gpt2-124m gpt3-1.3b gpt2-1.5b llama-1b llama-8b-8L
-printf 'workload\ttokens_per_second\ttflops\tmfu\tshare_of_gemm\tpeak_gib\tplanned_gib\tfirst_step_s\tpeer\n'
+printf 'workload\ttokens_per_second\ttflops\tmfu\tshare_of_gemm\tceiling\tshare_of_ceiling\t'
+printf 'peak_gib\tplanned_gib\tfirst_step_s\tpeer\n'
 for name; do
 	shape "$name" >options
 	watch_memory &
@@ -104,6 +109,9 @@ for name; do
 	# shellcheck disable=SC2046,SC2086
 	planned=$(mtrain $(cat options) $run --train-iters 1 --dry-run 2>err | awk -F '\t' 'NR == 2 { print $9 }')
 	gemm=$(sed -n '1s/.*measured: \([0-9.]*\) TFLOP.*/\1/p' profile.tsv)
+	"$B/tests/bench/ceiling" "$name" >ceiling.tsv
+	[ -z "$profile" ] || cp ceiling.tsv "$OUT/$name.ceiling.tsv"
+	ceiling=$(tail -n 1 ceiling.tsv | cut -f 8)
 	other=-
 	args=$(peer "$name")
 	if [ -n "$PEERS" ] && [ -n "$args" ]; then
@@ -112,10 +120,10 @@ for name; do
 			other=failed
 	fi
 	tokens=$(last tokens_per_second 20) tflops=$(last tflops_per_rank 20)
-	echo "$tokens $tflops $gemm $(sort -n memory | tail -n 1) $planned $started $first" |
+	echo "$tokens $tflops $gemm $(sort -n memory | tail -n 1) $planned $started $first $ceiling" |
 		awk -v name="$name" -v other="$other" '{
-			printf "%s\t%.0f\t%.1f\t%.3f\t%.3f\t%.2f\t%.2f\t%.2f\t%s\n", name, $1, $2, $2 / 989, $2 / $3,
-				$4 / 1024, $5 / 2 ^ 30, $7 - $6, other }'
+			printf "%s\t%.0f\t%.1f\t%.3f\t%.3f\t%.0f\t%.3f\t%.2f\t%.2f\t%.2f\t%s\n", name, $1, $2, $2 / 989,
+				$2 / $3, $8, $1 / $8, $4 / 1024, $5 / 2 ^ 30, $7 - $6, other }'
 	if [ -e "$top/.git" ]; then
 		printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$(date +%F)" "$commit" "$machine" \
 			"mtrain $name bf16 one GPU, tokens/s; peer: torch.compile" "$tokens" "$other" \

@@ -14,13 +14,15 @@ trap 'rm -rf "$dir"' EXIT
 [ "$(id -u)" != 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 cd "$dir"
 every=${EVERY:-40}
+gpu=${CUDA_VISIBLE_DEVICES:-0}
+gpu=${gpu%%,*}
 # Only the latest checkpoint is kept.
 while sleep 0.5; do
 	latest=$(cat S/latest_checkpointed_iteration.txt 2>/dev/null) || continue
 	for old in S/iter_*; do
 		[ "$old" = "S/iter_$(printf %07d "$latest")" ] || rm -rf "$old"
 	done
-	nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits -i "${CUDA_VISIBLE_DEVICES:-0}" >>memory
+	nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits -i "$gpu" >>memory
 done &
 cleaner=$!
 mtrain --num-layers 16 --hidden-size 2048 --ffn-hidden-size 8192 --num-attention-heads 32 --group-query-attention \

@@ -90,6 +90,7 @@ export_tokenizer()
 @test "exported tokenizers decode what they encode" {
 	python3 -c 'import tokenizers' 2>/dev/null || skip "the Python package tokenizers is absent"
 	export_tokenizer 8000 --tokenizer-model "$GOLDEN/tokenizers/spm-bpe-8k.model"
-	head -c 20000 "$GOLDEN/tokenizers/README.md" >text
+	# Names of special tokens become those tokens, which decoding leaves out; the mark of a space becomes one.
+	head -c 20000 "$GOLDEN/tokenizers/README.md" | sed 's/<[^>]*>//g; s/▁//g' >text
 	python3 -c 'import tokenizers; t = tokenizers.Tokenizer.from_file("out/tokenizer.json"); s = open("text").read(); assert t.decode(t.encode(s).ids) == s'
 }

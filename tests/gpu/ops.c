@@ -36,7 +36,15 @@ static const struct op_case large_block[] = {
 	{ .rows = 700, .columns = 4096, .batch = 2, .drop = 0.1 },
 	{ .rows = 700, .columns = 2048, .batch = 4, .drop = 0.3, .flags = LAYER_NORM },
 	{ .rows = 90, .columns = 16384, .batch = 3, .drop = 0.1, .flags = LAYER_NORM | NO_BIAS },
-	{ .rows = 514, .columns = 771, .batch = 2, .drop = 0.1, .flags = LAYER_NORM }, { 0 },
+	{ .rows = 514, .columns = 771, .batch = 2, .drop = 0.1, .flags = LAYER_NORM },
+	{ .rows = 3001, .columns = 768, .batch = 1, .flags = LAYER_NORM | SUMMED | WRITE_GRAD },
+	{ .rows = 1003, .columns = 1024, .batch = 1, .flags = LAYER_NORM | SUMMED },
+	{ .rows = 515, .columns = 2560, .batch = 5, .flags = LAYER_NORM | SUMMED | WRITE_GRAD },
+	{ .rows = 258, .columns = 4096, .batch = 3, .flags = SUMMED },
+	{ .rows = 1030, .columns = 8192, .batch = 1, .flags = LAYER_NORM | SUMMED | WRITE_GRAD },
+	{ .rows = 65, .columns = 16384, .batch = 5, .flags = LAYER_NORM | SUMMED },
+	{ .rows = 1000, .columns = 769, .batch = 2, .flags = SUMMED | WRITE_GRAD },
+	{ .rows = 6, .columns = 1600, .batch = 2, .flags = LAYER_NORM | SUMMED }, { 0 },
 };
 static const struct op_case large_rope[] = {
 	{ .rows = 1000, .batch = 2, .heads = 12, .head_dim = 64, .inner = 64 },

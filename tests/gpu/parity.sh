@@ -1,6 +1,9 @@
 #!/bin/sh
 # parity.sh - training on the GPU follows the CPU, repeats itself bit by bit, resumes, and does the same on two GPUs
 #
+# Made-up data, and for what documents and corpora are asked for two small datasets. Two ranks on two GPUs communicate by NCCL;
+# with fewer GPUs visible that part is skipped.
+#
 # B is the build directory; nothing else of the tree is needed. DEVICE=cpu runs the same comparisons on the CPU, with 16-bit
 # types against themselves. Without a GPU it says so and succeeds.
 set -eu
@@ -14,7 +17,8 @@ trap 'rm -rf "$dir"' EXIT
 # One rank repeats itself by the choices of products that its first run has written; two may choose differently, so they are
 # told not to measure.
 export XDG_CACHE_HOME="$dir/cache"
-common="--mock-data --vocab-size 500 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 96
+data=--mock-data
+common="--vocab-size 500 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 96
 	--micro-batch-size 2 --global-batch-size 8 --train-iters 20 --lr 1e-3 --eval-iters 0 --log-interval 100"
 llama="--group-query-attention --num-query-groups 2 --swiglu --normalization RMSNorm --position-embedding-type rope
 	--disable-bias-linear --untie-embeddings-and-output-weights --attention-dropout 0 --hidden-dropout 0"
@@ -26,7 +30,7 @@ train()
 	name=$1
 	shift
 	# shellcheck disable=SC2086
-	${launch:-} "$B/mtrain" $common --metrics-file "$dir/$name" "$@" >"$dir/$name.log" 2>&1 || {
+	${launch:-} "$B/mtrain" $common $data --metrics-file "$dir/$name" "$@" >"$dir/$name.log" 2>&1 || {
 		rc=$?
 		[ "$rc" = "${want:-0}" ] || { echo "$name: exit status $rc"; cat "$dir/$name.log"; exit 1; }
 	}
@@ -48,6 +52,27 @@ near()
 		END {
 			printf "%s: %d steps, losses differ by at most %.2g (limit %g)\n", names, NR, worst, limit
 			exit !(NR == 20 && worst <= limit)
+		}'
+}
+
+# corpora NAME: iteration, corpus, samples, tokens and loss of each line of a corpus
+corpora()
+{
+	sed -n 's/.*"iteration": *\([0-9]*\), "corpus": *\("[^"]*"\), "consumed_samples": *\([0-9]*\),'\
+'.*"lm_loss": *\([^,]*\), "tokens": *\([0-9]*\)}/\1 \2 \3 \5 \4/p' "$dir/$1"
+}
+
+# near_corpora A B LIMIT: four lines for each of two corpora, of the same samples and tokens; losses as in near
+near_corpora()
+{
+	corpora "$1" >"$dir/a"
+	corpora "$2" >"$dir/b"
+	paste -d ' ' "$dir/a" "$dir/b" | awk -v limit="$3" -v names="$1, $2" '
+		{ d = ($5 - $10) / $10; if (d < 0) d = -d; if (!(d <= worst)) worst = d }
+		$1 != $6 || $2 != $7 || $3 != $8 || $4 != $9 || !$4 { other++ }
+		END {
+			printf "%s: %d lines of corpora, losses differ by at most %.2g (limit %g)\n", names, NR, worst, limit
+			exit !(NR == 8 && !other && worst <= limit)
 		}'
 }
 
@@ -97,6 +122,39 @@ family()
 	same "$family-bf16" "$family-resumed"
 }
 
+# datasets: `few` and `many`, of documents of 3 to 40 tokens, each closed by token 499
+datasets()
+{
+	for name in few many; do
+		awk -v x=${#name} 'BEGIN {
+			for (i = 0; i < 150; i++) {
+				x = (x * 16807) % 2147483647
+				n = 2 + x % 38
+				printf "{\"text\": \""
+				for (k = 0; k < n; k++) {
+					x = (x * 16807) % 2147483647
+					printf "%s%d", k ? " " : "", x % 499
+				}
+				print "\"}"
+			}
+		}' | "$B/mtok" encode --tokenizer-type NullTokenizer --vocab-size 500 --append-eod -q -o "$dir/$name"
+	done
+}
+
+# documents NAME OPTIONS...: documents that do not see each other, and the loss of each corpus
+documents()
+{
+	family=$1
+	shift
+	train "$family-documents-cpu" "$@" --backend cpu
+	train "$family-documents" "$@" --backend "$device"
+	near "$family-documents" "$family-documents-cpu" 1e-5
+	near_corpora "$family-documents" "$family-documents-cpu" 1e-5
+	train "$family-documents-bf16" "$@" --backend "$device" --bf16
+	near "$family-documents-bf16" "$family-documents-cpu" 1e-2
+	near_corpora "$family-documents-bf16" "$family-documents-cpu" 1e-2
+}
+
 # two NAME OPTIONS...: two ranks against one, and against themselves
 two()
 {
@@ -120,7 +178,7 @@ two()
 }
 
 # shellcheck disable=SC2086
-if ! "$B/mtrain" $common --backend "$device" --train-iters 1 >"$dir/dry" 2>&1; then
+if ! "$B/mtrain" $common $data --backend "$device" --train-iters 1 >"$dir/dry" 2>&1; then
 	grep 'cannot be used\|not built in' "$dir/dry" || { cat "$dir/dry"; exit 1; }
 	echo "skipped: no GPU"
 	exit 0
@@ -129,12 +187,32 @@ fi
 family llama $llama
 # shellcheck disable=SC2086
 family gpt2 $gpt2
-gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ') || gpus=1
-[ "$device" = cuda ] || gpus=2
+datasets
+mock=$data
+data="--data-path 0.7 $dir/few_text_document 0.3 $dir/many_text_document --split 1,0,0 --tokenizer-type NullTokenizer
+	--reset-attention-mask --reset-position-ids --eod-mask-loss --log-loss-by-corpus --log-interval 5"
+# shellcheck disable=SC2086
+documents llama $llama
+# shellcheck disable=SC2086
+documents gpt2 $gpt2
+if [ "$device" != cuda ]; then
+	gpus=2
+elif [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then
+	gpus=$(echo "$CUDA_VISIBLE_DEVICES" | tr ',' '\n' | grep -c .)
+else
+	gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ') || gpus=1
+fi
 if [ "$gpus" -lt 2 ] || ! command -v mpirun >/dev/null; then
 	echo "skipped: two ranks need two GPUs and mpirun"
 	exit 0
 fi
+launch="mpirun -np 2"
+# shellcheck disable=SC2086
+train llama-documents-data $llama --backend "$device"
+launch=
+near llama-documents-data llama-documents 1e-5
+near_corpora llama-documents-data llama-documents 1e-5
+data=$mock
 # shellcheck disable=SC2086
 two llama $llama
 # shellcheck disable=SC2086

@@ -438,22 +438,23 @@ static const struct op_case residual_cases[] = {
 
 /* --- residual with the norm behind it: 0 x, 1 bias, 2 residual, 3 norm's y, 4 weight, 5 norm's bias, 6 sum, 7 mean,
  * 8 rstd */
-enum { NO_BIAS = 4 };
+enum { NO_BIAS = 4, SUMMED = 8 };       /* SUMMED: the norm's backward pass gives the gradient of the residual's bias */
 
 static void
 block_declare(struct problem *p)
 {
 	const struct op_case *c = p->c;
+	unsigned param = c->flags & WRITE_GRAD ? VECTOR_WRITTEN : VECTOR_PARAM;
 
 	slot_add(p, 0, SLOT_INPUT, 0, SHAPE(c->rows, c->columns));
 	if (!(c->flags & NO_BIAS))
-		slot_add(p, 1, SLOT_INPUT, VECTOR_PARAM, SHAPE(c->columns, 1));
+		slot_add(p, 1, SLOT_INPUT, c->flags & SUMMED ? param : VECTOR_PARAM, SHAPE(c->columns, 1));
 	slot_add(p, 2, SLOT_INPUT, 0, SHAPE(c->rows, c->columns));
 	slot_add(p, 3, SLOT_OUTPUT, 0, SHAPE(c->rows, c->columns));
-	slot_add(p, 4, SLOT_INPUT, VECTOR_PARAM, SHAPE(c->columns, 1));
+	slot_add(p, 4, SLOT_INPUT, param, SHAPE(c->columns, 1));
 	slot_add(p, 6, SLOT_OUTPUT, 0, SHAPE(c->rows, c->columns));
 	if (c->flags & LAYER_NORM) {
-		slot_add(p, 5, SLOT_INPUT, VECTOR_PARAM, SHAPE(c->columns, 1));
+		slot_add(p, 5, SLOT_INPUT, param, SHAPE(c->columns, 1));
 		slot_add(p, 7, SLOT_SCRATCH, SLOT_VECTOR, SHAPE(c->rows, 1));
 	}
 	slot_add(p, 8, SLOT_SCRATCH, SLOT_VECTOR, SHAPE(c->rows, 1));
@@ -469,18 +470,21 @@ block_forward(struct problem *p)
 	p->st->ops->residual_fwd(p->st, &r);
 }
 
-/* The residual stream's gradient has that of the sum already; the norm's is added to it. */
+/* The residual stream's gradient has that of the sum already; the norm's is added to it. Without dropout the
+ * sums of what comes out are the gradient of the bias. */
 static void
 block_backward(struct problem *p)
 {
 	struct dropout drop = case_dropout(p->c, p->c->columns + 3);
 	struct norm_grad n = { .dx = *G(2), .dy = *G(3), .x = *T(6), .weight = *T(4), .mean = *T(7), .rstd = *T(8),
-	    .dweight = *G(4), .dbias = *G(5), .accumulate = true };
+	    .dweight = *G(4), .dbias = *G(5), .accumulate = !(p->c->flags & WRITE_GRAD) };
 
+	if (p->c->flags & SUMMED)
+		n.dx_sum = *G(1);
 	p->st->ops->cast(p->st, G(2), G(6));
 	p->st->ops->norm_bwd(p->st, &n);
 	p->st->ops->dropout_bwd(p->st, G(0), G(2), &drop);
-	if (!(p->c->flags & NO_BIAS))
+	if (!(p->c->flags & (NO_BIAS | SUMMED)))
 		p->st->ops->column_sum(p->st, G(1), G(0));
 }
 
@@ -489,6 +493,10 @@ static const struct op_case block_cases[] = {
 	{ .rows = 9, .columns = 37, .batch = 3, .drop = 0.4, .flags = LAYER_NORM },
 	{ .rows = 8, .columns = 64, .batch = 2, .drop = 0.1 },
 	{ .rows = 7, .columns = 96, .batch = 7, .flags = LAYER_NORM | NO_BIAS },
+	{ .rows = 1, .columns = 7, .batch = 1, .flags = SUMMED },
+	{ .rows = 70, .columns = 64, .batch = 2, .flags = LAYER_NORM | SUMMED },
+	{ .rows = 131, .columns = 257, .batch = 1, .flags = LAYER_NORM | SUMMED | WRITE_GRAD },
+	{ .rows = 9, .columns = 72, .batch = 3, .flags = SUMMED | WRITE_GRAD },
 	{ 0 },
 };
 

@@ -3,6 +3,8 @@
 #include "tests/check.h"
 #include "tests/grad/table.h"
 
+#include <string.h>
+
 static void
 complain(const struct op_test *op, int c, int slot, const char *what, double value)
 {
@@ -153,6 +155,32 @@ check_threads(const struct op_test *op, int number)
 			{ types[i], types[i], 3 } };
 
 		compare(op, number, config, 0);
+	}
+}
+
+/* The sums that norm_bwd takes of dx have the bits of column_sum: layers of which one stands at the end of a
+ * stage in one layout and inside it in another get the same gradient. */
+static void
+test_sums(void)
+{
+	static const enum dtype types[] = { DTYPE_F64, DTYPE_F32, DTYPE_BF16, DTYPE_F16 };
+	static const struct op_case cases[] = {
+		{ .rows = 131, .columns = 257, .batch = 1, .flags = LAYER_NORM },
+		{ .rows = 131, .columns = 257, .batch = 1, .flags = LAYER_NORM | SUMMED },
+	};
+	const struct op_test *op = op_tests;
+
+	while (strcmp(op->name, "block") != 0)
+		op++;
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+		struct problem_config config = { types[i], types[i], 2 };
+		struct problem *a = problem_solve(&backend_cpu, op, &cases[0], config),
+			       *b = problem_solve(&backend_cpu, op, &cases[1], config);
+
+		CHECK(!memcmp(a->slot[1].grad, b->slot[1].grad, 257 * sizeof(double)));
+		CHECK(!memcmp(a->slot[4].grad, b->slot[4].grad, 257 * sizeof(double)));
+		problem_free(a);
+		problem_free(b);
 	}
 }
 
@@ -365,6 +393,7 @@ main(void)
 			check_types(op, i);
 			check_threads(op, i);
 		}
+	test_sums();
 	test_optimizer(RULE_ADAMW, DTYPE_F64, 1e-13);
 	test_optimizer(RULE_ADAM_L2, DTYPE_F64, 1e-13);
 	test_optimizer(RULE_SGD, DTYPE_F64, 1e-13);

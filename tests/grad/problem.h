@@ -236,6 +236,10 @@ problem_solve(const struct backend *backend, const struct op_test *op, const str
 	p->act = config.act;
 	p->real = config.act == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
 	p->device = backend->open(&dc, &e);
+	if (!p->device) {
+		fprintf(stderr, "cannot open %s: %s\n", backend->name, e.msg);
+		exit(1);
+	}
 	p->st = backend->stream(p->device, STREAM_COMPUTE);
 	op->declare(p);
 	for (int i = 0; i < SLOTS; i++) {

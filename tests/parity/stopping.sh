@@ -7,11 +7,13 @@ set -u
 
 iters=600
 common="--config tiny.conf --pipeline-model-parallel-size 2 --train-iters $iters"
+behind="--async-save --save-interval 1"
+how=
 
 # shellcheck disable=SC2086
 go()
 {
-	"$@" mpirun -np 2 mtrain $common --save C --load C --metrics-file log
+	"$@" mpirun -np 2 mtrain $common --save C --load C --metrics-file log $how
 }
 
 # A rank's step in this start has been done and logged.
@@ -47,10 +49,13 @@ to_rank()
 stopped SIGUSR1 to_mpirun USR1
 stopped SIGUSR2 to_mpirun USR2
 stopped SIGTERM to_rank TERM 0
+# With a save under way behind the steps.
+how=$behind
 stopped "a request of another rank" to_rank TERM 1
 stopped SIGINT to_rank INT 0
 stopped "the file 'stop'" touch C/stop
 [ ! -e C/stop ] || fail "the file 'stop' is still there"
+how=
 go expect 0
 [ "$(tracker C)" = $iters ] || fail "ended at iteration $(tracker C)"
 
@@ -75,16 +80,19 @@ kill -TERM "$run"
 finish failure
 expect 0 mckpt verify D
 
-# The options that stop a run.
-tiny="--config tiny.conf --train-iters 6 --save E --load E"
-# shellcheck disable=SC2086
-{
-	expect 3 mpirun -np 2 mtrain $tiny --exit-interval 4
-	said "stopped behind iteration 4 by --exit-interval; the same command goes on"
-	[ "$(tracker E)" = 4 ] || fail "saved iteration $(tracker E)"
-	expect 3 mpirun -np 2 mtrain $tiny --exit-duration-in-mins 1e-6
-	said "stopped behind iteration 5 by --exit-duration-in-mins; the same command goes on"
-	[ "$(tracker E)" = 5 ] || fail "saved iteration $(tracker E)"
-	expect 0 mpirun -np 2 mtrain $tiny --exit-interval 4
-	[ "$(tracker E)" = 6 ] || fail "saved iteration $(tracker E)"
-}
+# The options that stop a run; a save behind the steps is ended before the run is.
+for how in "" "$behind"; do
+	rm -rf E
+	tiny="--config tiny.conf --train-iters 6 --save E --load E $how"
+	# shellcheck disable=SC2086
+	{
+		expect 3 mpirun -np 2 mtrain $tiny --exit-interval 4
+		said "stopped behind iteration 4 by --exit-interval; the same command goes on"
+		[ "$(tracker E)" = 4 ] || fail "saved iteration $(tracker E)"
+		expect 3 mpirun -np 2 mtrain $tiny --exit-duration-in-mins 1e-6
+		said "stopped behind iteration 5 by --exit-duration-in-mins; the same command goes on"
+		[ "$(tracker E)" = 5 ] || fail "saved iteration $(tracker E)"
+		expect 0 mpirun -np 2 mtrain $tiny --exit-interval 4
+		[ "$(tracker E)" = 6 ] || fail "saved iteration $(tracker E)"
+	}
+done

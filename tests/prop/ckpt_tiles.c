@@ -1,14 +1,12 @@
 /* ckpt_tiles.c - property: any tiling of any tensors, written by any number of writers, reads back
  * equal by any box */
 #include "lib/base/io.h"
-#include "lib/base/rng.h"
 #include "lib/format/ckpt.h"
 #include "lib/format/manifest.h"
 #include "tests/check.h"
+#include "tests/random_box.h"
 
 enum { TENSORS = 5, WRITERS = 3, PIECES_MAX = 64, ELEMENTS_MAX = 9 * 9 * 9 * 9 };
-
-static struct mt19937 rng;
 
 static const enum dtype types[TENSORS] = { DTYPE_F32, DTYPE_BF16, DTYPE_F64, DTYPE_U8, DTYPE_F16 };
 
@@ -21,26 +19,6 @@ struct tensor {
 	int writer[PIECES_MAX];
 	unsigned char bytes[ELEMENTS_MAX * 8];
 };
-
-/* Uniform in low..high inclusive. */
-static int64_t
-between(int64_t low, int64_t high)
-{
-	return low + (int64_t)mt19937_interval(&rng, (uint64_t)(high - low));
-}
-
-/* A random part of outer, not empty. */
-static struct slice
-random_box(const struct slice *outer)
-{
-	struct slice s = { .ndim = outer->ndim };
-
-	for (int d = 0; d < s.ndim; d++) {
-		s.count[d] = between(1, outer->count[d]);
-		s.start[d] = outer->start[d] + between(0, outer->count[d] - s.count[d]);
-	}
-	return s;
-}
 
 /* Cuts one random piece in two, at a plane or at a place of its flat order. */
 static void

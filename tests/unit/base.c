@@ -122,7 +122,10 @@ test_option_file(void)
 static void
 test_hashes(void)
 {
+	static const char *const bad[] = { "", "0123456789abcde", "0123456789abcdeF", " 123456789abcdef", "0x23456789abcdef" };
 	char hex[33];
+	const char *end;
+	uint64_t sum;
 
 	hash_md5_hex("", 0, hex);
 	CHECK_STR(hex, "d41d8cd98f00b204e9800998ecf8427e");
@@ -132,6 +135,14 @@ test_hashes(void)
 	CHECK_STR(hex, "57edf4a22be3c955ac49da2e2107b67a");
 	CHECK(hash_crc32c("123456789", 9) == 0xe3069283u);
 	CHECK(hash_xxh3("", 0) == 0x2d06800538d394c2ull);
+	CHECK_STR(hash_text(0x1d06800538d394c2ull, hex), "1d06800538d394c2");
+	CHECK(hash_read(hex, &sum) == hex + 16 && sum == 0x1d06800538d394c2ull);
+	CHECK_STR(hash_text(10, hex), "000000000000000a");
+	end = hash_read("fffffffffffffff0a", &sum);
+	CHECK(end && sum == UINT64_MAX - 15);
+	CHECK_STR(end ? end : "", "a");
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		CHECK(!hash_read(bad[i], &sum));
 }
 
 static void

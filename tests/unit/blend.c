@@ -20,38 +20,23 @@ struct golden {
 	struct pool *pool;
 };
 
-static int64_t
-param_int(const struct golden *g, const char *key)
-{
-	char v[512];
-
-	return strtoll(param(g->params, key, v), NULL, 10);
-}
-
 static void
 read_case(struct golden *g)
 {
-	char path[512], v[512], vocab[600], eod[600], pad[600];
-	const char *option[3] = { vocab, eod, pad };
-	struct str tokenizer = { 0 };
+	char path[512], v[512];
 
 	snprintf(path, sizeof path, "cases/%s/params.tsv", g->name);
 	g->params = read_text(path);
 	golden_lists(g->params, &g->paths, g->wanted);
 	snprintf(g->split, sizeof g->split, "%s", param(g->params, "split", v));
-	snprintf(vocab, sizeof vocab, "vocab_size=%s", param(g->params, "vocab_size", v));
-	snprintf(eod, sizeof eod, "eod_id=%s", param(g->params, "eod_id", v));
-	snprintf(pad, sizeof pad, "pad_id=%s", param(g->params, "pad_id", v));
-	samples_tokenizer(NULL, NULL, option, *v == 'n' ? 2 : 3, &tokenizer);
-	snprintf(g->tokenizer, sizeof g->tokenizer, "%s", tokenizer.buf);
-	str_release(&tokenizer);
+	golden_tokenizer(g->params, g->tokenizer);
 	strcpy(g->cache, "/tmp/mikoshi-blend-XXXXXX");
 	CHECK(mkdtemp(g->cache) != NULL);
 	g->config = (struct blend_config){
 		.samples = { .split = g->split,
-		    .seq_length = param_int(g, "sequence_length"),
-		    .seed = param_int(g, "seed"),
-		    .add_extra_token = param_int(g, "add_extra_token_to_sequence"),
+		    .seq_length = param_int(g->params, "sequence_length"),
+		    .seed = param_int(g->params, "seed"),
+		    .add_extra_token = param_int(g->params, "add_extra_token_to_sequence"),
 		    .tokenizer_json = g->tokenizer,
 		    .cache_dir = g->cache,
 		    .write_cache = true },
@@ -213,33 +198,6 @@ check_split(struct golden *g, const struct corpora *c)
 	g->config.samples.trust_cache = false;
 }
 
-/* The cache holds the files that Megatron-LM wrote, keys, and no others. */
-static void
-check_names(const struct golden *g)
-{
-	char *list = read_text("cache_files.tsv"), path[1024];
-	int want = 0, have = 0;
-	DIR *dir = opendir(g->cache);
-	struct dirent *de;
-
-	for (char *line = strtok(list, "\n"); line; line = strtok(NULL, "\n")) {
-		char *tab = strchr(line, '\t');
-
-		*tab = '\0';
-		if (strcmp(line, g->name) != 0)
-			continue;
-		snprintf(path, sizeof path, "%s/%s", g->cache, tab + 1);
-		CHECK(io_exists(path));
-		want++;
-	}
-	while (dir && (de = readdir(dir)))
-		have += de->d_name[0] != '.' && !strstr(de->d_name, "-key.txt");
-	if (dir)
-		closedir(dir);
-	CHECK(want == have);
-	free(list);
-}
-
 /* Megatron-LM draws more than it built here; what is drawn must be what it draws with a greater
  * surplus (case 27), from a corpus that was asked for just that. */
 static void
@@ -284,7 +242,7 @@ run_case(const char *name, struct pool *pool)
 		g.config.samples.which = (enum split)i;
 		g.config.samples.num_samples = g.wanted[i];
 		g.config.samples.drop_last_partial =
-		    i != SPLIT_VALID || param_int(&g, "drop_last_partial_validation_sequence");
+		    i != SPLIT_VALID || param_int(g.params, "drop_last_partial_validation_sequence");
 		if (strstr(name, "oversample_error")) {
 			if (i == SPLIT_TRAIN)
 				check_oversampled(&g, c);
@@ -299,7 +257,7 @@ run_case(const char *name, struct pool *pool)
 		}
 	}
 	if (!*param(g.params, "expected", v))
-		check_names(&g);
+		check_cache_names(g.name, g.cache);
 	corpora_close(c);
 	data_paths_release(&g.paths);
 	io_remove_tree(g.cache, &e);

@@ -25,24 +25,6 @@ static const char *const array_name[ARRAYS] = { "text", "tokens", "labels", "los
 static struct comm *world;
 static int compared;
 
-static int64_t
-param_int(const struct reading *g, const char *key)
-{
-	char v[512];
-
-	return strtoll(param(g->params, key, v), NULL, 10);
-}
-
-/* "train.KEY" */
-static int64_t
-split_int(const struct reading *g, const char *key)
-{
-	char name[64];
-
-	snprintf(name, sizeof name, "%s.%s", split_name[g->which], key);
-	return param_int(g, name);
-}
-
 /* The run whose split this is: one sample a step, as many as are wanted. */
 static void
 configure(struct reading *g)
@@ -51,29 +33,29 @@ configure(struct reading *g)
 	int64_t wanted = g->wanted[g->which];
 	char v[512];
 
-	c->eod = c->o.run.eos_token_id = param_int(g, "eod_id");
+	c->eod = c->o.run.eos_token_id = param_int(g->params, "eod_id");
 	c->o.run.pad_token_id = *param(g->params, "pad_id", v) == 'n' ? -1 : atoi(v);
 	c->o.run.bos_token_id = -1;
 	c->o.split = g->c.paths.per_split ? "969, 30, 1" : g->split;
-	c->o.seed = param_int(g, "seed");
+	c->o.seed = param_int(g->params, "seed");
 	c->o.surplus = atof(param(g->params, "mid_level_dataset_surplus", v));
 	c->o.data_cache_path = g->cache;
-	c->o.eod_mask_loss = param_int(g, "eod_mask_loss");
-	c->o.reset_position_ids = param_int(g, "reset_position_ids");
-	c->o.drop_last_partial = param_int(g, "drop_last_partial_validation_sequence");
+	c->o.eod_mask_loss = param_int(g->params, "eod_mask_loss");
+	c->o.reset_position_ids = param_int(g->params, "reset_position_ids");
+	c->o.drop_last_partial = param_int(g->params, "drop_last_partial_validation_sequence");
 	c->o.eval_interval = 1 << 30;
 	c->o.skip_train = g->which != SPLIT_TRAIN;
 	c->o.full_validation = wanted < 0;
 	c->o.eval_iters = wanted < 0 ? 1 : g->which == SPLIT_TRAIN ? 0 : wanted;
 	/* One epoch of one corpus is what any number of samples up to it makes. */
-	c->o.train_samples = c->train_iters = wanted < 0 ? split_int(g, "length") : wanted;
+	c->o.train_samples = c->train_iters = wanted < 0 ? split_int(g->params, g->which, "length") : wanted;
 	/* Some blends have corpora of several vocabularies. */
 	c->plan.model.vocab_size = 1 << 17;
 	c->plan.layout = (struct layout){ 1, 1, 1, 1 };
 	c->plan.global_batch_size = 1;
-	c->plan.shape.seq_length = param_int(g, "sequence_length");
+	c->plan.shape.seq_length = param_int(g->params, "sequence_length");
 	c->plan.shape.micro_batch_size = c->plan.shape.num_microbatches = 1;
-	c->plan.shape.reset_attention_mask = param_int(g, "reset_attention_mask");
+	c->plan.shape.reset_attention_mask = param_int(g->params, "reset_attention_mask");
 }
 
 /* Row `row` of a golden array of s columns against what was read. */
@@ -148,7 +130,7 @@ check_rows(const struct reading *g, const struct data *d)
 	char path[512];
 
 	data_set(d, (int)g->which, &set);
-	CHECK(set.count == split_int(g, "length"));
+	CHECK(set.count == split_int(g->params, g->which, "length"));
 	for (int i = 0; i < ARRAYS; i++) {
 		snprintf(path, sizeof path, "cases/%s/%s.%s.npy", g->name, split_name[g->which], array_name[i]);
 		if (io_exists(path) && npy_open(&a[i], path, &e) < 0)
@@ -168,7 +150,8 @@ can_ask(const struct reading *g)
 	int64_t wanted = g->wanted[g->which];
 	const struct path_list *l = data_paths_list(&g->c.paths, g->which);
 
-	return wanted != 0 && l->count > 0 && split_int(g, "length") > 0 && param_int(g, "add_extra_token_to_sequence") &&
+	return wanted != 0 && l->count > 0 && split_int(g->params, g->which, "length") > 0 &&
+	    param_int(g->params, "add_extra_token_to_sequence") &&
 	    !(wanted < 0 && (g->which == SPLIT_TEST || (g->which == SPLIT_TRAIN && l->count > 1)));
 }
 

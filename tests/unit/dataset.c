@@ -247,7 +247,7 @@ test_edges(void)
 	    dataset_commit(w, &e) == 0 && stat(scratch("none.idx"), &st) == 0 && st.st_size == 42);
 	d = dataset_open(scratch("none"), &e);
 	CHECK(d && dataset_num_sequences(d) == 0 && dataset_num_documents(d) == 0 &&
-	    !dataset_has_modes(d));
+	    !dataset_has_modes(d) && dataset_sequence_at(d, 0) == -1 && dataset_document_at(d, 0) == -1);
 	dataset_close(d);
 	w = dataset_writer_new(scratch("none"), DTYPE_I32, &e);
 	CHECK(dataset_end_document(w, &e) == 0 && dataset_add_sequence(w, NULL, 0, &e) == 0 &&
@@ -264,6 +264,34 @@ test_edges(void)
 	closedir(open);
 	CHECK(files == 0);
 	CHECK(!dataset_writer_new(scratch("no/such/place"), DTYPE_I32, &e));
+}
+
+/* Where a token and a sequence belong: empty ones hold nothing, wherever they stand. */
+static void
+test_places(void)
+{
+	static const int32_t length[] = { 0, 2, 0, 0, 3, 1, 0 };
+	static const int64_t per_document[] = { 0, 2, 0, 3, 0, 0, 2, 0 };
+	static const int64_t of_token[] = { -1, 1, 1, 4, 4, 4, 5, -1, -1 }, of_sequence[] = { -1, 1, 1, 3, 3, 3, 6, 6, -1, -1 };
+	struct dataset_writer *w = dataset_writer_new(scratch("places"), DTYPE_U8, &e);
+	struct dataset *d;
+	int64_t s = 0;
+
+	for (size_t k = 0; k < sizeof per_document / sizeof *per_document; k++) {
+		CHECK(dataset_add_raw(w, "abc", length + s, per_document[k], &e) == 0 && dataset_end_document(w, &e) == 0);
+		s += per_document[k];
+	}
+	CHECK(dataset_commit(w, &e) == 0);
+	d = dataset_open(scratch("places"), &e);
+	CHECK(d != NULL);
+	for (int64_t token = -1; d && token < 8; token++)
+		CHECK(dataset_sequence_at(d, token) == of_token[token + 1]);
+	for (s = -1; d && s < 9; s++)
+		CHECK(dataset_document_at(d, s) == of_sequence[s + 1]);
+	dataset_close(d);
+	d = dataset_open(scratch("none"), &e);
+	CHECK(d && dataset_sequence_at(d, 0) == -1 && dataset_document_at(d, 0) == 1 && dataset_document_at(d, 1) == -1);
+	dataset_close(d);
 }
 
 /* The counts that index maps could not number are refused before anything of them is written. */
@@ -361,6 +389,7 @@ main(void)
 	}
 	test_types();
 	test_edges();
+	test_places();
 	test_limits();
 	test_notes();
 	test_copies();

@@ -153,6 +153,8 @@ normal(const char *json, const char *text, const char *want)
 	json_free(j);
 }
 
+#define PREPEND(text) "{\"type\":\"Prepend\",\"prepend\":\"" text "\"}"
+
 static void
 test_normalizers(void)
 {
@@ -167,7 +169,7 @@ test_normalizers(void)
 	normal("{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true}", " \xe3\x80\x80 a b\n", "a b");
 	normal("{\"type\":\"Strip\",\"strip_left\":false}", " a ", " a");
 	normal("{\"type\":\"Strip\"}", "  ", "");
-	normal("{\"type\":\"Prepend\",\"prepend\":\"_\"}", "a", "_a");
+	normal(PREPEND("_"), "a", "_a");
 	normal("{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" {2,}\"},"
 	       "\"content\":\" \"},{\"type\":\"Replace\",\"pattern\":{\"String\":\"ab\"},\"content\":\"\"}]}",
 	    "a   b abab", "a b ");
@@ -177,6 +179,11 @@ test_normalizers(void)
 	normal("{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\"}", "",
 	    "normalizer 'Precompiled': precompiled_charsmap: the size of its trie does not fit its length");
 	normal("{\"type\":\"BertNormalizer\"}", "", "normalizer 'BertNormalizer' is not supported");
+	normal("{\"type\":\"Sequence\",\"normalizers\":[null,{\"type\":\"Sequence\",\"normalizers\":[" PREPEND("b") "]},"
+	       PREPEND("a") "]}", "c", "abc");
+	normal("{\"type\":\"Sequence\"}", "", "normalizer 'Sequence': \"normalizers\" must be a list");
+	normal("{\"type\":1}", "", "\"type\" must be a string");
+	normal("[]", "", "normalizer '' is not supported");
 	normal("{\"type\":\"Prepend\"}", "", "normalizer 'Prepend': \"prepend\" must be a string");
 	normal("{\"type\":\"Replace\",\"content\":\"\",\"pattern\":{\"Regex\":\"(\"}}", "",
 	    "normalizer 'Replace': \"pattern\": missing closing parenthesis, at byte 1 of '('");
@@ -265,7 +272,7 @@ test_splits(void)
 	    " a| 1");
 	pieces("{\"type\":\"UnicodeScripts\"}", "a", "pre_tokenizer 'UnicodeScripts' is not supported");
 	pieces("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":\"Digits\"}]}", "a",
-	    "pre_tokenizer 'Digits' after ByteLevel is not supported");
+	    "pre_tokenizer 'Digits': after ByteLevel is not supported");
 	pieces(SPLIT(DASH, "Sideways", "false"), "a", "pre_tokenizer 'Split': behavior 'Sideways' is not supported");
 }
 
@@ -355,6 +362,13 @@ test_decoders(void)
 	decoded("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"always\"}", "_a|_b_", "a b ");
 	decoded("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"add_prefix_space\":false}", "_a|_b", " a b");
 	decoded("{\"type\":\"BPEDecoder\",\"suffix\":\"</w>\"}", "a|b</w>|c</w>", "ab c");
+	/* A string is replaced among any bytes, an expression in text only. */
+	decoded("{\"type\":\"Replace\",\"pattern\":{\"String\":\"_\"},\"content\":\" \"}", "_\xff_|_", " \xff  ");
+	decoded("{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"_\"},\"content\":\" \"}", "_\xff_|_", "_\xff_ ");
+	decoded("{\"type\":\"Strip\",\"content\":\"xy\"}", "", "decoder 'Strip': \"content\" must be a character");
+	decoded("{\"type\":\"Metaspace\",\"replacement\":\"\"}", "", "decoder 'Metaspace': \"replacement\" must be a character");
+	decoded("{\"type\":\"Metaspace\"}", "", "decoder 'Metaspace': \"replacement\" must be a character");
+	decoded("{\"type\":\"BPEDecoder\"}", "", "decoder 'BPEDecoder': \"suffix\" must be a string");
 	decoded("{\"type\":\"WordPiece\"}", "", "decoder 'WordPiece' is not supported");
 	decoded("{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"ByteLevel\"}]}", "",
 	    "decoder 'ByteLevel': after other steps is not supported");

@@ -68,15 +68,21 @@ test_template(void)
 	    "{\"SpecialToken\":{\"id\":\"a\"}}", 4000, "],\"special_tokens\":{\"a\":{\"ids\":["), ids;
 
 	ids = repeated(s.buf, "0", 4000, "]}}}");
-	json_is(&ids, "TemplateProcessing: more than 4096 tokens");
+	json_is(&ids, "post_processor 'TemplateProcessing': more than 4096 tokens");
 	str_release(&s);
 	s = repeated("\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[",
 	    "{\"SpecialToken\":{\"id\":\"a\"}}", 5000, "],\"special_tokens\":{\"a\":{\"ids\":[0]}}}");
-	json_is(&s, "TemplateProcessing: more than 4096 entries in \"single\"");
+	json_is(&s, "post_processor 'TemplateProcessing': more than 4096 entries in \"single\"");
+	s = repeated("{\"type\":\"TemplateProcessing\","
+	    "\"single\":[{\"SpecialToken\":{\"id\":\"a\"}},{\"Sequence\":{\"id\":\"A\"}}],"
+	    "\"special_tokens\":{\"a\":{\"ids\":[", "0", 2000, "]}}}");
+	ids = repeated("\"post_processor\":{\"type\":\"Sequence\",\"processors\":[", s.buf, 3, "]}");
+	json_is(&ids, "post_processor 'TemplateProcessing': more than 4096 tokens");
+	str_release(&s);
 	s = repeated("\"post_processor\":{\"type\":\"Sequence\",\"processors\":[",
 	    "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"a\"}},{\"Sequence\":{\"id\":\"A\"}}],"
 	    "\"special_tokens\":{\"a\":{\"ids\":[0]}}}", 5000, "]}");
-	json_is(&s, "TemplateProcessing: more than 4096 tokens");
+	json_is(&s, "post_processor: more than 128 steps");
 }
 
 static void

@@ -19,26 +19,8 @@ struct golden {
 	const struct dataset *d;
 	int64_t seq_length;
 	struct samples_config config;
-	char split[64], tokenizer[256];
+	char split[64], tokenizer[512];
 };
-
-static int64_t
-param_int(const struct golden *g, const char *key)
-{
-	char v[512];
-
-	return strtoll(param(g->params, key, v), NULL, 10);
-}
-
-/* "train.length" and the like. */
-static int64_t
-split_int(const struct golden *g, const char *key)
-{
-	char name[64];
-
-	snprintf(name, sizeof name, "%s.%s", split_name[g->config.which], key);
-	return param_int(g, name);
-}
 
 static void
 open_golden(const struct golden *g, const char *what, struct npy *a)
@@ -146,7 +128,7 @@ check_row(const struct golden *g, const struct samples *s, const struct sample_o
 	};
 	bool same = true;
 
-	if (param_int(g, "reset_attention_mask"))
+	if (param_int(g->params, "reset_attention_mask"))
 		out.documents = documents;
 	memset(documents, 0, sizeof documents);
 
@@ -178,10 +160,10 @@ check_samples(const struct golden *g, const struct samples *s)
 	struct npy a[ARRAYS] = { 0 };
 	char pad[512], path[512];
 	struct sample_options o = {
-		.eod = param_int(g, "eod_id"),
+		.eod = param_int(g->params, "eod_id"),
 		.add_extra_token = g->config.add_extra_token,
-		.eod_mask_loss = param_int(g, "eod_mask_loss"),
-		.reset_position_ids = param_int(g, "reset_position_ids"),
+		.eod_mask_loss = param_int(g->params, "eod_mask_loss"),
+		.reset_position_ids = param_int(g->params, "reset_position_ids"),
 	};
 
 	/* A pad id that is also the end of document is ambiguous and counts as none. */
@@ -217,10 +199,10 @@ check_split(struct golden *g)
 	}
 	snprintf(key, sizeof key, "%s.hash", split_name[g->config.which]);
 	CHECK_STR(samples_hash(s), param(g->params, key, hash));
-	CHECK(samples_count(s) == split_int(g, "length"));
-	CHECK(samples_tokens_per_epoch(s) == split_int(g, "tokens_per_epoch"));
-	CHECK(samples_num_epochs(s) == split_int(g, "num_epochs"));
-	CHECK(samples_separate_final_epoch(s) == split_int(g, "separate_final_epoch"));
+	CHECK(samples_count(s) == split_int(g->params, g->config.which, "length"));
+	CHECK(samples_tokens_per_epoch(s) == split_int(g->params, g->config.which, "tokens_per_epoch"));
+	CHECK(samples_num_epochs(s) == split_int(g->params, g->config.which, "num_epochs"));
+	CHECK(samples_separate_final_epoch(s) == split_int(g->params, g->config.which, "separate_final_epoch"));
 	CHECK(!samples_from_cache(s));
 	check_maps(g, s);
 	check_files(g, s);
@@ -235,58 +217,24 @@ check_split(struct golden *g)
 	samples_close(s);
 }
 
-/* The cache holds the files that Megatron-LM wrote and no others. */
-static void
-check_names(const struct golden *g)
-{
-	char *list = read_text("cache_files.tsv"), path[600];
-	int want = 0, have = 0;
-	DIR *dir = opendir(g->cache);
-	struct dirent *de;
-
-	for (char *line = strtok(list, "\n"); line; line = strtok(NULL, "\n")) {
-		char *tab = strchr(line, '\t');
-
-		*tab = '\0';
-		if (strcmp(line, g->name) != 0)
-			continue;
-		snprintf(path, sizeof path, "%s/%s", g->cache, tab + 1);
-		CHECK(io_exists(path));
-		want++;
-	}
-	while (dir && (de = readdir(dir)))
-		have += de->d_name[0] != '.' && !strstr(de->d_name, "-key.txt");
-	if (dir)
-		closedir(dir);
-	CHECK(want == have);
-	free(list);
-}
-
 /* Fills the parts of the configuration that all splits share. */
 static void
 read_case(struct golden *g)
 {
-	char path[512], v[512], vocab[600], eod[600], pad[600];
-	const char *option[3] = { vocab, eod, pad };
-	struct str tokenizer = { 0 };
+	char path[512], v[512];
 
 	snprintf(path, sizeof path, "cases/%s/params.tsv", g->name);
 	g->params = read_text(path);
-	g->seq_length = param_int(g, "sequence_length");
+	g->seq_length = param_int(g->params, "sequence_length");
 	snprintf(g->split, sizeof g->split, "%.60s", param(g->params, "split", v));
-	snprintf(vocab, sizeof vocab, "vocab_size=%s", param(g->params, "vocab_size", v));
-	snprintf(eod, sizeof eod, "eod_id=%s", param(g->params, "eod_id", v));
-	snprintf(pad, sizeof pad, "pad_id=%s", param(g->params, "pad_id", v));
-	samples_tokenizer(NULL, NULL, option, *v == 'n' ? 2 : 3, &tokenizer);
-	snprintf(g->tokenizer, sizeof g->tokenizer, "%s", tokenizer.buf);
-	str_release(&tokenizer);
+	golden_tokenizer(g->params, g->tokenizer);
 	strcpy(g->cache, "/tmp/mikoshi-samples-XXXXXX");
 	CHECK(mkdtemp(g->cache) != NULL);
 	g->config = (struct samples_config){
 		.split = g->split,
 		.seq_length = g->seq_length,
-		.seed = param_int(g, "seed"),
-		.add_extra_token = param_int(g, "add_extra_token_to_sequence"),
+		.seed = param_int(g->params, "seed"),
+		.add_extra_token = param_int(g->params, "add_extra_token_to_sequence"),
 		.tokenizer_json = g->tokenizer,
 		.cache_dir = g->cache,
 		.write_cache = true,
@@ -320,7 +268,7 @@ run_case(const char *name)
 		g.config.which = (enum split)i;
 		g.config.num_samples = n->type == JSON_NULL ? -1 : n->integer;
 		g.config.drop_last_partial =
-		    i != SPLIT_VALID || param_int(&g, "drop_last_partial_validation_sequence");
+		    i != SPLIT_VALID || param_int(g.params, "drop_last_partial_validation_sequence");
 		snprintf(key, sizeof key, "%s.length", split_name[i]);
 		if (fails || !strcmp(param(g.params, key, v), "none")) {
 			struct samples *s = samples_open(g.d, &g.config, &e);
@@ -339,7 +287,7 @@ run_case(const char *name)
 		    "share 0.001 of 60 sequences, "
 		    "which is 0; at least 2 tokens are needed");
 	} else {
-		check_names(&g);
+		check_cache_names(g.name, g.cache);
 	}
 	io_remove_tree(g.cache, &e);
 	json_free(wanted);

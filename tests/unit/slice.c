@@ -1,29 +1,6 @@
 /* slice.c - tests of lib/format/slice */
-#include "lib/base/rng.h"
-#include "lib/format/slice.h"
 #include "tests/check.h"
-
-static struct mt19937 rng;
-
-/* Uniform in low..high inclusive. */
-static int64_t
-between(int64_t low, int64_t high)
-{
-	return low + (int64_t)mt19937_interval(&rng, (uint64_t)(high - low));
-}
-
-/* A random non-empty box inside outer. */
-static struct slice
-random_box(const struct slice *outer)
-{
-	struct slice s = { .ndim = outer->ndim };
-
-	for (int d = 0; d < s.ndim; d++) {
-		s.count[d] = between(1, outer->count[d]);
-		s.start[d] = outer->start[d] + between(0, outer->count[d] - s.count[d]);
-	}
-	return s;
-}
+#include "tests/random_box.h"
 
 /* A random shape of 1 to 4 small dimensions. */
 static struct slice

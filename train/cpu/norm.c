@@ -152,7 +152,8 @@ backward_columns(const void *ctx, int64_t item, void *scratch)
 	}
 }
 
-/* By rows for dx, then by columns for the sums over rows. dx has the residual's gradient already. */
+/* By rows for dx, then by columns for the sums over rows. dx has the residual's gradient already; its own
+ * sums are column_sum's, so they have the same bits whoever asks for them. */
 void
 cpu_name(norm_bwd)(struct stream *st, const struct norm_grad *n)
 {
@@ -161,4 +162,8 @@ cpu_name(norm_bwd)(struct stream *st, const struct norm_grad *n)
 	    n->rstd.dtype == REAL_DTYPE);
 	cpu_for(st, cpu_div_up(n->x.shape[0], cpu_rows_per_item(n->x.shape[1])), backward_rows, n);
 	cpu_for(st, cpu_div_up(n->x.shape[1], COLUMNS), backward_columns, n);
+	if (n->dx_sum.data && !n->accumulate)
+		cpu_name(fill)(st, &n->dx_sum, 0);
+	if (n->dx_sum.data)
+		cpu_name(column_sum)(st, &n->dx_sum, &n->dx);
 }

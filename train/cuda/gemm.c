@@ -141,7 +141,7 @@ find_plan(struct stream *st, const struct gemm *g)
 static void
 finish_dbias(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
 {
-	struct column_parts side = { { g->dbias.data, NULL }, cu_side(st), p->key.m, p->key.m, 1,
+	struct column_parts side = { { g->dbias.data }, cu_side(st), p->key.m, p->key.m, 1,
 		(float)g->beta };
 
 	if (p->fused & BESIDE_DBIAS) {

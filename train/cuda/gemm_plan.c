@@ -2,7 +2,8 @@
  * gemm_plan.c - which algorithm a product takes, and what comes beside it in the library's kernel
  *
  * The library names candidates; each is run and timed, with the operations of our own that it needs
- * behind it, and the fastest is kept, in memory and in a file. That happens when a shape is asked for
+ * behind it, and the fastest is kept, in memory and in a file. What one run shows to be far behind is
+ * not timed further, so that many can be asked for. That happens when a shape is asked for
  * first, so in the first step alone. Nothing that the product adds to is touched: then the measurement
  * has an output of its own. Where results must not depend on a clock (deterministic mode), and where
  * nothing can be measured (a stream under capture, no memory for that output), the library's first
@@ -13,7 +14,7 @@
 #include <string.h>
 
 enum {
-	PER_SET = 8,                    /* candidates that the library is asked for, for each set of what is fused */
+	PER_SET = 24,                   /* candidates that the library is asked for, for each set of what is fused */
 	SETS = 3, CANDIDATES = SETS * PER_SET,
 	FINALISTS = 3,                  /* that are measured again */
 	ROUNDS = 3,
@@ -21,6 +22,9 @@ enum {
 };
 
 static const float first_ms = 3, final_ms = 8;  /* what a candidate is measured for */
+static const float looks_ms = 600;              /* when a product's first looks have taken that, the rest get none */
+static const float hopeless = 1.3f;             /* times the fastest run so far: not looked at again */
+static const float jitter_ms = 0.01f;           /* of a single run */
 static const float margin = 0.99f;              /* a later candidate must be faster by that */
 
 /* A candidate and how long it takes. */
@@ -269,20 +273,46 @@ fastest(const struct candidate *list, int count, const bool *but)
 	return best;
 }
 
-/* Measures all, then the best few again in turns, which levels what the clock of the GPU does meanwhile.
- * Returns the index of the one to take. */
+/* How far the first looks at the candidates of a product have come: the fastest single run, 0 before there
+ * is one, and what all have taken, in milliseconds. */
+struct looks {
+	float fastest, spent;
+};
+
+/* Milliseconds of a candidate on a first look; below 0 when it does not run, or when one run, compared with
+ * single runs of others, tells that it is not among the best. */
+static float
+first_look(struct stream *st, const struct gemm_plan *p, const struct gemm *g, struct looks *l)
+{
+	float ms;
+	int runs;
+
+	/* The first run loads the kernel, which is once for all products, so it is not counted by its time. */
+	if (l->spent > looks_ms || measure(st, p, g, 1) <= 0 || (ms = measure(st, p, g, 1)) <= 0)
+		return -1;
+	l->spent += 2 * ms;
+	if (l->fastest > 0 && ms > hopeless * l->fastest + jitter_ms)
+		return -1;
+	if (l->fastest == 0 || ms < l->fastest)
+		l->fastest = ms;
+	runs = runs_for(ms, first_ms);
+	if (runs == 1)
+		return ms;
+	l->spent += first_ms;
+	return measure(st, p, g, runs);
+}
+
+/* Looks at all, then measures the best few again in turns, which levels what the clock of the GPU does
+ * meanwhile. Returns the index of the one to take. */
 static int
 race(struct stream *st, struct candidate *list, int count, const struct gemm *g)
 {
 	bool out[CANDIDATES] = { false }, none[CANDIDATES] = { false };
 	int finalist[FINALISTS];
+	struct looks looks = { 0, 0 };
 
-	for (int i = 0; i < count; i++) {
-		/* The first run loads the kernel. */
-		float ms = measure(st, &list[i].plan, g, 1) > 0 ? measure(st, &list[i].plan, g, 1) : -1;
-
-		list[i].ms = ms > 0 && ms < first_ms ? measure(st, &list[i].plan, g, runs_for(ms, first_ms)) : ms;
-	}
+	for (int i = 0; i < count; i++)
+		list[i].ms = first_look(st, &list[i].plan, g, &looks);
 	for (int k = 0; k < FINALISTS; k++) {
 		finalist[k] = fastest(list, count, out);
 		if (finalist[k] >= 0)

@@ -83,10 +83,11 @@ void flash_attention_bwd(struct stream *, const struct attention_grad *);
 void plain_attention_fwd(struct stream *, const struct attention *);
 void plain_attention_bwd(struct stream *, const struct attention_grad *);
 
-/* Partial sums [parts, columns] F32, added in their order: out[c] = beta out[c] + sum. One or two arrays
- * of one shape, the second `columns` behind the first in every part. reduce.cu */
+/* Partial sums [parts, columns] F32, added in their order: out[c] = beta out[c] + sum. Arrays of one shape,
+ * each `columns` behind the one before it in every part. reduce.cu */
+enum { CU_SUMS = 3 };
 struct column_parts {
-	float *out[2];                  /* out[1] NULL: one array */
+	float *out[CU_SUMS];            /* NULL: not wanted */
 	const float *part;
 	int64_t columns, part_stride;   /* elements from one part to the next */
 	int parts;

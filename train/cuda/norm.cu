@@ -6,8 +6,8 @@
  * element, weighs little; each tensor passes the memory once, and the rows that come next are on
  * their way to shared memory while one is worked on. Longer and odd rows are walked by a block,
  * again for each pass (norm_walk.cu). In the backward pass a group of warps keeps its columns' sums over
- * its rows in registers; how many groups there are follows from the shape, so the bits are the same on
- * every GPU.
+ * its rows in registers, those of dx too where they are asked for; how many groups there are follows from
+ * the shape, so the bits are the same on every GPU.
  */
 #include "train/cuda/async.cuh"
 #include "train/cuda/norm.cuh"
@@ -299,12 +299,12 @@ ask_gradients(const struct norm_grad &n, const ring<T, V, BWD_TENSORS, THREADS> 
 	copies_asked();
 }
 
-/* What a thread has of its columns: the weight, the sums for dweight and dbias over its rows, and xhat of the
- * row at hand. */
+/* What a thread has of its columns: the weight, the sums for dweight and dbias over its rows, and one of two:
+ * the sums of dx where they are asked for, else xhat of the row at hand. Registers have no room for both. */
 template <typename T, int V>
 struct columns {
 	pack<T, full<T>::width> held[V];
-	float dweight[V][full<T>::width], dbias[V][full<T>::width], xhat[V][full<T>::width];
+	float dweight[V][full<T>::width], dbias[V][full<T>::width], dx[V][full<T>::width], xhat[V][full<T>::width];
 };
 
 /* Mean and 1 / deviation of a row, as the forward pass has left them. */
@@ -316,7 +316,8 @@ saved_stats(const struct norm_grad &n, int64_t row)
 	return make_float2(n.mean.data ? ((const float *)n.mean.data)[row] : 0, ((const float *)n.rstd.data)[row]);
 }
 
-/* Sums of g and of g xhat over the row, g = dy weight; the columns' sums grow by this row, and xhat is kept. */
+/* Sums of g and of g xhat over the row, g = dy weight; the columns' sums grow by this row, and xhat is kept
+ * for put_gradient without SUM. */
 template <typename T, int V, typename R>
 static __device__ inline float2
 row_sums(const struct spread &s, const R &r, float2 stats, columns<T, V> &own)
@@ -347,63 +348,74 @@ row_sums(const struct spread &s, const R &r, float2 stats, columns<T, V> &own)
 	return total;
 }
 
-/* dx += rstd (g - mean g - xhat mean(g xhat)); c: the two means and rstd. */
-template <typename T, int V, typename R>
+/* dx += rstd (g - mean g - xhat mean(g xhat)); c: the row's mean and rstd, then the means of g and of g xhat.
+ * SUM: the columns' sums of what is stored grow by this row, and xhat is computed again. */
+template <bool SUM, typename T, int V, typename R>
 static __device__ inline void
-put_gradient(const struct norm_grad &n, int64_t row, const R &r, const columns<T, V> &own, float3 c)
+put_gradient(const struct norm_grad &n, int64_t row, const R &r, columns<T, V> &own, float4 c)
 {
 	enum { N = full<T>::width };
 
 #pragma unroll
 	for (int i = 0; i < V; i++) {
 		int at = threadIdx.x + i * blockDim.x;
-		float dx[N], dy[N], weight[N];
+		float x[N], dx[N], dy[N], weight[N];
+		pack<T, N> rounded;
 
 		if (at * N >= n.x.shape[1])
 			continue;
+		if (SUM)
+			take(x, r, RING_X, i);
 		take(dx, r, RING_DX, i);
 		take(dy, r, RING_DY, i);
 		unpack(weight, own.held[i]);
 #pragma unroll
+		for (int k = 0; k < N; k++) {
+			float xhat = SUM ? (x[k] - c.x) * c.y : own.xhat[i][k];
+
+			dx[k] += c.y * (dy[k] * weight[k] - c.z - xhat * c.w);
+		}
+		rounded = packed<T, N>(dx);
+		move<T, N>(row_of<T>(n.dx, row) + at * N, &rounded);
+		if (!SUM)
+			continue;
+		unpack(dx, rounded);
+#pragma unroll
 		for (int k = 0; k < N; k++)
-			dx[k] += c.z * (dy[k] * weight[k] - c.x - own.xhat[i][k] * c.y);
-		store(row_of<T>(n.dx, row) + at * N, dx);
+			own.dx[i][k] += dx[k];
 	}
 }
 
-/* part[block] = { sums for dweight [h], sums for dbias [h] }: the groups of a block one after another,
- * through shared memory [2 h]. */
-template <typename T, int V>
+/* part[h] = one of a block's sums: its groups one after another, through shared memory [h]. */
+template <int V, int N>
 static __device__ inline void
-put_sums(const struct spread &s, const columns<T, V> &own, float *shared, float *part)
+put_sum(const struct spread &s, const float (&own)[V][N], float *shared, float *part)
 {
-	enum { N = full<T>::width };
-	int h = s.packs * N;
-
 	for (int r = 0; r < s.rows; r++) {
 		__syncthreads();
 #pragma unroll
 		for (int i = 0; i < V; i++) {
 			int at = threadIdx.x + i * blockDim.x;
+			float sum[N] = {};
 
 			if (threadIdx.y != r || at >= s.packs)
 				continue;
+			if (r > 0)
+				load(sum, shared + at * N);
 #pragma unroll
-			for (int k = 0; k < N; k++) {
-				float *weight = shared + at * N + k, *bias = weight + h;
-
-				*weight = (r ? *weight : 0) + own.dweight[i][k];
-				*bias = (r ? *bias : 0) + own.dbias[i][k];
-			}
+			for (int k = 0; k < N; k++)
+				sum[k] += own[i][k];
+			store(shared + at * N, sum);
 		}
 	}
 	__syncthreads();
-	for (int i = threadIdx.y * blockDim.x + threadIdx.x; i < 2 * h; i += blockDim.x * blockDim.y)
-		part[blockIdx.x * 2 * (int64_t)h + i] = shared[i];
+	for (int i = threadIdx.y * blockDim.x + threadIdx.x; i < s.packs * N; i += blockDim.x * blockDim.y)
+		part[i] = shared[i];
 }
 
-/* As the forward kernel. The rows of dx that are under way are none that is written before they arrive. */
-template <typename T, int V, int THREADS>
+/* As the forward kernel. The rows of dx that are under way are none that is written before they arrive.
+ * part[block] = { sums for dweight [h], for dbias [h], and with SUM those of dx [h] }. */
+template <typename T, int V, bool SUM, int THREADS>
 static __global__ void __launch_bounds__(THREADS, resident<THREADS>::blocks)
 norm_bwd_kernel(struct norm_grad n, struct spread s, float *part)
 {
@@ -412,7 +424,8 @@ norm_bwd_kernel(struct norm_grad n, struct spread s, float *part)
 	ring<T, V, BWD_TENSORS, THREADS> r = ring_in<T, V, BWD_TENSORS, THREADS>(shared, s);
 	columns<T, V> own = {};
 	int64_t row = blockIdx.x * (int64_t)s.rows + threadIdx.y, step = gridDim.x * (int64_t)s.rows;
-	float h = (float)n.x.shape[1];
+	int64_t width = n.x.shape[1];
+	float h = (float)width;
 	float2 stats, next = saved_stats(n, row);
 	int odd = 0;
 
@@ -434,9 +447,13 @@ norm_bwd_kernel(struct norm_grad n, struct spread s, float *part)
 		mean.x = n.mean.data ? mean.x / h : 0;
 		mean.y /= h;
 		if (live)
-			put_gradient(n, row, r, own, make_float3(mean.x, mean.y, stats.y));
+			put_gradient<SUM>(n, row, r, own, make_float4(stats.x, stats.y, mean.x, mean.y));
 	}
-	put_sums(s, own, (float *)shared, part);
+	part += blockIdx.x * (2 + SUM) * width;
+	put_sum(s, own.dweight, (float *)shared, part);
+	put_sum(s, own.dbias, (float *)shared, part + width);
+	if (SUM)
+		put_sum(s, own.dx, (float *)shared, part + 2 * width);
 }
 
 /* --- launching -------------------------------------------------------------------------------- */
@@ -526,22 +543,31 @@ norm_held_fwd(struct stream *st, const struct norm_call *n)
 
 /* One instance of the backward kernel; its blocks are as many as stay on 132 SMs at once, whatever the
  * GPU. Returns the number of partial sums. */
-template <typename T, int V, int THREADS>
+template <typename T, int V, bool SUM, int THREADS>
 static int
 launch_backward(struct stream *st, const struct norm_grad *n, struct spread s)
 {
 	const int64_t each = resident<THREADS>::blocks;
 	dim3 block((unsigned)(32 * s.warps), (unsigned)s.rows);
-	int64_t h = n->x.shape[1];
-	int parts = (int)cu_min(cu_min(cu_div_up(n->x.shape[0], s.rows), 132 * each), CU_WORKSPACE / 8 / h);
+	int parts = (int)cu_min(cu_min(cu_div_up(n->x.shape[0], s.rows), 132 * each), norm_parts_max(n));
 	size_t shared = choose_stages(st->device, &s, 16 * V * BWD_TENSORS * THREADS, each);
 
-	shared = cu_max((int64_t)shared, 2 * h * (int64_t)sizeof(float));
-	if (!allow(st, (const void *)norm_bwd_kernel<T, V, THREADS>, shared, "norm_bwd"))
+	static_assert(16 * BWD_TENSORS >= full<T>::width * sizeof(float), "a stage has room for a sum");
+	if (!allow(st, (const void *)norm_bwd_kernel<T, V, SUM, THREADS>, shared, "norm_bwd"))
 		return 0;
-	norm_bwd_kernel<T, V, THREADS>
+	norm_bwd_kernel<T, V, SUM, THREADS>
 	    <<<(unsigned)parts, block, shared, cu_handle(st)>>>(*n, s, (float *)cu_workspace(st));
 	return parts;
+}
+
+/* As forward_by. */
+template <typename T, bool SUM>
+static int
+backward_by(struct stream *st, const struct norm_grad *n, const struct spread &s)
+{
+	if (s.threads == WIDE)
+		return launch_backward<T, 4, SUM, WIDE>(st, n, s);
+	return s.lane == 4 ? launch_backward<T, 4, SUM, NARROW>(st, n, s) : launch_backward<T, 3, SUM, NARROW>(st, n, s);
 }
 
 /* The backward pass in registers: returns the number of partial sums that it left, or 0. */
@@ -555,9 +581,7 @@ norm_held_bwd(struct stream *st, const struct norm_grad *n)
 	if (s.rows == 0 || !cu_packs(&n->x, w) || !cu_packs(&n->dy, w) || !cu_packs(&n->dx, w) ||
 	    !cu_packs(&n->weight, w))
 		return 0;
-	if (s.threads == WIDE)
-		return launch_backward<T, 4, WIDE>(st, n, s);
-	return s.lane == 4 ? launch_backward<T, 4, NARROW>(st, n, s) : launch_backward<T, 3, NARROW>(st, n, s);
+	return n->dx_sum.data ? backward_by<T, true>(st, n, s) : backward_by<T, false>(st, n, s);
 }
 
 template bool norm_held_fwd<float>(struct stream *, const struct norm_call *);

@@ -61,8 +61,22 @@ norm_packs(const struct norm_call *c, int n)
 	    cu_packs(&c->stored, n);
 }
 
+/* How many sums over rows a backward pass takes: for dweight, for dbias, and when asked for those of dx. */
+static __host__ __device__ inline int
+norm_sums(const struct norm_grad *n)
+{
+	return n->dx_sum.data ? 3 : 2;
+}
+
+/* The most partial sums [norm_sums, h] that the workspace holds. */
+static inline int64_t
+norm_parts_max(const struct norm_grad *n)
+{
+	return CU_WORKSPACE / (norm_sums(n) * (int64_t)sizeof(float)) / n->x.shape[1];
+}
+
 /* Rows held in registers: false or 0 when they do not fit; the backward pass leaves that many partial sums
- * [2, h] in the workspace. norm.cu */
+ * [norm_sums, h] in the workspace. norm.cu */
 template <typename T> bool norm_held_fwd(struct stream *, const struct norm_call *);
 template <typename T> int norm_held_bwd(struct stream *, const struct norm_grad *);
 /* The residual sum of a call alone. dropout.cu */

@@ -68,17 +68,17 @@ walk_bwd_kernel(struct norm_grad n)
 	}
 }
 
-/* part[p][0][c] = the sum of dy xhat and part[p][1][c] that of dy, over every gridDim.y-th group
- * of four rows. 64 columns a block let lanes read neighbours; four groups of rows hide the
- * latency. */
+/* part[p][0][c] = the sum of dy xhat, part[p][1][c] that of dy and part[p][2][c], when asked for, that of dx
+ * as it is stored, over every gridDim.y-th group of four rows. 64 columns a block let lanes read neighbours;
+ * four groups of rows hide the latency. */
 template <typename T>
 static __global__ void
 walk_part_kernel(struct norm_grad n, float *part)
 {
-	__shared__ float sums[2][4][64];
-	int lane = threadIdx.x % 64, group = threadIdx.x / 64;
+	__shared__ float sums[CU_SUMS][4][64];
+	int lane = threadIdx.x % 64, group = threadIdx.x / 64, wanted = norm_sums(&n);
 	int64_t h = n.x.shape[1], c = blockIdx.x * (int64_t)64 + lane;
-	float weight = 0, bias = 0;
+	float weight = 0, bias = 0, dx = 0;
 
 	if (c < h)
 		for (int64_t r = blockIdx.y * (int64_t)4 + group; r < n.x.shape[0];
@@ -89,14 +89,17 @@ walk_part_kernel(struct norm_grad n, float *part)
 
 			weight += dy * ((to_float(row_of<T>(n.x, r)[c]) - mean) * rstd);
 			bias += dy;
+			if (wanted > 2)
+				dx += to_float(row_of<T>(n.dx, r)[c]);
 		}
 	sums[0][group][lane] = weight;
 	sums[1][group][lane] = bias;
+	sums[2][group][lane] = dx;
 	__syncthreads();
-	if (group < 2 && c < h) {
+	if (group < wanted && c < h) {
 		const float (*s)[64] = sums[group];
 
-		part[(2 * blockIdx.y + group) * h + c] =
+		part[(wanted * (int64_t)blockIdx.y + group) * h + c] =
 		    (s[0][lane] + s[1][lane]) + (s[2][lane] + s[3][lane]);
 	}
 }
@@ -128,7 +131,7 @@ backward(struct stream *st, const struct norm_grad *n)
 
 	if (parts > 0)
 		return parts;
-	parts = (int)cu_max(1, cu_min(cu_min(128, cu_div_up(rows, 16)), CU_WORKSPACE / 8 / h));
+	parts = (int)cu_max(1, cu_min(cu_min(128, cu_div_up(rows, 16)), norm_parts_max(n)));
 	walk_bwd_kernel<T><<<(unsigned)rows, CU_THREADS, 0, cu_handle(st)>>>(*n);
 	walk_part_kernel<T>
 	    <<<dim3((unsigned)cu_div_up(h, 64), (unsigned)parts), CU_THREADS, 0, cu_handle(st)>>>(
@@ -196,21 +199,23 @@ cu_residual_norm(struct stream *st, const struct residual *r)
 	cu_launched(st, "residual_fwd");
 }
 
-/* Adds to dx; dweight and dbias are written or added to, through partial sums in the workspace. The width
- * is bounded by one row of both sums there. */
+/* Adds to dx; dweight, dbias and the sums of dx are written or added to, through partial sums in the
+ * workspace. The width is bounded by one row of all sums there. */
 void
 cuda_norm_bwd(struct stream *st, const struct norm_grad *n)
 {
 	int64_t h = n->x.shape[1];
-	struct column_parts c = { { (float *)n->dweight.data, (float *)n->dbias.data },
-		(const float *)cu_workspace(st), h, 2 * h, 0, n->accumulate ? 1.0f : 0.0f };
+	struct column_parts c = { { (float *)n->dweight.data, (float *)n->dbias.data, (float *)n->dx_sum.data },
+		(const float *)cu_workspace(st), h, norm_sums(n) * h, 0, n->accumulate ? 1.0f : 0.0f };
 
 	cu_require(n->x.ndim == 2 && cu_same_shape(&n->x, &n->dy) && cu_same_shape(&n->x, &n->dx));
-	cu_require(n->dweight.dtype == DTYPE_F32 && n->rstd.dtype == DTYPE_F32 && h <= CU_WORKSPACE / 8);
+	cu_require(n->dweight.dtype == DTYPE_F32 && n->rstd.dtype == DTYPE_F32);
+	cu_require(!n->dx_sum.data || (n->dx_sum.dtype == DTYPE_F32 && n->dx_sum.shape[0] == h));
 	cu_require(n->x.dtype == n->dy.dtype && n->x.dtype == n->dx.dtype &&
 	    n->x.dtype == n->weight.dtype);
 	if (h == 0)
 		return;
+	cu_require(norm_parts_max(n) > 0);
 	if (n->x.shape[0] > 0)
 		c.parts = PICK(n->x.dtype, backward)(st, n);
 	cu_finish_columns(st, &c);

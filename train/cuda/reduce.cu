@@ -242,8 +242,10 @@ column_finish_kernel(struct column_parts c)
 	int lane = threadIdx.x % LANES, group = threadIdx.x / LANES;
 	int64_t column = blockIdx.x * (int64_t)LANES + lane;
 	const float *part = c.part + blockIdx.y * c.columns + column;
-	float sum = 0, *out;
+	float *out = blockIdx.y == 0 ? c.out[0] : blockIdx.y == 1 ? c.out[1] : c.out[2], sum = 0;
 
+	if (!out)
+		return;
 	if (column < c.columns)
 #pragma unroll 8
 		for (int p = group; p < c.parts; p += FINISH_GROUPS)
@@ -255,7 +257,7 @@ column_finish_kernel(struct column_parts c)
 	sum = 0;
 	for (int g = 0; g < FINISH_GROUPS; g++)
 		sum += sums[g][lane];
-	out = (blockIdx.y ? c.out[1] : c.out[0]) + column;
+	out += column;
 	*out = c.beta == 0 ? sum : c.beta * *out + sum;
 }
 
@@ -263,8 +265,12 @@ column_finish_kernel(struct column_parts c)
 void
 cu_finish_columns(struct stream *st, const struct column_parts *c)
 {
-	dim3 grid((unsigned)cu_div_up(c->columns, LANES), c->out[1] ? 2 : 1);
+	unsigned arrays = CU_SUMS;
+	dim3 grid;
 
+	while (arrays > 1 && !c->out[arrays - 1])
+		arrays--;
+	grid = dim3((unsigned)cu_div_up(c->columns, LANES), arrays);
 	column_finish_kernel<<<grid, LANES * FINISH_GROUPS, 0, cu_handle(st)>>>(*c);
 }
 
@@ -293,7 +299,7 @@ void
 cuda_column_sum(struct stream *st, const struct tensor *out, const struct tensor *x)
 {
 	int64_t columns = x->shape[1];
-	struct column_parts c = { { (float *)out->data, NULL }, (const float *)cu_workspace(st), columns,
+	struct column_parts c = { { (float *)out->data }, (const float *)cu_workspace(st), columns,
 		columns, 0, 1 };
 
 	cu_require(x->ndim == 2 && out->shape[0] == columns && out->dtype == DTYPE_F32 &&

@@ -13,6 +13,7 @@
 
 static const struct norm_place norm1 = { ROLE_INPUT_NORM, ROLE_INPUT_NORM_BIAS, BUF_NORM1_MEAN,
 	BUF_NORM1_RSTD, BUF_NORM1_OUT };
+static const struct residual_place projected = { ROLE_PROJ_BIAS, SITE_ATTENTION_OUT };
 
 /* q, k and v as column slices of one array. */
 struct qkv {
@@ -112,7 +113,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	rotate(s, &v, false);
 	e->ops->attention_fwd(e->stream, &att);
 	row_forward(s, &proj);
-	residual_forward(l, s, SITE_ATTENTION_OUT, ROLE_PROJ_BIAS, y, x);
+	residual_forward(l, s, y, x);
 }
 
 /* dx holds the gradient of the block's output and then of its input: the norm's share is added
@@ -133,11 +134,11 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		.work = engine_buffer(e, BUF_ATTN_WORK) };
 	struct linear_grad proj = {
 		.dx = att.dout,
-		.dy = residual_backward(l, s, SITE_ATTENTION_OUT, dx),
+		.dy = residual_backward(l, s, dx),
 		.x = att.fwd.out,
 		.weight = engine_weight(e, l->index, ROLE_PROJ),
 		.dweight = engine_grad(e, l->index, ROLE_PROJ),
-		.dbias = engine_grad(e, l->index, ROLE_PROJ_BIAS),
+		.dbias = residual_dbias(l, s),
 	};
 	struct linear_grad qkv = {
 		.dx = dnorm, .dy = dqkv,
@@ -158,4 +159,4 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 }
 
 /* What the engine knows of the block. */
-const struct layer_kind layer_attention = { "attention", &norm1, forward, backward };
+const struct layer_kind layer_attention = { "attention", &norm1, &projected, forward, backward };

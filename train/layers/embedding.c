@@ -69,4 +69,4 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		e->ops->embedding_bwd(e->stream, &places);
 }
 
-const struct layer_kind layer_embedding = { "embedding", NULL, forward, backward };
+const struct layer_kind layer_embedding = { "embedding", NULL, NULL, forward, backward };

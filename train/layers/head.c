@@ -164,4 +164,4 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	norm_backward(l, s, &flow);
 }
 
-const struct layer_kind layer_head = { "head", &final_norm, forward, backward };
+const struct layer_kind layer_head = { "head", &final_norm, NULL, forward, backward };

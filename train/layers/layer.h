@@ -15,15 +15,25 @@ struct norm_place {
 	enum buffer mean, rstd, out;
 };
 
+/* Which dropout of a layer: part of the counter's stream. */
+enum dropout_site { SITE_EMBEDDING, SITE_ATTENTION, SITE_ATTENTION_OUT, SITE_MLP_OUT, SITE_COUNT };
+
+/* The residual sum at the end of a layer: the bias and the dropout of its branch. */
+struct residual_place {
+	enum role bias;
+	enum dropout_site site;
+};
+
 struct layer_kind {
 	const char *name;
 	const struct norm_place *norm;  /* of its input; NULL: none */
+	const struct residual_place *residual;  /* at its end; NULL: none */
 	/* y from x; x stays where it is for the backward pass. y without data: only what the backward pass needs is made.
 	 * With step.normed the norm of x has been taken. */
 	void (*forward)(
 	    const struct layer *, struct step *, const struct tensor *y, const struct tensor *x);
 	/* dx holds the gradient of y and becomes that of x; gradients of the parameters are added
-	 * to. */
+	 * to. With step.summed that of the residual's bias has been taken. */
 	void (*backward)(
 	    const struct layer *, struct step *, const struct tensor *dx, const struct tensor *x);
 };
@@ -69,7 +79,7 @@ struct tensor norm_forward(const struct layer *l, struct step *s, const struct t
 struct tensor norm_again(const struct layer *l, struct step *s, const struct tensor *x);
 /* The arguments of that norm, for whoever makes x and takes it in the same pass. */
 struct norm norm_of(const struct layer *l, struct step *s, const struct tensor *x);
-/* dx += gradient through the norm. */
+/* dx += gradient through the norm; and the gradient of the bias before it, where residual_sums has that place. */
 struct norm_flow {
 	struct tensor dx, dy, x;
 };
@@ -77,16 +87,17 @@ void norm_backward(const struct layer *l, struct step *s, const struct norm_flow
 
 /* --- residual.c: the end of a block ----------------------------------------------------------- */
 
-/* Which dropout of a layer: part of the counter's stream. */
-enum dropout_site { SITE_EMBEDDING, SITE_ATTENTION, SITE_ATTENTION_OUT, SITE_MLP_OUT, SITE_COUNT };
-
 struct dropout layer_dropout(
     const struct layer *l, const struct step *s, enum dropout_site site, double p);
 /* y = x + dropout(branch + bias), and the norm of y when the next layer starts with one */
-void residual_forward(const struct layer *l, struct step *s, enum dropout_site site, enum role bias,
-    const struct tensor *y, const struct tensor *x);
+void residual_forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x);
 /* Gradient of the branch: dx itself without dropout, else BUF_DBRANCH. */
-struct tensor residual_backward(
-    const struct layer *l, struct step *s, enum dropout_site site, const struct tensor *dx);
+struct tensor residual_backward(const struct layer *l, struct step *s, const struct tensor *dx);
+/* Where the gradient of the bias is to go, the column sums of that of the branch; none when it has been taken, or without
+ * a bias. Asked once in a backward pass. */
+struct tensor residual_dbias(const struct layer *l, struct step *s);
+/* Where the column sums of the gradient that layer l leaves in dx belong: they are the gradient of the bias before it.
+ * none: nowhere. Whoever asks takes them. */
+struct tensor residual_sums(const struct layer *l, struct step *s);
 
 #endif

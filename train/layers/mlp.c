@@ -10,6 +10,7 @@
 
 static const struct norm_place norm2 = { ROLE_MLP_NORM, ROLE_MLP_NORM_BIAS, BUF_NORM2_MEAN,
 	BUF_NORM2_RSTD, BUF_NORM2_OUT };
+static const struct residual_place down_out = { ROLE_DOWN_BIAS, SITE_MLP_OUT };
 
 _Static_assert((int)ACTIVATION_GEGLU_TANH == (int)ACT_GEGLU_TANH &&
 	(int)ACTIVATION_SWIGLU == (int)ACT_SWIGLU && (int)ACTIVATION_RELU2 == (int)ACT_RELU2 &&
@@ -66,7 +67,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	if (!y->data)
 		return;
 	row_forward(s, &down);
-	residual_forward(l, s, SITE_MLP_OUT, ROLE_DOWN_BIAS, y, x);
+	residual_forward(l, s, y, x);
 }
 
 /*
@@ -95,11 +96,11 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	struct engine *e = s->e;
 	struct linear_grad down = {
 		.dx = engine_buffer(e, BUF_DACT),
-		.dy = residual_backward(l, s, SITE_MLP_OUT, dx),
+		.dy = residual_backward(l, s, dx),
 		.x = step_buffer(s, BUF_ACT_OUT, l->local),
 		.weight = engine_weight(e, l->index, ROLE_DOWN),
 		.dweight = engine_grad(e, l->index, ROLE_DOWN),
-		.dbias = engine_grad(e, l->index, ROLE_DOWN_BIAS),
+		.dbias = residual_dbias(l, s),
 	};
 	struct linear_grad in = {
 		.dx = engine_buffer(e, BUF_DNORM), .dy = down.dx,
@@ -124,4 +125,4 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	norm_backward(l, s, &flow);
 }
 
-const struct layer_kind layer_mlp = { "mlp", &norm2, forward, backward };
+const struct layer_kind layer_mlp = { "mlp", &norm2, &down_out, forward, backward };

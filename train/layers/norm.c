@@ -49,7 +49,8 @@ norm_again(const struct layer *l, struct step *s, const struct tensor *x)
 	return n.y;
 }
 
-/* Adds to f->dx, where the residual's gradient is. */
+/* Adds to f->dx, where the residual's gradient is. As residual_forward takes the norm behind it, this takes
+ * the gradient of the bias before it. */
 void
 norm_backward(const struct layer *l, struct step *s, const struct norm_flow *f)
 {
@@ -64,6 +65,7 @@ norm_backward(const struct layer *l, struct step *s, const struct norm_flow *f)
 		.rstd = step_buffer(s, p->rstd, l->local),
 		.dweight = engine_grad(e, l->index, p->weight),
 		.dbias = engine_grad(e, l->index, p->bias),
+		.dx_sum = residual_sums(l, s),
 		.accumulate = s->accumulate,
 	};
 

@@ -35,20 +35,26 @@ normed_next(const struct layer *l, const struct step *s)
 	return next < s->e->layer + s->e->num_layers && next->kind->norm ? next : NULL;
 }
 
+/* The dropout of the layer's branch. */
+static struct dropout
+branch_dropout(const struct layer *l, const struct step *s)
+{
+	return layer_dropout(l, s, l->kind->residual->site, s->e->plan.model.hidden_dropout);
+}
+
 /* y = x + dropout(branch + bias), rounded once; y may not be x, which the backward pass still
  * needs. The branch is in BUF_BRANCH, summed over tensor ranks. The norm that the next layer starts
  * with is taken in the same pass over the rows. */
 void
-residual_forward(const struct layer *l, struct step *s, enum dropout_site site, enum role bias,
-    const struct tensor *y, const struct tensor *x)
+residual_forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
 	struct engine *e = s->e;
 	struct residual r = {
 		.y = *y,
 		.x = engine_buffer(e, BUF_BRANCH),
-		.bias = engine_weight(e, l->index, bias),
+		.bias = engine_weight(e, l->index, l->kind->residual->bias),
 		.residual = *x,
-		.drop = layer_dropout(l, s, site, e->plan.model.hidden_dropout),
+		.drop = branch_dropout(l, s),
 	};
 	const struct layer *next = normed_next(l, s);
 	struct norm n;
@@ -64,11 +70,10 @@ residual_forward(const struct layer *l, struct step *s, enum dropout_site site, 
 /* The gradient of the branch; dx itself when nothing is dropped, so that the caller reads it
  * before it is changed. dx stays as it is, being the gradient along the residual. */
 struct tensor
-residual_backward(
-    const struct layer *l, struct step *s, enum dropout_site site, const struct tensor *dx)
+residual_backward(const struct layer *l, struct step *s, const struct tensor *dx)
 {
 	struct engine *e = s->e;
-	struct dropout drop = layer_dropout(l, s, site, e->plan.model.hidden_dropout);
+	struct dropout drop = branch_dropout(l, s);
 	struct tensor dbranch;
 
 	if (drop.p == 0)
@@ -76,4 +81,31 @@ residual_backward(
 	dbranch = engine_buffer(e, BUF_DBRANCH);
 	e->ops->dropout_bwd(e->stream, &dbranch, dx, &drop);
 	return dbranch;
+}
+
+/* A layer with another behind it in the stage finds its bias's gradient taken by that one's norm, whose
+ * backward pass has the columns at hand; the product that makes the weight's gradient is faster without it.
+ * The last layer of a stage and dropout leave it to that product. */
+struct tensor
+residual_dbias(const struct layer *l, struct step *s)
+{
+	struct tensor none = { .data = NULL };
+	bool taken = s->summed;
+
+	s->summed = false;
+	return taken ? none : engine_grad(s->e, l->index, l->kind->residual->bias);
+}
+
+/* The bias is added just before the sum that makes this layer's input, so its gradient is that of the input
+ * summed over the tokens, unless dropout lies between. */
+struct tensor
+residual_sums(const struct layer *l, struct step *s)
+{
+	const struct layer *before = l - 1;
+	struct tensor t = { .data = NULL };
+
+	if (l > s->e->layer && before->kind->residual && branch_dropout(before, s).p == 0)
+		t = engine_grad(s->e, before->index, before->kind->residual->bias);
+	s->summed = t.data != NULL;
+	return t;
 }

@@ -1,0 +1,134 @@
+/* loop.c - tests of the step loop in a small run on made-up data: what counts as the time of a step, by a clock that jumps
+ * whenever a checkpoint or an evaluation has come */
+#include "lib/base/io.h"
+#include "lib/base/prog.h"
+#include "tests/check.h"
+#include "train/loop.h"
+
+#include <unistd.h>
+
+enum { STEPS = 6, SAVE_INTERVAL = 3, EVAL_INTERVAL = 2, HOUR = 3600 };
+
+static struct err e;
+static struct comm *world;
+
+/* How many of the checkpoints are there. */
+static int
+checkpoints(void)
+{
+	char path[64];
+	int n = 0;
+
+	for (int i = 1; i <= STEPS; i++) {
+		snprintf(path, sizeof path, "save/iter_%07d", i);
+		n += io_exists(path);
+	}
+	return n;
+}
+
+/* How many lines of the metrics hold a text. */
+static int
+lines_with(const char *text)
+{
+	char line[1024];
+	FILE *f = fopen("metrics", "r");
+	int n = 0;
+
+	while (f && fgets(line, sizeof line, f))
+		n += strstr(line, text) != NULL;
+	if (f)
+		fclose(f);
+	return n;
+}
+
+/* Every look takes a millisecond, every save and every evaluation an hour. */
+static double
+jumping_clock(void)
+{
+	static int looks;
+
+	return 1e-3 * ++looks + HOUR * (checkpoints() + lines_with("\"split\""));
+}
+
+/* The run of a command line, as train/run.c makes it. Returns its exit status. */
+static int
+train(struct train_config *c)
+{
+	struct engine engine;
+	struct run r = { .c = c, .e = &engine, .watch.clock = jumping_clock };
+	struct engine_config ec = { .plan = &c->plan, .backend = &backend_cpu, .num_threads = 1, .seed = 1 };
+	int status = -1;
+
+	CHECK(engine_open(&engine, &ec, world, &e) == 0);
+	engine_init_weights(&engine);
+	r.data = data_open(c, world, &e);
+	CHECK(r.data != NULL);
+	r.prefetch = prefetch_new(&engine, r.data);
+	r.metrics = metrics_open(c, 1, false, &e);
+	r.corpora = corpus_log_new(r.data, &engine, 0);
+	r.saver = saver_new(&engine, c, false);
+	if (r.data && r.metrics)
+		status = loop_train(&r);
+	saver_free(r.saver);
+	corpus_log_free(r.corpora);
+	CHECK(metrics_close(r.metrics, &e) == 0);
+	prefetch_free(r.prefetch);
+	data_close(r.data);
+	engine_close(&engine);
+	return status;
+}
+
+/* The longest time of a step in the metrics, and how many there are. */
+static double
+longest(int *steps)
+{
+	char line[1024];
+	double most = 0;
+	FILE *f = fopen("metrics", "r");
+
+	for (*steps = 0; f && fgets(line, sizeof line, f);) {
+		const char *at = strstr(line, "\"seconds\": ");
+
+		if (!at)
+			continue;
+		++*steps;
+		most = fmax(most, atof(at + 11));
+	}
+	if (f)
+		fclose(f);
+	return most;
+}
+
+/* Steps are timed without the evaluations, and without the saves that they wait for. */
+static void
+test_seconds(void)
+{
+	char *argv[] = { "mtrain", "-q", "--num-layers=1", "--hidden-size=8", "--num-attention-heads=2", "--vocab-size=16",
+		"--seq-length=4", "--micro-batch-size=1", "--global-batch-size=2", "--train-iters=6", "--lr=1e-3",
+		"--save=save", "--save-interval=3", "--eval-interval=2", "--eval-iters=1", "--mock-data", "--log-interval=100",
+		"--metrics-file=metrics", "--split=1,1,0" };
+	struct train_config c;
+	char dir[] = "/tmp/mikoshi-loop-XXXXXX";
+	int steps;
+
+	CHECK(mkdtemp(dir) && chdir(dir) == 0);
+	CHECK(train_parse(&c, sizeof argv / sizeof *argv, argv, &e) == 0);
+	CHECK(train_configure(&c, 1, &e) == 0);
+	CHECK(train(&c) == EXIT_DONE);
+	CHECK(checkpoints() == STEPS / SAVE_INTERVAL && lines_with("\"valid\"") == STEPS / EVAL_INTERVAL);
+	CHECK(longest(&steps) < HOUR);
+	CHECK(steps == STEPS);
+	train_release(&c);
+	CHECK(chdir("/") == 0 && io_remove_tree(dir, &e) == 0);
+}
+
+int
+main(void)
+{
+	prog_quiet(-1);
+	world = mpi_world(&e);
+	CHECK(world != NULL);
+	test_seconds();
+	mpi_end();
+	return check_done();
+}
