@@ -1,7 +1,7 @@
 /*
  * names.c - the strings of a vocabulary and their ids
  *
- * Needed while a tokenizer is being opened, where every merge asks three times, and afterwards by
+ * Needed while a tokenizer is being opened, where every merge asks for both parts, and afterwards by
  * the models whose symbols are characters.
  */
 #include "lib/token/names.h"
