@@ -24,33 +24,49 @@ base64_span(const char *text, size_t n)
 {
 	size_t i = 0;
 
+	while (n - i >= 4 && digit[(unsigned char)text[i]] && digit[(unsigned char)text[i + 1]] &&
+	    digit[(unsigned char)text[i + 2]] && digit[(unsigned char)text[i + 3]])
+		i += 4;
 	while (i < n && (digit[(unsigned char)text[i]] || text[i] == '='))
 		i++;
 	return i;
 }
 
-/* Four characters at a time; the last four may end in one or two '='. */
+/* The value of four digits, or above 24 bits when one is none. */
+static inline uint32_t
+four_digits(const char *text)
+{
+	uint32_t a = digit[(unsigned char)text[0]] - 1u, b = digit[(unsigned char)text[1]] - 1u;
+	uint32_t c = digit[(unsigned char)text[2]] - 1u, d = digit[(unsigned char)text[3]] - 1u;
+
+	return (a | b | c | d) > 63 ? UINT32_MAX : a << 18 | b << 12 | c << 6 | d;
+}
+
+/* Four characters at a time; the last four may end in one or two '=', which stand for zeroes. */
 int64_t
 base64_decode(const char *text, size_t n, unsigned char *out)
 {
 	size_t pad = n >= 4 && text[n - 1] == '=' ? 1 + (text[n - 2] == '=') : 0;
-	int64_t len = 0;
+	unsigned char *to = out;
+	uint32_t v;
 
 	if (n % 4)
 		return -1;
-	for (size_t i = 0; i < n; i += 4) {
-		size_t have = i + 4 == n ? 4 - pad : 4;
-		uint32_t v = 0;
-
-		for (size_t k = 0; k < 4; k++) {
-			unsigned d = k < have ? digit[(unsigned char)text[i + k]] : 1;
-
-			if (d == 0)
-				return -1;
-			v = v << 6 | (d - 1);
-		}
-		for (size_t k = 0; k + 1 < have; k++)
-			out[len++] = (unsigned char)(v >> (16 - 8 * k));
+	for (size_t i = 0; i + (pad > 0) * 4 < n; i += 4, to += 3) {
+		v = four_digits(text + i);
+		if (v >> 24)
+			return -1;
+		to[0] = (unsigned char)(v >> 16);
+		to[1] = (unsigned char)(v >> 8);
+		to[2] = (unsigned char)v;
 	}
-	return len;
+	if (pad == 0)
+		return to - out;
+	v = four_digits((char[4]){ text[n - 4], text[n - 3], pad == 2 ? 'A' : text[n - 2], 'A' });
+	if (v >> 24)
+		return -1;
+	*to++ = (unsigned char)(v >> 16);
+	if (pad == 1)
+		*to++ = (unsigned char)(v >> 8);
+	return to - out;
 }

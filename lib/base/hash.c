@@ -24,6 +24,13 @@ hash_xxh3(const void *bytes, size_t len)
 	return XXH3_64bits(bytes, len);
 }
 
+/* Another sum for every seed. */
+uint64_t
+hash_xxh3_seeded(const void *bytes, size_t len, uint64_t seed)
+{
+	return XXH3_64bits_withSeed(bytes, len, seed);
+}
+
 /* The first digit is the highest. */
 char *
 hash_text(uint64_t sum, char out[17])

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 uint64_t hash_xxh3(const void *bytes, size_t len);
+uint64_t hash_xxh3_seeded(const void *bytes, size_t len, uint64_t seed);        /* for tables of what others chose */
 /* Such a sum as 16 lower-case hexadecimal digits and a NUL; returns out. */
 char       *hash_text(uint64_t sum, char out[17]);
 /* Reads those digits; returns what follows them, or NULL when text begins with anything else. */

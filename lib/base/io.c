@@ -17,6 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { ROOM_MIN = 1 << 16, ROOM_MAX = 1 << 30 };         /* of a file that is read, at first */
+
 /* A write of nothing is an error, or a full disk could loop for ever. errno tells the reason. */
 int
 io_write_all(int fd, const void *bytes, size_t len)
@@ -129,29 +131,43 @@ io_copy_range(int in, int64_t at, int out, uint64_t len)
 	return rc;
 }
 
+/* Room for what a file says that it holds, within bounds: a name may stand for a pipe. */
+static size_t
+room_for(int fd, size_t max)
+{
+	size_t bound = max && max < ROOM_MAX ? max : ROOM_MAX, size;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || st.st_size <= 0)
+		return ROOM_MIN;
+	size = (uint64_t)st.st_size < bound ? (size_t)st.st_size : bound;
+	return size + IO_PADDING + 1 > ROOM_MIN ? size + IO_PADDING + 1 : ROOM_MIN;
+}
+
 /*
  * By reading and not by size, so that pipes and /proc work, and a file that grows cannot be cut in
- * two. max bounds the memory (0: no bound). A NUL follows the last byte and is not counted; the
- * caller frees *out, which is untouched on failure.
+ * two: the size only says how much room to begin with. max bounds the memory (0: no bound). Zeroes
+ * follow the last byte and are not counted; the caller frees *out, which is untouched on failure.
  */
 int
 io_read_file(const char *path, size_t max, char **out, size_t *len, struct err *e)
 {
 	FILE *f = fopen(path, "rb");
-	size_t n = 0, cap = 65536, r;
+	size_t n = 0, cap, r;
 	char *buf;
 
 	if (!f)
 		return err_sys(e, "open", path);
-	buf = mem_alloc(cap, 1);
-	while ((r = fread(buf + n, 1, cap - n - 1, f)) > 0) {
+	cap = room_for(fileno(f), max);
+	buf = mem_zalloc_whole(cap, 1);
+	while ((r = fread(buf + n, 1, cap - n - IO_PADDING, f)) > 0) {
 		n += r;
 		if (max && n > max) {
 			fclose(f);
 			free(buf);
 			return err_set(e, "%s: larger than %zu bytes", path, max);
 		}
-		if (cap - n < 2)
+		if (cap - n == IO_PADDING)
 			buf = mem_realloc(buf, cap *= 2, 1);
 	}
 	if (ferror(f)) {
@@ -161,7 +177,7 @@ io_read_file(const char *path, size_t max, char **out, size_t *len, struct err *
 		return -1;
 	}
 	fclose(f);
-	buf[n] = '\0';
+	memset(buf + n, 0, IO_PADDING);
 	*out = buf;
 	if (len)
 		*len = n;

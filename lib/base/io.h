@@ -15,7 +15,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Reads a whole file; *out is NUL-ended, freed by the caller. max 0 means no limit. */
+/* Bytes behind a file that was read which may be read too: parsers take many at once. */
+enum { IO_PADDING = 64 };
+
+/* Reads a whole file; IO_PADDING zeroes follow its bytes. *out is freed by the caller. max 0 means no limit. */
 int io_read_file(const char *path, size_t max, char **out, size_t *len, struct err *e);
 /* Writes a small file whole: temporary name, fsync, rename, fsync of the directory. */
 int io_write_file(const char *path, const void *bytes, size_t len, struct err *e);

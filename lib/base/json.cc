@@ -3,6 +3,7 @@
 // Strings stay where the parser unescaped them, NUL-ended, and the parser lives as long as the tree:
 // of a large vocabulary only the nodes are written again.
 extern "C" {
+#include "lib/base/io.h"
 #include "lib/base/json.h"
 #include "lib/base/mem.h"
 }
@@ -25,13 +26,15 @@ using simdjson::dom::element_type;
 
 int copy(struct json *j, const element &in, struct json_value *out, struct err *e);
 
-// The children of an array or object, counted first: simdjson's own count saturates at 2^24.
+// The children of an array or object. simdjson's own count saturates below 2^24.
 template <typename T>
 size_t
 count(const T &container)
 {
 	size_t n = 0;
 
+	if (container.size() < 0xffffff)
+		return container.size();
 	for (auto it = container.begin(); it != container.end(); ++it)
 		n++;
 	return n;
@@ -91,7 +94,6 @@ copy(struct json *j, const element &in, struct json_value *out, struct err *e)
 	case element_type::INT64:
 		out->type = JSON_INT;
 		out->integer = in.get_int64().value_unsafe();
-		out->number = static_cast<double>(out->integer);
 		return 0;
 	case element_type::UINT64:
 		return err_set(e, "integer above 2^63");
@@ -109,10 +111,8 @@ copy(struct json *j, const element &in, struct json_value *out, struct err *e)
 	}
 }
 
-}  // namespace
-
 struct json *
-json_parse(const char *text, size_t len, const char *name, struct err *e)
+parse(const char *text, size_t len, bool padded, const char *name, struct err *e)
 {
 	struct json *j = new (std::nothrow) json();
 	struct err why = { "out of memory" };
@@ -120,7 +120,7 @@ json_parse(const char *text, size_t len, const char *name, struct err *e)
 	auto bad = j ? j->parser.allocate(len ? len : 1, DEPTH_MAX) : simdjson::MEMALLOC;
 
 	if (!bad)
-		bad = j->parser.parse(text, len, true).get(root);
+		bad = j->parser.parse(text, len, !padded).get(root);
 	if (bad)
 		err_at(e, name, 0, "not valid JSON: %s", simdjson::error_message(bad));
 	else if (copy(j, root, &j->root, &why) == 0)
@@ -129,6 +129,22 @@ json_parse(const char *text, size_t len, const char *name, struct err *e)
 		err_at(e, name, 0, "%s", why.msg);
 	json_free(j);
 	return nullptr;
+}
+
+}  // namespace
+
+struct json *
+json_parse(const char *text, size_t len, const char *name, struct err *e)
+{
+	return parse(text, len, false, name, e);
+}
+
+static_assert(IO_PADDING >= simdjson::SIMDJSON_PADDING, "files are read with room for the parser");
+
+struct json *
+json_parse_file(const char *text, size_t len, const char *name, struct err *e)
+{
+	return parse(text, len, true, name, e);
 }
 
 void

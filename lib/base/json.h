@@ -23,21 +23,27 @@ struct json_value {
 	bool boolean;
 	uint32_t key_len;
 	const char *key;                /* in an object: the member's name, else NULL */
-	int64_t integer;                /* JSON_INT */
-	double number;                  /* JSON_INT and JSON_FLOAT */
-	const char *string;             /* JSON_STRING; NUL-ended too */
-	size_t len;                     /* bytes of the string, or number of items */
-	struct json_value *item;        /* array elements or object members */
+	union {                         /* by type; what is not its own means nothing */
+		int64_t integer;        /* JSON_INT */
+		double number;          /* JSON_FLOAT */
+		const char *string;     /* JSON_STRING; NUL-ended too */
+		struct json_value *item;        /* array elements or object members */
+	};
+	size_t len;                     /* bytes of the string, or number of items; else 0 */
 };
 
 struct json;
 
 /* name is for messages ("path: why"). Depth is limited to 64. NULL on error. */
 struct json *json_parse(const char *text, size_t len, const char *name, struct err *e);
+/* The same for what io_read_file has read: the text is used where it lies, and not needed afterwards. */
+struct json *json_parse_file(const char *text, size_t len, const char *name, struct err *e);
 struct json *json_read(const char *path, size_t max_bytes, struct err *e);
 const struct json_value *json_root(const struct json *j);
 void json_free(struct json *j);
 
+/* The value of a JSON_INT or JSON_FLOAT. */
+double json_number(const struct json_value *v);
 /* The member of an object, or NULL (also when v is NULL or no object). */
 const struct json_value *json_get(const struct json_value *v, const char *key);
 /* Typed access with a default for a missing or null member; a member of another type is an error

@@ -24,7 +24,7 @@ json_read(const char *path, size_t max_bytes, struct err *e)
 
 	if (io_read_file(path, max_bytes, &text, &len, e) < 0)
 		return NULL;
-	j = json_parse(text, len, path, e);
+	j = json_parse_file(text, len, path, e);
 	free(text);
 	return j;
 }
@@ -68,13 +68,20 @@ json_int(const struct json_value *v, const char *key, int64_t def, int64_t *out,
 	return m && m->type != JSON_INT ? err_set(e, "\"%s\" must be an integer", key) : 0;
 }
 
+/* Of any other type it is 0. */
+double
+json_number(const struct json_value *v)
+{
+	return v->type == JSON_INT ? (double)v->integer : v->type == JSON_FLOAT ? v->number : 0;
+}
+
 /* Integers are accepted: people write 1 for 1.0. */
 int
 json_double(const struct json_value *v, const char *key, double def, double *out, struct err *e)
 {
 	const struct json_value *m = present(v, key);
 
-	*out = m ? m->number : def;
+	*out = m ? json_number(m) : def;
 	return m && m->type != JSON_INT && m->type != JSON_FLOAT
 	    ? err_set(e, "\"%s\" must be a number", key)
 	    : 0;

@@ -11,8 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
-enum { BLOCK_BYTES = 64 * 1024, ALIGN = 16, HUGE_PAGE = 2 * 1024 * 1024 };
+enum { BLOCK_BYTES = 64 * 1024, ALIGN = 16, HUGE_PAGE = 2 * 1024 * 1024, MANY_PAGES = 256 * 1024 };
 
 /* Blocks are chained, newest first; only the newest one has room that is still used. */
 struct mem_block {
@@ -58,17 +59,36 @@ mem_zalloc(size_t count, size_t size)
 	return p;
 }
 
+/* Advice about the whole pages of a size within a block. That the system cannot take it is no failure. */
+static void
+advise(unsigned char *p, size_t bytes, size_t page, int advice)
+{
+	uintptr_t from = ((uintptr_t)p + page - 1) & ~(uintptr_t)(page - 1),
+		  to = ((uintptr_t)p + bytes) & ~(uintptr_t)(page - 1);
+
+	if (from < to)
+		(void)madvise(p + (from - (uintptr_t)p), to - from, advice);
+}
+
 /* Asks for huge pages where whole ones fit, which saves faults now and misses of the translation
- * buffer later. That the system has none is no failure. */
+ * buffer later. */
 void *
 mem_zalloc_large(size_t count, size_t size)
 {
-	unsigned char *p = mem_zalloc(count, size);
-	uintptr_t from = ((uintptr_t)p + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1),
-		  to = ((uintptr_t)p + count * size) & ~(uintptr_t)(HUGE_PAGE - 1);
+	void *p = mem_zalloc(count, size);
 
-	if (from < to)
-		(void)madvise(p + (from - (uintptr_t)p), to - from, MADV_HUGEPAGE);
+	advise(p, count * size, HUGE_PAGE, MADV_HUGEPAGE);
+	return p;
+}
+
+/* All pages in one call, which takes a fraction of what one fault each would take. */
+void *
+mem_zalloc_whole(size_t count, size_t size)
+{
+	void *p = mem_zalloc_large(count, size);
+
+	if (count * size >= MANY_PAGES)
+		advise(p, count * size, (size_t)sysconf(_SC_PAGESIZE), MADV_POPULATE_WRITE);
 	return p;
 }
 
@@ -116,6 +136,18 @@ mem_mul(uint64_t a, uint64_t b, uint64_t *out)
 	return __builtin_mul_overflow(a, b, out) ? -1 : 0;
 }
 
+/* A block of which `used` bytes are given out. What is large comes zeroed from the system. */
+static struct mem_block *
+block_new(struct mem_pool *pool, size_t size, size_t used)
+{
+	struct mem_block *b = used ? mem_zalloc_whole(1, sizeof *b + size) : mem_alloc(1, sizeof *b + size);
+
+	b->next = pool->block;
+	b->used = used;
+	b->size = size;
+	return pool->block = b;
+}
+
 /*
  * Zeroed, aligned to 16 bytes, freed with the pool and never before. Half of SIZE_MAX is the bound,
  * so that rounding up and the head of the block cannot overflow. What is left of a block when the
@@ -131,15 +163,10 @@ mem_pool_alloc(struct mem_pool *pool, size_t count, size_t size)
 	if ((size && count > SIZE_MAX / 2 / size))
 		no_memory(count, size);
 	n = (count * size + ALIGN - 1) / ALIGN * ALIGN;
-	if (!b || b->size - b->used < n) {
-		size_t cap = n > BLOCK_BYTES ? n : BLOCK_BYTES;
-
-		b = mem_alloc(1, sizeof *b + cap);
-		b->next = pool->block;
-		b->used = 0;
-		b->size = cap;
-		pool->block = b;
-	}
+	if (n > BLOCK_BYTES)
+		return block_new(pool, n, n)->data;
+	if (!b || b->size - b->used < n)
+		b = block_new(pool, BLOCK_BYTES, 0);
 	p = b->data + b->used;
 	b->used += n;
 	return memset(p, 0, n);

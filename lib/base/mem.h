@@ -14,6 +14,7 @@
 void *mem_alloc(size_t count, size_t size);               /* uninitialised; free() it */
 void *mem_zalloc(size_t count, size_t size);              /* zeroed */
 void *mem_zalloc_large(size_t count, size_t size);        /* zeroed; for tables of megabytes that are read at random */
+void *mem_zalloc_whole(size_t count, size_t size);        /* zeroed; for megabytes that will all be written, soon */
 void *mem_realloc(void *p, size_t count, size_t size);
 char *mem_strdup(const char *s);
 char *mem_strndup(const char *s, size_t n);

@@ -35,8 +35,8 @@ alphabet_decode(const struct alphabet *a, const char *name, size_t len, char *ou
 	int64_t n = 0;
 
 	for (size_t i = 0; i < len;) {
-		uint32_t cp;
-		int m = utf8_decode((const unsigned char *)name + i, len - i, &cp);
+		uint32_t cp = (unsigned char)name[i];
+		int m = cp < 0x80 ? 1 : utf8_decode((const unsigned char *)name + i, len - i, &cp);
 
 		if (m == 0 || cp >= ALPHABET_END || a->byte_of[cp] < 0)
 			return -1;

@@ -44,12 +44,13 @@ struct bpe_worker;                      /* one a thread */
 
 /*
  * NULL with a reason: a byte without a token, two tokens of the same bytes, a merge whose join is no
- * token, or a pair that is there twice. *bad, unless bad is NULL, is the index of the wrong merge,
- * or num_merges when it is something else.
+ * token, or a pair that is there twice. Beside a list of merges of bytes, that no two tokens are the same
+ * is for the caller to see to. *bad, unless bad is NULL, is the index of the wrong merge, or num_merges
+ * when it is something else.
  */
 struct bpe *bpe_new(const struct bpe_spec *spec, size_t *bad, struct err *e);
 void bpe_free(struct bpe *b);
-/* The id of the token that has these bytes, or -1. */
+/* The id of the token that has these bytes, or -1; of symbols and rank files alone. */
 int64_t bpe_find(const struct bpe *b, const unsigned char *bytes, size_t len);
 
 struct bpe_worker *bpe_worker_new(const struct bpe *b);

@@ -44,44 +44,78 @@ is_place(const struct bpe_token *t, uint32_t i)
 	return (t->bytes[i] & 0xf0) == 0xe0 && (t->bytes[i - 1] & 0xc0) == 0x80;
 }
 
-/* Places inside tokens. */
-static size_t
-count_places(const struct bpe_token *token, size_t num_tokens)
+/* Whether all is ASCII: most tokens are, and have no places. */
+static bool
+is_ascii(const struct bpe_token *t)
 {
-	size_t n = 0;
+	uint64_t all = 0, v;
+	uint32_t i = 0;
 
-	for (size_t id = 0; id < num_tokens; id++)
-		for (uint32_t i = 1; token[id].bytes && i < token[id].len; i++)
-			n += is_place(&token[id], i);
+	for (; t->len - i >= 8; i += 8) {
+		memcpy(&v, t->bytes + i, 8);
+		all |= v;
+	}
+	return ((all | bpe_few_bytes(t->bytes + i, t->len - i)) & 0x8080808080808080) == 0;
+}
+
+/* The first place in a token from byte i > 0 on, or its length. */
+static uint32_t
+next_place(const struct bpe_token *t, uint32_t i)
+{
+	while (i < t->len && !is_place(t, i))
+		i++;
+	return i < t->len ? i : t->len;
+}
+
+/* Places inside tokens, of which those that have any are listed. */
+static size_t
+count_places(const struct bpe_token *token, size_t num_tokens, uint32_t *list, size_t *listed)
+{
+	size_t n = 0, before;
+
+	*listed = 0;
+	for (size_t id = 0; id < num_tokens; id++) {
+		if (!token[id].bytes || is_ascii(&token[id]))
+			continue;
+		before = n;
+		for (uint32_t i = 1; (i = next_place(&token[id], i)) < token[id].len; i++)
+			n++;
+		if (n > before)
+			list[(*listed)++] = (uint32_t)id;
+	}
 	return n;
 }
 
-/* Enters the context of every place inside a token. */
+/* Enters the context of a place, and of one side alone, for the quick answer. */
+static void
+add_place(struct bpe_cuts *c, const struct bpe_token *t, uint32_t i)
+{
+	unsigned left = i < SIDE ? i : SIDE, right = t->len - i < SIDE ? t->len - i : SIDE;
+	const uint64_t v[] = { context(t->bytes + i, left, right), context(t->bytes + i, left, 0),
+		context(t->bytes + i, 0, right) };
+
+	for (int k = 0; k < 3; k++)
+		*slot(c, v[k]) = v[k];
+}
+
+/* Every place inside a token. */
 void
 bpe_cuts_init(struct bpe_cuts *c, const struct bpe_token *token, size_t num_tokens)
 {
-	size_t places = count_places(token, num_tokens), size = 16;
+	uint32_t *list = mem_alloc(num_tokens, sizeof *list);
+	size_t listed, places = count_places(token, num_tokens, list, &listed), size = 16;
 
 	while (size < 6 * places)
 		size *= 2;
 	c->mask = size - 1;
-	c->slot = mem_zalloc(size, sizeof *c->slot);
-	for (size_t id = 0; id < num_tokens; id++)
-		for (uint32_t i = 1; token[id].bytes && i < token[id].len; i++) {
-			uint32_t right = token[id].len - i;
-			uint64_t v;
+	c->slot = mem_zalloc_large(size, sizeof *c->slot);
+	for (size_t k = 0; k < listed; k++) {
+		const struct bpe_token *t = &token[list[k]];
 
-			if (!is_place(&token[id], i))
-				continue;
-			v = context(token[id].bytes + i, i < SIDE ? i : SIDE,
-			    right < SIDE ? right : SIDE);
-			*slot(c, v) = v;
-			/* one side alone, for the quick answer */
-			v = context(token[id].bytes + i, i < SIDE ? i : SIDE, 0);
-			*slot(c, v) = v;
-			v = context(token[id].bytes + i, 0, right < SIDE ? right : SIDE);
-			*slot(c, v) = v;
-		}
+		for (uint32_t i = 1; (i = next_place(t, i)) < t->len; i++)
+			add_place(c, t, i);
+	}
+	free(list);
 }
 
 /* Zeroed is fine. */

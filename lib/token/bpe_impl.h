@@ -4,6 +4,8 @@
 
 #include "lib/token/bpe.h"
 
+#include <string.h>
+
 enum { BPE_LINEAR_MAX = 32 };           /* symbols; longer lists use the heap */
 
 #define BPE_NONE UINT32_MAX
@@ -36,8 +38,9 @@ struct bpe_pairs {
 /* Tokens by their bytes; open addressing, at most half full. */
 struct bpe_names {
 	const struct bpe_token *token;
-	uint32_t *slot;                 /* an id, or BPE_NONE */
+	uint64_t *slot;                 /* the upper half of the hash << 32 | id + 1; 0: free */
 	size_t mask;
+	bool alike;                     /* that half is not enough to tell all names from each other */
 };
 
 /* The places between two characters that some token crosses (bpe_cut.c). */
@@ -47,7 +50,9 @@ struct bpe_cuts {
 };
 
 struct bpe {
-	struct bpe_names names;
+	const struct bpe_token *token;  /* by id */
+	size_t num_tokens;
+	struct bpe_names names;         /* of symbols and rank files; of others only when joins are to be found by them */
 	struct bpe_names odd;           /* tokens that only a whole piece can be, not merging */
 	uint32_t odd_max;               /* bytes of the longest; 0: there are none */
 	struct bpe_cuts cuts;
@@ -109,16 +114,101 @@ bpe_joined(const struct bpe_pairs *p, uint32_t rank)
 	return p->linear ? p->first_joined + rank : p->joined[rank];
 }
 
-/* Room for ids below num_ids and ranks below num_ranks. */
-void bpe_pairs_init(struct bpe_pairs *p, size_t num_ids, size_t num_ranks);
+/* Room for ids below num_ids and ranks below num_ranks, at once for as many pairs as will surely come. */
+void bpe_pairs_init(struct bpe_pairs *p, size_t num_ids, size_t num_ranks,
+    const struct bpe_merge *coming, size_t num_coming);
 void bpe_pairs_release(struct bpe_pairs *p);
 /* False when the pair has a rank already. */
 bool bpe_pairs_add(struct bpe_pairs *p, struct bpe_merge m, uint32_t rank, uint32_t joined);
 /* Behind the last pair: drops what only adding needs. */
 void bpe_pairs_close(struct bpe_pairs *p);
 
+/* Whether merging can make it. */
+static inline bool
+bpe_is_text(const struct bpe_token *t)
+{
+	return t->bytes && t->len > 0;
+}
+
+/* Whether a token is two others, one behind the other. */
+static inline bool
+bpe_is_join(const struct bpe_token *t, const struct bpe_token *left, const struct bpe_token *right)
+{
+	return t->len == left->len + right->len && !memcmp(t->bytes, left->bytes, left->len) &&
+	    !memcmp(t->bytes + left->len, right->bytes, right->len);
+}
+
+/* An empty table for count names. */
+void bpe_names_init(struct bpe_names *n, const struct bpe_token *token, size_t count);
+/* BPE_NONE when the name is new and has this id now, else the id that it has. */
+uint32_t bpe_names_add(struct bpe_names *n, uint32_t id);
 /* The id of the token with these bytes, or BPE_NONE. */
 uint32_t bpe_name(const struct bpe_names *n, const unsigned char *bytes, size_t len);
+/* Fewer than eight bytes as a number, without a loop: bytes that are read twice meet in their places. */
+static inline uint64_t
+bpe_few_bytes(const unsigned char *s, size_t len)
+{
+	uint32_t low, high;
+
+	if (len == 0)
+		return 0;
+	if (len < 4)
+		return (uint64_t)s[0] | (uint64_t)s[len / 2] << 8 * (len / 2) |
+		    (uint64_t)s[len - 1] << 8 * (len - 1);
+	memcpy(&low, s, 4);
+	memcpy(&high, s + len - 4, 4);
+	return low | (uint64_t)high << 8 * (len - 4);
+}
+
+/* Eight bytes at a time; the length goes in as well. Where the table lies is different in every process, so
+ * that no file can be made whose tokens all meet in one slot. */
+static inline uint64_t
+bpe_hash_words(const struct bpe_names *n, const unsigned char *s, size_t len)
+{
+	uint64_t h = (len ^ (uintptr_t)n->slot) * BPE_MIX2, v;
+
+	for (; len >= 8; s += 8, len -= 8) {
+		memcpy(&v, s, 8);
+		h = (h ^ v) * BPE_MIX;
+		h ^= h >> 32;
+	}
+	return h;
+}
+
+/* With the bytes that are left, as a number. */
+static inline uint64_t
+bpe_hash_end(uint64_t h, uint64_t last)
+{
+	h = (h ^ last) * BPE_MIX;
+	return h ^ h >> 32;
+}
+
+/* The hash of bytes behind which seven more may be read. */
+static inline uint64_t
+bpe_name_hash(const struct bpe_names *n, const unsigned char *s, size_t len)
+{
+	uint64_t last;
+
+	memcpy(&last, s + (len & ~(size_t)7), 8);
+	return bpe_hash_end(bpe_hash_words(n, s, len), last & (((uint64_t)1 << 8 * (len & 7)) - 1));
+}
+
+/* bpe_name by the hash alone: what is no name may, once in 2^32 times, pass for one; unless some are alike,
+ * a name is never taken for another. */
+static inline uint32_t
+bpe_likely_name(const struct bpe_names *n, uint64_t hash)
+{
+	size_t i = (size_t)hash & n->mask;
+
+	while (n->slot[i] && n->slot[i] >> 32 != hash >> 32)
+		i = (i + 1) & n->mask;
+	return (uint32_t)n->slot[i] - 1;
+}
+
+/* A rank file's pairs (names must be there), and the tokens that whole pieces alone can be. */
+void bpe_parts_of_ranks(struct bpe *b);
+/* Those tokens of a list of merges, of which joined has the ids that the pairs become; pairs must be there. */
+void bpe_parts_of_merges(struct bpe *b, const struct bpe_merge *merge, size_t count);
 
 void bpe_cuts_init(struct bpe_cuts *c, const struct bpe_token *token, size_t num_tokens);
 void bpe_cuts_release(struct bpe_cuts *c);

@@ -1,8 +1,9 @@
 /*
- * bpe_pairs.c - the table of pairs that may merge, while it grows
+ * bpe_pairs.c - the table of pairs that may merge, while it is made
  *
- * The region of a left symbol begins with two places and moves to the end of the array, twice as
- * large, when more than half of it is full. What it leaves behind is never read again.
+ * Nearly all pairs are known beforehand, and so how large the region of each left symbol must be. One that
+ * becomes more than half full all the same moves to the end of the array, twice as large. What it leaves
+ * behind is never read again.
  */
 #include "lib/base/mem.h"
 #include "lib/token/bpe_impl.h"
@@ -10,18 +11,40 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Regions one behind the other, each at most half full with the pairs that will come. */
+static size_t
+lay_out(struct bpe_pairs *p, size_t num_ids, const struct bpe_merge *coming, size_t count)
+{
+	size_t next = 1;
+
+	for (size_t i = 0; i < count; i++)
+		p->used[coming[i].left]++;
+	for (size_t id = 0; id < num_ids; id++) {
+		unsigned bits = 1;
+
+		if (!p->used[id])
+			continue;
+		while ((uint32_t)1 << bits < 2 * p->used[id])
+			bits++;
+		p->region[id] = next << 5 | bits;
+		next += (size_t)1 << bits;
+	}
+	memset(p->used, 0, num_ids * sizeof *p->used);
+	return next;
+}
+
 /* The first place of the array stays free: no region is 0, and there is a place where nothing is found. */
 void
-bpe_pairs_init(struct bpe_pairs *p, size_t num_ids, size_t num_ranks)
+bpe_pairs_init(struct bpe_pairs *p, size_t num_ids, size_t num_ranks,
+    const struct bpe_merge *coming, size_t num_coming)
 {
-	p->region = mem_zalloc_large(num_ids, sizeof *p->region);
-	p->used = mem_zalloc(num_ids, sizeof *p->used);
-	p->joined = mem_alloc(num_ranks, sizeof *p->joined);
+	p->region = mem_zalloc_whole(num_ids, sizeof *p->region);
+	p->used = mem_zalloc_whole(num_ids, sizeof *p->used);
+	p->joined = mem_zalloc_whole(num_ranks, sizeof *p->joined);
 	p->linear = true;
-	p->num_pairs = 1;
-	p->cap = 4 * num_ranks + 64;
-	p->pair = mem_zalloc_large(p->cap, sizeof *p->pair);
-	p->pair[0] = (struct bpe_pair){ BPE_NONE, BPE_NONE };
+	p->num_pairs = p->cap = lay_out(p, num_ids, coming, num_coming);
+	p->pair = mem_zalloc_whole(p->cap, sizeof *p->pair);
+	memset(p->pair, 0xff, p->num_pairs * sizeof *p->pair);
 }
 
 /* Zeroed is fine. */
@@ -34,7 +57,7 @@ bpe_pairs_release(struct bpe_pairs *p)
 	free(p->pair);
 }
 
-/* A new region of 2^bits free places; the number of merges keeps offsets within 27 bits. */
+/* A new region of 2^bits free places at the end; the number of merges keeps offsets within 27 bits. */
 static void
 new_region(struct bpe_pairs *p, uint32_t left, unsigned bits)
 {

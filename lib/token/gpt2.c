@@ -27,7 +27,7 @@ struct token {
 };
 
 struct gpt2 {
-	struct mem_pool pool;           /* the tokens' bytes */
+	char *bytes, *end;              /* of all tokens */
 	struct token *token;            /* what an id's text is */
 	struct bpe_token *text;         /* the same for those that merging can make */
 	struct bpe *bpe;
@@ -36,12 +36,14 @@ struct gpt2 {
 	bool special_as_text;
 };
 
+enum { AHEAD = 16 };                    /* tokens between asking for a place and its use */
+
 /* The merges while they are being read. */
 struct merges {
 	const struct names *names;
 	const struct str *text;
+	struct name *part;              /* two a merge */
 	struct bpe_merge *merge;
-	size_t *line;                   /* offset of each one's line */
 	size_t count;
 };
 
@@ -58,13 +60,13 @@ gpt2_detect(const struct tokenizer_spec *spec, const unsigned char *head, size_t
 static struct token
 decode_name(struct gpt2 *g, const struct alphabet *a, const char *name, size_t len)
 {
-	char *out = mem_pool_alloc(&g->pool, len + 1, 1);
+	char *out = g->end;
 	int64_t n = alphabet_decode(a, name, len, out);
 
-	if (n >= 0)
-		return (struct token){ out, (uint32_t)n, false };
-	memcpy(out, name, len);
-	return (struct token){ out, (uint32_t)len, true };
+	if (n < 0)
+		memcpy(out, name, len);
+	g->end += n < 0 ? len : (size_t)n;
+	return (struct token){ out, n < 0 ? (uint32_t)len : (uint32_t)n, n < 0 };
 }
 
 /*
@@ -96,16 +98,23 @@ read_vocab(struct tokenizer *t, struct names *n, const struct json_value *root, 
 {
 	struct gpt2 *g = t->impl;
 	struct alphabet a;
+	size_t len = 0;
 
 	if (root->type != JSON_OBJECT || root->len == 0)
 		return err_set(e, "not an object of tokens and their ids");
 	t->vocab_size = (int64_t)root->len;
 	names_init(n, root->len);
-	g->token = mem_zalloc(root->len, sizeof *g->token);
-	alphabet_init(&a);
+	g->token = mem_zalloc_whole(root->len, sizeof *g->token);
 	for (size_t i = 0; i < root->len; i++)
+		len += root->item[i].key_len;
+	g->bytes = g->end = mem_zalloc_whole(len, 1);
+	alphabet_init(&a);
+	for (size_t i = 0; i < root->len; i++) {
+		if (i + AHEAD < root->len)
+			names_expect(n, root->item[i + AHEAD].key, root->item[i + AHEAD].key_len);
 		if (add_token(t, n, &a, &root->item[i], e) < 0)
 			return -1;
+	}
 	g->end_of_text = names_find(n, end_of_text, sizeof end_of_text - 1);
 	if (g->end_of_text >= 0)
 		g->token[g->end_of_text].special = true;
@@ -120,55 +129,75 @@ find_text(const struct tokenizer *t)
 {
 	struct gpt2 *g = t->impl;
 
-	g->text = mem_zalloc((size_t)t->vocab_size, sizeof *g->text);
+	g->text = mem_zalloc_whole((size_t)t->vocab_size, sizeof *g->text);
 	for (int64_t i = 0; i < t->vocab_size; i++)
 		if (!g->token[i].special)
 			g->text[i] = (struct bpe_token){
 				(const unsigned char *)g->token[i].bytes, g->token[i].len };
 }
 
-/* One line of merges.txt: "left right". Both must have ids, because merging works on ids alone. */
+/* One line of merges.txt: "left right". */
 static int
-add_merge(struct merges *m, size_t at, size_t len, struct err *e)
+add_merge(struct merges *m, const char *line, size_t len, struct err *e)
 {
-	const char *line = m->text->buf + at, *space = memchr(line, ' ', len);
+	const char *space = memchr(line, ' ', len);
 	size_t left = space ? (size_t)(space - line) : 0, right = space ? len - left - 1 : 0;
-	int64_t a, b;
 
 	if (left == 0 || right == 0 || memchr(space + 1, ' ', right))
 		return err_set(e, "not two tokens with a space between them");
-	a = names_find(m->names, line, left);
-	b = names_find(m->names, space + 1, right);
-	if (a < 0 || b < 0)
-		return err_set(e, "'%.*s' is not in the vocabulary", (int)(a < 0 ? left : right),
-		    a < 0 ? line : space + 1);
-	m->line[m->count] = at;
-	m->merge[m->count++] = (struct bpe_merge){ (uint32_t)a, (uint32_t)b };
+	m->part[2 * m->count] = (struct name){ line, (uint32_t)left, 0 };
+	m->part[2 * m->count++ + 1] = (struct name){ space + 1, (uint32_t)right, 0 };
 	return 0;
 }
 
-/* merges.txt: a first line "#version..." may be there; rank is the order of the other lines. */
+/* The line that a place in the text is in. */
+static long
+line_of(const struct str *text, const char *at)
+{
+	long line = 1;
+
+	for (const char *s = text->buf; s < at; s++)
+		line += *s == '\n';
+	return line;
+}
+
+/* The ids of both parts, which merging works on alone. */
+static int
+find_parts(struct merges *m, const char *path, struct err *e)
+{
+	names_find_all(m->names, m->part, 2 * m->count);
+	for (size_t i = 0; i < 2 * m->count; i++)
+		if (m->part[i].id == UINT32_MAX)
+			return err_at(e, path, line_of(m->text, m->part[i].bytes), "'%.*s' is not in the vocabulary",
+			    (int)m->part[i].len, m->part[i].bytes);
+	for (size_t i = 0; i < m->count; i++)
+		m->merge[i] = (struct bpe_merge){ m->part[2 * i].id, m->part[2 * i + 1].id };
+	return 0;
+}
+
+/* merges.txt: a first line "#version..." may be there; rank is the order of the other lines. What is wrong
+ * with an earlier line is said first. */
 static int
 read_merges(struct merges *m, const char *path, struct err *e)
 {
 	const struct str *text = m->text;
 	struct err why;
-	long line = 0;
+	int rc = 0;
 
-	for (size_t i = 0; i < text->len;) {
+	for (size_t i = 0, next; i < text->len && rc == 0; i = next) {
 		const char *s = text->buf + i, *end = memchr(s, '\n', text->len - i);
-		size_t len = end ? (size_t)(end - s) : text->len - i, at = i;
+		size_t len = end ? (size_t)(end - s) : text->len - i;
 
-		i += len + 1;
-		line++;
+		next = i + len + 1;
 		if (len && s[len - 1] == '\r')
 			len--;
-		if (len == 0 || (line == 1 && len >= 8 && !memcmp(s, "#version", 8)))
+		if (len == 0 || (i == 0 && len >= 8 && !memcmp(s, "#version", 8)))
 			continue;
-		if (add_merge(m, at, len, &why) < 0)
-			return err_at(e, path, line, "%s", why.msg);
+		rc = add_merge(m, s, len, &why);
+		if (rc < 0)
+			err_at(e, path, line_of(text, s), "%s", why.msg);
 	}
-	return 0;
+	return find_parts(m, path, e) < 0 ? -1 : rc;
 }
 
 /* The reason that a vocabulary was refused: with the line when it is one merge's fault. */
@@ -176,15 +205,12 @@ static int
 refused(const struct tokenizer *t, const struct merges *m, size_t bad, const char *why,
     struct err *e)
 {
-	const char *s = m->text->buf;
-	long line = 1;
+	const char *s;
 
 	if (bad >= m->count)
 		return err_set(e, "%s: %s", t->file[0], why);
-	for (size_t i = 0; i < m->line[bad]; i++)
-		line += s[i] == '\n';
-	s += m->line[bad];
-	return err_at(e, t->file[1], line, "'%.*s': %s", (int)strcspn(s, "\r\n"), s, why);
+	s = m->part[2 * bad].bytes;
+	return err_at(e, t->file[1], line_of(m->text, s), "'%.*s': %s", (int)strcspn(s, "\r\n"), s, why);
 }
 
 /* The merges, after the vocabulary is known. */
@@ -203,8 +229,8 @@ open_merges(struct tokenizer *t, const struct names *n, const char *path, struct
 		return -1;
 	for (size_t i = 0; i < text.len; i++)
 		lines += text.buf[i] == '\n';
-	m.merge = mem_alloc(lines, sizeof *m.merge);
-	m.line = mem_alloc(lines, sizeof *m.line);
+	m.part = mem_zalloc_whole(2 * lines, sizeof *m.part);
+	m.merge = mem_zalloc_whole(lines, sizeof *m.merge);
 	rc = read_merges(&m, path, e);
 	if (rc == 0) {
 		g->bpe = bpe_new(&(struct bpe_spec){ .token = g->text,
@@ -213,7 +239,7 @@ open_merges(struct tokenizer *t, const struct names *n, const char *path, struct
 		rc = g->bpe ? 0 : refused(t, &m, bad, why.msg, e);
 	}
 	free(m.merge);
-	free(m.line);
+	free(m.part);
 	str_release(&text);
 	return rc;
 }
@@ -230,7 +256,7 @@ open_files(struct tokenizer *t, const struct tokenizer_spec *spec, struct names 
 
 	if (tokenizer_read_file(t, spec->vocab, &text, &len, e) < 0)
 		return -1;
-	j = json_parse(text, len, spec->vocab, e);
+	j = json_parse_file(text, len, spec->vocab, e);
 	free(text);
 	if (!j)
 		return -1;
@@ -269,7 +295,7 @@ gpt2_close(struct tokenizer *t)
 
 	if (!g)
 		return;
-	mem_pool_release(&g->pool);
+	free(g->bytes);
 	bpe_free(g->bpe);
 	pretok_free(g->pretok);
 	free(g->token);

@@ -78,7 +78,7 @@ load(struct tokenizer *t, const struct tokenizer_spec *spec, const char *path, c
 
 	if (tokenizer_read_file(t, path, &text, &len, e) < 0)
 		return -1;
-	j = json_parse(text, len, path, e);
+	j = json_parse_file(text, len, path, e);
 	free(text);
 	if (!j)
 		return -1;

@@ -45,6 +45,7 @@ struct hf_reading {
 	struct names names;             /* model and added tokens */
 	int64_t size;                   /* ids are below */
 	bool *in_model;                 /* by id */
+	char *text;                     /* where the next token's text goes: room in the pool */
 	struct bpe_merge *merge;
 	size_t num_merges;
 };

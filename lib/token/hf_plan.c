@@ -14,6 +14,8 @@
 enum {
 	ID_SLACK = 1 << 16,             /* ids may be this much above 16 times the number of tokens */
 	AFFIX_MAX = 255,                /* bytes: every character of a text is looked up with it */
+	AHEAD = 16,                     /* tokens between asking for a place and its use */
+	BLOCK = 64,                     /* merges that are looked up together */
 };
 
 /* --- vocabulary ------------------------------------------------------------------------------------ */
@@ -63,30 +65,37 @@ measure(struct hf_reading *r, struct err *e)
 	return r->size ? 0 : err_set(e, "there are no tokens");
 }
 
+/* A copy of a token's name. */
+static char *
+copy_name(struct hf_reading *r, const struct json_value *v)
+{
+	char *copy = r->text;
+
+	memcpy(copy, v->key, v->key_len);
+	r->text += v->key_len;
+	return copy;
+}
+
 /*
  * The texts of one token of the model: its bytes when it is all of the alphabet, and its name when
- * something works with names.
+ * something works with names. There is room for both.
  */
 static void
 add_texts(struct hf_reading *r, const struct json_value *v)
 {
 	struct hf *h = r->hf;
 	bool bytes = h->splitter.bytes || h->decoder.bytes, names = !h->splitter.bytes || !h->decoder.bytes;
-	int64_t id = v->integer, len = -1;
-	char *copy = NULL, *decoded = NULL;
+	int64_t id = v->integer, len = bytes ? alphabet_decode(&h->alphabet, v->key, v->key_len, r->text) : -1;
+	char *decoded = r->text;
 
-	if (bytes) {
-		decoded = mem_pool_alloc(&h->pool, v->key_len + 1, 1);
-		len = alphabet_decode(&h->alphabet, v->key, v->key_len, decoded);
-	}
-	if (names || len < 0)
-		copy = mem_pool_strndup(&h->pool, v->key, v->key_len);
+	if (len > 0)
+		r->text += len;
 	if (h->splitter.bytes && len > 0)
 		h->token[id] = (struct bpe_token){ (unsigned char *)decoded, (uint32_t)len };
 	if (h->decoder.bytes && len >= 0)
 		h->text[id] = (struct name){ decoded, (uint32_t)len, (uint32_t)id };
-	else
-		h->text[id] = (struct name){ copy, v->key_len, (uint32_t)id };
+	else if (names || len < 0)
+		h->text[id] = (struct name){ copy_name(r, v), v->key_len, (uint32_t)id };
 }
 
 /* Enters the model's tokens. Their names stay in the tree, which outlives the reading. */
@@ -94,15 +103,22 @@ static int
 read_vocab(struct hf_reading *r, struct err *e)
 {
 	struct hf *h = r->hf;
+	const struct json_value *item = r->vocab->item;
+	size_t len = 0;
 
 	names_init(&r->names, r->vocab->len + r->added->len);
 	r->in_model = mem_zalloc((size_t)r->size, sizeof *r->in_model);
-	h->text = mem_zalloc((size_t)r->size, sizeof *h->text);
+	h->text = mem_zalloc_whole((size_t)r->size, sizeof *h->text);
 	h->control = mem_zalloc((size_t)r->size, sizeof *h->control);
-	h->token = mem_zalloc((size_t)r->size, sizeof *h->token);
+	h->token = h->splitter.bytes ? mem_zalloc_whole((size_t)r->size, sizeof *h->token) : NULL;
+	for (size_t i = 0; i < r->vocab->len; i++)
+		len += item[i].key_len;
+	r->text = mem_pool_alloc(&h->pool, len + 1, h->splitter.bytes == h->decoder.bytes ? 1 : 2);
 	for (size_t i = 0; i < r->vocab->len; i++) {
-		const struct json_value *v = &r->vocab->item[i];
+		const struct json_value *v = &item[i];
 
+		if (i + AHEAD < r->vocab->len)
+			names_expect(&r->names, item[i + AHEAD].key, item[i + AHEAD].key_len);
 		if (r->in_model[v->integer])
 			return err_set(e, "id %lld is there twice", (long long)v->integer);
 		if (names_add(&r->names, v->key, v->key_len, (uint32_t)v->integer) >= 0)
@@ -135,26 +151,26 @@ merge_parts(const struct json_value *v, struct name part[2], struct err *e)
 }
 
 /*
- * A merge of a byte-level model with a part that is not of the alphabet can never be made, and is
- * left out.
+ * Some merges, of which the names of both parts are there. A merge of a byte-level model with a part that is
+ * not of the alphabet can never be made, and is left out. Returns the first whose part is no token.
  */
-static int
-read_merge(struct hf_reading *r, const struct json_value *v, struct err *e)
+static size_t
+add_merges(struct hf_reading *r, struct name *part, size_t count, struct err *e)
 {
 	const struct hf *h = r->hf;
-	struct name part[2] = { { 0 } };
-	int64_t id[2];
 
-	if (merge_parts(v, part, e) < 0)
-		return -1;
-	for (int i = 0; i < 2; i++) {
-		id[i] = names_find(&r->names, part[i].bytes, part[i].len);
-		if (id[i] < 0)
-			return err_set(e, "'%.*s' is not in the vocabulary", (int)part[i].len, part[i].bytes);
+	names_find_all(&r->names, part, 2 * count);
+	for (size_t i = 0; i < count; i++, part += 2) {
+		const struct name *unknown = part[0].id == UINT32_MAX ? &part[0] : &part[1];
+
+		if (unknown->id == UINT32_MAX) {
+			err_set(e, "'%.*s' is not in the vocabulary", (int)unknown->len, unknown->bytes);
+			return i;
+		}
+		if (!h->splitter.bytes || (h->token[part[0].id].bytes && h->token[part[1].id].bytes))
+			r->merge[r->num_merges++] = (struct bpe_merge){ part[0].id, part[1].id };
 	}
-	if (!h->splitter.bytes || (h->token[id[0]].bytes && h->token[id[1]].bytes))
-		r->merge[r->num_merges++] = (struct bpe_merge){ (uint32_t)id[0], (uint32_t)id[1] };
-	return 0;
+	return count;
 }
 
 /* Rank is the order. */
@@ -162,14 +178,21 @@ static int
 read_merges(struct hf_reading *r, struct err *e)
 {
 	const struct json_value *list;
+	struct name part[2 * BLOCK];
 	struct err why;
 
 	if (hf_list(r->model, "merges", &list, e) < 0)
 		return -1;
-	r->merge = mem_alloc(list->len, sizeof *r->merge);
-	for (size_t i = 0; i < list->len; i++)
-		if (read_merge(r, &list->item[i], &why) < 0)
-			return err_set(e, "model: merge %zu: %s", i, why.msg);
+	r->merge = mem_zalloc_whole(list->len, sizeof *r->merge);
+	for (size_t i = 0, good; i < list->len; i += BLOCK) {
+		size_t some = list->len - i < BLOCK ? list->len - i : BLOCK, whole = 0;
+
+		while (whole < some && merge_parts(&list->item[i + whole], &part[2 * whole], &why) == 0)
+			whole++;
+		good = add_merges(r, part, whole, &why);
+		if (good < some)
+			return err_set(e, "model: merge %zu: %s", i + good, why.msg);
+	}
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /*
  * names.c - the strings of a vocabulary and their ids
  *
- * Needed while a tokenizer is being opened, where every merge asks three times, and afterwards by
+ * Needed while a tokenizer is being opened, where every merge asks for both parts, and afterwards by
  * the models whose symbols are characters.
  */
 #include "lib/token/names.h"
@@ -10,6 +10,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { BLOCK = 32 };
 
 /* The table is never larger than it must be for its searches to end soon. */
 void
@@ -20,7 +22,7 @@ names_init(struct names *n, size_t count)
 	while (size < 2 * count)
 		size *= 2;
 	n->mask = size - 1;
-	n->slot = mem_zalloc(size, sizeof *n->slot);
+	n->slot = mem_zalloc_whole(size, sizeof *n->slot);
 }
 
 /* The strings are not touched. A struct of zeroes is fine. */
@@ -31,12 +33,18 @@ names_release(struct names *n)
 	memset(n, 0, sizeof *n);
 }
 
+/* Where the search for a string begins. It is different in every process, so that no file can be made whose
+ * strings all meet in one place. */
+static size_t
+first_place(const struct names *n, const char *s, size_t len)
+{
+	return hash_xxh3_seeded(s, len, (uintptr_t)n->slot) & n->mask;
+}
+
 /* The place of a string, or the free one where it would go. */
 static struct name *
-place(const struct names *n, const char *s, size_t len)
+place(const struct names *n, const char *s, size_t len, size_t i)
 {
-	size_t i = hash_xxh3(s, len) & n->mask;
-
 	while (n->slot[i].bytes && (n->slot[i].len != len || memcmp(n->slot[i].bytes, s, len)))
 		i = (i + 1) & n->mask;
 	return &n->slot[i];
@@ -46,7 +54,7 @@ place(const struct names *n, const char *s, size_t len)
 int64_t
 names_add(struct names *n, const char *s, size_t len, uint32_t id)
 {
-	struct name *p = place(n, s, len);
+	struct name *p = place(n, s, len, first_place(n, s, len));
 
 	if (p->bytes)
 		return p->id;
@@ -58,7 +66,36 @@ names_add(struct names *n, const char *s, size_t len, uint32_t id)
 int64_t
 names_find(const struct names *n, const char *s, size_t len)
 {
-	const struct name *p = n->slot ? place(n, s, len) : NULL;
+	const struct name *p = n->slot ? place(n, s, len, first_place(n, s, len)) : NULL;
 
 	return p && p->bytes ? (int64_t)p->id : -1;
+}
+
+/* What memory a block of names needs is asked for in two rounds: places, then the strings there. */
+void
+names_find_all(const struct names *n, struct name *name, size_t count)
+{
+	size_t at[BLOCK];
+
+	for (size_t done = 0, some; done < count; done += some, name += some) {
+		some = count - done < BLOCK ? count - done : BLOCK;
+		for (size_t i = 0; i < some; i++) {
+			at[i] = first_place(n, name[i].bytes, name[i].len);
+			__builtin_prefetch(&n->slot[at[i]]);
+		}
+		for (size_t i = 0; i < some; i++)
+			__builtin_prefetch(n->slot[at[i]].bytes);
+		for (size_t i = 0; i < some; i++) {
+			const struct name *p = place(n, name[i].bytes, name[i].len, at[i]);
+
+			name[i].id = p->bytes ? p->id : UINT32_MAX;
+		}
+	}
+}
+
+/* Of a table that is there. */
+void
+names_expect(const struct names *n, const char *s, size_t len)
+{
+	__builtin_prefetch(&n->slot[first_place(n, s, len)], 1);
 }

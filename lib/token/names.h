@@ -26,5 +26,9 @@ void    names_release(struct names *n);
 int64_t names_add(struct names *n, const char *s, size_t len, uint32_t id);
 /* The id, or -1. */
 int64_t names_find(const struct names *n, const char *s, size_t len);
+/* Sets the ids of count names, UINT32_MAX for what is none: sooner than one by one. */
+void    names_find_all(const struct names *n, struct name *name, size_t count);
+/* Asks for the place of a string that will be added or found soon. */
+void    names_expect(const struct names *n, const char *s, size_t len);
 
 #endif

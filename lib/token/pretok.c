@@ -82,7 +82,7 @@ pretok_find(const char *regex, size_t len)
 struct pretok *
 pretok_new(enum pretok_scanner scanner)
 {
-	struct pretok *p = mem_zalloc(1, sizeof *p);
+	struct pretok *p = mem_zalloc_whole(1, sizeof *p);
 
 	p->rules = rules[scanner];
 	p->rules.others = (BIT(NUM_CLASSES) - 1) & ~(p->rules.letters | NOT_OTHERS);

@@ -184,7 +184,7 @@ read_lines(struct rankfile *f, const char *text, size_t len, struct rank **out, 
 
 	for (size_t i = 0; i < len; i++)
 		lines += text[i] == '\n';
-	*out = mem_alloc(lines, sizeof **out);
+	*out = mem_zalloc_whole(lines, sizeof **out);
 	*count = 0;
 	for (size_t i = 0; i < len;) {
 		const char *s = text + i, *end = memchr(s, '\n', len - i);
@@ -211,7 +211,7 @@ place(struct rankfile *f, const struct rank *rank, size_t count, struct err *e)
 		if (rank[i].rank >= f->size)
 			f->size = rank[i].rank + 1;
 	}
-	f->token = mem_zalloc((size_t)f->size, sizeof *f->token);
+	f->token = mem_zalloc_whole((size_t)f->size, sizeof *f->token);
 	for (size_t i = 0; i < count; i++) {
 		struct bpe_token *t = &f->token[rank[i].rank];
 

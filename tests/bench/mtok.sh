@@ -80,8 +80,24 @@ for _ in 1 2 3 4 5 6 7 8 9 10; do cat "$tmp/English"; done >"$tmp/large"
 record "mtok peak memory of one worker, GPT-2, $((10 * MB)) MB English, MB; peer: eight workers, MB" \
 	"$(RUNS=1 timed 3 "$tmp/large" $gpt2 --workers 1 | awk '{ printf "%.0f", $1 / 1024 }')" \
 	"$(RUNS=1 timed 3 "$tmp/large" $gpt2 --workers 8 | awk '{ printf "%.0f", $1 / 1024 }')"
+
+# start OPTION...: ms of the clock from the start of mtok count until the tokens of one line are on standard output, the
+# mean of twenty, the best of RUNS; a dataset would measure the disk's fsync
+start()
+{
+	for _ in $(seq "$RUNS"); do
+		from=$(date +%s%N)
+		for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+			mtok count -q "$@" "$tmp/one" >"$tmp/log"
+		done
+		echo "$from $(date +%s%N)"
+	done | awk '{ printf "%.1f\n", ($2 - $1) / 20e6 }' | sort -g | head -n 1
+}
+
 head -n 1 "$tmp/English" >"$tmp/one"
 # shellcheck disable=SC2086 # words
-record "mtok of one line, GPT-2, processor ms; peer: spm-bpe-8k, processor ms" \
-	"$(timed 1 "$tmp/one" $gpt2 | awk '{ print 1000 * $1 }')" \
-	"$(timed 1 "$tmp/one" --tokenizer-model "$files/spm-bpe-8k.model" | awk '{ print 1000 * $1 }')"
+record "mtok start, GPT-2, one line, ms; peer: none" "$(start $gpt2)" -
+for name in cl100k_base.tiktoken llama3.tokenizer.json spm-bpe-8k.model; do
+	[ ! -e "$files/$name" ] ||
+		record "mtok start, $name, one line, ms; peer: none" "$(start --tokenizer-model "$files/$name")" -
+done

@@ -135,6 +135,8 @@ test_hashes(void)
 	CHECK_STR(hex, "57edf4a22be3c955ac49da2e2107b67a");
 	CHECK(hash_crc32c("123456789", 9) == 0xe3069283u);
 	CHECK(hash_xxh3("", 0) == 0x2d06800538d394c2ull);
+	CHECK(hash_xxh3_seeded("word", 4, 0) == hash_xxh3("word", 4));
+	CHECK(hash_xxh3_seeded("word", 4, 1) != hash_xxh3("word", 4));
 	CHECK_STR(hash_text(0x1d06800538d394c2ull, hex), "1d06800538d394c2");
 	CHECK(hash_read(hex, &sum) == hex + 16 && sum == 0x1d06800538d394c2ull);
 	CHECK_STR(hash_text(10, hex), "000000000000000a");
@@ -207,6 +209,7 @@ test_json(void)
 	CHECK(b && b->type == JSON_ARRAY && b->len == 4 && b->item[2].number == -2.5 &&
 	    b->item[3].len == 3);
 	CHECK(json_int(json_root(j), "b", 0, &a, &e) < 0);
+	CHECK(json_number(json_get(json_root(j), "a")) == 3 && json_number(&b->item[2]) == -2.5);
 	json_free(j);
 	CHECK(
 	    json_parse("{\"a\":}", 6, "t", &e) == NULL && !strncmp(e.msg, "t: not valid JSON", 17));
@@ -272,9 +275,37 @@ test_files(void)
 	CHECK(io_remove_tree(dir, &e) == 0 && !io_exists(dir));
 }
 
+/* Sizes about those at which room is made; a parser may look past the end, at zeroes. */
+static void
+test_file_sizes(void)
+{
+	static const size_t sizes[] = { 0, 1, 65471, 65472, 65473, 65535, 65536, 65537, 300000 };
+	char path[] = "/tmp/mikoshi-size-XXXXXX", zeroes[IO_PADDING] = { 0 }, *text, *back;
+	int fd = mkstemp(path);
+	struct err e;
+	size_t n;
+
+	CHECK(fd >= 0);
+	text = malloc(300000);
+	memset(text, 'x', 300000);
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		CHECK(ftruncate(fd, 0) == 0 && pwrite(fd, text, sizes[i], 0) == (ssize_t)sizes[i]);
+		CHECK(io_read_file(path, 0, &back, &n, &e) == 0 && n == sizes[i]);
+		CHECK(!memcmp(back, text, n) && !memcmp(back + n, zeroes, IO_PADDING));
+		free(back);
+	}
+	CHECK(io_read_file(path, 299999, &back, &n, &e) < 0);
+	CHECK(io_read_file("/proc/self/status", 0, &back, &n, &e) == 0 && n > 0 && strlen(back) == n);
+	free(back);
+	free(text);
+	close(fd);
+	unlink(path);
+}
+
 int
 main(void)
 {
+	test_file_sizes();
 	test_options();
 	test_option_file();
 	test_hashes();

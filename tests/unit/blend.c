@@ -442,7 +442,7 @@ test_lists(void)
 			    (json_root(j[2])->type == JSON_NULL) == !l.weight);
 			for (int i = 0; i < l.count; i++) {
 				CHECK_STR(l.prefix[i], want[i]);
-				CHECK(!l.weight || l.weight[i] == json_root(j[2])->item[i].number);
+				CHECK(!l.weight || l.weight[i] == json_number(&json_root(j[2])->item[i]));
 			}
 		}
 		path_list_release(&l);

@@ -66,8 +66,6 @@ test_merges(void)
 	expect(
 	    b, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab", "259 259 259 259 259 259 259 259 259 256");
 	expect(b, "wxyz", "119 120 121 122");
-	CHECK(bpe_find(b, (const unsigned char *)"abc", 3) == 260 &&
-	    bpe_find(b, (const unsigned char *)"abcd", 4) == -1);
 	bpe_free(b);
 	b = small(true);
 	expect(b, "wxyz", "261");
@@ -83,6 +81,18 @@ refuse(struct bpe_spec spec, size_t bad, const char *why)
 
 	CHECK(!bpe_new(&spec, &at, &e) && at == bad);
 	CHECK_STR(e.msg, why);
+}
+
+static void
+test_find(void)
+{
+	struct bpe_spec spec = { .token = tokens, .num_tokens = 262, .symbols = true };
+	struct err e;
+	struct bpe *b = bpe_new(&spec, NULL, &e);
+
+	CHECK(bpe_find(b, (const unsigned char *)"abc", 3) == 260 &&
+	    bpe_find(b, (const unsigned char *)"abcd", 4) == -1);
+	bpe_free(b);
 }
 
 static void
@@ -104,6 +114,7 @@ test_refused(void)
 	refuse(spec, 1, "no token for byte 0xff");
 	spec.token = twice;
 	spec.num_tokens = 3;
+	spec.ranks = true;
 	refuse(spec, 1, "ids 0 and 2 are the same bytes");
 }
 
@@ -173,6 +184,7 @@ int
 main(void)
 {
 	test_merges();
+	test_find();
 	test_refused();
 	test_long_run();
 	test_gpt2_rules();

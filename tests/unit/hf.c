@@ -5,6 +5,7 @@
 #include "lib/token/added.h"
 #include "lib/token/alphabet.h"
 #include "lib/token/decoder.h"
+#include "lib/token/names.h"
 #include "lib/token/normalize.h"
 #include "lib/token/split.h"
 #include "tests/check.h"
@@ -33,6 +34,31 @@ test_base64(void)
 		CHECK(base64_decode(cases[i].text, strlen(cases[i].text), out) == cases[i].len);
 		CHECK(cases[i].len <= 0 || !memcmp(out, cases[i].bytes, (size_t)cases[i].len));
 	}
+}
+
+/* Many at once are what they are one by one; every third is no name. */
+static void
+test_names(void)
+{
+	enum { COUNT = 1000 };
+	static char text[COUNT][8];
+	static struct name ask[COUNT];
+	struct names n;
+
+	names_init(&n, COUNT);
+	for (uint32_t i = 0; i < COUNT; i++) {
+		int len = snprintf(text[i], sizeof text[i], "t%u", i * 7);
+
+		ask[i] = (struct name){ text[i], (uint32_t)len, 0 };
+		CHECK(i % 3 == 0 || names_add(&n, text[i], (size_t)len, i) == -1);
+	}
+	names_find_all(&n, ask, COUNT);
+	for (uint32_t i = 0; i < COUNT; i++) {
+		CHECK(ask[i].id == (i % 3 ? i : UINT32_MAX));
+		CHECK(names_find(&n, text[i], ask[i].len) == (i % 3 ? (int64_t)i : -1));
+	}
+	CHECK(names_add(&n, "t7", 2, 5) == 1);
+	names_release(&n);
 }
 
 static void
@@ -378,6 +404,7 @@ int
 main(void)
 {
 	test_base64();
+	test_names();
 	test_alphabet();
 	test_patterns();
 	test_limits();

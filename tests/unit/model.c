@@ -159,7 +159,7 @@ contains(const struct json_value *a, const struct json_value *b)
 		return a->type == JSON_NULL && !b;
 	switch (a->type) {
 	case JSON_BOOL: return a->boolean == b->boolean;
-	case JSON_INT: case JSON_FLOAT: return a->number == b->number;
+	case JSON_INT: case JSON_FLOAT: return json_number(a) == json_number(b);
 	case JSON_STRING: return !strcmp(a->string, b->string);
 	case JSON_NULL: return true;
 	default: break;

@@ -346,7 +346,7 @@ check_matrix(const struct split_matrix *m, const char *text)
 
 		CHECK(m->present[i] == (v->type == JSON_ARRAY));
 		if (v->type == JSON_ARRAY)
-			CHECK(m->begin[i] == v->item[0].number && m->end[i] == v->item[1].number);
+			CHECK(m->begin[i] == json_number(&v->item[0]) && m->end[i] == json_number(&v->item[1]));
 	}
 	CHECK(j != NULL);
 	json_free(j);
