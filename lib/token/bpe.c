@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TOKENS = 1 << 23 };
-
 /* Eight bytes at a time; the length goes in as well. Where the table lies is different in every
  * process, so that no file can be made whose tokens all meet in one slot. */
 static uint64_t
@@ -251,19 +249,18 @@ walk_tokens(struct bpe *b, const struct bpe_spec *spec)
 static int
 build(struct bpe *b, const struct bpe_spec *spec, size_t *bad, struct err *e)
 {
-	if (spec->num_tokens > MAX_TOKENS || spec->num_merges > MAX_TOKENS)
+	if (spec->num_tokens > BPE_MAX || spec->num_merges > BPE_MAX)
 		return err_set(e, "%zu tokens and %zu merges: at most %d of each", spec->num_tokens,
-		    spec->num_merges, MAX_TOKENS);
+		    spec->num_merges, BPE_MAX);
 	if (add_names(b, spec, e) < 0 || (!spec->symbols && find_bytes(b, e) < 0))
 		return -1;
-	bpe_pairs_init(&b->pairs, spec->num_tokens, spec->ranks ? spec->num_tokens : spec->num_merges);
+	bpe_pairs_init(&b->pairs, spec->ranks ? spec->num_tokens : spec->num_merges);
 	if (!spec->ranks && add_merges(b, spec, bad, e) < 0)
 		return -1;
 	if (!spec->symbols)
 		fill_leaves(b);
 	if (!spec->symbols && (spec->ranks || spec->whole_piece))
 		walk_tokens(b, spec);
-	bpe_pairs_close(&b->pairs);
 	if (!spec->symbols)
 		bpe_cuts_init(&b->cuts, spec->token, spec->num_tokens);
 	return 0;

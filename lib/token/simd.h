@@ -87,7 +87,25 @@ simd_find(const struct simd_set *set, const unsigned char s[SIMD_BLOCK])
 	return SIMD_BOTH(simd_in_set, set);
 }
 
+/* Which of two keys of 16 bytes are the one looked for: bit 0 the first, bit 2 the second. */
+static inline unsigned
+simd_match(const uint64_t two[4], const uint64_t key[2])
+{
+	__m256i wanted = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)key));
+	__m256i equal = _mm256_cmpeq_epi64(wanted, _mm256_loadu_si256((const __m256i *)(const void *)two));
+	unsigned halves = (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(equal));
+
+	return halves & halves >> 1 & 5;
+}
+
 #else
+
+/* Which of two keys of 16 bytes are the one looked for: bit 0 the first, bit 2 the second. */
+static inline unsigned
+simd_match(const uint64_t two[4], const uint64_t key[2])
+{
+	return (two[0] == key[0] && two[1] == key[1]) | (two[2] == key[0] && two[3] == key[1]) << 2;
+}
 
 /* The bytes of the block that are in the set. */
 static inline uint64_t
