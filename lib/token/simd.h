@@ -19,7 +19,7 @@ struct simd_set {
 };
 
 struct simd_masks {
-	uint64_t upper, lower, digit, white, space, newline, apostrophe, high;
+	uint64_t letter, upper, lower, digit, white, space, newline, apostrophe, high;
 };
 
 #ifdef __AVX2__
@@ -33,6 +33,13 @@ simd_range(__m256i v, unsigned char first, unsigned char last)
 	__m256i low = _mm256_min_epu8(x, _mm256_set1_epi8((char)(last - first)));
 
 	return (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(low, x));
+}
+
+/* The same for a range of small letters, capitals too. */
+static inline uint64_t
+simd_range_folded(__m256i v, unsigned char first, unsigned char last)
+{
+	return simd_range(_mm256_or_si256(v, _mm256_set1_epi8(0x20)), first, last);
 }
 
 static inline uint64_t
@@ -66,6 +73,7 @@ simd_classify(const unsigned char s[SIMD_BLOCK])
 	__m256i b = _mm256_loadu_si256((const __m256i *)(const void *)(s + 32));
 	struct simd_masks m;
 
+	m.letter = SIMD_BOTH(simd_range_folded, 'a', 'z');
 	m.upper = SIMD_BOTH(simd_range, 'A', 'Z');
 	m.lower = SIMD_BOTH(simd_range, 'a', 'z');
 	m.digit = SIMD_BOTH(simd_range, '0', '9');
@@ -128,6 +136,7 @@ simd_classify(const unsigned char s[SIMD_BLOCK])
 	for (int i = 0; i < SIMD_BLOCK; i++) {
 		m.upper |= (uint64_t)(s[i] >= 'A' && s[i] <= 'Z') << i;
 		m.lower |= (uint64_t)(s[i] >= 'a' && s[i] <= 'z') << i;
+		m.letter |= (uint64_t)((s[i] | 0x20) >= 'a' && (s[i] | 0x20) <= 'z') << i;
 		m.digit |= (uint64_t)(s[i] >= '0' && s[i] <= '9') << i;
 		m.space |= (uint64_t)(s[i] == ' ') << i;
 		m.white |= (uint64_t)(s[i] == ' ' || (s[i] >= '\t' && s[i] <= '\r')) << i;
