@@ -7,6 +7,7 @@
  */
 #include "lib/base/mem.h"
 #include "lib/token/bpe_impl.h"
+#include "lib/token/simd.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -21,27 +22,6 @@ static inline uint32_t
 key_of(uint32_t rank, size_t place)
 {
 	return rank == BPE_NONE ? BPE_NONE : rank << PLACE_BITS | (uint32_t)place;
-}
-
-static inline uint32_t
-lesser(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
-}
-
-/* The least key of places below width, a multiple of eight. */
-static inline uint32_t
-least_key(const uint32_t *key, size_t width)
-{
-	uint32_t least = BPE_NONE;
-
-	for (const uint32_t *k = key; k < key + width; k += 8) {
-		uint32_t a = lesser(lesser(k[0], k[1]), lesser(k[2], k[3]));
-		uint32_t c = lesser(lesser(k[4], k[5]), lesser(k[6], k[7]));
-
-		least = lesser(least, lesser(a, c));
-	}
-	return least;
 }
 
 /* n > 0 symbols with no pair that may merge; the caller sets ids and keys. */
@@ -81,7 +61,7 @@ ask(const struct bpe *b, struct bpe_list *l, int i, size_t left, size_t right)
 static inline bool
 merge_next(const struct bpe *b, struct bpe_list *l)
 {
-	uint32_t least = least_key(l->key, l->width);
+	uint32_t least = simd_least(l->key, l->width);
 	size_t at = least & (BPE_LINEAR_MAX - 1);
 	uint64_t before = l->live & (((uint64_t)1 << at) - 1), behind = l->live >> at >> 1;
 

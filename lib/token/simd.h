@@ -8,6 +8,7 @@
 #ifndef TOKEN_SIMD_H
 #define TOKEN_SIMD_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -106,7 +107,33 @@ simd_match(const uint64_t two[4], const uint64_t key[2])
 	return halves & halves >> 1 & 5;
 }
 
+/* The least of n numbers, n a multiple of eight; UINT32_MAX of none. */
+static inline uint32_t
+simd_least(const uint32_t *x, size_t n)
+{
+	__m256i least = _mm256_set1_epi32(-1);
+	__m128i half;
+
+	for (size_t i = 0; i < n; i += 8)
+		least = _mm256_min_epu32(least, _mm256_loadu_si256((const __m256i *)(const void *)(x + i)));
+	half = _mm_min_epu32(_mm256_castsi256_si128(least), _mm256_extracti128_si256(least, 1));
+	half = _mm_min_epu32(half, _mm_shuffle_epi32(half, 0x4e));
+	half = _mm_min_epu32(half, _mm_shuffle_epi32(half, 0xb1));
+	return (uint32_t)_mm_cvtsi128_si32(half);
+}
+
 #else
+
+/* The least of n numbers, n a multiple of eight; UINT32_MAX of none. */
+static inline uint32_t
+simd_least(const uint32_t *x, size_t n)
+{
+	uint32_t least = UINT32_MAX;
+
+	for (size_t i = 0; i < n; i++)
+		least = x[i] < least ? x[i] : least;
+	return least;
+}
 
 /* Which of two keys of 16 bytes are the one looked for: bit 0 the first, bit 2 the second. */
 static inline unsigned
