@@ -27,7 +27,7 @@
  */
 enum { ALONE_BYTES = 64 * 1024, SHARED_BYTES = 256 * 1024, TOKENIZERS_MAX = 64 };
 
-/* A run. Workers only read the plan; counts and outputs are touched by the thread that writes. */
+/* A run. Workers only read the plan; counts and outputs are touched by whoever writes, one thread at a time. */
 struct encode {
 	const struct encode_config *c;
 	struct mem_pool pool;
@@ -483,7 +483,7 @@ commit(struct encode *x, struct err *e)
 
 /* Counting is the same without writers. -1 with the first bad line of the input, or what could
  * not be read or written; encode_close then leaves nothing behind, or what --resume needs. progress
- * is called by the thread that writes, after each batch. */
+ * is called by whoever has written a batch, one thread at a time. */
 int
 encode_run(struct encode *x, void (*progress)(void *ctx, const struct encode_counts *), void *ctx,
     struct err *e)

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { BIN_BUFFER = 256 * 1024 };
+enum { BIN_BUFFER = 256 * 1024, STRIDE = 4 << 20 };
 
 /* Code, least and greatest value of the types that hold tokens. */
 static const struct {
@@ -259,6 +259,12 @@ dataset_add_batch(struct dataset_writer *w, const struct dataset_batch *b, struc
 		return -1;
 	if (count && fwrite(b->tokens, dtype_size(w->type), count, w->bin.f) != count)
 		return write_failed(w, e);
+	/* so that the sync at the end has little left to wait for */
+	w->behind += count * dtype_size(w->type);
+	if (w->behind >= STRIDE) {
+		io_write_behind(fileno(w->bin.f), (int64_t)w->behind);
+		w->behind = 0;
+	}
 	return add_ends(w, b, before, e);
 }
 
