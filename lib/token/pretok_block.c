@@ -187,7 +187,7 @@ decided(const struct window *w)
 }
 
 /* The starts behind the first byte of the window at s that are certain. */
-static inline uint64_t
+__attribute__((always_inline)) static inline uint64_t
 window_starts(const struct pretok_rules *r, bool newlines, const unsigned char *s, size_t left)
 {
 	struct window w;
@@ -219,8 +219,9 @@ put(uint32_t *end, size_t base, uint64_t m)
 }
 
 /* Windows while they say something; one piece by the scanner where they do not. newlines is that of the
- * rules, a constant in each copy of the loop, so that none makes masks it does not need. */
-static inline size_t
+ * rules, a constant in each copy of the loop, so that none makes masks it does not need; hence the copies
+ * are insisted upon. */
+__attribute__((always_inline)) static inline size_t
 cut(const struct pretok *p, bool newlines, struct pretok_text *t, uint32_t *end, size_t cap)
 {
 	size_t count = 0;
