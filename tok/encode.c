@@ -23,7 +23,7 @@
 
 /*
  * A batch that is read, encoded and written by one thread stays in its cache beside the tokenizer's
- * tables; between threads larger ones keep hand-overs rare.
+ * tables; with several, larger ones keep waiting for each other rare.
  */
 enum { ALONE_BYTES = 64 * 1024, SHARED_BYTES = 256 * 1024, TOKENIZERS_MAX = 64 };
 
@@ -242,8 +242,8 @@ usable_cores(void)
 	return n > 0 ? n : 1;
 }
 
-/* Threads' scratch and the slots. Two slots a worker and one more: while a worker has one, the
- * reader fills its next, and the writer has one. */
+/* Threads' scratch and the slots. One worker needs one; else what is done waits for what came before it, in two
+ * slots a worker and one more. */
 static void
 open_jobs(struct encode *x)
 {

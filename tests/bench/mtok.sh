@@ -23,14 +23,16 @@ record()
 	printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$(date +%F)" "$commit" "$machine" "$1" "$2" "$3" | tee -a tests/bench/results.tsv
 }
 
-# timed FIELD CORPUS OPTION...: the least value of a field (1 user + system seconds, 2 seconds, 3 kB) of RUNS runs
+# timed FIELD CORPUS OPTION...: the least value of a field (1 user + system seconds, 2 seconds, 3 kB) of RUNS runs, of which none
+# replaces a dataset: that would be the time of freeing the old one, too
 timed()
 {
 	field=$1
 	corpus=$2
 	shift 2
 	for _ in $(seq "$RUNS"); do
-		/usr/bin/time -o "$tmp/time" -f '%U %S %e %M' mtok -q --force -o "$tmp/out" --append-eod "$@" "$corpus"
+		rm -f "$tmp"/out_*
+		/usr/bin/time -o "$tmp/time" -f '%U %S %e %M' mtok -q -o "$tmp/out" --append-eod "$@" "$corpus"
 		awk -v field="$field" '{ print field == 1 ? $1 + $2 : $(field + 1) }' "$tmp/time"
 	done | sort -g | head -n 1
 }
