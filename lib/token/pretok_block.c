@@ -232,7 +232,8 @@ cut(const struct pretok *p, bool newlines, struct pretok_text *t, uint32_t *end,
 
 		if (starts) {
 			count += put(end + count, t->pos, starts);
-			t->pos = end[count - 1];
+			/* the last of them, and not through memory: the next window waits for it */
+			t->pos += 63 - (size_t)__builtin_clzll(starts);
 			continue;
 		}
 		t->pos = pretok_next(p, t->s, t->n, t->pos);
