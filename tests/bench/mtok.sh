@@ -74,9 +74,15 @@ for language in English Japanese; do
 	)" -
 done
 
-# shellcheck disable=SC2086 # words
-record "mtok two workers, GPT-2, $MB MB English, seconds; peer: one worker, seconds" \
-	"$(timed 2 "$tmp/English" $gpt2 --workers 2)" "$(timed 2 "$tmp/English" $gpt2 --workers 1)"
+"$B/tests/bench/text" words $((5 * MB)) 2 "$tmp/en.model" >"$tmp/longer"
+for size in $MB $((5 * MB)); do
+	corpus=$tmp/English
+	[ "$size" = "$MB" ] || corpus=$tmp/longer
+	# shellcheck disable=SC2086 # words
+	record "mtok two workers, GPT-2, $size MB English, seconds; peer: one worker, seconds" \
+		"$(timed 2 "$corpus" $gpt2 --workers 2)" "$(timed 2 "$corpus" $gpt2 --workers 1)"
+done
+rm "$tmp/longer"
 for _ in 1 2 3 4 5 6 7 8 9 10; do cat "$tmp/English"; done >"$tmp/large"
 # shellcheck disable=SC2086 # words
 record "mtok peak memory of one worker, GPT-2, $((10 * MB)) MB English, MB; peer: eight workers, MB" \
