@@ -2,7 +2,7 @@
  * document.h - what a worker does: a batch of lines to the ids and lengths of their documents
  *
  * A job is a batch and what it gave, for every tokenizer and every key; ids are in the dataset's
- * type already, so that the one thread that writes has only bytes to pass on. Bad lines are kept
+ * type already, so that whoever writes has only bytes to pass on. Bad lines are kept
  * with their number within the batch; what they mean is the writer's business.
  */
 #ifndef TOK_DOCUMENT_H

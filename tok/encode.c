@@ -23,11 +23,11 @@
 
 /*
  * A batch that is read, encoded and written by one thread stays in its cache beside the tokenizer's
- * tables; between threads larger ones keep hand-overs rare.
+ * tables; with several, larger ones keep waiting for each other rare.
  */
 enum { ALONE_BYTES = 64 * 1024, SHARED_BYTES = 256 * 1024, TOKENIZERS_MAX = 64 };
 
-/* A run. Workers only read the plan; counts and outputs are touched by the thread that writes. */
+/* A run. Workers only read the plan; counts and outputs are touched by whoever writes, one thread at a time. */
 struct encode {
 	const struct encode_config *c;
 	struct mem_pool pool;
@@ -242,8 +242,8 @@ usable_cores(void)
 	return n > 0 ? n : 1;
 }
 
-/* Threads' scratch and the slots. Two slots a worker and one more: while a worker has one, the
- * reader fills its next, and the writer has one. */
+/* Threads' scratch and the slots. One worker needs one; else what is done waits for what came before it, in two
+ * slots a worker and one more. */
 static void
 open_jobs(struct encode *x)
 {
@@ -483,7 +483,7 @@ commit(struct encode *x, struct err *e)
 
 /* Counting is the same without writers. -1 with the first bad line of the input, or what could
  * not be read or written; encode_close then leaves nothing behind, or what --resume needs. progress
- * is called by the thread that writes, after each batch. */
+ * is called by whoever has written a batch, one thread at a time. */
 int
 encode_run(struct encode *x, void (*progress)(void *ctx, const struct encode_counts *), void *ctx,
     struct err *e)

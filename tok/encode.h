@@ -52,8 +52,8 @@ struct encode;
 /* Checks everything that can be checked before the first line: tokenizer, eod, inputs, targets.
  * NULL: nothing was written. The configuration must outlive it. */
 struct encode *encode_open(const struct encode_config *c, struct err *e);
-/* Does the work and commits the datasets; progress (may be NULL) is called by this thread now and
- * then. -1: no dataset appears under its name, except those of keys that were committed before a
+/* Does the work and commits the datasets; progress (may be NULL) is called now and then,
+ * by one thread at a time. -1: no dataset appears under its name, except those of keys that were committed before a
  * commit failed. */
 int encode_run(struct encode *x, void (*progress)(void *ctx, const struct encode_counts *),
     void *ctx, struct err *e);

@@ -1,7 +1,7 @@
 /*
  * output.c - what a run writes: a dataset and its notes for every key, and the list of bad lines
  *
- * Used by the one thread that writes. Names are PREFIX_KEY_document, or PREFIX_KEY_sentence when
+ * Used by one thread at a time. Names are PREFIX_KEY_document, or PREFIX_KEY_sentence when
  * texts were split, as Megatron-LM has them.
  */
 #include "tok/output.h"

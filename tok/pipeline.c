@@ -1,9 +1,9 @@
 /*
  * pipeline.c - read in order, work in parallel, write in order, in bounded memory
  *
- * One worker needs no other thread. With more there is one lock and one condition for everything: a
- * slot is a quarter of a megabyte of text, so they are touched a few times a millisecond at most. The state
- * of a slot only goes round: free, filled, done, free.
+ * One lock and one condition for everything: a slot is some tenths of a millisecond of work, and the lock is
+ * held for none of it. Item k of the input lives in slot k modulo the number of slots, whose state goes
+ * round: free, taken, done, free. One worker takes the same turns without ever waiting.
  */
 #include "tok/pipeline.h"
 #include "lib/base/mem.h"
@@ -14,18 +14,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum state { SLOT_FREE, SLOT_FILLED, SLOT_DONE };
+enum state { SLOT_FREE, SLOT_TAKEN, SLOT_DONE };
 
-/* Item k of the input lives in slot k modulo the number of slots. */
 struct run {
 	const struct pipeline *p;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	enum state *state;
-	int64_t num_read, num_taken;    /* items filled, items that a worker has begun */
-	bool ended, stopped;            /* nothing more will be read; write failed */
-	int read_rc;
-	struct err read_err;
+	int64_t num_read, num_written;
+	bool reading, writing;          /* a thread is at it */
+	bool ended, stopped;            /* nothing more will be read; a write has failed */
+	int read_rc, write_rc;
+	struct err read_err, write_err;
 };
 
 /* A thread and its number, by which work() finds its scratch. */
@@ -35,40 +35,64 @@ struct worker {
 	pthread_t thread;
 };
 
-/* Fills free slots in turn. The lock is released while reading: a slot that is free belongs to
- * the reader. */
-static void *
-reader_main(void *arg)
+/* The slot of item k. */
+static int
+slot_of(const struct run *r, int64_t k)
 {
-	struct run *r = arg;
-	int rc = 1;
-
-	pthread_mutex_lock(&r->lock);
-	while (rc > 0 && !r->stopped) {
-		int s = (int)(r->num_read % r->p->num_slots);
-
-		if (r->state[s] != SLOT_FREE) {
-			pthread_cond_wait(&r->changed, &r->lock);
-			continue;
-		}
-		pthread_mutex_unlock(&r->lock);
-		rc = r->p->read(r->p->ctx, r->p->slot[s], &r->read_err);
-		pthread_mutex_lock(&r->lock);
-		if (rc > 0) {
-			r->state[s] = SLOT_FILLED;
-			r->num_read++;
-			pthread_cond_broadcast(&r->changed);
-		}
-	}
-	r->read_rc = rc;
-	r->ended = true;
-	pthread_cond_broadcast(&r->changed);
-	pthread_mutex_unlock(&r->lock);
-	return NULL;
+	return (int)(k % r->p->num_slots);
 }
 
-/* Takes the next filled slot, whichever it is. Ends when nothing is left to take, or when
- * writing has failed; a batch that is begun is finished. */
+/* Writes the next item, which is done. The lock is held on entry and return, here and below. A reader that
+ * waits for a pipe that never speaks is woken when writing fails. */
+static void
+write_next(struct run *r)
+{
+	int s = slot_of(r, r->num_written);
+	int rc;
+
+	r->writing = true;
+	pthread_mutex_unlock(&r->lock);
+	rc = r->p->write(r->p->ctx, r->p->slot[s], &r->write_err);
+	if (rc < 0)
+		r->p->stop(r->p->ctx);
+	pthread_mutex_lock(&r->lock);
+	r->writing = false;
+	r->write_rc = rc;
+	r->stopped = rc < 0;
+	r->state[s] = SLOT_FREE;
+	r->num_written++;
+	pthread_cond_broadcast(&r->changed);
+}
+
+/* Reads the next item into its free slot and works on it; another thread may read meanwhile. */
+static void
+read_next(struct run *r, int worker)
+{
+	int s = slot_of(r, r->num_read);
+	int rc;
+
+	r->reading = true;
+	pthread_mutex_unlock(&r->lock);
+	rc = r->p->read(r->p->ctx, r->p->slot[s], &r->read_err);
+	pthread_mutex_lock(&r->lock);
+	r->reading = false;
+	pthread_cond_broadcast(&r->changed);
+	if (rc <= 0) {
+		r->ended = true;
+		r->read_rc = rc;
+		return;
+	}
+	r->num_read++;
+	r->state[s] = SLOT_TAKEN;
+	pthread_mutex_unlock(&r->lock);
+	r->p->work(r->p->ctx, worker, r->p->slot[s]);
+	pthread_mutex_lock(&r->lock);
+	r->state[s] = SLOT_DONE;
+	pthread_cond_broadcast(&r->changed);
+}
+
+/* Takes what there is to do until everything is written or writing has failed; what is begun is finished.
+ * Writing comes first: it makes room. */
 static void *
 worker_main(void *arg)
 {
@@ -76,109 +100,51 @@ worker_main(void *arg)
 	struct run *r = w->run;
 
 	pthread_mutex_lock(&r->lock);
-	while (!r->stopped && !(r->ended && r->num_taken == r->num_read)) {
-		int s;
-
-		if (r->num_taken == r->num_read) {
+	while (!r->stopped && !(r->ended && r->num_written == r->num_read)) {
+		if (!r->writing && r->state[slot_of(r, r->num_written)] == SLOT_DONE)
+			write_next(r);
+		else if (!r->reading && !r->ended && r->state[slot_of(r, r->num_read)] == SLOT_FREE)
+			read_next(r, w->index);
+		else
 			pthread_cond_wait(&r->changed, &r->lock);
-			continue;
-		}
-		s = (int)(r->num_taken++ % r->p->num_slots);
-		pthread_mutex_unlock(&r->lock);
-		r->p->work(r->p->ctx, w->index, r->p->slot[s]);
-		pthread_mutex_lock(&r->lock);
-		r->state[s] = SLOT_DONE;
-		pthread_cond_broadcast(&r->changed);
 	}
 	pthread_mutex_unlock(&r->lock);
 	return NULL;
 }
 
-/* Writes the items in order until there are no more. On the caller's thread. Waits for item k
- * even if later ones are done: the order of the output is the order of the input. */
-static int
-write_all(struct run *r, struct err *e)
-{
-	int rc = 0;
-
-	pthread_mutex_lock(&r->lock);
-	for (int64_t k = 0; rc == 0; k++) {
-		int s = (int)(k % r->p->num_slots);
-
-		while (r->state[s] != SLOT_DONE && !(r->ended && k == r->num_read))
-			pthread_cond_wait(&r->changed, &r->lock);
-		if (r->state[s] != SLOT_DONE)
-			break;
-		pthread_mutex_unlock(&r->lock);
-		rc = r->p->write(r->p->ctx, r->p->slot[s], e);
-		pthread_mutex_lock(&r->lock);
-		r->state[s] = SLOT_FREE;
-		pthread_cond_broadcast(&r->changed);
-	}
-	if (rc < 0)
-		r->stopped = true;
-	pthread_cond_broadcast(&r->changed);
-	pthread_mutex_unlock(&r->lock);
-	return rc;
-}
-
 /* Starts a thread; running out of threads ends the program as running out of memory does. */
 static void
-start(pthread_t *t, void *(*fn)(void *), void *arg)
+start(struct worker *w)
 {
-	int rc = pthread_create(t, NULL, fn, arg);
+	int rc = pthread_create(&w->thread, NULL, worker_main, w);
 
 	if (rc)
 		BUG("cannot start a thread: %s", strerror(rc));
 }
 
-/* One worker: everything on this thread, one slot after the other. On one core this is the fastest way,
- * as a batch is still in the cache when it is encoded. */
-static int
-run_alone(const struct pipeline *p, struct err *e)
-{
-	int rc;
-
-	while ((rc = p->read(p->ctx, p->slot[0], e)) > 0) {
-		p->work(p->ctx, 0, p->slot[0]);
-		if (p->write(p->ctx, p->slot[0], e) < 0)
-			return -1;
-	}
-	return rc;
-}
-
 /* A failed read counts only after everything before it was written. All threads have ended when
- * it returns. stop() is called after a failed write, since the reader may wait for a pipe that
- * never speaks. */
+ * it returns. */
 int
 line_pipeline_run(const struct pipeline *p, struct err *e)
 {
 	struct run r = {
 		.p = p, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER
 	};
-	struct worker *w;
-	pthread_t reader;
-	int rc;
+	struct worker *w = mem_zalloc((size_t)p->num_workers, sizeof *w);
 
-	if (p->num_workers == 1)
-		return run_alone(p, e);
-	w = mem_zalloc((size_t)p->num_workers, sizeof *w);
 	r.state = mem_zalloc((size_t)p->num_slots, sizeof *r.state);
-	start(&reader, reader_main, &r);
 	for (int i = 0; i < p->num_workers; i++) {
 		w[i].run = &r;
 		w[i].index = i;
-		start(&w[i].thread, worker_main, &w[i]);
+		if (i > 0)
+			start(&w[i]);
 	}
-	rc = write_all(&r, e);
-	if (rc < 0)
-		p->stop(p->ctx);
-	pthread_join(reader, NULL);
-	for (int i = 0; i < p->num_workers; i++)
+	worker_main(&w[0]);
+	for (int i = 1; i < p->num_workers; i++)
 		pthread_join(w[i].thread, NULL);
-	if (rc == 0 && r.read_rc < 0)
-		rc = err_set(e, "%s", r.read_err.msg);
 	free(r.state);
 	free(w);
-	return rc;
+	if (r.write_rc < 0)
+		return err_set(e, "%s", r.write_err.msg);
+	return r.read_rc < 0 ? err_set(e, "%s", r.read_err.msg) : 0;
 }

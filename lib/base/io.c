@@ -87,8 +87,8 @@ io_open_regular(const char *path, uint64_t *size, struct err *e)
 
 /* Starts, and does not await, the writing of the last n bytes before where fd stands. Only a hint:
  * what goes wrong shows when the file is synced. */
-static void
-write_behind(int fd, ssize_t n)
+void
+io_write_behind(int fd, int64_t n)
 {
 	off_t end = lseek(fd, 0, SEEK_CUR);
 
@@ -114,7 +114,7 @@ io_copy_range(int in, int64_t at, int out, uint64_t len)
 		if (n <= 0)
 			break;
 		len -= (uint64_t)n;
-		write_behind(out, n);
+		io_write_behind(out, n);
 	}
 	if (len == 0)
 		return 0;
@@ -123,7 +123,7 @@ io_copy_range(int in, int64_t at, int out, uint64_t len)
 		size_t n = len < BLOCK ? len : BLOCK;
 
 		rc = io_pread_all(in, buf, n, at) < 0 ? -1 : io_write_all(out, buf, n);
-		write_behind(out, (ssize_t)n);
+		io_write_behind(out, (int64_t)n);
 		at += (int64_t)n;
 		len -= n;
 	}

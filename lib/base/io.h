@@ -30,6 +30,8 @@ int io_fsync_dir(const char *path, struct err *e);
 int io_remove_tree(const char *path, struct err *e);
 /* Opens for reading what must be a regular file; -1 with the reason. */
 int io_open_regular(const char *path, uint64_t *size, struct err *e);
+/* Starts, and does not await, the writing to the disk of the last n bytes before where fd stands: a hint. */
+void io_write_behind(int fd, int64_t n);
 /* Copies len bytes of `in` from byte `at` on to where `out` stands, inside the kernel where it can.
  * -1 with errno; EIO when `in` ends too early. */
 int io_copy_range(int in, int64_t at, int out, uint64_t len);

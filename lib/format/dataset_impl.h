@@ -27,6 +27,8 @@ struct dataset {
 
 struct dataset_writer {
 	struct outfile bin;                     /* bin.f is NULL when only the index is written */
+	char *buffer;                           /* of bin.f */
+	uint64_t behind;                        /* bytes of bin that the disk has not been set to work on */
 	FILE *lengths, *documents;              /* i32 and i64 values; no name, gone when closed */
 	char *prefix;
 	enum dtype type;

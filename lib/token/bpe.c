@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TOKENS = 1 << 23 };
-
 /* Where the last join was found, and how many tokens may still be looked at. */
 struct joins {
 	uint32_t last;
@@ -190,9 +188,12 @@ add_merges(struct bpe *b, const struct bpe_spec *spec, size_t *bad, struct err *
 	uint32_t *joined = mem_alloc(spec->num_merges, sizeof *joined);
 	size_t right = find_joins(b, spec, joined, e), i = 0;
 
-	bpe_pairs_init(&b->pairs, spec->num_tokens, right, spec->merge, right);
-	while (i < right && bpe_pairs_add(&b->pairs, spec->merge[i], (uint32_t)i, joined[i]))
+	bpe_pairs_init(&b->pairs, right);
+	while (i < right && bpe_pairs_add(&b->pairs, spec->merge[i], (uint32_t)i, joined[i])) {
 		i++;
+		if (i + BPE_AHEAD < right)
+			bpe_pairs_expect(&b->pairs, spec->merge[i + BPE_AHEAD]);
+	}
 	free(joined);
 	if (i == spec->num_merges)
 		return 0;
@@ -218,9 +219,9 @@ fill_leaves(struct bpe *b, const struct bpe_spec *spec)
 static int
 build(struct bpe *b, const struct bpe_spec *spec, size_t *bad, struct err *e)
 {
-	if (spec->num_tokens > MAX_TOKENS || spec->num_merges > MAX_TOKENS)
+	if (spec->num_tokens > BPE_MAX || spec->num_merges > BPE_MAX)
 		return err_set(e, "%zu tokens and %zu merges: at most %d of each", spec->num_tokens,
-		    spec->num_merges, MAX_TOKENS);
+		    spec->num_merges, BPE_MAX);
 	if (((spec->symbols || spec->ranks) && add_names(b, e) < 0) ||
 	    (!spec->symbols && find_bytes(b, e) < 0) || (!spec->ranks && add_merges(b, spec, bad, e) < 0))
 		return -1;
@@ -230,7 +231,6 @@ build(struct bpe *b, const struct bpe_spec *spec, size_t *bad, struct err *e)
 		bpe_parts_of_ranks(b);
 	else if (spec->whole_piece && !spec->symbols)
 		bpe_parts_of_merges(b, spec->merge, spec->num_merges);
-	bpe_pairs_close(&b->pairs);
 	if (!spec->symbols)
 		bpe_cuts_init(&b->cuts, spec->token, spec->num_tokens);
 	return 0;

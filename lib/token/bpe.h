@@ -30,7 +30,7 @@ struct bpe_merge {
 
 struct bpe_spec {
 	const struct bpe_token *token;  /* by id; array and bytes are borrowed until bpe_free */
-	size_t num_tokens;              /* at most 2^23, as of merges */
+	size_t num_tokens;              /* below 2^21, as of merges */
 	const struct bpe_merge *merge;  /* in order of rank; not needed afterwards */
 	size_t num_merges;
 	bool ranks;                     /* a rank file: no merges are given, the id of a join is its rank */

@@ -1,45 +1,43 @@
 /*
  * bpe_encode.c - text to ids: pieces, the caches of pieces, merging
  *
- * Two phases, so that the memory of the caches is on its way while other work is done: a batch of
- * pieces becomes items (key, slot), whose slots are prefetched; then each item is looked up and, if
- * it is new, merged and remembered. A key is the piece's bytes and its length, so that 16 bytes
- * compare at once; the ids stand beside it. A second cache has the longer pieces and those of many
- * ids. Newer pieces take the place of older ones, which bounds the memory and is exact, because ids
- * depend on the bytes of a piece alone.
+ * Everything waits for memory, so it is asked for early and other work is done meanwhile. A piece becomes a probe
+ * (key, set), whose set is prefetched and looked at a block of pieces later. A key is the piece's bytes and its
+ * length, so that 16 bytes compare at once; the ids stand beside it. A second cache has the longer pieces
+ * and those of many ids. What is not in the first cache is late: the text goes on without its ids,
+ * which are found for many late pieces together, in the second cache or by merging them side by side,
+ * and then put between the others. Newer pieces take the place of older ones, which bounds the memory
+ * and is exact, because ids depend on the bytes of a piece alone.
  */
 #include "lib/base/mem.h"
 #include "lib/token/bpe_impl.h"
+#include "lib/token/simd.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 enum {
-	SETS_BITS = 18,                 /* of two 32-byte slots: 16 MiB a worker */
+	SETS_BITS = 18,                 /* of 64 bytes: 16 MiB a worker */
 	KEY = 15,                       /* longest piece of the first cache */
-	IDS = 4,
+	IDS = 4,                        /* what simd_match calls the second */
 	LONG_BITS = 16,                 /* 64-byte slots: 4 MiB */
 	LONG_KEY = 31,
 	LONG_IDS = 7,
 	PAIR_BITS = 16,                 /* 8-byte slots: 512 KiB */
 	GLYPHS = 1 << 16,               /* 16-byte slots: 1 MiB, of which a language touches a part */
 	ENDS = 256,                     /* pieces of a batch */
-	LAG = 24,                       /* pieces between a prefetch and its use */
-	MANY = 7,                       /* in place of their number: look into the second cache */
-	COUNT_SHIFT = 61,               /* the number of ids stands above the last one's bits */
+	BLOCK = 128,                    /* pieces that are probed before those of the block before are looked up */
+	LATES = 64,
+	COUNT_SHIFT = 29,               /* the number of ids stands above the first one's bits */
 	UNIT = 0x40,                    /* in a key's length: the same bytes as a whole piece may be an odd token */
 	HUGE_PAGE = 2 << 20,
 };
 
-/* A piece and its ids. The last byte of the key is the length, so an empty slot matches nothing. */
-struct slot {
-	uint64_t key[2];
-	uint64_t ids[2];                /* four of 32 bits; their number in the top bits of the last */
-};
-
+/* Two pieces and their ids. The last byte of a key is the length, so an empty one matches nothing. */
 struct set {
-	struct slot way[2];
+	uint64_t key[4];                /* two of each */
+	uint32_t id[2 * IDS];           /* IDS of each; their number in the top bits of the first */
 };
 
 struct long_slot {
@@ -59,11 +57,27 @@ static const struct key_row key_row[KEY + 2] = { ROW(0), ROW(1), ROW(2), ROW(3),
 	ROW(7), ROW(8), ROW(9), ROW(10), ROW(11), ROW(12), ROW(13), ROW(14), ROW(15),
 	{ { 0, 0 }, UINT64_MAX, 0 } };
 
+/* What the first cache is asked. */
+struct probe {
+	uint64_t key[2];
+	size_t set;                     /* bytes from the first set */
+};
+
 /* A piece, or a unit of one, that is to be encoded. */
 struct item {
-	uint64_t key[2];
 	const unsigned char *bytes;
-	uint32_t len, set, unit;        /* unit: 0, or UNIT for what is not a whole piece */
+	uint32_t len, unit;             /* unit: 0, or UNIT for what is not a whole piece */
+};
+
+/* An item that the first cache does not have. */
+struct late {
+	struct probe probe;
+	struct item item;
+	size_t at;                      /* ids of the text before it, late ones left out */
+	uint64_t key[LONG_KEY / 8 + 1];
+	struct long_slot *slot;         /* NULL: too long for it */
+	uint32_t id[BPE_LINEAR_MAX];
+	size_t count;                   /* 0: not known yet */
 };
 
 /* A character of three bytes by itself, by code point. */
@@ -80,8 +94,10 @@ struct bpe_worker {
 	uint64_t *pairs;                /* two characters and whether a token crosses between them */
 	struct glyph *glyphs;
 	void *block;                    /* what the four lie in */
-	struct item *item;              /* whole pieces */
-	size_t num_items;
+	struct probe probe[ENDS];
+	struct late *late;
+	size_t num_late;
+	uint32_t *first;                /* id of the text */
 	const unsigned char *end;       /* of the text: nothing behind it may be read */
 	struct bpe_scratch scratch;
 };
@@ -112,7 +128,7 @@ bpe_worker_new(const struct bpe *b)
 	struct bpe_worker *w = mem_zalloc(1, sizeof *w);
 
 	w->bpe = b;
-	w->item = mem_zalloc(ENDS, sizeof *w->item);
+	w->late = mem_zalloc(LATES, sizeof *w->late);
 	tables_init(w);
 	return w;
 }
@@ -124,7 +140,7 @@ bpe_worker_free(struct bpe_worker *w)
 	if (!w)
 		return;
 	free(w->block);
-	free(w->item);
+	free(w->late);
 	bpe_scratch_release(&w->scratch);
 	free(w);
 }
@@ -137,164 +153,209 @@ bpe_merge(struct bpe_worker *w, uint32_t *id, size_t n)
 	    bpe_merge_heap(w->bpe, &w->scratch, id, n);
 }
 
-/* Without a cache. out has room for as many ids as bytes. */
-static size_t
-merge_item(struct bpe_worker *w, const struct item *m, uint32_t *out)
+/* The token that a whole piece is though merging would not make it, or BPE_NONE. */
+static uint32_t
+odd_token(const struct bpe *b, const struct item *m)
 {
-	const struct bpe *b = w->bpe;
-
-	if (!m->unit && m->len <= b->odd_max) {
-		uint32_t id = bpe_name(&b->odd, m->bytes, m->len);
-
-		if (id != BPE_NONE) {
-			*out = id;
-			return 1;
-		}
-	}
-	if (m->len <= BPE_LINEAR_MAX)
-		return bpe_merge_bytes(b, m->bytes, m->len, out);
-	for (uint32_t i = 0; i < m->len; i++)
-		out[i] = b->byte_id[m->bytes[i]];
-	return bpe_merge_heap(b, &w->scratch, out, m->len);
+	return m->unit || m->len > b->odd_max ? BPE_NONE : bpe_name(&b->odd, m->bytes, m->len);
 }
 
-/* The key of the second cache, and its slot. */
-static struct long_slot *
-long_slot(const struct bpe_worker *w, const struct item *m, uint64_t key[4])
+/* An item of more than BPE_LINEAR_MAX bytes. */
+static uint32_t *
+merge_huge(struct bpe_worker *w, const struct item *m, uint32_t *to)
+{
+	uint32_t odd = odd_token(w->bpe, m);
+
+	if (odd != BPE_NONE) {
+		*to = odd;
+		return to + 1;
+	}
+	for (uint32_t i = 0; i < m->len; i++)
+		to[i] = w->bpe->byte_id[m->bytes[i]];
+	return to + bpe_merge_heap(w->bpe, &w->scratch, to, m->len);
+}
+
+/* The key of the second cache, and its slot, which is prefetched. A short piece has the same key as in the first. */
+static void
+find_long(const struct bpe_worker *w, struct late *l)
 {
 	unsigned char padded[LONG_KEY + 1] = { 0 };
 	uint64_t h;
 
-	memcpy(padded, m->bytes, m->len);
-	padded[LONG_KEY] = (unsigned char)(m->len | m->unit);
-	memcpy(key, padded, sizeof padded);
-	h = (key[0] ^ key[2] << 1) * BPE_MIX + (key[1] ^ key[3] << 1) * BPE_MIX2;
-	return &w->longs[(h ^ h >> 32) * BPE_MIX >> (64 - LONG_BITS)];
+	if (l->item.len <= KEY) {
+		memcpy(padded, l->probe.key, sizeof l->probe.key);
+	} else {
+		memcpy(padded, l->item.bytes, l->item.len);
+		padded[LONG_KEY] = (unsigned char)(l->item.len | l->item.unit);
+	}
+	memcpy(l->key, padded, sizeof padded);
+	h = (l->key[0] ^ l->key[2] << 1) * BPE_MIX + (l->key[1] ^ l->key[3] << 1) * BPE_MIX2;
+	l->slot = &w->longs[(h ^ h >> 32) * BPE_MIX >> (64 - LONG_BITS)];
+	__builtin_prefetch(l->slot);
 }
 
-/* Merges, and remembers in the second cache if it fits there and more than `spare` ids came out. */
-static size_t
-merge_long(struct bpe_worker *w, const struct item *m, size_t spare, uint32_t *out)
-{
-	size_t n = merge_item(w, m, out);
-	struct long_slot *s;
-	uint64_t key[4];
-
-	if (n <= spare || n > LONG_IDS)
-		return n;
-	s = long_slot(w, m, key);
-	memcpy(s->key, key, sizeof key);
-	memcpy(s->id, out, n * sizeof *out);
-	s->count = (uint32_t)n;
-	return n;
-}
-
-/* A piece that belongs in the second cache: longer than the first's keys, or of more ids. */
-static size_t
-encode_long(struct bpe_worker *w, const struct item *m, uint32_t *out)
-{
-	struct long_slot *s;
-	uint64_t key[4];
-
-	if (m->len > LONG_KEY)
-		return merge_item(w, m, out);
-	s = long_slot(w, m, key);
-	if (memcmp(s->key, key, sizeof key))
-		return merge_long(w, m, 0, out);
-	memcpy(out, s->id, s->count * sizeof *out);
-	return s->count;
-}
-
-/* Into the set: an empty way, else the second. What came first is mostly what comes often. */
+/* Into the cache where it belongs, if any. In the set an empty way, else the second: what came first is mostly
+ * what comes often. */
 static void
-remember(struct set *set, const uint64_t key[2], const uint32_t *id, size_t n)
+remember(struct bpe_worker *w, const struct late *l)
 {
-	struct slot *s = &set->way[set->way[0].key[1] != 0];
+	struct set *set = (struct set *)(void *)((unsigned char *)w->sets + l->probe.set);
+	size_t way = set->key[1] != 0;
+	uint32_t *id = set->id + way * IDS;
 
-	memcpy(s->key, key, sizeof s->key);
-	memset(s->ids, 0, sizeof s->ids);
-	if (n <= IDS)
-		memcpy(s->ids, id, n * sizeof *id);
-	s->ids[1] |= (uint64_t)(n <= IDS ? n : MANY) << COUNT_SHIFT;
+	if (l->item.len <= KEY && l->count <= IDS) {
+		memcpy(set->key + 2 * way, l->probe.key, sizeof l->probe.key);
+		memset(id, 0, IDS * sizeof *id);
+		memcpy(id, l->id, l->count * sizeof *id);
+		id[0] |= (uint32_t)l->count << COUNT_SHIFT;
+	} else if (l->slot && l->count <= LONG_IDS) {
+		memcpy(l->slot->key, l->key, sizeof l->key);
+		memcpy(l->slot->id, l->id, l->count * sizeof *l->id);
+		l->slot->count = (uint32_t)l->count;
+	}
 }
 
-/* A piece that is not in its set. */
-static size_t
-encode_new(struct bpe_worker *w, const struct item *m, uint32_t *out)
-{
-	size_t n;
-
-	if (m->len > KEY)
-		return encode_long(w, m, out);
-	n = merge_long(w, m, IDS, out);
-	remember(&w->sets[m->set], m->key, out, n);
-	return n;
-}
-
-/* Looks one item up; to has room for the bytes of the item and IDS more: all of a slot's ids are
- * copied, whatever their number. Both ways are compared, since which it is cannot be foreseen. */
-static inline size_t
-encode_item(struct bpe_worker *w, const struct item *m, uint32_t *to)
-{
-	const struct slot *s = w->sets[m->set].way;
-	uint64_t first = (s[0].key[0] ^ m->key[0]) | (s[0].key[1] ^ m->key[1]);
-	uint64_t second = (s[1].key[0] ^ m->key[0]) | (s[1].key[1] ^ m->key[1]);
-	uint64_t last;
-
-	if (__builtin_expect((first != 0) & (second != 0), 0))
-		return encode_new(w, m, to);
-	s += first != 0;
-	last = s->ids[1] & (((uint64_t)1 << COUNT_SHIFT) - 1);
-	if (__builtin_expect(s->ids[1] >> COUNT_SHIFT == MANY, 0))
-		return encode_long(w, m, to);
-	memcpy(to, &s->ids[0], sizeof last);
-	memcpy(to + 2, &last, sizeof last);
-	return s->ids[1] >> COUNT_SHIFT;
-}
-
-/* Encodes the batch. */
+/* Merges late items, at most BPE_LISTS of them, and remembers them. */
 static void
-encode_items(struct bpe_worker *w, struct token_ids *out)
+merge_late(struct bpe_worker *w, struct late *const *late, size_t count)
 {
-	const struct item *last;
-	uint32_t *to;
+	struct bpe_list list[BPE_LISTS];
 
-	if (w->num_items == 0)
-		return;
-	last = &w->item[w->num_items - 1];
-	/* no more ids than bytes; items stand one behind the other in the text */
-	token_ids_reserve(out, (size_t)(last->bytes + last->len - w->item->bytes) + IDS);
-	to = out->id + out->count;
-	for (size_t i = 0; i < w->num_items; i++)
-		to += encode_item(w, &w->item[i], to);
-	out->count = (size_t)(to - out->id);
-	w->num_items = 0;
+	for (size_t i = 0; i < count; i++)
+		bpe_list_bytes(w->bpe, &list[i], late[i]->item.bytes, late[i]->item.len);
+	bpe_merge_lists(w->bpe, list, count);
+	for (size_t i = 0; i < count; i++) {
+		late[i]->count = bpe_list_ids(&list[i], late[i]->id);
+		remember(w, late[i]);
+	}
 }
 
-/* Bytes, key, slot and prefetch of an item of which key holds the first 16 bytes. */
+/* The ids of a late item without merging; false if it is to be merged. */
+static bool
+know_late(struct bpe_worker *w, struct late *l)
+{
+	uint32_t odd;
+
+	if (l->slot && !memcmp(l->slot->key, l->key, sizeof l->key)) {
+		l->count = l->slot->count;
+		memcpy(l->id, l->slot->id, sizeof l->slot->id);
+		return true;
+	}
+	odd = odd_token(w->bpe, &l->item);
+	if (odd == BPE_NONE)
+		return false;
+	l->id[0] = odd;
+	l->count = 1;
+	remember(w, l);
+	return true;
+}
+
+/* Puts the ids of the late items in their places, from the last on; to is behind the others, and
+ * behind all when it returns. */
+static uint32_t *
+put_late(struct bpe_worker *w, uint32_t *to)
+{
+	uint32_t *from = to, *end;
+
+	for (size_t i = 0; i < w->num_late; i++)
+		to += w->late[i].count;
+	end = to;
+	for (size_t i = w->num_late; i-- > 0;) {
+		const struct late *l = &w->late[i];
+		size_t behind = (size_t)(from - w->first) - l->at;
+
+		from -= behind;
+		to -= behind;
+		memmove(to, from, behind * sizeof *to);
+		to -= l->count;
+		memcpy(to, l->id, l->count * sizeof *to);
+	}
+	w->num_late = 0;
+	return end;
+}
+
+/* Finds out what is late. */
+static uint32_t *
+settle(struct bpe_worker *w, uint32_t *to)
+{
+	struct late *open[BPE_LISTS];
+	size_t count = 0;
+
+	for (size_t i = 0; i < w->num_late; i++) {
+		if (!know_late(w, &w->late[i]))
+			open[count++] = &w->late[i];
+		if (count == BPE_LISTS) {
+			merge_late(w, open, count);
+			count = 0;
+		}
+	}
+	merge_late(w, open, count);
+	return put_late(w, to);
+}
+
+/* An item that is not at hand. Returns the place behind the ids that are known. */
+static uint32_t *
+add_late(struct bpe_worker *w, const struct item *m, const struct probe *p, uint32_t *to)
+{
+	struct late *l;
+
+	if (m->len > BPE_LINEAR_MAX)
+		return merge_huge(w, m, to);
+	if (w->num_late == LATES)
+		to = settle(w, to);
+	l = &w->late[w->num_late++];
+	l->probe = *p;
+	l->item = *m;
+	l->at = (size_t)(to - w->first);
+	l->slot = NULL;
+	if (m->len <= LONG_KEY)
+		find_long(w, l);
+	return to;
+}
+
+/* Key, set and prefetch of a piece of which key holds the first 16 bytes. */
 static inline void
-item_set(const struct bpe_worker *w, struct item *m, const unsigned char *s, size_t len, const uint64_t key[2])
+probe_set(const unsigned char *sets, struct probe *p, const uint64_t key[2], size_t len, uint32_t unit)
 {
 	const struct key_row *row = &key_row[len < KEY + 1 ? len : KEY + 1];
 	uint64_t low = key[0] & row->mask[0];
-	uint64_t high = (key[1] & row->mask[1]) | row->last | (uint64_t)m->unit << 56;
+	uint64_t high = (key[1] & row->mask[1]) | row->last | (uint64_t)unit << 56;
 
-	m->bytes = s;
-	m->len = (uint32_t)len;
-	m->key[0] = low;
-	m->key[1] = high;
-	m->set = (uint32_t)((low * BPE_MIX + high * BPE_MIX2) >> (64 - SETS_BITS));
-	__builtin_prefetch(&w->sets[m->set]);
+	p->key[0] = low;
+	p->key[1] = high;
+	p->set = (low * BPE_MIX + high * BPE_MIX2) >> (64 - SETS_BITS) << 6;
+	__builtin_prefetch(sets + p->set);
 }
 
-/* A piece or a unit, which m->unit says. Sixteen bytes are read where the text has them. */
-static inline void
-item_init(const struct bpe_worker *w, struct item *m, const unsigned char *s, size_t len)
+/* Looks a probe up. to has room for IDS: all of them are copied, whatever their number. Both ways are compared,
+ * since which it is cannot be foreseen. NULL: it is late. */
+static inline uint32_t *
+look_up(const unsigned char *sets, const struct probe *p, uint32_t *to)
+{
+	const struct set *set = (const struct set *)(const void *)(sets + p->set);
+	unsigned match = simd_match(set->key, p->key);
+	const uint32_t *id = set->id + (match & IDS);
+	uint32_t first = id[0];
+
+	if (__builtin_expect(match == 0, 0))
+		return NULL;
+	memcpy(to, id, IDS * sizeof *id);
+	to[0] = first & (((uint32_t)1 << COUNT_SHIFT) - 1);
+	return to + (first >> COUNT_SHIFT);
+}
+
+/* An item by itself. Sixteen bytes are read where the text has them. */
+static uint32_t *
+encode_item(struct bpe_worker *w, const struct item *m, uint32_t *to)
 {
 	uint64_t key[2] = { 0 };
+	struct probe p;
+	uint32_t *next;
 
-	memcpy(key, s, w->end - s >= 16 ? 16 : len < 16 ? len : 16);
-	item_set(w, m, s, len, key);
+	memcpy(key, m->bytes, w->end - m->bytes >= 16 ? 16 : m->len < 16 ? m->len : 16);
+	probe_set((const unsigned char *)w->sets, &p, key, m->len, m->unit);
+	next = look_up((const unsigned char *)w->sets, &p, to);
+	return next ? next : add_late(w, m, &p, to);
 }
 
 /* Whether a token crosses between the two three-byte characters at s; answers are remembered. */
@@ -343,27 +404,22 @@ put_unit(struct bpe_worker *w, const unsigned char *s, const unsigned char *end,
     const struct glyph *only, uint32_t *to)
 {
 	/* Without odd tokens units are like pieces and share the cache with them. */
-	struct item m = { .unit = w->bpe->odd_max ? UNIT : 0 };
+	struct item m = { s, (uint32_t)(end - s), w->bpe->odd_max ? UNIT : 0 };
 
 	if (only) {
 		memcpy(to, only->id, sizeof only->id);
 		return to + only->count;
 	}
-	item_init(w, &m, s, (size_t)(end - s));
-	return to + encode_item(w, &m, to);
+	return encode_item(w, &m, to);
 }
 
 /* A piece of three-byte characters, unit by unit. Anything else in it is never cut off. */
-static void
-encode_units(struct bpe_worker *w, const unsigned char *s, const unsigned char *end,
-    struct token_ids *out)
+static uint32_t *
+encode_units(struct bpe_worker *w, const unsigned char *s, const unsigned char *end, uint32_t *to)
 {
 	const struct glyph *here = glyph_at(w, s, end), *next;
 	const unsigned char *unit = s;
-	uint32_t *to;
 
-	token_ids_reserve(out, (size_t)(end - s) + IDS);
-	to = out->id + out->count;
 	for (; s < end; here = next) {
 		const unsigned char *last = s;
 
@@ -375,9 +431,7 @@ encode_units(struct bpe_worker *w, const unsigned char *s, const unsigned char *
 		to = put_unit(w, unit, s, unit == last ? here : NULL, to);
 		unit = s;
 	}
-	if (unit < end)
-		to = put_unit(w, unit, end, NULL, to);
-	out->count = (size_t)(to - out->id);
+	return unit < end ? put_unit(w, unit, end, NULL, to) : to;
 }
 
 /* Whether a piece is to be cut: it has a character of three bytes at its beginning, or behind a space,
@@ -389,16 +443,13 @@ has_units(const struct bpe *b, const unsigned char *s, size_t len)
 	    (len > b->odd_max || bpe_name(&b->odd, s, len) == BPE_NONE);
 }
 
-/* Puts a piece into the batch, or encodes it at once if it is of units. */
-static inline void
-add_piece(struct bpe_worker *w, const unsigned char *s, size_t len, struct token_ids *out)
+/* A piece of any kind, by itself. */
+static uint32_t *
+encode_piece(struct bpe_worker *w, const unsigned char *s, size_t len, uint32_t *to)
 {
-	if (has_units(w->bpe, s, len)) {
-		encode_items(w, out);
-		encode_units(w, s, s + len, out);
-		return;
-	}
-	item_init(w, &w->item[w->num_items++], s, len);
+	struct item m = { s, (uint32_t)len, 0 };
+
+	return has_units(w->bpe, s, len) ? encode_units(w, s, s + len, to) : encode_item(w, &m, to);
 }
 
 /* An empty piece has no ids. */
@@ -409,67 +460,101 @@ bpe_encode_piece(
 	if (len == 0)
 		return;
 	w->end = piece + len;
-	add_piece(w, piece, len, out);
-	encode_items(w, out);
+	token_ids_reserve(out, len + IDS);
+	w->first = out->id + out->count;
+	out->count = (size_t)(settle(w, encode_piece(w, piece, len, w->first)) - out->id);
 }
 
-/* An item of a piece behind which there are 16 bytes of text; false if it is to be cut. */
-static inline bool
-plain_item(const struct bpe_worker *w, struct item *m, const unsigned char *s, size_t len)
+/* Pieces of a text that stand one behind the other. */
+struct batch {
+	const unsigned char *text;
+	const uint32_t *end;            /* end[-1]: where the first begins */
+	size_t count, plain;            /* plain: those that have 16 bytes of text from their beginning on */
+};
+
+/* Makes probes of plain pieces up to the first that may have units; returns which that is, or behind. */
+static size_t
+probe_block(struct bpe_worker *w, const struct batch *b, size_t i, size_t behind)
 {
-	uint64_t key[2];
+	const unsigned char *sets = (const unsigned char *)w->sets;
+	uint32_t from = b->end[(ptrdiff_t)i - 1];
 
-	memcpy(key, s, sizeof key);
-	/* the length last: in a text of ASCII it is all that cannot be foreseen */
-	if ((key[0] & 0x8080) && len >= 6 && (s[0] >= 0xe0 || s[1] >= 0xe0))
-		return false;
-	item_set(w, m, s, len, key);
-	return true;
-}
+	for (; i < behind; from = b->end[i++]) {
+		const unsigned char *s = b->text + from;
+		uint32_t len = b->end[i] - from;
+		uint64_t key[2];
 
-/* Encodes pieces of which all have 16 bytes of text from their beginning on, up to the first that is to
- * be cut; returns how many. A piece is looked up LAG pieces after its slot was asked for. */
-static inline size_t
-encode_plain(struct bpe_worker *w, const unsigned char *s, size_t from, const uint32_t *end, size_t count,
-    struct token_ids *out)
-{
-	struct item *m = w->item;
-	size_t i, k;
-	uint32_t *to;
-
-	token_ids_reserve(out, end[count - 1] - from + IDS);
-	to = out->id + out->count;
-	for (i = 0; i < count; from = end[i++]) {
-		if (!plain_item(w, &m[i], s + from, end[i] - from))
+		memcpy(key, s, sizeof key);
+		/* the length last: in a text of ASCII it is all that cannot be foreseen */
+		if ((key[0] & 0x8080) && len >= 6 && (s[0] >= 0xe0 || s[1] >= 0xe0))
 			break;
-		if (i >= LAG)
-			to += encode_item(w, &m[i - LAG], to);
+		probe_set(sets, &w->probe[i], key, len, 0);
 	}
-	for (k = i > LAG ? i - LAG : 0; k < i; k++)
-		to += encode_item(w, &m[k], to);
-	out->count = (size_t)(to - out->id);
 	return i;
 }
 
-/* A batch of pieces at a time. */
+/* Looks up the probes of pieces i .. behind - 1. */
+static uint32_t *
+look_up_block(struct bpe_worker *w, const struct batch *b, size_t i, size_t behind, uint32_t *to)
+{
+	const unsigned char *sets = (const unsigned char *)w->sets;
+
+	for (; i < behind; i++) {
+		uint32_t *next = look_up(sets, &w->probe[i], to);
+
+		if (__builtin_expect(!next, 0)) {
+			uint32_t from = b->end[(ptrdiff_t)i - 1];
+
+			next = add_late(w, &(struct item){ b->text + from, b->end[i] - from, 0 }, &w->probe[i], to);
+		}
+		to = next;
+	}
+	return to;
+}
+
+/* Blocks of plain pieces, and what stands between them. */
+static uint32_t *
+encode_batch(struct bpe_worker *w, const struct batch *b, uint32_t *to)
+{
+	size_t done = 0, i = 0;
+
+	while (i < b->count) {
+		size_t behind = i + BLOCK < b->plain ? i + BLOCK : b->plain, next = probe_block(w, b, i, behind);
+
+		if (next > i && next == behind) {
+			to = look_up_block(w, b, done, i, to);
+			done = i;
+			i = next;
+			continue;
+		}
+		to = look_up_block(w, b, done, next, to);
+		to = encode_piece(w, b->text + b->end[(ptrdiff_t)next - 1],
+		    b->end[next] - b->end[(ptrdiff_t)next - 1], to);
+		i = done = next + 1;
+	}
+	return look_up_block(w, b, done, i, to);
+}
+
+/* A batch of pieces at a time; the late ones of all of them together. */
 void
 bpe_encode_text(struct bpe_worker *w, const struct pretok *p, const unsigned char *s, size_t n,
     struct token_ids *out)
 {
 	struct pretok_text t = { s, n, 0 };
-	uint32_t end[ENDS];
-	size_t from = 0, count;
+	uint32_t end[1 + ENDS] = { 0 }, *to;
+	struct batch b = { .text = s, .end = end + 1 };
+	size_t before = out->count;
 
 	w->end = s + n;
-	while ((count = pretok_ends(p, &t, end, ENDS)) > 0) {
-		size_t i = 0;
-
-		if (n - end[count - 1] >= 16)
-			i = encode_plain(w, s, from, end, count, out);
-		if (i > 0)
-			from = end[i - 1];
-		for (; i < count; from = end[i++])
-			add_piece(w, s + from, end[i] - from, out);
-		encode_items(w, out);
+	while ((b.count = pretok_ends(p, &t, end + 1, ENDS)) > 0) {
+		for (b.plain = b.count; b.plain > 0 && n - end[b.plain - 1] < 16;)
+			b.plain--;
+		/* no more ids than bytes, and room for those of late pieces */
+		token_ids_reserve(out, end[b.count] - end[0] + LATES * BPE_LINEAR_MAX + IDS);
+		w->first = out->id + before;
+		to = encode_batch(w, &b, out->id + out->count);
+		out->count = (size_t)(to - out->id);
+		end[0] = end[b.count];
 	}
+	out->count = (size_t)(settle(w, out->id + out->count) - out->id);
 }

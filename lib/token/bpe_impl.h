@@ -10,29 +10,28 @@ enum { BPE_LINEAR_MAX = 32 };           /* symbols; longer lists use the heap */
 
 #define BPE_NONE UINT32_MAX
 
+/* Ids and ranks that are in a pair have so many bits; the last id is nobody's. */
+enum { BPE_BITS = 21, BPE_NOBODY = (1 << BPE_BITS) - 1, BPE_MAX = BPE_NOBODY };
+
 /* Multiplicative hashing: 2^64 divided by the golden ratio and by the square root of 3, made odd. */
 #define BPE_MIX 0x9e3779b97f4a7c15u
 #define BPE_MIX2 0x93cd3a2c8198e269u
 
-/* One pair of a region, whose left symbol is the region's. */
-struct bpe_pair {
-	uint32_t right, rank;           /* right BPE_NONE: free */
-};
-
 /*
- * Which pairs may merge: a small hash table for each left symbol, its region, at most half full.
- * Most pairs that are asked for may not: a filter of one bit a hash value of the right symbol stands
- * beside the place of the region and mostly says so at once.
+ * Which pairs may merge: open addressing in buckets of two places, at most half full. A place holds the pair
+ * above its rank, so that one load answers. Most pairs that are asked for may not: a filter of one bit
+ * for every quarter of a place, small enough for a near cache, mostly says so at once.
  */
 struct bpe_pairs {
-	uint64_t *region;               /* by id: filter << 32 | first pair << 5 | bits of the number of pairs */
-	struct bpe_pair *pair;
-	uint32_t *used;                 /* by id: pairs of its region, while pairs are added */
+	uint64_t *place;                /* left, right and rank of BPE_BITS bits each; all bits set: free */
+	uint64_t *filter;
+	uint64_t mix;                   /* of the hash; different in every process */
+	unsigned place_shift, filter_shift;     /* from a hash to a bucket, to a bit of the filter */
+	size_t num_buckets;             /* and one more in front of them that is always free */
 	uint32_t *joined;               /* by rank: the id that the two become */
 	uint32_t first_joined;          /* linear: the id that rank 0 becomes */
 	bool linear;                    /* ids go up with ranks, so joined need not be looked at */
 	size_t num_added;               /* pairs */
-	size_t num_pairs, cap;          /* of pair, regions that have been outgrown included */
 };
 
 /* Tokens by their bytes; open addressing, at most half full. */
@@ -73,38 +72,53 @@ struct bpe_scratch {
 	size_t cap, heap_len, heap_cap;
 };
 
+static inline uint64_t
+bpe_pair(uint32_t left, uint32_t right)
+{
+	return (uint64_t)left << BPE_BITS | right;
+}
+
+/* The bucket in which looking for a pair begins. */
+static inline size_t
+bpe_pair_bucket(const struct bpe_pairs *p, uint64_t hash)
+{
+	return (size_t)(hash >> p->place_shift) + 1;
+}
+
+/* The rank of a pair from the buckets behind the first, which is full. */
+uint32_t bpe_pair_rank_behind(const struct bpe_pairs *p, uint64_t pair);
+
+/* The bucket of a pair that may merge. For most others the filter says so, and then it is the bucket that is
+ * always free, for nobody can foresee the answer. */
+static inline const uint64_t *
+bpe_pair_ask(const struct bpe_pairs *p, uint64_t pair)
+{
+	uint64_t hash = pair * p->mix, bit = hash >> p->filter_shift;
+	uint64_t pass = p->filter[bit >> 6] >> (bit & 63) & 1;
+
+	return p->place + 2 * (bpe_pair_bucket(p, hash) & -pass);
+}
+
+/* The rank of a pair, BPE_NONE for one that may not merge, when its bucket is known. */
 static inline uint32_t
-bpe_pair_hash(uint32_t right)
+bpe_pair_answer(const struct bpe_pairs *p, uint64_t pair, const uint64_t *bucket)
 {
-	return right * 0x9e3779b9u;
+	/* of the place that has the pair nothing is left but the rank */
+	uint64_t first = bucket[0] ^ pair << BPE_BITS, second = bucket[1] ^ pair << BPE_BITS;
+	uint64_t rank = first < second ? first : second;
+
+	if (__builtin_expect((rank > BPE_NOBODY) & (bucket[1] != UINT64_MAX), 0))
+		return bpe_pair_rank_behind(p, pair);
+	return rank > BPE_NOBODY ? BPE_NONE : (uint32_t)rank;
 }
 
-/* The pair in a region, or the free place where it would go. */
-static inline struct bpe_pair *
-bpe_pair_slot(const struct bpe_pairs *p, uint64_t region, uint32_t right)
-{
-	uint32_t bits = region & 31, mask = ((uint32_t)1 << bits) - 1;
-	struct bpe_pair *first = p->pair + ((uint32_t)region >> 5);
-	uint32_t i = bpe_pair_hash(right) >> (32 - bits);
-
-	while (first[i].right != right && first[i].right != BPE_NONE)
-		i = (i + 1) & mask;
-	return &first[i];
-}
-
-/* The rank of a pair, BPE_NONE for one that may not merge. What the filter turns down is looked for in the
- * place that is always free, for nobody can foresee its answer. */
+/* Both at once. */
 static inline uint32_t
 bpe_pair_rank(const struct bpe_pairs *p, uint32_t left, uint32_t right)
 {
-	uint64_t region = p->region[left], hash = bpe_pair_hash(right);
-	uint32_t pass = (uint32_t)(region >> 32 >> (hash >> 8 & 31)) & 1;
-	uint32_t i = ((uint32_t)region >> 5) + (uint32_t)(hash << (region & 31) >> 32);
-	const struct bpe_pair *x = p->pair + (i & -pass);
+	uint64_t pair = bpe_pair(left, right);
 
-	if (__builtin_expect(x->right == right || x->right == BPE_NONE, 1))
-		return x->rank;
-	return bpe_pair_slot(p, region, right)->rank;
+	return bpe_pair_answer(p, pair, bpe_pair_ask(p, pair));
 }
 
 /* The id that a pair of this rank becomes. */
@@ -114,14 +128,19 @@ bpe_joined(const struct bpe_pairs *p, uint32_t rank)
 	return p->linear ? p->first_joined + rank : p->joined[rank];
 }
 
-/* Room for ids below num_ids and ranks below num_ranks, at once for as many pairs as will surely come. */
-void bpe_pairs_init(struct bpe_pairs *p, size_t num_ids, size_t num_ranks,
-    const struct bpe_merge *coming, size_t num_coming);
+/* Asks for the bucket of a pair that is added BPE_AHEAD pairs later. */
+enum { BPE_AHEAD = 16 };
+static inline void
+bpe_pairs_expect(const struct bpe_pairs *p, struct bpe_merge m)
+{
+	__builtin_prefetch(p->place + 2 * bpe_pair_bucket(p, bpe_pair(m.left, m.right) * p->mix), 1);
+}
+
+/* Room for ranks below num_ranks. */
+void bpe_pairs_init(struct bpe_pairs *p, size_t num_ranks);
 void bpe_pairs_release(struct bpe_pairs *p);
 /* False when the pair has a rank already. */
 bool bpe_pairs_add(struct bpe_pairs *p, struct bpe_merge m, uint32_t rank, uint32_t joined);
-/* Behind the last pair: drops what only adding needs. */
-void bpe_pairs_close(struct bpe_pairs *p);
 
 /* Whether merging can make it. */
 static inline bool
@@ -216,6 +235,31 @@ void bpe_cuts_release(struct bpe_cuts *c);
  * before and after it, or, with 0 for one of the numbers, of one side alone. */
 bool bpe_crossed(
     const struct bpe_cuts *c, const unsigned char *place, unsigned before, unsigned after);
+
+/*
+ * A short list while it merges. Symbols keep their places; a bit says which are still there. A key is a
+ * rank above its place, so the least one says which pair is next: lowest rank, then leftmost. Behind the
+ * places stand two that are no part of the list, for what has no neighbour: the work is the same for
+ * every pair, since a processor that guesses wrong loses more than it takes.
+ */
+enum { BPE_BEFORE_ALL = BPE_LINEAR_MAX, BPE_BEHIND_ALL, BPE_PLACES };
+
+struct bpe_list {
+	uint32_t id[BPE_PLACES], key[BPE_PLACES];
+	uint64_t live;
+	uint32_t width;                 /* places that are looked at, a multiple of eight */
+	uint32_t place[2];              /* of the two pairs that the last merge has made */
+	uint64_t pair[2];
+	const uint64_t *bucket[2];
+};
+
+/* The bytes of a piece of 1 to BPE_LINEAR_MAX, not merged yet. */
+void bpe_list_bytes(const struct bpe *b, struct bpe_list *l, const unsigned char *bytes, size_t n);
+/* Merges several lists side by side, at most BPE_LISTS. */
+enum { BPE_LISTS = 16 };
+void bpe_merge_lists(const struct bpe *b, struct bpe_list *l, size_t count);
+/* Writes what is left; returns how many. */
+size_t bpe_list_ids(const struct bpe_list *l, uint32_t *id);
 
 /* The two methods of merging, in place; each returns how many ids are left. linear needs
  * n <= BPE_LINEAR_MAX. */

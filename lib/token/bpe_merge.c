@@ -7,25 +7,15 @@
  */
 #include "lib/base/mem.h"
 #include "lib/token/bpe_impl.h"
+#include "lib/token/simd.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * A short list while it merges. Symbols keep their places; a bit says which are still there. A key is a
- * rank, which has 23 bits, above its place, so the least one says which pair is next: lowest rank, then
- * leftmost. Behind the places stand two that are no part of the list, for what has no neighbour: the
- * work is the same for every pair, since a processor that guesses wrong loses more than it takes.
- */
-enum { PLACE_BITS = 5, BEFORE_ALL = BPE_LINEAR_MAX, BEHIND_ALL, PLACES };
+enum { PLACE_BITS = 5 };                /* of a key, below the rank's */
 
-struct short_list {
-	uint32_t id[PLACES], key[PLACES];
-	uint64_t live;
-};
-
-static_assert(BPE_LINEAR_MAX == 1 << PLACE_BITS, "a place fits its bits");
+static_assert(BPE_LINEAR_MAX == 1 << PLACE_BITS && BPE_BITS + PLACE_BITS <= 32, "a rank and a place fit a key");
 
 /* The key of a pair that begins at a place; NONE stays what it is. */
 static inline uint32_t
@@ -34,62 +24,93 @@ key_of(uint32_t rank, size_t place)
 	return rank == BPE_NONE ? BPE_NONE : rank << PLACE_BITS | (uint32_t)place;
 }
 
-/* The key of a pair of the list. What merging it will look at first is asked for, since merging waits for
- * memory more than for anything else, and mostly another pair is next. */
-static inline uint32_t
-expect(const struct bpe *b, uint32_t rank, size_t place)
+/* n > 0 symbols with no pair that may merge; the caller sets ids and keys. */
+static void
+list_open(struct bpe_list *l, size_t n)
 {
-	if (rank != BPE_NONE)
-		__builtin_prefetch(&b->pairs.region[bpe_joined(&b->pairs, rank)]);
-	return key_of(rank, place);
-}
-
-static inline uint32_t
-lesser(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
-}
-
-/* The least key of places below width, a multiple of eight. */
-static inline uint32_t
-least_key(const uint32_t *key, size_t width)
-{
-	uint32_t least = BPE_NONE;
-
-	for (const uint32_t *k = key; k < key + width; k += 8) {
-		uint32_t a = lesser(lesser(k[0], k[1]), lesser(k[2], k[3]));
-		uint32_t c = lesser(lesser(k[4], k[5]), lesser(k[6], k[7]));
-
-		least = lesser(least, lesser(a, c));
-	}
-	return least;
-}
-
-/* Merges the n > 0 symbols of the list, whose keys are there and NONE from place n - 1 on, and writes what is left to out. */
-static size_t
-merge_list(const struct bpe *b, struct short_list *l, size_t n, uint32_t *out)
-{
-	size_t width = (n + 6) & ~(size_t)7, count = 0;
-	uint32_t least;
-
+	l->width = (uint32_t)(n + 6) & ~7u;
 	l->live = UINT64_MAX >> (64 - n);
-	l->id[BEFORE_ALL] = l->id[0];
-	l->id[BEHIND_ALL] = BPE_NONE;
-	while ((least = least_key(l->key, width)) != BPE_NONE) {
-		size_t at = least & (BPE_LINEAR_MAX - 1), last, next;
-		uint64_t before = l->live & (((uint64_t)1 << at) - 1), behind = l->live >> at >> 1;
+	memset(l->key, 0xff, l->width * sizeof *l->key);
+	l->id[BPE_BEHIND_ALL] = BPE_NOBODY;
+}
 
-		last = before ? 63 - (size_t)__builtin_clzll(before) : BEFORE_ALL;
-		l->key[at + 1 + (size_t)__builtin_ctzll(behind)] = BPE_NONE;
-		behind &= behind - 1;
-		l->live = before | (uint64_t)1 << at | behind << at << 1;
-		next = behind ? at + 1 + (size_t)__builtin_ctzll(behind) : BEHIND_ALL;
-		l->id[at] = bpe_joined(&b->pairs, least >> PLACE_BITS);
-		l->key[last] = expect(b, bpe_pair_rank(&b->pairs, l->id[last], l->id[at]), last);
-		l->key[at] = expect(b, bpe_pair_rank(&b->pairs, l->id[at], l->id[next]), at);
+/* The bytes' ranks stand in a table. */
+void
+bpe_list_bytes(const struct bpe *b, struct bpe_list *l, const unsigned char *bytes, size_t n)
+{
+	list_open(l, n);
+	for (size_t i = 0; i + 1 < n; i++) {
+		l->id[i] = b->byte_id[bytes[i]];
+		l->key[i] = key_of(b->leaf[(size_t)bytes[i] << 8 | bytes[i + 1]], i);
 	}
+	l->id[n - 1] = b->byte_id[bytes[n - 1]];
+	l->id[BPE_BEFORE_ALL] = l->id[0];
+}
+
+/* Asks for the rank of a pair that a merge has made. */
+static inline void
+ask(const struct bpe *b, struct bpe_list *l, int i, size_t left, size_t right)
+{
+	l->place[i] = (uint32_t)left;
+	l->pair[i] = bpe_pair(l->id[left], l->id[right]);
+	l->bucket[i] = bpe_pair_ask(&b->pairs, l->pair[i]);
+	__builtin_prefetch(l->bucket[i]);
+}
+
+/* Merges the next pair and asks for the two that come of it; false when there is none. */
+static inline bool
+merge_next(const struct bpe *b, struct bpe_list *l)
+{
+	uint32_t least = simd_least(l->key, l->width);
+	size_t at = least & (BPE_LINEAR_MAX - 1);
+	uint64_t before = l->live & (((uint64_t)1 << at) - 1), behind = l->live >> at >> 1;
+
+	if (least == BPE_NONE)
+		return false;
+	l->key[at + 1 + (size_t)__builtin_ctzll(behind)] = BPE_NONE;
+	behind &= behind - 1;
+	l->live = before | (uint64_t)1 << at | behind << at << 1;
+	l->id[at] = bpe_joined(&b->pairs, least >> PLACE_BITS);
+	ask(b, l, 0, before ? 63 - (size_t)__builtin_clzll(before) : BPE_BEFORE_ALL, at);
+	ask(b, l, 1, at, behind ? at + 1 + (size_t)__builtin_ctzll(behind) : BPE_BEHIND_ALL);
+	return true;
+}
+
+/* Enters what was asked for. */
+static inline void
+rank_new(const struct bpe *b, struct bpe_list *l)
+{
+	for (int i = 0; i < 2; i++)
+		l->key[l->place[i]] = key_of(bpe_pair_answer(&b->pairs, l->pair[i], l->bucket[i]), l->place[i]);
+}
+
+/* A merge of each in turn, then the answers of each: while one waits for memory the others do as well. */
+void
+bpe_merge_lists(const struct bpe *b, struct bpe_list *l, size_t count)
+{
+	struct bpe_list *open[BPE_LISTS];
+
+	for (size_t i = 0; i < count; i++)
+		open[i] = &l[i];
+	while (count > 0) {
+		for (size_t i = 0; i < count;)
+			if (merge_next(b, open[i]))
+				i++;
+			else
+				open[i] = open[--count];
+		for (size_t i = 0; i < count; i++)
+			rank_new(b, open[i]);
+	}
+}
+
+/* In their order. */
+size_t
+bpe_list_ids(const struct bpe_list *l, uint32_t *id)
+{
+	size_t count = 0;
+
 	for (uint64_t live = l->live; live; live &= live - 1)
-		out[count++] = l->id[__builtin_ctzll(live)];
+		id[count++] = l->id[__builtin_ctzll(live)];
 	return count;
 }
 
@@ -97,33 +118,30 @@ merge_list(const struct bpe *b, struct short_list *l, size_t n, uint32_t *out)
 size_t
 bpe_merge_linear(const struct bpe *b, uint32_t *id, size_t n)
 {
-	struct short_list l;
+	struct bpe_list l;
 
 	if (n == 0)
 		return 0;
-	memset(l.key, 0xff, sizeof l.key);
-	for (size_t i = 0; i < n; i++)
-		l.id[i] = id[i];
+	list_open(&l, n);
+	memcpy(l.id, id, n * sizeof *id);
+	l.id[BPE_BEFORE_ALL] = id[0];
 	for (size_t i = 0; i + 1 < n; i++)
 		l.key[i] = key_of(bpe_pair_rank(&b->pairs, id[i], id[i + 1]), i);
-	return merge_list(b, &l, n, id);
+	bpe_merge_lists(b, &l, 1);
+	return bpe_list_ids(&l, id);
 }
 
-/* From bytes, whose ranks stand in a table. */
+/* Nothing is none. */
 size_t
 bpe_merge_bytes(const struct bpe *b, const unsigned char *bytes, size_t n, uint32_t *id)
 {
-	struct short_list l;
+	struct bpe_list l;
 
 	if (n == 0)
 		return 0;
-	memset(l.key, 0xff, sizeof l.key);
-	for (size_t i = 0; i + 1 < n; i++) {
-		l.id[i] = b->byte_id[bytes[i]];
-		l.key[i] = expect(b, b->leaf[(size_t)bytes[i] << 8 | bytes[i + 1]], i);
-	}
-	l.id[n - 1] = b->byte_id[bytes[n - 1]];
-	return merge_list(b, &l, n, id);
+	bpe_list_bytes(b, &l, bytes, n);
+	bpe_merge_lists(b, &l, 1);
+	return bpe_list_ids(&l, id);
 }
 
 /* Sifts the item up from the end. Room is doubled, and kept for the lists after this one. */

@@ -239,9 +239,12 @@ bpe_parts_of_ranks(struct bpe *b)
 	size_t num_rest, num_pairs = split_tokens(b, pair, id, rest, &num_rest), odd = 0;
 	struct bpe_scratch s = { 0 };
 
-	bpe_pairs_init(&b->pairs, b->num_tokens, b->num_tokens, pair, num_pairs);
-	for (size_t i = 0; i < num_pairs; i++)
+	bpe_pairs_init(&b->pairs, b->num_tokens);
+	for (size_t i = 0; i < num_pairs; i++) {
+		if (i + BPE_AHEAD < num_pairs)
+			bpe_pairs_expect(&b->pairs, pair[i + BPE_AHEAD]);
 		add_pair(b, id[i], pair[i]);
+	}
 	sort_by_length(b, rest, num_rest);
 	for (size_t i = 0; i < num_rest; i++) {
 		if (merged(b, &s, &b->token[rest[i]], &m) == 2)

@@ -56,7 +56,7 @@ window_open(struct window *w, const unsigned char *s, size_t left)
 	w->m.lower &= keep;
 	w->m.digit &= keep;
 	w->m.white &= keep;
-	w->letter = w->m.upper | w->m.lower;
+	w->letter = w->m.letter & keep;
 	w->other = keep & ~(w->letter | w->m.digit | w->m.white);
 	w->m.space &= keep;
 	w->m.newline &= keep;
@@ -187,8 +187,8 @@ decided(const struct window *w)
 }
 
 /* The starts behind the first byte of the window at s that are certain. */
-static inline uint64_t
-window_starts(const struct pretok_rules *r, const unsigned char *s, size_t left)
+__attribute__((always_inline)) static inline uint64_t
+window_starts(const struct pretok_rules *r, bool newlines, const unsigned char *s, size_t left)
 {
 	struct window w;
 	uint64_t starts;
@@ -196,7 +196,7 @@ window_starts(const struct pretok_rules *r, const unsigned char *s, size_t left)
 	window_open(&w, s, left);
 	if (w.valid < 2)
 		return 0;
-	starts = r->newlines ? starts_newer(&w, r) : starts_gpt2(&w);
+	starts = newlines ? starts_newer(&w, r) : starts_gpt2(&w);
 	if (w.valid < 2)
 		return 0;
 	w.valid = decided(&w);
@@ -214,27 +214,37 @@ put(uint32_t *end, size_t base, uint64_t m)
 
 	for (size_t i = 0; i < n; i += 16)
 		for (size_t k = i; k < i + 16; k++, m &= m - 1)
-			end[k] = (uint32_t)(base + lowest(m));
+			end[k] = (uint32_t)base + (uint32_t)__builtin_ctzll(m | (uint64_t)1 << 63);
 	return n;
 }
 
-/* Windows while they say something; one piece by the scanner where they do not. */
-size_t
-pretok_ends(const struct pretok *p, struct pretok_text *t, uint32_t *end, size_t cap)
+/* Windows while they say something; one piece by the scanner where they do not. newlines is that of the
+ * rules, a constant in each copy of the loop, so that none makes masks it does not need; hence the copies
+ * are insisted upon. */
+__attribute__((always_inline)) static inline size_t
+cut(const struct pretok *p, bool newlines, struct pretok_text *t, uint32_t *end, size_t cap)
 {
 	size_t count = 0;
 
 	while (count + PRETOK_BLOCK <= cap && t->pos < t->n) {
 		uint64_t starts = t->s[t->pos] < 0x80 ?
-		    window_starts(&p->rules, t->s + t->pos, t->n - t->pos) : 0;
+		    window_starts(&p->rules, newlines, t->s + t->pos, t->n - t->pos) : 0;
 
 		if (starts) {
 			count += put(end + count, t->pos, starts);
-			t->pos = end[count - 1];
+			/* the last of them, and not through memory: the next window waits for it */
+			t->pos += 63 - (size_t)__builtin_clzll(starts);
 			continue;
 		}
 		t->pos = pretok_next(p, t->s, t->n, t->pos);
 		end[count++] = (uint32_t)t->pos;
 	}
 	return count;
+}
+
+/* The newer expressions and GPT-2's. */
+size_t
+pretok_ends(const struct pretok *p, struct pretok_text *t, uint32_t *end, size_t cap)
+{
+	return p->rules.newlines ? cut(p, true, t, end, cap) : cut(p, false, t, end, cap);
 }

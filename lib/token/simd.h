@@ -8,6 +8,7 @@
 #ifndef TOKEN_SIMD_H
 #define TOKEN_SIMD_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@ struct simd_set {
 };
 
 struct simd_masks {
-	uint64_t upper, lower, digit, white, space, newline, apostrophe, high;
+	uint64_t letter, upper, lower, digit, white, space, newline, apostrophe, high;
 };
 
 #ifdef __AVX2__
@@ -33,6 +34,13 @@ simd_range(__m256i v, unsigned char first, unsigned char last)
 	__m256i low = _mm256_min_epu8(x, _mm256_set1_epi8((char)(last - first)));
 
 	return (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(low, x));
+}
+
+/* The same for a range of small letters, capitals too. */
+static inline uint64_t
+simd_range_folded(__m256i v, unsigned char first, unsigned char last)
+{
+	return simd_range(_mm256_or_si256(v, _mm256_set1_epi8(0x20)), first, last);
 }
 
 static inline uint64_t
@@ -66,6 +74,7 @@ simd_classify(const unsigned char s[SIMD_BLOCK])
 	__m256i b = _mm256_loadu_si256((const __m256i *)(const void *)(s + 32));
 	struct simd_masks m;
 
+	m.letter = SIMD_BOTH(simd_range_folded, 'a', 'z');
 	m.upper = SIMD_BOTH(simd_range, 'A', 'Z');
 	m.lower = SIMD_BOTH(simd_range, 'a', 'z');
 	m.digit = SIMD_BOTH(simd_range, '0', '9');
@@ -87,7 +96,51 @@ simd_find(const struct simd_set *set, const unsigned char s[SIMD_BLOCK])
 	return SIMD_BOTH(simd_in_set, set);
 }
 
+/* Which of two keys of 16 bytes are the one looked for: bit 0 the first, bit 2 the second. */
+static inline unsigned
+simd_match(const uint64_t two[4], const uint64_t key[2])
+{
+	__m256i wanted = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)key));
+	__m256i equal = _mm256_cmpeq_epi64(wanted, _mm256_loadu_si256((const __m256i *)(const void *)two));
+	unsigned halves = (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(equal));
+
+	return halves & halves >> 1 & 5;
+}
+
+/* The least of n numbers, n a multiple of eight; UINT32_MAX of none. */
+static inline uint32_t
+simd_least(const uint32_t *x, size_t n)
+{
+	__m256i least = _mm256_set1_epi32(-1);
+	__m128i half;
+
+	for (size_t i = 0; i < n; i += 8)
+		least = _mm256_min_epu32(least, _mm256_loadu_si256((const __m256i *)(const void *)(x + i)));
+	half = _mm_min_epu32(_mm256_castsi256_si128(least), _mm256_extracti128_si256(least, 1));
+	half = _mm_min_epu32(half, _mm_shuffle_epi32(half, 0x4e));
+	half = _mm_min_epu32(half, _mm_shuffle_epi32(half, 0xb1));
+	return (uint32_t)_mm_cvtsi128_si32(half);
+}
+
 #else
+
+/* The least of n numbers, n a multiple of eight; UINT32_MAX of none. */
+static inline uint32_t
+simd_least(const uint32_t *x, size_t n)
+{
+	uint32_t least = UINT32_MAX;
+
+	for (size_t i = 0; i < n; i++)
+		least = x[i] < least ? x[i] : least;
+	return least;
+}
+
+/* Which of two keys of 16 bytes are the one looked for: bit 0 the first, bit 2 the second. */
+static inline unsigned
+simd_match(const uint64_t two[4], const uint64_t key[2])
+{
+	return (two[0] == key[0] && two[1] == key[1]) | (two[2] == key[0] && two[3] == key[1]) << 2;
+}
 
 /* The bytes of the block that are in the set. */
 static inline uint64_t
@@ -110,6 +163,7 @@ simd_classify(const unsigned char s[SIMD_BLOCK])
 	for (int i = 0; i < SIMD_BLOCK; i++) {
 		m.upper |= (uint64_t)(s[i] >= 'A' && s[i] <= 'Z') << i;
 		m.lower |= (uint64_t)(s[i] >= 'a' && s[i] <= 'z') << i;
+		m.letter |= (uint64_t)((s[i] | 0x20) >= 'a' && (s[i] | 0x20) <= 'z') << i;
 		m.digit |= (uint64_t)(s[i] >= '0' && s[i] <= '9') << i;
 		m.space |= (uint64_t)(s[i] == ' ') << i;
 		m.white |= (uint64_t)(s[i] == ' ' || (s[i] >= '\t' && s[i] <= '\r')) << i;

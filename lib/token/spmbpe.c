@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHORT = 48 };
+enum { SHORT = 48, FILTER_BITS = 3 };   /* FILTER_BITS: 8 bits of the filter a slot */
 
 #define NO_RANK UINT32_MAX
 
@@ -181,14 +181,14 @@ add_cuts(struct building *x, int id)
 	x->b->ambiguous |= p->type == SP_UNUSED && ways > 1;
 }
 
-/* Where the search for a pair begins. */
-static uint32_t
-pair_slot(const struct spmbpe *b, uint64_t key)
+/* Its first bits are the slot in which the search for a pair begins, and with some more the bit of the filter. */
+static inline uint64_t
+pair_hash(uint64_t key)
 {
-	return (uint32_t)(key * 0x9e3779b97f4a7c15u >> b->shift);
+	return key * 0x9e3779b97f4a7c15u;
 }
 
-/* From the list to the table, half of which stays empty. */
+/* From the list to the table, half of which stays empty. Behind it is a slot that always does. */
 static void
 fill_table(struct spmbpe *b, const struct spm_pair *list, size_t count)
 {
@@ -200,13 +200,16 @@ fill_table(struct spmbpe *b, const struct spm_pair *list, size_t count)
 		b->shift--;
 	}
 	b->mask = size - 1;
-	b->pair = mem_zalloc_large(size, sizeof *b->pair);
+	b->pair = mem_zalloc_large((size_t)size + 1, sizeof *b->pair);
+	b->filter = mem_zalloc(((size_t)size << FILTER_BITS) / 64 + 1, sizeof *b->filter);
 	for (size_t k = 0; k < count; k++) {
-		uint32_t i = pair_slot(b, list[k].key);
+		uint64_t hash = pair_hash(list[k].key), bit = hash >> (b->shift - FILTER_BITS);
+		uint32_t i = (uint32_t)(hash >> b->shift);
 
 		while (b->pair[i].key)
 			i = (i + 1) & b->mask;
 		b->pair[i] = list[k];
+		b->filter[bit >> 6] |= (uint64_t)1 << (bit & 63);
 	}
 }
 
@@ -243,6 +246,7 @@ spmbpe_release(struct spmbpe *b)
 	code_map_release(&b->symbol);
 	free(b->bytes);
 	free(b->pair);
+	free(b->filter);
 }
 
 /* The struct is empty afterwards and may be used again. */
@@ -276,23 +280,20 @@ note_split(const struct spmbpe *b, struct spmbpe_worker *w, const struct spm_pai
 	}
 }
 
-/* The pair of two symbols, or NULL. */
+/* The pair of two symbols, or an empty slot. Most pairs do not merge: the filter, which is in a near cache, mostly
+ * says so, and then the slot behind the table is looked at, for nobody can foresee the answer. */
 static inline const struct spm_pair *
 pair_of(const struct spmbpe *b, struct spmbpe_worker *w, uint32_t left, uint32_t right)
 {
-	uint64_t key = (uint64_t)left << 32 | right;
+	uint64_t key = (uint64_t)left << 32 | right, hash = pair_hash(key), bit = hash >> (b->shift - FILTER_BITS);
+	bool pass = b->filter[bit >> 6] >> (bit & 63) & 1;
+	uint32_t i = pass ? (uint32_t)(hash >> b->shift) : b->mask + 1;
 
-	for (uint32_t i = pair_slot(b, key);; i = (i + 1) & b->mask) {
-		const struct spm_pair *p = &b->pair[i];
-
-		if (p->key == 0)
-			return NULL;
-		if (p->key != key)
-			continue;
-		if (b->unused)
-			note_split(b, w, p);
-		return p;
-	}
+	while (__builtin_expect(b->pair[i].key != key && b->pair[i].key != 0, 0))
+		i = (i + 1) & b->mask;
+	if (b->unused && b->pair[i].key)
+		note_split(b, w, &b->pair[i]);
+	return &b->pair[i];
 }
 
 /*
@@ -316,8 +317,8 @@ look_up(const struct spmbpe *b, struct spmbpe_worker *w, struct short_text *t, s
 {
 	const struct spm_pair *p = pair_of(b, w, t->symbol[i], t->symbol[next]);
 
-	t->key[i] = p ? (uint64_t)p->rank << PLACE_BITS | i : NO_KEY;
-	t->merged[i] = p ? p->merged : 0;
+	t->key[i] = p->key ? (uint64_t)p->rank << PLACE_BITS | i : NO_KEY;
+	t->merged[i] = p->merged;
 }
 
 static inline uint64_t
@@ -404,12 +405,12 @@ static bool
 renew(const struct spmbpe *b, struct spmbpe_worker *w, uint32_t i)
 {
 	struct spm_node *x = &w->node[i];
-	const struct spm_pair *p = x->after == NO_NODE ? NULL :
+	const struct spm_pair *p = x->after == NO_NODE ? &b->pair[b->mask + 1] :
 	    pair_of(b, w, x->symbol, w->node[x->after].symbol);
 
-	x->rank = p ? p->rank : NO_RANK;
-	x->merged = p ? p->merged : 0;
-	return p != NULL;
+	x->rank = p->key ? p->rank : NO_RANK;
+	x->merged = p->merged;
+	return p->key != 0;
 }
 
 /* Nodes in a row, and a heap of those whose pair may merge. */

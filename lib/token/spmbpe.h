@@ -38,7 +38,8 @@ struct spmbpe {
 	struct code_map symbol;         /* of a character */
 	uint32_t *bytes;                /* of a symbol in normalised text */
 	uint32_t num_symbols;
-	struct spm_pair *pair;          /* by hash of left and right */
+	struct spm_pair *pair;          /* by hash of left and right; one more, which is empty */
+	uint64_t *filter;               /* bits of the hashes of pairs */
 	uint32_t mask;
 	int shift;
 	bool unused;                    /* the model has pieces to be split again */

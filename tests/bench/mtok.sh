@@ -23,14 +23,16 @@ record()
 	printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$(date +%F)" "$commit" "$machine" "$1" "$2" "$3" | tee -a tests/bench/results.tsv
 }
 
-# timed FIELD CORPUS OPTION...: the least value of a field (1 user + system seconds, 2 seconds, 3 kB) of RUNS runs
+# timed FIELD CORPUS OPTION...: the least value of a field (1 user + system seconds, 2 seconds, 3 kB) of RUNS runs, of which none
+# replaces a dataset: that would be the time of freeing the old one, too
 timed()
 {
 	field=$1
 	corpus=$2
 	shift 2
 	for _ in $(seq "$RUNS"); do
-		/usr/bin/time -o "$tmp/time" -f '%U %S %e %M' mtok -q --force -o "$tmp/out" --append-eod "$@" "$corpus"
+		rm -f "$tmp"/out_*
+		/usr/bin/time -o "$tmp/time" -f '%U %S %e %M' mtok -q -o "$tmp/out" --append-eod "$@" "$corpus"
 		awk -v field="$field" '{ print field == 1 ? $1 + $2 : $(field + 1) }' "$tmp/time"
 	done | sort -g | head -n 1
 }
@@ -72,9 +74,15 @@ for language in English Japanese; do
 	)" -
 done
 
-# shellcheck disable=SC2086 # words
-record "mtok two workers, GPT-2, $MB MB English, seconds; peer: one worker, seconds" \
-	"$(timed 2 "$tmp/English" $gpt2 --workers 2)" "$(timed 2 "$tmp/English" $gpt2 --workers 1)"
+"$B/tests/bench/text" words $((5 * MB)) 2 "$tmp/en.model" >"$tmp/longer"
+for size in $MB $((5 * MB)); do
+	corpus=$tmp/English
+	[ "$size" = "$MB" ] || corpus=$tmp/longer
+	# shellcheck disable=SC2086 # words
+	record "mtok two workers, GPT-2, $size MB English, seconds; peer: one worker, seconds" \
+		"$(timed 2 "$corpus" $gpt2 --workers 2)" "$(timed 2 "$corpus" $gpt2 --workers 1)"
+done
+rm "$tmp/longer"
 for _ in 1 2 3 4 5 6 7 8 9 10; do cat "$tmp/English"; done >"$tmp/large"
 # shellcheck disable=SC2086 # words
 record "mtok peak memory of one worker, GPT-2, $((10 * MB)) MB English, MB; peer: eight workers, MB" \

@@ -251,6 +251,9 @@ test_text(const struct vocabulary *v, struct mt19937 *rng)
 			bpe_encode_piece(w, s + pos, end - pos, &want);
 		}
 		CHECK(ids.count == want.count && !memcmp(ids.id, want.id, ids.count * sizeof *ids.id));
+		/* behind others, and from the caches */
+		bpe_encode_text(w, p, s, n, &ids);
+		CHECK(ids.count == 2 * want.count && !memcmp(ids.id + want.count, want.id, want.count * sizeof *ids.id));
 		free(s);
 	}
 	token_ids_release(&ids);
