@@ -35,13 +35,17 @@ train()
 		--data-path text_text_document --split 1,0,0 \
 		--micro-batch-size $((32 / RANKS)) --global-batch-size 32 --train-iters "$steps" --lr 3e-4 --min-lr 3e-5 \
 		--lr-decay-style cosine --lr-warmup-iters 200 --weight-decay 0.1 --clip-grad 1 --adam-beta2 0.95 --eval-iters 0 \
-		--log-interval 1000 --metrics-file "$metrics/$name.jsonl" "$@" >"$name.log" 2>&1 || { tail -n 5 "$name.log"; exit 1; }
+		--log-interval 1000 --metrics-file "$metrics/$name.jsonl" "$@" >"$name.log" 2>&1 || {
+		tail -n 5 "$name.log"
+		exit 1
+	}
 }
 
 # means NAME: the mean loss of each 100 steps
 means()
 {
-	sed -n 's/.*"lm_loss": \([0-9.e+-]*\).*/\1/p' "$metrics/$1.jsonl" | awk '{ s += $1 } NR % 100 == 0 { print s / 100; s = 0 }'
+	sed -n 's/.*"lm_loss": \([0-9.e+-]*\).*/\1/p' "$metrics/$1.jsonl" |
+		awk '{ s += $1 } NR % 100 == 0 { print s / 100; s = 0 }'
 }
 train bf16 --bf16
 train fp32
