@@ -61,7 +61,7 @@ measure(const struct backend *b, const struct bench_model *m, size_t solver)
 int
 main(void)
 {
-	const struct backend *b = rig_backend();
+	const struct backend *b = gpu_backend();
 
 	if (!b)
 		return 0;

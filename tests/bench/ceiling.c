@@ -174,7 +174,7 @@ measure(const struct backend *b, const struct bench_model *m)
 int
 main(int argc, char **argv)
 {
-	const struct backend *b = rig_backend();
+	const struct backend *b = gpu_backend();
 
 	if (!b)
 		return 0;

@@ -379,7 +379,7 @@ main(int argc, char **argv)
 		{ "embedding", bench_embedding }, { "products", bench_products },
 	};
 	struct device_config config = { .num_threads = 1, .dtype = DTYPE_BF16 };
-	const struct backend *backend = rig_backend();
+	const struct backend *backend = gpu_backend();
 	struct bench b = { .T = 0 };
 
 	(void)argc;

@@ -8,6 +8,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/model/attention.h"
+#include "tests/gpu.h"
 #include "train/ops.h"
 
 #include <math.h>
@@ -41,19 +42,6 @@ struct rig {
 	char *pool;
 	size_t size, used;              /* bytes of the pool, and of what is handed out */
 };
-
-/* The GPU's backend, when there is one and it has a GPU; else NULL, and a line that says why. */
-static inline const struct backend *
-rig_backend(void)
-{
-	struct err why = { "the CUDA backend is not built in" };
-
-	for (int i = 0; backends[i]; i++)
-		if (!strcmp(backends[i]->name, "cuda") && backends[i]->available(&why))
-			return backends[i];
-	printf("skipped: %s\n", why.msg);
-	return NULL;
-}
 
 /* Ends the program with the reason. */
 static inline void

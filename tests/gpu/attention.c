@@ -10,6 +10,7 @@
 #include "lib/base/rng.h"
 #include "lib/model/attention.h"
 #include "tests/check.h"
+#include "tests/gpu.h"
 #include "train/ops.h"
 
 #include <string.h>
@@ -451,24 +452,11 @@ test_refused(const struct backend *b)
 	free(v.dout);
 }
 
-/* The backend by name, so that a build without it links too. */
-static const struct backend *
-find_gpu(void)
-{
-	struct err why = { "the CUDA backend is not built in" };
-
-	for (int i = 0; backends[i]; i++)
-		if (!strcmp(backends[i]->name, "cuda") && backends[i]->available(&why))
-			return backends[i];
-	printf("skipped: %s\n", why.msg);
-	return NULL;
-}
-
 int
 main(void)
 {
 	static const enum dtype types[] = { DTYPE_BF16, DTYPE_F16 };
-	const struct backend *b = find_gpu();
+	const struct backend *b = gpu_backend();
 	char libraries[256];
 	bool library;
 	unsigned long seed;

@@ -6,6 +6,7 @@
  */
 #include "lib/base/io.h"
 #include "tests/check.h"
+#include "tests/gpu.h"
 #include "tests/grad/table.h"
 
 #include <dirent.h>
@@ -696,25 +697,6 @@ test_refusals(const struct backend *b)
 	b->close(r.d);
 }
 
-/* The backend by name, so that a build without it links too; NULL with a word when it cannot be
- * used. */
-static const struct backend *
-find_gpu(void)
-{
-	struct err why;
-
-	for (int i = 0; backends[i]; i++) {
-		if (strcmp(backends[i]->name, "cuda") != 0)
-			continue;
-		if (backends[i]->available(&why))
-			return backends[i];
-		printf("skipped: %s\n", why.msg);
-		return NULL;
-	}
-	printf("skipped: the CUDA backend is not built in\n");
-	return NULL;
-}
-
 /* Is a group of tests among those asked for? With none asked for all are. */
 static bool
 wanted(int argc, char **argv, const char *name)
@@ -745,7 +727,7 @@ test_others(const struct backend *b, const char *dir)
 int
 main(int argc, char **argv)
 {
-	const struct backend *b = find_gpu();
+	const struct backend *b = gpu_backend();
 	char dir[] = "/tmp/gpu-ops-XXXXXX";
 	struct err e;
 
