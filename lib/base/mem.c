@@ -13,6 +13,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* Linux 5.14; the C library names it since 2.35. Where the system does not know it, pages come by faults. */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
 enum { BLOCK_BYTES = 64 * 1024, ALIGN = 16, HUGE_PAGE = 2 * 1024 * 1024, MANY_PAGES = 256 * 1024 };
 
 /* Blocks are chained, newest first; only the newest one has room that is still used. */
