@@ -109,10 +109,10 @@ struct act_grad {
 	struct tensor y;                /* none, or act(x) is written there: it need not have been saved; may be dy itself */
 };
 
-/* y = residual + dropout(x + bias); bias.data may be NULL; y may be residual itself. All act [T,h].
+/* y = residual + dropout(x); y may be residual itself. All act [T,h].
  * norm: NULL, or what follows in the same pass over the rows: the norm of y as it is stored (norm->x is y). */
 struct residual {
-	struct tensor y, x, bias, residual;
+	struct tensor y, x, residual;
 	struct dropout drop;
 	const struct norm *norm;
 };

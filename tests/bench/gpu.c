@@ -165,7 +165,7 @@ bench_norm(struct bench *b)
 		w.norm_grad.dx_sum = vector(b, DTYPE_F32, m->h);
 		report(b, "norm_bwd+sums", op_norm_bwd, &w, 4 * bytes);
 	}
-	w.residual = (struct residual){ .y = z, .x = x, .bias = m->layer_norm ? bias : none, .residual = r };
+	w.residual = (struct residual){ .y = z, .x = x, .residual = r };
 	report(b, "residual_fwd", op_residual, &w, 3 * bytes);
 	w.norm.x = z;
 	w.residual.norm = &w.norm;
@@ -276,13 +276,13 @@ bench_flat(struct bench *b)
 	report(b, "normal(f32)", op_normal, &w, 4 * count);
 }
 
-/* The three products of a linear layer of k inputs and n outputs on `rows` rows: with the activation or
- * bias of GPT-2 where it has one; those of outputs into the residual stream come with the sum and the norms. */
+/* The three products of a linear layer of k inputs and n outputs on `rows` rows: with the activation and
+ * bias of GPT-2 where it has one; the gradient of a bias before a residual sum comes with the norms. */
 static void
 bench_linear(struct bench *b, const char *name, const int64_t size[3], bool gelu)
 {
 	int64_t rows = size[0], n = size[1], k = size[2];
-	bool bias = b->m->layer_norm && n != b->m->v && n != b->m->h;
+	bool bias = b->m->layer_norm && n != b->m->v, beside = bias && n != b->m->h;
 	size_t used = b->r.used;
 	struct tensor x = take(b, DTYPE_BF16, rows, k), y = take(b, DTYPE_BF16, rows, n), weight = take(b, DTYPE_BF16, n, k),
 		      dw = take(b, DTYPE_F32, n, k), vec = vector(b, DTYPE_BF16, n), dvec = vector(b, DTYPE_F32, n),
@@ -306,7 +306,7 @@ bench_linear(struct bench *b, const char *name, const int64_t size[3], bool gelu
 	w.gemm = (struct gemm){ .c = x, .a = y, .b = weight, .alpha = 1 };
 	snprintf(line, sizeof line, "%s input gradient", name);
 	report_product(b, line, op_gemm, &w);
-	w.gemm = (struct gemm){ .c = dw, .a = y, .b = x, .trans_a = true, .alpha = 1, .dbias = bias ? dvec : none };
+	w.gemm = (struct gemm){ .c = dw, .a = y, .b = x, .trans_a = true, .alpha = 1, .dbias = beside ? dvec : none };
 	snprintf(line, sizeof line, "%s weight gradient", name);
 	report_product(b, line, op_gemm, &w);
 	w.gemm.beta = 1;

@@ -399,14 +399,13 @@ static const struct op_case act_cases[] = {
 	{ .rows = 5, .columns = 48, .kind = ACT_RELU2, .flags = REBUILD }, { 0 },
 };
 
-/* --- residual with dropout and bias: 0 x, 1 bias, 2 residual, 3 y ----------------------------- */
+/* --- residual with dropout: 0 x, 2 residual, 3 y ----------------------------------------------- */
 static void
 residual_declare(struct problem *p)
 {
 	const struct op_case *c = p->c;
 
 	slot_add(p, 0, SLOT_INPUT, 0, SHAPE(c->rows, c->columns));
-	slot_add(p, 1, SLOT_INPUT, VECTOR_PARAM, SHAPE(c->columns, 1));
 	slot_add(p, 2, SLOT_INPUT, 0, SHAPE(c->rows, c->columns));
 	slot_add(p, 3, SLOT_OUTPUT, 0, SHAPE(c->rows, c->columns));
 }
@@ -414,7 +413,7 @@ residual_declare(struct problem *p)
 static void
 residual_forward(struct problem *p)
 {
-	struct residual r = { .y = *T(3), .x = *T(0), .bias = *T(1), .residual = *T(3),
+	struct residual r = { .y = *T(3), .x = *T(0), .residual = *T(3),
 	    .drop = case_dropout(p->c, p->c->columns + 3) };
 
 	p->st->ops->cast(p->st, T(3), T(2));
@@ -428,7 +427,6 @@ residual_backward(struct problem *p)
 
 	p->st->ops->cast(p->st, G(2), G(3));
 	p->st->ops->dropout_bwd(p->st, G(0), G(3), &drop);
-	p->st->ops->column_sum(p->st, G(1), G(0));
 }
 
 static const struct op_case residual_cases[] = {
@@ -436,9 +434,9 @@ static const struct op_case residual_cases[] = {
 	{ .rows = 300, .columns = 130, .batch = 2, .drop = 0.1 }, { 0 },
 };
 
-/* --- residual with the norm behind it: 0 x, 1 bias, 2 residual, 3 norm's y, 4 weight, 5 norm's bias, 6 sum, 7 mean,
- * 8 rstd */
-enum { NO_BIAS = 4, SUMMED = 8 };       /* SUMMED: the norm's backward pass gives the gradient of the residual's bias */
+/* --- residual with the norm behind it: 0 x, 1 bias of x, 2 residual, 3 norm's y, 4 weight, 5 norm's bias, 6 sum, 7 mean,
+ * 8 rstd, 9 x + bias */
+enum { NO_BIAS = 4, SUMMED = 8 };       /* SUMMED: the norm's backward pass gives the gradient of the bias */
 
 static void
 block_declare(struct problem *p)
@@ -447,8 +445,10 @@ block_declare(struct problem *p)
 	unsigned param = c->flags & WRITE_GRAD ? VECTOR_WRITTEN : VECTOR_PARAM;
 
 	slot_add(p, 0, SLOT_INPUT, 0, SHAPE(c->rows, c->columns));
-	if (!(c->flags & NO_BIAS))
+	if (!(c->flags & NO_BIAS)) {
 		slot_add(p, 1, SLOT_INPUT, c->flags & SUMMED ? param : VECTOR_PARAM, SHAPE(c->columns, 1));
+		slot_add(p, 9, SLOT_SCRATCH, SLOT_ACT, SHAPE(c->rows, c->columns));
+	}
 	slot_add(p, 2, SLOT_INPUT, 0, SHAPE(c->rows, c->columns));
 	slot_add(p, 3, SLOT_OUTPUT, 0, SHAPE(c->rows, c->columns));
 	slot_add(p, 4, SLOT_INPUT, param, SHAPE(c->columns, 1));
@@ -464,9 +464,14 @@ static void
 block_forward(struct problem *p)
 {
 	struct norm n = { .y = *T(3), .x = *T(6), .weight = *T(4), .bias = *T(5), .mean = *T(7), .rstd = *T(8), .eps = 1e-3 };
-	struct residual r = { .y = *T(6), .x = *T(0), .bias = *T(1), .residual = *T(2),
+	struct residual r = { .y = *T(6), .x = *T(0), .residual = *T(2),
 	    .drop = case_dropout(p->c, p->c->columns + 3), .norm = &n };
 
+	if (!(p->c->flags & NO_BIAS)) {
+		r.x = *T(9);
+		p->st->ops->cast(p->st, &r.x, T(0));
+		p->st->ops->bias_add(p->st, &r.x, T(1));
+	}
 	p->st->ops->residual_fwd(p->st, &r);
 }
 

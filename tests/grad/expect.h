@@ -139,7 +139,7 @@ expect_residual(const struct problem *p, int64_t row, int64_t column)
 	int64_t sample = d.first_sample + row % p->c->batch,
 		position = d.first_position + row / p->c->batch;
 	int64_t index = (sample * d.seq_length + position) * d.width + d.first_column + column;
-	double x = value_at(p, 0, row, column) + p->slot[1].value[column];
+	double x = value_at(p, 0, row, column);
 
 	return value_at(p, 2, row, column) + x * (d.p > 0 ? drawn(&d, index) : 1);
 }

@@ -57,18 +57,11 @@ static void
 residual_span(const void *ctx, const struct span *s)
 {
 	const struct residual *r = ctx;
-	real x_buf[CPU_SPAN], bias_buf[CPU_SPAN], residual_buf[CPU_SPAN], sum[CPU_SPAN];
+	real x_buf[CPU_SPAN], residual_buf[CPU_SPAN], sum[CPU_SPAN];
 	const real *x = span_load(&r->x, s, x_buf),
 		   *residual = span_load(&r->residual, s, residual_buf);
 
 	memcpy(sum, x, (size_t)s->count * sizeof *sum);
-	if (r->bias.data) {
-		const real *bias =
-		    span_load(&r->bias, &(struct span){ 0, s->first, s->count }, bias_buf);
-
-		for (int64_t i = 0; i < s->count; i++)
-			sum[i] += bias[i];
-	}
 	if (r->drop.p > 0)
 		drop_span(&r->drop, s, sum);
 	for (int64_t i = 0; i < s->count; i++)
@@ -76,12 +69,11 @@ residual_span(const void *ctx, const struct span *s)
 	dtype_convert(span_address(&r->y, s), r->y.dtype, sum, REAL_DTYPE, s->count);
 }
 
-/* All [T, h], bias [h] or none; without dropout no mask is drawn. The norm reads y as it was rounded. */
+/* All [T, h]; without dropout no mask is drawn. The norm reads y as it was rounded. */
 void
 cpu_name(residual_fwd)(struct stream *st, const struct residual *r)
 {
 	cpu_check(cpu_same_shape(&r->y, &r->x) && cpu_same_shape(&r->y, &r->residual));
-	cpu_check(!r->bias.data || r->bias.shape[0] == cpu_columns(&r->y));
 	cpu_check(!r->norm || r->norm->x.data == r->y.data);
 	cpu_spans(st, &r->y, residual_span, r);
 	if (r->norm)

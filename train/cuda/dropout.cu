@@ -7,7 +7,7 @@
  */
 #include "train/cuda/norm.cuh"
 
-/* y = residual + mask (x + bias); the sum is rounded once, and y may be the residual. */
+/* y = residual + mask x; the sum is rounded once, and y may be the residual. */
 template <typename T, int N>
 static __global__ void __launch_bounds__(CU_THREADS)
 residual_kernel(struct norm_call n, struct walk w)
@@ -85,8 +85,6 @@ cuda_residual_fwd(struct stream *st, const struct residual *r)
 
 	cu_require(
 	    r->y.ndim == 2 && cu_same_shape(&r->y, &r->x) && cu_same_shape(&r->y, &r->residual));
-	cu_require(
-	    !r->bias.data || (r->bias.shape[0] == r->y.shape[1] && r->bias.dtype == r->y.dtype));
 	cu_require(r->x.dtype == r->y.dtype && r->residual.dtype == r->y.dtype);
 	if (r->norm) {
 		cu_residual_norm(st, r);
@@ -95,7 +93,6 @@ cuda_residual_fwd(struct stream *st, const struct residual *r)
 	n.x = r->x;
 	n.stored = r->y;
 	n.residual = r->residual;
-	n.branch_bias = r->bias.data;
 	n.mask = mask_of(&r->drop);
 	residual_rows(st, &n);
 	cu_launched(st, "residual_fwd");

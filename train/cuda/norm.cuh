@@ -7,10 +7,10 @@
 #include "train/cuda/rng.cuh"
 
 /* struct norm in device pointers, with the residual connection in front of it: then x is the branch, sum
- * the tensor that gets residual + mask (x + branch_bias), and the norm is that of sum. */
+ * the tensor that gets residual + mask x, and the norm is that of sum. */
 struct norm_call {
 	struct tensor y, x, residual, stored;
-	const void *weight, *bias, *branch_bias;
+	const void *weight, *bias;
 	float *mean, *rstd;
 	float eps;
 	bool sum;
@@ -27,12 +27,6 @@ add_residual(const struct norm_call &n, int64_t row, int64_t column, const pack<
 	float other[N], factor[N];
 	pack<T, N> rounded;
 
-	if (n.branch_bias) {
-		load(other, (const T *)n.branch_bias + column);
-#pragma unroll
-		for (int k = 0; k < N; k++)
-			v[k] += other[k];
-	}
 	if (n.mask.on) {
 		mask_pack(n.mask, mask_row(n.mask, row) + (uint64_t)column, factor);
 #pragma unroll
@@ -52,11 +46,10 @@ add_residual(const struct norm_call &n, int64_t row, int64_t column, const pack<
 static inline bool
 norm_packs(const struct norm_call *c, int n)
 {
-	const void *vectors[3] = { c->weight, c->bias, c->branch_bias };
+	size_t bytes = n * dtype_size(c->x.dtype);
 
-	for (int i = 0; i < 3; i++)
-		if ((uintptr_t)vectors[i] % (n * dtype_size(c->x.dtype)))
-			return false;
+	if ((uintptr_t)c->weight % bytes || (uintptr_t)c->bias % bytes)
+		return false;
 	return cu_packs(&c->y, n) && cu_packs(&c->x, n) && cu_packs(&c->residual, n) &&
 	    cu_packs(&c->stored, n);
 }

@@ -193,7 +193,6 @@ cu_residual_norm(struct stream *st, const struct residual *r)
 	c.x = r->x;
 	c.stored = r->y;
 	c.residual = r->residual;
-	c.branch_bias = r->bias.data;
 	c.mask = mask_of(&r->drop);
 	PICK(r->y.dtype, forward)(st, &c);
 	cu_launched(st, "residual_fwd");

@@ -92,8 +92,7 @@ core(const struct layer *l, struct step *s)
 }
 
 /* Saves the norm's output, q k v, the attention's output and lse. One sum over the tensor group,
- * in row_forward; the projection's bias comes with the residual sum behind it, where it is added
- * once. */
+ * in row_forward. */
 static void
 forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
@@ -107,7 +106,8 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	struct qkv v = views(e, &in.y);
 	struct attention att = core(l, s);
 	struct linear proj = { .x = att.out, .y = engine_buffer(e, BUF_BRANCH),
-		.weight = engine_weight(e, l->index, ROLE_PROJ) };
+		.weight = engine_weight(e, l->index, ROLE_PROJ),
+		.bias = engine_weight(e, l->index, projected.bias) };
 
 	column_forward(s, &in);
 	rotate(s, &v, false);

@@ -18,7 +18,7 @@ struct norm_place {
 /* Which dropout of a layer: part of the counter's stream. */
 enum dropout_site { SITE_EMBEDDING, SITE_ATTENTION, SITE_ATTENTION_OUT, SITE_MLP_OUT, SITE_COUNT };
 
-/* The residual sum at the end of a layer: the bias and the dropout of its branch. */
+/* The residual sum at the end of a layer: the bias that its branch ends with, and the dropout behind that. */
 struct residual_place {
 	enum role bias;
 	enum dropout_site site;
@@ -62,8 +62,7 @@ struct linear_grad {
 };
 /* dx [T,in] = sum over tensor ranks of dy W */
 void column_backward(struct step *s, const struct linear_grad *g);
-/* y [T,out] = sum over tensor ranks of x [T,in/t] W^T; W [out,in/t]. The bias is the residual sum's
- * matter. */
+/* y [T,out] = sum over tensor ranks of x [T,in/t] W^T, + bias; W [out,in/t], the bias whole on every rank. */
 void row_forward(struct step *s, const struct linear *l);
 /* dx [T,in/t] = dy W */
 void row_backward(struct step *s, const struct linear_grad *g);

@@ -65,11 +65,17 @@ column_backward(struct step *s, const struct linear_grad *g)
 	sum_over_tensor_ranks(s, &g->dx);
 }
 
-/* No bias: it would be added once a rank. */
+/* The bias is in the first rank's part of the sum, so that it comes in once and before anything is rounded to
+ * 16 bits. Added behind that, to the sum of two such values, it would count far too much when it is small:
+ * their sum is often a tie between two others, and the least addend decides it by half a unit. */
 void
 row_forward(struct step *s, const struct linear *l)
 {
-	forward_product(s, l);
+	struct linear part = *l;
+
+	if (s->e->coord[AX_TP] > 0)
+		part.bias = (struct tensor){ .data = NULL };
+	forward_product(s, &part);
 	sum_over_tensor_ranks(s, &l->y);
 }
 

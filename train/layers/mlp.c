@@ -40,8 +40,7 @@ fused(const struct engine *e)
 }
 
 /* Saves the up projection's output and, unless the backward pass makes it again, the activation's. One
- * sum over the tensor group, in row_forward; the down projection's bias comes with the residual
- * sum. */
+ * sum over the tensor group, in row_forward. */
 static void
 forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
@@ -54,7 +53,8 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 		.bias = engine_joined(e, false, l->index, fc1_bias(e), ROLE_UP_BIAS),
 	};
 	struct linear down = { .x = act, .y = engine_buffer(e, BUF_BRANCH),
-		.weight = engine_weight(e, l->index, ROLE_DOWN) };
+		.weight = engine_weight(e, l->index, ROLE_DOWN),
+		.bias = engine_weight(e, l->index, down_out.bias) };
 
 	if (fused(e))
 		in.pre = up;

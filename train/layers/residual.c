@@ -1,7 +1,7 @@
 /*
- * residual.c - bias, dropout and the residual sum at the end of a block
+ * residual.c - dropout and the residual sum at the end of a block
  *
- * Fused because all three go over the same elements once. Dropout has no saved mask: an
+ * Fused because both go over the same elements once. Dropout has no saved mask: an
  * element's factor is a function of seed, step, site, sample, position and column, so that the
  * backward pass draws it again and no layout changes it.
  */
@@ -42,8 +42,8 @@ branch_dropout(const struct layer *l, const struct step *s)
 	return layer_dropout(l, s, l->kind->residual->site, s->e->plan.model.hidden_dropout);
 }
 
-/* y = x + dropout(branch + bias), rounded once; y may not be x, which the backward pass still
- * needs. The branch is in BUF_BRANCH, summed over tensor ranks. The norm that the next layer starts
+/* y = x + dropout(branch), rounded once; y may not be x, which the backward pass still needs. The
+ * branch is in BUF_BRANCH, with its bias and summed over tensor ranks. The norm that the next layer starts
  * with is taken in the same pass over the rows. */
 void
 residual_forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
@@ -52,7 +52,6 @@ residual_forward(const struct layer *l, struct step *s, const struct tensor *y, 
 	struct residual r = {
 		.y = *y,
 		.x = engine_buffer(e, BUF_BRANCH),
-		.bias = engine_weight(e, l->index, l->kind->residual->bias),
 		.residual = *x,
 		.drop = branch_dropout(l, s),
 	};
