@@ -8,8 +8,10 @@
 #ifndef BASE_MEM_H
 #define BASE_MEM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 void *mem_alloc(size_t count, size_t size);               /* uninitialised; free() it */
 void *mem_zalloc(size_t count, size_t size);              /* zeroed */
@@ -18,6 +20,32 @@ void *mem_zalloc_whole(size_t count, size_t size);        /* zeroed; for megabyt
 void *mem_realloc(void *p, size_t count, size_t size);
 char *mem_strdup(const char *s);
 char *mem_strndup(const char *s, size_t n);
+
+/* Whether n bytes are the same. Up to 16, which most tokens have, are compared without a call: from both ends, as
+ * words that may meet. */
+static inline bool
+mem_equal(const void *a, const void *b, size_t n)
+{
+	const unsigned char *p = (const unsigned char *)a, *q = (const unsigned char *)b;
+	uint64_t v[4] = { 0 };
+
+	if (n > 16)
+		return memcmp(p, q, n) == 0;
+	if (n < 4)
+		return n == 0 || (p[0] == q[0] && p[n / 2] == q[n / 2] && p[n - 1] == q[n - 1]);
+	if (n < 8) {
+		memcpy(&v[0], p, 4);
+		memcpy(&v[1], q, 4);
+		memcpy(&v[2], p + n - 4, 4);
+		memcpy(&v[3], q + n - 4, 4);
+	} else {
+		memcpy(&v[0], p, 8);
+		memcpy(&v[1], q, 8);
+		memcpy(&v[2], p + n - 8, 8);
+		memcpy(&v[3], q + n - 8, 8);
+	}
+	return v[0] == v[1] && v[2] == v[3];
+}
 
 /* *out = a * b; returns -1 when that does not fit 64 bits. For sizes read from files. */
 int   mem_mul(uint64_t a, uint64_t b, uint64_t *out);

@@ -71,8 +71,8 @@ worker(void *arg)
 }
 
 /*
- * Makes num_threads - 1 threads, as the caller works as well; below 1 counts as 1. The caller frees
- * it.
+ * Makes num_threads - 1 threads, as the caller works as well, or as many as the system gives; below 1
+ * counts as 1. The caller frees it.
  */
 struct pool *
 pool_new(int num_threads)
@@ -86,7 +86,7 @@ pool_new(int num_threads)
 	pthread_cond_init(&p->done, NULL);
 	for (int i = 1; i < p->num_threads; i++)
 		if (pthread_create(&p->thread[i], NULL, worker, p) != 0)
-			BUG("pthread_create failed");
+			p->num_threads = i;
 	return p;
 }
 

@@ -28,20 +28,25 @@ alphabet_init(struct alphabet *a)
 	}
 }
 
-/* What is not well-formed UTF-8 is not of the alphabet either. */
+/* What is not one or two bytes of well-formed UTF-8 is not of the alphabet either. */
 int64_t
 alphabet_decode(const struct alphabet *a, const char *name, size_t len, char *out)
 {
 	int64_t n = 0;
 
 	for (size_t i = 0; i < len;) {
-		uint32_t cp = (unsigned char)name[i];
-		int m = cp < 0x80 ? 1 : utf8_decode((const unsigned char *)name + i, len - i, &cp);
+		uint32_t cp = (unsigned char)name[i++];
 
-		if (m == 0 || cp >= ALPHABET_END || a->byte_of[cp] < 0)
+		if (cp >= 0x80) {
+			uint32_t next = i < len ? (unsigned char)name[i++] : 0;
+
+			if (cp < 0xc2 || cp > 0xdf || (next & 0xc0) != 0x80)
+				return -1;
+			cp = (cp & 0x1f) << 6 | (next & 0x3f);
+		}
+		if (cp >= ALPHABET_END || a->byte_of[cp] < 0)
 			return -1;
 		out[n++] = (char)a->byte_of[cp];
-		i += (size_t)m;
 	}
 	return n;
 }

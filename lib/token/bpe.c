@@ -8,6 +8,7 @@
  */
 #include "lib/token/bpe.h"
 #include "lib/base/mem.h"
+#include "lib/base/pool.h"
 #include "lib/token/bpe_impl.h"
 
 #include <stdlib.h>
@@ -40,7 +41,7 @@ name_slot(const struct bpe_names *n, const unsigned char *bytes, size_t len, uin
 
 		if (n->slot[i] >> 32 != hash >> 32)
 			continue;
-		if (t->len == len && !memcmp(t->bytes, bytes, len))
+		if (t->len == len && mem_equal(t->bytes, bytes, len))
 			break;
 		++*others;
 	}
@@ -217,11 +218,8 @@ fill_leaves(struct bpe *b, const struct bpe_spec *spec)
 
 /* A vocabulary of characters looks tokens up by name later, and a rank file to find its pairs. */
 static int
-build(struct bpe *b, const struct bpe_spec *spec, size_t *bad, struct err *e)
+build_pairs(struct bpe *b, const struct bpe_spec *spec, size_t *bad, struct err *e)
 {
-	if (spec->num_tokens > BPE_MAX || spec->num_merges > BPE_MAX)
-		return err_set(e, "%zu tokens and %zu merges: at most %d of each", spec->num_tokens,
-		    spec->num_merges, BPE_MAX);
 	if (((spec->symbols || spec->ranks) && add_names(b, e) < 0) ||
 	    (!spec->symbols && find_bytes(b, e) < 0) || (!spec->ranks && add_merges(b, spec, bad, e) < 0))
 		return -1;
@@ -231,9 +229,44 @@ build(struct bpe *b, const struct bpe_spec *spec, size_t *bad, struct err *e)
 		bpe_parts_of_ranks(b);
 	else if (spec->whole_piece && !spec->symbols)
 		bpe_parts_of_merges(b, spec->merge, spec->num_merges);
-	if (!spec->symbols)
-		bpe_cuts_init(&b->cuts, spec->token, spec->num_tokens);
 	return 0;
+}
+
+/* The pairs, and the cuts beside them: neither looks at the other. */
+struct build {
+	struct bpe *b;
+	const struct bpe_spec *spec;
+	size_t *bad;
+	struct err *e;
+	int rc;
+};
+
+static void
+build_side(void *ctx, int side)
+{
+	struct build *x = ctx;
+
+	if (side == 0)
+		x->rc = build_pairs(x->b, x->spec, x->bad, x->e);
+	else if (!x->spec->symbols)
+		bpe_cuts_init(&x->b->cuts, x->spec->token, x->spec->num_tokens);
+}
+
+/* -1 with the reason, and with the merge that is wrong, if any, in *bad. */
+static int
+build(struct bpe *b, const struct bpe_spec *spec, size_t *bad, struct err *e)
+{
+	struct build x = { b, spec, bad, e, 0 };
+
+	if (spec->num_tokens > BPE_MAX || spec->num_merges > BPE_MAX)
+		return err_set(e, "%zu tokens and %zu merges: at most %d of each", spec->num_tokens,
+		    spec->num_merges, BPE_MAX);
+	if (spec->pool)
+		pool_run(spec->pool, 2, build_side, &x);
+	else
+		for (int side = 0; side < 2; side++)
+			build_side(&x, side);
+	return x.rc;
 }
 
 /* All or nothing. */

@@ -37,6 +37,7 @@ struct bpe_spec {
 	bool whole_piece;               /* a piece that is a token is that token, without merging: rank files,
 	                                   and ignore_merges of tokenizer.json */
 	bool symbols;                   /* callers start from ids of their own (bpe_merge); bytes need no ids */
+	struct pool *pool;              /* who helps to build it; NULL: nobody */
 };
 
 struct bpe;                             /* read-only, shared by threads */

@@ -22,6 +22,7 @@ enum {
 	KEY = 15,                       /* longest piece of the first cache */
 	IDS = 4,                        /* what simd_match calls the second */
 	LONG_BITS = 16,                 /* 64-byte slots: 4 MiB */
+	START_BITS = 12,                /* of both at first: to get their pages takes longer than to encode a short text */
 	LONG_KEY = 31,
 	LONG_IDS = 7,
 	PAIR_BITS = 16,                 /* 8-byte slots: 512 KiB */
@@ -91,6 +92,8 @@ struct bpe_worker {
 	const struct bpe *bpe;
 	struct set *sets;
 	struct long_slot *longs;
+	unsigned set_shift, long_shift; /* from a hash to the index of either */
+	size_t remembered;              /* pieces, while the caches are small */
 	uint64_t *pairs;                /* two characters and whether a token crosses between them */
 	struct glyph *glyphs;
 	void *block;                    /* what the four lie in */
@@ -121,6 +124,33 @@ tables_init(struct bpe_worker *w)
 	w->glyphs = (struct glyph *)(void *)(at + sets + longs + pairs);
 }
 
+/* The index of a key's set is in the uppermost bits. */
+static inline uint64_t
+set_hash(uint64_t low, uint64_t high)
+{
+	return low * BPE_MIX + high * BPE_MIX2;
+}
+
+/* The caches in their full size. From the last set on, each goes to places at or behind its own, which have been
+ * left by then; long pieces are few, and soon known again. */
+static void
+grow(struct bpe_worker *w)
+{
+	w->set_shift = 64 - SETS_BITS;
+	w->long_shift = 64 - LONG_BITS;
+	memset(w->longs, 0, ((size_t)1 << START_BITS) * sizeof *w->longs);
+	for (size_t i = (size_t)1 << START_BITS; i-- > 0;) {
+		struct set old = w->sets[i], *to;
+
+		memset(&w->sets[i], 0, sizeof old);
+		for (size_t k = 0; k < 2 && old.key[2 * k + 1]; k++) {
+			to = &w->sets[set_hash(old.key[2 * k], old.key[2 * k + 1]) >> w->set_shift];
+			memcpy(to->key + (to->key[1] ? 2 : 0), old.key + 2 * k, sizeof to->key / 2);
+			memcpy(to->id + (to->key[3] ? IDS : 0), old.id + k * IDS, sizeof to->id / 2);
+		}
+	}
+}
+
 /* All slots are empty: no piece has length 0. */
 struct bpe_worker *
 bpe_worker_new(const struct bpe *b)
@@ -130,6 +160,7 @@ bpe_worker_new(const struct bpe *b)
 	w->bpe = b;
 	w->late = mem_zalloc(LATES, sizeof *w->late);
 	tables_init(w);
+	w->set_shift = w->long_shift = 64 - START_BITS;
 	return w;
 }
 
@@ -190,7 +221,7 @@ find_long(const struct bpe_worker *w, struct late *l)
 	}
 	memcpy(l->key, padded, sizeof padded);
 	h = (l->key[0] ^ l->key[2] << 1) * BPE_MIX + (l->key[1] ^ l->key[3] << 1) * BPE_MIX2;
-	l->slot = &w->longs[(h ^ h >> 32) * BPE_MIX >> (64 - LONG_BITS)];
+	l->slot = &w->longs[(h ^ h >> 32) * BPE_MIX >> w->long_shift];
 	__builtin_prefetch(l->slot);
 }
 
@@ -203,6 +234,7 @@ remember(struct bpe_worker *w, const struct late *l)
 	size_t way = set->key[1] != 0;
 	uint32_t *id = set->id + way * IDS;
 
+	w->remembered++;
 	if (l->item.len <= KEY && l->count <= IDS) {
 		memcpy(set->key + 2 * way, l->probe.key, sizeof l->probe.key);
 		memset(id, 0, IDS * sizeof *id);
@@ -315,7 +347,7 @@ add_late(struct bpe_worker *w, const struct item *m, const struct probe *p, uint
 
 /* Key, set and prefetch of a piece of which key holds the first 16 bytes. */
 static inline void
-probe_set(const unsigned char *sets, struct probe *p, const uint64_t key[2], size_t len, uint32_t unit)
+probe_set(const struct bpe_worker *w, struct probe *p, const uint64_t key[2], size_t len, uint32_t unit)
 {
 	const struct key_row *row = &key_row[len < KEY + 1 ? len : KEY + 1];
 	uint64_t low = key[0] & row->mask[0];
@@ -323,8 +355,8 @@ probe_set(const unsigned char *sets, struct probe *p, const uint64_t key[2], siz
 
 	p->key[0] = low;
 	p->key[1] = high;
-	p->set = (low * BPE_MIX + high * BPE_MIX2) >> (64 - SETS_BITS) << 6;
-	__builtin_prefetch(sets + p->set);
+	p->set = set_hash(low, high) >> w->set_shift << 6;
+	__builtin_prefetch((const unsigned char *)w->sets + p->set);
 }
 
 /* Looks a probe up. to has room for IDS: all of them are copied, whatever their number. Both ways are compared,
@@ -353,7 +385,7 @@ encode_item(struct bpe_worker *w, const struct item *m, uint32_t *to)
 	uint32_t *next;
 
 	memcpy(key, m->bytes, w->end - m->bytes >= 16 ? 16 : m->len < 16 ? m->len : 16);
-	probe_set((const unsigned char *)w->sets, &p, key, m->len, m->unit);
+	probe_set(w, &p, key, m->len, m->unit);
 	next = look_up((const unsigned char *)w->sets, &p, to);
 	return next ? next : add_late(w, m, &p, to);
 }
@@ -476,7 +508,6 @@ struct batch {
 static size_t
 probe_block(struct bpe_worker *w, const struct batch *b, size_t i, size_t behind)
 {
-	const unsigned char *sets = (const unsigned char *)w->sets;
 	uint32_t from = b->end[(ptrdiff_t)i - 1];
 
 	for (; i < behind; from = b->end[i++]) {
@@ -488,7 +519,7 @@ probe_block(struct bpe_worker *w, const struct batch *b, size_t i, size_t behind
 		/* the length last: in a text of ASCII it is all that cannot be foreseen */
 		if ((key[0] & 0x8080) && len >= 6 && (s[0] >= 0xe0 || s[1] >= 0xe0))
 			break;
-		probe_set(sets, &w->probe[i], key, len, 0);
+		probe_set(w, &w->probe[i], key, len, 0);
 	}
 	return i;
 }
@@ -549,6 +580,8 @@ bpe_encode_text(struct bpe_worker *w, const struct pretok *p, const unsigned cha
 	while ((b.count = pretok_ends(p, &t, end + 1, ENDS)) > 0) {
 		for (b.plain = b.count; b.plain > 0 && n - end[b.plain - 1] < 16;)
 			b.plain--;
+		if (w->remembered >= (size_t)1 << START_BITS && w->set_shift == 64 - START_BITS)
+			grow(w);
 		/* no more ids than bytes, and room for those of late pieces */
 		token_ids_reserve(out, end[b.count] - end[0] + LATES * BPE_LINEAR_MAX + IDS);
 		w->first = out->id + before;

@@ -2,6 +2,7 @@
 #ifndef TOKEN_BPE_IMPL_H
 #define TOKEN_BPE_IMPL_H
 
+#include "lib/base/mem.h"
 #include "lib/token/bpe.h"
 
 #include <string.h>
@@ -153,8 +154,8 @@ bpe_is_text(const struct bpe_token *t)
 static inline bool
 bpe_is_join(const struct bpe_token *t, const struct bpe_token *left, const struct bpe_token *right)
 {
-	return t->len == left->len + right->len && !memcmp(t->bytes, left->bytes, left->len) &&
-	    !memcmp(t->bytes + left->len, right->bytes, right->len);
+	return t->len == left->len + right->len && mem_equal(t->bytes, left->bytes, left->len) &&
+	    mem_equal(t->bytes + left->len, right->bytes, right->len);
 }
 
 /* An empty table for count names. */

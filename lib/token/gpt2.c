@@ -36,8 +36,6 @@ struct gpt2 {
 	bool special_as_text;
 };
 
-enum { AHEAD = 16 };                    /* tokens between asking for a place and its use */
-
 /* The merges while they are being read. */
 struct merges {
 	const struct names *names;
@@ -74,8 +72,7 @@ decode_name(struct gpt2 *g, const struct alphabet *a, const char *name, size_t l
  * twice, there can be no gap.
  */
 static int
-add_token(struct tokenizer *t, struct names *n, const struct alphabet *a, const struct json_value *v,
-    struct err *e)
+add_token(struct tokenizer *t, const struct alphabet *a, const struct json_value *v, struct err *e)
 {
 	struct gpt2 *g = t->impl;
 
@@ -84,8 +81,6 @@ add_token(struct tokenizer *t, struct names *n, const struct alphabet *a, const 
 	if (v->integer < 0 || v->integer >= t->vocab_size)
 		return err_set(e, "the id of '%.40s' is %lld, but there are %lld tokens", v->key,
 		    (long long)v->integer, (long long)t->vocab_size);
-	if (names_add(n, v->key, v->key_len, (uint32_t)v->integer) >= 0)
-		return err_set(e, "token '%.40s' is there twice", v->key);
 	if (g->token[v->integer].bytes)
 		return err_set(e, "id %lld is there twice", (long long)v->integer);
 	g->token[v->integer] = decode_name(g, a, v->key, v->key_len);
@@ -109,12 +104,11 @@ read_vocab(struct tokenizer *t, struct names *n, const struct json_value *root, 
 		len += root->item[i].key_len;
 	g->bytes = g->end = mem_zalloc_whole(len, 1);
 	alphabet_init(&a);
-	for (size_t i = 0; i < root->len; i++) {
-		if (i + AHEAD < root->len)
-			names_expect(n, root->item[i + AHEAD].key, root->item[i + AHEAD].key_len);
-		if (add_token(t, n, &a, &root->item[i], e) < 0)
+	for (size_t i = 0; i < root->len; i++)
+		if (add_token(t, &a, &root->item[i], e) < 0)
 			return -1;
-	}
+	if (names_add_members(n, root, e) < 0)
+		return -1;
 	g->end_of_text = names_find(n, end_of_text, sizeof end_of_text - 1);
 	if (g->end_of_text >= 0)
 		g->token[g->end_of_text].special = true;

@@ -42,6 +42,7 @@ struct hf_reading {
 	struct hf *hf;
 	const struct tokenizer_spec *spec;
 	const struct json_value *model, *vocab, *added;
+	struct pool *pool;              /* of two threads */
 	struct names names;             /* model and added tokens */
 	int64_t size;                   /* ids are below */
 	bool *in_model;                 /* by id */

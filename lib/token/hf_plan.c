@@ -6,15 +6,16 @@
  * Source: the serialised forms in huggingface/tokenizers.
  */
 #include "lib/base/mem.h"
+#include "lib/base/pool.h"
 #include "lib/token/hf.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#define NEVER UINT32_MAX
 enum {
 	ID_SLACK = 1 << 16,             /* ids may be this much above 16 times the number of tokens */
 	AFFIX_MAX = 255,                /* bytes: every character of a text is looked up with it */
-	AHEAD = 16,                     /* tokens between asking for a place and its use */
 	BLOCK = 64,                     /* merges that are looked up together */
 };
 
@@ -98,12 +99,43 @@ add_texts(struct hf_reading *r, const struct json_value *v)
 		h->text[id] = (struct name){ copy_name(r, v), v->key_len, (uint32_t)id };
 }
 
+/* The model's tokens, each with an id of its own. */
+static int
+read_texts(struct hf_reading *r, struct err *e)
+{
+	for (size_t i = 0; i < r->vocab->len; i++) {
+		const struct json_value *v = &r->vocab->item[i];
+
+		if (r->in_model[v->integer])
+			return err_set(e, "id %lld is there twice", (long long)v->integer);
+		r->in_model[v->integer] = true;
+		add_texts(r, v);
+	}
+	return 0;
+}
+
+/* Names and texts of the model's tokens are entered side by side: neither looks at the other. */
+struct vocab_sides {
+	struct hf_reading *r;
+	int rc[2];
+	struct err why[2];
+};
+
+static void
+read_side(void *ctx, int side)
+{
+	struct vocab_sides *v = ctx;
+
+	v->rc[side] = side == 0 ? names_add_members(&v->r->names, v->r->vocab, &v->why[side])
+				: read_texts(v->r, &v->why[side]);
+}
+
 /* Enters the model's tokens. Their names stay in the tree, which outlives the reading. */
 static int
 read_vocab(struct hf_reading *r, struct err *e)
 {
+	struct vocab_sides v = { .r = r };
 	struct hf *h = r->hf;
-	const struct json_value *item = r->vocab->item;
 	size_t len = 0;
 
 	names_init(&r->names, r->vocab->len + r->added->len);
@@ -112,20 +144,12 @@ read_vocab(struct hf_reading *r, struct err *e)
 	h->control = mem_zalloc((size_t)r->size, sizeof *h->control);
 	h->token = h->splitter.bytes ? mem_zalloc_whole((size_t)r->size, sizeof *h->token) : NULL;
 	for (size_t i = 0; i < r->vocab->len; i++)
-		len += item[i].key_len;
+		len += r->vocab->item[i].key_len;
 	r->text = mem_pool_alloc(&h->pool, len + 1, h->splitter.bytes == h->decoder.bytes ? 1 : 2);
-	for (size_t i = 0; i < r->vocab->len; i++) {
-		const struct json_value *v = &item[i];
-
-		if (i + AHEAD < r->vocab->len)
-			names_expect(&r->names, item[i + AHEAD].key, item[i + AHEAD].key_len);
-		if (r->in_model[v->integer])
-			return err_set(e, "id %lld is there twice", (long long)v->integer);
-		if (names_add(&r->names, v->key, v->key_len, (uint32_t)v->integer) >= 0)
-			return err_set(e, "token '%.40s' is there twice", v->key);
-		r->in_model[v->integer] = true;
-		add_texts(r, v);
-	}
+	pool_run(r->pool, 2, read_side, &v);
+	for (int side = 0; side < 2; side++)
+		if (v.rc[side] < 0)
+			return err_set(e, "%s", v.why[side].msg);
 	return 0;
 }
 
@@ -150,12 +174,10 @@ merge_parts(const struct json_value *v, struct name part[2], struct err *e)
 	return 0;
 }
 
-/*
- * Some merges, of which the names of both parts are there. A merge of a byte-level model with a part that is
- * not of the alphabet can never be made, and is left out. Returns the first whose part is no token.
- */
+/* Some merges, of which the names of both parts are there. A merge of a byte-level model with a part that is
+ * not of the alphabet can never be made, and has NEVER on its left. Returns the first whose part is no token. */
 static size_t
-add_merges(struct hf_reading *r, struct name *part, size_t count, struct err *e)
+find_merges(const struct hf_reading *r, struct bpe_merge *merge, struct name *part, size_t count, struct err *e)
 {
 	const struct hf *h = r->hf;
 
@@ -167,32 +189,56 @@ add_merges(struct hf_reading *r, struct name *part, size_t count, struct err *e)
 			err_set(e, "'%.*s' is not in the vocabulary", (int)unknown->len, unknown->bytes);
 			return i;
 		}
-		if (!h->splitter.bytes || (h->token[part[0].id].bytes && h->token[part[1].id].bytes))
-			r->merge[r->num_merges++] = (struct bpe_merge){ part[0].id, part[1].id };
+		merge[i] = (struct bpe_merge){ part[0].id, part[1].id };
+		if (h->splitter.bytes && !(h->token[part[0].id].bytes && h->token[part[1].id].bytes))
+			merge[i].left = NEVER;
 	}
 	return count;
 }
 
-/* Rank is the order. */
+/* The list of merges in halves, side by side; good is how far each half is right. */
+struct merge_sides {
+	const struct hf_reading *r;
+	const struct json_value *list;
+	size_t from[3], good[2];
+	struct err why[2];
+};
+
+static void
+find_side(void *ctx, int side)
+{
+	struct merge_sides *m = ctx;
+	struct name part[2 * BLOCK];
+	size_t *at = &m->good[side], end = m->from[side + 1], some = 0, good = 0;
+
+	for (*at = m->from[side]; *at < end && good == some; *at += good) {
+		size_t whole = 0;
+
+		some = end - *at < BLOCK ? end - *at : BLOCK;
+		while (whole < some && merge_parts(&m->list->item[*at + whole], &part[2 * whole], &m->why[side]) == 0)
+			whole++;
+		good = find_merges(m->r, m->r->merge + *at, part, whole, &m->why[side]);
+	}
+}
+
+/* Rank is the order. What can never be made is left out. */
 static int
 read_merges(struct hf_reading *r, struct err *e)
 {
-	const struct json_value *list;
-	struct name part[2 * BLOCK];
-	struct err why;
+	struct merge_sides m = { .r = r };
 
-	if (hf_list(r->model, "merges", &list, e) < 0)
+	if (hf_list(r->model, "merges", &m.list, e) < 0)
 		return -1;
-	r->merge = mem_zalloc_whole(list->len, sizeof *r->merge);
-	for (size_t i = 0, good; i < list->len; i += BLOCK) {
-		size_t some = list->len - i < BLOCK ? list->len - i : BLOCK, whole = 0;
-
-		while (whole < some && merge_parts(&list->item[i + whole], &part[2 * whole], &why) == 0)
-			whole++;
-		good = add_merges(r, part, whole, &why);
-		if (good < some)
-			return err_set(e, "model: merge %zu: %s", i + good, why.msg);
-	}
+	r->merge = mem_zalloc_whole(m.list->len, sizeof *r->merge);
+	m.from[1] = m.list->len / 2;
+	m.from[2] = m.list->len;
+	pool_run(r->pool, 2, find_side, &m);
+	for (int side = 0; side < 2; side++)
+		if (m.good[side] < m.from[side + 1])
+			return err_set(e, "model: merge %zu: %s", m.good[side], m.why[side].msg);
+	for (size_t i = 0; i < m.list->len; i++)
+		if (r->merge[i].left != NEVER)
+			r->merge[r->num_merges++] = r->merge[i];
 	return 0;
 }
 
@@ -287,7 +333,7 @@ read_model(struct hf_reading *r, struct err *e)
 	if (!h->splitter.bytes || *prefix || *suffix || !has_all_bytes(r))
 		return read_symbols(r, whole_piece, e);
 	h->bpe = bpe_new(&(struct bpe_spec){ .token = h->token, .num_tokens = (size_t)r->size,
-		.merge = r->merge, .num_merges = r->num_merges, .whole_piece = whole_piece }, &bad, &why);
+		.merge = r->merge, .num_merges = r->num_merges, .whole_piece = whole_piece, .pool = r->pool }, &bad, &why);
 	return h->bpe ? 0 : refused(r, bad, why.msg, e);
 }
 
@@ -352,7 +398,7 @@ int
 hf_plan(struct tokenizer *t, const struct tokenizer_spec *spec, const struct json_value *root,
     const char *dir, struct err *e)
 {
-	struct hf_reading r = { .hf = t->impl, .spec = spec };
+	struct hf_reading r = { .hf = t->impl, .spec = spec, .pool = pool_new(2) };
 	int rc = -1;
 
 	alphabet_init(&r.hf->alphabet);
@@ -364,6 +410,7 @@ hf_plan(struct tokenizer *t, const struct tokenizer_spec *spec, const struct jso
 		rc = hf_special(t, &r.names, root, dir, e);
 		t->adds_bos = r.hf->before.count && r.hf->before.id[0] == t->special[TOKENIZER_BOS];
 	}
+	pool_free(r.pool);
 	names_release(&r.names);
 	free(r.in_model);
 	free(r.merge);

@@ -45,21 +45,52 @@ first_place(const struct names *n, const char *s, size_t len)
 static struct name *
 place(const struct names *n, const char *s, size_t len, size_t i)
 {
-	while (n->slot[i].bytes && (n->slot[i].len != len || memcmp(n->slot[i].bytes, s, len)))
+	while (n->slot[i].bytes && (n->slot[i].len != len || !mem_equal(n->slot[i].bytes, s, len)))
 		i = (i + 1) & n->mask;
 	return &n->slot[i];
+}
+
+/* Puts a string at its place; the id that it had, or -1. */
+static int64_t
+add_at(struct names *n, const struct name *name, size_t i)
+{
+	struct name *p = place(n, name->bytes, name->len, i);
+
+	if (p->bytes)
+		return p->id;
+	*p = *name;
+	return -1;
 }
 
 /* A string keeps the first id that it was given. */
 int64_t
 names_add(struct names *n, const char *s, size_t len, uint32_t id)
 {
-	struct name *p = place(n, s, len, first_place(n, s, len));
+	return add_at(n, &(struct name){ s, (uint32_t)len, id }, first_place(n, s, len));
+}
 
-	if (p->bytes)
-		return p->id;
-	*p = (struct name){ s, (uint32_t)len, id };
-	return -1;
+/* Places are asked for a block ahead of their use. */
+int
+names_add_members(struct names *n, const struct json_value *vocab, struct err *e)
+{
+	size_t at[BLOCK];
+
+	for (size_t done = 0, some; done < vocab->len; done += some) {
+		const struct json_value *v = vocab->item + done;
+
+		some = vocab->len - done < BLOCK ? vocab->len - done : BLOCK;
+		for (size_t i = 0; i < some; i++) {
+			at[i] = first_place(n, v[i].key, v[i].key_len);
+			__builtin_prefetch(&n->slot[at[i]], 1);
+		}
+		for (size_t i = 0; i < some; i++) {
+			const struct name name = { v[i].key, v[i].key_len, (uint32_t)v[i].integer };
+
+			if (add_at(n, &name, at[i]) >= 0)
+				return err_set(e, "token '%.40s' is there twice", v[i].key);
+		}
+	}
+	return 0;
 }
 
 /* Also of an empty table: one that was never filled has no strings. */
@@ -91,11 +122,4 @@ names_find_all(const struct names *n, struct name *name, size_t count)
 			name[i].id = p->bytes ? p->id : UINT32_MAX;
 		}
 	}
-}
-
-/* Of a table that is there. */
-void
-names_expect(const struct names *n, const char *s, size_t len)
-{
-	__builtin_prefetch(&n->slot[first_place(n, s, len)], 1);
 }

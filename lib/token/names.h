@@ -6,6 +6,8 @@
 #ifndef TOKEN_NAMES_H
 #define TOKEN_NAMES_H
 
+#include "lib/base/json.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,11 +26,12 @@ void    names_init(struct names *n, size_t count);
 void    names_release(struct names *n);
 /* The id that the string has already, or -1 when it was new and has this one now. */
 int64_t names_add(struct names *n, const char *s, size_t len, uint32_t id);
+/* Adds the members of a vocabulary, each a token with its id, which is not looked at. A token that is there already
+ * is an error that names it. The text of the JSON must outlive the names. */
+int     names_add_members(struct names *n, const struct json_value *vocab, struct err *e);
 /* The id, or -1. */
 int64_t names_find(const struct names *n, const char *s, size_t len);
 /* Sets the ids of count names, UINT32_MAX for what is none: sooner than one by one. */
 void    names_find_all(const struct names *n, struct name *name, size_t count);
-/* Asks for the place of a string that will be added or found soon. */
-void    names_expect(const struct names *n, const char *s, size_t len);
 
 #endif
