@@ -115,6 +115,19 @@ append(struct plan *p, struct dataset_writer *w, const char *prefix, struct err 
 	return rc;
 }
 
+/* What is merged, with its notes. */
+static void
+describe(struct dataset_writer *w, const struct plan *p)
+{
+	const struct notes_origin origin = { p->c->made_by, p->input, p->count };
+	struct dataset_counts counts = dataset_writer_counts(w);
+	struct str text = { 0 };
+
+	notes_text(&p->notes, &origin, &counts, &text);
+	dataset_writer_describe(w, text.buf);
+	str_release(&text);
+}
+
 /* The result under its name; nothing of it is left after a failure, and an old one is as it was. */
 static int
 merge(struct plan *p, struct err *e)
@@ -128,6 +141,7 @@ merge(struct plan *p, struct err *e)
 			dataset_abort(w);
 			return -1;
 		}
+	describe(w, p);
 	return dataset_commit(w, e);
 }
 
@@ -157,7 +171,6 @@ shard_cat(const struct cat_config *c, int count, char **prefix, struct err *e)
 {
 	struct plan p = { .c = c, .prefix = prefix, .count = count, .type = DTYPE_NONE, .known = -1,
 		.meter.tell = c->progress, .input = mem_zalloc((size_t)count, sizeof *p.input) };
-	struct notes_origin origin = { c->made_by, p.input, count };
 	int rc = c->force ? 0 : shard_check_target(c->output, e);
 
 	notes_init(&p.notes);
@@ -165,8 +178,6 @@ shard_cat(const struct cat_config *c, int count, char **prefix, struct err *e)
 		rc = look_at(&p, i, e);
 	if (rc == 0)
 		rc = merge(&p, e);
-	if (rc == 0)
-		rc = notes_write(c->output, &p.notes, &origin, e);
 	if (rc == 0)
 		say(&p);
 	notes_release(&p.notes);

@@ -23,21 +23,28 @@ print_found(const char *prefix, const struct str *found, FILE *out)
 		fprintf(out, "%s: %.*s\n", prefix, (int)(feed - p), p);
 }
 
-/* The repaired dataset with notes that keep the tokenizer. Writing them opens it, so one that is
- * still damaged could not pass for repaired. */
+/* The repaired dataset with notes that keep the tokenizer. It is opened, so one that is still damaged could
+ * not pass for repaired. */
 static int
 save(const struct repair_config *c, struct dataset_repair *r, const char *prefix, struct err *e)
 {
 	struct notes_input input = { prefix, dataset_repair_bin_bytes(r), -1 };
 	struct notes_origin origin = { c->made_by, &input, 1 };
 	const char *output = c->in_place ? NULL : c->output;
+	struct dataset_counts counts = dataset_repair_counts(r);
+	struct dataset *d = NULL;
+	struct str text = { 0 };
 	struct notes n;
-	int rc = notes_read(prefix, &n, e) < 0 ? -1 : dataset_repair_save(r, output, e);
 
-	if (rc == 0)
-		rc = notes_write(output ? output : prefix, &n, &origin, e);
+	if (notes_read(prefix, &n, e) >= 0) {
+		notes_text(&n, &origin, &counts, &text);
+		if (dataset_repair_save(r, output, text.buf, e) == 0)
+			d = shard_open(output ? output : prefix, e);
+	}
 	notes_release(&n);
-	return rc;
+	str_release(&text);
+	dataset_close(d);
+	return d ? 0 : -1;
 }
 
 /* A sound dataset is left alone, and nothing is written for it. */

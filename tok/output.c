@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct output {
 	const struct encode_config *c;
@@ -181,21 +182,36 @@ output_sync(struct output *o, struct resume_state *state, struct err *e)
 	return o->errors.f ? outfile_sync(&o->errors, &state->error_bytes, e) : 0;
 }
 
-/* The temporary files that a run leaves to another go last, here and where --force replaces what such a
- * run has left. If one fails, the keys before it are there and those after it are not: -1 says so to the
- * caller. The notes of a key come after its dataset. */
+/* A key with its notes, unless an earlier run has committed it. */
+static int
+commit_key(struct output *o, int k, const struct sidecar *notes, struct err *e)
+{
+	struct dataset_writer *w = o->writer[k];
+	struct str text = { 0 };
+
+	if (!w)
+		return 0;
+	sidecar_text(notes, k, &text);
+	dataset_writer_describe(w, text.buf);
+	str_release(&text);
+	o->writer[k] = NULL;
+	return dataset_commit(w, e);
+}
+
+/* The list of bad lines comes first, since an index that is there says that all is. The temporary files that a
+ * run leaves to another go last, here and where --force replaces what such a run has left. If one
+ * fails, the keys before it are there and those after it are not: -1 says so to the caller. */
 int
 output_commit(struct output *o, const struct sidecar *notes, struct err *e)
 {
-	for (int k = 0; k < o->num_keys; k++) {
-		struct dataset_writer *w = o->writer[k];
-
-		o->writer[k] = NULL;
-		if ((w && dataset_commit(w, e) < 0) || sidecar_write(notes, k, o->name[k], e) < 0)
-			return -1;
-	}
 	if (o->errors.f && outfile_commit(&o->errors, e) < 0)
 		return -1;
+	for (int k = 0; k < o->num_keys; k++)
+		if (commit_key(o, k, notes, e) < 0) {
+			if (k == 0 && o->error_path && !o->c->resume)
+				unlink(o->error_path);
+			return -1;
+		}
 	for (int k = 0; k < o->num_keys && (o->c->resume || o->c->force); k++)
 		dataset_drop_parts(o->name[k]);
 	return 0;

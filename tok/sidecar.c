@@ -83,28 +83,19 @@ add_counts(struct str *out, const struct encode_counts *c, int key)
 	str_adds(out, "}\n");
 }
 
-/* name is the dataset's, without suffix. Appears whole or not at all; -1 with a reason, and the
- * dataset stays. */
-int
-sidecar_write(const struct sidecar *s, int key, const char *name, struct err *e)
+/* The whole file. */
+void
+sidecar_text(const struct sidecar *s, int key, struct str *out)
 {
-	struct str out = { 0 }, path = { 0 };
-	int rc;
-
-	str_adds(&out, "{\n  ");
-	add_text(&out, "made_by", s->c->version);
-	str_adds(&out, ",\n  ");
-	add_text(&out, "json_key", s->c->json_keys.item[key]);
-	str_adds(&out, ",\n");
-	add_notes(&out, s);
-	str_addf(&out, "  \"bos_id\": %lld,\n  \"split_sentences\": %s,\n", (long long)s->bos,
+	str_adds(out, "{\n  ");
+	add_text(out, "made_by", s->c->version);
+	str_adds(out, ",\n  ");
+	add_text(out, "json_key", s->c->json_keys.item[key]);
+	str_adds(out, ",\n");
+	add_notes(out, s);
+	str_addf(out, "  \"bos_id\": %lld,\n  \"split_sentences\": %s,\n", (long long)s->bos,
 	    s->c->split_sentences ? "true" : "false");
-	add_inputs(&out, s);
-	add_counts(&out, s->counts, key);
-	str_adds(&out, "}\n");
-	str_addf(&path, "%s.json", name);
-	rc = io_write_file(path.buf, out.buf, out.len, e);
-	str_release(&out);
-	str_release(&path);
-	return rc;
+	add_inputs(out, s);
+	add_counts(out, s->counts, key);
+	str_adds(out, "}\n");
 }

@@ -14,7 +14,7 @@ struct sidecar {
 	int64_t eod, bos;               /* bos -1: none was put in front */
 };
 
-/* Writes NAME.json for key number `key`. */
-int sidecar_write(const struct sidecar *s, int key, const char *name, struct err *e);
+/* Appends the text for key number `key`. */
+void sidecar_text(const struct sidecar *s, int key, struct str *out);
 
 #endif

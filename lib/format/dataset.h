@@ -95,6 +95,12 @@ int  dataset_add_batch(struct dataset_writer *w, const struct dataset_batch *b, 
  * of the writer's type go from file to file; others are converted, each checked. */
 int dataset_add_documents(struct dataset_writer *w, const struct dataset *d, int64_t begin,
     int64_t end, struct err *e);
+/* So far, what was added; and what PREFIX.json is to say, which is copied: commit puts it under its name before the .idx. */
+struct dataset_counts {
+	int64_t documents, sequences, tokens;
+};
+struct dataset_counts dataset_writer_counts(const struct dataset_writer *w);
+void dataset_writer_describe(struct dataset_writer *w, const char *json);
 int  dataset_commit(struct dataset_writer *w, struct err *e);           /* frees w in every case */
 void dataset_abort(struct dataset_writer *w);
 

@@ -30,7 +30,7 @@ struct dataset_writer {
 	char *buffer;                           /* of bin.f */
 	uint64_t behind;                        /* bytes of bin that the disk has not been set to work on */
 	FILE *lengths, *documents;              /* i32 and i64 values; no name, gone when closed */
-	char *prefix;
+	char *prefix, *notes;                   /* notes: of PREFIX.json; NULL: none are written */
 	enum dtype type;
 	int64_t min, max;                       /* what the type can hold */
 	int64_t sequences, boundaries;

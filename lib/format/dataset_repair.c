@@ -256,7 +256,7 @@ cut_bin(const struct dataset *d, uint64_t bytes, struct err *e)
 
 /* A new dataset, or a new index over the old tokens. */
 int
-dataset_repair_save(struct dataset_repair *r, const char *output, struct err *e)
+dataset_repair_save(struct dataset_repair *r, const char *output, const char *notes, struct err *e)
 {
 	struct dataset *d = &r->d;
 	struct dataset_writer *w = output ? dataset_writer_new(output, d->type, e)
@@ -270,9 +270,18 @@ dataset_repair_save(struct dataset_repair *r, const char *output, struct err *e)
 		dataset_abort(w);
 		return -1;
 	}
+	if (notes)
+		dataset_writer_describe(w, notes);
 	if (dataset_commit(w, e) < 0)
 		return -1;
 	return output ? 0 : cut_bin(d, r->bytes, e);
+}
+
+/* Every token that is kept is in a sequence. */
+struct dataset_counts
+dataset_repair_counts(const struct dataset_repair *r)
+{
+	return (struct dataset_counts){ r->documents, r->sequences, r->bytes / (int64_t)dtype_size(r->d.type) };
 }
 
 /* As it was found. */

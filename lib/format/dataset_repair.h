@@ -20,8 +20,10 @@ struct dataset_repair;
  * document. */
 struct dataset_repair *dataset_repair_open(const char *prefix, struct str *found, struct err *e);
 /* Writes the repaired dataset; output NULL: in place, where the index is replaced before the .bin is
- * cut, so that an interruption leaves what can be repaired again. */
-int  dataset_repair_save(struct dataset_repair *r, const char *output, struct err *e);
+ * cut, so that an interruption leaves what can be repaired again. notes: the text of PREFIX.json, or NULL:
+ * none is written. */
+int  dataset_repair_save(struct dataset_repair *r, const char *output, const char *notes, struct err *e);
+struct dataset_counts dataset_repair_counts(const struct dataset_repair *r);            /* of what is saved */
 void dataset_repair_close(struct dataset_repair *r);
 int64_t dataset_repair_bin_bytes(const struct dataset_repair *r);       /* of the damaged .bin */
 

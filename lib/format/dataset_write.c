@@ -345,21 +345,61 @@ remove_old(const char *prefix, struct err *e)
 	return rc;
 }
 
+/* Writes PREFIX.json. */
+static int
+write_notes(const struct dataset_writer *w, struct err *e)
+{
+	char *path = dataset_path(w->prefix, ".json");
+	int rc = io_write_file(path, w->notes, strlen(w->notes), e);
+
+	free(path);
+	return rc;
+}
+
+/* Takes away what was put under its name before the index failed. */
+static void
+withdraw(const struct dataset_writer *w)
+{
+	char *path = dataset_path(w->prefix, ".json");
+
+	unlink(w->bin.path);
+	if (w->notes)
+		unlink(path);
+	free(path);
+}
+
 /* Puts the files under their names, the index last. */
 static int
 publish(struct dataset_writer *w, struct outfile *idx, struct err *e)
 {
-	if (!w->bin.f)
-		return outfile_commit(idx, e);
+	bool tokens = w->bin.f != NULL;
+
 	/* An index of an older dataset must not stand beside the new tokens, not even for a moment. */
-	if (remove_old(w->prefix, e) < 0 || outfile_commit(&w->bin, e) < 0)
+	if (tokens && (remove_old(w->prefix, e) < 0 || outfile_commit(&w->bin, e) < 0))
 		return -1;
-	if (outfile_commit(idx, e) < 0) {
-		if (!w->keep)
-			unlink(w->bin.path);
+	if ((w->notes && write_notes(w, e) < 0) || outfile_commit(idx, e) < 0) {
+		if (tokens && !w->keep)
+			withdraw(w);
 		return -1;
 	}
 	return 0;
+}
+
+/* The position in the .bin is that of the tokens, since nothing else is in it. */
+struct dataset_counts
+dataset_writer_counts(const struct dataset_writer *w)
+{
+	off_t bytes = w->bin.f ? ftello(w->bin.f) : 0;
+
+	return (struct dataset_counts){ w->boundaries, w->sequences, bytes / (off_t)dtype_size(w->type) };
+}
+
+/* The text of another call before is forgotten. */
+void
+dataset_writer_describe(struct dataset_writer *w, const char *json)
+{
+	free(w->notes);
+	w->notes = mem_strdup(json);
 }
 
 /* Success or not, the temporary files are gone afterwards, but for those of a writer that another run can
@@ -397,5 +437,6 @@ dataset_abort(struct dataset_writer *w)
 		fclose(w->documents);
 	free(w->buffer);
 	free(w->prefix);
+	free(w->notes);
 	free(w);
 }

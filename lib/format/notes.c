@@ -214,30 +214,15 @@ add_inputs(const struct notes_origin *o, struct str *out)
 	str_adds(out, "  ],\n");
 }
 
-/* Opening the dataset for its counts is also the last check of what was just written. */
-int
-notes_write(const char *prefix, const struct notes *n, const struct notes_origin *o, struct err *e)
+/* The whole of PREFIX.json. */
+void
+notes_text(const struct notes *n, const struct notes_origin *o, const struct dataset_counts *counts, struct str *out)
 {
-	struct dataset *d =
-	    dataset_open_with(prefix, &(struct dataset_options){ .no_mmap_bin = true }, e);
-	struct str out = { 0 };
-	char *path;
-	int rc;
-
-	if (!d)
-		return -1;
-	path = dataset_path(prefix, ".json");
-	str_adds(&out, "{\n  \"made_by\": ");
-	str_add_json(&out, o->made_by, strlen(o->made_by));
-	str_adds(&out, ",\n");
-	notes_add_members(n, &out);
-	add_inputs(o, &out);
-	str_addf(&out, "  \"documents\": %lld,\n  \"sequences\": %lld,\n  \"tokens\": %lld\n}\n",
-	    (long long)dataset_num_documents(d), (long long)dataset_num_sequences(d),
-	    (long long)dataset_num_tokens(d));
-	rc = io_write_file(path, out.buf, out.len, e);
-	str_release(&out);
-	free(path);
-	dataset_close(d);
-	return rc;
+	str_adds(out, "{\n  \"made_by\": ");
+	str_add_json(out, o->made_by, strlen(o->made_by));
+	str_adds(out, ",\n");
+	notes_add_members(n, out);
+	add_inputs(o, out);
+	str_addf(out, "  \"documents\": %lld,\n  \"sequences\": %lld,\n  \"tokens\": %lld\n}\n",
+	    (long long)counts->documents, (long long)counts->sequences, (long long)counts->tokens);
 }

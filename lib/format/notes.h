@@ -49,14 +49,14 @@ struct notes_input {
 	int64_t bytes;                  /* of its .bin */
 	int64_t first_document;         /* a piece begins there; -1: all of it was taken */
 };
-/* How a dataset was made from others; the counts come from the dataset itself, which is there
- * already. Appears whole or not at all. */
+/* How a dataset was made from others. */
 struct notes_origin {
 	const char *made_by;
 	const struct notes_input *input;
 	int num_inputs;
 };
-int notes_write(const char *prefix, const struct notes *n, const struct notes_origin *o,
-    struct err *e);
+/* Appends the text of PREFIX.json, for dataset_writer_describe. */
+void notes_text(const struct notes *n, const struct notes_origin *o, const struct dataset_counts *counts,
+    struct str *out);
 
 #endif

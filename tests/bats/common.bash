@@ -29,3 +29,12 @@ ids()
 {
 	od -An -v -tu2 -w1000000 "$1" | sed 's/^ *//;s/  */ /g'
 }
+
+# named_last FILE OTHER...: FILE got its name last, as far as the clock of the file system tells
+named_last()
+{
+	local at
+	at=$(stat -c %.9Z "$1")
+	shift
+	stat -c %.9Z "$@" | awk -v at="$at" '$1 "" > at "" { exit 1 }'
+}

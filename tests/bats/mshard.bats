@@ -154,6 +154,7 @@ $D/malformed/trailing_modes: ok, 3 documents, 5 sequences, 31 tokens of uint16" 
 	[ -z "$output" ]
 	cmp all.idx merged.idx
 	cmp all.bin merged.bin
+	named_last all.idx all.bin all.json
 	no_leftovers
 }
 

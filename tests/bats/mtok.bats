@@ -44,6 +44,7 @@ bpe="--vocab-file vocab.json --merge-file merges.txt"
 	grep -q '"append_eod": true' out_text_document.json
 	grep -q '"documents": 60' out_text_document.json
 	mshard verify -q out_text_document
+	named_last out_text_document.idx out_text_document.bin out_text_document.json
 }
 
 @test "encode is the default verb; operands are inputs; several keys in one pass" {
@@ -200,6 +201,7 @@ bpe="--vocab-file vocab.json --merge-file merges.txt"
 	[ "${stderr_lines[1]}" = "mtok: skipped blank lines: 2" ]
 	grep -q '"documents": 3' out_text_document.json
 	grep -q '"skipped_lines": {"syntax": 13, "missing-key": 2,' out_text_document.json
+	named_last out_text_document.idx out*
 }
 
 @test "empty input is an empty dataset" {

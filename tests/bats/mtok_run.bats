@@ -241,8 +241,8 @@ spm="--tokenizer-model t.model"
 	mtok -q -o want $spm docs.jsonl
 	mtok -q -o out --resume --resume-interval 0 $spm docs.jsonl
 	same want_text_document out_text_document
-	# As a machine that stopped between the two renames would leave it.
-	for stage in before between after; do
+	# As a machine that stopped between the renames would leave it.
+	for stage in before between noted after; do
 		rm -f out* state
 		mtok -q -o out --resume --resume-interval 0 $spm docs.jsonl &
 		wait $!
@@ -261,10 +261,12 @@ spm="--tokenizer-model t.model"
 		} >out.resume
 		tail -c +35 out_text_document.idx | head -c 240 >out_text_document.lengths.part
 		tail -c +$((35 + 240 + 480 + 8)) out_text_document.idx | head -c 480 >out_text_document.documents.part
-		rm out_text_document.json
 		case $stage in
-		before) mv out_text_document.bin out_text_document.bin.part; rm out_text_document.idx ;;
-		between) rm out_text_document.idx ;;
+		before)
+			mv out_text_document.bin out_text_document.bin.part
+			rm out_text_document.idx out_text_document.json ;;
+		between) rm out_text_document.idx out_text_document.json ;;
+		noted) rm out_text_document.idx ;;
 		after) ;;
 		esac
 		mtok -q -o out --resume $spm docs.jsonl

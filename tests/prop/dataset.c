@@ -60,7 +60,7 @@ check_repair(const char *prefix, bool save)
 	if (r && save && found.len) {
 		struct dataset *d;
 
-		CHECK(dataset_repair_save(r, scratch("repaired"), &e) == 0);
+		CHECK(dataset_repair_save(r, scratch("repaired"), NULL, &e) == 0);
 		d = dataset_open(scratch("repaired"), &e);
 		CHECK(d != NULL);
 		dataset_close(d);
