@@ -33,7 +33,8 @@ same gpt2-tp2-pp2 4 $(layout 2 2)
 cat >vanish <<'END'
 while ! [ -e C/iter_0000003 ]; do sleep 0.01; done
 mv C D
-: >C
+# A save may have made the directory anew.
+until true >C; do rm -rf C; done 2>vanish.log
 END
 sh vanish &
 ends 1 2 $steps --train-iters 100000 --save C --async-save --use-distributed-optimizer
