@@ -115,23 +115,11 @@ append(struct plan *p, struct dataset_writer *w, const char *prefix, struct err 
 	return rc;
 }
 
-/* What is merged, with its notes. */
-static void
-describe(struct dataset_writer *w, const struct plan *p)
-{
-	const struct notes_origin origin = { p->c->made_by, p->input, p->count };
-	struct dataset_counts counts = dataset_writer_counts(w);
-	struct str text = { 0 };
-
-	notes_text(&p->notes, &origin, &counts, &text);
-	dataset_writer_describe(w, text.buf);
-	str_release(&text);
-}
-
 /* The result under its name; nothing of it is left after a failure, and an old one is as it was. */
 static int
 merge(struct plan *p, struct err *e)
 {
+	const struct notes_origin origin = { p->c->made_by, p->input, p->count };
 	struct dataset_writer *w = dataset_writer_new(p->c->output, p->type, e);
 
 	if (!w)
@@ -141,7 +129,7 @@ merge(struct plan *p, struct err *e)
 			dataset_abort(w);
 			return -1;
 		}
-	describe(w, p);
+	notes_describe(w, &p->notes, &origin);
 	return dataset_commit(w, e);
 }
 

@@ -35,6 +35,7 @@ save(const struct repair_config *c, struct dataset_repair *r, const char *prefix
 	struct dataset *d = NULL;
 	struct str text = { 0 };
 	struct notes n;
+	int rc;
 
 	if (notes_read(prefix, &n, e) >= 0) {
 		notes_text(&n, &origin, &counts, &text);
@@ -43,8 +44,9 @@ save(const struct repair_config *c, struct dataset_repair *r, const char *prefix
 	}
 	notes_release(&n);
 	str_release(&text);
+	rc = d ? 0 : -1;
 	dataset_close(d);
-	return d ? 0 : -1;
+	return rc;
 }
 
 /* A sound dataset is left alone, and nothing is written for it. */

@@ -183,8 +183,6 @@ write_piece(struct whole *x, const int64_t cut[2], const char *name, struct err 
 	struct notes_input input = { dataset_prefix(d), (int64_t)dataset_bin_bytes(d), cut[0] };
 	struct notes_origin origin = { x->c->made_by, &input, 1 };
 	struct dataset_writer *w = dataset_writer_new(name, dataset_dtype(d), e);
-	struct dataset_counts counts;
-	struct str text = { 0 };
 
 	if (!w)
 		return -1;
@@ -192,10 +190,7 @@ write_piece(struct whole *x, const int64_t cut[2], const char *name, struct err 
 		dataset_abort(w);
 		return -1;
 	}
-	counts = dataset_writer_counts(w);
-	notes_text(&x->notes, &origin, &counts, &text);
-	dataset_writer_describe(w, text.buf);
-	str_release(&text);
+	notes_describe(w, &x->notes, &origin);
 	return dataset_commit(w, e);
 }
 

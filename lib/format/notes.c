@@ -226,3 +226,15 @@ notes_text(const struct notes *n, const struct notes_origin *o, const struct dat
 	str_addf(out, "  \"documents\": %lld,\n  \"sequences\": %lld,\n  \"tokens\": %lld\n}\n",
 	    (long long)counts->documents, (long long)counts->sequences, (long long)counts->tokens);
 }
+
+/* With the counts of what was added. */
+void
+notes_describe(struct dataset_writer *w, const struct notes *n, const struct notes_origin *o)
+{
+	struct dataset_counts counts = dataset_writer_counts(w);
+	struct str text = { 0 };
+
+	notes_text(n, o, &counts, &text);
+	dataset_writer_describe(w, text.buf);
+	str_release(&text);
+}

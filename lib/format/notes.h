@@ -58,5 +58,7 @@ struct notes_origin {
 /* Appends the text of PREFIX.json, for dataset_writer_describe. */
 void notes_text(const struct notes *n, const struct notes_origin *o, const struct dataset_counts *counts,
     struct str *out);
+/* Tells a writer to which all has been added. */
+void notes_describe(struct dataset_writer *w, const struct notes *n, const struct notes_origin *o);
 
 #endif
