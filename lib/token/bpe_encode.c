@@ -132,7 +132,7 @@ set_hash(uint64_t low, uint64_t high)
 }
 
 /* The caches in their full size. From the last set on, each goes to places at or behind its own, which have been
- * left by then; long pieces are few, and soon known again. */
+ * left by then; long pieces are few, and soon known again. Late pieces that wait will be put where nobody looks. */
 static void
 grow(struct bpe_worker *w)
 {
