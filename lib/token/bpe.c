@@ -2,9 +2,9 @@
  * bpe.c - a vocabulary made ready for merging
  *
  * Pairs live in tables of integers, so no string is touched while merging. What two symbols join to is
- * mostly the token behind the last join, since vocabularies are written in the order of their making; only
- * where that fails are tokens found by their bytes. A rank file is turned into such pairs as well
- * (bpe_parts.c).
+ * mostly the token of the last join or the one behind it, since vocabularies are written in the order of
+ * their making; only where that fails are tokens found by their bytes. A rank file is turned into such
+ * pairs as well (bpe_parts.c). What does not depend on each other is made by two threads.
  */
 #include "lib/token/bpe.h"
 #include "lib/base/mem.h"
@@ -14,100 +14,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the last join was found, and how many tokens may still be looked at. */
-struct joins {
-	uint32_t last;
-	size_t looks;
+enum {
+	JOBS = 3,
+	NEAR = 8, FAR = 16,             /* merges ahead, of whose parts the bytes and the places of the bytes are asked for */
 };
 
-/* What bpe_name_hash gives, of bytes behind which none may be read. */
-static uint64_t
-bytes_hash(const struct bpe_names *n, const unsigned char *s, size_t len)
-{
-	size_t words = len & ~(size_t)7;
+/* How far the joins of a stretch of the merges are found, where the last one was, and how many tokens may still
+ * be looked at. */
+struct joins {
+	size_t done, end;
+	uint32_t last;
+	size_t looks;
+	const char *why;                /* what is wrong with the next merge; NULL: nothing, or it needs names */
+};
 
-	return bpe_hash_end(bpe_hash_words(n, s, len), bpe_few_bytes(s + words, len - words));
-}
+/* What is made side by side by two threads. */
+struct build {
+	struct bpe *b;
+	const struct bpe_spec *spec;
+	uint32_t *joined;               /* by rank */
+	struct joins joins[2];
+	size_t bad;                     /* the merge that is wrong, or their number */
+	int rc[JOBS];
+	struct err why[JOBS];
+};
 
-/* The slot of the token with these bytes, or the free one where it would go. Counts the others of the
- * same half of the hash that lie before it. */
-static uint64_t *
-name_slot(const struct bpe_names *n, const unsigned char *bytes, size_t len, uint64_t hash, size_t *others)
-{
-	size_t i = (size_t)hash & n->mask;
-
-	for (; n->slot[i]; i = (i + 1) & n->mask) {
-		const struct bpe_token *t = &n->token[(uint32_t)n->slot[i] - 1];
-
-		if (n->slot[i] >> 32 != hash >> 32)
-			continue;
-		if (t->len == len && mem_equal(t->bytes, bytes, len))
-			break;
-		++*others;
-	}
-	return &n->slot[i];
-}
-
-/* The bytes are the token's own. */
-uint32_t
-bpe_names_add(struct bpe_names *n, uint32_t id)
-{
-	const struct bpe_token *t = &n->token[id];
-	uint64_t hash = bytes_hash(n, t->bytes, t->len), *slot;
-	size_t others = 0;
-
-	slot = name_slot(n, t->bytes, t->len, hash, &others);
-	if (*slot)
-		return (uint32_t)*slot - 1;
-	n->alike |= others > 0;
-	*slot = hash >> 32 << 32 | (id + 1);
-	return BPE_NONE;
-}
-
-/* The memory comes zeroed, that is, free. */
-void
-bpe_names_init(struct bpe_names *n, const struct bpe_token *token, size_t count)
-{
-	size_t size = 16;
-
-	while (size < 2 * count)
-		size *= 2;
-	n->token = token;
-	n->mask = size - 1;
-	n->alike = false;
-	n->slot = mem_zalloc_whole(size, sizeof *n->slot);
-}
-
-/* BPE_NONE for what is no token. */
-uint32_t
-bpe_name(const struct bpe_names *n, const unsigned char *bytes, size_t len)
-{
-	size_t others = 0;
-
-	return (uint32_t)*name_slot(n, bytes, len, bytes_hash(n, bytes, len), &others) - 1;
-}
-
-/* The same for other kinds. */
+/* For other kinds, whose symbols are not bytes. */
 int64_t
 bpe_find(const struct bpe *b, const unsigned char *bytes, size_t len)
 {
-	uint32_t id = bpe_name(&b->names, bytes, len);
+	uint32_t id = bpe_find_name(&b->names, bytes, len);
 
 	return id == BPE_NONE ? -1 : (int64_t)id;
-}
-
-/* Enters every token that has bytes. */
-static int
-add_names(struct bpe *b, struct err *e)
-{
-	bpe_names_init(&b->names, b->token, b->num_tokens);
-	for (uint32_t i = 0; i < b->num_tokens; i++) {
-		uint32_t first = bpe_is_text(&b->token[i]) ? bpe_names_add(&b->names, i) : BPE_NONE;
-
-		if (first != BPE_NONE)
-			return err_set(e, "ids %u and %u are the same bytes", first, i);
-	}
-	return 0;
 }
 
 /* With all 256 bytes there every text can be encoded, so encoding cannot fail later. */
@@ -128,145 +66,187 @@ find_bytes(struct bpe *b, struct err *e)
 static uint32_t
 look_up_join(const struct bpe *b, const struct bpe_token *left, const struct bpe_token *right)
 {
-	unsigned char few[64], *both = few;
+	unsigned char few[64], *bytes = few;
 	size_t len = (size_t)left->len + right->len;
 	uint32_t id;
 
 	if (len > sizeof few)
-		both = mem_alloc(len, 1);
-	memcpy(both, left->bytes, left->len);
-	memcpy(both + left->len, right->bytes, right->len);
-	id = bpe_name(&b->names, both, len);
-	if (both != few)
-		free(both);
+		bytes = mem_alloc(len, 1);
+	memcpy(bytes, left->bytes, left->len);
+	memcpy(bytes + left->len, right->bytes, right->len);
+	id = bpe_find_name(&b->names, bytes, len);
+	if (bytes != few)
+		free(bytes);
 	return id;
 }
 
 /* The same, after a look at the join before, which may be the same token, and at the tokens behind it, as
- * long as not too many were passed by. */
-static int
-find_join(struct bpe *b, struct bpe_merge m, struct joins *j, struct err *e)
+ * long as not too many were passed by. BPE_NONE, too, while there are no names. */
+static uint32_t
+find_join(const struct bpe *b, struct bpe_merge m, struct joins *j)
 {
 	const struct bpe_token *left = &b->token[m.left], *right = &b->token[m.right];
 
 	for (uint32_t id = j->last; id < b->num_tokens && j->looks; id++, j->looks--)
-		if (bpe_is_join(&b->token[id], left, right)) {
-			j->last = id;
-			return 0;
-		}
-	if (!b->names.slot && add_names(b, e) < 0)
-		return -1;
-	j->last = look_up_join(b, left, right);
-	return j->last == BPE_NONE ? err_set(e, "the two join to no token of the vocabulary") : 0;
+		if (bpe_is_join(&b->token[id], left, right))
+			return id;
+	return b->names.slot ? look_up_join(b, left, right) : BPE_NONE;
 }
 
-/* What each merge makes, up to the first that is wrong; returns how many are right, with a reason if that
- * is not all. */
-static size_t
-find_joins(struct bpe *b, const struct bpe_spec *spec, uint32_t *joined, struct err *e)
+/* Whether a merge has two parts. */
+static bool
+has_parts(const struct bpe_spec *spec, struct bpe_merge m)
 {
-	struct joins j = { 0, 2 * (spec->num_tokens + spec->num_merges) };
-
-	for (size_t i = 0; i < spec->num_merges; i++) {
-		struct bpe_merge m = spec->merge[i];
-
-		if (m.left >= spec->num_tokens || !bpe_is_text(&spec->token[m.left]) ||
-		    m.right >= spec->num_tokens || !bpe_is_text(&spec->token[m.right])) {
-			err_set(e, "a part is no text");
-			return i;
-		}
-		if (find_join(b, m, &j, e) < 0)
-			return i;
-		joined[i] = j.last;
-	}
-	return spec->num_merges;
+	return m.left < spec->num_tokens && bpe_is_text(&spec->token[m.left]) &&
+	    m.right < spec->num_tokens && bpe_is_text(&spec->token[m.right]);
 }
 
-/* Rank is the position; *bad is the first merge that is wrong. */
-static int
-add_merges(struct bpe *b, const struct bpe_spec *spec, size_t *bad, struct err *e)
+/* Asks for the bytes of the parts of a merge further on, whose tokens have been asked for before. */
+static inline void
+expect_parts(const struct bpe_spec *spec, size_t i)
 {
-	uint32_t *joined = mem_alloc(spec->num_merges, sizeof *joined);
-	size_t right = find_joins(b, spec, joined, e), i = 0;
+	struct bpe_merge near, far;
 
-	bpe_pairs_init(&b->pairs, right);
-	while (i < right && bpe_pairs_add(&b->pairs, spec->merge[i], (uint32_t)i, joined[i])) {
-		i++;
-		if (i + BPE_AHEAD < right)
-			bpe_pairs_expect(&b->pairs, spec->merge[i + BPE_AHEAD]);
+	if (i + FAR >= spec->num_merges)
+		return;
+	near = spec->merge[i + NEAR];
+	far = spec->merge[i + FAR];
+	if (far.left < spec->num_tokens)
+		__builtin_prefetch(&spec->token[far.left]);
+	if (far.right < spec->num_tokens)
+		__builtin_prefetch(&spec->token[far.right]);
+	if (has_parts(spec, near)) {
+		__builtin_prefetch(spec->token[near.left].bytes);
+		__builtin_prefetch(spec->token[near.right].bytes);
 	}
-	free(joined);
-	if (i == spec->num_merges)
-		return 0;
-	*bad = i;
-	return i < right ? err_set(e, "the pair is there twice") : -1;
 }
 
-/* The first look-ups of every merge, without hashing. */
+/* Goes on until all are found, or one is wrong or needs names; what is found goes to joined. */
 static void
-fill_leaves(struct bpe *b, const struct bpe_spec *spec)
+continue_joins(const struct bpe *b, const struct bpe_spec *spec, struct joins *j, uint32_t *joined)
 {
-	memset(b->leaf, 0xff, sizeof b->leaf);
-	for (size_t i = 0; i < spec->num_merges; i++) {
-		const struct bpe_token *left = &b->token[spec->merge[i].left];
-		const struct bpe_token *right = &b->token[spec->merge[i].right];
+	for (; j->done < j->end; j->done++) {
+		struct bpe_merge m = spec->merge[j->done];
+		uint32_t id;
 
-		if (left->len == 1 && right->len == 1)
-			b->leaf[(size_t)*left->bytes << 8 | *right->bytes] = (uint32_t)i;
+		expect_parts(spec, j->done);
+		if (!has_parts(spec, m)) {
+			j->why = "a part is no text";
+			return;
+		}
+		id = find_join(b, m, j);
+		if (id == BPE_NONE) {
+			j->why = b->names.slot ? "the two join to no token of the vocabulary" : NULL;
+			return;
+		}
+		joined[j->done] = j->last = id;
 	}
 }
 
-/* A vocabulary of characters looks tokens up by name later, and a rank file to find its pairs. */
-static int
-build_pairs(struct bpe *b, const struct bpe_spec *spec, size_t *bad, struct err *e)
+/* One half of the merges. The two threads do not write to one cache line meanwhile. */
+static void
+join_half(void *ctx, int half)
 {
-	if (((spec->symbols || spec->ranks) && add_names(b, e) < 0) ||
-	    (!spec->symbols && find_bytes(b, e) < 0) || (!spec->ranks && add_merges(b, spec, bad, e) < 0))
-		return -1;
-	if (!spec->symbols)
-		fill_leaves(b, spec);
-	if (spec->ranks)
-		bpe_parts_of_ranks(b);
-	else if (spec->whole_piece && !spec->symbols)
-		bpe_parts_of_merges(b, spec->merge, spec->num_merges);
+	struct build *x = ctx;
+	struct joins j = x->joins[half];
+
+	continue_joins(x->b, x->spec, &j, x->joined);
+	x->joins[half] = j;
+}
+
+/* Calls that do not look at each other: side by side, or one after the other where there is nobody to help. */
+static void
+run_jobs(struct build *x, int count, void (*fn)(void *ctx, int job))
+{
+	if (x->spec->pool)
+		pool_run(x->spec->pool, count, fn, x);
+	else
+		for (int i = 0; i < count; i++)
+			fn(x, i);
+}
+
+/* What each merge makes. Names are made when they are needed for that. */
+static int
+find_joins(struct build *x, struct err *e)
+{
+	size_t count = x->spec->num_merges, looks = 2 * (x->spec->num_tokens + count);
+
+	x->joined = mem_zalloc_whole(count, sizeof *x->joined);
+	x->joins[0] = (struct joins){ .end = count / 2, .looks = looks };
+	x->joins[1] = (struct joins){ .done = count / 2, .end = count, .looks = looks };
+	for (;;) {
+		const struct joins *j;
+
+		run_jobs(x, 2, join_half);
+		j = &x->joins[x->joins[0].done == x->joins[0].end];
+		if (j->done == j->end)
+			return 0;
+		x->bad = j->done;
+		if (j->why)
+			return err_set(e, "%s", j->why);
+		if (bpe_names_init(&x->b->names, x->b->token, x->b->num_tokens, e) < 0)
+			return -1;
+	}
+}
+
+/* Rank is the position. Two bytes also have a table of their own: the first look-ups of every piece. */
+static int
+add_merges(struct build *x, struct err *e)
+{
+	const struct bpe_spec *spec = x->spec;
+	struct bpe *b = x->b;
+	struct bpe_pairs *p = &b->pairs;
+
+	bpe_pairs_init(p, spec->num_merges);
+	for (size_t i = 0; i < spec->num_merges; i++) {
+		if (i + BPE_AHEAD < spec->num_merges)
+			bpe_pairs_expect(p, spec->merge[i + BPE_AHEAD]);
+		if (!bpe_pairs_add(p, spec->merge[i], (uint32_t)i, x->joined[i])) {
+			x->bad = i;
+			return err_set(e, "the pair is there twice");
+		}
+		bpe_leaf_add(b, &b->token[x->joined[i]], (uint32_t)i);
+	}
 	return 0;
 }
 
-/* The pairs, and the cuts beside them: neither looks at the other. */
-struct build {
-	struct bpe *b;
-	const struct bpe_spec *spec;
-	size_t *bad;
-	struct err *e;
-	int rc;
-};
-
+/* The pairs, and what depends on the tokens alone. */
 static void
-build_side(void *ctx, int side)
+build_job(void *ctx, int job)
 {
 	struct build *x = ctx;
+	struct bpe *b = x->b;
 
-	if (side == 0)
-		x->rc = build_pairs(x->b, x->spec, x->bad, x->e);
-	else if (!x->spec->symbols)
-		bpe_cuts_init(&x->b->cuts, x->spec->token, x->spec->num_tokens);
+	if (job == 0 && x->spec->ranks)
+		bpe_parts_of_ranks(b);
+	else if (job == 0)
+		x->rc[job] = add_merges(x, &x->why[job]);
+	else if (job == 1 && b->whole_piece && !b->names.slot)
+		x->rc[job] = bpe_names_init(&b->names, b->token, b->num_tokens, &x->why[job]);
+	else if (job == 2 && !x->spec->symbols)
+		bpe_cuts_init(&b->cuts, b->token, b->num_tokens);
+	if (job == 2 && b->whole_piece)
+		bpe_names_init_units(&b->units, b->token, b->num_tokens);
 }
 
-/* -1 with the reason, and with the merge that is wrong, if any, in *bad. */
+/* Of symbols names are wanted later, and a rank file's pairs are found by them. */
 static int
-build(struct bpe *b, const struct bpe_spec *spec, size_t *bad, struct err *e)
+build(struct build *x, struct err *e)
 {
-	struct build x = { b, spec, bad, e, 0 };
+	const struct bpe_spec *spec = x->spec;
 
 	if (spec->num_tokens > BPE_MAX || spec->num_merges > BPE_MAX)
 		return err_set(e, "%zu tokens and %zu merges: at most %d of each", spec->num_tokens,
 		    spec->num_merges, BPE_MAX);
-	if (spec->pool)
-		pool_run(spec->pool, 2, build_side, &x);
-	else
-		for (int side = 0; side < 2; side++)
-			build_side(&x, side);
-	return x.rc;
+	if (((spec->symbols || spec->ranks) && bpe_names_init(&x->b->names, x->b->token, x->b->num_tokens, e) < 0) ||
+	    (!spec->symbols && find_bytes(x->b, e) < 0) || (!spec->ranks && find_joins(x, e) < 0))
+		return -1;
+	memset(x->b->leaf, 0xff, sizeof x->b->leaf);
+	run_jobs(x, JOBS, build_job);
+	for (int i = 0; i < JOBS; i++)
+		if (x->rc[i] < 0)
+			return err_set(e, "%s", x->why[i].msg);
+	return 0;
 }
 
 /* All or nothing. */
@@ -274,13 +254,17 @@ struct bpe *
 bpe_new(const struct bpe_spec *spec, size_t *bad, struct err *e)
 {
 	struct bpe *b = mem_zalloc(1, sizeof *b);
-	size_t ignored;
+	struct build x = { .b = b, .spec = spec, .bad = spec->num_merges };
+	int rc;
 
 	b->token = spec->token;
 	b->num_tokens = spec->num_tokens;
-	bad = bad ? bad : &ignored;
-	*bad = spec->num_merges;
-	if (build(b, spec, bad, e) == 0)
+	b->whole_piece = spec->whole_piece && !spec->symbols;
+	rc = build(&x, e);
+	free(x.joined);
+	if (bad)
+		*bad = x.bad;
+	if (rc == 0)
 		return b;
 	bpe_free(b);
 	return NULL;
@@ -292,8 +276,8 @@ bpe_free(struct bpe *b)
 {
 	if (!b)
 		return;
-	free(b->names.slot);
-	free(b->odd.slot);
+	bpe_names_release(&b->names);
+	bpe_names_release(&b->units);
 	bpe_cuts_release(&b->cuts);
 	bpe_pairs_release(&b->pairs);
 	free(b);

@@ -45,8 +45,8 @@ struct bpe_worker;                      /* one a thread */
 
 /*
  * NULL with a reason: a byte without a token, two tokens of the same bytes, a merge whose join is no
- * token, or a pair that is there twice. Beside a list of merges of bytes, that no two tokens are the same
- * is for the caller to see to. *bad, unless bad is NULL, is the index of the wrong merge, or num_merges
+ * token, or a pair that is there twice. Where bytes are merged by a list and whole pieces, too, that no two
+ * tokens are the same is for the caller to see to. *bad, unless bad is NULL, is the index of the wrong merge, or num_merges
  * when it is something else.
  */
 struct bpe *bpe_new(const struct bpe_spec *spec, size_t *bad, struct err *e);

@@ -31,7 +31,7 @@ enum {
 	BLOCK = 128,                    /* pieces that are probed before those of the block before are looked up */
 	LATES = 64,
 	COUNT_SHIFT = 29,               /* the number of ids stands above the first one's bits */
-	UNIT = 0x40,                    /* in a key's length: the same bytes as a whole piece may be an odd token */
+	UNIT = 0x40,                    /* in a key's length: as a whole piece the same bytes may be a token */
 	HUGE_PAGE = 2 << 20,
 };
 
@@ -75,6 +75,7 @@ struct late {
 	struct probe probe;
 	struct item item;
 	size_t at;                      /* ids of the text before it, late ones left out */
+	uint64_t name;                  /* its hash, where it may be a token as a whole */
 	uint64_t key[LONG_KEY / 8 + 1];
 	struct long_slot *slot;         /* NULL: too long for it */
 	uint32_t id[BPE_LINEAR_MAX];
@@ -184,23 +185,19 @@ bpe_merge(struct bpe_worker *w, uint32_t *id, size_t n)
 	    bpe_merge_heap(w->bpe, &w->scratch, id, n);
 }
 
-/* The token that a whole piece is though merging would not make it, or BPE_NONE. */
-static uint32_t
-odd_token(const struct bpe *b, const struct item *m)
+/* Whether an item may be a token without merging. */
+static inline bool
+may_be_whole(const struct bpe *b, const struct item *m)
 {
-	return m->unit || m->len > b->odd_max ? BPE_NONE : bpe_name(&b->odd, m->bytes, m->len);
+	return b->whole_piece && !m->unit && m->len <= b->names.longest;
 }
 
 /* An item of more than BPE_LINEAR_MAX bytes. */
 static uint32_t *
 merge_huge(struct bpe_worker *w, const struct item *m, uint32_t *to)
 {
-	uint32_t odd = odd_token(w->bpe, m);
-
-	if (odd != BPE_NONE) {
-		*to = odd;
+	if (may_be_whole(w->bpe, m) && (*to = bpe_find_name(&w->bpe->names, m->bytes, m->len)) != BPE_NONE)
 		return to + 1;
-	}
 	for (uint32_t i = 0; i < m->len; i++)
 		to[i] = w->bpe->byte_id[m->bytes[i]];
 	return to + bpe_merge_heap(w->bpe, &w->scratch, to, m->len);
@@ -266,17 +263,18 @@ merge_late(struct bpe_worker *w, struct late *const *late, size_t count)
 static bool
 know_late(struct bpe_worker *w, struct late *l)
 {
-	uint32_t odd;
+	const struct bpe *b = w->bpe;
+	uint32_t whole;
 
 	if (l->slot && !memcmp(l->slot->key, l->key, sizeof l->key)) {
 		l->count = l->slot->count;
 		memcpy(l->id, l->slot->id, sizeof l->slot->id);
 		return true;
 	}
-	odd = odd_token(w->bpe, &l->item);
-	if (odd == BPE_NONE)
+	whole = may_be_whole(b, &l->item) ? bpe_name(&b->names, l->item.bytes, l->item.len, l->name) : BPE_NONE;
+	if (whole == BPE_NONE)
 		return false;
-	l->id[0] = odd;
+	l->id[0] = whole;
 	l->count = 1;
 	remember(w, l);
 	return true;
@@ -342,6 +340,10 @@ add_late(struct bpe_worker *w, const struct item *m, const struct probe *p, uint
 	l->slot = NULL;
 	if (m->len <= LONG_KEY)
 		find_long(w, l);
+	if (may_be_whole(w->bpe, m)) {
+		l->name = bpe_bytes_hash(&w->bpe->names, m->bytes, m->len);
+		__builtin_prefetch(&w->bpe->names.slot[l->name & w->bpe->names.mask]);
+	}
 	return to;
 }
 
@@ -435,8 +437,8 @@ static inline uint32_t *
 put_unit(struct bpe_worker *w, const unsigned char *s, const unsigned char *end,
     const struct glyph *only, uint32_t *to)
 {
-	/* Without odd tokens units are like pieces and share the cache with them. */
-	struct item m = { s, (uint32_t)(end - s), w->bpe->odd_max ? UNIT : 0 };
+	/* Where whole pieces are merged, units are like them and share the cache with them. */
+	struct item m = { s, (uint32_t)(end - s), w->bpe->whole_piece ? UNIT : 0 };
 
 	if (only) {
 		memcpy(to, only->id, sizeof only->id);
@@ -466,13 +468,11 @@ encode_units(struct bpe_worker *w, const unsigned char *s, const unsigned char *
 	return unit < end ? put_unit(w, unit, end, NULL, to) : to;
 }
 
-/* Whether a piece is to be cut: it has a character of three bytes at its beginning, or behind a space,
- * and is no token as a whole that merging would miss. */
+/* Whether a piece is to be cut, as one that is no token by itself. */
 static inline bool
-has_units(const struct bpe *b, const unsigned char *s, size_t len)
+is_cut(const struct bpe *b, const unsigned char *s, size_t len)
 {
-	return len >= 6 && (s[0] >= 0xe0 || s[1] >= 0xe0) &&
-	    (len > b->odd_max || bpe_name(&b->odd, s, len) == BPE_NONE);
+	return bpe_has_units(s, len) && (len > b->units.longest || bpe_find_name(&b->units, s, len) == BPE_NONE);
 }
 
 /* A piece of any kind, by itself. */
@@ -481,7 +481,7 @@ encode_piece(struct bpe_worker *w, const unsigned char *s, size_t len, uint32_t 
 {
 	struct item m = { s, (uint32_t)len, 0 };
 
-	return has_units(w->bpe, s, len) ? encode_units(w, s, s + len, to) : encode_item(w, &m, to);
+	return is_cut(w->bpe, s, len) ? encode_units(w, s, s + len, to) : encode_item(w, &m, to);
 }
 
 /* An empty piece has no ids. */
@@ -517,7 +517,7 @@ probe_block(struct bpe_worker *w, const struct batch *b, size_t i, size_t behind
 
 		memcpy(key, s, sizeof key);
 		/* the length last: in a text of ASCII it is all that cannot be foreseen */
-		if ((key[0] & 0x8080) && len >= 6 && (s[0] >= 0xe0 || s[1] >= 0xe0))
+		if ((key[0] & 0x8080) && bpe_has_units(s, len))
 			break;
 		probe_set(w, &w->probe[i], key, len, 0);
 	}

@@ -24,7 +24,7 @@ enum { BPE_BITS = 21, BPE_NOBODY = (1 << BPE_BITS) - 1, BPE_MAX = BPE_NOBODY };
  * for every quarter of a place, small enough for a near cache, mostly says so at once.
  */
 struct bpe_pairs {
-	uint64_t *place;                /* left, right and rank of BPE_BITS bits each; all bits set: free */
+	uint64_t *place;                /* the complement of left, right and rank, BPE_BITS bits each; 0: free */
 	uint64_t *filter;
 	uint64_t mix;                   /* of the hash; different in every process */
 	unsigned place_shift, filter_shift;     /* from a hash to a bucket, to a bit of the filter */
@@ -41,6 +41,7 @@ struct bpe_names {
 	uint64_t *slot;                 /* the upper half of the hash << 32 | id + 1; 0: free */
 	size_t mask;
 	bool alike;                     /* that half is not enough to tell all names from each other */
+	uint32_t longest;               /* bytes */
 };
 
 /* The places between two characters that some token crosses (bpe_cut.c). */
@@ -52,9 +53,9 @@ struct bpe_cuts {
 struct bpe {
 	const struct bpe_token *token;  /* by id */
 	size_t num_tokens;
-	struct bpe_names names;         /* of symbols and rank files; of others only when joins are to be found by them */
-	struct bpe_names odd;           /* tokens that only a whole piece can be, not merging */
-	uint32_t odd_max;               /* bytes of the longest; 0: there are none */
+	struct bpe_names names;         /* where whole pieces count, and of symbols; else there if joins needed them */
+	struct bpe_names units;         /* of the names those that else would be cut into units */
+	bool whole_piece;               /* a piece that is a token is not merged */
 	struct bpe_cuts cuts;
 	struct bpe_pairs pairs;
 	uint32_t byte_id[256];
@@ -105,10 +106,10 @@ static inline uint32_t
 bpe_pair_answer(const struct bpe_pairs *p, uint64_t pair, const uint64_t *bucket)
 {
 	/* of the place that has the pair nothing is left but the rank */
-	uint64_t first = bucket[0] ^ pair << BPE_BITS, second = bucket[1] ^ pair << BPE_BITS;
+	uint64_t first = bucket[0] ^ ~(pair << BPE_BITS), second = bucket[1] ^ ~(pair << BPE_BITS);
 	uint64_t rank = first < second ? first : second;
 
-	if (__builtin_expect((rank > BPE_NOBODY) & (bucket[1] != UINT64_MAX), 0))
+	if (__builtin_expect((rank > BPE_NOBODY) & (bucket[1] != 0), 0))
 		return bpe_pair_rank_behind(p, pair);
 	return rank > BPE_NOBODY ? BPE_NONE : (uint32_t)rank;
 }
@@ -150,6 +151,13 @@ bpe_is_text(const struct bpe_token *t)
 	return t->bytes && t->len > 0;
 }
 
+/* Whether a piece is cut into units: it has a character of three bytes at its beginning, or behind a space. */
+static inline bool
+bpe_has_units(const unsigned char *s, size_t len)
+{
+	return len >= 6 && (s[0] >= 0xe0 || s[1] >= 0xe0);
+}
+
 /* Whether a token is two others, one behind the other. */
 static inline bool
 bpe_is_join(const struct bpe_token *t, const struct bpe_token *left, const struct bpe_token *right)
@@ -158,12 +166,21 @@ bpe_is_join(const struct bpe_token *t, const struct bpe_token *left, const struc
 	    mem_equal(t->bytes + left->len, right->bytes, right->len);
 }
 
-/* An empty table for count names. */
-void bpe_names_init(struct bpe_names *n, const struct bpe_token *token, size_t count);
-/* BPE_NONE when the name is new and has this id now, else the id that it has. */
-uint32_t bpe_names_add(struct bpe_names *n, uint32_t id);
-/* The id of the token with these bytes, or BPE_NONE. */
-uint32_t bpe_name(const struct bpe_names *n, const unsigned char *bytes, size_t len);
+/* All tokens that have bytes. -1 with a reason when two are the same; bpe_names_release then, too. */
+int  bpe_names_init(struct bpe_names *n, const struct bpe_token *token, size_t num_tokens, struct err *e);
+/* Those alone that could be cut into units, of tokens that are not the same. */
+void bpe_names_init_units(struct bpe_names *n, const struct bpe_token *token, size_t num_tokens);
+void bpe_names_release(struct bpe_names *n);
+/* The id of the token with these bytes, or BPE_NONE; the hash is bpe_bytes_hash's. */
+uint32_t bpe_name(const struct bpe_names *n, const unsigned char *bytes, size_t len, uint64_t hash);
+/* Enters a token that a pair of this rank makes, if it is two bytes. */
+static inline void
+bpe_leaf_add(struct bpe *b, const struct bpe_token *t, uint32_t rank)
+{
+	if (t->len == 2)
+		b->leaf[(size_t)t->bytes[0] << 8 | t->bytes[1]] = rank;
+}
+
 /* Fewer than eight bytes as a number, without a loop: bytes that are read twice meet in their places. */
 static inline uint64_t
 bpe_few_bytes(const unsigned char *s, size_t len)
@@ -213,6 +230,22 @@ bpe_name_hash(const struct bpe_names *n, const unsigned char *s, size_t len)
 	return bpe_hash_end(bpe_hash_words(n, s, len), last & (((uint64_t)1 << 8 * (len & 7)) - 1));
 }
 
+/* The same of bytes behind which none may be read. */
+static inline uint64_t
+bpe_bytes_hash(const struct bpe_names *n, const unsigned char *s, size_t len)
+{
+	size_t words = len & ~(size_t)7;
+
+	return bpe_hash_end(bpe_hash_words(n, s, len), bpe_few_bytes(s + words, len - words));
+}
+
+/* Both at once. */
+static inline uint32_t
+bpe_find_name(const struct bpe_names *n, const unsigned char *s, size_t len)
+{
+	return bpe_name(n, s, len, bpe_bytes_hash(n, s, len));
+}
+
 /* bpe_name by the hash alone: what is no name may, once in 2^32 times, pass for one; unless some are alike,
  * a name is never taken for another. */
 static inline uint32_t
@@ -225,10 +258,8 @@ bpe_likely_name(const struct bpe_names *n, uint64_t hash)
 	return (uint32_t)n->slot[i] - 1;
 }
 
-/* A rank file's pairs (names must be there), and the tokens that whole pieces alone can be. */
+/* A rank file's pairs; names must be there. */
 void bpe_parts_of_ranks(struct bpe *b);
-/* Those tokens of a list of merges, of which joined has the ids that the pairs become; pairs must be there. */
-void bpe_parts_of_merges(struct bpe *b, const struct bpe_merge *merge, size_t count);
 
 void bpe_cuts_init(struct bpe_cuts *c, const struct bpe_token *token, size_t num_tokens);
 void bpe_cuts_release(struct bpe_cuts *c);

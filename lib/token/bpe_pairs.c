@@ -25,7 +25,6 @@ bpe_pairs_init(struct bpe_pairs *p, size_t num_ranks)
 	p->place_shift = 64 - bits;
 	p->filter_shift = p->place_shift - FILTER_BITS;
 	p->place = mem_zalloc_whole(2 * (p->num_buckets + 1), sizeof *p->place);
-	memset(p->place, 0xff, 2 * (p->num_buckets + 1) * sizeof *p->place);
 	p->filter = mem_zalloc_whole(p->num_buckets >> (6 - FILTER_BITS), sizeof *p->filter);
 	p->mix = (uintptr_t)p->place * BPE_MIX2 ^ BPE_MIX;
 	p->mix |= 1;
@@ -50,7 +49,7 @@ find(const struct bpe_pairs *p, uint64_t pair)
 
 	for (;; bucket = bucket % p->num_buckets + 1)
 		for (uint64_t *place = p->place + 2 * bucket, *end = place + 2; place < end; place++)
-			if (*place >> BPE_BITS == pair || *place == UINT64_MAX)
+			if (~*place >> BPE_BITS == pair || *place == 0)
 				return place;
 }
 
@@ -60,7 +59,7 @@ bpe_pair_rank_behind(const struct bpe_pairs *p, uint64_t pair)
 {
 	uint64_t place = *find(p, pair);
 
-	return place == UINT64_MAX ? BPE_NONE : (uint32_t)place & BPE_NOBODY;
+	return place == 0 ? BPE_NONE : (uint32_t)~place & BPE_NOBODY;
 }
 
 /* The caller has checked that ids and rank are within what the table was made for. */
@@ -70,9 +69,9 @@ bpe_pairs_add(struct bpe_pairs *p, struct bpe_merge m, uint32_t rank, uint32_t j
 	uint64_t pair = bpe_pair(m.left, m.right), *place = find(p, pair);
 	uint64_t bit = pair * p->mix >> p->filter_shift;
 
-	if (*place != UINT64_MAX)
+	if (*place != 0)
 		return false;
-	*place = pair << BPE_BITS | rank;
+	*place = ~(pair << BPE_BITS | rank);
 	p->filter[bit >> 6] |= (uint64_t)1 << (bit & 63);
 	p->joined[rank] = joined;
 	if (p->num_added++ == 0)

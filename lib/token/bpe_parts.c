@@ -1,9 +1,9 @@
 /*
- * bpe_parts.c - which two tokens each token is made of
+ * bpe_parts.c - which two tokens each token of a rank file is made of
  *
  * A token is only ever made from the two parts that merging its own bytes ends in, because what happens
- * inside its bytes in a longer text is, step by step, what happens to them alone. So a rank file has one
- * pair a token. The same holds for a list of merges, of which some tokenizer.json have several a token.
+ * inside its bytes in a longer text is, step by step, what happens to them alone. So there is one pair a
+ * token, or none, and then only a whole piece can be that token.
  *
  * To merge the bytes of a hundred thousand tokens takes long. But where two parts are given, and how they
  * are made themselves, one need only look at the place between them: they are the parts if no pair across
@@ -16,12 +16,7 @@
 
 #include <stdlib.h>
 
-/* How a token is made. order is the rank of the pair and one more; 0 for a byte, BPE_NONE: not known. */
-struct made {
-	uint32_t left, right, order;
-};
-
-/* The same for a token of a rank file, whose rank is its id. */
+/* How a token is made, whose rank is its id. */
 struct split {
 	uint64_t left : 24, right : 24;
 	uint64_t cut : 16;              /* the bytes of left; 0: not known */
@@ -61,28 +56,6 @@ sort_by_length(const struct bpe *b, uint32_t *id, size_t count)
 	free(first);
 }
 
-/* Whether two tokens are made before a pair across the place between them is merged. */
-static bool
-meet(const struct bpe *b, const struct made *made, uint32_t left, uint32_t right)
-{
-	for (;;) {
-		uint32_t limit;                 /* a pair of a rank below went first */
-
-		if (made[left].order > made[right].order) {
-			limit = made[left].order - 1;
-			left = made[left].right;
-		} else if (made[right].order) {
-			/* of equal ranks the leftmost goes first */
-			limit = made[right].order;
-			right = made[right].left;
-		} else {
-			return true;
-		}
-		if (bpe_pair_rank(&b->pairs, left, right) < limit)
-			return false;
-	}
-}
-
 /* What a token begins or ends with, or a stretch of its inside. */
 static inline uint32_t
 id_of(const struct bpe *b, const struct stretch *s, uint32_t start, uint32_t end)
@@ -93,7 +66,8 @@ id_of(const struct bpe *b, const struct stretch *s, uint32_t start, uint32_t end
 	    bpe_name_hash(n, s->text + start, end - start));
 }
 
-/* The same in a token of a rank file, where the rank of two is the id of their bytes. */
+/* Whether two tokens are made before a pair across the place between them is merged. The rank of two is the
+ * id of their bytes. */
 static bool
 meet_in(const struct bpe *b, const struct split *split, const struct stretch *s, struct meeting m)
 {
@@ -179,27 +153,12 @@ merged(const struct bpe *b, struct bpe_scratch *s, const struct bpe_token *t, st
 	return n;
 }
 
-/* Tokens that merging does not make. */
-static void
-add_odd(struct bpe *b, const uint32_t *id, size_t count)
-{
-	bpe_names_init(&b->odd, b->token, count);
-	for (size_t i = 0; i < count; i++) {
-		bpe_names_add(&b->odd, id[i]);
-		if (b->token[id[i]].len > b->odd_max)
-			b->odd_max = b->token[id[i]].len;
-	}
-}
-
 /* What the join of two is a token for, by rank. */
 static void
 add_pair(struct bpe *b, uint32_t id, struct bpe_merge m)
 {
-	const struct bpe_token *t = &b->token[id];
-
 	bpe_pairs_add(&b->pairs, m, id, id);
-	if (t->len == 2)
-		b->leaf[(size_t)t->bytes[0] << 8 | t->bytes[1]] = id;
+	bpe_leaf_add(b, &b->token[id], id);
 }
 
 /* Finds the parts of tokens by what is known of those before them; the others go to rest. Returns how many
@@ -236,7 +195,7 @@ bpe_parts_of_ranks(struct bpe *b)
 {
 	uint32_t *rest = mem_alloc(b->num_tokens, sizeof *rest), *id = mem_alloc(b->num_tokens, sizeof *id);
 	struct bpe_merge *pair = mem_alloc(b->num_tokens, sizeof *pair), m;
-	size_t num_rest, num_pairs = split_tokens(b, pair, id, rest, &num_rest), odd = 0;
+	size_t num_rest, num_pairs = split_tokens(b, pair, id, rest, &num_rest);
 	struct bpe_scratch s = { 0 };
 
 	bpe_pairs_init(&b->pairs, b->num_tokens);
@@ -246,46 +205,11 @@ bpe_parts_of_ranks(struct bpe *b)
 		add_pair(b, id[i], pair[i]);
 	}
 	sort_by_length(b, rest, num_rest);
-	for (size_t i = 0; i < num_rest; i++) {
+	for (size_t i = 0; i < num_rest; i++)
 		if (merged(b, &s, &b->token[rest[i]], &m) == 2)
 			add_pair(b, rest[i], m);
-		else
-			rest[odd++] = rest[i];
-	}
-	add_odd(b, rest, odd);
 	bpe_scratch_release(&s);
 	free(rest);
 	free(id);
 	free(pair);
-}
-
-/* Merges in order of rank, so that parts come before what is made of them; the first way is the one. */
-void
-bpe_parts_of_merges(struct bpe *b, const struct bpe_merge *merge, size_t count)
-{
-	struct made *made = mem_zalloc_whole(b->num_tokens, sizeof *made);
-	uint32_t *odd = mem_alloc(b->num_tokens, sizeof *odd);
-	struct bpe_scratch s = { 0 };
-	struct bpe_merge m;
-	size_t num_odd = 0;
-
-	memset(made, 0xff, b->num_tokens * sizeof *made);
-	for (int i = 0; i < 256; i++)
-		made[b->byte_id[i]].order = 0;
-	for (uint32_t i = 0; i < count; i++) {
-		uint32_t id = bpe_joined(&b->pairs, i);
-
-		m = merge[i];
-		if (made[id].order == BPE_NONE && made[m.left].order <= i && made[m.right].order <= i &&
-		    meet(b, made, m.left, m.right))
-			made[id] = (struct made){ m.left, m.right, i + 1 };
-	}
-	for (uint32_t id = 0; id < b->num_tokens; id++)
-		if (bpe_is_text(&b->token[id]) && made[id].order == BPE_NONE &&
-		    merged(b, &s, &b->token[id], &m) > 1)
-			odd[num_odd++] = id;
-	add_odd(b, odd, num_odd);
-	bpe_scratch_release(&s);
-	free(odd);
-	free(made);
 }
