@@ -4,7 +4,7 @@
 # GOLDEN holds tokenizers/ and corpus/. MB is the size of the text, which text.c makes of what prose.sh prints, and of
 # corpus/ja.jsonl, so that it does not repeat. Speeds are MB/s
 # of processor time (user and system) with --workers 1, the best of RUNS, so that other people's load counts little; those of
-# two workers are of the clock, and mean something on a quiet machine alone. Peers are what PYTHON has of tiktoken, tokenizers
+# two workers are of the clock, and mean something on a quiet machine alone: beside one worker's stand those of two processes. Peers are what PYTHON has of tiktoken, tokenizers
 # and sentencepiece, in a loop of one process that reads, parses, encodes and writes (mtok_peer.py). Columns as in bench.sh.
 set -eu
 : "${B:=build}" "${GOLDEN:?where the tokenizers are}" "${PYTHON:=python3}" "${MB:=200}" "${RUNS:=3}"
@@ -74,6 +74,25 @@ for language in English Japanese; do
 	)" -
 done
 
+# halves CORPUS OPTION...: the least seconds of the clock for two processes side by side, each with one worker and one half of
+# the lines: what the machine's two cores can do for such work
+halves()
+{
+	corpus=$1
+	shift
+	split -n l/2 "$corpus" "$tmp/half."
+	for _ in $(seq "$RUNS"); do
+		rm -f "$tmp"/out*
+		from=$(date +%s%N)
+		for half in "$tmp"/half.*; do
+			mtok -q -o "$tmp/out.${half##*.}" --append-eod "$@" --workers 1 "$half" &
+		done
+		wait
+		echo "$from $(date +%s%N)"
+	done | awk '{ printf "%.2f\n", ($2 - $1) / 1e9 }' | sort -g | head -n 1
+	rm -f "$tmp"/half.* "$tmp"/out*
+}
+
 "$B/tests/bench/text" words $((5 * MB)) 2 "$tmp/en.model" >"$tmp/longer"
 for size in $MB $((5 * MB)); do
 	corpus=$tmp/English
@@ -81,6 +100,9 @@ for size in $MB $((5 * MB)); do
 	# shellcheck disable=SC2086 # words
 	record "mtok two workers, GPT-2, $size MB English, seconds; peer: one worker, seconds" \
 		"$(timed 2 "$corpus" $gpt2 --workers 2)" "$(timed 2 "$corpus" $gpt2 --workers 1)"
+	# shellcheck disable=SC2086 # words
+	record "mtok two workers, GPT-2, $size MB English, seconds; peer: two processes with one half each, seconds" \
+		"$(timed 2 "$corpus" $gpt2 --workers 2)" "$(halves "$corpus" $gpt2)"
 done
 rm "$tmp/longer"
 for _ in 1 2 3 4 5 6 7 8 9 10; do cat "$tmp/English"; done >"$tmp/large"
