@@ -566,7 +566,7 @@ encode_batch(struct bpe_worker *w, const struct batch *b, uint32_t *to)
 	return look_up_block(w, b, done, i, to);
 }
 
-/* A batch of pieces at a time; the late ones of all of them together. */
+/* A batch of pieces at a time; the late ones of all of them together. An empty text may have nowhere to put ids. */
 void
 bpe_encode_text(struct bpe_worker *w, const struct pretok *p, const unsigned char *s, size_t n,
     struct token_ids *out)
@@ -576,6 +576,8 @@ bpe_encode_text(struct bpe_worker *w, const struct pretok *p, const unsigned cha
 	struct batch b = { .text = s, .end = end + 1 };
 	size_t before = out->count;
 
+	if (n == 0)
+		return;
 	w->end = s + n;
 	while ((b.count = pretok_ends(p, &t, end + 1, ENDS)) > 0) {
 		for (b.plain = b.count; b.plain > 0 && n - end[b.plain - 1] < 16;)
