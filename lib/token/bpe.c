@@ -181,9 +181,10 @@ find_joins(struct build *x, struct err *e)
 		j = &x->joins[x->joins[0].done == x->joins[0].end];
 		if (j->done == j->end)
 			return 0;
-		x->bad = j->done;
-		if (j->why)
+		if (j->why) {
+			x->bad = j->done;
 			return err_set(e, "%s", j->why);
+		}
 		if (bpe_names_init(&x->b->names, x->b->token, x->b->num_tokens, e) < 0)
 			return -1;
 	}

@@ -100,7 +100,7 @@ test_refused(void)
 {
 	struct bpe_merge again[] = { { 'b', 'c' }, { 'a', 'b' }, { 'b', 'c' } };
 	struct bpe_merge no_join[] = { { 'b', 'c' }, { 'c', 'b' } }, no_text[] = { { 'b', 262 } };
-	struct bpe_token twice[] = { tokens['a'], tokens['b'], tokens['a'] };
+	struct bpe_token twice[] = { tokens['a'], tokens['b'], tokens['a'] }, same[262];
 	struct bpe_spec spec = { .token = tokens, .num_tokens = 262, .merge = again, .num_merges = 3 };
 
 	refuse(spec, 2, "the pair is there twice");
@@ -116,6 +116,10 @@ test_refused(void)
 	spec.num_tokens = 3;
 	spec.ranks = true;
 	refuse(spec, 1, "ids 0 and 2 are the same bytes");
+	memcpy(same, tokens, sizeof same);
+	same[261] = same[256];
+	refuse((struct bpe_spec){ .token = same, .num_tokens = 262, .merge = merges, .num_merges = 5, .whole_piece = true },
+	    5, "ids 256 and 261 are the same bytes");
 }
 
 /* A million equal letters take n log n steps. */
