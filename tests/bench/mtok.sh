@@ -2,10 +2,11 @@
 # mtok.sh - mtok from JSON Lines to a dataset: speed on one core, two workers, memory, start; appends to results.tsv
 #
 # GOLDEN holds tokenizers/ and corpus/. MB is the size of the text, which text.c makes of what prose.sh prints, and of
-# corpus/ja.jsonl, so that it does not repeat. Speeds are MB/s
-# of processor time (user and system) with --workers 1, the best of RUNS, so that other people's load counts little; those of
-# two workers are of the clock, and mean something on a quiet machine alone: beside one worker's stand those of two processes. Peers are what PYTHON has of tiktoken, tokenizers
-# and sentencepiece, in a loop of one process that reads, parses, encodes and writes (mtok_peer.py). Columns as in bench.sh.
+# corpus/ja.jsonl, so that it does not repeat. Speeds are MB/s of processor time (user and system) with --workers 1, the best
+# of RUNS, so that other people's load counts little; those of two workers are of the clock, and mean something on a quiet
+# machine alone: beside one worker's stand those of two processes with half of the text each. Peers are what PYTHON has of
+# tiktoken, tokenizers and sentencepiece, in a loop of one process that reads, parses, encodes and writes (mtok_peer.py).
+# Columns as in bench.sh.
 set -eu
 : "${B:=build}" "${GOLDEN:?where the tokenizers are}" "${PYTHON:=python3}" "${MB:=200}" "${RUNS:=3}"
 B=$(cd "$B" && pwd)
