@@ -93,7 +93,7 @@ load(struct spm *m, size_t len, const char *name, struct err *e)
 	if (s->model == SP_BPE || s->model == SP_CHAR)
 		spmbpe_init(&m->bpe, s);
 	else
-		spmuni_init(&m->uni, s);
+		spmuni_init(&m->uni, s, &m->unknown);
 	m->cut.never = m->bpe.ambiguous;
 	return 0;
 }

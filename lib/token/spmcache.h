@@ -2,8 +2,9 @@
  * spmcache.h - the ids of units that were met before, one cache a worker
  *
  * A unit of up to 15 bytes is its own key, with its length. Two entries share a line of 64 bytes;
- * the newer one stands first and the older is overwritten next, so the memory never grows. The ids
- * of an entry hold for running scores below its bound, which for merges is no bound at all.
+ * the newer one stands first and the older is overwritten next, so the memory never grows. A unit of
+ * more ids than an entry has room for has the whole line: the second entry goes on, and its key is no
+ * unit's. The ids hold for running scores below the bound, which for merges is no bound at all.
  */
 #ifndef TOKEN_SPMCACHE_H
 #define TOKEN_SPMCACHE_H
@@ -13,7 +14,13 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { UNIT_MAX = 15, CACHE_BITS = 18, CACHE_LINES = 1 << CACHE_BITS, NARROW_MAX = 6, WIDE_MAX = 3, CACHED_MAX = NARROW_MAX };
+enum { UNIT_MAX = 15, CACHE_BITS = 18, CACHE_LINES = 1 << CACHE_BITS };
+
+/* Ids of an entry, and those of a line; that many more are written behind them. */
+enum { NARROW_MAX = 6, WIDE_MAX = 3, CACHED_MAX = 2 * NARROW_MAX, CACHED_PAD = 2 };
+
+/* In the low byte of a bound. */
+enum { UNIT_BEGINS_UNK = 0x40, UNIT_ENDS_UNK = 0x80 };
 
 struct unit_key {
 	uint64_t low, high;             /* bytes, then 0; the length in the last byte */
@@ -21,12 +28,16 @@ struct unit_key {
 
 struct unit_entry {
 	struct unit_key key;            /* length 0: empty */
-	uint32_t bound;                 /* a float without its low byte, which counts the ids */
 	union {
 		uint16_t narrow[NARROW_MAX];    /* of vocabularies below 2^16 */
 		uint32_t wide[WIDE_MAX];
 	} id;
+	uint32_t bound;                 /* a float, but for its low byte: the count of ids and two bits */
 };
+
+/* The narrow ids and the bound of an entry, and what they are as ids. */
+typedef uint16_t unit_narrow_ids __attribute__((vector_size(16)));
+typedef uint32_t unit_wide_ids __attribute__((vector_size(32)));
 
 struct unit_cache {
 	struct unit_entry (*line)[2];
@@ -69,6 +80,13 @@ static inline bool
 unit_is(const struct unit_entry *e, struct unit_key k)
 {
 	return ((e->key.low ^ k.low) | (e->key.high ^ k.high)) == 0;
+}
+
+/* How many ids the unit of an entry has. */
+static inline size_t
+unit_count(const struct unit_entry *e)
+{
+	return e->bound & (UNIT_BEGINS_UNK - 1);
 }
 
 /* The bound of an entry, never more than the one that was entered. */

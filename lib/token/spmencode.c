@@ -12,6 +12,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +24,7 @@ struct spm_worker {
 	struct spmuni_worker uni;
 	struct unit_cache cache;
 	struct token_ids ids;           /* of one unit */
-	bool after_unk;                 /* the last id is one unk for a run */
+	bool after_unk;                 /* the last id of this text is unk */
 };
 
 /* A group of units with their keys. */
@@ -59,50 +60,77 @@ spm_worker_free(struct spm_worker *w)
 	free(w);
 }
 
-/* Runs of unknown characters are one unk also where a unit ends in between. */
+/*
+ * Where n ids of a unit go, at least one: over the last id, if that and the first of these are unk, as
+ * a run of unknown characters is one unk also where a unit ends in between.
+ */
+static inline uint32_t *
+ids_place(struct spm_worker *w, struct token_ids *out, size_t n, bool begins_unk, bool ends_unk)
+{
+	uint32_t *id = out->id + out->count - (w->after_unk & begins_unk);
+
+	out->count = (size_t)(id - out->id) + n;
+	w->after_unk = ends_unk;
+	return id;
+}
+
+/* Appends the ids of a unit. */
 static void
 add_ids(const struct spm *m, struct spm_worker *w, const uint32_t *id, size_t n, struct token_ids *out)
 {
-	token_ids_reserve(out, n);
-	for (size_t i = 0; i < n; i++) {
-		bool unk = id[i] == m->unknown.unk;
+	uint32_t unk = m->unknown.unk;
 
-		if (!unk || !w->after_unk)
-			out->id[out->count++] = id[i];
-		w->after_unk = unk && !m->unknown.bytes;
+	token_ids_reserve(out, n);
+	memcpy(ids_place(w, out, n, id[0] == unk, id[n - 1] == unk), id, n * sizeof *id);
+}
+
+/* Ids from place i on into an entry, behind the last one that of no piece. */
+static void
+fill_entry(const struct spm *m, const struct token_ids *ids, size_t i, struct unit_entry *x)
+{
+	bool narrow = m->model.count < NARROW_COUNT;
+
+	for (int k = 0; k < (narrow ? NARROW_MAX : WIDE_MAX); k++, i++) {
+		uint32_t id = i < ids->count ? ids->id[i] : (uint32_t)m->model.count;
+
+		if (narrow)
+			x->id.narrow[k] = (uint16_t)id;
+		else
+			x->id.wide[k] = id;
 	}
 }
 
-/* Puts the ids in w->ids into the cache, in front of the line's entries, if there are few enough. */
+/* Puts the ids in w->ids into the cache, in front of the line's entries or instead of both, if there
+ * are few enough. */
 static void
 keep(const struct spm *m, struct spm_worker *w, struct unit_entry *line, struct unit_key key, float bound)
 {
-	bool narrow = m->model.count < NARROW_COUNT;
-	struct unit_entry x = { .key = key };
+	size_t most = m->model.count < NARROW_COUNT ? NARROW_MAX : WIDE_MAX;
+	struct unit_entry rest = { .bound = 0 };
 
-	if (w->ids.count > (narrow ? NARROW_MAX : WIDE_MAX) || bound < 0)
+	if (w->ids.count > 2 * most || bound < 0)
 		return;
-	memcpy(&x.bound, &bound, sizeof bound);
-	x.bound = (x.bound & ~(uint32_t)0xff) | (uint32_t)w->ids.count;
-	for (size_t i = 0; i < (narrow ? NARROW_MAX : WIDE_MAX); i++) {
-		uint32_t id = i < w->ids.count ? w->ids.id[i] : (uint32_t)m->model.count;
-
-		if (narrow)
-			x.id.narrow[i] = (uint16_t)id;
-		else
-			x.id.wide[i] = id;
-	}
-	line[1] = line[0];
-	line[0] = x;
+	if (w->ids.count > most)
+		fill_entry(m, &w->ids, most, &rest);
+	else if (unit_count(&line[0]) <= most)
+		rest = line[0];
+	line[1] = rest;
+	line[0].key = key;
+	memcpy(&line[0].bound, &bound, sizeof bound);
+	line[0].bound &= ~(uint32_t)0xff;
+	line[0].bound |= (uint32_t)w->ids.count | (w->ids.id[0] == m->unknown.unk ? UNIT_BEGINS_UNK : 0) |
+	    (w->ids.id[w->ids.count - 1] == m->unknown.unk ? UNIT_ENDS_UNK : 0);
+	fill_entry(m, &w->ids, 0, &line[0]);
 }
 
-/* Adds the scores of known pieces to the running score. One rounding to float an addition: it is what
- * the search does, where the sum of two floats is exact in double. */
-static inline void
-advance(const struct spm *m, struct spm_worker *w, const uint32_t *id, size_t n)
+/* A running score with those of ids added. One rounding to float an addition: it is what the search
+ * does, where the sum of two floats is exact in double. */
+static inline float
+advance(const struct spm *m, float score, const uint32_t *id, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		w->uni.score += m->uni.score[id[i]];
+		score += m->uni.score[id[i]];
+	return score;
 }
 
 /* Encodes a unit that is not in the cache, or is for smaller scores only; line NULL: not to be
@@ -131,7 +159,7 @@ encode_unit(const struct spm *m, struct spm_worker *w, const unsigned char *p, s
 
 			keep(m, w, line, key, bound);
 			if (fabsf(w->uni.score) < bound) {
-				advance(m, w, w->ids.id, w->ids.count);
+				w->uni.score = advance(m, w->uni.score, w->ids.id, w->ids.count);
 				break;
 			}
 			w->ids.count = 0;
@@ -141,34 +169,54 @@ encode_unit(const struct spm *m, struct spm_worker *w, const unsigned char *p, s
 	}
 }
 
+/* The ids of one entry, as many as it has room for, and some that are none. */
+static inline void
+copy_ids(bool narrow, const struct unit_entry *e, uint32_t *id)
+{
+	if (narrow) {
+		unit_narrow_ids from;
+		unit_wide_ids to;
+
+		memcpy(&from, (const char *)e + offsetof(struct unit_entry, id), sizeof from);
+		to = __builtin_convertvector(from, unit_wide_ids);
+		memcpy(id, &to, sizeof to);
+	} else {
+		memcpy(id, e->id.wide, sizeof e->id.wide);
+	}
+}
+
+/* A running score with those of three ids of an entry, from one on. Behind the last id stands that of
+ * no piece, whose score is 0: it adds nothing. */
+static inline float
+add_three(const struct spm *m, float score, bool narrow, const struct unit_entry *e, int from)
+{
+	for (int i = from; i < from + WIDE_MAX; i++)
+		score += m->uni.score[narrow ? e->id.narrow[i] : e->id.wide[i]];
+	return score;
+}
+
 /* Appends the ids of an entry, for which there is room; unigram scores are added up as the search
  * would have. False when the running score is beyond the entry's bound. */
 static inline bool
 add_entry(const struct spm *m, struct spm_worker *w, const struct unit_entry *e, struct token_ids *out)
 {
-	bool unigram = m->model.model == SP_UNIGRAM;
-	uint32_t *id = out->id + out->count;
-	size_t n = e->bound & 0xff;
+	bool unigram = m->model.model == SP_UNIGRAM, narrow = m->model.count < NARROW_COUNT;
+	size_t n = unit_count(e), most = narrow ? NARROW_MAX : WIDE_MAX;
+	uint32_t *id;
 
 	if (unigram && fabsf(w->uni.score) >= unit_bound(e))
 		return false;
-	if (m->model.count < NARROW_COUNT)
-		for (int i = 0; i < NARROW_MAX; i++)
-			id[i] = e->id.narrow[i];
-	else
-		memcpy(id, e->id.wide, sizeof e->id.wide);
+	id = ids_place(w, out, n, e->bound & UNIT_BEGINS_UNK, e->bound & UNIT_ENDS_UNK);
+	copy_ids(narrow, e, id);
+	if (n > most)
+		copy_ids(narrow, e + 1, id + most);
 	if (unigram) {
-		/* Behind the ids stands that of no piece, whose score is 0: it adds nothing. */
-		advance(m, w, id, WIDE_MAX);
-		if (n > WIDE_MAX)
-			advance(m, w, id + WIDE_MAX, n - WIDE_MAX);
+		float score = add_three(m, w->uni.score, narrow, e, 0);
+
+		if (narrow && n > WIDE_MAX)
+			score = add_three(m, score, narrow, e, WIDE_MAX);
+		w->uni.score = n > most ? advance(m, score, id + most, n - most) : score;
 	}
-	if (m->unknown.bytes || !(w->after_unk || id[n - 1] == m->unknown.unk)) {
-		out->count += n;
-		return true;
-	}
-	/* Ids are written before the place where they are read. */
-	add_ids(m, w, id, n, out);
 	return true;
 }
 
@@ -205,7 +253,7 @@ encode_group(const struct spm *m, struct spm_worker *w, const unsigned char *byt
     struct token_ids *out)
 {
 	fetch(w, bytes, g);
-	token_ids_reserve(out, GROUP * CACHED_MAX);
+	token_ids_reserve(out, GROUP * CACHED_MAX + CACHED_PAD);
 	for (size_t i = 0; i < g->count; i++) {
 		const struct spm_unit *u = &g->unit[i];
 		struct unit_entry *line = g->line[i];
@@ -214,7 +262,7 @@ encode_group(const struct spm *m, struct spm_worker *w, const unsigned char *byt
 
 		if (!hit || !add_entry(m, w, &line[second], out)) {
 			add_unit(m, w, bytes, u, cached && !hit ? line : NULL, g->key[i], out);
-			token_ids_reserve(out, GROUP * CACHED_MAX);
+			token_ids_reserve(out, GROUP * CACHED_MAX + CACHED_PAD);
 		}
 		bytes += u->len;
 	}

@@ -15,15 +15,18 @@ using sentencepiece::util::StatusCode;
 
 namespace {
 
-// "src/file.cc(12) [condition] reason" becomes "reason"; one line.
+// "src/file.cc(12) [condition] reason" becomes "reason", or "libsentencepiece demands condition" where it
+// says no more; one line.
 int
 fail(struct err *e, const char *what, const Status &status)
 {
 	std::string why = status.message();
-	size_t bracket = why.rfind("] ");
+	size_t from = why.find('['), to = why.rfind(']');
 
-	if (bracket != std::string::npos)
-		why.erase(0, bracket + 2);
+	if (from < to && to != std::string::npos)
+		why = why.find_first_not_of(" .\n", to + 1) != std::string::npos ?
+		    why.substr(to + 1) :
+		    "libsentencepiece demands " + why.substr(from + 1, to - from - 1);
 	else if (why.find(".cc(") != std::string::npos)
 		why.clear();
 	for (char &c : why)
@@ -31,6 +34,7 @@ fail(struct err *e, const char *what, const Status &status)
 			c = ' ';
 	while (!why.empty() && (why.back() == ' ' || why.back() == '.'))
 		why.pop_back();
+	why.erase(0, why.find_first_not_of(' '));
 	return err_set(
 	    e, "%s: %s", what, why.empty() ? "libsentencepiece cannot use it" : why.c_str());
 }

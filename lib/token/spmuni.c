@@ -25,10 +25,22 @@ struct spm_place {
 
 /* --- building --- */
 
+/* The ids of an unknown character add its score: unk, or its first byte, as those behind it add 0. */
+static void
+set_unknown_scores(struct spmuni *u, const struct spm_unknown *unknown)
+{
+	if (!unknown->bytes) {
+		u->score[unknown->unk] = u->unk_score;
+		return;
+	}
+	for (int b = 0; b < 256; b++)
+		u->score[unknown->byte[b]] = (b & 0xc0) == 0x80 ? 0 : u->unk_score;
+}
+
 /* Smallest and largest score of the normal pieces, and from them those of unknown characters and
  * user-defined pieces. The starting values are the library's, FLT_MIN included. */
 static void
-set_scores(struct spmuni *u)
+set_scores(struct spmuni *u, const struct spm_unknown *unknown)
 {
 	const struct spmodel *m = u->model;
 	float min = FLT_MAX, max = FLT_MIN;
@@ -47,6 +59,7 @@ set_scores(struct spmuni *u)
 		u->user_score[i] = (float)p->len * max - 0.1;
 		u->largest = fmaxf(u->largest, fabsf(p->score));
 	}
+	set_unknown_scores(u, unknown);
 }
 
 /* Can text match this piece? With escaped blanks no text has a blank. */
@@ -103,7 +116,7 @@ fill_trie(struct spmuni *u, uint32_t nodes)
 
 /* Bytes that begin a character bound the number of nodes; usually half of them is enough. */
 void
-spmuni_init(struct spmuni *u, const struct spmodel *m)
+spmuni_init(struct spmuni *u, const struct spmodel *m, const struct spm_unknown *unknown)
 {
 	size_t count = (size_t)m->count;
 	uint32_t characters = 0;
@@ -115,7 +128,7 @@ spmuni_init(struct spmuni *u, const struct spmodel *m)
 	u->user_score = mem_alloc(count, sizeof *u->user_score);
 	u->symbols = mem_alloc(count, sizeof *u->symbols);
 	u->bytes = mem_alloc(count, sizeof *u->bytes);
-	set_scores(u);
+	set_scores(u, unknown);
 	for (size_t i = 0; i < count; i++)
 		for (size_t k = 0; k < m->piece[i].len; k++)
 			characters += (m->piece[i].text[k] & 0xc0) != 0x80;
@@ -160,29 +173,33 @@ spmuni_worker_trim(struct spmuni_worker *w, size_t most)
 
 /* --- searching --- */
 
-/* A candidate for a place. Not a number, which nothing can become, would be lost. */
+/* A candidate for a place. Not a number, which nothing can become, would be lost. Which is the greater
+ * cannot be foretold, so there is no branch. */
 static inline void
 offer(struct spm_place *x, double candidate, int32_t id, bool margins)
 {
-	if (candidate > x->best) {
-		if (margins)
-			x->runner_up = x->best;
-		x->best = (double)(float)candidate;
-		x->id = id;
-	} else if (margins && candidate > x->runner_up) {
-		x->runner_up = candidate;
+	double best = x->best, second = x->runner_up;
+	bool greater = candidate > best;
+
+	if (margins) {
+		second = candidate > second ? candidate : second;
+		x->runner_up = second < best ? second : best;
 	}
+	x->best = (double)(float)(greater ? candidate : best);
+	x->id ^= (x->id ^ id) & -(int32_t)greater;
 }
 
 /*
  * Finds the best path through n symbols from a running score on; w->place[i] is the place before
- * symbol i. Returns whether a user-defined piece was among the candidates.
+ * symbol i. Where no piece ends a candidate of -INFINITY is offered, which is greater than nothing.
+ * Returns whether a user-defined piece was among the candidates.
  */
 static inline bool
 search(const struct spmuni *u, const struct spmuni_worker *w, size_t n, float score, bool margins)
 {
 	struct spm_place *place = w->place;
 	const uint32_t *symbol = w->symbol;
+	const struct trie_node *node = u->trie.node;
 	bool user = false;
 
 	place[0].best = (double)score;
@@ -191,25 +208,21 @@ search(const struct spmuni *u, const struct spmuni_worker *w, size_t n, float sc
 	for (size_t i = 0; i < n; i++) {
 		double here = place[i].best;
 		uint32_t at = u->first[symbol[i]];
-		bool single = false;
 
+		if (node[at].value < 0)
+			offer(&place[i + 1], (double)(u->unk_score + (float)here), UNKNOWN, margins);
 		for (size_t k = i + 1; at != TRIE_NONE; k++) {
-			const struct trie_node *x = &u->trie.node[at];
+			const struct trie_node *x = &node[at];
 
 			if (x->value >= USER_PIECE) {
 				user = true;
 				offer(&place[k], here + u->user_score[x->value - USER_PIECE],
 				    x->value - USER_PIECE, margins);
-			} else if (x->value >= 0) {
+			} else {
 				offer(&place[k], here + (double)x->score, x->value, margins);
 			}
-			single |= k == i + 1 && x->value >= 0;
-			if (k == n)
-				break;
-			at = trie_child(&u->trie, at, symbol[k]);
+			at = k < n ? trie_child(&u->trie, at, symbol[k]) : TRIE_NONE;
 		}
-		if (!single)
-			offer(&place[i + 1], (double)(u->unk_score + (float)here), UNKNOWN, margins);
 	}
 	return user;
 }
@@ -232,14 +245,15 @@ read_symbols(const struct spmuni *u, struct spmuni_worker *w, const unsigned cha
 
 /*
  * Appends the ids of the path to place n. The path is found backwards and kept where the symbols
- * were. Returns whether it has an unknown character; *margin becomes the least lead of the path.
+ * were. Returns whether each unknown character has added ids; *margin becomes the least lead of the
+ * path.
  */
 static bool
 add_path(const struct spmuni *u, struct spmuni_worker *w, size_t n, const struct spm_unknown *unknown,
     const unsigned char *p, struct token_ids *out, double *margin)
 {
 	size_t first = n;
-	bool unk = false;
+	bool all = true;
 
 	for (size_t k = n; k > 0;) {
 		const struct spm_place *x = &w->place[k];
@@ -252,7 +266,7 @@ add_path(const struct spmuni *u, struct spmuni_worker *w, size_t n, const struct
 	token_ids_reserve(out, n - first);
 	for (; first < n; first++) {
 		uint32_t id = w->symbol[first];
-		size_t len;
+		size_t len, before = out->count;
 
 		if (id != (uint32_t)UNKNOWN) {
 			out->id[out->count++] = id;
@@ -262,10 +276,10 @@ add_path(const struct spmuni *u, struct spmuni_worker *w, size_t n, const struct
 		spm_character(p, &len);
 		spm_unknown_add(unknown, p, len, out);
 		p += len;
-		unk = true;
+		all &= out->count > before;
 		token_ids_reserve(out, n - first);
 	}
-	return unk;
+	return all;
 }
 
 /* From the true score. */
@@ -293,9 +307,9 @@ spmuni_encode_first(const struct spmuni *u, struct spmuni_worker *w,
 	size_t n = read_symbols(u, w, p, len);
 	double margin = INFINITY, bound;
 	bool user = search(u, w, n, 0, true);
-	bool unk = add_path(u, w, n, unknown, p, out, &margin);
+	bool all = add_path(u, w, n, unknown, p, out, &margin);
 
-	if (user || unk)
+	if (user || !all)
 		return -1;
 	bound = margin * 4194304 / (double)n - (double)n * (double)u->largest;
 	return bound > FLT_MAX ? FLT_MAX : (float)bound;

@@ -23,7 +23,7 @@ struct spmuni {
 	struct trie trie;               /* pieces by symbols; value: id, plus USER_PIECE */
 	uint32_t *first;                /* node after the first symbol */
 	uint32_t num_symbols;
-	float *score;                   /* of a piece that is not user-defined; 0 behind the last */
+	float *score;                   /* of an id that is not user-defined; 0 behind the last */
 	double *user_score;             /* of one that is */
 	uint32_t *symbols, *bytes;      /* of a piece, in normalised text */
 	float unk_score, largest;       /* largest: of the absolute scores */
@@ -37,7 +37,7 @@ struct spmuni_worker {
 	float score;                    /* of the text so far; 0 at its beginning */
 };
 
-void spmuni_init(struct spmuni *u, const struct spmodel *m);
+void spmuni_init(struct spmuni *u, const struct spmodel *m, const struct spm_unknown *unknown);
 void spmuni_release(struct spmuni *u);
 void spmuni_worker_release(struct spmuni_worker *w);
 void spmuni_worker_trim(struct spmuni_worker *w, size_t most);  /* drops what grew beyond */

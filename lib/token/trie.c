@@ -7,6 +7,7 @@
 #include "lib/token/trie.h"
 #include "lib/base/mem.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +26,7 @@ trie_init(struct trie *t, uint32_t nodes)
 	t->left = (uint32_t)(size / 4 * 3) - 1;
 	t->full = false;
 	t->node = mem_zalloc_large(size, sizeof *t->node);
-	t->node[TRIE_ROOT] = (struct trie_node){ .parent = UINT32_MAX, .value = -1 };
+	t->node[TRIE_ROOT] = (struct trie_node){ .parent = UINT32_MAX, .value = -1, .score = -INFINITY };
 }
 
 /* A trie of zeros is fine too. */
@@ -51,6 +52,6 @@ trie_add(struct trie *t, uint32_t node, uint32_t symbol)
 	}
 	t->left--;
 	t->node[node].children |= 1ull << (symbol & 63);
-	t->node[i] = (struct trie_node){ .parent = node + 1, .symbol = symbol, .value = -1 };
+	t->node[i] = (struct trie_node){ .parent = node + 1, .symbol = symbol, .value = -1, .score = -INFINITY };
 	return i;
 }

@@ -18,7 +18,7 @@ struct trie_node {
 	uint64_t children;              /* bit symbol % 64 */
 	uint32_t parent, symbol;        /* parent's number + 1; 0: the slot is empty */
 	int32_t value;                  /* -1: no key ends here */
-	float score;                    /* the user's, beside the value */
+	float score;                    /* the user's, beside the value; -INFINITY where no key ends */
 };
 
 struct trie {

@@ -384,6 +384,10 @@ GPTSentencePieceTokenizer, Llama2Tokenizer, HuggingFaceTokenizer, TikTokenizer, 
 	[ "$status" = 1 ]
 	[[ $output == "mtok: cannot train: Vocabulary size too high (100000). Please set it to a value <= "* ]]
 	[ "${#lines[@]}" = 1 ]
+	run mtok train -o n.model --vocab-size 60 --character-coverage 0.9 docs.jsonl
+	[ "$status" = 1 ]
+	[[ $output == "mtok: cannot train: libsentencepiece demands "*"character_coverage() >= 0.98 "* ]]
+	[ "${#lines[@]}" = 1 ]
 	run mtok train -o n.model </dev/null
 	[ "$status" = 1 ]
 	[ "${#lines[@]}" = 1 ]
