@@ -137,8 +137,15 @@ add_second(struct char_walk *w, uint32_t cp, uint32_t at)
 	code_map_set(&w->n->rule_of, cp, code_map_get(&w->n->rule_of, cp) | RULE_SECOND);
 }
 
+/* Is a blank what a rule puts in place? */
+static bool
+is_blank(const struct spmnorm *n, uint32_t value)
+{
+	return n->pool_len - (value - 1) >= 2 && memcmp(n->pool + value - 1, " ", 2) == 0;
+}
+
 /* The rules that begin with a character, of which `at` is the unit. ASCII is slow if a rule is met
- * inside of ASCII text. */
+ * inside of ASCII text, but for what always becomes a blank. */
 static void
 add_rule(struct char_walk *w, uint32_t cp, uint32_t at)
 {
@@ -154,7 +161,8 @@ add_rule(struct char_walk *w, uint32_t cp, uint32_t at)
 	n->rule[w->count++] = (struct norm_rule){ value, on ? at : 0 };
 	code_map_set(&n->rule_of, cp, known | (uint32_t)w->count | (value ? RULE_ALONE : 0));
 	if (cp < 0x80) {
-		n->slow.in[cp] |= value || (on & 1);
+		n->blank.in[cp] = value && !on && is_blank(n, value);
+		n->slow.in[cp] = !n->blank.in[cp] && (value || (on & 1));
 		n->ascii_runs_on |= on >> 1;
 	}
 	if (on)
@@ -273,7 +281,9 @@ spmnorm_init(struct spmnorm *n, const struct spmodel *m, const struct sp_normali
 		return -1;
 	for (int c = 0; c < 256; c++)
 		n->slow.in[c] |= c >= 0x80 || n->symbol_first[c];
+	n->blank.in[' '] = true;
 	byte_set_close(&n->slow);
+	byte_set_close(&n->blank);
 	return 0;
 }
 
@@ -444,36 +454,43 @@ copy_threes(const struct spmnorm *n, struct norm_text *t, const unsigned char *s
 	t->p = p;
 }
 
-/* How many bytes from t->p on can be copied as they are, at most BYTE_BLOCK; *whole is set when they
- * are followed by more of the kind. */
-static size_t
-plain(const struct spmnorm *n, const struct norm_text *t, bool *whole)
+/* Copies the bytes from t->p on that need no look at rules and symbols, at most BYTE_BLOCK, with blanks
+ * for what becomes one; false when they are not followed by more of the kind. */
+static bool
+copy_plain(const struct spmnorm *n, struct norm_text *t, struct spm_buffer *b)
 {
 	static const struct simd_set blanks = { { { 1 << (' ' >> 4) } } };
 	size_t have = (size_t)(t->end - t->p), run;
-	unsigned char tail[BYTE_BLOCK + 1] = { 0 };
+	unsigned char tail[BYTE_BLOCK] = { 0 }, *out;
 	const unsigned char *block = t->p;
-	uint64_t slow;
+	uint64_t slow, blank;
 
-	if (have <= BYTE_BLOCK) {
+	if (have < BYTE_BLOCK) {
 		memcpy(tail, t->p, have);
 		block = tail;
 	}
 	slow = byte_set_find(&n->slow, block);
-	if (n->spec->remove_extra_whitespaces) {
-		uint64_t blank = simd_find(&blanks, block);
-
+	blank = byte_set_find(&n->blank, block);
+	if (n->spec->remove_extra_whitespaces)
 		slow |= blank & (blank << 1 | t->after_blank);
-	}
 	run = slow ? (size_t)__builtin_ctzll(slow) : BYTE_BLOCK;
 	run = run < have ? run : have;
-	*whole = run == BYTE_BLOCK;
 	/* A rule may begin with the last letter before what is not ASCII. */
 	if (n->ascii_runs_on && run > 0 && run < have && t->p[run] >= 0x80) {
 		run--;
-		*whole = false;
+		slow = 1;
 	}
-	return run;
+	if (run == 0)
+		return false;
+	spm_buffer_reserve(b, BYTE_BLOCK);
+	out = b->bytes + b->len;
+	memcpy(out, block, BYTE_BLOCK);
+	for (uint64_t other = blank & ~simd_find(&blanks, block); other; other &= other - 1)
+		out[__builtin_ctzll(other)] = ' ';
+	t->p += run;
+	b->len += run;
+	t->after_blank = n->spec->remove_extra_whitespaces && out[run - 1] == ' ';
+	return slow == 0;
 }
 
 /* Blanks in front go, whatever they were written as. The text may hold something else and yet come
@@ -510,17 +527,7 @@ spmnorm_next(const struct spmnorm *n, struct norm_text *t, size_t bytes, struct 
 
 	spm_buffer_reserve(b, bytes + BYTE_BLOCK);
 	while (t->p < stop) {
-		bool whole;
-		size_t run = plain(n, t, &whole);
-
-		if (run) {
-			spm_buffer_reserve(b, BYTE_BLOCK);
-			memcpy(b->bytes + b->len, t->p, run);
-			b->len += run;
-			t->p += run;
-			t->after_blank = n->spec->remove_extra_whitespaces && t->p[-1] == ' ';
-		}
-		if (whole || t->p == t->end)
+		if (copy_plain(n, t, b) || t->p == t->end)
 			continue;
 		do {
 			struct part part;

@@ -38,6 +38,7 @@ struct spmnorm {
 	struct trie symbols;            /* user-defined symbols, by bytes */
 	bool symbol_first[256], ascii_runs_on;
 	struct byte_set slow;           /* what cannot be copied without a look at rules and symbols */
+	struct byte_set blank;          /* of what can: ' ' and what always becomes it */
 };
 
 /* Normalised text from start up to len; SPM_PADDING more bytes may be read. */
