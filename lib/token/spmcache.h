@@ -19,8 +19,8 @@ enum { UNIT_MAX = 15, CACHE_BITS = 18, CACHE_LINES = 1 << CACHE_BITS };
 /* Ids of an entry, and those of a line; that many more are written behind them. */
 enum { NARROW_MAX = 6, WIDE_MAX = 3, CACHED_MAX = 2 * NARROW_MAX, CACHED_PAD = 2 };
 
-/* In the low byte of a bound. */
-enum { UNIT_BEGINS_UNK = 0x40, UNIT_ENDS_UNK = 0x80 };
+/* Bits of a bound, in front of the count. */
+enum { UNIT_BEGINS_UNK = 6, UNIT_ENDS_UNK = 7 };
 
 struct unit_key {
 	uint64_t low, high;             /* bytes, then 0; the length in the last byte */
@@ -86,7 +86,7 @@ unit_is(const struct unit_entry *e, struct unit_key k)
 static inline size_t
 unit_count(const struct unit_entry *e)
 {
-	return e->bound & (UNIT_BEGINS_UNK - 1);
+	return e->bound & ((1 << UNIT_BEGINS_UNK) - 1);
 }
 
 /* The bound of an entry, never more than the one that was entered. */

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GROUP = 256, PART = 16384, KEEP = 1 << 20, NARROW_COUNT = 1 << 16 };
+enum { GROUP = 256, GROUP_IDS = GROUP * CACHED_MAX + CACHED_PAD, PART = 16384, KEEP = 1 << 20, NARROW_COUNT = 1 << 16 };
 
 struct spm_worker {
 	struct spm_buffer text;         /* normalised, not yet encoded */
@@ -24,7 +24,7 @@ struct spm_worker {
 	struct spmuni_worker uni;
 	struct unit_cache cache;
 	struct token_ids ids;           /* of one unit */
-	bool after_unk;                 /* the last id of this text is unk */
+	uint32_t after_unk;             /* 1 when the last id of this text is unk */
 };
 
 /* A group of units with their keys. */
@@ -60,28 +60,52 @@ spm_worker_free(struct spm_worker *w)
 	free(w);
 }
 
+/* Where the ids of a text end, and what of them bears on the next: a copy, for the loop over units. */
+struct ending {
+	uint32_t *end;                  /* there is room behind it */
+	uint32_t after_unk;             /* 1 when the last id of this text is unk */
+	float score;
+};
+
 /*
  * Where n ids of a unit go, at least one: over the last id, if that and the first of these are unk, as
- * a run of unknown characters is one unk also where a unit ends in between.
+ * a run of unknown characters is one unk also where a unit ends in between. The bits are an entry's.
  */
 static inline uint32_t *
-ids_place(struct spm_worker *w, struct token_ids *out, size_t n, bool begins_unk, bool ends_unk)
+ids_place(struct ending *x, size_t n, uint32_t bits)
 {
-	uint32_t *id = out->id + out->count - (w->after_unk & begins_unk);
+	uint32_t *id = x->end - (x->after_unk & bits >> UNIT_BEGINS_UNK);
 
-	out->count = (size_t)(id - out->id) + n;
-	w->after_unk = ends_unk;
+	x->end = id + n;
+	x->after_unk = bits >> UNIT_ENDS_UNK & 1;
 	return id;
 }
 
-/* Appends the ids of a unit. */
-static void
-add_ids(const struct spm *m, struct spm_worker *w, const uint32_t *id, size_t n, struct token_ids *out)
+/* Do ids begin, do they end with unk? */
+static uint32_t
+unk_bits(const struct spm *m, const struct token_ids *ids)
 {
 	uint32_t unk = m->unknown.unk;
 
-	token_ids_reserve(out, n);
-	memcpy(ids_place(w, out, n, id[0] == unk, id[n - 1] == unk), id, n * sizeof *id);
+	return (uint32_t)(ids->id[0] == unk) << UNIT_BEGINS_UNK |
+	    (uint32_t)(ids->id[ids->count - 1] == unk) << UNIT_ENDS_UNK;
+}
+
+/* With room for so many ids. */
+static struct ending
+begin_ids(const struct spm_worker *w, struct token_ids *out, size_t room)
+{
+	token_ids_reserve(out, room);
+	return (struct ending){ out->id + out->count, w->after_unk, w->uni.score };
+}
+
+/* What was added counts. */
+static void
+end_ids(struct spm_worker *w, const struct ending *x, struct token_ids *out)
+{
+	out->count = (size_t)(x->end - out->id);
+	w->after_unk = x->after_unk;
+	w->uni.score = x->score;
 }
 
 /* Ids from place i on into an entry, behind the last one that of no piece. */
@@ -118,8 +142,7 @@ keep(const struct spm *m, struct spm_worker *w, struct unit_entry *line, struct 
 	line[0].key = key;
 	memcpy(&line[0].bound, &bound, sizeof bound);
 	line[0].bound &= ~(uint32_t)0xff;
-	line[0].bound |= (uint32_t)w->ids.count | (w->ids.id[0] == m->unknown.unk ? UNIT_BEGINS_UNK : 0) |
-	    (w->ids.id[w->ids.count - 1] == m->unknown.unk ? UNIT_ENDS_UNK : 0);
+	line[0].bound |= (uint32_t)w->ids.count | unk_bits(m, &w->ids);
 	fill_entry(m, &w->ids, 0, &line[0]);
 }
 
@@ -195,27 +218,31 @@ add_three(const struct spm *m, float score, bool narrow, const struct unit_entry
 	return score;
 }
 
-/* Appends the ids of an entry, for which there is room; unigram scores are added up as the search
- * would have. False when the running score is beyond the entry's bound. */
+/* What a loop over units does not ask at each. */
+struct kind {
+	bool unigram, narrow;
+};
+
+/* Adds the ids of an entry; unigram scores are added up as the search would have. False when the
+ * running score is beyond the entry's bound. */
 static inline bool
-add_entry(const struct spm *m, struct spm_worker *w, const struct unit_entry *e, struct token_ids *out)
+add_entry(const struct spm *m, struct kind kind, const struct unit_entry *e, struct ending *x)
 {
-	bool unigram = m->model.model == SP_UNIGRAM, narrow = m->model.count < NARROW_COUNT;
-	size_t n = unit_count(e), most = narrow ? NARROW_MAX : WIDE_MAX;
+	size_t n = unit_count(e), most = kind.narrow ? NARROW_MAX : WIDE_MAX;
 	uint32_t *id;
 
-	if (unigram && fabsf(w->uni.score) >= unit_bound(e))
+	if (kind.unigram && fabsf(x->score) >= unit_bound(e))
 		return false;
-	id = ids_place(w, out, n, e->bound & UNIT_BEGINS_UNK, e->bound & UNIT_ENDS_UNK);
-	copy_ids(narrow, e, id);
+	id = ids_place(x, n, e->bound);
+	copy_ids(kind.narrow, e, id);
 	if (n > most)
-		copy_ids(narrow, e + 1, id + most);
-	if (unigram) {
-		float score = add_three(m, w->uni.score, narrow, e, 0);
-
-		if (narrow && n > WIDE_MAX)
-			score = add_three(m, score, narrow, e, WIDE_MAX);
-		w->uni.score = n > most ? advance(m, score, id + most, n - most) : score;
+		copy_ids(kind.narrow, e + 1, id + most);
+	if (kind.unigram) {
+		x->score = add_three(m, x->score, kind.narrow, e, 0);
+		if (kind.narrow && n > WIDE_MAX)
+			x->score = add_three(m, x->score, kind.narrow, e, WIDE_MAX);
+		if (n > most)
+			x->score = advance(m, x->score, id + most, n - most);
 	}
 	return true;
 }
@@ -239,33 +266,41 @@ static void
 add_unit(const struct spm *m, struct spm_worker *w, const unsigned char *p, const struct spm_unit *u,
     struct unit_entry *line, struct unit_key key, struct token_ids *out)
 {
+	struct ending x;
+
 	if (u->symbol) {
-		add_ids(m, w, &(uint32_t){ u->symbol - 1 }, 1, out);
-		return;
+		w->ids.count = 0;
+		token_ids_add(&w->ids, u->symbol - 1);
+	} else {
+		encode_unit(m, w, p, u->len, line, key);
 	}
-	encode_unit(m, w, p, u->len, line, key);
-	add_ids(m, w, w->ids.id, w->ids.count, out);
+	x = begin_ids(w, out, w->ids.count);
+	memcpy(ids_place(&x, w->ids.count, unk_bits(m, &w->ids)), w->ids.id, w->ids.count * sizeof *w->ids.id);
+	end_ids(w, &x, out);
 }
 
 /* The ids of all units of a group. */
-static void
+__attribute__((always_inline)) static inline void
 encode_group(const struct spm *m, struct spm_worker *w, const unsigned char *bytes, struct group *g,
-    struct token_ids *out)
+    struct kind kind, struct token_ids *out)
 {
+	struct ending x = begin_ids(w, out, GROUP_IDS);
+
 	fetch(w, bytes, g);
-	token_ids_reserve(out, GROUP * CACHED_MAX + CACHED_PAD);
 	for (size_t i = 0; i < g->count; i++) {
 		const struct spm_unit *u = &g->unit[i];
 		struct unit_entry *line = g->line[i];
 		bool cached = (u->len <= UNIT_MAX) & !u->symbol, second = unit_is(&line[1], g->key[i]),
 		     hit = cached & (second | unit_is(&line[0], g->key[i]));
 
-		if (!hit || !add_entry(m, w, &line[second], out)) {
+		if (!hit || !add_entry(m, kind, &line[second], &x)) {
+			end_ids(w, &x, out);
 			add_unit(m, w, bytes, u, cached && !hit ? line : NULL, g->key[i], out);
-			token_ids_reserve(out, GROUP * CACHED_MAX + CACHED_PAD);
+			x = begin_ids(w, out, GROUP_IDS);
 		}
 		bytes += u->len;
 	}
+	end_ids(w, &x, out);
 }
 
 /* Encodes what can be cut off the buffer, all of it at the end of the text. */
@@ -273,13 +308,21 @@ static void
 encode_buffer(const struct spm *m, struct spm_worker *w, bool final, struct token_ids *out)
 {
 	struct spm_buffer *b = &w->text;
+	bool narrow = m->model.count < NARROW_COUNT;
 	struct group g;
 
 	do {
-		size_t start = b->start;
+		const unsigned char *from = b->bytes + b->start;
 
 		g.count = spmcut_next(&m->cut, b->bytes, &b->start, b->len, final, g.unit, GROUP);
-		encode_group(m, w, b->bytes + start, &g, out);
+		if (m->model.model != SP_UNIGRAM && narrow)
+			encode_group(m, w, from, &g, (struct kind){ false, true }, out);
+		else if (m->model.model != SP_UNIGRAM)
+			encode_group(m, w, from, &g, (struct kind){ false, false }, out);
+		else if (narrow)
+			encode_group(m, w, from, &g, (struct kind){ true, true }, out);
+		else
+			encode_group(m, w, from, &g, (struct kind){ true, false }, out);
 	} while (g.count);
 	memmove(b->bytes, b->bytes + b->start, b->len - b->start);
 	b->len -= b->start;
@@ -314,7 +357,7 @@ spm_encode(const struct spm *m, struct spm_worker *w, const char *text, size_t l
 		return 0;
 	b->start = b->len = 0;
 	w->uni.score = 0;
-	w->after_unk = false;
+	w->after_unk = 0;
 	if (!spmnorm_begin(&m->normalizer, &t, text, len, b))
 		return 0;
 	do {
