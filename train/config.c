@@ -124,8 +124,8 @@ check_counts(const struct train_options *o, int64_t global_batch_size, struct er
 	return 0;
 }
 
-/* --train-iters or --train-samples, to steps. Samples that do not fill a last batch are left
- * out, as in Megatron-LM. */
+/* --train-iters or --train-samples, to steps. No step is taken for samples that do not fill a last
+ * batch, as in Megatron-LM. */
 static int
 train_length(struct train_config *c, struct err *e)
 {
@@ -146,13 +146,38 @@ train_length(struct train_config *c, struct err *e)
 	return 0;
 }
 
-/* Lengths in samples; those in iterations count global batches. Samples that are given win over
- * iterations. Decay lasts as long as the run unless something else is said. */
+/* Lengths in samples, as Megatron-LM's get_optimizer_param_scheduler has them: a run of steps counts
+ * global batches; in a run of samples none is left out, though the last may fill no batch, and a
+ * share of the decay is not rounded. Decay lasts as long as the run unless something else is
+ * said. */
+static void
+schedule_lengths(const struct train_config *c, struct lr_schedule *s)
+{
+	const struct train_options *o = &c->o;
+	int64_t b = c->plan.global_batch_size;
+
+	if (o->train_samples) {
+		s->wd_samples = o->train_samples;
+		s->decay_samples = o->lr_decay_samples;
+		s->warmup_samples = (double)o->lr_warmup_samples;
+		s->wsd_decay_samples = o->lr_wsd_decay_samples;
+	} else {
+		s->wd_samples = (c->train_iters ? c->train_iters : 1) * b;
+		s->decay_samples = o->lr_decay_iters * b;
+		s->warmup_samples = (double)(o->lr_warmup_iters * b);
+		s->wsd_decay_samples = o->lr_wsd_decay_iters * b;
+	}
+	if (!s->decay_samples)
+		s->decay_samples = s->wd_samples;
+	if (opt_given(&c->parse, "lr-warmup-fraction"))
+		s->warmup_samples = o->lr_warmup_fraction * (double)s->decay_samples;
+}
+
+/* From the options; a run that trains nothing may leave out the rate. */
 static int
 schedule(struct train_config *c, struct err *e)
 {
 	const struct train_options *o = &c->o;
-	int64_t b = c->plan.global_batch_size, train = (c->train_iters ? c->train_iters : 1) * b;
 	struct lr_schedule *s = &c->schedule;
 
 	s->style = o->lr_decay_style;
@@ -161,15 +186,7 @@ schedule(struct train_config *c, struct err *e)
 	s->lr = o->lr;
 	s->min_lr = o->min_lr;
 	s->lr_warmup_init = o->lr_warmup_init;
-	s->decay_samples = o->lr_decay_samples ? o->lr_decay_samples
-	    : o->lr_decay_iters                ? o->lr_decay_iters * b
-					       : train;
-	s->warmup_samples = o->lr_warmup_samples ? o->lr_warmup_samples : o->lr_warmup_iters * b;
-	if (opt_given(&c->parse, "lr-warmup-fraction"))
-		s->warmup_samples = (int64_t)(o->lr_warmup_fraction * (double)s->decay_samples);
-	s->wsd_decay_samples =
-	    o->lr_wsd_decay_samples ? o->lr_wsd_decay_samples : o->lr_wsd_decay_iters * b;
-	s->wd_samples = train;
+	schedule_lengths(c, s);
 	s->start_weight_decay =
 	    opt_given(&c->parse, "start-weight-decay") ? o->start_weight_decay : o->weight_decay;
 	s->end_weight_decay =
@@ -400,9 +417,9 @@ train_dump(const struct train_config *c, struct str *out)
 void
 train_schedule_line(const struct lr_schedule *s, struct str *out)
 {
-	str_addf(out, "%d %d %d %.17g %.17g %.17g %.17g %.17g %lld %lld %lld %lld", s->style,
+	str_addf(out, "%d %d %d %.17g %.17g %.17g %.17g %.17g %.17g %lld %lld %lld", s->style,
 	    s->wsd_style, s->wd_style, s->lr, s->min_lr, s->lr_warmup_init, s->start_weight_decay,
-	    s->end_weight_decay, (long long)s->warmup_samples, (long long)s->decay_samples,
+	    s->end_weight_decay, s->warmup_samples, (long long)s->decay_samples,
 	    (long long)s->wsd_decay_samples, (long long)s->wd_samples);
 }
 
@@ -410,12 +427,11 @@ train_schedule_line(const struct lr_schedule *s, struct str *out)
 int
 train_schedule_parse(const char *line, struct lr_schedule *s)
 {
-	long long w, d, tail, wd;
-	int n = sscanf(line, "%d %d %d %lf %lf %lf %lf %lf %lld %lld %lld %lld", &s->style,
+	long long d, tail, wd;
+	int n = sscanf(line, "%d %d %d %lf %lf %lf %lf %lf %lf %lld %lld %lld", &s->style,
 	    &s->wsd_style, &s->wd_style, &s->lr, &s->min_lr, &s->lr_warmup_init,
-	    &s->start_weight_decay, &s->end_weight_decay, &w, &d, &tail, &wd);
+	    &s->start_weight_decay, &s->end_weight_decay, &s->warmup_samples, &d, &tail, &wd);
 
-	s->warmup_samples = w;
 	s->decay_samples = d;
 	s->wsd_decay_samples = tail;
 	s->wd_samples = wd;

@@ -15,6 +15,8 @@
 int
 lr_check(const struct lr_schedule *s, struct err *e)
 {
+	double rest = (double)s->decay_samples - s->warmup_samples;
+
 	if (s->min_lr > s->lr)
 		return err_set(e, "--min-lr %g: must be at most --lr %g", s->min_lr, s->lr);
 	if (s->lr_warmup_init > s->lr)
@@ -22,17 +24,16 @@ lr_check(const struct lr_schedule *s, struct err *e)
 		    e, "--lr-warmup-init %g: must be at most --lr %g", s->lr_warmup_init, s->lr);
 	if (s->decay_samples < 1)
 		return err_set(e, "--lr-decay-iters: the decay must last at least one step");
-	if (s->warmup_samples >= s->decay_samples)
+	if (rest <= 0)
 		return err_set(e,
-		    "--lr-warmup-iters: the warm-up of %lld samples must be shorter than the decay "
-		    "of %lld",
-		    (long long)s->warmup_samples, (long long)s->decay_samples);
-	if (s->style == LR_WSD && s->wsd_decay_samples > s->decay_samples - s->warmup_samples)
+		    "--lr-warmup-iters: the warm-up of %.15g samples must be shorter than the "
+		    "decay of %lld",
+		    s->warmup_samples, (long long)s->decay_samples);
+	if (s->style == LR_WSD && (double)s->wsd_decay_samples > rest)
 		return err_set(e,
 		    "--lr-wsd-decay-iters: the tail of %lld samples must fit between warm-up and "
-		    "end, %lld",
-		    (long long)s->wsd_decay_samples,
-		    (long long)(s->decay_samples - s->warmup_samples));
+		    "end, %.15g",
+		    (long long)s->wsd_decay_samples, rest);
 	return 0;
 }
 
@@ -55,21 +56,21 @@ wsd(const struct lr_schedule *s, double k)
 }
 
 /* The rate of the step that begins after `samples` samples. Warm-up wins over every style;
- * behind the decay it stays at min_lr. The inverse square root is cut off at min_lr as well. */
+ * after the decay it stays at min_lr. The inverse square root is cut off at min_lr as well. Every
+ * formula rounds where Megatron-LM's does. */
 double
 lr_at(const struct lr_schedule *s, int64_t samples)
 {
-	double k = (double)samples, w = (double)s->warmup_samples, n = (double)s->decay_samples,
-	       rho, share;
+	double k = (double)samples, w = s->warmup_samples, n = (double)s->decay_samples, rho, share;
 
-	if (s->warmup_samples > 0 && samples <= s->warmup_samples)
+	if (w > 0 && k <= w)
 		return s->lr_warmup_init + (s->lr - s->lr_warmup_init) * k / w;
 	if (s->style == LR_CONSTANT)
 		return s->lr;
 	if (samples > s->decay_samples)
 		return s->min_lr;
 	if (s->style == LR_INVERSE_SQUARE_ROOT)
-		return fmax(s->min_lr, s->lr * sqrt(fmax(w, 1)) / sqrt(fmax(k, 1)));
+		return fmax(s->min_lr, s->lr * pow(fmax(w, 1), 0.5) / pow(fmax(k, 1), 0.5));
 	rho = (k - w) / (n - w);
 	share = s->style == LR_LINEAR ? 1 - rho
 	    : s->style == LR_COSINE   ? (1 + cos(PI * rho)) / 2
@@ -84,10 +85,8 @@ wd_at(const struct lr_schedule *s, int64_t samples)
 {
 	double a = s->start_weight_decay, b = s->end_weight_decay, rho;
 
-	if (s->wd_style == WD_CONSTANT || s->wd_samples < 1)
+	if (s->wd_style == WD_CONSTANT || samples > s->wd_samples || s->wd_samples < 1)
 		return b;
 	rho = (double)samples / (double)s->wd_samples;
-	if (rho > 1)
-		rho = 1;
 	return a + (b - a) * (s->wd_style == WD_LINEAR ? rho : (1 + cos(PI * (1 - rho))) / 2);
 }

@@ -52,7 +52,8 @@ struct lr_schedule {
 	int style, wsd_style, wd_style;
 	double lr, min_lr, lr_warmup_init;
 	double start_weight_decay, end_weight_decay;
-	int64_t warmup_samples, decay_samples, wsd_decay_samples, wd_samples;
+	double warmup_samples;          /* a share of the decay need not be whole */
+	int64_t decay_samples, wsd_decay_samples, wd_samples;
 };
 
 /* The reason a schedule is impossible, or 0. */

@@ -102,6 +102,18 @@ fails()
 	fails 2 "--lr: is needed; 1e-4 to 1e-3 is usual" --mock-data --train-iters 1
 }
 
+@test "the learning rate of each step is Megatron-LM's, lengths in samples or as a share included" {
+	sed -i '/^lr\|^train-iters/d' tiny.conf
+	for options in "--train-iters 29 --lr 0.001 --lr-decay-style cosine --lr-warmup-fraction 0.29" \
+		"--train-samples 118 --lr 0.001 --lr-decay-style cosine --lr-warmup-samples 7 --min-lr 0.0"; do
+		awk -v want="$options" '/^--/ { on = $0 == want; next } on { print $1 }' "$TOP/tests/golden/data/schedule.txt" >want
+		mtrain -q --config tiny.conf --mock-data $options --metrics-file log >/dev/null
+		sed 's/.*"lr": \([^,]*\).*/\1/' log | paste want - >both
+		[ "$(wc -l <both)" = 29 ]
+		awk '{ d = $1 - $2; if (d * d > 1e-28 * $1 * $1) exit 1 }' both
+	done
+}
+
 @test "what the CPU backend cannot compute is refused with the options" {
 	fails 2 "--kv-channels 1024: the cpu backend computes heads of at most 512; with more --num-attention-heads \
 they are narrower" \
