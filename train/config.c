@@ -173,11 +173,62 @@ schedule_lengths(const struct train_config *c, struct lr_schedule *s)
 		s->warmup_samples = o->lr_warmup_fraction * (double)s->decay_samples;
 }
 
-/* From the options; a run that trains nothing may leave out the rate. */
+/* Lengths are counted as the run is, one option says how long the warm-up is, and WSD has a tail.
+ * 0 is no length, as in Megatron-LM. */
+static int
+check_lengths(const struct train_config *c, struct err *e)
+{
+	const struct train_options *o = &c->o;
+	int samples = o->train_samples > 0;
+	static const char *const run[] = { "train-iters", "train-samples" };
+	static const char *const tail[] = { "lr-wsd-decay-iters", "lr-wsd-decay-samples" };
+	const struct { const char *name[2]; int64_t value[2]; } length[] = {
+		{ { "lr-decay-iters", "lr-decay-samples" }, { o->lr_decay_iters, o->lr_decay_samples } },
+		{ { "lr-warmup-iters", "lr-warmup-samples" }, { o->lr_warmup_iters, o->lr_warmup_samples } },
+	}, *warmup = &length[1];
+
+	for (size_t i = 0; i < sizeof length / sizeof *length; i++)
+		if (length[i].value[!samples])
+			return err_set(e, "--%s %lld: is for --%s; --%s %lld takes --%s",
+			    length[i].name[!samples], (long long)length[i].value[!samples],
+			    run[!samples], run[samples],
+			    (long long)(samples ? o->train_samples : o->train_iters), length[i].name[samples]);
+	if (opt_given(&c->parse, "lr-warmup-fraction") && warmup->value[samples])
+		return err_set(e, "--lr-warmup-fraction %g: excludes --%s %lld: give one of them",
+		    o->lr_warmup_fraction, warmup->name[samples], (long long)warmup->value[samples]);
+	if (o->lr_decay_style == LR_WSD && !opt_given(&c->parse, tail[samples]))
+		return err_set(e, "--lr-decay-style WSD: needs --%s, the length of its tail", tail[samples]);
+	return 0;
+}
+
+/* Weight decay has two ends when it grows, and only then. */
+static int
+check_weight_decay(const struct train_config *c, struct err *e)
+{
+	const struct train_options *o = &c->o;
+	bool start = opt_given(&c->parse, "start-weight-decay"), end = opt_given(&c->parse, "end-weight-decay");
+
+	if (o->weight_decay_incr_style == WD_CONSTANT)
+		return !start && !end ? 0 : err_set(e,
+		    "--%s-weight-decay %g: is for --weight-decay-incr-style linear or cosine; "
+		    "constant takes --weight-decay", start ? "start" : "end",
+		    start ? o->start_weight_decay : o->end_weight_decay);
+	if (!start || !end)
+		return err_set(e, "--weight-decay-incr-style %s: needs --start-weight-decay and --end-weight-decay",
+		    o->weight_decay_incr_style == WD_LINEAR ? "linear" : "cosine");
+	if (o->start_weight_decay > o->end_weight_decay)
+		return err_set(e, "--start-weight-decay %g: must be at most --end-weight-decay %g",
+		    o->start_weight_decay, o->end_weight_decay);
+	return 0;
+}
+
+/* From the options. A run that trains nothing may leave out the rate, and no rule of Megatron-LM's
+ * (megatron/training/arguments.py, core/optimizer_param_scheduler.py) is for it. */
 static int
 schedule(struct train_config *c, struct err *e)
 {
 	const struct train_options *o = &c->o;
+	bool constant = o->weight_decay_incr_style == WD_CONSTANT;
 	struct lr_schedule *s = &c->schedule;
 
 	s->style = o->lr_decay_style;
@@ -187,13 +238,16 @@ schedule(struct train_config *c, struct err *e)
 	s->min_lr = o->min_lr;
 	s->lr_warmup_init = o->lr_warmup_init;
 	schedule_lengths(c, s);
-	s->start_weight_decay =
-	    opt_given(&c->parse, "start-weight-decay") ? o->start_weight_decay : o->weight_decay;
-	s->end_weight_decay =
-	    opt_given(&c->parse, "end-weight-decay") ? o->end_weight_decay : o->weight_decay;
-	if (!opt_given(&c->parse, "lr") && c->train_iters && !o->skip_train)
+	s->start_weight_decay = constant ? o->weight_decay : o->start_weight_decay;
+	s->end_weight_decay = constant ? o->weight_decay : o->end_weight_decay;
+	if (!c->train_iters || c->plan.shape.forward_only)
+		return 0;
+	if (!opt_given(&c->parse, "lr"))
 		return err_set(e, "--lr: is needed; 1e-4 to 1e-3 is usual");
-	return c->train_iters && !o->skip_train ? lr_check(s, e) : 0;
+	if (o->override_schedule && o->use_checkpoint_schedule)
+		return err_set(e, "--override-opt_param-scheduler: excludes "
+		    "--use-checkpoint-opt_param-scheduler: give one of them");
+	return check_lengths(c, e) < 0 || check_weight_decay(c, e) < 0 ? -1 : lr_check(s, e);
 }
 
 /* A file that an option names, before anybody needs it. Readable is not asked: the one who opens
@@ -273,15 +327,20 @@ static int
 check_data(struct train_config *c, struct err *e)
 {
 	const struct path_options *o = &c->o.paths;
+	bool lists = o->data_path.count || o->data_args_path || o->per_split_data_args_path;
+	int first = SPLIT_TRAIN;
 
+	while (first < SPLIT_COUNT && !o->split_path[first].count)
+		first++;
+	lists = lists || first < SPLIT_COUNT;
 	if (c->o.no_data_sharding && !c->o.dataloader_type)
 		return err_set(e, "--no-data-sharding: is for --dataloader-type cyclic");
 	if (check_eod(c, e) < 0)
 		return -1;
 	if (c->o.mock_data)
-		return 0;
-	if (!o->data_path.count && !o->data_args_path && !o->per_split_data_args_path && !o->split_path[SPLIT_TRAIN].count &&
-	    !o->split_path[SPLIT_VALID].count && !o->split_path[SPLIT_TEST].count)
+		return !lists ? 0 : err_set(e, "--mock-data: excludes --%s: give one source of data",
+		    list_option(o, (enum split)first));
+	if (!lists)
 		return err_set(e, "--data-path: is needed (or --mock-data)");
 	if (data_paths_read(o, &c->paths, e) < 0)
 		return -1;
@@ -339,8 +398,8 @@ check_backend(const struct train_config *c, struct err *e)
 
 /* The loss scale is 1 outside fp16: bf16 and fp32 have the range of fp32, and overflow there is
  * no matter of scale. */
-static void
-numerics(struct train_config *c)
+static int
+numerics(struct train_config *c, struct err *e)
 {
 	const struct train_options *o = &c->o;
 	bool fixed = opt_given(&c->parse, "loss-scale");
@@ -355,6 +414,13 @@ numerics(struct train_config *c)
 		.hysteresis_left = o->hysteresis };
 	if (o->run.fp16)
 		c->scaler.scale = fixed ? o->loss_scale : o->initial_loss_scale;
+	if (!c->scaler.dynamic)
+		return 0;
+	if (o->min_loss_scale <= 0)
+		return err_set(e, "--min-loss-scale %g: must be above 0; 1 is usual", o->min_loss_scale);
+	return o->min_loss_scale <= o->initial_loss_scale ? 0
+	    : err_set(e, "--min-loss-scale %.15g: must be at most --initial-loss-scale %.15g",
+		  o->min_loss_scale, o->initial_loss_scale);
 }
 
 /* Not collective: every rank computes the same from the same files. What it opened is freed by
@@ -391,8 +457,7 @@ train_configure(struct train_config *c, int64_t world_size, struct err *e)
 		return err_set(e, "--vocab-size %lld: must be at least the tokenizer's %lld",
 		    (long long)c->plan.model.vocab_size,
 		    (long long)tokenizer_vocab_size(c->tokenizer));
-	numerics(c);
-	return check_backend(c, e) < 0 || train_length(c, e) < 0 || schedule(c, e) < 0
+	return numerics(c, e) < 0 || check_backend(c, e) < 0 || train_length(c, e) < 0 || schedule(c, e) < 0
 	    ? -1
 	    : check_files(c, e);
 }

@@ -79,8 +79,8 @@ biases(
  * --no-bias-gelu-fusion means the exact GELU in Megatron-LM, because only its fused kernel uses
  * tanh.
  */
-static void
-recipe(const struct opt_parse *p, const struct run_options *o, struct model_config *c)
+static int
+recipe(const struct opt_parse *p, const struct run_options *o, struct model_config *c, struct err *e)
 {
 	TAKE(normalization, "normalization", (enum normalization)o->normalization);
 	TAKE(norm_epsilon, "norm-epsilon", o->norm_epsilon);
@@ -88,6 +88,8 @@ recipe(const struct opt_parse *p, const struct run_options *o, struct model_conf
 	if (opt_given(p, "no-bias-gelu-fusion") && c->activation == ACTIVATION_GELU_TANH &&
 	    !o->openai_gelu)
 		c->activation = ACTIVATION_GELU_ERF;
+	if (o->swiglu && o->squared_relu)
+		return err_set(e, "--swiglu and --squared-relu exclude each other: give one of them");
 	if (o->swiglu)
 		c->activation = ACTIVATION_SWIGLU;
 	if (o->squared_relu)
@@ -95,8 +97,9 @@ recipe(const struct opt_parse *p, const struct run_options *o, struct model_conf
 	TAKE(position, "position-embedding-type", (enum position)o->position);
 	if (o->use_rotary_position_embeddings)
 		c->position = POSITION_ROPE;
-	if (opt_given(p, "no-position-embedding") && c->position == POSITION_LEARNED)
-		c->position = POSITION_NONE;
+	if (opt_given(p, "no-position-embedding") && c->position != POSITION_ROPE)
+		return err_set(e, "--no-position-embedding: is for --position-embedding-type rope; "
+		    "none is a model without positions");
 	if (!has_base(o) || opt_given(p, "rotary-base") || opt_given(p, "rope-theta"))
 		c->rotary_base = o->rotary_base;
 	TAKE(rotary_percent, "rotary-percent", o->rotary_percent);
@@ -118,6 +121,7 @@ recipe(const struct opt_parse *p, const struct run_options *o, struct model_conf
 	TAKE(pad_token_id, "pad-token-id", o->pad_token_id);
 	TAKE(make_vocab_size_divisible_by, "make-vocab-size-divisible-by",
 	    o->make_vocab_size_divisible_by);
+	return 0;
 }
 
 /*
@@ -184,8 +188,7 @@ run_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_
 		return -1;
 	if (c->vocab_size < 1)
 		return err_set(e, "--vocab-size: is needed (or a tokenizer, or --model CONFIG)");
-	recipe(p, o, c);
-	if (derived(p, o, c, e) < 0 || biases(p, o, c, e) < 0)
+	if (recipe(p, o, c, e) < 0 || derived(p, o, c, e) < 0 || biases(p, o, c, e) < 0)
 		return -1;
 	return model_check(c, e);
 }
@@ -270,11 +273,12 @@ activation_elements(const struct model_config *c, int64_t tokens)
 }
 
 /*
- * Learned positions are a table and cannot be exceeded; rotary ones only have their nominal length
+ * Learned positions are a table and cannot be exceeded, nor can a number that was typed, as in
+ * Megatron-LM; other positions of a config.json or a checkpoint only have their nominal length
  * raised, which is then what the checkpoint records.
  */
 static int
-resolve_shape(const struct run_options *o, struct run_plan *plan, struct err *e)
+resolve_shape(const struct opt_parse *p, const struct run_options *o, struct run_plan *plan, struct err *e)
 {
 	struct train_shape *s = &plan->shape;
 
@@ -287,7 +291,7 @@ resolve_shape(const struct run_options *o, struct run_plan *plan, struct err *e)
 	s->optimizer_states = o->optimizer == OPTIMIZER_ADAM ? 2 : 1;
 	if (s->seq_length < 1)
 		return err_set(e, "--seq-length: is needed");
-	if (plan->model.position == POSITION_LEARNED &&
+	if ((plan->model.position == POSITION_LEARNED || opt_given(p, "max-position-embeddings")) &&
 	    s->seq_length > plan->model.max_position_embeddings)
 		return err_set(e,
 		    "--seq-length %lld: must be at most --max-position-embeddings %lld",
@@ -307,14 +311,15 @@ resolve_shape(const struct run_options *o, struct run_plan *plan, struct err *e)
 	return 0;
 }
 
-/* Method and number belong to full recomputation alone, as in Megatron-LM. */
+/* Method and number belong to full recomputation alone, and --recompute-activations wins over the
+ * granularity, as in Megatron-LM. */
 static int
 resolve_recompute(const struct opt_parse *p, const struct run_options *o, struct recompute *r, struct err *e)
 {
 	r->granularity = (enum recompute_granularity)o->recompute_granularity;
 	r->method = (enum recompute_method)o->recompute_method;
 	r->num_layers = o->recompute_num_layers;
-	if (o->recompute_activations && r->granularity == RECOMPUTE_NONE)
+	if (o->recompute_activations)
 		r->granularity = RECOMPUTE_SELECTIVE;
 	if (r->granularity == RECOMPUTE_FULL)
 		return 0;
@@ -335,7 +340,7 @@ run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t worl
 {
 	memset(plan, 0, sizeof *plan);
 	if (run_model(p, o, vocab_size, &plan->model, e) < 0 ||
-	    resolve_layout(o, world_size, plan, notes, e) < 0 || resolve_shape(o, plan, e) < 0 ||
+	    resolve_layout(o, world_size, plan, notes, e) < 0 || resolve_shape(p, o, plan, e) < 0 ||
 	    resolve_recompute(p, o, &plan->shape.recompute, e) < 0 ||
 	    resolve_batch(p, o, plan, e) < 0)
 		return -1;

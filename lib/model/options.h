@@ -83,7 +83,8 @@ enum { OPTIMIZER_ADAM, OPTIMIZER_SGD };
 	RUN_INT(S, M, "num-query-groups", num_query_groups, 1, NULL, \
 	        "key/value heads; by default as many as query heads, or 1 with --group-query-attention"), \
 	RUN_INT(S, M, "kv-channels", kv_channels, 1, NULL, "width of a head; hidden-size / num-attention-heads by default"), \
-	RUN_INT(S, M, "max-position-embeddings", max_position_embeddings, 1, NULL, "positions; seq-length by default"), \
+	RUN_INT(S, M, "max-position-embeddings", max_position_embeddings, 1, NULL, \
+	        "positions, at least seq-length, which is the default"), \
 	RUN_INT(S, M, "vocab-size", vocab_size, 1, NULL, "tokens of the vocabulary; the tokenizer's by default"), \
 	RUN_INT(S, M, "make-vocab-size-divisible-by", make_vocab_size_divisible_by, 1, "128", \
 	        "pad the vocabulary in memory to a multiple of this and of 16 tensor ranks; " \
@@ -97,7 +98,8 @@ enum { OPTIMIZER_ADAM, OPTIMIZER_SGD };
 	RUN_UNFLAG(S, M, "no-bias-gelu-fusion", bias_gelu_fusion, \
 	           "GELU by the error function, as Megatron-LM computes it without the fusion"), \
 	RUN_CHOICE(S, M, "position-embedding-type", position, opt_positions, "learned_absolute", "kind of positions"), \
-	RUN_UNFLAG(S, M, "no-position-embedding", add_position_embedding, "no learned positions"), \
+	RUN_UNFLAG(S, M, "no-position-embedding", add_position_embedding, \
+	           "no learned positions, beside --position-embedding-type rope"), \
 	RUN_FLAG(S, M, "use-rotary-position-embeddings", use_rotary_position_embeddings, "--position-embedding-type rope"), \
 	RUN_NUM(S, M, "rotary-base", rotary_base, 1, INFINITY, "10000", "base of the rotary angles"), \
 	RUN_NUM(S, M, "rope-theta", rotary_base, 1, INFINITY, NULL, "the same as --rotary-base"), \
@@ -145,7 +147,8 @@ enum { OPTIMIZER_ADAM, OPTIMIZER_SGD };
 	RUN_CHOICE(S, M, "recompute-granularity", recompute_granularity, opt_recompute_granularities, "none", \
 	           "activations that the backward pass makes again: selective, the outputs of norms and activations; " \
 	           "full, whole layers from their inputs"), \
-	RUN_FLAG(S, M, "recompute-activations", recompute_activations, "--recompute-granularity selective"), \
+	RUN_FLAG(S, M, "recompute-activations", recompute_activations, \
+	         "--recompute-granularity selective, whatever else that is"), \
 	RUN_CHOICE(S, M, "recompute-method", recompute_method, opt_recompute_methods, "uniform", \
 	           "full recomputation of all layers in chunks, or of the first layers of a stage (block)"), \
 	RUN_INT(S, M, "recompute-num-layers", recompute_num_layers, 1, "1", \

@@ -102,6 +102,58 @@ fails()
 	fails 2 "--lr: is needed; 1e-4 to 1e-3 is usual" --mock-data --train-iters 1
 }
 
+@test "lengths of the schedule that Megatron-LM asserts against" {
+	fails 2 "--lr-decay-samples 64: is for --train-samples; --train-iters 4 takes --lr-decay-iters" --mock-data --lr-decay-samples 64
+	fails 2 "--lr-warmup-samples 8: is for --train-samples; --train-iters 4 takes --lr-warmup-iters" --mock-data --lr-warmup-samples 8
+	fails 2 "--lr-warmup-fraction 0.1: excludes --lr-warmup-iters 2: give one of them" --mock-data --lr-warmup-fraction 0.1 \
+		--lr-warmup-iters 2
+	fails 2 "--lr-decay-style WSD: needs --lr-wsd-decay-iters, the length of its tail" --mock-data --lr-decay-style WSD
+	fails 2 "--lr-decay-style WSD: needs --lr-wsd-decay-iters, the length of its tail" --mock-data --lr-decay-style WSD \
+		--lr-wsd-decay-samples 4
+	sed -i '/^train-iters/d' tiny.conf
+	fails 2 "--lr-decay-iters 4: is for --train-iters; --train-samples 16 takes --lr-decay-samples" --mock-data --train-samples 16 \
+		--lr-decay-iters 4
+	fails 2 "--lr-warmup-iters 1: is for --train-iters; --train-samples 16 takes --lr-warmup-samples" --mock-data \
+		--train-samples 16 --lr-warmup-iters 1
+	fails 2 "--lr-warmup-fraction 0.1: excludes --lr-warmup-samples 5: give one of them" --mock-data --train-samples 16 \
+		--lr-warmup-fraction 0.1 --lr-warmup-samples 5
+	fails 2 "--lr-decay-style WSD: needs --lr-wsd-decay-samples, the length of its tail" --mock-data --train-samples 16 \
+		--lr-decay-style WSD
+	# A length of 0 is one that was not given, and a tail of 0 is a tail.
+	mtrain -q --config tiny.conf --mock-data --train-samples 16 --lr-warmup-iters 0 --lr-decay-style WSD --lr-wsd-decay-samples 0
+	mtrain -q --config tiny.conf --mock-data --skip-train --eval-iters 1 --train-iters 4 --lr-decay-samples 64
+}
+
+@test "weight decay that Megatron-LM asserts against" {
+	fails 2 "--start-weight-decay 0.1: is for --weight-decay-incr-style linear or cosine; constant takes --weight-decay" --mock-data \
+		--start-weight-decay 0.1
+	fails 2 "--end-weight-decay 0.2: is for --weight-decay-incr-style linear or cosine; constant takes --weight-decay" --mock-data \
+		--end-weight-decay 0.2 --weight-decay 0.2
+	fails 2 "--weight-decay-incr-style linear: needs --start-weight-decay and --end-weight-decay" --mock-data \
+		--weight-decay-incr-style linear --end-weight-decay 0.1
+	fails 2 "--weight-decay-incr-style cosine: needs --start-weight-decay and --end-weight-decay" --mock-data \
+		--weight-decay-incr-style cosine
+	fails 2 "--start-weight-decay 0.2: must be at most --end-weight-decay 0.1" --mock-data --weight-decay-incr-style linear \
+		--start-weight-decay 0.2 --end-weight-decay 0.1
+	mtrain -q --config tiny.conf --mock-data --weight-decay-incr-style linear --start-weight-decay 0.1 --end-weight-decay 0.1
+}
+
+@test "other combinations that Megatron-LM asserts against" {
+	fails 2 "--override-opt_param-scheduler: excludes --use-checkpoint-opt_param-scheduler: give one of them" --mock-data \
+		--override-opt_param-scheduler --use-checkpoint-opt_param-scheduler
+	fails 2 "--mock-data: excludes --data-path: give one source of data" --mock-data --data-path "$ids"
+	fails 2 "--mock-data: excludes --valid-data-path: give one source of data" --mock-data --valid-data-path "$ids"
+	fails 2 "--min-loss-scale 8: must be at most --initial-loss-scale 4" --mock-data --fp16 --min-loss-scale 8 --initial-loss-scale 4
+	fails 2 "--min-loss-scale 0: must be above 0; 1 is usual" --mock-data --fp16 --min-loss-scale 0
+	fails 2 "--swiglu and --squared-relu exclude each other: give one of them" --mock-data --swiglu --squared-relu
+	fails 2 "--no-position-embedding: is for --position-embedding-type rope; none is a model without positions" --mock-data \
+		--no-position-embedding
+	fails 2 "--seq-length 16: must be at most --max-position-embeddings 8" --mock-data --position-embedding-type rope \
+		--max-position-embeddings 8
+	fails 2 "--recompute-method: is for --recompute-granularity full" --mock-data --recompute-activations \
+		--recompute-granularity full --recompute-method block
+}
+
 @test "the learning rate of each step is Megatron-LM's, lengths in samples or as a share included" {
 	sed -i '/^lr\|^train-iters/d' tiny.conf
 	for options in "--train-iters 29 --lr 0.001 --lr-decay-style cosine --lr-warmup-fraction 0.29" \

@@ -29,7 +29,7 @@ static const char *const cases[] = {
 	"num-query-groups 1\n"
 	"window-size 3\nkv-channels 8\nattention-dropout 0\nhidden-dropout 0.1\n",
 	"squared-relu\nnormalization RMSNorm\nposition-embedding-type "
-	"none\nno-position-embedding\nlinear-biases qkv\n"
+	"none\nlinear-biases qkv\n"
 	"attention-dropout 0.3\nhidden-dropout 0\n",
 	"activation gelu-erf\nposition-embedding-type "
 	"rope\nuntie-embeddings-and-output-weights\nkv-channels 6\n"
