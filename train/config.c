@@ -402,18 +402,21 @@ static int
 numerics(struct train_config *c, struct err *e)
 {
 	const struct train_options *o = &c->o;
-	bool fixed = opt_given(&c->parse, "loss-scale");
+	bool fixed = o->loss_scale > 0;
 
 	c->optim = (struct optim_options){ o->run.optimizer, o->adam_beta1, o->adam_beta2,
 		o->adam_eps, o->sgd_momentum, o->decoupled_weight_decay, o->clip_grad };
 	c->scaler = (struct scaler){ .dynamic = o->run.fp16 && !fixed,
 		.scale = 1,
+		.tokens = 1,
 		.min_scale = o->min_loss_scale,
 		.window = o->loss_scale_window,
 		.hysteresis = o->hysteresis,
 		.hysteresis_left = o->hysteresis };
-	if (o->run.fp16)
+	if (o->run.fp16) {
 		c->scaler.scale = fixed ? o->loss_scale : o->initial_loss_scale;
+		c->scaler.tokens = (double)c->plan.global_batch_size * (double)c->plan.shape.seq_length;
+	}
 	if (!c->scaler.dynamic)
 		return 0;
 	if (o->min_loss_scale <= 0)

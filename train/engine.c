@@ -122,7 +122,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	e->plan = *c->plan;
 	e->seed = c->seed;
 	e->z_loss = c->z_loss;
-	e->loss_scale = 1;
+	e->token_scale = 1;
 	e->rank = world->rank;
 	e->backend = c->backend;
 	layout_coord(&e->plan.layout, e->rank, e->coord);

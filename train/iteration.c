@@ -116,7 +116,7 @@ totals(struct run *r)
 static void
 gradients(struct run *r)
 {
-	r->e->loss_scale = r->c->scaler.scale;
+	r->e->token_scale = r->c->scaler.scale / r->c->scaler.tokens;
 	clear_sums(r);
 	pass(r, SPLIT_TRAIN, r->at.consumed_samples, true);
 	grads_reduce(r->e);
@@ -135,20 +135,20 @@ judge(const struct run *r)
 	return (struct step_metrics){
 		.lr = lr_at(&c->schedule, position),
 		.weight_decay = wd_at(&c->schedule, position),
-		.loss_scale = r->e->loss_scale,
+		.loss_scale = c->scaler.scale,
 		.lm_loss = loss,
 		.z_loss = r->total[TOTAL_ZLOSS] / r->total[TOTAL_TOKENS],
 		.skipped = !isfinite(r->total[TOTAL_NORM]) || !isfinite(loss),
 	};
 }
 
-/* The mean over tokens, the loss scale and clipping become one factor. 1e-6 in the clipping is Megatron-LM's
+/* The mean over tokens, their scale and clipping become one factor. 1e-6 in the clipping is Megatron-LM's
  * (core/optimizer/clip_grads.py), as is leaving gradients below the limit alone. */
 static void
 update(struct run *r, struct step_metrics *m)
 {
 	const struct optim_options *o = &r->c->optim;
-	double grad_scale = 1 / (r->total[TOTAL_TOKENS] * r->e->loss_scale), factor = 1;
+	double grad_scale = 1 / (r->total[TOTAL_TOKENS] * r->e->token_scale), factor = 1;
 	struct optim_update u = {
 		.lr = m->lr, .weight_decay = m->weight_decay, .step = r->at.optimizer_steps + 1
 	};

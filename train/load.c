@@ -166,17 +166,35 @@ state_number(const struct ckpt *k, const char *key, double *out, struct err *err
 	    : 0;
 }
 
-/* Where the run stood. An imported checkpoint knows no loss scale: the run then begins with its
- * own. Numbers went through doubles exactly: train/config.c keeps them below 2^53. */
+/* A checkpoint that does not say what its loss scale multiplied is from when that was the sum over
+ * tokens. The gradients of an old run stay scaled as they were; a scale that the command line fixes
+ * does not, which is said. */
+static void
+resume_scale(const struct ckpt *k, double scale, struct scaler *s, bool speaks)
+{
+	double of_mean = ckpt_state(k, "loss_scale_of") ? scale : scale * s->tokens;
+
+	if (of_mean != scale && speaks)
+		note("%s: its loss scale %.15g multiplied a sum over tokens, which is %.15g of their mean; %s%.15g",
+		    ckpt_dir(k), scale, of_mean, s->dynamic ? "the run goes on with " : "--loss-scale is ",
+		    s->dynamic ? of_mean : s->scale);
+	if (s->dynamic)
+		s->scale = of_mean;
+}
+
+/* Where the run stood. A checkpoint that was imported, or of another type than fp16, knows no loss
+ * scale: the run then begins with its own. Numbers went through doubles exactly: train/config.c
+ * keeps them below 2^53. */
 static int
-resume_progress(const struct ckpt *k, struct train_config *c, struct progress *p, struct err *err)
+resume_progress(const struct engine *e, const struct ckpt *k, struct train_config *c, struct progress *p, struct err *err)
 {
 	struct { const char *key; int64_t *to; bool scaling; } whole[] = {
 		{ "iteration", &p->iteration, false }, { "consumed_train_samples", &p->consumed_samples, false },
 		{ "optimizer_steps", &p->optimizer_steps, false }, { "skipped_iterations", &p->skipped, false },
 		{ "loss_scale_growth", &c->scaler.growth, true }, { "loss_scale_hysteresis", &c->scaler.hysteresis_left, true },
 	};
-	bool scaled = ckpt_state(k, "loss_scale") != NULL;
+	const char *dtype = ckpt_state(k, "dtype");
+	bool scaled = c->o.run.fp16 && ckpt_state(k, "loss_scale") && dtype && !strcmp(dtype, dtype_name(DTYPE_F16));
 	double v = 0;
 
 	for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
@@ -188,8 +206,8 @@ resume_progress(const struct ckpt *k, struct train_config *c, struct progress *p
 	}
 	if (scaled && state_number(k, "loss_scale", &v, err) < 0)
 		return -1;
-	if (scaled && c->scaler.dynamic)
-		c->scaler.scale = v;
+	if (scaled)
+		resume_scale(k, v, &c->scaler, e->rank == 0);
 	return 0;
 }
 
@@ -223,7 +241,7 @@ resume_schedule(const struct ckpt *k, struct train_config *c, struct err *err)
 static int
 resume(struct engine *e, const struct weights *w, struct train_config *c, struct progress *p, struct err *err)
 {
-	if (resume_progress(w->ckpt, c, p, err) < 0 || resume_schedule(w->ckpt, c, err) < 0)
+	if (resume_progress(e, w->ckpt, c, p, err) < 0 || resume_schedule(w->ckpt, c, err) < 0)
 		return -1;
 	if (e->plan.shape.forward_only)
 		return 0;

@@ -65,9 +65,12 @@ double wd_at(const struct lr_schedule *s, int64_t samples);
 
 /* --- scaler: dynamic loss scaling of fp16 ----------------------------------------------------- */
 
+/* The scale multiplies the mean loss of a batch, as Megatron-LM's does without
+ * --calculate-per-token-loss: a token's loss is multiplied by scale / tokens. */
 struct scaler {
 	bool dynamic;
 	double scale, min_scale;
+	double tokens;                  /* of a global batch, masked or not */
 	int64_t window, hysteresis;     /* clean steps before growth; overflows before halving */
 	int64_t growth, hysteresis_left;
 };

@@ -17,7 +17,7 @@ struct recording {
 	struct recorded *graph;         /* NULL: none yet */
 	int calls;
 	bool failed;                    /* the device could not record it; not tried again */
-	double loss_scale;              /* that of the recording */
+	double token_scale;             /* that of the recording */
 };
 
 struct replay {
@@ -59,7 +59,7 @@ record(struct replay *r, struct recording *k, struct step *s, void (*pass)(struc
 		pass(s);
 		k->graph = b->record_end(r->e->stream);
 	}
-	k->loss_scale = r->e->loss_scale;
+	k->token_scale = r->e->token_scale;
 	k->failed = !k->graph;
 	if (k->graph)
 		b->launch(r->e->stream, k->graph);
@@ -77,7 +77,7 @@ replay_pass(struct replay *r, int which, struct step *s, void (*pass)(struct ste
 		return;
 	}
 	k = &r->kind[((s->slot * PASSES + which) * 2 + s->training) * 2 + s->accumulate];
-	if (k->graph && k->loss_scale == r->e->loss_scale)
+	if (k->graph && k->token_scale == r->e->token_scale)
 		r->e->backend->launch(r->e->stream, k->graph);
 	else if (!k->graph && !k->failed && k->calls++ >= WARM_CALLS)
 		record(r, k, s, pass);

@@ -92,8 +92,8 @@ save_state_text(const struct train_config *c, const struct progress *p, const ch
 	    (long long)p->iteration, (long long)p->consumed_samples, (long long)p->optimizer_steps,
 	    (long long)p->skipped);
 	str_addf(out,
-	    "loss_scale %.17g\nloss_scale_growth %lld\nloss_scale_hysteresis %lld\nseed "
-	    "%lld\ndtype %s\n",
+	    "loss_scale %.17g\nloss_scale_of mean\nloss_scale_growth %lld\nloss_scale_hysteresis "
+	    "%lld\nseed %lld\ndtype %s\n",
 	    c->scaler.scale, (long long)c->scaler.growth, (long long)c->scaler.hysteresis_left,
 	    (long long)c->o.seed, dtype_name(c->plan.shape.dtype));
 	str_adds(out, data);

@@ -339,6 +339,37 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 "*": stopping; the last checkpoint is intact" ]]
 }
 
+@test "fp16: the loss scale multiplies the mean over the 64 tokens of a batch; 0 is dynamic" {
+	# 2^20 times the sum would be beyond fp16.
+	mtrain -q --config tiny.conf --mock-data --fp16 --loss-scale 1048576 --metrics-file fixed >/dev/null
+	[ "$(grep -c '"loss_scale": 1048576, "skipped": false' fixed)" = 4 ]
+	run -5 mtrain -q --config tiny.conf --mock-data --fp16 --loss-scale 4194304
+	mtrain -q --config tiny.conf --mock-data --fp16 --train-iters 20 --metrics-file dynamic >/dev/null
+	mtrain -q --config tiny.conf --mock-data --fp16 --train-iters 20 --metrics-file zero --loss-scale 0 >/dev/null
+	diff <(sed 's/, "tokens_per_second.*//' dynamic) <(sed 's/, "tokens_per_second.*//' zero)
+	grep -q '"loss_scale": 4294967296, "skipped": true' zero
+}
+
+@test "fp16: a checkpoint whose loss scale multiplied a sum goes on as it was" {
+	local run="--config tiny.conf --mock-data --fp16 --initial-loss-scale 8388608 --loss-scale-window 2 --train-iters 8 --save-interval 4"
+	mtrain -q $run --save S --metrics-file straight >/dev/null
+	grep -q '"skipped": true' straight
+	[ "$(grep '^loss_scale_of ' S/iter_0000004/state.conf)" = "loss_scale_of mean" ]
+	scale=$(sed -n 's/^loss_scale //p' S/iter_0000004/state.conf)
+	mkdir old && mv S/iter_0000004 old && echo 4 >old/latest_checkpointed_iteration.txt
+	sed -i "/^loss_scale_of /d; s/^loss_scale .*/loss_scale $((scale / 64))/" old/iter_0000004/state.conf
+	run -0 --separate-stderr mtrain $run --load old --metrics-file resumed
+	[[ $stderr == *"old/iter_0000004: its loss scale $((scale / 64)) multiplied a sum over tokens, which is $scale of their mean; \
+the run goes on with $scale"* ]]
+	diff <(tail -n 4 straight | sed 's/, "tokens_per_second.*//') <(sed 's/, "tokens_per_second.*//' resumed)
+	run -0 --separate-stderr mtrain $run --load old --loss-scale 1024
+	[[ $stderr == *"multiplied a sum over tokens, which is $scale of their mean; --loss-scale is 1024"* ]]
+	# A checkpoint of another type has no scale to go on with.
+	mtrain -q --config tiny.conf --mock-data --bf16 --save B >/dev/null
+	mtrain -q --config tiny.conf --mock-data --fp16 --load B --train-iters 5 --override-opt_param-scheduler --metrics-file other >/dev/null
+	grep -q '"loss_scale": 4294967296' other
+}
+
 @test "a checkpoint of another model, of another schedule, a damaged one" {
 	mtrain -q --config tiny.conf --mock-data --save S --load S >/dev/null
 	fails 1 "S/iter_0000004: the checkpoint has 'num-layers 2', the run 'num-layers 3'; --use-checkpoint-args \

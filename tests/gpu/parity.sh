@@ -98,7 +98,7 @@ family()
 	near "$family-fast" "$family-cpu" 1e-2
 	train "$family-bf16" "$@" --backend "$device" --bf16 --deterministic-mode
 	near "$family-bf16" "$family-cpu" 1e-2
-	train "$family-fp16" "$@" --backend "$device" --fp16 --loss-scale 1024
+	train "$family-fp16" "$@" --backend "$device" --fp16 --loss-scale 786432
 	near "$family-fp16" "$family-cpu" 1e-2
 	train "$family-again" "$@" --backend "$device" --bf16 --deterministic-mode
 	same "$family-bf16" "$family-again"

@@ -4,7 +4,7 @@
 . "$TOP/tests/parity/common"
 text_dataset
 # Loss scales that overflow at first and grow again: their state must survive too.
-fp16="--fp16 --initial-loss-scale 8388608 --loss-scale-window 3 --hysteresis 2"
+fp16="--fp16 --initial-loss-scale 1073741824 --loss-scale-window 3 --hysteresis 2"
 common="$text --train-iters 20 --lr 1e-3 --lr-warmup-iters 5 --lr-decay-style cosine"
 
 # halves NAME RANKS OPTION...: 20 steps straight into NAME, the same in two runs, all compared
@@ -35,6 +35,8 @@ grid=$(layout 2 2)
 halves gpt2-fp32-tp2-pp2 4 $grid
 halves gpt2-bf16-tp2-pp2 4 $grid --bf16
 halves gpt2-fp16-tp2-pp2-dp2-zero 8 $grid $fp16 --use-distributed-optimizer
+metric loss_scale gpt2-fp16.jsonl >one
+metric loss_scale gpt2-fp16-tp2-pp2-dp2-zero.jsonl | cmp - one || fail "fp16: the loss scale depends on the layout"
 model=$llama
 halves llama-bf16-dp2-zero 2 --bf16 --use-distributed-optimizer
 halves llama-sgd-tp2 2 $(layout 2 1) --optimizer sgd

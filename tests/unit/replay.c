@@ -58,7 +58,7 @@ main(void)
 	struct backend b = { .record_begin = begin, .record_end = end, .launch = launch };
 	struct stream stream = { 0 };
 	struct comm tp = { .size = 1 };
-	struct engine e = { .backend = &b, .stream = &stream, .groups.tp = &tp, .mem.num_slots = 2, .loss_scale = 8 };
+	struct engine e = { .backend = &b, .stream = &stream, .groups.tp = &tp, .mem.num_slots = 2, .token_scale = 8 };
 	struct step s = { .e = &e, .training = true };
 	struct replay *r = replay_new(&e);
 
@@ -79,9 +79,9 @@ main(void)
 	counted(6, 1, 3);
 	/* What was recorded holds for its loss scale, and not where somebody looks on or wants the logits. */
 	s.training = true;
-	e.loss_scale = 4;
+	e.token_scale = 4;
 	replay_pass(r, 0, &s, pass);
-	e.loss_scale = 8;
+	e.token_scale = 8;
 	stream.observer = (struct observer *)&b;
 	replay_pass(r, 0, &s, pass);
 	stream.observer = NULL;

@@ -63,7 +63,7 @@ cross_entropy(struct step *s, int64_t first, const struct tensor *logits)
 		.zloss = tensor_rows(&zloss, first, rows),
 		.first_column = columns * e->coord[AX_TP],
 		.z_loss = e->z_loss,
-		.grad_scale = s->training ? e->loss_scale : 0,
+		.grad_scale = s->training ? e->token_scale : 0,
 	};
 
 	x.valid_columns = e->plan.model.vocab_size - x.first_column;
