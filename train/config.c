@@ -468,7 +468,7 @@ train_configure(struct train_config *c, int64_t world_size, struct err *e)
 /* The options behind the model group: those of the model follow from model_dump. What a
  * checkpoint's options file and a run's record hold: reading it back gives this configuration. */
 void
-train_dump(const struct train_config *c, struct str *out)
+train_dump(const struct train_config *c, bool defaults, struct str *out)
 {
 	struct opt_parse rest = c->parse;
 
@@ -477,7 +477,7 @@ train_dump(const struct train_config *c, struct str *out)
 		rest.given++;
 	}
 	model_dump(&c->plan.model, out);
-	opt_dump(&rest, true, out);
+	opt_dump(&rest, !defaults, out);
 }
 
 /* One line for state.conf. %.17g keeps doubles exact, so that two schedules are equal when their

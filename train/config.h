@@ -49,7 +49,7 @@ struct train_options {
 	bool skip_train;
 	int64_t exit_interval;
 	double exit_duration_in_mins;
-	int64_t log_interval;
+	int64_t log_interval, tensorboard_log_interval;
 	bool log_throughput;
 	const char *tensorboard_dir, *metrics_file;
 	int backend;
@@ -92,8 +92,9 @@ void train_help(void);
  * --world-size. */
 int  train_configure(struct train_config *c, int64_t world_size, struct err *e);
 void train_release(struct train_config *c);
-/* options.conf of a checkpoint: the options that were given, and the model as it was resolved. */
-void train_dump(const struct train_config *c, struct str *out);
+/* options.conf of a checkpoint: the options that were given, and the model as it was resolved. With defaults, all options that
+ * have a value. */
+void train_dump(const struct train_config *c, bool defaults, struct str *out);
 /* The learning-rate schedule in one line, as state.conf keeps it; and back. */
 void train_schedule_line(const struct lr_schedule *s, struct str *out);
 int  train_schedule_parse(const char *line, struct lr_schedule *s);

@@ -25,22 +25,43 @@ struct metrics {
 	const char *path;
 	struct tensorboard *board;
 	bool z_loss;
-	int64_t train_iters, log_interval, batch, seq_length, world;
+	int64_t train_iters, log_interval, board_interval, batch, seq_length, world;
 	double flops;                           /* of a step */
 	/* over the log interval */
-	int64_t steps, skipped;
+	int64_t steps, skipped, nan;
 	double loss, zloss, seconds;
 };
+
+/* The options as text, in Megatron-LM's names: one with '_' for each that has a value. */
+static void
+board_options(struct tensorboard *board, const struct train_config *c, int64_t iteration)
+{
+	struct str options = { 0 };
+	char *rest;
+
+	train_dump(c, true, &options);
+	for (char *name = strtok_r(options.buf, "\n", &rest); name; name = strtok_r(NULL, "\n", &rest)) {
+		char *value = name + strcspn(name, " ");
+
+		if (*value)
+			*value++ = '\0';
+		for (char *at = name; (at = strchr(at, '-'));)
+			*at = '_';
+		tensorboard_text(board, name, iteration, *value ? value : "True");
+	}
+	str_release(&options);
+}
 
 /* Appends on resume, replaces otherwise. Keeps the path, which belongs to the options. NULL with
  * a reason when an output cannot be created, before any step has been spent. */
 struct metrics *
-metrics_open(const struct train_config *c, int64_t world_size, bool append, struct err *e)
+metrics_open(const struct train_config *c, int64_t world_size, int64_t iteration, struct err *e)
 {
 	struct metrics *m = mem_zalloc(1, sizeof *m);
 
 	m->train_iters = c->train_iters;
 	m->log_interval = c->o.log_interval;
+	m->board_interval = c->o.tensorboard_log_interval;
 	m->batch = c->plan.global_batch_size;
 	m->seq_length = c->plan.shape.seq_length;
 	m->world = world_size;
@@ -48,7 +69,7 @@ metrics_open(const struct train_config *c, int64_t world_size, bool append, stru
 	m->flops = model_flops(
 	    &c->plan.model, m->batch, m->seq_length, layout_vocab(&c->plan.layout, &c->plan.model));
 	m->path = c->o.metrics_file;
-	if (m->path && !(m->json = fopen(m->path, append ? "a" : "w"))) {
+	if (m->path && !(m->json = fopen(m->path, c->start == START_RESUME ? "a" : "w"))) {
 		err_sys(e, "create", m->path);
 		free(m);
 		return NULL;
@@ -59,6 +80,8 @@ metrics_open(const struct train_config *c, int64_t world_size, bool append, stru
 		free(m);
 		return NULL;
 	}
+	if (m->board)
+		board_options(m->board, c, iteration);
 	return m;
 }
 
@@ -101,7 +124,7 @@ json_line(struct metrics *m, const struct step_metrics *s)
 	number(&line, "lm_loss", s->lm_loss);
 	if (m->z_loss)
 		number(&line, "z_loss", s->z_loss);
-	number(&line, "grad_norm", s->grad_norm);
+	number(&line, "grad_norm", s->skipped ? NAN : s->grad_norm);
 	number(&line, "lr", s->lr);
 	number(&line, "weight_decay", s->weight_decay);
 	number(&line, "loss_scale", s->loss_scale);
@@ -116,52 +139,72 @@ json_line(struct metrics *m, const struct step_metrics *s)
 	str_release(&line);
 }
 
-/* Tags are Megatron-LM's. Errors are kept by the board and reported when it is closed. */
+/* A point by steps, and the same by samples under a tag of its own, as Megatron-LM has most. */
+static void
+board_point(struct metrics *m, const char *tag, int64_t iteration, int64_t samples, double value)
+{
+	struct str by_samples = { 0 };
+
+	str_addf(&by_samples, "%s vs samples", tag);
+	tensorboard_scalar(m->board, tag, iteration, value);
+	tensorboard_scalar(m->board, by_samples.buf, samples, value);
+	str_release(&by_samples);
+}
+
+/* Tags are Megatron-LM's (training_log of megatron/training/training.py); a step that is skipped has
+ * no norm. Errors are kept by the board and reported when it is closed. */
 static void
 board_points(struct metrics *m, const struct step_metrics *s)
 {
 	struct { const char *tag; double value; } point[] = {
-		{ "lm loss", s->lm_loss }, { "grad-norm", s->grad_norm }, { "learning-rate", s->lr },
-		{ "loss-scale", s->loss_scale }, { "batch-size", (double)m->batch }, { "iteration-time", s->seconds },
-		{ "throughput", tflops(m, s->seconds, 1) },
+		{ "learning-rate", s->lr }, { "batch-size", (double)m->batch }, { "lm loss", s->lm_loss },
+		{ "loss-scale", s->loss_scale }, { "grad-norm", s->grad_norm },
 	};
+	int points = sizeof point / sizeof *point - s->skipped;
 	struct err ignored;
 
-	for (size_t i = 0; i < sizeof point / sizeof *point; i++)
-		tensorboard_scalar(m->board, point[i].tag, s->iteration, point[i].value);
+	for (int i = 0; i < points; i++)
+		board_point(m, point[i].tag, s->iteration, s->consumed_samples, point[i].value);
+	tensorboard_scalar(m->board, "iteration-time", s->iteration, s->seconds);
+	tensorboard_scalar(m->board, "throughput", s->iteration, tflops(m, s->seconds, 1));
 	tensorboard_flush(m->board, &ignored);
 }
 
-/* Averages over the successful steps of the interval. Begins the next interval. The learning
+/* Averages over the successful steps of the interval; where there is none, no loss is printed, nor
+ * is the norm of a step that was skipped, as in Megatron-LM. Begins the next interval. The learning
  * rate and the norm are those of the last step. */
 static void
 log_line(struct metrics *m, const struct step_metrics *s)
 {
 	int64_t good = m->steps - m->skipped;
-	double n = good > 0 ? (double)good : NAN;
-	char when[32], z[48] = "";
+	double n = (double)good;
+	char when[32], loss[48] = "", z[48] = "", norm[48] = "";
 	time_t now = time(NULL);
 	struct tm tm;
 
 	localtime_r(&now, &tm);
 	strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &tm);
-	if (m->z_loss)
+	if (good)
+		snprintf(loss, sizeof loss, " lm loss: %.6E |", m->loss / n);
+	if (good && m->z_loss)
 		snprintf(z, sizeof z, " z_loss: %.6E |", m->zloss / n);
+	if (!s->skipped)
+		snprintf(norm, sizeof norm, " grad norm: %.3f |", s->grad_norm);
 	prog_progress_end();
 	printf(" [%s] iteration %8lld/%8lld | consumed samples: %12lld | elapsed time per "
 	       "iteration (ms): %.1f | "
 	       "throughput per GPU (TFLOP/s/GPU): %.3f | learning rate: %.6E | global batch size: "
-	       "%5lld | lm loss: %.6E |%s "
-	       "loss scale: %.1f | grad norm: %.3f | number of skipped iterations: %3lld | number "
-	       "of nan iterations: %3d | "
+	       "%5lld |%s%s "
+	       "loss scale: %.1f |%s number of skipped iterations: %3lld | number "
+	       "of nan iterations: %3lld | "
 	       "tokens per second: %.0f |\n",
 	    when, (long long)s->iteration, (long long)m->train_iters,
 	    (long long)s->consumed_samples, m->seconds * 1000 / (double)m->steps,
-	    tflops(m, m->seconds, m->steps), s->lr, (long long)m->batch, m->loss / n, z,
-	    s->loss_scale, s->grad_norm, (long long)m->skipped, 0,
+	    tflops(m, m->seconds, m->steps), s->lr, (long long)m->batch, loss, z,
+	    s->loss_scale, norm, (long long)m->skipped, (long long)m->nan,
 	    tokens_per_second(m, m->seconds, m->steps));
 	fflush(stdout);
-	m->steps = m->skipped = 0;
+	m->steps = m->skipped = m->nan = 0;
 	m->loss = m->zloss = m->seconds = 0;
 }
 
@@ -172,6 +215,7 @@ metrics_step(struct metrics *m, const struct step_metrics *s)
 {
 	m->steps++;
 	m->skipped += s->skipped;
+	m->nan += s->skipped && !isfinite(s->lm_loss);
 	m->seconds += s->seconds;
 	if (!s->skipped) {
 		m->loss += s->lm_loss;
@@ -183,7 +227,7 @@ metrics_step(struct metrics *m, const struct step_metrics *s)
 	    (double)(m->train_iters - s->iteration) * s->seconds);
 	if (m->json)
 		json_line(m, s);
-	if (m->board)
+	if (m->board && s->iteration % m->board_interval == 0)
 		board_points(m, s);
 	if (s->iteration % m->log_interval == 0 || s->iteration == m->train_iters)
 		log_line(m, s);
@@ -208,34 +252,38 @@ put_line(struct metrics *m, struct str *line)
 }
 
 /* exp of more than 20 is cut off, as in Megatron-LM, so that the perplexity of an untrained
- * model stays printable. The lines are told from step lines in the JSON by their "split". */
+ * model stays printable. The lines are told from step lines in the JSON by their "split". Names are
+ * Megatron-LM's, but for the test, which it reports as one more validation. */
 void
 metrics_evaluation(struct metrics *m, const struct metrics_evaluation *e)
 {
-	const char *split = e->split, *gap = e->set ? " " : "", *set = e->set ? e->set : "";
+	struct str line = { 0 }, name = { 0 }, tag = { 0 };
 	double ppl = exp(fmin(20, e->lm_loss));
-	struct str line = { 0 }, tag = { 0 };
 
+	str_adds(&name, !strcmp(e->split, "valid") ? "validation" : e->split);
+	if (e->set)
+		str_addf(&name, "-%s", e->set);
 	prog_progress_end();
-	printf(" %s%s%s loss at iteration %lld | lm loss value: %.6E | lm loss PPL: %.6E |\n",
-	    !strcmp(split, "valid") ? "validation" : split, gap, set, (long long)e->iteration, e->lm_loss, ppl);
+	printf(" %s loss at iteration %lld | lm loss value: %.6E | lm loss PPL: %.6E |\n", name.buf,
+	    (long long)e->iteration, e->lm_loss, ppl);
 	fflush(stdout);
 	if (m->json) {
 		str_addf(&line, "{\"iteration\": %lld", (long long)e->iteration);
-		text(&line, "split", split);
+		text(&line, "split", e->split);
 		if (e->set)
-			text(&line, "set", set);
+			text(&line, "set", e->set);
 		number(&line, "lm_loss", e->lm_loss);
 		number(&line, "ppl", ppl);
 		put_line(m, &line);
 	}
 	if (m->board) {
-		str_addf(&tag, "lm loss %s%s%s", split, gap, set);
-		tensorboard_scalar(m->board, tag.buf, e->iteration, e->lm_loss);
+		str_addf(&tag, "lm loss %s", name.buf);
+		board_point(m, tag.buf, e->iteration, e->consumed_samples, e->lm_loss);
 		str_adds(&tag, " ppl");
-		tensorboard_scalar(m->board, tag.buf, e->iteration, ppl);
+		board_point(m, tag.buf, e->iteration, e->consumed_samples, ppl);
 		str_release(&tag);
 	}
+	str_release(&name);
 }
 
 /* Told from the other lines by their "corpus". */

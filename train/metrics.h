@@ -24,7 +24,7 @@ struct step_metrics {
 
 /* set: the name of one of several validation sets, or NULL. */
 struct metrics_evaluation {
-	int64_t iteration;
+	int64_t iteration, consumed_samples;
 	const char *split, *set;
 	double lm_loss;
 };
@@ -36,9 +36,9 @@ struct metrics_corpus {
 	double epochs, lm_loss, tokens;
 };
 
-/* append: a resumed run goes on in the same file. */
+/* iteration: where the run stands. A resumed run goes on in the same file. */
 struct metrics *metrics_open(
-    const struct train_config *c, int64_t world_size, bool append, struct err *e);
+    const struct train_config *c, int64_t world_size, int64_t iteration, struct err *e);
 void metrics_step(struct metrics *m, const struct step_metrics *s);
 void metrics_evaluation(struct metrics *m, const struct metrics_evaluation *e);
 void metrics_corpus(struct metrics *m, int64_t iteration, const struct metrics_corpus *c);

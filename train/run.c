@@ -190,7 +190,7 @@ open_outputs(struct run *r, struct err *err)
 		if (access(c->o.save, W_OK) < 0)
 			return err_sys(err, "write into", c->o.save);
 	}
-	r->metrics = metrics_open(c, r->e->groups.world->size, c->start == START_RESUME, err);
+	r->metrics = metrics_open(c, r->e->groups.world->size, r->at.iteration, err);
 	return r->metrics ? 0 : -1;
 }
 

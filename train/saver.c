@@ -378,7 +378,7 @@ saver_start(struct saver *s, const struct progress *p, const char *data, struct 
 	s->start = clock_seconds();
 	s->err.msg[0] = '\0';
 	if (s->e->rank == 0) {
-		train_dump(s->c, &s->options);
+		train_dump(s->c, false, &s->options);
 		save_state_text(s->c, p, data, &s->state);
 	}
 	if (begin_files(s, err) < 0)

@@ -3,9 +3,10 @@
  *
  * A file is a sequence of records: length (u64), masked CRC-32C of the length, an Event message,
  * masked CRC of the message, all little-endian. Field numbers are those of tensorflow's
- * event.proto and summary.proto: Event wall_time 1, step 2, file_version 3, summary 5; Summary
- * value 1; Value tag 1, simple_value 2. Protobuf needs the length of an inner message before its
- * bytes, so messages are built from the inside out.
+ * event.proto, summary.proto and tensor.proto: Event wall_time 1, step 2, file_version 3, summary 5;
+ * Summary value 1; Value tag 1, simple_value 2, tensor 8, metadata 9; SummaryMetadata plugin_data 1;
+ * PluginData plugin_name 1; TensorProto dtype 1, tensor_shape 2, string_val 8. Protobuf needs the
+ * length of an inner message before its bytes, so messages are built from the inside out.
  */
 #include "train/tensorboard.h"
 #include "lib/base/clock.h"
@@ -152,6 +153,17 @@ tensorboard_open(const char *dir, struct err *e)
 	return t;
 }
 
+/* Writes t->value as the one value of an event. */
+static void
+write_value(struct tensorboard *t, int64_t step)
+{
+	str_clear(&t->summary);
+	add_bytes(&t->summary, 1, t->value.buf, t->value.len);
+	begin_event(t, step);
+	add_bytes(&t->event, 5, t->summary.buf, t->summary.len);
+	write_event(t);
+}
+
 /* Buffered; a failure shows in tensorboard_flush or _close. */
 void
 tensorboard_scalar(struct tensorboard *t, const char *tag, int64_t step, double value)
@@ -159,11 +171,29 @@ tensorboard_scalar(struct tensorboard *t, const char *tag, int64_t step, double 
 	str_clear(&t->value);
 	add_bytes(&t->value, 1, tag, strlen(tag));
 	add_float(&t->value, 2, (float)value);
-	str_clear(&t->summary);
-	add_bytes(&t->summary, 1, t->value.buf, t->value.len);
-	begin_event(t, step);
-	add_bytes(&t->event, 5, t->summary.buf, t->summary.len);
-	write_event(t);
+	write_value(t, step);
+}
+
+/* A tensor of one string for the plugin "text", under the tag that PyTorch's add_text makes. */
+void
+tensorboard_text(struct tensorboard *t, const char *name, int64_t step, const char *text)
+{
+	/* SummaryMetadata { plugin_data { plugin_name "text" } } */
+	static const char metadata[] = "\x0a\x06\x0a\x04text";
+	/* TensorProto { dtype DT_STRING, tensor_shape { dim { size 1 } }, and string_val follows */
+	static const char head[] = "\x08\x07\x12\x04\x12\x02\x08\x01";
+	struct str tensor = { 0 };
+
+	str_add(&tensor, head, sizeof head - 1);
+	add_bytes(&tensor, 8, text, strlen(text));
+	str_clear(&t->value);
+	add_key(&t->value, 1, BYTES);
+	add_varint(&t->value, strlen(name) + strlen("/text_summary"));
+	str_addf(&t->value, "%s/text_summary", name);
+	add_bytes(&t->value, 9, metadata, sizeof metadata - 1);
+	add_bytes(&t->value, 8, tensor.buf, tensor.len);
+	write_value(t, step);
+	str_release(&tensor);
 }
 
 /* -1 with the reason of the first write that was lost, each time it is asked. */

@@ -151,7 +151,7 @@ dump_word(struct str *out, const char *s)
 /*
  * One option a line, in the order of the table, doubles with the 17 digits that read back exactly.
  * A switch that is off needs no line; one that was switched off against its default does. Values
- * that are absent, such as a string of NULL, are left out.
+ * that are absent, such as a string of NULL or a number that has no default, are left out.
  */
 void
 opt_dump(const struct opt_parse *p, bool only_given, struct str *out)
@@ -159,9 +159,10 @@ opt_dump(const struct opt_parse *p, bool only_given, struct str *out)
 	for (const struct opt *o = p->table; o->type != OPT_END_TYPE; o++) {
 		const char *field = (const char *)p->cfg + o->off;
 		const struct opt_list *l = (const struct opt_list *)(const void *)field;
+		bool given = p->given[o - p->table];
 		const char *s;
 
-		if (only_given && !p->given[o - p->table])
+		if (!given && (only_given || ((o->type == OPT_INT || o->type == OPT_NUMBER) && !o->def)))
 			continue;
 		switch (o->type) {
 		case OPT_FLAG:
@@ -169,7 +170,7 @@ opt_dump(const struct opt_parse *p, bool only_given, struct str *out)
 				str_addf(out, "%s\n", o->name);
 			break;
 		case OPT_UNFLAG:
-			if (p->given[o - p->table] && !*(const bool *)field)
+			if (given && !*(const bool *)field)
 				str_addf(out, "%s\n", o->name);
 			break;
 		case OPT_INT:

@@ -333,6 +333,14 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 	skipped=$(grep -c '"skipped": true' log)
 	[ "$skipped" -gt 10 ] && [ "$skipped" -lt 40 ]
 	[[ $output == *"number of skipped iterations: $(printf %3d "$skipped") |"* ]]
+	# A step that was skipped has neither a mean of losses nor a norm to print, and the loss itself was no NaN.
+	run mtrain -q --config tiny.conf --mock-data --fp16 --metrics-file log
+	[ "$(grep -c '"grad_norm": null, .*"skipped": true' log)" = 4 ]
+	[ "${#lines[@]}" = 4 ]
+	[[ $output != *NAN* ]]
+	[[ $output != *"lm loss"* ]]
+	[[ $output != *"grad norm"* ]]
+	[ "$(grep -c 'number of skipped iterations:   1 | number of nan iterations:   0 |' <<<"$output")" = 4 ]
 	run --separate-stderr mtrain -q --config tiny.conf --mock-data --fp16 --lr 1e30 --train-iters 200
 	[ "$status" = 5 ]
 	[[ $stderr == "mtrain: iteration "*": the gradient of '"*"' is not finite (loss nan); first: rank 0, \

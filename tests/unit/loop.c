@@ -64,7 +64,7 @@ train(struct train_config *c)
 	r.data = data_open(c, world, &e);
 	CHECK(r.data != NULL);
 	r.prefetch = prefetch_new(&engine, r.data);
-	r.metrics = metrics_open(c, 1, false, &e);
+	r.metrics = metrics_open(c, 1, 0, &e);
 	r.corpora = corpus_log_new(r.data, &engine, 0);
 	r.saver = saver_new(&engine, c, false);
 	if (r.data && r.metrics)
