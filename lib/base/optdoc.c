@@ -149,7 +149,7 @@ dump_word(struct str *out, const char *s)
 }
 
 /*
- * One option a line, in the order of the table, doubles with the 17 digits that read back exactly.
+ * One option a line, in the order of the table, doubles in the shortest form that reads back exactly.
  * A switch that is off needs no line; one that was switched off against its default does. Values
  * that are absent, such as a string of NULL or a number that has no default, are left out.
  */
@@ -178,7 +178,9 @@ opt_dump(const struct opt_parse *p, bool only_given, struct str *out)
 			    (long long)*(const int64_t *)(const void *)field);
 			break;
 		case OPT_NUMBER:
-			str_addf(out, "%s %.17g\n", o->name, *(const double *)(const void *)field);
+			str_addf(out, "%s ", o->name);
+			str_add_double(out, *(const double *)(const void *)field);
+			str_addc(out, '\n');
 			break;
 		case OPT_CHOICE:
 			str_addf(

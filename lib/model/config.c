@@ -208,10 +208,26 @@ model_rope_table(const struct model_config *c, int64_t positions, double *out)
 	}
 }
 
+/* One option a line. */
+static void
+dump_integer(struct str *out, const char *name, int64_t x)
+{
+	str_addf(out, "%s %lld\n", name, (long long)x);
+}
+
+/* In the shortest form that reads back as the same double. */
+static void
+dump_number(struct str *out, const char *name, double x)
+{
+	str_addf(out, "%s ", name);
+	str_add_double(out, x);
+	str_addc(out, '\n');
+}
+
 /*
- * An option file that run_model reads back to the same config, with 17 digits for doubles. Options
- * that would change nothing, such as the factor without scaling, are left out; the list of biases
- * is always written, as its default depends on other options.
+ * An option file that run_model reads back to the same config. Options that would change nothing,
+ * such as the factor without scaling, are left out; the list of biases is always written, as its
+ * default depends on other options.
  */
 void
 model_dump(const struct model_config *c, struct str *out)
@@ -221,43 +237,45 @@ model_dump(const struct model_config *c, struct str *out)
 		"geglu" };
 	static const char *const scalings[] = { "none", "linear", "llama3" };
 
-	str_addf(out,
-	    "num-layers %lld\nhidden-size %lld\nffn-hidden-size %lld\nnum-attention-heads %lld\n",
-	    (long long)c->num_layers, (long long)c->hidden_size, (long long)c->ffn_hidden_size,
-	    (long long)c->num_attention_heads);
-	str_addf(out, "group-query-attention\nnum-query-groups %lld\nkv-channels %lld\n",
-	    (long long)c->num_query_groups, (long long)c->kv_channels);
+	dump_integer(out, "num-layers", c->num_layers);
+	dump_integer(out, "hidden-size", c->hidden_size);
+	dump_integer(out, "ffn-hidden-size", c->ffn_hidden_size);
+	dump_integer(out, "num-attention-heads", c->num_attention_heads);
+	str_adds(out, "group-query-attention\n");
+	dump_integer(out, "num-query-groups", c->num_query_groups);
+	dump_integer(out, "kv-channels", c->kv_channels);
 	if (c->max_position_embeddings)
-		str_addf(
-		    out, "max-position-embeddings %lld\n", (long long)c->max_position_embeddings);
-	str_addf(out,
-	    "vocab-size %lld\nmake-vocab-size-divisible-by %lld\nnormalization %s\nnorm-epsilon "
-	    "%.17g\n",
-	    (long long)c->vocab_size, (long long)c->make_vocab_size_divisible_by,
-	    c->normalization == NORMALIZATION_RMSNORM ? "RMSNorm" : "LayerNorm", c->norm_epsilon);
-	str_addf(out,
-	    "activation %s\nposition-embedding-type %s\nrotary-base %.17g\nrotary-percent %.17g\n",
-	    activations[c->activation], positions[c->position], c->rotary_base, c->rotary_percent);
+		dump_integer(out, "max-position-embeddings", c->max_position_embeddings);
+	dump_integer(out, "vocab-size", c->vocab_size);
+	dump_integer(out, "make-vocab-size-divisible-by", c->make_vocab_size_divisible_by);
+	str_addf(out, "normalization %s\n",
+	    c->normalization == NORMALIZATION_RMSNORM ? "RMSNorm" : "LayerNorm");
+	dump_number(out, "norm-epsilon", c->norm_epsilon);
+	str_addf(out, "activation %s\nposition-embedding-type %s\n", activations[c->activation],
+	    positions[c->position]);
+	dump_number(out, "rotary-base", c->rotary_base);
+	dump_number(out, "rotary-percent", c->rotary_percent);
 	if (c->rotary_interleaved)
 		str_adds(out, "rotary-interleaved\n");
 	str_addf(out, "rope-scaling-type %s\n", scalings[c->rope_scaling]);
 	if (c->rope_scaling != ROPE_SCALING_NONE)
-		str_addf(out, "rope-scaling-factor %.17g\n", c->rope_factor);
-	if (c->rope_scaling == ROPE_SCALING_LLAMA3)
-		str_addf(out,
-		    "rope-low-freq-factor %.17g\nrope-high-freq-factor "
-		    "%.17g\nrope-original-positions %lld\n",
-		    c->rope_low_freq_factor, c->rope_high_freq_factor,
-		    (long long)c->rope_original_positions);
+		dump_number(out, "rope-scaling-factor", c->rope_factor);
+	if (c->rope_scaling == ROPE_SCALING_LLAMA3) {
+		dump_number(out, "rope-low-freq-factor", c->rope_low_freq_factor);
+		dump_number(out, "rope-high-freq-factor", c->rope_high_freq_factor);
+		dump_integer(out, "rope-original-positions", c->rope_original_positions);
+	}
 	str_addf(out, "linear-biases %s%s%s%s\n", c->qkv_bias ? "qkv " : "",
 	    c->proj_bias ? "proj " : "", c->mlp_bias ? "mlp" : "",
 	    c->qkv_bias || c->proj_bias || c->mlp_bias ? "" : "none");
 	if (c->untie_embeddings_and_output_weights)
 		str_adds(out, "untie-embeddings-and-output-weights\n");
 	if (c->window_size)
-		str_addf(out, "window-size %lld\n", (long long)c->window_size);
-	str_addf(out, "init-method-std %.17g\nattention-dropout %.17g\nhidden-dropout %.17g\n",
-	    c->init_method_std, c->attention_dropout, c->hidden_dropout);
-	str_addf(out, "bos-token-id %lld\neos-token-id %lld\npad-token-id %lld\n",
-	    (long long)c->bos_token_id, (long long)c->eos_token_id, (long long)c->pad_token_id);
+		dump_integer(out, "window-size", c->window_size);
+	dump_number(out, "init-method-std", c->init_method_std);
+	dump_number(out, "attention-dropout", c->attention_dropout);
+	dump_number(out, "hidden-dropout", c->hidden_dropout);
+	dump_integer(out, "bos-token-id", c->bos_token_id);
+	dump_integer(out, "eos-token-id", c->eos_token_id);
+	dump_integer(out, "pad-token-id", c->pad_token_id);
 }

@@ -350,6 +350,8 @@ check_board(const char *path)
 	CHECK_STR(option(e, n, "lr"), "0.125");
 	CHECK_STR(option(e, n, "hidden_size"), "8");
 	CHECK_STR(option(e, n, "global_batch_size"), "4");
+	CHECK_STR(option(e, n, "adam_beta1"), "0.9");
+	CHECK_STR(option(e, n, "norm_epsilon"), "1e-05");
 	CHECK_STR(option(e, n, "mock_data"), "True");
 	CHECK_STR(option(e, n, "lr_decay_iters"), "");
 	for (int i = 1; i < n; i++)
