@@ -155,7 +155,7 @@ open_tokenizer(struct job *j)
 {
 	const struct export_options *o = j->o;
 	struct tokenizer_files *t = &j->tokenizer;
-	int64_t *ids[] = { &j->config.bos_token_id, &j->config.eos_token_id };
+	struct model_config *c = &j->config;
 
 	if (!o->tokenizer_model && !o->vocab_file) {
 		str_adds(j->notes,
@@ -166,18 +166,19 @@ open_tokenizer(struct job *j)
 	j->has_tokenizer = true;
 	if (read_tokenizer(j) < 0)
 		return -1;
-	for (int i = 0; i < 2; i++)
-		if (*ids[i] < 0)
-			*ids[i] = t->id[i];
-	if (t->tokens > j->config.vocab_size)
+	if (c->bos_token_id < 0)
+		c->bos_token_id = t->id[SPECIAL_BOS];
+	if (!c->eos_token_id.count && t->id[SPECIAL_EOS] >= 0)
+		c->eos_token_id = (struct id_list){ 1, { t->id[SPECIAL_EOS] } };
+	if (t->tokens > c->vocab_size)
 		return err_set(j->e,
 		    "the tokenizer has %lld tokens, but the model's vocabulary only %lld rows",
-		    (long long)t->tokens, (long long)j->config.vocab_size);
-	if (t->tokens < j->config.vocab_size)
+		    (long long)t->tokens, (long long)c->vocab_size);
+	if (t->tokens < c->vocab_size)
 		str_addf(j->notes,
 		    "the model's vocabulary has %lld rows, %lld more than the tokenizer has "
 		    "tokens\n",
-		    (long long)j->config.vocab_size, (long long)(j->config.vocab_size - t->tokens));
+		    (long long)c->vocab_size, (long long)(c->vocab_size - t->tokens));
 	return 0;
 }
 
@@ -211,13 +212,8 @@ put_copy(struct job *j, const char *name, const char *src)
 static void
 generation_config(const struct model_config *c, struct str *out)
 {
-	const int64_t ids[] = { c->bos_token_id, c->eos_token_id, c->pad_token_id };
-	static const char *const names[] = { "bos_token_id", "eos_token_id", "pad_token_id" };
-
 	str_adds(out, "{\n  \"_from_model_config\": true");
-	for (int i = 0; i < 3; i++)
-		if (ids[i] >= 0)
-			str_addf(out, ",\n  \"%s\": %lld", names[i], (long long)ids[i]);
+	family_write_ids(c, false, out);
 	str_adds(out, "\n}\n");
 }
 

@@ -94,8 +94,6 @@ open_tokenizer(struct train_config *c, struct err *e)
 	c->eod = tokenizer_special(c->tokenizer, TOKENIZER_EOS);
 	if (c->o.run.bos_token_id < 0)
 		c->o.run.bos_token_id = tokenizer_special(c->tokenizer, TOKENIZER_BOS);
-	if (c->o.run.eos_token_id < 0)
-		c->o.run.eos_token_id = c->eod;
 	if (c->o.run.pad_token_id < 0)
 		c->o.run.pad_token_id = tokenizer_special(c->tokenizer, TOKENIZER_PAD);
 	return 0;
@@ -448,6 +446,8 @@ train_configure(struct train_config *c, int64_t world_size, struct err *e)
 		return -1;
 	}
 	o->run.fixed = NULL;
+	if (!c->plan.model.eos_token_id.count && c->eod >= 0)
+		c->plan.model.eos_token_id = (struct id_list){ 1, { c->eod } };
 	say_lines(c->parse.notes.buf);
 	say_lines(notes.buf);
 	str_release(&notes);

@@ -478,7 +478,7 @@ pad_id(const struct train_config *c)
 {
 	int64_t pad = c->o.run.pad_token_id;
 
-	return pad == c->eod || pad == c->o.run.eos_token_id || pad == c->o.run.bos_token_id ? -1 : pad;
+	return pad == c->eod || pad == c->o.run.bos_token_id ? -1 : pad;
 }
 
 /* Collective over world unless the data are made up. */

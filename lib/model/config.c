@@ -208,6 +208,17 @@ model_rope_table(const struct model_config *c, int64_t positions, double *out)
 	}
 }
 
+int
+id_list_add(struct id_list *ids, int64_t id, struct err *e)
+{
+	if (id < 0)
+		return err_set(e, "%lld: a token id is at least 0", (long long)id);
+	if (ids->count == ID_LIST_MAX)
+		return err_set(e, "more than %d token ids", ID_LIST_MAX);
+	ids->id[ids->count++] = id;
+	return 0;
+}
+
 /* One option a line. */
 static void
 dump_integer(struct str *out, const char *name, int64_t x)
@@ -276,6 +287,9 @@ model_dump(const struct model_config *c, struct str *out)
 	dump_number(out, "attention-dropout", c->attention_dropout);
 	dump_number(out, "hidden-dropout", c->hidden_dropout);
 	dump_integer(out, "bos-token-id", c->bos_token_id);
-	dump_integer(out, "eos-token-id", c->eos_token_id);
+	str_adds(out, "eos-token-id");
+	for (int i = 0; i < c->eos_token_id.count; i++)
+		str_addf(out, " %lld", (long long)c->eos_token_id.id[i]);
+	str_adds(out, c->eos_token_id.count ? "\n" : " -1\n");
 	dump_integer(out, "pad-token-id", c->pad_token_id);
 }

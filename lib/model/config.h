@@ -23,6 +23,13 @@ enum activation { ACTIVATION_GELU_TANH, ACTIVATION_GELU_ERF, ACTIVATION_RELU2, A
 enum position { POSITION_LEARNED, POSITION_ROPE, POSITION_NONE };
 enum rope_scaling { ROPE_SCALING_NONE, ROPE_SCALING_LINEAR, ROPE_SCALING_LLAMA3 };
 
+/* Ids of the vocabulary; count 0: none. */
+enum { ID_LIST_MAX = 16 };
+struct id_list {
+	int count;
+	int64_t id[ID_LIST_MAX];
+};
+
 struct model_config {
 	int64_t num_layers, hidden_size, ffn_hidden_size;
 	int64_t num_attention_heads, num_query_groups, kv_channels;     /* n, g, d */
@@ -42,7 +49,8 @@ struct model_config {
 	bool untie_embeddings_and_output_weights;
 	int64_t window_size;                    /* keys a query sees, itself included; 0: all */
 	double init_method_std, attention_dropout, hidden_dropout;
-	int64_t bos_token_id, eos_token_id, pad_token_id;       /* -1: none; for export */
+	int64_t bos_token_id, pad_token_id;     /* -1: none; for export, as the next */
+	struct id_list eos_token_id;            /* chat models end on any of several */
 };
 
 bool    model_gated(const struct model_config *c);
@@ -54,6 +62,8 @@ int     model_check(const struct model_config *c, struct err *e);
 /* cos and sin of every position and angle: out[position][angle][2], rotary_dim / 2 angles. Source:
  * spec/training.md 2.4. */
 void    model_rope_table(const struct model_config *c, int64_t positions, double *out);
+/* Adds an id. -1 when there is no room, or it is below 0. */
+int     id_list_add(struct id_list *ids, int64_t id, struct err *e);
 /* The config as an option file, readable by mtrain --config; what a checkpoint stores. */
 void    model_dump(const struct model_config *c, struct str *out);
 

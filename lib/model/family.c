@@ -76,20 +76,39 @@ family_defaults(struct model_config *c)
 	c->rotary_base = 10000;
 	c->rotary_percent = 1;
 	c->init_method_std = 0.02;
-	c->bos_token_id = c->eos_token_id = c->pad_token_id = -1;
+	c->bos_token_id = c->pad_token_id = -1;
 }
 
-/* eos_token_id may be a list; the first counts. */
+/* An id, which older files give as -1 where there is none, or a list of them. */
+static int
+id_list(const struct json_value *config, const char *key, struct id_list *out, struct err *e)
+{
+	const struct json_value *v = json_get(config, key);
+	struct err why;
+	int64_t id;
+
+	if (!v || v->type != JSON_ARRAY)
+		return json_int(config, key, -1, &id, e) < 0 ? -1
+		    : id < 0 ? 0 : id_list_add(out, id, e);
+	for (size_t i = 0; i < v->len; i++) {
+		if (v->item[i].type != JSON_INT)
+			return err_set(e, "\"%s\" must be an integer or a list of integers", key);
+		if (id_list_add(out, v->item[i].integer, &why) < 0)
+			return err_set(e, "\"%s\": %s", key, why.msg);
+	}
+	return 0;
+}
+
+/* Of a list the first counts: these are never several. */
 static int
 token_id(const struct json_value *config, const char *key, int64_t *out, struct err *e)
 {
-	const struct json_value *v = json_get(config, key);
+	struct id_list ids = { 0 };
 
-	if (v && v->type == JSON_ARRAY && v->len > 0 && v->item[0].type == JSON_INT) {
-		*out = v->item[0].integer;
-		return 0;
-	}
-	return json_int(config, key, -1, out, e);
+	if (id_list(config, key, &ids, e) < 0)
+		return -1;
+	*out = ids.count ? ids.id[0] : -1;
+	return 0;
 }
 
 /*
@@ -117,7 +136,7 @@ read_members(
 	}
 	family_defaults(c);
 	if (token_id(config, "bos_token_id", &c->bos_token_id, e) < 0 ||
-	    token_id(config, "eos_token_id", &c->eos_token_id, e) < 0 ||
+	    id_list(config, "eos_token_id", &c->eos_token_id, e) < 0 ||
 	    token_id(config, "pad_token_id", &c->pad_token_id, e) < 0 ||
 	    json_double(config, "initializer_range", 0.02, &c->init_method_std, e) < 0)
 		return -1;
@@ -161,14 +180,29 @@ family_write_number(struct str *out, const char *indent, const char *key, double
 	str_add_double(out, x);
 }
 
-/* null and not absent, since readers would put the family's own default in. */
+/* One id is a number, and several are a list. */
 static void
-write_id(struct str *out, const char *key, int64_t id)
+write_ids(struct str *out, const char *key, const int64_t *id, int count)
 {
-	if (id >= 0)
-		str_addf(out, ",\n  \"%s\": %lld", key, (long long)id);
-	else
-		str_addf(out, ",\n  \"%s\": null", key);
+	str_addf(out, ",\n  \"%s\": %s", key, count > 1 ? "[" : count ? "" : "null");
+	for (int i = 0; i < count; i++)
+		str_addf(out, "%s%s%lld", i ? "," : "", count > 1 ? "\n    " : "", (long long)id[i]);
+	if (count > 1)
+		str_adds(out, "\n  ]");
+}
+
+void
+family_write_ids(const struct model_config *c, bool nulls, struct str *out)
+{
+	const struct { const char *key; const int64_t *id; int count; } member[] = {
+		{ "bos_token_id", &c->bos_token_id, c->bos_token_id >= 0 },
+		{ "eos_token_id", c->eos_token_id.id, c->eos_token_id.count },
+		{ "pad_token_id", &c->pad_token_id, c->pad_token_id >= 0 },
+	};
+
+	for (size_t i = 0; i < sizeof member / sizeof *member; i++)
+		if (nulls || member[i].count)
+			write_ids(out, member[i].key, member[i].id, member[i].count);
 }
 
 /*
@@ -183,9 +217,8 @@ family_write_config(
 	    f->architecture, f->model_type);
 	str_addf(out, ",\n  \"vocab_size\": %lld", (long long)c->vocab_size);
 	f->write(c, out);
-	write_id(out, "bos_token_id", c->bos_token_id);
-	write_id(out, "eos_token_id", c->eos_token_id);
-	write_id(out, "pad_token_id", c->pad_token_id);
+	/* null and not absent, since readers would put the family's own default in. */
+	family_write_ids(c, true, out);
 	family_write_number(out, "  ", "initializer_range", c->init_method_std);
 	str_addf(out, ",\n  \"tie_word_embeddings\": %s,\n  \"use_cache\": true",
 	    c->untie_embeddings_and_output_weights ? "false" : "true");

@@ -9,6 +9,8 @@
 #include "lib/model/options.h"
 #include "lib/model/family.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *const opt_normalizations[] = { "LayerNorm", "RMSNorm", NULL };
@@ -74,6 +76,32 @@ biases(
 	return 0;
 }
 
+/* The ids of --eos-token-id; -1 stands for none, as with its sisters. */
+static int
+ends_of_text(const struct opt_parse *p, const struct run_options *o, struct id_list *ids, struct err *e)
+{
+	const struct opt_list *l = &o->eos_token_id;
+	struct err why;
+
+	if (!opt_given(p, "eos-token-id"))
+		return 0;
+	ids->count = 0;
+	if (l->count == 1 && !strcmp(l->item[0], "-1"))
+		return 0;
+	for (int i = 0; i < l->count; i++) {
+		char *end;
+		long long id;
+
+		errno = 0;
+		id = strtoll(l->item[i], &end, 10);
+		if (end == l->item[i] || *end || errno)
+			return err_set(e, "--eos-token-id %s: not an integer", l->item[i]);
+		if (id_list_add(ids, id, &why) < 0)
+			return err_set(e, "--eos-token-id: %s", why.msg);
+	}
+	return 0;
+}
+
 /*
  * Later lines win: a switch of its own, such as --swiglu, over the general option.
  * --no-bias-gelu-fusion means the exact GELU in Megatron-LM, because only its fused kernel uses
@@ -117,7 +145,6 @@ recipe(const struct opt_parse *p, const struct run_options *o, struct model_conf
 	TAKE(attention_dropout, "attention-dropout", o->attention_dropout);
 	TAKE(hidden_dropout, "hidden-dropout", o->hidden_dropout);
 	TAKE(bos_token_id, "bos-token-id", o->bos_token_id);
-	TAKE(eos_token_id, "eos-token-id", o->eos_token_id);
 	TAKE(pad_token_id, "pad-token-id", o->pad_token_id);
 	TAKE(make_vocab_size_divisible_by, "make-vocab-size-divisible-by",
 	    o->make_vocab_size_divisible_by);
@@ -188,7 +215,8 @@ run_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_
 		return -1;
 	if (c->vocab_size < 1)
 		return err_set(e, "--vocab-size: is needed (or a tokenizer, or --model CONFIG)");
-	if (recipe(p, o, c, e) < 0 || derived(p, o, c, e) < 0 || biases(p, o, c, e) < 0)
+	if (recipe(p, o, c, e) < 0 || derived(p, o, c, e) < 0 || biases(p, o, c, e) < 0 ||
+	    ends_of_text(p, o, &c->eos_token_id, e) < 0)
 		return -1;
 	return model_check(c, e);
 }

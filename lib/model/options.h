@@ -23,7 +23,8 @@ struct run_options {
 	int64_t rope_original_positions;
 	struct opt_list linear_biases;
 	double init_method_std, attention_dropout, hidden_dropout;
-	int64_t bos_token_id, eos_token_id, pad_token_id;
+	int64_t bos_token_id, pad_token_id;
+	struct opt_list eos_token_id;
 	int64_t tensor_model_parallel_size, pipeline_model_parallel_size, context_parallel_size;
 	bool sequence_parallel, use_distributed_optimizer, reset_attention_mask;
 	int64_t micro_batch_size, global_batch_size;
@@ -122,8 +123,8 @@ enum { OPTIMIZER_ADAM, OPTIMIZER_SGD };
 	RUN_NUM(S, M, "hidden-dropout", hidden_dropout, 0, 0.999, "0.1", "dropout of embeddings and block outputs"), \
 	{ .name = "bos-token-id", .type = OPT_INT, .off = offsetof(S, M.bos_token_id), .def = "-1", \
 	  .help = "beginning of text, for export; -1: none" }, \
-	{ .name = "eos-token-id", .type = OPT_INT, .off = offsetof(S, M.eos_token_id), .def = "-1", \
-	  .help = "end of text, for export; the tokenizer's by default" }, \
+	{ .name = "eos-token-id", .type = OPT_LIST, .off = offsetof(S, M.eos_token_id), .unit = "ID", \
+	  .help = "ends of text, for export; the tokenizer's by default, -1: none" }, \
 	{ .name = "pad-token-id", .type = OPT_INT, .off = offsetof(S, M.pad_token_id), .def = "-1", \
 	  .help = "padding, for export" }, \
 	{ .type = OPT_GROUP, .help = "Layout" }, \

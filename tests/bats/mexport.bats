@@ -34,6 +34,20 @@ setup()
 	done
 }
 
+@test "several ends of text survive import, training and export" {
+	cp -r "$hf/llama" hf
+	sed -i 's/"eos_token_id": 2,/"eos_token_id": [2, 7, 9],/' hf/config.json
+	mckpt import hf ck
+	mtrain -q --pretrained-checkpoint ck --mock-data --train-iters 1 --lr 1e-4 --seq-length 8 --eval-iters 0 --save run >/dev/null
+	for from in ck run; do
+		mexport -q $from out-$from
+		tr -d ' \n' <out-$from/config.json | grep -q '"eos_token_id":\[2,7,9\],"pad_token_id":null'
+		[ "$(tr -d ' \n' <out-$from/generation_config.json)" = '{"_from_model_config":true,"bos_token_id":1,"eos_token_id":[2,7,9]}' ]
+	done
+	mckpt import out-run again
+	mckpt info again | grep -q "^eos_token_id	2 7 9$"
+}
+
 @test "without a tokenizer there is a note" {
 	mckpt import "$hf/llama" ck
 	fails 0 "mexport: no tokenizer files are written: give --tokenizer-model, or --vocab-file and --merge-file" mexport ck out

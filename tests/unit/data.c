@@ -33,7 +33,7 @@ configure(struct reading *g)
 	int64_t wanted = g->wanted[g->which];
 	char v[512];
 
-	c->eod = c->o.run.eos_token_id = param_int(g->params, "eod_id");
+	c->eod = param_int(g->params, "eod_id");
 	c->o.run.pad_token_id = *param(g->params, "pad_id", v) == 'n' ? -1 : atoi(v);
 	c->o.run.bos_token_id = -1;
 	c->o.split = g->c.paths.per_split ? "969, 30, 1" : g->split;

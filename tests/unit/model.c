@@ -13,6 +13,8 @@ struct config {
 
 static const struct opt table[] = { RUN_OPTS(struct config, run), OPT_END };
 
+#define TINY "num-layers 4\nhidden-size 64\nnum-attention-heads 8\nvocab-size 500\nseq-length 32\n"
+
 /* GPT-2 124M. */
 static struct model_config
 gpt2_small(void)
@@ -239,7 +241,7 @@ test_families(void)
 	struct err e;
 
 	round_trip("tests/fuzz/corpus/config_json/llama.json", "llama", &l);
-	CHECK(l.num_query_groups == 4 && l.kv_channels == 8 && l.eos_token_id == 2 &&
+	CHECK(l.num_query_groups == 4 && l.kv_channels == 8 && l.eos_token_id.count == 1 && l.eos_token_id.id[0] == 2 &&
 	    l.pad_token_id == -1);
 	test_places(family_find("llama"), &l);
 	round_trip("tests/fuzz/corpus/config_json/gpt2.json", "gpt2", &g);
@@ -262,6 +264,36 @@ test_families(void)
 	    "gpt2: has no sliding window");
 }
 
+/* Ends of text are one or several; both come back from JSON and from an option file. */
+static void
+test_ends_of_text(void)
+{
+	struct model_config c = llama3_8b(), back;
+	struct str s = { 0 };
+	struct layout layout;
+	struct err e = { "" };
+
+	c.eos_token_id = (struct id_list){ 3, { 128001, 128008, 128009 } };
+	family_write_ids(&c, true, &s);
+	CHECK_STR(s.buf, ",\n  \"bos_token_id\": null,\n  \"eos_token_id\": [\n    128001,\n    128008,\n    128009\n  ]"
+			 ",\n  \"pad_token_id\": null");
+	str_clear(&s);
+	family_write_ids(&c, false, &s);
+	CHECK_STR(s.buf, ",\n  \"eos_token_id\": [\n    128001,\n    128008,\n    128009\n  ]");
+	str_clear(&s);
+	model_dump(&c, &s);
+	CHECK(strstr(s.buf, "\neos-token-id 128001 128008 128009\n"));
+	CHECK(model_from_text("text", s.buf, &back, &layout, &e) == 0);
+	CHECK(!memcmp(&back.eos_token_id, &c.eos_token_id, sizeof c.eos_token_id));
+	str_release(&s);
+	CHECK(model_from_text("text", TINY "eos-token-id 2 x\n", &back, &layout, &e) < 0);
+	CHECK_STR(e.msg, "text: --eos-token-id x: not an integer");
+	CHECK(model_from_text("text", TINY "eos-token-id 2 -1\n", &back, &layout, &e) < 0);
+	CHECK_STR(e.msg, "text: --eos-token-id: -1: a token id is at least 0");
+	CHECK(model_from_text("text", TINY "eos-token-id 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n", &back, &layout, &e) < 0);
+	CHECK_STR(e.msg, "text: --eos-token-id: more than 16 token ids");
+}
+
 /* What a config.json says, or why it is refused. */
 static const struct {
 	const char *json, *reason;
@@ -278,6 +310,9 @@ static const struct {
 	  "\"tie_word_embeddings\" is false; gpt2 has a tied output" },
 	{ "{\"model_type\": \"gpt2\", \"n_head\": 7}", "\"n_embd\" must be a multiple of \"n_head\"" },
 	{ "{\"model_type\": \"gpt2\", \"resid_pdrop\": 2.5}", "--hidden-dropout 2.5: must be from 0 to 0.999" },
+	{ "{\"model_type\": \"gpt2\", \"eos_token_id\": [1, \"x\"]}",
+	  "\"eos_token_id\" must be an integer or a list of integers" },
+	{ "{\"model_type\": \"gpt2\", \"eos_token_id\": [1, -2]}", "\"eos_token_id\": -2: a token id is at least 0" },
 	{ "{\"model_type\": \"llama\", \"num_attention_heads\": 4, \"rope_scaling\": {\"rope_type\": \"yarn\"}}",
 	  "rope type 'yarn' is not built; default, linear and llama3 are" },
 };
@@ -320,8 +355,6 @@ resolve(const char *text, int64_t world, struct run_plan *plan, struct err *e)
 	opt_release(&p);
 	return rc;
 }
-
-#define TINY "num-layers 4\nhidden-size 64\nnum-attention-heads 8\nvocab-size 500\nseq-length 32\n"
 
 /* Options resolve to a layout and a batch, or to the rule that they break. */
 static void
@@ -399,6 +432,7 @@ main(void)
 	test_rules();
 	test_rope();
 	test_families();
+	test_ends_of_text();
 	test_refusals();
 	test_options();
 	test_dump(&g);

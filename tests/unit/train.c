@@ -79,7 +79,7 @@ test_same_model(void)
 	CHECK(same_model(&run, &saved) == 0);
 	saved.plan.model.hidden_dropout = 0.5;
 	saved.plan.model.init_method_std = 0.1;
-	saved.plan.model.eos_token_id = 3;
+	saved.plan.model.eos_token_id = (struct id_list){ 2, { 3, 5 } };
 	CHECK(same_model(&run, &saved) == 0);
 	saved.plan.model.max_position_embeddings = 32;
 	CHECK(same_model(&run, &saved) == -1);
