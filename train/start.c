@@ -161,8 +161,8 @@ static bool
 may_differ(const char *line)
 {
 	static const char *const names[] = { "max-position-embeddings", "make-vocab-size",
-		"init-method-std", "attention-dropout", "hidden-dropout", "bos-token", "eos-token",
-		"pad-token" };
+		"init-method-std", "attention-dropout", "hidden-dropout", "embedding-dropout",
+		"bos-token", "eos-token", "pad-token" };
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (!strncmp(line, names[i], strlen(names[i])))

@@ -131,6 +131,9 @@ check_rates(const struct model_config *c, struct err *e)
 	if (!(c->hidden_dropout >= 0 && c->hidden_dropout < 1))
 		return err_set(
 		    e, "--hidden-dropout %g: must be from 0 to 0.999", c->hidden_dropout);
+	if (!(c->embedding_dropout >= 0 && c->embedding_dropout < 1))
+		return err_set(
+		    e, "--embedding-dropout %g: must be from 0 to 0.999", c->embedding_dropout);
 	return 0;
 }
 
@@ -286,6 +289,7 @@ model_dump(const struct model_config *c, struct str *out)
 	dump_number(out, "init-method-std", c->init_method_std);
 	dump_number(out, "attention-dropout", c->attention_dropout);
 	dump_number(out, "hidden-dropout", c->hidden_dropout);
+	dump_number(out, "embedding-dropout", c->embedding_dropout);
 	dump_integer(out, "bos-token-id", c->bos_token_id);
 	str_adds(out, "eos-token-id");
 	for (int i = 0; i < c->eos_token_id.count; i++)

@@ -48,7 +48,7 @@ struct model_config {
 	bool qkv_bias, proj_bias, mlp_bias;
 	bool untie_embeddings_and_output_weights;
 	int64_t window_size;                    /* keys a query sees, itself included; 0: all */
-	double init_method_std, attention_dropout, hidden_dropout;
+	double init_method_std, attention_dropout, hidden_dropout, embedding_dropout;
 	int64_t bos_token_id, pad_token_id;     /* -1: none; for export, as the next */
 	struct id_list eos_token_id;            /* chat models end on any of several */
 };

@@ -144,6 +144,10 @@ recipe(const struct opt_parse *p, const struct run_options *o, struct model_conf
 	TAKE(init_method_std, "init-method-std", o->init_method_std);
 	TAKE(attention_dropout, "attention-dropout", o->attention_dropout);
 	TAKE(hidden_dropout, "hidden-dropout", o->hidden_dropout);
+	if (!has_base(o) || opt_given(p, "hidden-dropout"))
+		c->embedding_dropout = o->hidden_dropout;
+	if (opt_given(p, "embedding-dropout"))
+		c->embedding_dropout = o->embedding_dropout;
 	TAKE(bos_token_id, "bos-token-id", o->bos_token_id);
 	TAKE(pad_token_id, "pad-token-id", o->pad_token_id);
 	TAKE(make_vocab_size_divisible_by, "make-vocab-size-divisible-by",

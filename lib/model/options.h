@@ -22,7 +22,7 @@ struct run_options {
 	double norm_epsilon, rotary_base, rotary_percent, rope_factor, rope_low_freq_factor, rope_high_freq_factor;
 	int64_t rope_original_positions;
 	struct opt_list linear_biases;
-	double init_method_std, attention_dropout, hidden_dropout;
+	double init_method_std, attention_dropout, hidden_dropout, embedding_dropout;
 	int64_t bos_token_id, pad_token_id;
 	struct opt_list eos_token_id;
 	int64_t tensor_model_parallel_size, pipeline_model_parallel_size, context_parallel_size;
@@ -120,7 +120,9 @@ enum { OPTIMIZER_ADAM, OPTIMIZER_SGD };
 	RUN_INT(S, M, "window-size", window_size, 1, NULL, "keys that a query sees, itself included; all by default"), \
 	RUN_NUM(S, M, "init-method-std", init_method_std, 0, INFINITY, "0.02", "standard deviation of the initial weights"), \
 	RUN_NUM(S, M, "attention-dropout", attention_dropout, 0, 0.999, "0.1", "dropout of attention probabilities"), \
-	RUN_NUM(S, M, "hidden-dropout", hidden_dropout, 0, 0.999, "0.1", "dropout of embeddings and block outputs"), \
+	RUN_NUM(S, M, "hidden-dropout", hidden_dropout, 0, 0.999, "0.1", "dropout of block outputs and embeddings"), \
+	RUN_NUM(S, M, "embedding-dropout", embedding_dropout, 0, 0.999, NULL, \
+	        "dropout of embeddings where it is another, as GPT-2's embd_pdrop"), \
 	{ .name = "bos-token-id", .type = OPT_INT, .off = offsetof(S, M.bos_token_id), .def = "-1", \
 	  .help = "beginning of text, for export; -1: none" }, \
 	{ .name = "eos-token-id", .type = OPT_LIST, .off = offsetof(S, M.eos_token_id), .unit = "ID", \

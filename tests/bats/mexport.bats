@@ -48,6 +48,24 @@ setup()
 	mckpt info again | grep -q "^eos_token_id	2 7 9$"
 }
 
+@test "GPT-2's dropouts stay two" {
+	cp -r "$hf/gpt2" hf
+	sed -i 's/"embd_pdrop": 0.0/"embd_pdrop": 0.25/; s/"resid_pdrop": 0.0/"resid_pdrop": 0.125/' hf/config.json
+	mckpt import hf ck
+	tiny="--mock-data --train-iters 1 --lr 1e-4 --seq-length 8 --eval-iters 0"
+	mtrain -q --pretrained-checkpoint ck $tiny --save run --metrics-file both >/dev/null
+	for from in ck run; do
+		mexport -q $from out-$from
+		grep -q '"embd_pdrop": 0.25' out-$from/config.json
+		grep -q '"resid_pdrop": 0.125' out-$from/config.json
+	done
+	# Both are used in training; --hidden-dropout alone is both, as in Megatron-LM.
+	loss() { mtrain -q --pretrained-checkpoint ck $tiny --metrics-file log "$@" >/dev/null && sed 's/.*"lm_loss": \([^,]*\).*/\1/' log; }
+	[ "$(loss)" = "$(loss --embedding-dropout 0.25 --hidden-dropout 0.125)" ]
+	[ "$(loss)" != "$(loss --hidden-dropout 0.125)" ]
+	[ "$(loss --hidden-dropout 0.125)" = "$(loss --hidden-dropout 0.125 --embedding-dropout 0.125)" ]
+}
+
 @test "without a tokenizer there is a note" {
 	mckpt import "$hf/llama" ck
 	fails 0 "mexport: no tokenizer files are written: give --tokenizer-model, or --vocab-file and --merge-file" mexport ck out

@@ -30,7 +30,7 @@ static const char *const cases[] = {
 	"window-size 3\nkv-channels 8\nattention-dropout 0\nhidden-dropout 0.1\n",
 	"squared-relu\nnormalization RMSNorm\nposition-embedding-type "
 	"none\nlinear-biases qkv\n"
-	"attention-dropout 0.3\nhidden-dropout 0\n",
+	"attention-dropout 0.3\nhidden-dropout 0\nembedding-dropout 0.2\n",
 	"activation gelu-erf\nposition-embedding-type "
 	"rope\nuntie-embeddings-and-output-weights\nkv-channels 6\n"
 	"attention-dropout 0\nhidden-dropout 0\nmake-vocab-size-divisible-by 7\n",

@@ -117,6 +117,7 @@ test_rules(void)
 	    "--init-method-std -1: must be at least 0; 0.02 is usual");
 	BROKEN(llama3_8b, attention_dropout, 1, "--attention-dropout 1: must be from 0 to 0.999");
 	BROKEN(llama3_8b, hidden_dropout, -0.5, "--hidden-dropout -0.5: must be from 0 to 0.999");
+	BROKEN(llama3_8b, embedding_dropout, 1, "--embedding-dropout 1: must be from 0 to 0.999");
 	BROKEN(llama3_8b, hidden_size, INT64_MAX, TOO_LARGE);
 	BROKEN(llama3_8b, make_vocab_size_divisible_by, INT64_MAX, TOO_LARGE);
 	l.rope_scaling = ROPE_SCALING_LLAMA3;

@@ -109,6 +109,9 @@ main(void)
 	e.plan.model.attention_dropout = 0.1;
 	CHECK(!replay_new(&e));
 	e.plan.model.attention_dropout = 0;
+	e.plan.model.embedding_dropout = 0.1;
+	CHECK(!replay_new(&e));
+	e.plan.model.embedding_dropout = 0;
 	b.record_begin = NULL;
 	CHECK(!replay_new(&e));
 	replay_pass(NULL, 0, &s, pass);

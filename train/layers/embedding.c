@@ -21,7 +21,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 {
 	struct engine *e = s->e;
 	struct comm *tp = e->groups.tp;
-	struct dropout drop = layer_dropout(l, s, SITE_EMBEDDING, e->plan.model.hidden_dropout);
+	struct dropout drop = layer_dropout(l, s, SITE_EMBEDDING, e->plan.model.embedding_dropout);
 	struct embedding words = { .y = *y,
 		.table = engine_weight(e, l->index, ROLE_WORD_EMBEDDINGS),
 		.ids = step_buffer(s, BUF_TOKENS, 0) };
@@ -48,7 +48,7 @@ static void
 backward(const struct layer *l, struct step *s, const struct tensor *dx, const struct tensor *x)
 {
 	struct engine *e = s->e;
-	struct dropout drop = layer_dropout(l, s, SITE_EMBEDDING, e->plan.model.hidden_dropout);
+	struct dropout drop = layer_dropout(l, s, SITE_EMBEDDING, e->plan.model.embedding_dropout);
 	struct embedding_grad words = { .dtable = engine_grad(e, l->index, ROLE_WORD_EMBEDDINGS),
 		.dy = *dx,
 		.ids = step_buffer(s, BUF_TOKENS, 0) };

@@ -72,6 +72,7 @@ read_config(struct model_config *c, const struct json_value *v, struct err *e)
 	    json_double(v, "layer_norm_epsilon", 1e-5, &c->norm_epsilon, e) < 0 ||
 	    json_double(v, "attn_pdrop", 0.1, &c->attention_dropout, e) < 0 ||
 	    json_double(v, "resid_pdrop", 0.1, &c->hidden_dropout, e) < 0 ||
+	    json_double(v, "embd_pdrop", 0.1, &c->embedding_dropout, e) < 0 ||
 	    json_bool(v, "scale_attn_weights", true, &scaled, e) < 0 ||
 	    json_bool(v, "scale_attn_by_inverse_layer_idx", false, &by_layer, e) < 0 ||
 	    json_bool(v, "tie_word_embeddings", true, &tied, e) < 0)
@@ -118,10 +119,7 @@ check(const struct model_config *c, struct err *e)
 	return 0;
 }
 
-/*
- * embd_pdrop and resid_pdrop are the one hidden dropout of ours. n_ctx is read by old versions
- * only.
- */
+/* n_ctx is read by old versions only. */
 static void
 write_config(const struct model_config *c, struct str *out)
 {
@@ -135,7 +133,7 @@ write_config(const struct model_config *c, struct str *out)
 	    (long long)c->max_position_embeddings, (long long)c->max_position_embeddings,
 	    c->activation == ACTIVATION_GELU_TANH ? "gelu_new" : "gelu");
 	family_write_number(out, "  ", "attn_pdrop", c->attention_dropout);
-	family_write_number(out, "  ", "embd_pdrop", c->hidden_dropout);
+	family_write_number(out, "  ", "embd_pdrop", c->embedding_dropout);
 	family_write_number(out, "  ", "resid_pdrop", c->hidden_dropout);
 	family_write_number(out, "  ", "layer_norm_epsilon", c->norm_epsilon);
 	str_adds(out,
