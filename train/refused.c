@@ -76,7 +76,7 @@ static const char use_v[] = "use -v or -q";
 static const char use_stop[] = "use a file named stop in the --save directory";
 static const char use_mckpt[] = "use mckpt to convert";
 static const char vision[] = "vision models are out of scope";
-static const char window[] = "windowed and modified attention are not built";
+static const char window[] = "windows on some layers and modified attention are not built";
 static const char maths[] = "would change the mathematics";
 static const char zero_bubble[] = "zero-bubble schedules are not built";
 
@@ -353,9 +353,9 @@ const struct opt_refused mtrain_refused[] = {
 	{ "disable-mem-efficient-ln", speed }, { "empty-unused-memory-level", speed },
 	{ "fused-residual-rmsnorm", speed }, { "memory-centric-tiled-linear", speed },
 	{ "no-clone-scatter-output-in-embedding", speed }, { "no-initialization", speed },
-	{ "no-persist-layer-norm", speed }, { "overlap-cpu-optimizer-d2h-h2d", speed },
+	{ "overlap-cpu-optimizer-d2h-h2d", speed },
 	{ "scattered-embeddings", speed }, { "tile-factor", speed },
-	{ "use-cpu-initialization", speed }, { "use-fused-weighted-squared-relu", speed },
+	{ "use-fused-weighted-squared-relu", speed },
 	{ "use-te-activation-func", speed }, { "wgrad-deferral-limit", speed },
 	/* What is recomputed is a granularity, not a list of modules. (The spelling is
 	 * Megatron-DeepSpeed's.) */
@@ -517,7 +517,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "DDP-impl", legacy }, { "attention-backend", legacy }, { "enable-experimental", legacy },
 	{ "flash-attention-version", legacy }, { "lazy-mpu-init", legacy },
 	{ "model-spec", legacy }, { "onnx-safe", legacy }, { "spec", legacy },
-	{ "use-legacy-models", legacy }, { "use-transformer-engine-op-fuser", legacy },
+	{ "use-transformer-engine-op-fuser", legacy },
 	/* AdamW and SGD are built; another rule needs a file in train/optim. */
 	{ "lion-beta1", optimizer }, { "lion-beta2", optimizer },
 	{ "muon-coefficient-type", optimizer }, { "muon-extra-scale-factor", optimizer },
@@ -563,7 +563,6 @@ const struct opt_refused mtrain_refused[] = {
 	{ "num-key-value-heads", use_groups },
 	{ "no-load-lr-state", use_scheduler }, { "override-lr-scheduler", use_scheduler },
 	{ "no-pipeline-parallel", use_pp },
-
 	{ "activations-checkpoint-method", use_recompute },
 	{ "activations-checkpoint-num-layers", use_recompute },
 	{ "checkpoint-activations", use_recompute }, { "checkpoint-num-layers", use_recompute },
@@ -600,7 +599,7 @@ const struct opt_refused mtrain_refused[] = {
 	/* Attention that sees other tokens, or weighs them otherwise. */
 	{ "apply-wd-to-qk-layernorm", window }, { "attention-output-gate", window },
 	{ "qk-l2-norm", window }, { "qk-layernorm", window }, { "softmax-type", window },
-	{ "window-attn-skip-freq", window }, { "window-size", window },
+	{ "window-attn-skip-freq", window },
 	/* Whatever else would train another model than the one that was described. */
 	{ "activation-func-clamp-value", maths }, { "apply-layernorm-1p", maths },
 	{ "apply-query-key-layer-scaling", maths },
@@ -618,7 +617,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "mup-attn-scale-power", maths }, { "mup-base-head-dim", maths },
 	{ "mup-base-hidden-size", maths }, { "mup-embedding-mult", maths },
 	{ "mup-output-mult", maths }, { "mup-width-mult", maths },
-	{ "no-weight-decay-cond-type", maths }, { "openai-gelu", maths },
+	{ "no-weight-decay-cond-type", maths },
 	{ "phase-transition-iterations", maths }, { "quick-geglu", maths },
 	{ "random-ltd", maths }, { "renormalize-blend-weights", maths },
 	{ "repeated-dataloader", maths }, { "return-data-index", maths },

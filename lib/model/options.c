@@ -76,6 +76,45 @@ biases(
 	return 0;
 }
 
+/* The integer that s begins with; returns where it ends, or NULL when there is none. */
+static const char *
+integer(const char *s, int64_t *out)
+{
+	char *end;
+
+	errno = 0;
+	*out = strtoll(s, &end, 10);
+	return end == s || errno ? NULL : end;
+}
+
+/*
+ * W, or Megatron-LM's pair: how many keys before and after its own a query sees, with or without
+ * brackets, -1 for all of those before. A causal model sees none after its own.
+ */
+static int
+window(const struct opt_parse *p, const struct run_options *o, int64_t *out, struct err *e)
+{
+	const char *s = o->window_size, *end;
+	int64_t before, after = 0;
+	bool bracket, pair;
+
+	if (!opt_given(p, "window-size"))
+		return 0;
+	bracket = *s == '(';
+	end = integer(s + bracket, &before);
+	pair = end && *end == ',';
+	if (pair)
+		end = integer(end + 1, &after);
+	if (end && bracket)
+		end = pair && *end == ')' ? end + 1 : NULL;
+	if (!end || *end || before < (pair ? -1 : 1) || before > 1 << 30)
+		return err_set(e, "--window-size %s: must be from 1 to 2^30, or a pair such as 127,0 for 128", s);
+	if (after != 0)
+		return err_set(e, "--window-size %s: must end in 0: a query sees no keys after its own", s);
+	*out = before + pair;
+	return 0;
+}
+
 /* The ids of --eos-token-id; -1 stands for none, as with its sisters. */
 static int
 ends_of_text(const struct opt_parse *p, const struct run_options *o, struct id_list *ids, struct err *e)
@@ -89,12 +128,10 @@ ends_of_text(const struct opt_parse *p, const struct run_options *o, struct id_l
 	if (l->count == 1 && !strcmp(l->item[0], "-1"))
 		return 0;
 	for (int i = 0; i < l->count; i++) {
-		char *end;
-		long long id;
+		int64_t id;
+		const char *end = integer(l->item[i], &id);
 
-		errno = 0;
-		id = strtoll(l->item[i], &end, 10);
-		if (end == l->item[i] || *end || errno)
+		if (!end || *end)
 			return err_set(e, "--eos-token-id %s: not an integer", l->item[i]);
 		if (id_list_add(ids, id, &why) < 0)
 			return err_set(e, "--eos-token-id: %s", why.msg);
@@ -140,7 +177,6 @@ recipe(const struct opt_parse *p, const struct run_options *o, struct model_conf
 	TAKE(rope_high_freq_factor, "rope-high-freq-factor", o->rope_high_freq_factor);
 	TAKE(rope_original_positions, "rope-original-positions", o->rope_original_positions);
 	TAKE(untie_embeddings_and_output_weights, "untie-embeddings-and-output-weights", o->untie);
-	TAKE(window_size, "window-size", o->window_size);
 	TAKE(init_method_std, "init-method-std", o->init_method_std);
 	TAKE(attention_dropout, "attention-dropout", o->attention_dropout);
 	TAKE(hidden_dropout, "hidden-dropout", o->hidden_dropout);
@@ -220,7 +256,7 @@ run_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_
 	if (c->vocab_size < 1)
 		return err_set(e, "--vocab-size: is needed (or a tokenizer, or --model CONFIG)");
 	if (recipe(p, o, c, e) < 0 || derived(p, o, c, e) < 0 || biases(p, o, c, e) < 0 ||
-	    ends_of_text(p, o, &c->eos_token_id, e) < 0)
+	    window(p, o, &c->window_size, e) < 0 || ends_of_text(p, o, &c->eos_token_id, e) < 0)
 		return -1;
 	return model_check(c, e);
 }

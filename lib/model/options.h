@@ -15,7 +15,8 @@
 struct run_options {
 	const char *model;
 	int64_t num_layers, hidden_size, ffn_hidden_size, num_attention_heads, num_query_groups, kv_channels;
-	int64_t max_position_embeddings, seq_length, vocab_size, make_vocab_size_divisible_by, window_size;
+	int64_t max_position_embeddings, seq_length, vocab_size, make_vocab_size_divisible_by;
+	const char *window_size;
 	int normalization, activation, position, rope_scaling;
 	bool group_query_attention, swiglu, squared_relu, bias_gelu_fusion, openai_gelu, add_position_embedding;
 	bool use_rotary_position_embeddings, use_rope_scaling, rotary_interleaved, add_bias_linear, add_qkv_bias, untie;
@@ -117,7 +118,8 @@ enum { OPTIMIZER_ADAM, OPTIMIZER_SGD };
 	{ .name = "linear-biases", .type = OPT_LIST, .off = offsetof(S, M.linear_biases), .unit = "WHERE", \
 	  .help = "which linear layers have biases: any of qkv, proj, mlp; or none" }, \
 	RUN_FLAG(S, M, "untie-embeddings-and-output-weights", untie, "an output table of its own"), \
-	RUN_INT(S, M, "window-size", window_size, 1, NULL, "keys that a query sees, itself included; all by default"), \
+	{ .name = "window-size", .type = OPT_STRING, .off = offsetof(S, M.window_size), .unit = "W", \
+	  .help = "keys that a query sees, itself included; or W-1,0, as Megatron-LM counts; all by default" }, \
 	RUN_NUM(S, M, "init-method-std", init_method_std, 0, INFINITY, "0.02", "standard deviation of the initial weights"), \
 	RUN_NUM(S, M, "attention-dropout", attention_dropout, 0, 0.999, "0.1", "dropout of attention probabilities"), \
 	RUN_NUM(S, M, "hidden-dropout", hidden_dropout, 0, 0.999, "0.1", "dropout of block outputs and embeddings"), \

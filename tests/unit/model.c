@@ -295,6 +295,40 @@ test_ends_of_text(void)
 	CHECK_STR(e.msg, "text: --eos-token-id: more than 16 token ids");
 }
 
+/* The window of a text, or -1 and the reason in e. */
+static int64_t
+window(const char *text, struct err *e)
+{
+	struct model_config c;
+	struct layout layout;
+	struct str s = { 0 };
+	int rc;
+
+	str_addf(&s, TINY "window-size \"%s\"\n", text);
+	rc = model_from_text("text", s.buf, &c, &layout, e);
+	str_release(&s);
+	return rc < 0 ? -1 : c.window_size;
+}
+
+/* W, and the pair of Megatron-LM's --window-size: keys before a query's own, and after it. */
+static void
+test_window(void)
+{
+	static const char *const bad[] = { "0", "-1", "x", "", "4,", "(4,0", "4,0)", "(4)", "4,0,0", "-2,0", "4 0",
+		"9223372036854775808", "1073741825", "9223372036854775807,0" };
+	struct err e;
+
+	CHECK(window("128", &e) == 128 && window("127,0", &e) == 128);
+	CHECK(window("(127,0)", &e) == 128 && window("(127, 0)", &e) == 128);
+	CHECK(window("0,0", &e) == 1 && window("-1,0", &e) == 0);
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		CHECK(window(bad[i], &e) == -1);
+		CHECK(strstr(e.msg, ": must be from 1 to 2^30, or a pair such as 127,0 for 128"));
+	}
+	CHECK(window("127,1", &e) == -1);
+	CHECK_STR(e.msg, "text: --window-size 127,1: must end in 0: a query sees no keys after its own");
+}
+
 /* What a config.json says, or why it is refused. */
 static const struct {
 	const char *json, *reason;
@@ -434,6 +468,7 @@ main(void)
 	test_rope();
 	test_families();
 	test_ends_of_text();
+	test_window();
 	test_refusals();
 	test_options();
 	test_dump(&g);

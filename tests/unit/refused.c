@@ -1,8 +1,9 @@
-/* refused.c - the table of refused options: order, no name twice, none empty, none that the
- * promised scripts use */
+/* refused.c - the table of refused options: order, no name twice, none empty, none that
+ * is built or that the promised scripts use */
 #include "train/refused.h"
 
 #include "tests/check.h"
+#include "train/config.h"
 
 #include <ctype.h>
 #include <strings.h>
@@ -41,6 +42,11 @@ test_table(void)
 
 	for (; r[n].name; n++) {
 		check_name(r[n].name);
+		for (const struct opt *o = mtrain_opts; o->type != OPT_END_TYPE; o++)
+			if (o->name && !strcmp(o->name, r[n].name)) {
+				fprintf(stderr, "--%s is refused and built\n", o->name);
+				CHECK(0);
+			}
 		CHECK(r[n].why && r[n].why[0] && strlen(r[n].why) < 70);
 		for (int i = 0; i < n; i++)
 			if (!strcasecmp(r[i].name, r[n].name)) {
