@@ -440,12 +440,14 @@ train_configure(struct train_config *c, int64_t world_size, struct err *e)
 	if (fixed < 0)
 		return -1;
 	o->run.fixed = fixed ? &model : NULL;
+	o->run.keep_recipe = fixed && o->use_checkpoint_args;
 	if (run_resolve(&c->parse, &o->run, world_size,
 		c->tokenizer ? tokenizer_vocab_size(c->tokenizer) : 0, &c->plan, &notes, e) < 0) {
 		str_release(&notes);
 		return -1;
 	}
 	o->run.fixed = NULL;
+	o->run.keep_recipe = false;
 	if (!c->plan.model.eos_token_id.count && c->eod >= 0)
 		c->plan.model.eos_token_id = (struct id_list){ 1, { c->eod } };
 	say_lines(c->parse.notes.buf);

@@ -107,8 +107,9 @@ int  train_start(struct train_config *c, struct err *e);
 /* Does the same command line resume what this run saves? */
 bool train_continues(const struct train_config *c);
 /* The model of the checkpoint, when --use-checkpoint-args asks for it or no shape was typed; 0 when
- * that does not apply, 1 when *m is filled. */
-int  train_checkpoint_model(const struct train_config *c, struct model_config *m, struct err *e);
+ * that does not apply, 1 when *m is filled. --use-checkpoint-args takes the sequence length too
+ * where none was typed. */
+int  train_checkpoint_model(struct train_config *c, struct model_config *m, struct err *e);
 /* Is the architecture of a checkpoint the one of this run? The reason names the first option that
  * differs. */
 int train_same_model(

@@ -127,7 +127,7 @@ const struct opt mtrain_opts[] = {
 	FLAG("async-save", async_save, "write checkpoints behind the next steps, from a copy in host memory; always so on a GPU"),
 	FLAG("no-async-save", wait_for_save, "wait for each checkpoint, also on a GPU"),
 	FLAG("use-checkpoint-args", use_checkpoint_args,
-	    "the model's shape comes from the checkpoint (as it does when no shape is given)"),
+	    "the model is the checkpoint's, also where options say otherwise; sizes that are given count"),
 	FLAG("override-opt_param-scheduler", override_schedule, "on resume, the command line's schedule counts"),
 	FLAG("use-checkpoint-opt_param-scheduler", use_checkpoint_schedule, "on resume, the checkpoint's schedule counts"),
 	GROUP("Evaluation and end"),

@@ -108,6 +108,8 @@ train_start(struct train_config *c, struct err *e)
 	int64_t iteration;
 
 	c->start = START_FRESH;
+	if (o->use_checkpoint_args && !o->load && !o->pretrained_checkpoint)
+		return err_set(e, "--use-checkpoint-args: needs --load or --pretrained-checkpoint");
 	if (o->load && start_from_load(c, e) < 0)
 		return -1;
 	if (c->start == START_FRESH && o->pretrained_checkpoint) {
@@ -133,10 +135,27 @@ train_continues(const struct train_config *c)
 	return same_dir(c->o.load, c->o.save) && !c->o.finetune;
 }
 
+/* Length of the checkpoint's samples, as Megatron-LM takes it too. None in its options is the
+ * default there and here. */
+static int
+take_seq_length(struct train_config *c, const char *name, const char *text, struct err *e)
+{
+	static const char option[] = "seq-length ";
+	struct str line = { 0 };
+	int rc;
+
+	while (*text && strncmp(text, option, sizeof option - 1))
+		text += strcspn(text, "\n") + (text[strcspn(text, "\n")] == '\n');
+	str_addf(&line, "%.*s", (int)strcspn(text, "\n"), text);
+	rc = opt_text(&c->parse, name, line.buf, true, e);
+	str_release(&line);
+	return rc;
+}
+
 /* 1 when *m has been set from the checkpoint, 0 when the command line says what the model is, -1
  * on failure. Works for our checkpoints and for Hugging Face directories. */
 int
-train_checkpoint_model(const struct train_config *c, struct model_config *m, struct err *e)
+train_checkpoint_model(struct train_config *c, struct model_config *m, struct err *e)
 {
 	struct layout layout;
 	struct ckpt *ckpt;
@@ -150,12 +169,14 @@ train_checkpoint_model(const struct train_config *c, struct model_config *m, str
 	ckpt = ckpt_open(c->weights_from, e);
 	if (!ckpt)
 		return -1;
-	rc = model_from_text(ckpt_dir(ckpt), ckpt_options_text(ckpt), m, &layout, e) < 0 ? -1 : 1;
+	rc = model_from_text(ckpt_dir(ckpt), ckpt_options_text(ckpt), m, &layout, e);
+	if (rc == 0 && c->o.use_checkpoint_args)
+		rc = take_seq_length(c, ckpt_dir(ckpt), ckpt_options_text(ckpt), e);
 	ckpt_close(ckpt);
-	return rc;
+	return rc < 0 ? -1 : 1;
 }
 
-/* Lines of model_dump that a run may change without changing what the weights mean. Dropout,
+/* Options of a model that a run may change without changing what the weights mean. Dropout,
  * initial values and special ids change training, not the meaning of stored numbers. */
 static bool
 may_differ(const char *line)
@@ -170,32 +191,15 @@ may_differ(const char *line)
 	return false;
 }
 
-/* The first line of a that differs from its neighbour in b, or NULL. Cuts both texts up. They
- * are written by one function in one order, so lines stand side by side. */
-static const char *
-first_difference(char *a, char *b, const char **other)
-{
-	char *sa, *sb, *x = strtok_r(a, "\n", &sa), *y = strtok_r(b, "\n", &sb);
-
-	for (; x && y; x = strtok_r(NULL, "\n", &sa), y = strtok_r(NULL, "\n", &sb))
-		if (strcmp(x, y) && !(may_differ(x) && may_differ(y))) {
-			*other = y;
-			return x;
-		}
-	*other = y ? y : "(nothing)";
-	return x ? x : y ? "(nothing)" : NULL;
-}
-
-/* 0 when weights of the checkpoint mean the same in this run. Compared as text, so that a new
- * option of the model is compared as soon as it is dumped. */
+/* 0 when weights of the checkpoint mean the same in this run. */
 int
 train_same_model(
     const struct train_config *c, const char *name, const char *options_text, struct err *e)
 {
 	struct model_config theirs;
 	struct layout layout;
-	struct str a = { 0 }, b = { 0 };
-	const char *mine, *other;
+	struct str differences = { 0 };
+	char *line, *rest, *mine;
 
 	if (model_from_text(name, options_text, &theirs, &layout, e) < 0)
 		return -1;
@@ -206,15 +210,19 @@ train_same_model(
 		    "%s: the checkpoint has max-position-embeddings %lld, the run %lld", name,
 		    (long long)theirs.max_position_embeddings,
 		    (long long)c->plan.model.max_position_embeddings);
-	model_dump(&c->plan.model, &a);
-	model_dump(&theirs, &b);
-	mine = first_difference(a.buf, b.buf, &other);
-	if (mine)
+	model_differences(&theirs, &c->plan.model, &differences);
+	line = differences.buf ? strtok_r(differences.buf, "\n", &rest) : NULL;
+	while (line && may_differ(line))
+		line = strtok_r(NULL, "\n", &rest);
+	if (line) {
+		line = strchr(line, '\t') + 1;
+		mine = strchr(line, '\t');
+		*mine++ = '\0';
 		err_set(e,
-		    "%s: the checkpoint has '%s', the run '%s'; --use-checkpoint-args takes the "
-		    "checkpoint's",
-		    name, other, mine);
-	str_release(&a);
-	str_release(&b);
-	return mine ? -1 : 0;
+		    "%s: the checkpoint has %s, the run %s; --use-checkpoint-args takes the "
+		    "checkpoint's where the command line says nothing",
+		    name, line, mine);
+	}
+	str_release(&differences);
+	return line ? -1 : 0;
 }

@@ -10,6 +10,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /*
  * Gated activations have two matrices into the FFN, which doubles the width of the first product.
@@ -296,4 +297,51 @@ model_dump(const struct model_config *c, struct str *out)
 		str_addf(out, " %lld", (long long)c->eos_token_id.id[i]);
 	str_adds(out, c->eos_token_id.count ? "\n" : " -1\n");
 	dump_integer(out, "pad-token-id", c->pad_token_id);
+}
+
+/* The line of a dump that is about the same option as `line`; NULL when there is none. */
+static const char *
+same_option(const char *dump, const char *line)
+{
+	size_t name = strcspn(line, " \n");
+
+	for (; *dump; dump += strcspn(dump, "\n") + 1)
+		if (strcspn(dump, " \n") == name && !strncmp(dump, line, name))
+			return dump;
+	return NULL;
+}
+
+/* One side of a difference. */
+static void
+add_side(struct str *out, const char *line, const char *name)
+{
+	if (line)
+		str_addf(out, "\t'%.*s'", (int)strcspn(line, "\n"), line);
+	else
+		str_addf(out, "\tno %.*s", (int)strcspn(name, " \n"), name);
+}
+
+/* Compared as text, so that a new option of the model is compared as soon as it is dumped. */
+void
+model_differences(const struct model_config *a, const struct model_config *b, struct str *out)
+{
+	struct str dump[2] = { { 0 }, { 0 } };
+
+	model_dump(a, &dump[0]);
+	model_dump(b, &dump[1]);
+	for (int side = 0; side < 2; side++)
+		for (const char *at = dump[side].buf; *at; at += strcspn(at, "\n") + 1) {
+			const char *other = same_option(dump[!side].buf, at);
+			size_t len = strcspn(at, "\n") + 1;
+
+			/* A line of b that a has too was looked at from there. */
+			if (other && (side == 1 || !strncmp(at, other, len)))
+				continue;
+			str_addf(out, "%.*s", (int)strcspn(at, " \n"), at);
+			add_side(out, side == 0 ? at : other, at);
+			add_side(out, side == 0 ? other : at, at);
+			str_addc(out, '\n');
+		}
+	str_release(&dump[0]);
+	str_release(&dump[1]);
 }

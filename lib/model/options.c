@@ -162,9 +162,6 @@ recipe(const struct opt_parse *p, const struct run_options *o, struct model_conf
 	TAKE(position, "position-embedding-type", (enum position)o->position);
 	if (o->use_rotary_position_embeddings)
 		c->position = POSITION_ROPE;
-	if (opt_given(p, "no-position-embedding") && c->position != POSITION_ROPE)
-		return err_set(e, "--no-position-embedding: is for --position-embedding-type rope; "
-		    "none is a model without positions");
 	if (!has_base(o) || opt_given(p, "rotary-base") || opt_given(p, "rope-theta"))
 		c->rotary_base = o->rotary_base;
 	TAKE(rotary_percent, "rotary-percent", o->rotary_percent);
@@ -226,9 +223,31 @@ derived(
 	return 0;
 }
 
+/* What Megatron-LM takes from the checkpoint in any case (load_args_from_checkpoint of
+ * megatron/training/checkpointing.py); sizes are the command line's where it gives them. */
+static void
+keep_recipe(const struct model_config *from, struct model_config *c)
+{
+	c->num_query_groups = from->num_query_groups;
+	c->normalization = from->normalization;
+	c->activation = from->activation;
+	c->position = from->position;
+	c->rotary_base = from->rotary_base;
+	c->rotary_percent = from->rotary_percent;
+	c->rotary_interleaved = from->rotary_interleaved;
+	c->qkv_bias = from->qkv_bias;
+	c->proj_bias = from->proj_bias;
+	c->mlp_bias = from->mlp_bias;
+	c->untie_embeddings_and_output_weights = from->untie_embeddings_and_output_weights;
+	c->attention_dropout = from->attention_dropout;
+	c->hidden_dropout = from->hidden_dropout;
+	c->embedding_dropout = from->embedding_dropout;
+}
+
 /*
  * vocab_size is the tokenizer's, or 0, and counts for less than an option or a config. A fixed
- * config is a checkpoint's; options that are typed count for more than either.
+ * config is a checkpoint's; options that are typed count for more than either, but for the recipe of
+ * one that is kept.
  */
 int
 run_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_size,
@@ -258,7 +277,33 @@ run_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_
 	if (recipe(p, o, c, e) < 0 || derived(p, o, c, e) < 0 || biases(p, o, c, e) < 0 ||
 	    window(p, o, &c->window_size, e) < 0 || ends_of_text(p, o, &c->eos_token_id, e) < 0)
 		return -1;
+	if (o->keep_recipe)
+		keep_recipe(o->fixed, c);
+	else if (opt_given(p, "no-position-embedding") && c->position != POSITION_ROPE)
+		return err_set(e, "--no-position-embedding: is for --position-embedding-type rope; "
+		    "none is a model without positions");
 	return model_check(c, e);
+}
+
+/* A note for each option of the recipe that was typed and does not count. */
+static void
+note_kept(const struct opt_parse *p, const struct run_options *o, const struct model_config *c, struct str *notes)
+{
+	struct run_options typed = *o;
+	struct model_config other;
+	struct str differences = { 0 };
+	struct err ignored;
+
+	typed.keep_recipe = false;
+	if (run_model(p, &typed, 0, &other, &ignored) == 0)
+		model_differences(c, &other, &differences);
+	for (const char *at = differences.buf; at && *at; at += strcspn(at, "\n") + 1) {
+		const char *kept = strchr(at, '\t') + 1, *lost = strchr(kept, '\t') + 1;
+
+		str_addf(notes, "--use-checkpoint-args: the checkpoint has %.*s, which counts; the command line has %.*s\n",
+		    (int)(lost - kept - 1), kept, (int)strcspn(lost, "\n"), lost);
+	}
+	str_release(&differences);
 }
 
 /*
@@ -407,8 +452,11 @@ run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t worl
     int64_t vocab_size, struct run_plan *plan, struct str *notes, struct err *e)
 {
 	memset(plan, 0, sizeof *plan);
-	if (run_model(p, o, vocab_size, &plan->model, e) < 0 ||
-	    resolve_layout(o, world_size, plan, notes, e) < 0 || resolve_shape(p, o, plan, e) < 0 ||
+	if (run_model(p, o, vocab_size, &plan->model, e) < 0)
+		return -1;
+	if (o->keep_recipe)
+		note_kept(p, o, &plan->model, notes);
+	if (resolve_layout(o, world_size, plan, notes, e) < 0 || resolve_shape(p, o, plan, e) < 0 ||
 	    resolve_recompute(p, o, &plan->shape.recompute, e) < 0 ||
 	    resolve_batch(p, o, plan, e) < 0)
 		return -1;

@@ -34,7 +34,10 @@ struct run_options {
 	int recompute_granularity, recompute_method;
 	bool recompute_activations;
 	int64_t recompute_num_layers;
-	const struct model_config *fixed;       /* set by the program: a model whose values are the defaults, as with --model */
+	/* set by the program: a model whose values are the defaults, as with --model; and whether its recipe counts for more
+	 * than what was typed, as with Megatron-LM's --use-checkpoint-args */
+	const struct model_config *fixed;
+	bool keep_recipe;
 };
 
 /* What the options come to. */

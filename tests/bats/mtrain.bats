@@ -381,8 +381,11 @@ the run goes on with $scale"* ]]
 @test "a checkpoint of another model, of another schedule, a damaged one" {
 	mtrain -q --config tiny.conf --mock-data --save S --load S >/dev/null
 	fails 1 "S/iter_0000004: the checkpoint has 'num-layers 2', the run 'num-layers 3'; --use-checkpoint-args \
-takes the checkpoint's" \
+takes the checkpoint's where the command line says nothing" \
 		--mock-data --load S --num-layers 3
+	fails 1 "S/iter_0000004: the checkpoint has no window-size, the run 'window-size 4'; --use-checkpoint-args \
+takes the checkpoint's where the command line says nothing" \
+		--mock-data --load S --window-size 4
 	fails 1 "S/iter_0000004: the learning-rate schedule differs from the checkpoint's; \
 --override-opt_param-scheduler takes the command line's, --use-checkpoint-opt_param-scheduler the checkpoint's" \
 --mock-data --load S --lr 1e-2 --train-iters 5
@@ -390,6 +393,44 @@ takes the checkpoint's" \
 	run --separate-stderr mtrain -q --config tiny.conf --mock-data --load S
 	[ "$status" = 1 ] && [ "${#stderr_lines[@]}" = 1 ]
 	[[ $stderr == "mtrain: S/iter_0000004/manifest.tsv:1: "* ]]
+}
+
+@test "--use-checkpoint-args: the checkpoint's recipe counts, typed sizes too, as in Megatron-LM" {
+	local same="the checkpoint has" rest="--mock-data --eval-iters 0 --train-iters 5 --lr 1e-3 --override-opt_param-scheduler"
+	mtrain -q --config tiny.conf --mock-data --swiglu --ffn-hidden-size 64 --group-query-attention --num-query-groups 2 \
+		--position-embedding-type rope --no-position-embedding --rotary-base 5000 --normalization RMSNorm \
+		--attention-dropout 0 --save S >/dev/null
+	args="--use-checkpoint-args --load S --micro-batch-size 2 --global-batch-size 4 $rest"
+	run -0 --separate-stderr mtrain $args --metrics-file want
+	[[ $stderr != *"--use-checkpoint-args:"* ]]
+	# What the recipe is made of is taken from the checkpoint, and said where something else was typed.
+	run -0 --separate-stderr mtrain $args --metrics-file have --squared-relu --num-query-groups 4 --rotary-base 20000 \
+		--normalization LayerNorm --attention-dropout 0.5 --disable-bias-linear --hidden-dropout 0.1
+	diff <(sed 's/, "tokens_per_second.*//' want) <(sed 's/, "tokens_per_second.*//' have)
+	for line in "'num-query-groups 2', which counts; the command line has 'num-query-groups 4'" \
+		"'normalization RMSNorm', which counts; the command line has 'normalization LayerNorm'" \
+		"'activation swiglu', which counts; the command line has 'activation squared-relu'" \
+		"'rotary-base 5000.0', which counts; the command line has 'rotary-base 20000.0'" \
+		"'attention-dropout 0.0', which counts; the command line has 'attention-dropout 0.5'"; do
+		[[ $stderr == *"mtrain: --use-checkpoint-args: $same $line"* ]]
+	done
+	[ "$(grep -c 'which counts' <<<"$stderr")" = 5 ]
+	# Without it they are this run's, and differ.
+	fails 1 "S/iter_0000004: $same 'activation swiglu', the run 'activation squared-relu'; --use-checkpoint-args takes \
+the checkpoint's where the command line says nothing" --mock-data --load S --squared-relu --ffn-hidden-size 64 \
+		--num-query-groups 2 --position-embedding-type rope --rotary-base 5000 --normalization RMSNorm --attention-dropout 0
+	# Sizes are the command line's where it gives them: those of the checkpoint are right, others are an error.
+	mtrain -q $args --num-layers 2 --hidden-size 32 --seq-length 16 --metrics-file sizes >/dev/null
+	diff <(sed 's/, "tokens_per_second.*//' want) <(sed 's/, "tokens_per_second.*//' sizes)
+	run -1 --separate-stderr mtrain -q $args --num-layers 3
+	[[ $stderr == *"$same 'num-layers 2', the run 'num-layers 3'; "* ]]
+	# The length of samples is the checkpoint's too, and not what the positions would allow.
+	mtrain -q --config tiny.conf --mock-data --max-position-embeddings 32 --save L >/dev/null
+	run -0 mtrain -q --use-checkpoint-args --load L $rest --dry-run
+	short=$output
+	run -0 mtrain -q --use-checkpoint-args --load L $rest --dry-run --seq-length 16
+	[ "$output" = "$short" ]
+	fails 2 "--use-checkpoint-args: needs --load or --pretrained-checkpoint" --mock-data --use-checkpoint-args
 }
 
 @test "--dry-run prints every rank's memory and touches nothing" {

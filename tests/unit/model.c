@@ -458,6 +458,27 @@ test_dump(const struct model_config *c)
 	str_release(&again);
 }
 
+/* Differences are told by option, also where one side has no line for it. */
+static void
+test_differences(void)
+{
+	struct model_config a = llama3_8b(), b = a;
+	struct str s = { 0 };
+
+	model_differences(&a, &b, &s);
+	CHECK(s.len == 0);
+	b.window_size = 4;
+	b.num_layers = 16;
+	b.untie_embeddings_and_output_weights = false;
+	model_differences(&a, &b, &s);
+	CHECK_STR(s.buf,
+	    "num-layers\t'num-layers 32'\t'num-layers 16'\n"
+	    "untie-embeddings-and-output-weights\t'untie-embeddings-and-output-weights'\t"
+	    "no untie-embeddings-and-output-weights\n"
+	    "window-size\tno window-size\t'window-size 4'\n");
+	str_release(&s);
+}
+
 int
 main(void)
 {
@@ -471,6 +492,7 @@ main(void)
 	test_window();
 	test_refusals();
 	test_options();
+	test_differences();
 	test_dump(&g);
 	test_dump(&l);
 	l.rope_scaling = ROPE_SCALING_LINEAR;
