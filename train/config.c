@@ -144,9 +144,9 @@ train_length(struct train_config *c, struct err *e)
 	return 0;
 }
 
-/* Lengths in samples, as Megatron-LM's get_optimizer_param_scheduler has them: a run of steps counts
- * global batches; in a run of samples none is left out, though the last may fill no batch, and a
- * share of the decay is not rounded. Decay lasts as long as the run unless something else is
+/* Lengths in samples, as Megatron-LM's get_optimizer_param_scheduler has them: a run of steps
+ * counts global batches; in a run of samples none is left out, though the last may fill no batch;
+ * a share of the decay is not rounded. Decay lasts as long as the run unless something else is
  * said. */
 static void
 schedule_lengths(const struct train_config *c, struct lr_schedule *s)
@@ -180,22 +180,25 @@ check_lengths(const struct train_config *c, struct err *e)
 	int samples = o->train_samples > 0;
 	static const char *const run[] = { "train-iters", "train-samples" };
 	static const char *const tail[] = { "lr-wsd-decay-iters", "lr-wsd-decay-samples" };
-	const struct { const char *name[2]; int64_t value[2]; } length[] = {
-		{ { "lr-decay-iters", "lr-decay-samples" }, { o->lr_decay_iters, o->lr_decay_samples } },
-		{ { "lr-warmup-iters", "lr-warmup-samples" }, { o->lr_warmup_iters, o->lr_warmup_samples } },
+	const long long total = samples ? o->train_samples : o->train_iters;
+	const struct { const char *name[2]; long long value[2]; } length[] = {
+		{ { "lr-decay-iters", "lr-decay-samples" },
+		  { o->lr_decay_iters, o->lr_decay_samples } },
+		{ { "lr-warmup-iters", "lr-warmup-samples" },
+		  { o->lr_warmup_iters, o->lr_warmup_samples } },
 	}, *warmup = &length[1];
 
 	for (size_t i = 0; i < sizeof length / sizeof *length; i++)
 		if (length[i].value[!samples])
 			return err_set(e, "--%s %lld: is for --%s; --%s %lld takes --%s",
-			    length[i].name[!samples], (long long)length[i].value[!samples],
-			    run[!samples], run[samples],
-			    (long long)(samples ? o->train_samples : o->train_iters), length[i].name[samples]);
+			    length[i].name[!samples], length[i].value[!samples], run[!samples],
+			    run[samples], total, length[i].name[samples]);
 	if (opt_given(&c->parse, "lr-warmup-fraction") && warmup->value[samples])
 		return err_set(e, "--lr-warmup-fraction %g: excludes --%s %lld: give one of them",
-		    o->lr_warmup_fraction, warmup->name[samples], (long long)warmup->value[samples]);
+		    o->lr_warmup_fraction, warmup->name[samples], warmup->value[samples]);
 	if (o->lr_decay_style == LR_WSD && !opt_given(&c->parse, tail[samples]))
-		return err_set(e, "--lr-decay-style WSD: needs --%s, the length of its tail", tail[samples]);
+		return err_set(e, "--lr-decay-style WSD: needs --%s, the length of its tail",
+		    tail[samples]);
 	return 0;
 }
 
@@ -204,7 +207,8 @@ static int
 check_weight_decay(const struct train_config *c, struct err *e)
 {
 	const struct train_options *o = &c->o;
-	bool start = opt_given(&c->parse, "start-weight-decay"), end = opt_given(&c->parse, "end-weight-decay");
+	bool start = opt_given(&c->parse, "start-weight-decay");
+	bool end = opt_given(&c->parse, "end-weight-decay");
 
 	if (o->weight_decay_incr_style == WD_CONSTANT)
 		return !start && !end ? 0 : err_set(e,
@@ -212,7 +216,9 @@ check_weight_decay(const struct train_config *c, struct err *e)
 		    "constant takes --weight-decay", start ? "start" : "end",
 		    start ? o->start_weight_decay : o->end_weight_decay);
 	if (!start || !end)
-		return err_set(e, "--weight-decay-incr-style %s: needs --start-weight-decay and --end-weight-decay",
+		return err_set(e,
+		    "--weight-decay-incr-style %s: needs --start-weight-decay and "
+		    "--end-weight-decay",
 		    o->weight_decay_incr_style == WD_LINEAR ? "linear" : "cosine");
 	if (o->start_weight_decay > o->end_weight_decay)
 		return err_set(e, "--start-weight-decay %g: must be at most --end-weight-decay %g",
@@ -336,8 +342,9 @@ check_data(struct train_config *c, struct err *e)
 	if (check_eod(c, e) < 0)
 		return -1;
 	if (c->o.mock_data)
-		return !lists ? 0 : err_set(e, "--mock-data: excludes --%s: give one source of data",
-		    list_option(o, (enum split)first));
+		return !lists ? 0
+		    : err_set(e, "--mock-data: excludes --%s: give one source of data",
+			  list_option(o, (enum split)first));
 	if (!lists)
 		return err_set(e, "--data-path: is needed (or --mock-data)");
 	if (data_paths_read(o, &c->paths, e) < 0)
@@ -413,12 +420,14 @@ numerics(struct train_config *c, struct err *e)
 		.hysteresis_left = o->hysteresis };
 	if (o->run.fp16) {
 		c->scaler.scale = fixed ? o->loss_scale : o->initial_loss_scale;
-		c->scaler.tokens = (double)c->plan.global_batch_size * (double)c->plan.shape.seq_length;
+		c->scaler.tokens = (double)c->plan.global_batch_size *
+		    (double)c->plan.shape.seq_length;
 	}
 	if (!c->scaler.dynamic)
 		return 0;
 	if (o->min_loss_scale <= 0)
-		return err_set(e, "--min-loss-scale %g: must be above 0; 1 is usual", o->min_loss_scale);
+		return err_set(
+		    e, "--min-loss-scale %g: must be above 0; 1 is usual", o->min_loss_scale);
 	return o->min_loss_scale <= o->initial_loss_scale ? 0
 	    : err_set(e, "--min-loss-scale %.15g: must be at most --initial-loss-scale %.15g",
 		  o->min_loss_scale, o->initial_loss_scale);
@@ -462,7 +471,8 @@ train_configure(struct train_config *c, int64_t world_size, struct err *e)
 		return err_set(e, "--vocab-size %lld: must be at least the tokenizer's %lld",
 		    (long long)c->plan.model.vocab_size,
 		    (long long)tokenizer_vocab_size(c->tokenizer));
-	return numerics(c, e) < 0 || check_backend(c, e) < 0 || train_length(c, e) < 0 || schedule(c, e) < 0
+	return numerics(c, e) < 0 || check_backend(c, e) < 0 || train_length(c, e) < 0 ||
+		schedule(c, e) < 0
 	    ? -1
 	    : check_files(c, e);
 }

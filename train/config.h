@@ -92,8 +92,8 @@ void train_help(void);
  * --world-size. */
 int  train_configure(struct train_config *c, int64_t world_size, struct err *e);
 void train_release(struct train_config *c);
-/* options.conf of a checkpoint: the options that were given, and the model as it was resolved. With defaults, all options that
- * have a value. */
+/* options.conf of a checkpoint: the options that were given, and the model as it was resolved. With
+ * defaults, all options that have a value. */
 void train_dump(const struct train_config *c, bool defaults, struct str *out);
 /* The learning-rate schedule in one line, as state.conf keeps it; and back. */
 void train_schedule_line(const struct lr_schedule *s, struct str *out);

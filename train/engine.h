@@ -47,7 +47,7 @@ struct engine {
 	int num_layers;                 /* of the stage's layer list */
 	struct layer *layer;
 	int64_t own_first;              /* first element of the flat buffer that this rank's optimizer owns */
-	double token_scale;             /* what the loss of a token is multiplied by for the backward pass; 1 unless fp16 */
+	double token_scale;             /* of a token's loss in the backward pass; 1 unless fp16 */
 	struct event *held;             /* to wait for before weights, masters or moments change: a save reads them; or NULL */
 };
 

@@ -221,8 +221,9 @@ iteration_train(struct run *r)
 static enum iteration_end
 evaluate_set(struct run *r, int set, const struct data_set *s)
 {
-	struct metrics_evaluation m = { .iteration = r->at.iteration, .consumed_samples = r->at.consumed_samples,
-		.split = split_name[s->which], .set = s->name };
+	struct metrics_evaluation m = { .iteration = r->at.iteration,
+		.consumed_samples = r->at.consumed_samples, .split = split_name[s->which],
+		.set = s->name };
 
 	clear_sums(r);
 	for (int64_t i = 0; i < s->batches; i++) {

@@ -174,19 +174,21 @@ resume_scale(const struct ckpt *k, double scale, struct scaler *s, bool speaks)
 {
 	double of_mean = ckpt_state(k, "loss_scale_of") ? scale : scale * s->tokens;
 
-	if (of_mean != scale && speaks)
-		note("%s: its loss scale %.15g multiplied a sum over tokens, which is %.15g of their mean; %s%.15g",
-		    ckpt_dir(k), scale, of_mean, s->dynamic ? "the run goes on with " : "--loss-scale is ",
-		    s->dynamic ? of_mean : s->scale);
 	if (s->dynamic)
 		s->scale = of_mean;
+	if (of_mean != scale && speaks)
+		note("%s: its loss scale %.15g multiplied a sum over tokens, which is %.15g of "
+		     "their mean; %s %.15g",
+		    ckpt_dir(k), scale, of_mean,
+		    s->dynamic ? "the run goes on with" : "--loss-scale is", s->scale);
 }
 
 /* Where the run stood. A checkpoint that was imported, or of another type than fp16, knows no loss
  * scale: the run then begins with its own. Numbers went through doubles exactly: train/config.c
  * keeps them below 2^53. */
 static int
-resume_progress(const struct engine *e, const struct ckpt *k, struct train_config *c, struct progress *p, struct err *err)
+resume_progress(const struct engine *e, const struct ckpt *k, struct train_config *c,
+    struct progress *p, struct err *err)
 {
 	struct { const char *key; int64_t *to; bool scaling; } whole[] = {
 		{ "iteration", &p->iteration, false }, { "consumed_train_samples", &p->consumed_samples, false },
@@ -194,7 +196,8 @@ resume_progress(const struct engine *e, const struct ckpt *k, struct train_confi
 		{ "loss_scale_growth", &c->scaler.growth, true }, { "loss_scale_hysteresis", &c->scaler.hysteresis_left, true },
 	};
 	const char *dtype = ckpt_state(k, "dtype");
-	bool scaled = c->o.run.fp16 && ckpt_state(k, "loss_scale") && dtype && !strcmp(dtype, dtype_name(DTYPE_F16));
+	bool scaled = c->o.run.fp16 && ckpt_state(k, "loss_scale") && dtype &&
+	    !strcmp(dtype, dtype_name(DTYPE_F16));
 	double v = 0;
 
 	for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {

@@ -37,10 +37,11 @@ static void
 board_options(struct tensorboard *board, const struct train_config *c, int64_t iteration)
 {
 	struct str options = { 0 };
-	char *rest;
+	char *rest, *name;
 
 	train_dump(c, true, &options);
-	for (char *name = strtok_r(options.buf, "\n", &rest); name; name = strtok_r(NULL, "\n", &rest)) {
+	name = strtok_r(options.buf, "\n", &rest);
+	for (; name; name = strtok_r(NULL, "\n", &rest)) {
 		char *value = name + strcspn(name, " ");
 
 		if (*value)
@@ -151,14 +152,15 @@ board_point(struct metrics *m, const char *tag, int64_t iteration, int64_t sampl
 	str_release(&by_samples);
 }
 
-/* Tags are Megatron-LM's (training_log of megatron/training/training.py); a step that is skipped has
- * no norm. Errors are kept by the board and reported when it is closed. */
+/* Tags are Megatron-LM's (training_log of megatron/training/training.py); a step that is skipped
+ * has no norm. Errors are kept by the board and reported when it is closed. */
 static void
 board_points(struct metrics *m, const struct step_metrics *s)
 {
 	struct { const char *tag; double value; } point[] = {
-		{ "learning-rate", s->lr }, { "batch-size", (double)m->batch }, { "lm loss", s->lm_loss },
-		{ "loss-scale", s->loss_scale }, { "grad-norm", s->grad_norm },
+		{ "learning-rate", s->lr }, { "batch-size", (double)m->batch },
+		{ "lm loss", s->lm_loss }, { "loss-scale", s->loss_scale },
+		{ "grad-norm", s->grad_norm },
 	};
 	int points = sizeof point / sizeof *point - s->skipped;
 	struct err ignored;

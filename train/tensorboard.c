@@ -3,10 +3,10 @@
  *
  * A file is a sequence of records: length (u64), masked CRC-32C of the length, an Event message,
  * masked CRC of the message, all little-endian. Field numbers are those of tensorflow's
- * event.proto, summary.proto and tensor.proto: Event wall_time 1, step 2, file_version 3, summary 5;
- * Summary value 1; Value tag 1, simple_value 2, tensor 8, metadata 9; SummaryMetadata plugin_data 1;
- * PluginData plugin_name 1; TensorProto dtype 1, tensor_shape 2, string_val 8. Protobuf needs the
- * length of an inner message before its bytes, so messages are built from the inside out.
+ * event.proto, summary.proto and tensor.proto: Event wall_time 1, step 2, file_version 3, summary
+ * 5; Summary value 1; Value tag 1, simple_value 2, tensor 8, metadata 9; SummaryMetadata plugin_data
+ * 1; PluginData plugin_name 1; TensorProto dtype 1, tensor_shape 2, string_val 8. Protobuf needs
+ * the length of an inner message before its bytes, so messages are built from the inside out.
  */
 #include "train/tensorboard.h"
 #include "lib/base/clock.h"

@@ -5,8 +5,9 @@
  * checksum, bytes, u32 their checksum}, little-endian; the checksums are CRC-32C, rotated right by
  * 15 and increased by 0xa282ead8 ("masked"). The bytes are protobuf messages: Event {1: f64
  * wall_time, 2: i64 step, 3: file_version | 5: Summary {1: Value {1: tag, 2: f32 | 9: metadata, 8:
- * tensor}}}. The file grows while TensorBoard reads it, so it is written under its own name. Source:
- * tensorflow/core/lib/io/record_writer.h, util/event.proto, framework/{summary,tensor}.proto.
+ * tensor}}}. The file grows while TensorBoard reads it, so it is written under its own name.
+ * Source: tensorflow/core/lib/io/record_writer.h, util/event.proto,
+ * framework/{summary,tensor}.proto.
  */
 #ifndef TRAIN_TENSORBOARD_H
 #define TRAIN_TENSORBOARD_H

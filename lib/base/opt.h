@@ -92,7 +92,8 @@ void opt_release(struct opt_parse *p);
 
 void opt_help(const struct opt *table, FILE *f);
 void opt_mdoc(const struct opt *table, FILE *f);
-/* Writes every value that there is as an option file that reads back to the same values. only_given leaves defaults out. */
+/* Writes every value that there is as an option file that reads back to the same values. only_given
+ * leaves defaults out. */
 void opt_dump(const struct opt_parse *p, bool only_given, struct str *out);
 
 #endif

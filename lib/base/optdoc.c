@@ -149,9 +149,9 @@ dump_word(struct str *out, const char *s)
 }
 
 /*
- * One option a line, in the order of the table, doubles in the shortest form that reads back exactly.
- * A switch that is off needs no line; one that was switched off against its default does. Values
- * that are absent, such as a string of NULL or a number that has no default, are left out.
+ * One option a line, in the order of the table, doubles in the shortest form that reads back
+ * exactly. A switch that is off needs no line; one that was switched off against its default does.
+ * Values that are absent, such as a string of NULL or a number that has no default, are left out.
  */
 void
 opt_dump(const struct opt_parse *p, bool only_given, struct str *out)
@@ -160,9 +160,10 @@ opt_dump(const struct opt_parse *p, bool only_given, struct str *out)
 		const char *field = (const char *)p->cfg + o->off;
 		const struct opt_list *l = (const struct opt_list *)(const void *)field;
 		bool given = p->given[o - p->table];
+		bool number = o->type == OPT_INT || o->type == OPT_NUMBER;
 		const char *s;
 
-		if (!given && (only_given || ((o->type == OPT_INT || o->type == OPT_NUMBER) && !o->def)))
+		if (!given && (only_given || (number && !o->def)))
 			continue;
 		switch (o->type) {
 		case OPT_FLAG:

@@ -66,8 +66,9 @@ void    model_rope_table(const struct model_config *c, int64_t positions, double
 int     id_list_add(struct id_list *ids, int64_t id, struct err *e);
 /* The config as an option file, readable by mtrain --config; what a checkpoint stores. */
 void    model_dump(const struct model_config *c, struct str *out);
-/* Where a and b differ: a line an option, of its name, what a has and what b has, between tabs: "'num-layers 2'" or, where it
- * says nothing, "no num-layers". */
-void    model_differences(const struct model_config *a, const struct model_config *b, struct str *out);
+/* Where a and b differ: a line an option, of its name, what a has and what b has, between tabs:
+ * "'num-layers 2'" or, where it says nothing, "no num-layers". */
+void    model_differences(
+    const struct model_config *a, const struct model_config *b, struct str *out);
 
 #endif

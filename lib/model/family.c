@@ -184,9 +184,11 @@ family_write_number(struct str *out, const char *indent, const char *key, double
 static void
 write_ids(struct str *out, const char *key, const int64_t *id, int count)
 {
+	const char *indent = count > 1 ? "\n    " : "";
+
 	str_addf(out, ",\n  \"%s\": %s", key, count > 1 ? "[" : count ? "" : "null");
 	for (int i = 0; i < count; i++)
-		str_addf(out, "%s%s%lld", i ? "," : "", count > 1 ? "\n    " : "", (long long)id[i]);
+		str_addf(out, "%s%s%lld", i ? "," : "", indent, (long long)id[i]);
 	if (count > 1)
 		str_adds(out, "\n  ]");
 }

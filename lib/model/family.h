@@ -57,7 +57,8 @@ int family_place(const struct family *f, const struct model_config *c, const str
  * config.json. */
 int  family_read_rope(struct model_config *c, const struct json_value *config, struct err *e);
 void family_write_rope(const struct model_config *c, struct str *out);
-/* The members bos_token_id, eos_token_id and pad_token_id; those that are none as null, or not at all. */
+/* The members bos_token_id, eos_token_id and pad_token_id; those that are none as null, or not at
+ * all. */
 void family_write_ids(const struct model_config *c, bool nulls, struct str *out);
 /* One more member on a line of its own: "key": x. */
 void family_write_number(struct str *out, const char *indent, const char *key, double x);

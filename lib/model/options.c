@@ -108,16 +108,19 @@ window(const struct opt_parse *p, const struct run_options *o, int64_t *out, str
 	if (end && bracket)
 		end = pair && *end == ')' ? end + 1 : NULL;
 	if (!end || *end || before < (pair ? -1 : 1) || before > 1 << 30)
-		return err_set(e, "--window-size %s: must be from 1 to 2^30, or a pair such as 127,0 for 128", s);
+		return err_set(e,
+		    "--window-size %s: must be from 1 to 2^30, or a pair such as 127,0 for 128", s);
 	if (after != 0)
-		return err_set(e, "--window-size %s: must end in 0: a query sees no keys after its own", s);
+		return err_set(e,
+		    "--window-size %s: must end in 0: a query sees no keys after its own", s);
 	*out = before + pair;
 	return 0;
 }
 
 /* The ids of --eos-token-id; -1 stands for none, as with its sisters. */
 static int
-ends_of_text(const struct opt_parse *p, const struct run_options *o, struct id_list *ids, struct err *e)
+ends_of_text(
+    const struct opt_parse *p, const struct run_options *o, struct id_list *ids, struct err *e)
 {
 	const struct opt_list *l = &o->eos_token_id;
 	struct err why;
@@ -145,7 +148,8 @@ ends_of_text(const struct opt_parse *p, const struct run_options *o, struct id_l
  * tanh.
  */
 static int
-recipe(const struct opt_parse *p, const struct run_options *o, struct model_config *c, struct err *e)
+recipe(
+    const struct opt_parse *p, const struct run_options *o, struct model_config *c, struct err *e)
 {
 	TAKE(normalization, "normalization", (enum normalization)o->normalization);
 	TAKE(norm_epsilon, "norm-epsilon", o->norm_epsilon);
@@ -154,7 +158,8 @@ recipe(const struct opt_parse *p, const struct run_options *o, struct model_conf
 	    !o->openai_gelu)
 		c->activation = ACTIVATION_GELU_ERF;
 	if (o->swiglu && o->squared_relu)
-		return err_set(e, "--swiglu and --squared-relu exclude each other: give one of them");
+		return err_set(
+		    e, "--swiglu and --squared-relu exclude each other: give one of them");
 	if (o->swiglu)
 		c->activation = ACTIVATION_SWIGLU;
 	if (o->squared_relu)
@@ -246,8 +251,8 @@ keep_recipe(const struct model_config *from, struct model_config *c)
 
 /*
  * vocab_size is the tokenizer's, or 0, and counts for less than an option or a config. A fixed
- * config is a checkpoint's; options that are typed count for more than either, but for the recipe of
- * one that is kept.
+ * config is a checkpoint's; options that are typed count for more than either, but for the recipe
+ * of one that is kept.
  */
 int
 run_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_size,
@@ -287,7 +292,8 @@ run_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_
 
 /* A note for each option of the recipe that was typed and does not count. */
 static void
-note_kept(const struct opt_parse *p, const struct run_options *o, const struct model_config *c, struct str *notes)
+note_kept(const struct opt_parse *p, const struct run_options *o, const struct model_config *c,
+    struct str *notes)
 {
 	struct run_options typed = *o;
 	struct model_config other;
@@ -300,7 +306,9 @@ note_kept(const struct opt_parse *p, const struct run_options *o, const struct m
 	for (const char *at = differences.buf; at && *at; at += strcspn(at, "\n") + 1) {
 		const char *kept = strchr(at, '\t') + 1, *lost = strchr(kept, '\t') + 1;
 
-		str_addf(notes, "--use-checkpoint-args: the checkpoint has %.*s, which counts; the command line has %.*s\n",
+		str_addf(notes,
+		    "--use-checkpoint-args: the checkpoint has %.*s, which counts; the command "
+		    "line has %.*s\n",
 		    (int)(lost - kept - 1), kept, (int)strcspn(lost, "\n"), lost);
 	}
 	str_release(&differences);
@@ -391,7 +399,8 @@ activation_elements(const struct model_config *c, int64_t tokens)
  * raised, which is then what the checkpoint records.
  */
 static int
-resolve_shape(const struct opt_parse *p, const struct run_options *o, struct run_plan *plan, struct err *e)
+resolve_shape(
+    const struct opt_parse *p, const struct run_options *o, struct run_plan *plan, struct err *e)
 {
 	struct train_shape *s = &plan->shape;
 

@@ -34,8 +34,8 @@ struct run_options {
 	int recompute_granularity, recompute_method;
 	bool recompute_activations;
 	int64_t recompute_num_layers;
-	/* set by the program: a model whose values are the defaults, as with --model; and whether its recipe counts for more
-	 * than what was typed, as with Megatron-LM's --use-checkpoint-args */
+	/* set by the program: a model whose values are the defaults, as with --model; whether its
+	 * recipe counts for more than what was typed, as with --use-checkpoint-args */
 	const struct model_config *fixed;
 	bool keep_recipe;
 };
@@ -121,17 +121,19 @@ enum { OPTIMIZER_ADAM, OPTIMIZER_SGD };
 	{ .name = "linear-biases", .type = OPT_LIST, .off = offsetof(S, M.linear_biases), .unit = "WHERE", \
 	  .help = "which linear layers have biases: any of qkv, proj, mlp; or none" }, \
 	RUN_FLAG(S, M, "untie-embeddings-and-output-weights", untie, "an output table of its own"), \
-	{ .name = "window-size", .type = OPT_STRING, .off = offsetof(S, M.window_size), .unit = "W", \
-	  .help = "keys that a query sees, itself included; or W-1,0, as Megatron-LM counts; all by default" }, \
+	{ .name = "window-size", .type = OPT_STRING, .off = offsetof(S, M.window_size), \
+	  .unit = "W", .help = "keys that a query sees, itself included; or W-1,0, as " \
+	  "Megatron-LM counts; all by default" }, \
 	RUN_NUM(S, M, "init-method-std", init_method_std, 0, INFINITY, "0.02", "standard deviation of the initial weights"), \
 	RUN_NUM(S, M, "attention-dropout", attention_dropout, 0, 0.999, "0.1", "dropout of attention probabilities"), \
-	RUN_NUM(S, M, "hidden-dropout", hidden_dropout, 0, 0.999, "0.1", "dropout of block outputs and embeddings"), \
+	RUN_NUM(S, M, "hidden-dropout", hidden_dropout, 0, 0.999, "0.1", \
+	        "dropout of block outputs and embeddings"), \
 	RUN_NUM(S, M, "embedding-dropout", embedding_dropout, 0, 0.999, NULL, \
 	        "dropout of embeddings where it is another, as GPT-2's embd_pdrop"), \
 	{ .name = "bos-token-id", .type = OPT_INT, .off = offsetof(S, M.bos_token_id), .def = "-1", \
 	  .help = "beginning of text, for export; -1: none" }, \
-	{ .name = "eos-token-id", .type = OPT_LIST, .off = offsetof(S, M.eos_token_id), .unit = "ID", \
-	  .help = "ends of text, for export; the tokenizer's by default, -1: none" }, \
+	{ .name = "eos-token-id", .type = OPT_LIST, .off = offsetof(S, M.eos_token_id), \
+	  .unit = "ID", .help = "ends of text, for export; the tokenizer's by default" }, \
 	{ .name = "pad-token-id", .type = OPT_INT, .off = offsetof(S, M.pad_token_id), .def = "-1", \
 	  .help = "padding, for export" }, \
 	{ .type = OPT_GROUP, .help = "Layout" }, \

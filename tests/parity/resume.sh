@@ -36,7 +36,8 @@ halves gpt2-fp32-tp2-pp2 4 $grid
 halves gpt2-bf16-tp2-pp2 4 $grid --bf16
 halves gpt2-fp16-tp2-pp2-dp2-zero 8 $grid $fp16 --use-distributed-optimizer
 metric loss_scale gpt2-fp16.jsonl >one
-metric loss_scale gpt2-fp16-tp2-pp2-dp2-zero.jsonl | cmp - one || fail "fp16: the loss scale depends on the layout"
+metric loss_scale gpt2-fp16-tp2-pp2-dp2-zero.jsonl | cmp - one ||
+	fail "fp16: the loss scale depends on the layout"
 model=$llama
 halves llama-bf16-dp2-zero 2 --bf16 --use-distributed-optimizer
 halves llama-sgd-tp2 2 $(layout 2 1) --optimizer sgd

@@ -58,7 +58,8 @@ main(void)
 	struct backend b = { .record_begin = begin, .record_end = end, .launch = launch };
 	struct stream stream = { 0 };
 	struct comm tp = { .size = 1 };
-	struct engine e = { .backend = &b, .stream = &stream, .groups.tp = &tp, .mem.num_slots = 2, .token_scale = 8 };
+	struct engine e = { .backend = &b, .stream = &stream, .groups.tp = &tp, .mem.num_slots = 2,
+		.token_scale = 8 };
 	struct step s = { .e = &e, .training = true };
 	struct replay *r = replay_new(&e);
 

@@ -5,25 +5,28 @@
 #include "tests/check.h"
 #include "train/config.h"
 
-static const char model[] = "mtrain -q --mock-data --num-layers 1 --hidden-size 8 --num-attention-heads 2 --vocab-size 16 "
-			    "--seq-length 4 --global-batch-size 4 ";
+static const char model[] = "mtrain -q --mock-data --num-layers 1 --hidden-size 8 "
+			    "--num-attention-heads 2 --vocab-size 16 --seq-length 4 "
+			    "--global-batch-size 4 ";
 
 static struct err e;
 
-/* Configures a run of these options; the words live in text, which is cut up. 0, or -1 and the reason in e. */
+/* Configures a run of these options; the words live in text, which is cut up. 0, or -1 and the
+ * reason in e. */
 static int
 configure(struct train_config *c, char *text)
 {
-	char *argv[64], *rest;
+	char *argv[64], *rest, *word = strtok_r(text, " ", &rest);
 	int argc = 0;
 
-	for (char *word = strtok_r(text, " ", &rest); word && argc < 64; word = strtok_r(NULL, " ", &rest))
+	for (; word && argc < 64; word = strtok_r(NULL, " ", &rest))
 		argv[argc++] = word;
 	e.msg[0] = '\0';
 	return train_parse(c, argc, argv, &e) < 0 ? -1 : train_configure(c, 1, &e);
 }
 
-/* Relative, since a rate is small: CHECK_NEAR counts numbers below 1 by their absolute difference. */
+/* Relative, since a rate is small: CHECK_NEAR counts numbers below 1 by their absolute
+ * difference. */
 static bool
 near(double a, double b)
 {
@@ -39,10 +42,11 @@ compare(const struct train_config *c, const char *options, char **rest)
 
 	for (; *rest && sscanf(*rest, "%lf %lf", &lr, &wd) == 2; steps++) {
 		int64_t samples = steps * c->plan.global_batch_size;
+		double x = lr_at(&c->schedule, samples), y = wd_at(&c->schedule, samples);
 
-		if (!near(lr_at(&c->schedule, samples), lr) || !near(wd_at(&c->schedule, samples), wd)) {
-			fprintf(stderr, "%s: step %d: %.17g %.17g instead of %.17g %.17g\n", options, steps + 1,
-			    lr_at(&c->schedule, samples), wd_at(&c->schedule, samples), lr, wd);
+		if (!near(x, lr) || !near(y, wd)) {
+			fprintf(stderr, "%s: step %d: %.17g %.17g instead of %.17g %.17g\n",
+			    options, steps + 1, x, y, lr, wd);
 			CHECK(0);
 		}
 		*rest = strchr(*rest, '\n');

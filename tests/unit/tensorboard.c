@@ -1,4 +1,5 @@
-/* tensorboard.c - reads event files back: frames, checksums, fields; the tags and the log lines of a run */
+/* tensorboard.c - reads event files back: frames, checksums, fields; the tags and the log lines of
+ * a run */
 #include "train/tensorboard.h"
 
 #include "lib/base/hash.h"
@@ -92,7 +93,8 @@ expect_bytes(struct reader *r, int field, const char *want, size_t len)
 	CHECK((size_t)(bytes.end - bytes.at) == len && !memcmp(bytes.at, want, len));
 }
 
-/* 9: SummaryMetadata { 1: PluginData { 1: "text" } }, 8: TensorProto { 1: DT_STRING, 2: a shape of one element, 8: text } */
+/* 9: SummaryMetadata { 1: PluginData { 1: "text" } },
+ * 8: TensorProto { 1: DT_STRING, 2: a shape of one element, 8: text } */
 static void
 read_tensor(struct reader *value, struct event *e)
 {
@@ -295,13 +297,15 @@ option(const struct event *e, int n, const char *name)
 	return "";
 }
 
-/* What a run gives: two steps of 4 samples, the second of which is skipped, an evaluation of two sets, and the test. */
+/* What a run gives: two steps of 4 samples, the second of which is skipped, an evaluation of two
+ * sets, and the test. */
 static void
 report(struct metrics *m)
 {
-	struct step_metrics s = { .iteration = 11, .consumed_samples = 44, .lm_loss = 2, .grad_norm = 3, .lr = 0.5,
-		.loss_scale = 8, .seconds = 0.25 };
-	struct metrics_evaluation valid = { .iteration = 12, .consumed_samples = 48, .split = "valid", .lm_loss = 0 };
+	struct step_metrics s = { .iteration = 11, .consumed_samples = 44, .lm_loss = 2,
+		.grad_norm = 3, .lr = 0.5, .loss_scale = 8, .seconds = 0.25 };
+	struct metrics_evaluation valid = { .iteration = 12, .consumed_samples = 48,
+		.split = "valid", .lm_loss = 0 };
 
 	metrics_step(m, &s);
 	s.iteration = 12;
@@ -339,7 +343,8 @@ static const struct { const char *tag; int64_t step; float value; } points[] = {
 
 enum { POINTS = sizeof points / sizeof *points, EVENTS = 300 };
 
-/* Tags, steps and values of all points in their order, after the options as text. -1 is any value. */
+/* Tags, steps and values of all points in their order, after the options as text. -1 is any
+ * value. */
 static void
 check_board(const char *path)
 {
@@ -360,12 +365,14 @@ check_board(const char *path)
 		const struct event *have = &e[1 + texts + i];
 
 		CHECK_STR(have->text, points[i].tag);
-		CHECK(have->step == points[i].step && (points[i].value == -1 || have->value == points[i].value));
+		CHECK(have->step == points[i].step);
+		CHECK(points[i].value == -1 || have->value == points[i].value);
 	}
 	free(e);
 }
 
-/* The log line of each step: a step that was skipped has neither loss nor norm, and one whose loss is not finite is counted. */
+/* The log line of each step: a step that was skipped has neither loss nor norm, and one whose loss
+ * is not finite is counted. */
 static void
 check_lines(const char *path)
 {
@@ -377,12 +384,15 @@ check_lines(const char *path)
 	second = strchr(text, '\n');
 	CHECK(second != NULL);
 	*second++ = '\0';
-	CHECK(strstr(text, " global batch size:     4 | lm loss: 2.000000E+00 | loss scale: 8.0 | grad norm: 3.000 | "
-			   "number of skipped iterations:   0 | number of nan iterations:   0 |"));
-	CHECK(strstr(second, " global batch size:     4 | loss scale: 8.0 | number of skipped iterations:   1 | "
-			     "number of nan iterations:   1 |"));
-	CHECK(strstr(second, "\n validation loss at iteration 12 | lm loss value: 0.000000E+00 | lm loss PPL: 1.000000E+00 |\n"
-			     " validation-web loss at iteration 12 | "));
+	CHECK(strstr(text,
+	    " global batch size:     4 | lm loss: 2.000000E+00 | loss scale: 8.0 | grad norm: 3.000 | "
+	    "number of skipped iterations:   0 | number of nan iterations:   0 |"));
+	CHECK(strstr(second,
+	    " global batch size:     4 | loss scale: 8.0 | number of skipped iterations:   1 | "
+	    "number of nan iterations:   1 |"));
+	CHECK(strstr(second,
+	    "\n validation loss at iteration 12 | lm loss value: 0.000000E+00 | lm loss PPL: "
+	    "1.000000E+00 |\n validation-web loss at iteration 12 | "));
 	CHECK(strstr(second, "\n test loss at iteration 12 | "));
 	free(text);
 }
@@ -391,9 +401,10 @@ static void
 test_run(const char *top)
 {
 	char board[256], lines[256], path[512] = "";
-	char *argv[] = { "mtrain", "-q", "--num-layers=1", "--hidden-size=8", "--num-attention-heads=2", "--vocab-size=16",
-		"--seq-length=4", "--global-batch-size=4", "--train-iters=20", "--lr=0.125", "--mock-data", "--log-interval=1",
-		"--tensorboard-dir", board };
+	char *argv[] = { "mtrain", "-q", "--num-layers=1", "--hidden-size=8",
+		"--num-attention-heads=2", "--vocab-size=16", "--seq-length=4",
+		"--global-batch-size=4", "--train-iters=20", "--lr=0.125", "--mock-data",
+		"--log-interval=1", "--tensorboard-dir", board };
 	struct train_config c;
 	struct metrics *m;
 	struct err err;
