@@ -10,12 +10,13 @@ CC       = cc
 CXX      = c++
 NVCC     = nvcc
 MPICC    = mpicc
-OPT      = -O3 -march=x86-64-v3
+OPT      = -O3 $(if $(filter x86_64,$(machine)),-march=x86-64-v3)
 CUDA     = auto
 CUDA_ARCH = 80 90a 100
 GOLDEN   =
 -include config.mk
 
+machine := $(shell uname -m)
 VERSION := $(shell cat VERSION)
 COMMIT  := $(shell git rev-parse --short HEAD 2>/dev/null || echo none)
 TOOLS    = $(sort $(patsubst bin/%.c,%,$(wildcard bin/*.c)))
@@ -26,19 +27,21 @@ variant := $(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(DEBUG),-debug)
 B       := build$(variant)
 
 WARN     = -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wno-overlength-strings -Wno-missing-field-initializers $(if $(CI),-Werror)
-CPPFLAGS = -I. -D_GNU_SOURCE $(shell mpicc --showme:compile 2>/dev/null | tr ' ' '\n' | grep '^-I' | sed 's/^-I/-isystem /' | tr '\n' ' ')
+mpi_includes := $(shell $(MPICC) --showme:compile 2>/dev/null | tr ' ' '\n' | sed -n 's/^-I/-isystem /p' | tr '\n' ' ')
+mpi_libs := $(shell $(MPICC) --showme:link 2>/dev/null | tr ' ' '\n' | grep -E '^-(L|l)' | tr '\n' ' ')
+CPPFLAGS = -I. -D_GNU_SOURCE $(mpi_includes)
 CFLAGS   = -std=c17 $(if $(DEBUG),-O0,$(if $(SAN),-O1,$(OPT))) -g -ffp-contract=off $(WARN) -Wstrict-prototypes $(sanflags)
 CXXFLAGS = -std=c++17 $(if $(DEBUG),-O0,$(if $(SAN),-O1,$(OPT))) -g $(WARN) $(sanflags)
-sanflags = $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all) -ffile-prefix-map=$(CURDIR)=.
+sanflags = $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all) -ffile-prefix-map='$(CURDIR)'=.
 LDFLAGS  = $(if $(SAN),-fsanitize=$(SAN))
 LIBS     = -lsentencepiece_train -lsentencepiece -lsimdjson -lpcre2-8 -lutf8proc -lz -lzstd -lstdc++ -lpthread -lm
-MPILIBS  = $(shell mpicc --showme:link 2>/dev/null | tr ' ' '\n' | grep -E '^-(L|l)' | tr '\n' ' ') -lopenblas
+MPILIBS  = $(mpi_libs) -lopenblas
 
 # CUDA is probed once per build directory: nvcc must compile a kernel and link cuBLASLt and NCCL.
 -include $(B)/probe.mk
 HAVE_CUDA := $(if $(filter 0,$(CUDA)),,$(if $(filter 1,$(CUDA)),1,$(PROBE_CUDA)))
 CUDA_LIBS  = -lcublasLt -lnccl -lcudart -lstdc++
-CUDA_HOME  = $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v $(NVCC) 2>/dev/null)))
+CUDA_HOME := $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v $(NVCC) 2>/dev/null)))
 ifeq ($(CUDA)$(CUDA_HOME),1)
 $(error CUDA=1 asks for CUDA, but there is no $(NVCC))
 endif
@@ -116,6 +119,9 @@ $(B)/probe.mk:
 config: $(B)/probe.mk
 	@echo "CUDA: $(if $(HAVE_CUDA),yes ($(CUDA_HOME)),no)   variant: $(B)   MPI: $(shell $(MPICC) --showme:version 2>/dev/null)"
 
+# A directory, absolute for scripts that work in others; blanks are kept.
+golden = $(if $(GOLDEN),"$$(realpath '$(GOLDEN)')")
+
 # --- tests ---------------------------------------------------------------------------------------------------------------
 unit_src := $(call find,c,tests/unit tests/prop tests/grad tests/tools tests/bench)
 unit_bin := $(patsubst %.c,$(B)/%,$(unit_src))
@@ -145,7 +151,7 @@ test-bats: tests
 test-parity: tests
 	@B=$(B) sh tests/run.sh parity
 test-golden: tests
-	@B=$(B) GOLDEN=$(abspath $(GOLDEN)) sh tests/run.sh golden
+	@B=$(B) GOLDEN=$(golden) sh tests/run.sh golden
 test-gpu: $(progs) $(gpu_bin)
 	@B=$(B) sh tests/run.sh gpu
 lint:
@@ -153,20 +159,20 @@ lint:
 fuzz:
 	@sh tests/fuzz/fuzz.sh
 bench: tests
-	@B=$(B) GOLDEN=$(if $(GOLDEN),$(abspath $(GOLDEN))) sh tests/bench/bench.sh
-	@[ -z "$(GOLDEN)" ] || B=$(B) GOLDEN=$(abspath $(GOLDEN)) sh tests/bench/tok.sh
-	@[ -z "$(GOLDEN)" ] || B=$(B) GOLDEN=$(abspath $(GOLDEN)) sh tests/bench/mtok.sh
+	@B=$(B) GOLDEN=$(golden) sh tests/bench/bench.sh
+	@[ -z "$(GOLDEN)" ] || B=$(B) GOLDEN=$(golden) sh tests/bench/tok.sh
+	@[ -z "$(GOLDEN)" ] || B=$(B) GOLDEN=$(golden) sh tests/bench/mtok.sh
 bench-gpu: all $(B)/tests/bench/ceiling
 	@B=$(B) sh tests/bench/gpu.sh $(WORKLOADS)
 
 # --- the rest ------------------------------------------------------------------------------------------------------------
+prefix  = '$(DESTDIR)$(PREFIX)'
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man5 \
-		$(DESTDIR)$(PREFIX)/share/man/man7
-	install $(progs) $(DESTDIR)$(PREFIX)/bin
-	install -m 644 $(wildcard man/*.1) $(DESTDIR)$(PREFIX)/share/man/man1
-	install -m 644 $(wildcard man/*.5) $(DESTDIR)$(PREFIX)/share/man/man5
-	install -m 644 $(wildcard man/*.7) $(DESTDIR)$(PREFIX)/share/man/man7
+	install -d $(prefix)/bin $(prefix)/share/man/man1 $(prefix)/share/man/man5 $(prefix)/share/man/man7
+	install $(progs) $(prefix)/bin
+	install -m 644 $(wildcard man/*.1) $(prefix)/share/man/man1
+	install -m 644 $(wildcard man/*.5) $(prefix)/share/man/man5
+	install -m 644 $(wildcard man/*.7) $(prefix)/share/man/man7
 man: $(progs)
 	@B=$(B) sh man/options.sh
 dist:

@@ -12,16 +12,33 @@ again()
 	env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -C "$TOP" --no-print-directory "$@" $vars
 }
 
-@test "make install puts the tools and their pages under DESTDIR and PREFIX" {
-	run -0 again -o all install DESTDIR="$BATS_TEST_TMPDIR" PREFIX=/usr
+@test "make install puts the tools and their pages under DESTDIR and PREFIX, which may hold blanks" {
+	run -0 again -o all install DESTDIR="$BATS_TEST_TMPDIR/a root" PREFIX='/usr local'
+	cd "$BATS_TEST_TMPDIR/a root/usr local"
 	for main in "$TOP"/bin/*.c; do
 		tool=$(basename "$main" .c)
-		[ -x "$BATS_TEST_TMPDIR/usr/bin/$tool" ]
-		[ -s "$BATS_TEST_TMPDIR/usr/share/man/man1/$tool.1" ]
+		[ -x "bin/$tool" ]
+		[ -s "share/man/man1/$tool.1" ]
 	done
-	[ -s "$BATS_TEST_TMPDIR/usr/share/man/man7/mikoshi.7" ]
-	[ -s "$BATS_TEST_TMPDIR/usr/share/man/man5/mckpt.5" ]
-	[ "$(find "$BATS_TEST_TMPDIR/usr/bin" -type f | wc -l)" = "$(ls "$TOP"/bin/*.c | wc -l)" ]
+	[ -s share/man/man7/mikoshi.7 ]
+	[ -s share/man/man5/mckpt.5 ]
+	[ "$(find bin -type f | wc -l)" = "$(ls "$TOP"/bin/*.c | wc -l)" ]
+}
+
+@test "a checkout whose path holds blanks builds, and no object knows the path" {
+	mkdir "$BATS_TEST_TMPDIR/a checkout"
+	cd "$BATS_TEST_TMPDIR/a checkout"
+	cp -R "$TOP"/Makefile "$TOP"/VERSION "$TOP"/lib "$TOP"/bin .
+	env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s CUDA=0 build/lib/base/err.c.o build/lib/base/json.cc.o
+	! grep -q 'a checkout' build/lib/base/err.c.o build/lib/base/json.cc.o || false
+}
+
+@test "mpicc is asked as often as its answers are needed, not for each object" {
+	mkdir "$BATS_TEST_TMPDIR/bin"
+	printf '#!/bin/sh\necho x >>"%s/asked"\n' "$BATS_TEST_TMPDIR" >"$BATS_TEST_TMPDIR/bin/mpicc"
+	chmod +x "$BATS_TEST_TMPDIR/bin/mpicc"
+	PATH="$BATS_TEST_TMPDIR/bin:$PATH" run -0 again -n -B all
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/asked")" -le 4 ]
 }
 
 @test "building again does nothing and says nothing" {
