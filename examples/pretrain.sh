@@ -67,10 +67,15 @@ mkdir debs
 for deb in debs/*.deb; do
 	dpkg-deb -x "$deb" debs
 done
+# Preface, chapters and appendices: releases of the packages put them into different directories.
 for language in en ja; do
 	for part in pr ch ap; do
-		LC_ALL=C awk -f "$here/examples/html2jsonl.awk" debs/usr/share/debian-reference/$part*.$language.html
+		find debs -type f -name "$part*.$language.html" | sort | LC_ALL=C xargs awk -f "$here/examples/html2jsonl.awk"
 	done >$language.jsonl
+	[ -s $language.jsonl ] || {
+		echo "pretrain.sh: debian-reference-$language holds no page named ch*.$language.html" >&2
+		exit 1
+	}
 done
 cat en.jsonl ja.jsonl | shuf --random-source=ja.jsonl >text.jsonl
 wc -c en.jsonl ja.jsonl

@@ -52,3 +52,22 @@ setup()
 	run -1 awk -f "$TOP/examples/plot.awk" /dev/null
 	[ "$output" = 'no losses to plot' ]
 }
+
+@test "pretrain.sh finds the pages wherever a release of the packages puts them" {
+	mkdir bin
+	printf '#!/bin/sh\n[ "$1" != -q ] || touch "$3.deb" "$4.deb"\n' >bin/apt-get
+	cat >bin/dpkg-deb <<-'EOF'
+		#!/bin/sh
+		docs=$3/usr/share/doc/debian-reference-common/docs
+		mkdir -p "$docs"
+		for page in pr01.en ch01.en ch02.en ch01.ja; do
+			{ printf '<h2>%s</h2>' $page; seq 100; } >"$docs/$page.html"
+		done
+	EOF
+	chmod +x bin/*
+	# So little text trains no tokenizer of 8,000 pieces: the example ends there.
+	PATH="$PWD/bin:$PATH" run ! sh "$TOP/examples/pretrain.sh" "$PWD/a run"
+	run -0 cut -c 1-15 'a run/en.jsonl'
+	[ "$output" = $'{"text": "pr01.\n{"text": "ch01.\n{"text": "ch02.' ] || { echo "$output"; false; }
+	[ "$(wc -l <'a run/ja.jsonl')" = 1 ]
+}
