@@ -148,6 +148,9 @@ test-unit: tests
 	@B=$(B) sh tests/run.sh unit prop grad fuzz
 test-bats: tests
 	@B=$(B) sh tests/run.sh bats
+# What reads foreign bytes, for a build with sanitizers: SAN=address,undefined.
+test-parsers: tests
+	@B=$(B) sh tests/run.sh unit prop fuzz parsers
 test-parity: tests
 	@B=$(B) sh tests/run.sh parity
 test-golden: tests
@@ -182,7 +185,7 @@ compile_commands.json:
 clean:
 	rm -rf build build-*
 help:
-	@echo 'all (default)  test  test-unit  test-bats  test-parity  test-golden GOLDEN=DIR  test-gpu  lint  fuzz  bench  bench-gpu  man  config'
+	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  test-golden GOLDEN=DIR  test-gpu  lint  fuzz  bench  bench-gpu  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  compile_commands.json  clean'
 	@echo 'variables: V=1  CUDA=0|1|auto  SAN=address,undefined  DEBUG=1  CI=1  OPT=FLAGS'
 	@echo 'CUDA: NVCC=PATH (its toolkit is used)  CUDA_ARCH="$(CUDA_ARCH)" (compute capabilities; V100: 70 and an nvcc of CUDA 12)'
@@ -190,5 +193,5 @@ help:
 Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
 force:
-.PHONY: all config tests test test-unit test-bats test-parity test-golden test-gpu lint fuzz bench bench-gpu install man dist clean help force
+.PHONY: all config tests test test-unit test-bats test-parsers test-parity test-golden test-gpu lint fuzz bench bench-gpu install man dist clean help force
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

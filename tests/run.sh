@@ -1,8 +1,9 @@
 #!/bin/sh
 # run.sh KIND... - run the tests of each kind; one line a test, the output of those that fail, and "N passed, N failed" at the end
 #
-# Kinds: unit prop grad gpu (C programs, and the scripts beside them), fuzz (each parser over its corpus), bats and
-# golden (bats files), parity and lint (shell scripts). B is the build directory. ONLY=PATTERN runs those whose name matches.
+# Kinds: unit prop grad gpu (C programs, and the scripts beside them), fuzz (each parser over its corpus), bats and golden
+# (bats files), parsers (the bats files of tools that read foreign bytes), parity and lint (shell scripts). B is the build
+# directory. ONLY=PATTERN runs those whose name matches.
 # Exit status 1 when one failed.
 set -u
 : "${B:=build}"
@@ -79,6 +80,10 @@ for kind; do
 	bats | golden)
 		for file in tests/"$kind"/*.bats; do
 			[ -e "$file" ] && bats_file "$file"
+		done ;;
+	parsers)
+		for file in index mckpt mexport mplan mshard mtok mtok_run tokenizers; do
+			bats_file "tests/bats/$file.bats"
 		done ;;
 	*)
 		for file in tests/"$kind"/*.sh; do
