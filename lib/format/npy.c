@@ -239,7 +239,20 @@ check_size(struct npy *a, uint64_t have, const char *path, struct err *e)
 	return 0;
 }
 
-/* The header is read in place; nothing of the file is copied. */
+/* Points data at the elements. A header may have any length, so they are copied where a load from the map would not
+ * be aligned; files of NumPy's own and of ours never are. */
+static void
+set_data(struct npy *a, uint64_t data)
+{
+	a->data = a->map.base + data;
+	if (data % dtype_size(a->dtype) == 0)
+		return;
+	a->copy = mem_alloc((size_t)a->count, dtype_size(a->dtype));
+	memcpy(a->copy, a->data, (size_t)a->count * dtype_size(a->dtype));
+	a->data = a->copy;
+}
+
+/* The header is read in place. */
 int
 npy_open(struct npy *a, const char *path, struct err *e)
 {
@@ -254,7 +267,7 @@ npy_open(struct npy *a, const char *path, struct err *e)
 		npy_close(a);
 		return -1;
 	}
-	a->data = a->map.base + data;
+	set_data(a, data);
 	return 0;
 }
 
@@ -263,7 +276,8 @@ void
 npy_close(struct npy *a)
 {
 	map_close(&a->map);
-	a->data = NULL;
+	free(a->copy);
+	a->data = a->copy = NULL;
 }
 
 /* NumPy pads for the first dimension to grow to 21 digits, then to a multiple of 64, never by

@@ -23,7 +23,8 @@ struct npy {
 	int ndim;
 	int64_t shape[NPY_DIMS];
 	int64_t count;                  /* elements */
-	const void *data;               /* borrowed from the map; 64-byte aligned in version 1.0 files of ours */
+	const void *data;               /* aligned to its elements; in the map, or the copy */
+	void *copy;                     /* where the header's length leaves the elements unaligned; else NULL */
 };
 
 int  npy_open(struct npy *a, const char *path, struct err *e);

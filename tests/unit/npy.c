@@ -51,6 +51,26 @@ test_headers(void)
 	}
 }
 
+/* Headers of every length: the elements are aligned wherever the file has them. */
+static void
+test_alignment(void)
+{
+	char header[] = "{'descr': '<i8', 'fortran_order': False, 'shape': (3,)}        ";
+	size_t least = strlen(header) - 8;
+
+	for (size_t n = least; n < least + 8; n++) {
+		struct npy a;
+
+		header[n] = '\0';
+		make(1, header, 24);
+		header[n] = ' ';
+		CHECK(npy_open(&a, path, &e) == 0);
+		CHECK((uintptr_t)a.data % 8 == 0 && a.count == 3 && ((const int64_t *)a.data)[2] == 0);
+		npy_close(&a);
+		CHECK(!a.data);
+	}
+}
+
 static void
 test_refused(void)
 {
@@ -150,6 +170,7 @@ main(void)
 	CHECK(fd >= 0);
 	close(fd);
 	test_headers();
+	test_alignment();
 	test_refused();
 	test_rewrite();
 	test_header_text();
