@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A text whose ids were large gives their memory back after the batch. */
-enum { IDS_KEPT = 4 << 20, PART_KEPT = 8 << 20 };
+/* A large batch and the ids of a large text give their memory back when they have been worked on. */
+enum { TEXT_KEPT = 4 << 20, IDS_KEPT = 4 << 20, PART_KEPT = 8 << 20 };
 
 /* What a worker keeps between batches: nothing of it is shared, so workers need no lock. */
 struct scratch {
@@ -67,7 +67,7 @@ scratch_new(const struct document_plan *p)
 	struct scratch *s = mem_zalloc(1, sizeof *s);
 
 	s->plan = p;
-	s->jsonl = jsonl_new(p->keys);
+	s->jsonl = jsonl_new(p->keys, p->max_bytes);
 	s->before = mem_zalloc((size_t)num_parts(p), sizeof *s->before);
 	s->tokenizer = mem_zalloc((size_t)p->num_tokenizers, sizeof(struct tokenizer_worker *));
 	for (int i = 0; i < p->num_tokenizers; i++)
@@ -352,4 +352,6 @@ job_work(struct job *j, struct scratch *s)
 	}
 	if (s->ids.cap > IDS_KEPT)
 		token_ids_release(&s->ids);
+	if (j->batch.text.cap > TEXT_KEPT)
+		str_release(&j->batch.text);
 }

@@ -32,6 +32,7 @@ struct document_plan {
 	int num_tokenizers;
 	enum dtype dtype;
 	int64_t bos, eod;               /* -1: none is added */
+	int64_t max_bytes;              /* of a line */
 	bool discard;                   /* counts alone */
 	bool stop_at_bad;               /* the job ends at its first bad line */
 	bool split_sentences, keep_newlines;
@@ -68,7 +69,7 @@ void job_release(struct job *j, const struct document_plan *p);
 struct scratch *scratch_new(const struct document_plan *p);
 void scratch_free(struct scratch *s);
 
-/* Fills the job from its batch. */
+/* Fills the job from its batch. The text of a large batch is given back; its place and bytes stay. */
 void job_work(struct job *j, struct scratch *s);
 
 #endif

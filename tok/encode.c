@@ -158,6 +158,7 @@ open_tokenizers(struct encode *x, struct err *e)
 	x->plan = (struct document_plan){
 		.keys = &c->json_keys, .tokenizer = x->tokenizer, .num_tokenizers = n,
 		.discard = !c->output_prefix, .stop_at_bad = c->on_error == ON_ERROR_STOP,
+		.max_bytes = c->max_document_bytes,
 		.split_sentences = c->split_sentences, .keep_newlines = c->keep_newlines,
 	};
 	return settle_ids(x, e);
@@ -220,7 +221,7 @@ open_ends(struct encode *x, struct err *e)
 		if (!x->output)
 			return -1;
 	}
-	x->input = input_new(&x->files, x->c->output_prefix ? x->c->stop_fd : -1);
+	x->input = input_new(&x->files, x->c->max_document_bytes, x->c->output_prefix ? x->c->stop_fd : -1);
 	x->at.file = x->lines_before = -1;
 	if (x->have_state) {
 		x->at = x->state.at;
@@ -403,7 +404,7 @@ add_counts(struct encode *x, const struct job *j)
 	}
 	n->documents += j->documents;
 	n->blank += j->blank;
-	n->input_bytes += (int64_t)j->batch.text.len;
+	n->input_bytes += j->batch.bytes;
 	n->stored = j->batch.stored;
 }
 
@@ -444,7 +445,7 @@ write_job(void *ctx, void *slot, struct err *e)
 		return -1;
 	add_counts(x, j);
 	x->at.lines += j->lines;
-	x->at.offset = j->batch.offset + (int64_t)j->batch.text.len;
+	x->at.offset = j->batch.offset + j->batch.bytes;
 	if (mark_is_due(x) && mark(x, false, e) < 0)
 		return -1;
 	if (x->progress)

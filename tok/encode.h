@@ -29,6 +29,7 @@ struct encode_config {
 	const char *eod_token;                  /* NULL: eod_id */
 	int64_t workers;                        /* 0: one a core */
 	int64_t eod_id;                         /* -1: the tokenizer's own */
+	int64_t max_document_bytes;             /* of a line */
 	int64_t log_interval;                   /* documents between two lines; 0: none */
 	double resume_interval;                 /* seconds between two marks */
 	int on_error;

@@ -3,7 +3,8 @@
  *
  * Plain bytes are read straight into the batch, compressed ones through `raw`. What follows the
  * last line feed of a batch is carried over to the next, so only a line that is longer than a batch
- * makes a batch longer. Every read polls two more descriptors, so that neither a run which has
+ * makes a batch longer, and only up to the longest line that is wanted: what follows is read and
+ * dropped. Every read polls two more descriptors, so that neither a run which has
  * failed nor one that was interrupted waits for a pipe that stays silent.
  */
 #include "tok/input.h"
@@ -34,6 +35,7 @@ struct input {
 	struct unpack *unpack;          /* NULL: the file is plain */
 	unsigned char *raw;             /* CHUNK stored bytes; [raw_pos, raw_len) are still to be decoded */
 	size_t raw_pos, raw_len;
+	size_t max_line;                /* bytes */
 	int64_t seek;                   /* decoded byte at which the next file is to begin; -1: its range says */
 	int64_t pos;                    /* decoded byte behind what was read */
 	int64_t skip;                   /* decoded bytes to drop first */
@@ -43,7 +45,7 @@ struct input {
 
 /* The descriptor that input_stop writes to is polled together with the file. */
 struct input *
-input_new(const struct input_list *files, int stop_fd)
+input_new(const struct input_list *files, int64_t max_line, int stop_fd)
 {
 	struct input *in = mem_zalloc(1, sizeof *in);
 
@@ -53,6 +55,7 @@ input_new(const struct input_list *files, int stop_fd)
 	in->fd = -1;
 	in->seek = -1;
 	in->stop_fd = stop_fd;
+	in->max_line = (size_t)max_line;
 	in->wake = eventfd(0, EFD_CLOEXEC);
 	return in;
 }
@@ -331,9 +334,9 @@ drop_line(struct input *in, struct batch *b)
 }
 
 /* Cuts the text behind the last line that begins in the file's range; false when that is not yet
- * known because the line is not complete. */
+ * known because the line is not complete. Text before `from` has been looked at. */
 static bool
-cut_at_end(const struct input *in, struct batch *b)
+cut_at_end(const struct input *in, struct batch *b, size_t from)
 {
 	int64_t end = in->files->item[in->current].end;
 	size_t inside;
@@ -347,6 +350,7 @@ cut_at_end(const struct input *in, struct batch *b)
 		b->text.len = 0;
 		return true;
 	}
+	inside = inside > from ? inside : from;
 	feed = memchr(b->text.buf + inside, '\n', b->text.len - inside);
 	if (!feed)
 		return false;
@@ -354,16 +358,40 @@ cut_at_end(const struct input *in, struct batch *b)
 	return true;
 }
 
+/* Drops the rest of the line that the batch ends in: the batch stands for it all the same. What
+ * was read of the next line is carried over. */
+static int
+drop_rest(struct input *in, struct batch *b, bool *ended, struct err *e)
+{
+	const char *feed = NULL;
+	size_t n;
+
+	while (!feed && !*ended) {
+		int rc = decode(in, &in->carry, e);
+
+		if (rc < 0)
+			return -1;
+		*ended = rc == 0;
+		feed = in->carry.len ? memchr(in->carry.buf, '\n', in->carry.len) : NULL;
+		n = feed ? (size_t)(feed - in->carry.buf) + 1 : in->carry.len;
+		memmove(in->carry.buf, in->carry.buf + n, in->carry.len - n);
+		in->carry.len -= n;
+		b->bytes += (int64_t)n;
+	}
+	return 0;
+}
+
 /* Reads into b until it holds `want` bytes and a line end; *ended at the end of the file or of its
- * range. More than want by less than a chunk, or by the rest of a long line. */
+ * range. More than want by less than a chunk, or by the rest of a long line. Returns 1 when that line
+ * was cut off. */
 static int
 read_lines(struct input *in, size_t want, struct batch *b, bool *ended, struct err *e)
 {
-	bool found = false;             /* what was carried over has no line end */
+	size_t line = 0, from = 0;      /* where the last line begins: at 0 none has ended; what was looked at */
 
 	*ended = false;
-	while (!*ended && !(found && b->text.len >= want)) {
-		size_t before = b->text.len;
+	while (!*ended && !(line && b->text.len >= want)) {
+		const char *feed;
 		int rc = decode(in, &b->text, e);
 
 		if (rc < 0)
@@ -371,38 +399,45 @@ read_lines(struct input *in, size_t want, struct batch *b, bool *ended, struct e
 		*ended = rc == 0;
 		if (!drop_line(in, b))
 			continue;
-		if (cut_at_end(in, b)) {
+		if (cut_at_end(in, b, from)) {
 			*ended = true;
 			return 0;
 		}
-		before = before < b->text.len ? before : 0;
-		found = found || (b->text.len > before && memchr(b->text.buf + before, '\n', b->text.len - before));
+		feed = b->text.len > from ? memrchr(b->text.buf + from, '\n', b->text.len - from) : NULL;
+		line = feed ? (size_t)(feed - b->text.buf) + 1 : line;
+		from = b->text.len;
+		if (!*ended && b->text.len - line > in->max_line)
+			return drop_rest(in, b, ended, e) < 0 ? -1 : 1;
 	}
 	return 0;
 }
 
 /* The next batch of the open file; empty at its end. The batch ends behind a line feed, except
- * at the end of the file. */
+ * at the end of the file or where a long line was cut off. */
 static int
 next_of_file(struct input *in, size_t want, struct batch *out, struct err *e)
 {
 	const char *last;
 	size_t keep;
 	bool ended;
+	int cut;
 
 	str_add(&out->text, in->carry.buf, in->carry.len);
 	out->file = in->current;
 	out->offset = in->pos + in->skip - (int64_t)in->carry.len;
+	out->bytes = 0;
 	str_clear(&in->carry);
-	if (read_lines(in, want, out, &ended, e) < 0)
+	cut = read_lines(in, want, out, &ended, e);
+	if (cut < 0)
 		return -1;
 	drop_mark(out);
 	last = out->text.len ? memrchr(out->text.buf, '\n', out->text.len) : NULL;
-	keep = ended ? out->text.len : (size_t)(last - out->text.buf) + 1;
+	keep = ended || cut ? out->text.len : (size_t)(last - out->text.buf) + 1;
 	str_add(&in->carry, out->text.buf + keep, out->text.len - keep);
 	out->text.len = keep;
 	if (out->text.buf)
 		out->text.buf[keep] = '\0';
+	out->bytes += (int64_t)keep;
 	out->stored = in->stored;
 	if (ended)
 		close_file(in);

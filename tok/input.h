@@ -4,7 +4,8 @@
  * gzip and zstd are told by their first bytes, never by the name; "-" is standard input. A batch
  * holds whole lines of one file, so that it can be worked on by itself. A byte order mark at the
  * start of a file is dropped. A plain file may be read in part, from any byte to any other: its
- * lines are those whose first byte lies in the range.
+ * lines are those whose first byte lies in the range. However long a line is, no more than max_line
+ * bytes and a chunk of it are held.
  */
 #ifndef TOK_INPUT_H
 #define TOK_INPUT_H
@@ -32,6 +33,7 @@ struct batch {
 	struct str text;                /* whole lines; the last of a file may lack its line end */
 	int file;                       /* index */
 	int64_t offset;                 /* of the text in the decoded file */
+	int64_t bytes;                  /* of the file that it stands for: more than the text's where the last line is cut off */
 	int64_t stored;                 /* bytes read so far of all files, as stored */
 };
 
@@ -43,8 +45,8 @@ int input_examine(struct input_list *files, struct err *e);
 const char *input_file_name(const struct input_file *f);
 
 /* Borrows the list. Nothing is opened yet. stop_fd: a descriptor that becomes readable when the run
- * is to end, or -1. */
-struct input *input_new(const struct input_list *files, int stop_fd);
+ * is to end, or -1. A line of more than max_line bytes is the last of its batch, and cut off somewhere after them. */
+struct input *input_new(const struct input_list *files, int64_t max_line, int stop_fd);
 void input_free(struct input *in);
 /* Goes on at a decoded byte of a file that is the first of a line. Before the first input_next. */
 void input_seek(struct input *in, int file, int64_t offset);

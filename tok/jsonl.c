@@ -20,7 +20,8 @@
 enum { DEPTH_MAX = 512, DETAIL_BYTES = 160, SCRATCH_LEAST = 1 << 12, SCRATCH_KEPT = 4 << 20 };
 
 const char *const jsonl_class_name[JSONL_CLASSES] = {
-	"ok", "blank", "syntax", "missing-key", "wrong-type", "not-object", "lone-surrogate", "bad-utf8", "bom", "refused",
+	"ok", "blank", "syntax", "missing-key", "wrong-type", "not-object", "lone-surrogate", "bad-utf8", "bom", "too-long",
+	"refused",
 };
 
 /* What the last member of a wanted name held: strings text[first .. first + count). */
@@ -40,6 +41,7 @@ struct jsonl {
 	size_t num_texts, cap_texts;
 	char *scratch;                  /* decoded strings; never longer than the line, so it does not move during one */
 	size_t used, cap;
+	size_t max_bytes;               /* of a line */
 	const char *line, *p, *end;
 	char detail[DETAIL_BYTES];
 };
@@ -48,11 +50,12 @@ static int skip_value(struct jsonl *j, int depth);
 
 /* The names are borrowed for as long as the parser lives. */
 struct jsonl *
-jsonl_new(const struct opt_list *keys)
+jsonl_new(const struct opt_list *keys, int64_t max_bytes)
 {
 	struct jsonl *j = mem_zalloc(1, sizeof *j);
 
 	j->num_members = keys->count;
+	j->max_bytes = (size_t)max_bytes;
 	j->member = mem_zalloc((size_t)keys->count, sizeof *j->member);
 	for (int i = 0; i < keys->count; i++) {
 		j->member[i].name = keys->item[i];
@@ -611,6 +614,8 @@ jsonl_parse(struct jsonl *j, const char *line, size_t len)
 	bool object;
 	char first;
 
+	if (len > j->max_bytes)
+		return answer(j, JSONL_TOO_LONG, "more than %zu bytes, the most that --max-document-bytes allows", j->max_bytes);
 	begin(j, line, len);
 	skip_space(j);
 	if (j->p == j->end)

@@ -13,10 +13,11 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum jsonl_class {
 	JSONL_OK, JSONL_BLANK, JSONL_SYNTAX, JSONL_MISSING_KEY, JSONL_WRONG_TYPE, JSONL_NOT_OBJECT, JSONL_LONE_SURROGATE,
-	JSONL_BAD_UTF8, JSONL_BOM, JSONL_REFUSED /* by the tokenizer */, JSONL_CLASSES,
+	JSONL_BAD_UTF8, JSONL_BOM, JSONL_TOO_LONG, JSONL_REFUSED /* by the tokenizer */, JSONL_CLASSES,
 };
 
 /* "ok", "blank", "syntax", "missing-key", ... */
@@ -29,7 +30,8 @@ struct jsonl_text {
 
 struct jsonl;
 
-struct jsonl *jsonl_new(const struct opt_list *keys);           /* borrows the names */
+/* Borrows the names. A line of more than max_bytes is refused unread. */
+struct jsonl *jsonl_new(const struct opt_list *keys, int64_t max_bytes);
 void jsonl_free(struct jsonl *j);
 
 /* Parses one line (without or with its line end). Every class but JSONL_OK and JSONL_BLANK has a

@@ -18,6 +18,10 @@
 
 static const char *const on_error_names[] = { "stop", "skip", NULL };
 
+/* What every verb that reads documents has for their longest line. */
+#define MAX_DOCUMENT_BYTES \
+	.min = 1, .max = 1099511627776, .def = "268435456", .unit = "BYTES", \
+	.help = "a longer line is bad: it is read past without being held in memory"
 #define ENCODE(field) offsetof(struct encode_config, field)
 #define INPUT_OPTS \
 	{ .type = OPT_GROUP, .help = "Input" }, \
@@ -33,6 +37,7 @@ static const char *const on_error_names[] = { "stop", "skip", NULL };
 	  .help = "threads that encode; 0 means one a usable core; the output does not depend on it" }, \
 	{ .name = "on-error", .type = OPT_CHOICE, .off = ENCODE(on_error), .choices = on_error_names, .def = "stop", \
 	  .help = "at a bad line: stop the run, or skip it and count it by class" }, \
+	{ .name = "max-document-bytes", .type = OPT_INT, .off = ENCODE(max_document_bytes), MAX_DOCUMENT_BYTES }, \
 	{ .name = "split-sentences", .type = OPT_FLAG, .off = ENCODE(split_sentences), \
 	  .help = "cut texts into sentences by rule; each is a sequence, the text is the document" }, \
 	{ .name = "keep-newlines", .type = OPT_FLAG, .off = ENCODE(keep_newlines), \
@@ -116,6 +121,7 @@ const struct opt train_opts[] = {
 	  .help = "members to learn from" },
 	{ .name = "on-error", .type = OPT_CHOICE, .off = TRAIN(on_error), .choices = on_error_names, .def = "stop",
 	  .help = "at a bad line: stop the run, or skip it" },
+	{ .name = "max-document-bytes", .type = OPT_INT, .off = TRAIN(max_document_bytes), MAX_DOCUMENT_BYTES },
 	{ .name = "max-sentence-length", .type = OPT_INT, .off = TRAIN(max_sentence_length), .min = 16, .max = 1073741824,
 	  .def = "4192", .unit = "BYTES", .help = "cut longer lines" },
 	{ .name = "input-sentence-size", .type = OPT_INT, .off = TRAIN(input_sentence_size), .min = 0, .max = INFINITY,

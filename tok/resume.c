@@ -79,6 +79,8 @@ resume_describe(const struct encode_config *c, const struct tokenizer *t, int64_
 	add_switch(out, "split-sentences", c->split_sentences);
 	add_switch(out, "keep-newlines", c->keep_newlines);
 	add_option(out, "on-error", c->on_error == ON_ERROR_SKIP ? "skip" : "stop");
+	snprintf(number, sizeof number, "%" PRId64, c->max_document_bytes);
+	add_option(out, "max-document-bytes", number);
 	add_option(out, "error-list", c->error_list);
 	add_option(out, "part", c->part);
 	for (int i = 0; i < files->count; i++) {

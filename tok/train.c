@@ -305,8 +305,8 @@ tokenizer_train_run(const struct train_config *c, struct train_counts *counts, s
 		mem_pool_release(&s.pool);
 		return -1;
 	}
-	s.input = input_new(&s.files, -1);
-	s.jsonl = jsonl_new(&c->json_keys);
+	s.input = input_new(&s.files, c->max_document_bytes, -1);
+	s.jsonl = jsonl_new(&c->json_keys, c->max_document_bytes);
 	fill_settings(&settings, c, &users, &controls);
 	t.num_settings = settings.count;
 	rc = spm_train(&t, &model, e);

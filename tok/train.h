@@ -14,6 +14,7 @@ struct train_config {
 	const char *output;
 	int64_t vocab_size, max_sentence_length, input_sentence_size, max_sentencepiece_length,
 	    workers;
+	int64_t max_document_bytes;             /* of a line */
 	int64_t unk_id, bos_id, eos_id, pad_id;
 	int model_type, normalization_rule_name;
 	int64_t seed_sentencepiece_size, num_sub_iterations;

@@ -204,6 +204,19 @@ bpe="--vocab-file vocab.json --merge-file merges.txt"
 	named_last out_text_document.idx out*
 }
 
+@test "a line longer than --max-document-bytes is skipped without being held" {
+	{ printf '{"text": "before"}\n{"text": "'; head -c 200000000 /dev/zero | tr '\0' a; printf '"}\n'; cat docs.jsonl; } |
+		gzip -1 >long.gz
+	fails 1 "mtok: long.gz:2: too-long: more than 16777216 bytes, the most that --max-document-bytes allows" \
+		mtok -q -o out $spm --max-document-bytes 16777216 long.gz
+	run -0 bash -c "ulimit -v 200000; mtok -q -o out $spm --max-document-bytes 16777216 --workers 1 --on-error skip long.gz"
+	grep -q '"documents": 61' out_text_document.json
+	grep -q '"skipped_lines": {"too-long": 1}' out_text_document.json
+	[ "$(sed -n 2p out.errors.tsv | cut -f 1-4)" = "$(printf 'long.gz\t2\t19\ttoo-long')" ]
+	run mtok train -q -o m.model --max-document-bytes 16777216 long.gz
+	expect 1 "mtok: long.gz:2: too-long: more than 16777216 bytes, the most that --max-document-bytes allows"
+}
+
 @test "empty input is an empty dataset" {
 	mtok -q -o out $spm </dev/null
 	[ "$(stat -c %s out_text_document.bin out_text_document.idx | tr '\n' ' ')" = "0 42 " ]

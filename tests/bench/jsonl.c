@@ -19,9 +19,9 @@ int
 main(int argc, char **argv)
 {
 	struct input_file file = { .name = argc > 1 ? argv[1] : "-", .end = -1 };
-	struct input *in = input_new(&(struct input_list){ &file, 1 }, -1);
+	struct input *in = input_new(&(struct input_list){ &file, 1 }, INT64_MAX, -1);
 	const char *key = argc > 2 ? argv[2] : "text";
-	struct jsonl *j = jsonl_new(&(struct opt_list){ 1, &key });
+	struct jsonl *j = jsonl_new(&(struct opt_list){ 1, &key }, INT64_MAX);
 	struct batch b = { 0 };
 	struct rusage used;
 	struct err e;

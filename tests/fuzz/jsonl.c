@@ -12,7 +12,7 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	int keys = 1 + (size & 1);
-	struct jsonl *j = jsonl_new(&(struct opt_list){ keys, names });
+	struct jsonl *j = jsonl_new(&(struct opt_list){ keys, names }, INT64_MAX);
 
 	for (size_t pos = 0; pos <= size;) {
 		const uint8_t *end = pos < size ? memchr(data + pos, '\n', size - pos) : NULL;

@@ -18,7 +18,7 @@ static const char *key_names[] = { "text", "title" };
 static void
 expect(const char *line, size_t len, enum jsonl_class class, const char *want)
 {
-	struct jsonl *j = jsonl_new(&(struct opt_list){ 1, key_names });
+	struct jsonl *j = jsonl_new(&(struct opt_list){ 1, key_names }, INT64_MAX);
 	enum jsonl_class got = jsonl_parse(j, line, len);
 	size_t count;
 
@@ -118,7 +118,7 @@ static void
 test_members(void)
 {
 	static const char line[] = "{\"title\":\"t\\u0000u\",\"text\":[\"a\",\"\",\"b\\nc\"]}";
-	struct jsonl *j = jsonl_new(&(struct opt_list){ 2, key_names });
+	struct jsonl *j = jsonl_new(&(struct opt_list){ 2, key_names }, INT64_MAX);
 	const struct jsonl_text *t;
 	size_t count;
 
@@ -157,7 +157,7 @@ test_oracle(void)
 	};
 	static const char likely[] = "\"\"\\\\{}[]:,u0dDe\x80\xe3\xff \n\t\x1f";
 	uint64_t state = 42;
-	struct jsonl *j = jsonl_new(&(struct opt_list){ 2, key_names });
+	struct jsonl *j = jsonl_new(&(struct opt_list){ 2, key_names }, INT64_MAX);
 	int differences = 0;
 
 	for (int i = 0; i < 300000; i++) {
@@ -180,21 +180,27 @@ test_oracle(void)
 	jsonl_free(j);
 }
 
-/* Reads all lines of some files in small batches: "file:offset:text|". */
+/* Reads all lines of some files in small batches: "file:offset:text|", "long" for those of more than max_line bytes. */
 static void
-all_lines(struct input_list *files, struct str *out, struct err *e)
+all_lines(struct input_list *files, int64_t max_line, struct str *out, struct err *e)
 {
-	struct input *in = input_new(files, -1);
+	struct input *in = input_new(files, max_line, -1);
 	struct batch b = { 0 };
+	int64_t end = 0;
 	int rc;
 
 	while ((rc = input_next(in, 1, &b, e)) > 0) {
 		const char *line;
 		size_t pos = 0, len;
 
+		CHECK(max_line == INT64_MAX || b.offset == 0 || end == 0 || b.offset == end);
+		CHECK(max_line == INT64_MAX || b.text.len <= (size_t)max_line + (1 << 17));
+		end = b.offset + b.bytes;
+
 		while (batch_line(&b, &pos, &line, &len))
 			str_addf(out, "%s:%lld:%.*s|", input_file_name(&files->item[b.file]),
-			    (long long)(b.offset + (line - b.text.buf)), (int)len, line);
+			    (long long)(b.offset + (line - b.text.buf)), (int64_t)len > max_line ? 4 : (int)len,
+			    (int64_t)len > max_line ? "long" : line);
 	}
 	str_addf(out, "%d", rc);
 	str_release(&b.text);
@@ -203,14 +209,14 @@ all_lines(struct input_list *files, struct str *out, struct err *e)
 
 /* The same for all parts of N, one after the other. */
 static void
-all_parts(const struct opt_list *names, int64_t count, struct str *out, struct err *e)
+all_parts(const struct opt_list *names, int64_t count, int64_t max_line, struct str *out, struct err *e)
 {
 	for (int64_t i = 1; i <= count; i++) {
 		struct mem_pool pool = { 0 };
 		struct input_list files;
 
 		CHECK(files_open(names, (struct part_spec){ i, count }, &files, &pool, e) == 0);
-		all_lines(&files, out, e);
+		all_lines(&files, max_line, out, e);
 		CHECK(out->buf[--out->len] == '0');
 		mem_pool_release(&pool);
 	}
@@ -248,19 +254,19 @@ test_input(void)
 	    io_write_file("cut", packed, n - 9, &e) == 0);
 	n = ZSTD_compress(packed, sizeof packed, "x\ny", 3, 1);
 	CHECK(io_write_file("z", packed, n, &e) == 0);
-	all_parts(&(struct opt_list){ 4, names }, 1, &out, &e);
+	all_parts(&(struct opt_list){ 4, names }, 1, INT64_MAX, &out, &e);
 	CHECK_STR(out.buf, want);
 	for (int64_t parts = 2; parts < 80; parts++) {
 		str_clear(&out);
-		all_parts(&(struct opt_list){ 4, names }, parts, &out, &e);
+		all_parts(&(struct opt_list){ 4, names }, parts, INT64_MAX, &out, &e);
 		CHECK_STR(out.buf, want);
 	}
 	CHECK(input_count_lines("p", 8, &e) == 3 && input_is_compressed("z", &e) == 1 && input_is_compressed("p", &e) == 0);
 	str_clear(&out);
-	all_lines(&(struct input_list){ &cut, 1 }, &out, &e);
+	all_lines(&(struct input_list){ &cut, 1 }, INT64_MAX, &out, &e);
 	CHECK_STR(e.msg, "cut: truncated: the compressed data ends too early");
 	for (int64_t i = 0; i < 3; i++) {
-		struct input *in = input_new(&(struct input_list){ &middle[i], 1 }, -1);
+		struct input *in = input_new(&(struct input_list){ &middle[i], 1 }, INT64_MAX, -1);
 		struct batch b = { 0 };
 
 		input_seek(in, 0, 5 + 2 * (i == 1) + 3 * (i == 2));
@@ -270,6 +276,29 @@ test_input(void)
 		input_free(in);
 	}
 	str_release(&out);
+	CHECK(chdir("/") == 0 && io_remove_tree(dir, &e) == 0);
+}
+
+/* Long lines are cut off wherever they stand, in every part alike; the lines between them stay whole. */
+static void
+test_long_lines(void)
+{
+	static const char want[] = "l:0:long|l:300001:b|l:300003:|l:300004:long|l:300010:four|l:300015:long|0";
+	const char *names[] = { "l" };
+	char dir[] = "/tmp/jsonl.XXXXXX", *text = mem_alloc(500014, 1);
+	struct str out = { 0 };
+	struct err e = { "" };
+
+	memset(text, 'a', 500014);
+	memcpy(text + 300000, "\nb\n\nfives\nfour\n", 15);
+	CHECK(mkdtemp(dir) && chdir(dir) == 0 && io_write_file("l", text, 500014, &e) == 0);
+	for (int64_t parts = 1; parts < 12; parts++) {
+		str_clear(&out);
+		all_parts(&(struct opt_list){ 1, names }, parts, 4, &out, &e);
+		CHECK_STR(out.buf, want);
+	}
+	str_release(&out);
+	free(text);
 	CHECK(chdir("/") == 0 && io_remove_tree(dir, &e) == 0);
 }
 
@@ -341,6 +370,7 @@ main(void)
 	test_members();
 	test_oracle();
 	test_input();
+	test_long_lines();
 	test_pipeline();
 	return check_done();
 }
