@@ -336,19 +336,24 @@ strip_left(const struct added_walk *w, size_t pos)
 	return pos > w->pos ? pos : w->pos;
 }
 
-/* The end of the white space that begins at pos. */
+/* The end of the white space that begins at pos. What was stepped over before is not looked at again: in a run of
+ * white space every blank may be a match. */
 static size_t
-strip_right(const struct added_walk *w, size_t pos)
+strip_right(struct added_walk *w, size_t pos)
 {
 	uint32_t cp;
 	int len;
 
+	if (pos >= w->blank && pos < w->blank_end)
+		return w->blank_end;
+	w->blank = pos;
 	while (pos < w->n) {
 		len = char_after(w->s, w->n, pos, &cp);
 		if (unicode_class(cp) != CLASS_SPACE)
 			break;
 		pos += (size_t)len;
 	}
+	w->blank_end = pos;
 	return pos;
 }
 

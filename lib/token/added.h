@@ -38,6 +38,7 @@ struct added_walk {
 	size_t start, end;              /* the text before the match is [start, end) */
 	uint32_t id;                    /* of the match behind it */
 	size_t next[ADDED_FIRST];       /* the search's own */
+	size_t blank, blank_end;        /* the white space that was last stepped over: [blank, blank_end) */
 };
 
 /*

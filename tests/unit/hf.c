@@ -10,6 +10,8 @@
 #include "lib/token/split.h"
 #include "tests/check.h"
 
+#include <time.h>
+
 static struct json *
 parse(const char *text)
 {
@@ -347,6 +349,31 @@ test_added(void)
 	cut(t, 0, "plain", "plain");
 }
 
+/* A blank that takes the white space on both sides is a match everywhere in a run of blanks: the first has the
+ * run, the others are found inside it. Time must not grow with the square of the run. */
+static void
+test_blank_run(void)
+{
+	enum { BLANKS = 100000 };
+	static const struct added_token t = { " ", 1, 1, false, true, true, false };
+	struct added *a = added_new(&t, 1);
+	char *text = mem_alloc(BLANKS + 2, 1);
+	struct added_walk w = { .s = text, .n = BLANKS + 2 };
+	clock_t start = clock();
+	int found = 0;
+
+	memset(text, ' ', BLANKS + 2);
+	text[0] = text[BLANKS + 1] = 'x';
+	while (added_next(a, &w)) {
+		CHECK(w.end - w.start == (found == 0));
+		found++;
+	}
+	CHECK(found == BLANKS && w.start == BLANKS + 1 && w.end == BLANKS + 2);
+	CHECK(clock() - start < 5 * CLOCKS_PER_SEC);
+	free(text);
+	added_free(a);
+}
+
 /* Tokens are divided by '|'. */
 static void
 decoded(const char *json, const char *tokens, const char *want)
@@ -412,6 +439,7 @@ main(void)
 	test_many_marks();
 	test_splits();
 	test_added();
+	test_blank_run();
 	test_decoders();
 	return check_done();
 }
