@@ -51,20 +51,14 @@ threads(const struct train_config *c, struct comm *world)
 	return cores / local_size > 1 ? (int)(cores / local_size) : 1;
 }
 
-/* From the same plan that engine_open takes its memory by, so the figures are what a run takes. */
+/* One rank of the stage that m is the plan of. */
 static void
-row(const struct run_plan *p, int64_t rank, uint64_t other)
+row(const struct memory_plan *m, int64_t rank, const int coord[AX_COUNT], uint64_t other)
 {
-	struct memory_plan m;
-	int coord[AX_COUNT];
-
-	layout_coord(&p->layout, rank, coord);
-	memory_plan(&m, &p->model, &p->layout, &p->shape, coord);
 	printf("%lld\t%d\t%d\t%d\t%llu\t%llu\t%llu\t%llu\t%llu\n", (long long)rank, coord[AX_TP], coord[AX_PP],
-	    coord[AX_DP], (unsigned long long)m.arena[ARENA_PARAMS], (unsigned long long)m.arena[ARENA_SAVED],
-	    (unsigned long long)m.arena[ARENA_SCRATCH], (unsigned long long)other,
-	    (unsigned long long)(memory_total(&m) + other));
-	memory_release(&m);
+	    coord[AX_DP], (unsigned long long)m->arena[ARENA_PARAMS], (unsigned long long)m->arena[ARENA_SAVED],
+	    (unsigned long long)m->arena[ARENA_SCRATCH], (unsigned long long)other,
+	    (unsigned long long)(memory_total(m) + other));
 }
 
 /* What a rank takes beside its arenas. GPUs that are asked for by name need not be here: that is what a
@@ -83,16 +77,30 @@ other_bytes(const struct train_config *c)
 	return device_workspace(c->plan.shape.dtype);
 }
 
-/* TSV on stdout, a line a rank, in rank order; no memory is taken and no peer is asked. */
+/* TSV on stdout, a line a rank, in rank order; no memory is taken and no peer is asked. The plan is the one that
+ * engine_open takes its memory by, so the figures are what a run takes. Ranks are in the order of their stages, and
+ * tensor and data ranks of a stage hold equally much, so each stage is planned once. */
 int
 train_dry_run(const struct train_config *c, int64_t world_size)
 {
 	uint64_t other = other_bytes(c);
+	struct memory_plan m = { 0 };
+	int stage = -1;
 
 	printf("rank\ttp\tpp\tdp\tparams_bytes\tsaved_bytes\tscratch_bytes\tworkspace_bytes\ttotal_"
 	       "bytes\n");
-	for (int64_t rank = 0; rank < world_size; rank++)
-		row(&c->plan, rank, other);
+	for (int64_t rank = 0; rank < world_size; rank++) {
+		int coord[AX_COUNT];
+
+		layout_coord(&c->plan.layout, rank, coord);
+		if (coord[AX_PP] != stage) {
+			stage = coord[AX_PP];
+			memory_release(&m);
+			memory_plan(&m, &c->plan.model, &c->plan.layout, &c->plan.shape, coord);
+		}
+		row(&m, rank, coord, other);
+	}
+	memory_release(&m);
 	return EXIT_DONE;
 }
 

@@ -433,6 +433,13 @@ the checkpoint's where the command line says nothing" --mock-data --load S --squ
 	fails 2 "--use-checkpoint-args: needs --load or --pretrained-checkpoint" --mock-data --use-checkpoint-args
 }
 
+@test "--dry-run of a million ranks plans each stage once" {
+	run -0 bash -c "timeout 10 mtrain -q --config tiny.conf --dry-run --world-size 1048576 --num-layers 16 \
+		--num-attention-heads 8 --tensor-model-parallel-size 8 --pipeline-model-parallel-size 16 --global-batch-size 16384 |
+		cut -f 3,5- | sort -u | wc -l"
+	[ "$output" = 17 ]
+}
+
 @test "--dry-run prints every rank's memory and touches nothing" {
 	run --separate-stderr mtrain -q --config tiny.conf --dry-run --world-size 4 --tensor-model-parallel-size 2 \
 		--save S --data-path none
