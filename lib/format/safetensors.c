@@ -4,19 +4,21 @@
  * Everything that the format demands is checked on opening: the frame, the JSON, each tensor's type
  * and sizes, unique names, and that the tensors fill the body without hole or overlap. An entry can
  * then be used without further checks, and its data pointer is into the map. Types that we do not
- * compute with are legal as well; their entries have dtype NONE. Source: safetensors/src/tensor.rs
+ * compute with are legal as well; their entries have dtype NONE. The header may have a million
+ * tensors, of which a tree would take gigabytes: it is parsed in pieces of whole members. Source: safetensors/src/tensor.rs
  * of huggingface/safetensors.
  */
 #include "lib/format/safetensors.h"
 #include "lib/base/json.h"
 #include "lib/base/map.h"
 #include "lib/base/mem.h"
+#include "lib/base/str.h"
 #include "lib/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADER_MAX = 100000000 };
+enum { HEADER_MAX = 100000000, PIECE = 1 << 20 };
 
 /* Every legal type, with its size; dtype.h knows those that we compute with. */
 static const struct {
@@ -31,8 +33,9 @@ static const struct {
 
 struct safetensors {
 	struct map map;
-	struct json *header;            /* owns names and metadata */
-	int count;
+	struct mem_pool names;
+	struct json *piece;             /* of the header, the one with the metadata; NULL: it has none */
+	int count, cap;
 	struct safetensors_entry *entry;                /* in the order of the header */
 	struct safetensors_entry **by_offset, **by_name;
 	const struct json_value *metadata;              /* may be NULL */
@@ -42,6 +45,7 @@ struct safetensors {
 struct opening {
 	struct safetensors *s;
 	const char *path;
+	const char *text, *end;         /* of the header: its members, without the braces around them */
 	uint64_t body;                  /* where the tensors begin */
 	struct err *e;
 };
@@ -56,29 +60,12 @@ type_index(const char *name)
 	return -1;
 }
 
-/* Numbers of a header carry no sign; a minus outside a string would otherwise pass as "-0". */
-static bool
-has_sign(const char *text, size_t len)
-{
-	bool in_string = false;
-
-	for (size_t i = 0; i < len; i++) {
-		if (in_string && text[i] == '\\')
-			i++;
-		else if (text[i] == '"')
-			in_string = !in_string;
-		else if (text[i] == '-' && !in_string)
-			return true;
-	}
-	return false;
-}
-
 /*
- * Checks the frame of the file and parses its header. 100 MB is the bound of the reference; UTF-8
+ * Checks the frame of the file and finds its header. 100 MB is the bound of the reference; UTF-8
  * is checked before parsing, as the strings are printed in reasons.
  */
 static int
-read_header(struct opening *o)
+find_header(struct opening *o)
 {
 	const struct map *m = &o->s->map;
 	uint64_t n = 0;
@@ -105,11 +92,8 @@ read_header(struct opening *o)
 		return err_at(o->e, o->path, 0, "header is not UTF-8 at byte %zu", good);
 	if (text[len - 1] != '}')
 		return err_at(o->e, o->path, 0, "header does not end with '}' and blanks");
-	o->s->header = json_parse(text, len, o->path, o->e);
-	if (!o->s->header)
-		return -1;
-	if (has_sign(text, len))
-		return err_at(o->e, o->path, 0, "a number of the header has a sign");
+	o->text = text + 1;
+	o->end = text + len - 1;
 	o->body = 8 + n;
 	return 0;
 }
@@ -187,7 +171,7 @@ read_tensor(struct opening *o, const struct json_value *v, struct safetensors_en
 	uint64_t bits;
 	int type;
 
-	t->name = v->key;
+	t->name = mem_pool_strndup(&o->s->names, v->key, v->key_len);
 	if (strlen(v->key) != v->key_len)
 		return err_at(o->e, o->path, 0, "tensor '%s...': NUL in its name", t->name);
 	if (!dtype || !shape || !range)
@@ -242,23 +226,109 @@ read_metadata(struct opening *o, const struct json_value *v)
 	return 0;
 }
 
-/* Members of the header to entries, in the order of the text. */
-static int
-read_members(struct opening *o)
+/* A new entry, zeroed. Their number is not known before the last one has been read. */
+static struct safetensors_entry *
+add_entry(struct safetensors *s)
 {
-	const struct json_value *root = json_root(o->s->header);
-
-	o->s->entry = mem_zalloc(root->len, sizeof *o->s->entry);
-	for (size_t i = 0; i < root->len; i++) {
-		const struct json_value *v = &root->item[i];
-		int rc = !strcmp(v->key, "__metadata__") && v->key_len == strlen(v->key)
-			? read_metadata(o, v)
-			: read_tensor(o, v, &o->s->entry[o->s->count++]);
-
-		if (rc < 0)
-			return -1;
+	if (s->count == s->cap) {
+		s->cap = 2 * s->cap + 64;
+		s->entry = mem_realloc(s->entry, (size_t)s->cap, sizeof *s->entry);
 	}
-	return 0;
+	s->entry[s->count] = (struct safetensors_entry){ 0 };
+	return &s->entry[s->count++];
+}
+
+/* Members of a piece of the header to entries, in the order of the text. The piece that holds the metadata is kept. */
+static int
+read_members(struct opening *o, struct json *piece)
+{
+	const struct json_value *root = json_root(piece);
+	int rc = 0;
+
+	for (size_t i = 0; i < root->len && rc == 0; i++) {
+		const struct json_value *v = &root->item[i];
+
+		if (strcmp(v->key, "__metadata__") || v->key_len != strlen(v->key))
+			rc = read_tensor(o, v, add_entry(o->s));
+		else if ((rc = read_metadata(o, v)) == 0)
+			o->s->piece = piece;
+	}
+	if (o->s->piece != piece)
+		json_free(piece);
+	return rc;
+}
+
+/* The end of the string whose first byte after the quote is p: after its closing quote, or `end`. */
+static const char *
+string_end(const char *p, const char *end)
+{
+	while (p < end && *p != '"')
+		p += *p == '\\' && end - p > 1 ? 2 : 1;
+	return p < end ? p + 1 : end;
+}
+
+/*
+ * The next comma between two members from at least PIECE bytes on, or the end. Each piece is then parsed
+ * by itself, so brackets need only be counted here, not matched. Numbers of a header carry no sign; a
+ * minus outside a string would otherwise pass as "-0". NULL with a reason.
+ */
+static const char *
+piece_end(struct opening *o)
+{
+	const char *p = o->text;
+	int depth = 0;
+
+	while (p < o->end) {
+		char c = *p++;
+
+		if (c == '"')
+			p = string_end(p, o->end);
+		else if (c == '{' || c == '[')
+			depth++;
+		else if ((c == '}' || c == ']') && depth-- == 0)
+			break;
+		else if (c == '-')
+			break;
+		else if (c == ',' && depth == 0 && p - o->text > PIECE)
+			return p - 1;
+	}
+	if (p == o->end && depth >= 0 && (p == o->text || p[-1] != '-'))
+		return p;
+	err_at(o->e, o->path, 0,
+	    p[-1] == '-' ? "a number of the header has a sign" : "not valid JSON: text after the header's '}'");
+	return NULL;
+}
+
+/* The header, a piece at a time. A comma with no member beside it would be lost between two pieces. */
+static int
+read_header(struct opening *o)
+{
+	bool first = true, last = false;
+	struct str text = { 0 };
+	int rc = 0;
+
+	for (; rc == 0 && !last; first = false) {
+		const char *end = piece_end(o);
+		struct json *piece = NULL;
+
+		str_clear(&text);
+		if (end) {
+			last = end == o->end;
+			str_addc(&text, '{');
+			str_add(&text, o->text, (size_t)(end - o->text));
+			str_addc(&text, '}');
+			piece = json_parse(text.buf, text.len, o->path, o->e);
+			o->text = end + 1;
+		}
+		if (piece && json_root(piece)->len == 0 && !(first && last))
+			rc = err_at(o->e, o->path, 0, "not valid JSON: a comma without a member after it");
+		if (rc < 0)
+			json_free(piece);
+		else
+			rc = piece ? read_members(o, piece) : -1;
+	}
+	str_release(&text);
+	return rc;
 }
 
 /* By place in the body; empty tensors come before what begins at the same byte. */
@@ -352,7 +422,7 @@ safetensors_open(const char *path, struct err *e)
 	struct safetensors *s = mem_zalloc(1, sizeof *s);
 	struct opening o = { .s = s, .path = path, .e = e };
 
-	if (map_open(&s->map, path, e) < 0 || read_header(&o) < 0 || read_members(&o) < 0 ||
+	if (map_open(&s->map, path, e) < 0 || find_header(&o) < 0 || read_header(&o) < 0 ||
 	    check_names(&o) < 0 || check_body(&o) < 0) {
 		safetensors_close(s);
 		return NULL;
@@ -403,7 +473,8 @@ safetensors_close(struct safetensors *s)
 	free(s->by_name);
 	free(s->by_offset);
 	free(s->entry);
-	json_free(s->header);
+	json_free(s->piece);
+	mem_pool_release(&s->names);
 	map_close(&s->map);
 	free(s);
 }

@@ -1,5 +1,6 @@
 /* safetensors.c - tests of lib/format/safetensors: every rule of the format, the writer, damage */
 #include "lib/base/io.h"
+#include "lib/base/str.h"
 #include "lib/format/safetensors.h"
 #include "tests/check.h"
 
@@ -44,7 +45,7 @@ static const struct {
 	{ "short_body", "tensor 'a' reaches past the end of the file" },
 	{ "size_mismatch", "tensor 'a': 12 bytes by its offsets, 16 by its shape and type" },
 	{ "trailing_bytes", "1 bytes after the last tensor" },
-	{ "trailing_json", "not valid JSON" },
+	{ "trailing_json", "not valid JSON: text after the header's '}'" },
 	{ "unknown_dtype", "tensor 'a': unknown dtype 'F33'" },
 };
 
@@ -185,6 +186,68 @@ test_write_fails(void)
 	CHECK(safetensors_writer_new("/nowhere/f", &e) == NULL);
 }
 
+/* A header of many small tensors, its names in no order: a piece ends between any two of them. Bytes of the file. */
+static size_t
+many_tensors(const char *path, int count)
+{
+	struct str file = { 0 };
+	uint64_t header;
+	struct err e;
+	size_t size;
+
+	str_add(&file, "\0\0\0\0\0\0\0", 8);
+	for (int i = 0; i < count; i++)
+		str_addf(&file, "%c\"t%lld\": {\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}", i ? ',' : '{',
+		    i * 7919LL % count, i, i + 1);
+	str_adds(&file, ",\"__metadata__\":{\"format\":\"pt\"}}");
+	header = file.len - 8;
+	memcpy(file.buf, &header, sizeof header);
+	for (int i = 0; i < count; i++)
+		str_addc(&file, 'x');
+	size = file.len;
+	CHECK(io_write_file(path, file.buf, size, &e) == 0);
+	str_release(&file);
+	return size;
+}
+
+/* Bytes of address space that this process has. */
+static size_t
+address_space(void)
+{
+	FILE *f = fopen("/proc/self/statm", "r");
+	size_t pages = 0;
+
+	CHECK(f && fscanf(f, "%zu", &pages) == 1);
+	fclose(f);
+	return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Memory for a header stays within 240 bytes a tensor and a few pieces; a sanitizer's own memory is left unlimited. */
+static void
+test_many(void)
+{
+	enum { COUNT = 200000 };
+	struct rlimit old, small;
+	char path[512];
+	struct err e = { "" };
+	struct safetensors *s;
+	size_t size, now = address_space();
+
+	snprintf(path, sizeof path, "%s/many.safetensors", dir);
+	size = many_tensors(path, COUNT);
+	getrlimit(RLIMIT_AS, &old);
+	small = old;
+	if (now < (size_t)1 << 40)
+		small.rlim_cur = address_space() + size + 240UL * COUNT + (32 << 20);
+	setrlimit(RLIMIT_AS, &small);
+	s = safetensors_open(path, &e);
+	setrlimit(RLIMIT_AS, &old);
+	CHECK_STR(e.msg, "");
+	CHECK(safetensors_count(s) == COUNT && safetensors_find(s, "t199999") && !safetensors_find(s, "t200000"));
+	CHECK_STR(safetensors_metadata(s, "format"), "pt");
+	safetensors_close(s);
+}
+
 int
 main(void)
 {
@@ -196,6 +259,7 @@ main(void)
 	test_content();
 	test_write();
 	test_write_fails();
+	test_many();
 	CHECK(io_remove_tree(dir, &e) == 0);
 	return check_done();
 }
