@@ -23,7 +23,7 @@ struct diff_config {
 
 struct import_config {
 	int dtype;
-	bool force;
+	bool force, allow_nonfinite;
 };
 
 struct reshard_config {
@@ -64,6 +64,8 @@ static const struct opt diff_opts[] = {
 static const struct opt import_opts[] = {
 	{ .name = "dtype", .type = OPT_CHOICE, .off = offsetof(struct import_config, dtype), .choices = import_dtypes,
 	  .def = "keep", .help = "type of the tensors; rounds to nearest, once" },
+	FLAG(struct import_config, "allow-nonfinite", allow_nonfinite,
+	    "import NaN and infinity; each tensor that has them is noted"),
 	FLAG(struct import_config, "force", force, "write into a directory that holds a checkpoint"),
 	OPT_END,
 };
@@ -137,7 +139,8 @@ run_import(const void *cfg, int argc, char **argv, struct err *e)
 {
 	const struct import_config *c = cfg;
 	int rc = cli_operands(argc, 2, "SRC DST", e);
-	struct import_options o = { .dtype = import_types[c->dtype], .force = c->force };
+	struct import_options o = { .dtype = import_types[c->dtype], .force = c->force,
+		.allow_nonfinite = c->allow_nonfinite };
 	struct str notes = { 0 };
 
 	if (rc)
@@ -167,7 +170,8 @@ run_reshard(const void *cfg, int argc, char **argv, struct err *e)
 static const struct verb verbs[] = {
 	{ "ls", "DIR ...", "list the checkpoints of SAVE directories", ls_opts, sizeof(struct look_config), run_ls },
 	{ "info", "DIR", "say what a checkpoint holds", info_opts, sizeof(struct look_config), run_info },
-	{ "verify", "DIR ...", "check every sum, every shape and the model that they make", verify_opts, 1, run_verify },
+	{ "verify", "DIR ...", "check every sum, every shape, the model that they make, and that its numbers are finite",
+	  verify_opts, 1, run_verify },
 	{ "diff", "A B", "compare tensors", diff_opts, sizeof(struct diff_config), run_diff },
 	{ "import", "SRC DST", "make a checkpoint of a Hugging Face model", import_opts, sizeof(struct import_config),
 	  run_import },

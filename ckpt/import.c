@@ -6,6 +6,7 @@
  * checked whole, and only then is the first byte written; the checkpoint appears by one rename.
  */
 #include "ckpt/import.h"
+#include "ckpt/finite.h"
 #include "ckpt/hf.h"
 #include "ckpt/table.h"
 #include "lib/base/io.h"
@@ -82,13 +83,36 @@ check_kind(const char *src, struct err *e)
 	return 0;
 }
 
+/* What the steps of an import share. */
+struct import {
+	const struct hf_model *m;
+	const struct import_options *o;
+	struct str *notes;
+	int nonfinite;                  /* tensors */
+	char first[128];                /* of them */
+};
+
+/* Notes what of a tensor is not finite once it has been converted: a narrower type may not reach as far. */
+static void
+check_finite(struct import *im, const struct param *p, const void *data, enum dtype t)
+{
+	int64_t n = param_elements(p);
+
+	if (!finite_report(im->notes, im->m->path, p->name, dtype_count_nonfinite(data, t, n), n))
+		return;
+	if (im->nonfinite++ == 0)
+		snprintf(im->first, sizeof im->first, "%s", p->name);
+}
+
 /*
  * Converts only when asked to: without --dtype a checkpoint keeps each tensor's own type. Memory is
  * one parameter, twice while converting.
  */
 static int
-copy_param(const struct hf_model *m, int i, enum dtype dtype, struct ckpt_writer *w, struct err *e)
+copy_param(struct import *im, int i, struct ckpt_writer *w, struct err *e)
 {
+	const struct hf_model *m = im->m;
+	enum dtype dtype = im->o->dtype;
 	struct family_place place;
 	const struct safetensors_entry *t = hf_model_find(m, i, &place, e);
 	int64_t n = param_elements(&m->param[i]);
@@ -103,12 +127,24 @@ copy_param(const struct hf_model *m, int i, enum dtype dtype, struct ckpt_writer
 		out = mem_alloc((size_t)n, dtype_size(dtype));
 		dtype_convert(out, dtype, read, t->dtype, n);
 	}
-	if (rc == 0)
+	if (rc == 0) {
+		check_finite(im, &m->param[i], out, out == read ? t->dtype : dtype);
 		rc = ckpt_write(w, out, e);
+	}
 	if (out != read)
 		free(out);
 	free(read);
 	return rc;
+}
+
+/* Whether what has been copied may be imported. */
+static int
+judge_finite(const struct import *im, struct err *e)
+{
+	if (im->nonfinite == 0 || im->o->allow_nonfinite)
+		return 0;
+	return err_set(e, "%s: %d of %d tensors hold numbers that are not finite, '%s' first; --allow-nonfinite imports them",
+	    im->m->path, im->nonfinite, im->m->count, im->first);
 }
 
 /*
@@ -116,10 +152,12 @@ copy_param(const struct hf_model *m, int i, enum dtype dtype, struct ckpt_writer
  * every parameter in one piece: mckpt reshard divides them.
  */
 static int
-copy_all(const struct hf_model *m, enum dtype dtype, const char *tmp, struct str *manifest,
-    struct err *e)
+copy_all(struct import *im, const char *tmp, struct str *manifest, struct err *e)
 {
+	const struct hf_model *m = im->m;
+	enum dtype dtype = im->o->dtype;
 	struct ckpt_writer *w = ckpt_writer_new(tmp, 0, e);
+	int rc = 0;
 
 	if (!w)
 		return -1;
@@ -132,12 +170,14 @@ copy_all(const struct hf_model *m, enum dtype dtype, const char *tmp, struct str
 		ckpt_declare(w, p->name, dtype == DTYPE_NONE && t ? t->dtype : dtype, p->ndim,
 		    p->shape, &whole);
 	}
-	for (int i = 0; i < m->count; i++)
-		if (copy_param(m, i, dtype, w, e) < 0) {
-			ckpt_writer_abort(w);
-			return -1;
-		}
-	return ckpt_writer_finish(w, manifest, e);
+	for (int i = 0; i < m->count && rc == 0; i++)
+		rc = copy_param(im, i, w, e);
+	if (rc == 0)
+		rc = judge_finite(im, e);
+	if (rc == 0)
+		return ckpt_writer_finish(w, manifest, e);
+	ckpt_writer_abort(w);
+	return rc;
 }
 
 /* Where a run stands that has done nothing yet; the keys are those that mtrain resumes from. */
@@ -146,17 +186,18 @@ static const char initial_state[] =
 
 /* A failure before the commit leaves nothing of the temporary directory. */
 static int
-write_all(const struct hf_model *m, const struct import_options *o, struct err *e)
+write_all(struct import *im, struct err *e)
 {
+	const struct import_options *o = im->o;
 	struct str manifest = { 0 }, options = { 0 };
 	char tmp[1024];
 	struct ckpt_commit c = { .save = o->save, .iteration = 0, .state = initial_state };
 	int rc = ckpt_begin(o->save, 0, true, tmp, e);
 
 	if (rc == 0)
-		rc = copy_all(m, o->dtype, tmp, &manifest, e);
+		rc = copy_all(im, tmp, &manifest, e);
 	if (rc == 0) {
-		model_dump(&m->config, &options);
+		model_dump(&im->m->config, &options);
 		c.manifest = manifest.buf;
 		c.options = options.buf;
 		rc = ckpt_commit(&c, e);
@@ -180,7 +221,7 @@ import_hf(const struct import_options *o, struct str *notes, struct err *e)
 	    hf_model_open(&m, o->src, e) == 0) {
 		wrong = hf_model_check(&m, &problems, notes);
 		if (wrong == 0)
-			rc = write_all(&m, o, e);
+			rc = write_all(&(struct import){ .m = &m, .o = o, .notes = notes }, e);
 		else
 			err_set(e, "%.*s", (int)strcspn(problems.buf, "\n"), problems.buf);
 		if (wrong > 1)

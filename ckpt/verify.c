@@ -5,6 +5,7 @@
  * Each check relies on those before it, so a checkpoint that does not open has just one problem.
  */
 #include "ckpt/verify.h"
+#include "ckpt/finite.h"
 #include "ckpt/hf.h"
 #include "ckpt/table.h"
 #include "lib/format/hfdir.h"
@@ -19,7 +20,7 @@ problem(struct str *problems, const struct err *e)
 
 /*
  * First the bytes of every file against sums and headers, then the tensors against the model that
- * the options describe.
+ * the options describe, then what they hold.
  */
 static int
 verify_checkpoint(const char *dir, FILE *out, struct str *problems)
@@ -35,6 +36,8 @@ verify_checkpoint(const char *dir, FILE *out, struct str *problems)
 		if (ckpt_verify_file(c, i, &e) < 0)
 			wrong += problem(problems, &e);
 	wrong += table_open(&t, c, &e) < 0 ? problem(problems, &e) : table_check(&t, c, problems);
+	if (wrong == 0)
+		wrong = finite_checkpoint(c, problems);
 	if (wrong == 0)
 		fprintf(out, "%s: ok: %d tensors in %d files\n", ckpt_dir(c), ckpt_count(c),
 		    ckpt_num_files(c));
@@ -54,6 +57,8 @@ verify_hf(const char *dir, FILE *out, struct str *problems)
 	int wrong = hf_model_open(&m, dir, &e) < 0 ? problem(problems, &e)
 						   : hf_model_check(&m, problems, &notes);
 
+	if (wrong == 0)
+		wrong = finite_model(&m, problems);
 	if (wrong == 0)
 		fprintf(out, "%s: ok: %d tensors in %d files\n", dir, hfdir_count(m.dir),
 		    hfdir_num_files(m.dir));

@@ -302,3 +302,60 @@ dtype_convert(void *dst, enum dtype dst_type, const void *src, enum dtype src_ty
 			store(dst, dst_type, i, load(src, src_type, i));
 	}
 }
+
+/* A number is not finite when all bits of its exponent are set. */
+static int64_t
+count_masked16(const unsigned char *src, uint16_t exponent, int64_t count)
+{
+	int64_t found = 0;
+
+	for (int64_t i = 0; i < count; i++) {
+		uint16_t v;
+
+		memcpy(&v, src + 2 * i, sizeof v);
+		found += (v & exponent) == exponent;
+	}
+	return found;
+}
+
+/* The same of 32 bits. */
+static int64_t
+count_masked32(const unsigned char *src, uint32_t exponent, int64_t count)
+{
+	int64_t found = 0;
+
+	for (int64_t i = 0; i < count; i++) {
+		uint32_t v;
+
+		memcpy(&v, src + 4 * i, sizeof v);
+		found += (v & exponent) == exponent;
+	}
+	return found;
+}
+
+/* The same of 64 bits. */
+static int64_t
+count_masked64(const unsigned char *src, uint64_t exponent, int64_t count)
+{
+	int64_t found = 0;
+
+	for (int64_t i = 0; i < count; i++) {
+		uint64_t v;
+
+		memcpy(&v, src + 8 * i, sizeof v);
+		found += (v & exponent) == exponent;
+	}
+	return found;
+}
+
+int64_t
+dtype_count_nonfinite(const void *src, enum dtype t, int64_t count)
+{
+	switch (t) {
+	case DTYPE_F64: return count_masked64(src, 0x7ff0000000000000, count);
+	case DTYPE_F32: return count_masked32(src, 0x7f800000, count);
+	case DTYPE_BF16: return count_masked16(src, 0x7f80, count);
+	case DTYPE_F16: return count_masked16(src, 0x7c00, count);
+	default: return 0;
+	}
+}

@@ -34,5 +34,8 @@ float    dtype_f32_from_f16(uint16_t x);
  * required. */
 void dtype_convert(
     void *dst, enum dtype dst_type, const void *src, enum dtype src_type, int64_t count);
+/* How many of count elements are NaN or infinite: of F64, F32, BF16, F16; 0 of other types. Alignment is not
+ * required. */
+int64_t dtype_count_nonfinite(const void *src, enum dtype t, int64_t count);
 
 #endif

@@ -214,6 +214,26 @@ copy()
 	[[ $stderr == "mckpt: hf/config.json: "* ]]
 }
 
+@test "numbers that are not finite: verify and import name their tensors, also those of a type that is too narrow" {
+	# last BYTES: writes them over the last number of the model, a BF16.
+	last() { printf '%b' "$1" | dd of=hf/model.safetensors bs=1 seek=$(($(stat -c %s hf/model.safetensors) - 2)) conv=notrunc status=none; }
+	copy llama
+	last '\0300\0177'
+	bad="hf: tensor 'decoder.final_layernorm.weight': 1 of 64 elements are not finite"
+	refused 1 "mckpt: $bad" mckpt verify hf
+	refusal="mckpt: hf: 1 of 39 tensors hold numbers that are not finite, 'decoder.final_layernorm.weight' first; \
+--allow-nonfinite imports them"
+	refused 1 "mckpt: $bad
+$refusal" mckpt import hf ck
+	[ ! -e ck/latest_checkpointed_iteration.txt ] && [ -z "$(ls ck)" ]
+	refused 0 "mckpt: $bad" mckpt import --allow-nonfinite hf ck
+	refused 1 "mckpt: ck/iter_0000000: tensor 'decoder.final_layernorm.weight': 1 of 64 elements are not finite" mckpt verify ck
+	last '\0226\0176'
+	mckpt verify hf
+	refused 1 "$refusal" mckpt import -q --dtype fp16 hf half
+	refused 0 "" mckpt import hf whole
+}
+
 @test "import refuses what is no Hugging Face directory, by name" {
 	mkdir -p meg/iter_0000500/mp_rank_00
 	printf 500 >meg/latest_checkpointed_iteration.txt

@@ -9,6 +9,7 @@
 #include "lib/format/dtype.h"
 #include "tests/check.h"
 
+#include <math.h>
 #include <unistd.h>
 
 struct config {
@@ -236,6 +237,23 @@ test_dtype(void)
 	CHECK(dtype_from_name("bfloat16") == DTYPE_BF16 && dtype_from_name("x") == DTYPE_NONE);
 }
 
+/* Wherever they lie, aligned or not. */
+static void
+test_nonfinite(void)
+{
+	static const enum dtype types[] = { DTYPE_F64, DTYPE_F32, DTYPE_BF16, DTYPE_F16 };
+	const double values[] = { 0, -1e-9, INFINITY, 60000, -INFINITY, 1, NAN, 2 };
+
+	for (size_t i = 0; i < 4; i++) {
+		char bytes[65];
+
+		dtype_convert(bytes + 1, types[i], values, DTYPE_F64, 8);
+		CHECK(dtype_count_nonfinite(bytes + 1, types[i], 8) == 3);
+		CHECK(dtype_count_nonfinite(bytes + 1, types[i], 2) == 0);
+	}
+	CHECK(dtype_count_nonfinite("\377\377\377\377", DTYPE_U8, 4) == 0);
+}
+
 static void
 add(void *ctx, int i)
 {
@@ -313,6 +331,7 @@ main(void)
 	test_utf8();
 	test_json();
 	test_dtype();
+	test_nonfinite();
 	test_pool();
 	test_files();
 	return check_done();
