@@ -9,6 +9,7 @@
  */
 #include "train/grads.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* A group that this rank is not in is NULL, and one of size one has nothing to add: both are
@@ -124,16 +125,16 @@ own_piece(const struct engine *e, int i, struct piece *out)
 	return false;
 }
 
-/* Collective over the world. "First" is by the order of the parameter table, so every rank gives
- * the same name; name is empty when all gradients are finite and it was the loss. Syncs for each
- * piece: this runs once, at the end of a run that has failed. */
+/* Collective over the world; every rank gives the same name. Weights lie in the order of the gradients. Gradients that
+ * are not finite spread from where they arise down to the embedding, so that the last of the table is the first.
+ * Syncs for each piece: this runs once, at the end of a run that has failed. */
 void
-grads_first_bad(struct engine *e, char name[96])
+grads_first_bad(struct engine *e, enum buffer of, char name[96])
 {
 	struct comm *w = e->groups.world;
-	struct tensor g = engine_buffer(e, BUF_GRADS), scalars = engine_buffer(e, BUF_SCALARS);
+	struct tensor g = engine_buffer(e, of), scalars = engine_buffer(e, BUF_SCALARS);
 	struct tensor bad = tensor_rows(&scalars, SCALAR_NONFINITE, 1);
-	double read[SCALAR_COUNT], first = (double)e->num_params;
+	double read[SCALAR_COUNT], none = -(double)e->num_params, sign = of == BUF_GRADS ? 1 : -1, first = none;
 	struct tensor host = tensor_1d(&first, DTYPE_F64, 1);
 	struct piece p;
 
@@ -143,11 +144,9 @@ grads_first_bad(struct engine *e, char name[96])
 		e->ops->fill(e->stream, &bad, 0);
 		e->ops->count_nonfinite(e->stream, &bad, &x);
 		engine_read_scalars(e, read);
-		if (read[SCALAR_NONFINITE] > 0 && (double)p.shard->param < first)
-			first = (double)p.shard->param;
+		if (read[SCALAR_NONFINITE] > 0)
+			first = fmax(first, sign * (double)p.shard->param);
 	}
-	/* The least over all ranks, by the greatest of the negatives. */
-	first = -first;
 	w->ops->all_reduce(w, NULL, &host, REDUCE_MAX);
-	snprintf(name, 96, "%s", -first < (double)e->num_params ? e->table[(int)-first].name : "");
+	snprintf(name, 96, "%s", first > none ? e->table[(int)fabs(first)].name : "");
 }

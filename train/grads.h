@@ -19,8 +19,9 @@ void grads_reduce(struct engine *e);
 /* This rank's share of the squared norm, into SCALAR_NORM: over all ranks every logical element is counted
  * once. It is finite when every gradient is. */
 void grads_measure(struct engine *e);
-/* Name of the first logical tensor with a non-finite gradient on any rank, empty when there is
- * none. */
-void grads_first_bad(struct engine *e, char name[96]);
+/* Name of the first parameter that is not finite on any rank, or whose gradient is not, empty when there is none: `of` is
+ * BUF_WEIGHTS or BUF_GRADS. First is by the order in which a step comes to them: from the embedding on, of gradients from
+ * the head on. */
+void grads_first_bad(struct engine *e, enum buffer of, char name[96]);
 
 #endif

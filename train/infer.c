@@ -12,6 +12,7 @@
 #include "lib/base/prog.h"
 #include "lib/base/rng.h"
 #include "lib/format/npy.h"
+#include "train/check.h"
 #include "train/pipeline.h"
 
 #include <math.h>
@@ -77,6 +78,37 @@ run(struct pass *p)
 		line.logits = NULL;
 	pipeline_run(&line);
 	engine_sync(p->e);
+}
+
+/* The pass that gave the logits, once more. */
+static void
+run_again(void *ctx)
+{
+	run(ctx);
+}
+
+/* Collective: how many numbers of a rank's logits are not finite, the most of all ranks. */
+static double
+most_bad(const struct pass *p, double bad)
+{
+	struct comm *w = p->e->groups.world;
+	struct tensor t = tensor_1d(&bad, DTYPE_F64, 1);
+
+	w->ops->all_reduce(w, NULL, &t, REDUCE_MAX);
+	return bad;
+}
+
+/* Collective. There is no result: says where the numbers stopped being any. Returns the exit status. */
+static int
+not_finite(struct pass *p, const char *what)
+{
+	struct str where = { 0 };
+
+	check_find(p->e, run_again, p, &where);
+	if (p->e->rank == 0)
+		warn("%s are not finite; first: %s", what, where.len ? where.buf : "not found when the pass was run again");
+	str_release(&where);
+	return EXIT_NUMERICAL;
 }
 
 /* Row `row` of the logits over the whole vocabulary, doubles, on every rank of the last stage's
@@ -147,33 +179,51 @@ read_tokens(struct pass *p, const char *path, struct err *err)
 	return rc;
 }
 
+/* Collective. Runs the pass and puts its logits together: [s, v] of type t, on the ranks of the last stage. Returns how
+ * many of them are not finite, the same on all ranks. */
+static double
+whole_logits(struct pass *p, enum dtype t, char *out)
+{
+	int64_t v = p->e->plan.model.vocab_size;
+	double *row = mem_alloc((size_t)v, sizeof *row);
+	int64_t bad = 0;
+
+	run(p);
+	for (int64_t i = 0; p->e->last_stage && i < p->seq_length; i++) {
+		char *to = out + (size_t)(i * v) * dtype_size(t);
+
+		whole_row(p, i, row);
+		dtype_convert(to, t, row, DTYPE_F64, v);
+		bad += dtype_count_nonfinite(to, t, v);
+	}
+	free(row);
+	return most_bad(p, (double)bad);
+}
+
 /* Collective. The file holds [s, v] in F32, or F64 when the run computes in that; one rank of
- * the last stage writes it, the others of its tensor group give it their columns. */
+ * the last stage writes it, the others of its tensor group give it their columns. Logits that are not
+ * finite are no result, and no file appears. */
 int
 infer_logits(struct engine *e, const struct train_config *c, struct err *err)
 {
 	struct pass p;
 	int64_t v = e->plan.model.vocab_size, shape[2] = { e->plan.shape.seq_length, v };
 	enum dtype out_type = e->plan.shape.dtype == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
-	char *out = mem_alloc((size_t)(shape[0] * v), dtype_size(out_type));
-	double *row = mem_alloc((size_t)v, sizeof *row);
+	char *out = mem_alloc((size_t)(shape[0] * v), dtype_size(out_type)), what[96];
+	double bad = 0;
 	int rc;
 
 	pass_init(&p, e);
 	rc = comm_agree(e->groups.world, read_tokens(&p, c->o.tokens_file, err), err) ? -1 : 0;
-	if (rc == 0) {
-		run(&p);
-		for (int64_t i = 0; e->last_stage && i < shape[0]; i++) {
-			whole_row(&p, i, row);
-			dtype_convert(out + (size_t)(i * v) * dtype_size(out_type), out_type, row,
-			    DTYPE_F64, v);
-		}
-		if (e->last_stage && e->coord[AX_TP] == 0 && e->coord[AX_DP] == 0)
-			rc = npy_write(c->o.logits_file, out_type, 2, shape, out, err);
-	}
+	if (rc == 0)
+		bad = whole_logits(&p, out_type, out);
+	snprintf(what, sizeof what, "%.0f of %lld logits", bad, (long long)(shape[0] * v));
+	if (bad > 0)
+		rc = not_finite(&p, what);
+	else if (rc == 0 && e->last_stage && e->coord[AX_TP] == 0 && e->coord[AX_DP] == 0)
+		rc = npy_write(c->o.logits_file, out_type, 2, shape, out, err);
 	pass_release(&p);
 	free(out);
-	free(row);
 	return rc;
 }
 
@@ -267,7 +317,8 @@ read_prompt(const struct train_config *c, struct token_ids *ids, struct err *err
 
 /* One more token behind ids; every rank gets it. A sequence longer than the window is cut at its
  * beginning; positions then count from the cut. Ranks before the last stage offer -1 to the
- * maximum, so that the chosen id wins. */
+ * maximum, so that the chosen id wins; -1 is the result where no token can be chosen, since the logits
+ * are not finite. */
 static int64_t
 next_token(struct pass *p, const struct train_config *c, const struct token_ids *ids, double *row)
 {
@@ -280,8 +331,11 @@ next_token(struct pass *p, const struct train_config *c, const struct token_ids 
 		p->batch.tokens[i] = from + i < n ? (int32_t)ids->id[from + i] : 0;
 	run(p);
 	if (e->last_stage) {
+		int64_t v = e->plan.model.vocab_size;
+
 		whole_row(p, n - from - 1, row);
-		id = (double)choose(c, row, e->plan.model.vocab_size, n);
+		if (dtype_count_nonfinite(row, DTYPE_F64, v) == 0)
+			id = (double)choose(c, row, v, n);
 	}
 	e->groups.world->ops->all_reduce(e->groups.world, NULL, &t, REDUCE_MAX);
 	return (int64_t)id;
@@ -305,7 +359,9 @@ infer_generate(struct engine *e, const struct train_config *c, struct err *err)
 	for (int64_t i = 0; rc == 0 && i < c->o.generate; i++) {
 		int64_t id = next_token(&p, c, &ids, row);
 
-		if (id == c->eod)
+		if (id < 0)
+			rc = not_finite(&p, "the logits of the next token");
+		if (id < 0 || id == c->eod)
 			break;
 		token_ids_add(&ids, (uint32_t)id);
 	}

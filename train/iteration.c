@@ -110,6 +110,14 @@ totals(struct run *r)
 	free(all);
 }
 
+/* The mean over the tokens that count. Where none does the sums are 0, and so is the mean: Megatron-LM's forward_step
+ * (core/pipeline_parallel/schedules.py) clamps their number to 1. */
+static double
+mean(const struct run *r, enum total sum)
+{
+	return r->total[sum] / fmax(r->total[TOTAL_TOKENS], 1);
+}
+
 /* --- a training step ---------------------------------------------------------------------------- */
 
 /* The gradients of the next global batch and their norm, on the device. Collective. */
@@ -130,14 +138,14 @@ judge(const struct run *r)
 {
 	const struct train_config *c = r->c;
 	int64_t position = r->at.consumed_samples - r->at.skipped * r->e->plan.global_batch_size;
-	double loss = r->total[TOTAL_LOSS] / r->total[TOTAL_TOKENS];
+	double loss = mean(r, TOTAL_LOSS);
 
 	return (struct step_metrics){
 		.lr = lr_at(&c->schedule, position),
 		.weight_decay = wd_at(&c->schedule, position),
 		.loss_scale = c->scaler.scale,
 		.lm_loss = loss,
-		.z_loss = r->total[TOTAL_ZLOSS] / r->total[TOTAL_TOKENS],
+		.z_loss = mean(r, TOTAL_ZLOSS),
 		.skipped = !isfinite(r->total[TOTAL_NORM]) || !isfinite(loss),
 	};
 }
@@ -148,7 +156,7 @@ static void
 update(struct run *r, struct step_metrics *m)
 {
 	const struct optim_options *o = &r->c->optim;
-	double grad_scale = 1 / (r->total[TOTAL_TOKENS] * r->e->token_scale), factor = 1;
+	double grad_scale = 1 / (fmax(r->total[TOTAL_TOKENS], 1) * r->e->token_scale), factor = 1;
 	struct optim_update u = {
 		.lr = m->lr, .weight_decay = m->weight_decay, .step = r->at.optimizer_steps + 1
 	};
@@ -204,8 +212,8 @@ iteration_train(struct run *r)
 	m.data_wait = prefetch_stats(r->prefetch).seconds - waited;
 	if (r->total[TOTAL_BAD_DATA] > 0)
 		return ITERATION_BAD_DATA;
-	/* An overflow at the least scale is no matter of scale. */
-	if (m.skipped && (!scaler->dynamic || scaler->scale <= scaler->min_scale))
+	/* A loss that is not finite, and an overflow at the least scale, are no matter of scale. */
+	if (m.skipped && (!scaler->dynamic || scaler->scale <= scaler->min_scale || !isfinite(m.lm_loss)))
 		return ITERATION_NOT_FINITE;
 	scaler_update(scaler, m.skipped);
 	if (!m.skipped)
@@ -233,7 +241,7 @@ evaluate_set(struct run *r, int set, const struct data_set *s)
 	totals(r);
 	if (r->total[TOTAL_BAD_DATA] > 0)
 		return ITERATION_BAD_DATA;
-	m.lm_loss = r->total[TOTAL_LOSS] / r->total[TOTAL_TOKENS];
+	m.lm_loss = mean(r, TOTAL_LOSS);
 	if (r->metrics)
 		metrics_evaluation(r->metrics, &m);
 	return ITERATION_DONE;
@@ -276,21 +284,39 @@ pass_again(void *ctx)
 	pass(r, SPLIT_TRAIN, r->at.consumed_samples, true);
 }
 
+/* What is to blame, as far as it has a name: a parameter that was read or trained so, else the loss, which makes every
+ * gradient as bad, else the gradient in which it arose. Collective. */
+static void
+name_not_finite(struct run *r, double loss, char what[128])
+{
+	char name[96];
+
+	grads_first_bad(r->e, BUF_WEIGHTS, name);
+	if (name[0]) {
+		snprintf(what, 128, "the parameter '%s'", name);
+		return;
+	}
+	grads_first_bad(r->e, BUF_GRADS, name);
+	if (isfinite(loss) && name[0])
+		snprintf(what, 128, "the gradient of '%s'", name);
+	else
+		snprintf(what, 128, "the loss");
+}
+
 /* Names what is not finite. Collective, since finding the place is. Weights and moments have not been touched by this step,
  * and nothing is saved over the last checkpoint. */
 static int
 not_finite(struct run *r)
 {
-	double loss = r->total[TOTAL_LOSS] / r->total[TOTAL_TOKENS];
+	double loss = mean(r, TOTAL_LOSS);
 	struct str where = { 0 };
-	char name[96];
+	char what[128];
 
-	grads_first_bad(r->e, name);
+	name_not_finite(r, loss, what);
 	check_find(r->e, pass_again, r, &where);
 	if (r->e->rank == 0)
-		warn("iteration %lld: %s%s%s (loss %g); first: %s: stopping; the last checkpoint is intact",
-		    (long long)r->at.iteration + 1, name[0] ? "the gradient of '" : "the loss",
-		    name, name[0] ? "' is not finite" : " is not finite", fabs(loss),
+		warn("iteration %lld: %s is not finite (loss %g); first: %s: stopping; the last checkpoint is intact",
+		    (long long)r->at.iteration + 1, what, fabs(loss),
 		    where.len ? where.buf : "not found when the step was run again");
 	str_release(&where);
 	return EXIT_NUMERICAL;

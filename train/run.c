@@ -169,7 +169,7 @@ begin(struct run *r, struct err *err)
 	return comm_agree(r->e->groups.world, rc, err) ? -1 : 0;
 }
 
-/* -1 on all ranks when it failed on one. */
+/* -1 on all ranks when it failed on one; else an exit status. */
 static int
 infer(struct run *r, struct err *err)
 {
@@ -178,6 +178,8 @@ infer(struct run *r, struct err *err)
 	if (begin(r, err) < 0)
 		return -1;
 	rc = r->c->o.tokens_file ? infer_logits(r->e, r->c, err) : infer_generate(r->e, r->c, err);
+	if (rc > 0)
+		return rc;
 	return comm_agree(r->e->groups.world, rc, err) ? -1 : 0;
 }
 

@@ -283,7 +283,7 @@ which is 0; at least 2 tokens are needed" --data-path "$ids" --split 998,1,1 --e
 }
 
 @test "NaN: the first bad tensor is named, exit status 5, the last checkpoint is intact" {
-	fails 5 "iteration 2: the gradient of 'embedding.word_embeddings.weight' is not finite (loss nan); first: rank 0, micro \
+	fails 5 "iteration 2: the loss is not finite (loss nan); first: rank 0, micro \
 batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; the last checkpoint is intact" \
 		--mock-data --lr 1e30 --save S --save-interval 1
 	[ "$(cat S/latest_checkpointed_iteration.txt)" = 1 ]
@@ -294,7 +294,7 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 	for launch in "" "mpirun -np 2"; do
 		run --separate-stderr $launch mtrain -q --config tiny.conf --mock-data --lr 1e30 --save S --save-interval 1 --async-save
 		[ "$status" = 5 ]
-		[[ $stderr == *"iteration 2: the gradient of "*" is not finite "*"; the last checkpoint is intact"* ]]
+		[[ $stderr == *"iteration 2: the loss is not finite "*"; the last checkpoint is intact"* ]]
 		[ "$(cat S/latest_checkpointed_iteration.txt)" = 1 ]
 		run --separate-stderr mtrain -q --config tiny.conf --mock-data --lr 1e30 --load S --skip-train --eval-iters 1
 		[ "$status" = 0 ]
@@ -343,8 +343,14 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 	[ "$(grep -c 'number of skipped iterations:   1 | number of nan iterations:   0 |' <<<"$output")" = 4 ]
 	run --separate-stderr mtrain -q --config tiny.conf --mock-data --fp16 --lr 1e30 --train-iters 200
 	[ "$status" = 5 ]
-	[[ $stderr == "mtrain: iteration "*": the gradient of '"*"' is not finite (loss nan); first: rank 0, \
-"*": stopping; the last checkpoint is intact" ]]
+	# Weights of 1e30 are infinite in fp16: the loss is no number at any scale, and the run stops at the first step that sees it.
+	[ "$(grep -c 'number of skipped iterations:   0' <<<"$output")" = 1 ]
+	[ "$(grep -n 'number of skipped iterations:   0' <<<"$output" | cut -d: -f1)" = "${#lines[@]}" ]
+	[[ $stderr == "mtrain: iteration $((${#lines[@]} + 1)): the parameter 'embedding.word_embeddings.weight' is not finite \
+(loss nan); first: rank 0, micro batch 0, forward pass of the embedding: "*": stopping; the last checkpoint is intact" ]]
+	# A gradient that is too large arises in the head and spreads down: the parameter nearest to the head is named.
+	run -5 --separate-stderr mtrain -q --config tiny.conf --mock-data --fp16 --loss-scale 4194304
+	[[ $stderr == "mtrain: iteration 1: the gradient of 'decoder.layers.1.mlp.linear_down.bias' is not finite (loss 4."* ]]
 }
 
 @test "fp16: the loss scale multiplies the mean over the 64 tokens of a batch; 0 is dynamic" {
@@ -484,6 +490,22 @@ the checkpoint's where the command line says nothing" --mock-data --load S --squ
 		--prompt-file prompt
 	[ "$status" = 0 ]
 	[[ $output =~ ^'1 2 3'(\ [0-9]+)*$ ]]
+}
+
+@test "logits that are not finite are a numerical failure, not a file; nor is text made of them" {
+	run -5 mtrain -q --config tiny.conf --mock-data --lr 1e30 --save S --save-interval 1
+	printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }" >t.npy
+	printf '\001\000\000\000\002\000\000\000\003\000\000\000' >>t.npy
+	first="are not finite; first: rank 0, micro batch 0, forward pass of layer 0: 'c' of gemm forward"
+	fails 5 "300 of 300 logits $first (288 of 288)" --lr 1e30 --load S --tokens-file t.npy --logits-file l.npy
+	[ ! -e l.npy ]
+	run --separate-stderr mpirun -np 2 mtrain -q --config tiny.conf --pipeline-model-parallel-size 2 --lr 1e30 --load S \
+		--tokens-file t.npy --logits-file l.npy
+	[ "$status" = 5 ] && [ ! -e l.npy ]
+	[[ $stderr == *"300 of 300 logits $first (288 of 288)"* ]]
+	printf '1 2 3\n' >prompt
+	fails 5 "the logits of the next token $first (1536 of 1536)" --lr 1e30 --load S --tokenizer-type NullTokenizer \
+		--generate 4 --prompt-file prompt
 }
 
 @test "the manual's examples run" {
