@@ -188,6 +188,7 @@ record(struct run *r, struct step_metrics *m)
 	m->iteration = ++r->at.iteration;
 	m->consumed_samples = r->at.consumed_samples += r->e->plan.global_batch_size;
 	r->at.skipped += m->skipped;
+	r->empty += r->total[TOTAL_TOKENS] == 0;
 	if (r->metrics)
 		metrics_step(r->metrics, m);
 	corpus_log_step(r->corpora, first, m->skipped);
@@ -242,6 +243,9 @@ evaluate_set(struct run *r, int set, const struct data_set *s)
 	if (r->total[TOTAL_BAD_DATA] > 0)
 		return ITERATION_BAD_DATA;
 	m.lm_loss = mean(r, TOTAL_LOSS);
+	if (r->total[TOTAL_TOKENS] == 0 && r->e->rank == 0)
+		note("evaluation of %s: the loss mask leaves no token of its %lld batches: a loss of 0 is no result",
+		    s->name ? s->name : m.split, (long long)s->batches);
 	if (r->metrics)
 		metrics_evaluation(r->metrics, &m);
 	return ITERATION_DONE;

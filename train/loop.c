@@ -85,6 +85,9 @@ save_last(struct run *r)
 	if (!r->saver && r->e->rank == 0)
 		data_note_consumed(r->data, corpus_log_counts(r->corpora));
 	engine_sync(r->e);
+	if (r->empty && r->e->rank == 0)
+		note("the loss mask left no token of %lld batches: their steps were taken with gradients of 0",
+		    (long long)r->empty);
 	if (prog_level() > 0)
 		note("waited for data %lld times, %.3f s in all", (long long)stats.waits, stats.seconds);
 	return status == EXIT_DONE ? save_ends(r) : status;

@@ -26,6 +26,7 @@ struct run {
 	struct profile *profile;        /* NULL on ranks that are not profiled */
 	struct corpus_log *corpora;
 	struct progress at;
+	int64_t empty;                  /* steps since the loop began in whose batch no token's loss counts */
 	int64_t saved_at;               /* iteration of the last save that was begun, or of the start */
 	double started;                 /* seconds, when the loop began */
 	/* of the pass that runs now */

@@ -492,6 +492,20 @@ the checkpoint's where the command line says nothing" --mock-data --load S --squ
 	[[ $output =~ ^'1 2 3'(\ [0-9]+)*$ ]]
 }
 
+@test "batches whose tokens are all masked have a loss of 0, take a step and are counted" {
+	for i in $(seq 60); do echo '{"text": "98 98 98 98 98 98 98 98"}'; done >eods.jsonl
+	mtok -q -o eods --tokenizer-type NullTokenizer --vocab-size 100 eods.jsonl
+	rm eods_text_document.json
+	run --separate-stderr mtrain --config tiny.conf --data-path eods_text_document --tokenizer-type NullTokenizer \
+		--vocab-size 99 --eod-mask-loss --split 8,1,1 --eval-iters 1 --eval-interval 4 --data-cache-path cache --metrics-file log
+	[ "$status" = 0 ]
+	[ "$(grep -c '"lm_loss": 0, .*"grad_norm": 0, .*"skipped": false' log)" = 4 ]
+	[[ $output == *"validation loss at iteration 4 | lm loss value: 0.000000E+00 | lm loss PPL: 1.000000E+00 |"* ]]
+	[[ $output != *NAN* ]]
+	[[ $stderr == *"mtrain: evaluation of valid: the loss mask leaves no token of its 1 batches: a loss of 0 is no result"* ]]
+	[[ $stderr == *"mtrain: the loss mask left no token of 4 batches: their steps were taken with gradients of 0"* ]]
+}
+
 @test "logits that are not finite are a numerical failure, not a file; nor is text made of them" {
 	run -5 mtrain -q --config tiny.conf --mock-data --lr 1e30 --save S --save-interval 1
 	printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }" >t.npy
