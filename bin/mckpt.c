@@ -1,5 +1,5 @@
 /*
- * mckpt.c - look at, check, compare, import and reshard checkpoints
+ * mckpt.c - look at, check, seal, compare, import and reshard checkpoints
  *
  * Tables of verbs and options, and one short function a verb that maps them to ckpt/. Problems
  * that a verb finds go to stderr and decide the status; what it prints goes to stdout.
@@ -8,6 +8,7 @@
 #include "ckpt/import.h"
 #include "ckpt/inspect.h"
 #include "ckpt/reshard.h"
+#include "ckpt/seal.h"
 #include "ckpt/verify.h"
 #include "lib/base/cli.h"
 #include "lib/base/prog.h"
@@ -40,6 +41,7 @@ static const enum dtype import_types[] = { DTYPE_NONE, DTYPE_BF16, DTYPE_F16, DT
 #define SIZE(S, n, f, d, h) \
 	{ .name = n, .type = OPT_INT, .off = offsetof(S, f), .min = 1, .max = 1e6, .def = d, .help = h }
 
+static const struct opt no_opts[] = { OPT_END };
 static const struct opt ls_opts[] = {
 	FLAG(struct look_config, "json", json, "one JSON object a line instead of TSV"),
 	OPT_END,
@@ -50,8 +52,6 @@ static const struct opt info_opts[] = {
 	FLAG(struct look_config, "tensors", tensors, "a line a tensor instead"),
 	OPT_END,
 };
-
-static const struct opt verify_opts[] = { OPT_END };
 
 static const struct opt diff_opts[] = {
 	{ .name = "tolerance", .type = OPT_NUMBER, .off = offsetof(struct diff_config, tolerance), .min = -1, .max = 1e300,
@@ -118,6 +118,16 @@ run_verify(const void *cfg, int argc, char **argv, struct err *e)
 	return cli_say(&problems, warn) ? EXIT_FAILED : EXIT_DONE;
 }
 
+/* One checkpoint at a time: each change is looked at by who made it. */
+static int
+run_seal(const void *cfg, int argc, char **argv, struct err *e)
+{
+	int rc = cli_operands(argc, 1, "DIR", e);
+
+	(void)cfg;
+	return rc ? rc : seal_texts(argv[0], stdout, e);
+}
+
 /* Prints every tensor; the status says whether they differ. */
 static int
 run_diff(const void *cfg, int argc, char **argv, struct err *e)
@@ -171,7 +181,8 @@ static const struct verb verbs[] = {
 	{ "ls", "DIR ...", "list the checkpoints of SAVE directories", ls_opts, sizeof(struct look_config), run_ls },
 	{ "info", "DIR", "say what a checkpoint holds", info_opts, sizeof(struct look_config), run_info },
 	{ "verify", "DIR ...", "check every sum, every shape, the model that they make, and that its numbers are finite",
-	  verify_opts, 1, run_verify },
+	  no_opts, 1, run_verify },
+	{ "seal", "DIR", "take options.conf and state.conf as they are now", no_opts, 1, run_seal },
 	{ "diff", "A B", "compare tensors", diff_opts, sizeof(struct diff_config), run_diff },
 	{ "import", "SRC DST", "make a checkpoint of a Hugging Face model", import_opts, sizeof(struct import_config),
 	  run_import },
@@ -181,7 +192,8 @@ static const struct verb verbs[] = {
 };
 
 static const struct tool tool = {
-	.name = "mckpt", .summary = "look at, check, compare, import and reshard checkpoints", .built_in = "CPU", .verbs = verbs,
+	.name = "mckpt", .summary = "look at, check, seal, compare, import and reshard checkpoints",
+	.built_in = "CPU", .verbs = verbs,
 };
 
 /* The frame is cli_main's: help, version, finding the verb, exit status, closing stdout. */

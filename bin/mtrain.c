@@ -109,8 +109,11 @@ main(int argc, char **argv)
 		die("%s", err.msg);
 	prog_on_exit(leave_together);
 	prog_mute(world->rank != 0);
-	if (comm_agree(world, configure(&c, argc, argv, &err), &err))
+	if (comm_agree(world, configure(&c, argc, argv, &err), &err)) {
+		if (c.unreadable)
+			die("%s", err.msg);
 		die_usage("%s", err.msg);
+	}
 	if (is_question(&c)) {
 		if (world->rank == 0)
 			status = answer(&c);

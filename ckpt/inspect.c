@@ -10,8 +10,6 @@
 #include "lib/base/mem.h"
 #include "lib/model/family.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -141,48 +139,6 @@ sum_up(const struct ckpt *c)
 	return s;
 }
 
-/* Order of qsort: ascending. */
-static int
-compare_numbers(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-/*
- * The numbers of the iter_* directories of save, sorted; the caller frees *out, also after a
- * failure. Other names are passed over: users keep files of their own beside checkpoints.
- */
-static int
-list_iterations(const char *save, int64_t **out, struct err *e)
-{
-	DIR *d = opendir(save);
-	struct dirent *de;
-	int n = 0, cap = 0;
-
-	*out = NULL;
-	if (!d)
-		return err_sys(e, "open directory", save);
-	while ((de = readdir(d))) {
-		const char *digits = de->d_name + 5;
-
-		if (strncmp(de->d_name, "iter_", 5) || !*digits || strlen(digits) > 18 ||
-		    digits[strspn(digits, "0123456789")])
-			continue;
-		if (n == cap) {
-			cap = cap ? 2 * cap : 16;
-			*out = mem_realloc(*out, (size_t)cap, sizeof **out);
-		}
-		(*out)[n++] = strtoll(digits, NULL, 10);
-	}
-	closedir(d);
-	if (n == 0)
-		return err_set(e, "no iter_* directory in '%s'", save);
-	qsort(*out, (size_t)n, sizeof **out, compare_numbers);
-	return n;
-}
-
 /* What ls prints, and where. */
 struct listing {
 	const char *head;               /* still to be printed, before the first row */
@@ -221,7 +177,7 @@ ls_save(struct listing *l, const char *save)
 {
 	int64_t *iteration, latest = -1;
 	struct err e;
-	int n = list_iterations(save, &iteration, &e),
+	int n = ckpt_iterations(save, &iteration, &e),
 	    tracked = n < 0 ? -1 : ckpt_tracker(save, &latest, &e);
 
 	for (int i = 0; i < n && tracked >= 0; i++) {

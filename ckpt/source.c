@@ -69,7 +69,7 @@ source_at(const struct source *s, int i, struct source_tensor *out)
 
 /* The same from pieces: the range is a few boxes. */
 static int
-read_checkpoint(const struct ckpt *c, const struct ckpt_tensor *t, const int64_t range[2],
+read_checkpoint(struct ckpt *c, const struct ckpt_tensor *t, const int64_t range[2],
     char *dst, struct err *e)
 {
 	struct slice whole = slice_whole(t->ndim, t->shape), box[SLICE_FLAT_MAX];

@@ -36,7 +36,7 @@ struct hf_tensor {
 };
 
 struct hf_export {
-	const struct ckpt *src;
+	struct ckpt *src;
 	const struct model_config *config;
 	const struct family *family;
 	const struct param *param;

@@ -78,6 +78,7 @@ struct train_config {
 	int64_t eod;                    /* -1: none */
 	int64_t train_iters;
 	enum start start;
+	bool unreadable;                /* configuring failed on a checkpoint that does not open: no matter of usage */
 	const char *weights_from;       /* START_RESUME, START_WEIGHTS: a checkpoint or a Hugging Face directory */
 };
 
@@ -110,6 +111,11 @@ bool train_continues(const struct train_config *c);
  * that does not apply, 1 when *m is filled. --use-checkpoint-args takes the sequence length too
  * where none was typed. */
 int  train_checkpoint_model(struct train_config *c, struct model_config *m, struct err *e);
+/* Opens the checkpoint that --load or --pretrained-checkpoint names; a reason that is a damaged one's says which older
+ * one opens. */
+struct ckpt *train_open_checkpoint(const char *dir, struct err *e);
+/* Adds to the reason of a damaged checkpoint which older one opens, and how all of that is checked. */
+void train_name_older(const char *dir, struct err *e);
 /* Is the architecture of a checkpoint the one of this run? The reason names the first option that
  * differs. */
 int train_same_model(

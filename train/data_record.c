@@ -104,7 +104,7 @@ data_record_read(struct data *d, struct err *e)
 
 	if (d->c->start != START_RESUME || d->c->o.skip_train)
 		return 0;
-	k = ckpt_open(d->c->weights_from, e);
+	k = train_open_checkpoint(d->c->weights_from, e);
 	if (!k)
 		return -1;
 	rc = read_number(k, "iteration", &r->iteration, e) < 0 || read_number(k, "consumed_train_samples", &r->consumed, e) < 0

@@ -274,9 +274,21 @@ open_weights(
 			return -1;
 		return 0;
 	}
-	w->ckpt = ckpt_open(c->weights_from, err);
+	w->ckpt = train_open_checkpoint(c->weights_from, err);
 	return w->ckpt ? train_same_model(c, ckpt_dir(w->ckpt), ckpt_options_text(w->ckpt), err)
 		       : -1;
+}
+
+/* Damage that no rank would read for its own sake: each rank checks its share of the pieces that one sum stands for. */
+static int
+check_share(const struct engine *e, struct ckpt *k, struct err *err)
+{
+	if (!k || ckpt_sealed(k))
+		return 0;
+	if (e->rank == 0)
+		note("%s: of an earlier version, which holds no checksums of options.conf, state.conf and manifest.tsv",
+		    ckpt_dir(k));
+	return ckpt_check_share(k, e->rank, e->groups.world->size, err);
 }
 
 /* Weights come first and in the run's type. Master copies come from the checkpoint when it has
@@ -290,6 +302,8 @@ load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, st
 	int rc = open_weights(&w, &theirs, c, err);
 
 	if (rc == 0)
+		rc = check_share(e, w.ckpt, err);
+	if (rc == 0)
 		rc = load_weights(e, &w, err);
 	if (rc == 0 && c->start == START_RESUME)
 		rc = resume(e, &w, c, p, err);
@@ -297,8 +311,9 @@ load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, st
 		rc = load_own(e, &w, BUF_MASTER, "", err);
 	else if (rc == 0 && !e->plan.shape.forward_only)
 		optim_from_weights(e);
-	if (w.ckpt)
-		ckpt_close(w.ckpt);
+	if (rc < 0 && w.ckpt && ckpt_damaged(w.ckpt))
+		train_name_older(ckpt_dir(w.ckpt), err);
+	ckpt_close(w.ckpt);
 	hfdir_close(w.hf);
 	return rc;
 }

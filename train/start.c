@@ -128,6 +128,28 @@ train_start(struct train_config *c, struct err *e)
 	return 0;
 }
 
+/* Without an older one the reason stands alone. A path that leaves no room for the command is no reason to lose the reason. */
+void
+train_name_older(const char *dir, struct err *e)
+{
+	char older[1024];
+	struct err why = *e;
+
+	if (ckpt_older(dir, older) && strlen(why.msg) + 2 * strlen(older) + 100 < sizeof e->msg)
+		err_set(e, "%s; the newest older checkpoint that opens is %s: 'mckpt verify %s' reads all of it", why.msg,
+		    older, older);
+}
+
+struct ckpt *
+train_open_checkpoint(const char *dir, struct err *e)
+{
+	struct ckpt *k = ckpt_open(dir, e);
+
+	if (!k)
+		train_name_older(dir, e);
+	return k;
+}
+
 /* Would the same command line go on where this run stops? Only for the message at the end. */
 bool
 train_continues(const struct train_config *c)
@@ -166,7 +188,8 @@ train_checkpoint_model(struct train_config *c, struct model_config *m, struct er
 		return 0;
 	if (hfdir_is(c->weights_from))
 		return family_read_config(c->weights_from, m, e) ? 1 : -1;
-	ckpt = ckpt_open(c->weights_from, e);
+	ckpt = train_open_checkpoint(c->weights_from, e);
+	c->unreadable = !ckpt;
 	if (!ckpt)
 		return -1;
 	rc = model_from_text(ckpt_dir(ckpt), ckpt_options_text(ckpt), m, &layout, e);

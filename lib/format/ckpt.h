@@ -9,7 +9,8 @@
  *
  * Tensors are logical and global; files are pieces, so any layout reads what any other wrote. Optimizer state lies beside a
  * parameter X as X.exp_avg and X.exp_avg_sq. Writing goes to a temporary directory; ckpt_commit syncs and renames it.
- * A manifest is checked whole on opening: pieces must tile every tensor exactly, without overlap, inside their files.
+ * A manifest is checked whole on opening: pieces must tile every tensor exactly, without overlap, inside their files. It
+ * holds the sums of the texts, of itself, and of the blocks of the pieces, which are compared when they are read.
  */
 #ifndef FORMAT_CKPT_H
 #define FORMAT_CKPT_H
@@ -21,10 +22,15 @@
 
 #include <stdbool.h>
 
+/* Bytes that have one sum. A power of two, so that no element lies in two blocks. */
+#define CKPT_BLOCK_BYTES ((uint64_t)4 << 20)
+
 struct ckpt_piece {
 	struct slice box;
 	int file;                       /* index into ckpt_file */
-	uint64_t offset, bytes, sum;    /* in the file; XXH3-64 of the bytes */
+	uint64_t offset, bytes;         /* in the file */
+	int64_t num_sums;               /* one a block; 1 for the whole of a larger piece: of a manifest of version 1 */
+	const uint64_t *sum;            /* XXH3-64 */
 };
 
 struct ckpt_tensor {
@@ -52,11 +58,24 @@ const char *ckpt_file(const struct ckpt *c, int i);             /* plain file na
 const char *ckpt_state(const struct ckpt *c, const char *key);
 const char *ckpt_state_text(const struct ckpt *c);
 const char *ckpt_options_text(const struct ckpt *c);
+/* Does its manifest hold sums of the texts and of itself, and one for each block? Earlier versions wrote one a piece. */
+bool        ckpt_sealed(const struct ckpt *c);
 
-/* Reads a box of a tensor, converted to dtype, row-major and dense into dst. Any box inside the global shape. */
-int ckpt_read(const struct ckpt *c, const char *name, const struct slice *want, enum dtype dtype, void *dst, struct err *e);
+/*
+ * Reads a box of a tensor, converted to dtype, row-major and dense into dst. Any box inside the global shape. Every block
+ * that holds a part of it is compared with its sum, once; the reason names file and tensor.
+ */
+int ckpt_read(struct ckpt *c, const char *name, const struct slice *want, enum dtype dtype, void *dst, struct err *e);
+/*
+ * Compares the pieces that have one sum over several blocks: those of rank in turn, and takes the other ranks' word for the
+ * rest. For many ranks that are to read one checkpoint, each of which would read the whole of a piece for a part of it.
+ * Nothing to do for a sealed one.
+ */
+int ckpt_check_share(struct ckpt *c, int rank, int num_ranks, struct err *e);
+/* Did a read or a check find bytes that are not those that were saved? */
+bool ckpt_damaged(const struct ckpt *c);
 /* Reads every byte of one file's pieces and compares the sums; the reason names file and tensor. */
-int ckpt_verify_file(const struct ckpt *c, int file, struct err *e);
+int ckpt_verify_file(struct ckpt *c, int file, struct err *e);
 
 /* --- writing: each process its own pieces file, one process the rest -------------------------------------------------- */
 struct ckpt_writer;
@@ -83,10 +102,21 @@ struct ckpt_commit {
  * then the tracker. After an error the previous checkpoint is intact. */
 int  ckpt_commit(const struct ckpt_commit *c, struct err *e);
 
+/* Takes the texts of a checkpoint as they are now, after somebody edited them: renews their sums in the manifest. Appends the
+ * names of those that had changed, blanks between. What ckpt_open would refuse for another reason stays as it is. */
+int  ckpt_seal(const char *dir, struct str *changed, struct err *e);
+
 /* The tracker: 1 and *iteration, 0 when there is none, -1 with a reason. */
 int  ckpt_tracker(const char *save, int64_t *iteration, struct err *e);
 /* True when the directory has an iter_* entry. */
 bool ckpt_has_iterations(const char *save);
 void ckpt_iter_dir(const char *save, int64_t iteration, char out[1024]);
+/* The number in "iter_0000500"; -1 for a name of another form. */
+int64_t ckpt_name_iteration(const char *name);
+/* The numbers of the iter_* directories of save, sorted: how many, or -1 when there is none. The caller frees *out, also
+ * after a failure. */
+int  ckpt_iterations(const char *save, int64_t **out, struct err *e);
+/* dir as in ckpt_open, whether or not it opens: the newest checkpoint beside it that is older and opens. */
+bool ckpt_older(const char *dir, char out[1024]);
 
 #endif

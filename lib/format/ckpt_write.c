@@ -6,10 +6,9 @@
  * renames. Until then the previous checkpoint is what a reader finds, so being killed at any point
  * costs this save and nothing else.
  */
-#include "lib/format/ckpt.h"
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
-#include "lib/format/manifest.h"
+#include "lib/format/ckpt_impl.h"
 #include "lib/format/safetensors.h"
 
 #include <errno.h>
@@ -18,8 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATH_BYTES = 1100 };
-
 /*
  * Pieces are declared, then written, in one order, since the header of a safetensors file comes
  * first.
@@ -27,9 +24,10 @@ enum { PATH_BYTES = 1100 };
 struct ckpt_writer {
 	struct safetensors_writer *file;
 	char file_name[40];
-	struct mem_pool pool;           /* owns the names */
+	struct mem_pool pool;           /* owns the names and the sums */
 	struct ckpt_tensor *tensor;     /* one a piece */
 	struct ckpt_piece *piece;
+	uint64_t **sum;                 /* of the blocks of each piece */
 	int count, cap;
 	int next;                       /* to be written */
 };
@@ -67,7 +65,7 @@ struct ckpt_writer *
 ckpt_writer_new(const char *tmp_dir, int file_number, struct err *e)
 {
 	struct ckpt_writer *w = mem_zalloc(1, sizeof *w);
-	char path[PATH_BYTES];
+	char path[CKPT_PATH_BYTES];
 
 	snprintf(w->file_name, sizeof w->file_name, "pieces-%05d.safetensors", file_number);
 	snprintf(path, sizeof path, "%s/%s", tmp_dir, w->file_name);
@@ -97,11 +95,14 @@ ckpt_declare(struct ckpt_writer *w, const char *name, enum dtype t, int ndim, co
 	if (ndim < 1 || ndim > SLICE_DIMS || !slice_inside(box, ndim, shape) || piece.bytes == 0)
 		BUG("piece of '%s' is empty or outside its tensor", name);
 	memcpy(tensor.shape, shape, (size_t)ndim * sizeof *shape);
+	piece.num_sums = (int64_t)((piece.bytes - 1) / CKPT_BLOCK_BYTES + 1);
 	if (w->count == w->cap) {
 		w->cap = w->cap ? 2 * w->cap : 64;
 		w->tensor = mem_realloc(w->tensor, (size_t)w->cap, sizeof *w->tensor);
 		w->piece = mem_realloc(w->piece, (size_t)w->cap, sizeof *w->piece);
+		w->sum = mem_realloc(w->sum, (size_t)w->cap, sizeof *w->sum);
 	}
+	piece.sum = w->sum[w->count] = mem_pool_alloc(&w->pool, (size_t)piece.num_sums, sizeof *piece.sum);
 	w->tensor[w->count] = tensor;
 	w->piece[w->count++] = piece;
 	str_addf(&entry, "%s@", name);
@@ -110,10 +111,11 @@ ckpt_declare(struct ckpt_writer *w, const char *name, enum dtype t, int ndim, co
 	str_release(&entry);
 }
 
-/* The sum is of the bytes as they were handed in, so that damage on the way to the disk shows when verifying. */
+/* The sums are of the bytes as they were handed in, so that damage on the way to the disk shows when they are read. */
 int
 ckpt_write(struct ckpt_writer *w, const void *bytes, struct err *e)
 {
+	const char *block = bytes;
 	struct ckpt_piece *p;
 
 	if (w->next == w->count)
@@ -121,8 +123,11 @@ ckpt_write(struct ckpt_writer *w, const void *bytes, struct err *e)
 	p = &w->piece[w->next];
 	if (safetensors_write(w->file, bytes, p->bytes, e) < 0)
 		return -1;
+	for (uint64_t i = 0, left = p->bytes, n; left; left -= n, block += n) {
+		n = left < CKPT_BLOCK_BYTES ? left : CKPT_BLOCK_BYTES;
+		w->sum[w->next][i++] = hash_xxh3(block, n);
+	}
 	p->offset = safetensors_offset(w->file, w->next++);
-	p->sum = hash_xxh3(bytes, p->bytes);
 	return 0;
 }
 
@@ -133,6 +138,7 @@ writer_free(struct ckpt_writer *w)
 	mem_pool_release(&w->pool);
 	free(w->tensor);
 	free(w->piece);
+	free(w->sum);
 	free(w);
 }
 
@@ -166,7 +172,7 @@ ckpt_writer_abort(struct ckpt_writer *w)
 static int
 put_text(const char *tmp, const char *name, const char *text, size_t len, struct err *e)
 {
-	char path[PATH_BYTES];
+	char path[CKPT_PATH_BYTES];
 
 	snprintf(path, sizeof path, "%s/%s", tmp, name);
 	return io_write_file(path, text, len, e);
@@ -179,12 +185,17 @@ put_text(const char *tmp, const char *name, const char *text, size_t len, struct
 static int
 put_manifest(const struct ckpt_commit *c, const char *tmp, struct err *e)
 {
+	const uint64_t sum[MANIFEST_TEXTS] = {
+		[MANIFEST_OPTIONS] = hash_xxh3(c->options, strlen(c->options)),
+		[MANIFEST_STATE] = hash_xxh3(c->state, strlen(c->state)),
+	};
 	struct str text = { 0 };
 	struct manifest m;
 	int rc;
 
-	str_adds(&text, MANIFEST_HEAD);
+	manifest_print_head(&text, MANIFEST_VERSION, sum);
 	str_adds(&text, c->manifest);
+	manifest_print_end(&text, MANIFEST_VERSION);
 	rc = manifest_parse(&m, text.buf, text.len, "manifest.tsv", e);
 	if (rc == 0) {
 		str_clear(&text);
@@ -277,4 +288,34 @@ ckpt_commit(const struct ckpt_commit *c, struct err *e)
 	io_remove_tree(p.tmp, NULL);
 	io_remove_tree(p.old, NULL);
 	return 0;
+}
+
+/*
+ * Opening proves that nothing else is wrong, so that a seal makes no damaged checkpoint look whole. Version 1 has one sum a
+ * piece, which this format cannot say of a large one.
+ */
+int
+ckpt_seal(const char *dir, struct str *changed, struct err *e)
+{
+	struct ckpt *c = ckpt_open_edited(dir, e);
+	struct str text = { 0 };
+	int rc = 0;
+
+	if (!c)
+		return -1;
+	if (!ckpt_sealed(c))
+		rc = err_at(e, ckpt_dir(c), 0,
+		    "of an earlier version, which holds no sums of texts; mckpt reshard writes it anew");
+	for (int i = 0; i < MANIFEST_TEXTS && rc == 0; i++) {
+		if (c->m.text_sum[i] != c->text_sum[i])
+			str_addf(changed, "%s%s", changed->len ? " " : "", manifest_text_name[i]);
+		c->m.text_sum[i] = c->text_sum[i];
+	}
+	if (rc == 0 && changed->len) {
+		manifest_print(&c->m, &text);
+		rc = put_text(ckpt_dir(c), "manifest.tsv", text.buf, text.len, e);
+	}
+	str_release(&text);
+	ckpt_close(c);
+	return rc;
 }

@@ -2,7 +2,7 @@
  * manifest.c - the manifest of a checkpoint: lines to pieces and back, and the proof that pieces
  * tile their tensors
  *
- * A line a piece: name, dtype, shape, start, count, file, offset, bytes and sum, separated by tabs.
+ * A line a piece: name, dtype, shape, start, count, file, offset, bytes and sums, separated by tabs.
  * The parser is strict (no leading zeros, no blanks, one spelling of each number), so that equal
  * manifests are equal texts once they are printed. It checks everything that can be known without
  * the files; whoever holds a parsed manifest may trust sizes, boxes and that each element is in
@@ -15,7 +15,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS = 9, NAME_MAX_BYTES = 255 };
+enum { COLUMNS = 9, NAME_MAX_BYTES = 255, SUM_DIGITS = 16 };
+
+static const char columns[] = "tensor\tdtype\tshape\tstart\tcount\tfile\toffset\tbytes\txxh3\n";
+
+/* The first line; indexed by version. */
+static const char *const first_line[] = { NULL, "# mikoshi checkpoint 1\n", "# mikoshi checkpoint 2\n" };
+
+static const char own_name[] = "manifest.tsv";
+const char *const manifest_text_name[MANIFEST_TEXTS] = { [MANIFEST_OPTIONS] = "options.conf", [MANIFEST_STATE] = "state.conf" };
 
 /* One line of the text. */
 struct row {
@@ -32,6 +40,7 @@ struct parse {
 	const char *name;               /* of the text, for messages */
 	struct row *row;
 	int num_rows;
+	long line;                      /* the next */
 	struct err *e;
 };
 
@@ -125,6 +134,30 @@ parse_box(struct parse *p, struct row *r, char **field)
 }
 
 /*
+ * A sum a block, or the one of a piece of version 1. That many digits must be there before room for the sums is taken: the
+ * number of bytes is only a number so far.
+ */
+static int
+parse_sums(struct parse *p, struct row *r, const char *text)
+{
+	struct manifest *m = p->m;
+	uint64_t n = m->version == 1 ? 1 : (r->piece.bytes - 1) / CKPT_BLOCK_BYTES + 1;
+	const char *end = text;
+
+	r->piece.sum = &m->sum[m->num_sums];
+	r->piece.num_sums = (int64_t)n;
+	if (strlen(text) != n * (SUM_DIGITS + 1) - 1)
+		end = NULL;
+	for (uint64_t i = 0; end && i < n; i++) {
+		end = hash_read(end, &m->sum[m->num_sums++]);
+		if (end && *end++ != (i + 1 < n ? ',' : '\0'))
+			end = NULL;
+	}
+	return end ? 0 : err_at(p->e, p->name, r->line, "tensor '%s': xxh3 '%.40s': must be 16 hexadecimal digits%s",
+	    r->name, text, m->version == 1 ? "" : " for each 4 MiB");
+}
+
+/*
  * Where the bytes lie. Their number follows from box and dtype and stands there for readers that
  * know neither; it must be right all the same.
  */
@@ -132,7 +165,6 @@ static int
 parse_place(struct parse *p, struct row *r, char **field)
 {
 	uint64_t bytes = (uint64_t)slice_elements(&r->piece.box) * dtype_size(r->dtype);
-	const char *end;
 
 	r->file = field[5];
 	if (!is_file_name(r->file) || !is_plain(r->file))
@@ -145,11 +177,7 @@ parse_place(struct parse *p, struct row *r, char **field)
 		return err_at(p->e, p->name, r->line,
 		    "tensor '%s': bytes '%.40s': must be %llu by count and dtype", r->name,
 		    field[7], (unsigned long long)bytes);
-	end = hash_read(field[8], &r->piece.sum);
-	if (!end || *end)
-		return err_at(p->e, p->name, r->line,
-		    "tensor '%s': xxh3 '%.40s': must be 16 hexadecimal digits", r->name, field[8]);
-	return 0;
+	return parse_sums(p, r, field[8]);
 }
 
 /*
@@ -189,7 +217,6 @@ parse_row(struct parse *p, struct row *r, char *line)
 static int
 parse_rows(struct parse *p, char *text)
 {
-	long line = 3;
 	size_t count = 0;
 
 	for (const char *s = text; *s; s++)
@@ -202,7 +229,7 @@ parse_rows(struct parse *p, char *text)
 		struct row *r = &p->row[p->num_rows++];
 
 		*end = '\0';
-		*r = (struct row){ .line = line++ };
+		*r = (struct row){ .line = p->line++ };
 		if (parse_row(p, r, text) < 0)
 			return -1;
 		text = end + 1;
@@ -432,24 +459,81 @@ collect_places(struct parse *p)
 	return rc;
 }
 
+/* Reads "# NAME SUM", a line, at *text and goes past it; false when something else stands there. */
+static bool
+read_sum_line(const char **text, const char *name, uint64_t *sum)
+{
+	size_t n = strlen(name);
+	const char *s = *text;
+
+	if (strncmp(s, "# ", 2) || strncmp(s + 2, name, n) || s[2 + n] != ' ')
+		return false;
+	s = hash_read(s + 3 + n, sum);
+	if (!s || *s != '\n')
+		return false;
+	*text = s + 1;
+	return true;
+}
+
+/* Version, the sums of the texts, and the names of the columns. Returns the bytes that this takes, 0 with a reason. */
+static size_t
+parse_head(struct parse *p, const char *text)
+{
+	struct manifest *m = p->m;
+	const char *s = text;
+
+	for (int v = 1; v <= MANIFEST_VERSION; v++)
+		if (!strncmp(s, first_line[v], strlen(first_line[v])))
+			m->version = v;
+	if (m->version == 0)
+		return err_at(p->e, p->name, 1, "not the head of a checkpoint manifest of version 1 or 2"), 0;
+	s += strlen(first_line[m->version]);
+	p->line = 2;
+	for (int i = 0; m->version > 1 && i < MANIFEST_TEXTS; i++, p->line++)
+		if (!read_sum_line(&s, manifest_text_name[i], &m->text_sum[i]))
+			return err_at(p->e, p->name, p->line, "not the checksum of %s", manifest_text_name[i]), 0;
+	if (strncmp(s, columns, sizeof columns - 1))
+		return err_at(p->e, p->name, p->line, "not the names of the columns"), 0;
+	p->line++;
+	return (size_t)(s - text) + sizeof columns - 1;
+}
+
+/* The last line holds the sum of all before it; it is cut off. */
+static int
+take_own_sum(struct parse *p, char *text, size_t len)
+{
+	size_t bytes = strlen("# ") + sizeof own_name + SUM_DIGITS + 1;
+	const char *last = text + len - bytes;
+	uint64_t sum;
+
+	if (len < bytes || last[-1] != '\n' || !read_sum_line(&last, own_name, &sum))
+		return err_at(p->e, p->name, 0, "cut off: the last line is not its own checksum");
+	if (hash_xxh3(text, len - bytes) != sum)
+		return err_at(p->e, p->name, 0, "damaged: wrong checksum");
+	text[len - bytes] = '\0';
+	return 0;
+}
+
 /*
- * The steps behind manifest_parse, on a copy that may be cut apart. Each step relies on those
+ * The steps of manifest_parse, on a copy that may be cut apart. Each step relies on those
  * before it. NUL and bad UTF-8 are refused at once, as the rest works on C strings and prints them.
  */
 static int
 parse_all(struct parse *p, char *text, size_t len)
 {
-	size_t head = strlen(MANIFEST_HEAD), good;
+	size_t head, good;
 
 	if (strlen(text) != len)
 		return err_at(p->e, p->name, 0, "a NUL byte inside");
 	if ((good = utf8_check((const unsigned char *)text, len)) < len)
 		return err_at(p->e, p->name, 0, "invalid UTF-8 at byte %zu", good);
-	if (strncmp(text, MANIFEST_HEAD, head))
-		return err_at(
-		    p->e, p->name, 1, "not the head of a checkpoint manifest of version 1");
+	if ((head = parse_head(p, text)) == 0)
+		return -1;
 	if (text[len - 1] != '\n')
 		return err_at(p->e, p->name, 0, "the last line is cut off");
+	if (p->m->version > 1 && take_own_sum(p, text, len) < 0)
+		return -1;
+	p->m->sum = mem_pool_alloc(&p->m->pool, len / (SUM_DIGITS + 1) + 1, sizeof *p->m->sum);
 	if (parse_rows(p, text + head) < 0)
 		return -1;
 	qsort(p->row, (size_t)p->num_rows, sizeof *p->row, compare_rows);
@@ -487,7 +571,7 @@ void
 manifest_print_piece(
     struct str *out, const struct ckpt_tensor *t, const struct ckpt_piece *p, const char *file)
 {
-	char sum[17];
+	char sum[SUM_DIGITS + 1];
 
 	str_addf(out, "%s\t%s\t", t->name, dtype_name(t->dtype));
 	manifest_print_list(out, t->ndim, t->shape);
@@ -495,19 +579,49 @@ manifest_print_piece(
 	manifest_print_list(out, t->ndim, p->box.start);
 	str_addc(out, '\t');
 	manifest_print_list(out, t->ndim, p->box.count);
-	str_addf(out, "\t%s\t%llu\t%llu\t%s\n", file, (unsigned long long)p->offset,
-	    (unsigned long long)p->bytes, hash_text(p->sum, sum));
+	str_addf(out, "\t%s\t%llu\t%llu", file, (unsigned long long)p->offset, (unsigned long long)p->bytes);
+	for (int64_t i = 0; i < p->num_sums; i++)
+		str_addf(out, "%c%s", i ? ',' : '\t', hash_text(p->sum[i], sum));
+	str_addc(out, '\n');
+}
+
+/* The inverse of read_sum_line. */
+static void
+print_sum_line(struct str *out, const char *name, uint64_t sum)
+{
+	char text[SUM_DIGITS + 1];
+
+	str_addf(out, "# %s %s\n", name, hash_text(sum, text));
+}
+
+/* The inverse of parse_head. */
+void
+manifest_print_head(struct str *out, int version, const uint64_t text_sum[MANIFEST_TEXTS])
+{
+	str_adds(out, first_line[version]);
+	for (int i = 0; version > 1 && i < MANIFEST_TEXTS; i++)
+		print_sum_line(out, manifest_text_name[i], text_sum[i]);
+	str_adds(out, columns);
+}
+
+/* The manifest's own sum, since version 2. */
+void
+manifest_print_end(struct str *out, int version)
+{
+	if (version > 1)
+		print_sum_line(out, own_name, hash_xxh3(out->buf, out->len));
 }
 
 /* A manifest that was printed parses to the same pieces, in the same order. */
 void
 manifest_print(const struct manifest *m, struct str *out)
 {
-	str_adds(out, MANIFEST_HEAD);
+	manifest_print_head(out, m->version, m->text_sum);
 	for (int i = 0; i < m->num_tensors; i++)
 		for (int k = 0; k < m->tensor[i].num_pieces; k++)
 			manifest_print_piece(out, &m->tensor[i], &m->tensor[i].piece[k],
 			    m->file[m->tensor[i].piece[k].file]);
+	manifest_print_end(out, m->version);
 }
 
 /* Leaves an empty manifest that may be released again. */

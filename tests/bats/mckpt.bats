@@ -107,7 +107,9 @@ copy()
 		--global-batch-size 2 --train-iters 2 --lr 1e-4 --mock-data --tensor-model-parallel-size 2 --bf16 >log 2>&1
 	mckpt reshard run there --pipeline-model-parallel-size 4
 	mckpt reshard there back --tensor-model-parallel-size 2 --data-parallel-size 2
-	for f in manifest.tsv state.conf pieces-00000.safetensors pieces-00001.safetensors pieces-00002.safetensors pieces-00003.safetensors; do
+	# The order of the lines of options.conf is the tool's own, so its sum may be another.
+	diff <(grep -v '^# ' run/iter_0000002/manifest.tsv) <(grep -v '^# ' back/iter_0000002/manifest.tsv)
+	for f in state.conf pieces-00000.safetensors pieces-00001.safetensors pieces-00002.safetensors pieces-00003.safetensors; do
 		cmp run/iter_0000002/$f back/iter_0000002/$f
 	done
 	mexport -q there out
@@ -165,8 +167,31 @@ copy()
 @test "options.conf that makes no model" {
 	"$make_checkpoint" a 131
 	sed -i 's/^num-layers .*/num-layers many/' a/iter_0000007/options.conf
+	fails 1 "mckpt: a/iter_0000007/options.conf: changed after it was saved: wrong checksum; mckpt seal takes a change that was meant" \
+		mckpt verify a
+	mckpt seal a
 	fails 1 "mckpt: a/iter_0000007/options.conf:6: --num-layers many: not an integer" mckpt verify a
 	fails 1 "mckpt: a/iter_0000007/options.conf:6: --num-layers many: not an integer" mckpt info a
+}
+
+@test "seal takes a change of a text that was meant, and nothing else" {
+	"$make_checkpoint" a 131
+	cp a/iter_0000007/manifest.tsv before
+	run -0 mckpt seal a
+	[ "$output" = "a: sealed: nothing had changed" ]
+	cmp before a/iter_0000007/manifest.tsv
+	echo '# edited' | tee -a a/iter_0000007/options.conf >>a/iter_0000007/state.conf
+	fails 1 "mckpt: a/iter_0000007/options.conf: changed after it was saved: wrong checksum; mckpt seal takes a change that was meant" \
+		mckpt info a
+	run -0 mckpt seal a/iter_0000007
+	[ "$output" = "a/iter_0000007: sealed: options.conf state.conf" ]
+	mckpt verify a
+	echo '# edited' >>a/iter_0000007/manifest.tsv
+	fails 1 "mckpt: a/iter_0000007/manifest.tsv: cut off: the last line is not its own checksum" mckpt seal a
+	sed '1s/2$/1/; /^# [a-z]*\.[a-z]* /d' before >a/iter_0000007/manifest.tsv
+	fails 1 "mckpt: a/iter_0000007: of an earlier version, which holds no sums of texts; mckpt reshard writes it anew" mckpt seal a
+	mckpt verify a
+	fails 2 "mckpt: 0 operands given, needed: DIR" mckpt seal
 }
 
 @test "ls goes on behind a damaged checkpoint" {

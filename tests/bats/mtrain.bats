@@ -372,6 +372,7 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 	scale=$(sed -n 's/^loss_scale //p' S/iter_0000004/state.conf)
 	mkdir old && mv S/iter_0000004 old && echo 4 >old/latest_checkpointed_iteration.txt
 	sed -i "/^loss_scale_of /d; s/^loss_scale .*/loss_scale $((scale / 64))/" old/iter_0000004/state.conf
+	mckpt seal old
 	run -0 --separate-stderr mtrain $run --load old --metrics-file resumed
 	[[ $stderr == *"old/iter_0000004: its loss scale $((scale / 64)) multiplied a sum over tokens, which is $scale of their mean; \
 the run goes on with $scale"* ]]
@@ -399,6 +400,38 @@ takes the checkpoint's where the command line says nothing" \
 	run --separate-stderr mtrain -q --config tiny.conf --mock-data --load S
 	[ "$status" = 1 ] && [ "${#stderr_lines[@]}" = 1 ]
 	[[ $stderr == "mtrain: S/iter_0000004/manifest.tsv:1: "* ]]
+}
+
+# An older version's manifest of the checkpoint: no sums but the pieces'. Right for pieces of one block.
+make_version_1()
+{
+	sed -i '1s/2$/1/; /^# [a-z]*\.[a-z]* /d' "$1/manifest.tsv"
+}
+
+@test "damaged pieces: no step is taken, the older checkpoint is named, whichever rank finds it" {
+	mtrain -q --config tiny.conf --mock-data --save S --save-interval 2 >/dev/null
+	p=S/iter_0000004/pieces-00000.safetensors
+	dd if=/dev/zero of=$p bs=1 seek=$(($(stat -c %s $p) / 2)) count=64 conv=notrunc 2>/dev/null
+	older="the newest older checkpoint that opens is S/iter_0000002: 'mckpt verify S/iter_0000002' reads all of it"
+	for launch in "" "mpirun -np 2"; do
+		run --separate-stderr $launch mtrain -q --config tiny.conf --mock-data --load S --train-iters 5 \
+			--override-opt_param-scheduler --metrics-file m
+		[ "$status" = 1 ] && [ ! -e m ]
+		[ "$(grep -c '^mtrain' <<<"$stderr")" = 1 ]
+		[[ $stderr == *": $p: the bytes of tensor '"*"' are damaged: wrong checksum; $older"* ]]
+	done
+	fails 1 "$(sed -n 's/^mtrain[^:]*: //p' <<<"$stderr")" --mock-data --load S
+	# With --use-checkpoint-args it is the options that are found damaged, first.
+	echo '# more' >>S/iter_0000004/options.conf
+	fails 1 "S/iter_0000004/options.conf: changed after it was saved: wrong checksum; mckpt seal takes a change that was \
+meant; $older" --mock-data --load S --use-checkpoint-args
+	make_version_1 S/iter_0000004
+	run --separate-stderr mtrain -q --config tiny.conf --mock-data --load S
+	[ "$status" = 1 ] && [[ $stderr == "mtrain: $p: the bytes of tensor"*"wrong checksum; $older" ]]
+	make_version_1 S/iter_0000002
+	echo 2 >S/latest_checkpointed_iteration.txt
+	run -0 --separate-stderr mtrain --config tiny.conf --mock-data --load S
+	[[ $stderr == *"S/iter_0000002: of an earlier version, which holds no checksums of options.conf, state.conf and manifest.tsv"* ]]
 }
 
 @test "--use-checkpoint-args: the checkpoint's recipe counts, typed sizes too, as in Megatron-LM" {

@@ -1,6 +1,8 @@
 /* ckpt.c - tests of lib/format/ckpt: what is written is read, damage is named, an interrupted save
  * loses nothing */
+#include "lib/base/hash.h"
 #include "lib/base/io.h"
+#include "lib/base/mem.h"
 #include "lib/format/ckpt.h"
 #include "lib/format/manifest.h"
 #include "tests/check.h"
@@ -154,13 +156,37 @@ slurp(const char *dir, const char *name, char **out)
 	return len;
 }
 
+/* Writes a text file of a checkpoint. */
+static void
+put(const char *dir, const char *name, const char *text, size_t len)
+{
+	char path[1200];
+	struct err e;
+
+	snprintf(path, sizeof path, "%s/%s", dir, name);
+	CHECK(io_write_file(path, text, len, &e) == 0);
+}
+
+/* Gives a manifest the sum that it has without its last line; other versions have none. */
+static void
+seal(struct str *manifest)
+{
+	size_t last = manifest->len - 1;
+
+	if (strncmp(manifest->buf, "# mikoshi checkpoint 2\n", 23))
+		return;
+	while (last > 0 && manifest->buf[last - 1] != '\n')
+		last--;
+	manifest->len = last;
+	manifest_print_end(manifest, 2);
+}
+
 /* Replaces the first `from` in a file by `to`; an empty `to` removes it. */
 static void
 edit(const char *dir, const char *name, const char *from, const char *to)
 {
-	char *text, *at, path[1200];
+	char *text, *at;
 	struct str s = { 0 };
-	struct err e;
 
 	slurp(dir, name, &text);
 	at = strstr(text, from);
@@ -169,8 +195,9 @@ edit(const char *dir, const char *name, const char *from, const char *to)
 		str_add(&s, text, (size_t)(at - text));
 		str_adds(&s, to);
 		str_adds(&s, at + strlen(from));
-		snprintf(path, sizeof path, "%s/%s", dir, name);
-		CHECK(io_write_file(path, s.buf, s.len, &e) == 0);
+		if (!strcmp(name, "manifest.tsv"))
+			seal(&s);
+		put(dir, name, s.buf, s.len);
 	}
 	str_release(&s);
 	free(text);
@@ -180,12 +207,17 @@ edit(const char *dir, const char *name, const char *from, const char *to)
 static const struct {
 	const char *file, *from, *to, *reason;
 } damages[] = {
-	{ "manifest.tsv", "checkpoint 1", "checkpoint 2", "manifest.tsv:1: not the head of a checkpoint manifest of version 1" },
-	{ "manifest.tsv", "w\tF32", "w\tF33", "manifest.tsv:3: tensor 'w': unknown dtype 'F33'" },
+	{ "manifest.tsv", "checkpoint 2", "checkpoint 3",
+	  "manifest.tsv:1: not the head of a checkpoint manifest of version 1 or 2" },
+	{ "manifest.tsv", "# state.conf ", "# start.conf ", "manifest.tsv:3: not the checksum of state.conf" },
+	{ "manifest.tsv", "dtype\tshape", "shape\tdtype", "manifest.tsv:4: not the names of the columns" },
+	{ "options.conf", "lr 0.1", "lr 0.2", "options.conf: changed after it was saved: wrong checksum" },
+	{ "state.conf", "iteration 5", "iteration 6", "state.conf: changed after it was saved: wrong checksum" },
+	{ "manifest.tsv", "w\tF32", "w\tF33", "manifest.tsv:5: tensor 'w': unknown dtype 'F33'" },
 	{ "manifest.tsv", "w\tF32", "w\tfloat32", "unknown dtype 'float32'" },
 	{ "manifest.tsv", "w\tF32", "w\tBF16", "bytes '72': must be 36 by count and dtype" },
 	{ "manifest.tsv", "w\tF32", "\tF32", "not the name of a tensor" },
-	{ "manifest.tsv", "w\tF32", "F32", "manifest.tsv:3: 8 columns instead of 9" },
+	{ "manifest.tsv", "w\tF32", "F32", "manifest.tsv:5: 8 columns instead of 9" },
 	{ "manifest.tsv", "4,6\t0,0\t3,6", "4,6\t0,0\t3,6,1", "start and count must be 2 numbers each" },
 	{ "manifest.tsv", "4,6\t0,0\t3,6", "4,6\t2,0\t3,6", "the piece reaches outside the shape" },
 	{ "manifest.tsv", "4,6\t0,0\t3,6", "4,0\t0,0\t3,6", "impossible shape" },
@@ -200,19 +232,18 @@ static const struct {
 	{ "manifest.tsv", "3,6\tpieces-00000.safetensors\t", "3,6\tpieces-00000.safetensors\t99", "truncated" },
 	{ "manifest.tsv", "3,6\tpieces-00000.safetensors\t", "3,6\tpieces-00000.safetensors\t+", "not a number" },
 	{ "manifest.tsv", "\t72\t", "\t071\t", "bytes '071'" },
-	{ "manifest.tsv", "\t72\t", "\t72\tg", "must be 16 hexadecimal digits" },
+	{ "manifest.tsv", "\t72\t", "\t72\tg", "must be 16 hexadecimal digits for each 4 MiB" },
+	{ "manifest.tsv", "\t72\t", "\t72\t0123456789abcdef,", "must be 16 hexadecimal digits for each 4 MiB" },
 	{ "manifest.tsv", "w.exp_avg", "w.exp\177avg", "not the name of a tensor" },
 	{ "manifest.tsv", "w.exp_avg", "\377", "invalid UTF-8 at byte" },
 	{ "manifest.tsv", "w.exp_avg", "w.exp_avf", "a hole: 6 elements are in no piece" },
-	{ "state.conf", "iteration 5", "iteration", "state.conf:2: not a key and a value: 'iteration'" },
-	{ "state.conf", "iteration", "name", "state.conf: 'name' twice" },
 };
 
 static void
 test_damaged_texts(const char *dir)
 {
 	for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
-		char *text, path[1200];
+		char *text;
 		struct err e = { "" };
 		struct ckpt *c;
 
@@ -223,48 +254,187 @@ test_damaged_texts(const char *dir)
 		if (!strstr(e.msg, damages[i].reason))
 			CHECK_STR(e.msg, damages[i].reason);
 		ckpt_close(c);
-		snprintf(path, sizeof path, "%s/%s", dir, damages[i].file);
-		CHECK(io_write_file(path, text, strlen(text), &e) == 0);
+		put(dir, damages[i].file, text, strlen(text));
 		free(text);
 	}
 	CHECK(first_element(dir) == 100);
 }
 
-/* Lines taken away, doubled, cut off, or pointing to the same bytes. */
+/* Does the text parse, or fail with this reason? */
+static void
+parses(const char *text, size_t len, const char *reason)
+{
+	struct manifest m;
+	struct err e = { "" };
+
+	if (manifest_parse(&m, text, len, "m", &e) == 0)
+		manifest_release(&m);
+	CHECK_STR(e.msg, reason);
+}
+
+/* Lines taken away, doubled, cut off, changed, or pointing to the same bytes. */
 static void
 test_damaged_lines(const char *dir)
 {
 	char *text;
-	size_t last = slurp(dir, "manifest.tsv", &text) - 1;
+	size_t len = slurp(dir, "manifest.tsv", &text), end = len - 1, last;
 	struct str s = { 0 };
 	struct manifest m;
 	struct err e;
 
-	while (text[last - 1] != '\n')
+	while (text[end - 1] != '\n')
+		end--;
+	for (last = end - 1; text[last - 1] != '\n';)
 		last--;
-	CHECK(manifest_parse(&m, text, strlen(text), "m", &e) == 0);
+	CHECK(manifest_parse(&m, text, len, "m", &e) == 0);
 	manifest_print(&m, &s);
 	CHECK_STR(s.buf, text);
 	manifest_release(&m);
-	CHECK(manifest_parse(&m, text, last, "m", &e) < 0);
-	CHECK(strstr(e.msg, "m: tensor 'w.exp_avg': a hole: 6 elements are in no piece"));
-	CHECK(manifest_parse(&m, text, strlen(text) - 1, "m", &e) < 0);
-	CHECK_STR(e.msg, "m: the last line is cut off");
-	str_adds(&s, text + last);
-	CHECK(manifest_parse(&m, s.buf, s.len, "m", &e) < 0);
-	CHECK_STR(e.msg, "m: tensor 'w.exp_avg': pieces overlap");
-	str_clear(&s);
-	str_adds(&s,
-	    MANIFEST_HEAD "a\tU8\t2\t0\t2\tf\t100\t2\t0000000000000000\nb\tU8\t2\t0\t2\tf\t101\t2\t"
-			  "0000000000000000\n");
-	CHECK(manifest_parse(&m, s.buf, s.len, "m", &e) < 0);
-	CHECK_STR(e.msg, "m: tensors 'a' and 'b' share bytes of f");
-	CHECK(manifest_parse(&m, MANIFEST_HEAD, strlen(MANIFEST_HEAD), "m", &e) == 0 &&
-	    m.num_tensors == 0);
-	manifest_release(&m);
-	CHECK(manifest_parse(&m, "", 0, "m", &e) < 0);
+	parses(text, len - 1, "m: the last line is cut off");
+	parses(text, end, "m: cut off: the last line is not its own checksum");
+	s.buf[last]++;
+	parses(s.buf, s.len, "m: damaged: wrong checksum");
+	s.buf[last]--;
+	s.len = last;
+	manifest_print_end(&s, 2);
+	parses(s.buf, s.len, "m: tensor 'w.exp_avg': a hole: 6 elements are in no piece");
+	s.len = 0;
+	str_add(&s, text, end);
+	str_add(&s, text + last, end - last);
+	manifest_print_end(&s, 2);
+	parses(s.buf, s.len, "m: tensor 'w.exp_avg': pieces overlap");
 	str_release(&s);
 	free(text);
+}
+
+/* What versions before sums of blocks and of texts wrote is read and printed as it was. */
+static void
+test_version_1(void)
+{
+	struct str s = { 0 }, again = { 0 };
+	struct manifest m;
+	struct err e;
+
+	manifest_print_head(&s, 1, NULL);
+	parses(s.buf, s.len, "");
+	str_adds(&s, "a\tU8\t9000000\t0\t9000000\tf\t100\t9000000\t0123456789abcdef\n");
+	CHECK(manifest_parse(&m, s.buf, s.len, "m", &e) == 0);
+	CHECK(m.num_sums == 1 && m.tensor[0].piece[0].num_sums == 1 && m.sum[0] == 0x0123456789abcdef);
+	manifest_print(&m, &again);
+	CHECK_STR(again.buf, s.buf);
+	manifest_release(&m);
+	str_adds(&s, "b\tU8\t2\t0\t2\tf\t101\t2\t0000000000000000\n");
+	parses(s.buf, s.len, "m: tensors 'a' and 'b' share bytes of f");
+	parses("", 0, "m:1: not the head of a checkpoint manifest of version 1 or 2");
+	str_release(&again);
+	str_release(&s);
+}
+
+enum { WIDE = 1 << 20, TALL = 5 };      /* a row is one block */
+
+/* Writes TALL rows of WIDE floats in one piece, as the newest checkpoint of save. */
+static int
+save_tall(const char *save, int64_t iteration)
+{
+	struct slice box = { 2, { 0, 0 }, { TALL, WIDE } };
+	struct ckpt_commit c = { .save = save, .iteration = iteration, .options = "", .state = "" };
+	float *x = mem_alloc((size_t)TALL * WIDE, sizeof *x);
+	struct str lines = { 0 };
+	struct ckpt_writer *w;
+	char tmp[1024];
+	struct err e;
+	int rc = ckpt_begin(save, iteration, true, tmp, &e);
+
+	for (int i = 0; i < TALL * WIDE; i++)
+		x[i] = (float)i;
+	w = ckpt_writer_new(tmp, 0, &e);
+	ckpt_declare(w, "w", DTYPE_F32, 2, box.count, &box);
+	rc |= ckpt_write(w, x, &e) | ckpt_writer_finish(w, &lines, &e);
+	c.manifest = lines.buf;
+	rc |= ckpt_commit(&c, &e);
+	str_release(&lines);
+	free(x);
+	return rc;
+}
+
+/* Makes the manifest of dir one of version 1: a sum of the whole piece, none of the texts and of itself. */
+static void
+make_version_1(const char *dir)
+{
+	struct err e;
+	struct ckpt *c = ckpt_open(dir, &e);
+	const struct ckpt_tensor *t = ckpt_at(c, 0);
+	struct ckpt_piece piece = t->piece[0];
+	struct str s = { 0 };
+	char path[1200];
+	uint64_t sum;
+	char *bytes;
+
+	snprintf(path, sizeof path, "%s/%s", dir, ckpt_file(c, 0));
+	CHECK(io_read_file(path, 0, &bytes, NULL, &e) == 0);
+	sum = hash_xxh3(bytes + piece.offset, piece.bytes);
+	piece.num_sums = 1;
+	piece.sum = &sum;
+	manifest_print_head(&s, 1, NULL);
+	manifest_print_piece(&s, t, &piece, ckpt_file(c, 0));
+	put(dir, "manifest.tsv", s.buf, s.len);
+	free(bytes);
+	str_release(&s);
+	ckpt_close(c);
+}
+
+/* Reads one element of each of n rows from `first` on, as a tensor rank does that has one column. */
+static int
+read_rows(struct ckpt *c, int64_t first, int64_t n, struct err *e)
+{
+	struct slice box = { 2, { first, 7 }, { n, 1 } };
+	float x[TALL];
+
+	if (ckpt_read(c, "w", &box, DTYPE_F32, x, e) < 0)
+		return -1;
+	for (int64_t i = 0; i < n; i++)
+		CHECK(x[i] == (float)((first + i) * WIDE + 7));
+	return 0;
+}
+
+/* A read checks the blocks that it takes a part of, and no others; ranks share out what one sum stands for. */
+static void
+test_blocks(const char *save)
+{
+	char dir[1024], path[1200], older[1024];
+	struct err e;
+	struct ckpt *c;
+	int fd;
+
+	CHECK(save_tall(save, 1) == 0 && save_tall(save, 2) == 0);
+	ckpt_iter_dir(save, 2, dir);
+	c = ckpt_open(dir, &e);
+	CHECK(ckpt_at(c, 0)->piece[0].num_sums == TALL && ckpt_sealed(c));
+	snprintf(path, sizeof path, "%s/%s", dir, ckpt_file(c, 0));
+	fd = open(path, O_RDWR);
+	CHECK(pwrite(fd, "xxx", 3, (off_t)(ckpt_at(c, 0)->piece[0].offset + 3 * CKPT_BLOCK_BYTES + 99)) == 3);
+	CHECK(read_rows(c, 0, 3, &e) == 0 && read_rows(c, 4, 1, &e) == 0 && !ckpt_damaged(c));
+	CHECK(read_rows(c, 0, TALL, &e) < 0 && ckpt_damaged(c));
+	CHECK(strstr(e.msg, "/iter_0000002/pieces-00000.safetensors: the bytes of tensor 'w' are damaged: wrong checksum"));
+	CHECK(ckpt_verify_file(c, 0, &e) < 0);
+	CHECK(ckpt_check_share(c, 0, 1, &e) == 0);
+	ckpt_close(c);
+	CHECK(ckpt_older(dir, older) && strstr(older, "/iter_0000001") && ckpt_older(save, older) && !ckpt_older(older, dir));
+	ckpt_iter_dir(save, 1, dir);
+	make_version_1(dir);
+	c = ckpt_open(dir, &e);
+	CHECK(!ckpt_sealed(c) && ckpt_check_share(c, 0, 2, &e) == 0 && read_rows(c, 0, TALL, &e) == 0);
+	CHECK(ckpt_verify_file(c, 0, &e) == 0);
+	ckpt_close(c);
+	snprintf(path, sizeof path, "%s/pieces-00000.safetensors", dir);
+	close(fd);
+	fd = open(path, O_RDWR);
+	CHECK(pwrite(fd, "xxx", 3, 5000000) == 3);
+	c = ckpt_open(dir, &e);
+	CHECK(read_rows(c, 4, 1, &e) < 0 && ckpt_check_share(c, 0, 2, &e) < 0 && ckpt_check_share(c, 1, 2, &e) == 0);
+	CHECK(read_rows(c, 4, 1, &e) == 0);
+	ckpt_close(c);
+	close(fd);
 }
 
 /* A flipped byte of the body or the header is found; a cut or missing file is found on opening. */
@@ -416,10 +586,13 @@ main(void)
 	test_bad_reads(save);
 	test_damaged_texts(dir);
 	test_damaged_lines(dir);
+	test_version_1();
 	test_damaged_files(dir);
 	test_foreign();
 	test_interrupted(save);
 	test_full_disk(save);
+	snprintf(save, sizeof save, "%s/tall", top);
+	test_blocks(save);
 	memset(long_name, 'a', sizeof long_name - 1);
 	long_name[sizeof long_name - 1] = '\0';
 	CHECK(ckpt_begin(long_name, 1, true, dir, &e) < 0 && strstr(e.msg, "path too long"));
