@@ -148,32 +148,16 @@ new_options(const char *text, const struct layout *l, struct str *out)
 	    (long long)l->tensor_model_parallel_size, (long long)l->pipeline_model_parallel_size);
 }
 
-/* From the state and not from the directory's name, which a user may have changed. */
-static int
-iteration_of(const struct ckpt *c, int64_t *out, struct err *e)
-{
-	const char *text = ckpt_state(c, "iteration");
-	char *end;
-
-	if (!text)
-		return err_at(e, ckpt_dir(c), 0, "state.conf has no iteration");
-	*out = strtoll(text, &end, 10);
-	if (end == text || *end || *out < 0)
-		return err_at(
-		    e, ckpt_dir(c), 0, "state.conf: iteration '%.40s': not a number", text);
-	return 0;
-}
-
 /* Writes all ranks' files and commits. */
 static int
 write_all(struct job *j)
 {
 	struct str options = { 0 };
-	struct ckpt_commit c = { .save = j->o->save, .state = ckpt_state_text(j->src) };
+	struct ckpt_commit c = { .save = j->o->save, .iteration = ckpt_state(j->src)->iteration,
+		.state = ckpt_state_text(j->src) };
 	int rc = 0;
 
-	if (iteration_of(j->src, &c.iteration, j->e) < 0 ||
-	    ckpt_begin(c.save, c.iteration, true, j->tmp, j->e) < 0)
+	if (ckpt_begin(c.save, c.iteration, true, j->tmp, j->e) < 0)
 		return -1;
 	for (int64_t rank = 0; rank < layout_world(&j->o->layout) && rc == 0; rank++)
 		rc = write_rank(j, (int)rank);

@@ -83,7 +83,7 @@ choose_family(struct job *j)
 static enum dtype
 default_dtype(const struct job *j)
 {
-	const char *run = ckpt_state(j->src, "dtype");
+	const char *run = ckpt_state(j->src)->dtype;
 	enum dtype t = run ? dtype_from_name(run) : DTYPE_NONE;
 
 	if (!dtype_is_float(t))

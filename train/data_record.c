@@ -29,19 +29,6 @@ loader(const struct train_config *c)
 
 /* --- reading and writing ------------------------------------------------------------------------ */
 
-/* A whole number of state.conf, not negative. */
-static int
-read_number(const struct ckpt *k, const char *key, int64_t *out, struct err *e)
-{
-	const char *text = ckpt_state(k, key);
-	char *end;
-
-	*out = text ? strtoll(text, &end, 10) : -1;
-	if (!text || *end || *out < 0)
-		return err_set(e, "%s: state.conf: '%s' is damaged or missing", ckpt_dir(k), key);
-	return 0;
-}
-
 /* "FINGERPRINT WEIGHT FIRST ASKED EPOCHS SEPARATE CONSUMED PREFIX" */
 static int
 read_corpus(const struct ckpt *k, int i, struct corpus_record *c, struct err *e)
@@ -49,15 +36,12 @@ read_corpus(const struct ckpt *k, int i, struct corpus_record *c, struct err *e)
 	const long long most = 1LL << 53;       /* samples of a run, see config.c */
 	long long first, asked, epochs, consumed;
 	int separate, at = 0;
-	const char *text;
-	char key[32];
+	const char *text = ckpt_state(k)->data_corpus[i];
 
-	snprintf(key, sizeof key, "data_corpus_%d", i);
-	text = ckpt_state(k, key);
-	if (!text || sscanf(text, "%63s %lf %lld %lld %lld %d %lld %n", c->fingerprint, &c->weight, &first, &asked,
+	if (sscanf(text, "%63s %lf %lld %lld %lld %d %lld %n", c->fingerprint, &c->weight, &first, &asked,
 	        &epochs, &separate, &consumed, &at) != 7 || !at || !text[at] || first < 0 ||
 	    first > consumed || consumed > most || asked < -1)
-		return err_set(e, "%s: state.conf: '%s' is damaged or missing", ckpt_dir(k), key);
+		return err_set(e, "%s: state.conf: 'data_corpus_%d' is damaged", ckpt_dir(k), i);
 	c->first = first;
 	c->num_samples = asked;
 	c->epochs = epochs;
@@ -67,26 +51,24 @@ read_corpus(const struct ckpt *k, int i, struct corpus_record *c, struct err *e)
 	return 0;
 }
 
-/* The lines that data_state writes. */
+/* What data_state writes. */
 static int
 read_lists(struct data_record *r, const struct ckpt *k, struct err *e)
 {
-	enum { CORPORA_MAX = 1 << 20 };
-	const char *split = ckpt_state(k, "data_split");
-	int64_t count;
+	const struct run_state *s = ckpt_state(k);
 
-	if (!ckpt_state(k, "data_corpora"))
+	r->iteration = s->iteration;
+	r->consumed = s->consumed_train_samples;
+	if (s->data_corpora == STATE_NONE)
 		return 0;
-	if (read_number(k, "data_corpora", &count, e) < 0 || read_number(k, "data_start", &r->start, e) < 0 ||
-	    read_number(k, "data_seed", &r->seed, e) < 0 || read_number(k, "data_seq_length", &r->seq_length, e) < 0 ||
-	    read_number(k, "data_loader", &r->loader, e) < 0)
-		return -1;
-	if (!split || count > CORPORA_MAX || r->start > r->consumed)
-		return err_set(e, "%s: state.conf: the record of the data is damaged", ckpt_dir(k));
+	r->start = s->data_start;
+	r->seed = s->data_seed;
+	r->seq_length = s->data_seq_length;
+	r->loader = s->data_loader;
 	r->any = true;
-	r->split = mem_strdup(split);
-	r->corpus = mem_zalloc((size_t)count + 1, sizeof *r->corpus);
-	for (int i = 0; i < count; i++) {
+	r->split = mem_strdup(s->data_split);
+	r->corpus = mem_zalloc((size_t)s->data_corpora + 1, sizeof *r->corpus);
+	for (int i = 0; i < s->data_corpora; i++) {
 		r->count = i + 1;
 		if (read_corpus(k, i, &r->corpus[i], e) < 0)
 			return -1;
@@ -107,18 +89,20 @@ data_record_read(struct data *d, struct err *e)
 	k = train_open_checkpoint(d->c->weights_from, e);
 	if (!k)
 		return -1;
-	rc = read_number(k, "iteration", &r->iteration, e) < 0 || read_number(k, "consumed_train_samples", &r->consumed, e) < 0
-	    ? -1 : read_lists(r, k, e);
+	rc = read_lists(r, k, e);
 	ckpt_close(k);
 	return rc;
 }
 
 /* One corpus, as read_corpus reads it. */
-static void
-add_corpus(const struct corpus_record *c, int i, struct str *out)
+static char *
+corpus_text(const struct corpus_record *c)
 {
-	str_addf(out, "data_corpus_%d %s %.17g %lld %lld %lld %d %lld %s\n", i, c->fingerprint, c->weight, (long long)c->first,
+	struct str out = { 0 };
+
+	str_addf(&out, "%s %.17g %lld %lld %lld %d %lld %s", c->fingerprint, c->weight, (long long)c->first,
 	    (long long)c->num_samples, (long long)c->epochs, c->separate, (long long)c->consumed, c->prefix);
+	return out.buf;
 }
 
 /* What the training set makes of corpus k of the list. */
@@ -143,19 +127,29 @@ void
 data_state(const struct data *d, const int64_t *counts, struct str *out)
 {
 	const struct blend *b = d->set[SPLIT_TRAIN].blend;
-	int n = b ? blend_num_corpora(b) : 0;
+	int n = b ? blend_num_corpora(b) : 0, all = n + (b ? d->num_gone : 0);
+	char **text = mem_zalloc((size_t)all + 1, sizeof *text);
+	struct run_state s;
 
-	str_addf(out, "data_corpora %d\ndata_start %lld\ndata_seed %lld\ndata_seq_length %lld\ndata_loader %lld\n",
-	    n + (b ? d->num_gone : 0), (long long)d->set[SPLIT_TRAIN].start, (long long)d->c->o.seed,
-	    (long long)d->c->plan.shape.seq_length, (long long)loader(d->c));
-	str_addf(out, "data_split %s\n", d->c->paths.per_split ? "-" : d->c->o.split);
+	state_init(&s);
+	s.data_corpora = all;
+	s.data_start = d->set[SPLIT_TRAIN].start;
+	s.data_seed = d->c->o.seed;
+	s.data_seq_length = d->c->plan.shape.seq_length;
+	s.data_loader = loader(d->c);
+	s.data_split = d->c->paths.per_split ? "-" : d->c->o.split;
 	for (int k = 0; k < n; k++) {
 		struct corpus_record r = record_of(d, k, counts[k]);
 
-		add_corpus(&r, k, out);
+		text[k] = corpus_text(&r);
 	}
-	for (int k = 0; b && k < d->num_gone; k++)
-		add_corpus(d->gone[k], n + k, out);
+	for (int k = n; k < all; k++)
+		text[k] = corpus_text(d->gone[k - n]);
+	s.data_corpus = (const char **)(void *)text;
+	state_print(&s, out);
+	for (int k = 0; k < all; k++)
+		free(text[k]);
+	free(text);
 }
 
 /* The prefixes are the record's own. */

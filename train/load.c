@@ -15,6 +15,7 @@
 #include "train/grads.h"
 #include "train/save.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -150,29 +151,13 @@ load_own(
 	return 0;
 }
 
-/* An integer or number of state.conf. A number followed by anything is refused, so a damaged
- * line is not half read. */
-static int
-state_number(const struct ckpt *k, const char *key, double *out, struct err *err)
-{
-	const char *text = ckpt_state(k, key);
-	char *end;
-
-	if (!text)
-		return err_set(err, "%s: state.conf has no '%s'", ckpt_dir(k), key);
-	*out = strtod(text, &end);
-	return *end
-	    ? err_set(err, "%s: state.conf: '%s' is '%s', no number", ckpt_dir(k), key, text)
-	    : 0;
-}
-
 /* A checkpoint that does not say what its loss scale multiplied is from when that was the sum over
  * tokens. The gradients of an old run stay scaled as they were; a scale that the command line fixes
  * does not, which is said. */
 static void
 resume_scale(const struct ckpt *k, double scale, struct scaler *s, bool speaks)
 {
-	double of_mean = ckpt_state(k, "loss_scale_of") ? scale : scale * s->tokens;
+	double of_mean = ckpt_state(k)->loss_scale_of ? scale : scale * s->tokens;
 
 	if (s->dynamic)
 		s->scale = of_mean;
@@ -184,34 +169,21 @@ resume_scale(const struct ckpt *k, double scale, struct scaler *s, bool speaks)
 }
 
 /* Where the run stood. A checkpoint that was imported, or of another type than fp16, knows no loss
- * scale: the run then begins with its own. Numbers went through doubles exactly: train/config.c
- * keeps them below 2^53. */
-static int
-resume_progress(const struct engine *e, const struct ckpt *k, struct train_config *c,
-    struct progress *p, struct err *err)
+ * scale: the run then begins with its own. */
+static void
+resume_progress(const struct engine *e, const struct ckpt *k, struct train_config *c, struct progress *p)
 {
-	struct { const char *key; int64_t *to; bool scaling; } whole[] = {
-		{ "iteration", &p->iteration, false }, { "consumed_train_samples", &p->consumed_samples, false },
-		{ "optimizer_steps", &p->optimizer_steps, false }, { "skipped_iterations", &p->skipped, false },
-		{ "loss_scale_growth", &c->scaler.growth, true }, { "loss_scale_hysteresis", &c->scaler.hysteresis_left, true },
-	};
-	const char *dtype = ckpt_state(k, "dtype");
-	bool scaled = c->o.run.fp16 && ckpt_state(k, "loss_scale") && dtype &&
-	    !strcmp(dtype, dtype_name(DTYPE_F16));
-	double v = 0;
+	const struct run_state *s = ckpt_state(k);
 
-	for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
-		if (whole[i].scaling && !scaled)
-			continue;
-		if (state_number(k, whole[i].key, &v, err) < 0)
-			return -1;
-		*whole[i].to = (int64_t)v;
-	}
-	if (scaled && state_number(k, "loss_scale", &v, err) < 0)
-		return -1;
-	if (scaled)
-		resume_scale(k, v, &c->scaler, e->rank == 0);
-	return 0;
+	p->iteration = s->iteration;
+	p->consumed_samples = s->consumed_train_samples;
+	p->optimizer_steps = s->optimizer_steps;
+	p->skipped = s->skipped_iterations;
+	if (!c->o.run.fp16 || isnan(s->loss_scale) || !s->dtype || strcmp(s->dtype, dtype_name(DTYPE_F16)))
+		return;
+	c->scaler.growth = s->loss_scale_growth;
+	c->scaler.hysteresis_left = s->loss_scale_hysteresis;
+	resume_scale(k, s->loss_scale, &c->scaler, e->rank == 0);
 }
 
 /* The schedule goes on as it was unless the user says which side counts. A silent change of the
@@ -219,7 +191,7 @@ resume_progress(const struct engine *e, const struct ckpt *k, struct train_confi
 static int
 resume_schedule(const struct ckpt *k, struct train_config *c, struct err *err)
 {
-	const char *line = ckpt_state(k, "schedule");
+	const char *line = ckpt_state(k)->schedule;
 	struct str mine = { 0 };
 	bool same;
 
@@ -244,7 +216,8 @@ resume_schedule(const struct ckpt *k, struct train_config *c, struct err *err)
 static int
 resume(struct engine *e, const struct weights *w, struct train_config *c, struct progress *p, struct err *err)
 {
-	if (resume_progress(e, w->ckpt, c, p, err) < 0 || resume_schedule(w->ckpt, c, err) < 0)
+	resume_progress(e, w->ckpt, c, p);
+	if (resume_schedule(w->ckpt, c, err) < 0)
 		return -1;
 	if (e->plan.shape.forward_only)
 		return 0;

@@ -82,24 +82,29 @@ save_pieces(const struct save_walk *w, bool optimizer_state, struct err *err)
 	return 0;
 }
 
-/* Keys of state.conf (mckpt(5)); readers ignore what they do not know. Doubles are exact. */
+/* The table of lib/format/state prints it. */
 void
 save_state_text(const struct train_config *c, const struct progress *p, const char *data, struct str *out)
 {
-	str_addf(out,
-	    "iteration %lld\nconsumed_train_samples %lld\noptimizer_steps %lld\nskipped_iterations "
-	    "%lld\n",
-	    (long long)p->iteration, (long long)p->consumed_samples, (long long)p->optimizer_steps,
-	    (long long)p->skipped);
-	str_addf(out,
-	    "loss_scale %.17g\nloss_scale_of mean\nloss_scale_growth %lld\nloss_scale_hysteresis "
-	    "%lld\nseed %lld\ndtype %s\n",
-	    c->scaler.scale, (long long)c->scaler.growth, (long long)c->scaler.hysteresis_left,
-	    (long long)c->o.seed, dtype_name(c->plan.shape.dtype));
-	str_adds(out, data);
-	str_adds(out, "schedule ");
-	train_schedule_line(&c->schedule, out);
-	str_addc(out, '\n');
+	struct str schedule = { 0 };
+	struct run_state s;
+
+	state_init(&s);
+	s.iteration = p->iteration;
+	s.consumed_train_samples = p->consumed_samples;
+	s.optimizer_steps = p->optimizer_steps;
+	s.skipped_iterations = p->skipped;
+	s.loss_scale = c->scaler.scale;
+	s.loss_scale_of = "mean";
+	s.loss_scale_growth = c->scaler.growth;
+	s.loss_scale_hysteresis = c->scaler.hysteresis_left;
+	s.seed = c->o.seed;
+	s.dtype = dtype_name(c->plan.shape.dtype);
+	train_schedule_line(&c->schedule, &schedule);
+	s.schedule = schedule.buf;
 	if (c->tokenizer)
-		str_addf(out, "tokenizer %s\n", tokenizer_hash(c->tokenizer));
+		s.tokenizer = tokenizer_hash(c->tokenizer);
+	state_print(&s, out);
+	str_adds(out, data);
+	str_release(&schedule);
 }

@@ -52,59 +52,22 @@ load_text(struct ckpt *c, enum manifest_text which, char **out, struct err *e)
 	return 0;
 }
 
-/* By key. */
-static int
-compare_pairs(const void *a, const void *b)
-{
-	return strcmp(((const struct ckpt_pair *)a)->key, ((const struct ckpt_pair *)b)->key);
-}
-
-/* One line of state.conf: a key, blanks, the value to the end of the line; '#' starts a comment
- * line. */
-static int
-add_pair(struct ckpt *c, char *line)
-{
-	size_t n = strcspn(line, " \t");
-
-	if (*line == '\0' || *line == '#')
-		return 0;
-	if (n == 0 || line[n] == '\0')
-		return -1;
-	line[n++] = '\0';
-	c->pair[c->num_pairs++] = (struct ckpt_pair){ line, line + n + strspn(line + n, " \t") };
-	return 0;
-}
-
-/*
- * Cuts state.conf into pairs, sorted by key for the look-up. The uncut text is kept as well,
- * because tools copy it to another checkpoint unchanged. A key twice would make the answer depend
- * on the sort, so it is refused.
- */
+/* Where the run stood. A directory of the form of ours must be that of the iteration; users give copies names of their own. */
 static int
 load_state(struct ckpt *c, struct err *e)
 {
 	char path[CKPT_PATH_BYTES];
-	size_t lines = 1;
-	long line = 1;
+	const char *slash = strrchr(c->dir, '/');
+	int64_t named = ckpt_name_iteration(slash ? slash + 1 : c->dir);
 
-	if (load_text(c, MANIFEST_STATE, &c->state, e) < 0)
+	if (load_text(c, MANIFEST_STATE, &c->state_text, e) < 0)
 		return -1;
-	ckpt_join(path, c->dir, "state.conf");
-	for (const char *s = c->state; *s; s++)
-		lines += *s == '\n';
-	c->state_cut = mem_strdup(c->state);
-	c->pair = mem_alloc(lines, sizeof *c->pair);
-	for (char *s = c->state_cut, *next; s; s = next, line++) {
-		next = strchr(s, '\n');
-		if (next)
-			*next++ = '\0';
-		if (add_pair(c, s) < 0)
-			return err_at(e, path, line, "not a key and a value: '%.60s'", s);
-	}
-	qsort(c->pair, (size_t)c->num_pairs, sizeof *c->pair, compare_pairs);
-	for (int i = 1; i < c->num_pairs; i++)
-		if (!compare_pairs(&c->pair[i - 1], &c->pair[i]))
-			return err_at(e, path, 0, "'%.60s' twice", c->pair[i].key);
+	ckpt_join(path, c->dir, manifest_text_name[MANIFEST_STATE]);
+	if (state_parse(&c->state, c->state_text, path, e) < 0)
+		return -1;
+	if (named >= 0 && named != c->state.iteration)
+		return err_at(e, path, 0, "iteration %lld, but the directory is that of %lld", (long long)c->state.iteration,
+		    (long long)named);
 	return 0;
 }
 
@@ -191,9 +154,8 @@ ckpt_close(struct ckpt *c)
 	free(c->map);
 	free(c->checked);
 	free(c->options);
-	free(c->state);
-	free(c->state_cut);
-	free(c->pair);
+	free(c->state_text);
+	state_release(&c->state);
 	manifest_release(&c->m);
 	free(c);
 }
@@ -251,22 +213,17 @@ ckpt_file(const struct ckpt *c, int i)
 	return c->m.file[i];
 }
 
-/* Pairs are sorted by key. */
-const char *
-ckpt_state(const struct ckpt *c, const char *key)
+const struct run_state *
+ckpt_state(const struct ckpt *c)
 {
-	const struct ckpt_pair want = { key, NULL };
-	const struct ckpt_pair *hit =
-	    bsearch(&want, c->pair, (size_t)c->num_pairs, sizeof *c->pair, compare_pairs);
-
-	return hit ? hit->value : NULL;
+	return &c->state;
 }
 
 /* As it stands in the file, comments included. */
 const char *
 ckpt_state_text(const struct ckpt *c)
 {
-	return c->state;
+	return c->state_text;
 }
 
 /* As it stands in the file; model_from_text makes a model of it. */

@@ -5,7 +5,7 @@
  *   SAVE/iter_0000500/manifest.tsv              a line a piece: tensor, dtype, global shape, slice, file, offset, bytes, XXH3-64
  *   SAVE/iter_0000500/pieces-00000.safetensors  one file a writer
  *   SAVE/iter_0000500/options.conf              the options of the run, readable by --config
- *   SAVE/iter_0000500/state.conf                "key value" lines: iteration, consumed samples, loss scale, fingerprints
+ *   SAVE/iter_0000500/state.conf                "key value" lines: iteration, consumed samples, loss scale, fingerprints; state.h
  *
  * Tensors are logical and global; files are pieces, so any layout reads what any other wrote. Optimizer state lies beside a
  * parameter X as X.exp_avg and X.exp_avg_sq. Writing goes to a temporary directory; ckpt_commit syncs and renames it.
@@ -19,6 +19,7 @@
 #include "lib/base/str.h"
 #include "lib/format/dtype.h"
 #include "lib/format/slice.h"
+#include "lib/format/state.h"
 
 #include <stdbool.h>
 
@@ -54,8 +55,8 @@ const struct ckpt_tensor *ckpt_at(const struct ckpt *c, int i); /* sorted by nam
 const struct ckpt_tensor *ckpt_find(const struct ckpt *c, const char *name);    /* or NULL */
 int         ckpt_num_files(const struct ckpt *c);
 const char *ckpt_file(const struct ckpt *c, int i);             /* plain file name */
-/* A line of state.conf or NULL; the whole texts for copying. */
-const char *ckpt_state(const struct ckpt *c, const char *key);
+/* What state.conf says, and the whole texts for copying; they live as long as c. */
+const struct run_state *ckpt_state(const struct ckpt *c);
 const char *ckpt_state_text(const struct ckpt *c);
 const char *ckpt_options_text(const struct ckpt *c);
 /* Does its manifest hold sums of the texts and of itself, and one for each block? Earlier versions wrote one a piece. */

@@ -8,11 +8,6 @@
 
 enum { CKPT_PATH_BYTES = 1400 };
 
-/* A line of state.conf; both strings point into state_cut. */
-struct ckpt_pair {
-	const char *key, *value;
-};
-
 /* An open checkpoint. Reading fills the maps and the marks. */
 struct ckpt {
 	char dir[1024];
@@ -22,10 +17,8 @@ struct ckpt {
 	bool damaged;                   /* and differed, once */
 	bool edited;                    /* the texts need not have their sums */
 	uint64_t text_sum[MANIFEST_TEXTS];      /* those that they have */
-	char *options, *state;
-	char *state_cut;                /* the same text, cut into pairs */
-	struct ckpt_pair *pair;
-	int num_pairs;
+	char *options, *state_text;
+	struct run_state state;
 };
 
 /* dir/name; false when it does not fit. */

@@ -290,16 +290,17 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 @test "a damaged record of the data, and none" {
 	run -3 mtrain -q --config tiny.conf --data-path 1 a 1 b --save s --exit-interval 4
 	cp s/iter_0000004/state.conf good
-	for damage in 's/^data_corpus_1 .*/data_corpus_1 x/' '/^data_corpus_1/d' '/^data_corpus_1/s/ 8 b$/ 9223372036854775807 b/'; do
+	sed 's/^data_start 0/data_start 1/' good >s/iter_0000004/state.conf
+	fails 1 "s/iter_0000004/state.conf: changed after it was saved: wrong checksum; mckpt seal takes a change that was meant" \
+		--data-path 1 a 1 b --load s --save s
+	for damage in 's/^data_corpus_1 .*/data_corpus_1 x/' '/^data_corpus_1/s/ 8 b$/ 9223372036854775807 b/'; do
 		sed "$damage" good >s/iter_0000004/state.conf
-		fails 1 "s/iter_0000004: state.conf: 'data_corpus_1' is damaged or missing" --data-path 1 a 1 b --load s --save s
+		mckpt seal s
+		fails 1 "s/iter_0000004: state.conf: 'data_corpus_1' is damaged" --data-path 1 a 1 b --load s --save s
 	done
-	sed 's/^data_start 0/data_start 99/' good >s/iter_0000004/state.conf
-	fails 1 "s/iter_0000004: state.conf: the record of the data is damaged" --data-path 1 a 1 b --load s --save s
-	sed 's/^data_seed .*/data_seed -1/' good >s/iter_0000004/state.conf
-	fails 1 "s/iter_0000004: state.conf: 'data_seed' is damaged or missing" --data-path 1 a 1 b --load s --save s
 	# An imported checkpoint has none: the run goes on where its samples stand.
 	grep -v '^data_' good >s/iter_0000004/state.conf
+	mckpt seal s
 	works --data-path 3 a 1 b --load s --save s
 }
 

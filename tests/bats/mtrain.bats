@@ -434,6 +434,39 @@ meant; $older" --mock-data --load S --use-checkpoint-args
 	[[ $stderr == *"S/iter_0000002: of an earlier version, which holds no checksums of options.conf, state.conf and manifest.tsv"* ]]
 }
 
+@test "the texts of a checkpoint count as they were saved, or as they were sealed, and only where they make sense" {
+	mtrain -q --config tiny.conf --mock-data --save S >/dev/null
+	cp S/iter_0000004/state.conf good
+	meant="changed after it was saved: wrong checksum; mckpt seal takes a change that was meant"
+	for edit in 's/^consumed_train_samples 16/consumed_train_samples 20/' 's/^iteration 4/iteration 0/' \
+		's/^optimizer_steps 4/optimizer_steps 5/' 's/^optimizer_steps/optimiser_steps/'; do
+		sed "$edit" good >S/iter_0000004/state.conf
+		fails 1 "S/iter_0000004/state.conf: $meant" --mock-data --load S
+		run --separate-stderr mckpt verify S
+		[ "$status" = 1 ] && [ "$stderr" = "mckpt: S/iter_0000004/state.conf: $meant" ]
+	done
+	# What makes no sense cannot be sealed.
+	run --separate-stderr mckpt seal S
+	[ "$status" = 1 ] && [ "$stderr" = "mckpt: S/iter_0000004/state.conf:3: unknown key 'optimiser_steps'" ]
+	sed 's/^consumed_train_samples .*/consumed_train_samples 9223372036854775807/' good >S/iter_0000004/state.conf
+	run --separate-stderr mckpt seal S
+	[ "$status" = 1 ] && [[ $stderr == *": must be a whole number from 0 to 9007199254740992" ]]
+	# An older manifest lets it pass: then the bounds tell.
+	make_version_1 S/iter_0000004
+	run --separate-stderr timeout 60 mtrain -q --config tiny.conf --mock-data --load S
+	[ "$status" = 1 ] && [[ $stderr == *": must be a whole number from 0 to 9007199254740992" ]]
+	cp good S/iter_0000004/state.conf
+	mtrain -q --config tiny.conf --mock-data --load S
+	rm -r S
+	mtrain -q --config tiny.conf --mock-data --save S >/dev/null
+	sed 's/^consumed_train_samples 16/consumed_train_samples 20/' good >S/iter_0000004/state.conf
+	mckpt seal S
+	mtrain -q --config tiny.conf --mock-data --load S --train-iters 5 --override-opt_param-scheduler >log
+	grep -q 'consumed samples: *24 ' log
+	echo 'norm-epsilon 1e-1' >>S/iter_0000004/options.conf
+	fails 1 "S/iter_0000004/options.conf: $meant" --mock-data --load S
+}
+
 @test "--use-checkpoint-args: the checkpoint's recipe counts, typed sizes too, as in Megatron-LM" {
 	local same="the checkpoint has" rest="--mock-data --eval-iters 0 --train-iters 5 --lr 1e-3 --override-opt_param-scheduler"
 	mtrain -q --config tiny.conf --mock-data --swiglu --ffn-hidden-size 64 --group-query-attention --num-query-groups 2 \

@@ -105,7 +105,8 @@ static int
 save_all(const struct tensor *t, const char *save, struct err *e)
 {
 	struct ckpt_commit c = {
-		.save = save, .iteration = 1, .options = "", .state = "iteration 1\n"
+		.save = save, .iteration = 1, .options = "",
+		.state = "iteration 1\nconsumed_train_samples 1\noptimizer_steps 1\nskipped_iterations 0\n"
 	};
 	struct str lines = { 0 };
 	char tmp[1024];

@@ -277,7 +277,8 @@ write_checkpoint(const struct data *d, int64_t consumed, const char *save)
 	w = ckpt_writer_new(tmp, 0, &e);
 	ckpt_declare(w, "x", DTYPE_F32, 1, &shape, &box);
 	CHECK(ckpt_write(w, &one, &e) == 0 && ckpt_writer_finish(w, &manifest, &e) == 0);
-	str_addf(&state, "iteration %lld\nconsumed_train_samples %lld\n", (long long)commit.iteration, (long long)consumed);
+	str_addf(&state, "iteration %lld\nconsumed_train_samples %lld\noptimizer_steps 0\nskipped_iterations %lld\n",
+	    (long long)commit.iteration, (long long)consumed, (long long)commit.iteration);
 	data_state(d, counts, &state);
 	commit.manifest = manifest.buf;
 	commit.state = state.buf;

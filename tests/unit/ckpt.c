@@ -8,6 +8,7 @@
 #include "tests/check.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -41,14 +42,23 @@ write_rows(const char *tmp, int number, int64_t first, int64_t rows, float base,
 	return ckpt_writer_finish(w, lines, e);
 }
 
+/* The state.conf of an iteration. */
+static char *
+state_of(int64_t iteration)
+{
+	struct str s = { 0 };
+
+	str_addf(&s, "# of the run\niteration %lld\nconsumed_train_samples  %lld\noptimizer_steps %lld\n"
+	    "skipped_iterations 0\nschedule two words\n", (long long)iteration, 8 * (long long)iteration, (long long)iteration);
+	return s.buf;
+}
+
 /* Saves one iteration by two writers and an idle one. */
 static int
 save_one(const char *save, int64_t iteration, float base, struct err *e)
 {
-	struct ckpt_commit c = { .save = save,
-		.iteration = iteration,
-		.options = "lr 0.1\n",
-		.state = "# of the run\niteration 5\nconsumed_samples  40\nname two words\n" };
+	char *state = state_of(iteration);
+	struct ckpt_commit c = { .save = save, .iteration = iteration, .options = "lr 0.1\n", .state = state };
 	struct str lines = { 0 };
 	char tmp[1024];
 	struct ckpt_writer *idle;
@@ -62,6 +72,7 @@ save_one(const char *save, int64_t iteration, float base, struct err *e)
 		rc = ckpt_commit(&c, e);
 	}
 	str_release(&lines);
+	free(state);
 	return rc;
 }
 
@@ -103,9 +114,9 @@ test_round_trip(const char *save)
 	CHECK_STR(ckpt_at(c, 1)->name, "w.exp_avg");
 	CHECK(ckpt_find(c, "w") == ckpt_at(c, 0) && !ckpt_find(c, "v") &&
 	    ckpt_find(c, "w")->num_pieces == 2);
-	CHECK_STR(ckpt_state(c, "consumed_samples"), "40");
-	CHECK_STR(ckpt_state(c, "name"), "two words");
-	CHECK(ckpt_state(c, "of") == NULL);
+	CHECK(ckpt_state(c)->iteration == 5 && ckpt_state(c)->consumed_train_samples == 40);
+	CHECK_STR(ckpt_state(c)->schedule, "two words");
+	CHECK(ckpt_state(c)->seed == STATE_NONE && !ckpt_state(c)->dtype && isnan(ckpt_state(c)->loss_scale));
 	CHECK_STR(ckpt_options_text(c), "lr 0.1\n");
 	CHECK(!strncmp(ckpt_state_text(c), "# of the run\niteration 5\n", 25));
 	CHECK(ckpt_read(c, "w", &box, DTYPE_F32, x, &e) == 0 &&
@@ -212,7 +223,7 @@ static const struct {
 	{ "manifest.tsv", "# state.conf ", "# start.conf ", "manifest.tsv:3: not the checksum of state.conf" },
 	{ "manifest.tsv", "dtype\tshape", "shape\tdtype", "manifest.tsv:4: not the names of the columns" },
 	{ "options.conf", "lr 0.1", "lr 0.2", "options.conf: changed after it was saved: wrong checksum" },
-	{ "state.conf", "iteration 5", "iteration 6", "state.conf: changed after it was saved: wrong checksum" },
+	{ "state.conf", "samples  40", "samples  48", "state.conf: changed after it was saved: wrong checksum" },
 	{ "manifest.tsv", "w\tF32", "w\tF33", "manifest.tsv:5: tensor 'w': unknown dtype 'F33'" },
 	{ "manifest.tsv", "w\tF32", "w\tfloat32", "unknown dtype 'float32'" },
 	{ "manifest.tsv", "w\tF32", "w\tBF16", "bytes '72': must be 36 by count and dtype" },
@@ -337,7 +348,8 @@ static int
 save_tall(const char *save, int64_t iteration)
 {
 	struct slice box = { 2, { 0, 0 }, { TALL, WIDE } };
-	struct ckpt_commit c = { .save = save, .iteration = iteration, .options = "", .state = "" };
+	char *state = state_of(iteration);
+	struct ckpt_commit c = { .save = save, .iteration = iteration, .options = "", .state = state };
 	float *x = mem_alloc((size_t)TALL * WIDE, sizeof *x);
 	struct str lines = { 0 };
 	struct ckpt_writer *w;
@@ -353,6 +365,7 @@ save_tall(const char *save, int64_t iteration)
 	c.manifest = lines.buf;
 	rc |= ckpt_commit(&c, &e);
 	str_release(&lines);
+	free(state);
 	free(x);
 	return rc;
 }
@@ -395,6 +408,34 @@ read_rows(struct ckpt *c, int64_t first, int64_t n, struct err *e)
 	for (int64_t i = 0; i < n; i++)
 		CHECK(x[i] == (float)((first + i) * WIDE + 7));
 	return 0;
+}
+
+/* A seal takes an edit that makes sense, and no other; a directory says which iteration it holds. */
+static void
+test_seal(const char *save)
+{
+	char dir[1300], away[1300];
+	struct str changed = { 0 };
+	struct err e;
+	struct ckpt *c;
+
+	CHECK(save_one(save, 9, 100, &e) == 0);
+	ckpt_iter_dir(save, 9, dir);
+	edit(dir, "state.conf", "samples  72", "samples  80");
+	CHECK(ckpt_open(dir, &e) == NULL && ckpt_seal(dir, &changed, &e) == 0);
+	CHECK_STR(changed.buf, "state.conf");
+	c = ckpt_open(dir, &e);
+	CHECK(c && ckpt_state(c)->consumed_train_samples == 80);
+	ckpt_close(c);
+	edit(dir, "state.conf", "samples  80", "sample  80");
+	CHECK(ckpt_seal(dir, &changed, &e) < 0 && strstr(e.msg, "state.conf:3: unknown key 'consumed_train_sample'"));
+	edit(dir, "state.conf", "sample  80", "samples  80");
+	snprintf(away, sizeof away, "%s/iter_0000010", save);
+	CHECK(rename(dir, away) == 0 && ckpt_open(away, &e) == NULL);
+	CHECK(strstr(e.msg, "state.conf: iteration 9, but the directory is that of 10"));
+	snprintf(dir, sizeof dir, "%s/copy", save);
+	CHECK(rename(away, dir) == 0 && first_element(dir) == 100);
+	str_release(&changed);
 }
 
 /* A read checks the blocks that it takes a part of, and no others; ranks share out what one sum stands for. */
@@ -593,6 +634,7 @@ main(void)
 	test_full_disk(save);
 	snprintf(save, sizeof save, "%s/tall", top);
 	test_blocks(save);
+	test_seal(save);
 	memset(long_name, 'a', sizeof long_name - 1);
 	long_name[sizeof long_name - 1] = '\0';
 	CHECK(ckpt_begin(long_name, 1, true, dir, &e) < 0 && strstr(e.msg, "path too long"));

@@ -64,7 +64,7 @@ make_checkpoint(const char *save, int64_t vocab, const char *kind, struct err *e
 	struct model_config c = tiny_llama(vocab);
 	struct str options = { 0 }, manifest = { 0 };
 	struct ckpt_commit commit = { .save = save, .iteration = 7,
-		.state = "iteration 7\nconsumed_train_samples 112\ndtype BF16\n" };
+		.state = "iteration 7\nconsumed_train_samples 112\noptimizer_steps 7\nskipped_iterations 0\ndtype BF16\n" };
 	struct param *p;
 	char tmp[1024], name[128];
 	int n = model_params(&c, &p), first = !strcmp(kind, "missing"), rc;
