@@ -12,6 +12,7 @@
 #include "lib/base/prog.h"
 #include "lib/format/hfdir.h"
 #include "lib/model/family.h"
+#include "lib/model/options.h"
 #include "train/grads.h"
 #include "train/save.h"
 
@@ -211,8 +212,38 @@ resume_schedule(const struct ckpt *k, struct train_config *c, struct err *err)
 			  ckpt_dir(k));
 }
 
-/* Progress, schedule, then master copies and moments. The data are data_record.c's matter. The final
- * norm's moment stands for all of them, since every rank can look it up. */
+/* The moments are of the rule that this run has, with its constants, unless the user says otherwise: Megatron-LM lets every
+ * change pass. The final norm's moments stand for all of them, since every rank can look them up; of a checkpoint that does
+ * not name its rule they tell which it was. */
+static int
+resume_optimizer(const struct engine *e, const struct ckpt *k, const struct train_config *c, struct err *err)
+{
+	const char *mine = opt_optimizers[c->optim.kind], *theirs = ckpt_state(k)->optimizer;
+	bool squares = ckpt_find(k, "decoder.final_layernorm.weight.exp_avg_sq");
+	struct str changes = { 0 };
+	int rc = 0;
+
+	if (!ckpt_find(k, "decoder.final_layernorm.weight.exp_avg"))
+		return err_set(err,
+		    "%s: holds no optimizer state; --finetune or --no-load-optim starts without", ckpt_dir(k));
+	if (!theirs)
+		theirs = opt_optimizers[squares ? OPTIMIZER_ADAM : OPTIMIZER_SGD];
+	if (strcmp(mine, theirs))
+		return err_set(err,
+		    "%s: --optimizer is %s and was %s, whose moments mean something else; --finetune or --no-load-optim "
+		    "starts without", ckpt_dir(k), mine, theirs);
+	optim_differences(&c->optim, ckpt_state(k), &changes);
+	if (changes.len && !c->o.override_schedule)
+		rc = err_set(err,
+		    "%s: the optimizer changed since this checkpoint was saved: %s; --override-opt_param-scheduler takes the "
+		    "command line's, --no-load-optim starts without its moments", ckpt_dir(k), changes.buf);
+	else if (changes.len && e->rank == 0)
+		note("%s: the optimizer goes on with moments that were made otherwise: %s", ckpt_dir(k), changes.buf);
+	str_release(&changes);
+	return rc;
+}
+
+/* Progress, schedule, then master copies and moments. The data are data_record.c's matter. */
 static int
 resume(struct engine *e, const struct weights *w, struct train_config *c, struct progress *p, struct err *err)
 {
@@ -225,11 +256,8 @@ resume(struct engine *e, const struct weights *w, struct train_config *c, struct
 		optim_from_weights(e);
 		return 0;
 	}
-	if (!ckpt_find(w->ckpt, "decoder.final_layernorm.weight.exp_avg"))
-		return err_set(err,
-		    "%s: holds no optimizer state; --finetune or --no-load-optim starts without",
-		    ckpt_dir(w->ckpt));
-	return load_own(e, w, BUF_MASTER, "", err) < 0 ||
+	return resume_optimizer(e, w->ckpt, c, err) < 0 ||
+		load_own(e, w, BUF_MASTER, "", err) < 0 ||
 		load_own(e, w, BUF_EXP_AVG, ".exp_avg", err) < 0 ||
 		load_own(e, w, BUF_EXP_AVG_SQ, ".exp_avg_sq", err) < 0
 	    ? -1

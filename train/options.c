@@ -134,7 +134,8 @@ const struct opt mtrain_opts[] = {
 	FLAG("use-checkpoint-args", use_checkpoint_args,
 	    "the model is the checkpoint's, also where options say otherwise; sizes that are given "
 	    "count"),
-	FLAG("override-opt_param-scheduler", override_schedule, "on resume, the command line's schedule counts"),
+	FLAG("override-opt_param-scheduler", override_schedule,
+	    "on resume, the command line's schedule and optimizer constants count"),
 	FLAG("use-checkpoint-opt_param-scheduler", use_checkpoint_schedule, "on resume, the checkpoint's schedule counts"),
 	GROUP("Evaluation and end"),
 	INT("eval-iters", eval_iters, 0, "100", "batches of an evaluation"),

@@ -100,6 +100,7 @@ save_state_text(const struct train_config *c, const struct progress *p, const ch
 	s.loss_scale_hysteresis = c->scaler.hysteresis_left;
 	s.seed = c->o.seed;
 	s.dtype = dtype_name(c->plan.shape.dtype);
+	optim_record(&c->optim, &s);
 	train_schedule_line(&c->schedule, &schedule);
 	s.schedule = schedule.buf;
 	if (c->tokenizer)

@@ -9,6 +9,7 @@
 #ifndef TRAIN_SAVE_H
 #define TRAIN_SAVE_H
 
+#include "lib/format/state.h"
 #include "train/config.h"
 #include "train/engine.h"
 
@@ -33,6 +34,11 @@ struct save_walk {
 int  save_pieces(const struct save_walk *w, bool optimizer_state, struct err *err);
 /* Appends state.conf; data: the lines about the data. */
 void save_state_text(const struct train_config *c, const struct progress *p, const char *data, struct str *out);
+
+/* The update rule and its constants, into the state; and what differs from those of a state: "--adam-beta2 is 0.95 and was
+ * 0.999", commas between. The rules themselves must be the same. */
+void optim_record(const struct optim_options *o, struct run_state *s);
+void optim_differences(const struct optim_options *o, const struct run_state *s, struct str *out);
 
 /*
  * Loads weights, and with START_RESUME optimizer state, progress, loss scale and schedule, from

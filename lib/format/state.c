@@ -31,6 +31,9 @@ enum { CORPORA_MAX = 1 << 20 };
 static const char *const means[] = { "mean", NULL };
 static const char *const dtypes[] = { "F64", "F32", "BF16", "F16", NULL };
 
+static const char *const optimizers[] = { "adam", "sgd", NULL };
+static const char *const forms[] = { "decoupled", "gradient", NULL };
+
 static const struct row rows[] = {
 	{ "iteration", WHOLE, FIELD(iteration), 0, MOST, .needed = true },
 	{ "consumed_train_samples", WHOLE, FIELD(consumed_train_samples), 0, MOST, .needed = true },
@@ -44,6 +47,12 @@ static const struct row rows[] = {
 	{ "dtype", WORD, FIELD(dtype), .words = dtypes },
 	{ "schedule", TEXT, FIELD(schedule) },
 	{ "tokenizer", TEXT, FIELD(tokenizer) },
+	{ "optimizer", WORD, FIELD(optimizer), .words = optimizers },
+	{ "adam_beta1", NUMBER, FIELD(adam_beta1), 0, 1 },
+	{ "adam_beta2", NUMBER, FIELD(adam_beta2), 0, 1 },
+	{ "adam_eps", NUMBER, FIELD(adam_eps), 0, 1 },
+	{ "weight_decay_form", WORD, FIELD(weight_decay_form), .words = forms },
+	{ "sgd_momentum", NUMBER, FIELD(sgd_momentum), 0, 1 },
 	{ "data_corpora", WHOLE, FIELD(data_corpora), 0, CORPORA_MAX },
 	{ "data_start", WHOLE, FIELD(data_start), 0, MOST },
 	{ "data_seed", WHOLE, FIELD(data_seed), 0, UINT32_MAX },

@@ -22,6 +22,9 @@ struct run_state {
 	int64_t loss_scale_growth, loss_scale_hysteresis, seed;
 	const char *dtype;              /* of the run's weights */
 	const char *schedule, *tokenizer;
+	/* the update rule, whose moments the checkpoint holds; NAN and NULL: not of this rule */
+	const char *optimizer, *weight_decay_form;
+	double adam_beta1, adam_beta2, adam_eps, sgd_momentum;
 	/* the record of the data, see mckpt(5) */
 	int64_t data_corpora, data_start, data_seed, data_seq_length, data_loader;
 	const char *data_split;

@@ -434,6 +434,29 @@ meant; $older" --mock-data --load S --use-checkpoint-args
 	[[ $stderr == *"S/iter_0000002: of an earlier version, which holds no checksums of options.conf, state.conf and manifest.tsv"* ]]
 }
 
+@test "a changed optimizer on resume: another rule is refused, other constants are taken when asked for" {
+	local run="--mock-data --load S --train-iters 5 --override-opt_param-scheduler"
+	mtrain -q --config tiny.conf --mock-data --save S >/dev/null
+	fails 1 "S/iter_0000004: --optimizer is sgd and was adam, whose moments mean something else; --finetune or \
+--no-load-optim starts without" $run --optimizer sgd
+	mtrain -q --config tiny.conf $run --optimizer sgd --no-load-optim >/dev/null
+	mtrain -q --config tiny.conf $run --optimizer sgd --finetune --save F >/dev/null
+	[ "$(grep -E '^(optimizer|adam|sgd|weight_decay_form)' F/iter_0000005/state.conf | tr '\n' ' ')" = \
+		"optimizer_steps 5 optimizer sgd sgd_momentum 0.90000000000000002 " ]
+	fails 1 "S/iter_0000004: the optimizer changed since this checkpoint was saved: --adam-beta2 is 0.95 and was 0.999, \
+--adam-eps is 1e-06 and was 1e-08, --no-decoupled-weight-decay is given and was not; --override-opt_param-scheduler takes the \
+command line's, --no-load-optim starts without its moments" \
+		--mock-data --load S --adam-beta2 0.95 --adam-eps 1e-6 --no-decoupled-weight-decay
+	run -0 --separate-stderr mtrain --config tiny.conf $run --adam-beta2 0.95
+	[[ $stderr == *"S/iter_0000004: the optimizer goes on with moments that were made otherwise: --adam-beta2 is 0.95 and was 0.999"* ]]
+	# A checkpoint that names no rule has the moments of one.
+	sed -i -E '/^(optimizer |adam|weight_decay_form)/d' S/iter_0000004/state.conf
+	mckpt seal S
+	fails 1 "S/iter_0000004: --optimizer is sgd and was adam, whose moments mean something else; --finetune or \
+--no-load-optim starts without" $run --optimizer sgd
+	mtrain -q --config tiny.conf $run --adam-beta2 0.95 >/dev/null
+}
+
 @test "the texts of a checkpoint count as they were saved, or as they were sealed, and only where they make sense" {
 	mtrain -q --config tiny.conf --mock-data --save S >/dev/null
 	cp S/iter_0000004/state.conf good

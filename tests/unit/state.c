@@ -9,7 +9,8 @@
 static const char good[] =
     "iteration 20\nconsumed_train_samples 80\noptimizer_steps 18\nskipped_iterations 2\nloss_scale 65536.5\n"
     "loss_scale_of mean\nloss_scale_growth 3\nloss_scale_hysteresis -1\nseed 1234\ndtype F16\nschedule 1 2 3\n"
-    "tokenizer 0123456789abcdef\ndata_corpora 2\ndata_start 8\ndata_seed 1\ndata_seq_length 16\ndata_loader 2\n"
+    "tokenizer 0123456789abcdef\noptimizer adam\nadam_beta1 0.5\nadam_beta2 0.25\nadam_eps 0.125\n"
+    "weight_decay_form gradient\ndata_corpora 2\ndata_start 8\ndata_seed 1\ndata_seq_length 16\ndata_loader 2\n"
     "data_split 99,1\ndata_corpus_0 a b\ndata_corpus_1 c\n";
 
 static const struct {
@@ -35,16 +36,18 @@ static const struct {
 	{ "seed 1234", "seed 4294967296", "s:9: seed 4294967296: must be a whole number from 0 to 4294967295" },
 	{ "dtype F16", "dtype F8", "s:10: dtype F8: must be one of F64, F32, BF16, F16" },
 	{ "dtype F16", "seed 1", "s:10: 'seed' twice" },
+	{ "optimizer adam", "optimizer lion", "s:13: optimizer lion: must be one of adam, sgd" },
+	{ "beta2 0.25", "beta2 1.25", "s:15: adam_beta2 1.25: must be a number from 0 to 1" },
 	{ "data_corpora 2", "data_corpora 3", "s: no 'data_corpus_2', though data_corpora is 3" },
 	{ "data_corpora 2", "data_corpora 1", "s: 'data_corpus_1', though data_corpora is 1" },
 	{ "data_corpora 2\n", "", "s: 'data_start' without 'data_corpora'" },
 	{ "data_seed 1\n", "", "s: 'data_corpora' without 'data_seed'" },
 	{ "data_split 99,1\n", "", "s: 'data_corpora' without 'data_split'" },
 	{ "data_start 8", "data_start 81", "s: data_start 81: more than consumed_train_samples, 80" },
-	{ "data_loader 2", "data_loader 3", "s:17: data_loader 3: must be a whole number from 0 to 2" },
-	{ "data_corpus_1", "data_corpus_0", "s:20: 'data_corpus_0' twice" },
-	{ "data_corpus_1", "data_corpus_01", "s:20: unknown key 'data_corpus_01'" },
-	{ "data_corpus_1", "data_corpus_9999999", "s:20: unknown key 'data_corpus_9999999'" },
+	{ "data_loader 2", "data_loader 3", "s:22: data_loader 3: must be a whole number from 0 to 2" },
+	{ "data_corpus_1", "data_corpus_0", "s:25: 'data_corpus_0' twice" },
+	{ "data_corpus_1", "data_corpus_01", "s:25: unknown key 'data_corpus_01'" },
+	{ "data_corpus_1", "data_corpus_9999999", "s:25: unknown key 'data_corpus_9999999'" },
 };
 
 static void
