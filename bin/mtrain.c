@@ -3,9 +3,12 @@
  *
  * Until the configuration is agreed on, only rank 0 speaks and all ranks leave in order, since
  * every rank finds the same; from then on a rank that fails says so with its number and ends the
- * world. MPI is started before options are read, since it says which rank may speak.
+ * world. Options are parsed before MPI starts, which may take for ever, and judged after that, since
+ * MPI says which rank may speak.
  */
 #include "lib/base/prog.h"
+#include "train/agree.h"
+#include "train/deadline.h"
 #include "train/run.h"
 
 #include <stdlib.h>
@@ -48,20 +51,51 @@ print_version(void)
 	prog_version(text);
 }
 
-/* Everything that can be wrong with the options. */
+/* Everything that can be wrong with the options of this rank. */
 static int
-configure(struct train_config *c, int argc, char **argv, struct err *e)
+check(struct train_config *c, struct err *e)
 {
-	if (train_parse(c, argc, argv, e) < 0)
-		return -1;
-	if (c->parse.want_help || c->parse.want_version)
-		return 0;
 	if (!c->o.dry_run && train_check_launch(world->size, e) < 0)
 		return -1;
 	if (c->o.world_size && !c->o.dry_run)
 		return err_set(
 		    e, "--world-size: is for --dry-run; a run has the ranks that mpirun starts");
 	return train_configure(c, c->o.world_size ? c->o.world_size : world->size, e);
+}
+
+/* MPI_Init waits for every rank that the launcher promised. */
+static struct comm *
+start_mpi(int64_t timeout)
+{
+	struct err err;
+	struct comm *all;
+	struct deadline *d;
+	char text[160];
+
+	snprintf(text, sizeof text,
+	    "--init-timeout %lld: MPI_Init still waits after as many seconds: a rank did not start "
+	    "or cannot be reached", (long long)timeout);
+	d = deadline_start(timeout, text);
+	all = mpi_world(&err);
+	deadline_met(d);
+	if (!all)
+		die("%s", err.msg);
+	return all;
+}
+
+/* Collective; -1 on all ranks, with the reason on rank 0. parsed: what train_parse returned. What
+ * the ranks were given is compared before it is checked: what is wrong with one rank's options may
+ * be that they are others. */
+static int
+configure(struct train_config *c, int parsed, struct err *e)
+{
+	if (comm_agree(world, parsed, e) || agree_options(world, c, e) < 0)
+		return -1;
+	if (c->parse.want_help || c->parse.want_version)
+		return 0;
+	if (comm_agree(world, check(c, e), e))
+		return -1;
+	return c->o.dry_run ? 0 : agree_start(world, c, e);
 }
 
 /* Is something asked of the program in place of a run? */
@@ -99,17 +133,16 @@ main(int argc, char **argv)
 {
 	struct train_config c;
 	struct err err = { "" };
-	int status = EXIT_DONE;
+	int status = EXIT_DONE, parsed;
 
 	prog_begin(argv[0]);
 	if (argc == 2 && !strcmp(argv[1], "--mdoc"))
 		return print_mdoc();
-	world = mpi_world(&err);
-	if (!world)
-		die("%s", err.msg);
+	parsed = train_parse(&c, argc, argv, &err);
+	world = start_mpi(c.o.init_timeout);
 	prog_on_exit(leave_together);
 	prog_mute(world->rank != 0);
-	if (comm_agree(world, configure(&c, argc, argv, &err), &err)) {
+	if (configure(&c, parsed, &err) < 0) {
 		if (c.unreadable)
 			die("%s", err.msg);
 		die_usage("%s", err.msg);

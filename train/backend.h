@@ -51,8 +51,8 @@ struct backend {
 	int64_t max_head_size, max_norm;        /* widest head, longest row of a norm; 0: no limit */
 	/* Is there a device to run on, now, on this host? Fills why when not. */
 	bool (*available)(struct err *why);
-	/* The optional libraries that a device would use, in a few words for --version; NULL: none
-	 * are optional. */
+	/* The libraries that a device would use and a host may have in other versions, in a few
+	 * words; they must be the same on all ranks. NULL: there are none. */
 	void (*describe)(char *text, size_t size);
 	struct device *(*open)(const struct device_config *, struct err *);
 	void (*close)(struct device *);

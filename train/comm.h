@@ -9,6 +9,7 @@
 #ifndef TRAIN_COMM_H
 #define TRAIN_COMM_H
 
+#include "lib/base/str.h"
 #include "train/backend.h"
 #include "train/tensor.h"
 
@@ -64,10 +65,14 @@ bool comm_agree(struct comm *c, int rc, struct err *err);
 struct comm *mpi_world(struct err *e);
 void mpi_end(void);
 size_t mpi_staging_bytes(void);
+/* Appends the name and version of the MPI library. */
+void mpi_describe(struct str *out);
 /* This process's number among those on its host, and how many there are; the host's name. */
 int mpi_local_rank(struct comm *world, int *local_size);
 
 /* train/nccl: a communicator for memory of a GPU, as backend.h describes `comm`. */
 struct comm *nccl_comm(struct device *d, struct comm *host, struct err *e);
+/* Of the library that is linked: 22105 is 2.21.5. */
+int nccl_version(void);
 
 #endif

@@ -53,7 +53,7 @@ struct train_options {
 	bool log_throughput;
 	const char *tensorboard_dir, *metrics_file;
 	int backend;
-	int64_t num_threads, world_size;
+	int64_t num_threads, init_timeout, world_size;
 	bool dry_run, deterministic_mode;
 	const char *tokens_file, *logits_file, *prompt_file;
 	int64_t generate, top_k;
@@ -85,7 +85,7 @@ struct train_config {
 extern const struct opt mtrain_opts[];
 extern const char *const mtrain_backends[];
 
-/* Parses the command line. After --help and --version (c->parse says so) nothing else is of use. */
+/* Parses the command line, before MPI has started. After --help and --version (c->parse says so) nothing else is of use. */
 int  train_parse(struct train_config *c, int argc, char **argv, struct err *e);
 /* --help on standard output. */
 void train_help(void);
@@ -105,6 +105,9 @@ int  train_schedule_parse(const char *line, struct lr_schedule *s);
 /* The rules of --load, --save, --finetune and --pretrained-checkpoint; sets start and weights_from.
  */
 int  train_start(struct train_config *c, struct err *e);
+/* What a rank starts from, for comparing with others: lines "NAME<tab>VALUE" on the checkpoint, the
+ * tokenizer and the model. -1 with a reason when the checkpoint cannot be opened. */
+int  train_start_text(const struct train_config *c, struct str *out, struct err *e);
 /* Does the same command line resume what this run saves? */
 bool train_continues(const struct train_config *c);
 /* The model of the checkpoint, when --use-checkpoint-args asks for it or no shape was typed; 0 when

@@ -20,8 +20,10 @@
 
 struct data;
 
-/* Collective. Opens what the run needs; rank 0 prints what it is. Fails on all ranks; rank 0 has the reason. c outlives it. */
-struct data *data_open(const struct train_config *c, struct comm *world, struct err *e);
+/* Collective. Opens what the run needs; rank 0 prints what it is. Fails on all ranks; rank 0 has the
+ * reason, and *status, unless it is NULL, is what to exit with. c outlives it. */
+struct data *data_open(
+    const struct train_config *c, struct comm *world, int *status, struct err *e);
 void data_close(struct data *d);
 
 /* Numbers of sets: those of enum split, then further validation sets. */

@@ -12,6 +12,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "lib/format/notes.h"
+#include "train/agree.h"
 #include "train/data_impl.h"
 
 #include <stdlib.h>
@@ -31,6 +32,7 @@ struct opening {
 	struct pool *pool;
 	struct split_matrix matrix;
 	enum part part;
+	enum exit_status status;        /* to exit with when it fails */
 };
 
 /* What a rank knows of its place, as doubles since they go through a gather. */
@@ -397,12 +399,49 @@ open_corpora(struct opening *o, struct err *e)
 	return o->world->rank == 0 ? check_tokenizers(d, e) : 0;
 }
 
+/* The lists by what is in the corpora: hosts may keep them in different places. */
+static void
+add_lists(const struct data *d, struct str *out)
+{
+	for (int w = 0; w < SPLIT_COUNT; w++) {
+		const struct path_list *l = &d->c->paths.list[w];
+
+		str_addf(out, "corpora of the %s data\t%d\n", split_name[w], l->count);
+		for (int k = 0; k < l->count; k++) {
+			str_addf(out, "corpus %d of the %s data\tcontents %s\n", k + 1,
+			    split_name[w],
+			    d->fingerprint[corpora_find(d->corpora, l->prefix[k])]);
+			str_addf(out, "weight of corpus %d of the %s data\t", k + 1,
+			    split_name[w]);
+			str_add_double(out, l->weight ? l->weight[k] : 1);
+			str_addc(out, '\n');
+		}
+	}
+}
+
+/* Collective: do all ranks have the same data? */
+static int
+agree_data(const struct opening *o, struct err *e)
+{
+	struct str text = { 0 };
+	int rc;
+
+	add_lists(o->d, &text);
+	rc = agree_text(o->world, text.buf, e);
+	str_release(&text);
+	return rc;
+}
+
 /* Collective; fails on all ranks when it does on one. */
 static int
 open_real(struct opening *o, struct err *e)
 {
 	if (comm_agree(o->world, open_corpora(o, e), e))
 		return -1;
+	if (agree_data(o, e) < 0) {
+		o->status = EXIT_USAGE;
+		return -1;
+	}
 	if (comm_agree(o->world, data_record_resolve(o->d, e), e))
 		return -1;
 	o->part = find_part(o->d, o->world);
@@ -483,10 +522,10 @@ pad_id(const struct train_config *c)
 
 /* Collective over world unless the data are made up. */
 struct data *
-data_open(const struct train_config *c, struct comm *world, struct err *e)
+data_open(const struct train_config *c, struct comm *world, int *status, struct err *e)
 {
 	struct data *d = mem_zalloc(1, sizeof *d);
-	struct opening o = { .d = d, .world = world };
+	struct opening o = { .d = d, .world = world, .status = EXIT_FAILED };
 	int rc;
 
 	d->c = c;
@@ -507,6 +546,8 @@ data_open(const struct train_config *c, struct comm *world, struct err *e)
 			data_report(d);
 		return d;
 	}
+	if (status)
+		*status = o.status;
 	data_close(d);
 	return NULL;
 }

@@ -27,6 +27,7 @@ struct run {
 	struct corpus_log *corpora;
 	struct progress at;
 	int64_t empty;                  /* steps since the loop began in whose batch no token's loss counts */
+	int failure;                    /* status of a start that fails with a reason */
 	int64_t saved_at;               /* iteration of the last save that was begun, or of the start */
 	double started;                 /* seconds, when the loop began */
 	/* of the pass that runs now */

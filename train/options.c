@@ -161,6 +161,8 @@ const struct opt mtrain_opts[] = {
 	GROUP("Machine"),
 	CHOICE("backend", backend, mtrain_backends, "auto", "what computes; auto takes a GPU when there is one"),
 	INT("num-threads", num_threads, 1, NULL, "CPU threads of a rank; cores / ranks of the host by default"),
+	INT("init-timeout", init_timeout, 1, "600",
+	    "seconds that a rank waits for all others to start; then it exits with status 4"),
 	UNFLAG("no-cuda-graphs", cuda_graphs,
 	       "queue every pass on the GPU anew; otherwise a pass is recorded once and launched whole"),
 	FLAG("deterministic-mode", deterministic_mode, "bitwise repeatable also where that costs time"),

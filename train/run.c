@@ -235,8 +235,8 @@ train_steps(struct run *r)
 	return status;
 }
 
-/* Returns an exit status, or -1 with a reason. Signals are caught before the data maps are
- * built, which may take long; evaluation alone has nothing to save and keeps the default. */
+/* Returns an exit status, or -1 with a reason and r->failure. Signals are caught before the data
+ * maps are built, which may take long; evaluation alone has nothing to save and keeps the default. */
 static int
 train(struct run *r, struct err *err)
 {
@@ -245,7 +245,7 @@ train(struct run *r, struct err *err)
 
 	if (!c->o.skip_train)
 		stop_catch_signals();
-	r->data = data_open(c, r->e->groups.world, err);
+	r->data = data_open(c, r->e->groups.world, &r->failure, err);
 	if (!r->data || begin(r, err) < 0)
 		return -1;
 	r->prefetch = prefetch_new(r->e, r->data);
@@ -274,7 +274,8 @@ int
 train_run(struct train_config *c, struct comm *world)
 {
 	struct engine engine;
-	struct run r = { .c = c, .e = &engine, .watch.clock = clock_seconds };
+	struct run r = { .c = c, .e = &engine, .watch.clock = clock_seconds,
+		.failure = EXIT_FAILED };
 	struct err err = { "" };
 	struct engine_config ec = {
 		.plan = &c->plan, .backend = backend_choose(mtrain_backends[c->o.backend], &err),
@@ -300,7 +301,7 @@ train_run(struct train_config *c, struct comm *world)
 		say_memory(&engine);
 	status = infers ? infer(&r, &err) : train(&r, &err);
 	if (status < 0)
-		status = leave(world, EXIT_FAILED, &err);
+		status = leave(world, r.failure, &err);
 	prefetch_free(r.prefetch);
 	replay_free(r.replay);
 	data_close(r.data);

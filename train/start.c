@@ -7,6 +7,7 @@
  * mistyped name would cost a run.
  */
 #include "train/config.h"
+#include "lib/base/hash.h"
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
 #include "lib/format/hfdir.h"
@@ -148,6 +149,77 @@ train_open_checkpoint(const char *dir, struct err *e)
 	if (!k)
 		train_name_older(dir, e);
 	return k;
+}
+
+/* Everything in a checkpoint that tells it from another: its texts and the sums of its pieces. */
+static int
+add_ckpt(struct str *out, const char *dir, struct err *e)
+{
+	struct ckpt *k = train_open_checkpoint(dir, e);
+	struct hash_stream *h = k ? hash_stream_new() : NULL;
+	char sum[17];
+
+	if (!k)
+		return -1;
+	hash_stream_add(h, ckpt_options_text(k), strlen(ckpt_options_text(k)));
+	hash_stream_add(h, ckpt_state_text(k), strlen(ckpt_state_text(k)));
+	for (int i = 0; i < ckpt_count(k); i++)
+		for (int p = 0; p < ckpt_at(k, i)->num_pieces; p++)
+			hash_stream_add(h, ckpt_at(k, i)->piece[p].sum,
+			    (size_t)ckpt_at(k, i)->piece[p].num_sums * sizeof(uint64_t));
+	str_addf(out, "checkpoint\titeration %s, contents %s\n",
+	    ckpt_state(k, "iteration") ? ckpt_state(k, "iteration") : "?",
+	    hash_text(hash_stream_free(h), sum));
+	ckpt_close(k);
+	return 0;
+}
+
+/* Names and first elements of the tensors: whole files would take as long as loading them. */
+static int
+add_hf(struct str *out, const char *dir, struct err *e)
+{
+	enum { FIRST = 64 };
+	struct hfdir *d = hfdir_open(dir, e);
+	struct hash_stream *h = d ? hash_stream_new() : NULL;
+	char sum[17];
+
+	if (!d)
+		return -1;
+	for (int i = 0; i < hfdir_count(d); i++) {
+		const struct safetensors_entry *t = hfdir_at(d, i);
+
+		hash_stream_add(h, t->name, strlen(t->name) + 1);
+		hash_stream_add(h, t->data, t->bytes < FIRST ? t->bytes : FIRST);
+	}
+	str_addf(out, "checkpoint\t%d tensors, contents %s\n", hfdir_count(d),
+	    hash_text(hash_stream_free(h), sum));
+	hfdir_close(d);
+	return 0;
+}
+
+int
+train_start_text(const struct train_config *c, struct str *out, struct err *e)
+{
+	static const char *const starts[] = { [START_FRESH] = "from the beginning",
+		[START_RESUME] = "resumes", [START_WEIGHTS] = "from weights" };
+	struct str model = { 0 };
+	char *line, *rest;
+
+	str_addf(out, "start\t%s\n", starts[c->start]);
+	if (c->start != START_FRESH &&
+	    (hfdir_is(c->weights_from) ? add_hf : add_ckpt)(out, c->weights_from, e) < 0)
+		return -1;
+	if (c->tokenizer)
+		str_addf(out, "tokenizer\t%s\n", tokenizer_hash(c->tokenizer));
+	model_dump(&c->plan.model, &model);
+	line = strtok_r(model.buf, "\n", &rest);
+	for (; line; line = strtok_r(NULL, "\n", &rest)) {
+		int name = (int)strcspn(line, " ");
+
+		str_addf(out, "model: %.*s\t%s\n", name, line, line + name + (line[name] == ' '));
+	}
+	str_release(&model);
+	return 0;
 }
 
 /* Would the same command line go on where this run stops? Only for the message at the end. */

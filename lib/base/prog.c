@@ -200,8 +200,14 @@ prog_version(const char *backends)
 
 	snprintf(name, sizeof name, "%s", prefix);
 	name[strcspn(name, "[")] = '\0';
-	printf("%s (mikoshi) %s, commit %s%s%s\n", name, MIKOSHI_VERSION, MIKOSHI_COMMIT,
-	    *backends ? "; " : "", backends);
+	printf("%s (mikoshi) %s%s%s\n", name, prog_build(), *backends ? "; " : "", backends);
+}
+
+/* What tells two builds apart. */
+const char *
+prog_build(void)
+{
+	return MIKOSHI_VERSION ", commit " MIKOSHI_COMMIT;
 }
 
 /* Short form for files that record which release wrote them. */

@@ -28,6 +28,7 @@ void prog_mute(bool mute);              /* says nothing at all: another rank say
 void prog_on_exit(void (*leave)(int status));  /* called by die() and friends instead of exit(); for MPI_Abort */
 int  prog_end(int status);              /* flushes stdout; a lost write is an error and gives EXIT_FAILED */
 void prog_version(const char *backends);
+const char *prog_build(void);            /* "0.1.0, commit 3f2c1a0", as --version has it */
 const char *prog_release(void);          /* "mikoshi 0.1.0", for files that say who made them */
 
 void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

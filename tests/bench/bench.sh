@@ -64,6 +64,10 @@ fail_alone()
 record "an impossible layout refused by two ranks, ms; peer: mpirun -np 2 sh -c 'exit 2', ms" "$(milliseconds refuse)" \
 	"$(milliseconds fail_alone)"
 
+# Agreement: 8 ranks find that their options are the same; the aim is 5 ms where each has a core.
+record "8 ranks agree on their options, ms; peer: 2 ranks, ms" "$(mpirun -np 8 --oversubscribe "$B/tests/bench/agree")" \
+	"$(mpirun -np 2 --oversubscribe "$B/tests/bench/agree")"
+
 # Planning: every layout of 10,240 ranks priced.
 record "mplan search of 10,240 ranks and 120 layers, ms; peer: mplan --version, ms" \
 	"$(milliseconds mplan search -q --gpu gb200 --world-size 10240 --global-batch-size 20480 --num-layers 120 \

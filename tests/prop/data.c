@@ -125,7 +125,7 @@ static struct order
 read_order(const struct train_config *c, int first_step)
 {
 	struct order out = { { 0 }, { 0 } };
-	struct data *d = data_open(c, world, &e);
+	struct data *d = data_open(c, world, NULL, &e);
 	struct data_reader *r;
 
 	CHECK(d != NULL);
@@ -183,7 +183,7 @@ check_bad_token(void)
 	int bad = 0;
 
 	c.plan.model.vocab_size = EOD;
-	d = data_open(&c, world, &e);
+	d = data_open(&c, world, NULL, &e);
 	CHECK(d != NULL);
 	r = data_reader_new(d);
 	for (int64_t s = 0; s < GLOBAL && !bad; s++)
@@ -224,7 +224,7 @@ check_cyclic(bool no_sharding)
 
 	c.o.dataloader_type = SAMPLER_CYCLIC;
 	c.o.no_data_sharding = no_sharding;
-	d = data_open(&c, world, &e);
+	d = data_open(&c, world, NULL, &e);
 	CHECK(d != NULL);
 	data_set(d, SPLIT_TRAIN, &set);
 	groups = set.count / 4;
@@ -308,7 +308,7 @@ check_exclude_seen(const char *save)
 	int k, l;
 
 	c.paths.list[0].count = 2;
-	d = data_open(&c, world, &e);
+	d = data_open(&c, world, NULL, &e);
 	CHECK(d != NULL);
 	for (int64_t i = 0; i < 40; i++) {
 		locate(d, i, &k, &sample);
@@ -320,9 +320,9 @@ check_exclude_seen(const char *save)
 	more.paths.list[0] = (struct path_list){ CORPORA, prefixes, other };
 	more.start = START_RESUME;
 	more.weights_from = save;
-	CHECK(!data_open(&more, world, &e) && strstr(e.msg, "the list has 3 corpora and had 2; --data-change restart"));
+	CHECK(!data_open(&more, world, NULL, &e) && strstr(e.msg, "the list has 3 corpora and had 2; --data-change restart"));
 	more.o.data_change = DATA_CHANGE_EXCLUDE_SEEN;
-	d = data_open(&more, world, &e);
+	d = data_open(&more, world, NULL, &e);
 	CHECK(d != NULL);
 	for (int64_t i = 40; i < STEPS * GLOBAL; i++) {
 		locate(d, i, &k, &sample);
@@ -331,7 +331,7 @@ check_exclude_seen(const char *save)
 	CHECK(next[2] > 20);
 	write_checkpoint(d, 64, save);
 	more.o.data_change = DATA_CHANGE_REFUSE;
-	resumed = data_open(&more, world, &e);
+	resumed = data_open(&more, world, NULL, &e);
 	CHECK(resumed != NULL);
 	for (int64_t i = 64; resumed && i < STEPS * GLOBAL; i++) {
 		locate(d, i, &k, &sample);
@@ -358,13 +358,13 @@ check_return(const char *save)
 	less = c;
 	less.paths.list[0].count = 1;
 	less.paths.list[0].weight = NULL;
-	d = data_open(&less, world, &e);
+	d = data_open(&less, world, NULL, &e);
 	CHECK(d != NULL && d->num_gone == 2);
 	gave = d->gone[1]->consumed;
 	write_checkpoint(d, 72, save);
 	data_close(d);
 	c.train_iters = 200;
-	d = data_open(&c, world, &e);
+	d = data_open(&c, world, NULL, &e);
 	CHECK(d != NULL && d->num_gone == 0);
 	blend_corpus(d->set[SPLIT_TRAIN].blend, 2, &b);
 	count = samples_count(b.samples);
@@ -388,7 +388,7 @@ check_restart(const char *save)
 	int k, l;
 	int64_t sample, expected;
 
-	d = data_open(&c, world, &e);
+	d = data_open(&c, world, NULL, &e);
 	CHECK(d != NULL);
 	write_checkpoint(d, 40, save);
 	data_close(d);
@@ -396,10 +396,10 @@ check_restart(const char *save)
 	other.start = START_RESUME;
 	other.weights_from = save;
 	other.o.data_change = DATA_CHANGE_RESTART;
-	d = data_open(&other, world, &e);
+	d = data_open(&other, world, NULL, &e);
 	fresh = config(1, 1, WEIGHTED);
 	fresh.train_iters = STEPS - 5;
-	want = data_open(&fresh, world, &e);
+	want = data_open(&fresh, world, NULL, &e);
 	CHECK(d && want);
 	for (int64_t i = 0; i < (STEPS - 5) * GLOBAL; i++) {
 		locate(d, 40 + i, &k, &sample);
@@ -419,24 +419,24 @@ check_longer(const char *save)
 	int64_t sample;
 	int k;
 
-	d = data_open(&c, world, &e);
+	d = data_open(&c, world, NULL, &e);
 	CHECK(d != NULL);
 	write_checkpoint(d, 40, save);
 	data_close(d);
 	c.train_iters = 100;
 	c.start = START_RESUME;
 	c.weights_from = save;
-	d = data_open(&c, world, &e);
+	d = data_open(&c, world, NULL, &e);
 	CHECK(d && data_record_reordered(d, false) && d->set[SPLIT_TRAIN].start == 0);
 	data_close(d);
 	c.o.data_change = DATA_CHANGE_EXCLUDE_SEEN;
-	d = data_open(&c, world, &e);
+	d = data_open(&c, world, NULL, &e);
 	CHECK(d && !data_record_reordered(d, false) && d->set[SPLIT_TRAIN].start == 40);
 	locate(d, 41, &k, &sample);
 	CHECK(sample == 41);
 	data_close(d);
 	c.o.seed++;
-	CHECK(!data_open(&c, world, &e) && strstr(e.msg, "exclude-seen: corpora go on") &&
+	CHECK(!data_open(&c, world, NULL, &e) && strstr(e.msg, "exclude-seen: corpora go on") &&
 	    strstr(e.msg, "--seed is 1235 and was 1234"));
 }
 

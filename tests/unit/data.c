@@ -170,7 +170,7 @@ check_split(const char *name, enum split which)
 	if (!strstr(g.params, "expected error") && can_ask(&g)) {
 		CHECK(mkdtemp(g.cache) != NULL);
 		configure(&g);
-		d = data_open(&g.c, world, &e);
+		d = data_open(&g.c, world, NULL, &e);
 		CHECK(d != NULL);
 		if (d)
 			check_rows(&g, d);

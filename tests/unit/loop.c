@@ -61,7 +61,7 @@ train(struct train_config *c)
 
 	CHECK(engine_open(&engine, &ec, world, &e) == 0);
 	engine_init_weights(&engine);
-	r.data = data_open(c, world, &e);
+	r.data = data_open(c, world, NULL, &e);
 	CHECK(r.data != NULL);
 	r.prefetch = prefetch_new(&engine, r.data);
 	r.metrics = metrics_open(c, 1, 0, &e);

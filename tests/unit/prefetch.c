@@ -126,7 +126,7 @@ main(void)
 	CHECK(train_parse(&c, sizeof argv / sizeof *argv, argv, &e) == 0);
 	CHECK(train_configure(&c, 1, &e) == 0);
 	engine.plan = c.plan;
-	d = data_open(&c, world, &e);
+	d = data_open(&c, world, NULL, &e);
 	CHECK(d != NULL);
 	reader = data_reader_new(d);
 	p = prefetch_new(&engine, d);

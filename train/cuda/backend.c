@@ -243,17 +243,17 @@ cuda_open(const struct device_config *c, struct err *e)
 	return NULL;
 }
 
-/* What is loaded at run time; the rest is linked. */
+/* What is found at run time. */
 static void
 cuda_describe(char *text, size_t size)
 {
 	struct err why;
-	int v = cudnn_find(&why);
+	int v = cudnn_find(&why), nccl = nccl_version();
+	char cudnn[64];
 
-	if (v)
-		snprintf(text, size, "cuDNN %d.%d.%d", v / 10000, v / 100 % 100, v % 100);
-	else
-		snprintf(text, size, "no cuDNN: %s", why.msg);
+	snprintf(cudnn, sizeof cudnn, "cuDNN %d.%d.%d", v / 10000, v / 100 % 100, v % 100);
+	snprintf(text, size, "%s%s, NCCL %d.%d.%d", v ? cudnn : "no cuDNN: ", v ? "" : why.msg,
+	    nccl / 10000, nccl / 100 % 100, nccl % 100);
 }
 
 /* What the driver says now; other processes may take it. 0 when it does not answer. */

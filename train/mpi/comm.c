@@ -509,6 +509,17 @@ mpi_end(void)
 		MPI_Finalize();
 }
 
+/* The first line alone: what follows is about how it was built. */
+void
+mpi_describe(struct str *out)
+{
+	char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+	int len;
+
+	MPI_Get_library_version(text, &len);
+	str_addf(out, "%.*s", (int)strcspn(text, "\n"), text);
+}
+
 /* For plans of memory: the one buffer that the communicators of a process share. */
 size_t
 mpi_staging_bytes(void)

@@ -293,6 +293,15 @@ join(struct comm *host, ncclComm_t *handle, struct err *e)
 	return 0;
 }
 
+/* 0 when the library does not say. */
+int
+nccl_version(void)
+{
+	int version = 0;
+
+	return ncclGetVersion(&version) == ncclSuccess ? version : 0;
+}
+
 /* Collective over host's ranks. Owns host from here on when it succeeds; on NULL host stays the
  * caller's. */
 struct comm *
