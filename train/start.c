@@ -167,8 +167,7 @@ add_ckpt(struct str *out, const char *dir, struct err *e)
 		for (int p = 0; p < ckpt_at(k, i)->num_pieces; p++)
 			hash_stream_add(h, ckpt_at(k, i)->piece[p].sum,
 			    (size_t)ckpt_at(k, i)->piece[p].num_sums * sizeof(uint64_t));
-	str_addf(out, "checkpoint\titeration %s, contents %s\n",
-	    ckpt_state(k, "iteration") ? ckpt_state(k, "iteration") : "?",
+	str_addf(out, "checkpoint\titeration %lld, contents %s\n", (long long)ckpt_state(k)->iteration,
 	    hash_text(hash_stream_free(h), sum));
 	ckpt_close(k);
 	return 0;
