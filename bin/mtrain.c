@@ -10,6 +10,7 @@
 #include "train/agree.h"
 #include "train/deadline.h"
 #include "train/run.h"
+#include "train/stop.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -138,6 +139,7 @@ main(int argc, char **argv)
 	prog_begin(argv[0]);
 	if (argc == 2 && !strcmp(argv[1], "--mdoc"))
 		return print_mdoc();
+	stop_catch_signals();
 	parsed = train_parse(&c, argc, argv, &err);
 	world = start_mpi(c.o.init_timeout);
 	prog_on_exit(leave_together);
@@ -148,6 +150,7 @@ main(int argc, char **argv)
 		die_usage("%s", err.msg);
 	}
 	if (is_question(&c)) {
+		stop_default_signals();
 		if (world->rank == 0)
 			status = answer(&c);
 	} else {

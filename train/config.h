@@ -106,8 +106,8 @@ int  train_schedule_parse(const char *line, struct lr_schedule *s);
  */
 int  train_start(struct train_config *c, struct err *e);
 /* What a rank starts from, for comparing with others: lines "NAME<tab>VALUE" on the checkpoint, the
- * tokenizer and the model. -1 with a reason when the checkpoint cannot be opened. */
-int  train_start_text(const struct train_config *c, struct str *out, struct err *e);
+ * tokenizer and the model. */
+void train_start_text(const struct train_config *c, struct str *out);
 /* Does the same command line resume what this run saves? */
 bool train_continues(const struct train_config *c);
 /* The model of the checkpoint, when --use-checkpoint-args asks for it or no shape was typed; 0 when

@@ -14,6 +14,7 @@
 #include "lib/format/notes.h"
 #include "train/agree.h"
 #include "train/data_impl.h"
+#include "train/stop.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -313,29 +314,23 @@ open_train(const struct opening *o, struct err *e)
 	return open_set(o, s, &d->c->paths, n[SPLIT_TRAIN], e);
 }
 
-/* Splits of no share, or asked for nothing, stay without a blend and with a count of 0, which is how
- * evaluation knows to leave them out. */
+/* Set number i; training comes first. Splits of no share, or asked for nothing, stay without a blend
+ * and with a count of 0, which is how evaluation knows to leave them out. */
 static int
-open_sets(const struct opening *o, struct err *e)
+open_number(const struct opening *o, int i, struct err *e)
 {
 	struct data *d = o->d;
+	struct set *s = &d->set[i];
+	int alone = i < SPLIT_COUNT ? 0 : i - SPLIT_COUNT + 1;
 	int64_t n[SPLIT_COUNT];
 
-	if (open_train(o, e) < 0)
-		return -1;
+	if (i == SPLIT_TRAIN)
+		return open_train(o, e);
 	wanted(d, n);
-	for (int i = SPLIT_VALID; i < d->num_sets; i++) {
-		struct set *s = &d->set[i];
-		int alone = i < SPLIT_COUNT ? 0 : i - SPLIT_COUNT + 1, rc;
-
-		if (!is_present(o, s->which) || !needs(d, s->which, n[s->which]))
-			continue;
-		rc = s->name ? open_alone(o, s, alone, n[s->which], e)
-		             : open_set(o, s, &d->c->paths, n[s->which], e);
-		if (rc < 0)
-			return -1;
-	}
-	return 0;
+	if (!is_present(o, s->which) || !needs(d, s->which, n[s->which]))
+		return 0;
+	return s->name ? open_alone(o, s, alone, n[s->which], e)
+	               : open_set(o, s, &d->c->paths, n[s->which], e);
 }
 
 /* --- tokenizers --------------------------------------------------------------------------------- */
@@ -432,11 +427,24 @@ agree_data(const struct opening *o, struct err *e)
 	return rc;
 }
 
+/* Collective, behind what may have taken long: -1 when it failed on any rank, or any was asked to
+ * stop meanwhile. */
+static int
+done(struct opening *o, int rc, struct err *e)
+{
+	if (comm_agree(o->world, rc, e))
+		return -1;
+	if (stop_agree(o->world, e) == 0)
+		return 0;
+	o->status = EXIT_STOPPED;
+	return -1;
+}
+
 /* Collective; fails on all ranks when it does on one. */
 static int
 open_real(struct opening *o, struct err *e)
 {
-	if (comm_agree(o->world, open_corpora(o, e), e))
+	if (done(o, open_corpora(o, e), e) < 0)
 		return -1;
 	if (agree_data(o, e) < 0) {
 		o->status = EXIT_USAGE;
@@ -446,8 +454,9 @@ open_real(struct opening *o, struct err *e)
 		return -1;
 	o->part = find_part(o->d, o->world);
 	for (int phase = BUILDS; phase < PARTS; phase++)
-		if (comm_agree(o->world, phase == (int)o->part ? open_sets(o, e) : 0, e))
-			return -1;
+		for (int i = 0; i < o->d->num_sets; i++)
+			if (done(o, phase == (int)o->part ? open_number(o, i, e) : 0, e) < 0)
+				return -1;
 	return 0;
 }
 

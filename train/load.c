@@ -3,7 +3,8 @@
  * layout
  *
  * Each rank opens the files itself and reads the boxes that its layout gives it; no rank sends
- * weights to another, and nothing here communicates but the caller's agreement on the outcome.
+ * weights to another. Behind each shard the ranks agree on whether to go on: loading may take
+ * minutes, and a request to stop, or a piece that cannot be read, ends it on all of them at once.
  * Boxes are in global coordinates, which is what makes loading under another layout the same as
  * loading under this one. Shapes and types are checked by whoever opens the tensor:
  * lib/format/ckpt for ours, read_hf for Hugging Face's.
@@ -15,6 +16,7 @@
 #include "lib/model/options.h"
 #include "train/grads.h"
 #include "train/save.h"
+#include "train/stop.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -88,65 +90,93 @@ read_box(const struct weights *w, const struct param *p, const char *ending,
 	return ckpt_read(w->ckpt, name, box, dtype, dst, err);
 }
 
-/* Every real element of the weights that this rank holds, rounded to the run's type. Padding
- * stays zero. One shard at a time in host memory. */
+/* What is read of each shard: all of it into the weights, or what this rank's optimizer owns of it
+ * into a buffer of its own range. */
+struct reading {
+	struct engine *e;
+	const struct weights *w;
+	enum buffer to;
+	const char *ending;             /* of names: which of the states of a parameter */
+};
+
+/* Every real element of a shard of the weights, rounded to the run's type. One shard at a time in
+ * host memory. */
 static int
-load_weights(struct engine *e, const struct weights *w, struct err *err)
+read_weights(const struct reading *r, int i, struct err *err)
 {
-	struct tensor all = engine_buffer(e, BUF_WEIGHTS);
+	const struct shard *s = &r->e->mem.shards.item[i];
+	int64_t n = slice_elements(&s->box);
+	struct tensor all = engine_buffer(r->e, r->to), dst = tensor_rows(&all, s->offset, n);
+	char *host;
+	int rc;
 
-	e->ops->fill(e->stream, &all, 0);
-	for (int i = 0; i < e->mem.shards.count; i++) {
-		const struct shard *s = &e->mem.shards.item[i];
-		int64_t n = slice_elements(&s->box);
-		struct tensor dst = tensor_rows(&all, s->offset, n);
-		char *host;
-		int rc;
+	if (n == 0)
+		return 0;
+	host = mem_alloc((size_t)n, dtype_size(dst.dtype));
+	rc = read_box(r->w, &r->e->table[s->param], "", &s->box, dst.dtype, host, err);
+	if (rc == 0)
+		put(r->e, &dst, host);
+	free(host);
+	return rc;
+}
 
-		if (n == 0)
-			continue;
-		host = mem_alloc((size_t)n, dtype_size(dst.dtype));
-		rc = read_box(w, &e->table[s->param], "", &s->box, dst.dtype, host, err);
+/* The box list of the flat range is the same as in save.c, so a resume under the same layout reads
+ * whole pieces. */
+static int
+read_own(const struct reading *r, int i, struct err *err)
+{
+	struct engine *e = r->e;
+	struct tensor own = engine_buffer(e, r->to);
+	const struct shard *s = &e->mem.shards.item[i];
+	struct slice box[SLICE_FLAT_MAX];
+	int n = shard_pieces(s, e->own_first, e->mem.own_elements, box), rc = 0;
+	int64_t at = e->own_first > s->offset ? e->own_first : s->offset;
+
+	for (int k = 0; k < n && rc == 0; k++) {
+		int64_t count = slice_elements(&box[k]);
+		struct tensor dst = tensor_rows(&own, at - e->own_first, count);
+		char *host = mem_alloc((size_t)count, dtype_size(dst.dtype));
+
+		rc = read_box(
+		    r->w, &e->table[s->param], r->ending, &box[k], dst.dtype, host, err);
 		if (rc == 0)
 			put(e, &dst, host);
 		free(host);
-		if (rc < 0)
-			return -1;
+		at += count;
 	}
-	return 0;
+	return rc;
 }
 
-/* What this rank's optimizer owns, into a buffer of its own range. The box list of the flat
- * range is the same as in save.c, so a resume under the same layout reads whole pieces. No such
- * buffer in this run: nothing to do. */
+/* Passes rc on. Where the checkpoint is damaged the reason names the one to go back to. */
 static int
-load_own(
-    struct engine *e, const struct weights *w, enum buffer b, const char *ending, struct err *err)
+name_damage(const struct weights *w, int rc, struct err *err)
 {
-	struct tensor own = engine_buffer(e, b);
+	if (rc < 0 && w->ckpt && ckpt_damaged(w->ckpt))
+		train_name_older(ckpt_dir(w->ckpt), err);
+	return rc;
+}
 
-	if (!own.data)
-		return 0;
-	e->ops->fill(e->stream, &own, 0);
-	for (int i = 0; i < e->mem.shards.count; i++) {
-		const struct shard *s = &e->mem.shards.item[i];
-		struct slice box[SLICE_FLAT_MAX];
-		int n = shard_pieces(s, e->own_first, e->mem.own_elements, box), rc = 0;
-		int64_t at = e->own_first > s->offset ? e->own_first : s->offset;
+/* Collective; -1 on all ranks. rc: whether this rank has failed before. Padding stays zero. Nothing
+ * to do for a buffer that this run does not have. Ranks with fewer shards than others go on
+ * agreeing. */
+static int
+read_shards(const struct reading *r, int rc, struct err *err)
+{
+	struct comm *world = r->e->groups.world;
+	struct tensor to = engine_buffer(r->e, r->to);
+	int64_t count = to.data ? r->e->mem.shards.count : 0, most = count;
+	struct tensor t = tensor_1d(&most, DTYPE_I64, 1);
 
-		for (int k = 0; k < n && rc == 0; k++) {
-			int64_t count = slice_elements(&box[k]);
-			struct tensor dst = tensor_rows(&own, at - e->own_first, count);
-			char *host = mem_alloc((size_t)count, dtype_size(dst.dtype));
-
-			rc =
-			    read_box(w, &e->table[s->param], ending, &box[k], dst.dtype, host, err);
-			if (rc == 0)
-				put(e, &dst, host);
-			free(host);
-			at += count;
-		}
-		if (rc < 0)
+	if (comm_agree(world, rc, err))
+		return -1;
+	if (to.data)
+		r->e->ops->fill(r->e->stream, &to, 0);
+	world->ops->all_reduce(world, NULL, &t, REDUCE_MAX);
+	for (int i = 0; i < most; i++) {
+		rc = i >= count ? 0
+		    : r->to == BUF_WEIGHTS ? read_weights(r, i, err)
+					   : read_own(r, i, err);
+		if (comm_agree(world, name_damage(r->w, rc, err), err) || stop_agree(world, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -243,25 +273,28 @@ resume_optimizer(const struct engine *e, const struct ckpt *k, const struct trai
 	return rc;
 }
 
-/* Progress, schedule, then master copies and moments. The data are data_record.c's matter. */
+/* Progress, schedule, then master copies and moments. The data are data_record.c's matter. Collective. */
 static int
 resume(struct engine *e, const struct weights *w, struct train_config *c, struct progress *p, struct err *err)
 {
+	static const struct { enum buffer to; const char *ending; } state[] = {
+		{ BUF_MASTER, "" }, { BUF_EXP_AVG, ".exp_avg" }, { BUF_EXP_AVG_SQ, ".exp_avg_sq" },
+	};
+	bool forward = e->plan.shape.forward_only;
+	int rc = resume_schedule(w->ckpt, c, err);
+
 	resume_progress(e, w->ckpt, c, p);
-	if (resume_schedule(w->ckpt, c, err) < 0)
+	if (rc == 0 && !forward && c->o.load_optim)
+		rc = resume_optimizer(e, w->ckpt, c, err);
+	if (comm_agree(e->groups.world, rc, err))
 		return -1;
-	if (e->plan.shape.forward_only)
-		return 0;
-	if (!c->o.load_optim) {
+	if (!forward && !c->o.load_optim)
 		optim_from_weights(e);
-		return 0;
-	}
-	return resume_optimizer(e, w->ckpt, c, err) < 0 ||
-		load_own(e, w, BUF_MASTER, "", err) < 0 ||
-		load_own(e, w, BUF_EXP_AVG, ".exp_avg", err) < 0 ||
-		load_own(e, w, BUF_EXP_AVG_SQ, ".exp_avg_sq", err) < 0
-	    ? -1
-	    : 0;
+	for (size_t i = 0; i < sizeof state / sizeof *state; i++)
+		if (!forward && c->o.load_optim &&
+		    read_shards(&(struct reading){ e, w, state[i].to, state[i].ending }, 0, err) < 0)
+			return -1;
+	return 0;
 }
 
 /* One of w->ckpt and w->hf is set on success; the caller closes both in any case. */
@@ -282,19 +315,21 @@ open_weights(
 
 /* Damage that no rank would read for its own sake: each rank checks its share of the pieces that one sum stands for. */
 static int
-check_share(const struct engine *e, struct ckpt *k, struct err *err)
+check_share(const struct engine *e, const struct weights *w, struct err *err)
 {
+	struct ckpt *k = w->ckpt;
+
 	if (!k || ckpt_sealed(k))
 		return 0;
 	if (e->rank == 0)
 		note("%s: of an earlier version, which holds no checksums of options.conf, state.conf and manifest.tsv",
 		    ckpt_dir(k));
-	return ckpt_check_share(k, e->rank, e->groups.world->size, err);
+	return name_damage(w, ckpt_check_share(k, e->rank, e->groups.world->size, err), err);
 }
 
 /* Weights come first and in the run's type. Master copies come from the checkpoint when it has
  * them, since it stores them unrounded; from a Hugging Face directory they are the widened
- * weights. Not collective: -1 with a reason on this rank. */
+ * weights. Collective; -1 on all ranks, with the reason on rank 0. */
 int
 load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, struct err *err)
 {
@@ -303,17 +338,14 @@ load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, st
 	int rc = open_weights(&w, &theirs, c, err);
 
 	if (rc == 0)
-		rc = check_share(e, w.ckpt, err);
-	if (rc == 0)
-		rc = load_weights(e, &w, err);
+		rc = check_share(e, &w, err);
+	rc = read_shards(&(struct reading){ e, &w, BUF_WEIGHTS, "" }, rc, err);
 	if (rc == 0 && c->start == START_RESUME)
 		rc = resume(e, &w, c, p, err);
 	else if (rc == 0 && w.ckpt && !e->plan.shape.forward_only)
-		rc = load_own(e, &w, BUF_MASTER, "", err);
+		rc = read_shards(&(struct reading){ e, &w, BUF_MASTER, "" }, 0, err);
 	else if (rc == 0 && !e->plan.shape.forward_only)
 		optim_from_weights(e);
-	if (rc < 0 && w.ckpt && ckpt_damaged(w.ckpt))
-		train_name_older(ckpt_dir(w.ckpt), err);
 	ckpt_close(w.ckpt);
 	hfdir_close(w.hf);
 	return rc;

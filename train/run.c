@@ -152,11 +152,13 @@ say_memory(const struct engine *e)
 }
 
 /* Weights, optimizer and progress: from a checkpoint or from the seed. Collective; fails on all
- * ranks. Optimizer state is left alone in runs that only go forward: their plans have no memory
- * for it. */
+ * ranks, also where any was asked to stop meanwhile. Optimizer state is left alone in runs that only
+ * go forward: their plans have no memory for it. */
 static int
 begin(struct run *r, struct err *err)
 {
+	struct comm *world = r->e->groups.world;
+	struct err ignored;
 	int rc = 0;
 
 	if (r->c->start != START_FRESH) {
@@ -166,7 +168,11 @@ begin(struct run *r, struct err *err)
 		if (!r->e->plan.shape.forward_only)
 			optim_to_weights(r->e);
 	}
-	return comm_agree(r->e->groups.world, rc, err) ? -1 : 0;
+	if (stop_agree(world, rc < 0 ? &ignored : err) < 0) {
+		r->failure = EXIT_STOPPED;
+		return -1;
+	}
+	return rc;
 }
 
 /* -1 on all ranks when it failed on one; else an exit status. */
@@ -175,6 +181,7 @@ infer(struct run *r, struct err *err)
 {
 	int rc;
 
+	stop_default_signals();
 	if (begin(r, err) < 0)
 		return -1;
 	rc = r->c->o.tokens_file ? infer_logits(r->e, r->c, err) : infer_generate(r->e, r->c, err);
@@ -235,16 +242,16 @@ train_steps(struct run *r)
 	return status;
 }
 
-/* Returns an exit status, or -1 with a reason and r->failure. Signals are caught before the data
- * maps are built, which may take long; evaluation alone has nothing to save and keeps the default. */
+/* Returns an exit status, or -1 with a reason and r->failure. Signals are caught since the
+ * program began; evaluation alone has nothing to save. */
 static int
 train(struct run *r, struct err *err)
 {
 	struct train_config *c = r->c;
 	int status;
 
-	if (!c->o.skip_train)
-		stop_catch_signals();
+	if (c->o.skip_train)
+		stop_default_signals();
 	r->data = data_open(c, r->e->groups.world, &r->failure, err);
 	if (!r->data || begin(r, err) < 0)
 		return -1;

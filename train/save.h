@@ -42,7 +42,8 @@ void optim_differences(const struct optim_options *o, const struct run_state *s,
 
 /*
  * Loads weights, and with START_RESUME optimizer state, progress, loss scale and schedule, from
- * c->weights_from: a checkpoint or (weights alone) a Hugging Face directory.
+ * c->weights_from: a checkpoint or (weights alone) a Hugging Face directory. Collective; fails on all
+ * ranks, with the reason on rank 0, also when any of them was asked to stop (stop_agree).
  */
 int load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, struct err *err);
 

@@ -155,7 +155,7 @@ train_open_checkpoint(const char *dir, struct err *e)
 static int
 add_ckpt(struct str *out, const char *dir, struct err *e)
 {
-	struct ckpt *k = train_open_checkpoint(dir, e);
+	struct ckpt *k = ckpt_open(dir, e);
 	struct hash_stream *h = k ? hash_stream_new() : NULL;
 	char sum[17];
 
@@ -167,7 +167,7 @@ add_ckpt(struct str *out, const char *dir, struct err *e)
 		for (int p = 0; p < ckpt_at(k, i)->num_pieces; p++)
 			hash_stream_add(h, ckpt_at(k, i)->piece[p].sum,
 			    (size_t)ckpt_at(k, i)->piece[p].num_sums * sizeof(uint64_t));
-	str_addf(out, "checkpoint\titeration %lld, contents %s\n", (long long)ckpt_state(k)->iteration,
+	str_addf(out, "iteration %lld, contents %s", (long long)ckpt_state(k)->iteration,
 	    hash_text(hash_stream_free(h), sum));
 	ckpt_close(k);
 	return 0;
@@ -190,14 +190,26 @@ add_hf(struct str *out, const char *dir, struct err *e)
 		hash_stream_add(h, t->name, strlen(t->name) + 1);
 		hash_stream_add(h, t->data, t->bytes < FIRST ? t->bytes : FIRST);
 	}
-	str_addf(out, "checkpoint\t%d tensors, contents %s\n", hfdir_count(d),
+	str_addf(out, "%d tensors, contents %s", hfdir_count(d),
 	    hash_text(hash_stream_free(h), sum));
 	hfdir_close(d);
 	return 0;
 }
 
-int
-train_start_text(const struct train_config *c, struct str *out, struct err *e)
+/* A checkpoint that cannot be opened is the loader's to refuse. */
+static void
+add_checkpoint(struct str *out, const char *dir)
+{
+	struct err why;
+
+	str_adds(out, "checkpoint\t");
+	if ((hfdir_is(dir) ? add_hf : add_ckpt)(out, dir, &why) < 0)
+		str_adds(out, "cannot be opened");
+	str_addc(out, '\n');
+}
+
+void
+train_start_text(const struct train_config *c, struct str *out)
 {
 	static const char *const starts[] = { [START_FRESH] = "from the beginning",
 		[START_RESUME] = "resumes", [START_WEIGHTS] = "from weights" };
@@ -205,9 +217,8 @@ train_start_text(const struct train_config *c, struct str *out, struct err *e)
 	char *line, *rest;
 
 	str_addf(out, "start\t%s\n", starts[c->start]);
-	if (c->start != START_FRESH &&
-	    (hfdir_is(c->weights_from) ? add_hf : add_ckpt)(out, c->weights_from, e) < 0)
-		return -1;
+	if (c->start != START_FRESH)
+		add_checkpoint(out, c->weights_from);
 	if (c->tokenizer)
 		str_addf(out, "tokenizer\t%s\n", tokenizer_hash(c->tokenizer));
 	model_dump(&c->plan.model, &model);
@@ -218,7 +229,6 @@ train_start_text(const struct train_config *c, struct str *out, struct err *e)
 		str_addf(out, "model: %.*s\t%s\n", name, line, line + name + (line[name] == ' '));
 	}
 	str_release(&model);
-	return 0;
 }
 
 /* Would the same command line go on where this run stops? Only for the message at the end. */

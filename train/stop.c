@@ -3,8 +3,9 @@
  *
  * A signal handler may do next to nothing, so it leaves the number and the step loop asks at
  * each step boundary; the ranks agree there, since a launcher may deliver a signal to some of
- * them only. A file named stop in the --save directory asks for the same without needing a
- * process id.
+ * them only. The start, which may take minutes, asks when the corpora are open and behind each index
+ * map and piece of a checkpoint. A file named stop in the --save directory asks for the same without
+ * needing a process id.
  */
 #include "train/stop.h"
 #include "lib/base/io.h"
@@ -29,17 +30,31 @@ handler(int sig)
 }
 
 /* SA_RESTART, so that reads and writes under way are not cut short by the request. */
-void
-stop_catch_signals(void)
+static void
+answer_by(void (*action)(int))
 {
 	static const int signals[] = { SIGUSR1, SIGUSR2, SIGTERM, SIGINT };
 	struct sigaction a;
 
 	memset(&a, 0, sizeof a);
-	a.sa_handler = handler;
+	a.sa_handler = action;
 	a.sa_flags = SA_RESTART;
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
 		sigaction(signals[i], &a, NULL);
+}
+
+void
+stop_catch_signals(void)
+{
+	answer_by(handler);
+}
+
+void
+stop_default_signals(void)
+{
+	answer_by(SIG_DFL);
+	if (caught)
+		raise(caught);
 }
 
 /* The name of what was caught last, or NULL. Stays set: a run that has been asked to stop will. */
@@ -53,6 +68,18 @@ stop_signal(void)
 	case SIGINT: return "SIGINT";
 	default: return NULL;
 	}
+}
+
+/* A launcher may deliver a signal to some of the ranks only. */
+int
+stop_agree(struct comm *world, struct err *e)
+{
+	const char *name = stop_signal();
+	int rc = name ? err_set(e,
+	    "stopped before the first step by %s: nothing was trained, so nothing is saved; the same "
+	    "command starts again", name) : 0;
+
+	return comm_agree(world, rc, e) ? -1 : 0;
 }
 
 /* Cut off when it is too long for any file system, and then no such file exists. */

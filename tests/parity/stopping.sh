@@ -59,6 +59,48 @@ how=
 go expect 0
 [ "$(tracker C)" = $iters ] || fail "ended at iteration $(tracker C)"
 
+# catches_term PID: the program itself has begun and catches TERM, signal 15
+catches_term()
+{
+	grep -q '^Name:.*mtrain' "/proc/$1/status" && grep -q '^SigCgt:.*[4-7c-f]...$' "/proc/$1/status"
+} 2>/dev/null
+
+# rank_begun N: a rank of $run catches it
+rank_begun()
+{
+	catches_term "$(rank "$1")"
+}
+
+# stops_start FILE OPTIONS...: TERM to one rank while it still waits for its options ends both before the first step
+mkfifo slow
+stops_start()
+{
+	: >slow.conf
+	start mpirun -np 1 mtrain --config slow --config "$@" : -np 1 mtrain --config "$@"
+	until_true rank_begun 0
+	to_rank TERM 0
+	cat slow.conf >slow
+	finish 3
+	said "mtrain[0]: stopped before the first step by SIGTERM: nothing was trained, so nothing is saved; \
+the same command starts again"
+}
+stops_start tiny.conf --train-iters 2 --save F
+[ ! -e F ] || fail "a run that stopped in its start has saved"
+# While a checkpoint is read.
+stops_start tiny.conf --train-iters 700 --save C --load C --override-opt_param-scheduler --pipeline-model-parallel-size 2
+[ "$(tracker C)" = $iters ] || fail "a run that stopped in its start has saved"
+# While the data are opened: no index map is built.
+seq -s ' ' 1 90 | sed 's/.*/{"text": "&"}/' | mtok -q -o d --tokenizer-type NullTokenizer --vocab-size 100
+sed /mock/d tiny.conf >data.conf
+stops_start data.conf --train-iters 2 --data-path d_text_document --data-cache-path maps
+[ ! -e maps ] || fail "a run that stopped behind its corpora has built index maps"
+# Evaluation has nothing to save: it ends by the signal.
+start mtrain --config slow --config tiny.conf --skip-train --eval-iters 100000
+until_true catches_term "$run"
+kill -TERM "$run"
+cat slow.conf >slow
+finish 143
+
 # Once more: there is nothing left to do.
 go expect 0
 said "nothing to train"
