@@ -172,6 +172,16 @@ board_points(struct metrics *m, const struct step_metrics *s)
 	tensorboard_flush(m->board, &ignored);
 }
 
+/* A reader that has left, such as head, ends the lines and not the run. Whatever else is wrong with
+ * standard output is found when the program ends. */
+static void
+flush_log(void)
+{
+	if (fflush(stdout) == 0 || errno != EPIPE || !freopen("/dev/null", "w", stdout))
+		return;
+	note("nobody reads standard output any more: the log ends here, the run goes on");
+}
+
 /* Averages over the successful steps of the interval; where there is none, no loss is printed, nor
  * is the norm of a step that was skipped, as in Megatron-LM. Begins the next interval. The learning
  * rate and the norm are those of the last step. */
@@ -205,7 +215,7 @@ log_line(struct metrics *m, const struct step_metrics *s)
 	    tflops(m, m->seconds, m->steps), s->lr, (long long)m->batch, loss, z,
 	    s->loss_scale, norm, (long long)m->skipped, (long long)m->nan,
 	    tokens_per_second(m, m->seconds, m->steps));
-	fflush(stdout);
+	flush_log();
 	m->steps = m->skipped = m->nan = 0;
 	m->loss = m->zloss = m->seconds = 0;
 }
@@ -268,7 +278,7 @@ metrics_evaluation(struct metrics *m, const struct metrics_evaluation *e)
 	prog_progress_end();
 	printf(" %s loss at iteration %lld | lm loss value: %.6E | lm loss PPL: %.6E |\n", name.buf,
 	    (long long)e->iteration, e->lm_loss, ppl);
-	fflush(stdout);
+	flush_log();
 	if (m->json) {
 		str_addf(&line, "{\"iteration\": %lld", (long long)e->iteration);
 		text(&line, "split", e->split);

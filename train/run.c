@@ -13,6 +13,7 @@
 #include "train/loop.h"
 #include "train/stop.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -300,6 +301,8 @@ train_run(struct train_config *c, struct comm *world)
 		c->plan.shape.seq_length = length;
 	if (infers)
 		c->plan.shape.micro_batch_size = c->plan.shape.num_microbatches = 1;
+	if (!c->plan.shape.forward_only)
+		signal(SIGPIPE, SIG_IGN);       /* what has something to save outlives its readers */
 	if (engine_open(&engine, &ec, world, &err) < 0)
 		return leave(world, EXIT_FAILED, &err);
 	if (world->rank == 0)
