@@ -133,27 +133,37 @@ whole_row(struct pass *p, int64_t row, double *out)
 	free(all);
 }
 
+/* A learned position is a row of a table, which has no more of them than it was trained with. */
+static int
+check_positions(const struct model_config *m, int64_t s, const char *path, struct err *err)
+{
+	return m->position != POSITION_LEARNED || s <= m->max_position_embeddings ? 0
+	    : err_set(err,
+		  "--tokens-file %s: %lld tokens: must be at most the %lld that the model has learned "
+		  "positions for", path, (long long)s, (long long)m->max_position_embeddings);
+}
+
 /* The sequence length of --tokens-file, needed before the engine is planned; 0 when the run has
- * no such file (the option's length counts then), -1 with a reason when it is no usable array.
- * Each rank reads the file itself. */
+ * no such file (the option's length counts then), -1 with a reason when it is no usable array or
+ * longer than the model can take. Each rank reads the file itself. */
 int64_t
 infer_seq_length(const struct train_config *c, struct err *err)
 {
+	const char *path = c->o.tokens_file;
 	struct npy a;
 	int64_t s;
 
-	if (c->o.tokens_file) {
-		if (npy_open(&a, c->o.tokens_file, err) < 0)
-			return -1;
-		s = a.ndim == 1 && (a.dtype == DTYPE_I32 || a.dtype == DTYPE_I64) ? a.count : 0;
-		npy_close(&a);
-		return s > 0 ? s
-			     : err_set(err,
-				   "--tokens-file %s: must hold a one-dimensional int32 or int64 "
-				   "array, not empty",
-				   c->o.tokens_file);
-	}
-	return 0;
+	if (!path)
+		return 0;
+	if (npy_open(&a, path, err) < 0)
+		return -1;
+	s = a.ndim == 1 && (a.dtype == DTYPE_I32 || a.dtype == DTYPE_I64) ? a.count : 0;
+	npy_close(&a);
+	if (s == 0)
+		return err_set(err,
+		    "--tokens-file %s: must hold a one-dimensional int32 or int64 array, not empty",
+		    path);
+	return check_positions(&c->plan.model, s, path, err) < 0 ? -1 : s;
 }
 
 /* infer_seq_length has checked rank, type and length of the same file, so only the ids are left

@@ -217,7 +217,7 @@ resume_progress(const struct engine *e, const struct ckpt *k, struct train_confi
 	resume_scale(k, s->loss_scale, &c->scaler, e->rank == 0);
 }
 
-/* The schedule goes on as it was unless the user says which side counts. A silent change of the
+/* The schedule goes on as it was unless the user says which side counts; what trains nothing has none. A silent change of the
  * schedule in a requeued script is the mistake this guards against. */
 static int
 resume_schedule(const struct ckpt *k, struct train_config *c, struct err *err)
@@ -226,7 +226,7 @@ resume_schedule(const struct ckpt *k, struct train_config *c, struct err *err)
 	struct str mine = { 0 };
 	bool same;
 
-	if (!line || c->o.override_schedule || c->o.skip_train)
+	if (!line || c->o.override_schedule || c->plan.shape.forward_only)
 		return 0;
 	if (c->o.use_checkpoint_schedule)
 		return train_schedule_parse(line, &c->schedule) < 0

@@ -16,6 +16,7 @@
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Missing, or without any entry. A directory that cannot be read but exists is not empty. */
 static bool
@@ -208,6 +209,26 @@ add_checkpoint(struct str *out, const char *dir)
 	str_addc(out, '\n');
 }
 
+/* A text to go on from or run. What is no file, such as a pipe, is left to its one reader. */
+static void
+add_file(struct str *out, const char *option, const char *path)
+{
+	uint64_t size;
+	struct err why;
+	int fd = path ? io_open_regular(path, &size, &why) : -1;
+	char *text, sum[17];
+	size_t len;
+
+	if (fd < 0)
+		return;
+	close(fd);
+	if (io_read_file(path, 0, &text, &len, &why) < 0)
+		return;
+	str_addf(out, "--%s\t%zu bytes, contents %s\n", option, len,
+	    hash_text(hash_xxh3(text, len), sum));
+	free(text);
+}
+
 void
 train_start_text(const struct train_config *c, struct str *out)
 {
@@ -221,6 +242,8 @@ train_start_text(const struct train_config *c, struct str *out)
 		add_checkpoint(out, c->weights_from);
 	if (c->tokenizer)
 		str_addf(out, "tokenizer\t%s\n", tokenizer_hash(c->tokenizer));
+	add_file(out, "tokens-file", c->o.tokens_file);
+	add_file(out, "prompt-file", c->o.prompt_file);
 	model_dump(&c->plan.model, &model);
 	line = strtok_r(model.buf, "\n", &rest);
 	for (; line; line = strtok_r(NULL, "\n", &rest)) {

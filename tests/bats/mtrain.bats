@@ -579,6 +579,24 @@ the checkpoint's where the command line says nothing" --mock-data --load S --squ
 		--prompt-file prompt
 	[ "$status" = 0 ]
 	[[ $output =~ ^'1 2 3'(\ [0-9]+)*$ ]]
+	# The checkpoint alone says everything; its schedule is nothing to go on with.
+	run -0 mtrain -q --load S --use-checkpoint-args --tokenizer-type NullTokenizer --vocab-size 100 --generate 4 \
+		--prompt-file prompt
+	[[ $output =~ ^'1 2 3'(\ [0-9]+)*$ ]]
+	mtrain -q --load S --use-checkpoint-args --tokens-file t.npy --logits-file m.npy
+	cmp l.npy m.npy
+}
+
+@test "a sequence is at most as long as the table of learned positions" {
+	mtrain -q --config tiny.conf --mock-data --save S >/dev/null
+	for n in 16 17; do
+		printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<i4', 'fortran_order': False, 'shape': ($n,), }" >$n.npy
+		head -c $((4 * n)) /dev/zero >>$n.npy
+	done
+	mtrain -q --load S --use-checkpoint-args --tokens-file 16.npy --logits-file l.npy
+	fails 2 "--tokens-file 17.npy: 17 tokens: must be at most the 16 that the model has learned positions for" \
+		--load S --use-checkpoint-args --tokens-file 17.npy --logits-file m.npy
+	[ ! -e m.npy ]
 }
 
 @test "batches whose tokens are all masked have a loss of 0, take a step and are counted" {
@@ -663,7 +681,6 @@ the checkpoint's where the command line says nothing" --mock-data --load S --squ
 	[ "$(cat s/latest_checkpointed_iteration.txt)" = 200 ]
 	mtrain -q --config tiny.conf --mock-data --train-iters 200 2>words | true
 	[ "${PIPESTATUS[0]}" = 0 ] && [ ! -s words ]
-	run -1 bash -c "mtrain -q --config tiny.conf --mock-data --train-iters 2 >/dev/full"
 	mtrain --config tiny.conf --dry-run --world-size 4096 --global-batch-size 8192 2>words | head -n 1
 	[ "${PIPESTATUS[0]}" = 141 ] && [ ! -s words ]
 }

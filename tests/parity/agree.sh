@@ -71,7 +71,16 @@ said "corpus 1 of the train data: contents"
 differ "weight of corpus 1 of the train data" 0.3 0.5 \
 	"--data-path .3 one_text_document .7 two_text_document" "--data-path .5 one_text_document .5 two_text_document"
 
+# A prompt by content.
+echo 1 2 3 >prompt
+echo 1 2 >other
+text="--load A --use-checkpoint-args --tokenizer-type NullTokenizer --vocab-size 100 --generate 1"
+tiny=mtrain
+two 2 "$text --prompt-file prompt" "$text --prompt-file other"
+said "--prompt-file: 6 bytes, contents"
+tiny="mtrain --config tiny.conf"
+
 # A rank that never starts MPI.
 # shellcheck disable=SC2086
-expect 4 timeout 30 mpirun -np 1 $tiny --init-timeout 1 --mock-data : -np 1 true
+expect 4 timeout 30 mpirun -np 1 $tiny --init-timeout 1 : -np 1 true
 one_line "mtrain: --init-timeout 1: MPI_Init still waits after as many seconds: a rank did not start or cannot be reached"
