@@ -9,6 +9,7 @@
 #include "export/tokenizer.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
+#include "lib/base/temp.h"
 #include "lib/model/options.h"
 
 #include <ctype.h>
@@ -26,7 +27,7 @@ struct job {
 	struct hf_export x;
 	struct tokenizer_files tokenizer;
 	bool has_tokenizer;
-	char tmp[1100];
+	char tmp[1024 + TEMP_EXTRA];
 	struct str *notes, *warnings;
 	struct err *e;
 };
@@ -289,7 +290,7 @@ check_target(const struct export_options *o, struct err *e)
 static int
 put_in_place(struct job *j)
 {
-	char old[1120];
+	char old[sizeof j->tmp + 8];
 
 	if (io_fsync_dir(j->tmp, j->e) < 0)
 		return -1;
@@ -310,10 +311,16 @@ static int
 write_directory(struct job *j)
 {
 	size_t n = strlen(j->o->dst);
+	char *dst, *tmp;
 
 	while (n > 1 && j->o->dst[n - 1] == '/')
 		n--;
-	snprintf(j->tmp, sizeof j->tmp, "%.*s.tmp-%ld", (int)n, j->o->dst, (long)getpid());
+	dst = mem_strndup(j->o->dst, n);
+	tmp = temp_name(dst);
+	snprintf(j->tmp, sizeof j->tmp, "%s", tmp);
+	temp_sweep_beside(dst);
+	free(tmp);
+	free(dst);
 	if (io_mkdir_p(j->tmp, j->e) < 0)
 		return -1;
 	if (write_files(j) < 0 || put_in_place(j) < 0) {

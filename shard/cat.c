@@ -6,6 +6,7 @@
  * is written, and each is checked again when its turn comes.
  */
 #include "lib/base/mem.h"
+#include "lib/base/temp.h"
 #include "shard/shard.h"
 
 #include <stdlib.h>
@@ -120,8 +121,10 @@ static int
 merge(struct plan *p, struct err *e)
 {
 	const struct notes_origin origin = { p->c->made_by, p->input, p->count };
-	struct dataset_writer *w = dataset_writer_new(p->c->output, p->type, e);
+	struct dataset_writer *w;
 
+	temp_sweep_beside(p->c->output);
+	w = dataset_writer_new(p->c->output, p->type, e);
 	if (!w)
 		return -1;
 	for (int i = 0; i < p->count; i++)

@@ -5,6 +5,7 @@
  * taken and counts that are wrong are said at once. The pieces laid end to end are the dataset.
  */
 #include "lib/base/mem.h"
+#include "lib/base/temp.h"
 #include "shard/shard.h"
 
 #include <math.h>
@@ -215,6 +216,7 @@ write_pieces(const struct split_config *c, const struct dataset *d, const struct
 	int rc = notes_read(dataset_prefix(d), &x.notes, e) < 0 ? -1 : 0;
 	int64_t made = 0;
 
+	temp_sweep_beside(c->output);
 	while (rc == 0 && made + 1 < cuts->count) {
 		const int64_t *cut = cuts->at + made;
 

@@ -8,6 +8,7 @@
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
+#include "lib/base/temp.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -202,9 +203,32 @@ io_is_dir(const char *path)
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+/* The directory that holds path; free() it. Blanks and slashes at the end of path are the caller's
+ * to take away. */
+char *
+io_parent(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (!slash)
+		return mem_strdup(".");
+	return mem_strndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+/* Syncs the directory that holds path. */
+int
+io_fsync_parent(const char *path, struct err *e)
+{
+	char *dir = io_parent(path);
+	int rc = io_fsync_dir(dir, e);
+
+	free(dir);
+	return rc;
+}
+
 /*
  * Several processes may make the same path at once: EEXIST is no failure until the end, where what
- * exists must be a directory.
+ * exists must be a directory. The name of each new one is on the disk before anything is put into it.
  */
 int
 io_mkdir_p(const char *path, struct err *e)
@@ -215,10 +239,12 @@ io_mkdir_p(const char *path, struct err *e)
 	for (char *s = p + 1; rc == 0; s++) {
 		char c = *s;
 
-		if (c != '/' && c != '\0')
+		if ((c != '/' && c != '\0') || s[-1] == '/')
 			continue;
 		*s = '\0';
-		if (mkdir(p, 0777) < 0 && errno != EEXIST)
+		if (mkdir(p, 0777) == 0)
+			rc = io_fsync_parent(p, e);
+		else if (errno != EEXIST)
 			rc = err_sys(e, "create directory", p);
 		*s = c;
 		if (c == '\0')
@@ -232,7 +258,8 @@ io_mkdir_p(const char *path, struct err *e)
 
 /*
  * Without this a rename may be lost in a crash though the file is safe. EINVAL is passed over: some
- * file systems cannot sync a directory, and there is nothing to do about it.
+ * file systems cannot sync a directory, and there is nothing to do about it; nor about a directory that
+ * may be written and not read.
  */
 int
 io_fsync_dir(const char *path, struct err *e)
@@ -240,7 +267,7 @@ io_fsync_dir(const char *path, struct err *e)
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
 
 	if (fd < 0)
-		return err_sys(e, "open directory", path);
+		return errno == EACCES ? 0 : err_sys(e, "open directory", path);
 	if (fsync(fd) < 0 && errno != EINVAL)
 		rc = err_sys(e, "sync directory", path);
 	close(fd);
@@ -283,50 +310,49 @@ io_remove_tree(const char *path, struct err *e)
 	return rc;
 }
 
-/* Syncs the directory that holds path. */
-static int
-sync_parent(const char *path, struct err *e)
-{
-	const char *slash = strrchr(path, '/');
-	char *dir =
-	    slash ? mem_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : mem_strdup(".");
-	int rc = io_fsync_dir(dir, e);
-
-	free(dir);
-	return rc;
-}
-
-/*
- * The temporary name lies beside the target, because a rename cannot cross file systems, and
- * carries the process id, so that two writers do not share it.
- */
 int
 outfile_open(struct outfile *o, const char *path, struct err *e)
 {
+	char *tmp;
+	int fd;
+
 	if (strlen(path) >= sizeof o->path)
 		return err_set(e, "path too long: '%.60s...'", path);
+	fd = temp_create(path, &tmp, e);
+	if (fd < 0)
+		return -1;
 	snprintf(o->path, sizeof o->path, "%s", path);
-	snprintf(o->tmp, sizeof o->tmp, "%s.%ld.tmp", path, (long)getpid());
-	o->f = fopen(o->tmp, "wb+");
-	if (!o->f)
-		return err_sys(e, "create", o->tmp);
-	return 0;
+	snprintf(o->tmp, sizeof o->tmp, "%s", tmp);
+	free(tmp);
+	o->f = fdopen(fd, "wb+");
+	if (o->f)
+		return 0;
+	err_sys(e, "open", o->tmp);
+	close(fd);
+	unlink(o->tmp);
+	return -1;
 }
 
 /* The file is opened for writing behind what is kept; a file that is too short lost what a mark said
- * was on the disk. */
+ * was on the disk. The name can be guessed, so no link is followed. */
 int
 outfile_resume(struct outfile *o, const char *path, int64_t keep, struct err *e)
 {
+	int flags = O_RDWR | O_NOFOLLOW | O_CLOEXEC | (keep ? 0 : O_CREAT | O_TRUNC), fd;
 	struct stat st;
 
 	if (strlen(path) >= sizeof o->path)
 		return err_set(e, "path too long: '%.60s...'", path);
 	snprintf(o->path, sizeof o->path, "%s", path);
 	snprintf(o->tmp, sizeof o->tmp, "%s.part", path);
-	o->f = fopen(o->tmp, keep ? "rb+" : "wb+");
-	if (!o->f)
-		return err_sys(e, keep ? "open" : "create", o->tmp);
+	fd = open(o->tmp, flags, 0666);
+	o->f = fd < 0 ? NULL : fdopen(fd, "rb+");
+	if (!o->f) {
+		err_sys(e, keep ? "open" : "create", o->tmp);
+		if (fd >= 0)
+			close(fd);
+		return -1;
+	}
 	if (keep && (fstat(fileno(o->f), &st) < 0 || st.st_size < keep)) {
 		outfile_leave(o);
 		return err_set(e, "%s: shorter than the %lld bytes that were written", o->tmp, (long long)keep);
@@ -383,7 +409,7 @@ outfile_commit(struct outfile *o, struct err *e)
 		unlink(o->tmp);
 		return -1;
 	}
-	return sync_parent(o->path, e);
+	return io_fsync_parent(o->path, e);
 }
 
 /*

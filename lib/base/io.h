@@ -3,12 +3,13 @@
  *
  * An outfile is written under a temporary name in the same directory and appears under its own name
  * only when outfile_commit has synced it; outfile_abort, or the death of the program, leaves
- * nothing under the final name.
+ * nothing under the final name. Those who write for long call temp_sweep_beside first.
  */
 #ifndef BASE_IO_H
 #define BASE_IO_H
 
 #include "lib/base/err.h"
+#include "lib/base/temp.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,8 +26,12 @@ int io_write_file(const char *path, const void *bytes, size_t len, struct err *e
 int io_copy_file(const char *src, const char *dst, struct err *e);
 bool io_exists(const char *path);
 bool io_is_dir(const char *path);
+/* Makes the directory and those that it lies in; the name of each new one is on the disk. */
 int io_mkdir_p(const char *path, struct err *e);
 int io_fsync_dir(const char *path, struct err *e);
+/* The directory that path lies in, "." for a bare name; free() it. And the sync of it. */
+char *io_parent(const char *path);
+int io_fsync_parent(const char *path, struct err *e);
 int io_remove_tree(const char *path, struct err *e);
 /* Opens for reading what must be a regular file; -1 with the reason. */
 int io_open_regular(const char *path, uint64_t *size, struct err *e);
@@ -41,7 +46,7 @@ int io_pread_all(int fd, void *bytes, size_t len, int64_t offset);
 
 struct outfile {
 	FILE *f;                        /* write here */
-	char path[1024], tmp[1060];
+	char path[1024], tmp[1024 + TEMP_EXTRA];
 };
 
 int  outfile_open(struct outfile *o, const char *path, struct err *e);

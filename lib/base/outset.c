@@ -7,15 +7,14 @@
 #include "lib/base/outset.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
+#include "lib/base/temp.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,6 +29,7 @@ struct outset {
 	} * item;
 	int count, cap;
 	int renamed;                    /* the first so many have their own names */
+	char *swept;                    /* the directory that was cleared last */
 };
 
 /* Empty, and committed as such without effect. */
@@ -42,18 +42,24 @@ outset_new(void)
 	return s;
 }
 
-/* PATH.RANDOM.tmp: a process id would be the same on two nodes of one file system. free() it. */
-static char *
-temporary_name(const char *path)
+/* Clears a directory of what dead processes left there. Files of one directory follow each other, as a
+ * rule, so remembering the last one suffices. */
+static void
+sweep(struct outset *s, const char *path)
 {
-	size_t n = strlen(path) + 32;
-	char *tmp = mem_alloc(n, 1);
-	unsigned long long r = 0;
+	char *dir = io_parent(path);
+	bool known;
 
-	if (getrandom(&r, sizeof r, 0) != (ssize_t)sizeof r)
-		r = (unsigned long long)getpid() << 32 ^ (unsigned long long)(uintptr_t)tmp;
-	snprintf(tmp, n, "%s.%016llx.tmp", path, r);
-	return tmp;
+	pthread_mutex_lock(&s->lock);
+	known = s->swept && !strcmp(s->swept, dir);
+	if (!known) {
+		free(s->swept);
+		s->swept = mem_strdup(dir);
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (!known)
+		temp_sweep(dir, TEMP_OF_DEAD);
+	free(dir);
 }
 
 /* All pieces; errno tells why not. */
@@ -70,14 +76,13 @@ write_pieces(int fd, const struct iovec *piece, int count)
 int
 outset_add(struct outset *s, const char *path, const struct iovec *piece, int count, struct err *e)
 {
-	char *tmp = temporary_name(path);
-	int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666), bad;
+	char *tmp;
+	int fd, bad;
 
-	if (fd < 0) {
-		err_sys(e, "create", tmp);
-		free(tmp);
+	sweep(s, path);
+	fd = temp_create(path, &tmp, e);
+	if (fd < 0)
 		return -1;
-	}
 	bad = write_pieces(fd, piece, count) < 0;
 	if (bad)
 		err_sys(e, "write", path);
@@ -97,17 +102,6 @@ outset_add(struct outset *s, const char *path, const struct iovec *piece, int co
 	s->item[s->count++] = (struct item){ mem_strdup(path), tmp };
 	pthread_mutex_unlock(&s->lock);
 	return 0;
-}
-
-/* The directory that holds path; free() it. */
-static char *
-parent(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	if (!slash)
-		return mem_strdup(".");
-	return mem_strndup(path, slash == path ? 1 : (size_t)(slash - path));
 }
 
 /* One file, by name: its bytes are on disk afterwards. */
@@ -168,7 +162,7 @@ sync_directories(const struct outset *s, struct err *e)
 	int rc = 0;
 
 	for (int i = 0; i < s->count && rc == 0; i++) {
-		char *dir = parent(s->item[i].path);
+		char *dir = io_parent(s->item[i].path);
 
 		if (!last || strcmp(dir, last))
 			rc = io_fsync_dir(dir, e);
@@ -219,6 +213,7 @@ outset_abort(struct outset *s)
 		free(s->item[i].tmp);
 	}
 	free(s->item);
+	free(s->swept);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 }

@@ -3,7 +3,8 @@
  *
  * Each is written under a temporary name beside its own; outset_commit makes all of them durable and renames them in the order
  * in which they were added. A sync a file would make a blend of thousands of corpora wait for the disk thousands of times.
- * outset_abort, or the death of the program before the commit, leaves nothing under the final names.
+ * outset_abort, or the death of the program before the commit, leaves nothing under the final names. What dead processes left
+ * under temporary names goes from each directory that is written into.
  */
 #ifndef BASE_OUTSET_H
 #define BASE_OUTSET_H

@@ -7,6 +7,7 @@
  */
 #include "lib/format/dataset_repair.h"
 #include "lib/base/mem.h"
+#include "lib/base/temp.h"
 #include "lib/format/dataset_impl.h"
 
 #include <fcntl.h>
@@ -259,9 +260,10 @@ int
 dataset_repair_save(struct dataset_repair *r, const char *output, const char *notes, struct err *e)
 {
 	struct dataset *d = &r->d;
-	struct dataset_writer *w = output ? dataset_writer_new(output, d->type, e)
-	                                  : dataset_writer_index(d->prefix, d->type, e);
+	struct dataset_writer *w;
 
+	temp_sweep_beside(output ? output : d->prefix);
+	w = output ? dataset_writer_new(output, d->type, e) : dataset_writer_index(d->prefix, d->type, e);
 	if (!w)
 		return -1;
 	if (dataset_write_lengths(w, d->length, r->sequences, e) < 0 ||

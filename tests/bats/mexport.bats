@@ -167,7 +167,7 @@ setup()
 	touch out/stale
 	mexport -q --force ck out/
 	[ ! -e out/stale ]
-	[ -z "$(ls -d out.* out/*tmp* 2>/dev/null)" ]
+	[ -z "$(ls -d out.* .out* out/*tmp* 2>/dev/null)" ]
 	fails 1 "mexport: 'other' exists; --force replaces a Hugging Face directory" mexport ck other
 	fails 1 "mexport: cannot open 'nowhere': No such file or directory" mexport nowhere out2
 }

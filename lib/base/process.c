@@ -1,0 +1,77 @@
+/* process.c - who this process is, and whether another one has ended */
+#include "lib/base/process.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The PID namespace that a kernel starts with has this name everywhere. */
+static const char first_namespace[] = "pid:[4026531836]";
+
+/* Host networks give containers the name of their host, so the name alone would not do. */
+void
+process_host(char out[PROCESS_HOST])
+{
+	char name[65] = "", space[40] = "";
+	ssize_t n = readlink("/proc/self/ns/pid", space, sizeof space - 1);
+
+	gethostname(name, sizeof name - 1);
+	if (n <= 0 || !strcmp(space, first_namespace))
+		snprintf(out, PROCESS_HOST, "%s", name[0] ? name : "host");
+	else
+		snprintf(out, PROCESS_HOST, "%s-%.*s", name, (int)strspn(space + 5, "0123456789"), space + 5);
+	for (char *c = out; *c; c++)
+		if (!isalnum((unsigned char)*c) && *c != '_')
+			*c = '-';
+}
+
+/* A small file of /proc as a text, empty when it cannot be read: these are read in one go. */
+static void
+read_proc(const char *path, char *out, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, out, size - 1);
+
+	out[n > 0 ? n : 0] = '\0';
+	if (fd >= 0)
+		close(fd);
+}
+
+void
+process_boot(char out[PROCESS_HOST])
+{
+	read_proc("/proc/sys/kernel/random/boot_id", out, PROCESS_HOST);
+	out[strcspn(out, "\n")] = '\0';
+}
+
+/* Field 22 of proc(5)'s stat. The name of the program, field 2, may hold blanks and parentheses of its
+ * own, so fields are counted from the last one. */
+uint64_t
+process_start(long pid)
+{
+	char path[40], stat[1024], *at;
+
+	snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+	read_proc(path, stat, sizeof stat);
+	at = strrchr(stat, ')');
+	for (int field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	return at ? strtoull(at + 1, NULL, 10) : 0;
+}
+
+/* A process that may not be signalled is there. */
+bool
+process_ended(long pid, uint64_t start)
+{
+	uint64_t now;
+
+	if (kill((pid_t)pid, 0) < 0 && errno == ESRCH)
+		return true;
+	now = process_start(pid);
+	return start && now && now != start;
+}

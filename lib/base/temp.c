@@ -1,0 +1,127 @@
+/* temp.c - temporary files and directories beside what they are to become */
+#include "lib/base/temp.h"
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+#include "lib/base/process.h"
+#include "lib/base/str.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+static const char suffix[] = ".tmp";
+enum { RANDOM_DIGITS = 16 };
+
+/* A directory may hold names that are too long to be lengthened: NAME is cut, between two characters
+ * of UTF-8. */
+static size_t
+cut(const char *name, size_t len, size_t room)
+{
+	if (len <= room)
+		return len;
+	while (room && ((unsigned char)name[room] & 0xc0) == 0x80)
+		room--;
+	return room;
+}
+
+char *
+temp_name(const char *path)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	char host[PROCESS_HOST], tail[TEMP_EXTRA];
+	struct str out = { 0 };
+	uint64_t r = 0;
+	int n;
+
+	if (getrandom(&r, sizeof r, 0) != (ssize_t)sizeof r)
+		r = (uint64_t)(uintptr_t)&r;
+	process_host(host);
+	n = snprintf(tail, sizeof tail, ".%s.%ld.%016llx%s", host, (long)getpid(), (unsigned long long)r, suffix);
+	str_add(&out, path, (size_t)(name - path));
+	str_addc(&out, '.');
+	str_add(&out, name, cut(name, strlen(name), NAME_MAX - 1 - (size_t)n));
+	str_adds(&out, tail);
+	return str_detach(&out);
+}
+
+int
+temp_create(const char *path, char **name, struct err *e)
+{
+	int fd;
+
+	*name = temp_name(path);
+	fd = open(*name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	if (fd >= 0)
+		return fd;
+	err_sys(e, "create", path);
+	free(*name);
+	*name = NULL;
+	return -1;
+}
+
+/* Steps back from *end over the characters of one kind; how many they were. */
+static size_t
+back_over(const char *name, size_t *end, int (*kind)(int))
+{
+	size_t at = *end;
+
+	while (*end && kind((unsigned char)name[*end - 1]))
+		--*end;
+	return at - *end;
+}
+
+/* Is this one of our names, and may it be removed? Read from its end, because NAME may hold anything. */
+static bool
+is_leaving(const char *name, const char *host, enum temp_owner whose)
+{
+	size_t end = strlen(name), n = sizeof suffix - 1, h = strlen(host);
+
+	if (name[0] != '.' || end < n || strcmp(name + end - n, suffix))
+		return false;
+	end -= n;
+	if (back_over(name, &end, isxdigit) != RANDOM_DIGITS || end == 0 || name[--end] != '.')
+		return false;
+	if (back_over(name, &end, isdigit) == 0 || end == 0 || name[end - 1] != '.')
+		return false;
+	if (whose == TEMP_OF_ANYBODY)
+		return true;
+	return end >= h + 3 && name[end - h - 2] == '.' && !strncmp(name + end - h - 1, host, h) &&
+	    process_ended(strtol(name + end, NULL, 10), 0);
+}
+
+void
+temp_sweep(const char *dir, enum temp_owner whose)
+{
+	char host[PROCESS_HOST];
+	struct str path = { 0 };
+	struct dirent *de;
+	DIR *d = opendir(dir);
+
+	process_host(host);
+	while (d && (de = readdir(d))) {
+		if (!is_leaving(de->d_name, host, whose))
+			continue;
+		str_clear(&path);
+		str_addf(&path, "%s/%s", dir, de->d_name);
+		io_remove_tree(path.buf, NULL);
+	}
+	if (d)
+		closedir(d);
+	str_release(&path);
+}
+
+void
+temp_sweep_beside(const char *path)
+{
+	char *dir = io_parent(path);
+
+	temp_sweep(dir, TEMP_OF_DEAD);
+	free(dir);
+}
