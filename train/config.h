@@ -43,7 +43,7 @@ struct train_options {
 	int64_t save_interval, profile_step_start, profile_step_end;
 	const char *profile_prefix;
 	bool profile, cuda_graphs;
-	bool finetune, load_optim, save_optim, async_save, wait_for_save, use_checkpoint_args, override_schedule,
+	bool finetune, load_optim, save_optim, async_save, wait_for_save, break_lock, use_checkpoint_args, override_schedule,
 	    use_checkpoint_schedule;
 	int64_t eval_iters, eval_interval;
 	bool skip_train;

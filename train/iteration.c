@@ -89,6 +89,7 @@ own_share(struct run *r, double mine[TOTAL_COUNT])
 	mine[TOTAL_LATE] =
 	    first && o->exit_duration_in_mins > 0 && r->watch.clock() - r->started > 60 * o->exit_duration_in_mins;
 	mine[TOTAL_WRITTEN] = r->saver && saver_ready(r->saver);
+	mine[TOTAL_LOST] = lock_lost(r->lock);
 }
 
 /* Sums over the world, in rank order on every rank, hence the same bits everywhere, which clipping and skipping rely on. */

@@ -151,12 +151,25 @@ give_up(struct run *r, enum iteration_end end)
 	return iteration_failure(r, end);
 }
 
+/* Another run has --save now: nothing is written any more, not even the save under way. */
+static int
+lost_lock(struct run *r)
+{
+	struct err err;
+
+	if (lock_check(r->lock, &err) < 0)
+		warn("%s: stopping behind iteration %lld, and nothing more is saved", err.msg, (long long)r->at.iteration);
+	return EXIT_FAILED;
+}
+
 /* A step, and the save that runs behind it. */
 static int
 take_step(struct run *r)
 {
 	enum iteration_end end = iteration_train(r);
 
+	if (r->total[TOTAL_LOST] > 0)
+		return lost_lock(r);
 	return end == ITERATION_DONE ? save_goes_on(r) : give_up(r, end);
 }
 

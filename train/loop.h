@@ -3,6 +3,7 @@
 #define TRAIN_LOOP_H
 
 #include "lib/base/clock.h"
+#include "lib/base/lock.h"
 #include "train/metrics.h"
 #include "train/prefetch.h"
 #include "train/profile.h"
@@ -11,9 +12,9 @@
 
 /* What the ranks add up behind the passes of a step or an evaluation: sums of loss and squared norm, tokens that the loss
  * counts; and how many ranks have a batch that cannot be used, were asked to stop, are out of time, have done their part of a
- * save. */
+ * save, have lost the lock of --save. */
 enum total { TOTAL_LOSS, TOTAL_ZLOSS, TOTAL_NORM, TOTAL_TOKENS, TOTAL_BAD_DATA, TOTAL_STOP, TOTAL_LATE, TOTAL_WRITTEN,
-	TOTAL_COUNT };
+	TOTAL_LOST,	TOTAL_COUNT };
 
 struct run {
 	struct train_config *c;
@@ -23,6 +24,7 @@ struct run {
 	struct replay *replay;          /* NULL: passes are queued anew each time */
 	struct metrics *metrics;        /* on rank 0, else NULL */
 	struct saver *saver;            /* NULL without --save */
+	struct lock *lock;              /* of --save, on rank 0, else NULL */
 	struct profile *profile;        /* NULL on ranks that are not profiled */
 	struct corpus_log *corpora;
 	struct progress at;

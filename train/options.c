@@ -129,6 +129,7 @@ const struct opt mtrain_opts[] = {
 	FLAG("finetune", finetune, "take only the weights of --load; steps, samples and optimizer start anew"),
 	UNFLAG("no-load-optim", load_optim, "leave the optimizer state of --load"),
 	UNFLAG("no-save-optim", save_optim, "save weights alone"),
+	FLAG("break-lock", break_lock, "take --save though another run seems to hold it; that one stops"),
 	FLAG("async-save", async_save, "write checkpoints behind the next steps, from a copy in host memory; always so on a GPU"),
 	FLAG("no-async-save", wait_for_save, "wait for each checkpoint, also on a GPU"),
 	FLAG("use-checkpoint-args", use_checkpoint_args,

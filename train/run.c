@@ -6,9 +6,9 @@
  * waits for one that has gone.
  */
 #include "train/run.h"
-#include "lib/base/io.h"
 #include "lib/base/prog.h"
 #include "lib/model/device.h"
+#include "train/claim.h"
 #include "train/infer.h"
 #include "train/loop.h"
 #include "train/stop.h"
@@ -202,12 +202,6 @@ open_outputs(struct run *r, struct err *err)
 		note("%s %s at iteration %lld",
 		    c->start == START_RESUME ? "resuming" : "weights from", c->weights_from,
 		    (long long)r->at.iteration);
-	if (c->o.save && !c->o.skip_train) {
-		if (io_mkdir_p(c->o.save, err) < 0)
-			return -1;
-		if (access(c->o.save, W_OK) < 0)
-			return err_sys(err, "write into", c->o.save);
-	}
 	r->metrics = metrics_open(c, r->e->groups.world->size, r->at.iteration, err);
 	return r->metrics ? 0 : -1;
 }
@@ -235,12 +229,26 @@ train_steps(struct run *r)
 			c->o.profile_prefix, c->o.profile_step_start, c->o.profile_step_end });
 	r->corpora = corpus_log_new(r->data, r->e, r->at.consumed_samples);
 	if (c->o.save)
-		r->saver = saver_new(r->e, c, save_in_background(r));
+		r->saver = saver_new(r->e, c, r->lock, save_in_background(r));
 	status = loop_train(r);
 	saver_free(r->saver);
 	profile_free(r->profile);
 	corpus_log_free(r->corpora);
 	return status;
+}
+
+/* The directory that is written into becomes this run's before anything that takes long, and before the
+ * checkpoint is read that it goes on from. Fails on all ranks. */
+static int
+claim(struct run *r, struct err *err)
+{
+	struct train_config *c = r->c;
+
+	if (!c->o.save || c->o.skip_train)
+		return 0;
+	if (r->e->rank == 0)
+		r->lock = claim_save(c, err);
+	return comm_agree(r->e->groups.world, r->e->rank == 0 && !r->lock ? -1 : 0, err) ? -1 : 0;
 }
 
 /* Returns an exit status, or -1 with a reason and r->failure. Signals are caught since the
@@ -253,6 +261,8 @@ train(struct run *r, struct err *err)
 
 	if (c->o.skip_train)
 		stop_default_signals();
+	if (claim(r, err) < 0)
+		return -1;
 	r->data = data_open(c, r->e->groups.world, &r->failure, err);
 	if (!r->data || begin(r, err) < 0)
 		return -1;
@@ -312,6 +322,7 @@ train_run(struct train_config *c, struct comm *world)
 	status = infers ? infer(&r, &err) : train(&r, &err);
 	if (status < 0)
 		status = leave(world, r.failure, &err);
+	lock_release(r.lock);
 	prefetch_free(r.prefetch);
 	replay_free(r.replay);
 	data_close(r.data);

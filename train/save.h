@@ -9,6 +9,7 @@
 #ifndef TRAIN_SAVE_H
 #define TRAIN_SAVE_H
 
+#include "lib/base/lock.h"
 #include "lib/format/state.h"
 #include "train/config.h"
 #include "train/engine.h"
@@ -56,8 +57,9 @@ int load_checkpoint(struct engine *e, struct train_config *c, struct progress *p
  */
 struct saver;
 
-/* background: false makes saver_start wait for the end. Memory for the copies is taken in the background too. */
-struct saver *saver_new(struct engine *e, const struct train_config *c, bool background);
+/* background: false makes saver_start wait for the end. Memory for the copies is taken in the background too. lock: of --save,
+ * on rank 0; nothing is written once it is lost. NULL: there is none. */
+struct saver *saver_new(struct engine *e, const struct train_config *c, struct lock *lock, bool background);
 void saver_free(struct saver *s);       /* of a saver that is idle, or of a run that failed */
 /* Collective: waits for the save before, then begins one. -1 on every rank; the reason is rank 0's to say, the previous
  * checkpoint is intact. data, of rank 0: what state.conf says of the data. */

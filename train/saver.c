@@ -29,6 +29,7 @@ enum { PART = 1 << 28 };
 struct saver {
 	struct engine *e;
 	const struct train_config *c;
+	struct lock *lock;              /* of the directory, on rank 0 */
 	bool background, agreed;        /* agreed: all ranks have asked each other whether they have the memory for it */
 	size_t bytes;                   /* of all pieces */
 	char *snapshot;                 /* bytes of them, one behind the other; NULL: pieces are staged one by one */
@@ -228,7 +229,7 @@ file_job(void *arg)
 }
 
 /* Rank 0 puts options, state and manifest beside the files, and makes the directory the latest
- * checkpoint. */
+ * checkpoint, if --save is still this run's. */
 static void *
 commit_job(void *arg)
 {
@@ -236,7 +237,7 @@ commit_job(void *arg)
 	struct ckpt_commit k = { .save = s->c->o.save, .iteration = s->at.iteration, .manifest = s->manifest,
 		.options = s->options.buf, .state = s->state.buf };
 
-	job_end(s, ckpt_commit(&k, &s->err));
+	job_end(s, lock_check(s->lock, &s->err) < 0 ? -1 : ckpt_commit(&k, &s->err));
 	return NULL;
 }
 
@@ -255,7 +256,8 @@ reset(struct saver *s)
 }
 
 /* Every rank has ended its job of this phase, rc is this rank's result. True when one failed: the
- * files are removed and the reason is in err on rank 0. */
+ * files are removed and the reason is in err on rank 0; when --save is another run's by now, that is the reason, and
+ * the files are its own to remove. */
 static bool
 failed(struct saver *s, int rc, struct err *err)
 {
@@ -264,7 +266,7 @@ failed(struct saver *s, int rc, struct err *err)
 	*err = s->err;
 	if (!comm_agree(s->e->groups.world, rc, err))
 		return false;
-	if (s->e->rank == 0 && s->phase == FILES)
+	if (s->e->rank == 0 && lock_check(s->lock, err) == 0 && s->phase == FILES)
 		io_remove_tree(s->dir, &ignored);
 	reset(s);
 	return true;
@@ -295,8 +297,9 @@ begin_files(struct saver *s, struct err *err)
 	int rc = 0;
 
 	s->phase = FILES;
+	s->dir[0] = '\0';
 	if (w->rank == 0)
-		rc = io_mkdir_p(s->c->o.save, &s->err) < 0
+		rc = lock_check(s->lock, &s->err) < 0
 		    ? -1
 		    : ckpt_begin(s->c->o.save, s->at.iteration, true, s->dir, &s->err);
 	if (failed(s, rc, err))
@@ -313,13 +316,14 @@ begin_files(struct saver *s, struct err *err)
 
 /* The memory for copies is asked for at once: the first save finds it there. */
 struct saver *
-saver_new(struct engine *e, const struct train_config *c, bool background)
+saver_new(struct engine *e, const struct train_config *c, struct lock *lock, bool background)
 {
 	struct saver *s = mem_zalloc(1, sizeof *s);
 	struct save_walk size = { e, visit_size, s };
 
 	s->e = e;
 	s->c = c;
+	s->lock = lock;
 	s->background = background;
 	s->copies = e->backend->stream(e->device, STREAM_SAVE);
 	s->begun = e->backend->event(e->device);

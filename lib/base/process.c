@@ -49,19 +49,39 @@ process_boot(char out[PROCESS_HOST])
 	out[strcspn(out, "\n")] = '\0';
 }
 
-/* Field 22 of proc(5)'s stat. The name of the program, field 2, may hold blanks and parentheses of its
- * own, so fields are counted from the last one. */
+/* Field 3 and what follows of proc(5)'s stat. The name of the program, field 2, may hold blanks and
+ * parentheses of its own, so fields are counted from the last one; NULL without such a process. */
+static const char *
+read_stat(long pid, char stat[1024])
+{
+	char path[40];
+
+	snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+	read_proc(path, stat, 1024);
+	stat = strrchr(stat, ')');
+	return stat && stat[1] == ' ' ? stat + 2 : NULL;
+}
+
+/* Field 22. */
 uint64_t
 process_start(long pid)
 {
-	char path[40], stat[1024], *at;
+	char stat[1024];
+	const char *at = read_stat(pid, stat);
 
-	snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-	read_proc(path, stat, sizeof stat);
-	at = strrchr(stat, ')');
-	for (int field = 2; at && field < 22; field++)
-		at = strchr(at + 1, ' ');
-	return at ? strtoull(at + 1, NULL, 10) : 0;
+	for (int field = 3; at && field < 22; field++)
+		at = (at = strchr(at, ' ')) ? at + 1 : NULL;
+	return at ? strtoull(at, NULL, 10) : 0;
+}
+
+/* A zombie, which does nothing but wait to be counted. */
+static bool
+is_zombie(long pid)
+{
+	char stat[1024];
+	const char *state = read_stat(pid, stat);
+
+	return state && (*state == 'Z' || *state == 'X');
 }
 
 /* A process that may not be signalled is there. */
@@ -70,7 +90,7 @@ process_ended(long pid, uint64_t start)
 {
 	uint64_t now;
 
-	if (kill((pid_t)pid, 0) < 0 && errno == ESRCH)
+	if ((kill((pid_t)pid, 0) < 0 && errno == ESRCH) || is_zombie(pid))
 		return true;
 	now = process_start(pid);
 	return start && now && now != start;

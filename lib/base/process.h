@@ -20,7 +20,7 @@ void process_boot(char out[PROCESS_HOST]);
 /* When a process of this host was started, in ticks since the boot; 0 when there is none or it cannot
  * be told. */
 uint64_t process_start(long pid);
-/* Is there no such process on this host any more? start 0 stands for any. */
+/* Is there no such process on this host any more, or only a zombie? start 0 stands for any. */
 bool process_ended(long pid, uint64_t start);
 
 #endif

@@ -84,6 +84,8 @@ struct ckpt_writer;
 /* Creates the temporary directory of iteration `iteration` under save (several processes may), removing what an earlier,
  * interrupted save left of it only when `first`. Path in out. */
 int ckpt_begin(const char *save, int64_t iteration, bool first, char out[1024], struct err *e);
+/* Removes what interrupted saves left in save, for who holds it; nothing that a checkpoint is made of. */
+void ckpt_sweep(const char *save);
 struct ckpt_writer *ckpt_writer_new(const char *tmp_dir, int file_number, struct err *e);
 /* Declares a piece; pieces are then written in the declared order, each by one ckpt_write of its dense bytes. */
 void ckpt_declare(struct ckpt_writer *w, const char *name, enum dtype t, int ndim, const int64_t *shape, const struct slice *box);

@@ -11,6 +11,7 @@
 #include "lib/format/ckpt_impl.h"
 #include "lib/format/safetensors.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -58,6 +59,36 @@ ckpt_begin(const char *save, int64_t iteration, bool first, char out[1024], stru
 	if (first && io_remove_tree(out, e) < 0)
 		return -1;
 	return io_mkdir_p(out, e);
+}
+
+/* A crash between the two renames of put_in_place leaves the only copies under hidden names: then both stay. */
+static void
+sweep_iteration(const char *save, int64_t iteration)
+{
+	char tmp[1024], old[1024], dir[1024];
+
+	ckpt_iter_dir(save, iteration, dir);
+	if (hidden_dir(save, iteration, "tmp", tmp, NULL) < 0 || hidden_dir(save, iteration, "old", old, NULL) < 0 ||
+	    (io_exists(old) && !io_exists(dir)))
+		return;
+	io_remove_tree(tmp, NULL);
+	io_remove_tree(old, NULL);
+}
+
+/* Also the temporary files of trackers. */
+void
+ckpt_sweep(const char *save)
+{
+	DIR *d = opendir(save);
+	struct dirent *de;
+	long long iteration;
+
+	while (d && (de = readdir(d)))
+		if (sscanf(de->d_name, ".iter_%lld.", &iteration) == 1 && iteration >= 0)
+			sweep_iteration(save, iteration);
+	if (d)
+		closedir(d);
+	temp_sweep(save, TEMP_OF_ANYBODY);
 }
 
 /* More than 99999 writers only make the number longer. */

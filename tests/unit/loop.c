@@ -66,7 +66,7 @@ train(struct train_config *c)
 	r.prefetch = prefetch_new(&engine, r.data);
 	r.metrics = metrics_open(c, 1, 0, &e);
 	r.corpora = corpus_log_new(r.data, &engine, 0);
-	r.saver = saver_new(&engine, c, false);
+	r.saver = saver_new(&engine, c, NULL, false);
 	if (r.data && r.metrics)
 		status = loop_train(&r);
 	saver_free(r.saver);

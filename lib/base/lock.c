@@ -1,0 +1,443 @@
+/*
+ * lock.c - a file that says which process may write into a directory
+ *
+ * The file is made by O_EXCL, which every file system has, so it is empty for an instant: a text that is
+ * not whole is nobody's to judge, and is watched like that of another host. Of many who find the same one
+ * dead one breaks it: who removes a lock holds flock(2) on that very file, renames it to a name that nobody
+ * else has and reads it there; one that has changed hands meanwhile is put back.
+ */
+#include "lib/base/lock.h"
+#include "lib/base/clock.h"
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+#include "lib/base/process.h"
+#include "lib/base/str.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { TEXT_MAX = 4096, WORD = PROCESS_HOST };
+
+/* A holder as the file tells it; job and attempt are "-" outside a batch system. */
+struct holder {
+	char host[WORD], boot[WORD], job[WORD], attempt[WORD];
+	long long process;
+	unsigned long long start, id;
+};
+static const char holder_text[] =
+    "host %79s\nboot %79s\nprocess %lld\nstarted %llu\njob %79s\nattempt %79s\nid %16llx\n";
+enum { HOLDER_FIELDS = 7 };
+
+struct lock {
+	char *path;
+	double renewal;
+	int fd;
+	struct str text;                /* of the file, as far as it never changes */
+	unsigned renewals;
+	atomic_bool lost;
+	pthread_t thread;
+	pthread_mutex_t mutex;
+	pthread_cond_t wake;
+	bool renewing, end;             /* there is a thread; it is to end */
+};
+
+/* --- who holds it ------------------------------------------------------------------------------- */
+
+/* The value of a variable as one word; "-" without it. */
+static void
+variable(const char *name, char out[WORD])
+{
+	const char *value = getenv(name);
+
+	snprintf(out, WORD, "%s", value && *value ? value : "-");
+	for (char *c = out; *c; c++)
+		if (!isgraph((unsigned char)*c))
+			*c = '_';
+}
+
+/* What batch systems call a job, and what differs when they start it again: PBS does not say. */
+static void
+batch_job(struct holder *h)
+{
+	static const struct {
+		const char *job, *attempt;
+	} systems[] = { { "SLURM_JOB_ID", "SLURM_RESTART_COUNT" }, { "LSB_JOBID", "LSB_RESTART" }, { "PBS_JOBID", "" } };
+	size_t i = 0, n = sizeof systems / sizeof *systems;
+
+	while (i + 1 < n && !getenv(systems[i].job))
+		i++;
+	variable(systems[i].job, h->job);
+	variable(systems[i].attempt, h->attempt);
+}
+
+/* This process. The random number tells its lock from any other. */
+static void
+this_holder(struct holder *h)
+{
+	memset(h, 0, sizeof *h);
+	process_host(h->host);
+	process_boot(h->boot);
+	if (!h->boot[0])
+		strcpy(h->boot, "-");
+	batch_job(h);
+	h->process = getpid();
+	h->start = process_start(getpid());
+	if (getrandom(&h->id, sizeof h->id, 0) != (ssize_t)sizeof h->id)
+		h->id = h->start << 32 ^ (unsigned long long)h->process;
+}
+
+/* False when the text is not whole. */
+static bool
+parse(const char *text, struct holder *h)
+{
+	memset(h, 0, sizeof *h);
+	return sscanf(text, holder_text, h->host, h->boot, &h->process, &h->start, h->job, h->attempt, &h->id) ==
+	    HOLDER_FIELDS && strstr(text, "\nrenewed ");
+}
+
+/* For people. */
+static void
+describe(const char *text, char out[2 * WORD])
+{
+	struct holder h;
+
+	if (!parse(text, &h))
+		snprintf(out, 2 * WORD, "a process that is not named");
+	else
+		snprintf(out, 2 * WORD, "process %lld of host %s", h.process, h.host);
+}
+
+/* --- the file ----------------------------------------------------------------------------------- */
+
+/* What the file says; -1 with errno. */
+static int
+read_text(const char *path, char text[TEXT_MAX])
+{
+	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), saved;
+	ssize_t n;
+
+	if (fd < 0)
+		return -1;
+	n = pread(fd, text, TEXT_MAX - 1, 0);
+	saved = errno;
+	close(fd);
+	errno = saved;
+	if (n < 0)
+		return -1;
+	text[n] = '\0';
+	return 0;
+}
+
+/* Opens the file that has the name, for this process alone among those that want to remove it. -1 with
+ * errno. Where flock(2) does not work the check of what was renamed has to do. */
+static int
+open_to_remove(const char *path)
+{
+	int fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat mine, named;
+
+	if (fd < 0)
+		return -1;
+	(void)flock(fd, LOCK_EX);
+	if (fstat(fd, &mine) == 0 && stat(path, &named) == 0 && mine.st_ino == named.st_ino)
+		return fd;
+	close(fd);
+	errno = ENOENT;
+	return -1;
+}
+
+/* Removes the file if its text begins so. 0 also when somebody else did, or it has changed: who wants the
+ * lock looks again. */
+static int
+take_away(const char *path, const char *text, size_t len, struct err *e)
+{
+	int fd = open_to_remove(path), rc = 0;
+	char *aside, found[TEXT_MAX];
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : err_sys(e, "open", path);
+	aside = temp_name(path);
+	if (read_text(path, found) == 0 && !strncmp(found, text, len)) {
+		if (rename(path, aside) < 0)
+			rc = err_sys(e, "remove", path);
+		/* somebody's new lock gets its name back, unless a third has one by now */
+		else if (read_text(aside, found) == 0 && strncmp(found, text, len) != 0 && link(aside, path) < 0)
+			rc = err_sys(e, "put back", path);
+		unlink(aside);
+	}
+	close(fd);
+	free(aside);
+	return rc;
+}
+
+/* The file is made whole, on the disk where other hosts see it, or not at all. 1 when there is one. */
+static int
+create(struct lock *l, struct err *e)
+{
+	struct str text = { 0 };
+	int rc = 0;
+
+	l->fd = open(l->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	if (l->fd < 0)
+		return errno == EEXIST ? 1 : err_sys(e, "create", l->path);
+	str_addf(&text, "%srenewed %010u\n", l->text.buf, 0u);
+	if (io_write_all(l->fd, text.buf, text.len) < 0 || fsync(l->fd) < 0) {
+		rc = err_sys(e, "write", l->path);
+		unlink(l->path);
+		close(l->fd);
+	}
+	str_release(&text);
+	return rc;
+}
+
+/* --- renewal ------------------------------------------------------------------------------------ */
+
+int
+lock_check(struct lock *l, struct err *e)
+{
+	char text[TEXT_MAX];
+
+	if (!l)
+		return 0;
+	if (read_text(l->path, text) < 0 ? errno == ENOENT : strncmp(text, l->text.buf, l->text.len) != 0)
+		atomic_store(&l->lost, true);
+	return lock_lost(l) ? err_set(e, "'%s' is not this run's any more", l->path) : 0;
+}
+
+bool
+lock_lost(const struct lock *l)
+{
+	return l && atomic_load(&l->lost);
+}
+
+/* The number grows in its place: what others see is a change. That a write failed shows in a later look, or
+ * to those who wait. */
+static void
+renew(struct lock *l)
+{
+	char line[32];
+	int n = snprintf(line, sizeof line, "renewed %010u\n", ++l->renewals);
+
+	if (lock_check(l, NULL) == 0 && pwrite(l->fd, line, (size_t)n, (off_t)l->text.len) == n)
+		(void)fdatasync(l->fd);
+}
+
+static void *
+renewer(void *arg)
+{
+	struct lock *l = arg;
+	struct timespec at;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	pthread_mutex_lock(&l->mutex);
+	while (!l->end && !lock_lost(l)) {
+		int64_t ns = at.tv_nsec + (int64_t)(l->renewal * 1e9);
+
+		at.tv_sec += ns / 1000000000;
+		at.tv_nsec = ns % 1000000000;
+		while (!l->end && pthread_cond_timedwait(&l->wake, &l->mutex, &at) != ETIMEDOUT)
+			;
+		if (l->end)
+			break;
+		pthread_mutex_unlock(&l->mutex);
+		renew(l);
+		pthread_mutex_lock(&l->mutex);
+	}
+	pthread_mutex_unlock(&l->mutex);
+	return NULL;
+}
+
+/* --- taking it ---------------------------------------------------------------------------------- */
+
+/* What may be known of a lock at once. */
+enum verdict { UNKNOWN, ALIVE, ENDED, RESTARTED };
+
+/* Processes are looked up only where their numbers mean the same: the same boot, and the same PID
+ * namespace, which is part of the host's name. */
+static enum verdict
+judge(const char *text)
+{
+	struct holder h, me;
+
+	this_holder(&me);
+	if (!parse(text, &h))
+		return UNKNOWN;
+	if (!strcmp(h.boot, me.boot) && strcmp(me.boot, "-") && !strcmp(h.host, me.host))
+		return process_ended((long)h.process, h.start) ? ENDED : ALIVE;
+	if (strcmp(me.job, "-") && !strcmp(h.job, me.job) && strcmp(h.attempt, me.attempt))
+		return RESTARTED;
+	return UNKNOWN;
+}
+
+/* A lock that is not whole is its holder's as long as nothing is added. */
+static bool
+same_holder(const char *a, const char *b)
+{
+	struct holder x, y;
+
+	return !strcmp(a, b) || (parse(a, &x) && parse(b, &y) && x.id == y.id);
+}
+
+/* A hundredth of a wait, and a second at most. */
+static void
+nap(double wait)
+{
+	double s = wait / 100 < 1 ? wait / 100 : 1;
+
+	nanosleep(&(struct timespec){ (time_t)s, (long)(1e9 * (s - (double)(time_t)s)) }, NULL);
+}
+
+/* Watches a lock that cannot be judged, or whose process runs and may be about to end. 1: it has not changed
+ * for long enough; 0: there is something new to be judged; -1: somebody holds it, or nobody wants to wait. */
+static int
+watch(const struct lock_terms *t, const char *text, enum verdict v, struct err *e)
+{
+	double since = clock_seconds(), limit = v == ALIVE ? t->ending : t->stale;
+	char who[2 * WORD], now[TEXT_MAX], line[TEXT_MAX];
+	bool told = false;
+
+	describe(text, who);
+	snprintf(line, sizeof line, "'%s' is held by %s: waiting %s %g s", t->path, who,
+	    v == ALIVE ? "for its end, up to" : "until it has not been renewed for", limit);
+	while (clock_seconds() - since < limit) {
+		nap(limit);
+		if (read_text(t->path, now) < 0 || !same_holder(text, now) || judge(now) == ENDED)
+			return 0;
+		if (v == UNKNOWN && strcmp(text, now) != 0)
+			return err_set(e, "'%s' is held by %s, which renews it", t->path, who);
+		if (!told)      /* not of a lock that is just being made */
+			t->say(line);
+		told = true;
+		if (t->give_up && t->give_up())
+			return err_set(e, "'%s' is held by %s: asked to stop while waiting for it", t->path, who);
+	}
+	return v == UNKNOWN ? 1 : err_set(e, "'%s' is held by %s, which is running", t->path, who);
+}
+
+/* Who is overruled finds its lock gone at its next renewal: until then it may write. */
+static void
+let_go(const struct lock_terms *t, const char *text)
+{
+	double since = clock_seconds();
+
+	while (judge(text) != ENDED && clock_seconds() - since < t->renewal && !(t->give_up && t->give_up()))
+		nap(t->renewal);
+}
+
+/* Breaks the lock that is there, if that is right. 0: the next look will tell. */
+static int
+break_lock(const struct lock_terms *t, const char *text, struct err *e)
+{
+	static const char *const why[] = { "was not renewed", "", "has ended", "was of this batch job before it was restarted" };
+	enum verdict v = judge(text);
+	char who[2 * WORD], line[TEXT_MAX];
+	int broken = 1;
+
+	if (!t->by_force && (v == ALIVE || v == UNKNOWN))
+		broken = watch(t, text, v, e);
+	if (broken <= 0)
+		return broken;
+	describe(text, who);
+	snprintf(line, sizeof line, "'%s' is broken: it was held by %s, which %s", t->path, who,
+	    t->by_force ? "was overruled" : why[v]);
+	t->say(line);
+	if (take_away(t->path, text, strlen(text) + 1, e) < 0)
+		return -1;
+	if (t->by_force)
+		let_go(t, text);
+	return 0;
+}
+
+/* Until it is created or somebody is known to hold it. */
+static int
+take(struct lock *l, const struct lock_terms *t, struct err *e)
+{
+	char text[TEXT_MAX];
+	int rc;
+
+	while ((rc = create(l, e)) > 0) {
+		if (read_text(t->path, text) < 0) {
+			if (errno != ENOENT)
+				return err_sys(e, "read", t->path);
+		} else if (break_lock(t, text, e) < 0) {
+			return -1;
+		}
+	}
+	return rc;
+}
+
+/* Not the thread, which only the one that has the lock needs. */
+static struct lock *
+lock_new(const struct lock_terms *t)
+{
+	struct lock *l = mem_zalloc(1, sizeof *l);
+	pthread_condattr_t monotonic;
+	struct holder h;
+
+	this_holder(&h);
+	l->path = mem_strdup(t->path);
+	l->renewal = t->renewal;
+	str_addf(&l->text, "host %s\nboot %s\nprocess %lld\nstarted %llu\njob %s\nattempt %s\nid %016llx\n", h.host,
+	    h.boot, h.process, h.start, h.job, h.attempt, h.id);
+	pthread_mutex_init(&l->mutex, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&l->wake, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	return l;
+}
+
+static void
+lock_free(struct lock *l)
+{
+	pthread_cond_destroy(&l->wake);
+	pthread_mutex_destroy(&l->mutex);
+	str_release(&l->text);
+	free(l->path);
+	free(l);
+}
+
+struct lock *
+lock_take(const struct lock_terms *t, struct err *e)
+{
+	struct lock *l = lock_new(t);
+
+	if (take(l, t, e) < 0) {
+		lock_free(l);
+		return NULL;
+	}
+	l->renewing = pthread_create(&l->thread, NULL, renewer, l) == 0;
+	if (l->renewing)
+		return l;
+	err_set(e, "cannot start the thread that renews '%s'", l->path);
+	lock_release(l);
+	return NULL;
+}
+
+void
+lock_release(struct lock *l)
+{
+	if (!l)
+		return;
+	pthread_mutex_lock(&l->mutex);
+	l->end = true;
+	pthread_cond_signal(&l->wake);
+	pthread_mutex_unlock(&l->mutex);
+	if (l->renewing)
+		pthread_join(l->thread, NULL);
+	if (lock_check(l, NULL) == 0)
+		take_away(l->path, l->text.buf, l->text.len, NULL);
+	close(l->fd);
+	lock_free(l);
+}
