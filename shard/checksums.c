@@ -35,7 +35,7 @@ checksums_read(const char *prefix, struct checksums *c, struct err *e)
 
 	str_addf(&path, "%s.xxh", prefix);
 	if (io_exists(path.buf))
-		rc = io_read_file(path.buf, 1 << 16, &text, NULL, e) < 0 ? -1 : 1;
+		rc = io_read_regular(path.buf, 1 << 16, &text, NULL, e) < 0 ? -1 : 1;
 	if (rc == 1) {
 		p = read_line(text, suffix[0], &c->idx);
 		if (p)

@@ -220,7 +220,7 @@ resume_read(const char *path, const struct str *what, struct resume_state *s, st
 
 	if (!io_exists(path))
 		return 0;
-	if (io_read_file(path, STATE_MAX, &text, &len, e) < 0)
+	if (io_read_regular(path, STATE_MAX, &text, &len, e) < 0)
 		return -1;
 	rest = compare(path, text, what, e);
 	rc = !rest ? -1 : take_state(rest, s, n) ? 1 : err_set(e, "--resume: '%s' is damaged", path);

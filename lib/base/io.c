@@ -65,11 +65,12 @@ io_pread_all(int fd, void *bytes, size_t len, int64_t offset)
 	return 0;
 }
 
-/* Directories and pipes are refused: their size says nothing. */
+/* Directories and pipes are refused: their size says nothing. Without O_NONBLOCK the opening of a pipe
+ * would wait for a writer; of a regular file it means nothing. */
 int
 io_open_regular(const char *path, uint64_t *size, struct err *e)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	struct stat st;
 
 	if (fd < 0)
@@ -145,44 +146,60 @@ room_for(int fd, size_t max)
 	return size + IO_PADDING + 1 > ROOM_MIN ? size + IO_PADDING + 1 : ROOM_MIN;
 }
 
-/*
- * By reading and not by size, so that pipes and /proc work, and a file that grows cannot be cut in
- * two: the size only says how much room to begin with. max bounds the memory (0: no bound). Zeroes
- * follow the last byte and are not counted; the caller frees *out, which is untouched on failure.
- */
-int
-io_read_file(const char *path, size_t max, char **out, size_t *len, struct err *e)
+/* All that there is to read, by reading and not by size, so that a file that grows cannot be cut in two: the
+ * size only says how much room to begin with. Closes f. */
+static int
+read_stream(FILE *f, const char *path, size_t max, char **out, size_t *len, struct err *e)
 {
-	FILE *f = fopen(path, "rb");
-	size_t n = 0, cap, r;
-	char *buf;
+	size_t n = 0, cap = room_for(fileno(f), max), r;
+	char *buf = mem_zalloc_whole(cap, 1);
+	int rc = 0;
 
-	if (!f)
-		return err_sys(e, "open", path);
-	cap = room_for(fileno(f), max);
-	buf = mem_zalloc_whole(cap, 1);
-	while ((r = fread(buf + n, 1, cap - n - IO_PADDING, f)) > 0) {
+	while (rc == 0 && (r = fread(buf + n, 1, cap - n - IO_PADDING, f)) > 0) {
 		n += r;
-		if (max && n > max) {
-			fclose(f);
-			free(buf);
-			return err_set(e, "%s: larger than %zu bytes", path, max);
-		}
-		if (cap - n == IO_PADDING)
+		if (max && n > max)
+			rc = err_set(e, "%s: larger than %zu bytes", path, max);
+		else if (cap - n == IO_PADDING)
 			buf = mem_realloc(buf, cap *= 2, 1);
 	}
-	if (ferror(f)) {
-		err_sys(e, "read", path);
-		fclose(f);
+	if (rc == 0 && ferror(f))
+		rc = err_sys(e, "read", path);
+	fclose(f);
+	if (rc < 0) {
 		free(buf);
 		return -1;
 	}
-	fclose(f);
 	memset(buf + n, 0, IO_PADDING);
 	*out = buf;
 	if (len)
 		*len = n;
 	return 0;
+}
+
+/* Pipes and /proc work. */
+int
+io_read_file(const char *path, size_t max, char **out, size_t *len, struct err *e)
+{
+	FILE *f = fopen(path, "rbe");
+
+	return f ? read_stream(f, path, max, out, len, e) : err_sys(e, "open", path);
+}
+
+int
+io_read_regular(const char *path, size_t max, char **out, size_t *len, struct err *e)
+{
+	uint64_t size;
+	int fd = io_open_regular(path, &size, e);
+	FILE *f;
+
+	if (fd < 0)
+		return -1;
+	f = fdopen(fd, "rb");
+	if (f)
+		return read_stream(f, path, max, out, len, e);
+	err_sys(e, "open", path);
+	close(fd);
+	return -1;
 }
 
 /* Follows links; a name that cannot be looked at counts as absent, and opening it will say why. */

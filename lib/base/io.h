@@ -19,8 +19,11 @@
 /* Bytes behind a file that was read which may be read too: parsers take many at once. */
 enum { IO_PADDING = 64 };
 
-/* Reads a whole file; IO_PADDING zeroes follow its bytes. *out is freed by the caller. max 0 means no limit. */
+/* Reads a whole file, which may be a pipe; IO_PADDING zeroes follow its bytes and are not counted. *out is freed by the caller,
+ * and untouched on failure. max 0 means no limit; len may be NULL. */
 int io_read_file(const char *path, size_t max, char **out, size_t *len, struct err *e);
+/* The same of what must be a regular file: for names that no user types, where a pipe would keep the program waiting. */
+int io_read_regular(const char *path, size_t max, char **out, size_t *len, struct err *e);
 /* Writes a small file whole: temporary name, fsync, rename, fsync of the directory. */
 int io_write_file(const char *path, const void *bytes, size_t len, struct err *e);
 int io_copy_file(const char *src, const char *dst, struct err *e);

@@ -96,7 +96,7 @@ description_fits(const struct cache_place *p, const struct str *want)
 	size_t len;
 	bool fits = false;
 
-	if (io_read_file(path, DESCRIPTION_MAX, &text, &len, NULL) == 0) {
+	if (io_read_regular(path, DESCRIPTION_MAX, &text, &len, NULL) == 0) {
 		fits = len == want->len && !memcmp(text, want->buf, len);
 		free(text);
 	}
@@ -184,7 +184,7 @@ cache_key_fits(const struct cache_place *p, const struct str *head, bool trust)
 	size_t len;
 	int rc = 0;
 
-	if (io_read_file(path, KEY_MAX, &text, &len, NULL) == 0) {
+	if (io_read_regular(path, KEY_MAX, &text, &len, NULL) == 0) {
 		struct str want = { 0 };
 
 		key_text(p, head, !trust, &want);

@@ -27,7 +27,7 @@ load_manifest(struct ckpt *c, struct err *e)
 	int rc;
 
 	ckpt_join(path, c->dir, "manifest.tsv");
-	if (io_read_file(path, manifest_max, &text, &len, e) < 0)
+	if (io_read_regular(path, manifest_max, &text, &len, e) < 0)
 		return -1;
 	rc = manifest_parse(&c->m, text, len, path, e);
 	free(text);
@@ -43,7 +43,7 @@ load_text(struct ckpt *c, enum manifest_text which, char **out, struct err *e)
 	size_t len;
 
 	ckpt_join(path, c->dir, manifest_text_name[which]);
-	if (io_read_file(path, text_max, out, &len, e) < 0)
+	if (io_read_regular(path, text_max, out, &len, e) < 0)
 		return -1;
 	c->text_sum[which] = hash_xxh3(*out, len);
 	if (c->m.version > 1 && !c->edited && c->text_sum[which] != c->m.text_sum[which])

@@ -160,7 +160,7 @@ ckpt_tracker(const char *save, int64_t *iteration, struct err *e)
 		return err_set(e, "path too long: '%.60s...'", save);
 	if (!io_exists(path))
 		return 0;
-	if (io_read_file(path, 4096, &text, NULL, e) < 0)
+	if (io_read_regular(path, 4096, &text, NULL, e) < 0)
 		return -1;
 	rc = parse_tracker(path, text, iteration, e);
 	free(text);

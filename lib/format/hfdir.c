@@ -250,7 +250,7 @@ open_sharded(struct hfdir *h, const char *dir, const char *index, struct err *e)
 	size_t len;
 	int count, rc = -1;
 
-	if (io_read_file(index, index_max, &text, &len, e) < 0)
+	if (io_read_regular(index, index_max, &text, &len, e) < 0)
 		return -1;
 	if (hf_index_parse(&x, text, len, index, e) == 0) {
 		name = index_files(&x, &count);

@@ -319,6 +319,21 @@ $refusal" mckpt import hf ck
 	[ "$status" = 0 ]
 }
 
+@test "pipes in the place of a checkpoint's files are refused at once" {
+	mckpt import "$hf/llama" ck
+	for file in latest_checkpointed_iteration.txt iter_0000000/manifest.tsv iter_0000000/pieces-00000.safetensors; do
+		mv ck/$file kept
+		mkfifo ck/$file
+		fails 1 "mckpt: cannot open 'ck/$file': not a regular file" timeout 10 mckpt verify ck
+		mv kept ck/$file
+	done
+	copy llama
+	name=$(cd hf && ls *.safetensors | head -n 1)
+	rm "hf/$name"
+	mkfifo "hf/$name"
+	fails 1 "mckpt: cannot open 'hf/$name': not a regular file" timeout 10 mckpt verify hf
+}
+
 @test "a full disk is an error" {
 	mckpt import "$hf/llama" ck
 	run bash -c 'mckpt info --tensors ck >/dev/full'
