@@ -3,13 +3,76 @@
  *
  * Corpora and checkpoints are larger than memory; mapped, they cost address space only, and the
  * page cache is shared by all ranks of a node. The price is that a file cut short by somebody else
- * while it is mapped ends the program with SIGBUS.
+ * while it is mapped ends the program with SIGBUS, whose handler asks here which file it was.
  */
 #include "lib/base/map.h"
 #include "lib/base/io.h"
+#include "lib/base/mem.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+/* Maps that are open. A handler walks the list while other threads open and close theirs, so an entry
+ * stays in it for ever, and is used again: what is read of one is that of a map that its thread is using. */
+struct map_entry {
+	_Atomic(const unsigned char *) base;    /* NULL: of no map */
+	uint64_t size;
+	char *path;
+	struct map_entry *next, *next_unused;
+};
+static _Atomic(struct map_entry *) entries;
+static struct map_entry *unused;
+static pthread_mutex_t entries_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct map_entry *
+entry_add(const struct map *m, const char *path)
+{
+	struct map_entry *x;
+
+	pthread_mutex_lock(&entries_lock);
+	x = unused;
+	if (x) {
+		unused = x->next_unused;
+	} else {
+		x = mem_zalloc(1, sizeof *x);
+		x->next = atomic_load(&entries);
+		atomic_store(&entries, x);
+	}
+	x->size = m->size;
+	x->path = mem_strdup(path);
+	atomic_store(&x->base, m->base);
+	pthread_mutex_unlock(&entries_lock);
+	return x;
+}
+
+static void
+entry_remove(struct map_entry *x)
+{
+	pthread_mutex_lock(&entries_lock);
+	atomic_store(&x->base, NULL);
+	free(x->path);
+	x->path = NULL;
+	x->next_unused = unused;
+	unused = x;
+	pthread_mutex_unlock(&entries_lock);
+}
+
+const char *
+map_file(const void *address)
+{
+	uintptr_t at = (uintptr_t)address;
+
+	for (struct map_entry *x = atomic_load(&entries); x; x = x->next) {
+		uintptr_t base = (uintptr_t)atomic_load(&x->base);
+
+		if (base && at >= base && at - base < x->size)
+			return x->path;
+	}
+	return NULL;
+}
 
 /*
  * An empty file gives base NULL and size 0, because mmap refuses a length of 0. The
@@ -22,6 +85,7 @@ map_open(struct map *m, const char *path, struct err *e)
 	void *p;
 
 	m->base = NULL;
+	m->entry = NULL;
 	if (fd < 0) {
 		m->size = 0;
 		return -1;
@@ -35,6 +99,7 @@ map_open(struct map *m, const char *path, struct err *e)
 			return -1;
 		}
 		m->base = p;
+		m->entry = entry_add(m, path);
 	}
 	close(fd);
 	return 0;
@@ -65,8 +130,10 @@ map_will_need(const struct map *m, uint64_t at, uint64_t bytes)
 void
 map_close(struct map *m)
 {
-	if (m->base)
+	if (m->base) {
+		entry_remove(m->entry);
 		munmap((void *)(uintptr_t)m->base, m->size);
+	}
 	m->base = NULL;
 	m->size = 0;
 }

@@ -7,6 +7,8 @@
  */
 #include "lib/base/prog.h"
 #include "lib/base/clock.h"
+#include "lib/base/map.h"
+#include "lib/base/utf8.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -16,22 +18,10 @@
 #include <unistd.h>
 
 static char prefix[64] = "mikoshi";
+static const char clear_line[] = "\r\033[K";
 static int level;
 static bool progress_shown, muted;
 static void (*leave_hook)(int);
-
-/*
- * The name is what the user typed, without its directory. SIGPIPE is set back to its default: a
- * parent such as Python may have it ignored, and a filter whose reader is gone must end.
- */
-void
-prog_begin(const char *argv0)
-{
-	const char *slash = strrchr(argv0, '/');
-
-	snprintf(prefix, sizeof prefix, "%s", slash ? slash + 1 : argv0);
-	signal(SIGPIPE, SIG_DFL);
-}
 
 /* From here on messages begin with NAME[RANK]. A second call replaces the number. */
 void
@@ -77,31 +67,78 @@ prog_on_exit(void (*leave)(int status))
 	leave_hook = leave;
 }
 
-/* One line, one write, so that lines of many ranks do not mix. */
+/* One line, one write, so that lines of many ranks do not mix. Names are whatever their makers liked, so what
+ * is in them is escaped. Safe in a handler. */
 static void
-say(const char *fmt, va_list ap)
+put_line(const char *begin, const char *text)
 {
-	char line[4608];
-	int n = snprintf(line, sizeof line, "%s%s: ", progress_shown ? "\r\033[K" : "", prefix);
-	int start = n, m;
+	char line[6144];
+	size_t n = strlen(begin), m = strlen(prefix);
 
-	if (muted)
-		return;
-	progress_shown = false;
-	m = vsnprintf(line + n, sizeof line - (size_t)n - 1, fmt, ap);
-	n += m < (int)sizeof line - n - 2 ? m : (int)sizeof line - n - 2;
-	for (int i = start; i < n; i++)
-		if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
-			line[i] = '?';
+	memcpy(line, begin, n);
+	memcpy(line + n, prefix, m);
+	n += m;
+	line[n++] = ':';
+	line[n++] = ' ';
+	n += utf8_escape(text, strlen(text), line + n, sizeof line - n - 1);
 	line[n++] = '\n';
-	fflush(stdout);
-	for (int done = 0; done < n;) {
-		ssize_t w = write(STDERR_FILENO, line + done, (size_t)(n - done));
+	for (size_t done = 0; done < n;) {
+		ssize_t w = write(STDERR_FILENO, line + done, n - done);
 
 		if (w <= 0)
 			return;
-		done += (int)w;
+		done += (size_t)w;
 	}
+}
+
+static void
+say(const char *fmt, va_list ap)
+{
+	char text[4608];
+
+	if (muted)
+		return;
+	vsnprintf(text, sizeof text, fmt, ap);
+	fflush(stdout);
+	put_line(progress_shown ? clear_line : "", text);
+	progress_shown = false;
+}
+
+/* A page of a mapped file that is not there any more. Other reasons for the signal are faults of the program: it
+ * comes again when the handler returns, and then ends it. */
+static void
+lost_page(int sig, siginfo_t *info, void *context)
+{
+	static const char reason[] = ": cannot be read any more: the file was cut short while it was in use, or its disk failed";
+	const char *path = map_file(info->si_addr);
+	char text[4096 + sizeof reason];
+	size_t n = path ? strlen(path) : 0;
+
+	(void)context;
+	if (!path) {
+		signal(sig, SIG_DFL);
+		return;
+	}
+	n = n < 4096 ? n : 4096;
+	memcpy(text, path, n);
+	memcpy(text + n, reason, sizeof reason);
+	put_line("", text);
+	_exit(EXIT_FAILED);
+}
+
+/*
+ * The name is what the user typed, without its directory. SIGPIPE is set back to its default: a
+ * parent such as Python may have it ignored, and a filter whose reader is gone must end.
+ */
+void
+prog_begin(const char *argv0)
+{
+	const char *slash = strrchr(argv0, '/');
+	struct sigaction bus = { .sa_sigaction = lost_page, .sa_flags = SA_SIGINFO };
+
+	snprintf(prefix, sizeof prefix, "%s", slash ? slash + 1 : argv0);
+	signal(SIGPIPE, SIG_DFL);
+	sigaction(SIGBUS, &bus, NULL);
 }
 
 static void leave(int status) __attribute__((noreturn));
@@ -226,6 +263,7 @@ prog_progress(const char *fmt, ...)
 {
 	static double last;
 	double now = clock_seconds();
+	char text[1024], line[1024];
 	va_list ap;
 
 	if (level < 0 || !isatty(STDERR_FILENO))
@@ -233,10 +271,11 @@ prog_progress(const char *fmt, ...)
 	if (progress_shown && now - last < 0.2)
 		return;
 	last = now;
-	fprintf(stderr, "\r\033[K%s: ", prefix);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
+	utf8_escape(text, strlen(text), line, sizeof line);
+	fprintf(stderr, "%s%s: %s", clear_line, prefix, line);
 	fflush(stderr);
 	progress_shown = true;
 }
@@ -247,6 +286,6 @@ prog_progress_end(void)
 {
 	if (!progress_shown)
 		return;
-	fputs("\r\033[K", stderr);
+	fputs(clear_line, stderr);
 	progress_shown = false;
 }

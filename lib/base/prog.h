@@ -2,7 +2,7 @@
  * prog.h - the frame of a program: its name, its words to people, its end
  *
  * Only bin/ and train/ may include this. Every line goes to standard error as "prog: text\n" in one
- * write, with control characters made harmless; on many ranks the prefix is "prog[rank]:". -q
+ * write, with control characters and malformed UTF-8 escaped; on many ranks the prefix is "prog[rank]:". -q
  * silences notes and progress, never warnings.
  */
 #ifndef BASE_PROG_H

@@ -87,6 +87,59 @@ utf8_check(const unsigned char *s, size_t n)
 	return n;
 }
 
+/* Characters that are not shown as themselves: first and last. */
+static bool
+is_hidden(uint32_t c)
+{
+	static const uint32_t range[][2] = { { 0, 0x1f }, { 0x7f, 0x9f }, { 0x200e, 0x200f }, { 0x2028, 0x202e },
+		{ 0x2066, 0x2069 } };
+
+	for (size_t i = 0; i < sizeof range / sizeof *range; i++)
+		if (c >= range[i][0] && c <= range[i][1])
+			return true;
+	return false;
+}
+
+/* The lowest digits of c in base 16. */
+static int
+put_escape(char letter, uint32_t c, int digits, char out[8])
+{
+	out[0] = '\\';
+	out[1] = letter;
+	for (int i = 0; i < digits; i++)
+		out[2 + i] = "0123456789abcdef"[c >> 4 * (digits - 1 - i) & 15];
+	return 2 + digits;
+}
+
+/* No printf: handlers may not call it. */
+size_t
+utf8_escape(const char *bytes, size_t n, char *out, size_t size)
+{
+	static const char plain[] = "\n\t\r", letters[] = "ntr";
+	size_t at = 0, used;
+
+	for (size_t i = 0; i < n; i += used) {
+		const char *p = bytes + i, *known;
+		uint32_t c = (unsigned char)*p;
+		int len = utf8_decode((const unsigned char *)p, n - i, &c), put = len;
+		char e[8];
+
+		used = len ? (size_t)len : 1;
+		if (len && !is_hidden(c))
+			memcpy(e, p, (size_t)len);
+		else if (c && (known = strchr(plain, (int)c)))
+			put = put_escape(letters[known - plain], 0, 0, e);
+		else
+			put = len < 2 ? put_escape('x', c, 2, e) : put_escape('u', c, 4, e);
+		if (at + (size_t)put + 1 > size)
+			break;
+		memcpy(out + at, e, (size_t)put);
+		at += (size_t)put;
+	}
+	out[at] = '\0';
+	return at;
+}
+
 /* For output that must be UTF-8 whatever the input was: a character cut in two gives several marks. */
 void
 utf8_repair(const char *bytes, size_t n, struct str *out)

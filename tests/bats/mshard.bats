@@ -615,6 +615,21 @@ q_00002	6" ]
 	refused 2 "mshard: unknown option '--jsno'; the nearest is '--json'" mshard info --jsno a_u16
 }
 
+@test "pipes in the place of files that are mapped are refused at once" {
+	mkfifo p.idx
+	cp a_u16.bin p.bin
+	refused 1 "mshard: cannot open 'p.idx': not a regular file" timeout 10 mshard info p
+	rm p.idx p.bin
+	cp a_u16.idx p.idx
+	mkfifo p.bin
+	refused 1 "mshard: cannot open 'p.bin': not a regular file" timeout 10 mshard verify p
+}
+
+@test "names with control characters and malformed UTF-8 are escaped, others are not" {
+	refused 1 "mshard: cannot open 'a\\u009b2J\\x1b[31m\\xff\\nb\\u202eü.idx': No such file or directory" \
+		mshard info $'a\xc2\x9b2J\x1b[31m\xff\nb\xe2\x80\xaeü'
+}
+
 @test "the examples of the manual" {
 	tokenizer
 	mkdir data

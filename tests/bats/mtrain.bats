@@ -629,6 +629,27 @@ the checkpoint's where the command line says nothing" --mock-data --load S --squ
 		--generate 4 --prompt-file prompt
 }
 
+@test "a dataset that is cut short while it is used: one line with its name" {
+	cp "$ids.bin" cut.bin
+	cp "$ids.idx" cut.idx
+	mtrain --config tiny.conf --data-path cut --split 100,0,0 --train-iters 1000000 >log 2>&1 &
+	for _ in $(seq 200); do
+		grep -q ' iteration ' log && break
+		sleep 0.05
+	done
+	: >cut.bin
+	ended=0
+	wait $! || ended=$?
+	[ "$ended" = 1 ]
+	run -0 grep '^mtrain' log
+	[ "${lines[-1]}" = "mtrain: cut.bin: cannot be read any more: the file was cut short while it was in use, or its disk failed" ]
+	[ "$(tail -n 1 log)" = "${lines[-1]}" ]
+}
+
+@test "options and lists of corpora may come through pipes" {
+	mtrain -q --config <(cat tiny.conf) --data-args-path <(echo "$ids") --split 100,0,0 --train-iters 1
+}
+
 @test "the manual's examples run" {
 	awk '/^\.Sh EXAMPLES/ { on = 1 } /^\.Sh DIAGNOSTICS/ { on = 0 }
 		on && /^\.Ed/ { code = 0; print "" }

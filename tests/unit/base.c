@@ -2,6 +2,7 @@
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
 #include "lib/base/json.h"
+#include "lib/base/map.h"
 #include "lib/base/opt.h"
 #include "lib/base/pool.h"
 #include "lib/base/rng.h"
@@ -320,6 +321,57 @@ test_file_sizes(void)
 	unlink(path);
 }
 
+/* Whole escapes as far as they fit. */
+static void
+test_escape(void)
+{
+	static const struct {
+		const char *text, *want;
+	} row[] = {
+		{ "plain \\ ü", "plain \\ ü" }, { "a\nb\tc\rd", "a\\nb\\tc\\rd" }, { "\x1b[2J\x7f", "\\x1b[2J\\x7f" },
+		{ "\xc2\x85\xc2\x9b\xc2\xa0", "\\u0085\\u009b\xc2\xa0" }, { "\xff\xc2", "\\xff\\xc2" },
+		{ "\xe2\x80\xa8\xe2\x80\xae\xe2\x81\xa6\xe2\x82\xac", "\\u2028\\u202e\\u2066\xe2\x82\xac" },
+		{ "\xed\xa0\x80", "\\xed\\xa0\\x80" },
+	};
+	char out[64];
+
+	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+		CHECK(utf8_escape(row[i].text, strlen(row[i].text), out, sizeof out) == strlen(row[i].want));
+		CHECK_STR(out, row[i].want);
+	}
+	CHECK(utf8_escape("a\0b", 3, out, sizeof out) == 6 && !strcmp(out, "a\\x00b"));
+	CHECK(utf8_escape("ab\n", 3, out, 4) == 2 && !strcmp(out, "ab"));
+	CHECK(utf8_escape("ab\n", 3, out, 5) == 4 && !strcmp(out, "ab\\n"));
+}
+
+/* Which map an address belongs to, as maps come and go. */
+static void
+test_maps(void)
+{
+	char dir[] = "/tmp/mikoshi-maps-XXXXXX", path[3][64];
+	struct map map[3];
+	struct err e;
+
+	CHECK(mkdtemp(dir) != NULL);
+	for (int i = 0; i < 3; i++) {
+		snprintf(path[i], sizeof path[i], "%s/%d", dir, i);
+		CHECK(io_write_file(path[i], "abc", i < 2 ? 3 : 0, &e) == 0 && map_open(&map[i], path[i], &e) == 0);
+	}
+	for (int round = 0; round < 3; round++) {
+		const unsigned char *base = map[0].base;
+
+		CHECK_STR(map_file(map[0].base), path[0]);
+		CHECK_STR(map_file(map[1].base + 2), path[1]);
+		CHECK(!map_file(&e) && !map_file(NULL) && !map[2].base);
+		map_close(&map[0]);
+		CHECK(!map_file(base));
+		CHECK(map_open(&map[0], path[0], &e) == 0);
+	}
+	for (int i = 0; i < 3; i++)
+		map_close(&map[i]);
+	CHECK(io_remove_tree(dir, &e) == 0);
+}
+
 int
 main(void)
 {
@@ -329,10 +381,12 @@ main(void)
 	test_hashes();
 	test_rng();
 	test_utf8();
+	test_escape();
 	test_json();
 	test_dtype();
 	test_nonfinite();
 	test_pool();
 	test_files();
+	test_maps();
 	return check_done();
 }
