@@ -15,6 +15,7 @@
 #include "lib/format/ckpt.h"
 #include "train/save.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -39,6 +40,7 @@ struct saver {
 	enum phase phase;
 	struct progress at;
 	double start;                   /* seconds */
+	bool told;                      /* that a save had to wait for the one before */
 	char dir[1024];
 	struct str options, state, lines;
 	struct ckpt_writer *writer;
@@ -370,13 +372,42 @@ agree_on_background(struct saver *s)
 		note("no memory for copies of %zu bytes: training waits for each save", s->bytes);
 }
 
+/* A save that is due before the one before has ended, said once: the disk is what training waits for. */
+static void
+say_waiting(struct saver *s, int64_t iteration, double due)
+{
+	double now = clock_seconds(), interval = (double)(iteration - s->at.iteration);
+
+	if (s->told || s->e->rank != 0 || (now - due) * 100 < due - s->start)
+		return;
+	s->told = true;
+	note("the save of iteration %lld took %.2f s, and the next one was due after %.2f s: training waited %.2f s "
+	     "for it; with --save-interval %.0f it would not wait",
+	    (long long)s->at.iteration, now - s->start, due - s->start, now - due,
+	    ceil(interval * (now - s->start) / (due - s->start)));
+}
+
+/* Before another save is begun. */
+static int
+end_previous(struct saver *s, int64_t iteration, struct err *err)
+{
+	bool busy = saver_busy(s);
+	double due = clock_seconds();
+
+	if (saver_wait(s, err) < 0)
+		return -1;
+	if (busy && due > s->start)
+		say_waiting(s, iteration, due);
+	job_join(s);
+	return 0;
+}
+
 /* What the texts say is of now: scaler and schedule go on while the save runs. */
 int
 saver_start(struct saver *s, const struct progress *p, const char *data, struct err *err)
 {
-	if (saver_wait(s, err) < 0)
+	if (end_previous(s, p->iteration, err) < 0)
 		return -1;
-	job_join(s);
 	agree_on_background(s);
 	s->at = *p;
 	s->start = clock_seconds();
