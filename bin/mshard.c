@@ -4,6 +4,8 @@
 #include "shard/maps.h"
 #include "shard/options.h"
 
+#include <stdlib.h>
+
 /* Bytes of tokens; shown on a terminal, at most 5 times a second. */
 static void
 progress(uint64_t done, uint64_t total)
@@ -69,23 +71,24 @@ run_head(const void *cfg, int argc, char **argv, struct err *e)
 	return rc;
 }
 
-/* Everything wrong with the options is said before a file is opened. */
+/* Everything wrong with the options is said before a dataset is opened. */
 static int
 run_sample(const void *cfg, int argc, char **argv, struct err *e)
 {
 	struct sample_config c = *(const struct sample_config *)cfg;
 	struct str notes = { 0 };
 	struct tokenizer *t;
-	int rc;
+	char *lists = NULL;
+	int rc = CLI_USAGE;
 
-	if (argc > 0)
-		err_set(e, "operand '%s': the datasets are those of --data-path", argv[0]);
-	if (argc > 0 || shard_sample_check(&c, e) < 0 || shard_tokenizer(&c.spec, &t, e) < 0)
-		return CLI_USAGE;
-	c.tokenizer = t;
-	rc = shard_sample(&c, stdout, &notes, e);
-	cli_say(&notes, note);
-	tokenizer_close(t);
+	if (shard_no_operands(argc, argv, e) == 0 && shard_maps_load(&c.maps, &lists, e) == 0 && shard_sample_check(&c, e) == 0 &&
+	    shard_tokenizer(&c.spec, &t, e) == 0) {
+		c.tokenizer = t;
+		rc = shard_sample(&c, stdout, &notes, e);
+		cli_say(&notes, note);
+		tokenizer_close(t);
+	}
+	free(lists);
 	return rc;
 }
 
@@ -134,20 +137,20 @@ run_repair(const void *cfg, int argc, char **argv, struct err *e)
 	return shard_repair(&c, argv[0], stdout, e);
 }
 
-/* Everything wrong with the options is said before a file is opened. Notes follow the product. */
+/* Everything wrong with the options is said before a dataset is opened. Notes follow the product. */
 static int
 run_maps(int (*run)(const struct maps_config *, FILE *, struct str *, struct err *), const void *cfg, int argc, char **argv,
     struct err *e)
 {
+	struct maps_config c = *(const struct maps_config *)cfg;
 	struct str notes = { 0 };
-	int rc;
+	char *lists = NULL;
+	int rc = CLI_USAGE;
 
-	if (argc > 0)
-		err_set(e, "operand '%s': the datasets are those of --data-path", argv[0]);
-	if (argc > 0 || shard_maps_check(cfg, e) < 0)
-		return CLI_USAGE;
-	rc = run(cfg, stdout, &notes, e);
+	if (shard_no_operands(argc, argv, e) == 0 && shard_maps_load(&c, &lists, e) == 0 && shard_maps_check(&c, e) == 0)
+		rc = run(&c, stdout, &notes, e);
 	cli_say(&notes, note);
+	free(lists);
 	return rc;
 }
 

@@ -94,7 +94,7 @@ configure(struct train_config *c, int parsed, struct err *e)
 		return -1;
 	if (c->parse.want_help || c->parse.want_version)
 		return 0;
-	if (comm_agree(world, check(c, e), e))
+	if (agree_lists(world, c, e) < 0 || comm_agree(world, check(c, e), e))
 		return -1;
 	return c->o.dry_run ? 0 : agree_start(world, c, e);
 }

@@ -64,6 +64,15 @@ present(const struct data_paths *p, const struct split_matrix *m, enum split whi
 	return l->count > 0 && (p->per_split || m->present[which]) && !(blend && wanted == 0);
 }
 
+int
+shard_maps_load(struct maps_config *c, char **text, struct err *e)
+{
+	int rc = data_paths_load(&c->paths, text, &c->paths.text_bytes, e);
+
+	c->paths.text = *text;
+	return rc;
+}
+
 /* Wrong usage and a dataset that cannot be read have different exit statuses, hence everything about the options alone here. */
 int
 shard_maps_check(const struct maps_config *c, struct err *e)

@@ -21,6 +21,9 @@ struct maps_config {
 
 extern const struct opt shard_index_opts[], shard_blend_opts[];
 
+/* Reads the file that lists the corpora, if an option names one, into c: once, since it may be a pipe. The caller frees *text
+ * after the last use of c. */
+int shard_maps_load(struct maps_config *c, char **text, struct err *e);
 /* What the option tables cannot check, lists of corpora included; -1 is wrong usage. */
 int shard_maps_check(const struct maps_config *c, struct err *e);
 /* The maps of every split that is present, written: rows "split samples epochs hash dataset". The options are checked; notes gets

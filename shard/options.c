@@ -124,6 +124,13 @@ shard_operands(const char *verb, int argc, char **argv, int most, struct err *e)
 	return argc == 0 || argc > most ? -1 : 0;
 }
 
+int
+shard_no_operands(int argc, char **argv, struct err *e)
+{
+	return argc == 0 ? 0
+	    : err_set(e, "operand '%s': the datasets are those of --data-path", argv[0]);
+}
+
 /* The tokenizer of the spec, when the options name one; *t NULL: they do not. */
 int
 shard_tokenizer(const struct tokenizer_spec *spec, struct tokenizer **t, struct err *e)

@@ -14,6 +14,8 @@ extern const struct opt shard_info_opts[], shard_verify_opts[], shard_head_opts[
 
 /* At least one dataset and at most `most`, whose names become prefixes; -1 is wrong usage. */
 int shard_operands(const char *verb, int argc, char **argv, int most, struct err *e);
+/* None, for the verbs whose datasets are options. */
+int shard_no_operands(int argc, char **argv, struct err *e);
 /* Opens the tokenizer of a spec; *t NULL: the options name none. -1 is wrong usage. */
 int shard_tokenizer(const struct tokenizer_spec *spec, struct tokenizer **t, struct err *e);
 

@@ -1,11 +1,13 @@
 /*
- * agree.c - comparing what the ranks were given, before anybody depends on it
+ * agree.c - comparing what the ranks were given, and handing out what only one can read, before
+ * anybody depends on it
  *
  * Ranks with different options would wait for each other for ever, or train one model with two
  * learning rates. One reduction of 16 bytes finds that out.
  */
 #include "train/agree.h"
 #include "lib/base/hash.h"
+#include "lib/base/mem.h"
 #include "lib/base/prog.h"
 
 #include <stdlib.h>
@@ -233,6 +235,31 @@ agree_options(struct comm *world, const struct train_config *c, struct err *e)
 	rc = agree_text(world, text.buf, e);
 	str_release(&text);
 	return rc;
+}
+
+int
+agree_lists(struct comm *world, struct train_config *c, struct err *e)
+{
+	struct path_options *o = &c->o.paths;
+	int64_t bytes = 0;
+	struct tensor length = tensor_1d(&bytes, DTYPE_I64, 1), text;
+	int rc = 0;
+
+	if (!train_reads_data(c) || !(o->data_args_path || o->per_split_data_args_path))
+		return 0;
+	if (world->rank == 0)
+		rc = data_paths_load(o, &c->lists, &o->text_bytes, e);
+	if (comm_agree(world, rc, e))
+		return -1;
+	bytes = (int64_t)o->text_bytes;
+	world->ops->broadcast(world, NULL, &length, 0);
+	if (world->rank != 0)
+		c->lists = mem_zalloc((size_t)bytes + 1, 1);
+	text = tensor_1d(c->lists, DTYPE_U8, bytes);
+	world->ops->broadcast(world, NULL, &text, 0);
+	o->text = c->lists;
+	o->text_bytes = (size_t)bytes;
+	return 0;
 }
 
 /* A difference that is worth a line, and no more. */

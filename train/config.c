@@ -15,6 +15,7 @@
 #include "train/backend.h"
 #include "train/refused.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Notes are collected as one text while options are read, before it is known whether this rank
@@ -66,6 +67,7 @@ train_release(struct train_config *c)
 {
 	tokenizer_close(c->tokenizer);
 	data_paths_release(&c->paths);
+	free(c->lists);
 	opt_release(&c->parse);
 }
 
@@ -377,6 +379,15 @@ check_files(struct train_config *c, struct err *e)
 	    check_file("prompt-file", o->prompt_file, e) < 0)
 		return -1;
 	return o->tokens_file || o->generate ? 0 : check_data(c, e);
+}
+
+/* Made-up data are none; inference has none, and a plan looks at none. */
+bool
+train_reads_data(const struct train_config *c)
+{
+	const struct train_options *o = &c->o;
+
+	return !o->dry_run && !o->tokens_file && !o->generate && !o->mock_data;
 }
 
 /* What the backend cannot compute. A plan for other machines is not held to this one's. A

@@ -74,6 +74,7 @@ struct train_config {
 	struct optim_options optim;
 	struct scaler scaler;
 	struct data_paths paths;        /* of a run that reads datasets */
+	char *lists;                    /* text of the file that names them, which is rank 0's; else NULL */
 	struct tokenizer *tokenizer;    /* NULL: none given */
 	int64_t eod;                    /* -1: none */
 	int64_t train_iters;
@@ -87,6 +88,8 @@ extern const char *const mtrain_backends[];
 
 /* Parses the command line, before MPI has started. After --help and --version (c->parse says so) nothing else is of use. */
 int  train_parse(struct train_config *c, int argc, char **argv, struct err *e);
+/* Does the run read datasets? */
+bool train_reads_data(const struct train_config *c);
 /* --help on standard output. */
 void train_help(void);
 /* Everything that can be wrong is found here. world_size: ranks there are, or those of

@@ -179,22 +179,14 @@ parse_text(const char *text, const char *name, struct path_list *out, struct err
 	return rc;
 }
 
-/* A whole file of words. */
+/* A whole file of words; a NUL follows its last byte. */
 static int
-read_file(const char *path, struct path_list *out, struct err *e)
+parse_words(const struct path_options *o, struct path_list *out, struct err *e)
 {
-	char *text;
-	size_t len;
-	int rc;
-
-	if (io_read_file(path, FILE_MAX, &text, &len, e) < 0)
-		return -1;
-	if (strlen(text) != len)
-		rc = err_at(e, path, 0, "not a text: byte %zu is NUL", strlen(text));
-	else
-		rc = parse_text(text, path, out, e);
-	free(text);
-	return rc;
+	if (strlen(o->text) != o->text_bytes)
+		return err_at(e, o->data_args_path, 0, "not a text: byte %zu is NUL",
+		    strlen(o->text));
+	return parse_text(o->text, o->data_args_path, out, e);
 }
 
 /* An array whose elements are words, or numbers in the places of weights. */
@@ -251,9 +243,10 @@ parse_member(const struct json_value *v, const char *path, enum split which, str
 
 /* {"train": ..., "valid": ..., "test": ...} */
 static int
-read_per_split(const char *path, struct data_paths *out, struct err *e)
+parse_per_split(const struct path_options *o, struct data_paths *out, struct err *e)
 {
-	struct json *j = json_read(path, FILE_MAX, e);
+	const char *path = o->per_split_data_args_path;
+	struct json *j = json_parse(o->text, o->text_bytes, path, e);
 	int rc = 0;
 
 	if (!j)
@@ -302,25 +295,48 @@ check_kinds(const struct path_options *o, struct err *e)
 	return 0;
 }
 
+int
+data_paths_load(const struct path_options *o, char **text, size_t *bytes, struct err *e)
+{
+	const char *path = o->data_args_path ? o->data_args_path : o->per_split_data_args_path;
+
+	*text = NULL;
+	*bytes = 0;
+	return path ? io_read_file(path, FILE_MAX, text, bytes, e) : 0;
+}
+
+/* A list of words, in a file or typed; or three of them. The file's text is there. */
+static int
+parse(const struct path_options *o, struct data_paths *out, struct err *e)
+{
+	out->per_split = !o->data_path.count && !o->data_args_path;
+	if (o->data_path.count)
+		return path_list_parse(
+		    o->data_path.count, o->data_path.item, "--data-path", &out->list[0], e);
+	if (o->data_args_path)
+		return parse_words(o, &out->list[0], e);
+	return o->per_split_data_args_path ? parse_per_split(o, out, e)
+					   : read_split_paths(o, out, e);
+}
+
 /* On failure nothing is held. */
 int
 data_paths_read(const struct path_options *o, struct data_paths *out, struct err *e)
 {
+	struct path_options whole = *o;
+	char *read = NULL;
 	int rc = check_kinds(o, e);
 
 	memset(out, 0, sizeof *out);
-	out->per_split = rc == 0 && !o->data_path.count && !o->data_args_path;
-	if (rc == 0 && o->data_path.count)
-		rc = path_list_parse(
-		    o->data_path.count, o->data_path.item, "--data-path", &out->list[0], e);
-	else if (rc == 0 && o->data_args_path)
-		rc = read_file(o->data_args_path, &out->list[0], e);
-	else if (rc == 0 && o->per_split_data_args_path)
-		rc = read_per_split(o->per_split_data_args_path, out, e);
-	else if (rc == 0)
-		rc = read_split_paths(o, out, e);
+	if (rc == 0 && !o->text) {
+		rc = data_paths_load(o, &read, &whole.text_bytes, e);
+		whole.text = read;
+	}
+	if (rc == 0)
+		rc = parse(&whole, out, e);
 	if (rc < 0)
 		data_paths_release(out);
+	free(read);
 	return rc;
 }
 

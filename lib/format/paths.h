@@ -37,11 +37,16 @@ struct path_options {
 	struct opt_list split_path[SPLIT_COUNT];        /* --train-data-path and so on */
 	const char *data_args_path;                     /* --data-args-path: a file of such words, between blanks */
 	const char *per_split_data_args_path;           /* JSON: {"train": [..] or "..", "valid": .., "test": ..} */
+	const char *text;                               /* what is in that file, text_bytes of it; NULL: it is read when needed */
+	size_t text_bytes;
 };
 
+/* Reads the file that one of the options names, at most 64 MiB of it, to its end and once: it may be a pipe. *text, which the
+ * caller frees, is NULL when none names one. */
+int  data_paths_load(const struct path_options *o, char **text, size_t *bytes, struct err *e);
 /*
- * Reads whichever of the options is given; none or more than one kind is an error, which names the options. Files are read here
- * (at most 64 MB). The lists own their strings.
+ * Reads whichever of the options is given; none or more than one kind is an error, which names the options. The lists own their
+ * strings.
  */
 int  data_paths_read(const struct path_options *o, struct data_paths *out, struct err *e);
 void data_paths_release(struct data_paths *p);

@@ -118,6 +118,18 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	fails 1 "no samples to train on: --split gives training no share; --skip-train evaluates alone" --data-path a --split 0,1,0
 }
 
+@test "a list in a pipe is read once, by rank 0 for all ranks" {
+	echo "0.75 a 0.25 b" >list
+	echo '{"train": [0.75, "a", 0.25, "b"], "valid": null, "test": null}' >lists
+	mkfifo pipe
+	mpirun -np 2 mtrain -q --config tiny.conf --data-path 0.75 a 0.25 b --metrics-file one.jsonl
+	timeout 30 cat list >pipe &
+	timeout 30 mpirun -np 2 mtrain -q --config tiny.conf --data-args-path pipe --metrics-file two.jsonl
+	[ "$(losses one.jsonl)" = "$(losses two.jsonl)" ]
+	mpirun -np 2 mtrain -q --config tiny.conf --per-split-data-args-path /dev/stdin --metrics-file three.jsonl <lists
+	[ "$(losses one.jsonl)" = "$(losses three.jsonl)" ]
+}
+
 @test "a list without weights gives every sample once, and not more" {
 	works --data-path a c --train-iters 20
 	notes "data: train: 80 samples from 2 corpora"

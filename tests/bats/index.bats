@@ -112,7 +112,7 @@ test	0	1" ]
 	first=$output
 	printf '30 corpora/a_u16\n50 corpora/b_i32\n20 corpora/c_u16\n' >list
 	before=$(stat -c '%n %i' cache/*)
-	run -0 --separate-stderr mshard index --data-args-path list --split 90,10,0 --seq-length 64 --num-samples 700,20,0 --data-cache-path cache \
+	run -0 --separate-stderr mshard index --data-args-path <(cat list) --split 90,10,0 --seq-length 64 --num-samples 700,20,0 --data-cache-path cache \
 		--tokenizer-option vocab_size=50257 eod_id=50256 --num-dataset-builder-threads 1
 	[ "$output" = "$first" ] && [ -z "$stderr" ]
 	[ "$(stat -c '%n %i' cache/*)" = "$before" ]
