@@ -99,7 +99,7 @@ setup()
 	mckpt diff out out-rounded >diff
 	"$make_checkpoint" large 131 large
 	fails 0 "mexport: 1 numbers are too large for fp16 and became infinite; bf16 would hold them" mexport -q --dtype fp16 large out16
-	mckpt verify out16
+	fails 1 "mckpt: out16: tensor 'decoder.final_layernorm.weight': 1 of 16 elements are not finite" mckpt verify out16
 }
 
 @test "GPT-2's vocab.json and merges.txt" {
