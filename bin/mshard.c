@@ -82,7 +82,7 @@ run_sample(const void *cfg, int argc, char **argv, struct err *e)
 	int rc = CLI_USAGE;
 
 	if (shard_no_operands(argc, argv, e) == 0 && shard_maps_load(&c.maps, &lists, e) == 0 && shard_sample_check(&c, e) == 0 &&
-	    shard_tokenizer(&c.spec, &t, e) == 0) {
+	    shard_tokenizer(&c.maps.spec, &t, e) == 0) {
 		c.tokenizer = t;
 		rc = shard_sample(&c, stdout, &notes, e);
 		cli_say(&notes, note);

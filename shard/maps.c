@@ -5,6 +5,8 @@
  * names and the same files.
  */
 #include "shard/maps.h"
+#include "lib/token/identity.h"
+#include "lib/token/options.h"
 #include "shard/maps_options.h"
 
 #include <errno.h>
@@ -16,6 +18,7 @@ enum { THREADS_MAX = 16 };
 
 const struct opt shard_index_opts[] = {
 	MAPS_OPTS(0),
+	TOKENIZER_OPTS,
 	MAPS_TOKENIZER_OPTS(0),
 	OPT_END
 };
@@ -25,6 +28,7 @@ const struct opt shard_blend_opts[] = {
 	{ .name = "consumed-samples", .type = OPT_INT, MAPS(0, consumed), .max = 1e15, .unit = "samples",
 	  .help = "the column consumed tells how many of the first so many training samples come from each corpus" },
 	{ .name = "dry-run", .type = OPT_FLAG, MAPS(0, dry_run), .help = "print the table and write nothing" },
+	TOKENIZER_OPTS,
 	MAPS_TOKENIZER_OPTS(0),
 	OPT_END
 };
@@ -73,6 +77,13 @@ shard_maps_load(struct maps_config *c, char **text, struct err *e)
 	return rc;
 }
 
+/* What the names are said to know, in place of what follows from a tokenizer. */
+static bool
+names_given(const struct maps_config *c)
+{
+	return c->tokenizer_class || c->tokenizer_path || c->tokenizer_option.count > 0;
+}
+
 /* Wrong usage and a dataset that cannot be read have different exit statuses, hence everything about the options alone here. */
 int
 shard_maps_check(const struct maps_config *c, struct err *e)
@@ -90,6 +101,9 @@ shard_maps_check(const struct maps_config *c, struct err *e)
 		if (!strchr(c->tokenizer_option.item[i], '='))
 			return err_set(e, "--tokenizer-option %s: must be KEY=VALUE",
 			    c->tokenizer_option.item[i]);
+	if (names_given(c) && (c->spec.type || c->spec.model || c->spec.vocab))
+		return err_set(e,
+		    "--tokenizer-class, --tokenizer-path and --tokenizer-option: stand in for a tokenizer; one is given");
 	if (parse_counts(c->num_samples, count, e) < 0)
 		return -1;
 	return split_parse(c->split, &m, e);
@@ -174,6 +188,24 @@ thread_count(const struct maps_config *c)
 	return cores < 1 ? 1 : cores > THREADS_MAX ? THREADS_MAX : (int)cores;
 }
 
+/* The tokenizer for the names: what is said of it, or the one that training would have. */
+static int
+name_tokenizer(const struct maps_config *c, struct str *out, struct err *e)
+{
+	struct tokenizer_identity id;
+
+	if (names_given(c)) {
+		samples_tokenizer(c->tokenizer_class, c->tokenizer_path, c->tokenizer_option.item,
+		    c->tokenizer_option.count, out);
+		return 0;
+	}
+	if (tokenizer_identity(&c->spec, &id, e) < 0)
+		return -1;
+	samples_tokenizer(NULL, id.path, (const char *const *)id.argument, id.count, out);
+	tokenizer_identity_release(&id);
+	return 0;
+}
+
 /* Opens the corpora of all splits once. */
 int
 shard_maps_run(const struct maps_run *r, struct str *notes, struct err *e)
@@ -185,12 +217,14 @@ shard_maps_run(const struct maps_run *r, struct str *notes, struct err *e)
 	struct pool *pool;
 	int rc = -1;
 
-	if (data_paths_read(&r->c->paths, &paths, e) < 0)
+	if (name_tokenizer(r->c, &tokenizer, e) < 0)
 		return -1;
+	if (data_paths_read(&r->c->paths, &paths, e) < 0) {
+		str_release(&tokenizer);
+		return -1;
+	}
 	pool = pool_new(thread_count(r->c));
 	o.corpora = corpora_open(&paths, NULL, pool, e);
-	samples_tokenizer(r->c->tokenizer_class, r->c->tokenizer_path, r->c->tokenizer_option.item,
-	    r->c->tokenizer_option.count, &tokenizer);
 	cfg = common_config(r, tokenizer.buf, pool);
 	if (o.corpora)
 		rc = run_splits(r, &o, &cfg, e);

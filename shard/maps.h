@@ -6,11 +6,13 @@
 
 #include "lib/base/opt.h"
 #include "lib/format/blend.h"
+#include "lib/token/tokenizer.h"
 
 #include <stdio.h>
 
 /* The options as they were typed. */
 struct maps_config {
+	struct tokenizer_spec spec;     /* first: the tokenizer's option rows rely on it */
 	struct path_options paths;
 	struct opt_list tokenizer_option;
 	const char *split, *num_samples, *tokenizer_class, *tokenizer_path, *cache_dir;

@@ -4,12 +4,10 @@
 #ifndef SHARD_SAMPLE_H
 #define SHARD_SAMPLE_H
 
-#include "lib/token/tokenizer.h"
 #include "shard/maps.h"
 
 struct sample_config {
-	struct tokenizer_spec spec;     /* first: the tokenizer's option rows rely on it */
-	struct maps_config maps;
+	struct maps_config maps;        /* first, as its spec has to be */
 	int which;                      /* enum split */
 	int64_t sample, count;          /* the first, and how many; with `index` how many iterations */
 	bool index;

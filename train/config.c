@@ -77,7 +77,8 @@ static int
 open_tokenizer(struct train_config *c, struct err *e)
 {
 	const struct train_options *o = &c->o;
-	struct tokenizer_spec spec = { .type = o->tokenizer_type,
+
+	c->spec = (struct tokenizer_spec){ .type = o->tokenizer_type,
 		.model = o->tokenizer_model,
 		.vocab = o->vocab_file,
 		.merges = o->merge_file,
@@ -86,11 +87,10 @@ open_tokenizer(struct train_config *c, struct err *e)
 		.tiktoken_pattern = o->tiktoken_pattern,
 		.tiktoken_num_special_tokens = o->tiktoken_num_special_tokens,
 		.tiktoken_special_tokens = o->tiktoken_special_tokens };
-
 	c->eod = -1;
 	if (!o->tokenizer_type && !o->tokenizer_model && !o->vocab_file)
 		return 0;
-	c->tokenizer = tokenizer_open(&spec, e);
+	c->tokenizer = tokenizer_open(&c->spec, e);
 	if (!c->tokenizer)
 		return -1;
 	c->eod = tokenizer_special(c->tokenizer, TOKENIZER_EOS);

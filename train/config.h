@@ -75,6 +75,7 @@ struct train_config {
 	struct scaler scaler;
 	struct data_paths paths;        /* of a run that reads datasets */
 	char *lists;                    /* text of the file that names them, which is rank 0's; else NULL */
+	struct tokenizer_spec spec;     /* of the tokenizer, as the options have it */
 	struct tokenizer *tokenizer;    /* NULL: none given */
 	int64_t eod;                    /* -1: none */
 	int64_t train_iters;

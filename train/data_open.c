@@ -12,6 +12,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "lib/format/notes.h"
+#include "lib/token/identity.h"
 #include "train/agree.h"
 #include "train/data_impl.h"
 #include "train/stop.h"
@@ -32,6 +33,7 @@ struct opening {
 	struct comm *world;
 	struct pool *pool;
 	struct split_matrix matrix;
+	struct str tokenizer;           /* as the names of the maps know it */
 	enum part part;
 	enum exit_status status;        /* to exit with when it fails */
 };
@@ -172,6 +174,7 @@ config_of(const struct opening *o, enum split which, int64_t num_samples)
 			.seed = c->o.seed,
 			.add_extra_token = true,
 			.drop_last_partial = which != SPLIT_VALID || c->o.drop_last_partial,
+			.tokenizer_json = o->tokenizer.buf,
 			.cache_dir = c->o.data_cache_path,
 			.write_cache = o->part == BUILDS,
 			.trust_cache = o->part == TRUSTS,
@@ -376,6 +379,19 @@ check_tokenizers(const struct data *d, struct err *e)
 
 /* --- all of it ---------------------------------------------------------------------------------- */
 
+/* Maps that mshard or Megatron-LM made for this tokenizer are found by it. */
+static int
+name_tokenizer(struct opening *o, struct err *e)
+{
+	struct tokenizer_identity id;
+
+	if (tokenizer_identity(&o->d->c->spec, &id, e) < 0)
+		return -1;
+	samples_tokenizer(NULL, id.path, (const char *const *)id.argument, id.count, &o->tokenizer);
+	tokenizer_identity_release(&id);
+	return 0;
+}
+
 /* Reads the index of every corpus, on every rank. */
 static int
 open_corpora(struct opening *o, struct err *e)
@@ -383,7 +399,7 @@ open_corpora(struct opening *o, struct err *e)
 	struct data *d = o->d;
 	struct dataset_options options = { .no_mmap_bin = d->c->o.no_mmap_bin_files };
 
-	if (split_parse(d->c->o.split, &o->matrix, e) < 0)
+	if (split_parse(d->c->o.split, &o->matrix, e) < 0 || name_tokenizer(o, e) < 0)
 		return -1;
 	d->corpora = corpora_open(&d->c->paths, &options, o->pool, e);
 	if (!d->corpora)
@@ -548,6 +564,7 @@ data_open(const struct train_config *c, struct comm *world, int *status, struct 
 	} else if (rc == 0) {
 		o.pool = pool_new(thread_count(world));
 		rc = open_real(&o, e);
+		str_release(&o.tokenizer);
 		pool_free(o.pool);
 	}
 	if (rc == 0) {

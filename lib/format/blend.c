@@ -93,6 +93,22 @@ fill_one(void *ctx, int i, struct err *e)
 	return samples_fill(f->b->unique[i], &c, f->set, e);
 }
 
+/* Said of the first corpus that was built for want of maps: what holds for it holds for the others,
+ * and a directory may be long. */
+static void
+note_other_tokenizer(struct blend *b, const struct blend_config *cfg)
+{
+	struct samples_config c = cfg->samples;
+	int i = 0;
+
+	while (i < b->num_unique && (samples_from_cache(b->unique[i]) || samples_note(b->unique[i])))
+		i++;
+	if (i == b->num_unique)
+		return;
+	c.num_samples = samples_num_samples(b->unique[i]);
+	samples_note_other_tokenizer(b->unique[i], &c, &b->notes);
+}
+
 /* The maps of all corpora. */
 static int
 fill_corpora(struct blend *b, const struct blend_config *cfg, struct outset *set, struct err *e)
@@ -109,6 +125,7 @@ fill_corpora(struct blend *b, const struct blend_config *cfg, struct outset *set
 		if (b->plain)
 			b->from_cache = samples_from_cache(b->unique[i]);
 	}
+	note_other_tokenizer(b, cfg);
 	return 0;
 }
 

@@ -15,7 +15,7 @@
 
 /* Files up to this size are copied: a process may hold some 65,000 maps, and blends have thousands
  * of corpora. */
-enum { COPIED = 64 << 10, DESCRIPTION_MAX = 64 << 20, KEY_MAX = 1 << 16 };
+enum { COPIED = 64 << 10, KEY_MAX = 1 << 16 };
 
 /* DIR/HASH-CLASS-SPLIT-NAME. */
 static char *
@@ -96,7 +96,7 @@ description_fits(const struct cache_place *p, const struct str *want)
 	size_t len;
 	bool fits = false;
 
-	if (io_read_regular(path, DESCRIPTION_MAX, &text, &len, NULL) == 0) {
+	if (io_read_regular(path, CACHE_DESCRIPTION_MAX, &text, &len, NULL) == 0) {
 		fits = len == want->len && !memcmp(text, want->buf, len);
 		free(text);
 	}

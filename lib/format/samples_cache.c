@@ -3,9 +3,11 @@
  *
  * A damaged or stale set is no error: it is as if it were not there, and a note says so.
  */
+#include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/format/samples_impl.h"
 
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -211,4 +213,65 @@ samples_store_key(
 	str_release(&head);
 	free(dir);
 	return rc;
+}
+
+/* Whether a file is the description of these maps but for the tokenizer, the last key: the maps would be the same. */
+static bool
+differs_in_tokenizer(const char *path, const struct str *want)
+{
+	static const char key[] = "\n    \"tokenizer\": ";
+	size_t same = (size_t)(strstr(want->buf, key) - want->buf) + sizeof key - 1, len;
+	char *text;
+	bool differs = false;
+
+	if (io_read_file(path, CACHE_DESCRIPTION_MAX, &text, &len, NULL) < 0)
+		return false;
+	differs = len > same && !memcmp(text, want->buf, same);
+	free(text);
+	return differs;
+}
+
+/* Reads the descriptions of the split up to the first that fits. The name of s itself may have come meanwhile from another
+ * process. */
+static bool
+find_other_tokenizer(const struct samples *s, const char *dir, const struct str *want, char hash[33])
+{
+	char suffix[64];
+	DIR *d = opendir(dir);
+	const struct dirent *entry;
+	bool found = false;
+
+	snprintf(suffix, sizeof suffix, "-GPTDataset-%s-description.txt", split_name[s->which]);
+	while (d && !found && (entry = readdir(d))) {
+		struct str path = { 0 };
+
+		if (strlen(entry->d_name) != 32 + strlen(suffix) || strcmp(entry->d_name + 32, suffix) ||
+		    !strncmp(entry->d_name, s->hash, 32))
+			continue;
+		str_addf(&path, "%s/%s", dir, entry->d_name);
+		found = differs_in_tokenizer(path.buf, want);
+		if (found)
+			snprintf(hash, 33, "%s", entry->d_name);
+		str_release(&path);
+	}
+	if (d)
+		closedir(d);
+	return found;
+}
+
+/* For maps that were built because there were none of their name. */
+void
+samples_note_other_tokenizer(const struct samples *s, const struct samples_config *c, struct str *out)
+{
+	char *dir = cache_dir(s, c), hash[33];
+	struct str want = { 0 };
+
+	samples_description(s->d, c, &want);
+	if (find_other_tokenizer(s, dir, &want, hash))
+		str_addf(out,
+		    "%s: the %s maps %s in '%s' are those of another tokenizer, or of another spelling of its options; "
+		    "built as %s\n",
+		    dataset_prefix(s->d), split_name[s->which], hash, dir, s->hash);
+	str_release(&want);
+	free(dir);
 }

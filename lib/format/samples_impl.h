@@ -62,6 +62,8 @@ int  samples_fill(struct samples *s, const struct samples_config *c, struct outs
 /* samples_build.c: the three maps of a plan. */
 void samples_build(struct samples *s);
 
+enum { CACHE_DESCRIPTION_MAX = 64 << 20 };      /* bytes */
+
 /* How the maps on disk stand to what is wanted. */
 enum cache_state {
 	CACHE_NONE,             /* incomplete, or not of this description */
@@ -75,6 +77,10 @@ int samples_store(const struct samples *s, const struct samples_config *c,
     const struct str *description, struct outset *set, struct err *e);
 /* The key alone, for maps of Megatron-LM's that were proved to fit. */
 int samples_store_key(const struct samples *s, const struct samples_config *c, struct outset *set, struct err *e);
+
+/* Adds a line when the directory has the same maps under the name of another tokenizer; reads the
+ * descriptions in it. */
+void samples_note_other_tokenizer(const struct samples *s, const struct samples_config *c, struct str *out);
 
 /* One array of the cache: what its file and its line in the key are called, and its shape. */
 struct cache_array {

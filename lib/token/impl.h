@@ -45,6 +45,9 @@ struct tokenizer_kind {
 extern const struct tokenizer_kind tokenizer_sentencepiece, tokenizer_hf, tokenizer_tiktoken,
     tokenizer_gpt2, tokenizer_null;
 
+/* Sets kind and type alone. */
+int tokenizer_choose(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e);
+
 /* Reads one of the tokenizer's files, remembers its path and adds it to the hash. *out is freed by
  * the caller. */
 int tokenizer_read_file(

@@ -91,9 +91,9 @@ unknown_type(const char *name, struct err *e)
 	return -1;
 }
 
-/* Sets kind and type from the name, or from what the files hold. */
-static int
-choose(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
+/* From the name, or from what the files hold. */
+int
+tokenizer_choose(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 {
 	unsigned char head[HEAD_BYTES];
 	size_t n;
@@ -130,7 +130,7 @@ tokenizer_open(const struct tokenizer_spec *spec, struct err *e)
 
 	for (int i = 0; i < TOKENIZER_SPECIALS; i++)
 		t->special[i] = -1;
-	if (choose(t, spec, e) < 0 || t->kind->open(t, spec, e) < 0) {
+	if (tokenizer_choose(t, spec, e) < 0 || t->kind->open(t, spec, e) < 0) {
 		tokenizer_close(t);
 		return NULL;
 	}

@@ -331,3 +331,14 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	[[ "$stderr" == "mtrain: cannot "*"'file"* ]]
 	[ "$(wc -l <<<"$stderr")" = 1 ]
 }
+
+@test "data: maps that mshard made with the tokenizer's options are found; those of another tokenizer are told" {
+	mshard index --data-path a --seq-length 16 --split 1,0,0 --num-samples 32,0,0 --data-cache-path cache \
+		--tokenizer-type NullTokenizer --vocab-size 100 >rows
+	before=$(ls cache)
+	run -0 --separate-stderr mtrain --config tiny.conf --data-path a --tokenizer-type NullTokenizer
+	notes "(maps from the cache)"
+	[ "$(ls cache)" = "$before" ]
+	run -0 --separate-stderr mtrain --config tiny.conf --data-path a
+	notes "a: the train maps $(awk 'NR == 2 { print $4 }' rows) in 'cache' are those of another tokenizer, or of another spelling of its options; built as "
+}

@@ -194,6 +194,37 @@ test	0	1" ]
 	[ "$stderr" = "mshard: corpora/a_u16: the train maps $hash in 'cache' do not fit the dataset and have no key; built anew" ]
 }
 
+@test "index: the tokenizer's options name the maps, as those of Megatron-LM do; those of another are told" {
+	args="--data-path corpora/a_u16 --split 1 --seq-length 8 --num-samples 50,0,0 --data-cache-path cache"
+	null="--tokenizer-type NullTokenizer --vocab-size 50257"
+	run -0 mshard index $args --tokenizer-option vocab_size=50257
+	first=$output hash=$(awk 'NR == 2 { print $4 }' <<<"$output")
+	run -0 --separate-stderr mshard index $args $null
+	[ "$output" = "$first" ] && [ -z "$stderr" ] && [ "$(ls cache | wc -l)" = 5 ]
+	echo '{"<|endoftext|>": 0, "a": 1}' >vocab.json
+	echo '#version: 0.2' >merges.txt
+	run -0 --separate-stderr mshard index $args --vocab-file vocab.json --merge-file merges.txt
+	other=$(awk 'NR == 2 { print $4 }' <<<"$output")
+	[ "$stderr" = "mshard: corpora/a_u16: the train maps $hash in 'cache' are those of another tokenizer, or of another spelling of its options; built as $other" ]
+	[ "$(sed -n '/"tokenizer"/,$p' "cache/$other-GPTDataset-train-description.txt")" = '    "tokenizer": {
+        "class": "megatron.core.tokenizers.text.text_tokenizer.MegatronTokenizerText",
+        "tokenizer_path": "GPT2BPETokenizer",
+        "vocab_file": "vocab.json",
+        "merges_file": "merges.txt",
+        "additional_special_tokens": "[]",
+        "use_fast": "True",
+        "trust_remote_code": "False",
+        "include_special_tokens": "True"
+    }
+}' ]
+	run -0 --separate-stderr mshard index $args --vocab-file vocab.json --merge-file merges.txt
+	[ -z "$stderr" ]
+	run -0 --separate-stderr mshard sample $args $null
+	[ -z "$stderr" ] && [ "$(ls cache | wc -l)" = 10 ]
+	refused 2 "mshard: --tokenizer-class, --tokenizer-path and --tokenizer-option: stand in for a tokenizer; one is given" \
+		mshard index $args $null --tokenizer-option vocab_size=50257
+}
+
 @test "index: a disk that is full leaves nothing behind" {
 	run --separate-stderr bash -c "trap '' XFSZ; ulimit -f 1; mshard index --data-path corpora/b_i32 --split 1 --seq-length 8 --data-cache-path cache"
 	[ "$status" = 1 ]

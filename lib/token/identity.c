@@ -1,0 +1,143 @@
+/*
+ * identity.c - the tokenizer as the names of Megatron-LM's index maps know it
+ *
+ * A row for each type of tokenizer, with the arguments that Megatron-LM gives its constructor, in the
+ * order of the call. Source: Megatron-LM, build_tokenizer, and unique_identifiers of its tokenizers.
+ */
+#include "lib/token/identity.h"
+#include "lib/base/mem.h"
+#include "lib/token/impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* How a member of the spec becomes the str() of a Python value. */
+enum form {
+	FIXED,                          /* no member: the text of the row */
+	STRING,                         /* None where it is NULL */
+	STRING_GIVEN, INT_GIVEN,        /* left out where it is NULL or 0 */
+	INT,
+	NOT,                            /* a switch that turns it off */
+	LIST,                           /* None where it is empty */
+};
+
+struct argument {
+	const char *name;
+	enum form form;
+	const char *text;
+	size_t off;
+};
+
+#define SPEC(field) NULL, offsetof(struct tokenizer_spec, field)
+
+static const struct argument null[] = {
+	{ "vocab_size", INT, SPEC(vocab_size) },
+	{ 0 }
+};
+static const struct argument sentencepiece[] = {
+	{ "legacy", FIXED, "False", 0 },
+	{ "special_tokens", FIXED, "None", 0 },
+	{ 0 }
+};
+static const struct argument tiktoken[] = {
+	{ "pattern", STRING_GIVEN, SPEC(tiktoken_pattern) },
+	{ "vocab_size", INT_GIVEN, SPEC(vocab_size) },
+	{ "num_special_tokens", INT, SPEC(tiktoken_num_special_tokens) },
+	{ "special_tokens", LIST, SPEC(tiktoken_special_tokens) },
+	{ 0 }
+};
+/* Both kinds that transformers reads. */
+static const struct argument transformers[] = {
+	{ "vocab_file", STRING, SPEC(vocab) },
+	{ "merges_file", STRING, SPEC(merges) },
+	{ "additional_special_tokens", FIXED, "[]", 0 },
+	{ "use_fast", FIXED, "True", 0 },
+	{ "trust_remote_code", FIXED, "False", 0 },
+	{ "include_special_tokens", NOT, SPEC(hf_no_include_special_tokens) },
+	{ 0 }
+};
+
+static const struct row {
+	const struct tokenizer_kind *kind;
+	enum { NO_PATH, MODEL, TYPE } path;
+	const struct argument *argument;
+} rows[] = {
+	{ &tokenizer_null, NO_PATH, null },
+	{ &tokenizer_sentencepiece, MODEL, sentencepiece },
+	{ &tokenizer_tiktoken, MODEL, tiktoken },
+	{ &tokenizer_hf, MODEL, transformers },
+	{ &tokenizer_gpt2, TYPE, transformers },
+};
+
+enum { ROWS = sizeof rows / sizeof *rows };
+
+/* As Python prints a list of strings without quotes in them. */
+static void
+add_list(const struct opt_list *l, struct str *out)
+{
+	str_adds(out, l->count ? "[" : "None");
+	for (int i = 0; i < l->count; i++)
+		str_addf(out, "%s'%s'", i ? ", " : "", l->item[i]);
+	str_adds(out, l->count ? "]" : "");
+}
+
+/* "key=value"; free() it. NULL: the argument is left out. */
+static char *
+format(const struct argument *a, const struct tokenizer_spec *spec)
+{
+	const char *member = (const char *)spec + a->off, *string = NULL;
+	struct str out = { 0 };
+	int64_t number = 0;
+
+	if (a->form == STRING || a->form == STRING_GIVEN)
+		memcpy(&string, member, sizeof string);
+	if (a->form == INT || a->form == INT_GIVEN)
+		memcpy(&number, member, sizeof number);
+	if ((a->form == STRING_GIVEN && !string) || (a->form == INT_GIVEN && !number))
+		return NULL;
+	str_addf(&out, "%s=", a->name);
+	if (a->form == FIXED)
+		str_adds(&out, a->text);
+	else if (a->form == NOT)
+		str_adds(&out, *(const bool *)member ? "False" : "True");
+	else if (a->form == LIST)
+		add_list((const struct opt_list *)(const void *)member, &out);
+	else if (a->form == INT || a->form == INT_GIVEN)
+		str_addf(&out, "%lld", (long long)number);
+	else
+		str_adds(&out, string ? string : "None");
+	return str_detach(&out);
+}
+
+/* The type is found out as tokenizer_open does. */
+int
+tokenizer_identity(const struct tokenizer_spec *spec, struct tokenizer_identity *out, struct err *e)
+{
+	struct tokenizer t = { 0 };
+	const struct row *r = rows;
+
+	memset(out, 0, sizeof *out);
+	if (!spec->type && !spec->model && !spec->vocab)
+		return 0;
+	if (tokenizer_choose(&t, spec, e) < 0)
+		return -1;
+	while (r < rows + ROWS && r->kind != t.kind)
+		r++;
+	if (r == rows + ROWS)
+		BUG("%s: a kind without a row", t.type);
+	out->path = r->path == MODEL ? spec->model : r->path == TYPE ? t.type : NULL;
+	for (const struct argument *a = r->argument; a->name; a++) {
+		char *text = format(a, spec);
+
+		if (text)
+			out->argument[out->count++] = text;
+	}
+	return 0;
+}
+
+void
+tokenizer_identity_release(struct tokenizer_identity *id)
+{
+	while (id->count > 0)
+		free(id->argument[--id->count]);
+}
