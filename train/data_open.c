@@ -545,6 +545,13 @@ pad_id(const struct train_config *c)
 	return pad == c->eod || pad == c->o.run.bos_token_id ? -1 : pad;
 }
 
+/* Only learned positions start anew: Megatron-LM makes rotary ones from the place in the sample. */
+static bool
+resets_positions(const struct train_config *c)
+{
+	return c->o.reset_position_ids && c->plan.model.position == POSITION_LEARNED;
+}
+
 /* Collective over world unless the data are made up. */
 struct data *
 data_open(const struct train_config *c, struct comm *world, int *status, struct err *e)
@@ -556,7 +563,7 @@ data_open(const struct train_config *c, struct comm *world, int *status, struct 
 	d->c = c;
 	d->options = (struct sample_options){ .eod = c->eod, .pad = pad_id(c), .add_extra_token = true,
 	                                      .eod_mask_loss = c->o.eod_mask_loss,
-	                                      .reset_position_ids = c->o.reset_position_ids };
+	                                      .reset_position_ids = resets_positions(c) };
 	make_sets(d);
 	rc = comm_agree(world, data_record_read(d, e), e) ? -1 : 0;
 	if (rc == 0 && c->o.mock_data) {
@@ -568,6 +575,8 @@ data_open(const struct train_config *c, struct comm *world, int *status, struct 
 		pool_free(o.pool);
 	}
 	if (rc == 0) {
+		if (world->rank == 0 && c->o.reset_position_ids && !d->options.reset_position_ids)
+			note("--reset-position-ids: changes nothing, as in Megatron-LM: the model has no learned positions");
 		if (world->rank == 0)
 			data_report(d);
 		return d;

@@ -106,7 +106,7 @@ const struct opt mtrain_opts[] = {
 	       "validation keeps the last sample though it is not full"),
 	FLAG("mock-data", mock_data, "tokens drawn at random, no dataset"),
 	FLAG("eod-mask-loss", eod_mask_loss, "no loss where the input is the end of a document"),
-	FLAG("reset-position-ids", reset_position_ids, "positions start anew behind the end of a document"),
+	FLAG("reset-position-ids", reset_position_ids, "learned positions start anew after the end of a document"),
 	STRING("tokenizer-type", tokenizer_type, "TYPE", NULL, "kind of tokenizer, in Megatron-LM's names"),
 	STRING("tokenizer-model", tokenizer_model, "FILE", NULL,
 	    "SentencePiece model, tokenizer.json or its directory, or tiktoken rank file"),

@@ -236,6 +236,12 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	[ "$(losses m.jsonl)" != "$(losses m--reset-attention-mask.jsonl)" ]
 	[ "$(losses m.jsonl)" != "$(losses m--reset-position-ids.jsonl)" ]
 	[ "$(losses m.jsonl)" != "$(losses m--eod-mask-loss.jsonl)" ]
+	# Rotary positions are those of the sample.
+	rope="--data-path a --tokenizer-type NullTokenizer --position-embedding-type rope"
+	works $rope --metrics-file rope.jsonl
+	works $rope --metrics-file reset.jsonl --reset-position-ids
+	notes "mtrain: --reset-position-ids: changes nothing, as in Megatron-LM: the model has no learned positions"
+	[ "$(losses rope.jsonl)" = "$(losses reset.jsonl)" ]
 	# The starts of documents are part of the memory plan: 4 bytes a token, in places of 256.
 	run -0 mtrain --config tiny.conf --mock-data --dry-run
 	plain=$(echo "$output" | tail -n 1 | cut -f 6)
