@@ -176,26 +176,41 @@ key_text(const struct cache_place *p, const struct str *head, bool sums, struct 
 		add_checksum(out, &p->array[i], checksum(&p->array[i]));
 }
 
-/* With trust the key's own checksums stand for the arrays'. */
-int
-cache_key_fits(const struct cache_place *p, const struct str *head, bool trust)
+/* 1 when the key is the text, or at least begins with it; 0 when there is none. */
+static int
+compare_key(const struct cache_place *p, const struct str *want, bool beginning)
 {
 	char *path = cache_path(p, "key.txt"), *text;
 	size_t len;
 	int rc = 0;
 
 	if (io_read_regular(path, KEY_MAX, &text, &len, NULL) == 0) {
-		struct str want = { 0 };
-
-		key_text(p, head, !trust, &want);
-		rc = len >= want.len && (trust || len == want.len) && !memcmp(text, want.buf, want.len) ? 1 : -1;
-		str_release(&want);
+		rc = len >= want->len && (beginning || len == want->len) && !memcmp(text, want->buf, want->len) ? 1 : -1;
 		free(text);
 	}
 	free(path);
+	return rc;
+}
+
+/* With trust the key's own checksums stand for the arrays'. */
+int
+cache_key_fits(const struct cache_place *p, const struct str *head, bool trust)
+{
+	struct str want = { 0 };
+	int rc;
+
+	key_text(p, head, !trust, &want);
+	rc = compare_key(p, &want, trust);
+	str_release(&want);
 	for (int i = 0; i < p->count && rc >= 0; i++)
 		copy_small(p->array[i].map);
 	return rc;
+}
+
+int
+cache_key_begins(const struct cache_place *p, const struct str *head)
+{
+	return compare_key(p, head, true);
 }
 
 /* One array. */

@@ -1,7 +1,6 @@
 /*
  * samples.c - planning the samples of one corpus and one split, and reading them through the maps
  */
-#include "lib/base/hash.h"
 #include "lib/base/mem.h"
 #include "lib/format/samples_impl.h"
 
@@ -190,7 +189,6 @@ samples_fill(struct samples *s, const struct samples_config *c, struct outset *s
 	int rc = 0;
 
 	samples_description(s->d, c, &description);
-	hash_md5_hex(description.buf, description.len, s->hash);
 	state = samples_load(s, c, &description);
 	s->from_cache = state == CACHE_PROVED || state == CACHE_KEYED;
 	if (!s->from_cache)

@@ -1,8 +1,10 @@
 /*
  * samples_cache.c - the index maps of one split as files: when they are taken, and their key
  *
- * A damaged or stale set is no error: it is as if it were not there, and a note says so.
+ * A damaged or stale set is no error: it is as if it were not there, and a note says so. A set of the
+ * same name that is somebody else's stays as it is, and these maps get a name of their own.
  */
+#include "lib/base/hash.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/format/samples_impl.h"
@@ -55,14 +57,21 @@ add_file(struct str *key, const char *prefix, const char *suffix)
 	str_release(&path);
 }
 
-/* What Megatron-LM's names do not cover. */
+/* The options that Megatron-LM's names do not cover. */
 static void
-key_head(const struct samples *s, struct str *out)
+add_options(struct str *out, bool extra, bool drop)
+{
+	str_addf(out, "add_extra_token %d\ndrop_last_partial %d\n", extra, drop);
+}
+
+/* All that they do not cover; the options may be others than those of s. */
+static void
+key_head(const struct samples *s, bool extra, bool drop, struct str *out)
 {
 	str_adds(out, "mikoshi_key 1\n");
 	add_file(out, dataset_prefix(s->d), "bin");
 	add_file(out, dataset_prefix(s->d), "idx");
-	str_addf(out, "add_extra_token %d\ndrop_last_partial %d\n", (int)s->extra, s->drop);
+	add_options(out, extra, drop);
 }
 
 /* Well mixed bits of a number; sums of them are equal for equal multisets, and for others hardly
@@ -134,53 +143,104 @@ shuffle_index_fits(const struct samples *s)
 	    covers(&s->shuffle, first, s->count, first, s->count);
 }
 
-/* Keeps the reason why a complete set was not taken. */
+/* Keeps the reason why the complete set of the name was not taken, and what becomes of it. */
 static void
-set_note(struct samples *s, const char *dir, const char *why)
+set_note(struct samples *s, const char *hash, const char *dir, const char *why)
 {
 	struct str note = { 0 };
 
-	str_addf(&note, "%s: the %s maps %s in '%s' %s; built anew", dataset_prefix(s->d),
-	    split_name[s->which], s->hash, dir, why);
+	str_addf(&note, "%s: the %s maps %s in '%s' %s; ", dataset_prefix(s->d), split_name[s->which], hash, dir, why);
+	if (!strcmp(hash, s->hash))
+		str_adds(&note, "built anew");
+	else
+		str_addf(&note, "they are kept, those of this run are %s", s->hash);
 	free(s->note);
 	s->note = str_detach(&note);
 }
 
 /* Maps of the right shapes are loaded: whether they are taken, and why not. */
 static enum cache_state
-judge(struct samples *s, const struct samples_config *c, const struct cache_place *p)
+judge(const struct samples *s, const struct samples_config *c, const struct cache_place *p, const char **why)
 {
 	struct str head = { 0 };
 	int key;
 
-	key_head(s, &head);
+	key_head(s, s->extra, s->drop, &head);
 	key = cache_key_fits(p, &head, c->trust_cache);
 	str_release(&head);
 	if (key > 0)
 		return CACHE_KEYED;
-	if (key < 0)
-		set_note(s, p->dir, "are damaged, or of other data or options than their key says");
-	else if (document_index_fits(s) && sample_index_fits(s) && shuffle_index_fits(s))
+	if (key == 0 && document_index_fits(s) && sample_index_fits(s) && shuffle_index_fits(s))
 		return CACHE_PROVED;
-	else
-		set_note(s, p->dir, "do not fit the dataset and have no key");
+	*why = key < 0 ? "are damaged, or of other data or options than their key says"
+	               : "do not fit the dataset and have no key";
 	return CACHE_STALE;
 }
 
-/* Unless they are taken the maps are left empty for building. */
-enum cache_state
-samples_load(struct samples *s, const struct samples_config *c, const struct str *description)
+/* The set of one name: the arrays are left empty when it is not taken. */
+static enum cache_state
+load_set(const struct samples *s, const struct samples_config *c, const struct cache_place *p,
+    const struct str *description, const char **why)
 {
-	char *dir = cache_dir(s, c);
-	struct cache_place p = place(s, dir);
 	enum cache_state state = CACHE_NONE;
 
-	if (cache_load(&p, description))
-		state = judge(s, c, &p);
-	else if (cache_complete(&p))
-		set_note(s, dir, "are damaged, or of other lengths");
+	if (cache_load(p, description)) {
+		state = judge(s, c, p, why);
+	} else if (cache_complete(p)) {
+		*why = "are damaged, or of other lengths";
+		state = CACHE_STALE;
+	}
 	if (state == CACHE_STALE)
-		cache_release(&p);
+		cache_release(p);
+	return state;
+}
+
+/* Whether a stale set may be sound for somebody else: without a key another program made it, and a key
+ * may be that of the dataset as it is, with other options. */
+static bool
+is_of_others(const struct samples *s, const struct cache_place *p)
+{
+	int key = 0;
+
+	for (int options = 0; options < 4 && key <= 0; options++) {
+		struct str head = { 0 };
+
+		key_head(s, options & 1, options & 2, &head);
+		key = cache_key_begins(p, &head);
+		str_release(&head);
+		if (key > 0)
+			return (options & 1) != s->extra || !(options & 2) == s->drop;
+	}
+	return key == 0;
+}
+
+/* The name that covers the options, too. */
+static void
+rename_maps(struct samples *s, struct str *description)
+{
+	str_addc(description, '\n');
+	add_options(description, s->extra, s->drop);
+	hash_md5_hex(description->buf, description->len, s->hash);
+}
+
+/* Megatron-LM's name first; the other one only while somebody else's maps have that. */
+enum cache_state
+samples_load(struct samples *s, const struct samples_config *c, struct str *description)
+{
+	char *dir = cache_dir(s, c), hash[33];
+	struct cache_place p = place(s, dir);
+	const char *why = NULL, *ignored;
+	enum cache_state state;
+
+	hash_md5_hex(description->buf, description->len, s->hash);
+	memcpy(hash, s->hash, sizeof hash);
+	state = load_set(s, c, &p, description, &why);
+	if (state == CACHE_STALE && is_of_others(s, &p)) {
+		rename_maps(s, description);
+		state = load_set(s, c, &p, description, &ignored);
+	}
+	if (why && (state == CACHE_NONE || state == CACHE_STALE))
+		set_note(s, hash, dir, why);
 	free(dir);
 	return state;
 }
@@ -208,7 +268,7 @@ samples_store_key(
 	struct str head = { 0 };
 	int rc;
 
-	key_head(s, &head);
+	key_head(s, s->extra, s->drop, &head);
 	rc = cache_store_key(&p, &head, set, e);
 	str_release(&head);
 	free(dir);

@@ -67,11 +67,13 @@ enum { CACHE_DESCRIPTION_MAX = 64 << 20 };      /* bytes */
 /* How the maps on disk stand to what is wanted. */
 enum cache_state {
 	CACHE_NONE,             /* incomplete, or not of this description */
-	CACHE_STALE,            /* complete, but of another content; the note says which part */
+	CACHE_STALE,            /* complete, but damaged or of another content */
 	CACHE_PROVED,           /* complete, without a key, and fitting: loaded */
 	CACHE_KEYED,            /* complete, with a matching key: loaded */
 };
-enum cache_state samples_load(struct samples *s, const struct samples_config *c, const struct str *description);
+/* Names the maps of the description and loads them when they are taken. Where the name belongs to maps that are not to be
+ * overwritten the options that it does not cover are added to the description, and the name is that text's. */
+enum cache_state samples_load(struct samples *s, const struct samples_config *c, struct str *description);
 /* Adds the maps that were built, the description, and the key. */
 int samples_store(const struct samples *s, const struct samples_config *c,
     const struct str *description, struct outset *set, struct err *e);
@@ -107,6 +109,8 @@ void cache_release(const struct cache_place *p);
  * is none; -1 when it is another one. Small arrays are copied, for the kernel's limit on maps.
  */
 int  cache_key_fits(const struct cache_place *p, const struct str *head, bool trust);
+/* The same of the head alone, and nothing is loaded. */
+int  cache_key_begins(const struct cache_place *p, const struct str *head);
 /* The arrays in order, then the description: Megatron-LM takes files that exist for complete, so the text comes late. */
 int  cache_store(const struct cache_place *p, const struct str *description, struct outset *set, struct err *e);
 int  cache_store_key(const struct cache_place *p, const struct str *head, struct outset *set, struct err *e);

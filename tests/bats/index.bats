@@ -191,7 +191,33 @@ test	0	1" ]
 	rm cache/*-key.txt
 	printf '\1' | dd of="$(echo cache/*shuffle_index.npy)" bs=1 seek=131 conv=notrunc status=none
 	run -0 --separate-stderr mshard index $args
-	[ "$stderr" = "mshard: corpora/a_u16: the train maps $hash in 'cache' do not fit the dataset and have no key; built anew" ]
+	ours=$(awk 'NR == 2 { print $4 }' <<<"$output")
+	[ "$stderr" = "mshard: corpora/a_u16: the train maps $hash in 'cache' do not fit the dataset and have no key; they are kept, those of this run are $ours" ]
+	[ "$(tail -n 3 "cache/$ours-GPTDataset-train-description.txt")" = "}
+add_extra_token 1
+drop_last_partial 1" ]
+	run -0 --separate-stderr mshard index $args
+	[ -z "$stderr" ] && [ "$(awk 'NR == 2 { print $4 }' <<<"$output")" = "$ours" ]
+}
+
+@test "index: maps of Megatron-LM that other options made are never overwritten" {
+	args="--data-path corpora/a_u16 --split 50,50,0 --seq-length 64 --num-samples 0,all,0 --data-cache-path cache
+		--tokenizer-option vocab_size=50257 eod_id=50256"
+	case="$D/cases/11_a_keep_partial_valid"
+	hash=$(awk -F'\t' '$1 == "valid.hash" { print $2 }' "$case/params.tsv")
+	mkdir cache
+	for name in description.txt document_index.npy sample_index.npy shuffle_index.npy; do
+		cp "$case/valid.$name" "cache/$hash-GPTDataset-valid-$name"
+	done
+	run -0 --separate-stderr mshard index $args
+	ours=$(awk '$1 == "valid" { print $4 }' <<<"$output")
+	[[ "$stderr" == *"the valid maps $hash in 'cache' are damaged, or of other lengths; they are kept, those of this run are $ours" ]]
+	same_files 11_a_keep_partial_valid valid
+	run -0 --separate-stderr mshard index $args --no-drop-last-partial-validation-sequence
+	[ "$(awk '$1 == "valid" { print $4 }' <<<"$output")" = "$hash" ]
+	run -0 --separate-stderr mshard index $args
+	[ "$(awk '$1 == "valid" { print $4 }' <<<"$output")" = "$ours" ]
+	same_files 11_a_keep_partial_valid valid
 }
 
 @test "index: the tokenizer's options name the maps, as those of Megatron-LM do; those of another are told" {
