@@ -63,7 +63,7 @@ run_head(const void *cfg, int argc, char **argv, struct err *e)
 
 	if (shard_operands("head", argc, argv, 1, e) < 0 || shard_tokenizer(&c.spec, &t, e) < 0)
 		return CLI_USAGE;
-	c.count = c.count ? c.count : c.document < 0 ? 10 : 1;
+	c.count = c.count >= 0 ? c.count : c.document < 0 ? 10 : 1;
 	c.document = c.document < 0 ? 0 : c.document;
 	c.tokenizer = t;
 	rc = shard_head(&c, argv[0], stdout, e);

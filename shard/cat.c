@@ -24,6 +24,8 @@ struct plan {
 	int known;                      /* the input that has it; -1: none so far */
 	struct shard_meter meter;
 	int unknown, differ;            /* inputs without a tokenizer in their notes; with another one */
+	int first;                      /* the first input that has sequences; -1: none so far */
+	bool modes;                     /* of that one */
 };
 
 /* Types may differ when the user says so: ids keep their values in a wider type. */
@@ -40,6 +42,24 @@ add_type(struct plan *p, const struct dataset *d, struct err *e)
 		    dtype_torch_name(t), p->prefix[0], dtype_torch_name(p->type));
 	p->type = dataset_common_type(p->type, t);
 	return 0;
+}
+
+/* A byte a sequence, of all or of none; an input without sequences fits either. */
+static int
+add_modes(struct plan *p, int i, const struct dataset *d, struct err *e)
+{
+	bool modes = dataset_has_modes(d);
+
+	if (dataset_num_sequences(d) == 0)
+		return 0;
+	if (p->first < 0) {
+		p->first = i;
+		p->modes = modes;
+	}
+	if (modes == p->modes)
+		return 0;
+	return err_at(e, p->prefix[i], 0, "has %s, but %s has %s: modes are of all sequences or of none",
+	    modes ? "modes (multimodal data)" : "no modes", p->prefix[p->first], modes ? "none" : "some");
 }
 
 /* Ids of two tokenizers in one dataset mean nothing to either, so such a mix is refused. */
@@ -90,11 +110,7 @@ look_at(struct plan *p, int i, struct err *e)
 
 	if (!d)
 		return -1;
-	if (dataset_has_modes(d))
-		rc = err_at(e, prefix, 0,
-		    "has modes (multimodal data), which the result could not hold");
-	else
-		rc = add_type(p, d, e);
+	rc = add_modes(p, i, d, e) < 0 ? -1 : add_type(p, d, e);
 	p->input[i] = (struct notes_input){ prefix, (int64_t)dataset_bin_bytes(d), -1 };
 	p->meter.total += dataset_bin_bytes(d);
 	dataset_close(d);
@@ -153,14 +169,15 @@ say(const struct plan *p)
 int
 shard_cat_check(const struct cat_config *c, struct err *e)
 {
-	return c->output ? 0 : err_set(e, "--output: where should the merged dataset go?");
+	return c->output ? shard_check_output(c->output, e)
+	                 : err_set(e, "--output: where should the merged dataset go?");
 }
 
 /* Nothing is created unless all inputs are sound and fit together. */
 int
 shard_cat(const struct cat_config *c, int count, char **prefix, struct err *e)
 {
-	struct plan p = { .c = c, .prefix = prefix, .count = count, .type = DTYPE_NONE, .known = -1,
+	struct plan p = { .c = c, .prefix = prefix, .count = count, .type = DTYPE_NONE, .known = -1, .first = -1,
 		.meter.tell = c->progress, .input = mem_zalloc((size_t)count, sizeof *p.input) };
 	int rc = c->force ? 0 : shard_check_target(c->output, e);
 

@@ -58,15 +58,41 @@ shard_add_documents(struct dataset_writer *w, const struct dataset *d, const int
 	return 0;
 }
 
-/* Shells complete file names, and data/a*.idx names all datasets of a directory. */
-char *
-shard_prefix(char *name)
+/* Whether a name ends like that of a file of a pair. */
+static bool
+ends_like_a_file(const char *name)
 {
 	size_t n = strlen(name);
 
-	if (n > 4 && (!strcmp(name + n - 4, ".idx") || !strcmp(name + n - 4, ".bin")))
-		name[n - 4] = '\0';
+	return n > 4 && (!strcmp(name + n - 4, ".idx") || !strcmp(name + n - 4, ".bin"));
+}
+
+/* Shells complete file names, and data/a*.idx names all datasets of a directory. A dataset whose prefix
+ * ends so has an index of that name, too. */
+char *
+shard_prefix(char *name)
+{
+	struct str idx = { 0 };
+
+	str_addf(&idx, "%s.idx", name);
+	if (ends_like_a_file(name) && !io_exists(idx.buf))
+		name[strlen(name) - 4] = '\0';
+	str_release(&idx);
 	return name;
+}
+
+/* Files in the directory of devices would be of no use to anybody, and its names mostly mean streams. */
+int
+shard_check_output(const char *prefix, struct err *e)
+{
+	const char *device = !strncmp(prefix, "/dev/", 5) ? prefix + 5 : NULL;
+
+	if (!strcmp(prefix, "-") || (device && (!strchr(device, '/') || !strncmp(device, "fd/", 3))))
+		return err_set(e,
+		    "--output %s: a dataset is the files PREFIX.bin and PREFIX.idx, which no stream can be", prefix);
+	return ends_like_a_file(prefix)
+	    ? err_set(e, "--output %s: must be the prefix without .bin or .idx", prefix)
+	    : 0;
 }
 
 /* With the bound on the number of sequences: what training would refuse is refused here. */

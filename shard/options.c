@@ -30,8 +30,8 @@ const struct opt shard_verify_opts[] = {
 #define HEAD(field) offsetof(struct head_config, field)
 
 const struct opt shard_head_opts[] = {
-	{ .name = "num-documents", .letter = 'n', .type = OPT_INT, .off = HEAD(count), .min = 1, .max = 1e15,
-	  .help = "how many documents: 10, or 1 with --document" },
+	{ .name = "num-documents", .letter = 'n', .type = OPT_INT, .off = HEAD(count), .min = -1, .max = 1e15, .def = "-1",
+	  .help = "how many documents; -1: 10, or 1 with --document" },
 	{ .name = "document", .type = OPT_INT, .off = HEAD(document), .max = 1e15, .def = "-1", .min = -1,
 	  .help = "the first document to print, counted from 0; -1 begins at 0" },
 	TOKENIZER_OPTS,
@@ -49,7 +49,7 @@ const struct opt shard_sample_opts[] = {
 	  .help = "the split" },
 	{ .name = "sample", .type = OPT_INT, .off = SAMPLE(sample), .max = 1e15, .def = "0",
 	  .help = "the first sample to print, in the order of training, counted from 0" },
-	{ .name = "count", .letter = 'n', .type = OPT_INT, .off = SAMPLE(count), .min = 1, .max = 1e15,
+	{ .name = "count", .letter = 'n', .type = OPT_INT, .off = SAMPLE(count), .max = 1e15,
 	  .def = "1", .help = "how many samples, or iterations with --index" },
 	{ .type = OPT_GROUP, .help = "Which rank reads what" },
 	{ .name = "index", .type = OPT_FLAG, .off = SAMPLE(index),

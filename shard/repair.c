@@ -12,7 +12,9 @@ shard_repair_check(const struct repair_config *c, struct err *e)
 {
 	if (c->output && c->in_place)
 		return err_set(e, "repair needs only one of --output and --in-place");
-	return c->output || c->in_place ? 0 : err_set(e, "repair needs one of --output and --in-place");
+	if (!c->output && !c->in_place)
+		return err_set(e, "repair needs one of --output and --in-place");
+	return c->output ? shard_check_output(c->output, e) : 0;
 }
 
 /* The lines that say what was wrong, each behind the name of the dataset. */

@@ -28,6 +28,8 @@ int shard_add_documents(struct dataset_writer *w, const struct dataset *d, const
 
 /* Cuts the .bin or .idx off the name of either file of a pair. */
 char *shard_prefix(char *name);
+/* --output of the verbs that make datasets: neither a stream nor the name of a file; -1 is wrong usage. */
+int shard_check_output(const char *prefix, struct err *e);
 /* The tokens of mshard's inputs are read, never mapped: most verbs pass over them once. */
 struct dataset *shard_open(const char *prefix, struct err *e);
 

@@ -80,6 +80,8 @@ shard_split_check(const struct split_config *c, struct err *e)
 
 	if (!c->output)
 		return err_set(e, "--output: where should the pieces go?");
+	if (shard_check_output(c->output, e) < 0)
+		return -1;
 	if (ways != 1)
 		return err_set(e, "split needs one of --documents, --tokens and --proportion, not %s",
 		    ways ? "several" : "none");
@@ -247,10 +249,7 @@ shard_split(const struct split_config *c, const char *prefix, FILE *out, struct 
 
 	if (!d)
 		return -1;
-	if (dataset_has_modes(d))
-		rc = err_at(e, prefix, 0, "has modes (multimodal data), which the pieces could not hold");
-	else
-		rc = find_cuts(c, d, &cuts, e);
+	rc = find_cuts(c, d, &cuts, e);
 	for (int64_t i = 0; i + 1 < cuts.count && rc == 0 && !c->force; i++)
 		rc = shard_check_target(piece_name(c, i, &name), e);
 	if (rc == 0)

@@ -185,7 +185,7 @@ engine_buffer(const struct engine *e, enum buffer b)
 		return t;
 	t = tensor_2d(
 	    e->arena[m->place[b]] + m->offset[b], m->dtype[b], m->shape[b][0], m->shape[b][1]);
-	return m->shape[b][1] == 1 ? tensor_flat(&t) : t;
+	return m->vector[b] ? tensor_flat(&t) : t;
 }
 
 /* Embedding (-1), head (num_layers) or a layer of this stage: the caller asks for no other's. */

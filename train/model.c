@@ -24,7 +24,7 @@ step_buffer(const struct step *s, enum buffer b, int64_t layer)
 		return t;
 	at = memory_at(m, b, s->slot, layer);
 	t = tensor_2d(s->e->arena[at.arena] + at.offset, m->dtype[b], m->shape[b][0], m->shape[b][1]);
-	return m->shape[b][1] == 1 ? tensor_flat(&t) : t;
+	return m->vector[b] ? tensor_flat(&t) : t;
 }
 
 /* The batch is in host memory and may be reused when this returns only after the copies are

@@ -92,7 +92,8 @@ struct dataset_batch {
 };
 int  dataset_add_batch(struct dataset_writer *w, const struct dataset_batch *b, struct err *e);
 /* Appends the documents [begin, end) of an open dataset, empty ones too, in constant memory. Tokens
- * of the writer's type go from file to file; others are converted, each checked. */
+ * of the writer's type go from file to file; others are converted, each checked. Modes go with them:
+ * all that is added has modes, or nothing. */
 int dataset_add_documents(struct dataset_writer *w, const struct dataset *d, int64_t begin,
     int64_t end, struct err *e);
 /* So far, what was added; and what PREFIX.json is to say, which is copied: commit puts it under its name before the .idx. */

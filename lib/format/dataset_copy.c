@@ -79,6 +79,27 @@ add_boundaries(struct dataset_writer *w, const struct dataset *d, int64_t begin,
 	return 0;
 }
 
+/* The modes of the sequences [s0, s1), which the writer has as its last. A dataset has modes of all its
+ * sequences or of none. */
+static int
+add_modes(struct dataset_writer *w, const struct dataset *d, int64_t s0, int64_t s1, struct err *e)
+{
+	const unsigned char *modes = d->document + 8 * (d->documents + 1);
+	int64_t before = w->sequences - (s1 - s0);
+
+	if (s0 == s1)
+		return 0;
+	if (before > 0 && d->modes != (w->modes != NULL))
+		return err_at(e, d->prefix, 0, d->modes
+		    ? "has modes (multimodal data), but the datasets before it have none"
+		    : "has no modes, but the datasets before it have (multimodal data)");
+	if (d->modes && !w->modes && !(w->modes = dataset_spill(w->prefix, e)))
+		return -1;
+	if (d->modes && fwrite(modes + s0, 1, (size_t)(s1 - s0), w->modes) != (size_t)(s1 - s0))
+		return err_sys(e, "write", w->prefix);
+	return 0;
+}
+
 /* Documents side by side are sequences side by side, and those are one range of the .bin. */
 int
 dataset_add_documents(struct dataset_writer *w, const struct dataset *d, int64_t begin,
@@ -89,7 +110,7 @@ dataset_add_documents(struct dataset_writer *w, const struct dataset *d, int64_t
 		width = (int64_t)dtype_size(d->type);
 
 	if (dataset_write_lengths(w, d->length + 4 * s0, s1 - s0, e) < 0 ||
-	    add_boundaries(w, d, begin, end, e) < 0)
+	    add_modes(w, d, s0, s1, e) < 0 || add_boundaries(w, d, begin, end, e) < 0)
 		return -1;
 	if (w->type == d->type)
 		return dataset_write_bin(

@@ -22,7 +22,7 @@ struct dataset {
 	const unsigned char *length;            /* i32[sequences] */
 	const unsigned char *offset;            /* i64[sequences], bytes into the .bin */
 	const unsigned char *document;          /* i64[documents + 1] */
-	bool modes;
+	bool modes;                             /* i8[sequences] follow the documents */
 };
 
 struct dataset_writer {
@@ -30,6 +30,7 @@ struct dataset_writer {
 	char *buffer;                           /* of bin.f */
 	uint64_t behind;                        /* bytes of bin that the disk has not been set to work on */
 	FILE *lengths, *documents;              /* i32 and i64 values; no name, gone when closed */
+	FILE *modes;                            /* i8, the same; NULL: none so far */
 	char *prefix, *notes;                   /* notes: of PREFIX.json; NULL: none are written */
 	enum dtype type;
 	int64_t min, max;                       /* what the type can hold */
@@ -71,6 +72,8 @@ int dataset_check_bin(const struct dataset *d, struct err *e);
 int dataset_open_files(struct dataset *d, const char *prefix, bool no_mmap_bin, struct err *e);
 void dataset_close_files(struct dataset *d);
 
+/* A file without a name in the directory of the prefix, so that it fills that disk and not /tmp. */
+FILE *dataset_spill(const char *prefix, struct err *e);
 /* A writer without files. */
 struct dataset_writer *dataset_writer_bare(const char *prefix, enum dtype t);
 /* A writer of PREFIX.idx alone, for a PREFIX.bin that is there already. */

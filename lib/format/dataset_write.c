@@ -41,9 +41,9 @@ kind_of(enum dtype t)
 	BUG("tokens of type %s", dtype_name(t));
 }
 
-/* A file without a name in the directory of the target, so that it fills that disk and not /tmp. */
-static FILE *
-spill_open(const char *prefix, struct err *e)
+/* mkstemp, as O_TMPFILE is not everywhere. */
+FILE *
+dataset_spill(const char *prefix, struct err *e)
 {
 	static const char tail[] = ".XXXXXX";
 	size_t n = strlen(prefix);
@@ -95,7 +95,7 @@ dataset_writer_index(const char *prefix, enum dtype t, struct err *e)
 {
 	struct dataset_writer *w = dataset_writer_bare(prefix, t);
 
-	if ((w->lengths = spill_open(prefix, e)) && (w->documents = spill_open(prefix, e)))
+	if ((w->lengths = dataset_spill(prefix, e)) && (w->documents = dataset_spill(prefix, e)))
 		return w;
 	dataset_abort(w);
 	return NULL;
@@ -321,7 +321,9 @@ write_index(struct dataset_writer *w, struct outfile *idx, const char *path, str
 	write_offsets(w->lengths, (int64_t)dtype_size(w->type), idx->f);
 	fwrite(&zero, 8, 1, idx->f);
 	copy_spill(w->documents, idx->f);
-	if (ferror(w->lengths) || ferror(w->documents))
+	if (w->modes)
+		copy_spill(w->modes, idx->f);
+	if (ferror(w->lengths) || ferror(w->documents) || (w->modes && ferror(w->modes)))
 		return err_at(e, path, 0, "a temporary file beside it could not be read back");
 	if (fflush(idx->f) != 0 || ferror(idx->f))
 		return err_sys(e, "write", path);
@@ -411,7 +413,8 @@ dataset_commit(struct dataset_writer *w, struct err *e)
 	struct outfile idx = { 0 };
 	int rc;
 
-	if (fflush(w->lengths) != 0 || fflush(w->documents) != 0 || (w->bin.f && fflush(w->bin.f) != 0))
+	if (fflush(w->lengths) != 0 || fflush(w->documents) != 0 || (w->modes && fflush(w->modes) != 0) ||
+	    (w->bin.f && fflush(w->bin.f) != 0))
 		rc = write_failed(w, e);
 	else
 		rc = write_index(w, &idx, path, e) < 0 ? -1 : publish(w, &idx, e);
@@ -435,6 +438,8 @@ dataset_abort(struct dataset_writer *w)
 		fclose(w->lengths);
 	if (w->documents)
 		fclose(w->documents);
+	if (w->modes)
+		fclose(w->modes);
 	free(w->buffer);
 	free(w->prefix);
 	free(w->notes);

@@ -83,11 +83,68 @@ check_config(const struct samples_config *c, struct err *e)
 	return 0;
 }
 
+/* Where the last sequences before `end` begin that have 2 tokens; -1: all before it have fewer. */
+static int64_t
+last_with_tokens(const struct dataset *d, int64_t end)
+{
+	int64_t tokens = 0;
+
+	while (end > 0 && tokens < 2)
+		tokens += dataset_length(d, --end);
+	return tokens < 2 ? -1 : end;
+}
+
+/* Numbers of sequences as shares that give tokens to every split that is present, the later ones as few
+ * as can be. False when there are too few for that. */
+static bool
+propose_split(const struct samples *s, char text[72])
+{
+	int64_t count[SPLIT_COUNT] = { 0 }, end = dataset_num_sequences(s->d), begin, from, to;
+	struct split_matrix m;
+	int first = 0;
+
+	while (!s->matrix.present[first])
+		first++;
+	for (int i = SPLIT_COUNT - 1; i >= first; i--) {
+		if (!s->matrix.present[i])
+			continue;
+		begin = last_with_tokens(s->d, end);
+		if (begin < 0)
+			return false;
+		count[i] = i == first ? end : end - begin;
+		end = begin;
+	}
+	snprintf(text, 72, "%lld,%lld,%lld", (long long)count[0], (long long)count[1], (long long)count[2]);
+	if (split_parse(text, &m, NULL) < 0)
+		return false;
+	for (int i = first; i < SPLIT_COUNT; i++) {
+		split_range(&m, (enum split)i, dataset_num_sequences(s->d), &from, &to);
+		if (to - from != count[i])
+			return false;
+	}
+	return true;
+}
+
+/* The end of the message: what would work, if anything does. */
+static const char *
+way_out(const struct samples *s, char out[128])
+{
+	char split[72];
+
+	if (last_with_tokens(s->d, dataset_num_sequences(s->d)) < 0)
+		return "";
+	if (!propose_split(s, split))
+		return ": --split 1,0,0 takes all of it for training";
+	snprintf(out, 128, ": --split %s gives some to every split", split);
+	return out;
+}
+
 /* Says why the split cannot be trained on. */
 static int
 too_few_tokens(const struct samples *s, const struct samples_config *c, struct err *e)
 {
 	const char *prefix = dataset_prefix(s->d), *name = split_name[c->which];
+	char text[128];
 	long long n = (long long)dataset_num_sequences(s->d), t = (long long)s->tokens_per_epoch;
 
 	if (!c->split)
@@ -96,9 +153,9 @@ too_few_tokens(const struct samples *s, const struct samples_config *c, struct e
 		    t, n, name);
 	return err_at(e, prefix, 0,
 	    "the %s split has %lld tokens: --split '%s' gives it the share %.6g of %lld sequences, "
-	    "which is %lld; at least 2 tokens are needed",
+	    "which is %lld; at least 2 tokens are needed%s",
 	    name, t, c->split, s->matrix.end[c->which] - s->matrix.begin[c->which], n,
-	    (long long)(s->end - s->begin));
+	    (long long)(s->end - s->begin), way_out(s, text));
 }
 
 /* The split's sequences and their tokens; too few to train on is an error: Megatron-LM looks for

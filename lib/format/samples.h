@@ -9,10 +9,9 @@
  * sample. Beside the four files of a split lies HASH-GPTDataset-SPLIT-key.txt with sizes and modification times of the corpus,
  * those two options, and the checksum of each map. Maps with a key are taken when the key is this dataset's and the checksums
  * are the maps'; maps without one, which Megatron-LM made, when they are proved to fit: sequences of the split, each as often as
- * there are epochs; rows where the walk over the lengths puts them; a permutation of the samples. Everything else is built anew, over maps
- * whose key says that the corpus was another then, and beside those of other options or without a key: under the MD5 of the
- * description with the two options added.
- * Files appear whole, so any number of processes may build the same maps at once.
+ * there are epochs; rows where the walk over the lengths puts them; a permutation of the samples. Everything else is built anew:
+ * over maps whose key says that the corpus was another then, and beside those of other options or without a key, under the MD5
+ * of the description with the two options added. Files appear whole, so any number of processes may build the same maps at once.
  */
 #ifndef FORMAT_SAMPLES_H
 #define FORMAT_SAMPLES_H

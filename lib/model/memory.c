@@ -209,6 +209,7 @@ measure(struct memory_plan *m, int b, const int64_t d[D_COUNT], enum dtype act)
 {
 	m->shape[b][0] = d[rows[b].dim[0]];
 	m->shape[b][1] = d[rows[b].dim[1]];
+	m->vector[b] = rows[b].dim[1] == D_ONE;
 	m->dtype[b] = kind_dtype(rows[b].kind, act);
 	m->bytes[b] = (uint64_t)m->shape[b][0] * (uint64_t)m->shape[b][1] * dtype_size(m->dtype[b]);
 }

@@ -105,6 +105,7 @@ struct memory_plan {
 	int num_slots;                  /* micro batches in flight */
 	int64_t head_rows;              /* token rows of logits held at once; depends on the model alone */
 	int64_t shape[BUF_COUNT][2];    /* as the comments of enum buffer say; [n] has 1 column */
+	bool vector[BUF_COUNT];         /* [n]; a matrix may have 1 column too */
 	enum dtype dtype[BUF_COUNT];
 	uint64_t bytes[BUF_COUNT];      /* of one instance; 0: this rank has none */
 	enum arena place[BUF_COUNT];    /* of the buffers that this rank has */

@@ -348,3 +348,9 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	run -0 --separate-stderr mtrain --config tiny.conf --data-path a
 	notes "a: the train maps $(awk 'NR == 2 { print $4 }' rows) in 'cache' are those of another tokenizer, or of another spelling of its options; built as "
 }
+
+@test "samples of one token" {
+	works --data-path a --seq-length 1 --metrics-file m.jsonl
+	[ "$(losses m.jsonl | wc -l)" = 8 ]
+	works --data-path a --seq-length 1 --position-embedding-type rope
+}

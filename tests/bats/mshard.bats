@@ -193,8 +193,10 @@ $D/malformed/trailing_modes: ok, 3 documents, 5 sequences, 31 tokens of uint16" 
 @test "cat: damaged input, modes, no such directory: nothing is left" {
 	refused 1 "mshard: $D/malformed/doc_last.idx: the document index ends with 4, not with the 5 sequences" \
 		mshard cat -o all a_u16 "$D/malformed/doc_last"
-	refused 1 "mshard: $D/malformed/trailing_modes: has modes (multimodal data), which the result could not hold" \
-		mshard cat -o all "$D/malformed/trailing_modes"
+	refused 1 "mshard: a_u16: has no modes, but $D/malformed/trailing_modes has some: modes are of all sequences or of none" \
+		mshard cat -o all "$D/malformed/trailing_modes" a_u16
+	refused 1 "mshard: $D/malformed/trailing_modes: has modes (multimodal data), but a_u16 has none: modes are of all sequences or of none" \
+		mshard cat -o all a_u16 "$D/malformed/trailing_modes"
 	refused 1 "mshard: cannot create a temporary file beside 'no/such/all': No such file or directory" mshard cat -o no/such/all a_u16
 	[ ! -e all.bin ] && [ ! -e all.idx ]
 	no_leftovers
@@ -513,8 +515,47 @@ q_00002	6" ]
 	[ "$stderr" = "mshard: cannot rename to 'p_00003.bin': Is a directory" ]
 	[ "$(ls -d p_*)" = p_00003.bin ]
 	no_leftovers
-	refused 1 "mshard: $D/malformed/trailing_modes: has modes (multimodal data), which the pieces could not hold" \
-		mshard split -o x --documents 1 "$D/malformed/trailing_modes"
+}
+
+@test "cat and split: modes stay with their sequences" {
+	cp "$D/malformed/trailing_modes.bin" m.bin
+	cp "$D/malformed/trailing_modes.idx" m.idx
+	chmod u+w m.*
+	printf '\1\2\3\4\5' | dd of=m.idx bs=1 seek=$(($(stat -c %s m.idx) - 5)) conv=notrunc status=none
+	run -0 mshard split -o p --documents 1 m
+	[ "$(for p in p_0000?.idx; do tail -c "$(mshard info "${p%.idx}" | awk '$2 == "sequences" { print $3 }')" "$p"; done |
+		od -An -tu1 | xargs)" = "1 2 3 4 5" ]
+	run -0 mshard cat -o all p_0000?.idx
+	cmp m.bin all.bin
+	cmp m.idx all.idx
+	run -0 mshard cat --widen -o twice all all
+	[ "$(tail -c 10 twice.idx | od -An -tu1 | xargs)" = "1 2 3 4 5 1 2 3 4 5" ]
+	run -0 mshard verify twice
+}
+
+@test "no stream and no name of a file is a place for a dataset; a prefix may end in .bin" {
+	for name in - /dev/stdout /dev/fd/1; do
+		refused 2 "mshard: --output $name: a dataset is the files PREFIX.bin and PREFIX.idx, which no stream can be" \
+			mshard cat -o $name a_u16
+		refused 2 "mshard: --output $name: a dataset is the files PREFIX.bin and PREFIX.idx, which no stream can be" \
+			mshard split -o $name --documents 5 a_u16
+	done
+	refused 2 "mshard: --output x.bin: must be the prefix without .bin or .idx" mshard cat -o x.bin a_u16
+	refused 2 "mshard: --output x.idx: must be the prefix without .bin or .idx" mshard repair -o x.idx a_u16
+	[ ! -e - ] && [ ! -e ./-.bin ] && [ ! -e x.bin ] && [ ! -e x.bin.bin ]
+	cp a_u16.bin x.bin.bin
+	cp a_u16.idx x.bin.idx
+	for name in x.bin x.bin.bin x.bin.idx; do
+		run -0 mshard verify $name
+		[[ "$output" == "x.bin: ok, "* ]]
+	done
+}
+
+@test "head -n 0 prints the names of the columns alone" {
+	run -0 mshard head -n 0 a_u16
+	[ "$output" = "document	sequence	tokens	ids" ]
+	run -0 mshard head -n 0 --document 3 a_u16
+	[ "$output" = "document	sequence	tokens	ids" ]
 }
 
 @test "repair: offsets that a merge added up in 32 bits" {

@@ -267,7 +267,7 @@ they are narrower" \
 
 @test "a split that is too small to hold a sample" {
 	fails 1 "$ids: the valid split has 0 tokens: --split '998,1,1' gives it the share 0.001 of 40 sequences, \
-which is 0; at least 2 tokens are needed" --data-path "$ids" --split 998,1,1 --eval-iters 1 --data-cache-path cache
+which is 0; at least 2 tokens are needed: --split 38,1,1 gives some to every split" --data-path "$ids" --split 998,1,1 --eval-iters 1 --data-cache-path cache
 	run mtrain -q --config tiny.conf --data-path "$ids" --split 998,1,1 --data-cache-path cache
 	[ "$status" = 0 ]
 }

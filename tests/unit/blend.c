@@ -731,7 +731,7 @@ test_blend_errors(void)
 	CHECK_STR(e.msg,
 	    "corpora/a_u16: the test split has 0 tokens: --split '969,30,1' gives it the share "
 	    "0.001 of 60 sequences, which is "
-	    "0; at least 2 tokens are needed");
+	    "0; at least 2 tokens are needed: --split 58,1,1 gives some to every split");
 	p.per_split = true;
 	CHECK(!blend_open(all, &p, &c, &e));
 	CHECK_STR(e.msg, "no corpora are given for the test split");

@@ -285,7 +285,7 @@ run_case(const char *name)
 		CHECK_STR(e.msg,
 		    "corpora/a_u16: the test split has 0 tokens: --split '969,30,1' gives it the "
 		    "share 0.001 of 60 sequences, "
-		    "which is 0; at least 2 tokens are needed");
+		    "which is 0; at least 2 tokens are needed: --split 58,1,1 gives some to every split");
 	} else {
 		check_cache_names(g.name, g.cache);
 	}
