@@ -177,6 +177,32 @@ run_splits(const struct maps_run *r, struct opened *o, struct blend_config *cfg,
 	return 0;
 }
 
+/* The files of all splits get their names together, and the rows tell of them when they have. */
+static int
+write_splits(const struct maps_run *r, struct opened *o, struct blend_config *cfg, struct err *e)
+{
+	struct maps_run kept = *r;
+	char *rows = NULL;
+	size_t len;
+	int rc;
+
+	kept.out = open_memstream(&rows, &len);
+	if (!kept.out)
+		return err_sys(e, "keep", "rows");
+	cfg->set = outset_new();
+	rc = run_splits(&kept, o, cfg, e);
+	if (fclose(kept.out) != 0 && rc == 0)
+		rc = err_sys(e, "keep", "rows");
+	if (rc == 0)
+		rc = outset_commit(cfg->set, e);
+	else
+		outset_abort(cfg->set);
+	if (rc == 0)
+		fwrite(rows, 1, len, r->out);
+	free(rows);
+	return rc;
+}
+
 /* The machine's cores, up to a number that one disk can follow. */
 static int
 thread_count(const struct maps_config *c)
@@ -227,7 +253,7 @@ shard_maps_run(const struct maps_run *r, struct str *notes, struct err *e)
 	o.corpora = corpora_open(&paths, NULL, pool, e);
 	cfg = common_config(r, tokenizer.buf, pool);
 	if (o.corpora)
-		rc = run_splits(r, &o, &cfg, e);
+		rc = r->write ? write_splits(r, &o, &cfg, e) : run_splits(r, &o, &cfg, e);
 	str_release(&tokenizer);
 	corpora_close(o.corpora);
 	pool_free(pool);

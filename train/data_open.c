@@ -34,6 +34,7 @@ struct opening {
 	struct pool *pool;
 	struct split_matrix matrix;
 	struct str tokenizer;           /* as the names of the maps know it */
+	struct outset *set;             /* maps that this rank made; NULL: it makes none */
 	enum part part;
 	enum exit_status status;        /* to exit with when it fails */
 };
@@ -179,10 +180,18 @@ config_of(const struct opening *o, enum split which, int64_t num_samples)
 			.write_cache = o->part == BUILDS,
 			.trust_cache = o->part == TRUSTS,
 		},
+		.set = o->set,
 		.surplus = c->o.surplus,
 		.pool = o->pool,
 		.kept = which == SPLIT_TRAIN ? o->d->kept : NULL,
 	};
+}
+
+static void
+note_not_kept(const struct opening *o, const struct err *why)
+{
+	if (o->world->rank == 0)
+		note("data: index maps are not kept, each rank builds its own: %s", why->msg);
 }
 
 /* A map that cannot be written is an error only where the user named the place. Where he did not, it
@@ -197,8 +206,8 @@ open_blend(const struct opening *o, const struct data_paths *paths, struct blend
 		return blend;
 	b->samples.write_cache = false;
 	blend = blend_open(o->d->corpora, paths, b, e);
-	if (blend && o->world->rank == 0)
-		note("data: index maps are not kept, each rank builds its own: %s", why.msg);
+	if (blend)
+		note_not_kept(o, &why);
 	return blend;
 }
 
@@ -456,6 +465,32 @@ done(struct opening *o, int rc, struct err *e)
 	return -1;
 }
 
+/* The maps that were made for all sets get their names together. */
+static int
+keep_maps(struct opening *o, struct err *e)
+{
+	int rc = o->set ? outset_commit(o->set, e) : 0;
+
+	o->set = NULL;
+	if (rc == 0 || o->d->c->o.data_cache_path)
+		return rc;
+	note_not_kept(o, e);
+	return 0;
+}
+
+/* Collective: the sets of one part of the ranks, whose turn it is, one after the other. */
+static int
+open_sets(struct opening *o, bool turn, struct err *e)
+{
+	o->set = turn && o->part == BUILDS ? outset_new() : NULL;
+	for (int i = 0; i < o->d->num_sets; i++)
+		if (done(o, turn ? open_number(o, i, e) : 0, e) < 0) {
+			outset_abort(o->set);
+			return -1;
+		}
+	return done(o, turn ? keep_maps(o, e) : 0, e);
+}
+
 /* Collective; fails on all ranks when it does on one. */
 static int
 open_real(struct opening *o, struct err *e)
@@ -470,9 +505,8 @@ open_real(struct opening *o, struct err *e)
 		return -1;
 	o->part = find_part(o->d, o->world);
 	for (int phase = BUILDS; phase < PARTS; phase++)
-		for (int i = 0; i < o->d->num_sets; i++)
-			if (done(o, phase == (int)o->part ? open_number(o, i, e) : 0, e) < 0)
-				return -1;
+		if (open_sets(o, phase == (int)o->part, e) < 0)
+			return -1;
 	return 0;
 }
 

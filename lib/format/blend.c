@@ -3,7 +3,8 @@
  *
  * First everything that needs no map: what each corpus is asked for, how many samples there are,
  * which corpus gives which (from the cache, or by the choice). Then the maps of the corpora, side
- * by side. Files that were made are committed last, all together.
+ * by side. Files that were made are committed last, all together, or by the caller with those of other
+ * splits.
  */
 #include "lib/base/mem.h"
 #include "lib/format/blend_impl.h"
@@ -163,11 +164,11 @@ blend_open(const struct corpora *c, const struct data_paths *paths, const struct
 	b->which = cfg->samples.which;
 	b->num_parts = list->count;
 	b->plain = list->count == 1 && (!list->weight || paths->per_split);
-	set = outset_new();
+	set = cfg->set ? cfg->set : outset_new();
 	rc = fill(b, &own, set, e);
-	if (rc == 0)
+	if (!cfg->set && rc == 0)
 		rc = outset_commit(set, e);
-	else
+	else if (!cfg->set)
 		outset_abort(set);
 	b->list = NULL;
 	if (rc == 0)

@@ -22,6 +22,7 @@
 #ifndef FORMAT_BLEND_H
 #define FORMAT_BLEND_H
 
+#include "lib/base/outset.h"
 #include "lib/base/pool.h"
 #include "lib/format/paths.h"
 #include "lib/format/samples.h"
@@ -57,6 +58,9 @@ struct blend_kept {
 struct blend_config {
 	/* Of each corpus; num_samples is what is wanted of the whole split (-1: none), split is NULL with per-split lists. */
 	struct samples_config samples;
+	/* Takes the files that write_cache makes, for the caller to commit: a sync costs as much for all splits as for one.
+	 * NULL: they are committed on opening. */
+	struct outset *set;
 	double surplus;                 /* BLEND_SURPLUS unless the user says otherwise */
 	struct pool *pool;              /* builds and opens corpora side by side; NULL: one after the other */
 	bool plan_only;                 /* counts alone: no maps of the corpora, so no tokens and no parts */

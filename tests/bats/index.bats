@@ -72,6 +72,7 @@ test	0	1" ]
 		--data-cache-path cache
 	[ "$status" = 1 ]
 	[ "$stderr" = "mshard: corpora/a_u16: the test split has 0 tokens: --split '969,30,1' gives it the share 0.001 of 60 sequences, which is 0; at least 2 tokens are needed: --split 58,1,1 gives some to every split" ]
+	[ -z "$output" ] && [ -z "$(ls cache)" ]
 	run -0 mshard index --data-path corpora/a_u16 --split 58,1,1 --seq-length 8 --num-samples 100,1,1 --data-cache-path cache
 	[ "$(wc -l <<<"$output")" = 4 ]
 }
