@@ -88,6 +88,7 @@ names_given(const struct maps_config *c)
 int
 shard_maps_check(const struct maps_config *c, struct err *e)
 {
+	struct tokenizer_identity id;
 	struct data_paths paths;
 	int64_t count[SPLIT_COUNT];
 	struct split_matrix m;
@@ -104,6 +105,9 @@ shard_maps_check(const struct maps_config *c, struct err *e)
 	if (names_given(c) && (c->spec.type || c->spec.model || c->spec.vocab))
 		return err_set(e,
 		    "--tokenizer-class, --tokenizer-path and --tokenizer-option: stand in for a tokenizer; one is given");
+	if (tokenizer_identity(&c->spec, &id, e) < 0)
+		return -1;
+	tokenizer_identity_release(&id);
 	if (parse_counts(c->num_samples, count, e) < 0)
 		return -1;
 	return split_parse(c->split, &m, e);

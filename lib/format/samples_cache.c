@@ -202,14 +202,15 @@ is_of_others(const struct samples *s, const struct cache_place *p)
 {
 	int key = 0;
 
-	for (int options = 0; options < 4 && key <= 0; options++) {
+	for (int options = 0; options < 4; options++) {
+		bool extra = options & 1, drop = options & 2;
 		struct str head = { 0 };
 
-		key_head(s, options & 1, options & 2, &head);
+		key_head(s, extra, drop, &head);
 		key = cache_key_begins(p, &head);
 		str_release(&head);
 		if (key > 0)
-			return (options & 1) != s->extra || !(options & 2) == s->drop;
+			return extra != s->extra || drop != s->drop;
 	}
 	return key == 0;
 }
@@ -275,7 +276,8 @@ samples_store_key(
 	return rc;
 }
 
-/* Whether a file is the description of these maps but for the tokenizer, the last key: the maps would be the same. */
+/* Whether a file is the description of these maps but for the tokenizer, the last key: then so are the
+ * maps. */
 static bool
 differs_in_tokenizer(const char *path, const struct str *want)
 {
@@ -291,8 +293,8 @@ differs_in_tokenizer(const char *path, const struct str *want)
 	return differs;
 }
 
-/* Reads the descriptions of the split up to the first that fits. The name of s itself may have come meanwhile from another
- * process. */
+/* Reads the descriptions of the split up to the first that fits. The name of s itself may have come
+ * meanwhile from another process. */
 static bool
 find_other_tokenizer(const struct samples *s, const char *dir, const struct str *want, char hash[33])
 {

@@ -252,6 +252,7 @@ drop_last_partial 1" ]
 	[ -z "$stderr" ] && [ "$(ls cache | wc -l)" = 10 ]
 	refused 2 "mshard: --tokenizer-class, --tokenizer-path and --tokenizer-option: stand in for a tokenizer; one is given" \
 		mshard index $args $null --tokenizer-option vocab_size=50257
+	refused 2 "mshard: cannot open 'none': No such file or directory" mshard index $args --tokenizer-model none
 }
 
 @test "index: a disk that is full leaves nothing behind" {
