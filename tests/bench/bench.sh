@@ -67,6 +67,12 @@ record "an impossible layout refused by two ranks, ms; peer: mpirun -np 2 sh -c 
 # Agreement: 8 ranks find that their options are the same; the aim is 5 ms where each has a core.
 record "8 ranks agree on their options, ms; peer: 2 ranks, ms" "$(mpirun -np 8 --oversubscribe "$B/tests/bench/agree")" \
 	"$(mpirun -np 2 --oversubscribe "$B/tests/bench/agree")"
+# Loading: what comparing the checksums of a checkpoint's blocks adds to reading it, from the disk and out of the cache.
+"$B/tests/bench/load" "$tmp" >load.tsv
+record "checkpoint of 1 GiB read from the disk and checked, s; peer: not checked, s" \
+	"$(sed -n 's/^cold\t//p' load.tsv | cut -f 1)" "$(sed -n 's/^cold\t//p' load.tsv | cut -f 2)"
+record "checkpoint of 1 GiB read out of the cache and checked, s; peer: not checked, s" \
+	"$(sed -n 's/^warm\t//p' load.tsv | cut -f 1)" "$(sed -n 's/^warm\t//p' load.tsv | cut -f 2)"
 
 # Planning: every layout of 10,240 ranks priced.
 record "mplan search of 10,240 ranks and 120 layers, ms; peer: mplan --version, ms" \
