@@ -16,7 +16,11 @@ same()
 	results behind.jsonl >behind.steps
 	same_steps "$name" waits.steps behind.steps
 	for i in 03 06 09 12; do
-		cmp "waits/iter_00000$i/manifest.tsv" "behind/iter_00000$i/manifest.tsv" || fail "$name: iteration $i"
+		# The options differ in how they are saved, and so does the checksum of them.
+		for run in waits behind; do
+			grep -v '^# ' "$run/iter_00000$i/manifest.tsv" >"$run.tsv"
+		done
+		cmp waits.tsv behind.tsv || fail "$name: iteration $i"
 		mckpt verify -q "behind/iter_00000$i" || fail "$name: iteration $i"
 	done
 	[ "$(cat behind/latest_checkpointed_iteration.txt)" = 12 ] || fail "$name: the tracker"
