@@ -1,5 +1,5 @@
 /* loop.c - tests of the step loop in a small run on made-up data: what counts as the time of a step, by a clock that jumps
- * whenever a checkpoint or an evaluation has come */
+ * whenever a checkpoint or an evaluation has come; and that a run whose lock is gone writes nothing */
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
 #include "tests/check.h"
@@ -52,10 +52,10 @@ jumping_clock(void)
 
 /* The run of a command line, as train/run.c makes it. Returns its exit status. */
 static int
-train(struct train_config *c)
+train(struct train_config *c, struct lock *lock)
 {
 	struct engine engine;
-	struct run r = { .c = c, .e = &engine, .watch.clock = jumping_clock };
+	struct run r = { .c = c, .e = &engine, .lock = lock, .watch.clock = jumping_clock };
 	struct engine_config ec = { .plan = &c->plan, .backend = &backend_cpu, .num_threads = 1, .seed = 1 };
 	int status = -1;
 
@@ -66,7 +66,7 @@ train(struct train_config *c)
 	r.prefetch = prefetch_new(&engine, r.data);
 	r.metrics = metrics_open(c, 1, 0, &e);
 	r.corpora = corpus_log_new(r.data, &engine, 0);
-	r.saver = saver_new(&engine, c, NULL, false);
+	r.saver = saver_new(&engine, c, lock, false);
 	if (r.data && r.metrics)
 		status = loop_train(&r);
 	saver_free(r.saver);
@@ -99,27 +99,69 @@ longest(int *steps)
 	return most;
 }
 
+static char *const command[] = { "mtrain", "-q", "--num-layers=1", "--hidden-size=8", "--num-attention-heads=2",
+	"--vocab-size=16", "--seq-length=4", "--micro-batch-size=1", "--global-batch-size=2", "--train-iters=6", "--lr=1e-3",
+	"--save=save", "--save-interval=3", "--eval-interval=2", "--eval-iters=1", "--mock-data", "--log-interval=100",
+	"--metrics-file=metrics", "--split=1,1,0" };
+
+/* The options in a directory of their own. */
+static void
+begin(struct train_config *c, char *dir)
+{
+	char *argv[sizeof command / sizeof *command];
+
+	memcpy(argv, command, sizeof command);
+	CHECK(mkdtemp(dir) && chdir(dir) == 0);
+	CHECK(train_parse(c, sizeof argv / sizeof *argv, argv, &e) == 0);
+	CHECK(train_configure(c, 1, &e) == 0);
+}
+
+static void
+end(struct train_config *c, const char *dir)
+{
+	train_release(c);
+	CHECK(chdir("/") == 0 && io_remove_tree(dir, &e) == 0);
+}
+
 /* Steps are timed without the evaluations, and without the saves that they wait for. */
 static void
 test_seconds(void)
 {
-	char *argv[] = { "mtrain", "-q", "--num-layers=1", "--hidden-size=8", "--num-attention-heads=2", "--vocab-size=16",
-		"--seq-length=4", "--micro-batch-size=1", "--global-batch-size=2", "--train-iters=6", "--lr=1e-3",
-		"--save=save", "--save-interval=3", "--eval-interval=2", "--eval-iters=1", "--mock-data", "--log-interval=100",
-		"--metrics-file=metrics", "--split=1,1,0" };
 	struct train_config c;
 	char dir[] = "/tmp/mikoshi-loop-XXXXXX";
 	int steps;
 
-	CHECK(mkdtemp(dir) && chdir(dir) == 0);
-	CHECK(train_parse(&c, sizeof argv / sizeof *argv, argv, &e) == 0);
-	CHECK(train_configure(&c, 1, &e) == 0);
-	CHECK(train(&c) == EXIT_DONE);
+	begin(&c, dir);
+	CHECK(train(&c, NULL) == EXIT_DONE);
 	CHECK(checkpoints() == STEPS / SAVE_INTERVAL && lines_with("\"valid\"") == STEPS / EVAL_INTERVAL);
 	CHECK(longest(&steps) < HOUR);
 	CHECK(steps == STEPS);
-	train_release(&c);
-	CHECK(chdir("/") == 0 && io_remove_tree(dir, &e) == 0);
+	end(&c, dir);
+}
+
+/* A run whose lock is gone stops behind the step in which it finds out; one that has not found out by itself
+ * does before it saves. */
+static void
+test_lost_lock(bool known)
+{
+	const struct lock_terms terms = { .path = "save/lock", .renewal = LOCK_RENEWAL, .stale = LOCK_STALE };
+	struct train_config c;
+	char dir[] = "/tmp/mikoshi-loop-XXXXXX";
+	struct lock *lock;
+	int steps;
+
+	begin(&c, dir);
+	CHECK(io_mkdir_p("save", &e) == 0);
+	lock = lock_take(&terms, &e);
+	CHECK(lock && unlink("save/lock") == 0);
+	CHECK(!known || lock_check(lock, &e) < 0);
+	prog_mute(true);
+	CHECK(train(&c, lock) == EXIT_FAILED);
+	prog_mute(false);
+	longest(&steps);
+	CHECK(checkpoints() == 0 && steps == (known ? 1 : SAVE_INTERVAL));
+	lock_release(lock);
+	end(&c, dir);
 }
 
 int
@@ -129,6 +171,8 @@ main(void)
 	world = mpi_world(&e);
 	CHECK(world != NULL);
 	test_seconds();
+	test_lost_lock(true);
+	test_lost_lock(false);
 	mpi_end();
 	return check_done();
 }
