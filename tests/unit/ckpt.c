@@ -614,6 +614,32 @@ test_full_disk(const char *save)
 	CHECK(save_one(save, 8, 500, &e) == 0 && first_element(save) == 500);
 }
 
+/* What an interrupted save left goes, unless it may be the only copy of an iteration. */
+static void
+test_sweep(void)
+{
+	static const struct {
+		const char *name;
+		bool stays;
+	} row[] = { { "iter_0000002", true }, { ".iter_0000002.old", false }, { ".iter_0000002.tmp", false },
+		{ ".iter_0000003.tmp", false }, { ".iter_0000004.old", true }, { ".iter_0000004.tmp", true },
+		{ ".x.elsewhere.1.0123456789abcdef.tmp", false }, { ".other", true } };
+	char dir[] = "/tmp/mikoshi-sweep-XXXXXX", path[100];
+	struct err e;
+
+	CHECK(mkdtemp(dir) != NULL);
+	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+		snprintf(path, sizeof path, "%s/%s", dir, row[i].name);
+		CHECK(io_mkdir_p(path, &e) == 0);
+	}
+	ckpt_sweep(dir);
+	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+		snprintf(path, sizeof path, "%s/%s", dir, row[i].name);
+		CHECK(io_exists(path) == row[i].stays);
+	}
+	CHECK(io_remove_tree(dir, &e) == 0);
+}
+
 int
 main(void)
 {
@@ -639,5 +665,6 @@ main(void)
 	long_name[sizeof long_name - 1] = '\0';
 	CHECK(ckpt_begin(long_name, 1, true, dir, &e) < 0 && strstr(e.msg, "path too long"));
 	CHECK(io_remove_tree(top, &e) == 0);
+	test_sweep();
 	return check_done();
 }
