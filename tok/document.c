@@ -13,6 +13,8 @@
 
 /* A large batch and the ids of a large text give their memory back when they have been worked on. */
 enum { TEXT_KEPT = 4 << 20, IDS_KEPT = 4 << 20, PART_KEPT = 8 << 20 };
+/* From so many ids on a text is large. */
+enum { IDS_LARGE = 1 << 20 };
 
 /* What a worker keeps between batches: nothing of it is shared, so workers need no lock. */
 struct scratch {
@@ -130,17 +132,61 @@ add_i32(struct str *s, const uint32_t *id, size_t count)
 	return bits >> 31;
 }
 
-/* Appends ids in the dataset's type. An id that does not fit would train on another text without a
- * word: tokenizers may have ids beyond their own vocabulary size. */
+/* The same for either type of a large text, whose ids become the part's memory: they are narrowed where they lie, and
+ * what the part has is put before them. Two copies would be most of what such a text takes. */
+static uint64_t
+take_ids(struct part *part, struct token_ids *ids, enum dtype t)
+{
+	struct str old = part->tokens, s = { (char *)ids->id, ids->count * dtype_size(t), ids->cap * sizeof *ids->id };
+	uint64_t bits = 0;
+
+	for (size_t i = 0; i < ids->count; i++)
+		bits |= ids->id[i];
+	for (size_t i = 0; t == DTYPE_U16 && i < ids->count; i++) {
+		uint16_t v = (uint16_t)ids->id[i];
+
+		memcpy(s.buf + 2 * i, &v, sizeof v);
+	}
+	str_reserve(&s, old.len);
+	memmove(s.buf + old.len, s.buf, s.len);
+	if (old.len)
+		memcpy(s.buf, old.buf, old.len);
+	s.len += old.len;
+	s.buf[s.len] = '\0';
+	str_release(&old);
+	part->tokens = s;
+	memset(ids, 0, sizeof *ids);
+	return t == DTYPE_U16 ? bits >> 16 : bits >> 31;
+}
+
+/* An id that does not fit would train on another text without a word: tokenizers may have ids beyond their own
+ * vocabulary size. */
+static int
+check_fit(const struct document_plan *p, uint64_t beyond, struct err *e)
+{
+	if (beyond)
+		return err_set(e, "an id does not fit %s, the type that the size of the vocabulary asks for",
+		    dtype_torch_name(p->dtype));
+	return 0;
+}
+
+/* Appends ids in the dataset's type. */
 static int
 add_tokens(const struct document_plan *p, struct part *part, const uint32_t *id, size_t count, struct err *e)
 {
 	if (p->discard)
 		return 0;
-	if (p->dtype == DTYPE_U16 ? add_u16(&part->tokens, id, count) : add_i32(&part->tokens, id, count))
-		return err_set(e, "an id does not fit %s, the type that the size of the vocabulary asks for",
-		    dtype_torch_name(p->dtype));
-	return 0;
+	return check_fit(
+	    p, p->dtype == DTYPE_U16 ? add_u16(&part->tokens, id, count) : add_i32(&part->tokens, id, count), e);
+}
+
+/* Appends the ids of a text, which are of no use afterwards. */
+static int
+add_ids(const struct document_plan *p, struct part *part, struct token_ids *ids, struct err *e)
+{
+	if (p->discard || ids->count < IDS_LARGE)
+		return add_tokens(p, part, ids->id, ids->count, e);
+	return check_fit(p, take_ids(part, ids, p->dtype), e);
 }
 
 /* One text as one sequence; none when it encodes to nothing. first: bos belongs before it. */
@@ -150,7 +196,7 @@ encode_sequence(struct scratch *s, int tokenizer, struct part *part, const struc
 {
 	const struct document_plan *p = s->plan;
 	uint32_t bos = (uint32_t)p->bos;
-	size_t extra = first && p->bos >= 0;
+	size_t extra = first && p->bos >= 0, count;
 
 	s->ids.count = 0;
 	if (tokenizer_encode(s->tokenizer[tokenizer], text->bytes, text->len, &s->ids, e) < 0)
@@ -159,10 +205,11 @@ encode_sequence(struct scratch *s, int tokenizer, struct part *part, const struc
 		return err_set(e, "a text of %zu tokens: at most %d fit a sequence", s->ids.count, INT32_MAX - 2);
 	if (s->ids.count == 0)
 		return 0;
-	if ((extra && add_tokens(p, part, &bos, 1, e) < 0) || add_tokens(p, part, s->ids.id, s->ids.count, e) < 0)
+	count = s->ids.count + extra;
+	if ((extra && add_tokens(p, part, &bos, 1, e) < 0) || add_ids(p, part, &s->ids, e) < 0)
 		return -1;
-	add_int32(&part->lengths, (int32_t)(s->ids.count + extra));
-	part->counts.tokens += (int64_t)(s->ids.count + extra);
+	add_int32(&part->lengths, (int32_t)count);
+	part->counts.tokens += (int64_t)count;
 	return 0;
 }
 

@@ -334,6 +334,15 @@ spm="--tokenizer-model t.model"
 	[ "$(od -An -v -j18 -tu8 b_text_document.idx | tr -s ' \n' ' ')" = " 0 3 0 0 0 " ]
 }
 
+@test "a text of more than a million tokens stands between its neighbours, in either type" {
+	perl -e 'print qq({"text": "7 8 9"}\n{"text": "), join(" ", map { $_ % 300 } 1 .. 1200000), qq("}\n{"text": "5"}\n)' >large.jsonl
+	for type in "300 v" "100000 V"; do
+		mtok -q -o out --force --tokenizer-type NullTokenizer --vocab-size "${type% *}" --append-eod large.jsonl
+		perl -e 'my ($v, $t) = @ARGV; $v -= 1; print pack "$t*", 7, 8, 9, $v, (map { $_ % 300 } 1 .. 1200000), $v, 5, $v' \
+			${type} | cmp - out_text_document.bin
+	done
+}
+
 @test "count: several tokenizers, histogram, JSON" {
 	run --separate-stderr mtok count -q $spm --compare u.model --json-keys text title -- docs.jsonl
 	[ "$status" = 0 ]
