@@ -268,27 +268,9 @@ dropout_bwd(struct stream *st, const struct tensor *dx, const struct tensor *dy,
 }
 
 static void
-bias_add(struct stream *st, const struct tensor *y, const struct tensor *bias)
-{
-	OBSERVE_SIMPLE(bias_add, y, NULL, true, y, bias);
-}
-
-static void
-column_sum(struct stream *st, const struct tensor *y, const struct tensor *x)
-{
-	OBSERVE_SIMPLE(column_sum, y, x, true, y, x);
-}
-
-static void
 add(struct stream *st, const struct tensor *y, const struct tensor *x)
 {
 	OBSERVE_SIMPLE(add, y, x, true, y, x);
-}
-
-static void
-scale(struct stream *st, const struct tensor *x, double factor)
-{
-	OBSERVE_SIMPLE(scale, x, NULL, true, x, factor);
 }
 
 static void
@@ -326,9 +308,8 @@ const struct ops observed_ops = {
 	.gemm = gemm, .norm_fwd = norm_fwd, .norm_bwd = norm_bwd, .rope = rope,
 	.attention_fwd = attention_fwd, .attention_bwd = attention_bwd, .act_fwd = act_fwd, .act_bwd = act_bwd,
 	.residual_fwd = residual_fwd, .dropout_bwd = dropout_bwd, .embedding_fwd = embedding_fwd,
-	.embedding_bwd = embedding_bwd, .xent_stats = xent_stats, .xent_loss = xent_loss, .bias_add = bias_add,
-	.column_sum = column_sum, .add = add, .scale = scale, .fill = fill, .normal = normal, .cast = cast, .dot = dot,
-	.count_nonfinite = count_nonfinite, .adamw = adamw, .sgd = sgd,
+	.embedding_bwd = embedding_bwd, .xent_stats = xent_stats, .xent_loss = xent_loss, .add = add, .fill = fill,
+	.normal = normal, .cast = cast, .dot = dot, .count_nonfinite = count_nonfinite, .adamw = adamw, .sgd = sgd,
 };
 
 /* The backend's own table stays in the stream, where the wrappers find it. */

@@ -25,7 +25,7 @@
  *   bias   act [n], added to every row
  *   aux    act [m,n], dense: GEMM_GELU keeps the value before the activation there, GEMM_GELU_GRAD reads it
  *   act    c = gelu_tanh(aux), or c = product * gelu_tanh'(aux); only with beta 0
- *   dbias  real [m]: beta * dbias + the sums of op(a) over k (the bias gradient beside a weight gradient) */
+ *   dbias  real [m]: beta * dbias + the sums of op(a) over k (the bias gradient beside a weight gradient); beta 0 or 1 */
 enum gemm_act { GEMM_LINEAR, GEMM_GELU, GEMM_GELU_GRAD };
 struct gemm {
 	struct tensor c, a, b;
@@ -49,8 +49,8 @@ struct norm_grad {
 	struct tensor weight;           /* act [h] */
 	struct tensor mean, rstd;       /* real [T]; mean.data NULL for RMSNorm */
 	struct tensor dweight, dbias;   /* real [h]: added to, or written without accumulate; dbias.data NULL for RMSNorm */
-	struct tensor dx_sum;           /* real [h], likewise: column sums of dx as it is stored, in column_sum's order on
-	                                 * the CPU; or none */
+	struct tensor dx_sum;           /* real [h], likewise: column sums of dx as it is stored, on the CPU in the order of
+	                                 * gemm's dbias; or none */
 	bool accumulate;
 };
 
@@ -189,14 +189,8 @@ struct ops {
 	void (*embedding_bwd)(struct stream *, const struct embedding_grad *);
 	void (*xent_stats)(struct stream *, const struct xent *);
 	void (*xent_loss)(struct stream *, const struct xent *);
-	/* y [T,c] += bias [c]; both act */
-	void (*bias_add)(struct stream *, const struct tensor *y, const struct tensor *bias);
-	/* out real [c] += column sums of x act [T,c] */
-	void (*column_sum)(struct stream *, const struct tensor *out, const struct tensor *x);
 	/* y += x, same shape; act or real */
 	void (*add)(struct stream *, const struct tensor *y, const struct tensor *x);
-	/* x *= factor; act or real */
-	void (*scale)(struct stream *, const struct tensor *x, double factor);
 	void (*fill)(struct stream *, const struct tensor *x, double value);
 	void (*normal)(struct stream *, const struct tensor *x, const struct normal *);
 	/* dst = src with conversion between floating types; same shape; integers only to the same type */

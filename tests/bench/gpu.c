@@ -134,8 +134,6 @@ static void op_nonfinite(struct stream *st, const struct work *w) { st->ops->cou
 static void op_cast(struct stream *st, const struct work *w) { st->ops->cast(st, &w->y, &w->x); }
 static void op_add(struct stream *st, const struct work *w) { st->ops->add(st, &w->y, &w->x); }
 static void op_fill(struct stream *st, const struct work *w) { st->ops->fill(st, &w->y, 0.5); }
-static void op_bias(struct stream *st, const struct work *w) { st->ops->bias_add(st, &w->y, &w->x); }
-static void op_columns(struct stream *st, const struct work *w) { st->ops->column_sum(st, &w->out, &w->x); }
 static void op_normal(struct stream *st, const struct work *w) { st->ops->normal(st, &w->y, &w->normal); }
 
 /* --- groups of operations --------------------------------------------------------------------- */
@@ -172,12 +170,6 @@ bench_norm(struct bench *b)
 	report(b, "residual_fwd+norm", op_residual, &w, 4 * bytes);
 	w.residual.drop = (struct dropout){ .p = 0.1, .seq_length = m->s, .width = m->h, .micro_batch = (int)(b->T / m->s) };
 	report(b, "residual_fwd+norm+dropout", op_residual, &w, 4 * bytes);
-	w.y = x;
-	w.x = bias;
-	report(b, "bias_add", op_bias, &w, 2 * bytes);
-	w.x = x;
-	w.out = w.norm_grad.dweight;
-	report(b, "column_sum", op_columns, &w, bytes);
 }
 
 /* Rotary positions of q and k in packed rows. */
@@ -208,9 +200,6 @@ bench_act(struct bench *b)
 	report(b, "act_bwd", op_act_bwd, &w, 2 * in + half);
 	w.act.y = y;
 	report(b, "act_bwd+rebuild", op_act_bwd, &w, 2 * in + 2 * half);
-	w.x = x;
-	w.out = vector(b, DTYPE_F32, x.shape[1]);
-	report(b, "column_sum(f)", op_columns, &w, in);
 }
 
 /* Loss of a chunk of rows. */

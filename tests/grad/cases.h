@@ -117,11 +117,12 @@ gemm_backward(struct problem *p)
 		db.beta = gemm_dbias_added(p->c) ? 1 : 0;
 		p->st->ops->fill(p->st, G(1), 0);
 	} else if (p->c->flags & BIAS)
-		p->st->ops->column_sum(p->st, G(4), &dc);
+		add_column_sums(p, G(4), &dc);
 	p->st->ops->gemm(p->st, &da);
 	p->st->ops->gemm(p->st, &db);
-	p->st->ops->cast(p->st, G(2), G(3));
-	p->st->ops->scale(p->st, G(2), p->c->flags & BETA ? 0.75 : 0);
+	for (int64_t k = 0; k < slot_count(&p->slot[2]); k++)
+		p->slot[2].grad[k] = p->c->flags & BETA ? 0.75 * p->slot[3].grad[k] : 0;
+	upload(p, G(2), p->slot[2].grad);
 }
 
 static const struct op_case gemm_cases[] = {
@@ -435,7 +436,7 @@ static const struct op_case residual_cases[] = {
 };
 
 /* --- residual with the norm behind it: 0 x, 1 bias of x, 2 residual, 3 norm's y, 4 weight, 5 norm's bias, 6 sum, 7 mean,
- * 8 rstd, 9 x + bias */
+ * 8 rstd, 9 x + bias, 10 the row of the bias in its table */
 enum { NO_BIAS = 4, SUMMED = 8 };       /* SUMMED: the norm's backward pass gives the gradient of the bias */
 
 static void
@@ -448,6 +449,8 @@ block_declare(struct problem *p)
 	if (!(c->flags & NO_BIAS)) {
 		slot_add(p, 1, SLOT_INPUT, c->flags & SUMMED ? param : VECTOR_PARAM, SHAPE(c->columns, 1));
 		slot_add(p, 9, SLOT_SCRATCH, SLOT_ACT, SHAPE(c->rows, c->columns));
+		slot_add(p, 10, SLOT_IDS, SLOT_VECTOR, SHAPE(c->rows, 1));
+		memset(p->slot[10].value, 0, (size_t)c->rows * sizeof(double));
 	}
 	slot_add(p, 2, SLOT_INPUT, 0, SHAPE(c->rows, c->columns));
 	slot_add(p, 3, SLOT_OUTPUT, 0, SHAPE(c->rows, c->columns));
@@ -466,11 +469,13 @@ block_forward(struct problem *p)
 	struct norm n = { .y = *T(3), .x = *T(6), .weight = *T(4), .bias = *T(5), .mean = *T(7), .rstd = *T(8), .eps = 1e-3 };
 	struct residual r = { .y = *T(6), .x = *T(0), .residual = *T(2),
 	    .drop = case_dropout(p->c, p->c->columns + 3), .norm = &n };
+	struct embedding bias = { .y = *T(9), .table = tensor_2d(T(1)->data, p->act, 1, p->c->columns), .ids = *T(10),
+	    .accumulate = true };
 
 	if (!(p->c->flags & NO_BIAS)) {
 		r.x = *T(9);
 		p->st->ops->cast(p->st, &r.x, T(0));
-		p->st->ops->bias_add(p->st, &r.x, T(1));
+		p->st->ops->embedding_fwd(p->st, &bias);
 	}
 	p->st->ops->residual_fwd(p->st, &r);
 }
@@ -490,7 +495,7 @@ block_backward(struct problem *p)
 	p->st->ops->norm_bwd(p->st, &n);
 	p->st->ops->dropout_bwd(p->st, G(0), G(2), &drop);
 	if (!(p->c->flags & (NO_BIAS | SUMMED)))
-		p->st->ops->column_sum(p->st, G(1), G(0));
+		add_column_sums(p, G(1), G(0));
 }
 
 static const struct op_case block_cases[] = {
@@ -505,35 +510,30 @@ static const struct op_case block_cases[] = {
 	{ 0 },
 };
 
-/* --- bias: 0 x, 1 bias, 2 y; y = (1.5 + x) / 2 + bias ----------------------------------------- */
+/* --- add: 0 x, 1 z, 2 y; y = x + z ------------------------------------------------------------- */
 static void
-bias_declare(struct problem *p)
+add_declare(struct problem *p)
 {
 	slot_add(p, 0, SLOT_INPUT, 0, SHAPE(p->c->rows, p->c->columns));
-	slot_add(p, 1, SLOT_INPUT, VECTOR_PARAM, SHAPE(p->c->columns, 1));
+	slot_add(p, 1, SLOT_INPUT, 0, SHAPE(p->c->rows, p->c->columns));
 	slot_add(p, 2, SLOT_OUTPUT, 0, SHAPE(p->c->rows, p->c->columns));
 }
 
 static void
-bias_forward(struct problem *p)
+add_forward(struct problem *p)
 {
-	const struct ops *ops = p->st->ops;
-
-	ops->fill(p->st, T(2), 1.5);
-	ops->add(p->st, T(2), T(0));
-	ops->scale(p->st, T(2), 0.5);
-	ops->bias_add(p->st, T(2), T(1));
+	p->st->ops->cast(p->st, T(2), T(0));
+	p->st->ops->add(p->st, T(2), T(1));
 }
 
 static void
-bias_backward(struct problem *p)
+add_backward(struct problem *p)
 {
 	p->st->ops->cast(p->st, G(0), G(2));
-	p->st->ops->scale(p->st, G(0), 0.5);
-	p->st->ops->column_sum(p->st, G(1), G(2));
+	p->st->ops->cast(p->st, G(1), G(2));
 }
 
-static const struct op_case bias_cases[] = {
+static const struct op_case add_cases[] = {
 	{ .rows = 1, .columns = 5 }, { .rows = 150, .columns = 67 }, { .rows = 4, .columns = 5000 }, { 0 },
 };
 

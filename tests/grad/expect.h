@@ -169,9 +169,9 @@ expect_block(const struct problem *p, int64_t row, int64_t column)
 }
 
 static double
-expect_bias(const struct problem *p, int64_t row, int64_t column)
+expect_add(const struct problem *p, int64_t row, int64_t column)
 {
-	return (1.5 + value_at(p, 0, row, column)) / 2 + p->slot[1].value[column];
+	return value_at(p, 0, row, column) + value_at(p, 1, row, column);
 }
 
 static double

@@ -158,7 +158,7 @@ check_threads(const struct op_test *op, int number)
 	}
 }
 
-/* The sums that norm_bwd takes of dx have the bits of column_sum: layers of which one stands at the end of a
+/* The sums that norm_bwd takes of dx have the bits of a product's bias gradient: layers of which one stands at the end of a
  * stage in one layout and inside it in another get the same gradient. */
 static void
 test_sums(void)

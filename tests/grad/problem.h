@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SLOTS = 10, SLOT_DIMS = 2 };
+enum { SLOTS = 11, SLOT_DIMS = 2 };
 /* A rebuilt slot is a second copy of the first output, made by the backward pass. */
 enum slot_kind { SLOT_NONE, SLOT_INPUT, SLOT_FIXED, SLOT_OUTPUT, SLOT_IDS, SLOT_MASK, SLOT_SCRATCH, SLOT_REBUILT };
 /* Stored real; gradient real; gradient added to; a vector of `rows` elements; scratch that is act.
@@ -191,20 +191,42 @@ problem_backward(struct problem *p, const struct op_test *op)
 			download(p, &p->slot[i].t, p->slot[i].value);
 }
 
+/* A matrix in act that holds anything; the caller releases it. */
+static struct tensor
+act_matrix(struct problem *p, int64_t rows, int64_t columns)
+{
+	struct err e;
+	size_t bytes = (size_t)(rows * columns) * dtype_size(p->act);
+
+	return tensor_2d(p->backend->alloc(p->device, bytes, &e), p->act, rows, columns);
+}
+
 /* The unit matrix [n, n] in act; the caller releases it. */
 static struct tensor
 unit_matrix(struct problem *p, int64_t n)
 {
-	struct err e;
 	double *host = mem_zalloc((size_t)(n * n), sizeof *host);
-	struct tensor t = tensor_2d(
-	    p->backend->alloc(p->device, (size_t)(n * n) * dtype_size(p->act), &e), p->act, n, n);
+	struct tensor t = act_matrix(p, n, n);
 
 	for (int64_t i = 0; i < n; i++)
 		host[i * n + i] = 1;
 	upload(p, &t, host);
 	free(host);
 	return t;
+}
+
+/* out (real) += the sums of the columns of x (act): the bias gradient that comes with a product. */
+static void
+add_column_sums(struct problem *p, const struct tensor *out, const struct tensor *x)
+{
+	struct tensor c = act_matrix(p, x->shape[1], 1), b = act_matrix(p, x->shape[0], 1);
+	struct gemm g = { .c = c, .a = *x, .b = b, .trans_a = true, .alpha = 1, .beta = 1, .dbias = *out };
+
+	p->st->ops->fill(p->st, &b, 0);
+	p->st->ops->fill(p->st, &c, 0);
+	p->st->ops->gemm(p->st, &g);
+	p->backend->release(p->device, b.data);
+	p->backend->release(p->device, c.data);
 }
 
 /* Sum of squared differences over sum of squares. */

@@ -13,7 +13,7 @@ static const struct op_test op_tests[] = {
 	{ "act", act_declare, act_forward, act_backward, expect_act, act_cases },
 	{ "residual", residual_declare, residual_forward, residual_backward, expect_residual, residual_cases },
 	{ "block", block_declare, block_forward, block_backward, expect_block, block_cases },
-	{ "bias", bias_declare, bias_forward, bias_backward, expect_bias, bias_cases },
+	{ "add", add_declare, add_forward, add_backward, expect_add, add_cases },
 	{ "embedding", embedding_declare, embedding_forward, embedding_backward, expect_embedding, embedding_cases },
 	{ "xent", xent_declare, xent_forward, xent_backward, expect_xent, xent_cases },
 	{ 0 },

@@ -183,8 +183,6 @@ sum_operand(struct stream *st, const struct gemm *g)
 {
 	if (g->beta == 0)
 		cpu_name(fill)(st, &g->dbias, 0);
-	else if (g->beta != 1)
-		cpu_name(scale)(st, &g->dbias, g->beta);
 	if (g->trans_a)
 		cpu_name(column_sum)(st, &g->dbias, &g->a);
 	else
@@ -197,6 +195,7 @@ check_epilogue(const struct gemm *g, int64_t m, int64_t n)
 {
 	cpu_check(!g->bias.data || g->bias.shape[0] == n);
 	cpu_check(!g->dbias.data || (g->dbias.shape[0] == m && g->dbias.dtype == REAL_DTYPE));
+	cpu_check(!g->dbias.data || g->beta == 0 || g->beta == 1);
 	cpu_check(g->act == GEMM_LINEAR ||
 	    (g->beta == 0 && g->aux.data && g->aux.ndim == 2 && g->aux.shape[0] == m &&
 		g->aux.shape[1] == n));

@@ -187,6 +187,8 @@ void cpu_name(dropout_mask)(const struct dropout *d, uint64_t index, int64_t cou
 /* y = gelu_tanh(x), and dy *= its derivative at x. act.c */
 void cpu_name(gelu_tanh)(real *y, const real *x, int64_t n);
 void cpu_name(gelu_tanh_slope)(real *dy, const real *x, int64_t n);
+/* out real [c] += the sums of the columns of x [T,c], whose rows are added in a fixed order. vector.c */
+void cpu_name(column_sum)(struct stream *, const struct tensor *out, const struct tensor *x);
 
 /* --- the operations --------------------------------------------------------------------------- */
 void cpu_name(gemm)(struct stream *, const struct gemm *);
@@ -205,10 +207,7 @@ void cpu_name(embedding_fwd)(struct stream *, const struct embedding *);
 void cpu_name(embedding_bwd)(struct stream *, const struct embedding_grad *);
 void cpu_name(xent_stats)(struct stream *, const struct xent *);
 void cpu_name(xent_loss)(struct stream *, const struct xent *);
-void cpu_name(bias_add)(struct stream *, const struct tensor *y, const struct tensor *bias);
-void cpu_name(column_sum)(struct stream *, const struct tensor *out, const struct tensor *x);
 void cpu_name(add)(struct stream *, const struct tensor *y, const struct tensor *x);
-void cpu_name(scale)(struct stream *, const struct tensor *x, double factor);
 void cpu_name(fill)(struct stream *, const struct tensor *x, double value);
 void cpu_name(normal)(struct stream *, const struct tensor *x, const struct normal *);
 void cpu_name(cast)(struct stream *, const struct tensor *dst, const struct tensor *src);

@@ -18,27 +18,6 @@ struct pair {
 	real value;
 };
 
-/* A span of y and the same columns of the bias. */
-static void
-bias_span(const void *ctx, const struct span *s)
-{
-	const struct pair *p = ctx;
-	real y_buf[CPU_SPAN], x_buf[CPU_SPAN], *y = span_load(p->y, s, y_buf);
-	const real *bias = span_load(p->x, &(struct span){ 0, s->first, s->count }, x_buf);
-
-	for (int64_t i = 0; i < s->count; i++)
-		y[i] += bias[i];
-	span_store(p->y, s, y);
-}
-
-/* y [T, n] += bias [n]. */
-void
-cpu_name(bias_add)(struct stream *st, const struct tensor *y, const struct tensor *bias)
-{
-	cpu_check(y->ndim == 2 && bias->shape[0] == y->shape[1]);
-	cpu_spans(st, y, bias_span, &(struct pair){ .y = y, .x = bias });
-}
-
 /* The sums of some columns: blocks of rows are summed, then added in order. */
 static void
 sum_columns(const void *ctx, int64_t item, void *scratch)
@@ -92,25 +71,6 @@ cpu_name(add)(struct stream *st, const struct tensor *y, const struct tensor *x)
 {
 	cpu_check(cpu_same_shape(y, x));
 	cpu_spans(st, y, add_span, &(struct pair){ .y = y, .x = x });
-}
-
-/* x *= value. */
-static void
-scale_span(const void *ctx, const struct span *s)
-{
-	const struct pair *p = ctx;
-	real buf[CPU_SPAN], *y = span_load(p->y, s, buf);
-
-	for (int64_t i = 0; i < s->count; i++)
-		y[i] *= p->value;
-	span_store(p->y, s, y);
-}
-
-/* In place. */
-void
-cpu_name(scale)(struct stream *st, const struct tensor *x, double factor)
-{
-	cpu_spans(st, x, scale_span, &(struct pair){ .y = x, .value = (real)factor });
 }
 
 /* x = value. */

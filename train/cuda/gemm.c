@@ -151,10 +151,8 @@ finish_dbias(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
 	}
 	if (g->beta == 0)
 		cuda_fill(st, &g->dbias, 0);
-	else if (g->beta != 1)
-		cuda_scale(st, &g->dbias, g->beta);
 	if (g->trans_a)
-		cuda_column_sum(st, &g->dbias, &g->a);
+		cu_column_sum(st, &g->dbias, &g->a);
 	else
 		cu_row_sum(st, &g->dbias, &g->a);
 }
@@ -167,7 +165,7 @@ finish(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
 	uint32_t left = p->key.beside & ~p->fused;
 
 	if (left & BESIDE_BIAS)
-		cuda_bias_add(st, left & BESIDE_GELU ? &g->aux : &g->c, &g->bias);
+		cu_bias_add(st, left & BESIDE_GELU ? &g->aux : &g->c, &g->bias);
 	if (left & BESIDE_GELU)
 		cuda_act_fwd(st, ACT_GELU_TANH, &g->c, &g->aux);
 	if (left & BESIDE_GELU_GRAD)
@@ -215,6 +213,7 @@ check_beside(const struct gemm *g, int64_t m, int64_t n)
 {
 	cu_require(!g->bias.data || (g->bias.shape[0] == n && g->bias.dtype == g->c.dtype));
 	cu_require(!g->dbias.data || (g->dbias.shape[0] == m && g->dbias.dtype == DTYPE_F32));
+	cu_require(!g->dbias.data || g->beta == 0 || g->beta == 1);
 	cu_require(g->act == GEMM_LINEAR ||
 	    (g->beta == 0 && g->aux.data && g->aux.ndim == 2 && g->aux.shape[0] == m &&
 		g->aux.shape[1] == n && g->aux.stride[0] == n && g->aux.dtype == g->a.dtype &&

@@ -94,8 +94,11 @@ struct column_parts {
 	float beta;                     /* 0: out is not read */
 };
 void cu_finish_columns(struct stream *st, const struct column_parts *c);
-/* out [T] (F32) += sums over the columns of x [T, n]. reduce.cu */
+/* out [n] (F32) += sums over the rows of x [T, n]; out [T] (F32) += sums over the columns. reduce.cu */
+void cu_column_sum(struct stream *st, const struct tensor *out, const struct tensor *x);
 void cu_row_sum(struct stream *st, const struct tensor *out, const struct tensor *x);
+/* y [T, n] += bias [n], both of one type. vector.cu */
+void cu_bias_add(struct stream *st, const struct tensor *y, const struct tensor *bias);
 
 /* Whether kernels were compiled for this GPU: cudaSuccess, or why not. vector.cu */
 cudaError_t cu_kernels_present(void);
@@ -153,10 +156,7 @@ void cuda_embedding_fwd(struct stream *, const struct embedding *);
 void cuda_embedding_bwd(struct stream *, const struct embedding_grad *);
 void cuda_xent_stats(struct stream *, const struct xent *);
 void cuda_xent_loss(struct stream *, const struct xent *);
-void cuda_bias_add(struct stream *, const struct tensor *y, const struct tensor *bias);
-void cuda_column_sum(struct stream *, const struct tensor *out, const struct tensor *x);
 void cuda_add(struct stream *, const struct tensor *y, const struct tensor *x);
-void cuda_scale(struct stream *, const struct tensor *x, double factor);
 void cuda_fill(struct stream *, const struct tensor *x, double value);
 void cuda_normal(struct stream *, const struct tensor *x, const struct normal *);
 void cuda_cast(struct stream *, const struct tensor *dst, const struct tensor *src);

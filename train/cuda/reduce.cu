@@ -296,7 +296,7 @@ column_parts(struct stream *st, const struct tensor *x)
 /* out [n] (F32) += sum over rows; the number of parts follows from the shape, and from whether its rows
  * are whole packs. */
 void
-cuda_column_sum(struct stream *st, const struct tensor *out, const struct tensor *x)
+cu_column_sum(struct stream *st, const struct tensor *out, const struct tensor *x)
 {
 	int64_t columns = x->shape[1];
 	struct column_parts c = { { (float *)out->data }, (const float *)cu_workspace(st), columns,

@@ -8,7 +8,7 @@
 #include "train/cuda/kernel.cuh"
 
 enum pair_op { PAIR_CAST, PAIR_ADD };
-enum unary_op { UNARY_SCALE, UNARY_FILL, UNARY_BIAS };
+enum unary_op { UNARY_FILL, UNARY_BIAS };
 
 /* Element of a row in double, which holds every floating type exactly. */
 static __device__ inline double
@@ -74,20 +74,15 @@ pair_kernel(struct tensor y, struct tensor x, struct walk w)
 	}
 }
 
-/* Scaled in double when x is, else in float; or filled. */
+/* The value in doubles. */
 static __global__ void
-unary_any_kernel(struct tensor x, double value, enum unary_op op, struct walk w)
+fill_any_kernel(struct tensor x, double value, struct walk w)
 {
-	FOR_PACKS(w, r, c) {
-		double a = op == UNARY_FILL ? value : load_any(x, r, c);
-
-		if (op == UNARY_SCALE)
-			a = x.dtype == DTYPE_F64 ? a * value : (float)a * (float)value;
-		store_any(x, r, c, a);
-	}
+	FOR_PACKS(w, r, c)
+		store_any(x, r, c, value);
 }
 
-/* x times the value, or the value, or x and the bias of its column. */
+/* The value, or x and the bias of its column. */
 template <typename T, int OP, int N>
 static __global__ void __launch_bounds__(CU_THREADS)
 unary_kernel(struct tensor x, const T *bias, float value, struct walk w)
@@ -102,7 +97,7 @@ unary_kernel(struct tensor x, const T *bias, float value, struct walk w)
 			load(b, bias + i * N);
 #pragma unroll
 		for (int k = 0; k < N; k++)
-			a[k] = OP == UNARY_FILL ? value : OP == UNARY_SCALE ? a[k] * value : a[k] + b[k];
+			a[k] = OP == UNARY_FILL ? value : a[k] + b[k];
 		store(to, a);
 	}
 }
@@ -225,25 +220,23 @@ launch_unary(struct stream *st, const struct unary *u)
 		    <<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(u->x, (const T *)u->bias, u->value, w);
 }
 
-/* Scales or fills one piece. */
-template <int OP>
+/* Fills one piece. */
 static void
-run_piece(struct stream *st, const struct tensor *x, double value)
+fill_piece(struct stream *st, const struct tensor *x, double value)
 {
 	struct unary u = { *x, NULL, (float)value, cu_packs(x, 16 / (int)dtype_size(x->dtype)) };
 	struct walk w = walk_of(st, cu_rows(x), cu_columns(x), 1);
 
 	if (x->dtype == DTYPE_F64)
-		unary_any_kernel<<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(
-		    *x, value, (enum unary_op)OP, w);
+		fill_any_kernel<<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*x, value, w);
 	else
-		pick(x->dtype, launch_unary<float, OP>, launch_unary<bf16, OP>, launch_unary<half, OP>)(st, &u);
+		pick(x->dtype, launch_unary<float, UNARY_FILL>, launch_unary<bf16, UNARY_FILL>,
+		    launch_unary<half, UNARY_FILL>)(st, &u);
 }
 
-/* Scales or fills: a vector's whole packs, then what is left. */
-template <int OP>
+/* A vector's whole packs, then what is left. */
 static void
-run_unary(struct stream *st, const struct tensor *t, double value)
+fill_all(struct stream *st, const struct tensor *t, double value)
 {
 	struct tensor x = flat(t);
 	int64_t at = cut(&x, 8);
@@ -251,10 +244,10 @@ run_unary(struct stream *st, const struct tensor *t, double value)
 	if (at > 0 && at < x.shape[0]) {
 		struct tensor tail = piece(&x, at, false);
 
-		run_piece<OP>(st, &tail, value);
+		fill_piece(st, &tail, value);
 		x = piece(&x, at, true);
 	}
-	run_piece<OP>(st, &x, value);
+	fill_piece(st, &x, value);
 }
 
 /* Asks for one kernel, which stands for all: they are built for the same architectures. */
@@ -268,7 +261,7 @@ cu_kernels_present(void)
 
 /* y [T, n] += bias [n]; the sum is taken in float and rounded once. */
 void
-cuda_bias_add(struct stream *st, const struct tensor *y, const struct tensor *bias)
+cu_bias_add(struct stream *st, const struct tensor *y, const struct tensor *bias)
 {
 	int n = 16 / (int)dtype_size(y->dtype);
 	struct unary u = { *y, bias->data, 0, cu_packs(y, n) && cu_packs(bias, n) };
@@ -288,15 +281,6 @@ cuda_add(struct stream *st, const struct tensor *y, const struct tensor *x)
 	cu_launched(st, "add");
 }
 
-/* In place. */
-void
-cuda_scale(struct stream *st, const struct tensor *x, double factor)
-{
-	cu_require(dtype_is_float(x->dtype));
-	run_unary<UNARY_SCALE>(st, x, factor);
-	cu_launched(st, "scale");
-}
-
 /* A dense tensor is zeroed as bytes. */
 void
 cuda_fill(struct stream *st, const struct tensor *x, double value)
@@ -305,7 +289,7 @@ cuda_fill(struct stream *st, const struct tensor *x, double value)
 	if (value == 0 && flat(x).ndim == 1)
 		cu_ok(st->device, cudaMemsetAsync(x->data, 0, tensor_bytes(x), cu_handle(st)), "fill");
 	else
-		run_unary<UNARY_FILL>(st, x, value);
+		fill_all(st, x, value);
 	cu_launched(st, "fill");
 }
 
