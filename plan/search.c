@@ -16,7 +16,7 @@
 
 static const double gib = 1073741824.0, margin = 0.04, tie = 0.01;
 
-const char *const fit_names[] = { "fits", "tight", "no" };
+static const char *const fit_names[] = { "fits", "tight", "no" };
 
 /* Bytes that a rank needs of its device: arenas and what the device keeps for itself. */
 static double
@@ -221,8 +221,8 @@ search_print(const struct search *s, const struct search_input *in, int64_t top,
 
 /* An option file as mtrain --config reads it: only what the search chose, so that it goes on top
  * of the model's own. pick counts from 1 and must be at most s->count. */
-void
-search_plan(const struct search *s, const struct search_input *in, int64_t pick, struct str *out)
+static void
+print_plan(const struct search *s, const struct search_input *in, int64_t pick, struct str *out)
 {
 	const struct candidate *c = &s->item[pick - 1];
 
@@ -250,7 +250,7 @@ search_write(const struct search *s, const struct search_input *in, int64_t pick
 	if (pick > s->count)
 		return err_set(
 		    e, "--pick %lld: there are %d plans that fit", (long long)pick, s->count);
-	search_plan(s, in, pick, &text);
+	print_plan(s, in, pick, &text);
 	rc = io_write_file(path, text.buf, text.len, e);
 	str_release(&text);
 	return rc;

@@ -12,7 +12,6 @@
 #include "plan/time.h"
 
 enum fit { FIT_YES, FIT_TIGHT, FIT_NO };        /* tight: within 4 % of the device memory */
-extern const char *const fit_names[];
 
 struct search_input {
 	struct model_config model;
@@ -44,10 +43,7 @@ int  search_run(struct search *s, const struct search_input *in, struct err *e);
 void search_release(struct search *s);
 /* The best `top` as tab-separated rows under a header line. */
 void search_print(const struct search *s, const struct search_input *in, int64_t top, FILE *f);
-/* Item number `pick` (from 1) as an option file for mtrain, and the same written to a file whole or
- * not at all. */
-void search_plan(
-    const struct search *s, const struct search_input *in, int64_t pick, struct str *out);
+/* Writes item number `pick` (from 1) as an option file for mtrain, whole or not at all. */
 int search_write(const struct search *s, const struct search_input *in, int64_t pick,
     const char *path, struct err *e);
 /* One line: what the best spends its time on, and why the next is slower. */

@@ -304,7 +304,7 @@ count_nonfinite(struct stream *st, const struct tensor *sum, const struct tensor
 	OBSERVE_SIMPLE(count_nonfinite, sum, x, true, sum, x);
 }
 
-const struct ops observed_ops = {
+static const struct ops observed_ops = {
 	.gemm = gemm, .norm_fwd = norm_fwd, .norm_bwd = norm_bwd, .rope = rope,
 	.attention_fwd = attention_fwd, .attention_bwd = attention_bwd, .act_fwd = act_fwd, .act_bwd = act_bwd,
 	.residual_fwd = residual_fwd, .dropout_bwd = dropout_bwd, .embedding_fwd = embedding_fwd,

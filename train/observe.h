@@ -30,8 +30,6 @@ struct observer {
 	bool backward;
 };
 
-extern const struct ops observed_ops;
-
 /* From here to observe_end the compute stream's operations are told to o. */
 void observe_begin(struct engine *e, struct observer *o);
 void observe_end(struct engine *e);

@@ -34,8 +34,8 @@ flat(const struct engine *e, enum buffer b, int64_t first, int64_t count)
 
 /* Where the updates of these elements of the flat order happen: the master copy, or the weights
  * when the run's type needs none. */
-struct tensor
-optim_master(const struct engine *e, int64_t first, int64_t count)
+static struct tensor
+master(const struct engine *e, int64_t first, int64_t count)
 {
 	struct tensor t = own(e, BUF_MASTER, first, count);
 
@@ -92,7 +92,7 @@ optim_step(struct engine *e, const struct optim_options *o, const struct optim_u
 	e->held = NULL;
 	for (int i = 0; grads_run(e, i, &r); i++) {
 		struct optim_piece op = {
-			.master = optim_master(e, r.first, r.count),
+			.master = master(e, r.first, r.count),
 			.exp_avg = own(e, BUF_EXP_AVG, r.first, r.count),
 			.exp_avg_sq = own(e, BUF_EXP_AVG_SQ, r.first, r.count),
 			.grad = flat(e, BUF_GRADS, r.first, r.count),

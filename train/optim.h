@@ -39,8 +39,6 @@ void optim_step(struct engine *e, const struct optim_options *o, const struct op
 void optim_from_weights(struct engine *e);
 /* The weights from the masters, rounded, on every rank that holds them. */
 void optim_to_weights(struct engine *e);
-/* This rank's own master values of a piece (the weights themselves when they need none). */
-struct tensor optim_master(const struct engine *e, int64_t first, int64_t count);
 
 /* --- lr.c: positions and lengths in samples --------------------------------------------------- */
 

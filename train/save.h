@@ -65,7 +65,6 @@ void saver_free(struct saver *s);       /* of a saver that is idle, or of a run 
  * checkpoint is intact. data, of rank 0: what state.conf says of the data. */
 int  saver_start(struct saver *s, const struct progress *p, const char *data, struct err *err);
 bool saver_background(const struct saver *s);   /* the same on every rank once a save was begun */
-bool saver_busy(const struct saver *s); /* the same on every rank */
 bool saver_ready(const struct saver *s);        /* busy, and nothing to wait for on this rank: saver_next would not block */
 /* Collective: the next part of a busy save. -1 as saver_start. */
 int  saver_next(struct saver *s, struct err *err);

@@ -427,13 +427,6 @@ saver_background(const struct saver *s)
 	return s->background;
 }
 
-/* Ranks enter and leave phases together. */
-bool
-saver_busy(const struct saver *s)
-{
-	return s->phase != IDLE;
-}
-
 /* Each rank's own answer. */
 bool
 saver_ready(const struct saver *s)
@@ -460,11 +453,11 @@ saver_next(struct saver *s, struct err *err)
 	return 0;
 }
 
-/* Blocks for the slowest rank. */
+/* Blocks for the slowest rank; ranks enter and leave phases together. */
 int
 saver_wait(struct saver *s, struct err *err)
 {
-	while (saver_busy(s))
+	while (s->phase != IDLE)
 		if (saver_next(s, err) < 0)
 			return -1;
 	return 0;

@@ -374,6 +374,27 @@ one_option(struct opt_parse *p, int count, char **word, struct err *e)
 	return used < 0 ? -1 : used + 1;
 }
 
+/*
+ * 16 MiB is far above any option file and bounds a wrong path. A NUL byte is refused first: the
+ * rest works on C strings.
+ */
+static int
+read_config(struct opt_parse *p, const char *path, struct err *e)
+{
+	char *text;
+	size_t len;
+	int rc;
+
+	if (io_read_file(path, 16 << 20, &text, &len, e) < 0)
+		return -1;
+	if (memchr(text, '\0', len))
+		rc = err_set(e, "%s: not an option file: it holds a NUL byte", path);
+	else
+		rc = opt_text(p, path, text, false, e);
+	free(text);
+	return rc;
+}
+
 /* The --config files come first, wherever they stand, so that the command line wins. */
 static int
 read_configs(struct opt_parse *p, int argc, char **argv, struct err *e)
@@ -385,7 +406,7 @@ read_configs(struct opt_parse *p, int argc, char **argv, struct err *e)
 			path = argv[i] + 9;
 		else if (!strcmp(argv[i], "--config") && i + 1 < argc)
 			path = argv[++i];
-		if (path && opt_file(p, path, e) < 0)
+		if (path && read_config(p, path, e) < 0)
 			return -1;
 	}
 	return 0;
@@ -568,38 +589,4 @@ opt_text(struct opt_parse *p, const char *path, const char *text, bool keep, str
 	}
 	free(word);
 	return rc;
-}
-
-/*
- * 16 MiB is far above any option file and bounds a wrong path. A NUL byte is refused first: the
- * rest works on C strings.
- */
-int
-opt_file(struct opt_parse *p, const char *path, struct err *e)
-{
-	char *text;
-	size_t len;
-	int rc;
-
-	if (io_read_file(path, 16 << 20, &text, &len, e) < 0)
-		return -1;
-	if (memchr(text, '\0', len))
-		rc = err_set(e, "%s: not an option file: it holds a NUL byte", path);
-	else
-		rc = opt_text(p, path, text, false, e);
-	free(text);
-	return rc;
-}
-
-/* As a line of a file would set it; value is NULL for flags. Both are copied. */
-int
-opt_set(struct opt_parse *p, const char *name, const char *value, struct err *e)
-{
-	char *word[2];
-	int n = 1;
-
-	word[0] = mem_pool_strndup(&p->pool, name, strlen(name));
-	if (value)
-		word[n++] = mem_pool_strndup(&p->pool, value, strlen(value));
-	return one_line(p, word, n, false, e);
 }

@@ -82,11 +82,8 @@ struct opt_parse {
 void opt_begin(struct opt_parse *p, const struct opt *table, void *cfg);
 /* Parses and removes the options; operands stay in *argv ("--" ends the options). */
 int  opt_argv(struct opt_parse *p, int *argc, char ***argv, struct err *e);
-int  opt_file(struct opt_parse *p, const char *path, struct err *e);
-/* The same for text that is already in memory; name is for messages. Options already given are left alone when keep. */
+/* The options of a text in the format of option files; name is for messages. Options already given are left alone when keep. */
 int  opt_text(struct opt_parse *p, const char *name, const char *text, bool keep, struct err *e);
-/* Sets one option as if typed; the value may be NULL for flags. */
-int  opt_set(struct opt_parse *p, const char *name, const char *value, struct err *e);
 bool opt_given(const struct opt_parse *p, const char *name);
 void opt_release(struct opt_parse *p);
 

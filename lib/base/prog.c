@@ -200,18 +200,6 @@ die_usage(const char *fmt, ...)
 	leave(EXIT_USAGE);
 }
 
-/* For the statuses with a meaning of their own, which the manual lists. */
-void
-die_status(enum exit_status status, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	say(fmt, ap);
-	va_end(ap);
-	leave(status);
-}
-
 /*
  * Nothing is done until stdout is flushed: a full disk or a closed pipe turns success into failure
  * here. A status that is a failure already is kept unless output was lost.

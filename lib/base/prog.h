@@ -35,8 +35,6 @@ void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));            /* EXIT_FAILED */
 void die_usage(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));      /* EXIT_USAGE */
-void die_status(enum exit_status status, const char *fmt, ...)
-    __attribute__((noreturn, format(printf, 2, 3)));
 
 /* One rewritten line on a terminal, at most 5 times a second; nothing in a log. prog_progress_end
  * clears it. */

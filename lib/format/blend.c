@@ -38,13 +38,31 @@ choose(struct blend *b)
 	free(drawn);
 }
 
+/* How many of the first n samples come from each corpus. From the last sample backwards: the first one met of a corpus says
+ * how many there were. */
+static void
+count_first(const struct blend *b, int64_t n, int64_t *out)
+{
+	int missing = b->num_parts;
+
+	memset(out, 0, (size_t)b->num_parts * sizeof *out);
+	for (int64_t i = n - 1; i >= 0 && missing > 0; i--) {
+		int64_t k = index_map_get(&b->dataset, i);
+
+		if (out[k])
+			continue;
+		out[k] = index_map_get(&b->dataset_sample, i) + 1;
+		missing--;
+	}
+}
+
 /* Counts what each corpus gives. */
 static void
 count_drawn(struct blend *b)
 {
 	int64_t *drawn = mem_alloc((size_t)b->num_parts, sizeof *drawn);
 
-	blend_count_first(b, b->count, drawn);
+	count_first(b, b->count, drawn);
 	for (int k = 0; k < b->num_parts; k++)
 		b->part[k].drawn = drawn[k];
 	free(drawn);
@@ -295,23 +313,6 @@ blend_will_need(const struct blend *b, int64_t sample)
 		dataset_will_need(d, part[i].sequence, part[i].first, part[i].count);
 }
 
-/* From the last sample backwards: the first one met of a corpus says how many there were. */
-void
-blend_count_first(const struct blend *b, int64_t n, int64_t *out)
-{
-	int missing = b->num_parts;
-
-	memset(out, 0, (size_t)b->num_parts * sizeof *out);
-	for (int64_t i = n - 1; i >= 0 && missing > 0; i--) {
-		int64_t k = index_map_get(&b->dataset, i);
-
-		if (out[k])
-			continue;
-		out[k] = index_map_get(&b->dataset_sample, i) + 1;
-		missing--;
-	}
-}
-
 /* Whole passes, then part of one. */
 void
 blend_consumed(const struct blend *b, int64_t consumed, int64_t *out)
@@ -322,7 +323,7 @@ blend_consumed(const struct blend *b, int64_t consumed, int64_t *out)
 	if (b->plain)
 		out[0] = rest;
 	else
-		blend_count_first(b, rest, out);
+		count_first(b, rest, out);
 	for (int k = 0; k < b->num_parts; k++)
 		out[k] += passes * b->part[k].drawn;
 }

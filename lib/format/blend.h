@@ -38,8 +38,6 @@ int  corpora_count(const struct corpora *c);
 const struct dataset *corpora_dataset(const struct corpora *c, int k);
 /* The number of a prefix of the lists. */
 int  corpora_find(const struct corpora *c, const char *prefix);
-/* One line without newline: of a single dataset its fingerprint, else XXH3-64 over all of them. */
-void corpora_fingerprint(const struct corpora *c, char out[64]);
 
 /* Megatron-LM's --mid-level-dataset-surplus. */
 #define BLEND_SURPLUS 0.005

@@ -43,9 +43,6 @@ int  blend_replan(struct blend *b, const struct blend_config *cfg, bool *changed
 bool blend_load(struct blend *b, const struct samples_config *c);
 int  blend_store(const struct blend *b, const struct samples_config *c, struct outset *set, struct err *e);
 
-/* How many of the first n samples come from each corpus. */
-void blend_count_first(const struct blend *b, int64_t n, int64_t *out);
-
 /* Runs fn for each index, by the pool if there is one; fn fills the err of its index, and the first is the result's. */
 struct jobs {
 	void *ctx;

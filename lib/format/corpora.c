@@ -8,7 +8,6 @@
 #include "lib/base/mem.h"
 #include "lib/format/blend_impl.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -146,26 +145,4 @@ const struct dataset *
 corpora_dataset(const struct corpora *c, int k)
 {
 	return c->dataset[k];
-}
-
-/* Of many datasets their number and one checksum: a line of thousands of fingerprints is nothing to
- * compare by eye. */
-void
-corpora_fingerprint(const struct corpora *c, char out[64])
-{
-	struct hash_stream *h;
-	char digits[17];
-
-	if (c->count == 1) {
-		dataset_fingerprint(c->dataset[0], out);
-		return;
-	}
-	h = hash_stream_new();
-	for (int k = 0; k < c->count; k++) {
-		char one[64];
-
-		dataset_fingerprint(c->dataset[k], one);
-		hash_stream_add(h, one, strlen(one) + 1);
-	}
-	snprintf(out, 64, "%d-corpora-%s", c->count, hash_text(hash_stream_free(h), digits));
 }

@@ -39,8 +39,8 @@ short_escape(unsigned char c)
 
 /* A JSON string in ASCII. Bytes that are not UTF-8 become lone surrogates, as in a path that Python
  * decoded. */
-void
-description_string(struct str *out, const char *text)
+static void
+add_string(struct str *out, const char *text)
 {
 	const unsigned char *p = (const unsigned char *)text;
 	size_t n = strlen(text);
@@ -117,7 +117,7 @@ samples_description(const struct dataset *d, const struct samples_config *c, str
 	struct split_matrix m;
 
 	str_adds(out, "{\n    \"class\": \"GPTDataset\",\n    \"dataset_path\": ");
-	description_string(out, dataset_prefix(d));
+	add_string(out, dataset_prefix(d));
 	if (c->num_samples < 0)
 		str_adds(out, ",\n    \"num_samples\": null");
 	else
@@ -127,7 +127,7 @@ samples_description(const struct dataset *d, const struct samples_config *c, str
 	    "%lld,\n    \"split\": ",
 	    split_name[c->which], (long long)c->seed, (long long)c->seq_length);
 	if (c->split && split_parse(c->split, &m, NULL) == 0) {
-		description_string(out, c->split);
+		add_string(out, c->split);
 		str_adds(out, ",\n    \"split_matrix\": ");
 		add_matrix(out, &m);
 	} else {
@@ -155,10 +155,10 @@ samples_tokenizer(
 	if (!class_name)
 		class_name = "megatron.core.tokenizers.text.text_tokenizer.MegatronTokenizerText";
 	str_adds(out, "{\n        \"class\": ");
-	description_string(out, class_name);
+	add_string(out, class_name);
 	str_adds(out, ",\n        \"tokenizer_path\": ");
 	if (path)
-		description_string(out, path);
+		add_string(out, path);
 	else
 		str_adds(out, "null");
 	for (int i = 0; i < count; i++) {
@@ -167,9 +167,9 @@ samples_tokenizer(
 
 		str_add(&key, option[i], eq ? (size_t)(eq - option[i]) : strlen(option[i]));
 		str_adds(out, ",\n        ");
-		description_string(out, key.buf);
+		add_string(out, key.buf);
 		str_adds(out, ": ");
-		description_string(out, eq ? eq + 1 : "None");
+		add_string(out, eq ? eq + 1 : "None");
 		str_release(&key);
 	}
 	str_adds(out, "\n    }");

@@ -116,7 +116,6 @@ int  cache_store(const struct cache_place *p, const struct str *description, str
 int  cache_store_key(const struct cache_place *p, const struct str *head, struct outset *set, struct err *e);
 
 /* description.c */
-void description_string(struct str *out, const char *text);     /* as json.dumps, ASCII */
 void description_double(struct str *out, double x);             /* as repr() */
 /* Adds text, a JSON value, with its lines after the first moved right by eight blanks. */
 void description_nest(struct str *out, const struct str *text);

@@ -113,8 +113,8 @@ dim_size(enum dim d, const struct model_config *c)
  * Names follow Megatron-LM's state dict, except that each linear it fuses has tensors of its own.
  * The layer is put in by hand, so that no format string is data.
  */
-void
-param_name(enum role role, int64_t layer, char out[96])
+static void
+name_of(enum role role, int64_t layer, char out[96])
 {
 	const char *name = rows[role].name, *mark = strstr(name, "%d");
 
@@ -147,7 +147,7 @@ fill(struct param *p, enum role role, int64_t layer, const struct model_config *
 	const struct row *r = &rows[role];
 
 	memset(p, 0, sizeof *p);
-	param_name(role, layer, p->name);
+	name_of(role, layer, p->name);
 	p->role = role;
 	p->layer = (int)layer;
 	p->ndim = r->dim[1] ? 2 : 1;
@@ -215,11 +215,12 @@ part(const struct param *p, const struct model_config *c, const struct layout *l
 }
 
 /*
- * Padding is cut off: the rows beyond the tensor's end exist in memory only. The last ranks of a
- * large padding may hold nothing, which gives false and a count of 0.
+ * The slice that tensor rank tp holds. Padding is cut off: the rows beyond the tensor's end exist
+ * in memory only. The last ranks of a large padding may hold nothing, which gives false and a count
+ * of 0.
  */
-bool
-param_slice(const struct param *p, const struct model_config *c, const struct layout *l, int tp,
+static bool
+slice_of(const struct param *p, const struct model_config *c, const struct layout *l, int tp,
     struct slice *out)
 {
 	int64_t start, count, n = p->shape[p->shard_dim];
@@ -277,7 +278,7 @@ shard_of(struct shard *sh, const struct param *p, const struct model_config *c, 
 		sh->shape[k] = k == p->shard_dim ? rows_here : p->shape[k];
 		sh->count *= sh->shape[k];
 	}
-	param_slice(p, c, l, coord[AX_TP], &sh->box);
+	slice_of(p, c, l, coord[AX_TP], &sh->box);
 	sh->owner = !sh->replica && (p->shard != SHARD_NONE || coord[AX_TP] == 0) &&
 	    (p->shard != SHARD_GROUPS || coord[AX_TP] % layout_group_replicas(l, c) == 0);
 	return true;

@@ -54,8 +54,6 @@ struct param {
  */
 int     model_params(const struct model_config *c, struct param **out);
 int64_t param_elements(const struct param *p);
-/* The name of the tensor of a role, with the layer put in. */
-void    param_name(enum role role, int64_t layer, char out[96]);
 
 /* A rank's share of one parameter. */
 struct shard {
@@ -102,8 +100,5 @@ bool param_has_shape(const struct param *p, int ndim, const int64_t *shape);
  */
 int shard_pieces(
     const struct shard *s, int64_t first, int64_t count, struct slice out[SLICE_FLAT_MAX]);
-/* The slice of a parameter that tensor rank tp holds; false when it is empty. */
-bool param_slice(const struct param *p, const struct model_config *c, const struct layout *l,
-    int tp, struct slice *out);
 
 #endif

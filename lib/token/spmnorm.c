@@ -27,8 +27,8 @@ enum { KEY_MAX = 1024, REPLACEMENT_MAX = 1024, STEPS_MAX = 1 << 22 };
 static const unsigned char replacement[] = "\xef\xbf\xbd";      /* U+FFFD */
 
 /* Room for extra bytes and the padding. */
-void
-spm_buffer_reserve(struct spm_buffer *b, size_t extra)
+static void
+reserve(struct spm_buffer *b, size_t extra)
 {
 	size_t need = b->len + extra + SPM_PADDING;
 
@@ -377,7 +377,7 @@ add_part(const struct spmnorm *n, struct norm_text *t, struct part part, struct 
 		p++;
 	if (p == end)
 		return;
-	spm_buffer_reserve(b, 3 * part.len);
+	reserve(b, 3 * part.len);
 	out = b->bytes + b->len;
 	t->after_blank = n->spec->remove_extra_whitespaces && end[-1] == ' ';
 	while (p < end) {
@@ -434,7 +434,7 @@ copy_threes(const struct spmnorm *n, struct norm_text *t, const unsigned char *s
 	stop = t->end - stop < 6 ? t->end - 6 : stop;
 	cp = three(p);
 	rule = code_map_get(&n->rule_of, cp);
-	spm_buffer_reserve(b, (size_t)(stop > p ? stop - p : 0) + 8);
+	reserve(b, (size_t)(stop > p ? stop - p : 0) + 8);
 	out = b->bytes + b->len;
 	while (p < stop && three_at(n, p + 3)) {
 		uint32_t next = three(p + 3), next_rule = code_map_get(&n->rule_of, next);
@@ -482,7 +482,7 @@ copy_plain(const struct spmnorm *n, struct norm_text *t, struct spm_buffer *b)
 	}
 	if (run == 0)
 		return false;
-	spm_buffer_reserve(b, BYTE_BLOCK);
+	reserve(b, BYTE_BLOCK);
 	out = b->bytes + b->len;
 	memcpy(out, block, BYTE_BLOCK);
 	for (uint64_t other = blank & ~simd_find(&blanks, block); other; other &= other - 1)
@@ -512,7 +512,7 @@ spmnorm_begin(
 	if (t->p == t->end)
 		return false;
 	if (s->add_dummy_prefix && !s->whitespace_as_suffix) {
-		spm_buffer_reserve(b, 1);
+		reserve(b, 1);
 		b->bytes[b->len++] = SPM_BLANK;
 	}
 	return true;
@@ -525,7 +525,7 @@ spmnorm_next(const struct spmnorm *n, struct norm_text *t, size_t bytes, struct 
 	const unsigned char *stop =
 	    bytes < (size_t)(t->end - t->p) ? t->p + bytes : t->end;
 
-	spm_buffer_reserve(b, bytes + BYTE_BLOCK);
+	reserve(b, bytes + BYTE_BLOCK);
 	while (t->p < stop) {
 		if (copy_plain(n, t, b) || t->p == t->end)
 			continue;
@@ -550,7 +550,7 @@ spmnorm_end(const struct spmnorm *n, struct spm_buffer *b)
 	while (s->remove_extra_whitespaces && b->len > b->start && b->bytes[b->len - 1] == SPM_BLANK)
 		b->len--;
 	if (s->add_dummy_prefix && s->whitespace_as_suffix) {
-		spm_buffer_reserve(b, 1);
+		reserve(b, 1);
 		b->bytes[b->len++] = SPM_BLANK;
 	}
 }

@@ -66,6 +66,4 @@ bool spmnorm_next(const struct spmnorm *n, struct norm_text *t, size_t bytes, st
 /* After the end: drops trailing blanks, which must still be in b, and puts the blank at the end. */
 void spmnorm_end(const struct spmnorm *n, struct spm_buffer *b);
 
-void spm_buffer_reserve(struct spm_buffer *b, size_t extra);
-
 #endif
