@@ -12,6 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const normalization_names[] = { "LayerNorm", "RMSNorm", NULL };
+const char *const activation_names[] = { "gelu", "gelu-erf", "squared-relu", "swiglu", "geglu", NULL };
+const char *const position_names[] = { "learned_absolute", "rope", "none", NULL };
+const char *const rope_scaling_names[] = { "none", "linear", "llama3", NULL };
+
 /*
  * Gated activations have two matrices into the FFN, which doubles the width of the first product.
  */
@@ -247,11 +252,6 @@ dump_number(struct str *out, const char *name, double x)
 void
 model_dump(const struct model_config *c, struct str *out)
 {
-	static const char *const positions[] = { "learned_absolute", "rope", "none" };
-	static const char *const activations[] = { "gelu", "gelu-erf", "squared-relu", "swiglu",
-		"geglu" };
-	static const char *const scalings[] = { "none", "linear", "llama3" };
-
 	dump_integer(out, "num-layers", c->num_layers);
 	dump_integer(out, "hidden-size", c->hidden_size);
 	dump_integer(out, "ffn-hidden-size", c->ffn_hidden_size);
@@ -263,16 +263,15 @@ model_dump(const struct model_config *c, struct str *out)
 		dump_integer(out, "max-position-embeddings", c->max_position_embeddings);
 	dump_integer(out, "vocab-size", c->vocab_size);
 	dump_integer(out, "make-vocab-size-divisible-by", c->make_vocab_size_divisible_by);
-	str_addf(out, "normalization %s\n",
-	    c->normalization == NORMALIZATION_RMSNORM ? "RMSNorm" : "LayerNorm");
+	str_addf(out, "normalization %s\n", normalization_names[c->normalization]);
 	dump_number(out, "norm-epsilon", c->norm_epsilon);
-	str_addf(out, "activation %s\nposition-embedding-type %s\n", activations[c->activation],
-	    positions[c->position]);
+	str_addf(out, "activation %s\nposition-embedding-type %s\n", activation_names[c->activation],
+	    position_names[c->position]);
 	dump_number(out, "rotary-base", c->rotary_base);
 	dump_number(out, "rotary-percent", c->rotary_percent);
 	if (c->rotary_interleaved)
 		str_adds(out, "rotary-interleaved\n");
-	str_addf(out, "rope-scaling-type %s\n", scalings[c->rope_scaling]);
+	str_addf(out, "rope-scaling-type %s\n", rope_scaling_names[c->rope_scaling]);
 	if (c->rope_scaling != ROPE_SCALING_NONE)
 		dump_number(out, "rope-scaling-factor", c->rope_factor);
 	if (c->rope_scaling == ROPE_SCALING_LLAMA3) {

@@ -17,11 +17,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Each kind's name as an option's value stands at its number in a list that NULL ends. */
 enum normalization { NORMALIZATION_LAYERNORM, NORMALIZATION_RMSNORM };
 /* Same order as enum act_kind of the trainer. The gated kinds have a gate and an up projection. */
 enum activation { ACTIVATION_GELU_TANH, ACTIVATION_GELU_ERF, ACTIVATION_RELU2, ACTIVATION_SWIGLU, ACTIVATION_GEGLU_TANH };
 enum position { POSITION_LEARNED, POSITION_ROPE, POSITION_NONE };
 enum rope_scaling { ROPE_SCALING_NONE, ROPE_SCALING_LINEAR, ROPE_SCALING_LLAMA3 };
+extern const char *const normalization_names[], *const activation_names[], *const position_names[],
+    *const rope_scaling_names[];
 
 /* Ids of the vocabulary; count 0: none. */
 enum { ID_LIST_MAX = 16 };

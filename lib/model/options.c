@@ -13,11 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const opt_normalizations[] = { "LayerNorm", "RMSNorm", NULL };
-const char *const opt_activations[] = { "gelu", "gelu-erf", "squared-relu", "swiglu", "geglu",
-	NULL };
-const char *const opt_positions[] = { "learned_absolute", "rope", "none", NULL };
-const char *const opt_rope_scalings[] = { "none", "linear", "llama3", NULL };
 const char *const opt_optimizers[] = { "adam", "sgd", NULL };
 const char *const opt_recompute_granularities[] = { "none", "selective", "full", NULL };
 const char *const opt_recompute_methods[] = { "uniform", "block", NULL };

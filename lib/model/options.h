@@ -61,8 +61,7 @@ int run_model(const struct opt_parse *p, const struct run_options *o, int64_t vo
  * for messages. data_parallel_size, which no option holds, is 1. */
 int model_from_text(const char *name, const char *text, struct model_config *c, struct layout *l, struct err *e);
 
-extern const char *const opt_normalizations[], *const opt_activations[], *const opt_positions[], *const opt_rope_scalings[],
-    *const opt_optimizers[], *const opt_recompute_granularities[], *const opt_recompute_methods[];
+extern const char *const opt_optimizers[], *const opt_recompute_granularities[], *const opt_recompute_methods[];
 
 enum { OPTIMIZER_ADAM, OPTIMIZER_SGD };
 
@@ -94,15 +93,15 @@ enum { OPTIMIZER_ADAM, OPTIMIZER_SGD };
 	RUN_INT(S, M, "make-vocab-size-divisible-by", make_vocab_size_divisible_by, 1, "128", \
 	        "pad the vocabulary in memory to a multiple of this and of 16 tensor ranks; " \
 	        "the padding is masked, never on disk"), \
-	RUN_CHOICE(S, M, "normalization", normalization, opt_normalizations, "LayerNorm", "kind of normalisation"), \
+	RUN_CHOICE(S, M, "normalization", normalization, normalization_names, "LayerNorm", "kind of normalisation"), \
 	RUN_NUM(S, M, "norm-epsilon", norm_epsilon, 0, INFINITY, "1e-5", "added to the mean square"), \
-	RUN_CHOICE(S, M, "activation", activation, opt_activations, "gelu", "activation of the MLP"), \
+	RUN_CHOICE(S, M, "activation", activation, activation_names, "gelu", "activation of the MLP"), \
 	RUN_FLAG(S, M, "swiglu", swiglu, "gated SiLU in the MLP: --activation swiglu"), \
 	RUN_FLAG(S, M, "squared-relu", squared_relu, "--activation squared-relu"), \
 	RUN_FLAG(S, M, "openai-gelu", openai_gelu, "GELU by tanh, as --activation gelu"), \
 	RUN_UNFLAG(S, M, "no-bias-gelu-fusion", bias_gelu_fusion, \
 	           "GELU by the error function, as Megatron-LM computes it without the fusion"), \
-	RUN_CHOICE(S, M, "position-embedding-type", position, opt_positions, "learned_absolute", "kind of positions"), \
+	RUN_CHOICE(S, M, "position-embedding-type", position, position_names, "learned_absolute", "kind of positions"), \
 	RUN_UNFLAG(S, M, "no-position-embedding", add_position_embedding, \
 	           "no learned positions, beside --position-embedding-type rope"), \
 	RUN_FLAG(S, M, "use-rotary-position-embeddings", use_rotary_position_embeddings, "--position-embedding-type rope"), \
@@ -111,7 +110,7 @@ enum { OPTIMIZER_ADAM, OPTIMIZER_SGD };
 	RUN_NUM(S, M, "rotary-percent", rotary_percent, 0, 1, "1", "share of a head that rotates"), \
 	RUN_FLAG(S, M, "rotary-interleaved", rotary_interleaved, "rotate pairs (2i, 2i+1) instead of halves"), \
 	RUN_FLAG(S, M, "use-rope-scaling", use_rope_scaling, "--rope-scaling-type llama3"), \
-	RUN_CHOICE(S, M, "rope-scaling-type", rope_scaling, opt_rope_scalings, "none", "scaling of the rotary angles"), \
+	RUN_CHOICE(S, M, "rope-scaling-type", rope_scaling, rope_scaling_names, "none", "scaling of the rotary angles"), \
 	RUN_NUM(S, M, "rope-scaling-factor", rope_factor, 1, INFINITY, "8", "factor of the scaling"), \
 	RUN_NUM(S, M, "rope-low-freq-factor", rope_low_freq_factor, 0, INFINITY, "1", "of llama3 scaling"), \
 	RUN_NUM(S, M, "rope-high-freq-factor", rope_high_freq_factor, 0, INFINITY, "4", "of llama3 scaling"), \
