@@ -16,11 +16,40 @@ struct work {
 };
 _Static_assert(sizeof(struct work) <= CPU_SCRATCH, "workspace");
 
+/* What is done row by row, the weight loaded once for some rows. */
+struct by_rows {
+	const void *call;               /* struct norm or norm_grad */
+	const struct tensor *x, *weight;
+	void (*row)(const void *call, int64_t row, const real *weight, struct work *w);
+};
+
+static void
+some_rows(const void *ctx, int64_t item, void *scratch)
+{
+	const struct by_rows *r = ctx;
+	struct work *w = scratch;
+	const real *weight =
+	    span_load(r->weight, &(struct span){ 0, 0, r->x->shape[1] }, w->weight);
+	int64_t per_item = cpu_rows_per_item(r->x->shape[1]),
+		end = cpu_min(r->x->shape[0], (item + 1) * per_item);
+
+	for (int64_t row = item * per_item; row < end; row++)
+		r->row(r->call, row, weight, w);
+}
+
+/* All rows of x. */
+static void
+for_rows(struct stream *st, const struct by_rows *r)
+{
+	cpu_for(st, cpu_div_up(r->x->shape[0], cpu_rows_per_item(r->x->shape[1])), some_rows, r);
+}
+
 /* y = (x - mean) rstd weight + bias for one row; x - mean is kept in `centred`. y may share its
  * buffer with x: x is not read once it has been centred. */
 static void
-forward_row(const struct norm *n, int64_t row, const real *weight, struct work *w)
+forward_row(const void *call, int64_t row, const real *weight, struct work *w)
 {
+	const struct norm *n = call;
 	struct span s = { row, 0, n->x.shape[1] };
 	const real *x = span_load(&n->x, &s, w->a);
 	real *centred = w->b, *y = span_out(&n->y, &s, w->a), mean = 0, rstd;
@@ -43,21 +72,6 @@ forward_row(const struct norm *n, int64_t row, const real *weight, struct work *
 	span_store(&n->y, &s, y);
 }
 
-/* Some rows, the weight loaded once. */
-static void
-forward_rows(const void *ctx, int64_t item, void *scratch)
-{
-	const struct norm *n = ctx;
-	struct work *w = scratch;
-	const real *weight =
-	    span_load(&n->weight, &(struct span){ 0, 0, n->x.shape[1] }, w->weight);
-	int64_t per_item = cpu_rows_per_item(n->x.shape[1]),
-		end = cpu_min(n->x.shape[0], (item + 1) * per_item);
-
-	for (int64_t row = item * per_item; row < end; row++)
-		forward_row(n, row, weight, w);
-}
-
 /* x, y [T, h]; rstd [T], and mean [T] in LayerNorm alone, are saved for the backward pass in
  * real. */
 void
@@ -65,14 +79,15 @@ cpu_name(norm_fwd)(struct stream *st, const struct norm *n)
 {
 	cpu_check(n->x.ndim == 2 && cpu_same_shape(&n->x, &n->y) && n->x.shape[1] <= CPU_ROW_MAX);
 	cpu_check(n->weight.shape[0] == n->x.shape[1] && n->rstd.dtype == REAL_DTYPE);
-	cpu_for(st, cpu_div_up(n->x.shape[0], cpu_rows_per_item(n->x.shape[1])), forward_rows, n);
+	for_rows(st, &(struct by_rows){ n, &n->x, &n->weight, forward_row });
 }
 
 /* dx += rstd (g - mean g - xhat mean(g xhat)) with g = dy weight, for one row; mean g only in
  * LayerNorm. dx is loaded last, into the buffer of x, which has been used up. */
 static void
-backward_row(const struct norm_grad *n, int64_t row, const real *weight, struct work *w)
+backward_row(const void *call, int64_t row, const real *weight, struct work *w)
 {
+	const struct norm_grad *n = call;
 	struct span s = { row, 0, n->x.shape[1] };
 	const real *x = span_load(&n->x, &s, w->a), *dy = span_load(&n->dy, &s, w->b);
 	real *xhat = w->c, *g = w->b, *dx, a = 0, c;
@@ -91,21 +106,6 @@ backward_row(const struct norm_grad *n, int64_t row, const real *weight, struct 
 	for (int64_t i = 0; i < s.count; i++)
 		dx[i] += g[i];
 	span_store(&n->dx, &s, dx);
-}
-
-/* dx of some rows, the weight loaded once. */
-static void
-backward_rows(const void *ctx, int64_t item, void *scratch)
-{
-	const struct norm_grad *n = ctx;
-	struct work *w = scratch;
-	const real *weight =
-	    span_load(&n->weight, &(struct span){ 0, 0, n->x.shape[1] }, w->weight);
-	int64_t per_item = cpu_rows_per_item(n->x.shape[1]),
-		end = cpu_min(n->x.shape[0], (item + 1) * per_item);
-
-	for (int64_t row = item * per_item; row < end; row++)
-		backward_row(n, row, weight, w);
 }
 
 /* sums[0] += sum of dy xhat and sums[1] += sum of dy over at most ROWS rows, for the columns of s.
@@ -160,7 +160,7 @@ cpu_name(norm_bwd)(struct stream *st, const struct norm_grad *n)
 	cpu_check(n->x.ndim == 2 && cpu_same_shape(&n->x, &n->dy) && cpu_same_shape(&n->x, &n->dx));
 	cpu_check(n->x.shape[1] <= CPU_ROW_MAX && n->dweight.dtype == REAL_DTYPE &&
 	    n->rstd.dtype == REAL_DTYPE);
-	cpu_for(st, cpu_div_up(n->x.shape[0], cpu_rows_per_item(n->x.shape[1])), backward_rows, n);
+	for_rows(st, &(struct by_rows){ n, &n->x, &n->weight, backward_row });
 	cpu_for(st, cpu_div_up(n->x.shape[1], COLUMNS), backward_columns, n);
 	if (n->dx_sum.data && !n->accumulate)
 		cpu_name(fill)(st, &n->dx_sum, 0);
