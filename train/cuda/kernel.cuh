@@ -77,6 +77,18 @@ put_two(half *p, float x, float y)
 	*(__half2 *)p = __floats2half2_rn(x, y);
 }
 
+/* Element i in double, which holds every floating type exactly; for what is too rare for a kernel of its type. */
+static __device__ inline double
+load_any(const struct tensor &t, int64_t i)
+{
+	switch (t.dtype) {
+	case DTYPE_F64: return ((const double *)t.data)[i];
+	case DTYPE_F32: return ((const float *)t.data)[i];
+	case DTYPE_BF16: return to_float(((const bf16 *)t.data)[i]);
+	default: return to_float(((const half *)t.data)[i]);
+	}
+}
+
 /* --- packs ------------------------------------------------------------------------------------ */
 
 /* N neighbours of a row, moved as one. */

@@ -16,18 +16,6 @@ enum {
 
 /* --- vectors ---------------------------------------------------------------------------------- */
 
-/* Element in double, which holds every floating type exactly. */
-static __device__ inline double
-element(const struct tensor &t, int64_t i)
-{
-	switch (t.dtype) {
-	case DTYPE_F64: return ((const double *)t.data)[i];
-	case DTYPE_F32: return ((const float *)t.data)[i];
-	case DTYPE_BF16: return to_float(((const bf16 *)t.data)[i]);
-	default: return to_float(((const half *)t.data)[i]);
-	}
-}
-
 /* A block's sum becomes its part. */
 static __device__ inline void
 leave(double sum, double *part)
@@ -45,7 +33,7 @@ dot_any_kernel(struct tensor x, struct tensor y, int64_t count, double *part)
 
 	for (int64_t i = blockIdx.x * (int64_t)CU_THREADS + threadIdx.x; i < count;
 	     i += gridDim.x * (int64_t)CU_THREADS)
-		sum += element(x, i) * element(y, i);
+		sum += load_any(x, i) * load_any(y, i);
 	leave(sum, part);
 }
 
@@ -82,7 +70,7 @@ nonfinite_any_kernel(struct tensor x, int64_t count, double *part)
 
 	for (int64_t i = blockIdx.x * (int64_t)CU_THREADS + threadIdx.x; i < count;
 	     i += gridDim.x * (int64_t)CU_THREADS) {
-		double a = element(x, i);
+		double a = load_any(x, i);
 
 		sum += a - a == 0 ? 0 : 1;
 	}

@@ -10,23 +10,15 @@
 enum pair_op { PAIR_CAST, PAIR_ADD };
 enum unary_op { UNARY_FILL, UNARY_BIAS };
 
-/* Element of a row in double, which holds every floating type exactly. */
 static __device__ inline double
-load_any(const struct tensor &t, int64_t row, int64_t column)
+load_at(const struct tensor &t, int64_t row, int64_t column)
 {
-	int64_t i = row * t.stride[0] + column;
-
-	switch (t.dtype) {
-	case DTYPE_F64: return ((const double *)t.data)[i];
-	case DTYPE_F32: return ((const float *)t.data)[i];
-	case DTYPE_BF16: return to_float(((const bf16 *)t.data)[i]);
-	default: return to_float(((const half *)t.data)[i]);
-	}
+	return load_any(t, row * t.stride[0] + column);
 }
 
 /* Rounds once to the type of the tensor. */
 static __device__ inline void
-store_any(const struct tensor &t, int64_t row, int64_t column, double x)
+store_at(const struct tensor &t, int64_t row, int64_t column, double x)
 {
 	int64_t i = row * t.stride[0] + column;
 
@@ -43,14 +35,14 @@ static __global__ void
 pair_any_kernel(struct tensor y, struct tensor x, enum pair_op op, struct walk w)
 {
 	FOR_PACKS(w, r, c) {
-		double b = load_any(x, r, c);
+		double b = load_at(x, r, c);
 
 		if (op == PAIR_ADD) {
-			double a = load_any(y, r, c);
+			double a = load_at(y, r, c);
 
 			b = y.dtype == DTYPE_F64 ? a + b : (float)a + (float)b;
 		}
-		store_any(y, r, c, b);
+		store_at(y, r, c, b);
 	}
 }
 
@@ -79,7 +71,7 @@ static __global__ void
 fill_any_kernel(struct tensor x, double value, struct walk w)
 {
 	FOR_PACKS(w, r, c)
-		store_any(x, r, c, value);
+		store_at(x, r, c, value);
 }
 
 /* The value, or x and the bias of its column. */
