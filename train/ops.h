@@ -19,6 +19,13 @@
 
 #include <stdint.h>
 
+/* A wrong shape or type is the caller's mistake. */
+#define ops_require(x) \
+	do { \
+		if (!(x)) \
+			BUG("operation called with wrong arguments: not %s", #x); \
+	} while (0)
+
 /* c = alpha * op(a) op(b) + beta * c;  op(a) [m,k], op(b) [k,n], c [m,n], row-major, row strides free.
  * a, b act; c act or real (main gradients accumulate with beta 1 without a 16-bit round trip).
  * What else is done to the product on its way out, in this order; a tensor without data is none:

@@ -74,6 +74,27 @@ tensor_rows(const struct tensor *t, int64_t first, int64_t count)
 	return r;
 }
 
+/* As a matrix: a vector is one row, and so are more than two dimensions, which must be dense. */
+static inline int64_t
+tensor_num_rows(const struct tensor *t)
+{
+	return t->ndim == 2 ? t->shape[0] : 1;
+}
+
+static inline int64_t
+tensor_num_columns(const struct tensor *t)
+{
+	return t->ndim == 2 ? t->shape[1] : tensor_elements(t);
+}
+
+/* Whether the two matrices have as many rows, and as many columns. */
+static inline bool
+tensor_same_shape(const struct tensor *a, const struct tensor *b)
+{
+	return tensor_num_rows(a) == tensor_num_rows(b) &&
+	    tensor_num_columns(a) == tensor_num_columns(b);
+}
+
 /* The same elements of a dense view under another shape of as many elements. */
 static inline struct tensor
 tensor_flat(const struct tensor *t)

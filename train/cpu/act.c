@@ -115,7 +115,7 @@ static const struct curve curves[ACT_KINDS] = {
 static struct span
 up_span(const struct tensor *x, const struct span *s)
 {
-	return (struct span){ s->row, s->first + cpu_columns(x) / 2, s->count };
+	return (struct span){ s->row, s->first + tensor_num_columns(x) / 2, s->count };
 }
 
 /* y = f(x), or f(gate) up. The value goes through a buffer of its own, since y may be x. */
@@ -192,8 +192,8 @@ backward_plain(const void *ctx, const struct span *s)
 static void
 check(const struct curve *curve, const struct tensor *y, const struct tensor *x)
 {
-	cpu_check(cpu_rows(x) == cpu_rows(y) &&
-	    cpu_columns(x) == cpu_columns(y) * (curve->gated ? 2 : 1));
+	ops_require(tensor_num_rows(x) == tensor_num_rows(y) &&
+	    tensor_num_columns(x) == tensor_num_columns(y) * (curve->gated ? 2 : 1));
 }
 
 /* y [rows, f], x [rows, f] or [rows, 2 f] with the gate's half first; any floating types,
@@ -216,7 +216,7 @@ cpu_name(act_bwd)(struct stream *st, enum act_kind kind, const struct act_grad *
 		.y = a->y.data ? &a->y : NULL };
 
 	check(c.curve, &a->dy, &a->x);
-	cpu_check(cpu_same_shape(&a->dx, &a->x));
-	cpu_check(!c.y || cpu_same_shape(&a->y, &a->dy));
+	ops_require(tensor_same_shape(&a->dx, &a->x));
+	ops_require(!c.y || tensor_same_shape(&a->y, &a->dy));
 	cpu_spans(st, &a->dy, c.curve->gated ? backward_gated : backward_plain, &c);
 }

@@ -93,7 +93,7 @@ document_start(const struct attention *a, int64_t sample, int64_t position)
 static int64_t
 first_key(const struct attention *a, int64_t sample, int64_t query)
 {
-	return cpu_max(
+	return int64_max(
 	    document_start(a, sample, query), a->window > 0 ? query - a->window + 1 : 0);
 }
 
@@ -112,7 +112,8 @@ load_keys(struct pair *t, int64_t group, int64_t first)
 	const struct attention *a = t->a;
 
 	t->keys =
-	    (struct place){ t->queries.sample, group, first, cpu_min(TILE, seq_length(a) - first) };
+	    (struct place){ t->queries.sample, group, first,
+	    int64_min(TILE, seq_length(a) - first) };
 	t->k = load(a, &a->k, &t->keys, t->w->k);
 	t->v = load(a, &a->v, &t->keys, t->w->v);
 }
@@ -124,8 +125,8 @@ visible(const struct pair *t, int64_t i)
 	int64_t query = t->queries.first + i, rows = t->keys.rows,
 		lo = first_key(t->a, t->queries.sample, query) - t->keys.first;
 
-	lo = cpu_min(rows, cpu_max(0, lo));
-	return (struct range){ lo, cpu_max(lo, cpu_min(rows, query + 1 - t->keys.first)) };
+	lo = int64_min(rows, int64_max(0, lo));
+	return (struct range){ lo, int64_max(lo, int64_min(rows, query + 1 - t->keys.first)) };
 }
 
 /* out [queries, keys] = scale * x y^T, rows TILE apart. */
@@ -227,11 +228,11 @@ statistic(const struct attention *a, const struct tensor *t, const struct place 
 static struct place
 tile_place(const struct attention *a, int64_t num_heads, int64_t item)
 {
-	int64_t tiles = cpu_div_up(seq_length(a), TILE), row = item / tiles,
+	int64_t tiles = int64_div_up(seq_length(a), TILE), row = item / tiles,
 		first = item % tiles * TILE;
 
 	return (struct place){ row / num_heads, row % num_heads, first,
-		cpu_min(TILE, seq_length(a) - first) };
+		int64_min(TILE, seq_length(a) - first) };
 }
 
 /* Outputs and statistics of a query tile whose last key tile has been added. */
@@ -285,17 +286,19 @@ forward_tile(const void *ctx, int64_t item, void *scratch)
 static void
 check(const struct attention *a)
 {
-	cpu_check(a->micro_batch > 0 && a->q.shape[0] % a->micro_batch == 0 &&
+	ops_require(a->micro_batch > 0 && a->q.shape[0] % a->micro_batch == 0 &&
 	    a->head_dim <= CPU_HEAD_MAX);
-	cpu_check(a->num_groups > 0 && a->num_heads % a->num_groups == 0);
-	cpu_check(
-	    a->q.shape[1] == (int64_t)a->num_heads * a->head_dim && cpu_same_shape(&a->q, &a->out));
-	cpu_check(
-	    a->k.shape[1] == (int64_t)a->num_groups * a->head_dim && cpu_same_shape(&a->k, &a->v));
-	cpu_check(a->k.shape[0] == a->q.shape[0] && a->lse.dtype == REAL_DTYPE);
-	cpu_check(a->lse.shape[0] == (int64_t)a->micro_batch * a->num_heads &&
+	ops_require(a->num_groups > 0 && a->num_heads % a->num_groups == 0);
+	ops_require(
+	    a->q.shape[1] == (int64_t)a->num_heads * a->head_dim &&
+	    tensor_same_shape(&a->q, &a->out));
+	ops_require(
+	    a->k.shape[1] == (int64_t)a->num_groups * a->head_dim &&
+	    tensor_same_shape(&a->k, &a->v));
+	ops_require(a->k.shape[0] == a->q.shape[0] && a->lse.dtype == REAL_DTYPE);
+	ops_require(a->lse.shape[0] == (int64_t)a->micro_batch * a->num_heads &&
 	    a->lse.shape[1] == seq_length(a));
-	cpu_check(!a->first.data ||
+	ops_require(!a->first.data ||
 	    (a->first.dtype == DTYPE_I32 && tensor_elements(&a->first) == a->q.shape[0]));
 }
 
@@ -303,7 +306,7 @@ check(const struct attention *a)
 static int64_t
 query_tiles(const struct attention *a)
 {
-	return (int64_t)a->micro_batch * a->num_heads * cpu_div_up(seq_length(a), TILE);
+	return (int64_t)a->micro_batch * a->num_heads * int64_div_up(seq_length(a), TILE);
 }
 
 /* One item a query tile: outputs of different tiles are written by different threads and the
@@ -382,12 +385,12 @@ add_head(const struct attention_grad *g, struct pair *t, int64_t head)
 {
 	const struct attention *a = t->a;
 	int64_t s = seq_length(a), last = t->keys.first + t->keys.rows - 1;
-	int64_t end = a->window > 0 ? cpu_min(s, last + a->window) : s;
+	int64_t end = a->window > 0 ? int64_min(s, last + a->window) : s;
 
 	for (int64_t q0 = t->keys.first; q0 < end; q0 += TILE) {
 		if (document_start(a, t->keys.sample, q0) > last)
 			break;
-		t->queries = (struct place){ t->keys.sample, head, q0, cpu_min(TILE, s - q0) };
+		t->queries = (struct place){ t->keys.sample, head, q0, int64_min(TILE, s - q0) };
 		t->q = load(a, &a->q, &t->queries, t->w->q);
 		t->dout = load(a, &g->dout, &t->queries, t->w->dout);
 		backward_pair(g, t);
@@ -424,10 +427,10 @@ cpu_name(attention_bwd)(struct stream *st, const struct attention_grad *g)
 	const struct attention *a = &g->fwd;
 
 	check(a);
-	cpu_check(cpu_same_shape(&a->q, &g->dout) && cpu_same_shape(&a->q, &g->dq) &&
-	    cpu_same_shape(&a->lse, &g->delta));
-	cpu_check(cpu_same_shape(&a->k, &g->dk) && cpu_same_shape(&a->k, &g->dv));
+	ops_require(tensor_same_shape(&a->q, &g->dout) && tensor_same_shape(&a->q, &g->dq) &&
+	    tensor_same_shape(&a->lse, &g->delta));
+	ops_require(tensor_same_shape(&a->k, &g->dk) && tensor_same_shape(&a->k, &g->dv));
 	cpu_for(st, query_tiles(a), backward_queries, g);
-	cpu_for(st, (int64_t)a->micro_batch * a->num_groups * cpu_div_up(seq_length(a), TILE),
+	cpu_for(st, (int64_t)a->micro_batch * a->num_groups * int64_div_up(seq_length(a), TILE),
 	    backward_keys, g);
 }

@@ -77,7 +77,7 @@ cpu_for(
 {
 	struct loop l = { .device = st->device, .count = count, .fn = fn, .ctx = ctx };
 
-	pool_run(st->device->pool, (int)cpu_min(count, pool_size(st->device->pool)), lane, &l);
+	pool_run(st->device->pool, (int)int64_min(count, pool_size(st->device->pool)), lane, &l);
 }
 
 /* One item of cpu_spans: some spans in a row. */
@@ -85,13 +85,13 @@ static void
 span_item(const void *ctx, int64_t item, void *scratch)
 {
 	const struct span_loop *l = ctx;
-	int64_t end = cpu_min(l->total, (item + 1) * l->per_item);
+	int64_t end = int64_min(l->total, (item + 1) * l->per_item);
 
 	(void)scratch;
 	for (int64_t i = item * l->per_item; i < end; i++) {
 		struct span s = { .row = i / l->per_row, .first = i % l->per_row * CPU_SPAN };
 
-		s.count = cpu_min(CPU_SPAN, l->columns - s.first);
+		s.count = int64_min(CPU_SPAN, l->columns - s.first);
 		l->fn(l->ctx, &s);
 	}
 }
@@ -102,14 +102,14 @@ void
 cpu_spans(struct stream *st, const struct tensor *t, void (*fn)(const void *, const struct span *),
     const void *ctx)
 {
-	int64_t rows = cpu_rows(t), columns = cpu_columns(t);
+	int64_t rows = tensor_num_rows(t), columns = tensor_num_columns(t);
 	struct span_loop l = {
-		.columns = columns, .per_row = cpu_div_up(columns, CPU_SPAN), .fn = fn, .ctx = ctx
+		.columns = columns, .per_row = int64_div_up(columns, CPU_SPAN), .fn = fn, .ctx = ctx
 	};
 
 	l.total = rows * l.per_row;
-	l.per_item = cpu_rows_per_item(cpu_min(columns, CPU_SPAN));
-	cpu_for(st, cpu_div_up(l.total, l.per_item), span_item, &l);
+	l.per_item = cpu_rows_per_item(int64_min(columns, CPU_SPAN));
+	cpu_for(st, int64_div_up(l.total, l.per_item), span_item, &l);
 }
 
 /* There always is a host. */
@@ -232,7 +232,7 @@ cpu_release(struct device *d, void *p)
 static struct stream *
 cpu_stream(struct device *d, int index)
 {
-	cpu_check(index >= 0 && index < STREAM_COUNT);
+	ops_require(index >= 0 && index < STREAM_COUNT);
 	return &d->stream[index];
 }
 

@@ -73,8 +73,8 @@ residual_span(const void *ctx, const struct span *s)
 void
 cpu_name(residual_fwd)(struct stream *st, const struct residual *r)
 {
-	cpu_check(cpu_same_shape(&r->y, &r->x) && cpu_same_shape(&r->y, &r->residual));
-	cpu_check(!r->norm || r->norm->x.data == r->y.data);
+	ops_require(tensor_same_shape(&r->y, &r->x) && tensor_same_shape(&r->y, &r->residual));
+	ops_require(!r->norm || r->norm->x.data == r->y.data);
 	cpu_spans(st, &r->y, residual_span, r);
 	if (r->norm)
 		cpu_name(norm_fwd)(st, r->norm);
@@ -100,6 +100,6 @@ cpu_name(dropout_bwd)(
 {
 	struct dropout_call c = { dx, dy, d };
 
-	cpu_check(cpu_same_shape(dx, dy));
+	ops_require(tensor_same_shape(dx, dy));
 	cpu_spans(st, dx, backward_span, &c);
 }

@@ -46,8 +46,8 @@ gather(const void *ctx, const struct span *s)
 void
 cpu_name(embedding_fwd)(struct stream *st, const struct embedding *e)
 {
-	cpu_check(e->y.ndim == 2 && e->table.ndim == 2 && e->y.shape[1] == e->table.shape[1]);
-	cpu_check(e->ids.dtype == DTYPE_I32 && e->ids.shape[0] == e->y.shape[0]);
+	ops_require(e->y.ndim == 2 && e->table.ndim == 2 && e->y.shape[1] == e->table.shape[1]);
+	ops_require(e->ids.dtype == DTYPE_I32 && e->ids.shape[0] == e->y.shape[0]);
 	cpu_spans(st, &e->y, gather, e);
 }
 
@@ -57,7 +57,7 @@ static void
 scatter(const void *ctx, int64_t item, void *scratch)
 {
 	const struct embedding_grad *e = ctx;
-	struct span s = { 0, item * COLUMNS, cpu_min(COLUMNS, e->dy.shape[1] - item * COLUMNS) };
+	struct span s = { 0, item * COLUMNS, int64_min(COLUMNS, e->dy.shape[1] - item * COLUMNS) };
 	real buf[COLUMNS];
 
 	(void)scratch;
@@ -82,7 +82,7 @@ scatter(const void *ctx, int64_t item, void *scratch)
 void
 cpu_name(embedding_bwd)(struct stream *st, const struct embedding_grad *e)
 {
-	cpu_check(e->dy.ndim == 2 && e->dtable.ndim == 2 && e->dy.shape[1] == e->dtable.shape[1]);
-	cpu_check(e->ids.dtype == DTYPE_I32 && e->dtable.dtype == REAL_DTYPE);
-	cpu_for(st, cpu_div_up(e->dy.shape[1], COLUMNS), scatter, e);
+	ops_require(e->dy.ndim == 2 && e->dtable.ndim == 2 && e->dy.shape[1] == e->dtable.shape[1]);
+	ops_require(e->ids.dtype == DTYPE_I32 && e->dtable.dtype == REAL_DTYPE);
+	cpu_for(st, int64_div_up(e->dy.shape[1], COLUMNS), scatter, e);
 }

@@ -118,11 +118,11 @@ tile(const void *ctx, int64_t item, void *scratch)
 	struct matrix c;
 	int64_t k0 = 0;
 
-	cb.rows = cpu_min(t->tile_m, t->m - cb.row);
-	cb.columns = cpu_min(t->tile_n, t->n - cb.column);
+	cb.rows = int64_min(t->tile_m, t->m - cb.row);
+	cb.columns = int64_min(t->tile_n, t->n - cb.column);
 	c = g->beta == 0 ? box_out(&g->c, &cb, w->c) : box_load(&g->c, &cb, w->c);
 	do {
-		int64_t k = cpu_min(t->block_k, t->k - k0);
+		int64_t k = int64_min(t->block_k, t->k - k0);
 		struct box ab = stored(g->trans_a, (struct box){ cb.row, k0, cb.rows, k });
 		struct box bb = stored(g->trans_b, (struct box){ k0, cb.column, k, cb.columns });
 		struct matrix a = box_load(&g->a, &ab, w->a), b = box_load(&g->b, &bb, w->b);
@@ -147,16 +147,16 @@ choose_tiles(struct tiles *t, bool direct)
 
 	t->tile_m = t->m;
 	t->tile_n = t->n;
-	t->block_k = direct ? cpu_max(1, t->k) : BLOCK;
+	t->block_k = direct ? int64_max(1, t->k) : BLOCK;
 	for (;;) {
 		int64_t *side = t->tile_m >= t->tile_n ? &t->tile_m : &t->tile_n;
-		int64_t count = cpu_div_up(t->m, t->tile_m) * cpu_div_up(t->n, t->tile_n);
+		int64_t count = int64_div_up(t->m, t->tile_m) * int64_div_up(t->n, t->tile_n);
 
 		if (*side <= limit && (small || *side <= TILE_MIN || count >= TILE_COUNT))
 			break;
-		*side = cpu_div_up(*side, 2 * 16) * 16;
+		*side = int64_div_up(*side, 2 * 16) * 16;
 	}
-	t->per_row = cpu_div_up(t->n, t->tile_n);
+	t->per_row = int64_div_up(t->n, t->tile_n);
 }
 
 /* Sums of some rows of a [m, k] into dbias. */
@@ -165,13 +165,13 @@ sum_rows(const void *ctx, int64_t item, void *scratch)
 {
 	const struct gemm *g = ctx;
 	int64_t per_item = cpu_rows_per_item(g->a.shape[1]),
-		end = cpu_min(g->a.shape[0], (item + 1) * per_item);
+		end = int64_min(g->a.shape[0], (item + 1) * per_item);
 	real buf[CPU_SPAN];
 
 	(void)scratch;
 	for (int64_t row = item * per_item; row < end; row++)
 		for (int64_t first = 0; first < g->a.shape[1]; first += CPU_SPAN) {
-			struct span s = { row, first, cpu_min(CPU_SPAN, g->a.shape[1] - first) };
+			struct span s = { row, first, int64_min(CPU_SPAN, g->a.shape[1] - first) };
 
 			*real_at(&g->dbias, row) += row_sum(span_load(&g->a, &s, buf), s.count);
 		}
@@ -186,17 +186,18 @@ sum_operand(struct stream *st, const struct gemm *g)
 	if (g->trans_a)
 		cpu_name(column_sum)(st, &g->dbias, &g->a);
 	else
-		cpu_for(st, cpu_div_up(g->a.shape[0], cpu_rows_per_item(g->a.shape[1])), sum_rows, g);
+		cpu_for(st, int64_div_up(g->a.shape[0], cpu_rows_per_item(g->a.shape[1])), sum_rows,
+		    g);
 }
 
 /* The shapes and types of what comes beside the product. */
 static void
 check_epilogue(const struct gemm *g, int64_t m, int64_t n)
 {
-	cpu_check(!g->bias.data || g->bias.shape[0] == n);
-	cpu_check(!g->dbias.data || (g->dbias.shape[0] == m && g->dbias.dtype == REAL_DTYPE));
-	cpu_check(!g->dbias.data || g->beta == 0 || g->beta == 1);
-	cpu_check(g->act == GEMM_LINEAR ||
+	ops_require(!g->bias.data || g->bias.shape[0] == n);
+	ops_require(!g->dbias.data || (g->dbias.shape[0] == m && g->dbias.dtype == REAL_DTYPE));
+	ops_require(!g->dbias.data || g->beta == 0 || g->beta == 1);
+	ops_require(g->act == GEMM_LINEAR ||
 	    (g->beta == 0 && g->aux.data && g->aux.ndim == 2 && g->aux.shape[0] == m &&
 		g->aux.shape[1] == n));
 }
@@ -210,9 +211,9 @@ cpu_name(gemm)(struct stream *st, const struct gemm *g)
 		.g = g, .m = g->c.shape[0], .n = g->c.shape[1], .k = g->a.shape[g->trans_a ? 0 : 1]
 	};
 
-	cpu_check(g->a.ndim == 2 && g->b.ndim == 2 && g->c.ndim == 2);
-	cpu_check(g->a.shape[g->trans_a ? 1 : 0] == t.m);
-	cpu_check(g->b.shape[g->trans_b ? 1 : 0] == t.k && g->b.shape[g->trans_b ? 0 : 1] == t.n);
+	ops_require(g->a.ndim == 2 && g->b.ndim == 2 && g->c.ndim == 2);
+	ops_require(g->a.shape[g->trans_a ? 1 : 0] == t.m);
+	ops_require(g->b.shape[g->trans_b ? 1 : 0] == t.k && g->b.shape[g->trans_b ? 0 : 1] == t.n);
 	check_epilogue(g, t.m, t.n);
 	if (g->dbias.data)
 		sum_operand(st, g);
@@ -220,5 +221,5 @@ cpu_name(gemm)(struct stream *st, const struct gemm *g)
 		return;
 	choose_tiles(
 	    &t, g->a.dtype == REAL_DTYPE && g->b.dtype == REAL_DTYPE && g->c.dtype == REAL_DTYPE);
-	cpu_for(st, cpu_div_up(t.m, t.tile_m) * t.per_row, tile, &t);
+	cpu_for(st, int64_div_up(t.m, t.tile_m) * t.per_row, tile, &t);
 }

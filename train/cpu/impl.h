@@ -8,6 +8,7 @@
 #define TRAIN_CPU_IMPL_H
 
 #include "lib/base/err.h"
+#include "lib/base/int64.h"
 #include "train/ops.h"
 
 enum {
@@ -36,56 +37,11 @@ void cpu_for(struct stream *st, int64_t count,
 void cpu_spans(struct stream *st, const struct tensor *t,
     void (*fn)(const void *ctx, const struct span *s), const void *ctx);
 
-/* A wrong shape is the caller's mistake. */
-#define cpu_check(x)                                                                               \
-	do {                                                                                       \
-		if (!(x))                                                                          \
-			BUG("operation called with wrong arguments: not %s", #x);                  \
-	} while (0)
-
-static inline int64_t
-cpu_div_up(int64_t a, int64_t b)
-{
-	return (a + b - 1) / b;
-}
-
-static inline int64_t
-cpu_min(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-static inline int64_t
-cpu_max(int64_t a, int64_t b)
-{
-	return a > b ? a : b;
-}
-
-/* A vector is one row. */
-static inline int64_t
-cpu_rows(const struct tensor *t)
-{
-	return t->ndim == 2 ? t->shape[0] : 1;
-}
-
-/* More than two dimensions, dense, are one row. */
-static inline int64_t
-cpu_columns(const struct tensor *t)
-{
-	return t->ndim == 2 ? t->shape[1] : tensor_elements(t);
-}
-
 /* Rows of this many columns that make an item. */
 static inline int64_t
 cpu_rows_per_item(int64_t columns)
 {
-	return cpu_max(1, CPU_GRAIN / cpu_max(1, columns));
-}
-
-static inline bool
-cpu_same_shape(const struct tensor *a, const struct tensor *b)
-{
-	return cpu_rows(a) == cpu_rows(b) && cpu_columns(a) == cpu_columns(b);
+	return int64_max(1, CPU_GRAIN / int64_max(1, columns));
 }
 
 #endif

@@ -37,7 +37,7 @@ static bool
 next_span(const struct xent *x, struct span *s)
 {
 	s->first += s->count;
-	s->count = cpu_min(CPU_SPAN, x->valid_columns - s->first);
+	s->count = int64_min(CPU_SPAN, x->valid_columns - s->first);
 	return s->count > 0;
 }
 
@@ -149,7 +149,7 @@ rows(const void *ctx, int64_t item, void *scratch)
 {
 	const struct steps *t = ctx;
 	int64_t per_item = cpu_rows_per_item(t->x->logits.shape[1]),
-		end = cpu_min(t->x->logits.shape[0], (item + 1) * per_item);
+		end = int64_min(t->x->logits.shape[0], (item + 1) * per_item);
 
 	(void)scratch;
 	for (int64_t row = item * per_item; row < end; row++)
@@ -162,18 +162,18 @@ run(struct stream *st, const struct xent *x, void (*row)(const struct xent *, in
 {
 	struct steps t = { x, row };
 
-	cpu_check(
+	ops_require(
 	    x->logits.ndim == 2 && x->valid_columns >= 0 && x->valid_columns <= x->logits.shape[1]);
-	cpu_check(x->labels.dtype == DTYPE_I32);
+	ops_require(x->labels.dtype == DTYPE_I32);
 	cpu_for(
-	    st, cpu_div_up(x->logits.shape[0], cpu_rows_per_item(x->logits.shape[1])), rows, &t);
+	    st, int64_div_up(x->logits.shape[0], cpu_rows_per_item(x->logits.shape[1])), rows, &t);
 }
 
 /* Fills stats [T, 3] with those of the columns here; gathering them is the caller's. */
 void
 cpu_name(xent_stats)(struct stream *st, const struct xent *x)
 {
-	cpu_check(x->stats.dtype == REAL_DTYPE &&
+	ops_require(x->stats.dtype == REAL_DTYPE &&
 	    tensor_elements(&x->stats) == 3 * x->logits.shape[0]);
 	run(st, x, stats_row);
 }
@@ -183,9 +183,9 @@ cpu_name(xent_stats)(struct stream *st, const struct xent *x)
 void
 cpu_name(xent_loss)(struct stream *st, const struct xent *x)
 {
-	cpu_check(x->mask.dtype == DTYPE_F32 && x->loss.dtype == REAL_DTYPE &&
+	ops_require(x->mask.dtype == DTYPE_F32 && x->loss.dtype == REAL_DTYPE &&
 	    x->zloss.dtype == REAL_DTYPE);
-	cpu_check(!x->stats.data ||
+	ops_require(!x->stats.data ||
 	    (x->stats.dtype == REAL_DTYPE &&
 		tensor_elements(&x->stats) == 3 * x->parts * x->logits.shape[0]));
 	run(st, x, loss_row);

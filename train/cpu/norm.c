@@ -31,7 +31,7 @@ some_rows(const void *ctx, int64_t item, void *scratch)
 	const real *weight =
 	    span_load(r->weight, &(struct span){ 0, 0, r->x->shape[1] }, w->weight);
 	int64_t per_item = cpu_rows_per_item(r->x->shape[1]),
-		end = cpu_min(r->x->shape[0], (item + 1) * per_item);
+		end = int64_min(r->x->shape[0], (item + 1) * per_item);
 
 	for (int64_t row = item * per_item; row < end; row++)
 		r->row(r->call, row, weight, w);
@@ -41,7 +41,7 @@ some_rows(const void *ctx, int64_t item, void *scratch)
 static void
 for_rows(struct stream *st, const struct by_rows *r)
 {
-	cpu_for(st, cpu_div_up(r->x->shape[0], cpu_rows_per_item(r->x->shape[1])), some_rows, r);
+	cpu_for(st, int64_div_up(r->x->shape[0], cpu_rows_per_item(r->x->shape[1])), some_rows, r);
 }
 
 /* y = (x - mean) rstd weight + bias for one row; x - mean is kept in `centred`. y may share its
@@ -77,8 +77,9 @@ forward_row(const void *call, int64_t row, const real *weight, struct work *w)
 void
 cpu_name(norm_fwd)(struct stream *st, const struct norm *n)
 {
-	cpu_check(n->x.ndim == 2 && cpu_same_shape(&n->x, &n->y) && n->x.shape[1] <= CPU_ROW_MAX);
-	cpu_check(n->weight.shape[0] == n->x.shape[1] && n->rstd.dtype == REAL_DTYPE);
+	ops_require(n->x.ndim == 2 && tensor_same_shape(&n->x, &n->y) &&
+	    n->x.shape[1] <= CPU_ROW_MAX);
+	ops_require(n->weight.shape[0] == n->x.shape[1] && n->rstd.dtype == REAL_DTYPE);
 	for_rows(st, &(struct by_rows){ n, &n->x, &n->weight, forward_row });
 }
 
@@ -133,7 +134,7 @@ static void
 backward_columns(const void *ctx, int64_t item, void *scratch)
 {
 	const struct norm_grad *n = ctx;
-	struct span s = { 0, item * COLUMNS, cpu_min(COLUMNS, n->x.shape[1] - item * COLUMNS) };
+	struct span s = { 0, item * COLUMNS, int64_min(COLUMNS, n->x.shape[1] - item * COLUMNS) };
 
 	(void)scratch;
 	for (int64_t i = 0; !n->accumulate && i < s.count; i++) {
@@ -144,7 +145,7 @@ backward_columns(const void *ctx, int64_t item, void *scratch)
 	for (; s.row < n->x.shape[0]; s.row += ROWS) {
 		real sums[2][COLUMNS] = { { 0 } };
 
-		sum_rows(n, s, cpu_min(s.row + ROWS, n->x.shape[0]), sums);
+		sum_rows(n, s, int64_min(s.row + ROWS, n->x.shape[0]), sums);
 		for (int64_t i = 0; i < s.count; i++)
 			*real_at(&n->dweight, s.first + i) += sums[0][i];
 		for (int64_t i = 0; n->dbias.data && i < s.count; i++)
@@ -157,11 +158,12 @@ backward_columns(const void *ctx, int64_t item, void *scratch)
 void
 cpu_name(norm_bwd)(struct stream *st, const struct norm_grad *n)
 {
-	cpu_check(n->x.ndim == 2 && cpu_same_shape(&n->x, &n->dy) && cpu_same_shape(&n->x, &n->dx));
-	cpu_check(n->x.shape[1] <= CPU_ROW_MAX && n->dweight.dtype == REAL_DTYPE &&
+	ops_require(n->x.ndim == 2 && tensor_same_shape(&n->x, &n->dy) &&
+	    tensor_same_shape(&n->x, &n->dx));
+	ops_require(n->x.shape[1] <= CPU_ROW_MAX && n->dweight.dtype == REAL_DTYPE &&
 	    n->rstd.dtype == REAL_DTYPE);
 	for_rows(st, &(struct by_rows){ n, &n->x, &n->weight, backward_row });
-	cpu_for(st, cpu_div_up(n->x.shape[1], COLUMNS), backward_columns, n);
+	cpu_for(st, int64_div_up(n->x.shape[1], COLUMNS), backward_columns, n);
 	if (n->dx_sum.data && !n->accumulate)
 		cpu_name(fill)(st, &n->dx_sum, 0);
 	if (n->dx_sum.data)

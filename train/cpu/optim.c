@@ -40,9 +40,9 @@ adamw_span(const void *ctx, const struct span *s)
 void
 cpu_name(adamw)(struct stream *st, const struct adamw *a)
 {
-	cpu_check(a->master.dtype == REAL_DTYPE && a->grad.dtype == REAL_DTYPE &&
+	ops_require(a->master.dtype == REAL_DTYPE && a->grad.dtype == REAL_DTYPE &&
 	    a->exp_avg.dtype == REAL_DTYPE);
-	cpu_check(a->exp_avg_sq.dtype == REAL_DTYPE && cpu_same_shape(&a->master, &a->grad));
+	ops_require(a->exp_avg_sq.dtype == REAL_DTYPE && tensor_same_shape(&a->master, &a->grad));
 	cpu_spans(st, &a->master, adamw_span, a);
 }
 
@@ -71,8 +71,8 @@ sgd_span(const void *ctx, const struct span *s)
 void
 cpu_name(sgd)(struct stream *st, const struct sgd *a)
 {
-	cpu_check(a->master.dtype == REAL_DTYPE && a->grad.dtype == REAL_DTYPE &&
+	ops_require(a->master.dtype == REAL_DTYPE && a->grad.dtype == REAL_DTYPE &&
 	    a->momentum.dtype == REAL_DTYPE);
-	cpu_check(cpu_same_shape(&a->master, &a->grad));
+	ops_require(tensor_same_shape(&a->master, &a->grad));
 	cpu_spans(st, &a->master, sgd_span, a);
 }

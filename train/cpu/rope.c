@@ -59,7 +59,7 @@ turn_rows(const void *ctx, int64_t item, void *scratch)
 	const struct rope *r = ctx;
 	struct angles *a = scratch;
 	int64_t per_item = cpu_rows_per_item(r->x.shape[1]),
-		end = cpu_min(r->x.shape[0], (item + 1) * per_item);
+		end = int64_min(r->x.shape[0], (item + 1) * per_item);
 	real buf[CPU_HEAD_MAX];
 
 	for (int64_t row = item * per_item; row < end; row++) {
@@ -78,9 +78,9 @@ turn_rows(const void *ctx, int64_t item, void *scratch)
 void
 cpu_name(rope)(struct stream *st, const struct rope *r)
 {
-	cpu_check(r->x.ndim == 2 && r->x.shape[1] == (int64_t)r->num_heads * r->head_dim);
-	cpu_check(
+	ops_require(r->x.ndim == 2 && r->x.shape[1] == (int64_t)r->num_heads * r->head_dim);
+	ops_require(
 	    r->rotary_dim % 2 == 0 && r->rotary_dim <= r->head_dim && r->head_dim <= CPU_HEAD_MAX);
-	cpu_check(r->table.dtype == REAL_DTYPE && r->positions.dtype == DTYPE_I32);
-	cpu_for(st, cpu_div_up(r->x.shape[0], cpu_rows_per_item(r->x.shape[1])), turn_rows, r);
+	ops_require(r->table.dtype == REAL_DTYPE && r->positions.dtype == DTYPE_I32);
+	cpu_for(st, int64_div_up(r->x.shape[0], cpu_rows_per_item(r->x.shape[1])), turn_rows, r);
 }

@@ -23,13 +23,13 @@ static void
 sum_columns(const void *ctx, int64_t item, void *scratch)
 {
 	const struct pair *p = ctx;
-	struct span s = { 0, item * COLUMNS, cpu_min(COLUMNS, p->x->shape[1] - item * COLUMNS) };
+	struct span s = { 0, item * COLUMNS, int64_min(COLUMNS, p->x->shape[1] - item * COLUMNS) };
 	real *out = real_at(p->y, s.first), buf[COLUMNS];
 
 	(void)scratch;
 	while (s.row < p->x->shape[0]) {
 		real sum[COLUMNS] = { 0 };
-		int64_t end = cpu_min(s.row + ROWS, p->x->shape[0]);
+		int64_t end = int64_min(s.row + ROWS, p->x->shape[0]);
 
 		for (; s.row < end; s.row++) {
 			const real *x = span_load(p->x, &s, buf);
@@ -47,9 +47,10 @@ sum_columns(const void *ctx, int64_t item, void *scratch)
 void
 cpu_name(column_sum)(struct stream *st, const struct tensor *out, const struct tensor *x)
 {
-	cpu_check(x->ndim == 2 && out->shape[0] == x->shape[1] && out->dtype == REAL_DTYPE);
+	ops_require(x->ndim == 2 && out->shape[0] == x->shape[1] && out->dtype == REAL_DTYPE);
 	cpu_for(
-	    st, cpu_div_up(x->shape[1], COLUMNS), sum_columns, &(struct pair){ .y = out, .x = x });
+	    st, int64_div_up(x->shape[1], COLUMNS), sum_columns,
+	    &(struct pair){ .y = out, .x = x });
 }
 
 /* y += x. */
@@ -69,7 +70,7 @@ add_span(const void *ctx, const struct span *s)
 void
 cpu_name(add)(struct stream *st, const struct tensor *y, const struct tensor *x)
 {
-	cpu_check(cpu_same_shape(y, x));
+	ops_require(tensor_same_shape(y, x));
 	cpu_spans(st, y, add_span, &(struct pair){ .y = y, .x = x });
 }
 
@@ -117,7 +118,7 @@ cpu_name(normal)(struct stream *st, const struct tensor *x, const struct normal 
 {
 	struct tensor flat = tensor_flat(x);
 
-	cpu_check(dtype_is_float(x->dtype) && (x->ndim != 2 || x->stride[0] == x->shape[1]));
+	ops_require(dtype_is_float(x->dtype) && (x->ndim != 2 || x->stride[0] == x->shape[1]));
 	cpu_spans(st, &flat, normal_span, &(struct normal_call){ &flat, n });
 }
 
@@ -139,8 +140,8 @@ cast_span(const void *ctx, const struct span *s)
 void
 cpu_name(cast)(struct stream *st, const struct tensor *dst, const struct tensor *src)
 {
-	cpu_check(cpu_same_shape(dst, src));
-	cpu_check(
+	ops_require(tensor_same_shape(dst, src));
+	ops_require(
 	    dst->dtype == src->dtype || (dtype_is_float(dst->dtype) && dtype_is_float(src->dtype)));
 	cpu_spans(st, dst, cast_span, &(struct pair){ .y = dst, .x = src });
 }
@@ -204,11 +205,11 @@ static void
 reduce_part(const struct reduction *r, int64_t item,
     double (*fn)(const struct reduction *, const struct span *))
 {
-	int64_t end = cpu_min(r->count, (item + 1) * r->per_part);
+	int64_t end = int64_min(r->count, (item + 1) * r->per_part);
 
 	r->part[item] = 0;
 	for (int64_t first = item * r->per_part; first < end; first += CPU_SPAN) {
-		struct span s = { 0, first, cpu_min(CPU_SPAN, end - first) };
+		struct span s = { 0, first, int64_min(CPU_SPAN, end - first) };
 
 		r->part[item] += fn(r, &s);
 	}
@@ -239,13 +240,13 @@ reduce(struct stream *st, const struct tensor *out, struct reduction *r,
 	double parts[PARTS], total = 0;
 	int64_t used;
 
-	cpu_check(
+	ops_require(
 	    out->dtype == DTYPE_F64 && (r->x->ndim == 1 || r->x->stride[0] == r->x->shape[1]));
 	r->part = parts;
 	r->count = tensor_elements(r->x);
 	r->per_part =
-	    cpu_max(CPU_GRAIN, cpu_div_up(cpu_div_up(r->count, PARTS), CPU_SPAN) * CPU_SPAN);
-	used = cpu_div_up(r->count, r->per_part);
+	    int64_max(CPU_GRAIN, int64_div_up(int64_div_up(r->count, PARTS), CPU_SPAN) * CPU_SPAN);
+	used = int64_div_up(r->count, r->per_part);
 	cpu_for(st, used, part, r);
 	for (int64_t i = 0; i < used; i++)
 		total += parts[i];
@@ -257,7 +258,7 @@ void
 cpu_name(dot)(
     struct stream *st, const struct tensor *out, const struct tensor *x, const struct tensor *y)
 {
-	cpu_check(tensor_elements(x) == tensor_elements(y));
+	ops_require(tensor_elements(x) == tensor_elements(y));
 	reduce(st, out, &(struct reduction){ .x = x, .y = y }, dot_part);
 }
 

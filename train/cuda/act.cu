@@ -201,7 +201,8 @@ check(enum act_kind kind, const struct tensor *y, const struct tensor *x)
 {
 	bool gated = kind == ACT_SWIGLU || kind == ACT_GEGLU_TANH;
 
-	cu_require(cu_rows(x) == cu_rows(y) && cu_columns(x) == cu_columns(y) * (gated ? 2 : 1) &&
+	ops_require(tensor_num_rows(x) == tensor_num_rows(y) &&
+	    tensor_num_columns(x) == tensor_num_columns(y) * (gated ? 2 : 1) &&
 	    x->dtype == y->dtype);
 	return gated;
 }
@@ -214,10 +215,10 @@ cuda_act_fwd(struct stream *st, enum act_kind kind, const struct tensor *y, cons
 
 	a.kind = kind;
 	a.gated = check(kind, y, x);
-	a.columns = cu_columns(y);
+	a.columns = tensor_num_columns(y);
 	a.y = *y;
 	a.x = *x;
-	PICK(x->dtype, forward)(st, &a, cu_rows(y));
+	PICK(x->dtype, forward)(st, &a, tensor_num_rows(y));
 	cu_launched(st, "act_fwd");
 }
 
@@ -229,13 +230,13 @@ cuda_act_bwd(struct stream *st, enum act_kind kind, const struct act_grad *g)
 
 	a.kind = kind;
 	a.gated = check(kind, &g->dy, &g->x);
-	cu_require(cu_same_shape(&g->dx, &g->x) && g->dx.dtype == g->x.dtype);
-	cu_require(!g->y.data || (cu_same_shape(&g->y, &g->dy) && g->y.dtype == g->x.dtype));
-	a.columns = cu_columns(&g->dy);
+	ops_require(tensor_same_shape(&g->dx, &g->x) && g->dx.dtype == g->x.dtype);
+	ops_require(!g->y.data || (tensor_same_shape(&g->y, &g->dy) && g->y.dtype == g->x.dtype));
+	a.columns = tensor_num_columns(&g->dy);
 	a.y = g->y;
 	a.dx = g->dx;
 	a.dy = g->dy;
 	a.x = g->x;
-	PICK(g->x.dtype, backward)(st, &a, cu_rows(&g->dy));
+	PICK(g->x.dtype, backward)(st, &a, tensor_num_rows(&g->dy));
 	cu_launched(st, "act_bwd");
 }

@@ -188,7 +188,8 @@ shape_of(const struct attention_cache *cache, const struct call *c)
 static int64_t
 sum_bytes(const struct sdpa_shape *s)
 {
-	return s->pass == SDPA_BACKWARD ? cu_div_up(4 * s->b * s->n * s->s * s->d, 256) * 256 : 0;
+	return s->pass == SDPA_BACKWARD
+	    ? int64_div_up(4 * s->b * s->n * s->s * s->d, 256) * 256 : 0;
 }
 
 /* Where a call's plan may work: the device's workspace, and in the backward pass what the caller gives. */
@@ -243,7 +244,7 @@ run_plan(struct stream *st, const struct entry *p, const struct call *c, const s
 	};
 	struct err why;
 
-	cu_require(st == &st->device->stream[STREAM_COMPUTE].base);
+	ops_require(st == &st->device->stream[STREAM_COMPUTE].base);
 	if (c->g) {
 		memory[SDPA_DOUT] = c->g->dout.data;
 		memory[SDPA_DQ] = c->g->dq.data;
@@ -262,17 +263,19 @@ run_plan(struct stream *st, const struct entry *p, const struct call *c, const s
 static void
 check(const struct attention *t)
 {
-	cu_require(t->micro_batch > 0 && t->q.shape[0] % t->micro_batch == 0 &&
+	ops_require(t->micro_batch > 0 && t->q.shape[0] % t->micro_batch == 0 &&
 	    t->head_dim > 0 && t->head_dim <= CU_HEAD_MAX);
-	cu_require(t->num_groups > 0 && t->num_heads % t->num_groups == 0);
-	cu_require(
-	    t->q.shape[1] == (int64_t)t->num_heads * t->head_dim && cu_same_shape(&t->q, &t->out));
-	cu_require(
-	    t->k.shape[1] == (int64_t)t->num_groups * t->head_dim && cu_same_shape(&t->k, &t->v));
-	cu_require(t->k.shape[0] == t->q.shape[0] && t->lse.dtype == DTYPE_F32);
-	cu_require(t->lse.shape[0] == (int64_t)t->micro_batch * t->num_heads &&
+	ops_require(t->num_groups > 0 && t->num_heads % t->num_groups == 0);
+	ops_require(
+	    t->q.shape[1] == (int64_t)t->num_heads * t->head_dim &&
+	    tensor_same_shape(&t->q, &t->out));
+	ops_require(
+	    t->k.shape[1] == (int64_t)t->num_groups * t->head_dim &&
+	    tensor_same_shape(&t->k, &t->v));
+	ops_require(t->k.shape[0] == t->q.shape[0] && t->lse.dtype == DTYPE_F32);
+	ops_require(t->lse.shape[0] == (int64_t)t->micro_batch * t->num_heads &&
 	    t->lse.shape[1] == seq_length(t));
-	cu_require(!t->first.data ||
+	ops_require(!t->first.data ||
 	    (t->first.dtype == DTYPE_I32 && tensor_elements(&t->first) == t->q.shape[0]));
 }
 
@@ -318,9 +321,9 @@ cuda_attention_bwd(struct stream *st, const struct attention_grad *t)
 	struct call c = { &t->fwd, t };
 
 	check(&t->fwd);
-	cu_require(cu_same_shape(&t->fwd.q, &t->dout) && cu_same_shape(&t->fwd.q, &t->dq));
-	cu_require(cu_same_shape(&t->fwd.lse, &t->delta) && t->delta.dtype == DTYPE_F32);
-	cu_require(cu_same_shape(&t->fwd.k, &t->dk) && cu_same_shape(&t->fwd.k, &t->dv));
+	ops_require(tensor_same_shape(&t->fwd.q, &t->dout) && tensor_same_shape(&t->fwd.q, &t->dq));
+	ops_require(tensor_same_shape(&t->fwd.lse, &t->delta) && t->delta.dtype == DTYPE_F32);
+	ops_require(tensor_same_shape(&t->fwd.k, &t->dk) && tensor_same_shape(&t->fwd.k, &t->dv));
 	if (seq_length(&t->fwd) > 0)
 		run(st, &c);
 }

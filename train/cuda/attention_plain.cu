@@ -515,7 +515,7 @@ template <typename T>
 static void
 forward(struct stream *st, const struct attn *a)
 {
-	dim3 grid((unsigned)cu_div_up(a->s, TILE), (unsigned)a->n, (unsigned)a->b);
+	dim3 grid((unsigned)int64_div_up(a->s, TILE), (unsigned)a->n, (unsigned)a->b);
 
 	launch<T>(st, forward_kernel<T>, a, grid, 2);
 }
@@ -526,8 +526,8 @@ template <typename T>
 static void
 backward(struct stream *st, const struct attn *a)
 {
-	unsigned tiles = (unsigned)cu_div_up(a->s, TILE);
-	dim3 rows((unsigned)cu_div_up(a->s, CU_THREADS / 32), (unsigned)a->n, (unsigned)a->b);
+	unsigned tiles = (unsigned)int64_div_up(a->s, TILE);
+	dim3 rows((unsigned)int64_div_up(a->s, CU_THREADS / 32), (unsigned)a->n, (unsigned)a->b);
 
 	delta_kernel<T><<<rows, CU_THREADS, 0, cu_handle(st)>>>(*a);
 	launch<T>(st, queries_kernel<T>, a, dim3(tiles, (unsigned)a->n, (unsigned)a->b), 3);

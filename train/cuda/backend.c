@@ -296,7 +296,7 @@ cuda_release(struct device *d, void *p)
 static struct stream *
 cuda_stream(struct device *d, int index)
 {
-	cu_require(index >= 0 && index < STREAM_COUNT);
+	ops_require(index >= 0 && index < STREAM_COUNT);
 	return &d->stream[index].base;
 }
 

@@ -83,9 +83,10 @@ cuda_residual_fwd(struct stream *st, const struct residual *r)
 {
 	struct norm_call n = {};
 
-	cu_require(
-	    r->y.ndim == 2 && cu_same_shape(&r->y, &r->x) && cu_same_shape(&r->y, &r->residual));
-	cu_require(r->x.dtype == r->y.dtype && r->residual.dtype == r->y.dtype);
+	ops_require(
+	    r->y.ndim == 2 && tensor_same_shape(&r->y, &r->x) &&
+	    tensor_same_shape(&r->y, &r->residual));
+	ops_require(r->x.dtype == r->y.dtype && r->residual.dtype == r->y.dtype);
 	if (r->norm) {
 		cu_residual_norm(st, r);
 		return;
@@ -103,7 +104,7 @@ void
 cuda_dropout_bwd(
     struct stream *st, const struct tensor *dx, const struct tensor *dy, const struct dropout *d)
 {
-	cu_require(dx->ndim == 2 && cu_same_shape(dx, dy) && dx->dtype == dy->dtype);
+	ops_require(dx->ndim == 2 && tensor_same_shape(dx, dy) && dx->dtype == dy->dtype);
 	PICK(dx->dtype, backward)(st, dx, dy, d);
 	cu_launched(st, "dropout_bwd");
 }

@@ -208,7 +208,7 @@ static void
 scatter(struct stream *st, const struct embedding_grad *e, const struct portion *p)
 {
 	bool wide = cu_packs(&e->dy, COLUMNS) && cu_packs(&e->dtable, COLUMNS);
-	int chunks = (int)cu_div_up(e->dy.shape[1], 32 * (wide ? COLUMNS : 1));
+	int chunks = (int)int64_div_up(e->dy.shape[1], 32 * (wide ? COLUMNS : 1));
 	unsigned blocks = (unsigned)st->device->num_sms * 3;
 
 	if (wide)
@@ -226,7 +226,7 @@ portion_at(struct stream *st, const struct embedding_grad *e, int64_t first)
 	struct portion p;
 
 	p.first = first;
-	p.count = (int)cu_min(PORTION, e->dy.shape[0] - first);
+	p.count = (int)int64_min(PORTION, e->dy.shape[0] - first);
 	p.key[0] = at;
 	p.key[1] = at + PORTION;
 	p.row[0] = at + 2 * (size_t)PORTION;
@@ -259,8 +259,8 @@ sort(struct stream *st, const struct portion *p, int64_t num_rows)
 void
 cuda_embedding_fwd(struct stream *st, const struct embedding *e)
 {
-	cu_require(e->y.ndim == 2 && e->table.ndim == 2 && e->y.shape[1] == e->table.shape[1]);
-	cu_require(e->ids.dtype == DTYPE_I32 && e->ids.shape[0] == e->y.shape[0] &&
+	ops_require(e->y.ndim == 2 && e->table.ndim == 2 && e->y.shape[1] == e->table.shape[1]);
+	ops_require(e->ids.dtype == DTYPE_I32 && e->ids.shape[0] == e->y.shape[0] &&
 	    e->table.dtype == e->y.dtype);
 	PICK(e->y.dtype, forward)(st, e);
 	cu_launched(st, "embedding_fwd");
@@ -271,14 +271,14 @@ cuda_embedding_fwd(struct stream *st, const struct embedding *e)
 void
 cuda_embedding_bwd(struct stream *st, const struct embedding_grad *e)
 {
-	cu_require(e->dy.ndim == 2 && e->dtable.ndim == 2 && e->dy.shape[1] == e->dtable.shape[1]);
-	cu_require(e->ids.dtype == DTYPE_I32 && e->ids.shape[0] == e->dy.shape[0] &&
+	ops_require(e->dy.ndim == 2 && e->dtable.ndim == 2 && e->dy.shape[1] == e->dtable.shape[1]);
+	ops_require(e->ids.dtype == DTYPE_I32 && e->ids.shape[0] == e->dy.shape[0] &&
 	    e->dtable.dtype == DTYPE_F32 && e->dtable.shape[0] < INT32_MAX);
 	if (!e->accumulate)
 		cuda_fill(st, &e->dtable, 0);
 	for (int64_t first = 0; first < e->dy.shape[0] && e->dy.shape[1] > 0; first += PORTION) {
 		struct portion p = portion_at(st, e, first);
-		unsigned blocks = (unsigned)cu_div_up(p.count, CU_THREADS);
+		unsigned blocks = (unsigned)int64_div_up(p.count, CU_THREADS);
 
 		number_kernel<<<blocks, CU_THREADS, 0, cu_handle(st)>>>(*e, p);
 		if (!sort(st, &p, e->dtable.shape[0]))

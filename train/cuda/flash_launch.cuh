@@ -12,7 +12,7 @@
 static dim3
 flash_grid(const struct attn *a, int rows, int num_heads)
 {
-	return dim3((unsigned)cu_div_up(a->s, rows), (unsigned)num_heads, (unsigned)a->b);
+	return dim3((unsigned)int64_div_up(a->s, rows), (unsigned)num_heads, (unsigned)a->b);
 }
 
 /* Above 48 KiB a kernel has to ask for its shared memory first. */

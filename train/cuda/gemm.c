@@ -211,10 +211,10 @@ gemm_run(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
 static void
 check_beside(const struct gemm *g, int64_t m, int64_t n)
 {
-	cu_require(!g->bias.data || (g->bias.shape[0] == n && g->bias.dtype == g->c.dtype));
-	cu_require(!g->dbias.data || (g->dbias.shape[0] == m && g->dbias.dtype == DTYPE_F32));
-	cu_require(!g->dbias.data || g->beta == 0 || g->beta == 1);
-	cu_require(g->act == GEMM_LINEAR ||
+	ops_require(!g->bias.data || (g->bias.shape[0] == n && g->bias.dtype == g->c.dtype));
+	ops_require(!g->dbias.data || (g->dbias.shape[0] == m && g->dbias.dtype == DTYPE_F32));
+	ops_require(!g->dbias.data || g->beta == 0 || g->beta == 1);
+	ops_require(g->act == GEMM_LINEAR ||
 	    (g->beta == 0 && g->aux.data && g->aux.ndim == 2 && g->aux.shape[0] == m &&
 		g->aux.shape[1] == n && g->aux.stride[0] == n && g->aux.dtype == g->a.dtype &&
 		g->c.dtype == g->a.dtype));
@@ -229,10 +229,10 @@ cuda_gemm(struct stream *st, const struct gemm *g)
 	const struct gemm_plan *p;
 	cublasStatus_t rc;
 
-	cu_require(g->a.ndim == 2 && g->b.ndim == 2 && g->c.ndim == 2 && k > 0);
-	cu_require(g->a.shape[g->trans_a ? 1 : 0] == m && g->a.dtype == g->b.dtype);
-	cu_require(g->b.shape[g->trans_b ? 1 : 0] == k && g->b.shape[g->trans_b ? 0 : 1] == n);
-	cu_require(g->c.dtype == g->a.dtype || g->c.dtype == DTYPE_F32);
+	ops_require(g->a.ndim == 2 && g->b.ndim == 2 && g->c.ndim == 2 && k > 0);
+	ops_require(g->a.shape[g->trans_a ? 1 : 0] == m && g->a.dtype == g->b.dtype);
+	ops_require(g->b.shape[g->trans_b ? 1 : 0] == k && g->b.shape[g->trans_b ? 0 : 1] == n);
+	ops_require(g->c.dtype == g->a.dtype || g->c.dtype == DTYPE_F32);
 	check_beside(g, m, n);
 	if (m == 0 || n == 0)
 		return;

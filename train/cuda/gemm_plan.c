@@ -257,7 +257,7 @@ measure(struct stream *st, const struct gemm_plan *p, const struct gemm *g, int 
 static int
 runs_for(float ms, float total)
 {
-	return ms * RUNS_MAX <= total ? RUNS_MAX : (int)cu_max(1, (int64_t)(total / ms));
+	return ms * RUNS_MAX <= total ? RUNS_MAX : (int)int64_max(1, (int64_t)(total / ms));
 }
 
 /* The index of the fastest candidate of those that have run, with a preference for earlier ones; -1:

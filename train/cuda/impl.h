@@ -13,6 +13,7 @@ extern "C" {
 #endif
 
 #include "lib/base/err.h"
+#include "lib/base/int64.h"
 #include "lib/model/device.h"
 #include "train/cuda/device.h"
 #include "train/ops.h"
@@ -43,13 +44,6 @@ struct device {
 	const char *failed;             /* operation that failed first, NULL while all is well */
 	char reason[256];
 };
-
-/* A wrong shape is the caller's mistake. */
-#define cu_require(x)                                                                              \
-	do {                                                                                       \
-		if (!(x))                                                                          \
-			BUG("operation called with wrong arguments: not %s", #x);                  \
-	} while (0)
 
 /* After a kernel launch: notes its name and keeps its failure. */
 void cu_launched(struct stream *st, const char *name);
@@ -102,43 +96,6 @@ void cu_bias_add(struct stream *st, const struct tensor *y, const struct tensor 
 
 /* Whether kernels were compiled for this GPU: cudaSuccess, or why not. vector.cu */
 cudaError_t cu_kernels_present(void);
-
-static inline int64_t
-cu_div_up(int64_t a, int64_t b)
-{
-	return (a + b - 1) / b;
-}
-
-static inline int64_t
-cu_min(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-static inline int64_t
-cu_max(int64_t a, int64_t b)
-{
-	return a > b ? a : b;
-}
-
-/* A vector is one row, and so are more than two dimensions, which must be dense. */
-static inline int64_t
-cu_rows(const struct tensor *t)
-{
-	return t->ndim == 2 ? t->shape[0] : 1;
-}
-
-static inline int64_t
-cu_columns(const struct tensor *t)
-{
-	return t->ndim == 2 ? t->shape[1] : tensor_elements(t);
-}
-
-static inline bool
-cu_same_shape(const struct tensor *a, const struct tensor *b)
-{
-	return cu_rows(a) == cu_rows(b) && cu_columns(a) == cu_columns(b);
-}
 
 /* --- the operations --------------------------------------------------------------------------- */
 void cuda_gemm(struct stream *, const struct gemm *);

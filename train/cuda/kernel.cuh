@@ -181,8 +181,8 @@ cu_packs(const struct tensor *t, int n)
 
 	if (!t->data || n == 1)
 		return true;
-	return (uintptr_t)t->data % bytes == 0 && cu_columns(t) % n == 0 &&
-	    (cu_rows(t) <= 1 || stride % bytes == 0);
+	return (uintptr_t)t->data % bytes == 0 && tensor_num_columns(t) % n == 0 &&
+	    (tensor_num_rows(t) <= 1 || stride % bytes == 0);
 }
 
 /* First element of a row; a vector has row 0. */
@@ -220,8 +220,8 @@ pick(enum dtype t, F f32, F b16, F f16)
 static inline dim3
 element_grid(int64_t rows, int64_t columns)
 {
-	return dim3((unsigned)cu_max(1, cu_min(cu_div_up(columns, 4 * CU_THREADS), 65536)),
-	            (unsigned)cu_max(1, cu_min(rows, 65535)));
+	return dim3((unsigned)int64_max(1, int64_min(int64_div_up(columns, 4 * CU_THREADS), 65536)),
+	            (unsigned)int64_max(1, int64_min(rows, 65535)));
 }
 
 /* A loop over the packs of [rows, columns]: where a thread goes next, without a division each time. */
@@ -240,8 +240,9 @@ walk_of(const struct stream *st, int64_t rows, int64_t columns, int n)
 	int64_t most = 64 * (int64_t)st->device->num_sms, step;
 
 	w.rows = rows;
-	w.per_row = cu_max(1, columns / n);
-	w.blocks = (unsigned)cu_max(1, cu_min(cu_div_up(rows * w.per_row, CU_THREADS), most));
+	w.per_row = int64_max(1, columns / n);
+	w.blocks = (unsigned)int64_max(1,
+	    int64_min(int64_div_up(rows * w.per_row, CU_THREADS), most));
 	step = (int64_t)w.blocks * CU_THREADS;
 	w.step_row = step / w.per_row;
 	w.step_pack = step % w.per_row;

@@ -334,7 +334,7 @@ keep_bytes(const struct device *d, const struct xent *x)
 
 	if (x->stats.data || x->grad_scale == 0)
 		return 0;
-	return cu_min(bytes, (d->shared_block - 1024) / 16 * 16);
+	return int64_min(bytes, (d->shared_block - 1024) / 16 * 16);
 }
 
 /* A row a block. */
@@ -373,10 +373,10 @@ static void
 run(struct stream *st, const struct xent *x, void (*launch)(struct stream *, const struct xent *),
     const char *name)
 {
-	cu_require(
+	ops_require(
 	    x->logits.ndim == 2 && x->valid_columns >= 0 && x->valid_columns <= x->logits.shape[1] &&
 	    x->logits.shape[1] <= INT32_MAX);
-	cu_require(x->labels.dtype == DTYPE_I32);
+	ops_require(x->labels.dtype == DTYPE_I32);
 	if (x->logits.shape[0] == 0)
 		return;
 	launch(st, x);
@@ -387,7 +387,7 @@ run(struct stream *st, const struct xent *x, void (*launch)(struct stream *, con
 void
 cuda_xent_stats(struct stream *st, const struct xent *x)
 {
-	cu_require(x->stats.dtype == DTYPE_F32 &&
+	ops_require(x->stats.dtype == DTYPE_F32 &&
 	    tensor_elements(&x->stats) == 3 * x->logits.shape[0]);
 	run(st, x, PICK(x->logits.dtype, launch_stats), "xent_stats");
 }
@@ -396,9 +396,9 @@ cuda_xent_stats(struct stream *st, const struct xent *x)
 void
 cuda_xent_loss(struct stream *st, const struct xent *x)
 {
-	cu_require(x->mask.dtype == DTYPE_F32 && x->loss.dtype == DTYPE_F32 &&
+	ops_require(x->mask.dtype == DTYPE_F32 && x->loss.dtype == DTYPE_F32 &&
 	    x->zloss.dtype == DTYPE_F32);
-	cu_require(!x->stats.data ||
+	ops_require(!x->stats.data ||
 	    (x->stats.dtype == DTYPE_F32 &&
 		tensor_elements(&x->stats) == 3 * x->parts * x->logits.shape[0]));
 	run(st, x, PICK(x->logits.dtype, launch_loss), "xent_loss");

@@ -464,8 +464,9 @@ template <typename T>
 static struct spread
 spread_of(int64_t h)
 {
-	struct spread s = { (int)cu_min(h / full<T>::width, 1 << 20), 4, 0, 0, 1, NARROW };
-	int by_three = (int)cu_div_up(s.packs, 3 * 32), by_four = (int)cu_div_up(s.packs, 4 * 32);
+	struct spread s = { (int)int64_min(h / full<T>::width, 1 << 20), 4, 0, 0, 1, NARROW };
+	int by_three = (int)int64_div_up(s.packs, 3 * 32),
+	    by_four = (int)int64_div_up(s.packs, 4 * 32);
 
 	if (h % full<T>::width || by_four > WIDE / 32)
 		return s;
@@ -482,9 +483,9 @@ spread_of(int64_t h)
 static size_t
 choose_stages(const struct device *d, struct spread *s, size_t each, int64_t blocks)
 {
-	int64_t room = cu_min(d->shared_block, d->shared_sm / blocks) - SHARED_OWN;
+	int64_t room = int64_min(d->shared_block, d->shared_sm / blocks) - SHARED_OWN;
 
-	s->stages = (int)cu_max(1, cu_min(STAGES_MAX, room / (int64_t)each));
+	s->stages = (int)int64_max(1, int64_min(STAGES_MAX, room / (int64_t)each));
 	return each * (size_t)s->stages;
 }
 
@@ -505,7 +506,7 @@ launch_forward(struct stream *st, const struct norm_call *n, struct spread s)
 	const int64_t each = resident<THREADS>::blocks;
 	dim3 block((unsigned)(32 * s.warps), (unsigned)s.rows);
 	size_t shared = choose_stages(st->device, &s, 16 * V * (1 + SUM) * THREADS, each);
-	int64_t blocks = cu_min(cu_div_up(n->x.shape[0], s.rows), each * st->device->num_sms);
+	int64_t blocks = int64_min(int64_div_up(n->x.shape[0], s.rows), each * st->device->num_sms);
 
 	if (allow(st, (const void *)norm_fwd_kernel<T, V, SUM, THREADS>, shared, "norm_fwd"))
 		norm_fwd_kernel<T, V, SUM, THREADS>
@@ -549,7 +550,8 @@ launch_backward(struct stream *st, const struct norm_grad *n, struct spread s)
 {
 	const int64_t each = resident<THREADS>::blocks;
 	dim3 block((unsigned)(32 * s.warps), (unsigned)s.rows);
-	int parts = (int)cu_min(cu_min(cu_div_up(n->x.shape[0], s.rows), 132 * each), norm_parts_max(n));
+	int parts = (int)int64_min(int64_min(int64_div_up(n->x.shape[0], s.rows), 132 * each),
+	    norm_parts_max(n));
 	size_t shared = choose_stages(st->device, &s, 16 * V * BWD_TENSORS * THREADS, each);
 
 	static_assert(16 * BWD_TENSORS >= full<T>::width * sizeof(float), "a stage has room for a sum");

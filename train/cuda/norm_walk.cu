@@ -131,10 +131,12 @@ backward(struct stream *st, const struct norm_grad *n)
 
 	if (parts > 0)
 		return parts;
-	parts = (int)cu_max(1, cu_min(cu_min(128, cu_div_up(rows, 16)), norm_parts_max(n)));
+	parts = (int)int64_max(1,
+	    int64_min(int64_min(128, int64_div_up(rows, 16)), norm_parts_max(n)));
 	walk_bwd_kernel<T><<<(unsigned)rows, CU_THREADS, 0, cu_handle(st)>>>(*n);
 	walk_part_kernel<T>
-	    <<<dim3((unsigned)cu_div_up(h, 64), (unsigned)parts), CU_THREADS, 0, cu_handle(st)>>>(
+	    <<<dim3((unsigned)int64_div_up(h, 64), (unsigned)parts), CU_THREADS, 0,
+	    cu_handle(st)>>>(
 		*n, (float *)cu_workspace(st));
 	return parts;
 }
@@ -143,9 +145,10 @@ backward(struct stream *st, const struct norm_grad *n)
 static void
 check(const struct norm *n)
 {
-	cu_require(
-	    n->x.ndim == 2 && cu_same_shape(&n->x, &n->y) && n->weight.shape[0] == n->x.shape[1]);
-	cu_require(n->rstd.dtype == DTYPE_F32 && n->x.dtype == n->y.dtype &&
+	ops_require(
+	    n->x.ndim == 2 && tensor_same_shape(&n->x, &n->y) &&
+	    n->weight.shape[0] == n->x.shape[1]);
+	ops_require(n->rstd.dtype == DTYPE_F32 && n->x.dtype == n->y.dtype &&
 	    n->x.dtype == n->weight.dtype && (!n->bias.data || n->bias.dtype == n->x.dtype));
 }
 
@@ -185,8 +188,8 @@ cu_residual_norm(struct stream *st, const struct residual *r)
 	struct norm_call c = call_of(r->norm);
 
 	check(r->norm);
-	cu_require(r->norm->x.data == r->y.data && r->norm->x.dtype == r->y.dtype &&
-	    cu_same_shape(&r->norm->x, &r->y));
+	ops_require(r->norm->x.data == r->y.data && r->norm->x.dtype == r->y.dtype &&
+	    tensor_same_shape(&r->norm->x, &r->y));
 	if (tensor_elements(&r->y) == 0)
 		return;
 	c.sum = true;
@@ -207,14 +210,15 @@ cuda_norm_bwd(struct stream *st, const struct norm_grad *n)
 	struct column_parts c = { { (float *)n->dweight.data, (float *)n->dbias.data, (float *)n->dx_sum.data },
 		(const float *)cu_workspace(st), h, norm_sums(n) * h, 0, n->accumulate ? 1.0f : 0.0f };
 
-	cu_require(n->x.ndim == 2 && cu_same_shape(&n->x, &n->dy) && cu_same_shape(&n->x, &n->dx));
-	cu_require(n->dweight.dtype == DTYPE_F32 && n->rstd.dtype == DTYPE_F32);
-	cu_require(!n->dx_sum.data || (n->dx_sum.dtype == DTYPE_F32 && n->dx_sum.shape[0] == h));
-	cu_require(n->x.dtype == n->dy.dtype && n->x.dtype == n->dx.dtype &&
+	ops_require(n->x.ndim == 2 && tensor_same_shape(&n->x, &n->dy) &&
+	    tensor_same_shape(&n->x, &n->dx));
+	ops_require(n->dweight.dtype == DTYPE_F32 && n->rstd.dtype == DTYPE_F32);
+	ops_require(!n->dx_sum.data || (n->dx_sum.dtype == DTYPE_F32 && n->dx_sum.shape[0] == h));
+	ops_require(n->x.dtype == n->dy.dtype && n->x.dtype == n->dx.dtype &&
 	    n->x.dtype == n->weight.dtype);
 	if (h == 0)
 		return;
-	cu_require(norm_parts_max(n) > 0);
+	ops_require(norm_parts_max(n) > 0);
 	if (n->x.shape[0] > 0)
 		c.parts = PICK(n->x.dtype, backward)(st, n);
 	cu_finish_columns(st, &c);

@@ -81,7 +81,8 @@ template <typename T>
 static void
 launch(struct stream *st, const struct tensor *x, const struct normal_call *n)
 {
-	int64_t blocks = cu_min(cu_div_up(n->count / 4 + 2, CU_THREADS), 32 * (int64_t)st->device->num_sms);
+	int64_t blocks = int64_min(int64_div_up(n->count / 4 + 2, CU_THREADS),
+	    32 * (int64_t)st->device->num_sms);
 
 	normal_kernel<<<(unsigned)blocks, CU_THREADS, 0, cu_handle(st)>>>((T *)x->data, *n);
 }
@@ -92,7 +93,7 @@ cuda_normal(struct stream *st, const struct tensor *x, const struct normal *n)
 {
 	struct normal_call c = { n->key, n->stream, n->first, tensor_elements(x), n->std };
 
-	cu_require((x->ndim != 2 || x->stride[0] == x->shape[1]) && n->first >= 0);
+	ops_require((x->ndim != 2 || x->stride[0] == x->shape[1]) && n->first >= 0);
 	if (x->dtype == DTYPE_F64)
 		launch<double>(st, x, &c);
 	else

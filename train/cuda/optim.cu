@@ -119,9 +119,9 @@ cuda_adamw(struct stream *st, const struct adamw *a)
 		(const float *)a->grad.data, a->weight.data };
 	struct adamw_rule c;
 
-	cu_require(a->master.dtype == DTYPE_F32 && a->grad.dtype == DTYPE_F32 &&
+	ops_require(a->master.dtype == DTYPE_F32 && a->grad.dtype == DTYPE_F32 &&
 	    a->exp_avg.dtype == DTYPE_F32);
-	cu_require(a->exp_avg_sq.dtype == DTYPE_F32 && cu_same_shape(&a->master, &a->grad));
+	ops_require(a->exp_avg_sq.dtype == DTYPE_F32 && tensor_same_shape(&a->master, &a->grad));
 	c.beta1 = (float)a->beta1;
 	c.rest1 = (float)(1 - a->beta1);
 	c.beta2 = (float)a->beta2;
@@ -144,9 +144,9 @@ cuda_sgd(struct stream *st, const struct sgd *a)
 		a->weight.data };
 	struct sgd_rule c;
 
-	cu_require(a->master.dtype == DTYPE_F32 && a->grad.dtype == DTYPE_F32 &&
+	ops_require(a->master.dtype == DTYPE_F32 && a->grad.dtype == DTYPE_F32 &&
 	    a->momentum.dtype == DTYPE_F32);
-	cu_require(cu_same_shape(&a->master, &a->grad));
+	ops_require(tensor_same_shape(&a->master, &a->grad));
 	c.lr = (float)a->lr;
 	c.factor = (float)a->momentum_factor;
 	c.decay = (float)a->weight_decay;

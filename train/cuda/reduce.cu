@@ -118,7 +118,7 @@ finish_kernel(double *out, const double *part, int parts)
 static int
 num_parts(int64_t count)
 {
-	return (int)cu_max(1, cu_min(PARTS, cu_div_up(count, 16 * CU_THREADS)));
+	return (int)int64_max(1, int64_min(PARTS, int64_div_up(count, 16 * CU_THREADS)));
 }
 
 /* A vector, or a dense matrix as one. */
@@ -145,7 +145,8 @@ cuda_dot(
 	const float4 *a = (const float4 *)x->data, *b = (const float4 *)y->data;
 	int parts = num_parts(count);
 
-	cu_require(out->dtype == DTYPE_F64 && count == tensor_elements(y) && is_dense(x) && is_dense(y));
+	ops_require(out->dtype == DTYPE_F64 && count == tensor_elements(y) && is_dense(x) &&
+	    is_dense(y));
 	if (!is_fast(x) || !is_fast(y))
 		dot_any_kernel<<<parts, CU_THREADS, 0, cu_handle(st)>>>(*x, *y, count, part);
 	else if (a == b)
@@ -173,7 +174,7 @@ cuda_count_nonfinite(struct stream *st, const struct tensor *out, const struct t
 	double *part = (double *)cu_workspace(st);
 	int parts = num_parts(count);
 
-	cu_require(out->dtype == DTYPE_F64 && is_dense(x));
+	ops_require(out->dtype == DTYPE_F64 && is_dense(x));
 	if (x->dtype == DTYPE_F64 || (uintptr_t)x->data % 16 != 0)
 		nonfinite_any_kernel<<<parts, CU_THREADS, 0, cu_handle(st)>>>(*x, count, part);
 	else
@@ -258,7 +259,7 @@ cu_finish_columns(struct stream *st, const struct column_parts *c)
 
 	while (arrays > 1 && !c->out[arrays - 1])
 		arrays--;
-	grid = dim3((unsigned)cu_div_up(c->columns, LANES), arrays);
+	grid = dim3((unsigned)int64_div_up(c->columns, LANES), arrays);
 	column_finish_kernel<<<grid, LANES * FINISH_GROUPS, 0, cu_handle(st)>>>(*c);
 }
 
@@ -268,8 +269,9 @@ static int
 column_parts(struct stream *st, const struct tensor *x)
 {
 	int n = cu_packs(x, full<T>::width) ? (int)full<T>::width : 1;
-	int64_t across = cu_div_up(x->shape[1], LANES * n);
-	int parts = (int)cu_max(1, cu_min(cu_min(COLUMN_BLOCKS / across, cu_div_up(x->shape[0], 4 * GROUPS)),
+	int64_t across = int64_div_up(x->shape[1], LANES * n);
+	int parts = (int)int64_max(1,
+	    int64_min(int64_min(COLUMN_BLOCKS / across, int64_div_up(x->shape[0], 4 * GROUPS)),
 				       CU_WORKSPACE / 4 / x->shape[1]));
 	dim3 grid((unsigned)across, (unsigned)parts);
 	float *part = (float *)cu_workspace(st);
@@ -290,7 +292,7 @@ cu_column_sum(struct stream *st, const struct tensor *out, const struct tensor *
 	struct column_parts c = { { (float *)out->data }, (const float *)cu_workspace(st), columns,
 		columns, 0, 1 };
 
-	cu_require(x->ndim == 2 && out->shape[0] == columns && out->dtype == DTYPE_F32 &&
+	ops_require(x->ndim == 2 && out->shape[0] == columns && out->dtype == DTYPE_F32 &&
 	    columns <= CU_WORKSPACE / 4);
 	if (x->shape[0] == 0 || columns == 0)
 		return;

@@ -134,9 +134,9 @@ launch(struct stream *st, const struct rope *r)
 void
 cuda_rope(struct stream *st, const struct rope *r)
 {
-	cu_require(r->x.ndim == 2 && r->x.shape[1] == (int64_t)r->num_heads * r->head_dim);
-	cu_require(r->rotary_dim % 2 == 0 && r->rotary_dim <= r->head_dim);
-	cu_require(r->table.dtype == DTYPE_F32 && r->positions.dtype == DTYPE_I32);
+	ops_require(r->x.ndim == 2 && r->x.shape[1] == (int64_t)r->num_heads * r->head_dim);
+	ops_require(r->rotary_dim % 2 == 0 && r->rotary_dim <= r->head_dim);
+	ops_require(r->table.dtype == DTYPE_F32 && r->positions.dtype == DTYPE_I32);
 	if (r->x.shape[0] == 0 || r->rotary_dim == 0)
 		return;
 	PICK(r->x.dtype, launch)(st, r);

@@ -134,7 +134,7 @@ launch_pair(struct stream *st, const struct tensor *y, const struct tensor *x)
 {
 	enum { N = 16 / (sizeof(Y) < sizeof(X) ? sizeof(Y) : sizeof(X)) };
 	bool wide = cu_packs(y, N) && cu_packs(x, N);
-	struct walk w = walk_of(st, cu_rows(y), cu_columns(y), wide ? (int)N : 1);
+	struct walk w = walk_of(st, tensor_num_rows(y), tensor_num_columns(y), wide ? (int)N : 1);
 
 	if (wide)
 		pair_kernel<Y, X, OP, N><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*y, *x, w);
@@ -176,7 +176,7 @@ run_pair(struct stream *st, struct tensor y, struct tensor x, enum pair_op op)
 	flatten(&y, &x);
 	at = cut(&y, 8);
 	if (!launch) {
-		struct walk w = walk_of(st, cu_rows(&y), cu_columns(&y), 1);
+		struct walk w = walk_of(st, tensor_num_rows(&y), tensor_num_columns(&y), 1);
 
 		pair_any_kernel<<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(y, x, op, w);
 	} else if (at > 0 && at < y.shape[0]) {
@@ -202,7 +202,8 @@ template <typename T, int OP>
 static void
 launch_unary(struct stream *st, const struct unary *u)
 {
-	struct walk w = walk_of(st, cu_rows(&u->x), cu_columns(&u->x), u->wide ? (int)full<T>::width : 1);
+	struct walk w = walk_of(st, tensor_num_rows(&u->x), tensor_num_columns(&u->x),
+	    u->wide ? (int)full<T>::width : 1);
 
 	if (u->wide)
 		unary_kernel<T, OP, full<T>::width>
@@ -217,7 +218,7 @@ static void
 fill_piece(struct stream *st, const struct tensor *x, double value)
 {
 	struct unary u = { *x, NULL, (float)value, cu_packs(x, 16 / (int)dtype_size(x->dtype)) };
-	struct walk w = walk_of(st, cu_rows(x), cu_columns(x), 1);
+	struct walk w = walk_of(st, tensor_num_rows(x), tensor_num_columns(x), 1);
 
 	if (x->dtype == DTYPE_F64)
 		fill_any_kernel<<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*x, value, w);
@@ -258,7 +259,7 @@ cu_bias_add(struct stream *st, const struct tensor *y, const struct tensor *bias
 	int n = 16 / (int)dtype_size(y->dtype);
 	struct unary u = { *y, bias->data, 0, cu_packs(y, n) && cu_packs(bias, n) };
 
-	cu_require(y->ndim == 2 && bias->shape[0] == y->shape[1] && bias->dtype == y->dtype);
+	ops_require(y->ndim == 2 && bias->shape[0] == y->shape[1] && bias->dtype == y->dtype);
 	pick(y->dtype, launch_unary<float, UNARY_BIAS>, launch_unary<bf16, UNARY_BIAS>,
 	    launch_unary<half, UNARY_BIAS>)(st, &u);
 	cu_launched(st, "bias_add");
@@ -268,7 +269,8 @@ cu_bias_add(struct stream *st, const struct tensor *y, const struct tensor *bias
 void
 cuda_add(struct stream *st, const struct tensor *y, const struct tensor *x)
 {
-	cu_require(cu_same_shape(y, x) && dtype_is_float(y->dtype) && dtype_is_float(x->dtype));
+	ops_require(tensor_same_shape(y, x) && dtype_is_float(y->dtype) &&
+	    dtype_is_float(x->dtype));
 	run_pair(st, *y, *x, PAIR_ADD);
 	cu_launched(st, "add");
 }
@@ -277,7 +279,7 @@ cuda_add(struct stream *st, const struct tensor *y, const struct tensor *x)
 void
 cuda_fill(struct stream *st, const struct tensor *x, double value)
 {
-	cu_require(dtype_is_float(x->dtype));
+	ops_require(dtype_is_float(x->dtype));
 	if (value == 0 && flat(x).ndim == 1)
 		cu_ok(st->device, cudaMemsetAsync(x->data, 0, tensor_bytes(x), cu_handle(st)), "fill");
 	else
@@ -289,13 +291,14 @@ cuda_fill(struct stream *st, const struct tensor *x, double value)
 static cudaError_t
 copy_rows(struct stream *st, const struct tensor *to, const struct tensor *from)
 {
-	size_t size = dtype_size(to->dtype), width = (size_t)cu_columns(to) * size;
+	size_t size = dtype_size(to->dtype), width = (size_t)tensor_num_columns(to) * size;
 
 	if (to->ndim == 1)
 		return cudaMemcpyAsync(
 		    to->data, from->data, width, cudaMemcpyDeviceToDevice, cu_handle(st));
 	return cudaMemcpy2DAsync(to->data, (size_t)to->stride[0] * size, from->data,
-	    (size_t)from->stride[0] * size, width, (size_t)cu_rows(to), cudaMemcpyDeviceToDevice,
+	    (size_t)from->stride[0] * size, width, (size_t)tensor_num_rows(to),
+	    cudaMemcpyDeviceToDevice,
 	    cu_handle(st));
 }
 
@@ -305,8 +308,8 @@ cuda_cast(struct stream *st, const struct tensor *dst, const struct tensor *src)
 {
 	struct tensor to = *dst, from = *src;
 
-	cu_require(cu_same_shape(dst, src));
-	cu_require(
+	ops_require(tensor_same_shape(dst, src));
+	ops_require(
 	    dst->dtype == src->dtype || (dtype_is_float(dst->dtype) && dtype_is_float(src->dtype)));
 	flatten(&to, &from);
 	if (to.dtype == from.dtype)
