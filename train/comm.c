@@ -1,7 +1,5 @@
 /*
- * comm.c - what follows from the contract of communication
- *
- * Written over the table of operations alone, so that it holds for every implementation.
+ * comm.c - what follows from the contract of communication, for every implementation
  */
 #include "train/comm.h"
 
@@ -24,4 +22,28 @@ comm_agree(struct comm *c, int rc, struct err *err)
 		err_set(err, "%s", all);
 	free(all);
 	return bad != 0;
+}
+
+int64_t
+comm_elements(const struct tensor *t)
+{
+	int64_t stride = 1;
+
+	for (int i = t->ndim - 1; i >= 0; i--) {
+		if (t->shape[i] != 1 && t->stride[i] != stride && tensor_elements(t))
+			BUG("communication of a tensor that is not dense (dimension %d)", i);
+		stride *= t->shape[i];
+	}
+	return tensor_elements(t);
+}
+
+int64_t
+comm_part(const struct comm *c, const struct tensor *part, const struct tensor *whole)
+{
+	int64_t count = comm_elements(part);
+
+	if (part->dtype != whole->dtype || comm_elements(whole) != count * c->size)
+		BUG("%d parts of %lld elements do not make %lld", c->size, (long long)count,
+		    (long long)tensor_elements(whole));
+	return count;
 }

@@ -1,10 +1,16 @@
 /*
- * comm.h - the communication contract; the same meaning on every implementation
+ * comm.h - the communication contract: host memory through train/mpi, a GPU's through train/nccl
  *
- * Collectives are queued on a stream (the MPI implementation finishes them before it returns). Sums
- * are taken in rank order, in real precision, and rounded once, so that every rank holds the same
- * bits. Tensors are dense. A lost peer ends the program through abort(). Communicators are made in
- * the same order on every rank.
+ * Collectives are queued on a stream (train/mpi finishes them before it returns). Tensors are dense.
+ * A lost peer ends the program through abort(). Communicators are made in the same order on every
+ * rank.
+ *
+ * Every rank gets the same bits of a sum, and a run that is repeated on the same machines gets them
+ * again. Integers wrap around. What a sum of floating types is beyond that, the two do not share:
+ *   train/mpi   adds in rank order, F16 and BF16 in F32, and rounds to the type of the tensor once;
+ *               a sum that is scattered has the bits of the same sum on all ranks
+ *   train/nccl  adds in the order that NCCL chooses by the links, the number of ranks and the length,
+ *               and rounds to the type of the tensor at each addition, 16-bit types too
  */
 #ifndef TRAIN_COMM_H
 #define TRAIN_COMM_H
@@ -34,11 +40,12 @@ struct comm_ops {
 	/* Ranks of equal color form a communicator ordered by key; color < 0: none (NULL without
 	 * error). */
 	struct comm *(*split)(struct comm *, int color, int key, struct err *);
+	/* A maximum is NaN where any rank has NaN, and of host memory alone. */
 	void (*all_reduce)(struct comm *, struct stream *, const struct tensor *inout, enum reduce);
 	/* in holds size equal parts; out gets the sum of everybody's part number `rank`. out may
 	 * lie in its place inside in. */
-	void (*reduce_scatter)(struct comm *, struct stream *, const struct tensor *out,
-	    const struct tensor *in, enum reduce);
+	void (*reduce_scatter)(
+	    struct comm *, struct stream *, const struct tensor *out, const struct tensor *in);
 	/* out holds size equal parts, part i from rank i. in may lie in its place inside out. */
 	void (*all_gather)(
 	    struct comm *, struct stream *, const struct tensor *out, const struct tensor *in);
@@ -59,6 +66,11 @@ struct comm_ops {
  * holds the first reason, for it is the one that speaks. Collective, on the host.
  */
 bool comm_agree(struct comm *c, int rc, struct err *err);
+
+/* The elements of a tensor to send or receive. One that is not dense is a BUG: the engine makes none. */
+int64_t comm_elements(const struct tensor *t);
+/* The elements of part, of which whole must hold as many as c has ranks, of the same type. */
+int64_t comm_part(const struct comm *c, const struct tensor *part, const struct tensor *whole);
 
 /* train/mpi: starts MPI; world of one without a launcher. staging: bytes of host memory the
  * implementation keeps. */

@@ -50,7 +50,7 @@ grads_reduce(struct engine *e)
 
 	reduce_shared(e);
 	if (dp->size > 1 && e->mem.own_elements < e->mem.shards.elements)
-		dp->ops->reduce_scatter(dp, e->stream, &own, &g, REDUCE_SUM);
+		dp->ops->reduce_scatter(dp, e->stream, &own, &g);
 	else
 		sum_over(e, dp, &g);
 }

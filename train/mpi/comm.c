@@ -64,19 +64,18 @@ check(struct comm *c, int rc, const char *what)
 	c->ops->abort(c, EXIT_PEER);
 }
 
-/* The bytes of a tensor, which must be dense. A strided view is a mistake in the engine, not of
- * the user: hence BUG. */
+/* The bytes of a tensor, which must be dense. */
 static size_t
 dense_bytes(const struct tensor *t)
 {
-	int64_t stride = 1;
+	return (size_t)comm_elements(t) * dtype_size(t->dtype);
+}
 
-	for (int i = t->ndim - 1; i >= 0; i--) {
-		if (t->shape[i] != 1 && t->stride[i] != stride && tensor_elements(t))
-			BUG("communication of a tensor that is not dense (dimension %d)", i);
-		stride *= t->shape[i];
-	}
-	return tensor_bytes(t);
+/* The bytes of a part of whole. */
+static size_t
+part_bytes(const struct comm *c, const struct tensor *part, const struct tensor *whole)
+{
+	return (size_t)comm_part(c, part, whole) * dtype_size(part->dtype);
 }
 
 /* A place for one more request. */
@@ -233,23 +232,11 @@ mpi_all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum r
 		    c, (char *)t->data + done, min_size(step, bytes - done), t->dtype, op);
 }
 
-/* Whole must be `size` times as large as part, of the same type; returns the bytes of a part. */
-static size_t
-part_bytes(const struct comm *c, const struct tensor *part, const struct tensor *whole)
-{
-	size_t bytes = dense_bytes(part);
-
-	if (part->dtype != whole->dtype || dense_bytes(whole) != bytes * (size_t)c->size)
-		BUG("%d parts of %zu bytes do not make %zu bytes", c->size, bytes,
-		    tensor_bytes(whole));
-	return bytes;
-}
-
 /* Not built on all_reduce, which would move size times as much. out may lie inside in, at its
  * own part: a window of it is written after it was sent. */
 static void
-mpi_reduce_scatter(struct comm *c, struct stream *st, const struct tensor *out,
-    const struct tensor *in, enum reduce op)
+mpi_reduce_scatter(
+    struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
 {
 	size_t bytes = part_bytes(c, out, in), step = window(c, in->dtype) * dtype_size(in->dtype);
 
@@ -264,7 +251,7 @@ mpi_reduce_scatter(struct comm *c, struct stream *st, const struct tensor *out,
 		struct pieces p = { (char *)in->data + done, bytes, n, n * (size_t)c->size };
 
 		swap_pieces(c, &p);
-		reduce_staged(c, (char *)out->data + done, n, in->dtype, op);
+		reduce_staged(c, (char *)out->data + done, n, in->dtype, REDUCE_SUM);
 	}
 }
 

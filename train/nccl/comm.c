@@ -2,9 +2,8 @@
  * comm.c - train/comm.h over NCCL, on device memory
  *
  * A communicator stands on a host communicator of the same ranks, which carries NCCL's id, meets at
- * barriers and ends the world. Collectives are queued on the caller's stream. NCCL adds in an order
- * of its own, the same in every run on the same machines, and every rank gets the same bits; 16-bit
- * sums are rounded at each addition, a maximum passes over NaN.
+ * barriers and ends the world. Collectives are queued on the caller's stream. What sums are is in
+ * train/comm.h.
  */
 #include "lib/base/mem.h"
 #include "train/comm.h"
@@ -53,39 +52,6 @@ data_type(enum dtype t)
 	}
 }
 
-/* These two are all that training needs. */
-static ncclRedOp_t
-operation(enum reduce op)
-{
-	return op == REDUCE_SUM ? ncclSum : ncclMax;
-}
-
-/* The elements of a tensor, which must be dense. */
-static size_t
-dense_count(const struct tensor *t)
-{
-	int64_t stride = 1;
-
-	for (int i = t->ndim - 1; i >= 0; i--) {
-		if (t->shape[i] != 1 && t->stride[i] != stride && tensor_elements(t))
-			BUG("communication of a tensor that is not dense (dimension %d)", i);
-		stride *= t->shape[i];
-	}
-	return (size_t)tensor_elements(t);
-}
-
-/* The elements of one of the equal parts of whole. */
-static size_t
-part_count(const struct comm *c, const struct tensor *part, const struct tensor *whole)
-{
-	size_t count = dense_count(part);
-
-	if (part->dtype != whole->dtype || dense_count(whole) != count * (size_t)c->size)
-		BUG("%d parts of %zu elements do not make %zu", c->size, count,
-		    (size_t)tensor_elements(whole));
-	return count;
-}
-
 /* What a collective of one rank comes to. */
 static void
 copy(struct comm *c, struct stream *st, const struct tensor *to, const struct tensor *from)
@@ -104,30 +70,31 @@ static void
 all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduce op)
 {
 	struct nccl_group *g = c->impl;
-	size_t count = dense_count(t);
+	size_t count = (size_t)comm_elements(t);
 
+	if (op != REDUCE_SUM)
+		BUG("maximum on the device: NCCL's passes over NaN");
 	if (c->size > 1 && count)
 		nccl_ok(c,
-		    ncclAllReduce(t->data, t->data, count, data_type(t->dtype), operation(op),
-			g->handle, cu_handle(st)),
+		    ncclAllReduce(t->data, t->data, count, data_type(t->dtype), ncclSum, g->handle,
+			cu_handle(st)),
 		    "all-reduce");
 }
 
 /* in holds `size` parts in rank order, out gets this rank's; out may lie inside in, at its own
  * part. */
 static void
-reduce_scatter(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in,
-    enum reduce op)
+reduce_scatter(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
 {
 	struct nccl_group *g = c->impl;
-	size_t count = part_count(c, out, in);
+	size_t count = (size_t)comm_part(c, out, in);
 
 	if (c->size == 1)
 		copy(c, st, out, in);
 	else if (count)
 		nccl_ok(c,
-		    ncclReduceScatter(in->data, out->data, count, data_type(in->dtype),
-			operation(op), g->handle, cu_handle(st)),
+		    ncclReduceScatter(in->data, out->data, count, data_type(in->dtype), ncclSum,
+			g->handle, cu_handle(st)),
 		    "reduce-scatter");
 }
 
@@ -136,7 +103,7 @@ static void
 all_gather(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
 {
 	struct nccl_group *g = c->impl;
-	size_t count = part_count(c, in, out);
+	size_t count = (size_t)comm_part(c, in, out);
 
 	if (c->size == 1)
 		copy(c, st, out, in);
@@ -152,7 +119,7 @@ static void
 broadcast(struct comm *c, struct stream *st, const struct tensor *t, int root)
 {
 	struct nccl_group *g = c->impl;
-	size_t count = dense_count(t);
+	size_t count = (size_t)comm_elements(t);
 
 	if (c->size > 1 && count)
 		nccl_ok(c,
@@ -166,7 +133,7 @@ static void
 post(struct comm *c, struct stream *st, const struct p2p *m)
 {
 	struct nccl_group *g = c->impl;
-	size_t count = dense_count(&m->buf);
+	size_t count = (size_t)comm_elements(&m->buf);
 	ncclDataType_t type = data_type(m->buf.dtype);
 
 	if (count == 0)
