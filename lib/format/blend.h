@@ -131,7 +131,5 @@ struct blend_choice {
 	int64_t *dataset_sample, *drawn;
 };
 void blend_choose(const struct blend_choice *c);
-/* The same by the plain loop: the definition, which tests compare with. */
-void blend_choose_plain(const struct blend_choice *c);
 
 #endif

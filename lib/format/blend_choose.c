@@ -215,37 +215,6 @@ blend_choose(const struct blend_choice *c)
 	lines_release(&b.some);
 }
 
-/* The first of the greatest errors among the corpora that have samples left. */
-static int
-furthest_behind(const struct blend_choice *c, double f)
-{
-	double most = -HUGE_VAL;
-	int best = 0;
-
-	for (int k = 0; k < c->count; k++) {
-		double error = c->weight[k] * f - (double)c->drawn[k];
-
-		if (error > most && (!c->limit || c->drawn[k] < c->limit[k])) {
-			most = error;
-			best = k;
-		}
-	}
-	return best;
-}
-
-/* Sample after sample, corpus after corpus. */
-void
-blend_choose_plain(const struct blend_choice *c)
-{
-	memset(c->drawn, 0, (size_t)c->count * sizeof *c->drawn);
-	for (int64_t i = 0; i < c->size; i++) {
-		int k = furthest_behind(c, i ? (double)i : 1.0);
-
-		c->dataset[i] = (int16_t)k;
-		c->dataset_sample[i] = c->drawn[k]++;
-	}
-}
-
 /* Eight running sums, then their sum; up to 128 numbers. */
 static double
 sum_block(const double *x, int n)

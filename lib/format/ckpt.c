@@ -206,13 +206,6 @@ ckpt_num_files(const struct ckpt *c)
 	return c->m.num_files;
 }
 
-/* A name inside the directory, without any path in it: the manifest parser makes sure. */
-const char *
-ckpt_file(const struct ckpt *c, int i)
-{
-	return c->m.file[i];
-}
-
 const struct run_state *
 ckpt_state(const struct ckpt *c)
 {

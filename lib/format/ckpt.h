@@ -28,7 +28,7 @@
 
 struct ckpt_piece {
 	struct slice box;
-	int file;                       /* index into ckpt_file */
+	int file;                       /* below ckpt_num_files */
 	uint64_t offset, bytes;         /* in the file */
 	int64_t num_sums;               /* one a block; 1 for the whole of a larger piece: of a manifest of version 1 */
 	const uint64_t *sum;            /* XXH3-64 */
@@ -54,7 +54,6 @@ int         ckpt_count(const struct ckpt *c);
 const struct ckpt_tensor *ckpt_at(const struct ckpt *c, int i); /* sorted by name */
 const struct ckpt_tensor *ckpt_find(const struct ckpt *c, const char *name);    /* or NULL */
 int         ckpt_num_files(const struct ckpt *c);
-const char *ckpt_file(const struct ckpt *c, int i);             /* plain file name */
 /* What state.conf says, and the whole texts for copying; they live as long as c. */
 const struct run_state *ckpt_state(const struct ckpt *c);
 const char *ckpt_state_text(const struct ckpt *c);

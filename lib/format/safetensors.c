@@ -34,11 +34,9 @@ static const struct {
 struct safetensors {
 	struct map map;
 	struct mem_pool names;
-	struct json *piece;             /* of the header, the one with the metadata; NULL: it has none */
 	int count, cap;
 	struct safetensors_entry *entry;                /* in the order of the header */
 	struct safetensors_entry **by_offset, **by_name;
-	const struct json_value *metadata;              /* may be NULL */
 };
 
 /* What the steps of opening pass on. */
@@ -47,6 +45,7 @@ struct opening {
 	const char *path;
 	const char *text, *end;         /* of the header: its members, without the braces around them */
 	uint64_t body;                  /* where the tensors begin */
+	bool metadata;                  /* met */
 	struct err *e;
 };
 
@@ -199,13 +198,13 @@ compare_strings(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Metadata map strings to strings, no key twice. */
+/* Metadata map strings to strings, no key twice; nothing is kept of them. */
 static int
 read_metadata(struct opening *o, const struct json_value *v)
 {
 	const char **key, *twice = NULL;
 
-	if (o->s->metadata)
+	if (o->metadata)
 		return err_at(o->e, o->path, 0, "__metadata__ twice");
 	if (v->type != JSON_OBJECT)
 		return err_at(o->e, o->path, 0, "__metadata__ is not an object");
@@ -222,7 +221,7 @@ read_metadata(struct opening *o, const struct json_value *v)
 	free(key);
 	if (twice)
 		return err_at(o->e, o->path, 0, "__metadata__ '%s' twice", twice);
-	o->s->metadata = v;
+	o->metadata = true;
 	return 0;
 }
 
@@ -238,7 +237,7 @@ add_entry(struct safetensors *s)
 	return &s->entry[s->count++];
 }
 
-/* Members of a piece of the header to entries, in the order of the text. The piece that holds the metadata is kept. */
+/* Members of a piece of the header to entries, in the order of the text; names are copied. Frees the piece. */
 static int
 read_members(struct opening *o, struct json *piece)
 {
@@ -250,11 +249,10 @@ read_members(struct opening *o, struct json *piece)
 
 		if (strcmp(v->key, "__metadata__") || v->key_len != strlen(v->key))
 			rc = read_tensor(o, v, add_entry(o->s));
-		else if ((rc = read_metadata(o, v)) == 0)
-			o->s->piece = piece;
+		else
+			rc = read_metadata(o, v);
 	}
-	if (o->s->piece != piece)
-		json_free(piece);
+	json_free(piece);
 	return rc;
 }
 
@@ -455,15 +453,6 @@ safetensors_find(const struct safetensors *s, const char *name)
 	return hit ? *hit : NULL;
 }
 
-/* Metadata without an entry of this key, and files without metadata, give the same NULL. */
-const char *
-safetensors_metadata(const struct safetensors *s, const char *key)
-{
-	const struct json_value *v = json_get(s->metadata, key);
-
-	return v ? v->string : NULL;
-}
-
 /* Takes what a failed opening left, too. */
 void
 safetensors_close(struct safetensors *s)
@@ -473,7 +462,6 @@ safetensors_close(struct safetensors *s)
 	free(s->by_name);
 	free(s->by_offset);
 	free(s->entry);
-	json_free(s->piece);
 	mem_pool_release(&s->names);
 	map_close(&s->map);
 	free(s);

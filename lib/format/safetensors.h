@@ -31,7 +31,6 @@ struct safetensors *safetensors_open(const char *path, struct err *e);
 int    safetensors_count(const struct safetensors *s);
 const struct safetensors_entry *safetensors_at(const struct safetensors *s, int i);     /* in the order of the body */
 const struct safetensors_entry *safetensors_find(const struct safetensors *s, const char *name);       /* or NULL */
-const char *safetensors_metadata(const struct safetensors *s, const char *key);                         /* or NULL */
 void   safetensors_close(struct safetensors *s);
 
 /*

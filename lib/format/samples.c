@@ -258,23 +258,6 @@ samples_fill(struct samples *s, const struct samples_config *c, struct outset *s
 	return rc;
 }
 
-/* One corpus by itself. */
-struct samples *
-samples_open(const struct dataset *d, const struct samples_config *c, struct err *e)
-{
-	struct samples *s = samples_plan(d, c, e);
-	struct outset *set = outset_new();
-
-	if (s && samples_fill(s, c, set, e) == 0) {
-		if (outset_commit(set, e) == 0)
-			return s;
-	} else {
-		outset_abort(set);
-	}
-	samples_close(s);
-	return NULL;
-}
-
 /* The dataset stays open; it is the caller's. */
 void
 samples_close(struct samples *s)
@@ -414,20 +397,6 @@ samples_tokens(const struct samples *s, int64_t sample, int64_t *out, struct err
 		}
 	}
 	return n;
-}
-
-/* Which sequence stands at position i of the shuffled epochs. */
-int64_t
-samples_document_index(const struct samples *s, int64_t i)
-{
-	return index_map_get(&s->document, i);
-}
-
-/* Sequences of the split times epochs. */
-int64_t
-samples_document_index_length(const struct samples *s)
-{
-	return s->num_positions;
 }
 
 /* Row i; row `count` is the end of the last sample. */

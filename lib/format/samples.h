@@ -48,8 +48,6 @@ struct samples_config {
 
 struct samples;
 
-struct samples *samples_open(
-    const struct dataset *d, const struct samples_config *c, struct err *e);
 void     samples_close(struct samples *s);
 int64_t  samples_count(const struct samples *s);                /* at least num_samples */
 int64_t  samples_num_epochs(const struct samples *s);
@@ -84,9 +82,7 @@ int64_t samples_parts(
 int64_t samples_tokens(
     const struct samples *s, int64_t sample, int64_t *out, struct err *e);
 
-/* The maps themselves, for mshard and the tests: entry i of each. */
-int64_t  samples_document_index(const struct samples *s, int64_t i);
-int64_t  samples_document_index_length(const struct samples *s);
+/* Entry i of the maps themselves. */
 void samples_sample_index(const struct samples *s, int64_t i, int64_t *position, int64_t *offset);
 int64_t  samples_shuffle_index(const struct samples *s, int64_t i);
 

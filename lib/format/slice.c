@@ -46,18 +46,6 @@ slice_inside(const struct slice *s, int ndim, const int64_t *shape)
 	return true;
 }
 
-/* Only the first ndim entries count. */
-bool
-slice_equal(const struct slice *a, const struct slice *b)
-{
-	if (a->ndim != b->ndim)
-		return false;
-	for (int d = 0; d < a->ndim; d++)
-		if (a->start[d] != b->start[d] || a->count[d] != b->count[d])
-			return false;
-	return true;
-}
-
 /* The overlap is the box of the larger starts and the smaller ends. */
 bool
 slice_intersect(const struct slice *a, const struct slice *b, struct slice *out)

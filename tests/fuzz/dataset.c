@@ -2,8 +2,8 @@
  */
 #include "lib/base/err.h"
 #include "lib/format/dataset_repair.h"
-#include "lib/format/samples.h"
 #include "tests/fuzz/input.h"
+#include "tests/one_corpus.h"
 
 #include <fcntl.h>
 

@@ -1,7 +1,7 @@
 /* maps.c - fuzz target: any bytes as one of the maps in a cache, without a key; samples are those of sound maps */
 #include "lib/base/mem.h"
-#include "lib/format/samples.h"
 #include "tests/fuzz/input.h"
+#include "tests/one_corpus.h"
 
 enum { S = 4 };
 

@@ -151,6 +151,7 @@ refuses_shifted(const struct ckpt *c)
 	    by = between(0, 1) ? 1 : -1;
 	struct slice *box = &piece[k].box;
 	struct str s = { 0 };
+	char file[40];
 	struct manifest m;
 	bool refused;
 	struct err e;
@@ -164,8 +165,10 @@ refuses_shifted(const struct ckpt *c)
 		return true;
 	piece[k].bytes = (uint64_t)slice_elements(box) * dtype_size(t->dtype);
 	manifest_print_head(&s, MANIFEST_VERSION, (uint64_t[MANIFEST_TEXTS]){ 0 });
-	for (int i = 0; i < t->num_pieces; i++)
-		manifest_print_piece(&s, t, &piece[i], ckpt_file(c, piece[i].file));
+	for (int i = 0; i < t->num_pieces; i++) {
+		snprintf(file, sizeof file, "pieces-%05d.safetensors", piece[i].file);
+		manifest_print_piece(&s, t, &piece[i], file);
+	}
 	manifest_print_end(&s, MANIFEST_VERSION);
 	refused = manifest_parse(&m, s.buf, s.len, "m", &e) < 0 &&
 	    (strstr(e.msg, "overlap") || strstr(e.msg, "hole"));

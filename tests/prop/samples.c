@@ -3,8 +3,8 @@
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
-#include "lib/format/samples.h"
 #include "tests/check.h"
+#include "tests/one_corpus.h"
 
 #include <unistd.h>
 
@@ -75,7 +75,7 @@ coverage(uint64_t seed)
 		int64_t *seen = mem_zalloc((size_t)sequences, sizeof *seen), total = 0, sum = 0;
 
 		CHECK(s && samples_count(s) >= c.num_samples);
-		for (int64_t i = 0; i < samples_document_index_length(s); i++)
+		for (int64_t i = 0; i < s->num_positions; i++)
 			seen[samples_document_index(s, i)]++;
 		for (int64_t i = 0; i < sequences; i++)
 			CHECK(seen[i] == samples_num_epochs(s));

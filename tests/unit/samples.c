@@ -3,8 +3,8 @@
 #include "lib/base/json.h"
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
-#include "lib/format/samples_impl.h"
 #include "tests/golden_data.h"
+#include "tests/one_corpus.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -44,7 +44,7 @@ check_maps(const struct golden *g, const struct samples *s)
 	open_golden(g, "document_index", &doc);
 	open_golden(g, "sample_index", &row);
 	open_golden(g, "shuffle_index", &shuffle);
-	CHECK(doc.count == samples_document_index_length(s) && shuffle.count == samples_count(s));
+	CHECK(doc.count == s->num_positions && shuffle.count == samples_count(s));
 	CHECK(row.ndim == 2 && row.shape[0] == samples_count(s) + 1);
 	for (int64_t i = 0; i < doc.count; i++)
 		same = same && (double)samples_document_index(s, i) == element(&doc, i);
@@ -508,7 +508,7 @@ expect_maps(const struct dataset *d, const struct samples_config *c, const struc
 		CHECK(s && !samples_note(s));
 	for (int64_t i = 0; s && i < samples_count(want); i++)
 		CHECK(samples_shuffle_index(s, i) == samples_shuffle_index(want, i));
-	for (int64_t i = 0; s && i < samples_document_index_length(want); i++)
+	for (int64_t i = 0; s && i < want->num_positions; i++)
 		CHECK(samples_document_index(s, i) == samples_document_index(want, i));
 	samples_close(s);
 }
