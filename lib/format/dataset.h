@@ -75,16 +75,8 @@ enum dtype  dataset_common_type(enum dtype a, enum dtype b);
 struct dataset_writer;
 
 struct dataset_writer *dataset_writer_new(const char *prefix, enum dtype t, struct err *e);
-/* Appends one sequence of ids; an id that the type cannot hold is an error. */
-int dataset_add_sequence(
-    struct dataset_writer *w, const int64_t *ids, int64_t count, struct err *e);
-/* The same from tokens already in the file's type; lengths gives how they are cut into sequences.
- */
-int dataset_add_raw(struct dataset_writer *w, const void *tokens, const int32_t *lengths,
-    int64_t sequences, struct err *e);
-int  dataset_end_document(struct dataset_writer *w, struct err *e);
-/* Whole documents at once, the fast way: tokens in the file's type, the lengths of all sequences, and
- * how many sequences each document has. */
+/* Whole documents: tokens in the file's type, the lengths of all sequences, and how many sequences each
+ * document has. */
 struct dataset_batch {
 	const void *tokens;
 	const int32_t *lengths, *per_document;

@@ -175,55 +175,6 @@ dataset_write_boundaries(
 	return fwrite(ends, 8, (size_t)count, w->documents) == (size_t)count ? 0 : write_failed(w, e);
 }
 
-/* The format has 32 bits for a length, so a longer sequence cannot be written. */
-static int
-add_length(struct dataset_writer *w, int64_t count, struct err *e)
-{
-	int32_t len = (int32_t)count;
-
-	if (count > INT32_MAX)
-		return err_at(e, w->bin.path, 0,
-		    "a sequence of %lld tokens is longer than 2147483647", (long long)count);
-	return dataset_write_lengths(w, &len, 1, e);
-}
-
-/* Converted piece by piece, so that long sequences need no second buffer. */
-int
-dataset_add_sequence(struct dataset_writer *w, const int64_t *ids, int64_t count, struct err *e)
-{
-	for (int64_t at = 0; at < count; at += DATASET_CHUNK)
-		if (dataset_write_ids(
-			w, ids + at, (size_t)(count - at < DATASET_CHUNK ? count - at : DATASET_CHUNK), e) < 0)
-			return -1;
-	return add_length(w, count, e);
-}
-
-/* Lengths first, then all tokens in one write. */
-int
-dataset_add_raw(struct dataset_writer *w, const void *tokens, const int32_t *lengths,
-    int64_t sequences, struct err *e)
-{
-	size_t width = dtype_size(w->type), count = 0;
-
-	for (int64_t i = 0; i < sequences; i++) {
-		if (lengths[i] < 0)
-			BUG("negative length");
-		count += (size_t)lengths[i];
-		if (add_length(w, lengths[i], e) < 0)
-			return -1;
-	}
-	if (count && fwrite(tokens, width, count, w->bin.f) != count)
-		return write_failed(w, e);
-	return 0;
-}
-
-/* A document ends at the number of sequences so far. */
-int
-dataset_end_document(struct dataset_writer *w, struct err *e)
-{
-	return dataset_write_boundaries(w, &w->sequences, 1, e);
-}
-
 /* The ends of documents, a piece at a time. `sequence` is the number of those before the first. */
 static int
 add_ends(struct dataset_writer *w, const struct dataset_batch *b, int64_t sequence, struct err *e)

@@ -7,7 +7,7 @@
  */
 #include "lib/base/clock.h"
 #include "lib/base/mem.h"
-#include "lib/format/dataset.h"
+#include "tests/one_document.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ make(const char *prefix, int64_t documents, int32_t tokens)
 	for (int32_t i = 0; i < tokens; i++)
 		ids[i] = (uint16_t)(i * 40503u);
 	for (int64_t i = 0; w && i < documents; i++)
-		if (dataset_add_raw(w, ids, &tokens, 1, &e) < 0 || dataset_end_document(w, &e) < 0)
+		if (add_document(w, ids, &tokens, 1, &e) < 0)
 			fail(&e);
 	if (!w || dataset_commit(w, &e) < 0)
 		fail(&e);

@@ -2,6 +2,7 @@
 #include "lib/base/mem.h"
 #include "tests/fuzz/input.h"
 #include "tests/one_corpus.h"
+#include "tests/one_document.h"
 
 enum { S = 4 };
 
@@ -13,7 +14,7 @@ write_dataset(const char *prefix)
 	int64_t ids[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
 
 	for (int i = 1; i <= 8; i++)
-		if (!w || dataset_add_sequence(w, ids, i, NULL) < 0 || dataset_end_document(w, NULL) < 0)
+		if (!w || add_ids(w, DTYPE_U16, ids, i, NULL) < 0)
 			abort();
 	if (dataset_commit(w, NULL) < 0)
 		abort();

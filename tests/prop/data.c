@@ -10,6 +10,7 @@
 #include "lib/format/ckpt.h"
 #include "lib/format/sampler.h"
 #include "tests/check.h"
+#include "tests/one_document.h"
 #include "train/data.h"
 #include "train/data_impl.h"
 #include "train/pipeline.h"
@@ -42,13 +43,13 @@ write_dataset(const char *path, uint64_t seed, uint32_t documents)
 	int64_t ids[40];
 
 	for (uint32_t i = 0; i < documents; i++) {
-		int64_t n = 1 + (int64_t)(40 * rng_uniform(seed, i, 1, 0));
+		int32_t n = 1 + (int32_t)(40 * rng_uniform(seed, i, 1, 0));
 
-		for (int64_t t = 0; t < n; t++)
+		for (int32_t t = 0; t < n; t++)
 			ids[t] = t == n - 1
 			    ? EOD
-			    : (int64_t)(EOD * rng_uniform(seed, (uint64_t)(i * 40 + t), 2, 0));
-		CHECK(dataset_add_sequence(w, ids, n, &e) == 0 && dataset_end_document(w, &e) == 0);
+			    : (int64_t)(EOD * rng_uniform(seed, (uint64_t)(i * 40 + (uint32_t)t), 2, 0));
+		CHECK(add_ids(w, DTYPE_U16, ids, n, &e) == 0);
 	}
 	CHECK(dataset_commit(w, &e) == 0);
 }

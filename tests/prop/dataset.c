@@ -7,6 +7,7 @@
 #include "lib/format/dataset_repair.h"
 #include "shard/shard.h"
 #include "tests/check.h"
+#include "tests/one_document.h"
 
 #include <unistd.h>
 
@@ -119,18 +120,23 @@ static void
 make(const char *prefix, enum dtype t, uint64_t seed, uint32_t *counter)
 {
 	struct dataset_writer *w = dataset_writer_new(prefix, t, &e);
-	int64_t ids[40];
+	size_t size = dtype_size(t);
+	char tokens[4 * 40 * 8];
 
 	CHECK(w != NULL);
 	for (uint32_t k = draw(seed, counter, 300); k > 0; k--) {
-		for (uint32_t s = draw(seed, counter, 5); s > 0; s--) {
-			uint32_t n = draw(seed, counter, 40);
+		int32_t length[4], sequences = (int32_t)draw(seed, counter, 5);
+		size_t at = 0;
 
-			for (uint32_t i = 0; i < n; i++)
-				ids[i] = draw(seed, counter, 128);
-			CHECK(dataset_add_sequence(w, ids, n, &e) == 0);
+		for (int32_t s = 0; s < sequences; s++) {
+			length[s] = (int32_t)draw(seed, counter, 40);
+			for (int32_t i = 0; i < length[s]; i++, at += size) {
+				int64_t id = draw(seed, counter, 128);
+
+				memcpy(tokens + at, &id, size);
+			}
 		}
-		CHECK(dataset_end_document(w, &e) == 0);
+		CHECK(add_document(w, tokens, length, sequences, &e) == 0);
 	}
 	CHECK(dataset_commit(w, &e) == 0);
 }

@@ -5,6 +5,7 @@
 #include "lib/format/dataset_impl.h"
 #include "lib/format/notes.h"
 #include "tests/check.h"
+#include "tests/one_document.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -151,9 +152,9 @@ check_same_file(const char *a, const char *b)
 	free(y);
 }
 
-/* Writes a corpus anew, by ids or raw, and compares the bytes of both files. */
+/* Writes a corpus anew and compares the bytes of both files. */
 static void
-rewrite(const char *name, bool raw)
+rewrite(const char *name)
 {
 	char prefix[256], path[270];
 	struct dataset *d;
@@ -166,22 +167,17 @@ rewrite(const char *name, bool raw)
 	if (!w)
 		return;
 	for (int64_t doc = 0, at = 0; doc < dataset_num_documents(d); doc++) {
-		for (int64_t s = dataset_document_start(d, doc);
-		     s < dataset_document_start(d, doc + 1); s++) {
-			int32_t len = (int32_t)dataset_length(d, s);
-			int64_t *ids = mem_alloc((size_t)len, sizeof *ids);
-			size_t size = (size_t)len * dtype_size(dataset_dtype(d));
-			const void *stored = len ? dataset_bytes(d, (uint64_t)at, size, NULL, &e) : NULL;
+		int64_t first = dataset_document_start(d, doc), n = dataset_document_start(d, doc + 1) - first;
+		int32_t *length = mem_alloc((size_t)n + 1, sizeof *length);
+		size_t size = 0;
 
-			CHECK(dataset_tokens(d, s, 0, len, ids, &e) == 0);
-			if (raw)
-				CHECK(dataset_add_raw(w, stored, &len, 1, &e) == 0);
-			else
-				CHECK(dataset_add_sequence(w, ids, len, &e) == 0);
-			at += (int64_t)size;
-			free(ids);
+		for (int64_t i = 0; i < n; i++) {
+			length[i] = (int32_t)dataset_length(d, first + i);
+			size += (size_t)length[i] * dtype_size(dataset_dtype(d));
 		}
-		CHECK(dataset_end_document(w, &e) == 0);
+		CHECK(add_document(w, size ? dataset_bytes(d, (uint64_t)at, size, NULL, &e) : NULL, length, (int32_t)n, &e) == 0);
+		at += (int64_t)size;
+		free(length);
 	}
 	CHECK(dataset_commit(w, &e) == 0);
 	snprintf(path, sizeof path, "%s.idx", prefix);
@@ -212,18 +208,20 @@ test_types(void)
 
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
 		int64_t ids[2] = { row[i].min, row[i].max }, back[2], over = row[i].max;
-		struct dataset_writer *w = dataset_writer_new(scratch("types"), row[i].type, &e);
+		struct dataset_writer *w = dataset_writer_new(scratch("wide"), DTYPE_I64, &e);
 		struct dataset *d;
 
-		if (row[i].reason) {
-			over++;
-			CHECK(dataset_add_sequence(w, &over, 1, &e) < 0 &&
-			    strstr(e.msg, row[i].reason));
-		}
+		over += row[i].reason != NULL;
+		CHECK(add_ids(w, DTYPE_I64, ids, 2, &e) == 0 && add_ids(w, DTYPE_I64, &over, 1, &e) == 0 &&
+		    dataset_commit(w, &e) == 0);
+		d = dataset_open(scratch("wide"), &e);
+		w = dataset_writer_new(scratch("types"), row[i].type, &e);
+		if (row[i].reason)
+			CHECK(dataset_add_documents(w, d, 1, 2, &e) < 0 && strstr(e.msg, row[i].reason));
 		dataset_abort(w);
 		w = dataset_writer_new(scratch("types"), row[i].type, &e);
-		CHECK(dataset_add_sequence(w, ids, 2, &e) == 0 &&
-		    dataset_end_document(w, &e) == 0 && dataset_commit(w, &e) == 0);
+		CHECK(dataset_add_documents(w, d, 0, 1, &e) == 0 && dataset_commit(w, &e) == 0);
+		dataset_close(d);
 		d = dataset_open(scratch("types"), &e);
 		CHECK(d && dataset_dtype(d) == row[i].type && dataset_num_tokens(d) == 2);
 		CHECK(dataset_tokens(d, 0, 0, 2, back, &e) == 0);
@@ -241,6 +239,7 @@ test_edges(void)
 	struct stat st;
 	struct dirent *de;
 	DIR *open;
+	int32_t none = 0;
 	int files = 0;
 
 	CHECK(
@@ -250,8 +249,8 @@ test_edges(void)
 	    !dataset_has_modes(d) && dataset_sequence_at(d, 0) == -1 && dataset_document_at(d, 0) == -1);
 	dataset_close(d);
 	w = dataset_writer_new(scratch("none"), DTYPE_I32, &e);
-	CHECK(dataset_end_document(w, &e) == 0 && dataset_add_sequence(w, NULL, 0, &e) == 0 &&
-	    dataset_end_document(w, &e) == 0 && dataset_commit(w, &e) == 0);
+	CHECK(add_document(w, NULL, NULL, 0, &e) == 0 && add_document(w, NULL, &none, 1, &e) == 0 &&
+	    dataset_commit(w, &e) == 0);
 	d = dataset_open(scratch("none"), &e);
 	CHECK(d && dataset_num_sequences(d) == 1 && dataset_num_documents(d) == 2 &&
 	    dataset_num_tokens(d) == 0);
@@ -271,14 +270,14 @@ static void
 test_places(void)
 {
 	static const int32_t length[] = { 0, 2, 0, 0, 3, 1, 0 };
-	static const int64_t per_document[] = { 0, 2, 0, 3, 0, 0, 2, 0 };
+	static const int32_t per_document[] = { 0, 2, 0, 3, 0, 0, 2, 0 };
 	static const int64_t of_token[] = { -1, 1, 1, 4, 4, 4, 5, -1, -1 }, of_sequence[] = { -1, 1, 1, 3, 3, 3, 6, 6, -1, -1 };
 	struct dataset_writer *w = dataset_writer_new(scratch("places"), DTYPE_U8, &e);
 	struct dataset *d;
 	int64_t s = 0;
 
 	for (size_t k = 0; k < sizeof per_document / sizeof *per_document; k++) {
-		CHECK(dataset_add_raw(w, "abc", length + s, per_document[k], &e) == 0 && dataset_end_document(w, &e) == 0);
+		CHECK(add_document(w, "abc", length + s, per_document[k], &e) == 0);
 		s += per_document[k];
 	}
 	CHECK(dataset_commit(w, &e) == 0);
@@ -303,7 +302,7 @@ test_limits(void)
 
 	CHECK(dataset_write_lengths(w, NULL, (int64_t)INT32_MAX + 1, &e) < 0);
 	CHECK(strstr(e.msg, "limits: more than 2147483647 sequences") != NULL);
-	CHECK(dataset_add_raw(w, "ab", &one, 1, &e) == 0);
+	CHECK(add_document(w, "ab", &one, 1, &e) == 0);
 	CHECK(dataset_write_lengths(w, NULL, INT32_MAX, &e) < 0);
 	CHECK(dataset_write_boundaries(w, NULL, (int64_t)INT32_MAX + 1, &e) < 0);
 	CHECK(strstr(e.msg, "limits: more than 2147483647 documents") != NULL);
@@ -383,10 +382,8 @@ main(void)
 	CHECK(mkdtemp(dir) != NULL);
 	test_malformed();
 	test_accessors();
-	for (size_t i = 0; i < sizeof corpora / sizeof *corpora; i++) {
-		rewrite(corpora[i], false);
-		rewrite(corpora[i], true);
-	}
+	for (size_t i = 0; i < sizeof corpora / sizeof *corpora; i++)
+		rewrite(corpora[i]);
 	test_types();
 	test_edges();
 	test_places();
