@@ -36,7 +36,7 @@ layout_world(const struct layout *l)
 	return n;
 }
 
-/* The digits of rank; the inverse of layout_rank for ranks below layout_world. */
+/* The digits of rank. */
 void
 layout_coord(const struct layout *l, int64_t rank, int coord[AX_COUNT])
 {
@@ -44,17 +44,6 @@ layout_coord(const struct layout *l, int64_t rank, int coord[AX_COUNT])
 		coord[a] = (int)(rank % layout_size(l, (enum axis)a));
 		rank /= layout_size(l, (enum axis)a);
 	}
-}
-
-/* Coordinates must be below their sizes; they are not checked. */
-int64_t
-layout_rank(const struct layout *l, const int coord[AX_COUNT])
-{
-	int64_t rank = 0;
-
-	for (int a = AX_COUNT; a-- > 0;)
-		rank = rank * layout_size(l, (enum axis)a) + coord[a];
-	return rank;
 }
 
 /*

@@ -23,7 +23,6 @@ struct layout {
 int64_t layout_size(const struct layout *l, enum axis a);
 int64_t layout_world(const struct layout *l);
 void    layout_coord(const struct layout *l, int64_t rank, int coord[AX_COUNT]);
-int64_t layout_rank(const struct layout *l, const int coord[AX_COUNT]);
 /* The number of the group with these axes (bits) that holds rank; ranks of one group are equal on
  * all other axes. */
 int64_t layout_group(const struct layout *l, unsigned axes, int64_t rank);
