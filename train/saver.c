@@ -391,7 +391,7 @@ say_waiting(struct saver *s, int64_t iteration, double due)
 static int
 end_previous(struct saver *s, int64_t iteration, struct err *err)
 {
-	bool busy = saver_busy(s);
+	bool busy = s->phase != IDLE;
 	double due = clock_seconds();
 
 	if (saver_wait(s, err) < 0)

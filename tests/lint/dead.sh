@@ -38,8 +38,10 @@ unused()
 	fi
 }
 
+for main in bin/*.c; do
+	[ -e "$B/$main.o" ] || { echo "$B/$main.o: is not there: make builds what this reads"; exit 1; }
+done
 symbols -g --defined-only | sed -nE 's|^(.*)\.o:[0-9a-f]* [TDBR] ([a-z_][a-z0-9_]*)$|\2 \1|p' | sort >"$tmp/exported"
-[ -s "$tmp/exported" ] || { echo "$B holds no objects: make first"; exit 1; }
 { symbols -u | sed -nE 's/^.* U //p'; names train/cuda train/nccl; echo main; } | sort -u >"$tmp/needed"
 names tests >"$tmp/tests"
 {
