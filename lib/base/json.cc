@@ -5,6 +5,7 @@
 extern "C" {
 #include "lib/base/io.h"
 #include "lib/base/json.h"
+#include "lib/base/jsonnumber.h"
 #include "lib/base/mem.h"
 }
 
@@ -96,7 +97,9 @@ copy(struct json *j, const element &in, struct json_value *out, struct err *e)
 		out->integer = in.get_int64().value_unsafe();
 		return 0;
 	case element_type::UINT64:
-		return err_set(e, "integer above 2^63");
+		out->type = JSON_FLOAT;
+		out->number = static_cast<double>(in.get_uint64().value_unsafe());
+		return 0;
 	case element_type::DOUBLE:
 		out->type = JSON_FLOAT;
 		out->number = in.get_double().value_unsafe();
@@ -111,6 +114,18 @@ copy(struct json *j, const element &in, struct json_value *out, struct err *e)
 	}
 }
 
+// Refusals are rare, so only then are the numbers looked at.
+simdjson::error_code
+parse_fitted(struct json *j, const char *text, size_t len, element &root, simdjson::error_code bad)
+{
+	struct str fitted = {};
+
+	if (json_fit_numbers(text, len, &fitted))
+		bad = j->parser.parse(fitted.buf, fitted.len).get(root);
+	str_release(&fitted);
+	return bad;
+}
+
 struct json *
 parse(const char *text, size_t len, bool padded, const char *name, struct err *e)
 {
@@ -121,6 +136,8 @@ parse(const char *text, size_t len, bool padded, const char *name, struct err *e
 
 	if (!bad)
 		bad = j->parser.parse(text, len, !padded).get(root);
+	if (bad && bad != simdjson::MEMALLOC)
+		bad = parse_fitted(j, text, len, root, bad);
 	if (bad)
 		err_at(e, name, 0, "not valid JSON: %s", simdjson::error_message(bad));
 	else if (copy(j, root, &j->root, &why) == 0)

@@ -4,7 +4,8 @@
  * Parsing goes through simdjson; the tree is plain C and belongs to the struct json. Members keep
  * the order of the text and duplicates are kept (json_get returns the last, as Python does; a
  * strict reader can look for more). Strings are decoded UTF-8 with their length and may hold NULs.
- * Integers outside 64 bits and non-finite numbers are refused.
+ * Any number of JSON's grammar is legal: an integer outside 64 bits is a JSON_FLOAT, which json_int
+ * refuses, and a number that no double reaches is the largest double of its sign.
  */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H

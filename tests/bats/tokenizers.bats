@@ -60,6 +60,9 @@ refused()
 	mtok info --tokenizer-model d | grep -qx "file	d/tokenizer.json"
 	echo '{"eos_token": "<y>"}' >d/tokenizer_config.json
 	refused "mtok: d/tokenizer.json: d/tokenizer_config.json: \"eos_token\" is '<y>', which is no token" --tokenizer-model d
+	# what transformers writes when no length is set
+	echo '{"model_max_length": 1000000000000000019884624838656, "eos_token": "<x>"}' >d/tokenizer_config.json
+	[ "$(special d)" = "unk -1 bos 7 eos 260 pad -1 " ]
 	mkdir empty
 	refused "mtok: cannot open 'empty/tokenizer.json': No such file or directory" --tokenizer-model empty
 }

@@ -10,6 +10,7 @@
 #include "lib/format/dtype.h"
 #include "tests/check.h"
 
+#include <float.h>
 #include <math.h>
 #include <unistd.h>
 
@@ -217,6 +218,30 @@ test_json(void)
 	    json_parse("{\"a\":}", 6, "t", &e) == NULL && !strncmp(e.msg, "t: not valid JSON", 17));
 }
 
+/* Any number is legal; what no type holds is no integer, and at most the largest double. */
+static void
+test_json_numbers(void)
+{
+	const char *text = "{\"max\": 1000000000000000019884624838656, \"id\": 9223372036854775807, \"u\": 18446744073709551615,"
+	    " \"far\": [1e400, -1E+400], \"s\": \"\\\"1e400, 99999999999999999999\", \"old\": -9223372036854775809}";
+	const char *bad[] = { "[01e400]", "[1.]", "[-]", "[1e400, 2.e5]", "[1e400, 1e]", "[+1]", "[99999999999999999999" };
+	struct err e;
+	struct json *j = json_parse(text, strlen(text), "t", &e);
+	const struct json_value *root = json_root(j), *far = json_get(root, "far");
+	int64_t n;
+	double d;
+
+	CHECK(j && json_int(root, "max", 0, &n, &e) < 0 && !strcmp(e.msg, "\"max\" must be an integer"));
+	CHECK(json_double(root, "max", 0, &d, &e) == 0 && d == 1e30);
+	CHECK(json_int(root, "id", 0, &n, &e) == 0 && n == INT64_MAX);
+	CHECK(json_get(root, "u")->number == 0x1p64 && json_get(root, "old")->number == -0x1p63);
+	CHECK(far->item[0].number == DBL_MAX && far->item[1].number == -DBL_MAX);
+	CHECK(!strcmp(json_get(root, "s")->string, "\"1e400, 99999999999999999999"));
+	json_free(j);
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		CHECK(json_parse(bad[i], strlen(bad[i]), "t", &e) == NULL);
+}
+
 static void
 test_dtype(void)
 {
@@ -383,6 +408,7 @@ main(void)
 	test_utf8();
 	test_escape();
 	test_json();
+	test_json_numbers();
 	test_dtype();
 	test_nonfinite();
 	test_pool();
