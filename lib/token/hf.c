@@ -22,6 +22,7 @@ struct hf_worker {
 	const struct hf *hf;
 	struct bpe_worker *bpe;
 	struct symbols_worker *symbols;
+	struct unigram_worker *unigram;
 	struct normal_scratch normal;
 	struct split_scratch split;
 	struct decoder_scratch decoder;
@@ -121,6 +122,7 @@ hf_close(struct tokenizer *t)
 	decoder_release(&h->decoder);
 	bpe_free(h->bpe);
 	symbols_free(h->symbols);
+	unigram_free(h->unigram);
 	token_ids_release(&h->before);
 	token_ids_release(&h->after);
 	mem_pool_release(&h->pool);
@@ -131,7 +133,7 @@ hf_close(struct tokenizer *t)
 	free(h);
 }
 
-/* One of the two encoders is there; the expressions of all steps share one scratch. */
+/* One of the three encoders is there; the expressions of all steps share one scratch. */
 static void *
 hf_worker_new(const struct tokenizer *t)
 {
@@ -140,6 +142,7 @@ hf_worker_new(const struct tokenizer *t)
 	w->hf = t->impl;
 	w->bpe = w->hf->bpe ? bpe_worker_new(w->hf->bpe) : NULL;
 	w->symbols = w->hf->symbols ? symbols_worker_new(w->hf->symbols) : NULL;
+	w->unigram = w->hf->unigram ? unigram_worker_new(w->hf->unigram) : NULL;
 	w->regex = w->normal.regex = w->split.regex = w->decoder.regex = regex_scratch_new();
 	return w;
 }
@@ -154,6 +157,7 @@ hf_worker_free(void *scratch)
 		return;
 	bpe_worker_free(w->bpe);
 	symbols_worker_free(w->symbols);
+	unigram_worker_free(w->unigram);
 	normal_scratch_release(&w->normal);
 	split_scratch_release(&w->split);
 	decoder_scratch_release(&w->decoder);
@@ -162,13 +166,35 @@ hf_worker_free(void *scratch)
 	free(w);
 }
 
+/* A piece to the model whose symbols are characters. */
+static int
+encode_characters(struct hf_worker *w, const char *s, size_t n, struct err *e)
+{
+	if (w->unigram)
+		return unigram_encode(w->unigram, s, n, w->out, e);
+	symbols_encode(w->symbols, s, n, w->out);
+	return 0;
+}
+
 /* A piece of a byte-level vocabulary that lacks some bytes: its symbols are letters. */
-static void
-encode_letters(struct hf_worker *w, const char *s, size_t n)
+static int
+encode_letters(struct hf_worker *w, const char *s, size_t n, struct err *e)
 {
 	str_clear(&w->letters);
 	alphabet_encode(&w->hf->alphabet, s, n, &w->letters);
-	symbols_encode(w->symbols, w->letters.buf, w->letters.len, w->out);
+	return encode_characters(w, w->letters.buf, w->letters.len, e);
+}
+
+/* The same for the pieces that the last scanner cuts it into. */
+static int
+encode_cut(struct hf_worker *w, const struct span *piece, struct err *e)
+{
+	for (size_t pos = 0, end; pos < piece->n; pos = end) {
+		end = pretok_next(w->hf->splitter.last, (const unsigned char *)piece->s, piece->n, pos);
+		if (encode_letters(w, piece->s + pos, end - pos, e) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 /* The model's turn: the piece, or what the last scanner cuts it into. */
@@ -186,14 +212,9 @@ encode_piece(void *ctx, const struct span *piece, struct err *e)
 	else if (w->bpe)
 		bpe_encode_piece(w->bpe, s, piece->n, w->out);
 	else if (!p->bytes)
-		symbols_encode(w->symbols, piece->s, piece->n, w->out);
-	else if (!p->last)
-		encode_letters(w, piece->s, piece->n);
+		return encode_characters(w, piece->s, piece->n, e);
 	else
-		for (size_t pos = 0, end; pos < piece->n; pos = end) {
-			end = pretok_next(p->last, s, piece->n, pos);
-			encode_letters(w, piece->s + pos, end - pos);
-		}
+		return p->last ? encode_cut(w, piece, e) : encode_letters(w, piece->s, piece->n, e);
 	return 0;
 }
 

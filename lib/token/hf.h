@@ -17,6 +17,7 @@
 #include "lib/token/normalize.h"
 #include "lib/token/split.h"
 #include "lib/token/symbols.h"
+#include "lib/token/unigram.h"
 
 #include <stdbool.h>
 
@@ -30,6 +31,7 @@ struct hf {
 	struct bpe_token *token;        /* the byte-level model's, by id */
 	struct bpe *bpe;                /* byte-level, or NULL */
 	struct symbols *symbols;        /* else this one, or NULL; of the alphabet if splitter.bytes */
+	struct unigram *unigram;        /* else this one; likewise */
 	struct name *name;              /* its tokens, by id */
 	struct alphabet alphabet;
 	struct decoder decoder;
@@ -42,6 +44,8 @@ struct hf_reading {
 	struct hf *hf;
 	const struct tokenizer_spec *spec;
 	const struct json_value *model, *vocab, *added;
+	struct json_value list;         /* a Unigram vocabulary as an object: vocab points to it */
+	double *score;                  /* its scores, by id; else NULL */
 	struct pool *pool;              /* of two threads */
 	struct names names;             /* model and added tokens */
 	int64_t size;                   /* ids are below */

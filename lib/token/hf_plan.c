@@ -9,6 +9,7 @@
 #include "lib/base/pool.h"
 #include "lib/token/hf.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -316,9 +317,26 @@ read_symbols(struct hf_reading *r, bool whole_piece, struct err *e)
 	return r->hf->symbols ? 0 : refused(r, bad, why.msg, e);
 }
 
+/* Members of the model that a Unigram has. */
+static int
+read_unigram(struct hf_reading *r, struct err *e)
+{
+	struct unigram_spec s = { .num_tokens = r->vocab->len, .score = r->score };
+
+	if (json_int(r->model, "unk_id", -1, &s.unk, e) < 0 ||
+	    json_bool(r->model, "byte_fallback", false, &s.byte_fallback, e) < 0)
+		return -1;
+	if (s.unk < -1 || s.unk >= (int64_t)r->vocab->len)
+		return err_set(e, "model: \"unk_id\" %lld is no token of the %zu", (long long)s.unk, r->vocab->len);
+	copy_names(r);
+	s.token = r->hf->name;
+	r->hf->unigram = unigram_new(&s);
+	return 0;
+}
+
 /* Byte-level with all bytes and no affixes goes to the fast encoder. */
 static int
-read_model(struct hf_reading *r, struct err *e)
+read_bpe(struct hf_reading *r, struct err *e)
 {
 	struct hf *h = r->hf;
 	const char *prefix, *suffix;
@@ -337,27 +355,106 @@ read_model(struct hf_reading *r, struct err *e)
 	return h->bpe ? 0 : refused(r, bad, why.msg, e);
 }
 
-/* Which kind of model, and its vocabulary. */
+/* A BPE's vocabulary: an object of tokens and their ids. */
 static int
-find_model(struct hf_reading *r, const struct json_value *root, struct err *e)
+find_bpe(struct hf_reading *r, struct err *e)
 {
-	const char *type;
 	double dropout;
 
-	r->model = json_get(root, "model");
-	if (!r->model || r->model->type != JSON_OBJECT)
-		return err_set(e, "\"model\" must be an object");
-	if (json_string(r->model, "type", "BPE", &type, e) < 0 ||
-	    json_double(r->model, "dropout", 0, &dropout, e) < 0)
+	if (json_double(r->model, "dropout", 0, &dropout, e) < 0)
 		return -1;
-	if (strcmp(type, "BPE") != 0)
-		return err_set(e, "model '%s' is not supported", type);
 	if (dropout != 0)
 		return err_set(e, "model: dropout %g is not supported: ids would be random", dropout);
 	r->vocab = json_get(r->model, "vocab");
-	if (!r->vocab || r->vocab->type != JSON_OBJECT)
-		return err_set(e, "model: \"vocab\" must be an object of tokens and their ids");
-	return hf_list(root, "added_tokens", &r->added, e);
+	return r->vocab && r->vocab->type == JSON_OBJECT ? 0
+	    : err_set(e, "model: \"vocab\" must be an object of tokens and their ids");
+}
+
+/*
+ * A score as the reference reads it: the digits as an integer, rounded, then divided by a power of ten,
+ * rounded again, which is a unit in the last place off for one score in four. Exact sums could tie where
+ * these do not. The digits are those of the shortest form, which is what programs write. Source:
+ * f64_from_parts of serde-rs/json src/de.rs.
+ */
+static double
+reference_score(double x)
+{
+	char text[40], *fraction;
+	long precision = 15, exponent;
+	int64_t digits;
+
+	snprintf(text, sizeof text, "%.15e", fabs(x));
+	if (strtod(text, NULL) != fabs(x))
+		snprintf(text, sizeof text, "%.*e", (int)++precision, fabs(x));
+	/* of "d.ddde-dd" the point goes, so that the digits are one integer */
+	fraction = strchr(text, '.');
+	if (!fraction)
+		return x;
+	*fraction = *text;
+	digits = strtoll(fraction, &fraction, 10);
+	exponent = strtol(fraction + 1, NULL, 10) - precision;
+	for (; digits && digits % 10 == 0; exponent++)
+		digits /= 10;
+	if (exponent < -308 || exponent >= 0)
+		return x;
+	snprintf(text, sizeof text, "1e%ld", -exponent);
+	return copysign((double)digits / strtod(text, NULL), x);
+}
+
+/* A Unigram's vocabulary, a list of pairs of token and score whose places are the ids, as an object. */
+static int
+find_unigram(struct hf_reading *r, struct err *e)
+{
+	const struct json_value *list;
+
+	if (hf_list(r->model, "vocab", &list, e) < 0)
+		return -1;
+	r->score = mem_alloc(list->len, sizeof *r->score);
+	r->list = (struct json_value){ .type = JSON_OBJECT, .len = list->len };
+	r->list.item = mem_alloc(list->len, sizeof *r->list.item);
+	for (size_t i = 0; i < list->len; i++) {
+		const struct json_value *pair = &list->item[i], *text = pair->item;
+
+		if (pair->type != JSON_ARRAY || pair->len != 2 || text->type != JSON_STRING ||
+		    (pair->item[1].type != JSON_INT && pair->item[1].type != JSON_FLOAT))
+			return err_set(e, "model: entry %zu of \"vocab\" is not a token with its score", i);
+		r->score[i] = reference_score(json_number(&pair->item[1]));
+		r->list.item[i] = (struct json_value){ .type = JSON_INT, .key = text->string,
+			.key_len = (uint32_t)text->len, .integer = (int64_t)i };
+	}
+	r->vocab = &r->list;
+	return 0;
+}
+
+/* A kind of model: how its vocabulary is found, and the rest read once the tokens are entered. */
+struct hf_model {
+	const char *type;
+	int (*find)(struct hf_reading *r, struct err *e);
+	int (*read)(struct hf_reading *r, struct err *e);
+};
+
+static const struct hf_model models[] = { { "BPE", find_bpe, read_bpe }, { "Unigram", find_unigram, read_unigram } };
+
+/* Which kind of model. Files of before there was a "type" have a BPE's members or a Unigram's list. */
+static const struct hf_model *
+find_model(struct hf_reading *r, const struct json_value *root, struct err *e)
+{
+	const struct json_value *vocab;
+	const char *type;
+
+	r->model = json_get(root, "model");
+	if (!r->model || r->model->type != JSON_OBJECT) {
+		err_set(e, "\"model\" must be an object");
+		return NULL;
+	}
+	vocab = json_get(r->model, "vocab");
+	if (json_string(r->model, "type", vocab && vocab->type == JSON_ARRAY ? "Unigram" : "BPE", &type, e) < 0)
+		return NULL;
+	for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+		if (!strcmp(models[i].type, type))
+			return models[i].find(r, e) < 0 || hf_list(root, "added_tokens", &r->added, e) < 0 ? NULL : &models[i];
+	err_set(e, "model '%s' is not supported", type);
+	return NULL;
 }
 
 /* --- the whole file -------------------------------------------------------------------------------- */
@@ -381,14 +478,15 @@ static int
 read_parts(struct hf_reading *r, const struct json_value *root, struct err *e)
 {
 	struct hf *h = r->hf;
+	const struct hf_model *model;
 
 	if (normalizer_parse(&h->normalizer, json_get(root, "normalizer"), e) < 0 ||
 	    splitter_parse(&h->splitter, json_get(root, "pre_tokenizer"), e) < 0 ||
 	    decoder_parse(&h->decoder, json_get(root, "decoder"), e) < 0 ||
-	    find_model(r, root, e) < 0 || measure(r, e) < 0 || read_vocab(r, e) < 0 ||
-	    read_model(r, e) < 0 || hf_added(r, e) < 0)
+	    !(model = find_model(r, root, e)) || measure(r, e) < 0 || read_vocab(r, e) < 0 ||
+	    model->read(r, e) < 0 || hf_added(r, e) < 0)
 		return -1;
-	h->check_text = h->normalizer.count || h->splitter.count || h->symbols;
+	h->check_text = h->normalizer.count || h->splitter.count || !h->bpe;
 	return r->spec->hf_no_include_special_tokens ? 0
 	    : hf_template(r, json_get(root, "post_processor"), e);
 }
@@ -414,5 +512,7 @@ hf_plan(struct tokenizer *t, const struct tokenizer_spec *spec, const struct jso
 	names_release(&r.names);
 	free(r.in_model);
 	free(r.merge);
+	free(r.score);
+	free(r.list.item);
 	return rc;
 }

@@ -94,14 +94,17 @@ look_in(struct search *s, const char *dir, const char *name, struct err *e)
 	return rc;
 }
 
-/* The model's own unk_token is better than any usual name. */
+/* The model's own unk_token, or a Unigram's unk_id, is better than any usual name. */
 static void
 look_at_names(struct search *s, const struct json_value *root)
 {
-	const struct json_value *unk = json_get(json_get(root, "model"), "unk_token");
+	const struct json_value *model = json_get(root, "model"), *unk = json_get(model, "unk_token"),
+		*id = json_get(model, "unk_id");
 
 	if (s->which == TOKENIZER_UNK && unk && unk->type == JSON_STRING)
 		s->id = names_find(s->names, unk->string, unk->len);
+	else if (s->which == TOKENIZER_UNK && id && id->type == JSON_INT)
+		s->id = id->integer;
 	for (const char *const *name = usual[s->which]; *name && s->id < 0; name++)
 		s->id = names_find(s->names, *name, strlen(*name));
 }

@@ -16,6 +16,30 @@ ids()
 	mtok -q --force -o out --input docs.jsonl "$@" && od -An -v -tu2 -w1000000 out_text_document.bin | sed 's/^ *//;s/  */ /g'
 }
 
+# documents PREFIX: the ids of each document of a small vocabulary, a line each
+documents()
+{
+	perl -e '
+		local $/;
+		open my $b, "<:raw", "$ARGV[0].bin"; my @ids = unpack "v*", <$b>;
+		open my $i, "<:raw", "$ARGV[0].idx"; my $idx = <$i>;
+		my ($n, $d) = unpack "Q<2", substr $idx, 18;
+		my @lengths = unpack "l<$n", substr $idx, 34;
+		my @first = unpack "q<$d", substr $idx, 34 + 12 * $n;
+		for my $k (1 .. $#first) {
+			my $count = 0;
+			$count += $_ for @lengths[$first[$k - 1] .. $first[$k] - 1];
+			print join(" ", splice @ids, 0, $count), "\n";
+		}' "$1"
+}
+
+# golden NAME: writes the tokenizer of tests/golden/hf to t, with its model in place
+golden()
+{
+	perl -0pe 's{"model":"([^"]*)"}{open my $f, "<", "$ENV{TOP}/tests/golden/hf/model.$1" or die; "\"model\":" . <$f>}e' \
+		"$TOP/tests/golden/hf/$1.json" >t
+}
+
 # refused LINE OPTION...: mtok info must end with 2 and exactly this line
 refused()
 {
@@ -73,6 +97,17 @@ refused()
 	[ "$(echo 2 8 5 2 4 236 138 139 | mtok decode --tokenizer-model "$json/llama2")" = "lo a bあ" ]
 }
 
+@test "tokenizer.json: the ids that Python's tokenizers gives" {
+	for json in "$TOP"/tests/golden/hf/*.json; do
+		name=$(basename "$json" .json)
+		golden "$name"
+		# where the reference fails the text is a bad line
+		mtok -q --force -o out --on-error skip --input "$TOP/tests/golden/hf/texts.jsonl" --tokenizer-model t 2>skipped
+		grep -vx error "$TOP/tests/golden/hf/$name.tsv" >want
+		documents out_text_document | diff -u want - || { echo "$name"; return 1; }
+	done
+}
+
 @test "truncation and padding are ignored with a note" {
 	sed 's/"truncation": null/"truncation": {"max_length": 4}/' "$json/bytes" >t
 	run --separate-stderr mtok -o out --input docs.jsonl --tokenizer-model t
@@ -91,8 +126,14 @@ refused()
 	sed 's/"type": "Sequence"/"type": "BertProcessing"/' "$json/bytes" >t
 	refused "mtok: t: post_processor 'BertProcessing' is not supported" --tokenizer-model t
 	mtok info --tokenizer-model t --tokenizer-hf-no-include-special-tokens
+	sed 's/"type": "BPE"/"type": "WordPiece"/' "$json/bytes" >t
+	refused "mtok: t: model 'WordPiece' is not supported" --tokenizer-model t
 	cp "$json/unigram" t
-	refused "mtok: t: model 'Unigram' is not supported" --tokenizer-model t
+	refused "mtok: t: there are no tokens" --tokenizer-model t
+	echo '{"model": {"vocab": [["a", -1.5]], "unk_id": 1}}' >t
+	refused 'mtok: t: model: "unk_id" 1 is no token of the 1' --tokenizer-model t
+	echo '{"model": {"vocab": [["a", -1.5], ["b"]], "unk_id": 0}}' >t
+	refused 'mtok: t: model: entry 1 of "vocab" is not a token with its score' --tokenizer-model t
 	cp "$json/dropout" t
 	refused "mtok: t: model: dropout 0.1 is not supported: ids would be random" --tokenizer-model t
 }

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""hf.py DIRECTORY - write the golden files of tokenizer.json: what Python's tokenizers does
+
+    texts.jsonl     the texts, a line each
+    model.NAME      the member "model" of a tokenizer.json
+    NAME.json       a tokenizer whose "model" is such a NAME
+    NAME.tsv        its ids of each text, a line each; "error" where the reference fails
+
+Made with tokenizers 0.23.3 (PyPI). Vocabularies are trained here on the texts below.
+"""
+import copy
+import json
+import os
+import sys
+
+import tokenizers
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+assert tokenizers.__version__ == "0.23.3", tokenizers.__version__
+
+TRAIN = [
+    "The quick brown fox jumps over the lazy dog. It's a dog's life, they said; we'll see!",
+    "def loop(argc, argv):\n    return [x ** 2 for x in range(10)]  # 12345 == 0x3039\n",
+    "吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。――何でも薄暗いじめじめした所で",
+    "Le cœur a ses raisons que la raison ne connaît point. Äpfel, Öl und Übermut: 3,50 €.",
+    "Съешь же ещё этих мягких французских булок, да выпей чаю.",
+    "----- | | || ||| ==== ...... ?!?! «» “quoted” ‘single’ (nested [brackets {here}])",
+    "नमस्ते दुनिया। مرحبا بالعالم. สวัสดีชาวโลก 你好,世界!",
+] * 3
+
+TEXTS = [
+    "", " ", "  two  spaces ", "a", "\n\n\ttabs\n", "The quick brown fox", "It's they're WE'LL I'd'",
+    "dog.dog!dog?", "...", "||| || |", "-----------", "―――――――――――――――――", "―― ――― ――――", "SS|||",
+    "12345 67,890.12 ½ ² Ⅷ ٣", "猫である。猫。", "名前はまだ無い どこで", "un cœur été e\u0301te\u0301 ÀÉÎ",
+    "İstanbul ΣΊΣΥΦΟΣ ǅ ẞ", "\u1e9b\u0323 ﬁ ﷺ ㍻ ½", "हिन्दी क़ ड़", "مرحبا، كيف", "한국어 각 가\u11a8",
+    "a\u200db\u200cc 👩\u200d👩\u200d👧 🇯🇵", "x\u00a0y\u3000z\u2028w\u0085v", "$100 + 5% = <b> `code` ^~|",
+    "foo_bar-baz.qux@example.com", "<s>bos</s><unk>", "<unk><unk> x<unk>", "<mask> [MASK]<mask>tail",
+    "\u2581already \u2581\u2581marked", "zzzz\u0416\u4e02\U0001f600 unseen", "q\u4e02\u4e05q", "tab\tand\r\nline",
+    "a\u0300\u0316\u0315b", "\ufeffbom", "CamelCaseWord ABCdef", "¿Qué?¡No!", "a,b;c:d", "\u0e2a\u0e27\u0e31\u0e2a",
+]
+
+
+def metaspace(scheme="always", split=True):
+    return {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": scheme, "split": split}
+
+
+def train(t, trainer):
+    t.train_from_iterator(TRAIN, trainer)
+    return json.loads(t.to_str())
+
+
+def train_unigram():
+    """A Unigram whose first pieces are <unk>, <s> and </s>."""
+    t = Tokenizer(models.Unigram())
+    t.pre_tokenizer = pre_tokenizers.Metaspace()
+    return train(t, trainers.UnigramTrainer(vocab_size=220, special_tokens=["<unk>", "<s>", "</s>"],
+                                            unk_token="<unk>", show_progress=False))
+
+
+def train_bpe():
+    """A BPE of characters, likewise; it knows 60 of them."""
+    t = Tokenizer(models.BPE())
+    t.pre_tokenizer = pre_tokenizers.Metaspace()
+    return train(t, trainers.BpeTrainer(vocab_size=250, special_tokens=["<unk>", "<s>", "</s>"],
+                                        limit_alphabet=60, show_progress=False))
+
+
+def train_bytes():
+    """A byte-level BPE, likewise."""
+    t = Tokenizer(models.BPE())
+    t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    return train(t, trainers.BpeTrainer(vocab_size=360, special_tokens=["<unk>", "<s>", "</s>"],
+                                        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+
+
+def with_bytes(model, keep=lambda b: True):
+    """A Unigram with byte fallback and the tokens of some bytes."""
+    model["vocab"] += [["<0x%02X>" % b, 0.0] for b in range(256) if keep(b)]
+    model["byte_fallback"] = True
+
+
+# Models made from the trained ones.
+MODELS = {
+    "unigram-bytes": with_bytes,
+    "unigram-some-bytes": lambda m: with_bytes(m, lambda b: b < 0xe0),
+    "unigram-untyped": lambda m: m.pop("type"),
+    "unigram-no-unk": lambda m: m.update(unk_id=None),
+}
+
+# Name, model, and the members that differ from the trained tokenizer.
+CASES = [
+    ("unigram", "unigram", {}),
+    ("unigram-whole", "unigram", {"pre_tokenizer": metaspace("first", False)}),
+    ("unigram-bytes", "unigram-bytes", {"pre_tokenizer": metaspace("never")}),
+    ("unigram-some-bytes", "unigram-some-bytes", {}),
+    ("unigram-untyped", "unigram-untyped", {}),
+    ("unigram-no-unk", "unigram-no-unk", {}),
+    ("unigram-byte-level", "unigram", {"pre_tokenizer": {
+        "type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}}),
+]
+
+
+def base_models():
+    """Tokenizers by the name of their model."""
+    out = {"unigram": train_unigram(), "bpe": train_bpe(), "bytes": train_bytes()}
+    for name, change in MODELS.items():
+        base = copy.deepcopy(out[name.split("-")[0]])
+        change(base["model"])
+        out[name] = base
+    return out
+
+
+def ids(t, text):
+    try:
+        return " ".join(map(str, t.encode(text).ids))
+    except Exception:
+        return "error"
+
+
+def write(path, value):
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(value, f, ensure_ascii=False, separators=(",", ":"))
+
+
+def write_case(directory, bases, name, model, members):
+    j = copy.deepcopy(bases[model])
+    j.update(members)
+    t = Tokenizer.from_str(json.dumps(j))
+    j["model"] = model
+    write(os.path.join(directory, name + ".json"), j)
+    with open(os.path.join(directory, name + ".tsv"), "w") as f:
+        for text in TEXTS:
+            f.write(ids(t, text) + "\n")
+
+
+def main(directory):
+    os.makedirs(directory, exist_ok=True)
+    with open(os.path.join(directory, "texts.jsonl"), "w") as f:
+        for text in TEXTS:
+            f.write(json.dumps({"text": text}) + "\n")
+    bases = base_models()
+    for name in {model for _, model, _ in CASES}:
+        write(os.path.join(directory, "model." + name), bases[name]["model"])
+    for case in CASES:
+        write_case(directory, bases, *case)
+
+
+main(sys.argv[1])
