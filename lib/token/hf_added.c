@@ -163,17 +163,55 @@ read_template(struct hf_reading *r, const struct json_value *v, struct err *e)
 	    : err_set(e, "%d sequences in \"single\"; 1 is supported", sequences);
 }
 
-static const char *const processors[] = { "TemplateProcessing", "ByteLevel" };
+/* A member [text, id] of a RobertaProcessing or BertProcessing. */
+static int
+read_pair(const struct hf_reading *r, const struct json_value *v, const char *key, struct token_ids *out,
+    struct err *e)
+{
+	const struct json_value *pair = json_get(v, key);
 
-/* A ByteLevel changes no ids. */
+	if (!pair || pair->type != JSON_ARRAY || pair->len != 2 || pair->item[1].type != JSON_INT ||
+	    pair->item[1].integer < 0 || pair->item[1].integer >= r->size)
+		return err_set(e, "\"%s\" must be a token and its id", key);
+	token_ids_add(out, (uint32_t)pair->item[1].integer);
+	return 0;
+}
+
+/* cls before the text, sep after it. */
+static int
+read_cls_sep(struct hf_reading *r, const struct json_value *v, struct err *e)
+{
+	struct token_ids front = { 0 };
+	int rc = read_pair(r, v, "cls", &front, e);
+
+	prepend(&r->hf->before, &front);
+	return rc < 0 ? -1 : read_pair(r, v, "sep", &r->hf->after, e);
+}
+
+struct processor {
+	const char *name;
+	int (*read)(struct hf_reading *r, const struct json_value *v, struct err *e);   /* NULL: it changes no ids */
+};
+
+static const struct processor processors[] = {
+	{ "TemplateProcessing", read_template },
+	{ "RobertaProcessing", read_cls_sep },
+	{ "BertProcessing", read_cls_sep },
+	{ "ByteLevel", NULL },
+};
+
+/* By its row. */
 static int
 add_processor(void *owner, const void *kind, const struct json_value *v, struct err *e)
 {
-	return kind == &processors[0] ? read_template(owner, v, e) : 0;
+	const struct processor *p = kind;
+
+	return p->read ? p->read(owner, v, e) : 0;
 }
 
 static const struct component component = {
-	"post_processor", "processors", COMPONENT_STEPS, processors, sizeof *processors, 2, add_processor
+	"post_processor", "processors", COMPONENT_STEPS, processors, sizeof *processors,
+	sizeof processors / sizeof *processors, add_processor
 };
 
 /* Of a Sequence each is around the one before it. */

@@ -9,7 +9,7 @@
 #include "lib/base/utf8.h"
 #include "lib/token/charsmap.h"
 #include "lib/token/component.h"
-#include "lib/token/unicode.h"
+#include "lib/token/unicode_sets.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -160,14 +160,14 @@ run_strip(const struct normal_step *s, struct normal_scratch *x, struct span *te
 
 	(void)x, (void)out, (void)e;
 	while (s->left && start < end && (len = utf8_decode(u + start, end - start, &cp)) > 0 &&
-	    unicode_class(cp) == CLASS_SPACE)
+	    unicode_in(UNICODE_WHITE, cp))
 		start += (size_t)len;
 	while (s->right && end > start) {
 		size_t i = end - 1;
 
 		while (i > start && (u[i] & 0xc0) == 0x80)
 			i--;
-		if (utf8_decode(u + i, end - i, &cp) == 0 || unicode_class(cp) != CLASS_SPACE)
+		if (utf8_decode(u + i, end - i, &cp) == 0 || !unicode_in(UNICODE_WHITE, cp))
 			break;
 		end = i;
 	}
@@ -175,6 +175,25 @@ run_strip(const struct normal_step *s, struct normal_scratch *x, struct span *te
 	text->n = end - start;
 	text->first &= start == 0;
 	return 0;
+}
+
+/* Marks go, whatever stands before them. */
+static int
+run_strip_accents(const struct normal_step *s, struct normal_scratch *x, struct span *text,
+    struct str *out, struct err *e)
+{
+	(void)s, (void)x, (void)e;
+	str_reserve(out, text->n);
+	for (size_t i = 0; i < text->n;) {
+		uint32_t cp;
+		int len = utf8_decode((const unsigned char *)text->s + i, text->n - i, &cp);
+		size_t step = len ? (size_t)len : 1;
+
+		if (!len || !unicode_in(UNICODE_ACCENT, cp))
+			str_add(out, text->s + i, step);
+		i += step;
+	}
+	return 1;
 }
 
 /* A SentencePiece model's rules in base 64. */
@@ -217,6 +236,7 @@ static const struct normal_kind kinds[] = {
 	{ "Prepend", parse_prepend, run_prepend },
 	{ "Replace", parse_replace, run_replace },
 	{ "Strip", parse_strip, run_strip },
+	{ "StripAccents", NULL, run_strip_accents },
 	{ "Precompiled", parse_precompiled, run_precompiled },
 };
 

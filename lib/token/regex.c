@@ -4,7 +4,7 @@
  * Source: Oniguruma's doc/RE (Ruby syntax) and pcre2pattern(3). ^ and $ mean lines; \s is the
  * property White_Space and \w letters, marks, numbers, connectors and Other_Alphabetic, for \b
  * too, whereas PCRE2's \s has U+180E and its \w lacks marks; \p{Script} is the
- * property Script and not Script_Extensions. Sets inside sets and their intersections, hexadecimal
+ * property Script and not Script_Extensions. Inverted sets inside sets, intersections, hexadecimal
  * \h and intervals with a plus, which mean something else there, are refused.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -53,6 +53,7 @@ struct translation {
 	size_t n, pos;
 	bool in_set;
 	size_t set_start;               /* where a ']' is an ordinary character */
+	int depth;                      /* of sets inside the set */
 	struct str out;
 };
 
@@ -138,18 +139,33 @@ translate_class(struct translation *t)
 		str_addf(&t->out, "[%.*s", (int)len, name);
 }
 
+/* A bracket of a set inside a set: a plain one adds its members to the outer set, so the bracket goes.
+ * That must not join what stands at either side of it to a range. */
+static int
+translate_inner(struct translation *t, char c, struct err *e)
+{
+	char next = t->pos < t->n ? t->s[t->pos] : '\0';
+
+	if (next == '-' || t->s[t->pos - 2] == '-' || (c == '[' && (next == '^' || next == ']')))
+		return err_set(e, "a set inside a set is supported only where it adds its members");
+	t->depth += c == '[' ? 1 : -1;
+	return 0;
+}
+
 /* A character inside [...]. */
 static int
 translate_member(struct translation *t, char c, struct err *e)
 {
-	bool pair = t->pos < t->n && (t->s[t->pos] == ':' || t->s[t->pos] == '&');
+	char next = t->pos < t->n ? t->s[t->pos] : '\0';
 
-	if (c == '[' && pair && t->s[t->pos] == ':') {
+	if (c == '[' && next == ':') {
 		translate_class(t);
 		return 0;
 	}
-	if (c == '[' || (c == '&' && pair && t->s[t->pos] == '&'))
-		return err_set(e, "a set inside a set is not supported");
+	if (c == '&' && next == '&')
+		return err_set(e, "an intersection of sets is not supported");
+	if (c == '[' || (c == ']' && t->depth > 0))
+		return translate_inner(t, c, e);
 	if (c == ']' && t->pos - 1 > t->set_start)
 		t->in_set = false;
 	str_addc(&t->out, c);

@@ -23,6 +23,7 @@ struct run {
 
 struct split_kind {
 	const char *name;
+	/* NULL: there are no members */
 	int (*parse)(struct splitter *p, struct split_step *s, const struct json_value *v, struct err *e);
 	int (*run)(const struct run *r, int step, const struct span *in);
 };
@@ -119,6 +120,22 @@ run_pattern(const struct run *r, int step, const struct span *in)
 	return flush(&c);
 }
 
+/* A piece, in the alphabet where the steps after it see that. */
+static int
+emit_letters(const struct run *r, int step, const struct span *in, size_t start, size_t end)
+{
+	struct str *letters = &r->x->letters;
+	struct span piece = { NULL, 0, in->first && start == 0 };
+
+	if (!r->p->step[step].letters)
+		return emit(r, step, in, start, end);
+	str_clear(letters);
+	alphabet_encode(&r->p->alphabet, in->s + start, end - start, letters);
+	piece.s = letters->buf;
+	piece.n = letters->len;
+	return emit(r, step, &piece, 0, piece.n);
+}
+
 /* The scanners' expressions match everything, so there is nothing between matches. */
 static int
 run_scanner(const struct run *r, int step, const struct span *in)
@@ -127,7 +144,7 @@ run_scanner(const struct run *r, int step, const struct span *in)
 
 	for (size_t pos = 0, end; pos < in->n; pos = end) {
 		end = pretok_next(s->scanner, (const unsigned char *)in->s, in->n, pos);
-		if (emit(r, step, in, pos, end) < 0)
+		if (emit_letters(r, step, in, pos, end) < 0)
 			return -1;
 	}
 	return 0;
@@ -140,15 +157,15 @@ run_split(const struct run *r, int step, const struct span *in)
 	return r->p->step[step].scanner ? run_scanner(r, step, in) : run_pattern(r, step, in);
 }
 
-/* By the names of the reference; there is no default. */
+/* By the names of the reference; "" as default: it must be there. */
 static int
-parse_behavior(struct split_step *s, const struct json_value *v, struct err *e)
+parse_behavior(struct split_step *s, const struct json_value *v, const char *def, struct err *e)
 {
 	static const char *const names[] = { "Removed", "Isolated", "MergedWithPrevious",
 		"MergedWithNext", "Contiguous" };
 	const char *name;
 
-	if (json_string(v, "behavior", "", &name, e) < 0)
+	if (json_string(v, "behavior", def, &name, e) < 0)
 		return -1;
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (!strcmp(names[i], name)) {
@@ -166,7 +183,7 @@ parse_split(struct splitter *p, struct split_step *s, const struct json_value *v
 	enum pretok_scanner known = PRETOK_NONE;
 
 	(void)p;
-	if (parse_behavior(s, v, e) < 0 || json_bool(v, "invert", false, &s->invert, e) < 0)
+	if (parse_behavior(s, v, "", e) < 0 || json_bool(v, "invert", false, &s->invert, e) < 0)
 		return -1;
 	if (regex && regex->type == JSON_STRING)
 		known = pretok_find(regex->string, regex->len);
@@ -199,10 +216,10 @@ run_byte_level(const struct run *r, int step, const struct span *in)
 	}
 	if (r->p->step[step].scanner)
 		return run_scanner(r, step, &spaced);
-	return emit(r, step, &spaced, 0, spaced.n);
+	return emit_letters(r, step, &spaced, 0, spaced.n);
 }
 
-/* What follows ByteLevel would see its alphabet instead of the text. */
+/* As if it were the last step; add_step sees to those that are not. */
 static int
 parse_byte_level(struct splitter *p, struct split_step *s, const struct json_value *v, struct err *e)
 {
@@ -226,33 +243,106 @@ parse_digits(struct splitter *p, struct split_step *s, const struct json_value *
 	(void)p;
 	if (json_bool(v, "individual_digits", false, &individual, e) < 0)
 		return -1;
+	s->set = UNICODE_NUMERIC;
 	s->behavior = individual ? SPLIT_ISOLATED : SPLIT_CONTIGUOUS;
 	return 0;
 }
 
-/* Numbers of all kinds: categories Nd, Nl and No. */
 static int
-run_digits(const struct run *r, int step, const struct span *in)
+parse_punctuation(struct splitter *p, struct split_step *s, const struct json_value *v, struct err *e)
 {
-	struct cut c = { .r = r, .in = in, .step = step, .behavior = r->p->step[step].behavior };
+	(void)p;
+	s->set = UNICODE_PUNCTUATION;
+	return parse_behavior(s, v, "Isolated", e);
+}
+
+static int
+parse_white_split(struct splitter *p, struct split_step *s, const struct json_value *v, struct err *e)
+{
+	(void)p, (void)v, (void)e;
+	s->set = UNICODE_WHITE;
+	s->behavior = SPLIT_REMOVED;
+	return 0;
+}
+
+/* Bytes of the character at pos < n. */
+static size_t
+character(const struct span *in, size_t pos, uint32_t *cp)
+{
+	int len = utf8_decode((const unsigned char *)in->s + pos, in->n - pos, cp);
+
+	if (len == 0)
+		*cp = 0xfffd;
+	return len ? (size_t)len : 1;
+}
+
+/* Each character of a set is a match. */
+static int
+run_set(const struct run *r, int step, const struct span *in)
+{
+	const struct split_step *s = &r->p->step[step];
+	struct cut c = { .r = r, .in = in, .step = step, .behavior = s->behavior };
 	size_t done = 0;
+	uint32_t cp;
 
-	for (size_t i = 0; i < in->n;) {
-		uint32_t cp = 0;
-		int len = utf8_decode((const unsigned char *)in->s + i, in->n - i, &cp);
-		size_t end = i + (len ? (size_t)len : 1);
-
-		if (unicode_class(cp) == CLASS_NUMBER) {
-			if ((i > done && add_part(&c, done, i, false) < 0) ||
-			    add_part(&c, i, end, true) < 0)
-				return -1;
-			done = end;
-		}
-		i = end;
+	for (size_t i = 0, end; i < in->n; i = end) {
+		end = i + character(in, i, &cp);
+		if (!unicode_in(s->set, cp))
+			continue;
+		if ((i > done && add_part(&c, done, i, false) < 0) || add_part(&c, i, end, true) < 0)
+			return -1;
+		done = end;
 	}
 	if (done < in->n && add_part(&c, done, in->n, false) < 0)
 		return -1;
 	return flush(&c);
+}
+
+/* Runs of word characters and runs of others: \w+|[^\w\s]+, and nothing else. */
+static int
+run_whitespace(const struct run *r, int step, const struct span *in)
+{
+	enum { WHITE, WORD, OTHER } kind, previous = WHITE;
+	size_t start = 0;
+	uint32_t cp;
+
+	for (size_t i = 0, len; i < in->n; i += len) {
+		len = character(in, i, &cp);
+		kind = unicode_in(UNICODE_WORD, cp) ? WORD : unicode_in(UNICODE_WHITE, cp) ? WHITE : OTHER;
+		if (kind == previous)
+			continue;
+		if (previous != WHITE && emit(r, step, in, start, i) < 0)
+			return -1;
+		previous = kind;
+		start = i;
+	}
+	return previous == WHITE ? 0 : emit(r, step, in, start, in->n);
+}
+
+/* Without "length" it is 5. */
+static int
+parse_fixed_length(struct splitter *p, struct split_step *s, const struct json_value *v, struct err *e)
+{
+	(void)p;
+	if (json_int(v, "length", 5, &s->length, e) < 0)
+		return -1;
+	return s->length > 0 ? 0 : err_set(e, "\"length\" %lld must be positive", (long long)s->length);
+}
+
+/* The last piece may be shorter. */
+static int
+run_fixed_length(const struct run *r, int step, const struct span *in)
+{
+	uint32_t cp;
+
+	for (size_t start = 0, end; start < in->n; start = end) {
+		end = start;
+		for (int64_t k = 0; k < r->p->step[step].length && end < in->n; k++)
+			end += character(in, end, &cp);
+		if (emit(r, step, in, start, end) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 /* Older files say add_prefix_space instead of prepend_scheme. */
@@ -299,7 +389,11 @@ run_metaspace(const struct run *r, int step, const struct span *in)
 static const struct split_kind kinds[] = {
 	{ "Split", parse_split, run_split },
 	{ "ByteLevel", parse_byte_level, run_byte_level },
-	{ "Digits", parse_digits, run_digits },
+	{ "Digits", parse_digits, run_set },
+	{ "Punctuation", parse_punctuation, run_set },
+	{ "WhitespaceSplit", parse_white_split, run_set },
+	{ "Whitespace", NULL, run_whitespace },
+	{ "FixedLength", parse_fixed_length, run_fixed_length },
 	{ "Metaspace", parse_metaspace, run_metaspace },
 };
 
@@ -322,18 +416,27 @@ metaspace_prepend(const struct json_value *v, enum metaspace_prepend *out, struc
 	return err_set(e, "prepend_scheme '%s' is not supported", name);
 }
 
-/* There is room for SPLIT_STEPS. */
+/* There is room for SPLIT_STEPS. After a ByteLevel a step sees its alphabet instead of the text, as in
+ * Falcon's files; a second one would have to spell that again. */
 static int
 add_step(void *owner, const void *kind, const struct json_value *v, struct err *e)
 {
 	struct splitter *p = owner;
 	struct split_step *s = &p->step[p->count];
 
-	if (p->bytes)
-		return err_set(e, "after ByteLevel is not supported");
+	if (p->bytes) {
+		alphabet_init(&p->alphabet);
+		s[-1].letters = true;
+	}
+	p->bytes = false;
 	p->count++;
 	s->kind = kind;
-	return s->kind->parse(p, s, v, e);
+	if (s->kind->parse && s->kind->parse(p, s, v, e) < 0)
+		return -1;
+	for (int i = 0; p->bytes && i < p->count; i++)
+		if (p->step[i].letters)
+			return err_set(e, "after another ByteLevel is not supported");
+	return 0;
 }
 
 static const struct component component = {
@@ -377,6 +480,7 @@ split_scratch_release(struct split_scratch *x)
 {
 	for (int i = 0; i < SPLIT_STEPS; i++)
 		str_release(&x->text[i]);
+	str_release(&x->letters);
 }
 
 /* Without steps the text is the one piece. */

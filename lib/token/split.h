@@ -10,8 +10,10 @@
 #include "lib/base/err.h"
 #include "lib/base/json.h"
 #include "lib/base/str.h"
+#include "lib/token/alphabet.h"
 #include "lib/token/normalize.h"
 #include "lib/token/pretok.h"
+#include "lib/token/unicode_sets.h"
 
 #include <stdbool.h>
 
@@ -31,7 +33,9 @@ struct split_step {
 	struct regex *pattern;
 	enum split_behavior behavior;
 	bool invert;                    /* what matches is the text, the rest are the delimiters */
-	bool prefix_space;
+	bool prefix_space, letters;     /* letters: the steps after this ByteLevel see its alphabet */
+	enum unicode_set set;           /* its characters are the matches */
+	int64_t length;                 /* characters of a piece */
 	enum metaspace_prepend prepend;
 	char *replacement;
 	size_t len;
@@ -44,11 +48,13 @@ struct splitter {
 	struct split_step step[SPLIT_STEPS];
 	int count;
 	struct pretok *last;            /* NULL: none */
-	bool bytes;                     /* there is a ByteLevel: pieces are bytes, not characters */
+	bool bytes;                     /* there is a ByteLevel at the end: pieces are bytes, not characters */
+	struct alphabet alphabet;       /* of a ByteLevel that is not at the end */
 };
 
 struct split_scratch {                  /* of one thread; zero-initialise */
 	struct str text[SPLIT_STEPS];   /* of steps that change the text */
+	struct str letters;             /* a piece of a ByteLevel that is not at the end */
 	struct regex_scratch *regex;    /* lent by the owner */
 };
 

@@ -79,18 +79,30 @@ only_marks(const struct bpe_token *t)
 	return true;
 }
 
+/* Do characters without a token leave nothing, so that what stands at either side of them can merge? */
+static bool
+drops_unknown(const struct symbols *m)
+{
+	for (int b = 0; m->unk < 0 && b < 256; b++)
+		if (m->byte_id[b] == NONE)
+			return true;
+	return false;
+}
+
 /* May documents be cut into words? A word's first character must be a token, else unknowns on both
- * sides of a cut could be one. */
+ * sides of a cut could be one; and two U+2581 may join where the character between them is dropped. */
 static bool
 can_cut(const struct symbols *m, const struct symbols_spec *spec)
 {
+	bool drops = drops_unknown(m);
+
 	if (m->prefix_len || m->suffix_len || m->whole_piece || m->direct[0x2581] == NONE)
 		return false;
 	for (size_t i = 0; i < spec->num_merges; i++) {
 		const struct bpe_token *left = &m->token[spec->merge[i].left];
 		const struct bpe_token *right = &m->token[spec->merge[i].right];
 
-		if (right->len >= 3 && !memcmp(right->bytes, WORD, 3) && !only_marks(left))
+		if (right->len >= 3 && !memcmp(right->bytes, WORD, 3) && (drops || !only_marks(left)))
 			return false;
 	}
 	return true;

@@ -119,13 +119,17 @@ refused()
 	part() { sed "s/\"$1\": [a-z]*,/\"$1\": {\"type\": \"$2\"},/;s/\"$1\": {\"type\": \"ByteLevel\"[^}]*}/\"$1\": {\"type\": \"$2\"}/" "$json/bytes" >t; }
 	part pre_tokenizer UnicodeScripts
 	refused "mtok: t: pre_tokenizer 'UnicodeScripts' is not supported" --tokenizer-model t
-	part normalizer StripAccents
-	refused "mtok: t: normalizer 'StripAccents' is not supported" --tokenizer-model t
+	part normalizer Nmt
+	refused "mtok: t: normalizer 'Nmt' is not supported" --tokenizer-model t
 	part decoder CTC
 	refused "mtok: t: decoder 'CTC' is not supported" --tokenizer-model t
-	sed 's/"type": "Sequence"/"type": "BertProcessing"/' "$json/bytes" >t
-	refused "mtok: t: post_processor 'BertProcessing' is not supported" --tokenizer-model t
+	sed 's/"type": "Sequence"/"type": "Pairs"/' "$json/bytes" >t
+	refused "mtok: t: post_processor 'Pairs' is not supported" --tokenizer-model t
 	mtok info --tokenizer-model t --tokenizer-hf-no-include-special-tokens
+	sed 's/"type": "Sequence"/"type": "BertProcessing", "cls": ["x", 999]/' "$json/bytes" >t
+	refused "mtok: t: post_processor 'BertProcessing': \"cls\" must be a token and its id" --tokenizer-model t
+	part pre_tokenizer 'FixedLength", "length": 0, "x": "'
+	refused "mtok: t: pre_tokenizer 'FixedLength': \"length\" 0 must be positive" --tokenizer-model t
 	sed 's/"type": "BPE"/"type": "WordPiece"/' "$json/bytes" >t
 	refused "mtok: t: model 'WordPiece' is not supported" --tokenizer-model t
 	cp "$json/unigram" t

@@ -36,7 +36,7 @@ TEXTS = [
     "a\u200db\u200cc 👩\u200d👩\u200d👧 🇯🇵", "x\u00a0y\u3000z\u2028w\u0085v", "$100 + 5% = <b> `code` ^~|",
     "foo_bar-baz.qux@example.com", "<s>bos</s><unk>", "<unk><unk> x<unk>", "<mask> [MASK]<mask>tail",
     "\u2581already \u2581\u2581marked", "zzzz\u0416\u4e02\U0001f600 unseen", "q\u4e02\u4e05q", "tab\tand\r\nline",
-    "a\u0300\u0316\u0315b", "\ufeffbom", "CamelCaseWord ABCdef", "¿Qué?¡No!", "a,b;c:d", "\u0e2a\u0e27\u0e31\u0e2a",
+    "a\u0300\u0316\u0315b", "\ufeffbom", "CamelCaseWord ABCdef", "¿Qué?¡No!", "a,b;c:d", "\u2581\u5df2\u2581the\u2581\u5df2", "\u0e2a\u0e27\u0e31\u0e2a",
 ]
 
 
@@ -79,13 +79,41 @@ def with_bytes(model, keep=lambda b: True):
     model["byte_fallback"] = True
 
 
+def with_double_mark(model):
+    """A BPE without an unknown token that joins two marks, also when what stood between them is dropped."""
+    model["unk_token"] = None
+    model["vocab"]["\u2581\u2581"] = len(model["vocab"])
+    model["merges"].insert(0, ["\u2581", "\u2581"])
+
+
+def without_letters(model):
+    """A byte-level BPE that lacks some bytes, and has no unknown token."""
+    model["unk_token"] = None
+    for letter in "vxzÃģ":
+        model["merges"] = [m for m in model["merges"] if letter not in "".join(m)]
+        model["vocab"] = {k: v for k, v in model["vocab"].items() if letter not in k}
+
+
 # Models made from the trained ones.
 MODELS = {
     "unigram-bytes": with_bytes,
     "unigram-some-bytes": lambda m: with_bytes(m, lambda b: b < 0xe0),
     "unigram-untyped": lambda m: m.pop("type"),
     "unigram-no-unk": lambda m: m.update(unk_id=None),
+    "bpe-gap": with_double_mark,
+    "bytes-gap": without_letters,
 }
+
+BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+
+
+def split(pattern, behavior="Isolated"):
+    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": behavior, "invert": False}
+
+
+def sequence(*steps):
+    return {"pre_tokenizer": {"type": "Sequence", "pretokenizers": list(steps)}}
+
 
 # Name, model, and the members that differ from the trained tokenizer.
 CASES = [
@@ -95,8 +123,21 @@ CASES = [
     ("unigram-some-bytes", "unigram-some-bytes", {}),
     ("unigram-untyped", "unigram-untyped", {}),
     ("unigram-no-unk", "unigram-no-unk", {}),
-    ("unigram-byte-level", "unigram", {"pre_tokenizer": {
-        "type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}}),
+    ("unigram-byte-level", "unigram", {"pre_tokenizer": dict(BYTE_LEVEL, add_prefix_space=True)}),
+    ("gap", "bpe-gap", {"pre_tokenizer": None}),
+    ("gap-words", "bpe-gap", {}),
+    ("gap-bytes", "bytes-gap", {}),
+    ("falcon", "bytes", sequence({"type": "Punctuation", "behavior": "Contiguous"}, BYTE_LEVEL,
+                                 {"type": "Digits", "individual_digits": False}, split("[0-9][0-9][0-9]"))),
+    ("bloom", "bytes", sequence(split(" ?[^(\\s|[.,!?…。，、।۔،])]+"), dict(BYTE_LEVEL, use_regex=False))),
+    ("punctuation", "bpe", {"pre_tokenizer": {"type": "Punctuation", "behavior": "Isolated"}}),
+    ("punctuation-next", "bpe", {"pre_tokenizer": {"type": "Punctuation", "behavior": "MergedWithNext"}}),
+    ("whitespace", "bpe", {"pre_tokenizer": {"type": "Whitespace"}, "normalizer": {"type": "StripAccents"}}),
+    ("whitespace-split", "bpe", {"pre_tokenizer": {"type": "WhitespaceSplit"}}),
+    ("fixed-length", "bpe", {"pre_tokenizer": {"type": "FixedLength", "length": 3}}),
+    ("roberta", "bytes", {"post_processor": {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 1],
+                                             "trim_offsets": True, "add_prefix_space": False}}),
+    ("bert", "bpe", {"post_processor": {"type": "BertProcessing", "sep": ["</s>", 2], "cls": ["<s>", 1]}}),
 ]
 
 

@@ -133,8 +133,11 @@ test_patterns(void)
 	matches("[[:space:]x]+", "a x\xe1\xa0\x8e", "a[ x]\xe1\xa0\x8e");
 	matches("(?i:'s)", "it'S", "it['S]");
 	refused_pattern("a{1,3}+", "interval");
-	refused_pattern("[a[b]]", "set inside a set");
-	refused_pattern("[a-z&&b]", "set inside a set");
+	matches(" ?[^(\\s|[.,]x)]+", "ab, (c|d x.e", "[ab], ([c]|[d] x.[e]");
+	refused_pattern("[a[^b]]", "set inside a set");
+	refused_pattern("[a-[b]]", "set inside a set");
+	refused_pattern("[[b]-z]", "set inside a set");
+	refused_pattern("[a-z&&b]", "intersection");
 	refused_pattern("\\h", "'\\h' is not supported");
 	refused_pattern("(", "missing closing parenthesis");
 	refused_pattern("a\\", "backslash");
@@ -299,8 +302,10 @@ test_splits(void)
 	pieces("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\"},{\"type\":\"ByteLevel\"}]}", "a1",
 	    " a| 1");
 	pieces("{\"type\":\"UnicodeScripts\"}", "a", "pre_tokenizer 'UnicodeScripts' is not supported");
-	pieces("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":\"Digits\"}]}", "a",
-	    "pre_tokenizer 'Digits': after ByteLevel is not supported");
+	pieces("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":\"Digits\"}]}",
+	    "a1 \xc2\xb2", "\xc4\xa0" "a|1|\xc4\xa0\xc3\x82|\xc2\xb2");
+	pieces("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":\"ByteLevel\"}]}", "a",
+	    "pre_tokenizer 'ByteLevel': after another ByteLevel is not supported");
 	pieces(SPLIT(DASH, "Sideways", "false"), "a", "pre_tokenizer 'Split': behavior 'Sideways' is not supported");
 }
 

@@ -1,0 +1,40 @@
+/*
+ * unicode_sets.c - sets of code points as huggingface/tokenizers has them
+ *
+ * Its components were built with tables of different Unicode versions, hence sets and not classes.
+ */
+#include "lib/token/unicode_sets.h"
+#include "lib/token/unicode_sets_table.h"
+
+#include <stddef.h>
+
+#define ROWS(table) { table, sizeof table / sizeof *table }
+
+static const struct {
+	const struct unicode_range *row;
+	size_t rows;
+} sets[UNICODE_SETS] = {
+	[UNICODE_NUMERIC] = ROWS(unicode_numeric),
+	[UNICODE_PUNCTUATION] = ROWS(unicode_punctuation),
+	[UNICODE_WORD] = ROWS(unicode_word),
+	[UNICODE_ACCENT] = ROWS(unicode_accent),
+	[UNICODE_WHITE] = ROWS(unicode_white),
+};
+
+/* Halves the rows until one is left. */
+bool
+unicode_in(enum unicode_set set, uint32_t cp)
+{
+	const struct unicode_range *row = sets[set].row;
+	size_t low = 0, high = sets[set].rows;
+
+	while (high - low > 1) {
+		size_t middle = low + (high - low) / 2;
+
+		if (row[middle].first <= cp)
+			low = middle;
+		else
+			high = middle;
+	}
+	return cp >= row[low].first && cp <= row[low].last;
+}
