@@ -149,7 +149,8 @@ open_tokenizers(struct encode *x, struct err *e)
 	if (!x->tokenizer[n++])
 		return -1;
 	for (int i = 0; i < c->compare.count; i++) {
-		struct tokenizer_spec spec = { .model = c->compare.item[i], .special_as_text = c->tokenizer.special_as_text };
+		struct tokenizer_spec spec = { .model = c->compare.item[i], .unigram_ties = c->tokenizer.unigram_ties,
+			.special_as_text = c->tokenizer.special_as_text };
 
 		x->tokenizer[n] = tokenizer_open(&spec, e);
 		if (!x->tokenizer[n++])

@@ -49,6 +49,7 @@ add_tokenizer(const struct tokenizer_spec *s, struct str *out)
 
 	add_switch(out, "special-as-text", s->special_as_text);
 	add_switch(out, "tokenizer-hf-no-include-special-tokens", s->hf_no_include_special_tokens);
+	add_option(out, "unigram-ties", unigram_ties_names[s->unigram_ties]);
 	add_option(out, "tiktoken-pattern", s->tiktoken_pattern);
 	snprintf(number, sizeof number, "%" PRId64, s->tiktoken_num_special_tokens);
 	add_option(out, "tiktoken-num-special-tokens", number);

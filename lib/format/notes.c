@@ -65,11 +65,12 @@ read_files(const struct json_value *v, struct notes *n)
 static int
 read_tokenizer(const struct json_value *v, struct notes *n, struct err *e)
 {
-	const char *type, *hash, *end;
+	const char *type, *hash, *ties, *end;
 	uint64_t sum;
 
 	if (json_string(v, "type", NULL, &type, e) < 0 ||
 	    json_string(v, "hash", NULL, &hash, e) < 0 ||
+	    json_string(v, "unigram_ties", NULL, &ties, e) < 0 ||
 	    json_int(v, "vocab_size", NOTES_UNKNOWN, &n->vocab_size, e) < 0)
 		return -1;
 	if (!type || !hash)
@@ -79,6 +80,7 @@ read_tokenizer(const struct json_value *v, struct notes *n, struct err *e)
 		return err_set(e, "the tokenizer's hash '%.40s' is not 16 hexadecimal digits", hash);
 	n->type = mem_pool_strndup(&n->pool, type, strlen(type));
 	memcpy(n->hash, hash, sizeof n->hash);
+	n->unigram_ties = ties ? mem_pool_strndup(&n->pool, ties, strlen(ties)) : NULL;
 	read_files(v, n);
 	return 0;
 }
@@ -133,6 +135,9 @@ notes_merge(struct notes *into, const struct notes *other)
 		into->hash[0] = '\0';
 		into->num_files = 0;
 	}
+	if (!into->type || !into->unigram_ties || !other->unigram_ties ||
+	    strcmp(into->unigram_ties, other->unigram_ties) != 0)
+		into->unigram_ties = NULL;
 	if (!into->type || into->vocab_size != other->vocab_size)
 		into->vocab_size = NOTES_UNKNOWN;
 	if (into->append_eod != other->append_eod)
@@ -179,7 +184,12 @@ add_tokenizer(const struct notes *n, struct str *out)
 		str_adds(out, i ? ", " : "");
 		str_add_json(out, n->file[i], strlen(n->file[i]));
 	}
-	str_adds(out, "]\n  },\n");
+	str_adds(out, "]");
+	if (n->unigram_ties) {
+		str_adds(out, ",\n    \"unigram_ties\": ");
+		str_add_json(out, n->unigram_ties, strlen(n->unigram_ties));
+	}
+	str_adds(out, "\n  },\n");
 }
 
 /* Indented by 2, as members of the one object of the file. */

@@ -3,7 +3,8 @@
  *
  * Written beside a dataset by mtok and by those verbs of mshard that make one. A dataset is complete
  * without; what the notes are for is to tell whether two datasets, or a dataset and a tokenizer,
- * belong together. "tokenizer" is {"type", "hash", "vocab_size", "files"}; the hash is the 16
+ * belong together. "tokenizer" is {"type", "hash", "vocab_size", "files"} and, where ids depend
+ * on it, "unigram_ties"; the hash is the 16
  * hexadecimal digits of tokenizer_hash, and equal hashes mean equal ids.
  */
 #ifndef FORMAT_NOTES_H
@@ -24,6 +25,7 @@ struct notes {
 	const char *type;               /* Megatron-LM's name of the tokenizer; NULL: not known */
 	char hash[17];                  /* "" when type is NULL */
 	int64_t vocab_size;
+	const char *unigram_ties;       /* of a unigram model of SentencePiece; NULL: not known, or there is none */
 	const char **file;              /* what the tokenizer was read from */
 	int num_files;
 	int64_t append_eod, special_as_text;    /* 0, 1 or NOTES_UNKNOWN */

@@ -25,6 +25,9 @@
 	TOKENIZER_FILE_OPTS, \
 	{ .name = "vocab-size", .type = OPT_INT, TOKENIZER_AT(vocab_size), .min = 1, .max = 2147483647, \
 	  .help = "number of ids of a NullTokenizer, whose texts are ids already, or of a TikTokenizer's JSON list" }, \
+	{ .name = "unigram-ties", .type = OPT_CHOICE, TOKENIZER_AT(unigram_ties), .choices = unigram_ties_names, .def = "0.2.2", \
+	  .help = "SentencePiece unigram models: of two equally likely cuts take that of the library's version 0.2.2 " \
+	      "and later, or of 0.2.1 and before" }, \
 	{ .name = "special-as-text", .type = OPT_FLAG, TOKENIZER_AT(special_as_text), \
 	  .help = "take special strings such as <|endoftext|> inside the text as ordinary text" }, \
 	{ .name = "tokenizer-hf-no-include-special-tokens", .type = OPT_FLAG, TOKENIZER_AT(hf_no_include_special_tokens), \

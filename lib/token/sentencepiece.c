@@ -23,15 +23,20 @@ sentencepiece_detect(const struct tokenizer_spec *spec, const unsigned char *hea
 
 /* Checks the first byte, so that the reason is clear for other files. The bytes are the model's. */
 static int
-load(struct tokenizer *t, const char *path, char *bytes, size_t len, struct err *e)
+load(struct tokenizer *t, const struct tokenizer_spec *spec, char *bytes, size_t len, struct err *e)
 {
+	enum unigram_ties ties = (enum unigram_ties)spec->unigram_ties;
+
 	if (len == 0 || bytes[0] != PROTOBUF_FIRST_BYTE) {
 		free(bytes);
 		return err_set(
-		    e, "%s: not a SentencePiece model: it does not begin with byte 0x0a", path);
+		    e, "%s: not a SentencePiece model: it does not begin with byte 0x0a", spec->model);
 	}
-	t->impl = spm_new(bytes, len, path, e);
-	return t->impl ? 0 : -1;
+	t->impl = spm_new(bytes, len, ties, spec->model, e);
+	if (!t->impl)
+		return -1;
+	t->unigram_ties = spm_is_unigram(t->impl) ? unigram_ties_names[ties] : NULL;
+	return 0;
 }
 
 /* The model keeps the whole file in memory: its texts are not copied. */
@@ -44,7 +49,7 @@ sentencepiece_open(struct tokenizer *t, const struct tokenizer_spec *spec, struc
 	if (!spec->model)
 		return err_set(e, "%s needs --tokenizer-model", t->type);
 	if (tokenizer_read_file(t, spec->model, &bytes, &len, e) < 0 ||
-	    load(t, spec->model, bytes, len, e) < 0)
+	    load(t, spec, bytes, len, e) < 0)
 		return -1;
 	t->vocab_size = spm_size(t->impl);
 	for (int i = 0; i < TOKENIZER_SPECIALS; i++)

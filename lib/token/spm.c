@@ -79,7 +79,7 @@ check_vocabulary(struct spm *m, const char *name, struct err *e)
 
 /* The path stands in front of the normaliser's reasons too. */
 static int
-load(struct spm *m, size_t len, const char *name, struct err *e)
+load(struct spm *m, size_t len, enum unigram_ties ties, const char *name, struct err *e)
 {
 	struct spmodel *s = &m->model;
 	struct err why;
@@ -93,19 +93,19 @@ load(struct spm *m, size_t len, const char *name, struct err *e)
 	if (s->model == SP_BPE || s->model == SP_CHAR)
 		spmbpe_init(&m->bpe, s);
 	else
-		spmuni_init(&m->uni, s, &m->unknown);
+		spmuni_init(&m->uni, s, ties, &m->unknown);
 	m->cut.never = m->bpe.ambiguous;
 	return 0;
 }
 
 /* NULL with a reason. */
 struct spm *
-spm_new(char *bytes, size_t len, const char *name, struct err *e)
+spm_new(char *bytes, size_t len, enum unigram_ties ties, const char *name, struct err *e)
 {
 	struct spm *m = mem_zalloc(1, sizeof *m);
 
 	m->bytes = bytes;
-	if (load(m, len, name, e) < 0) {
+	if (load(m, len, ties, name, e) < 0) {
 		spm_free(m);
 		return NULL;
 	}
@@ -134,6 +134,13 @@ int
 spm_size(const struct spm *m)
 {
 	return m->model.count;
+}
+
+/* Word models search no path. */
+bool
+spm_is_unigram(const struct spm *m)
+{
+	return m->model.model == SP_UNIGRAM;
 }
 
 /* By the texts that the trainer's settings give them. */

@@ -2,10 +2,10 @@
  * spm.h - SentencePiece models: text to ids as libsentencepiece does it, and back
  *
  * All four kinds of model: unigram, BPE, word, char. Ids are those of libsentencepiece 0.1.97 for
- * every text, with one exception: where a word, or a character of a BPE or char model, is spelled
- * like a control piece, the library fails and it is unknown here. A loaded model is read-only and
- * shared by threads; a struct spm_worker is one thread's scratch. Lengths are passed everywhere, so
- * texts may hold NULs.
+ * every text, and with the newer rule of ties those of 0.2.3, with one exception: where a word, or a
+ * character of a BPE or char model, is spelled like a control piece, the library fails and it is
+ * unknown here. A loaded model is read-only and shared by threads; a struct spm_worker is one
+ * thread's scratch. Lengths are passed everywhere, so texts may hold NULs.
  */
 #ifndef TOKEN_SPM_H
 #define TOKEN_SPM_H
@@ -21,9 +21,10 @@ struct spm;
 struct spm_worker;
 
 /* The bytes are the model's from now on, also after a failure; name is for messages. */
-struct spm *spm_new(char *bytes, size_t len, const char *name, struct err *e);
+struct spm *spm_new(char *bytes, size_t len, enum unigram_ties ties, const char *name, struct err *e);
 void    spm_free(struct spm *m);
 int     spm_size(const struct spm *m);
+bool    spm_is_unigram(const struct spm *m);    /* ties matter */
 int     spm_special(const struct spm *m, enum tokenizer_special which); /* -1: the model has none */
 struct tokenizer_piece spm_piece(const struct spm *m, int id);          /* 0 <= id < size */
 

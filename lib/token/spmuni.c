@@ -15,6 +15,7 @@
 enum { UNKNOWN = -1, USER_PIECE = 1 << 30 };
 
 #define UNK_PENALTY 10.0f
+#define SCORE_RESET 100000.0f           /* of a running score, from 0.2.2 on */
 
 /* The best path to a place; runner_up is kept when the margin is asked for. */
 struct spm_place {
@@ -56,7 +57,7 @@ set_scores(struct spmuni *u, const struct spm_unknown *unknown)
 		const struct sp_piece *p = &m->piece[i];
 
 		u->score[i] = p->score;
-		u->user_score[i] = (float)p->len * max - 0.1;
+		u->user_score[i] = u->floats ? (double)(float)(0.1 * ((double)p->len - 1)) : (float)p->len * max - 0.1;
 		u->largest = fmaxf(u->largest, fabsf(p->score));
 	}
 	set_unknown_scores(u, unknown);
@@ -95,6 +96,8 @@ add_piece(struct spmuni *u, int id)
 		}
 		at = trie_add(&u->trie, at, symbol);
 	}
+	if (u->symbols[id] > u->longest)
+		u->longest = u->symbols[id];
 	u->trie.node[at].value = id | (p->type == SP_USER_DEFINED ? USER_PIECE : 0);
 	u->trie.node[at].score = p->score;
 }
@@ -116,13 +119,15 @@ fill_trie(struct spmuni *u, uint32_t nodes)
 
 /* Bytes that begin a character bound the number of nodes; usually half of them is enough. */
 void
-spmuni_init(struct spmuni *u, const struct spmodel *m, const struct spm_unknown *unknown)
+spmuni_init(struct spmuni *u, const struct spmodel *m, enum unigram_ties ties,
+    const struct spm_unknown *unknown)
 {
 	size_t count = (size_t)m->count;
 	uint32_t characters = 0;
 
 	memset(u, 0, sizeof *u);
 	u->model = m;
+	u->floats = ties == UNIGRAM_TIES_0_2_2;
 	code_map_init(&u->symbol);
 	u->score = mem_zalloc(count + 1, sizeof *u->score);
 	u->user_score = mem_alloc(count, sizeof *u->user_score);
@@ -173,20 +178,37 @@ spmuni_worker_trim(struct spmuni_worker *w, size_t most)
 
 /* --- searching --- */
 
+/* What a search does not ask at each candidate. */
+struct mode {
+	bool margins;                   /* runners-up are wanted */
+	bool floats;                    /* the rule from 0.2.2 on */
+};
+
 /* A candidate for a place. Not a number, which nothing can become, would be lost. Which is the greater
  * cannot be foretold, so there is no branch. */
 static inline void
-offer(struct spm_place *x, double candidate, int32_t id, bool margins)
+offer(struct spm_place *x, double sum, int32_t id, struct mode mode)
 {
-	double best = x->best, second = x->runner_up;
+	double candidate = mode.floats ? (double)(float)sum : sum, best = x->best, second = x->runner_up;
 	bool greater = candidate > best;
 
-	if (margins) {
+	if (mode.margins) {
 		second = candidate > second ? candidate : second;
 		x->runner_up = second < best ? second : best;
 	}
 	x->best = (double)(float)(greater ? candidate : best);
 	x->id ^= (x->id ^ id) & -(int32_t)greater;
+}
+
+/* Lowers the scores of a place and of those that a piece from before it can end at; a sum of two floats
+ * is rounded to a float once. */
+static void
+lower_scores(const struct spmuni *u, struct spm_place *place, size_t n)
+{
+	double by = place[0].best;
+
+	for (size_t k = 0; k <= n && k <= u->longest; k++)
+		place[k].best = (double)(float)(place[k].best - by);
 }
 
 /*
@@ -195,7 +217,7 @@ offer(struct spm_place *x, double candidate, int32_t id, bool margins)
  * Returns whether a user-defined piece was among the candidates.
  */
 static inline bool
-search(const struct spmuni *u, const struct spmuni_worker *w, size_t n, float score, bool margins)
+search(const struct spmuni *u, const struct spmuni_worker *w, size_t n, float score, struct mode mode)
 {
 	struct spm_place *place = w->place;
 	const uint32_t *symbol = w->symbol;
@@ -206,20 +228,23 @@ search(const struct spmuni *u, const struct spmuni_worker *w, size_t n, float sc
 	for (size_t i = 1; i <= n; i++)
 		place[i] = (struct spm_place){ -INFINITY, -INFINITY, UNKNOWN };
 	for (size_t i = 0; i < n; i++) {
-		double here = place[i].best;
 		uint32_t at = u->first[symbol[i]];
+		double here;
 
+		if (mode.floats && fabs(place[i].best) > SCORE_RESET)
+			lower_scores(u, &place[i], n - i);
+		here = place[i].best;
 		if (node[at].value < 0)
-			offer(&place[i + 1], (double)(u->unk_score + (float)here), UNKNOWN, margins);
+			offer(&place[i + 1], (double)(u->unk_score + (float)here), UNKNOWN, mode);
 		for (size_t k = i + 1; at != TRIE_NONE; k++) {
 			const struct trie_node *x = &node[at];
 
 			if (x->value >= USER_PIECE) {
 				user = true;
 				offer(&place[k], here + u->user_score[x->value - USER_PIECE],
-				    x->value - USER_PIECE, margins);
+				    x->value - USER_PIECE, mode);
 			} else {
-				offer(&place[k], here + (double)x->score, x->value, margins);
+				offer(&place[k], here + (double)x->score, x->value, mode);
 			}
 			at = k < n ? trie_child(&u->trie, at, symbol[k]) : TRIE_NONE;
 		}
@@ -289,7 +314,10 @@ spmuni_encode(const struct spmuni *u, struct spmuni_worker *w, const struct spm_
 {
 	size_t n = read_symbols(u, w, p, len);
 
-	search(u, w, n, w->score, false);
+	if (u->floats)
+		search(u, w, n, w->score, (struct mode){ .floats = true });
+	else
+		search(u, w, n, w->score, (struct mode){ 0 });
 	w->score = (float)w->place[n].best;
 	add_path(u, w, n, unknown, p, out, NULL);
 }
@@ -299,6 +327,7 @@ spmuni_encode(const struct spmuni *u, struct spmuni_worker *w, const struct spm_
  * largest sum M on the way, whatever the score it starts from. So a lead of more than 2 n units was
  * one in exact arithmetic, seen from score 0, and is one from the true score: a unit is at most M /
  * 2^23, hence lead > n M / 2^22, and M is below the score's magnitude plus n times the largest score.
+ * Where that reaches the score at which the newer rule sets it back, the path is searched as well.
  */
 float
 spmuni_encode_first(const struct spmuni *u, struct spmuni_worker *w,
@@ -306,12 +335,15 @@ spmuni_encode_first(const struct spmuni *u, struct spmuni_worker *w,
 {
 	size_t n = read_symbols(u, w, p, len);
 	double margin = INFINITY, bound;
-	bool user = search(u, w, n, 0, true);
+	bool user = u->floats ? search(u, w, n, 0, (struct mode){ .margins = true, .floats = true })
+	    : search(u, w, n, 0, (struct mode){ .margins = true });
 	bool all = add_path(u, w, n, unknown, p, out, &margin);
 
 	if (user || !all)
 		return -1;
 	bound = margin * 4194304 / (double)n - (double)n * (double)u->largest;
+	if (u->floats)
+		bound = fmin(bound, SCORE_RESET - (double)n * (double)u->largest);
 	return bound > FLT_MAX ? FLT_MAX : (float)bound;
 }
 

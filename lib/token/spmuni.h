@@ -1,11 +1,13 @@
 /*
  * spmuni.h - the best path of SentencePiece's unigram models, bit for bit
  *
- * The best score of every place is a float; candidates are added up and compared as doubles, the one
- * for an unknown character as float. A candidate replaces another only when it is greater, and they
+ * The best score of every place is a float. Up to version 0.2.1 of the library candidates are added up
+ * and compared as doubles, the one for an unknown character as float; from 0.2.2 on all of them as
+ * floats, user-defined pieces have other scores, and a running score beyond 100,000 is set back to 0,
+ * with those of the places ahead lowered by as much. A candidate replaces another only when it is greater, and they
  * come by start, then by length. The running score of the whole text decides near ties, so a unit's
  * result depends on what stands before it; with a bound for the score up to which it does not, it
- * may be kept. Source: google/sentencepiece src/unigram_model.cc (EncodeOptimized), version 0.1.97.
+ * may be kept. Source: google/sentencepiece src/unigram_model.cc (EncodeOptimized), versions 0.1.97 and 0.2.3.
  */
 #ifndef TOKEN_SPMUNI_H
 #define TOKEN_SPMUNI_H
@@ -26,6 +28,8 @@ struct spmuni {
 	float *score;                   /* of an id that is not user-defined; 0 behind the last */
 	double *user_score;             /* of one that is */
 	uint32_t *symbols, *bytes;      /* of a piece, in normalised text */
+	uint32_t longest;               /* symbols of the longest */
+	bool floats;                    /* the rule from 0.2.2 on */
 	float unk_score, largest;       /* largest: of the absolute scores */
 };
 
@@ -37,7 +41,8 @@ struct spmuni_worker {
 	float score;                    /* of the text so far; 0 at its beginning */
 };
 
-void spmuni_init(struct spmuni *u, const struct spmodel *m, const struct spm_unknown *unknown);
+void spmuni_init(struct spmuni *u, const struct spmodel *m, enum unigram_ties ties,
+    const struct spm_unknown *unknown);
 void spmuni_release(struct spmuni *u);
 void spmuni_worker_release(struct spmuni_worker *w);
 void spmuni_worker_trim(struct spmuni_worker *w, size_t most);  /* drops what grew beyond */

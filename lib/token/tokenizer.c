@@ -25,6 +25,8 @@ static const struct tokenizer_kind *const kinds[] = {
 	&tokenizer_null,
 };
 
+const char *const unigram_ties_names[] = { [UNIGRAM_TIES_0_2_2] = "0.2.2", [UNIGRAM_TIES_0_2_1] = "0.2.1", NULL };
+
 enum { NUM_KINDS = sizeof kinds / sizeof *kinds, HEAD_BYTES = 64 };
 
 /* Doubles, so that appending one by one is linear. */
@@ -217,6 +219,13 @@ bool
 tokenizer_adds_bos(const struct tokenizer *t)
 {
 	return t->adds_bos;
+}
+
+/* The kind sets it. */
+const char *
+tokenizer_unigram_ties(const struct tokenizer *t)
+{
+	return t->unigram_ties;
 }
 
 /* One line for each part of the files that has no effect here. */

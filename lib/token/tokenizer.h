@@ -19,12 +19,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Which of two equally likely cuts a SentencePiece unigram model takes: the rule of the library's
+ * versions from 0.2.2 on, or of those up to 0.2.1. */
+enum unigram_ties { UNIGRAM_TIES_0_2_2, UNIGRAM_TIES_0_2_1 };
+extern const char *const unigram_ties_names[];  /* for options; ended by NULL */
+
 /* What to open. Unused members are NULL or 0. */
 struct tokenizer_spec {
 	const char *type;               /* Megatron-LM's name; NULL: told by the files given and their content */
 	const char *model;              /* SentencePiece .model, tokenizer.json or its directory, rank file */
 	const char *vocab, *merges;     /* GPT-2's vocab.json and merges.txt */
 	int64_t vocab_size;             /* NullTokenizer and the JSON list of TikTokenizer: ids are below this */
+	int unigram_ties;               /* an enum unigram_ties */
 	bool special_as_text;           /* special strings inside the text are ordinary text */
 	bool hf_no_include_special_tokens;      /* tokenizer.json: without the ids of its template */
 	const char *tiktoken_pattern;   /* rank files: how text is cut; NULL: as is known of the file */
@@ -64,6 +70,8 @@ int64_t     tokenizer_special(const struct tokenizer *t, enum tokenizer_special 
 const char *tokenizer_special_name(enum tokenizer_special which);               /* "unk", "bos", "eos", "pad" */
 const char *tokenizer_hash(const struct tokenizer *t);          /* XXH3-64 of the files, one after the other: hash_text */
 bool        tokenizer_adds_bos(const struct tokenizer *t);      /* encoding puts bos in front by itself */
+/* The rule that ids depend on, by its name; NULL where there is no unigram model of SentencePiece. */
+const char *tokenizer_unigram_ties(const struct tokenizer *t);
 /* Appends what of the files is ignored, a line each. */
 void        tokenizer_notes(const struct tokenizer *t, struct str *out);
 int         tokenizer_num_files(const struct tokenizer *t);

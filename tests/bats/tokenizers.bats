@@ -214,3 +214,20 @@ refused()
 	run mtok --version
 	[[ $output =~ PCRE2\ [0-9.]+,\ utf8proc\ [0-9.]+\ \(Unicode\ [0-9.]+\) ]]
 }
+
+@test "--unigram-ties: the rule is in the side file and in the state of --resume" {
+	for i in $(seq 300); do
+		printf '{"text": "ab abc a|| || | bcd cd d%d || |||"}\n' "$i"
+	done >docs.jsonl
+	mtok train -q -o t.model --model-type unigram --vocab-size 40 --soft-vocab-limit docs.jsonl
+	mtok -q -o new --tokenizer-model t.model --input docs.jsonl
+	mtok -q -o old --tokenizer-model t.model --unigram-ties 0.2.1 --input docs.jsonl
+	grep -qx '    "unigram_ties": "0.2.2"' new_text_document.json
+	grep -qx '    "unigram_ties": "0.2.1"' old_text_document.json
+	mshard cat -q -o both new_text_document new_text_document
+	grep -q '"unigram_ties": "0.2.2"' both.json
+	# of a tokenizer without such a rule there is no word of it
+	mtok -q -o bytes --tokenizer-model "$json/bytes" --input docs.jsonl
+	run grep unigram_ties bytes_text_document.json
+	[ "$status" = 1 ]
+}

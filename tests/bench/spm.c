@@ -137,7 +137,7 @@ main(int argc, char **argv)
 	while (documents < c.count && (double)c.start[documents] < most)
 		documents++;
 	o = oracle_new(model, len);
-	m = spm_new(model, len, argv[1], &e);
+	m = spm_new(model, len, UNIGRAM_TIES_0_2_1, argv[1], &e);
 	if (!o || !m)
 		return fprintf(stderr, "%s\n", m ? "the library refuses the model" : e.msg), 1;
 	ours = time_ours(m, &c);

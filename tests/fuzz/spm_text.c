@@ -50,7 +50,7 @@ train(struct pair *p, const struct spm_setting settings[SETTINGS])
 	}
 	len = model.len;
 	p->theirs = oracle_new(model.buf, len);
-	p->ours = spm_new(str_detach(&model), len, "fuzz", &e);
+	p->ours = spm_new(str_detach(&model), len, UNIGRAM_TIES_0_2_1, "fuzz", &e);
 	if (!p->theirs || !p->ours)
 		abort();
 	p->w = spm_worker_new(p->ours);

@@ -57,7 +57,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	input_small_pages();
 	find_pieces(data, size);
 	memcpy(copy, data, size);
-	m = spm_new(copy, size, "fuzz", &e);
+	m = spm_new(copy, size, UNIGRAM_TIES_0_2_1, "fuzz", &e);
 	if (m) {
 		use(m, text, sizeof text - 1);
 		use(m, (const char *)data, size < TEXT_MAX ? size : TEXT_MAX);

@@ -15,6 +15,7 @@ options()
 	case $1 in
 	gpt2) echo "--vocab-file $files/gpt2-vocab.json --merge-file $files/gpt2-merges.txt" ;;
 	gpt2.ordinary) echo "$(options gpt2) --special-as-text" ;;
+	spm-uni-8k) echo "--tokenizer-model $files/$1.model --unigram-ties 0.2.1" ;;
 	spm-*) echo "--tokenizer-model $files/$1.model" ;;
 	cl100k) echo "--tokenizer-model $files/cl100k_base.tiktoken" ;;
 	l3style.tiktoken)
@@ -74,6 +75,19 @@ same_ids()
 @test "gpt2: bytes" { same_bytes gpt2; }
 @test "gpt2.ordinary: bytes" { same_bytes gpt2.ordinary; }
 @test "spm-uni-8k: bytes" { same_bytes spm-uni-8k; }
+@test "spm-uni-8k by the newer rule of ties: ids" {
+	local n=0
+	while IFS=$'\t' read -r name _ count want; do
+		case $name in spm-uni-8k.spm023.*) ;; *) continue ;; esac
+		for w in 1 2; do
+			mtok -q --force -o out --workers $w --tokenizer-model "$files/spm-uni-8k.model" --input "$GOLDEN/corpus/${name##*.}.jsonl"
+			got=$(perl -e 'local $/; print pack "V*", unpack "v*", <STDIN>' <out_text_document.bin | sha256sum | cut -d' ' -f1)
+			[ "$got" = "$want" ] || { echo "$name, $w workers"; return 1; }
+		done
+		n=$((n + 1))
+	done <"$tok/sums.spm023.tsv"
+	[ "$n" = 6 ]
+}
 @test "spm-bpe-8k: bytes" { same_bytes spm-bpe-8k; }
 @test "spm-bpe-span-3k: bytes" { same_bytes spm-bpe-span-3k; }
 @test "cl100k: bytes" { same_bytes cl100k; }

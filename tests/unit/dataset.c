@@ -344,7 +344,11 @@ test_notes(void)
 	CHECK_STR(out.buf, "  \"tokenizer\": {\n    \"type\": \"A\",\n    \"hash\": \"0123456789abcdef\",\n"
 	    "    \"vocab_size\": 9,\n    \"files\": [\"x\", \"y\"]\n  },\n  \"append_eod\": true,\n"
 	    "  \"eod_id\": -1,\n  \"special_as_text\": null,\n");
+	n.unigram_ties = m.unigram_ties = "0.2.2";
+	notes_merge(&n, &n);
+	CHECK_STR(n.unigram_ties, "0.2.2");
 	notes_merge(&n, &m);
+	CHECK(!n.unigram_ties);
 	CHECK(!n.type && n.vocab_size == NOTES_UNKNOWN && n.append_eod == NOTES_UNKNOWN && n.eod_id == NOTES_UNKNOWN);
 	notes_release(&n);
 	notes_release(&m);
