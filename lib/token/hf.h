@@ -45,6 +45,8 @@ struct hf_reading {
 	const struct tokenizer_spec *spec;
 	const struct json_value *model, *vocab, *added;
 	struct json_value list;         /* a Unigram vocabulary as an object: vocab points to it */
+	struct json_value joined;       /* added tokens of the file and of the configs: added points to it */
+	struct json *extra;             /* those of the configs */
 	double *score;                  /* its scores, by id; else NULL */
 	struct pool *pool;              /* of two threads */
 	struct names names;             /* model and added tokens */
@@ -55,6 +57,9 @@ struct hf_reading {
 	size_t num_merges;
 };
 
+/* Puts the tokens that only the configs in dir name behind the file's added tokens; the model's
+ * vocabulary must be known. */
+int hf_config_tokens(struct hf_reading *r, struct tokenizer *t, const char *dir, struct err *e);
 /* A member that is a list, empty when it is missing or null. */
 int hf_list(const struct json_value *root, const char *key, const struct json_value **out, struct err *e);
 /* The sets of added tokens; names, texts and vocabulary must be there. */

@@ -475,7 +475,8 @@ add_notes(struct tokenizer *t, const struct json_value *root)
 
 /* Everything but the ids of the special tokens. */
 static int
-read_parts(struct hf_reading *r, const struct json_value *root, struct err *e)
+read_parts(struct hf_reading *r, struct tokenizer *t, const struct json_value *root, const char *dir,
+    struct err *e)
 {
 	struct hf *h = r->hf;
 	const struct hf_model *model;
@@ -483,7 +484,8 @@ read_parts(struct hf_reading *r, const struct json_value *root, struct err *e)
 	if (normalizer_parse(&h->normalizer, json_get(root, "normalizer"), e) < 0 ||
 	    splitter_parse(&h->splitter, json_get(root, "pre_tokenizer"), e) < 0 ||
 	    decoder_parse(&h->decoder, json_get(root, "decoder"), e) < 0 ||
-	    !(model = find_model(r, root, e)) || measure(r, e) < 0 || read_vocab(r, e) < 0 ||
+	    !(model = find_model(r, root, e)) || (dir && hf_config_tokens(r, t, dir, e) < 0) ||
+	    measure(r, e) < 0 || read_vocab(r, e) < 0 ||
 	    model->read(r, e) < 0 || hf_added(r, e) < 0)
 		return -1;
 	h->check_text = h->normalizer.count || h->splitter.count || !h->bpe;
@@ -502,7 +504,7 @@ hf_plan(struct tokenizer *t, const struct tokenizer_spec *spec, const struct jso
 	alphabet_init(&r.hf->alphabet);
 	if (root->type != JSON_OBJECT)
 		err_set(e, "not an object");
-	else if (read_parts(&r, root, e) == 0) {
+	else if (read_parts(&r, t, root, dir, e) == 0) {
 		t->vocab_size = r.size;
 		add_notes(t, root);
 		rc = hf_special(t, &r.names, root, dir, e);
@@ -514,5 +516,7 @@ hf_plan(struct tokenizer *t, const struct tokenizer_spec *spec, const struct jso
 	free(r.merge);
 	free(r.score);
 	free(r.list.item);
+	free(r.joined.item);
+	json_free(r.extra);
 	return rc;
 }

@@ -9,10 +9,12 @@
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
+#include "lib/token/directory.h"
 #include "lib/token/form.h"
 #include "lib/token/impl.h"
 #include "lib/token/regex.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +70,9 @@ read_head(const struct tokenizer_spec *spec, unsigned char *head, size_t *n, str
 	if (!spec->model || io_is_dir(spec->model))
 		return 0;
 	f = fopen(spec->model, "rb");
+	if (!f && errno == ENOENT && directory_is_hub_name(spec->model))
+		return err_set(e, "cannot open '%s': there is no such file or directory; nothing is downloaded from a hub: "
+		    "give a directory with its tokenizer.json", spec->model);
 	if (!f)
 		return err_sys(e, "open", spec->model);
 	*n = fread(head, 1, HEAD_BYTES, f);
@@ -129,10 +134,17 @@ struct tokenizer *
 tokenizer_open(const struct tokenizer_spec *spec, struct err *e)
 {
 	struct tokenizer *t = mem_zalloc(1, sizeof *t);
+	struct mem_pool paths = { 0 };
+	struct tokenizer_spec found = directory_spec(spec, &paths, &t->notes);
+	int rc;
 
 	for (int i = 0; i < TOKENIZER_SPECIALS; i++)
 		t->special[i] = -1;
-	if (tokenizer_choose(t, spec, e) < 0 || t->kind->open(t, spec, e) < 0) {
+	rc = tokenizer_choose(t, &found, e);
+	if (rc == 0)
+		rc = t->kind->open(t, &found, e);
+	mem_pool_release(&paths);
+	if (rc < 0) {
 		tokenizer_close(t);
 		return NULL;
 	}

@@ -82,13 +82,51 @@ refused()
 	cp d/tokenizer.json other.json
 	[ "$(special other.json)" = "unk -1 bos 259 eos -1 pad -1 " ]
 	mtok info --tokenizer-model d | grep -qx "file	d/tokenizer.json"
-	echo '{"eos_token": "<y>"}' >d/tokenizer_config.json
-	refused "mtok: d/tokenizer.json: d/tokenizer_config.json: \"eos_token\" is '<y>', which is no token" --tokenizer-model d
 	# what transformers writes when no length is set
 	echo '{"model_max_length": 1000000000000000019884624838656, "eos_token": "<x>"}' >d/tokenizer_config.json
 	[ "$(special d)" = "unk -1 bos 7 eos 260 pad -1 " ]
 	mkdir empty
 	refused "mtok: cannot open 'empty/tokenizer.json': No such file or directory" --tokenizer-model empty
+}
+
+@test "tokens that only the configs of a directory name get the next ids, as AutoTokenizer gives them" {
+	mkdir d
+	cp "$json/bytes" d/tokenizer.json
+	printf '{"text": "<w><y>a<x><z>b"}\n' >docs.jsonl
+	plain=$(mtok info --tokenizer-model d | sed -n 's/^hash\t//p')
+	# the ids of the file only sort; a token that is known keeps its id
+	echo '{"added_tokens_decoder": {"500": {"content": "<z>"}, "400": {"content": "<y>", "special": true}, "259": {"content": "<s>"}},
+		"pad_token": "<w>", "eos_token": {"content": "<y>"}, "additional_special_tokens": ["<v>"]}' >d/tokenizer_config.json
+	[ "$(ids --tokenizer-model d --tokenizer-hf-no-include-special-tokens)" = "263 261 97 260 262 98" ]
+	mtok info --tokenizer-model d >info
+	grep -qx "vocab_size	265" info && grep -qx "pad_id	263" info && grep -qx "eos_id	261" info
+	grep -qx "file	d/tokenizer_config.json" info
+	[ "$(sed -n 's/^hash\t//p' info)" != "$plain" ]
+	echo '{"<w>": 262, "<z>": 261}' >d/added_tokens.json
+	echo '{}' >d/tokenizer_config.json
+	echo '{"pad_token": "<y>"}' >d/special_tokens_map.json
+	[ "$(ids --tokenizer-model d --tokenizer-hf-no-include-special-tokens)" = "262 263 97 260 261 98" ]
+}
+
+@test "a directory without tokenizer.json; a hub's name; what of the configs is ignored" {
+	mkdir d e
+	cp "$json/bytes" d/tokenizer.json
+	echo '{"add_bos_token": true, "add_prefix_space": false}' >d/tokenizer_config.json
+	run --separate-stderr mtok -o out --input docs.jsonl --tokenizer-model d
+	[[ $stderr == *'mtok: d/tokenizer_config.json: "add_bos_token" is ignored: tokenizer.json itself decides'* ]]
+	[[ $stderr == *'"add_prefix_space" is ignored'* ]]
+	seq -f '{"text": "ab abc %g"}' 300 >train.jsonl
+	mtok train -q -o e/tokenizer.model --vocab-size 30 --soft-vocab-limit train.jsonl
+	[ "$(ids --tokenizer-model e)" = "$(ids --tokenizer-model e/tokenizer.model)" ]
+	run --separate-stderr mtok -o out --force --input docs.jsonl --tokenizer-model e
+	[[ $stderr == *"mtok: e: there is no tokenizer.json, so tokenizer.model is read by itself"* ]]
+	rm e/tokenizer.model
+	perl -MJSON::PP -e 'local $/; print encode_json(decode_json(<>)->{model}{vocab})' "$json/bytes" >e/vocab.json
+	printf '#version: 0.2\na b\nab c\n' >e/merges.txt
+	[ "$(ids --tokenizer-model e)" = "$(ids --vocab-file e/vocab.json --merge-file e/merges.txt)" ]
+	refused "mtok: cannot open 'meta-llama/Llama-3-8B': there is no such file or directory; nothing is downloaded from a hub: \
+give a directory with its tokenizer.json" --tokenizer-model meta-llama/Llama-3-8B
+	refused "mtok: cannot open './x': No such file or directory" --tokenizer-model ./x
 }
 
 @test "Llama 2's form: characters, byte fallback, decoder" {

@@ -1,0 +1,61 @@
+/*
+ * directory.c - a directory of tokenizer files in place of a file
+ *
+ * What transformers' AutoTokenizer looks for in a directory, as far as there is a tokenizer here for
+ * it. A tokenizer.json comes first, and is found by its own kind.
+ */
+#include "lib/token/directory.h"
+#include "lib/base/io.h"
+
+#include <string.h>
+
+/* DIR/NAME, if there is such a file, or NULL. */
+static const char *
+file_in(const char *dir, const char *name, struct mem_pool *pool)
+{
+	struct str path = { 0 };
+	const char *out = NULL;
+
+	str_addf(&path, "%s/%s", dir, name);
+	if (io_exists(path.buf))
+		out = mem_pool_strndup(pool, path.buf, path.len);
+	str_release(&path);
+	return out;
+}
+
+/* A type that was asked for decides by itself what it needs. */
+struct tokenizer_spec
+directory_spec(const struct tokenizer_spec *spec, struct mem_pool *pool, struct str *notes)
+{
+	struct tokenizer_spec out = *spec;
+	const char *dir = spec->model, *model, *vocab, *merges;
+
+	if (spec->type || !dir || !io_is_dir(dir) || file_in(dir, "tokenizer.json", pool))
+		return out;
+	model = file_in(dir, "tokenizer.model", pool);
+	vocab = file_in(dir, "vocab.json", pool);
+	merges = file_in(dir, "merges.txt", pool);
+	if (model) {
+		out.model = model;
+		str_addf(notes, "%s: there is no tokenizer.json, so tokenizer.model is read by itself\n", dir);
+	} else if (vocab && merges) {
+		out.model = NULL;
+		out.vocab = vocab;
+		out.merges = merges;
+		str_addf(notes, "%s: there is no tokenizer.json, so vocab.json and merges.txt are read by themselves\n", dir);
+	}
+	return out;
+}
+
+/* One slash between two words of letters, digits and "-_.". */
+bool
+directory_is_hub_name(const char *text)
+{
+	static const char words[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+	size_t owner = strspn(text, words), name;
+
+	if (owner == 0 || *text == '.' || text[owner] != '/')
+		return false;
+	name = strspn(text + owner + 1, words);
+	return name > 0 && text[owner + 1 + name] == '\0';
+}
