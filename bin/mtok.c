@@ -118,7 +118,7 @@ mtok_count(const void *cfg, int argc, char **argv, struct err *e)
 	return run_encode(&c, argc, argv, e);
 }
 
-/* Operands are datasets; none, or -, is ids on standard input. */
+/* Operands are datasets; without any, and without --ids, or for -, ids come from standard input. */
 static int
 mtok_decode(const void *cfg, int argc, char **argv, struct err *e)
 {
@@ -128,7 +128,7 @@ mtok_decode(const void *cfg, int argc, char **argv, struct err *e)
 
 	if (!t)
 		return CLI_USAGE;
-	rc = argc ? EXIT_DONE : decode_lines(c, t, stdin, stdout, e);
+	rc = c->ids.count ? decode_ids(c, t, stdout, e) : argc ? EXIT_DONE : decode_lines(c, t, stdin, stdout, e);
 	for (int i = 0; i < argc && rc == EXIT_DONE; i++)
 		rc = strcmp(argv[i], "-") ? decode_dataset(c, t, argv[i], stdout, e) : decode_lines(c, t, stdin, stdout, e);
 	tokenizer_close(t);

@@ -121,6 +121,8 @@ decode_dataset(const struct decode_config *c, const struct tokenizer *t, const c
 	struct err why;
 	int rc = 0;
 
+	if (!d && prefix[strspn(prefix, "0123456789")] == '\0')
+		return err_set(e, "there is no dataset '%s'; ids are given by --ids, or on standard input", prefix);
 	if (!d)
 		return -1;
 	document_init(&doc, t);
@@ -151,6 +153,25 @@ line_ids(const char *s, struct raw_ids *ids, struct err *e)
 		s = end;
 	}
 	return 0;
+}
+
+/* The words of the option are a line. */
+int
+decode_ids(const struct decode_config *c, const struct tokenizer *t, FILE *out, struct err *e)
+{
+	struct document doc;
+	struct str line = { 0 };
+	struct err why;
+	int rc;
+
+	for (int i = 0; i < c->ids.count; i++)
+		str_addf(&line, "%s ", c->ids.item[i]);
+	document_init(&doc, t);
+	rc = line_ids(line.buf, &doc.raw, &why) < 0 || put_document(c, &doc, out, &why) < 0
+	    ? err_set(e, "--ids: %s", why.msg) : 0;
+	document_release(&doc);
+	str_release(&line);
+	return rc;
 }
 
 /* Every line is a document. An empty line is an empty document. -1 with the line's number. */

@@ -8,6 +8,7 @@
 
 struct decode_config {
 	struct tokenizer_spec tokenizer;        /* first: the tokenizer's option rows rely on it */
+	struct opt_list ids;                    /* decimal: a document of its own */
 	bool skip_special;
 	bool json;                              /* JSON Lines; what is not UTF-8 becomes U+FFFD */
 };
@@ -16,7 +17,8 @@ struct decode_config {
  */
 int decode_dataset(const struct decode_config *c, const struct tokenizer *t, const char *prefix,
     FILE *out, struct err *e);
-/* The same for lines of decimal ids, separated by blanks or commas. */
+/* The same for c->ids, and for lines of decimal ids, separated by blanks or commas. */
+int decode_ids(const struct decode_config *c, const struct tokenizer *t, FILE *out, struct err *e);
 int decode_lines(
     const struct decode_config *c, const struct tokenizer *t, FILE *in, FILE *out, struct err *e);
 

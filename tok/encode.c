@@ -165,6 +165,18 @@ open_tokenizers(struct encode *x, struct err *e)
 	return settle_ids(x, e);
 }
 
+/* A list option takes the words up to the next option: a file behind it is taken for a key, and the
+ * run would wait for standard input. Keys do not look like names of files that are there. */
+static int
+check_swallowed(const struct encode_config *c, struct err *e)
+{
+	const char *last = c->json_keys.count ? c->json_keys.item[c->json_keys.count - 1] : "";
+
+	if (c->input.count || c->files_from || !strpbrk(last, "./") || !io_exists(last))
+		return 0;
+	return err_set(e, "--json-keys: '%s' is taken for a key, but it is a file: give files by --input, or after `--'", last);
+}
+
 /* Which files, and what is known of them. */
 static int
 open_files(struct encode *x, struct err *e)
@@ -273,8 +285,8 @@ encode_open(const struct encode_config *c, struct err *e)
 	x->counts.num_keys = c->json_keys.count;
 	x->counts.num_tokenizers = 1 + c->compare.count;
 	x->counts.key = mem_zalloc((size_t)(x->counts.num_keys * x->counts.num_tokenizers), sizeof *x->counts.key);
-	if (check_options(c, e) < 0 || check_keys(&c->json_keys, e) < 0 || open_files(x, e) < 0 ||
-	    open_tokenizers(x, e) < 0 || open_ends(x, e) < 0) {
+	if (check_options(c, e) < 0 || check_keys(&c->json_keys, e) < 0 || check_swallowed(c, e) < 0 ||
+	    open_files(x, e) < 0 || open_tokenizers(x, e) < 0 || open_ends(x, e) < 0) {
 		encode_close(x);
 		return NULL;
 	}

@@ -91,6 +91,9 @@ const struct opt count_opts[] = {
 };
 
 const struct opt decode_opts[] = {
+	{ .type = OPT_GROUP, .help = "Input" },
+	{ .name = "ids", .type = OPT_LIST, .off = offsetof(struct decode_config, ids), .unit = "ID",
+	  .help = "decode these ids as one document" },
 	TOKENIZER_OPTS,
 	{ .type = OPT_GROUP, .help = "Output" },
 	{ .name = "json", .type = OPT_FLAG, .off = offsetof(struct decode_config, json),

@@ -6,6 +6,7 @@
  * one row with an empty name. With prog.c this is the part of lib/ that may print and exit.
  */
 #include "lib/base/cli.h"
+#include "lib/base/io.h"
 #include "lib/base/prog.h"
 
 #include <stdlib.h>
@@ -147,6 +148,14 @@ run_verb(const struct tool *t, const struct verb *v, int argc, char **argv)
 	return prog_end(rc);
 }
 
+/* A first word that the default verb could do nothing with, such as a verb with a letter missing: neither
+ * an option nor like a file's name nor one. */
+static bool
+is_stray(const char *word)
+{
+	return *word != '-' && !strpbrk(word, "./") && !io_exists(word);
+}
+
 /*
  * The verb is looked for first: "tool verb --help" is the verb's, "tool --help" the tool's. Without
  * a verb the default one gets all the words, or a usage error names the way out. --mdoc is not in
@@ -175,6 +184,8 @@ cli_main(const struct tool *t, int argc, char **argv)
 	}
 	if (plain)
 		return run_verb(t, t->verbs, argc - 1, argv + 1);
+	if (t->default_verb && argc > 1 && is_stray(argv[1]))
+		die_usage("'%s' is neither a verb nor a file; --help lists the verbs", argv[1]);
 	if (t->default_verb)
 		return run_verb(t, find_verb(t, t->default_verb), argc - 1, argv + 1);
 	if (argc > 1)

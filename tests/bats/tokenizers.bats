@@ -269,3 +269,23 @@ give a directory with its tokenizer.json" --tokenizer-model meta-llama/Llama-3-8
 	run grep unigram_ties bytes_text_document.json
 	[ "$status" = 1 ]
 }
+
+@test "words that an option or the default verb would swallow; ids on the command line" {
+	cp "$json/bytes" t
+	printf '{"title": "a", "text": "b"}\n' >in.jsonl
+	run mtok -o out --tokenizer-model t --json-keys title text in.jsonl </dev/null
+	[ "$status" = 2 ]
+	[ "$output" = "mtok: --json-keys: 'in.jsonl' is taken for a key, but it is a file: give files by --input, or after \`--'" ]
+	mtok -q -o out --tokenizer-model t --json-keys title text -- in.jsonl
+	[ "$(od -An -tu2 out_text_document.bin)" = "   259    98" ]
+	run mtok encod --tokenizer-model t in.jsonl
+	[ "$status" = 2 ]
+	[ "$output" = "mtok: 'encod' is neither a verb nor a file; --help lists the verbs" ]
+	[ "$(mtok decode --tokenizer-model t --ids 97 98,99)" = "abc" ]
+	run mtok decode --tokenizer-model t 97 98
+	[ "$status" = 1 ]
+	[ "$output" = "mtok: there is no dataset '97'; ids are given by --ids, or on standard input" ]
+	run mtok decode --tokenizer-model t --ids 97 999
+	[ "$status" = 1 ]
+	[ "$output" = "mtok: --ids: id 999 is outside the vocabulary of 261" ]
+}
