@@ -180,20 +180,16 @@ run_reshard(const void *cfg, int argc, char **argv, struct err *e)
 static const struct verb verbs[] = {
 	{ "ls", "DIR ...", "list the checkpoints of SAVE directories", ls_opts, sizeof(struct look_config), run_ls },
 	{ "info", "DIR", "say what a checkpoint holds", info_opts, sizeof(struct look_config), run_info },
-	{ "verify", "DIR ...", "check every sum, every shape, the model that they make, and that its numbers are finite",
-	  no_opts, 1, run_verify },
+	{ "verify", "DIR ...", "check sums, shapes, the model that they make, and that it is finite", no_opts, 1, run_verify },
 	{ "seal", "DIR", "take options.conf and state.conf as they are now", no_opts, 1, run_seal },
 	{ "diff", "A B", "compare tensors", diff_opts, sizeof(struct diff_config), run_diff },
-	{ "import", "SRC DST", "make a checkpoint of a Hugging Face model", import_opts, sizeof(struct import_config),
-	  run_import },
-	{ "reshard", "SRC DST", "rewrite a checkpoint as a run of another layout would", reshard_opts,
-	  sizeof(struct reshard_config), run_reshard },
+	{ "import", "SRC DST", "import a Hugging Face model", import_opts, sizeof(struct import_config), run_import },
+	{ "reshard", "SRC DST", "rewrite for another layout", reshard_opts, sizeof(struct reshard_config), run_reshard },
 	{ 0 },
 };
 
 static const struct tool tool = {
-	.name = "mckpt", .summary = "look at, check, seal, compare, import and reshard checkpoints",
-	.built_in = "CPU", .verbs = verbs,
+	.name = "mckpt", .summary = "look at, check, seal, compare and make checkpoints", .built_in = "CPU", .verbs = verbs,
 };
 
 /* The frame is cli_main's: help, version, finding the verb, exit status, closing stdout. */

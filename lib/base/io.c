@@ -233,8 +233,8 @@ io_parent(const char *path)
 }
 
 /* Syncs the directory that holds path. */
-int
-io_fsync_parent(const char *path, struct err *e)
+static int
+fsync_parent(const char *path, struct err *e)
 {
 	char *dir = io_parent(path);
 	int rc = io_fsync_dir(dir, e);
@@ -260,7 +260,7 @@ io_mkdir_p(const char *path, struct err *e)
 			continue;
 		*s = '\0';
 		if (mkdir(p, 0777) == 0)
-			rc = io_fsync_parent(p, e);
+			rc = fsync_parent(p, e);
 		else if (errno != EEXIST)
 			rc = err_sys(e, "create directory", p);
 		*s = c;
@@ -426,7 +426,7 @@ outfile_commit(struct outfile *o, struct err *e)
 		unlink(o->tmp);
 		return -1;
 	}
-	return io_fsync_parent(o->path, e);
+	return fsync_parent(o->path, e);
 }
 
 /*

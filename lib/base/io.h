@@ -32,9 +32,8 @@ bool io_is_dir(const char *path);
 /* Makes the directory and those that it lies in; the name of each new one is on the disk. */
 int io_mkdir_p(const char *path, struct err *e);
 int io_fsync_dir(const char *path, struct err *e);
-/* The directory that path lies in, "." for a bare name; free() it. And the sync of it. */
+/* The directory that path lies in, "." for a bare name; free() it. */
 char *io_parent(const char *path);
-int io_fsync_parent(const char *path, struct err *e);
 int io_remove_tree(const char *path, struct err *e);
 /* Opens for reading what must be a regular file; -1 with the reason. */
 int io_open_regular(const char *path, uint64_t *size, struct err *e);
