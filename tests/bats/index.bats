@@ -226,7 +226,7 @@ drop_last_partial 1" ]
 @test "index: the tokenizer's options name the maps, as those of Megatron-LM do; those of another are told" {
 	args="--data-path corpora/a_u16 --split 1 --seq-length 8 --num-samples 50,0,0 --data-cache-path cache"
 	null="--tokenizer-type NullTokenizer --vocab-size 50257"
-	run -0 mshard index $args --tokenizer-option vocab_size=50257
+	run -0 mshard index $args --tokenizer-option vocab_size=50257 pad_id=-1
 	first=$output hash=$(awk 'NR == 2 { print $4 }' <<<"$output")
 	run -0 --separate-stderr mshard index $args $null
 	[ "$output" = "$first" ] && [ -z "$stderr" ] && [ "$(ls cache | wc -l)" = 5 ]
@@ -238,12 +238,13 @@ drop_last_partial 1" ]
 	[ "$(sed -n '/"tokenizer"/,$p' "cache/$other-GPTDataset-train-description.txt")" = '    "tokenizer": {
         "class": "megatron.core.tokenizers.text.text_tokenizer.MegatronTokenizerText",
         "tokenizer_path": "GPT2BPETokenizer",
+        "additional_special_tokens": "[]",
         "vocab_file": "vocab.json",
         "merges_file": "merges.txt",
-        "additional_special_tokens": "[]",
         "use_fast": "True",
         "trust_remote_code": "False",
-        "include_special_tokens": "True"
+        "include_special_tokens": "True",
+        "use_gigatoken": "False"
     }
 }' ]
 	run -0 --separate-stderr mshard index $args --vocab-file vocab.json --merge-file merges.txt
