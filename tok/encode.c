@@ -165,7 +165,7 @@ open_tokenizers(struct encode *x, struct err *e)
 	return settle_ids(x, e);
 }
 
-/* A list option takes the words up to the next option: a file behind it is taken for a key, and the
+/* A list option takes the words up to the next option: a file after it is taken for a key, and the
  * run would wait for standard input. Keys do not look like names of files that are there. */
 static int
 check_swallowed(const struct encode_config *c, struct err *e)

@@ -30,7 +30,7 @@ int agree_options(struct comm *world, const struct train_config *c, struct err *
 /* Collective, before train_configure: rank 0 reads the file that lists the datasets, to its end, and
  * the others receive it: a pipe can be read but once. -1 on all ranks, with the reason on rank 0. */
 int agree_lists(struct comm *world, struct train_config *c, struct err *e);
-/* Collective, behind train_configure: the backend with its libraries, where the run starts, its
+/* Collective, after train_configure: the backend with its libraries, where the run starts, its
  * tokenizer and model. Rank 0 notes a difference of the MPI library, which is none of the result.
  */
 int agree_start(struct comm *world, const struct train_config *c, struct err *e);

@@ -452,7 +452,7 @@ agree_data(const struct opening *o, struct err *e)
 	return rc;
 }
 
-/* Collective, behind what may have taken long: -1 when it failed on any rank, or any was asked to
+/* Collective, after what may have taken long: -1 when it failed on any rank, or any was asked to
  * stop meanwhile. */
 static int
 done(struct opening *o, int rc, struct err *e)

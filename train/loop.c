@@ -158,7 +158,7 @@ lost_lock(struct run *r)
 	struct err err;
 
 	if (lock_check(r->lock, &err) < 0)
-		warn("%s: stopping behind iteration %lld, and nothing more is saved", err.msg, (long long)r->at.iteration);
+		warn("%s: stopping after iteration %lld, and nothing more is saved", err.msg, (long long)r->at.iteration);
 	return EXIT_FAILED;
 }
 

@@ -3,7 +3,7 @@
  *
  * A signal handler may do next to nothing, so it leaves the number and the step loop asks at
  * each step boundary; the ranks agree there, since a launcher may deliver a signal to some of
- * them only. The start, which may take minutes, asks when the corpora are open and behind each index
+ * them only. The start, which may take minutes, asks when the corpora are open and after each index
  * map and piece of a checkpoint. A file named stop in the --save directory asks for the same without
  * needing a process id.
  */

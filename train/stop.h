@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-/* USR1, USR2, TERM and INT ask for a stop behind the step, or where stop_agree is called before the
+/* USR1, USR2, TERM and INT ask for a stop after the step, or where stop_agree is called before the
  * first one; a second TERM or INT exits at once. */
 void stop_catch_signals(void);
 /* For what has nothing to save: a signal ends the program again, also one that came already. */

@@ -12,7 +12,7 @@
 
 enum { PROCESS_HOST = 80 };
 
-/* The name of this host without dots, and in a container with its PID namespace behind it; at most 77
+/* The name of this host without dots, and in a container with its PID namespace after it; at most 77
  * characters, and none but letters, digits, '-' and '_'. Two that are equal see each other's processes. */
 void process_host(char out[PROCESS_HOST]);
 /* The id of this boot of the kernel; empty where it cannot be told. */

@@ -20,7 +20,7 @@ bool   utf8_valid(const char *s, size_t n);
 /*
  * The text as one line that is safe on a terminal: what is malformed as \xff, control characters (C0, DEL, C1) as \n, \t,
  * \x1b or \u0085, and so line separators and marks that turn the direction of writing. Whole characters as far as they fit
- * into size bytes with the NUL behind them; returns how many bytes. Safe in a handler of signals.
+ * into size bytes with the NUL after them; returns how many bytes. Safe in a handler of signals.
  */
 size_t utf8_escape(const char *bytes, size_t n, char *out, size_t size);
 /* Appends the text with U+FFFD for each malformed byte. */

@@ -57,7 +57,7 @@ struct hf_reading {
 	size_t num_merges;
 };
 
-/* Puts the tokens that only the configs in dir name behind the file's added tokens; the model's
+/* Puts the tokens that only the configs in dir name after the file's added tokens; the model's
  * vocabulary must be known. */
 int hf_config_tokens(struct hf_reading *r, struct tokenizer *t, const char *dir, struct err *e);
 /* A member that is a list, empty when it is missing or null. */

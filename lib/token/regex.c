@@ -118,7 +118,7 @@ translate_escape(struct translation *t, struct err *e)
 		str_addc(&t->out, '\\');
 		str_addc(&t->out, c);
 	} else {
-		return err_set(e, "the pattern ends in a backslash or holds a NUL behind one");
+		return err_set(e, "the pattern ends in a backslash or holds a NUL after one");
 	}
 	return 0;
 }

@@ -93,7 +93,7 @@ stops_start tiny.conf --train-iters 700 --save C --load C --override-opt_param-s
 seq -s ' ' 1 90 | sed 's/.*/{"text": "&"}/' | mtok -q -o d --tokenizer-type NullTokenizer --vocab-size 100
 sed /mock/d tiny.conf >data.conf
 stops_start data.conf --train-iters 2 --data-path d_text_document --data-cache-path maps
-[ ! -e maps ] || fail "a run that stopped behind its corpora has built index maps"
+[ ! -e maps ] || fail "a run that stopped after its corpora has built index maps"
 # Evaluation has nothing to save: it ends by the signal.
 start mtrain --config slow --config tiny.conf --skip-train --eval-iters 100000
 until_true catches_term "$run"

@@ -139,7 +139,7 @@ test_seconds(void)
 	end(&c, dir);
 }
 
-/* A run whose lock is gone stops behind the step in which it finds out; one that has not found out by itself
+/* A run whose lock is gone stops after the step in which it finds out; one that has not found out by itself
  * does before it saves. */
 static void
 test_lost_lock(bool known)
