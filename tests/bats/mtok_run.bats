@@ -140,7 +140,7 @@ spm="--tokenizer-model t.model"
 				open STDIN, "<&", $r;
 				exec @command;
 			}
-			select undef, undef, undef, 0.05 until glob "out_*";
+			select undef, undef, undef, 0.05 until glob ".out_*";
 			select undef, undef, undef, 0.1;
 			kill $name, $pid;
 			waitpid $pid, 0;
