@@ -165,6 +165,8 @@ spm="--tokenizer-model t.model"
 		# What is there under its name is complete.
 		[ ! -e out_text_document.idx ] || same want_text_document out_text_document
 		kills=$((kills + 1))
+		# Killed between its last act and its exit: there is nothing left to resume.
+		[ ! -e out_title_document.idx ] || [ -e out.resume ] || { rc=0; break; }
 	done
 	[ $rc = 0 ]
 	[ $kills -gt 0 ]
