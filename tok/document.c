@@ -341,14 +341,18 @@ add_bad(struct job *j, size_t offset, enum jsonl_class class, const char *why)
 }
 
 /* Parses and encodes one line; the class says how it went. Blank lines are no fault in either
- * mode; they are counted apart. */
+ * mode; they are counted apart. A large batch goes when nothing of it is wanted after its last line was
+ * decoded: its ids take the room. */
 static enum jsonl_class
-encode_line(struct scratch *s, struct job *j, const struct jsonl_text *line)
+encode_line(struct scratch *s, struct job *j, const struct jsonl_text *line, bool last)
 {
+	size_t offset = (size_t)(line->bytes - j->batch.text.buf);
 	enum jsonl_class class = jsonl_parse(s->jsonl, line->bytes, line->len);
 	const char *why = jsonl_detail(s->jsonl);
 	struct err e;
 
+	if (last && class == JSONL_OK && j->batch.text.cap > TEXT_KEPT && jsonl_has_copied(s->jsonl))
+		str_release(&j->batch.text);
 	if (class == JSONL_OK && encode_document(s, j, &e) < 0) {
 		class = JSONL_REFUSED;
 		why = e.msg;
@@ -358,7 +362,7 @@ encode_line(struct scratch *s, struct job *j, const struct jsonl_text *line)
 	else if (class == JSONL_BLANK)
 		j->blank++;
 	else
-		add_bad(j, (size_t)(line->bytes - j->batch.text.buf), class, why);
+		add_bad(j, offset, class, why);
 	return class;
 }
 
@@ -391,7 +395,7 @@ job_work(struct job *j, struct scratch *s)
 
 	job_clear(j, s->plan);
 	while (batch_line(&j->batch, &pos, &line.bytes, &line.len)) {
-		enum jsonl_class class = encode_line(s, j, &line);
+		enum jsonl_class class = encode_line(s, j, &line, pos >= j->batch.text.len);
 
 		if (class > JSONL_BLANK && s->plan->stop_at_bad)
 			return;

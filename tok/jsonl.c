@@ -83,6 +83,16 @@ jsonl_detail(const struct jsonl *j)
 	return j->detail;
 }
 
+/* Strings that are read where they stand begin in the line. */
+bool
+jsonl_has_copied(const struct jsonl *j)
+{
+	for (size_t i = 0; i < j->num_texts; i++)
+		if (j->text[i].bytes >= j->line && j->text[i].bytes <= j->end)
+			return false;
+	return true;
+}
+
 /* Strings of the member with that number in the order of the keys; they point into the line or
  * into the parser's memory, and hold until the next line. Only after JSONL_OK. */
 const struct jsonl_text *

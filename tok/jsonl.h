@@ -41,5 +41,7 @@ const char *jsonl_detail(const struct jsonl *j);
 
 /* The strings of wanted member `key` after JSONL_OK: one for a string, any number for a list. */
 const struct jsonl_text *jsonl_value(const struct jsonl *j, int key, size_t *count);
+/* After JSONL_OK: were all these strings decoded into memory of j, so that the line may go? */
+bool jsonl_has_copied(const struct jsonl *j);
 
 #endif

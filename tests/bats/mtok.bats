@@ -217,6 +217,13 @@ bpe="--vocab-file vocab.json --merge-file merges.txt"
 	expect 1 "mtok: long.gz:2: too-long: more than 16777216 bytes, the most that --max-document-bytes allows"
 }
 
+@test "a long line with escapes takes twice its bytes" {
+	{ printf '{"text": "'; yes '100000 100001 100002\u0020' | head -n 2307692 | tr -d '\n'; printf '3"}\n'; } >long.jsonl
+	run -0 "$B/tests/bench/usage" mtok -q -o out --tokenizer-type NullTokenizer --vocab-size 200000 --workers 1 long.jsonl
+	read -r _ _ kilobytes <<<"$output"
+	[ "$kilobytes" -lt 125000 ] || { echo "$kilobytes KB"; false; }
+}
+
 @test "empty input is an empty dataset" {
 	mtok -q -o out $spm </dev/null
 	[ "$(stat -c %s out_text_document.bin out_text_document.idx | tr '\n' ' ')" = "0 42 " ]
