@@ -452,23 +452,29 @@ test_refused(const struct backend *b)
 	free(v.dout);
 }
 
+/* May the library be asked for the shape? Version 9.14.0 is given no windows: train/cuda/attention.c. */
+static bool
+library_takes(const char *libraries, const struct shape *c)
+{
+	return !strncmp(libraries, "cuDNN ", 6) && (c->window == 0 || strncmp(libraries, "cuDNN 9.14.0", 12) != 0);
+}
+
 int
 main(void)
 {
 	static const enum dtype types[] = { DTYPE_BF16, DTYPE_F16 };
 	const struct backend *b = gpu_backend();
 	char libraries[256];
-	bool library;
 	unsigned long seed;
 
 	if (!b)
 		return 0;
 	b->describe(libraries, sizeof libraries);
-	library = !strncmp(libraries, "cuDNN", 5);
 	printf("%s\n", libraries);
 	seed = check_seed();
 	for (int i = 0; i < FIXED + RANDOM; i++) {
 		struct shape c = i < FIXED ? fixed[i] : random_shape(seed, i);
+		bool library = library_takes(libraries, &c);
 
 		test_shape(b, &c, types[i % 2], library);
 		if (i % 4 == 0)
