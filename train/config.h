@@ -80,7 +80,7 @@ struct train_config {
 	int64_t eod;                    /* -1: none */
 	int64_t train_iters;
 	enum start start;
-	bool unreadable;                /* configuring failed on a checkpoint that does not open: no matter of usage */
+	bool unreadable;                /* configuring failed on a tracker or checkpoint that does not open: no matter of usage */
 	const char *weights_from;       /* START_RESUME, START_WEIGHTS: a checkpoint or a Hugging Face directory */
 };
 

@@ -54,21 +54,37 @@ same_dir(const char *a, const char *b)
 	return same;
 }
 
-/* Resume, weights alone, or fresh. A tracker file makes a checkpoint; iter_ directories without
- * it mean a damaged one and are never passed over silently. A plan for another machine may name
- * what exists only there. */
+/* The checkpoint that --load names: its tracker's, or that of a first save which ended before it had one. 1, 0 when there is
+ * none, -1 with a reason. */
+static int
+find_checkpoint(struct train_config *c, struct err *e)
+{
+	int64_t iteration;
+	char dir[1024];
+	int found = ckpt_tracker(c->o.load, &iteration, e);
+
+	c->unreadable = found < 0;
+	c->weights_from = c->o.load;
+	if (found || !ckpt_highest(c->o.load, dir))
+		return found;
+	note("--load %s: holds no latest_checkpointed_iteration.txt yet; going on from %s", c->o.load, dir);
+	c->weights_from = mem_pool_strndup(&c->parse.pool, dir, strlen(dir));
+	return 1;
+}
+
+/* Resume, weights alone, or fresh. iter_ directories that are no checkpoint mean a damaged one and
+ * are never passed over silently. A plan for another machine may name what exists only there. */
 static int
 start_from_load(struct train_config *c, struct err *e)
 {
 	const struct train_options *o = &c->o;
-	int64_t iteration;
 	int found;
 
 	if (o->dry_run && o->world_size && !io_exists(o->load)) {
 		note("--load %s: does not exist here; the run will need it", o->load);
 		return 0;
 	}
-	found = ckpt_tracker(o->load, &iteration, e);
+	found = find_checkpoint(c, e);
 	if (found < 0)
 		return -1;
 	if (found) {
@@ -79,9 +95,9 @@ start_from_load(struct train_config *c, struct err *e)
 			    "another directory, or leave out --finetune to resume",
 			    o->load);
 		c->start = o->finetune ? START_WEIGHTS : START_RESUME;
-		c->weights_from = o->load;
 		return 0;
 	}
+	c->weights_from = NULL;
 	if (ckpt_has_iterations(o->load))
 		return err_set(e,
 		    "--load %s: holds iter_* but no latest_checkpointed_iteration.txt; write the "
@@ -205,7 +221,7 @@ add_checkpoint(struct str *out, const char *dir)
 
 	str_adds(out, "checkpoint\t");
 	if ((hfdir_is(dir) ? add_hf : add_ckpt)(out, dir, &why) < 0)
-		str_adds(out, "cannot be opened");
+		str_addf(out, "cannot be opened (%s)", why.msg);
 	str_addc(out, '\n');
 }
 

@@ -110,6 +110,9 @@ int  ckpt_seal(const char *dir, struct str *changed, struct err *e);
 
 /* The tracker: 1 and *iteration, 0 when there is none, -1 with a reason. */
 int  ckpt_tracker(const char *save, int64_t *iteration, struct err *e);
+/* For a directory without a tracker, as the first save of all leaves it when it is cut off before its last rename: the iter_* of
+ * the highest number. False when there is none, or it does not open. */
+bool ckpt_highest(const char *save, char out[1024]);
 /* True when the directory has an iter_* entry. */
 bool ckpt_has_iterations(const char *save);
 void ckpt_iter_dir(const char *save, int64_t iteration, char out[1024]);

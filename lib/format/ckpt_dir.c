@@ -248,3 +248,21 @@ ckpt_older(const char *dir, char out[1024])
 		free(iteration);
 	return found;
 }
+
+/* A directory gets its name whole, so that a highest one which does not open was put there by
+ * somebody else, perhaps not to the end: nothing before it is guessed at. */
+bool
+ckpt_highest(const char *save, char out[1024])
+{
+	int64_t *iteration;
+	int n = ckpt_iterations(save, &iteration, NULL);
+	struct ckpt *c = NULL;
+
+	if (n > 0) {
+		ckpt_iter_dir(save, iteration[n - 1], out);
+		c = ckpt_open(out, NULL);
+	}
+	ckpt_close(c);
+	free(iteration);
+	return c != NULL;
+}
