@@ -126,11 +126,13 @@ golden = $(if $(GOLDEN),"$$(realpath '$(GOLDEN)')")
 unit_src := $(call find,c,tests/unit tests/prop tests/grad tests/tools tests/bench)
 unit_bin := $(patsubst %.c,$(B)/%,$(unit_src))
 gpu_bin  := $(patsubst %.c,$(B)/%,$(call find,c,tests/gpu))
+fault_bin := $(B)/tests/faults/faults $(B)/tests/faults/replay
+fault_obj := $(patsubst %,$(B)/%.o,$(filter-out $(patsubst $(B)/%,%.c,$(fault_bin)) tests/faults/shim.c,$(call find,c,tests/faults)))
 fuzz_src := $(call find,c,tests/fuzz)
 fuzz_bin := $(patsubst %.c,$(B)/%,$(filter-out tests/fuzz/driver.c,$(fuzz_src)))
 test_lib := $(patsubst %,$(B)/%.o,$(call find,cc,tests)) $(tok_obj) $(shard_obj) $(plan_obj) $(ckpt_obj) $(export_obj) $(train_obj) $(B)/libmikoshi.a
 
-tests: $(progs) $(unit_bin) $(fuzz_bin)
+tests: $(progs) $(unit_bin) $(fuzz_bin) $(fault_bin) $(B)/tests/faults/shim.so
 $(unit_bin): $(B)/%: $(B)/%.c.o $(test_lib)
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $< $(test_lib) $(MPILIBS) $(if $(cuda_obj),-L$(CUDA_HOME)/lib64 $(CUDA_LIBS)) $(LIBS)
@@ -141,9 +143,17 @@ $(fuzz_bin): $(B)/%: $(B)/%.c.o $(B)/tests/fuzz/driver.c.o $(test_lib)
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $< $(B)/tests/fuzz/driver.c.o $(test_lib) $(MPILIBS) $(if $(cuda_obj),-L$(CUDA_HOME)/lib64 $(CUDA_LIBS)) $(LIBS)
 
+$(fault_bin): $(B)/%: $(B)/%.c.o $(fault_obj) $(ckpt_obj) $(B)/libmikoshi.a
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(LIBS)
+# It stands below whatever it is loaded into, and is no part of a variant.
+$(B)/tests/faults/shim.so: tests/faults/shim.c $(B)/flags
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) -std=c17 -O2 $(WARN) -MMD -MP -fPIC -shared -o $@ $<
+
 # The runner prints one line a program or file and closes with "N passed, N failed".
 test: tests
-	@B=$(B) sh tests/run.sh unit prop grad fuzz bats parity lint
+	@B=$(B) sh tests/run.sh unit prop grad fuzz bats parity faults lint
 test-unit: tests
 	@B=$(B) sh tests/run.sh unit prop grad fuzz
 test-bats: tests
@@ -157,6 +167,9 @@ test-golden: tests
 	@B=$(B) GOLDEN=$(golden) sh tests/run.sh golden
 test-gpu: $(progs) $(gpu_bin)
 	@B=$(B) sh tests/run.sh gpu
+# N injections, from SEED on; FAULT=K repeats one of them.
+faults: tests
+	@B=$(B) N=$(or $(N),20) SEED=$(SEED) FAULT=$(FAULT) sh tests/run.sh faults
 lint:
 	@B=$(B) sh tests/run.sh lint
 fuzz:
@@ -186,7 +199,7 @@ compile_commands.json:
 clean:
 	rm -rf build build-*
 help:
-	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  test-golden GOLDEN=DIR  test-gpu  lint  fuzz  bench  bench-gpu  man  config'
+	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  test-golden GOLDEN=DIR  test-gpu  faults N=1000  lint  fuzz  bench  bench-gpu  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  compile_commands.json  clean'
 	@echo 'variables: V=1  CUDA=0|1|auto  SAN=address,undefined  DEBUG=1  CI=1  OPT=FLAGS'
 	@echo 'CUDA: NVCC=PATH (its toolkit is used)  CUDA_ARCH="$(CUDA_ARCH)" (compute capabilities; V100: 70 and an nvcc of CUDA 12)'
@@ -194,5 +207,5 @@ help:
 Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
 force:
-.PHONY: all config tests test test-unit test-bats test-parsers test-parity test-golden test-gpu lint fuzz bench bench-gpu install man dist clean help force
+.PHONY: all config tests test test-unit test-bats test-parsers test-parity test-golden test-gpu faults lint fuzz bench bench-gpu install man dist clean help force
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

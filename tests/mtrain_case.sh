@@ -2,10 +2,9 @@
 # shellcheck shell=sh
 
 dir=$(mktemp -d) || exit 1
-# What is mounted below goes first; children of a script that gave up must not outlive it.
+# Children of a script that gave up must not outlive it.
 clean()
 {
-	[ -z "${mounted:-}" ] || umount "$mounted"
 	[ -z "${run:-}" ] || kill -9 "$run" 2>/dev/null
 	cd / && rm -rf "$dir"
 }

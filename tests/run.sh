@@ -2,8 +2,8 @@
 # run.sh KIND... - run the tests of each kind; one line a test, the output of those that fail, and "N passed, N failed" at the end
 #
 # Kinds: unit prop grad gpu (C programs, and the scripts beside them), fuzz (each parser over its corpus), bats and golden
-# (bats files), parsers (the bats files of tools that read foreign bytes), parity and lint (shell scripts). B is the build
-# directory. ONLY=PATTERN runs those whose name matches.
+# (bats files), parsers (the bats files of tools that read foreign bytes), parity and lint (shell scripts), faults (N injections,
+# 20 by default, from SEED, or FAULT=K alone). B is the build directory. ONLY=PATTERN runs those whose name matches.
 # Exit status 1 when one failed.
 set -u
 : "${B:=build}"
@@ -77,6 +77,10 @@ for kind; do
 			name=$(basename "$src" .c)
 			[ "$name" = driver ] || one "tests/fuzz/$name" "$B/tests/fuzz/$name" "tests/fuzz/corpus/$name"
 		done ;;
+	faults)
+		[ -n "${FAULT:-}" ] || one tests/faults/replay "$B/tests/faults/replay" --seeds $((1 + ${N:-20} / 100))
+		one tests/faults/faults "$B/tests/faults/faults" --seed "${SEED:-1}" --count "${N:-20}" --only "${FAULT:--1}"
+		[ -z "${N:-}" ] || cat "$tmp/out" ;;
 	bats | golden)
 		for file in tests/"$kind"/*.bats; do
 			[ -e "$file" ] && bats_file "$file"

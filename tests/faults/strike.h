@@ -1,0 +1,28 @@
+/*
+ * strike.h - the ways in which a fault is made to happen
+ *
+ * Each draws what the class leaves open, runs the disturbed run, and says in `what` what was drawn;
+ * as struct fault_class has it.
+ */
+#ifndef FAULTS_STRIKE_H
+#define FAULTS_STRIKE_H
+
+#include "tests/faults/trial.h"
+
+/* The shim acts at the Nth of a rank's calls. */
+int strike_call(struct trial *t, struct err *e);
+/* A signal at a time. */
+int strike_time(struct trial *t, struct err *e);
+/* The directory is a disk too small for all checkpoints; needs the right to mount. */
+int strike_small_disk(struct trial *t, struct err *e);
+/* A file of the latest checkpoint, of an older one, or the tracker, was changed in some way. */
+int strike_flip(struct trial *t, struct err *e);
+int strike_cut(struct trial *t, struct err *e);
+int strike_zeroes(struct trial *t, struct err *e);
+int strike_removal(struct trial *t, struct err *e);
+/* Two ranks have different options. */
+int strike_disagreement(struct trial *t, struct err *e);
+/* A second run with the same directory, while the first one stands still. */
+int strike_second_run(struct trial *t, struct err *e);
+
+#endif
