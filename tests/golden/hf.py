@@ -5,6 +5,7 @@
     model.NAME      the member "model" of a tokenizer.json
     NAME.json       a tokenizer whose "model" is such a NAME
     NAME.tsv        its ids of each text, a line each; "error" where the reference fails
+    points.tsv      a component, and the CRC-32 of what it makes of every code point
 
 Made with tokenizers 0.23.3 (PyPI). Vocabularies are trained here on the texts below.
 """
@@ -12,6 +13,7 @@ import copy
 import json
 import os
 import sys
+import zlib
 
 import tokenizers
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
@@ -158,6 +160,41 @@ def ids(t, text):
         return "error"
 
 
+# Components that are compared on every code point: pre-tokenizers on it between two letters, normalizers on it alone.
+POINTS = [
+    {"type": "Digits", "individual_digits": True},
+    {"type": "Punctuation", "behavior": "Isolated"},
+    {"type": "Whitespace"},
+    {"type": "WhitespaceSplit"},
+    split("'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"),
+    split("[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+"
+          "(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+"
+          "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*"
+          "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"),
+    {"type": "StripAccents"},
+    {"type": "Strip", "strip_left": True, "strip_right": True},
+]
+
+
+def checksum(component):
+    """Over "piece|piece|...\\n" of each code point but surrogates, or the normalised text and a line feed."""
+    key = "normalizer" if component["type"].startswith("Strip") else "pre_tokenizer"
+    t = Tokenizer.from_str(json.dumps({
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
+        "pre_tokenizer": None, "post_processor": None, "decoder": None,
+        "model": {"type": "BPE", "vocab": {}, "merges": []}, **{key: component}}))
+    crc = 0
+    for c in range(0x110000):
+        if 0xD800 <= c < 0xE000:
+            continue
+        if key == "normalizer":
+            out = t.normalizer.normalize_str(chr(c))
+        else:
+            out = "|".join(p for p, _ in t.pre_tokenizer.pre_tokenize_str("A" + chr(c) + "b"))
+        crc = zlib.crc32((out + "\n").encode(), crc)
+    return crc
+
+
 def write(path, value):
     with open(path, "w", encoding="utf-8") as f:
         json.dump(value, f, ensure_ascii=False, separators=(",", ":"))
@@ -184,6 +221,9 @@ def main(directory):
         write(os.path.join(directory, "model." + name), bases[name]["model"])
     for case in CASES:
         write_case(directory, bases, *case)
+    with open(os.path.join(directory, "points.tsv"), "w") as f:
+        for component in POINTS:
+            f.write("%s\t%08x\n" % (json.dumps(component), checksum(component)))
 
 
 main(sys.argv[1])
