@@ -13,7 +13,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <utf8proc.h>
 
 /* A bound on what a small file can ask for: the longest expansion of Unicode's forms is elevenfold. */
 enum { GROWTH_MAX = 64, GROWTH_SLACK = 1 << 16 };
@@ -80,7 +79,7 @@ run_lowercase(const struct normal_step *s, struct normal_scratch *x, struct span
 			str_adds(out, "i\xcc\x87");
 		else if (len)
 			str_add(out, bytes,
-			    (size_t)utf8_encode((uint32_t)utf8proc_tolower((int32_t)cp), bytes));
+			    (size_t)utf8_encode(unicode_lower(cp), bytes));
 	}
 	return 1;
 }

@@ -38,3 +38,24 @@ unicode_in(enum unicode_set set, uint32_t cp)
 	}
 	return cp >= row[low].first && cp <= row[low].last;
 }
+
+/* The same search over the rows of capitals. */
+uint32_t
+unicode_lower(uint32_t cp)
+{
+	const struct unicode_lower_row *row = unicode_lower_rows;
+	size_t low = 0, high = sizeof unicode_lower_rows / sizeof *unicode_lower_rows;
+
+	while (high - low > 1) {
+		size_t middle = low + (high - low) / 2;
+
+		if (row[middle].first <= cp)
+			low = middle;
+		else
+			high = middle;
+	}
+	row += low;
+	if (cp < row->first || cp > row->last || (cp - row->first) % (uint32_t)row->step)
+		return cp;
+	return (uint32_t)((int64_t)cp + row->distance);
+}

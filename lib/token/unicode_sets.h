@@ -10,4 +10,7 @@ enum unicode_set { UNICODE_NUMERIC, UNICODE_PUNCTUATION, UNICODE_WORD, UNICODE_A
 /* By binary search; any number may be asked for. */
 bool unicode_in(enum unicode_set set, uint32_t cp);
 
+/* The small letter of a code point, or itself. U+0130 has two, which the caller sees to. */
+uint32_t unicode_lower(uint32_t cp);
+
 #endif

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""unicode_sets.py - print unicode_sets_table.h: the sets of code points that huggingface/tokenizers tells apart
+"""unicode_sets.py - print unicode_sets_table.h: sets of code points and small letters as in huggingface/tokenizers
 
 Every component of the reference has tables of its own, of Unicode versions from 8 (punctuation) to 17 (numbers), so
 the sets are asked of the reference itself, a code point at a time. Made with tokenizers 0.23.3 (PyPI).
@@ -59,11 +59,39 @@ def table(name, text, holds):
     print("};\n")
 
 
+def lower_rows():
+    """[first, last, step, distance]: every step-th code point becomes the one at the distance; U+0130 has two."""
+    lower = normalizers.Lowercase()
+    out = []
+    for c in POINTS:
+        to = lower.normalize_str(chr(c))
+        if to == chr(c) or c == 0x130:
+            continue
+        distance = ord(to) - c
+        row = out[-1] if out and out[-1][3] == distance else None
+        if row and row[0] == row[1] and c - row[1] in (1, 2):
+            row[1], row[2] = c, c - row[1]
+        elif row and row[0] != row[1] and c - row[1] == row[2]:
+            row[1] = c
+        else:
+            out.append([c, c, 1, distance])
+    return out
+
+
+def lower_table():
+    print("/* Lowercase: Rust's char::to_lowercase, but for U+0130 */")
+    print("static const struct unicode_lower_row unicode_lower_rows[] = {")
+    cells = ["{0x%x, 0x%x, %d, %d}," % tuple(r) for r in lower_rows()]
+    for i in range(0, len(cells), 3):
+        print("\t" + " ".join(cells[i:i + 3]))
+    print("};\n")
+
+
 print("""/*
  * unicode_sets_table.h - sets of code points, as tokenizers 0.23.3 has them
  *
  * Printed by unicode_sets.py from the answers of the reference; do not edit. Rows are {first, last} in
- * increasing order.
+ * increasing order, and for small letters {first, last, step, distance}.
  */
 #ifndef TOKEN_UNICODE_SETS_TABLE_H
 #define TOKEN_UNICODE_SETS_TABLE_H
@@ -73,7 +101,13 @@ print("""/*
 struct unicode_range {
 	uint32_t first, last;
 };
+
+struct unicode_lower_row {
+	uint32_t first, last;
+	int step, distance;
+};
 """)
 for row in SETS:
     table(*row)
+lower_table()
 print("#endif")

@@ -173,12 +173,13 @@ POINTS = [
           "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"),
     {"type": "StripAccents"},
     {"type": "Strip", "strip_left": True, "strip_right": True},
+    {"type": "Lowercase"},
 ]
 
 
 def checksum(component):
     """Over "piece|piece|...\\n" of each code point but surrogates, or the normalised text and a line feed."""
-    key = "normalizer" if component["type"].startswith("Strip") else "pre_tokenizer"
+    key = "normalizer" if component["type"].startswith(("Strip", "Lower")) else "pre_tokenizer"
     t = Tokenizer.from_str(json.dumps({
         "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
         "pre_tokenizer": None, "post_processor": None, "decoder": None,
