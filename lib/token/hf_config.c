@@ -1,11 +1,12 @@
 /*
- * hf_config.c - tokens that only the configs beside a tokenizer.json name
+ * hf_config.c - the configs beside a tokenizer.json, and tokens that only they name
  *
  * transformers adds them when it opens a directory: first "added_tokens_decoder" of
  * tokenizer_config.json, or without it added_tokens.json, in the order of their ids; then the special
  * tokens. A text that the vocabulary has keeps its id; a new one gets the next free id, whatever the
  * file says. Source: PreTrainedTokenizerFast of transformers 4.57 and TokenizersBackend of 5.23,
- * which agree in this.
+ * which agree in this. Where a class rebuilds the tokenizer, the special tokens that it has by default
+ * come last.
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -14,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONFIG_MAX = 1 << 26, CONFIGS = 3, TOKENS_MAX = 1 << 16 };
-enum config { TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, ADDED_TOKENS };
+enum { CONFIG_MAX = 1 << 26, TOKENS_MAX = 1 << 16 };
 
-static const char *const file_names[CONFIGS] = { "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json" };
+static const char *const file_names[HF_CONFIGS] = { "tokenizer_config.json", "special_tokens_map.json",
+	"added_tokens.json", "config.json" };
 
 /* In the order in which they get their ids. */
 static const char *const special_keys[] = { "bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
@@ -34,12 +35,79 @@ struct config_token {
 
 struct config_tokens {
 	struct hf_reading *r;
-	struct json *file[CONFIGS];
 	struct config_token *token;
 	size_t count;
-	enum config from;                       /* the file of the token that is being added */
-	bool used[CONFIGS];                     /* tokens came from it */
+	bool *from;                             /* the mark of the file of the token that is being added */
 };
+
+/* --- the files ------------------------------------------------------------------------------------- */
+
+/* Those that are there. */
+int
+hf_configs_read(struct hf_configs *c, const char *dir, struct err *e)
+{
+	c->dir = dir;
+	for (int i = 0; dir && i < HF_CONFIGS; i++) {
+		struct str path = { 0 };
+		bool bad = false;
+
+		str_addf(&path, "%s/%s", dir, file_names[i]);
+		if (io_exists(path.buf)) {
+			c->file[i] = json_read(path.buf, CONFIG_MAX, e);
+			bad = !c->file[i];
+		}
+		str_release(&path);
+		if (bad)
+			return -1;
+	}
+	return 0;
+}
+
+/* Also after a failure. */
+void
+hf_configs_release(struct hf_configs *c)
+{
+	for (int i = 0; i < HF_CONFIGS; i++)
+		json_free(c->file[i]);
+}
+
+/* NULL is no object, so that members can be asked for. */
+const struct json_value *
+hf_config(const struct hf_configs *c, enum hf_config_file which)
+{
+	return c->file[which] ? json_root(c->file[which]) : NULL;
+}
+
+/* Static. */
+const char *
+hf_config_name(enum hf_config_file which)
+{
+	return file_names[which];
+}
+
+/* In their order. */
+int
+hf_configs_count(const struct hf_configs *c, struct tokenizer *t, struct err *e)
+{
+	for (int i = 0; i < HF_CONFIGS; i++) {
+		struct str path = { 0 };
+		char *text = NULL;
+		size_t len;
+		int rc;
+
+		if (!c->used[i] || !c->file[i])
+			continue;
+		str_addf(&path, "%s/%s", c->dir, file_names[i]);
+		rc = tokenizer_read_file(t, path.buf, &text, &len, e);
+		str_release(&path);
+		if (rc < 0)
+			return -1;
+		free(text);
+	}
+	return 0;
+}
+
+/* --- the tokens ------------------------------------------------------------------------------------ */
 
 /* A string, or an object with "content"; anything else is no token here. */
 static int
@@ -54,7 +122,7 @@ add_token(struct config_tokens *c, const struct json_value *v, int64_t order, bo
 	c->token = mem_realloc(c->token, c->count + 1, sizeof *c->token);
 	c->token[c->count++] = (struct config_token){ v->type == JSON_OBJECT ? v : NULL, content->string, content->len,
 		order, special };
-	c->used[c->from] = true;
+	*c->from = true;
 	return 0;
 }
 
@@ -70,16 +138,16 @@ compare_order(const void *a, const void *b)
 static int
 collect_added(struct config_tokens *c, struct err *e)
 {
-	const struct json *config = c->file[TOKENIZER_CONFIG];
-	const struct json_value *list = json_get(config ? json_root(config) : NULL, "added_tokens_decoder");
+	struct hf_configs *f = &c->r->configs;
+	const struct json_value *list = json_get(hf_config(f, TOKENIZER_CONFIG), "added_tokens_decoder");
 	int rc = 0;
 
-	c->from = TOKENIZER_CONFIG;
+	c->from = &f->used[TOKENIZER_CONFIG];
 	for (size_t i = 0; list && list->type == JSON_OBJECT && i < list->len && rc == 0; i++)
 		rc = add_token(c, &list->item[i], strtoll(list->item[i].key, NULL, 10), false, e);
-	if (!list && c->file[ADDED_TOKENS]) {
-		c->from = ADDED_TOKENS;
-		list = json_root(c->file[ADDED_TOKENS]);
+	if (!list && f->file[ADDED_TOKENS]) {
+		c->from = &f->used[ADDED_TOKENS];
+		list = hf_config(f, ADDED_TOKENS);
 		for (size_t i = 0; list->type == JSON_OBJECT && i < list->len && rc == 0; i++) {
 			const struct json_value *v = &list->item[i];
 			struct json_value text = { .type = JSON_STRING, .string = v->key, .len = v->key_len };
@@ -92,16 +160,24 @@ collect_added(struct config_tokens *c, struct err *e)
 	return rc;
 }
 
-/* One token, or a list or an object of several; the first config that has the member counts. */
+/* One token, or a list or an object of several; the first config that has the member counts, else the
+ * class, which has marked its configs. */
 static int
 collect_special(struct config_tokens *c, const char *key, struct err *e)
 {
+	struct hf_configs *f = &c->r->configs;
 	const struct json_value *v = NULL;
 	int rc = 0;
 
-	for (c->from = TOKENIZER_CONFIG; c->from <= SPECIAL_TOKENS_MAP; c->from++)
-		if (c->file[c->from] && (v = json_get(json_root(c->file[c->from]), key)))
-			break;
+	for (int i = SPECIAL_TOKENS_MAP; i >= TOKENIZER_CONFIG; i--)
+		if (json_get(hf_config(f, i), key)) {
+			v = json_get(hf_config(f, i), key);
+			c->from = &f->used[i];
+		}
+	if (!v) {
+		v = json_get(c->r->class_tokens, key);
+		c->from = &f->used[TOKENIZER_CONFIG];
+	}
 	if (!v)
 		return 0;
 	if (v->type == JSON_STRING || (v->type == JSON_OBJECT && json_get(v, "content")))
@@ -163,7 +239,7 @@ write_entries(const struct config_tokens *c, struct str *out)
 	names_release(&listed);
 }
 
-/* The file's entries and the new ones become one list. */
+/* The file's entries and the new ones become one list: 1, or 0 when there is no new one. */
 static int
 join(struct config_tokens *c, const struct str *text, struct err *e)
 {
@@ -187,83 +263,26 @@ join(struct config_tokens *c, const struct str *text, struct err *e)
 	return 1;
 }
 
-/* Those that are there. */
-static int
-read_configs(struct config_tokens *c, const char *dir, struct err *e)
-{
-	for (int i = 0; i < CONFIGS; i++) {
-		char path[4096];
-
-		if (snprintf(path, sizeof path, "%s/%s", dir, file_names[i]) >= (int)sizeof path || !io_exists(path))
-			continue;
-		c->file[i] = json_read(path, CONFIG_MAX, e);
-		if (!c->file[i])
-			return -1;
-	}
-	return 0;
-}
-
-/* A file that gave tokens counts for the hash: ids depend on it. */
-static int
-count_files(const struct config_tokens *c, struct tokenizer *t, const char *dir, struct err *e)
-{
-	for (int i = 0; i < CONFIGS; i++) {
-		struct str path = { 0 };
-		char *text = NULL;
-		size_t len;
-		int rc;
-
-		if (!c->used[i])
-			continue;
-		str_addf(&path, "%s/%s", dir, file_names[i]);
-		rc = tokenizer_read_file(t, path.buf, &text, &len, e);
-		str_release(&path);
-		if (rc < 0)
-			return -1;
-		free(text);
-	}
-	return 0;
-}
-
-/* Classes of transformers act on these, each in its own way; the file's own components stand here. */
-static void
-add_notes(const struct config_tokens *c, struct tokenizer *t, const char *dir)
-{
-	static const char *const ignored[] = { "add_bos_token", "add_eos_token", "add_prefix_space" };
-	const struct json *config = c->file[TOKENIZER_CONFIG];
-
-	for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) {
-		const struct json_value *v = json_get(config ? json_root(config) : NULL, ignored[i]);
-
-		if (v && v->type == JSON_BOOL)
-			str_addf(&t->notes, "%s/%s: \"%s\" is ignored: tokenizer.json itself decides\n", dir,
-			    file_names[TOKENIZER_CONFIG], ignored[i]);
-	}
-}
-
 /* Without new tokens everything stays as it was. */
 int
-hf_config_tokens(struct hf_reading *r, struct tokenizer *t, const char *dir, struct err *e)
+hf_config_tokens(struct hf_reading *r, struct err *e)
 {
+	bool used[HF_CONFIGS];
 	struct config_tokens c = { .r = r };
 	struct str text = { 0 };
-	int rc = read_configs(&c, dir, e);
+	int rc;
 
-	if (rc == 0) {
-		add_notes(&c, t, dir);
-		rc = collect_added(&c, e);
-	}
+	memcpy(used, r->configs.used, sizeof used);
+	rc = collect_added(&c, e);
 	for (size_t i = 0; i < sizeof special_keys / sizeof *special_keys && rc == 0; i++)
 		rc = collect_special(&c, special_keys[i], e);
 	if (rc == 0 && c.count) {
 		write_entries(&c, &text);
 		rc = join(&c, &text, e);
 	}
-	if (rc > 0)
-		rc = count_files(&c, t, dir, e);
-	for (int i = 0; i < CONFIGS; i++)
-		json_free(c.file[i]);
+	if (rc == 0)
+		memcpy(r->configs.used, used, sizeof used);
 	free(c.token);
 	str_release(&text);
-	return rc;
+	return rc < 0 ? -1 : 0;
 }

@@ -475,21 +475,21 @@ add_notes(struct tokenizer *t, const struct json_value *root)
 
 /* Everything but the ids of the special tokens. */
 static int
-read_parts(struct hf_reading *r, struct tokenizer *t, const struct json_value *root, const char *dir,
-    struct err *e)
+read_parts(struct hf_reading *r, struct err *e)
 {
+	const struct json_value *root = &r->root;
 	struct hf *h = r->hf;
 	const struct hf_model *model;
 
 	if (normalizer_parse(&h->normalizer, json_get(root, "normalizer"), e) < 0 ||
 	    splitter_parse(&h->splitter, json_get(root, "pre_tokenizer"), e) < 0 ||
 	    decoder_parse(&h->decoder, json_get(root, "decoder"), e) < 0 ||
-	    !(model = find_model(r, root, e)) || (dir && hf_config_tokens(r, t, dir, e) < 0) ||
+	    !(model = find_model(r, root, e)) || (r->configs.dir && hf_config_tokens(r, e) < 0) ||
 	    measure(r, e) < 0 || read_vocab(r, e) < 0 ||
 	    model->read(r, e) < 0 || hf_added(r, e) < 0)
 		return -1;
 	h->check_text = h->normalizer.count || h->splitter.count || !h->bpe;
-	return r->spec->hf_no_include_special_tokens ? 0
+	return r->spec->hf_no_include_special_tokens || r->class_bos ? 0
 	    : hf_template(r, json_get(root, "post_processor"), e);
 }
 
@@ -504,10 +504,13 @@ hf_plan(struct tokenizer *t, const struct tokenizer_spec *spec, const struct jso
 	alphabet_init(&r.hf->alphabet);
 	if (root->type != JSON_OBJECT)
 		err_set(e, "not an object");
-	else if (read_parts(&r, t, root, dir, e) == 0) {
+	else if (hf_configs_read(&r.configs, dir, e) == 0 && hf_class(&r, t, root, e) == 0 && read_parts(&r, e) == 0 &&
+	    hf_configs_count(&r.configs, t, e) == 0) {
 		t->vocab_size = r.size;
 		add_notes(t, root);
-		rc = hf_special(t, &r.names, root, dir, e);
+		rc = hf_special(&r, t, e);
+		if (r.class_bos && !spec->hf_no_include_special_tokens && t->special[TOKENIZER_BOS] >= 0)
+			token_ids_add(&r.hf->before, (uint32_t)t->special[TOKENIZER_BOS]);
 		t->adds_bos = r.hf->before.count && r.hf->before.id[0] == t->special[TOKENIZER_BOS];
 	}
 	pool_free(r.pool);
@@ -518,5 +521,7 @@ hf_plan(struct tokenizer *t, const struct tokenizer_spec *spec, const struct jso
 	free(r.list.item);
 	free(r.joined.item);
 	json_free(r.extra);
+	hf_class_release(&r);
+	hf_configs_release(&r.configs);
 	return rc;
 }

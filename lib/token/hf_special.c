@@ -3,15 +3,12 @@
  *
  * The file itself does not say what its tokens are for. Beside it transformers keeps
  * tokenizer_config.json, special_tokens_map.json and the model's config.json, asked in this order; a
- * member that is null there says that there is no such token. Without any of them the usual names
- * are tried.
+ * member that is null there says that there is no such token. Without any of them the class's token
+ * by default counts, or the usual names are tried.
  */
-#include "lib/base/io.h"
 #include "lib/token/hf.h"
 
 #include <string.h>
-
-enum { CONFIG_MAX = 1 << 26 };
 
 /* The first that is a token counts. */
 static const char *const usual[TOKENIZER_SPECIALS][6] = {
@@ -74,24 +71,15 @@ look_for_id(struct search *s, const struct json_value *config, struct err *e)
 
 /* A config beside the file, which need not be there. */
 static int
-look_in(struct search *s, const char *dir, const char *name, struct err *e)
+look_in(struct search *s, const struct hf_configs *c, enum hf_config_file which, struct err *e)
 {
-	char path[4096];
-	struct json *j;
 	struct err why;
 	int rc;
 
-	if (s->found || snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path || !io_exists(path))
+	if (s->found || !c->file[which])
 		return 0;
-	j = json_read(path, CONFIG_MAX, e);
-	if (!j)
-		return -1;
-	rc = !strcmp(name, "config.json") ? look_for_id(s, json_root(j), &why)
-	    : look_for_text(s, json_root(j), &why);
-	if (rc < 0)
-		err_set(e, "%s: %s", path, why.msg);
-	json_free(j);
-	return rc;
+	rc = which == MODEL_CONFIG ? look_for_id(s, hf_config(c, which), &why) : look_for_text(s, hf_config(c, which), &why);
+	return rc < 0 ? err_set(e, "%s/%s: %s", c->dir, hf_config_name(which), why.msg) : 0;
 }
 
 /* The model's own unk_token, or a Unigram's unk_id, is better than any usual name. */
@@ -111,18 +99,20 @@ look_at_names(struct search *s, const struct json_value *root)
 
 /* Each of the four by itself: a config that names one may be silent about another. */
 int
-hf_special(struct tokenizer *t, const struct names *names, const struct json_value *root,
-    const char *dir, struct err *e)
+hf_special(const struct hf_reading *r, struct tokenizer *t, struct err *e)
 {
-	for (int i = 0; i < TOKENIZER_SPECIALS; i++) {
-		struct search s = { .t = t, .names = names, .which = (enum tokenizer_special)i, .id = -1 };
+	static const enum hf_config_file order[] = { TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, MODEL_CONFIG };
 
-		if (dir && (look_in(&s, dir, "tokenizer_config.json", e) < 0 ||
-		    look_in(&s, dir, "special_tokens_map.json", e) < 0 ||
-		    look_in(&s, dir, "config.json", e) < 0))
+	for (int i = 0; i < TOKENIZER_SPECIALS; i++) {
+		struct search s = { .t = t, .names = &r->names, .which = (enum tokenizer_special)i, .id = -1 };
+
+		for (size_t k = 0; k < sizeof order / sizeof *order; k++)
+			if (look_in(&s, &r->configs, order[k], e) < 0)
+				return -1;
+		if (!s.found && look_for_text(&s, r->class_tokens, e) < 0)
 			return -1;
 		if (!s.found)
-			look_at_names(&s, root);
+			look_at_names(&s, &r->root);
 		t->special[i] = s.id;
 	}
 	return 0;

@@ -4,7 +4,7 @@
 
 #include "lib/token/tokenizer.h"
 
-enum { TOKENIZER_FILES = 4, TOKENIZER_FILE_MAX = 1 << 30 };
+enum { TOKENIZER_FILES = 5, TOKENIZER_FILE_MAX = 1 << 30 };
 
 struct tokenizer {
 	const struct tokenizer_kind *kind;

@@ -33,11 +33,10 @@ documents()
 		}' "$1"
 }
 
-# golden NAME: writes the tokenizer of tests/golden/hf to t, with its model in place
+# golden FILE: a tokenizer of tests/golden, with its model in place
 golden()
 {
-	perl -0pe 's{"model":"([^"]*)"}{open my $f, "<", "$ENV{TOP}/tests/golden/hf/model.$1" or die; "\"model\":" . <$f>}e' \
-		"$TOP/tests/golden/hf/$1.json" >t
+	perl -0pe 's{"model":"([^"]*)"}{open my $f, "<", "$ENV{TOP}/tests/golden/hf/model.$1" or die; "\"model\":" . <$f>}e' "$1"
 }
 
 # refused LINE OPTION...: mtok info must end with 2 and exactly this line
@@ -113,8 +112,15 @@ refused()
 	cp "$json/bytes" d/tokenizer.json
 	echo '{"add_bos_token": true, "add_prefix_space": false}' >d/tokenizer_config.json
 	run --separate-stderr mtok -o out --input docs.jsonl --tokenizer-model d
-	[[ $stderr == *'mtok: d/tokenizer_config.json: "add_bos_token" is ignored: tokenizer.json itself decides'* ]]
+	[[ $stderr == *'mtok: d/tokenizer_config.json: "add_bos_token" is ignored, as by transformers 5: tokenizer.json decides'* ]]
 	[[ $stderr == *'"add_prefix_space" is ignored'* ]]
+	cp "$json/llama2" d/tokenizer.json
+	echo '{"add_bos_token": false, "tokenizer_class": "CodeLlamaTokenizer"}' >d/tokenizer_config.json
+	run --separate-stderr mtok -o out --force --input docs.jsonl --tokenizer-model d
+	[[ $stderr == *'"add_bos_token" is ignored, as by transformers 5: CodeLlamaTokenizer decides'* ]]
+	echo '{"tokenizer_class": "CohereTokenizerFast"}' >d/tokenizer_config.json
+	run --separate-stderr mtok -o out --force --input docs.jsonl --tokenizer-model d
+	[[ $stderr == *"mtok: d: the class 'CohereTokenizer' is not known here: tokenizer.json is followed"* ]]
 	seq -f '{"text": "ab abc %g"}' 300 >train.jsonl
 	mtok train -q -o e/tokenizer.model --vocab-size 30 --soft-vocab-limit train.jsonl
 	[ "$(ids --tokenizer-model e)" = "$(ids --tokenizer-model e/tokenizer.model)" ]
@@ -138,11 +144,23 @@ give a directory with its tokenizer.json" --tokenizer-model meta-llama/Llama-3-8
 @test "tokenizer.json: the ids that Python's tokenizers gives" {
 	for json in "$TOP"/tests/golden/hf/*.json; do
 		name=$(basename "$json" .json)
-		golden "$name"
+		golden "$json" >t
 		# where the reference fails the text is a bad line
 		mtok -q --force -o out --on-error skip --input "$TOP/tests/golden/hf/texts.jsonl" --tokenizer-model t 2>skipped
 		grep -vx error "$TOP/tests/golden/hf/$name.tsv" >want
 		documents out_text_document | diff -u want - || { echo "$name"; return 1; }
+	done
+}
+
+@test "a directory whose config names a class: the size and the ids that AutoTokenizer of transformers 5 gives" {
+	for want in "$TOP"/tests/golden/auto/*.tsv; do
+		name=$(basename "$want" .tsv)
+		rm -rf d
+		cp -r "${want%.tsv}" d
+		golden "${want%.tsv}/tokenizer.json" >d/tokenizer.json
+		mtok -q --force -o out --input "$TOP/tests/golden/hf/texts.jsonl" --tokenizer-model d
+		{ mtok info --tokenizer-model d | sed -n 's/^vocab_size\t//p' && documents out_text_document; } |
+			diff -u "$want" - || { echo "$name"; return 1; }
 	done
 }
 

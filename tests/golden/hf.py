@@ -227,4 +227,5 @@ def main(directory):
             f.write("%s\t%08x\n" % (json.dumps(component), checksum(component)))
 
 
-main(sys.argv[1])
+if __name__ == "__main__":
+    main(sys.argv[1])
