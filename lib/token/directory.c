@@ -28,16 +28,18 @@ struct tokenizer_spec
 directory_spec(const struct tokenizer_spec *spec, struct mem_pool *pool, struct str *notes)
 {
 	struct tokenizer_spec out = *spec;
-	const char *dir = spec->model, *model, *vocab, *merges;
+	const char *dir = spec->model, *tekken, *model, *vocab, *merges;
 
 	if (spec->type || !dir || !io_is_dir(dir) || file_in(dir, "tokenizer.json", pool))
 		return out;
-	model = file_in(dir, "tokenizer.model", pool);
+	tekken = file_in(dir, "tekken.json", pool);
+	model = tekken ? tekken : file_in(dir, "tokenizer.model", pool);
 	vocab = file_in(dir, "vocab.json", pool);
 	merges = file_in(dir, "merges.txt", pool);
 	if (model) {
 		out.model = model;
-		str_addf(notes, "%s: there is no tokenizer.json, so tokenizer.model is read by itself\n", dir);
+		str_addf(notes, "%s: there is no tokenizer.json, so %s is read by itself\n", dir,
+		    tekken ? "tekken.json" : "tokenizer.model");
 	} else if (vocab && merges) {
 		out.model = NULL;
 		out.vocab = vocab;

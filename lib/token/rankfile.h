@@ -1,8 +1,9 @@
 /*
  * rankfile.h - the files of a TikTokenizer: ranks and special tokens
  *
- * Two forms, told apart by the first byte: tiktoken's lines of "base64 rank", and Megatron-LM's JSON
- * list of {"rank", "token_bytes", "token_str"}.
+ * Three forms, told apart by the first byte: tiktoken's lines of "base64 rank", Megatron-LM's JSON
+ * list of {"rank", "token_bytes", "token_str"}, and Mistral's tekken.json, an object that holds such a
+ * list.
  */
 #ifndef TOKEN_RANKFILE_H
 #define TOKEN_RANKFILE_H
@@ -21,11 +22,12 @@ struct rankfile {
 	struct added_token *special;    /* their texts are the pool's */
 	size_t num_special;
 	enum pretok_scanner scanner;
+	const char *guess;              /* whose file it is taken for by its number of ranks alone, or NULL */
 	long line;                      /* where a reading failed; 0: no line of its own */
 };
 
-/* Does a file begin like one of the two? */
-bool rankfile_detect(const unsigned char *head, size_t n);
+/* Does the file at path, whose first n bytes are head, begin like one of the three? */
+bool rankfile_detect(const char *path, const unsigned char *head, size_t n);
 
 /* From the bytes of a file; spec has the options of TikTokenizer. rankfile_release in every case.
  * The reason has neither path nor line. */

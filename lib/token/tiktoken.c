@@ -1,5 +1,5 @@
 /*
- * tiktoken.c - TikTokenizer: rank files of tiktoken and Llama 3, and Megatron-LM's JSON list
+ * tiktoken.c - TikTokenizer: rank files of tiktoken and Llama, Megatron-LM's JSON list, tekken.json
  *
  * What Encoding.encode(text, allowed_special="all") gives: special tokens cut the text wherever they
  * stand, the rest is cut by the file's pattern and merged by rank.
@@ -25,7 +25,7 @@ struct tiktoken {
 static bool
 tiktoken_detect(const struct tokenizer_spec *spec, const unsigned char *head, size_t n)
 {
-	return spec->model && rankfile_detect(head, n);
+	return spec->model && rankfile_detect(spec->model, head, n);
 }
 
 /* What specials are for is told by their names; the first that is there counts. */
@@ -36,7 +36,7 @@ find_special(struct tokenizer *t)
 		[TOKENIZER_UNK] = { "<unk>" },
 		[TOKENIZER_BOS] = { "<|begin_of_text|>", "<s>" },
 		[TOKENIZER_EOS] = { "<|end_of_text|>", "<|endoftext|>", "</s>" },
-		[TOKENIZER_PAD] = { "<pad>" },
+		[TOKENIZER_PAD] = { "<pad>", "<|finetune_right_pad|>" },
 	};
 	const struct rankfile *f = &((struct tiktoken *)t->impl)->file;
 
@@ -56,6 +56,9 @@ load(struct tokenizer *t, const struct tokenizer_spec *spec, const char *text, s
 
 	if (rankfile_read(&k->file, text, len, spec, e) < 0)
 		return -1;
+	if (f->guess && !spec->tiktoken_pattern && !spec->tiktoken_special_tokens.count)
+		str_addf(&t->notes, "%s: taken for %s by its number of ranks; --tiktoken-pattern and --tiktoken-special-tokens "
+		    "would say otherwise\n", t->file[0], f->guess);
 	k->special = mem_zalloc((size_t)f->size, sizeof *k->special);
 	for (size_t i = 0; i < f->num_special; i++) {
 		uint32_t id = f->special[i].id;
@@ -91,7 +94,7 @@ tiktoken_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err
 
 	t->impl = k;
 	if (!path)
-		return err_set(e, "%s needs --tokenizer-model: a rank file, or a JSON list of tokens", t->type);
+		return err_set(e, "%s needs --tokenizer-model: a rank file, a JSON list of tokens, or a tekken.json", t->type);
 	if (tokenizer_read_file(t, path, &text, &len, e) < 0)
 		return -1;
 	rc = load(t, spec, text, len, &why);

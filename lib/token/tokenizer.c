@@ -21,8 +21,8 @@
 
 static const struct tokenizer_kind *const kinds[] = {
 	&tokenizer_sentencepiece,
+	&tokenizer_tiktoken,            /* before the other kind of JSON object */
 	&tokenizer_hf,
-	&tokenizer_tiktoken,
 	&tokenizer_gpt2,
 	&tokenizer_null,
 };

@@ -16,13 +16,14 @@ ids()
 	mtok -q --force -o out --input docs.jsonl "$@" && od -An -v -tu2 -w1000000 out_text_document.bin | sed 's/^ *//;s/  */ /g'
 }
 
-# documents PREFIX: the ids of each document of a small vocabulary, a line each
+# documents PREFIX: the ids of each document, a line each
 documents()
 {
 	perl -e '
 		local $/;
-		open my $b, "<:raw", "$ARGV[0].bin"; my @ids = unpack "v*", <$b>;
 		open my $i, "<:raw", "$ARGV[0].idx"; my $idx = <$i>;
+		# type 8 is 16 bits, 4 is 32
+		open my $b, "<:raw", "$ARGV[0].bin"; my @ids = unpack ord(substr $idx, 17) == 8 ? "v*" : "V*", <$b>;
 		my ($n, $d) = unpack "Q<2", substr $idx, 18;
 		my @lengths = unpack "l<$n", substr $idx, 34;
 		my @first = unpack "q<$d", substr $idx, 34 + 12 * $n;
@@ -236,6 +237,62 @@ give a directory with its tokenizer.json" --tokenizer-model meta-llama/Llama-3-8
 	[ "$(echo 260 32 271 | mtok decode --tokenizer-model t --tiktoken-pattern gpt2 --tiktoken-special-tokens '<x>')" = "abc <x>" ]
 	run mtok info --pieces --tokenizer-model t --tiktoken-pattern gpt2
 	[ "${lines[258]}" = '257		0	unused' ] || [ "${lines[258]}" = '257	""	0	unused' ]
+}
+
+# fill COUNT [RANK TOKEN]: a rank file of so many tokens, of which no text has the later ones but the named one
+fill()
+{
+	perl -MMIME::Base64 -e 'my ($count, $rank, $token) = @ARGV; open my $f, "<", "$ENV{TOP}/tests/golden/rank/ranks"; my @r = <$f>; print @r;
+		for my $i (@r .. $count - 1) {
+			print encode_base64(defined $rank && $i == $rank ? $token : "\xff\xfe$i", ""), " $i\n";
+		}' "$@"
+}
+
+# same_as NAME OPTION...: the ids of tests/golden/rank/NAME.tsv
+same_as()
+{
+	local name=$1
+	shift
+	mtok -q --force -o out --input "$TOP/tests/golden/rank/texts.jsonl" "$@"
+	documents out_text_document | diff -u "$TOP/tests/golden/rank/$name.tsv" -
+}
+
+@test "tekken.json: the ids that mistral-common gives" {
+	mkdir d
+	cp "$TOP/tests/golden/rank/tekken.json" d
+	same_as tekken --tokenizer-model d --special-as-text
+	cp "$TOP/tests/golden/rank/early.json" t
+	same_as early --tokenizer-model t --special-as-text
+	echo '{"text": "<s>a[INST]<SPECIAL_25>"}' >docs.jsonl
+	[ "$(ids --tokenizer-model d)" = "1 127 3 25" ]
+	[ "$(ids --tokenizer-model t)" = "1 127 3 25" ]
+	mtok info --tokenizer-model d >info
+	grep -qx "vocab_size	$(($(wc -l <"$TOP/tests/golden/rank/ranks") + 20))" info
+	grep -qx "bos_id	1" info && grep -qx "eos_id	2" info && grep -qx "pad_id	5" info
+	sed 's/"version":"v3"/"version":"v11"/' t >u
+	refused "mtok: u: no \"special_tokens\", but version 'v11': only v1 to v7 have their own" --tokenizer-model u
+	sed 's/"pattern":"/&x/' t >u
+	refused 'mtok: u: "pattern" is none that is known here: --tiktoken-pattern is needed' --tokenizer-model u
+	same_as early --tokenizer-model u --special-as-text --tiktoken-pattern v2
+	sed 's/"default_num_special_tokens":30/"default_num_special_tokens":5/;s/"default_vocab_size":[0-9]*/"default_vocab_size":300/' \
+		d/tekken.json >u
+	refused 'mtok: u: 7 special tokens, but "default_num_special_tokens" 5' --tokenizer-model u
+	sed 's/"\[INST\]"/"<s>"/' d/tekken.json >u
+	refused "mtok: u: special token 3: '<s>' is there twice" --tokenizer-model u
+	sed 's/"vocab"/"words"/' t >u
+	refused 'mtok: u: not a tekken.json: it has a "config" with a "pattern", and a list "vocab"' --tokenizer-model u
+	refused "mtok: t: --tiktoken-special-tokens: a tekken.json names its own" --tokenizer-model t --tiktoken-special-tokens x
+}
+
+@test "rank files of Llama 3 and 4: the ids that tiktoken gives by their models' own tables" {
+	fill 128000 100255 " Conveyor" >t
+	same_as llama3 --tokenizer-model t
+	fill 200000 >t
+	same_as llama4 --tokenizer-model t
+	mtok info --tokenizer-model t >info
+	grep -qx "vocab_size	202048" info && grep -qx "eos_id	200001" info && grep -qx "pad_id	200018" info
+	run --separate-stderr mtok -o out --force --input docs.jsonl --tokenizer-model t
+	[[ $stderr == *"mtok: t: taken for Llama 4's by its number of ranks; --tiktoken-pattern and --tiktoken-special-tokens would say otherwise"* ]]
 }
 
 @test "Megatron-LM's list of tokens" {
