@@ -270,7 +270,7 @@ worker a core is the default)" ]
 	run mtok --input docs.jsonl -o out --tokenizer-type BertWordPieceCase
 	[ "$status" = 2 ]
 	[ "$output" = "mtok: tokenizer type 'BertWordPieceCase' is not built in; there are SentencePieceTokenizer, \
-GPTSentencePieceTokenizer, Llama2Tokenizer, HuggingFaceTokenizer, TikTokenizer, GPT2BPETokenizer, NullTokenizer" ]
+GPTSentencePieceTokenizer, Llama2Tokenizer, TikTokenizer, HuggingFaceTokenizer, GPT2BPETokenizer, NullTokenizer" ]
 	run mtok --input docs.jsonl -o out --tokenizer-type GPT2BPETokenizer $spm
 	expect 2 "mtok: GPT2BPETokenizer needs --vocab-file and --merge-file"
 	run mtok --input docs.jsonl -o out $spm --json-keys text text
