@@ -7,77 +7,12 @@
 #include "ckpt/diff.h"
 #include "ckpt/import.h"
 #include "ckpt/inspect.h"
+#include "ckpt/options.h"
 #include "ckpt/reshard.h"
 #include "ckpt/seal.h"
 #include "ckpt/verify.h"
 #include "lib/base/cli.h"
 #include "lib/base/prog.h"
-
-struct look_config {
-	bool json, tensors;
-};
-
-struct diff_config {
-	double tolerance;
-	const char *only, *ignore;
-};
-
-struct import_config {
-	int dtype;
-	bool force, allow_nonfinite;
-};
-
-struct reshard_config {
-	int64_t tp, pp, dp;
-	bool no_optim, force;
-};
-
-/* Side by side: the option's word and the type that it stands for. */
-static const char *const import_dtypes[] = { "keep", "bf16", "fp16", "fp32", NULL };
-static const enum dtype import_types[] = { DTYPE_NONE, DTYPE_BF16, DTYPE_F16, DTYPE_F32 };
-
-#define FLAG(S, n, f, h) { .name = n, .type = OPT_FLAG, .off = offsetof(S, f), .help = h }
-#define TEXT(S, n, f, u, h) { .name = n, .type = OPT_STRING, .off = offsetof(S, f), .unit = u, .help = h }
-#define SIZE(S, n, f, d, h) \
-	{ .name = n, .type = OPT_INT, .off = offsetof(S, f), .min = 1, .max = 1e6, .def = d, .help = h }
-
-static const struct opt no_opts[] = { OPT_END };
-static const struct opt ls_opts[] = {
-	FLAG(struct look_config, "json", json, "one JSON object a line instead of TSV"),
-	OPT_END,
-};
-
-static const struct opt info_opts[] = {
-	FLAG(struct look_config, "json", json, "JSON instead of TSV"),
-	FLAG(struct look_config, "tensors", tensors, "a line a tensor instead"),
-	OPT_END,
-};
-
-static const struct opt diff_opts[] = {
-	{ .name = "tolerance", .type = OPT_NUMBER, .off = offsetof(struct diff_config, tolerance), .min = -1, .max = 1e300,
-	  .def = "-1", .unit = "R", .help = "largest relative L2 difference that is close; -1: equal bytes" },
-	TEXT(struct diff_config, "only", only, "PATTERN", "compare only tensors whose name matches the shell pattern"),
-	TEXT(struct diff_config, "ignore", ignore, "PATTERN", "leave out tensors whose name matches the shell pattern"),
-	OPT_END,
-};
-
-static const struct opt import_opts[] = {
-	{ .name = "dtype", .type = OPT_CHOICE, .off = offsetof(struct import_config, dtype), .choices = import_dtypes,
-	  .def = "keep", .help = "type of the tensors; rounds to nearest, once" },
-	FLAG(struct import_config, "allow-nonfinite", allow_nonfinite,
-	    "import NaN and infinity; each tensor that has them is noted"),
-	FLAG(struct import_config, "force", force, "write into a directory that holds a checkpoint"),
-	OPT_END,
-};
-
-static const struct opt reshard_opts[] = {
-	SIZE(struct reshard_config, "tensor-model-parallel-size", tp, "1", "tensor ranks of the run that will read it"),
-	SIZE(struct reshard_config, "pipeline-model-parallel-size", pp, "1", "pipeline stages"),
-	SIZE(struct reshard_config, "data-parallel-size", dp, "1", "data ranks, which share the pieces of each"),
-	FLAG(struct reshard_config, "no-optim", no_optim, "leave the optimizer's state out"),
-	FLAG(struct reshard_config, "force", force, "write into a directory that holds a checkpoint"),
-	OPT_END,
-};
 
 /* Lists every directory, whatever is wrong with one of them. */
 static int
@@ -149,7 +84,7 @@ run_import(const void *cfg, int argc, char **argv, struct err *e)
 {
 	const struct import_config *c = cfg;
 	int rc = cli_operands(argc, 2, "SRC DST", e);
-	struct import_options o = { .dtype = import_types[c->dtype], .force = c->force,
+	struct import_options o = { .dtype = ckpt_import_types[c->dtype], .force = c->force,
 		.allow_nonfinite = c->allow_nonfinite };
 	struct str notes = { 0 };
 
@@ -178,18 +113,19 @@ run_reshard(const void *cfg, int argc, char **argv, struct err *e)
 }
 
 static const struct verb verbs[] = {
-	{ "ls", "DIR ...", "list the checkpoints of SAVE directories", ls_opts, sizeof(struct look_config), run_ls },
-	{ "info", "DIR", "say what a checkpoint holds", info_opts, sizeof(struct look_config), run_info },
-	{ "verify", "DIR ...", "check sums, shapes, the model that they make, and that it is finite", no_opts, 1, run_verify },
-	{ "seal", "DIR", "take options.conf and state.conf as they are now", no_opts, 1, run_seal },
-	{ "diff", "A B", "compare tensors", diff_opts, sizeof(struct diff_config), run_diff },
-	{ "import", "SRC DST", "import a Hugging Face model", import_opts, sizeof(struct import_config), run_import },
-	{ "reshard", "SRC DST", "rewrite for another layout", reshard_opts, sizeof(struct reshard_config), run_reshard },
+	{ "ls", "DIR ...", "list the checkpoints of SAVE directories", ckpt_ls_opts, sizeof(struct look_config), run_ls },
+	{ "info", "DIR", "say what a checkpoint holds", ckpt_info_opts, sizeof(struct look_config), run_info },
+	{ "verify", "DIR ...", "check every sum, every shape, the model that they make, and that its numbers are finite",
+	  ckpt_no_opts, 1, run_verify },
+	{ "seal", "DIR", "take options.conf and state.conf as they are now", ckpt_no_opts, 1, run_seal },
+	{ "diff", "A B", "compare tensors", ckpt_diff_opts, sizeof(struct diff_config), run_diff },
+	{ "import", "SRC DST", "make a checkpoint of a Hugging Face model", ckpt_import_opts, sizeof(struct import_config), run_import },
+	{ "reshard", "SRC DST", "rewrite a checkpoint as a run of another layout would", ckpt_reshard_opts, sizeof(struct reshard_config), run_reshard },
 	{ 0 },
 };
 
 static const struct tool tool = {
-	.name = "mckpt", .summary = "look at, check, seal, compare and make checkpoints", .built_in = "CPU", .verbs = verbs,
+	.name = "mckpt", .summary = "look at, check, seal, compare, import and reshard checkpoints", .built_in = "CPU", .verbs = verbs,
 };
 
 /* The frame is cli_main's: help, version, finding the verb, exit status, closing stdout. */

@@ -2,60 +2,16 @@
 #include "lib/base/cli.h"
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
-#include "plan/memtable.h"
+#include "plan/options.h"
 #include "plan/search.h"
 
 #include <string.h>
-
-struct config {
-	struct run_options run;
-	int64_t world_size, top, pick;
-	struct memtable_options mem;
-	int gpu;
-	struct hardware hw;
-	const char *output;
-	bool force;
-};
-
-#define WORLD \
-	{ .type = OPT_GROUP, .help = "Run" }, \
-	{ .name = "world-size", .type = OPT_INT, .off = offsetof(struct config, world_size), .min = 1, .max = 10000000, \
-	  .help = "ranks of the run; needed" }
-
-static const struct opt check_opts[] = {
-	WORLD,
-	RUN_OPTS(struct config, run),
-	OPT_END
-};
-
-static const struct opt mem_opts[] = {
-	WORLD,
-	{ .name = "all-ranks", .type = OPT_FLAG, .off = offsetof(struct config, mem.all_ranks), .help = "a row for every rank" },
-	{ .name = "buffers", .type = OPT_FLAG, .off = offsetof(struct config, mem.buffers), .help = "a row for every buffer" },
-	{ .name = "json", .type = OPT_FLAG, .off = offsetof(struct config, mem.json), .help = "a JSON object for every row" },
-	RUN_OPTS(struct config, run),
-	OPT_END
-};
-
-static const struct opt search_opts[] = {
-	WORLD,
-	{ .name = "top", .type = OPT_INT, .off = offsetof(struct config, top), .min = 1, .max = 1e6, .def = "10",
-	  .help = "rows to print" },
-	{ .name = "output", .letter = 'o', .type = OPT_STRING, .off = offsetof(struct config, output), .unit = "FILE",
-	  .help = "write the best plan as an option file for mtrain --config" },
-	{ .name = "pick", .type = OPT_INT, .off = offsetof(struct config, pick), .min = 1, .max = 1e6, .def = "1",
-	  .help = "with --output: write the plan of this rank instead" },
-	{ .name = "force", .type = OPT_FLAG, .off = offsetof(struct config, force), .help = "replace a file that exists" },
-	HARDWARE_OPTS(struct config, hw, gpu),
-	RUN_OPTS(struct config, run),
-	OPT_END
-};
 
 /* What every verb asks first: the words are in order and the model is sound. */
 static int
 begin(const struct opt_parse *p, int argc, char **argv, struct model_config *c, struct err *e)
 {
-	const struct config *cfg = p->cfg;
+	const struct plan_config *cfg = p->cfg;
 	const struct run_options *o = &cfg->run;
 
 	if (argc > 0)
@@ -76,7 +32,7 @@ begin(const struct opt_parse *p, int argc, char **argv, struct model_config *c, 
 static int
 resolve(const struct opt_parse *p, int argc, char **argv, struct run_plan *plan, struct err *e)
 {
-	const struct config *cfg = p->cfg;
+	const struct plan_config *cfg = p->cfg;
 	struct model_config model;
 	struct str notes = { 0 };
 	int rc = begin(p, argc, argv, &model, e);
@@ -105,7 +61,7 @@ run_check(const struct opt_parse *p, int argc, char **argv, struct err *e)
 static int
 run_mem(const struct opt_parse *p, int argc, char **argv, struct err *e)
 {
-	const struct config *cfg = p->cfg;
+	const struct plan_config *cfg = p->cfg;
 	struct run_plan plan;
 	int rc = resolve(p, argc, argv, &plan, e);
 
@@ -118,7 +74,7 @@ run_mem(const struct opt_parse *p, int argc, char **argv, struct err *e)
 static int
 search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
 {
-	const struct config *cfg = p->cfg;
+	const struct plan_config *cfg = p->cfg;
 	struct run_options o = cfg->run;
 	struct run_plan plan;
 	struct str notes = { 0 };
@@ -150,7 +106,7 @@ search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
 static int
 run_search(const struct opt_parse *p, int argc, char **argv, struct err *e)
 {
-	const struct config *cfg = p->cfg;
+	const struct plan_config *cfg = p->cfg;
 	struct search s = { 0 };
 	struct search_input in;
 	struct str why = { 0 };
@@ -175,11 +131,11 @@ run_search(const struct opt_parse *p, int argc, char **argv, struct err *e)
 
 static const struct verb verbs[] = {
 	{ .name = "check", .operands = "", .summary = "say whether a layout is legal, or which rule it breaks",
-	  .opts = check_opts, .cfg_size = sizeof(struct config), .run_given = run_check },
-	{ .name = "mem", .operands = "", .summary = "print the bytes that each rank allocates", .opts = mem_opts,
-	  .cfg_size = sizeof(struct config), .run_given = run_mem },
+	  .opts = plan_check_opts, .cfg_size = sizeof(struct plan_config), .run_given = run_check },
+	{ .name = "mem", .operands = "", .summary = "print the bytes that each rank allocates", .opts = plan_mem_opts,
+	  .cfg_size = sizeof(struct plan_config), .run_given = run_mem },
 	{ .name = "search", .operands = "", .summary = "rank the layouts that fit a device by the time of a step",
-	  .opts = search_opts, .cfg_size = sizeof(struct config), .run_given = run_search },
+	  .opts = plan_search_opts, .cfg_size = sizeof(struct plan_config), .run_given = run_search },
 	{ 0 }
 };
 

@@ -1,0 +1,32 @@
+/* options.h - the option tables of mckpt's verbs, and the structs that they fill */
+#ifndef CKPT_OPTIONS_H
+#define CKPT_OPTIONS_H
+
+#include "lib/base/opt.h"
+#include "lib/format/dtype.h"
+
+struct look_config {
+	bool json, tensors;
+};
+
+struct diff_config {
+	double tolerance;
+	const char *only, *ignore;
+};
+
+struct import_config {
+	int dtype;
+	bool force, allow_nonfinite;
+};
+
+struct reshard_config {
+	int64_t tp, pp, dp;
+	bool no_optim, force;
+};
+
+extern const struct opt ckpt_no_opts[], ckpt_ls_opts[], ckpt_info_opts[], ckpt_diff_opts[],
+    ckpt_import_opts[], ckpt_reshard_opts[];
+/* What the words of --dtype stand for, in their order. */
+extern const enum dtype ckpt_import_types[];
+
+#endif
