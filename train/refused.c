@@ -80,6 +80,8 @@ static const char window[] = "windows on some layers and modified attention are 
 static const char maths[] = "would change the mathematics";
 static const char zero_bubble[] = "zero-bubble schedules are not built";
 
+/* Several to a line. */
+/* clang-format off */
 const struct opt_refused mtrain_refused[] = {
 	/* Passes are recorded without being asked. */
 	{ "cuda-graph-impl", graph }, { "cuda-graph-modules", graph },
@@ -627,3 +629,4 @@ const struct opt_refused mtrain_refused[] = {
 	{ "enable-zbh1-exact-semantics", zero_bubble }, { "enable-zbh1-pipeline", zero_bubble },
 	{ NULL, NULL },
 };
+/* clang-format on */

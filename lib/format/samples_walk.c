@@ -17,8 +17,8 @@ enum { BLOCK = 512, LONG = UINT16_MAX, FORGET = 4 << 20 };
 
 struct row_walk {
 	const struct samples *s;
-	struct index_map
-	    length;                     /* u16 of each sequence of the split; LONG: look into the dataset */
+	/* u16 of each sequence of the split; LONG: look into the dataset */
+	struct index_map length;
 	int64_t next_row;
 	int64_t position, before;       /* a sequence of the order, and the tokens before it */
 	int64_t from;                   /* position of the first of the block */

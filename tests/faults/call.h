@@ -16,10 +16,12 @@
 
 /* The argument of an open is its flags, of a write, read or truncate the offset, of a rename
  * renameat2's flags. */
+/* clang-format off */
 #define CALLS(X) \
 	X(OPEN, "open") X(READ, "read") X(WRITE, "write") X(TRUNCATE, "truncate") \
 	X(FSYNC, "fsync") X(CLOSE, "close") X(RENAME, "rename") X(LINK, "link") \
 	X(UNLINK, "unlink") X(MKDIR, "mkdir") X(MMAP, "mmap") X(SAY, "say")
+/* clang-format on */
 
 #define CALL_ENUM(c, name) CALL_##c,
 /* CALL_CHANGE counts all that a read-only file system refuses, and is never logged. */

@@ -3,10 +3,12 @@
  */
 #include "train/cuda/attn.cuh"
 
+/* clang-format off */
 #define WIDTH(D)                                                                                   \
 	void flash_forward_##D(struct stream *, const struct attn *, enum dtype);                  \
 	void flash_backward_##D(struct stream *, const struct attn *, enum dtype);
 WIDTH(64) WIDTH(80) WIDTH(96) WIDTH(128)
+/* clang-format on */
 
 /* Narrowest first. */
 static const struct {
