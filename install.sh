@@ -1,13 +1,15 @@
 #!/bin/sh
-# install.sh [--test] - install the Debian or Ubuntu packages that building needs; with --test also those that the tests need
+# install.sh [--test] - install the Debian or Ubuntu packages that building needs; with --test also
+# those that the tests need
 #
-# For Debian 12, Ubuntu 24.04 and later, as root or through sudo. Packages that are there already are left alone; when
-# nothing is missing, apt is not called at all. CUDA, cuDNN and NCCL are optional and not installed here: the build uses them
-# where it finds them.
+# For Debian 12, Ubuntu 24.04 and later, as root or through sudo. Packages that are there already
+# are left alone; when nothing is missing, apt is not called at all. CUDA, cuDNN and NCCL are
+# optional and not installed here: the build uses them where it finds them.
 set -eu
 
-build='gcc g++ make git ca-certificates libopenblas-dev libopenmpi-dev openmpi-bin libsentencepiece-dev libsimdjson-dev
-	libpcre2-dev libutf8proc-dev libxxhash-dev zlib1g-dev libzstd-dev'
+build='gcc g++ make git ca-certificates libopenblas-dev libopenmpi-dev openmpi-bin
+	libsentencepiece-dev libsimdjson-dev libpcre2-dev libutf8proc-dev libxxhash-dev
+	zlib1g-dev libzstd-dev'
 tests='bats shellcheck mandoc procps zstd xz-utils'
 
 case ${1:-} in
@@ -26,7 +28,8 @@ fi
 
 missing=
 for package in $wanted; do
-	[ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing="$missing $package"
+	[ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||
+		missing="$missing $package"
 done
 [ -n "$missing" ] || exit 0
 
@@ -45,7 +48,8 @@ trap 'rm -f "$log"' EXIT
 # apt ARGUMENT...: apt-get without questions; its output is shown only when it fails
 apt()
 {
-	$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Dpkg::Use-Pty=0 "$@" >"$log" 2>&1 || {
+	$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Dpkg::Use-Pty=0 "$@" \
+		>"$log" 2>&1 || {
 		tail -n 20 "$log" >&2
 		echo "install.sh: apt-get $1 failed" >&2
 		exit 1

@@ -1,8 +1,9 @@
-# html2jsonl.awk - the sections of DocBook-made HTML pages as JSON Lines: {"text": "..."}, one line a section
+# html2jsonl.awk - the sections of DocBook-made HTML pages as JSON Lines: {"text": "..."}, one line
+# a section
 #
-# Run with LC_ALL=C: bytes above 127 pass through. A section starts at <h2> or <h3> and ends at the next one; what stands
-# before the first one (navigation, contents) and in the page's footer is left out. Space is kept inside <pre> and squeezed
-# elsewhere.
+# Run with LC_ALL=C: bytes above 127 pass through. A section starts at <h2> or <h3> and ends at the
+# next one; what stands before the first one (navigation, contents) and in the page's footer is left
+# out. Space is kept inside <pre> and squeezed elsewhere.
 
 # Prints the section that ends here, unless it is hardly more than its heading.
 function end_section()
@@ -17,7 +18,8 @@ function end_section()
 	text = ""
 }
 
-# A record is what follows a '<': the tag's name, its attributes, '>', and the text up to the next tag.
+# A record is what follows a '<': the tag's name, its attributes, '>', and the text up to the next
+# tag.
 BEGIN { RS = "<" }
 
 FNR == 1 { end_section(); inside = pre = 0 }

@@ -1,7 +1,8 @@
-# plot.awk - the loss curve of mtrain's --metrics-file as text: 12 rows, one column for each group of steps
+# plot.awk - the loss curve of mtrain's --metrics-file as text: 12 rows, one column for each group
+# of steps
 #
-# Reads JSON Lines with the members "iteration" and "lm_loss"; lines of evaluations ("split") are passed over. Set width=N
-# (default 64) and height=N (default 12).
+# Reads JSON Lines with the members "iteration" and "lm_loss"; lines of evaluations ("split") are
+# passed over. Set width=N (default 64) and height=N (default 12).
 
 # Returns the number that follows "name": in the line, or "" when it is not there.
 function member(name,    at)
@@ -22,7 +23,10 @@ BEGIN {
 		height = 12
 }
 
-member("lm_loss") != "" && member("split") == "" { loss[++n] = member("lm_loss") + 0; step[n] = member("iteration") }
+member("lm_loss") != "" && member("split") == "" {
+	loss[++n] = member("lm_loss") + 0
+	step[n] = member("iteration")
+}
 
 END {
 	if (!n) {
@@ -44,13 +48,16 @@ END {
 	rows = high > low ? height - 1 : 0
 	for (r = 0; r <= rows; r++) {
 		line = sprintf("%8.3f |", high - (rows ? r * (high - low) / rows : 0))
-		for (c = 0; c < width; c++)
-			line = line (!rows || int((high - mean[c]) / (high - low) * rows + 0.5) == r ? "*" : " ")
+		for (c = 0; c < width; c++) {
+			at = rows ? int((high - mean[c]) / (high - low) * rows + 0.5) : 0
+			line = line (at == r ? "*" : " ")
+		}
 		sub(/ +$/, "", line)
 		print line
 	}
 	line = sprintf("%*s", width, "")
 	gsub(/ /, "-", line)
 	gap = width - length(step[1]) - length(step[n])
-	printf "%8s +%s\n%8s  %s%*s%s\n", "lm loss", line, "step", step[1], (gap > 0 ? gap : 1), "", (n > 1 ? step[n] : "")
+	printf "%8s +%s\n", "lm loss", line
+	printf "%8s  %s%*s%s\n", "step", step[1], (gap > 0 ? gap : 1), "", (n > 1 ? step[n] : "")
 }

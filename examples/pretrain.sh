@@ -1,10 +1,12 @@
 #!/bin/sh
-# pretrain.sh [DIR] - from the text of two Debian packages to a small Llama in Hugging Face form, on two CPU cores
+# pretrain.sh [DIR] - from the text of two Debian packages to a small Llama in Hugging Face form, on
+# two CPU cores
 #
-# Copy this file and edit it for your own text and model; each step is one or two commands. Everything is written under DIR,
-# which must not exist (by default build/pretrain, which is made anew). The text is Debian Reference by Osamu Aoki and its
-# Japanese translation, GPL-2+, from the packages debian-reference-en and debian-reference-ja, which are fetched and unpacked
-# without being installed.
+# Copy this file and edit it for your own text and model; each step is one or two commands.
+# Everything is written under DIR, which must not exist (by default build/pretrain, which is made
+# anew). The text is Debian Reference by Osamu Aoki and its Japanese translation, GPL-2+, from the
+# packages debian-reference-en and debian-reference-ja, which are fetched and unpacked without being
+# installed.
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -21,7 +23,8 @@ mkdir -p "$(dirname "$dir")"
 mkdir "$dir"
 cd "$dir"
 
-# Open MPI refuses root unless told twice; ranks shall run even where fewer cores are seen, and then not spin while they wait.
+# Open MPI refuses root unless told twice; ranks shall run even where fewer cores are seen, and then
+# not spin while they wait.
 [ "$(id -u)" != 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
 
@@ -39,11 +42,13 @@ train()
 {
 	log=$1
 	shift
-	mpirun -np $ranks mtrain --config model.conf --config run.conf --metrics-file metrics.jsonl "$@" >"$log" 2>&1 &
+	mpirun -np $ranks mtrain --config model.conf --config run.conf \
+		--metrics-file metrics.jsonl "$@" >"$log" 2>&1 &
 	pid=$!
 	trap 'kill $pid' INT TERM
 	while [ -t 2 ] && kill -0 $pid 2>/dev/null; do
-		line=$(sed -n 's/.*\(iteration .*\) | consumed.*\(lm loss[^|]*\).*/\1: \2/p' "$log" | tail -n 1)
+		line=$(sed -n 's/.*\(iteration .*\) | consumed.*\(lm loss[^|]*\).*/\1: \2/p' \
+			"$log" | tail -n 1)
 		printf '\r\033[K%s' "$line" >&2
 		sleep 1
 	done
@@ -70,10 +75,12 @@ done
 # Preface, chapters and appendices: releases of the packages put them into different directories.
 for language in en ja; do
 	for part in pr ch ap; do
-		find debs -type f -name "$part*.$language.html" | sort | LC_ALL=C xargs awk -f "$here/examples/html2jsonl.awk"
+		find debs -type f -name "$part*.$language.html" | sort |
+			LC_ALL=C xargs awk -f "$here/examples/html2jsonl.awk"
 	done >$language.jsonl
 	[ -s $language.jsonl ] || {
-		echo "pretrain.sh: debian-reference-$language holds no page named ch*.$language.html" >&2
+		echo "pretrain.sh: debian-reference-$language holds no page named \
+ch*.$language.html" >&2
 		exit 1
 	}
 done
@@ -84,8 +91,8 @@ step 'tokenizer: a SentencePiece model of 8,000 pieces'
 mtok train --input text.jsonl --vocab-size 8000 --model-type bpe --byte-fallback -o spm.model
 
 step 'tokens: two workers; then verify'
-mtok encode --input text.jsonl --output-prefix corpus --tokenizer-type SentencePieceTokenizer --tokenizer-model spm.model \
-	--append-eod --workers 2
+mtok encode --input text.jsonl --output-prefix corpus --tokenizer-type SentencePieceTokenizer \
+	--tokenizer-model spm.model --append-eod --workers 2
 mshard verify corpus_text_document
 
 # The model and the run, as option files: mplan and mtrain read the same ones.
@@ -131,9 +138,10 @@ eval-interval 1000
 eval-iters 8
 EOF
 
-step 'index maps, and plans for two ranks: the best of all, the best with tensor ranks, the best with pipeline stages'
-mshard index --data-path corpus_text_document --split 95,5,0 --seq-length 128 --seed 1234 --num-samples $((steps * 8)),64,0 \
-	--data-cache-path index
+step "index maps, and plans for two ranks: the best of all, the best with tensor ranks, the best \
+with pipeline stages"
+mshard index --data-path corpus_text_document --split 95,5,0 --seq-length 128 --seed 1234 \
+	--num-samples $((steps * 8)),64,0 --data-cache-path index
 plan()
 {
 	mplan search --config model.conf --gpu cpu --global-batch-size 8 --world-size $ranks "$@"
@@ -142,7 +150,8 @@ plan --top 5 | cut -f 1-8,10,11
 plan -q --tensor-model-parallel-size 2 -o tensor.conf >tensor.tsv
 plan -q --pipeline-model-parallel-size 2 -o pipeline.conf >pipeline.tsv
 
-step "training: evaluate, $((steps / 2)) steps with tensor ranks, on to $steps with pipeline stages, evaluate"
+step "training: evaluate, $((steps / 2)) steps with tensor ranks, on to $steps with pipeline \
+stages, evaluate"
 train before.log --config tensor.conf --skip-train
 train tensor.log --config tensor.conf --exit-interval $((steps / 2))
 train pipeline.log --config pipeline.conf
@@ -153,8 +162,8 @@ mckpt verify "checkpoints/iter_$(printf %07d $steps)"
 mexport --tokenizer-model spm.model checkpoints hf
 for prompt in 'Debian is a ' 'ファイルの'; do
 	printf '%s' "$prompt" >prompt.txt
-	mtrain -q --model hf --pretrained-checkpoint hf --tokenizer-model hf/tokenizer.model --prompt-file prompt.txt \
-		--generate 60 --temperature 0.7 --top-k 40
+	mtrain -q --model hf --pretrained-checkpoint hf --tokenizer-model hf/tokenizer.model \
+		--prompt-file prompt.txt --generate 60 --temperature 0.7 --top-k 40
 done >sample.txt
 
 step 'results'

@@ -1,8 +1,9 @@
 #!/bin/sh
-# options.sh [--check] - write each tool's option lists into its page, between the lines 'begin options' and 'end options'
+# options.sh [--check] - write each tool's option lists into its page, between the lines 'begin
+# options' and 'end options'
 #
-# The lists come from the option tables (TOOL --mdoc). With --check nothing is written: pages that would change are named, exit
-# status 1. B is the build directory.
+# The lists come from the option tables (TOOL --mdoc). With --check nothing is written: pages that
+# would change are named, exit status 1. B is the build directory.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 : "${B:=build}"

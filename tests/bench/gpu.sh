@@ -1,12 +1,14 @@
 #!/bin/sh
-# gpu.sh [--profile] [WORKLOAD...] - training speed on one GPU, each workload beside the machine's own limits of the same run
+# gpu.sh [--profile] [WORKLOAD...] - training speed on one GPU, each workload beside the machine's
+# own limits of the same run
 #
-# A row a workload: tokens/s (median of the last 20 steps, behind at least 20 s), TFLOP/s and share of 989 (causal attention
-# counted half), the share of the rate of a large product measured in the same process, tokens/s of the step's ceiling and
-# the share of it (ceiling.c, run behind the training), peak memory of the device, seconds from launch to the end of the
-# first step. Rows are appended to results.tsv where the tree is a repository, and always printed. --profile also leaves
-# NAME.tsv, NAME.json and NAME.ceiling.tsv of each workload in $OUT (or the directory it is started in).
-# PEERS=DIR runs PyTorch's step from DIR/torch_train.py behind the workloads that it knows.
+# A row a workload: tokens/s (median of the last 20 steps, after at least 20 s), TFLOP/s and share
+# of 989 (causal attention counted half), the share of the rate of a large product measured in the
+# same process, tokens/s of the step's ceiling and the share of it (ceiling.c, run after the
+# training), peak memory of the device, seconds from launch to the end of the first step. Rows are
+# appended to results.tsv where the tree is a repository, and always printed. --profile also leaves
+# NAME.tsv, NAME.json and NAME.ceiling.tsv of each workload in $OUT (or the directory it is started
+# in). PEERS=DIR runs PyTorch's step from DIR/torch_train.py after the workloads that it knows.
 set -eu
 : "${B:=build}" "${OUT:=.}" "${PEERS:=}"
 B=$(cd "$B" && pwd)
@@ -30,23 +32,26 @@ cd "$tmp"
 
 gpt="--attention-dropout 0 --hidden-dropout 0 --make-vocab-size-divisible-by 8 --vocab-size 50257"
 run="--bf16 --mock-data --lr 1e-4 --clip-grad 1 --eval-iters 0"
-llama="--swiglu --normalization RMSNorm --position-embedding-type rope --rotary-base 500000 --disable-bias-linear
-	--attention-dropout 0 --hidden-dropout 0 --group-query-attention --num-query-groups 8 --num-attention-heads 32"
+llama="--swiglu --normalization RMSNorm --position-embedding-type rope --rotary-base 500000
+	--disable-bias-linear --attention-dropout 0 --hidden-dropout 0 --group-query-attention
+	--num-query-groups 8 --num-attention-heads 32"
 
-# shape NAME: the options of a workload, its steps, its name for torch_train.py with micro batch and length
+# shape NAME: the options of a workload, its steps, its name for torch_train.py with micro batch and
+# length
 shape()
 {
 	case $1 in
-	gpt2-124m) echo "$gpt --num-layers 12 --hidden-size 768 --num-attention-heads 12 --seq-length 1024
-		--micro-batch-size 64" ;;
-	gpt3-1.3b) echo "$gpt --num-layers 24 --hidden-size 2048 --num-attention-heads 16 --seq-length 2048
-		--micro-batch-size 16" ;;
-	gpt2-1.5b) echo "$gpt --num-layers 48 --hidden-size 1600 --num-attention-heads 25 --seq-length 1024
-		--micro-batch-size 16" ;;
-	llama-1b) echo "$llama --num-layers 16 --hidden-size 2048 --ffn-hidden-size 8192 --vocab-size 128256 --seq-length 4096
-		--micro-batch-size 8" ;;
-	llama-8b-8L) echo "$llama --num-layers 8 --hidden-size 4096 --ffn-hidden-size 14336 --vocab-size 32000 --seq-length 4096
-		--micro-batch-size 4 --untie-embeddings-and-output-weights" ;;
+	gpt2-124m) echo "$gpt --num-layers 12 --hidden-size 768 --num-attention-heads 12
+		--seq-length 1024 --micro-batch-size 64" ;;
+	gpt3-1.3b) echo "$gpt --num-layers 24 --hidden-size 2048 --num-attention-heads 16
+		--seq-length 2048 --micro-batch-size 16" ;;
+	gpt2-1.5b) echo "$gpt --num-layers 48 --hidden-size 1600 --num-attention-heads 25
+		--seq-length 1024 --micro-batch-size 16" ;;
+	llama-1b) echo "$llama --num-layers 16 --hidden-size 2048 --ffn-hidden-size 8192
+		--vocab-size 128256 --seq-length 4096 --micro-batch-size 8" ;;
+	llama-8b-8L) echo "$llama --num-layers 8 --hidden-size 4096 --ffn-hidden-size 14336
+		--vocab-size 32000 --seq-length 4096 --micro-batch-size 4
+		--untie-embeddings-and-output-weights" ;;
 	*) echo "gpu.sh: no workload '$1'" >&2; exit 2 ;;
 	esac
 }
@@ -96,8 +101,9 @@ for name; do
 	watcher=$!
 	started=$(date +%s.%N)
 	# shellcheck disable=SC2046,SC2086
-	mtrain $(cat options) $run --train-iters "$(steps "$name")" --log-interval 1 --metrics-file metrics.jsonl \
-		--profile --profile-step-start 10 --profile-step-end 12 >log 2>err || {
+	mtrain $(cat options) $run --train-iters "$(steps "$name")" --log-interval 1 \
+		--metrics-file metrics.jsonl --profile --profile-step-start 10 \
+		--profile-step-end 12 >log 2>err || {
 		kill "$watcher"
 		echo "$name failed: $(tail -n 3 err)"
 		continue
@@ -107,7 +113,8 @@ for name; do
 	[ -z "$profile" ] || cp profile.json "$OUT/$name.json"
 	first=$(sed -n '1s/.*"time": \([0-9.]*\).*/\1/p' metrics.jsonl)
 	# shellcheck disable=SC2046,SC2086
-	planned=$(mtrain $(cat options) $run --train-iters 1 --dry-run 2>err | awk -F '\t' 'NR == 2 { print $9 }')
+	planned=$(mtrain $(cat options) $run --train-iters 1 --dry-run 2>err |
+		awk -F '\t' 'NR == 2 { print $9 }')
 	gemm=$(sed -n '1s/.*measured: \([0-9.]*\) TFLOP.*/\1/p' profile.tsv)
 	"$B/tests/bench/ceiling" "$name" >ceiling.tsv
 	[ -z "$profile" ] || cp ceiling.tsv "$OUT/$name.ceiling.tsv"
@@ -116,17 +123,20 @@ for name; do
 	args=$(peer "$name")
 	if [ -n "$PEERS" ] && [ -n "$args" ]; then
 		# shellcheck disable=SC2086
-		other=$(python3 "$PEERS/torch_train.py" $args --cudnn --steps 30 2>peer.err | grep PEER | head -n 1) ||
+		other=$(python3 "$PEERS/torch_train.py" $args --cudnn --steps 30 2>peer.err |
+			grep PEER | head -n 1) ||
 			other=failed
 	fi
 	tokens=$(last tokens_per_second 20) tflops=$(last tflops_per_rank 20)
-	echo "$tokens $tflops $gemm $(sort -n memory | tail -n 1) $planned $started $first $ceiling" |
+	peak=$(sort -n memory | tail -n 1)
+	echo "$tokens $tflops $gemm $peak $planned $started $first $ceiling" |
 		awk -v name="$name" -v other="$other" '{
-			printf "%s\t%.0f\t%.1f\t%.3f\t%.3f\t%.0f\t%.3f\t%.2f\t%.2f\t%.2f\t%s\n", name, $1, $2, $2 / 989,
-				$2 / $3, $8, $1 / $8, $4 / 1024, $5 / 2 ^ 30, $7 - $6, other }'
+			printf "%s\t%.0f\t%.1f\t%.3f\t%.3f\t", name, $1, $2, $2 / 989, $2 / $3
+			printf "%.0f\t%.3f\t%.2f\t%.2f\t", $8, $1 / $8, $4 / 1024, $5 / 2 ^ 30
+			printf "%.2f\t%s\n", $7 - $6, other }'
 	if [ -e "$top/.git" ]; then
 		printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$(date +%F)" "$commit" "$machine" \
-			"mtrain $name bf16 one GPU, tokens/s; peer: torch.compile" "$tokens" "$other" \
-			>>"$top/tests/bench/results.tsv"
+			"mtrain $name bf16 one GPU, tokens/s; peer: torch.compile" "$tokens" \
+			"$other" >>"$top/tests/bench/results.tsv"
 	fi
 done

@@ -1,6 +1,7 @@
-"""mtok_peer.py tiktoken|tokenizers|sentencepiece FILE CORPUS.jsonl OUT - MB/s of processor time from JSON Lines to a file of ids
+"""mtok_peer.py tiktoken|tokenizers|sentencepiece FILE CORPUS.jsonl OUT
 
-FILE is the directory of tokenizers, or a SentencePiece model. One process, one document after the other, best of two.
+MB/s of processor time from JSON Lines to a file of ids. FILE is the directory of tokenizers, or a
+SentencePiece model. One process, one document after the other, best of two.
 """
 import array
 import json
@@ -16,7 +17,9 @@ if name == "tiktoken":
     from tiktoken_ext.openai_public import r50k_pat_str
 
     ranks = data_gym_to_mergeable_bpe_ranks(path + "/gpt2-merges.txt", path + "/gpt2-vocab.json")
-    encode = tiktoken.Encoding("gpt2", pat_str=r50k_pat_str, mergeable_ranks=ranks, special_tokens={}).encode_ordinary
+    encoding = tiktoken.Encoding(
+        "gpt2", pat_str=r50k_pat_str, mergeable_ranks=ranks, special_tokens={})
+    encode = encoding.encode_ordinary
 elif name == "tokenizers":
     from tokenizers import Tokenizer
 

@@ -1,14 +1,17 @@
 #!/bin/sh
-# quality.sh TEXT.jsonl TOKENIZER-OPTION... - does 16-bit training on the GPU learn what 32 bits learn?
+# quality.sh TEXT.jsonl TOKENIZER-OPTION... - does 16-bit training on the GPU learn what 32 bits
+# learn?
 #
-# A model of GPT-2's small shape goes once over the text (at least 16 million tokens, in documents that do not repeat), in bf16
-# and in fp32, from the same weights in the same order: the mean loss of each 100 steps must agree within 0.5 %. The options
-# are mtok's for a tokenizer of at most 50304 tokens. RANKS=N trains on N GPUs. B is the build directory;
-# the metrics stay in $OUT where it is set, also when the script is ended.
+# A model of GPT-2's small shape goes once over the text (at least 16 million tokens, in documents
+# that do not repeat), in bf16 and in fp32, from the same weights in the same order: the mean loss
+# of each 100 steps must agree within 0.5 %. The options are mtok's for a tokenizer of at most 50304
+# tokens. RANKS=N trains on N GPUs. B is the build directory; the metrics stay in $OUT where it is
+# set, also when the script is ended.
 #
-# The learning rate is GPT-2's 6e-4 at half a million tokens a step, by the root of the batch. CONTROL=yes trains in fp32 once
-# more, from weights that differ by a ten-thousandth, and prints how far that drifts from the other: where the learning rate is
-# too high, runs that round alike drift apart as far as those that do not, and comparing them says nothing of rounding.
+# The learning rate is GPT-2's 6e-4 at half a million tokens a step, by the root of the batch.
+# CONTROL=yes trains in fp32 once more, from weights that differ by a ten-thousandth, and prints how
+# far that drifts from the other: where the learning rate is too high, runs that round alike drift
+# apart as far as those that do not, and comparing them says nothing of rounding.
 set -eu
 : "${B:=build}" "${RANKS:=1}" "${OUT:=}" "${CONTROL:=}"
 PATH=$(cd "$B" && pwd):$PATH
@@ -34,12 +37,14 @@ train()
 	launch=
 	[ "$RANKS" = 1 ] || launch="mpirun -np $RANKS"
 	# shellcheck disable=SC2086
-	$launch mtrain --num-layers 12 --hidden-size 768 --num-attention-heads 12 --seq-length 1024 --vocab-size 50257 \
-		--make-vocab-size-divisible-by 8 --attention-dropout 0 --hidden-dropout 0 \
-		--data-path text_text_document --split 1,0,0 \
-		--micro-batch-size $((32 / RANKS)) --global-batch-size 32 --train-iters "$steps" --lr 1.5e-4 --min-lr 1.5e-5 \
-		--lr-decay-style cosine --lr-warmup-iters 200 --weight-decay 0.1 --clip-grad 1 --adam-beta2 0.95 --eval-iters 0 \
-		--log-interval 1000 --metrics-file "$metrics/$name.jsonl" "$@" >"$name.log" 2>&1 || {
+	$launch mtrain --num-layers 12 --hidden-size 768 --num-attention-heads 12 \
+		--seq-length 1024 --vocab-size 50257 --make-vocab-size-divisible-by 8 \
+		--attention-dropout 0 --hidden-dropout 0 --data-path text_text_document \
+		--split 1,0,0 --micro-batch-size $((32 / RANKS)) --global-batch-size 32 \
+		--train-iters "$steps" --lr 1.5e-4 --min-lr 1.5e-5 --lr-decay-style cosine \
+		--lr-warmup-iters 200 --weight-decay 0.1 --clip-grad 1 --adam-beta2 0.95 \
+		--eval-iters 0 --log-interval 1000 --metrics-file "$metrics/$name.jsonl" "$@" \
+		>"$name.log" 2>&1 || {
 		tail -n 5 "$name.log"
 		exit 1
 	}
@@ -59,9 +64,11 @@ compare()
 	means fp32 >b
 	paste a b | awk -v name="$1" '
 		{ d = ($1 - $2) / $2; if (d < 0 ? -d > worst : d > worst) worst = d < 0 ? -d : d
-		  printf "steps %d-%d: %s %.4f, fp32 %.4f, %+.3f %%\n", 100 * NR - 99, 100 * NR, name, $1, $2, 100 * d }
+		  printf "steps %d-%d: ", 100 * NR - 99, 100 * NR
+		  printf "%s %.4f, fp32 %.4f, %+.3f %%\n", name, $1, $2, 100 * d }
 		END {
-			printf "%d means, the largest difference is %.3f %% (limit 0.5 %%)\n", NR, 100 * worst
+			printf "%d means, the largest difference is %.3f %% (limit 0.5 %%)\n",
+				NR, 100 * worst
 			exit !(NR > 0 && worst < 0.005)
 		}'
 }

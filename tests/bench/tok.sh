@@ -1,11 +1,13 @@
 #!/bin/sh
-# tok.sh - speed of tokenizers alone, one thread, on text that does not repeat; appends to results.tsv
+# tok.sh - speed of tokenizers alone, one thread, on text that does not repeat; appends to
+# results.tsv
 #
-# GOLDEN holds tokenizers/ and corpus/. The English model of the generator (text.c) is what prose.sh prints; the Japanese one
-# is corpus/ja.jsonl. MB is the size of the text. Peers are tiktoken
-# and tokenizers where PYTHON has them, on the first 10 MB, documents one by one in one thread. All figures are MB/s of
-# processor time, the best of RUNS, so that other people's load counts little. SentencePiece models have libsentencepiece as
-# their peer, in the same process. Columns as in bench.sh.
+# GOLDEN holds tokenizers/ and corpus/. The English model of the generator (text.c) is what prose.sh
+# prints; the Japanese one is corpus/ja.jsonl. MB is the size of the text. Peers are tiktoken and
+# tokenizers where PYTHON has them, on the first 10 MB, documents one by one in one thread. All
+# figures are MB/s of processor time, the best of RUNS, so that other people's load counts little.
+# SentencePiece models have libsentencepiece as their peer, in the same process. Columns as in
+# bench.sh.
 set -eu
 : "${B:=build}" "${GOLDEN:?where the tokenizers are}" "${PYTHON:=python3}" "${MB:=200}" "${RUNS:=3}"
 tmp=$(mktemp -d)
@@ -32,7 +34,8 @@ best()
 peer()
 {
 	head -c 10000000 "$2" | sed '$d' >"$tmp/part.jsonl"
-	"$PYTHON" tests/bench/tok_peer.py "$1" "$GOLDEN/tokenizers" "$tmp/part.jsonl" 2>"$tmp/log" || echo -
+	"$PYTHON" tests/bench/tok_peer.py "$1" "$GOLDEN/tokenizers" "$tmp/part.jsonl" \
+		2>"$tmp/log" || echo -
 }
 
 sh tests/bench/prose.sh "$GOLDEN/corpus/en.jsonl" >"$tmp/en.model"
@@ -42,7 +45,8 @@ gpt2=$GOLDEN/tokenizers/gpt2-vocab.json,$GOLDEN/tokenizers/gpt2-merges.txt
 for language in English Japanese; do
 	figure=$(best "$gpt2" GPT2BPETokenizer "$tmp/$language.jsonl")
 	for name in tiktoken tokenizers; do
-		record "GPT-2 BPE alone, 1 thread, $MB MB $language, MB/s; peer: $name, MB/s" "$figure" \
+		record "GPT-2 BPE alone, 1 thread, $MB MB $language, MB/s; peer: $name, MB/s" \
+			"$figure" \
 			"$(peer "$name" "$tmp/$language.jsonl")"
 	done
 done
@@ -50,9 +54,11 @@ done
 for model in spm-bpe-8k spm-uni-8k; do
 	for language in English Japanese; do
 		for _ in $(seq "$RUNS"); do
-			"$B/tests/bench/spm" "$GOLDEN/tokenizers/$model.model" "$tmp/$language.jsonl"
+			"$B/tests/bench/spm" "$GOLDEN/tokenizers/$model.model" \
+				"$tmp/$language.jsonl"
 		done | sort -g | tail -n 1 >"$tmp/rates"
-		record "$model alone, 1 thread, $MB MB $language, MB/s; peer: libsentencepiece, MB/s" \
+		record "$model alone, 1 thread, $MB MB $language, MB/s; \
+peer: libsentencepiece, MB/s" \
 			"$(cut -f1 "$tmp/rates")" "$(cut -f2 "$tmp/rates")"
 	done
 done

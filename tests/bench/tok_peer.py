@@ -1,4 +1,7 @@
-"""tok_peer.py tiktoken|tokenizers DIRECTORY CORPUS.jsonl - MB/s of processor time of GPT-2's encoding, one thread, best of two"""
+"""tok_peer.py tiktoken|tokenizers DIRECTORY CORPUS.jsonl
+
+MB/s of processor time of GPT-2's encoding, one thread, best of two.
+"""
 import json
 import os
 import sys
@@ -13,8 +16,11 @@ if name == "tiktoken":
     from tiktoken.load import data_gym_to_mergeable_bpe_ranks
     from tiktoken_ext.openai_public import r50k_pat_str
 
-    ranks = data_gym_to_mergeable_bpe_ranks(directory + "/gpt2-merges.txt", directory + "/gpt2-vocab.json")
-    encode = tiktoken.Encoding("gpt2", pat_str=r50k_pat_str, mergeable_ranks=ranks, special_tokens={}).encode_ordinary
+    ranks = data_gym_to_mergeable_bpe_ranks(
+        directory + "/gpt2-merges.txt", directory + "/gpt2-vocab.json")
+    encoding = tiktoken.Encoding(
+        "gpt2", pat_str=r50k_pat_str, mergeable_ranks=ranks, special_tokens={})
+    encode = encoding.encode_ordinary
 else:
     from tokenizers import Tokenizer
 
