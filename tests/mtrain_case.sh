@@ -1,4 +1,5 @@
-# mtrain_case.sh - what the scripts that run mtrain share; source it. It makes $dir, enters it, and removes it at the end.
+# mtrain_case.sh - what the scripts that run mtrain share; source it. It makes $dir, enters it, and
+# removes it at the end.
 # shellcheck shell=sh
 
 dir=$(mktemp -d) || exit 1
@@ -82,14 +83,15 @@ start()
 	run=$!
 }
 
-# finish STATUS: the command behind start ends so within 30 seconds
+# finish STATUS: the command that start began ends so within 30 seconds
 finish()
 {
 	got=0
 	since=$(date +%s)
 	wait "$run" || got=$?
 	run=
-	[ "$1" = failure ] && [ "$got" != 0 ] || [ "$got" = "$1" ] || fail "exit status $got instead of $1"
+	[ "$1" = failure ] && [ "$got" != 0 ] || [ "$got" = "$1" ] ||
+		fail "exit status $got instead of $1"
 	[ $(($(date +%s) - since)) -le 30 ] || fail "it took more than 30 seconds to end"
 }
 

@@ -1,20 +1,24 @@
 #!/bin/sh
-# run.sh KIND... - run the tests of each kind; one line a test, the output of those that fail, and "N passed, N failed" at the end
+# run.sh KIND... - run the tests of each kind; one line a test, the output of those that fail, and
+# "N passed, N failed" at the end
 #
-# Kinds: unit prop grad gpu (C programs, and the scripts beside them), fuzz (each parser over its corpus), bats and golden
-# (bats files), parsers (the bats files of tools that read foreign bytes), parity and lint (shell scripts), faults (N injections,
-# 20 by default, from SEED, or FAULT=K alone). B is the build directory. ONLY=PATTERN runs those whose name matches.
-# Exit status 1 when one failed.
+# Kinds: unit prop grad gpu (C programs, and the scripts beside them), fuzz (each parser over its
+# corpus), bats and golden (bats files), parsers (the bats files of tools that read foreign bytes),
+# parity and lint (shell scripts), faults (N injections, 20 by default, from SEED, or FAULT=K
+# alone). B is the build directory. ONLY=PATTERN runs those whose name matches. Exit status 1 when
+# one failed.
 set -u
 : "${B:=build}"
 B=$(cd "$B" && pwd) || exit 1
-export B TOP="${TOP:-$(pwd)}" PATH="$B:$PATH" LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+export B TOP="${TOP:-$(pwd)}" PATH="$B:$PATH" LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 \
+	OPENBLAS_NUM_THREADS=1
 export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_leaks=0}"
 if [ "$(id -u)" = 0 ]; then
 	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 # Several ranks on few cores: do not spin, do not insist on slots.
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 \
+	OMPI_MCA_btl_vader_single_copy_mechanism=none
 # Ranks of runs that share the machine must not be bound to the same cores.
 export OMPI_MCA_hwloc_base_binding_policy=none
 tmp=$(mktemp -d) || exit 1
@@ -57,7 +61,8 @@ bats_file()
 	skip=$(grep -c '^ok .* # skip' "$tmp/out")
 	[ "$rc" = 0 ] || [ "$bad" -gt 0 ] || bad=1
 	passed=$((passed + ok - skip)) failed=$((failed + bad)) skipped=$((skipped + skip))
-	printf '  %s  %s: %s ok, %s failed (%ss)\n' "$([ "$bad" = 0 ] && echo 'ok  ' || echo FAIL)" "$1" "$((ok - skip))" "$bad" \
+	printf '  %s  %s: %s ok, %s failed (%ss)\n' \
+		"$([ "$bad" = 0 ] && echo 'ok  ' || echo FAIL)" "$1" "$((ok - skip))" "$bad" \
 		$(($(date +%s) - start))
 	grep '# skip' "$tmp/out" | sed 's/^/        /'
 	[ "$bad" = 0 ] || sed 's/^/        /' "$tmp/out"
@@ -75,11 +80,14 @@ for kind; do
 	fuzz)
 		for src in tests/fuzz/*.c; do
 			name=$(basename "$src" .c)
-			[ "$name" = driver ] || one "tests/fuzz/$name" "$B/tests/fuzz/$name" "tests/fuzz/corpus/$name"
+			[ "$name" = driver ] || one "tests/fuzz/$name" "$B/tests/fuzz/$name" \
+				"tests/fuzz/corpus/$name"
 		done ;;
 	faults)
-		[ -n "${FAULT:-}" ] || one tests/faults/replay "$B/tests/faults/replay" --seeds $((1 + ${N:-20} / 100))
-		one tests/faults/faults "$B/tests/faults/faults" --seed "${SEED:-1}" --count "${N:-20}" --only "${FAULT:--1}"
+		[ -n "${FAULT:-}" ] ||
+			one tests/faults/replay "$B/tests/faults/replay" --seeds $((1 + ${N:-20} / 100))
+		one tests/faults/faults "$B/tests/faults/faults" --seed "${SEED:-1}" \
+			--count "${N:-20}" --only "${FAULT:--1}"
 		[ -z "${N:-}" ] || cat "$tmp/out" ;;
 	bats | golden)
 		for file in tests/"$kind"/*.bats; do

@@ -1,11 +1,12 @@
 #!/bin/sh
-# parity.sh - training on the GPU follows the CPU, repeats itself bit by bit, resumes, and does the same on two GPUs
+# parity.sh - training on the GPU follows the CPU, repeats itself bit by bit, resumes, and does the
+# same on two GPUs
 #
-# Made-up data, and for what documents and corpora are asked for two small datasets. Two ranks on two GPUs communicate by NCCL;
-# with fewer GPUs visible that part is skipped.
+# Made-up data, and for what documents and corpora are asked for two small datasets. Two ranks on
+# two GPUs communicate by NCCL; with fewer GPUs visible that part is skipped.
 #
-# B is the build directory; nothing else of the tree is needed. DEVICE=cpu runs the same comparisons on the CPU, with 16-bit
-# types against themselves. Without a GPU it says so and succeeds.
+# B is the build directory; nothing else of the tree is needed. DEVICE=cpu runs the same comparisons
+# on the CPU, with 16-bit types against themselves. Without a GPU it says so and succeeds.
 set -eu
 : "${B:=build}"
 device=${DEVICE:-cuda}
@@ -14,14 +15,16 @@ if [ "$(id -u)" = 0 ]; then
 fi
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-# One rank repeats itself by the choices of products that its first run has written; two may choose differently, so they are
-# told not to measure.
+# One rank repeats itself by the choices of products that its first run has written; two may choose
+# differently, so they are told not to measure.
 export XDG_CACHE_HOME="$dir/cache"
 data=--mock-data
 common="--vocab-size 500 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 96
-	--micro-batch-size 2 --global-batch-size 8 --train-iters 20 --lr 1e-3 --eval-iters 0 --log-interval 100"
-llama="--group-query-attention --num-query-groups 2 --swiglu --normalization RMSNorm --position-embedding-type rope
-	--disable-bias-linear --untie-embeddings-and-output-weights --attention-dropout 0 --hidden-dropout 0"
+	--micro-batch-size 2 --global-batch-size 8 --train-iters 20 --lr 1e-3 --eval-iters 0
+	--log-interval 100"
+llama="--group-query-attention --num-query-groups 2 --swiglu --normalization RMSNorm
+	--position-embedding-type rope --disable-bias-linear --untie-embeddings-and-output-weights
+	--attention-dropout 0 --hidden-dropout 0"
 gpt2="--attention-dropout 0.1 --hidden-dropout 0.1"
 
 # train NAME OPTIONS...: one run; its metrics go to $dir/NAME, its words to $dir/NAME.log
@@ -30,16 +33,19 @@ train()
 	name=$1
 	shift
 	# shellcheck disable=SC2086
-	${launch:-} "$B/mtrain" $common $data --metrics-file "$dir/$name" "$@" >"$dir/$name.log" 2>&1 || {
+	${launch:-} "$B/mtrain" $common $data --metrics-file "$dir/$name" "$@" \
+		>"$dir/$name.log" 2>&1 || {
 		rc=$?
-		[ "$rc" = "${want:-0}" ] || { echo "$name: exit status $rc"; cat "$dir/$name.log"; exit 1; }
+		[ "$rc" = "${want:-0}" ] ||
+			{ echo "$name: exit status $rc"; cat "$dir/$name.log"; exit 1; }
 	}
 }
 
 # losses NAME: iteration, loss and gradient norm of each step, as they were written
 losses()
 {
-	sed -n 's/.*"iteration": *\([0-9]*\).*"lm_loss": *\([^,]*\),.*"grad_norm": *\([^,]*\),.*/\1 \2 \3/p' "$dir/$1"
+	sed -n 's/.*"iteration": *\([0-9]*\).*"lm_loss": *\([^,]*\),'\
+'.*"grad_norm": *\([^,]*\),.*/\1 \2 \3/p' "$dir/$1"
 }
 
 # near A B LIMIT: 20 losses each that differ by at most LIMIT, relative
@@ -50,7 +56,8 @@ near()
 	paste -d ' ' "$dir/a" "$dir/b" | awk -v limit="$3" -v names="$1, $2" '
 		{ d = ($2 - $5) / $5; if (d < 0) d = -d; if (!(d <= worst)) worst = d }
 		END {
-			printf "%s: %d steps, losses differ by at most %.2g (limit %g)\n", names, NR, worst, limit
+			printf "%s: %d steps, losses differ by at most %.2g (limit %g)\n",
+				names, NR, worst, limit
 			exit !(NR == 20 && worst <= limit)
 		}'
 }
@@ -58,11 +65,13 @@ near()
 # corpora NAME: iteration, corpus, samples, tokens and loss of each line of a corpus
 corpora()
 {
-	sed -n 's/.*"iteration": *\([0-9]*\), "corpus": *\("[^"]*"\), "consumed_samples": *\([0-9]*\),'\
+	sed -n 's/.*"iteration": *\([0-9]*\), "corpus": *\("[^"]*"\), '\
+'"consumed_samples": *\([0-9]*\),'\
 '.*"lm_loss": *\([^,]*\), "tokens": *\([0-9]*\)}/\1 \2 \3 \5 \4/p' "$dir/$1"
 }
 
-# near_corpora A B LIMIT: four lines for each of two corpora, of the same samples and tokens; losses as in near
+# near_corpora A B LIMIT: four lines for each of two corpora, of the same samples and tokens; losses
+# as in near
 near_corpora()
 {
 	corpora "$1" >"$dir/a"
@@ -71,7 +80,8 @@ near_corpora()
 		{ d = ($5 - $10) / $10; if (d < 0) d = -d; if (!(d <= worst)) worst = d }
 		$1 != $6 || $2 != $7 || $3 != $8 || $4 != $9 || !$4 { other++ }
 		END {
-			printf "%s: %d lines of corpora, losses differ by at most %.2g (limit %g)\n", names, NR, worst, limit
+			printf "%s: %d lines of corpora, ", names, NR
+			printf "losses differ by at most %.2g (limit %g)\n", worst, limit
 			exit !(NR == 8 && !other && worst <= limit)
 		}'
 }
@@ -86,7 +96,8 @@ same()
 	echo "$1, $2: the same bits"
 }
 
-# family NAME OPTIONS...: one GPU against the CPU, and where it is asked to repeat itself against itself
+# family NAME OPTIONS...: one GPU against the CPU, and where it is asked to repeat itself against
+# itself
 family()
 {
 	family=$1
@@ -108,14 +119,16 @@ family()
 		train "$family-how" "$@" --backend "$device" --bf16 --deterministic-mode $how
 		echo "$how:"
 		case $family$how in
-		# The activation that rides on a product sees its value before it is rounded; made again, it cannot.
+		# The activation that rides on a product sees its value before it is rounded; made
+		# again, it cannot.
 		gpt2*recompute*) near "$family-bf16" "$family-how" 1e-4 ;;
 		*) same "$family-bf16" "$family-how" ;;
 		esac
 		rm "$dir/$family-how"
 	done
 	want=3
-	set -- "$@" --backend "$device" --bf16 --deterministic-mode --save "$dir/$family.ckpt" --load "$dir/$family.ckpt"
+	set -- "$@" --backend "$device" --bf16 --deterministic-mode --save "$dir/$family.ckpt" \
+		--load "$dir/$family.ckpt"
 	train "$family-resumed" "$@" --exit-interval 10
 	want=0
 	train "$family-resumed" "$@"
@@ -137,7 +150,8 @@ datasets()
 				}
 				print "\"}"
 			}
-		}' | "$B/mtok" encode --tokenizer-type NullTokenizer --vocab-size 500 --append-eod -q -o "$dir/$name"
+		}' | "$B/mtok" encode --tokenizer-type NullTokenizer --vocab-size 500 --append-eod \
+			-q -o "$dir/$name"
 	done
 }
 
@@ -189,8 +203,9 @@ family llama $llama
 family gpt2 $gpt2
 datasets
 mock=$data
-data="--data-path 0.7 $dir/few_text_document 0.3 $dir/many_text_document --split 1,0,0 --tokenizer-type NullTokenizer
-	--reset-attention-mask --reset-position-ids --eod-mask-loss --log-loss-by-corpus --log-interval 5"
+data="--data-path 0.7 $dir/few_text_document 0.3 $dir/many_text_document --split 1,0,0
+	--tokenizer-type NullTokenizer --reset-attention-mask --reset-position-ids --eod-mask-loss
+	--log-loss-by-corpus --log-interval 5"
 # shellcheck disable=SC2086
 documents llama $llama
 # shellcheck disable=SC2086

@@ -1,9 +1,11 @@
 #!/bin/sh
-# sanitize.sh - the operations of the GPU under compute-sanitizer: memcheck and racecheck, without a finding
+# sanitize.sh - the operations of the GPU under compute-sanitizer: memcheck and racecheck, without a
+# finding
 #
-# Each group of tests/gpu/ops is a run of its own; four go side by side. Left out are an allocation that a test wants refused
-# (no error of an API call counts), and of racecheck what is not ours: cuDNN's kernels by name, whose barriers of the copy
-# engine it does not know, and the group of products, where it breaks off with an error of its own in cuBLASLt's kernels.
+# Each group of tests/gpu/ops is a run of its own; four go side by side. Left out are an allocation
+# that a test wants refused (no error of an API call counts), and of racecheck what is not ours:
+# cuDNN's kernels by name, whose barriers of the copy engine it does not know, and the group of
+# products, where it breaks off with an error of its own in cuBLASLt's kernels.
 #
 # B is the build directory. Without a GPU, or without the sanitizer, it says so and succeeds.
 set -eu
@@ -20,7 +22,8 @@ fi
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-# check TOOL GROUP: one group under one tool; its line goes to the output, and the report too where it failed
+# check TOOL GROUP: one group under one tool; its line goes to the output, and the report too where
+# it failed
 check()
 {
 	rc=0
@@ -28,9 +31,10 @@ check()
 	options=
 	[ "$1" = memcheck ] || options="--kernel-name-exclude kns=cudnn"
 	# shellcheck disable=SC2086
-	compute-sanitizer --tool "$1" --report-api-errors no --error-exitcode 1 $options "$B/tests/gpu/ops" "$2" \
-		>"$dir/$1.$2" 2>&1 || rc=$?
-	echo "$1 $2: $(grep -o 'SUMMARY: .*' "$dir/$1.$2" || echo broken off), $(($(date +%s) - began)) s"
+	compute-sanitizer --tool "$1" --report-api-errors no --error-exitcode 1 $options \
+		"$B/tests/gpu/ops" "$2" >"$dir/$1.$2" 2>&1 || rc=$?
+	summary=$(grep -o 'SUMMARY: .*' "$dir/$1.$2" || echo broken off)
+	echo "$1 $2: $summary, $(($(date +%s) - began)) s"
 	[ "$rc" = 0 ] || { tail -n 40 "$dir/$1.$2"; : >"$dir/failed"; }
 }
 

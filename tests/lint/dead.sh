@@ -1,10 +1,11 @@
 #!/bin/sh
-# dead.sh - what is declared for others is called by others: every function and table that an object exports, and every entry of
-# a table of functions
+# dead.sh - what is declared for others is called by others: every function and table that an object
+# exports, and every entry of a table of functions
 #
-# Exported names come from the objects of the build, tests apart. A name is alive when another object needs it, when sources that
-# this build may leave out (CUDA, NCCL) name it, or when its own file calls it and so do tests. What its own file alone calls is
-# to be static; what tests alone call is to be theirs.
+# Exported names come from the objects of the build, tests apart. A name is alive when another
+# object needs it, when sources that this build may leave out (CUDA, NCCL) name it, or when its own
+# file calls it and so do tests. What its own file alone calls is to be static; what tests alone
+# call is to be theirs.
 set -u
 cd "${TOP:-.}" || exit 1
 : "${B:=build}"
@@ -16,7 +17,8 @@ comments='s|/\*.*\*/||; /^[ ]*\/\*/,/\*\//d'
 # names DIRECTORY...: every word of the sources below, comments apart
 names()
 {
-	find "$@" \( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \) -exec sed "$comments" {} + |
+	find "$@" \( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \) \
+		-exec sed "$comments" {} + |
 		grep -oE '[a-z_][a-z0-9_]+' | sort -u
 }
 
@@ -26,7 +28,8 @@ symbols()
 	find "$B" -path "$B/tests" -prune -o -name '*.o' -exec nm -A "$@" {} +
 }
 
-# unused NAME OBJECT: which no other object needs; its own file names it once more than defining does when it calls it
+# unused NAME OBJECT: which no other object needs; its own file names it once more than defining
+# does when it calls it
 unused()
 {
 	source=$(echo "${2#"$B"/}" | sed -E 's/\.f(32|64)$//')
@@ -39,21 +42,26 @@ unused()
 }
 
 for main in bin/*.c; do
-	[ -e "$B/$main.o" ] || { echo "$B/$main.o: is not there: make builds what this reads"; exit 1; }
+	[ -e "$B/$main.o" ] ||
+		{ echo "$B/$main.o: is not there: make builds what this reads"; exit 1; }
 done
-symbols -g --defined-only | sed -nE 's|^(.*)\.o:[0-9a-f]* [TDBR] ([a-z_][a-z0-9_]*)$|\2 \1|p' | sort >"$tmp/exported"
-{ symbols -u | sed -nE 's/^.* U //p'; names train/cuda train/nccl; echo main; } | sort -u >"$tmp/needed"
+symbols -g --defined-only | sed -nE 's|^(.*)\.o:[0-9a-f]* [TDBR] ([a-z_][a-z0-9_]*)$|\2 \1|p' |
+	sort >"$tmp/exported"
+{ symbols -u | sed -nE 's/^.* U //p'; names train/cuda train/nccl; echo main; } |
+	sort -u >"$tmp/needed"
 names tests >"$tmp/tests"
 {
 	join -v 1 "$tmp/exported" "$tmp/needed" | while read -r name object; do
 		unused "$name" "$object"
 	done
 	# Members that are pointers to functions stand one tab in.
-	grep -rnE --include='*.h' '^	[a-z].*\(\*(const )?[a-z_0-9]+\)\(' bin lib tok shard plan ckpt export train |
-		sed -E 's/^([^:]*:[0-9]+):.*\(\*(const )?([a-z_0-9]+)\)\(.*/\1 \3/' | while read -r where name; do
-		grep -rqE "(->|\.)$name\(" bin lib tok shard plan ckpt export train ||
-			echo "$where: $name: nobody calls it, tests apart"
-	done
+	grep -rnE --include='*.h' '^	[a-z].*\(\*(const )?[a-z_0-9]+\)\(' \
+		bin lib tok shard plan ckpt export train |
+		sed -E 's/^([^:]*:[0-9]+):.*\(\*(const )?([a-z_0-9]+)\)\(.*/\1 \3/' |
+		while read -r where name; do
+			grep -rqE "(->|\.)$name\(" bin lib tok shard plan ckpt export train ||
+				echo "$where: $name: nobody calls it, tests apart"
+		done
 } >"$tmp/found"
 cat "$tmp/found"
 [ ! -s "$tmp/found" ]

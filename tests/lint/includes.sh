@@ -1,12 +1,13 @@
 #!/bin/sh
 # includes.sh - the include table: which directory may include what; no other edge may exist
 #
-# First word: the including directory; then the directories ('/' at the end) and headers that it may include. A directory may
-# always include itself; bin and tests may include anything. Of the system's headers, those of MPI, BLAS, CUDA, NCCL and a few
-# libraries have one home each.
+# First word: the including directory; then the directories ('/' at the end) and headers that it may
+# include. A directory may always include itself; bin and tests may include anything. Of the
+# system's headers, those of MPI, BLAS, CUDA, NCCL and a few libraries have one home each.
 set -u
 cd "${TOP:-.}" || exit 1
-table='
+operations='train/tensor.h train/ops.h train/backend.h train/comm.h'
+table="
 lib/base
 lib/format		lib/base/
 lib/token		lib/base/
@@ -20,12 +21,13 @@ export			lib/
 train			lib/ train/
 train/layers		lib/ train/
 train/optim		lib/ train/
-train/cpu		lib/base/ lib/format/dtype.h train/tensor.h train/ops.h train/backend.h train/comm.h
-train/cuda		lib/base/ lib/format/dtype.h lib/model/device.h train/tensor.h train/ops.h train/backend.h train/comm.h
-train/mpi		lib/base/ lib/format/dtype.h train/tensor.h train/ops.h train/backend.h train/comm.h
-train/nccl		lib/base/ lib/format/dtype.h train/tensor.h train/ops.h train/backend.h train/comm.h train/cuda/device.h
-'
-find bin lib tok shard plan ckpt export train \( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' \) 2>/dev/null | sort |
+train/cpu		lib/base/ lib/format/dtype.h $operations
+train/cuda		lib/base/ lib/format/dtype.h lib/model/device.h $operations
+train/mpi		lib/base/ lib/format/dtype.h $operations
+train/nccl		lib/base/ lib/format/dtype.h $operations train/cuda/device.h
+"
+find bin lib tok shard plan ckpt export train \( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' \) \
+	2>/dev/null | sort |
 	xargs grep -nE '^[ 	]*#[ 	]*include' | TABLE=$table awk '
 BEGIN {
 	rows = split(ENVIRON["TABLE"], row, "\n")
@@ -43,7 +45,8 @@ BEGIN {
 # Whether the directory may include the path.
 function allowed(dir, path,    n, word, i)
 {
-	if (dir == "bin" || index(path, dir "/") == 1 && index(substr(path, length(dir) + 2), "/") == 0)
+	if (dir == "bin" ||
+	    index(path, dir "/") == 1 && index(substr(path, length(dir) + 2), "/") == 0)
 		return 1
 	n = split(may[dir], word, /[ \t]+/)
 	for (i = 2; i <= n; i++)

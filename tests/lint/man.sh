@@ -1,5 +1,6 @@
 #!/bin/sh
-# man.sh - every tool has a page, every page is clean mdoc, and its option lists are those of the tool
+# man.sh - every tool has a page, every page is clean mdoc, and its option lists are those of the
+# tool
 set -u
 cd "${TOP:-.}" || exit 1
 found=0

@@ -2,5 +2,5 @@
 # shell.sh - shellcheck is content with every shell script
 set -u
 cd "${TOP:-.}" || exit 1
-find install.sh .ci/run bin lib examples man tests \( -name '*.sh' -o -path .ci/run \) -type f | sort |
-	xargs shellcheck -x -P SCRIPTDIR -P . -f gcc
+find install.sh .ci/run bin lib examples man tests \( -name '*.sh' -o -path .ci/run \) -type f |
+	sort | xargs shellcheck -x -P SCRIPTDIR -P . -f gcc

@@ -1,10 +1,11 @@
 #!/bin/sh
 # size.sh - lengths of files and functions
 #
-# Files up to 900 lines, mains up to 200; functions up to 150 lines, half of them up to 16, 95 % under 70; 95 % of them with up
-# to 5 parameters and none with more than 8.
+# Files up to 900 lines, mains up to 200; functions up to 150 lines, half of them up to 16, 95 %
+# under 70; 95 % of them with up to 5 parameters and none with more than 8.
 #
-# A function is what starts at a line "name(..." after its return type and ends at a '}' in the first column.
+# A function is what starts at a line "name(..." after its return type and ends at a '}' in the
+# first column.
 set -u
 cd "${TOP:-.}" || exit 1
 # shellcheck disable=SC2046 # names without blanks
@@ -57,5 +58,6 @@ END {
 			print "95th percentile of the functions: " i " lines, under 70"
 		seen += by_size[i]
 	}
-}' $(find bin lib tok shard plan ckpt export train \( -name '*.c' -o -name '*.cc' -o -name '*.cu' \) 2>/dev/null | sort))
+}' $(find bin lib tok shard plan ckpt export train \
+	\( -name '*.c' -o -name '*.cc' -o -name '*.cu' \) 2>/dev/null | sort))
 [ -z "$found" ] || { echo "$found"; exit 1; }

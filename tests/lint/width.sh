@@ -1,34 +1,42 @@
 #!/bin/sh
-# width.sh - no line above 130 columns (100 is the aim), no blanks at its end, no blank before a tab in the indentation
+# width.sh - no line above 100 columns (130 in C, C++ and CUDA), no blanks at its end, no blank
+# before a tab in the indentation
 #
-# Makefile rules and bats files, which quote whole messages, may be wider.
+# Wider may be: the Makefile and bats files, which quote whole commands and messages; option lists
+# of man pages, which the tools print; tables and code blocks of the README.
 set -u
 cd "${TOP:-.}" || exit 1
 export LC_ALL=C.UTF-8
+c_bound=130
 tab=$(printf '\t')
-found=0
 
-# finding FILE WHAT <LINES: prints "FILE:LINE: WHAT" for each line number
-finding()
+# prose FILE: its lines, those that may be wider left empty
+prose()
 {
-	while IFS=: read -r line _; do
-		echo "$1:$line: $2"
-		found=1
-	done
+	case $1 in
+	Makefile | *.bats | *.bash) ;;
+	*.md) awk '/^```/ { code = !code } { print code || /^\|/ ? "" : $0 }' "$1" ;;
+	*.[157]) awk '/begin options/ { list = 1 } /end options/ { list = 0 }
+		{ print list ? "" : $0 }' "$1" ;;
+	*) cat "$1" ;;
+	esac
 }
 
-for file in Makefile install.sh .ci/run $(find bin lib tok shard plan ckpt export train tests examples man \
-	\( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' -o -name '*.sh' -o -name '*.awk' -o -name '*.bats' \) \
-	2>/dev/null | sort); do
-	case $file in
-	Makefile | *.bats) : >"${TMPDIR:-/tmp}/width.$$" ;;
-	*) expand -t 8 "$file" | grep -nE '^.{131,}' >"${TMPDIR:-/tmp}/width.$$" ;;
-	esac
-	finding "$file" 'above 130 columns' <"${TMPDIR:-/tmp}/width.$$"
-	grep -nE "[ $tab]+\$" "$file" >"${TMPDIR:-/tmp}/width.$$"
-	finding "$file" 'blanks at the end' <"${TMPDIR:-/tmp}/width.$$"
-	grep -nE "^$tab* +$tab" "$file" >"${TMPDIR:-/tmp}/width.$$"
-	finding "$file" 'blank before a tab' <"${TMPDIR:-/tmp}/width.$$"
-done
-rm -f "${TMPDIR:-/tmp}/width.$$"
-exit $found
+files="Makefile README.md install.sh .ci/run tests/parity/common $(echo tests/bench/*.py)
+	$(find bin lib tok shard plan ckpt export train tests examples man -type f \
+	\( -name '*.[ch157]' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' -o -name '*.sh' \
+	-o -name '*.awk' -o -name '*.bats' -o -name '*.bash' \) | sort)"
+# shellcheck disable=SC2086 # lists of words
+found=$(
+	for file in $files; do
+		case $file in
+		*.[ch] | *.cc | *.cu | *.cuh | lib/token/*.sh) bound=$c_bound ;;
+		*) bound=100 ;;
+		esac
+		prose "$file" | expand -t 8 | grep -nE "^.{$((bound + 1)),}" |
+			sed "s|^\([0-9]*\):.*|$file:\1: above $bound columns|"
+	done
+	grep -nE "[ $tab]+\$" $files | sed 's/\(:[0-9]*\):.*/\1: blanks at the end/'
+	grep -nE "^$tab* +$tab" $files | sed 's/\(:[0-9]*\):.*/\1: blank before a tab/'
+)
+[ -z "$found" ] || { echo "$found"; exit 1; }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# agree.sh - ranks that were given different things end before the first step with status 2 and one line: the first difference,
-# its ranks and hosts. Paths and output may differ.
+# agree.sh - ranks that were given different things end before the first step with status 2 and one
+# line: the first difference, its ranks and hosts. Paths and output may differ.
 set -u
 # shellcheck source=tests/mtrain_case.sh
 . tests/mtrain_case.sh
@@ -37,7 +37,8 @@ differ --help "not given" given "" --help
 # The rank that differs is found among more.
 # shellcheck disable=SC2086
 expect 2 mpirun -np 2 $tiny : -np 1 $tiny --seed 7 : -np 1 $tiny
-one_line "mtrain: --seed: 1234 on rank 0 ($host), 7 on rank 2 ($host): must be the same on all ranks"
+one_line "mtrain: --seed: 1234 on rank 0 ($host), 7 on rank 2 ($host): \
+must be the same on all ranks"
 
 # What only rank 0 uses, and where things are.
 two 0 "--save A --metrics-file m --profile -q" "--save ./A --profile-prefix p"
@@ -45,7 +46,8 @@ two 0 "--save A --metrics-file m --profile -q" "--save ./A --profile-prefix p"
 # The start: one finds a checkpoint and the other none; two checkpoints.
 mkdir 2
 two 2 "--save A --load A" "--save B --load B"
-said "start: resumes on rank 0 ($host), from the beginning on rank 1 ($host): must be the same on all ranks"
+said "start: resumes on rank 0 ($host), from the beginning on rank 1 ($host): \
+must be the same on all ranks"
 # shellcheck disable=SC2086
 mpirun -np 2 $tiny --save B --seed 5 >/dev/null 2>&1
 two 2 "--save A --load A" "--save B --load B"
@@ -69,7 +71,8 @@ two 0 "--data-path one_text_document" "--data-path 2/x"
 two 2 "--data-path one_text_document" "--data-path two_text_document"
 said "corpus 1 of the train data: contents"
 differ "weight of corpus 1 of the train data" 0.3 0.5 \
-	"--data-path .3 one_text_document .7 two_text_document" "--data-path .5 one_text_document .5 two_text_document"
+	"--data-path .3 one_text_document .7 two_text_document" \
+	"--data-path .5 one_text_document .5 two_text_document"
 
 # A prompt by content.
 echo 1 2 3 >prompt
@@ -83,4 +86,5 @@ tiny="mtrain --config tiny.conf"
 # A rank that never starts MPI.
 # shellcheck disable=SC2086
 expect 4 timeout 30 mpirun -np 1 $tiny --init-timeout 1 : -np 1 true
-one_line "mtrain: --init-timeout 1: MPI_Init still waits after as many seconds: a rank did not start or cannot be reached"
+one_line "mtrain: --init-timeout 1: MPI_Init still waits after as many seconds: \
+a rank did not start or cannot be reached"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# background.sh - checkpoints written behind the next steps are the ones that a run makes that waits for them
+# background.sh - checkpoints written during the next steps are the ones that a run makes that
+# waits for them
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 steps="--mock-data --train-iters 12 --lr 1e-2 --save-interval 3"
@@ -24,7 +25,8 @@ same()
 		mckpt verify -q "behind/iter_00000$i" || fail "$name: iteration $i"
 	done
 	[ "$(cat behind/latest_checkpointed_iteration.txt)" = 12 ] || fail "$name: the tracker"
-	[ "$(grep -c 'saved iteration' log)" = 4 ] || fail "$name: $(grep -c 'saved iteration' log) saves said instead of 4"
+	[ "$(grep -c 'saved iteration' log)" = 4 ] ||
+		fail "$name: $(grep -c 'saved iteration' log) saves said instead of 4"
 	echo "$name: four checkpoints are the same bytes"
 }
 
@@ -33,7 +35,8 @@ same llama-bf16-dp2-zero 2 --bf16 --use-distributed-optimizer
 model=$gpt2
 same gpt2-tp2-pp2 4 $(layout 2 2)
 
-# A directory that goes away under a run: the save fails, the run ends with 1, the checkpoint before it stays.
+# A directory that goes away under a run: the save fails, the run ends with 1, the checkpoint before
+# it stays.
 cat >vanish <<'END'
 while ! [ -e C/iter_0000003 ]; do sleep 0.01; done
 mv C D
@@ -45,4 +48,4 @@ ends 1 2 $steps --train-iters 100000 --save C --async-save --use-distributed-opt
 wait
 grep -q "mtrain.*: .*C" log || fail "no reason: $(cat log)"
 mckpt verify -q D/iter_0000003 || fail "the checkpoint before"
-echo "a save that fails behind the training ends the run: $(grep -m 1 "cannot\|No such" log)"
+echo "a save that fails during the training ends the run: $(grep -m 1 "cannot\|No such" log)"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# claiming.sh - two runs on one --save: one of them trains; what a dead run left does not keep the next one out
+# claiming.sh - two runs on one --save: one of them trains; what a dead run left does not keep the
+# next one out
 set -u
 # shellcheck source=tests/mtrain_case.sh
 . tests/mtrain_case.sh
@@ -41,7 +42,8 @@ expect 0 mckpt verify C
 	until_true grep -q 'saved iteration' overruled
 	expect 1 mtrain -q $common --save-interval 1 --train-iters 200000
 	one_line "mtrain: --save C: 'C/lock' is held by process $run of host "
-	expect 3 mtrain $common --break-lock --save-interval 1 --train-iters 200000 --exit-interval 1
+	expect 3 mtrain $common --break-lock --save-interval 1 --train-iters 200000 \
+		--exit-interval 1
 	said "'C/lock' is broken: it was held by process $run of host "
 }
 finish 1

@@ -1,9 +1,11 @@
 #!/bin/sh
-# data.sh - blends under several layouts, going on with another list, documents that do not see each other, maps of hosts apart
+# data.sh - blends under several layouts, going on with another list, documents that do not see each
+# other, maps of hosts apart
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 
-# corpus NAME SEED DOCUMENTS LEAST SPREAD: documents of LEAST to LEAST + SPREAD - 1 tokens and their end, 498
+# corpus NAME SEED DOCUMENTS LEAST SPREAD: documents of LEAST to LEAST + SPREAD - 1 tokens and their
+# end, 498
 corpus()
 {
 	awk -v x="$2" -v docs="$3" -v least="$4" -v spread="$5" 'BEGIN {
@@ -18,15 +20,17 @@ corpus()
 			print "\"}"
 		}
 	}' >"$1.jsonl"
-	mtok encode --tokenizer-type NullTokenizer --vocab-size 499 --append-eod -q -o "$1" "$1.jsonl" >log 2>&1 ||
+	mtok encode --tokenizer-type NullTokenizer --vocab-size 499 --append-eod -q \
+		-o "$1" "$1.jsonl" >log 2>&1 ||
 		fail "mtok encode"
 }
 
 corpus a 1 200 3 38
 corpus b 2 300 3 38
 corpus c 3 150 3 38
-blend="--data-path 0.5 a_text_document 0.3 b_text_document 0.2 c_text_document --tokenizer-type NullTokenizer --split 90,10,0
-	--data-cache-path cache --eod-mask-loss --lr 1e-3 --log-interval 4"
+blend="--data-path 0.5 a_text_document 0.3 b_text_document 0.2 c_text_document
+	--tokenizer-type NullTokenizer --split 90,10,0 --data-cache-path cache --eod-mask-loss
+	--lr 1e-3 --log-interval 4"
 common="$blend --train-iters 12 --log-loss-by-corpus"
 
 # corpora FILE: what a metrics file says of the corpora, without their losses
@@ -41,13 +45,16 @@ steps()
 	grep -v '"corpus"' "$1"
 }
 
-# Every layout trains on the same samples of the same corpora: losses as in layouts.sh, of each corpus too.
+# Every layout trains on the same samples of the same corpora: losses as in layouts.sh, of each
+# corpus too.
 train 1 $common --metrics-file one.jsonl
 steps one.jsonl >one.steps
 grep '"corpus"' one.jsonl >one.corpora
 [ "$(wc -l <one.corpora)" = 9 ] || fail "$(wc -l <one.corpora) lines of corpora instead of 9"
 # The mean over all tokens is that of the corpora by their tokens.
-awk -F'[:,}]' '/"corpus"/ && $2 == 12 { l += $10 * $12; n += $12 } /"skipped"/ && $2 > 8 { s += $6; m++ }
+awk -F'[:,}]' '
+	/"corpus"/ && $2 == 12 { l += $10 * $12; n += $12 }
+	/"skipped"/ && $2 > 8 { s += $6; m++ }
 	END { d = l / n - s / m; exit !(n > 0 && m == 4 && d < 0.02 && d > -0.02) }' one.jsonl ||
 	fail "the losses of the corpora do not add up"
 for layout in "2 2 1" "2 1 2" "4 1 1 --use-distributed-optimizer --micro-batch-size 2" "8 2 2"; do
@@ -61,7 +68,8 @@ for layout in "2 2 1" "2 1 2" "4 1 1 --use-distributed-optimizer --micro-batch-s
 	corpora many.jsonl >got
 	cmp want got || fail "$ranks ranks: other samples were consumed"
 	loss=$(gap lm_loss many.steps one.steps) each=$(gap lm_loss many.corpora one.corpora)
-	within 1e-5 "$loss" "$each" || fail "$ranks ranks, $grid: the loss differs by $loss, that of a corpus by $each"
+	within 1e-5 "$loss" "$each" ||
+		fail "$ranks ranks, $grid: the loss differs by $loss, that of a corpus by $each"
 	echo "blend under $ranks ranks, $grid $*: loss within $loss, of each corpus $each"
 done
 
@@ -73,23 +81,28 @@ same_steps "--log-loss-by-corpus" plain with
 corpora plain.jsonl >got
 cmp want got || fail "the counts differ without --log-loss-by-corpus"
 
-# Another list from iteration 6 on: refused, then as told; going on with it needs no option, whatever the layout.
+# Another list from iteration 6 on: refused, then as told; going on with it needs no option,
+# whatever the layout.
 ends 3 1 $common --save save --exit-interval 6
 cp -r save late
-other="--data-path 0.2 a_text_document 0.8 c_text_document --tokenizer-type NullTokenizer --split 90,10,0 --data-cache-path cache
-	--eod-mask-loss --lr 1e-3 --log-interval 4 --train-iters 12"
+other="--data-path 0.2 a_text_document 0.8 c_text_document --tokenizer-type NullTokenizer
+	--split 90,10,0 --data-cache-path cache --eod-mask-loss --lr 1e-3 --log-interval 4
+	--train-iters 12"
 ends 1 1 $other --load save --save save
-grep -q 'the data changed since this .* corpus 2 of the list, c_text_document, is not what b_text_document was; --data-' log ||
+changed='corpus 2 of the list, c_text_document, is not what b_text_document was; --data-'
+grep -q "the data changed since this .* $changed" log ||
 	fail "the change is not named"
 train 1 $other --load save --save straight --data-change exclude-seen --metrics-file straight.jsonl
-grep -q 'a_text_document goes on behind [0-9]* samples of its order' log || fail "where a corpus goes on is not said"
-ends 3 2 $other --load save --save save --data-change exclude-seen --exit-interval 8 --tensor-model-parallel-size 2 \
-	--metrics-file two.jsonl
+grep -q 'a_text_document goes on behind [0-9]* samples of its order' log ||
+	fail "where a corpus goes on is not said"
+ends 3 2 $other --load save --save save --data-change exclude-seen --exit-interval 8 \
+	--tensor-model-parallel-size 2 --metrics-file two.jsonl
 train 4 $other --load save --save save --micro-batch-size 2 --metrics-file two.jsonl
 steps straight.jsonl >straight.steps
 steps two.jsonl >two.steps
 loss=$(gap lm_loss two.steps straight.steps)
-within 1e-5 "$loss" || fail "exclude-seen, stopped and resumed under other layouts: the loss differs by $loss"
+within 1e-5 "$loss" ||
+	fail "exclude-seen, stopped and resumed under other layouts: the loss differs by $loss"
 grep '"corpus"' straight.jsonl | tail -n 2 >want
 grep '"corpus"' two.jsonl | tail -n 2 >got
 cmp want got || fail "exclude-seen: other samples were consumed after another stop"
@@ -97,22 +110,27 @@ echo "exclude-seen: straight and resumed twice agree within $loss"
 train 1 $other --load late --save late --data-change restart --metrics-file restart.jsonl
 [ "$(steps restart.jsonl | wc -l)" = 6 ] || fail "restart: not the steps that are left"
 
-# Documents of 8 tokens: two in a row that do not see each other, positions anew, are rows of their own. One step is an epoch
-# of 40 documents, in double precision; the 41st is dropped by both.
+# Documents of 8 tokens: two in a row that do not see each other, positions anew, are rows of their
+# own. One step is an epoch of 40 documents, in double precision; the 41st is dropped by both.
 corpus even 5 41 7 1
-apart="--data-path even_text_document --tokenizer-type NullTokenizer --split 1,0,0 --eod-mask-loss --reset-position-ids --fp64
-	--train-iters 1 --lr 1e-3 --data-cache-path cache"
+apart="--data-path even_text_document --tokenizer-type NullTokenizer --split 1,0,0 --eod-mask-loss
+	--reset-position-ids --fp64 --train-iters 1 --lr 1e-3 --data-cache-path cache"
 for model in "$llama" "$gpt2 --hidden-dropout 0 --attention-dropout 0"; do
-	train 1 $apart --seq-length 8 --max-position-embeddings 16 --global-batch-size 40 --metrics-file rows.jsonl
+	train 1 $apart --seq-length 8 --max-position-embeddings 16 --global-batch-size 40 \
+		--metrics-file rows.jsonl
 	for layout in "1 1 1" "2 2 1" "4 2 2" "2 1 2 --recompute-granularity full"; do
 		set -- $layout
 		ranks=$1 grid=$(layout "$2" "$3")
 		shift 3
-		train "$ranks" $apart $grid "$@" --reset-attention-mask --global-batch-size 20 --metrics-file packed.jsonl
-		loss=$(gap lm_loss packed.jsonl rows.jsonl) norm=$(gap grad_norm packed.jsonl rows.jsonl)
+		train "$ranks" $apart $grid "$@" --reset-attention-mask --global-batch-size 20 \
+			--metrics-file packed.jsonl
+		loss=$(gap lm_loss packed.jsonl rows.jsonl)
+		norm=$(gap grad_norm packed.jsonl rows.jsonl)
 		within 1e-12 "$loss" || fail "documents in one row: the loss differs by $loss"
-		within 1e-10 "$norm" || fail "documents in one row: the gradient norm differs by $norm"
-		echo "two documents in a row and a row each, $ranks ranks, $grid $*: loss within $loss, gradient norm $norm"
+		within 1e-10 "$norm" ||
+			fail "documents in one row: the gradient norm differs by $norm"
+		echo "two documents in a row and a row each, $ranks ranks, $grid $*: \
+loss within $loss, gradient norm $norm"
 	done
 	train 1 $apart --global-batch-size 20 --metrics-file packed.jsonl
 	loss=$(gap lm_loss packed.jsonl rows.jsonl)
@@ -120,7 +138,8 @@ for model in "$llama" "$gpt2 --hidden-dropout 0 --attention-dropout 0"; do
 done
 model=$llama
 
-# Rank 1 has a cache directory that rank 0's files do not appear in: it builds its own maps, and the run is the same.
+# Rank 1 has a cache directory that rank 0's files do not appear in: it builds its own maps, and the
+# run is the same.
 if unshare -rm true 2>/dev/null; then
 	rm -rf apart
 	mkdir apart
@@ -128,11 +147,13 @@ if unshare -rm true 2>/dev/null; then
 		#!/bin/sh
 		# mtrain, with a file system of its own over ./apart on every rank but 0
 		[ "$OMPI_COMM_WORLD_RANK" = 0 ] ||
-			exec unshare -rm sh -c 'mount -t tmpfs none apart && mtrain "$@" && ls apart >seen' mtrain "$@"
+			exec unshare -rm sh -c 'mount -t tmpfs none apart &&
+				mtrain "$@" && ls apart >seen' mtrain "$@"
 		exec mtrain "$@"
 	END
 	chmod +x each
-	mpirun -np 2 ./each $model $common --data-cache-path "$PWD/apart" --metrics-file many.jsonl >log 2>&1 ||
+	mpirun -np 2 ./each $model $common --data-cache-path "$PWD/apart" \
+		--metrics-file many.jsonl >log 2>&1 ||
 		fail "hosts apart"
 	ls apart >here
 	cmp here seen || fail "the second host has other maps"

@@ -1,10 +1,12 @@
 #!/bin/sh
-# family.sh - a new model family is one file and one registry line: built, trained under TP 2 and PP 2, exported, read back
+# family.sh - a new model family is one file and one registry line: built, trained under TP 2 and PP
+# 2, exported, read back
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 
-# The tree with the family, and the objects there are: only what the two edits touch is compiled. The flags are those that the
-# objects were made with: the variant is in the directory's name, whether CUDA is in stands at the end of the stamp.
+# The tree with the family, and the objects there are: only what the two edits touch is compiled.
+# The flags are those that the objects were made with: the variant is in the directory's name,
+# whether CUDA is in stands at the end of the stamp.
 mkdir tree
 (cd "$TOP" && cp -pR Makefile VERSION bin ckpt export lib plan shard tok train "$tmp/tree")
 build=$(basename "$B")
@@ -17,16 +19,19 @@ case $build in build-*) san=$(echo "${build#build-}" | tr - ,) ;; esac
 cuda=$(sed -n 's/.*cuda=//p' "$B/flags")
 cp "$TOP/tests/parity/toy.c" tree/lib/model/family/toy.c
 sed -i 's/^\tDO(llama) \\$/\tDO(toy) \\\n&/' tree/lib/model/family.c
-[ "$(diff "$TOP/lib/model/family.c" tree/lib/model/family.c | grep -c '^[<>]')" = 1 ] || fail "the registry takes one line"
-make -C tree -o "$build/flags" -o "$build/version" B="$build" SAN="$san" CUDA="${cuda:-0}" "$build/mtrain" "$build/mckpt" \
-	"$build/mexport" >log 2>&1 || fail "build"
+[ "$(diff "$TOP/lib/model/family.c" tree/lib/model/family.c | grep -c '^[<>]')" = 1 ] ||
+	fail "the registry takes one line"
+make -C tree -o "$build/flags" -o "$build/version" B="$build" SAN="$san" CUDA="${cuda:-0}" \
+	"$build/mtrain" "$build/mckpt" "$build/mexport" >log 2>&1 || fail "build"
 echo "built: $(grep -c '^  C' log) files compiled"
 PATH=$tmp/tree/$build:$PATH
 
 cat >config.json <<'END'
-{ "model_type": "toy", "n_tokens": 499, "n_blocks": 4, "width": 32, "mlp_width": 64, "heads": 8, "groups": 2, "context": 16 }
+{ "model_type": "toy", "n_tokens": 499, "n_blocks": 4, "width": 32, "mlp_width": 64,
+  "heads": 8, "groups": 2, "context": 16 }
 END
-model="--model config.json --hidden-dropout 0 --attention-dropout 0 --global-batch-size 8 --eval-iters 0 --num-threads 1"
+model="--model config.json --hidden-dropout 0 --attention-dropout 0 --global-batch-size 8
+	--eval-iters 0 --num-threads 1"
 steps="--mock-data --train-iters 5 --lr 1e-4 --no-save-optim"
 train 1 $steps --save one --metrics-file one.jsonl
 
@@ -37,7 +42,8 @@ same_losses()
 	train "$1" $steps $(layout "$2" "$3") --save "run-$2-$3" --metrics-file run.jsonl
 	loss=$(gap lm_loss run.jsonl one.jsonl)
 	norm=$(gap grad_norm run.jsonl one.jsonl)
-	within 1e-6 "$loss" "$norm" || fail "$1 ranks: loss differs by $loss, gradient norm by $norm"
+	within 1e-6 "$loss" "$norm" ||
+		fail "$1 ranks: loss differs by $loss, gradient norm by $norm"
 	echo "toy under TP $2 PP $3: loss $loss, gradient norm $norm from one rank's"
 }
 

@@ -1,10 +1,11 @@
 #!/bin/sh
-# independence.sh - initial weights are the same bits under every layout (the order of the data: tests/prop/data.c)
+# independence.sh - initial weights are the same bits under every layout (the order of the data:
+# tests/prop/data.c)
 # shellcheck source=tests/parity/common disable=SC2086
 . "$TOP/tests/parity/common"
 step="--mock-data --train-iters 1 --lr 0 --no-save-optim"
 
-# weights NAME RANKS TP PP OPTION...: the weights behind a step of no length are those of one rank
+# weights NAME RANKS TP PP OPTION...: the weights after a step of no length are those of one rank
 weights()
 {
 	name=$1 ranks=$2 options=$(layout "$3" "$4")

@@ -1,13 +1,15 @@
 #!/bin/sh
 # layouts.sh - every layout computes what one rank computes
 #
-# Five steps. fp32: loss and gradient norm to 1e-6 relative. fp64: every gradient and every updated weight to 1e-9 of its
-# tensor's norm. Key biases are exempt: their exact gradient is zero, Adam amplifies its rounding; |gradient| < 1e-12 instead.
+# Five steps. fp32: loss and gradient norm to 1e-6 relative. fp64: every gradient and every updated
+# weight to 1e-9 of its tensor's norm. Key biases are exempt: their exact gradient is zero, Adam
+# amplifies its rounding; |gradient| < 1e-12 instead.
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 
-# name, model, ranks, tensor, pipeline, micro batch; `zero` in the name: the distributed optimizer. plain is gpt2 without
-# dropout: the gradients of its residual biases are taken elsewhere, but at the end of a stage.
+# name, model, ranks, tensor, pipeline, micro batch; `zero` in the name: the distributed optimizer.
+# plain is gpt2 without dropout: the gradients of its residual biases are taken elsewhere, but at
+# the end of a stage.
 cat >table <<'END'
 tp2            llama 2 2 1 2
 pp2            llama 2 1 2 1
@@ -35,7 +37,8 @@ fp32="--train-iters 5 --lr 1e-4 --clip-grad 0.5"
 fp64="--fp64 --train-iters 5 --lr 1e-3 --clip-grad 0 --save-interval 1"
 text_dataset
 
-# reference NAME DATA: one rank in both precisions, and a run that hardly keeps its gradient, so that its moments are zero
+# reference NAME DATA: one rank in both precisions, and a run that hardly keeps its gradient, so
+# that its moments are zero
 reference()
 {
 	train 1 $2 $fp32 --metrics-file "$1.jsonl"
@@ -47,10 +50,12 @@ reference()
 key_biases()
 {
 	mckpt diff "$1/iter_0000001" "$2/iter_0000001" --only '*linear_k.bias.exp_avg' 2>log |
-		awk -F '\t' 'NR > 1 && $6 + 0 > max { max = $6 + 0 } END { if (NR < 2) exit 1; printf "%.1e\n", max * 10 }'
+		awk -F '\t' '
+			NR > 1 && $6 + 0 > max { max = $6 + 0 }
+			END { if (NR < 2) exit 1; printf "%.1e\n", max * 10 }'
 }
 
-# check NAME MODEL RANKS TP PP MICRO; exp_avg behind step 1 is 0.1 of the gradient
+# check NAME MODEL RANKS TP PP MICRO; exp_avg after step 1 is 0.1 of the gradient
 check()
 {
 	options="$(layout "$4" "$5") --micro-batch-size $6"
@@ -59,17 +64,19 @@ check()
 	train "$3" $data $options $fp32 --metrics-file run.jsonl
 	loss=$(gap lm_loss run.jsonl "$2.jsonl")
 	norm=$(gap grad_norm run.jsonl "$2.jsonl")
-	within 1e-6 "$loss" "$norm" || fail "$2 $1: fp32 loss differs by $loss, gradient norm by $norm"
+	within 1e-6 "$loss" "$norm" ||
+		fail "$2 $1: fp32 loss differs by $loss, gradient norm by $norm"
 	train "$3" $data $options $fp64 --save run
-	same_tensors "$2 $1: gradients" run/iter_0000001 "$2/iter_0000001" --tolerance 1e-9 --only '*.exp_avg' \
-		--ignore '*linear_k.bias*'
+	same_tensors "$2 $1: gradients" run/iter_0000001 "$2/iter_0000001" --tolerance 1e-9 \
+		--only '*.exp_avg' --ignore '*linear_k.bias*'
 	same_tensors "$2 $1: weights" run "$2" --tolerance 1e-9 --ignore '*linear_k.bias*'
 	bias=
 	if [ "$2" != llama ]; then
 		bias=$(key_biases run "$2.zero")
 		within 1e-12 "$bias" || fail "$2 $1: gradient of a key bias is $bias"
 	fi
-	echo "$2 $1: fp32 loss $loss, gradient norm $norm; fp64 gradients and weights within 1e-9${bias:+, key biases $bias}"
+	echo "$2 $1: fp32 loss $loss, gradient norm $norm; \
+fp64 gradients and weights within 1e-9${bias:+, key biases $bias}"
 }
 
 while read -r row; do

@@ -1,5 +1,6 @@
 #!/bin/sh
-# memory.sh - a run takes what --dry-run said: the arenas to the byte, and the process grows by no more
+# memory.sh - a run takes what --dry-run said: the arenas to the byte, and the process grows by no
+# more
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 steps="--mock-data --train-iters 4 --lr 1e-4"
@@ -13,7 +14,8 @@ arenas()
 # taken LOG RANK: the same three as the rank says them
 taken()
 {
-	sed -n 's/.*memory of rank '"$2"': parameters \([0-9]*\), saved \([0-9]*\), scratch \([0-9]*\) bytes.*/\1 \2 \3/p' "$1"
+	sed -n 's/.*memory of rank '"$2"': parameters \([0-9]*\), saved \([0-9]*\), '\
+'scratch \([0-9]*\) bytes.*/\1 \2 \3/p' "$1"
 }
 
 # exact NAME RANKS OPTION...: the plan and the run agree
@@ -21,7 +23,8 @@ exact()
 {
 	name=$1 ranks=$2
 	shift 2
-	mtrain $model $steps "$@" --dry-run --world-size "$ranks" >plan.tsv 2>log || fail "$name: --dry-run"
+	mtrain $model $steps "$@" --dry-run --world-size "$ranks" >plan.tsv 2>log ||
+		fail "$name: --dry-run"
 	train "$ranks" $steps "$@" -v
 	for rank in $(seq 0 $((ranks - 1))); do
 		planned=$(arenas plan.tsv "$rank")
@@ -29,7 +32,8 @@ exact()
 			fail "$name: rank $rank: planned $planned, taken $(taken log "$rank")"
 		fi
 	done
-	echo "$name: $planned bytes of parameters, saved activations and scratch on the last rank, all as planned"
+	echo "$name: $planned bytes of parameters, saved activations and scratch on the last rank, \
+all as planned"
 }
 
 exact llama-1 1
@@ -60,12 +64,14 @@ watched()
 	sort -n peaks | awk 'END { printf "%.0f\n", $1 * 1024 }'
 }
 
-large="--num-layers 2 --hidden-size 256 --num-attention-heads 4 --vocab-size 16000 --seq-length 256 --micro-batch-size 2
-	--global-batch-size 2 --eval-iters 0 --num-threads 1 --mock-data --train-iters 12 --lr 1e-4 $(layout 2 1)"
+large="--num-layers 2 --hidden-size 256 --num-attention-heads 4 --vocab-size 16000 --seq-length 256
+	--micro-batch-size 2 --global-batch-size 2 --eval-iters 0 --num-threads 1 --mock-data
+	--train-iters 12 --lr 1e-4 $(layout 2 1)"
 small=$(watched $model $steps $(layout 2 1))
 peak=$(watched $large)
 mtrain $large --dry-run --world-size 2 >plan.tsv 2>log
 planned=$(awk -F '\t' '$1 == 0 { print $9 }' plan.tsv)
 echo "$peak $small $planned" | awk '{ exit !($1 - $2 < $3 * 1.05 + 8e6 && $1 > $2) }' ||
 	fail "the process grew by $((peak - small)) bytes, planned were $planned"
-echo "a run planned at $planned bytes: its resident memory peaks $((peak - small)) bytes above a tiny run's"
+echo "a run planned at $planned bytes: its resident memory peaks $((peak - small)) bytes \
+above a tiny run's"

@@ -1,9 +1,11 @@
 #!/bin/sh
-# overfit.sh - training learns: a tiny Llama knows four sequences of 64 random tokens by heart after 200 steps, from ln V on
+# overfit.sh - training learns: a tiny Llama knows four sequences of 64 random tokens by heart after
+# 200 steps, from ln V on
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 
-# One document of 256 tokens: its epochs follow each other, so there are four samples, whatever the epoch.
+# One document of 256 tokens: its epochs follow each other, so there are four samples, whatever the
+# epoch.
 awk 'BEGIN {
 	printf "{\"text\": \""
 	x = 7
@@ -13,12 +15,14 @@ awk 'BEGIN {
 	}
 	print "\"}"
 }' >text.jsonl
-mtok encode --tokenizer-type NullTokenizer --vocab-size 500 -q -o text text.jsonl >log 2>&1 || fail "mtok encode"
-model="--num-layers 2 --hidden-size 128 --ffn-hidden-size 256 --num-attention-heads 4 --vocab-size 500 --seq-length 64
-	--micro-batch-size 4 --global-batch-size 4 --swiglu --normalization RMSNorm --disable-bias-linear
-	--position-embedding-type rope --untie-embeddings-and-output-weights --hidden-dropout 0 --attention-dropout 0
-	--init-method-std 0.01 --data-path text_text_document --split 100,0,0 --eval-iters 0 --num-threads 1
-	--train-iters 200 --lr 1e-3 --lr-decay-style constant --weight-decay 0"
+mtok encode --tokenizer-type NullTokenizer --vocab-size 500 -q -o text text.jsonl >log 2>&1 ||
+	fail "mtok encode"
+model="--num-layers 2 --hidden-size 128 --ffn-hidden-size 256 --num-attention-heads 4
+	--vocab-size 500 --seq-length 64 --micro-batch-size 4 --global-batch-size 4 --swiglu
+	--normalization RMSNorm --disable-bias-linear --position-embedding-type rope
+	--untie-embeddings-and-output-weights --hidden-dropout 0 --attention-dropout 0
+	--init-method-std 0.01 --data-path text_text_document --split 100,0,0 --eval-iters 0
+	--num-threads 1 --train-iters 200 --lr 1e-3 --lr-decay-style constant --weight-decay 0"
 
 # learns NAME RANKS OPTION...
 learns()

@@ -11,7 +11,8 @@ saved()
 	awk -F '\t' '$1 == 0 { print $6 }' plan.tsv
 }
 
-# same NAME RANKS LAYOUT OPTION...: each way to recompute against none: losses, norms and the weights at the end
+# same NAME RANKS LAYOUT OPTION...: each way to recompute against none: losses, norms and the
+# weights at the end
 same()
 {
 	name=$1 ranks=$2 options=$3
@@ -19,11 +20,13 @@ same()
 	rm -rf none again none.jsonl
 	train "$ranks" $steps $options "$@" --metrics-file none.jsonl --save none
 	results none.jsonl >none.steps
-	for how in "selective" "full" "full --recompute-num-layers 2" "full --recompute-num-layers 3" \
+	for how in "selective" "full" "full --recompute-num-layers 2" \
+		"full --recompute-num-layers 3" \
 		"full --recompute-method block --recompute-num-layers 1" \
 		"full --recompute-method block --recompute-num-layers 3"; do
 		rm -rf again again.jsonl
-		train "$ranks" $steps $options "$@" --recompute-granularity $how --metrics-file again.jsonl --save again
+		train "$ranks" $steps $options "$@" --recompute-granularity $how \
+			--metrics-file again.jsonl --save again
 		results again.jsonl >again.steps
 		same_steps "$name: $how" none.steps again.steps
 		same_tensors "$name: $how" none again

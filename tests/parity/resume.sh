@@ -1,5 +1,6 @@
 #!/bin/sh
-# resume.sh - stopping and going on changes nothing: bitwise under the same layout, to 1e-6 of the loss under another
+# resume.sh - stopping and going on changes nothing: bitwise under the same layout, to 1e-6 of the
+# loss under another
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 text_dataset
@@ -14,7 +15,8 @@ halves()
 	shift 2
 	rm -rf two two.jsonl
 	train "$ranks" $common "$@" --save "$name" --save-interval 10 --metrics-file "$name.jsonl"
-	ends 3 "$ranks" $common "$@" --load two --save two --exit-interval 10 --metrics-file two.jsonl
+	ends 3 "$ranks" $common "$@" --load two --save two --exit-interval 10 \
+		--metrics-file two.jsonl
 	train "$ranks" $common "$@" --load two --save two --metrics-file two.jsonl
 	results "$name.jsonl" >straight
 	results two.jsonl >resumed
@@ -30,7 +32,8 @@ halves gpt2-fp32 1
 halves gpt2-bf16 1 --bf16
 halves gpt2-fp16 1 $fp16
 [ "$(grep -c '"skipped": true' gpt2-fp16.jsonl)" -gt 0 ] || fail "fp16: no step overflowed"
-[ "$(metric loss_scale gpt2-fp16.jsonl | sort -u | wc -l)" -gt 3 ] || fail "fp16: the loss scale hardly moved"
+[ "$(metric loss_scale gpt2-fp16.jsonl | sort -u | wc -l)" -gt 3 ] ||
+	fail "fp16: the loss scale hardly moved"
 grid=$(layout 2 2)
 halves gpt2-fp32-tp2-pp2 4 $grid
 halves gpt2-bf16-tp2-pp2 4 $grid --bf16
@@ -43,7 +46,8 @@ halves llama-bf16-dp2-zero 2 --bf16 --use-distributed-optimizer
 halves llama-sgd-tp2 2 $(layout 2 1) --optimizer sgd
 halves llama-fp32 1
 
-# goes_on FROM STRAIGHT RANKS OPTION...: trains from iteration 10 of FROM into `on`; steps 11 to 20 of both to compare
+# goes_on FROM STRAIGHT RANKS OPTION...: trains from iteration 10 of FROM into `on`; steps 11 to 20
+# of both to compare
 goes_on()
 {
 	rm -rf from on on.jsonl
@@ -80,8 +84,10 @@ other()
 	echo "$name: fp32 loss of steps 11 to 20 within $loss, gradient norm $norm"
 }
 
-other "gpt2 TP2 PP2 to DP4 with a distributed optimizer" gpt2-fp32-tp2-pp2 4 --use-distributed-optimizer
+other "gpt2 TP2 PP2 to DP4 with a distributed optimizer" gpt2-fp32-tp2-pp2 4 \
+	--use-distributed-optimizer
 model=$llama
 other "llama 1 to TP2" llama-fp32 2 $(layout 2 1)
 other "llama 1 to TP4 PP2" llama-fp32 8 $(layout 4 2)
-other "llama 1 to PP2 DP2 with a distributed optimizer" llama-fp32 4 $(layout 1 2) --use-distributed-optimizer
+other "llama 1 to PP2 DP2 with a distributed optimizer" llama-fp32 4 $(layout 1 2) \
+	--use-distributed-optimizer

@@ -1,5 +1,6 @@
 #!/bin/sh
-# slowdisk.sh - a save that waits for the one before says so, once; a new directory is on the disk before what it holds
+# slowdisk.sh - a save that waits for the one before says so, once; a new directory is on the disk
+# before what it holds
 # shellcheck source=tests/parity/common disable=SC2086
 . "$TOP/tests/parity/common"
 cat >slow.c <<'END'
@@ -17,7 +18,8 @@ fsync(int fd)
 
 	usleep(30000);
 	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-	ssize_t n = fstat(fd, &st) == 0 && S_ISDIR(st.st_mode) ? readlink(link, path, sizeof path) : -1;
+	int directory = fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
+	ssize_t n = directory ? readlink(link, path, sizeof path) : -1;
 	FILE *f = n < 0 ? NULL : fopen("synced", "a");
 
 	if (f) {
@@ -33,7 +35,8 @@ export LD_PRELOAD="$tmp/slow.so"
 train 1 $steps --train-iters 20 --save-interval 5 --save new/deep/C
 [ "$(grep -c 'and the next one was due after' log)" = 1 ] || fail "not said once"
 line=$(grep 'and the next one was due after' log)
-wider=$(echo "$line" | sed -n 's/.*: the save of iteration 5 took .* with --save-interval \([0-9]*\) it would not wait$/\1/p')
+took='the save of iteration 5 took .* with --save-interval \([0-9]*\) it would not wait'
+wider=$(echo "$line" | sed -n "s/.*: $took\$/\1/p")
 [ "${wider:-0}" -gt 5 ] || fail "$line"
 for parent in "$tmp" "$tmp/new" "$tmp/new/deep"; do
 	grep -qxF "$parent" synced || fail "$parent was not synced"

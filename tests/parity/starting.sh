@@ -1,5 +1,6 @@
 #!/bin/sh
-# starting.sh - where a run starts from: each rule of --load, --save, --finetune and --pretrained-checkpoint, under mpirun
+# starting.sh - where a run starts from: each rule of --load, --save, --finetune and
+# --pretrained-checkpoint, under mpirun
 set -u
 # shellcheck source=tests/mtrain_case.sh
 . tests/mtrain_case.sh
@@ -9,7 +10,8 @@ on2()
 {
 	status=$1
 	shift
-	expect "$status" mpirun -np 2 mtrain --config tiny.conf --tensor-model-parallel-size 2 --train-iters 2 "$@"
+	expect "$status" mpirun -np 2 mtrain --config tiny.conf --tensor-model-parallel-size 2 \
+		--train-iters 2 "$@"
 }
 
 # refused LINE OPTIONS...: exit status 2, this line and no other, and nothing was written
@@ -38,13 +40,16 @@ said "resuming A at iteration 2"
 [ "$(tracker A)" = 3 ] || fail "saved iteration $(tracker A)"
 
 # Missing or empty, and not --save.
-refused "--load missing: holds no checkpoint, and a fresh start needs --load to equal --save" --load missing --save B
+refused "--load missing: holds no checkpoint, and a fresh start needs --load to equal --save" \
+	--load missing --save B
 mkdir bare
-refused "--load bare: holds no checkpoint, and a fresh start needs --load to equal --save" --load bare
+refused "--load bare: holds no checkpoint, and a fresh start needs --load to equal --save" \
+	--load bare
 
 # Iterations without a tracker.
 mkdir -p torn/iter_0000007
-refused "--load torn: holds iter_* but no latest_checkpointed_iteration.txt; write the iteration to go on from into that file" \
+refused "--load torn: holds iter_* but no latest_checkpointed_iteration.txt; \
+write the iteration to go on from into that file" \
 	--load torn --save torn
 
 # A tracker that is damaged is no matter of usage.
@@ -62,18 +67,21 @@ said "resuming first/iter_0000002 at iteration 2"
 [ "$(tracker first)" = 3 ] || fail "saved iteration $(tracker first)"
 
 # A checkpoint in --save that nobody asked to go on from.
-refused "--save A: holds the checkpoint of iteration 3 already; add --load A to go on from it, or give another directory" --save A
+refused "--save A: holds the checkpoint of iteration 3 already; add --load A to go on from it, \
+or give another directory" --save A
 
 # --finetune takes the weights alone, and not from where it saves.
-refused "--finetune: --load and --save are both 'A', which holds a checkpoint already; give --save another directory, \
-or leave out --finetune to resume" --load A --save A --finetune
+refused "--finetune: --load and --save are both 'A', which holds a checkpoint already; \
+give --save another directory, or leave out --finetune to resume" --load A --save A --finetune
 on2 3 --load A --save F --finetune --exit-interval 1
 said "weights from A at iteration 0"
-said "stopped behind iteration 1 by --exit-interval; a command whose --load is this one's --save goes on"
+said "stopped behind iteration 1 by --exit-interval; \
+a command whose --load is this one's --save goes on"
 [ "$(tracker F)" = 1 ] || fail "saved iteration $(tracker F)"
 
 # --pretrained-checkpoint is read while --load holds nothing: one command both starts and goes on.
-refused "--pretrained-checkpoint nowhere: no such directory" --load P --save P --pretrained-checkpoint nowhere
+refused "--pretrained-checkpoint nowhere: no such directory" --load P --save P \
+	--pretrained-checkpoint nowhere
 on2 3 --load P --save P --pretrained-checkpoint A --exit-interval 1
 said "weights from A at iteration 0"
 on2 0 --load P --save P --pretrained-checkpoint A
@@ -82,6 +90,7 @@ said "resuming P at iteration 1"
 # Processes that were started together and do not know each other.
 for variable in SLURM_NTASKS PMI_SIZE OMPI_COMM_WORLD_SIZE PBS_NP; do
 	expect 2 env "$variable=4" mtrain --config tiny.conf --train-iters 2
-	one_line "mtrain: $variable says 4 processes, but each stands alone: start with mpirun, or srun --mpi=pmix"
+	one_line "mtrain: $variable says 4 processes, but each stands alone: start with mpirun, \
+or srun --mpi=pmix"
 	expect 0 env "$variable=1" mtrain --config tiny.conf --train-iters 2
 done

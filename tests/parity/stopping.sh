@@ -1,6 +1,7 @@
 #!/bin/sh
-# stopping.sh - every way to ask a run to stop: the step is finished, saved, exit status 3, and the same command goes on;
-# the run that was stopped again and again computes what the undisturbed one does
+# stopping.sh - every way to ask a run to stop: the step is finished, saved, exit status 3, and the
+# same command goes on; the run that was stopped again and again computes what the undisturbed one
+# does
 set -u
 # shellcheck source=tests/mtrain_case.sh
 . tests/mtrain_case.sh
@@ -49,7 +50,7 @@ to_rank()
 stopped SIGUSR1 to_mpirun USR1
 stopped SIGUSR2 to_mpirun USR2
 stopped SIGTERM to_rank TERM 0
-# With a save under way behind the steps.
+# With a save under way during the steps.
 how=$behind
 stopped "a request of another rank" to_rank TERM 1
 stopped SIGINT to_rank INT 0
@@ -62,7 +63,8 @@ go expect 0
 # catches_term PID: the program itself has begun and catches TERM, signal 15
 catches_term()
 {
-	grep -q '^Name:.*mtrain' "/proc/$1/status" && grep -q '^SigCgt:.*[4-7c-f]...$' "/proc/$1/status"
+	grep -q '^Name:.*mtrain' "/proc/$1/status" &&
+		grep -q '^SigCgt:.*[4-7c-f]...$' "/proc/$1/status"
 } 2>/dev/null
 
 # rank_begun N: a rank of $run catches it
@@ -71,7 +73,8 @@ rank_begun()
 	catches_term "$(rank "$1")"
 }
 
-# stops_start FILE OPTIONS...: TERM to one rank while it still waits for its options ends both before the first step
+# stops_start FILE OPTIONS...: TERM to one rank while it still waits for its options ends both
+# before the first step
 mkfifo slow
 stops_start()
 {
@@ -81,16 +84,18 @@ stops_start()
 	to_rank TERM 0
 	cat slow.conf >slow
 	finish 3
-	said "mtrain[0]: stopped before the first step by SIGTERM: nothing was trained, so nothing is saved; \
-the same command starts again"
+	said "mtrain[0]: stopped before the first step by SIGTERM: nothing was trained, \
+so nothing is saved; the same command starts again"
 }
 stops_start tiny.conf --train-iters 2 --save F
 [ -z "$(ls F)" ] || fail "a run that stopped in its start has left something"
 # While a checkpoint is read.
-stops_start tiny.conf --train-iters 700 --save C --load C --override-opt_param-scheduler --pipeline-model-parallel-size 2
+stops_start tiny.conf --train-iters 700 --save C --load C --override-opt_param-scheduler \
+	--pipeline-model-parallel-size 2
 [ "$(tracker C)" = $iters ] || fail "a run that stopped in its start has saved"
 # While the data are opened: no index map is built.
-seq -s ' ' 1 90 | sed 's/.*/{"text": "&"}/' | mtok -q -o d --tokenizer-type NullTokenizer --vocab-size 100
+seq -s ' ' 1 90 | sed 's/.*/{"text": "&"}/' |
+	mtok -q -o d --tokenizer-type NullTokenizer --vocab-size 100
 sed /mock/d tiny.conf >data.conf
 stops_start data.conf --train-iters 2 --data-path d_text_document --data-cache-path maps
 [ ! -e maps ] || fail "a run that stopped after its corpora has built index maps"
@@ -122,7 +127,7 @@ kill -TERM "$run"
 finish failure
 expect 0 mckpt verify D
 
-# The options that stop a run; a save behind the steps is ended before the run is.
+# The options that stop a run; a save under way is ended before the run is.
 for how in "" "$behind"; do
 	rm -rf E
 	tiny="--config tiny.conf --train-iters 6 --save E --load E $how"
@@ -132,7 +137,8 @@ for how in "" "$behind"; do
 		said "stopped behind iteration 4 by --exit-interval; the same command goes on"
 		[ "$(tracker E)" = 4 ] || fail "saved iteration $(tracker E)"
 		expect 3 mpirun -np 2 mtrain $tiny --exit-duration-in-mins 1e-6
-		said "stopped behind iteration 5 by --exit-duration-in-mins; the same command goes on"
+		said "stopped behind iteration 5 by --exit-duration-in-mins; \
+the same command goes on"
 		[ "$(tracker E)" = 5 ] || fail "saved iteration $(tracker E)"
 		expect 0 mpirun -np 2 mtrain $tiny --exit-interval 4
 		[ "$(tracker E)" = 6 ] || fail "saved iteration $(tracker E)"
