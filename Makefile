@@ -1,4 +1,5 @@
-# mikoshi - one makefile, no recursion. `make help` lists the targets; config.mk (untracked) overrides the variables.
+# mikoshi - one makefile, no recursion. `make help` lists the targets; config.mk (untracked)
+# overrides the variables.
 MAKEFLAGS += -rR
 .DELETE_ON_ERROR:
 .SUFFIXES:
@@ -26,16 +27,22 @@ comma   := ,
 variant := $(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(DEBUG),-debug)
 B       := build$(variant)
 
-WARN     = -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wno-overlength-strings -Wno-missing-field-initializers $(if $(CI),-Werror)
-mpi_includes := $(shell $(MPICC) --showme:compile 2>/dev/null | tr ' ' '\n' | sed -n 's/^-I/-isystem /p' | tr '\n' ' ')
-mpi_libs := $(shell $(MPICC) --showme:link 2>/dev/null | tr ' ' '\n' | grep -E '^-(L|l)' | tr '\n' ' ')
+WARN     = -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wno-overlength-strings \
+	-Wno-missing-field-initializers $(if $(CI),-Werror)
+mpi_includes := $(patsubst -I%,-isystem %,$(filter -I%,$(shell $(MPICC) --showme:compile \
+	2>/dev/null)))
+mpi_libs := $(filter -L% -l%,$(shell $(MPICC) --showme:link 2>/dev/null))
 CPPFLAGS = -I. -D_GNU_SOURCE $(mpi_includes)
-CFLAGS   = -std=c17 $(if $(DEBUG),-O0,$(if $(SAN),-O1,$(OPT))) -g -ffp-contract=off $(WARN) -Wstrict-prototypes $(sanflags)
+CFLAGS   = -std=c17 $(if $(DEBUG),-O0,$(if $(SAN),-O1,$(OPT))) -g \
+	-ffp-contract=off $(WARN) -Wstrict-prototypes $(sanflags)
 CXXFLAGS = -std=c++17 $(if $(DEBUG),-O0,$(if $(SAN),-O1,$(OPT))) -g $(WARN) $(sanflags)
-sanflags = $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all) -ffile-prefix-map='$(CURDIR)'=.
+sanflags = $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all) \
+	-ffile-prefix-map='$(CURDIR)'=.
 LDFLAGS  = $(if $(SAN),-fsanitize=$(SAN))
-LIBS     = -lsentencepiece_train -lsentencepiece -lsimdjson -lpcre2-8 -lutf8proc -lz -lzstd -lstdc++ -lpthread -lm
+LIBS     = -lsentencepiece_train -lsentencepiece -lsimdjson -lpcre2-8 -lutf8proc -lz \
+	-lzstd -lstdc++ -lpthread -lm
 MPILIBS  = $(mpi_libs) -lopenblas
+train_libs = $(MPILIBS) $(if $(cuda_obj),-L$(CUDA_HOME)/lib64 $(CUDA_LIBS))
 
 # CUDA is probed once per build directory: nvcc must compile a kernel and link cuBLASLt and NCCL.
 -include $(B)/probe.mk
@@ -46,7 +53,8 @@ ifeq ($(CUDA)$(CUDA_HOME),1)
 $(error CUDA=1 asks for CUDA, but there is no $(NVCC))
 endif
 gencode    = $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a))
-NVFLAGS    = -std=c++17 -O3 -I. $(gencode) -Xfatbin -compress-all -Xcompiler -Wall,-Wextra -Wno-deprecated-gpu-targets
+NVFLAGS    = -std=c++17 -O3 -I. $(gencode) -Xfatbin -compress-all -Xcompiler -Wall,-Wextra \
+	-Wno-deprecated-gpu-targets
 
 find = $(sort $(wildcard $(addsuffix /*.$(1),$(2))))
 LIB_DIRS   = lib/base lib/format lib/token lib/model lib/model/family
@@ -59,9 +67,12 @@ export_obj := $(patsubst %,$(B)/%.o,$(call find,c,export))
 # The CPU operations are compiled twice: arithmetic in float, and in double for the fp64 oracle.
 cpu_src   := $(call find,c,train/cpu)
 cpu_obj   := $(patsubst %,$(B)/%.f32.o,$(filter-out train/cpu/backend.c,$(cpu_src))) \
-	$(patsubst %,$(B)/%.f64.o,$(filter-out train/cpu/backend.c,$(cpu_src))) $(patsubst %,$(B)/%.o,$(wildcard train/cpu/backend.c))
-cuda_obj  := $(if $(HAVE_CUDA),$(patsubst %,$(B)/%.o,$(call find,cu,train/cuda train/nccl) $(call find,c,train/cuda train/nccl)))
-train_obj := $(patsubst %,$(B)/%.o,$(call find,c,train train/layers train/optim train/mpi)) $(cpu_obj) $(cuda_obj)
+	$(patsubst %,$(B)/%.f64.o,$(filter-out train/cpu/backend.c,$(cpu_src))) \
+	$(patsubst %,$(B)/%.o,$(wildcard train/cpu/backend.c))
+cuda_src  := $(call find,cu,train/cuda train/nccl) $(call find,c,train/cuda train/nccl)
+cuda_obj  := $(if $(HAVE_CUDA),$(patsubst %,$(B)/%.o,$(cuda_src)))
+train_obj := $(patsubst %,$(B)/%.o,$(call find,c,train train/layers train/optim train/mpi)) \
+	$(cpu_obj) $(cuda_obj)
 
 progs := $(addprefix $(B)/,$(TOOLS))
 all: $(progs)
@@ -72,7 +83,7 @@ $(B)/mplan: $(B)/bin/mplan.c.o $(plan_obj) $(B)/libmikoshi.a
 $(B)/mckpt: $(B)/bin/mckpt.c.o $(ckpt_obj) $(B)/libmikoshi.a
 $(B)/mexport: $(B)/bin/mexport.c.o $(export_obj) $(B)/libmikoshi.a
 $(B)/mtrain: $(B)/bin/mtrain.c.o $(train_obj) $(B)/libmikoshi.a
-$(B)/mtrain: extra = $(MPILIBS) $(if $(cuda_obj),-L$(CUDA_HOME)/lib64 $(CUDA_LIBS))
+$(B)/mtrain: extra = $(train_libs)
 $(progs):
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(extra) $(LIBS)
@@ -104,9 +115,12 @@ $(B)/train/backends.c.o: defs = $(if $(cuda_obj),-DHAVE_CUDA)
 $(B)/train/cuda/%.c.o $(B)/train/nccl/%.c.o: defs = -isystem $(CUDA_HOME)/include
 
 # Stamps that change only when their text does.
-stamp = @mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(2))' | cmp -s - $(1) || printf '%s\n' '$(subst ','\'',$(2))' >$(1)
+stamp = @mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(2))' | cmp -s - $(1) || \
+	printf '%s\n' '$(subst ','\'',$(2))' >$(1)
+all_flags = $(CC) $(CXX) $(if $(cuda_obj),$(CUDA_HOME)) $(CPPFLAGS) $(CFLAGS) $(CXXFLAGS) \
+	$(NVFLAGS) $(if $(cuda_obj),linked) cuda=$(HAVE_CUDA)
 $(B)/flags: force
-	$(call stamp,$@,$(filter-out -Werror,$(CC) $(CXX) $(if $(cuda_obj),$(CUDA_HOME)) $(CPPFLAGS) $(CFLAGS) $(CXXFLAGS) $(NVFLAGS) $(if $(cuda_obj),linked) cuda=$(HAVE_CUDA)))
+	$(call stamp,$@,$(filter-out -Werror,$(all_flags)))
 $(B)/version: force
 	$(call stamp,$@,$(VERSION) $(COMMIT))
 $(B)/probe.mk:
@@ -117,31 +131,34 @@ $(B)/probe.mk:
 	@rm -f $(B)/probe $(B)/probe.cu
 
 config: $(B)/probe.mk
-	@echo "CUDA: $(if $(HAVE_CUDA),yes ($(CUDA_HOME)),no)   variant: $(B)   MPI: $(shell $(MPICC) --showme:version 2>/dev/null)"
+	@echo "CUDA: $(if $(HAVE_CUDA),yes ($(CUDA_HOME)),no)   variant: $(B)  " \
+		"MPI: $(shell $(MPICC) --showme:version 2>/dev/null)"
 
 # A directory, absolute for scripts that work in others; blanks are kept.
 golden = $(if $(GOLDEN),"$$(realpath '$(GOLDEN)')")
 
-# --- tests ---------------------------------------------------------------------------------------------------------------
+# --- tests ----------------------------------------------------------------------------------------
 unit_src := $(call find,c,tests/unit tests/prop tests/grad tests/tools tests/bench)
 unit_bin := $(patsubst %.c,$(B)/%,$(unit_src))
 gpu_bin  := $(patsubst %.c,$(B)/%,$(call find,c,tests/gpu))
 fault_bin := $(B)/tests/faults/faults $(B)/tests/faults/replay
-fault_obj := $(patsubst %,$(B)/%.o,$(filter-out $(patsubst $(B)/%,%.c,$(fault_bin)) tests/faults/shim.c,$(call find,c,tests/faults)))
+fault_obj := $(patsubst %,$(B)/%.o,$(filter-out $(patsubst $(B)/%,%.c,$(fault_bin)) \
+	tests/faults/shim.c,$(call find,c,tests/faults)))
 fuzz_src := $(call find,c,tests/fuzz)
 fuzz_bin := $(patsubst %.c,$(B)/%,$(filter-out tests/fuzz/driver.c,$(fuzz_src)))
-test_lib := $(patsubst %,$(B)/%.o,$(call find,cc,tests)) $(tok_obj) $(shard_obj) $(plan_obj) $(ckpt_obj) $(export_obj) $(train_obj) $(B)/libmikoshi.a
+test_lib := $(patsubst %,$(B)/%.o,$(call find,cc,tests)) $(tok_obj) $(shard_obj) $(plan_obj) \
+	$(ckpt_obj) $(export_obj) $(train_obj) $(B)/libmikoshi.a
 
 tests: $(progs) $(unit_bin) $(fuzz_bin) $(fault_bin) $(B)/tests/faults/shim.so
 $(unit_bin): $(B)/%: $(B)/%.c.o $(test_lib)
 	$(call say,LD,$@)
-	$(Q)$(CXX) $(LDFLAGS) -o $@ $< $(test_lib) $(MPILIBS) $(if $(cuda_obj),-L$(CUDA_HOME)/lib64 $(CUDA_LIBS)) $(LIBS)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $< $(test_lib) $(train_libs) $(LIBS)
 $(gpu_bin): $(B)/%: $(B)/%.c.o $(train_obj) $(B)/libmikoshi.a
 	$(call say,LD,$@)
-	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(MPILIBS) $(if $(cuda_obj),-L$(CUDA_HOME)/lib64 $(CUDA_LIBS)) $(LIBS)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(train_libs) $(LIBS)
 $(fuzz_bin): $(B)/%: $(B)/%.c.o $(B)/tests/fuzz/driver.c.o $(test_lib)
 	$(call say,LD,$@)
-	$(Q)$(CXX) $(LDFLAGS) -o $@ $< $(B)/tests/fuzz/driver.c.o $(test_lib) $(MPILIBS) $(if $(cuda_obj),-L$(CUDA_HOME)/lib64 $(CUDA_LIBS)) $(LIBS)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $< $(B)/tests/fuzz/driver.c.o $(test_lib) $(train_libs) $(LIBS)
 
 $(fault_bin): $(B)/%: $(B)/%.c.o $(fault_obj) $(ckpt_obj) $(B)/libmikoshi.a
 	$(call say,LD,$@)
@@ -182,10 +199,11 @@ bench: tests
 bench-gpu: all $(B)/tests/bench/ceiling
 	@B=$(B) sh tests/bench/gpu.sh $(WORKLOADS)
 
-# --- the rest ------------------------------------------------------------------------------------------------------------
+# --- the rest -------------------------------------------------------------------------------------
 prefix  = '$(DESTDIR)$(PREFIX)'
 install: all
-	install -d $(prefix)/bin $(prefix)/share/man/man1 $(prefix)/share/man/man5 $(prefix)/share/man/man7
+	install -d $(prefix)/bin $(prefix)/share/man/man1 $(prefix)/share/man/man5 \
+		$(prefix)/share/man/man7
 	install $(progs) $(prefix)/bin
 	install -m 644 $(wildcard man/*.1) $(prefix)/share/man/man1
 	install -m 644 $(wildcard man/*.5) $(prefix)/share/man/man5
@@ -199,13 +217,17 @@ compile_commands.json:
 clean:
 	rm -rf build build-*
 help:
-	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  test-golden GOLDEN=DIR  test-gpu  faults N=1000  lint  fuzz  bench  bench-gpu  man  config'
+	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity' \
+		' test-golden GOLDEN=DIR  test-gpu  faults N=1000  lint  fuzz' \
+		' bench  bench-gpu  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  compile_commands.json  clean'
 	@echo 'variables: V=1  CUDA=0|1|auto  SAN=address,undefined  DEBUG=1  CI=1  OPT=FLAGS'
-	@echo 'CUDA: NVCC=PATH (its toolkit is used)  CUDA_ARCH="$(CUDA_ARCH)" (compute capabilities; V100: 70 and an nvcc of CUDA 12)'
+	@echo 'CUDA: NVCC=PATH (its toolkit is used)  CUDA_ARCH="$(CUDA_ARCH)"' \
+		'(compute capabilities; V100: 70 and an nvcc of CUDA 12)'
 
 Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
 force:
-.PHONY: all config tests test test-unit test-bats test-parsers test-parity test-golden test-gpu faults lint fuzz bench bench-gpu install man dist clean help force
+.PHONY: all config tests test test-unit test-bats test-parsers test-parity test-golden test-gpu \
+	faults lint fuzz bench bench-gpu install man dist clean help force
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
