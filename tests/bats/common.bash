@@ -7,7 +7,9 @@ fails()
 	shift 2
 	run --separate-stderr "$@"
 	[ "$status" = "$want_status" ] || { echo "status $status: $output $stderr" >&2; return 1; }
-	[ "$stderr" = "$want" ] || { printf 'got:  %s\nwant: %s\n' "$stderr" "$want" >&2; return 1; }
+	[ "$stderr" = "$want" ] && return
+	printf 'got:  %s\nwant: %s\n' "$stderr" "$want" >&2
+	return 1
 }
 
 # refused STATUS LINE COMMAND...: and with nothing on standard output

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# data.bats - the data of mtrain: lists, loaders, validation sets, changes on resume; every option, note and error
+# data.bats - the data of mtrain: lists, loaders, validation sets, changes on resume; every option,
+# note and error
 
 bats_require_minimum_version 1.5.0
 
@@ -9,9 +10,11 @@ dataset()
 	local name=$1 first=$2 documents=$3
 	shift 3
 	for i in $(seq 1 "$documents"); do
-		printf '{"text": "%s"}\n' "$(seq -s ' ' $((first + i % 10)) $((first + i % 10 + 28)))"
+		printf '{"text": "%s"}\n' \
+			"$(seq -s ' ' $((first + i % 10)) $((first + i % 10 + 28)))"
 	done >"$name.jsonl"
-	mtok -q -o "$name" --tokenizer-type NullTokenizer --vocab-size 100 --append-eod "$@" "$name.jsonl"
+	mtok -q -o "$name" --tokenizer-type NullTokenizer --vocab-size 100 \
+		--append-eod "$@" "$name.jsonl"
 }
 
 setup_file()
@@ -100,7 +103,8 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	echo "0.75 a 0.25 b" >list
 	works --data-args-path list --metrics-file two.jsonl
 	[ "$(losses one.jsonl)" = "$(losses two.jsonl)" ]
-	works --train-data-path 0.75 a 0.25 b --valid-data-path c --test-data-path b c --eval-iters 1 --metrics-file three.jsonl
+	works --train-data-path 0.75 a 0.25 b --valid-data-path c --test-data-path b c \
+		--eval-iters 1 --metrics-file three.jsonl
 	[ "$(losses one.jsonl)" = "$(losses three.jsonl)" ]
 	notes "data: valid: c: 600 tokens"
 	notes "data: test: 4 samples from 2 corpora"
@@ -124,9 +128,11 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	mkfifo pipe
 	mpirun -np 2 mtrain -q --config tiny.conf --data-path 0.75 a 0.25 b --metrics-file one.jsonl
 	timeout 30 cat list >pipe &
-	timeout 30 mpirun -np 2 mtrain -q --config tiny.conf --data-args-path pipe --metrics-file two.jsonl
+	timeout 30 mpirun -np 2 mtrain -q --config tiny.conf --data-args-path pipe \
+		--metrics-file two.jsonl
 	[ "$(losses one.jsonl)" = "$(losses two.jsonl)" ]
-	mpirun -np 2 mtrain -q --config tiny.conf --per-split-data-args-path /dev/stdin --metrics-file three.jsonl <lists
+	mpirun -np 2 mtrain -q --config tiny.conf --per-split-data-args-path /dev/stdin \
+		--metrics-file three.jsonl <lists
 	[ "$(losses one.jsonl)" = "$(losses three.jsonl)" ]
 }
 
@@ -146,7 +152,8 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	run --separate-stderr mtrain -q --config tiny.conf --data-path 1 a 1 other
 	[ "$status" = 1 ]
 	[[ "$stderr" == "mtrain: other was made with another tokenizer (NullTokenizer, hash "*") than a (NullTokenizer, hash "*")" ]]
-	run --separate-stderr mtrain -q --config tiny.conf --data-path other --tokenizer-type NullTokenizer
+	run --separate-stderr mtrain -q --config tiny.conf --data-path other \
+		--tokenizer-type NullTokenizer
 	[ "$status" = 1 ]
 	[[ "$stderr" == "mtrain: other was made with another tokenizer (NullTokenizer, hash "*") than the one of this run (hash "*")" ]]
 	works --data-path a --tokenizer-type NullTokenizer
@@ -160,15 +167,19 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	works --data-path a --dataloader-type cyclic --no-data-sharding --metrics-file dealt.jsonl
 	[ "$(losses single.jsonl)" != "$(losses cyclic.jsonl)" ]
 	[ "$(losses cyclic.jsonl)" = "$(losses dealt.jsonl)" ]  # one data rank: the same permutation
-	fails 2 "--no-data-sharding: is for --dataloader-type cyclic" --data-path a --no-data-sharding
-	fails 2 "--dataloader-type random: must be one of single, cyclic" --data-path a --dataloader-type random
+	fails 2 "--no-data-sharding: is for --dataloader-type cyclic" --data-path a \
+		--no-data-sharding
+	fails 2 "--dataloader-type random: must be one of single, cyclic" --data-path a \
+		--dataloader-type random
 	# Beyond the end it begins the next epoch, also of a list without weights.
 	works --data-path a c --dataloader-type cyclic --train-iters 40
 	fails 1 "the train split: 111 samples are fewer than one micro batch of 112 on each of 1 data ranks" --data-path a c \
 		--dataloader-type cyclic --micro-batch-size 112 --global-batch-size 112
-	run -3 mtrain -q --config tiny.conf --data-path a --dataloader-type cyclic --save s --exit-interval 3
+	run -3 mtrain -q --config tiny.conf --data-path a --dataloader-type cyclic --save s \
+		--exit-interval 3
 	fails 1 "--dataloader-type cyclic: 12 samples were consumed, but with micro batches of 8 on 1 data ranks an epoch goes on only at multiples of 8; the batch and layout of the checkpoint go on" \
-		--data-path a --dataloader-type cyclic --load s --save s --micro-batch-size 8 --global-batch-size 8
+		--data-path a --dataloader-type cyclic --load s --save s --micro-batch-size 8 \
+		--global-batch-size 8
 	works --data-path a --dataloader-type cyclic --load s --save s --metrics-file rest.jsonl
 	[ "$(losses cyclic.jsonl | tail -n 5)" = "$(losses rest.jsonl)" ]
 }
@@ -186,13 +197,18 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	grep -q '{"iteration": 8, "split": "valid", "set": "c", "lm_loss": ' m.jsonl
 	works $args --multiple-validation-sets --validation-set-names books web
 	[[ "$output" == *" validation-books loss at iteration 8 | "*" validation-web loss at iteration 8 | "* ]]
-	fails 2 "--validation-set-names: 1 names for 2 validation sets" $args --multiple-validation-sets --validation-set-names books
-	fails 2 "--validation-set-names: is for --multiple-validation-sets" $args --validation-set-names books web
+	fails 2 "--validation-set-names: 1 names for 2 validation sets" $args \
+		--multiple-validation-sets --validation-set-names books
+	fails 2 "--validation-set-names: is for --multiple-validation-sets" $args \
+		--validation-set-names books web
 	fails 2 "--multiple-validation-sets: the list of the valid split has weights, which say nothing of sets that are taken one by one" \
 		--train-data-path a --valid-data-path 1 b 1 c --multiple-validation-sets
-	# Full validation is the same whatever the batch: 149 samples of b, the last batch partly masked.
-	works $args --full-validation --multiple-validation-sets --train-iters 1 --lr 0 --global-batch-size 4 --metrics-file four.jsonl
-	works $args --full-validation --multiple-validation-sets --train-iters 1 --lr 0 --global-batch-size 14 --metrics-file many.jsonl
+	# Full validation is the same whatever the batch: 149 samples of b, the last batch partly
+	# masked.
+	works $args --full-validation --multiple-validation-sets --train-iters 1 --lr 0 \
+		--global-batch-size 4 --metrics-file four.jsonl
+	works $args --full-validation --multiple-validation-sets --train-iters 1 --lr 0 \
+		--global-batch-size 14 --metrics-file many.jsonl
 	notes "data: valid b: 149 samples from 1 corpus"
 	for file in four many; do
 		sed -n '/"set"/s/.*"lm_loss": \([0-9.]*\).*/\1/p' $file.jsonl >$file
@@ -202,20 +218,23 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	grep -q '"split": "valid", "lm_loss"' all.jsonl
 	works --train-data-path a --valid-data-path c b --eval-iters 80 --eval-interval 8
 	notes "data: valid: an evaluation takes each of its samples once, fewer than --eval-iters 80 batches"
-	works --data-path a --split 50,50,0 --eval-iters 1 --no-drop-last-partial-validation-sequence --full-validation
+	works --data-path a --split 50,50,0 --eval-iters 1 \
+		--no-drop-last-partial-validation-sequence --full-validation
 	notes "data: valid: 38 samples from 1 corpus"
 }
 
 @test "evaluations change nothing of the training, nor of one another, also behind a resume" {
 	evaluations() { sed -n '/"split"/s/.*"iteration": \([0-9]*\), \(.*\), "ppl".*/\1 \2/p' "$1"; }
-	args="--train-data-path 3 a 1 b --valid-data-path b c --multiple-validation-sets --eval-iters 1"
+	args="--train-data-path 3 a 1 b --valid-data-path b c --multiple-validation-sets
+		--eval-iters 1"
 	works $args --eval-interval 100 --metrics-file without.jsonl
 	[ "$(evaluations without.jsonl | wc -l)" = 2 ]
 	for every in 1 2 3; do
 		works $args --eval-interval $every --metrics-file with.jsonl
 		[ "$(losses without.jsonl)" = "$(losses with.jsonl)" ]
 		[ "$(evaluations without.jsonl)" = "$(evaluations with.jsonl | grep '^8 ')" ]
-		run -3 mtrain -q --config tiny.conf $args --eval-interval $every --save s --exit-interval 4 --metrics-file half.jsonl
+		run -3 mtrain -q --config tiny.conf $args --eval-interval $every --save s \
+			--exit-interval 4 --metrics-file half.jsonl
 		works $args --eval-interval $every --load s --save s --metrics-file half.jsonl
 		[ "$(losses with.jsonl)" = "$(losses half.jsonl)" ]
 		[ "$(evaluations with.jsonl)" = "$(evaluations half.jsonl)" ]
@@ -229,8 +248,10 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 
 @test "documents apart: options that need the end of a document" {
 	for option in --eod-mask-loss --reset-position-ids --reset-attention-mask; do
-		fails 2 "$option: needs a tokenizer, which says what the end of a document is" --data-path a $option
-		works --data-path a --tokenizer-type NullTokenizer --metrics-file "m$option.jsonl" $option
+		fails 2 "$option: needs a tokenizer, which says what the end of a document is" \
+			--data-path a $option
+		works --data-path a --tokenizer-type NullTokenizer --metrics-file "m$option.jsonl" \
+			$option
 	done
 	works --data-path a --tokenizer-type NullTokenizer --metrics-file m.jsonl
 	[ "$(losses m.jsonl)" != "$(losses m--reset-attention-mask.jsonl)" ]
@@ -245,7 +266,8 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	# The starts of documents are part of the memory plan: 4 bytes a token, in places of 256.
 	run -0 mtrain --config tiny.conf --mock-data --dry-run
 	plain=$(echo "$output" | tail -n 1 | cut -f 6)
-	run -0 mtrain --config tiny.conf --mock-data --dry-run --reset-attention-mask --tokenizer-type NullTokenizer
+	run -0 mtrain --config tiny.conf --mock-data --dry-run --reset-attention-mask \
+		--tokenizer-type NullTokenizer
 	[ "$(echo "$output" | tail -n 1 | cut -f 6)" = $((plain + 256)) ]
 }
 
@@ -259,15 +281,23 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 @test "a list that changed between save and resume" {
 	run -3 mtrain -q --config tiny.conf --data-path 1 a 1 b --save s --exit-interval 4
 	says="s: the data changed since this checkpoint was saved:"
-	how="--data-change restart begins the new order, --data-change exclude-seen draws no sample again that was drawn"
-	fails 1 "$says the list has 3 corpora and had 2; $how" --data-path 1 a 1 b 1 c --load s --save s
-	fails 1 "$says the share of a is 0.75 and was 0.5; $how" --data-path 3 a 1 b --load s --save s
-	fails 1 "$says corpus 1 of the list, b, is not what a was; $how" --data-path 1 b 1 a --load s --save s
+	how="--data-change restart begins the new order, \
+--data-change exclude-seen draws no sample again that was drawn"
+	fails 1 "$says the list has 3 corpora and had 2; $how" --data-path 1 a 1 b 1 c --load s \
+		--save s
+	fails 1 "$says the share of a is 0.75 and was 0.5; $how" --data-path 3 a 1 b --load s \
+		--save s
+	fails 1 "$says corpus 1 of the list, b, is not what a was; $how" --data-path 1 b 1 a \
+		--load s --save s
 	fails 1 "$says the list has lost its weights; $how" --data-path a b --load s --save s
-	fails 1 "$says --seed is 5 and was 1234; $how" --data-path 1 a 1 b --load s --save s --seed 5
-	fails 1 "$says --seq-length is 8 and was 16; $how" --data-path 1 a 1 b --load s --save s --seq-length 8 --max-position-embeddings 16
-	fails 1 "$says --split is '9,1,0' and was '1,0,0'; $how" --data-path 1 a 1 b --load s --save s --split 9,1,0
-	fails 1 "$says --dataloader-type or --no-data-sharding is another; $how" --data-path 1 a 1 b --load s --save s --dataloader-type cyclic
+	fails 1 "$says --seed is 5 and was 1234; $how" --data-path 1 a 1 b --load s --save s \
+		--seed 5
+	fails 1 "$says --seq-length is 8 and was 16; $how" --data-path 1 a 1 b --load s --save s \
+		--seq-length 8 --max-position-embeddings 16
+	fails 1 "$says --split is '9,1,0' and was '1,0,0'; $how" --data-path 1 a 1 b --load s \
+		--save s --split 9,1,0
+	fails 1 "$says --dataloader-type or --no-data-sharding is another; $how" \
+		--data-path 1 a 1 b --load s --save s --dataloader-type cyclic
 	fails 1 "s: --data-change exclude-seen: corpora go on in the order they had, with the same seed, length, split and the single loader, but --seed is 5 and was 1234; --data-change restart begins the new order" \
 		--data-path 1 a 1 b --load s --save s --seed 5 --data-change exclude-seen
 	# Other spellings of the same: a moved dataset, weights of the same shares.
@@ -283,7 +313,8 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	works --data-path 1 a 1 b 2 c --load s3 --save s3 --data-change restart
 	notes "data: consumed of a: 4 samples"
 	works --data-path 1 a 1 b 2 c --load s3 --save s3 --train-iters 9
-	fails 2 "--data-change maybe: must be one of refuse, restart, exclude-seen" --data-path a --data-change maybe
+	fails 2 "--data-change maybe: must be one of refuse, restart, exclude-seen" --data-path a \
+		--data-change maybe
 }
 
 @test "a longer run that makes another order says so, and can keep the order" {
@@ -299,8 +330,8 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	works --data-path 1 a 1 b --train-iters 8 --save all
 	run -3 mtrain -q --config tiny.conf --data-path 1 a 1 b --save s --exit-interval 4
 	# 16 samples are left of 32: two steps of 8.
-	works --data-path 1 a 1 b --load s --save s --global-batch-size 8 --micro-batch-size 4 --train-iters 6 \
-		--override-opt_param-scheduler
+	works --data-path 1 a 1 b --load s --save s --global-batch-size 8 --micro-batch-size 4 \
+		--train-iters 6 --override-opt_param-scheduler
 	[ "$(grep '^data_corpus_' all/iter_0000008/state.conf | cut -d ' ' -f 2,8)" = \
 		"$(grep '^data_corpus_' s/iter_0000006/state.conf | cut -d ' ' -f 2,8)" ]
 }
@@ -314,7 +345,8 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	for damage in 's/^data_corpus_1 .*/data_corpus_1 x/' '/^data_corpus_1/s/ 8 b$/ 9223372036854775807 b/'; do
 		sed "$damage" good >s/iter_0000004/state.conf
 		mckpt seal s
-		fails 1 "s/iter_0000004: state.conf: 'data_corpus_1' is damaged" --data-path 1 a 1 b --load s --save s
+		fails 1 "s/iter_0000004: state.conf: 'data_corpus_1' is damaged" \
+			--data-path 1 a 1 b --load s --save s
 	done
 	# An imported checkpoint has none: the run goes on where its samples stand.
 	grep -v '^data_' good >s/iter_0000004/state.conf
@@ -339,10 +371,11 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 }
 
 @test "data: maps that mshard made with the tokenizer's options are found; those of another tokenizer are told" {
-	mshard index --data-path a --seq-length 16 --split 1,0,0 --num-samples 32,0,0 --data-cache-path cache \
-		--tokenizer-type NullTokenizer --vocab-size 100 >rows
+	mshard index --data-path a --seq-length 16 --split 1,0,0 --num-samples 32,0,0 \
+		--data-cache-path cache --tokenizer-type NullTokenizer --vocab-size 100 >rows
 	before=$(ls cache)
-	run -0 --separate-stderr mtrain --config tiny.conf --data-path a --tokenizer-type NullTokenizer
+	run -0 --separate-stderr mtrain --config tiny.conf --data-path a \
+		--tokenizer-type NullTokenizer
 	notes "(maps from the cache)"
 	[ "$(ls cache)" = "$before" ]
 	run -0 --separate-stderr mtrain --config tiny.conf --data-path a

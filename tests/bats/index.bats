@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# index.bats - mshard index and mshard blend: index maps and blends, their cache, and what is refused
+# index.bats - mshard index and mshard blend: index maps and blends, their cache, and what is
+# refused
 
 bats_require_minimum_version 1.5.0
 load common
@@ -14,7 +15,8 @@ setup()
 	chmod u+w ./* corpora/*
 }
 
-# same_files CASE SPLIT: the arrays and texts of a case's split are in ./cache under the names that it gives
+# same_files CASE SPLIT: the arrays and texts of a case's split are in ./cache under the names that
+# it gives
 same_files()
 {
 	local params="$D/cases/$1/params.tsv" part hash class name count=0
@@ -36,8 +38,8 @@ same_files()
 }
 
 @test "index: the files of Megatron-LM, and again from the cache" {
-	args="--data-path corpora/a_u16 --split 969,31,0 --seq-length 8 --num-samples 100,1,0 --data-cache-path cache
-		--tokenizer-option vocab_size=50257 eod_id=50256"
+	args="--data-path corpora/a_u16 --split 969,31,0 --seq-length 8 --num-samples 100,1,0
+		--data-cache-path cache --tokenizer-option vocab_size=50257 eod_id=50256"
 	for time in first second; do
 		run -0 --separate-stderr mshard index $args
 		[ "$output" = "split	samples	epochs	hash	dataset
@@ -53,8 +55,9 @@ valid	6	1	f16cd52099bd3cfd4b6fb867079e28b6	corpora/a_u16" ]
 }
 
 @test "index: one epoch, default directory, a damaged map is rebuilt" {
-	run -0 mshard index --data-path corpora/b_i32 --split 969,30,1 --seq-length 64 --num-samples all,all,all --seed 1 \
-		--tokenizer-option vocab_size=128256 eod_id=128001
+	run -0 mshard index --data-path corpora/b_i32 --split 969,30,1 --seq-length 64 \
+		--num-samples all,all,all --seed 1 --tokenizer-option vocab_size=128256 \
+		eod_id=128001
 	[ "$(cut -f1-3 <<<"$output")" = "split	samples	epochs
 train	678	1
 valid	21	1
@@ -62,18 +65,20 @@ test	0	1" ]
 	file=$(echo corpora/b_i32/cache/GPTDataset_indices/*-train-shuffle_index.npy)
 	cmp "$file" "$D/cases/04_b_s64_none/train.shuffle_index.npy"
 	truncate -s 1000 "$file"
-	run -0 mshard index --data-path corpora/b_i32 --split 969,30,1 --seq-length 64 --num-samples all,all,all --seed 1 \
-		--tokenizer-option vocab_size=128256 eod_id=128001
+	run -0 mshard index --data-path corpora/b_i32 --split 969,30,1 --seq-length 64 \
+		--num-samples all,all,all --seed 1 --tokenizer-option vocab_size=128256 \
+		eod_id=128001
 	cmp "$file" "$D/cases/04_b_s64_none/train.shuffle_index.npy"
 }
 
 @test "index: an empty split is an error that names it" {
-	run --separate-stderr mshard index --data-path corpora/a_u16 --split 969,30,1 --seq-length 8 --num-samples 100,1,0 \
-		--data-cache-path cache
+	run --separate-stderr mshard index --data-path corpora/a_u16 --split 969,30,1 \
+		--seq-length 8 --num-samples 100,1,0 --data-cache-path cache
 	[ "$status" = 1 ]
 	[ "$stderr" = "mshard: corpora/a_u16: the test split has 0 tokens: --split '969,30,1' gives it the share 0.001 of 60 sequences, which is 0; at least 2 tokens are needed: --split 58,1,1 gives some to every split" ]
 	[ -z "$output" ] && [ -z "$(ls cache)" ]
-	run -0 mshard index --data-path corpora/a_u16 --split 58,1,1 --seq-length 8 --num-samples 100,1,1 --data-cache-path cache
+	run -0 mshard index --data-path corpora/a_u16 --split 58,1,1 --seq-length 8 \
+		--num-samples 100,1,1 --data-cache-path cache
 	[ "$(wc -l <<<"$output")" = 4 ]
 }
 
@@ -98,14 +103,16 @@ test	0	1" ]
 }
 
 @test "index: a cache that cannot be written" {
-	run --separate-stderr mshard index --data-path a_u16 --seq-length 8 --split 1 --data-cache-path a_u16.idx
+	run --separate-stderr mshard index --data-path a_u16 --seq-length 8 --split 1 \
+		--data-cache-path a_u16.idx
 	[ "$status" = 1 ]
 	[ "$stderr" = "mshard: cannot create directory 'a_u16.idx': a file of that name exists" ]
 }
 
 @test "index: blends, by words and by a file" {
-	run -0 mshard index --data-path 30 corpora/a_u16 50 corpora/b_i32 20 corpora/c_u16 --split 90,10,0 --seq-length 64 \
-		--num-samples 700,20,0 --data-cache-path cache --tokenizer-option vocab_size=50257 eod_id=50256
+	run -0 mshard index --data-path 30 corpora/a_u16 50 corpora/b_i32 20 corpora/c_u16 \
+		--split 90,10,0 --seq-length 64 --num-samples 700,20,0 --data-cache-path cache \
+		--tokenizer-option vocab_size=50257 eod_id=50256
 	[ "${lines[0]}" = "split	samples	epochs	hash	dataset" ]
 	[ "${lines[1]}" = "train	700	-	2e400dbbf71eacb87f6fa88ccba7e11a	-" ]
 	[ "${lines[2]}" = "train	228	13	9a07e4445fa9758fd623c6d9072d2736	corpora/a_u16" ]
@@ -115,14 +122,16 @@ test	0	1" ]
 	first=$output
 	printf '30 corpora/a_u16\n50 corpora/b_i32\n20 corpora/c_u16\n' >list
 	before=$(stat -c '%n %i' cache/*)
-	run -0 --separate-stderr mshard index --data-args-path <(cat list) --split 90,10,0 --seq-length 64 --num-samples 700,20,0 --data-cache-path cache \
+	run -0 --separate-stderr mshard index --data-args-path <(cat list) --split 90,10,0 \
+		--seq-length 64 --num-samples 700,20,0 --data-cache-path cache \
 		--tokenizer-option vocab_size=50257 eod_id=50256 --num-dataset-builder-threads 1
 	[ "$output" = "$first" ] && [ -z "$stderr" ]
 	[ "$(stat -c '%n %i' cache/*)" = "$before" ]
 }
 
 @test "index: without weights by size, and every sample once" {
-	args="--data-path corpora/a_u16 corpora/f_u16edge corpora/c_u16 --split 80,20,0 --seq-length 32 --seed 1 --data-cache-path cache
+	args="--data-path corpora/a_u16 corpora/f_u16edge corpora/c_u16 --split 80,20,0
+		--seq-length 32 --seed 1 --data-cache-path cache
 		--tokenizer-option vocab_size=50257 eod_id=50256"
 	run -0 mshard index $args --num-samples 400,10,5
 	same_files 22_blend3_noweights_sizes train
@@ -135,8 +144,10 @@ test	0	1" ]
 }
 
 @test "index: a list a split, by options and by a JSON file" {
-	args="--seq-length 16 --seed 42 --num-samples 600,25,50 --tokenizer-option vocab_size=50257 eod_id=50256"
-	run -0 mshard index $args --data-cache-path cache --train-data-path 1 corpora/a_u16 3 corpora/b_i32 \
+	args="--seq-length 16 --seed 42 --num-samples 600,25,50
+		--tokenizer-option vocab_size=50257 eod_id=50256"
+	run -0 mshard index $args --data-cache-path cache \
+		--train-data-path 1 corpora/a_u16 3 corpora/b_i32 \
 		--valid-data-path corpora/f_u16edge --test-data-path corpora/c_u16 corpora/e_tiny_i32
 	for split in train valid test; do
 		same_files 25_blend_per_split $split
@@ -156,29 +167,34 @@ test	0	1" ]
 	for _ in 1 2 3 4 5 6 7 8 9 10 11 12; do
 		list="$list 0.05 corpora/f_u16edge"
 	done
-	run -0 --separate-stderr mshard index --data-path $list --split 1,0,0 --seq-length 9 --num-samples 10,0,0 --mid-level-dataset-surplus 0 \
-		--data-cache-path cache
+	run -0 --separate-stderr mshard index --data-path $list --split 1,0,0 --seq-length 9 \
+		--num-samples 10,0,0 --mid-level-dataset-surplus 0 --data-cache-path cache
 	[ "$stderr" = "mshard: corpora/e_tiny_i32: the train blend draws 6 samples of it, of which the request of 4 makes only 4; asked for 6" ]
-	cmp cache/*-BlendedDataset-train-dataset_index.npy "$D/cases/27_blend_oversample_surplus/train.dataset_index.npy"
-	run -0 --separate-stderr mshard index -q --data-path $list --split 1,0,0 --seq-length 9 --num-samples 10,0,0 --mid-level-dataset-surplus 0 \
-		--data-cache-path cache
+	cmp cache/*-BlendedDataset-train-dataset_index.npy \
+		"$D/cases/27_blend_oversample_surplus/train.dataset_index.npy"
+	run -0 --separate-stderr mshard index -q --data-path $list --split 1,0,0 --seq-length 9 \
+		--num-samples 10,0,0 --mid-level-dataset-surplus 0 --data-cache-path cache
 	[ -z "$stderr" ]
 }
 
 @test "index: the extra token and the last partial sample" {
-	run -0 mshard index --data-path corpora/a_u16 --split 90,9,1 --seq-length 8 --seed 1 --num-samples 400,5,2 --data-cache-path cache \
-		--no-add-extra-token-to-sequence --tokenizer-option vocab_size=50257 eod_id=50256
+	run -0 mshard index --data-path corpora/a_u16 --split 90,9,1 --seq-length 8 --seed 1 \
+		--num-samples 400,5,2 --data-cache-path cache --no-add-extra-token-to-sequence \
+		--tokenizer-option vocab_size=50257 eod_id=50256
 	for split in train valid test; do
 		same_files 12_a_no_extra_token $split
 	done
-	run -0 mshard index --data-path corpora/a_u16 --split 50,50,0 --seq-length 64 --num-samples 10,all,all --data-cache-path cache \
-		--no-drop-last-partial-validation-sequence --tokenizer-option vocab_size=50257 eod_id=50256
+	run -0 mshard index --data-path corpora/a_u16 --split 50,50,0 --seq-length 64 \
+		--num-samples 10,all,all --data-cache-path cache \
+		--no-drop-last-partial-validation-sequence --tokenizer-option vocab_size=50257 \
+		eod_id=50256
 	same_files 11_a_keep_partial_valid train
 	same_files 11_a_keep_partial_valid valid
 }
 
 @test "index: stale maps are built anew, with a note; those of Megatron-LM are taken" {
-	args="--data-path corpora/a_u16 --split 1 --seq-length 8 --num-samples 50,0,0 --data-cache-path cache"
+	args="--data-path corpora/a_u16 --split 1 --seq-length 8 --num-samples 50,0,0
+		--data-cache-path cache"
 	run -0 --separate-stderr mshard index $args
 	[ -z "$stderr" ]
 	hash=$(awk 'NR == 2 { print $4 }' <<<"$output")
@@ -192,7 +208,8 @@ test	0	1" ]
 	[ "$(stat -c '%n %i' cache/*.npy cache/*description.txt | sort)" = "$(sort <<<"$before")" ]
 	[ -e cache/*-key.txt ]
 	rm cache/*-key.txt
-	printf '\1' | dd of="$(echo cache/*shuffle_index.npy)" bs=1 seek=131 conv=notrunc status=none
+	printf '\1' | dd of="$(echo cache/*shuffle_index.npy)" bs=1 seek=131 conv=notrunc \
+		status=none
 	run -0 --separate-stderr mshard index $args
 	ours=$(awk 'NR == 2 { print $4 }' <<<"$output")
 	[ "$stderr" = "mshard: corpora/a_u16: the train maps $hash in 'cache' do not fit the dataset and have no key; they are kept, those of this run are $ours" ]
@@ -204,8 +221,8 @@ drop_last_partial 1" ]
 }
 
 @test "index: maps of Megatron-LM that other options made are never overwritten" {
-	args="--data-path corpora/a_u16 --split 50,50,0 --seq-length 64 --num-samples 0,all,0 --data-cache-path cache
-		--tokenizer-option vocab_size=50257 eod_id=50256"
+	args="--data-path corpora/a_u16 --split 50,50,0 --seq-length 64 --num-samples 0,all,0
+		--data-cache-path cache --tokenizer-option vocab_size=50257 eod_id=50256"
 	case="$D/cases/11_a_keep_partial_valid"
 	hash=$(awk -F'\t' '$1 == "valid.hash" { print $2 }' "$case/params.tsv")
 	mkdir cache
@@ -224,7 +241,8 @@ drop_last_partial 1" ]
 }
 
 @test "index: the tokenizer's options name the maps, as those of Megatron-LM do; those of another are told" {
-	args="--data-path corpora/a_u16 --split 1 --seq-length 8 --num-samples 50,0,0 --data-cache-path cache"
+	args="--data-path corpora/a_u16 --split 1 --seq-length 8 --num-samples 50,0,0
+		--data-cache-path cache"
 	null="--tokenizer-type NullTokenizer --vocab-size 50257"
 	run -0 mshard index $args --tokenizer-option vocab_size=50257 pad_id=-1
 	first=$output hash=$(awk 'NR == 2 { print $4 }' <<<"$output")
@@ -257,7 +275,8 @@ drop_last_partial 1" ]
 }
 
 @test "index: a disk that is full leaves nothing behind" {
-	run --separate-stderr bash -c "trap '' XFSZ; ulimit -f 1; mshard index --data-path corpora/b_i32 --split 1 --seq-length 8 --data-cache-path cache"
+	run --separate-stderr bash -c "trap '' XFSZ; ulimit -f 1
+		mshard index --data-path corpora/b_i32 --split 1 --seq-length 8 --data-cache-path cache"
 	[ "$status" = 1 ]
 	[[ "$stderr" == "mshard: cannot write 'cache/"*"-GPTDataset-train-document_index.npy': File too large" ]]
 	[ -z "$(ls cache)" ]
@@ -265,8 +284,8 @@ drop_last_partial 1" ]
 
 @test "index: several at once in one directory" {
 	for i in 1 2 3 4 5; do
-		mshard index --data-path 1 corpora/b_i32 2 corpora/a_u16 --split 1 --seq-length 8 --num-samples 20000,0,0 --data-cache-path cache \
-			>"out$i" 2>"err$i" &
+		mshard index --data-path 1 corpora/b_i32 2 corpora/a_u16 --split 1 --seq-length 8 \
+			--num-samples 20000,0,0 --data-cache-path cache >"out$i" 2>"err$i" &
 		pids="${pids:-} $!"
 	done
 	for pid in $pids; do
@@ -277,15 +296,17 @@ drop_last_partial 1" ]
 		[ ! -s "err$i" ]
 	done
 	[ "$(ls cache | wc -l)" = 14 ]
-	run -0 --separate-stderr mshard index --data-path 1 corpora/b_i32 2 corpora/a_u16 --split 1 --seq-length 8 --num-samples 20000,0,0 \
-		--data-cache-path cache
+	run -0 --separate-stderr mshard index --data-path 1 corpora/b_i32 2 corpora/a_u16 \
+		--split 1 --seq-length 8 --num-samples 20000,0,0 --data-cache-path cache
 	[ -z "$stderr" ]
 	[ "$output" = "$(cat out1)" ]
 }
 
 @test "blend: what each dataset gives" {
-	run -0 --separate-stderr mshard blend --data-path 30 corpora/a_u16 50 corpora/b_i32 20 corpora/c_u16 --split 90,10,0 --seq-length 64 \
-		--num-samples 700,20,0 --data-cache-path cache --tokenizer-option vocab_size=50257 eod_id=50256 --consumed-samples 100
+	run -0 --separate-stderr mshard blend \
+		--data-path 30 corpora/a_u16 50 corpora/b_i32 20 corpora/c_u16 --split 90,10,0 \
+		--seq-length 64 --num-samples 700,20,0 --data-cache-path cache \
+		--tokenizer-option vocab_size=50257 eod_id=50256 --consumed-samples 100
 	[ "$output" = "split	dataset	weight	samples	share	tokens	epochs	epoch_tokens	requested	consumed	hash
 train	corpora/a_u16	0.3	210	0.300000	13440	11.9679	1123	212	30	-
 train	corpora/b_i32	0.5	350	0.500000	22400	0.5555	40326	352	50	-
@@ -297,17 +318,21 @@ valid	corpora/c_u16	0.2	4	0.200000	256	128.0000	2	5	0	-
 valid	-	1	20	1.000000	1280	0.2741	4669	-	0	5aa953730dbdf55cf7b99363e2a275c2" ]
 	[ -z "$stderr" ]
 	[ "$(ls cache | wc -l)" = 8 ]
-	cmp cache/2e400dbbf71eacb87f6fa88ccba7e11a-BlendedDataset-train-dataset_index.npy "$D/cases/20_blend3_weights/train.dataset_index.npy"
+	cmp cache/2e400dbbf71eacb87f6fa88ccba7e11a-BlendedDataset-train-dataset_index.npy \
+		"$D/cases/20_blend3_weights/train.dataset_index.npy"
 	cmp cache/2e400dbbf71eacb87f6fa88ccba7e11a-BlendedDataset-train-dataset_sample_index.npy \
 		"$D/cases/20_blend3_weights/train.dataset_sample_index.npy"
-	cmp cache/5aa953730dbdf55cf7b99363e2a275c2-BlendedDataset-valid-description.txt "$D/cases/20_blend3_weights/valid.blend.description.txt"
+	cmp cache/5aa953730dbdf55cf7b99363e2a275c2-BlendedDataset-valid-description.txt \
+		"$D/cases/20_blend3_weights/valid.blend.description.txt"
 }
 
 @test "blend: --dry-run writes nothing; one dataset has a table, too" {
-	run -0 mshard blend --dry-run --data-path corpora/a_u16 corpora/c_u16 --split 1 --seq-length 8 --data-cache-path cache
+	run -0 mshard blend --dry-run --data-path corpora/a_u16 corpora/c_u16 --split 1 \
+		--seq-length 8 --data-cache-path cache
 	[ "${#lines[@]}" = 4 ]
 	[ ! -e cache ]
-	run -0 mshard blend --dry-run --data-path corpora/a_u16 --split 1 --seq-length 8 --num-samples 400,0,0
+	run -0 mshard blend --dry-run --data-path corpora/a_u16 --split 1 --seq-length 8 \
+		--num-samples 400,0,0
 	[ "${lines[1]}" = "train	corpora/a_u16	1	479	1.000000	3832	2.9984	1278	400	0	-" ]
 	[ "${lines[2]}" = "train	-	1	479	1.000000	3832	2.9984	1278	-	0	-" ]
 }
@@ -316,10 +341,12 @@ valid	-	1	20	1.000000	1280	0.2741	4669	-	0	5aa953730dbdf55cf7b99363e2a275c2" ]
 	run --separate-stderr mshard blend --data-path 1 corpora/a_u16 --split 1 --seq-length 8
 	[ "$status" = 1 ]
 	[ "$stderr" = "mshard: the train split has weights, which say nothing without a number of samples; a list without weights takes every sample once" ]
-	run --separate-stderr mshard blend --data-path corpora/a_u16 corpora/e_tiny_i32 --split 1 --seq-length 64
+	run --separate-stderr mshard blend --data-path corpora/a_u16 corpora/e_tiny_i32 --split 1 \
+		--seq-length 64
 	[ "$status" = 1 ]
 	[ "$stderr" = "mshard: corpora/e_tiny_i32: 37 tokens in the train split, fewer than one sample of 65: it can have no part in a blend" ]
-	run --separate-stderr mshard blend --data-path 1 corpora/a_u16 1 corpora/gone --split 1 --seq-length 8 --num-samples 5,0,0
+	run --separate-stderr mshard blend --data-path 1 corpora/a_u16 1 corpora/gone --split 1 \
+		--seq-length 8 --num-samples 5,0,0
 	[ "$status" = 1 ]
 	[ "$stderr" = "mshard: cannot open 'corpora/gone.idx': No such file or directory" ]
 }

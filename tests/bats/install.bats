@@ -3,7 +3,8 @@
 
 bats_require_minimum_version 1.5.0
 
-# again TARGET...: make with the variables of the build that is tested, and nothing of the make that runs the tests
+# again TARGET...: make with the variables of the build that is tested, and nothing of the make that
+# runs the tests
 again()
 {
 	local vars=${MAKEFLAGS:-}

@@ -1,4 +1,5 @@
-# logits.bats - imported models compute what an independent implementation in double precision computed
+# logits.bats - imported models compute what an independent implementation in double precision
+# computed
 
 setup() {
 	golden=$TOP/tests/golden/ckpt

@@ -29,7 +29,8 @@ copy()
 	[[ $output == *"$(printf 'family\tllama')"* ]]
 	[[ $output == *"$(printf 'num_query_groups\t4')"* ]]
 	[[ $output == *"$(printf 'state_iteration\t0')"* ]]
-	mckpt info --tensors ck | grep -qx "$(printf 'output_layer.weight\tBF16\t500,64\t32000\t64000\t1')"
+	mckpt info --tensors ck |
+		grep -qx "$(printf 'output_layer.weight\tBF16\t500,64\t32000\t64000\t1')"
 }
 
 @test "import and verify of GPT-2" {
@@ -85,7 +86,8 @@ copy()
 
 @test "reshard there and back, with optimizer state" {
 	"$make_checkpoint" a 131
-	mckpt reshard a b --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --data-parallel-size 2
+	mckpt reshard a b --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 \
+		--data-parallel-size 2
 	[ "$(cat b/latest_checkpointed_iteration.txt)" = 7 ]
 	run mckpt verify b
 	[ "$status" = 0 ] && [ "$output" = "b/iter_0000007: ok: 60 tensors in 6 files" ]
@@ -103,12 +105,14 @@ copy()
 
 @test "reshard writes the files that a run of that layout writes" {
 	mckpt import --dtype fp32 "$hf/llama" ck
-	mpirun -np 4 mtrain -q --load ck --finetune --save run --use-checkpoint-args --seq-length 12 --micro-batch-size 1 \
-		--global-batch-size 2 --train-iters 2 --lr 1e-4 --mock-data --tensor-model-parallel-size 2 --bf16 >log 2>&1
+	mpirun -np 4 mtrain -q --load ck --finetune --save run --use-checkpoint-args \
+		--seq-length 12 --micro-batch-size 1 --global-batch-size 2 --train-iters 2 \
+		--lr 1e-4 --mock-data --tensor-model-parallel-size 2 --bf16 >log 2>&1
 	mckpt reshard run there --pipeline-model-parallel-size 4
 	mckpt reshard there back --tensor-model-parallel-size 2 --data-parallel-size 2
 	# The order of the lines of options.conf is the tool's own, so its sum may be another.
-	diff <(grep -v '^# ' run/iter_0000002/manifest.tsv) <(grep -v '^# ' back/iter_0000002/manifest.tsv)
+	diff <(grep -v '^# ' run/iter_0000002/manifest.tsv) \
+		<(grep -v '^# ' back/iter_0000002/manifest.tsv)
 	for f in state.conf pieces-00000.safetensors pieces-00001.safetensors pieces-00002.safetensors pieces-00003.safetensors; do
 		cmp run/iter_0000002/$f back/iter_0000002/$f
 	done
@@ -124,10 +128,12 @@ copy()
 	[ ! -e b ]
 	fails 1 "mckpt: 'a' holds a checkpoint already; --force writes into it" mckpt reshard a a
 	mckpt import "$hf/llama" b
-	fails 1 "mckpt: 'b' holds a checkpoint already; --force writes into it" mckpt import "$hf/llama" b
+	fails 1 "mckpt: 'b' holds a checkpoint already; --force writes into it" mckpt import \
+		"$hf/llama" b
 	mckpt import --force "$hf/gpt2" b
 	mckpt verify b
-	fails 1 "mckpt: '$hf/gpt2/config.json' exists and is not a directory" mckpt import "$hf/llama" "$hf/gpt2/config.json"
+	fails 1 "mckpt: '$hf/gpt2/config.json' exists and is not a directory" mckpt import \
+		"$hf/llama" "$hf/gpt2/config.json"
 }
 
 @test "verify finds damaged bytes, truncated and missing files" {
@@ -170,8 +176,10 @@ copy()
 	fails 1 "mckpt: a/iter_0000007/options.conf: changed after it was saved: wrong checksum; mckpt seal takes a change that was meant" \
 		mckpt verify a
 	mckpt seal a
-	fails 1 "mckpt: a/iter_0000007/options.conf:6: --num-layers many: not an integer" mckpt verify a
-	fails 1 "mckpt: a/iter_0000007/options.conf:6: --num-layers many: not an integer" mckpt info a
+	fails 1 "mckpt: a/iter_0000007/options.conf:6: --num-layers many: not an integer" \
+		mckpt verify a
+	fails 1 "mckpt: a/iter_0000007/options.conf:6: --num-layers many: not an integer" \
+		mckpt info a
 }
 
 @test "seal takes a change of a text that was meant, and nothing else" {
@@ -205,7 +213,8 @@ copy()
 	mkdir empty
 	refused 1 "mckpt: no iter_* directory in 'empty'" mckpt ls empty
 	refused 1 "mckpt: cannot open directory 'nowhere': No such file or directory" mckpt ls nowhere
-	fails 1 "mckpt: cannot open directory 'nowhere': No such file or directory" mckpt ls nowhere a
+	fails 1 "mckpt: cannot open directory 'nowhere': No such file or directory" mckpt ls \
+		nowhere a
 	[ "${#lines[@]}" = 2 ]
 	[[ "${lines[0]}" == "directory	iteration	"* ]]
 	cd a
@@ -228,7 +237,8 @@ copy()
 	[[ $stderr == *"mckpt: hf: tensor 'model.layers.3.input_layernorm.weight' does not belong to a llama model of this config.json" ]]
 	[ "$(mckpt verify hf 2>&1 | wc -l)" = 9 ]
 	sed -i 's/"model_type": "llama"/"model_type": "mamba"/' hf/config.json
-	fails 1 "mckpt: hf/config.json: \"model_type\" is 'mamba'; known are llama, gpt2" mckpt import hf ck
+	fails 1 "mckpt: hf/config.json: \"model_type\" is 'mamba'; known are llama, gpt2" \
+		mckpt import hf ck
 	cp "$hf/llama/config.json" hf
 	sed -i 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' hf/config.json
 	fails 1 "mckpt: hf: tensor 'lm_head.weight' differs from the embedding that config.json ties it to (\"tie_word_embeddings\": true)" \
@@ -274,7 +284,8 @@ $refusal" mckpt import hf ck
 	fails 1 "mckpt: 'nowhere' is not a directory" mckpt import nowhere ck
 	mkdir none
 	cp "$hf/llama/config.json" none
-	fails 1 "mckpt: none: neither model.safetensors nor model.safetensors.index.json" mckpt import none ck
+	fails 1 "mckpt: none: neither model.safetensors nor model.safetensors.index.json" \
+		mckpt import none ck
 	[ ! -e ck ]
 }
 
@@ -289,16 +300,19 @@ $refusal" mckpt import hf ck
 	mv away hf/model-00002-of-00003.safetensors
 	index=hf/model.safetensors.index.json
 	cp $index good
-	sed '/"model.norm.weight"/d; s/\("model.layers.3.self_attn.v_proj.weight": ".*"\),/\1/' good >$index
+	sed '/"model.norm.weight"/d; s/\("model.layers.3.self_attn.v_proj.weight": ".*"\),/\1/' \
+		good >$index
 	fails 1 "mckpt: hf: tensor 'model.norm.weight' is not in the index" mckpt verify hf
-	sed 's/"model.norm.weight": ".*"/"model.norm.weight": "model-00001-of-00003.safetensors"/' good >$index
+	sed 's/"model.norm.weight": ".*"/"model.norm.weight": "model-00001-of-00003.safetensors"/' \
+		good >$index
 	fails 1 "mckpt: hf: tensor 'model.norm.weight' is not in model-00001-of-00003.safetensors, where the index says it is" \
 		mckpt verify hf
 	sed 's|"model.norm.weight": ".*"|"model.norm.weight": "../x.safetensors"|' good >$index
 	fails 1 "mckpt: hf/model.safetensors.index.json: tensor 'model.norm.weight': not a plain file name: '../x.safetensors'" \
 		mckpt verify hf
 	echo '{}' >$index
-	fails 1 "mckpt: hf/model.safetensors.index.json: \"weight_map\" is missing or empty" mckpt verify hf
+	fails 1 "mckpt: hf/model.safetensors.index.json: \"weight_map\" is missing or empty" \
+		mckpt verify hf
 }
 
 @test "usage: 2, and nothing is written" {
@@ -308,8 +322,10 @@ $refusal" mckpt import hf ck
 	fails 2 "mckpt: 0 operands given, needed: DIR..." mckpt verify
 	fails 2 "mckpt: 0 operands given, needed: DIR" mckpt info
 	fails 2 "mckpt: 1 operands given, needed: A B" mckpt diff a
-	fails 2 "mckpt: --dtype int8: must be one of keep, bf16, fp16, fp32" mckpt import --dtype int8 a b
-	fails 2 "mckpt: --data-parallel-size 0: must be from 1 to 1000000" mckpt reshard --data-parallel-size 0 a b
+	fails 2 "mckpt: --dtype int8: must be one of keep, bf16, fp16, fp32" mckpt import \
+		--dtype int8 a b
+	fails 2 "mckpt: --data-parallel-size 0: must be from 1 to 1000000" mckpt reshard \
+		--data-parallel-size 0 a b
 	fails 2 "mckpt: --tolerance x: not a number" mckpt diff --tolerance x a b
 	run mckpt --help
 	[ "$status" = 0 ]
@@ -324,7 +340,8 @@ $refusal" mckpt import hf ck
 	for file in latest_checkpointed_iteration.txt iter_0000000/manifest.tsv iter_0000000/pieces-00000.safetensors; do
 		mv ck/$file kept
 		mkfifo ck/$file
-		fails 1 "mckpt: cannot open 'ck/$file': not a regular file" timeout 10 mckpt verify ck
+		fails 1 "mckpt: cannot open 'ck/$file': not a regular file" \
+			timeout 10 mckpt verify ck
 		mv kept ck/$file
 	done
 	copy llama

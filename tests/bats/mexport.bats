@@ -1,4 +1,5 @@
-# mexport: bit-identical tensors, equivalent config.json, tokenizer files, every refusal with its line
+# mexport: bit-identical tensors, equivalent config.json, tokenizer files, every refusal with its
+# line
 
 bats_require_minimum_version 1.5.0
 load common
@@ -15,7 +16,8 @@ setup()
 		mckpt import "$hf/$family" ck-$family
 		mexport -q ck-$family out-$family
 		cmp out-$family/model.safetensors "$hf/$family/model.safetensors"
-		mckpt reshard ck-$family split-$family --tensor-model-parallel-size 4 --pipeline-model-parallel-size 2 --data-parallel-size 2
+		mckpt reshard ck-$family split-$family --tensor-model-parallel-size 4 \
+			--pipeline-model-parallel-size 2 --data-parallel-size 2
 		mexport -q split-$family out-split-$family
 		diff -r out-$family out-split-$family
 		mckpt import out-$family again-$family
@@ -38,7 +40,8 @@ setup()
 	cp -r "$hf/llama" hf
 	sed -i 's/"eos_token_id": 2,/"eos_token_id": [2, 7, 9],/' hf/config.json
 	mckpt import hf ck
-	mtrain -q --pretrained-checkpoint ck --mock-data --train-iters 1 --lr 1e-4 --seq-length 8 --eval-iters 0 --save run >/dev/null
+	mtrain -q --pretrained-checkpoint ck --mock-data --train-iters 1 --lr 1e-4 --seq-length 8 \
+		--eval-iters 0 --save run >/dev/null
 	for from in ck run; do
 		mexport -q $from out-$from
 		tr -d ' \n' <out-$from/config.json | grep -q '"eos_token_id":\[2,7,9\],"pad_token_id":null'
@@ -143,10 +146,12 @@ setup()
 	fails 1 "mexport: the tokenizer has 501 tokens, but the model's vocabulary only 500 rows" \
 		mexport --vocab-file v.json --merge-file m.txt ck out
 	echo 't1  t2' >m.txt
-	fails 1 "mexport: m.txt:1: not two symbols with one blank between" mexport --vocab-file v.json --merge-file m.txt ck out
+	fails 1 "mexport: m.txt:1: not two symbols with one blank between" \
+		mexport --vocab-file v.json --merge-file m.txt ck out
 	head -c 100 /dev/zero >t.model
 	fails 1 "mexport: t.model: not a SentencePiece model: the protobuf message is broken at byte 0" mexport --tokenizer-model t.model ck out
-	fails 1 "mexport: cannot open 'none.model': No such file or directory" mexport --tokenizer-model none.model ck out
+	fails 1 "mexport: cannot open 'none.model': No such file or directory" \
+		mexport --tokenizer-model none.model ck out
 	[ ! -e out ]
 }
 
@@ -155,30 +160,35 @@ setup()
 	fails 1 "mexport: ck/iter_0000000: cannot be exported as llama: it needs --normalization RMSNorm" mexport --arch llama ck out
 	fails 1 "mexport: --arch bert: must be one of llama, gpt2" mexport --arch bert ck out
 	"$make_checkpoint" a 131 missing
-	fails 1 "mexport: a/iter_0000007: tensor 'embedding.word_embeddings.weight' is missing" mexport a out
+	fails 1 "mexport: a/iter_0000007: tensor 'embedding.word_embeddings.weight' is missing" \
+		mexport a out
 	"$make_checkpoint" b 131 shape
 	fails 1 "mexport: b/iter_0000007: tensor 'embedding.word_embeddings.weight' has not the shape and type that the model needs; mckpt verify says more" \
 		mexport b out
 	[ -z "$(ls -d out* 2>/dev/null)" ]
 	mkdir other
-	fails 1 "mexport: 'other' exists; --force replaces a Hugging Face directory" mexport ck other
+	fails 1 "mexport: 'other' exists; --force replaces a Hugging Face directory" mexport ck \
+		other
 	fails 1 "mexport: 'other' is not a Hugging Face directory (no config.json): it is not replaced" mexport --force ck other
 	mexport -q ck out
 	touch out/stale
 	mexport -q --force ck out/
 	[ ! -e out/stale ]
 	[ -z "$(ls -d out.* .out* out/*tmp* 2>/dev/null)" ]
-	fails 1 "mexport: 'other' exists; --force replaces a Hugging Face directory" mexport ck other
+	fails 1 "mexport: 'other' exists; --force replaces a Hugging Face directory" mexport ck \
+		other
 	fails 1 "mexport: cannot open 'nowhere': No such file or directory" mexport nowhere out2
 }
 
 @test "usage: 2, and nothing is written" {
 	fails 2 "mexport: 1 operands given, needed: SRC DST" mexport a
-	fails 2 "mexport: --max-shard-size 5 apples: not a size such as 50GB, 5GiB or 300000" mexport --max-shard-size '5 apples' a b
+	fails 2 "mexport: --max-shard-size 5 apples: not a size such as 50GB, 5GiB or 300000" \
+		mexport --max-shard-size '5 apples' a b
 	fails 2 "mexport: --vocab-file and --merge-file: both are needed" mexport --vocab-file v a b
 	fails 2 "mexport: --tokenizer-model excludes --vocab-file and --merge-file: give one kind of tokenizer" \
 		mexport --tokenizer-model t --vocab-file v a b
-	fails 2 "mexport: --dtype fp8: must be one of auto, bf16, fp16, fp32" mexport --dtype fp8 a b
+	fails 2 "mexport: --dtype fp8: must be one of auto, bf16, fp16, fp32" \
+		mexport --dtype fp8 a b
 	run mexport --help
 	[ "$status" = 0 ] && [[ $output == "usage: mexport [options] SRC DST"* ]]
 	run mexport --version
@@ -195,6 +205,7 @@ setup()
 
 @test "the manual's option list is the tool's" {
 	mexport --mdoc >want
-	sed -n '/^\.\\" begin options/,/^\.\\" end options/p' "$TOP/man/mexport.1" | sed '1d;$d' >have
+	sed -n '/^\.\\" begin options/,/^\.\\" end options/p' "$TOP/man/mexport.1" |
+		sed '1d;$d' >have
 	diff -u have want
 }

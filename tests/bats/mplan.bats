@@ -63,29 +63,34 @@ column()
 }
 
 @test "check: a legal layout in one line" {
-	run -0 --separate-stderr mplan check --config 8b.conf --world-size 16 --tensor-model-parallel-size 2 \
-		--pipeline-model-parallel-size 4 --global-batch-size 64 --micro-batch-size 2
+	run -0 --separate-stderr mplan check --config 8b.conf --world-size 16 \
+		--tensor-model-parallel-size 2 --pipeline-model-parallel-size 4 \
+		--global-batch-size 64 --micro-batch-size 2
 	[ "$output" = "ok: 8030261248 parameters on 16 ranks: tensor 2, pipeline 4, data 2; 16 micro-batches of 2; 8 layers per stage; at most 1135153152 parameters per rank" ]
 	[ -z "$stderr" ]
 	run -0 mplan check --model "$TOP/tests/fuzz/corpus/config_json/llama.json" --world-size 1
 	[[ "$output" == "ok: 2"*" parameters on 1 ranks: tensor 1, pipeline 1, data 1; 1 micro-batches of 1; 4 layers per stage;"* ]]
 	run -0 --separate-stderr mplan check --config tiny.conf --world-size 2 --sequence-parallel
 	[ "$stderr" = "mplan: --sequence-parallel: changes nothing with one tensor rank" ]
-	run -0 --separate-stderr mplan check -q --config tiny.conf --world-size 2 --sequence-parallel
+	run -0 --separate-stderr mplan check -q --config tiny.conf --world-size 2 \
+		--sequence-parallel
 	[ -z "$stderr" ]
 }
 
 @test "check: an illegal layout is a no, with every rule and a legal value" {
 	refused 1 "mplan: --tensor-model-parallel-size 3: must divide --num-attention-heads 8 (try 2); --tensor-model-parallel-size 3: must divide or be a multiple of --num-query-groups 8 (try 2); --tensor-model-parallel-size 3: must divide --ffn-hidden-size 256 (try 2); --pipeline-model-parallel-size 3: must divide --num-layers 4 (try 2)" \
-		mplan check --config tiny.conf --world-size 9 --tensor-model-parallel-size 3 --pipeline-model-parallel-size 3
+		mplan check --config tiny.conf --world-size 9 --tensor-model-parallel-size 3 \
+		--pipeline-model-parallel-size 3
 	refused 1 "mplan: 7 ranks: must be a multiple of --tensor-model-parallel-size 2 x --pipeline-model-parallel-size 1 = 2 (try 6)" \
 		mplan check --config tiny.conf --world-size 7 --tensor-model-parallel-size 2
 	refused 1 "mplan: --global-batch-size 2043: must be a multiple of --micro-batch-size x data-parallel size = 36 (try 2016)" \
-		mplan check --config tiny.conf --world-size 9 --global-batch-size 2043 --micro-batch-size 4
+		mplan check --config tiny.conf --world-size 9 --global-batch-size 2043 \
+		--micro-batch-size 4
 	refused 1 "mplan: --context-parallel-size 2: context parallelism is not built (try 1)" \
 		mplan check --config tiny.conf --world-size 2 --context-parallel-size 2
 	refused 1 "mplan: --sequence-parallel: is not built for --tensor-model-parallel-size 2; leave it out (the result is the same)" \
-		mplan check --config tiny.conf --world-size 2 --tensor-model-parallel-size 2 --sequence-parallel
+		mplan check --config tiny.conf --world-size 2 --tensor-model-parallel-size 2 \
+		--sequence-parallel
 }
 
 @test "wrong usage exits 2" {
@@ -97,8 +102,8 @@ column()
 	refused 2 "mplan: --vocab-size: is needed (or a tokenizer, or --model CONFIG)" \
 		mplan check --world-size 1 --num-layers 1 --hidden-size 8 --num-attention-heads 1
 	refused 2 "mplan: --seq-length: is needed" \
-		mplan check --world-size 1 --num-layers 1 --hidden-size 8 --num-attention-heads 1 --vocab-size 9 \
-		--position-embedding-type none
+		mplan check --world-size 1 --num-layers 1 --hidden-size 8 --num-attention-heads 1 \
+		--vocab-size 9 --position-embedding-type none
 	refused 2 "mplan: --hidden-size 65: must be a multiple of --num-attention-heads 8 (try 72), or give --kv-channels" \
 		mplan check --config tiny.conf --world-size 1 --hidden-size 65
 	refused 2 "mplan: --bf16, --fp16 and --fp64 exclude each other: give one of them" \
@@ -113,8 +118,8 @@ column()
 }
 
 @test "mem: a row for each stage, whose columns add up" {
-	run -0 --separate-stderr mplan mem --config tiny.conf --world-size 8 --pipeline-model-parallel-size 4 \
-		--global-batch-size 16
+	run -0 --separate-stderr mplan mem --config tiny.conf --world-size 8 \
+		--pipeline-model-parallel-size 4 --global-batch-size 16
 	[ "${lines[0]}" = "stage	ranks	weights	gradients	optimizer	constants	saved	scratch	workspace	total" ]
 	[ "${#lines[@]}" = 5 ]
 	column 3-10 <<<"$output" | awk '{ if ($1 + $2 + $3 + $4 + $5 + $6 + $7 != $8) exit 1 }'
@@ -126,15 +131,18 @@ column()
 }
 
 @test "mem: every rank, every buffer, JSON" {
-	run -0 mplan mem --config tiny.conf --world-size 8 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --all-ranks
+	run -0 mplan mem --config tiny.conf --world-size 8 --tensor-model-parallel-size 2 \
+		--pipeline-model-parallel-size 2 --all-ranks
 	[ "${lines[0]}" = "rank	tp	dp	pp	weights	gradients	optimizer	constants	saved	scratch	workspace	total" ]
 	[ "$(column 1-4 <<<"$output" | tail -n 1)" = "7	1	1	1" ]
 	[ "${#lines[@]}" = 9 ]
 	total=$(tail -n 1 <<<"$output" | cut -f 12)
-	run -0 mplan mem --config tiny.conf --world-size 8 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --buffers
+	run -0 mplan mem --config tiny.conf --world-size 8 --tensor-model-parallel-size 2 \
+		--pipeline-model-parallel-size 2 --buffers
 	[ "${lines[0]}" = "stage	arena	buffer	offset	bytes	instances	total" ]
 	grep -q '^1	scratch	logits	' <<<"$output"
-	run -0 mplan mem --config tiny.conf --world-size 8 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --json
+	run -0 mplan mem --config tiny.conf --world-size 8 --tensor-model-parallel-size 2 \
+		--pipeline-model-parallel-size 2 --json
 	[ "${#lines[@]}" = 2 ]
 	[[ "${lines[1]}" == '{"first_stage": 1, "last_stage": 1, "ranks": 4, "weights": '*", \"total\": $total}" ]]
 	run -0 mplan mem --config tiny.conf --world-size 1 --json --buffers
@@ -142,7 +150,8 @@ column()
 }
 
 @test "search: the best plans, and a plan that check and mem accept" {
-	run -0 --separate-stderr mplan search --config 8b.conf --world-size 64 --gpu h200 --global-batch-size 512 -o plan.conf
+	run -0 --separate-stderr mplan search --config 8b.conf --world-size 64 --gpu h200 \
+		--global-batch-size 512 -o plan.conf
 	[ "${lines[0]}" = "rank	tp	pp	dp	micro_batch_size	num_microbatches	distributed_optimizer	memory_gib	fit	seconds	tokens_per_second	compute	tp_share	bubble	dp_share	memory_bound	other" ]
 	[ "${#lines[@]}" = 11 ]
 	[[ "$stderr" == "mplan: "*" legal layouts, "*" fit; the best (tensor "*") spends "*" % of a step on "*"; the next ("* ]]
@@ -154,27 +163,34 @@ column()
 	run -0 mplan check --config 8b.conf --config plan.conf --world-size 64
 	[[ "$output" == "ok: 8030261248 parameters on 64 ranks: tensor $(cut -f 2 <<<"$first"), pipeline $(cut -f 3 <<<"$first"), data $(cut -f 4 <<<"$first"); "* ]]
 	# Its memory is what mem says, with the reserve for what is not the run's own.
-	bytes=$(mplan mem --config 8b.conf --config plan.conf --world-size 64 | awk -F '\t' 'NR > 1 { print $10 - $9 }' |
+	bytes=$(mplan mem --config 8b.conf --config plan.conf --world-size 64 |
+		awk -F '\t' 'NR > 1 { print $10 - $9 }' |
 		sort -n | tail -n 1)
-	awk -v b="$bytes" -v g="$(cut -f 8 <<<"$first")" 'BEGIN { d = b / 1073741824 + 1.5 - g; exit !(d < 0.001 && d > -0.001) }'
+	awk -v b="$bytes" -v g="$(cut -f 8 <<<"$first")" \
+		'BEGIN { d = b / 1073741824 + 1.5 - g; exit !(d < 0.001 && d > -0.001) }'
 }
 
 @test "search: typed layout options hold, --pick writes another, --force replaces" {
-	run -0 -- mplan search -q --config 8b.conf --world-size 64 --gpu h100 --global-batch-size 512 \
-		--tensor-model-parallel-size 4 --micro-batch-size 2 --use-distributed-optimizer --top 3 -o plan.conf
+	run -0 -- mplan search -q --config 8b.conf --world-size 64 --gpu h100 \
+		--global-batch-size 512 --tensor-model-parallel-size 4 --micro-batch-size 2 \
+		--use-distributed-optimizer --top 3 -o plan.conf
 	[ "${#lines[@]}" -le 4 ]
 	[ "$(column 2,5,7 <<<"$output" | sort -u)" = "4	2	yes" ]
 	cp plan.conf first.conf
 	refused 1 "mplan: 'plan.conf' exists; --force replaces it" \
-		mplan search --config 8b.conf --world-size 64 --gpu h100 --global-batch-size 512 -o plan.conf
+		mplan search --config 8b.conf --world-size 64 --gpu h100 --global-batch-size 512 \
+		-o plan.conf
 	cmp plan.conf first.conf
-	run -0 mplan search -q --config 8b.conf --world-size 64 --gpu h100 --global-batch-size 512 --pick 2 --force -o plan.conf
+	run -0 mplan search -q --config 8b.conf --world-size 64 --gpu h100 --global-batch-size 512 \
+		--pick 2 --force -o plan.conf
 	! cmp -s plan.conf first.conf
 	[ "$(grep '^pipeline' plan.conf)" = "pipeline-model-parallel-size $(column 3 <<<"$output" | sed -n 2p)" ]
-	run -1 --separate-stderr mplan search -q --config 8b.conf --world-size 64 --gpu h100 --global-batch-size 512 --pick 9999 -o x.conf
+	run -1 --separate-stderr mplan search -q --config 8b.conf --world-size 64 --gpu h100 \
+		--global-batch-size 512 --pick 9999 -o x.conf
 	[[ "$stderr" == "mplan: --pick 9999: there are "*" plans that fit" ]]
 	[ ! -e x.conf ]
-	run -1 mplan search -q --config tiny.conf --world-size 1 --gpu h100 --global-batch-size 8 -o none/plan.conf
+	run -1 mplan search -q --config tiny.conf --world-size 1 --gpu h100 --global-batch-size 8 \
+		-o none/plan.conf
 }
 
 @test "search: nothing legal, nothing fits, a tight fit" {
@@ -182,16 +198,19 @@ column()
 		mplan search --config tiny.conf --world-size 7 --gpu h200 --global-batch-size 8
 	refused 1 "mplan: none of 1 legal layouts of 1 ranks fits 15.7 GiB: the smallest needs 143 GiB (tensor 1, pipeline 1, data 1, micro-batch-size 1)" \
 		mplan search --config 8b.conf --world-size 1 --gpu v100-16 --global-batch-size 1
-	run -0 --separate-stderr mplan search --config 8b.conf --world-size 1 --memory-gb 146 --reserve-gb 1 --global-batch-size 1
+	run -0 --separate-stderr mplan search --config 8b.conf --world-size 1 --memory-gb 146 \
+		--reserve-gb 1 --global-batch-size 1
 	[ "$(column 9 <<<"$output")" = tight ]
 	[[ "$stderr" == "mplan: 1 legal layouts, 1 fit; the best ("*") spends "*" % of a step on "* ]]
-	run -0 mplan search -q --config tiny.conf --world-size 2 --gpu cpu --global-batch-size 8 --tflops 0.1 --memory-bandwidth 20
+	run -0 mplan search -q --config tiny.conf --world-size 2 --gpu cpu --global-batch-size 8 \
+		--tflops 0.1 --memory-bandwidth 20
 	[ "${#lines[@]}" -gt 3 ]
 }
 
 @test "search: all plans of ten thousand ranks" {
-	run -0 mplan search -q --config 8b.conf --world-size 10240 --gpu gb200 --global-batch-size 20480 --num-layers 120 \
-		--hidden-size 8192 --ffn-hidden-size 28672 --num-attention-heads 64
+	run -0 mplan search -q --config 8b.conf --world-size 10240 --gpu gb200 \
+		--global-batch-size 20480 --num-layers 120 --hidden-size 8192 \
+		--ffn-hidden-size 28672 --num-attention-heads 64
 	[ "${#lines[@]}" -gt 5 ]
 }
 

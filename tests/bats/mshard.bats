@@ -54,7 +54,8 @@ no_leftovers()
 	refused 2 "mshard: --global-batch-size: how many samples has an iteration?" \
 		mshard sample --data-path a_u16 --seq-length 8 --index
 	refused 2 "mshard: --global-batch-size 12: must be a multiple of --micro-batch-size 2 times --data-parallel-size 4" \
-		mshard sample --data-path a_u16 --seq-length 8 --index --micro-batch-size 2 --data-parallel-size 4 --global-batch-size 12
+		mshard sample --data-path a_u16 --seq-length 8 --index --micro-batch-size 2 \
+		--data-parallel-size 4 --global-batch-size 12
 	for verb in index blend sample; do
 		refused 2 "mshard: --data-path: which dataset? (or --data-args-path, --train-data-path, --per-split-data-args-path)" mshard $verb
 		refused 2 "mshard: operand 'a_u16': the datasets are those of --data-path" mshard $verb a_u16
@@ -187,7 +188,8 @@ $D/malformed/trailing_modes: ok, 3 documents, 5 sequences, 31 tokens of uint16" 
 	run -0 mshard info all
 	[[ "$output" == *"all	dtype	int32"* ]]
 	diff <(mshard head -n 1000 a_u16 | cut -f4) <(mshard head -n 63 all | cut -f4)
-	diff <(mshard head -n 5000 b_i32 | sed 1d | cut -f4) <(mshard head -n 5000 --document 63 all | sed 1d | cut -f4)
+	diff <(mshard head -n 5000 b_i32 | sed 1d | cut -f4) \
+		<(mshard head -n 5000 --document 63 all | sed 1d | cut -f4)
 }
 
 @test "cat: damaged input, modes, no such directory: nothing is left" {
@@ -322,7 +324,8 @@ u_text_document	tokenizer_hash	$hash
 	run -0 mshard head -n 2 --tokenizer-model t.model u_text_document
 	[ "${lines[0]}" = "document	sequence	tokens	text" ]
 	[ "${lines[1]}" = '0	0	23	"the quick brown fox number 1\u0009jumps over the lazy dog\u000aand runs 7 miles"' ]
-	run -0 mshard sample --data-path u_text_document --seq-length 30 --split 1 -n 2 --tokenizer-model t.model
+	run -0 mshard sample --data-path u_text_document --seq-length 30 --split 1 -n 2 \
+		--tokenizer-model t.model
 	[ "${lines[0]}" = "sample	dataset	parts	tokens	text" ]
 	[ "$(cut -f4 <<<"${lines[1]}")" = 31 ]
 	[[ "${lines[1]}" == *'"'*"fox"*'"' ]]
@@ -332,7 +335,8 @@ u_text_document	tokenizer_hash	$hash
 	[ "$status" = 1 ]
 	[[ "$stderr" == "mshard: a_u16: sequence 0: "* ]]
 	[ -z "$output" ]
-	run --separate-stderr mshard sample --data-path a_u16 --seq-length 8 --split 1 --tokenizer-model t.model
+	run --separate-stderr mshard sample --data-path a_u16 --seq-length 8 --split 1 \
+		--tokenizer-model t.model
 	[ "$status" = 1 ]
 	[[ "$stderr" == "mshard: sample 0: "* ]]
 	[ -z "$output" ]
@@ -345,14 +349,16 @@ u_text_document	tokenizer_hash	$hash
 	done
 	mtok -q -o none --tokenizer-type NullTokenizer --vocab-size 5 </dev/null
 	for verb in index blend; do
-		run --separate-stderr mshard $verb --data-path none_text_document --seq-length 8 --split 1
+		run --separate-stderr mshard $verb --data-path none_text_document --seq-length 8 \
+			--split 1
 		[ "$status" = 1 ]
 		[ -z "$output" ]
 	done
 }
 
 @test "sample: the tokens are those of its parts, in the order of Megatron-LM" {
-	run -0 mshard sample --data-path corpora/a_u16 --split 969,31,0 --seq-length 8 --num-samples 100,1,0 -n 1000
+	run -0 mshard sample --data-path corpora/a_u16 --split 969,31,0 --seq-length 8 \
+		--num-samples 100,1,0 -n 1000
 	[ "${#lines[@]}" = 154 ]
 	join="$(mshard head -n 100 a_u16 | awk -F'\t' '
 		NR == FNR { if ($2 != "-") ids[$2] = $4; next }
@@ -368,10 +374,12 @@ u_text_document	tokenizer_hash	$hash
 			print text
 		}' - <(printf '%s\n' "$output"))"
 	[ "$join" = "$(sed 1d <<<"$output" | cut -f5)" ]
-	run -0 mshard sample --data-path corpora/a_u16 --split 969,31,0 --seq-length 8 --num-samples 100,1,0 --which valid --sample 5
+	run -0 mshard sample --data-path corpora/a_u16 --split 969,31,0 --seq-length 8 \
+		--num-samples 100,1,0 --which valid --sample 5
 	[ "${#lines[@]}" = 2 ]
 	refused 1 "mshard: no sample 6: the valid split has 6, counted from 0" \
-		mshard sample --data-path corpora/a_u16 --split 969,31,0 --seq-length 8 --num-samples 100,1,0 --which valid --sample 6
+		mshard sample --data-path corpora/a_u16 --split 969,31,0 --seq-length 8 \
+		--num-samples 100,1,0 --which valid --sample 6
 	[ ! -e corpora/a_u16 ]
 }
 
@@ -380,39 +388,45 @@ u_text_document	tokenizer_hash	$hash
 	while IFS=$'\t' read -r total consumed b d rank batches count; do
 		printf '{"text": "%s"}\n' "$(seq -s ' ' 0 $((total * 4)))" |
 			mtok -q --force -o s --tokenizer-type NullTokenizer --vocab-size 9999
-		args="--data-path s_text_document --split 1 --seq-length 4 --index --consumed-samples $consumed
-			--micro-batch-size $b --data-parallel-size $d --global-batch-size $((b * d)) -n 40"
+		args="--data-path s_text_document --split 1 --seq-length 4 --index
+			--consumed-samples $consumed --micro-batch-size $b --data-parallel-size $d
+			--global-batch-size $((b * d)) -n 40"
 		if [ "$count" = 0 ]; then
 			refused 1 "mshard: 7 samples are fewer than one micro batch of 2 on each of 4 data ranks" mshard sample $args
 			continue
 		fi
 		run -0 mshard sample $args
-		got=$(awk -F'\t' -v rank="$rank" -v b="$b" 'NR > 1 && $3 == rank { s = s (k % b ? ", " : (k ? "], [" : "[[")) $4; k++ }
+		got=$(awk -F'\t' -v rank="$rank" -v b="$b" '
+			NR > 1 && $3 == rank { s = s (k % b ? ", " : (k ? "], [" : "[[")) $4; k++ }
 			END { print s "]]" }' <<<"$output")
 		[ "$got" = "$batches" ] || { echo "$total $consumed $b $d $rank: $got"; return 1; }
 		n=$((n + 1))
 	done < <(sed 1d "$D/samplers/single.tsv")
 	[ "$n" = 21 ]
 	# A global batch of several micro batches; iterations count from 1.
-	run -0 mshard sample --data-path corpora/a_u16 --split 1 --seq-length 16 --index --micro-batch-size 2 \
-		--data-parallel-size 2 --global-batch-size 8 --iteration 3
+	run -0 mshard sample --data-path corpora/a_u16 --split 1 --seq-length 16 --index \
+		--micro-batch-size 2 --data-parallel-size 2 --global-batch-size 8 --iteration 3
 	[ "$(sed 1d <<<"$output" | cut -f1-4)" = "$(for i in $(seq 0 7); do
 		printf '3\t%s\t%s\t%s\n' $((i / 4)) $((i % 4 / 2)) $((16 + i)); done)" ]
 	refused 1 "mshard: 88 samples consumed of 79: no micro batch is left for every data rank" \
-		mshard sample --data-path corpora/a_u16 --split 1 --seq-length 16 --index --micro-batch-size 2 \
-		--data-parallel-size 2 --global-batch-size 8 --iteration 12
+		mshard sample --data-path corpora/a_u16 --split 1 --seq-length 16 --index \
+		--micro-batch-size 2 --data-parallel-size 2 --global-batch-size 8 --iteration 12
 }
 
 @test "sample --index: the cyclic loader of Megatron-LM" {
 	n=0
 	while IFS=$'\t' read -r total consumed b d sharded rank batches; do
 		[ -e "s$total.idx" ] || printf '{"text": "%s"}\n' "$(seq -s ' ' 0 $((total * 4)))" |
-			mtok -q --force -o "s$total" --tokenizer-type NullTokenizer --vocab-size 9999
+			mtok -q --force -o "s$total" --tokenizer-type NullTokenizer \
+			--vocab-size 9999
 		brackets=${batches//[^[]/}
-		run -0 mshard sample --data-path "s${total}_text_document" --split 1 --seq-length 4 --index --consumed-samples "$consumed" \
-			--micro-batch-size "$b" --data-parallel-size "$d" --global-batch-size $((b * d)) -n $((${#brackets} - 1)) \
+		run -0 mshard sample --data-path "s${total}_text_document" --split 1 \
+			--seq-length 4 --index --consumed-samples "$consumed" \
+			--micro-batch-size "$b" --data-parallel-size "$d" \
+			--global-batch-size $((b * d)) -n $((${#brackets} - 1)) \
 			--dataloader-type cyclic $([ "$sharded" = 1 ] || echo --no-data-sharding)
-		got=$(awk -F'\t' -v rank="$rank" -v b="$b" 'NR > 1 && $3 == rank { s = s (k % b ? ", " : (k ? "], [" : "[[")) $4; k++ }
+		got=$(awk -F'\t' -v rank="$rank" -v b="$b" '
+			NR > 1 && $3 == rank { s = s (k % b ? ", " : (k ? "], [" : "[[")) $4; k++ }
 			END { print s "]]" }' <<<"$output")
 		[ "$got" = "$batches" ] || { echo "$total $consumed $b $d $sharded $rank: $got"; return 1; }
 		n=$((n + 1))
@@ -421,8 +435,8 @@ u_text_document	tokenizer_hash	$hash
 }
 
 @test "sample: a blend takes from each dataset what Megatron-LM does" {
-	run -0 mshard sample --data-path 30 corpora/a_u16 50 corpora/b_i32 20 corpora/c_u16 --split 90,10,0 --seq-length 64 \
-		--num-samples 700,20,0 -n 1000
+	run -0 mshard sample --data-path 30 corpora/a_u16 50 corpora/b_i32 20 corpora/c_u16 \
+		--split 90,10,0 --seq-length 64 --num-samples 700,20,0 -n 1000
 	[ "${lines[0]}" = "sample	dataset	parts	tokens	ids" ]
 	[ "$(sed 1d <<<"$output" | cut -f2)" = "$(od -An -v -j128 -w2 -td2 "$D/cases/20_blend3_weights/train.dataset_index.npy" |
 		awk 'BEGIN { split("a_u16 b_i32 c_u16", name, " ") } { print "corpora/" name[$1 + 1] }')" ]
@@ -442,7 +456,8 @@ u_text_document	tokenizer_hash	$hash
 	done
 	grep -q '"append_eod": null' same.json
 	grep -q '"eod_id": 2' same.json
-	grep -q "{\"file\": \"x_text_document\", \"bytes\": $(stat -c %s x_text_document.bin)}" same.json
+	grep -q "{\"file\": \"x_text_document\", \"bytes\": $(stat -c %s x_text_document.bin)}" \
+		same.json
 	grep -q '"documents": 120' same.json
 	h=$(mtok info --tokenizer-model t.model | sed -n 's/^hash	//p')
 	n=$(mtok info --tokenizer-type NullTokenizer --vocab-size 340 | sed -n 's/^hash	//p')
@@ -521,7 +536,8 @@ q_00002	6" ]
 	cp "$D/malformed/trailing_modes.bin" m.bin
 	cp "$D/malformed/trailing_modes.idx" m.idx
 	chmod u+w m.*
-	printf '\1\2\3\4\5' | dd of=m.idx bs=1 seek=$(($(stat -c %s m.idx) - 5)) conv=notrunc status=none
+	printf '\1\2\3\4\5' |
+		dd of=m.idx bs=1 seek=$(($(stat -c %s m.idx) - 5)) conv=notrunc status=none
 	run -0 mshard split -o p --documents 1 m
 	[ "$(for p in p_0000?.idx; do tail -c "$(mshard info "${p%.idx}" | awk '$2 == "sequences" { print $3 }')" "$p"; done |
 		od -An -tu1 | xargs)" = "1 2 3 4 5" ]
@@ -680,7 +696,8 @@ q_00002	6" ]
 	cp t.model tokenizer.model
 	cp data/a_text_document.idx data/broken.idx
 	head -c 2000 data/a_text_document.bin >data/broken.bin
-	examples=$(sed -n '/^.Sh EXAMPLES/,/^.Sh DIAGNOSTICS/p' "$TOP/man/mshard.1" | sed -e 's/\\e$/\\/' -e 's/^\.Dl //' |
+	examples=$(sed -n '/^.Sh EXAMPLES/,/^.Sh DIAGNOSTICS/p' "$TOP/man/mshard.1" |
+		sed -e 's/\\e$/\\/' -e 's/^\.Dl //' |
 		awk '/^\$ / { on = 1; sub(/^\$ /, "") } on { print } !/\\$/ { on = 0 }')
 	run -0 --separate-stderr sh -eu -c "${examples//1000000000/1000}"
 	[ -z "$stderr" ]

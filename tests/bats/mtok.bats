@@ -97,7 +97,8 @@ bpe="--vocab-file vocab.json --merge-file merges.txt"
 }
 
 @test "byte-level BPE: ids, eod, special strings matched or not" {
-	printf '{"text": "the fox<|endoftext|> the"}\n{"text": ""}\n{"text": ["x", "", "the"]}\n' >in
+	printf '{"text": "the fox<|endoftext|> the"}\n{"text": ""}\n{"text": ["x", "", "the"]}\n' \
+		>in
 	mtok -q -o a $bpe --append-eod in
 	[ "$(ids a_text_document.bin)" = "257 32 102 259 260 258 260 120 257 260" ]
 	mtok -q -o b $bpe --special-as-text in
@@ -115,7 +116,8 @@ bpe="--vocab-file vocab.json --merge-file merges.txt"
 }
 
 @test "NullTokenizer reads ids" {
-	printf '{"text": "5 0 99"}\n' | mtok -q -o a --tokenizer-type NullTokenizer --vocab-size 100 --append-eod
+	printf '{"text": "5 0 99"}\n' |
+		mtok -q -o a --tokenizer-type NullTokenizer --vocab-size 100 --append-eod
 	[ "$(ids a_text_document.bin)" = "5 0 99 99" ]
 	run mtok -o b --tokenizer-type NullTokenizer --vocab-size 100 <<<'{"text": "5 100"}'
 	[ "$status" = 1 ]
@@ -238,8 +240,9 @@ bpe="--vocab-file vocab.json --merge-file merges.txt"
 
 @test "preprocess_data's line of design.md part 6 is accepted" {
 	sed 's/"text"/"content"/' docs.jsonl >F
-	run mtok --input F --output-prefix codeparrot --vocab vocab.json --dataset-impl mmap --tokenizer-type GPT2BPETokenizer \
-		--merge-file merges.txt --json-keys content --workers 32 --chunk-size 25 --append-eod
+	run mtok --input F --output-prefix codeparrot --vocab vocab.json --dataset-impl mmap \
+		--tokenizer-type GPT2BPETokenizer --merge-file merges.txt --json-keys content \
+		--workers 32 --chunk-size 25 --append-eod
 	[ "$status" = 0 ]
 	[ "${lines[0]}" = "mtok: --dataset-impl: datasets are always mapped to memory" ]
 	[ "${lines[1]}" = "mtok: --chunk-size: work is dealt out by bytes" ]
@@ -248,7 +251,8 @@ bpe="--vocab-file vocab.json --merge-file merges.txt"
 }
 
 @test "options of preprocess_data that are not here are refused by name, all at once" {
-	run mtok --input docs.jsonl -o out $spm --find-optimal-num-workers --partitions 2 --keep-sequential-samples
+	run mtok --input docs.jsonl -o out $spm --find-optimal-num-workers --partitions 2 \
+		--keep-sequential-samples
 	[ "$status" = 2 ]
 	[ "$output" = "mtok: options that this program does not have: --partitions (one run gives one dataset; --workers is enough, \
 and --part for many jobs), --keep-sequential-samples (the order of the lines is always kept), --find-optimal-num-workers (one \

@@ -1,12 +1,14 @@
 #!/usr/bin/env bats
-# mtrain.bats - bad options, bad data, numerical failures, inference: exit statuses and words of mtrain on one process
+# mtrain.bats - bad options, bad data, numerical failures, inference: exit statuses and words of
+# mtrain on one process
 
 bats_require_minimum_version 1.5.0
 
 setup_file()
 {
 	cd "$BATS_FILE_TMPDIR" || exit
-	# 40 documents of 30 tokens below 100; in `first` the first begins with a token that is none.
+	# 40 documents of 30 tokens below 100; in `first` the first begins with a token that is
+	# none.
 	for i in $(seq 0 39); do
 		printf '{"text": "%s"}\n' "$(seq -s ' ' "$i" $((i + 29)))"
 	done >ids.jsonl
@@ -39,7 +41,8 @@ setup()
 	first=$BATS_FILE_TMPDIR/first_text_document
 }
 
-# fails STATUS LINE OPTIONS...: a tiny run ends so, with exactly this line (notes apart), and leaves nothing behind
+# fails STATUS LINE OPTIONS...: a tiny run ends so, with exactly this line (notes apart), and leaves
+# nothing behind
 fails()
 {
 	local want_status=$1 want=$2
@@ -57,20 +60,23 @@ fails()
 @test "impossible sizes: the option, the rule and a legal value" {
 	fails 2 "--hidden-size 32: must be a multiple of --num-attention-heads 5 (try 35), or give --kv-channels" \
 		--num-attention-heads 5
-	fails 2 "--num-query-groups 3: must divide --num-attention-heads 4" --group-query-attention --num-query-groups 3
+	fails 2 "--num-query-groups 3: must divide --num-attention-heads 4" \
+		--group-query-attention --num-query-groups 3
 	fails 2 "--global-batch-size 5: must be a multiple of --micro-batch-size x data-parallel size = 2 (try 4)" \
 		--global-batch-size 5
-	fails 2 "--seq-length 16: must be at most --max-position-embeddings 8" --max-position-embeddings 8
+	fails 2 "--seq-length 16: must be at most --max-position-embeddings 8" \
+		--max-position-embeddings 8
 	fails 2 "--micro-batch-size 0: must be from 1 to 1e+15" --micro-batch-size 0
 	fails 2 "--lr -1: must be at least 0" --lr -1
 	fails 2 "--lr-decay-style sine: must be one of constant, linear, cosine, inverse-square-root, WSD" --lr-decay-style sine
-	fails 2 "--normalization BatchNorm: must be one of LayerNorm, RMSNorm" --normalization BatchNorm
+	fails 2 "--normalization BatchNorm: must be one of LayerNorm, RMSNorm" \
+		--normalization BatchNorm
 	fails 2 "--num-layers two: not an integer" --num-layers two
 	fails 2 "--load: needs a value: DIR" --load
-	fails 2 "--train-iters 1000000000000000: more than 2^53 samples; at most 90071992547409" --train-iters 1000000000000000 \
-		--global-batch-size 100
-	fails 2 "--eval-iters 1000000000000000: more than 2^53 samples; at most 2251799813685" --eval-iters 1000000000000000 \
-		--train-iters 999 --eval-interval 1
+	fails 2 "--train-iters 1000000000000000: more than 2^53 samples; at most 90071992547409" \
+		--train-iters 1000000000000000 --global-batch-size 100
+	fails 2 "--eval-iters 1000000000000000: more than 2^53 samples; at most 2251799813685" \
+		--eval-iters 1000000000000000 --train-iters 999 --eval-interval 1
 	fails 2 "--split 'x': no share in it; 969,30,1 is a split" --split x --mock-data
 }
 
@@ -78,50 +84,57 @@ fails()
 	fails 2 "1 ranks: must be a multiple of --tensor-model-parallel-size 2 x --pipeline-model-parallel-size 1 = 2 (try 2)" \
 		--tensor-model-parallel-size 2
 	fails 2 "6 ranks: must be a multiple of --tensor-model-parallel-size 2 x --pipeline-model-parallel-size 2 = 4 (try 4)" \
-		--dry-run --world-size 6 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2
+		--dry-run --world-size 6 --tensor-model-parallel-size 2 \
+		--pipeline-model-parallel-size 2
 	fails 2 "--tensor-model-parallel-size 3: must divide --num-attention-heads 4 (try 2); \
 --tensor-model-parallel-size 3: must divide or be a multiple of --num-query-groups 4 (try 2); \
 --tensor-model-parallel-size 3: must divide --ffn-hidden-size 128 (try 2)" \
 		--dry-run --world-size 3 --tensor-model-parallel-size 3
-	fails 2 "--pipeline-model-parallel-size 3: must divide --num-layers 2 (try 2)" --dry-run --world-size 3 \
-		--pipeline-model-parallel-size 3
-	fails 2 "--tensor-model-parallel-size 4: must divide --ffn-hidden-size 130 (try 2)" --dry-run --world-size 4 \
-		--tensor-model-parallel-size 4 --ffn-hidden-size 130
-	fails 2 "--world-size: is for --dry-run; a run has the ranks that mpirun starts" --world-size 2
+	fails 2 "--pipeline-model-parallel-size 3: must divide --num-layers 2 (try 2)" --dry-run \
+		--world-size 3 --pipeline-model-parallel-size 3
+	fails 2 "--tensor-model-parallel-size 4: must divide --ffn-hidden-size 130 (try 2)" \
+		--dry-run --world-size 4 --tensor-model-parallel-size 4 --ffn-hidden-size 130
+	fails 2 "--world-size: is for --dry-run; a run has the ranks that mpirun starts" \
+		--world-size 2
 }
 
 @test "options that exclude each other, that are missing, that need each other" {
 	fails 2 "--bf16, --fp16 and --fp64 exclude each other: give one of them" --bf16 --fp16
-	fails 2 "--train-iters and --train-samples exclude each other: give one of them" --train-samples 8
+	fails 2 "--train-iters and --train-samples exclude each other: give one of them" \
+		--train-samples 8
 	fails 2 "--data-path: is needed (or --mock-data)"
 	fails 2 "--tokens-file and --logits-file: need each other" --tokens-file x.npy
 	fails 2 "--generate: needs a tokenizer (--tokenizer-model F, or --vocab-file F --merge-file F)" --generate 3
 	fails 2 "'operand': mtrain takes options alone" --mock-data operand
 	sed -i '/^lr\|^train-iters/d' tiny.conf
-	fails 2 "--train-iters: is needed (or --train-samples, at least --global-batch-size 4)" --mock-data
+	fails 2 "--train-iters: is needed (or --train-samples, at least --global-batch-size 4)" \
+		--mock-data
 	fails 2 "--lr: is needed; 1e-4 to 1e-3 is usual" --mock-data --train-iters 1
 }
 
 @test "lengths of the schedule that Megatron-LM asserts against" {
 	fails 2 "--lr-decay-samples 64: is for --train-samples; --train-iters 4 takes --lr-decay-iters" --mock-data --lr-decay-samples 64
 	fails 2 "--lr-warmup-samples 8: is for --train-samples; --train-iters 4 takes --lr-warmup-iters" --mock-data --lr-warmup-samples 8
-	fails 2 "--lr-warmup-fraction 0.1: excludes --lr-warmup-iters 2: give one of them" --mock-data --lr-warmup-fraction 0.1 \
-		--lr-warmup-iters 2
-	fails 2 "--lr-decay-style WSD: needs --lr-wsd-decay-iters, the length of its tail" --mock-data --lr-decay-style WSD
-	fails 2 "--lr-decay-style WSD: needs --lr-wsd-decay-iters, the length of its tail" --mock-data --lr-decay-style WSD \
-		--lr-wsd-decay-samples 4
+	fails 2 "--lr-warmup-fraction 0.1: excludes --lr-warmup-iters 2: give one of them" \
+		--mock-data --lr-warmup-fraction 0.1 --lr-warmup-iters 2
+	fails 2 "--lr-decay-style WSD: needs --lr-wsd-decay-iters, the length of its tail" \
+		--mock-data --lr-decay-style WSD
+	fails 2 "--lr-decay-style WSD: needs --lr-wsd-decay-iters, the length of its tail" \
+		--mock-data --lr-decay-style WSD --lr-wsd-decay-samples 4
 	sed -i '/^train-iters/d' tiny.conf
 	fails 2 "--lr-decay-iters 4: is for --train-iters; --train-samples 16 takes --lr-decay-samples" --mock-data --train-samples 16 \
 		--lr-decay-iters 4
 	fails 2 "--lr-warmup-iters 1: is for --train-iters; --train-samples 16 takes --lr-warmup-samples" --mock-data \
 		--train-samples 16 --lr-warmup-iters 1
-	fails 2 "--lr-warmup-fraction 0.1: excludes --lr-warmup-samples 5: give one of them" --mock-data --train-samples 16 \
-		--lr-warmup-fraction 0.1 --lr-warmup-samples 5
-	fails 2 "--lr-decay-style WSD: needs --lr-wsd-decay-samples, the length of its tail" --mock-data --train-samples 16 \
-		--lr-decay-style WSD
+	fails 2 "--lr-warmup-fraction 0.1: excludes --lr-warmup-samples 5: give one of them" \
+		--mock-data --train-samples 16 --lr-warmup-fraction 0.1 --lr-warmup-samples 5
+	fails 2 "--lr-decay-style WSD: needs --lr-wsd-decay-samples, the length of its tail" \
+		--mock-data --train-samples 16 --lr-decay-style WSD
 	# A length of 0 is one that was not given, and a tail of 0 is a tail.
-	mtrain -q --config tiny.conf --mock-data --train-samples 16 --lr-warmup-iters 0 --lr-decay-style WSD --lr-wsd-decay-samples 0
-	mtrain -q --config tiny.conf --mock-data --skip-train --eval-iters 1 --train-iters 4 --lr-decay-samples 64
+	mtrain -q --config tiny.conf --mock-data --train-samples 16 --lr-warmup-iters 0 \
+		--lr-decay-style WSD --lr-wsd-decay-samples 0
+	mtrain -q --config tiny.conf --mock-data --skip-train --eval-iters 1 --train-iters 4 \
+		--lr-decay-samples 64
 }
 
 @test "weight decay that Megatron-LM asserts against" {
@@ -133,32 +146,39 @@ fails()
 		--weight-decay-incr-style linear --end-weight-decay 0.1
 	fails 2 "--weight-decay-incr-style cosine: needs --start-weight-decay and --end-weight-decay" --mock-data \
 		--weight-decay-incr-style cosine
-	fails 2 "--start-weight-decay 0.2: must be at most --end-weight-decay 0.1" --mock-data --weight-decay-incr-style linear \
-		--start-weight-decay 0.2 --end-weight-decay 0.1
-	mtrain -q --config tiny.conf --mock-data --weight-decay-incr-style linear --start-weight-decay 0.1 --end-weight-decay 0.1
+	fails 2 "--start-weight-decay 0.2: must be at most --end-weight-decay 0.1" --mock-data \
+		--weight-decay-incr-style linear --start-weight-decay 0.2 --end-weight-decay 0.1
+	mtrain -q --config tiny.conf --mock-data --weight-decay-incr-style linear \
+		--start-weight-decay 0.1 --end-weight-decay 0.1
 }
 
 @test "other combinations that Megatron-LM asserts against" {
 	fails 2 "--override-opt_param-scheduler: excludes --use-checkpoint-opt_param-scheduler: give one of them" --mock-data \
 		--override-opt_param-scheduler --use-checkpoint-opt_param-scheduler
-	fails 2 "--mock-data: excludes --data-path: give one source of data" --mock-data --data-path "$ids"
-	fails 2 "--mock-data: excludes --valid-data-path: give one source of data" --mock-data --valid-data-path "$ids"
-	fails 2 "--min-loss-scale 8: must be at most --initial-loss-scale 4" --mock-data --fp16 --min-loss-scale 8 --initial-loss-scale 4
-	fails 2 "--min-loss-scale 0: must be above 0; 1 is usual" --mock-data --fp16 --min-loss-scale 0
-	fails 2 "--swiglu and --squared-relu exclude each other: give one of them" --mock-data --swiglu --squared-relu
+	fails 2 "--mock-data: excludes --data-path: give one source of data" --mock-data \
+		--data-path "$ids"
+	fails 2 "--mock-data: excludes --valid-data-path: give one source of data" --mock-data \
+		--valid-data-path "$ids"
+	fails 2 "--min-loss-scale 8: must be at most --initial-loss-scale 4" --mock-data --fp16 \
+		--min-loss-scale 8 --initial-loss-scale 4
+	fails 2 "--min-loss-scale 0: must be above 0; 1 is usual" --mock-data --fp16 \
+		--min-loss-scale 0
+	fails 2 "--swiglu and --squared-relu exclude each other: give one of them" --mock-data \
+		--swiglu --squared-relu
 	fails 2 "--no-position-embedding: is for --position-embedding-type rope; none is a model without positions" --mock-data \
 		--no-position-embedding
-	fails 2 "--seq-length 16: must be at most --max-position-embeddings 8" --mock-data --position-embedding-type rope \
-		--max-position-embeddings 8
-	fails 2 "--recompute-method: is for --recompute-granularity full" --mock-data --recompute-activations \
-		--recompute-granularity full --recompute-method block
+	fails 2 "--seq-length 16: must be at most --max-position-embeddings 8" --mock-data \
+		--position-embedding-type rope --max-position-embeddings 8
+	fails 2 "--recompute-method: is for --recompute-granularity full" --mock-data \
+		--recompute-activations --recompute-granularity full --recompute-method block
 }
 
 @test "the learning rate of each step is Megatron-LM's, lengths in samples or as a share included" {
 	sed -i '/^lr\|^train-iters/d' tiny.conf
 	for options in "--train-iters 29 --lr 0.001 --lr-decay-style cosine --lr-warmup-fraction 0.29" \
 		"--train-samples 118 --lr 0.001 --lr-decay-style cosine --lr-warmup-samples 7 --min-lr 0.0"; do
-		awk -v want="$options" '/^--/ { on = $0 == want; next } on { print $1 }' "$TOP/tests/golden/data/schedule.txt" >want
+		awk -v want="$options" '/^--/ { on = $0 == want; next } on { print $1 }' \
+			"$TOP/tests/golden/data/schedule.txt" >want
 		mtrain -q --config tiny.conf --mock-data $options --metrics-file log >/dev/null
 		sed 's/.*"lr": \([^,]*\).*/\1/' log | paste want - >both
 		[ "$(wc -l <both)" = 29 ]
@@ -170,21 +190,26 @@ fails()
 	fails 2 "--kv-channels 1024: the cpu backend computes heads of at most 512; with more --num-attention-heads \
 they are narrower" \
 		--mock-data --kv-channels 1024
-	fails 2 "--hidden-size 65536: the cpu backend computes at most 32768" --mock-data --hidden-size 65536 \
-		--num-attention-heads 256
-	fails 2 "--hidden-size 65536: the cpu backend computes at most 32768" --dry-run --backend cpu --hidden-size 65536 \
-		--num-attention-heads 256
+	fails 2 "--hidden-size 65536: the cpu backend computes at most 32768" --mock-data \
+		--hidden-size 65536 --num-attention-heads 256
+	fails 2 "--hidden-size 65536: the cpu backend computes at most 32768" --dry-run \
+		--backend cpu --hidden-size 65536 --num-attention-heads 256
 }
 
 @test "missing files" {
-	fails 2 "--data-path none: there is no 'none.idx'; give the prefix without .bin or .idx" --data-path none
+	fails 2 "--data-path none: there is no 'none.idx'; give the prefix without .bin or .idx" \
+		--data-path none
 	cp "$ids.idx" half.idx
-	fails 2 "--data-path half: there is no 'half.bin'; give the prefix without .bin or .idx" --data-path half
+	fails 2 "--data-path half: there is no 'half.bin'; give the prefix without .bin or .idx" \
+		--data-path half
 	fails 2 "--tokens-file t.npy: no such file" --tokens-file t.npy --logits-file l.npy
-	fails 2 "cannot open 'm.model': No such file or directory" --tokenizer-model m.model --mock-data
+	fails 2 "cannot open 'm.model': No such file or directory" --tokenizer-model m.model \
+		--mock-data
 	fails 2 "cannot open 'other.conf': No such file or directory" --config other.conf
-	fails 2 "--pretrained-checkpoint nowhere: no such directory" --mock-data --pretrained-checkpoint nowhere
-	fails 1 "cannot create directory '/proc/nowhere': No such file or directory" --mock-data --save /proc/nowhere
+	fails 2 "--pretrained-checkpoint nowhere: no such directory" --mock-data \
+		--pretrained-checkpoint nowhere
+	fails 1 "cannot create directory '/proc/nowhere': No such file or directory" --mock-data \
+		--save /proc/nowhere
 }
 
 @test "unknown options and those of Megatron-LM's that are not built" {
@@ -193,9 +218,11 @@ they are narrower" \
 	fails 2 "options that this program does not have: --fp8-format (FP8 and FP4 are not built), \
 --moe-router-topk, --num-experts (experts are not built); to be left out, without effect on the result: \
 --empty-unused-memory-level (only tunes speed or memory)" \
-		--num-experts 8 --empty-unused-memory-level 1 --fp8-format hybrid --moe-router-topk 2
+		--num-experts 8 --empty-unused-memory-level 1 --fp8-format hybrid \
+		--moe-router-topk 2
 	fails 2 "options that this program does not have: to be left out, without effect on the result: \
---no-check-for-nan-in-loss-and-grad (NaN and Inf are always looked for)" --no-check-for-nan-in-loss-and-grad
+--no-check-for-nan-in-loss-and-grad (NaN and Inf are always looked for)" \
+--no-check-for-nan-in-loss-and-grad
 }
 
 @test "however many options are refused, all are named" {
@@ -209,7 +236,8 @@ they are narrower" \
 }
 
 @test "under mpirun one rank says it, once" {
-	run --separate-stderr mpirun -np 2 mtrain --config tiny.conf --mock-data --num-attention-heads 5
+	run --separate-stderr mpirun -np 2 mtrain --config tiny.conf --mock-data \
+		--num-attention-heads 5
 	[ "$status" = 2 ]
 	[ "$(grep -c mtrain: <<<"$stderr")" = 1 ]
 	run --separate-stderr mpirun -np 2 mtrain --config none.conf
@@ -222,8 +250,8 @@ they are narrower" \
 
 @test "a token outside the vocabulary stops the run at its batch" {
 	[ -e "$first.bin" ]
-	run --separate-stderr mtrain -q --config tiny.conf --data-path "$first" --split 1,0,0 --train-iters 40 \
-		--save S --save-interval 1 --data-cache-path cache
+	run --separate-stderr mtrain -q --config tiny.conf --data-path "$first" --split 1,0,0 \
+		--train-iters 40 --save S --save-interval 1 --data-cache-path cache
 	[ "$status" = 1 ]
 	[[ $stderr == "mtrain: $first: document 0: token id 250 is outside the vocabulary of 100 (train sample "*")" ]]
 	steps=${#lines[@]}
@@ -233,15 +261,15 @@ they are narrower" \
 	# So it is when saves are rare, and when they are written behind the steps.
 	for how in "--save-interval 30" "--save-interval 1 --async-save" "--save-interval $((steps - 1)) --async-save"; do
 		rm -r S
-		run -1 mtrain -q --config tiny.conf --data-path "$first" --split 1,0,0 --train-iters 40 --save S $how \
-			--data-cache-path cache
+		run -1 mtrain -q --config tiny.conf --data-path "$first" --split 1,0,0 \
+			--train-iters 40 --save S $how --data-cache-path cache
 		[ "$(cat S/latest_checkpointed_iteration.txt)" = "$steps" ]
 		mckpt verify S
 	done
 	# On two ranks of any kind one of them says it.
 	for layout in "--tensor-model-parallel-size 2" "--pipeline-model-parallel-size 2" --use-distributed-optimizer; do
-		run --separate-stderr mpirun -np 2 mtrain -q --config tiny.conf $layout --data-path "$first" \
-			--split 1,0,0 --train-iters 40 --data-cache-path cache
+		run --separate-stderr mpirun -np 2 mtrain -q --config tiny.conf $layout \
+			--data-path "$first" --split 1,0,0 --train-iters 40 --data-cache-path cache
 		[ "$status" = 1 ]
 		[ "$(grep -c 'mtrain\[.\]: ' <<<"$stderr")" = 1 ]
 		[[ $stderr == *"mtrain[0]: $first: document 0: token id 250 is outside the vocabulary of 100 (train sample "* ]]
@@ -251,14 +279,17 @@ they are narrower" \
 
 @test "a token outside the vocabulary in an evaluation: what was trained is saved" {
 	for interval in 2 100; do
-		run --separate-stderr mtrain -q --config tiny.conf --train-data-path "$ids" --valid-data-path "$first" \
-			--full-validation --eval-iters 1 --eval-interval $interval --save S --save-interval 1 --async-save --data-cache-path cache
+		run --separate-stderr mtrain -q --config tiny.conf --train-data-path "$ids" \
+			--valid-data-path "$first" --full-validation --eval-iters 1 \
+			--eval-interval $interval --save S --save-interval 1 --async-save \
+			--data-cache-path cache
 		[ "$status" = 1 ]
 		[[ $stderr == "mtrain: $first: document 0: token id 250 is outside the vocabulary of 100 (valid sample "*")" ]]
 		[ "$(cat S/latest_checkpointed_iteration.txt)" = $((interval == 2 ? 2 : 4)) ]
 		mckpt verify S
-		run --separate-stderr mtrain -q --config tiny.conf --skip-train --load S --valid-data-path "$first" \
-			--full-validation --eval-iters 1 --data-cache-path cache
+		run --separate-stderr mtrain -q --config tiny.conf --skip-train --load S \
+			--valid-data-path "$first" --full-validation --eval-iters 1 \
+			--data-cache-path cache
 		[ "$status" = 1 ]
 		[[ $stderr == "mtrain: $first: document 0: token id 250 is outside the vocabulary of 100 (valid sample "*")" ]]
 		rm -r S
@@ -273,10 +304,12 @@ which is 0; at least 2 tokens are needed: --split 38,1,1 gives some to every spl
 }
 
 @test "a split that is absent is not evaluated" {
-	run mtrain -q --config tiny.conf --data-path "$ids" --split 1,0,0 --eval-iters 1 --data-cache-path cache
+	run mtrain -q --config tiny.conf --data-path "$ids" --split 1,0,0 --eval-iters 1 \
+		--data-cache-path cache
 	[ "$status" = 0 ]
 	[[ $output != *"loss at iteration"* ]]
-	run mtrain -q --config tiny.conf --data-path "$ids" --split 1,1,0 --eval-iters 1 --data-cache-path cache
+	run mtrain -q --config tiny.conf --data-path "$ids" --split 1,1,0 --eval-iters 1 \
+		--data-cache-path cache
 	[ "$status" = 0 ]
 	[[ $output == *"validation loss at iteration 4"* ]]
 	[[ $output != *"test loss"* ]]
@@ -292,11 +325,13 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 
 @test "NaN: a save behind the steps is ended, on one rank and on two" {
 	for launch in "" "mpirun -np 2"; do
-		run --separate-stderr $launch mtrain -q --config tiny.conf --mock-data --lr 1e30 --save S --save-interval 1 --async-save
+		run --separate-stderr $launch mtrain -q --config tiny.conf --mock-data --lr 1e30 \
+			--save S --save-interval 1 --async-save
 		[ "$status" = 5 ]
 		[[ $stderr == *"iteration 2: the loss is not finite "*"; the last checkpoint is intact"* ]]
 		[ "$(cat S/latest_checkpointed_iteration.txt)" = 1 ]
-		run --separate-stderr mtrain -q --config tiny.conf --mock-data --lr 1e30 --load S --skip-train --eval-iters 1
+		run --separate-stderr mtrain -q --config tiny.conf --mock-data --lr 1e30 --load S \
+			--skip-train --eval-iters 1
 		[ "$status" = 0 ]
 		rm -r S
 	done
@@ -312,8 +347,8 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 
 @test "--profile: a table of operations, a trace; the run is the same" {
 	mtrain -q --config tiny.conf --mock-data --metrics-file plain >/dev/null
-	mtrain -q --config tiny.conf --mock-data --metrics-file profiled --profile --profile-step-start 1 --profile-step-end 3 \
-		--profile-prefix p >/dev/null
+	mtrain -q --config tiny.conf --mock-data --metrics-file profiled --profile \
+		--profile-step-start 1 --profile-step-end 3 --profile-prefix p >/dev/null
 	diff <(sed 's/, "tokens_per_second.*//' plain) <(sed 's/, "tokens_per_second.*//' profiled)
 	[ "$(sed -n 2p p.tsv)" = "$(printf 'operation\tcalls\tms\tshare\tgflop\tmbytes\ttflops\tgbytes_per_second\troofline')" ]
 	[[ "$(head -n 1 p.tsv)" == "# 2 steps; ceilings measured: "* ]]
@@ -321,19 +356,20 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 	[ "$(awk -F '\t' '$1 == "attention_bwd" { print $2 }' p.tsv)" = 4 ]
 	awk -F '\t' 'NR > 2 { sum += $4 } END { exit !(sum > 0.99 && sum < 1.01) }' p.tsv
 	[ "$(grep -c '"ph": "X"' p.json)" = "$(awk -F '\t' 'NR > 2 { sum += 2 * $2 } END { print sum }' p.tsv)" ]
-	mtrain -q --config tiny.conf --mock-data --profile --profile-step-start 0 --profile-step-end 1 \
-		--profile-prefix no/where >/dev/null 2>err
+	mtrain -q --config tiny.conf --mock-data --profile --profile-step-start 0 \
+		--profile-step-end 1 --profile-prefix no/where >/dev/null 2>err
 	grep -q "^mtrain: .*no/where" err
 }
 
 @test "fp16: overflows are skipped and counted; one at the least scale is a failure" {
-	run --separate-stderr mtrain -q --config tiny.conf --mock-data --fp16 --train-iters 40 --log-interval 40 \
-		--metrics-file log
+	run --separate-stderr mtrain -q --config tiny.conf --mock-data --fp16 --train-iters 40 \
+		--log-interval 40 --metrics-file log
 	[ "$status" = 0 ]
 	skipped=$(grep -c '"skipped": true' log)
 	[ "$skipped" -gt 10 ] && [ "$skipped" -lt 40 ]
 	[[ $output == *"number of skipped iterations: $(printf %3d "$skipped") |"* ]]
-	# A step that was skipped has neither a mean of losses nor a norm to print, and the loss itself was no NaN.
+	# A step that was skipped has neither a mean of losses nor a norm to print, and the loss
+	# itself was no NaN.
 	run mtrain -q --config tiny.conf --mock-data --fp16 --metrics-file log
 	[ "$(grep -c '"grad_norm": null, .*"skipped": true' log)" = 4 ]
 	[ "${#lines[@]}" = 4 ]
@@ -341,25 +377,32 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 	[[ $output != *"lm loss"* ]]
 	[[ $output != *"grad norm"* ]]
 	[ "$(grep -c 'number of skipped iterations:   1 | number of nan iterations:   0 |' <<<"$output")" = 4 ]
-	run --separate-stderr mtrain -q --config tiny.conf --mock-data --fp16 --lr 1e30 --train-iters 200
+	run --separate-stderr mtrain -q --config tiny.conf --mock-data --fp16 --lr 1e30 \
+		--train-iters 200
 	[ "$status" = 5 ]
-	# Weights of 1e30 are infinite in fp16: the loss is no number at any scale, and the run stops at the first step that sees it.
+	# Weights of 1e30 are infinite in fp16: the loss is no number at any scale, and the run
+	# stops at the first step that sees it.
 	[ "$(grep -c 'number of skipped iterations:   0' <<<"$output")" = 1 ]
 	[ "$(grep -n 'number of skipped iterations:   0' <<<"$output" | cut -d: -f1)" = "${#lines[@]}" ]
 	[[ $stderr == "mtrain: iteration $((${#lines[@]} + 1)): the parameter 'embedding.word_embeddings.weight' is not finite \
 (loss nan); first: rank 0, micro batch 0, forward pass of the embedding: "*": stopping; the last checkpoint is intact" ]]
-	# A gradient that is too large arises in the head and spreads down: the parameter nearest to the head is named.
-	run -5 --separate-stderr mtrain -q --config tiny.conf --mock-data --fp16 --loss-scale 4194304
+	# A gradient that is too large arises in the head and spreads down: the parameter nearest to
+	# the head is named.
+	run -5 --separate-stderr mtrain -q --config tiny.conf --mock-data --fp16 \
+		--loss-scale 4194304
 	[[ $stderr == "mtrain: iteration 1: the gradient of 'decoder.layers.1.mlp.linear_down.bias' is not finite (loss 4."* ]]
 }
 
 @test "fp16: the loss scale multiplies the mean over the 64 tokens of a batch; 0 is dynamic" {
 	# 2^20 times the sum would be beyond fp16.
-	mtrain -q --config tiny.conf --mock-data --fp16 --loss-scale 1048576 --metrics-file fixed >/dev/null
+	mtrain -q --config tiny.conf --mock-data --fp16 --loss-scale 1048576 --metrics-file fixed \
+		>/dev/null
 	[ "$(grep -c '"loss_scale": 1048576, "skipped": false' fixed)" = 4 ]
 	run -5 mtrain -q --config tiny.conf --mock-data --fp16 --loss-scale 4194304
-	mtrain -q --config tiny.conf --mock-data --fp16 --train-iters 20 --metrics-file dynamic >/dev/null
-	mtrain -q --config tiny.conf --mock-data --fp16 --train-iters 20 --metrics-file zero --loss-scale 0 >/dev/null
+	mtrain -q --config tiny.conf --mock-data --fp16 --train-iters 20 --metrics-file dynamic \
+		>/dev/null
+	mtrain -q --config tiny.conf --mock-data --fp16 --train-iters 20 --metrics-file zero \
+		--loss-scale 0 >/dev/null
 	diff <(sed 's/, "tokens_per_second.*//' dynamic) <(sed 's/, "tokens_per_second.*//' zero)
 	grep -q '"loss_scale": 4294967296, "skipped": true' zero
 }
@@ -371,17 +414,20 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 	[ "$(grep '^loss_scale_of ' S/iter_0000004/state.conf)" = "loss_scale_of mean" ]
 	scale=$(sed -n 's/^loss_scale //p' S/iter_0000004/state.conf)
 	mkdir old && mv S/iter_0000004 old && echo 4 >old/latest_checkpointed_iteration.txt
-	sed -i "/^loss_scale_of /d; s/^loss_scale .*/loss_scale $((scale / 64))/" old/iter_0000004/state.conf
+	sed -i "/^loss_scale_of /d; s/^loss_scale .*/loss_scale $((scale / 64))/" \
+		old/iter_0000004/state.conf
 	mckpt seal old
 	run -0 --separate-stderr mtrain $run --load old --metrics-file resumed
 	[[ $stderr == *"old/iter_0000004: its loss scale $((scale / 64)) multiplied a sum over tokens, which is $scale of their mean; \
 the run goes on with $scale"* ]]
-	diff <(tail -n 4 straight | sed 's/, "tokens_per_second.*//') <(sed 's/, "tokens_per_second.*//' resumed)
+	diff <(tail -n 4 straight | sed 's/, "tokens_per_second.*//') \
+		<(sed 's/, "tokens_per_second.*//' resumed)
 	run -0 --separate-stderr mtrain $run --load old --loss-scale 1024
 	[[ $stderr == *"multiplied a sum over tokens, which is $scale of their mean; --loss-scale is 1024"* ]]
 	# A checkpoint of another type has no scale to go on with.
 	mtrain -q --config tiny.conf --mock-data --bf16 --save B >/dev/null
-	mtrain -q --config tiny.conf --mock-data --fp16 --load B --train-iters 5 --override-opt_param-scheduler --metrics-file other >/dev/null
+	mtrain -q --config tiny.conf --mock-data --fp16 --load B --train-iters 5 \
+		--override-opt_param-scheduler --metrics-file other >/dev/null
 	grep -q '"loss_scale": 4294967296' other
 }
 
@@ -395,14 +441,15 @@ takes the checkpoint's where the command line says nothing" \
 		--mock-data --load S --window-size 4
 	fails 1 "S/iter_0000004: the learning-rate schedule differs from the checkpoint's; \
 --override-opt_param-scheduler takes the command line's, --use-checkpoint-opt_param-scheduler the checkpoint's" \
---mock-data --load S --lr 1e-2 --train-iters 5
+		--mock-data --load S --lr 1e-2 --train-iters 5
 	echo junk >S/iter_0000004/manifest.tsv
 	run --separate-stderr mtrain -q --config tiny.conf --mock-data --load S
 	[ "$status" = 1 ] && [ "${#stderr_lines[@]}" = 1 ]
 	[[ $stderr == "mtrain: S/iter_0000004/manifest.tsv:1: "* ]]
 }
 
-# An older version's manifest of the checkpoint: no sums but the pieces'. Right for pieces of one block.
+# An older version's manifest of the checkpoint: no sums but the pieces'. Right for pieces of one
+# block.
 make_version_1()
 {
 	sed -i '1s/2$/1/; /^# [a-z]*\.[a-z]* /d' "$1/manifest.tsv"
@@ -414,8 +461,8 @@ make_version_1()
 	dd if=/dev/zero of=$p bs=1 seek=$(($(stat -c %s $p) / 2)) count=64 conv=notrunc 2>/dev/null
 	older="the newest older checkpoint that opens is S/iter_0000002: 'mckpt verify S/iter_0000002' reads all of it"
 	for launch in "" "mpirun -np 2"; do
-		run --separate-stderr $launch mtrain -q --config tiny.conf --mock-data --load S --train-iters 5 \
-			--override-opt_param-scheduler --metrics-file m
+		run --separate-stderr $launch mtrain -q --config tiny.conf --mock-data --load S \
+			--train-iters 5 --override-opt_param-scheduler --metrics-file m
 		[ "$status" = 1 ] && [ ! -e m ]
 		[ "$(grep -c '^mtrain' <<<"$stderr")" = 1 ]
 		[[ $stderr == *": $p: the bytes of tensor '"*"' are damaged: wrong checksum; $older"* ]]
@@ -444,8 +491,8 @@ meant; $older" --mock-data --load S --use-checkpoint-args
 	[ "$(grep -E '^(optimizer|adam|sgd|weight_decay_form)' F/iter_0000005/state.conf | tr '\n' ' ')" = \
 		"optimizer_steps 5 optimizer sgd sgd_momentum 0.90000000000000002 " ]
 	fails 1 "S/iter_0000004: the optimizer changed since this checkpoint was saved: --adam-beta2 is 0.95 and was 0.999, \
---adam-eps is 1e-06 and was 1e-08, --no-decoupled-weight-decay is given and was not; --override-opt_param-scheduler takes the \
-command line's, --no-load-optim starts without its moments" \
+--adam-eps is 1e-06 and was 1e-08, --no-decoupled-weight-decay is given and was not; \
+--override-opt_param-scheduler takes the command line's, --no-load-optim starts without its moments" \
 		--mock-data --load S --adam-beta2 0.95 --adam-eps 1e-6 --no-decoupled-weight-decay
 	run -0 --separate-stderr mtrain --config tiny.conf $run --adam-beta2 0.95
 	[[ $stderr == *"S/iter_0000004: the optimizer goes on with moments that were made otherwise: --adam-beta2 is 0.95 and was 0.999"* ]]
@@ -471,7 +518,8 @@ command line's, --no-load-optim starts without its moments" \
 	# What makes no sense cannot be sealed.
 	run --separate-stderr mckpt seal S
 	[ "$status" = 1 ] && [ "$stderr" = "mckpt: S/iter_0000004/state.conf:3: unknown key 'optimiser_steps'" ]
-	sed 's/^consumed_train_samples .*/consumed_train_samples 9223372036854775807/' good >S/iter_0000004/state.conf
+	sed 's/^consumed_train_samples .*/consumed_train_samples 9223372036854775807/' good \
+		>S/iter_0000004/state.conf
 	run --separate-stderr mckpt seal S
 	[ "$status" = 1 ] && [[ $stderr == *": must be a whole number from 0 to 9007199254740992" ]]
 	# An older manifest lets it pass: then the bounds tell.
@@ -482,25 +530,32 @@ command line's, --no-load-optim starts without its moments" \
 	mtrain -q --config tiny.conf --mock-data --load S
 	rm -r S
 	mtrain -q --config tiny.conf --mock-data --save S >/dev/null
-	sed 's/^consumed_train_samples 16/consumed_train_samples 20/' good >S/iter_0000004/state.conf
+	sed 's/^consumed_train_samples 16/consumed_train_samples 20/' good \
+		>S/iter_0000004/state.conf
 	mckpt seal S
-	mtrain -q --config tiny.conf --mock-data --load S --train-iters 5 --override-opt_param-scheduler >log
+	mtrain -q --config tiny.conf --mock-data --load S --train-iters 5 \
+		--override-opt_param-scheduler >log
 	grep -q 'consumed samples: *24 ' log
 	echo 'norm-epsilon 1e-1' >>S/iter_0000004/options.conf
 	fails 1 "S/iter_0000004/options.conf: $meant" --mock-data --load S
 }
 
 @test "--use-checkpoint-args: the checkpoint's recipe counts, typed sizes too, as in Megatron-LM" {
-	local same="the checkpoint has" rest="--mock-data --eval-iters 0 --train-iters 5 --lr 1e-3 --override-opt_param-scheduler"
-	mtrain -q --config tiny.conf --mock-data --swiglu --ffn-hidden-size 64 --group-query-attention --num-query-groups 2 \
-		--position-embedding-type rope --no-position-embedding --rotary-base 5000 --normalization RMSNorm \
+	local same="the checkpoint has"
+	local rest="--mock-data --eval-iters 0 --train-iters 5 --lr 1e-3
+		--override-opt_param-scheduler"
+	mtrain -q --config tiny.conf --mock-data --swiglu --ffn-hidden-size 64 \
+		--group-query-attention --num-query-groups 2 --position-embedding-type rope \
+		--no-position-embedding --rotary-base 5000 --normalization RMSNorm \
 		--attention-dropout 0 --save S >/dev/null
 	args="--use-checkpoint-args --load S --micro-batch-size 2 --global-batch-size 4 $rest"
 	run -0 --separate-stderr mtrain $args --metrics-file want
 	[[ $stderr != *"--use-checkpoint-args:"* ]]
-	# What the recipe is made of is taken from the checkpoint, and said where something else was typed.
-	run -0 --separate-stderr mtrain $args --metrics-file have --squared-relu --num-query-groups 4 --rotary-base 20000 \
-		--normalization LayerNorm --attention-dropout 0.5 --disable-bias-linear --hidden-dropout 0.1
+	# What the recipe is made of is taken from the checkpoint, and said where something else was
+	# typed.
+	run -0 --separate-stderr mtrain $args --metrics-file have --squared-relu \
+		--num-query-groups 4 --rotary-base 20000 --normalization LayerNorm \
+		--attention-dropout 0.5 --disable-bias-linear --hidden-dropout 0.1
 	diff <(sed 's/, "tokens_per_second.*//' want) <(sed 's/, "tokens_per_second.*//' have)
 	for line in "'num-query-groups 2', which counts; the command line has 'num-query-groups 4'" \
 		"'normalization RMSNorm', which counts; the command line has 'normalization LayerNorm'" \
@@ -513,9 +568,12 @@ command line's, --no-load-optim starts without its moments" \
 	# Without it they are this run's, and differ.
 	fails 1 "S/iter_0000004: $same 'activation swiglu', the run 'activation squared-relu'; --use-checkpoint-args takes \
 the checkpoint's where the command line says nothing" --mock-data --load S --squared-relu --ffn-hidden-size 64 \
-		--num-query-groups 2 --position-embedding-type rope --rotary-base 5000 --normalization RMSNorm --attention-dropout 0
-	# Sizes are the command line's where it gives them: those of the checkpoint are right, others are an error.
-	mtrain -q $args --num-layers 2 --hidden-size 32 --seq-length 16 --metrics-file sizes >/dev/null
+		--num-query-groups 2 --position-embedding-type rope --rotary-base 5000 \
+		--normalization RMSNorm --attention-dropout 0
+	# Sizes are the command line's where it gives them: those of the checkpoint are right,
+	# others are an error.
+	mtrain -q $args --num-layers 2 --hidden-size 32 --seq-length 16 --metrics-file sizes \
+		>/dev/null
 	diff <(sed 's/, "tokens_per_second.*//' want) <(sed 's/, "tokens_per_second.*//' sizes)
 	run -1 --separate-stderr mtrain -q $args --num-layers 3
 	[[ $stderr == *"$same 'num-layers 2', the run 'num-layers 3'; "* ]]
@@ -525,19 +583,21 @@ the checkpoint's where the command line says nothing" --mock-data --load S --squ
 	short=$output
 	run -0 mtrain -q --use-checkpoint-args --load L $rest --dry-run --seq-length 16
 	[ "$output" = "$short" ]
-	fails 2 "--use-checkpoint-args: needs --load or --pretrained-checkpoint" --mock-data --use-checkpoint-args
+	fails 2 "--use-checkpoint-args: needs --load or --pretrained-checkpoint" --mock-data \
+		--use-checkpoint-args
 }
 
 @test "--dry-run of a million ranks plans each stage once" {
 	run -0 bash -c "timeout 10 mtrain -q --config tiny.conf --dry-run --world-size 1048576 --num-layers 16 \
-		--num-attention-heads 8 --tensor-model-parallel-size 8 --pipeline-model-parallel-size 16 --global-batch-size 16384 |
+		--num-attention-heads 8 --tensor-model-parallel-size 8 \
+		--pipeline-model-parallel-size 16 --global-batch-size 16384 |
 		cut -f 3,5- | sort -u | wc -l"
 	[ "$output" = 17 ]
 }
 
 @test "--dry-run prints every rank's memory and touches nothing" {
-	run --separate-stderr mtrain -q --config tiny.conf --dry-run --world-size 4 --tensor-model-parallel-size 2 \
-		--save S --data-path none
+	run --separate-stderr mtrain -q --config tiny.conf --dry-run --world-size 4 \
+		--tensor-model-parallel-size 2 --save S --data-path none
 	[ "$status" = 0 ] && [ -z "$stderr" ]
 	[ "${#lines[@]}" = 5 ]
 	[ "${lines[0]}" = "$(printf 'rank\ttp\tpp\tdp\tparams_bytes\tsaved_bytes\tscratch_bytes\tworkspace_bytes\ttotal_bytes')" ]
@@ -554,7 +614,8 @@ the checkpoint's where the command line says nothing" --mock-data --load S --squ
 	run mtrain --version
 	[ "$status" = 0 ]
 	[[ $output == "mtrain (mikoshi) $(cat "$TOP/VERSION"), commit "*"; backends: "*cpu ]]
-	sed -n '/^\.\\" begin options/,/^\.\\" end options/p' "$TOP/man/mtrain.1" | sed '1d;$d' >list
+	sed -n '/^\.\\" begin options/,/^\.\\" end options/p' "$TOP/man/mtrain.1" |
+		sed '1d;$d' >list
 	mtrain --mdoc | cmp - list
 	mtrain --help | sed -n 's/^  \(-., \)\{0,1\}--\([^ ]*\).*/\2/p' >help
 	sed -n 's/^\.It .*Fl Fl \([^ ]*\).*/\1/p' list | cmp - help
@@ -568,20 +629,21 @@ the checkpoint's where the command line says nothing" --mock-data --load S --squ
 
 @test "logits and text" {
 	mtrain -q --config tiny.conf --data-path "$ids" --data-cache-path cache --save S >/dev/null
-	printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }" >t.npy
+	printf '\223NUMPY\001\000\166\000%-117s\n' \
+		"{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }" >t.npy
 	printf '\001\000\000\000\002\000\000\000\003\000\000\000' >>t.npy
 	mtrain -q --config tiny.conf --load S --tokens-file t.npy --logits-file l.npy
 	[ "$(wc -c <l.npy)" = $((128 + 3 * 100 * 4)) ]
-	fails 1 "t.npy: element 2: token id 3 is outside the vocabulary of 3" --tokens-file t.npy --logits-file m.npy \
-		--vocab-size 3
+	fails 1 "t.npy: element 2: token id 3 is outside the vocabulary of 3" --tokens-file t.npy \
+		--logits-file m.npy --vocab-size 3
 	printf '1 2 3\n' >prompt
-	run mtrain -q --config tiny.conf --load S --tokenizer-type NullTokenizer --vocab-size 100 --generate 4 \
-		--prompt-file prompt
+	run mtrain -q --config tiny.conf --load S --tokenizer-type NullTokenizer --vocab-size 100 \
+		--generate 4 --prompt-file prompt
 	[ "$status" = 0 ]
 	[[ $output =~ ^'1 2 3'(\ [0-9]+)*$ ]]
 	# The checkpoint alone says everything; its schedule is nothing to go on with.
-	run -0 mtrain -q --load S --use-checkpoint-args --tokenizer-type NullTokenizer --vocab-size 100 --generate 4 \
-		--prompt-file prompt
+	run -0 mtrain -q --load S --use-checkpoint-args --tokenizer-type NullTokenizer \
+		--vocab-size 100 --generate 4 --prompt-file prompt
 	[[ $output =~ ^'1 2 3'(\ [0-9]+)*$ ]]
 	mtrain -q --load S --use-checkpoint-args --tokens-file t.npy --logits-file m.npy
 	cmp l.npy m.npy
@@ -590,7 +652,8 @@ the checkpoint's where the command line says nothing" --mock-data --load S --squ
 @test "a sequence is at most as long as the table of learned positions" {
 	mtrain -q --config tiny.conf --mock-data --save S >/dev/null
 	for n in 16 17; do
-		printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<i4', 'fortran_order': False, 'shape': ($n,), }" >$n.npy
+		printf '\223NUMPY\001\000\166\000%-117s\n' \
+			"{'descr': '<i4', 'fortran_order': False, 'shape': ($n,), }" >$n.npy
 		head -c $((4 * n)) /dev/zero >>$n.npy
 	done
 	mtrain -q --load S --use-checkpoint-args --tokens-file 16.npy --logits-file l.npy
@@ -603,8 +666,9 @@ the checkpoint's where the command line says nothing" --mock-data --load S --squ
 	for i in $(seq 60); do echo '{"text": "98 98 98 98 98 98 98 98"}'; done >eods.jsonl
 	mtok -q -o eods --tokenizer-type NullTokenizer --vocab-size 100 eods.jsonl
 	rm eods_text_document.json
-	run --separate-stderr mtrain --config tiny.conf --data-path eods_text_document --tokenizer-type NullTokenizer \
-		--vocab-size 99 --eod-mask-loss --split 8,1,1 --eval-iters 1 --eval-interval 4 --data-cache-path cache --metrics-file log
+	run --separate-stderr mtrain --config tiny.conf --data-path eods_text_document \
+		--tokenizer-type NullTokenizer --vocab-size 99 --eod-mask-loss --split 8,1,1 \
+		--eval-iters 1 --eval-interval 4 --data-cache-path cache --metrics-file log
 	[ "$status" = 0 ]
 	[ "$(grep -c '"lm_loss": 0, .*"grad_norm": 0, .*"skipped": false' log)" = 4 ]
 	[[ $output == *"validation loss at iteration 4 | lm loss value: 0.000000E+00 | lm loss PPL: 1.000000E+00 |"* ]]
@@ -615,18 +679,21 @@ the checkpoint's where the command line says nothing" --mock-data --load S --squ
 
 @test "logits that are not finite are a numerical failure, not a file; nor is text made of them" {
 	run -5 mtrain -q --config tiny.conf --mock-data --lr 1e30 --save S --save-interval 1
-	printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }" >t.npy
+	printf '\223NUMPY\001\000\166\000%-117s\n' \
+		"{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }" >t.npy
 	printf '\001\000\000\000\002\000\000\000\003\000\000\000' >>t.npy
 	first="are not finite; first: rank 0, micro batch 0, forward pass of layer 0: 'c' of gemm forward"
-	fails 5 "300 of 300 logits $first (288 of 288)" --lr 1e30 --load S --tokens-file t.npy --logits-file l.npy
+	fails 5 "300 of 300 logits $first (288 of 288)" --lr 1e30 --load S --tokens-file t.npy \
+		--logits-file l.npy
 	[ ! -e l.npy ]
-	run --separate-stderr mpirun -np 2 mtrain -q --config tiny.conf --pipeline-model-parallel-size 2 --lr 1e30 --load S \
-		--tokens-file t.npy --logits-file l.npy
+	run --separate-stderr mpirun -np 2 mtrain -q --config tiny.conf \
+		--pipeline-model-parallel-size 2 --lr 1e30 --load S --tokens-file t.npy \
+		--logits-file l.npy
 	[ "$status" = 5 ] && [ ! -e l.npy ]
 	[[ $stderr == *"300 of 300 logits $first (288 of 288)"* ]]
 	printf '1 2 3\n' >prompt
-	fails 5 "the logits of the next token $first (1536 of 1536)" --lr 1e30 --load S --tokenizer-type NullTokenizer \
-		--generate 4 --prompt-file prompt
+	fails 5 "the logits of the next token $first (1536 of 1536)" --lr 1e30 --load S \
+		--tokenizer-type NullTokenizer --generate 4 --prompt-file prompt
 }
 
 @test "a dataset that is cut short while it is used: one line with its name" {
@@ -647,7 +714,8 @@ the checkpoint's where the command line says nothing" --mock-data --load S --squ
 }
 
 @test "options and lists of corpora may come through pipes" {
-	mtrain -q --config <(cat tiny.conf) --data-args-path <(echo "$ids") --split 100,0,0 --train-iters 1
+	mtrain -q --config <(cat tiny.conf) --data-args-path <(echo "$ids") --split 100,0,0 \
+		--train-iters 1
 }
 
 @test "the manual's examples run" {
@@ -702,6 +770,7 @@ the checkpoint's where the command line says nothing" --mock-data --load S --squ
 	[ "$(cat s/latest_checkpointed_iteration.txt)" = 200 ]
 	mtrain -q --config tiny.conf --mock-data --train-iters 200 2>words | true
 	[ "${PIPESTATUS[0]}" = 0 ] && [ ! -s words ]
-	mtrain --config tiny.conf --dry-run --world-size 4096 --global-batch-size 8192 2>words | head -n 1
+	mtrain --config tiny.conf --dry-run --world-size 4096 --global-batch-size 8192 2>words |
+		head -n 1
 	[ "${PIPESTATUS[0]}" = 141 ] && [ ! -s words ]
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# mtok with tokenizer.json and rank files: kinds told by content, special tokens, configs beside a file, every refusal
+# mtok with tokenizer.json and rank files: kinds told by content, special tokens, configs beside a
+# file, every refusal
 
 bats_require_minimum_version 1.5.0
 
@@ -13,7 +14,8 @@ setup()
 # ids OPTION...: the ids of docs.jsonl, a line
 ids()
 {
-	mtok -q --force -o out --input docs.jsonl "$@" && od -An -v -tu2 -w1000000 out_text_document.bin | sed 's/^ *//;s/  */ /g'
+	mtok -q --force -o out --input docs.jsonl "$@" &&
+		od -An -v -tu2 -w1000000 out_text_document.bin | sed 's/^ *//;s/  */ /g'
 }
 
 # documents PREFIX: the ids of each document, a line each
@@ -56,7 +58,8 @@ refused()
 	[ "$status" = 0 ]
 	[ "${lines[0]}" = "type	HuggingFaceTokenizer" ]
 	[ "${lines[1]}" = "vocab_size	261" ]
-	# bos, "abc", " ", <s>, "ab", <x> with the spaces that touch it, "a"; then bos of the empty document
+	# bos, "abc", " ", <s>, "ab", <x> with the spaces that touch it, "a"; then bos of the empty
+	# document
 	[ "$(ids --tokenizer-model t)" = "259 257 32 259 256 260 97 259" ]
 	[ "$(ids --tokenizer-model t --tokenizer-hf-no-include-special-tokens)" = "257 32 259 256 260 97" ]
 	[ "$(ids --tokenizer-model t --special-as-text --tokenizer-hf-no-include-special-tokens)" = \
@@ -99,7 +102,8 @@ refused()
 		"pad_token": "<w>", "eos_token": {"content": "<y>"}, "additional_special_tokens": ["<v>"]}' >d/tokenizer_config.json
 	[ "$(ids --tokenizer-model d --tokenizer-hf-no-include-special-tokens)" = "263 261 97 260 262 98" ]
 	mtok info --tokenizer-model d >info
-	grep -qx "vocab_size	265" info && grep -qx "pad_id	263" info && grep -qx "eos_id	261" info
+	grep -qx "vocab_size	265" info && grep -qx "pad_id	263" info &&
+		grep -qx "eos_id	261" info
 	grep -qx "file	d/tokenizer_config.json" info
 	[ "$(sed -n 's/^hash\t//p' info)" != "$plain" ]
 	echo '{"<w>": 262, "<z>": 261}' >d/added_tokens.json
@@ -147,7 +151,8 @@ give a directory with its tokenizer.json" --tokenizer-model meta-llama/Llama-3-8
 		name=$(basename "$json" .json)
 		golden "$json" >t
 		# where the reference fails the text is a bad line
-		mtok -q --force -o out --on-error skip --input "$TOP/tests/golden/hf/texts.jsonl" --tokenizer-model t 2>skipped
+		mtok -q --force -o out --on-error skip --input "$TOP/tests/golden/hf/texts.jsonl" \
+			--tokenizer-model t 2>skipped
 		grep -vx error "$TOP/tests/golden/hf/$name.tsv" >want
 		documents out_text_document | diff -u want - || { echo "$name"; return 1; }
 	done
@@ -300,7 +305,8 @@ same_as()
 	# special tokens come first, then the bytes
 	[ "$(ids --tokenizer-model t --vocab-size 300 --tiktoken-num-special-tokens 10)" = "266 109 42 1 266 42 70 130 72 42 107" ]
 	[ "$(ids --tokenizer-model t --vocab-size 300 --tiktoken-num-special-tokens 10 --append-eod \
-		--tiktoken-special-tokens '<unk>' '<s>' '</s>' '<x>')" = "266 109 42 1 266 42 3 42 107 2" ]
+		--tiktoken-special-tokens '<unk>' '<s>' '</s>' '<x>')" \
+		= "266 109 42 1 266 42 3 42 107 2" ]
 	run mtok info --tokenizer-model t
 	[ "${lines[1]}" = "vocab_size	131072" ]
 	[ "${lines[4]}" = "eos_id	2" ]
