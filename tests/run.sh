@@ -84,8 +84,8 @@ for kind; do
 				"tests/fuzz/corpus/$name"
 		done ;;
 	faults)
-		[ -n "${FAULT:-}" ] ||
-			one tests/faults/replay "$B/tests/faults/replay" --seeds $((1 + ${N:-20} / 100))
+		[ -n "${FAULT:-}" ] || one tests/faults/replay "$B/tests/faults/replay" \
+			--seeds $((1 + ${N:-20} / 100))
 		one tests/faults/faults "$B/tests/faults/faults" --seed "${SEED:-1}" \
 			--count "${N:-20}" --only "${FAULT:--1}"
 		[ -z "${N:-}" ] || cat "$tmp/out" ;;

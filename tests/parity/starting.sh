@@ -58,11 +58,13 @@ echo 4x >damaged/latest_checkpointed_iteration.txt
 on2 1 --load damaged --save damaged
 one_line "mtrain: damaged/latest_checkpointed_iteration.txt: not the number of an iteration: '4x'"
 
-# The first save of all was cut off before its tracker: the checkpoint is whole, and is gone on from.
+# The first save of all was cut off before its tracker: the checkpoint is whole, and is gone on
+# from.
 on2 3 --save first --load first --exit-interval 2
 rm first/latest_checkpointed_iteration.txt
 on2 0 --save first --load first --train-iters 3 --override-opt_param-scheduler
-said "mtrain: --load first: holds no latest_checkpointed_iteration.txt yet; going on from first/iter_0000002"
+said "mtrain: --load first: holds no latest_checkpointed_iteration.txt yet; \
+going on from first/iter_0000002"
 said "resuming first/iter_0000002 at iteration 2"
 [ "$(tracker first)" = 3 ] || fail "saved iteration $(tracker first)"
 
