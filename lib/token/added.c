@@ -11,10 +11,10 @@
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
 #include "lib/token/unicode.h"
+#include "lib/token/unicode_sets.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <utf8proc.h>
 
 #define NONE UINT32_MAX
 
@@ -286,23 +286,6 @@ char_after(const char *s, size_t n, size_t pos, uint32_t *cp)
 	return len ? len : 1;
 }
 
-/* \w of Unicode's UTS 18: the circled letters are all of Other_Alphabetic that are not marks. */
-static bool
-is_word(uint32_t cp)
-{
-	switch (utf8proc_category((utf8proc_int32_t)cp)) {
-	case UTF8PROC_CATEGORY_LU: case UTF8PROC_CATEGORY_LL: case UTF8PROC_CATEGORY_LT:
-	case UTF8PROC_CATEGORY_LM: case UTF8PROC_CATEGORY_LO: case UTF8PROC_CATEGORY_MN:
-	case UTF8PROC_CATEGORY_MC: case UTF8PROC_CATEGORY_ME: case UTF8PROC_CATEGORY_ND:
-	case UTF8PROC_CATEGORY_NL: case UTF8PROC_CATEGORY_PC:
-		return true;
-	default:
-		return cp == 0x200c || cp == 0x200d || (cp >= 0x24b6 && cp <= 0x24e9) ||
-		    (cp >= 0x1f130 && cp <= 0x1f149) || (cp >= 0x1f150 && cp <= 0x1f169) ||
-		    (cp >= 0x1f170 && cp <= 0x1f189);
-	}
-}
-
 /* Does a word's character touch [start, end)? */
 static bool
 inside_word(const struct added_walk *w, size_t start, size_t end)
@@ -311,13 +294,13 @@ inside_word(const struct added_walk *w, size_t start, size_t end)
 
 	if (start > 0) {
 		char_before(w->s, start, &cp);
-		if (is_word(cp))
+		if (unicode_in(UNICODE_WORD, cp))
 			return true;
 	}
 	if (end == w->n)
 		return false;
 	char_after(w->s, w->n, end, &cp);
-	return is_word(cp);
+	return unicode_in(UNICODE_WORD, cp);
 }
 
 /* The start of the white space that ends at pos, not before what is done with. */

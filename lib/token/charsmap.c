@@ -224,3 +224,10 @@ charsmap_apply(const struct charsmap *m, const char *s, size_t n, size_t limit, 
 	}
 	apply_grapheme(m, s + start, n - start, limit, out);
 }
+
+/* Two versions: the tables have one of their own. */
+void
+charsmap_version(struct str *out)
+{
+	str_addf(out, "utf8proc %s (Unicode %s)", utf8proc_version(), utf8proc_unicode_version());
+}

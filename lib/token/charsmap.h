@@ -29,4 +29,7 @@ size_t charsmap_depth(const uint32_t *unit, size_t units);
  * than limit, which a few bytes of text may do. */
 void charsmap_apply(const struct charsmap *m, const char *s, size_t n, size_t limit, struct str *out);
 
+/* Appends the versions of the library that cuts graphemes and of its tables. */
+void charsmap_version(struct str *out);
+
 #endif

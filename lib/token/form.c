@@ -10,100 +10,103 @@
 #include "lib/token/form.h"
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
+#include "lib/token/unicode_forms.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <utf8proc.h>
 
-enum {
-	CODE_POINTS = 0x30000,          /* all above are inert in every form */
-	DECOMPOSED_MAX = 32,            /* the longest is 18: U+FDFA */
-};
+/* A character while it is worked on: its class is above its 21 bits. */
+enum { CLASS_AT = 24, POINT = 0x1fffff };
 
 struct form {
-	utf8proc_option_t options;
+	bool composed, compat;
 	uint32_t plain;                 /* every character below is inert */
-	unsigned char active[CODE_POINTS / 8];
+	unsigned char special[FORMS_CODE_POINTS / 8];   /* has a class or parts */
+	unsigned char active[FORMS_CODE_POINTS / 8];
 };
 
-/* The full decomposition of one character; returns its length. */
-static int
-decompose(const struct form *f, int32_t cp, int32_t *out, int cap)
+/* Composes decomposed and ordered characters in place; returns how many are left. A mark joins with the
+ * last starter unless one of its class or above stands between; what they become is a starter. Source:
+ * UAX 15, D117. */
+static size_t
+compose(uint32_t *cp, size_t n)
 {
-	int last = UTF8PROC_BOUNDCLASS_START;
-	utf8proc_ssize_t n = utf8proc_decompose_char(cp, out, cap,
-	    (utf8proc_option_t)(UTF8PROC_DECOMPOSE | (f->options & UTF8PROC_COMPAT)), &last);
+	size_t out = 0, starter = SIZE_MAX;
+	unsigned last = 0;              /* the class of the last that stayed; 0: the starter itself */
 
-	if (n < 1 || n > cap) {
-		out[0] = cp;
-		return 1;
+	for (size_t i = 0; i < n; i++) {
+		unsigned class = cp[i] >> CLASS_AT;
+		uint32_t whole = starter != SIZE_MAX && (last == 0 || last < class) ?
+		    unicode_compose(cp[starter], cp[i] & POINT) : 0;
+
+		if (whole) {
+			cp[starter] = whole;
+			continue;
+		}
+		if (class == 0)
+			starter = out;
+		last = class;
+		cp[out++] = cp[i];
 	}
-	return (int)n;
+	return out;
 }
 
-/* What is above the table is inert. */
+/* Adds the classes of n characters. */
 static void
-set_active(struct form *f, int32_t cp)
+add_classes(uint32_t *cp, size_t n)
 {
-	if (cp < CODE_POINTS)
+	for (size_t i = 0; i < n; i++)
+		cp[i] |= (uint32_t)unicode_mark_class(cp[i]) << CLASS_AT;
+}
+
+/* What is above the sets is in none. */
+static bool
+in_set(const unsigned char *set, uint32_t cp)
+{
+	return cp < FORMS_CODE_POINTS && set[cp / 8] >> cp % 8 & 1;
+}
+
+static void
+set_active(struct form *f, uint32_t cp)
+{
+	if (cp < FORMS_CODE_POINTS)
 		f->active[cp / 8] |= (unsigned char)(1 << cp % 8);
 }
 
 /* Marks a character, and for composed forms those that its decomposition ends in: they may join with
  * something before them. */
 static void
-classify(struct form *f, int32_t cp)
+classify(struct form *f, uint32_t cp)
 {
-	const utf8proc_property_t *property = utf8proc_get_property(cp);
-	int32_t d[DECOMPOSED_MAX];
-	int n;
+	uint32_t d[FORMS_PARTS];
+	size_t n = (size_t)unicode_decompose(cp, f->compat, d);
 
-	if (property->combining_class)
+	if (unicode_mark_class(cp))
 		set_active(f, cp);
-	/* nearly all characters have no decomposition of any kind */
-	if (property->decomp_seqindex == UINT16_MAX)
-		return;
-	n = decompose(f, cp, d, DECOMPOSED_MAX);
 	if (n == 1 && d[0] == cp)
 		return;
-	if (f->options & UTF8PROC_COMPOSE) {
-		for (int i = 1; i < n; i++)
+	if (f->composed) {
+		for (size_t i = 1; i < n; i++)
 			set_active(f, d[i]);
-		n = (int)utf8proc_normalize_utf32(d, n, f->options);
+		add_classes(d, n);
+		n = compose(d, n);
 	}
 	if (n != 1 || d[0] != cp)
 		set_active(f, cp);
 }
 
-/* Hangul is composed by arithmetic and needs no table: its parts are marked here, its syllables
- * stay as they are when composed and are all active when not. */
-static void
-classify_hangul(struct form *f)
-{
-	if (f->options & UTF8PROC_COMPOSE) {
-		for (int32_t cp = 0x1161; cp < 0x11c3; cp++)
-			set_active(f, cp);
-		return;
-	}
-	for (int32_t cp = 0xac00; cp < 0xd7a4; cp++)
-		set_active(f, cp);
-}
-
-/* About a millisecond: the tables of the library are asked for every character once. */
+/* About a millisecond. */
 struct form *
 form_new(enum form_kind kind)
 {
-	static const unsigned char compat[] = { [FORM_NFKC] = 1, [FORM_NFKD] = 1 };
 	struct form *f = mem_zalloc(1, sizeof *f);
-	bool composed = kind == FORM_NFC || kind == FORM_NFKC;
 
-	f->options = (utf8proc_option_t)(UTF8PROC_STABLE |
-	    (composed ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE) |
-	    (compat[kind] ? UTF8PROC_COMPAT : 0));
-	for (int32_t cp = 0; cp < CODE_POINTS; cp++)
-		if ((cp < 0xac00 || cp >= 0xd7a4) && (cp < 0xd800 || cp >= 0xe000))
+	f->composed = kind == FORM_NFC || kind == FORM_NFKC;
+	f->compat = kind == FORM_NFKC || kind == FORM_NFKD;
+	unicode_mark_special(f->special);
+	for (uint32_t cp = 0; cp < FORMS_CODE_POINTS; cp++)
+		if (in_set(f->special, cp))
 			classify(f, cp);
-	classify_hangul(f);
 	f->plain = kind == FORM_NFC ? 0x300 : 0x80;
 	return f;
 }
@@ -128,7 +131,7 @@ form_scratch_release(struct form_scratch *x)
 static bool
 inert(const struct form *f, uint32_t cp)
 {
-	return cp < f->plain || cp >= CODE_POINTS || !(f->active[cp / 8] >> cp % 8 & 1);
+	return cp < f->plain || !in_set(f->active, cp);
 }
 
 /* By combining class, then place: what a comparison of whole numbers gives. */
@@ -140,7 +143,7 @@ compare_keys(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Puts marks [first, last) into canonical order. A key holds class, place and character. */
+/* Puts marks [first, last) into canonical order. A key holds class, place and the mark with its class. */
 static void
 order_marks(struct form_scratch *x, size_t first, size_t last)
 {
@@ -153,14 +156,13 @@ order_marks(struct form_scratch *x, size_t first, size_t last)
 		x->sort = mem_realloc(x->sort, x->sort_cap, sizeof *x->sort);
 	}
 	for (size_t i = 0; i < n; i++) {
-		int32_t cp = x->cp[first + i];
-		uint64_t class = (uint64_t)utf8proc_get_property(cp)->combining_class;
+		uint32_t cp = x->cp[first + i];
 
-		x->sort[i] = class << 53 | (uint64_t)i << 21 | (uint32_t)cp;
+		x->sort[i] = (uint64_t)(cp >> CLASS_AT) << 56 | (uint64_t)i << 21 | (cp & POINT);
 	}
 	qsort(x->sort, n, sizeof *x->sort, compare_keys);
 	for (size_t i = 0; i < n; i++)
-		x->cp[first + i] = (int32_t)(x->sort[i] & 0x1fffff);
+		x->cp[first + i] = (uint32_t)(x->sort[i] & POINT) | (uint32_t)(x->sort[i] >> 56) << CLASS_AT;
 }
 
 /* Room for n more characters. */
@@ -184,20 +186,27 @@ apply_part(const struct form *f, struct form_scratch *x, const unsigned char *s,
 		int len = utf8_decode(s + i, n - i, &cp);
 
 		i += len ? (size_t)len : 1;
-		reserve(x, count + DECOMPOSED_MAX);
-		count += (size_t)decompose(f, len ? (int32_t)cp : 0xfffd, x->cp + count, DECOMPOSED_MAX);
+		reserve(x, count + FORMS_PARTS);
+		if (len && !in_set(f->special, cp)) {
+			x->cp[count++] = cp;
+		} else {
+			size_t parts = (size_t)unicode_decompose(len ? cp : 0xfffd, f->compat, x->cp + count);
+
+			add_classes(x->cp + count, parts);
+			count += parts;
+		}
 	}
 	for (size_t i = 0; i <= count; i++)
-		if (i == count || !utf8proc_get_property(x->cp[i])->combining_class) {
+		if (i == count || x->cp[i] >> CLASS_AT == 0) {
 			order_marks(x, run, i);
 			run = i + 1;
 		}
-	if (f->options & UTF8PROC_COMPOSE)
-		count = (size_t)utf8proc_normalize_utf32(x->cp, (utf8proc_ssize_t)count, f->options);
+	if (f->composed)
+		count = compose(x->cp, count);
 	for (size_t i = 0; i < count; i++) {
 		unsigned char bytes[4];
 
-		str_add(out, bytes, (size_t)utf8_encode((uint32_t)x->cp[i], bytes));
+		str_add(out, bytes, (size_t)utf8_encode(x->cp[i] & POINT, bytes));
 	}
 }
 
@@ -263,11 +272,4 @@ form_apply(const struct form *f, struct form_scratch *x, const char *s, size_t n
 	}
 	str_add(out, s + done, n - done);
 	return true;
-}
-
-/* Two versions: the tables have one of their own. */
-void
-form_version(struct str *out)
-{
-	str_addf(out, "utf8proc %s (Unicode %s)", utf8proc_version(), utf8proc_unicode_version());
 }

@@ -1,5 +1,5 @@
 /*
- * form.h - the normal forms of Unicode (UAX 15), through utf8proc
+ * form.h - the normal forms of Unicode (UAX 15), by the tables of huggingface/tokenizers
  *
  * Text is nearly always in its normal form already, so the work is to see that quickly.
  */
@@ -17,7 +17,7 @@ enum form_kind { FORM_NFC, FORM_NFD, FORM_NFKC, FORM_NFKD, FORM_KINDS };
 struct form;                            /* read-only, shared by threads */
 
 struct form_scratch {                   /* zero-initialise */
-	int32_t *cp;
+	uint32_t *cp;                   /* with their classes */
 	uint64_t *sort;
 	size_t cap, sort_cap;
 };
@@ -29,8 +29,5 @@ void form_scratch_release(struct form_scratch *x);
 /* Appends the normal form of n bytes of well-formed UTF-8 and returns true; or appends nothing and
  * returns false when the text is in that form already. */
 bool form_apply(const struct form *f, struct form_scratch *x, const char *s, size_t n, struct str *out);
-
-/* Appends the versions of the library that is linked and of its tables. */
-void form_version(struct str *out);
 
 #endif

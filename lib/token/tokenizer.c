@@ -9,8 +9,8 @@
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
+#include "lib/token/charsmap.h"
 #include "lib/token/directory.h"
-#include "lib/token/form.h"
 #include "lib/token/impl.h"
 #include "lib/token/regex.h"
 
@@ -270,14 +270,14 @@ tokenizer_piece_at(const struct tokenizer *t, int64_t id)
 	return t->kind->piece(t, id);
 }
 
-/* Normal forms follow the Unicode version of a library, unlike the classes of characters. */
+/* Graphemes follow the Unicode version of a library, unlike classes of characters and normal forms. */
 void
 tokenizer_libraries(struct str *out)
 {
 	str_adds(out, ", PCRE2 ");
 	regex_version(out);
 	str_adds(out, ", ");
-	form_version(out);
+	charsmap_version(out);
 }
 
 /* One a thread; the tokenizer must outlive it. Kinds without scratch memory have none in it. */

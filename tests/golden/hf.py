@@ -6,6 +6,8 @@
     NAME.json       a tokenizer whose "model" is such a NAME
     NAME.tsv        its ids of each text, a line each; "error" where the reference fails
     points.tsv      a component, and the CRC-32 of what it makes of every code point
+    pairs.tsv       code points to put first, and second, in base 16; then normal forms, each with the CRC-32 of what
+                    it makes of every pair
 
 Made with tokenizers 0.23.3 (PyPI). Vocabularies are trained here on the texts below.
 """
@@ -16,7 +18,7 @@ import sys
 import zlib
 
 import tokenizers
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 assert tokenizers.__version__ == "0.23.3", tokenizers.__version__
 
@@ -174,12 +176,16 @@ POINTS = [
     {"type": "StripAccents"},
     {"type": "Strip", "strip_left": True, "strip_right": True},
     {"type": "Lowercase"},
+    {"type": "NFC"},
+    {"type": "NFD"},
+    {"type": "NFKC"},
+    {"type": "NFKD"},
 ]
 
 
 def checksum(component):
     """Over "piece|piece|...\\n" of each code point but surrogates, or the normalised text and a line feed."""
-    key = "normalizer" if component["type"].startswith(("Strip", "Lower")) else "pre_tokenizer"
+    key = "normalizer" if component["type"].startswith(("Strip", "Lower", "NF")) else "pre_tokenizer"
     t = Tokenizer.from_str(json.dumps({
         "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
         "pre_tokenizer": None, "post_processor": None, "decoder": None,
@@ -194,6 +200,34 @@ def checksum(component):
             out = "|".join(p for p, _ in t.pre_tokenizer.pre_tokenize_str("A" + chr(c) + "b"))
         crc = zlib.crc32((out + "\n").encode(), crc)
     return crc
+
+
+def pair_lists():
+    """What may join or change places with its neighbour: parts of composites, marks, and some of Hangul."""
+    nfd = {c: normalizers.NFD().normalize_str(chr(c)) for c in range(0x30000) if not 0xD800 <= c < 0xE000}
+    firsts, seconds = {0x1100, 0x1112, 0xAC00, 0xAC01, 0xD788, 0xD7A3}, {0x1161, 0x1175, 0x1176, 0x11A7, 0x11A8, 0x11C2}
+    for c, d in nfd.items():
+        if len(d) > 1 and not 0xAC00 <= c < 0xD7A4:
+            firsts.update((c, ord(d[0])))
+            seconds.update(map(ord, d[1:]))
+        if len(d) == 1 and normalizers.NFD().normalize_str("a\u0345" + chr(c) + "\u0334") != "a\u0345" + chr(c) + "\u0334":
+            firsts.add(c)
+            seconds.add(c)
+    return sorted(firsts), sorted(seconds)
+
+
+def write_pairs(path):
+    """The text of a first one is all its pairs, each before a bar; its form goes into the sum with a line feed."""
+    firsts, seconds = pair_lists()
+    with open(path, "w") as f:
+        for points in (firsts, seconds):
+            f.write(" ".join("%x" % c for c in points) + "\n")
+        for name in ("NFC", "NFD", "NFKC", "NFKD"):
+            crc = 0
+            for a in firsts:
+                out = getattr(normalizers, name)().normalize_str("".join(chr(a) + chr(b) + "|" for b in seconds))
+                crc = zlib.crc32((out + "\n").encode(), crc)
+            f.write("%s\t%08x\n" % (name, crc))
 
 
 def write(path, value):
@@ -225,6 +259,7 @@ def main(directory):
     with open(os.path.join(directory, "points.tsv"), "w") as f:
         for component in POINTS:
             f.write("%s\t%08x\n" % (json.dumps(component), checksum(component)))
+    write_pairs(os.path.join(directory, "pairs.tsv"))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
  *
  * tests/golden/hf/points.tsv has each component and the CRC-32 of what the reference makes of all code points but
  * surrogates: pre-tokenizers of one between two letters, as "piece|piece|..." and a line feed; normalizers of it alone.
+ * pairs.tsv has code points to put first and second, and the same of what normal forms make of all pairs.
  */
 #include "lib/base/json.h"
 #include "lib/base/utf8.h"
@@ -56,7 +57,7 @@ test_component(const char *text, const char *want)
 {
 	struct err e = { "" };
 	struct json *j = json_parse(text, strlen(text), "points.tsv", &e);
-	bool normalizes = strstr(text, "\"Strip") || strstr(text, "\"Lower");
+	bool normalizes = strstr(text, "\"Strip") || strstr(text, "\"Lower") || strstr(text, "\"NF");
 	struct machine m = { .normal.regex = regex_scratch_new() };
 	uLong crc = 0;
 	char got[16];
@@ -85,6 +86,75 @@ test_component(const char *text, const char *want)
 	json_free(j);
 }
 
+/* The code points of a line, in base 16. */
+static size_t
+read_points(FILE *f, uint32_t *out, size_t cap)
+{
+	char *line = NULL, *s;
+	size_t room = 0, n = 0;
+
+	if (getline(&line, &room, f) > 0)
+		for (s = line; *s && *s != '\n' && n < cap;)
+			out[n++] = (uint32_t)strtoul(s, &s, 16);
+	free(line);
+	return n;
+}
+
+/* The form of each first one's pairs, each before a bar, and a line feed. */
+static unsigned long
+sum_pairs(enum form_kind kind, uint32_t (*points)[4096], const size_t *count)
+{
+	struct form *f = form_new(kind);
+	struct form_scratch x = { 0 };
+	struct str in = { 0 }, out = { 0 };
+	uLong crc = 0;
+
+	for (size_t a = 0; a < count[0]; a++) {
+		str_clear(&in);
+		str_clear(&out);
+		for (size_t b = 0; b < count[1]; b++) {
+			unsigned char bytes[4];
+
+			str_add(&in, bytes, (size_t)utf8_encode(points[0][a], bytes));
+			str_add(&in, bytes, (size_t)utf8_encode(points[1][b], bytes));
+			str_addc(&in, '|');
+		}
+		if (!form_apply(f, &x, in.buf, in.len, &out))
+			str_add(&out, in.buf, in.len);
+		str_addc(&out, '\n');
+		crc = crc32(crc, (const unsigned char *)out.buf, (uInt)out.len);
+	}
+	form_scratch_release(&x);
+	form_free(f);
+	str_release(&in);
+	str_release(&out);
+	return crc;
+}
+
+static void
+test_pairs(void)
+{
+	static const char *const names[FORM_KINDS] = { "NFC", "NFD", "NFKC", "NFKD" };
+	static uint32_t points[2][4096];
+	FILE *f = fopen("tests/golden/hf/pairs.tsv", "r");
+	size_t count[2] = { 0 };
+
+	CHECK(f != NULL);
+	for (int i = 0; f && i < 2; i++)
+		count[i] = read_points(f, points[i], 4096);
+	CHECK(count[0] > 1000 && count[1] > 900);
+	for (int i = 0; f && i < FORM_KINDS; i++) {
+		char name[8], want[16], got[16];
+
+		CHECK(fscanf(f, "%7s %15s", name, want) == 2);
+		CHECK_STR(name, names[i]);
+		snprintf(got, sizeof got, "%08lx", sum_pairs((enum form_kind)i, points, count));
+		CHECK_STR(got, want);
+	}
+	if (f)
+		fclose(f);
+}
+
 int
 main(void)
 {
@@ -99,7 +169,8 @@ main(void)
 		test_component(line, tab + 1);
 		count++;
 	}
-	CHECK(count == 9);
+	CHECK(count == 13);
+	test_pairs();
 	free(line);
 	if (f)
 		fclose(f);
