@@ -6,11 +6,14 @@
  * too, whereas PCRE2's \s has U+180E and its \w lacks marks; \p{Script} is the
  * property Script and not Script_Extensions. Inverted sets inside sets, intersections, hexadecimal
  * \h and intervals with a plus, which mean something else there, are refused.
+ * General categories are those of Unicode 16.0, as in Oniguruma: to PCRE2's own, of 14.0 or later, a
+ * table adds what came since and takes what went. Inside a set nothing can be taken.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "lib/token/regex.h"
 #include "lib/base/mem.h"
 #include "lib/base/str.h"
+#include "lib/token/unicode_recent_table.h"
 
 #include <pcre2.h>
 #include <stdbool.h>
@@ -25,13 +28,10 @@ enum {
 };
 
 #define SPACE "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
-#define WORD \
-	"\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}" \
-	"\\x{1f170}-\\x{1f189}"
-/* Outside of a set Oniguruma asks another table about Latin-1, where powers and fractions are of
- * words. */
-#define LONE_WORD "[" WORD "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}]"
-#define LONE_OTHER "[^" WORD "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}]"
+/* In these texts @ stands for the members of \w. Outside of a set Oniguruma asks another table about
+ * Latin-1, where powers and fractions are of words. */
+#define LONE_WORD "[@\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}]"
+#define LONE_OTHER "[^@\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}]"
 /* Between a character of a word and one that is none. */
 #define EDGE "(?:(?<=" LONE_WORD ")(?!" LONE_WORD ")|(?<!" LONE_WORD ")(?=" LONE_WORD "))"
 
@@ -57,10 +57,67 @@ struct translation {
 	struct str out;
 };
 
-/*
- * \p{Name} or \p{^Name}: long names of the seven large categories become letters, other long names
- * are scripts. pos is behind the p.
- */
+/* Adds the code points that a category gained since 14.0, or those that it lost; returns how many rows. */
+static int
+add_recent(struct str *out, const char *name, size_t len, bool lost)
+{
+	int rows = 0;
+
+	for (size_t i = 0; i < sizeof unicode_recent / sizeof *unicode_recent; i++) {
+		bool now = !strncmp(unicode_recent[i].category, name, len),
+			before = !strncmp(unicode_recent[i].before, name, len);
+
+		if (now == before || before != lost)
+			continue;
+		str_addf(out, "\\x{%x}-\\x{%x}", (unsigned)unicode_recent[i].first, (unsigned)unicode_recent[i].last);
+		rows++;
+	}
+	return rows;
+}
+
+/* A general category, or what is not of it. */
+static void
+add_category(struct translation *t, const char *name, size_t len, bool negated)
+{
+	struct str lost = { 0 };
+	bool loses = add_recent(&lost, name, len, true) > 0;
+
+	if (t->in_set && negated)
+		str_addf(&t->out, "\\P{%.*s}%s", (int)len, name, loses ? lost.buf : "");
+	if (!t->in_set && loses)
+		str_addf(&t->out, negated ? "(?:[%s]|" : "(?:(?![%s])", lost.buf);
+	if (!t->in_set)
+		str_adds(&t->out, negated ? "[^" : "[");
+	if (!t->in_set || !negated) {
+		str_addf(&t->out, "\\p{%.*s}", (int)len, name);
+		add_recent(&t->out, name, len, false);
+	}
+	if (!t->in_set)
+		str_adds(&t->out, loses ? "])" : "]");
+	str_release(&lost);
+}
+
+/* A text in which @ stands for the members of \w. */
+static void
+add_text(struct translation *t, const char *text)
+{
+	static const char *const words[] = { "L", "M", "Nd", "Nl", "Pc" };
+
+	for (; *text; text++) {
+		if (*text != '@') {
+			str_addc(&t->out, *text);
+			continue;
+		}
+		for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+			str_addf(&t->out, "\\p{%s}", words[i]);
+			add_recent(&t->out, words[i], strlen(words[i]), false);
+		}
+		str_adds(&t->out, "\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}");
+	}
+}
+
+/* \p{Name} or \p{^Name}: long names of the seven large categories become letters, other long names
+ * are scripts. pos is behind the p. */
 static void
 add_property(struct translation *t, char p)
 {
@@ -69,27 +126,29 @@ add_property(struct translation *t, char p)
 	const char *close = t->pos < t->n && t->s[t->pos] == '{'
 	    ? memchr(t->s + t->pos, '}', t->n - t->pos) : NULL;
 	const char *name = t->s + t->pos + 1;
+	bool negated = p == 'P';
 	size_t len;
 
-	str_addf(&t->out, "\\%c", p);
-	if (!close)
+	if (!close) {
+		str_addf(&t->out, "\\%c", p);
 		return;
-	str_addc(&t->out, '{');
+	}
 	if (*name == '^') {
-		str_addc(&t->out, '^');
+		negated = !negated;
 		name++;
 	}
 	len = (size_t)(close - name);
 	t->pos = (size_t)(close + 1 - t->s);
 	for (size_t i = 0; i < sizeof large / sizeof *large; i++)
 		if (strlen(large[i][0]) == len && !memcmp(name, large[i][0], len)) {
-			str_addf(&t->out, "%s}", large[i][1]);
-			return;
+			name = large[i][1];
+			len = 1;
 		}
-	if (len > 2 && !memchr(name, '&', len) && !(len == 3 && !memcmp(name, "Any", 3)))
-		str_adds(&t->out, "sc:");
-	str_add(&t->out, name, len);
-	str_addc(&t->out, '}');
+	if (len > 0 && len <= 2)
+		add_category(t, name, len, negated);
+	else
+		str_addf(&t->out, "\\%c{%s%.*s}", negated ? 'P' : 'p',
+		    len && !memchr(name, '&', len) && !(len == 3 && !memcmp(name, "Any", 3)) ? "sc:" : "", (int)len, name);
 }
 
 /* What follows a backslash. */
@@ -100,20 +159,22 @@ translate_escape(struct translation *t, struct err *e)
 		char letter;
 		const char *inside, *outside;
 	} classes[] = {
-		{ 's', SPACE, "[" SPACE "]" }, { 'S', "\\S\\x{180e}", "[^" SPACE "]" }, { 'w', WORD, LONE_WORD },
+		{ 's', SPACE, "[" SPACE "]" }, { 'S', "\\S\\x{180e}", "[^" SPACE "]" }, { 'w', "@", LONE_WORD },
 		{ 'W', NULL, LONE_OTHER }, { 'b', "\\b", EDGE }, { 'B', NULL, "(?!" EDGE ")" },
 	};
 	char c = t->pos < t->n ? t->s[t->pos++] : '\0';
 
 	for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
 		if (classes[i].letter == c && (classes[i].inside || !t->in_set)) {
-			str_adds(&t->out, t->in_set ? classes[i].inside : classes[i].outside);
+			add_text(t, t->in_set ? classes[i].inside : classes[i].outside);
 			return 0;
 		}
 	if (c == 'W' || c == 'h' || c == 'H') {
 		return err_set(e, "'\\%c'%s is not supported", c, t->in_set ? " inside a set" : "");
 	} else if (c == 'p' || c == 'P') {
 		add_property(t, c);
+	} else if (c == 'd' || c == 'D') {
+		add_category(t, "Nd", 2, c == 'D');
 	} else if (c) {
 		str_addc(&t->out, '\\');
 		str_addc(&t->out, c);
@@ -134,7 +195,7 @@ translate_class(struct translation *t)
 	if (len == 8 && !memcmp(name, ":space:]", len))
 		str_adds(&t->out, SPACE);
 	else if (len == 7 && !memcmp(name, ":word:]", len))
-		str_adds(&t->out, WORD);
+		add_text(t, "@");
 	else
 		str_addf(&t->out, "[%.*s", (int)len, name);
 }

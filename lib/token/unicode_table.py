@@ -13,6 +13,25 @@ VERSION = "16.0.0"
 CLASSES = [("SPACE", r"\s"), ("UPPER", r"[\p{Lu}\p{Lt}]"), ("LOWER", r"\p{Ll}"), ("LETTER", r"[\p{Lm}\p{Lo}]"),
            ("MARK", r"\p{M}"), ("NUMBER", r"\p{N}")]
 BLOCK = 1024
+HEAD = """/*
+ * unicode_table.h - classes of code points, Unicode %s
+ *
+ * Printed by unicode_table.py from the answers of tokenizers 0.23.3; do not edit.
+ * Rows are {first, last, class} in increasing order; what no row covers is of class other. In a row of class TURNS
+ * the first code point is a capital, the next a small letter, and so on by turns.
+ */
+#ifndef TOKEN_UNICODE_TABLE_H
+#define TOKEN_UNICODE_TABLE_H
+
+#include "lib/token/unicode.h"
+
+#define UNICODE_TABLE_VERSION "%s"
+
+enum { CLASS_TURNS = UNICODE_CLASSES };
+
+static const struct {
+	unsigned first : 24, class : 8, last;
+} unicode_table[] = {"""
 
 
 def members(pattern):
@@ -43,28 +62,13 @@ def rows():
     return out
 
 
-print("""/*
- * unicode_table.h - classes of code points, Unicode %s
- *
- * Printed by unicode_table.py from the answers of tokenizers 0.23.3; do not edit.
- * Rows are {first, last, class} in increasing order; what no row covers is of class other. In a row of class TURNS
- * the first code point is a capital, the next a small letter, and so on by turns.
- */
-#ifndef TOKEN_UNICODE_TABLE_H
-#define TOKEN_UNICODE_TABLE_H
+def main():
+    print(HEAD % (VERSION, VERSION))
+    cells = ["{0x%04x, CLASS_%s, 0x%04x}," % (first, name, last) for first, last, name in rows()]
+    for i in range(0, len(cells), 3):
+        print("\t" + " ".join(cells[i:i + 3]))
+    print("};\n\n#endif")
 
-#include "lib/token/unicode.h"
 
-#define UNICODE_TABLE_VERSION "%s"
-
-enum { CLASS_TURNS = UNICODE_CLASSES };
-
-static const struct {
-	unsigned first : 24, class : 8, last;
-} unicode_table[] = {""" % (VERSION, VERSION))
-cells = ["{0x%04x, CLASS_%s, 0x%04x}," % (first, name, last) for first, last, name in rows()]
-for i in range(0, len(cells), 3):
-    print("\t" + " ".join(cells[i:i + 3]))
-print("""};
-
-#endif""")
+if __name__ == "__main__":
+    main()

@@ -6,6 +6,7 @@
     NAME.json       a tokenizer whose "model" is such a NAME
     NAME.tsv        its ids of each text, a line each; "error" where the reference fails
     points.tsv      a component, and the CRC-32 of what it makes of every code point
+    classes.tsv     an expression, and the CRC-32 of what is left of all code points when its matches are removed
     pairs.tsv       code points to put first, and second, in base 16; then normal forms, each with the CRC-32 of what
                     it makes of every pair
 
@@ -202,6 +203,23 @@ def checksum(component):
     return crc
 
 
+# Expressions without a scanner: general categories and white space, words and digits, each in a set and negated too.
+CLASSES = [form % name for name in "L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs".split()
+           for form in (r"\p{%s}", r"\P{%s}", r"[\p{%s}A]", r"[^\p{%s}]") if (name, form[0]) != ("Mn", "[")]
+CLASSES += [r"\p{C}", r"\P{C}", r"[^\p{L}\p{M}]", r"\s", r"\S", r"[\s]", r"[^\s]", r"\w", r"\W", r"[\w]", r"[^\w]",
+            r"\d", r"\D", r"[\d]", r"[^\d]"]
+
+
+def class_sum(pattern):
+    """Over the pieces of each 1024 code points, each before a bar, and a line feed."""
+    split = pre_tokenizers.Split(tokenizers.Regex(pattern), "removed")
+    crc = 0
+    for start in range(0, 0x110000, 1024):
+        text = "".join(chr(c) for c in range(start, start + 1024) if not 0xD800 <= c < 0xE000)
+        crc = zlib.crc32(("".join(p + "|" for p, _ in split.pre_tokenize_str(text)) + "\n").encode(), crc)
+    return crc
+
+
 def pair_lists():
     """What may join or change places with its neighbour: parts of composites, marks, and some of Hangul."""
     nfd = {c: normalizers.NFD().normalize_str(chr(c)) for c in range(0x30000) if not 0xD800 <= c < 0xE000}
@@ -259,6 +277,9 @@ def main(directory):
     with open(os.path.join(directory, "points.tsv"), "w") as f:
         for component in POINTS:
             f.write("%s\t%08x\n" % (json.dumps(component), checksum(component)))
+    with open(os.path.join(directory, "classes.tsv"), "w") as f:
+        for pattern in CLASSES:
+            f.write("%s\t%08x\n" % (pattern, class_sum(pattern)))
     write_pairs(os.path.join(directory, "pairs.tsv"))
 
 

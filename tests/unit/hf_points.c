@@ -3,6 +3,7 @@
  *
  * tests/golden/hf/points.tsv has each component and the CRC-32 of what the reference makes of all code points but
  * surrogates: pre-tokenizers of one between two letters, as "piece|piece|..." and a line feed; normalizers of it alone.
+ * classes.tsv has expressions and the same of what their matches leave of all code points, 1024 at a time;
  * pairs.tsv has code points to put first and second, and the same of what normal forms make of all pairs.
  */
 #include "lib/base/json.h"
@@ -86,6 +87,53 @@ test_component(const char *text, const char *want)
 	json_free(j);
 }
 
+/* What the matches of an expression leave of each 1024 code points. */
+static void
+test_class(const char *pattern, const char *want)
+{
+	struct regex_scratch *scratch = regex_scratch_new();
+	struct err e = { "" };
+	struct regex *r = regex_new(pattern, strlen(pattern), &e);
+	struct str text = { 0 }, left = { 0 };
+	uLong crc = 0;
+	char got[16];
+
+	CHECK_STR(r ? "" : e.msg, "");
+	for (uint32_t start = 0; r && start < 0x110000; start += 1024) {
+		struct regex_walk w = { 0 };
+		size_t done = 0;
+
+		str_clear(&text);
+		str_clear(&left);
+		for (uint32_t cp = start; cp < start + 1024 && (start < 0xd800 || start >= 0xe000); cp++) {
+			unsigned char bytes[4];
+
+			str_add(&text, bytes, (size_t)utf8_encode(cp, bytes));
+		}
+		w.s = text.buf;
+		w.n = text.len;
+		for (int more = text.len > 0; more; done = w.end) {
+			more = regex_next(r, scratch, &w, &e) > 0;
+			w.end = more ? w.end : w.n;
+			w.start = more ? w.start : w.n;
+			if (w.start > done) {
+				str_add(&left, text.buf + done, w.start - done);
+				str_addc(&left, '|');
+			}
+		}
+		str_addc(&left, '\n');
+		crc = crc32(crc, (const unsigned char *)left.buf, (uInt)left.len);
+	}
+	snprintf(got, sizeof got, "%08lx", crc);
+	if (strcmp(got, want))
+		printf("%s\n", pattern);
+	CHECK_STR(got, want);
+	regex_free(r);
+	regex_scratch_free(scratch);
+	str_release(&text);
+	str_release(&left);
+}
+
 /* The code points of a line, in base 16. */
 static size_t
 read_points(FILE *f, uint32_t *out, size_t cap)
@@ -155,10 +203,11 @@ test_pairs(void)
 		fclose(f);
 }
 
-int
-main(void)
+/* A file of lines "what, tab, checksum": returns how many. */
+static int
+each_line(const char *path, void (*test)(const char *what, const char *want))
 {
-	FILE *f = fopen("tests/golden/hf/points.tsv", "r");
+	FILE *f = fopen(path, "r");
 	char *line = NULL, *tab;
 	size_t cap = 0;
 	int count = 0;
@@ -166,13 +215,20 @@ main(void)
 	CHECK(f != NULL);
 	while (f && getline(&line, &cap, f) > 0 && (tab = strchr(line, '\t'))) {
 		*tab = tab[9] = '\0';
-		test_component(line, tab + 1);
+		test(line, tab + 1);
 		count++;
 	}
-	CHECK(count == 13);
-	test_pairs();
 	free(line);
 	if (f)
 		fclose(f);
+	return count;
+}
+
+int
+main(void)
+{
+	CHECK(each_line("tests/golden/hf/points.tsv", test_component) == 13);
+	CHECK(each_line("tests/golden/hf/classes.tsv", test_class) > 100);
+	test_pairs();
 	return check_done();
 }
