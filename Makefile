@@ -10,6 +10,7 @@ DESTDIR  =
 CC       = cc
 CXX      = c++
 NVCC     = nvcc
+CLANG_FORMAT = clang-format
 MPICC    = mpicc
 OPT      = -O3 $(if $(filter x86_64,$(machine)),-march=x86-64-v3)
 CUDA     = auto
@@ -189,6 +190,10 @@ faults: tests
 	@B=$(B) N=$(or $(N),20) SEED=$(SEED) FAULT=$(FAULT) sh tests/run.sh faults
 lint:
 	@B=$(B) sh tests/run.sh lint
+# By version 14, as the lint: see .clang-format.
+format:
+	find bin lib tok shard plan ckpt export train tests \( -name '*.[ch]' -o -name '*.cc' \
+		-o -name '*.cu' -o -name '*.cuh' \) -exec $(CLANG_FORMAT) -i {} +
 fuzz:
 	@sh tests/fuzz/fuzz.sh
 bench: tests
@@ -218,7 +223,7 @@ clean:
 	rm -rf build build-*
 help:
 	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity' \
-		' test-golden GOLDEN=DIR  test-gpu  faults N=1000  lint  fuzz' \
+		' test-golden GOLDEN=DIR  test-gpu  faults N=1000  lint  format  fuzz' \
 		' bench  bench-gpu  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  compile_commands.json  clean'
 	@echo 'variables: V=1  CUDA=0|1|auto  SAN=address,undefined  DEBUG=1  CI=1  OPT=FLAGS'
@@ -229,5 +234,5 @@ Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
 force:
 .PHONY: all config tests test test-unit test-bats test-parsers test-parity test-golden test-gpu \
-	faults lint fuzz bench bench-gpu install man dist clean help force
+	faults lint format fuzz bench bench-gpu install man dist clean help force
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -36,7 +36,8 @@ run_info(const void *cfg, int argc, char **argv, struct err *e)
 
 	if (rc)
 		return rc;
-	return c->tensors ? info_tensors(argv[0], c->json, stdout, e) : info_checkpoint(argv[0], c->json, stdout, e);
+	return c->tensors ? info_tensors(argv[0], c->json, stdout, e)
+			  : info_checkpoint(argv[0], c->json, stdout, e);
 }
 
 /* All operands are verified; the status is 1 when any has a problem. */
@@ -84,7 +85,8 @@ run_import(const void *cfg, int argc, char **argv, struct err *e)
 {
 	const struct import_config *c = cfg;
 	int rc = cli_operands(argc, 2, "SRC DST", e);
-	struct import_options o = { .dtype = ckpt_import_types[c->dtype], .force = c->force,
+	struct import_options o = { .dtype = ckpt_import_types[c->dtype],
+		.force = c->force,
 		.allow_nonfinite = c->allow_nonfinite };
 	struct str notes = { 0 };
 
@@ -103,7 +105,9 @@ run_reshard(const void *cfg, int argc, char **argv, struct err *e)
 {
 	const struct reshard_config *c = cfg;
 	int rc = cli_operands(argc, 2, "SRC DST", e);
-	struct reshard_options o = { .layout = { c->tp, 1, c->dp, c->pp }, .no_optim = c->no_optim, .force = c->force };
+	struct reshard_options o = {
+		.layout = { c->tp, 1, c->dp, c->pp }, .no_optim = c->no_optim, .force = c->force
+	};
 
 	if (rc)
 		return rc;
@@ -113,19 +117,29 @@ run_reshard(const void *cfg, int argc, char **argv, struct err *e)
 }
 
 static const struct verb verbs[] = {
-	{ "ls", "DIR ...", "list the checkpoints of SAVE directories", ckpt_ls_opts, sizeof(struct look_config), run_ls },
-	{ "info", "DIR", "say what a checkpoint holds", ckpt_info_opts, sizeof(struct look_config), run_info },
-	{ "verify", "DIR ...", "check every sum, every shape, the model that they make, and that its numbers are finite",
-	  ckpt_no_opts, 1, run_verify },
-	{ "seal", "DIR", "take options.conf and state.conf as they are now", ckpt_no_opts, 1, run_seal },
+	{ "ls", "DIR ...", "list the checkpoints of SAVE directories", ckpt_ls_opts,
+	    sizeof(struct look_config), run_ls },
+	{ "info", "DIR", "say what a checkpoint holds", ckpt_info_opts, sizeof(struct look_config),
+	    run_info },
+	{ "verify", "DIR ...",
+	    "check every sum, every shape, the model that they make, and that its numbers are "
+	    "finite",
+	    ckpt_no_opts, 1, run_verify },
+	{ "seal", "DIR", "take options.conf and state.conf as they are now", ckpt_no_opts, 1,
+	    run_seal },
 	{ "diff", "A B", "compare tensors", ckpt_diff_opts, sizeof(struct diff_config), run_diff },
-	{ "import", "SRC DST", "make a checkpoint of a Hugging Face model", ckpt_import_opts, sizeof(struct import_config), run_import },
-	{ "reshard", "SRC DST", "rewrite a checkpoint as a run of another layout would", ckpt_reshard_opts, sizeof(struct reshard_config), run_reshard },
+	{ "import", "SRC DST", "make a checkpoint of a Hugging Face model", ckpt_import_opts,
+	    sizeof(struct import_config), run_import },
+	{ "reshard", "SRC DST", "rewrite a checkpoint as a run of another layout would",
+	    ckpt_reshard_opts, sizeof(struct reshard_config), run_reshard },
 	{ 0 },
 };
 
 static const struct tool tool = {
-	.name = "mckpt", .summary = "look at, check, seal, compare, import and reshard checkpoints", .built_in = "CPU", .verbs = verbs,
+	.name = "mckpt",
+	.summary = "look at, check, seal, compare, import and reshard checkpoints",
+	.built_in = "CPU",
+	.verbs = verbs,
 };
 
 /* The frame is cli_main's: help, version, finding the verb, exit status, closing stdout. */

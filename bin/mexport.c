@@ -19,18 +19,44 @@ static const enum dtype types[] = { DTYPE_NONE, DTYPE_BF16, DTYPE_F16, DTYPE_F32
 #define FIELD(f) offsetof(struct export_config, f)
 
 static const struct opt opts[] = {
-	{ .name = "dtype", .type = OPT_CHOICE, .off = FIELD(dtype), .choices = dtypes, .def = "auto",
-	  .help = "type of the weights; auto: as in the run, or as stored" },
-	{ .name = "max-shard-size", .type = OPT_STRING, .off = FIELD(max_shard_size), .unit = "SIZE", .def = "50GB",
-	  .help = "largest file of weights; GB is 10^9, GiB 2^30 bytes" },
-	{ .name = "tokenizer-model", .type = OPT_STRING, .off = FIELD(tokenizer_model), .unit = "FILE",
-	  .help = "SentencePiece model to make tokenizer.json of, or a tokenizer.json or its directory to copy" },
-	{ .name = "vocab-file", .type = OPT_STRING, .off = FIELD(vocab_file), .unit = "FILE",
-	  .help = "vocab.json of GPT-2's BPE" },
-	{ .name = "merge-file", .type = OPT_STRING, .off = FIELD(merge_file), .unit = "FILE", .help = "its merges.txt" },
-	{ .name = "arch", .type = OPT_STRING, .off = FIELD(arch), .unit = "NAME",
-	  .help = "model_type to export as (llama, gpt2), checked; the first that fits by default" },
-	{ .name = "force", .type = OPT_FLAG, .off = FIELD(force), .help = "replace an existing Hugging Face directory" },
+	{ .name = "dtype",
+	    .type = OPT_CHOICE,
+	    .off = FIELD(dtype),
+	    .choices = dtypes,
+	    .def = "auto",
+	    .help = "type of the weights; auto: as in the run, or as stored" },
+	{ .name = "max-shard-size",
+	    .type = OPT_STRING,
+	    .off = FIELD(max_shard_size),
+	    .unit = "SIZE",
+	    .def = "50GB",
+	    .help = "largest file of weights; GB is 10^9, GiB 2^30 bytes" },
+	{ .name = "tokenizer-model",
+	    .type = OPT_STRING,
+	    .off = FIELD(tokenizer_model),
+	    .unit = "FILE",
+	    .help = "SentencePiece model to make tokenizer.json of, or a tokenizer.json or its "
+		    "directory to copy" },
+	{ .name = "vocab-file",
+	    .type = OPT_STRING,
+	    .off = FIELD(vocab_file),
+	    .unit = "FILE",
+	    .help = "vocab.json of GPT-2's BPE" },
+	{ .name = "merge-file",
+	    .type = OPT_STRING,
+	    .off = FIELD(merge_file),
+	    .unit = "FILE",
+	    .help = "its merges.txt" },
+	{ .name = "arch",
+	    .type = OPT_STRING,
+	    .off = FIELD(arch),
+	    .unit = "NAME",
+	    .help =
+		"model_type to export as (llama, gpt2), checked; the first that fits by default" },
+	{ .name = "force",
+	    .type = OPT_FLAG,
+	    .off = FIELD(force),
+	    .help = "replace an existing Hugging Face directory" },
 	OPT_END,
 };
 
@@ -39,7 +65,9 @@ static int
 check(const struct export_config *c, struct err *e)
 {
 	if (c->tokenizer_model && (c->vocab_file || c->merge_file))
-		return err_set(e, "--tokenizer-model excludes --vocab-file and --merge-file: give one kind of tokenizer");
+		return err_set(e,
+		    "--tokenizer-model excludes --vocab-file and --merge-file: give one kind of "
+		    "tokenizer");
 	if (!c->vocab_file != !c->merge_file)
 		return err_set(e, "--vocab-file and --merge-file: both are needed");
 	return 0;
@@ -50,8 +78,12 @@ static int
 run(const void *cfg, int argc, char **argv, struct err *e)
 {
 	const struct export_config *c = cfg;
-	struct export_options o = { .dtype = types[c->dtype], .max_shard_bytes = export_size(c->max_shard_size, e),
-		.tokenizer_model = c->tokenizer_model, .vocab_file = c->vocab_file, .merge_file = c->merge_file, .arch = c->arch,
+	struct export_options o = { .dtype = types[c->dtype],
+		.max_shard_bytes = export_size(c->max_shard_size, e),
+		.tokenizer_model = c->tokenizer_model,
+		.vocab_file = c->vocab_file,
+		.merge_file = c->merge_file,
+		.arch = c->arch,
 		.force = c->force };
 	struct str notes = { 0 }, warnings = { 0 };
 	int rc;
@@ -70,12 +102,16 @@ run(const void *cfg, int argc, char **argv, struct err *e)
 }
 
 static const struct verb verbs[] = {
-	{ "", "SRC DST", "make a Hugging Face directory of a checkpoint", opts, sizeof(struct export_config), run },
+	{ "", "SRC DST", "make a Hugging Face directory of a checkpoint", opts,
+	    sizeof(struct export_config), run },
 	{ 0 },
 };
 
 static const struct tool tool = {
-	.name = "mexport", .summary = "make a Hugging Face directory of a checkpoint", .built_in = "CPU", .verbs = verbs,
+	.name = "mexport",
+	.summary = "make a Hugging Face directory of a checkpoint",
+	.built_in = "CPU",
+	.verbs = verbs,
 };
 
 /* The frame (help, version, exit status, closing stdout) is cli_main's. */

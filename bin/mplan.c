@@ -15,7 +15,8 @@ begin(const struct opt_parse *p, int argc, char **argv, struct model_config *c, 
 	const struct run_options *o = &cfg->run;
 
 	if (argc > 0)
-		err_set(e, "operand '%s': mplan takes none; option files come with --config", argv[0]);
+		err_set(
+		    e, "operand '%s': mplan takes none; option files come with --config", argv[0]);
 	else if (!cfg->world_size)
 		err_set(e, "--world-size: is needed");
 	else if (o->bf16 + o->fp16 + o->fp64 > 1)
@@ -28,7 +29,8 @@ begin(const struct opt_parse *p, int argc, char **argv, struct model_config *c, 
 	return CLI_USAGE;
 }
 
-/* The plan of the layout that was typed; a layout that is not legal is a "no", not a wrong usage. */
+/* The plan of the layout that was typed; a layout that is not legal is a "no", not a wrong usage.
+ */
 static int
 resolve(const struct opt_parse *p, int argc, char **argv, struct run_plan *plan, struct err *e)
 {
@@ -83,15 +85,19 @@ search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
 	if (!opt_given(p, "global-batch-size"))
 		return err_set(e, "--global-batch-size: is needed");
 	if (!opt_given(p, "gpu") && !opt_given(p, "memory-gb"))
-		return err_set(e, "--gpu: is needed (or --memory-gb and what else is known of the device)");
+		return err_set(
+		    e, "--gpu: is needed (or --memory-gb and what else is known of the device)");
 	/* One rank resolves whatever does not depend on the layout. */
 	o.tensor_model_parallel_size = o.pipeline_model_parallel_size = o.micro_batch_size = 1;
 	rc = run_resolve(p, &o, 1, 0, &plan, &notes, e);
 	str_release(&notes);
 	if (rc < 0)
 		return -1;
-	*in = (struct search_input){ .model = plan.model, .shape = plan.shape, .world_size = cfg->world_size,
-		.global_batch_size = plan.global_batch_size, .distributed = cfg->run.use_distributed_optimizer };
+	*in = (struct search_input){ .model = plan.model,
+		.shape = plan.shape,
+		.world_size = cfg->world_size,
+		.global_batch_size = plan.global_batch_size,
+		.distributed = cfg->run.use_distributed_optimizer };
 	if (opt_given(p, "tensor-model-parallel-size"))
 		in->tensor = cfg->run.tensor_model_parallel_size;
 	if (opt_given(p, "pipeline-model-parallel-size"))
@@ -130,12 +136,24 @@ run_search(const struct opt_parse *p, int argc, char **argv, struct err *e)
 }
 
 static const struct verb verbs[] = {
-	{ .name = "check", .operands = "", .summary = "say whether a layout is legal, or which rule it breaks",
-	  .opts = plan_check_opts, .cfg_size = sizeof(struct plan_config), .run_given = run_check },
-	{ .name = "mem", .operands = "", .summary = "print the bytes that each rank allocates", .opts = plan_mem_opts,
-	  .cfg_size = sizeof(struct plan_config), .run_given = run_mem },
-	{ .name = "search", .operands = "", .summary = "rank the layouts that fit a device by the time of a step",
-	  .opts = plan_search_opts, .cfg_size = sizeof(struct plan_config), .run_given = run_search },
+	{ .name = "check",
+	    .operands = "",
+	    .summary = "say whether a layout is legal, or which rule it breaks",
+	    .opts = plan_check_opts,
+	    .cfg_size = sizeof(struct plan_config),
+	    .run_given = run_check },
+	{ .name = "mem",
+	    .operands = "",
+	    .summary = "print the bytes that each rank allocates",
+	    .opts = plan_mem_opts,
+	    .cfg_size = sizeof(struct plan_config),
+	    .run_given = run_mem },
+	{ .name = "search",
+	    .operands = "",
+	    .summary = "rank the layouts that fit a device by the time of a step",
+	    .opts = plan_search_opts,
+	    .cfg_size = sizeof(struct plan_config),
+	    .run_given = run_search },
 	{ 0 }
 };
 
@@ -143,8 +161,9 @@ static const struct verb verbs[] = {
 int
 main(int argc, char **argv)
 {
-	static const struct tool tool = { "mplan", "Plan a training run: what is legal, what fits, what is fast",
-		"nothing optional", NULL, verbs };
+	static const struct tool tool = { "mplan",
+		"Plan a training run: what is legal, what fits, what is fast", "nothing optional",
+		NULL, verbs };
 
 	return cli_main(&tool, argc, argv);
 }

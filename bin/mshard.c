@@ -22,7 +22,11 @@ run_info(const void *cfg, int argc, char **argv, struct err *e)
 	if (shard_operands("info", argc, argv, INT32_MAX, e) < 0)
 		return CLI_USAGE;
 	for (int i = 0; i < argc; i++)
-		if (shard_info(argv[i], o->json ? INFO_JSON : i ? INFO_ROWS : INFO_HEAD, stdout, e) < 0)
+		if (shard_info(argv[i],
+			o->json ? INFO_JSON
+			    : i ? INFO_ROWS
+				: INFO_HEAD,
+			stdout, e) < 0)
 			return CLI_FAILED;
 	return EXIT_DONE;
 }
@@ -36,7 +40,8 @@ run_verify(const void *cfg, int argc, char **argv, struct err *e)
 	int rc = EXIT_DONE;
 
 	c.spec.vocab_size = c.vocab_size;
-	if (shard_operands("verify", argc, argv, INT32_MAX, e) < 0 || shard_tokenizer(&c.spec, &t, e) < 0)
+	if (shard_operands("verify", argc, argv, INT32_MAX, e) < 0 ||
+	    shard_tokenizer(&c.spec, &t, e) < 0)
 		return CLI_USAGE;
 	c.tokenizer = t;
 	c.progress = progress;
@@ -81,8 +86,8 @@ run_sample(const void *cfg, int argc, char **argv, struct err *e)
 	char *lists = NULL;
 	int rc = CLI_USAGE;
 
-	if (shard_no_operands(argc, argv, e) == 0 && shard_maps_load(&c.maps, &lists, e) == 0 && shard_sample_check(&c, e) == 0 &&
-	    shard_tokenizer(&c.maps.spec, &t, e) == 0) {
+	if (shard_no_operands(argc, argv, e) == 0 && shard_maps_load(&c.maps, &lists, e) == 0 &&
+	    shard_sample_check(&c, e) == 0 && shard_tokenizer(&c.maps.spec, &t, e) == 0) {
 		c.tokenizer = t;
 		rc = shard_sample(&c, stdout, &notes, e);
 		cli_say(&notes, note);
@@ -137,17 +142,19 @@ run_repair(const void *cfg, int argc, char **argv, struct err *e)
 	return shard_repair(&c, argv[0], stdout, e);
 }
 
-/* Everything wrong with the options is said before a dataset is opened. Notes follow the product. */
+/* Everything wrong with the options is said before a dataset is opened. Notes follow the product.
+ */
 static int
-run_maps(int (*run)(const struct maps_config *, FILE *, struct str *, struct err *), const void *cfg, int argc, char **argv,
-    struct err *e)
+run_maps(int (*run)(const struct maps_config *, FILE *, struct str *, struct err *),
+    const void *cfg, int argc, char **argv, struct err *e)
 {
 	struct maps_config c = *(const struct maps_config *)cfg;
 	struct str notes = { 0 };
 	char *lists = NULL;
 	int rc = CLI_USAGE;
 
-	if (shard_no_operands(argc, argv, e) == 0 && shard_maps_load(&c, &lists, e) == 0 && shard_maps_check(&c, e) == 0)
+	if (shard_no_operands(argc, argv, e) == 0 && shard_maps_load(&c, &lists, e) == 0 &&
+	    shard_maps_check(&c, e) == 0)
 		rc = run(&c, stdout, &notes, e);
 	cli_say(&notes, note);
 	free(lists);
@@ -169,25 +176,33 @@ run_blend(const void *cfg, int argc, char **argv, struct err *e)
 }
 
 static const struct verb verbs[] = {
-	{ "info", "PREFIX ...", "count documents, sequences and tokens, with a histogram of lengths", shard_info_opts,
-	  sizeof(struct info_config), run_info },
-	{ "verify", "PREFIX ...", "check the index against itself and against the tokens", shard_verify_opts,
-	  sizeof(struct verify_config), run_verify },
-	{ "head", "PREFIX", "print documents as token ids or text", shard_head_opts, sizeof(struct head_config), run_head },
+	{ "info", "PREFIX ...",
+	    "count documents, sequences and tokens, with a histogram of lengths", shard_info_opts,
+	    sizeof(struct info_config), run_info },
+	{ "verify", "PREFIX ...", "check the index against itself and against the tokens",
+	    shard_verify_opts, sizeof(struct verify_config), run_verify },
+	{ "head", "PREFIX", "print documents as token ids or text", shard_head_opts,
+	    sizeof(struct head_config), run_head },
 	{ "sample", "", "print training samples, or which rank reads which", shard_sample_opts,
-	  sizeof(struct sample_config), run_sample },
-	{ "cat", "PREFIX ...", "merge datasets into one", shard_cat_opts, sizeof(struct cat_config), run_cat },
-	{ "split", "PREFIX", "cut a dataset into several", shard_split_opts, sizeof(struct split_config), run_split },
-	{ "repair", "PREFIX", "put a damaged dataset right", shard_repair_opts, sizeof(struct repair_config), run_repair },
-	{ "index", "", "write the index maps that training looks for", shard_index_opts, sizeof(struct maps_config), run_index },
-	{ "blend", "", "say what a blend takes from each dataset, and write its index", shard_blend_opts,
-	  sizeof(struct maps_config), run_blend },
+	    sizeof(struct sample_config), run_sample },
+	{ "cat", "PREFIX ...", "merge datasets into one", shard_cat_opts, sizeof(struct cat_config),
+	    run_cat },
+	{ "split", "PREFIX", "cut a dataset into several", shard_split_opts,
+	    sizeof(struct split_config), run_split },
+	{ "repair", "PREFIX", "put a damaged dataset right", shard_repair_opts,
+	    sizeof(struct repair_config), run_repair },
+	{ "index", "", "write the index maps that training looks for", shard_index_opts,
+	    sizeof(struct maps_config), run_index },
+	{ "blend", "", "say what a blend takes from each dataset, and write its index",
+	    shard_blend_opts, sizeof(struct maps_config), run_blend },
 	{ 0 }
 };
 
 static const struct tool tool = {
-	.name = "mshard", .summary = "look at, check, print, merge, cut, repair, index and blend tokenised datasets",
-	.built_in = "", .verbs = verbs,
+	.name = "mshard",
+	.summary = "look at, check, print, merge, cut, repair, index and blend tokenised datasets",
+	.built_in = "",
+	.verbs = verbs,
 };
 
 /* Verbs that print go on to cli_main's check of stdout. */

@@ -13,7 +13,7 @@
 #include <string.h>
 
 struct watch {
-	double start;                   /* by clock_seconds */
+	double start; /* by clock_seconds */
 	int64_t log_interval;
 	struct str line;
 };
@@ -36,8 +36,8 @@ progress(void *ctx, const struct encode_counts *c)
 	report_progress(c, t, &w->line);
 	prog_progress("%s", w->line.buf);
 	if (w->log_interval && c->documents >= w->log_interval) {
-		note("Processed %lld documents (%.1f docs/s, %.3f MB/s).", (long long)c->documents, (double)c->documents / t,
-		    (double)(c->input_bytes - c->input_before) / 1e6 / t);
+		note("Processed %lld documents (%.1f docs/s, %.3f MB/s).", (long long)c->documents,
+		    (double)c->documents / t, (double)(c->input_bytes - c->input_before) / 1e6 / t);
 		w->log_interval += w->log_interval * (c->documents / w->log_interval);
 	}
 }
@@ -128,9 +128,12 @@ mtok_decode(const void *cfg, int argc, char **argv, struct err *e)
 
 	if (!t)
 		return CLI_USAGE;
-	rc = c->ids.count ? decode_ids(c, t, stdout, e) : argc ? EXIT_DONE : decode_lines(c, t, stdin, stdout, e);
+	rc = c->ids.count ? decode_ids(c, t, stdout, e)
+	    : argc        ? EXIT_DONE
+			  : decode_lines(c, t, stdin, stdout, e);
 	for (int i = 0; i < argc && rc == EXIT_DONE; i++)
-		rc = strcmp(argv[i], "-") ? decode_dataset(c, t, argv[i], stdout, e) : decode_lines(c, t, stdin, stdout, e);
+		rc = strcmp(argv[i], "-") ? decode_dataset(c, t, argv[i], stdout, e)
+					  : decode_lines(c, t, stdin, stdout, e);
 	tokenizer_close(t);
 	return rc < 0 ? CLI_FAILED : EXIT_DONE;
 }
@@ -167,17 +170,21 @@ mtok_train(const void *cfg, int argc, char **argv, struct err *e)
 	if (n.skipped)
 		warn("skipped bad lines: %lld", (long long)n.skipped);
 	if (rc == EXIT_DONE)
-		note("%s: %lld pieces from %lld sentences, %.1f MB", c.output, (long long)c.vocab_size, (long long)n.sentences,
-		    (double)n.bytes / 1e6);
+		note("%s: %lld pieces from %lld sentences, %.1f MB", c.output,
+		    (long long)c.vocab_size, (long long)n.sentences, (double)n.bytes / 1e6);
 	mem_pool_release(&pool);
 	return rc;
 }
 
 static const struct verb verbs[] = {
-	{ "encode", "FILE ...", "Turn JSON Lines into token datasets", encode_opts, sizeof(struct encode_config), mtok_encode },
-	{ "count", "FILE ...", "Count documents and tokens", count_opts, sizeof(struct encode_config), mtok_count },
-	{ "decode", "PREFIX ...", "Turn datasets or ids into text", decode_opts, sizeof(struct decode_config), mtok_decode },
-	{ "train", "FILE ...", "Train a SentencePiece model", train_opts, sizeof(struct train_config), mtok_train },
+	{ "encode", "FILE ...", "Turn JSON Lines into token datasets", encode_opts,
+	    sizeof(struct encode_config), mtok_encode },
+	{ "count", "FILE ...", "Count documents and tokens", count_opts,
+	    sizeof(struct encode_config), mtok_count },
+	{ "decode", "PREFIX ...", "Turn datasets or ids into text", decode_opts,
+	    sizeof(struct decode_config), mtok_decode },
+	{ "train", "FILE ...", "Train a SentencePiece model", train_opts,
+	    sizeof(struct train_config), mtok_train },
 	{ "info", "", "Describe a tokenizer", info_opts, sizeof(struct info_config), mtok_info },
 	{ 0 },
 };
@@ -186,10 +193,13 @@ int
 main(int argc, char **argv)
 {
 	static const struct tool mtok = {
-		.name = "mtok", .summary = "Text to tokens and back",
+		.name = "mtok",
+		.summary = "Text to tokens and back",
 		.built_in = "SentencePiece, byte-level BPE, tokenizer.json, rank files",
 		.libraries = tokenizer_libraries,
-		.default_verb = "encode", .verbs = verbs, .refused = encode_refused,
+		.default_verb = "encode",
+		.verbs = verbs,
+		.refused = encode_refused,
 	};
 
 	return cli_main(&mtok, argc, argv);

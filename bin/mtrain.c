@@ -3,8 +3,8 @@
  *
  * Until the configuration is agreed on, only rank 0 speaks and all ranks leave in order, since
  * every rank finds the same; from then on a rank that fails says so with its number and ends the
- * world. Options are parsed before MPI starts, which may take for ever, and judged after that, since
- * MPI says which rank may speak.
+ * world. Options are parsed before MPI starts, which may take for ever, and judged after that,
+ * since MPI says which rank may speak.
  */
 #include "lib/base/prog.h"
 #include "train/agree.h"
@@ -75,7 +75,8 @@ start_mpi(int64_t timeout)
 
 	snprintf(text, sizeof text,
 	    "--init-timeout %lld: MPI_Init still waits after as many seconds: a rank did not start "
-	    "or cannot be reached", (long long)timeout);
+	    "or cannot be reached",
+	    (long long)timeout);
 	d = deadline_start(timeout, text);
 	all = mpi_world(&err);
 	deadline_met(d);

@@ -15,14 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 1 << 18 };               /* elements compared at a time */
+enum { CHUNK = 1 << 18 }; /* elements compared at a time */
 
 struct diff {
 	const struct diff_options *o;
 	struct source a, b;
 	FILE *out;
-	const char *head;               /* still to be printed, before the first line */
-	char *raw[2];                   /* CHUNK elements of up to 8 bytes */
+	const char *head; /* still to be printed, before the first line */
+	char *raw[2];     /* CHUNK elements of up to 8 bytes */
 	double *value[2];
 	int compared, different;
 	struct err *e;
@@ -31,7 +31,7 @@ struct diff {
 /* What comparing two tensors gave. */
 struct distance {
 	bool same_bytes;
-	double max_abs, diff2, norm2;   /* the largest |a - b|, sum (a - b)^2, sum b^2 */
+	double max_abs, diff2, norm2; /* the largest |a - b|, sum (a - b)^2, sum b^2 */
 };
 
 /*
@@ -102,8 +102,8 @@ print_line(struct diff *d, const struct source_tensor *a, const struct source_te
 	const struct source_tensor *some = a ? a : b;
 	double relative = !x || x->diff2 == 0 ? 0 : sqrt(x->diff2 / x->norm2);
 
-	fprintf(d->out, "%s%s\t%s\t%s\t%s\t%lld", d->head, some->name, verdict, a ? a->dtype_name : "-",
-	    b ? b->dtype_name : "-", (long long)some->elements);
+	fprintf(d->out, "%s%s\t%s\t%s\t%s\t%lld", d->head, some->name, verdict,
+	    a ? a->dtype_name : "-", b ? b->dtype_name : "-", (long long)some->elements);
 	d->head = "";
 	if (x)
 		fprintf(d->out, "\t%.6g\t%.6g\n", x->max_abs, relative);
@@ -194,7 +194,9 @@ open_both(struct diff *d)
 int
 diff_sources(const struct diff_options *o, FILE *out, struct err *e)
 {
-	struct diff d = { .o = o, .out = out, .e = e,
+	struct diff d = { .o = o,
+		.out = out,
+		.e = e,
 		.head = "tensor\tverdict\tdtype_a\tdtype_b\telements\tmax_abs\trelative_l2\n" };
 	int rc;
 

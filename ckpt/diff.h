@@ -8,8 +8,8 @@
 
 struct diff_options {
 	const char *a, *b;
-	double tolerance;               /* of ||a - b|| / ||b||; negative: bytes and dtypes must be equal */
-	const char *only, *ignore;      /* shell patterns of names; NULL: all, none */
+	double tolerance; /* of ||a - b|| / ||b||; negative: bytes and dtypes must be equal */
+	const char *only, *ignore; /* shell patterns of names; NULL: all, none */
 };
 
 /*

@@ -1,8 +1,8 @@
 /*
  * finite.c - parameters that hold NaN or infinity
  *
- * A model with one of them gives no loss, and the run that finds it may be days away; whoever verifies or
- * imports weights reads them anyway.
+ * A model with one of them gives no loss, and the run that finds it may be days away; whoever
+ * verifies or imports weights reads them anyway.
  */
 #include "ckpt/finite.h"
 #include "ckpt/source.h"
@@ -11,14 +11,14 @@
 
 #include <stdlib.h>
 
-enum { CHUNK = 1 << 20 };               /* elements of a checkpoint's tensor that are read at once */
+enum { CHUNK = 1 << 20 }; /* elements of a checkpoint's tensor that are read at once */
 
 int
 finite_report(struct str *problems, const char *dir, const char *name, int64_t bad, int64_t count)
 {
 	if (bad)
-		str_addf(problems, "%s: tensor '%s': %lld of %lld elements are not finite\n", dir, name, (long long)bad,
-		    (long long)count);
+		str_addf(problems, "%s: tensor '%s': %lld of %lld elements are not finite\n", dir,
+		    name, (long long)bad, (long long)count);
 	return bad > 0;
 }
 
@@ -71,7 +71,8 @@ finite_model(const struct hf_model *m, struct str *problems)
 		void *read = mem_alloc((size_t)n, sizeof(double));
 
 		if (t && hf_model_read(m, i, read, &e) == 0) {
-			wrong += finite_report(problems, m->path, m->param[i].name, dtype_count_nonfinite(read, t->dtype, n), n);
+			wrong += finite_report(problems, m->path, m->param[i].name,
+			    dtype_count_nonfinite(read, t->dtype, n), n);
 		} else {
 			str_addf(problems, "%s\n", e.msg);
 			wrong++;

@@ -10,11 +10,13 @@
 #include "ckpt/hf.h"
 #include "lib/format/ckpt.h"
 
-/* Adds the line of a tensor of `count` elements of which `bad` are not finite; nothing when none is. Returns the lines
- * added. */
-int finite_report(struct str *problems, const char *dir, const char *name, int64_t bad, int64_t count);
-/* Every parameter of an open checkpoint, or of an open model as its files have it. Adds the lines and returns their
- * number; a tensor that cannot be read is a line too. A chunk, or a parameter, is in memory at a time. */
+/* Adds the line of a tensor of `count` elements of which `bad` are not finite; nothing when none
+ * is. Returns the lines added. */
+int finite_report(
+    struct str *problems, const char *dir, const char *name, int64_t bad, int64_t count);
+/* Every parameter of an open checkpoint, or of an open model as its files have it. Adds the lines
+ * and returns their number; a tensor that cannot be read is a line too. A chunk, or a parameter, is
+ * in memory at a time. */
 int finite_checkpoint(struct ckpt *c, struct str *problems);
 int finite_model(const struct hf_model *m, struct str *problems);
 

@@ -62,7 +62,7 @@ find_name(const struct hf_model *m, const char *name)
  */
 static int
 check_shape(const struct hf_model *m, const struct param *p, const struct family_place *place,
-            const struct safetensors_entry *t, struct err *e)
+    const struct safetensors_entry *t, struct err *e)
 {
 	struct str want = { 0 }, have = { 0 };
 

@@ -23,16 +23,16 @@ struct hf_model {
 };
 
 /* Opens config.json and the weights; hf_model_release in every case. */
-int  hf_model_open(struct hf_model *m, const char *path, struct err *e);
+int hf_model_open(struct hf_model *m, const char *path, struct err *e);
 void hf_model_release(struct hf_model *m);
 /* Adds a line a problem (missing, of another shape, not of floats, unknown) and returns their
  * number; notes get one line about what is passed over. */
-int  hf_model_check(const struct hf_model *m, struct str *problems, struct str *notes);
+int hf_model_check(const struct hf_model *m, struct str *problems, struct str *notes);
 /* Where parameter i lies: its place, and the tensor of the file or NULL with a reason. */
 const struct safetensors_entry *hf_model_find(
     const struct hf_model *m, int i, struct family_place *place, struct err *e);
 /* Copies parameter i, row-major in our orientation, in the dtype of the file. dst holds all of it.
  */
-int  hf_model_read(const struct hf_model *m, int i, void *dst, struct err *e);
+int hf_model_read(const struct hf_model *m, int i, void *dst, struct err *e);
 
 #endif

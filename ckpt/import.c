@@ -88,11 +88,12 @@ struct import {
 	const struct hf_model *m;
 	const struct import_options *o;
 	struct str *notes;
-	int nonfinite;                  /* tensors */
-	char first[128];                /* of them */
+	int nonfinite;   /* tensors */
+	char first[128]; /* of them */
 };
 
-/* Notes what of a tensor is not finite once it has been converted: a narrower type may not reach as far. */
+/* Notes what of a tensor is not finite once it has been converted: a narrower type may not reach as
+ * far. */
 static void
 check_finite(struct import *im, const struct param *p, const void *data, enum dtype t)
 {
@@ -143,7 +144,9 @@ judge_finite(const struct import *im, struct err *e)
 {
 	if (im->nonfinite == 0 || im->o->allow_nonfinite)
 		return 0;
-	return err_set(e, "%s: %d of %d tensors hold numbers that are not finite, '%s' first; --allow-nonfinite imports them",
+	return err_set(e,
+	    "%s: %d of %d tensors hold numbers that are not finite, '%s' first; --allow-nonfinite "
+	    "imports them",
 	    im->m->path, im->nonfinite, im->m->count, im->first);
 }
 

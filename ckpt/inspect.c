@@ -23,7 +23,7 @@ struct report {
 /* What the tensors of a checkpoint come to. */
 struct sums {
 	int64_t parameters, bytes;
-	const char *dtype;              /* of the weights; "mixed" */
+	const char *dtype; /* of the weights; "mixed" */
 	bool optimizer;
 };
 
@@ -141,7 +141,7 @@ sum_up(const struct ckpt *c)
 
 /* What ls prints, and where. */
 struct listing {
-	const char *head;               /* still to be printed, before the first row */
+	const char *head; /* still to be printed, before the first row */
 	FILE *out;
 	struct str *problems;
 };
@@ -204,7 +204,8 @@ ls_saves(char *const *save, int count, bool json, FILE *out, struct str *problem
 	struct listing l = { .out = out, .problems = problems };
 
 	if (!json)
-		l.head = "directory\titeration\ttensors\tparameters\tbytes\tdtype\toptimizer\tlatest\n";
+		l.head =
+		    "directory\titeration\ttensors\tparameters\tbytes\tdtype\toptimizer\tlatest\n";
 	for (int i = 0; i < count; i++)
 		ls_save(&l, save[i]);
 }

@@ -5,10 +5,14 @@
 static const char *const dtypes[] = { "keep", "bf16", "fp16", "fp32", NULL };
 const enum dtype ckpt_import_types[] = { DTYPE_NONE, DTYPE_BF16, DTYPE_F16, DTYPE_F32 };
 
+/* clang-format off */
 #define FLAG(S, n, f, h) { .name = n, .type = OPT_FLAG, .off = offsetof(S, f), .help = h }
-#define TEXT(S, n, f, u, h) { .name = n, .type = OPT_STRING, .off = offsetof(S, f), .unit = u, .help = h }
+#define TEXT(S, n, f, u, h) \
+	{ .name = n, .type = OPT_STRING, .off = offsetof(S, f), .unit = u, .help = h }
 #define SIZE(S, n, f, d, h) \
-	{ .name = n, .type = OPT_INT, .off = offsetof(S, f), .min = 1, .max = 1e6, .def = d, .help = h }
+	{ .name = n, .type = OPT_INT, .off = offsetof(S, f), .min = 1, .max = 1e6, .def = d, \
+	  .help = h }
+/* clang-format on */
 
 const struct opt ckpt_no_opts[] = { OPT_END };
 const struct opt ckpt_ls_opts[] = {
@@ -23,27 +27,43 @@ const struct opt ckpt_info_opts[] = {
 };
 
 const struct opt ckpt_diff_opts[] = {
-	{ .name = "tolerance", .type = OPT_NUMBER, .off = offsetof(struct diff_config, tolerance), .min = -1, .max = 1e300,
-	  .def = "-1", .unit = "R", .help = "largest relative L2 difference that is close; -1: equal bytes" },
-	TEXT(struct diff_config, "only", only, "PATTERN", "compare only tensors whose name matches the shell pattern"),
-	TEXT(struct diff_config, "ignore", ignore, "PATTERN", "leave out tensors whose name matches the shell pattern"),
+	{ .name = "tolerance",
+	    .type = OPT_NUMBER,
+	    .off = offsetof(struct diff_config, tolerance),
+	    .min = -1,
+	    .max = 1e300,
+	    .def = "-1",
+	    .unit = "R",
+	    .help = "largest relative L2 difference that is close; -1: equal bytes" },
+	TEXT(struct diff_config, "only", only, "PATTERN",
+	    "compare only tensors whose name matches the shell pattern"),
+	TEXT(struct diff_config, "ignore", ignore, "PATTERN",
+	    "leave out tensors whose name matches the shell pattern"),
 	OPT_END,
 };
 
 const struct opt ckpt_import_opts[] = {
-	{ .name = "dtype", .type = OPT_CHOICE, .off = offsetof(struct import_config, dtype), .choices = dtypes,
-	  .def = "keep", .help = "type of the tensors; rounds to nearest, once" },
+	{ .name = "dtype",
+	    .type = OPT_CHOICE,
+	    .off = offsetof(struct import_config, dtype),
+	    .choices = dtypes,
+	    .def = "keep",
+	    .help = "type of the tensors; rounds to nearest, once" },
 	FLAG(struct import_config, "allow-nonfinite", allow_nonfinite,
 	    "import NaN and infinity; each tensor that has them is noted"),
-	FLAG(struct import_config, "force", force, "write into a directory that holds a checkpoint"),
+	FLAG(
+	    struct import_config, "force", force, "write into a directory that holds a checkpoint"),
 	OPT_END,
 };
 
 const struct opt ckpt_reshard_opts[] = {
-	SIZE(struct reshard_config, "tensor-model-parallel-size", tp, "1", "tensor ranks of the run that will read it"),
+	SIZE(struct reshard_config, "tensor-model-parallel-size", tp, "1",
+	    "tensor ranks of the run that will read it"),
 	SIZE(struct reshard_config, "pipeline-model-parallel-size", pp, "1", "pipeline stages"),
-	SIZE(struct reshard_config, "data-parallel-size", dp, "1", "data ranks, which share the pieces of each"),
+	SIZE(struct reshard_config, "data-parallel-size", dp, "1",
+	    "data ranks, which share the pieces of each"),
 	FLAG(struct reshard_config, "no-optim", no_optim, "leave the optimizer's state out"),
-	FLAG(struct reshard_config, "force", force, "write into a directory that holds a checkpoint"),
+	FLAG(struct reshard_config, "force", force,
+	    "write into a directory that holds a checkpoint"),
 	OPT_END,
 };

@@ -20,7 +20,7 @@ struct job {
 	const struct reshard_options *o;
 	struct ckpt *src;
 	struct table table;
-	int num_states;                 /* that are kept */
+	int num_states; /* that are kept */
 	char tmp[1024];
 	struct str manifest;
 	struct err *e;
@@ -29,7 +29,7 @@ struct job {
 /* What one rank owns. */
 struct rank_share {
 	struct shards shards;
-	int64_t first, count;           /* its range of the flat buffer */
+	int64_t first, count; /* its range of the flat buffer */
 };
 
 typedef int piece_fn(
@@ -114,8 +114,8 @@ write_rank(struct job *j, int rank)
 static bool
 is_layout_line(const char *line, size_t len)
 {
-	static const char *const names[] = { "tensor-model-parallel-size", "pipeline-model-parallel-size",
-	                                     "context-parallel-size" };
+	static const char *const names[] = { "tensor-model-parallel-size",
+		"pipeline-model-parallel-size", "context-parallel-size" };
 	size_t n = 0;
 
 	while (n < len && line[n] != ' ' && line[n] != '\t' && line[n] != '=')
@@ -153,7 +153,8 @@ static int
 write_all(struct job *j)
 {
 	struct str options = { 0 };
-	struct ckpt_commit c = { .save = j->o->save, .iteration = ckpt_state(j->src)->iteration,
+	struct ckpt_commit c = { .save = j->o->save,
+		.iteration = ckpt_state(j->src)->iteration,
 		.state = ckpt_state_text(j->src) };
 	int rc = 0;
 

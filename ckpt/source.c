@@ -69,8 +69,8 @@ source_at(const struct source *s, int i, struct source_tensor *out)
 
 /* The same from pieces: the range is a few boxes. */
 static int
-read_checkpoint(struct ckpt *c, const struct ckpt_tensor *t, const int64_t range[2],
-    char *dst, struct err *e)
+read_checkpoint(
+    struct ckpt *c, const struct ckpt_tensor *t, const int64_t range[2], char *dst, struct err *e)
 {
 	struct slice whole = slice_whole(t->ndim, t->shape), box[SLICE_FLAT_MAX];
 	int n = slice_flat(&whole, range[0], range[1], box);

@@ -7,23 +7,23 @@
 #include "lib/format/hfdir.h"
 
 struct source {
-	struct ckpt *ckpt;              /* one of the two */
+	struct ckpt *ckpt; /* one of the two */
 	struct hfdir *hf;
 };
 
 struct source_tensor {
 	const char *name, *dtype_name;
-	enum dtype dtype;               /* DTYPE_NONE: only to be copied */
+	enum dtype dtype; /* DTYPE_NONE: only to be copied */
 	int ndim;
 	int64_t shape[SAFETENSORS_DIMS];
 	int64_t elements;
 	uint64_t bytes;
 };
 
-int  source_open(struct source *s, const char *path, struct err *e);    /* source_close in every case */
+int source_open(struct source *s, const char *path, struct err *e); /* source_close in every case */
 void source_close(struct source *s);
-int  source_count(const struct source *s);
-void source_at(const struct source *s, int i, struct source_tensor *out);       /* sorted by name */
+int source_count(const struct source *s);
+void source_at(const struct source *s, int i, struct source_tensor *out); /* sorted by name */
 /* Elements [first, first + count) of tensor i in row-major order and its own dtype, dense into dst.
  */
 int source_read(

@@ -9,20 +9,21 @@
 
 struct table {
 	struct model_config config;
-	struct layout layout;           /* of the run that wrote it; data_parallel_size is not known and 1 */
+	/* of the run that wrote it; data_parallel_size is not known and 1 */
+	struct layout layout;
 	int count;
 	struct param *param;
-	int num_states;                 /* optimizer tensors beside each parameter: 0 to 2 */
+	int num_states; /* optimizer tensors beside each parameter: 0 to 2 */
 };
 
 /* Reads the model and lists its parameters; table_release in every case. */
-int  table_open(struct table *t, const struct ckpt *c, struct err *e);
+int table_open(struct table *t, const struct ckpt *c, struct err *e);
 void table_release(struct table *t);
 /* Compares the tensors with the table: missing, of another shape, foreign. Appends a line for each
  * and returns their number. */
-int  table_check(const struct table *t, const struct ckpt *c, struct str *problems);
+int table_check(const struct table *t, const struct ckpt *c, struct str *problems);
 /* The same as one error that names the first. */
-int  table_require(const struct table *t, const struct ckpt *c, struct err *e);
+int table_require(const struct table *t, const struct ckpt *c, struct err *e);
 
 /* "[4, 64]" */
 void print_shape(struct str *out, int ndim, const int64_t *shape);

@@ -40,8 +40,16 @@ export_size(const char *text, struct err *e)
 		const char *name;
 		uint64_t bytes;
 	} units[] = {
-		{ "", 1 }, { "B", 1 }, { "KB", 1000 }, { "MB", 1000000 }, { "GB", 1000000000 }, { "TB", 1000000000000 },
-		{ "KiB", 1u << 10 }, { "MiB", 1u << 20 }, { "GiB", 1u << 30 }, { "TiB", (uint64_t)1 << 40 },
+		{ "", 1 },
+		{ "B", 1 },
+		{ "KB", 1000 },
+		{ "MB", 1000000 },
+		{ "GB", 1000000000 },
+		{ "TB", 1000000000000 },
+		{ "KiB", 1u << 10 },
+		{ "MiB", 1u << 20 },
+		{ "GiB", 1u << 30 },
+		{ "TiB", (uint64_t)1 << 40 },
 	};
 	char *end;
 	uint64_t n;

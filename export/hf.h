@@ -8,11 +8,12 @@
 
 struct export_options {
 	const char *src, *dst;
-	enum dtype dtype;               /* DTYPE_NONE: that of the run's weights by state.conf, else of the tensors */
+	/* DTYPE_NONE: that of the run's weights by state.conf, else of the tensors */
+	enum dtype dtype;
 	uint64_t max_shard_bytes;
 	const char *tokenizer_model, *vocab_file, *merge_file;
-	const char *arch;               /* model_type; NULL: the first family that has the model */
-	bool force;                     /* replace a Hugging Face directory */
+	const char *arch; /* model_type; NULL: the first family that has the model */
+	bool force;       /* replace a Hugging Face directory */
 };
 
 /* Writes all files into a temporary directory beside dst and renames it. Notes and warnings: a line
@@ -31,7 +32,7 @@ struct hf_tensor {
 	int ndim;
 	int64_t shape[SLICE_DIMS];
 	uint64_t bytes;
-	int first, count;               /* parameters */
+	int first, count; /* parameters */
 	int shard;
 };
 
@@ -43,15 +44,15 @@ struct hf_export {
 	int num_params;
 	enum dtype dtype;
 	int count, num_shards;
-	struct hf_tensor *tensor;       /* in model order */
-	int64_t overflows;              /* finite numbers that F16 cannot hold */
+	struct hf_tensor *tensor; /* in model order */
+	int64_t overflows;        /* finite numbers that F16 cannot hold */
 };
 
 /* Lists the tensors and spreads them over shards. weights_release in every case. */
-int  weights_plan(struct hf_export *x, uint64_t max_shard_bytes, struct err *e);
+int weights_plan(struct hf_export *x, uint64_t max_shard_bytes, struct err *e);
 /* Writes every shard and, when there are several, the index. A bounded part of one tensor is in
  * memory at a time. */
-int  weights_write(struct hf_export *x, const char *dir, struct err *e);
+int weights_write(struct hf_export *x, const char *dir, struct err *e);
 void weights_release(struct hf_export *x);
 
 #endif

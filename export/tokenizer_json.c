@@ -2,7 +2,8 @@
  * tokenizer_json.c - a run's own tokenizer.json, carried as it is
  *
  * The file and the configs beside it are copied byte by byte, so that what was trained with is what
- * is loaded. Opening it first makes sure that it is whole, and tells the ids that config.json needs.
+ * is loaded. Opening it first makes sure that it is whole, and tells the ids that config.json
+ * needs.
  */
 #include "export/tokenizer.h"
 #include "lib/base/io.h"
@@ -55,7 +56,8 @@ read_files(struct tokenizer_files *t, const char *json, struct err *e)
 
 	if (io_read_file(json, file_max, &t->json.buf, &t->json.len, e) < 0)
 		return -1;
-	if (n < name || strcmp(json + n - name, "tokenizer.json") != 0 || (n > name && json[n - name - 1] != '/'))
+	if (n < name || strcmp(json + n - name, "tokenizer.json") != 0 ||
+	    (n > name && json[n - name - 1] != '/'))
 		return 0;
 	if (read_beside(json, "tokenizer_config.json", &t->config, e) < 0)
 		return -1;
@@ -66,12 +68,15 @@ int
 tokenizer_json_files(struct tokenizer_files *t, const char *path, struct err *e)
 {
 	static const enum tokenizer_special which[SPECIAL_COUNT] = { [SPECIAL_BOS] = TOKENIZER_BOS,
-		[SPECIAL_EOS] = TOKENIZER_EOS, [SPECIAL_UNK] = TOKENIZER_UNK, [SPECIAL_PAD] = TOKENIZER_PAD };
+		[SPECIAL_EOS] = TOKENIZER_EOS,
+		[SPECIAL_UNK] = TOKENIZER_UNK,
+		[SPECIAL_PAD] = TOKENIZER_PAD };
 	struct tokenizer *k;
 	int rc;
 
 	memset(t, 0, sizeof *t);
-	k = tokenizer_open(&(struct tokenizer_spec){ .type = "HuggingFaceTokenizer", .model = path }, e);
+	k = tokenizer_open(
+	    &(struct tokenizer_spec){ .type = "HuggingFaceTokenizer", .model = path }, e);
 	if (!k)
 		return -1;
 	t->tokens = tokenizer_vocab_size(k);

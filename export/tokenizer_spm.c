@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPACE "\xe2\x96\x81"            /* U+2581 */
+#define SPACE "\xe2\x96\x81" /* U+2581 */
 
 /* One possible merge. */
 struct merge {

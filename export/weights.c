@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 1 << 20 };               /* elements in memory at a time, at least one row */
+enum { CHUNK = 1 << 20 }; /* elements in memory at a time, at least one row */
 
 /* Adds parameter i to the tensor that it lies in. */
 static int

@@ -10,13 +10,20 @@
 #include <string.h>
 
 /* What rows of one generation share: efficiencies, latencies, host work. */
-#define VOLTA  .gemm_efficiency = 0.75, .attention_efficiency = 0.35, COMMON, .network_efficiency = 0.5
-#define AMPERE .gemm_efficiency = 0.78, .attention_efficiency = 0.45, COMMON, .network_efficiency = 0.5
-#define HOPPER .gemm_efficiency = 0.72, .attention_efficiency = 0.45, COMMON, .network_efficiency = 0.85
-#define BLACKWELL .gemm_efficiency = 0.55, .attention_efficiency = 0.3, COMMON, .network_efficiency = 0.85
-#define COMMON .memory_efficiency = 0.75, .link_efficiency = 0.75, .kernel_us = 3, .link_us = 10, .network_us = 25, .step_ms = 5
+#define VOLTA \
+	.gemm_efficiency = 0.75, .attention_efficiency = 0.35, COMMON, .network_efficiency = 0.5
+#define AMPERE \
+	.gemm_efficiency = 0.78, .attention_efficiency = 0.45, COMMON, .network_efficiency = 0.5
+#define HOPPER \
+	.gemm_efficiency = 0.72, .attention_efficiency = 0.45, COMMON, .network_efficiency = 0.85
+#define BLACKWELL \
+	.gemm_efficiency = 0.55, .attention_efficiency = 0.3, COMMON, .network_efficiency = 0.85
+#define COMMON \
+	.memory_efficiency = 0.75, .link_efficiency = 0.75, .kernel_us = 3, .link_us = 10, \
+	.network_us = 25, .step_ms = 5
 
-/* Peaks, memory and links: spec/planning.md 5; F32 peaks without tensor cores and numbers of units: the vendors' data sheets. */
+/* Peaks, memory and links: spec/planning.md 5; F32 peaks without tensor cores and numbers of units:
+ * the vendors' data sheets. */
 static const struct hardware rows[] = {
 	{ "h100", 989, 67, true, 79.2, 1.5, 3350, 450, 50, 8, 132, HOPPER },
 	{ "h100-pcie", 756, 51, true, 79.2, 1.5, 2000, 63, 50, 8, 114, HOPPER },
@@ -30,42 +37,57 @@ static const struct hardware rows[] = {
 	{ "a100-pcie", 312, 19.5, true, 79.2, 1.2, 1940, 31, 25, 8, 108, AMPERE },
 	{ "v100-16", 125, 15.7, false, 15.7, 1, 900, 150, 12.5, 4, 80, VOLTA },
 	{ "v100-32", 125, 15.7, false, 31.7, 1, 900, 150, 12.5, 4, 80, VOLTA },
-	/* One rank on one core or two of a laptop: measure yours and say --tflops, --memory-bandwidth and --memory-gb. */
-	{ "cpu", 0.05, 0.05, true, 4, 0.2, 10, 5, 0.1, 64, 0, .gemm_efficiency = 0.8, .attention_efficiency = 0.3,
-	  .memory_efficiency = 0.7, .link_efficiency = 0.5, .network_efficiency = 0.8, .kernel_us = 5, .link_us = 10,
-	  .network_us = 50, .step_ms = 1 },
+	/* One rank on one core or two of a laptop: measure yours and say --tflops,
+	   --memory-bandwidth and --memory-gb. */
+	{ "cpu", 0.05, 0.05, true, 4, 0.2, 10, 5, 0.1, 64, 0, .gemm_efficiency = 0.8,
+	    .attention_efficiency = 0.3, .memory_efficiency = 0.7, .link_efficiency = 0.5,
+	    .network_efficiency = 0.8, .kernel_us = 5, .link_us = 10, .network_us = 50,
+	    .step_ms = 1 },
 };
 
-const char *const hardware_names[] = { "h100", "h100-pcie", "h200", "b200", "b300", "gb200", "gb300", "a100-40", "a100-80",
-	"a100-pcie", "v100-16", "v100-32", "cpu", NULL };
+const char *const hardware_names[] = { "h100", "h100-pcie", "h200", "b200", "b300", "gb200",
+	"gb300", "a100-40", "a100-80", "a100-pcie", "v100-16", "v100-32", "cpu", NULL };
 
-_Static_assert(sizeof rows / sizeof *rows == sizeof hardware_names / sizeof *hardware_names - 1, "a name a row");
+_Static_assert(sizeof rows / sizeof *rows == sizeof hardware_names / sizeof *hardware_names - 1,
+    "a name a row");
 
+/* clang-format off */
 #define FIGURE(name, field) { name, offsetof(struct hardware, field) }
+/* clang-format on */
 
 /* The options that stand for one figure each. */
 static const struct figure {
 	const char *option;
 	size_t off;
 } figures[] = {
-	FIGURE("tflops", tflops), FIGURE("memory-gb", memory_gb), FIGURE("reserve-gb", reserve_gb),
-	FIGURE("memory-bandwidth", memory_bandwidth), FIGURE("link-bandwidth", link_bandwidth),
-	FIGURE("network-bandwidth", network_bandwidth), FIGURE("gpus-per-node", gpus_per_node),
-	FIGURE("gemm-efficiency", gemm_efficiency), FIGURE("attention-efficiency", attention_efficiency),
-	FIGURE("memory-efficiency", memory_efficiency), FIGURE("link-efficiency", link_efficiency),
-	FIGURE("network-efficiency", network_efficiency), FIGURE("kernel-us", kernel_us), FIGURE("step-ms", step_ms),
+	FIGURE("tflops", tflops),
+	FIGURE("memory-gb", memory_gb),
+	FIGURE("reserve-gb", reserve_gb),
+	FIGURE("memory-bandwidth", memory_bandwidth),
+	FIGURE("link-bandwidth", link_bandwidth),
+	FIGURE("network-bandwidth", network_bandwidth),
+	FIGURE("gpus-per-node", gpus_per_node),
+	FIGURE("gemm-efficiency", gemm_efficiency),
+	FIGURE("attention-efficiency", attention_efficiency),
+	FIGURE("memory-efficiency", memory_efficiency),
+	FIGURE("link-efficiency", link_efficiency),
+	FIGURE("network-efficiency", network_efficiency),
+	FIGURE("kernel-us", kernel_us),
+	FIGURE("step-ms", step_ms),
 	FIGURE("dp-overlap", dp_overlap),
 };
 
 /* Copies the row, then each figure that was typed. row indexes hardware_names. All figures are
  * doubles, so one copy serves; figures that were not typed keep the row's. */
 void
-hardware_resolve(const struct opt_parse *p, int row, const struct hardware *typed, struct hardware *out)
+hardware_resolve(
+    const struct opt_parse *p, int row, const struct hardware *typed, struct hardware *out)
 {
 	*out = rows[row];
 	for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
 		if (opt_given(p, figures[i].option))
-			memcpy((char *)out + figures[i].off, (const char *)typed + figures[i].off, sizeof(double));
+			memcpy((char *)out + figures[i].off, (const char *)typed + figures[i].off,
+			    sizeof(double));
 	/* One option for both rates: it is the rate of the run. */
 	if (opt_given(p, "tflops"))
 		out->tflops_fp32 = out->tflops;
@@ -77,5 +99,6 @@ hardware_peak(const struct hardware *hw, enum dtype t)
 {
 	if (t == DTYPE_F64)
 		return hw->tflops_fp32 * 0.5e12;
-	return (t == DTYPE_F32 || (t == DTYPE_BF16 && !hw->bf16) ? hw->tflops_fp32 : hw->tflops) * 1e12;
+	return (t == DTYPE_F32 || (t == DTYPE_BF16 && !hw->bf16) ? hw->tflops_fp32 : hw->tflops) *
+	    1e12;
 }

@@ -14,17 +14,21 @@
 
 struct hardware {
 	const char *name;
-	double tflops, tflops_fp32;     /* TFLOP/s of 16-bit and of F32 products */
-	bool bf16;                      /* has bfloat16 products; without them they run at the F32 rate */
-	double memory_gb, reserve_gb;   /* GiB: what the driver shows; of it, what the context and the libraries take */
-	double memory_bandwidth;        /* GB/s */
-	double link_bandwidth, network_bandwidth;       /* GB/s of one device and direction: inside a node, between nodes */
+	double tflops, tflops_fp32; /* TFLOP/s of 16-bit and of F32 products */
+	bool bf16; /* has bfloat16 products; without them they run at the F32 rate */
+	/* GiB: what the driver shows; of it, what the context and the libraries take */
+	double memory_gb, reserve_gb;
+	double memory_bandwidth; /* GB/s */
+	/* GB/s of one device and direction: inside a node, between nodes */
+	double link_bandwidth, network_bandwidth;
 	double gpus_per_node;
-	double num_sms;                 /* units that tiles of a product are dealt to; 0: do not model them */
+	double num_sms; /* units that tiles of a product are dealt to; 0: do not model them */
 	double gemm_efficiency, attention_efficiency, memory_efficiency, link_efficiency,
 	    network_efficiency;
-	double kernel_us, link_us, network_us, step_ms;         /* start of a kernel, of a collective; host work of a step */
-	double dp_overlap;              /* part of the gradient traffic that hides behind computation, 0..1 */
+	/* start of a kernel, of a collective; host work of a step */
+	double kernel_us, link_us, network_us, step_ms;
+	/* part of the gradient traffic that hides behind computation, 0..1 */
+	double dp_overlap;
 };
 
 /* Names of the rows, ended by NULL: the choices of --gpu. */
@@ -37,9 +41,12 @@ void hardware_resolve(
 /* FLOP/s that products of this type can reach at most. */
 double hardware_peak(const struct hardware *hw, enum dtype t);
 
+/* clang-format off */
 #define HARDWARE_NUM(S, M, n, f, lo, hi, h) \
 	{ .name = n, .type = OPT_NUMBER, .off = offsetof(S, M.f), .min = lo, .max = hi, .help = h }
+/* clang-format on */
 
+/* clang-format off */
 #define HARDWARE_OPTS(S, M, G)                                                                     \
 	{ .type = OPT_GROUP, .help = "Device and network; the defaults are the device's" },        \
 	    { .name = "gpu",                                                                       \
@@ -80,5 +87,6 @@ double hardware_peak(const struct hardware *hw, enum dtype t);
 		S, M, "step-ms", step_ms, 0, 1e6, "work of the host in a step, milliseconds"),     \
 	    HARDWARE_NUM(S, M, "dp-overlap", dp_overlap, 0, 1,                                     \
 		"part of the gradient traffic that hides behind computation")
+/* clang-format on */
 
 #endif

@@ -13,8 +13,8 @@
 /* What a row adds up. */
 enum column { WEIGHTS, GRADIENTS, OPTIMIZER, CONSTANTS, SAVED, SCRATCH, WORKSPACE, TOTAL, COLUMNS };
 
-static const char *const column_names[COLUMNS] = { "weights", "gradients", "optimizer", "constants", "saved",
-	"scratch", "workspace", "total" };
+static const char *const column_names[COLUMNS] = { "weights", "gradients", "optimizer", "constants",
+	"saved", "scratch", "workspace", "total" };
 static const char *const arena_names[ARENA_COUNT] = { "params", "saved", "scratch" };
 
 /* Any rank of the stage stands for all of them. Tensor and data ranks hold equally much by
@@ -34,7 +34,9 @@ column_of(enum buffer b)
 	switch (b) {
 	case BUF_WEIGHTS: return WEIGHTS;
 	case BUF_GRADS: return GRADIENTS;
-	case BUF_MASTER: case BUF_EXP_AVG: case BUF_EXP_AVG_SQ: return OPTIMIZER;
+	case BUF_MASTER:
+	case BUF_EXP_AVG:
+	case BUF_EXP_AVG_SQ: return OPTIMIZER;
 	default: return CONSTANTS;
 	}
 }
@@ -159,11 +161,13 @@ print_buffer(const struct memory_plan *m, int stage, enum buffer b, bool json, F
 
 		if (n)
 			fprintf(f,
-			    json ? "{\"stage\": %d, \"arena\": \"%s\", \"buffer\": \"%s\", \"offset\": %llu, "
+			    json ? "{\"stage\": %d, \"arena\": \"%s\", \"buffer\": \"%s\", "
+				   "\"offset\": %llu, "
 				   "\"bytes\": %llu, \"instances\": %llu, \"total\": %llu}\n"
 				 : "%d\t%s\t%s\t%llu\t%llu\t%llu\t%llu\n",
-			    stage, arena_names[a], memory_buffer_name(b), (unsigned long long)m->offset[b],
-			    (unsigned long long)m->bytes[b], (unsigned long long)n,
+			    stage, arena_names[a], memory_buffer_name(b),
+			    (unsigned long long)m->offset[b], (unsigned long long)m->bytes[b],
+			    (unsigned long long)n,
 			    (unsigned long long)(n * memory_aligned(m->bytes[b])));
 	}
 }

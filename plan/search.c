@@ -141,7 +141,8 @@ settle_ties(struct search *s)
 
 	for (int i = 0; i < s->count; i = end) {
 		for (end = i + 1; end < s->count && s->item[end].fit == s->item[i].fit &&
-		     s->item[end].time.total <= (1 + tie) * s->item[i].time.total; end++)
+		     s->item[end].time.total <= (1 + tie) * s->item[i].time.total;
+		     end++)
 			;
 		qsort(s->item + i, (size_t)(end - i), sizeof *s->item, by_memory);
 	}

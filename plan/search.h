@@ -11,35 +11,35 @@
 
 #include "plan/time.h"
 
-enum fit { FIT_YES, FIT_TIGHT, FIT_NO };        /* tight: within 4 % of the device memory */
+enum fit { FIT_YES, FIT_TIGHT, FIT_NO }; /* tight: within 4 % of the device memory */
 
 struct search_input {
 	struct model_config model;
-	struct train_shape shape;               /* of it: seq_length, dtype, optimizer_states */
+	struct train_shape shape; /* of it: seq_length, dtype, optimizer_states */
 	struct hardware hw;
 	int64_t world_size, global_batch_size;
-	int64_t tensor, pipeline, micro_batch;  /* 0: free */
-	int distributed;                        /* 1: only with the distributed optimizer; 0: both */
+	int64_t tensor, pipeline, micro_batch; /* 0: free */
+	int distributed;                       /* 1: only with the distributed optimizer; 0: both */
 };
 
 struct candidate {
 	struct layout layout;
 	struct train_shape shape;
-	uint64_t bytes;                         /* arenas of the fullest rank */
+	uint64_t bytes; /* arenas of the fullest rank */
 	enum fit fit;
 	struct step_time time;
 };
 
 struct search {
-	struct candidate *item;                 /* those that fit, best first; owned */
+	struct candidate *item; /* those that fit, best first; owned */
 	int count, cap;
-	int64_t legal;                          /* layouts that were legal */
-	struct candidate smallest;              /* of the legal ones, the one that needs the least memory */
+	int64_t legal;             /* layouts that were legal */
+	struct candidate smallest; /* of the legal ones, the one that needs the least memory */
 };
 
 /* Returns -1 when no layout is legal or none fits, with the reason; search_release in either case.
  */
-int  search_run(struct search *s, const struct search_input *in, struct err *e);
+int search_run(struct search *s, const struct search_input *in, struct err *e);
 void search_release(struct search *s);
 /* The best `top` as tab-separated rows under a header line. */
 void search_print(const struct search *s, const struct search_input *in, int64_t top, FILE *f);

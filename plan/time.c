@@ -182,8 +182,8 @@ head_time(const struct run_case *r)
 	return s;
 }
 
-/* Layers of the stage that the backward pass runs forward once more; a forward pass is a third of what
- * layer_time counts, and its last product and reduction are left out. */
+/* Layers of the stage that the backward pass runs forward once more; a forward pass is a third of
+ * what layer_time counts, and its last product and reduction are left out. */
 static double
 redone_layers(const struct run_case *r, int64_t layers)
 {
@@ -191,7 +191,9 @@ redone_layers(const struct run_case *r, int64_t layers)
 
 	if (how->granularity != RECOMPUTE_FULL)
 		return 0;
-	return how->method == RECOMPUTE_UNIFORM || how->num_layers > layers ? (double)layers : (double)how->num_layers;
+	return how->method == RECOMPUTE_UNIFORM || how->num_layers > layers
+	    ? (double)layers
+	    : (double)how->num_layers;
 }
 
 /* The layers of a stage, with the embedding of the first and the head of the last. */

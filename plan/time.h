@@ -16,18 +16,19 @@ struct run_case {
 	const struct layout *layout;
 	const struct train_shape *shape;
 	const struct hardware *hw;
-	int64_t elements, own_elements; /* of the flat parameter buffer, and the optimizer's share of it, on the largest stage */
+	/* of the flat parameter buffer, and the optimizer's share of it, on the largest stage */
+	int64_t elements, own_elements;
 };
 
 /* Seconds; total is the sum of the others. */
 struct step_time {
 	double total;
-	double compute;                 /* products and attention */
-	double memory;                  /* kernels bound by memory, the optimizer among them */
-	double tp;                      /* collectives of the tensor ranks */
-	double bubble;                  /* waiting for other stages */
-	double dp;                      /* collectives of the data ranks that are not hidden */
-	double other;                   /* exchanges between stages, host work, stragglers */
+	double compute; /* products and attention */
+	double memory;  /* kernels bound by memory, the optimizer among them */
+	double tp;      /* collectives of the tensor ranks */
+	double bubble;  /* waiting for other stages */
+	double dp;      /* collectives of the data ranks that are not hidden */
+	double other;   /* exchanges between stages, host work, stragglers */
 };
 
 /* C[m, n] = A[m, k] B[k, n] in seconds, kernel start included. accumulate: C is F32 and added to.
@@ -35,6 +36,6 @@ struct step_time {
 double time_gemm(const struct run_case *r, int64_t m, int64_t n, int64_t k, bool accumulate);
 /* All-reduce of `bytes` over `size` ranks that stand `stride` apart, in seconds. */
 double time_all_reduce(const struct run_case *r, int64_t size, int64_t stride, double bytes);
-void   time_step(const struct run_case *r, struct step_time *out);
+void time_step(const struct run_case *r, struct step_time *out);
 
 #endif

@@ -15,7 +15,7 @@ struct row {
 	const char *dataset, *hash;
 	double weight;
 	int64_t samples, requested, epoch_tokens,
-	    consumed;                   /* requested -1: one epoch; -2: no number */
+	    consumed; /* requested -1: one epoch; -2: no number */
 };
 
 /* Tokens are those of the samples, without the label that each shares with the next. */
@@ -64,7 +64,7 @@ print_split(const struct maps_run *r, const struct blend *b, enum split which, s
 	}
 	print_row(r, which, &total, total.samples);
 	free(consumed);
-	(void)e;                        /* what became of the rows is looked at when the program ends */
+	(void)e; /* what became of the rows is looked at when the program ends */
 	return 0;
 }
 
@@ -73,8 +73,13 @@ int
 shard_blend(const struct maps_config *c, FILE *out, struct str *notes, struct err *e)
 {
 	struct maps_run r = {
-		.c = c, .plan_only = true, .write = !c->dry_run, .out = out, .row = print_split,
-		.head = "split\tdataset\tweight\tsamples\tshare\ttokens\tepochs\tepoch_tokens\trequested\tconsumed\thash\n",
+		.c = c,
+		.plan_only = true,
+		.write = !c->dry_run,
+		.out = out,
+		.row = print_split,
+		.head = "split\tdataset\tweight\tsamples\tshare\ttokens\tepochs\tepoch_"
+			"tokens\trequested\tconsumed\thash\n",
 	};
 
 	return shard_maps_run(&r, notes, e);

@@ -1,9 +1,9 @@
 /*
  * cat.c - several datasets made one
  *
- * One input is open at a time, and its tokens go from file to file inside the kernel: neither memory
- * nor descriptors grow with the number or the size of the inputs. All are looked at before anything
- * is written, and each is checked again when its turn comes.
+ * One input is open at a time, and its tokens go from file to file inside the kernel: neither
+ * memory nor descriptors grow with the number or the size of the inputs. All are looked at before
+ * anything is written, and each is checked again when its turn comes.
  */
 #include "lib/base/mem.h"
 #include "lib/base/temp.h"
@@ -15,17 +15,17 @@
 /* What is asked for, and what the first pass over the inputs finds. */
 struct plan {
 	const struct cat_config *c;
-	char **prefix;                  /* [count] */
+	char **prefix; /* [count] */
 	int count;
-	enum dtype type;                /* of the result */
-	struct notes notes;             /* what all inputs have in common */
-	struct notes_input *input;      /* [count] */
-	char type_name[64], hash[17];   /* the first tokenizer that is known */
-	int known;                      /* the input that has it; -1: none so far */
+	enum dtype type;              /* of the result */
+	struct notes notes;           /* what all inputs have in common */
+	struct notes_input *input;    /* [count] */
+	char type_name[64], hash[17]; /* the first tokenizer that is known */
+	int known;                    /* the input that has it; -1: none so far */
 	struct shard_meter meter;
-	int unknown, differ;            /* inputs without a tokenizer in their notes; with another one */
-	int first;                      /* the first input that has sequences; -1: none so far */
-	bool modes;                     /* of that one */
+	int unknown, differ; /* inputs without a tokenizer in their notes; with another one */
+	int first;           /* the first input that has sequences; -1: none so far */
+	bool modes;          /* of that one */
 };
 
 /* Types may differ when the user says so: ids keep their values in a wider type. */
@@ -58,8 +58,10 @@ add_modes(struct plan *p, int i, const struct dataset *d, struct err *e)
 	}
 	if (modes == p->modes)
 		return 0;
-	return err_at(e, p->prefix[i], 0, "has %s, but %s has %s: modes are of all sequences or of none",
-	    modes ? "modes (multimodal data)" : "no modes", p->prefix[p->first], modes ? "none" : "some");
+	return err_at(e, p->prefix[i], 0,
+	    "has %s, but %s has %s: modes are of all sequences or of none",
+	    modes ? "modes (multimodal data)" : "no modes", p->prefix[p->first],
+	    modes ? "none" : "some");
 }
 
 /* Ids of two tokenizers in one dataset mean nothing to either, so such a mix is refused. */
@@ -126,8 +128,7 @@ append(struct plan *p, struct dataset_writer *w, const char *prefix, struct err 
 
 	if (!d)
 		return -1;
-	rc = shard_add_documents(
-	    w, d, (int64_t[]){ 0, dataset_num_documents(d) }, &p->meter, e);
+	rc = shard_add_documents(w, d, (int64_t[]){ 0, dataset_num_documents(d) }, &p->meter, e);
 	dataset_close(d);
 	return rc;
 }
@@ -159,9 +160,12 @@ say(const struct plan *p)
 	const struct cat_config *c = p->c;
 
 	if (p->differ)
-		str_addf(c->said, "%s: made with several tokenizers; its notes name none\n", c->output);
+		str_addf(
+		    c->said, "%s: made with several tokenizers; its notes name none\n", c->output);
 	else if (p->unknown && p->unknown < p->count)
-		str_addf(c->said, "%s: %d of %d inputs do not say which tokenizer made them; its notes name none\n",
+		str_addf(c->said,
+		    "%s: %d of %d inputs do not say which tokenizer made them; its notes name "
+		    "none\n",
 		    c->output, p->unknown, p->count);
 }
 
@@ -170,15 +174,21 @@ int
 shard_cat_check(const struct cat_config *c, struct err *e)
 {
 	return c->output ? shard_check_output(c->output, e)
-	                 : err_set(e, "--output: where should the merged dataset go?");
+			 : err_set(e, "--output: where should the merged dataset go?");
 }
 
 /* Nothing is created unless all inputs are sound and fit together. */
 int
 shard_cat(const struct cat_config *c, int count, char **prefix, struct err *e)
 {
-	struct plan p = { .c = c, .prefix = prefix, .count = count, .type = DTYPE_NONE, .known = -1, .first = -1,
-		.meter.tell = c->progress, .input = mem_zalloc((size_t)count, sizeof *p.input) };
+	struct plan p = { .c = c,
+		.prefix = prefix,
+		.count = count,
+		.type = DTYPE_NONE,
+		.known = -1,
+		.first = -1,
+		.meter.tell = c->progress,
+		.input = mem_zalloc((size_t)count, sizeof *p.input) };
 	int rc = c->force ? 0 : shard_check_target(c->output, e);
 
 	notes_init(&p.notes);

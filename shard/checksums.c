@@ -17,9 +17,11 @@ static const char *const suffix[] = { ".idx", ".bin" };
 static const char *
 read_line(const char *p, const char *end_of_name, uint64_t *sum)
 {
-	const char *feed = strchr(p, '\n'), *name = strncmp(p, "XXH3_", 5) ? NULL : hash_read(p + 5, sum);
+	const char *feed = strchr(p, '\n'),
+		   *name = strncmp(p, "XXH3_", 5) ? NULL : hash_read(p + 5, sum);
 
-	if (!feed || !name || strncmp(name, "  ", 2) || feed - name < 2 + 4 || strncmp(feed - 4, end_of_name, 4))
+	if (!feed || !name || strncmp(name, "  ", 2) || feed - name < 2 + 4 ||
+	    strncmp(feed - 4, end_of_name, 4))
 		return NULL;
 	return feed + 1;
 }

@@ -13,7 +13,8 @@
 /* The text as a JSON string, since it may hold tabs and line feeds; what is no UTF-8, because a
  * character was cut, becomes U+FFFD. */
 static int
-add_text(const struct tokenizer *t, const int64_t *ids, int64_t count, struct str *out, struct err *e)
+add_text(
+    const struct tokenizer *t, const int64_t *ids, int64_t count, struct str *out, struct err *e)
 {
 	struct tokenizer_worker *w = tokenizer_worker_new(t);
 	struct str text = { 0 }, clean = { 0 };
@@ -58,8 +59,7 @@ struct printing {
 static int
 print_sequence(struct printing *p, int64_t document, int64_t sequence, struct err *e)
 {
-	int64_t len = dataset_length(p->d, sequence),
-		*ids = mem_alloc((size_t)len, sizeof *ids);
+	int64_t len = dataset_length(p->d, sequence), *ids = mem_alloc((size_t)len, sizeof *ids);
 	struct err why;
 	int rc = dataset_tokens(p->d, sequence, 0, len, ids, e);
 
@@ -70,8 +70,8 @@ print_sequence(struct printing *p, int64_t document, int64_t sequence, struct er
 		if (rc == 0)
 			str_put(&p->row, p->out);
 		else
-			err_set(e, "%s: sequence %lld: %s", dataset_prefix(p->d), (long long)sequence,
-			    why.msg);
+			err_set(e, "%s: sequence %lld: %s", dataset_prefix(p->d),
+			    (long long)sequence, why.msg);
 	}
 	free(ids);
 	return rc;
@@ -86,7 +86,8 @@ print_document(struct printing *p, int64_t document, struct err *e)
 	int rc = 0;
 
 	if (begin == end) {
-		str_addf(&p->row, "%lld\t-\t0\t%s\n", (long long)document, p->c->tokenizer ? "\"\"" : "");
+		str_addf(&p->row, "%lld\t-\t0\t%s\n", (long long)document,
+		    p->c->tokenizer ? "\"\"" : "");
 		str_put(&p->row, p->out);
 	}
 	for (int64_t s = begin; s < end && rc == 0; s++)
@@ -112,7 +113,8 @@ shard_head(const struct head_config *c, const char *prefix, FILE *out, struct er
 		    (long long)c->document, (long long)total);
 	else
 		str_addf(&p.row, "document\tsequence\ttokens\t%s\n", c->tokenizer ? "text" : "ids");
-	for (int64_t k = c->document; rc == 0 && k < total && k - c->document < c->count && !ferror(out); k++)
+	for (int64_t k = c->document;
+	     rc == 0 && k < total && k - c->document < c->count && !ferror(out); k++)
 		rc = print_document(&p, k, e);
 	if (rc == 0)
 		str_put(&p.row, out);

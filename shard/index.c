@@ -26,7 +26,7 @@ print_split(const struct maps_run *r, const struct blend *b, enum split which, s
 		blend_corpus(b, k, &c);
 		print_corpus(r->out, which, c.samples, c.dataset);
 	}
-	(void)e;                        /* what became of the rows is looked at when the program ends */
+	(void)e; /* what became of the rows is looked at when the program ends */
 	return 0;
 }
 
@@ -34,9 +34,11 @@ print_split(const struct maps_run *r, const struct blend *b, enum split which, s
 int
 shard_index(const struct maps_config *c, FILE *out, struct str *notes, struct err *e)
 {
-	struct maps_run r = {
-		.c = c, .write = true, .out = out, .head = "split\tsamples\tepochs\thash\tdataset\n", .row = print_split
-	};
+	struct maps_run r = { .c = c,
+		.write = true,
+		.out = out,
+		.head = "split\tsamples\tepochs\thash\tdataset\n",
+		.row = print_split };
 
 	return shard_maps_run(&r, notes, e);
 }

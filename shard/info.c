@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BINS = 33 };                     /* lengths 0, 1, 2-3, 4-7, ... */
+enum { BINS = 33 }; /* lengths 0, 1, 2-3, 4-7, ... */
 
 /* What one pass over the index finds. */
 struct summary {
@@ -138,8 +138,8 @@ print_json(const struct summary *s, FILE *out)
 }
 
 /* Reads the index and the notes, not the tokens; nothing is printed before. A dataset with too many
- * sequences to train from can be looked at. -1 with a reason when it cannot be opened, which checks the
- * index against the sizes of both files. */
+ * sequences to train from can be looked at. -1 with a reason when it cannot be opened, which checks
+ * the index against the sizes of both files. */
 int
 shard_info(const char *prefix, enum info_form form, FILE *out, struct err *e)
 {

@@ -16,22 +16,22 @@
 
 enum { THREADS_MAX = 16 };
 
-const struct opt shard_index_opts[] = {
-	MAPS_OPTS(0),
-	TOKENIZER_OPTS,
-	MAPS_TOKENIZER_OPTS(0),
-	OPT_END
-};
+const struct opt shard_index_opts[] = { MAPS_OPTS(0), TOKENIZER_OPTS, MAPS_TOKENIZER_OPTS(0),
+	OPT_END };
 
-const struct opt shard_blend_opts[] = {
-	MAPS_OPTS(0),
-	{ .name = "consumed-samples", .type = OPT_INT, MAPS(0, consumed), .max = 1e15, .unit = "samples",
-	  .help = "the column consumed tells how many of the first so many training samples come from each corpus" },
-	{ .name = "dry-run", .type = OPT_FLAG, MAPS(0, dry_run), .help = "print the table and write nothing" },
-	TOKENIZER_OPTS,
-	MAPS_TOKENIZER_OPTS(0),
-	OPT_END
-};
+const struct opt shard_blend_opts[] = { MAPS_OPTS(0),
+	{ .name = "consumed-samples",
+	    .type = OPT_INT,
+	    MAPS(0, consumed),
+	    .max = 1e15,
+	    .unit = "samples",
+	    .help = "the column consumed tells how many of the first so many training samples come "
+		    "from each corpus" },
+	{ .name = "dry-run",
+	    .type = OPT_FLAG,
+	    MAPS(0, dry_run),
+	    .help = "print the table and write nothing" },
+	TOKENIZER_OPTS, MAPS_TOKENIZER_OPTS(0), OPT_END };
 
 /* "100,all,0": three counts; all is one epoch, as -1. The whole text must be used up: "1,2,3,4"
  * and "1,2" are both refused. */
@@ -58,7 +58,8 @@ parse_counts(const char *text, int64_t count[SPLIT_COUNT], struct err *e)
 	return 0;
 }
 
-/* Whether a split is there to be built: a blend of no samples is left out, a corpus by itself then gives one epoch. */
+/* Whether a split is there to be built: a blend of no samples is left out, a corpus by itself then
+ * gives one epoch. */
 static bool
 present(const struct data_paths *p, const struct split_matrix *m, enum split which, int64_t wanted)
 {
@@ -84,7 +85,8 @@ names_given(const struct maps_config *c)
 	return c->tokenizer_class || c->tokenizer_path || c->tokenizer_option.count > 0;
 }
 
-/* Wrong usage and a dataset that cannot be read have different exit statuses, hence everything about the options alone here. */
+/* Wrong usage and a dataset that cannot be read have different exit statuses, hence everything
+ * about the options alone here. */
 int
 shard_maps_check(const struct maps_config *c, struct err *e)
 {
@@ -104,7 +106,8 @@ shard_maps_check(const struct maps_config *c, struct err *e)
 			    c->tokenizer_option.item[i]);
 	if (names_given(c) && (c->spec.type || c->spec.model || c->spec.vocab))
 		return err_set(e,
-		    "--tokenizer-class, --tokenizer-path and --tokenizer-option: stand in for a tokenizer; one is given");
+		    "--tokenizer-class, --tokenizer-path and --tokenizer-option: stand in for a "
+		    "tokenizer; one is given");
 	if (tokenizer_identity(&c->spec, &id, e) < 0)
 		return -1;
 	tokenizer_identity_release(&id);
@@ -118,7 +121,7 @@ struct opened {
 	const struct data_paths *paths;
 	struct corpora *corpora;
 	struct str *notes;
-	const char *head;               /* what is still to be printed of it */
+	const char *head; /* what is still to be printed of it */
 };
 
 /* What all splits share. */

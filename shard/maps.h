@@ -12,7 +12,7 @@
 
 /* The options as they were typed. */
 struct maps_config {
-	struct tokenizer_spec spec;     /* first: the tokenizer's option rows rely on it */
+	struct tokenizer_spec spec; /* first: the tokenizer's option rows rely on it */
 	struct path_options paths;
 	struct opt_list tokenizer_option;
 	const char *split, *num_samples, *tokenizer_class, *tokenizer_path, *cache_dir;
@@ -23,26 +23,29 @@ struct maps_config {
 
 extern const struct opt shard_index_opts[], shard_blend_opts[];
 
-/* Reads the file that lists the corpora, if an option names one, into c: once, since it may be a pipe. The caller frees *text
- * after the last use of c. */
+/* Reads the file that lists the corpora, if an option names one, into c: once, since it may be a
+ * pipe. The caller frees *text after the last use of c. */
 int shard_maps_load(struct maps_config *c, char **text, struct err *e);
 /* What the option tables cannot check, lists of corpora included; -1 is wrong usage. */
 int shard_maps_check(const struct maps_config *c, struct err *e);
-/* The maps of every split that is present, written: rows "split samples epochs hash dataset". The options are checked; notes gets
- * lines for people. */
+/* The maps of every split that is present, written: rows "split samples epochs hash dataset". The
+ * options are checked; notes gets lines for people. */
 int shard_index(const struct maps_config *c, FILE *out, struct str *notes, struct err *e);
-/* What each corpus gives to every split, a row each; the blending index is written unless dry_run. */
+/* What each corpus gives to every split, a row each; the blending index is written unless dry_run.
+ */
 int shard_blend(const struct maps_config *c, FILE *out, struct str *notes, struct err *e);
 
-/* The splits one after the other, or one of them; row says what is to be done with each, and its corpora are open meanwhile. */
+/* The splits one after the other, or one of them; row says what is to be done with each, and its
+ * corpora are open meanwhile. */
 struct maps_run {
 	const struct maps_config *c;
-	bool plan_only, write;          /* as in blend.h */
-	bool one;                       /* only `which`, whose absence is an error */
+	bool plan_only, write; /* as in blend.h */
+	bool one;              /* only `which`, whose absence is an error */
 	enum split which;
 	FILE *out;
-	const char *head;               /* printed before the first split, when it is there; NULL: row does it */
-	const void *ctx;                /* the caller's */
+	/* printed before the first split, when it is there; NULL: row does it */
+	const char *head;
+	const void *ctx; /* the caller's */
 	int (*row)(const struct maps_run *, const struct blend *, enum split, struct err *);
 };
 int shard_maps_run(const struct maps_run *r, struct str *notes, struct err *e);

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { STEP = 1 << 27 };                /* bytes copied between two looks at the meter */
+enum { STEP = 1 << 27 }; /* bytes copied between two looks at the meter */
 
 /* The caller decides how often people see it. */
 void
@@ -67,8 +67,8 @@ ends_like_a_file(const char *name)
 	return n > 4 && (!strcmp(name + n - 4, ".idx") || !strcmp(name + n - 4, ".bin"));
 }
 
-/* Shells complete file names, and data/a*.idx names all datasets of a directory. A dataset whose prefix
- * ends so has an index of that name, too. */
+/* Shells complete file names, and data/a*.idx names all datasets of a directory. A dataset whose
+ * prefix ends so has an index of that name, too. */
 char *
 shard_prefix(char *name)
 {
@@ -81,15 +81,19 @@ shard_prefix(char *name)
 	return name;
 }
 
-/* Files in the directory of devices would be of no use to anybody, and its names mostly mean streams. */
+/* Files in the directory of devices would be of no use to anybody, and its names mostly mean
+ * streams. */
 int
 shard_check_output(const char *prefix, struct err *e)
 {
 	const char *device = !strncmp(prefix, "/dev/", 5) ? prefix + 5 : NULL;
 
-	if (!strcmp(prefix, "-") || (device && (!strchr(device, '/') || !strncmp(device, "fd/", 3))))
+	if (!strcmp(prefix, "-") ||
+	    (device && (!strchr(device, '/') || !strncmp(device, "fd/", 3))))
 		return err_set(e,
-		    "--output %s: a dataset is the files PREFIX.bin and PREFIX.idx, which no stream can be", prefix);
+		    "--output %s: a dataset is the files PREFIX.bin and PREFIX.idx, which no "
+		    "stream can be",
+		    prefix);
 	return ends_like_a_file(prefix)
 	    ? err_set(e, "--output %s: must be the prefix without .bin or .idx", prefix)
 	    : 0;

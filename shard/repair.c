@@ -25,8 +25,8 @@ print_found(const char *prefix, const struct str *found, FILE *out)
 		fprintf(out, "%s: %.*s\n", prefix, (int)(feed - p), p);
 }
 
-/* The repaired dataset with notes that keep the tokenizer. It is opened, so one that is still damaged could
- * not pass for repaired. */
+/* The repaired dataset with notes that keep the tokenizer. It is opened, so one that is still
+ * damaged could not pass for repaired. */
 static int
 save(const struct repair_config *c, struct dataset_repair *r, const char *prefix, struct err *e)
 {

@@ -55,7 +55,8 @@ add_parts(const struct blend *b, int64_t sample, struct str *out)
 
 /* One row. */
 static int
-add_sample(const struct sample_config *c, const struct blend *b, int64_t sample, struct str *out, struct err *e)
+add_sample(const struct sample_config *c, const struct blend *b, int64_t sample, struct str *out,
+    struct err *e)
 {
 	int64_t *ids = mem_alloc((size_t)c->maps.seq_length + 1, sizeof *ids),
 		n = blend_tokens(b, sample, ids, e);
@@ -74,8 +75,8 @@ add_sample(const struct sample_config *c, const struct blend *b, int64_t sample,
 	return rc;
 }
 
-/* Rows of samples from the first that was asked for; fewer than asked for are no error. A row goes out
- * when it is complete, the first behind the column names. */
+/* Rows of samples from the first that was asked for; fewer than asked for are no error. A row goes
+ * out when it is complete, the first behind the column names. */
 static int
 print_samples(const struct sample_config *c, const struct blend *b, FILE *out, struct err *e)
 {
@@ -87,7 +88,8 @@ print_samples(const struct sample_config *c, const struct blend *b, FILE *out, s
 		return err_set(e, "no sample %lld: the %s split has %lld, counted from 0",
 		    (long long)c->sample, split_name[c->which], (long long)total);
 	str_addf(&row, "sample\tdataset\tparts\ttokens\t%s\n", c->tokenizer ? "text" : "ids");
-	for (int64_t i = c->sample; rc == 0 && i < total && i - c->sample < c->count && !ferror(out); i++) {
+	for (int64_t i = c->sample;
+	     rc == 0 && i < total && i - c->sample < c->count && !ferror(out); i++) {
 		rc = add_sample(c, b, i, &row, e);
 		if (rc == 0)
 			str_put(&row, out);
@@ -103,7 +105,7 @@ struct walk {
 	const struct sample_config *c;
 	const struct blend *b;
 	struct sampler *s;
-	int64_t *batch;                 /* [micro_batch_size] */
+	int64_t *batch; /* [micro_batch_size] */
 	int64_t iteration, group, consumed;
 	FILE *out;
 };
@@ -165,7 +167,8 @@ print_index(const struct sample_config *c, const struct blend *b, FILE *out, str
 
 	if (!w.s)
 		return -1;
-	w.consumed = c->consumed_samples < 0 ? (c->iteration - 1) * c->global_batch_size : c->consumed_samples;
+	w.consumed = c->consumed_samples < 0 ? (c->iteration - 1) * c->global_batch_size
+					     : c->consumed_samples;
 	w.batch = mem_alloc((size_t)c->micro_batch_size, sizeof *w.batch);
 	rc = sampler_batch(w.s, w.consumed, 0, w.batch, e);
 	if (rc == 0)
@@ -181,7 +184,7 @@ print_split(const struct maps_run *r, const struct blend *b, enum split which, s
 {
 	const struct sample_config *c = r->ctx;
 
-	(void)which;                    /* the one that was asked for */
+	(void)which; /* the one that was asked for */
 	return c->index ? print_index(c, b, r->out, e) : print_samples(c, b, r->out, e);
 }
 
@@ -189,8 +192,12 @@ print_split(const struct maps_run *r, const struct blend *b, enum split which, s
 int
 shard_sample(const struct sample_config *c, FILE *out, struct str *notes, struct err *e)
 {
-	struct maps_run r = { .c = &c->maps, .one = true, .which = (enum split)c->which, .out = out,
-		.ctx = c, .row = print_split };
+	struct maps_run r = { .c = &c->maps,
+		.one = true,
+		.which = (enum split)c->which,
+		.out = out,
+		.ctx = c,
+		.row = print_split };
 
 	return shard_maps_run(&r, notes, e);
 }

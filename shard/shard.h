@@ -18,31 +18,32 @@
 
 /* Called during long work with the bytes done and those to do. */
 struct shard_meter {
-	void (*tell)(uint64_t done, uint64_t total);    /* NULL: nobody looks */
+	void (*tell)(uint64_t done, uint64_t total); /* NULL: nobody looks */
 	uint64_t done, total;
 };
-void shard_tell(struct shard_meter *m, uint64_t bytes);         /* that many more are done */
+void shard_tell(struct shard_meter *m, uint64_t bytes); /* that many more are done */
 /* dataset_add_documents in steps that the meter shows. */
 int shard_add_documents(struct dataset_writer *w, const struct dataset *d, const int64_t range[2],
     struct shard_meter *m, struct err *e);
 
 /* Cuts the .bin or .idx off the name of either file of a pair. */
 char *shard_prefix(char *name);
-/* --output of the verbs that make datasets: neither a stream nor the name of a file; -1 is wrong usage. */
+/* --output of the verbs that make datasets: neither a stream nor the name of a file; -1 is wrong
+ * usage. */
 int shard_check_output(const char *prefix, struct err *e);
 /* The tokens of mshard's inputs are read, never mapped: most verbs pass over them once. */
 struct dataset *shard_open(const char *prefix, struct err *e);
 
-/* Counts and the histogram of sequence lengths: rows "dataset item value", with these words above them
- * or without, or one JSON object on a line. */
+/* Counts and the histogram of sequence lengths: rows "dataset item value", with these words above
+ * them or without, or one JSON object on a line. */
 enum info_form { INFO_HEAD, INFO_ROWS, INFO_JSON };
 int shard_info(const char *prefix, enum info_form form, FILE *out, struct err *e);
 
 struct verify_config {
-	struct tokenizer_spec spec;     /* first: the tokenizer's option rows rely on it */
-	int64_t vocab_size;             /* ids must lie in [0, vocab_size); 0: they are not looked at */
-	bool xxh;                       /* check PREFIX.xxh, or write it where it is missing */
-	const struct tokenizer *tokenizer;      /* the one of spec; NULL: none */
+	struct tokenizer_spec spec; /* first: the tokenizer's option rows rely on it */
+	int64_t vocab_size;         /* ids must lie in [0, vocab_size); 0: they are not looked at */
+	bool xxh;                   /* check PREFIX.xxh, or write it where it is missing */
+	const struct tokenizer *tokenizer; /* the one of spec; NULL: none */
 	void (*progress)(uint64_t done, uint64_t total);
 };
 /* Everything that opening checks and what the config adds. Says "PREFIX: ok, ...". */
@@ -57,21 +58,22 @@ int checksums_read(const char *prefix, struct checksums *c, struct err *e);
 int checksums_write(const char *prefix, const struct checksums *c, struct err *e);
 
 struct head_config {
-	struct tokenizer_spec spec;     /* first */
-	int64_t count, document;        /* documents, and the first of them */
-	const struct tokenizer *tokenizer;      /* text in place of ids; NULL: ids */
+	struct tokenizer_spec spec;        /* first */
+	int64_t count, document;           /* documents, and the first of them */
+	const struct tokenizer *tokenizer; /* text in place of ids; NULL: ids */
 };
-/* Documents as rows "document sequence tokens ids"; the last may lie beyond the end, the first not. */
+/* Documents as rows "document sequence tokens ids"; the last may lie beyond the end, the first not.
+ */
 int shard_head(const struct head_config *c, const char *prefix, FILE *out, struct err *e);
 /* Appends ids separated by blanks, or their text as a JSON string, and a line feed. */
-int shard_add_ids(const struct tokenizer *t, const int64_t *ids, int64_t count, struct str *out,
-    struct err *e);
+int shard_add_ids(
+    const struct tokenizer *t, const int64_t *ids, int64_t count, struct str *out, struct err *e);
 
 struct cat_config {
 	const char *output;
-	bool force;                     /* replace what is there */
-	bool widen;                     /* types may differ: the narrowest that holds all of them */
-	bool mix_tokenizers;            /* merge though the tokenizers differ */
+	bool force;          /* replace what is there */
+	bool widen;          /* types may differ: the narrowest that holds all of them */
+	bool mix_tokenizers; /* merge though the tokenizers differ */
 	const char *made_by;
 	struct str *said;
 	void (*progress)(uint64_t done, uint64_t total);
@@ -82,9 +84,9 @@ int shard_cat_check(const struct cat_config *c, struct err *e);
 int shard_cat(const struct cat_config *c, int count, char **prefix, struct err *e);
 
 struct split_config {
-	const char *output;             /* the pieces are output_00000 and so on */
-	int64_t documents, tokens;      /* at most so many a piece; 0: not by these */
-	const char *proportion;         /* shares of the documents, "90,5,5" */
+	const char *output;        /* the pieces are output_00000 and so on */
+	int64_t documents, tokens; /* at most so many a piece; 0: not by these */
+	const char *proportion;    /* shares of the documents, "90,5,5" */
 	bool force;
 	const char *made_by;
 	void (*progress)(uint64_t done, uint64_t total);
@@ -95,7 +97,7 @@ int shard_split_check(const struct split_config *c, struct err *e);
 int shard_split(const struct split_config *c, const char *prefix, FILE *out, struct err *e);
 
 struct repair_config {
-	const char *output;             /* NULL: in_place */
+	const char *output; /* NULL: in_place */
 	bool in_place, force;
 	const char *made_by;
 };

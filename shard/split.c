@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_PIECES = 100000 };           /* names have five digits, so that they sort */
+enum { MAX_PIECES = 100000 }; /* names have five digits, so that they sort */
 
 /* The cuts: piece i is the documents [at[i], at[i + 1]). */
 struct cuts {
@@ -57,12 +57,14 @@ parse_shares(const char *text, double **share, int64_t *count, struct err *e)
 
 		*share = mem_realloc(*share, (size_t)*count + 1, sizeof **share);
 		if (parse_share(p, n, &(*share)[*count]) < 0)
-			return err_set(e, "--proportion %s: must be numbers from 0, as 90,5,5", text);
+			return err_set(
+			    e, "--proportion %s: must be numbers from 0, as 90,5,5", text);
 		sum += (*share)[(*count)++];
 		p = p[n] ? p + n + 1 : NULL;
 	}
 	if (!(sum > 0 && isfinite(sum)))
-		return err_set(e, "--proportion %s: the shares must have a finite sum above 0", text);
+		return err_set(
+		    e, "--proportion %s: the shares must have a finite sum above 0", text);
 	if (*count > MAX_PIECES)
 		return err_set(e, "--proportion: more than %d pieces", MAX_PIECES);
 	for (int64_t i = 0; i < *count; i++)
@@ -83,7 +85,8 @@ shard_split_check(const struct split_config *c, struct err *e)
 	if (shard_check_output(c->output, e) < 0)
 		return -1;
 	if (ways != 1)
-		return err_set(e, "split needs one of --documents, --tokens and --proportion, not %s",
+		return err_set(e,
+		    "split needs one of --documents, --tokens and --proportion, not %s",
 		    ways ? "several" : "none");
 	if (c->proportion) {
 		rc = parse_shares(c->proportion, &share, &count, e);
@@ -104,7 +107,8 @@ cut_by_share(const struct split_config *c, int64_t documents, struct cuts *out, 
 	add_cut(out, 0);
 	for (int64_t i = 0; i < count; i++) {
 		sum += share[i];
-		add_cut(out, i + 1 == count ? documents : (int64_t)nearbyint(sum * (double)documents));
+		add_cut(
+		    out, i + 1 == count ? documents : (int64_t)nearbyint(sum * (double)documents));
 	}
 	free(share);
 	return 0;
@@ -142,7 +146,8 @@ find_cuts(const struct split_config *c, const struct dataset *d, struct cuts *ou
 		return cut_by_share(c, dataset_num_documents(d), out, e);
 	cut_by_size(c, d, out);
 	if (out->count - 1 > MAX_PIECES || out->at[out->count - 1] != dataset_num_documents(d))
-		return err_at(e, dataset_prefix(d), 0, "more than %d pieces; make them larger", MAX_PIECES);
+		return err_at(
+		    e, dataset_prefix(d), 0, "more than %d pieces; make them larger", MAX_PIECES);
 	return 0;
 }
 
@@ -236,8 +241,8 @@ write_pieces(const struct split_config *c, const struct dataset *d, const struct
 	return rc;
 }
 
-/* A dataset with more sequences than training can number may be read here: to cut it is the way out.
- * The writer keeps every piece below that bound. */
+/* A dataset with more sequences than training can number may be read here: to cut it is the way
+ * out. The writer keeps every piece below that bound. */
 int
 shard_split(const struct split_config *c, const char *prefix, FILE *out, struct err *e)
 {

@@ -13,12 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 1 << 20, CHUNK = 8192 };         /* bytes read, tokens looked at in one go */
+enum { BLOCK = 1 << 20, CHUNK = 8192 }; /* bytes read, tokens looked at in one go */
 
 /* Names the first bad id of a chunk with its place. */
 static int
-bad_id(const struct dataset *d, int64_t vocab_size, int64_t first, const int64_t *ids,
-    struct err *e)
+bad_id(
+    const struct dataset *d, int64_t vocab_size, int64_t first, const int64_t *ids, struct err *e)
 {
 	int64_t i = 0, s;
 
@@ -72,8 +72,8 @@ scan(const struct dataset *d, int64_t vocab_size, struct shard_meter *m, uint64_
 		if (stored)
 			hash_stream_add(h, stored, n);
 		if (stored && vocab_size > 0)
-			rc = check_ids(d, vocab_size, (int64_t)(at / width), stored,
-			    (int64_t)(n / width), e);
+			rc = check_ids(
+			    d, vocab_size, (int64_t)(at / width), stored, (int64_t)(n / width), e);
 		shard_tell(m, n);
 	}
 	free(room);

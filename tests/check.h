@@ -1,8 +1,9 @@
 /*
  * check.h - the whole test framework
  *
- * A test program is a main that calls functions full of CHECKs and returns check_done(). A failed CHECK prints its place and
- * goes on. Random tests print their seed; CHECK_SEED in the environment sets it.
+ * A test program is a main that calls functions full of CHECKs and returns check_done(). A failed
+ * CHECK prints its place and goes on. Random tests print their seed; CHECK_SEED in the environment
+ * sets it.
  */
 #ifndef TESTS_CHECK_H
 #define TESTS_CHECK_H
@@ -15,15 +16,26 @@
 static long check_count, check_failures;
 
 #define CHECK(x) \
-	((void)(check_count++, (x) ? 0 : (check_failures++, fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #x), 0)))
+	((void)(check_count++, \
+	    (x) ? 0 \
+		: (check_failures++, \
+		      fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #x), 0)))
 #define CHECK_STR(a, b) \
-	((void)(check_count++, !strcmp((a), (b)) ? 0 : \
-	    (check_failures++, fprintf(stderr, "%s:%d: '%s' is not '%s'\n", __FILE__, __LINE__, (a), (b)), 0)))
+	((void)(check_count++, \
+	    !strcmp((a), (b)) \
+		? 0 \
+		: (check_failures++, \
+		      fprintf(stderr, "%s:%d: '%s' is not '%s'\n", __FILE__, __LINE__, (a), (b)), \
+		      0)))
 /* |a - b| <= tol * max(1, |b|) */
 #define CHECK_NEAR(a, b, tol) \
-	((void)(check_count++, fabs((double)(a) - (double)(b)) <= (tol) * fmax(1.0, fabs((double)(b))) ? 0 : \
-	    (check_failures++, fprintf(stderr, "%s:%d: %s = %.17g is not near %.17g\n", __FILE__, __LINE__, #a, (double)(a), \
-	                               (double)(b)), 0)))
+	((void)(check_count++, \
+	    fabs((double)(a) - (double)(b)) <= (tol)*fmax(1.0, fabs((double)(b))) \
+		? 0 \
+		: (check_failures++, \
+		      fprintf(stderr, "%s:%d: %s = %.17g is not near %.17g\n", __FILE__, __LINE__, \
+			  #a, (double)(a), (double)(b)), \
+		      0)))
 
 /* A seed for random tests, printed so that a failure can be repeated. */
 static inline unsigned long

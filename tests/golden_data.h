@@ -122,19 +122,12 @@ static inline double
 element(const struct npy *a, int64_t i)
 {
 	switch (a->dtype) {
-	case DTYPE_I32:
-		return ((const int32_t *)a->data)[i];
-	case DTYPE_U32:
-		return ((const uint32_t *)a->data)[i];
-	case DTYPE_I16:
-		return ((const int16_t *)a->data)[i];
-	case DTYPE_I64:
-		return (double)((const int64_t *)a->data)[i];
-	case DTYPE_U8:
-		return ((const uint8_t *)a->data)[i];
-	default:
-		CHECK(!"golden array of an expected type");
-		return 0;
+	case DTYPE_I32: return ((const int32_t *)a->data)[i];
+	case DTYPE_U32: return ((const uint32_t *)a->data)[i];
+	case DTYPE_I16: return ((const int16_t *)a->data)[i];
+	case DTYPE_I64: return (double)((const int64_t *)a->data)[i];
+	case DTYPE_U8: return ((const uint8_t *)a->data)[i];
+	default: CHECK(!"golden array of an expected type"); return 0;
 	}
 }
 

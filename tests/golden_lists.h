@@ -18,7 +18,8 @@ golden_list(const struct json_value *v, struct path_list *out)
 
 	for (size_t i = 0; i < v->item[0].len; i++) {
 		if (v->item[1].type == JSON_ARRAY) {
-			snprintf(number[i], sizeof number[i], "%.17g", json_number(&v->item[1].item[i]));
+			snprintf(
+			    number[i], sizeof number[i], "%.17g", json_number(&v->item[1].item[i]));
 			word[n++] = number[i];
 		}
 		word[n++] = v->item[0].item[i].string;

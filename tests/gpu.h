@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* By its name, so that a program of a build without it links too. NULL, and a line that says why, when there is none or
- * it has no GPU. */
+/* By its name, so that a program of a build without it links too. NULL, and a line that says why,
+ * when there is none or it has no GPU. */
 static inline const struct backend *
 gpu_backend(void)
 {

@@ -25,7 +25,7 @@ enum oracle_kind { ORACLE_STRING, ORACLE_LIST, ORACLE_OBJECT, ORACLE_OTHER };
 
 /* The value of the wanted member: its strings and the class that it gives. */
 struct oracle {
-	uint32_t *cp;                   /* the line */
+	uint32_t *cp; /* the line */
 	size_t n, at;
 	struct oracle_string *text;
 	size_t num_texts;
@@ -33,7 +33,8 @@ struct oracle {
 };
 
 static struct oracle_string oracle_read_string(struct oracle *o, bool *good);
-static enum oracle_kind oracle_value(struct oracle *o, int depth, const char *key, bool wanted, bool *good);
+static enum oracle_kind oracle_value(
+    struct oracle *o, int depth, const char *key, bool wanted, bool *good);
 
 /* The line as code points; false when it is not UTF-8. */
 static bool
@@ -44,7 +45,11 @@ oracle_decode(struct oracle *o, const unsigned char *s, size_t len)
 	o->cp = malloc((len + 1) * sizeof *o->cp);
 	o->n = 0;
 	for (size_t i = 0; i < len;) {
-		size_t more = s[i] < 0x80 ? 1 : s[i] >> 5 == 6 ? 2 : s[i] >> 4 == 14 ? 3 : s[i] >> 3 == 30 ? 4 : 0;
+		size_t more = s[i] < 0x80 ? 1
+		    : s[i] >> 5 == 6      ? 2
+		    : s[i] >> 4 == 14     ? 3
+		    : s[i] >> 3 == 30     ? 4
+					  : 0;
 		uint32_t v = more == 1 ? s[i] : more ? s[i] & (0x7fu >> more) : 0;
 
 		if (more == 0 || len - i < more)
@@ -114,12 +119,14 @@ oracle_character(struct oracle *o, bool *good)
 		c = oracle_peek(o);
 		o->at++;
 		v = v * 16 + (c - (c >= 'a' ? 'a' - 10 : c >= 'A' ? 'A' - 10 : '0'));
-		*good = *good && ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'));
+		*good = *good &&
+		    ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'));
 	}
 	return v;
 }
 
-/* A string whose quote is next. Pairs of surrogate escapes are joined afterwards, as Python does. */
+/* A string whose quote is next. Pairs of surrogate escapes are joined afterwards, as Python does.
+ */
 static struct oracle_string
 oracle_read_string(struct oracle *o, bool *good)
 {
@@ -250,7 +257,8 @@ oracle_object(struct oracle *o, int depth, const char *key, bool *good)
 		*good = *good && oracle_word(o, ":");
 		oracle_space(o);
 		if (wanted)
-			oracle_forget(o, oracle_peek(o) == '"' || oracle_peek(o) == '[' ? "ok" : "wrong-type");
+			oracle_forget(o,
+			    oracle_peek(o) == '"' || oracle_peek(o) == '[' ? "ok" : "wrong-type");
 		oracle_value(o, depth + 1, NULL, wanted, good);
 		oracle_space(o);
 	} while (*good && oracle_word(o, ","));
@@ -264,17 +272,12 @@ oracle_value(struct oracle *o, int depth, const char *key, bool wanted, bool *go
 	if (!*good)
 		return ORACLE_OTHER;
 	switch (oracle_peek(o)) {
-	case '"':
-		oracle_take(o, oracle_read_string(o, good), wanted);
-		return ORACLE_STRING;
-	case '[':
-		oracle_list(o, depth, wanted, good);
-		return ORACLE_LIST;
-	case '{':
-		oracle_object(o, depth, key, good);
-		return ORACLE_OBJECT;
+	case '"': oracle_take(o, oracle_read_string(o, good), wanted); return ORACLE_STRING;
+	case '[': oracle_list(o, depth, wanted, good); return ORACLE_LIST;
+	case '{': oracle_object(o, depth, key, good); return ORACLE_OBJECT;
 	default:
-		if (!oracle_word(o, "true") && !oracle_word(o, "false") && !oracle_word(o, "null") && !oracle_word(o, "NaN") &&
+		if (!oracle_word(o, "true") && !oracle_word(o, "false") &&
+		    !oracle_word(o, "null") && !oracle_word(o, "NaN") &&
 		    !oracle_word(o, "Infinity") && !oracle_word(o, "-Infinity"))
 			oracle_number(o, good);
 		return ORACLE_OTHER;
@@ -329,7 +332,8 @@ oracle_equals(const struct oracle *o, size_t i, const char *bytes, size_t len)
 		int more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
 		static const unsigned char lead[] = { 0, 0xc0, 0xe0, 0xf0 };
 
-		if (at + (size_t)more >= len || (unsigned char)bytes[at++] != (unsigned char)(lead[more] | c >> 6 * more))
+		if (at + (size_t)more >= len ||
+		    (unsigned char)bytes[at++] != (unsigned char)(lead[more] | c >> 6 * more))
 			return false;
 		for (int m = more - 1; m >= 0; m--)
 			if ((unsigned char)bytes[at++] != (0x80 | (c >> 6 * m & 63)))
@@ -338,8 +342,8 @@ oracle_equals(const struct oracle *o, size_t i, const char *bytes, size_t len)
 	return at == len;
 }
 
-/* Whether the scanner gives the class and the texts of one line that the oracle gives. The class is that of
- * the first key that is not "ok". */
+/* Whether the scanner gives the class and the texts of one line that the oracle gives. The class is
+ * that of the first key that is not "ok". */
 static bool
 oracle_agrees(struct jsonl *j, const char *const *names, int keys, const char *line, size_t len)
 {

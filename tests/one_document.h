@@ -9,7 +9,8 @@
 
 /* Appends a document of so many sequences; tokens are in the file's type. */
 static inline int
-add_document(struct dataset_writer *w, const void *tokens, const int32_t *lengths, int32_t sequences, struct err *err)
+add_document(struct dataset_writer *w, const void *tokens, const int32_t *lengths,
+    int32_t sequences, struct err *err)
 {
 	const struct dataset_batch b = { tokens, lengths, &sequences, sequences, 1 };
 
@@ -18,7 +19,8 @@ add_document(struct dataset_writer *w, const void *tokens, const int32_t *length
 
 /* Appends a document of one sequence of ids that type, the file's, holds; they are not checked. */
 static inline int
-add_ids(struct dataset_writer *w, enum dtype type, const int64_t *ids, int32_t count, struct err *err)
+add_ids(
+    struct dataset_writer *w, enum dtype type, const int64_t *ids, int32_t count, struct err *err)
 {
 	size_t size = dtype_size(type);
 	char *tokens = mem_alloc((size_t)count + 1, size);

@@ -24,7 +24,10 @@ oracle_new(const void *model, size_t len)
 	auto *o = new struct oracle;
 
 	try {
-		if (o->processor.LoadFromSerializedProto(std::string_view(static_cast<const char *>(model), len)).ok())
+		if (o->processor
+			.LoadFromSerializedProto(
+			    std::string_view(static_cast<const char *>(model), len))
+			.ok())
 			return o;
 	} catch (const std::exception &) {
 	}
@@ -61,13 +64,9 @@ int
 oracle_special(const struct oracle *o, int which)
 {
 	switch (which) {
-	case 0:
-		return o->processor.unk_id();
-	case 1:
-		return o->processor.bos_id();
-	case 2:
-		return o->processor.eos_id();
-	default:
-		return o->processor.pad_id();
+	case 0: return o->processor.unk_id();
+	case 1: return o->processor.bos_id();
+	case 2: return o->processor.eos_id();
+	default: return o->processor.pad_id();
 	}
 }

@@ -1,7 +1,8 @@
 /*
  * tiny_bpe.h - a byte-level BPE made on the spot: vocab.json and merges.txt with random merges
  *
- * Tokens 0..255 are the bytes in the order of GPT-2's list; each merge joins two earlier tokens; <|endoftext|> comes last.
+ * Tokens 0..255 are the bytes in the order of GPT-2's list; each merge joins two earlier tokens;
+ * <|endoftext|> comes last.
  */
 #ifndef TESTS_TINY_BPE_H
 #define TESTS_TINY_BPE_H
@@ -16,7 +17,7 @@
 enum { TINY_MERGES = 200, TINY_TOKENS = 256 + TINY_MERGES };
 
 struct tiny_bpe {
-	char name[TINY_TOKENS][64];     /* in the alphabet of the files */
+	char name[TINY_TOKENS][64]; /* in the alphabet of the files */
 	unsigned char bytes[TINY_TOKENS][32];
 	size_t len[TINY_TOKENS];
 	int count, left[TINY_TOKENS], right[TINY_TOKENS];
@@ -60,9 +61,11 @@ tiny_make(struct tiny_bpe *t, struct mt19937 *rng)
 	}
 	while (t->count < TINY_TOKENS) {
 		/* Half of the parts are among a few letters, so that merges meet. */
-		int a = mt19937_interval(rng, 1) ? 'a' + (int)mt19937_interval(rng, 3)
+		int a = mt19937_interval(rng, 1)
+		    ? 'a' + (int)mt19937_interval(rng, 3)
 		    : (int)mt19937_interval(rng, (uint64_t)t->count - 1);
-		int b = mt19937_interval(rng, 1) ? 'a' + (int)mt19937_interval(rng, 3)
+		int b = mt19937_interval(rng, 1)
+		    ? 'a' + (int)mt19937_interval(rng, 3)
 		    : (int)mt19937_interval(rng, (uint64_t)t->count - 1);
 		unsigned char joined[64];
 

@@ -79,8 +79,8 @@ put_document(const struct decode_config *c, struct document *d, FILE *out, struc
 	d->ids.count = 0;
 	rc = tokenizer_check_ids(d->tokenizer, d->raw.id, d->raw.count, &d->ids, e);
 	if (rc == 0)
-		rc = tokenizer_decode(
-		    d->worker, d->ids.id, d->ids.count, c->skip_special, &text, e);
+		rc =
+		    tokenizer_decode(d->worker, d->ids.id, d->ids.count, c->skip_special, &text, e);
 	if (rc == 0 && c->json)
 		put_json(&text, &line, out);
 	else if (rc == 0 && text.len)
@@ -122,7 +122,9 @@ decode_dataset(const struct decode_config *c, const struct tokenizer *t, const c
 	int rc = 0;
 
 	if (!d && prefix[strspn(prefix, "0123456789")] == '\0')
-		return err_set(e, "there is no dataset '%s'; ids are given by --ids, or on standard input", prefix);
+		return err_set(e,
+		    "there is no dataset '%s'; ids are given by --ids, or on standard input",
+		    prefix);
 	if (!d)
 		return -1;
 	document_init(&doc, t);
@@ -168,7 +170,8 @@ decode_ids(const struct decode_config *c, const struct tokenizer *t, FILE *out, 
 		str_addf(&line, "%s ", c->ids.item[i]);
 	document_init(&doc, t);
 	rc = line_ids(line.buf, &doc.raw, &why) < 0 || put_document(c, &doc, out, &why) < 0
-	    ? err_set(e, "--ids: %s", why.msg) : 0;
+	    ? err_set(e, "--ids: %s", why.msg)
+	    : 0;
 	document_release(&doc);
 	str_release(&line);
 	return rc;

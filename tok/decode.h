@@ -7,10 +7,10 @@
 #include <stdio.h>
 
 struct decode_config {
-	struct tokenizer_spec tokenizer;        /* first: the tokenizer's option rows rely on it */
-	struct opt_list ids;                    /* decimal: a document of its own */
+	struct tokenizer_spec tokenizer; /* first: the tokenizer's option rows rely on it */
+	struct opt_list ids;             /* decimal: a document of its own */
 	bool skip_special;
-	bool json;                              /* JSON Lines; what is not UTF-8 becomes U+FFFD */
+	bool json; /* JSON Lines; what is not UTF-8 becomes U+FFFD */
 };
 
 /* Writes every document of a dataset to out, one after the other, each with a line feed after it.

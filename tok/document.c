@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A large batch and the ids of a large text give their memory back when they have been worked on. */
+/* A large batch and the ids of a large text give their memory back when they have been worked on.
+ */
 enum { TEXT_KEPT = 4 << 20, IDS_KEPT = 4 << 20, PART_KEPT = 8 << 20 };
 /* From so many ids on a text is large. */
 enum { IDS_LARGE = 1 << 20 };
@@ -22,7 +23,7 @@ struct scratch {
 	struct tokenizer_worker **tokenizer;
 	struct jsonl *jsonl;
 	struct token_ids ids;
-	struct part *before;            /* the parts' lengths before the document that is worked on */
+	struct part *before; /* the parts' lengths before the document that is worked on */
 };
 
 /* The part of a tokenizer and key. */
@@ -132,12 +133,14 @@ add_i32(struct str *s, const uint32_t *id, size_t count)
 	return bits >> 31;
 }
 
-/* The same for either type of a large text, whose ids become the part's memory: they are narrowed where they lie, and
- * what the part has is put before them. Two copies would be most of what such a text takes. */
+/* The same for either type of a large text, whose ids become the part's memory: they are narrowed
+ * where they lie, and what the part has is put before them. Two copies would be most of what such a
+ * text takes. */
 static uint64_t
 take_ids(struct part *part, struct token_ids *ids, enum dtype t)
 {
-	struct str old = part->tokens, s = { (char *)ids->id, ids->count * dtype_size(t), ids->cap * sizeof *ids->id };
+	struct str old = part->tokens,
+		   s = { (char *)ids->id, ids->count * dtype_size(t), ids->cap * sizeof *ids->id };
 	uint64_t bits = 0;
 
 	for (size_t i = 0; i < ids->count; i++)
@@ -159,25 +162,29 @@ take_ids(struct part *part, struct token_ids *ids, enum dtype t)
 	return t == DTYPE_U16 ? bits >> 16 : bits >> 31;
 }
 
-/* An id that does not fit would train on another text without a word: tokenizers may have ids beyond their own
- * vocabulary size. */
+/* An id that does not fit would train on another text without a word: tokenizers may have ids
+ * beyond their own vocabulary size. */
 static int
 check_fit(const struct document_plan *p, uint64_t beyond, struct err *e)
 {
 	if (beyond)
-		return err_set(e, "an id does not fit %s, the type that the size of the vocabulary asks for",
+		return err_set(e,
+		    "an id does not fit %s, the type that the size of the vocabulary asks for",
 		    dtype_torch_name(p->dtype));
 	return 0;
 }
 
 /* Appends ids in the dataset's type. */
 static int
-add_tokens(const struct document_plan *p, struct part *part, const uint32_t *id, size_t count, struct err *e)
+add_tokens(const struct document_plan *p, struct part *part, const uint32_t *id, size_t count,
+    struct err *e)
 {
 	if (p->discard)
 		return 0;
-	return check_fit(
-	    p, p->dtype == DTYPE_U16 ? add_u16(&part->tokens, id, count) : add_i32(&part->tokens, id, count), e);
+	return check_fit(p,
+	    p->dtype == DTYPE_U16 ? add_u16(&part->tokens, id, count)
+				  : add_i32(&part->tokens, id, count),
+	    e);
 }
 
 /* Appends the ids of a text, which are of no use afterwards. */
@@ -191,8 +198,8 @@ add_ids(const struct document_plan *p, struct part *part, struct token_ids *ids,
 
 /* One text as one sequence; none when it encodes to nothing. first: bos belongs before it. */
 static int
-encode_sequence(struct scratch *s, int tokenizer, struct part *part, const struct jsonl_text *text, bool first,
-    struct err *e)
+encode_sequence(struct scratch *s, int tokenizer, struct part *part, const struct jsonl_text *text,
+    bool first, struct err *e)
 {
 	const struct document_plan *p = s->plan;
 	uint32_t bos = (uint32_t)p->bos;
@@ -202,7 +209,8 @@ encode_sequence(struct scratch *s, int tokenizer, struct part *part, const struc
 	if (tokenizer_encode(s->tokenizer[tokenizer], text->bytes, text->len, &s->ids, e) < 0)
 		return -1;
 	if (s->ids.count >= INT32_MAX - 1)
-		return err_set(e, "a text of %zu tokens: at most %d fit a sequence", s->ids.count, INT32_MAX - 2);
+		return err_set(e, "a text of %zu tokens: at most %d fit a sequence", s->ids.count,
+		    INT32_MAX - 2);
 	if (s->ids.count == 0)
 		return 0;
 	count = s->ids.count + extra;
@@ -230,10 +238,11 @@ add_eod(const struct document_plan *p, struct part *part, struct err *e)
 /* One string of a document: a sequence, or several when it is to be split. start: where the
  * document's lengths begin. */
 static int
-encode_text(struct scratch *s, int tokenizer, struct part *part, const struct jsonl_text *text, size_t start,
-    struct err *e)
+encode_text(struct scratch *s, int tokenizer, struct part *part, const struct jsonl_text *text,
+    size_t start, struct err *e)
 {
-	struct sentence_walk walk = { text->bytes, text->bytes + text->len, s->plan->keep_newlines };
+	struct sentence_walk walk = { text->bytes, text->bytes + text->len,
+		s->plan->keep_newlines };
 	struct jsonl_text one;
 	int rc = 0;
 
@@ -319,7 +328,8 @@ encode_document(struct scratch *s, struct job *j, struct err *e)
 	for (int i = 0; i < n; i++)
 		save(&j->part[i], &s->before[i]);
 	for (int i = 0; i < n && rc == 0; i++)
-		rc = encode_value(s, i / keys, i % keys, part_at(s, j->part, i / keys, i % keys), e);
+		rc =
+		    encode_value(s, i / keys, i % keys, part_at(s, j->part, i / keys, i % keys), e);
 	for (int i = 0; i < n; i++)
 		if (rc < 0)
 			undo(&j->part[i], &s->before[i]);
@@ -341,8 +351,8 @@ add_bad(struct job *j, size_t offset, enum jsonl_class class, const char *why)
 }
 
 /* Parses and encodes one line; the class says how it went. Blank lines are no fault in either
- * mode; they are counted apart. A large batch goes when nothing of it is wanted after its last line was
- * decoded: its ids take the room. */
+ * mode; they are counted apart. A large batch goes when nothing of it is wanted after its last line
+ * was decoded: its ids take the room. */
 static enum jsonl_class
 encode_line(struct scratch *s, struct job *j, const struct jsonl_text *line, bool last)
 {
@@ -351,7 +361,8 @@ encode_line(struct scratch *s, struct job *j, const struct jsonl_text *line, boo
 	const char *why = jsonl_detail(s->jsonl);
 	struct err e;
 
-	if (last && class == JSONL_OK && j->batch.text.cap > TEXT_KEPT && jsonl_has_copied(s->jsonl))
+	if (last && class == JSONL_OK && j->batch.text.cap > TEXT_KEPT &&
+	    jsonl_has_copied(s->jsonl))
 		str_release(&j->batch.text);
 	if (class == JSONL_OK && encode_document(s, j, &e) < 0) {
 		class = JSONL_REFUSED;
@@ -385,8 +396,8 @@ job_clear(struct job *j, const struct document_plan *p)
 	str_clear(&j->words);
 }
 
-/* Stops at a line that ends the run; what the job holds is written up to that line only by those who
- * look at it. */
+/* Stops at a line that ends the run; what the job holds is written up to that line only by those
+ * who look at it. */
 void
 job_work(struct job *j, struct scratch *s)
 {

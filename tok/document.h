@@ -20,9 +20,9 @@
 enum { LENGTH_BUCKETS = 42 };
 
 struct key_counts {
-	int64_t sequences, tokens, bytes;       /* bytes of text, decoded */
-	int64_t longest;                        /* document, in tokens */
-	int64_t bucket[LENGTH_BUCKETS];         /* documents by length */
+	int64_t sequences, tokens, bytes; /* bytes of text, decoded */
+	int64_t longest;                  /* document, in tokens */
+	int64_t bucket[LENGTH_BUCKETS];   /* documents by length */
 };
 
 /* What is the same for all workers. */
@@ -31,29 +31,30 @@ struct document_plan {
 	struct tokenizer *const *tokenizer;
 	int num_tokenizers;
 	enum dtype dtype;
-	int64_t bos, eod;               /* -1: none is added */
-	int64_t max_bytes;              /* of a line */
-	bool discard;                   /* counts alone */
-	bool stop_at_bad;               /* the job ends at its first bad line */
+	int64_t bos, eod;  /* -1: none is added */
+	int64_t max_bytes; /* of a line */
+	bool discard;      /* counts alone */
+	bool stop_at_bad;  /* the job ends at its first bad line */
 	bool split_sentences, keep_newlines;
 };
 
 /* What a batch gives for one tokenizer and key: documents as runs of sequences. */
 struct part {
-	struct str tokens, lengths, sequences;  /* elements of the dtype; int32 a sequence; int32 a document */
+	/* elements of the dtype; int32 a sequence; int32 a document */
+	struct str tokens, lengths, sequences;
 	struct key_counts counts;
 };
 
 struct bad_line {
-	int64_t line;                   /* within the batch, from 0 */
-	size_t offset;                  /* of the line in the batch */
+	int64_t line;  /* within the batch, from 0 */
+	size_t offset; /* of the line in the batch */
 	enum jsonl_class class;
-	size_t why;                     /* where its reason begins in the job's words; ended by a NUL */
+	size_t why; /* where its reason begins in the job's words; ended by a NUL */
 };
 
 struct job {
 	struct batch batch;
-	struct part *part;              /* num_tokenizers times the keys */
+	struct part *part; /* num_tokenizers times the keys */
 	int64_t documents, blank, lines;
 	struct bad_line *bad;
 	size_t num_bad, cap_bad;
@@ -69,7 +70,8 @@ void job_release(struct job *j, const struct document_plan *p);
 struct scratch *scratch_new(const struct document_plan *p);
 void scratch_free(struct scratch *s);
 
-/* Fills the job from its batch. The text of a large batch is given back; its place and bytes stay. */
+/* Fills the job from its batch. The text of a large batch is given back; its place and bytes stay.
+ */
 void job_work(struct job *j, struct scratch *s);
 
 #endif

@@ -27,24 +27,25 @@
  */
 enum { ALONE_BYTES = 64 * 1024, SHARED_BYTES = 256 * 1024, TOKENIZERS_MAX = 64 };
 
-/* A run. Workers only read the plan; counts and outputs are touched by whoever writes, one thread at a time. */
+/* A run. Workers only read the plan; counts and outputs are touched by whoever writes, one thread
+ * at a time. */
 struct encode {
 	const struct encode_config *c;
 	struct mem_pool pool;
 	struct tokenizer *tokenizer[TOKENIZERS_MAX];
 	struct document_plan plan;
-	int64_t eod;                    /* also when none is appended */
+	int64_t eod; /* also when none is appended */
 	struct input_list files;
 	struct input *input;
-	struct output *output;          /* NULL when counting */
+	struct output *output; /* NULL when counting */
 	struct job *job;
 	void **slot;
 	int num_jobs, num_workers;
-	struct scratch **scratch;       /* a worker */
+	struct scratch **scratch; /* a worker */
 	struct encode_counts counts;
-	struct resume_place at;         /* behind the last job that was written */
-	int64_t lines_before;           /* of the open file, before at.first; -1: not yet asked */
-	char *state_path;               /* NULL: the run cannot go on */
+	struct resume_place at; /* behind the last job that was written */
+	int64_t lines_before;   /* of the open file, before at.first; -1: not yet asked */
+	char *state_path;       /* NULL: the run cannot go on */
 	struct str described;
 	struct resume_state state;
 	bool have_state, done;
@@ -60,7 +61,8 @@ check_keys(const struct opt_list *keys, struct err *e)
 	for (int i = 0; i < keys->count; i++)
 		for (int k = 0; k < i; k++)
 			if (!strcmp(keys->item[i], keys->item[k]))
-				return err_set(e, "--json-keys: '%s' is there twice", keys->item[i]);
+				return err_set(
+				    e, "--json-keys: '%s' is there twice", keys->item[i]);
 	return 0;
 }
 
@@ -108,12 +110,15 @@ settle_eod(struct encode *x, struct err *e)
 	if (c->eod_token) {
 		x->eod = find_piece(x->tokenizer[0], c->eod_token);
 		if (x->eod < 0)
-			return err_set(e, "--eod-token: the tokenizer has no piece '%s'", c->eod_token);
+			return err_set(
+			    e, "--eod-token: the tokenizer has no piece '%s'", c->eod_token);
 	}
 	if (x->eod < 0)
 		x->eod = tokenizer_special(x->tokenizer[0], TOKENIZER_EOS);
 	if (c->append_eod && x->eod < 0)
-		return err_set(e, "--append-eod: this tokenizer names no end-of-document id; give --eod-id or --eod-token");
+		return err_set(e,
+		    "--append-eod: this tokenizer names no end-of-document id; give --eod-id or "
+		    "--eod-token");
 	return 0;
 }
 
@@ -149,7 +154,8 @@ open_tokenizers(struct encode *x, struct err *e)
 	if (!x->tokenizer[n++])
 		return -1;
 	for (int i = 0; i < c->compare.count; i++) {
-		struct tokenizer_spec spec = { .model = c->compare.item[i], .unigram_ties = c->tokenizer.unigram_ties,
+		struct tokenizer_spec spec = { .model = c->compare.item[i],
+			.unigram_ties = c->tokenizer.unigram_ties,
 			.special_as_text = c->tokenizer.special_as_text };
 
 		x->tokenizer[n] = tokenizer_open(&spec, e);
@@ -157,10 +163,14 @@ open_tokenizers(struct encode *x, struct err *e)
 			return -1;
 	}
 	x->plan = (struct document_plan){
-		.keys = &c->json_keys, .tokenizer = x->tokenizer, .num_tokenizers = n,
-		.discard = !c->output_prefix, .stop_at_bad = c->on_error == ON_ERROR_STOP,
+		.keys = &c->json_keys,
+		.tokenizer = x->tokenizer,
+		.num_tokenizers = n,
+		.discard = !c->output_prefix,
+		.stop_at_bad = c->on_error == ON_ERROR_STOP,
 		.max_bytes = c->max_document_bytes,
-		.split_sentences = c->split_sentences, .keep_newlines = c->keep_newlines,
+		.split_sentences = c->split_sentences,
+		.keep_newlines = c->keep_newlines,
 	};
 	return settle_ids(x, e);
 }
@@ -174,7 +184,10 @@ check_swallowed(const struct encode_config *c, struct err *e)
 
 	if (c->input.count || c->files_from || !strpbrk(last, "./") || !io_exists(last))
 		return 0;
-	return err_set(e, "--json-keys: '%s' is taken for a key, but it is a file: give files by --input, or after `--'", last);
+	return err_set(e,
+	    "--json-keys: '%s' is taken for a key, but it is a file: give files by --input, or "
+	    "after `--'",
+	    last);
 }
 
 /* Which files, and what is known of them. */
@@ -192,7 +205,8 @@ open_files(struct encode *x, struct err *e)
 		const struct input_file *f = &x->files.item[i];
 
 		if (f->size < 0 && x->c->resume)
-			return err_set(e, "--resume: '%s' cannot be read again; give files", input_file_name(f));
+			return err_set(e, "--resume: '%s' cannot be read again; give files",
+			    input_file_name(f));
 		x->counts.stored_total = f->size < 0 || x->counts.stored_total < 0
 		    ? -1
 		    : x->counts.stored_total + (f->end < 0 ? f->size : f->end) - f->begin;
@@ -210,7 +224,10 @@ open_state(struct encode *x, struct err *e)
 	x->state.key = mem_zalloc((size_t)x->counts.num_keys, sizeof *x->state.key);
 	if (!x->c->resume) {
 		if (io_exists(path) && !x->c->force)
-			rc = err_set(e, "'%s' is that of a run that stopped; --resume goes on with it, --force drops it", path);
+			rc = err_set(e,
+			    "'%s' is that of a run that stopped; --resume goes on with it, --force "
+			    "drops it",
+			    path);
 		free(path);
 		return rc;
 	}
@@ -234,7 +251,8 @@ open_ends(struct encode *x, struct err *e)
 		if (!x->output)
 			return -1;
 	}
-	x->input = input_new(&x->files, x->c->max_document_bytes, x->c->output_prefix ? x->c->stop_fd : -1);
+	x->input = input_new(
+	    &x->files, x->c->max_document_bytes, x->c->output_prefix ? x->c->stop_fd : -1);
 	x->at.file = x->lines_before = -1;
 	if (x->have_state) {
 		x->at = x->state.at;
@@ -251,13 +269,14 @@ static int
 usable_cores(void)
 {
 	cpu_set_t set;
-	int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+	int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+							    : (int)sysconf(_SC_NPROCESSORS_ONLN);
 
 	return n > 0 ? n : 1;
 }
 
-/* Threads' scratch and the slots. One worker needs one; else what is done waits for what came before it, in two
- * slots a worker and one more. */
+/* Threads' scratch and the slots. One worker needs one; else what is done waits for what came
+ * before it, in two slots a worker and one more. */
 static void
 open_jobs(struct encode *x)
 {
@@ -284,9 +303,11 @@ encode_open(const struct encode_config *c, struct err *e)
 	x->c = c;
 	x->counts.num_keys = c->json_keys.count;
 	x->counts.num_tokenizers = 1 + c->compare.count;
-	x->counts.key = mem_zalloc((size_t)(x->counts.num_keys * x->counts.num_tokenizers), sizeof *x->counts.key);
-	if (check_options(c, e) < 0 || check_keys(&c->json_keys, e) < 0 || check_swallowed(c, e) < 0 ||
-	    open_files(x, e) < 0 || open_tokenizers(x, e) < 0 || open_ends(x, e) < 0) {
+	x->counts.key = mem_zalloc(
+	    (size_t)(x->counts.num_keys * x->counts.num_tokenizers), sizeof *x->counts.key);
+	if (check_options(c, e) < 0 || check_keys(&c->json_keys, e) < 0 ||
+	    check_swallowed(c, e) < 0 || open_files(x, e) < 0 || open_tokenizers(x, e) < 0 ||
+	    open_ends(x, e) < 0) {
 		encode_close(x);
 		return NULL;
 	}
@@ -301,8 +322,8 @@ encode_can_resume(const struct encode *x)
 	return x->have_state && !x->done;
 }
 
-/* Datasets that were not committed leave nothing behind, unless another run can go on with them. NULL
- * is closed already. */
+/* Datasets that were not committed leave nothing behind, unless another run can go on with them.
+ * NULL is closed already. */
 void
 encode_close(struct encode *x)
 {
@@ -355,7 +376,8 @@ read_job(void *ctx, void *slot, struct err *e)
 {
 	struct encode *x = ctx;
 
-	return input_next(x->input, x->num_workers == 1 ? ALONE_BYTES : SHARED_BYTES, &((struct job *)slot)->batch, e);
+	return input_next(x->input, x->num_workers == 1 ? ALONE_BYTES : SHARED_BYTES,
+	    &((struct job *)slot)->batch, e);
 }
 
 /* Pipeline: encodes the lines of a slot. */
@@ -385,14 +407,16 @@ take_bad(struct encode *x, const struct job *j, struct err *e)
 
 	for (size_t i = 0; i < j->num_bad; i++) {
 		const struct bad_line *b = &j->bad[i];
-		struct error_row row = { file, 0, j->batch.offset + (int64_t)b->offset, b->class, j->words.buf + b->why };
+		struct error_row row = { file, 0, j->batch.offset + (int64_t)b->offset, b->class,
+			j->words.buf + b->why };
 
 		x->counts.bad[b->class]++;
 		if (!x->output && x->c->on_error == ON_ERROR_SKIP)
 			continue;
 		row.line = line_number(x, b);
 		if (x->c->on_error == ON_ERROR_STOP)
-			return err_at(e, file, (long)row.line, "%s: %s", jsonl_class_name[b->class], row.why);
+			return err_at(
+			    e, file, (long)row.line, "%s: %s", jsonl_class_name[b->class], row.why);
 		output_bad(x->output, &row);
 	}
 	return 0;
@@ -473,12 +497,13 @@ stop_jobs(void *ctx)
 	input_stop(((struct encode *)ctx)->input);
 }
 
-/* Puts everything under its name. A run that can go on says first that it has come to this, and takes
- * its state away last. */
+/* Puts everything under its name. A run that can go on says first that it has come to this, and
+ * takes its state away last. */
 static int
 commit(struct encode *x, struct err *e)
 {
-	struct sidecar s = { x->c, x->tokenizer[0], &x->files, x->input, &x->counts, x->eod, x->plan.bos };
+	struct sidecar s = { x->c, x->tokenizer[0], &x->files, x->input, &x->counts, x->eod,
+		x->plan.bos };
 
 	if (x->state_path && mark(x, true, e) < 0)
 		return -1;
@@ -503,8 +528,14 @@ encode_run(struct encode *x, void (*progress)(void *ctx, const struct encode_cou
     struct err *e)
 {
 	struct pipeline p = {
-		.ctx = x, .slot = x->slot, .num_slots = x->num_jobs, .num_workers = x->num_workers,
-		.read = read_job, .work = work_job, .write = write_job, .stop = stop_jobs,
+		.ctx = x,
+		.slot = x->slot,
+		.num_slots = x->num_jobs,
+		.num_workers = x->num_workers,
+		.read = read_job,
+		.work = work_job,
+		.write = write_job,
+		.stop = stop_jobs,
 	};
 	struct err ignored;
 

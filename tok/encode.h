@@ -19,33 +19,34 @@
 enum on_error { ON_ERROR_STOP, ON_ERROR_SKIP };
 
 struct encode_config {
-	struct tokenizer_spec tokenizer;        /* first: the tokenizer's option rows rely on it */
-	struct opt_list input, json_keys;       /* no input: standard input */
-	struct opt_list compare;                /* more tokenizer files, when counting */
-	const char *files_from;                 /* NULL: no list of inputs */
-	const char *part;                       /* I/N; NULL: everything */
-	const char *output_prefix;              /* NULL: count only */
-	const char *error_list;                 /* NULL: PREFIX.errors.tsv, or none when counting */
-	const char *eod_token;                  /* NULL: eod_id */
-	int64_t workers;                        /* 0: one a core */
-	int64_t eod_id;                         /* -1: the tokenizer's own */
-	int64_t max_document_bytes;             /* of a line */
-	int64_t log_interval;                   /* documents between two lines; 0: none */
-	double resume_interval;                 /* seconds between two marks */
+	struct tokenizer_spec tokenizer;  /* first: the tokenizer's option rows rely on it */
+	struct opt_list input, json_keys; /* no input: standard input */
+	struct opt_list compare;          /* more tokenizer files, when counting */
+	const char *files_from;           /* NULL: no list of inputs */
+	const char *part;                 /* I/N; NULL: everything */
+	const char *output_prefix;        /* NULL: count only */
+	const char *error_list;           /* NULL: PREFIX.errors.tsv, or none when counting */
+	const char *eod_token;            /* NULL: eod_id */
+	int64_t workers;                  /* 0: one a core */
+	int64_t eod_id;                   /* -1: the tokenizer's own */
+	int64_t max_document_bytes;       /* of a line */
+	int64_t log_interval;             /* documents between two lines; 0: none */
+	double resume_interval;           /* seconds between two marks */
 	int on_error;
 	bool append_eod, prepend_bos, split_sentences, keep_newlines, resume, force;
-	bool json, histogram;                   /* how results are printed; for the caller */
-	int stop_fd;                            /* readable when the run is to end; -1: nothing stops it */
-	const char *version;                    /* for the notes beside the dataset */
+	bool json, histogram; /* how results are printed; for the caller */
+	int stop_fd;          /* readable when the run is to end; -1: nothing stops it */
+	const char *version;  /* for the notes beside the dataset */
 };
 
 struct encode_counts {
-	int64_t documents, blank, input_bytes;  /* input_bytes: of the lines, uncompressed */
-	int64_t bad[JSONL_CLASSES];             /* skipped lines by class */
-	int64_t stored, stored_total;           /* bytes of the files read, and to read (-1: not known) */
-	int64_t input_before, stored_before;    /* those of them that an earlier run has read; for speeds */
+	int64_t documents, blank, input_bytes; /* input_bytes: of the lines, uncompressed */
+	int64_t bad[JSONL_CLASSES];            /* skipped lines by class */
+	int64_t stored, stored_total; /* bytes of the files read, and to read (-1: not known) */
+	/* those of them that an earlier run has read; for speeds */
+	int64_t input_before, stored_before;
 	int num_tokenizers, num_keys;
-	struct key_counts *key;                 /* num_keys a tokenizer */
+	struct key_counts *key; /* num_keys a tokenizer */
 };
 
 struct encode;
@@ -54,8 +55,8 @@ struct encode;
  * NULL: nothing was written. The configuration must outlive it. */
 struct encode *encode_open(const struct encode_config *c, struct err *e);
 /* Does the work and commits the datasets; progress (may be NULL) is called now and then,
- * by one thread at a time. -1: no dataset appears under its name, except those of keys that were committed before a
- * commit failed. */
+ * by one thread at a time. -1: no dataset appears under its name, except those of keys that were
+ * committed before a commit failed. */
 int encode_run(struct encode *x, void (*progress)(void *ctx, const struct encode_counts *),
     void *ctx, struct err *e);
 const struct encode_counts *encode_counts(const struct encode *x);

@@ -1,8 +1,8 @@
 /*
  * errors.c - the list of bad lines that were skipped
  *
- * Written as it goes, since there may be as many bad lines as lines; it appears whole at the end, as
- * the datasets do.
+ * Written as it goes, since there may be as many bad lines as lines; it appears whole at the end,
+ * as the datasets do.
  */
 #include "tok/errors.h"
 
@@ -32,7 +32,8 @@ void
 errors_add(struct outfile *o, const struct error_row *row)
 {
 	put_column(row->file, o->f);
-	fprintf(o->f, "\t%lld\t%lld\t%s\t", (long long)row->line, (long long)row->offset, jsonl_class_name[row->class]);
+	fprintf(o->f, "\t%lld\t%lld\t%s\t", (long long)row->line, (long long)row->offset,
+	    jsonl_class_name[row->class]);
 	put_column(row->why, o->f);
 	putc('\n', o->f);
 }

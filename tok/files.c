@@ -28,11 +28,12 @@ part_parse(const char *text, struct part_spec *p, struct err *e)
 		const char *count = end + 1;
 
 		p->count = strtoll(count, &end, 10);
-		if (end != count && *end == '\0' && !errno && p->count >= 1 && p->count <= PARTS_MAX && p->index >= 1 &&
-		    p->index <= p->count)
+		if (end != count && *end == '\0' && !errno && p->count >= 1 &&
+		    p->count <= PARTS_MAX && p->index >= 1 && p->index <= p->count)
 			return 0;
 	}
-	return err_set(e, "--part %s: must be I/N with I from 1 to N and N at most %d", text, PARTS_MAX);
+	return err_set(
+	    e, "--part %s: must be I/N with I from 1 to N and N at most %d", text, PARTS_MAX);
 }
 
 /* Reads all of a file, which may be a pipe. */
@@ -51,7 +52,8 @@ read_list(const char *path, struct str *out, struct err *e)
 	if (ferror(f))
 		rc = err_sys(e, "read", path);
 	else if (out->len >= LIST_MAX)
-		rc = err_set(e, "%s: a list of file names of more than %d MiB", path, LIST_MAX >> 20);
+		rc = err_set(
+		    e, "%s: a list of file names of more than %d MiB", path, LIST_MAX >> 20);
 	if (f != stdin)
 		fclose(f);
 	return rc;
@@ -82,7 +84,8 @@ files_from(const char *list, struct opt_list *names, struct mem_pool *pool, stru
 
 		n = end ? (size_t)(end - (text.buf + i)) : text.len - i;
 		if (n - (n && text.buf[i + n - 1] == '\r') > 0)
-			all[count++] = mem_pool_strndup(pool, text.buf + i, n - (text.buf[i + n - 1] == '\r'));
+			all[count++] =
+			    mem_pool_strndup(pool, text.buf + i, n - (text.buf[i + n - 1] == '\r'));
 	}
 	str_release(&text);
 	if (count == names->count)
@@ -129,7 +132,8 @@ take_part(struct input_list *files, struct part_spec part, struct err *e)
 
 	for (int i = 0; i < files->count; i++) {
 		if (files->item[i].size < 0)
-			return err_set(e, "--part: '%s' has no size; only files can be shared out", files->item[i].name);
+			return err_set(e, "--part: '%s' has no size; only files can be shared out",
+			    files->item[i].name);
 		total += files->item[i].size;
 	}
 	begin = part_begin(total, part, part.index - 1);
@@ -150,8 +154,8 @@ take_part(struct input_list *files, struct part_spec part, struct err *e)
 
 /* Every name is looked at before anything is read. */
 int
-files_open(const struct opt_list *names, struct part_spec part, struct input_list *out, struct mem_pool *pool,
-    struct err *e)
+files_open(const struct opt_list *names, struct part_spec part, struct input_list *out,
+    struct mem_pool *pool, struct err *e)
 {
 	out->count = names->count ? names->count : 1;
 	out->item = mem_pool_alloc(pool, (size_t)out->count, sizeof *out->item);

@@ -26,7 +26,7 @@ int files_from(const char *list, struct opt_list *names, struct mem_pool *pool, 
 
 /* Examines the files and takes the part's share. Without any name, standard input is the only
  * file. Files that a part does not need are left out. The items are the pool's. */
-int files_open(const struct opt_list *names, struct part_spec part, struct input_list *out, struct mem_pool *pool,
-    struct err *e);
+int files_open(const struct opt_list *names, struct part_spec part, struct input_list *out,
+    struct mem_pool *pool, struct err *e);
 
 #endif

@@ -27,20 +27,20 @@ enum { CHUNK = 64 * 1024, KEPT = 4 << 20 };
 /* Where the reading stands. Only input_stop may be called from another thread. */
 struct input {
 	const struct input_list *files;
-	int64_t *bytes;                 /* read of each file */
-	int64_t stored;                 /* of all files */
-	int current;                    /* file now open, or the next one */
-	int fd, wake, stop_fd;          /* fd -1: none is open */
-	bool stopped, interrupted, ended;       /* ended: no more stored bytes in this file */
-	struct unpack *unpack;          /* NULL: the file is plain */
-	unsigned char *raw;             /* CHUNK stored bytes; [raw_pos, raw_len) are still to be decoded */
+	int64_t *bytes;                   /* read of each file */
+	int64_t stored;                   /* of all files */
+	int current;                      /* file now open, or the next one */
+	int fd, wake, stop_fd;            /* fd -1: none is open */
+	bool stopped, interrupted, ended; /* ended: no more stored bytes in this file */
+	struct unpack *unpack;            /* NULL: the file is plain */
+	unsigned char *raw; /* CHUNK stored bytes; [raw_pos, raw_len) are still to be decoded */
 	size_t raw_pos, raw_len;
-	size_t max_line;                /* bytes */
-	int64_t seek;                   /* decoded byte at which the next file is to begin; -1: its range says */
-	int64_t pos;                    /* decoded byte behind what was read */
-	int64_t skip;                   /* decoded bytes to drop first */
-	bool skip_line;                 /* drop what comes before the first line feed, too */
-	struct str carry;               /* the line that the last batch ended within */
+	size_t max_line;  /* bytes */
+	int64_t seek;     /* decoded byte at which the next file is to begin; -1: its range says */
+	int64_t pos;      /* decoded byte behind what was read */
+	int64_t skip;     /* decoded bytes to drop first */
+	bool skip_line;   /* drop what comes before the first line feed, too */
+	struct str carry; /* the line that the last batch ended within */
 };
 
 /* The descriptor that input_stop writes to is polled together with the file. */
@@ -155,7 +155,8 @@ file_name(const struct input *in)
 static int
 fill(struct input *in, void *buf, size_t *len, size_t room, struct err *e)
 {
-	struct pollfd p[3] = { { in->fd, POLLIN, 0 }, { in->wake, POLLIN, 0 }, { in->stop_fd, POLLIN, 0 } };
+	struct pollfd p[3] = { { in->fd, POLLIN, 0 }, { in->wake, POLLIN, 0 },
+		{ in->stop_fd, POLLIN, 0 } };
 	bool polled = poll(p, 3, -1) >= 0;
 	ssize_t r;
 
@@ -259,8 +260,10 @@ read_unpacked(struct input *in, struct str *out, struct err *e)
 
 	while (out->len == before) {
 		struct unpack_step step = {
-			.in = in->raw + in->raw_pos, .len = in->raw_len - in->raw_pos,
-			.out = out->buf + out->len, .room = CHUNK,
+			.in = in->raw + in->raw_pos,
+			.len = in->raw_len - in->raw_pos,
+			.out = out->buf + out->len,
+			.room = CHUNK,
 		};
 
 		if (in->raw_pos == in->raw_len && !in->ended) {
@@ -269,7 +272,8 @@ read_unpacked(struct input *in, struct str *out, struct err *e)
 			continue;
 		}
 		/* At the end of the file the decoder may still hold text back. */
-		if ((step.len || unpack_within(in->unpack)) && unpack_more(in->unpack, &step, e) < 0)
+		if ((step.len || unpack_within(in->unpack)) &&
+		    unpack_more(in->unpack, &step, e) < 0)
 			return -1;
 		in->raw_pos += step.taken;
 		out->len += step.given;
@@ -277,7 +281,8 @@ read_unpacked(struct input *in, struct str *out, struct err *e)
 			break;
 	}
 	if (out->len == before && unpack_within(in->unpack) && !in->stopped)
-		return err_set(e, "%s: truncated: the compressed data ends too early", file_name(in));
+		return err_set(
+		    e, "%s: truncated: the compressed data ends too early", file_name(in));
 	return 0;
 }
 
@@ -321,7 +326,8 @@ drop_mark(struct batch *b)
 static bool
 drop_line(struct input *in, struct batch *b)
 {
-	const char *feed = in->skip_line && b->text.len ? memchr(b->text.buf, '\n', b->text.len) : NULL;
+	const char *feed =
+	    in->skip_line && b->text.len ? memchr(b->text.buf, '\n', b->text.len) : NULL;
 	size_t n = feed ? (size_t)(feed - b->text.buf) + 1 : b->text.len;
 
 	if (!in->skip_line)
@@ -344,7 +350,8 @@ cut_at_end(const struct input *in, struct batch *b, size_t from)
 
 	if (in->unpack || end < 0 || b->offset + (int64_t)b->text.len < end)
 		return false;
-	/* A line begins behind a line feed: the first one at or after the byte before the end is the last line's. */
+	/* A line begins behind a line feed: the first one at or after the byte before the end is
+	 * the last line's. */
 	inside = end > b->offset ? (size_t)(end - b->offset) - 1 : 0;
 	if (end <= b->offset) {
 		b->text.len = 0;
@@ -382,12 +389,13 @@ drop_rest(struct input *in, struct batch *b, bool *ended, struct err *e)
 }
 
 /* Reads into b until it holds `want` bytes and a line end; *ended at the end of the file or of its
- * range. More than want by less than a chunk, or by the rest of a long line. Returns 1 when that line
- * was cut off. */
+ * range. More than want by less than a chunk, or by the rest of a long line. Returns 1 when that
+ * line was cut off. */
 static int
 read_lines(struct input *in, size_t want, struct batch *b, bool *ended, struct err *e)
 {
-	size_t line = 0, from = 0;      /* where the last line begins: at 0 none has ended; what was looked at */
+	/* where the last line begins: at 0 none has ended; what was looked at */
+	size_t line = 0, from = 0;
 
 	*ended = false;
 	while (!*ended && !(line && b->text.len >= want)) {
@@ -403,7 +411,8 @@ read_lines(struct input *in, size_t want, struct batch *b, bool *ended, struct e
 			*ended = true;
 			return 0;
 		}
-		feed = b->text.len > from ? memrchr(b->text.buf + from, '\n', b->text.len - from) : NULL;
+		feed = b->text.len > from ? memrchr(b->text.buf + from, '\n', b->text.len - from)
+					  : NULL;
 		line = feed ? (size_t)(feed - b->text.buf) + 1 : line;
 		from = b->text.len;
 		if (!*ended && b->text.len - line > in->max_line)

@@ -18,10 +18,10 @@
 
 /* A file and the range of its stored bytes; a range other than the whole is for plain files. */
 struct input_file {
-	const char *name;               /* "-": standard input */
-	int64_t size;                   /* as stored; -1: a pipe or a device */
-	int64_t mtime;                  /* nanoseconds; 0 without a size */
-	int64_t begin, end;             /* end -1: to the end of the file */
+	const char *name;   /* "-": standard input */
+	int64_t size;       /* as stored; -1: a pipe or a device */
+	int64_t mtime;      /* nanoseconds; 0 without a size */
+	int64_t begin, end; /* end -1: to the end of the file */
 };
 
 struct input_list {
@@ -30,11 +30,12 @@ struct input_list {
 };
 
 struct batch {
-	struct str text;                /* whole lines; the last of a file may lack its line end */
-	int file;                       /* index */
-	int64_t offset;                 /* of the text in the decoded file */
-	int64_t bytes;                  /* of the file that it stands for: more than the text's where the last line is cut off */
-	int64_t stored;                 /* bytes read so far of all files, as stored */
+	struct str text; /* whole lines; the last of a file may lack its line end */
+	int file;        /* index */
+	int64_t offset;  /* of the text in the decoded file */
+	/* of the file that it stands for: more than the text's where the last line is cut off */
+	int64_t bytes;
+	int64_t stored; /* bytes read so far of all files, as stored */
 };
 
 struct input;
@@ -45,7 +46,8 @@ int input_examine(struct input_list *files, struct err *e);
 const char *input_file_name(const struct input_file *f);
 
 /* Borrows the list. Nothing is opened yet. stop_fd: a descriptor that becomes readable when the run
- * is to end, or -1. A line of more than max_line bytes is the last of its batch, and cut off somewhere after them. */
+ * is to end, or -1. A line of more than max_line bytes is the last of its batch, and cut off
+ * somewhere after them. */
 struct input *input_new(const struct input_list *files, int64_t max_line, int stop_fd);
 void input_free(struct input *in);
 /* Goes on at a decoded byte of a file that is the first of a line. Before the first input_next. */
@@ -56,7 +58,7 @@ void input_stop(struct input *in);
 bool input_interrupted(const struct input *in);
 /* At least `want` bytes, or up to the end of the file. 1, 0 at the end of the last file, -1 with
  * the reason. */
-int  input_next(struct input *in, size_t want, struct batch *out, struct err *e);
+int input_next(struct input *in, size_t want, struct batch *out, struct err *e);
 /* Bytes of all files before the place that input_seek named, as far as they can be told. */
 int64_t input_before(const struct input *in);
 /* Bytes read so far from file i, as stored (compressed). */

@@ -2,10 +2,10 @@
  * jsonl.c - one line of JSON Lines: a scanner that decodes the wanted members and checks the rest
  *
  * One pass over the line without a tree: strings are scanned a block at a time (scan.h), unwanted
- * members are stepped over with the same checks, wanted strings without escapes are handed out where
- * they stand, and those with escapes are copied while they are scanned. Decoding never makes a string
- * longer (six bytes of escape give at most three), so a buffer of the line's length holds everything
- * that can come out of it.
+ * members are stepped over with the same checks, wanted strings without escapes are handed out
+ * where they stand, and those with escapes are copied while they are scanned. Decoding never makes
+ * a string longer (six bytes of escape give at most three), so a buffer of the line's length holds
+ * everything that can come out of it.
  */
 #include "tok/jsonl.h"
 #include "lib/base/mem.h"
@@ -20,7 +20,16 @@
 enum { DEPTH_MAX = 512, DETAIL_BYTES = 160, SCRATCH_LEAST = 1 << 12, SCRATCH_KEPT = 4 << 20 };
 
 const char *const jsonl_class_name[JSONL_CLASSES] = {
-	"ok", "blank", "syntax", "missing-key", "wrong-type", "not-object", "lone-surrogate", "bad-utf8", "bom", "too-long",
+	"ok",
+	"blank",
+	"syntax",
+	"missing-key",
+	"wrong-type",
+	"not-object",
+	"lone-surrogate",
+	"bad-utf8",
+	"bom",
+	"too-long",
 	"refused",
 };
 
@@ -29,8 +38,8 @@ struct member {
 	const char *name;
 	size_t name_len, first, count;
 	enum jsonl_class class;
-	const char *found;              /* JSONL_WRONG_TYPE: what it is instead */
-	size_t at;                      /* byte of the fault, from 1 */
+	const char *found; /* JSONL_WRONG_TYPE: what it is instead */
+	size_t at;         /* byte of the fault, from 1 */
 };
 
 /* A parser and what the last line gave; all of it is used again for the next line. */
@@ -39,9 +48,10 @@ struct jsonl {
 	int num_members;
 	struct jsonl_text *text;
 	size_t num_texts, cap_texts;
-	char *scratch;                  /* decoded strings; never longer than the line, so it does not move during one */
+	/* decoded strings; never longer than the line, so it does not move during one */
+	char *scratch;
 	size_t used, cap;
-	size_t max_bytes;               /* of a line */
+	size_t max_bytes; /* of a line */
 	const char *line, *p, *end;
 	char detail[DETAIL_BYTES];
 };
@@ -143,14 +153,40 @@ next_is(struct jsonl *j, char c)
 
 /* What stands for the byte behind a backslash; 0 where that is 'u' or no escape. */
 static const char simple_escape[256] = {
-	['"'] = '"', ['\\'] = '\\', ['/'] = '/', ['b'] = '\b', ['f'] = '\f', ['n'] = '\n', ['r'] = '\r', ['t'] = '\t',
+	['"'] = '"',
+	['\\'] = '\\',
+	['/'] = '/',
+	['b'] = '\b',
+	['f'] = '\f',
+	['n'] = '\n',
+	['r'] = '\r',
+	['t'] = '\t',
 };
 
 /* One more than the value of a hexadecimal digit; 0 for what is none. */
 static const signed char hex_digit[256] = {
-	['0'] = 1, ['1'] = 2, ['2'] = 3, ['3'] = 4, ['4'] = 5, ['5'] = 6, ['6'] = 7, ['7'] = 8, ['8'] = 9, ['9'] = 10,
-	['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
-	['A'] = 11, ['B'] = 12, ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16,
+	['0'] = 1,
+	['1'] = 2,
+	['2'] = 3,
+	['3'] = 4,
+	['4'] = 5,
+	['5'] = 6,
+	['6'] = 7,
+	['7'] = 8,
+	['8'] = 9,
+	['9'] = 10,
+	['a'] = 11,
+	['b'] = 12,
+	['c'] = 13,
+	['d'] = 14,
+	['e'] = 15,
+	['f'] = 16,
+	['A'] = 11,
+	['B'] = 12,
+	['C'] = 13,
+	['D'] = 14,
+	['E'] = 15,
+	['F'] = 16,
 };
 
 /* Four hexadecimal digits, or -1. */
@@ -428,14 +464,10 @@ skip_value(struct jsonl *j, int depth)
 	if (depth > DEPTH_MAX)
 		return fail(j, "more than 512 levels");
 	switch (j->p < j->end ? *j->p : '\0') {
-	case '"':
-		return skip_string(j);
-	case '[':
-		return skip_array(j, depth);
-	case '{':
-		return skip_object(j, depth);
-	default:
-		return skip_word(j);
+	case '"': return skip_string(j);
+	case '[': return skip_array(j, depth);
+	case '{': return skip_object(j, depth);
+	default: return skip_word(j);
 	}
 }
 
@@ -444,25 +476,20 @@ static const char *
 kind_of(char c)
 {
 	switch (c) {
-	case '"':
-		return "a string";
-	case '[':
-		return "an array";
-	case '{':
-		return "an object";
-	case 'n':
-		return "null";
+	case '"': return "a string";
+	case '[': return "an array";
+	case '{': return "an object";
+	case 'n': return "null";
 	case 't':
-	case 'f':
-		return "a boolean";
-	default:
-		return "a number";
+	case 'f': return "a boolean";
+	default: return "a number";
 	}
 }
 
 /* The first fault of a wanted member, and where it is. */
 static void
-blame(const struct jsonl *j, struct member *m, enum jsonl_class class, const char *found, const char *at)
+blame(const struct jsonl *j, struct member *m, enum jsonl_class class, const char *found,
+    const char *at)
 {
 	if (m->class != JSONL_OK)
 		return;
@@ -526,12 +553,8 @@ take_value(struct jsonl *j, struct member *m)
 	m->class = JSONL_OK;
 	m->first = j->num_texts;
 	switch (j->p < j->end ? *j->p : '\0') {
-	case '"':
-		rc = take_string(j, m);
-		break;
-	case '[':
-		rc = take_list(j, m);
-		break;
+	case '"': rc = take_string(j, m); break;
+	case '[': rc = take_list(j, m); break;
 	default:
 		blame(j, m, JSONL_WRONG_TYPE, j->p < j->end ? kind_of(*j->p) : "", j->p);
 		rc = skip_value(j, 1);
@@ -545,7 +568,8 @@ static struct member *
 wanted(struct jsonl *j, const struct jsonl_text *name)
 {
 	for (int i = 0; i < j->num_members; i++)
-		if (j->member[i].name_len == name->len && !memcmp(j->member[i].name, name->bytes, name->len))
+		if (j->member[i].name_len == name->len &&
+		    !memcmp(j->member[i].name, name->bytes, name->len))
 			return &j->member[i];
 	return NULL;
 }
@@ -582,12 +606,15 @@ judge(struct jsonl *j, size_t object)
 		const struct member *m = &j->member[i];
 
 		if (m->class == JSONL_MISSING_KEY)
-			return answer(j, m->class, "no member '%.60s' in the object at byte %zu", m->name, object);
+			return answer(j, m->class, "no member '%.60s' in the object at byte %zu",
+			    m->name, object);
 		if (m->class == JSONL_WRONG_TYPE)
-			return answer(j, m->class, "'%.60s' is %s, not a string or a list of strings, at byte %zu", m->name,
-			    m->found, m->at);
+			return answer(j, m->class,
+			    "'%.60s' is %s, not a string or a list of strings, at byte %zu",
+			    m->name, m->found, m->at);
 		if (m->class == JSONL_LONE_SURROGATE)
-			return answer(j, m->class, "'%.60s' has an unpaired surrogate escape at byte %zu", m->name, m->at);
+			return answer(j, m->class,
+			    "'%.60s' has an unpaired surrogate escape at byte %zu", m->name, m->at);
 	}
 	return JSONL_OK;
 }
@@ -625,7 +652,8 @@ jsonl_parse(struct jsonl *j, const char *line, size_t len)
 	char first;
 
 	if (len > j->max_bytes)
-		return answer(j, JSONL_TOO_LONG, "more than %zu bytes, the most that --max-document-bytes allows", j->max_bytes);
+		return answer(j, JSONL_TOO_LONG,
+		    "more than %zu bytes, the most that --max-document-bytes allows", j->max_bytes);
 	begin(j, line, len);
 	skip_space(j);
 	if (j->p == j->end)
@@ -646,6 +674,7 @@ jsonl_parse(struct jsonl *j, const char *line, size_t len)
 		return JSONL_SYNTAX;
 	}
 	if (!object)
-		return answer(j, JSONL_NOT_OBJECT, "the line is %s at byte %zu", kind_of(first), start);
+		return answer(
+		    j, JSONL_NOT_OBJECT, "the line is %s at byte %zu", kind_of(first), start);
 	return judge(j, start);
 }

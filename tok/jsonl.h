@@ -16,15 +16,25 @@
 #include <stdint.h>
 
 enum jsonl_class {
-	JSONL_OK, JSONL_BLANK, JSONL_SYNTAX, JSONL_MISSING_KEY, JSONL_WRONG_TYPE, JSONL_NOT_OBJECT, JSONL_LONE_SURROGATE,
-	JSONL_BAD_UTF8, JSONL_BOM, JSONL_TOO_LONG, JSONL_REFUSED /* by the tokenizer */, JSONL_CLASSES,
+	JSONL_OK,
+	JSONL_BLANK,
+	JSONL_SYNTAX,
+	JSONL_MISSING_KEY,
+	JSONL_WRONG_TYPE,
+	JSONL_NOT_OBJECT,
+	JSONL_LONE_SURROGATE,
+	JSONL_BAD_UTF8,
+	JSONL_BOM,
+	JSONL_TOO_LONG,
+	JSONL_REFUSED /* by the tokenizer */,
+	JSONL_CLASSES,
 };
 
 /* "ok", "blank", "syntax", "missing-key", ... */
 extern const char *const jsonl_class_name[JSONL_CLASSES];
 
 struct jsonl_text {
-	const char *bytes;              /* in the line or in the parser's memory, until the next line */
+	const char *bytes; /* in the line or in the parser's memory, until the next line */
 	size_t len;
 };
 

@@ -6,7 +6,7 @@
 #include "lib/token/tokenizer.h"
 
 struct info_config {
-	struct tokenizer_spec tokenizer;        /* first: the tokenizer's option rows rely on it */
+	struct tokenizer_spec tokenizer; /* first: the tokenizer's option rows rely on it */
 	bool pieces, json;
 };
 

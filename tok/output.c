@@ -33,7 +33,8 @@ make_names(struct output *o)
 	o->name = mem_zalloc((size_t)o->num_keys, sizeof *o->name);
 	o->writer = mem_zalloc((size_t)o->num_keys, sizeof(struct dataset_writer *));
 	for (int k = 0; k < o->num_keys; k++) {
-		str_addf(&s, "%s_%s_%s", c->output_prefix, c->json_keys.item[k], c->split_sentences ? "sentence" : "document");
+		str_addf(&s, "%s_%s_%s", c->output_prefix, c->json_keys.item[k],
+		    c->split_sentences ? "sentence" : "document");
 		o->name[k] = str_detach(&s);
 	}
 	if (c->on_error == ON_ERROR_SKIP) {
@@ -81,7 +82,8 @@ open_writer(struct output *o, int k, enum dtype t, const struct resume_state *fr
 		return o->writer[k] ? 0 : -1;
 	}
 	if (from) {
-		mark = (struct dataset_mark){ from->key[k].bin_bytes, from->key[k].sequences, from->key[k].documents };
+		mark = (struct dataset_mark){ from->key[k].bin_bytes, from->key[k].sequences,
+			from->key[k].documents };
 		if (from->committing && dataset_was_committed(o->name[k]))
 			return 0;
 	}
@@ -89,9 +91,11 @@ open_writer(struct output *o, int k, enum dtype t, const struct resume_state *fr
 	return o->writer[k] ? 0 : -1;
 }
 
-/* Targets are looked at when a run begins, not when it goes on: a commit may have been cut short. */
+/* Targets are looked at when a run begins, not when it goes on: a commit may have been cut short.
+ */
 struct output *
-output_open(const struct encode_config *c, enum dtype t, const struct resume_state *from, struct err *e)
+output_open(
+    const struct encode_config *c, enum dtype t, const struct resume_state *from, struct err *e)
 {
 	struct output *o = mem_zalloc(1, sizeof *o);
 	int rc = 0;
@@ -103,7 +107,8 @@ output_open(const struct encode_config *c, enum dtype t, const struct resume_sta
 	for (int k = 0; k < o->num_keys && rc == 0; k++)
 		rc = open_writer(o, k, t, from, e);
 	if (rc == 0 && o->error_path && !(from && from->committing && io_exists(o->error_path)))
-		rc = errors_open(&o->errors, o->error_path, c->resume, from ? from->error_bytes : 0, e);
+		rc = errors_open(
+		    &o->errors, o->error_path, c->resume, from ? from->error_bytes : 0, e);
 	if (rc == 0)
 		return o;
 	output_close(o, from != NULL);
@@ -177,7 +182,8 @@ output_sync(struct output *o, struct resume_state *state, struct err *e)
 			continue;
 		if (dataset_sync(o->writer[k], &mark, e) < 0)
 			return -1;
-		state->key[k] = (struct resume_key){ mark.bin_bytes, mark.sequences, mark.documents };
+		state->key[k] =
+		    (struct resume_key){ mark.bin_bytes, mark.sequences, mark.documents };
 	}
 	return o->errors.f ? outfile_sync(&o->errors, &state->error_bytes, e) : 0;
 }
@@ -198,9 +204,10 @@ commit_key(struct output *o, int k, const struct sidecar *notes, struct err *e)
 	return dataset_commit(w, e);
 }
 
-/* The list of bad lines comes first, since an index that is there says that all is. The temporary files that a
- * run leaves to another go last, here and where --force replaces what such a run has left. If one
- * fails, the keys before it are there and those after it are not: -1 says so to the caller. */
+/* The list of bad lines comes first, since an index that is there says that all is. The temporary
+ * files that a run leaves to another go last, here and where --force replaces what such a run has
+ * left. If one fails, the keys before it are there and those after it are not: -1 says so to the
+ * caller. */
 int
 output_commit(struct output *o, const struct sidecar *notes, struct err *e)
 {

@@ -17,15 +17,16 @@ struct output;
 
 /* Checks that no target exists, then opens the temporary files. from: the state to go on from, or
  * NULL. NULL with a reason, and nothing created. */
-struct output *output_open(const struct encode_config *c, enum dtype t, const struct resume_state *from, struct err *e);
+struct output *output_open(
+    const struct encode_config *c, enum dtype t, const struct resume_state *from, struct err *e);
 /* The documents of a job, key by key, in the order of the input. */
-int  output_job(struct output *o, const struct job *j, struct err *e);
+int output_job(struct output *o, const struct job *j, struct err *e);
 /* A bad line that was skipped. */
 void output_bad(struct output *o, const struct error_row *row);
 /* Everything on the disk and its sizes in *state. */
-int  output_sync(struct output *o, struct resume_state *state, struct err *e);
+int output_sync(struct output *o, struct resume_state *state, struct err *e);
 /* Puts everything under its name. */
-int  output_commit(struct output *o, const struct sidecar *notes, struct err *e);
+int output_commit(struct output *o, const struct sidecar *notes, struct err *e);
 /* keep: leave the temporary files to a later run. NULL is closed already. */
 void output_close(struct output *o, bool keep);
 

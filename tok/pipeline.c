@@ -1,9 +1,10 @@
 /*
  * pipeline.c - read in order, work in parallel, write in order, in bounded memory
  *
- * One lock and one condition for everything: a slot is some tenths of a millisecond of work, and the lock is
- * held for none of it. Item k of the input lives in slot k modulo the number of slots, whose state goes
- * round: free, taken, done, free. One worker takes the same turns without ever waiting.
+ * One lock and one condition for everything: a slot is some tenths of a millisecond of work, and
+ * the lock is held for none of it. Item k of the input lives in slot k modulo the number of slots,
+ * whose state goes round: free, taken, done, free. One worker takes the same turns without ever
+ * waiting.
  */
 #include "tok/pipeline.h"
 #include "lib/base/mem.h"
@@ -22,8 +23,8 @@ struct run {
 	pthread_cond_t changed;
 	enum state *state;
 	int64_t num_read, num_written;
-	bool reading, writing;          /* a thread is at it */
-	bool ended, stopped;            /* nothing more will be read; a write has failed */
+	bool reading, writing; /* a thread is at it */
+	bool ended, stopped;   /* nothing more will be read; a write has failed */
 	int read_rc, write_rc;
 	struct err read_err, write_err;
 };
@@ -42,8 +43,8 @@ slot_of(const struct run *r, int64_t k)
 	return (int)(k % r->p->num_slots);
 }
 
-/* Writes the next item, which is done. The lock is held on entry and return, here and below. A reader that
- * waits for a pipe that never speaks is woken when writing fails. */
+/* Writes the next item, which is done. The lock is held on entry and return, here and below. A
+ * reader that waits for a pipe that never speaks is woken when writing fails. */
 static void
 write_next(struct run *r)
 {
@@ -91,8 +92,8 @@ read_next(struct run *r, int worker)
 	pthread_cond_broadcast(&r->changed);
 }
 
-/* Takes what there is to do until everything is written or writing has failed; what is begun is finished.
- * Writing comes first: it makes room. */
+/* Takes what there is to do until everything is written or writing has failed; what is begun is
+ * finished. Writing comes first: it makes room. */
 static void *
 worker_main(void *arg)
 {

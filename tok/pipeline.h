@@ -1,10 +1,10 @@
 /*
  * pipeline.h - read in order, work in parallel, write in order, in bounded memory
  *
- * Every thread does everything: it reads a slot, works on it and puts it back, and whoever comes by writes
- * what is next. What a thread has read is in its own cache while it works. Reading is done by one
- * thread at a time and so is writing, in the order in which slots were read. A slot is the caller's
- * memory and is used again and again, so memory does not depend on the input.
+ * Every thread does everything: it reads a slot, works on it and puts it back, and whoever comes by
+ * writes what is next. What a thread has read is in its own cache while it works. Reading is done
+ * by one thread at a time and so is writing, in the order in which slots were read. A slot is the
+ * caller's memory and is used again and again, so memory does not depend on the input.
  */
 #ifndef TOK_PIPELINE_H
 #define TOK_PIPELINE_H
@@ -15,10 +15,11 @@ struct pipeline {
 	void *ctx;
 	void *const *slot;
 	int num_slots, num_workers;
-	int (*read)(void *ctx, void *slot, struct err *e);      /* 1 filled, 0 nothing more, -1 */
-	void (*work)(void *ctx, int worker, void *slot);        /* worker 0, the caller, ..num_workers-1: its scratch */
-	int (*write)(void *ctx, void *slot, struct err *e);     /* 0, or -1 to stop everything */
-	void (*stop)(void *ctx);                                /* wakes a read that waits; called once, when write fails */
+	int (*read)(void *ctx, void *slot, struct err *e); /* 1 filled, 0 nothing more, -1 */
+	/* worker 0, the caller, ..num_workers-1: its scratch */
+	void (*work)(void *ctx, int worker, void *slot);
+	int (*write)(void *ctx, void *slot, struct err *e); /* 0, or -1 to stop everything */
+	void (*stop)(void *ctx); /* wakes a read that waits; called once, when write fails */
 };
 
 /* 0 when all was written; else -1 and the reason of the first failure in the order of the slots. */

@@ -45,12 +45,14 @@ ratio(int64_t bytes, int64_t tokens)
 static void
 print_counts(const struct encode *x, const struct opt_list *keys, FILE *out)
 {
-	fputs("tokenizer\tkey\tdocuments\tsequences\tbytes\ttokens\tbytes_per_token\tlongest\n", out);
+	fputs(
+	    "tokenizer\tkey\tdocuments\tsequences\tbytes\ttokens\tbytes_per_token\tlongest\n", out);
 	for (int i = 0; i < num_rows(x); i++) {
 		struct row r = row_at(x, keys, i);
 
-		fprintf(out, "%s\t%s\t%lld\t%lld\t%lld\t%lld\t%.4f\t%lld\n", r.tokenizer, r.key, (long long)r.documents,
-		    (long long)r.n->sequences, (long long)r.n->bytes, (long long)r.n->tokens, ratio(r.n->bytes, r.n->tokens),
+		fprintf(out, "%s\t%s\t%lld\t%lld\t%lld\t%lld\t%.4f\t%lld\n", r.tokenizer, r.key,
+		    (long long)r.documents, (long long)r.n->sequences, (long long)r.n->bytes,
+		    (long long)r.n->tokens, ratio(r.n->bytes, r.n->tokens),
 		    (long long)r.n->longest);
 	}
 }
@@ -79,8 +81,8 @@ print_histogram(const struct encode *x, const struct opt_list *keys, FILE *out)
 
 		for (int b = 0; b < LENGTH_BUCKETS; b++)
 			if (r.n->bucket[b])
-				fprintf(out, "%s\t%s\t%lld\t%lld\t%lld\n", r.tokenizer, r.key, bucket_from(b), bucket_to(b),
-				    (long long)r.n->bucket[b]);
+				fprintf(out, "%s\t%s\t%lld\t%lld\t%lld\n", r.tokenizer, r.key,
+				    bucket_from(b), bucket_to(b), (long long)r.n->bucket[b]);
 	}
 }
 
@@ -99,10 +101,11 @@ add_row(struct str *out, const struct row *r)
 {
 	add_text(out, "key", r->key);
 	str_addf(out,
-	    "\"documents\": %lld, \"sequences\": %lld, \"bytes\": %lld, \"tokens\": %lld, \"bytes_per_token\": %.4f, "
+	    "\"documents\": %lld, \"sequences\": %lld, \"bytes\": %lld, \"tokens\": %lld, "
+	    "\"bytes_per_token\": %.4f, "
 	    "\"longest\": %lld",
-	    (long long)r->documents, (long long)r->n->sequences, (long long)r->n->bytes, (long long)r->n->tokens,
-	    ratio(r->n->bytes, r->n->tokens), (long long)r->n->longest);
+	    (long long)r->documents, (long long)r->n->sequences, (long long)r->n->bytes,
+	    (long long)r->n->tokens, ratio(r->n->bytes, r->n->tokens), (long long)r->n->longest);
 }
 
 /* One object a line. */
@@ -120,8 +123,10 @@ print_counts_json(const struct encode *x, const struct opt_list *keys, FILE *out
 		str_adds(&s, ", \"histogram\": [");
 		for (int b = 0; b < LENGTH_BUCKETS; b++)
 			if (r.n->bucket[b])
-				str_addf(&s, "%s{\"from\": %lld, \"to\": %lld, \"documents\": %lld}", shown++ ? ", " : "",
-				    bucket_from(b), bucket_to(b), (long long)r.n->bucket[b]);
+				str_addf(&s,
+				    "%s{\"from\": %lld, \"to\": %lld, \"documents\": %lld}",
+				    shown++ ? ", " : "", bucket_from(b), bucket_to(b),
+				    (long long)r.n->bucket[b]);
 		str_adds(&s, "]}\n");
 		str_put(&s, out);
 		str_release(&s);
@@ -136,12 +141,13 @@ print_run_json(const struct encode *x, const struct opt_list *keys, double secon
 	struct str s = { 0 };
 	int shown = 0;
 
-	str_addf(&s, "{\"documents\": %lld, \"input_bytes\": %lld, \"seconds\": %.3f, ", (long long)n->documents,
-	    (long long)n->input_bytes, seconds);
+	str_addf(&s, "{\"documents\": %lld, \"input_bytes\": %lld, \"seconds\": %.3f, ",
+	    (long long)n->documents, (long long)n->input_bytes, seconds);
 	str_addf(&s, "\"blank_lines\": %lld, \"skipped_lines\": {", (long long)n->blank);
 	for (int i = 0; i < JSONL_CLASSES; i++)
 		if (n->bad[i])
-			str_addf(&s, "%s\"%s\": %lld", shown++ ? ", " : "", jsonl_class_name[i], (long long)n->bad[i]);
+			str_addf(&s, "%s\"%s\": %lld", shown++ ? ", " : "", jsonl_class_name[i],
+			    (long long)n->bad[i]);
 	str_adds(&s, "}, \"keys\": [");
 	for (int k = 0; k < n->num_keys; k++) {
 		struct row r = row_at(x, keys, k);
@@ -203,23 +209,26 @@ megabytes(const struct encode_counts *n)
 void
 report_progress(const struct encode_counts *n, double seconds, struct str *out)
 {
-	double done = (double)(n->stored - n->stored_before), left = (double)(n->stored_total - n->stored);
+	double done = (double)(n->stored - n->stored_before),
+	       left = (double)(n->stored_total - n->stored);
 
-	str_addf(out, "%lld documents, %lld tokens, %.1f MB, %.1f MB/s", (long long)n->documents, (long long)all_tokens(n),
-	    megabytes(n), megabytes(n) / seconds);
+	str_addf(out, "%lld documents, %lld tokens, %.1f MB, %.1f MB/s", (long long)n->documents,
+	    (long long)all_tokens(n), megabytes(n), megabytes(n) / seconds);
 	if (n->stored_total > 0 && done > 0) {
 		long long wait = left > 0 ? (long long)(seconds * left / done) : 0;
 
-		str_addf(out, ", %.0f %%, %lld:%02lld:%02lld left", left > 0 ? 100 - 100 * left / (double)n->stored_total : 100,
-		    wait / 3600, wait / 60 % 60, wait % 60);
+		str_addf(out, ", %.0f %%, %lld:%02lld:%02lld left",
+		    left > 0 ? 100 - 100 * left / (double)n->stored_total : 100, wait / 3600,
+		    wait / 60 % 60, wait % 60);
 	}
 }
 
-/* Bytes are those of the lines, decompressed; documents and tokens those of the dataset, also where an
- * earlier run has made some of them. */
+/* Bytes are those of the lines, decompressed; documents and tokens those of the dataset, also where
+ * an earlier run has made some of them. */
 void
 report_summary(const struct encode_counts *n, double seconds, struct str *out)
 {
-	str_addf(out, "%lld documents, %lld tokens, %.1f MB in %.1f s (%.1f MB/s)", (long long)n->documents,
-	    (long long)all_tokens(n), megabytes(n), seconds, megabytes(n) / seconds);
+	str_addf(out, "%lld documents, %lld tokens, %.1f MB in %.1f s (%.1f MB/s)",
+	    (long long)n->documents, (long long)all_tokens(n), megabytes(n), seconds,
+	    megabytes(n) / seconds);
 }

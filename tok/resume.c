@@ -1,8 +1,8 @@
 /*
  * resume.c - PREFIX.resume: how far a run over many files has come
  *
- * Lines are "word value ...". What is run comes first and is compared as text; the numbers behind it
- * are read back with the bounds that the files are then checked against.
+ * Lines are "word value ...". What is run comes first and is compared as text; the numbers behind
+ * it are read back with the bounds that the files are then checked against.
  */
 #include "tok/resume.h"
 #include "lib/base/io.h"
@@ -62,8 +62,8 @@ add_tokenizer(const struct tokenizer_spec *s, struct str *out)
 /* --workers is missing on purpose: the output does not depend on it. Nor do the names of tokenizer
  * files count, only what is in them. */
 void
-resume_describe(const struct encode_config *c, const struct tokenizer *t, int64_t eod, const struct input_list *files,
-    struct str *out)
+resume_describe(const struct encode_config *c, const struct tokenizer *t, int64_t eod,
+    const struct input_list *files, struct str *out)
 {
 	char number[32];
 
@@ -97,23 +97,27 @@ resume_describe(const struct encode_config *c, const struct tokenizer *t, int64_
 static void
 add_key(struct str *out, const struct resume_key *k, const struct key_counts *n)
 {
-	str_addf(out, "key %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "\n", k->bin_bytes,
-	    k->sequences, k->documents, n->sequences, n->tokens, n->bytes, n->longest);
+	str_addf(out,
+	    "key %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
+	    "\n",
+	    k->bin_bytes, k->sequences, k->documents, n->sequences, n->tokens, n->bytes,
+	    n->longest);
 }
 
 /* Replaced whole. */
 int
-resume_write(const char *path, const struct str *what, const struct resume_state *s, const struct encode_counts *n,
-    struct err *e)
+resume_write(const char *path, const struct str *what, const struct resume_state *s,
+    const struct encode_counts *n, struct err *e)
 {
 	struct str out = { 0 };
 	int rc;
 
 	str_add(&out, what->buf, what->len);
-	str_addf(&out, "place %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "\n", s->at.file, s->at.offset, s->at.lines,
-	    s->at.first);
+	str_addf(&out, "place %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "\n", s->at.file,
+	    s->at.offset, s->at.lines, s->at.first);
 	str_addf(&out, "errors %" PRId64 "\ncommitting %d\n", s->error_bytes, s->committing);
-	str_addf(&out, "counts %" PRId64 " %" PRId64 " %" PRId64 "\n", n->documents, n->blank, n->input_bytes);
+	str_addf(&out, "counts %" PRId64 " %" PRId64 " %" PRId64 "\n", n->documents, n->blank,
+	    n->input_bytes);
 	for (int i = 0; i < JSONL_CLASSES; i++)
 		str_addf(&out, "bad %" PRId64 "\n", n->bad[i]);
 	for (int k = 0; k < n->num_keys; k++)
@@ -132,14 +136,20 @@ say_changed(const char *path, const char *was, const char *is, struct err *e)
 	int was_len = (int)strcspn(was, "\n"), is_len = (int)strcspn(is, "\n");
 
 	if (!strncmp(was, "option ", 7) || !strncmp(is, "option ", 7))
-		return err_set(e, "--resume: an option is not that of the run that stopped: %.*s there, %.*s here (%s)",
-		    was_len > 7 ? was_len - 7 : 0, was + (was_len > 7 ? 7 : 0), is_len > 7 ? is_len - 7 : 0,
-		    is + (is_len > 7 ? 7 : 0), path);
+		return err_set(e,
+		    "--resume: an option is not that of the run that stopped: %.*s there, %.*s "
+		    "here (%s)",
+		    was_len > 7 ? was_len - 7 : 0, was + (was_len > 7 ? 7 : 0),
+		    is_len > 7 ? is_len - 7 : 0, is + (is_len > 7 ? 7 : 0), path);
 	if (!strncmp(was, "input ", 6) || !strncmp(is, "input ", 6))
-		return err_set(e, "--resume: the inputs are not those of the run that stopped: %.*s there, %.*s here (%s)",
-		    strncmp(was, "input ", 6) ? 7 : was_len - 6, strncmp(was, "input ", 6) ? "nothing" : was + 6,
-		    is_len > 6 ? is_len - 6 : 7, is_len > 6 ? is + 6 : "nothing", path);
-	return err_set(e, "--resume: '%s' was written by another version: %.*s", path, was_len, was);
+		return err_set(e,
+		    "--resume: the inputs are not those of the run that stopped: %.*s there, %.*s "
+		    "here (%s)",
+		    strncmp(was, "input ", 6) ? 7 : was_len - 6,
+		    strncmp(was, "input ", 6) ? "nothing" : was + 6, is_len > 6 ? is_len - 6 : 7,
+		    is_len > 6 ? is + 6 : "nothing", path);
+	return err_set(
+	    e, "--resume: '%s' was written by another version: %.*s", path, was_len, was);
 }
 
 /* Compares the first lines with what is run now. Returns what is behind them, or NULL. */
@@ -190,7 +200,8 @@ take_state(const char *p, struct resume_state *s, struct encode_counts *n)
 {
 	int64_t committing;
 
-	if (!take(&p, "place", (int64_t *[]){ &s->at.file, &s->at.offset, &s->at.lines, &s->at.first }, 4) ||
+	if (!take(&p, "place",
+		(int64_t *[]){ &s->at.file, &s->at.offset, &s->at.lines, &s->at.first }, 4) ||
 	    !take(&p, "errors", (int64_t *[]){ &s->error_bytes }, 1) ||
 	    !take(&p, "committing", (int64_t *[]){ &committing }, 1) ||
 	    !take(&p, "counts", (int64_t *[]){ &n->documents, &n->blank, &n->input_bytes }, 3))
@@ -203,8 +214,10 @@ take_state(const char *p, struct resume_state *s, struct encode_counts *n)
 		struct resume_key *r = &s->key[k];
 		struct key_counts *c = &n->key[k];
 
-		if (!take(&p, "key", (int64_t *[]){ &r->bin_bytes, &r->sequences, &r->documents, &c->sequences, &c->tokens,
-		    &c->bytes, &c->longest }, 7))
+		if (!take(&p, "key",
+			(int64_t *[]){ &r->bin_bytes, &r->sequences, &r->documents, &c->sequences,
+			    &c->tokens, &c->bytes, &c->longest },
+			7))
 			return false;
 	}
 	return !strcmp(p, "end\n");
@@ -212,7 +225,8 @@ take_state(const char *p, struct resume_state *s, struct encode_counts *n)
 
 /* Foreign bytes until proven ours: everything is checked, and nothing is changed on a refusal. */
 int
-resume_read(const char *path, const struct str *what, struct resume_state *s, struct encode_counts *n, struct err *e)
+resume_read(const char *path, const struct str *what, struct resume_state *s,
+    struct encode_counts *n, struct err *e)
 {
 	const char *rest;
 	char *text;
@@ -224,7 +238,9 @@ resume_read(const char *path, const struct str *what, struct resume_state *s, st
 	if (io_read_regular(path, STATE_MAX, &text, &len, e) < 0)
 		return -1;
 	rest = compare(path, text, what, e);
-	rc = !rest ? -1 : take_state(rest, s, n) ? 1 : err_set(e, "--resume: '%s' is damaged", path);
+	rc = !rest                   ? -1
+	    : take_state(rest, s, n) ? 1
+				     : err_set(e, "--resume: '%s' is damaged", path);
 	free(text);
 	return rc;
 }

@@ -2,9 +2,10 @@
  * resume.h - PREFIX.resume: how far a run over many files has come
  *
  * Text, one item a line. The first lines say what is run: tokenizer, options, inputs with their
- * sizes and times; a run goes on only where they are the same to the letter. The others say how much
- * of the input has been written, how long the temporary files are, and what was counted. The file is
- * replaced whole, after the files that it speaks of are on the disk; so whatever it says is there.
+ * sizes and times; a run goes on only where they are the same to the letter. The others say how
+ * much of the input has been written, how long the temporary files are, and what was counted. The
+ * file is replaced whole, after the files that it speaks of are on the disk; so whatever it says is
+ * there.
  */
 #ifndef TOK_RESUME_H
 #define TOK_RESUME_H
@@ -14,9 +15,9 @@
 
 /* Where the next batch begins. */
 struct resume_place {
-	int64_t file, offset;           /* index, decoded byte */
-	int64_t lines;                  /* of the file that were read before it */
-	int64_t first;                  /* byte at which the reading of the file began */
+	int64_t file, offset; /* index, decoded byte */
+	int64_t lines;        /* of the file that were read before it */
+	int64_t first;        /* byte at which the reading of the file began */
 };
 
 /* What has been written for a key. */
@@ -26,19 +27,20 @@ struct resume_key {
 
 struct resume_state {
 	struct resume_place at;
-	struct resume_key *key;         /* num_keys, the owner's */
+	struct resume_key *key; /* num_keys, the owner's */
 	int64_t error_bytes;
-	bool committing;                /* everything is written; files are being put under their names */
+	bool committing; /* everything is written; files are being put under their names */
 };
 
 /* PREFIX.resume; free() it. */
 char *resume_path(const char *prefix);
 /* The lines that must not change between two runs. */
-void resume_describe(const struct encode_config *c, const struct tokenizer *t, int64_t eod, const struct input_list *files,
-    struct str *out);
-int  resume_write(const char *path, const struct str *what, const struct resume_state *s, const struct encode_counts *n,
-    struct err *e);
+void resume_describe(const struct encode_config *c, const struct tokenizer *t, int64_t eod,
+    const struct input_list *files, struct str *out);
+int resume_write(const char *path, const struct str *what, const struct resume_state *s,
+    const struct encode_counts *n, struct err *e);
 /* 1 with state and counts filled, 0 when there is no such file, -1 when it is not of this run. */
-int  resume_read(const char *path, const struct str *what, struct resume_state *s, struct encode_counts *n, struct err *e);
+int resume_read(const char *path, const struct str *what, struct resume_state *s,
+    struct encode_counts *n, struct err *e);
 
 #endif

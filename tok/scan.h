@@ -52,9 +52,9 @@ scan_text(const char *p, const char *end)
 }
 
 /*
- * Copies plain bytes and decodes the escapes of two bytes that `simple` knows (0: it does not), until
- * something else comes, which is where it returns; *out moves on by what was written. Up to SCAN_SLACK
- * bytes after that may be overwritten as well: out must have that room.
+ * Copies plain bytes and decodes the escapes of two bytes that `simple` knows (0: it does not),
+ * until something else comes, which is where it returns; *out moves on by what was written. Up to
+ * SCAN_SLACK bytes after that may be overwritten as well: out must have that room.
  *
  * The places of all marks of a block are known before the first is looked at, so that no load waits
  * for the escape before it; a piece between two of them is copied as 64 bytes, whatever its length.

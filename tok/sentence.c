@@ -1,8 +1,8 @@
 /*
  * sentence.c - a text cut into sentences by rule
  *
- * Bytes are looked at once; only marks that may end a sentence are looked at more closely. All marks
- * other than ASCII's are three bytes of UTF-8, which keeps the tables plain strings.
+ * Bytes are looked at once; only marks that may end a sentence are looked at more closely. All
+ * marks other than ASCII's are three bytes of UTF-8, which keeps the tables plain strings.
  */
 #include "tok/sentence.h"
 
@@ -10,16 +10,115 @@
 
 /* Words that a full stop shortens and that rarely end a sentence; compared without case, sorted. */
 static const char *const abbreviations[] = {
-	"adj", "adm", "al", "approx", "apr", "art", "assn", "aug", "ave", "bldg", "blvd", "brig", "bros", "ca", "capt", "cf",
-	"ch", "cmdr", "col", "corp", "cpl", "dec", "dept", "det", "dr", "ed", "eds", "eq", "eqs", "esp", "esq", "est", "ex",
-	"feb", "fig", "figs", "fr", "fri", "ft", "gen", "gov", "hon", "hr", "ibid", "inc", "jan", "jr", "jul", "jun", "lt",
-	"ltd", "maj", "mar", "max", "messrs", "mfg", "min", "mlle", "mme", "mon", "mr", "mrs", "ms", "msgr", "mt", "no", "nos",
-	"nov", "nr", "oct", "op", "orig", "pp", "pres", "prof", "prop", "pt", "pvt", "ref", "refs", "rep", "rev", "sat", "sec",
-	"sen", "sep", "sept", "sgt", "sr", "st", "str", "supt", "tel", "thu", "tue", "univ", "var", "viz", "vol", "vols",
-	"vs", "wed",
+	"adj",
+	"adm",
+	"al",
+	"approx",
+	"apr",
+	"art",
+	"assn",
+	"aug",
+	"ave",
+	"bldg",
+	"blvd",
+	"brig",
+	"bros",
+	"ca",
+	"capt",
+	"cf",
+	"ch",
+	"cmdr",
+	"col",
+	"corp",
+	"cpl",
+	"dec",
+	"dept",
+	"det",
+	"dr",
+	"ed",
+	"eds",
+	"eq",
+	"eqs",
+	"esp",
+	"esq",
+	"est",
+	"ex",
+	"feb",
+	"fig",
+	"figs",
+	"fr",
+	"fri",
+	"ft",
+	"gen",
+	"gov",
+	"hon",
+	"hr",
+	"ibid",
+	"inc",
+	"jan",
+	"jr",
+	"jul",
+	"jun",
+	"lt",
+	"ltd",
+	"maj",
+	"mar",
+	"max",
+	"messrs",
+	"mfg",
+	"min",
+	"mlle",
+	"mme",
+	"mon",
+	"mr",
+	"mrs",
+	"ms",
+	"msgr",
+	"mt",
+	"no",
+	"nos",
+	"nov",
+	"nr",
+	"oct",
+	"op",
+	"orig",
+	"pp",
+	"pres",
+	"prof",
+	"prop",
+	"pt",
+	"pvt",
+	"ref",
+	"refs",
+	"rep",
+	"rev",
+	"sat",
+	"sec",
+	"sen",
+	"sep",
+	"sept",
+	"sgt",
+	"sr",
+	"st",
+	"str",
+	"supt",
+	"tel",
+	"thu",
+	"tue",
+	"univ",
+	"var",
+	"viz",
+	"vol",
+	"vols",
+	"vs",
+	"wed",
 };
 
-enum { NUM_ABBREVIATIONS = sizeof abbreviations / sizeof *abbreviations, ABBREVIATION_MAX = 7, WIDE = 3 };
+enum {
+	NUM_ABBREVIATIONS = sizeof abbreviations / sizeof *abbreviations,
+	ABBREVIATION_MAX = 7,
+	WIDE = 3
+};
 
 /* Whether the three bytes at p are one of the marks of a list of such. */
 static bool
@@ -57,7 +156,10 @@ closer(const char *p, const char *end)
 		return 1;
 	if (end - p >= 2 && !memcmp(p, "\u00bb", 2))
 		return 2;
-	return one_of(p, end, "\u2019\u201d\u300d\u300f\u3011\u3015\u3009\u300b\uff09\uff3d\uff5d\uff63") ? WIDE : 0;
+	return one_of(p, end,
+		   "\u2019\u201d\u300d\u300f\u3011\u3015\u3009\u300b\uff09\uff3d\uff5d\uff63")
+	    ? WIDE
+	    : 0;
 }
 
 /* The white space that may stand between sentences. */
@@ -104,14 +206,14 @@ static bool
 belongs_to_word(const char *begin, const char *p)
 {
 	const char *word = p, *digits = p;
-	bool dotted = true;             /* every letter has a full stop before it, but the first */
+	bool dotted = true; /* every letter has a full stop before it, but the first */
 
 	while (word > begin && (is_letter(word[-1]) || word[-1] == '.'))
 		word--;
 	for (const char *q = word; q < p; q++)
 		dotted = dotted && (q - word) % 2 == (*q == '.');
 	if (word > begin && (unsigned char)word[-1] >= 0x80)
-		return false;           /* the tail of a word of another script */
+		return false; /* the tail of a word of another script */
 	if (word < p)
 		return (dotted && (p - word) % 2 == 1) || is_abbreviation(word, (size_t)(p - word));
 	while (digits > begin && is_digit(digits[-1]))
@@ -172,7 +274,8 @@ find_end(const char *begin, const char *end)
 			continue;
 		}
 		behind = take_closers(p + n, end);
-		if (is_followed_by_start(behind, end) && !(*p == '.' && behind == p + 1 && belongs_to_word(begin, p)))
+		if (is_followed_by_start(behind, end) &&
+		    !(*p == '.' && behind == p + 1 && belongs_to_word(begin, p)))
 			return behind;
 		p = behind;
 	}

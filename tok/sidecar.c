@@ -55,7 +55,8 @@ add_inputs(struct str *out, const struct sidecar *s)
 
 		str_adds(out, "    {");
 		add_text(out, "file", f->name);
-		str_addf(out, ", \"bytes\": %lld", (long long)(f->size < 0 ? input_bytes(s->input, i) : f->size));
+		str_addf(out, ", \"bytes\": %lld",
+		    (long long)(f->size < 0 ? input_bytes(s->input, i) : f->size));
 		if (f->begin || f->end >= 0)
 			str_addf(out, ", \"from\": %lld, \"to\": %lld", (long long)f->begin,
 			    (long long)(f->end < 0 ? f->size : f->end));

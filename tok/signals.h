@@ -8,9 +8,9 @@
 #ifndef TOK_SIGNALS_H
 #define TOK_SIGNALS_H
 
-/* Before any other thread is started. -1: the system does not give one; signals then end the program
- * as ever. */
-int  signals_hold(void);
+/* Before any other thread is started. -1: the system does not give one; signals then end the
+ * program as ever. */
+int signals_hold(void);
 /* Ends the program by the signal that came, so that a shell knows; returns when none did. */
 void signals_raise(int fd);
 

@@ -32,13 +32,13 @@ struct sentences {
 	struct input_list files;
 	struct input *input;
 	struct batch batch;
-	int file;                       /* the batch's; -1 before the first */
+	int file; /* the batch's; -1 before the first */
 	struct jsonl *jsonl;
 	int64_t line;
-	size_t pos;                     /* in the batch */
-	int key;                        /* member now read; num_keys: go to the next line */
-	size_t index;                   /* its string */
-	const char *rest;               /* what is left of that string */
+	size_t pos;       /* in the batch */
+	int key;          /* member now read; num_keys: go to the next line */
+	size_t index;     /* its string */
+	const char *rest; /* what is left of that string */
 	size_t rest_len;
 };
 
@@ -196,8 +196,9 @@ next_line(struct sentences *s, struct err *e)
 			return 1;
 		}
 		if (class != JSONL_BLANK && s->c->on_error == ON_ERROR_STOP)
-			return err_at(e, input_file_name(&s->files.item[s->batch.file]), (long)s->line, "%s: %s",
-			    jsonl_class_name[class], jsonl_detail(s->jsonl));
+			return err_at(e, input_file_name(&s->files.item[s->batch.file]),
+			    (long)s->line, "%s: %s", jsonl_class_name[class],
+			    jsonl_detail(s->jsonl));
 		s->counts->skipped += class != JSONL_BLANK;
 	}
 }

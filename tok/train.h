@@ -9,22 +9,23 @@
 
 /* Members carry spm_train's names, meanings and defaults. */
 struct train_config {
-	struct opt_list input, json_keys;       /* no input: standard input */
-	const char *files_from;                 /* NULL: no list of inputs */
+	struct opt_list input, json_keys; /* no input: standard input */
+	const char *files_from;           /* NULL: no list of inputs */
 	const char *output;
 	int64_t vocab_size, max_sentence_length, input_sentence_size, max_sentencepiece_length,
 	    workers;
-	int64_t max_document_bytes;             /* of a line */
+	int64_t max_document_bytes; /* of a line */
 	int64_t unk_id, bos_id, eos_id, pad_id;
 	int model_type, normalization_rule_name;
 	int64_t seed_sentencepiece_size, num_sub_iterations;
 	double character_coverage, shrinking_factor;
-	const char *unk_piece, *bos_piece, *eos_piece, *pad_piece, *unk_surface, *required_chars, *normalization_rule_tsv;
+	const char *unk_piece, *bos_piece, *eos_piece, *pad_piece, *unk_surface, *required_chars,
+	    *normalization_rule_tsv;
 	bool byte_fallback, split_digits, allow_whitespace_only_pieces;
 	bool keep_extra_whitespaces, no_add_dummy_prefix, no_split_by_whitespace,
 	    no_split_by_unicode_script;
-	bool no_split_by_number, treat_whitespace_as_suffix, use_all_vocab, no_shuffle_input_sentence,
-	    train_extremely_large_corpus;
+	bool no_split_by_number, treat_whitespace_as_suffix, use_all_vocab,
+	    no_shuffle_input_sentence, train_extremely_large_corpus;
 	bool hard_vocab_limit_off;
 	struct opt_list user_defined_symbols, control_symbols;
 	int on_error;

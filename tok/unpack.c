@@ -16,22 +16,25 @@
 struct unpack {
 	const char *name;
 	z_stream gzip;
-	ZSTD_DStream *zstd;             /* NULL: gzip */
+	ZSTD_DStream *zstd; /* NULL: gzip */
 	bool within;
 };
 
 /* By content, not by name, since standard input has none. */
 int
-unpack_new(struct unpack **out, const char *name, const unsigned char *head, size_t n, struct err *e)
+unpack_new(
+    struct unpack **out, const char *name, const unsigned char *head, size_t n, struct err *e)
 {
 	static const struct {
 		const char *magic;
 		size_t len;
-		const char *tool;       /* NULL: we read it ourselves */
+		const char *tool; /* NULL: we read it ourselves */
 	} known[] = {
 		{ "\x1f\x8b", 2, NULL },
 		{ "\x28\xb5\x2f\xfd", 4, NULL },
-		{ "\xfd" "7zXZ", 5, "xzcat" },
+		{ "\xfd"
+		  "7zXZ",
+		    5, "xzcat" },
 		{ "BZh", 3, "bzcat" },
 		{ "\x04\x22\x4d\x18", 4, "lz4cat" },
 		{ "PK\3\4", 4, "unzip -p" },
@@ -46,7 +49,8 @@ unpack_new(struct unpack **out, const char *name, const unsigned char *head, siz
 	if (found < 0)
 		return 0;
 	if (known[found].tool)
-		return err_set(e, "%s: only gzip and zstd are decompressed here; pipe it through %s", name,
+		return err_set(e,
+		    "%s: only gzip and zstd are decompressed here; pipe it through %s", name,
 		    known[found].tool);
 	*out = mem_zalloc(1, sizeof **out);
 	(*out)->name = name;
@@ -82,7 +86,8 @@ more_gzip(struct unpack *u, struct unpack_step *s, struct err *e)
 	u->gzip.avail_out = (uInt)s->room;
 	rc = inflate(&u->gzip, Z_NO_FLUSH);
 	if (rc != Z_OK && rc != Z_STREAM_END && rc != Z_BUF_ERROR)
-		return err_set(e, "%s: damaged gzip data: %s", u->name, u->gzip.msg ? u->gzip.msg : "no reason given");
+		return err_set(e, "%s: damaged gzip data: %s", u->name,
+		    u->gzip.msg ? u->gzip.msg : "no reason given");
 	s->taken = s->len - u->gzip.avail_in;
 	s->given = s->room - u->gzip.avail_out;
 	u->within = rc != Z_STREAM_END;

@@ -14,7 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* --- which options ------------------------------------------------------------------------------ */
+/* --- which options ------------------------------------------------------------------------------
+ */
 
 /* Every string and list, so that a new path is sorted on purpose, and what else is not compared by
  * its value, which is the rule. --log-interval is none of these: the ranks meet at log steps. */
@@ -22,23 +23,38 @@ static const struct {
 	const char *name;
 	enum agree_on on;
 } sorted[] = {
-	{ "model", AGREE_PRESENCE }, { "linear-biases", AGREE_VALUE }, { "window-size", AGREE_VALUE },
+	{ "model", AGREE_PRESENCE },
+	{ "linear-biases", AGREE_VALUE },
+	{ "window-size", AGREE_VALUE },
 	{ "eos-token-id", AGREE_VALUE },
-	{ "data-path", AGREE_PRESENCE }, { "data-args-path", AGREE_PRESENCE },
-	{ "train-data-path", AGREE_PRESENCE }, { "valid-data-path", AGREE_PRESENCE },
-	{ "test-data-path", AGREE_PRESENCE }, { "per-split-data-args-path", AGREE_PRESENCE },
-	{ "split", AGREE_VALUE }, { "data-cache-path", AGREE_PRESENCE },
+	{ "data-path", AGREE_PRESENCE },
+	{ "data-args-path", AGREE_PRESENCE },
+	{ "train-data-path", AGREE_PRESENCE },
+	{ "valid-data-path", AGREE_PRESENCE },
+	{ "test-data-path", AGREE_PRESENCE },
+	{ "per-split-data-args-path", AGREE_PRESENCE },
+	{ "split", AGREE_VALUE },
+	{ "data-cache-path", AGREE_PRESENCE },
 	{ "validation-set-names", AGREE_VALUE },
-	{ "tokenizer-type", AGREE_VALUE }, { "tokenizer-model", AGREE_PRESENCE },
-	{ "vocab-file", AGREE_PRESENCE }, { "merge-file", AGREE_PRESENCE },
-	{ "tiktoken-pattern", AGREE_VALUE }, { "tiktoken-special-tokens", AGREE_VALUE },
-	{ "save", AGREE_PRESENCE }, { "load", AGREE_PRESENCE },
+	{ "tokenizer-type", AGREE_VALUE },
+	{ "tokenizer-model", AGREE_PRESENCE },
+	{ "vocab-file", AGREE_PRESENCE },
+	{ "merge-file", AGREE_PRESENCE },
+	{ "tiktoken-pattern", AGREE_VALUE },
+	{ "tiktoken-special-tokens", AGREE_VALUE },
+	{ "save", AGREE_PRESENCE },
+	{ "load", AGREE_PRESENCE },
 	{ "pretrained-checkpoint", AGREE_PRESENCE },
-	{ "log-throughput", AGREE_NOTHING }, { "tensorboard-dir", AGREE_NOTHING },
-	{ "tensorboard-log-interval", AGREE_NOTHING }, { "metrics-file", AGREE_NOTHING },
-	{ "profile", AGREE_NOTHING }, { "profile-step-start", AGREE_NOTHING },
-	{ "profile-step-end", AGREE_NOTHING }, { "profile-prefix", AGREE_NOTHING },
-	{ "tokens-file", AGREE_PRESENCE }, { "logits-file", AGREE_PRESENCE },
+	{ "log-throughput", AGREE_NOTHING },
+	{ "tensorboard-dir", AGREE_NOTHING },
+	{ "tensorboard-log-interval", AGREE_NOTHING },
+	{ "metrics-file", AGREE_NOTHING },
+	{ "profile", AGREE_NOTHING },
+	{ "profile-step-start", AGREE_NOTHING },
+	{ "profile-step-end", AGREE_NOTHING },
+	{ "profile-prefix", AGREE_NOTHING },
+	{ "tokens-file", AGREE_PRESENCE },
+	{ "logits-file", AGREE_PRESENCE },
 	{ "prompt-file", AGREE_PRESENCE },
 };
 
@@ -72,8 +88,8 @@ add_option(struct str *out, const char *line, size_t len)
 	enum agree_on on = o ? agree_on(o) : AGREE_VALUE;
 
 	if (on != AGREE_NOTHING)
-		str_addf(out, "--%.*s\t%.*s\n", (int)name, line, on == AGREE_PRESENCE ? 0 : (int)value,
-		    line + name + 1);
+		str_addf(out, "--%.*s\t%.*s\n", (int)name, line,
+		    on == AGREE_PRESENCE ? 0 : (int)value, line + name + 1);
 }
 
 /* All options that have a value, in the order of the table. */
@@ -92,7 +108,8 @@ add_options(struct str *out, const struct opt_parse *p)
 	str_release(&dump);
 }
 
-/* --- the first difference ----------------------------------------------------------------------- */
+/* --- the first difference -----------------------------------------------------------------------
+ */
 
 /* The line of a text that begins at `at`: its length without the newline, and of its name. */
 struct line {
@@ -130,7 +147,8 @@ add_value(struct str *out, const struct line *l, bool has)
 	size_t value = has && l->len > l->name ? l->len - l->name - 1 : 0;
 
 	if (value)
-		str_addf(out, "%.*s", (int)(value < LONGEST ? value : LONGEST), l->at + l->name + 1);
+		str_addf(
+		    out, "%.*s", (int)(value < LONGEST ? value : LONGEST), l->at + l->name + 1);
 	else
 		str_adds(out, has ? "given" : "not given");
 }
@@ -185,7 +203,8 @@ describe(const char *all, struct err *e)
 	str_release(&out);
 }
 
-/* --- agreement ---------------------------------------------------------------------------------- */
+/* --- agreement ----------------------------------------------------------------------------------
+ */
 
 /* The greatest hash and the greatest complement, which is the least hash's, in one reduction. */
 static bool

@@ -16,9 +16,9 @@
 /* What the ranks must have in common of an option. */
 enum agree_on {
 	AGREE_VALUE,
-	AGREE_PRESENCE,                 /* a path: hosts may differ, but it is given to all or to none */
-	AGREE_NOTHING,                  /* what rank 0 writes, which nobody waits for */
-	AGREE_UNSORTED,                 /* a string or list that agree.c does not list: a test fails */
+	AGREE_PRESENCE, /* a path: hosts may differ, but it is given to all or to none */
+	AGREE_NOTHING,  /* what rank 0 writes, which nobody waits for */
+	AGREE_UNSORTED, /* a string or list that agree.c does not list: a test fails */
 };
 enum agree_on agree_on(const struct opt *o);
 
@@ -27,8 +27,9 @@ enum agree_on agree_on(const struct opt *o);
 int agree_text(struct comm *world, const char *text, struct err *e);
 /* Collective: the program's version and the options as they were given, defaults included. */
 int agree_options(struct comm *world, const struct train_config *c, struct err *e);
-/* Collective, before train_configure: rank 0 reads the file that lists the datasets, to its end, and
- * the others receive it: a pipe can be read but once. -1 on all ranks, with the reason on rank 0. */
+/* Collective, before train_configure: rank 0 reads the file that lists the datasets, to its end,
+ * and the others receive it: a pipe can be read but once. -1 on all ranks, with the reason on rank
+ * 0. */
 int agree_lists(struct comm *world, struct train_config *c, struct err *e);
 /* Collective, after train_configure: the backend with its libraries, where the run starts, its
  * tokenizer and model. Rank 0 notes a difference of the MPI library, which is none of the result.

@@ -25,7 +25,7 @@ struct device;
 struct stream {
 	const struct ops *ops;
 	struct device *device;
-	struct observer *observer;      /* train/observe.h; NULL: nobody looks on */
+	struct observer *observer; /* train/observe.h; NULL: nobody looks on */
 };
 
 struct event;
@@ -36,10 +36,10 @@ struct recorded;
 enum attention_choice { ATTENTION_BEST, ATTENTION_LIBRARY, ATTENTION_TILED, ATTENTION_PLAIN };
 
 struct device_config {
-	int local_rank;                 /* this process's number on its host: picks the GPU */
-	int num_threads;                /* CPU threads for this process */
-	enum dtype dtype;               /* weights and activations: F32, BF16, F16, F64 */
-	bool deterministic;             /* the same bits in every run also where that costs time */
+	int local_rank;     /* this process's number on its host: picks the GPU */
+	int num_threads;    /* CPU threads for this process */
+	enum dtype dtype;   /* weights and activations: F32, BF16, F16, F64 */
+	bool deterministic; /* the same bits in every run also where that costs time */
 	enum attention_choice attention;
 };
 
@@ -47,8 +47,8 @@ struct device_config {
 enum { STREAM_COMPUTE, STREAM_SAVE = 7, STREAM_COUNT = 8 };
 
 struct backend {
-	const char *name;               /* "cpu", "cuda" */
-	int64_t max_head_size, max_norm;        /* widest head, longest row of a norm; 0: no limit */
+	const char *name;                /* "cpu", "cuda" */
+	int64_t max_head_size, max_norm; /* widest head, longest row of a norm; 0: no limit */
 	/* Is there a device to run on, now, on this host? Fills why when not. */
 	bool (*available)(struct err *why);
 	/* The libraries that a device would use and a host may have in other versions, in a few
@@ -56,36 +56,40 @@ struct backend {
 	void (*describe)(char *text, size_t size);
 	struct device *(*open)(const struct device_config *, struct err *);
 	void (*close)(struct device *);
-	/* Memory of its own that the backend takes at open, in bytes. NULL: that of a GPU, which lib/model/device states. */
+	/* Memory of its own that the backend takes at open, in bytes. NULL: that of a GPU, which
+	 * lib/model/device states. */
 	size_t (*workspace)(const struct device_config *);
 	/* Bytes free on the device now; 0 when that means nothing. */
 	size_t (*free_memory)(struct device *);
 	/* Zeroed device memory, 256-byte aligned. NULL with a reason when there is none left. */
 	void *(*alloc)(struct device *, size_t bytes, struct err *);
 	void (*release)(struct device *, void *);
-	struct stream *(*stream)(struct device *, int index);           /* 0..STREAM_COUNT-1; borrowed */
+	struct stream *(*stream)(struct device *, int index); /* 0..STREAM_COUNT-1; borrowed */
 	/* Copies between host and device; the host bytes must live until the stream has passed. */
 	void (*copy_in)(struct stream *, void *device_dst, const void *host_src, size_t bytes);
 	void (*copy_out)(struct stream *, void *host_dst, const void *device_src, size_t bytes);
 	int (*sync)(struct stream *, struct err *);
-	/* Host memory that copies to and from the device fastest, and without the host waiting. Not being able to pin is no
-	 * failure. From any thread. */
+	/* Host memory that copies to and from the device fastest, and without the host waiting. Not
+	 * being able to pin is no failure. From any thread. */
 	void (*pin)(struct device *, void *host, size_t bytes);
 	void (*unpin)(struct device *, void *host);
-	struct event *(*event)(struct device *);                        /* borrowed until close */
-	/* An event that knows when the stream passed it, and the seconds between two of them, both passed. */
+	struct event *(*event)(struct device *); /* borrowed until close */
+	/* An event that knows when the stream passed it, and the seconds between two of them, both
+	 * passed. */
 	struct event *(*timer)(struct device *);
 	double (*elapsed)(struct event *from, struct event *to);
 	void (*record)(struct stream *, struct event *);
 	void (*wait)(struct stream *, struct event *);
-	/* Operations queued between record_begin and record_end are kept instead of run, and run by each launch, with the
-	 * arguments they had. record_begin is false, and record_end NULL, where that cannot be done: nothing has been run then.
-	 * A recording lives until close. record_begin NULL: the backend has none of this. */
+	/* Operations queued between record_begin and record_end are kept instead of run, and run by
+	 * each launch, with the arguments they had. record_begin is false, and record_end NULL,
+	 * where that cannot be done: nothing has been run then. A recording lives until close.
+	 * record_begin NULL: the backend has none of this. */
 	bool (*record_begin)(struct stream *);
 	struct recorded *(*record_end)(struct stream *);
 	void (*launch)(struct stream *, struct recorded *);
-	/* A communicator for memory of the device, of the ranks of a host communicator, which it takes over: free() frees both.
-	 * All ranks of host call. NULL: host memory is device memory, and the host communicator serves. */
+	/* A communicator for memory of the device, of the ranks of a host communicator, which it
+	 * takes over: free() frees both. All ranks of host call. NULL: host memory is device
+	 * memory, and the host communicator serves. */
 	struct comm *(*comm)(struct device *, struct comm *host, struct err *);
 };
 

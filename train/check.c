@@ -2,9 +2,9 @@
  * check.c - finds the first operation of a failed step that wrote NaN or Inf
  *
  * A step that fails is known by its gradient norm, which costs nothing; only then is the step run
- * again with an observer that counts what is not finite in every output. That waits for the device at
- * each operation, which is fine once. "First" is the order of the arithmetic, not of the clock: micro
- * batch, forward before backward, depth of the layer, order of the calls, rank.
+ * again with an observer that counts what is not finite in every output. That waits for the device
+ * at each operation, which is fine once. "First" is the order of the arithmetic, not of the clock:
+ * micro batch, forward before backward, depth of the layer, order of the calls, rank.
  */
 #include "train/check.h"
 #include "train/observe.h"
@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a rank found, and its number in the order of the arithmetic; order is INFINITY when nothing. */
+/* What a rank found, and its number in the order of the arithmetic; order is INFINITY when nothing.
+ */
 struct check {
 	struct observer base;
 	struct engine *e;
@@ -34,7 +35,8 @@ before(struct observer *o, struct stream *st)
 static double
 count(struct check *c, struct stream *st, const struct tensor *t)
 {
-	struct tensor scalars = engine_buffer(c->e, BUF_SCALARS), bad = tensor_rows(&scalars, SCALAR_NONFINITE, 1);
+	struct tensor scalars = engine_buffer(c->e, BUF_SCALARS),
+		      bad = tensor_rows(&scalars, SCALAR_NONFINITE, 1);
 	bool dense = t->ndim == 1 || t->stride[0] == t->shape[1];
 	double read[SCALAR_COUNT];
 
@@ -49,8 +51,8 @@ count(struct check *c, struct stream *st, const struct tensor *t)
 	return read[SCALAR_NONFINITE];
 }
 
-/* Has this to be looked at? Integers hold no NaN. The scalars are sums of what has been looked at already, and those of
- * the loss still hold what the failed step left there. */
+/* Has this to be looked at? Integers hold no NaN. The scalars are sums of what has been looked at
+ * already, and those of the loss still hold what the failed step left there. */
 static bool
 is_suspect(const struct check *c, const struct tensor *t)
 {
@@ -67,7 +69,8 @@ order(const struct check *c)
 	double layers = (double)c->e->plan.model.num_layers + 2, depth = c->base.layer + 1;
 	double pass = 2 * (double)c->base.microbatch + c->base.backward;
 
-	return (pass * layers + (c->base.backward ? layers - depth : depth)) * 1e6 + (double)c->calls;
+	return (pass * layers + (c->base.backward ? layers - depth : depth)) * 1e6 +
+	    (double)c->calls;
 }
 
 /* Where a call stands, in words. */
@@ -84,7 +87,8 @@ describe(struct check *c, const char *op, const char *output, double bad, double
 		snprintf(layer, sizeof layer, "the head");
 	else
 		snprintf(layer, sizeof layer, "layer %d", c->base.layer);
-	snprintf(c->where, sizeof c->where, "rank %d, micro batch %lld, %s pass of %s: '%s' of %s (%.0f of %.0f)", c->e->rank,
+	snprintf(c->where, sizeof c->where,
+	    "rank %d, micro batch %lld, %s pass of %s: '%s' of %s (%.0f of %.0f)", c->e->rank,
 	    (long long)c->base.microbatch, pass, layer, output, op, bad, of);
 }
 
@@ -96,9 +100,11 @@ after(struct observer *o, struct stream *st, const struct op_call *call)
 
 	c->calls++;
 	for (int i = 0; i < OP_OUTPUTS && call->out[i]; i++)
-		if (c->order == INFINITY && is_suspect(c, call->out[i]) && (n = count(c, st, call->out[i])) > 0) {
+		if (c->order == INFINITY && is_suspect(c, call->out[i]) &&
+		    (n = count(c, st, call->out[i])) > 0) {
 			c->order = order(c);
-			describe(c, call->name, call->out_name[i], n, (double)tensor_elements(call->out[i]));
+			describe(c, call->name, call->out_name[i], n,
+			    (double)tensor_elements(call->out[i]));
 		}
 }
 
@@ -113,7 +119,8 @@ report(const struct check *c, struct str *out)
 	char *all;
 
 	w->ops->all_reduce(w, NULL, &t, REDUCE_MAX);
-	all = w->ops->gather_bytes(w, c->where, c->order == -least && c->where[0] ? strlen(c->where) + 1 : 0, 0, &total);
+	all = w->ops->gather_bytes(
+	    w, c->where, c->order == -least && c->where[0] ? strlen(c->where) + 1 : 0, 0, &total);
 	if (all && total > 0)
 		str_adds(out, all);
 	free(all);

@@ -1,8 +1,8 @@
 /*
  * claim.c - --save is one run's
  *
- * Two runs on one directory would write each other's files, and both would die of it. A requeued job finds
- * its own lock, whose holder has ended, and goes on.
+ * Two runs on one directory would write each other's files, and both would die of it. A requeued
+ * job finds its own lock, whose holder has ended, and goes on.
  */
 #include "train/claim.h"
 #include "lib/base/io.h"
@@ -25,7 +25,8 @@ asked_to_stop(void)
 	return stop_signal() != NULL;
 }
 
-/* The directory was looked at before it was this run's: a run that begins afresh must not find a checkpoint. */
+/* The directory was looked at before it was this run's: a run that begins afresh must not find a
+ * checkpoint. */
 static int
 still_fresh(const struct train_config *c, struct err *err)
 {
@@ -34,16 +35,23 @@ still_fresh(const struct train_config *c, struct err *err)
 
 	if (!fresh || ckpt_tracker(c->o.save, &iteration, err) == 0)
 		return 0;
-	return err_set(err, "--save %s: another run has saved a checkpoint meanwhile; start again", c->o.save);
+	return err_set(
+	    err, "--save %s: another run has saved a checkpoint meanwhile; start again", c->o.save);
 }
 
-/* --break-lock is for one start: the options that a checkpoint records are those of later ones too. */
+/* --break-lock is for one start: the options that a checkpoint records are those of later ones too.
+ */
 struct lock *
 claim_save(struct train_config *c, struct err *err)
 {
 	char path[PATH_BYTES];
-	struct lock_terms terms = { .path = path, .renewal = LOCK_RENEWAL, .stale = LOCK_STALE,
-		.ending = LOCK_ENDING, .by_force = c->o.break_lock, .say = say, .give_up = asked_to_stop };
+	struct lock_terms terms = { .path = path,
+		.renewal = LOCK_RENEWAL,
+		.stale = LOCK_STALE,
+		.ending = LOCK_ENDING,
+		.by_force = c->o.break_lock,
+		.say = say,
+		.give_up = asked_to_stop };
 	struct err why;
 	struct lock *lock;
 
@@ -60,7 +68,8 @@ claim_save(struct train_config *c, struct err *err)
 	}
 	lock = lock_take(&terms, &why);
 	if (!lock) {
-		err_set(err, "--save %s: %s; give another directory, or --break-lock", c->o.save, why.msg);
+		err_set(err, "--save %s: %s; give another directory, or --break-lock", c->o.save,
+		    why.msg);
 		return NULL;
 	}
 	if (still_fresh(c, err) < 0) {

@@ -1,16 +1,16 @@
 /*
  * comm.h - the communication contract: host memory through train/mpi, a GPU's through train/nccl
  *
- * Collectives are queued on a stream (train/mpi finishes them before it returns). Tensors are dense.
- * A lost peer ends the program through abort(). Communicators are made in the same order on every
- * rank.
+ * Collectives are queued on a stream (train/mpi finishes them before it returns). Tensors are
+ * dense. A lost peer ends the program through abort(). Communicators are made in the same order on
+ * every rank.
  *
  * Every rank gets the same bits of a sum, and a run that is repeated on the same machines gets them
  * again. Integers wrap around. What a sum of floating types is beyond that, the two do not share:
  *   train/mpi   adds in rank order, F16 and BF16 in F32, and rounds to the type of the tensor once;
  *               a sum that is scattered has the bits of the same sum on all ranks
- *   train/nccl  adds in the order that NCCL chooses by the links, the number of ranks and the length,
- *               and rounds to the type of the tensor at each addition, 16-bit types too
+ *   train/nccl  adds in the order that NCCL chooses by the links, the number of ranks and the
+ * length, and rounds to the type of the tensor at each addition, 16-bit types too
  */
 #ifndef TRAIN_COMM_H
 #define TRAIN_COMM_H
@@ -32,7 +32,7 @@ struct comm {
 struct p2p {
 	bool send;
 	int peer;
-	int tag;                        /* tells several messages between the same two ranks apart */
+	int tag; /* tells several messages between the same two ranks apart */
 	struct tensor buf;
 };
 
@@ -67,7 +67,8 @@ struct comm_ops {
  */
 bool comm_agree(struct comm *c, int rc, struct err *err);
 
-/* The elements of a tensor to send or receive. One that is not dense is a BUG: the engine makes none. */
+/* The elements of a tensor to send or receive. One that is not dense is a BUG: the engine makes
+ * none. */
 int64_t comm_elements(const struct tensor *t);
 /* The elements of part, of which whole must hold as many as c has ranks, of the same type. */
 int64_t comm_part(const struct comm *c, const struct tensor *part, const struct tensor *whole);

@@ -55,8 +55,9 @@ train_parse(struct train_config *c, int argc, char **argv, struct err *e)
 void
 train_help(void)
 {
-	static const struct verb mtrain = { .name = "", .operands = "", .summary = "Train a language model",
-	                                    .opts = mtrain_opts };
+	static const struct verb mtrain = {
+		.name = "", .operands = "", .summary = "Train a language model", .opts = mtrain_opts
+	};
 
 	cli_help("mtrain", &mtrain);
 }
@@ -108,9 +109,14 @@ check_counts(const struct train_options *o, int64_t global_batch_size, struct er
 {
 	const int64_t most = (int64_t)1 << 53;
 	int64_t evaluations = o->train_iters / o->eval_interval + 1;
-	struct { const char *name; int64_t steps, times; } count[] = {
-		{ "train-iters", o->train_iters, 1 }, { "lr-decay-iters", o->lr_decay_iters, 1 },
-		{ "lr-warmup-iters", o->lr_warmup_iters, 1 }, { "lr-wsd-decay-iters", o->lr_wsd_decay_iters, 1 },
+	struct {
+		const char *name;
+		int64_t steps, times;
+	} count[] = {
+		{ "train-iters", o->train_iters, 1 },
+		{ "lr-decay-iters", o->lr_decay_iters, 1 },
+		{ "lr-warmup-iters", o->lr_warmup_iters, 1 },
+		{ "lr-wsd-decay-iters", o->lr_wsd_decay_iters, 1 },
 		{ "eval-iters", o->eval_iters, evaluations },
 	};
 
@@ -183,7 +189,10 @@ check_lengths(const struct train_config *c, struct err *e)
 	static const char *const run[] = { "train-iters", "train-samples" };
 	static const char *const tail[] = { "lr-wsd-decay-iters", "lr-wsd-decay-samples" };
 	const long long total = samples ? o->train_samples : o->train_iters;
-	const struct { const char *name[2]; long long value[2]; } length[] = {
+	const struct {
+		const char *name[2];
+		long long value[2];
+	} length[] = {
 		{ { "lr-decay-iters", "lr-decay-samples" },
 		  { o->lr_decay_iters, o->lr_decay_samples } },
 		{ { "lr-warmup-iters", "lr-warmup-samples" },
@@ -199,8 +208,8 @@ check_lengths(const struct train_config *c, struct err *e)
 		return err_set(e, "--lr-warmup-fraction %g: excludes --%s %lld: give one of them",
 		    o->lr_warmup_fraction, warmup->name[samples], warmup->value[samples]);
 	if (o->lr_decay_style == LR_WSD && !opt_given(&c->parse, tail[samples]))
-		return err_set(e, "--lr-decay-style WSD: needs --%s, the length of its tail",
-		    tail[samples]);
+		return err_set(
+		    e, "--lr-decay-style WSD: needs --%s, the length of its tail", tail[samples]);
 	return 0;
 }
 
@@ -213,10 +222,13 @@ check_weight_decay(const struct train_config *c, struct err *e)
 	bool end = opt_given(&c->parse, "end-weight-decay");
 
 	if (o->weight_decay_incr_style == WD_CONSTANT)
-		return !start && !end ? 0 : err_set(e,
-		    "--%s-weight-decay %g: is for --weight-decay-incr-style linear or cosine; "
-		    "constant takes --weight-decay", start ? "start" : "end",
-		    start ? o->start_weight_decay : o->end_weight_decay);
+		return !start && !end ? 0
+				      : err_set(e,
+					    "--%s-weight-decay %g: is for "
+					    "--weight-decay-incr-style linear or cosine; "
+					    "constant takes --weight-decay",
+					    start ? "start" : "end",
+					    start ? o->start_weight_decay : o->end_weight_decay);
 	if (!start || !end)
 		return err_set(e,
 		    "--weight-decay-incr-style %s: needs --start-weight-decay and "
@@ -251,7 +263,8 @@ schedule(struct train_config *c, struct err *e)
 	if (!opt_given(&c->parse, "lr"))
 		return err_set(e, "--lr: is needed; 1e-4 to 1e-3 is usual");
 	if (o->override_schedule && o->use_checkpoint_schedule)
-		return err_set(e, "--override-opt_param-scheduler: excludes "
+		return err_set(e,
+		    "--override-opt_param-scheduler: excludes "
 		    "--use-checkpoint-opt_param-scheduler: give one of them");
 	return check_lengths(c, e) < 0 || check_weight_decay(c, e) < 0 ? -1 : lr_check(s, e);
 }
@@ -268,12 +281,13 @@ check_file(const char *option, const char *path, struct err *e)
 static const char *
 list_option(const struct path_options *o, enum split which)
 {
-	static const char *const names[] = { "train-data-path", "valid-data-path", "test-data-path" };
+	static const char *const names[] = { "train-data-path", "valid-data-path",
+		"test-data-path" };
 
-	return o->data_path.count            ? "data-path"
-	    : o->data_args_path              ? "data-args-path"
-	    : o->per_split_data_args_path    ? "per-split-data-args-path"
-					     : names[which];
+	return o->data_path.count         ? "data-path"
+	    : o->data_args_path           ? "data-args-path"
+	    : o->per_split_data_args_path ? "per-split-data-args-path"
+					  : names[which];
 }
 
 /* One dataset of a list. Only that the files are there: dataset_open checks what is in them. */
@@ -289,8 +303,8 @@ check_prefix(const char *option, const char *prefix, struct err *e)
 		str_addf(&path, "%s.%s", prefix, endings[i]);
 		if (!io_exists(path.buf))
 			rc = err_set(e,
-			    "--%s %s: there is no '%s'; give the prefix without .bin or .idx", option,
-			    prefix, path.buf);
+			    "--%s %s: there is no '%s'; give the prefix without .bin or .idx",
+			    option, prefix, path.buf);
 	}
 	str_release(&path);
 	return rc;
@@ -304,24 +318,29 @@ check_validation_sets(const struct train_config *c, struct err *e)
 	int names = c->o.validation_set_names.count;
 
 	if (!c->o.multiple_validation_sets)
-		return names ? err_set(e, "--validation-set-names: is for --multiple-validation-sets") : 0;
+		return names
+		    ? err_set(e, "--validation-set-names: is for --multiple-validation-sets")
+		    : 0;
 	if (c->paths.per_split && l->weight)
 		return err_set(e,
-		    "--multiple-validation-sets: the list of the valid split has weights, which say "
+		    "--multiple-validation-sets: the list of the valid split has weights, which "
+		    "say "
 		    "nothing of sets that are taken one by one");
 	if (names && names != l->count)
-		return err_set(e, "--validation-set-names: %d names for %d validation sets", names, l->count);
+		return err_set(
+		    e, "--validation-set-names: %d names for %d validation sets", names, l->count);
 	return 0;
 }
 
-/* What looks for ends of documents must know which token they are: without it nothing would happen, silently. */
+/* What looks for ends of documents must know which token they are: without it nothing would happen,
+ * silently. */
 static int
 check_eod(const struct train_config *c, struct err *e)
 {
-	const char *asks = c->o.eod_mask_loss          ? "eod-mask-loss"
-	    : c->o.reset_position_ids                  ? "reset-position-ids"
-	    : c->plan.shape.reset_attention_mask       ? "reset-attention-mask"
-						       : NULL;
+	const char *asks = c->o.eod_mask_loss    ? "eod-mask-loss"
+	    : c->o.reset_position_ids            ? "reset-position-ids"
+	    : c->plan.shape.reset_attention_mask ? "reset-attention-mask"
+						 : NULL;
 
 	return c->eod >= 0 || !asks
 	    ? 0
@@ -345,15 +364,16 @@ check_data(struct train_config *c, struct err *e)
 		return -1;
 	if (c->o.mock_data)
 		return !lists ? 0
-		    : err_set(e, "--mock-data: excludes --%s: give one source of data",
-			  list_option(o, (enum split)first));
+			      : err_set(e, "--mock-data: excludes --%s: give one source of data",
+				    list_option(o, (enum split)first));
 	if (!lists)
 		return err_set(e, "--data-path: is needed (or --mock-data)");
 	if (data_paths_read(o, &c->paths, e) < 0)
 		return -1;
 	for (int w = 0; w < SPLIT_COUNT; w++)
 		for (int k = 0; k < c->paths.list[w].count; k++)
-			if (check_prefix(list_option(o, (enum split)w), c->paths.list[w].prefix[k], e) < 0)
+			if (check_prefix(
+				list_option(o, (enum split)w), c->paths.list[w].prefix[k], e) < 0)
 				return -1;
 	return check_validation_sets(c, e);
 }
@@ -431,15 +451,16 @@ numerics(struct train_config *c, struct err *e)
 		.hysteresis_left = o->hysteresis };
 	if (o->run.fp16) {
 		c->scaler.scale = fixed ? o->loss_scale : o->initial_loss_scale;
-		c->scaler.tokens = (double)c->plan.global_batch_size *
-		    (double)c->plan.shape.seq_length;
+		c->scaler.tokens =
+		    (double)c->plan.global_batch_size * (double)c->plan.shape.seq_length;
 	}
 	if (!c->scaler.dynamic)
 		return 0;
 	if (o->min_loss_scale <= 0)
 		return err_set(
 		    e, "--min-loss-scale %g: must be above 0; 1 is usual", o->min_loss_scale);
-	return o->min_loss_scale <= o->initial_loss_scale ? 0
+	return o->min_loss_scale <= o->initial_loss_scale
+	    ? 0
 	    : err_set(e, "--min-loss-scale %.15g: must be at most --initial-loss-scale %.15g",
 		  o->min_loss_scale, o->initial_loss_scale);
 }

@@ -43,8 +43,8 @@ struct train_options {
 	int64_t save_interval, profile_step_start, profile_step_end;
 	const char *profile_prefix;
 	bool profile, cuda_graphs;
-	bool finetune, load_optim, save_optim, async_save, wait_for_save, break_lock, use_checkpoint_args, override_schedule,
-	    use_checkpoint_schedule;
+	bool finetune, load_optim, save_optim, async_save, wait_for_save, break_lock,
+	    use_checkpoint_args, override_schedule, use_checkpoint_schedule;
 	int64_t eval_iters, eval_interval;
 	bool skip_train;
 	int64_t exit_interval;
@@ -73,42 +73,45 @@ struct train_config {
 	struct lr_schedule schedule;
 	struct optim_options optim;
 	struct scaler scaler;
-	struct data_paths paths;        /* of a run that reads datasets */
-	char *lists;                    /* text of the file that names them, which is rank 0's; else NULL */
-	struct tokenizer_spec spec;     /* of the tokenizer, as the options have it */
-	struct tokenizer *tokenizer;    /* NULL: none given */
-	int64_t eod;                    /* -1: none */
+	struct data_paths paths; /* of a run that reads datasets */
+	char *lists; /* text of the file that names them, which is rank 0's; else NULL */
+	struct tokenizer_spec spec;  /* of the tokenizer, as the options have it */
+	struct tokenizer *tokenizer; /* NULL: none given */
+	int64_t eod;                 /* -1: none */
 	int64_t train_iters;
 	enum start start;
-	bool unreadable;                /* configuring failed on a tracker or checkpoint that does not open: no matter of usage */
-	const char *weights_from;       /* START_RESUME, START_WEIGHTS: a checkpoint or a Hugging Face directory */
+	/* configuring failed on a tracker or checkpoint that does not open: no matter of usage */
+	bool unreadable;
+	/* START_RESUME, START_WEIGHTS: a checkpoint or a Hugging Face directory */
+	const char *weights_from;
 };
 
 extern const struct opt mtrain_opts[];
 extern const char *const mtrain_backends[];
 
-/* Parses the command line, before MPI has started. After --help and --version (c->parse says so) nothing else is of use. */
-int  train_parse(struct train_config *c, int argc, char **argv, struct err *e);
+/* Parses the command line, before MPI has started. After --help and --version (c->parse says so)
+ * nothing else is of use. */
+int train_parse(struct train_config *c, int argc, char **argv, struct err *e);
 /* Does the run read datasets? */
 bool train_reads_data(const struct train_config *c);
 /* --help on standard output. */
 void train_help(void);
 /* Everything that can be wrong is found here. world_size: ranks there are, or those of
  * --world-size. */
-int  train_configure(struct train_config *c, int64_t world_size, struct err *e);
+int train_configure(struct train_config *c, int64_t world_size, struct err *e);
 void train_release(struct train_config *c);
 /* options.conf of a checkpoint: the options that were given, and the model as it was resolved. With
  * defaults, all options that have a value. */
 void train_dump(const struct train_config *c, bool defaults, struct str *out);
 /* The learning-rate schedule in one line, as state.conf keeps it; and back. */
 void train_schedule_line(const struct lr_schedule *s, struct str *out);
-int  train_schedule_parse(const char *line, struct lr_schedule *s);
+int train_schedule_parse(const char *line, struct lr_schedule *s);
 
 /* --- start.c ---------------------------------------------------------------------------------- */
 
 /* The rules of --load, --save, --finetune and --pretrained-checkpoint; sets start and weights_from.
  */
-int  train_start(struct train_config *c, struct err *e);
+int train_start(struct train_config *c, struct err *e);
 /* What a rank starts from, for comparing with others: lines "NAME<tab>VALUE" on the checkpoint, the
  * tokenizer and the model. */
 void train_start_text(const struct train_config *c, struct str *out);
@@ -117,11 +120,12 @@ bool train_continues(const struct train_config *c);
 /* The model of the checkpoint, when --use-checkpoint-args asks for it or no shape was typed; 0 when
  * that does not apply, 1 when *m is filled. --use-checkpoint-args takes the sequence length too
  * where none was typed. */
-int  train_checkpoint_model(struct train_config *c, struct model_config *m, struct err *e);
-/* Opens the checkpoint that --load or --pretrained-checkpoint names; a reason that is a damaged one's says which older
- * one opens. */
+int train_checkpoint_model(struct train_config *c, struct model_config *m, struct err *e);
+/* Opens the checkpoint that --load or --pretrained-checkpoint names; a reason that is a damaged
+ * one's says which older one opens. */
 struct ckpt *train_open_checkpoint(const char *dir, struct err *e);
-/* Adds to the reason of a damaged checkpoint which older one opens, and how all of that is checked. */
+/* Adds to the reason of a damaged checkpoint which older one opens, and how all of that is checked.
+ */
 void train_name_older(const char *dir, struct err *e);
 /* Is the architecture of a checkpoint the one of this run? The reason names the first option that
  * differs. */

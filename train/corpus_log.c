@@ -1,9 +1,9 @@
 /*
  * corpus_log.c - what each corpus of training has given so far, and its loss
  *
- * Rank 0 counts the samples of every step by corpus. With --log-loss-by-corpus the last stage leaves
- * losses and masks of all tokens of a step in host memory; each rank adds up its own by corpus, and
- * the ranks add theirs at log steps. Without the option no rank but 0 does anything.
+ * Rank 0 counts the samples of every step by corpus. With --log-loss-by-corpus the last stage
+ * leaves losses and masks of all tokens of a step in host memory; each rank adds up its own by
+ * corpus, and the ranks add theirs at log steps. Without the option no rank but 0 does anything.
  */
 #include "lib/base/mem.h"
 #include "train/data_impl.h"
@@ -15,13 +15,14 @@
 struct corpus_log {
 	const struct data *d;
 	struct engine *e;
-	int count;                      /* corpora; 0: mock data */
-	int64_t *consumed;              /* [count] */
+	int count;         /* corpora; 0: mock data */
+	int64_t *consumed; /* [count] */
 	struct data_reader *reader;
-	int64_t *samples;               /* [b] */
-	size_t bytes;                   /* of losses, for the whole step */
-	char *losses;                   /* [micro batches] of { loss real [T], mask F32 [T] }; NULL: not asked for, or not here */
-	double *sums;                   /* [count][2]: loss and tokens since the last line; NULL: not asked for */
+	int64_t *samples; /* [b] */
+	size_t bytes;     /* of losses, for the whole step */
+	/* [micro batches] of { loss real [T], mask F32 [T] }; NULL: not asked for, or not here */
+	char *losses;
+	double *sums; /* [count][2]: loss and tokens since the last line; NULL: not asked for */
 };
 
 /* What has been consumed before is added up once, sample by sample with the cyclic loader. */
@@ -42,7 +43,8 @@ count_before(struct corpus_log *l, int64_t consumed)
 	}
 	if (l->count == 1)
 		l->consumed[0] = consumed - s->start;
-	for (int64_t at = s->start; at < consumed && l->count > 1; at += l->d->c->plan.global_batch_size)
+	for (int64_t at = s->start; at < consumed && l->count > 1;
+	     at += l->d->c->plan.global_batch_size)
 		corpus_log_step(l, at, true);
 }
 
@@ -115,7 +117,8 @@ static void
 find_corpora(struct corpus_log *l, int64_t first, int microbatch, int rank)
 {
 	const struct run_plan *p = &l->e->plan;
-	struct data_place at = { SPLIT_TRAIN, pipeline_first_sample(p, first, microbatch, 0), rank };
+	struct data_place at = { SPLIT_TRAIN, pipeline_first_sample(p, first, microbatch, 0),
+		rank };
 	struct err err;
 
 	/* What the step has read can be named again. */
@@ -145,7 +148,8 @@ add_losses(struct corpus_log *l, int microbatch)
 		float m;
 
 		memcpy(&m, mask + (size_t)t * sizeof m, sizeof m);
-		dtype_convert(&value, DTYPE_F64, loss + (size_t)t * width, memory_real(s->dtype), 1);
+		dtype_convert(
+		    &value, DTYPE_F64, loss + (size_t)t * width, memory_real(s->dtype), 1);
 		sum[0] += m * value;
 		sum[1] += m != 0;
 	}

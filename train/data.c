@@ -17,10 +17,10 @@
 /* What a thread makes batches in. */
 struct data_reader {
 	const struct data *d;
-	struct sampler **sampler;               /* of each set, when it has been read by the cyclic loader */
-	int64_t *samples;                       /* [b] */
-	int64_t *ids;                           /* [s + 1] */
-	struct sample one;                      /* [s] each */
+	struct sampler **sampler; /* of each set, when it has been read by the cyclic loader */
+	int64_t *samples;         /* [b] */
+	int64_t *ids;             /* [s + 1] */
+	struct sample one;        /* [s] each */
 };
 
 /* Also those that are absent. */
@@ -98,7 +98,8 @@ data_reader_free(struct data_reader *r)
 
 /* From the permutation of the set's epoch, which the sampler holds. */
 static int
-permuted(struct data_reader *r, const struct data_place *at, int64_t consumed, int64_t *out, struct err *e)
+permuted(struct data_reader *r, const struct data_place *at, int64_t consumed, int64_t *out,
+    struct err *e)
 {
 	const struct train_config *c = r->d->c;
 	struct sampler_config s = {
@@ -131,8 +132,8 @@ data_samples(struct data_reader *r, const struct data_place *at, int64_t *out, s
 
 		out[i] = n < s->count ? n : -1;
 		if (out[i] < 0 && s->which == SPLIT_TRAIN)
-			return err_set(e, "sample %lld of %lld: the train split is used up", (long long)n,
-			    (long long)s->count);
+			return err_set(e, "sample %lld of %lld: the train split is used up",
+			    (long long)n, (long long)s->count);
 	}
 	return 0;
 }
@@ -163,9 +164,9 @@ bad_token(const struct data *d, const struct set *s, int64_t sample, struct bad 
 	blend_corpus(s->blend, k, &corpus);
 	err_set(e,
 	    "%s: document %lld: token id %lld is outside the vocabulary of %lld (%s sample %lld)",
-	    dataset_prefix(corpus.dataset), (long long)dataset_document_at(corpus.dataset, part[i].sequence),
-	    (long long)bad.id, (long long)d->c->plan.model.vocab_size, split_name[s->which],
-	    (long long)sample);
+	    dataset_prefix(corpus.dataset),
+	    (long long)dataset_document_at(corpus.dataset, part[i].sequence), (long long)bad.id,
+	    (long long)d->c->plan.model.vocab_size, split_name[s->which], (long long)sample);
 	free(part);
 	return -1;
 }
@@ -178,7 +179,8 @@ mock_sample(const struct data *d, const struct set *s, int64_t sample, int64_t *
 	uint32_t stream = rng_stream("mock data");
 
 	for (int64_t t = 0; t < n; t++)
-		ids[t] = (int64_t)(rng_uniform((uint64_t)d->c->o.seed + s->which, (uint64_t)(sample * n + t), stream, 0) *
+		ids[t] = (int64_t)(rng_uniform((uint64_t)d->c->o.seed + s->which,
+				       (uint64_t)(sample * n + t), stream, 0) *
 		    (float)d->c->plan.model.vocab_size);
 }
 
@@ -212,8 +214,8 @@ empty_sample(struct sample *one, int64_t s)
 	}
 }
 
-/* Sample i of b goes into column i of arrays of [s, b], as the layers keep tokens. Returns the tokens
- * that the loss counts. */
+/* Sample i of b goes into column i of arrays of [s, b], as the layers keep tokens. Returns the
+ * tokens that the loss counts. */
 static int64_t
 interleave(const struct sample *one, int64_t s, int64_t b, int64_t i, const struct batch *out)
 {
@@ -233,11 +235,13 @@ interleave(const struct sample *one, int64_t s, int64_t b, int64_t i, const stru
 
 /* All samples are asked of the disk before the first is waited for. */
 int64_t
-data_batch(struct data_reader *r, const struct data_place *at, const struct batch *out, struct err *e)
+data_batch(
+    struct data_reader *r, const struct data_place *at, const struct batch *out, struct err *e)
 {
 	const struct data *d = r->d;
 	const struct set *s = &d->set[at->set];
-	int64_t b = d->c->plan.shape.micro_batch_size, len = d->c->plan.shape.seq_length, unmasked = 0;
+	int64_t b = d->c->plan.shape.micro_batch_size, len = d->c->plan.shape.seq_length,
+		unmasked = 0;
 
 	if (data_samples(r, at, r->samples, e) < 0)
 		return -1;

@@ -33,19 +33,20 @@ struct opening {
 	struct comm *world;
 	struct pool *pool;
 	struct split_matrix matrix;
-	struct str tokenizer;           /* as the names of the maps know it */
-	struct outset *set;             /* maps that this rank made; NULL: it makes none */
+	struct str tokenizer; /* as the names of the maps know it */
+	struct outset *set;   /* maps that this rank made; NULL: it makes none */
 	enum part part;
-	enum exit_status status;        /* to exit with when it fails */
+	enum exit_status status; /* to exit with when it fails */
 };
 
 /* What a rank knows of its place, as doubles since they go through a gather. */
 struct place {
-	double host;                    /* hash of its name */
-	double sees;                    /* the file that rank 0 made */
+	double host; /* hash of its name */
+	double sees; /* the file that rank 0 made */
 };
 
-/* --- who builds --------------------------------------------------------------------------------- */
+/* --- who builds ---------------------------------------------------------------------------------
+ */
 
 /* Where the file that everybody looks for goes: beside the maps. */
 static void
@@ -54,7 +55,8 @@ probe_path(const struct data *d, double nonce, struct str *out)
 	if (d->c->o.data_cache_path)
 		str_adds(out, d->c->o.data_cache_path);
 	else
-		str_addf(out, "%s/cache/GPTDataset_indices", dataset_prefix(corpora_dataset(d->corpora, 0)));
+		str_addf(out, "%s/cache/GPTDataset_indices",
+		    dataset_prefix(corpora_dataset(d->corpora, 0)));
 	if (nonce >= 0)
 		str_addf(out, "/.mikoshi-probe-%.0f", nonce);
 }
@@ -68,7 +70,9 @@ make_nonce(struct comm *world)
 	struct tensor all = tensor_1d(&nonce, DTYPE_F64, 1);
 
 	clock_gettime(CLOCK_REALTIME, &t);
-	nonce = (double)(((uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec + (uint64_t)getpid()) >> 8);
+	nonce = (double)(((uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec +
+			     (uint64_t)getpid()) >>
+	    8);
 	world->ops->broadcast(world, NULL, &all, 0);
 	return nonce;
 }
@@ -95,14 +99,16 @@ part_of(const struct place *all, int rank)
 
 	while (all[first].host != all[rank].host)
 		first++;
-	while (first_blind < rank && (all[first_blind].host != all[rank].host || all[first_blind].sees != 0))
+	while (first_blind < rank &&
+	    (all[first_blind].host != all[rank].host || all[first_blind].sees != 0))
 		first_blind++;
 	if (rank == 0 || (all[rank].sees == 0 && first_blind == rank))
 		return BUILDS;
 	return rank == first ? CHECKS : TRUSTS;
 }
 
-/* Collective. A file system that is shared is one that shows the file; nothing is assumed from names. */
+/* Collective. A file system that is shared is one that shows the file; nothing is assumed from
+ * names. */
 static enum part
 find_part(const struct data *d, struct comm *world)
 {
@@ -129,11 +135,13 @@ find_part(const struct data *d, struct comm *world)
 	return part;
 }
 
-/* --- what is opened ----------------------------------------------------------------------------- */
+/* --- what is opened -----------------------------------------------------------------------------
+ */
 
 /*
- * Samples that the run asks of each split; Megatron-LM's numbers, so that the maps are the same. Evaluations are counted as
- * Megatron-LM does, one more than fit between the steps. A run that goes on with another batch may take more than it says.
+ * Samples that the run asks of each split; Megatron-LM's numbers, so that the maps are the same.
+ * Evaluations are counted as Megatron-LM does, one more than fit between the steps. A run that goes
+ * on with another batch may take more than it says.
  */
 static void
 wanted(const struct data *d, int64_t out[SPLIT_COUNT])
@@ -157,7 +165,8 @@ wanted(const struct data *d, int64_t out[SPLIT_COUNT])
 static bool
 needs(const struct data *d, enum split which, int64_t num_samples)
 {
-	return num_samples != 0 && !(which == SPLIT_TRAIN && (d->c->o.skip_train || num_samples < 0));
+	return num_samples != 0 &&
+	    !(which == SPLIT_TRAIN && (d->c->o.skip_train || num_samples < 0));
 }
 
 /* What the maps of a split are made from. */
@@ -194,10 +203,11 @@ note_not_kept(const struct opening *o, const struct err *why)
 		note("data: index maps are not kept, each rank builds its own: %s", why->msg);
 }
 
-/* A map that cannot be written is an error only where the user named the place. Where he did not, it
- * is read from the cache or built in memory, with the same content, by every rank. */
+/* A map that cannot be written is an error only where the user named the place. Where he did not,
+ * it is read from the cache or built in memory, with the same content, by every rank. */
 static struct blend *
-open_blend(const struct opening *o, const struct data_paths *paths, struct blend_config *b, struct err *e)
+open_blend(
+    const struct opening *o, const struct data_paths *paths, struct blend_config *b, struct err *e)
 {
 	struct blend *blend = blend_open(o->d->corpora, paths, b, e);
 	struct err why = *e;
@@ -243,24 +253,28 @@ check_sampler(const struct data *d, const struct set *s, struct err *e)
 	struct err why;
 	int rc = 0;
 
-	if (d->c->o.dataloader_type != SAMPLER_CYCLIC || (d->c->o.full_validation && s->which == SPLIT_VALID))
+	if (d->c->o.dataloader_type != SAMPLER_CYCLIC ||
+	    (d->c->o.full_validation && s->which == SPLIT_VALID))
 		return 0;
 	sampler = sampler_new(&sc, &why);
 	if (!sampler)
 		return err_set(e, "the %s split: %s", split_name[s->which], why.msg);
 	if (consumed % sampler_active(sampler) % data_group(d))
 		rc = err_set(e,
-		    "--dataloader-type cyclic: %lld samples were consumed, but with micro batches of %lld on %lld data ranks "
-		    "an epoch goes on only at multiples of %lld; the batch and layout of the checkpoint go on",
-		    (long long)consumed, (long long)sc.micro_batch_size, (long long)sc.data_parallel_size,
-		    (long long)data_group(d));
+		    "--dataloader-type cyclic: %lld samples were consumed, but with micro batches "
+		    "of %lld on %lld data ranks "
+		    "an epoch goes on only at multiples of %lld; the batch and layout of the "
+		    "checkpoint go on",
+		    (long long)consumed, (long long)sc.micro_batch_size,
+		    (long long)sc.data_parallel_size, (long long)data_group(d));
 	sampler_free(sampler);
 	return rc;
 }
 
 /* Opens one set; a training set has to last. */
 static int
-open_set(const struct opening *o, struct set *s, const struct data_paths *paths, int64_t num_samples, struct err *e)
+open_set(const struct opening *o, struct set *s, const struct data_paths *paths,
+    int64_t num_samples, struct err *e)
 {
 	struct blend_config b = config_of(o, s->which, num_samples);
 
@@ -269,9 +283,11 @@ open_set(const struct opening *o, struct set *s, const struct data_paths *paths,
 		return -1;
 	s->count = blend_count(s->blend);
 	s->batches = evaluation(o->d, s);
-	if (s->which == SPLIT_TRAIN && s->count < num_samples && o->d->c->o.dataloader_type == SAMPLER_SINGLE)
+	if (s->which == SPLIT_TRAIN && s->count < num_samples &&
+	    o->d->c->o.dataloader_type == SAMPLER_SINGLE)
 		return err_set(e,
-		    "the train split has %lld samples, but the run takes %lld: a list without weights gives every sample "
+		    "the train split has %lld samples, but the run takes %lld: a list without "
+		    "weights gives every sample "
 		    "once; give weights, or train at most %lld iterations",
 		    (long long)s->count, (long long)num_samples,
 		    (long long)((s->start + s->count) / o->d->c->plan.global_batch_size));
@@ -286,7 +302,8 @@ open_alone(const struct opening *o, struct set *s, int k, int64_t num_samples, s
 	const struct path_list *l = data_paths_list(all, SPLIT_VALID);
 	struct data_paths one = { .per_split = all->per_split };
 
-	one.list[all->per_split ? SPLIT_VALID : SPLIT_TRAIN] = (struct path_list){ 1, &l->prefix[k], NULL };
+	one.list[all->per_split ? SPLIT_VALID : SPLIT_TRAIN] =
+	    (struct path_list){ 1, &l->prefix[k], NULL };
 	return open_set(o, s, &one, num_samples, e);
 }
 
@@ -314,7 +331,8 @@ open_train(const struct opening *o, struct err *e)
 		return 0;
 	if (!is_present(o, SPLIT_TRAIN))
 		return err_set(e, "no samples to train on: %s; --skip-train evaluates alone",
-		    d->c->paths.per_split ? "--train-data-path is not given" : "--split gives training no share");
+		    d->c->paths.per_split ? "--train-data-path is not given"
+					  : "--split gives training no share");
 	if (open_set(o, s, &d->c->paths, n[SPLIT_TRAIN], e) < 0)
 		return -1;
 	if (!data_record_reordered(d, !keep && o->world->rank == 0) || !keep)
@@ -326,8 +344,8 @@ open_train(const struct opening *o, struct err *e)
 	return open_set(o, s, &d->c->paths, n[SPLIT_TRAIN], e);
 }
 
-/* Set number i; training comes first. Splits of no share, or asked for nothing, stay without a blend
- * and with a count of 0, which is how evaluation knows to leave them out. */
+/* Set number i; training comes first. Splits of no share, or asked for nothing, stay without a
+ * blend and with a count of 0, which is how evaluation knows to leave them out. */
 static int
 open_number(const struct opening *o, int i, struct err *e)
 {
@@ -342,26 +360,31 @@ open_number(const struct opening *o, int i, struct err *e)
 	if (!is_present(o, s->which) || !needs(d, s->which, n[s->which]))
 		return 0;
 	return s->name ? open_alone(o, s, alone, n[s->which], e)
-	               : open_set(o, s, &d->c->paths, n[s->which], e);
+		       : open_set(o, s, &d->c->paths, n[s->which], e);
 }
 
-/* --- tokenizers --------------------------------------------------------------------------------- */
+/* --- tokenizers ---------------------------------------------------------------------------------
+ */
 
-/* A dataset that was made with another tokenizer than this run's, or than a dataset before it, where
- * both are known. */
+/* A dataset that was made with another tokenizer than this run's, or than a dataset before it,
+ * where both are known. */
 static int
-check_notes(const struct data *d, const char *prefix, struct notes *known, const char **whose, struct err *e)
+check_notes(const struct data *d, const char *prefix, struct notes *known, const char **whose,
+    struct err *e)
 {
 	struct notes n;
 	const char *mine = d->c->tokenizer ? tokenizer_hash(d->c->tokenizer) : NULL;
 	int rc = notes_read(prefix, &n, e) < 0 ? -1 : 0;
 
 	if (rc == 0 && n.type && mine && strcmp(n.hash, mine))
-		rc = err_set(e, "%s was made with another tokenizer (%s, hash %s) than the one of this run (hash %s)", prefix,
-		    n.type, n.hash, mine);
+		rc = err_set(e,
+		    "%s was made with another tokenizer (%s, hash %s) than the one of this run "
+		    "(hash %s)",
+		    prefix, n.type, n.hash, mine);
 	else if (rc == 0 && *whose && !notes_agree(known, &n))
-		rc = err_set(e, "%s was made with another tokenizer (%s, hash %s) than %s (%s, hash %s)", prefix, n.type,
-		    n.hash, *whose, known->type, known->hash);
+		rc = err_set(e,
+		    "%s was made with another tokenizer (%s, hash %s) than %s (%s, hash %s)",
+		    prefix, n.type, n.hash, *whose, known->type, known->hash);
 	if (rc == 0 && n.type && !*whose) {
 		*whose = prefix;
 		*known = n;
@@ -380,13 +403,15 @@ check_tokenizers(const struct data *d, struct err *e)
 	int rc = 0;
 
 	for (int k = 0; k < corpora_count(d->corpora) && rc == 0; k++)
-		rc = check_notes(d, dataset_prefix(corpora_dataset(d->corpora, k)), &known, &whose, e);
+		rc = check_notes(
+		    d, dataset_prefix(corpora_dataset(d->corpora, k)), &known, &whose, e);
 	if (whose)
 		notes_release(&known);
 	return rc;
 }
 
-/* --- all of it ---------------------------------------------------------------------------------- */
+/* --- all of it ----------------------------------------------------------------------------------
+ */
 
 /* Maps that mshard or Megatron-LM made for this tokenizer are found by it. */
 static int
@@ -429,10 +454,8 @@ add_lists(const struct data *d, struct str *out)
 		str_addf(out, "corpora of the %s data\t%d\n", split_name[w], l->count);
 		for (int k = 0; k < l->count; k++) {
 			str_addf(out, "corpus %d of the %s data\tcontents %s\n", k + 1,
-			    split_name[w],
-			    d->fingerprint[corpora_find(d->corpora, l->prefix[k])]);
-			str_addf(out, "weight of corpus %d of the %s data\t", k + 1,
-			    split_name[w]);
+			    split_name[w], d->fingerprint[corpora_find(d->corpora, l->prefix[k])]);
+			str_addf(out, "weight of corpus %d of the %s data\t", k + 1, split_name[w]);
 			str_add_double(out, l->weight ? l->weight[k] : 1);
 			str_addc(out, '\n');
 		}
@@ -522,7 +545,8 @@ thread_count(struct comm *world)
 	return mine < 1 ? 1 : mine > THREADS_MAX ? THREADS_MAX : (int)mine;
 }
 
-/* The names of validation sets: as given, or the last parts of their prefixes where those differ. */
+/* The names of validation sets: as given, or the last parts of their prefixes where those differ.
+ */
 static char *
 set_name(const struct train_config *c, const struct path_list *l, int k)
 {
@@ -595,9 +619,11 @@ data_open(const struct train_config *c, struct comm *world, int *status, struct 
 	int rc;
 
 	d->c = c;
-	d->options = (struct sample_options){ .eod = c->eod, .pad = pad_id(c), .add_extra_token = true,
-	                                      .eod_mask_loss = c->o.eod_mask_loss,
-	                                      .reset_position_ids = resets_positions(c) };
+	d->options = (struct sample_options){ .eod = c->eod,
+		.pad = pad_id(c),
+		.add_extra_token = true,
+		.eod_mask_loss = c->o.eod_mask_loss,
+		.reset_position_ids = resets_positions(c) };
 	make_sets(d);
 	rc = comm_agree(world, data_record_read(d, e), e) ? -1 : 0;
 	if (rc == 0 && c->o.mock_data) {
@@ -610,7 +636,8 @@ data_open(const struct train_config *c, struct comm *world, int *status, struct 
 	}
 	if (rc == 0) {
 		if (world->rank == 0 && c->o.reset_position_ids && !d->options.reset_position_ids)
-			note("--reset-position-ids: changes nothing, as in Megatron-LM: the model has no learned positions");
+			note("--reset-position-ids: changes nothing, as in Megatron-LM: the model "
+			     "has no learned positions");
 		if (world->rank == 0)
 			data_report(d);
 		return d;

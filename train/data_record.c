@@ -1,16 +1,17 @@
 /*
  * data_record.c - what checkpoints record of the data, and how the order of samples goes on
  *
- * A checkpoint holds, in state.conf, what the order of samples follows from: seed, length, split, loader, and for each corpus
- * of the training list its fingerprint, weight, request and the samples consumed. A resumed run compares. When something
- * differs, --data-change says what is meant:
+ * A checkpoint holds, in state.conf, what the order of samples follows from: seed, length, split,
+ * loader, and for each corpus of the training list its fingerprint, weight, request and the samples
+ * consumed. A resumed run compares. When something differs, --data-change says what is meant:
  *
- *   restart       the new list begins with its first sample, as a run of the steps that are left would
- *   exclude-seen  the new list too, but each corpus goes on in the order it had (maps of the same request) behind the samples
- *                 that were drawn of it, and begins that order again only when all of it has been drawn
+ *   restart       the new list begins with its first sample, as a run of the steps that are left
+ * would exclude-seen  the new list too, but each corpus goes on in the order it had (maps of the
+ * same request) behind the samples that were drawn of it, and begins that order again only when all
+ * of it has been drawn
  *
- * Corpora are known by their content, not by their path: a dataset that was moved is the same. Later checkpoints record where
- * the order began, so that they resume as any other.
+ * Corpora are known by their content, not by their path: a dataset that was moved is the same.
+ * Later checkpoints record where the order began, so that they resume as any other.
  */
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
@@ -24,23 +25,25 @@
 static int64_t
 loader(const struct train_config *c)
 {
-	return c->o.dataloader_type + (c->o.dataloader_type == SAMPLER_CYCLIC && c->o.no_data_sharding);
+	return c->o.dataloader_type +
+	    (c->o.dataloader_type == SAMPLER_CYCLIC && c->o.no_data_sharding);
 }
 
-/* --- reading and writing ------------------------------------------------------------------------ */
+/* --- reading and writing ------------------------------------------------------------------------
+ */
 
 /* "FINGERPRINT WEIGHT FIRST ASKED EPOCHS SEPARATE CONSUMED PREFIX" */
 static int
 read_corpus(const struct ckpt *k, int i, struct corpus_record *c, struct err *e)
 {
-	const long long most = 1LL << 53;       /* samples of a run, see config.c */
+	const long long most = 1LL << 53; /* samples of a run, see config.c */
 	long long first, asked, epochs, consumed;
 	int separate, at = 0;
 	const char *text = ckpt_state(k)->data_corpus[i];
 
-	if (sscanf(text, "%63s %lf %lld %lld %lld %d %lld %n", c->fingerprint, &c->weight, &first, &asked,
-	        &epochs, &separate, &consumed, &at) != 7 || !at || !text[at] || first < 0 ||
-	    first > consumed || consumed > most || asked < -1)
+	if (sscanf(text, "%63s %lf %lld %lld %lld %d %lld %n", c->fingerprint, &c->weight, &first,
+		&asked, &epochs, &separate, &consumed, &at) != 7 ||
+	    !at || !text[at] || first < 0 || first > consumed || consumed > most || asked < -1)
 		return err_set(e, "%s: state.conf: 'data_corpus_%d' is damaged", ckpt_dir(k), i);
 	c->first = first;
 	c->num_samples = asked;
@@ -100,8 +103,9 @@ corpus_text(const struct corpus_record *c)
 {
 	struct str out = { 0 };
 
-	str_addf(&out, "%s %.17g %lld %lld %lld %d %lld %s", c->fingerprint, c->weight, (long long)c->first,
-	    (long long)c->num_samples, (long long)c->epochs, c->separate, (long long)c->consumed, c->prefix);
+	str_addf(&out, "%s %.17g %lld %lld %lld %d %lld %s", c->fingerprint, c->weight,
+	    (long long)c->first, (long long)c->num_samples, (long long)c->epochs, c->separate,
+	    (long long)c->consumed, c->prefix);
 	return out.buf;
 }
 
@@ -110,7 +114,9 @@ static struct corpus_record
 record_of(const struct data *d, int k, int64_t consumed)
 {
 	const struct path_list *l = data_train_list(d);
-	struct corpus_record r = { .weight = l->weight ? l->weight[k] : 0, .prefix = l->prefix[k], .consumed = consumed };
+	struct corpus_record r = {
+		.weight = l->weight ? l->weight[k] : 0, .prefix = l->prefix[k], .consumed = consumed
+	};
 	struct blend_corpus b;
 
 	blend_corpus(d->set[SPLIT_TRAIN].blend, k, &b);
@@ -164,7 +170,8 @@ data_record_release(struct data *d)
 	free(d->gone);
 }
 
-/* --- comparing ---------------------------------------------------------------------------------- */
+/* --- comparing ----------------------------------------------------------------------------------
+ */
 
 /* Corpora of the record that were in its list. */
 static int
@@ -186,10 +193,11 @@ compare_options(const struct data *d, struct err *why)
 	const char *split = c->paths.per_split ? "-" : c->o.split;
 
 	if (r->seed != c->o.seed)
-		return err_set(why, "--seed is %lld and was %lld", (long long)c->o.seed, (long long)r->seed);
+		return err_set(
+		    why, "--seed is %lld and was %lld", (long long)c->o.seed, (long long)r->seed);
 	if (r->seq_length != c->plan.shape.seq_length)
-		return err_set(why, "--seq-length is %lld and was %lld", (long long)c->plan.shape.seq_length,
-		    (long long)r->seq_length);
+		return err_set(why, "--seq-length is %lld and was %lld",
+		    (long long)c->plan.shape.seq_length, (long long)r->seq_length);
 	if (strcmp(r->split, split))
 		return err_set(why, "--split is '%s' and was '%s'", split, r->split);
 	if (r->loader != loader(c))
@@ -203,7 +211,8 @@ compare_weights(const struct data *d, struct err *why)
 {
 	const struct path_list *l = data_train_list(d);
 	int n = l->count, rc = 0;
-	double *mine = mem_alloc((size_t)n, sizeof *mine), *theirs = mem_alloc((size_t)n, sizeof *theirs);
+	double *mine = mem_alloc((size_t)n, sizeof *mine),
+	       *theirs = mem_alloc((size_t)n, sizeof *theirs);
 
 	for (int k = 0; k < n; k++) {
 		mine[k] = l->weight ? l->weight[k] : 1;
@@ -215,7 +224,8 @@ compare_weights(const struct data *d, struct err *why)
 		rc = err_set(why, "the list %s weights", l->weight ? "has got" : "has lost its");
 	for (int k = 0; k < n && rc == 0; k++)
 		if (mine[k] != theirs[k])
-			rc = err_set(why, "the share of %s is %.6g and was %.6g", l->prefix[k], mine[k], theirs[k]);
+			rc = err_set(why, "the share of %s is %.6g and was %.6g", l->prefix[k],
+			    mine[k], theirs[k]);
 	free(mine);
 	free(theirs);
 	return rc;
@@ -233,14 +243,15 @@ compare_lists(const struct data *d, struct err *why)
 		return err_set(why, "it was trained on mock data");
 	for (int k = 0; k < n && k < l->count; k++)
 		if (strcmp(r->corpus[k].fingerprint, data_corpus_fingerprint(d, k)))
-			return err_set(why, "corpus %d of the list, %s, is not what %s was", k + 1, l->prefix[k],
-			    r->corpus[k].prefix);
+			return err_set(why, "corpus %d of the list, %s, is not what %s was", k + 1,
+			    l->prefix[k], r->corpus[k].prefix);
 	if (n != l->count)
 		return err_set(why, "the list has %d corpora and had %d", l->count, n);
 	return compare_weights(d, why);
 }
 
-/* --- going on ----------------------------------------------------------------------------------- */
+/* --- going on -----------------------------------------------------------------------------------
+ */
 
 /* The corpora of the record that no corpus of the list has taken up stay in later records. */
 static void
@@ -258,8 +269,9 @@ keep_gone(struct data *d, const bool *taken)
 		}
 }
 
-/* Takes each corpus of the list up where the record left it; behind: at the end of what was consumed, else where its present
- * order began. A corpus that a list names twice is taken up in the order of its mentions. */
+/* Takes each corpus of the list up where the record left it; behind: at the end of what was
+ * consumed, else where its present order began. A corpus that a list names twice is taken up in the
+ * order of its mentions. */
 static void
 take_up(struct data *d, bool behind)
 {
@@ -276,7 +288,8 @@ take_up(struct data *d, bool behind)
 			if (taken[i] || strcmp(c->fingerprint, data_corpus_fingerprint(d, k)))
 				continue;
 			taken[i] = true;
-			d->kept[k] = (struct blend_kept){ behind ? c->consumed : c->first, c->num_samples };
+			d->kept[k] =
+			    (struct blend_kept){ behind ? c->consumed : c->first, c->num_samples };
 			break;
 		}
 	keep_gone(d, taken);
@@ -300,14 +313,17 @@ resolve_change(struct data *d, const struct err *why, bool options, struct err *
 
 	if (d->c->o.data_change == DATA_CHANGE_REFUSE)
 		return err_set(e,
-		    "%s: the data changed since this checkpoint was saved: %s; --data-change restart begins the new order, "
+		    "%s: the data changed since this checkpoint was saved: %s; --data-change "
+		    "restart begins the new order, "
 		    "--data-change exclude-seen draws no sample again that was drawn",
 		    dir, why->msg);
 	if (d->c->o.data_change == DATA_CHANGE_EXCLUDE_SEEN) {
 		if (options || d->c->o.dataloader_type != SAMPLER_SINGLE)
 			return err_set(e,
-			    "%s: --data-change exclude-seen: corpora go on in the order they had, with the same seed, length, "
-			    "split and the single loader, but %s; --data-change restart begins the new order",
+			    "%s: --data-change exclude-seen: corpora go on in the order they had, "
+			    "with the same seed, length, "
+			    "split and the single loader, but %s; --data-change restart begins the "
+			    "new order",
 			    dir, options ? why->msg : "the loader is cyclic");
 		data_record_keep(d);
 	}
@@ -334,7 +350,8 @@ data_record_resolve(struct data *d, struct err *e)
 	return 0;
 }
 
-/* Epochs and the last epoch's shuffle are all that another number of samples changes in the maps of a corpus. */
+/* Epochs and the last epoch's shuffle are all that another number of samples changes in the maps of
+ * a corpus. */
 bool
 data_record_reordered(const struct data *d, bool say)
 {
@@ -350,10 +367,13 @@ data_record_reordered(const struct data *d, bool say)
 			continue;
 		any = true;
 		if (say)
-			note("data: %s: %lld epochs%s where the checkpoint has %lld%s: its samples have another order from "
-			     "here on, and some come again that were seen; --data-change exclude-seen keeps the order",
-			    now.prefix, (long long)now.epochs, now.separate ? ", the last by itself," : "",
-			    (long long)was->epochs, was->separate ? ", the last by itself" : "");
+			note("data: %s: %lld epochs%s where the checkpoint has %lld%s: its samples "
+			     "have another order from "
+			     "here on, and some come again that were seen; --data-change "
+			     "exclude-seen keeps the order",
+			    now.prefix, (long long)now.epochs,
+			    now.separate ? ", the last by itself," : "", (long long)was->epochs,
+			    was->separate ? ", the last by itself" : "");
 	}
 	return any;
 }

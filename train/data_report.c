@@ -25,7 +25,8 @@ say_notes(const char *text)
 static int64_t
 taken(const struct data *d, const struct set *s)
 {
-	int64_t b = d->c->plan.global_batch_size, first = s->start > d->record.consumed ? s->start : d->record.consumed;
+	int64_t b = d->c->plan.global_batch_size,
+		first = s->start > d->record.consumed ? s->start : d->record.consumed;
 
 	if (s->which != SPLIT_TRAIN)
 		return s->batches * b < s->count ? s->batches * b : s->count;
@@ -36,7 +37,8 @@ taken(const struct data *d, const struct set *s)
 static double
 epochs(const struct data *d, const struct blend_corpus *c, int64_t samples)
 {
-	return (double)samples * (double)d->c->plan.shape.seq_length / (double)samples_tokens_per_epoch(c->samples);
+	return (double)samples * (double)d->c->plan.shape.seq_length /
+	    (double)samples_tokens_per_epoch(c->samples);
 }
 
 /* One line: tokens, samples, share, epochs of a corpus in the run. */
@@ -46,8 +48,9 @@ report_corpus(const struct data *d, const struct set *s, int k, const int64_t *s
 	struct blend_corpus c;
 
 	blend_corpus(s->blend, k, &c);
-	note("data: %s: %s: %lld tokens, %lld samples, share %.6f, %.4g epochs", split_name[s->which],
-	    dataset_prefix(c.dataset), (long long)samples_tokens_per_epoch(c.samples), (long long)samples[k],
+	note("data: %s: %s: %lld tokens, %lld samples, share %.6f, %.4g epochs",
+	    split_name[s->which], dataset_prefix(c.dataset),
+	    (long long)samples_tokens_per_epoch(c.samples), (long long)samples[k],
 	    all > 0 ? (double)samples[k] / (double)all : 0, epochs(d, &c, samples[k]));
 	if (c.first > 0)
 		note("data: %s: %s goes on behind %lld samples of its order", split_name[s->which],
@@ -62,8 +65,9 @@ report_set(const struct data *d, const struct set *s)
 
 	if (!s->blend)
 		return;
-	note("data: %s%s%s: %lld samples from %d %s%s", split_name[s->which], s->name ? " " : "", s->name ? s->name : "",
-	    (long long)s->count, blend_num_corpora(s->blend), blend_num_corpora(s->blend) == 1 ? "corpus" : "corpora",
+	note("data: %s%s%s: %lld samples from %d %s%s", split_name[s->which], s->name ? " " : "",
+	    s->name ? s->name : "", (long long)s->count, blend_num_corpora(s->blend),
+	    blend_num_corpora(s->blend) == 1 ? "corpus" : "corpora",
 	    blend_from_cache(s->blend) ? " (maps from the cache)" : "");
 	say_notes(blend_notes(s->blend));
 	samples = mem_zalloc((size_t)blend_num_corpora(s->blend), sizeof *samples);
@@ -72,8 +76,10 @@ report_set(const struct data *d, const struct set *s)
 		report_corpus(d, s, k, samples, all);
 	free(samples);
 	if (s->which != SPLIT_TRAIN && !d->c->o.full_validation && s->batches < d->c->o.eval_iters)
-		note("data: %s%s%s: an evaluation takes each of its samples once, fewer than --eval-iters %lld batches",
-		    split_name[s->which], s->name ? " " : "", s->name ? s->name : "", (long long)d->c->o.eval_iters);
+		note("data: %s%s%s: an evaluation takes each of its samples once, fewer than "
+		     "--eval-iters %lld batches",
+		    split_name[s->which], s->name ? " " : "", s->name ? s->name : "",
+		    (long long)d->c->o.eval_iters);
 }
 
 void
@@ -82,7 +88,8 @@ data_report(const struct data *d)
 	const struct data_record *r = &d->record;
 
 	if (r->any && !r->goes_on && d->set[SPLIT_TRAIN].blend)
-		note("data: the data changed since the checkpoint: from sample %lld on it is the new list's",
+		note("data: the data changed since the checkpoint: from sample %lld on it is the "
+		     "new list's",
 		    (long long)d->set[SPLIT_TRAIN].start);
 	for (int i = 0; i < d->num_sets; i++)
 		report_set(d, &d->set[i]);
@@ -103,11 +110,13 @@ data_note_consumed(const struct data *d, const int64_t *counts)
 
 		blend_corpus(b, k, &c);
 		if (k < shown)
-			note("data: consumed of %s: %lld samples, %.4g epochs", dataset_prefix(c.dataset),
-			    (long long)counts[k], epochs(d, &c, counts[k]));
+			note("data: consumed of %s: %lld samples, %.4g epochs",
+			    dataset_prefix(c.dataset), (long long)counts[k],
+			    epochs(d, &c, counts[k]));
 		else
 			rest += counts[k];
 	}
 	if (shown < n)
-		note("data: consumed of %d further corpora: %lld samples", n - shown, (long long)rest);
+		note("data: consumed of %d further corpora: %lld samples", n - shown,
+		    (long long)rest);
 }

@@ -57,8 +57,8 @@ build_layers(struct engine *e)
 	e->num_layers = (int)(l - e->layer);
 }
 
-/* What was taken before a failure is given back by engine_close. Asked first whether it all fits: the
- * answer says what would. */
+/* What was taken before a failure is given back by engine_close. Asked first whether it all fits:
+ * the answer says what would. */
 static int
 take_memory(struct engine *e, struct err *err)
 {
@@ -114,8 +114,9 @@ fill_rope_table(struct engine *e)
 int
 engine_open(struct engine *e, const struct engine_config *c, struct comm *world, struct err *err)
 {
-	struct device_config dev = { .num_threads = c->num_threads, .dtype = c->plan->shape.dtype,
-	                             .deterministic = c->deterministic };
+	struct device_config dev = { .num_threads = c->num_threads,
+		.dtype = c->plan->shape.dtype,
+		.deterministic = c->deterministic };
 	int local_size;
 
 	memset(e, 0, sizeof *e);
@@ -192,8 +193,9 @@ engine_buffer(const struct engine *e, enum buffer b)
 static const struct shard *
 find_shard(const struct engine *e, int layer, enum role role)
 {
-	int64_t at = layer < 0 ? 0 : layer == e->plan.model.num_layers ? e->mem.num_layers + 1 :
-	    layer - e->mem.first_layer + 1;
+	int64_t at = layer < 0                  ? 0
+	    : layer == e->plan.model.num_layers ? e->mem.num_layers + 1
+						: layer - e->mem.first_layer + 1;
 	int i = e->shard_of[at][role];
 
 	return i < 0 ? NULL : &e->mem.shards.item[i];
@@ -244,12 +246,14 @@ engine_joined(const struct engine *e, bool grad, int layer, enum role first, enu
 	return view(e, grad, s, rows);
 }
 
-/* Elements [first, first + count) of parameter p, global numbers. They depend on seed, name and place
- * in the whole tensor alone, so every layout starts from the same model. */
+/* Elements [first, first + count) of parameter p, global numbers. They depend on seed, name and
+ * place in the whole tensor alone, so every layout starts from the same model. */
 static void
 init_values(struct engine *e, const struct param *p, int64_t first, const struct tensor *dst)
 {
-	struct normal n = { .key = e->seed, .stream = rng_stream(p->name), .first = first, .std = p->init_std };
+	struct normal n = {
+		.key = e->seed, .stream = rng_stream(p->name), .first = first, .std = p->init_std
+	};
 
 	if (p->init_std == 0)
 		e->ops->fill(e->stream, dst, p->init_value);
@@ -257,18 +261,21 @@ init_values(struct engine *e, const struct param *p, int64_t first, const struct
 		e->ops->normal(e->stream, dst, &n);
 }
 
-/* What initial values are written to: the masters of the own range, or all weights when they need none. */
+/* What initial values are written to: the masters of the own range, or all weights when they need
+ * none. */
 struct initial {
 	struct tensor values;
-	int64_t first;                  /* of them, in the flat order */
+	int64_t first; /* of them, in the flat order */
 };
 
-/* Elements [at, at + count) of the flat order, as far as they are among the values; `first` is the first
- * one's number in the whole parameter. */
+/* Elements [at, at + count) of the flat order, as far as they are among the values; `first` is the
+ * first one's number in the whole parameter. */
 static void
-init_range(struct engine *e, const struct initial *to, const struct param *p, int64_t at, int64_t count, int64_t first)
+init_range(struct engine *e, const struct initial *to, const struct param *p, int64_t at,
+    int64_t count, int64_t first)
 {
-	int64_t lo = at > to->first ? at : to->first, end = to->first + tensor_elements(&to->values),
+	int64_t lo = at > to->first ? at : to->first,
+		end = to->first + tensor_elements(&to->values),
 		hi = at + count < end ? at + count : end;
 	struct tensor dst;
 
@@ -278,8 +285,8 @@ init_range(struct engine *e, const struct initial *to, const struct param *p, in
 	init_values(e, p, first + lo - at, &dst);
 }
 
-/* The real rows of one shard. Those of a whole matrix are one run of elements; a matrix that is split
- * by columns has rows that are apart in the whole tensor, hence row by row. */
+/* The real rows of one shard. Those of a whole matrix are one run of elements; a matrix that is
+ * split by columns has rows that are apart in the whole tensor, hence row by row. */
 static void
 init_shard(struct engine *e, const struct initial *to, const struct shard *s)
 {
@@ -296,14 +303,15 @@ init_shard(struct engine *e, const struct initial *to, const struct shard *s)
 		init_range(e, to, p, s->offset + r * columns, columns, first + r * width);
 }
 
-/* Masters get values that are not rounded to the weights' type: rounded ones would lie on its grid, and
- * 16-bit weights would not move before their updates add up to half a step of it. Padding rows of the
- * vocabulary and between shards are zero. */
+/* Masters get values that are not rounded to the weights' type: rounded ones would lie on its grid,
+ * and 16-bit weights would not move before their updates add up to half a step of it. Padding rows
+ * of the vocabulary and between shards are zero. */
 void
 engine_init_weights(struct engine *e)
 {
 	bool masters = e->mem.bytes[BUF_MASTER] > 0;
-	struct initial to = { engine_buffer(e, masters ? BUF_MASTER : BUF_WEIGHTS), masters ? e->own_first : 0 };
+	struct initial to = { engine_buffer(e, masters ? BUF_MASTER : BUF_WEIGHTS),
+		masters ? e->own_first : 0 };
 
 	e->ops->fill(e->stream, &to.values, 0);
 	for (int i = 0; i < e->mem.shards.count; i++)

@@ -17,10 +17,10 @@
 
 /* Communicators of this rank; those of size 1 exist too. NULL: this rank is in none. */
 struct groups {
-	struct comm *world, *host_tp;   /* host memory, always MPI: all ranks; the tensor ranks */
+	struct comm *world, *host_tp; /* host memory, always MPI: all ranks; the tensor ranks */
 	struct comm *tp, *dp, *pp;
-	struct comm *kv;                /* tensor ranks that hold the same key/value groups */
-	struct comm *embedding;         /* first and last stage, when they share a table */
+	struct comm *kv;        /* tensor ranks that hold the same key/value groups */
+	struct comm *embedding; /* first and last stage, when they share a table */
 };
 
 /* Slots of the scalars buffer, F64. */
@@ -43,12 +43,15 @@ struct engine {
 	char *arena[ARENA_COUNT];
 	struct param *table;
 	int num_params;
-	int (*shard_of)[ROLE_COUNT];    /* [layer - first_layer + 1][role] -> index into mem.shards, -1: none */
-	int num_layers;                 /* of the stage's layer list */
+	/* [layer - first_layer + 1][role] -> index into mem.shards, -1: none */
+	int (*shard_of)[ROLE_COUNT];
+	int num_layers; /* of the stage's layer list */
 	struct layer *layer;
-	int64_t own_first;              /* first element of the flat buffer that this rank's optimizer owns */
-	double token_scale;             /* of a token's loss in the backward pass; 1 unless fp16 */
-	struct event *held;             /* to wait for before weights, masters or moments change: a save reads them; or NULL */
+	/* first element of the flat buffer that this rank's optimizer owns */
+	int64_t own_first;
+	double token_scale; /* of a token's loss in the backward pass; 1 unless fp16 */
+	/* to wait for before weights, masters or moments change: a save reads them; or NULL */
+	struct event *held;
 };
 
 struct engine_config {
@@ -65,8 +68,8 @@ struct engine_config {
 int engine_open(
     struct engine *e, const struct engine_config *c, struct comm *world, struct err *err);
 void engine_close(struct engine *e);
-/* Masters from the counter RNG, or the weights where they need none: element i of tensor X is a function of (seed, X, i) alone.
- * optim_to_weights makes the weights of the masters. */
+/* Masters from the counter RNG, or the weights where they need none: element i of tensor X is a
+ * function of (seed, X, i) alone. optim_to_weights makes the weights of the masters. */
 void engine_init_weights(struct engine *e);
 
 /* A buffer that is one for the run or the step: params and scratch arenas. */
@@ -89,23 +92,27 @@ void engine_sync(const struct engine *e);
 /* What one pass of one micro batch needs to know. */
 struct step {
 	struct engine *e;
-	int microbatch;                 /* number in the step of this data rank */
-	int slot;                       /* of the saved arena */
-	bool training;                  /* dropout on, gradients wanted */
-	bool accumulate;                /* main gradients hold earlier micro batches of the step: add to them */
-	bool normed;                    /* the norm of the next layer's input has been taken */
-	bool summed;                    /* in the backward pass: the gradient of the next layer's residual bias has been taken */
-	uint32_t iteration;             /* key of the dropout masks */
-	int64_t first_sample;           /* number of the micro batch's first sample in the run */
-	void *logits;                   /* host [T, v/t] in the run's dtype, this rank's columns, on the last stage; or NULL */
-	void *losses;                   /* host, on the last stage: loss real [T], then mask F32 [T]; or NULL */
+	int microbatch; /* number in the step of this data rank */
+	int slot;       /* of the saved arena */
+	bool training;  /* dropout on, gradients wanted */
+	/* main gradients hold earlier micro batches of the step: add to them */
+	bool accumulate;
+	bool normed; /* the norm of the next layer's input has been taken */
+	/* in the backward pass: the gradient of the next layer's residual bias has been taken */
+	bool summed;
+	uint32_t iteration;   /* key of the dropout masks */
+	int64_t first_sample; /* number of the micro batch's first sample in the run */
+	/* host [T, v/t] in the run's dtype, this rank's columns, on the last stage; or NULL */
+	void *logits;
+	void *losses; /* host, on the last stage: loss real [T], then mask F32 [T]; or NULL */
 };
 
 /* Host arrays of one micro batch, [T] each, sequence-major. */
 struct batch {
 	int32_t *tokens, *labels, *positions;
 	float *loss_mask;
-	int32_t *documents;             /* position of the first token of the row's document; NULL without reset_attention_mask */
+	/* position of the first token of the row's document; NULL without reset_attention_mask */
+	int32_t *documents;
 };
 
 /* A buffer of the step; layer counts from the stage's first, 0 for buffers that are not per

@@ -78,10 +78,10 @@ grads_run(const struct engine *e, int i, struct shard_run *out)
 	return false;
 }
 
-/* Adds this rank's part of the squared norm (F64) to the scalars, so that the world's sum counts every
- * parameter once: of copies the owner's, and where every data rank has the same, the first one's.
- * Squares are added in double, so the sum is finite when all gradients are. Before unscaling: the
- * caller divides. */
+/* Adds this rank's part of the squared norm (F64) to the scalars, so that the world's sum counts
+ * every parameter once: of copies the owner's, and where every data rank has the same, the first
+ * one's. Squares are added in double, so the sum is finite when all gradients are. Before
+ * unscaling: the caller divides. */
 void
 grads_measure(struct engine *e)
 {
@@ -102,7 +102,7 @@ grads_measure(struct engine *e)
 /* A stretch of the own part of the flat buffer that belongs to one parameter. */
 struct piece {
 	const struct shard *shard;
-	int64_t first, count;           /* in the flat buffer */
+	int64_t first, count; /* in the flat buffer */
 };
 
 /* The i-th shard that meets the own range, cut to it; false when there are fewer. Counting from
@@ -125,16 +125,18 @@ own_piece(const struct engine *e, int i, struct piece *out)
 	return false;
 }
 
-/* Collective over the world; every rank gives the same name. Weights lie in the order of the gradients. Gradients that
- * are not finite spread from where they arise down to the embedding, so that the last of the table is the first.
- * Syncs for each piece: this runs once, at the end of a run that has failed. */
+/* Collective over the world; every rank gives the same name. Weights lie in the order of the
+ * gradients. Gradients that are not finite spread from where they arise down to the embedding, so
+ * that the last of the table is the first. Syncs for each piece: this runs once, at the end of a
+ * run that has failed. */
 void
 grads_first_bad(struct engine *e, enum buffer of, char name[96])
 {
 	struct comm *w = e->groups.world;
 	struct tensor g = engine_buffer(e, of), scalars = engine_buffer(e, BUF_SCALARS);
 	struct tensor bad = tensor_rows(&scalars, SCALAR_NONFINITE, 1);
-	double read[SCALAR_COUNT], none = -(double)e->num_params, sign = of == BUF_GRADS ? 1 : -1, first = none;
+	double read[SCALAR_COUNT], none = -(double)e->num_params, sign = of == BUF_GRADS ? 1 : -1,
+				   first = none;
 	struct tensor host = tensor_1d(&first, DTYPE_F64, 1);
 	struct piece p;
 

@@ -11,17 +11,18 @@
 
 #include "train/engine.h"
 
-/* Run i of this rank's own part of the flat buffer, in order: what an update treats alike. False behind the last. */
+/* Run i of this rank's own part of the flat buffer, in order: what an update treats alike. False
+ * behind the last. */
 bool grads_run(const struct engine *e, int i, struct shard_run *out);
 
 void grads_reduce(struct engine *e);
 
-/* This rank's share of the squared norm, into SCALAR_NORM: over all ranks every logical element is counted
- * once. It is finite when every gradient is. */
+/* This rank's share of the squared norm, into SCALAR_NORM: over all ranks every logical element is
+ * counted once. It is finite when every gradient is. */
 void grads_measure(struct engine *e);
-/* Name of the first parameter that is not finite on any rank, or whose gradient is not, empty when there is none: `of` is
- * BUF_WEIGHTS or BUF_GRADS. First is by the order in which a step comes to them: from the embedding on, of gradients from
- * the head on. */
+/* Name of the first parameter that is not finite on any rank, or whose gradient is not, empty when
+ * there is none: `of` is BUF_WEIGHTS or BUF_GRADS. First is by the order in which a step comes to
+ * them: from the embedding on, of gradients from the head on. */
 void grads_first_bad(struct engine *e, enum buffer of, char name[96]);
 
 #endif

@@ -60,7 +60,8 @@ groups_open(struct engine *e, struct comm *world, struct err *err)
 	if (split_world(g, e, world, err) < 0)
 		return -1;
 	for (size_t i = 0; e->backend->comm && i < sizeof on_device / sizeof *on_device; i++) {
-		struct comm *c = *on_device[i] ? e->backend->comm(e->device, *on_device[i], err) : NULL;
+		struct comm *c =
+		    *on_device[i] ? e->backend->comm(e->device, *on_device[i], err) : NULL;
 
 		if (*on_device[i] && !c)
 			return -1;

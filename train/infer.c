@@ -24,7 +24,7 @@ struct pass {
 	struct engine *e;
 	int64_t seq_length;
 	struct batch batch;
-	char *local;                    /* [s, v/t] in the run's type: this rank's columns */
+	char *local; /* [s, v/t] in the run's type: this rank's columns */
 	int64_t columns;
 };
 
@@ -98,7 +98,8 @@ most_bad(const struct pass *p, double bad)
 	return bad;
 }
 
-/* Collective. There is no result: says where the numbers stopped being any. Returns the exit status. */
+/* Collective. There is no result: says where the numbers stopped being any. Returns the exit
+ * status. */
 static int
 not_finite(struct pass *p, const char *what)
 {
@@ -106,7 +107,8 @@ not_finite(struct pass *p, const char *what)
 
 	check_find(p->e, run_again, p, &where);
 	if (p->e->rank == 0)
-		warn("%s are not finite; first: %s", what, where.len ? where.buf : "not found when the pass was run again");
+		warn("%s are not finite; first: %s", what,
+		    where.len ? where.buf : "not found when the pass was run again");
 	str_release(&where);
 	return EXIT_NUMERICAL;
 }
@@ -119,7 +121,7 @@ whole_row(struct pass *p, int64_t row, double *out)
 	struct comm *tp = p->e->groups.tp;
 	int64_t v = p->e->plan.model.vocab_size;
 	double *mine = mem_alloc((size_t)p->columns, sizeof *mine),
-	    *all = mem_alloc((size_t)(p->columns * tp->size), sizeof *all);
+	       *all = mem_alloc((size_t)(p->columns * tp->size), sizeof *all);
 	struct tensor in = tensor_1d(mine, DTYPE_F64, p->columns),
 		      gathered = tensor_1d(all, DTYPE_F64, p->columns * tp->size);
 	enum dtype dtype = p->e->plan.shape.dtype;
@@ -137,10 +139,13 @@ whole_row(struct pass *p, int64_t row, double *out)
 static int
 check_positions(const struct model_config *m, int64_t s, const char *path, struct err *err)
 {
-	return m->position != POSITION_LEARNED || s <= m->max_position_embeddings ? 0
+	return m->position != POSITION_LEARNED || s <= m->max_position_embeddings
+	    ? 0
 	    : err_set(err,
-		  "--tokens-file %s: %lld tokens: must be at most the %lld that the model has learned "
-		  "positions for", path, (long long)s, (long long)m->max_position_embeddings);
+		  "--tokens-file %s: %lld tokens: must be at most the %lld that the model has "
+		  "learned "
+		  "positions for",
+		  path, (long long)s, (long long)m->max_position_embeddings);
 }
 
 /* The sequence length of --tokens-file, needed before the engine is planned; 0 when the run has
@@ -189,8 +194,8 @@ read_tokens(struct pass *p, const char *path, struct err *err)
 	return rc;
 }
 
-/* Collective. Runs the pass and puts its logits together: [s, v] of type t, on the ranks of the last stage. Returns how
- * many of them are not finite, the same on all ranks. */
+/* Collective. Runs the pass and puts its logits together: [s, v] of type t, on the ranks of the
+ * last stage. Returns how many of them are not finite, the same on all ranks. */
 static double
 whole_logits(struct pass *p, enum dtype t, char *out)
 {
@@ -211,8 +216,8 @@ whole_logits(struct pass *p, enum dtype t, char *out)
 }
 
 /* Collective. The file holds [s, v] in F32, or F64 when the run computes in that; one rank of
- * the last stage writes it, the others of its tensor group give it their columns. Logits that are not
- * finite are no result, and no file appears. */
+ * the last stage writes it, the others of its tensor group give it their columns. Logits that are
+ * not finite are no result, and no file appears. */
 int
 infer_logits(struct engine *e, const struct train_config *c, struct err *err)
 {
@@ -327,8 +332,8 @@ read_prompt(const struct train_config *c, struct token_ids *ids, struct err *err
 
 /* One more token behind ids; every rank gets it. A sequence longer than the window is cut at its
  * beginning; positions then count from the cut. Ranks before the last stage offer -1 to the
- * maximum, so that the chosen id wins; -1 is the result where no token can be chosen, since the logits
- * are not finite. */
+ * maximum, so that the chosen id wins; -1 is the result where no token can be chosen, since the
+ * logits are not finite. */
 static int64_t
 next_token(struct pass *p, const struct train_config *c, const struct token_ids *ids, double *row)
 {

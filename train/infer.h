@@ -5,8 +5,8 @@
 #include "train/config.h"
 #include "train/engine.h"
 
-/* Collective. The plan's sequence length is what infer_seq_length said, its micro batch 1. 0, -1 with a reason, or
- * EXIT_NUMERICAL on all ranks, said by rank 0, when the logits are not finite. */
+/* Collective. The plan's sequence length is what infer_seq_length said, its micro batch 1. 0, -1
+ * with a reason, or EXIT_NUMERICAL on all ranks, said by rank 0, when the logits are not finite. */
 int infer_logits(struct engine *e, const struct train_config *c, struct err *err);
 int infer_generate(struct engine *e, const struct train_config *c, struct err *err);
 /* Sequence length of the pass that the options ask for; 0: none. */

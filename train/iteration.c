@@ -19,8 +19,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Micro batch m of this data rank. One that cannot be had is without tokens, and the pass goes on: no peer may be left waiting
- * in a receive, and a save under way needs all ranks. The totals tell everybody. */
+/* Micro batch m of this data rank. One that cannot be had is without tokens, and the pass goes on:
+ * no peer may be left waiting in a receive, and a save under way needs all ranks. The totals tell
+ * everybody. */
 static void
 load(void *ctx, int microbatch, struct batch *out)
 {
@@ -65,8 +66,9 @@ clear_sums(struct run *r)
 	r->tokens = 0;
 }
 
-/* This rank's share of the totals. Loss and tokens are counted by one tensor rank of one stage per data rank, the norm by
- * the owners of gradients. The clock and the file 'stop' are rank 0's to look at. */
+/* This rank's share of the totals. Loss and tokens are counted by one tensor rank of one stage per
+ * data rank, the norm by the owners of gradients. The clock and the file 'stop' are rank 0's to
+ * look at. */
 static void
 own_share(struct run *r, double mine[TOTAL_COUNT])
 {
@@ -86,13 +88,14 @@ own_share(struct run *r, double mine[TOTAL_COUNT])
 	if (e->first_stage && e->coord[AX_TP] == 0)
 		mine[TOTAL_TOKENS] = (double)r->tokens;
 	mine[TOTAL_BAD_DATA] = r->bad_data.msg[0] != '\0';
-	mine[TOTAL_LATE] =
-	    first && o->exit_duration_in_mins > 0 && r->watch.clock() - r->started > 60 * o->exit_duration_in_mins;
+	mine[TOTAL_LATE] = first && o->exit_duration_in_mins > 0 &&
+	    r->watch.clock() - r->started > 60 * o->exit_duration_in_mins;
 	mine[TOTAL_WRITTEN] = r->saver && saver_ready(r->saver);
 	mine[TOTAL_LOST] = lock_lost(r->lock);
 }
 
-/* Sums over the world, in rank order on every rank, hence the same bits everywhere, which clipping and skipping rely on. */
+/* Sums over the world, in rank order on every rank, hence the same bits everywhere, which clipping
+ * and skipping rely on. */
 static void
 totals(struct run *r)
 {
@@ -111,15 +114,16 @@ totals(struct run *r)
 	free(all);
 }
 
-/* The mean over the tokens that count. Where none does the sums are 0, and so is the mean: Megatron-LM's forward_step
- * (core/pipeline_parallel/schedules.py) clamps their number to 1. */
+/* The mean over the tokens that count. Where none does the sums are 0, and so is the mean:
+ * Megatron-LM's forward_step (core/pipeline_parallel/schedules.py) clamps their number to 1. */
 static double
 mean(const struct run *r, enum total sum)
 {
 	return r->total[sum] / fmax(r->total[TOTAL_TOKENS], 1);
 }
 
-/* --- a training step ---------------------------------------------------------------------------- */
+/* --- a training step ----------------------------------------------------------------------------
+ */
 
 /* The gradients of the next global batch and their norm, on the device. Collective. */
 static void
@@ -132,8 +136,9 @@ gradients(struct run *r)
 	grads_measure(r->e);
 }
 
-/* What the totals say of a step, and what its update goes by: learning rate and decay of the samples consumed before it,
- * without skipped steps (fp16 overflow), which do not move the schedules. */
+/* What the totals say of a step, and what its update goes by: learning rate and decay of the
+ * samples consumed before it, without skipped steps (fp16 overflow), which do not move the
+ * schedules. */
 static struct step_metrics
 judge(const struct run *r)
 {
@@ -151,8 +156,8 @@ judge(const struct run *r)
 	};
 }
 
-/* The mean over tokens, their scale and clipping become one factor. 1e-6 in the clipping is Megatron-LM's
- * (core/optimizer/clip_grads.py), as is leaving gradients below the limit alone. */
+/* The mean over tokens, their scale and clipping become one factor. 1e-6 in the clipping is
+ * Megatron-LM's (core/optimizer/clip_grads.py), as is leaving gradients below the limit alone. */
 static void
 update(struct run *r, struct step_metrics *m)
 {
@@ -180,7 +185,8 @@ profile_end(const struct run *r)
 		warn("%s", err.msg);
 }
 
-/* The step that was taken becomes part of the run's progress and is reported. Collective at log steps. */
+/* The step that was taken becomes part of the run's progress and is reported. Collective at log
+ * steps. */
 static void
 record(struct run *r, struct step_metrics *m)
 {
@@ -197,7 +203,8 @@ record(struct run *r, struct step_metrics *m)
 		corpus_log_write(r->corpora, r->metrics, m->iteration);
 }
 
-/* Totals before the update, because a step that is skipped must leave weights and moments untouched. */
+/* Totals before the update, because a step that is skipped must leave weights and moments
+ * untouched. */
 enum iteration_end
 iteration_train(struct run *r)
 {
@@ -215,7 +222,8 @@ iteration_train(struct run *r)
 	if (r->total[TOTAL_BAD_DATA] > 0)
 		return ITERATION_BAD_DATA;
 	/* A loss that is not finite, and an overflow at the least scale, are no matter of scale. */
-	if (m.skipped && (!scaler->dynamic || scaler->scale <= scaler->min_scale || !isfinite(m.lm_loss)))
+	if (m.skipped &&
+	    (!scaler->dynamic || scaler->scale <= scaler->min_scale || !isfinite(m.lm_loss)))
 		return ITERATION_NOT_FINITE;
 	scaler_update(scaler, m.skipped);
 	if (!m.skipped)
@@ -225,19 +233,22 @@ iteration_train(struct run *r)
 	return ITERATION_DONE;
 }
 
-/* --- an evaluation ------------------------------------------------------------------------------ */
+/* --- an evaluation ------------------------------------------------------------------------------
+ */
 
 /* One set, with the weights as they are: neither gradients nor progress change. */
 static enum iteration_end
 evaluate_set(struct run *r, int set, const struct data_set *s)
 {
 	struct metrics_evaluation m = { .iteration = r->at.iteration,
-		.consumed_samples = r->at.consumed_samples, .split = split_name[s->which],
+		.consumed_samples = r->at.consumed_samples,
+		.split = split_name[s->which],
 		.set = s->name };
 
 	clear_sums(r);
 	for (int64_t i = 0; i < s->batches; i++) {
-		prog_progress("evaluating %s: %lld of %lld", s->name ? s->name : m.split, (long long)i, (long long)s->batches);
+		prog_progress("evaluating %s: %lld of %lld", s->name ? s->name : m.split,
+		    (long long)i, (long long)s->batches);
 		pass(r, set, i * r->e->plan.global_batch_size, false);
 	}
 	totals(r);
@@ -245,7 +256,8 @@ evaluate_set(struct run *r, int set, const struct data_set *s)
 		return ITERATION_BAD_DATA;
 	m.lm_loss = mean(r, TOTAL_LOSS);
 	if (r->total[TOTAL_TOKENS] == 0 && r->e->rank == 0)
-		note("evaluation of %s: the loss mask leaves no token of its %lld batches: a loss of 0 is no result",
+		note("evaluation of %s: the loss mask leaves no token of its %lld batches: a loss "
+		     "of 0 is no result",
 		    s->name ? s->name : m.split, (long long)s->batches);
 	if (r->metrics)
 		metrics_evaluation(r->metrics, &m);
@@ -267,7 +279,8 @@ iteration_evaluate(struct run *r, enum split which)
 	return end;
 }
 
-/* --- what went wrong ---------------------------------------------------------------------------- */
+/* --- what went wrong ----------------------------------------------------------------------------
+ */
 
 /* All ranks that read a batch find what is wrong with it: one says so. */
 static int
@@ -289,8 +302,8 @@ pass_again(void *ctx)
 	pass(r, SPLIT_TRAIN, r->at.consumed_samples, true);
 }
 
-/* What is to blame, as far as it has a name: a parameter that was read or trained so, else the loss, which makes every
- * gradient as bad, else the gradient in which it arose. Collective. */
+/* What is to blame, as far as it has a name: a parameter that was read or trained so, else the
+ * loss, which makes every gradient as bad, else the gradient in which it arose. Collective. */
 static void
 name_not_finite(struct run *r, double loss, char what[128])
 {
@@ -308,8 +321,8 @@ name_not_finite(struct run *r, double loss, char what[128])
 		snprintf(what, 128, "the loss");
 }
 
-/* Names what is not finite. Collective, since finding the place is. Weights and moments have not been touched by this step,
- * and nothing is saved over the last checkpoint. */
+/* Names what is not finite. Collective, since finding the place is. Weights and moments have not
+ * been touched by this step, and nothing is saved over the last checkpoint. */
 static int
 not_finite(struct run *r)
 {
@@ -320,7 +333,8 @@ not_finite(struct run *r)
 	name_not_finite(r, loss, what);
 	check_find(r->e, pass_again, r, &where);
 	if (r->e->rank == 0)
-		warn("iteration %lld: %s is not finite (loss %g); first: %s: stopping; the last checkpoint is intact",
+		warn("iteration %lld: %s is not finite (loss %g); first: %s: stopping; the last "
+		     "checkpoint is intact",
 		    (long long)r->at.iteration + 1, what, fabs(loss),
 		    where.len ? where.buf : "not found when the step was run again");
 	str_release(&where);

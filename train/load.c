@@ -67,7 +67,7 @@ read_hf(const struct weights *w, const struct param *p, const struct slice *box,
 		int64_t row = p->ndim == 2 ? box->start[0] + i / box->count[1] : box->start[0] + i;
 		int64_t column = p->ndim == 2 ? box->start[1] + i % box->count[1] : 0;
 		int64_t r = at.box.start[0] + (at.transposed ? column : row),
-		    c = at.box.start[1] + (at.transposed ? row : column);
+			c = at.box.start[1] + (at.transposed ? row : column);
 		int64_t index = p->ndim == 2 ? r * at.shape[1] + c : r;
 
 		dtype_convert(dst + (size_t)i * size, dtype,
@@ -96,7 +96,7 @@ struct reading {
 	struct engine *e;
 	const struct weights *w;
 	enum buffer to;
-	const char *ending;             /* of names: which of the states of a parameter */
+	const char *ending; /* of names: which of the states of a parameter */
 };
 
 /* Every real element of a shard of the weights, rounded to the run's type. One shard at a time in
@@ -137,8 +137,7 @@ read_own(const struct reading *r, int i, struct err *err)
 		struct tensor dst = tensor_rows(&own, at - e->own_first, count);
 		char *host = mem_alloc((size_t)count, dtype_size(dst.dtype));
 
-		rc = read_box(
-		    r->w, &e->table[s->param], r->ending, &box[k], dst.dtype, host, err);
+		rc = read_box(r->w, &e->table[s->param], r->ending, &box[k], dst.dtype, host, err);
 		if (rc == 0)
 			put(e, &dst, host);
 		free(host);
@@ -173,10 +172,11 @@ read_shards(const struct reading *r, int rc, struct err *err)
 		r->e->ops->fill(r->e->stream, &to, 0);
 	world->ops->all_reduce(world, NULL, &t, REDUCE_MAX);
 	for (int i = 0; i < most; i++) {
-		rc = i >= count ? 0
+		rc = i >= count            ? 0
 		    : r->to == BUF_WEIGHTS ? read_weights(r, i, err)
 					   : read_own(r, i, err);
-		if (comm_agree(world, name_damage(r->w, rc, err), err) || stop_agree(world, err) < 0)
+		if (comm_agree(world, name_damage(r->w, rc, err), err) ||
+		    stop_agree(world, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -202,7 +202,8 @@ resume_scale(const struct ckpt *k, double scale, struct scaler *s, bool speaks)
 /* Where the run stood. A checkpoint that was imported, or of another type than fp16, knows no loss
  * scale: the run then begins with its own. */
 static void
-resume_progress(const struct engine *e, const struct ckpt *k, struct train_config *c, struct progress *p)
+resume_progress(
+    const struct engine *e, const struct ckpt *k, struct train_config *c, struct progress *p)
 {
 	const struct run_state *s = ckpt_state(k);
 
@@ -210,15 +211,16 @@ resume_progress(const struct engine *e, const struct ckpt *k, struct train_confi
 	p->consumed_samples = s->consumed_train_samples;
 	p->optimizer_steps = s->optimizer_steps;
 	p->skipped = s->skipped_iterations;
-	if (!c->o.run.fp16 || isnan(s->loss_scale) || !s->dtype || strcmp(s->dtype, dtype_name(DTYPE_F16)))
+	if (!c->o.run.fp16 || isnan(s->loss_scale) || !s->dtype ||
+	    strcmp(s->dtype, dtype_name(DTYPE_F16)))
 		return;
 	c->scaler.growth = s->loss_scale_growth;
 	c->scaler.hysteresis_left = s->loss_scale_hysteresis;
 	resume_scale(k, s->loss_scale, &c->scaler, e->rank == 0);
 }
 
-/* The schedule goes on as it was unless the user says which side counts; what trains nothing has none. A silent change of the
- * schedule in a requeued script is the mistake this guards against. */
+/* The schedule goes on as it was unless the user says which side counts; what trains nothing has
+ * none. A silent change of the schedule in a requeued script is the mistake this guards against. */
 static int
 resume_schedule(const struct ckpt *k, struct train_config *c, struct err *err)
 {
@@ -230,7 +232,8 @@ resume_schedule(const struct ckpt *k, struct train_config *c, struct err *err)
 		return 0;
 	if (c->o.use_checkpoint_schedule)
 		return train_schedule_parse(line, &c->schedule) < 0
-		    ? err_set(err, "%s: state.conf: 'schedule' is damaged", ckpt_dir(k)) : 0;
+		    ? err_set(err, "%s: state.conf: 'schedule' is damaged", ckpt_dir(k))
+		    : 0;
 	train_schedule_line(&c->schedule, &mine);
 	same = !strcmp(mine.buf, line);
 	str_release(&mine);
@@ -242,11 +245,13 @@ resume_schedule(const struct ckpt *k, struct train_config *c, struct err *err)
 			  ckpt_dir(k));
 }
 
-/* The moments are of the rule that this run has, with its constants, unless the user says otherwise: Megatron-LM lets every
- * change pass. The final norm's moments stand for all of them, since every rank can look them up; of a checkpoint that does
- * not name its rule they tell which it was. */
+/* The moments are of the rule that this run has, with its constants, unless the user says
+ * otherwise: Megatron-LM lets every change pass. The final norm's moments stand for all of them,
+ * since every rank can look them up; of a checkpoint that does not name its rule they tell which it
+ * was. */
 static int
-resume_optimizer(const struct engine *e, const struct ckpt *k, const struct train_config *c, struct err *err)
+resume_optimizer(
+    const struct engine *e, const struct ckpt *k, const struct train_config *c, struct err *err)
 {
 	const char *mine = opt_optimizers[c->optim.kind], *theirs = ckpt_state(k)->optimizer;
 	bool squares = ckpt_find(k, "decoder.final_layernorm.weight.exp_avg_sq");
@@ -255,30 +260,43 @@ resume_optimizer(const struct engine *e, const struct ckpt *k, const struct trai
 
 	if (!ckpt_find(k, "decoder.final_layernorm.weight.exp_avg"))
 		return err_set(err,
-		    "%s: holds no optimizer state; --finetune or --no-load-optim starts without", ckpt_dir(k));
+		    "%s: holds no optimizer state; --finetune or --no-load-optim starts without",
+		    ckpt_dir(k));
 	if (!theirs)
 		theirs = opt_optimizers[squares ? OPTIMIZER_ADAM : OPTIMIZER_SGD];
 	if (strcmp(mine, theirs))
 		return err_set(err,
-		    "%s: --optimizer is %s and was %s, whose moments mean something else; --finetune or --no-load-optim "
-		    "starts without", ckpt_dir(k), mine, theirs);
+		    "%s: --optimizer is %s and was %s, whose moments mean something else; "
+		    "--finetune or --no-load-optim "
+		    "starts without",
+		    ckpt_dir(k), mine, theirs);
 	optim_differences(&c->optim, ckpt_state(k), &changes);
 	if (changes.len && !c->o.override_schedule)
 		rc = err_set(err,
-		    "%s: the optimizer changed since this checkpoint was saved: %s; --override-opt_param-scheduler takes the "
-		    "command line's, --no-load-optim starts without its moments", ckpt_dir(k), changes.buf);
+		    "%s: the optimizer changed since this checkpoint was saved: %s; "
+		    "--override-opt_param-scheduler takes the "
+		    "command line's, --no-load-optim starts without its moments",
+		    ckpt_dir(k), changes.buf);
 	else if (changes.len && e->rank == 0)
-		note("%s: the optimizer goes on with moments that were made otherwise: %s", ckpt_dir(k), changes.buf);
+		note("%s: the optimizer goes on with moments that were made otherwise: %s",
+		    ckpt_dir(k), changes.buf);
 	str_release(&changes);
 	return rc;
 }
 
-/* Progress, schedule, then master copies and moments. The data are data_record.c's matter. Collective. */
+/* Progress, schedule, then master copies and moments. The data are data_record.c's matter.
+ * Collective. */
 static int
-resume(struct engine *e, const struct weights *w, struct train_config *c, struct progress *p, struct err *err)
+resume(struct engine *e, const struct weights *w, struct train_config *c, struct progress *p,
+    struct err *err)
 {
-	static const struct { enum buffer to; const char *ending; } state[] = {
-		{ BUF_MASTER, "" }, { BUF_EXP_AVG, ".exp_avg" }, { BUF_EXP_AVG_SQ, ".exp_avg_sq" },
+	static const struct {
+		enum buffer to;
+		const char *ending;
+	} state[] = {
+		{ BUF_MASTER, "" },
+		{ BUF_EXP_AVG, ".exp_avg" },
+		{ BUF_EXP_AVG_SQ, ".exp_avg_sq" },
 	};
 	bool forward = e->plan.shape.forward_only;
 	int rc = resume_schedule(w->ckpt, c, err);
@@ -292,7 +310,8 @@ resume(struct engine *e, const struct weights *w, struct train_config *c, struct
 		optim_from_weights(e);
 	for (size_t i = 0; i < sizeof state / sizeof *state; i++)
 		if (!forward && c->o.load_optim &&
-		    read_shards(&(struct reading){ e, w, state[i].to, state[i].ending }, 0, err) < 0)
+		    read_shards(&(struct reading){ e, w, state[i].to, state[i].ending }, 0, err) <
+			0)
 			return -1;
 	return 0;
 }
@@ -313,7 +332,8 @@ open_weights(
 		       : -1;
 }
 
-/* Damage that no rank would read for its own sake: each rank checks its share of the pieces that one sum stands for. */
+/* Damage that no rank would read for its own sake: each rank checks its share of the pieces that
+ * one sum stands for. */
 static int
 check_share(const struct engine *e, const struct weights *w, struct err *err)
 {
@@ -322,7 +342,8 @@ check_share(const struct engine *e, const struct weights *w, struct err *err)
 	if (!k || ckpt_sealed(k))
 		return 0;
 	if (e->rank == 0)
-		note("%s: of an earlier version, which holds no checksums of options.conf, state.conf and manifest.tsv",
+		note("%s: of an earlier version, which holds no checksums of options.conf, "
+		     "state.conf and manifest.tsv",
 		    ckpt_dir(k));
 	return name_damage(w, ckpt_check_share(k, e->rank, e->groups.world->size, err), err);
 }

@@ -1,16 +1,18 @@
 /*
  * loop.c - the step loop: what comes between the steps
  *
- * Behind each step: a save in the background is taken on, then what is due comes in the order evaluation, save, stop. All
- * ranks do the same, because what they go by are the step's totals, the options and the number of the step. The time of an
- * evaluation, and of a save that is waited for, is no step's.
+ * Behind each step: a save in the background is taken on, then what is due comes in the order
+ * evaluation, save, stop. All ranks do the same, because what they go by are the step's totals, the
+ * options and the number of the step. The time of an evaluation, and of a save that is waited for,
+ * is no step's.
  */
 #include "train/loop.h"
 #include "lib/base/prog.h"
 #include "train/iteration.h"
 #include "train/stop.h"
 
-/* --- saves -------------------------------------------------------------------------------------- */
+/* --- saves --------------------------------------------------------------------------------------
+ */
 
 /* A save that failed is said once and ends the run. */
 static int
@@ -21,7 +23,8 @@ save_status(const struct run *r, int rc, const struct err *err)
 	return rc < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
-/* The clock when the device has done what is queued: the end of a step belongs to the next one's time. */
+/* The clock when the device has done what is queued: the end of a step belongs to the next one's
+ * time. */
 static double
 step_ends(const struct run *r)
 {
@@ -29,8 +32,8 @@ step_ends(const struct run *r)
 	return r->watch.clock();
 }
 
-/* Begins a save, which may go on behind the next steps; what it takes of theirs is in their time. EXIT_DONE without --save:
- * there is nothing to fail. */
+/* Begins a save, which may go on behind the next steps; what it takes of theirs is in their time.
+ * EXIT_DONE without --save: there is nothing to fail. */
 static int
 save(struct run *r)
 {
@@ -74,8 +77,8 @@ save_ends(struct run *r)
 	return r->saver ? save_status(r, saver_wait(r->saver, &err), &err) : EXIT_DONE;
 }
 
-/* Saves unless this step has been saved already, and waits until the device has done all of it and everything
- * is on the disk. */
+/* Saves unless this step has been saved already, and waits until the device has done all of it and
+ * everything is on the disk. */
 static int
 save_last(struct run *r)
 {
@@ -86,14 +89,17 @@ save_last(struct run *r)
 		data_note_consumed(r->data, corpus_log_counts(r->corpora));
 	engine_sync(r->e);
 	if (r->empty && r->e->rank == 0)
-		note("the loss mask left no token of %lld batches: their steps were taken with gradients of 0",
+		note("the loss mask left no token of %lld batches: their steps were taken with "
+		     "gradients of 0",
 		    (long long)r->empty);
 	if (prog_level() > 0)
-		note("waited for data %lld times, %.3f s in all", (long long)stats.waits, stats.seconds);
+		note("waited for data %lld times, %.3f s in all", (long long)stats.waits,
+		    stats.seconds);
 	return status == EXIT_DONE ? save_ends(r) : status;
 }
 
-/* --- stops -------------------------------------------------------------------------------------- */
+/* --- stops --------------------------------------------------------------------------------------
+ */
 
 /* Has somebody outside asked for it, behind the last step? */
 static bool
@@ -102,21 +108,24 @@ asked_to_stop(const struct run *r)
 	return r->total[TOTAL_STOP] > 0;
 }
 
-/* NULL to go on. Non-NULL on all ranks or on none; the text may differ between them and only rank 0's is shown. */
+/* NULL to go on. Non-NULL on all ranks or on none; the text may differ between them and only rank
+ * 0's is shown. */
 static const char *
 reason_to_stop(const struct run *r)
 {
 	const struct train_options *o = &r->c->o;
 
 	if (asked_to_stop(r))
-		return stop_signal() ? stop_signal() : stop_file(o->save) ? "the file 'stop'" : "a request of another rank";
+		return stop_signal()     ? stop_signal()
+		    : stop_file(o->save) ? "the file 'stop'"
+					 : "a request of another rank";
 	if (o->exit_interval && r->at.iteration % o->exit_interval == 0)
 		return "--exit-interval";
 	return r->total[TOTAL_LATE] > 0 ? "--exit-duration-in-mins" : NULL;
 }
 
-/* The barrier keeps every rank until rank 0 has removed the stop file and said its word, since the first exit may end the
- * others. */
+/* The barrier keeps every rank until rank 0 has removed the stop file and said its word, since the
+ * first exit may end the others. */
 static int
 stop_run(struct run *r, const char *why)
 {
@@ -136,11 +145,12 @@ stop_run(struct run *r, const char *why)
 	return EXIT_STOPPED;
 }
 
-/* --- the loop ----------------------------------------------------------------------------------- */
+/* --- the loop -----------------------------------------------------------------------------------
+ */
 
-/* There is no way on. The save under way is ended first: it was asked for, and looking for the reason may end the
- * program. Bad data leave what was trained before them as good as it was, so that is saved as at the end of a run; numbers
- * that are not finite leave nothing worth a save. */
+/* There is no way on. The save under way is ended first: it was asked for, and looking for the
+ * reason may end the program. Bad data leave what was trained before them as good as it was, so
+ * that is saved as at the end of a run; numbers that are not finite leave nothing worth a save. */
 static int
 give_up(struct run *r, enum iteration_end end)
 {
@@ -158,7 +168,8 @@ lost_lock(struct run *r)
 	struct err err;
 
 	if (lock_check(r->lock, &err) < 0)
-		warn("%s: stopping after iteration %lld, and nothing more is saved", err.msg, (long long)r->at.iteration);
+		warn("%s: stopping after iteration %lld, and nothing more is saved", err.msg,
+		    (long long)r->at.iteration);
 	return EXIT_FAILED;
 }
 

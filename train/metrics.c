@@ -26,7 +26,7 @@ struct metrics {
 	struct tensorboard *board;
 	bool z_loss;
 	int64_t train_iters, log_interval, board_interval, batch, seq_length, world;
-	double flops;                           /* of a step */
+	double flops; /* of a step */
 	/* over the log interval */
 	int64_t steps, skipped, nan;
 	double loss, zloss, seconds;
@@ -157,9 +157,14 @@ board_point(struct metrics *m, const char *tag, int64_t iteration, int64_t sampl
 static void
 board_points(struct metrics *m, const struct step_metrics *s)
 {
-	struct { const char *tag; double value; } point[] = {
-		{ "learning-rate", s->lr }, { "batch-size", (double)m->batch },
-		{ "lm loss", s->lm_loss }, { "loss-scale", s->loss_scale },
+	struct {
+		const char *tag;
+		double value;
+	} point[] = {
+		{ "learning-rate", s->lr },
+		{ "batch-size", (double)m->batch },
+		{ "lm loss", s->lm_loss },
+		{ "loss-scale", s->loss_scale },
 		{ "grad-norm", s->grad_norm },
 	};
 	int points = sizeof point / sizeof *point - s->skipped;
@@ -212,8 +217,8 @@ log_line(struct metrics *m, const struct step_metrics *s)
 	       "tokens per second: %.0f |\n",
 	    when, (long long)s->iteration, (long long)m->train_iters,
 	    (long long)s->consumed_samples, m->seconds * 1000 / (double)m->steps,
-	    tflops(m, m->seconds, m->steps), s->lr, (long long)m->batch, loss, z,
-	    s->loss_scale, norm, (long long)m->skipped, (long long)m->nan,
+	    tflops(m, m->seconds, m->steps), s->lr, (long long)m->batch, loss, z, s->loss_scale,
+	    norm, (long long)m->skipped, (long long)m->nan,
 	    tokens_per_second(m, m->seconds, m->steps));
 	flush_log();
 	m->steps = m->skipped = m->nan = 0;

@@ -5,8 +5,8 @@
  * learning rate is the one used.
  * --metrics-file gets one JSON object a step with full precision: iteration, consumed_samples,
  * lm_loss, z_loss, grad_norm, lr, weight_decay, loss_scale, skipped, tokens_per_second,
- * tflops_per_rank, seconds, data_wait_seconds, time; one an evaluation: iteration, split, set (of several), lm_loss, ppl; and
- * one a corpus at log steps. Only one rank writes.
+ * tflops_per_rank, seconds, data_wait_seconds, time; one an evaluation: iteration, split, set (of
+ * several), lm_loss, ppl; and one a corpus at log steps. Only one rank writes.
  */
 #ifndef TRAIN_METRICS_H
 #define TRAIN_METRICS_H
@@ -18,7 +18,7 @@ struct metrics;
 struct step_metrics {
 	int64_t iteration, consumed_samples;
 	double lm_loss, z_loss, grad_norm, lr, weight_decay, loss_scale, seconds;
-	double data_wait;               /* seconds of the step that rank 0 waited for batches */
+	double data_wait; /* seconds of the step that rank 0 waited for batches */
 	bool skipped;
 };
 
@@ -29,7 +29,8 @@ struct metrics_evaluation {
 	double lm_loss;
 };
 
-/* What a corpus of training has given so far; its loss since the last such line where tokens is not 0. */
+/* What a corpus of training has given so far; its loss since the last such line where tokens is not
+ * 0. */
 struct metrics_corpus {
 	const char *name;
 	int64_t consumed_samples;
@@ -43,6 +44,6 @@ void metrics_step(struct metrics *m, const struct step_metrics *s);
 void metrics_evaluation(struct metrics *m, const struct metrics_evaluation *e);
 void metrics_corpus(struct metrics *m, int64_t iteration, const struct metrics_corpus *c);
 /* A lost line is an error. m may be NULL. */
-int  metrics_close(struct metrics *m, struct err *e);
+int metrics_close(struct metrics *m, struct err *e);
 
 #endif

@@ -23,27 +23,35 @@ step_buffer(const struct step *s, enum buffer b, int64_t layer)
 	if (!m->bytes[b])
 		return t;
 	at = memory_at(m, b, s->slot, layer);
-	t = tensor_2d(s->e->arena[at.arena] + at.offset, m->dtype[b], m->shape[b][0], m->shape[b][1]);
+	t = tensor_2d(
+	    s->e->arena[at.arena] + at.offset, m->dtype[b], m->shape[b][0], m->shape[b][1]);
 	return m->vector[b] ? tensor_flat(&t) : t;
 }
 
 /* The batch is in host memory and may be reused when this returns only after the copies are
- * done: copy_in has read its source by then on both backends. Every stage gets all arrays that there
- * are: tokens for the embedding, positions and documents for each attention, labels and mask for the
- * head. */
+ * done: copy_in has read its source by then on both backends. Every stage gets all arrays that
+ * there are: tokens for the embedding, positions and documents for each attention, labels and mask
+ * for the head. */
 void
 step_load(struct step *s, const struct batch *b)
 {
-	struct { enum buffer to; const void *from; } part[] = {
-		{ BUF_TOKENS, b->tokens }, { BUF_LABELS, b->labels }, { BUF_POSITIONS, b->positions },
-		    { BUF_LOSS_MASK, b->loss_mask }, { BUF_DOCUMENTS, b->documents },
+	struct {
+		enum buffer to;
+		const void *from;
+	} part[] = {
+		{ BUF_TOKENS, b->tokens },
+		{ BUF_LABELS, b->labels },
+		{ BUF_POSITIONS, b->positions },
+		{ BUF_LOSS_MASK, b->loss_mask },
+		{ BUF_DOCUMENTS, b->documents },
 	};
 
 	for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
 		struct tensor t = step_buffer(s, part[i].to, 0);
 
 		if (t.data)
-			s->e->backend->copy_in(s->e->stream, t.data, part[i].from, tensor_bytes(&t));
+			s->e->backend->copy_in(
+			    s->e->stream, t.data, part[i].from, tensor_bytes(&t));
 	}
 }
 

@@ -1,9 +1,9 @@
 /*
  * observe.c - a table of operations that tells of each call and makes it
  *
- * For each operation: what it writes, and the least work it can do, from its arguments. The work is the
- * contract's, not an implementation's: bytes count every tensor once, so time over them is a distance
- * from the roofline.
+ * For each operation: what it writes, and the least work it can do, from its arguments. The work is
+ * the contract's, not an implementation's: bytes count every tensor once, so time over them is a
+ * distance from the roofline.
  */
 #include "train/observe.h"
 
@@ -32,13 +32,16 @@ in(struct op_call *c, const struct tensor *t)
 		c->bytes += (double)tensor_bytes(t);
 }
 
-/* A product that writes reals makes a weight gradient; one with both operands as stored makes an input's. */
+/* A product that writes reals makes a weight gradient; one with both operands as stored makes an
+ * input's. */
 static void
 describe_gemm(struct op_call *c, const struct gemm *g)
 {
 	int64_t k = g->trans_a ? g->a.shape[0] : g->a.shape[1];
 
-	c->name = g->trans_a ? "gemm weight gradient" : g->trans_b ? "gemm forward" : "gemm input gradient";
+	c->name = g->trans_a ? "gemm weight gradient"
+	    : g->trans_b     ? "gemm forward"
+			     : "gemm input gradient";
 	c->flops = 2 * (double)tensor_elements(&g->c) * (double)k;
 	in(c, &g->a);
 	in(c, &g->b);
@@ -145,7 +148,7 @@ static void
 describe_xent_stats(struct op_call *c, const struct xent *x)
 {
 	in(c, &x->logits);
-	in(c, &x->stats);               /* written, but the maximum of no columns is rightly -inf */
+	in(c, &x->stats); /* written, but the maximum of no columns is rightly -inf */
 }
 
 /* Evaluation leaves the logits as they are. */
@@ -207,8 +210,7 @@ end(struct stream *st, const struct op_call *c)
 
 /* The wrapper of an operation that takes one struct. */
 #define OBSERVE(op, type) \
-	static void \
-	op(struct stream *st, const struct type *a) \
+	static void op(struct stream *st, const struct type *a) \
 	{ \
 		struct op_call c = { .name = #op }; \
 \
@@ -232,7 +234,8 @@ OBSERVE(xent_loss, xent)
 OBSERVE(adamw, adamw)
 OBSERVE(sgd, sgd)
 
-/* The body of an operation on tensors: its output, its input or NULL, whether the output is read. */
+/* The body of an operation on tensors: its output, its input or NULL, whether the output is read.
+ */
 #define OBSERVE_SIMPLE(op, y, x, in_place, ...) \
 	struct op_call c = { .name = #op }; \
 \
@@ -262,7 +265,8 @@ act_bwd(struct stream *st, enum act_kind kind, const struct act_grad *a)
 }
 
 static void
-dropout_bwd(struct stream *st, const struct tensor *dx, const struct tensor *dy, const struct dropout *d)
+dropout_bwd(
+    struct stream *st, const struct tensor *dx, const struct tensor *dy, const struct dropout *d)
 {
 	OBSERVE_SIMPLE(dropout_bwd, dx, dy, false, dx, dy, d);
 }
@@ -305,11 +309,28 @@ count_nonfinite(struct stream *st, const struct tensor *sum, const struct tensor
 }
 
 static const struct ops observed_ops = {
-	.gemm = gemm, .norm_fwd = norm_fwd, .norm_bwd = norm_bwd, .rope = rope,
-	.attention_fwd = attention_fwd, .attention_bwd = attention_bwd, .act_fwd = act_fwd, .act_bwd = act_bwd,
-	.residual_fwd = residual_fwd, .dropout_bwd = dropout_bwd, .embedding_fwd = embedding_fwd,
-	.embedding_bwd = embedding_bwd, .xent_stats = xent_stats, .xent_loss = xent_loss, .add = add, .fill = fill,
-	.normal = normal, .cast = cast, .dot = dot, .count_nonfinite = count_nonfinite, .adamw = adamw, .sgd = sgd,
+	.gemm = gemm,
+	.norm_fwd = norm_fwd,
+	.norm_bwd = norm_bwd,
+	.rope = rope,
+	.attention_fwd = attention_fwd,
+	.attention_bwd = attention_bwd,
+	.act_fwd = act_fwd,
+	.act_bwd = act_bwd,
+	.residual_fwd = residual_fwd,
+	.dropout_bwd = dropout_bwd,
+	.embedding_fwd = embedding_fwd,
+	.embedding_bwd = embedding_bwd,
+	.xent_stats = xent_stats,
+	.xent_loss = xent_loss,
+	.add = add,
+	.fill = fill,
+	.normal = normal,
+	.cast = cast,
+	.dot = dot,
+	.count_nonfinite = count_nonfinite,
+	.adamw = adamw,
+	.sgd = sgd,
 };
 
 /* The backend's own table stays in the stream, where the wrappers find it. */

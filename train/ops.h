@@ -1,15 +1,18 @@
 /*
  * ops.h - the numeric contract: everything mtrain computes, as one table that each backend fills
  *
- * Letters: T = s*b rows of one micro batch, row r = position r / b of sample r % b (sequence-major); h hidden, n query heads,
- * g key/value groups (local counts under tensor parallelism), d head size, f ffn, v vocabulary columns held here.
- * "act" tensors have the run's dtype (F32, BF16, F16, F64); "real" tensors are F32, or F64 when the run is F64: statistics,
- * log-sum-exp, loss, main gradients, master weights, moments. Sums are held in real precision whatever the storage.
+ * Letters: T = s*b rows of one micro batch, row r = position r / b of sample r % b
+ * (sequence-major); h hidden, n query heads, g key/value groups (local counts under tensor
+ * parallelism), d head size, f ffn, v vocabulary columns held here. "act" tensors have the run's
+ * dtype (F32, BF16, F16, F64); "real" tensors are F32, or F64 when the run is F64: statistics,
+ * log-sum-exp, loss, main gradients, master weights, moments. Sums are held in real precision
+ * whatever the storage.
  *
- * Calls are queued on the stream and cannot fail softly: a wrong shape is BUG(), a device fault surfaces in sync(). Nothing
- * is kept of the arguments after the call but the tensors' memory until the stream has passed. Every operation is
- * deterministic: the order of every sum depends on the shapes alone; only attention_bwd need not be where the device was
- * opened without device_config.deterministic. Sources of the formulas: spec sections named with each.
+ * Calls are queued on the stream and cannot fail softly: a wrong shape is BUG(), a device fault
+ * surfaces in sync(). Nothing is kept of the arguments after the call but the tensors' memory until
+ * the stream has passed. Every operation is deterministic: the order of every sum depends on the
+ * shapes alone; only attention_bwd need not be where the device was opened without
+ * device_config.deterministic. Sources of the formulas: spec sections named with each.
  */
 #ifndef TRAIN_OPS_H
 #define TRAIN_OPS_H
@@ -26,138 +29,150 @@
 			BUG("operation called with wrong arguments: not %s", #x); \
 	} while (0)
 
-/* c = alpha * op(a) op(b) + beta * c;  op(a) [m,k], op(b) [k,n], c [m,n], row-major, row strides free.
- * a, b act; c act or real (main gradients accumulate with beta 1 without a 16-bit round trip).
- * What else is done to the product on its way out, in this order; a tensor without data is none:
- *   bias   act [n], added to every row
- *   aux    act [m,n], dense: GEMM_GELU keeps the value before the activation there, GEMM_GELU_GRAD reads it
- *   act    c = gelu_tanh(aux), or c = product * gelu_tanh'(aux); only with beta 0
- *   dbias  real [m]: beta * dbias + the sums of op(a) over k (the bias gradient beside a weight gradient); beta 0 or 1 */
+/* c = alpha * op(a) op(b) + beta * c;  op(a) [m,k], op(b) [k,n], c [m,n], row-major, row strides
+ * free. a, b act; c act or real (main gradients accumulate with beta 1 without a 16-bit round
+ * trip). What else is done to the product on its way out, in this order; a tensor without data is
+ * none: bias   act [n], added to every row aux    act [m,n], dense: GEMM_GELU keeps the value
+ * before the activation there, GEMM_GELU_GRAD reads it act    c = gelu_tanh(aux), or c = product *
+ * gelu_tanh'(aux); only with beta 0 dbias  real [m]: beta * dbias + the sums of op(a) over k (the
+ * bias gradient beside a weight gradient); beta 0 or 1 */
 enum gemm_act { GEMM_LINEAR, GEMM_GELU, GEMM_GELU_GRAD };
 struct gemm {
 	struct tensor c, a, b;
-	bool trans_a, trans_b;          /* the array is stored transposed: a is [k,m], b is [n,k] */
+	bool trans_a, trans_b; /* the array is stored transposed: a is [k,m], b is [n,k] */
 	double alpha, beta;
 	struct tensor bias, aux, dbias;
 	enum gemm_act act;
 };
 
 /* LayerNorm when bias.data is set, else RMSNorm (mean unused). y = (x - mean) rstd weight + bias.
- * Source: Ba 2016 arXiv:1607.06450; Zhang & Sennrich 2019 arXiv:1910.07467; eps is added to the mean square. */
+ * Source: Ba 2016 arXiv:1607.06450; Zhang & Sennrich 2019 arXiv:1910.07467; eps is added to the
+ * mean square. */
 struct norm {
-	struct tensor y, x;             /* act [T,h] */
-	struct tensor weight, bias;     /* act [h] */
-	struct tensor mean, rstd;       /* real [T], written */
+	struct tensor y, x;         /* act [T,h] */
+	struct tensor weight, bias; /* act [h] */
+	struct tensor mean, rstd;   /* real [T], written */
 	double eps;
 };
 struct norm_grad {
-	struct tensor dx;               /* act [T,h]: ADDED to (the residual stream's gradient) */
-	struct tensor dy, x;            /* act [T,h] */
-	struct tensor weight;           /* act [h] */
-	struct tensor mean, rstd;       /* real [T]; mean.data NULL for RMSNorm */
-	struct tensor dweight, dbias;   /* real [h]: added to, or written without accumulate; dbias.data NULL for RMSNorm */
-	struct tensor dx_sum;           /* real [h], likewise: column sums of dx as it is stored, on the CPU in the order of
-	                                 * gemm's dbias; or none */
+	struct tensor dx;         /* act [T,h]: ADDED to (the residual stream's gradient) */
+	struct tensor dy, x;      /* act [T,h] */
+	struct tensor weight;     /* act [h] */
+	struct tensor mean, rstd; /* real [T]; mean.data NULL for RMSNorm */
+	/* real [h]: added to, or written without accumulate; dbias.data NULL for RMSNorm */
+	struct tensor dweight, dbias;
+	struct tensor dx_sum; /* real [h], likewise: column sums of dx as it is stored, on the CPU
+			       * in the order of gemm's dbias; or none */
 	bool accumulate;
 };
 
-/* Rotary positions in place on num_heads heads side by side in the columns of x. The first rotary_dim elements of a head are
- * rotated by the angle of their row's position; table row p holds cos and sin of each of rotary_dim / 2 angles:
- * [position, rotary_dim / 2, 2]. Half-split pairs (i, i + rotary_dim / 2), or (2i, 2i + 1) when interleaved.
- * backward turns the other way. Source: Su 2021 arXiv:2104.09864. */
+/* Rotary positions in place on num_heads heads side by side in the columns of x. The first
+ * rotary_dim elements of a head are rotated by the angle of their row's position; table row p holds
+ * cos and sin of each of rotary_dim / 2 angles: [position, rotary_dim / 2, 2]. Half-split pairs (i,
+ * i + rotary_dim / 2), or (2i, 2i + 1) when interleaved. backward turns the other way. Source: Su
+ * 2021 arXiv:2104.09864. */
 struct rope {
-	struct tensor x;                /* act [T, num_heads * head_dim] */
-	struct tensor table;            /* real [positions, rotary_dim] */
-	struct tensor positions;        /* I32 [T] */
+	struct tensor x;         /* act [T, num_heads * head_dim] */
+	struct tensor table;     /* real [positions, rotary_dim] */
+	struct tensor positions; /* I32 [T] */
 	int num_heads, head_dim, rotary_dim;
 	bool interleaved, backward;
 };
 
-/* Counter-based dropout: element (row r, column c) is kept when rng_uniform(key, index, stream, step) >= p, index =
- * ((first_sample + r % b) * seq_length + first_position + r / b) * width + first_column + c, and scaled by 1 / (1 - p).
- * The mask depends on the element's global place only, so every layout and every recomputation draws the same. */
+/* Counter-based dropout: element (row r, column c) is kept when rng_uniform(key, index, stream,
+ * step) >= p, index =
+ * ((first_sample + r % b) * seq_length + first_position + r / b) * width + first_column + c, and
+ * scaled by 1 / (1 - p). The mask depends on the element's global place only, so every layout and
+ * every recomputation draws the same. */
 struct dropout {
-	double p;                       /* 0: off */
+	double p; /* 0: off */
 	uint64_t key;
 	uint32_t stream, step;
 	int64_t first_sample, seq_length, first_position, width, first_column;
-	int micro_batch;                /* b */
+	int micro_batch; /* b */
 };
 
 /* Causal softmax attention with grouped query heads: query head i reads group i * g / n.
- *   q [T, n*d], k v [T, g*d], out [T, n*d] act;  lse real [b * n, s], natural log, saved for the backward pass.
- * window > 0: a query sees the last `window` keys only. first: where the document of a token begins, so that a query sees
- * its own document alone; in a sample it never falls from a position to the next, and is at most the position itself.
- * Dropout of probabilities: index = (((first_sample + sample) * num_heads_global + head) * seq_length + query) * seq_length
- * + key with stream and step of drop; first_column is the first global head, width the global number of heads. Source: Dao
- * 2023 arXiv:2307.08691. */
+ *   q [T, n*d], k v [T, g*d], out [T, n*d] act;  lse real [b * n, s], natural log, saved for the
+ * backward pass. window > 0: a query sees the last `window` keys only. first: where the document of
+ * a token begins, so that a query sees its own document alone; in a sample it never falls from a
+ * position to the next, and is at most the position itself. Dropout of probabilities: index =
+ * (((first_sample + sample) * num_heads_global + head) * seq_length + query) * seq_length
+ * + key with stream and step of drop; first_column is the first global head, width the global
+ * number of heads. Source: Dao 2023 arXiv:2307.08691. */
 struct attention {
 	struct tensor out, lse, q, k, v;
-	struct tensor first;            /* I32 [T]: position in its sample of the first token of the row's document;
-	                                 * data NULL: a sample is one document */
-	int micro_batch, num_heads, num_groups, head_dim;       /* b, n, g, d */
+	struct tensor first; /* I32 [T]: position in its sample of the first token of the row's
+			      * document; data NULL: a sample is one document */
+	int micro_batch, num_heads, num_groups, head_dim; /* b, n, g, d */
 	double scale;
 	int64_t window;
 	struct dropout drop;
 };
 struct attention_grad {
-	struct attention fwd;           /* as in the forward pass, out and lse filled */
-	struct tensor dout;             /* act [T, n*d] */
-	struct tensor dq, dk, dv;       /* act, written */
-	struct tensor delta;            /* real [b * n, s], scratch */
-	struct tensor work;             /* scratch of attention_workspace (lib/model/attention.h) bytes, on 256; or none, and then
-	                                 * the fastest implementation may not serve */
+	struct attention fwd;     /* as in the forward pass, out and lse filled */
+	struct tensor dout;       /* act [T, n*d] */
+	struct tensor dq, dk, dv; /* act, written */
+	struct tensor delta;      /* real [b * n, s], scratch */
+	struct tensor work; /* scratch of attention_workspace (lib/model/attention.h) bytes, on 256;
+			     * or none, and then the fastest implementation may not serve */
 };
 
 /* The gated kinds take [gate | up] side by side, 2f columns, and give f. */
 enum act_kind { ACT_GELU_TANH, ACT_GELU_ERF, ACT_RELU2, ACT_SWIGLU, ACT_GEGLU_TANH, ACT_KINDS };
 struct act_grad {
-	struct tensor dx, dy, x;        /* act [T,f or 2f], [T,f], as dx; dx may be x itself */
-	struct tensor y;                /* none, or act(x) is written there: it need not have been saved; may be dy itself */
+	struct tensor dx, dy, x; /* act [T,f or 2f], [T,f], as dx; dx may be x itself */
+	/* none, or act(x) is written there: it need not have been saved; may be dy itself */
+	struct tensor y;
 };
 
 /* y = residual + dropout(x); y may be residual itself. All act [T,h].
- * norm: NULL, or what follows in the same pass over the rows: the norm of y as it is stored (norm->x is y). */
+ * norm: NULL, or what follows in the same pass over the rows: the norm of y as it is stored
+ * (norm->x is y). */
 struct residual {
 	struct tensor y, x, residual;
 	struct dropout drop;
 	const struct norm *norm;
 };
 
-/* Row i of y gets table row ids[i] - first_row, or zeros when that is outside the table (another rank's row);
- * accumulate adds instead. table act [rows,h], ids I32 [T], y act [T,h]. */
+/* Row i of y gets table row ids[i] - first_row, or zeros when that is outside the table (another
+ * rank's row); accumulate adds instead. table act [rows,h], ids I32 [T], y act [T,h]. */
 struct embedding {
 	struct tensor y, table, ids;
 	int64_t first_row;
 	bool accumulate;
 };
 struct embedding_grad {
-	struct tensor dtable;           /* real [rows,h]: sums in the order of the rows of dy, added to; without */
-	struct tensor dy, ids;          /* accumulate the other rows become 0 */
+	/* real [rows,h]: sums in the order of the rows of dy, added to; without */
+	struct tensor dtable;
+	struct tensor dy, ids; /* accumulate the other rows become 0 */
 	int64_t first_row;
 	bool accumulate;
 };
 
 /* Cross entropy over a vocabulary split by columns over `parts` tensor ranks:
- *   xent_stats  stats[i] = { max of the valid columns z, sum exp(z - max), z_label or 0 }   then all-gather of the parts
- *   xent_loss   combines the parts in their order; loss[i] = lse - z_label, zloss[i] = z_loss * lse^2 (both unmasked), and
- *               when grad_scale != 0 logits <- grad_scale * mask[i] * (softmax * (1 + 2 z_loss lse) - [label]), padding columns 0
- * With one part stats.data is NULL and xent_loss does both, in one reading of a row where it fits on chip. A part without
- * valid columns has max -inf and sum 0. Source: spec/training.md 2.8 and 5.1; Milakov & Gimelshein 2018 arXiv:1805.02867 for
- * the running maximum; Chowdhery 2022 arXiv:2204.02311 for the z-loss. */
+ *   xent_stats  stats[i] = { max of the valid columns z, sum exp(z - max), z_label or 0 }   then
+ * all-gather of the parts xent_loss   combines the parts in their order; loss[i] = lse - z_label,
+ * zloss[i] = z_loss * lse^2 (both unmasked), and when grad_scale != 0 logits <- grad_scale *
+ * mask[i] * (softmax * (1 + 2 z_loss lse) - [label]), padding columns 0 With one part stats.data is
+ * NULL and xent_loss does both, in one reading of a row where it fits on chip. A part without valid
+ * columns has max -inf and sum 0. Source: spec/training.md 2.8 and 5.1; Milakov & Gimelshein 2018
+ * arXiv:1805.02867 for the running maximum; Chowdhery 2022 arXiv:2204.02311 for the z-loss. */
 struct xent {
-	struct tensor logits;           /* act [T, v], in place */
-	struct tensor labels;           /* I32 [T], global ids */
-	struct tensor mask;             /* F32 [T] */
-	struct tensor stats;            /* real [parts * T, 3], part by part; xent_stats writes [T, 3] */
+	struct tensor logits; /* act [T, v], in place */
+	struct tensor labels; /* I32 [T], global ids */
+	struct tensor mask;   /* F32 [T] */
+	struct tensor stats;  /* real [parts * T, 3], part by part; xent_stats writes [T, 3] */
 	int parts;
-	struct tensor loss, zloss;      /* real [T] */
-	int64_t first_column, valid_columns;    /* global id of column 0; columns that are real tokens here */
+	struct tensor loss, zloss; /* real [T] */
+	/* global id of column 0; columns that are real tokens here */
+	int64_t first_column, valid_columns;
 	double z_loss, grad_scale;
 };
 
-/* Initial weights: x[i] = std * N(key, stream, first + i), the normals of lib/base/rng.h (rng_normal with step 0); x dense,
- * act or real. A device may differ from the CPU in the last bits of a double before rounding. */
+/* Initial weights: x[i] = std * N(key, stream, first + i), the normals of lib/base/rng.h
+ * (rng_normal with step 0); x dense, act or real. A device may differ from the CPU in the last bits
+ * of a double before rounding. */
 struct normal {
 	uint64_t key;
 	uint32_t stream;
@@ -168,15 +183,16 @@ struct normal {
 /* One AdamW (or L2 when decoupled is false) update of a flat range; g = grad * grad_scale.
  * Source: Loshchilov & Hutter 2019 arXiv:1711.05101; spec/training.md 4.2. */
 struct adamw {
-	struct tensor master, exp_avg, exp_avg_sq, grad;        /* real [count] */
-	struct tensor weight;           /* act [count]: the rounded master is written there; data NULL when master is it */
+	struct tensor master, exp_avg, exp_avg_sq, grad; /* real [count] */
+	/* act [count]: the rounded master is written there; data NULL when master is it */
+	struct tensor weight;
 	double lr, beta1, beta2, eps, weight_decay, grad_scale;
-	double correction1, correction2;        /* 1 - beta^k, k the step number from 1 */
+	double correction1, correction2; /* 1 - beta^k, k the step number from 1 */
 	bool decoupled;
 };
 
 struct sgd {
-	struct tensor master, momentum, grad, weight;           /* as above */
+	struct tensor master, momentum, grad, weight; /* as above */
 	double lr, momentum_factor, weight_decay, grad_scale;
 };
 
@@ -187,11 +203,13 @@ struct ops {
 	void (*rope)(struct stream *, const struct rope *);
 	void (*attention_fwd)(struct stream *, const struct attention *);
 	void (*attention_bwd)(struct stream *, const struct attention_grad *);
-	void (*act_fwd)(struct stream *, enum act_kind, const struct tensor *y, const struct tensor *x);
+	void (*act_fwd)(
+	    struct stream *, enum act_kind, const struct tensor *y, const struct tensor *x);
 	void (*act_bwd)(struct stream *, enum act_kind, const struct act_grad *);
 	void (*residual_fwd)(struct stream *, const struct residual *);
 	/* dx = mask * dy / (1 - p); dx may be dy. act [T,h] */
-	void (*dropout_bwd)(struct stream *, const struct tensor *dx, const struct tensor *dy, const struct dropout *);
+	void (*dropout_bwd)(struct stream *, const struct tensor *dx, const struct tensor *dy,
+	    const struct dropout *);
 	void (*embedding_fwd)(struct stream *, const struct embedding *);
 	void (*embedding_bwd)(struct stream *, const struct embedding_grad *);
 	void (*xent_stats)(struct stream *, const struct xent *);
@@ -200,10 +218,13 @@ struct ops {
 	void (*add)(struct stream *, const struct tensor *y, const struct tensor *x);
 	void (*fill)(struct stream *, const struct tensor *x, double value);
 	void (*normal)(struct stream *, const struct tensor *x, const struct normal *);
-	/* dst = src with conversion between floating types; same shape; integers only to the same type */
+	/* dst = src with conversion between floating types; same shape; integers only to the same
+	 * type */
 	void (*cast)(struct stream *, const struct tensor *dst, const struct tensor *src);
-	/* out F64 [1] += sum of x[i] * y[i] in double, in a fixed order; F32 or real vectors of one length */
-	void (*dot)(struct stream *, const struct tensor *out, const struct tensor *x, const struct tensor *y);
+	/* out F64 [1] += sum of x[i] * y[i] in double, in a fixed order; F32 or real vectors of one
+	 * length */
+	void (*dot)(struct stream *, const struct tensor *out, const struct tensor *x,
+	    const struct tensor *y);
 	/* out F64 [1] += number of NaN or Inf in x */
 	void (*count_nonfinite)(struct stream *, const struct tensor *out, const struct tensor *x);
 	void (*adamw)(struct stream *, const struct adamw *);

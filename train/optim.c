@@ -96,7 +96,9 @@ optim_step(struct engine *e, const struct optim_options *o, const struct optim_u
 			.exp_avg = own(e, BUF_EXP_AVG, r.first, r.count),
 			.exp_avg_sq = own(e, BUF_EXP_AVG_SQ, r.first, r.count),
 			.grad = flat(e, BUF_GRADS, r.first, r.count),
-			.lr = u->lr, .grad_scale = u->grad_scale, .step = u->step,
+			.lr = u->lr,
+			.grad_scale = u->grad_scale,
+			.step = u->step,
 			.weight_decay = r.decay ? u->weight_decay : 0,
 		};
 

@@ -10,7 +10,7 @@
 #include "train/engine.h"
 
 struct optim_options {
-	int kind;                       /* OPTIMIZER_ADAM, OPTIMIZER_SGD */
+	int kind; /* OPTIMIZER_ADAM, OPTIMIZER_SGD */
 	double beta1, beta2, eps, momentum;
 	bool decoupled_weight_decay;
 	double clip_grad;
@@ -18,9 +18,10 @@ struct optim_options {
 
 /* One update of a piece: views of what this rank owns of it. */
 struct optim_piece {
-	struct tensor master, exp_avg, exp_avg_sq, grad, weight;        /* weight.data NULL: master is the weight */
+	/* weight.data NULL: master is the weight */
+	struct tensor master, exp_avg, exp_avg_sq, grad, weight;
 	double lr, weight_decay, grad_scale;
-	int64_t step;                   /* successful steps, this one included */
+	int64_t step; /* successful steps, this one included */
 };
 
 struct optim_kind {
@@ -50,12 +51,12 @@ struct lr_schedule {
 	int style, wsd_style, wd_style;
 	double lr, min_lr, lr_warmup_init;
 	double start_weight_decay, end_weight_decay;
-	double warmup_samples;          /* a share of the decay need not be whole */
+	double warmup_samples; /* a share of the decay need not be whole */
 	int64_t decay_samples, wsd_decay_samples, wd_samples;
 };
 
 /* The reason a schedule is impossible, or 0. */
-int    lr_check(const struct lr_schedule *s, struct err *e);
+int lr_check(const struct lr_schedule *s, struct err *e);
 /* Learning rate of the step taken after `samples` consumed samples. Source: spec/training.md 4.6.
  */
 double lr_at(const struct lr_schedule *s, int64_t samples);
@@ -68,8 +69,8 @@ double wd_at(const struct lr_schedule *s, int64_t samples);
 struct scaler {
 	bool dynamic;
 	double scale, min_scale;
-	double tokens;                  /* of a global batch, masked or not */
-	int64_t window, hysteresis;     /* clean steps before growth; overflows before halving */
+	double tokens;              /* of a global batch, masked or not */
+	int64_t window, hysteresis; /* clean steps before growth; overflows before halving */
 	int64_t growth, hysteresis_left;
 };
 /* After a step: overflow says that a gradient was not finite. Source: spec/training.md 4.5. */

@@ -29,7 +29,8 @@ pipeline_loss_bytes(const struct engine *e)
 {
 	const struct train_shape *s = &e->plan.shape;
 
-	return (size_t)(s->seq_length * s->micro_batch_size) * (dtype_size(memory_real(s->dtype)) + sizeof(float));
+	return (size_t)(s->seq_length * s->micro_batch_size) *
+	    (dtype_size(memory_real(s->dtype)) + sizeof(float));
 }
 
 /* The pass of a micro batch: its slot in the saved arena and the numbers of its samples. Cheap
@@ -47,7 +48,9 @@ step_of(const struct pipeline *p, int microbatch)
 		.first_sample = pipeline_first_sample(
 		    &p->e->plan, p->first_sample, microbatch, p->e->coord[AX_DP]),
 		.logits = p->logits,
-		.losses = p->losses ? (char *)p->losses + (size_t)microbatch * pipeline_loss_bytes(p->e) : NULL,
+		.losses = p->losses
+		    ? (char *)p->losses + (size_t)microbatch * pipeline_loss_bytes(p->e)
+		    : NULL,
 	};
 }
 
@@ -121,7 +124,7 @@ pipeline_run(const struct pipeline *p)
 	struct action *list;
 
 	n = p->training ? schedule_1f1b(stages, stage, p->num_microbatches, &list)
-	                : schedule_forward(stages, stage, p->num_microbatches, &list);
+			: schedule_forward(stages, stage, p->num_microbatches, &list);
 	while (i < n) {
 		if (list[i].kind == ACTION_FORWARD)
 			forward(p, list[i++].microbatch);

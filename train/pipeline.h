@@ -14,21 +14,22 @@ struct pipeline {
 	int num_microbatches;
 	bool training;
 	uint32_t iteration;
-	int64_t first_sample;           /* of the step, in the run */
+	int64_t first_sample; /* of the step, in the run */
 	/* Fills the host arrays of micro batch m of this data rank; called in order of the
 	 * schedule. */
 	void (*load)(void *ctx, int microbatch, struct batch *out);
 	void *ctx;
-	void *logits;                   /* as struct step's; for a single micro batch */
-	struct replay *replay;          /* may be NULL */
-	void *losses;                   /* host, pipeline_loss_bytes for each micro batch, as struct step's; or NULL */
+	void *logits;          /* as struct step's; for a single micro batch */
+	struct replay *replay; /* may be NULL */
+	/* host, pipeline_loss_bytes for each micro batch, as struct step's; or NULL */
+	void *losses;
 };
 
 /* The first sample of micro batch m of data rank j in the step that starts at sample C0: C0 + m (b
  * D) + j b. */
 int64_t pipeline_first_sample(
     const struct run_plan *plan, int64_t step, int microbatch, int data_rank);
-size_t  pipeline_loss_bytes(const struct engine *e);
-void    pipeline_run(const struct pipeline *p);
+size_t pipeline_loss_bytes(const struct engine *e);
+void pipeline_run(const struct pipeline *p);
 
 #endif

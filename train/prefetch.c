@@ -1,12 +1,13 @@
 /*
  * prefetch.c - rings of micro batches that a thread fills
  *
- * Training has a ring and evaluation has one, so that neither throws away what was read for the other: a step behind an
- * evaluation finds its batches, and so does an evaluation behind steps, for it goes round. Entries of a ring go round too:
- * free, filled, given out, free again. Three counters that only grow tell them apart: filled - taken are ready, taken - passed
- * are with the device, the rest are free. When the run asks for something else than what comes (a step once more, another
- * split), what is ready is thrown away and the thread goes on from there; what it is filling at that moment is known by its
- * generation and dropped.
+ * Training has a ring and evaluation has one, so that neither throws away what was read for the
+ * other: a step behind an evaluation finds its batches, and so does an evaluation behind steps, for
+ * it goes round. Entries of a ring go round too: free, filled, given out, free again. Three
+ * counters that only grow tell them apart: filled - taken are ready, taken - passed are with the
+ * device, the rest are free. When the run asks for something else than what comes (a step once
+ * more, another split), what is ready is thrown away and the thread goes on from there; what it is
+ * filling at that moment is known by its generation and dropped.
  */
 #include "train/prefetch.h"
 #include "lib/base/clock.h"
@@ -26,31 +27,32 @@ struct entry {
 	struct batch batch;
 	struct prefetch_key key;
 	int64_t tokens;
-	struct err err;                 /* when tokens is -1 */
+	struct err err; /* when tokens is -1 */
 };
 
 struct ring {
-	int size;                       /* 0: nothing of this kind is ever asked for */
+	int size; /* 0: nothing of this kind is ever asked for */
 	struct entry *entry;
-	char *memory;                   /* of all batches, pinned where that helps */
+	char *memory; /* of all batches, pinned where that helps */
 	/* under the lock */
 	int64_t filled, taken, passed;
-	struct prefetch_key next;       /* to be filled; step -1: nothing has been asked for */
+	struct prefetch_key next; /* to be filled; step -1: nothing has been asked for */
 	int64_t generation;
 };
 
 struct prefetch {
 	const struct engine *e;
 	const struct data *d;
-	struct data_reader *reader;     /* the thread's */
-	size_t bytes;                   /* of a batch */
+	struct data_reader *reader; /* the thread's */
+	size_t bytes;               /* of a batch */
 	struct ring ring[RINGS];
 	pthread_t thread;
 	pthread_mutex_t lock;
-	pthread_cond_t wake;            /* an entry is ready, or free, or there is something else to fill */
+	/* an entry is ready, or free, or there is something else to fill */
+	pthread_cond_t wake;
 	/* under the lock */
 	bool stop;
-	struct ring *current;           /* the one that was asked last: it is filled first */
+	struct ring *current; /* the one that was asked last: it is filled first */
 	struct prefetch_stats stats;
 };
 
@@ -69,7 +71,8 @@ set_behind(const struct prefetch *p, int set)
 	return i;
 }
 
-/* The micro batch that is asked for behind k: evaluations go through the sets of their split again and again. */
+/* The micro batch that is asked for behind k: evaluations go through the sets of their split again
+ * and again. */
 static struct prefetch_key
 behind(const struct prefetch *p, struct prefetch_key k)
 {
@@ -100,11 +103,13 @@ ring_of(struct prefetch *p, int set)
 	return &p->ring[s.which == SPLIT_TRAIN ? TRAINING : EVALUATION];
 }
 
-/* Reads without the lock. A batch that cannot be had is all zeros, which no pass minds: no token of it counts. */
+/* Reads without the lock. A batch that cannot be had is all zeros, which no pass minds: no token of
+ * it counts. */
 static void
 fill(const struct prefetch *p, struct entry *x)
 {
-	struct data_place at = { x->key.set, pipeline_first_sample(&p->e->plan, x->key.step, x->key.microbatch, 0),
+	struct data_place at = { x->key.set,
+		pipeline_first_sample(&p->e->plan, x->key.step, x->key.microbatch, 0),
 		p->e->coord[AX_DP] };
 
 	x->tokens = data_batch(p->reader, &at, &x->batch, &x->err);
@@ -119,7 +124,8 @@ hungry(struct prefetch *p)
 	struct ring *order[] = { p->current, &p->ring[TRAINING], &p->ring[EVALUATION] };
 
 	for (size_t i = 0; i < sizeof order / sizeof *order; i++)
-		if (order[i]->next.step >= 0 && order[i]->filled - order[i]->passed < order[i]->size)
+		if (order[i]->next.step >= 0 &&
+		    order[i]->filled - order[i]->passed < order[i]->size)
 			return order[i];
 	return NULL;
 }
@@ -157,7 +163,8 @@ run(void *arg)
 	return NULL;
 }
 
-/* Arrays of one entry in the ring's memory, of 4 bytes an element: four, and the starts of documents. */
+/* Arrays of one entry in the ring's memory, of 4 bytes an element: four, and the starts of
+ * documents. */
 static struct batch
 batch_at(char *at, size_t rows, bool documents)
 {
@@ -176,7 +183,8 @@ first_set(const struct prefetch *p, int kind)
 		struct data_set s;
 
 		data_set(p->d, i, &s);
-		if (s.which == SPLIT_TRAIN ? kind == TRAINING && trains : kind == EVALUATION && s.batches > 0)
+		if (s.which == SPLIT_TRAIN ? kind == TRAINING && trains
+					   : kind == EVALUATION && s.batches > 0)
 			return i;
 	}
 	return -1;
@@ -197,7 +205,8 @@ ring_init(const struct prefetch *p, struct ring *r)
 	if (p->e->backend->pin)
 		p->e->backend->pin(p->e->device, r->memory, (size_t)r->size * p->bytes);
 	for (int i = 0; i < r->size; i++)
-		r->entry[i].batch = batch_at(r->memory + (size_t)i * p->bytes, rows, s->reset_attention_mask);
+		r->entry[i].batch =
+		    batch_at(r->memory + (size_t)i * p->bytes, rows, s->reset_attention_mask);
 }
 
 static void
@@ -219,7 +228,8 @@ prefetch_new(const struct engine *e, const struct data *d)
 	p->e = e;
 	p->d = d;
 	p->reader = data_reader_new(d);
-	p->bytes = (s->reset_attention_mask ? 20 : 16) * (size_t)(s->seq_length * s->micro_batch_size);
+	p->bytes =
+	    (s->reset_attention_mask ? 20 : 16) * (size_t)(s->seq_length * s->micro_batch_size);
 	for (int i = 0; i < RINGS; i++) {
 		p->ring[i].next.step = -1;
 		if (first_set(p, i) >= 0)
@@ -268,7 +278,9 @@ prefetch_start(struct prefetch *p, int64_t consumed)
 	pthread_mutex_lock(&p->lock);
 	for (int i = 0; i < RINGS; i++)
 		if (p->ring[i].size)
-			restart(p, &p->ring[i], (struct prefetch_key){ first_set(p, i), i == TRAINING ? consumed : 0, 0 });
+			restart(p, &p->ring[i],
+			    (struct prefetch_key){
+				first_set(p, i), i == TRAINING ? consumed : 0, 0 });
 	pthread_mutex_unlock(&p->lock);
 }
 
@@ -288,8 +300,8 @@ pass_all(struct prefetch *p)
 	pthread_cond_broadcast(&p->wake);
 }
 
-/* With the lock: waits until an entry is ready. All of them may be with the device in a long step; then
- * the device is waited for. */
+/* With the lock: waits until an entry is ready. All of them may be with the device in a long step;
+ * then the device is waited for. */
 static void
 wait_ready(struct prefetch *p, struct ring *r)
 {

@@ -1,9 +1,9 @@
 /*
  * profile.c - times every operation of some steps and writes a table and a Chrome trace
  *
- * One timed event behind each operation is enough, since operations of one stream follow each other;
- * the events of a step are read when the step is over. Kinds of calls are told apart by name and work,
- * so that a product of each shape has a row of its own.
+ * One timed event behind each operation is enough, since operations of one stream follow each
+ * other; the events of a step are read when the step is over. Kinds of calls are told apart by name
+ * and work, so that a product of each shape has a row of its own.
  */
 #include "train/profile.h"
 #include "lib/base/io.h"
@@ -18,8 +18,8 @@
 /* Calls of one name and one amount of work. */
 struct row {
 	const char *name;
-	double flops, bytes;            /* of one call */
-	double seconds;                 /* of all calls */
+	double flops, bytes; /* of one call */
+	double seconds;      /* of all calls */
 	int64_t calls;
 };
 
@@ -38,11 +38,12 @@ struct profile {
 	struct profile_config c;
 	struct row *row;
 	int num_rows;
-	struct span *span;              /* of the step; the events are kept for the next one */
+	struct span *span; /* of the step; the events are kept for the next one */
 	int num_spans, max_spans;
 	struct event *start;
 	int64_t steps;
-	double clock;                   /* seconds of observed steps so far: where the next one lies in the trace */
+	/* seconds of observed steps so far: where the next one lies in the trace */
+	double clock;
 	struct str trace;
 };
 
@@ -59,8 +60,9 @@ find_row(struct profile *p, const struct op_call *c)
 {
 	int i = 0;
 
-	while (i < p->num_rows && (strcmp(p->row[i].name, c->name) || p->row[i].flops != c->flops ||
-	                           p->row[i].bytes != c->bytes))
+	while (i < p->num_rows &&
+	    (strcmp(p->row[i].name, c->name) || p->row[i].flops != c->flops ||
+		p->row[i].bytes != c->bytes))
 		i++;
 	if (i == p->num_rows) {
 		p->row = mem_realloc(p->row, (size_t)++p->num_rows, sizeof *p->row);
@@ -139,7 +141,8 @@ profile_step_begin(struct profile *p, int64_t iteration)
 	observe_begin(p->e, &p->base);
 }
 
-/* Adds the step's spans to the rows and the trace (microseconds, as chrome://tracing wants them). */
+/* Adds the step's spans to the rows and the trace (microseconds, as chrome://tracing wants them).
+ */
 static void
 collect(struct profile *p)
 {
@@ -153,10 +156,11 @@ collect(struct profile *p)
 		p->row[s->row].seconds += seconds;
 		p->row[s->row].calls++;
 		str_addf(&p->trace,
-		    "%s{\"name\": \"%s\", \"ph\": \"X\", \"pid\": %d, \"tid\": 0, \"ts\": %.3f, \"dur\": %.3f, "
+		    "%s{\"name\": \"%s\", \"ph\": \"X\", \"pid\": %d, \"tid\": 0, \"ts\": %.3f, "
+		    "\"dur\": %.3f, "
 		    "\"args\": {\"layer\": %d, \"microbatch\": %lld, \"pass\": \"%s\"}}",
-		    p->trace.len ? ",\n" : "", s->name, p->e->rank, at * 1e6, seconds * 1e6, s->layer,
-		    (long long)s->microbatch, s->backward ? "backward" : "forward");
+		    p->trace.len ? ",\n" : "", s->name, p->e->rank, at * 1e6, seconds * 1e6,
+		    s->layer, (long long)s->microbatch, s->backward ? "backward" : "forward");
 		at += seconds;
 		from = s->end;
 	}
@@ -164,11 +168,13 @@ collect(struct profile *p)
 	p->steps++;
 }
 
-/* --- ceilings: the largest rates of this device, by the same operations ------------------------- */
+/* --- ceilings: the largest rates of this device, by the same operations -------------------------
+ */
 
 /* Seconds of one of several calls, behind one that warms up. */
 static double
-time_calls(struct profile *p, void (*call)(struct engine *, const struct tensor *), const struct tensor *t)
+time_calls(
+    struct profile *p, void (*call)(struct engine *, const struct tensor *), const struct tensor *t)
 {
 	enum { CALLS = 20 };
 	struct event *end = p->e->backend->timer(p->e->device);
@@ -187,8 +193,11 @@ static void
 call_gemm(struct engine *e, const struct tensor *t)
 {
 	int64_t n = t->shape[1];
-	struct gemm g = { .c = tensor_rows(t, 2 * n, n), .a = tensor_rows(t, 0, n), .b = tensor_rows(t, n, n),
-		.trans_b = true, .alpha = 1 };
+	struct gemm g = { .c = tensor_rows(t, 2 * n, n),
+		.a = tensor_rows(t, 0, n),
+		.b = tensor_rows(t, n, n),
+		.trans_b = true,
+		.alpha = 1 };
 
 	e->ops->gemm(e->stream, &g);
 }
@@ -203,8 +212,8 @@ call_add(struct engine *e, const struct tensor *t)
 	e->ops->add(e->stream, &y, &x);
 }
 
-/* FLOP/s of a large product and bytes/s of a large sum, on random numbers in the scratch arena, which no
- * step needs between two of them. */
+/* FLOP/s of a large product and bytes/s of a large sum, on random numbers in the scratch arena,
+ * which no step needs between two of them. */
 static void
 measure_ceilings(struct profile *p, double *flops, double *bytes)
 {
@@ -220,37 +229,43 @@ measure_ceilings(struct profile *p, double *flops, double *bytes)
 	part = tensor_rows(&all, 0, all.shape[0] < 3 * n ? all.shape[0] : 3 * n);
 	part = tensor_flat(&part);
 	e->ops->normal(e->stream, &part, &random);
-	*flops = 3 * n * n <= elements ? 2.0 * (double)n * (double)n * (double)n / time_calls(p, call_gemm, &all) : 0;
+	*flops = 3 * n * n <= elements
+	    ? 2.0 * (double)n * (double)n * (double)n / time_calls(p, call_gemm, &all)
+	    : 0;
 	*bytes = 1.5 * (double)tensor_bytes(&all) / time_calls(p, call_add, &all);
 }
 
-/* --- the files ---------------------------------------------------------------------------------- */
+/* --- the files ----------------------------------------------------------------------------------
+ */
 
 static int
 by_time(const void *a, const void *b)
 {
 	const struct row *x = a, *y = b;
 
-	return x->seconds < y->seconds ? 1 : x->seconds > y->seconds ? -1 : strcmp(x->name, y->name);
+	return x->seconds < y->seconds ? 1
+	    : x->seconds > y->seconds  ? -1
+				       : strcmp(x->name, y->name);
 }
 
-/* A row a kind, the longest first: what it took a step, its rate, and the share of its roofline, which is
- * the larger of arithmetic and bytes over the ceilings. */
+/* A row a kind, the longest first: what it took a step, its rate, and the share of its roofline,
+ * which is the larger of arithmetic and bytes over the ceilings. */
 static void
 print_table(const struct profile *p, double flops, double bytes, struct str *out)
 {
-	str_addf(out, "# %lld steps; ceilings measured: %.1f TFLOP/s, %.1f GB/s\n", (long long)p->steps, flops / 1e12,
-	    bytes / 1e9);
-	str_adds(out, "operation\tcalls\tms\tshare\tgflop\tmbytes\ttflops\tgbytes_per_second\troofline\n");
+	str_addf(out, "# %lld steps; ceilings measured: %.1f TFLOP/s, %.1f GB/s\n",
+	    (long long)p->steps, flops / 1e12, bytes / 1e9);
+	str_adds(out,
+	    "operation\tcalls\tms\tshare\tgflop\tmbytes\ttflops\tgbytes_per_second\troofline\n");
 	for (int i = 0; i < p->num_rows; i++) {
 		const struct row *r = &p->row[i];
 		double each = r->seconds / (double)r->calls, steps = (double)p->steps;
 		double floor = fmax(flops > 0 ? r->flops / flops : 0, r->bytes / bytes);
 
-		str_addf(out, "%s\t%.0f\t%.4f\t%.4f\t%.3f\t%.3f\t%.2f\t%.1f\t%.3f\n", r->name, (double)r->calls / steps,
-		    r->seconds * 1e3 / steps, r->seconds / p->clock, r->flops / 1e9, r->bytes / 1e6,
-		    each > 0 ? r->flops / each / 1e12 : 0, each > 0 ? r->bytes / each / 1e9 : 0,
-		    each > 0 ? floor / each : 0);
+		str_addf(out, "%s\t%.0f\t%.4f\t%.4f\t%.3f\t%.3f\t%.2f\t%.1f\t%.3f\n", r->name,
+		    (double)r->calls / steps, r->seconds * 1e3 / steps, r->seconds / p->clock,
+		    r->flops / 1e9, r->bytes / 1e6, each > 0 ? r->flops / each / 1e12 : 0,
+		    each > 0 ? r->bytes / each / 1e9 : 0, each > 0 ? floor / each : 0);
 	}
 }
 

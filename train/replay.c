@@ -1,9 +1,9 @@
 /*
  * replay.c - recordings of passes by what their arguments depend on
  *
- * The first two calls of a kind run as they are: libraries choose algorithms and build plans then. The
- * third is recorded and launched. A pass whose arguments could differ from the recorded ones (another
- * loss scale, logits or losses to be kept, an observer) runs as it is.
+ * The first two calls of a kind run as they are: libraries choose algorithms and build plans then.
+ * The third is recorded and launched. A pass whose arguments could differ from the recorded ones
+ * (another loss scale, logits or losses to be kept, an observer) runs as it is.
  */
 #include "train/replay.h"
 #include "lib/base/mem.h"
@@ -14,15 +14,15 @@ enum { WARM_CALLS = 2, PASSES = 2 };
 
 /* One kind of call. */
 struct recording {
-	struct recorded *graph;         /* NULL: none yet */
+	struct recorded *graph; /* NULL: none yet */
 	int calls;
-	bool failed;                    /* the device could not record it; not tried again */
-	double token_scale;             /* that of the recording */
+	bool failed;        /* the device could not record it; not tried again */
+	double token_scale; /* that of the recording */
 };
 
 struct replay {
 	const struct engine *e;
-	struct recording *kind;         /* [num_slots][PASSES][training][accumulate] */
+	struct recording *kind; /* [num_slots][PASSES][training][accumulate] */
 };
 
 struct replay *

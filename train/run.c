@@ -56,14 +56,14 @@ threads(const struct train_config *c, struct comm *world)
 static void
 row(const struct memory_plan *m, int64_t rank, const int coord[AX_COUNT], uint64_t other)
 {
-	printf("%lld\t%d\t%d\t%d\t%llu\t%llu\t%llu\t%llu\t%llu\n", (long long)rank, coord[AX_TP], coord[AX_PP],
-	    coord[AX_DP], (unsigned long long)m->arena[ARENA_PARAMS], (unsigned long long)m->arena[ARENA_SAVED],
-	    (unsigned long long)m->arena[ARENA_SCRATCH], (unsigned long long)other,
-	    (unsigned long long)(memory_total(m) + other));
+	printf("%lld\t%d\t%d\t%d\t%llu\t%llu\t%llu\t%llu\t%llu\n", (long long)rank, coord[AX_TP],
+	    coord[AX_PP], coord[AX_DP], (unsigned long long)m->arena[ARENA_PARAMS],
+	    (unsigned long long)m->arena[ARENA_SAVED], (unsigned long long)m->arena[ARENA_SCRATCH],
+	    (unsigned long long)other, (unsigned long long)(memory_total(m) + other));
 }
 
-/* What a rank takes beside its arenas. GPUs that are asked for by name need not be here: that is what a
- * plan is for. Communication on the CPU stages in the memory that counts. */
+/* What a rank takes beside its arenas. GPUs that are asked for by name need not be here: that is
+ * what a plan is for. Communication on the CPU stages in the memory that counts. */
 static uint64_t
 other_bytes(const struct train_config *c)
 {
@@ -71,16 +71,18 @@ other_bytes(const struct train_config *c)
 	struct err err;
 	const struct backend *b = strcmp(name, "cuda") ? backend_choose(name, &err) : NULL;
 	struct device_config d = { .num_threads = c->o.num_threads ? (int)c->o.num_threads : 1,
-		.dtype = c->plan.shape.dtype, .deterministic = c->o.deterministic_mode };
+		.dtype = c->plan.shape.dtype,
+		.deterministic = c->o.deterministic_mode };
 
 	if (b && b->workspace)
 		return b->workspace(&d) + mpi_staging_bytes();
 	return device_workspace(c->plan.shape.dtype);
 }
 
-/* TSV on stdout, a line a rank, in rank order; no memory is taken and no peer is asked. The plan is the one that
- * engine_open takes its memory by, so the figures are what a run takes. Ranks are in the order of their stages, and
- * tensor and data ranks of a stage hold equally much, so each stage is planned once. */
+/* TSV on stdout, a line a rank, in rank order; no memory is taken and no peer is asked. The plan is
+ * the one that engine_open takes its memory by, so the figures are what a run takes. Ranks are in
+ * the order of their stages, and tensor and data ranks of a stage hold equally much, so each stage
+ * is planned once. */
 int
 train_dry_run(const struct train_config *c, int64_t world_size)
 {
@@ -153,8 +155,8 @@ say_memory(const struct engine *e)
 }
 
 /* Weights, optimizer and progress: from a checkpoint or from the seed. Collective; fails on all
- * ranks, also where any was asked to stop meanwhile. Optimizer state is left alone in runs that only
- * go forward: their plans have no memory for it. */
+ * ranks, also where any was asked to stop meanwhile. Optimizer state is left alone in runs that
+ * only go forward: their plans have no memory for it. */
 static int
 begin(struct run *r, struct err *err)
 {
@@ -206,8 +208,8 @@ open_outputs(struct run *r, struct err *err)
 	return r->metrics ? 0 : -1;
 }
 
-/* On a GPU unless the user would rather wait; on a CPU, where the copies double the memory of a run,
- * when asked for. */
+/* On a GPU unless the user would rather wait; on a CPU, where the copies double the memory of a
+ * run, when asked for. */
 static bool
 save_in_background(const struct run *r)
 {
@@ -223,9 +225,11 @@ train_steps(struct run *r)
 	int status;
 
 	if (r->at.iteration >= c->train_iters && first)
-		note("iteration %lld is the last already: nothing to train", (long long)r->at.iteration);
+		note("iteration %lld is the last already: nothing to train",
+		    (long long)r->at.iteration);
 	if (c->o.profile && first)
-		r->profile = profile_new(r->e, &(struct profile_config){
+		r->profile = profile_new(r->e,
+		    &(struct profile_config){
 			c->o.profile_prefix, c->o.profile_step_start, c->o.profile_step_end });
 	r->corpora = corpus_log_new(r->data, r->e, r->at.consumed_samples);
 	if (c->o.save)
@@ -237,8 +241,8 @@ train_steps(struct run *r)
 	return status;
 }
 
-/* The directory that is written into becomes this run's before anything that takes long, and before the
- * checkpoint is read that it goes on from. Fails on all ranks. */
+/* The directory that is written into becomes this run's before anything that takes long, and before
+ * the checkpoint is read that it goes on from. Fails on all ranks. */
 static int
 claim(struct run *r, struct err *err)
 {
@@ -292,13 +296,16 @@ int
 train_run(struct train_config *c, struct comm *world)
 {
 	struct engine engine;
-	struct run r = { .c = c, .e = &engine, .watch.clock = clock_seconds,
-		.failure = EXIT_FAILED };
+	struct run r = {
+		.c = c, .e = &engine, .watch.clock = clock_seconds, .failure = EXIT_FAILED
+	};
 	struct err err = { "" };
 	struct engine_config ec = {
-		.plan = &c->plan, .backend = backend_choose(mtrain_backends[c->o.backend], &err),
+		.plan = &c->plan,
+		.backend = backend_choose(mtrain_backends[c->o.backend], &err),
 		.num_threads = threads(c, world),
-		.seed = (uint64_t)c->o.seed, .z_loss = c->o.use_z_loss ? c->o.z_loss : 0,
+		.seed = (uint64_t)c->o.seed,
+		.z_loss = c->o.use_z_loss ? c->o.z_loss : 0,
 		.deterministic = c->o.deterministic_mode,
 	};
 	int64_t length = ec.backend ? infer_seq_length(c, &err) : -1;
@@ -312,7 +319,7 @@ train_run(struct train_config *c, struct comm *world)
 	if (infers)
 		c->plan.shape.micro_batch_size = c->plan.shape.num_microbatches = 1;
 	if (!c->plan.shape.forward_only)
-		signal(SIGPIPE, SIG_IGN);       /* what has something to save outlives its readers */
+		signal(SIGPIPE, SIG_IGN); /* what has something to save outlives its readers */
 	if (engine_open(&engine, &ec, world, &err) < 0)
 		return leave(world, EXIT_FAILED, &err);
 	if (world->rank == 0)

@@ -44,13 +44,15 @@ source(const struct engine *e, int k, int64_t first, int64_t count)
 	return t.data ? tensor_rows(&t, first - e->own_first, count) : t;
 }
 
-/* One box of a shard: elements [at, at + n) of the flat buffer. A moment that the rule does not keep
- * is passed over. */
+/* One box of a shard: elements [at, at + n) of the flat buffer. A moment that the rule does not
+ * keep is passed over. */
 static int
-visit_box(const struct save_walk *w, const struct param *p, int k, const struct slice *box, int64_t at,
-    struct err *err)
+visit_box(const struct save_walk *w, const struct param *p, int k, const struct slice *box,
+    int64_t at, struct err *err)
 {
-	struct save_piece piece = { .device = source(w->e, k, at, slice_elements(box)), .param = p, .box = box };
+	struct save_piece piece = {
+		.device = source(w->e, k, at, slice_elements(box)), .param = p, .box = box
+	};
 
 	if (!piece.device.data)
 		return 0;
@@ -84,7 +86,8 @@ save_pieces(const struct save_walk *w, bool optimizer_state, struct err *err)
 
 /* The table of lib/format/state prints it. */
 void
-save_state_text(const struct train_config *c, const struct progress *p, const char *data, struct str *out)
+save_state_text(
+    const struct train_config *c, const struct progress *p, const char *data, struct str *out)
 {
 	struct str schedule = { 0 };
 	struct run_state s;

@@ -2,11 +2,11 @@
  * saver.c - saves that run behind the training
  *
  * A save goes through phases, each with a job that this rank's thread does and an agreement of all
- * ranks behind it: files (wait for the copies, write and sync this rank's file), then commit (rank 0
- * renames the directory and moves the tracker). MPI is called by the main thread alone, so ranks
- * agree at step boundaries. The copies go to one pinned array, from a stream of their own; the update
- * of the next step waits for them, nothing else does. A save is a directory beside the others until
- * rank 0 renames it: until then the previous checkpoint is the latest.
+ * ranks behind it: files (wait for the copies, write and sync this rank's file), then commit (rank
+ * 0 renames the directory and moves the tracker). MPI is called by the main thread alone, so ranks
+ * agree at step boundaries. The copies go to one pinned array, from a stream of their own; the
+ * update of the next step waits for them, nothing else does. A save is a directory beside the
+ * others until rank 0 renames it: until then the previous checkpoint is the latest.
  */
 #include "lib/base/clock.h"
 #include "lib/base/io.h"
@@ -30,30 +30,33 @@ enum { PART = 1 << 28 };
 struct saver {
 	struct engine *e;
 	const struct train_config *c;
-	struct lock *lock;              /* of the directory, on rank 0 */
-	bool background, agreed;        /* agreed: all ranks have asked each other whether they have the memory for it */
-	size_t bytes;                   /* of all pieces */
-	char *snapshot;                 /* bytes of them, one behind the other; NULL: pieces are staged one by one */
+	struct lock *lock; /* of the directory, on rank 0 */
+	/* agreed: all ranks have asked each other whether they have the memory for it */
+	bool background, agreed;
+	size_t bytes; /* of all pieces */
+	/* bytes of them, one behind the other; NULL: pieces are staged one by one */
+	char *snapshot;
 	struct event *begun, *copied;
 	struct stream *copies;
 	/* the save under way */
 	enum phase phase;
 	struct progress at;
-	double start;                   /* seconds */
-	bool told;                      /* that a save had to wait for the one before */
+	double start; /* seconds */
+	bool told;    /* that a save had to wait for the one before */
 	char dir[1024];
 	struct str options, state, lines;
 	struct ckpt_writer *writer;
 	char *manifest;
 	/* the job under way */
 	pthread_t thread;
-	bool running;                   /* there is a thread to join */
+	bool running; /* there is a thread to join */
 	atomic_bool done;
 	int rc;
 	struct err err;
 };
 
-/* --- jobs: one thread at a time ----------------------------------------------------------------- */
+/* --- jobs: one thread at a time -----------------------------------------------------------------
+ */
 
 /* Hands a job to a thread; without the background it is done when this returns. */
 static void
@@ -85,7 +88,8 @@ job_join(struct saver *s)
 	return s->rc;
 }
 
-/* --- the copies --------------------------------------------------------------------------------- */
+/* --- the copies ---------------------------------------------------------------------------------
+ */
 
 /* Adds a piece to the size of the snapshot. */
 static int
@@ -107,8 +111,9 @@ part_bytes(const struct saver *s, size_t i)
 	return (end < s->bytes ? end : s->bytes) - i;
 }
 
-/* The array that the copies go to. In parts, and touched before it is pinned, since a driver that pins
- * gigabytes at once keeps every other call waiting. A host without that much memory saves without it. */
+/* The array that the copies go to. In parts, and touched before it is pinned, since a driver that
+ * pins gigabytes at once keeps every other call waiting. A host without that much memory saves
+ * without it. */
 static void *
 snapshot_job(void *arg)
 {
@@ -165,7 +170,8 @@ copy_pieces(struct saver *s)
 	s->e->held = s->copied;
 }
 
-/* --- this rank's file --------------------------------------------------------------------------- */
+/* --- this rank's file ---------------------------------------------------------------------------
+ */
 
 /* A piece's place in the file's header. */
 static int
@@ -236,14 +242,18 @@ static void *
 commit_job(void *arg)
 {
 	struct saver *s = arg;
-	struct ckpt_commit k = { .save = s->c->o.save, .iteration = s->at.iteration, .manifest = s->manifest,
-		.options = s->options.buf, .state = s->state.buf };
+	struct ckpt_commit k = { .save = s->c->o.save,
+		.iteration = s->at.iteration,
+		.manifest = s->manifest,
+		.options = s->options.buf,
+		.state = s->state.buf };
 
 	job_end(s, lock_check(s->lock, &s->err) < 0 ? -1 : ckpt_commit(&k, &s->err));
 	return NULL;
 }
 
-/* --- the phases --------------------------------------------------------------------------------- */
+/* --- the phases ---------------------------------------------------------------------------------
+ */
 
 /* Back to idle, whatever became of the save. */
 static void
@@ -258,8 +268,8 @@ reset(struct saver *s)
 }
 
 /* Every rank has ended its job of this phase, rc is this rank's result. True when one failed: the
- * files are removed and the reason is in err on rank 0; when --save is another run's by now, that is the reason, and
- * the files are its own to remove. */
+ * files are removed and the reason is in err on rank 0; when --save is another run's by now, that
+ * is the reason, and the files are its own to remove. */
 static bool
 failed(struct saver *s, int rc, struct err *err)
 {
@@ -355,7 +365,8 @@ saver_free(struct saver *s)
 	free(s);
 }
 
-/* Waits for the snapshot's memory, once. When one rank has not got it, no rank saves in the background. */
+/* Waits for the snapshot's memory, once. When one rank has not got it, no rank saves in the
+ * background. */
 static void
 agree_on_background(struct saver *s)
 {
@@ -372,7 +383,8 @@ agree_on_background(struct saver *s)
 		note("no memory for copies of %zu bytes: training waits for each save", s->bytes);
 }
 
-/* A save that is due before the one before has ended, said once: the disk is what training waits for. */
+/* A save that is due before the one before has ended, said once: the disk is what training waits
+ * for. */
 static void
 say_waiting(struct saver *s, int64_t iteration, double due)
 {
@@ -381,7 +393,8 @@ say_waiting(struct saver *s, int64_t iteration, double due)
 	if (s->told || s->e->rank != 0 || (now - due) * 100 < due - s->start)
 		return;
 	s->told = true;
-	note("the save of iteration %lld took %.2f s, and the next one was due after %.2f s: training waited %.2f s "
+	note("the save of iteration %lld took %.2f s, and the next one was due after %.2f s: "
+	     "training waited %.2f s "
 	     "for it; with --save-interval %.0f it would not wait",
 	    (long long)s->at.iteration, now - s->start, due - s->start, now - due,
 	    ceil(interval * (now - s->start) / (due - s->start)));
@@ -447,8 +460,8 @@ saver_next(struct saver *s, struct err *err)
 		return 0;
 	}
 	if (s->e->rank == 0)
-		note("saved iteration %lld to %s (%.2f s)", (long long)s->at.iteration, s->c->o.save,
-		    clock_seconds() - s->start);
+		note("saved iteration %lld to %s (%.2f s)", (long long)s->at.iteration,
+		    s->c->o.save, clock_seconds() - s->start);
 	reset(s);
 	return 0;
 }

@@ -54,8 +54,8 @@ same_dir(const char *a, const char *b)
 	return same;
 }
 
-/* The checkpoint that --load names: its tracker's, or that of a first save which ended before it had one. 1, 0 when there is
- * none, -1 with a reason. */
+/* The checkpoint that --load names: its tracker's, or that of a first save which ended before it
+ * had one. 1, 0 when there is none, -1 with a reason. */
 static int
 find_checkpoint(struct train_config *c, struct err *e)
 {
@@ -67,7 +67,8 @@ find_checkpoint(struct train_config *c, struct err *e)
 	c->weights_from = c->o.load;
 	if (found || !ckpt_highest(c->o.load, dir))
 		return found;
-	note("--load %s: holds no latest_checkpointed_iteration.txt yet; going on from %s", c->o.load, dir);
+	note("--load %s: holds no latest_checkpointed_iteration.txt yet; going on from %s",
+	    c->o.load, dir);
 	c->weights_from = mem_pool_strndup(&c->parse.pool, dir, strlen(dir));
 	return 1;
 }
@@ -146,7 +147,8 @@ train_start(struct train_config *c, struct err *e)
 	return 0;
 }
 
-/* Without an older one the reason stands alone. A path that leaves no room for the command is no reason to lose the reason. */
+/* Without an older one the reason stands alone. A path that leaves no room for the command is no
+ * reason to lose the reason. */
 void
 train_name_older(const char *dir, struct err *e)
 {
@@ -154,8 +156,10 @@ train_name_older(const char *dir, struct err *e)
 	struct err why = *e;
 
 	if (ckpt_older(dir, older) && strlen(why.msg) + 2 * strlen(older) + 100 < sizeof e->msg)
-		err_set(e, "%s; the newest older checkpoint that opens is %s: 'mckpt verify %s' reads all of it", why.msg,
-		    older, older);
+		err_set(e,
+		    "%s; the newest older checkpoint that opens is %s: 'mckpt verify %s' reads all "
+		    "of it",
+		    why.msg, older, older);
 }
 
 struct ckpt *
@@ -207,8 +211,8 @@ add_hf(struct str *out, const char *dir, struct err *e)
 		hash_stream_add(h, t->name, strlen(t->name) + 1);
 		hash_stream_add(h, t->data, t->bytes < FIRST ? t->bytes : FIRST);
 	}
-	str_addf(out, "%d tensors, contents %s", hfdir_count(d),
-	    hash_text(hash_stream_free(h), sum));
+	str_addf(
+	    out, "%d tensors, contents %s", hfdir_count(d), hash_text(hash_stream_free(h), sum));
 	hfdir_close(d);
 	return 0;
 }
@@ -249,7 +253,8 @@ void
 train_start_text(const struct train_config *c, struct str *out)
 {
 	static const char *const starts[] = { [START_FRESH] = "from the beginning",
-		[START_RESUME] = "resumes", [START_WEIGHTS] = "from weights" };
+		[START_RESUME] = "resumes",
+		[START_WEIGHTS] = "from weights" };
 	struct str model = { 0 };
 	char *line, *rest;
 

@@ -4,8 +4,8 @@
  * A signal handler may do next to nothing, so it leaves the number and the step loop asks at
  * each step boundary; the ranks agree there, since a launcher may deliver a signal to some of
  * them only. The start, which may take minutes, asks when the corpora are open and after each index
- * map and piece of a checkpoint. A file named stop in the --save directory asks for the same without
- * needing a process id.
+ * map and piece of a checkpoint. A file named stop in the --save directory asks for the same
+ * without needing a process id.
  */
 #include "train/stop.h"
 #include "lib/base/io.h"
@@ -76,8 +76,11 @@ stop_agree(struct comm *world, struct err *e)
 {
 	const char *name = stop_signal();
 	int rc = name ? err_set(e,
-	    "stopped before the first step by %s: nothing was trained, so nothing is saved; the same "
-	    "command starts again", name) : 0;
+			    "stopped before the first step by %s: nothing was trained, so nothing "
+			    "is saved; the same "
+			    "command starts again",
+			    name)
+		      : 0;
 
 	return comm_agree(world, rc, e) ? -1 : 0;
 }

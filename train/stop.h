@@ -13,7 +13,7 @@ void stop_catch_signals(void);
 void stop_default_signals(void);
 /* Collective, before the first step: was any rank asked to stop by a signal? Then -1 on all ranks,
  * with the reason on rank 0, now and from then on. */
-int  stop_agree(struct comm *world, struct err *e);
+int stop_agree(struct comm *world, struct err *e);
 /* Name of the signal that asked, or NULL. */
 const char *stop_signal(void);
 /* Is there a file `stop` in save? remove takes it away, so that the next run goes on. save may be

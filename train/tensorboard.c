@@ -4,9 +4,10 @@
  * A file is a sequence of records: length (u64), masked CRC-32C of the length, an Event message,
  * masked CRC of the message, all little-endian. Field numbers are those of tensorflow's
  * event.proto, summary.proto and tensor.proto: Event wall_time 1, step 2, file_version 3, summary
- * 5; Summary value 1; Value tag 1, simple_value 2, tensor 8, metadata 9; SummaryMetadata plugin_data
- * 1; PluginData plugin_name 1; TensorProto dtype 1, tensor_shape 2, string_val 8. Protobuf needs
- * the length of an inner message before its bytes, so messages are built from the inside out.
+ * 5; Summary value 1; Value tag 1, simple_value 2, tensor 8, metadata 9; SummaryMetadata
+ * plugin_data 1; PluginData plugin_name 1; TensorProto dtype 1, tensor_shape 2, string_val 8.
+ * Protobuf needs the length of an inner message before its bytes, so messages are built from the
+ * inside out.
  */
 #include "train/tensorboard.h"
 #include "lib/base/clock.h"
@@ -21,13 +22,19 @@
 #include <string.h>
 #include <unistd.h>
 
-enum wire { VARINT, FIXED64, BYTES, FIXED32 = 5 };      /* protobuf's names for how a field's value is written */
+enum wire {
+	VARINT,
+	FIXED64,
+	BYTES,
+	FIXED32 = 5
+}; /* protobuf's names for how a field's value is written */
 
 struct tensorboard {
 	FILE *f;
 	char path[1400];
-	struct str value, summary, event;       /* messages under construction, kept for their memory */
-	int lost;                               /* errno of the first failed write */
+	/* messages under construction, kept for their memory */
+	struct str value, summary, event;
+	int lost; /* errno of the first failed write */
 };
 
 /* Appends the low bytes of x, little-endian. */

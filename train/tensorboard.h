@@ -25,8 +25,8 @@ void tensorboard_scalar(struct tensorboard *t, const char *tag, int64_t step, do
 /* Adds a text, which TensorBoard shows under `name`. */
 void tensorboard_text(struct tensorboard *t, const char *name, int64_t step, const char *text);
 /* Hands what was added to the system. -1 when anything so far was lost. */
-int  tensorboard_flush(struct tensorboard *t, struct err *e);
+int tensorboard_flush(struct tensorboard *t, struct err *e);
 /* Flushes and frees, also when it fails. t may be NULL. */
-int  tensorboard_close(struct tensorboard *t, struct err *e);
+int tensorboard_close(struct tensorboard *t, struct err *e);
 
 #endif

@@ -148,8 +148,8 @@ run_verb(const struct tool *t, const struct verb *v, int argc, char **argv)
 	return prog_end(rc);
 }
 
-/* A first word that the default verb could do nothing with, such as a verb with a letter missing: neither
- * an option nor like a file's name nor one. */
+/* A first word that the default verb could do nothing with, such as a verb with a letter missing:
+ * neither an option nor like a file's name nor one. */
 static bool
 is_stray(const char *word)
 {

@@ -24,11 +24,15 @@ struct verb {
 
 struct tool {
 	const char *name, *summary;
-	const char *built_in;           /* what --version says was built in */
-	const char *default_verb;       /* run when the first word is no verb; NULL: a verb is required */
-	const struct verb *verbs;       /* ended by a NULL name; a tool without verbs has one whose name is "" */
-	const struct opt_refused *refused;      /* options that are known and not had, by any verb; may be NULL */
-	void (*libraries)(struct str *out);     /* appends versions of libraries to what was built in; may be NULL */
+	const char *built_in; /* what --version says was built in */
+	/* run when the first word is no verb; NULL: a verb is required */
+	const char *default_verb;
+	/* ended by a NULL name; a tool without verbs has one whose name is "" */
+	const struct verb *verbs;
+	/* options that are known and not had, by any verb; may be NULL */
+	const struct opt_refused *refused;
+	/* appends versions of libraries to what was built in; may be NULL */
+	void (*libraries)(struct str *out);
 };
 
 int cli_main(const struct tool *t, int argc, char **argv);

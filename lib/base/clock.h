@@ -2,18 +2,19 @@
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
-double clock_seconds(void);             /* since some start of this machine's; never set back */
-double clock_unix(void);                /* since 1970, by the clock that other programs' logs go by */
+double clock_seconds(void); /* since some start of this machine's; never set back */
+double clock_unix(void);    /* since 1970, by the clock that other programs' logs go by */
 
 /* Times laps that follow each other. clock: clock_seconds, or a test's own. */
 struct stopwatch {
 	double (*clock)(void);
-	double lap;                     /* begin of the lap under way */
+	double lap; /* begin of the lap under way */
 };
 
-void   stopwatch_start(struct stopwatch *w);
-double stopwatch_lap(struct stopwatch *w);      /* seconds of the lap that ends now; the next one begins */
+void stopwatch_start(struct stopwatch *w);
+double stopwatch_lap(
+    struct stopwatch *w); /* seconds of the lap that ends now; the next one begins */
 /* What went on from `since` until now belongs to no lap. */
-void   stopwatch_exclude(struct stopwatch *w, double since);
+void stopwatch_exclude(struct stopwatch *w, double since);
 
 #endif

@@ -11,19 +11,20 @@
 #include <stdint.h>
 
 uint64_t hash_xxh3(const void *bytes, size_t len);
-uint64_t hash_xxh3_seeded(const void *bytes, size_t len, uint64_t seed);        /* for tables of what others chose */
+uint64_t hash_xxh3_seeded(
+    const void *bytes, size_t len, uint64_t seed); /* for tables of what others chose */
 /* Such a sum as 16 lower-case hexadecimal digits and a NUL; returns out. */
-char       *hash_text(uint64_t sum, char out[17]);
+char *hash_text(uint64_t sum, char out[17]);
 /* Reads those digits; returns what follows them, or NULL when text begins with anything else. */
 const char *hash_read(const char *text, uint64_t *sum);
 
-struct hash_stream;                                     /* XXH3-64 over pieces */
+struct hash_stream; /* XXH3-64 over pieces */
 struct hash_stream *hash_stream_new(void);
-void     hash_stream_add(struct hash_stream *h, const void *bytes, size_t len);
-uint64_t hash_stream_free(struct hash_stream *h);       /* returns the sum */
+void hash_stream_add(struct hash_stream *h, const void *bytes, size_t len);
+uint64_t hash_stream_free(struct hash_stream *h); /* returns the sum */
 
 /* 32 lower-case hexadecimal digits and a NUL. Source: RFC 1321. */
-void     hash_md5_hex(const void *bytes, size_t len, char out[33]);
+void hash_md5_hex(const void *bytes, size_t len, char out[33]);
 /* Castagnoli polynomial, reflected, as in RFC 3720 appendix B.4. */
 uint32_t hash_crc32c(const void *bytes, size_t len);
 

@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ROOM_MIN = 1 << 16, ROOM_MAX = 1 << 30 };         /* of a file that is read, at first */
+enum { ROOM_MIN = 1 << 16, ROOM_MAX = 1 << 30 }; /* of a file that is read, at first */
 
 /* A write of nothing is an error, or a full disk could loop for ever. errno tells the reason. */
 int
@@ -65,8 +65,8 @@ io_pread_all(int fd, void *bytes, size_t len, int64_t offset)
 	return 0;
 }
 
-/* Directories and pipes are refused: their size says nothing. Without O_NONBLOCK the opening of a pipe
- * would wait for a writer; of a regular file it means nothing. */
+/* Directories and pipes are refused: their size says nothing. Without O_NONBLOCK the opening of a
+ * pipe would wait for a writer; of a regular file it means nothing. */
 int
 io_open_regular(const char *path, uint64_t *size, struct err *e)
 {
@@ -146,8 +146,8 @@ room_for(int fd, size_t max)
 	return size + IO_PADDING + 1 > ROOM_MIN ? size + IO_PADDING + 1 : ROOM_MIN;
 }
 
-/* All that there is to read, by reading and not by size, so that a file that grows cannot be cut in two: the
- * size only says how much room to begin with. Closes f. */
+/* All that there is to read, by reading and not by size, so that a file that grows cannot be cut in
+ * two: the size only says how much room to begin with. Closes f. */
 static int
 read_stream(FILE *f, const char *path, size_t max, char **out, size_t *len, struct err *e)
 {
@@ -245,7 +245,8 @@ fsync_parent(const char *path, struct err *e)
 
 /*
  * Several processes may make the same path at once: EEXIST is no failure until the end, where what
- * exists must be a directory. The name of each new one is on the disk before anything is put into it.
+ * exists must be a directory. The name of each new one is on the disk before anything is put into
+ * it.
  */
 int
 io_mkdir_p(const char *path, struct err *e)
@@ -275,8 +276,8 @@ io_mkdir_p(const char *path, struct err *e)
 
 /*
  * Without this a rename may be lost in a crash though the file is safe. EINVAL is passed over: some
- * file systems cannot sync a directory, and there is nothing to do about it; nor about a directory that
- * may be written and not read.
+ * file systems cannot sync a directory, and there is nothing to do about it; nor about a directory
+ * that may be written and not read.
  */
 int
 io_fsync_dir(const char *path, struct err *e)
@@ -350,8 +351,8 @@ outfile_open(struct outfile *o, const char *path, struct err *e)
 	return -1;
 }
 
-/* The file is opened for writing behind what is kept; a file that is too short lost what a mark said
- * was on the disk. The name can be guessed, so no link is followed. */
+/* The file is opened for writing behind what is kept; a file that is too short lost what a mark
+ * said was on the disk. The name can be guessed, so no link is followed. */
 int
 outfile_resume(struct outfile *o, const char *path, int64_t keep, struct err *e)
 {
@@ -372,7 +373,8 @@ outfile_resume(struct outfile *o, const char *path, int64_t keep, struct err *e)
 	}
 	if (keep && (fstat(fileno(o->f), &st) < 0 || st.st_size < keep)) {
 		outfile_leave(o);
-		return err_set(e, "%s: shorter than the %lld bytes that were written", o->tmp, (long long)keep);
+		return err_set(e, "%s: shorter than the %lld bytes that were written", o->tmp,
+		    (long long)keep);
 	}
 	if (keep && (ftruncate(fileno(o->f), keep) < 0 || fseeko(o->f, keep, SEEK_SET) < 0)) {
 		err_sys(e, "cut", o->tmp);
@@ -386,7 +388,8 @@ outfile_resume(struct outfile *o, const char *path, int64_t keep, struct err *e)
 int
 outfile_sync(struct outfile *o, int64_t *bytes, struct err *e)
 {
-	if (ferror(o->f) || fflush(o->f) != 0 || fdatasync(fileno(o->f)) < 0 || (*bytes = ftello(o->f)) < 0)
+	if (ferror(o->f) || fflush(o->f) != 0 || fdatasync(fileno(o->f)) < 0 ||
+	    (*bytes = ftello(o->f)) < 0)
 		return err_sys(e, "write", o->tmp);
 	return 0;
 }

@@ -1,7 +1,7 @@
 // json.cc - simdjson's tape as a plain C tree; C++ ends at this file
 //
-// Strings stay where the parser unescaped them, NUL-ended, and the parser lives as long as the tree:
-// of a large vocabulary only the nodes are written again.
+// Strings stay where the parser unescaped them, NUL-ended, and the parser lives as long as the
+// tree: of a large vocabulary only the nodes are written again.
 extern "C" {
 #include "lib/base/io.h"
 #include "lib/base/json.h"
@@ -13,12 +13,13 @@ extern "C" {
 #include <simdjson.h>
 
 struct json {
-	struct mem_pool pool;           // the nodes
+	struct mem_pool pool; // the nodes
 	struct json_value root;
-	simdjson::dom::parser parser;   // the strings
+	simdjson::dom::parser parser; // the strings
 };
 
-namespace {
+namespace
+{
 
 enum { DEPTH_MAX = 64 };
 
@@ -80,10 +81,8 @@ int
 copy(struct json *j, const element &in, struct json_value *out, struct err *e)
 {
 	switch (in.type()) {
-	case element_type::ARRAY:
-		return copy_array(j, in.get_array().value_unsafe(), out, e);
-	case element_type::OBJECT:
-		return copy_object(j, in.get_object().value_unsafe(), out, e);
+	case element_type::ARRAY: return copy_array(j, in.get_array().value_unsafe(), out, e);
+	case element_type::OBJECT: return copy_object(j, in.get_object().value_unsafe(), out, e);
 	case element_type::STRING: {
 		auto s = in.get_string().value_unsafe();
 
@@ -108,9 +107,7 @@ copy(struct json *j, const element &in, struct json_value *out, struct err *e)
 		out->type = JSON_BOOL;
 		out->boolean = in.get_bool().value_unsafe();
 		return 0;
-	default:
-		out->type = JSON_NULL;
-		return 0;
+	default: out->type = JSON_NULL; return 0;
 	}
 }
 
@@ -148,7 +145,7 @@ parse(const char *text, size_t len, bool padded, const char *name, struct err *e
 	return nullptr;
 }
 
-}  // namespace
+} // namespace
 
 struct json *
 json_parse(const char *text, size_t len, const char *name, struct err *e)

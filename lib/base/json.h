@@ -23,21 +23,22 @@ struct json_value {
 	enum json_type type : 8;
 	bool boolean;
 	uint32_t key_len;
-	const char *key;                /* in an object: the member's name, else NULL */
-	union {                         /* by type; what is not its own means nothing */
-		int64_t integer;        /* JSON_INT */
-		double number;          /* JSON_FLOAT */
-		const char *string;     /* JSON_STRING; NUL-ended too */
-		struct json_value *item;        /* array elements or object members */
+	const char *key;                 /* in an object: the member's name, else NULL */
+	union {                          /* by type; what is not its own means nothing */
+		int64_t integer;         /* JSON_INT */
+		double number;           /* JSON_FLOAT */
+		const char *string;      /* JSON_STRING; NUL-ended too */
+		struct json_value *item; /* array elements or object members */
 	};
-	size_t len;                     /* bytes of the string, or number of items; else 0 */
+	size_t len; /* bytes of the string, or number of items; else 0 */
 };
 
 struct json;
 
 /* name is for messages ("path: why"). Depth is limited to 64. NULL on error. */
 struct json *json_parse(const char *text, size_t len, const char *name, struct err *e);
-/* The same for what io_read_file has read: the text is used where it lies, and not needed afterwards. */
+/* The same for what io_read_file has read: the text is used where it lies, and not needed
+ * afterwards. */
 struct json *json_parse_file(const char *text, size_t len, const char *name, struct err *e);
 struct json *json_read(const char *path, size_t max_bytes, struct err *e);
 const struct json_value *json_root(const struct json *j);

@@ -2,8 +2,8 @@
  * jsonnumber.c - numbers that JSON allows and simdjson does not
  *
  * JSON bounds no number, and Python writes integers of any length: transformers says "no limit" by
- * one of 31 digits. simdjson refuses the whole text then. So a text that it refuses is written again
- * with such numbers in its reach. Source of the grammar: RFC 8259, part 6.
+ * one of 31 digits. simdjson refuses the whole text then. So a text that it refuses is written
+ * again with such numbers in its reach. Source of the grammar: RFC 8259, part 6.
  */
 #include "lib/base/jsonnumber.h"
 
@@ -34,7 +34,8 @@ digits(const char *s, size_t n, size_t pos)
 	return pos;
 }
 
-/* The end of the number at pos, or pos; *whole tells whether it has neither fraction nor exponent. */
+/* The end of the number at pos, or pos; *whole tells whether it has neither fraction nor exponent.
+ */
 static size_t
 number_end(const char *s, size_t n, size_t pos, bool *whole)
 {
@@ -97,7 +98,8 @@ json_fit_numbers(const char *text, size_t len, struct str *out)
 	bool changed = false, whole;
 
 	for (size_t pos = 0, end; pos < len; pos = end) {
-		end = text[pos] == '"' ? string_end(text, len, pos) : number_end(text, len, pos, &whole);
+		end = text[pos] == '"' ? string_end(text, len, pos)
+				       : number_end(text, len, pos, &whole);
 		if (text[pos] != '"' && end > pos) {
 			changed |= add_number(text + pos, end - pos, whole, out);
 			continue;

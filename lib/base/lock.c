@@ -1,10 +1,11 @@
 /*
  * lock.c - a file that says which process may write into a directory
  *
- * The file is made by O_EXCL, which every file system has, so it is empty for an instant: a text that is
- * not whole is nobody's to judge, and is watched like that of another host. Of many who find the same one
- * dead one breaks it: who removes a lock holds flock(2) on that very file, renames it to a name that nobody
- * else has and reads it there; one that has changed hands meanwhile is put back.
+ * The file is made by O_EXCL, which every file system has, so it is empty for an instant: a text
+ * that is not whole is nobody's to judge, and is watched like that of another host. Of many who
+ * find the same one dead one breaks it: who removes a lock holds flock(2) on that very file,
+ * renames it to a name that nobody else has and reads it there; one that has changed hands
+ * meanwhile is put back.
  */
 #include "lib/base/lock.h"
 #include "lib/base/clock.h"
@@ -43,16 +44,17 @@ struct lock {
 	char *path;
 	double renewal;
 	int fd;
-	struct str text;                /* of the file, as far as it never changes */
+	struct str text; /* of the file, as far as it never changes */
 	unsigned renewals;
 	atomic_bool lost;
 	pthread_t thread;
 	pthread_mutex_t mutex;
 	pthread_cond_t wake;
-	bool renewing, end;             /* there is a thread; it is to end */
+	bool renewing, end; /* there is a thread; it is to end */
 };
 
-/* --- who holds it ------------------------------------------------------------------------------- */
+/* --- who holds it -------------------------------------------------------------------------------
+ */
 
 /* The value of a variable as one word; "-" without it. */
 static void
@@ -72,7 +74,8 @@ batch_job(struct holder *h)
 {
 	static const struct {
 		const char *job, *attempt;
-	} systems[] = { { "SLURM_JOB_ID", "SLURM_RESTART_COUNT" }, { "LSB_JOBID", "LSB_RESTART" }, { "PBS_JOBID", "" } };
+	} systems[] = { { "SLURM_JOB_ID", "SLURM_RESTART_COUNT" }, { "LSB_JOBID", "LSB_RESTART" },
+		{ "PBS_JOBID", "" } };
 	size_t i = 0, n = sizeof systems / sizeof *systems;
 
 	while (i + 1 < n && !getenv(systems[i].job))
@@ -102,8 +105,9 @@ static bool
 parse(const char *text, struct holder *h)
 {
 	memset(h, 0, sizeof *h);
-	return sscanf(text, holder_text, h->host, h->boot, &h->process, &h->start, h->job, h->attempt, &h->id) ==
-	    HOLDER_FIELDS && strstr(text, "\nrenewed ");
+	return sscanf(text, holder_text, h->host, h->boot, &h->process, &h->start, h->job,
+		   h->attempt, &h->id) == HOLDER_FIELDS &&
+	    strstr(text, "\nrenewed ");
 }
 
 /* For people. */
@@ -118,7 +122,8 @@ describe(const char *text, char out[2 * WORD])
 		snprintf(out, 2 * WORD, "process %lld of host %s", h.process, h.host);
 }
 
-/* --- the file ----------------------------------------------------------------------------------- */
+/* --- the file -----------------------------------------------------------------------------------
+ */
 
 /* What the file says; -1 with errno. */
 static int
@@ -139,8 +144,8 @@ read_text(const char *path, char text[TEXT_MAX])
 	return 0;
 }
 
-/* Opens the file that has the name, for this process alone among those that want to remove it. -1 with
- * errno. Where flock(2) does not work the check of what was renamed has to do. */
+/* Opens the file that has the name, for this process alone among those that want to remove it. -1
+ * with errno. Where flock(2) does not work the check of what was renamed has to do. */
 static int
 open_to_remove(const char *path)
 {
@@ -157,8 +162,8 @@ open_to_remove(const char *path)
 	return -1;
 }
 
-/* Removes the file if its text begins so. 0 also when somebody else did, or it has changed: who wants the
- * lock looks again. */
+/* Removes the file if its text begins so. 0 also when somebody else did, or it has changed: who
+ * wants the lock looks again. */
 static int
 take_away(const char *path, const char *text, size_t len, struct err *e)
 {
@@ -172,7 +177,8 @@ take_away(const char *path, const char *text, size_t len, struct err *e)
 		if (rename(path, aside) < 0)
 			rc = err_sys(e, "remove", path);
 		/* somebody's new lock gets its name back, unless a third has one by now */
-		else if (read_text(aside, found) == 0 && strncmp(found, text, len) != 0 && link(aside, path) < 0)
+		else if (read_text(aside, found) == 0 && strncmp(found, text, len) != 0 &&
+		    link(aside, path) < 0)
 			rc = err_sys(e, "put back", path);
 		unlink(aside);
 	}
@@ -181,7 +187,8 @@ take_away(const char *path, const char *text, size_t len, struct err *e)
 	return rc;
 }
 
-/* The file is made whole, on the disk where other hosts see it, or not at all. 1 when there is one. */
+/* The file is made whole, on the disk where other hosts see it, or not at all. 1 when there is one.
+ */
 static int
 create(struct lock *l, struct err *e)
 {
@@ -201,7 +208,8 @@ create(struct lock *l, struct err *e)
 	return rc;
 }
 
-/* --- renewal ------------------------------------------------------------------------------------ */
+/* --- renewal ------------------------------------------------------------------------------------
+ */
 
 int
 lock_check(struct lock *l, struct err *e)
@@ -210,7 +218,8 @@ lock_check(struct lock *l, struct err *e)
 
 	if (!l)
 		return 0;
-	if (read_text(l->path, text) < 0 ? errno == ENOENT : strncmp(text, l->text.buf, l->text.len) != 0)
+	if (read_text(l->path, text) < 0 ? errno == ENOENT
+					 : strncmp(text, l->text.buf, l->text.len) != 0)
 		atomic_store(&l->lost, true);
 	return lock_lost(l) ? err_set(e, "'%s' is not this run's any more", l->path) : 0;
 }
@@ -221,8 +230,8 @@ lock_lost(const struct lock *l)
 	return l && atomic_load(&l->lost);
 }
 
-/* The number grows in its place: what others see is a change. That a write failed shows in a later look, or
- * to those who wait. */
+/* The number grows in its place: what others see is a change. That a write failed shows in a later
+ * look, or to those who wait. */
 static void
 renew(struct lock *l)
 {
@@ -258,7 +267,8 @@ renewer(void *arg)
 	return NULL;
 }
 
-/* --- taking it ---------------------------------------------------------------------------------- */
+/* --- taking it ----------------------------------------------------------------------------------
+ */
 
 /* What may be known of a lock at once. */
 enum verdict { UNKNOWN, ALIVE, ENDED, RESTARTED };
@@ -298,8 +308,9 @@ nap(double wait)
 	nanosleep(&(struct timespec){ (time_t)s, (long)(1e9 * (s - (double)(time_t)s)) }, NULL);
 }
 
-/* Watches a lock that cannot be judged, or whose process runs and may be about to end. 1: it has not changed
- * for long enough; 0: there is something new to be judged; -1: somebody holds it, or nobody wants to wait. */
+/* Watches a lock that cannot be judged, or whose process runs and may be about to end. 1: it has
+ * not changed for long enough; 0: there is something new to be judged; -1: somebody holds it, or
+ * nobody wants to wait. */
 static int
 watch(const struct lock_terms *t, const char *text, enum verdict v, struct err *e)
 {
@@ -316,11 +327,12 @@ watch(const struct lock_terms *t, const char *text, enum verdict v, struct err *
 			return 0;
 		if (v == UNKNOWN && strcmp(text, now) != 0)
 			return err_set(e, "'%s' is held by %s, which renews it", t->path, who);
-		if (!told)      /* not of a lock that is just being made */
+		if (!told) /* not of a lock that is just being made */
 			t->say(line);
 		told = true;
 		if (t->give_up && t->give_up())
-			return err_set(e, "'%s' is held by %s: asked to stop while waiting for it", t->path, who);
+			return err_set(e, "'%s' is held by %s: asked to stop while waiting for it",
+			    t->path, who);
 	}
 	return v == UNKNOWN ? 1 : err_set(e, "'%s' is held by %s, which is running", t->path, who);
 }
@@ -331,7 +343,8 @@ let_go(const struct lock_terms *t, const char *text)
 {
 	double since = clock_seconds();
 
-	while (judge(text) != ENDED && clock_seconds() - since < t->renewal && !(t->give_up && t->give_up()))
+	while (judge(text) != ENDED && clock_seconds() - since < t->renewal &&
+	    !(t->give_up && t->give_up()))
 		nap(t->renewal);
 }
 
@@ -339,7 +352,8 @@ let_go(const struct lock_terms *t, const char *text)
 static int
 break_lock(const struct lock_terms *t, const char *text, struct err *e)
 {
-	static const char *const why[] = { "was not renewed", "", "has ended", "was of this batch job before it was restarted" };
+	static const char *const why[] = { "was not renewed", "", "has ended",
+		"was of this batch job before it was restarted" };
 	enum verdict v = judge(text);
 	char who[2 * WORD], line[TEXT_MAX];
 	int broken = 1;
@@ -388,8 +402,9 @@ lock_new(const struct lock_terms *t)
 	this_holder(&h);
 	l->path = mem_strdup(t->path);
 	l->renewal = t->renewal;
-	str_addf(&l->text, "host %s\nboot %s\nprocess %lld\nstarted %llu\njob %s\nattempt %s\nid %016llx\n", h.host,
-	    h.boot, h.process, h.start, h.job, h.attempt, h.id);
+	str_addf(&l->text,
+	    "host %s\nboot %s\nprocess %lld\nstarted %llu\njob %s\nattempt %s\nid %016llx\n",
+	    h.host, h.boot, h.process, h.start, h.job, h.attempt, h.id);
 	pthread_mutex_init(&l->mutex, NULL);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

@@ -15,10 +15,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Maps that are open. A handler walks the list while other threads open and close theirs, so an entry
- * stays in it for ever, and is used again: what is read of one is that of a map that its thread is using. */
+/* Maps that are open. A handler walks the list while other threads open and close theirs, so an
+ * entry stays in it for ever, and is used again: what is read of one is that of a map that its
+ * thread is using. */
 struct map_entry {
-	_Atomic(const unsigned char *) base;    /* NULL: of no map */
+	_Atomic(const unsigned char *) base; /* NULL: of no map */
 	uint64_t size;
 	char *path;
 	struct map_entry *next, *next_unused;
@@ -120,7 +121,8 @@ map_will_need(const struct map *m, uint64_t at, uint64_t bytes)
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = at / page * page;
 
 	if (m->base)
-		(void)madvise((void *)(uintptr_t)(m->base + from), (size_t)(at - from + bytes), MADV_WILLNEED);
+		(void)madvise((void *)(uintptr_t)(m->base + from), (size_t)(at - from + bytes),
+		    MADV_WILLNEED);
 }
 
 /*

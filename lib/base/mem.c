@@ -13,7 +13,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Linux 5.14; the C library names it since 2.35. Where the system does not know it, pages come by faults. */
+/* Linux 5.14; the C library names it since 2.35. Where the system does not know it, pages come by
+ * faults. */
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -64,7 +65,8 @@ mem_zalloc(size_t count, size_t size)
 	return p;
 }
 
-/* Advice about the whole pages of a size within a block. That the system cannot take it is no failure. */
+/* Advice about the whole pages of a size within a block. That the system cannot take it is no
+ * failure. */
 static void
 advise(unsigned char *p, size_t bytes, size_t page, int advice)
 {
@@ -145,7 +147,8 @@ mem_mul(uint64_t a, uint64_t b, uint64_t *out)
 static struct mem_block *
 block_new(struct mem_pool *pool, size_t size, size_t used)
 {
-	struct mem_block *b = used ? mem_zalloc_whole(1, sizeof *b + size) : mem_alloc(1, sizeof *b + size);
+	struct mem_block *b =
+	    used ? mem_zalloc_whole(1, sizeof *b + size) : mem_alloc(1, sizeof *b + size);
 
 	b->next = pool->block;
 	b->used = used;

@@ -13,16 +13,18 @@
 #include <stdint.h>
 #include <string.h>
 
-void *mem_alloc(size_t count, size_t size);               /* uninitialised; free() it */
-void *mem_zalloc(size_t count, size_t size);              /* zeroed */
-void *mem_zalloc_large(size_t count, size_t size);        /* zeroed; for tables of megabytes that are read at random */
-void *mem_zalloc_whole(size_t count, size_t size);        /* zeroed; for megabytes that will all be written, soon */
+void *mem_alloc(size_t count, size_t size);  /* uninitialised; free() it */
+void *mem_zalloc(size_t count, size_t size); /* zeroed */
+void *mem_zalloc_large(
+    size_t count, size_t size); /* zeroed; for tables of megabytes that are read at random */
+void *mem_zalloc_whole(
+    size_t count, size_t size); /* zeroed; for megabytes that will all be written, soon */
 void *mem_realloc(void *p, size_t count, size_t size);
 char *mem_strdup(const char *s);
 char *mem_strndup(const char *s, size_t n);
 
-/* Whether n bytes are the same. Up to 16, which most tokens have, are compared without a call: from both ends, as
- * words that may meet. */
+/* Whether n bytes are the same. Up to 16, which most tokens have, are compared without a call: from
+ * both ends, as words that may meet. */
 static inline bool
 mem_equal(const void *a, const void *b, size_t n)
 {
@@ -48,7 +50,7 @@ mem_equal(const void *a, const void *b, size_t n)
 }
 
 /* *out = a * b; returns -1 when that does not fit 64 bits. For sizes read from files. */
-int   mem_mul(uint64_t a, uint64_t b, uint64_t *out);
+int mem_mul(uint64_t a, uint64_t b, uint64_t *out);
 
 /* A bump allocator: many small things that die together. Zero-initialise; items are 16-byte aligned
  * and zeroed. */
@@ -58,6 +60,6 @@ struct mem_pool {
 
 void *mem_pool_alloc(struct mem_pool *pool, size_t count, size_t size);
 char *mem_pool_strndup(struct mem_pool *pool, const char *s, size_t n);
-void  mem_pool_release(struct mem_pool *pool);
+void mem_pool_release(struct mem_pool *pool);
 
 #endif

@@ -142,12 +142,8 @@ store(struct opt_parse *p, const struct opt *o, const char *text, struct err *e)
 
 	errno = 0;
 	switch (o->type) {
-	case OPT_FLAG:
-		*(bool *)field = true;
-		return 0;
-	case OPT_UNFLAG:
-		*(bool *)field = false;
-		return 0;
+	case OPT_FLAG: *(bool *)field = true; return 0;
+	case OPT_UNFLAG: *(bool *)field = false; return 0;
 	case OPT_INT: {
 		long long v = strtoll(text, &end, 10);
 
@@ -164,9 +160,7 @@ store(struct opt_parse *p, const struct opt *o, const char *text, struct err *e)
 		*(double *)(void *)field = v;
 		return check_range(o, v, text, e);
 	}
-	case OPT_STRING:
-		*(const char **)(void *)field = text;
-		return 0;
+	case OPT_STRING: *(const char **)(void *)field = text; return 0;
 	case OPT_CHOICE:
 		for (int i = 0; o->choices[i]; i++)
 			if (same_name(o->choices[i], text)) {
@@ -174,8 +168,7 @@ store(struct opt_parse *p, const struct opt *o, const char *text, struct err *e)
 				return 0;
 			}
 		return bad_choice(o, text, e);
-	default:
-		BUG("option type %d holds no value", (int)o->type);
+	default: BUG("option type %d holds no value", (int)o->type);
 	}
 }
 
@@ -291,18 +284,10 @@ apply(struct opt_parse *p, const struct opt *o, const char *inline_value, int co
 
 	p->given[o - p->table] = true;
 	switch (o->type) {
-	case OPT_HELP:
-		p->want_help = true;
-		return 0;
-	case OPT_VERSION:
-		p->want_version = true;
-		return 0;
-	case OPT_QUIET:
-		p->level = -1;
-		return 0;
-	case OPT_VERBOSE:
-		p->level = 1;
-		return 0;
+	case OPT_HELP: p->want_help = true; return 0;
+	case OPT_VERSION: p->want_version = true; return 0;
+	case OPT_QUIET: p->level = -1; return 0;
+	case OPT_VERBOSE: p->level = 1; return 0;
 	case OPT_CONFIG:
 		return inline_value || count > 0 ? !inline_value
 						 : err_set(e, "--config: needs a file");

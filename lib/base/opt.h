@@ -1,16 +1,18 @@
 /*
- * opt.h - the option table: one row gives parsing, range check, --help, option file, manual and dump
+ * opt.h - the option table: one row gives parsing, range check, --help, option file, manual and
+ * dump
  *
- * A table is an array of rows ended by OPT_END; off is the field's offset in the caller's config struct. Long options are
- * written --name value or --name=value; in names '_' equals '-'. An option file holds one option a line without the dashes
- * (with them is accepted), '#' starts a comment, values with blanks are quoted with '"'. The command line wins over files.
+ * A table is an array of rows ended by OPT_END; off is the field's offset in the caller's config
+ * struct. Long options are written --name value or --name=value; in names '_' equals '-'. An option
+ * file holds one option a line without the dashes (with them is accepted), '#' starts a comment,
+ * values with blanks are quoted with '"'. The command line wins over files.
  *
  *   OPT_FLAG     bool field: true when given; OPT_UNFLAG: true until given ("no-bias-gelu-fusion")
- *   OPT_INT      int64_t field        OPT_NUMBER  double field       (both checked against min..max unless min == max)
- *   OPT_STRING   const char * field   OPT_CHOICE  int field, index into choices
+ *   OPT_INT      int64_t field        OPT_NUMBER  double field       (both checked against min..max
+ * unless min == max) OPT_STRING   const char * field   OPT_CHOICE  int field, index into choices
  *   OPT_LIST     struct opt_list field: every word up to the next option
- *   OPT_NOTE     accepted, takes any words, changes nothing here; `help` says why and is told to the user
- *   OPT_GROUP    a heading for --help and the manual
+ *   OPT_NOTE     accepted, takes any words, changes nothing here; `help` says why and is told to
+ * the user OPT_GROUP    a heading for --help and the manual
  */
 #ifndef BASE_OPT_H
 #define BASE_OPT_H
@@ -25,8 +27,21 @@
 #include <stdio.h>
 
 enum opt_type {
-	OPT_END_TYPE, OPT_GROUP, OPT_FLAG, OPT_UNFLAG, OPT_INT, OPT_NUMBER, OPT_STRING, OPT_CHOICE, OPT_LIST, OPT_NOTE,
-	OPT_HELP, OPT_VERSION, OPT_CONFIG, OPT_QUIET, OPT_VERBOSE,
+	OPT_END_TYPE,
+	OPT_GROUP,
+	OPT_FLAG,
+	OPT_UNFLAG,
+	OPT_INT,
+	OPT_NUMBER,
+	OPT_STRING,
+	OPT_CHOICE,
+	OPT_LIST,
+	OPT_NOTE,
+	OPT_HELP,
+	OPT_VERSION,
+	OPT_CONFIG,
+	OPT_QUIET,
+	OPT_VERBOSE,
 };
 
 struct opt {
@@ -36,8 +51,8 @@ struct opt {
 	size_t off;
 	double min, max;
 	const char *const *choices;
-	const char *def;                /* default, as it would be typed; NULL: zero, or not given */
-	const char *unit;               /* what the value is: "tokens", "FILE" */
+	const char *def;  /* default, as it would be typed; NULL: zero, or not given */
+	const char *unit; /* what the value is: "tokens", "FILE" */
 	const char *help;
 };
 
@@ -47,18 +62,22 @@ struct opt_list {
 };
 
 /* Rows that every table ends with: --config, -q, -v, --help, --version. */
+/* clang-format off */
 #define OPT_END \
 	{ .type = OPT_GROUP, .help = "Common options" }, \
-	{ .name = "config", .type = OPT_CONFIG, .unit = "FILE", .help = "read options from FILE, one a line; may be repeated" }, \
+	{ .name = "config", .type = OPT_CONFIG, .unit = "FILE", \
+	  .help = "read options from FILE, one a line; may be repeated" }, \
 	{ .name = "quiet", .letter = 'q', .type = OPT_QUIET, .help = "no notes and no progress" }, \
 	{ .name = "verbose", .letter = 'v', .type = OPT_VERBOSE, .help = "say more" }, \
 	{ .name = "help", .letter = 'h', .type = OPT_HELP, .help = "print this help" }, \
-	{ .name = "version", .type = OPT_VERSION, .help = "print version, commit and what was built in" }, \
+	{ .name = "version", .type = OPT_VERSION, \
+	  .help = "print version, commit and what was built in" }, \
 	{ .type = OPT_END_TYPE }
+/* clang-format on */
 
 /*
- * An option of another program that we know and do not have; `why` is one of a few short reasons. A reason that ends in
- * OPT_HARMLESS says that the result is the same without it.
+ * An option of another program that we know and do not have; `why` is one of a few short reasons. A
+ * reason that ends in OPT_HARMLESS says that the result is the same without it.
  */
 #define OPT_HARMLESS "; leave it out"
 struct opt_refused {
@@ -68,22 +87,23 @@ struct opt_refused {
 struct opt_parse {
 	const struct opt *table;
 	void *cfg;
-	const struct opt_refused *refused;      /* ended by a NULL name; may be NULL */
-	bool *given;                            /* one per row: came from a file or the command line */
-	int level;                              /* -1 quiet, 0, 1 verbose */
+	const struct opt_refused *refused; /* ended by a NULL name; may be NULL */
+	bool *given;                       /* one per row: came from a file or the command line */
+	int level;                         /* -1 quiet, 0, 1 verbose */
 	bool want_help, want_version;
-	bool skip_unknown;                      /* text may hold options of other programs, which are passed over */
-	struct str notes;                       /* what was accepted without effect, one line each */
-	bool *met;                              /* one per row of refused: met so far; NULL while there is none */
-	struct mem_pool pool;                   /* owns the strings that came from files */
+	bool skip_unknown;    /* text may hold options of other programs, which are passed over */
+	struct str notes;     /* what was accepted without effect, one line each */
+	bool *met;            /* one per row of refused: met so far; NULL while there is none */
+	struct mem_pool pool; /* owns the strings that came from files */
 };
 
 /* Sets every field to its default. cfg keeps borrowed pointers into p until opt_release. */
 void opt_begin(struct opt_parse *p, const struct opt *table, void *cfg);
 /* Parses and removes the options; operands stay in *argv ("--" ends the options). */
-int  opt_argv(struct opt_parse *p, int *argc, char ***argv, struct err *e);
-/* The options of a text in the format of option files; name is for messages. Options already given are left alone when keep. */
-int  opt_text(struct opt_parse *p, const char *name, const char *text, bool keep, struct err *e);
+int opt_argv(struct opt_parse *p, int *argc, char ***argv, struct err *e);
+/* The options of a text in the format of option files; name is for messages. Options already given
+ * are left alone when keep. */
+int opt_text(struct opt_parse *p, const char *name, const char *text, bool keep, struct err *e);
 bool opt_given(const struct opt_parse *p, const char *name);
 void opt_release(struct opt_parse *p);
 

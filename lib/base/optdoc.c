@@ -203,8 +203,7 @@ opt_dump(const struct opt_parse *p, bool only_given, struct str *out)
 				str_addc(out, '\n');
 			}
 			break;
-		default:
-			break;
+		default: break;
 		}
 	}
 }

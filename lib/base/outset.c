@@ -18,9 +18,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Up to FEW files fsync is called for each; other programs' dirty pages are then not waited for. LARGE
- * bytes are worth setting the disk to work at once; the file system finds room for many small files
- * faster in one go. */
+/* Up to FEW files fsync is called for each; other programs' dirty pages are then not waited for.
+ * LARGE bytes are worth setting the disk to work at once; the file system finds room for many small
+ * files faster in one go. */
 enum { FEW = 8, LARGE = 1 << 20 };
 
 struct outset {
@@ -29,8 +29,8 @@ struct outset {
 		char *path, *tmp;
 	} * item;
 	int count, cap;
-	int renamed;                    /* the first so many have their own names */
-	char *swept;                    /* the directory that was cleared last */
+	int renamed; /* the first so many have their own names */
+	char *swept; /* the directory that was cleared last */
 };
 
 /* Empty, and committed as such without effect. */
@@ -43,8 +43,8 @@ outset_new(void)
 	return s;
 }
 
-/* Clears a directory of what dead processes left there. Files of one directory follow each other, as a
- * rule, so remembering the last one suffices. */
+/* Clears a directory of what dead processes left there. Files of one directory follow each other,
+ * as a rule, so remembering the last one suffices. */
 static void
 sweep(struct outset *s, const char *path)
 {
@@ -74,7 +74,7 @@ write_pieces(int fd, const struct iovec *piece, int count)
 			return -1;
 		bytes += piece[i].iov_len;
 	}
-	if (bytes >= LARGE)             /* a hint, whose failure is of no matter */
+	if (bytes >= LARGE) /* a hint, whose failure is of no matter */
 		(void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
 	return 0;
 }
@@ -138,16 +138,17 @@ sync_system(const char *path, struct err *e)
 	return rc;
 }
 
-/* Every file system of the set, once; files of one directory follow each other, as a rule, and so do
- * directories of one file system. */
+/* Every file system of the set, once; files of one directory follow each other, as a rule, and so
+ * do directories of one file system. */
 static int
 sync_systems(const struct outset *s, bool renamed, struct err *e)
 {
-	size_t same = 0;                /* length of the last directory */
+	size_t same = 0; /* length of the last directory */
 	dev_t last = 0;
 
 	for (int i = 0; i < s->count; i++) {
-		const char *path = renamed ? s->item[i].path : s->item[i].tmp, *slash = strrchr(path, '/');
+		const char *path = renamed ? s->item[i].path : s->item[i].tmp,
+			   *slash = strrchr(path, '/');
 		size_t dir = slash ? (size_t)(slash - path) + 1 : 0;
 		struct stat st;
 

@@ -16,12 +16,12 @@
 #include <stdlib.h>
 
 struct pool {
-	int num_threads;                /* the caller's included */
+	int num_threads; /* the caller's included */
 	pthread_t *thread;
 	pthread_mutex_t lock;
 	pthread_cond_t start, done;
-	long round;                     /* counts pool_run calls */
-	int busy;                       /* threads still in this round */
+	long round; /* counts pool_run calls */
+	int busy;   /* threads still in this round */
 	bool quit;
 	void (*fn)(void *, int);
 	void *ctx;
@@ -71,8 +71,8 @@ worker(void *arg)
 }
 
 /*
- * Makes num_threads - 1 threads, as the caller works as well, or as many as the system gives; below 1
- * counts as 1. The caller frees it.
+ * Makes num_threads - 1 threads, as the caller works as well, or as many as the system gives; below
+ * 1 counts as 1. The caller frees it.
  */
 struct pool *
 pool_new(int num_threads)

@@ -24,7 +24,8 @@ process_host(char out[PROCESS_HOST])
 	if (n <= 0 || !strcmp(space, first_namespace))
 		snprintf(out, PROCESS_HOST, "%s", name[0] ? name : "host");
 	else
-		snprintf(out, PROCESS_HOST, "%s-%.*s", name, (int)strspn(space + 5, "0123456789"), space + 5);
+		snprintf(out, PROCESS_HOST, "%s-%.*s", name, (int)strspn(space + 5, "0123456789"),
+		    space + 5);
 	for (char *c = out; *c; c++)
 		if (!isalnum((unsigned char)*c) && *c != '_')
 			*c = '-';

@@ -67,8 +67,8 @@ prog_on_exit(void (*leave)(int status))
 	leave_hook = leave;
 }
 
-/* One line, one write, so that lines of many ranks do not mix. Names are whatever their makers liked, so what
- * is in them is escaped. Safe in a handler. */
+/* One line, one write, so that lines of many ranks do not mix. Names are whatever their makers
+ * liked, so what is in them is escaped. Safe in a handler. */
 static void
 put_line(const char *begin, const char *text)
 {
@@ -104,12 +104,13 @@ say(const char *fmt, va_list ap)
 	progress_shown = false;
 }
 
-/* A page of a mapped file that is not there any more. Other reasons for the signal are faults of the program: it
- * comes again when the handler returns, and then ends it. */
+/* A page of a mapped file that is not there any more. Other reasons for the signal are faults of
+ * the program: it comes again when the handler returns, and then ends it. */
 static void
 lost_page(int sig, siginfo_t *info, void *context)
 {
-	static const char reason[] = ": cannot be read any more: the file was cut short while it was in use, or its disk failed";
+	static const char reason[] = ": cannot be read any more: the file was cut short while it "
+				     "was in use, or its disk failed";
 	const char *path = map_file(info->si_addr);
 	char text[4096 + sizeof reason];
 	size_t n = path ? strlen(path) : 0;

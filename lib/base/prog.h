@@ -2,8 +2,8 @@
  * prog.h - the frame of a program: its name, its words to people, its end
  *
  * Only bin/ and train/ may include this. Every line goes to standard error as "prog: text\n" in one
- * write, with control characters and malformed UTF-8 escaped; on many ranks the prefix is "prog[rank]:". -q
- * silences notes and progress, never warnings.
+ * write, with control characters and malformed UTF-8 escaped; on many ranks the prefix is
+ * "prog[rank]:". -q silences notes and progress, never warnings.
  */
 #ifndef BASE_PROG_H
 #define BASE_PROG_H
@@ -13,28 +13,30 @@
 
 enum exit_status {
 	EXIT_DONE = 0,
-	EXIT_FAILED = 1,        /* failed, or the answer is no */
-	EXIT_USAGE = 2,         /* wrong usage or configuration; nothing was started */
-	EXIT_STOPPED = 3,       /* stopped on request after saving; submit again */
-	EXIT_PEER = 4,          /* a peer or a link was lost */
-	EXIT_NUMERICAL = 5,     /* NaN or Inf; do not submit again */
+	EXIT_FAILED = 1,    /* failed, or the answer is no */
+	EXIT_USAGE = 2,     /* wrong usage or configuration; nothing was started */
+	EXIT_STOPPED = 3,   /* stopped on request after saving; submit again */
+	EXIT_PEER = 4,      /* a peer or a link was lost */
+	EXIT_NUMERICAL = 5, /* NaN or Inf; do not submit again */
 };
 
-void prog_begin(const char *argv0);     /* sets the name; SIGPIPE keeps its default */
-void prog_rank(int rank);               /* adds "[rank]" to the prefix */
-void prog_quiet(int level);             /* -1 quiet, 0 normal, 1 verbose */
-int  prog_level(void);
-void prog_mute(bool mute);              /* says nothing at all: another rank says the same */
-void prog_on_exit(void (*leave)(int status));  /* called by die() and friends instead of exit(); for MPI_Abort */
-int  prog_end(int status);              /* flushes stdout; a lost write is an error and gives EXIT_FAILED */
+void prog_begin(const char *argv0); /* sets the name; SIGPIPE keeps its default */
+void prog_rank(int rank);           /* adds "[rank]" to the prefix */
+void prog_quiet(int level);         /* -1 quiet, 0 normal, 1 verbose */
+int prog_level(void);
+void prog_mute(bool mute); /* says nothing at all: another rank says the same */
+void prog_on_exit(
+    void (*leave)(int status)); /* called by die() and friends instead of exit(); for MPI_Abort */
+int prog_end(int status);       /* flushes stdout; a lost write is an error and gives EXIT_FAILED */
 void prog_version(const char *backends);
-const char *prog_build(void);            /* "0.1.0, commit 3f2c1a0", as --version has it */
-const char *prog_release(void);          /* "mikoshi 0.1.0", for files that say who made them */
+const char *prog_build(void);   /* "0.1.0, commit 3f2c1a0", as --version has it */
+const char *prog_release(void); /* "mikoshi 0.1.0", for files that say who made them */
 
 void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-void die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));            /* EXIT_FAILED */
-void die_usage(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));      /* EXIT_USAGE */
+void die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2))); /* EXIT_FAILED */
+void die_usage(const char *fmt, ...)
+    __attribute__((noreturn, format(printf, 1, 2))); /* EXIT_USAGE */
 
 /* One rewritten line on a terminal, at most 5 times a second; nothing in a log. prog_progress_end
  * clears it. */

@@ -117,7 +117,8 @@ mt19937_seed(struct mt19937 *m, uint32_t seed)
 	m->pos = 624;
 }
 
-/* One element of the next state from the two that give its upper and lower bits and the one 397 ahead. */
+/* One element of the next state from the two that give its upper and lower bits and the one 397
+ * ahead. */
 static inline uint32_t
 mt19937_twist(uint32_t upper, uint32_t lower, uint32_t ahead)
 {
@@ -128,8 +129,8 @@ mt19937_twist(uint32_t upper, uint32_t lower, uint32_t ahead)
 
 /*
  * In place: element i needs i, i + 1 and i + 397, of which the later ones are still old where the
- * algorithm wants them old. Cut where i + 397 passes the end, so that each loop goes through memory without a jump; then the
- * tempering of the reference for all outputs at once.
+ * algorithm wants them old. Cut where i + 397 passes the end, so that each loop goes through memory
+ * without a jump; then the tempering of the reference for all outputs at once.
  */
 static void
 mt19937_refill(struct mt19937 *m)

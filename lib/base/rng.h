@@ -23,14 +23,15 @@ void rng_normal(
 uint32_t rng_stream(const char *name);
 
 struct mt19937 {
-	uint32_t k[624];                /* the state */
-	uint32_t out[624];              /* its outputs, of which pos were taken */
+	uint32_t k[624];   /* the state */
+	uint32_t out[624]; /* its outputs, of which pos were taken */
 	int pos;
 };
 
-void     mt19937_seed(struct mt19937 *m, uint32_t seed);
+void mt19937_seed(struct mt19937 *m, uint32_t seed);
 uint32_t mt19937_next(struct mt19937 *m);
-/* The next outputs in one piece: at least 1 and at most `most`, *count of them, taken by this call. Valid until the next one. */
+/* The next outputs in one piece: at least 1 and at most `most`, *count of them, taken by this call.
+ * Valid until the next one. */
 const uint32_t *mt19937_take(struct mt19937 *m, int most, int *count);
 /* Uniform in 0..max inclusive by masked rejection, as numpy.random.RandomState's legacy shuffle
  * draws it. */

@@ -16,22 +16,23 @@ struct str {
 	size_t len, cap;
 };
 
-void  str_reserve(struct str *s, size_t extra);
-void  str_add(struct str *s, const void *bytes, size_t n);
-void  str_addc(struct str *s, char c);
-void  str_adds(struct str *s, const char *z);
-void  str_addf(struct str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void  str_clear(struct str *s);                       /* keeps the memory */
-void  str_put(struct str *s, FILE *out);               /* writes it and clears it; errors are found when out is closed */
-void  str_release(struct str *s);
-char *str_detach(struct str *s);                      /* never NULL */
+void str_reserve(struct str *s, size_t extra);
+void str_add(struct str *s, const void *bytes, size_t n);
+void str_addc(struct str *s, char c);
+void str_adds(struct str *s, const char *z);
+void str_addf(struct str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void str_clear(struct str *s); /* keeps the memory */
+void str_put(
+    struct str *s, FILE *out); /* writes it and clears it; errors are found when out is closed */
+void str_release(struct str *s);
+char *str_detach(struct str *s); /* never NULL */
 
 /* Appends the shortest decimal that reads back as the same double, with a point or exponent:
  * 0.1, 5.0, 1e-05. */
-void  str_add_double(struct str *s, double x);
+void str_add_double(struct str *s, double x);
 
 /* Appends n bytes as a quoted JSON string; control characters, quotes and backslashes are escaped.
  */
-void  str_add_json(struct str *s, const char *bytes, size_t n);
+void str_add_json(struct str *s, const char *bytes, size_t n);
 
 #endif

@@ -19,8 +19,8 @@
 static const char suffix[] = ".tmp";
 enum { RANDOM_DIGITS = 16 };
 
-/* A directory may hold names that are too long to be lengthened: NAME is cut, between two characters
- * of UTF-8. */
+/* A directory may hold names that are too long to be lengthened: NAME is cut, between two
+ * characters of UTF-8. */
 static size_t
 cut(const char *name, size_t len, size_t room)
 {
@@ -43,7 +43,8 @@ temp_name(const char *path)
 	if (getrandom(&r, sizeof r, 0) != (ssize_t)sizeof r)
 		r = (uint64_t)(uintptr_t)&r;
 	process_host(host);
-	n = snprintf(tail, sizeof tail, ".%s.%ld.%016llx%s", host, (long)getpid(), (unsigned long long)r, suffix);
+	n = snprintf(tail, sizeof tail, ".%s.%ld.%016llx%s", host, (long)getpid(),
+	    (unsigned long long)r, suffix);
 	str_add(&out, path, (size_t)(name - path));
 	str_addc(&out, '.');
 	str_add(&out, name, cut(name, strlen(name), NAME_MAX - 1 - (size_t)n));
@@ -77,7 +78,8 @@ back_over(const char *name, size_t *end, int (*kind)(int))
 	return at - *end;
 }
 
-/* Is this one of our names, and may it be removed? Read from its end, because NAME may hold anything. */
+/* Is this one of our names, and may it be removed? Read from its end, because NAME may hold
+ * anything. */
 static bool
 is_leaving(const char *name, const char *host, enum temp_owner whose)
 {

@@ -91,8 +91,8 @@ utf8_check(const unsigned char *s, size_t n)
 static bool
 is_hidden(uint32_t c)
 {
-	static const uint32_t range[][2] = { { 0, 0x1f }, { 0x7f, 0x9f }, { 0x200e, 0x200f }, { 0x2028, 0x202e },
-		{ 0x2066, 0x2069 } };
+	static const uint32_t range[][2] = { { 0, 0x1f }, { 0x7f, 0x9f }, { 0x200e, 0x200f },
+		{ 0x2028, 0x202e }, { 0x2066, 0x2069 } };
 
 	for (size_t i = 0; i < sizeof range / sizeof *range; i++)
 		if (c >= range[i][0] && c <= range[i][1])
@@ -140,7 +140,8 @@ utf8_escape(const char *bytes, size_t n, char *out, size_t size)
 	return at;
 }
 
-/* For output that must be UTF-8 whatever the input was: a character cut in two gives several marks. */
+/* For output that must be UTF-8 whatever the input was: a character cut in two gives several marks.
+ */
 void
 utf8_repair(const char *bytes, size_t n, struct str *out)
 {

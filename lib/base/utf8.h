@@ -10,20 +10,21 @@
 
 /* Decodes one code point at s (n >= 1 bytes); returns its length 1..4, or 0 when it is malformed.
  */
-int    utf8_decode(const unsigned char *s, size_t n, uint32_t *cp);
+int utf8_decode(const unsigned char *s, size_t n, uint32_t *cp);
 /* Writes 1..4 bytes; returns how many. cp must be a scalar value. */
-int    utf8_encode(uint32_t cp, unsigned char out[4]);
+int utf8_encode(uint32_t cp, unsigned char out[4]);
 /* Offset of the first malformed byte, or n when all of it is well formed. */
 size_t utf8_check(const unsigned char *s, size_t n);
 /* Whether all of it is well formed, at the speed of memory. */
-bool   utf8_valid(const char *s, size_t n);
+bool utf8_valid(const char *s, size_t n);
 /*
- * The text as one line that is safe on a terminal: what is malformed as \xff, control characters (C0, DEL, C1) as \n, \t,
- * \x1b or \u0085, and so line separators and marks that turn the direction of writing. Whole characters as far as they fit
- * into size bytes with the NUL after them; returns how many bytes. Safe in a handler of signals.
+ * The text as one line that is safe on a terminal: what is malformed as \xff, control characters
+ * (C0, DEL, C1) as \n, \t, \x1b or \u0085, and so line separators and marks that turn the direction
+ * of writing. Whole characters as far as they fit into size bytes with the NUL after them; returns
+ * how many bytes. Safe in a handler of signals.
  */
 size_t utf8_escape(const char *bytes, size_t n, char *out, size_t size);
 /* Appends the text with U+FFFD for each malformed byte. */
-void   utf8_repair(const char *bytes, size_t n, struct str *out);
+void utf8_repair(const char *bytes, size_t n, struct str *out);
 
 #endif

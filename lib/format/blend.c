@@ -3,8 +3,8 @@
  *
  * First everything that needs no map: what each corpus is asked for, how many samples there are,
  * which corpus gives which (from the cache, or by the choice). Then the maps of the corpora, side
- * by side. Files that were made are committed last, all together, or by the caller with those of other
- * splits.
+ * by side. Files that were made are committed last, all together, or by the caller with those of
+ * other splits.
  */
 #include "lib/base/mem.h"
 #include "lib/format/blend_impl.h"
@@ -38,8 +38,8 @@ choose(struct blend *b)
 	free(drawn);
 }
 
-/* How many of the first n samples come from each corpus. From the last sample backwards: the first one met of a corpus says
- * how many there were. */
+/* How many of the first n samples come from each corpus. From the last sample backwards: the first
+ * one met of a corpus says how many there were. */
 static void
 count_first(const struct blend *b, int64_t n, int64_t *out)
 {
@@ -120,7 +120,8 @@ note_other_tokenizer(struct blend *b, const struct blend_config *cfg)
 	struct samples_config c = cfg->samples;
 	int i = 0;
 
-	while (i < b->num_unique && (samples_from_cache(b->unique[i]) || samples_note(b->unique[i])))
+	while (
+	    i < b->num_unique && (samples_from_cache(b->unique[i]) || samples_note(b->unique[i])))
 		i++;
 	if (i == b->num_unique)
 		return;
@@ -272,7 +273,8 @@ blend_locate(const struct blend *b, int64_t sample, int *corpus, int64_t *of_cor
 	*corpus = b->plain ? 0 : (int)index_map_get(&b->dataset, sample);
 	*of_corpus = b->plain ? sample : index_map_get(&b->dataset_sample, sample);
 	if (b->part[*corpus].first)
-		*of_corpus = (b->part[*corpus].first + *of_corpus) % samples_count(b->part[*corpus].samples);
+		*of_corpus =
+		    (b->part[*corpus].first + *of_corpus) % samples_count(b->part[*corpus].samples);
 }
 
 /* As samples_tokens of the corpus. */

@@ -57,9 +57,13 @@ place(const struct blend *b, const struct samples_config *c)
 	struct blend *w = (struct blend *)(uintptr_t)b;
 
 	return (struct cache_place){
-		.dir = c->cache_dir, .hash = b->hash, .class_name = "BlendedDataset", .which = b->which, .count = 2,
+		.dir = c->cache_dir,
+		.hash = b->hash,
+		.class_name = "BlendedDataset",
+		.which = b->which,
+		.count = 2,
 		.array = { { "dataset_index", &w->dataset, b->count, false },
-		           { "dataset_sample_index", &w->dataset_sample, b->count, false } },
+		    { "dataset_sample_index", &w->dataset_sample, b->count, false } },
 	};
 }
 

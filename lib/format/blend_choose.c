@@ -34,9 +34,9 @@ struct lines {
 };
 
 struct batches {
-	struct lines all, some;         /* every corpus; the candidates */
-	int64_t steps;                  /* of a batch */
-	double margin;                  /* from the greatest error at the start down to the floor; tuned */
+	struct lines all, some; /* every corpus; the candidates */
+	int64_t steps;          /* of a batch */
+	double margin;          /* from the greatest error at the start down to the floor; tuned */
 	double floor;
 	/* Candidates that found no room, all after those that did: their errors are at most that of
 	 * this line. */

@@ -111,7 +111,8 @@ note_repeats(struct blend *b, const struct part *p)
 {
 	if (p->drawn > left(p))
 		str_addf(&b->notes,
-		    "%s: the %s blend draws %lld samples of it, of which %lld were not drawn before: its order begins again\n",
+		    "%s: the %s blend draws %lld samples of it, of which %lld were not drawn "
+		    "before: its order begins again\n",
 		    dataset_prefix(corpora_dataset(b->corpora, p->dataset)), split_name[b->which],
 		    (long long)p->drawn, (long long)left(p));
 }
@@ -172,7 +173,7 @@ by_request(const void *x, const void *y)
 struct planning {
 	struct blend *b;
 	const struct blend_config *cfg;
-	struct part **first;            /* of each unique request, a part that makes it */
+	struct part **first; /* of each unique request, a part that makes it */
 };
 
 /* Sums up the lengths of one corpus. */
@@ -231,17 +232,18 @@ weigh_by_samples(struct blend *b, const struct blend_config *cfg, struct err *e)
 
 	for (int k = 0; k < b->num_parts && rc == 0; k++) {
 		int64_t has = left(&b->part[k]);
-		const char *prefix = dataset_prefix(corpora_dataset(b->corpora, b->part[k].dataset));
+		const char *prefix =
+		    dataset_prefix(corpora_dataset(b->corpora, b->part[k].dataset));
 
 		w[k] = (double)has;
 		b->count += has;
 		if (has == 0 && b->part[k].first > 0)
 			rc = err_at(e, prefix, 0,
-			    "all of its %lld samples were drawn before: it can have no part in a blend without weights",
+			    "all of its %lld samples were drawn before: it can have no part in a "
+			    "blend without weights",
 			    (long long)samples_count(b->part[k].samples));
 		else if (has == 0)
-			rc = err_at(e,
-			    prefix, 0,
+			rc = err_at(e, prefix, 0,
 			    "%lld tokens in the %s split, fewer than one sample of %lld: it can "
 			    "have no part in a blend",
 			    (long long)samples_tokens_per_epoch(b->part[k].samples),

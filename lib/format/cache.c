@@ -68,8 +68,10 @@ load_array(const struct cache_place *p, const struct cache_array *a)
 	m->dtype = f->dtype;
 	m->data = f->data;
 	return fits &&
-	    (f->dtype == DTYPE_I16 || f->dtype == DTYPE_I32 || f->dtype == DTYPE_U32 || f->dtype == DTYPE_I64) &&
-	    f->ndim == (a->rows ? 2 : 1) && f->shape[0] == a->count && (!a->rows || f->shape[1] == 2);
+	    (f->dtype == DTYPE_I16 || f->dtype == DTYPE_I32 || f->dtype == DTYPE_U32 ||
+		f->dtype == DTYPE_I64) &&
+	    f->ndim == (a->rows ? 2 : 1) && f->shape[0] == a->count &&
+	    (!a->rows || f->shape[1] == 2);
 }
 
 /* A look at the names alone. */
@@ -185,7 +187,10 @@ compare_key(const struct cache_place *p, const struct str *want, bool beginning)
 	int rc = 0;
 
 	if (io_read_regular(path, KEY_MAX, &text, &len, NULL) == 0) {
-		rc = len >= want->len && (beginning || len == want->len) && !memcmp(text, want->buf, want->len) ? 1 : -1;
+		rc = len >= want->len && (beginning || len == want->len) &&
+			!memcmp(text, want->buf, want->len)
+		    ? 1
+		    : -1;
 		free(text);
 	}
 	free(path);
@@ -244,7 +249,8 @@ store_text(const struct cache_place *p, const char *name, const struct str *text
 
 /* Into a directory that is made when it is not there. */
 int
-cache_store(const struct cache_place *p, const struct str *description, struct outset *set, struct err *e)
+cache_store(
+    const struct cache_place *p, const struct str *description, struct outset *set, struct err *e)
 {
 	int rc = io_is_dir(p->dir) ? 0 : io_mkdir_p(p->dir, e);
 
@@ -255,7 +261,8 @@ cache_store(const struct cache_place *p, const struct str *description, struct o
 
 /* The head and a checksum an array. */
 int
-cache_store_key(const struct cache_place *p, const struct str *head, struct outset *set, struct err *e)
+cache_store_key(
+    const struct cache_place *p, const struct str *head, struct outset *set, struct err *e)
 {
 	struct str key = { 0 };
 	int rc;

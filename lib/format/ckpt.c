@@ -48,11 +48,14 @@ load_text(struct ckpt *c, enum manifest_text which, char **out, struct err *e)
 	c->text_sum[which] = hash_xxh3(*out, len);
 	if (c->m.version > 1 && !c->edited && c->text_sum[which] != c->m.text_sum[which])
 		return err_set(e,
-		    "%s: changed after it was saved: wrong checksum; mckpt seal takes a change that was meant", path);
+		    "%s: changed after it was saved: wrong checksum; mckpt seal takes a change "
+		    "that was meant",
+		    path);
 	return 0;
 }
 
-/* Where the run stood. A directory of the form of ours must be that of the iteration; users give copies names of their own. */
+/* Where the run stood. A directory of the form of ours must be that of the iteration; users give
+ * copies names of their own. */
 static int
 load_state(struct ckpt *c, struct err *e)
 {
@@ -66,8 +69,8 @@ load_state(struct ckpt *c, struct err *e)
 	if (state_parse(&c->state, c->state_text, path, e) < 0)
 		return -1;
 	if (named >= 0 && named != c->state.iteration)
-		return err_at(e, path, 0, "iteration %lld, but the directory is that of %lld", (long long)c->state.iteration,
-		    (long long)named);
+		return err_at(e, path, 0, "iteration %lld, but the directory is that of %lld",
+		    (long long)c->state.iteration, (long long)named);
 	return 0;
 }
 
@@ -115,7 +118,8 @@ check_sizes(const struct ckpt *c, struct err *e)
 }
 
 /*
- * Manifest, sizes and texts, in this order: what is cheap to check and likely to be wrong comes first. No piece is read.
+ * Manifest, sizes and texts, in this order: what is cheap to check and likely to be wrong comes
+ * first. No piece is read.
  */
 static struct ckpt *
 open_dir(const char *dir, bool edited, struct err *e)
@@ -124,7 +128,8 @@ open_dir(const char *dir, bool edited, struct err *e)
 
 	c->edited = edited;
 	if (ckpt_find_dir(dir, c->dir, e) < 0 || load_manifest(c, e) < 0 || load_sizes(c, e) < 0 ||
-	    check_sizes(c, e) < 0 || load_text(c, MANIFEST_OPTIONS, &c->options, e) < 0 || load_state(c, e) < 0) {
+	    check_sizes(c, e) < 0 || load_text(c, MANIFEST_OPTIONS, &c->options, e) < 0 ||
+	    load_state(c, e) < 0) {
 		ckpt_close(c);
 		return NULL;
 	}

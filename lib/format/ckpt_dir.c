@@ -1,5 +1,6 @@
 /*
- * ckpt_dir.c - directories of checkpoints: which iteration is meant, and what stands there otherwise
+ * ckpt_dir.c - directories of checkpoints: which iteration is meant, and what stands there
+ * otherwise
  *
  * SAVE holds iter_* directories and a tracker that names the newest.
  */
@@ -84,7 +85,8 @@ ckpt_name_iteration(const char *name)
 {
 	const char *digits = name + 5;
 
-	if (strncmp(name, "iter_", 5) || !*digits || strlen(digits) > 18 || digits[strspn(digits, "0123456789")])
+	if (strncmp(name, "iter_", 5) || !*digits || strlen(digits) > 18 ||
+	    digits[strspn(digits, "0123456789")])
 		return -1;
 	return strtoll(digits, NULL, 10);
 }

@@ -1,5 +1,5 @@
-/* ckpt_impl.h - what the files about checkpoints share: finding (ckpt_dir.c), opening (ckpt.c), reading (ckpt_read.c) and
- * writing (ckpt_write.c) */
+/* ckpt_impl.h - what the files about checkpoints share: finding (ckpt_dir.c), opening (ckpt.c),
+ * reading (ckpt_read.c) and writing (ckpt_write.c) */
 #ifndef FORMAT_CKPT_IMPL_H
 #define FORMAT_CKPT_IMPL_H
 
@@ -12,11 +12,11 @@ enum { CKPT_PATH_BYTES = 1400 };
 struct ckpt {
 	char dir[1024];
 	struct manifest m;
-	struct map *map;                /* one a file; size is known from opening, base from the first use */
-	bool *checked;                  /* one a sum of the manifest: the bytes were compared with it */
-	bool damaged;                   /* and differed, once */
-	bool edited;                    /* the texts need not have their sums */
-	uint64_t text_sum[MANIFEST_TEXTS];      /* those that they have */
+	struct map *map; /* one a file; size is known from opening, base from the first use */
+	bool *checked;   /* one a sum of the manifest: the bytes were compared with it */
+	bool damaged;    /* and differed, once */
+	bool edited;     /* the texts need not have their sums */
+	uint64_t text_sum[MANIFEST_TEXTS]; /* those that they have */
 	char *options, *state_text;
 	struct run_state state;
 };

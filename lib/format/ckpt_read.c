@@ -3,7 +3,8 @@
  *
  * A read is an overlap of boxes and a copy out of a mapped file, in whatever layout the reader has.
  * It goes by blocks: the bytes of a block are compared with their sum when the first of them is
- * wanted, and copied while they are in the cache, so that checking costs no second pass over memory.
+ * wanted, and copied while they are in the cache, so that checking costs no second pass over
+ * memory.
  */
 #include "lib/base/hash.h"
 #include "lib/format/ckpt_impl.h"
@@ -48,7 +49,7 @@ struct part {
 	const struct ckpt_tensor *tensor;
 	const struct ckpt_piece *piece;
 	void *dst;
-	const unsigned char *src;       /* where the piece begins */
+	const unsigned char *src; /* where the piece begins */
 	const struct slice *dst_box, *src_box;
 	enum dtype dst_type, src_type;
 };
@@ -123,7 +124,8 @@ block_range(const struct ckpt_piece *p, int64_t i, uint64_t *at, uint64_t *bytes
 		*bytes = CKPT_BLOCK_BYTES;
 }
 
-/* Compares one block of a piece with its sum, if that has not been done; data is where the piece begins. */
+/* Compares one block of a piece with its sum, if that has not been done; data is where the piece
+ * begins. */
 static int
 check_block(struct ckpt *c, const struct ckpt_tensor *t, const struct ckpt_piece *p, int64_t i,
     const unsigned char *data, struct err *e)
@@ -134,14 +136,15 @@ check_block(struct ckpt *c, const struct ckpt_tensor *t, const struct ckpt_piece
 	block_range(p, i, &at, &bytes);
 	if (!*checked && hash_xxh3(data + at, bytes) != p->sum[i]) {
 		c->damaged = true;
-		return err_set(e, "%s/%s: the bytes of tensor '%s' are damaged: wrong checksum", c->dir, c->m.file[p->file],
-		    t->name);
+		return err_set(e, "%s/%s: the bytes of tensor '%s' are damaged: wrong checksum",
+		    c->dir, c->m.file[p->file], t->name);
 	}
 	*checked = true;
 	return 0;
 }
 
-/* Is any of `common` in the block? Then it is checked and copied: the part of the box that lies in it. */
+/* Is any of `common` in the block? Then it is checked and copied: the part of the box that lies in
+ * it. */
 static int
 read_block(struct ckpt *c, struct part *part, int64_t i, const struct slice *common, struct err *e)
 {
@@ -165,12 +168,13 @@ read_block(struct ckpt *c, struct part *part, int64_t i, const struct slice *com
 }
 
 /*
- * Pieces tile the tensor, and blocks a piece, so copying each block's overlap with what is wanted writes every element of dst
- * once. The bytes are read through the map; memory is dst and, when converting, two small buffers.
+ * Pieces tile the tensor, and blocks a piece, so copying each block's overlap with what is wanted
+ * writes every element of dst once. The bytes are read through the map; memory is dst and, when
+ * converting, two small buffers.
  */
 int
-ckpt_read(struct ckpt *c, const char *name, const struct slice *want, enum dtype dtype,
-    void *dst, struct err *e)
+ckpt_read(struct ckpt *c, const char *name, const struct slice *want, enum dtype dtype, void *dst,
+    struct err *e)
 {
 	const struct ckpt_tensor *t = ckpt_find(c, name);
 
@@ -276,8 +280,8 @@ verify_pieces(struct ckpt *c, int file, const struct safetensors *s, struct err 
 }
 
 /*
- * Three witnesses must agree: the header of the file, the manifest, and the bytes. Opening the file checks the header by
- * itself, including that nothing follows the last tensor.
+ * Three witnesses must agree: the header of the file, the manifest, and the bytes. Opening the file
+ * checks the header by itself, including that nothing follows the last tensor.
  */
 int
 ckpt_verify_file(struct ckpt *c, int file, struct err *e)

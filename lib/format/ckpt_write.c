@@ -25,12 +25,12 @@
 struct ckpt_writer {
 	struct safetensors_writer *file;
 	char file_name[40];
-	struct mem_pool pool;           /* owns the names and the sums */
-	struct ckpt_tensor *tensor;     /* one a piece */
+	struct mem_pool pool;       /* owns the names and the sums */
+	struct ckpt_tensor *tensor; /* one a piece */
 	struct ckpt_piece *piece;
-	uint64_t **sum;                 /* of the blocks of each piece */
+	uint64_t **sum; /* of the blocks of each piece */
 	int count, cap;
-	int next;                       /* to be written */
+	int next; /* to be written */
 };
 
 /* Paths of one iteration while it is written. */
@@ -61,14 +61,16 @@ ckpt_begin(const char *save, int64_t iteration, bool first, char out[1024], stru
 	return io_mkdir_p(out, e);
 }
 
-/* A crash between the two renames of put_in_place leaves the only copies under hidden names: then both stay. */
+/* A crash between the two renames of put_in_place leaves the only copies under hidden names: then
+ * both stay. */
 static void
 sweep_iteration(const char *save, int64_t iteration)
 {
 	char tmp[1024], old[1024], dir[1024];
 
 	ckpt_iter_dir(save, iteration, dir);
-	if (hidden_dir(save, iteration, "tmp", tmp, NULL) < 0 || hidden_dir(save, iteration, "old", old, NULL) < 0 ||
+	if (hidden_dir(save, iteration, "tmp", tmp, NULL) < 0 ||
+	    hidden_dir(save, iteration, "old", old, NULL) < 0 ||
 	    (io_exists(old) && !io_exists(dir)))
 		return;
 	io_remove_tree(tmp, NULL);
@@ -109,8 +111,8 @@ ckpt_writer_new(const char *tmp_dir, int file_number, struct err *e)
 }
 
 /*
- * The name in the file carries the start of the piece, which makes it unique however many pieces of one tensor a writer has.
- * What the manifest needs is kept until the file is finished.
+ * The name in the file carries the start of the piece, which makes it unique however many pieces of
+ * one tensor a writer has. What the manifest needs is kept until the file is finished.
  */
 void
 ckpt_declare(struct ckpt_writer *w, const char *name, enum dtype t, int ndim, const int64_t *shape,
@@ -133,7 +135,8 @@ ckpt_declare(struct ckpt_writer *w, const char *name, enum dtype t, int ndim, co
 		w->piece = mem_realloc(w->piece, (size_t)w->cap, sizeof *w->piece);
 		w->sum = mem_realloc(w->sum, (size_t)w->cap, sizeof *w->sum);
 	}
-	piece.sum = w->sum[w->count] = mem_pool_alloc(&w->pool, (size_t)piece.num_sums, sizeof *piece.sum);
+	piece.sum = w->sum[w->count] =
+	    mem_pool_alloc(&w->pool, (size_t)piece.num_sums, sizeof *piece.sum);
 	w->tensor[w->count] = tensor;
 	w->piece[w->count++] = piece;
 	str_addf(&entry, "%s@", name);
@@ -142,7 +145,8 @@ ckpt_declare(struct ckpt_writer *w, const char *name, enum dtype t, int ndim, co
 	str_release(&entry);
 }
 
-/* The sums are of the bytes as they were handed in, so that damage on the way to the disk shows when they are read. */
+/* The sums are of the bytes as they were handed in, so that damage on the way to the disk shows
+ * when they are read. */
 int
 ckpt_write(struct ckpt_writer *w, const void *bytes, struct err *e)
 {
@@ -297,8 +301,9 @@ put_tracker(const struct ckpt_commit *c, struct err *e)
 }
 
 /*
- * Until the rename the previous checkpoint is untouched, and a failure removes what was written, which on a full disk is what
- * the next attempt needs. After it the new one is complete; the tracker moves last.
+ * Until the rename the previous checkpoint is untouched, and a failure removes what was written,
+ * which on a full disk is what the next attempt needs. After it the new one is complete; the
+ * tracker moves last.
  */
 int
 ckpt_commit(const struct ckpt_commit *c, struct err *e)
@@ -322,8 +327,8 @@ ckpt_commit(const struct ckpt_commit *c, struct err *e)
 }
 
 /*
- * Opening proves that nothing else is wrong, so that a seal makes no damaged checkpoint look whole. Version 1 has one sum a
- * piece, which this format cannot say of a large one.
+ * Opening proves that nothing else is wrong, so that a seal makes no damaged checkpoint look whole.
+ * Version 1 has one sum a piece, which this format cannot say of a large one.
  */
 int
 ckpt_seal(const char *dir, struct str *changed, struct err *e)
@@ -336,7 +341,8 @@ ckpt_seal(const char *dir, struct str *changed, struct err *e)
 		return -1;
 	if (!ckpt_sealed(c))
 		rc = err_at(e, ckpt_dir(c), 0,
-		    "of an earlier version, which holds no sums of texts; mckpt reshard writes it anew");
+		    "of an earlier version, which holds no sums of texts; mckpt reshard writes it "
+		    "anew");
 	for (int i = 0; i < MANIFEST_TEXTS && rc == 0; i++) {
 		if (c->m.text_sum[i] != c->text_sum[i])
 			str_addf(changed, "%s%s", changed->len ? " " : "", manifest_text_name[i]);

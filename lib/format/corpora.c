@@ -13,13 +13,13 @@
 
 struct corpora {
 	int count, cap;
-	struct dataset **dataset;       /* [cap], of them count open */
-	const char **prefix;            /* the lists' until the datasets are open, then theirs */
-	int *table;                     /* [2 cap], by hash of the prefix: 1 + number of the dataset; 0: free */
-	struct err *why;                /* of the first that failed */
-	int failed;                     /* its number; count: none */
+	struct dataset **dataset; /* [cap], of them count open */
+	const char **prefix;      /* the lists' until the datasets are open, then theirs */
+	int *table;      /* [2 cap], by hash of the prefix: 1 + number of the dataset; 0: free */
+	struct err *why; /* of the first that failed */
+	int failed;      /* its number; count: none */
 	struct dataset_options options;
-	pthread_mutex_t lock;           /* guards why and failed */
+	pthread_mutex_t lock; /* guards why and failed */
 };
 
 /* The place of a prefix in the table: its own, or the free one where it belongs. */

@@ -175,13 +175,15 @@ dataset_has_modes(const struct dataset *d)
 int64_t
 dataset_sequence_start(const struct dataset *d, int64_t sequence)
 {
-	return sequence == d->sequences ? d->tokens
-	                                : load64(d->offset, sequence) / (int64_t)dtype_size(d->type);
+	return sequence == d->sequences
+	    ? d->tokens
+	    : load64(d->offset, sequence) / (int64_t)dtype_size(d->type);
 }
 
 /* The last of count things that begins at or before a place; start(count) is the end of all. */
 static int64_t
-thing_at(const struct dataset *d, int64_t (*start)(const struct dataset *, int64_t), int64_t count, int64_t place)
+thing_at(const struct dataset *d, int64_t (*start)(const struct dataset *, int64_t), int64_t count,
+    int64_t place)
 {
 	int64_t low = 0, high = count;
 
@@ -222,42 +224,37 @@ dataset_bytes(const struct dataset *d, uint64_t at, size_t bytes, void *room, st
 		return d->bin.base + at;
 	if (io_pread_all(d->bin_fd, room, bytes, (int64_t)at) < 0) {
 		err_at(e, d->bin_path, 0, "cannot read %zu bytes at byte %llu: %s", bytes,
-		    (unsigned long long)at, errno == EIO ? "the file ends there, or cannot be read" : strerror(errno));
+		    (unsigned long long)at,
+		    errno == EIO ? "the file ends there, or cannot be read" : strerror(errno));
 		return NULL;
 	}
 	return room;
 }
 
 /* One loop a type: tokens are unaligned, so each is loaded with memcpy. */
-#define WIDEN(ctype)                                               \
-	for (int64_t i = 0; i < count; i++) {                      \
-		ctype v;                                           \
-                                                                   \
-		memcpy(&v, p + i * (int64_t)sizeof v, sizeof v);   \
-		out[i] = v;                                        \
-	}                                                          \
+#define WIDEN(ctype) \
+	for (int64_t i = 0; i < count; i++) { \
+		ctype v; \
+\
+		memcpy(&v, p + i * (int64_t)sizeof v, sizeof v); \
+		out[i] = v; \
+	} \
 	return
 
-/* out may be the memory whose end the stored tokens fill: the next one to be read lies always behind
- * the one that is written. */
+/* out may be the memory whose end the stored tokens fill: the next one to be read lies always
+ * behind the one that is written. */
 void
 dataset_widen(enum dtype t, const void *stored, int64_t count, int64_t *out)
 {
 	const unsigned char *p = stored;
 
 	switch (t) {
-	case DTYPE_U16:
-		WIDEN(uint16_t);
-	case DTYPE_I32:
-		WIDEN(int32_t);
-	case DTYPE_U8:
-		WIDEN(uint8_t);
-	case DTYPE_I8:
-		WIDEN(int8_t);
-	case DTYPE_I16:
-		WIDEN(int16_t);
-	default:
-		WIDEN(int64_t);
+	case DTYPE_U16: WIDEN(uint16_t);
+	case DTYPE_I32: WIDEN(int32_t);
+	case DTYPE_U8: WIDEN(uint8_t);
+	case DTYPE_I8: WIDEN(int8_t);
+	case DTYPE_I16: WIDEN(int16_t);
+	default: WIDEN(int64_t);
 	}
 }
 
@@ -286,7 +283,8 @@ dataset_tokens(const struct dataset *d, int64_t sequence, int64_t first, int64_t
 void
 dataset_will_need(const struct dataset *d, int64_t sequence, int64_t first, int64_t count)
 {
-	int64_t width = (int64_t)dtype_size(d->type), at = load64(d->offset, sequence) + first * width;
+	int64_t width = (int64_t)dtype_size(d->type),
+		at = load64(d->offset, sequence) + first * width;
 
 	if (count <= 0)
 		return;
@@ -316,7 +314,8 @@ dataset_fingerprint(const struct dataset *d, char out[64])
 {
 	char digits[17];
 
-	snprintf(out, 64, "%s-%llu", hash_text(dataset_index_hash(d), digits), (unsigned long long)d->bin_bytes);
+	snprintf(out, 64, "%s-%llu", hash_text(dataset_index_hash(d), digits),
+	    (unsigned long long)d->bin_bytes);
 }
 
 /* 65500 and not 65536: the bound of the preprocessor, which readers have to guess when they know
@@ -335,8 +334,12 @@ dataset_common_type(enum dtype a, enum dtype b)
 		enum dtype type;
 		int64_t min, max;
 	} row[] = {
-		{ DTYPE_U8, 0, UINT8_MAX }, { DTYPE_I8, INT8_MIN, INT8_MAX }, { DTYPE_U16, 0, UINT16_MAX },
-		{ DTYPE_I16, INT16_MIN, INT16_MAX }, { DTYPE_I32, INT32_MIN, INT32_MAX }, { DTYPE_I64, INT64_MIN, INT64_MAX },
+		{ DTYPE_U8, 0, UINT8_MAX },
+		{ DTYPE_I8, INT8_MIN, INT8_MAX },
+		{ DTYPE_U16, 0, UINT16_MAX },
+		{ DTYPE_I16, INT16_MIN, INT16_MAX },
+		{ DTYPE_I32, INT32_MIN, INT32_MAX },
+		{ DTYPE_I64, INT64_MIN, INT64_MAX },
 	};
 	int ra = 0, rb = 0, i = 0;
 
@@ -344,7 +347,8 @@ dataset_common_type(enum dtype a, enum dtype b)
 		ra++;
 	while (row[rb].type != b)
 		rb++;
-	while (row[i].min > row[ra].min || row[i].min > row[rb].min || row[i].max < row[ra].max || row[i].max < row[rb].max)
+	while (row[i].min > row[ra].min || row[i].min > row[rb].min || row[i].max < row[ra].max ||
+	    row[i].max < row[rb].max)
 		i++;
 	return row[i].type;
 }

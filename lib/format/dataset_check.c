@@ -14,7 +14,15 @@ static const char old_magic[8] = "TNTIDX\0";
 
 /* Type codes of the index; 6 and 7 are the floating types, which hold no tokens. */
 static const enum dtype type_of_code[] = {
-	DTYPE_NONE, DTYPE_U8, DTYPE_I8, DTYPE_I16, DTYPE_I32, DTYPE_I64, DTYPE_F64, DTYPE_F32, DTYPE_U16,
+	DTYPE_NONE,
+	DTYPE_U8,
+	DTYPE_I8,
+	DTYPE_I16,
+	DTYPE_I32,
+	DTYPE_I64,
+	DTYPE_F64,
+	DTYPE_F32,
+	DTYPE_U16,
 };
 
 /* Magic, version and type. */
@@ -118,7 +126,8 @@ sequences_sound(const struct dataset *d, unsigned shift)
 		map_forget(&d->idx);
 	}
 	len = (uint64_t)(int64_t)load32(d->length, last);
-	return fault == 0 && (len | ((uint64_t)load64(d->offset, last) + (len << shift))) >> 63 == 0;
+	return fault == 0 &&
+	    (len | ((uint64_t)load64(d->offset, last) + (len << shift))) >> 63 == 0;
 }
 
 /* The first sequence that breaks the rules, in words. */
@@ -218,5 +227,5 @@ dataset_check_bin(const struct dataset *d, struct err *e)
 	    (unsigned long long)d->bin_bytes, (unsigned long long)want, (long long)d->tokens,
 	    dtype_torch_name(d->type),
 	    d->bin_bytes < want ? "truncated, or of another dataset"
-			       : "it goes on after the last sequence, or is of another dataset");
+				: "it goes on after the last sequence, or is of another dataset");
 }

@@ -19,8 +19,8 @@ copy_failed(const struct dataset_writer *w, const struct dataset *d, struct err 
 
 /* The stream is flushed before its descriptor is written to, and told afterwards where that is. */
 int
-dataset_write_bin(struct dataset_writer *w, const struct dataset *d, uint64_t at, uint64_t bytes,
-    struct err *e)
+dataset_write_bin(
+    struct dataset_writer *w, const struct dataset *d, uint64_t at, uint64_t bytes, struct err *e)
 {
 	int fd = fileno(w->bin.f), rc;
 
@@ -40,8 +40,8 @@ dataset_write_bin(struct dataset_writer *w, const struct dataset *d, uint64_t at
 /* Tokens [first, end), counted over the whole .bin, through 64-bit ids. The writer checks that each
  * fits. */
 static int
-convert(struct dataset_writer *w, const struct dataset *d, int64_t first, int64_t end,
-    struct err *e)
+convert(
+    struct dataset_writer *w, const struct dataset *d, int64_t first, int64_t end, struct err *e)
 {
 	int64_t width = (int64_t)dtype_size(d->type), ids[DATASET_CHUNK];
 	unsigned char room[8 * DATASET_CHUNK];
@@ -50,8 +50,7 @@ convert(struct dataset_writer *w, const struct dataset *d, int64_t first, int64_
 		const void *stored;
 
 		n = end - first < DATASET_CHUNK ? end - first : DATASET_CHUNK;
-		stored = dataset_bytes(
-		    d, (uint64_t)(first * width), (size_t)(n * width), room, e);
+		stored = dataset_bytes(d, (uint64_t)(first * width), (size_t)(n * width), room, e);
 		if (!stored)
 			return -1;
 		dataset_widen(d->type, stored, n, ids);
@@ -64,8 +63,8 @@ convert(struct dataset_writer *w, const struct dataset *d, int64_t first, int64_
 /* The ends of the documents [begin, end), moved from the numbers of the one dataset to those of the
  * other, which has their sequences already, as its last. */
 static int
-add_boundaries(struct dataset_writer *w, const struct dataset *d, int64_t begin, int64_t end,
-    struct err *e)
+add_boundaries(
+    struct dataset_writer *w, const struct dataset *d, int64_t begin, int64_t end, struct err *e)
 {
 	int64_t ends[DATASET_CHUNK], shift = w->sequences - dataset_document_start(d, end);
 
@@ -79,8 +78,8 @@ add_boundaries(struct dataset_writer *w, const struct dataset *d, int64_t begin,
 	return 0;
 }
 
-/* The modes of the sequences [s0, s1), which the writer has as its last. A dataset has modes of all its
- * sequences or of none. */
+/* The modes of the sequences [s0, s1), which the writer has as its last. A dataset has modes of all
+ * its sequences or of none. */
 static int
 add_modes(struct dataset_writer *w, const struct dataset *d, int64_t s0, int64_t s1, struct err *e)
 {
@@ -90,9 +89,9 @@ add_modes(struct dataset_writer *w, const struct dataset *d, int64_t s0, int64_t
 	if (s0 == s1)
 		return 0;
 	if (before > 0 && d->modes != (w->modes != NULL))
-		return err_at(e, d->prefix, 0, d->modes
-		    ? "has modes (multimodal data), but the datasets before it have none"
-		    : "has no modes, but the datasets before it have (multimodal data)");
+		return err_at(e, d->prefix, 0,
+		    d->modes ? "has modes (multimodal data), but the datasets before it have none"
+			     : "has no modes, but the datasets before it have (multimodal data)");
 	if (d->modes && !w->modes && !(w->modes = dataset_spill(w->prefix, e)))
 		return -1;
 	if (d->modes && fwrite(modes + s0, 1, (size_t)(s1 - s0), w->modes) != (size_t)(s1 - s0))
@@ -102,8 +101,8 @@ add_modes(struct dataset_writer *w, const struct dataset *d, int64_t s0, int64_t
 
 /* Documents side by side are sequences side by side, and those are one range of the .bin. */
 int
-dataset_add_documents(struct dataset_writer *w, const struct dataset *d, int64_t begin,
-    int64_t end, struct err *e)
+dataset_add_documents(
+    struct dataset_writer *w, const struct dataset *d, int64_t begin, int64_t end, struct err *e)
 {
 	int64_t s0 = dataset_document_start(d, begin), s1 = dataset_document_start(d, end),
 		t0 = dataset_sequence_start(d, s0), t1 = dataset_sequence_start(d, s1),

@@ -1,5 +1,5 @@
-/* dataset_impl.h - what dataset.c (reading), dataset_check.c (rules), dataset_write.c, dataset_copy.c,
- * dataset_resume.c and dataset_repair.c share */
+/* dataset_impl.h - what dataset.c (reading), dataset_check.c (rules), dataset_write.c,
+ * dataset_copy.c, dataset_resume.c and dataset_repair.c share */
 #ifndef FORMAT_DATASET_IMPL_H
 #define FORMAT_DATASET_IMPL_H
 
@@ -14,28 +14,28 @@ enum { DATASET_HEADER = 34, DATASET_CHUNK = 8192, DATASET_FORGET = 2 << 20 };
 
 struct dataset {
 	char *prefix, *idx_path, *bin_path;
-	struct map idx, bin;                    /* bin is empty when the tokens are read with pread */
-	int bin_fd;                             /* -1 when they are mapped */
+	struct map idx, bin; /* bin is empty when the tokens are read with pread */
+	int bin_fd;          /* -1 when they are mapped */
 	uint64_t bin_bytes;
 	enum dtype type;
 	int64_t sequences, documents, tokens;
-	const unsigned char *length;            /* i32[sequences] */
-	const unsigned char *offset;            /* i64[sequences], bytes into the .bin */
-	const unsigned char *document;          /* i64[documents + 1] */
-	bool modes;                             /* i8[sequences] follow the documents */
+	const unsigned char *length;   /* i32[sequences] */
+	const unsigned char *offset;   /* i64[sequences], bytes into the .bin */
+	const unsigned char *document; /* i64[documents + 1] */
+	bool modes;                    /* i8[sequences] follow the documents */
 };
 
 struct dataset_writer {
-	struct outfile bin;                     /* bin.f is NULL when only the index is written */
-	char *buffer;                           /* of bin.f */
-	uint64_t behind;                        /* bytes of bin that the disk has not been set to work on */
-	FILE *lengths, *documents;              /* i32 and i64 values; no name, gone when closed */
-	FILE *modes;                            /* i8, the same; NULL: none so far */
-	char *prefix, *notes;                   /* notes: of PREFIX.json; NULL: none are written */
+	struct outfile bin;        /* bin.f is NULL when only the index is written */
+	char *buffer;              /* of bin.f */
+	uint64_t behind;           /* bytes of bin that the disk has not been set to work on */
+	FILE *lengths, *documents; /* i32 and i64 values; no name, gone when closed */
+	FILE *modes;               /* i8, the same; NULL: none so far */
+	char *prefix, *notes;      /* notes: of PREFIX.json; NULL: none are written */
 	enum dtype type;
-	int64_t min, max;                       /* what the type can hold */
+	int64_t min, max; /* what the type can hold */
 	int64_t sequences, boundaries;
-	bool keep;                              /* the temporary files have names and are another run's, too */
+	bool keep; /* the temporary files have names and are another run's, too */
 };
 
 /* Element i of an unaligned array of 32-bit integers. */
@@ -62,9 +62,9 @@ load64(const unsigned char *p, int64_t i)
 char *dataset_path(const char *prefix, const char *suffix);
 
 /* The rules, each relying on those before it; -1 with the first that is broken. */
-int dataset_check_head(struct dataset *d, struct err *e);       /* magic, version, type: sets type */
-int dataset_check_arrays(struct dataset *d, struct err *e);     /* sets the counts and the arrays */
-int dataset_check_sequences(struct dataset *d, struct err *e);  /* sets tokens */
+int dataset_check_head(struct dataset *d, struct err *e);      /* magic, version, type: sets type */
+int dataset_check_arrays(struct dataset *d, struct err *e);    /* sets the counts and the arrays */
+int dataset_check_sequences(struct dataset *d, struct err *e); /* sets tokens */
 int dataset_check_documents(const struct dataset *d, struct err *e);
 int dataset_check_bin(const struct dataset *d, struct err *e);
 
@@ -87,7 +87,7 @@ int dataset_write_lengths(
 int dataset_write_boundaries(
     struct dataset_writer *w, const int64_t *ends, int64_t count, struct err *e);
 /* Bytes [at, at + bytes) of an open dataset's .bin, as they are. */
-int dataset_write_bin(struct dataset_writer *w, const struct dataset *d, uint64_t at,
-    uint64_t bytes, struct err *e);
+int dataset_write_bin(
+    struct dataset_writer *w, const struct dataset *d, uint64_t at, uint64_t bytes, struct err *e);
 
 #endif

@@ -15,11 +15,11 @@
 #include <unistd.h>
 
 struct dataset_repair {
-	struct dataset d;               /* sequences and tokens as the lengths have them */
-	int64_t *end;                   /* [documents]: where each ends, as a number of sequences */
-	int64_t documents, sequences;   /* those that are kept */
-	uint64_t bytes;                 /* of the .bin that are kept */
-	uint64_t entries;               /* of the document index that are in the file */
+	struct dataset d;             /* sequences and tokens as the lengths have them */
+	int64_t *end;                 /* [documents]: where each ends, as a number of sequences */
+	int64_t documents, sequences; /* those that are kept */
+	uint64_t bytes;               /* of the .bin that are kept */
+	uint64_t entries;             /* of the document index that are in the file */
 };
 
 /* The lengths as they are: nothing else tells them. Sets sequences, tokens and the arrays, of which
@@ -165,15 +165,16 @@ look_at_documents(struct dataset_repair *r, struct str *found)
 	} else if (sound == r->entries && sound) {
 		extend_boundaries(r, sound);
 		str_addf(found,
-		    "the document index covered %lld of %lld sequences; each of the others became a "
+		    "the document index covered %lld of %lld sequences; each of the others became "
+		    "a "
 		    "document\n",
 		    (long long)last, (long long)r->d.sequences);
 	} else if (r->entries && shift_boundaries(r)) {
 		str_adds(found, "the document index had not been shifted in a merge; it was\n");
 	} else {
 		extend_boundaries(r, 0);
-		str_adds(found,
-		    "the document index made no sense; each sequence became a document\n");
+		str_adds(
+		    found, "the document index made no sense; each sequence became a document\n");
 	}
 }
 
@@ -186,7 +187,8 @@ look_at_bin(struct dataset_repair *r, struct str *found, struct err *e)
 	uint64_t width = dtype_size(d->type), want = (uint64_t)d->tokens * width, at = 0;
 	int64_t whole = 0, documents = r->documents;
 
-	while (whole < d->sequences && at + (uint64_t)load32(d->length, whole) * width <= d->bin_bytes)
+	while (
+	    whole < d->sequences && at + (uint64_t)load32(d->length, whole) * width <= d->bin_bytes)
 		at += (uint64_t)load32(d->length, whole++) * width;
 	while (r->documents > 0 && r->end[r->documents - 1] > whole)
 		r->documents--;
@@ -237,7 +239,8 @@ dataset_repair_open(const char *prefix, struct str *found, struct err *e)
 	return r;
 }
 
-/* Cuts the .bin in place, after its index was replaced. What was known of the old bytes is wrong. */
+/* Cuts the .bin in place, after its index was replaced. What was known of the old bytes is wrong.
+ */
 static int
 cut_bin(const struct dataset *d, uint64_t bytes, struct err *e)
 {
@@ -263,7 +266,8 @@ dataset_repair_save(struct dataset_repair *r, const char *output, const char *no
 	struct dataset_writer *w;
 
 	temp_sweep_beside(output ? output : d->prefix);
-	w = output ? dataset_writer_new(output, d->type, e) : dataset_writer_index(d->prefix, d->type, e);
+	w = output ? dataset_writer_new(output, d->type, e)
+		   : dataset_writer_index(d->prefix, d->type, e);
 	if (!w)
 		return -1;
 	if (dataset_write_lengths(w, d->length, r->sequences, e) < 0 ||
@@ -283,7 +287,8 @@ dataset_repair_save(struct dataset_repair *r, const char *output, const char *no
 struct dataset_counts
 dataset_repair_counts(const struct dataset_repair *r)
 {
-	return (struct dataset_counts){ r->documents, r->sequences, r->bytes / (int64_t)dtype_size(r->d.type) };
+	return (struct dataset_counts){ r->documents, r->sequences,
+		r->bytes / (int64_t)dtype_size(r->d.type) };
 }
 
 /* As it was found. */

@@ -2,8 +2,8 @@
  * dataset_resume.c - a dataset whose writing another run can go on with
  *
  * The temporary files have names that do not change from run to run, and outlive the writer. What
- * counts of them is what dataset_sync has said last: a later run cuts off the rest. They are removed
- * by dataset_drop_parts alone, so that a commit which was cut short can be repeated.
+ * counts of them is what dataset_sync has said last: a later run cuts off the rest. They are
+ * removed by dataset_drop_parts alone, so that a commit which was cut short can be repeated.
  */
 #include "lib/format/dataset_impl.h"
 
@@ -40,7 +40,8 @@ take_back(const char *prefix, struct err *e)
 
 /* Counts come from a file: each is checked before it is multiplied. */
 struct dataset_writer *
-dataset_writer_resume(const char *prefix, enum dtype t, const struct dataset_mark *from, struct err *e)
+dataset_writer_resume(
+    const char *prefix, enum dtype t, const struct dataset_mark *from, struct err *e)
 {
 	struct dataset_mark none = { 0 };
 	struct dataset_writer *w;
@@ -73,7 +74,9 @@ dataset_writer_resume(const char *prefix, enum dtype t, const struct dataset_mar
 static int
 sync_spill(const struct dataset_writer *w, FILE *f, struct err *e)
 {
-	return ferror(f) || fflush(f) != 0 || fdatasync(fileno(f)) < 0 ? err_sys(e, "write", w->prefix) : 0;
+	return ferror(f) || fflush(f) != 0 || fdatasync(fileno(f)) < 0
+	    ? err_sys(e, "write", w->prefix)
+	    : 0;
 }
 
 /* Three syncs; the caller decides how often they are worth it. */

@@ -101,8 +101,8 @@ dataset_writer_index(const char *prefix, enum dtype t, struct err *e)
 	return NULL;
 }
 
-/* Tokens come in runs of some kilobytes, which are most of what is written: the kernel takes few large writes
- * in half the time of many small ones. */
+/* Tokens come in runs of some kilobytes, which are most of what is written: the kernel takes few
+ * large writes in half the time of many small ones. */
 static void
 buffer_bin(struct dataset_writer *w)
 {
@@ -143,15 +143,15 @@ dataset_write_ids(struct dataset_writer *w, const int64_t *ids, size_t count, st
 			return err_at(e, w->bin.path, 0,
 			    "token id %lld does not fit %s (%lld to %lld)", (long long)ids[i],
 			    dtype_torch_name(w->type), (long long)w->min, (long long)w->max);
-		memcpy(buf + i * width, &ids[i], width);        /* little-endian: the low bytes come first */
+		/* little-endian: the low bytes come first */
+		memcpy(buf + i * width, &ids[i], width);
 	}
 	return fwrite(buf, width, count, w->bin.f) == count ? 0 : write_failed(w, e);
 }
 
 /* More sequences than the maps of training can number would be refused on opening. */
 int
-dataset_write_lengths(
-    struct dataset_writer *w, const void *lengths, int64_t count, struct err *e)
+dataset_write_lengths(struct dataset_writer *w, const void *lengths, int64_t count, struct err *e)
 {
 	if (count > DATASET_MAX_SEQUENCES - w->sequences)
 		return err_at(e, w->prefix, 0,
@@ -159,7 +159,8 @@ dataset_write_lengths(
 		    "number; write several datasets and blend them",
 		    DATASET_MAX_SEQUENCES);
 	w->sequences += count;
-	return fwrite(lengths, 4, (size_t)count, w->lengths) == (size_t)count ? 0 : write_failed(w, e);
+	return fwrite(lengths, 4, (size_t)count, w->lengths) == (size_t)count ? 0
+									      : write_failed(w, e);
 }
 
 /* Documents have the same bound as sequences, though only empty ones could make them more. */
@@ -172,7 +173,8 @@ dataset_write_boundaries(
 		    "more than %d documents; write several datasets and blend them",
 		    DATASET_MAX_SEQUENCES);
 	w->boundaries += count;
-	return fwrite(ends, 8, (size_t)count, w->documents) == (size_t)count ? 0 : write_failed(w, e);
+	return fwrite(ends, 8, (size_t)count, w->documents) == (size_t)count ? 0
+									     : write_failed(w, e);
 }
 
 /* The ends of documents, a piece at a time. `sequence` is the number of those before the first. */
@@ -190,7 +192,8 @@ add_ends(struct dataset_writer *w, const struct dataset_batch *b, int64_t sequen
 			return -1;
 	}
 	if (sequence != w->sequences)
-		BUG("documents of %lld sequences, not %lld", (long long)sequence, (long long)w->sequences);
+		BUG("documents of %lld sequences, not %lld", (long long)sequence,
+		    (long long)w->sequences);
 	return 0;
 }
 
@@ -327,7 +330,8 @@ publish(struct dataset_writer *w, struct outfile *idx, struct err *e)
 {
 	bool tokens = w->bin.f != NULL;
 
-	/* An index of an older dataset must not stand beside the new tokens, not even for a moment. */
+	/* An index of an older dataset must not stand beside the new tokens, not even for a moment.
+	 */
 	if (tokens && (remove_old(w->prefix, e) < 0 || outfile_commit(&w->bin, e) < 0))
 		return -1;
 	if ((w->notes && write_notes(w, e) < 0) || outfile_commit(idx, e) < 0) {
@@ -344,7 +348,8 @@ dataset_writer_counts(const struct dataset_writer *w)
 {
 	off_t bytes = w->bin.f ? ftello(w->bin.f) : 0;
 
-	return (struct dataset_counts){ w->boundaries, w->sequences, bytes / (off_t)dtype_size(w->type) };
+	return (struct dataset_counts){ w->boundaries, w->sequences,
+		bytes / (off_t)dtype_size(w->type) };
 }
 
 /* The text of another call before is forgotten. */
@@ -355,8 +360,8 @@ dataset_writer_describe(struct dataset_writer *w, const char *json)
 	w->notes = mem_strdup(json);
 }
 
-/* Success or not, the temporary files are gone afterwards, but for those of a writer that another run can
- * go on with. */
+/* Success or not, the temporary files are gone afterwards, but for those of a writer that another
+ * run can go on with. */
 int
 dataset_commit(struct dataset_writer *w, struct err *e)
 {
@@ -364,8 +369,8 @@ dataset_commit(struct dataset_writer *w, struct err *e)
 	struct outfile idx = { 0 };
 	int rc;
 
-	if (fflush(w->lengths) != 0 || fflush(w->documents) != 0 || (w->modes && fflush(w->modes) != 0) ||
-	    (w->bin.f && fflush(w->bin.f) != 0))
+	if (fflush(w->lengths) != 0 || fflush(w->documents) != 0 ||
+	    (w->modes && fflush(w->modes) != 0) || (w->bin.f && fflush(w->bin.f) != 0))
 		rc = write_failed(w, e);
 	else
 		rc = write_index(w, &idx, path, e) < 0 ? -1 : publish(w, &idx, e);

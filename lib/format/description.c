@@ -18,22 +18,14 @@ static const char *
 short_escape(unsigned char c)
 {
 	switch (c) {
-	case '"':
-		return "\\\"";
-	case '\\':
-		return "\\\\";
-	case '\n':
-		return "\\n";
-	case '\r':
-		return "\\r";
-	case '\t':
-		return "\\t";
-	case '\b':
-		return "\\b";
-	case '\f':
-		return "\\f";
-	default:
-		return NULL;
+	case '"': return "\\\"";
+	case '\\': return "\\\\";
+	case '\n': return "\\n";
+	case '\r': return "\\r";
+	case '\t': return "\\t";
+	case '\b': return "\\b";
+	case '\f': return "\\f";
+	default: return NULL;
 	}
 }
 
@@ -100,7 +92,8 @@ add_matrix(struct str *out, const struct split_matrix *m)
 		}
 		str_adds(out, "[\n            ");
 		if (i == 0)
-			str_addc(out, '0'); /* an integer in Python: the start of the running sum */
+			/* an integer in Python: the start of the running sum */
+			str_addc(out, '0');
 		else
 			description_double(out, m->begin[i]);
 		str_adds(out, ",\n            ");

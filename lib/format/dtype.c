@@ -132,7 +132,7 @@ dtype_f16_from_f32(float x)
 
 	if (m > 0x7f800000u)
 		return (uint16_t)(sign | 0x7e00 | (m >> 13 & 0x3ff));
-	if (m >= 0x477ff000u)                   /* 65520 and above round to infinity */
+	if (m >= 0x477ff000u) /* 65520 and above round to infinity */
 		return (uint16_t)(sign | 0x7c00);
 	/* Below 2^-14 the float adder rounds at the place of the last subnormal bit, 2^-24. */
 	if (m < 0x38800000u)
@@ -177,20 +177,11 @@ load(const char *src, enum dtype t, int64_t i)
 	uint16_t h;
 
 	switch (t) {
-	case DTYPE_F64:
-		memcpy(&d, src + 8 * i, 8);
-		return d;
-	case DTYPE_F32:
-		memcpy(&f, src + 4 * i, 4);
-		return (double)f;
-	case DTYPE_BF16:
-		memcpy(&h, src + 2 * i, 2);
-		return (double)dtype_f32_from_bf16(h);
-	case DTYPE_F16:
-		memcpy(&h, src + 2 * i, 2);
-		return (double)dtype_f32_from_f16(h);
-	default:
-		BUG("conversion from %s", types[t].name);
+	case DTYPE_F64: memcpy(&d, src + 8 * i, 8); return d;
+	case DTYPE_F32: memcpy(&f, src + 4 * i, 4); return (double)f;
+	case DTYPE_BF16: memcpy(&h, src + 2 * i, 2); return (double)dtype_f32_from_bf16(h);
+	case DTYPE_F16: memcpy(&h, src + 2 * i, 2); return (double)dtype_f32_from_f16(h);
+	default: BUG("conversion from %s", types[t].name);
 	}
 }
 
@@ -202,9 +193,7 @@ store(char *dst, enum dtype t, int64_t i, double d)
 	uint16_t h;
 
 	switch (t) {
-	case DTYPE_F64:
-		memcpy(dst + 8 * i, &d, 8);
-		return;
+	case DTYPE_F64: memcpy(dst + 8 * i, &d, 8); return;
 	case DTYPE_F32:
 		f = (float)d;
 		memcpy(dst + 4 * i, &f, 4);
@@ -217,8 +206,7 @@ store(char *dst, enum dtype t, int64_t i, double d)
 		h = dtype_f16_from_f32(round_to_odd(d));
 		memcpy(dst + 2 * i, &h, 2);
 		return;
-	default:
-		BUG("conversion to %s", types[t].name);
+	default: BUG("conversion to %s", types[t].name);
 	}
 }
 

@@ -23,7 +23,7 @@ static const size_t index_max = (size_t)1 << 28;
 struct hfdir {
 	int num_files, count;
 	struct safetensors **file;
-	const struct safetensors_entry **entry;         /* sorted by name */
+	const struct safetensors_entry **entry; /* sorted by name */
 };
 
 /* dir/name; an error when it does not fit, since a cut path could name another file. */

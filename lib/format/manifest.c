@@ -2,11 +2,11 @@
  * manifest.c - the manifest of a checkpoint: lines to pieces and back, and the proof that pieces
  * tile their tensors
  *
- * A line a piece: name, dtype, shape, start, count, file, offset, bytes and sums, separated by tabs.
- * The parser is strict (no leading zeros, no blanks, one spelling of each number), so that equal
- * manifests are equal texts once they are printed. It checks everything that can be known without
- * the files; whoever holds a parsed manifest may trust sizes, boxes and that each element is in
- * exactly one piece.
+ * A line a piece: name, dtype, shape, start, count, file, offset, bytes and sums, separated by
+ * tabs. The parser is strict (no leading zeros, no blanks, one spelling of each number), so that
+ * equal manifests are equal texts once they are printed. It checks everything that can be known
+ * without the files; whoever holds a parsed manifest may trust sizes, boxes and that each element
+ * is in exactly one piece.
  */
 #include "lib/format/manifest.h"
 #include "lib/base/hash.h"
@@ -20,10 +20,13 @@ enum { COLUMNS = 9, NAME_MAX_BYTES = 255, SUM_DIGITS = 16 };
 static const char columns[] = "tensor\tdtype\tshape\tstart\tcount\tfile\toffset\tbytes\txxh3\n";
 
 /* The first line; indexed by version. */
-static const char *const first_line[] = { NULL, "# mikoshi checkpoint 1\n", "# mikoshi checkpoint 2\n" };
+static const char *const first_line[] = { NULL, "# mikoshi checkpoint 1\n",
+	"# mikoshi checkpoint 2\n" };
 
 static const char own_name[] = "manifest.tsv";
-const char *const manifest_text_name[MANIFEST_TEXTS] = { [MANIFEST_OPTIONS] = "options.conf", [MANIFEST_STATE] = "state.conf" };
+const char *const manifest_text_name[MANIFEST_TEXTS] = {
+	[MANIFEST_OPTIONS] = "options.conf", [MANIFEST_STATE] = "state.conf"
+};
 
 /* One line of the text. */
 struct row {
@@ -37,10 +40,10 @@ struct row {
 /* What the steps share; the rows go away after parsing. */
 struct parse {
 	struct manifest *m;
-	const char *name;               /* of the text, for messages */
+	const char *name; /* of the text, for messages */
 	struct row *row;
 	int num_rows;
-	long line;                      /* the next */
+	long line; /* the next */
 	struct err *e;
 };
 
@@ -134,8 +137,8 @@ parse_box(struct parse *p, struct row *r, char **field)
 }
 
 /*
- * A sum a block, or the one of a piece of version 1. That many digits must be there before room for the sums is taken: the
- * number of bytes is only a number so far.
+ * A sum a block, or the one of a piece of version 1. That many digits must be there before room for
+ * the sums is taken: the number of bytes is only a number so far.
  */
 static int
 parse_sums(struct parse *p, struct row *r, const char *text)
@@ -153,8 +156,10 @@ parse_sums(struct parse *p, struct row *r, const char *text)
 		if (end && *end++ != (i + 1 < n ? ',' : '\0'))
 			end = NULL;
 	}
-	return end ? 0 : err_at(p->e, p->name, r->line, "tensor '%s': xxh3 '%.40s': must be 16 hexadecimal digits%s",
-	    r->name, text, m->version == 1 ? "" : " for each 4 MiB");
+	return end ? 0
+		   : err_at(p->e, p->name, r->line,
+			 "tensor '%s': xxh3 '%.40s': must be 16 hexadecimal digits%s", r->name,
+			 text, m->version == 1 ? "" : " for each 4 MiB");
 }
 
 /*
@@ -237,7 +242,8 @@ parse_rows(struct parse *p, char *text)
 	return 0;
 }
 
-/* By name, then start; the line decides between duplicates, so that the order never depends on the sort. */
+/* By name, then start; the line decides between duplicates, so that the order never depends on the
+ * sort. */
 static int
 compare_rows(const void *a, const void *b)
 {
@@ -475,7 +481,8 @@ read_sum_line(const char **text, const char *name, uint64_t *sum)
 	return true;
 }
 
-/* Version, the sums of the texts, and the names of the columns. Returns the bytes that this takes, 0 with a reason. */
+/* Version, the sums of the texts, and the names of the columns. Returns the bytes that this takes,
+ * 0 with a reason. */
 static size_t
 parse_head(struct parse *p, const char *text)
 {
@@ -486,12 +493,16 @@ parse_head(struct parse *p, const char *text)
 		if (!strncmp(s, first_line[v], strlen(first_line[v])))
 			m->version = v;
 	if (m->version == 0)
-		return err_at(p->e, p->name, 1, "not the head of a checkpoint manifest of version 1 or 2"), 0;
+		return err_at(p->e, p->name, 1,
+			   "not the head of a checkpoint manifest of version 1 or 2"),
+		       0;
 	s += strlen(first_line[m->version]);
 	p->line = 2;
 	for (int i = 0; m->version > 1 && i < MANIFEST_TEXTS; i++, p->line++)
 		if (!read_sum_line(&s, manifest_text_name[i], &m->text_sum[i]))
-			return err_at(p->e, p->name, p->line, "not the checksum of %s", manifest_text_name[i]), 0;
+			return err_at(p->e, p->name, p->line, "not the checksum of %s",
+				   manifest_text_name[i]),
+			       0;
 	if (strncmp(s, columns, sizeof columns - 1))
 		return err_at(p->e, p->name, p->line, "not the names of the columns"), 0;
 	p->line++;
@@ -579,7 +590,8 @@ manifest_print_piece(
 	manifest_print_list(out, t->ndim, p->box.start);
 	str_addc(out, '\t');
 	manifest_print_list(out, t->ndim, p->box.count);
-	str_addf(out, "\t%s\t%llu\t%llu", file, (unsigned long long)p->offset, (unsigned long long)p->bytes);
+	str_addf(out, "\t%s\t%llu\t%llu", file, (unsigned long long)p->offset,
+	    (unsigned long long)p->bytes);
 	for (int64_t i = 0; i < p->num_sums; i++)
 		str_addf(out, "%c%s", i ? ',' : '\t', hash_text(p->sum[i], sum));
 	str_addc(out, '\n');

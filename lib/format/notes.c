@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_BYTES = 1 << 28 };           /* room for some million inputs */
+enum { MAX_BYTES = 1 << 28 }; /* room for some million inputs */
 
 /* The strings are freed by notes_release, of which an unknown struct needs none. */
 void
@@ -57,8 +57,8 @@ read_files(const struct json_value *v, struct notes *n)
 	n->file = mem_pool_alloc(&n->pool, list->len + 1, sizeof *n->file);
 	for (size_t i = 0; i < list->len; i++)
 		if (list->item[i].type == JSON_STRING)
-			n->file[n->num_files++] = mem_pool_strndup(
-			    &n->pool, list->item[i].string, list->item[i].len);
+			n->file[n->num_files++] =
+			    mem_pool_strndup(&n->pool, list->item[i].string, list->item[i].len);
 }
 
 /* A tokenizer without a hash could not be compared with anything, so both or none are there. */
@@ -77,7 +77,8 @@ read_tokenizer(const struct json_value *v, struct notes *n, struct err *e)
 		return 0;
 	end = hash_read(hash, &sum);
 	if (!end || *end)
-		return err_set(e, "the tokenizer's hash '%.40s' is not 16 hexadecimal digits", hash);
+		return err_set(
+		    e, "the tokenizer's hash '%.40s' is not 16 hexadecimal digits", hash);
 	n->type = mem_pool_strndup(&n->pool, type, strlen(type));
 	memcpy(n->hash, hash, sizeof n->hash);
 	n->unigram_ties = ties ? mem_pool_strndup(&n->pool, ties, strlen(ties)) : NULL;
@@ -164,7 +165,9 @@ static void
 add_bool(struct str *out, const char *name, int64_t value)
 {
 	str_addf(out, "\"%s\": %s", name,
-	    value == NOTES_UNKNOWN ? "null" : value ? "true" : "false");
+	    value == NOTES_UNKNOWN ? "null"
+		: value            ? "true"
+				   : "false");
 }
 
 /* What is needed to tell later whether a tokenizer is the one that was used. */
@@ -226,7 +229,8 @@ add_inputs(const struct notes_origin *o, struct str *out)
 
 /* The whole of PREFIX.json. */
 void
-notes_text(const struct notes *n, const struct notes_origin *o, const struct dataset_counts *counts, struct str *out)
+notes_text(const struct notes *n, const struct notes_origin *o, const struct dataset_counts *counts,
+    struct str *out)
 {
 	str_adds(out, "{\n  \"made_by\": ");
 	str_add_json(out, o->made_by, strlen(o->made_by));

@@ -21,16 +21,25 @@ static const char magic[6] = "\x93NUMPY";
 
 /* NumPy's codes; types without one are absent. */
 static const char *const code[DTYPE_COUNT] = {
-	[DTYPE_F64] = "<f8", [DTYPE_F32] = "<f4", [DTYPE_F16] = "<f2", [DTYPE_I64] = "<i8", [DTYPE_I32] = "<i4",
-	[DTYPE_I16] = "<i2", [DTYPE_I8] = "|i1", [DTYPE_U64] = "<u8", [DTYPE_U32] = "<u4", [DTYPE_U16] = "<u2",
-	[DTYPE_U8] = "|u1", [DTYPE_BOOL] = "|b1",
+	[DTYPE_F64] = "<f8",
+	[DTYPE_F32] = "<f4",
+	[DTYPE_F16] = "<f2",
+	[DTYPE_I64] = "<i8",
+	[DTYPE_I32] = "<i4",
+	[DTYPE_I16] = "<i2",
+	[DTYPE_I8] = "|i1",
+	[DTYPE_U64] = "<u8",
+	[DTYPE_U32] = "<u4",
+	[DTYPE_U16] = "<u2",
+	[DTYPE_U8] = "|u1",
+	[DTYPE_BOOL] = "|b1",
 };
 
 /* What is left of the header's text, and what it has said so far. */
 struct cursor {
 	const char *p, *end;
-	const char *path;               /* of the file, for messages */
-	unsigned seen;                  /* a bit each for descr, fortran_order, shape */
+	const char *path; /* of the file, for messages */
+	unsigned seen;    /* a bit each for descr, fortran_order, shape */
 	bool fortran;
 };
 
@@ -239,8 +248,8 @@ check_size(struct npy *a, uint64_t have, const char *path, struct err *e)
 	return 0;
 }
 
-/* Points data at the elements. A header may have any length, so they are copied where a load from the map would not
- * be aligned; files of NumPy's own and of ours never are. */
+/* Points data at the elements. A header may have any length, so they are copied where a load from
+ * the map would not be aligned; files of NumPy's own and of ours never are. */
 static void
 set_data(struct npy *a, uint64_t data)
 {

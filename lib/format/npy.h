@@ -22,12 +22,12 @@ struct npy {
 	enum dtype dtype;
 	int ndim;
 	int64_t shape[NPY_DIMS];
-	int64_t count;                  /* elements */
-	const void *data;               /* aligned to its elements; in the map, or the copy */
-	void *copy;                     /* where the header's length leaves the elements unaligned; else NULL */
+	int64_t count;    /* elements */
+	const void *data; /* aligned to its elements; in the map, or the copy */
+	void *copy;       /* where the header's length leaves the elements unaligned; else NULL */
 };
 
-int  npy_open(struct npy *a, const char *path, struct err *e);
+int npy_open(struct npy *a, const char *path, struct err *e);
 void npy_close(struct npy *a);
 /* The header bytes for an array of this shape, for streaming writers. Returns their number. */
 size_t npy_header(char out[256], enum dtype t, int ndim, const int64_t *shape);

@@ -184,8 +184,8 @@ static int
 parse_words(const struct path_options *o, struct path_list *out, struct err *e)
 {
 	if (strlen(o->text) != o->text_bytes)
-		return err_at(e, o->data_args_path, 0, "not a text: byte %zu is NUL",
-		    strlen(o->text));
+		return err_at(
+		    e, o->data_args_path, 0, "not a text: byte %zu is NUL", strlen(o->text));
 	return parse_text(o->text, o->data_args_path, out, e);
 }
 

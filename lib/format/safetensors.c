@@ -5,8 +5,8 @@
  * and sizes, unique names, and that the tensors fill the body without hole or overlap. An entry can
  * then be used without further checks, and its data pointer is into the map. Types that we do not
  * compute with are legal as well; their entries have dtype NONE. The header may have a million
- * tensors, of which a tree would take gigabytes: it is parsed in pieces of whole members. Source: safetensors/src/tensor.rs
- * of huggingface/safetensors.
+ * tensors, of which a tree would take gigabytes: it is parsed in pieces of whole members. Source:
+ * safetensors/src/tensor.rs of huggingface/safetensors.
  */
 #include "lib/format/safetensors.h"
 #include "lib/base/json.h"
@@ -25,17 +25,35 @@ static const struct {
 	const char *name;
 	int bits;
 } types[] = {
-	{ "BOOL", 8 }, { "F4", 4 }, { "F6_E2M3", 6 }, { "F6_E3M2", 6 }, { "U8", 8 }, { "I8", 8 }, { "F8_E5M2", 8 },
-	{ "F8_E4M3", 8 }, { "F8_E8M0", 8 }, { "F8_E4M3FNUZ", 8 }, { "F8_E5M2FNUZ", 8 }, { "I16", 16 }, { "U16", 16 },
-	{ "F16", 16 }, { "BF16", 16 }, { "I32", 32 }, { "U32", 32 }, { "F32", 32 }, { "C64", 64 }, { "F64", 64 },
-	{ "I64", 64 }, { "U64", 64 },
+	{ "BOOL", 8 },
+	{ "F4", 4 },
+	{ "F6_E2M3", 6 },
+	{ "F6_E3M2", 6 },
+	{ "U8", 8 },
+	{ "I8", 8 },
+	{ "F8_E5M2", 8 },
+	{ "F8_E4M3", 8 },
+	{ "F8_E8M0", 8 },
+	{ "F8_E4M3FNUZ", 8 },
+	{ "F8_E5M2FNUZ", 8 },
+	{ "I16", 16 },
+	{ "U16", 16 },
+	{ "F16", 16 },
+	{ "BF16", 16 },
+	{ "I32", 32 },
+	{ "U32", 32 },
+	{ "F32", 32 },
+	{ "C64", 64 },
+	{ "F64", 64 },
+	{ "I64", 64 },
+	{ "U64", 64 },
 };
 
 struct safetensors {
 	struct map map;
 	struct mem_pool names;
 	int count, cap;
-	struct safetensors_entry *entry;                /* in the order of the header */
+	struct safetensors_entry *entry; /* in the order of the header */
 	struct safetensors_entry **by_offset, **by_name;
 };
 
@@ -43,9 +61,9 @@ struct safetensors {
 struct opening {
 	struct safetensors *s;
 	const char *path;
-	const char *text, *end;         /* of the header: its members, without the braces around them */
-	uint64_t body;                  /* where the tensors begin */
-	bool metadata;                  /* met */
+	const char *text, *end; /* of the header: its members, without the braces around them */
+	uint64_t body;          /* where the tensors begin */
+	bool metadata;          /* met */
 	struct err *e;
 };
 
@@ -175,7 +193,9 @@ read_tensor(struct opening *o, const struct json_value *v, struct safetensors_en
 		return err_at(o->e, o->path, 0, "tensor '%s...': NUL in its name", t->name);
 	if (!dtype || !shape || !range)
 		return err_at(o->e, o->path, 0, "tensor '%s': no %s", t->name,
-		              !dtype ? "dtype" : !shape ? "shape" : "data_offsets");
+		    !dtype       ? "dtype"
+			: !shape ? "shape"
+				 : "data_offsets");
 	if (v->len != 3)
 		return err_at(
 		    o->e, o->path, 0, "tensor '%s': a duplicate or unknown field", t->name);
@@ -184,7 +204,7 @@ read_tensor(struct opening *o, const struct json_value *v, struct safetensors_en
 	    : -1;
 	if (type < 0)
 		return err_at(o->e, o->path, 0, "tensor '%s': unknown dtype '%.40s'", t->name,
-		              dtype->type == JSON_STRING ? dtype->string : "");
+		    dtype->type == JSON_STRING ? dtype->string : "");
 	t->dtype_name = types[type].name;
 	t->dtype = dtype_from_name(t->dtype_name);
 	bits = (uint64_t)types[type].bits;
@@ -237,7 +257,8 @@ add_entry(struct safetensors *s)
 	return &s->entry[s->count++];
 }
 
-/* Members of a piece of the header to entries, in the order of the text; names are copied. Frees the piece. */
+/* Members of a piece of the header to entries, in the order of the text; names are copied. Frees
+ * the piece. */
 static int
 read_members(struct opening *o, struct json *piece)
 {
@@ -256,7 +277,8 @@ read_members(struct opening *o, struct json *piece)
 	return rc;
 }
 
-/* The end of the string whose first byte after the quote is p: after its closing quote, or `end`. */
+/* The end of the string whose first byte after the quote is p: after its closing quote, or `end`.
+ */
 static const char *
 string_end(const char *p, const char *end)
 {
@@ -266,9 +288,9 @@ string_end(const char *p, const char *end)
 }
 
 /*
- * The next comma between two members from at least PIECE bytes on, or the end. Each piece is then parsed
- * by itself, so brackets need only be counted here, not matched. Numbers of a header carry no sign; a
- * minus outside a string would otherwise pass as "-0". NULL with a reason.
+ * The next comma between two members from at least PIECE bytes on, or the end. Each piece is then
+ * parsed by itself, so brackets need only be counted here, not matched. Numbers of a header carry
+ * no sign; a minus outside a string would otherwise pass as "-0". NULL with a reason.
  */
 static const char *
 piece_end(struct opening *o)
@@ -293,11 +315,13 @@ piece_end(struct opening *o)
 	if (p == o->end && depth >= 0 && (p == o->text || p[-1] != '-'))
 		return p;
 	err_at(o->e, o->path, 0,
-	    p[-1] == '-' ? "a number of the header has a sign" : "not valid JSON: text after the header's '}'");
+	    p[-1] == '-' ? "a number of the header has a sign"
+			 : "not valid JSON: text after the header's '}'");
 	return NULL;
 }
 
-/* The header, a piece at a time. A comma with no member beside it would be lost between two pieces. */
+/* The header, a piece at a time. A comma with no member beside it would be lost between two pieces.
+ */
 static int
 read_header(struct opening *o)
 {
@@ -319,7 +343,8 @@ read_header(struct opening *o)
 			o->text = end + 1;
 		}
 		if (piece && json_root(piece)->len == 0 && !(first && last))
-			rc = err_at(o->e, o->path, 0, "not valid JSON: a comma without a member after it");
+			rc = err_at(
+			    o->e, o->path, 0, "not valid JSON: a comma without a member after it");
 		if (rc < 0)
 			json_free(piece);
 		else
@@ -394,7 +419,7 @@ check_body(struct opening *o)
 
 		if (t->offset > at)
 			return err_at(o->e, o->path, 0, "a hole of %llu bytes before tensor '%s'",
-			              (unsigned long long)(t->offset - at), t->name);
+			    (unsigned long long)(t->offset - at), t->name);
 		if (t->offset < at)
 			return err_at(o->e, o->path, 0, "tensors '%s' and '%s' overlap",
 			    s->by_offset[i - 1]->name, t->name);
@@ -411,8 +436,8 @@ check_body(struct opening *o)
 }
 
 /*
- * The order of the checks decides the reason: two tensors of one name overlap as a rule, and the name says more than the
- * overlap, so names come before the body.
+ * The order of the checks decides the reason: two tensors of one name overlap as a rule, and the
+ * name says more than the overlap, so names come before the body.
  */
 struct safetensors *
 safetensors_open(const char *path, struct err *e)

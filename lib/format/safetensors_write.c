@@ -21,7 +21,7 @@ struct declared {
 	enum dtype dtype;
 	int ndim;
 	int64_t shape[SAFETENSORS_DIMS];
-	uint64_t begin, end;            /* in the body */
+	uint64_t begin, end; /* in the body */
 };
 
 struct safetensors_writer {
@@ -29,8 +29,8 @@ struct safetensors_writer {
 	struct declared *tensor;
 	int count, cap;
 	bool has_header;
-	uint64_t body;                  /* where the tensors begin */
-	uint64_t bytes, written;        /* of the body */
+	uint64_t body;           /* where the tensors begin */
+	uint64_t bytes, written; /* of the body */
 };
 
 /* The file exists under its temporary name from here on. */
@@ -145,7 +145,8 @@ write_header(struct safetensors_writer *w, struct err *e)
 	return rc;
 }
 
-/* Bytes are one stream over all tensors: the declared order leaves no gaps, so no tensor boundary matters here. */
+/* Bytes are one stream over all tensors: the declared order leaves no gaps, so no tensor boundary
+ * matters here. */
 int
 safetensors_write(struct safetensors_writer *w, const void *bytes, size_t len, struct err *e)
 {

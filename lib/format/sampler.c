@@ -19,11 +19,11 @@ enum { RANDPERM_MAX = 214748363 };
 
 struct sampler {
 	struct sampler_config c;
-	int64_t group;                  /* samples that all ranks read between them in one micro batch each */
-	int64_t active;                 /* samples of an epoch */
-	int64_t permuted;               /* elements of perm */
-	int64_t epoch;                  /* that perm is of; -1: none */
-	uint32_t *perm;                 /* NULL with single */
+	int64_t group;    /* samples that all ranks read between them in one micro batch each */
+	int64_t active;   /* samples of an epoch */
+	int64_t permuted; /* elements of perm */
+	int64_t epoch;    /* that perm is of; -1: none */
+	uint32_t *perm;   /* NULL with single */
 };
 
 /* n - 1 draws. The seed is a 64-bit number of which the generator takes the lower half. */

@@ -21,18 +21,10 @@ index_map_get(const struct index_map *m, int64_t i)
 	int16_t i16;
 
 	switch (m->dtype) {
-	case DTYPE_I16:
-		memcpy(&i16, p + 2 * i, 2);
-		return i16;
-	case DTYPE_I32:
-		memcpy(&i32, p + 4 * i, 4);
-		return i32;
-	case DTYPE_U32:
-		memcpy(&u32, p + 4 * i, 4);
-		return u32;
-	default:
-		memcpy(&i64, p + 8 * i, 8);
-		return i64;
+	case DTYPE_I16: memcpy(&i16, p + 2 * i, 2); return i16;
+	case DTYPE_I32: memcpy(&i32, p + 4 * i, 4); return i32;
+	case DTYPE_U32: memcpy(&u32, p + 4 * i, 4); return u32;
+	default: memcpy(&i64, p + 8 * i, 8); return i64;
 	}
 }
 
@@ -94,8 +86,8 @@ last_with_tokens(const struct dataset *d, int64_t end)
 	return tokens < 2 ? -1 : end;
 }
 
-/* Numbers of sequences as shares that give tokens to every split that is present, the later ones as few
- * as can be. False when there are too few for that. */
+/* Numbers of sequences as shares that give tokens to every split that is present, the later ones as
+ * few as can be. False when there are too few for that. */
 static bool
 propose_split(const struct samples *s, char text[72])
 {
@@ -114,7 +106,8 @@ propose_split(const struct samples *s, char text[72])
 		count[i] = i == first ? end : end - begin;
 		end = begin;
 	}
-	snprintf(text, 72, "%lld,%lld,%lld", (long long)count[0], (long long)count[1], (long long)count[2]);
+	snprintf(text, 72, "%lld,%lld,%lld", (long long)count[0], (long long)count[1],
+	    (long long)count[2]);
 	if (split_parse(text, &m, NULL) < 0)
 		return false;
 	for (int i = first; i < SPLIT_COUNT; i++) {

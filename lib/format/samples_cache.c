@@ -1,8 +1,8 @@
 /*
  * samples_cache.c - the index maps of one split as files: when they are taken, and their key
  *
- * A damaged or stale set is no error: it is as if it were not there, and a note says so. A set of the
- * same name that is somebody else's stays as it is, and these maps get a name of their own.
+ * A damaged or stale set is no error: it is as if it were not there, and a note says so. A set of
+ * the same name that is somebody else's stays as it is, and these maps get a name of their own.
  */
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
@@ -34,10 +34,14 @@ place(const struct samples *s, const char *dir)
 	struct samples *w = (struct samples *)(uintptr_t)s;
 
 	return (struct cache_place){
-		.dir = dir, .hash = s->hash, .class_name = "GPTDataset", .which = s->which, .count = 3,
+		.dir = dir,
+		.hash = s->hash,
+		.class_name = "GPTDataset",
+		.which = s->which,
+		.count = 3,
 		.array = { { "document_index", &w->document, s->num_positions, false },
-		           { "sample_index", &w->row, s->count + 1, true },
-		           { "shuffle_index", &w->shuffle, s->count, false } },
+		    { "sample_index", &w->row, s->count + 1, true },
+		    { "shuffle_index", &w->shuffle, s->count, false } },
 	};
 }
 
@@ -149,7 +153,8 @@ set_note(struct samples *s, const char *hash, const char *dir, const char *why)
 {
 	struct str note = { 0 };
 
-	str_addf(&note, "%s: the %s maps %s in '%s' %s; ", dataset_prefix(s->d), split_name[s->which], hash, dir, why);
+	str_addf(&note, "%s: the %s maps %s in '%s' %s; ", dataset_prefix(s->d),
+	    split_name[s->which], hash, dir, why);
 	if (!strcmp(hash, s->hash))
 		str_adds(&note, "built anew");
 	else
@@ -160,7 +165,8 @@ set_note(struct samples *s, const char *hash, const char *dir, const char *why)
 
 /* Maps of the right shapes are loaded: whether they are taken, and why not. */
 static enum cache_state
-judge(const struct samples *s, const struct samples_config *c, const struct cache_place *p, const char **why)
+judge(const struct samples *s, const struct samples_config *c, const struct cache_place *p,
+    const char **why)
 {
 	struct str head = { 0 };
 	int key;
@@ -173,7 +179,7 @@ judge(const struct samples *s, const struct samples_config *c, const struct cach
 	if (key == 0 && document_index_fits(s) && sample_index_fits(s) && shuffle_index_fits(s))
 		return CACHE_PROVED;
 	*why = key < 0 ? "are damaged, or of other data or options than their key says"
-	               : "do not fit the dataset and have no key";
+		       : "do not fit the dataset and have no key";
 	return CACHE_STALE;
 }
 
@@ -195,8 +201,8 @@ load_set(const struct samples *s, const struct samples_config *c, const struct c
 	return state;
 }
 
-/* Whether a stale set may be sound for somebody else: without a key another program made it, and a key
- * may be that of the dataset as it is, with other options. */
+/* Whether a stale set may be sound for somebody else: without a key another program made it, and a
+ * key may be that of the dataset as it is, with other options. */
 static bool
 is_of_others(const struct samples *s, const struct cache_place *p)
 {
@@ -276,8 +282,8 @@ samples_store_key(
 	return rc;
 }
 
-/* Whether a file is the description of these maps but for the tokenizer, the last key: then so are the
- * maps. */
+/* Whether a file is the description of these maps but for the tokenizer, the last key: then so are
+ * the maps. */
 static bool
 differs_in_tokenizer(const char *path, const struct str *want)
 {
@@ -296,7 +302,8 @@ differs_in_tokenizer(const char *path, const struct str *want)
 /* Reads the descriptions of the split up to the first that fits. The name of s itself may have come
  * meanwhile from another process. */
 static bool
-find_other_tokenizer(const struct samples *s, const char *dir, const struct str *want, char hash[33])
+find_other_tokenizer(
+    const struct samples *s, const char *dir, const struct str *want, char hash[33])
 {
 	char suffix[64];
 	DIR *d = opendir(dir);
@@ -307,8 +314,8 @@ find_other_tokenizer(const struct samples *s, const char *dir, const struct str 
 	while (d && !found && (entry = readdir(d))) {
 		struct str path = { 0 };
 
-		if (strlen(entry->d_name) != 32 + strlen(suffix) || strcmp(entry->d_name + 32, suffix) ||
-		    !strncmp(entry->d_name, s->hash, 32))
+		if (strlen(entry->d_name) != 32 + strlen(suffix) ||
+		    strcmp(entry->d_name + 32, suffix) || !strncmp(entry->d_name, s->hash, 32))
 			continue;
 		str_addf(&path, "%s/%s", dir, entry->d_name);
 		found = differs_in_tokenizer(path.buf, want);
@@ -323,7 +330,8 @@ find_other_tokenizer(const struct samples *s, const char *dir, const struct str 
 
 /* For maps that were built because there were none of their name. */
 void
-samples_note_other_tokenizer(const struct samples *s, const struct samples_config *c, struct str *out)
+samples_note_other_tokenizer(
+    const struct samples *s, const struct samples_config *c, struct str *out)
 {
 	char *dir = cache_dir(s, c), hash[33];
 	struct str want = { 0 };
@@ -331,7 +339,8 @@ samples_note_other_tokenizer(const struct samples *s, const struct samples_confi
 	samples_description(s->d, c, &want);
 	if (find_other_tokenizer(s, dir, &want, hash))
 		str_addf(out,
-		    "%s: the %s maps %s in '%s' are those of another tokenizer, or of another spelling of its options; "
+		    "%s: the %s maps %s in '%s' are those of another tokenizer, or of another "
+		    "spelling of its options; "
 		    "built as %s\n",
 		    dataset_prefix(s->d), split_name[s->which], hash, dir, s->hash);
 	str_release(&want);

@@ -20,9 +20,9 @@ struct row_walk {
 	/* u16 of each sequence of the split; LONG: look into the dataset */
 	struct index_map length;
 	int64_t next_row;
-	int64_t position, before;       /* a sequence of the order, and the tokens before it */
-	int64_t from;                   /* position of the first of the block */
-	int64_t tokens[BLOCK];          /* lengths of the block */
+	int64_t position, before; /* a sequence of the order, and the tokens before it */
+	int64_t from;             /* position of the first of the block */
+	int64_t tokens[BLOCK];    /* lengths of the block */
 };
 
 /* The table of lengths takes 2 bytes a sequence until row_walk_free. */

@@ -83,9 +83,9 @@ stride(const struct slice *s, int d)
 /* What the recursion over dimensions shares. */
 struct copy {
 	const struct slice *box;
-	int last;                       /* everything inside this dimension is contiguous in both arrays */
-	size_t run;                     /* bytes of one contiguous run */
-	size_t dst_step[SLICE_DIMS], src_step[SLICE_DIMS];      /* bytes */
+	int last;   /* everything inside this dimension is contiguous in both arrays */
+	size_t run; /* bytes of one contiguous run */
+	size_t dst_step[SLICE_DIMS], src_step[SLICE_DIMS]; /* bytes */
 };
 
 /* Copies the runs below dimension d; dst and src stand at the first element of the box there. */
@@ -102,12 +102,13 @@ copy_runs(const struct copy *c, int d, char *dst, const char *src)
 }
 
 /*
- * Inner dimensions that the box fills in both arrays are merged into one run, so that a whole tensor is a single memcpy and
- * a row of a matrix one a row. Offsets are taken from the start of either array's own box.
+ * Inner dimensions that the box fills in both arrays are merged into one run, so that a whole
+ * tensor is a single memcpy and a row of a matrix one a row. Offsets are taken from the start of
+ * either array's own box.
  */
 void
 slice_copy(void *dst, const struct slice *dst_box, const void *src, const struct slice *src_box,
-           const struct slice *box, size_t element_size)
+    const struct slice *box, size_t element_size)
 {
 	struct copy c = { .box = box, .last = box->ndim - 1 };
 	char *to = dst;
@@ -153,8 +154,8 @@ flat_step(const struct slice *s, int64_t pos, int64_t left)
 }
 
 /*
- * Each step takes the largest aligned block that fits: first partial rows outwards, then whole ones, then partial rows
- * inwards. That is at most 2 * ndim - 1 boxes.
+ * Each step takes the largest aligned block that fits: first partial rows outwards, then whole
+ * ones, then partial rows inwards. That is at most 2 * ndim - 1 boxes.
  */
 int
 slice_flat(const struct slice *s, int64_t first, int64_t count, struct slice out[SLICE_FLAT_MAX])

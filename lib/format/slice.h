@@ -20,9 +20,9 @@ struct slice {
 
 struct slice slice_whole(int ndim, const int64_t *shape);
 int64_t slice_elements(const struct slice *s);
-bool    slice_inside(const struct slice *s, int ndim, const int64_t *shape);
+bool slice_inside(const struct slice *s, int ndim, const int64_t *shape);
 /* The common box; false when it is empty. */
-bool    slice_intersect(const struct slice *a, const struct slice *b, struct slice *out);
+bool slice_intersect(const struct slice *a, const struct slice *b, struct slice *out);
 /* Copies the elements of `box` from an array laid out as src_box to one laid out as dst_box; box
  * lies in both. */
 void slice_copy(void *dst, const struct slice *dst_box, const void *src,

@@ -27,7 +27,7 @@ parse_share(const char *run, size_t len, double *out, struct err *e)
 	}
 	if (points > 1 || digits == 0)
 		return err_set(e, "'%.*s' is not a number", len > 40 ? 40 : (int)len, run);
-	copy = mem_strndup(run, len);           /* "1e3" must not be read past the 1 */
+	copy = mem_strndup(run, len); /* "1e3" must not be read past the 1 */
 	*out = strtod(copy, NULL);
 	free(copy);
 	return isfinite(*out) ? 0 : err_set(e, "a share is too large");
@@ -40,7 +40,7 @@ parse_shares(const char *text, double share[SPLIT_COUNT], struct err *e)
 {
 	int n = 0;
 
-	for (const char *p = text; *p; ) {
+	for (const char *p = text; *p;) {
 		size_t len = strspn(p, "0123456789.");
 
 		if (len == 0) {

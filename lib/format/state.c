@@ -1,8 +1,9 @@
 /*
  * state.c - state.conf: a table of keys, and what is done by it
  *
- * A value that is out of bounds, or that cannot go with the others, is damage or a slip of an editor: a run that goes on from
- * it would train on other data, or take other steps, without a word.
+ * A value that is out of bounds, or that cannot go with the others, is damage or a slip of an
+ * editor: a run that goes on from it would train on other data, or take other steps, without a
+ * word.
  */
 #include "lib/format/state.h"
 #include "lib/format/dtype.h"
@@ -13,13 +14,14 @@
 
 enum state_type { WHOLE, NUMBER, WORD, TEXT, CORPUS };
 
-/* A key. Bounds are of numbers: whole ones are exact in a double up to 2^53, which is what a run may count up to. */
+/* A key. Bounds are of numbers: whole ones are exact in a double up to 2^53, which is what a run
+ * may count up to. */
 struct row {
 	const char *key;
 	enum state_type type;
 	size_t off;
 	double min, max;
-	const char *const *words;       /* of a WORD */
+	const char *const *words; /* of a WORD */
 	bool needed;
 };
 
@@ -65,7 +67,9 @@ static const struct row rows[] = {
 enum { ROWS = sizeof rows / sizeof *rows };
 
 /* A row that a text must have whole or not at all: what a reader of the first needs. */
-static const struct { size_t a, b; } together[] = {
+static const struct {
+	size_t a, b;
+} together[] = {
 	{ FIELD(loss_scale_growth), FIELD(loss_scale_hysteresis) },
 	{ FIELD(data_corpora), FIELD(data_start) },
 	{ FIELD(data_corpora), FIELD(data_seed) },
@@ -79,7 +83,7 @@ struct parse {
 	const char *name;
 	long line;
 	bool seen[ROWS];
-	int64_t num_corpora;            /* one more than the highest number; room for cap */
+	int64_t num_corpora; /* one more than the highest number; room for cap */
 	int64_t cap;
 	const char **corpus;
 	struct err *e;
@@ -125,7 +129,8 @@ state_init(struct run_state *s)
 			*number_at(s, rows[i].off) = NAN;
 }
 
-/* --- parsing ------------------------------------------------------------------------------------ */
+/* --- parsing ------------------------------------------------------------------------------------
+ */
 
 /* The key's row; a corpus's number goes to *number. NULL for a key that nobody writes. */
 static const struct row *
@@ -140,7 +145,8 @@ find_row(const char *key, int64_t *number)
 		if (rows[i].type != CORPUS || strncmp(key, rows[i].key, n))
 			continue;
 		*number = strtoll(digits, NULL, 10);
-		if (*digits && strlen(digits) <= 7 && strspn(digits, "0123456789") == strlen(digits) &&
+		if (*digits && strlen(digits) <= 7 &&
+		    strspn(digits, "0123456789") == strlen(digits) &&
 		    (*digits != '0' || !digits[1]) && *number < CORPORA_MAX)
 			return &rows[i];
 	}
@@ -152,12 +158,14 @@ static int
 parse_number(struct parse *p, const struct row *r, const char *text)
 {
 	const char *digits = text + (*text == '-');
-	bool whole = *digits && strlen(digits) <= 18 && strspn(digits, "0123456789") == strlen(digits);
+	bool whole =
+	    *digits && strlen(digits) <= 18 && strspn(digits, "0123456789") == strlen(digits);
 	char *end;
 	double x = strtod(text, &end);
 
 	if (*end || !(x >= r->min && x <= r->max) || (r->type == WHOLE && !whole))
-		return err_at(p->e, p->name, p->line, "%s %.60s: must be a %snumber from %.16g to %.16g", r->key, text,
+		return err_at(p->e, p->name, p->line,
+		    "%s %.60s: must be a %snumber from %.16g to %.16g", r->key, text,
 		    r->type == WHOLE ? "whole " : "", r->min, r->max);
 	if (r->type == WHOLE)
 		*whole_at(p->s, r->off) = strtoll(text, NULL, 10);
@@ -197,7 +205,8 @@ parse_corpus(struct parse *p, int64_t number, const char *text)
 		p->cap = cap;
 	}
 	if (p->corpus[number])
-		return err_at(p->e, p->name, p->line, "'data_corpus_%lld' twice", (long long)number);
+		return err_at(
+		    p->e, p->name, p->line, "'data_corpus_%lld' twice", (long long)number);
 	p->corpus[number] = text;
 	p->num_corpora = number < p->num_corpora ? p->num_corpora : number + 1;
 	return 0;
@@ -234,7 +243,8 @@ parse_line(struct parse *p, char *line)
 	return 0;
 }
 
-/* --- what goes together ------------------------------------------------------------------------- */
+/* --- what goes together -------------------------------------------------------------------------
+ */
 
 /* Lines that are missing. */
 static int
@@ -246,10 +256,12 @@ check_present(const struct parse *p)
 		if (rows[i].needed && !p->seen[i])
 			return err_at(p->e, p->name, 0, "no '%s'", rows[i].key);
 	for (size_t i = 0; i < sizeof together / sizeof *together; i++) {
-		bool a = *whole_at(s, together[i].a) != STATE_NONE, b = *whole_at(s, together[i].b) != STATE_NONE;
+		bool a = *whole_at(s, together[i].a) != STATE_NONE,
+		     b = *whole_at(s, together[i].b) != STATE_NONE;
 
 		if (a != b)
-			return err_at(p->e, p->name, 0, "'%s' without '%s'", key_at(a ? together[i].a : together[i].b),
+			return err_at(p->e, p->name, 0, "'%s' without '%s'",
+			    key_at(a ? together[i].a : together[i].b),
 			    key_at(a ? together[i].b : together[i].a));
 	}
 	if (!isnan(s->loss_scale) && s->loss_scale_growth == STATE_NONE)
@@ -267,7 +279,8 @@ check_corpora(const struct parse *p)
 
 	for (int64_t i = 0; i < n; i++)
 		if (i >= p->num_corpora || !p->corpus[i])
-			return err_at(p->e, p->name, 0, "no 'data_corpus_%lld', though data_corpora is %lld", (long long)i,
+			return err_at(p->e, p->name, 0,
+			    "no 'data_corpus_%lld', though data_corpora is %lld", (long long)i,
 			    (long long)n);
 	if (p->num_corpora > n)
 		return err_at(p->e, p->name, 0, "'data_corpus_%lld', though data_corpora is %lld",
@@ -282,13 +295,18 @@ check_progress(const struct parse *p)
 	const struct run_state *s = p->s;
 
 	if (s->optimizer_steps + s->skipped_iterations != s->iteration)
-		return err_at(p->e, p->name, 0, "optimizer_steps %lld and skipped_iterations %lld do not make iteration %lld",
-		    (long long)s->optimizer_steps, (long long)s->skipped_iterations, (long long)s->iteration);
-	if (s->consumed_train_samples < s->iteration || (s->iteration == 0 && s->consumed_train_samples > 0))
-		return err_at(p->e, p->name, 0, "consumed_train_samples %lld cannot be those of iteration %lld",
+		return err_at(p->e, p->name, 0,
+		    "optimizer_steps %lld and skipped_iterations %lld do not make iteration %lld",
+		    (long long)s->optimizer_steps, (long long)s->skipped_iterations,
+		    (long long)s->iteration);
+	if (s->consumed_train_samples < s->iteration ||
+	    (s->iteration == 0 && s->consumed_train_samples > 0))
+		return err_at(p->e, p->name, 0,
+		    "consumed_train_samples %lld cannot be those of iteration %lld",
 		    (long long)s->consumed_train_samples, (long long)s->iteration);
 	if (s->data_start != STATE_NONE && s->data_start > s->consumed_train_samples)
-		return err_at(p->e, p->name, 0, "data_start %lld: more than consumed_train_samples, %lld",
+		return err_at(p->e, p->name, 0,
+		    "data_start %lld: more than consumed_train_samples, %lld",
 		    (long long)s->data_start, (long long)s->consumed_train_samples);
 	return 0;
 }
@@ -317,14 +335,16 @@ state_parse(struct run_state *s, const char *text, const char *name, struct err 
 	state_init(s);
 	rc = parse_all(&p, mem_pool_strndup(&s->pool, text, strlen(text)));
 	if (rc == 0 && p.num_corpora > 0) {
-		s->data_corpus = mem_pool_alloc(&s->pool, (size_t)p.num_corpora, sizeof *s->data_corpus);
+		s->data_corpus =
+		    mem_pool_alloc(&s->pool, (size_t)p.num_corpora, sizeof *s->data_corpus);
 		memcpy(s->data_corpus, p.corpus, (size_t)p.num_corpora * sizeof *p.corpus);
 	}
 	free(p.corpus);
 	return rc;
 }
 
-/* --- printing ----------------------------------------------------------------------------------- */
+/* --- printing -----------------------------------------------------------------------------------
+ */
 
 void
 state_print(const struct run_state *s, struct str *out)

@@ -32,8 +32,8 @@ attention_workspace(const struct attention_shape *a)
 
 /* Local heads; every stage that has layers takes the same. */
 uint64_t
-attention_run_workspace(const struct model_config *c, const struct layout *l,
-    const struct train_shape *s)
+attention_run_workspace(
+    const struct model_config *c, const struct layout *l, const struct train_shape *s)
 {
 	struct attention_shape a = {
 		.micro_batch_size = s->micro_batch_size,

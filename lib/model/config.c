@@ -13,7 +13,8 @@
 #include <string.h>
 
 const char *const normalization_names[] = { "LayerNorm", "RMSNorm", NULL };
-const char *const activation_names[] = { "gelu", "gelu-erf", "squared-relu", "swiglu", "geglu", NULL };
+const char *const activation_names[] = { "gelu", "gelu-erf", "squared-relu", "swiglu", "geglu",
+	NULL };
 const char *const position_names[] = { "learned_absolute", "rope", "none", NULL };
 const char *const rope_scaling_names[] = { "none", "linear", "llama3", NULL };
 
@@ -265,8 +266,8 @@ model_dump(const struct model_config *c, struct str *out)
 	dump_integer(out, "make-vocab-size-divisible-by", c->make_vocab_size_divisible_by);
 	str_addf(out, "normalization %s\n", normalization_names[c->normalization]);
 	dump_number(out, "norm-epsilon", c->norm_epsilon);
-	str_addf(out, "activation %s\nposition-embedding-type %s\n", activation_names[c->activation],
-	    position_names[c->position]);
+	str_addf(out, "activation %s\nposition-embedding-type %s\n",
+	    activation_names[c->activation], position_names[c->position]);
 	dump_number(out, "rotary-base", c->rotary_base);
 	dump_number(out, "rotary-percent", c->rotary_percent);
 	if (c->rotary_interleaved)

@@ -20,11 +20,17 @@
 /* Each kind's name as an option's value stands at its number in a list that NULL ends. */
 enum normalization { NORMALIZATION_LAYERNORM, NORMALIZATION_RMSNORM };
 /* Same order as enum act_kind of the trainer. The gated kinds have a gate and an up projection. */
-enum activation { ACTIVATION_GELU_TANH, ACTIVATION_GELU_ERF, ACTIVATION_RELU2, ACTIVATION_SWIGLU, ACTIVATION_GEGLU_TANH };
+enum activation {
+	ACTIVATION_GELU_TANH,
+	ACTIVATION_GELU_ERF,
+	ACTIVATION_RELU2,
+	ACTIVATION_SWIGLU,
+	ACTIVATION_GEGLU_TANH
+};
 enum position { POSITION_LEARNED, POSITION_ROPE, POSITION_NONE };
 enum rope_scaling { ROPE_SCALING_NONE, ROPE_SCALING_LINEAR, ROPE_SCALING_LLAMA3 };
-extern const char *const normalization_names[], *const activation_names[], *const position_names[],
-    *const rope_scaling_names[];
+extern const char *const normalization_names[],
+    *const activation_names[], *const position_names[], *const rope_scaling_names[];
 
 /* Ids of the vocabulary; count 0: none. */
 enum { ID_LIST_MAX = 16 };
@@ -35,9 +41,9 @@ struct id_list {
 
 struct model_config {
 	int64_t num_layers, hidden_size, ffn_hidden_size;
-	int64_t num_attention_heads, num_query_groups, kv_channels;     /* n, g, d */
+	int64_t num_attention_heads, num_query_groups, kv_channels; /* n, g, d */
 	int64_t max_position_embeddings;
-	int64_t vocab_size;                     /* real tokens; padding is a matter of the layout (layout.h) */
+	int64_t vocab_size; /* real tokens; padding is a matter of the layout (layout.h) */
 	int64_t make_vocab_size_divisible_by;
 	enum normalization normalization;
 	double norm_epsilon;
@@ -50,28 +56,27 @@ struct model_config {
 	int64_t rope_original_positions;
 	bool qkv_bias, proj_bias, mlp_bias;
 	bool untie_embeddings_and_output_weights;
-	int64_t window_size;                    /* keys a query sees, itself included; 0: all */
+	int64_t window_size; /* keys a query sees, itself included; 0: all */
 	double init_method_std, attention_dropout, hidden_dropout, embedding_dropout;
-	int64_t bos_token_id, pad_token_id;     /* -1: none; for export, as the next */
-	struct id_list eos_token_id;            /* chat models end on any of several */
+	int64_t bos_token_id, pad_token_id; /* -1: none; for export, as the next */
+	struct id_list eos_token_id;        /* chat models end on any of several */
 };
 
-bool    model_gated(const struct model_config *c);
-int64_t model_rotary_dim(const struct model_config *c);         /* elements of a head that rotate; even */
+bool model_gated(const struct model_config *c);
+int64_t model_rotary_dim(const struct model_config *c); /* elements of a head that rotate; even */
 int64_t model_num_parameters(const struct model_config *c);
 /* Every rule that holds for any layout; the reason names the Megatron-LM option and a legal value.
  */
-int     model_check(const struct model_config *c, struct err *e);
+int model_check(const struct model_config *c, struct err *e);
 /* cos and sin of every position and angle: out[position][angle][2], rotary_dim / 2 angles. Source:
  * spec/training.md 2.4. */
-void    model_rope_table(const struct model_config *c, int64_t positions, double *out);
+void model_rope_table(const struct model_config *c, int64_t positions, double *out);
 /* Adds an id. -1 when there is no room, or it is below 0. */
-int     id_list_add(struct id_list *ids, int64_t id, struct err *e);
+int id_list_add(struct id_list *ids, int64_t id, struct err *e);
 /* The config as an option file, readable by mtrain --config; what a checkpoint stores. */
-void    model_dump(const struct model_config *c, struct str *out);
+void model_dump(const struct model_config *c, struct str *out);
 /* Where a and b differ: a line an option, of its name, what a has and what b has, between tabs:
  * "'num-layers 2'" or, where it says nothing, "no num-layers". */
-void    model_differences(
-    const struct model_config *a, const struct model_config *b, struct str *out);
+void model_differences(const struct model_config *a, const struct model_config *b, struct str *out);
 
 #endif

@@ -89,7 +89,8 @@ id_list(const struct json_value *config, const char *key, struct id_list *out, s
 
 	if (!v || v->type != JSON_ARRAY)
 		return json_int(config, key, -1, &id, e) < 0 ? -1
-		    : id < 0 ? 0 : id_list_add(out, id, e);
+		    : id < 0                                 ? 0
+							     : id_list_add(out, id, e);
 	for (size_t i = 0; i < v->len; i++) {
 		if (v->item[i].type != JSON_INT)
 			return err_set(e, "\"%s\" must be an integer or a list of integers", key);
@@ -196,7 +197,11 @@ write_ids(struct str *out, const char *key, const int64_t *id, int count)
 void
 family_write_ids(const struct model_config *c, bool nulls, struct str *out)
 {
-	const struct { const char *key; const int64_t *id; int count; } member[] = {
+	const struct {
+		const char *key;
+		const int64_t *id;
+		int count;
+	} member[] = {
 		{ "bos_token_id", &c->bos_token_id, c->bos_token_id >= 0 },
 		{ "eos_token_id", c->eos_token_id.id, c->eos_token_id.count },
 		{ "pad_token_id", &c->pad_token_id, c->pad_token_id >= 0 },
@@ -318,7 +323,8 @@ static int64_t
 role_rows(const struct model_config *c, enum role role)
 {
 	switch (role) {
-	case ROLE_Q: case ROLE_Q_BIAS: return c->num_attention_heads * c->kv_channels;
+	case ROLE_Q:
+	case ROLE_Q_BIAS: return c->num_attention_heads * c->kv_channels;
 	case ROLE_K:
 	case ROLE_K_BIAS:
 	case ROLE_V:

@@ -18,19 +18,21 @@
 struct family_name {
 	enum role role;
 	const char *hf;
-	bool transposed;                /* stored [in, out] (GPT-2's Conv1D) */
+	bool transposed; /* stored [in, out] (GPT-2's Conv1D) */
 };
 
 struct family {
-	const char *model_type, *architecture;          /* "llama", "LlamaForCausalLM" */
-	const struct family_name *names;                /* ended by a NULL hf */
-	const char *optional_prefix;                    /* some files leave it out; NULL: none */
-	int  (*read)(struct model_config *c, const struct json_value *config, struct err *e);
-	int  (*check)(const struct model_config *c, struct err *e);     /* the reason it is not of this family */
-	void (*write)(const struct model_config *c, struct str *out);   /* members of config.json, each ",\n  \"key\": value" */
+	const char *model_type, *architecture; /* "llama", "LlamaForCausalLM" */
+	const struct family_name *names;       /* ended by a NULL hf */
+	const char *optional_prefix;           /* some files leave it out; NULL: none */
+	int (*read)(struct model_config *c, const struct json_value *config, struct err *e);
+	/* the reason it is not of this family */
+	int (*check)(const struct model_config *c, struct err *e);
+	/* members of config.json, each ",\n  \"key\": value" */
+	void (*write)(const struct model_config *c, struct str *out);
 };
 
-const struct family *family_find(const char *model_type);       /* or NULL */
+const struct family *family_find(const char *model_type); /* or NULL */
 /* Every family that there is, ended by NULL. */
 const struct family *const *family_all(void);
 /* The first family that a config belongs to; the reason lists why it is none. */
@@ -55,7 +57,7 @@ int family_place(const struct family *f, const struct model_config *c, const str
 
 /* What the families share: rope_parameters / rope_theta / rope_scaling of both generations of
  * config.json. */
-int  family_read_rope(struct model_config *c, const struct json_value *config, struct err *e);
+int family_read_rope(struct model_config *c, const struct json_value *config, struct err *e);
 void family_write_rope(const struct model_config *c, struct str *out);
 /* The members bos_token_id, eos_token_id and pad_token_id; those that are none as null, or not at
  * all. */

@@ -1,15 +1,16 @@
 /*
  * fit.c - what would make a run fit into the memory of a device
  *
- * Each remedy changes a copy of the plan, which is then planned anew: nothing is estimated. The order is
- * that of what they cost in speed.
+ * Each remedy changes a copy of the plan, which is then planned anew: nothing is estimated. The
+ * order is that of what they cost in speed.
  */
 #include "lib/model/fit.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* A remedy changes the plan and writes the option that does it; false when there is nothing to change. */
+/* A remedy changes the plan and writes the option that does it; false when there is nothing to
+ * change. */
 
 /* Half the samples at once, twice as many micro batches. */
 static bool
@@ -67,8 +68,8 @@ more_tensor_ranks(struct run_plan *p, char option[64])
 	return layout_check(&p->layout, &p->model, &ignored) == 0;
 }
 
-static bool (*const remedies[])(struct run_plan *, char[64]) = { smaller_micro_batch, recompute_some,
-	share_optimizer, recompute_layers, more_tensor_ranks };
+static bool (*const remedies[])(struct run_plan *, char[64]) = { smaller_micro_batch,
+	recompute_some, share_optimizer, recompute_layers, more_tensor_ranks };
 
 enum { REMEDIES = sizeof remedies / sizeof *remedies };
 
@@ -124,10 +125,12 @@ list_all(const struct run_plan *plan, const int coord[AX_COUNT], uint64_t limit,
 }
 
 int
-memory_fit(const struct run_plan *plan, const int coord[AX_COUNT], uint64_t extra, uint64_t available, struct err *e)
+memory_fit(const struct run_plan *plan, const int coord[AX_COUNT], uint64_t extra,
+    uint64_t available, struct err *e)
 {
 	const double gib = 1024.0 * 1024 * 1024;
-	uint64_t want = need(plan, coord) + extra, limit = available > extra ? available - extra : 0;
+	uint64_t want = need(plan, coord) + extra,
+		 limit = available > extra ? available - extra : 0;
 	struct str fits = { 0 };
 
 	if (want <= available)
@@ -135,9 +138,12 @@ memory_fit(const struct run_plan *plan, const int coord[AX_COUNT], uint64_t extr
 	list_single(plan, coord, limit, &fits);
 	if (!fits.len)
 		list_all(plan, coord, limit, &fits);
-	err_set(e, "the run needs %.2f GiB of device memory, %.2f GiB more than the %.2f GiB that are free; %s%s",
+	err_set(e,
+	    "the run needs %.2f GiB of device memory, %.2f GiB more than the %.2f GiB that are "
+	    "free; %s%s",
 	    (double)want / gib, (double)(want - available) / gib, (double)available / gib,
-	    fits.len ? "it fits with " : "nothing that could be changed makes it fit", fits.len ? fits.buf : "");
+	    fits.len ? "it fits with " : "nothing that could be changed makes it fit",
+	    fits.len ? fits.buf : "");
 	str_release(&fits);
 	return -1;
 }

@@ -5,10 +5,12 @@
 #include "lib/model/options.h"
 
 /*
- * Does the rank at coord fit into `available` bytes? 0, or -1 with one line: by how much it does not, and which single change of
- * options would make it fit (all of them together when no single one does), each tried with the same function that plans the
- * run. `extra` bytes come on top of the plan.
+ * Does the rank at coord fit into `available` bytes? 0, or -1 with one line: by how much it does
+ * not, and which single change of options would make it fit (all of them together when no single
+ * one does), each tried with the same function that plans the run. `extra` bytes come on top of the
+ * plan.
  */
-int memory_fit(const struct run_plan *plan, const int coord[AX_COUNT], uint64_t extra, uint64_t available, struct err *e);
+int memory_fit(const struct run_plan *plan, const int coord[AX_COUNT], uint64_t extra,
+    uint64_t available, struct err *e);
 
 #endif

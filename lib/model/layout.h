@@ -22,14 +22,14 @@ struct layout {
 /* Sizes by axis. */
 int64_t layout_size(const struct layout *l, enum axis a);
 int64_t layout_world(const struct layout *l);
-void    layout_coord(const struct layout *l, int64_t rank, int coord[AX_COUNT]);
+void layout_coord(const struct layout *l, int64_t rank, int coord[AX_COUNT]);
 /* The number of the group with these axes (bits) that holds rank; ranks of one group are equal on
  * all other axes. */
 int64_t layout_group(const struct layout *l, unsigned axes, int64_t rank);
 
 /* Every rule that makes a layout legal for this model, all violations in one line, each with a
  * legal value. */
-int     layout_check(const struct layout *l, const struct model_config *c, struct err *e);
+int layout_check(const struct layout *l, const struct model_config *c, struct err *e);
 /* Layers [*first, *first + *count) of a pipeline stage. */
 void layout_layers(const struct layout *l, const struct model_config *c, int pp_rank,
     int64_t *first, int64_t *count);

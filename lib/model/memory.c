@@ -17,15 +17,48 @@
 
 enum { ALIGN = 256, SCALARS = 64, HEAD_TILE = 128 };
 
-enum dim { D_NONE, D_TOKENS, D_HIDDEN, D_QKV, D_Q, D_FFN, D_FC1, D_HEADS, D_SEQ, D_HEAD_ROWS, D_VOCAB, D_STAT_ROWS, D_THREE,
-	   D_ROTARY, D_ATTN_WORK, D_SHARDS, D_OWN, D_SCALARS, D_ONE, D_COUNT };
+enum dim {
+	D_NONE,
+	D_TOKENS,
+	D_HIDDEN,
+	D_QKV,
+	D_Q,
+	D_FFN,
+	D_FC1,
+	D_HEADS,
+	D_SEQ,
+	D_HEAD_ROWS,
+	D_VOCAB,
+	D_STAT_ROWS,
+	D_THREE,
+	D_ROTARY,
+	D_ATTN_WORK,
+	D_SHARDS,
+	D_OWN,
+	D_SCALARS,
+	D_ONE,
+	D_COUNT
+};
 enum kind { ACT, REAL, I32, F32, F64 };
 enum level { RUN, SLOT, LAYER, LAST, STEP };
-enum when { ALWAYS, IF_LAYERNORM, IF_ROPE, IF_TRAINING, IF_MASTER, IF_ADAM, IF_LAST, IF_LAST_LAYERNORM, IF_PIPELINE,
-            IF_TRAINING_LAST, IF_LAST_TENSOR, IF_DOCUMENTS, IF_DROPOUT };
+enum when {
+	ALWAYS,
+	IF_LAYERNORM,
+	IF_ROPE,
+	IF_TRAINING,
+	IF_MASTER,
+	IF_ADAM,
+	IF_LAST,
+	IF_LAST_LAYERNORM,
+	IF_PIPELINE,
+	IF_TRAINING_LAST,
+	IF_LAST_TENSOR,
+	IF_DOCUMENTS,
+	IF_DROPOUT
+};
 
-/* Scratch buffers live in phases; those without a common phase share bytes. The backward pass of an attention block is
- * two: down to the gradients of q, k and v, and on from there. */
+/* Scratch buffers live in phases; those without a common phase share bytes. The backward pass of an
+ * attention block is two: down to the gradients of q, k and v, and on from there. */
 enum { FWD = 1, MLP_BWD = 2, ATTN_BWD = 4, QKV_BWD = 8, HEAD = 16, PHASES = 5, ANY = 31 };
 
 static const struct row {
@@ -34,7 +67,8 @@ static const struct row {
 	enum when when;
 	enum kind kind;
 	enum dim dim[2];
-	unsigned phase;                 /* of scratch buffers; of layer buffers: 0, or where they live when they are made again */
+	/* of scratch buffers; of layer buffers: 0, or where they live when they are made again */
+	unsigned phase;
 } rows[BUF_COUNT] = {
 	[BUF_WEIGHTS] = { "weights", RUN, ALWAYS, ACT, { D_SHARDS, D_ONE }, 0 },
 	[BUF_GRADS] = { "main gradients", RUN, IF_TRAINING, REAL, { D_SHARDS, D_ONE }, 0 },
@@ -47,37 +81,50 @@ static const struct row {
 	[BUF_LABELS] = { "labels", SLOT, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
 	[BUF_POSITIONS] = { "positions", SLOT, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
 	[BUF_LOSS_MASK] = { "loss mask", SLOT, ALWAYS, F32, { D_TOKENS, D_ONE }, 0 },
-	[BUF_DOCUMENTS] = { "starts of documents", SLOT, IF_DOCUMENTS, I32, { D_TOKENS, D_ONE }, 0 },
+	[BUF_DOCUMENTS] = { "starts of documents", SLOT, IF_DOCUMENTS, I32, { D_TOKENS, D_ONE },
+	    0 },
 	[BUF_LAYER_INPUT] = { "layer input", LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN }, 0 },
 	[BUF_NORM1_MEAN] = { "norm 1 mean", LAYER, IF_LAYERNORM, REAL, { D_TOKENS, D_ONE }, 0 },
 	[BUF_NORM1_RSTD] = { "norm 1 rstd", LAYER, ALWAYS, REAL, { D_TOKENS, D_ONE }, 0 },
-	[BUF_NORM1_OUT] = { "norm 1 output", LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN }, FWD | QKV_BWD },
+	[BUF_NORM1_OUT] = { "norm 1 output", LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN },
+	    FWD | QKV_BWD },
 	[BUF_QKV] = { "q, k, v", LAYER, ALWAYS, ACT, { D_TOKENS, D_QKV }, 0 },
 	[BUF_LSE] = { "log-sum-exp", LAYER, ALWAYS, REAL, { D_HEADS, D_SEQ }, 0 },
 	[BUF_ATTN_OUT] = { "attention output", LAYER, ALWAYS, ACT, { D_TOKENS, D_Q }, 0 },
 	[BUF_MLP_INPUT] = { "mlp input", LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN }, 0 },
 	[BUF_NORM2_MEAN] = { "norm 2 mean", LAYER, IF_LAYERNORM, REAL, { D_TOKENS, D_ONE }, 0 },
 	[BUF_NORM2_RSTD] = { "norm 2 rstd", LAYER, ALWAYS, REAL, { D_TOKENS, D_ONE }, 0 },
-	[BUF_NORM2_OUT] = { "norm 2 output", LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN }, FWD | MLP_BWD },
+	[BUF_NORM2_OUT] = { "norm 2 output", LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN },
+	    FWD | MLP_BWD },
 	[BUF_FC1_OUT] = { "fc1 output", LAYER, ALWAYS, ACT, { D_TOKENS, D_FC1 }, 0 },
-	[BUF_ACT_OUT] = { "activation output", LAYER, ALWAYS, ACT, { D_TOKENS, D_FFN }, FWD | MLP_BWD },
+	[BUF_ACT_OUT] = { "activation output", LAYER, ALWAYS, ACT, { D_TOKENS, D_FFN },
+	    FWD | MLP_BWD },
 	[BUF_FINAL_INPUT] = { "final norm input", LAST, IF_LAST, ACT, { D_TOKENS, D_HIDDEN }, 0 },
-	[BUF_FINAL_MEAN] = { "final norm mean", LAST, IF_LAST_LAYERNORM, REAL, { D_TOKENS, D_ONE }, 0 },
+	[BUF_FINAL_MEAN] = { "final norm mean", LAST, IF_LAST_LAYERNORM, REAL, { D_TOKENS, D_ONE },
+	    0 },
 	[BUF_FINAL_RSTD] = { "final norm rstd", LAST, IF_LAST, REAL, { D_TOKENS, D_ONE }, 0 },
-	[BUF_HEAD_GRAD] = { "head gradient", LAST, IF_TRAINING_LAST, ACT, { D_TOKENS, D_HIDDEN }, 0 },
+	[BUF_HEAD_GRAD] = { "head gradient", LAST, IF_TRAINING_LAST, ACT, { D_TOKENS, D_HIDDEN },
+	    0 },
 	[BUF_DX] = { "residual gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_HIDDEN }, ANY },
 	[BUF_STAGE_OUT] = { "stage output", STEP, IF_PIPELINE, ACT, { D_TOKENS, D_HIDDEN }, ANY },
 	[BUF_BRANCH] = { "block output", STEP, ALWAYS, ACT, { D_TOKENS, D_HIDDEN }, FWD },
-	[BUF_DBRANCH] = { "block output gradient", STEP, IF_DROPOUT, ACT, { D_TOKENS, D_HIDDEN }, MLP_BWD | ATTN_BWD },
-	[BUF_DNORM] = { "norm output gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_HIDDEN }, MLP_BWD | QKV_BWD },
-	[BUF_DACT] = { "activation gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_FFN }, MLP_BWD },
-	[BUF_DATTN] = { "attention output gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_Q }, ATTN_BWD },
-	[BUF_DQKV] = { "q, k, v gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_QKV }, ATTN_BWD | QKV_BWD },
+	[BUF_DBRANCH] = { "block output gradient", STEP, IF_DROPOUT, ACT, { D_TOKENS, D_HIDDEN },
+	    MLP_BWD | ATTN_BWD },
+	[BUF_DNORM] = { "norm output gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_HIDDEN },
+	    MLP_BWD | QKV_BWD },
+	[BUF_DACT] = { "activation gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_FFN },
+	    MLP_BWD },
+	[BUF_DATTN] = { "attention output gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_Q },
+	    ATTN_BWD },
+	[BUF_DQKV] = { "q, k, v gradient", STEP, IF_TRAINING, ACT, { D_TOKENS, D_QKV },
+	    ATTN_BWD | QKV_BWD },
 	[BUF_DELTA] = { "attention delta", STEP, IF_TRAINING, REAL, { D_HEADS, D_SEQ }, ATTN_BWD },
-	[BUF_ATTN_WORK] = { "attention workspace", STEP, IF_TRAINING, F32, { D_ATTN_WORK, D_ONE }, ATTN_BWD },
+	[BUF_ATTN_WORK] = { "attention workspace", STEP, IF_TRAINING, F32, { D_ATTN_WORK, D_ONE },
+	    ATTN_BWD },
 	[BUF_FINAL_OUT] = { "final norm output", STEP, IF_LAST, ACT, { D_TOKENS, D_HIDDEN }, HEAD },
 	[BUF_LOGITS] = { "logits", STEP, IF_LAST, ACT, { D_HEAD_ROWS, D_VOCAB }, HEAD },
-	[BUF_STATS] = { "softmax statistics", STEP, IF_LAST_TENSOR, REAL, { D_STAT_ROWS, D_THREE }, HEAD },
+	[BUF_STATS] = { "softmax statistics", STEP, IF_LAST_TENSOR, REAL, { D_STAT_ROWS, D_THREE },
+	    HEAD },
 	[BUF_LOSS] = { "token loss", STEP, IF_LAST, REAL, { D_TOKENS, D_ONE }, HEAD },
 	[BUF_ZLOSS] = { "token z-loss", STEP, IF_LAST, REAL, { D_TOKENS, D_ONE }, HEAD },
 };
@@ -105,7 +152,8 @@ memory_buffer_name(enum buffer b)
 static enum level
 level_of(int b, const struct model_config *c, const struct train_shape *s)
 {
-	bool again = s->recompute.granularity != RECOMPUTE_NONE || (b == BUF_ACT_OUT && model_gated(c));
+	bool again =
+	    s->recompute.granularity != RECOMPUTE_NONE || (b == BUF_ACT_OUT && model_gated(c));
 
 	return rows[b].phase && again && rows[b].level == LAYER ? STEP : rows[b].level;
 }
@@ -117,8 +165,9 @@ phase_of(int b, const struct model_config *c)
 	return b == BUF_ACT_OUT && model_gated(c) ? FWD : rows[b].phase;
 }
 
-/* Token rows of logits that are held at once: about 2^25 elements over the whole vocabulary, and 3 2^27
- * in the 16-bit types of GPUs, whose products need many rows, in chunks that are alike and of whole tiles. */
+/* Token rows of logits that are held at once: about 2^25 elements over the whole vocabulary, and 3
+ * 2^27 in the 16-bit types of GPUs, whose products need many rows, in chunks that are alike and of
+ * whole tiles. */
 static int64_t
 head_rows(const struct model_config *c, const struct train_shape *s)
 {
@@ -235,7 +284,8 @@ place(struct memory_plan *m, const enum level level[BUF_COUNT], enum level which
 
 /* Scratch: a buffer starts behind everything already placed in any of its phases. */
 static uint64_t
-place_scratch(struct memory_plan *m, const enum level level[BUF_COUNT], const struct model_config *c)
+place_scratch(
+    struct memory_plan *m, const enum level level[BUF_COUNT], const struct model_config *c)
 {
 	uint64_t top[PHASES] = { 0 }, size = 0;
 
@@ -288,12 +338,15 @@ place_all(struct memory_plan *m, const struct model_config *c, const struct trai
 	for (int b = 0; b < BUF_COUNT; b++) {
 		level[b] = level_of(b, c, s);
 		m->per_layer[b] = level[b] == LAYER;
-		m->place[b] = level[b] == RUN ? ARENA_PARAMS : level[b] == STEP ? ARENA_SCRATCH : ARENA_SAVED;
+		m->place[b] = level[b] == RUN ? ARENA_PARAMS
+		    : level[b] == STEP        ? ARENA_SCRATCH
+					      : ARENA_SAVED;
 	}
 	m->arena[ARENA_PARAMS] = place(m, level, RUN, 0);
 	m->layer_bytes = place(m, level, LAYER, 0);
 	m->inputs_base = place(m, level, LAST, place(m, level, SLOT, 0));
-	m->layer_base = m->inputs_base + memory_aligned(m->bytes[BUF_LAYER_INPUT]) * (uint64_t)redo_inputs(m);
+	m->layer_base =
+	    m->inputs_base + memory_aligned(m->bytes[BUF_LAYER_INPUT]) * (uint64_t)redo_inputs(m);
 	m->slot_bytes = m->layer_base + m->layer_bytes * (uint64_t)(m->num_layers - m->redo_layers);
 	m->arena[ARENA_SAVED] = m->slot_bytes * (uint64_t)m->num_slots;
 	m->redo_base = place_scratch(m, level, c);
@@ -358,17 +411,19 @@ memory_at(const struct memory_plan *m, enum buffer b, int slot, int64_t layer)
 		return (struct memory_place){ m->place[b], base + m->offset[b] };
 	if (layer >= m->redo_layers)
 		return (struct memory_place){ ARENA_SAVED,
-			base + m->layer_base + m->layer_bytes * (uint64_t)(layer - m->redo_layers) + m->offset[b] };
+			base + m->layer_base + m->layer_bytes * (uint64_t)(layer - m->redo_layers) +
+			    m->offset[b] };
 	if (b == BUF_LAYER_INPUT && layer % m->redo_chunk == 0)
 		return (struct memory_place){ ARENA_SAVED,
-			base + m->inputs_base + memory_aligned(m->bytes[b]) * (uint64_t)(layer / m->redo_chunk) };
+			base + m->inputs_base +
+			    memory_aligned(m->bytes[b]) * (uint64_t)(layer / m->redo_chunk) };
 	return (struct memory_place){ ARENA_SCRATCH,
 		m->redo_base + m->layer_bytes * (uint64_t)(layer % m->redo_chunk) + m->offset[b] };
 }
 
 /*
- * Scratch buffers share bytes, so their sizes may add up to more than the arena. The place of a chunk's
- * first input in scratch is there but unused.
+ * Scratch buffers share bytes, so their sizes may add up to more than the arena. The place of a
+ * chunk's first input in scratch is there but unused.
  */
 int64_t
 memory_instances(const struct memory_plan *m, enum buffer b, enum arena where)
@@ -380,5 +435,6 @@ memory_instances(const struct memory_plan *m, enum buffer b, enum arena where)
 	if (where == ARENA_SCRATCH)
 		return m->redo_chunk;
 	return where == ARENA_SAVED ? m->num_slots *
-		    (m->num_layers - m->redo_layers + (b == BUF_LAYER_INPUT ? redo_inputs(m) : 0)) : 0;
+		(m->num_layers - m->redo_layers + (b == BUF_LAYER_INPUT ? redo_inputs(m) : 0))
+				    : 0;
 }

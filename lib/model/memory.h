@@ -1,21 +1,23 @@
 /*
  * memory.h - the memory plan: every buffer of a rank, by name, with its size
  *
- * mtrain takes three arenas per device and places each buffer of this table in them at the offsets given here; mplan and
+ * mtrain takes three arenas per device and places each buffer of this table in them at the offsets
+ * given here; mplan and
  * --dry-run print the same figures, because they are the same function.
  *
  *   params    for the run: weights, main gradients, optimizer state, constants
- *   saved     one slot per micro batch in flight: what the forward pass leaves for the backward pass
- *   scratch   one step of one layer; buffers whose phases do not meet share the same bytes
+ *   saved     one slot per micro batch in flight: what the forward pass leaves for the backward
+ * pass scratch   one step of one layer; buffers whose phases do not meet share the same bytes
  *
- * Recomputation trades saved bytes for time. Selective: outputs of the norms and of the activation are made again from what
- * is next to them, so one of each lies in scratch. Full: of the first layers of a stage only inputs are saved, one for each
- * chunk of layers; a chunk's layers share a place in scratch, where the backward pass fills them again. Either way the
- * output of a gated activation is never saved: its backward pass makes it on the way.
+ * Recomputation trades saved bytes for time. Selective: outputs of the norms and of the activation
+ * are made again from what is next to them, so one of each lies in scratch. Full: of the first
+ * layers of a stage only inputs are saved, one for each chunk of layers; a chunk's layers share a
+ * place in scratch, where the backward pass fills them again. Either way the output of a gated
+ * activation is never saved: its backward pass makes it on the way.
  *
- * Where later pieces enter: sequence parallelism divides the token rows of the buffers outside the linears (a rows field of
- * the table); context parallelism divides all of them; interleaved stages multiply slots by chunks; experts and FP8 copies
- * are further rows.
+ * Where later pieces enter: sequence parallelism divides the token rows of the buffers outside the
+ * linears (a rows field of the table); context parallelism divides all of them; interleaved stages
+ * multiply slots by chunks; experts and FP8 copies are further rows.
  */
 #ifndef MODEL_MEMORY_H
 #define MODEL_MEMORY_H
@@ -26,60 +28,67 @@
 
 enum arena { ARENA_PARAMS, ARENA_SAVED, ARENA_SCRATCH, ARENA_COUNT };
 
-/* T = s*b rows; Q = n*d, K = g*d, F = f of this tensor rank; h hidden. "act" has the run's dtype, "real" F32 or F64. */
+/* T = s*b rows; Q = n*d, K = g*d, F = f of this tensor rank; h hidden. "act" has the run's dtype,
+ * "real" F32 or F64. */
 enum buffer {
 	/* params */
-	BUF_WEIGHTS,            /* act  [shards]                 */
-	BUF_GRADS,              /* real [shards]                 */
-	BUF_MASTER,             /* real [own], absent when the weights are real themselves */
-	BUF_EXP_AVG,            /* real [own]                    */
-	BUF_EXP_AVG_SQ,         /* real [own], Adam only         */
-	BUF_ROPE,               /* real [s, rotary_dim]          */
-	BUF_SCALARS,            /* F64  [64]                     */
+	BUF_WEIGHTS,    /* act  [shards]                 */
+	BUF_GRADS,      /* real [shards]                 */
+	BUF_MASTER,     /* real [own], absent when the weights are real themselves */
+	BUF_EXP_AVG,    /* real [own]                    */
+	BUF_EXP_AVG_SQ, /* real [own], Adam only         */
+	BUF_ROPE,       /* real [s, rotary_dim]          */
+	BUF_SCALARS,    /* F64  [64]                     */
 	/* saved, a micro batch */
-	BUF_TOKENS,             /* I32 [T]                       */
-	BUF_LABELS,             /* I32 [T]                       */
-	BUF_POSITIONS,          /* I32 [T]                       */
-	BUF_LOSS_MASK,          /* F32 [T]                       */
-	BUF_DOCUMENTS,          /* I32 [T], with reset_attention_mask only */
+	BUF_TOKENS,    /* I32 [T]                       */
+	BUF_LABELS,    /* I32 [T]                       */
+	BUF_POSITIONS, /* I32 [T]                       */
+	BUF_LOSS_MASK, /* F32 [T]                       */
+	BUF_DOCUMENTS, /* I32 [T], with reset_attention_mask only */
 	/* saved, a layer of a micro batch */
-	BUF_LAYER_INPUT,        /* act [T,h]: the residual stream */
-	BUF_NORM1_MEAN,         /* real [T], LayerNorm only      */
-	BUF_NORM1_RSTD,         /* real [T]                      */
-	BUF_NORM1_OUT,          /* act [T,h]                     */
-	BUF_QKV,                /* act [T,Q+2K], after RoPE      */
-	BUF_LSE,                /* real [b*n,s]                  */
-	BUF_ATTN_OUT,           /* act [T,Q]                     */
-	BUF_MLP_INPUT,          /* act [T,h]                     */
-	BUF_NORM2_MEAN, BUF_NORM2_RSTD, BUF_NORM2_OUT,
-	BUF_FC1_OUT,            /* act [T,F] or gated [T,2F]     */
-	BUF_ACT_OUT,            /* act [T,F]                     */
+	BUF_LAYER_INPUT, /* act [T,h]: the residual stream */
+	BUF_NORM1_MEAN,  /* real [T], LayerNorm only      */
+	BUF_NORM1_RSTD,  /* real [T]                      */
+	BUF_NORM1_OUT,   /* act [T,h]                     */
+	BUF_QKV,         /* act [T,Q+2K], after RoPE      */
+	BUF_LSE,         /* real [b*n,s]                  */
+	BUF_ATTN_OUT,    /* act [T,Q]                     */
+	BUF_MLP_INPUT,   /* act [T,h]                     */
+	BUF_NORM2_MEAN,
+	BUF_NORM2_RSTD,
+	BUF_NORM2_OUT,
+	BUF_FC1_OUT, /* act [T,F] or gated [T,2F]     */
+	BUF_ACT_OUT, /* act [T,F]                     */
 	/* saved, the last stage of a micro batch */
-	BUF_FINAL_INPUT,        /* act [T,h]                     */
-	BUF_FINAL_MEAN, BUF_FINAL_RSTD,
-	BUF_HEAD_GRAD,          /* act [T,h]: gradient of the final norm's output */
+	BUF_FINAL_INPUT, /* act [T,h]                     */
+	BUF_FINAL_MEAN,
+	BUF_FINAL_RSTD,
+	BUF_HEAD_GRAD, /* act [T,h]: gradient of the final norm's output */
 	/* scratch */
-	BUF_DX,                 /* act [T,h]: gradient of the residual stream */
-	BUF_STAGE_OUT,          /* act [T,h]: what the next stage gets */
-	BUF_BRANCH,             /* act [T,h]: output of a block before the residual sum */
-	BUF_DBRANCH, BUF_DNORM, /* act [T,h]                     */
-	BUF_DACT,               /* act [T,F]: gradient at the activation's output, or at its input when that is fused */
-	BUF_DATTN,              /* act [T,Q]                     */
-	BUF_DQKV,               /* act [T,Q+2K]                  */
-	BUF_DELTA,              /* real [b*n,s]                  */
-	BUF_ATTN_WORK,          /* F32 [n]: of attention's backward pass, attention.h */
-	BUF_FINAL_OUT,          /* act [T,h]                     */
-	BUF_LOGITS,             /* act [head rows, V/t]          */
-	BUF_STATS,              /* real [t * head rows,3], more than one tensor rank only */
-	BUF_LOSS, BUF_ZLOSS,    /* real [T]                      */
+	BUF_DX,        /* act [T,h]: gradient of the residual stream */
+	BUF_STAGE_OUT, /* act [T,h]: what the next stage gets */
+	BUF_BRANCH,    /* act [T,h]: output of a block before the residual sum */
+	BUF_DBRANCH,
+	BUF_DNORM, /* act [T,h]                     */
+	/* act [T,F]: gradient at the activation's output, or at its input when that is fused */
+	BUF_DACT,
+	BUF_DATTN,     /* act [T,Q]                     */
+	BUF_DQKV,      /* act [T,Q+2K]                  */
+	BUF_DELTA,     /* real [b*n,s]                  */
+	BUF_ATTN_WORK, /* F32 [n]: of attention's backward pass, attention.h */
+	BUF_FINAL_OUT, /* act [T,h]                     */
+	BUF_LOGITS,    /* act [head rows, V/t]          */
+	BUF_STATS,     /* real [t * head rows,3], more than one tensor rank only */
+	BUF_LOSS,
+	BUF_ZLOSS, /* real [T]                      */
 	BUF_COUNT,
 };
 
 enum recompute_granularity { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL };
 enum recompute_method { RECOMPUTE_UNIFORM, RECOMPUTE_BLOCK };
 
-/* Which activations the backward pass makes again. Full and uniform: every layer, in chunks of num_layers; full and block: the
- * first num_layers of a stage, one by one. */
+/* Which activations the backward pass makes again. Full and uniform: every layer, in chunks of
+ * num_layers; full and block: the first num_layers of a stage, one by one. */
 struct recompute {
 	enum recompute_granularity granularity;
 	enum recompute_method method;
@@ -89,34 +98,38 @@ struct recompute {
 /* The shape of a run, as far as memory depends on it. */
 struct train_shape {
 	int64_t seq_length, micro_batch_size, num_microbatches;
-	enum dtype dtype;               /* weights and activations */
+	enum dtype dtype; /* weights and activations */
 	bool use_distributed_optimizer;
-	int optimizer_states;           /* moments a parameter: 2 for Adam, 1 for SGD */
-	bool forward_only;              /* evaluation alone: no gradients, no optimizer */
+	int optimizer_states; /* moments a parameter: 2 for Adam, 1 for SGD */
+	bool forward_only;    /* evaluation alone: no gradients, no optimizer */
 	struct recompute recompute;
-	bool reset_attention_mask;      /* a sample may hold several documents: attention is told where each begins */
-	bool deterministic;             /* bitwise repeatable also where that takes memory */
+	/* a sample may hold several documents: attention is told where each begins */
+	bool reset_attention_mask;
+	bool deterministic; /* bitwise repeatable also where that takes memory */
 };
 
 struct memory_plan {
-	struct shards shards;           /* owned; the count of elements behind the params arena */
-	int64_t own_elements;           /* of the optimizer's share: elements / dp, or all */
+	struct shards shards; /* owned; the count of elements behind the params arena */
+	int64_t own_elements; /* of the optimizer's share: elements / dp, or all */
 	int64_t num_layers, first_layer;
-	int num_slots;                  /* micro batches in flight */
-	int64_t head_rows;              /* token rows of logits held at once; depends on the model alone */
-	int64_t shape[BUF_COUNT][2];    /* as the comments of enum buffer say; [n] has 1 column */
-	bool vector[BUF_COUNT];         /* [n]; a matrix may have 1 column too */
+	int num_slots;     /* micro batches in flight */
+	int64_t head_rows; /* token rows of logits held at once; depends on the model alone */
+	int64_t shape[BUF_COUNT][2]; /* as the comments of enum buffer say; [n] has 1 column */
+	bool vector[BUF_COUNT];      /* [n]; a matrix may have 1 column too */
 	enum dtype dtype[BUF_COUNT];
-	uint64_t bytes[BUF_COUNT];      /* of one instance; 0: this rank has none */
-	enum arena place[BUF_COUNT];    /* of the buffers that this rank has */
-	bool per_layer[BUF_COUNT];      /* one for each layer of the stage */
-	uint64_t offset[BUF_COUNT];     /* in the arena; of layer buffers: in the layer; of saved ones: in the slot */
-	uint64_t slot_bytes, layer_bytes;       /* a saved slot; what one layer keeps */
-	/* A slot holds its own buffers, then the inputs of recomputed chunks, then the layers that keep everything. */
+	uint64_t bytes[BUF_COUNT];   /* of one instance; 0: this rank has none */
+	enum arena place[BUF_COUNT]; /* of the buffers that this rank has */
+	bool per_layer[BUF_COUNT];   /* one for each layer of the stage */
+	/* in the arena; of layer buffers: in the layer; of saved ones: in the slot */
+	uint64_t offset[BUF_COUNT];
+	uint64_t slot_bytes, layer_bytes; /* a saved slot; what one layer keeps */
+	/* A slot holds its own buffers, then the inputs of recomputed chunks, then the layers that
+	 * keep everything. */
 	uint64_t inputs_base, layer_base;
-	int64_t redo_layers, redo_chunk;        /* layers [0, redo_layers) of the stage are made again, redo_chunk at a time */
-	uint64_t redo_base;             /* where the layers of a chunk lie in scratch */
-	uint64_t arena[ARENA_COUNT];    /* the sizes that are allocated */
+	/* layers [0, redo_layers) of the stage are made again, redo_chunk at a time */
+	int64_t redo_layers, redo_chunk;
+	uint64_t redo_base;          /* where the layers of a chunk lie in scratch */
+	uint64_t arena[ARENA_COUNT]; /* the sizes that are allocated */
 };
 
 /* A place in the arenas. */
@@ -125,19 +138,19 @@ struct memory_place {
 	uint64_t offset;
 };
 
-enum dtype memory_real(enum dtype act);                 /* F64 for F64, else F32 */
+enum dtype memory_real(enum dtype act); /* F64 for F64, else F32 */
 const char *memory_buffer_name(enum buffer b);
 /* The plan of the rank at coord; released by memory_release. The layout must be legal. */
-void     memory_plan(struct memory_plan *m, const struct model_config *c, const struct layout *l,
-                     const struct train_shape *s, const int coord[AX_COUNT]);
-void     memory_release(struct memory_plan *m);
+void memory_plan(struct memory_plan *m, const struct model_config *c, const struct layout *l,
+    const struct train_shape *s, const int coord[AX_COUNT]);
+void memory_release(struct memory_plan *m);
 uint64_t memory_total(const struct memory_plan *m);
-/* Where buffer b of layer `layer` of the stage lies for a slot; layer is 0 for buffers that are not per layer, slot 0 for those
- * outside the saved arena. The buffer must be there. */
+/* Where buffer b of layer `layer` of the stage lies for a slot; layer is 0 for buffers that are not
+ * per layer, slot 0 for those outside the saved arena. The buffer must be there. */
 struct memory_place memory_at(const struct memory_plan *m, enum buffer b, int slot, int64_t layer);
 /* What a buffer of n bytes takes with the gap behind it. */
 uint64_t memory_aligned(uint64_t n);
 /* How many of a buffer an arena holds over all layers and slots. */
-int64_t  memory_instances(const struct memory_plan *m, enum buffer b, enum arena where);
+int64_t memory_instances(const struct memory_plan *m, enum buffer b, enum arena where);
 
 #endif

@@ -106,8 +106,8 @@ window(const struct opt_parse *p, const struct run_options *o, int64_t *out, str
 		return err_set(e,
 		    "--window-size %s: must be from 1 to 2^30, or a pair such as 127,0 for 128", s);
 	if (after != 0)
-		return err_set(e,
-		    "--window-size %s: must end in 0: a query sees no keys after its own", s);
+		return err_set(
+		    e, "--window-size %s: must end in 0: a query sees no keys after its own", s);
 	*out = before + pair;
 	return 0;
 }
@@ -280,7 +280,8 @@ run_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_
 	if (o->keep_recipe)
 		keep_recipe(o->fixed, c);
 	else if (opt_given(p, "no-position-embedding") && c->position != POSITION_ROPE)
-		return err_set(e, "--no-position-embedding: is for --position-embedding-type rope; "
+		return err_set(e,
+		    "--no-position-embedding: is for --position-embedding-type rope; "
 		    "none is a model without positions");
 	return model_check(c, e);
 }
@@ -326,7 +327,7 @@ resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan
 	l->data_parallel_size = 1;
 	if (layout_check(l, &plan->model, e) < 0)
 		return -1;
-	each = layout_world(l);         /* small: every size divides one of the model's */
+	each = layout_world(l); /* small: every size divides one of the model's */
 	if (world % each)
 		return err_set(e,
 		    "%lld ranks: must be a multiple of --tensor-model-parallel-size %lld x "
@@ -431,7 +432,8 @@ resolve_shape(
 /* Method and number belong to full recomputation alone, and --recompute-activations wins over the
  * granularity, as in Megatron-LM. */
 static int
-resolve_recompute(const struct opt_parse *p, const struct run_options *o, struct recompute *r, struct err *e)
+resolve_recompute(
+    const struct opt_parse *p, const struct run_options *o, struct recompute *r, struct err *e)
 {
 	r->granularity = (enum recompute_granularity)o->recompute_granularity;
 	r->method = (enum recompute_method)o->recompute_method;

@@ -18,7 +18,17 @@ const char *const param_states[] = { "exp_avg", "exp_avg_sq", NULL };
 
 enum dim { D_NONE, D_VOCAB, D_POSITIONS, D_HIDDEN, D_Q, D_KV, D_FFN };
 enum where { BEFORE, LAYER, AFTER };
-enum when { ALWAYS, IF_LEARNED, IF_LAYERNORM, IF_QKV_BIAS, IF_PROJ_BIAS, IF_MLP_BIAS, IF_GATED, IF_GATED_BIAS, IF_UNTIED };
+enum when {
+	ALWAYS,
+	IF_LEARNED,
+	IF_LAYERNORM,
+	IF_QKV_BIAS,
+	IF_PROJ_BIAS,
+	IF_MLP_BIAS,
+	IF_GATED,
+	IF_GATED_BIAS,
+	IF_UNTIED
+};
 enum init { INIT_NORMAL, INIT_RESIDUAL, INIT_ONE, INIT_ZERO };
 
 #define L "decoder.layers.%d."
@@ -34,39 +44,52 @@ static const struct row {
 	enum init init;
 	unsigned flags;
 } rows[ROLE_COUNT] = {
-	[ROLE_WORD_EMBEDDINGS] = { "embedding.word_embeddings.weight", BEFORE, ALWAYS, { D_VOCAB, D_HIDDEN }, SHARD_VOCAB, 0,
-	                           INIT_NORMAL, 0 },
-	[ROLE_POSITION_EMBEDDINGS] = { "embedding.position_embeddings.weight", BEFORE, IF_LEARNED, { D_POSITIONS, D_HIDDEN },
-	                               SHARD_NONE, 0, INIT_NORMAL, 0 },
-	[ROLE_INPUT_NORM] = { L "input_layernorm.weight", LAYER, ALWAYS, { D_HIDDEN }, SHARD_NONE, 0, INIT_ONE, 0 },
-	[ROLE_INPUT_NORM_BIAS] = { L "input_layernorm.bias", LAYER, IF_LAYERNORM, { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO, 0 },
-	[ROLE_Q] = { L "self_attention.linear_q.weight", LAYER, ALWAYS, { D_Q, D_HIDDEN }, SHARD_EQUAL, 0, INIT_NORMAL, 0 },
-	[ROLE_K] = { L "self_attention.linear_k.weight", LAYER, ALWAYS, { D_KV, D_HIDDEN }, SHARD_GROUPS, 0, INIT_NORMAL,
-	             PARAM_JOINED },
-	[ROLE_V] = { L "self_attention.linear_v.weight", LAYER, ALWAYS, { D_KV, D_HIDDEN }, SHARD_GROUPS, 0, INIT_NORMAL,
-	             PARAM_JOINED },
-	[ROLE_Q_BIAS] = { L "self_attention.linear_q.bias", LAYER, IF_QKV_BIAS, { D_Q }, SHARD_EQUAL, 0, INIT_ZERO, 0 },
-	[ROLE_K_BIAS] = { L "self_attention.linear_k.bias", LAYER, IF_QKV_BIAS, { D_KV }, SHARD_GROUPS, 0, INIT_ZERO,
-	                  PARAM_JOINED },
-	[ROLE_V_BIAS] = { L "self_attention.linear_v.bias", LAYER, IF_QKV_BIAS, { D_KV }, SHARD_GROUPS, 0, INIT_ZERO,
-	                  PARAM_JOINED },
-	[ROLE_PROJ] = { L "self_attention.linear_proj.weight", LAYER, ALWAYS, { D_HIDDEN, D_Q }, SHARD_EQUAL, 1, INIT_RESIDUAL,
-	                0 },
-	[ROLE_PROJ_BIAS] = { L "self_attention.linear_proj.bias", LAYER, IF_PROJ_BIAS, { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO,
-	                     0 },
-	[ROLE_MLP_NORM] = { L "pre_mlp_layernorm.weight", LAYER, ALWAYS, { D_HIDDEN }, SHARD_NONE, 0, INIT_ONE, 0 },
-	[ROLE_MLP_NORM_BIAS] = { L "pre_mlp_layernorm.bias", LAYER, IF_LAYERNORM, { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO, 0 },
-	[ROLE_GATE] = { L "mlp.linear_gate.weight", LAYER, IF_GATED, { D_FFN, D_HIDDEN }, SHARD_EQUAL, 0, INIT_NORMAL, 0 },
-	[ROLE_UP] = { L "mlp.linear_up.weight", LAYER, ALWAYS, { D_FFN, D_HIDDEN }, SHARD_EQUAL, 0, INIT_NORMAL,
-	              PARAM_JOINED },
-	[ROLE_GATE_BIAS] = { L "mlp.linear_gate.bias", LAYER, IF_GATED_BIAS, { D_FFN }, SHARD_EQUAL, 0, INIT_ZERO, 0 },
-	[ROLE_UP_BIAS] = { L "mlp.linear_up.bias", LAYER, IF_MLP_BIAS, { D_FFN }, SHARD_EQUAL, 0, INIT_ZERO, PARAM_JOINED },
-	[ROLE_DOWN] = { L "mlp.linear_down.weight", LAYER, ALWAYS, { D_HIDDEN, D_FFN }, SHARD_EQUAL, 1, INIT_RESIDUAL, 0 },
-	[ROLE_DOWN_BIAS] = { L "mlp.linear_down.bias", LAYER, IF_MLP_BIAS, { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO, 0 },
-	[ROLE_FINAL_NORM] = { "decoder.final_layernorm.weight", AFTER, ALWAYS, { D_HIDDEN }, SHARD_NONE, 0, INIT_ONE, 0 },
-	[ROLE_FINAL_NORM_BIAS] = { "decoder.final_layernorm.bias", AFTER, IF_LAYERNORM, { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO,
-	                           0 },
-	[ROLE_OUTPUT] = { "output_layer.weight", AFTER, IF_UNTIED, { D_VOCAB, D_HIDDEN }, SHARD_VOCAB, 0, INIT_NORMAL, 0 },
+	[ROLE_WORD_EMBEDDINGS] = { "embedding.word_embeddings.weight", BEFORE, ALWAYS,
+	    { D_VOCAB, D_HIDDEN }, SHARD_VOCAB, 0, INIT_NORMAL, 0 },
+	[ROLE_POSITION_EMBEDDINGS] = { "embedding.position_embeddings.weight", BEFORE, IF_LEARNED,
+	    { D_POSITIONS, D_HIDDEN }, SHARD_NONE, 0, INIT_NORMAL, 0 },
+	[ROLE_INPUT_NORM] = { L "input_layernorm.weight", LAYER, ALWAYS, { D_HIDDEN }, SHARD_NONE,
+	    0, INIT_ONE, 0 },
+	[ROLE_INPUT_NORM_BIAS] = { L "input_layernorm.bias", LAYER, IF_LAYERNORM, { D_HIDDEN },
+	    SHARD_NONE, 0, INIT_ZERO, 0 },
+	[ROLE_Q] = { L "self_attention.linear_q.weight", LAYER, ALWAYS, { D_Q, D_HIDDEN },
+	    SHARD_EQUAL, 0, INIT_NORMAL, 0 },
+	[ROLE_K] = { L "self_attention.linear_k.weight", LAYER, ALWAYS, { D_KV, D_HIDDEN },
+	    SHARD_GROUPS, 0, INIT_NORMAL, PARAM_JOINED },
+	[ROLE_V] = { L "self_attention.linear_v.weight", LAYER, ALWAYS, { D_KV, D_HIDDEN },
+	    SHARD_GROUPS, 0, INIT_NORMAL, PARAM_JOINED },
+	[ROLE_Q_BIAS] = { L "self_attention.linear_q.bias", LAYER, IF_QKV_BIAS, { D_Q },
+	    SHARD_EQUAL, 0, INIT_ZERO, 0 },
+	[ROLE_K_BIAS] = { L "self_attention.linear_k.bias", LAYER, IF_QKV_BIAS, { D_KV },
+	    SHARD_GROUPS, 0, INIT_ZERO, PARAM_JOINED },
+	[ROLE_V_BIAS] = { L "self_attention.linear_v.bias", LAYER, IF_QKV_BIAS, { D_KV },
+	    SHARD_GROUPS, 0, INIT_ZERO, PARAM_JOINED },
+	[ROLE_PROJ] = { L "self_attention.linear_proj.weight", LAYER, ALWAYS, { D_HIDDEN, D_Q },
+	    SHARD_EQUAL, 1, INIT_RESIDUAL, 0 },
+	[ROLE_PROJ_BIAS] = { L "self_attention.linear_proj.bias", LAYER, IF_PROJ_BIAS, { D_HIDDEN },
+	    SHARD_NONE, 0, INIT_ZERO, 0 },
+	[ROLE_MLP_NORM] = { L "pre_mlp_layernorm.weight", LAYER, ALWAYS, { D_HIDDEN }, SHARD_NONE,
+	    0, INIT_ONE, 0 },
+	[ROLE_MLP_NORM_BIAS] = { L "pre_mlp_layernorm.bias", LAYER, IF_LAYERNORM, { D_HIDDEN },
+	    SHARD_NONE, 0, INIT_ZERO, 0 },
+	[ROLE_GATE] = { L "mlp.linear_gate.weight", LAYER, IF_GATED, { D_FFN, D_HIDDEN },
+	    SHARD_EQUAL, 0, INIT_NORMAL, 0 },
+	[ROLE_UP] = { L "mlp.linear_up.weight", LAYER, ALWAYS, { D_FFN, D_HIDDEN }, SHARD_EQUAL, 0,
+	    INIT_NORMAL, PARAM_JOINED },
+	[ROLE_GATE_BIAS] = { L "mlp.linear_gate.bias", LAYER, IF_GATED_BIAS, { D_FFN }, SHARD_EQUAL,
+	    0, INIT_ZERO, 0 },
+	[ROLE_UP_BIAS] = { L "mlp.linear_up.bias", LAYER, IF_MLP_BIAS, { D_FFN }, SHARD_EQUAL, 0,
+	    INIT_ZERO, PARAM_JOINED },
+	[ROLE_DOWN] = { L "mlp.linear_down.weight", LAYER, ALWAYS, { D_HIDDEN, D_FFN }, SHARD_EQUAL,
+	    1, INIT_RESIDUAL, 0 },
+	[ROLE_DOWN_BIAS] = { L "mlp.linear_down.bias", LAYER, IF_MLP_BIAS, { D_HIDDEN }, SHARD_NONE,
+	    0, INIT_ZERO, 0 },
+	[ROLE_FINAL_NORM] = { "decoder.final_layernorm.weight", AFTER, ALWAYS, { D_HIDDEN },
+	    SHARD_NONE, 0, INIT_ONE, 0 },
+	[ROLE_FINAL_NORM_BIAS] = { "decoder.final_layernorm.bias", AFTER, IF_LAYERNORM,
+	    { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO, 0 },
+	[ROLE_OUTPUT] = { "output_layer.weight", AFTER, IF_UNTIED, { D_VOCAB, D_HIDDEN },
+	    SHARD_VOCAB, 0, INIT_NORMAL, 0 },
 };
 
 #undef L
@@ -261,12 +284,12 @@ round_up(int64_t n, int64_t m)
 	return (n + m - 1) / m * m;
 }
 
-/* The share of parameter i that the rank at coord holds, all but its place; false when the stage has
- * none. Of copies that several tensor ranks hold, the lowest owns: it alone is counted in norms and
- * saved. */
+/* The share of parameter i that the rank at coord holds, all but its place; false when the stage
+ * has none. Of copies that several tensor ranks hold, the lowest owns: it alone is counted in norms
+ * and saved. */
 static bool
-shard_of(struct shard *sh, const struct param *p, const struct model_config *c, const struct layout *l,
-    const int coord[AX_COUNT])
+shard_of(struct shard *sh, const struct param *p, const struct model_config *c,
+    const struct layout *l, const int coord[AX_COUNT])
 {
 	int64_t start, rows_here;
 
@@ -285,8 +308,9 @@ shard_of(struct shard *sh, const struct param *p, const struct model_config *c, 
 }
 
 /*
- * Places shards with or without weight decay behind `end`, in model order; returns the new end. The run
- * of each shard is found on the way: it goes on where decay and ownership do, over the gaps between.
+ * Places shards with or without weight decay behind `end`, in model order; returns the new end. The
+ * run of each shard is found on the way: it goes on where decay and ownership do, over the gaps
+ * between.
  */
 static int64_t
 place_shards(struct shards *s, const struct param *table, unsigned decay, int64_t end)

@@ -16,56 +16,77 @@
 
 /* What a tensor is in its layer; the engine finds its pointers by (layer, role). */
 enum role {
-	ROLE_WORD_EMBEDDINGS, ROLE_POSITION_EMBEDDINGS,
-	ROLE_INPUT_NORM, ROLE_INPUT_NORM_BIAS,
-	ROLE_Q, ROLE_K, ROLE_V, ROLE_Q_BIAS, ROLE_K_BIAS, ROLE_V_BIAS, ROLE_PROJ, ROLE_PROJ_BIAS,
-	ROLE_MLP_NORM, ROLE_MLP_NORM_BIAS,
-	ROLE_GATE, ROLE_UP, ROLE_GATE_BIAS, ROLE_UP_BIAS, ROLE_DOWN, ROLE_DOWN_BIAS,
-	ROLE_FINAL_NORM, ROLE_FINAL_NORM_BIAS, ROLE_OUTPUT,
+	ROLE_WORD_EMBEDDINGS,
+	ROLE_POSITION_EMBEDDINGS,
+	ROLE_INPUT_NORM,
+	ROLE_INPUT_NORM_BIAS,
+	ROLE_Q,
+	ROLE_K,
+	ROLE_V,
+	ROLE_Q_BIAS,
+	ROLE_K_BIAS,
+	ROLE_V_BIAS,
+	ROLE_PROJ,
+	ROLE_PROJ_BIAS,
+	ROLE_MLP_NORM,
+	ROLE_MLP_NORM_BIAS,
+	ROLE_GATE,
+	ROLE_UP,
+	ROLE_GATE_BIAS,
+	ROLE_UP_BIAS,
+	ROLE_DOWN,
+	ROLE_DOWN_BIAS,
+	ROLE_FINAL_NORM,
+	ROLE_FINAL_NORM_BIAS,
+	ROLE_OUTPUT,
 	ROLE_COUNT,
 };
 
 enum shard_rule {
-	SHARD_NONE,             /* every tensor rank holds all of it */
-	SHARD_EQUAL,            /* t equal parts along shard_dim */
-	SHARD_GROUPS,           /* by key/value groups; t > g ranks share a group's rows */
-	SHARD_VOCAB,            /* rows padded to layout_vocab, then t equal parts */
+	SHARD_NONE,   /* every tensor rank holds all of it */
+	SHARD_EQUAL,  /* t equal parts along shard_dim */
+	SHARD_GROUPS, /* by key/value groups; t > g ranks share a group's rows */
+	SHARD_VOCAB,  /* rows padded to layout_vocab, then t equal parts */
 };
 
 enum param_flag {
-	PARAM_DECAY = 1,        /* weight decay applies: two or more dimensions */
-	PARAM_JOINED = 2,       /* no gap to the tensor before it */
+	PARAM_DECAY = 1,  /* weight decay applies: two or more dimensions */
+	PARAM_JOINED = 2, /* no gap to the tensor before it */
 };
 
 struct param {
-	char name[96];                  /* "decoder.layers.3.self_attention.linear_q.weight" */
+	char name[96]; /* "decoder.layers.3.self_attention.linear_q.weight" */
 	enum role role;
-	int layer;                      /* -1 before the layers, num_layers behind them */
+	int layer; /* -1 before the layers, num_layers behind them */
 	int ndim;
-	int64_t shape[SLICE_DIMS];      /* global, unpadded */
+	int64_t shape[SLICE_DIMS]; /* global, unpadded */
 	enum shard_rule shard;
 	int shard_dim;
 	unsigned flags;
-	double init_std;                /* N(0, init_std) by the counter RNG of its name; 0: the constant init_value */
+	/* N(0, init_std) by the counter RNG of its name; 0: the constant init_value */
+	double init_std;
 	double init_value;
 };
 
 /* The whole table, freed by the caller; returns the count. The config must have passed model_check.
  */
-int     model_params(const struct model_config *c, struct param **out);
+int model_params(const struct model_config *c, struct param **out);
 int64_t param_elements(const struct param *p);
 
 /* A rank's share of one parameter. */
 struct shard {
-	int param;                      /* index into the table */
-	int64_t shape[SLICE_DIMS];      /* as allocated here: padded rows included */
-	int64_t offset, count;          /* in the flat buffer, elements */
-	struct slice box;               /* the real elements, global; they come first in memory. May be empty (count 0) */
-	bool replica;                   /* the last stage's copy of a tied table: not counted in norms, not saved */
-	bool owner;                     /* this rank's copy is counted and saved (over tp and pp; every dp rank) */
+	int param;                 /* index into the table */
+	int64_t shape[SLICE_DIMS]; /* as allocated here: padded rows included */
+	int64_t offset, count;     /* in the flat buffer, elements */
+	/* the real elements, global; they come first in memory. May be empty (count 0) */
+	struct slice box;
+	/* the last stage's copy of a tied table: not counted in norms, not saved */
+	bool replica;
+	bool owner; /* this rank's copy is counted and saved (over tp and pp; every dp rank) */
 };
 
-/* A stretch of the flat buffer whose parameters are treated alike; gaps between them are in it and hold zeros. */
+/* A stretch of the flat buffer whose parameters are treated alike; gaps between them are in it and
+ * hold zeros. */
 struct shard_run {
 	int64_t first, count;
 	bool decay, owner;
@@ -73,12 +94,13 @@ struct shard_run {
 
 struct shards {
 	int count, num_runs;
-	struct shard *item;             /* in model order */
-	struct shard_run *run;          /* in the order of the buffer */
-	int64_t elements;               /* of the flat buffer, padded to a multiple of lcm(data_parallel_size, 128) */
+	struct shard *item;    /* in model order */
+	struct shard_run *run; /* in the order of the buffer */
+	/* of the flat buffer, padded to a multiple of lcm(data_parallel_size, 128) */
+	int64_t elements;
 };
 
-enum { SHARD_ALIGN = 64 };              /* elements between tensors that are not joined */
+enum { SHARD_ALIGN = 64 }; /* elements between tensors that are not joined */
 
 /* The shards of the rank at coord; freed by shards_release. */
 void shards_init(struct shards *s, const struct param *table, int count,
@@ -89,7 +111,7 @@ void shards_release(struct shards *s);
  * NULL. */
 extern const char *const param_states[];
 /* Is this the name of optimizer state? Then 1 + its index in param_states, else 0. */
-int  param_state_of(const char *name);
+int param_state_of(const char *name);
 /* Does a tensor of these sizes fit the parameter? */
 bool param_has_shape(const struct param *p, int ndim, const int64_t *shape);
 /*

@@ -13,14 +13,18 @@
 #include "lib/model/layout.h"
 
 enum action_kind {
-	ACTION_FORWARD, ACTION_BACKWARD,
-	ACTION_RECV_FORWARD, ACTION_SEND_FORWARD, ACTION_RECV_BACKWARD, ACTION_SEND_BACKWARD,
+	ACTION_FORWARD,
+	ACTION_BACKWARD,
+	ACTION_RECV_FORWARD,
+	ACTION_SEND_FORWARD,
+	ACTION_RECV_BACKWARD,
+	ACTION_SEND_BACKWARD,
 };
 
 struct action {
 	enum action_kind kind;
 	int microbatch, chunk;
-	int group;                      /* of communication actions */
+	int group; /* of communication actions */
 };
 
 /* The list of one stage, freed by the caller; returns its length. */

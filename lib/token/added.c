@@ -19,13 +19,14 @@
 #define NONE UINT32_MAX
 
 struct node {
-	uint32_t child, sibling;        /* a trie while it is built; child is the first edge afterwards */
+	/* a trie while it is built; child is the first edge afterwards */
+	uint32_t child, sibling;
 	uint32_t fail;
 	uint32_t depth;
-	uint32_t token;                 /* the string that ends here, or NONE */
-	uint32_t output;                /* nearest node on the fail path where one ends, this included */
+	uint32_t token;  /* the string that ends here, or NONE */
+	uint32_t output; /* nearest node on the fail path where one ends, this included */
 	uint16_t edges;
-	unsigned char byte;             /* that leads here */
+	unsigned char byte; /* that leads here */
 };
 
 struct edge {
@@ -34,12 +35,12 @@ struct edge {
 };
 
 struct added {
-	struct added_token *token;      /* texts are not kept */
-	struct node *node;              /* 0 is the root */
+	struct added_token *token; /* texts are not kept */
+	struct node *node;         /* 0 is the root */
 	struct edge *edge;
-	uint32_t root[256];             /* the root's edges; 0: none */
+	uint32_t root[256]; /* the root's edges; 0: none */
 	unsigned char first[ADDED_FIRST];
-	int num_first;                  /* 0: too many */
+	int num_first; /* 0: too many */
 	uint32_t num_nodes;
 };
 
@@ -319,8 +320,8 @@ strip_left(const struct added_walk *w, size_t pos)
 	return pos > w->pos ? pos : w->pos;
 }
 
-/* The end of the white space that begins at pos. What was stepped over before is not looked at again: in a run of
- * white space every blank may be a match. */
+/* The end of the white space that begins at pos. What was stepped over before is not looked at
+ * again: in a run of white space every blank may be a match. */
 static size_t
 strip_right(struct added_walk *w, size_t pos)
 {

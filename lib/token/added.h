@@ -13,32 +13,33 @@
 #include <stdint.h>
 
 struct added_token {
-	const char *text;               /* borrowed while the set is built */
-	size_t len;                     /* 0: never found */
+	const char *text; /* borrowed while the set is built */
+	size_t len;       /* 0: never found */
 	uint32_t id;
-	bool single_word;               /* not where a word's character touches it */
-	bool lstrip, rstrip;            /* takes white space on that side with it */
-	bool skip;                      /* found, but left to be ordinary text */
+	bool single_word;    /* not where a word's character touches it */
+	bool lstrip, rstrip; /* takes white space on that side with it */
+	bool skip;           /* found, but left to be ordinary text */
 };
 
-enum { ADDED_FIRST = 3 };               /* first bytes that memchr looks for */
+enum { ADDED_FIRST = 3 }; /* first bytes that memchr looks for */
 
-struct added;                           /* read-only, shared by threads */
+struct added; /* read-only, shared by threads */
 
 /* NULL when no token has text. */
 struct added *added_new(const struct added_token *token, size_t count);
-void added_free(struct added *a);       /* NULL is fine */
+void added_free(struct added *a); /* NULL is fine */
 
 /* A text that is being cut: set s and n, zero the rest. */
 struct added_walk {
 	const char *s;
 	size_t n;
-	size_t pos;                     /* what is before it is done with */
-	size_t from;                    /* the search goes on here */
-	size_t start, end;              /* the text before the match is [start, end) */
-	uint32_t id;                    /* of the match behind it */
-	size_t next[ADDED_FIRST];       /* the search's own */
-	size_t blank, blank_end;        /* the white space that was last stepped over: [blank, blank_end) */
+	size_t pos;               /* what is before it is done with */
+	size_t from;              /* the search goes on here */
+	size_t start, end;        /* the text before the match is [start, end) */
+	uint32_t id;              /* of the match behind it */
+	size_t next[ADDED_FIRST]; /* the search's own */
+	/* the white space that was last stepped over: [blank, blank_end) */
+	size_t blank, blank_end;
 };
 
 /*

@@ -12,11 +12,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ALPHABET_END = 0x144 };          /* no character of it is this or above */
+enum { ALPHABET_END = 0x144 }; /* no character of it is this or above */
 
 struct alphabet {
-	int16_t byte_of[ALPHABET_END];  /* by code point; -1: not of the alphabet */
-	char utf8[256][3];              /* by byte: the character, NUL-ended */
+	int16_t byte_of[ALPHABET_END]; /* by code point; -1: not of the alphabet */
+	char utf8[256][3];             /* by byte: the character, NUL-ended */
 };
 
 void alphabet_init(struct alphabet *a);

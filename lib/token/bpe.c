@@ -1,10 +1,11 @@
 /*
  * bpe.c - a vocabulary made ready for merging
  *
- * Pairs live in tables of integers, so no string is touched while merging. What two symbols join to is
- * mostly the token of the last join or the one behind it, since vocabularies are written in the order of
- * their making; only where that fails are tokens found by their bytes. A rank file is turned into such
- * pairs as well (bpe_parts.c). What does not depend on each other is made by two threads.
+ * Pairs live in tables of integers, so no string is touched while merging. What two symbols join to
+ * is mostly the token of the last join or the one behind it, since vocabularies are written in the
+ * order of their making; only where that fails are tokens found by their bytes. A rank file is
+ * turned into such pairs as well (bpe_parts.c). What does not depend on each other is made by two
+ * threads.
  */
 #include "lib/token/bpe.h"
 #include "lib/base/mem.h"
@@ -16,25 +17,28 @@
 
 enum {
 	JOBS = 3,
-	NEAR = 8, FAR = 16,             /* merges ahead, of whose parts the bytes and the places of the bytes are asked for */
+	/* merges ahead, of whose parts the bytes and the places of the bytes are asked for */
+	NEAR = 8,
+	FAR = 16,
 };
 
-/* How far the joins of a stretch of the merges are found, where the last one was, and how many tokens may still
- * be looked at. */
+/* How far the joins of a stretch of the merges are found, where the last one was, and how many
+ * tokens may still be looked at. */
 struct joins {
 	size_t done, end;
 	uint32_t last;
 	size_t looks;
-	const char *why;                /* what is wrong with the next merge; NULL: nothing, or it needs names */
+	/* what is wrong with the next merge; NULL: nothing, or it needs names */
+	const char *why;
 };
 
 /* What is made side by side by two threads. */
 struct build {
 	struct bpe *b;
 	const struct bpe_spec *spec;
-	uint32_t *joined;               /* by rank */
+	uint32_t *joined; /* by rank */
 	struct joins joins[2];
-	size_t bad;                     /* the merge that is wrong, or their number */
+	size_t bad; /* the merge that is wrong, or their number */
 	int rc[JOBS];
 	struct err why[JOBS];
 };
@@ -80,8 +84,8 @@ look_up_join(const struct bpe *b, const struct bpe_token *left, const struct bpe
 	return id;
 }
 
-/* The same, after a look at the join before, which may be the same token, and at the tokens behind it, as
- * long as not too many were passed by. BPE_NONE, too, while there are no names. */
+/* The same, after a look at the join before, which may be the same token, and at the tokens behind
+ * it, as long as not too many were passed by. BPE_NONE, too, while there are no names. */
 static uint32_t
 find_join(const struct bpe *b, struct bpe_merge m, struct joins *j)
 {
@@ -101,7 +105,8 @@ has_parts(const struct bpe_spec *spec, struct bpe_merge m)
 	    m.right < spec->num_tokens && bpe_is_text(&spec->token[m.right]);
 }
 
-/* Asks for the bytes of the parts of a merge further on, whose tokens have been asked for before. */
+/* Asks for the bytes of the parts of a merge further on, whose tokens have been asked for before.
+ */
 static inline void
 expect_parts(const struct bpe_spec *spec, size_t i)
 {
@@ -136,7 +141,8 @@ continue_joins(const struct bpe *b, const struct bpe_spec *spec, struct joins *j
 		}
 		id = find_join(b, m, j);
 		if (id == BPE_NONE) {
-			j->why = b->names.slot ? "the two join to no token of the vocabulary" : NULL;
+			j->why =
+			    b->names.slot ? "the two join to no token of the vocabulary" : NULL;
 			return;
 		}
 		joined[j->done] = j->last = id;
@@ -154,7 +160,8 @@ join_half(void *ctx, int half)
 	x->joins[half] = j;
 }
 
-/* Calls that do not look at each other: side by side, or one after the other where there is nobody to help. */
+/* Calls that do not look at each other: side by side, or one after the other where there is nobody
+ * to help. */
 static void
 run_jobs(struct build *x, int count, void (*fn)(void *ctx, int job))
 {
@@ -190,7 +197,8 @@ find_joins(struct build *x, struct err *e)
 	}
 }
 
-/* Rank is the position. Two bytes also have a table of their own: the first look-ups of every piece. */
+/* Rank is the position. Two bytes also have a table of their own: the first look-ups of every
+ * piece. */
 static int
 add_merges(struct build *x, struct err *e)
 {
@@ -239,7 +247,8 @@ build(struct build *x, struct err *e)
 	if (spec->num_tokens > BPE_MAX || spec->num_merges > BPE_MAX)
 		return err_set(e, "%zu tokens and %zu merges: at most %d of each", spec->num_tokens,
 		    spec->num_merges, BPE_MAX);
-	if (((spec->symbols || spec->ranks) && bpe_names_init(&x->b->names, x->b->token, x->b->num_tokens, e) < 0) ||
+	if (((spec->symbols || spec->ranks) &&
+		bpe_names_init(&x->b->names, x->b->token, x->b->num_tokens, e) < 0) ||
 	    (!spec->symbols && find_bytes(x->b, e) < 0) || (!spec->ranks && find_joins(x, e) < 0))
 		return -1;
 	memset(x->b->leaf, 0xff, sizeof x->b->leaf);

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIDE = 3 };                      /* bytes of context on either side of a place */
+enum { SIDE = 3 }; /* bytes of context on either side of a place */
 
 /* The last `left` bytes before a place and the first `right` ones behind it, as one number. */
 static uint64_t

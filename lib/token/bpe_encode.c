@@ -1,13 +1,14 @@
 /*
  * bpe_encode.c - text to ids: pieces, the caches of pieces, merging
  *
- * Everything waits for memory, so it is asked for early and other work is done meanwhile. A piece becomes a probe
- * (key, set), whose set is prefetched and looked at a block of pieces later. A key is the piece's bytes and its
- * length, so that 16 bytes compare at once; the ids stand beside it. A second cache has the longer pieces
- * and those of many ids. What is not in the first cache is late: the text goes on without its ids,
- * which are found for many late pieces together, in the second cache or by merging them side by side,
- * and then put between the others. Newer pieces take the place of older ones, which bounds the memory
- * and is exact, because ids depend on the bytes of a piece alone.
+ * Everything waits for memory, so it is asked for early and other work is done meanwhile. A piece
+ * becomes a probe (key, set), whose set is prefetched and looked at a block of pieces later. A key
+ * is the piece's bytes and its length, so that 16 bytes compare at once; the ids stand beside it. A
+ * second cache has the longer pieces and those of many ids. What is not in the first cache is late:
+ * the text goes on without its ids, which are found for many late pieces together, in the second
+ * cache or by merging them side by side, and then put between the others. Newer pieces take the
+ * place of older ones, which bounds the memory and is exact, because ids depend on the bytes of a
+ * piece alone.
  */
 #include "lib/base/mem.h"
 #include "lib/token/bpe_impl.h"
@@ -18,27 +19,29 @@
 #include <sys/mman.h>
 
 enum {
-	SETS_BITS = 18,                 /* of 64 bytes: 16 MiB a worker */
-	KEY = 15,                       /* longest piece of the first cache */
-	IDS = 4,                        /* what simd_match calls the second */
-	LONG_BITS = 16,                 /* 64-byte slots: 4 MiB */
-	START_BITS = 12,                /* of both at first: to get their pages takes longer than to encode a short text */
+	SETS_BITS = 18, /* of 64 bytes: 16 MiB a worker */
+	KEY = 15,       /* longest piece of the first cache */
+	IDS = 4,        /* what simd_match calls the second */
+	LONG_BITS = 16, /* 64-byte slots: 4 MiB */
+	/* of both at first: to get their pages takes longer than to encode a short text */
+	START_BITS = 12,
 	LONG_KEY = 31,
 	LONG_IDS = 7,
-	PAIR_BITS = 16,                 /* 8-byte slots: 512 KiB */
-	GLYPHS = 1 << 16,               /* 16-byte slots: 1 MiB, of which a language touches a part */
-	ENDS = 256,                     /* pieces of a batch */
-	BLOCK = 128,                    /* pieces that are probed before those of the block before are looked up */
+	PAIR_BITS = 16,   /* 8-byte slots: 512 KiB */
+	GLYPHS = 1 << 16, /* 16-byte slots: 1 MiB, of which a language touches a part */
+	ENDS = 256,       /* pieces of a batch */
+	BLOCK = 128, /* pieces that are probed before those of the block before are looked up */
 	LATES = 64,
-	COUNT_SHIFT = 29,               /* the number of ids stands above the first one's bits */
-	UNIT = 0x40,                    /* in a key's length: as a whole piece the same bytes may be a token */
+	COUNT_SHIFT = 29, /* the number of ids stands above the first one's bits */
+	UNIT = 0x40,      /* in a key's length: as a whole piece the same bytes may be a token */
 	HUGE_PAGE = 2 << 20,
 };
 
-/* Two pieces and their ids. The last byte of a key is the length, so an empty one matches nothing. */
+/* Two pieces and their ids. The last byte of a key is the length, so an empty one matches nothing.
+ */
 struct set {
-	uint64_t key[4];                /* two of each */
-	uint32_t id[2 * IDS];           /* IDS of each; their number in the top bits of the first */
+	uint64_t key[4];      /* two of each */
+	uint32_t id[2 * IDS]; /* IDS of each; their number in the top bits of the first */
 };
 
 struct long_slot {
@@ -46,40 +49,42 @@ struct long_slot {
 	uint32_t id[LONG_IDS], count;
 };
 
-/* By length: which bytes of a key are the piece's, and what its last ones are. Longer pieces have a key
- * that is in no slot. */
+/* By length: which bytes of a key are the piece's, and what its last ones are. Longer pieces have a
+ * key that is in no slot. */
 struct key_row {
 	uint64_t mask[2], last, pad;
 };
 
+/* clang-format off */
 #define LOW(n) ((n) >= 8 ? UINT64_MAX : ((uint64_t)1 << 8 * ((n) & 7)) - 1)
 #define ROW(n) { { LOW(n), (n) < 8 ? 0 : LOW((n) - 8) }, (uint64_t)(n) << 56, 0 }
-static const struct key_row key_row[KEY + 2] = { ROW(0), ROW(1), ROW(2), ROW(3), ROW(4), ROW(5), ROW(6),
-	ROW(7), ROW(8), ROW(9), ROW(10), ROW(11), ROW(12), ROW(13), ROW(14), ROW(15),
+/* clang-format on */
+static const struct key_row key_row[KEY + 2] = { ROW(0), ROW(1), ROW(2), ROW(3), ROW(4), ROW(5),
+	ROW(6), ROW(7), ROW(8), ROW(9), ROW(10), ROW(11), ROW(12), ROW(13), ROW(14), ROW(15),
 	{ { 0, 0 }, UINT64_MAX, 0 } };
 
 /* What the first cache is asked. */
 struct probe {
 	uint64_t key[2];
-	size_t set;                     /* bytes from the first set */
+	size_t set; /* bytes from the first set */
 };
 
 /* A piece, or a unit of one, that is to be encoded. */
 struct item {
 	const unsigned char *bytes;
-	uint32_t len, unit;             /* unit: 0, or UNIT for what is not a whole piece */
+	uint32_t len, unit; /* unit: 0, or UNIT for what is not a whole piece */
 };
 
 /* An item that the first cache does not have. */
 struct late {
 	struct probe probe;
 	struct item item;
-	size_t at;                      /* ids of the text before it, late ones left out */
-	uint64_t name;                  /* its hash, where it may be a token as a whole */
+	size_t at;     /* ids of the text before it, late ones left out */
+	uint64_t name; /* its hash, where it may be a token as a whole */
 	uint64_t key[LONG_KEY / 8 + 1];
-	struct long_slot *slot;         /* NULL: too long for it */
+	struct long_slot *slot; /* NULL: too long for it */
 	uint32_t id[BPE_LINEAR_MAX];
-	size_t count;                   /* 0: not known yet */
+	size_t count; /* 0: not known yet */
 };
 
 /* A character of three bytes by itself, by code point. */
@@ -95,18 +100,19 @@ struct bpe_worker {
 	struct long_slot *longs;
 	unsigned set_shift, long_shift; /* from a hash to the index of either */
 	size_t remembered;              /* pieces, while the caches are small */
-	uint64_t *pairs;                /* two characters and whether a token crosses between them */
+	uint64_t *pairs; /* two characters and whether a token crosses between them */
 	struct glyph *glyphs;
-	void *block;                    /* what the four lie in */
+	void *block; /* what the four lie in */
 	struct probe probe[ENDS];
 	struct late *late;
 	size_t num_late;
-	uint32_t *first;                /* id of the text */
-	const unsigned char *end;       /* of the text: nothing behind it may be read */
+	uint32_t *first;          /* id of the text */
+	const unsigned char *end; /* of the text: nothing behind it may be read */
 	struct bpe_scratch scratch;
 };
 
-/* The tables in one zeroed block on huge pages, if the system has them: pages are touched at random. */
+/* The tables in one zeroed block on huge pages, if the system has them: pages are touched at
+ * random. */
 static void
 tables_init(struct bpe_worker *w)
 {
@@ -132,8 +138,9 @@ set_hash(uint64_t low, uint64_t high)
 	return low * BPE_MIX + high * BPE_MIX2;
 }
 
-/* The caches in their full size. From the last set on, each goes to places at or behind its own, which have been
- * left by then; long pieces are few, and soon known again. Late pieces that wait will be put where nobody looks. */
+/* The caches in their full size. From the last set on, each goes to places at or behind its own,
+ * which have been left by then; long pieces are few, and soon known again. Late pieces that wait
+ * will be put where nobody looks. */
 static void
 grow(struct bpe_worker *w)
 {
@@ -147,7 +154,8 @@ grow(struct bpe_worker *w)
 		for (size_t k = 0; k < 2 && old.key[2 * k + 1]; k++) {
 			to = &w->sets[set_hash(old.key[2 * k], old.key[2 * k + 1]) >> w->set_shift];
 			memcpy(to->key + (to->key[1] ? 2 : 0), old.key + 2 * k, sizeof to->key / 2);
-			memcpy(to->id + (to->key[3] ? IDS : 0), old.id + k * IDS, sizeof to->id / 2);
+			memcpy(
+			    to->id + (to->key[3] ? IDS : 0), old.id + k * IDS, sizeof to->id / 2);
 		}
 	}
 }
@@ -181,8 +189,8 @@ bpe_worker_free(struct bpe_worker *w)
 size_t
 bpe_merge(struct bpe_worker *w, uint32_t *id, size_t n)
 {
-	return n <= BPE_LINEAR_MAX ? bpe_merge_linear(w->bpe, id, n) :
-	    bpe_merge_heap(w->bpe, &w->scratch, id, n);
+	return n <= BPE_LINEAR_MAX ? bpe_merge_linear(w->bpe, id, n)
+				   : bpe_merge_heap(w->bpe, &w->scratch, id, n);
 }
 
 /* Whether an item may be a token without merging. */
@@ -196,14 +204,16 @@ may_be_whole(const struct bpe *b, const struct item *m)
 static uint32_t *
 merge_huge(struct bpe_worker *w, const struct item *m, uint32_t *to)
 {
-	if (may_be_whole(w->bpe, m) && (*to = bpe_find_name(&w->bpe->names, m->bytes, m->len)) != BPE_NONE)
+	if (may_be_whole(w->bpe, m) &&
+	    (*to = bpe_find_name(&w->bpe->names, m->bytes, m->len)) != BPE_NONE)
 		return to + 1;
 	for (uint32_t i = 0; i < m->len; i++)
 		to[i] = w->bpe->byte_id[m->bytes[i]];
 	return to + bpe_merge_heap(w->bpe, &w->scratch, to, m->len);
 }
 
-/* The key of the second cache, and its slot, which is prefetched. A short piece has the same key as in the first. */
+/* The key of the second cache, and its slot, which is prefetched. A short piece has the same key as
+ * in the first. */
 static void
 find_long(const struct bpe_worker *w, struct late *l)
 {
@@ -222,8 +232,8 @@ find_long(const struct bpe_worker *w, struct late *l)
 	__builtin_prefetch(l->slot);
 }
 
-/* Into the cache where it belongs, if any. In the set an empty way, else the second: what came first is mostly
- * what comes often. */
+/* Into the cache where it belongs, if any. In the set an empty way, else the second: what came
+ * first is mostly what comes often. */
 static void
 remember(struct bpe_worker *w, const struct late *l)
 {
@@ -271,7 +281,8 @@ know_late(struct bpe_worker *w, struct late *l)
 		memcpy(l->id, l->slot->id, sizeof l->slot->id);
 		return true;
 	}
-	whole = may_be_whole(b, &l->item) ? bpe_name(&b->names, l->item.bytes, l->item.len, l->name) : BPE_NONE;
+	whole = may_be_whole(b, &l->item) ? bpe_name(&b->names, l->item.bytes, l->item.len, l->name)
+					  : BPE_NONE;
 	if (whole == BPE_NONE)
 		return false;
 	l->id[0] = whole;
@@ -349,7 +360,8 @@ add_late(struct bpe_worker *w, const struct item *m, const struct probe *p, uint
 
 /* Key, set and prefetch of a piece of which key holds the first 16 bytes. */
 static inline void
-probe_set(const struct bpe_worker *w, struct probe *p, const uint64_t key[2], size_t len, uint32_t unit)
+probe_set(
+    const struct bpe_worker *w, struct probe *p, const uint64_t key[2], size_t len, uint32_t unit)
 {
 	const struct key_row *row = &key_row[len < KEY + 1 ? len : KEY + 1];
 	uint64_t low = key[0] & row->mask[0];
@@ -361,8 +373,8 @@ probe_set(const struct bpe_worker *w, struct probe *p, const uint64_t key[2], si
 	__builtin_prefetch((const unsigned char *)w->sets + p->set);
 }
 
-/* Looks a probe up. to has room for IDS: all of them are copied, whatever their number. Both ways are compared,
- * since which it is cannot be foreseen. NULL: it is late. */
+/* Looks a probe up. to has room for IDS: all of them are copied, whatever their number. Both ways
+ * are compared, since which it is cannot be foreseen. NULL: it is late. */
 static inline uint32_t *
 look_up(const unsigned char *sets, const struct probe *p, uint32_t *to)
 {
@@ -459,8 +471,9 @@ encode_units(struct bpe_worker *w, const unsigned char *s, const unsigned char *
 
 		s += here ? 3 : 1;
 		next = glyph_at(w, s, end);
-		if (!here || (s < end && (!next || (here->joins_next && next->joins_last &&
-		    crossed(w, last)))))
+		if (!here ||
+		    (s < end &&
+			(!next || (here->joins_next && next->joins_last && crossed(w, last)))))
 			continue;
 		to = put_unit(w, unit, s, unit == last ? here : NULL, to);
 		unit = s;
@@ -472,7 +485,8 @@ encode_units(struct bpe_worker *w, const unsigned char *s, const unsigned char *
 static inline bool
 is_cut(const struct bpe *b, const unsigned char *s, size_t len)
 {
-	return bpe_has_units(s, len) && (len > b->units.longest || bpe_find_name(&b->units, s, len) == BPE_NONE);
+	return bpe_has_units(s, len) &&
+	    (len > b->units.longest || bpe_find_name(&b->units, s, len) == BPE_NONE);
 }
 
 /* A piece of any kind, by itself. */
@@ -500,11 +514,13 @@ bpe_encode_piece(
 /* Pieces of a text that stand one behind the other. */
 struct batch {
 	const unsigned char *text;
-	const uint32_t *end;            /* end[-1]: where the first begins */
-	size_t count, plain;            /* plain: those that have 16 bytes of text from their beginning on */
+	const uint32_t *end; /* end[-1]: where the first begins */
+	/* plain: those that have 16 bytes of text from their beginning on */
+	size_t count, plain;
 };
 
-/* Makes probes of plain pieces up to the first that may have units; returns which that is, or behind. */
+/* Makes probes of plain pieces up to the first that may have units; returns which that is, or
+ * behind. */
 static size_t
 probe_block(struct bpe_worker *w, const struct batch *b, size_t i, size_t behind)
 {
@@ -536,7 +552,8 @@ look_up_block(struct bpe_worker *w, const struct batch *b, size_t i, size_t behi
 		if (__builtin_expect(!next, 0)) {
 			uint32_t from = b->end[(ptrdiff_t)i - 1];
 
-			next = add_late(w, &(struct item){ b->text + from, b->end[i] - from, 0 }, &w->probe[i], to);
+			next = add_late(w, &(struct item){ b->text + from, b->end[i] - from, 0 },
+			    &w->probe[i], to);
 		}
 		to = next;
 	}
@@ -550,7 +567,8 @@ encode_batch(struct bpe_worker *w, const struct batch *b, uint32_t *to)
 	size_t done = 0, i = 0;
 
 	while (i < b->count) {
-		size_t behind = i + BLOCK < b->plain ? i + BLOCK : b->plain, next = probe_block(w, b, i, behind);
+		size_t behind = i + BLOCK < b->plain ? i + BLOCK : b->plain,
+		       next = probe_block(w, b, i, behind);
 
 		if (next > i && next == behind) {
 			to = look_up_block(w, b, done, i, to);
@@ -566,7 +584,8 @@ encode_batch(struct bpe_worker *w, const struct batch *b, uint32_t *to)
 	return look_up_block(w, b, done, i, to);
 }
 
-/* A batch of pieces at a time; the late ones of all of them together. An empty text may have nowhere to put ids. */
+/* A batch of pieces at a time; the late ones of all of them together. An empty text may have
+ * nowhere to put ids. */
 void
 bpe_encode_text(struct bpe_worker *w, const struct pretok *p, const unsigned char *s, size_t n,
     struct token_ids *out)

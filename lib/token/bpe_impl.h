@@ -7,41 +7,45 @@
 
 #include <string.h>
 
-enum { BPE_LINEAR_MAX = 32 };           /* symbols; longer lists use the heap */
+enum { BPE_LINEAR_MAX = 32 }; /* symbols; longer lists use the heap */
 
 #define BPE_NONE UINT32_MAX
 
 /* Ids and ranks that are in a pair have so many bits; the last id is nobody's. */
 enum { BPE_BITS = 21, BPE_NOBODY = (1 << BPE_BITS) - 1, BPE_MAX = BPE_NOBODY };
 
-/* Multiplicative hashing: 2^64 divided by the golden ratio and by the square root of 3, made odd. */
+/* Multiplicative hashing: 2^64 divided by the golden ratio and by the square root of 3, made odd.
+ */
 #define BPE_MIX 0x9e3779b97f4a7c15u
 #define BPE_MIX2 0x93cd3a2c8198e269u
 
 /*
- * Which pairs may merge: open addressing in buckets of two places, at most half full. A place holds the pair
- * above its rank, so that one load answers. Most pairs that are asked for may not: a filter of one bit
- * for every quarter of a place, small enough for a near cache, mostly says so at once.
+ * Which pairs may merge: open addressing in buckets of two places, at most half full. A place holds
+ * the pair above its rank, so that one load answers. Most pairs that are asked for may not: a
+ * filter of one bit for every quarter of a place, small enough for a near cache, mostly says so at
+ * once.
  */
 struct bpe_pairs {
-	uint64_t *place;                /* the complement of left, right and rank, BPE_BITS bits each; 0: free */
+	/* the complement of left, right and rank, BPE_BITS bits each; 0: free */
+	uint64_t *place;
 	uint64_t *filter;
-	uint64_t mix;                   /* of the hash; different in every process */
-	unsigned place_shift, filter_shift;     /* from a hash to a bucket, to a bit of the filter */
-	size_t num_buckets;             /* and one more in front of them that is always free */
-	uint32_t *joined;               /* by rank: the id that the two become */
-	uint32_t first_joined;          /* linear: the id that rank 0 becomes */
-	bool linear;                    /* ids go up with ranks, so joined need not be looked at */
-	size_t num_added;               /* pairs */
+	uint64_t mix; /* of the hash; different in every process */
+	/* from a hash to a bucket, to a bit of the filter */
+	unsigned place_shift, filter_shift;
+	size_t num_buckets;    /* and one more in front of them that is always free */
+	uint32_t *joined;      /* by rank: the id that the two become */
+	uint32_t first_joined; /* linear: the id that rank 0 becomes */
+	bool linear;           /* ids go up with ranks, so joined need not be looked at */
+	size_t num_added;      /* pairs */
 };
 
 /* Tokens by their bytes; open addressing, at most half full. */
 struct bpe_names {
 	const struct bpe_token *token;
-	uint64_t *slot;                 /* the upper half of the hash << 32 | id + 1; 0: free */
+	uint64_t *slot; /* the upper half of the hash << 32 | id + 1; 0: free */
 	size_t mask;
-	bool alike;                     /* that half is not enough to tell all names from each other */
-	uint32_t longest;               /* bytes */
+	bool alike;       /* that half is not enough to tell all names from each other */
+	uint32_t longest; /* bytes */
 };
 
 /* The places between two characters that some token crosses (bpe_cut.c). */
@@ -51,15 +55,16 @@ struct bpe_cuts {
 };
 
 struct bpe {
-	const struct bpe_token *token;  /* by id */
+	const struct bpe_token *token; /* by id */
 	size_t num_tokens;
-	struct bpe_names names;         /* where whole pieces count, and of symbols; else there if joins needed them */
-	struct bpe_names units;         /* of the names those that else would be cut into units */
-	bool whole_piece;               /* a piece that is a token is not merged */
+	/* where whole pieces count, and of symbols; else there if joins needed them */
+	struct bpe_names names;
+	struct bpe_names units; /* of the names those that else would be cut into units */
+	bool whole_piece;       /* a piece that is a token is not merged */
 	struct bpe_cuts cuts;
 	struct bpe_pairs pairs;
 	uint32_t byte_id[256];
-	uint32_t leaf[65536];           /* rank of the pair of two bytes, first byte high */
+	uint32_t leaf[65536]; /* rank of the pair of two bytes, first byte high */
 };
 
 /* A symbol of a long list, linked by index. rank is that of the pair (this, next). */
@@ -70,7 +75,7 @@ struct bpe_symbol {
 /* Scratch of merging; grows to the longest list. */
 struct bpe_scratch {
 	struct bpe_symbol *symbol;
-	uint64_t *heap;                 /* rank << 32 | index of the left symbol */
+	uint64_t *heap; /* rank << 32 | index of the left symbol */
 	size_t cap, heap_len, heap_cap;
 };
 
@@ -90,8 +95,8 @@ bpe_pair_bucket(const struct bpe_pairs *p, uint64_t hash)
 /* The rank of a pair from the buckets behind the first, which is full. */
 uint32_t bpe_pair_rank_behind(const struct bpe_pairs *p, uint64_t pair);
 
-/* The bucket of a pair that may merge. For most others the filter says so, and then it is the bucket that is
- * always free, for nobody can foresee the answer. */
+/* The bucket of a pair that may merge. For most others the filter says so, and then it is the
+ * bucket that is always free, for nobody can foresee the answer. */
 static inline const uint64_t *
 bpe_pair_ask(const struct bpe_pairs *p, uint64_t pair)
 {
@@ -135,7 +140,8 @@ enum { BPE_AHEAD = 16 };
 static inline void
 bpe_pairs_expect(const struct bpe_pairs *p, struct bpe_merge m)
 {
-	__builtin_prefetch(p->place + 2 * bpe_pair_bucket(p, bpe_pair(m.left, m.right) * p->mix), 1);
+	__builtin_prefetch(
+	    p->place + 2 * bpe_pair_bucket(p, bpe_pair(m.left, m.right) * p->mix), 1);
 }
 
 /* Room for ranks below num_ranks. */
@@ -151,7 +157,8 @@ bpe_is_text(const struct bpe_token *t)
 	return t->bytes && t->len > 0;
 }
 
-/* Whether a piece is cut into units: it has a character of three bytes at its beginning, or behind a space. */
+/* Whether a piece is cut into units: it has a character of three bytes at its beginning, or behind
+ * a space. */
 static inline bool
 bpe_has_units(const unsigned char *s, size_t len)
 {
@@ -166,8 +173,10 @@ bpe_is_join(const struct bpe_token *t, const struct bpe_token *left, const struc
 	    mem_equal(t->bytes + left->len, right->bytes, right->len);
 }
 
-/* All tokens that have bytes. -1 with a reason when two are the same; bpe_names_release then, too. */
-int  bpe_names_init(struct bpe_names *n, const struct bpe_token *token, size_t num_tokens, struct err *e);
+/* All tokens that have bytes. -1 with a reason when two are the same; bpe_names_release then, too.
+ */
+int bpe_names_init(
+    struct bpe_names *n, const struct bpe_token *token, size_t num_tokens, struct err *e);
 /* Those alone that could be cut into units, of tokens that are not the same. */
 void bpe_names_init_units(struct bpe_names *n, const struct bpe_token *token, size_t num_tokens);
 void bpe_names_release(struct bpe_names *n);
@@ -181,7 +190,8 @@ bpe_leaf_add(struct bpe *b, const struct bpe_token *t, uint32_t rank)
 		b->leaf[(size_t)t->bytes[0] << 8 | t->bytes[1]] = rank;
 }
 
-/* Fewer than eight bytes as a number, without a loop: bytes that are read twice meet in their places. */
+/* Fewer than eight bytes as a number, without a loop: bytes that are read twice meet in their
+ * places. */
 static inline uint64_t
 bpe_few_bytes(const unsigned char *s, size_t len)
 {
@@ -197,8 +207,8 @@ bpe_few_bytes(const unsigned char *s, size_t len)
 	return low | (uint64_t)high << 8 * (len - 4);
 }
 
-/* Eight bytes at a time; the length goes in as well. Where the table lies is different in every process, so
- * that no file can be made whose tokens all meet in one slot. */
+/* Eight bytes at a time; the length goes in as well. Where the table lies is different in every
+ * process, so that no file can be made whose tokens all meet in one slot. */
 static inline uint64_t
 bpe_hash_words(const struct bpe_names *n, const unsigned char *s, size_t len)
 {
@@ -246,8 +256,8 @@ bpe_find_name(const struct bpe_names *n, const unsigned char *s, size_t len)
 	return bpe_name(n, s, len, bpe_bytes_hash(n, s, len));
 }
 
-/* bpe_name by the hash alone: what is no name may, once in 2^32 times, pass for one; unless some are alike,
- * a name is never taken for another. */
+/* bpe_name by the hash alone: what is no name may, once in 2^32 times, pass for one; unless some
+ * are alike, a name is never taken for another. */
 static inline uint32_t
 bpe_likely_name(const struct bpe_names *n, uint64_t hash)
 {
@@ -269,18 +279,18 @@ bool bpe_crossed(
     const struct bpe_cuts *c, const unsigned char *place, unsigned before, unsigned after);
 
 /*
- * A short list while it merges. Symbols keep their places; a bit says which are still there. A key is a
- * rank above its place, so the least one says which pair is next: lowest rank, then leftmost. Behind the
- * places stand two that are no part of the list, for what has no neighbour: the work is the same for
- * every pair, since a processor that guesses wrong loses more than it takes.
+ * A short list while it merges. Symbols keep their places; a bit says which are still there. A key
+ * is a rank above its place, so the least one says which pair is next: lowest rank, then leftmost.
+ * Behind the places stand two that are no part of the list, for what has no neighbour: the work is
+ * the same for every pair, since a processor that guesses wrong loses more than it takes.
  */
 enum { BPE_BEFORE_ALL = BPE_LINEAR_MAX, BPE_BEHIND_ALL, BPE_PLACES };
 
 struct bpe_list {
 	uint32_t id[BPE_PLACES], key[BPE_PLACES];
 	uint64_t live;
-	uint32_t width;                 /* places that are looked at, a multiple of eight */
-	uint32_t place[2];              /* of the two pairs that the last merge has made */
+	uint32_t width;    /* places that are looked at, a multiple of eight */
+	uint32_t place[2]; /* of the two pairs that the last merge has made */
 	uint64_t pair[2];
 	const uint64_t *bucket[2];
 };
@@ -299,6 +309,6 @@ size_t bpe_merge_linear(const struct bpe *b, uint32_t *id, size_t n);
 /* The same from the bytes of a piece of at most BPE_LINEAR_MAX. */
 size_t bpe_merge_bytes(const struct bpe *b, const unsigned char *bytes, size_t n, uint32_t *id);
 size_t bpe_merge_heap(const struct bpe *b, struct bpe_scratch *s, uint32_t *id, size_t n);
-void   bpe_scratch_release(struct bpe_scratch *s);
+void bpe_scratch_release(struct bpe_scratch *s);
 
 #endif

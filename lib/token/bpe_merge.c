@@ -13,9 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLACE_BITS = 5 };                /* of a key, below the rank's */
+enum { PLACE_BITS = 5 }; /* of a key, below the rank's */
 
-static_assert(BPE_LINEAR_MAX == 1 << PLACE_BITS && BPE_BITS + PLACE_BITS <= 32, "a rank and a place fit a key");
+static_assert(BPE_LINEAR_MAX == 1 << PLACE_BITS && BPE_BITS + PLACE_BITS <= 32,
+    "a rank and a place fit a key");
 
 /* The key of a pair that begins at a place; NONE stays what it is. */
 static inline uint32_t
@@ -81,10 +82,12 @@ static inline void
 rank_new(const struct bpe *b, struct bpe_list *l)
 {
 	for (int i = 0; i < 2; i++)
-		l->key[l->place[i]] = key_of(bpe_pair_answer(&b->pairs, l->pair[i], l->bucket[i]), l->place[i]);
+		l->key[l->place[i]] =
+		    key_of(bpe_pair_answer(&b->pairs, l->pair[i], l->bucket[i]), l->place[i]);
 }
 
-/* A merge of each in turn, then the answers of each: while one waits for memory the others do as well. */
+/* A merge of each in turn, then the answers of each: while one waits for memory the others do as
+ * well. */
 void
 bpe_merge_lists(const struct bpe *b, struct bpe_list *l, size_t count)
 {

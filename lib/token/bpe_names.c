@@ -1,21 +1,22 @@
 /*
  * bpe_names.c - tokens by their bytes
  *
- * Asked when pairs are made, and by the encoder where a piece that is a token needs no merging. Pieces that could
- * be cut into units are asked for at once, every one, but few tokens are such: they have a small table
- * of their own.
+ * Asked when pairs are made, and by the encoder where a piece that is a token needs no merging.
+ * Pieces that could be cut into units are asked for at once, every one, but few tokens are such:
+ * they have a small table of their own.
  */
 #include "lib/base/mem.h"
 #include "lib/token/bpe_impl.h"
 
 #include <stdlib.h>
 
-enum { BLOCK = 32 };                    /* names that are entered together */
+enum { BLOCK = 32 }; /* names that are entered together */
 
-/* The slot of the token with these bytes, or the free one where it would go. Counts the others of the
- * same half of the hash that lie before it. */
+/* The slot of the token with these bytes, or the free one where it would go. Counts the others of
+ * the same half of the hash that lie before it. */
 static uint64_t *
-name_slot(const struct bpe_names *n, const unsigned char *bytes, size_t len, uint64_t hash, size_t *others)
+name_slot(const struct bpe_names *n, const unsigned char *bytes, size_t len, uint64_t hash,
+    size_t *others)
 {
 	size_t i = (size_t)hash & n->mask;
 
@@ -31,7 +32,8 @@ name_slot(const struct bpe_names *n, const unsigned char *bytes, size_t len, uin
 	return &n->slot[i];
 }
 
-/* Enters a token by the hash of its bytes. BPE_NONE when they are new, else the id that has them. */
+/* Enters a token by the hash of its bytes. BPE_NONE when they are new, else the id that has them.
+ */
 static uint32_t
 add_name(struct bpe_names *n, uint32_t id, uint64_t hash)
 {

@@ -1,9 +1,9 @@
 /*
  * bpe_pairs.c - the table of pairs that may merge: making it, and the way behind a full bucket
  *
- * A bucket of two places is full in one of twelve cases; its pairs go on in the next one. Multiplying by a
- * number that depends on where the table lies makes it different in every process, so that no file can be
- * made whose pairs all meet in one bucket.
+ * A bucket of two places is full in one of twelve cases; its pairs go on in the next one.
+ * Multiplying by a number that depends on where the table lies makes it different in every process,
+ * so that no file can be made whose pairs all meet in one bucket.
  */
 #include "lib/base/mem.h"
 #include "lib/token/bpe_impl.h"
@@ -11,9 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILTER_BITS = 3 };               /* 8 bits of the filter a bucket */
+enum { FILTER_BITS = 3 }; /* 8 bits of the filter a bucket */
 
-/* The bits of the filter are those of the bucket and some more, which also come first in the hash. */
+/* The bits of the filter are those of the bucket and some more, which also come first in the hash.
+ */
 void
 bpe_pairs_init(struct bpe_pairs *p, size_t num_ranks)
 {
@@ -48,7 +49,8 @@ find(const struct bpe_pairs *p, uint64_t pair)
 	size_t bucket = bpe_pair_bucket(p, pair * p->mix);
 
 	for (;; bucket = bucket % p->num_buckets + 1)
-		for (uint64_t *place = p->place + 2 * bucket, *end = place + 2; place < end; place++)
+		for (uint64_t *place = p->place + 2 * bucket, *end = place + 2; place < end;
+		     place++)
 			if (~*place >> BPE_BITS == pair || *place == 0)
 				return place;
 }

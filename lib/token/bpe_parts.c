@@ -1,15 +1,16 @@
 /*
  * bpe_parts.c - which two tokens each token of a rank file is made of
  *
- * A token is only ever made from the two parts that merging its own bytes ends in, because what happens
- * inside its bytes in a longer text is, step by step, what happens to them alone. So there is one pair a
- * token, or none, and then only a whole piece can be that token.
+ * A token is only ever made from the two parts that merging its own bytes ends in, because what
+ * happens inside its bytes in a longer text is, step by step, what happens to them alone. So there
+ * is one pair a token, or none, and then only a whole piece can be that token.
  *
- * To merge the bytes of a hundred thousand tokens takes long. But where two parts are given, and how they
- * are made themselves, one need only look at the place between them: they are the parts if no pair across
- * it came before the merges that took its symbols away. Going backwards from the two, whichever was made
- * last falls into its own parts, and another pair lies at the place. That needs every token of the two to be
- * made after its parts; what is made otherwise, or is long, is merged when all else is known.
+ * To merge the bytes of a hundred thousand tokens takes long. But where two parts are given, and
+ * how they are made themselves, one need only look at the place between them: they are the parts if
+ * no pair across it came before the merges that took its symbols away. Going backwards from the
+ * two, whichever was made last falls into its own parts, and another pair lies at the place. That
+ * needs every token of the two to be made after its parts; what is made otherwise, or is long, is
+ * merged when all else is known.
  */
 #include "lib/base/mem.h"
 #include "lib/token/bpe_impl.h"
@@ -19,10 +20,11 @@
 /* How a token is made, whose rank is its id. */
 struct split {
 	uint64_t left : 24, right : 24;
-	uint64_t cut : 16;              /* the bytes of left; 0: not known */
+	uint64_t cut : 16; /* the bytes of left; 0: not known */
 };
 
-/* Two tokens side by side around a place in a text: left from start to the place, right from there to end. */
+/* Two tokens side by side around a place in a text: left from start to the place, right from there
+ * to end. */
 struct meeting {
 	uint32_t left, right, start, place, end;
 };
@@ -31,7 +33,7 @@ struct meeting {
 struct stretch {
 	unsigned char text[BPE_LINEAR_MAX + 8];
 	uint32_t len;
-	uint64_t head[BPE_LINEAR_MAX], tail[BPE_LINEAR_MAX];    /* hashes */
+	uint64_t head[BPE_LINEAR_MAX], tail[BPE_LINEAR_MAX]; /* hashes */
 };
 
 /* Ids in order of their tokens' length: a counting sort, so each length keeps its order. */
@@ -62,12 +64,14 @@ id_of(const struct bpe *b, const struct stretch *s, uint32_t start, uint32_t end
 {
 	const struct bpe_names *n = &b->names;
 
-	return bpe_likely_name(n, start == 0 ? s->head[end] : end == s->len ? s->tail[start] :
-	    bpe_name_hash(n, s->text + start, end - start));
+	return bpe_likely_name(n,
+	    start == 0          ? s->head[end]
+		: end == s->len ? s->tail[start]
+				: bpe_name_hash(n, s->text + start, end - start));
 }
 
-/* Whether two tokens are made before a pair across the place between them is merged. The rank of two is the
- * id of their bytes. */
+/* Whether two tokens are made before a pair across the place between them is merged. The rank of
+ * two is the id of their bytes. */
 static bool
 meet_in(const struct bpe *b, const struct split *split, const struct stretch *s, struct meeting m)
 {
@@ -110,8 +114,8 @@ stretch_init(const struct bpe *b, struct stretch *s, const struct bpe_token *t)
 	}
 }
 
-/* The parts of a token of a rank file, if all is made in order. Most are cut near the middle, hence the
- * order: first there, then one to the left, one to the right, and so on. */
+/* The parts of a token of a rank file, if all is made in order. Most are cut near the middle, hence
+ * the order: first there, then one to the left, one to the right, and so on. */
 static bool
 find_parts(const struct bpe *b, const struct split *split, const struct stretch *s, uint32_t id,
     struct bpe_merge *out)
@@ -161,10 +165,12 @@ add_pair(struct bpe *b, uint32_t id, struct bpe_merge m)
 	bpe_leaf_add(b, &b->token[id], id);
 }
 
-/* Finds the parts of tokens by what is known of those before them; the others go to rest. Returns how many
- * pairs there are. The slots for a token are asked for while the one before it is dealt with. */
+/* Finds the parts of tokens by what is known of those before them; the others go to rest. Returns
+ * how many pairs there are. The slots for a token are asked for while the one before it is dealt
+ * with. */
 static size_t
-split_tokens(const struct bpe *b, struct bpe_merge *pair, uint32_t *id, uint32_t *rest, size_t *num_rest)
+split_tokens(
+    const struct bpe *b, struct bpe_merge *pair, uint32_t *id, uint32_t *rest, size_t *num_rest)
 {
 	struct split *split = mem_zalloc_whole(b->num_tokens, sizeof *split);
 	struct stretch s[2];
@@ -181,19 +187,21 @@ split_tokens(const struct bpe *b, struct bpe_merge *pair, uint32_t *id, uint32_t
 			rest[(*num_rest)++] = i;
 			continue;
 		}
-		split[i] = (struct split){ pair[count].left, pair[count].right, b->token[pair[count].left].len };
+		split[i] = (struct split){ pair[count].left, pair[count].right,
+			b->token[pair[count].left].len };
 		id[count++] = i;
 	}
 	free(split);
 	return count;
 }
 
-/* A token whose bytes end in more than two parts gets no pair. What was not found at once is merged in
- * order of length, as the parts are shorter. */
+/* A token whose bytes end in more than two parts gets no pair. What was not found at once is merged
+ * in order of length, as the parts are shorter. */
 void
 bpe_parts_of_ranks(struct bpe *b)
 {
-	uint32_t *rest = mem_alloc(b->num_tokens, sizeof *rest), *id = mem_alloc(b->num_tokens, sizeof *id);
+	uint32_t *rest = mem_alloc(b->num_tokens, sizeof *rest),
+		 *id = mem_alloc(b->num_tokens, sizeof *id);
 	struct bpe_merge *pair = mem_alloc(b->num_tokens, sizeof *pair), m;
 	size_t num_rest, num_pairs = split_tokens(b, pair, id, rest, &num_rest);
 	struct bpe_scratch s = { 0 };

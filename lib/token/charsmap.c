@@ -14,12 +14,12 @@
 #include <string.h>
 #include <utf8proc.h>
 
-enum { GRAPHEME_MAX = 6 };              /* bytes; longer ones are looked at by character */
+enum { GRAPHEME_MAX = 6 }; /* bytes; longer ones are looked at by character */
 
 struct charsmap {
 	uint32_t *unit;
 	size_t units;
-	char *text;                     /* replacements; a NUL is added at the end */
+	char *text; /* replacements; a NUL is added at the end */
 	size_t text_len;
 };
 
@@ -63,9 +63,10 @@ offset(uint32_t unit)
 
 /* The units by the base that a parent must have, and what is known of the bases. */
 struct bases {
-	uint32_t *child, *sibling;      /* by base, by unit: the next unit that is to be looked at; 0: none */
-	size_t *height;                 /* by base: bytes of the longest key from there on */
-	uint32_t *path;                 /* bases that are open */
+	/* by base, by unit: the next unit that is to be looked at; 0: none */
+	uint32_t *child, *sibling;
+	size_t *height; /* by base: bytes of the longest key from there on */
+	uint32_t *path; /* bases that are open */
 	bool *open, *done;
 };
 
@@ -77,7 +78,8 @@ raise_to(struct bases *b, uint32_t base, size_t height)
 		b->height[base] = height;
 }
 
-/* A path from the root's base goes forward while it can, and back otherwise. False: it met itself. */
+/* A path from the root's base goes forward while it can, and back otherwise. False: it met itself.
+ */
 static bool
 walk_bases(struct bases *b, const uint32_t *unit, size_t bases, uint32_t root)
 {
@@ -121,8 +123,10 @@ charsmap_depth(const uint32_t *unit, size_t units)
 	size_t bases = (units + 255) / 256 * 256, height = 0;
 	struct bases b = { .child = mem_zalloc(bases, sizeof *b.child),
 		.sibling = mem_zalloc(units, sizeof *b.sibling),
-		.height = mem_zalloc(bases, sizeof *b.height), .path = mem_alloc(bases, sizeof *b.path),
-		.open = mem_zalloc(bases, sizeof *b.open), .done = mem_zalloc(bases, sizeof *b.done) };
+		.height = mem_zalloc(bases, sizeof *b.height),
+		.path = mem_alloc(bases, sizeof *b.path),
+		.open = mem_zalloc(bases, sizeof *b.open),
+		.done = mem_zalloc(bases, sizeof *b.done) };
 	uint32_t root = offset(unit[0]);
 
 	for (uint32_t j = 1; j < units; j++) {
@@ -216,7 +220,8 @@ charsmap_apply(const struct charsmap *m, const char *s, size_t n, size_t limit, 
 
 		if (len == 0)
 			cp = 0xfffd;
-		if (i > start && utf8proc_grapheme_break_stateful((int32_t)previous, (int32_t)cp, &state)) {
+		if (i > start &&
+		    utf8proc_grapheme_break_stateful((int32_t)previous, (int32_t)cp, &state)) {
 			apply_grapheme(m, s + start, i - start, limit, out);
 			start = i;
 		}

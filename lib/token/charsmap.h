@@ -15,19 +15,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct charsmap;                        /* read-only, shared by threads */
+struct charsmap; /* read-only, shared by threads */
 
 /* From the bytes of "precompiled_charsmap". */
 struct charsmap *charsmap_new(const unsigned char *bytes, size_t len, struct err *e);
 void charsmap_free(struct charsmap *m); /* NULL is fine */
 
-/* The bytes of the longest key of a trie, SIZE_MAX when it has a circle. A unit's children are as in
- * spmnorm.c; a child by byte 0 is none. */
+/* The bytes of the longest key of a trie, SIZE_MAX when it has a circle. A unit's children are as
+ * in spmnorm.c; a child by byte 0 is none. */
 size_t charsmap_depth(const uint32_t *unit, size_t units);
 
 /* Appends n bytes of well-formed UTF-8 with the replacements made. Stops when out has become longer
  * than limit, which a few bytes of text may do. */
-void charsmap_apply(const struct charsmap *m, const char *s, size_t n, size_t limit, struct str *out);
+void charsmap_apply(
+    const struct charsmap *m, const char *s, size_t n, size_t limit, struct str *out);
 
 /* Appends the versions of the library that cuts graphemes and of its tables. */
 void charsmap_version(struct str *out);

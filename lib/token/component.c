@@ -11,7 +11,8 @@
 
 /* One step that is no Sequence. */
 static int
-parse_step(const struct component *c, void *owner, const char *type, const struct json_value *v, struct err *e)
+parse_step(const struct component *c, void *owner, const char *type, const struct json_value *v,
+    struct err *e)
 {
 	const char *row = c->kinds;
 	struct err why;
@@ -38,7 +39,8 @@ parse(const struct component *c, void *owner, const struct json_value *v, int *s
 	if (json_string(v, "type", "", &type, e) < 0)
 		return -1;
 	if (strcmp(type, "Sequence") != 0)
-		return (*steps)++ < c->max_steps ? parse_step(c, owner, type, v, e)
+		return (*steps)++ < c->max_steps
+		    ? parse_step(c, owner, type, v, e)
 		    : err_set(e, "%s: more than %d steps", c->name, c->max_steps);
 	list = json_get(v, c->list);
 	if (!list || list->type != JSON_ARRAY)
@@ -60,7 +62,8 @@ component_parse(const struct component *c, void *owner, const struct json_value 
 
 /* It may be empty, and hold NULs. */
 int
-component_string(const struct json_value *v, const char *key, char **text, size_t *len, struct err *e)
+component_string(
+    const struct json_value *v, const char *key, char **text, size_t *len, struct err *e)
 {
 	const struct json_value *m = json_get(v, key);
 
@@ -73,7 +76,8 @@ component_string(const struct json_value *v, const char *key, char **text, size_
 
 /* Longer ones would make a text longer by as much wherever they are put. */
 int
-component_character(const struct json_value *v, const char *key, char **text, size_t *len, struct err *e)
+component_character(
+    const struct json_value *v, const char *key, char **text, size_t *len, struct err *e)
 {
 	const struct json_value *m = json_get(v, key);
 	uint32_t cp;

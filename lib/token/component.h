@@ -16,9 +16,10 @@
 enum { COMPONENT_STEPS = 128 };
 
 struct component {
-	const char *name, *list;        /* its member of the file, and the one of a Sequence that has the parts */
+	/* its member of the file, and the one of a Sequence that has the parts */
+	const char *name, *list;
 	int max_steps;
-	const void *kinds;              /* rows whose first member is their name, a const char * */
+	const void *kinds; /* rows whose first member is their name, a const char * */
 	size_t kind_bytes, num_kinds;
 	/* One step of the kind whose row is given; owner is component_parse's. */
 	int (*step)(void *owner, const void *kind, const struct json_value *v, struct err *e);
@@ -26,11 +27,14 @@ struct component {
 
 /* The steps of v, which may be NULL or null, in their order and whatever their depth: -1 with the
  * component and the step in the message when one fails, is of no kind, or is too many. */
-int component_parse(const struct component *c, void *owner, const struct json_value *v, struct err *e);
+int component_parse(
+    const struct component *c, void *owner, const struct json_value *v, struct err *e);
 
-/* Members of a step: a string, and one that is a character, not empty and not more. *text is for the
- * caller to free(). */
-int component_string(const struct json_value *v, const char *key, char **text, size_t *len, struct err *e);
-int component_character(const struct json_value *v, const char *key, char **text, size_t *len, struct err *e);
+/* Members of a step: a string, and one that is a character, not empty and not more. *text is for
+ * the caller to free(). */
+int component_string(
+    const struct json_value *v, const char *key, char **text, size_t *len, struct err *e);
+int component_character(
+    const struct json_value *v, const char *key, char **text, size_t *len, struct err *e);
 
 #endif

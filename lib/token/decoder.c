@@ -1,8 +1,9 @@
 /*
  * decoder.c - the decoder of a tokenizer.json
  *
- * Source: tokenizers/src/decoders of huggingface/tokenizers. One difference: where bytes do not make
- * up whole characters they are passed on as they are, while the reference puts U+FFFD in their place.
+ * Source: tokenizers/src/decoders of huggingface/tokenizers. One difference: where bytes do not
+ * make up whole characters they are passed on as they are, while the reference puts U+FFFD in their
+ * place.
  */
 #include "lib/token/decoder.h"
 #include "lib/base/mem.h"
@@ -18,19 +19,20 @@ enum { GROWTH_MAX = 4096 };
 
 struct decoder_kind {
 	const char *name;
-	int (*parse)(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e);
+	int (*parse)(
+	    struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e);
 	/* Adds the changed tokens of in to out; NULL: there is nothing to do. */
-	void (*run)(const struct decoder_step *s, struct regex_scratch *x, const struct token_list *in,
-	    struct token_list *out);
+	void (*run)(const struct decoder_step *s, struct regex_scratch *x,
+	    const struct token_list *in, struct token_list *out);
 };
 
 struct decoder_step {
 	const struct decoder_kind *kind;
 	struct regex *pattern;
-	char *text;                     /* replacement, character or suffix */
+	char *text; /* replacement, character or suffix */
 	size_t len;
-	int64_t start, stop;            /* Strip: at most so many at either side */
-	bool drop_first;                /* Metaspace: the first token loses its replacements */
+	int64_t start, stop; /* Strip: at most so many at either side */
+	bool drop_first;     /* Metaspace: the first token loses its replacements */
 };
 
 /* Ends a token: what was added to the text since the last end. */
@@ -78,7 +80,8 @@ decoder_add(struct decoder_scratch *x, const char *token, size_t len)
 
 /* Its tokens come as their bytes already, so nothing may have changed them. */
 static int
-parse_byte_level(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
+parse_byte_level(
+    struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
 {
 	(void)s, (void)v;
 	d->bytes = true;
@@ -113,8 +116,10 @@ byte_value(const struct span *t)
 		return -1;
 	for (int i = 3; i < 5; i++) {
 		char c = t->s[i];
-		int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10
-		    : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+		int digit = c >= '0' && c <= '9' ? c - '0'
+		    : c >= 'A' && c <= 'F'       ? c - 'A' + 10
+		    : c >= 'a' && c <= 'f'       ? c - 'a' + 10
+						 : -1;
 
 		if (digit < 0)
 			return -1;
@@ -125,8 +130,8 @@ byte_value(const struct span *t)
 
 /* A run of byte tokens becomes one token. */
 static void
-run_byte_fallback(const struct decoder_step *s, struct regex_scratch *x, const struct token_list *in,
-    struct token_list *out)
+run_byte_fallback(const struct decoder_step *s, struct regex_scratch *x,
+    const struct token_list *in, struct token_list *out)
 {
 	bool open = false;
 
@@ -170,12 +175,14 @@ run_strip(const struct decoder_step *s, struct regex_scratch *x, const struct to
 	for (size_t i = 0; i < in->count; i++) {
 		struct span t = token_at(in, i);
 
-		for (int64_t k = 0; k < s->start && t.n >= s->len && !memcmp(t.s, s->text, s->len); k++) {
+		for (int64_t k = 0; k < s->start && t.n >= s->len && !memcmp(t.s, s->text, s->len);
+		     k++) {
 			t.s += s->len;
 			t.n -= s->len;
 		}
-		for (int64_t k = 0; k < s->stop && t.n >= s->len &&
-		    !memcmp(t.s + t.n - s->len, s->text, s->len); k++)
+		for (int64_t k = 0;
+		     k < s->stop && t.n >= s->len && !memcmp(t.s + t.n - s->len, s->text, s->len);
+		     k++)
 			t.n -= s->len;
 		str_add(&out->text, t.s, t.n);
 		end_token(out);
@@ -187,7 +194,8 @@ run_strip(const struct decoder_step *s, struct regex_scratch *x, const struct to
 static int
 parse_replace(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
 {
-	const struct json_value *pattern = json_get(v, "pattern"), *string = json_get(pattern, "String");
+	const struct json_value *pattern = json_get(v, "pattern"),
+				*string = json_get(pattern, "String");
 	size_t times;
 
 	s->pattern = pattern_parse(pattern, e);
@@ -195,18 +203,20 @@ parse_replace(struct decoder *d, struct decoder_step *s, const struct json_value
 		return -1;
 	times = regex_is_string(s->pattern) ? (s->len + string->len - 1) / string->len : 1 + s->len;
 	d->growth = (d->growth ? d->growth : 1) * (times ? times : 1);
-	return d->growth <= GROWTH_MAX ? 0
+	return d->growth <= GROWTH_MAX
+	    ? 0
 	    : err_set(e, "the steps could make a token more than %d times longer", GROWTH_MAX);
 }
 
-/* A token with `by` in the place of its matches. An expression that gives up leaves the rest as it is;
- * it sees no bytes that are no text. */
+/* A token with `by` in the place of its matches. An expression that gives up leaves the rest as it
+ * is; it sees no bytes that are no text. */
 static void
 add_replaced(const struct decoder_step *s, struct regex_scratch *x, const struct span *t,
     const struct span *by, struct token_list *out)
 {
 	struct regex_walk w = { .s = t->s, .n = t->n };
-	bool text = regex_is_string(s->pattern) || utf8_check((const unsigned char *)t->s, t->n) == t->n;
+	bool text =
+	    regex_is_string(s->pattern) || utf8_check((const unsigned char *)t->s, t->n) == t->n;
 	size_t done = 0;
 
 	while (text && regex_next(s->pattern, x, &w, NULL) > 0) {
@@ -234,12 +244,14 @@ run_replace(const struct decoder_step *s, struct regex_scratch *x, const struct 
 
 /* Has the members of the pre-tokenizer of that name. */
 static int
-parse_metaspace(struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
+parse_metaspace(
+    struct decoder *d, struct decoder_step *s, const struct json_value *v, struct err *e)
 {
 	enum metaspace_prepend prepend;
 
 	(void)d;
-	if (metaspace_prepend(v, &prepend, e) < 0 || component_character(v, "replacement", &s->text, &s->len, e) < 0)
+	if (metaspace_prepend(v, &prepend, e) < 0 ||
+	    component_character(v, "replacement", &s->text, &s->len, e) < 0)
 		return -1;
 	s->drop_first = prepend != METASPACE_NEVER;
 	s->pattern = regex_new_string(s->text, s->len);
@@ -306,9 +318,8 @@ add_step(void *owner, const void *kind, const struct json_value *v, struct err *
 	return s->kind->parse(d, s, v, e);
 }
 
-static const struct component component = {
-	"decoder", "decoders", COMPONENT_STEPS, kinds, sizeof *kinds, sizeof kinds / sizeof *kinds, add_step
-};
+static const struct component component = { "decoder", "decoders", COMPONENT_STEPS, kinds,
+	sizeof *kinds, sizeof kinds / sizeof *kinds, add_step };
 
 /* Decoders add up in their order. */
 int

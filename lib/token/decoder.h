@@ -17,11 +17,11 @@
 
 struct decoder_step;
 
-struct decoder {                        /* read-only, shared by threads; zero-initialise */
+struct decoder { /* read-only, shared by threads; zero-initialise */
 	struct decoder_step *step;
 	int count;
-	size_t growth;                  /* how many times longer the steps may make a token; 0: no more */
-	bool bytes;                     /* there is a ByteLevel: tokens are given as their bytes */
+	size_t growth; /* how many times longer the steps may make a token; 0: no more */
+	bool bytes;    /* there is a ByteLevel: tokens are given as their bytes */
 };
 
 /* Tokens one after the other; ends has the end of each in text. */
@@ -31,13 +31,14 @@ struct token_list {
 	size_t count, cap;
 };
 
-struct decoder_scratch {                /* of one thread; zero-initialise */
+struct decoder_scratch { /* of one thread; zero-initialise */
 	struct token_list list[2];
-	struct regex_scratch *regex;    /* lent by the owner */
+	struct regex_scratch *regex; /* lent by the owner */
 };
 
-/* From the member "decoder". NULL or null joins tokens with spaces. decoder_release in every case. */
-int  decoder_parse(struct decoder *d, const struct json_value *v, struct err *e);
+/* From the member "decoder". NULL or null joins tokens with spaces. decoder_release in every case.
+ */
+int decoder_parse(struct decoder *d, const struct json_value *v, struct err *e);
 void decoder_release(struct decoder *d);
 void decoder_scratch_release(struct decoder_scratch *x);
 

@@ -1,8 +1,8 @@
 /*
  * directory.c - a directory of tokenizer files in place of a file
  *
- * What transformers' AutoTokenizer looks for in a directory, as far as there is a tokenizer here for
- * it. A tokenizer.json comes first, and is found by its own kind.
+ * What transformers' AutoTokenizer looks for in a directory, as far as there is a tokenizer here
+ * for it. A tokenizer.json comes first, and is found by its own kind.
  */
 #include "lib/token/directory.h"
 #include "lib/base/io.h"
@@ -44,7 +44,10 @@ directory_spec(const struct tokenizer_spec *spec, struct mem_pool *pool, struct 
 		out.model = NULL;
 		out.vocab = vocab;
 		out.merges = merges;
-		str_addf(notes, "%s: there is no tokenizer.json, so vocab.json and merges.txt are read by themselves\n", dir);
+		str_addf(notes,
+		    "%s: there is no tokenizer.json, so vocab.json and merges.txt are read by "
+		    "themselves\n",
+		    dir);
 	}
 	return out;
 }
@@ -53,7 +56,8 @@ directory_spec(const struct tokenizer_spec *spec, struct mem_pool *pool, struct 
 bool
 directory_is_hub_name(const char *text)
 {
-	static const char words[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+	static const char words[] =
+	    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
 	size_t owner = strspn(text, words), name;
 
 	if (owner == 0 || *text == '.' || text[owner] != '/')

@@ -6,10 +6,11 @@
 #include "lib/base/str.h"
 #include "lib/token/tokenizer.h"
 
-/* Where spec names a directory without tokenizer.json: the spec of what else is in it, tokenizer.model
- * or vocab.json with merges.txt, and a line about that in notes. Any other spec stays as it is. The
- * paths are the pool's. */
-struct tokenizer_spec directory_spec(const struct tokenizer_spec *spec, struct mem_pool *pool, struct str *notes);
+/* Where spec names a directory without tokenizer.json: the spec of what else is in it,
+ * tokenizer.model or vocab.json with merges.txt, and a line about that in notes. Any other spec
+ * stays as it is. The paths are the pool's. */
+struct tokenizer_spec directory_spec(
+    const struct tokenizer_spec *spec, struct mem_pool *pool, struct str *notes);
 
 /* Is this text, which names no file, one that a hub of models would know: OWNER/NAME? */
 bool directory_is_hub_name(const char *text);

@@ -2,10 +2,10 @@
  * form.c - the normal forms of Unicode
  *
  * A character is inert when it is the same in the form, has combining class 0 and never joins with
- * what stands before it: the form of a text is then the forms of the parts between inert characters,
- * put together. Parts that need work run from the inert character before to the next one, and are
- * decomposed, ordered and composed by themselves; everything else is copied. Ordering is n log n,
- * because a text may be nothing but marks.
+ * what stands before it: the form of a text is then the forms of the parts between inert
+ * characters, put together. Parts that need work run from the inert character before to the next
+ * one, and are decomposed, ordered and composed by themselves; everything else is copied. Ordering
+ * is n log n, because a text may be nothing but marks.
  */
 #include "lib/token/form.h"
 #include "lib/base/mem.h"
@@ -20,24 +20,25 @@ enum { CLASS_AT = 24, POINT = 0x1fffff };
 
 struct form {
 	bool composed, compat;
-	uint32_t plain;                 /* every character below is inert */
-	unsigned char special[FORMS_CODE_POINTS / 8];   /* has a class or parts */
+	uint32_t plain;                               /* every character below is inert */
+	unsigned char special[FORMS_CODE_POINTS / 8]; /* has a class or parts */
 	unsigned char active[FORMS_CODE_POINTS / 8];
 };
 
-/* Composes decomposed and ordered characters in place; returns how many are left. A mark joins with the
- * last starter unless one of its class or above stands between; what they become is a starter. Source:
- * UAX 15, D117. */
+/* Composes decomposed and ordered characters in place; returns how many are left. A mark joins with
+ * the last starter unless one of its class or above stands between; what they become is a starter.
+ * Source: UAX 15, D117. */
 static size_t
 compose(uint32_t *cp, size_t n)
 {
 	size_t out = 0, starter = SIZE_MAX;
-	unsigned last = 0;              /* the class of the last that stayed; 0: the starter itself */
+	unsigned last = 0; /* the class of the last that stayed; 0: the starter itself */
 
 	for (size_t i = 0; i < n; i++) {
 		unsigned class = cp[i] >> CLASS_AT;
-		uint32_t whole = starter != SIZE_MAX && (last == 0 || last < class) ?
-		    unicode_compose(cp[starter], cp[i] & POINT) : 0;
+		uint32_t whole = starter != SIZE_MAX && (last == 0 || last < class)
+		    ? unicode_compose(cp[starter], cp[i] & POINT)
+		    : 0;
 
 		if (whole) {
 			cp[starter] = whole;
@@ -73,8 +74,8 @@ set_active(struct form *f, uint32_t cp)
 		f->active[cp / 8] |= (unsigned char)(1 << cp % 8);
 }
 
-/* Marks a character, and for composed forms those that its decomposition ends in: they may join with
- * something before them. */
+/* Marks a character, and for composed forms those that its decomposition ends in: they may join
+ * with something before them. */
 static void
 classify(struct form *f, uint32_t cp)
 {
@@ -143,7 +144,8 @@ compare_keys(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Puts marks [first, last) into canonical order. A key holds class, place and the mark with its class. */
+/* Puts marks [first, last) into canonical order. A key holds class, place and the mark with its
+ * class. */
 static void
 order_marks(struct form_scratch *x, size_t first, size_t last)
 {
@@ -162,7 +164,8 @@ order_marks(struct form_scratch *x, size_t first, size_t last)
 	}
 	qsort(x->sort, n, sizeof *x->sort, compare_keys);
 	for (size_t i = 0; i < n; i++)
-		x->cp[first + i] = (uint32_t)(x->sort[i] & POINT) | (uint32_t)(x->sort[i] >> 56) << CLASS_AT;
+		x->cp[first + i] =
+		    (uint32_t)(x->sort[i] & POINT) | (uint32_t)(x->sort[i] >> 56) << CLASS_AT;
 }
 
 /* Room for n more characters. */
@@ -177,7 +180,8 @@ reserve(struct form_scratch *x, size_t n)
 
 /* Appends the form of a part. */
 static void
-apply_part(const struct form *f, struct form_scratch *x, const unsigned char *s, size_t n, struct str *out)
+apply_part(
+    const struct form *f, struct form_scratch *x, const unsigned char *s, size_t n, struct str *out)
 {
 	size_t count = 0, run = 0;
 
@@ -190,7 +194,8 @@ apply_part(const struct form *f, struct form_scratch *x, const unsigned char *s,
 		if (len && !in_set(f->special, cp)) {
 			x->cp[count++] = cp;
 		} else {
-			size_t parts = (size_t)unicode_decompose(len ? cp : 0xfffd, f->compat, x->cp + count);
+			size_t parts =
+			    (size_t)unicode_decompose(len ? cp : 0xfffd, f->compat, x->cp + count);
 
 			add_classes(x->cp + count, parts);
 			count += parts;

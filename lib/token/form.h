@@ -14,20 +14,21 @@
 
 enum form_kind { FORM_NFC, FORM_NFD, FORM_NFKC, FORM_NFKD, FORM_KINDS };
 
-struct form;                            /* read-only, shared by threads */
+struct form; /* read-only, shared by threads */
 
-struct form_scratch {                   /* zero-initialise */
-	uint32_t *cp;                   /* with their classes */
+struct form_scratch { /* zero-initialise */
+	uint32_t *cp; /* with their classes */
 	uint64_t *sort;
 	size_t cap, sort_cap;
 };
 
 struct form *form_new(enum form_kind kind);
-void form_free(struct form *f);         /* NULL is fine */
+void form_free(struct form *f); /* NULL is fine */
 void form_scratch_release(struct form_scratch *x);
 
 /* Appends the normal form of n bytes of well-formed UTF-8 and returns true; or appends nothing and
  * returns false when the text is in that form already. */
-bool form_apply(const struct form *f, struct form_scratch *x, const char *s, size_t n, struct str *out);
+bool form_apply(
+    const struct form *f, struct form_scratch *x, const char *s, size_t n, struct str *out);
 
 #endif

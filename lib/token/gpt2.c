@@ -27,12 +27,12 @@ struct token {
 };
 
 struct gpt2 {
-	char *bytes, *end;              /* of all tokens */
-	struct token *token;            /* what an id's text is */
-	struct bpe_token *text;         /* the same for those that merging can make */
+	char *bytes, *end;      /* of all tokens */
+	struct token *token;    /* what an id's text is */
+	struct bpe_token *text; /* the same for those that merging can make */
 	struct bpe *bpe;
 	struct pretok *pretok;
-	int64_t end_of_text;            /* -1: not in the vocabulary */
+	int64_t end_of_text; /* -1: not in the vocabulary */
 	bool special_as_text;
 };
 
@@ -40,7 +40,7 @@ struct gpt2 {
 struct merges {
 	const struct names *names;
 	const struct str *text;
-	struct name *part;              /* two a merge */
+	struct name *part; /* two a merge */
 	struct bpe_merge *merge;
 	size_t count;
 };
@@ -126,8 +126,8 @@ find_text(const struct tokenizer *t)
 	g->text = mem_zalloc_whole((size_t)t->vocab_size, sizeof *g->text);
 	for (int64_t i = 0; i < t->vocab_size; i++)
 		if (!g->token[i].special)
-			g->text[i] = (struct bpe_token){
-				(const unsigned char *)g->token[i].bytes, g->token[i].len };
+			g->text[i] = (struct bpe_token){ (const unsigned char *)g->token[i].bytes,
+				g->token[i].len };
 }
 
 /* One line of merges.txt: "left right". */
@@ -162,15 +162,16 @@ find_parts(struct merges *m, const char *path, struct err *e)
 	names_find_all(m->names, m->part, 2 * m->count);
 	for (size_t i = 0; i < 2 * m->count; i++)
 		if (m->part[i].id == UINT32_MAX)
-			return err_at(e, path, line_of(m->text, m->part[i].bytes), "'%.*s' is not in the vocabulary",
-			    (int)m->part[i].len, m->part[i].bytes);
+			return err_at(e, path, line_of(m->text, m->part[i].bytes),
+			    "'%.*s' is not in the vocabulary", (int)m->part[i].len,
+			    m->part[i].bytes);
 	for (size_t i = 0; i < m->count; i++)
 		m->merge[i] = (struct bpe_merge){ m->part[2 * i].id, m->part[2 * i + 1].id };
 	return 0;
 }
 
-/* merges.txt: a first line "#version..." may be there; rank is the order of the other lines. What is wrong
- * with an earlier line is said first. */
+/* merges.txt: a first line "#version..." may be there; rank is the order of the other lines. What
+ * is wrong with an earlier line is said first. */
 static int
 read_merges(struct merges *m, const char *path, struct err *e)
 {
@@ -196,15 +197,16 @@ read_merges(struct merges *m, const char *path, struct err *e)
 
 /* The reason that a vocabulary was refused: with the line when it is one merge's fault. */
 static int
-refused(const struct tokenizer *t, const struct merges *m, size_t bad, const char *why,
-    struct err *e)
+refused(
+    const struct tokenizer *t, const struct merges *m, size_t bad, const char *why, struct err *e)
 {
 	const char *s;
 
 	if (bad >= m->count)
 		return err_set(e, "%s: %s", t->file[0], why);
 	s = m->part[2 * bad].bytes;
-	return err_at(e, t->file[1], line_of(m->text, s), "'%.*s': %s", (int)strcspn(s, "\r\n"), s, why);
+	return err_at(
+	    e, t->file[1], line_of(m->text, s), "'%.*s': %s", (int)strcspn(s, "\r\n"), s, why);
 }
 
 /* The merges, after the vocabulary is known. */
@@ -228,8 +230,10 @@ open_merges(struct tokenizer *t, const struct names *n, const char *path, struct
 	rc = read_merges(&m, path, e);
 	if (rc == 0) {
 		g->bpe = bpe_new(&(struct bpe_spec){ .token = g->text,
-			.num_tokens = (size_t)t->vocab_size, .merge = m.merge,
-			.num_merges = m.count }, &bad, &why);
+				     .num_tokens = (size_t)t->vocab_size,
+				     .merge = m.merge,
+				     .num_merges = m.count },
+		    &bad, &why);
 		rc = g->bpe ? 0 : refused(t, &m, bad, why.msg, e);
 	}
 	free(m.merge);
@@ -337,10 +341,9 @@ gpt2_encode(
 	const char *hit;
 
 	(void)e;
-	while (g->end_of_text >= 0 && !g->special_as_text &&
-	    (hit = find_special(text, len))) {
-		bpe_encode_text(w->impl, g->pretok, (const unsigned char *)text,
-		    (size_t)(hit - text), out);
+	while (g->end_of_text >= 0 && !g->special_as_text && (hit = find_special(text, len))) {
+		bpe_encode_text(
+		    w->impl, g->pretok, (const unsigned char *)text, (size_t)(hit - text), out);
 		token_ids_add(out, (uint32_t)g->end_of_text);
 		len -= (size_t)(hit - text) + special;
 		text = hit + special;

@@ -27,8 +27,8 @@ struct hf_worker {
 	struct split_scratch split;
 	struct decoder_scratch decoder;
 	struct regex_scratch *regex;
-	struct str letters;             /* a piece in the alphabet */
-	struct token_ids *out;          /* of the call that is running */
+	struct str letters;    /* a piece in the alphabet */
+	struct token_ids *out; /* of the call that is running */
 };
 
 /* A directory, or text that begins with a brace. */
@@ -99,7 +99,8 @@ hf_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 
 	t->impl = mem_zalloc(1, sizeof(struct hf));
 	if (!spec->model)
-		return err_set(e, "%s needs --tokenizer-model: a %s or its directory", t->type, file_name);
+		return err_set(
+		    e, "%s needs --tokenizer-model: a %s or its directory", t->type, file_name);
 	find_files(spec->model, &path, &dir);
 	rc = load(t, spec, path, dir, e);
 	free(path);
@@ -190,7 +191,8 @@ static int
 encode_cut(struct hf_worker *w, const struct span *piece, struct err *e)
 {
 	for (size_t pos = 0, end; pos < piece->n; pos = end) {
-		end = pretok_next(w->hf->splitter.last, (const unsigned char *)piece->s, piece->n, pos);
+		end = pretok_next(
+		    w->hf->splitter.last, (const unsigned char *)piece->s, piece->n, pos);
 		if (encode_letters(w, piece->s + pos, end - pos, e) < 0)
 			return -1;
 	}
@@ -206,7 +208,8 @@ encode_piece(void *ctx, const struct span *piece, struct err *e)
 	const unsigned char *s = (const unsigned char *)piece->s;
 
 	if (piece->n > INT32_MAX)
-		return err_set(e, "a piece of %zu bytes: at most 2147483647 can be encoded", piece->n);
+		return err_set(
+		    e, "a piece of %zu bytes: at most 2147483647 can be encoded", piece->n);
 	if (w->bpe && p->last)
 		bpe_encode_text(w->bpe, p->last, s, piece->n, w->out);
 	else if (w->bpe)
@@ -254,8 +257,8 @@ append(struct token_ids *out, const struct token_ids *list)
 
 /* A byte-level model without other steps takes any bytes. */
 static int
-hf_encode(
-    struct tokenizer_worker *worker, const char *text, size_t len, struct token_ids *out, struct err *e)
+hf_encode(struct tokenizer_worker *worker, const char *text, size_t len, struct token_ids *out,
+    struct err *e)
 {
 	struct hf_worker *w = worker->impl;
 	const struct hf *h = w->hf;
@@ -310,7 +313,9 @@ hf_piece(const struct tokenizer *t, int64_t id)
 {
 	const struct hf *h = t->impl;
 	const struct name *text = &h->text[id];
-	enum piece_type type = h->control[id] ? PIECE_CONTROL : text->bytes ? PIECE_NORMAL : PIECE_UNUSED;
+	enum piece_type type = h->control[id] ? PIECE_CONTROL
+	    : text->bytes                     ? PIECE_NORMAL
+					      : PIECE_UNUSED;
 
 	return (struct tokenizer_piece){ text->bytes ? text->bytes : "", text->len, 0, type };
 }

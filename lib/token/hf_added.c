@@ -1,9 +1,9 @@
 /*
  * hf_added.c - the added tokens of a tokenizer.json, and the template of its post-processor
  *
- * Added tokens are checked against the vocabulary: where huggingface/tokenizers takes ids of its own
- * for those whose ids contradict it, such a file is refused here. Of post-processors only what puts
- * special tokens around a text matters.
+ * Added tokens are checked against the vocabulary: where huggingface/tokenizers takes ids of its
+ * own for those whose ids contradict it, such a file is refused here. Of post-processors only what
+ * puts special tokens around a text matters.
  */
 #include "lib/base/mem.h"
 #include "lib/token/component.h"
@@ -16,18 +16,21 @@
  * tokens may stand around a text: both are repeated from few bytes of a file. */
 enum { GROWTH_MAX = 16, GROWTH_SLACK = 1 << 16, TEMPLATE_MAX = 4096 };
 
-/* --- added tokens ---------------------------------------------------------------------------------- */
+/* --- added tokens
+ * ---------------------------------------------------------------------------------- */
 
 /* One entry of "added_tokens"; *normalized tells the set that it belongs to. */
 static int
-read_added(struct hf_reading *r, const struct json_value *v, struct added_token *a, bool *normalized,
-    struct err *e)
+read_added(struct hf_reading *r, const struct json_value *v, struct added_token *a,
+    bool *normalized, struct err *e)
 {
 	const struct json_value *content = json_get(v, "content");
 	int64_t id = json_get(v, "id")->integer, known;
 	bool special;
 
-	*a = (struct added_token){ .text = content->string, .len = content->len, .id = (uint32_t)id };
+	*a = (struct added_token){
+		.text = content->string, .len = content->len, .id = (uint32_t)id
+	};
 	if (json_bool(v, "special", false, &special, e) < 0 ||
 	    json_bool(v, "single_word", false, &a->single_word, e) < 0 ||
 	    json_bool(v, "lstrip", false, &a->lstrip, e) < 0 ||
@@ -36,13 +39,14 @@ read_added(struct hf_reading *r, const struct json_value *v, struct added_token 
 		return -1;
 	known = names_add(&r->names, content->string, content->len, (uint32_t)id);
 	if (known >= 0 && known != id)
-		return err_set(e, "id %lld, but %lld in the vocabulary", (long long)id, (long long)known);
+		return err_set(
+		    e, "id %lld, but %lld in the vocabulary", (long long)id, (long long)known);
 	if (known < 0 && r->hf->text[id].bytes)
 		return err_set(e, "id %lld is another token's", (long long)id);
 	if (known < 0)
-		r->hf->text[id] = (struct name){
-			mem_pool_strndup(&r->hf->pool, content->string, content->len),
-			(uint32_t)content->len, (uint32_t)id };
+		r->hf->text[id] =
+		    (struct name){ mem_pool_strndup(&r->hf->pool, content->string, content->len),
+			    (uint32_t)content->len, (uint32_t)id };
 	r->hf->control[id] |= special;
 	a->skip = special && r->spec->special_as_text;
 	return 0;
@@ -82,13 +86,16 @@ hf_added(struct hf_reading *r, struct err *e)
 
 		if (read_added(r, v, &a, &normalized, &why) < 0 ||
 		    (normalized && normalize_added(r, &a, &x, &pool, &why) < 0))
-			rc = err_set(e, "added token '%.40s': %s", json_get(v, "content")->string, why.msg);
+			rc = err_set(
+			    e, "added token '%.40s': %s", json_get(v, "content")->string, why.msg);
 		else
 			set[normalized][count[normalized]++] = a;
 		given += json_get(v, "content")->len;
 		made += rc == 0 ? a.len : 0;
 		if (rc == 0 && made > GROWTH_MAX * given + GROWTH_SLACK)
-			rc = err_set(e, "added tokens: the normalizer makes more than %d times of them", GROWTH_MAX);
+			rc = err_set(e,
+			    "added tokens: the normalizer makes more than %d times of them",
+			    GROWTH_MAX);
 	}
 	if (rc == 0) {
 		r->hf->raw = added_new(set[0], count[0]);
@@ -102,7 +109,8 @@ hf_added(struct hf_reading *r, struct err *e)
 	return rc;
 }
 
-/* --- post-processor -------------------------------------------------------------------------------- */
+/* --- post-processor
+ * -------------------------------------------------------------------------------- */
 
 /* The ids of a special token of a template, which its map has under the token's name. */
 static int
@@ -154,19 +162,21 @@ read_template(struct hf_reading *r, const struct json_value *v, struct err *e)
 
 		sequences += json_get(&single->item[i], "Sequence") != NULL;
 		if (special)
-			rc = add_template_token(r, tokens, special, sequences ? &r->hf->after : &front, e);
+			rc = add_template_token(
+			    r, tokens, special, sequences ? &r->hf->after : &front, e);
 	}
 	prepend(&r->hf->before, &front);
 	if (rc == 0 && r->hf->before.count > TEMPLATE_MAX)
 		return err_set(e, "more than %d tokens", TEMPLATE_MAX);
-	return rc < 0 || sequences == 1 ? rc
+	return rc < 0 || sequences == 1
+	    ? rc
 	    : err_set(e, "%d sequences in \"single\"; 1 is supported", sequences);
 }
 
 /* A member [text, id] of a RobertaProcessing or BertProcessing. */
 static int
-read_pair(const struct hf_reading *r, const struct json_value *v, const char *key, struct token_ids *out,
-    struct err *e)
+read_pair(const struct hf_reading *r, const struct json_value *v, const char *key,
+    struct token_ids *out, struct err *e)
 {
 	const struct json_value *pair = json_get(v, key);
 
@@ -190,7 +200,8 @@ read_cls_sep(struct hf_reading *r, const struct json_value *v, struct err *e)
 
 struct processor {
 	const char *name;
-	int (*read)(struct hf_reading *r, const struct json_value *v, struct err *e);   /* NULL: it changes no ids */
+	/* NULL: it changes no ids */
+	int (*read)(struct hf_reading *r, const struct json_value *v, struct err *e);
 };
 
 static const struct processor processors[] = {
@@ -209,10 +220,8 @@ add_processor(void *owner, const void *kind, const struct json_value *v, struct 
 	return p->read ? p->read(owner, v, e) : 0;
 }
 
-static const struct component component = {
-	"post_processor", "processors", COMPONENT_STEPS, processors, sizeof *processors,
-	sizeof processors / sizeof *processors, add_processor
-};
+static const struct component component = { "post_processor", "processors", COMPONENT_STEPS,
+	processors, sizeof *processors, sizeof processors / sizeof *processors, add_processor };
 
 /* Of a Sequence each is around the one before it. */
 int

@@ -2,11 +2,11 @@
  * hf_config.c - the configs beside a tokenizer.json, and tokens that only they name
  *
  * transformers adds them when it opens a directory: first "added_tokens_decoder" of
- * tokenizer_config.json, or without it added_tokens.json, in the order of their ids; then the special
- * tokens. A text that the vocabulary has keeps its id; a new one gets the next free id, whatever the
- * file says. Source: PreTrainedTokenizerFast of transformers 4.57 and TokenizersBackend of 5.23,
- * which agree in this. Where a class rebuilds the tokenizer, the special tokens that it has by default
- * come last.
+ * tokenizer_config.json, or without it added_tokens.json, in the order of their ids; then the
+ * special tokens. A text that the vocabulary has keeps its id; a new one gets the next free id,
+ * whatever the file says. Source: PreTrainedTokenizerFast of transformers 4.57 and
+ * TokenizersBackend of 5.23, which agree in this. Where a class rebuilds the tokenizer, the special
+ * tokens that it has by default come last.
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -17,19 +17,20 @@
 
 enum { CONFIG_MAX = 1 << 26, TOKENS_MAX = 1 << 16 };
 
-static const char *const file_names[HF_CONFIGS] = { "tokenizer_config.json", "special_tokens_map.json",
-	"added_tokens.json", "config.json" };
+static const char *const file_names[HF_CONFIGS] = { "tokenizer_config.json",
+	"special_tokens_map.json", "added_tokens.json", "config.json" };
 
 /* In the order in which they get their ids. */
-static const char *const special_keys[] = { "bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
-	"cls_token", "mask_token", "additional_special_tokens", "extra_special_tokens" };
+static const char *const special_keys[] = { "bos_token", "eos_token", "unk_token", "sep_token",
+	"pad_token", "cls_token", "mask_token", "additional_special_tokens",
+	"extra_special_tokens" };
 
 /* A token of a config. */
 struct config_token {
-	const struct json_value *members;       /* its other members; NULL: it was a string */
+	const struct json_value *members; /* its other members; NULL: it was a string */
 	const char *content;
 	size_t len;
-	int64_t order;                          /* the id of the file, which only sorts */
+	int64_t order; /* the id of the file, which only sorts */
 	bool special;
 };
 
@@ -37,10 +38,11 @@ struct config_tokens {
 	struct hf_reading *r;
 	struct config_token *token;
 	size_t count;
-	bool *from;                             /* the mark of the file of the token that is being added */
+	bool *from; /* the mark of the file of the token that is being added */
 };
 
-/* --- the files ------------------------------------------------------------------------------------- */
+/* --- the files
+ * ------------------------------------------------------------------------------------- */
 
 /* Those that are there. */
 int
@@ -107,11 +109,13 @@ hf_configs_count(const struct hf_configs *c, struct tokenizer *t, struct err *e)
 	return 0;
 }
 
-/* --- the tokens ------------------------------------------------------------------------------------ */
+/* --- the tokens
+ * ------------------------------------------------------------------------------------ */
 
 /* A string, or an object with "content"; anything else is no token here. */
 static int
-add_token(struct config_tokens *c, const struct json_value *v, int64_t order, bool special, struct err *e)
+add_token(
+    struct config_tokens *c, const struct json_value *v, int64_t order, bool special, struct err *e)
 {
 	const struct json_value *content = v->type == JSON_OBJECT ? json_get(v, "content") : v;
 
@@ -120,8 +124,8 @@ add_token(struct config_tokens *c, const struct json_value *v, int64_t order, bo
 	if (c->count == TOKENS_MAX)
 		return err_set(e, "more than %d tokens in the configs", TOKENS_MAX);
 	c->token = mem_realloc(c->token, c->count + 1, sizeof *c->token);
-	c->token[c->count++] = (struct config_token){ v->type == JSON_OBJECT ? v : NULL, content->string, content->len,
-		order, special };
+	c->token[c->count++] = (struct config_token){ v->type == JSON_OBJECT ? v : NULL,
+		content->string, content->len, order, special };
 	*c->from = true;
 	return 0;
 }
@@ -139,7 +143,8 @@ static int
 collect_added(struct config_tokens *c, struct err *e)
 {
 	struct hf_configs *f = &c->r->configs;
-	const struct json_value *list = json_get(hf_config(f, TOKENIZER_CONFIG), "added_tokens_decoder");
+	const struct json_value *list =
+	    json_get(hf_config(f, TOKENIZER_CONFIG), "added_tokens_decoder");
 	int rc = 0;
 
 	c->from = &f->used[TOKENIZER_CONFIG];
@@ -150,7 +155,9 @@ collect_added(struct config_tokens *c, struct err *e)
 		list = hf_config(f, ADDED_TOKENS);
 		for (size_t i = 0; list->type == JSON_OBJECT && i < list->len && rc == 0; i++) {
 			const struct json_value *v = &list->item[i];
-			struct json_value text = { .type = JSON_STRING, .string = v->key, .len = v->key_len };
+			struct json_value text = {
+				.type = JSON_STRING, .string = v->key, .len = v->key_len
+			};
 
 			rc = add_token(c, &text, v->type == JSON_INT ? v->integer : 0, false, e);
 		}
@@ -160,8 +167,8 @@ collect_added(struct config_tokens *c, struct err *e)
 	return rc;
 }
 
-/* One token, or a list or an object of several; the first config that has the member counts, else the
- * class, which has marked its configs. */
+/* One token, or a list or an object of several; the first config that has the member counts, else
+ * the class, which has marked its configs. */
 static int
 collect_special(struct config_tokens *c, const char *key, struct err *e)
 {
@@ -182,7 +189,8 @@ collect_special(struct config_tokens *c, const char *key, struct err *e)
 		return 0;
 	if (v->type == JSON_STRING || (v->type == JSON_OBJECT && json_get(v, "content")))
 		return add_token(c, v, 0, true, e);
-	for (size_t i = 0; (v->type == JSON_ARRAY || v->type == JSON_OBJECT) && i < v->len && rc == 0; i++)
+	for (size_t i = 0;
+	     (v->type == JSON_ARRAY || v->type == JSON_OBJECT) && i < v->len && rc == 0; i++)
 		rc = add_token(c, &v->item[i], 0, true, e);
 	return rc;
 }
@@ -191,16 +199,19 @@ collect_special(struct config_tokens *c, const char *key, struct err *e)
 static void
 write_entry(const struct config_token *t, int64_t id, struct str *out)
 {
-	static const char *const members[] = { "single_word", "lstrip", "rstrip", "normalized", "special" };
+	static const char *const members[] = { "single_word", "lstrip", "rstrip", "normalized",
+		"special" };
 
 	str_addf(out, "%s{\"id\": %lld, \"content\": ", out->len > 1 ? ", " : "", (long long)id);
 	str_add_json(out, t->content, t->len);
 	for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
 		const struct json_value *v = json_get(t->members, members[i]);
-		bool last = i + 1 == sizeof members / sizeof *members, set = v && v->type == JSON_BOOL && v->boolean;
+		bool last = i + 1 == sizeof members / sizeof *members,
+		     set = v && v->type == JSON_BOOL && v->boolean;
 
 		if ((v && v->type == JSON_BOOL) || last)
-			str_addf(out, ", \"%s\": %s", members[i], set || (last && t->special) ? "true" : "false");
+			str_addf(out, ", \"%s\": %s", members[i],
+			    set || (last && t->special) ? "true" : "false");
 	}
 	str_addc(out, '}');
 }
@@ -219,7 +230,8 @@ write_entries(const struct config_tokens *c, struct str *out)
 	/* a vocabulary that has a token twice is refused later */
 	(void)names_add_members(&known, vocab, &e);
 	for (size_t i = 0; i < added->len; i++) {
-		const struct json_value *id = json_get(&added->item[i], "id"), *content = json_get(&added->item[i], "content");
+		const struct json_value *id = json_get(&added->item[i], "id"),
+					*content = json_get(&added->item[i], "content");
 
 		if (!id || id->type != JSON_INT || !content || content->type != JSON_STRING)
 			continue;

@@ -1,9 +1,9 @@
 /*
  * hf_plan.c - reading a tokenizer.json
  *
- * The order is that in which things are needed: the decoder and the pre-tokenizer say whether tokens
- * are bytes, the vocabulary gives ids to names, merges and added tokens are checked against it.
- * Source: the serialised forms in huggingface/tokenizers.
+ * The order is that in which things are needed: the decoder and the pre-tokenizer say whether
+ * tokens are bytes, the vocabulary gives ids to names, merges and added tokens are checked against
+ * it. Source: the serialised forms in huggingface/tokenizers.
  */
 #include "lib/base/mem.h"
 #include "lib/base/pool.h"
@@ -15,16 +15,18 @@
 
 #define NEVER UINT32_MAX
 enum {
-	ID_SLACK = 1 << 16,             /* ids may be this much above 16 times the number of tokens */
-	AFFIX_MAX = 255,                /* bytes: every character of a text is looked up with it */
-	BLOCK = 64,                     /* merges that are looked up together */
+	ID_SLACK = 1 << 16, /* ids may be this much above 16 times the number of tokens */
+	AFFIX_MAX = 255,    /* bytes: every character of a text is looked up with it */
+	BLOCK = 64,         /* merges that are looked up together */
 };
 
-/* --- vocabulary ------------------------------------------------------------------------------------ */
+/* --- vocabulary
+ * ------------------------------------------------------------------------------------ */
 
 /* A list that may be missing or null. */
 int
-hf_list(const struct json_value *root, const char *key, const struct json_value **out, struct err *e)
+hf_list(
+    const struct json_value *root, const char *key, const struct json_value **out, struct err *e)
 {
 	static const struct json_value none = { .type = JSON_ARRAY };
 	const struct json_value *v = json_get(root, key);
@@ -86,8 +88,10 @@ static void
 add_texts(struct hf_reading *r, const struct json_value *v)
 {
 	struct hf *h = r->hf;
-	bool bytes = h->splitter.bytes || h->decoder.bytes, names = !h->splitter.bytes || !h->decoder.bytes;
-	int64_t id = v->integer, len = bytes ? alphabet_decode(&h->alphabet, v->key, v->key_len, r->text) : -1;
+	bool bytes = h->splitter.bytes || h->decoder.bytes,
+	     names = !h->splitter.bytes || !h->decoder.bytes;
+	int64_t id = v->integer,
+		len = bytes ? alphabet_decode(&h->alphabet, v->key, v->key_len, r->text) : -1;
 	char *decoded = r->text;
 
 	if (len > 0)
@@ -154,7 +158,8 @@ read_vocab(struct hf_reading *r, struct err *e)
 	return 0;
 }
 
-/* --- merges ---------------------------------------------------------------------------------------- */
+/* --- merges
+ * ---------------------------------------------------------------------------------------- */
 
 /* The two names of a merge: "a b" or ["a", "b"]. */
 static int
@@ -175,10 +180,12 @@ merge_parts(const struct json_value *v, struct name part[2], struct err *e)
 	return 0;
 }
 
-/* Some merges, of which the names of both parts are there. A merge of a byte-level model with a part that is
- * not of the alphabet can never be made, and has NEVER on its left. Returns the first whose part is no token. */
+/* Some merges, of which the names of both parts are there. A merge of a byte-level model with a
+ * part that is not of the alphabet can never be made, and has NEVER on its left. Returns the first
+ * whose part is no token. */
 static size_t
-find_merges(const struct hf_reading *r, struct bpe_merge *merge, struct name *part, size_t count, struct err *e)
+find_merges(const struct hf_reading *r, struct bpe_merge *merge, struct name *part, size_t count,
+    struct err *e)
 {
 	const struct hf *h = r->hf;
 
@@ -187,11 +194,13 @@ find_merges(const struct hf_reading *r, struct bpe_merge *merge, struct name *pa
 		const struct name *unknown = part[0].id == UINT32_MAX ? &part[0] : &part[1];
 
 		if (unknown->id == UINT32_MAX) {
-			err_set(e, "'%.*s' is not in the vocabulary", (int)unknown->len, unknown->bytes);
+			err_set(e, "'%.*s' is not in the vocabulary", (int)unknown->len,
+			    unknown->bytes);
 			return i;
 		}
 		merge[i] = (struct bpe_merge){ part[0].id, part[1].id };
-		if (h->splitter.bytes && !(h->token[part[0].id].bytes && h->token[part[1].id].bytes))
+		if (h->splitter.bytes &&
+		    !(h->token[part[0].id].bytes && h->token[part[1].id].bytes))
 			merge[i].left = NEVER;
 	}
 	return count;
@@ -216,7 +225,8 @@ find_side(void *ctx, int side)
 		size_t whole = 0;
 
 		some = end - *at < BLOCK ? end - *at : BLOCK;
-		while (whole < some && merge_parts(&m->list->item[*at + whole], &part[2 * whole], &m->why[side]) == 0)
+		while (whole < some &&
+		    merge_parts(&m->list->item[*at + whole], &part[2 * whole], &m->why[side]) == 0)
 			whole++;
 		good = find_merges(m->r, m->r->merge + *at, part, whole, &m->why[side]);
 	}
@@ -243,7 +253,8 @@ read_merges(struct hf_reading *r, struct err *e)
 	return 0;
 }
 
-/* --- model ----------------------------------------------------------------------------------------- */
+/* --- model
+ * ----------------------------------------------------------------------------------------- */
 
 /* Are all 256 bytes tokens? Only then can text of a byte-level model always be encoded. */
 static bool
@@ -265,9 +276,9 @@ refused(const struct hf_reading *r, size_t bad, const char *why, struct err *e)
 
 	if (bad >= r->num_merges)
 		return err_set(e, "model: %s", why);
-	return err_set(e, "model: the merge of '%.*s' and '%.*s': %s", (int)text[r->merge[bad].left].len,
-	    text[r->merge[bad].left].bytes, (int)text[r->merge[bad].right].len,
-	    text[r->merge[bad].right].bytes, why);
+	return err_set(e, "model: the merge of '%.*s' and '%.*s': %s",
+	    (int)text[r->merge[bad].left].len, text[r->merge[bad].left].bytes,
+	    (int)text[r->merge[bad].right].len, text[r->merge[bad].right].bytes, why);
 }
 
 /* The tokens by name, for a model whose symbols are characters. */
@@ -292,8 +303,11 @@ copy_names(struct hf_reading *r)
 static int
 read_symbols(struct hf_reading *r, bool whole_piece, struct err *e)
 {
-	struct symbols_spec s = { .num_tokens = (size_t)r->size, .merge = r->merge,
-		.num_merges = r->num_merges, .unk = -1, .whole_piece = whole_piece };
+	struct symbols_spec s = { .num_tokens = (size_t)r->size,
+		.merge = r->merge,
+		.num_merges = r->num_merges,
+		.unk = -1,
+		.whole_piece = whole_piece };
 	const char *unk;
 	struct err why;
 	size_t bad;
@@ -327,7 +341,8 @@ read_unigram(struct hf_reading *r, struct err *e)
 	    json_bool(r->model, "byte_fallback", false, &s.byte_fallback, e) < 0)
 		return -1;
 	if (s.unk < -1 || s.unk >= (int64_t)r->vocab->len)
-		return err_set(e, "model: \"unk_id\" %lld is no token of the %zu", (long long)s.unk, r->vocab->len);
+		return err_set(e, "model: \"unk_id\" %lld is no token of the %zu", (long long)s.unk,
+		    r->vocab->len);
 	copy_names(r);
 	s.token = r->hf->name;
 	r->hf->unigram = unigram_new(&s);
@@ -344,14 +359,20 @@ read_bpe(struct hf_reading *r, struct err *e)
 	struct err why;
 	size_t bad;
 
-	if (read_merges(r, e) < 0 || json_bool(r->model, "ignore_merges", false, &whole_piece, e) < 0 ||
+	if (read_merges(r, e) < 0 ||
+	    json_bool(r->model, "ignore_merges", false, &whole_piece, e) < 0 ||
 	    json_string(r->model, "continuing_subword_prefix", "", &prefix, e) < 0 ||
 	    json_string(r->model, "end_of_word_suffix", "", &suffix, e) < 0)
 		return -1;
 	if (!h->splitter.bytes || *prefix || *suffix || !has_all_bytes(r))
 		return read_symbols(r, whole_piece, e);
-	h->bpe = bpe_new(&(struct bpe_spec){ .token = h->token, .num_tokens = (size_t)r->size,
-		.merge = r->merge, .num_merges = r->num_merges, .whole_piece = whole_piece, .pool = r->pool }, &bad, &why);
+	h->bpe = bpe_new(&(struct bpe_spec){ .token = h->token,
+			     .num_tokens = (size_t)r->size,
+			     .merge = r->merge,
+			     .num_merges = r->num_merges,
+			     .whole_piece = whole_piece,
+			     .pool = r->pool },
+	    &bad, &why);
 	return h->bpe ? 0 : refused(r, bad, why.msg, e);
 }
 
@@ -364,17 +385,19 @@ find_bpe(struct hf_reading *r, struct err *e)
 	if (json_double(r->model, "dropout", 0, &dropout, e) < 0)
 		return -1;
 	if (dropout != 0)
-		return err_set(e, "model: dropout %g is not supported: ids would be random", dropout);
+		return err_set(
+		    e, "model: dropout %g is not supported: ids would be random", dropout);
 	r->vocab = json_get(r->model, "vocab");
-	return r->vocab && r->vocab->type == JSON_OBJECT ? 0
+	return r->vocab && r->vocab->type == JSON_OBJECT
+	    ? 0
 	    : err_set(e, "model: \"vocab\" must be an object of tokens and their ids");
 }
 
 /*
- * A score as the reference reads it: the digits as an integer, rounded, then divided by a power of ten,
- * rounded again, which is a unit in the last place off for one score in four. Exact sums could tie where
- * these do not. The digits are those of the shortest form, which is what programs write. Source:
- * f64_from_parts of serde-rs/json src/de.rs.
+ * A score as the reference reads it: the digits as an integer, rounded, then divided by a power of
+ * ten, rounded again, which is a unit in the last place off for one score in four. Exact sums could
+ * tie where these do not. The digits are those of the shortest form, which is what programs write.
+ * Source: f64_from_parts of serde-rs/json src/de.rs.
  */
 static double
 reference_score(double x)
@@ -401,7 +424,8 @@ reference_score(double x)
 	return copysign((double)digits / strtod(text, NULL), x);
 }
 
-/* A Unigram's vocabulary, a list of pairs of token and score whose places are the ids, as an object. */
+/* A Unigram's vocabulary, a list of pairs of token and score whose places are the ids, as an
+ * object. */
 static int
 find_unigram(struct hf_reading *r, struct err *e)
 {
@@ -417,10 +441,13 @@ find_unigram(struct hf_reading *r, struct err *e)
 
 		if (pair->type != JSON_ARRAY || pair->len != 2 || text->type != JSON_STRING ||
 		    (pair->item[1].type != JSON_INT && pair->item[1].type != JSON_FLOAT))
-			return err_set(e, "model: entry %zu of \"vocab\" is not a token with its score", i);
+			return err_set(
+			    e, "model: entry %zu of \"vocab\" is not a token with its score", i);
 		r->score[i] = reference_score(json_number(&pair->item[1]));
-		r->list.item[i] = (struct json_value){ .type = JSON_INT, .key = text->string,
-			.key_len = (uint32_t)text->len, .integer = (int64_t)i };
+		r->list.item[i] = (struct json_value){ .type = JSON_INT,
+			.key = text->string,
+			.key_len = (uint32_t)text->len,
+			.integer = (int64_t)i };
 	}
 	r->vocab = &r->list;
 	return 0;
@@ -433,9 +460,11 @@ struct hf_model {
 	int (*read)(struct hf_reading *r, struct err *e);
 };
 
-static const struct hf_model models[] = { { "BPE", find_bpe, read_bpe }, { "Unigram", find_unigram, read_unigram } };
+static const struct hf_model models[] = { { "BPE", find_bpe, read_bpe },
+	{ "Unigram", find_unigram, read_unigram } };
 
-/* Which kind of model. Files of before there was a "type" have a BPE's members or a Unigram's list. */
+/* Which kind of model. Files of before there was a "type" have a BPE's members or a Unigram's list.
+ */
 static const struct hf_model *
 find_model(struct hf_reading *r, const struct json_value *root, struct err *e)
 {
@@ -448,16 +477,21 @@ find_model(struct hf_reading *r, const struct json_value *root, struct err *e)
 		return NULL;
 	}
 	vocab = json_get(r->model, "vocab");
-	if (json_string(r->model, "type", vocab && vocab->type == JSON_ARRAY ? "Unigram" : "BPE", &type, e) < 0)
+	if (json_string(r->model, "type", vocab && vocab->type == JSON_ARRAY ? "Unigram" : "BPE",
+		&type, e) < 0)
 		return NULL;
 	for (size_t i = 0; i < sizeof models / sizeof *models; i++)
 		if (!strcmp(models[i].type, type))
-			return models[i].find(r, e) < 0 || hf_list(root, "added_tokens", &r->added, e) < 0 ? NULL : &models[i];
+			return models[i].find(r, e) < 0 ||
+				hf_list(root, "added_tokens", &r->added, e) < 0
+			    ? NULL
+			    : &models[i];
 	err_set(e, "model '%s' is not supported", type);
 	return NULL;
 }
 
-/* --- the whole file -------------------------------------------------------------------------------- */
+/* --- the whole file
+ * -------------------------------------------------------------------------------- */
 
 /* What belongs to batches of inference is left alone. */
 static void
@@ -485,11 +519,12 @@ read_parts(struct hf_reading *r, struct err *e)
 	    splitter_parse(&h->splitter, json_get(root, "pre_tokenizer"), e) < 0 ||
 	    decoder_parse(&h->decoder, json_get(root, "decoder"), e) < 0 ||
 	    !(model = find_model(r, root, e)) || (r->configs.dir && hf_config_tokens(r, e) < 0) ||
-	    measure(r, e) < 0 || read_vocab(r, e) < 0 ||
-	    model->read(r, e) < 0 || hf_added(r, e) < 0)
+	    measure(r, e) < 0 || read_vocab(r, e) < 0 || model->read(r, e) < 0 ||
+	    hf_added(r, e) < 0)
 		return -1;
 	h->check_text = h->normalizer.count || h->splitter.count || !h->bpe;
-	return r->spec->hf_no_include_special_tokens || r->class_bos ? 0
+	return r->spec->hf_no_include_special_tokens || r->class_bos
+	    ? 0
 	    : hf_template(r, json_get(root, "post_processor"), e);
 }
 
@@ -504,12 +539,13 @@ hf_plan(struct tokenizer *t, const struct tokenizer_spec *spec, const struct jso
 	alphabet_init(&r.hf->alphabet);
 	if (root->type != JSON_OBJECT)
 		err_set(e, "not an object");
-	else if (hf_configs_read(&r.configs, dir, e) == 0 && hf_class(&r, t, root, e) == 0 && read_parts(&r, e) == 0 &&
-	    hf_configs_count(&r.configs, t, e) == 0) {
+	else if (hf_configs_read(&r.configs, dir, e) == 0 && hf_class(&r, t, root, e) == 0 &&
+	    read_parts(&r, e) == 0 && hf_configs_count(&r.configs, t, e) == 0) {
 		t->vocab_size = r.size;
 		add_notes(t, root);
 		rc = hf_special(&r, t, e);
-		if (r.class_bos && !spec->hf_no_include_special_tokens && t->special[TOKENIZER_BOS] >= 0)
+		if (r.class_bos && !spec->hf_no_include_special_tokens &&
+		    t->special[TOKENIZER_BOS] >= 0)
 			token_ids_add(&r.hf->before, (uint32_t)t->special[TOKENIZER_BOS]);
 		t->adds_bos = r.hf->before.count && r.hf->before.id[0] == t->special[TOKENIZER_BOS];
 	}

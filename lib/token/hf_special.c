@@ -2,9 +2,9 @@
  * hf_special.c - the ids of bos, eos, unk and pad of a tokenizer.json
  *
  * The file itself does not say what its tokens are for. Beside it transformers keeps
- * tokenizer_config.json, special_tokens_map.json and the model's config.json, asked in this order; a
- * member that is null there says that there is no such token. Without any of them the class's token
- * by default counts, or the usual names are tried.
+ * tokenizer_config.json, special_tokens_map.json and the model's config.json, asked in this order;
+ * a member that is null there says that there is no such token. Without any of them the class's
+ * token by default counts, or the usual names are tried.
  */
 #include "lib/token/hf.h"
 
@@ -23,7 +23,7 @@ struct search {
 	const struct tokenizer *t;
 	const struct names *names;
 	enum tokenizer_special which;
-	bool found;                     /* also that there is none */
+	bool found; /* also that there is none */
 	int64_t id;
 };
 
@@ -78,7 +78,8 @@ look_in(struct search *s, const struct hf_configs *c, enum hf_config_file which,
 
 	if (s->found || !c->file[which])
 		return 0;
-	rc = which == MODEL_CONFIG ? look_for_id(s, hf_config(c, which), &why) : look_for_text(s, hf_config(c, which), &why);
+	rc = which == MODEL_CONFIG ? look_for_id(s, hf_config(c, which), &why)
+				   : look_for_text(s, hf_config(c, which), &why);
 	return rc < 0 ? err_set(e, "%s/%s: %s", c->dir, hf_config_name(which), why.msg) : 0;
 }
 
@@ -86,8 +87,9 @@ look_in(struct search *s, const struct hf_configs *c, enum hf_config_file which,
 static void
 look_at_names(struct search *s, const struct json_value *root)
 {
-	const struct json_value *model = json_get(root, "model"), *unk = json_get(model, "unk_token"),
-		*id = json_get(model, "unk_id");
+	const struct json_value *model = json_get(root, "model"),
+				*unk = json_get(model, "unk_token"),
+				*id = json_get(model, "unk_id");
 
 	if (s->which == TOKENIZER_UNK && unk && unk->type == JSON_STRING)
 		s->id = names_find(s->names, unk->string, unk->len);
@@ -101,10 +103,13 @@ look_at_names(struct search *s, const struct json_value *root)
 int
 hf_special(const struct hf_reading *r, struct tokenizer *t, struct err *e)
 {
-	static const enum hf_config_file order[] = { TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, MODEL_CONFIG };
+	static const enum hf_config_file order[] = { TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP,
+		MODEL_CONFIG };
 
 	for (int i = 0; i < TOKENIZER_SPECIALS; i++) {
-		struct search s = { .t = t, .names = &r->names, .which = (enum tokenizer_special)i, .id = -1 };
+		struct search s = {
+			.t = t, .names = &r->names, .which = (enum tokenizer_special)i, .id = -1
+		};
 
 		for (size_t k = 0; k < sizeof order / sizeof *order; k++)
 			if (look_in(&s, &r->configs, order[k], e) < 0)

@@ -1,9 +1,9 @@
 /*
  * identity.c - the tokenizer as the names of Megatron-LM's index maps know it
  *
- * A row for each type of tokenizer, with the arguments that Megatron-LM gives its constructor, in the
- * order of the call; what has no option here has Megatron-LM's default. Releases differ in them.
- * Source: Megatron-LM d98e8a6 (August 2026), core/tokenizers/utils/build_tokenizer.py, and
+ * A row for each type of tokenizer, with the arguments that Megatron-LM gives its constructor, in
+ * the order of the call; what has no option here has Megatron-LM's default. Releases differ in
+ * them. Source: Megatron-LM d98e8a6 (August 2026), core/tokenizers/utils/build_tokenizer.py, and
  * unique_identifiers of core/tokenizers/text/text_tokenizer.py.
  */
 #include "lib/token/identity.h"
@@ -15,12 +15,13 @@
 
 /* How a member of the spec becomes the str() of a Python value. */
 enum form {
-	FIXED,                          /* no member: the text of the row */
-	STRING,                         /* None where it is NULL */
-	STRING_GIVEN, INT_GIVEN,        /* left out where it is NULL or 0 */
+	FIXED,  /* no member: the text of the row */
+	STRING, /* None where it is NULL */
+	STRING_GIVEN,
+	INT_GIVEN, /* left out where it is NULL or 0 */
 	INT,
-	NOT,                            /* a switch that turns it off */
-	LIST,                           /* None where it is empty */
+	NOT,  /* a switch that turns it off */
+	LIST, /* None where it is empty */
 };
 
 struct argument {
@@ -32,47 +33,27 @@ struct argument {
 
 #define SPEC(field) NULL, offsetof(struct tokenizer_spec, field)
 
-static const struct argument null[] = {
-	{ "vocab_size", INT_GIVEN, SPEC(vocab_size) },
-	{ "pad_id", FIXED, "-1", 0 },
-	{ 0 }
-};
-static const struct argument sentencepiece[] = {
-	{ "chat_template", FIXED, "None", 0 },
-	{ "ignore_extra_whitespaces", FIXED, "True", 0 },
-	{ "legacy", FIXED, "False", 0 },
-	{ "special_tokens", FIXED, "None", 0 },
-	{ 0 }
-};
-static const struct argument tiktoken[] = {
-	{ "chat_template", FIXED, "None", 0 },
+static const struct argument null[] = { { "vocab_size", INT_GIVEN, SPEC(vocab_size) },
+	{ "pad_id", FIXED, "-1", 0 }, { 0 } };
+static const struct argument sentencepiece[] = { { "chat_template", FIXED, "None", 0 },
+	{ "ignore_extra_whitespaces", FIXED, "True", 0 }, { "legacy", FIXED, "False", 0 },
+	{ "special_tokens", FIXED, "None", 0 }, { 0 } };
+static const struct argument tiktoken[] = { { "chat_template", FIXED, "None", 0 },
 	{ "pattern", STRING_GIVEN, SPEC(tiktoken_pattern) },
 	{ "vocab_size", INT_GIVEN, SPEC(vocab_size) },
 	{ "num_special_tokens", INT, SPEC(tiktoken_num_special_tokens) },
-	{ "special_tokens", LIST, SPEC(tiktoken_special_tokens) },
-	{ 0 }
-};
-static const struct argument huggingface[] = {
-	{ "chat_template", FIXED, "None", 0 },
-	{ "vocab_file", STRING, SPEC(vocab) },
-	{ "merges_file", STRING, SPEC(merges) },
-	{ "additional_special_tokens", FIXED, "[]", 0 },
-	{ "use_fast", FIXED, "True", 0 },
+	{ "special_tokens", LIST, SPEC(tiktoken_special_tokens) }, { 0 } };
+static const struct argument huggingface[] = { { "chat_template", FIXED, "None", 0 },
+	{ "vocab_file", STRING, SPEC(vocab) }, { "merges_file", STRING, SPEC(merges) },
+	{ "additional_special_tokens", FIXED, "[]", 0 }, { "use_fast", FIXED, "True", 0 },
 	{ "trust_remote_code", FIXED, "False", 0 },
 	{ "include_special_tokens", NOT, SPEC(hf_no_include_special_tokens) },
-	{ "use_gigatoken", FIXED, "False", 0 },
-	{ 0 }
-};
-static const struct argument gpt2[] = {
-	{ "additional_special_tokens", FIXED, "[]", 0 },
-	{ "vocab_file", STRING, SPEC(vocab) },
-	{ "merges_file", STRING, SPEC(merges) },
-	{ "use_fast", FIXED, "True", 0 },
-	{ "trust_remote_code", FIXED, "False", 0 },
+	{ "use_gigatoken", FIXED, "False", 0 }, { 0 } };
+static const struct argument gpt2[] = { { "additional_special_tokens", FIXED, "[]", 0 },
+	{ "vocab_file", STRING, SPEC(vocab) }, { "merges_file", STRING, SPEC(merges) },
+	{ "use_fast", FIXED, "True", 0 }, { "trust_remote_code", FIXED, "False", 0 },
 	{ "include_special_tokens", NOT, SPEC(hf_no_include_special_tokens) },
-	{ "use_gigatoken", FIXED, "False", 0 },
-	{ 0 }
-};
+	{ "use_gigatoken", FIXED, "False", 0 }, { 0 } };
 
 static const struct row {
 	const struct tokenizer_kind *kind;

@@ -9,31 +9,32 @@ enum { TOKENIZER_FILES = 5, TOKENIZER_FILE_MAX = 1 << 30 };
 struct tokenizer {
 	const struct tokenizer_kind *kind;
 	const char *type;
-	void *impl;                             /* the kind's own data, read-only after open */
+	void *impl; /* the kind's own data, read-only after open */
 	int64_t vocab_size, special[TOKENIZER_SPECIALS];
 	uint64_t hash;
-	char hash_text[17];                     /* set when it is open */
-	struct str notes;                       /* a line each */
-	bool adds_bos;                          /* encode puts it in front */
-	const char *unigram_ties;               /* static; NULL: there is no such rule */
+	char hash_text[17];       /* set when it is open */
+	struct str notes;         /* a line each */
+	bool adds_bos;            /* encode puts it in front */
+	const char *unigram_ties; /* static; NULL: there is no such rule */
 	int num_files;
 	char *file[TOKENIZER_FILES];
 };
 
 struct tokenizer_worker {
 	const struct tokenizer *tokenizer;
-	void *impl;                             /* the kind's scratch */
+	void *impl; /* the kind's scratch */
 };
 
 struct tokenizer_kind {
-	const char *const *types;               /* Megatron-LM's names, the usual one first; ended by NULL */
+	const char *const *types; /* Megatron-LM's names, the usual one first; ended by NULL */
 	/* Is this ours, judging by the files given and the first n bytes of the model file? */
 	bool (*detect)(const struct tokenizer_spec *spec, const unsigned char *head, size_t n);
 	/* Fills impl, vocab_size, special, hash and the files; after an error close is called as
 	 * well. */
 	int (*open)(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e);
-	void (*close)(struct tokenizer *t);     /* impl may be NULL */
-	void *(*worker_new)(const struct tokenizer *t);         /* NULL with worker_free: no scratch is needed */
+	void (*close)(struct tokenizer *t); /* impl may be NULL */
+	/* NULL with worker_free: no scratch is needed */
+	void *(*worker_new)(const struct tokenizer *t);
 	void (*worker_free)(void *scratch);
 	int (*encode)(struct tokenizer_worker *w, const char *text, size_t len,
 	    struct token_ids *out, struct err *e);

@@ -1,8 +1,8 @@
 /*
  * names.c - the strings of a vocabulary and their ids
  *
- * Needed while a tokenizer is being opened, where every merge asks for both parts, and afterwards by
- * the models whose symbols are characters.
+ * Needed while a tokenizer is being opened, where every merge asks for both parts, and afterwards
+ * by the models whose symbols are characters.
  */
 #include "lib/token/names.h"
 #include "lib/base/hash.h"
@@ -33,8 +33,8 @@ names_release(struct names *n)
 	memset(n, 0, sizeof *n);
 }
 
-/* Where the search for a string begins. It is different in every process, so that no file can be made whose
- * strings all meet in one place. */
+/* Where the search for a string begins. It is different in every process, so that no file can be
+ * made whose strings all meet in one place. */
 static size_t
 first_place(const struct names *n, const char *s, size_t len)
 {

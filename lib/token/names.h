@@ -12,26 +12,26 @@
 #include <stdint.h>
 
 struct name {
-	const char *bytes;              /* NULL: a free place */
+	const char *bytes; /* NULL: a free place */
 	uint32_t len, id;
 };
 
 struct names {
-	struct name *slot;              /* open addressing, at most half full */
+	struct name *slot; /* open addressing, at most half full */
 	size_t mask;
 };
 
 /* Room for count strings. */
-void    names_init(struct names *n, size_t count);
-void    names_release(struct names *n);
+void names_init(struct names *n, size_t count);
+void names_release(struct names *n);
 /* The id that the string has already, or -1 when it was new and has this one now. */
 int64_t names_add(struct names *n, const char *s, size_t len, uint32_t id);
-/* Adds the members of a vocabulary, each a token with its id, which is not looked at. A token that is there already
- * is an error that names it. The text of the JSON must outlive the names. */
-int     names_add_members(struct names *n, const struct json_value *vocab, struct err *e);
+/* Adds the members of a vocabulary, each a token with its id, which is not looked at. A token that
+ * is there already is an error that names it. The text of the JSON must outlive the names. */
+int names_add_members(struct names *n, const struct json_value *vocab, struct err *e);
 /* The id, or -1. */
 int64_t names_find(const struct names *n, const char *s, size_t len);
 /* Sets the ids of count names, UINT32_MAX for what is none: sooner than one by one. */
-void    names_find_all(const struct names *n, struct name *name, size_t count);
+void names_find_all(const struct names *n, struct name *name, size_t count);
 
 #endif

@@ -14,25 +14,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A bound on what a small file can ask for: the longest expansion of Unicode's forms is elevenfold. */
+/* A bound on what a small file can ask for: the longest expansion of Unicode's forms is elevenfold.
+ */
 enum { GROWTH_MAX = 64, GROWTH_SLACK = 1 << 16 };
 
 struct normal_kind {
 	const char *name;
 	/* Members of the step from those of v; NULL: there are none. */
-	int (*parse)(struct normalizer *z, struct normal_step *s, const struct json_value *v, struct err *e);
-	/* Appends the changed text to out and returns 1; or narrows *text, or leaves it, and returns
-	 * 0; or fails. */
+	int (*parse)(
+	    struct normalizer *z, struct normal_step *s, const struct json_value *v, struct err *e);
+	/* Appends the changed text to out and returns 1; or narrows *text, or leaves it, and
+	 * returns 0; or fails. */
 	int (*run)(const struct normal_step *s, struct normal_scratch *x, struct span *text,
 	    struct str *out, struct err *e);
 };
 
 struct normal_step {
 	const struct normal_kind *kind;
-	const struct form *form;        /* the normalizer's */
+	const struct form *form; /* the normalizer's */
 	struct regex *pattern;
 	struct charsmap *charsmap;
-	char *text;                     /* replacement or prefix */
+	char *text; /* replacement or prefix */
 	size_t len;
 	bool left, right;
 };
@@ -78,15 +80,15 @@ run_lowercase(const struct normal_step *s, struct normal_scratch *x, struct span
 		if (cp == 0x130)
 			str_adds(out, "i\xcc\x87");
 		else if (len)
-			str_add(out, bytes,
-			    (size_t)utf8_encode(unicode_lower(cp), bytes));
+			str_add(out, bytes, (size_t)utf8_encode(unicode_lower(cp), bytes));
 	}
 	return 1;
 }
 
 /* An empty string is allowed and does nothing. */
 static int
-parse_prepend(struct normalizer *z, struct normal_step *s, const struct json_value *v, struct err *e)
+parse_prepend(
+    struct normalizer *z, struct normal_step *s, const struct json_value *v, struct err *e)
 {
 	(void)z;
 	return component_string(v, "prepend", &s->text, &s->len, e);
@@ -107,7 +109,8 @@ run_prepend(const struct normal_step *s, struct normal_scratch *x, struct span *
 
 /* The content may be empty: then matches are dropped. */
 static int
-parse_replace(struct normalizer *z, struct normal_step *s, const struct json_value *v, struct err *e)
+parse_replace(
+    struct normalizer *z, struct normal_step *s, const struct json_value *v, struct err *e)
 {
 	(void)z;
 	if (component_string(v, "content", &s->text, &s->len, e) < 0)
@@ -144,7 +147,9 @@ parse_strip(struct normalizer *z, struct normal_step *s, const struct json_value
 {
 	(void)z;
 	return json_bool(v, "strip_left", true, &s->left, e) < 0 ||
-	    json_bool(v, "strip_right", true, &s->right, e) < 0 ? -1 : 0;
+		json_bool(v, "strip_right", true, &s->right, e) < 0
+	    ? -1
+	    : 0;
 }
 
 /* Narrows the text; nothing is copied. */
@@ -197,7 +202,8 @@ run_strip_accents(const struct normal_step *s, struct normal_scratch *x, struct 
 
 /* A SentencePiece model's rules in base 64. */
 static int
-parse_precompiled(struct normalizer *z, struct normal_step *s, const struct json_value *v, struct err *e)
+parse_precompiled(
+    struct normalizer *z, struct normal_step *s, const struct json_value *v, struct err *e)
 {
 	const struct json_value *text = json_get(v, "precompiled_charsmap");
 	unsigned char *bytes;
@@ -250,7 +256,8 @@ pattern_parse(const struct json_value *v, struct err *e)
 	if (string && string->type == JSON_STRING && string->len)
 		return regex_new_string(string->string, string->len);
 	if (!regex || regex->type != JSON_STRING) {
-		err_set(e, "\"pattern\" must be {\"String\": ...} or {\"Regex\": ...}, and not empty");
+		err_set(
+		    e, "\"pattern\" must be {\"String\": ...} or {\"Regex\": ...}, and not empty");
 		return NULL;
 	}
 	out = regex_new(regex->string, regex->len, &why);
@@ -272,9 +279,8 @@ add_step(void *owner, const void *kind, const struct json_value *v, struct err *
 	return s->kind->parse ? s->kind->parse(z, s, v, e) : 0;
 }
 
-static const struct component component = {
-	"normalizer", "normalizers", COMPONENT_STEPS, kinds, sizeof *kinds, sizeof kinds / sizeof *kinds, add_step
-};
+static const struct component component = { "normalizer", "normalizers", COMPONENT_STEPS, kinds,
+	sizeof *kinds, sizeof kinds / sizeof *kinds, add_step };
 
 /* Each step sees what the one before it made. */
 int
@@ -327,7 +333,8 @@ normalizer_run(
 		if (rc < 0)
 			return -1;
 		if (out->len > x->limit)
-			return err_set(e, "the normalizer makes more than %zu bytes of %zu", x->limit, length);
+			return err_set(
+			    e, "the normalizer makes more than %zu bytes of %zu", x->limit, length);
 		if (rc == 0)
 			continue;
 		text->s = out->buf ? out->buf : "";

@@ -78,8 +78,8 @@ null_encode(
 		v = number(s, stop, limit);
 		if (v < 0)
 			return err_set(e, "'%.*s' at byte %lld of the text is no id below %lld",
-			    (int)(stop - s < 40 ? stop - s : 40),
-			    s, (long long)(s - text) + 1, (long long)limit);
+			    (int)(stop - s < 40 ? stop - s : 40), s, (long long)(s - text) + 1,
+			    (long long)limit);
 		token_ids_add(out, (uint32_t)v);
 		if (stop == end)
 			return 0;

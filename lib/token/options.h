@@ -10,6 +10,7 @@
 #include "lib/base/opt.h"
 #include "lib/token/tokenizer.h"
 
+/* clang-format off */
 #define TOKENIZER_STRING(field) .type = OPT_STRING, .off = offsetof(struct tokenizer_spec, field)
 #define TOKENIZER_FILE_OPTS \
 	{ .type = OPT_GROUP, .help = "Tokenizer" }, \
@@ -17,26 +18,40 @@
 	  .help = "Megatron-LM's name, such as GPT2BPETokenizer; by default the files tell" }, \
 	{ .name = "tokenizer-model", TOKENIZER_STRING(model), .unit = "FILE", \
 	  .help = "SentencePiece model, tokenizer.json or its directory, or tiktoken rank file" }, \
-	{ .name = "vocab-file", TOKENIZER_STRING(vocab), .unit = "FILE", .help = "GPT-2's vocab.json" }, \
-	{ .name = "vocab", TOKENIZER_STRING(vocab), .unit = "FILE", .help = "the same as --vocab-file" }, \
-	{ .name = "merge-file", TOKENIZER_STRING(merges), .unit = "FILE", .help = "GPT-2's merges.txt" }
+	{ .name = "vocab-file", TOKENIZER_STRING(vocab), .unit = "FILE", \
+	  .help = "GPT-2's vocab.json" }, \
+	{ .name = "vocab", TOKENIZER_STRING(vocab), .unit = "FILE", \
+	  .help = "the same as --vocab-file" }, \
+	{ .name = "merge-file", TOKENIZER_STRING(merges), .unit = "FILE", \
+	  .help = "GPT-2's merges.txt" }
 #define TOKENIZER_AT(field) .off = offsetof(struct tokenizer_spec, field)
 #define TOKENIZER_OPTS \
 	TOKENIZER_FILE_OPTS, \
-	{ .name = "vocab-size", .type = OPT_INT, TOKENIZER_AT(vocab_size), .min = 1, .max = 2147483647, \
-	  .help = "number of ids of a NullTokenizer, whose texts are ids already, or of a TikTokenizer's JSON list" }, \
-	{ .name = "unigram-ties", .type = OPT_CHOICE, TOKENIZER_AT(unigram_ties), .choices = unigram_ties_names, .def = "0.2.2", \
-	  .help = "SentencePiece unigram models: of two equally likely cuts take that of the library's version 0.2.2 " \
+	{ .name = "vocab-size", .type = OPT_INT, TOKENIZER_AT(vocab_size), .min = 1, \
+	  .max = 2147483647, \
+	  .help = "number of ids of a NullTokenizer, whose texts are ids already, or of a " \
+	  "TikTokenizer's JSON list" }, \
+	{ .name = "unigram-ties", .type = OPT_CHOICE, TOKENIZER_AT(unigram_ties), \
+	  .choices = unigram_ties_names, .def = "0.2.2", \
+	  .help = "SentencePiece unigram models: of two equally likely cuts take that of the " \
+	  "library's version 0.2.2 " \
 	      "and later, or of 0.2.1 and before" }, \
 	{ .name = "special-as-text", .type = OPT_FLAG, TOKENIZER_AT(special_as_text), \
 	  .help = "take special strings such as <|endoftext|> inside the text as ordinary text" }, \
-	{ .name = "tokenizer-hf-no-include-special-tokens", .type = OPT_FLAG, TOKENIZER_AT(hf_no_include_special_tokens), \
-	  .help = "tokenizer.json: leave out the special tokens that its post-processor puts around a text" }, \
+	{ .name = "tokenizer-hf-no-include-special-tokens", .type = OPT_FLAG, \
+	  TOKENIZER_AT(hf_no_include_special_tokens), \
+	  .help = "tokenizer.json: leave out the special tokens that its post-processor puts " \
+	  "around a text" }, \
 	{ .name = "tiktoken-pattern", TOKENIZER_STRING(tiktoken_pattern), .unit = "NAME", \
-	  .help = "how a TikTokenizer cuts text: v1, v2, gpt2, cl100k, o200k or qwen2; by default the file tells" }, \
-	{ .name = "tiktoken-num-special-tokens", .type = OPT_INT, TOKENIZER_AT(tiktoken_num_special_tokens), .min = 1, \
-	  .max = 2147483647, .def = "1000", .unit = "N", .help = "ids before the ranks of a TikTokenizer's JSON list" }, \
-	{ .name = "tiktoken-special-tokens", .type = OPT_LIST, TOKENIZER_AT(tiktoken_special_tokens), .unit = "TEXT", \
+	  .help = "how a TikTokenizer cuts text: v1, v2, gpt2, cl100k, o200k or qwen2; by " \
+	  "default the file tells" }, \
+	{ .name = "tiktoken-num-special-tokens", .type = OPT_INT, \
+	  TOKENIZER_AT(tiktoken_num_special_tokens), .min = 1, \
+	  .max = 2147483647, .def = "1000", .unit = "N", \
+	  .help = "ids before the ranks of a TikTokenizer's JSON list" }, \
+	{ .name = "tiktoken-special-tokens", .type = OPT_LIST, \
+	  TOKENIZER_AT(tiktoken_special_tokens), .unit = "TEXT", \
 	  .help = "names of a TikTokenizer's special tokens, in the order of their ids" }
+/* clang-format on */
 
 #endif

@@ -23,13 +23,13 @@ static const struct pretok_rules rules[PRETOK_SCANNERS] = {
 	[PRETOK_GPT2] = { CONTRACTION_LOWER, LETTERS, .digits = SIZE_MAX },
 	[PRETOK_CL100K] = { CONTRACTION_ANY, LETTERS, .digits = 3, .newlines = true },
 	[PRETOK_CL100K_TAIL] = { CONTRACTION_ANY, LETTERS, .digits = 3, .newlines = true,
-		.tail = true },
+	    .tail = true },
 	[PRETOK_QWEN2] = { CONTRACTION_ANY, LETTERS, .digits = 1, .newlines = true },
 	[PRETOK_QWEN35] = { CONTRACTION_ANY, LETTERS | MARK, .digits = 1, .newlines = true },
 	[PRETOK_O200K] = { CONTRACTION_ANY, LETTERS, .digits = 3, .newlines = true, .cased = true },
 	[PRETOK_TIKTOKEN_V1] = { CONTRACTION_NONE, LETTERS, .digits = 1, .newlines = true },
 	[PRETOK_TIKTOKEN_V2] = { CONTRACTION_NONE, LETTERS, .digits = 1, .newlines = true,
-		.cased = true },
+	    .cased = true },
 };
 
 #define RE_CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -38,7 +38,8 @@ static const struct pretok_rules rules[PRETOK_SCANNERS] = {
 #define RE_UPPERS "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
 #define RE_LOWERS "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
 #define RE_OTHERS "| ?[^\\s\\p{L}\\p{N}]+"
-#define RE_O200K(c) RE_PREFIX RE_UPPERS "*" RE_LOWERS "+" c "|" RE_PREFIX RE_UPPERS "+" RE_LOWERS "*" c
+#define RE_O200K(c) \
+	RE_PREFIX RE_UPPERS "*" RE_LOWERS "+" c "|" RE_PREFIX RE_UPPERS "+" RE_LOWERS "*" c
 
 /* The same expression with possessive quantifiers, or with its parts factored out, is another
  * spelling of it. Sources: openai/tiktoken openai_public.py (several versions), the tokenizer.json
@@ -52,20 +53,28 @@ static const struct {
 	{ PRETOK_GPT2, "'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+" RE_OTHERS RE_WHITE },
 	{ PRETOK_GPT2,
 	    "'(?:[sdmt]|ll|ve|re)| ?\\p{L}++| ?\\p{N}++" RE_OTHERS "+|\\s++$|\\s+(?!\\S)|\\s" },
-	{ PRETOK_CL100K, RE_CONTRACTIONS "|" RE_PREFIX "\\p{L}+|\\p{N}{1,3}" RE_OTHERS
-	    "[\\r\\n]*|\\s*[\\r\\n]+" RE_WHITE },
-	{ PRETOK_CL100K, "'(?i:[sdmt]|ll|ve|re)|" RE_PREFIX "+\\p{L}+|\\p{N}{1,3}" RE_OTHERS
+	{ PRETOK_CL100K,
+	    RE_CONTRACTIONS "|" RE_PREFIX "\\p{L}+|\\p{N}{1,3}" RE_OTHERS
+			    "[\\r\\n]*|\\s*[\\r\\n]+" RE_WHITE },
+	{ PRETOK_CL100K,
+	    "'(?i:[sdmt]|ll|ve|re)|" RE_PREFIX "+\\p{L}+|\\p{N}{1,3}" RE_OTHERS
 	    "+[\\r\\n]*|\\s*[\\r\\n]" RE_WHITE },
-	{ PRETOK_CL100K_TAIL, "'(?i:[sdmt]|ll|ve|re)|" RE_PREFIX "+\\p{L}++|\\p{N}{1,3}+" RE_OTHERS
+	{ PRETOK_CL100K_TAIL,
+	    "'(?i:[sdmt]|ll|ve|re)|" RE_PREFIX "+\\p{L}++|\\p{N}{1,3}+" RE_OTHERS
 	    "+[\\r\\n]*+|\\s++$|\\s*[\\r\\n]|\\s+(?!\\S)|\\s" },
-	{ PRETOK_QWEN2, RE_CONTRACTIONS "|" RE_PREFIX "\\p{L}+|\\p{N}" RE_OTHERS
-	    "[\\r\\n]*|\\s*[\\r\\n]+" RE_WHITE },
-	{ PRETOK_QWEN35, RE_CONTRACTIONS "|" RE_PREFIX "[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+"
-	    "[\\r\\n]*|\\s*[\\r\\n]+" RE_WHITE },
-	{ PRETOK_O200K, RE_O200K(RE_CONTRACTIONS "?") "|\\p{N}{1,3}" RE_OTHERS
-	    "[\\r\\n/]*|\\s*[\\r\\n]+" RE_WHITE },
-	{ PRETOK_TIKTOKEN_V1, RE_PREFIX "+\\p{L}+|\\p{N}" RE_OTHERS "+[\\r\\n]*|\\s*[\\r\\n]" RE_WHITE },
-	{ PRETOK_TIKTOKEN_V2, RE_O200K("") "|\\p{N}" RE_OTHERS "[\\r\\n/]*|\\s*[\\r\\n]+" RE_WHITE },
+	{ PRETOK_QWEN2,
+	    RE_CONTRACTIONS "|" RE_PREFIX "\\p{L}+|\\p{N}" RE_OTHERS
+			    "[\\r\\n]*|\\s*[\\r\\n]+" RE_WHITE },
+	{ PRETOK_QWEN35,
+	    RE_CONTRACTIONS "|" RE_PREFIX "[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+"
+			    "[\\r\\n]*|\\s*[\\r\\n]+" RE_WHITE },
+	{ PRETOK_O200K,
+	    RE_O200K(RE_CONTRACTIONS "?") "|\\p{N}{1,3}" RE_OTHERS
+					  "[\\r\\n/]*|\\s*[\\r\\n]+" RE_WHITE },
+	{ PRETOK_TIKTOKEN_V1,
+	    RE_PREFIX "+\\p{L}+|\\p{N}" RE_OTHERS "+[\\r\\n]*|\\s*[\\r\\n]" RE_WHITE },
+	{ PRETOK_TIKTOKEN_V2,
+	    RE_O200K("") "|\\p{N}" RE_OTHERS "[\\r\\n/]*|\\s*[\\r\\n]+" RE_WHITE },
 };
 
 /* Byte for byte: an expression that merely means the same is left to a general engine. */
@@ -112,8 +121,8 @@ char_at(const struct pretok *p, const unsigned char *s, size_t n, size_t pos, si
 	if (cp > 0xe0 && cp < 0xed && n - pos >= 3 && (s[pos + 1] & 0xc0) == 0x80 &&
 	    (s[pos + 2] & 0xc0) == 0x80) {
 		*len = 3;
-		return BIT(p->class[(cp & 0xf) << 12 | (s[pos + 1] & 0x3fu) << 6 |
-		    (s[pos + 2] & 0x3fu)]);
+		return BIT(
+		    p->class[(cp & 0xf) << 12 | (s[pos + 1] & 0x3fu) << 6 | (s[pos + 2] & 0x3fu)]);
 	}
 	m = utf8_decode(s + pos, n - pos, &cp);
 	if (m == 0)
@@ -201,8 +210,10 @@ gpt2(const struct pretok *p, const struct pretok_text *t, size_t pos)
 	if (c & WHITES)
 		return white(p, t, pos);
 	return run(p, t, at,
-	    c & p->rules.letters ? p->rules.letters :
-	    c == BIT(CLASS_NUMBER) ? c : p->rules.others, SIZE_MAX);
+	    c & p->rules.letters         ? p->rules.letters
+		: c == BIT(CLASS_NUMBER) ? c
+					 : p->rules.others,
+	    SIZE_MAX);
 }
 
 /*
@@ -266,8 +277,8 @@ others(const struct pretok *p, const struct pretok_text *t, size_t pos)
 
 	if (end == at)
 		return pos;
-	while (end < t->n && (t->s[end] == '\r' || t->s[end] == '\n' ||
-	    (t->s[end] == '/' && p->rules.cased)))
+	while (end < t->n &&
+	    (t->s[end] == '\r' || t->s[end] == '\n' || (t->s[end] == '/' && p->rules.cased)))
 		end++;
 	return end;
 }

@@ -14,14 +14,14 @@
 #include <stdint.h>
 
 enum pretok_scanner {
-	PRETOK_GPT2,                    /* also r50k, p50k */
-	PRETOK_CL100K,                  /* Llama 3 as well */
-	PRETOK_CL100K_TAIL,             /* tiktoken's later spelling: white space at the end of the text is one
-	                                   piece; the same ids with cl100k's own vocabulary */
-	PRETOK_QWEN2,                   /* Qwen2, 2.5 and 3; their NFC is not done here */
-	PRETOK_QWEN35,                  /* Qwen3.5: marks go with letters */
-	PRETOK_O200K,                   /* GPT-4o, gpt-oss, Llama 4 */
-	PRETOK_TIKTOKEN_V1,             /* Megatron-LM's TikTokenizer */
+	PRETOK_GPT2,        /* also r50k, p50k */
+	PRETOK_CL100K,      /* Llama 3 as well */
+	PRETOK_CL100K_TAIL, /* tiktoken's later spelling: white space at the end of the text is one
+			       piece; the same ids with cl100k's own vocabulary */
+	PRETOK_QWEN2,       /* Qwen2, 2.5 and 3; their NFC is not done here */
+	PRETOK_QWEN35,      /* Qwen3.5: marks go with letters */
+	PRETOK_O200K,       /* GPT-4o, gpt-oss, Llama 4 */
+	PRETOK_TIKTOKEN_V1, /* Megatron-LM's TikTokenizer */
 	PRETOK_TIKTOKEN_V2,
 	PRETOK_SCANNERS,
 	PRETOK_NONE = -1
@@ -46,7 +46,7 @@ size_t pretok_next(const struct pretok *p, const unsigned char *s, size_t n, siz
 /* A text that is being cut; zero pos to begin. n < 2^31. */
 struct pretok_text {
 	const unsigned char *s;
-	size_t n, pos;                  /* bytes; bytes that are cut already */
+	size_t n, pos; /* bytes; bytes that are cut already */
 };
 
 /*

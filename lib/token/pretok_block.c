@@ -75,15 +75,14 @@ contraction_len(const unsigned char *s, unsigned fold)
 }
 
 /*
- * Puts contractions in. In all but o200k's expressions one begins where a piece would and is a piece;
- * there it goes with the word before it. Either way its letters start nothing, and what follows it
- * does. An apostrophe too near to the end to tell makes the window shorter.
+ * Puts contractions in. In all but o200k's expressions one begins where a piece would and is a
+ * piece; there it goes with the word before it. Either way its letters start nothing, and what
+ * follows it does. An apostrophe too near to the end to tell makes the window shorter.
  */
 static inline uint64_t
 contractions(struct window *w, const struct pretok_rules *r, uint64_t starts)
 {
-	uint64_t at = w->m.apostrophe & first_bits(w->valid) &
-	    (r->cased ? w->letter << 1 : starts);
+	uint64_t at = w->m.apostrophe & first_bits(w->valid) & (r->cased ? w->letter << 1 : starts);
 	unsigned fold = r->contraction == CONTRACTION_ANY ? 0x20 : 0, end = 0;
 
 	for (; at; at &= at - 1) {
@@ -111,7 +110,8 @@ starts_gpt2(const struct window *w)
 	uint64_t l = w->letter, d = w->m.digit, o = w->other, s = w->m.white;
 	uint64_t change = (l & ~(l << 1)) | (d & ~(d << 1)) | (o & ~(o << 1));
 
-	/* white space begins with its run, and its last character stays apart when something follows */
+	/* white space begins with its run, and its last character stays apart when something
+	 * follows */
 	return (change & ~(w->m.space << 1)) | (s & ~(s << 1)) | (s & ~(s >> 1));
 }
 
@@ -135,7 +135,8 @@ starts_after_newline(uint64_t white, uint64_t newline)
 	uint64_t blank = white & ~newline, at = blank & newline << 1, starts = 0;
 
 	for (; at; at &= at - 1) {
-		uint64_t end = (at & -at) + blank;      /* the carry runs to the end of the stretch */
+		/* the carry runs to the end of the stretch */
+		uint64_t end = (at & -at) + blank;
 
 		end &= ~blank & -(at & -at);
 		if (!(end & -end & newline))
@@ -164,7 +165,8 @@ static inline uint64_t
 starts_newer(struct window *w, const struct pretok_rules *r)
 {
 	uint64_t l = w->letter, o = w->other, n = w->m.newline, taken = n & ~(n + (n & o << 1));
-	uint64_t s = w->m.white & ~taken, blank = s & ~n, alone = o & ~(o << 1) & ~(w->m.space << 1);
+	uint64_t s = w->m.white & ~taken, blank = s & ~n,
+		 alone = o & ~(o << 1) & ~(w->m.space << 1);
 	uint64_t word = l & ~(l << 1) & ~(blank << 1) & ~(alone << 1);
 
 	if (r->cased) {
@@ -205,8 +207,8 @@ window_starts(const struct pretok_rules *r, bool newlines, const unsigned char *
 	return starts & first_bits(w.valid) & ~(uint64_t)1;
 }
 
-/* Writes the positions of the bits, of which there are at most 63, and some more behind them: so the
- * loop's end is easier to foresee. end has room for 64. */
+/* Writes the positions of the bits, of which there are at most 63, and some more behind them: so
+ * the loop's end is easier to foresee. end has room for 64. */
 static inline size_t
 put(uint32_t *end, size_t base, uint64_t m)
 {
@@ -218,17 +220,18 @@ put(uint32_t *end, size_t base, uint64_t m)
 	return n;
 }
 
-/* Windows while they say something; one piece by the scanner where they do not. newlines is that of the
- * rules, a constant in each copy of the loop, so that none makes masks it does not need; hence the copies
- * are insisted upon. */
+/* Windows while they say something; one piece by the scanner where they do not. newlines is that of
+ * the rules, a constant in each copy of the loop, so that none makes masks it does not need; hence
+ * the copies are insisted upon. */
 __attribute__((always_inline)) static inline size_t
 cut(const struct pretok *p, bool newlines, struct pretok_text *t, uint32_t *end, size_t cap)
 {
 	size_t count = 0;
 
 	while (count + PRETOK_BLOCK <= cap && t->pos < t->n) {
-		uint64_t starts = t->s[t->pos] < 0x80 ?
-		    window_starts(&p->rules, newlines, t->s + t->pos, t->n - t->pos) : 0;
+		uint64_t starts = t->s[t->pos] < 0x80
+		    ? window_starts(&p->rules, newlines, t->s + t->pos, t->n - t->pos)
+		    : 0;
 
 		if (starts) {
 			count += put(end + count, t->pos, starts);

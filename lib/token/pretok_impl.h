@@ -21,12 +21,12 @@ enum pretok_contraction { CONTRACTION_NONE, CONTRACTION_LOWER, CONTRACTION_ANY }
 
 struct pretok_rules {
 	enum pretok_contraction contraction;
-	unsigned letters;               /* classes of a word */
-	unsigned others;                /* what is neither letter, number nor white space; derived */
-	size_t digits;                  /* numbers in a piece, at most */
-	bool newlines;                  /* the newer form: prefixes of words, line ends apart */
-	bool cased;                     /* o200k's words */
-	bool tail;                      /* white space up to the end of the text is one piece */
+	unsigned letters; /* classes of a word */
+	unsigned others;  /* what is neither letter, number nor white space; derived */
+	size_t digits;    /* numbers in a piece, at most */
+	bool newlines;    /* the newer form: prefixes of words, line ends apart */
+	bool cased;       /* o200k's words */
+	bool tail;        /* white space up to the end of the text is one piece */
 };
 
 struct pretok {

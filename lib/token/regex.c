@@ -6,8 +6,8 @@
  * too, whereas PCRE2's \s has U+180E and its \w lacks marks; \p{Script} is the
  * property Script and not Script_Extensions. Inverted sets inside sets, intersections, hexadecimal
  * \h and intervals with a plus, which mean something else there, are refused.
- * General categories are those of Unicode 16.0, as in Oniguruma: to PCRE2's own, of 14.0 or later, a
- * table adds what came since and takes what went. Inside a set nothing can be taken.
+ * General categories are those of Unicode 16.0, as in Oniguruma: to PCRE2's own, of 14.0 or later,
+ * a table adds what came since and takes what went. Inside a set nothing can be taken.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "lib/token/regex.h"
@@ -22,21 +22,23 @@
 
 enum {
 	STEPS_MAX = 10000000,
-	MEMORY_MAX = 1 << 16,           /* KiB, of the interpreter */
+	MEMORY_MAX = 1 << 16, /* KiB, of the interpreter */
 	JIT_STACK_MIN = 1 << 15,
 	JIT_STACK_MAX = 1 << 20,
 };
 
-#define SPACE "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
-/* In these texts @ stands for the members of \w. Outside of a set Oniguruma asks another table about
- * Latin-1, where powers and fractions are of words. */
+#define SPACE \
+	"\\t-\\r " \
+	"\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+/* In these texts @ stands for the members of \w. Outside of a set Oniguruma asks another table
+ * about Latin-1, where powers and fractions are of words. */
 #define LONE_WORD "[@\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}]"
 #define LONE_OTHER "[^@\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}]"
 /* Between a character of a word and one that is none. */
 #define EDGE "(?:(?<=" LONE_WORD ")(?!" LONE_WORD ")|(?<!" LONE_WORD ")(?=" LONE_WORD "))"
 
 struct regex {
-	pcre2_code *code;               /* NULL: the string */
+	pcre2_code *code; /* NULL: the string */
 	char *string;
 	size_t len;
 };
@@ -52,12 +54,13 @@ struct translation {
 	const char *s;
 	size_t n, pos;
 	bool in_set;
-	size_t set_start;               /* where a ']' is an ordinary character */
-	int depth;                      /* of sets inside the set */
+	size_t set_start; /* where a ']' is an ordinary character */
+	int depth;        /* of sets inside the set */
 	struct str out;
 };
 
-/* Adds the code points that a category gained since 14.0, or those that it lost; returns how many rows. */
+/* Adds the code points that a category gained since 14.0, or those that it lost; returns how many
+ * rows. */
 static int
 add_recent(struct str *out, const char *name, size_t len, bool lost)
 {
@@ -65,11 +68,12 @@ add_recent(struct str *out, const char *name, size_t len, bool lost)
 
 	for (size_t i = 0; i < sizeof unicode_recent / sizeof *unicode_recent; i++) {
 		bool now = !strncmp(unicode_recent[i].category, name, len),
-			before = !strncmp(unicode_recent[i].before, name, len);
+		     before = !strncmp(unicode_recent[i].before, name, len);
 
 		if (now == before || before != lost)
 			continue;
-		str_addf(out, "\\x{%x}-\\x{%x}", (unsigned)unicode_recent[i].first, (unsigned)unicode_recent[i].last);
+		str_addf(out, "\\x{%x}-\\x{%x}", (unsigned)unicode_recent[i].first,
+		    (unsigned)unicode_recent[i].last);
 		rows++;
 	}
 	return rows;
@@ -112,7 +116,9 @@ add_text(struct translation *t, const char *text)
 			str_addf(&t->out, "\\p{%s}", words[i]);
 			add_recent(&t->out, words[i], strlen(words[i]), false);
 		}
-		str_adds(&t->out, "\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}");
+		str_adds(&t->out,
+		    "\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{"
+		    "1f189}");
 	}
 }
 
@@ -121,10 +127,11 @@ add_text(struct translation *t, const char *text)
 static void
 add_property(struct translation *t, char p)
 {
-	static const char *const large[][2] = { { "Letter", "L" }, { "Mark", "M" }, { "Number", "N" },
-		{ "Punctuation", "P" }, { "Symbol", "S" }, { "Separator", "Z" }, { "Other", "C" } };
-	const char *close = t->pos < t->n && t->s[t->pos] == '{'
-	    ? memchr(t->s + t->pos, '}', t->n - t->pos) : NULL;
+	static const char *const large[][2] = { { "Letter", "L" }, { "Mark", "M" },
+		{ "Number", "N" }, { "Punctuation", "P" }, { "Symbol", "S" }, { "Separator", "Z" },
+		{ "Other", "C" } };
+	const char *close =
+	    t->pos < t->n && t->s[t->pos] == '{' ? memchr(t->s + t->pos, '}', t->n - t->pos) : NULL;
 	const char *name = t->s + t->pos + 1;
 	bool negated = p == 'P';
 	size_t len;
@@ -148,7 +155,9 @@ add_property(struct translation *t, char p)
 		add_category(t, name, len, negated);
 	else
 		str_addf(&t->out, "\\%c{%s%.*s}", negated ? 'P' : 'p',
-		    len && !memchr(name, '&', len) && !(len == 3 && !memcmp(name, "Any", 3)) ? "sc:" : "", (int)len, name);
+		    len && !memchr(name, '&', len) && !(len == 3 && !memcmp(name, "Any", 3)) ? "sc:"
+											     : "",
+		    (int)len, name);
 }
 
 /* What follows a backslash. */
@@ -159,8 +168,12 @@ translate_escape(struct translation *t, struct err *e)
 		char letter;
 		const char *inside, *outside;
 	} classes[] = {
-		{ 's', SPACE, "[" SPACE "]" }, { 'S', "\\S\\x{180e}", "[^" SPACE "]" }, { 'w', "@", LONE_WORD },
-		{ 'W', NULL, LONE_OTHER }, { 'b', "\\b", EDGE }, { 'B', NULL, "(?!" EDGE ")" },
+		{ 's', SPACE, "[" SPACE "]" },
+		{ 'S', "\\S\\x{180e}", "[^" SPACE "]" },
+		{ 'w', "@", LONE_WORD },
+		{ 'W', NULL, LONE_OTHER },
+		{ 'b', "\\b", EDGE },
+		{ 'B', NULL, "(?!" EDGE ")" },
 	};
 	char c = t->pos < t->n ? t->s[t->pos++] : '\0';
 
@@ -200,8 +213,8 @@ translate_class(struct translation *t)
 		str_addf(&t->out, "[%.*s", (int)len, name);
 }
 
-/* A bracket of a set inside a set: a plain one adds its members to the outer set, so the bracket goes.
- * That must not join what stands at either side of it to a range. */
+/* A bracket of a set inside a set: a plain one adds its members to the outer set, so the bracket
+ * goes. That must not join what stands at either side of it to a range. */
 static int
 translate_inner(struct translation *t, char c, struct err *e)
 {
@@ -361,7 +374,7 @@ static int
 find_string(const struct regex *r, struct regex_walk *w)
 {
 	const char *hit = r->len == 1 ? memchr(w->s + w->pos, *r->string, w->n - w->pos)
-	    : memmem(w->s + w->pos, w->n - w->pos, r->string, r->len);
+				      : memmem(w->s + w->pos, w->n - w->pos, r->string, r->len);
 
 	if (!hit)
 		return 0;

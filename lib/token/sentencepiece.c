@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { PROTOBUF_FIRST_BYTE = 0x0a };    /* field 1, length-delimited: the first piece */
+enum { PROTOBUF_FIRST_BYTE = 0x0a }; /* field 1, length-delimited: the first piece */
 
 static const char *const types[] = { "SentencePieceTokenizer", "GPTSentencePieceTokenizer",
 	"Llama2Tokenizer", NULL };
@@ -29,8 +29,8 @@ load(struct tokenizer *t, const struct tokenizer_spec *spec, char *bytes, size_t
 
 	if (len == 0 || bytes[0] != PROTOBUF_FIRST_BYTE) {
 		free(bytes);
-		return err_set(
-		    e, "%s: not a SentencePiece model: it does not begin with byte 0x0a", spec->model);
+		return err_set(e, "%s: not a SentencePiece model: it does not begin with byte 0x0a",
+		    spec->model);
 	}
 	t->impl = spm_new(bytes, len, ties, spec->model, e);
 	if (!t->impl)

@@ -14,7 +14,8 @@
 
 enum { SIMD_BLOCK = 64 };
 
-/* A set of bytes: bit h & 7 of row[h >> 3][l] is that of the byte with the high half h and the low half l. */
+/* A set of bytes: bit h & 7 of row[h >> 3][l] is that of the byte with the high half h and the low
+ * half l. */
 struct simd_set {
 	unsigned char row[2][16];
 };
@@ -49,16 +50,20 @@ simd_equal(__m256i v, unsigned char c)
 	return (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(v, _mm256_set1_epi8((char)c)));
 }
 
-/* One bit for each of 32 bytes: a row by the low half of the byte, then a bit of it by the high half. */
+/* One bit for each of 32 bytes: a row by the low half of the byte, then a bit of it by the high
+ * half. */
 static inline uint64_t
 simd_in_set(__m256i v, const struct simd_set *set)
 {
 	const __m256i bits = _mm256_set1_epi64x((long long)0x8040201008040201u);
-	__m256i row0 = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)set->row[0]));
-	__m256i row1 = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)set->row[1]));
+	__m256i row0 = _mm256_broadcastsi128_si256(
+	    _mm_loadu_si128((const __m128i *)(const void *)set->row[0]));
+	__m256i row1 = _mm256_broadcastsi128_si256(
+	    _mm_loadu_si128((const __m128i *)(const void *)set->row[1]));
 	__m256i low = _mm256_and_si256(v, _mm256_set1_epi8(15));
 	__m256i high = _mm256_and_si256(_mm256_srli_epi16(v, 4), _mm256_set1_epi8(7));
-	__m256i row = _mm256_blendv_epi8(_mm256_shuffle_epi8(row0, low), _mm256_shuffle_epi8(row1, low), v);
+	__m256i row =
+	    _mm256_blendv_epi8(_mm256_shuffle_epi8(row0, low), _mm256_shuffle_epi8(row1, low), v);
 	__m256i bit = _mm256_shuffle_epi8(bits, high);
 
 	return (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_and_si256(row, bit), bit));
@@ -82,7 +87,8 @@ simd_classify(const unsigned char s[SIMD_BLOCK])
 	m.white = m.space | SIMD_BOTH(simd_range, '\t', '\r');
 	m.newline = SIMD_BOTH(simd_equal, '\n') | SIMD_BOTH(simd_equal, '\r');
 	m.apostrophe = SIMD_BOTH(simd_equal, '\'');
-	m.high = (uint32_t)_mm256_movemask_epi8(a) | (uint64_t)(uint32_t)_mm256_movemask_epi8(b) << 32;
+	m.high =
+	    (uint32_t)_mm256_movemask_epi8(a) | (uint64_t)(uint32_t)_mm256_movemask_epi8(b) << 32;
 	return m;
 }
 
@@ -100,8 +106,10 @@ simd_find(const struct simd_set *set, const unsigned char s[SIMD_BLOCK])
 static inline unsigned
 simd_match(const uint64_t two[4], const uint64_t key[2])
 {
-	__m256i wanted = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)key));
-	__m256i equal = _mm256_cmpeq_epi64(wanted, _mm256_loadu_si256((const __m256i *)(const void *)two));
+	__m256i wanted =
+	    _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)key));
+	__m256i equal =
+	    _mm256_cmpeq_epi64(wanted, _mm256_loadu_si256((const __m256i *)(const void *)two));
 	unsigned halves = (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(equal));
 
 	return halves & halves >> 1 & 5;
@@ -115,7 +123,8 @@ simd_least(const uint32_t *x, size_t n)
 	__m128i half;
 
 	for (size_t i = 0; i < n; i += 8)
-		least = _mm256_min_epu32(least, _mm256_loadu_si256((const __m256i *)(const void *)(x + i)));
+		least = _mm256_min_epu32(
+		    least, _mm256_loadu_si256((const __m256i *)(const void *)(x + i)));
 	half = _mm_min_epu32(_mm256_castsi256_si128(least), _mm256_extracti128_si256(least, 1));
 	half = _mm_min_epu32(half, _mm_shuffle_epi32(half, 0x4e));
 	half = _mm_min_epu32(half, _mm_shuffle_epi32(half, 0xb1));

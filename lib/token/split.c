@@ -24,7 +24,8 @@ struct run {
 struct split_kind {
 	const char *name;
 	/* NULL: there are no members */
-	int (*parse)(struct splitter *p, struct split_step *s, const struct json_value *v, struct err *e);
+	int (*parse)(
+	    struct splitter *p, struct split_step *s, const struct json_value *v, struct err *e);
 	int (*run)(const struct run *r, int step, const struct span *in);
 };
 
@@ -41,7 +42,8 @@ emit(const struct run *r, int step, const struct span *in, size_t start, size_t 
 	return r->sink->piece(r->sink->ctx, &part, r->e);
 }
 
-/* --- cutting at matches -------------------------------------------------------------------------- */
+/* --- cutting at matches --------------------------------------------------------------------------
+ */
 
 /* A cut in the making: the part [start, end) is held back while it may still grow. */
 struct cut {
@@ -104,7 +106,9 @@ static int
 run_pattern(const struct run *r, int step, const struct span *in)
 {
 	const struct split_step *s = &r->p->step[step];
-	struct cut c = { .r = r, .in = in, .step = step, .behavior = s->behavior, .invert = s->invert };
+	struct cut c = {
+		.r = r, .in = in, .step = step, .behavior = s->behavior, .invert = s->invert
+	};
 	struct regex_walk w = { .s = in->s, .n = in->n };
 	size_t done = 0;
 	int rc;
@@ -179,7 +183,8 @@ parse_behavior(struct split_step *s, const struct json_value *v, const char *def
 static int
 parse_split(struct splitter *p, struct split_step *s, const struct json_value *v, struct err *e)
 {
-	const struct json_value *pattern = json_get(v, "pattern"), *regex = json_get(pattern, "Regex");
+	const struct json_value *pattern = json_get(v, "pattern"),
+				*regex = json_get(pattern, "Regex");
 	enum pretok_scanner known = PRETOK_NONE;
 
 	(void)p;
@@ -198,9 +203,11 @@ parse_split(struct splitter *p, struct split_step *s, const struct json_value *v
 	return s->pattern ? 0 : -1;
 }
 
-/* --- the other kinds ----------------------------------------------------------------------------- */
+/* --- the other kinds -----------------------------------------------------------------------------
+ */
 
-/* Puts a space in front of a piece that has none; the last part of ByteLevel is done by the model. */
+/* Puts a space in front of a piece that has none; the last part of ByteLevel is done by the model.
+ */
 static int
 run_byte_level(const struct run *r, int step, const struct span *in)
 {
@@ -221,7 +228,8 @@ run_byte_level(const struct run *r, int step, const struct span *in)
 
 /* As if it were the last step; add_step sees to those that are not. */
 static int
-parse_byte_level(struct splitter *p, struct split_step *s, const struct json_value *v, struct err *e)
+parse_byte_level(
+    struct splitter *p, struct split_step *s, const struct json_value *v, struct err *e)
 {
 	bool regex;
 
@@ -249,7 +257,8 @@ parse_digits(struct splitter *p, struct split_step *s, const struct json_value *
 }
 
 static int
-parse_punctuation(struct splitter *p, struct split_step *s, const struct json_value *v, struct err *e)
+parse_punctuation(
+    struct splitter *p, struct split_step *s, const struct json_value *v, struct err *e)
 {
 	(void)p;
 	s->set = UNICODE_PUNCTUATION;
@@ -257,7 +266,8 @@ parse_punctuation(struct splitter *p, struct split_step *s, const struct json_va
 }
 
 static int
-parse_white_split(struct splitter *p, struct split_step *s, const struct json_value *v, struct err *e)
+parse_white_split(
+    struct splitter *p, struct split_step *s, const struct json_value *v, struct err *e)
 {
 	(void)p, (void)v, (void)e;
 	s->set = UNICODE_WHITE;
@@ -289,7 +299,8 @@ run_set(const struct run *r, int step, const struct span *in)
 		end = i + character(in, i, &cp);
 		if (!unicode_in(s->set, cp))
 			continue;
-		if ((i > done && add_part(&c, done, i, false) < 0) || add_part(&c, i, end, true) < 0)
+		if ((i > done && add_part(&c, done, i, false) < 0) ||
+		    add_part(&c, i, end, true) < 0)
 			return -1;
 		done = end;
 	}
@@ -308,7 +319,9 @@ run_whitespace(const struct run *r, int step, const struct span *in)
 
 	for (size_t i = 0, len; i < in->n; i += len) {
 		len = character(in, i, &cp);
-		kind = unicode_in(UNICODE_WORD, cp) ? WORD : unicode_in(UNICODE_WHITE, cp) ? WHITE : OTHER;
+		kind = unicode_in(UNICODE_WORD, cp) ? WORD
+		    : unicode_in(UNICODE_WHITE, cp) ? WHITE
+						    : OTHER;
 		if (kind == previous)
 			continue;
 		if (previous != WHITE && emit(r, step, in, start, i) < 0)
@@ -321,12 +334,14 @@ run_whitespace(const struct run *r, int step, const struct span *in)
 
 /* Without "length" it is 5. */
 static int
-parse_fixed_length(struct splitter *p, struct split_step *s, const struct json_value *v, struct err *e)
+parse_fixed_length(
+    struct splitter *p, struct split_step *s, const struct json_value *v, struct err *e)
 {
 	(void)p;
 	if (json_int(v, "length", 5, &s->length, e) < 0)
 		return -1;
-	return s->length > 0 ? 0 : err_set(e, "\"length\" %lld must be positive", (long long)s->length);
+	return s->length > 0 ? 0
+			     : err_set(e, "\"length\" %lld must be positive", (long long)s->length);
 }
 
 /* The last piece may be shorter. */
@@ -416,8 +431,8 @@ metaspace_prepend(const struct json_value *v, enum metaspace_prepend *out, struc
 	return err_set(e, "prepend_scheme '%s' is not supported", name);
 }
 
-/* There is room for SPLIT_STEPS. After a ByteLevel a step sees its alphabet instead of the text, as in
- * Falcon's files; a second one would have to spell that again. */
+/* There is room for SPLIT_STEPS. After a ByteLevel a step sees its alphabet instead of the text, as
+ * in Falcon's files; a second one would have to spell that again. */
 static int
 add_step(void *owner, const void *kind, const struct json_value *v, struct err *e)
 {
@@ -439,9 +454,8 @@ add_step(void *owner, const void *kind, const struct json_value *v, struct err *
 	return 0;
 }
 
-static const struct component component = {
-	"pre_tokenizer", "pretokenizers", SPLIT_STEPS, kinds, sizeof *kinds, sizeof kinds / sizeof *kinds, add_step
-};
+static const struct component component = { "pre_tokenizer", "pretokenizers", SPLIT_STEPS, kinds,
+	sizeof *kinds, sizeof kinds / sizeof *kinds, add_step };
 
 /* A ByteLevel at the end that only says that pieces are bytes is dropped, and a scanner that is the
  * last step then is set apart. */

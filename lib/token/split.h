@@ -20,7 +20,11 @@
 enum { SPLIT_STEPS = 16 };
 
 enum split_behavior {
-	SPLIT_REMOVED, SPLIT_ISOLATED, SPLIT_MERGED_WITH_PREVIOUS, SPLIT_MERGED_WITH_NEXT, SPLIT_CONTIGUOUS
+	SPLIT_REMOVED,
+	SPLIT_ISOLATED,
+	SPLIT_MERGED_WITH_PREVIOUS,
+	SPLIT_MERGED_WITH_NEXT,
+	SPLIT_CONTIGUOUS
 };
 
 enum metaspace_prepend { METASPACE_ALWAYS, METASPACE_FIRST, METASPACE_NEVER };
@@ -29,13 +33,14 @@ struct split_kind;
 
 struct split_step {
 	const struct split_kind *kind;
-	struct pretok *scanner;         /* instead of the pattern when its expression is known */
+	struct pretok *scanner; /* instead of the pattern when its expression is known */
 	struct regex *pattern;
 	enum split_behavior behavior;
-	bool invert;                    /* what matches is the text, the rest are the delimiters */
-	bool prefix_space, letters;     /* letters: the steps after this ByteLevel see its alphabet */
-	enum unicode_set set;           /* its characters are the matches */
-	int64_t length;                 /* characters of a piece */
+	bool invert; /* what matches is the text, the rest are the delimiters */
+	/* letters: the steps after this ByteLevel see its alphabet */
+	bool prefix_space, letters;
+	enum unicode_set set; /* its characters are the matches */
+	int64_t length;       /* characters of a piece */
 	enum metaspace_prepend prepend;
 	char *replacement;
 	size_t len;
@@ -47,19 +52,19 @@ struct split_step {
 struct splitter {
 	struct split_step step[SPLIT_STEPS];
 	int count;
-	struct pretok *last;            /* NULL: none */
-	bool bytes;                     /* there is a ByteLevel at the end: pieces are bytes, not characters */
-	struct alphabet alphabet;       /* of a ByteLevel that is not at the end */
+	struct pretok *last; /* NULL: none */
+	bool bytes;          /* there is a ByteLevel at the end: pieces are bytes, not characters */
+	struct alphabet alphabet; /* of a ByteLevel that is not at the end */
 };
 
-struct split_scratch {                  /* of one thread; zero-initialise */
-	struct str text[SPLIT_STEPS];   /* of steps that change the text */
-	struct str letters;             /* a piece of a ByteLevel that is not at the end */
-	struct regex_scratch *regex;    /* lent by the owner */
+struct split_scratch {                /* of one thread; zero-initialise */
+	struct str text[SPLIT_STEPS]; /* of steps that change the text */
+	struct str letters;           /* a piece of a ByteLevel that is not at the end */
+	struct regex_scratch *regex;  /* lent by the owner */
 };
 
 /* From the member "pre_tokenizer", which may be NULL or null. splitter_release in every case. */
-int  splitter_parse(struct splitter *p, const struct json_value *v, struct err *e);
+int splitter_parse(struct splitter *p, const struct json_value *v, struct err *e);
 void splitter_release(struct splitter *p);
 void split_scratch_release(struct split_scratch *x);
 
@@ -73,7 +78,8 @@ struct split_sink {
 int splitter_run(const struct splitter *p, struct split_scratch *x, const struct span *text,
     const struct split_sink *sink, struct err *e);
 
-/* "prepend_scheme", or "add_prefix_space" of older files, of a Metaspace: pre-tokenizer or decoder. */
+/* "prepend_scheme", or "add_prefix_space" of older files, of a Metaspace: pre-tokenizer or decoder.
+ */
 int metaspace_prepend(const struct json_value *v, enum metaspace_prepend *out, struct err *e);
 
 #endif

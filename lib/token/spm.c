@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char mark[] = "\xe2\x96\x81", replacement[] = "\xef\xbf\xbd";     /* U+2581, U+FFFD */
+static const char mark[] = "\xe2\x96\x81", replacement[] = "\xef\xbf\xbd"; /* U+2581, U+FFFD */
 
 /* --- loading --- */
 
@@ -45,7 +45,8 @@ check_bytes(struct spm *m, const char *name, struct err *e)
 			continue;
 		if (byte < 0 || !s->byte_fallback)
 			return err_at(e, name, 0, "byte piece %d %s", i,
-			    byte < 0 ? "is not <0x00> to <0xFF>" : "in a model without byte fallback");
+			    byte < 0 ? "is not <0x00> to <0xFF>"
+				     : "in a model without byte fallback");
 		m->unknown.byte[byte] = (uint32_t)i;
 		seen[byte] = true;
 	}
@@ -148,14 +149,10 @@ int
 spm_special(const struct spm *m, enum tokenizer_special which)
 {
 	switch (which) {
-	case TOKENIZER_UNK:
-		return m->model.unk;
-	case TOKENIZER_BOS:
-		return m->model.bos;
-	case TOKENIZER_EOS:
-		return m->model.eos;
-	default:
-		return m->model.pad;
+	case TOKENIZER_UNK: return m->model.unk;
+	case TOKENIZER_BOS: return m->model.bos;
+	case TOKENIZER_EOS: return m->model.eos;
+	default: return m->model.pad;
 	}
 }
 
@@ -164,8 +161,11 @@ struct tokenizer_piece
 spm_piece(const struct spm *m, int id)
 {
 	static const enum piece_type types[] = { [SP_NORMAL] = PIECE_NORMAL,
-		[SP_UNKNOWN] = PIECE_UNKNOWN, [SP_CONTROL] = PIECE_CONTROL,
-		[SP_USER_DEFINED] = PIECE_NORMAL, [SP_UNUSED] = PIECE_UNUSED, [SP_BYTE] = PIECE_BYTE };
+		[SP_UNKNOWN] = PIECE_UNKNOWN,
+		[SP_CONTROL] = PIECE_CONTROL,
+		[SP_USER_DEFINED] = PIECE_NORMAL,
+		[SP_UNUSED] = PIECE_UNUSED,
+		[SP_BYTE] = PIECE_BYTE };
 	const struct sp_piece *p = &m->model.piece[id];
 
 	return (struct tokenizer_piece){ p->text, p->len, p->score, types[p->type] };

@@ -12,13 +12,13 @@
 /* Read-only after spm_new. */
 struct spm {
 	struct spmodel model;
-	char *bytes;                    /* of the file: texts point into it */
-	struct spmnorm normalizer, denormalizer;        /* the latter if it has rules */
+	char *bytes;                             /* of the file: texts point into it */
+	struct spmnorm normalizer, denormalizer; /* the latter if it has rules */
 	struct spm_unknown unknown;
 	struct spmcut cut;
-	struct spmbpe bpe;              /* BPE and char models */
-	struct spmuni uni;              /* unigram and word models */
-	int16_t *byte;                  /* of a piece: the byte that it stands for, or -1 */
+	struct spmbpe bpe; /* BPE and char models */
+	struct spmuni uni; /* unigram and word models */
+	int16_t *byte;     /* of a piece: the byte that it stands for, or -1 */
 };
 
 #endif

@@ -5,8 +5,8 @@
  * encoding compares numbers and never strings. The rank of a pair is the score of what it makes, as
  * an integer that sorts the other way round.
  *
- * Units of up to SHORT symbols look for the least rank in an array again and again. Longer ones keep
- * a heap of (rank, position): a stale entry is told by the rank that its position has now.
+ * Units of up to SHORT symbols look for the least rank in an array again and again. Longer ones
+ * keep a heap of (rank, position): a stale entry is told by the rank that its position has now.
  */
 #include "lib/token/spmbpe.h"
 #include "lib/base/mem.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHORT = 48, FILTER_BITS = 3 };   /* FILTER_BITS: 8 bits of the filter a slot */
+enum { SHORT = 48, FILTER_BITS = 3 }; /* FILTER_BITS: 8 bits of the filter a slot */
 
 #define NO_RANK UINT32_MAX
 
@@ -53,7 +53,7 @@ struct building {
 	struct spmbpe *b;
 	struct spm_pair *list;
 	size_t count, cap;
-	uint64_t *hash;                 /* of the bytes before each of the piece's */
+	uint64_t *hash; /* of the bytes before each of the piece's */
 	uint64_t *power;
 	size_t longest;
 };
@@ -146,8 +146,7 @@ part_symbol(const struct building *x, const struct sp_piece *p, size_t i, size_t
 	if (len == k - i)
 		return code_map_get(&x->b->symbol,
 		    cp == SPM_MARK && m->normalizer.escape_whitespaces ? SPM_BLANK : cp);
-	id = spmodel_find_hashed(
-	    m, x->hash[k] - x->hash[i] * x->power[k - i], p->text + i, k - i);
+	id = spmodel_find_hashed(m, x->hash[k] - x->hash[i] * x->power[k - i], p->text + i, k - i);
 	return id >= 0 && merges(m, &m->piece[id]) ? (uint32_t)id + 1 : 0;
 }
 
@@ -181,7 +180,8 @@ add_cuts(struct building *x, int id)
 	x->b->ambiguous |= p->type == SP_UNUSED && ways > 1;
 }
 
-/* Its first bits are the slot in which the search for a pair begins, and with some more the bit of the filter. */
+/* Its first bits are the slot in which the search for a pair begins, and with some more the bit of
+ * the filter. */
 static inline uint64_t
 pair_hash(uint64_t key)
 {
@@ -213,7 +213,8 @@ fill_table(struct spmbpe *b, const struct spm_pair *list, size_t count)
 	}
 }
 
-/* The hashes of all parts of a piece come from those of its beginnings and the powers of the base. */
+/* The hashes of all parts of a piece come from those of its beginnings and the powers of the base.
+ */
 void
 spmbpe_init(struct spmbpe *b, const struct spmodel *m)
 {
@@ -280,12 +281,14 @@ note_split(const struct spmbpe *b, struct spmbpe_worker *w, const struct spm_pai
 	}
 }
 
-/* The pair of two symbols, or an empty slot. Most pairs do not merge: the filter, which is in a near cache, mostly
- * says so, and then the slot behind the table is looked at, for nobody can foresee the answer. */
+/* The pair of two symbols, or an empty slot. Most pairs do not merge: the filter, which is in a
+ * near cache, mostly says so, and then the slot behind the table is looked at, for nobody can
+ * foresee the answer. */
 static inline const struct spm_pair *
 pair_of(const struct spmbpe *b, struct spmbpe_worker *w, uint32_t left, uint32_t right)
 {
-	uint64_t key = (uint64_t)left << 32 | right, hash = pair_hash(key), bit = hash >> (b->shift - FILTER_BITS);
+	uint64_t key = (uint64_t)left << 32 | right, hash = pair_hash(key),
+		 bit = hash >> (b->shift - FILTER_BITS);
 	bool pass = b->filter[bit >> 6] >> (bit & 63) & 1;
 	uint32_t i = pass ? (uint32_t)(hash >> b->shift) : b->mask + 1;
 
@@ -297,10 +300,11 @@ pair_of(const struct spmbpe *b, struct spmbpe_worker *w, uint32_t left, uint32_t
 }
 
 /*
- * A short text while it merges. Symbols keep their places; a bit says which are still there. A key is
- * the rank of the pair that begins at a place, above the place, so the least one says which is next. Two
- * places behind the others are no part of the text, for what has no neighbour: their symbol is in no
- * pair, and so the work is the same for every merge. A processor that guesses wrong loses more.
+ * A short text while it merges. Symbols keep their places; a bit says which are still there. A key
+ * is the rank of the pair that begins at a place, above the place, so the least one says which is
+ * next. Two places behind the others are no part of the text, for what has no neighbour: their
+ * symbol is in no pair, and so the work is the same for every merge. A processor that guesses wrong
+ * loses more.
  */
 enum { PLACE_BITS = 6, BEFORE_ALL = SHORT, BEHIND_ALL, PLACES };
 
@@ -313,7 +317,8 @@ struct short_text {
 
 /* Looks up the pair that begins at place i. */
 static inline void
-look_up(const struct spmbpe *b, struct spmbpe_worker *w, struct short_text *t, size_t i, size_t next)
+look_up(
+    const struct spmbpe *b, struct spmbpe_worker *w, struct short_text *t, size_t i, size_t next)
 {
 	const struct spm_pair *p = pair_of(b, w, t->symbol[i], t->symbol[next]);
 
@@ -405,8 +410,9 @@ static bool
 renew(const struct spmbpe *b, struct spmbpe_worker *w, uint32_t i)
 {
 	struct spm_node *x = &w->node[i];
-	const struct spm_pair *p = x->after == NO_NODE ? &b->pair[b->mask + 1] :
-	    pair_of(b, w, x->symbol, w->node[x->after].symbol);
+	const struct spm_pair *p = x->after == NO_NODE
+	    ? &b->pair[b->mask + 1]
+	    : pair_of(b, w, x->symbol, w->node[x->after].symbol);
 
 	x->rank = p->key ? p->rank : NO_RANK;
 	x->merged = p->merged;
@@ -488,7 +494,8 @@ add_symbol(const struct spmbpe *b, const struct spmbpe_worker *w, const struct s
 
 		spm_character(p, &len);
 		spm_unknown_add(u, p, len, out);
-	} else if (b->unused && b->model->piece[symbol - 1].type == SP_UNUSED && w->split[symbol][0]) {
+	} else if (b->unused && b->model->piece[symbol - 1].type == SP_UNUSED &&
+	    w->split[symbol][0]) {
 		const uint32_t *part = w->split[symbol];
 
 		add_symbol(b, w, u, part[0], p, out);
@@ -507,8 +514,9 @@ read_symbols(const struct spmbpe *b, struct spmbpe_worker *w, const struct spmcu
 
 	for (size_t i = 0, len; i < n; i += len) {
 		uint32_t cp = spm_character(p + i, &len);
-		int id = symbols && symbols->symbol_first[p[i]] ?
-		    spmcut_symbol(symbols, p + i, n - i, &len) : -1;
+		int id = symbols && symbols->symbol_first[p[i]]
+		    ? spmcut_symbol(symbols, p + i, n - i, &len)
+		    : -1;
 
 		w->symbol[count++] = id >= 0 ? (uint32_t)id + 1 : code_map_get(&b->symbol, cp);
 	}

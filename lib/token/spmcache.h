@@ -2,9 +2,10 @@
  * spmcache.h - the ids of units that were met before, one cache a worker
  *
  * A unit of up to 15 bytes is its own key, with its length. Two entries share a line of 64 bytes;
- * the newer one stands first and the older is overwritten next, so the memory never grows. A unit of
- * more ids than an entry has room for has the whole line: the second entry goes on, and its key is no
- * unit's. The ids hold for running scores below the bound, which for merges is no bound at all.
+ * the newer one stands first and the older is overwritten next, so the memory never grows. A unit
+ * of more ids than an entry has room for has the whole line: the second entry goes on, and its key
+ * is no unit's. The ids hold for running scores below the bound, which for merges is no bound at
+ * all.
  */
 #ifndef TOKEN_SPMCACHE_H
 #define TOKEN_SPMCACHE_H
@@ -23,16 +24,16 @@ enum { NARROW_MAX = 6, WIDE_MAX = 3, CACHED_MAX = 2 * NARROW_MAX, CACHED_PAD = 2
 enum { UNIT_BEGINS_UNK = 6, UNIT_ENDS_UNK = 7 };
 
 struct unit_key {
-	uint64_t low, high;             /* bytes, then 0; the length in the last byte */
+	uint64_t low, high; /* bytes, then 0; the length in the last byte */
 };
 
 struct unit_entry {
-	struct unit_key key;            /* length 0: empty */
+	struct unit_key key; /* length 0: empty */
 	union {
-		uint16_t narrow[NARROW_MAX];    /* of vocabularies below 2^16 */
+		uint16_t narrow[NARROW_MAX]; /* of vocabularies below 2^16 */
 		uint32_t wide[WIDE_MAX];
 	} id;
-	uint32_t bound;                 /* a float, but for its low byte: the count of ids and two bits */
+	uint32_t bound; /* a float, but for its low byte: the count of ids and two bits */
 };
 
 /* The narrow ids and the bound of an entry, and what they are as ids. */
@@ -44,13 +45,15 @@ struct unit_cache {
 };
 
 /* By length: the bytes that are the unit's, and what the last one of its key is. */
+/* clang-format off */
 #define UNIT_LOW(n) ((n) >= 8 ? UINT64_MAX : ((uint64_t)1 << 8 * ((n) & 7)) - 1)
 #define UNIT_ROW(n) { UNIT_LOW(n), (n) < 8 ? 0 : UNIT_LOW((n) - 8), (uint64_t)(n) << 56, 0 }
+/* clang-format on */
 static const struct unit_row {
 	uint64_t low, high, len, pad;
-} unit_row[UNIT_MAX + 1] = { UNIT_ROW(0), UNIT_ROW(1), UNIT_ROW(2), UNIT_ROW(3), UNIT_ROW(4), UNIT_ROW(5),
-	UNIT_ROW(6), UNIT_ROW(7), UNIT_ROW(8), UNIT_ROW(9), UNIT_ROW(10), UNIT_ROW(11), UNIT_ROW(12),
-	UNIT_ROW(13), UNIT_ROW(14), UNIT_ROW(15) };
+} unit_row[UNIT_MAX + 1] = { UNIT_ROW(0), UNIT_ROW(1), UNIT_ROW(2), UNIT_ROW(3), UNIT_ROW(4),
+	UNIT_ROW(5), UNIT_ROW(6), UNIT_ROW(7), UNIT_ROW(8), UNIT_ROW(9), UNIT_ROW(10), UNIT_ROW(11),
+	UNIT_ROW(12), UNIT_ROW(13), UNIT_ROW(14), UNIT_ROW(15) };
 
 /* The key of len <= UNIT_MAX bytes; 16 are read. */
 static inline struct unit_key

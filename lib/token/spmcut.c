@@ -69,8 +69,8 @@ add_symbol(struct spmcut *c, const struct spmodel *m, int id)
 	c->symbol_max = c->symbol_max > n ? c->symbol_max : n;
 }
 
-/* Letters and digits of ASCII and the later bytes of a character are passed over, if no symbol to be
- * cut out begins with them. */
+/* Letters and digits of ASCII and the later bytes of a character are passed over, if no symbol to
+ * be cut out begins with them. */
 static void
 choose_bytes(struct spmcut *c)
 {
@@ -172,9 +172,9 @@ struct cutting {
 	const struct spmcut *c;
 	const unsigned char *bytes;
 	size_t len;
-	size_t known;                   /* no cut behind this is certain */
-	size_t start;                   /* of the unit that is open */
-	size_t at;                      /* nothing before it is looked at any more */
+	size_t known; /* no cut behind this is certain */
+	size_t start; /* of the unit that is open */
+	size_t at;    /* nothing before it is looked at any more */
 	struct spm_unit *out;
 	size_t count, max;
 	bool done;
@@ -330,8 +330,8 @@ look_through(struct cutting *k, size_t block)
 }
 
 /*
- * Before the text's end is known, blanks at the end may yet be dropped, and a user-defined symbol may
- * become longer.
+ * Before the text's end is known, blanks at the end may yet be dropped, and a user-defined symbol
+ * may become longer.
  */
 static size_t
 known_end(const struct spmcut *c, const unsigned char *bytes, size_t from, size_t len)
@@ -350,8 +350,13 @@ size_t
 spmcut_next(const struct spmcut *c, const unsigned char *bytes, size_t *from, size_t len,
     bool final, struct spm_unit *out, size_t max)
 {
-	struct cutting k = { .c = c, .bytes = bytes, .len = len, .start = *from, .at = *from,
-		.out = out, .max = max };
+	struct cutting k = { .c = c,
+		.bytes = bytes,
+		.len = len,
+		.start = *from,
+		.at = *from,
+		.out = out,
+		.max = max };
 
 	k.known = final ? len : known_end(c, bytes, *from, len);
 	k.done = k.known == *from;

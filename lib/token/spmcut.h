@@ -17,8 +17,8 @@
 
 /* Units follow each other without gaps. */
 struct spm_unit {
-	uint32_t len;                   /* bytes */
-	uint32_t symbol;                /* 1 + id of the user-defined symbol that it is; 0: text */
+	uint32_t len;    /* bytes */
+	uint32_t symbol; /* 1 + id of the user-defined symbol that it is; 0: text */
 };
 
 /* The least room for units that is of use: a block of bytes may give so many. */
@@ -26,23 +26,24 @@ enum { UNITS_MIN = 2 * BYTE_BLOCK };
 
 /* Read-only after spmcut_init. */
 struct spmcut {
-	struct byte_set look;           /* bytes beside which a cut is thought of */
-	uint64_t before[128][4];        /* bit a of row b: cut between a and b, found when looking at b */
-	uint64_t after[128][4];         /* bit b of row a: the same, found when looking at a only */
-	uint64_t *pair;                 /* neighbours in pieces, by hash: it may say yes in error */
-	int shift;                      /* of the hash */
-	bool words;                     /* cut before every blank, nowhere else */
-	bool never;                     /* the text is one unit */
-	struct trie symbols;            /* user-defined symbols as they stand in normalised text */
+	struct byte_set look; /* bytes beside which a cut is thought of */
+	/* bit a of row b: cut between a and b, found when looking at b */
+	uint64_t before[128][4];
+	uint64_t after[128][4]; /* bit b of row a: the same, found when looking at a only */
+	uint64_t *pair;         /* neighbours in pieces, by hash: it may say yes in error */
+	int shift;              /* of the hash */
+	bool words;             /* cut before every blank, nowhere else */
+	bool never;             /* the text is one unit */
+	struct trie symbols;    /* user-defined symbols as they stand in normalised text */
 	bool symbol_first[256];
-	size_t symbol_max;              /* length of the longest; 0: none is cut out */
+	size_t symbol_max; /* length of the longest; 0: none is cut out */
 };
 
 void spmcut_init(struct spmcut *c, const struct spmodel *m);
 void spmcut_release(struct spmcut *c);
 
 /* The id of the longest user-defined symbol at p, with its length; -1: none. */
-int  spmcut_symbol(const struct spmcut *c, const unsigned char *p, size_t n, size_t *len);
+int spmcut_symbol(const struct spmcut *c, const unsigned char *p, size_t n, size_t *len);
 
 /*
  * Cuts bytes [*from, len) and moves *from behind the last unit; returns the number of units, at

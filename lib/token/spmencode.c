@@ -1,10 +1,10 @@
 /*
  * spmencode.c - text to ids by a SentencePiece model
  *
- * A text passes through a buffer of some kilobytes: it is normalised a part at a time, cut into units
- * (spmcut.h), and the units are encoded in groups, looked up in the cache first: all keys of a group
- * are made and their lines fetched before the first is read. What is left of the buffer waits for
- * the next part. So memory does not depend on the text, as long as it can be cut.
+ * A text passes through a buffer of some kilobytes: it is normalised a part at a time, cut into
+ * units (spmcut.h), and the units are encoded in groups, looked up in the cache first: all keys of
+ * a group are made and their lines fetched before the first is read. What is left of the buffer
+ * waits for the next part. So memory does not depend on the text, as long as it can be cut.
  */
 #include "lib/token/spm_impl.h"
 #include "lib/token/spmcache.h"
@@ -16,15 +16,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GROUP = 256, GROUP_IDS = GROUP * CACHED_MAX + CACHED_PAD, PART = 16384, KEEP = 1 << 20, NARROW_COUNT = 1 << 16 };
+enum {
+	GROUP = 256,
+	GROUP_IDS = GROUP * CACHED_MAX + CACHED_PAD,
+	PART = 16384,
+	KEEP = 1 << 20,
+	NARROW_COUNT = 1 << 16
+};
 
 struct spm_worker {
-	struct spm_buffer text;         /* normalised, not yet encoded */
+	struct spm_buffer text; /* normalised, not yet encoded */
 	struct spmbpe_worker bpe;
 	struct spmuni_worker uni;
 	struct unit_cache cache;
-	struct token_ids ids;           /* of one unit */
-	uint32_t after_unk;             /* 1 when the last id of this text is unk */
+	struct token_ids ids; /* of one unit */
+	uint32_t after_unk;   /* 1 when the last id of this text is unk */
 };
 
 /* A group of units with their keys. */
@@ -60,16 +66,18 @@ spm_worker_free(struct spm_worker *w)
 	free(w);
 }
 
-/* Where the ids of a text end, and what of them bears on the next: a copy, for the loop over units. */
+/* Where the ids of a text end, and what of them bears on the next: a copy, for the loop over units.
+ */
 struct ending {
-	uint32_t *end;                  /* there is room behind it */
-	uint32_t after_unk;             /* 1 when the last id of this text is unk */
+	uint32_t *end;      /* there is room behind it */
+	uint32_t after_unk; /* 1 when the last id of this text is unk */
 	float score;
 };
 
 /*
- * Where n ids of a unit go, at least one: over the last id, if that and the first of these are unk, as
- * a run of unknown characters is one unk also where a unit ends in between. The bits are an entry's.
+ * Where n ids of a unit go, at least one: over the last id, if that and the first of these are unk,
+ * as a run of unknown characters is one unk also where a unit ends in between. The bits are an
+ * entry's.
  */
 static inline uint32_t *
 ids_place(struct ending *x, size_t n, uint32_t bits)
@@ -124,10 +132,11 @@ fill_entry(const struct spm *m, const struct token_ids *ids, size_t i, struct un
 	}
 }
 
-/* Puts the ids in w->ids into the cache, in front of the line's entries or instead of both, if there
- * are few enough. */
+/* Puts the ids in w->ids into the cache, in front of the line's entries or instead of both, if
+ * there are few enough. */
 static void
-keep(const struct spm *m, struct spm_worker *w, struct unit_entry *line, struct unit_key key, float bound)
+keep(const struct spm *m, struct spm_worker *w, struct unit_entry *line, struct unit_key key,
+    float bound)
 {
 	size_t most = m->model.count < NARROW_COUNT ? NARROW_MAX : WIDE_MAX;
 	struct unit_entry rest = { .bound = 0 };
@@ -166,8 +175,8 @@ encode_unit(const struct spm *m, struct spm_worker *w, const unsigned char *p, s
 	switch (m->model.model) {
 	case SP_BPE:
 	case SP_CHAR:
-		spmbpe_encode(&m->bpe, &w->bpe, &m->unknown, m->cut.never ? &m->cut : NULL, p, len,
-		    &w->ids);
+		spmbpe_encode(
+		    &m->bpe, &w->bpe, &m->unknown, m->cut.never ? &m->cut : NULL, p, len, &w->ids);
 		if (line)
 			keep(m, w, line, key, FLT_MAX);
 		break;
@@ -178,7 +187,8 @@ encode_unit(const struct spm *m, struct spm_worker *w, const unsigned char *p, s
 		break;
 	case SP_UNIGRAM:
 		if (line) {
-			float bound = spmuni_encode_first(&m->uni, &w->uni, &m->unknown, p, len, &w->ids);
+			float bound =
+			    spmuni_encode_first(&m->uni, &w->uni, &m->unknown, p, len, &w->ids);
 
 			keep(m, w, line, key, bound);
 			if (fabsf(w->uni.score) < bound) {
@@ -208,8 +218,8 @@ copy_ids(bool narrow, const struct unit_entry *e, uint32_t *id)
 	}
 }
 
-/* A running score with those of three ids of an entry, from one on. Behind the last id stands that of
- * no piece, whose score is 0: it adds nothing. */
+/* A running score with those of three ids of an entry, from one on. Behind the last id stands that
+ * of no piece, whose score is 0: it adds nothing. */
 static inline float
 add_three(const struct spm *m, float score, bool narrow, const struct unit_entry *e, int from)
 {
@@ -263,8 +273,8 @@ fetch(const struct spm_worker *w, const unsigned char *bytes, struct group *g)
 
 /* A unit that the cache does not help with: a symbol, a long one, or one that is not there. */
 static void
-add_unit(const struct spm *m, struct spm_worker *w, const unsigned char *p, const struct spm_unit *u,
-    struct unit_entry *line, struct unit_key key, struct token_ids *out)
+add_unit(const struct spm *m, struct spm_worker *w, const unsigned char *p,
+    const struct spm_unit *u, struct unit_entry *line, struct unit_key key, struct token_ids *out)
 {
 	struct ending x;
 
@@ -275,7 +285,8 @@ add_unit(const struct spm *m, struct spm_worker *w, const unsigned char *p, cons
 		encode_unit(m, w, p, u->len, line, key);
 	}
 	x = begin_ids(w, out, w->ids.count);
-	memcpy(ids_place(&x, w->ids.count, unk_bits(m, &w->ids)), w->ids.id, w->ids.count * sizeof *w->ids.id);
+	memcpy(ids_place(&x, w->ids.count, unk_bits(m, &w->ids)), w->ids.id,
+	    w->ids.count * sizeof *w->ids.id);
 	end_ids(w, &x, out);
 }
 
@@ -290,7 +301,8 @@ encode_group(const struct spm *m, struct spm_worker *w, const unsigned char *byt
 	for (size_t i = 0; i < g->count; i++) {
 		const struct spm_unit *u = &g->unit[i];
 		struct unit_entry *line = g->line[i];
-		bool cached = (u->len <= UNIT_MAX) & !u->symbol, second = unit_is(&line[1], g->key[i]),
+		bool cached = (u->len <= UNIT_MAX) & !u->symbol,
+		     second = unit_is(&line[1], g->key[i]),
 		     hit = cached & (second | unit_is(&line[0], g->key[i]));
 
 		if (!hit || !add_entry(m, kind, &line[second], &x)) {
@@ -365,7 +377,8 @@ spm_encode(const struct spm *m, struct spm_worker *w, const char *text, size_t l
 		if (!more)
 			spmnorm_end(&m->normalizer, b);
 		if (b->len >= UINT32_MAX)
-			return err_set(e, "more than 4294967294 bytes in one piece that cannot be cut");
+			return err_set(
+			    e, "more than 4294967294 bytes in one piece that cannot be cut");
 		encode_buffer(m, w, !more, out);
 	} while (more);
 	trim(w);

@@ -24,7 +24,7 @@
  */
 enum { KEY_MAX = 1024, REPLACEMENT_MAX = 1024, STEPS_MAX = 1 << 22 };
 
-static const unsigned char replacement[] = "\xef\xbf\xbd";      /* U+FFFD */
+static const unsigned char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
 
 /* Room for extra bytes and the padding. */
 static void
@@ -87,7 +87,7 @@ goes_on(const struct spmnorm *n, uint32_t at)
 struct char_walk {
 	struct spmnorm *n;
 	void (*found)(struct char_walk *w, uint32_t cp, uint32_t at);
-	size_t count;                   /* found's own */
+	size_t count; /* found's own */
 	size_t *steps;
 };
 
@@ -189,9 +189,13 @@ check_rules(const struct spmnorm *n, struct err *e)
 	size_t key = charsmap_depth(n->unit, n->num_units), longest = longest_replacement(n);
 
 	if (key > KEY_MAX)
-		return err_set(e, "its normalisation rules have keys of more than %d bytes, or without end", KEY_MAX);
+		return err_set(e,
+		    "its normalisation rules have keys of more than %d bytes, or without end",
+		    KEY_MAX);
 	if (longest > REPLACEMENT_MAX)
-		return err_set(e, "its normalisation rules put %zu bytes in place of a character: at most %d may be",
+		return err_set(e,
+		    "its normalisation rules put %zu bytes in place of a character: at most %d may "
+		    "be",
 		    longest, REPLACEMENT_MAX);
 	return 0;
 }
@@ -212,8 +216,7 @@ load_rules(struct spmnorm *n, const struct sp_normalizer *spec, struct err *e)
 		return err_set(e, "its normalisation rules are cut short");
 	size = p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 	if (size > spec->charsmap_len - 4 || size < 4)
-		return err_set(e,
-		    "its normalisation rules say that %u of %zu bytes are an index",
+		return err_set(e, "its normalisation rules say that %u of %zu bytes are an index",
 		    size, spec->charsmap_len - 4);
 	n->num_units = size / 4;
 	n->unit = mem_alloc(n->num_units, 4);
@@ -270,8 +273,8 @@ symbol_at(const struct spmnorm *n, const unsigned char *p, const unsigned char *
 
 /* A model of NULL has no symbols, as a denormaliser. */
 int
-spmnorm_init(struct spmnorm *n, const struct spmodel *m, const struct sp_normalizer *spec,
-    struct err *e)
+spmnorm_init(
+    struct spmnorm *n, const struct spmodel *m, const struct sp_normalizer *spec, struct err *e)
 {
 	memset(n, 0, sizeof *n);
 	n->spec = spec;
@@ -303,13 +306,14 @@ spmnorm_release(struct spmnorm *n)
 struct part {
 	const unsigned char *bytes;
 	size_t len, consumed;
-	bool sound;                     /* well-formed UTF-8 for sure */
+	bool sound; /* well-formed UTF-8 for sure */
 };
 
 /* The longest rule from the character on that r belongs to; NULL bytes: none matches. No key has a
  * NUL. */
 static struct part
-longest_rule(const struct spmnorm *n, const struct norm_rule *r, const struct norm_text *t, size_t len)
+longest_rule(
+    const struct spmnorm *n, const struct norm_rule *r, const struct norm_text *t, size_t len)
 {
 	uint32_t value = r->value, at = r->unit;
 	struct part part = { NULL, 0, len, false };
@@ -422,8 +426,8 @@ three(const unsigned char *p)
 /* Copies characters of three bytes that no rule is for, alone or with the next, each before another
  * such: most of East Asian text. */
 static void
-copy_threes(const struct spmnorm *n, struct norm_text *t, const unsigned char *stop,
-    struct spm_buffer *b)
+copy_threes(
+    const struct spmnorm *n, struct norm_text *t, const unsigned char *stop, struct spm_buffer *b)
 {
 	const unsigned char *p = t->p;
 	unsigned char *out;
@@ -454,8 +458,8 @@ copy_threes(const struct spmnorm *n, struct norm_text *t, const unsigned char *s
 	t->p = p;
 }
 
-/* Copies the bytes from t->p on that need no look at rules and symbols, at most BYTE_BLOCK, with blanks
- * for what becomes one; false when they are not followed by more of the kind. */
+/* Copies the bytes from t->p on that need no look at rules and symbols, at most BYTE_BLOCK, with
+ * blanks for what becomes one; false when they are not followed by more of the kind. */
 static bool
 copy_plain(const struct spmnorm *n, struct norm_text *t, struct spm_buffer *b)
 {
@@ -496,12 +500,13 @@ copy_plain(const struct spmnorm *n, struct norm_text *t, struct spm_buffer *b)
 /* Blanks in front go, whatever they were written as. The text may hold something else and yet come
  * to nothing in the end. */
 bool
-spmnorm_begin(
-    const struct spmnorm *n, struct norm_text *t, const void *text, size_t len, struct spm_buffer *b)
+spmnorm_begin(const struct spmnorm *n, struct norm_text *t, const void *text, size_t len,
+    struct spm_buffer *b)
 {
 	const struct sp_normalizer *s = n->spec;
 
-	*t = (struct norm_text){ text, (const unsigned char *)text + len, s->remove_extra_whitespaces };
+	*t = (struct norm_text){ text, (const unsigned char *)text + len,
+		s->remove_extra_whitespaces };
 	while (s->remove_extra_whitespaces && t->p < t->end) {
 		struct part part = next_part(n, t);
 
@@ -522,8 +527,7 @@ spmnorm_begin(
 bool
 spmnorm_next(const struct spmnorm *n, struct norm_text *t, size_t bytes, struct spm_buffer *b)
 {
-	const unsigned char *stop =
-	    bytes < (size_t)(t->end - t->p) ? t->p + bytes : t->end;
+	const unsigned char *stop = bytes < (size_t)(t->end - t->p) ? t->p + bytes : t->end;
 
 	reserve(b, bytes + BYTE_BLOCK);
 	while (t->p < stop) {
@@ -547,7 +551,8 @@ spmnorm_end(const struct spmnorm *n, struct spm_buffer *b)
 {
 	const struct sp_normalizer *s = n->spec;
 
-	while (s->remove_extra_whitespaces && b->len > b->start && b->bytes[b->len - 1] == SPM_BLANK)
+	while (
+	    s->remove_extra_whitespaces && b->len > b->start && b->bytes[b->len - 1] == SPM_BLANK)
 		b->len--;
 	if (s->add_dummy_prefix && s->whitespace_as_suffix) {
 		reserve(b, 1);

@@ -26,7 +26,7 @@ struct cursor {
 struct field {
 	uint64_t number;
 	int wire;
-	uint64_t value;                 /* varint, or the bits of a fixed field */
+	uint64_t value; /* varint, or the bits of a fixed field */
 	const unsigned char *bytes;
 	size_t len;
 };
@@ -39,7 +39,7 @@ struct parse {
 	struct spmodel *m;
 	int cap;
 	struct sp_text special[SPECIALS];
-	const unsigned char *start;     /* of the file: offsets in messages count from here */
+	const unsigned char *start; /* of the file: offsets in messages count from here */
 	const char *name;
 	struct err *e;
 };
@@ -86,12 +86,9 @@ next_field(struct cursor *c, struct field *f)
 	f->bytes = NULL;
 	f->len = 0;
 	switch (f->wire) {
-	case WIRE_VARINT:
-		return f->number ? varint(c, &f->value) : -1;
-	case WIRE_64:
-		return fixed(c, 8, &f->value);
-	case WIRE_32:
-		return fixed(c, 4, &f->value);
+	case WIRE_VARINT: return f->number ? varint(c, &f->value) : -1;
+	case WIRE_64: return fixed(c, 8, &f->value);
+	case WIRE_32: return fixed(c, 4, &f->value);
 	case WIRE_BYTES:
 		if (varint(c, &f->value) < 0 || f->value > (uint64_t)(c->end - c->p))
 			return -1;
@@ -99,8 +96,7 @@ next_field(struct cursor *c, struct field *f)
 		f->len = (size_t)f->value;
 		c->p += f->len;
 		return 0;
-	default:
-		return -1;
+	default: return -1;
 	}
 }
 
@@ -239,8 +235,8 @@ add_piece(struct parse *p, const struct field *f)
 }
 
 /*
- * Fields of ModelProto: 1 pieces, 2 trainer_spec, 3 normalizer_spec, 5 denormalizer_spec. A message may come in parts;
- * later values win, as in protobuf.
+ * Fields of ModelProto: 1 pieces, 2 trainer_spec, 3 normalizer_spec, 5 denormalizer_spec. A message
+ * may come in parts; later values win, as in protobuf.
  */
 static int
 model_field(struct parse *p, void *into, const struct field *f)
@@ -329,12 +325,17 @@ special_id(const struct spmodel *m, const struct sp_text *t, enum sp_type type)
 int
 spmodel_parse(struct spmodel *m, const void *bytes, size_t len, const char *name, struct err *e)
 {
-	struct parse p = { .m = m, .start = bytes, .name = name, .e = e,
+	struct parse p = { .m = m,
+		.start = bytes,
+		.name = name,
+		.e = e,
 		.special = { { "<unk>", 5 }, { "<s>", 3 }, { "</s>", 4 }, { "<pad>", 5 } } };
 	const struct sp_normalizer by_default = { true, true, true, false, NULL, 0 };
 
-	*m = (struct spmodel){ .model = SP_UNIGRAM, .split_by_whitespace = true,
-		.normalizer = by_default, .denormalizer = by_default,
+	*m = (struct spmodel){ .model = SP_UNIGRAM,
+		.split_by_whitespace = true,
+		.normalizer = by_default,
+		.denormalizer = by_default,
 		.unk_surface = { " \xe2\x81\x87 ", 5 } };
 	if (each_field(&p, bytes, len, model_field, m) < 0)
 		return -1;

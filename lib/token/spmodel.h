@@ -21,7 +21,7 @@ enum sp_type { SP_NORMAL = 1, SP_UNKNOWN, SP_CONTROL, SP_USER_DEFINED, SP_UNUSED
 enum sp_model { SP_UNIGRAM = 1, SP_BPE, SP_WORD, SP_CHAR };
 
 struct sp_piece {
-	const char *text;               /* UTF-8 without NUL bytes; borrowed, not NUL-ended */
+	const char *text; /* UTF-8 without NUL bytes; borrowed, not NUL-ended */
 	size_t len;
 	float score;
 	enum sp_type type;
@@ -36,26 +36,26 @@ struct sp_text {
 /* How text is prepared, or in a denormalizer, finished. */
 struct sp_normalizer {
 	bool add_dummy_prefix, remove_extra_whitespaces, escape_whitespaces;
-	bool whitespace_as_suffix;      /* the dummy blank stands at the end */
-	const void *charsmap;           /* compiled rules, borrowed; none when charsmap_len is 0 */
+	bool whitespace_as_suffix; /* the dummy blank stands at the end */
+	const void *charsmap;      /* compiled rules, borrowed; none when charsmap_len is 0 */
 	size_t charsmap_len;
 };
 
 /* An entry of the index: the tag is another part of the hash and spares most looks at the text. */
 struct sp_slot {
-	uint32_t id, tag;               /* id + 1; 0: empty */
+	uint32_t id, tag; /* id + 1; 0: empty */
 };
 
 struct spmodel {
 	int count;
-	struct sp_piece *piece;         /* by id */
-	struct sp_slot *slot;           /* ids by hash of the text; no text is there twice */
+	struct sp_piece *piece; /* by id */
+	struct sp_slot *slot;   /* ids by hash of the text; no text is there twice */
 	uint32_t slot_mask;
 	enum sp_model model;
 	bool byte_fallback, split_by_whitespace;
 	struct sp_normalizer normalizer, denormalizer;
-	struct sp_text unk_surface;     /* what an unknown piece is decoded to */
-	int unk, bos, eos, pad;         /* ids; -1: none */
+	struct sp_text unk_surface; /* what an unknown piece is decoded to */
+	int unk, bos, eos, pad;     /* ids; -1: none */
 };
 
 /* Parses bytes, which must stay; name is for messages. spmodel_release in every case. */
@@ -64,7 +64,7 @@ int spmodel_parse(
 void spmodel_release(struct spmodel *m);
 
 /* The id of a piece, or -1. */
-int  spmodel_find(const struct spmodel *m, const char *text, size_t len);
+int spmodel_find(const struct spmodel *m, const char *text, size_t len);
 
 /*
  * The hash of a text grows byte by byte: start at 0, step once a byte. So the hash of bytes [i, j)
@@ -80,6 +80,6 @@ spmodel_hash_step(uint64_t hash, unsigned char byte)
 }
 
 /* spmodel_find for a text whose hash is known. */
-int  spmodel_find_hashed(const struct spmodel *m, uint64_t hash, const char *text, size_t len);
+int spmodel_find_hashed(const struct spmodel *m, uint64_t hash, const char *text, size_t len);
 
 #endif

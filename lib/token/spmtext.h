@@ -48,7 +48,7 @@ struct byte_set {
 	struct simd_set bits;
 };
 
-void     byte_set_close(struct byte_set *s);
+void byte_set_close(struct byte_set *s);
 
 /* Bit i tells whether block[i] is in the set. */
 static inline uint64_t
@@ -60,7 +60,7 @@ byte_set_find(const struct byte_set *s, const unsigned char block[BYTE_BLOCK])
 /* A number for each code point, 0 for most: pages of 256, of which the empty ones are one. */
 struct code_map {
 	uint16_t page[CODE_PAGES];
-	uint32_t (*block)[256];         /* block 0 is all 0 */
+	uint32_t (*block)[256]; /* block 0 is all 0 */
 	int blocks;
 };
 

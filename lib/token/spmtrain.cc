@@ -13,10 +13,11 @@ extern "C" {
 using sentencepiece::util::Status;
 using sentencepiece::util::StatusCode;
 
-namespace {
+namespace
+{
 
-// "src/file.cc(12) [condition] reason" becomes "reason", or "libsentencepiece demands condition" where it
-// says no more; one line.
+// "src/file.cc(12) [condition] reason" becomes "reason", or "libsentencepiece demands condition"
+// where it says no more; one line.
 int
 fail(struct err *e, const char *what, const Status &status)
 {
@@ -24,9 +25,9 @@ fail(struct err *e, const char *what, const Status &status)
 	size_t from = why.find('['), to = why.rfind(']');
 
 	if (from < to && to != std::string::npos)
-		why = why.find_first_not_of(" .\n", to + 1) != std::string::npos ?
-		    why.substr(to + 1) :
-		    "libsentencepiece demands " + why.substr(from + 1, to - from - 1);
+		why = why.find_first_not_of(" .\n", to + 1) != std::string::npos
+		    ? why.substr(to + 1)
+		    : "libsentencepiece demands " + why.substr(from + 1, to - from - 1);
 	else if (why.find(".cc(") != std::string::npos)
 		why.clear();
 	for (char &c : why)
@@ -40,22 +41,33 @@ fail(struct err *e, const char *what, const Status &status)
 }
 
 // Sentences for the trainer, pulled from a C callback.
-class Sentences : public sentencepiece::SentenceIterator {
- public:
-	Sentences(const struct spm_training *t, struct err *e) : t_(t), e_(e) { Next(); }
+class Sentences : public sentencepiece::SentenceIterator
+{
+      public:
+	Sentences(const struct spm_training *t, struct err *e) : t_(t), e_(e)
+	{
+		Next();
+	}
 
-	bool done() const override { return state_ <= 0; }
-	const std::string &value() const override { return value_; }
-	bool failed() const { return state_ < 0; }
+	bool done() const override
+	{
+		return state_ <= 0;
+	}
+	const std::string &value() const override
+	{
+		return value_;
+	}
+	bool failed() const
+	{
+		return state_ < 0;
+	}
 
-	Status
-	status() const override
+	Status status() const override
 	{
 		return state_ < 0 ? Status(StatusCode::kDataLoss, "the input failed") : Status();
 	}
 
-	void
-	Next() override
+	void Next() override
 	{
 		const char *text;
 		size_t len;
@@ -65,14 +77,14 @@ class Sentences : public sentencepiece::SentenceIterator {
 			value_.assign(text, len);
 	}
 
- private:
+      private:
 	const struct spm_training *t_;
 	struct err *e_;
 	int state_ = 0;
 	std::string value_;
 };
 
-}  // namespace
+} // namespace
 
 int
 spm_train(const struct spm_training *t, struct str *model, struct err *e)

@@ -21,7 +21,7 @@ struct spm_setting {
 struct spm_training {
 	const struct spm_setting *setting;
 	int num_settings;
-	bool verbose;                   /* the library's log goes to standard error */
+	bool verbose; /* the library's log goes to standard error */
 	/* Gives the next sentence, borrowed until the next call: 1, 0 at the end, -1 to stop
 	 * (reason in e). */
 	int (*next)(void *ctx, const char **text, size_t *len, struct err *e);
@@ -29,6 +29,6 @@ struct spm_training {
 };
 
 /* Appends the trained model to *model. */
-int     spm_train(const struct spm_training *t, struct str *model, struct err *e);
+int spm_train(const struct spm_training *t, struct str *model, struct err *e);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * spmuni.c - Viterbi's algorithm over a trie of symbols
  *
- * A text becomes symbols first, one a character, so that a step in the trie is a character and not a
- * byte. Pieces that may be unused are not in it, and neither are special ones.
+ * A text becomes symbols first, one a character, so that a step in the trie is a character and not
+ * a byte. Pieces that may be unused are not in it, and neither are special ones.
  */
 #include "lib/token/spmuni.h"
 #include "lib/base/mem.h"
@@ -15,18 +15,19 @@
 enum { UNKNOWN = -1, USER_PIECE = 1 << 30 };
 
 #define UNK_PENALTY 10.0f
-#define SCORE_RESET 100000.0f           /* of a running score, from 0.2.2 on */
+#define SCORE_RESET 100000.0f /* of a running score, from 0.2.2 on */
 
 /* The best path to a place; runner_up is kept when the margin is asked for. */
 struct spm_place {
-	double best;                    /* holds a float */
+	double best; /* holds a float */
 	double runner_up;
 	int32_t id;
 };
 
 /* --- building --- */
 
-/* The ids of an unknown character add its score: unk, or its first byte, as those behind it add 0. */
+/* The ids of an unknown character add its score: unk, or its first byte, as those behind it add 0.
+ */
 static void
 set_unknown_scores(struct spmuni *u, const struct spm_unknown *unknown)
 {
@@ -57,7 +58,8 @@ set_scores(struct spmuni *u, const struct spm_unknown *unknown)
 		const struct sp_piece *p = &m->piece[i];
 
 		u->score[i] = p->score;
-		u->user_score[i] = u->floats ? (double)(float)(0.1 * ((double)p->len - 1)) : (float)p->len * max - 0.1;
+		u->user_score[i] = u->floats ? (double)(float)(0.1 * ((double)p->len - 1))
+					     : (float)p->len * max - 0.1;
 		u->largest = fmaxf(u->largest, fabsf(p->score));
 	}
 	set_unknown_scores(u, unknown);
@@ -68,7 +70,7 @@ static bool
 matches(const struct spmodel *m, const struct sp_piece *p)
 {
 	return (p->type == SP_NORMAL || p->type == SP_USER_DEFINED ||
-	           (p->type == SP_UNUSED && m->model == SP_WORD)) &&
+		   (p->type == SP_UNUSED && m->model == SP_WORD)) &&
 	    !(m->normalizer.escape_whitespaces && memchr(p->text, SPM_BLANK, p->len));
 }
 
@@ -180,16 +182,17 @@ spmuni_worker_trim(struct spmuni_worker *w, size_t most)
 
 /* What a search does not ask at each candidate. */
 struct mode {
-	bool margins;                   /* runners-up are wanted */
-	bool floats;                    /* the rule from 0.2.2 on */
+	bool margins; /* runners-up are wanted */
+	bool floats;  /* the rule from 0.2.2 on */
 };
 
-/* A candidate for a place. Not a number, which nothing can become, would be lost. Which is the greater
- * cannot be foretold, so there is no branch. */
+/* A candidate for a place. Not a number, which nothing can become, would be lost. Which is the
+ * greater cannot be foretold, so there is no branch. */
 static inline void
 offer(struct spm_place *x, double sum, int32_t id, struct mode mode)
 {
-	double candidate = mode.floats ? (double)(float)sum : sum, best = x->best, second = x->runner_up;
+	double candidate = mode.floats ? (double)(float)sum : sum, best = x->best,
+	       second = x->runner_up;
 	bool greater = candidate > best;
 
 	if (mode.margins) {
@@ -200,8 +203,8 @@ offer(struct spm_place *x, double sum, int32_t id, struct mode mode)
 	x->id ^= (x->id ^ id) & -(int32_t)greater;
 }
 
-/* Lowers the scores of a place and of those that a piece from before it can end at; a sum of two floats
- * is rounded to a float once. */
+/* Lowers the scores of a place and of those that a piece from before it can end at; a sum of two
+ * floats is rounded to a float once. */
 static void
 lower_scores(const struct spmuni *u, struct spm_place *place, size_t n)
 {
@@ -217,7 +220,8 @@ lower_scores(const struct spmuni *u, struct spm_place *place, size_t n)
  * Returns whether a user-defined piece was among the candidates.
  */
 static inline bool
-search(const struct spmuni *u, const struct spmuni_worker *w, size_t n, float score, struct mode mode)
+search(
+    const struct spmuni *u, const struct spmuni_worker *w, size_t n, float score, struct mode mode)
 {
 	struct spm_place *place = w->place;
 	const uint32_t *symbol = w->symbol;
@@ -274,8 +278,9 @@ read_symbols(const struct spmuni *u, struct spmuni_worker *w, const unsigned cha
  * path.
  */
 static bool
-add_path(const struct spmuni *u, struct spmuni_worker *w, size_t n, const struct spm_unknown *unknown,
-    const unsigned char *p, struct token_ids *out, double *margin)
+add_path(const struct spmuni *u, struct spmuni_worker *w, size_t n,
+    const struct spm_unknown *unknown, const unsigned char *p, struct token_ids *out,
+    double *margin)
 {
 	size_t first = n;
 	bool all = true;
@@ -326,8 +331,9 @@ spmuni_encode(const struct spmuni *u, struct spmuni_worker *w, const struct spm_
  * A path of at most n pieces is added up with an error below n / 2 units in the last place of the
  * largest sum M on the way, whatever the score it starts from. So a lead of more than 2 n units was
  * one in exact arithmetic, seen from score 0, and is one from the true score: a unit is at most M /
- * 2^23, hence lead > n M / 2^22, and M is below the score's magnitude plus n times the largest score.
- * Where that reaches the score at which the newer rule sets it back, the path is searched as well.
+ * 2^23, hence lead > n M / 2^22, and M is below the score's magnitude plus n times the largest
+ * score. Where that reaches the score at which the newer rule sets it back, the path is searched as
+ * well.
  */
 float
 spmuni_encode_first(const struct spmuni *u, struct spmuni_worker *w,
@@ -336,7 +342,7 @@ spmuni_encode_first(const struct spmuni *u, struct spmuni_worker *w,
 	size_t n = read_symbols(u, w, p, len);
 	double margin = INFINITY, bound;
 	bool user = u->floats ? search(u, w, n, 0, (struct mode){ .margins = true, .floats = true })
-	    : search(u, w, n, 0, (struct mode){ .margins = true });
+			      : search(u, w, n, 0, (struct mode){ .margins = true });
 	bool all = add_path(u, w, n, unknown, p, out, &margin);
 
 	if (user || !all)

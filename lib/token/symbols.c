@@ -3,8 +3,8 @@
  *
  * Where there is no pre-tokenizer a piece is a whole document. It may be cut before every U+2581
  * that follows another character when no merge makes a token with one inside, since nothing then
- * ever joins across the cut; the words that result are remembered in a bounded cache, which is exact
- * because the ids of a word depend on its bytes alone. Tokens that continue a word are stored
+ * ever joins across the cut; the words that result are remembered in a bounded cache, which is
+ * exact because the ids of a word depend on its bytes alone. Tokens that continue a word are stored
  * without their prefix and the others behind a byte that is in no UTF-8, so that the bytes of a
  * merged token are those of its parts one after the other, with a prefix as without.
  */
@@ -18,18 +18,18 @@
 #include <string.h>
 
 enum {
-	CACHE_SETS = 1 << 15,           /* of two slots of 64 bytes: 4 MiB a worker */
-	CACHE_KEY = 27,                 /* bytes of the longest word that is remembered */
+	CACHE_SETS = 1 << 15, /* of two slots of 64 bytes: 4 MiB a worker */
+	CACHE_KEY = 27,       /* bytes of the longest word that is remembered */
 	CACHE_IDS = 9,
-	DIRECT = 0x10000,               /* characters whose tokens are found by index */
+	DIRECT = 0x10000, /* characters whose tokens are found by index */
 };
 
 #define NONE UINT32_MAX
-#define MARK '\xff'                     /* in front of a token that begins a word, when there is a prefix */
-#define WORD "\xe2\x96\x81"             /* U+2581 */
+#define MARK '\xff'         /* in front of a token that begins a word, when there is a prefix */
+#define WORD "\xe2\x96\x81" /* U+2581 */
 
 struct symbols {
-	struct mem_pool pool;           /* texts of tokens that are not as in the file */
+	struct mem_pool pool; /* texts of tokens that are not as in the file */
 	struct bpe_token *token;
 	struct bpe *bpe;
 	uint32_t direct[DIRECT], byte_id[256];
@@ -41,13 +41,13 @@ struct symbols {
 
 struct slot {
 	unsigned char key[CACHE_KEY], len;
-	uint32_t id[CACHE_IDS];         /* NONE behind the last */
+	uint32_t id[CACHE_IDS]; /* NONE behind the last */
 };
 
 struct symbols_worker {
 	const struct symbols *model;
 	struct bpe_worker *bpe;
-	struct slot *cache;             /* sets of two */
+	struct slot *cache; /* sets of two */
 	struct token_ids ids;
 	struct str text;
 };
@@ -79,7 +79,8 @@ only_marks(const struct bpe_token *t)
 	return true;
 }
 
-/* Do characters without a token leave nothing, so that what stands at either side of them can merge? */
+/* Do characters without a token leave nothing, so that what stands at either side of them can
+ * merge? */
 static bool
 drops_unknown(const struct symbols *m)
 {
@@ -90,7 +91,8 @@ drops_unknown(const struct symbols *m)
 }
 
 /* May documents be cut into words? A word's first character must be a token, else unknowns on both
- * sides of a cut could be one; and two U+2581 may join where the character between them is dropped. */
+ * sides of a cut could be one; and two U+2581 may join where the character between them is dropped.
+ */
 static bool
 can_cut(const struct symbols *m, const struct symbols_spec *spec)
 {
@@ -102,7 +104,8 @@ can_cut(const struct symbols *m, const struct symbols_spec *spec)
 		const struct bpe_token *left = &m->token[spec->merge[i].left];
 		const struct bpe_token *right = &m->token[spec->merge[i].right];
 
-		if (right->len >= 3 && !memcmp(right->bytes, WORD, 3) && (drops || !only_marks(left)))
+		if (right->len >= 3 && !memcmp(right->bytes, WORD, 3) &&
+		    (drops || !only_marks(left)))
 			return false;
 	}
 	return true;
@@ -118,14 +121,16 @@ find_direct(struct symbols *m, size_t num_tokens)
 		const struct bpe_token *t = &m->token[i];
 		uint32_t cp;
 
-		if (t->bytes && t->len > 0 && utf8_decode(t->bytes, t->len, &cp) == (int)t->len && cp < DIRECT)
+		if (t->bytes && t->len > 0 && utf8_decode(t->bytes, t->len, &cp) == (int)t->len &&
+		    cp < DIRECT)
 			m->direct[cp] = (uint32_t)i;
 	}
 	for (unsigned b = 0; m->byte_fallback && b < 256; b++) {
 		char name[9] = { MARK };
 		int len = snprintf(name + 1, 8, "<0x%02X>", b);
 		bool marked = m->prefix_len > 0;
-		int64_t id = bpe_find(m->bpe, (unsigned char *)name + !marked, (size_t)len + marked);
+		int64_t id =
+		    bpe_find(m->bpe, (unsigned char *)name + !marked, (size_t)len + marked);
 
 		if (id >= 0)
 			m->byte_id[b] = (uint32_t)id;
@@ -149,8 +154,12 @@ symbols_new(const struct symbols_spec *spec, size_t *bad, struct err *e)
 	m->token = mem_alloc(spec->num_tokens, sizeof *m->token);
 	for (size_t i = 0; i < spec->num_tokens; i++)
 		m->token[i] = merged_text(m, &spec->token[i]);
-	m->bpe = bpe_new(&(struct bpe_spec){ .token = m->token, .num_tokens = spec->num_tokens,
-		.merge = spec->merge, .num_merges = spec->num_merges, .symbols = true }, bad, e);
+	m->bpe = bpe_new(&(struct bpe_spec){ .token = m->token,
+			     .num_tokens = spec->num_tokens,
+			     .merge = spec->merge,
+			     .num_merges = spec->num_merges,
+			     .symbols = true },
+	    bad, e);
 	if (!m->bpe) {
 		symbols_free(m);
 		return NULL;
@@ -202,7 +211,7 @@ symbols_worker_free(struct symbols_worker *w)
 /* A piece while it is turned into symbols. */
 struct spelling {
 	struct symbols_worker *w;
-	bool unk;                       /* an unknown is held back */
+	bool unk; /* an unknown is held back */
 };
 
 /* Adds the bytes' tokens, when all of them are there. */
@@ -280,8 +289,8 @@ spell(struct symbols_worker *w, const char *piece, size_t len)
 		if (m->prefix_len || m->suffix_len)
 			add_affixed(&s, piece, len, i, step);
 		else if (cp < DIRECT)
-			add_symbol(&s, m->direct[cp] == NONE ? -1 : (int64_t)m->direct[cp], piece + i,
-			    step);
+			add_symbol(&s, m->direct[cp] == NONE ? -1 : (int64_t)m->direct[cp],
+			    piece + i, step);
 		else
 			add_symbol(&s, bpe_find(m->bpe, u, step), piece + i, step);
 		i += step;
@@ -369,7 +378,8 @@ find_whole(struct symbols_worker *w, const char *piece, size_t len)
 	if (!m->prefix_len)
 		return bpe_find(m->bpe, (const unsigned char *)piece, len);
 	if (len >= m->prefix_len && !memcmp(piece, m->prefix, m->prefix_len))
-		return bpe_find(m->bpe, (const unsigned char *)piece + m->prefix_len, len - m->prefix_len);
+		return bpe_find(
+		    m->bpe, (const unsigned char *)piece + m->prefix_len, len - m->prefix_len);
 	str_clear(&w->text);
 	str_addc(&w->text, MARK);
 	str_add(&w->text, piece, len);

@@ -1,8 +1,8 @@
 /*
  * tiktoken.c - TikTokenizer: rank files of tiktoken and Llama, Megatron-LM's JSON list, tekken.json
  *
- * What Encoding.encode(text, allowed_special="all") gives: special tokens cut the text wherever they
- * stand, the rest is cut by the file's pattern and merged by rank.
+ * What Encoding.encode(text, allowed_special="all") gives: special tokens cut the text wherever
+ * they stand, the rest is cut by the file's pattern and merged by rank.
  */
 #include "lib/base/mem.h"
 #include "lib/token/impl.h"
@@ -15,10 +15,10 @@ static const char *const types[] = { "TikTokenizer", NULL };
 
 struct tiktoken {
 	struct rankfile file;
-	struct tokenizer_piece *special;        /* by id; bytes NULL: not special */
+	struct tokenizer_piece *special; /* by id; bytes NULL: not special */
 	struct bpe *bpe;
 	struct pretok *pretok;
-	struct added *added;                    /* NULL: special strings are text */
+	struct added *added; /* NULL: special strings are text */
 };
 
 /* By what the file holds, as everywhere. */
@@ -43,13 +43,15 @@ find_special(struct tokenizer *t)
 	for (int s = 0; s < TOKENIZER_SPECIALS; s++)
 		for (const char *const *name = names[s]; *name && t->special[s] < 0; name++)
 			for (size_t i = 0; i < f->num_special; i++)
-				if (f->special[i].len == strlen(*name) && !strcmp(f->special[i].text, *name))
+				if (f->special[i].len == strlen(*name) &&
+				    !strcmp(f->special[i].text, *name))
 					t->special[s] = f->special[i].id;
 }
 
 /* Reads the file and sets up merging; the reason has no path. */
 static int
-load(struct tokenizer *t, const struct tokenizer_spec *spec, const char *text, size_t len, struct err *e)
+load(struct tokenizer *t, const struct tokenizer_spec *spec, const char *text, size_t len,
+    struct err *e)
 {
 	struct tiktoken *k = t->impl;
 	const struct rankfile *f = &k->file;
@@ -57,19 +59,26 @@ load(struct tokenizer *t, const struct tokenizer_spec *spec, const char *text, s
 	if (rankfile_read(&k->file, text, len, spec, e) < 0)
 		return -1;
 	if (f->guess && !spec->tiktoken_pattern && !spec->tiktoken_special_tokens.count)
-		str_addf(&t->notes, "%s: taken for %s by its number of ranks; --tiktoken-pattern and --tiktoken-special-tokens "
-		    "would say otherwise\n", t->file[0], f->guess);
+		str_addf(&t->notes,
+		    "%s: taken for %s by its number of ranks; --tiktoken-pattern and "
+		    "--tiktoken-special-tokens "
+		    "would say otherwise\n",
+		    t->file[0], f->guess);
 	k->special = mem_zalloc((size_t)f->size, sizeof *k->special);
 	for (size_t i = 0; i < f->num_special; i++) {
 		uint32_t id = f->special[i].id;
 
 		if (f->token[id].bytes)
-			return err_set(e, "id %u of '%s' is another token's", id, f->special[i].text);
+			return err_set(
+			    e, "id %u of '%s' is another token's", id, f->special[i].text);
 		k->special[id] = (struct tokenizer_piece){ f->special[i].text, f->special[i].len, 0,
 			PIECE_CONTROL };
 	}
-	k->bpe = bpe_new(&(struct bpe_spec){ .token = f->token, .num_tokens = (size_t)f->size,
-		.ranks = true, .whole_piece = true }, NULL, e);
+	k->bpe = bpe_new(&(struct bpe_spec){ .token = f->token,
+			     .num_tokens = (size_t)f->size,
+			     .ranks = true,
+			     .whole_piece = true },
+	    NULL, e);
 	if (!k->bpe)
 		return -1;
 	t->vocab_size = f->size;
@@ -94,7 +103,10 @@ tiktoken_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err
 
 	t->impl = k;
 	if (!path)
-		return err_set(e, "%s needs --tokenizer-model: a rank file, a JSON list of tokens, or a tekken.json", t->type);
+		return err_set(e,
+		    "%s needs --tokenizer-model: a rank file, a JSON list of tokens, or a "
+		    "tekken.json",
+		    t->type);
 	if (tokenizer_read_file(t, path, &text, &len, e) < 0)
 		return -1;
 	rc = load(t, spec, text, len, &why);
@@ -161,8 +173,9 @@ tiktoken_piece(const struct tokenizer *t, int64_t id)
 
 	if (k->special[id].bytes)
 		return k->special[id];
-	return b->bytes ? (struct tokenizer_piece){ (const char *)b->bytes, b->len, 0, PIECE_NORMAL }
-	                : (struct tokenizer_piece){ "", 0, 0, PIECE_UNUSED };
+	return b->bytes
+	    ? (struct tokenizer_piece){ (const char *)b->bytes, b->len, 0, PIECE_NORMAL }
+	    : (struct tokenizer_piece){ "", 0, 0, PIECE_UNUSED };
 }
 
 /* Bytes as they are: a cut character stays cut. */

@@ -21,13 +21,15 @@
 
 static const struct tokenizer_kind *const kinds[] = {
 	&tokenizer_sentencepiece,
-	&tokenizer_tiktoken,            /* before the other kind of JSON object */
+	&tokenizer_tiktoken, /* before the other kind of JSON object */
 	&tokenizer_hf,
 	&tokenizer_gpt2,
 	&tokenizer_null,
 };
 
-const char *const unigram_ties_names[] = { [UNIGRAM_TIES_0_2_2] = "0.2.2", [UNIGRAM_TIES_0_2_1] = "0.2.1", NULL };
+const char *const unigram_ties_names[] = {
+	[UNIGRAM_TIES_0_2_2] = "0.2.2", [UNIGRAM_TIES_0_2_1] = "0.2.1", NULL
+};
 
 enum { NUM_KINDS = sizeof kinds / sizeof *kinds, HEAD_BYTES = 64 };
 
@@ -71,8 +73,11 @@ read_head(const struct tokenizer_spec *spec, unsigned char *head, size_t *n, str
 		return 0;
 	f = fopen(spec->model, "rb");
 	if (!f && errno == ENOENT && directory_is_hub_name(spec->model))
-		return err_set(e, "cannot open '%s': there is no such file or directory; nothing is downloaded from a hub: "
-		    "give a directory with its tokenizer.json", spec->model);
+		return err_set(e,
+		    "cannot open '%s': there is no such file or directory; nothing is downloaded "
+		    "from a hub: "
+		    "give a directory with its tokenizer.json",
+		    spec->model);
 	if (!f)
 		return err_sys(e, "open", spec->model);
 	*n = fread(head, 1, HEAD_BYTES, f);
@@ -270,7 +275,8 @@ tokenizer_piece_at(const struct tokenizer *t, int64_t id)
 	return t->kind->piece(t, id);
 }
 
-/* Graphemes follow the Unicode version of a library, unlike classes of characters and normal forms. */
+/* Graphemes follow the Unicode version of a library, unlike classes of characters and normal forms.
+ */
 void
 tokenizer_libraries(struct str *out)
 {

@@ -22,20 +22,25 @@
 /* Which of two equally likely cuts a SentencePiece unigram model takes: the rule of the library's
  * versions from 0.2.2 on, or of those up to 0.2.1. */
 enum unigram_ties { UNIGRAM_TIES_0_2_2, UNIGRAM_TIES_0_2_1 };
-extern const char *const unigram_ties_names[];  /* for options; ended by NULL */
+extern const char *const unigram_ties_names[]; /* for options; ended by NULL */
 
 /* What to open. Unused members are NULL or 0. */
 struct tokenizer_spec {
-	const char *type;               /* Megatron-LM's name; NULL: told by the files given and their content */
-	const char *model;              /* SentencePiece .model, tokenizer.json or its directory, rank file */
-	const char *vocab, *merges;     /* GPT-2's vocab.json and merges.txt */
-	int64_t vocab_size;             /* NullTokenizer and the JSON list of TikTokenizer: ids are below this */
-	int unigram_ties;               /* an enum unigram_ties */
-	bool special_as_text;           /* special strings inside the text are ordinary text */
-	bool hf_no_include_special_tokens;      /* tokenizer.json: without the ids of its template */
-	const char *tiktoken_pattern;   /* rank files: how text is cut; NULL: as is known of the file */
-	int64_t tiktoken_num_special_tokens;    /* JSON list: ids before the ranks; 0: 1000 */
-	struct opt_list tiktoken_special_tokens;        /* their names; none: as is known of the file */
+	/* Megatron-LM's name; NULL: told by the files given and their content */
+	const char *type;
+	/* SentencePiece .model, tokenizer.json or its directory, rank file */
+	const char *model;
+	const char *vocab, *merges; /* GPT-2's vocab.json and merges.txt */
+	/* NullTokenizer and the JSON list of TikTokenizer: ids are below this */
+	int64_t vocab_size;
+	int unigram_ties;                  /* an enum unigram_ties */
+	bool special_as_text;              /* special strings inside the text are ordinary text */
+	bool hf_no_include_special_tokens; /* tokenizer.json: without the ids of its template */
+	/* rank files: how text is cut; NULL: as is known of the file */
+	const char *tiktoken_pattern;
+	int64_t tiktoken_num_special_tokens; /* JSON list: ids before the ranks; 0: 1000 */
+	/* their names; none: as is known of the file */
+	struct opt_list tiktoken_special_tokens;
 };
 
 /* A growing array of ids: zero-initialise, token_ids_release. */
@@ -48,14 +53,20 @@ void token_ids_reserve(struct token_ids *l, size_t extra);
 void token_ids_add(struct token_ids *l, uint32_t id);
 void token_ids_release(struct token_ids *l);
 
-enum tokenizer_special { TOKENIZER_UNK, TOKENIZER_BOS, TOKENIZER_EOS, TOKENIZER_PAD, TOKENIZER_SPECIALS };
+enum tokenizer_special {
+	TOKENIZER_UNK,
+	TOKENIZER_BOS,
+	TOKENIZER_EOS,
+	TOKENIZER_PAD,
+	TOKENIZER_SPECIALS
+};
 
 enum piece_type { PIECE_NORMAL, PIECE_UNKNOWN, PIECE_CONTROL, PIECE_BYTE, PIECE_UNUSED };
 
 struct tokenizer_piece {
-	const char *bytes;              /* borrowed from the tokenizer; may hold NULs */
+	const char *bytes; /* borrowed from the tokenizer; may hold NULs */
 	size_t len;
-	float score;                    /* SentencePiece's; 0 elsewhere */
+	float score; /* SentencePiece's; 0 elsewhere */
 	enum piece_type type;
 };
 
@@ -63,19 +74,23 @@ struct tokenizer;
 struct tokenizer_worker;
 
 struct tokenizer *tokenizer_open(const struct tokenizer_spec *spec, struct err *e);
-void        tokenizer_close(struct tokenizer *t);
-const char *tokenizer_type(const struct tokenizer *t);          /* Megatron-LM's name, as given or found out */
-int64_t     tokenizer_vocab_size(const struct tokenizer *t);    /* before padding for tensor parallelism */
-int64_t     tokenizer_special(const struct tokenizer *t, enum tokenizer_special which); /* -1: there is none */
-const char *tokenizer_special_name(enum tokenizer_special which);               /* "unk", "bos", "eos", "pad" */
-const char *tokenizer_hash(const struct tokenizer *t);          /* XXH3-64 of the files, one after the other: hash_text */
-bool        tokenizer_adds_bos(const struct tokenizer *t);      /* encoding puts bos in front by itself */
-/* The rule that ids depend on, by its name; NULL where there is no unigram model of SentencePiece. */
+void tokenizer_close(struct tokenizer *t);
+const char *tokenizer_type(
+    const struct tokenizer *t); /* Megatron-LM's name, as given or found out */
+int64_t tokenizer_vocab_size(const struct tokenizer *t); /* before padding for tensor parallelism */
+int64_t tokenizer_special(
+    const struct tokenizer *t, enum tokenizer_special which);     /* -1: there is none */
+const char *tokenizer_special_name(enum tokenizer_special which); /* "unk", "bos", "eos", "pad" */
+const char *tokenizer_hash(
+    const struct tokenizer *t); /* XXH3-64 of the files, one after the other: hash_text */
+bool tokenizer_adds_bos(const struct tokenizer *t); /* encoding puts bos in front by itself */
+/* The rule that ids depend on, by its name; NULL where there is no unigram model of SentencePiece.
+ */
 const char *tokenizer_unigram_ties(const struct tokenizer *t);
 /* Appends what of the files is ignored, a line each. */
-void        tokenizer_notes(const struct tokenizer *t, struct str *out);
-int         tokenizer_num_files(const struct tokenizer *t);
-const char *tokenizer_file(const struct tokenizer *t, int i);   /* path as given */
+void tokenizer_notes(const struct tokenizer *t, struct str *out);
+int tokenizer_num_files(const struct tokenizer *t);
+const char *tokenizer_file(const struct tokenizer *t, int i); /* path as given */
 /* The piece of an id below the vocabulary size; BUG outside. */
 struct tokenizer_piece tokenizer_piece_at(const struct tokenizer *t, int64_t id);
 /* Appends ids that came from a file; one outside the vocabulary is an error. */

@@ -1,8 +1,8 @@
 /*
  * trie.c - building a trie
  *
- * The table never grows, as nodes are known by their slots. The number of symbols in all keys bounds
- * that of the nodes, but keys share their beginnings: who has many may try less room first.
+ * The table never grows, as nodes are known by their slots. The number of symbols in all keys
+ * bounds that of the nodes, but keys share their beginnings: who has many may try less room first.
  */
 #include "lib/token/trie.h"
 #include "lib/base/mem.h"
@@ -26,7 +26,8 @@ trie_init(struct trie *t, uint32_t nodes)
 	t->left = (uint32_t)(size / 4 * 3) - 1;
 	t->full = false;
 	t->node = mem_zalloc_large(size, sizeof *t->node);
-	t->node[TRIE_ROOT] = (struct trie_node){ .parent = UINT32_MAX, .value = -1, .score = -INFINITY };
+	t->node[TRIE_ROOT] =
+	    (struct trie_node){ .parent = UINT32_MAX, .value = -1, .score = -INFINITY };
 }
 
 /* A trie of zeros is fine too. */
@@ -52,6 +53,8 @@ trie_add(struct trie *t, uint32_t node, uint32_t symbol)
 	}
 	t->left--;
 	t->node[node].children |= 1ull << (symbol & 63);
-	t->node[i] = (struct trie_node){ .parent = node + 1, .symbol = symbol, .value = -1, .score = -INFINITY };
+	t->node[i] = (struct trie_node){
+		.parent = node + 1, .symbol = symbol, .value = -1, .score = -INFINITY
+	};
 	return i;
 }

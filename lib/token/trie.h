@@ -15,17 +15,17 @@
 enum { TRIE_ROOT = 0, TRIE_NONE = 0 };
 
 struct trie_node {
-	uint64_t children;              /* bit symbol % 64 */
-	uint32_t parent, symbol;        /* parent's number + 1; 0: the slot is empty */
-	int32_t value;                  /* -1: no key ends here */
-	float score;                    /* the user's, beside the value; -INFINITY where no key ends */
+	uint64_t children;       /* bit symbol % 64 */
+	uint32_t parent, symbol; /* parent's number + 1; 0: the slot is empty */
+	int32_t value;           /* -1: no key ends here */
+	float score;             /* the user's, beside the value; -INFINITY where no key ends */
 };
 
 struct trie {
-	struct trie_node *node;         /* node 0 is the root */
-	uint32_t mask, left;            /* left: nodes that may be added */
+	struct trie_node *node; /* node 0 is the root */
+	uint32_t mask, left;    /* left: nodes that may be added */
 	int shift;
-	bool full;                      /* more was added than there is room for: build it anew, larger */
+	bool full; /* more was added than there is room for: build it anew, larger */
 };
 
 /* Room for that many nodes besides the root. */

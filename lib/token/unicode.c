@@ -34,8 +34,9 @@ unicode_class(uint32_t cp)
 		else
 			high = middle;
 	}
-	return cp >= unicode_table[low].first && cp <= unicode_table[low].last ?
-	    class_in_row(low, cp) : CLASS_OTHER;
+	return cp >= unicode_table[low].first && cp <= unicode_table[low].last
+	    ? class_in_row(low, cp)
+	    : CLASS_OTHER;
 }
 
 /* A fraction of a millisecond; afterwards a class is one load. */

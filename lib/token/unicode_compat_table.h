@@ -1,3 +1,4 @@
+/* clang-format off */
 /*
  * unicode_compat_table.h - compatibility decompositions, as tokenizers 0.23.3 has them
  *

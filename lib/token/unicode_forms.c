@@ -13,7 +13,16 @@
 
 #define COUNT(table) (sizeof table / sizeof *table)
 
-enum { SYLLABLE = 0xac00, SYLLABLES = 11172, LEAD = 0x1100, LEADS = 19, VOWEL = 0x1161, VOWELS = 21, TAIL = 0x11a7, TAILS = 28 };
+enum {
+	SYLLABLE = 0xac00,
+	SYLLABLES = 11172,
+	LEAD = 0x1100,
+	LEADS = 19,
+	VOWEL = 0x1161,
+	VOWELS = 21,
+	TAIL = 0x11a7,
+	TAILS = 28
+};
 
 /* The last row that begins at or before cp, or NULL; width numbers a row. */
 static const uint32_t *
@@ -144,8 +153,10 @@ unicode_mark_special(unsigned char bits[FORMS_CODE_POINTS / 8])
 		const uint32_t (*row)[3];
 		size_t rows;
 		bool range;
-	} tables[] = { { forms_joined, COUNT(forms_joined), false }, { forms_parted, COUNT(forms_parted), false },
-		{ forms_single, COUNT(forms_single), true }, { forms_class, COUNT(forms_class), true },
+	} tables[] = { { forms_joined, COUNT(forms_joined), false },
+		{ forms_parted, COUNT(forms_parted), false },
+		{ forms_single, COUNT(forms_single), true },
+		{ forms_class, COUNT(forms_class), true },
 		{ compat_single, COUNT(compat_single), true } };
 
 	for (size_t t = 0; t < COUNT(tables); t++)

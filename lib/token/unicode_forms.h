@@ -1,4 +1,5 @@
-/* unicode_forms.h - decompositions, compositions and classes of marks, as huggingface/tokenizers has them */
+/* unicode_forms.h - decompositions, compositions and classes of marks, as huggingface/tokenizers
+ * has them */
 #ifndef TOKEN_UNICODE_FORMS_H
 #define TOKEN_UNICODE_FORMS_H
 
@@ -6,8 +7,8 @@
 #include <stdint.h>
 
 enum {
-	FORMS_CODE_POINTS = 0x30000,    /* all above stay as they are in every form */
-	FORMS_PARTS = 32,               /* the longest decomposition has 18: U+FDFA */
+	FORMS_CODE_POINTS = 0x30000, /* all above stay as they are in every form */
+	FORMS_PARTS = 32,            /* the longest decomposition has 18: U+FDFA */
 };
 
 /* The order of marks: 0 for what is none; any number may be asked for. */

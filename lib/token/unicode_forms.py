@@ -98,7 +98,8 @@ def rows(out, text, head, cells):
 
 def begin(out, name, text):
     guard = "TOKEN_" + name.upper().replace(".", "_")
-    out.write("""/*
+    out.write("""/* clang-format off */
+/*
  * %s - %s, as tokenizers 0.23.3 has them
  *
  * Printed by unicode_forms.py from the answers of the reference; do not edit. Rows are in increasing order.

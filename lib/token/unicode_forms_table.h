@@ -1,3 +1,4 @@
+/* clang-format off */
 /*
  * unicode_forms_table.h - canonical decompositions and the classes of marks, as tokenizers 0.23.3 has them
  *

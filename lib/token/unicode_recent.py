@@ -29,7 +29,8 @@ def rows():
     return out
 
 
-print("""/*
+print("""/* clang-format off */
+/*
  * unicode_recent_table.h - general categories that Unicode 15.0 to 16.0 assigned or changed
  *
  * Printed by unicode_recent.py from the answers of tokenizers 0.23.3; do not edit. Rows are {first, last, category,

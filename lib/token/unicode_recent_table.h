@@ -1,3 +1,4 @@
+/* clang-format off */
 /*
  * unicode_recent_table.h - general categories that Unicode 15.0 to 16.0 assigned or changed
  *

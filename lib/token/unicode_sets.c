@@ -8,7 +8,9 @@
 
 #include <stddef.h>
 
+/* clang-format off */
 #define ROWS(table) { table, sizeof table / sizeof *table }
+/* clang-format on */
 
 static const struct {
 	const struct unicode_range *row;

@@ -1,11 +1,19 @@
-/* unicode_sets.h - the sets of code points that components of a tokenizer.json go by, as the reference has them */
+/* unicode_sets.h - the sets of code points that components of a tokenizer.json go by, as the
+ * reference has them */
 #ifndef TOKEN_UNICODE_SETS_H
 #define TOKEN_UNICODE_SETS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum unicode_set { UNICODE_NUMERIC, UNICODE_PUNCTUATION, UNICODE_WORD, UNICODE_ACCENT, UNICODE_WHITE, UNICODE_SETS };
+enum unicode_set {
+	UNICODE_NUMERIC,
+	UNICODE_PUNCTUATION,
+	UNICODE_WORD,
+	UNICODE_ACCENT,
+	UNICODE_WHITE,
+	UNICODE_SETS
+};
 
 /* By binary search; any number may be asked for. */
 bool unicode_in(enum unicode_set set, uint32_t cp);

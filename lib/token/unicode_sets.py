@@ -87,7 +87,8 @@ def lower_table():
     print("};\n")
 
 
-print("""/*
+print("""/* clang-format off */
+/*
  * unicode_sets_table.h - sets of code points, as tokenizers 0.23.3 has them
  *
  * Printed by unicode_sets.py from the answers of the reference; do not edit. Rows are {first, last} in

@@ -1,3 +1,4 @@
+/* clang-format off */
 /*
  * unicode_sets_table.h - sets of code points, as tokenizers 0.23.3 has them
  *

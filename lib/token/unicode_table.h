@@ -1,3 +1,4 @@
+/* clang-format off */
 /*
  * unicode_table.h - classes of code points, Unicode 16.0.0
  *

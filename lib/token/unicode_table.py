@@ -13,7 +13,8 @@ VERSION = "16.0.0"
 CLASSES = [("SPACE", r"\s"), ("UPPER", r"[\p{Lu}\p{Lt}]"), ("LOWER", r"\p{Ll}"), ("LETTER", r"[\p{Lm}\p{Lo}]"),
            ("MARK", r"\p{M}"), ("NUMBER", r"\p{N}")]
 BLOCK = 1024
-HEAD = """/*
+HEAD = """/* clang-format off */
+/*
  * unicode_table.h - classes of code points, Unicode %s
  *
  * Printed by unicode_table.py from the answers of tokenizers 0.23.3; do not edit.

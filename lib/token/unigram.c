@@ -1,9 +1,9 @@
 /*
  * unigram.c - the Unigram model of a tokenizer.json
  *
- * The search is Viterbi's, as in spmuni.c, over a trie of characters; only the sums differ. There the
- * library's floats decide ties, here everything is double, and every token of the vocabulary is a
- * piece: the unknown one and the bytes too.
+ * The search is Viterbi's, as in spmuni.c, over a trie of characters; only the sums differ. There
+ * the library's floats decide ties, here everything is double, and every token of the vocabulary is
+ * a piece: the unknown one and the bytes too.
  */
 #include "lib/token/unigram.h"
 #include "lib/base/mem.h"
@@ -16,17 +16,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEEP = 1 << 20 };                /* places that a worker keeps from one piece to the next */
+enum { KEEP = 1 << 20 }; /* places that a worker keeps from one piece to the next */
 
 #define NONE UINT32_MAX
 #define UNK_PENALTY 10.0
 
 struct unigram {
-	struct code_map symbol;         /* 1, 2, ... of the characters of pieces */
-	struct trie trie;               /* value: id */
+	struct code_map symbol; /* 1, 2, ... of the characters of pieces */
+	struct trie trie;       /* value: id */
 	double *score, unk_score;
-	uint32_t *symbols;              /* of a piece, by id */
-	uint32_t byte_id[256];          /* NONE: there is none */
+	uint32_t *symbols;     /* of a piece, by id */
+	uint32_t byte_id[256]; /* NONE: there is none */
 	int64_t unk;
 	bool byte_fallback;
 };
@@ -34,13 +34,13 @@ struct unigram {
 /* The best path to a place. */
 struct place {
 	double score;
-	uint32_t id, symbols;           /* of its last piece; 0 symbols: no path yet */
+	uint32_t id, symbols; /* of its last piece; 0 symbols: no path yet */
 };
 
 struct unigram_worker {
 	const struct unigram *model;
 	struct place *place;
-	uint32_t *symbol;               /* of the text; then the path, from the end */
+	uint32_t *symbol; /* of the text; then the path, from the end */
 	size_t cap;
 };
 
@@ -104,7 +104,8 @@ find_piece(const struct unigram *m, const char *s, size_t n)
 		i += character(s + i, n - i, &cp);
 		at = trie_child(&m->trie, at, code_map_get(&m->symbol, cp));
 	}
-	return at != TRIE_NONE && m->trie.node[at].value >= 0 ? (uint32_t)m->trie.node[at].value : NONE;
+	return at != TRIE_NONE && m->trie.node[at].value >= 0 ? (uint32_t)m->trie.node[at].value
+							      : NONE;
 }
 
 /* Bytes bound the number of nodes; usually half of them is enough. */
@@ -213,7 +214,8 @@ offer(struct place *p, double score, uint32_t id, uint32_t symbols)
 	return true;
 }
 
-/* The best paths through n symbols. An unknown character counts only where no piece is that character. */
+/* The best paths through n symbols. An unknown character counts only where no piece is that
+ * character. */
 static int
 search(struct unigram_worker *w, size_t n, struct err *e)
 {
@@ -229,7 +231,9 @@ search(struct unigram_worker *w, size_t n, struct err *e)
 
 		if ((at == TRIE_NONE || node[at].value < 0) &&
 		    offer(&w->place[i + 1], m->unk_score + here, (uint32_t)m->unk, 1) && m->unk < 0)
-			return err_set(e, "character %zu of a piece is unknown, and the model has no \"unk_id\"", i + 1);
+			return err_set(e,
+			    "character %zu of a piece is unknown, and the model has no \"unk_id\"",
+			    i + 1);
 		for (size_t k = i + 1; at != TRIE_NONE; k++) {
 			uint32_t id = (uint32_t)node[at].value;
 

@@ -13,7 +13,8 @@ static const struct {
 	enum attention_choice choice;
 	bool deterministic;
 } solvers[] = {
-	{ "cuDNN", ATTENTION_LIBRARY, false }, { "cuDNN, deterministic", ATTENTION_LIBRARY, true },
+	{ "cuDNN", ATTENTION_LIBRARY, false },
+	{ "cuDNN, deterministic", ATTENTION_LIBRARY, true },
 	{ "tiled", ATTENTION_TILED, true },
 };
 
@@ -45,14 +46,18 @@ time_pass(const struct rig *r, const struct attention_grad *a, bool backward)
 static void
 measure(const struct backend *b, const struct bench_model *m, size_t solver)
 {
-	struct device_config config = { .num_threads = 1, .dtype = DTYPE_BF16,
-		.deterministic = solvers[solver].deterministic, .attention = solvers[solver].choice };
+	struct device_config config = { .num_threads = 1,
+		.dtype = DTYPE_BF16,
+		.deterministic = solvers[solver].deterministic,
+		.attention = solvers[solver].choice };
 	struct rig r = rig_open(b, &config, (size_t)16 << 30);
 	struct attention_grad a = rig_attention(&r, m, config.deterministic);
-	double flops = rig_attention_flops(m), forward = time_pass(&r, &a, false), backward = time_pass(&r, &a, true);
+	double flops = rig_attention_flops(m), forward = time_pass(&r, &a, false),
+	       backward = time_pass(&r, &a, true);
 
-	printf("B%d H%d/%d S%d D%d\t%s\t%.0f\t%.0f\t%.3f\t%.3f\t%.0f\n", (int)m->b, m->n, m->g, (int)m->s, m->d,
-	    solvers[solver].name, flops / forward / 1e12, 2.5 * flops / backward / 1e12, forward * 1e3, backward * 1e3,
+	printf("B%d H%d/%d S%d D%d\t%s\t%.0f\t%.0f\t%.3f\t%.3f\t%.0f\n", (int)m->b, m->n, m->g,
+	    (int)m->s, m->d, solvers[solver].name, flops / forward / 1e12,
+	    2.5 * flops / backward / 1e12, forward * 1e3, backward * 1e3,
 	    (double)tensor_bytes(&a.work) / 1048576);
 	fflush(stdout);
 	rig_close(&r);
@@ -65,7 +70,8 @@ main(void)
 
 	if (!b)
 		return 0;
-	printf("shape\timplementation\tforward TFLOP/s\tbackward TFLOP/s\tforward ms\tbackward ms\tworkspace MiB\n");
+	printf("shape\timplementation\tforward TFLOP/s\tbackward TFLOP/s\tforward ms\tbackward "
+	       "ms\tworkspace MiB\n");
 	for (size_t i = 0; i < BENCH_MODELS; i++)
 		for (size_t k = 0; k < sizeof solvers / sizeof *solvers; k++)
 			measure(b, &bench_models[i], k);

@@ -1,12 +1,14 @@
 /*
- * ceiling.c MODEL... - what a GPU can reach at most on a training step of a model, from rates that it sustains
+ * ceiling.c MODEL... - what a GPU can reach at most on a training step of a model, from rates that
+ * it sustains
  *
- * Three times of one step, one after another: its matrix products, bare, as many of each as a step has, on normal
- * numbers; its attention, by the fastest implementation; and the bytes that all else must move (spec/gpu.md part 3:
- * each tensor once, what can be fused is fused) at the rate of a copy. Each is kept up for SUSTAIN seconds, which is when the
- * power limit has settled the clock, and is the median of the latter half. Their sum is the step's least time. A row a
- * model: TFLOP/s and ms of the products, TFLOP/s and ms of attention, GB/s and ms of bytes, tokens/s. Without a GPU
- * it says so and succeeds.
+ * Three times of one step, one after another: its matrix products, bare, as many of each as a step
+ * has, on normal numbers; its attention, by the fastest implementation; and the bytes that all else
+ * must move (spec/gpu.md part 3: each tensor once, what can be fused is fused) at the rate of a
+ * copy. Each is kept up for SUSTAIN seconds, which is when the power limit has settled the clock,
+ * and is the median of the latter half. Their sum is the step's least time. A row a model: TFLOP/s
+ * and ms of the products, TFLOP/s and ms of attention, GB/s and ms of bytes, tokens/s. Without a
+ * GPU it says so and succeeds.
  */
 #include "tests/bench/rig.h"
 
@@ -23,20 +25,27 @@ struct step {
 	const struct bench_model *m;
 	struct product product[PRODUCTS_MAX];
 	int num_products;
-	double flops;                   /* of all products of a step */
+	double flops; /* of all products of a step */
 	struct attention_grad attention;
-	struct tensor from, to;         /* what is copied */
+	struct tensor from, to; /* what is copied */
 };
 
-/* The three products of a linear layer of k inputs and n outputs on `rows` rows, each made `count` times a step. */
+/* The three products of a linear layer of k inputs and n outputs on `rows` rows, each made `count`
+ * times a step. */
 static void
 add_linear(struct step *s, const int64_t size[3], int64_t count)
 {
 	int64_t rows = size[0], n = size[1], k = size[2];
-	struct tensor x = rig_matrix(s->r, DTYPE_BF16, rows, k), y = rig_matrix(s->r, DTYPE_BF16, rows, n),
-		      weight = rig_matrix(s->r, DTYPE_BF16, n, k), dweight = rig_matrix(s->r, DTYPE_F32, n, k);
+	struct tensor x = rig_matrix(s->r, DTYPE_BF16, rows, k),
+		      y = rig_matrix(s->r, DTYPE_BF16, rows, n),
+		      weight = rig_matrix(s->r, DTYPE_BF16, n, k),
+		      dweight = rig_matrix(s->r, DTYPE_F32, n, k);
 	const struct gemm of[] = {
-		{ .c = rig_matrix(s->r, DTYPE_BF16, rows, n), .a = x, .b = weight, .trans_b = true, .alpha = 1 },
+		{ .c = rig_matrix(s->r, DTYPE_BF16, rows, n),
+		    .a = x,
+		    .b = weight,
+		    .trans_b = true,
+		    .alpha = 1 },
 		{ .c = rig_matrix(s->r, DTYPE_BF16, rows, k), .a = y, .b = weight, .alpha = 1 },
 		{ .c = dweight, .a = y, .b = x, .trans_a = true, .alpha = 1 },
 	};
@@ -94,7 +103,8 @@ by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Seconds of one run once it has been kept up: the median of the latter half. The first run plans and is not counted. */
+/* Seconds of one run once it has been kept up: the median of the latter half. The first run plans
+ * and is not counted. */
 static double
 sustained(const struct step *s, void (*run)(const struct step *))
 {
@@ -129,17 +139,20 @@ parameters(const struct bench_model *m)
 }
 
 /*
- * Bytes of a step beside products and attention, in tensors [T, h] of 2 bytes. A layer, twice: residual sum and norm
- * together read two and write two; the norm's backward pass reads three and writes one. Rotary positions read and
- * write q and k, both ways. A gated activation reads 2f and writes f, and backward reads 3f and writes 2f; GELU rides
- * on the products. The embedding reads and writes a row, its gradient reads one; logits are read and become gradients;
- * the optimizer moves 30 bytes a parameter, the norm of the gradients reads 4.
+ * Bytes of a step beside products and attention, in tensors [T, h] of 2 bytes. A layer, twice:
+ * residual sum and norm together read two and write two; the norm's backward pass reads three and
+ * writes one. Rotary positions read and write q and k, both ways. A gated activation reads 2f and
+ * writes f, and backward reads 3f and writes 2f; GELU rides on the products. The embedding reads
+ * and writes a row, its gradient reads one; logits are read and become gradients; the optimizer
+ * moves 30 bytes a parameter, the norm of the gradients reads 4.
  */
 static double
 other_bytes(const struct bench_model *m)
 {
-	double T = (double)(m->b * m->s), h = (double)m->h, qk = (double)(m->n + m->g) * m->d, f = (double)m->f;
-	double layer = 2 * (4 * h + 4 * h) + (m->layer_norm ? 0 : 2 * 2 * qk) + (m->gated ? 8 * f : 0);
+	double T = (double)(m->b * m->s), h = (double)m->h, qk = (double)(m->n + m->g) * m->d,
+	       f = (double)m->f;
+	double layer =
+	    2 * (4 * h + 4 * h) + (m->layer_norm ? 0 : 2 * 2 * qk) + (m->gated ? 8 * f : 0);
 	double ends = 3 * h + 8 * h + 2 * (double)m->v;
 
 	return 2 * T * (m->layers * layer + ends) + 34 * parameters(m);
@@ -164,8 +177,9 @@ measure(const struct backend *b, const struct bench_model *m)
 	s.to = rig_vector(&r, DTYPE_BF16, (int64_t)1 << 30);
 	copy = 20 * 2 * (double)tensor_bytes(&s.from) / sustained(&s, run_copy);
 	others = bytes / copy;
-	printf("%s\t%.1f\t%.2f\t%.1f\t%.2f\t%.0f\t%.2f\t%.0f\n", m->name, s.flops / products / 1e12, products * 1e3,
-	    3.5 * m->layers * rig_attention_flops(m) / attention / 1e12, attention * 1e3, copy / 1e9, others * 1e3,
+	printf("%s\t%.1f\t%.2f\t%.1f\t%.2f\t%.0f\t%.2f\t%.0f\n", m->name, s.flops / products / 1e12,
+	    products * 1e3, 3.5 * m->layers * rig_attention_flops(m) / attention / 1e12,
+	    attention * 1e3, copy / 1e9, others * 1e3,
 	    (double)(m->b * m->s) / (products + attention + others));
 	fflush(stdout);
 	rig_close(&r);
@@ -178,7 +192,8 @@ main(int argc, char **argv)
 
 	if (!b)
 		return 0;
-	printf("model\tproducts_tflops\tproducts_ms\tattention_tflops\tattention_ms\tcopy_gbytes\tothers_ms\t"
+	printf("model\tproducts_tflops\tproducts_ms\tattention_tflops\tattention_ms\tcopy_"
+	       "gbytes\tothers_ms\t"
 	       "tokens_per_second\n");
 	for (size_t i = 0; i < BENCH_MODELS; i++) {
 		bool asked = argc == 1;

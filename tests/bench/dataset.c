@@ -1,9 +1,9 @@
 /*
  * dataset.c - datasets for the benchmark, and the time to open them
  *
- *   dataset make PREFIX DOCUMENTS TOKENS   a dataset of u16 ids: so many documents of so many tokens each
- *   dataset open ROUNDS PREFIX ...         milliseconds to open all of them, the least of the rounds
- *   dataset print ROUNDS PREFIX ...        the same with the fingerprint of each
+ *   dataset make PREFIX DOCUMENTS TOKENS   a dataset of u16 ids: so many documents of so many
+ * tokens each dataset open ROUNDS PREFIX ...         milliseconds to open all of them, the least of
+ * the rounds dataset print ROUNDS PREFIX ...        the same with the fingerprint of each
  */
 #include "lib/base/clock.h"
 #include "lib/base/mem.h"
@@ -72,7 +72,8 @@ main(int argc, char **argv)
 		return 0;
 	}
 	if (argc < 4) {
-		fprintf(stderr, "usage: dataset make PREFIX DOCUMENTS TOKENS | open ROUNDS PREFIX ... | "
+		fprintf(stderr,
+		    "usage: dataset make PREFIX DOCUMENTS TOKENS | open ROUNDS PREFIX ... | "
 		    "print ROUNDS PREFIX ...\n");
 		return 2;
 	}

@@ -77,14 +77,15 @@ pass(struct tokenizer_worker *w, const struct corpus *c, const char *name)
 
 	for (size_t i = 0; i < c->count; i++) {
 		ids.count = 0;
-		if (tokenizer_encode(w, c->text.buf + c->start[i], c->start[i + 1] - c->start[i], &ids,
-		        &e) < 0)
+		if (tokenizer_encode(
+			w, c->text.buf + c->start[i], c->start[i + 1] - c->start[i], &ids, &e) < 0)
 			exit(1);
 		tokens += ids.count;
 	}
 	seconds = now() - start;
 	printf("%s\t%.1f MB/s\t%zu bytes\t%zu tokens\t%.2f ns/token\n", name,
-	    (double)c->text.len / seconds / 1e6, c->text.len, tokens, seconds / (double)tokens * 1e9);
+	    (double)c->text.len / seconds / 1e6, c->text.len, tokens,
+	    seconds / (double)tokens * 1e9);
 	token_ids_release(&ids);
 }
 

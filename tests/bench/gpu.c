@@ -1,10 +1,10 @@
 /*
- * gpu.c [GROUP...] - rates of the operations of the GPU on the shapes of the models of rig.h, and their share of what the
- * same GPU copies and multiplies in the same minute
+ * gpu.c [GROUP...] - rates of the operations of the GPU on the shapes of the models of rig.h, and
+ * their share of what the same GPU copies and multiplies in the same minute
  *
- * Columns: model, operation, milliseconds, rate, unit, share. Bytes are those that the operation must
- * move (spec/gpu.md part 3); the ceilings are a copy of device memory, read and write counted, and a product of
- * 8192 x 8192 x 8192. Without a GPU it says so and succeeds.
+ * Columns: model, operation, milliseconds, rate, unit, share. Bytes are those that the operation
+ * must move (spec/gpu.md part 3); the ceilings are a copy of device memory, read and write counted,
+ * and a product of 8192 x 8192 x 8192. Without a GPU it says so and succeeds.
  */
 #include "tests/bench/rig.h"
 #include "lib/base/mem.h"
@@ -16,7 +16,7 @@ struct bench {
 	struct rig r;
 	const struct bench_model *m;
 	int64_t T;
-	double copy, product;           /* bytes and operations a second */
+	double copy, product; /* bytes and operations a second */
 };
 
 /* An operation with its arguments made ready. */
@@ -38,7 +38,8 @@ struct work {
 
 typedef void operation(struct stream *st, const struct work *w);
 
-/* Seconds of one call: some to warm up, then so many that they fill 40 ms, the better of two rounds. */
+/* Seconds of one call: some to warm up, then so many that they fill 40 ms, the better of two
+ * rounds. */
 static double
 seconds(const struct bench *b, operation *op, const struct work *w)
 {
@@ -65,7 +66,8 @@ report(const struct bench *b, const char *name, operation *op, const struct work
 {
 	double t = seconds(b, op, w);
 
-	printf("%s\t%s\t%.4f\t%.0f\tGB/s\t%.3f\n", b->m->name, name, t * 1e3, bytes / t / 1e9, bytes / t / b->copy);
+	printf("%s\t%s\t%.4f\t%.0f\tGB/s\t%.3f\n", b->m->name, name, t * 1e3, bytes / t / 1e9,
+	    bytes / t / b->copy);
 }
 
 /* As report, for a product. */
@@ -73,10 +75,12 @@ static void
 report_product(const struct bench *b, const char *name, operation *op, const struct work *w)
 {
 	const struct gemm *g = &w->gemm;
-	double flops = 2.0 * (double)g->c.shape[0] * (double)g->c.shape[1] * (double)g->a.shape[g->trans_a ? 0 : 1];
+	double flops = 2.0 * (double)g->c.shape[0] * (double)g->c.shape[1] *
+	    (double)g->a.shape[g->trans_a ? 0 : 1];
 	double t = seconds(b, op, w);
 
-	printf("%s\t%s\t%.4f\t%.1f\tTFLOP/s\t%.3f\n", b->m->name, name, t * 1e3, flops / t / 1e12, flops / t / b->product);
+	printf("%s\t%s\t%.4f\t%.1f\tTFLOP/s\t%.3f\n", b->m->name, name, t * 1e3, flops / t / 1e12,
+	    flops / t / b->product);
 }
 
 /* Memory from the pool, filled with normals of deviation 1. */
@@ -92,8 +96,8 @@ vector(struct bench *b, enum dtype dtype, int64_t n)
 	return rig_vector(&b->r, dtype, n);
 }
 
-/* Numbers i % period when period > 0, else below `below` with the frequencies of words: the logarithm of
- * a rank is about uniform. */
+/* Numbers i % period when period > 0, else below `below` with the frequencies of words: the
+ * logarithm of a rank is about uniform. */
 static struct tensor
 ids(struct bench *b, int64_t n, int64_t period, int64_t below, int64_t *distinct)
 {
@@ -105,8 +109,9 @@ ids(struct bench *b, int64_t n, int64_t period, int64_t below, int64_t *distinct
 	*distinct = 0;
 	for (int64_t i = 0; i < n; i++) {
 		state = state * 6364136223846793005u + 1442695040888963407u;
-		host[i] = (int32_t)(period > 0 ? i % period
-		                               : (int64_t)pow((double)below, (double)(state >> 11) * 0x1p-53) - 1);
+		host[i] = (int32_t)(period > 0
+			? i % period
+			: (int64_t)pow((double)below, (double)(state >> 11) * 0x1p-53) - 1);
 		*distinct += !seen[host[i]];
 		seen[host[i]] = 1;
 	}
@@ -118,28 +123,96 @@ ids(struct bench *b, int64_t n, int64_t period, int64_t below, int64_t *distinct
 }
 
 /* --- one call of each operation --------------------------------------------------------------- */
-static void op_gemm(struct stream *st, const struct work *w) { st->ops->gemm(st, &w->gemm); }
-static void op_norm(struct stream *st, const struct work *w) { st->ops->norm_fwd(st, &w->norm); }
-static void op_norm_bwd(struct stream *st, const struct work *w) { st->ops->norm_bwd(st, &w->norm_grad); }
-static void op_residual(struct stream *st, const struct work *w) { st->ops->residual_fwd(st, &w->residual); }
-static void op_rope(struct stream *st, const struct work *w) { st->ops->rope(st, &w->rope); }
-static void op_act(struct stream *st, const struct work *w) { st->ops->act_fwd(st, w->kind, &w->y, &w->x); }
-static void op_act_bwd(struct stream *st, const struct work *w) { st->ops->act_bwd(st, w->kind, &w->act); }
-static void op_xent(struct stream *st, const struct work *w) { st->ops->xent_loss(st, &w->xent); }
-static void op_gather(struct stream *st, const struct work *w) { st->ops->embedding_fwd(st, &w->embedding); }
-static void op_scatter(struct stream *st, const struct work *w) { st->ops->embedding_bwd(st, &w->embedding_grad); }
-static void op_adamw(struct stream *st, const struct work *w) { st->ops->adamw(st, &w->adamw); }
-static void op_dot(struct stream *st, const struct work *w) { st->ops->dot(st, &w->out, &w->x, &w->x); }
-static void op_nonfinite(struct stream *st, const struct work *w) { st->ops->count_nonfinite(st, &w->out, &w->x); }
-static void op_cast(struct stream *st, const struct work *w) { st->ops->cast(st, &w->y, &w->x); }
-static void op_add(struct stream *st, const struct work *w) { st->ops->add(st, &w->y, &w->x); }
-static void op_fill(struct stream *st, const struct work *w) { st->ops->fill(st, &w->y, 0.5); }
-static void op_normal(struct stream *st, const struct work *w) { st->ops->normal(st, &w->y, &w->normal); }
+static void
+op_gemm(struct stream *st, const struct work *w)
+{
+	st->ops->gemm(st, &w->gemm);
+}
+static void
+op_norm(struct stream *st, const struct work *w)
+{
+	st->ops->norm_fwd(st, &w->norm);
+}
+static void
+op_norm_bwd(struct stream *st, const struct work *w)
+{
+	st->ops->norm_bwd(st, &w->norm_grad);
+}
+static void
+op_residual(struct stream *st, const struct work *w)
+{
+	st->ops->residual_fwd(st, &w->residual);
+}
+static void
+op_rope(struct stream *st, const struct work *w)
+{
+	st->ops->rope(st, &w->rope);
+}
+static void
+op_act(struct stream *st, const struct work *w)
+{
+	st->ops->act_fwd(st, w->kind, &w->y, &w->x);
+}
+static void
+op_act_bwd(struct stream *st, const struct work *w)
+{
+	st->ops->act_bwd(st, w->kind, &w->act);
+}
+static void
+op_xent(struct stream *st, const struct work *w)
+{
+	st->ops->xent_loss(st, &w->xent);
+}
+static void
+op_gather(struct stream *st, const struct work *w)
+{
+	st->ops->embedding_fwd(st, &w->embedding);
+}
+static void
+op_scatter(struct stream *st, const struct work *w)
+{
+	st->ops->embedding_bwd(st, &w->embedding_grad);
+}
+static void
+op_adamw(struct stream *st, const struct work *w)
+{
+	st->ops->adamw(st, &w->adamw);
+}
+static void
+op_dot(struct stream *st, const struct work *w)
+{
+	st->ops->dot(st, &w->out, &w->x, &w->x);
+}
+static void
+op_nonfinite(struct stream *st, const struct work *w)
+{
+	st->ops->count_nonfinite(st, &w->out, &w->x);
+}
+static void
+op_cast(struct stream *st, const struct work *w)
+{
+	st->ops->cast(st, &w->y, &w->x);
+}
+static void
+op_add(struct stream *st, const struct work *w)
+{
+	st->ops->add(st, &w->y, &w->x);
+}
+static void
+op_fill(struct stream *st, const struct work *w)
+{
+	st->ops->fill(st, &w->y, 0.5);
+}
+static void
+op_normal(struct stream *st, const struct work *w)
+{
+	st->ops->normal(st, &w->y, &w->normal);
+}
 
 /* --- groups of operations --------------------------------------------------------------------- */
 
-/* The residual stream of a block. Gradients that an operation adds to in place grow with each call, which
- * costs nothing. */
+/* The residual stream of a block. Gradients that an operation adds to in place grow with each call,
+ * which costs nothing. */
 static void
 bench_norm(struct bench *b)
 {
@@ -150,14 +223,25 @@ bench_norm(struct bench *b)
 	struct tensor weight = vector(b, DTYPE_BF16, m->h), bias = vector(b, DTYPE_BF16, m->h);
 	struct tensor none = { .data = NULL };
 	struct work w = {
-		.norm = { .y = y, .x = x, .weight = weight, .bias = m->layer_norm ? bias : none,
-			.mean = vector(b, DTYPE_F32, b->T), .rstd = vector(b, DTYPE_F32, b->T), .eps = 1e-5 },
+		.norm = { .y = y,
+		    .x = x,
+		    .weight = weight,
+		    .bias = m->layer_norm ? bias : none,
+		    .mean = vector(b, DTYPE_F32, b->T),
+		    .rstd = vector(b, DTYPE_F32, b->T),
+		    .eps = 1e-5 },
 	};
 
 	report(b, "norm_fwd", op_norm, &w, 2 * bytes);
-	w.norm_grad = (struct norm_grad){ .dx = z, .dy = y, .x = x, .weight = weight,
-		.mean = m->layer_norm ? w.norm.mean : none, .rstd = w.norm.rstd, .dweight = vector(b, DTYPE_F32, m->h),
-		.dbias = m->layer_norm ? vector(b, DTYPE_F32, m->h) : none, .accumulate = true };
+	w.norm_grad = (struct norm_grad){ .dx = z,
+		.dy = y,
+		.x = x,
+		.weight = weight,
+		.mean = m->layer_norm ? w.norm.mean : none,
+		.rstd = w.norm.rstd,
+		.dweight = vector(b, DTYPE_F32, m->h),
+		.dbias = m->layer_norm ? vector(b, DTYPE_F32, m->h) : none,
+		.accumulate = true };
 	report(b, "norm_bwd", op_norm_bwd, &w, 4 * bytes);
 	if (m->layer_norm) {
 		w.norm_grad.dx_sum = vector(b, DTYPE_F32, m->h);
@@ -168,7 +252,9 @@ bench_norm(struct bench *b)
 	w.norm.x = z;
 	w.residual.norm = &w.norm;
 	report(b, "residual_fwd+norm", op_residual, &w, 4 * bytes);
-	w.residual.drop = (struct dropout){ .p = 0.1, .seq_length = m->s, .width = m->h, .micro_batch = (int)(b->T / m->s) };
+	w.residual.drop = (struct dropout){
+		.p = 0.1, .seq_length = m->s, .width = m->h, .micro_batch = (int)(b->T / m->s)
+	};
 	report(b, "residual_fwd+norm+dropout", op_residual, &w, 4 * bytes);
 }
 
@@ -179,8 +265,11 @@ bench_rope(struct bench *b)
 	const struct bench_model *m = b->m;
 	int64_t distinct, rotated = (int64_t)(m->n + m->g) * m->d;
 	struct tensor x = take(b, DTYPE_BF16, b->T, rotated + (int64_t)m->g * m->d);
-	struct work w = { .rope = { .x = tensor_columns(&x, 0, rotated), .table = take(b, DTYPE_F32, m->s, m->d),
-				  .num_heads = m->n + m->g, .head_dim = m->d, .rotary_dim = m->d } };
+	struct work w = { .rope = { .x = tensor_columns(&x, 0, rotated),
+			      .table = take(b, DTYPE_F32, m->s, m->d),
+			      .num_heads = m->n + m->g,
+			      .head_dim = m->d,
+			      .rotary_dim = m->d } };
 
 	w.rope.positions = ids(b, b->T, m->s, m->s, &distinct);
 	report(b, "rope", op_rope, &w, 4.0 * (double)b->T * (double)rotated);
@@ -192,7 +281,8 @@ bench_act(struct bench *b)
 {
 	const struct bench_model *m = b->m;
 	double half = 2.0 * (double)b->T * (double)m->f, in = m->gated ? 2 * half : half;
-	struct tensor x = take(b, DTYPE_BF16, b->T, m->gated ? 2 * m->f : m->f), y = take(b, DTYPE_BF16, b->T, m->f);
+	struct tensor x = take(b, DTYPE_BF16, b->T, m->gated ? 2 * m->f : m->f),
+		      y = take(b, DTYPE_BF16, b->T, m->f);
 	struct work w = { .x = x, .y = y, .kind = m->gated ? ACT_SWIGLU : ACT_GELU_TANH };
 
 	report(b, "act_fwd", op_act, &w, in + half);
@@ -208,9 +298,13 @@ bench_loss(struct bench *b)
 {
 	const struct bench_model *m = b->m;
 	int64_t distinct;
-	struct work w = { .xent = { .logits = take(b, DTYPE_BF16, LOGIT_ROWS, m->v), .mask = vector(b, DTYPE_F32, LOGIT_ROWS),
-				  .loss = vector(b, DTYPE_F32, LOGIT_ROWS), .zloss = vector(b, DTYPE_F32, LOGIT_ROWS),
-				  .parts = 1, .valid_columns = m->v - 40, .grad_scale = 1 } };
+	struct work w = { .xent = { .logits = take(b, DTYPE_BF16, LOGIT_ROWS, m->v),
+			      .mask = vector(b, DTYPE_F32, LOGIT_ROWS),
+			      .loss = vector(b, DTYPE_F32, LOGIT_ROWS),
+			      .zloss = vector(b, DTYPE_F32, LOGIT_ROWS),
+			      .parts = 1,
+			      .valid_columns = m->v - 40,
+			      .grad_scale = 1 } };
 
 	w.xent.labels = ids(b, LOGIT_ROWS, 0, m->v - 40, &distinct);
 	report(b, "xent_loss", op_xent, &w, 4.0 * LOGIT_ROWS * (double)m->v);
@@ -225,13 +319,17 @@ bench_embedding(struct bench *b)
 	const struct bench_model *m = b->m;
 	int64_t words, places;
 	double row = (double)m->h, bytes = 2.0 * (double)b->T * row;
-	struct tensor tokens = ids(b, b->T, 0, m->v, &words), positions = ids(b, b->T, m->s, m->s, &places);
-	struct work w = { .embedding = { .y = take(b, DTYPE_BF16, b->T, m->h), .table = take(b, DTYPE_BF16, m->v, m->h),
-				  .ids = tokens } };
+	struct tensor tokens = ids(b, b->T, 0, m->v, &words),
+		      positions = ids(b, b->T, m->s, m->s, &places);
+	struct work w = { .embedding = { .y = take(b, DTYPE_BF16, b->T, m->h),
+			      .table = take(b, DTYPE_BF16, m->v, m->h),
+			      .ids = tokens } };
 
 	report(b, "embedding_fwd", op_gather, &w, 2 * bytes);
-	w.embedding_grad = (struct embedding_grad){ .dtable = take(b, DTYPE_F32, m->v, m->h), .dy = w.embedding.y,
-		.ids = tokens, .accumulate = true };
+	w.embedding_grad = (struct embedding_grad){ .dtable = take(b, DTYPE_F32, m->v, m->h),
+		.dy = w.embedding.y,
+		.ids = tokens,
+		.accumulate = true };
 	report(b, "embedding_bwd(words)", op_scatter, &w, bytes + 8 * row * (double)words);
 	w.embedding_grad.accumulate = false;
 	report(b, "embedding_bwd(words, written)", op_scatter, &w, bytes + 4 * row * (double)m->v);
@@ -246,12 +344,27 @@ bench_flat(struct bench *b)
 {
 	int64_t n = (int64_t)1 << 28;
 	double count = (double)n;
-	struct tensor master = vector(b, DTYPE_F32, n), m = vector(b, DTYPE_F32, n), v = vector(b, DTYPE_F32, n),
-		      grad = vector(b, DTYPE_F32, n), weight = vector(b, DTYPE_BF16, n);
-	struct work w = { .adamw = { .master = master, .exp_avg = m, .exp_avg_sq = v, .grad = grad, .weight = weight, .lr = 1e-4,
-				  .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .grad_scale = 1,
-				  .correction1 = 0.1, .correction2 = 0.05, .decoupled = true },
-		.x = grad, .y = weight, .out = vector(b, DTYPE_F64, 1), .normal = { .key = 1, .std = 0.02 } };
+	struct tensor master = vector(b, DTYPE_F32, n), m = vector(b, DTYPE_F32, n),
+		      v = vector(b, DTYPE_F32, n), grad = vector(b, DTYPE_F32, n),
+		      weight = vector(b, DTYPE_BF16, n);
+	struct work w = { .adamw = { .master = master,
+			      .exp_avg = m,
+			      .exp_avg_sq = v,
+			      .grad = grad,
+			      .weight = weight,
+			      .lr = 1e-4,
+			      .beta1 = 0.9,
+			      .beta2 = 0.95,
+			      .eps = 1e-8,
+			      .weight_decay = 0.1,
+			      .grad_scale = 1,
+			      .correction1 = 0.1,
+			      .correction2 = 0.05,
+			      .decoupled = true },
+		.x = grad,
+		.y = weight,
+		.out = vector(b, DTYPE_F64, 1),
+		.normal = { .key = 1, .std = 0.02 } };
 
 	report(b, "adamw", op_adamw, &w, 30 * count);
 	report(b, "dot", op_dot, &w, 4 * count);
@@ -265,18 +378,25 @@ bench_flat(struct bench *b)
 	report(b, "normal(f32)", op_normal, &w, 4 * count);
 }
 
-/* The three products of a linear layer of k inputs and n outputs on `rows` rows: with the activation and
- * bias of GPT-2 where it has one; the gradient of a bias before a residual sum comes with the norms. */
+/* The three products of a linear layer of k inputs and n outputs on `rows` rows: with the
+ * activation and bias of GPT-2 where it has one; the gradient of a bias before a residual sum comes
+ * with the norms. */
 static void
 bench_linear(struct bench *b, const char *name, const int64_t size[3], bool gelu)
 {
 	int64_t rows = size[0], n = size[1], k = size[2];
 	bool bias = b->m->layer_norm && n != b->m->v, beside = bias && n != b->m->h;
 	size_t used = b->r.used;
-	struct tensor x = take(b, DTYPE_BF16, rows, k), y = take(b, DTYPE_BF16, rows, n), weight = take(b, DTYPE_BF16, n, k),
-		      dw = take(b, DTYPE_F32, n, k), vec = vector(b, DTYPE_BF16, n), dvec = vector(b, DTYPE_F32, n),
+	struct tensor x = take(b, DTYPE_BF16, rows, k), y = take(b, DTYPE_BF16, rows, n),
+		      weight = take(b, DTYPE_BF16, n, k), dw = take(b, DTYPE_F32, n, k),
+		      vec = vector(b, DTYPE_BF16, n), dvec = vector(b, DTYPE_F32, n),
 		      none = { .data = NULL };
-	struct work w = { .gemm = { .c = y, .a = x, .b = weight, .trans_b = true, .alpha = 1, .bias = bias ? vec : none } };
+	struct work w = { .gemm = { .c = y,
+			      .a = x,
+			      .b = weight,
+			      .trans_b = true,
+			      .alpha = 1,
+			      .bias = bias ? vec : none } };
 	char line[64];
 
 	snprintf(line, sizeof line, "%s forward", name);
@@ -286,8 +406,13 @@ bench_linear(struct bench *b, const char *name, const int64_t size[3], bool gelu
 		w.gemm.act = GEMM_GELU;
 		snprintf(line, sizeof line, "%s forward+gelu", name);
 		report_product(b, line, op_gemm, &w);
-		/* The gradient of the product behind it: as wide, from as many columns as this one's inputs. */
-		w.gemm = (struct gemm){ .c = y, .a = x, .b = take(b, DTYPE_BF16, k, n), .alpha = 1, .aux = w.gemm.aux,
+		/* The gradient of the product behind it: as wide, from as many columns as this
+		 * one's inputs. */
+		w.gemm = (struct gemm){ .c = y,
+			.a = x,
+			.b = take(b, DTYPE_BF16, k, n),
+			.alpha = 1,
+			.aux = w.gemm.aux,
 			.act = GEMM_GELU_GRAD };
 		snprintf(line, sizeof line, "%s input gradient+gelu", name);
 		report_product(b, line, op_gemm, &w);
@@ -295,7 +420,9 @@ bench_linear(struct bench *b, const char *name, const int64_t size[3], bool gelu
 	w.gemm = (struct gemm){ .c = x, .a = y, .b = weight, .alpha = 1 };
 	snprintf(line, sizeof line, "%s input gradient", name);
 	report_product(b, line, op_gemm, &w);
-	w.gemm = (struct gemm){ .c = dw, .a = y, .b = x, .trans_a = true, .alpha = 1, .dbias = beside ? dvec : none };
+	w.gemm = (struct gemm){
+		.c = dw, .a = y, .b = x, .trans_a = true, .alpha = 1, .dbias = beside ? dvec : none
+	};
 	snprintf(line, sizeof line, "%s weight gradient", name);
 	report_product(b, line, op_gemm, &w);
 	w.gemm.beta = 1;
@@ -313,7 +440,8 @@ bench_products(struct bench *b)
 
 	bench_linear(b, "qkv", (const int64_t[]){ b->T, qkv, m->h }, false);
 	bench_linear(b, "attention out", (const int64_t[]){ b->T, m->h, q }, false);
-	bench_linear(b, "fc1", (const int64_t[]){ b->T, m->gated ? 2 * m->f : m->f, m->h }, !m->gated);
+	bench_linear(
+	    b, "fc1", (const int64_t[]){ b->T, m->gated ? 2 * m->f : m->f, m->h }, !m->gated);
 	bench_linear(b, "fc2", (const int64_t[]){ b->T, m->h, m->f }, false);
 	bench_linear(b, "head", (const int64_t[]){ LOGIT_ROWS, m->v, m->h }, false);
 }
@@ -324,15 +452,19 @@ ceilings(struct bench *b)
 {
 	static const struct bench_model none = { .name = "ceiling" };
 	int64_t n = CEILING_SIDE;
-	struct work w = { .x = vector(b, DTYPE_BF16, (int64_t)1 << 30), .y = vector(b, DTYPE_BF16, (int64_t)1 << 30) };
+	struct work w = { .x = vector(b, DTYPE_BF16, (int64_t)1 << 30),
+		.y = vector(b, DTYPE_BF16, (int64_t)1 << 30) };
 	double t;
 
 	b->m = &none;
 	t = seconds(b, op_cast, &w);
 	b->copy = 2 * (double)tensor_bytes(&w.x) / t;
 	printf("ceiling\tcopy\t%.4f\t%.0f\tGB/s\t1\n", t * 1e3, b->copy / 1e9);
-	w.gemm = (struct gemm){ .c = take(b, DTYPE_BF16, n, n), .a = take(b, DTYPE_BF16, n, n),
-		.b = take(b, DTYPE_BF16, n, n), .trans_b = true, .alpha = 1 };
+	w.gemm = (struct gemm){ .c = take(b, DTYPE_BF16, n, n),
+		.a = take(b, DTYPE_BF16, n, n),
+		.b = take(b, DTYPE_BF16, n, n),
+		.trans_b = true,
+		.alpha = 1 };
 	t = seconds(b, op_gemm, &w);
 	b->product = 2.0 * (double)n * (double)n * (double)n / t;
 	printf("ceiling\tproduct\t%.4f\t%.1f\tTFLOP/s\t1\n", t * 1e3, b->product / 1e12);
@@ -344,8 +476,8 @@ struct group {
 	void (*run)(struct bench *);
 };
 
-/* Operations of one group, on memory that the next group may have, when it is among those asked for; with none
- * asked for all are. */
+/* Operations of one group, on memory that the next group may have, when it is among those asked
+ * for; with none asked for all are. */
 static void
 run_group(struct bench *b, const struct group *g, char *const *asked)
 {
@@ -363,10 +495,15 @@ run_group(struct bench *b, const struct group *g, char *const *asked)
 int
 main(int argc, char **argv)
 {
-	static const struct group flat = { "flat", bench_flat }, groups[] = {
-		{ "norm", bench_norm }, { "rope", bench_rope }, { "act", bench_act }, { "loss", bench_loss },
-		{ "embedding", bench_embedding }, { "products", bench_products },
-	};
+	static const struct group flat = { "flat", bench_flat },
+				  groups[] = {
+					  { "norm", bench_norm },
+					  { "rope", bench_rope },
+					  { "act", bench_act },
+					  { "loss", bench_loss },
+					  { "embedding", bench_embedding },
+					  { "products", bench_products },
+				  };
 	struct device_config config = { .num_threads = 1, .dtype = DTYPE_BF16 };
 	const struct backend *backend = gpu_backend();
 	struct bench b = { .T = 0 };

@@ -17,8 +17,9 @@ make(const char *path, long long count, struct err *e)
 
 	str_add(&file, "\0\0\0\0\0\0\0\0", 8);
 	for (long long i = 0; i < count; i++)
-		str_addf(&file, "%c\"t%lld\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%lld,%lld]}", i ? ',' : '{',
-		    i * 7919 % count, i, i + 1);
+		str_addf(&file,
+		    "%c\"t%lld\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%lld,%lld]}",
+		    i ? ',' : '{', i * 7919 % count, i, i + 1);
 	str_addc(&file, '}');
 	bytes = file.len - 8;
 	memcpy(file.buf, &bytes, sizeof bytes);

@@ -3,10 +3,11 @@
  *
  *   load DIR [MIB]
  *
- * Writes a checkpoint of so many MiB (1024) under DIR, in pieces of 64 MiB, and reads it as a rank does, tensor after tensor into
- * host memory, with and without its sums, in turn. Prints two rows, each the least seconds of ROUNDS rounds, with and without:
- * first with the file dropped from the cache before each round, then out of the cache. The least, because whatever else the
- * machine does only adds to it.
+ * Writes a checkpoint of so many MiB (1024) under DIR, in pieces of 64 MiB, and reads it as a rank
+ * does, tensor after tensor into host memory, with and without its sums, in turn. Prints two rows,
+ * each the least seconds of ROUNDS rounds, with and without: first with the file dropped from the
+ * cache before each round, then out of the cache. The least, because whatever else the machine does
+ * only adds to it.
  */
 #include "lib/base/clock.h"
 #include "lib/base/io.h"
@@ -35,8 +36,11 @@ check(bool good, const struct err *e)
 static void
 make(const char *save, int n, float *x)
 {
-	struct ckpt_commit c = { .save = save, .iteration = 0, .options = "",
-		.state = "iteration 0\nconsumed_train_samples 0\noptimizer_steps 0\nskipped_iterations 0\n" };
+	struct ckpt_commit c = { .save = save,
+		.iteration = 0,
+		.options = "",
+		.state = "iteration 0\nconsumed_train_samples 0\noptimizer_steps "
+			 "0\nskipped_iterations 0\n" };
 	struct str lines = { 0 };
 	char tmp[1024], name[16];
 	struct err e;

@@ -20,7 +20,7 @@ enum { SLOT_BITS = 25, ENDS = 256, FIRST_MB = 10 };
 
 struct census {
 	const struct pretok *pretok;
-	uint64_t *slot;                 /* hashes of the pieces met so far; 0: free */
+	uint64_t *slot; /* hashes of the pieces met so far; 0: free */
 	size_t pieces, distinct, bytes;
 	size_t last_pieces, last_distinct, next;
 };
@@ -51,7 +51,8 @@ report(struct census *c)
 {
 	printf("%zu\t%.2f\t%.2f\t%.2f\n", c->bytes / 1000000, (double)c->bytes / (double)c->pieces,
 	    100.0 * (double)c->distinct / (double)c->pieces,
-	    100.0 * (double)(c->distinct - c->last_distinct) / (double)(c->pieces - c->last_pieces));
+	    100.0 * (double)(c->distinct - c->last_distinct) /
+		(double)(c->pieces - c->last_pieces));
 	c->last_pieces = c->pieces;
 	c->last_distinct = c->distinct;
 	c->next *= 2;

@@ -1,5 +1,6 @@
 /*
- * rig.h - what the benchmarks of the GPU share: the models, a device, memory handed out from the front of one block
+ * rig.h - what the benchmarks of the GPU share: the models, a device, memory handed out from the
+ * front of one block
  *
  * A fault of the device ends the program.
  */
@@ -40,7 +41,7 @@ struct rig {
 	struct device *d;
 	struct stream *st;
 	char *pool;
-	size_t size, used;              /* bytes of the pool, and of what is handed out */
+	size_t size, used; /* bytes of the pool, and of what is handed out */
 };
 
 /* Ends the program with the reason. */
@@ -93,7 +94,8 @@ rig_matrix(struct rig *r, enum dtype dtype, int64_t rows, int64_t columns)
 	if (r->used + bytes > r->size)
 		rig_fail("the pool is too small");
 	if (dtype_is_float(dtype))
-		r->st->ops->normal(r->st, &t, &(struct normal){ .key = 5, .first = (int64_t)r->used, .std = 1 });
+		r->st->ops->normal(
+		    r->st, &t, &(struct normal){ .key = 5, .first = (int64_t)r->used, .std = 1 });
 	r->used += bytes;
 	return t;
 }
@@ -114,14 +116,24 @@ rig_attention(struct rig *r, const struct bench_model *m, bool deterministic)
 	const struct attention_shape a = { m->b, m->s, m->n, m->g, m->d, true, deterministic };
 	int64_t rows = m->b * m->s, q = (int64_t)m->n * m->d, k = (int64_t)m->g * m->d;
 	int64_t work = (int64_t)attention_workspace(&a);
-	struct tensor qkv = rig_matrix(r, DTYPE_BF16, rows, q + 2 * k), dqkv = rig_matrix(r, DTYPE_BF16, rows, q + 2 * k);
+	struct tensor qkv = rig_matrix(r, DTYPE_BF16, rows, q + 2 * k),
+		      dqkv = rig_matrix(r, DTYPE_BF16, rows, q + 2 * k);
 	struct attention_grad p = {
-		.fwd = { .out = rig_matrix(r, DTYPE_BF16, rows, q), .lse = rig_matrix(r, DTYPE_F32, m->b * m->n, m->s),
-			.q = tensor_columns(&qkv, 0, q), .k = tensor_columns(&qkv, q, k), .v = tensor_columns(&qkv, q + k, k),
-			.micro_batch = (int)m->b, .num_heads = m->n, .num_groups = m->g, .head_dim = m->d,
-			.scale = 1 / sqrt(m->d) },
-		.dout = rig_matrix(r, DTYPE_BF16, rows, q), .delta = rig_matrix(r, DTYPE_F32, m->b * m->n, m->s),
-		.dq = tensor_columns(&dqkv, 0, q), .dk = tensor_columns(&dqkv, q, k), .dv = tensor_columns(&dqkv, q + k, k),
+		.fwd = { .out = rig_matrix(r, DTYPE_BF16, rows, q),
+		    .lse = rig_matrix(r, DTYPE_F32, m->b * m->n, m->s),
+		    .q = tensor_columns(&qkv, 0, q),
+		    .k = tensor_columns(&qkv, q, k),
+		    .v = tensor_columns(&qkv, q + k, k),
+		    .micro_batch = (int)m->b,
+		    .num_heads = m->n,
+		    .num_groups = m->g,
+		    .head_dim = m->d,
+		    .scale = 1 / sqrt(m->d) },
+		.dout = rig_matrix(r, DTYPE_BF16, rows, q),
+		.delta = rig_matrix(r, DTYPE_F32, m->b * m->n, m->s),
+		.dq = tensor_columns(&dqkv, 0, q),
+		.dk = tensor_columns(&dqkv, q, k),
+		.dv = tensor_columns(&dqkv, q + k, k),
 	};
 
 	if (work)

@@ -72,7 +72,8 @@ time_ours(const struct spm *m, const struct corpus *c)
 
 	for (size_t i = 0; i < c->count; i++) {
 		ids.count = 0;
-		if (spm_encode(m, w, c->text.buf + c->start[i], c->start[i + 1] - c->start[i], &ids, &e) < 0)
+		if (spm_encode(m, w, c->text.buf + c->start[i], c->start[i + 1] - c->start[i], &ids,
+			&e) < 0)
 			fprintf(stderr, "%s\n", e.msg);
 	}
 	start = user_seconds() - start;
@@ -89,7 +90,8 @@ time_peer(struct oracle *o, const struct corpus *c, size_t documents)
 	size_t count;
 
 	for (size_t i = 0; i < documents; i++)
-		if (!oracle_encode(o, c->text.buf + c->start[i], c->start[i + 1] - c->start[i], &count))
+		if (!oracle_encode(
+			o, c->text.buf + c->start[i], c->start[i + 1] - c->start[i], &count))
 			fprintf(stderr, "the library fails\n");
 	return (double)c->start[documents] / 1e6 / (user_seconds() - start);
 }

@@ -5,18 +5,19 @@
  *
  * FILEs are JSON Lines whose "text" is the model. A walk goes through them: the next symbol is what
  * follows a random occurrence of the last one (words) or of the last two (characters, for languages
- * without spaces), so no sentence is met twice but by chance. Before 36 of 400 words stands one that is
- * drawn from a Zipf distribution over two million words, of which those beyond the model's own are
- * spelt by the frequencies of three letters in a row, and before five a fresh number. After four of 400
- * characters the walk goes on anywhere.
+ * without spaces), so no sentence is met twice but by chance. Before 36 of 400 words stands one
+ * that is drawn from a Zipf distribution over two million words, of which those beyond the model's
+ * own are spelt by the frequencies of three letters in a row, and before five a fresh number. After
+ * four of 400 characters the walk goes on anywhere.
  *
  * The shares are set so that pieces are as new as in English web text is taken to be: 99.4 % of the
- * pieces of 1 GB are in a table of 1.3 million, and so by Heaps' law about 1 % are distinct at 200 MB
- * and 1.5 to 2 % at 40 MB. Measured by pieces.c, GPT-2's expression, on the model
- * of prose.sh: distinct pieces in a hundred at 10, 20, 40, 80, 160 and 200 MB
+ * pieces of 1 GB are in a table of 1.3 million, and so by Heaps' law about 1 % are distinct at 200
+ * MB and 1.5 to 2 % at 40 MB. Measured by pieces.c, GPT-2's expression, on the model of prose.sh:
+ * distinct pieces in a hundred at 10, 20, 40, 80, 160 and 200 MB
  *
  *   English   3.03  2.24  1.71  1.34  1.07  0.99    4.43 bytes a piece, 3.71 a token of GPT-2
- *   Japanese  38.8  37.9  36.9  35.8  34.9  34.5    19.9 bytes a piece: clauses, 41.7 in the model's 1.3 MB
+ *   Japanese  38.8  37.9  36.9  35.8  34.9  34.5    19.9 bytes a piece: clauses, 41.7 in the
+ * model's 1.3 MB
  *
  * Web text has about 4.2 to 4.6 bytes a token, so this is somewhat harder a byte.
  */
@@ -34,14 +35,15 @@
 /* Shares are of 400 words. */
 enum { ZIPF_WORDS = 2000000, DOCUMENT = 4000, ZIPF_SHARE = 36, NUMBER_SHARE = 5, LETTERS = 27 };
 
-/* The model: symbols (words or characters) in the order of the text, as numbers of distinct ones. */
+/* The model: symbols (words or characters) in the order of the text, as numbers of distinct ones.
+ */
 struct model {
 	struct str text;
 	uint32_t *symbol, *distinct, *by_context;
-	uint32_t *first, *last;         /* by place: the part of by_context that has its context */
+	uint32_t *first, *last; /* by place: the part of by_context that has its context */
 	size_t *start, count, num_distinct;
-	int order;                      /* symbols of context */
-	uint32_t follows[LETTERS][LETTERS][LETTERS];    /* occurrences of three letters in a row */
+	int order;                                   /* symbols of context */
+	uint32_t follows[LETTERS][LETTERS][LETTERS]; /* occurrences of three letters in a row */
 };
 
 static const struct model *sorting;
@@ -117,7 +119,8 @@ context(const struct model *m, size_t i)
 static int
 compare_context(const void *a, const void *b)
 {
-	uint64_t x = context(sorting, *(const uint32_t *)a), y = context(sorting, *(const uint32_t *)b);
+	uint64_t x = context(sorting, *(const uint32_t *)a),
+		 y = context(sorting, *(const uint32_t *)b);
 
 	return (x > y) - (x < y);
 }
@@ -129,7 +132,9 @@ group(struct model *m)
 	m->first = mem_alloc(m->count, sizeof *m->first);
 	m->last = mem_alloc(m->count, sizeof *m->last);
 	for (size_t i = 0, end; i < m->count; i = end) {
-		for (end = i; end < m->count && context(m, m->by_context[end]) == context(m, m->by_context[i]); end++)
+		for (end = i; end < m->count &&
+		     context(m, m->by_context[end]) == context(m, m->by_context[i]);
+		     end++)
 			m->first[m->by_context[end]] = (uint32_t)i;
 		for (size_t k = i; k < end; k++)
 			m->last[m->by_context[k]] = (uint32_t)end;
@@ -284,7 +289,8 @@ main(int argc, char **argv)
 	build(&m);
 	mt19937_seed(&rng, (uint32_t)atoi(argv[3]));
 	for (double done = 0; done < limit; done += (double)text.len) {
-		size_t place = below(&rng, m.count), want = DOCUMENT / 4 + below(&rng, 2 * DOCUMENT);
+		size_t place = below(&rng, m.count),
+		       want = DOCUMENT / 4 + below(&rng, 2 * DOCUMENT);
 
 		str_clear(&text);
 		while (text.len < want)

@@ -1,5 +1,6 @@
 /*
- * usage.c COMMAND... - runs a command without its output; prints its elapsed and CPU milliseconds and its greatest resident KB
+ * usage.c COMMAND... - runs a command without its output; prints its elapsed and CPU milliseconds
+ * and its greatest resident KB
  */
 #include <fcntl.h>
 #include <stdio.h>

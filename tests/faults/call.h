@@ -33,9 +33,9 @@ static const char *const call_names[CALL_COUNT] = { CALLS(CALL_NAME) "change" };
 #undef CALL_NAME
 
 /*
- * fail: this one call, with an errno; fail-on: this and every later one; signal: a signal before the
- * call is made; limit: from before it on no file grows beyond so many bytes (not from the start, or
- * MPI's own files could not be made).
+ * fail: this one call, with an errno; fail-on: this and every later one; signal: a signal before
+ * the call is made; limit: from before it on no file grows beyond so many bytes (not from the
+ * start, or MPI's own files could not be made).
  */
 #define ACTION_FAIL "fail"
 #define ACTION_FAIL_ON "fail-on"

@@ -11,8 +11,8 @@
 enum { COMMAND_HUNG = -1, COMMAND_KILLED = 128, COMMAND_SECONDS = 180 };
 
 struct command {
-	const char *dir, *out;		/* it runs there; what it says goes to that file there */
-	const char *words;		/* command and arguments, separated by blanks */
+	const char *dir, *out;          /* it runs there; what it says goes to that file there */
+	const char *words;              /* command and arguments, separated by blanks */
 	const char *const *environment; /* "NAME=VALUE", ended by NULL; may be NULL */
 	/* A signal from outside, `times` times, to a rank: the command itself, or mpirun's child of
 	 * that number. */

@@ -26,8 +26,8 @@ struct change {
 struct node {
 	bool is_dir;
 	int synced, count, cap; /* the changes below `synced` are on the disk for good */
-	struct change *change;	/* all of them, in order */
-	struct node *next;	/* of all nodes */
+	struct change *change;  /* all of them, in order */
+	struct node *next;      /* of all nodes */
 };
 
 struct disk {
@@ -179,10 +179,11 @@ take_file(struct disk *d, const struct oplog_record *r, struct err *e)
 	else if (r->call == CALL_UNLINK)
 		return set_name(d, r->path, NULL, e);
 	else
-		add_change(n, &(struct change){ .number = d->number,
-				  .offset = r->argument,
-				  .bytes = r->call == CALL_WRITE ? r->bytes : NULL,
-				  .len = r->len });
+		add_change(n,
+		    &(struct change){ .number = d->number,
+			.offset = r->argument,
+			.bytes = r->call == CALL_WRITE ? r->bytes : NULL,
+			.len = r->len });
 	return 0;
 }
 
@@ -193,24 +194,15 @@ disk_take(struct disk *d, const struct oplog_record *r, struct err *e)
 
 	d->number++;
 	switch (r->call) {
-	case CALL_OPEN:
-		rc = take_open(d, r, e);
-		break;
-	case CALL_MKDIR:
-		rc = set_name(d, r->path, node_new(d, true), e);
-		break;
-	case CALL_RENAME:
-		rc = take_rename(d, r, e);
-		break;
+	case CALL_OPEN: rc = take_open(d, r, e); break;
+	case CALL_MKDIR: rc = set_name(d, r->path, node_new(d, true), e); break;
+	case CALL_RENAME: rc = take_rename(d, r, e); break;
 	case CALL_WRITE:
 	case CALL_TRUNCATE:
 	case CALL_FSYNC:
 	case CALL_LINK:
-	case CALL_UNLINK:
-		rc = take_file(d, r, e);
-		break;
-	default:
-		return 0;
+	case CALL_UNLINK: rc = take_file(d, r, e); break;
+	default: return 0;
 	}
 	return rc < 0 ? -1 : 1;
 }

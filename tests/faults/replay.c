@@ -41,7 +41,8 @@ static const struct opt replay_opts[] = {
 /* The runs. A save makes six renames on rank 0: its file, three texts, the directory, the tracker.
  */
 static const struct {
-	int layout, killed_at; /* the rename of rank 0 at which it is killed first; 0: it is not */
+	/* the rename of rank 0 at which it is killed first; 0: it is not */
+	int layout, killed_at;
 } runs[] = { { 0, 0 }, { 1, 0 }, { 2, 0 }, { 0, 6 }, { 0, 9 }, { 1, 11 }, { 0, 12 }, { 3, 11 } };
 
 /* What is being replayed. */
@@ -132,7 +133,7 @@ replay_run(const struct scene *s, int i, struct replay *r, struct err *e)
 	    io_mkdir_p(work.buf, e) < 0)
 		rc = -1;
 	else if (runs[i].killed_at &&
-		 scene_record(s, runs[i].layout, work.buf, fault.buf) < COMMAND_KILLED)
+	    scene_record(s, runs[i].layout, work.buf, fault.buf) < COMMAND_KILLED)
 		rc = err_set(e, "%s: not killed at rename %d", r->name, runs[i].killed_at);
 	else if (scene_record(s, runs[i].layout, work.buf, NULL) != 0)
 		rc = err_set(e, "%s: the recorded run fails", r->name);

@@ -189,16 +189,12 @@ strike(void)
 
 	leave_mark();
 	switch (shim.action) {
-	case SIGNAL:
-		raise((int)shim.argument);
-		return 0;
+	case SIGNAL: raise((int)shim.argument); return 0;
 	case LIMIT:
 		signal(SIGXFSZ, SIG_IGN);
 		setrlimit(RLIMIT_FSIZE, &limit);
 		return 0;
-	default:
-		errno = (int)shim.argument;
-		return -1;
+	default: errno = (int)shim.argument; return -1;
 	}
 }
 
@@ -621,7 +617,8 @@ fopen(const char *path, const char *mode)
 	if (!watched(path, name))
 		return real(path, mode);
 	fd = open(path,
-	    flags | (*mode == 'w'      ? O_CREAT | O_TRUNC
+	    flags |
+		(*mode == 'w'          ? O_CREAT | O_TRUNC
 			: *mode == 'a' ? O_CREAT | O_APPEND
 				       : 0),
 	    0666);

@@ -26,14 +26,15 @@ struct fault_class {
 	 * it, -1 with a reason. */
 	int (*strike)(struct trial *t, struct err *e);
 	unsigned layouts, begins; /* bits of what it is drawn from */
-	unsigned calls;		  /* bits of enum call */
-	const char *action;	  /* call.h's */
-	int codes[5];		  /* errnos, signals or bytes, ended by 0 */
-	int times;		  /* of a signal from outside */
+	unsigned calls;           /* bits of enum call */
+	const char *action;       /* call.h's */
+	int codes[5];             /* errnos, signals or bytes, ended by 0 */
+	int times;                /* of a signal from outside */
 	/* What must come of it */
 	unsigned statuses; /* when the fault struck */
-	const char *says;  /* in one line, with status 1, 2 or 3; NULL: the errno's text, if any */
-	bool tidy;	   /* with status 1 nothing is left of what was being saved */
+	/* in one line, with status 1, 2 or 3; NULL: the errno's text, if any */
+	const char *says;
+	bool tidy; /* with status 1 nothing is left of what was being saved */
 };
 
 extern const struct fault_class fault_classes[];
@@ -53,7 +54,7 @@ struct trial {
 	bool struck;
 	int status;
 	struct str said, again; /* the disturbed run, and the one after it */
-	uint64_t promised;	/* iterations that were saved before the run */
+	uint64_t promised;      /* iterations that were saved before the run */
 	struct str problems;
 	bool verdict[VERDICT_COUNT];
 	/* Set by strike: puts the state right before it is judged; ends what is left at last. */

@@ -18,7 +18,8 @@ use(const struct dataset *d)
 	int64_t ids[64];
 
 	for (int64_t i = 0; i < dataset_num_sequences(d); i++)
-		dataset_tokens(d, i, 0, dataset_length(d, i) < 64 ? dataset_length(d, i) : 64, ids, NULL);
+		dataset_tokens(
+		    d, i, 0, dataset_length(d, i) < 64 ? dataset_length(d, i) : 64, ids, NULL);
 	for (int64_t i = 0; i < dataset_num_documents(d); i++)
 		if (dataset_document_start(d, i) > dataset_document_start(d, i + 1))
 			BUG("documents out of order");

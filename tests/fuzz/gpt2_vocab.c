@@ -11,7 +11,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size_t len = nul ? (size_t)(nul - data) : size;
 	static struct input vocab, merges;
 
-	round_trip(&(struct tokenizer_spec){ .vocab = input_file(&vocab, data, len),
-		.merges = input_file(&merges, nul ? nul + 1 : data, nul ? size - len - 1 : 0) }, text, sizeof text - 1);
+	round_trip(
+	    &(struct tokenizer_spec){ .vocab = input_file(&vocab, data, len),
+		.merges = input_file(&merges, nul ? nul + 1 : data, nul ? size - len - 1 : 0) },
+	    text, sizeof text - 1);
 	return 0;
 }

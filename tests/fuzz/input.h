@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 struct input {
 	bool made;
 	int fd;
-	char path[32];                  /* of the file in memory; valid in this process */
+	char path[32]; /* of the file in memory; valid in this process */
 };
 
 /* For the whole process: no huge pages. */

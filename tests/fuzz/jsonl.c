@@ -1,4 +1,5 @@
-/* jsonl.c - fuzz target: any bytes as lines of JSON, read by the scanner and by a slow reader that shares nothing with it */
+/* jsonl.c - fuzz target: any bytes as lines of JSON, read by the scanner and by a slow reader that
+ * shares nothing with it */
 #include "tests/jsonl_oracle.h"
 #include "tok/jsonl.h"
 

@@ -1,4 +1,5 @@
-/* maps.c - fuzz target: any bytes as one of the maps in a cache, without a key; samples are those of sound maps */
+/* maps.c - fuzz target: any bytes as one of the maps in a cache, without a key; samples are those
+ * of sound maps */
 #include "lib/base/mem.h"
 #include "tests/fuzz/input.h"
 #include "tests/one_corpus.h"
@@ -34,7 +35,8 @@ replace_map(const char *dir, const char *hash, const uint8_t *data, size_t size)
 	unlink(path);
 }
 
-/* Every token of every sample must lie in the dataset: reading one elsewhere is a bug or a fault. */
+/* Every token of every sample must lie in the dataset: reading one elsewhere is a bug or a fault.
+ */
 static void
 read_samples(const struct samples *s)
 {
@@ -53,8 +55,13 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char dir[INPUT_DIR], prefix[64];
-	struct samples_config c = { .num_samples = 12, .seq_length = S, .seed = 3, .add_extra_token = true,
-		.drop_last_partial = true, .cache_dir = dir, .write_cache = true };
+	struct samples_config c = { .num_samples = 12,
+		.seq_length = S,
+		.seed = 3,
+		.add_extra_token = true,
+		.drop_last_partial = true,
+		.cache_dir = dir,
+		.write_cache = true };
 	struct dataset *d;
 	struct samples *s;
 
@@ -69,7 +76,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	replace_map(dir, samples_hash(s), data, size);
 	samples_close(s);
-	c.write_cache = false;                  /* a sync more would take most of the time */
+	c.write_cache = false; /* a sync more would take most of the time */
 	s = samples_open(d, &c, NULL);
 	if (!s)
 		abort();

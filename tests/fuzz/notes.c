@@ -16,9 +16,11 @@ use(const char *prefix, const char *path)
 		notes_add_members(&n, &out);
 		str_adds(&out, "\"end\": 1}");
 		unlink(path);
-		if (io_write_file(path, out.buf, out.len, &e) < 0 || notes_read(prefix, &again, &e) != 1)
+		if (io_write_file(path, out.buf, out.len, &e) < 0 ||
+		    notes_read(prefix, &again, &e) != 1)
 			BUG("notes do not read back: %s", e.msg);
-		if (!n.type != !again.type || strcmp(n.hash, again.hash) || n.eod_id != again.eod_id)
+		if (!n.type != !again.type || strcmp(n.hash, again.hash) ||
+		    n.eod_id != again.eod_id)
 			BUG("notes read back otherwise");
 		notes_release(&again);
 	}

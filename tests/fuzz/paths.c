@@ -1,4 +1,5 @@
-/* paths.c - fuzz target: any bytes as a file of corpora, as lists a split in JSON, and as --split; what is accepted is sound */
+/* paths.c - fuzz target: any bytes as a file of corpora, as lists a split in JSON, and as --split;
+ * what is accepted is sound */
 #include "lib/format/samples.h"
 #include "tests/fuzz/input.h"
 

@@ -1,6 +1,6 @@
 /*
- * pretok.c - fuzz target: any bytes as text; every scanner must cover them, by blocks as one by one,
- * and a small vocabulary must give them back
+ * pretok.c - fuzz target: any bytes as text; every scanner must cover them, by blocks as one by
+ * one, and a small vocabulary must give them back
  */
 #include "lib/token/bpe.h"
 
@@ -15,10 +15,10 @@ enum { ENDS = 128, PARTS = 8, TOKENS = 256 + PARTS };
 static struct bpe *
 vocabulary(struct bpe_token token[TOKENS])
 {
-	static const char *const join[PARTS] = { " t", "he", " the", "\xe3\x81", "\x82\xe3", "\xe3\x81\x82", "''",
-		"whole" };
-	static const struct bpe_merge merge[PARTS - 1] = { { ' ', 't' }, { 'h', 'e' }, { 256, 257 }, { 0xe3, 0x81 },
-		{ 0x82, 0xe3 }, { 259, 0x82 }, { '\'', '\'' } };
+	static const char *const join[PARTS] = { " t", "he", " the", "\xe3\x81", "\x82\xe3",
+		"\xe3\x81\x82", "''", "whole" };
+	static const struct bpe_merge merge[PARTS - 1] = { { ' ', 't' }, { 'h', 'e' }, { 256, 257 },
+		{ 0xe3, 0x81 }, { 0x82, 0xe3 }, { 259, 0x82 }, { '\'', '\'' } };
 	static unsigned char byte[256];
 	struct err e;
 
@@ -27,9 +27,14 @@ vocabulary(struct bpe_token token[TOKENS])
 		token[i] = (struct bpe_token){ &byte[i], 1 };
 	}
 	for (int i = 0; i < PARTS; i++)
-		token[256 + i] = (struct bpe_token){ (const unsigned char *)join[i], (uint32_t)strlen(join[i]) };
-	return bpe_new(&(struct bpe_spec){ .token = token, .num_tokens = TOKENS, .merge = merge,
-		.num_merges = PARTS - 1, .whole_piece = true }, NULL, &e);
+		token[256 + i] =
+		    (struct bpe_token){ (const unsigned char *)join[i], (uint32_t)strlen(join[i]) };
+	return bpe_new(&(struct bpe_spec){ .token = token,
+			   .num_tokens = TOKENS,
+			   .merge = merge,
+			   .num_merges = PARTS - 1,
+			   .whole_piece = true },
+	    NULL, &e);
 }
 
 /* Both ways of cutting agree and cover the text. */
@@ -42,7 +47,8 @@ cut(const struct pretok *p, const uint8_t *data, size_t size)
 
 	while ((count = pretok_ends(p, &t, end, ENDS)) > 0)
 		for (size_t i = 0; i < count; pos = end[i++])
-			if (end[i] <= pos || end[i] > size || pretok_next(p, data, size, pos) != end[i])
+			if (end[i] <= pos || end[i] > size ||
+			    pretok_next(p, data, size, pos) != end[i])
 				abort();
 	if (pos != size)
 		abort();
@@ -66,7 +72,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	bpe_encode_text(w, p[size % PRETOK_SCANNERS], data, size, &ids);
 	for (size_t i = 0; i < ids.count; at += token[ids.id[i++]].len)
-		if (token[ids.id[i]].len > size - at || memcmp(token[ids.id[i]].bytes, data + at, token[ids.id[i]].len))
+		if (token[ids.id[i]].len > size - at ||
+		    memcmp(token[ids.id[i]].bytes, data + at, token[ids.id[i]].len))
 			abort();
 	if (at != size)
 		abort();

@@ -1,12 +1,15 @@
-/* rank_file.c - fuzz target: any bytes as a rank file or a JSON list of tokens; what opens must give
- * every text back */
+/* rank_file.c - fuzz target: any bytes as a rank file or a JSON list of tokens; what opens must
+ * give every text back */
 #include "tests/fuzz/round_trip.h"
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const char text[] = "abc <|endoftext|></s> \xe3\x81\x82\xff 123 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n";
-	struct tokenizer_spec spec = { .type = "TikTokenizer", .tiktoken_pattern = "cl100k", .vocab_size = 2000 };
+	static const char text[] =
+	    "abc <|endoftext|></s> \xe3\x81\x82\xff 123 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n";
+	struct tokenizer_spec spec = {
+		.type = "TikTokenizer", .tiktoken_pattern = "cl100k", .vocab_size = 2000
+	};
 	static struct input file;
 
 	spec.model = input_file(&file, data, size);

@@ -1,4 +1,5 @@
-/* resume.c - fuzz target: any bytes as the state of a run that stopped, behind the description that it would need */
+/* resume.c - fuzz target: any bytes as the state of a run that stopped, behind the description that
+ * it would need */
 #include "tests/fuzz/input.h"
 #include "tok/resume.h"
 
@@ -6,7 +7,8 @@
 static void
 check(const struct resume_state *s, const struct encode_counts *n)
 {
-	if (s->at.file < 0 || s->at.offset < 0 || s->at.lines < 0 || s->error_bytes < 0 || n->documents < 0)
+	if (s->at.file < 0 || s->at.offset < 0 || s->at.lines < 0 || s->error_bytes < 0 ||
+	    n->documents < 0)
 		abort();
 	for (int k = 0; k < n->num_keys; k++)
 		if (s->key[k].bin_bytes < 0 || s->key[k].sequences < 0 || s->key[k].documents < 0)

@@ -1,6 +1,6 @@
 /*
- * spm_text.c - fuzz target: any bytes as text for small SentencePiece models that are trained at the
- * start; ids and decoded text are libsentencepiece's
+ * spm_text.c - fuzz target: any bytes as text for small SentencePiece models that are trained at
+ * the start; ids and decoded text are libsentencepiece's
  *
  * One worker a model serves all inputs, and each of them twice: what is in its cache must not show.
  */
@@ -22,7 +22,8 @@ struct pair {
 static int
 sentence(void *ctx, const char **text, size_t *len, struct err *e)
 {
-	static const char *const lines[] = { "the quick brown fox jumps over the lazy dog", "the dog sleeps, the fox runs",
+	static const char *const lines[] = { "the quick brown fox jumps over the lazy dog",
+		"the dog sleeps, the fox runs",
 		"\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e\xe3\x81\xae\xe6\x96\x87\xe7\xab\xa0" };
 	int *next = ctx;
 
@@ -61,10 +62,12 @@ static void
 train_all(struct pair p[MODELS])
 {
 	static const struct spm_setting settings[MODELS][SETTINGS] = {
-		{ { "model_type", "bpe" }, { "vocab_size", "320" }, { "num_threads", "1" }, { "byte_fallback", "true" },
-		  { "normalization_rule_name", "identity" }, { "remove_extra_whitespaces", "false" } },
-		{ { "model_type", "unigram" }, { "vocab_size", "60" }, { "num_threads", "1" }, { "hard_vocab_limit", "false" },
-		  { "normalization_rule_name", "nmt_nfkc_cf" }, { "user_defined_symbols", "<x>,qu" } },
+		{ { "model_type", "bpe" }, { "vocab_size", "320" }, { "num_threads", "1" },
+		    { "byte_fallback", "true" }, { "normalization_rule_name", "identity" },
+		    { "remove_extra_whitespaces", "false" } },
+		{ { "model_type", "unigram" }, { "vocab_size", "60" }, { "num_threads", "1" },
+		    { "hard_vocab_limit", "false" }, { "normalization_rule_name", "nmt_nfkc_cf" },
+		    { "user_defined_symbols", "<x>,qu" } },
 	};
 
 	for (int i = 0; i < MODELS; i++)
@@ -81,7 +84,8 @@ encode(const struct pair *p, const uint8_t *data, size_t size, struct token_ids 
 		abort();
 }
 
-/* There and back; NULL is what the library gives for no ids, and for a text that it cannot encode. */
+/* There and back; NULL is what the library gives for no ids, and for a text that it cannot encode.
+ */
 static void
 compare(const struct pair *p, const uint8_t *data, size_t size)
 {
@@ -93,9 +97,11 @@ compare(const struct pair *p, const uint8_t *data, size_t size)
 
 	encode(p, data, size, &ids);
 	encode(p, data, size, &again);
-	if (want && (ids.count != count || (count && memcmp(ids.id, want, count * sizeof *want) != 0)))
+	if (want &&
+	    (ids.count != count || (count && memcmp(ids.id, want, count * sizeof *want) != 0)))
 		abort();
-	if (ids.count != again.count || (ids.count && memcmp(ids.id, again.id, ids.count * sizeof *ids.id) != 0))
+	if (ids.count != again.count ||
+	    (ids.count && memcmp(ids.id, again.id, ids.count * sizeof *ids.id) != 0))
 		abort();
 	spm_decode(p->ours, ids.id, ids.count, &back);
 	text = oracle_decode(p->theirs, ids.id, ids.count, &len);

@@ -5,7 +5,7 @@
 #include "lib/token/spmodel.h"
 #include "tests/fuzz/input.h"
 
-enum { TEXT_MAX = 256 };               /* of the input as a text */
+enum { TEXT_MAX = 256 }; /* of the input as a text */
 
 /* Looks every piece up. */
 static void
@@ -30,9 +30,11 @@ use(const struct spm *m, const char *text, size_t len)
 	struct str back = { 0 };
 	struct err e;
 
-	if (spm_encode(m, w, text, len, &ids, &e) < 0 || spm_encode(m, w, text, len, &again, &e) < 0)
+	if (spm_encode(m, w, text, len, &ids, &e) < 0 ||
+	    spm_encode(m, w, text, len, &again, &e) < 0)
 		__builtin_trap();
-	if (ids.count != again.count || (ids.count && memcmp(ids.id, again.id, ids.count * sizeof *ids.id)))
+	if (ids.count != again.count ||
+	    (ids.count && memcmp(ids.id, again.id, ids.count * sizeof *ids.id)))
 		__builtin_trap();
 	for (size_t i = 0; i < ids.count; i++)
 		if (ids.id[i] >= (uint32_t)spm_size(m))
@@ -49,7 +51,8 @@ use(const struct spm *m, const char *text, size_t len)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const char text[] = " aabc \xe3\x81\x82 A\te\xcc\x81 \xe2\x96\x81<USER> ab\xe6\x97\xa5\xe6\x9c\xac\xff  ";
+	static const char text[] =
+	    " aabc \xe3\x81\x82 A\te\xcc\x81 \xe2\x96\x81<USER> ab\xe6\x97\xa5\xe6\x9c\xac\xff  ";
 	char *copy = mem_alloc(size, 1);
 	struct spm *m;
 	struct err e;

@@ -1,4 +1,5 @@
-/* state.c - fuzz target: any text as state.conf; what is accepted is printed and accepted again, unchanged */
+/* state.c - fuzz target: any text as state.conf; what is accepted is printed and accepted again,
+ * unchanged */
 #include "lib/format/state.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,4 +1,5 @@
-/* tokenizer_json.c - fuzz target: any bytes as a tokenizer.json; what opens must encode and decode */
+/* tokenizer_json.c - fuzz target: any bytes as a tokenizer.json; what opens must encode and decode
+ */
 #include "lib/token/tokenizer.h"
 #include "tests/fuzz/input.h"
 
@@ -25,8 +26,9 @@ run(const struct tokenizer *t, struct tokenizer_worker *w, const char *text, siz
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const char text[] = "abc <s>\xe3\x81\x82\xe3\x81\x8b\xe3\x82\x99 1\xc2\xbd\r\n  Hello-World \xe2\x96\x81 "
-		"e\xcc\x81<x> it's aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+	static const char text[] =
+	    "abc <s>\xe3\x81\x82\xe3\x81\x8b\xe3\x82\x99 1\xc2\xbd\r\n  Hello-World \xe2\x96\x81 "
+	    "e\xcc\x81<x> it's aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 	static struct input file;
 	struct tokenizer_spec spec = { .type = "HuggingFaceTokenizer" };
 	struct tokenizer *t;

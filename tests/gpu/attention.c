@@ -44,8 +44,8 @@ enum { FIXED = sizeof fixed / sizeof *fixed, RANDOM = 10 };
 
 /* What a problem reads and writes, on the host in double: inputs once, results of one solution. */
 struct values {
-	double *qkv, *dout;             /* [R, row], [R, n d] */
-	int32_t *first;                 /* [R] */
+	double *qkv, *dout; /* [R, row], [R, n d] */
+	int32_t *first;     /* [R] */
 };
 struct result {
 	double *out, *lse, *dqkv;
@@ -111,7 +111,7 @@ struct rig {
 	struct device *device;
 	struct stream *st;
 	struct attention_grad a;
-	struct tensor qkv, dqkv, out, dout;     /* with gaps */
+	struct tensor qkv, dqkv, out, dout; /* with gaps */
 };
 
 /* Device memory full of 0xff: NaN in every type. */
@@ -134,8 +134,7 @@ static struct tensor
 matrix(struct rig *r, int64_t rows, int64_t columns)
 {
 	size_t bytes = (size_t)(rows * (columns + GAP)) * dtype_size(r->how->dtype);
-	struct tensor all =
-	    tensor_2d(poisoned(r, bytes), r->how->dtype, rows, columns + GAP);
+	struct tensor all = tensor_2d(poisoned(r, bytes), r->how->dtype, rows, columns + GAP);
 
 	return tensor_columns(&all, 0, columns);
 }
@@ -147,8 +146,7 @@ statistics(struct rig *r, const struct shape *c)
 	enum dtype real = r->how->dtype == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
 	int64_t n = (int64_t)c->b * c->n;
 
-	return tensor_2d(
-	    poisoned(r, (size_t)(n * c->s) * dtype_size(real)), real, n, c->s);
+	return tensor_2d(poisoned(r, (size_t)(n * c->s) * dtype_size(real)), real, n, c->s);
 }
 
 /* Copies a matrix in or out, with its gaps. `host` has no gaps; poison says whether the gaps that
@@ -164,7 +162,8 @@ copy(struct rig *r, const struct tensor *t, double *host, bool in)
 
 	memset(x, 0xff, bytes);
 	for (int64_t i = 0; in && i < rows; i++)
-		dtype_convert(x + (size_t)(i * step) * size, t->dtype, host + i * columns, DTYPE_F64, columns);
+		dtype_convert(x + (size_t)(i * step) * size, t->dtype, host + i * columns,
+		    DTYPE_F64, columns);
 	if (in)
 		r->how->backend->copy_in(r->st, t->data, x, bytes);
 	else
@@ -207,8 +206,15 @@ set_up(struct rig *r, const struct shape *c, const struct values *v)
 		.head_dim = c->d,
 		.scale = 1 / sqrt(c->d),
 		.window = c->window,
-		.drop = { .p = c->drop, .key = 77, .stream = 3, .step = 9, .first_sample = 5,
-		    .seq_length = c->s + 1, .width = c->n + 3, .first_column = 2, .micro_batch = c->b },
+		.drop = { .p = c->drop,
+		    .key = 77,
+		    .stream = 3,
+		    .step = 9,
+		    .first_sample = 5,
+		    .seq_length = c->s + 1,
+		    .width = c->n + 3,
+		    .first_column = 2,
+		    .micro_batch = c->b },
 	};
 	if (c->documents) {
 		t->first = tensor_1d(poisoned(r, (size_t)rows * 4), DTYPE_I32, rows);
@@ -217,7 +223,8 @@ set_up(struct rig *r, const struct shape *c, const struct values *v)
 	r->a.dout = r->dout;
 	r->a.delta = statistics(r, c);
 	if (r->how->workspace)
-		r->a.work = tensor_1d(poisoned(r, r->how->workspace), DTYPE_F32, (int64_t)r->how->workspace / 4);
+		r->a.work = tensor_1d(
+		    poisoned(r, r->how->workspace), DTYPE_F32, (int64_t)r->how->workspace / 4);
 	r->a.dq = tensor_columns(&r->dqkv, 0, q);
 	r->a.dk = tensor_columns(&r->dqkv, q, k);
 	r->a.dv = tensor_columns(&r->dqkv, q + k, k);
@@ -263,7 +270,9 @@ rig_close(struct rig *r)
 static struct result
 solve(const struct shape *c, const struct values *v, const struct solver *how, int times)
 {
-	struct device_config config = { .num_threads = 2, .dtype = how->dtype, .attention = how->choice,
+	struct device_config config = { .num_threads = 2,
+		.dtype = how->dtype,
+		.attention = how->choice,
 		.deterministic = how->deterministic };
 	struct rig r = { .how = how };
 	struct result x = result_new(c);
@@ -309,7 +318,8 @@ error_of(const struct part *p)
 
 	for (int64_t i = 0; i < p->rows; i++)
 		for (int64_t k = p->from; k < p->from + p->count; k++) {
-			double want = p->want[i * p->width + k], d = p->got[i * p->width + k] - want;
+			double want = p->want[i * p->width + k],
+			       d = p->got[i * p->width + k] - want;
 
 			error += d * d;
 			size += want * want;
@@ -319,9 +329,11 @@ error_of(const struct part *p)
 
 /* Everything that a solution gives is near the reference. */
 static void
-compare(const struct shape *c, const struct solver *how, const struct result *got, const struct result *want)
+compare(const struct shape *c, const struct solver *how, const struct result *got,
+    const struct result *want)
 {
-	int64_t rows = rows_of(c), width = width_of(c), q = (int64_t)c->n * c->d, k = (int64_t)c->g * c->d;
+	int64_t rows = rows_of(c), width = width_of(c), q = (int64_t)c->n * c->d,
+		k = (int64_t)c->g * c->d;
 	const struct part parts[] = {
 		{ "lse", got->lse, want->lse, rows, c->n, 0, c->n },
 		{ "out", got->out, want->out, rows, q, 0, q },
@@ -338,16 +350,18 @@ compare(const struct shape *c, const struct solver *how, const struct result *go
 		if (e <= (i == 0 ? 1e-9 : limit))
 			continue;
 		check_failures++;
-		fprintf(stderr, "%s %s%s, s %d b %d n %d g %d d %d window %d drop %g%s: %s is off by %g\n",
-		    choice_names[how->choice], dtype_name(how->dtype), how->deterministic ? " deterministic" : "",
-		    c->s, c->b, c->n, c->g, c->d, c->window, c->drop, c->documents ? " documents" : "",
-		    parts[i].name, e);
+		fprintf(stderr,
+		    "%s %s%s, s %d b %d n %d g %d d %d window %d drop %g%s: %s is off by %g\n",
+		    choice_names[how->choice], dtype_name(how->dtype),
+		    how->deterministic ? " deterministic" : "", c->s, c->b, c->n, c->g, c->d,
+		    c->window, c->drop, c->documents ? " documents" : "", parts[i].name, e);
 	}
 }
 
 /* The same bits in another run, in which each pass ran several times. */
 static void
-compare_bits(const struct shape *c, const struct solver *how, const struct values *v, const struct result *x)
+compare_bits(
+    const struct shape *c, const struct solver *how, const struct values *v, const struct result *x)
 {
 	struct result again = solve(c, v, how, 3);
 	size_t rows = (size_t)rows_of(c);
@@ -360,7 +374,8 @@ compare_bits(const struct shape *c, const struct solver *how, const struct value
 
 /* One implementation. */
 static void
-test_solver(const struct shape *c, const struct values *v, const struct solver *how, const struct result *want)
+test_solver(const struct shape *c, const struct values *v, const struct solver *how,
+    const struct result *want)
 {
 	struct result x = solve(c, v, how, 1);
 
@@ -386,7 +401,8 @@ test_shape(const struct backend *b, const struct shape *c, enum dtype dtype, boo
 {
 	int64_t rows = rows_of(c);
 	struct values v = { mem_alloc((size_t)(rows * width_of(c)), sizeof(double)),
-		mem_alloc((size_t)(rows * c->n * c->d), sizeof(double)), mem_alloc((size_t)rows, 4) };
+		mem_alloc((size_t)(rows * c->n * c->d), sizeof(double)),
+		mem_alloc((size_t)rows, 4) };
 	struct solver oracle = { &backend_cpu, DTYPE_F64, ATTENTION_BEST, false, 0 };
 	struct solver how = { b, dtype, ATTENTION_PLAIN, false, 0 };
 	bool half = dtype != DTYPE_F32 && c->d % 8 == 0 && c->d <= 128;
@@ -401,7 +417,8 @@ test_shape(const struct backend *b, const struct shape *c, enum dtype dtype, boo
 	if (half)
 		test_solver(c, &v, &how, &want);
 	how.choice = ATTENTION_LIBRARY;
-	for (int i = 0; library && half && c->s > 1 && !c->documents && c->drop == 0 && i < 2; i++) {
+	for (int i = 0; library && half && c->s > 1 && !c->documents && c->drop == 0 && i < 2;
+	     i++) {
 		how.deterministic = i;
 		how.workspace = workspace(c, i);
 		test_solver(c, &v, &how, &want);
@@ -420,14 +437,19 @@ test_shape(const struct backend *b, const struct shape *c, enum dtype dtype, boo
 static struct shape
 random_shape(unsigned long seed, int i)
 {
-	static const int heads[] = { 40, 64, 72, 80, 96, 104, 128, 100, 192 }, ratios[] = { 1, 4, 8 };
+	static const int heads[] = { 40, 64, 72, 80, 96, 104, 128, 100, 192 },
+			 ratios[] = { 1, 4, 8 };
 	uint32_t x[8];
 
 	for (int k = 0; k < 8; k++)
 		x[k] = (uint32_t)(1048576 * rng_uniform(seed, (uint64_t)i, (uint32_t)k, 0));
-	return (struct shape){ .s = 2 + (int)(x[0] % 400), .b = 1 + (int)(x[1] % 3),
-		.g = 1 + (int)(x[2] % 2), .n = (1 + (int)(x[2] % 2)) * ratios[x[3] % 3], .d = heads[x[4] % 9],
-		.window = x[5] % 2 ? 1 + (int)(x[5] / 2 % 300) : 0, .drop = x[6] % 4 == 0 ? 0.15 : 0,
+	return (struct shape){ .s = 2 + (int)(x[0] % 400),
+		.b = 1 + (int)(x[1] % 3),
+		.g = 1 + (int)(x[2] % 2),
+		.n = (1 + (int)(x[2] % 2)) * ratios[x[3] % 3],
+		.d = heads[x[4] % 9],
+		.window = x[5] % 2 ? 1 + (int)(x[5] / 2 % 300) : 0,
+		.drop = x[6] % 4 == 0 ? 0.15 : 0,
 		.documents = x[7] % 3 == 0 };
 }
 
@@ -435,10 +457,13 @@ random_shape(unsigned long seed, int i)
 static void
 test_refused(const struct backend *b)
 {
-	struct device_config config = { .num_threads = 1, .dtype = DTYPE_BF16, .attention = ATTENTION_TILED };
+	struct device_config config = {
+		.num_threads = 1, .dtype = DTYPE_BF16, .attention = ATTENTION_TILED
+	};
 	struct shape c = { 5, 1, 1, 1, 33, 0, 0, false };
 	struct solver how = { b, DTYPE_BF16, ATTENTION_TILED, false, 0 };
-	struct values v = { mem_zalloc(5 * 99, sizeof(double)), mem_zalloc(5 * 33, sizeof(double)), NULL };
+	struct values v = { mem_zalloc(5 * 99, sizeof(double)), mem_zalloc(5 * 33, sizeof(double)),
+		NULL };
 	struct rig r = { .how = &how };
 	struct err e = { "" };
 
@@ -452,11 +477,13 @@ test_refused(const struct backend *b)
 	free(v.dout);
 }
 
-/* May the library be asked for the shape? Version 9.14.0 is given no windows: train/cuda/attention.c. */
+/* May the library be asked for the shape? Version 9.14.0 is given no windows:
+ * train/cuda/attention.c. */
 static bool
 library_takes(const char *libraries, const struct shape *c)
 {
-	return !strncmp(libraries, "cuDNN ", 6) && (c->window == 0 || strncmp(libraries, "cuDNN 9.14.0", 12) != 0);
+	return !strncmp(libraries, "cuDNN ", 6) &&
+	    (c->window == 0 || strncmp(libraries, "cuDNN 9.14.0", 12) != 0);
 }
 
 int

@@ -1,8 +1,9 @@
 /*
- * ops.c [NAME...] - the operations of the GPU against those of the CPU in double, and what has no gradient
+ * ops.c [NAME...] - the operations of the GPU against those of the CPU in double, and what has no
+ * gradient
  *
- * Names are of operations in the table, and "others" for what is not there. Without a GPU, or in a build
- * without the backend, it says so and succeeds.
+ * Names are of operations in the table, and "others" for what is not there. Without a GPU, or in a
+ * build without the backend, it says so and succeeds.
  */
 #include "lib/base/io.h"
 #include "tests/check.h"
@@ -12,25 +13,36 @@
 #include <dirent.h>
 #include <string.h>
 
-static const struct { enum dtype dtype; double limit; } types[] = {
-	{ DTYPE_F32, 1e-9 }, { DTYPE_BF16, 1e-5 }, { DTYPE_F16, 1e-6 },
+static const struct {
+	enum dtype dtype;
+	double limit;
+} types[] = {
+	{ DTYPE_F32, 1e-9 },
+	{ DTYPE_BF16, 1e-5 },
+	{ DTYPE_F16, 1e-6 },
 };
 
 /* --- cases of the sizes that models have, beside the small ones of the table ------------------ */
 static const struct op_case large_gemm[] = {
-	{ .rows = 512, .columns = 768, .inner = 1024, .flags = TRANS_B }, { .rows = 768, .columns = 256, .inner = 512 },
+	{ .rows = 512, .columns = 768, .inner = 1024, .flags = TRANS_B },
+	{ .rows = 768, .columns = 256, .inner = 512 },
 	{ .rows = 256, .columns = 384, .inner = 2048, .flags = TRANS_A | REAL_C | BETA },
 	{ .rows = 512, .columns = 1024, .inner = 256, .flags = TRANS_B | BIAS | GELU | DBIAS },
 	{ .rows = 512, .columns = 1020, .inner = 264, .flags = TRANS_B | BIAS | GELU | DBIAS },
 	{ .rows = 1024, .columns = 256, .inner = 512, .flags = TRANS_B | BIAS | DBIAS | BETA },
-	{ .rows = 333, .columns = 256, .inner = 512, .flags = TRANS_B | GELU }, { 0 },
+	{ .rows = 333, .columns = 256, .inner = 512, .flags = TRANS_B | GELU },
+	{ 0 },
 };
 static const struct op_case large_norm[] = {
-	{ .rows = 257, .columns = 4096 }, { .rows = 1000, .columns = 769, .flags = LAYER_NORM },
-	{ .rows = 3001, .columns = 768, .flags = LAYER_NORM }, { .rows = 1003, .columns = 2048 },
+	{ .rows = 257, .columns = 4096 },
+	{ .rows = 1000, .columns = 769, .flags = LAYER_NORM },
+	{ .rows = 3001, .columns = 768, .flags = LAYER_NORM },
+	{ .rows = 1003, .columns = 2048 },
 	{ .rows = 515, .columns = 2560, .flags = LAYER_NORM | WRITE_GRAD },
 	{ .rows = 1030, .columns = 8192, .flags = WRITE_GRAD },
-	{ .rows = 65, .columns = 16384, .flags = LAYER_NORM }, { .rows = 4099, .columns = 128 }, { 0 },
+	{ .rows = 65, .columns = 16384, .flags = LAYER_NORM },
+	{ .rows = 4099, .columns = 128 },
+	{ 0 },
 };
 static const struct op_case large_block[] = {
 	{ .rows = 3000, .columns = 768, .batch = 3, .flags = LAYER_NORM },
@@ -45,52 +57,79 @@ static const struct op_case large_block[] = {
 	{ .rows = 1030, .columns = 8192, .batch = 1, .flags = LAYER_NORM | SUMMED | WRITE_GRAD },
 	{ .rows = 65, .columns = 16384, .batch = 5, .flags = LAYER_NORM | SUMMED },
 	{ .rows = 1000, .columns = 769, .batch = 2, .flags = SUMMED | WRITE_GRAD },
-	{ .rows = 6, .columns = 1600, .batch = 2, .flags = LAYER_NORM | SUMMED }, { 0 },
+	{ .rows = 6, .columns = 1600, .batch = 2, .flags = LAYER_NORM | SUMMED },
+	{ 0 },
 };
 static const struct op_case large_rope[] = {
 	{ .rows = 1000, .batch = 2, .heads = 12, .head_dim = 64, .inner = 64 },
 	{ .rows = 1000, .batch = 1, .heads = 10, .head_dim = 128, .inner = 128 },
-	{ .rows = 500, .batch = 1, .heads = 5, .head_dim = 128, .inner = 128, .flags = INTERLEAVED },
+	{ .rows = 500,
+	    .batch = 1,
+	    .heads = 5,
+	    .head_dim = 128,
+	    .inner = 128,
+	    .flags = INTERLEAVED },
 	{ .rows = 300, .batch = 3, .heads = 7, .head_dim = 80, .inner = 32 },
 	{ .rows = 300, .batch = 3, .heads = 7, .head_dim = 80, .inner = 32, .flags = INTERLEAVED },
-	{ .rows = 33, .batch = 1, .heads = 3, .head_dim = 72, .inner = 72 }, { 0 },
+	{ .rows = 33, .batch = 1, .heads = 3, .head_dim = 72, .inner = 72 },
+	{ 0 },
 };
 static const struct op_case large_act[] = {
 	{ .rows = 1001, .columns = 3072, .kind = ACT_GELU_TANH, .flags = REBUILD },
 	{ .rows = 1001, .columns = 8192, .kind = ACT_SWIGLU, .flags = REBUILD | IN_PLACE },
-	{ .rows = 801, .columns = 5000, .kind = ACT_GEGLU_TANH }, { .rows = 257, .columns = 4096, .kind = ACT_GELU_ERF },
+	{ .rows = 801, .columns = 5000, .kind = ACT_GEGLU_TANH },
+	{ .rows = 257, .columns = 4096, .kind = ACT_GELU_ERF },
 	{ .rows = 333, .columns = 333, .kind = ACT_SWIGLU, .flags = REBUILD | IN_PLACE },
-	{ .rows = 333, .columns = 333, .kind = ACT_RELU2, .flags = IN_PLACE }, { 0 },
+	{ .rows = 333, .columns = 333, .kind = ACT_RELU2, .flags = IN_PLACE },
+	{ 0 },
 };
 static const struct op_case large_add[] = {
-	{ .rows = 5000, .columns = 768 }, { .rows = 3000, .columns = 3072 }, { .rows = 2001, .columns = 333 },
-	{ .rows = 20, .columns = 50304 }, { 0 },
+	{ .rows = 5000, .columns = 768 },
+	{ .rows = 3000, .columns = 3072 },
+	{ .rows = 2001, .columns = 333 },
+	{ .rows = 20, .columns = 50304 },
+	{ 0 },
 };
 static const struct op_case large_attention[] = {
 	{ .rows = 200, .batch = 1, .heads = 2, .groups = 1, .head_dim = 64 },
 	{ .rows = 129, .batch = 2, .heads = 4, .groups = 2, .head_dim = 128, .drop = 0.2 },
 	{ .rows = 300, .batch = 1, .heads = 2, .groups = 1, .head_dim = 80, .window = 100 },
 	{ .rows = 65, .batch = 1, .heads = 1, .groups = 1, .head_dim = 256 },
-	{ .rows = 70, .batch = 1, .heads = 3, .groups = 3, .head_dim = 33, .window = 1 }, { 0 },
+	{ .rows = 70, .batch = 1, .heads = 3, .groups = 3, .head_dim = 33, .window = 1 },
+	{ 0 },
 };
 static const struct op_case large_residual[] = {
-	{ .rows = 2050, .columns = 1027, .batch = 5, .drop = 0.1 }, { .rows = 2050, .columns = 1024, .batch = 5, .drop = 0.1 },
+	{ .rows = 2050, .columns = 1027, .batch = 5, .drop = 0.1 },
+	{ .rows = 2050, .columns = 1024, .batch = 5, .drop = 0.1 },
 	{ .rows = 999, .columns = 768, .batch = 3 }, { 0 }
 };
-static const struct op_case large_embedding[] = {
-	{ .rows = 5000, .columns = 300, .inner = 1000 }, { .rows = 20000, .columns = 768, .inner = 3000 },
-	{ .rows = 9000, .columns = 257, .inner = 3 }, { .rows = 70, .columns = 128, .inner = 50000 }, { 0 }
-};
+static const struct op_case large_embedding[] = { { .rows = 5000, .columns = 300, .inner = 1000 },
+	{ .rows = 20000, .columns = 768, .inner = 3000 },
+	{ .rows = 9000, .columns = 257, .inner = 3 },
+	{ .rows = 70, .columns = 128, .inner = 50000 }, { 0 } };
 static const struct op_case large_xent[] = {
-	{ .rows = 33, .columns = 50304, .inner = 50257, .window = 2 }, { .rows = 300, .columns = 50304, .inner = 50257 },
-	{ .rows = 140, .columns = 128256, .inner = 128256 }, { .rows = 9, .columns = 32000, .inner = 31999, .window = 1 },
-	{ .rows = 17, .columns = 50257, .inner = 50257 }, { .rows = 7, .columns = 152064, .inner = 151936, .window = 4 }, { 0 }
+	{ .rows = 33, .columns = 50304, .inner = 50257, .window = 2 },
+	{ .rows = 300, .columns = 50304, .inner = 50257 },
+	{ .rows = 140, .columns = 128256, .inner = 128256 },
+	{ .rows = 9, .columns = 32000, .inner = 31999, .window = 1 },
+	{ .rows = 17, .columns = 50257, .inner = 50257 },
+	{ .rows = 7, .columns = 152064, .inner = 151936, .window = 4 }, { 0 }
 };
 
-static const struct { const char *name; const struct op_case *cases; } large[] = {
-	{ "gemm", large_gemm }, { "norm", large_norm }, { "attention", large_attention }, { "residual", large_residual },
-	{ "embedding", large_embedding }, { "xent", large_xent }, { "block", large_block }, { "rope", large_rope },
-	{ "act", large_act }, { "add", large_add },
+static const struct {
+	const char *name;
+	const struct op_case *cases;
+} large[] = {
+	{ "gemm", large_gemm },
+	{ "norm", large_norm },
+	{ "attention", large_attention },
+	{ "residual", large_residual },
+	{ "embedding", large_embedding },
+	{ "xent", large_xent },
+	{ "block", large_block },
+	{ "rope", large_rope },
+	{ "act", large_act },
+	{ "add", large_add },
 };
 
 static void
@@ -379,8 +418,8 @@ test_reductions(const struct backend *b)
 	free(y);
 }
 
-/* Normals against the CPU's, in every type, cut anywhere; a million of them have the right spread. A double
- * that differs in its last bit may round to the neighbour. */
+/* Normals against the CPU's, in every type, cut anywhere; a million of them have the right spread.
+ * A double that differs in its last bit may round to the neighbour. */
 static void
 test_normal(const struct backend *b)
 {
@@ -392,8 +431,11 @@ test_normal(const struct backend *b)
 
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
 		struct rig r = rig_open(b, types[i].dtype);
-		struct tensor t = rig_vector(&r, types[i].dtype, N, NULL), tail = tensor_rows(&t, CUT, N - CUT);
-		double unit = types[i].dtype == DTYPE_F32 ? 0x1p-23 : types[i].dtype == DTYPE_F16 ? 0x1p-10 : 0x1p-7;
+		struct tensor t = rig_vector(&r, types[i].dtype, N, NULL),
+			      tail = tensor_rows(&t, CUT, N - CUT);
+		double unit = types[i].dtype == DTYPE_F32 ? 0x1p-23
+		    : types[i].dtype == DTYPE_F16         ? 0x1p-10
+							  : 0x1p-7;
 		double square = 0;
 		int64_t far = 0;
 
@@ -405,7 +447,8 @@ test_normal(const struct backend *b)
 		rig_read(&r, &t, stored);
 		dtype_convert(out, DTYPE_F64, stored, types[i].dtype, N);
 		for (int k = 0; k < N; k++) {
-			far += !(fabs(out[k] - 0.02 * expected[k]) <= fabs(0.02 * expected[k]) * unit + 1e-7);
+			far += !(fabs(out[k] - 0.02 * expected[k]) <=
+			    fabs(0.02 * expected[k]) * unit + 1e-7);
 			square += out[k] * out[k];
 		}
 		CHECK(far == 0);
@@ -436,7 +479,8 @@ test_odd_vectors(const struct backend *b)
 		double eps = to == DTYPE_BF16 ? 0x1p-8 : to == DTYPE_F16 ? 0x1p-11 : 0x1p-24;
 		int64_t first = pair % 2 ? EDGE : 0, count = N - 2 * EDGE;
 		struct tensor a = rig_vector(&r, from, N, NULL), c = rig_vector(&r, to, N, NULL);
-		struct tensor ap = tensor_rows(&a, first, count), cp = tensor_rows(&c, first, count);
+		struct tensor ap = tensor_rows(&a, first, count),
+			      cp = tensor_rows(&c, first, count);
 
 		dtype_convert(host, from, x, DTYPE_F64, N);
 		b->copy_in(r.st, a.data, host, tensor_bytes(&a));
@@ -450,7 +494,8 @@ test_odd_vectors(const struct backend *b)
 		for (int k = 0; k < N; k++) {
 			bool inside = k >= first && k < first + count;
 
-			CHECK(fabs(y[k] - (inside ? 2 * expected[k] : 0.5)) <= (inside ? 4 * eps * fabs(expected[k]) + 1e-7 : 0));
+			CHECK(fabs(y[k] - (inside ? 2 * expected[k] : 0.5)) <=
+			    (inside ? 4 * eps * fabs(expected[k]) + 1e-7 : 0));
 		}
 		b->release(r.d, a.data);
 		b->release(r.d, c.data);
@@ -466,8 +511,10 @@ test_nonfinite(const struct backend *b)
 	struct rig r = rig_open(b, DTYPE_F32);
 
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-		struct tensor x = rig_vector(&r, types[i].dtype, N, NULL), out = rig_vector(&r, DTYPE_F64, 1, NULL);
-		struct tensor first = tensor_rows(&x, 0, 1), middle = tensor_rows(&x, N / 2, 3), last = tensor_rows(&x, N - 1, 1);
+		struct tensor x = rig_vector(&r, types[i].dtype, N, NULL),
+			      out = rig_vector(&r, DTYPE_F64, 1, NULL);
+		struct tensor first = tensor_rows(&x, 0, 1), middle = tensor_rows(&x, N / 2, 3),
+			      last = tensor_rows(&x, N - 1, 1);
 		struct tensor odd = tensor_rows(&x, 1, N - 1);
 		double found = 0;
 
@@ -517,8 +564,8 @@ test_dot(const struct backend *b)
 	free(x);
 }
 
-/* One product with the first answer of the library, twice: the same bits, whatever has been measured. And
- * measured ones add to c once, however often they were run to be timed. */
+/* One product with the first answer of the library, twice: the same bits, whatever has been
+ * measured. And measured ones add to c once, however often they were run to be timed. */
 static void
 test_products(const struct backend *b)
 {
@@ -527,7 +574,9 @@ test_products(const struct backend *b)
 	static float sums[3][M];
 
 	for (int mode = 0; mode < 3; mode++) {
-		struct device_config config = { .num_threads = 1, .dtype = DTYPE_BF16, .deterministic = mode < 2 };
+		struct device_config config = {
+			.num_threads = 1, .dtype = DTYPE_BF16, .deterministic = mode < 2
+		};
 		struct err e;
 		struct rig r = { .b = b, .d = b->open(&config, &e) };
 		struct tensor a, w, c, s;
@@ -542,12 +591,18 @@ test_products(const struct backend *b)
 		r.st->ops->fill(r.st, &c, 1);
 		r.st->ops->fill(r.st, &s, 1);
 		for (int i = 0; i < 2; i++)
-			r.st->ops->gemm(r.st, &(struct gemm){ .c = tensor_2d(c.data, DTYPE_F32, M, N),
-				.a = tensor_2d(a.data, DTYPE_BF16, K, M), .b = tensor_2d(w.data, DTYPE_BF16, K, N),
-				.trans_a = true, .alpha = 1, .beta = 1, .dbias = s });
+			r.st->ops->gemm(r.st,
+			    &(struct gemm){ .c = tensor_2d(c.data, DTYPE_F32, M, N),
+				.a = tensor_2d(a.data, DTYPE_BF16, K, M),
+				.b = tensor_2d(w.data, DTYPE_BF16, K, N),
+				.trans_a = true,
+				.alpha = 1,
+				.beta = 1,
+				.dbias = s });
 		rig_read(&r, &c, out[mode]);
 		if (mode == 2) {
-			double *first = mem_alloc(M * N, sizeof *first), *second = mem_alloc(M * N, sizeof *second);
+			double *first = mem_alloc(M * N, sizeof *first),
+			       *second = mem_alloc(M * N, sizeof *second);
 
 			dtype_convert(first, DTYPE_F64, out[0], DTYPE_F32, M * N);
 			dtype_convert(second, DTYPE_F64, out[2], DTYPE_F32, M * N);

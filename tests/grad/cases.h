@@ -26,7 +26,8 @@ case_dropout(const struct op_case *c, int64_t width)
 		.micro_batch = c->batch };
 }
 
-/* --- gemm: 0 a, 1 b, 2 c before, 3 c, 4 bias or aux read, 5 aux kept, 6 gradient through the activation --- */
+/* --- gemm: 0 a, 1 b, 2 c before, 3 c, 4 bias or aux read, 5 aux kept, 6 gradient through the
+ * activation --- */
 enum { TRANS_A = 1, TRANS_B = 2, REAL_C = 4, BETA = 8, BIAS = 16, GELU = 32, DBIAS = 64 };
 
 /* The bias gradient is added to what is there, unless it comes with a product that is not. */
@@ -49,7 +50,8 @@ gemm_declare(struct problem *p)
 	slot_add(p, 2, SLOT_INPUT, real, SHAPE(c->rows, c->columns));
 	slot_add(p, 3, SLOT_OUTPUT, real, SHAPE(c->rows, c->columns));
 	if (c->flags & BIAS)
-		slot_add(p, 4, SLOT_INPUT, gemm_dbias_added(c) ? VECTOR_PARAM : VECTOR_WRITTEN, SHAPE(c->columns, 1));
+		slot_add(p, 4, SLOT_INPUT, gemm_dbias_added(c) ? VECTOR_PARAM : VECTOR_WRITTEN,
+		    SHAPE(c->columns, 1));
 	if (c->flags & GELU) {
 		slot_add(p, 5, SLOT_SCRATCH, SLOT_ACT, SHAPE(c->rows, c->columns));
 		slot_add(p, 6, SLOT_SCRATCH, SLOT_ACT, SHAPE(c->rows, c->columns));
@@ -74,8 +76,8 @@ gemm_forward(struct problem *p)
 	p->st->ops->gemm(p->st, &g);
 }
 
-/* The gradient of the product, through the activation behind it: by a product with a unit matrix, so
- * that the epilogue is what is differentiated. */
+/* The gradient of the product, through the activation behind it: by a product with a unit matrix,
+ * so that the epilogue is what is differentiated. */
 static const struct tensor *
 gemm_outer(struct problem *p)
 {
@@ -86,7 +88,9 @@ gemm_outer(struct problem *p)
 	if (!(c->flags & GELU))
 		return G(3);
 	unit = unit_matrix(p, c->columns);
-	g = (struct gemm){ .c = *T(6), .a = *G(3), .b = unit, .alpha = 1, .aux = *T(5), .act = GEMM_GELU_GRAD };
+	g = (struct gemm){
+		.c = *T(6), .a = *G(3), .b = unit, .alpha = 1, .aux = *T(5), .act = GEMM_GELU_GRAD
+	};
 	p->st->ops->gemm(p->st, &g);
 	p->backend->release(p->device, unit.data);
 	return T(6);
@@ -138,7 +142,10 @@ static const struct op_case gemm_cases[] = {
 	{ .rows = 7, .columns = 13, .inner = 5, .flags = TRANS_B | BIAS | GELU | DBIAS },
 	{ .rows = 64, .columns = 96, .inner = 40, .flags = TRANS_B | BIAS | GELU | DBIAS },
 	{ .rows = 70, .columns = 600, .inner = 65, .flags = BIAS | GELU },
-	{ .rows = 33, .columns = 16, .inner = 24, .flags = TRANS_A | TRANS_B | BIAS | BETA | DBIAS },
+	{ .rows = 33,
+	    .columns = 16,
+	    .inner = 24,
+	    .flags = TRANS_A | TRANS_B | BIAS | BETA | DBIAS },
 	{ 0 },
 };
 
@@ -193,9 +200,14 @@ norm_backward(struct problem *p)
 }
 
 static const struct op_case norm_cases[] = {
-	{ .rows = 1, .columns = 2 }, { .rows = 1, .columns = 7, .flags = LAYER_NORM }, { .rows = 5, .columns = 33 },
-	{ .rows = 150, .columns = 300 }, { .rows = 131, .columns = 257, .flags = LAYER_NORM },
-	{ .rows = 70, .columns = 64, .flags = LAYER_NORM | WRITE_GRAD }, { .rows = 9, .columns = 65, .flags = WRITE_GRAD }, { 0 },
+	{ .rows = 1, .columns = 2 },
+	{ .rows = 1, .columns = 7, .flags = LAYER_NORM },
+	{ .rows = 5, .columns = 33 },
+	{ .rows = 150, .columns = 300 },
+	{ .rows = 131, .columns = 257, .flags = LAYER_NORM },
+	{ .rows = 70, .columns = 64, .flags = LAYER_NORM | WRITE_GRAD },
+	{ .rows = 9, .columns = 65, .flags = WRITE_GRAD },
+	{ 0 },
 };
 
 /* --- rope: 0 x, 1 y, 2 table, 3 positions ----------------------------------------------------- */
@@ -256,19 +268,22 @@ static const struct op_case rope_cases[] = {
 	{ .rows = 10, .batch = 2, .heads = 3, .head_dim = 8, .inner = 8 },
 	{ .rows = 9, .batch = 3, .heads = 2, .head_dim = 10, .inner = 10, .flags = INTERLEAVED },
 	{ .rows = 600, .batch = 1, .heads = 4, .head_dim = 16, .inner = 6 },
-	{ .rows = 7, .batch = 1, .heads = 2, .head_dim = 12, .inner = 4, .flags = INTERLEAVED }, { 0 },
+	{ .rows = 7, .batch = 1, .heads = 2, .head_dim = 12, .inner = 4, .flags = INTERLEAVED },
+	{ 0 },
 };
 
-/* --- attention: 0 q, 1 k, 2 v, 3 out, 4 lse, 5 delta, 6 first with DOCUMENTS; rows is s ------------------------------- */
+/* --- attention: 0 q, 1 k, 2 v, 3 out, 4 lse, 5 delta, 6 first with DOCUMENTS; rows is s
+ * ------------------------------- */
 enum { DOCUMENTS = 1 };
 
-/* Documents of 1 to about 100 tokens, other ones in every sample: one begins at a position with a chance of 1 / 16, less
- * often behind position 256. */
+/* Documents of 1 to about 100 tokens, other ones in every sample: one begins at a position with a
+ * chance of 1 / 16, less often behind position 256. */
 static int64_t
 document_start(int64_t sample, int64_t position)
 {
 	while (position > 0 &&
-	    rng_uniform(17, (uint64_t)position, (uint32_t)sample, 0) >= (position < 256 ? 1.0f / 16 : 1.0f / 64))
+	    rng_uniform(17, (uint64_t)position, (uint32_t)sample, 0) >=
+		(position < 256 ? 1.0f / 16 : 1.0f / 64))
 		position--;
 	return position;
 }
@@ -340,10 +355,23 @@ static const struct op_case attention_cases[] = {
 	{ .rows = 9, .batch = 2, .heads = 6, .groups = 2, .head_dim = 4, .window = 3 },
 	{ .rows = 64, .batch = 1, .heads = 2, .groups = 1, .head_dim = 8, .drop = 0.3 },
 	{ .rows = 150, .batch = 2, .heads = 2, .groups = 1, .head_dim = 8 },
-	{ .rows = 200, .batch = 1, .heads = 2, .groups = 2, .head_dim = 16, .window = 70, .drop = 0.1 },
+	{ .rows = 200,
+	    .batch = 1,
+	    .heads = 2,
+	    .groups = 2,
+	    .head_dim = 16,
+	    .window = 70,
+	    .drop = 0.1 },
 	{ .rows = 1, .batch = 2, .heads = 1, .groups = 1, .head_dim = 3, .flags = DOCUMENTS },
 	{ .rows = 50, .batch = 3, .heads = 4, .groups = 2, .head_dim = 6, .flags = DOCUMENTS },
-	{ .rows = 210, .batch = 2, .heads = 2, .groups = 1, .head_dim = 8, .window = 20, .drop = 0.2, .flags = DOCUMENTS },
+	{ .rows = 210,
+	    .batch = 2,
+	    .heads = 2,
+	    .groups = 1,
+	    .head_dim = 8,
+	    .window = 20,
+	    .drop = 0.2,
+	    .flags = DOCUMENTS },
 	{ .rows = 140, .batch = 1, .heads = 2, .groups = 1, .head_dim = 4, .flags = DOCUMENTS },
 	{ 0 },
 };
@@ -388,19 +416,24 @@ act_backward(struct problem *p)
 }
 
 static const struct op_case act_cases[] = {
-	{ .rows = 3, .columns = 37, .kind = ACT_GELU_TANH }, { .rows = 5, .columns = 2100, .kind = ACT_GELU_TANH },
-	{ .rows = 3, .columns = 37, .kind = ACT_GELU_ERF }, { .rows = 3, .columns = 37, .kind = ACT_RELU2 },
-	{ .rows = 1, .columns = 1, .kind = ACT_SWIGLU }, { .rows = 9, .columns = 2051, .kind = ACT_SWIGLU },
+	{ .rows = 3, .columns = 37, .kind = ACT_GELU_TANH },
+	{ .rows = 5, .columns = 2100, .kind = ACT_GELU_TANH },
+	{ .rows = 3, .columns = 37, .kind = ACT_GELU_ERF },
+	{ .rows = 3, .columns = 37, .kind = ACT_RELU2 },
+	{ .rows = 1, .columns = 1, .kind = ACT_SWIGLU },
+	{ .rows = 9, .columns = 2051, .kind = ACT_SWIGLU },
 	{ .rows = 4, .columns = 19, .kind = ACT_GEGLU_TANH },
 	{ .rows = 4, .columns = 72, .kind = ACT_GEGLU_TANH, .flags = REBUILD },
 	{ .rows = 9, .columns = 2056, .kind = ACT_SWIGLU, .flags = REBUILD | IN_PLACE },
 	{ .rows = 3, .columns = 37, .kind = ACT_SWIGLU, .flags = REBUILD | IN_PLACE },
 	{ .rows = 5, .columns = 40, .kind = ACT_GELU_TANH, .flags = REBUILD | IN_PLACE },
 	{ .rows = 5, .columns = 41, .kind = ACT_GELU_ERF, .flags = IN_PLACE },
-	{ .rows = 5, .columns = 48, .kind = ACT_RELU2, .flags = REBUILD }, { 0 },
+	{ .rows = 5, .columns = 48, .kind = ACT_RELU2, .flags = REBUILD },
+	{ 0 },
 };
 
-/* --- residual with dropout: 0 x, 2 residual, 3 y ----------------------------------------------- */
+/* --- residual with dropout: 0 x, 2 residual, 3 y -----------------------------------------------
+ */
 static void
 residual_declare(struct problem *p)
 {
@@ -414,8 +447,10 @@ residual_declare(struct problem *p)
 static void
 residual_forward(struct problem *p)
 {
-	struct residual r = { .y = *T(3), .x = *T(0), .residual = *T(3),
-	    .drop = case_dropout(p->c, p->c->columns + 3) };
+	struct residual r = { .y = *T(3),
+		.x = *T(0),
+		.residual = *T(3),
+		.drop = case_dropout(p->c, p->c->columns + 3) };
 
 	p->st->ops->cast(p->st, T(3), T(2));
 	p->st->ops->residual_fwd(p->st, &r);
@@ -431,13 +466,18 @@ residual_backward(struct problem *p)
 }
 
 static const struct op_case residual_cases[] = {
-	{ .rows = 6, .columns = 5, .batch = 2 }, { .rows = 9, .columns = 37, .batch = 3, .drop = 0.4 },
-	{ .rows = 300, .columns = 130, .batch = 2, .drop = 0.1 }, { 0 },
+	{ .rows = 6, .columns = 5, .batch = 2 },
+	{ .rows = 9, .columns = 37, .batch = 3, .drop = 0.4 },
+	{ .rows = 300, .columns = 130, .batch = 2, .drop = 0.1 },
+	{ 0 },
 };
 
-/* --- residual with the norm behind it: 0 x, 1 bias of x, 2 residual, 3 norm's y, 4 weight, 5 norm's bias, 6 sum, 7 mean,
- * 8 rstd, 9 x + bias, 10 the row of the bias in its table */
-enum { NO_BIAS = 4, SUMMED = 8 };       /* SUMMED: the norm's backward pass gives the gradient of the bias */
+/* --- residual with the norm behind it: 0 x, 1 bias of x, 2 residual, 3 norm's y, 4 weight, 5
+ * norm's bias, 6 sum, 7 mean, 8 rstd, 9 x + bias, 10 the row of the bias in its table */
+enum {
+	NO_BIAS = 4,
+	SUMMED = 8
+}; /* SUMMED: the norm's backward pass gives the gradient of the bias */
 
 static void
 block_declare(struct problem *p)
@@ -447,7 +487,8 @@ block_declare(struct problem *p)
 
 	slot_add(p, 0, SLOT_INPUT, 0, SHAPE(c->rows, c->columns));
 	if (!(c->flags & NO_BIAS)) {
-		slot_add(p, 1, SLOT_INPUT, c->flags & SUMMED ? param : VECTOR_PARAM, SHAPE(c->columns, 1));
+		slot_add(p, 1, SLOT_INPUT, c->flags & SUMMED ? param : VECTOR_PARAM,
+		    SHAPE(c->columns, 1));
 		slot_add(p, 9, SLOT_SCRATCH, SLOT_ACT, SHAPE(c->rows, c->columns));
 		slot_add(p, 10, SLOT_IDS, SLOT_VECTOR, SHAPE(c->rows, 1));
 		memset(p->slot[10].value, 0, (size_t)c->rows * sizeof(double));
@@ -466,11 +507,22 @@ block_declare(struct problem *p)
 static void
 block_forward(struct problem *p)
 {
-	struct norm n = { .y = *T(3), .x = *T(6), .weight = *T(4), .bias = *T(5), .mean = *T(7), .rstd = *T(8), .eps = 1e-3 };
-	struct residual r = { .y = *T(6), .x = *T(0), .residual = *T(2),
-	    .drop = case_dropout(p->c, p->c->columns + 3), .norm = &n };
-	struct embedding bias = { .y = *T(9), .table = tensor_2d(T(1)->data, p->act, 1, p->c->columns), .ids = *T(10),
-	    .accumulate = true };
+	struct norm n = { .y = *T(3),
+		.x = *T(6),
+		.weight = *T(4),
+		.bias = *T(5),
+		.mean = *T(7),
+		.rstd = *T(8),
+		.eps = 1e-3 };
+	struct residual r = { .y = *T(6),
+		.x = *T(0),
+		.residual = *T(2),
+		.drop = case_dropout(p->c, p->c->columns + 3),
+		.norm = &n };
+	struct embedding bias = { .y = *T(9),
+		.table = tensor_2d(T(1)->data, p->act, 1, p->c->columns),
+		.ids = *T(10),
+		.accumulate = true };
 
 	if (!(p->c->flags & NO_BIAS)) {
 		r.x = *T(9);
@@ -480,14 +532,21 @@ block_forward(struct problem *p)
 	p->st->ops->residual_fwd(p->st, &r);
 }
 
-/* The residual stream's gradient has that of the sum already; the norm's is added to it. Without dropout the
- * sums of what comes out are the gradient of the bias. */
+/* The residual stream's gradient has that of the sum already; the norm's is added to it. Without
+ * dropout the sums of what comes out are the gradient of the bias. */
 static void
 block_backward(struct problem *p)
 {
 	struct dropout drop = case_dropout(p->c, p->c->columns + 3);
-	struct norm_grad n = { .dx = *G(2), .dy = *G(3), .x = *T(6), .weight = *T(4), .mean = *T(7), .rstd = *T(8),
-	    .dweight = *G(4), .dbias = *G(5), .accumulate = !(p->c->flags & WRITE_GRAD) };
+	struct norm_grad n = { .dx = *G(2),
+		.dy = *G(3),
+		.x = *T(6),
+		.weight = *T(4),
+		.mean = *T(7),
+		.rstd = *T(8),
+		.dweight = *G(4),
+		.dbias = *G(5),
+		.accumulate = !(p->c->flags & WRITE_GRAD) };
 
 	if (p->c->flags & SUMMED)
 		n.dx_sum = *G(1);
@@ -510,7 +569,8 @@ static const struct op_case block_cases[] = {
 	{ 0 },
 };
 
-/* --- add: 0 x, 1 z, 2 y; y = x + z ------------------------------------------------------------- */
+/* --- add: 0 x, 1 z, 2 y; y = x + z -------------------------------------------------------------
+ */
 static void
 add_declare(struct problem *p)
 {
@@ -534,11 +594,14 @@ add_backward(struct problem *p)
 }
 
 static const struct op_case add_cases[] = {
-	{ .rows = 1, .columns = 5 }, { .rows = 150, .columns = 67 }, { .rows = 4, .columns = 5000 }, { 0 },
+	{ .rows = 1, .columns = 5 },
+	{ .rows = 150, .columns = 67 },
+	{ .rows = 4, .columns = 5000 },
+	{ 0 },
 };
 
-/* --- embedding of words and positions: 0 words, 1 positions, 2 y, 3 ids, 4 position ids; inner rows a table. The
- * words' gradient is written, the positions' added. */
+/* --- embedding of words and positions: 0 words, 1 positions, 2 y, 3 ids, 4 position ids; inner
+ * rows a table. The words' gradient is written, the positions' added. */
 static void
 embedding_declare(struct problem *p)
 {
@@ -550,7 +613,8 @@ embedding_declare(struct problem *p)
 	slot_add(p, 3, SLOT_IDS, SLOT_VECTOR, SHAPE(c->rows, 1));
 	slot_add(p, 4, SLOT_IDS, SLOT_VECTOR, SHAPE(c->rows, 1));
 	for (int64_t i = 0; i < c->rows; i++) {
-		p->slot[3].value[i] = floor((p->slot[3].value[i] + 1) * (double)c->inner);      /* the upper half is not held */
+		/* the upper half is not held */
+		p->slot[3].value[i] = floor((p->slot[3].value[i] + 1) * (double)c->inner);
 		p->slot[4].value[i] = (double)(i % c->inner);
 	}
 }
@@ -577,17 +641,22 @@ static void
 embedding_backward(struct problem *p)
 {
 	for (int i = 0; i < 2; i++) {
-		struct embedding_grad g = { .dtable = *G(i), .dy = *G(2), .ids = *T(3 + i), .accumulate = i == 1 };
+		struct embedding_grad g = {
+			.dtable = *G(i), .dy = *G(2), .ids = *T(3 + i), .accumulate = i == 1
+		};
 
 		p->st->ops->embedding_bwd(p->st, &g);
 	}
 }
 
 static const struct op_case embedding_cases[] = {
-	{ .rows = 5, .columns = 3, .inner = 4 }, { .rows = 200, .columns = 130, .inner = 7 }, { 0 },
+	{ .rows = 5, .columns = 3, .inner = 4 },
+	{ .rows = 200, .columns = 130, .inner = 7 },
+	{ 0 },
 };
 
-/* --- xent: 0 logits, 1 loss, 2 zloss, 3 labels, 4 mask, 5 stats; `window` parts --------------------------- */
+/* --- xent: 0 logits, 1 loss, 2 zloss, 3 labels, 4 mask, 5 stats; `window` parts
+ * --------------------------- */
 enum { PARTS_MAX = 4 };
 static const double xent_scale = 3, xent_z = 0.01;
 
@@ -661,11 +730,16 @@ xent_backward(struct problem *p)
 }
 
 static const struct op_case xent_cases[] = {
-	{ .rows = 1, .columns = 2, .inner = 2 }, { .rows = 7, .columns = 32, .inner = 29 },
+	{ .rows = 1, .columns = 2, .inner = 2 },
+	{ .rows = 7, .columns = 32, .inner = 29 },
 	{ .rows = 7, .columns = 32, .inner = 29, .window = 1 },
-	{ .rows = 7, .columns = 32, .inner = 29, .window = 2 }, { .rows = 5, .columns = 32, .inner = 13, .window = 2 },
-	{ .rows = 9, .columns = 61, .inner = 40, .window = 4 }, { .rows = 3, .columns = 5000, .inner = 4999, .window = 3 },
-	{ .rows = 11, .columns = 5003, .inner = 5000 }, { .rows = 6, .columns = 5008, .inner = 5000 }, { 0 },
+	{ .rows = 7, .columns = 32, .inner = 29, .window = 2 },
+	{ .rows = 5, .columns = 32, .inner = 13, .window = 2 },
+	{ .rows = 9, .columns = 61, .inner = 40, .window = 4 },
+	{ .rows = 3, .columns = 5000, .inner = 4999, .window = 3 },
+	{ .rows = 11, .columns = 5003, .inner = 5000 },
+	{ .rows = 6, .columns = 5008, .inner = 5000 },
+	{ 0 },
 };
 
 #undef SHAPE

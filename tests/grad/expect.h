@@ -119,16 +119,11 @@ expect_act(const struct problem *p, int64_t row, int64_t column)
 	double x = value_at(p, 0, row, column);
 
 	switch (p->c->kind) {
-	case ACT_GELU_TANH:
-		return gelu(x);
-	case ACT_GELU_ERF:
-		return 0.5 * x * (1 + erf(x / sqrt(2)));
-	case ACT_RELU2:
-		return x > 0 ? x * x : 0;
-	case ACT_SWIGLU:
-		return x / (1 + exp(-x)) * value_at(p, 0, row, column + p->c->columns);
-	default:
-		return gelu(x) * value_at(p, 0, row, column + p->c->columns);
+	case ACT_GELU_TANH: return gelu(x);
+	case ACT_GELU_ERF: return 0.5 * x * (1 + erf(x / sqrt(2)));
+	case ACT_RELU2: return x > 0 ? x * x : 0;
+	case ACT_SWIGLU: return x / (1 + exp(-x)) * value_at(p, 0, row, column + p->c->columns);
+	default: return gelu(x) * value_at(p, 0, row, column + p->c->columns);
 	}
 }
 
@@ -157,7 +152,8 @@ expect_block(const struct problem *p, int64_t row, int64_t column)
 
 	for (int pass = 0; pass < 2; pass++)
 		for (int64_t i = 0; i < h; i++) {
-			double x = value_at(p, 0, row, i) + (p->slot[1].value ? p->slot[1].value[i] : 0);
+			double x =
+			    value_at(p, 0, row, i) + (p->slot[1].value ? p->slot[1].value[i] : 0);
 
 			x = value_at(p, 2, row, i) + x * (d.p > 0 ? drawn(&d, index + i) : 1);
 			mean += pass == 0 && layer ? x / (double)h : 0;

@@ -54,7 +54,8 @@ difference(struct problem *p, const struct op_test *op, struct slot *s, int64_t 
 	    fmax(fmax(fabs(grad), root_mean_square(s->grad, slot_count(s))), 1e-8);
 }
 
-/* Sixteen elements of the first output against the formula, in double; what is rebuilt is the same. */
+/* Sixteen elements of the first output against the formula, in double; what is rebuilt is the same.
+ */
 static void
 check_values(const struct op_test *op, int number)
 {
@@ -69,7 +70,7 @@ check_values(const struct op_test *op, int number)
 		int64_t k = (int64_t)((double)rng_uniform(13, (uint64_t)j, (uint32_t)i, 2) *
 		    (double)slot_count(s));
 		double expected = op->expect(p, k / s->columns, k % s->columns),
-		    d = fabs(s->value[k] - expected) / fmax(1, fabs(expected));
+		       d = fabs(s->value[k] - expected) / fmax(1, fabs(expected));
 
 		check_count++;
 		if (!(d < 1e-12))
@@ -158,8 +159,8 @@ check_threads(const struct op_test *op, int number)
 	}
 }
 
-/* The sums that norm_bwd takes of dx have the bits of a product's bias gradient: layers of which one stands at the end of a
- * stage in one layout and inside it in another get the same gradient. */
+/* The sums that norm_bwd takes of dx have the bits of a product's bias gradient: layers of which
+ * one stands at the end of a stage in one layout and inside it in another get the same gradient. */
 static void
 test_sums(void)
 {
@@ -216,8 +217,9 @@ scalar_adamw(struct scalar *x, const struct adamw *a, double grad)
 
 	x->m = a->beta1 * x->m + (1 - (long double)a->beta1) * g;
 	x->v = a->beta2 * x->v + (1 - (long double)a->beta2) * g * g;
-	x->w -= a->lr * (x->m / a->correction1 / (sqrtl(x->v / a->correction2) + a->eps) +
-	                 (a->decoupled ? a->weight_decay * x->w : 0));
+	x->w -= a->lr *
+	    (x->m / a->correction1 / (sqrtl(x->v / a->correction2) + a->eps) +
+		(a->decoupled ? a->weight_decay * x->w : 0));
 }
 
 static void
@@ -368,7 +370,8 @@ test_normal(void)
 	struct normal rest = { .key = 3, .stream = 9, .first = FIRST + CUT, .std = 0.02 };
 
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-		struct tensor t = tensor_1d(stored, types[i], N), tail = tensor_rows(&t, CUT, N - CUT);
+		struct tensor t = tensor_1d(stored, types[i], N),
+			      tail = tensor_rows(&t, CUT, N - CUT);
 
 		rng_normal(3, FIRST, N, 9, 0, expected);
 		for (int k = 0; k < N; k++)

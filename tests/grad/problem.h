@@ -19,7 +19,16 @@
 
 enum { SLOTS = 11, SLOT_DIMS = 2 };
 /* A rebuilt slot is a second copy of the first output, made by the backward pass. */
-enum slot_kind { SLOT_NONE, SLOT_INPUT, SLOT_FIXED, SLOT_OUTPUT, SLOT_IDS, SLOT_MASK, SLOT_SCRATCH, SLOT_REBUILT };
+enum slot_kind {
+	SLOT_NONE,
+	SLOT_INPUT,
+	SLOT_FIXED,
+	SLOT_OUTPUT,
+	SLOT_IDS,
+	SLOT_MASK,
+	SLOT_SCRATCH,
+	SLOT_REBUILT
+};
 /* Stored real; gradient real; gradient added to; a vector of `rows` elements; scratch that is act.
  * Otherwise act and a matrix; scratch is real. */
 enum { SLOT_REAL = 1, SLOT_REAL_GRAD = 2, SLOT_ADDED = 4, SLOT_VECTOR = 8, SLOT_ACT = 16 };
@@ -38,8 +47,8 @@ struct slot {
 	enum slot_kind kind;
 	unsigned flags;
 	int64_t rows, columns;
-	struct tensor t, g;             /* on the device */
-	double *value, *grad;           /* on the host, [rows, columns] */
+	struct tensor t, g;   /* on the device */
+	double *value, *grad; /* on the host, [rows, columns] */
 };
 
 struct problem {
@@ -56,8 +65,9 @@ struct op_test {
 	void (*declare)(struct problem *);
 	void (*forward)(struct problem *);
 	void (*backward)(struct problem *);
-	double (*expect)(const struct problem *, int64_t row, int64_t column);  /* of the first output, given the inputs */
-	const struct op_case *cases;    /* ended by rows 0 */
+	/* of the first output, given the inputs */
+	double (*expect)(const struct problem *, int64_t row, int64_t column);
+	const struct op_case *cases; /* ended by rows 0 */
 };
 
 /* How to run: act is the type of the run, round the type that inputs are rounded to first. */
@@ -67,7 +77,7 @@ struct problem_config {
 	bool deterministic;
 };
 
-static const double slot_before = 0.25;         /* in gradients that are added to */
+static const double slot_before = 0.25; /* in gradients that are added to */
 
 static inline int64_t
 slot_count(const struct slot *s)
@@ -220,7 +230,9 @@ static void
 add_column_sums(struct problem *p, const struct tensor *out, const struct tensor *x)
 {
 	struct tensor c = act_matrix(p, x->shape[1], 1), b = act_matrix(p, x->shape[0], 1);
-	struct gemm g = { .c = c, .a = *x, .b = b, .trans_a = true, .alpha = 1, .beta = 1, .dbias = *out };
+	struct gemm g = {
+		.c = c, .a = *x, .b = b, .trans_a = true, .alpha = 1, .beta = 1, .dbias = *out
+	};
 
 	p->st->ops->fill(p->st, &b, 0);
 	p->st->ops->fill(p->st, &c, 0);

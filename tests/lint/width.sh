@@ -1,20 +1,20 @@
 #!/bin/sh
-# width.sh - no line above 100 columns (130 in C, C++ and CUDA), no blanks at its end, no blank
-# before a tab in the indentation
+# width.sh - no line above 100 columns, no blanks at its end, no blank before a tab in the
+# indentation
 #
 # Wider may be: the Makefile and bats files, which quote whole commands and messages; option lists
-# of man pages, which the tools print; tables and code blocks of the README.
+# of man pages, which the tools print; tables that scripts print; tables and code blocks of the
+# README.
 set -u
 cd "${TOP:-.}" || exit 1
 export LC_ALL=C.UTF-8
-c_bound=130
 tab=$(printf '\t')
 
 # prose FILE: its lines, those that may be wider left empty
 prose()
 {
 	case $1 in
-	Makefile | *.bats | *.bash) ;;
+	Makefile | *.bats | *.bash | *_table.h) ;;
 	*.md) awk '/^```/ { code = !code } { print code || /^\|/ ? "" : $0 }' "$1" ;;
 	*.[157]) awk '/begin options/ { list = 1 } /end options/ { list = 0 }
 		{ print list ? "" : $0 }' "$1" ;;
@@ -29,12 +29,8 @@ files="Makefile README.md install.sh .ci/run tests/parity/common $(echo tests/be
 # shellcheck disable=SC2086 # lists of words
 found=$(
 	for file in $files; do
-		case $file in
-		*.[ch] | *.cc | *.cu | *.cuh | lib/token/*.sh) bound=$c_bound ;;
-		*) bound=100 ;;
-		esac
-		prose "$file" | expand -t 8 | grep -nE "^.{$((bound + 1)),}" |
-			sed "s|^\([0-9]*\):.*|$file:\1: above $bound columns|"
+		prose "$file" | expand -t 8 | grep -nE '^.{101,}' |
+			sed "s|^\([0-9]*\):.*|$file:\1: above 100 columns|"
 	done
 	grep -nE "[ $tab]+\$" $files | sed 's/\(:[0-9]*\):.*/\1: blanks at the end/'
 	grep -nE "^$tab* +$tab" $files | sed 's/\(:[0-9]*\):.*/\1: blank before a tab/'

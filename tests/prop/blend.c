@@ -50,21 +50,15 @@ static double
 weight(uint64_t seed, uint32_t *counter, int kind, int k)
 {
 	switch (kind) {
-	case 0:
-		return 1;               /* all equal */
-	case 1:
-		return 1 + draw(seed, counter, 5); /* small integers: equal now and then */
-	case 2:
-		return 1 + 0x1p-52 * draw(seed, counter, 4); /* differ in the last bit */
-	case 3:
-		return ldexp(1, -(int)draw(seed, counter, 40)); /* powers of two */
+	case 0: return 1;                          /* all equal */
+	case 1: return 1 + draw(seed, counter, 5); /* small integers: equal now and then */
+	case 2: return 1 + 0x1p-52 * draw(seed, counter, 4);    /* differ in the last bit */
+	case 3: return ldexp(1, -(int)draw(seed, counter, 40)); /* powers of two */
 	case 4:
 		return k == 0 ? 1e6
 			      : 1 + draw(seed, counter, 1000) * 1e-3; /* one takes nearly all */
-	case 5:
-		return 1.0 / (1 + draw(seed, counter, 30));
-	default:
-		return 1e-9 + draw(seed, counter, 1u << 30);
+	case 5: return 1.0 / (1 + draw(seed, counter, 30));
+	default: return 1e-9 + draw(seed, counter, 1u << 30);
 	}
 }
 

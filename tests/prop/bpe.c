@@ -62,18 +62,17 @@ random_bytes(struct mt19937 *rng, int kind, size_t max, unsigned char *out)
 
 	while (n + 4 <= max) {
 		switch (kind) {
-		case 0:
-			out[n++] = (unsigned char)("ab c"[below(rng, 4)]);
-			break;
-		case 1:
-			out[n++] = (unsigned char)mt19937_next(rng);
-			break;
+		case 0: out[n++] = (unsigned char)("ab c"[below(rng, 4)]); break;
+		case 1: out[n++] = (unsigned char)mt19937_next(rng); break;
 		case 2:
 			n += (size_t)utf8_encode((uint32_t)(0x3042 + below(rng, 6)), out + n);
 			break;
 		default:
-			n += (size_t)utf8_encode((uint32_t)(below(rng, 4) ? 0x4e00 + below(rng, 300) :
-			    below(rng, 2) ? ' ' + below(rng, 90) : 0x1f600 + below(rng, 40)), out + n);
+			n +=
+			    (size_t)utf8_encode((uint32_t)(below(rng, 4) ? 0x4e00 + below(rng, 300)
+							: below(rng, 2)  ? ' ' + below(rng, 90)
+									: 0x1f600 + below(rng, 40)),
+				out + n);
 		}
 		if (below(rng, 2 * max) == 0)
 			break;
@@ -81,8 +80,8 @@ random_bytes(struct mt19937 *rng, int kind, size_t max, unsigned char *out)
 	return n;
 }
 
-/* Joins random earlier tokens; now and then a token comes that no merge makes, and a merge that makes
- * a token there is already. */
+/* Joins random earlier tokens; now and then a token comes that no merge makes, and a merge that
+ * makes a token there is already. */
 static void
 make(struct vocabulary *v, struct mt19937 *rng, int kind)
 {
@@ -106,13 +105,15 @@ make(struct vocabulary *v, struct mt19937 *rng, int kind)
 		if (below(rng, 8) == 0) {
 			bytes = text;
 			left = (uint32_t)below(rng, v->num_tokens);
-			right = (uint32_t)(256 + below(rng, v->num_tokens - 255)) % (uint32_t)v->num_tokens;
+			right = (uint32_t)(256 + below(rng, v->num_tokens - 255)) %
+			    (uint32_t)v->num_tokens;
 			memcpy(bytes, v->token[left].bytes, cut = v->token[left].len);
 			memcpy(bytes + cut, v->token[right].bytes, v->token[right].len);
 			len = cut + v->token[right].len;
 		}
 		id = add_token(v, bytes, len);
-		if (id == UINT32_MAX || left == UINT32_MAX || right == UINT32_MAX || len == cut || v->ranks)
+		if (id == UINT32_MAX || left == UINT32_MAX || right == UINT32_MAX || len == cut ||
+		    v->ranks)
 			continue;
 		v->merge[v->num_merges] = (struct bpe_merge){ left, right };
 		v->joined[v->num_merges++] = id;
@@ -243,17 +244,20 @@ test_text(const struct vocabulary *v, struct mt19937 *rng)
 		unsigned char *s = mem_alloc(max, 1);
 
 		n = random_bytes(rng, round % 4, max, s);
-		s = mem_realloc(s, n, 1);       /* so that a sanitizer sees every byte read behind it */
+		/* so that a sanitizer sees every byte read behind it */
+		s = mem_realloc(s, n, 1);
 		ids.count = want.count = 0;
 		bpe_encode_text(w, p, s, n, &ids);
 		for (; pos < n; pos = end) {
 			end = pretok_next(p, s, n, pos);
 			bpe_encode_piece(w, s + pos, end - pos, &want);
 		}
-		CHECK(ids.count == want.count && !memcmp(ids.id, want.id, ids.count * sizeof *ids.id));
+		CHECK(ids.count == want.count &&
+		    !memcmp(ids.id, want.id, ids.count * sizeof *ids.id));
 		/* behind others, and from the caches */
 		bpe_encode_text(w, p, s, n, &ids);
-		CHECK(ids.count == 2 * want.count && !memcmp(ids.id + want.count, want.id, want.count * sizeof *ids.id));
+		CHECK(ids.count == 2 * want.count &&
+		    !memcmp(ids.id + want.count, want.id, want.count * sizeof *ids.id));
 		free(s);
 	}
 	token_ids_release(&ids);

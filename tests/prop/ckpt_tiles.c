@@ -104,10 +104,11 @@ write_file(const struct tensor *t, const char *tmp, int writer, struct str *line
 static int
 save_all(const struct tensor *t, const char *save, struct err *e)
 {
-	struct ckpt_commit c = {
-		.save = save, .iteration = 1, .options = "",
-		.state = "iteration 1\nconsumed_train_samples 1\noptimizer_steps 1\nskipped_iterations 0\n"
-	};
+	struct ckpt_commit c = { .save = save,
+		.iteration = 1,
+		.options = "",
+		.state = "iteration 1\nconsumed_train_samples 1\noptimizer_steps "
+			 "1\nskipped_iterations 0\n" };
 	struct str lines = { 0 };
 	char tmp[1024];
 	int rc = ckpt_begin(save, 1, true, tmp, e);

@@ -17,7 +17,7 @@ static const enum dtype reducible[] = { DTYPE_F64, DTYPE_F32, DTYPE_BF16, DTYPE_
 struct trial {
 	struct comm *comm;
 	enum dtype dtype;
-	int64_t count;                  /* elements of a part */
+	int64_t count; /* elements of a part */
 	enum reduce op;
 	bool in_place;
 	uint64_t seed;
@@ -194,7 +194,7 @@ test_exchange(const struct trial *t)
 		tagged.seed = t->seed + (uint64_t)(tag * 1000 + peer);
 		message[i] = (struct p2p){ send, peer, tag, tensor_1d(NULL, t->dtype, count) };
 		message[i].buf.data = send ? make_array(&tagged, t->comm->rank, 0, count)
-		                           : mem_zalloc((size_t)count, dtype_size(t->dtype));
+					   : mem_zalloc((size_t)count, dtype_size(t->dtype));
 	}
 	t->comm->ops->exchange(t->comm, NULL, message, 2 * n);
 	for (int i = 0; i < 2 * n; i++) {

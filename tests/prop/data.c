@@ -1,6 +1,7 @@
 /*
- * data.c - the samples of a step and their order depend neither on the data ranks and micro batches nor on where a run
- * resumed: of mock data, of one corpus, of blends; a change of the list on resume does what --data-change says
+ * data.c - the samples of a step and their order depend neither on the data ranks and micro batches
+ * nor on where a run resumed: of mock data, of one corpus, of blends; a change of the list on
+ * resume does what --data-change says
  */
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
@@ -17,11 +18,19 @@
 
 #include <unistd.h>
 
-enum { VOCAB = 499, EOD = VOCAB - 1, SEQ = 16, GLOBAL = 8, STEPS = 12, DOCUMENTS = 60, CORPORA = 3 };
+enum {
+	VOCAB = 499,
+	EOD = VOCAB - 1,
+	SEQ = 16,
+	GLOBAL = 8,
+	STEPS = 12,
+	DOCUMENTS = 60,
+	CORPORA = 3
+};
 
 /* What the steps of a run hold: samples in their global order. */
 struct order {
-	uint64_t step[STEPS];           /* hash of all samples of the step, in order */
+	uint64_t step[STEPS]; /* hash of all samples of the step, in order */
 	int64_t unmasked[STEPS];
 };
 
@@ -48,7 +57,8 @@ write_dataset(const char *path, uint64_t seed, uint32_t documents)
 		for (int32_t t = 0; t < n; t++)
 			ids[t] = t == n - 1
 			    ? EOD
-			    : (int64_t)(EOD * rng_uniform(seed, (uint64_t)(i * 40 + (uint32_t)t), 2, 0));
+			    : (int64_t)(EOD *
+				  rng_uniform(seed, (uint64_t)(i * 40 + (uint32_t)t), 2, 0));
 		CHECK(add_ids(w, DTYPE_U16, ids, n, &e) == 0);
 	}
 	CHECK(dataset_commit(w, &e) == 0);
@@ -62,7 +72,8 @@ config(int64_t data_ranks, int64_t micro_batch, enum source source)
 
 	c.o.mock_data = source == MOCK;
 	c.o.eod_mask_loss = true;
-	c.paths.list[0] = (struct path_list){ source == ONE ? 1 : CORPORA, prefixes, source == WEIGHTED ? weights : NULL };
+	c.paths.list[0] = (struct path_list){ source == ONE ? 1 : CORPORA, prefixes,
+		source == WEIGHTED ? weights : NULL };
 	c.o.split = "100,0,0";
 	c.o.seed = 1234;
 	c.o.eval_interval = 1000;
@@ -106,7 +117,8 @@ read_step(struct data_reader *r, const struct train_config *c, int step, struct 
 	out->unmasked[step] = 0;
 	for (int m = 0; m < c->plan.shape.num_microbatches; m++)
 		for (int j = 0; j < c->plan.layout.data_parallel_size; j++) {
-			struct data_place at = { SPLIT_TRAIN, pipeline_first_sample(&c->plan, step * GLOBAL, m, 0), j };
+			struct data_place at = { SPLIT_TRAIN,
+				pipeline_first_sample(&c->plan, step * GLOBAL, m, 0), j };
 			int64_t first = pipeline_first_sample(&c->plan, step * GLOBAL, m, j), n;
 
 			CHECK(first == next);
@@ -203,7 +215,8 @@ count_step(struct data_reader *r, const struct train_config *c, int64_t step, in
 
 	for (int m = 0; m < c->plan.shape.num_microbatches; m++)
 		for (int j = 0; j < c->plan.layout.data_parallel_size; j++) {
-			struct data_place at = { SPLIT_TRAIN, pipeline_first_sample(&c->plan, step * GLOBAL, m, 0), j };
+			struct data_place at = { SPLIT_TRAIN,
+				pipeline_first_sample(&c->plan, step * GLOBAL, m, 0), j };
 
 			CHECK(data_samples(r, &at, numbers, &e) == 0);
 			for (int64_t i = 0; i < c->plan.shape.micro_batch_size; i++)
@@ -211,8 +224,8 @@ count_step(struct data_reader *r, const struct train_config *c, int64_t step, in
 		}
 }
 
-/* Each epoch of the cyclic loader gives every sample of its groups once, in another order than the epoch before; a process that
- * starts in the middle goes on there. */
+/* Each epoch of the cyclic loader gives every sample of its groups once, in another order than the
+ * epoch before; a process that starts in the middle goes on there. */
 static void
 check_cyclic(bool no_sharding)
 {
@@ -238,7 +251,8 @@ check_cyclic(bool no_sharding)
 	for (int64_t i = 0; i < set.count; i++)
 		CHECK(seen[i] <= 1);
 	for (int i = 0; i < 2; i++)
-		CHECK(data_samples(r, &(struct data_place){ SPLIT_TRAIN, i * groups * 4, 1 }, epoch[i], &e) == 0);
+		CHECK(data_samples(r, &(struct data_place){ SPLIT_TRAIN, i * groups * 4, 1 },
+			  epoch[i], &e) == 0);
 	CHECK(memcmp(epoch[0], epoch[1], 2 * sizeof **epoch) != 0);
 	CHECK(data_samples(r, &(struct data_place){ SPLIT_TRAIN, 40, 1 }, straight, &e) == 0);
 	CHECK(data_samples(again, &(struct data_place){ SPLIT_TRAIN, 40, 1 }, late, &e) == 0);
@@ -250,14 +264,17 @@ check_cyclic(bool no_sharding)
 	data_close(d);
 }
 
-/* --- resuming with other data --------------------------------------------------------------------- */
+/* --- resuming with other data
+ * --------------------------------------------------------------------- */
 
 /* A checkpoint of so many consumed samples of the run's data, in SAVE. */
 static void
 write_checkpoint(const struct data *d, int64_t consumed, const char *save)
 {
 	struct slice box = { .ndim = 1, .start = { 0 }, .count = { 1 } };
-	struct ckpt_commit commit = { .save = save, .iteration = consumed / GLOBAL, .options = "seq-length 16\n" };
+	struct ckpt_commit commit = {
+		.save = save, .iteration = consumed / GLOBAL, .options = "seq-length 16\n"
+	};
 	const struct blend *b = d->set[SPLIT_TRAIN].blend;
 	struct str manifest = { 0 }, state = { 0 };
 	struct ckpt_writer *w;
@@ -278,7 +295,9 @@ write_checkpoint(const struct data *d, int64_t consumed, const char *save)
 	w = ckpt_writer_new(tmp, 0, &e);
 	ckpt_declare(w, "x", DTYPE_F32, 1, &shape, &box);
 	CHECK(ckpt_write(w, &one, &e) == 0 && ckpt_writer_finish(w, &manifest, &e) == 0);
-	str_addf(&state, "iteration %lld\nconsumed_train_samples %lld\noptimizer_steps 0\nskipped_iterations %lld\n",
+	str_addf(&state,
+	    "iteration %lld\nconsumed_train_samples %lld\noptimizer_steps 0\nskipped_iterations "
+	    "%lld\n",
 	    (long long)commit.iteration, (long long)consumed, (long long)commit.iteration);
 	data_state(d, counts, &state);
 	commit.manifest = manifest.buf;
@@ -297,8 +316,8 @@ locate(const struct data *d, int64_t sample, int *k, int64_t *of_corpus)
 	blend_locate(s->blend, sample - s->start, k, of_corpus);
 }
 
-/* A run of 40 samples of two corpora goes on with three, in other shares: what each corpus gives is what comes behind what it
- * gave; then the run stops again and goes on as if it had not. */
+/* A run of 40 samples of two corpora goes on with three, in other shares: what each corpus gives is
+ * what comes behind what it gave; then the run stops again and goes on as if it had not. */
 static void
 check_exclude_seen(const char *save)
 {
@@ -321,7 +340,8 @@ check_exclude_seen(const char *save)
 	more.paths.list[0] = (struct path_list){ CORPORA, prefixes, other };
 	more.start = START_RESUME;
 	more.weights_from = save;
-	CHECK(!data_open(&more, world, NULL, &e) && strstr(e.msg, "the list has 3 corpora and had 2; --data-change restart"));
+	CHECK(!data_open(&more, world, NULL, &e) &&
+	    strstr(e.msg, "the list has 3 corpora and had 2; --data-change restart"));
 	more.o.data_change = DATA_CHANGE_EXCLUDE_SEEN;
 	d = data_open(&more, world, NULL, &e);
 	CHECK(d != NULL);
@@ -343,7 +363,8 @@ check_exclude_seen(const char *save)
 	data_close(d);
 }
 
-/* A corpus that leaves and comes back goes on where it left; one that is used up begins its order again. */
+/* A corpus that leaves and comes back goes on where it left; one that is used up begins its order
+ * again. */
 static void
 check_return(const char *save)
 {
@@ -411,7 +432,8 @@ check_restart(const char *save)
 	data_close(d);
 }
 
-/* A longer run whose corpus needs another epoch has another order; exclude-seen keeps the old one. */
+/* A longer run whose corpus needs another epoch has another order; exclude-seen keeps the old one.
+ */
 static void
 check_longer(const char *save)
 {

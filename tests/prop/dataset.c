@@ -1,6 +1,6 @@
-/* dataset.c - properties of datasets: an index with any byte changed is refused or legal, never read
- * wrongly; what repair accepts it makes sound; pieces laid end to end are the whole; tokens are the
- * same mapped and read */
+/* dataset.c - properties of datasets: an index with any byte changed is refused or legal, never
+ * read wrongly; what repair accepts it makes sound; pieces laid end to end are the whole; tokens
+ * are the same mapped and read */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
@@ -83,7 +83,8 @@ flips(uint64_t seed)
 	char *bytes;
 	size_t len;
 
-	CHECK(null && io_read_file("tests/golden/data/corpora/d_sent_u16.idx", 0, &bytes, &len, &e) == 0);
+	CHECK(null &&
+	    io_read_file("tests/golden/data/corpora/d_sent_u16.idx", 0, &bytes, &len, &e) == 0);
 	CHECK(io_copy_file("tests/golden/data/corpora/d_sent_u16.bin", scratch("x.bin"), &e) == 0);
 	CHECK(io_copy_file("tests/golden/data/corpora/d_sent_u16.idx", idx, &e) == 0);
 	CHECK(shard_verify(&verify, prefix, null, &e) == 0);
@@ -106,7 +107,8 @@ flips(uint64_t seed)
 		sums += shard_verify(&verify, prefix, null, &e) < 0;
 		check_repair(prefix, k % 1000 == 0);
 	}
-	CHECK(refused > ROUNDS * 9 / 10);       /* only inner document boundaries can change and stay legal */
+	/* only inner document boundaries can change and stay legal */
+	CHECK(refused > ROUNDS * 9 / 10);
 	CHECK(sums == ROUNDS);
 	printf("%d of %d refused, %d with checksums\n", refused, ROUNDS, sums);
 	fclose(null);
@@ -161,12 +163,13 @@ same_file(const char *a, const char *b)
 	return same;
 }
 
-/* Documents copied in ranges of any size, mapped or read, give the dataset again; through a wider type
- * the ids are the same. */
+/* Documents copied in ranges of any size, mapped or read, give the dataset again; through a wider
+ * type the ids are the same. */
 static void
 pieces(uint64_t seed)
 {
-	static const enum dtype types[] = { DTYPE_U8, DTYPE_I8, DTYPE_U16, DTYPE_I16, DTYPE_I32, DTYPE_I64 };
+	static const enum dtype types[] = { DTYPE_U8, DTYPE_I8, DTYPE_U16, DTYPE_I16, DTYPE_I32,
+		DTYPE_I64 };
 	uint32_t counter = 500000;
 
 	for (int round = 0; round < 12; round++) {
@@ -189,13 +192,15 @@ pieces(uint64_t seed)
 		CHECK(same_file(scratch("whole.idx"), scratch("again.idx")));
 		CHECK(same_file(scratch("whole.bin"), scratch("again.bin")));
 		x = dataset_open(scratch("wide"), &e);
-		CHECK(x && dataset_dtype(x) == wide && dataset_num_sequences(x) == dataset_num_sequences(d) &&
+		CHECK(x && dataset_dtype(x) == wide &&
+		    dataset_num_sequences(x) == dataset_num_sequences(d) &&
 		    dataset_num_documents(x) == dataset_num_documents(d));
 		for (int64_t s = 0; x && s < dataset_num_sequences(x); s++) {
 			int64_t a[40], b[40], n = dataset_length(d, s);
 
 			CHECK(dataset_length(x, s) == n && dataset_tokens(d, s, 0, n, a, &e) == 0 &&
-			    dataset_tokens(x, s, 0, n, b, &e) == 0 && !memcmp(a, b, (size_t)n * sizeof *a));
+			    dataset_tokens(x, s, 0, n, b, &e) == 0 &&
+			    !memcmp(a, b, (size_t)n * sizeof *a));
 		}
 		dataset_close(x);
 		dataset_close(d);
@@ -217,7 +222,8 @@ shrinks(void)
 	last = dataset_num_sequences(d) - 1;
 	CHECK(truncate(scratch("s.bin"), (off_t)dataset_bin_bytes(d) - 2) == 0);
 	CHECK(dataset_tokens(d, 0, 0, 1, ids, &e) == 0);
-	CHECK(dataset_tokens(d, last, 0, dataset_length(d, last) < 64 ? dataset_length(d, last) : 64, ids, &e) < 0);
+	CHECK(dataset_tokens(d, last, 0,
+		  dataset_length(d, last) < 64 ? dataset_length(d, last) : 64, ids, &e) < 0);
 	CHECK(strstr(e.msg, "s.bin: cannot read") && strstr(e.msg, "the file ends there"));
 	dataset_close(d);
 }
@@ -228,7 +234,8 @@ main(void)
 	uint64_t seed = check_seed();
 
 	/* Commits sync, which costs nothing in memory. */
-	snprintf(dir, sizeof dir, "%s/mikoshi-prop-XXXXXX", io_is_dir("/dev/shm") ? "/dev/shm" : "/tmp");
+	snprintf(
+	    dir, sizeof dir, "%s/mikoshi-prop-XXXXXX", io_is_dir("/dev/shm") ? "/dev/shm" : "/tmp");
 	CHECK(mkdtemp(dir) != NULL);
 	flips(seed);
 	pieces(seed);

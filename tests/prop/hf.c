@@ -15,13 +15,14 @@
 
 enum { FILES = 100, TEXTS = 1000, ADDED = 6, FRAGMENTS = 28 };
 
-static const char *const fragment[FRAGMENTS] = { "a", "b", "c", "A", "B", " ", " ", "  ", "-", "--", "<a>", "<A>",
-	"<a><b>", "ab", "abc", "[x]", "<", ">", "e\xcc\x81", "\xc3\xa9", "\xea\xb0\x80\xe1\x86\xa8", "\xe2\x84\xab",
-	"\xe6\xbc\xa2", "_", "b-", "\n", "q\xcc\x81\xcc\xa7", "<|" };
+static const char *const fragment[FRAGMENTS] = { "a", "b", "c", "A", "B", " ", " ", "  ", "-", "--",
+	"<a>", "<A>", "<a><b>", "ab", "abc", "[x]", "<", ">", "e\xcc\x81", "\xc3\xa9",
+	"\xea\xb0\x80\xe1\x86\xa8", "\xe2\x84\xab", "\xe6\xbc\xa2", "_", "b-", "\n",
+	"q\xcc\x81\xcc\xa7", "<|" };
 
 struct added {
 	const char *text;
-	char form[64];                  /* as it is searched */
+	char form[64]; /* as it is searched */
 	int id;
 	bool single_word, lstrip, rstrip, normalized, special;
 };
@@ -54,7 +55,8 @@ ref_lower(char *s)
 		s[n] = s[i];
 		if (s[i] >= 'A' && s[i] <= 'Z')
 			s[n] = (char)(s[i] + 32);
-		if (n > 0 && s[n - 1] == '\xc3' && (unsigned char)s[i] >= 0x80 && (unsigned char)s[i] <= 0x9e)
+		if (n > 0 && s[n - 1] == '\xc3' && (unsigned char)s[i] >= 0x80 &&
+		    (unsigned char)s[i] <= 0x9e)
 			s[n] = (char)(s[i] + 32);
 		n++;
 	}
@@ -102,7 +104,8 @@ ref_merge(const struct tiny_bpe *t, const char *s, size_t n, struct token_ids *o
 		again = false;
 		for (int r = 256; r < t->count && !again; r++)
 			for (size_t i = 0; i + 1 < n && !again; i++)
-				if (id[i] == (uint32_t)t->left[r] && id[i + 1] == (uint32_t)t->right[r]) {
+				if (id[i] == (uint32_t)t->left[r] &&
+				    id[i + 1] == (uint32_t)t->right[r]) {
 					id[i] = (uint32_t)r;
 					memmove(id + i + 1, id + i + 2, (n - i - 2) * sizeof *id);
 					n--;
@@ -145,8 +148,9 @@ ref_alone(const char *s, size_t n, size_t start, size_t end)
 	const char *c[2] = { start > 0 ? s + start - 1 : NULL, end < n ? s + end : NULL };
 
 	for (int i = 0; i < 2; i++)
-		if (c[i] && ((*c[i] & 0x80) || (*c[i] >= 'a' && *c[i] <= 'z') ||
-		    (*c[i] >= 'A' && *c[i] <= 'Z') || *c[i] == '_'))
+		if (c[i] &&
+		    ((*c[i] & 0x80) || (*c[i] >= 'a' && *c[i] <= 'z') ||
+			(*c[i] >= 'A' && *c[i] <= 'Z') || *c[i] == '_'))
 			return false;
 	return true;
 }
@@ -161,13 +165,15 @@ ref_longest(const struct model *m, const char *s, size_t n, size_t i, bool norma
 		size_t len = strlen(m->added[k].form);
 
 		if (m->added[k].normalized == normalized && len > 0 && len <= n - i &&
-		    !memcmp(s + i, m->added[k].form, len) && (best < 0 || len > strlen(m->added[best].form)))
+		    !memcmp(s + i, m->added[k].form, len) &&
+		    (best < 0 || len > strlen(m->added[best].form)))
 			best = k;
 	}
 	return best;
 }
 
-static void ref_part(const struct model *m, const char *s, size_t n, bool normalized, struct token_ids *out);
+static void ref_part(
+    const struct model *m, const char *s, size_t n, bool normalized, struct token_ids *out);
 
 /* Searches one set of added tokens. */
 static void
@@ -231,9 +237,10 @@ yes(bool b)
 static void
 write_model(const struct model *m, struct str *out)
 {
-	static const char template[] = "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"a\"}},"
-		"{\"Sequence\":{\"id\":\"A\"}},{\"SpecialToken\":{\"id\":\"b\"}}],\"special_tokens\":"
-		"{\"a\":{\"ids\":[97]},\"b\":{\"ids\":[98]}}}";
+	static const char template[] =
+	    "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"a\"}},"
+	    "{\"Sequence\":{\"id\":\"A\"}},{\"SpecialToken\":{\"id\":\"b\"}}],\"special_tokens\":"
+	    "{\"a\":{\"ids\":[97]},\"b\":{\"ids\":[98]}}}";
 
 	str_adds(out, "{\"added_tokens\":[");
 	for (int k = 0; k < ADDED; k++) {
@@ -241,18 +248,28 @@ write_model(const struct model *m, struct str *out)
 
 		str_addf(out, "%s{\"id\":%d,\"content\":", k ? "," : "", a->id);
 		str_add_json(out, a->text, strlen(a->text));
-		str_addf(out, ",\"single_word\":%s,\"lstrip\":%s,\"rstrip\":%s,\"normalized\":%s,\"special\":%s}",
-		    yes(a->single_word), yes(a->lstrip), yes(a->rstrip), yes(a->normalized), yes(a->special));
+		str_addf(out,
+		    ",\"single_word\":%s,\"lstrip\":%s,\"rstrip\":%s,\"normalized\":%s,\"special\":"
+		    "%s}",
+		    yes(a->single_word), yes(a->lstrip), yes(a->rstrip), yes(a->normalized),
+		    yes(a->special));
 	}
 	str_addf(out, "],\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[%s%s%s%s]},",
 	    m->nfc ? "{\"type\":\"NFC\"}," : "",
-	    m->replace ? "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"ab\"},\"content\":\"X\"}," : "",
+	    m->replace ? "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"ab\"},\"content\":\"X\"},"
+		       : "",
 	    m->lower ? "{\"type\":\"Lowercase\"}," : "",
-	    m->strip ? "{\"type\":\"Strip\"}" : "{\"type\":\"Replace\",\"pattern\":{\"String\":\"\\u0001\"},\"content\":\"\"}");
-	str_addf(out, "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":"
+	    m->strip
+		? "{\"type\":\"Strip\"}"
+		: "{\"type\":\"Replace\",\"pattern\":{\"String\":\"\\u0001\"},\"content\":\"\"}");
+	str_addf(out,
+	    "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\","
+	    "\"pattern\":"
 	    "{\"String\":\"-\"},\"behavior\":\"%s\",\"invert\":false},{\"type\":\"ByteLevel\","
-	    "\"add_prefix_space\":false,\"use_regex\":false}]},", m->merged ? "MergedWithPrevious" : "Isolated");
-	str_addf(out, "\"post_processor\":%s,\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"vocab\":{",
+	    "\"add_prefix_space\":false,\"use_regex\":false}]},",
+	    m->merged ? "MergedWithPrevious" : "Isolated");
+	str_addf(out,
+	    "\"post_processor\":%s,\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"vocab\":{",
 	    m->template ? template : "null");
 	for (int i = 0; i < m->tiny->count; i++) {
 		str_adds(out, i ? "," : "");
@@ -261,7 +278,8 @@ write_model(const struct model *m, struct str *out)
 	}
 	str_adds(out, "},\"merges\":[");
 	for (int i = 256; i < m->tiny->count; i++) {
-		const char *left = m->tiny->name[m->tiny->left[i]], *right = m->tiny->name[m->tiny->right[i]];
+		const char *left = m->tiny->name[m->tiny->left[i]],
+			   *right = m->tiny->name[m->tiny->right[i]];
 
 		str_adds(out, i > 256 ? ",[" : "[");
 		str_add_json(out, left, strlen(left));
@@ -276,7 +294,8 @@ write_model(const struct model *m, struct str *out)
 static void
 random_model(struct model *m, struct mt19937 *rng)
 {
-	static const char *const texts[ADDED + 2] = { "<a>", "<a><b>", "abc", "[x]", "b-", "  ", "<A>", "\xe2\x84\xab" };
+	static const char *const texts[ADDED + 2] = { "<a>", "<a><b>", "abc", "[x]", "b-", "  ",
+		"<A>", "\xe2\x84\xab" };
 	size_t first = mt19937_interval(rng, 2);
 
 	m->nfc = coin(rng);
@@ -288,13 +307,17 @@ random_model(struct model *m, struct mt19937 *rng)
 	for (size_t k = 0; k < ADDED; k++) {
 		struct added *a = &m->added[k];
 
-		*a = (struct added){ .text = texts[first + k], .single_word = coin(rng), .normalized = coin(rng),
+		*a = (struct added){ .text = texts[first + k],
+			.single_word = coin(rng),
+			.normalized = coin(rng),
 			.special = coin(rng) };
 		a->id = TINY_TOKENS + (int)k;
 		for (int i = 0; i < m->tiny->count; i++)
-			if (m->tiny->len[i] == strlen(a->text) && !memcmp(m->tiny->bytes[i], a->text, m->tiny->len[i]))
+			if (m->tiny->len[i] == strlen(a->text) &&
+			    !memcmp(m->tiny->bytes[i], a->text, m->tiny->len[i]))
 				a->id = i;
-		/* White space that is taken twice has rules of its own; here only one side takes it. */
+		/* White space that is taken twice has rules of its own; here only one side takes
+		 * it. */
 		a->lstrip = strcmp(a->text, "  ") != 0 && coin(rng);
 		if (a->normalized)
 			ref_normalize(m, a->text, a->form);
@@ -331,8 +354,8 @@ test_model(const struct model *m, struct mt19937 *rng)
 		got.count = want.count = 0;
 		ref_encode(m, text.buf ? text.buf : "", &want);
 		CHECK(tokenizer_encode(w, text.buf ? text.buf : "", text.len, &got, &e) == 0);
-		CHECK(got.count == want.count && (got.count == 0 ||
-		    !memcmp(got.id, want.id, got.count * sizeof *got.id)));
+		CHECK(got.count == want.count &&
+		    (got.count == 0 || !memcmp(got.id, want.id, got.count * sizeof *got.id)));
 		if (check_failures) {
 			fprintf(stderr, "text '%s', file %s\n", text.buf, json.buf);
 			exit(1);

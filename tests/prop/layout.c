@@ -98,7 +98,8 @@ check_shard(const struct shards *s, int i, const struct param *table, int64_t en
 	CHECK(!(sh->replica && sh->owner));
 }
 
-/* Shards with weight decay come first, then the others; in each part offsets ascend without overlap. */
+/* Shards with weight decay come first, then the others; in each part offsets ascend without
+ * overlap. */
 static void
 check_shards(const struct shards *s, const struct param *table, const struct layout *l)
 {
@@ -117,7 +118,8 @@ check_shards(const struct shards *s, const struct param *table, const struct lay
 	CHECK(s->elements % (l->data_parallel_size / gcd(l->data_parallel_size, 128) * 128) == 0);
 }
 
-/* Every shard lies in exactly one run, which has its decay and its owner; runs ascend without overlap. */
+/* Every shard lies in exactly one run, which has its decay and its owner; runs ascend without
+ * overlap. */
 static void
 check_runs(const struct shards *s, const struct param *table)
 {
@@ -131,7 +133,8 @@ check_runs(const struct shards *s, const struct param *table)
 			if (sh->offset < r->first || sh->offset + sh->count > r->first + r->count)
 				continue;
 			found++;
-			CHECK(r->owner == sh->owner && r->decay == ((table[sh->param].flags & PARAM_DECAY) != 0));
+			CHECK(r->owner == sh->owner &&
+			    r->decay == ((table[sh->param].flags & PARAM_DECAY) != 0));
 		}
 		CHECK(found == 1);
 	}

@@ -12,7 +12,7 @@ struct stage {
 	struct action *item;
 	int count, pos;
 	int64_t time;
-	int forward, backward, alive, most;     /* micro batches done, in flight now, and at most */
+	int forward, backward, alive, most; /* micro batches done, in flight now, and at most */
 };
 
 /* The stage at the other end of an exchange. */

@@ -2,9 +2,9 @@
  * spm.c - SentencePiece models: ids and text equal libsentencepiece's for models of all kinds
  *
  * The models are trained here on generated sentences, with the settings of a table; some are edited
- * afterwards, since no trainer makes unused pieces or denormalisers. Each meets random texts of many
- * kinds: SPM_TEXTS in the environment sets how many (1000; 100000 is the whole test, some minutes), and
- * SPM_MODEL the one model to test.
+ * afterwards, since no trainer makes unused pieces or denormalisers. Each meets random texts of
+ * many kinds: SPM_TEXTS in the environment sets how many (1000; 100000 is the whole test, some
+ * minutes), and SPM_MODEL the one model to test.
  */
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
@@ -24,28 +24,33 @@ enum edit { EDIT_UNUSED = 1, EDIT_DENORMALIZER = 2, EDIT_KEEP_BLANKS = 4, EDIT_N
 
 struct model_case {
 	const char *name;
-	const char *settings;           /* spm_train's, separated by blanks; '|' stands for a blank in a value */
+	/* spm_train's, separated by blanks; '|' stands for a blank in a value */
+	const char *settings;
 	unsigned edits;
 };
 
 static const struct model_case cases[] = {
 	{ "unigram", "model_type=unigram vocab_size=1200 user_defined_symbols=<EXTRA_A>,qu,x<", 0 },
 	{ "unigram-cf-bytes",
-	    "model_type=unigram vocab_size=1500 byte_fallback=true normalization_rule_name=nfkc_cf", 0 },
+	    "model_type=unigram vocab_size=1500 byte_fallback=true normalization_rule_name=nfkc_cf",
+	    0 },
 	{ "unigram-identity-suffix",
 	    "model_type=unigram vocab_size=1000 normalization_rule_name=identity "
 	    "treat_whitespace_as_suffix=true",
 	    0 },
 	{ "unigram-keep",
 	    "model_type=unigram vocab_size=1000 normalization_rule_name=nmt_nfkc_cf "
-	    "add_dummy_prefix=false remove_extra_whitespaces=false allow_whitespace_only_pieces=true",
+	    "add_dummy_prefix=false remove_extra_whitespaces=false "
+	    "allow_whitespace_only_pieces=true",
 	    EDIT_DENORMALIZER },
 	{ "unigram-span",
 	    "model_type=unigram vocab_size=1500 split_by_whitespace=false "
 	    "split_by_unicode_script=false user_defined_symbols=a|b,\xe2\x96\x81zz",
 	    0 },
 	{ "unigram-unused", "model_type=unigram vocab_size=1000 byte_fallback=true", EDIT_UNUSED },
-	{ "bpe", "model_type=bpe vocab_size=1200 control_symbols=<CTRL> user_defined_symbols=<EXTRA_A>", 0 },
+	{ "bpe",
+	    "model_type=bpe vocab_size=1200 control_symbols=<CTRL> user_defined_symbols=<EXTRA_A>",
+	    0 },
 	{ "bpe-llama",
 	    "model_type=bpe vocab_size=1500 byte_fallback=true normalization_rule_name=identity "
 	    "remove_extra_whitespaces=false allow_whitespace_only_pieces=true split_digits=true "
@@ -60,14 +65,19 @@ static const struct model_case cases[] = {
 	    "treat_whitespace_as_suffix=true user_defined_symbols=<A|B>,\xe2\x96\x81x,..",
 	    0 },
 	{ "bpe-suffix-keep",
-	    "model_type=bpe vocab_size=1200 normalization_rule_name=identity add_dummy_prefix=false "
+	    "model_type=bpe vocab_size=1200 normalization_rule_name=identity "
+	    "add_dummy_prefix=false "
 	    "treat_whitespace_as_suffix=true remove_extra_whitespaces=false",
 	    0 },
-	{ "bpe-unused", "model_type=bpe vocab_size=1200 byte_fallback=true user_defined_symbols=ab", EDIT_UNUSED },
+	{ "bpe-unused", "model_type=bpe vocab_size=1200 byte_fallback=true user_defined_symbols=ab",
+	    EDIT_UNUSED },
 	{ "bpe-blanks", "model_type=bpe vocab_size=1000", EDIT_KEEP_BLANKS },
 	{ "word", "model_type=word vocab_size=700 user_defined_symbols=<EXTRA_A>", 0 },
-	{ "char", "model_type=char vocab_size=400 byte_fallback=true user_defined_symbols=<EXTRA_A>,ab", 0 },
-	{ "char-unk", "model_type=char vocab_size=60 normalization_rule_name=identity", EDIT_NO_RULES },
+	{ "char",
+	    "model_type=char vocab_size=400 byte_fallback=true user_defined_symbols=<EXTRA_A>,ab",
+	    0 },
+	{ "char-unk", "model_type=char vocab_size=60 normalization_rule_name=identity",
+	    EDIT_NO_RULES },
 };
 
 enum { CASES = sizeof cases / sizeof *cases };
@@ -77,7 +87,7 @@ enum { CASES = sizeof cases / sizeof *cases };
 struct generator {
 	struct mt19937 rng;
 	char word[WORDS][32];
-	int left;                       /* of the sentences to train with */
+	int left; /* of the sentences to train with */
 	struct str sentence;
 };
 
@@ -106,7 +116,8 @@ make_words(struct generator *g)
 
 		for (uint32_t k = 1 + below(g, 4); k > 0; k--)
 			if (i % 5 == 4) {
-				add_character(&s, below(g, 3) ? 0x3041 + below(g, 80) : 0x4e00 + below(g, 60));
+				add_character(&s,
+				    below(g, 3) ? 0x3041 + below(g, 80) : 0x4e00 + below(g, 60));
 			} else {
 				str_addc(&s, onset[below(g, sizeof onset - 1)]);
 				str_addc(&s, nucleus[below(g, sizeof nucleus - 1)]);
@@ -128,7 +139,8 @@ some_word(struct generator *g)
 static void
 add_sentence(struct generator *g, struct str *s, int words)
 {
-	static const char *const end[] = { ".", "!", ", ", "...", "\n", " - ", "'s", "12", "3.5", "()" };
+	static const char *const end[] = { ".", "!", ", ", "...", "\n", " - ", "'s", "12", "3.5",
+		"()" };
 
 	for (int i = 0; i < words; i++) {
 		const char *w = some_word(g);
@@ -162,10 +174,11 @@ next_sentence(void *ctx, const char **text, size_t *len, struct err *e)
 static uint32_t
 odd_character(struct generator *g)
 {
-	static const uint32_t odd[] = { 0x20, 0x20, 0x2581, 0x3000, 0xa0, 0x9, 0xa, 0xd, 0x0, 0x7f, 0x200b, 0xfeff,
-		0xfb01, 0xff21, 0xff76, 0xff9e, 0x337f, 0x300, 0x301, 0x3099, 0x304b, 0x65, 0x45, 0x130, 0xdf, 0xfdfa,
-		0x1e9e, 0x2026, 0xb4, 0xff1c, 0xff3e, 0x1f600, 0x200d, 0xfe0f, 0x41, 0x61, 0x62, 0x63, 0xac00, 0x1100,
-		0x1161, 0xad, 0x2028, 0x85, 0x2000, 0xfffd };
+	static const uint32_t odd[] = { 0x20, 0x20, 0x2581, 0x3000, 0xa0, 0x9, 0xa, 0xd, 0x0, 0x7f,
+		0x200b, 0xfeff, 0xfb01, 0xff21, 0xff76, 0xff9e, 0x337f, 0x300, 0x301, 0x3099,
+		0x304b, 0x65, 0x45, 0x130, 0xdf, 0xfdfa, 0x1e9e, 0x2026, 0xb4, 0xff1c, 0xff3e,
+		0x1f600, 0x200d, 0xfe0f, 0x41, 0x61, 0x62, 0x63, 0xac00, 0x1100, 0x1161, 0xad,
+		0x2028, 0x85, 0x2000, 0xfffd };
 
 	return odd[below(g, sizeof odd / sizeof *odd)];
 }
@@ -173,14 +186,13 @@ odd_character(struct generator *g)
 static void
 add_odd(struct generator *g, struct str *s)
 {
-	static const char *const parts[] = { "<EXTRA_A>", "<EXTRA_", "<s>", "<unk>", "</s>", "<CTRL>", "<0x41>", "  ", "abab",
-		"abcab", "a b", "<A B>", "\xe2\x96\x81x", "zz", "....", "\xff", "\xe3\x81", "\xed\xa0\x80", "\xc0\x80", "qux<" };
+	static const char *const parts[] = { "<EXTRA_A>", "<EXTRA_", "<s>", "<unk>", "</s>",
+		"<CTRL>", "<0x41>", "  ", "abab", "abcab", "a b", "<A B>", "\xe2\x96\x81x", "zz",
+		"....", "\xff", "\xe3\x81", "\xed\xa0\x80", "\xc0\x80", "qux<" };
 	uint32_t cp;
 
 	switch (below(g, 6)) {
-	case 0:
-		str_adds(s, parts[below(g, sizeof parts / sizeof *parts)]);
-		break;
+	case 0: str_adds(s, parts[below(g, sizeof parts / sizeof *parts)]); break;
 	case 1:
 		cp = below(g, 0x110000);
 		add_character(s, cp >= 0xd800 && cp <= 0xdfff ? 0xd7ff : cp);
@@ -189,8 +201,7 @@ add_odd(struct generator *g, struct str *s)
 		for (uint32_t n = 1 + below(g, 90), c = odd_character(g); n > 0; n--)
 			add_character(s, c);
 		break;
-	default:
-		add_character(s, odd_character(g));
+	default: add_character(s, odd_character(g));
 	}
 }
 
@@ -234,8 +245,8 @@ random_text(struct generator *g, const struct spm *m, struct str *s)
 static void
 train(struct generator *g, const struct model_case *c, struct str *model)
 {
-	struct spm_setting setting[SETTINGS] = { { "num_threads", "1" }, { "hard_vocab_limit", "false" },
-		{ "max_sentence_length", "10000" } };
+	struct spm_setting setting[SETTINGS] = { { "num_threads", "1" },
+		{ "hard_vocab_limit", "false" }, { "max_sentence_length", "10000" } };
 	struct spm_training t = { setting, 3, false, next_sentence, g };
 	char *text = mem_strdup(c->settings);
 	struct err e = { "" };
@@ -276,8 +287,8 @@ add_field(struct str *out, int key, const void *bytes, size_t len)
 	str_add(out, bytes, len);
 }
 
-/* Rewrites the message: a fifth of the normal pieces unused, the normaliser's rules once more as the
- * denormaliser's, or settings that come later and win. */
+/* Rewrites the message: a fifth of the normal pieces unused, the normaliser's rules once more as
+ * the denormaliser's, or settings that come later and win. */
 static void
 edit(struct generator *g, unsigned edits, struct str *model)
 {
@@ -293,7 +304,8 @@ edit(struct generator *g, unsigned edits, struct str *model)
 		str_add(&body, p, len);
 		p += len;
 		/* Pieces of other types end in a type. */
-		if ((edits & EDIT_UNUSED) && key == 0x0a && body.buf[len - 2] != 0x18 && below(g, 5) == 0)
+		if ((edits & EDIT_UNUSED) && key == 0x0a && body.buf[len - 2] != 0x18 &&
+		    below(g, 5) == 0)
 			str_add(&body, "\x18\x05", 2);
 		add_field(&out, key, body.buf, body.len);
 		if ((edits & EDIT_DENORMALIZER) && key == 0x1a) {
@@ -351,7 +363,8 @@ show(const char *name, const struct str *s)
 {
 	fprintf(stderr, "%s:", name);
 	for (size_t i = 0; i < s->len && i < 400; i++)
-		fprintf(stderr, s->buf[i] > ' ' && s->buf[i] < 127 ? " %c" : " %02x", (unsigned char)s->buf[i]);
+		fprintf(stderr, s->buf[i] > ' ' && s->buf[i] < 127 ? " %c" : " %02x",
+		    (unsigned char)s->buf[i]);
 	fputc('\n', stderr);
 }
 
@@ -401,11 +414,15 @@ test_long(struct generator *g, struct pair *p, size_t len)
 	memset(s.buf + s.len / 4, 'b', s.len / 2);
 	memset(s.buf + s.len / 2, ' ', s.len - s.len / 2);
 	CHECK(same_ids(p, s.buf, s.len));
-	/* Symbols and what only looks like one until it is normalised, at every distance from the ends of
-	 * the encoder's parts. */
+	/* Symbols and what only looks like one until it is normalised, at every distance from the
+	 * ends of the encoder's parts. */
 	str_clear(&s);
 	for (size_t i = 0; i < len / 90; i++)
-		str_adds(&s, i % 7 == 0 ? "<EXTRA_A>" : i % 7 < 6 ? "\xef\xbc\x9c" "EXTRA_A\xef\xbc\x9e" : " ab  ");
+		str_adds(&s,
+		    i % 7 == 0      ? "<EXTRA_A>"
+			: i % 7 < 6 ? "\xef\xbc\x9c"
+				      "EXTRA_A\xef\xbc\x9e"
+				    : " ab  ");
 	CHECK(same_ids(p, s.buf, s.len));
 	/* Marks at the end, which count as blanks there alone. */
 	for (size_t i = 0; i < 20000; i++)
@@ -449,10 +466,11 @@ offer_path(struct ties_place *x, size_t from, size_t to, float score, uint32_t i
 		x[to] = (struct ties_place){ sum, from, id };
 }
 
-/* The best path as google/sentencepiece 0.2.3 finds it: floats, and a running score that is set back.
- * The text is normalised; no byte fallback. Ids come last first, a run of unknowns as one. */
+/* The best path as google/sentencepiece 0.2.3 finds it: floats, and a running score that is set
+ * back. The text is normalised; no byte fallback. Ids come last first, a run of unknowns as one. */
 static size_t
-plain_path(const struct sorted_piece *piece, size_t pieces, float unk_score, const struct str *s, uint32_t *ids)
+plain_path(const struct sorted_piece *piece, size_t pieces, float unk_score, const struct str *s,
+    uint32_t *ids)
 {
 	struct ties_place *x = mem_alloc(s->len + 1, sizeof *x);
 	size_t count = 0;
@@ -469,7 +487,8 @@ plain_path(const struct sorted_piece *piece, size_t pieces, float unk_score, con
 			x[k].score -= by;
 		for (size_t len = 1; len <= 64 && i + len <= s->len; len++) {
 			struct tokenizer_piece key = { s->buf + i, len, 0, PIECE_NORMAL };
-			const struct sorted_piece *hit = bsearch(&key, piece, pieces, sizeof *piece, compare_pieces);
+			const struct sorted_piece *hit =
+			    bsearch(&key, piece, pieces, sizeof *piece, compare_pieces);
 
 			if (!hit || hit->p.type != PIECE_NORMAL)
 				continue;
@@ -486,12 +505,14 @@ plain_path(const struct sorted_piece *piece, size_t pieces, float unk_score, con
 	return count;
 }
 
-/* A text whose running score is set back some times, from a model that only turns blanks to marks. */
+/* A text whose running score is set back some times, from a model that only turns blanks to marks.
+ */
 static void
 test_ties(struct generator *g, const char *bytes, size_t len)
 {
 	struct err e = { "" };
-	struct spm *m = spm_new(memcpy(mem_alloc(len, 1), bytes, len), len, UNIGRAM_TIES_0_2_2, "ties", &e);
+	struct spm *m =
+	    spm_new(memcpy(mem_alloc(len, 1), bytes, len), len, UNIGRAM_TIES_0_2_2, "ties", &e);
 	struct spm_worker *w = spm_worker_new(m);
 	struct token_ids got = { 0 };
 	size_t pieces = (size_t)spm_size(m), count;
@@ -506,7 +527,8 @@ test_ties(struct generator *g, const char *bytes, size_t len)
 	}
 	qsort(piece, pieces, sizeof *piece, compare_pieces);
 	for (int i = 0; i < 120000; i++)
-		str_addf(&text, "%s%c", i % 5 == 0 && i ? " " : "", 'a' + (int)below(g, below(g, 3) ? 3 : 26));
+		str_addf(&text, "%s%c", i % 5 == 0 && i ? " " : "",
+		    'a' + (int)below(g, below(g, 3) ? 3 : 26));
 	for (size_t i = 0; i < text.len; i++)
 		str_adds(&normal, text.buf[i] == ' ' ? "\xe2\x96\x81" : (char[]){ text.buf[i], 0 });
 	str_adds(&normal, "\xe2\x96\x81");
@@ -552,7 +574,8 @@ test_case(struct generator *g, const struct model_case *c, long texts)
 		return;
 	p.worker = spm_worker_new(p.ours);
 	for (int i = 0; i < TOKENIZER_SPECIALS; i++)
-		CHECK(spm_special(p.ours, (enum tokenizer_special)i) == oracle_special(p.oracle, i));
+		CHECK(
+		    spm_special(p.ours, (enum tokenizer_special)i) == oracle_special(p.oracle, i));
 	test_short(g, &p, c->name, texts);
 	test_long(g, &p, texts > 10000 || strstr(c->name, "unigram") ? LONG_TEXT : LONG_TEXT / 10);
 	spm_worker_free(p.worker);

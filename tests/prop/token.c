@@ -21,12 +21,8 @@ random_text(struct mt19937 *rng, int round, unsigned char *out)
 		uint32_t cp;
 
 		switch (round % 4) {
-		case 0:
-			out[i++] = (unsigned char)mt19937_next(rng);
-			break;
-		case 1:
-			out[i++] = (unsigned char)"abcd '\n"[mt19937_interval(rng, 6)];
-			break;
+		case 0: out[i++] = (unsigned char)mt19937_next(rng); break;
+		case 1: out[i++] = (unsigned char)"abcd '\n"[mt19937_interval(rng, 6)]; break;
 		case 2:
 			cp = (uint32_t)mt19937_interval(rng, 0x10ffff);
 			if (cp < 0xd800 || cp > 0xdfff)
@@ -82,8 +78,9 @@ test_methods(const struct tiny_bpe *tiny, struct mt19937 *rng)
 {
 	struct bpe_token token[TINY_TOKENS];
 	struct bpe_merge merge[TINY_MERGES];
-	struct bpe_spec spec = { .token = token, .num_tokens = TINY_TOKENS, .merge = merge,
-		.num_merges = TINY_MERGES };
+	struct bpe_spec spec = {
+		.token = token, .num_tokens = TINY_TOKENS, .merge = merge, .num_merges = TINY_MERGES
+	};
 	struct bpe_scratch scratch = { 0 };
 	struct err e = { "" };
 	struct bpe *b;
@@ -91,7 +88,8 @@ test_methods(const struct tiny_bpe *tiny, struct mt19937 *rng)
 	for (int i = 0; i < TINY_TOKENS; i++)
 		token[i] = (struct bpe_token){ tiny->bytes[i], (uint32_t)tiny->len[i] };
 	for (int i = 0; i < TINY_MERGES; i++)
-		merge[i] = (struct bpe_merge){ (uint32_t)tiny->left[256 + i], (uint32_t)tiny->right[256 + i] };
+		merge[i] = (struct bpe_merge){ (uint32_t)tiny->left[256 + i],
+			(uint32_t)tiny->right[256 + i] };
 	b = bpe_new(&spec, NULL, &e);
 	CHECK_STR(e.msg, "");
 	for (int round = 0; b && round < 5 * ROUNDS; round++) {

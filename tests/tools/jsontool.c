@@ -1,9 +1,9 @@
 /*
  * jsontool.c - JSON for the shell tests
  *
- *   jsontool lines KEY <FILE       each line must be JSON; prints member KEY of each, "null" where it is missing
- *   jsontool covers A B [KEY ...]  every member of object A must be in B with the same type and value; what B has more
- *                                  must be null or one of the KEYs. Exit 1 with the member otherwise
+ *   jsontool lines KEY <FILE       each line must be JSON; prints member KEY of each, "null" where
+ * it is missing jsontool covers A B [KEY ...]  every member of object A must be in B with the same
+ * type and value; what B has more must be null or one of the KEYs. Exit 1 with the member otherwise
  */
 #include "lib/base/json.h"
 #include "lib/base/str.h"
@@ -65,7 +65,8 @@ covers(const char *path_a, const char *path_b, int count, char **extra)
 		return 2;
 	}
 	for (size_t i = 0; i < json_root(a)->len; i++) {
-		const struct json_value *v = &json_root(a)->item[i], *w = json_get(json_root(b), v->key);
+		const struct json_value *v = &json_root(a)->item[i],
+					*w = json_get(json_root(b), v->key);
 
 		if (!w)
 			fprintf(stderr, "jsontool: '%s' is missing\n", v->key);

@@ -26,16 +26,40 @@ struct config {
 static const char *const styles[] = { "cosine", "linear", NULL };
 
 static const struct opt table[] = {
-	{ .name = "micro-batch-size", .type = OPT_INT, .off = offsetof(struct config, micro_batch_size), .min = 1, .max = 1e6,
-	  .def = "1", .help = "samples" },
-	{ .name = "lr", .type = OPT_NUMBER, .off = offsetof(struct config, lr), .min = 0, .max = INFINITY, .help = "rate" },
+	{ .name = "micro-batch-size",
+	    .type = OPT_INT,
+	    .off = offsetof(struct config, micro_batch_size),
+	    .min = 1,
+	    .max = 1e6,
+	    .def = "1",
+	    .help = "samples" },
+	{ .name = "lr",
+	    .type = OPT_NUMBER,
+	    .off = offsetof(struct config, lr),
+	    .min = 0,
+	    .max = INFINITY,
+	    .help = "rate" },
 	{ .name = "bf16", .type = OPT_FLAG, .off = offsetof(struct config, bf16), .help = "bf16" },
-	{ .name = "no-fusion", .type = OPT_UNFLAG, .off = offsetof(struct config, fusion), .help = "fusion off" },
-	{ .name = "load", .letter = 'l', .type = OPT_STRING, .off = offsetof(struct config, load), .unit = "DIR",
-	  .help = "where" },
-	{ .name = "lr-decay-style", .type = OPT_CHOICE, .off = offsetof(struct config, style), .choices = styles,
-	  .def = "cosine", .help = "shape" },
-	{ .name = "data-path", .type = OPT_LIST, .off = offsetof(struct config, data_path), .help = "data" },
+	{ .name = "no-fusion",
+	    .type = OPT_UNFLAG,
+	    .off = offsetof(struct config, fusion),
+	    .help = "fusion off" },
+	{ .name = "load",
+	    .letter = 'l',
+	    .type = OPT_STRING,
+	    .off = offsetof(struct config, load),
+	    .unit = "DIR",
+	    .help = "where" },
+	{ .name = "lr-decay-style",
+	    .type = OPT_CHOICE,
+	    .off = offsetof(struct config, style),
+	    .choices = styles,
+	    .def = "cosine",
+	    .help = "shape" },
+	{ .name = "data-path",
+	    .type = OPT_LIST,
+	    .off = offsetof(struct config, data_path),
+	    .help = "data" },
 	{ .name = "use-mcore-models", .type = OPT_NOTE, .help = "there is one model code" },
 	OPT_END,
 };
@@ -68,7 +92,10 @@ test_options(void)
 	const char *good[] = { "--micro_batch_size", "4", "--lr=1e-4", "--bf16", "--no-fusion",
 		"-l", "dir one", "--lr-decay-style", "linear", "--data-path", "0.3", "a", "0.7",
 		"b", "--use-mcore-models" };
-	struct { const char *word[3]; int n; const char *reason;
+	struct {
+		const char *word[3];
+		int n;
+		const char *reason;
 	} bad[] = {
 		{ { "--micro-batch-size", "0" }, 2,
 		    "--micro-batch-size 0: must be from 1 to 1000000" },
@@ -125,7 +152,8 @@ test_option_file(void)
 static void
 test_hashes(void)
 {
-	static const char *const bad[] = { "", "0123456789abcde", "0123456789abcdeF", " 123456789abcdef", "0x23456789abcdef" };
+	static const char *const bad[] = { "", "0123456789abcde", "0123456789abcdeF",
+		" 123456789abcdef", "0x23456789abcdef" };
 	char hex[33];
 	const char *end;
 	uint64_t sum;
@@ -222,16 +250,20 @@ test_json(void)
 static void
 test_json_numbers(void)
 {
-	const char *text = "{\"max\": 1000000000000000019884624838656, \"id\": 9223372036854775807, \"u\": 18446744073709551615,"
-	    " \"far\": [1e400, -1E+400], \"s\": \"\\\"1e400, 99999999999999999999\", \"old\": -9223372036854775809}";
-	const char *bad[] = { "[01e400]", "[1.]", "[-]", "[1e400, 2.e5]", "[1e400, 1e]", "[+1]", "[99999999999999999999" };
+	const char *text = "{\"max\": 1000000000000000019884624838656, \"id\": "
+			   "9223372036854775807, \"u\": 18446744073709551615,"
+			   " \"far\": [1e400, -1E+400], \"s\": \"\\\"1e400, "
+			   "99999999999999999999\", \"old\": -9223372036854775809}";
+	const char *bad[] = { "[01e400]", "[1.]", "[-]", "[1e400, 2.e5]", "[1e400, 1e]", "[+1]",
+		"[99999999999999999999" };
 	struct err e;
 	struct json *j = json_parse(text, strlen(text), "t", &e);
 	const struct json_value *root = json_root(j), *far = json_get(root, "far");
 	int64_t n;
 	double d;
 
-	CHECK(j && json_int(root, "max", 0, &n, &e) < 0 && !strcmp(e.msg, "\"max\" must be an integer"));
+	CHECK(j && json_int(root, "max", 0, &n, &e) < 0 &&
+	    !strcmp(e.msg, "\"max\" must be an integer"));
 	CHECK(json_double(root, "max", 0, &d, &e) == 0 && d == 1e30);
 	CHECK(json_int(root, "id", 0, &n, &e) == 0 && n == INT64_MAX);
 	CHECK(json_get(root, "u")->number == 0x1p64 && json_get(root, "old")->number == -0x1p63);
@@ -339,7 +371,8 @@ test_file_sizes(void)
 		free(back);
 	}
 	CHECK(io_read_file(path, 299999, &back, &n, &e) < 0);
-	CHECK(io_read_file("/proc/self/status", 0, &back, &n, &e) == 0 && n > 0 && strlen(back) == n);
+	CHECK(
+	    io_read_file("/proc/self/status", 0, &back, &n, &e) == 0 && n > 0 && strlen(back) == n);
 	free(back);
 	free(text);
 	close(fd);
@@ -353,15 +386,20 @@ test_escape(void)
 	static const struct {
 		const char *text, *want;
 	} row[] = {
-		{ "plain \\ ü", "plain \\ ü" }, { "a\nb\tc\rd", "a\\nb\\tc\\rd" }, { "\x1b[2J\x7f", "\\x1b[2J\\x7f" },
-		{ "\xc2\x85\xc2\x9b\xc2\xa0", "\\u0085\\u009b\xc2\xa0" }, { "\xff\xc2", "\\xff\\xc2" },
-		{ "\xe2\x80\xa8\xe2\x80\xae\xe2\x81\xa6\xe2\x82\xac", "\\u2028\\u202e\\u2066\xe2\x82\xac" },
+		{ "plain \\ ü", "plain \\ ü" },
+		{ "a\nb\tc\rd", "a\\nb\\tc\\rd" },
+		{ "\x1b[2J\x7f", "\\x1b[2J\\x7f" },
+		{ "\xc2\x85\xc2\x9b\xc2\xa0", "\\u0085\\u009b\xc2\xa0" },
+		{ "\xff\xc2", "\\xff\\xc2" },
+		{ "\xe2\x80\xa8\xe2\x80\xae\xe2\x81\xa6\xe2\x82\xac",
+		    "\\u2028\\u202e\\u2066\xe2\x82\xac" },
 		{ "\xed\xa0\x80", "\\xed\\xa0\\x80" },
 	};
 	char out[64];
 
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-		CHECK(utf8_escape(row[i].text, strlen(row[i].text), out, sizeof out) == strlen(row[i].want));
+		CHECK(utf8_escape(row[i].text, strlen(row[i].text), out, sizeof out) ==
+		    strlen(row[i].want));
 		CHECK_STR(out, row[i].want);
 	}
 	CHECK(utf8_escape("a\0b", 3, out, sizeof out) == 6 && !strcmp(out, "a\\x00b"));
@@ -380,7 +418,8 @@ test_maps(void)
 	CHECK(mkdtemp(dir) != NULL);
 	for (int i = 0; i < 3; i++) {
 		snprintf(path[i], sizeof path[i], "%s/%d", dir, i);
-		CHECK(io_write_file(path[i], "abc", i < 2 ? 3 : 0, &e) == 0 && map_open(&map[i], path[i], &e) == 0);
+		CHECK(io_write_file(path[i], "abc", i < 2 ? 3 : 0, &e) == 0 &&
+		    map_open(&map[i], path[i], &e) == 0);
 	}
 	for (int round = 0; round < 3; round++) {
 		const unsigned char *base = map[0].base;

@@ -130,7 +130,8 @@ check_tokens(const struct golden *g, const struct blend *b)
 			int64_t first;
 
 			blend_corpus(b, corpus, &c);
-			CHECK(dataset_tokens(c.dataset, part[i].sequence, part[i].first, 1, &first, &e) == 0);
+			CHECK(dataset_tokens(
+				  c.dataset, part[i].sequence, part[i].first, 1, &first, &e) == 0);
 			CHECK(first == ids[at]);
 			at += part[i].count;
 		}
@@ -241,8 +242,8 @@ run_case(const char *name, struct pool *pool)
 	for (int i = 0; c && i < SPLIT_COUNT; i++) {
 		g.config.samples.which = (enum split)i;
 		g.config.samples.num_samples = g.wanted[i];
-		g.config.samples.drop_last_partial =
-		    i != SPLIT_VALID || param_int(g.params, "drop_last_partial_validation_sequence");
+		g.config.samples.drop_last_partial = i != SPLIT_VALID ||
+		    param_int(g.params, "drop_last_partial_validation_sequence");
 		if (strstr(name, "oversample_error")) {
 			if (i == SPLIT_TRAIN)
 				check_oversampled(&g, c);
@@ -442,7 +443,8 @@ test_lists(void)
 			    (json_root(j[2])->type == JSON_NULL) == !l.weight);
 			for (int i = 0; i < l.count; i++) {
 				CHECK_STR(l.prefix[i], want[i]);
-				CHECK(!l.weight || l.weight[i] == json_number(&json_root(j[2])->item[i]));
+				CHECK(!l.weight ||
+				    l.weight[i] == json_number(&json_root(j[2])->item[i]));
 			}
 		}
 		path_list_release(&l);
@@ -620,7 +622,7 @@ test_samplers(enum sampler_type type, const char *path, int want)
 			int64_t group = c.micro_batch_size * c.data_parallel_size;
 
 			check_batches(s, &c, consumed, rank, field[cyclic ? 6 : 5]);
-			if (!cyclic) {  /* the number of batches, and an end after the last */
+			if (!cyclic) { /* the number of batches, and an end after the last */
 				int64_t batches = atoll(field[6]);
 
 				CHECK(batches == 0 ||
@@ -773,8 +775,9 @@ test_many_corpora(void)
 	all = corpora_open(&p, NULL, NULL, &e);
 	CHECK(all && corpora_count(all) == 1);
 	CHECK(!blend_open(all, &p, &c, &e));
-	CHECK_STR(e.msg, "32768 corpora in one list: at most 32767, as the blending index numbers "
-			 "them with 16 bits");
+	CHECK_STR(e.msg,
+	    "32768 corpora in one list: at most 32767, as the blending index numbers "
+	    "them with 16 bits");
 	corpora_close(all);
 	path_list_release(&p.list[0]);
 	free(word);

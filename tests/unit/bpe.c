@@ -3,19 +3,27 @@
 #include "lib/token/pretok.h"
 #include "tests/check.h"
 
-/* Bytes are their own ids; "ab" 256, "bc" 257, "aa" 258, "aaaa" 259, "abc" 260, "wxyz" 261, which nothing joins to. */
+/* Bytes are their own ids; "ab" 256, "bc" 257, "aa" 258, "aaaa" 259, "abc" 260, "wxyz" 261, which
+ * nothing joins to. */
 static unsigned char byte[256];
 static struct bpe_token tokens[262] = {
-	[256] = { (const unsigned char *)"ab", 2 }, [257] = { (const unsigned char *)"bc", 2 },
-	[258] = { (const unsigned char *)"aa", 2 }, [259] = { (const unsigned char *)"aaaa", 4 },
-	[260] = { (const unsigned char *)"abc", 3 }, [261] = { (const unsigned char *)"wxyz", 4 },
+	[256] = { (const unsigned char *)"ab", 2 },
+	[257] = { (const unsigned char *)"bc", 2 },
+	[258] = { (const unsigned char *)"aa", 2 },
+	[259] = { (const unsigned char *)"aaaa", 4 },
+	[260] = { (const unsigned char *)"abc", 3 },
+	[261] = { (const unsigned char *)"wxyz", 4 },
 };
-static const struct bpe_merge merges[] = { { 'b', 'c' }, { 'a', 'b' }, { 'a', 'a' }, { 258, 258 }, { 'a', 257 } };
+static const struct bpe_merge merges[] = { { 'b', 'c' }, { 'a', 'b' }, { 'a', 'a' }, { 258, 258 },
+	{ 'a', 257 } };
 
 static struct bpe *
 small(bool whole_piece)
 {
-	struct bpe_spec spec = { .token = tokens, .num_tokens = 262, .merge = merges, .num_merges = 5,
+	struct bpe_spec spec = { .token = tokens,
+		.num_tokens = 262,
+		.merge = merges,
+		.num_merges = 5,
 		.whole_piece = whole_piece };
 	struct err e = { "" };
 	struct bpe *b;
@@ -101,7 +109,9 @@ test_refused(void)
 	struct bpe_merge again[] = { { 'b', 'c' }, { 'a', 'b' }, { 'b', 'c' } };
 	struct bpe_merge no_join[] = { { 'b', 'c' }, { 'c', 'b' } }, no_text[] = { { 'b', 262 } };
 	struct bpe_token twice[] = { tokens['a'], tokens['b'], tokens['a'] }, same[262];
-	struct bpe_spec spec = { .token = tokens, .num_tokens = 262, .merge = again, .num_merges = 3 };
+	struct bpe_spec spec = {
+		.token = tokens, .num_tokens = 262, .merge = again, .num_merges = 3
+	};
 
 	refuse(spec, 2, "the pair is there twice");
 	spec.merge = no_join;
@@ -118,7 +128,11 @@ test_refused(void)
 	refuse(spec, 1, "ids 0 and 2 are the same bytes");
 	memcpy(same, tokens, sizeof same);
 	same[261] = same[256];
-	refuse((struct bpe_spec){ .token = same, .num_tokens = 262, .merge = merges, .num_merges = 5, .whole_piece = true },
+	refuse((struct bpe_spec){ .token = same,
+		   .num_tokens = 262,
+		   .merge = merges,
+		   .num_merges = 5,
+		   .whole_piece = true },
 	    5, "ids 256 and 261 are the same bytes");
 }
 
@@ -173,10 +187,18 @@ test_gpt2_rules(void)
 	cut("'", "'");
 	cut("abc123,;", "abc|123|,;");
 	/* a combining mark is not a letter; U+00A0 and U+3000 are white space; U+200B is not */
-	cut("e\xcc\x81" "a", "e|\xcc\x81|a");
-	cut("a\xc2\xa0" "b", "a|\xc2\xa0|b");
-	cut("a\xe3\x80\x80\xe3\x80\x80" "b", "a|\xe3\x80\x80|\xe3\x80\x80|b");
-	cut("a\xe2\x80\x8b" "b", "a|\xe2\x80\x8b|b");
+	cut("e\xcc\x81"
+	    "a",
+	    "e|\xcc\x81|a");
+	cut("a\xc2\xa0"
+	    "b",
+	    "a|\xc2\xa0|b");
+	cut("a\xe3\x80\x80\xe3\x80\x80"
+	    "b",
+	    "a|\xe3\x80\x80|\xe3\x80\x80|b");
+	cut("a\xe2\x80\x8b"
+	    "b",
+	    "a|\xe2\x80\x8b|b");
 	cut("\xe6\x97\xa5\xe6\x9c\xac\xe3\x80\x82\xe3\x81\xa7\xe3\x81\x99",
 	    "\xe6\x97\xa5\xe6\x9c\xac|\xe3\x80\x82|\xe3\x81\xa7\xe3\x81\x99");
 	/* malformed bytes are of class other, one by one */

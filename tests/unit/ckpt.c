@@ -48,8 +48,10 @@ state_of(int64_t iteration)
 {
 	struct str s = { 0 };
 
-	str_addf(&s, "# of the run\niteration %lld\nconsumed_train_samples  %lld\noptimizer_steps %lld\n"
-	    "skipped_iterations 0\nschedule two words\n", (long long)iteration, 8 * (long long)iteration, (long long)iteration);
+	str_addf(&s,
+	    "# of the run\niteration %lld\nconsumed_train_samples  %lld\noptimizer_steps %lld\n"
+	    "skipped_iterations 0\nschedule two words\n",
+	    (long long)iteration, 8 * (long long)iteration, (long long)iteration);
 	return s.buf;
 }
 
@@ -58,7 +60,9 @@ static int
 save_one(const char *save, int64_t iteration, float base, struct err *e)
 {
 	char *state = state_of(iteration);
-	struct ckpt_commit c = { .save = save, .iteration = iteration, .options = "lr 0.1\n", .state = state };
+	struct ckpt_commit c = {
+		.save = save, .iteration = iteration, .options = "lr 0.1\n", .state = state
+	};
 	struct str lines = { 0 };
 	char tmp[1024];
 	struct ckpt_writer *idle;
@@ -115,7 +119,8 @@ test_round_trip(const char *save)
 	    ckpt_find(c, "w")->num_pieces == 2);
 	CHECK(ckpt_state(c)->iteration == 5 && ckpt_state(c)->consumed_train_samples == 40);
 	CHECK_STR(ckpt_state(c)->schedule, "two words");
-	CHECK(ckpt_state(c)->seed == STATE_NONE && !ckpt_state(c)->dtype && isnan(ckpt_state(c)->loss_scale));
+	CHECK(ckpt_state(c)->seed == STATE_NONE && !ckpt_state(c)->dtype &&
+	    isnan(ckpt_state(c)->loss_scale));
 	CHECK_STR(ckpt_options_text(c), "lr 0.1\n");
 	CHECK(!strncmp(ckpt_state_text(c), "# of the run\niteration 5\n", 25));
 	CHECK(ckpt_read(c, "w", &box, DTYPE_F32, x, &e) == 0 &&
@@ -218,32 +223,44 @@ static const struct {
 	const char *file, *from, *to, *reason;
 } damages[] = {
 	{ "manifest.tsv", "checkpoint 2", "checkpoint 3",
-	  "manifest.tsv:1: not the head of a checkpoint manifest of version 1 or 2" },
-	{ "manifest.tsv", "# state.conf ", "# start.conf ", "manifest.tsv:3: not the checksum of state.conf" },
-	{ "manifest.tsv", "dtype\tshape", "shape\tdtype", "manifest.tsv:4: not the names of the columns" },
-	{ "options.conf", "lr 0.1", "lr 0.2", "options.conf: changed after it was saved: wrong checksum" },
-	{ "state.conf", "samples  40", "samples  48", "state.conf: changed after it was saved: wrong checksum" },
+	    "manifest.tsv:1: not the head of a checkpoint manifest of version 1 or 2" },
+	{ "manifest.tsv", "# state.conf ", "# start.conf ",
+	    "manifest.tsv:3: not the checksum of state.conf" },
+	{ "manifest.tsv", "dtype\tshape", "shape\tdtype",
+	    "manifest.tsv:4: not the names of the columns" },
+	{ "options.conf", "lr 0.1", "lr 0.2",
+	    "options.conf: changed after it was saved: wrong checksum" },
+	{ "state.conf", "samples  40", "samples  48",
+	    "state.conf: changed after it was saved: wrong checksum" },
 	{ "manifest.tsv", "w\tF32", "w\tF33", "manifest.tsv:5: tensor 'w': unknown dtype 'F33'" },
 	{ "manifest.tsv", "w\tF32", "w\tfloat32", "unknown dtype 'float32'" },
 	{ "manifest.tsv", "w\tF32", "w\tBF16", "bytes '72': must be 36 by count and dtype" },
 	{ "manifest.tsv", "w\tF32", "\tF32", "not the name of a tensor" },
 	{ "manifest.tsv", "w\tF32", "F32", "manifest.tsv:5: 8 columns instead of 9" },
-	{ "manifest.tsv", "4,6\t0,0\t3,6", "4,6\t0,0\t3,6,1", "start and count must be 2 numbers each" },
+	{ "manifest.tsv", "4,6\t0,0\t3,6", "4,6\t0,0\t3,6,1",
+	    "start and count must be 2 numbers each" },
 	{ "manifest.tsv", "4,6\t0,0\t3,6", "4,6\t2,0\t3,6", "the piece reaches outside the shape" },
 	{ "manifest.tsv", "4,6\t0,0\t3,6", "4,0\t0,0\t3,6", "impossible shape" },
 	{ "manifest.tsv", "4,6\t0,0\t3,6", "9223372036854775807,6\t0,0\t3,6", "impossible shape" },
 	{ "manifest.tsv", "4,6\t0,0\t3,6", "4,6\t0,0\t0,6", "an empty piece" },
 	{ "manifest.tsv", "4,6\t0,0\t3,6", "4,-6\t0,0\t3,6", "shape must be 1 to 4 numbers" },
 	{ "manifest.tsv", "4,6\t0,0\t3,6", "1,1,1,4,6\t0,0\t3,6", "shape must be 1 to 4 numbers" },
-	{ "manifest.tsv", "4,6\t0,0\t3,6", "5,6\t0,0\t3,6", "dtype or shape differ from its other pieces" },
-	{ "manifest.tsv", "4,6\t0,0\t3,6", "4,6\t1,0\t3,6", "tensor 'w': pieces overlap, and leave a hole elsewhere" },
-	{ "manifest.tsv", "3,6\tpieces-00000.safetensors\t", "3,6\t../pieces-00000.safetensors\t", "not a plain file name" },
-	{ "manifest.tsv", "3,6\tpieces-00000.safetensors\t", "3,6\tpieces-00007.safetensors\t", "cannot open" },
-	{ "manifest.tsv", "3,6\tpieces-00000.safetensors\t", "3,6\tpieces-00000.safetensors\t99", "truncated" },
-	{ "manifest.tsv", "3,6\tpieces-00000.safetensors\t", "3,6\tpieces-00000.safetensors\t+", "not a number" },
+	{ "manifest.tsv", "4,6\t0,0\t3,6", "5,6\t0,0\t3,6",
+	    "dtype or shape differ from its other pieces" },
+	{ "manifest.tsv", "4,6\t0,0\t3,6", "4,6\t1,0\t3,6",
+	    "tensor 'w': pieces overlap, and leave a hole elsewhere" },
+	{ "manifest.tsv", "3,6\tpieces-00000.safetensors\t", "3,6\t../pieces-00000.safetensors\t",
+	    "not a plain file name" },
+	{ "manifest.tsv", "3,6\tpieces-00000.safetensors\t", "3,6\tpieces-00007.safetensors\t",
+	    "cannot open" },
+	{ "manifest.tsv", "3,6\tpieces-00000.safetensors\t", "3,6\tpieces-00000.safetensors\t99",
+	    "truncated" },
+	{ "manifest.tsv", "3,6\tpieces-00000.safetensors\t", "3,6\tpieces-00000.safetensors\t+",
+	    "not a number" },
 	{ "manifest.tsv", "\t72\t", "\t071\t", "bytes '071'" },
 	{ "manifest.tsv", "\t72\t", "\t72\tg", "must be 16 hexadecimal digits for each 4 MiB" },
-	{ "manifest.tsv", "\t72\t", "\t72\t0123456789abcdef,", "must be 16 hexadecimal digits for each 4 MiB" },
+	{ "manifest.tsv", "\t72\t", "\t72\t0123456789abcdef,",
+	    "must be 16 hexadecimal digits for each 4 MiB" },
 	{ "manifest.tsv", "w.exp_avg", "w.exp\177avg", "not the name of a tensor" },
 	{ "manifest.tsv", "w.exp_avg", "\377", "invalid UTF-8 at byte" },
 	{ "manifest.tsv", "w.exp_avg", "w.exp_avf", "a hole: 6 elements are in no piece" },
@@ -329,7 +346,8 @@ test_version_1(void)
 	parses(s.buf, s.len, "");
 	str_adds(&s, "a\tU8\t9000000\t0\t9000000\tf\t100\t9000000\t0123456789abcdef\n");
 	CHECK(manifest_parse(&m, s.buf, s.len, "m", &e) == 0);
-	CHECK(m.num_sums == 1 && m.tensor[0].piece[0].num_sums == 1 && m.sum[0] == 0x0123456789abcdef);
+	CHECK(m.num_sums == 1 && m.tensor[0].piece[0].num_sums == 1 &&
+	    m.sum[0] == 0x0123456789abcdef);
 	manifest_print(&m, &again);
 	CHECK_STR(again.buf, s.buf);
 	manifest_release(&m);
@@ -340,7 +358,7 @@ test_version_1(void)
 	str_release(&s);
 }
 
-enum { WIDE = 1 << 20, TALL = 5 };      /* a row is one block */
+enum { WIDE = 1 << 20, TALL = 5 }; /* a row is one block */
 
 /* Writes TALL rows of WIDE floats in one piece, as the newest checkpoint of save. */
 static int
@@ -348,7 +366,9 @@ save_tall(const char *save, int64_t iteration)
 {
 	struct slice box = { 2, { 0, 0 }, { TALL, WIDE } };
 	char *state = state_of(iteration);
-	struct ckpt_commit c = { .save = save, .iteration = iteration, .options = "", .state = state };
+	struct ckpt_commit c = {
+		.save = save, .iteration = iteration, .options = "", .state = state
+	};
 	float *x = mem_alloc((size_t)TALL * WIDE, sizeof *x);
 	struct str lines = { 0 };
 	struct ckpt_writer *w;
@@ -369,7 +389,8 @@ save_tall(const char *save, int64_t iteration)
 	return rc;
 }
 
-/* Makes the manifest of dir one of version 1: a sum of the whole piece, none of the texts and of itself. */
+/* Makes the manifest of dir one of version 1: a sum of the whole piece, none of the texts and of
+ * itself. */
 static void
 make_version_1(const char *dir)
 {
@@ -395,7 +416,8 @@ make_version_1(const char *dir)
 	ckpt_close(c);
 }
 
-/* Reads one element of each of n rows from `first` on, as a tensor rank does that has one column. */
+/* Reads one element of each of n rows from `first` on, as a tensor rank does that has one column.
+ */
 static int
 read_rows(struct ckpt *c, int64_t first, int64_t n, struct err *e)
 {
@@ -409,7 +431,8 @@ read_rows(struct ckpt *c, int64_t first, int64_t n, struct err *e)
 	return 0;
 }
 
-/* A seal takes an edit that makes sense, and no other; a directory says which iteration it holds. */
+/* A seal takes an edit that makes sense, and no other; a directory says which iteration it holds.
+ */
 static void
 test_seal(const char *save)
 {
@@ -427,7 +450,8 @@ test_seal(const char *save)
 	CHECK(c && ckpt_state(c)->consumed_train_samples == 80);
 	ckpt_close(c);
 	edit(dir, "state.conf", "samples  80", "sample  80");
-	CHECK(ckpt_seal(dir, &changed, &e) < 0 && strstr(e.msg, "state.conf:3: unknown key 'consumed_train_sample'"));
+	CHECK(ckpt_seal(dir, &changed, &e) < 0 &&
+	    strstr(e.msg, "state.conf:3: unknown key 'consumed_train_sample'"));
 	edit(dir, "state.conf", "sample  80", "samples  80");
 	snprintf(away, sizeof away, "%s/iter_0000010", save);
 	CHECK(rename(dir, away) == 0 && ckpt_open(away, &e) == NULL);
@@ -437,7 +461,8 @@ test_seal(const char *save)
 	str_release(&changed);
 }
 
-/* A read checks the blocks that it takes a part of, and no others; ranks share out what one sum stands for. */
+/* A read checks the blocks that it takes a part of, and no others; ranks share out what one sum
+ * stands for. */
 static void
 test_blocks(const char *save)
 {
@@ -452,18 +477,23 @@ test_blocks(const char *save)
 	CHECK(ckpt_at(c, 0)->piece[0].num_sums == TALL && ckpt_sealed(c));
 	snprintf(path, sizeof path, "%s/pieces-00000.safetensors", dir);
 	fd = open(path, O_RDWR);
-	CHECK(pwrite(fd, "xxx", 3, (off_t)(ckpt_at(c, 0)->piece[0].offset + 3 * CKPT_BLOCK_BYTES + 99)) == 3);
+	CHECK(pwrite(fd, "xxx", 3,
+		  (off_t)(ckpt_at(c, 0)->piece[0].offset + 3 * CKPT_BLOCK_BYTES + 99)) == 3);
 	CHECK(read_rows(c, 0, 3, &e) == 0 && read_rows(c, 4, 1, &e) == 0 && !ckpt_damaged(c));
 	CHECK(read_rows(c, 0, TALL, &e) < 0 && ckpt_damaged(c));
-	CHECK(strstr(e.msg, "/iter_0000002/pieces-00000.safetensors: the bytes of tensor 'w' are damaged: wrong checksum"));
+	CHECK(strstr(e.msg,
+	    "/iter_0000002/pieces-00000.safetensors: the bytes of tensor 'w' are damaged: wrong "
+	    "checksum"));
 	CHECK(ckpt_verify_file(c, 0, &e) < 0);
 	CHECK(ckpt_check_share(c, 0, 1, &e) == 0);
 	ckpt_close(c);
-	CHECK(ckpt_older(dir, older) && strstr(older, "/iter_0000001") && ckpt_older(save, older) && !ckpt_older(older, dir));
+	CHECK(ckpt_older(dir, older) && strstr(older, "/iter_0000001") && ckpt_older(save, older) &&
+	    !ckpt_older(older, dir));
 	ckpt_iter_dir(save, 1, dir);
 	make_version_1(dir);
 	c = ckpt_open(dir, &e);
-	CHECK(!ckpt_sealed(c) && ckpt_check_share(c, 0, 2, &e) == 0 && read_rows(c, 0, TALL, &e) == 0);
+	CHECK(!ckpt_sealed(c) && ckpt_check_share(c, 0, 2, &e) == 0 &&
+	    read_rows(c, 0, TALL, &e) == 0);
 	CHECK(ckpt_verify_file(c, 0, &e) == 0);
 	ckpt_close(c);
 	snprintf(path, sizeof path, "%s/pieces-00000.safetensors", dir);
@@ -471,7 +501,8 @@ test_blocks(const char *save)
 	fd = open(path, O_RDWR);
 	CHECK(pwrite(fd, "xxx", 3, 5000000) == 3);
 	c = ckpt_open(dir, &e);
-	CHECK(read_rows(c, 4, 1, &e) < 0 && ckpt_check_share(c, 0, 2, &e) < 0 && ckpt_check_share(c, 1, 2, &e) == 0);
+	CHECK(read_rows(c, 4, 1, &e) < 0 && ckpt_check_share(c, 0, 2, &e) < 0 &&
+	    ckpt_check_share(c, 1, 2, &e) == 0);
 	CHECK(read_rows(c, 4, 1, &e) == 0);
 	ckpt_close(c);
 	close(fd);
@@ -530,14 +561,21 @@ test_foreign(void)
 	static const struct {
 		const char *name, *entry, *text, *reason;
 	} cases[] = {
-		{ "mcore", "mp_rank_00/", "", "' is a Megatron-LM checkpoint, a format that is not read yet" },
+		{ "mcore", "mp_rank_00/", "",
+		    "' is a Megatron-LM checkpoint, a format that is not read yet" },
 		{ "hf", "config.json", "{}", "' is a Hugging Face model: mckpt import reads it" },
-		{ "release", "latest_checkpointed_iteration.txt", "release\n", "names a release of Megatron-LM, a format" },
-		{ "number", "latest_checkpointed_iteration.txt", "-5", "not the number of an iteration: '-5'" },
-		{ "blank", "latest_checkpointed_iteration.txt", " \n", "not the number of an iteration: ''" },
-		{ "gone", "latest_checkpointed_iteration.txt", "7\n", "/iter_0000007' is missing, though latest_" },
-		{ "untracked", "iter_0000001/", "", "has iter_* directories but no latest_checkpointed_iteration.txt" },
-		{ "cut", "pieces-00000.safetensors", "", "has no manifest.tsv: an incomplete checkpoint" },
+		{ "release", "latest_checkpointed_iteration.txt", "release\n",
+		    "names a release of Megatron-LM, a format" },
+		{ "number", "latest_checkpointed_iteration.txt", "-5",
+		    "not the number of an iteration: '-5'" },
+		{ "blank", "latest_checkpointed_iteration.txt", " \n",
+		    "not the number of an iteration: ''" },
+		{ "gone", "latest_checkpointed_iteration.txt", "7\n",
+		    "/iter_0000007' is missing, though latest_" },
+		{ "untracked", "iter_0000001/", "",
+		    "has iter_* directories but no latest_checkpointed_iteration.txt" },
+		{ "cut", "pieces-00000.safetensors", "",
+		    "has no manifest.tsv: an incomplete checkpoint" },
 		{ "nothing", "notes.txt", "", "no checkpoint in '" },
 	};
 	struct err e;
@@ -620,8 +658,9 @@ test_sweep(void)
 	static const struct {
 		const char *name;
 		bool stays;
-	} row[] = { { "iter_0000002", true }, { ".iter_0000002.old", false }, { ".iter_0000002.tmp", false },
-		{ ".iter_0000003.tmp", false }, { ".iter_0000004.old", true }, { ".iter_0000004.tmp", true },
+	} row[] = { { "iter_0000002", true }, { ".iter_0000002.old", false },
+		{ ".iter_0000002.tmp", false }, { ".iter_0000003.tmp", false },
+		{ ".iter_0000004.old", true }, { ".iter_0000004.tmp", true },
 		{ ".x.elsewhere.1.0123456789abcdef.tmp", false }, { ".other", true } };
 	char dir[] = "/tmp/mikoshi-sweep-XXXXXX", path[100];
 	struct err e;

@@ -1,5 +1,5 @@
-/* data.c - the batches of a run against the samples that Megatron-LM assembled: token for token, label, position, loss mask
- * and document, in the cases of tests/golden/data */
+/* data.c - the batches of a run against the samples that Megatron-LM assembled: token for token,
+ * label, position, loss mask and document, in the cases of tests/golden/data */
 #include "lib/base/prog.h"
 #include "tests/golden_lists.h"
 #include "train/data.h"
@@ -20,7 +20,8 @@ struct reading {
 
 /* What a case has of a split; arrays without data where it has none. */
 enum { TEXT, TOKENS, LABELS, LOSS_MASK, POSITION_IDS, ATTENTION_MASK, ARRAYS };
-static const char *const array_name[ARRAYS] = { "text", "tokens", "labels", "loss_mask", "position_ids", "attention_mask" };
+static const char *const array_name[ARRAYS] = { "text", "tokens", "labels", "loss_mask",
+	"position_ids", "attention_mask" };
 
 static struct comm *world;
 static int compared;
@@ -48,7 +49,8 @@ configure(struct reading *g)
 	c->o.full_validation = wanted < 0;
 	c->o.eval_iters = wanted < 0 ? 1 : g->which == SPLIT_TRAIN ? 0 : wanted;
 	/* One epoch of one corpus is what any number of samples up to it makes. */
-	c->o.train_samples = c->train_iters = wanted < 0 ? split_int(g->params, g->which, "length") : wanted;
+	c->o.train_samples = c->train_iters =
+	    wanted < 0 ? split_int(g->params, g->which, "length") : wanted;
 	/* Some blends have corpora of several vocabularies. */
 	c->plan.model.vocab_size = 1 << 17;
 	c->plan.layout = (struct layout){ 1, 1, 1, 1 };
@@ -76,7 +78,9 @@ same_mask(const struct npy *mask, int64_t row, int64_t s, const int32_t *documen
 	bool same = true;
 
 	for (int64_t k = 0; k < s * s; k++)
-		same = same && (element(mask, row * s * s + k) != 0) == (k % s > k / s || k % s < documents[k / s]);
+		same = same &&
+		    (element(mask, row * s * s + k) != 0) ==
+			(k % s > k / s || k % s < documents[k / s]);
 	return same;
 }
 
@@ -99,10 +103,13 @@ same_text(const struct npy *a, int64_t row, int64_t s, const struct batch *b, in
 static void
 check_row(const struct reading *g, struct data_reader *r, const struct npy a[ARRAYS], int64_t row)
 {
-	static int32_t tokens[LENGTH_MAX], labels[LENGTH_MAX], positions[LENGTH_MAX], documents[LENGTH_MAX];
+	static int32_t tokens[LENGTH_MAX], labels[LENGTH_MAX], positions[LENGTH_MAX],
+	    documents[LENGTH_MAX];
 	static float mask[LENGTH_MAX];
-	const struct batch b = { tokens, labels, positions, mask, g->c.plan.shape.reset_attention_mask ? documents : NULL };
-	int64_t s = g->c.plan.shape.seq_length, pad = g->c.o.run.pad_token_id == g->c.eod ? -1 : g->c.o.run.pad_token_id;
+	const struct batch b = { tokens, labels, positions, mask,
+		g->c.plan.shape.reset_attention_mask ? documents : NULL };
+	int64_t s = g->c.plan.shape.seq_length,
+		pad = g->c.o.run.pad_token_id == g->c.eod ? -1 : g->c.o.run.pad_token_id;
 	struct data_place at = { (int)g->which, (int64_t)element(&a[TEXT], row * (s + 2)), 0 };
 	bool same;
 
@@ -115,7 +122,8 @@ check_row(const struct reading *g, struct data_reader *r, const struct npy a[ARR
 	if (row < a[ATTENTION_MASK].shape[0])
 		same = same && same_mask(&a[ATTENTION_MASK], row, s, documents);
 	if (!same)
-		fprintf(stderr, "%s: %s: row %lld\n", g->name, split_name[g->which], (long long)row);
+		fprintf(
+		    stderr, "%s: %s: row %lld\n", g->name, split_name[g->which], (long long)row);
 	CHECK(same);
 	compared++;
 }
@@ -132,7 +140,8 @@ check_rows(const struct reading *g, const struct data *d)
 	data_set(d, (int)g->which, &set);
 	CHECK(set.count == split_int(g->params, g->which, "length"));
 	for (int i = 0; i < ARRAYS; i++) {
-		snprintf(path, sizeof path, "cases/%s/%s.%s.npy", g->name, split_name[g->which], array_name[i]);
+		snprintf(path, sizeof path, "cases/%s/%s.%s.npy", g->name, split_name[g->which],
+		    array_name[i]);
 		if (io_exists(path) && npy_open(&a[i], path, &e) < 0)
 			CHECK(!"golden array");
 	}
@@ -143,7 +152,8 @@ check_rows(const struct reading *g, const struct data *d)
 	data_reader_free(r);
 }
 
-/* A run cannot ask for everything of a list, nor for everything of the test split, nor for samples without the extra token. */
+/* A run cannot ask for everything of a list, nor for everything of the test split, nor for samples
+ * without the extra token. */
 static bool
 can_ask(const struct reading *g)
 {

@@ -167,7 +167,8 @@ rewrite(const char *name)
 	if (!w)
 		return;
 	for (int64_t doc = 0, at = 0; doc < dataset_num_documents(d); doc++) {
-		int64_t first = dataset_document_start(d, doc), n = dataset_document_start(d, doc + 1) - first;
+		int64_t first = dataset_document_start(d, doc),
+			n = dataset_document_start(d, doc + 1) - first;
 		int32_t *length = mem_alloc((size_t)n + 1, sizeof *length);
 		size_t size = 0;
 
@@ -175,7 +176,8 @@ rewrite(const char *name)
 			length[i] = (int32_t)dataset_length(d, first + i);
 			size += (size_t)length[i] * dtype_size(dataset_dtype(d));
 		}
-		CHECK(add_document(w, size ? dataset_bytes(d, (uint64_t)at, size, NULL, &e) : NULL, length, (int32_t)n, &e) == 0);
+		CHECK(add_document(w, size ? dataset_bytes(d, (uint64_t)at, size, NULL, &e) : NULL,
+			  length, (int32_t)n, &e) == 0);
 		at += (int64_t)size;
 		free(length);
 	}
@@ -202,7 +204,8 @@ test_types(void)
 		{ DTYPE_I8, -128, 127, "token id 128 does not fit int8 (-128 to 127)" },
 		{ DTYPE_I16, -32768, 32767, "token id 32768 does not fit int16 (-32768 to 32767)" },
 		{ DTYPE_U16, 0, 65535, "token id 65536 does not fit uint16 (0 to 65535)" },
-		{ DTYPE_I32, INT32_MIN, INT32_MAX, "token id 2147483648 does not fit int32 (-2147483648 to 2147483647)" },
+		{ DTYPE_I32, INT32_MIN, INT32_MAX,
+		    "token id 2147483648 does not fit int32 (-2147483648 to 2147483647)" },
 		{ DTYPE_I64, INT64_MIN, INT64_MAX, NULL },
 	};
 
@@ -212,12 +215,13 @@ test_types(void)
 		struct dataset *d;
 
 		over += row[i].reason != NULL;
-		CHECK(add_ids(w, DTYPE_I64, ids, 2, &e) == 0 && add_ids(w, DTYPE_I64, &over, 1, &e) == 0 &&
-		    dataset_commit(w, &e) == 0);
+		CHECK(add_ids(w, DTYPE_I64, ids, 2, &e) == 0 &&
+		    add_ids(w, DTYPE_I64, &over, 1, &e) == 0 && dataset_commit(w, &e) == 0);
 		d = dataset_open(scratch("wide"), &e);
 		w = dataset_writer_new(scratch("types"), row[i].type, &e);
 		if (row[i].reason)
-			CHECK(dataset_add_documents(w, d, 1, 2, &e) < 0 && strstr(e.msg, row[i].reason));
+			CHECK(dataset_add_documents(w, d, 1, 2, &e) < 0 &&
+			    strstr(e.msg, row[i].reason));
 		dataset_abort(w);
 		w = dataset_writer_new(scratch("types"), row[i].type, &e);
 		CHECK(dataset_add_documents(w, d, 0, 1, &e) == 0 && dataset_commit(w, &e) == 0);
@@ -246,7 +250,8 @@ test_edges(void)
 	    dataset_commit(w, &e) == 0 && stat(scratch("none.idx"), &st) == 0 && st.st_size == 42);
 	d = dataset_open(scratch("none"), &e);
 	CHECK(d && dataset_num_sequences(d) == 0 && dataset_num_documents(d) == 0 &&
-	    !dataset_has_modes(d) && dataset_sequence_at(d, 0) == -1 && dataset_document_at(d, 0) == -1);
+	    !dataset_has_modes(d) && dataset_sequence_at(d, 0) == -1 &&
+	    dataset_document_at(d, 0) == -1);
 	dataset_close(d);
 	w = dataset_writer_new(scratch("none"), DTYPE_I32, &e);
 	CHECK(add_document(w, NULL, NULL, 0, &e) == 0 && add_document(w, NULL, &none, 1, &e) == 0 &&
@@ -271,7 +276,8 @@ test_places(void)
 {
 	static const int32_t length[] = { 0, 2, 0, 0, 3, 1, 0 };
 	static const int32_t per_document[] = { 0, 2, 0, 3, 0, 0, 2, 0 };
-	static const int64_t of_token[] = { -1, 1, 1, 4, 4, 4, 5, -1, -1 }, of_sequence[] = { -1, 1, 1, 3, 3, 3, 6, 6, -1, -1 };
+	static const int64_t of_token[] = { -1, 1, 1, 4, 4, 4, 5, -1, -1 },
+			     of_sequence[] = { -1, 1, 1, 3, 3, 3, 6, 6, -1, -1 };
 	struct dataset_writer *w = dataset_writer_new(scratch("places"), DTYPE_U8, &e);
 	struct dataset *d;
 	int64_t s = 0;
@@ -289,7 +295,8 @@ test_places(void)
 		CHECK(dataset_document_at(d, s) == of_sequence[s + 1]);
 	dataset_close(d);
 	d = dataset_open(scratch("none"), &e);
-	CHECK(d && dataset_sequence_at(d, 0) == -1 && dataset_document_at(d, 0) == 1 && dataset_document_at(d, 1) == -1);
+	CHECK(d && dataset_sequence_at(d, 0) == -1 && dataset_document_at(d, 0) == 1 &&
+	    dataset_document_at(d, 1) == -1);
 	dataset_close(d);
 }
 
@@ -322,9 +329,11 @@ static void
 test_notes(void)
 {
 	static const char *const bad[] = { "[]", "{", "{\"append_eod\": 1}", "{\"eod_id\": \"x\"}",
-		"{\"tokenizer\": {\"type\": 1}}", "{\"tokenizer\": {\"type\": \"A\", \"hash\": \"0123456789abcdeF\"}}" };
-	const char *full = "{\"tokenizer\": {\"type\": \"A\", \"hash\": \"0123456789abcdef\", \"vocab_size\": 9, "
-	                   "\"files\": [\"x\", 3, \"y\"]}, \"append_eod\": true, \"eod_id\": -1}";
+		"{\"tokenizer\": {\"type\": 1}}",
+		"{\"tokenizer\": {\"type\": \"A\", \"hash\": \"0123456789abcdeF\"}}" };
+	const char *full =
+	    "{\"tokenizer\": {\"type\": \"A\", \"hash\": \"0123456789abcdef\", \"vocab_size\": 9, "
+	    "\"files\": [\"x\", 3, \"y\"]}, \"append_eod\": true, \"eod_id\": -1}";
 	struct notes n, m;
 	struct str out = { 0 };
 
@@ -335,13 +344,14 @@ test_notes(void)
 		notes_release(&n);
 	}
 	CHECK(read_notes("{\"tokenizer\": null, \"other\": 1}", &m) == 1 && !m.type);
-	CHECK(read_notes(full, &n) == 1 && n.type && n.vocab_size == 9 && n.num_files == 2 && n.append_eod == 1 &&
-	    n.eod_id == -1 && n.special_as_text == NOTES_UNKNOWN);
+	CHECK(read_notes(full, &n) == 1 && n.type && n.vocab_size == 9 && n.num_files == 2 &&
+	    n.append_eod == 1 && n.eod_id == -1 && n.special_as_text == NOTES_UNKNOWN);
 	CHECK_STR(n.hash, "0123456789abcdef");
 	CHECK_STR(n.file[1], "y");
 	CHECK(notes_agree(&n, &m) && notes_agree(&m, &n));
 	notes_add_members(&n, &out);
-	CHECK_STR(out.buf, "  \"tokenizer\": {\n    \"type\": \"A\",\n    \"hash\": \"0123456789abcdef\",\n"
+	CHECK_STR(out.buf,
+	    "  \"tokenizer\": {\n    \"type\": \"A\",\n    \"hash\": \"0123456789abcdef\",\n"
 	    "    \"vocab_size\": 9,\n    \"files\": [\"x\", \"y\"]\n  },\n  \"append_eod\": true,\n"
 	    "  \"eod_id\": -1,\n  \"special_as_text\": null,\n");
 	n.unigram_ties = m.unigram_ties = "0.2.2";
@@ -349,7 +359,8 @@ test_notes(void)
 	CHECK_STR(n.unigram_ties, "0.2.2");
 	notes_merge(&n, &m);
 	CHECK(!n.unigram_ties);
-	CHECK(!n.type && n.vocab_size == NOTES_UNKNOWN && n.append_eod == NOTES_UNKNOWN && n.eod_id == NOTES_UNKNOWN);
+	CHECK(!n.type && n.vocab_size == NOTES_UNKNOWN && n.append_eod == NOTES_UNKNOWN &&
+	    n.eod_id == NOTES_UNKNOWN);
 	notes_release(&n);
 	notes_release(&m);
 	str_release(&out);
@@ -368,10 +379,12 @@ test_copies(void)
 	CHECK(io_write_file(scratch("range"), text, 10, &e) == 0);
 	fd = io_open_regular(scratch("range"), &size, &e);
 	CHECK(fd >= 0 && size == 10 && outfile_open(&o, scratch("copied"), &e) == 0);
-	CHECK(io_copy_range(fd, 3, fileno(o.f), 4) == 0 && io_copy_range(fd, 0, fileno(o.f), 2) == 0);
+	CHECK(
+	    io_copy_range(fd, 3, fileno(o.f), 4) == 0 && io_copy_range(fd, 0, fileno(o.f), 2) == 0);
 	CHECK(io_copy_range(fd, 5, fileno(o.f), 6) < 0);
 	CHECK(ftruncate(fileno(o.f), 6) == 0 && outfile_commit(&o, &e) == 0);
-	CHECK(io_read_file(scratch("copied"), 0, &back, &len, &e) == 0 && len == 6 && !memcmp(back, "345601", 6));
+	CHECK(io_read_file(scratch("copied"), 0, &back, &len, &e) == 0 && len == 6 &&
+	    !memcmp(back, "345601", 6));
 	free(back);
 	close(fd);
 	CHECK(io_open_regular(dir, &size, &e) < 0 && strstr(e.msg, "not a regular file"));

@@ -57,8 +57,8 @@ test_spmodel(void)
 	CHECK(spmodel_parse(&m, s.buf, s.len, "t.model", &e) == 0);
 	CHECK(m.count == 10 && m.model == SP_BPE && m.unk == 0 && m.bos == 1 && m.eos == 2 &&
 	    m.pad == -1);
-	CHECK(m.normalizer.add_dummy_prefix && m.normalizer.remove_extra_whitespaces && !m.byte_fallback &&
-	    m.normalizer.charsmap_len == 4);
+	CHECK(m.normalizer.add_dummy_prefix && m.normalizer.remove_extra_whitespaces &&
+	    !m.byte_fallback && m.normalizer.charsmap_len == 4);
 	CHECK(spmodel_find(&m, "bc", 2) == 6 && spmodel_find(&m, "b", 1) == 8 &&
 	    spmodel_find(&m, "bcd", 3) == -1);
 	spmodel_release(&m);
@@ -79,7 +79,8 @@ test_spmodel(void)
 	CHECK_STR(e.msg, "t.model: not a SentencePiece model: it has no pieces");
 	spmodel_release(&m);
 	CHECK(spmodel_parse(&m, "\x0a\xff", 2, "t.model", &e) < 0);
-	CHECK_STR(e.msg, "t.model: not a SentencePiece model: the protobuf message is broken at byte 0");
+	CHECK_STR(
+	    e.msg, "t.model: not a SentencePiece model: the protobuf message is broken at byte 0");
 	spmodel_release(&m);
 	str_release(&s);
 }

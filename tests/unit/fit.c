@@ -7,7 +7,8 @@
 static struct run_plan
 plan_of(int64_t micro_batch)
 {
-	struct run_plan p = { .layout = { 1, 1, 2, 1 }, .shape = { 1024, micro_batch, 1, DTYPE_BF16, false, 2, false, { 0 } },
+	struct run_plan p = { .layout = { 1, 1, 2, 1 },
+		.shape = { 1024, micro_batch, 1, DTYPE_BF16, false, 2, false, { 0 } },
 		.global_batch_size = 2 * micro_batch };
 
 	family_defaults(&p.model);
@@ -48,19 +49,25 @@ main(void)
 	CHECK(memory_fit(&p, coord, 1, bytes, &e) < 0);
 	/* One byte short: everything that saves anything is named, in order. */
 	CHECK(memory_fit(&p, coord, 0, bytes - 1, &e) < 0);
-	CHECK(strstr(e.msg, "it fits with --micro-batch-size 4, or --recompute-granularity selective, or "
-	                    "--use-distributed-optimizer, or --recompute-granularity full, or "
-	                    "--tensor-model-parallel-size 2 on twice as many ranks"));
+	CHECK(strstr(e.msg,
+	    "it fits with --micro-batch-size 4, or --recompute-granularity selective, or "
+	    "--use-distributed-optimizer, or --recompute-granularity full, or "
+	    "--tensor-model-parallel-size 2 on twice as many ranks"));
 	/* Just enough for half the micro batch; a byte less, and it is not named any more. */
 	half.shape.num_microbatches = 2;
-	CHECK(memory_fit(&p, coord, 0, need(&half), &e) < 0 && strstr(e.msg, "--micro-batch-size 4"));
-	CHECK(memory_fit(&p, coord, 0, need(&half) - 1, &e) < 0 && !strstr(e.msg, "--micro-batch-size 4,"));
+	CHECK(
+	    memory_fit(&p, coord, 0, need(&half), &e) < 0 && strstr(e.msg, "--micro-batch-size 4"));
+	CHECK(memory_fit(&p, coord, 0, need(&half) - 1, &e) < 0 &&
+	    !strstr(e.msg, "--micro-batch-size 4,"));
 	full.shape.recompute = (struct recompute){ RECOMPUTE_FULL, RECOMPUTE_UNIFORM, 1 };
-	CHECK(memory_fit(&p, coord, 5, need(&full) + 5, &e) < 0 && strstr(e.msg, "--recompute-granularity full"));
+	CHECK(memory_fit(&p, coord, 5, need(&full) + 5, &e) < 0 &&
+	    strstr(e.msg, "--recompute-granularity full"));
 	/* An eighth: only together. A kilobyte: never. */
 	CHECK(memory_fit(&p, coord, 0, bytes / 8, &e) < 0 && strstr(e.msg, " and "));
-	CHECK(memory_fit(&p, coord, 0, 1024, &e) < 0 && strstr(e.msg, "nothing that could be changed makes it fit"));
+	CHECK(memory_fit(&p, coord, 0, 1024, &e) < 0 &&
+	    strstr(e.msg, "nothing that could be changed makes it fit"));
 	/* What cannot be changed is not advised. */
-	CHECK(memory_fit(&odd, coord, 0, need(&odd) - 1, &e) < 0 && !strstr(e.msg, "--micro-batch-size"));
+	CHECK(memory_fit(&odd, coord, 0, need(&odd) - 1, &e) < 0 &&
+	    !strstr(e.msg, "--micro-batch-size"));
 	return check_done();
 }

@@ -25,10 +25,20 @@ parse(const char *text)
 static void
 test_base64(void)
 {
-	static const struct { const char *text, *bytes; int64_t len; } cases[] = {
-		{ "", "", 0 }, { "AA==", "\0", 1 }, { "Zm8=", "fo", 2 }, { "Zm9v", "foo", 3 },
-		{ "+/+/AA==", "\xfb\xff\xbf\0", 4 }, { "A", "", -1 }, { "A===", "", -1 },
-		{ "AA=A", "", -1 }, { "AA A", "", -1 }, { "AA==AAAA", "", -1 },
+	static const struct {
+		const char *text, *bytes;
+		int64_t len;
+	} cases[] = {
+		{ "", "", 0 },
+		{ "AA==", "\0", 1 },
+		{ "Zm8=", "fo", 2 },
+		{ "Zm9v", "foo", 3 },
+		{ "+/+/AA==", "\xfb\xff\xbf\0", 4 },
+		{ "A", "", -1 },
+		{ "A===", "", -1 },
+		{ "AA=A", "", -1 },
+		{ "AA A", "", -1 },
+		{ "AA==AAAA", "", -1 },
 	};
 	unsigned char out[16];
 
@@ -120,7 +130,10 @@ test_patterns(void)
 {
 	matches("a+", "baab", "b[aa]b");
 	matches("x*", "ax", "[]a[x]");
-	matches("\\s", "a\xe1\xa0\x8e\xc2\x85" "b", "a\xe1\xa0\x8e[\xc2\x85]b");
+	matches("\\s",
+	    "a\xe1\xa0\x8e\xc2\x85"
+	    "b",
+	    "a\xe1\xa0\x8e[\xc2\x85]b");
 	matches("[^\\s]+", "a\xe1\xa0\x8e b", "[a\xe1\xa0\x8e] [b]");
 	matches("[^\\S\\n]+", " \n ", "[ ]\n[ ]");
 	matches("\\w+", "e\xcc\x81\xc2\xb2 \xe2\x91\xa0", "[e\xcc\x81\xc2\xb2] \xe2\x91\xa0");
@@ -156,7 +169,8 @@ test_limits(void)
 
 	memset(text, 'a', 63);
 	text[63] = 'c';
-	CHECK(r && regex_next(r, x, &w, &e) < 0 && strstr(e.msg, "a regular expression gave up at byte 0"));
+	CHECK(r && regex_next(r, x, &w, &e) < 0 &&
+	    strstr(e.msg, "a regular expression gave up at byte 0"));
 	free(text);
 	regex_free(r);
 	regex_scratch_free(x);
@@ -190,29 +204,41 @@ static void
 test_normalizers(void)
 {
 	normal("null", "aB", "aB");
-	normal("{\"type\":\"NFC\"}", "e\xcc\x81 \xe1\x84\x80\xe1\x85\xa1\xe1\x86\xa8", "\xc3\xa9 \xea\xb0\x81");
-	normal("{\"type\":\"NFC\"}", "\xe2\x84\xab\xe3\x81\x8b\xe3\x82\x99", "\xc3\x85\xe3\x81\x8c");
-	normal("{\"type\":\"NFC\"}", "a\xcc\xa7\xcc\x81 a\xcc\x81\xcc\xa7", "\xc3\xa1\xcc\xa7 \xc3\xa1\xcc\xa7");
-	normal("{\"type\":\"NFD\"}", "\xc3\xa9\xea\xb0\x81", "e\xcc\x81\xe1\x84\x80\xe1\x85\xa1\xe1\x86\xa8");
-	normal("{\"type\":\"NFKC\"}", "\xef\xac\x81\xc2\xbd\xef\xbd\xb6\xef\xbe\x9e", "fi1\xe2\x81\x84" "2\xe3\x82\xac");
+	normal("{\"type\":\"NFC\"}", "e\xcc\x81 \xe1\x84\x80\xe1\x85\xa1\xe1\x86\xa8",
+	    "\xc3\xa9 \xea\xb0\x81");
+	normal(
+	    "{\"type\":\"NFC\"}", "\xe2\x84\xab\xe3\x81\x8b\xe3\x82\x99", "\xc3\x85\xe3\x81\x8c");
+	normal("{\"type\":\"NFC\"}", "a\xcc\xa7\xcc\x81 a\xcc\x81\xcc\xa7",
+	    "\xc3\xa1\xcc\xa7 \xc3\xa1\xcc\xa7");
+	normal("{\"type\":\"NFD\"}", "\xc3\xa9\xea\xb0\x81",
+	    "e\xcc\x81\xe1\x84\x80\xe1\x85\xa1\xe1\x86\xa8");
+	normal("{\"type\":\"NFKC\"}", "\xef\xac\x81\xc2\xbd\xef\xbd\xb6\xef\xbe\x9e",
+	    "fi1\xe2\x81\x84"
+	    "2\xe3\x82\xac");
 	normal("{\"type\":\"NFKD\"}", "\xe2\x84\xab", "A\xcc\x8a");
 	normal("{\"type\":\"Lowercase\"}", "A\xc4\xb0\xce\xa3", "ai\xcc\x87\xcf\x83");
-	normal("{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true}", " \xe3\x80\x80 a b\n", "a b");
+	normal("{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true}",
+	    " \xe3\x80\x80 a b\n", "a b");
 	normal("{\"type\":\"Strip\",\"strip_left\":false}", " a ", " a");
 	normal("{\"type\":\"Strip\"}", "  ", "");
 	normal(PREPEND("_"), "a", "_a");
-	normal("{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" {2,}\"},"
-	       "\"content\":\" \"},{\"type\":\"Replace\",\"pattern\":{\"String\":\"ab\"},\"content\":\"\"}]}",
+	normal("{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Replace\",\"pattern\":{"
+	       "\"Regex\":\" {2,}\"},"
+	       "\"content\":\" "
+	       "\"},{\"type\":\"Replace\",\"pattern\":{\"String\":\"ab\"},\"content\":\"\"}]}",
 	    "a   b abab", "a b ");
 	/* A trie that says: "A" becomes "a". */
 	normal("{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"not base 64\"}", "",
 	    "normalizer 'Precompiled': \"precompiled_charsmap\" is no base 64");
 	normal("{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\"}", "",
-	    "normalizer 'Precompiled': precompiled_charsmap: the size of its trie does not fit its length");
+	    "normalizer 'Precompiled': precompiled_charsmap: the size of its trie does not fit its "
+	    "length");
 	normal("{\"type\":\"BertNormalizer\"}", "", "normalizer 'BertNormalizer' is not supported");
-	normal("{\"type\":\"Sequence\",\"normalizers\":[null,{\"type\":\"Sequence\",\"normalizers\":[" PREPEND("b") "]},"
-	       PREPEND("a") "]}", "c", "abc");
-	normal("{\"type\":\"Sequence\"}", "", "normalizer 'Sequence': \"normalizers\" must be a list");
+	normal("{\"type\":\"Sequence\",\"normalizers\":[null,{\"type\":\"Sequence\","
+	       "\"normalizers\":[" PREPEND("b") "]}," PREPEND("a") "]}",
+	    "c", "abc");
+	normal(
+	    "{\"type\":\"Sequence\"}", "", "normalizer 'Sequence': \"normalizers\" must be a list");
 	normal("{\"type\":1}", "", "\"type\" must be a string");
 	normal("[]", "", "normalizer '' is not supported");
 	normal("{\"type\":\"Prepend\"}", "", "normalizer 'Prepend': \"prepend\" must be a string");
@@ -276,7 +302,8 @@ pieces(const char *json, const char *text, const char *want)
 }
 
 #define SPLIT(pattern, behavior, invert) \
-	"{\"type\":\"Split\",\"pattern\":" pattern ",\"behavior\":\"" behavior "\",\"invert\":" invert "}"
+	"{\"type\":\"Split\",\"pattern\":" pattern ",\"behavior\":\"" behavior \
+	"\",\"invert\":" invert "}"
 #define DASH "{\"String\":\"-\"}"
 #define METASPACE "{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\""
 
@@ -297,16 +324,24 @@ test_splits(void)
 	pieces(METASPACE "never\"}", "a b", "a|_b");
 	pieces(METASPACE "first\",\"split\":false}", "a b", "_a_b");
 	pieces(METASPACE "always\"}", " a", "_a");
-	pieces("{\"type\":\"Sequence\",\"pretokenizers\":[" SPLIT(DASH, "Removed", "false") "," METASPACE
-	       "first\"}]}", "a-b c", "_a|b|_c");
-	pieces("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\"},{\"type\":\"ByteLevel\"}]}", "a1",
-	    " a| 1");
-	pieces("{\"type\":\"UnicodeScripts\"}", "a", "pre_tokenizer 'UnicodeScripts' is not supported");
-	pieces("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":\"Digits\"}]}",
-	    "a1 \xc2\xb2", "\xc4\xa0" "a|1|\xc4\xa0\xc3\x82|\xc2\xb2");
-	pieces("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":\"ByteLevel\"}]}", "a",
-	    "pre_tokenizer 'ByteLevel': after another ByteLevel is not supported");
-	pieces(SPLIT(DASH, "Sideways", "false"), "a", "pre_tokenizer 'Split': behavior 'Sideways' is not supported");
+	pieces("{\"type\":\"Sequence\",\"pretokenizers\":[" SPLIT(
+		   DASH, "Removed", "false") "," METASPACE "first\"}]}",
+	    "a-b c", "_a|b|_c");
+	pieces("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\"},{\"type\":"
+	       "\"ByteLevel\"}]}",
+	    "a1", " a| 1");
+	pieces("{\"type\":\"UnicodeScripts\"}", "a",
+	    "pre_tokenizer 'UnicodeScripts' is not supported");
+	pieces("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":"
+	       "\"Digits\"}]}",
+	    "a1 \xc2\xb2",
+	    "\xc4\xa0"
+	    "a|1|\xc4\xa0\xc3\x82|\xc2\xb2");
+	pieces("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":"
+	       "\"ByteLevel\"}]}",
+	    "a", "pre_tokenizer 'ByteLevel': after another ByteLevel is not supported");
+	pieces(SPLIT(DASH, "Sideways", "false"), "a",
+	    "pre_tokenizer 'Split': behavior 'Sideways' is not supported");
 }
 
 /* Matches as their ids in brackets. */
@@ -333,19 +368,27 @@ static void
 test_added(void)
 {
 	static const struct added_token t[] = {
-		{ "<a>", 3, 1, false, false, false, false }, { "<a><b>", 6, 2, false, false, false, false },
-		{ "word", 4, 3, true, false, false, false }, { "[l]", 3, 4, false, true, false, false },
-		{ "[r]", 3, 5, false, false, true, false }, { "[s]", 3, 6, false, false, false, true },
-		{ "bcde", 4, 7, false, false, false, false }, { "cd", 2, 8, false, false, false, false },
+		{ "<a>", 3, 1, false, false, false, false },
+		{ "<a><b>", 6, 2, false, false, false, false },
+		{ "word", 4, 3, true, false, false, false },
+		{ "[l]", 3, 4, false, true, false, false },
+		{ "[r]", 3, 5, false, false, true, false },
+		{ "[s]", 3, 6, false, false, false, true },
+		{ "bcde", 4, 7, false, false, false, false },
+		{ "cd", 2, 8, false, false, false, false },
 		{ "a\nb", 3, 9, false, false, false, false },
 	};
 	enum { N = sizeof t / sizeof *t };
 
 	cut(t, N, "x<a><b><a>y", "x[2][1]y");
 	cut(t, N, "<a><<a", "[1]<<a");
-	cut(t, N, "word words a-word sword word_ word\xcc\x81", "[3] words a-[3] sword word_ word\xcc\x81");
+	cut(t, N, "word words a-word sword word_ word\xcc\x81",
+	    "[3] words a-[3] sword word_ word\xcc\x81");
 	cut(t, N, "a  [l] b", "a[4] b");
-	cut(t, N, "a [r] \xe3\x80\x80" "b", "a [5]b");
+	cut(t, N,
+	    "a [r] \xe3\x80\x80"
+	    "b",
+	    "a [5]b");
 	cut(t, N, "[r]  [l]x", "[5][4]x");
 	cut(t, N, "[s]<a>", "[s][1]");
 	cut(t, N, "bcdf bcde abcd", "b[8]f [7] ab[8]");
@@ -354,8 +397,9 @@ test_added(void)
 	cut(t, 0, "plain", "plain");
 }
 
-/* A blank that takes the white space on both sides is a match everywhere in a run of blanks: the first has the
- * run, the others are found inside it. Time must not grow with the square of the run. */
+/* A blank that takes the white space on both sides is a match everywhere in a run of blanks: the
+ * first has the run, the others are found inside it. Time must not grow with the square of the run.
+ */
 static void
 test_blank_run(void)
 {
@@ -411,25 +455,38 @@ test_decoders(void)
 {
 	decoded("null", "a|b", "a b");
 	decoded("{\"type\":\"ByteLevel\"}", "a| b", "a b");
-	decoded("{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":\"_\"},"
+	decoded("{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{"
+		"\"String\":\"_\"},"
 		"\"content\":\" \"},{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},"
 		"{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}]}",
 	    "__a|_b|<0xE3>|<0x81>|<0x82>|<0xG0>", " a b\xe3\x81\x82<0xG0>");
-	decoded("{\"type\":\"ByteFallback\"}", "<0xFF>|a", "\xff" "a");
-	decoded("{\"type\":\"Strip\",\"content\":\"x\",\"start\":1,\"stop\":2}", "xxaxxx|xb", "xaxb");
-	decoded("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"always\"}", "_a|_b_", "a b ");
-	decoded("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"add_prefix_space\":false}", "_a|_b", " a b");
+	decoded("{\"type\":\"ByteFallback\"}", "<0xFF>|a",
+	    "\xff"
+	    "a");
+	decoded(
+	    "{\"type\":\"Strip\",\"content\":\"x\",\"start\":1,\"stop\":2}", "xxaxxx|xb", "xaxb");
+	decoded("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"always\"}",
+	    "_a|_b_", "a b ");
+	decoded("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"add_prefix_space\":false}",
+	    "_a|_b", " a b");
 	decoded("{\"type\":\"BPEDecoder\",\"suffix\":\"</w>\"}", "a|b</w>|c</w>", "ab c");
 	/* A string is replaced among any bytes, an expression in text only. */
-	decoded("{\"type\":\"Replace\",\"pattern\":{\"String\":\"_\"},\"content\":\" \"}", "_\xff_|_", " \xff  ");
-	decoded("{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"_\"},\"content\":\" \"}", "_\xff_|_", "_\xff_ ");
-	decoded("{\"type\":\"Strip\",\"content\":\"xy\"}", "", "decoder 'Strip': \"content\" must be a character");
-	decoded("{\"type\":\"Metaspace\",\"replacement\":\"\"}", "", "decoder 'Metaspace': \"replacement\" must be a character");
-	decoded("{\"type\":\"Metaspace\"}", "", "decoder 'Metaspace': \"replacement\" must be a character");
-	decoded("{\"type\":\"BPEDecoder\"}", "", "decoder 'BPEDecoder': \"suffix\" must be a string");
+	decoded("{\"type\":\"Replace\",\"pattern\":{\"String\":\"_\"},\"content\":\" \"}",
+	    "_\xff_|_", " \xff  ");
+	decoded("{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"_\"},\"content\":\" \"}",
+	    "_\xff_|_", "_\xff_ ");
+	decoded("{\"type\":\"Strip\",\"content\":\"xy\"}", "",
+	    "decoder 'Strip': \"content\" must be a character");
+	decoded("{\"type\":\"Metaspace\",\"replacement\":\"\"}", "",
+	    "decoder 'Metaspace': \"replacement\" must be a character");
+	decoded("{\"type\":\"Metaspace\"}", "",
+	    "decoder 'Metaspace': \"replacement\" must be a character");
+	decoded(
+	    "{\"type\":\"BPEDecoder\"}", "", "decoder 'BPEDecoder': \"suffix\" must be a string");
 	decoded("{\"type\":\"WordPiece\"}", "", "decoder 'WordPiece' is not supported");
-	decoded("{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"ByteLevel\"}]}", "",
-	    "decoder 'ByteLevel': after other steps is not supported");
+	decoded(
+	    "{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"ByteLevel\"}]}",
+	    "", "decoder 'ByteLevel': after other steps is not supported");
 }
 
 int

@@ -1,10 +1,11 @@
 /*
  * hf_points.c - components of a tokenizer.json give the reference's answer for every code point
  *
- * tests/golden/hf/points.tsv has each component and the CRC-32 of what the reference makes of all code points but
- * surrogates: pre-tokenizers of one between two letters, as "piece|piece|..." and a line feed; normalizers of it alone.
- * classes.tsv has expressions and the same of what their matches leave of all code points, 1024 at a time;
- * pairs.tsv has code points to put first and second, and the same of what normal forms make of all pairs.
+ * tests/golden/hf/points.tsv has each component and the CRC-32 of what the reference makes of all
+ * code points but surrogates: pre-tokenizers of one between two letters, as "piece|piece|..." and a
+ * line feed; normalizers of it alone. classes.tsv has expressions and the same of what their
+ * matches leave of all code points, 1024 at a time; pairs.tsv has code points to put first and
+ * second, and the same of what normal forms make of all pairs.
  */
 #include "lib/base/json.h"
 #include "lib/base/utf8.h"
@@ -46,7 +47,8 @@ answer(struct machine *m, bool normalizes, uint32_t cp)
 	text[n + 1] = 'b';
 	str_clear(&m->line);
 	if (!normalizes)
-		return splitter_run(&m->splitter, &m->split, &s, &(struct split_sink){ collect, &m->line }, &e);
+		return splitter_run(
+		    &m->splitter, &m->split, &s, &(struct split_sink){ collect, &m->line }, &e);
 	if (normalizer_run(&m->normalizer, &m->normal, &s, &e) < 0)
 		return -1;
 	str_add(&m->line, s.s, s.n);
@@ -58,7 +60,8 @@ test_component(const char *text, const char *want)
 {
 	struct err e = { "" };
 	struct json *j = json_parse(text, strlen(text), "points.tsv", &e);
-	bool normalizes = strstr(text, "\"Strip") || strstr(text, "\"Lower") || strstr(text, "\"NF");
+	bool normalizes =
+	    strstr(text, "\"Strip") || strstr(text, "\"Lower") || strstr(text, "\"NF");
 	struct machine m = { .normal.regex = regex_scratch_new() };
 	uLong crc = 0;
 	char got[16];
@@ -105,7 +108,8 @@ test_class(const char *pattern, const char *want)
 
 		str_clear(&text);
 		str_clear(&left);
-		for (uint32_t cp = start; cp < start + 1024 && (start < 0xd800 || start >= 0xe000); cp++) {
+		for (uint32_t cp = start; cp < start + 1024 && (start < 0xd800 || start >= 0xe000);
+		     cp++) {
 			unsigned char bytes[4];
 
 			str_add(&text, bytes, (size_t)utf8_encode(cp, bytes));

@@ -1,8 +1,8 @@
 /*
  * hostile.c - tokenizer files of a few bytes that ask for much: hours, or more memory than there is
  *
- * Each file is opened, and a text encoded where opening must succeed, in bounds of time and of memory:
- * what is not refused must stay in proportion to its bytes.
+ * Each file is opened, and a text encoded where opening must succeed, in bounds of time and of
+ * memory: what is not refused must stay in proportion to its bytes.
  */
 #include "lib/base/mem.h"
 #include "lib/token/tokenizer.h"
@@ -11,7 +11,7 @@
 
 #include <sys/resource.h>
 
-enum { MEMORY = 1 << 20, SECONDS = 20, UNITS = 256 };     /* MEMORY in KiB */
+enum { MEMORY = 1 << 20, SECONDS = 20, UNITS = 256 }; /* MEMORY in KiB */
 
 #define MODEL "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[]}"
 #define DOUBLE "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"aa\"}"
@@ -21,7 +21,8 @@ static const char *
 outcome(const char *type, const struct str *file, const char *text, struct err *e)
 {
 	static struct input memory;
-	struct tokenizer_spec spec = { .type = type, .model = input_file(&memory, file->buf, file->len) };
+	struct tokenizer_spec spec = { .type = type,
+		.model = input_file(&memory, file->buf, file->len) };
 	struct tokenizer *t = tokenizer_open(&spec, e);
 	struct tokenizer_worker *w = t ? tokenizer_worker_new(t) : NULL;
 	struct token_ids ids = { 0 };
@@ -64,39 +65,50 @@ repeated(const char *head, const char *body, int n, const char *tail)
 static void
 test_template(void)
 {
-	struct str s = repeated("\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":{\"id\":\"A\"}},",
-	    "{\"SpecialToken\":{\"id\":\"a\"}}", 4000, "],\"special_tokens\":{\"a\":{\"ids\":["), ids;
+	struct str s = repeated("\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{"
+				"\"Sequence\":{\"id\":\"A\"}},",
+		       "{\"SpecialToken\":{\"id\":\"a\"}}", 4000,
+		       "],\"special_tokens\":{\"a\":{\"ids\":["),
+		   ids;
 
 	ids = repeated(s.buf, "0", 4000, "]}}}");
 	json_is(&ids, "post_processor 'TemplateProcessing': more than 4096 tokens");
 	str_release(&s);
 	s = repeated("\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[",
-	    "{\"SpecialToken\":{\"id\":\"a\"}}", 5000, "],\"special_tokens\":{\"a\":{\"ids\":[0]}}}");
+	    "{\"SpecialToken\":{\"id\":\"a\"}}", 5000,
+	    "],\"special_tokens\":{\"a\":{\"ids\":[0]}}}");
 	json_is(&s, "post_processor 'TemplateProcessing': more than 4096 entries in \"single\"");
 	s = repeated("{\"type\":\"TemplateProcessing\","
-	    "\"single\":[{\"SpecialToken\":{\"id\":\"a\"}},{\"Sequence\":{\"id\":\"A\"}}],"
-	    "\"special_tokens\":{\"a\":{\"ids\":[", "0", 2000, "]}}}");
-	ids = repeated("\"post_processor\":{\"type\":\"Sequence\",\"processors\":[", s.buf, 3, "]}");
+		     "\"single\":[{\"SpecialToken\":{\"id\":\"a\"}},{\"Sequence\":{\"id\":\"A\"}}],"
+		     "\"special_tokens\":{\"a\":{\"ids\":[",
+	    "0", 2000, "]}}}");
+	ids =
+	    repeated("\"post_processor\":{\"type\":\"Sequence\",\"processors\":[", s.buf, 3, "]}");
 	json_is(&ids, "post_processor 'TemplateProcessing': more than 4096 tokens");
 	str_release(&s);
 	s = repeated("\"post_processor\":{\"type\":\"Sequence\",\"processors\":[",
-	    "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"a\"}},{\"Sequence\":{\"id\":\"A\"}}],"
-	    "\"special_tokens\":{\"a\":{\"ids\":[0]}}}", 5000, "]}");
+	    "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"a\"}},{"
+	    "\"Sequence\":{\"id\":\"A\"}}],"
+	    "\"special_tokens\":{\"a\":{\"ids\":[0]}}}",
+	    5000, "]}");
 	json_is(&s, "post_processor: more than 128 steps");
 }
 
 static void
 test_steps(void)
 {
-	struct str s = repeated("\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[", "{\"type\":\"NFKC\"}", 2000, "]}");
+	struct str s = repeated("\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[",
+	    "{\"type\":\"NFKC\"}", 2000, "]}");
 
 	json_is(&s, "normalizer: more than 128 steps");
 	/* The tables of a form are made once, whatever the number of steps. */
-	s = repeated("\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[", "{\"type\":\"NFKC\"}", 128, "]}");
+	s = repeated("\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[",
+	    "{\"type\":\"NFKC\"}", 128, "]}");
 	json_is(&s, "");
 	s = repeated("\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[", DOUBLE, 40, "]}");
 	json_is(&s, "the normalizer makes more than 65984 bytes of 7");
-	s = repeated("\"decoder\":{\"type\":\"Sequence\",\"decoders\":[", "{\"type\":\"Fuse\"}", 200, "]}");
+	s = repeated(
+	    "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[", "{\"type\":\"Fuse\"}", 200, "]}");
 	json_is(&s, "decoder: more than 128 steps");
 	s = repeated("\"decoder\":{\"type\":\"Sequence\",\"decoders\":[", DOUBLE, 12, "]}");
 	json_is(&s, "");
@@ -117,14 +129,20 @@ test_long_texts(void)
 	json_is(&s, "pre_tokenizer 'Metaspace': \"replacement\" must be a character");
 	str_addf(&s, "\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"%s\"}", x);
 	json_is(&s, "decoder 'Metaspace': \"replacement\" must be a character");
-	str_addf(&s, "\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"\"},\"content\":\"%s\"}", x);
+	str_addf(&s,
+	    "\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"\"},\"content\":\"%s\"}",
+	    x);
 	json_is(&s, "the normalizer makes more than 65984 bytes of 7");
-	str_addf(&s, "\"normalizer\":{\"type\":\"Prepend\",\"prepend\":\"%.60000s\"},\"added_tokens\":[", x);
+	str_addf(&s,
+	    "\"normalizer\":{\"type\":\"Prepend\",\"prepend\":\"%.60000s\"},\"added_tokens\":[", x);
 	for (int i = 0; i < 1000; i++)
 		str_addf(&s, "%s{\"id\":%d,\"content\":\"<%d>\"}", i ? "," : "", 2 + i, i);
 	str_adds(&s, "]");
 	json_is(&s, "added tokens: the normalizer makes more than 16 times of them");
-	str_addf(&s, "\"x\":{},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[],\"end_of_word_suffix\":\"%s\"}", x);
+	str_addf(&s,
+	    "\"x\":{},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[],\"end_of_word_"
+	    "suffix\":\"%s\"}",
+	    x);
 	json_is(&s, "model: a prefix or suffix of more than 255 bytes");
 	free(x);
 }
@@ -135,14 +153,16 @@ test_numbers(void)
 {
 	struct str s = { 0 };
 
-	str_adds(&s, "\"x\":0,\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":2147483647},\"merges\":[]}");
+	str_adds(
+	    &s, "\"x\":0,\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":2147483647},\"merges\":[]}");
 	json_is(&s, "the id of 'a' is 2147483647, but there are 1 tokens");
 	str_adds(&s, "\"x\":0,\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":65551},\"merges\":[]}");
 	json_is(&s, "");
 	str_adds(&s, "\"x\":");
 	for (int i = 0; i < 100000; i++)
 		str_addc(&s, '[');
-	json_is(&s, "not valid JSON: The JSON document was too deep (too many nested objects and arrays)");
+	json_is(&s,
+	    "not valid JSON: The JSON document was too deep (too many nested objects and arrays)");
 }
 
 /* All merges have one left part: the search for room must not go through the others. */
@@ -163,12 +183,13 @@ test_one_left(void)
 	str_release(&file);
 }
 
-/* Tokens whose second halves undo what hashing makes of the first, for who starts from their length. There are as many as
- * of a published file, so that a pattern is known. */
+/* Tokens whose second halves undo what hashing makes of the first, for who starts from their
+ * length. There are as many as of a published file, so that a pattern is known. */
 static void
 test_one_slot(void)
 {
-	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	static const char digits[] =
+	    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	struct str file = { 0 };
 	struct err e;
 
@@ -181,9 +202,11 @@ test_one_slot(void)
 		h = (h ^ half[0]) * 0x9e3779b97f4a7c15u;
 		half[1] = h ^ h >> 32;
 		for (int k = 0; k < 15; k += 3)
-			str_addf(&file, "%c%c%c%c", digits[b[k] >> 2], digits[(b[k] & 3) << 4 | b[k + 1] >> 4],
+			str_addf(&file, "%c%c%c%c", digits[b[k] >> 2],
+			    digits[(b[k] & 3) << 4 | b[k + 1] >> 4],
 			    digits[(b[k + 1] & 15) << 2 | b[k + 2] >> 6], digits[b[k + 2] & 63]);
-		str_addf(&file, "%c%c== %d\n", digits[b[15] >> 2], digits[(b[15] & 3) << 4], (int)i + 256);
+		str_addf(&file, "%c%c== %d\n", digits[b[15] >> 2], digits[(b[15] & 3) << 4],
+		    (int)i + 256);
 	}
 	CHECK_STR(outcome("TikTokenizer", &file, "aaaa", &e), "");
 	str_release(&file);
@@ -206,7 +229,9 @@ add_field(struct str *s, int number, const void *bytes, size_t len)
 static struct str
 model(const uint32_t *unit, const char *pool, size_t pool_len)
 {
-	static const char unk[] = "\x0a\x05<unk>\x18\x02", a[] = "\x0a\x01" "a\x15\0\0\x80\xbf";
+	static const char unk[] = "\x0a\x05<unk>\x18\x02",
+			  a[] = "\x0a\x01"
+				"a\x15\0\0\x80\xbf";
 	uint32_t bytes = UNITS * 4;
 	struct str s = { 0 }, rules = { 0 }, spec = { 0 };
 
@@ -242,18 +267,21 @@ test_rules(void)
 	/* Every byte may follow every byte. */
 	for (uint32_t i = 0; i < UNITS; i++)
 		unit[i] = i << 10 | i;
-	model_is(model(unit, "x", 2), "its normalisation rules have keys of more than 1024 bytes, or without end");
+	model_is(model(unit, "x", 2),
+	    "its normalisation rules have keys of more than 1024 bytes, or without end");
 	/* Only 'a' follows, on 'a'. */
 	memset(unit, 0, sizeof unit);
 	unit[0] = 0;
 	unit['a'] = 'a' << 10 | 'a';
-	model_is(model(unit, "x", 2), "its normalisation rules have keys of more than 1024 bytes, or without end");
+	model_is(model(unit, "x", 2),
+	    "its normalisation rules have keys of more than 1024 bytes, or without end");
 	/* 'a' becomes what the pool begins with. */
 	unit['a'] = (uint32_t)('a' ^ 'b') << 10 | 1u << 8 | 'a';
 	unit['b'] = 1u << 31;
 	memset(pool, 'x', 199999);
 	model_is(model(unit, pool, 200000),
-	    "its normalisation rules put 199999 bytes in place of a character: at most 1024 may be");
+	    "its normalisation rules put 199999 bytes in place of a character: at most 1024 may "
+	    "be");
 	pool[1024] = pool[2048] = '\0';
 	model_is(model(unit, pool, 2049), "");
 	free(pool);

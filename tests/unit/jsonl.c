@@ -91,13 +91,15 @@ test_bad_lines(void)
 	bad(JSONL_WRONG_TYPE, "{\"text\":false}",
 	    "'text' is a boolean, not a string or a list of strings, at byte 9");
 	bad(JSONL_WRONG_TYPE, "{\"text\":[\"a\",1]}",
-	    "'text' is a list with other things in it, not a string or a list of strings, at byte 14");
+	    "'text' is a list with other things in it, not a string or a list of strings, at byte "
+	    "14");
 	bad(JSONL_LONE_SURROGATE, "{\"text\":\"\\ude00\\ud83d\"}",
 	    "'text' has an unpaired surrogate escape at byte 10");
 	bad(JSONL_LONE_SURROGATE, "{\"text\":[\"a\",\"\\ud83d\"]}",
 	    "'text' has an unpaired surrogate escape at byte 15");
 	bad(JSONL_BAD_UTF8, "{\"o\":\"\xff\",\"text\":\"x\"}", "malformed UTF-8 at byte 7");
-	bad(JSONL_BOM, "\xef\xbb\xbf{\"text\":\"x\"}", "byte order mark inside the file, at byte 1");
+	bad(JSONL_BOM, "\xef\xbb\xbf{\"text\":\"x\"}",
+	    "byte order mark inside the file, at byte 1");
 }
 
 /* Nesting is limited, at any length of the line. */
@@ -144,14 +146,17 @@ random_step(uint64_t *state)
 	return (uint32_t)(*state >> 33);
 }
 
-/* Spoils good lines in a few places and compares with the oracle: bytes of JSON's own are the likeliest. */
+/* Spoils good lines in a few places and compares with the oracle: bytes of JSON's own are the
+ * likeliest. */
 static void
 test_oracle(void)
 {
 	static const char *const seeds[] = {
-		"{\"id\": 17, \"text\": \"some words that are longer than one block of the scanner, and "
+		"{\"id\": 17, \"text\": \"some words that are longer than one block of the "
+		"scanner, and "
 		"\\u3042 \\ud83d\\ude00\"}",
-		"{\"meta\": {\"text\": [1, -2.5e+3, true]}, \"title\": [\"a\", \"\"], \"text\": \"x\\n\\\"y\\\\\"}",
+		"{\"meta\": {\"text\": [1, -2.5e+3, true]}, \"title\": [\"a\", \"\"], \"text\": "
+		"\"x\\n\\\"y\\\\\"}",
 		"{\"te\\u0078t\": \"\xe3\x81\x82\xe3\x81\x84\xe3\x81\x86\xf0\x9f\x98\x80"
 		" text\", \"text\":[\"b\", \"\\ud800\"] ,\"n\" :null}",
 	};
@@ -180,7 +185,8 @@ test_oracle(void)
 	jsonl_free(j);
 }
 
-/* Reads all lines of some files in small batches: "file:offset:text|", "long" for those of more than max_line bytes. */
+/* Reads all lines of some files in small batches: "file:offset:text|", "long" for those of more
+ * than max_line bytes. */
 static void
 all_lines(struct input_list *files, int64_t max_line, struct str *out, struct err *e)
 {
@@ -199,7 +205,8 @@ all_lines(struct input_list *files, int64_t max_line, struct str *out, struct er
 
 		while (batch_line(&b, &pos, &line, &len))
 			str_addf(out, "%s:%lld:%.*s|", input_file_name(&files->item[b.file]),
-			    (long long)(b.offset + (line - b.text.buf)), (int64_t)len > max_line ? 4 : (int)len,
+			    (long long)(b.offset + (line - b.text.buf)),
+			    (int64_t)len > max_line ? 4 : (int)len,
 			    (int64_t)len > max_line ? "long" : line);
 	}
 	str_addf(out, "%d", rc);
@@ -209,7 +216,8 @@ all_lines(struct input_list *files, int64_t max_line, struct str *out, struct er
 
 /* The same for all parts of N, one after the other. */
 static void
-all_parts(const struct opt_list *names, int64_t count, int64_t max_line, struct str *out, struct err *e)
+all_parts(
+    const struct opt_list *names, int64_t count, int64_t max_line, struct str *out, struct err *e)
 {
 	for (int64_t i = 1; i <= count; i++) {
 		struct mem_pool pool = { 0 };
@@ -226,11 +234,14 @@ all_parts(const struct opt_list *names, int64_t count, int64_t max_line, struct 
 static void
 test_input(void)
 {
-	static const char text[] = "\xef\xbb\xbf" "a\nb\n\nlast";
-	static const char want[] = "p:3:a|p:5:b|p:7:|p:8:last|g:0:one|g:4:two|g:8:one|g:12:two|z:0:x|z:2:y|0";
+	static const char text[] = "\xef\xbb\xbf"
+				   "a\nb\n\nlast";
+	static const char want[] =
+	    "p:3:a|p:5:b|p:7:|p:8:last|g:0:one|g:4:two|g:8:one|g:12:two|z:0:x|z:2:y|0";
 	const char *names[] = { "p", "g", "z", "empty" };
 	struct input_file cut = { .name = "cut", .end = -1 };
-	struct input_file middle[] = { { .name = "p", .end = -1 }, { .name = "p", .end = -1 }, { .name = "g", .end = -1 } };
+	struct input_file middle[] = { { .name = "p", .end = -1 }, { .name = "p", .end = -1 },
+		{ .name = "g", .end = -1 } };
 	unsigned char packed[256];
 	char dir[] = "/tmp/jsonl.XXXXXX";
 	struct str out = { 0 };
@@ -261,7 +272,8 @@ test_input(void)
 		all_parts(&(struct opt_list){ 4, names }, parts, INT64_MAX, &out, &e);
 		CHECK_STR(out.buf, want);
 	}
-	CHECK(input_count_lines("p", 8, &e) == 3 && input_is_compressed("z", &e) == 1 && input_is_compressed("p", &e) == 0);
+	CHECK(input_count_lines("p", 8, &e) == 3 && input_is_compressed("z", &e) == 1 &&
+	    input_is_compressed("p", &e) == 0);
 	str_clear(&out);
 	all_lines(&(struct input_list){ &cut, 1 }, INT64_MAX, &out, &e);
 	CHECK_STR(e.msg, "cut: truncated: the compressed data ends too early");
@@ -270,7 +282,8 @@ test_input(void)
 		struct batch b = { 0 };
 
 		input_seek(in, 0, 5 + 2 * (i == 1) + 3 * (i == 2));
-		CHECK(input_next(in, 1, &b, &e) == 1 && b.offset == 5 + 2 * (i == 1) + 3 * (i == 2));
+		CHECK(
+		    input_next(in, 1, &b, &e) == 1 && b.offset == 5 + 2 * (i == 1) + 3 * (i == 2));
 		CHECK_STR(b.text.buf, i == 2 ? "one\ntwo\n" : i == 1 ? "\n" : "b\n\n");
 		str_release(&b.text);
 		input_free(in);
@@ -279,11 +292,13 @@ test_input(void)
 	CHECK(chdir("/") == 0 && io_remove_tree(dir, &e) == 0);
 }
 
-/* Long lines are cut off wherever they stand, in every part alike; the lines between them stay whole. */
+/* Long lines are cut off wherever they stand, in every part alike; the lines between them stay
+ * whole. */
 static void
 test_long_lines(void)
 {
-	static const char want[] = "l:0:long|l:300001:b|l:300003:|l:300004:long|l:300010:four|l:300015:long|0";
+	static const char want[] =
+	    "l:0:long|l:300001:b|l:300003:|l:300004:long|l:300010:four|l:300015:long|0";
 	const char *names[] = { "l" };
 	char dir[] = "/tmp/jsonl.XXXXXX", *text = mem_alloc(500014, 1);
 	struct str out = { 0 };

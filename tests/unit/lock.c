@@ -25,7 +25,9 @@ at_once(void)
 }
 
 /* Fast enough for a test; renewed ten times before it is stale. */
-static const struct lock_terms terms = { .path = "lock", .renewal = 0.02, .stale = 0.2, .ending = 0.1, .say = say };
+static const struct lock_terms terms = {
+	.path = "lock", .renewal = 0.02, .stale = 0.2, .ending = 0.1, .say = say
+};
 
 /* A lock as another process would have left it. */
 static void
@@ -34,8 +36,9 @@ leave(const char *host, const char *boot, long process, unsigned long long start
 	char text[400];
 
 	snprintf(text, sizeof text,
-	    "host %s\nboot %s\nprocess %ld\nstarted %llu\n%s\nid 00000000000000ff\nrenewed 0000000000\n", host, boot,
-	    process, start, job);
+	    "host %s\nboot %s\nprocess %ld\nstarted %llu\n%s\nid 00000000000000ff\nrenewed "
+	    "0000000000\n",
+	    host, boot, process, start, job);
 	CHECK(io_write_file("lock", text, strlen(text), NULL) == 0);
 }
 
@@ -66,10 +69,12 @@ test_holding(void)
 	l = lock_take(&terms, &e);
 	CHECK(l && lock_check(l, &e) == 0 && !lock_lost(l));
 	CHECK(!lock_take(&terms, &e));
-	snprintf(want, sizeof want, "'lock' is held by process %ld of host %s, which is running", (long)getpid(), host);
+	snprintf(want, sizeof want, "'lock' is held by process %ld of host %s, which is running",
+	    (long)getpid(), host);
 	CHECK_STR(e.msg, want);
 	second = lock_take(&(struct lock_terms){ "lock", 0.02, 0.2, 0.1, true, say, NULL }, &e);
-	snprintf(want, sizeof want, "'lock' is broken: it was held by process %ld of host %s, which was overruled",
+	snprintf(want, sizeof want,
+	    "'lock' is broken: it was held by process %ld of host %s, which was overruled",
 	    (long)getpid(), host);
 	CHECK_STR(said, want);
 	CHECK(second && lock_check(second, &e) == 0 && lock_check(l, &e) < 0);
@@ -77,7 +82,8 @@ test_holding(void)
 	lock_release(l);
 	CHECK(lock_check(second, &e) == 0);
 	lock_release(second);
-	CHECK(!io_exists("lock") && !lock_take(&(struct lock_terms){ .path = "no/lock", .say = say }, &e));
+	CHECK(!io_exists("lock") &&
+	    !lock_take(&(struct lock_terms){ .path = "no/lock", .say = say }, &e));
 	CHECK_STR(e.msg, "cannot create 'no/lock': No such file or directory");
 	CHECK(lock_check(NULL, &e) == 0 && !lock_lost(NULL));
 	lock_release(NULL);
@@ -110,26 +116,33 @@ test_breaking(void)
 	if (pid == 0)
 		_exit(lock_take(&terms, NULL) ? 0 : 1);
 	CHECK(pid > 0 && waitpid(pid, NULL, 0) == pid && io_exists("lock"));
-	snprintf(want, sizeof want, "'lock' is broken: it was held by process %ld of host %s, which has ended", (long)pid,
+	snprintf(want, sizeof want,
+	    "'lock' is broken: it was held by process %ld of host %s, which has ended", (long)pid,
 	    host);
 	breaks(want, 0);
 	/* another process has the number by now */
 	leave(host, boot, getpid(), process_start(getpid()) + 1, "job -\nattempt -");
-	snprintf(want, sizeof want, "'lock' is broken: it was held by process %ld of host %s, which has ended",
+	snprintf(want, sizeof want,
+	    "'lock' is broken: it was held by process %ld of host %s, which has ended",
 	    (long)getpid(), host);
 	breaks(want, 0);
 	setenv("SLURM_JOB_ID", "7", 1);
 	setenv("SLURM_RESTART_COUNT", "1", 1);
 	leave("elsewhere", "b", 5, 1, "job 7\nattempt -");
-	breaks("'lock' is broken: it was held by process 5 of host elsewhere, which was of this batch job before it was "
-	       "restarted", 0);
+	breaks("'lock' is broken: it was held by process 5 of host elsewhere, which was of this "
+	       "batch job before it was "
+	       "restarted",
+	    0);
 	/* another step of the same job */
 	leave("elsewhere", "b", 5, 1, "job 7\nattempt 1");
-	breaks("'lock' is broken: it was held by process 5 of host elsewhere, which was not renewed", 0.2);
+	breaks(
+	    "'lock' is broken: it was held by process 5 of host elsewhere, which was not renewed",
+	    0.2);
 	unsetenv("SLURM_JOB_ID");
 	/* a container of this machine, whose numbers are others */
 	leave("elsewhere", boot, getpid(), 1, "job -\nattempt -");
-	snprintf(want, sizeof want, "'lock' is broken: it was held by process %ld of host elsewhere, which was not renewed",
+	snprintf(want, sizeof want,
+	    "'lock' is broken: it was held by process %ld of host elsewhere, which was not renewed",
 	    (long)getpid());
 	breaks(want, 0.2);
 }
@@ -152,7 +165,8 @@ test_ending(void)
 		_exit(c);
 	}
 	CHECK(pid > 0 && read(taken[0], &c, 1) == 1 && c == 'y');
-	snprintf(want, sizeof want, "'lock' is broken: it was held by process %ld of host %s, which has ended", (long)pid,
+	snprintf(want, sizeof want,
+	    "'lock' is broken: it was held by process %ld of host %s, which has ended", (long)pid,
 	    host);
 	breaks(want, 0.01);
 	CHECK(waitpid(pid, NULL, 0) == pid && close(taken[0]) == 0 && close(taken[1]) == 0);
@@ -164,11 +178,16 @@ test_watching(void)
 	struct err e;
 
 	CHECK(io_write_file("lock", "", 0, &e) == 0);
-	breaks("'lock' is broken: it was held by a process that is not named, which was not renewed", 0.2);
+	breaks(
+	    "'lock' is broken: it was held by a process that is not named, which was not renewed",
+	    0.2);
 	leave("elsewhere", "b", 5, 1, "job -\nattempt -");
 	CHECK(!lock_take(&(struct lock_terms){ "lock", 1, 10, 1, false, say, at_once }, &e));
-	CHECK_STR(said, "'lock' is held by process 5 of host elsewhere: waiting until it has not been renewed for 10 s");
-	CHECK_STR(e.msg, "'lock' is held by process 5 of host elsewhere: asked to stop while waiting for it");
+	CHECK_STR(said,
+	    "'lock' is held by process 5 of host elsewhere: waiting until it has not been renewed "
+	    "for 10 s");
+	CHECK_STR(e.msg,
+	    "'lock' is held by process 5 of host elsewhere: asked to stop while waiting for it");
 	if (fork() == 0) {
 		int fd = open("lock", O_WRONLY | O_APPEND);
 
@@ -181,7 +200,8 @@ test_watching(void)
 	unlink("lock");
 }
 
-/* One of many: starts with the others, says whether it got the lock, holds it until the last one has said so. */
+/* One of many: starts with the others, says whether it got the lock, holds it until the last one
+ * has said so. */
 static void
 racer(const int go[2], const int tried[2], const int finish[2])
 {

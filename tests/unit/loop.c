@@ -1,5 +1,6 @@
-/* loop.c - tests of the step loop in a small run on made-up data: what counts as the time of a step, by a clock that jumps
- * whenever a checkpoint or an evaluation has come; and that a run whose lock is gone writes nothing */
+/* loop.c - tests of the step loop in a small run on made-up data: what counts as the time of a
+ * step, by a clock that jumps whenever a checkpoint or an evaluation has come; and that a run whose
+ * lock is gone writes nothing */
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
 #include "tests/check.h"
@@ -56,7 +57,9 @@ train(struct train_config *c, struct lock *lock)
 {
 	struct engine engine;
 	struct run r = { .c = c, .e = &engine, .lock = lock, .watch.clock = jumping_clock };
-	struct engine_config ec = { .plan = &c->plan, .backend = &backend_cpu, .num_threads = 1, .seed = 1 };
+	struct engine_config ec = {
+		.plan = &c->plan, .backend = &backend_cpu, .num_threads = 1, .seed = 1
+	};
 	int status = -1;
 
 	CHECK(engine_open(&engine, &ec, world, &e) == 0);
@@ -99,9 +102,10 @@ longest(int *steps)
 	return most;
 }
 
-static char *const command[] = { "mtrain", "-q", "--num-layers=1", "--hidden-size=8", "--num-attention-heads=2",
-	"--vocab-size=16", "--seq-length=4", "--micro-batch-size=1", "--global-batch-size=2", "--train-iters=6", "--lr=1e-3",
-	"--save=save", "--save-interval=3", "--eval-interval=2", "--eval-iters=1", "--mock-data", "--log-interval=100",
+static char *const command[] = { "mtrain", "-q", "--num-layers=1", "--hidden-size=8",
+	"--num-attention-heads=2", "--vocab-size=16", "--seq-length=4", "--micro-batch-size=1",
+	"--global-batch-size=2", "--train-iters=6", "--lr=1e-3", "--save=save", "--save-interval=3",
+	"--eval-interval=2", "--eval-iters=1", "--mock-data", "--log-interval=100",
 	"--metrics-file=metrics", "--split=1,1,0" };
 
 /* The options in a directory of their own. */
@@ -133,18 +137,21 @@ test_seconds(void)
 
 	begin(&c, dir);
 	CHECK(train(&c, NULL) == EXIT_DONE);
-	CHECK(checkpoints() == STEPS / SAVE_INTERVAL && lines_with("\"valid\"") == STEPS / EVAL_INTERVAL);
+	CHECK(checkpoints() == STEPS / SAVE_INTERVAL &&
+	    lines_with("\"valid\"") == STEPS / EVAL_INTERVAL);
 	CHECK(longest(&steps) < HOUR);
 	CHECK(steps == STEPS);
 	end(&c, dir);
 }
 
-/* A run whose lock is gone stops after the step in which it finds out; one that has not found out by itself
- * does before it saves. */
+/* A run whose lock is gone stops after the step in which it finds out; one that has not found out
+ * by itself does before it saves. */
 static void
 test_lost_lock(bool known)
 {
-	const struct lock_terms terms = { .path = "save/lock", .renewal = LOCK_RENEWAL, .stale = LOCK_STALE };
+	const struct lock_terms terms = {
+		.path = "save/lock", .renewal = LOCK_RENEWAL, .stale = LOCK_STALE
+	};
 	struct train_config c;
 	char dir[] = "/tmp/mikoshi-loop-XXXXXX";
 	struct lock *lock;

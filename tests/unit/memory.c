@@ -32,9 +32,11 @@ tiny(void)
 static const enum buffer phases[][16] = {
 	{ BUF_DX, BUF_STAGE_OUT, BUF_BRANCH, BUF_NORM1_OUT, BUF_NORM2_OUT, BUF_ACT_OUT, BUF_COUNT },
 	{ BUF_DX, BUF_STAGE_OUT, BUF_DBRANCH, BUF_DNORM, BUF_DACT, BUF_NORM2_OUT, BUF_COUNT },
-	{ BUF_DX, BUF_STAGE_OUT, BUF_DBRANCH, BUF_DATTN, BUF_DQKV, BUF_DELTA, BUF_ATTN_WORK, BUF_COUNT },
+	{ BUF_DX, BUF_STAGE_OUT, BUF_DBRANCH, BUF_DATTN, BUF_DQKV, BUF_DELTA, BUF_ATTN_WORK,
+	    BUF_COUNT },
 	{ BUF_DX, BUF_STAGE_OUT, BUF_DNORM, BUF_DQKV, BUF_NORM1_OUT, BUF_COUNT },
-	{ BUF_DX, BUF_STAGE_OUT, BUF_FINAL_OUT, BUF_LOGITS, BUF_STATS, BUF_LOSS, BUF_ZLOSS, BUF_COUNT },
+	{ BUF_DX, BUF_STAGE_OUT, BUF_FINAL_OUT, BUF_LOGITS, BUF_STATS, BUF_LOSS, BUF_ZLOSS,
+	    BUF_COUNT },
 };
 
 /* Buffers a and b of one level share no byte, and both end inside `size`. */
@@ -56,7 +58,8 @@ check_scratch(const struct memory_plan *m)
 	for (size_t i = 0; i < sizeof phases / sizeof *phases; i++)
 		for (int a = 0; phases[i][a] != BUF_COUNT; a++)
 			for (int b = 0; phases[i][b] != BUF_COUNT; b++)
-				if (m->place[phases[i][a]] == ARENA_SCRATCH && m->place[phases[i][b]] == ARENA_SCRATCH)
+				if (m->place[phases[i][a]] == ARENA_SCRATCH &&
+				    m->place[phases[i][b]] == ARENA_SCRATCH)
 					check_apart(m, phases[i][a], phases[i][b], m->redo_base);
 }
 
@@ -71,7 +74,8 @@ check_levels(const struct memory_plan *m)
 
 		CHECK(m->offset[a] % 256 == 0);
 		for (int b = 0; b < BUF_COUNT; b++)
-			if (arena != ARENA_SCRATCH && m->place[b] == arena && m->per_layer[b] == layer)
+			if (arena != ARENA_SCRATCH && m->place[b] == arena &&
+			    m->per_layer[b] == layer)
 				check_apart(m, (enum buffer)a, (enum buffer)b,
 				    arena == ARENA_PARAMS ? m->arena[ARENA_PARAMS]
 					: layer           ? m->layer_bytes
@@ -79,24 +83,29 @@ check_levels(const struct memory_plan *m)
 	}
 }
 
-/* No two instances of layer buffers share a byte, whatever is recomputed, and all end inside their arena. */
+/* No two instances of layer buffers share a byte, whatever is recomputed, and all end inside their
+ * arena. */
 static void
 check_layers(const struct memory_plan *m)
 {
-	static unsigned char taken[ARENA_COUNT][1 << 14];       /* a mark for each 256 bytes */
+	static unsigned char taken[ARENA_COUNT][1 << 14]; /* a mark for each 256 bytes */
 
 	memset(taken, 0, sizeof taken);
 	for (int b = 0; b < BUF_COUNT; b++)
-		for (int64_t i = 0; m->bytes[b] && m->per_layer[b] && i < m->num_layers * m->num_slots; i++) {
-			struct memory_place p = memory_at(m, (enum buffer)b, (int)(i / m->num_layers), i % m->num_layers);
+		for (int64_t i = 0;
+		     m->bytes[b] && m->per_layer[b] && i < m->num_layers * m->num_slots; i++) {
+			struct memory_place p = memory_at(
+			    m, (enum buffer)b, (int)(i / m->num_layers), i % m->num_layers);
 			bool first = p.arena == ARENA_SAVED || i / m->num_layers == 0;
 
 			CHECK(p.offset + m->bytes[b] <= m->arena[p.arena] && p.offset % 256 == 0);
 			CHECK(p.arena != ARENA_SCRATCH || p.offset >= m->redo_base);
-			/* Layers of different chunks share scratch; those of the first chunk stand for all. */
+			/* Layers of different chunks share scratch; those of the first chunk stand
+			 * for all. */
 			if (!first || (p.arena == ARENA_SCRATCH && i >= m->redo_chunk))
 				continue;
-			for (uint64_t at = p.offset / 256; at < (p.offset + m->bytes[b] + 255) / 256; at++) {
+			for (uint64_t at = p.offset / 256;
+			     at < (p.offset + m->bytes[b] + 255) / 256; at++) {
 				CHECK(at < sizeof taken[0] && !taken[p.arena][at]);
 				taken[p.arena][at] = 1;
 			}
@@ -116,7 +125,8 @@ check_sums(const struct memory_plan *m)
 	CHECK(sum[ARENA_PARAMS] == m->arena[ARENA_PARAMS]);
 	CHECK(sum[ARENA_SAVED] == m->arena[ARENA_SAVED]);
 	CHECK(sum[ARENA_SCRATCH] >= m->arena[ARENA_SCRATCH]);
-	CHECK(m->slot_bytes == m->layer_base + m->layer_bytes * (uint64_t)(m->num_layers - m->redo_layers));
+	CHECK(m->slot_bytes ==
+	    m->layer_base + m->layer_bytes * (uint64_t)(m->num_layers - m->redo_layers));
 	CHECK(m->arena[ARENA_SAVED] == m->slot_bytes * (uint64_t)m->num_slots);
 	CHECK(memory_total(m) == m->arena[0] + m->arena[1] + m->arena[2]);
 }
@@ -150,9 +160,12 @@ check_all(const struct model_config *c, const struct layout *l, const struct tra
 
 /* The ways to recompute, of the four layers of the tiny model. */
 static const struct recompute recomputes[] = {
-	{ RECOMPUTE_NONE, RECOMPUTE_UNIFORM, 1 }, { RECOMPUTE_SELECTIVE, RECOMPUTE_UNIFORM, 1 },
-	{ RECOMPUTE_FULL, RECOMPUTE_UNIFORM, 1 }, { RECOMPUTE_FULL, RECOMPUTE_UNIFORM, 3 },
-	{ RECOMPUTE_FULL, RECOMPUTE_UNIFORM, 9 }, { RECOMPUTE_FULL, RECOMPUTE_BLOCK, 1 },
+	{ RECOMPUTE_NONE, RECOMPUTE_UNIFORM, 1 },
+	{ RECOMPUTE_SELECTIVE, RECOMPUTE_UNIFORM, 1 },
+	{ RECOMPUTE_FULL, RECOMPUTE_UNIFORM, 1 },
+	{ RECOMPUTE_FULL, RECOMPUTE_UNIFORM, 3 },
+	{ RECOMPUTE_FULL, RECOMPUTE_UNIFORM, 9 },
+	{ RECOMPUTE_FULL, RECOMPUTE_BLOCK, 1 },
 	{ RECOMPUTE_FULL, RECOMPUTE_BLOCK, 2 },
 };
 
@@ -202,7 +215,8 @@ test_figures(void)
 	    m.bytes[BUF_GRADS] == 2 * m.bytes[BUF_WEIGHTS]);
 	memory_plan(&half, &c, &two, &s, coord);
 	CHECK(half.bytes[BUF_MASTER] * 2 == half.bytes[BUF_GRADS]);
-	/* A gated activation is never saved; selectively nor are the norms' outputs; fully one input a layer is. */
+	/* A gated activation is never saved; selectively nor are the norms' outputs; fully one
+	 * input a layer is. */
 	CHECK(m.place[BUF_ACT_OUT] == ARENA_SCRATCH && m.place[BUF_NORM1_OUT] == ARENA_SAVED);
 	s.recompute.granularity = RECOMPUTE_SELECTIVE;
 	memory_plan(&redo, &c, &l, &s, coord);
@@ -217,8 +231,8 @@ test_figures(void)
 	memory_release(&m);
 }
 
-/* Figures that cuDNN 9.19 answered for compute capability 9.0, with dq's sum added: what is taken is
- * never less and at most a page more. */
+/* Figures that cuDNN 9.19 answered for compute capability 9.0, with dq's sum added: what is taken
+ * is never less and at most a page more. */
 static void
 test_attention(void)
 {
@@ -234,20 +248,23 @@ test_attention(void)
 		{ { 2, 300, 4, 2, 256, true, true }, 4423936 },
 		{ { 1, 70, 3, 3, 40, true, true }, 98560 },
 		{ { 3, 2, 4, 2, 64, true, true }, 203008 },
-			};
+	};
 
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
 		const struct attention_shape *a = &known[i].a;
 		uint64_t sum = a->backward && !a->deterministic
-		    ? (uint64_t)(4 * a->micro_batch_size * a->num_heads * a->seq_length * a->head_dim)
+		    ? (uint64_t)(4 * a->micro_batch_size * a->num_heads * a->seq_length *
+			  a->head_dim)
 		    : 0;
 		uint64_t got = attention_workspace(a);
 
 		CHECK(got >= known[i].plan + sum && got <= known[i].plan + sum + 4096);
 		CHECK(got % 256 == 0);
 	}
-	CHECK(attention_workspace(&(struct attention_shape){ 64, 1024, 12, 12, 64, false, true }) == 0);
-	CHECK(attention_workspace(&(struct attention_shape){ 1, 65536, 32, 8, 128, true, true }) == 0);
+	CHECK(attention_workspace(&(struct attention_shape){ 64, 1024, 12, 12, 64, false, true }) ==
+	    0);
+	CHECK(attention_workspace(&(struct attention_shape){ 1, 65536, 32, 8, 128, true, true }) ==
+	    0);
 }
 
 /* Nothing is taken in runs that cuDNN does not serve; tensor ranks share the heads. */

@@ -87,8 +87,8 @@ test_counts(void)
 		CHECK_STR(e_.msg, reason); \
 	} while (0)
 
-#define TOO_LARGE                                                                                  \
-	"the model is beyond any size this program can hold: check --num-layers, --hidden-size "   \
+#define TOO_LARGE \
+	"the model is beyond any size this program can hold: check --num-layers, --hidden-size " \
 	"and --vocab-size"
 
 /* Each rule has its message. */
@@ -162,7 +162,8 @@ contains(const struct json_value *a, const struct json_value *b)
 		return a->type == JSON_NULL && !b;
 	switch (a->type) {
 	case JSON_BOOL: return a->boolean == b->boolean;
-	case JSON_INT: case JSON_FLOAT: return json_number(a) == json_number(b);
+	case JSON_INT:
+	case JSON_FLOAT: return json_number(a) == json_number(b);
 	case JSON_STRING: return !strcmp(a->string, b->string);
 	case JSON_NULL: return true;
 	default: break;
@@ -329,8 +330,8 @@ test_window(void)
 		CHECK(strstr(e.msg, ": must be from 1 to 2^30, or a pair such as 127,0 for 128"));
 	}
 	CHECK(window("127,1", &e) == -1);
-	CHECK_STR(e.msg,
-	    "text: --window-size 127,1: must end in 0: a query sees no keys after its own");
+	CHECK_STR(
+	    e.msg, "text: --window-size 127,1: must end in 0: a query sees no keys after its own");
 }
 
 /* What a config.json says, or why it is refused. */
@@ -342,19 +343,22 @@ static const struct {
 	{ "{\"model_type\": \"t5\"}", "\"model_type\" is 't5'; known are llama, gpt2" },
 	{ "{\"model_type\": \"llama\"}", "\"num_attention_heads\" must be at least 1" },
 	{ "{\"model_type\": \"gpt2\", \"activation_function\": \"relu\"}",
-	  "\"activation_function\" is 'relu'; 'gelu_new' and 'gelu' are known" },
+	    "\"activation_function\" is 'relu'; 'gelu_new' and 'gelu' are known" },
 	{ "{\"model_type\": \"gpt2\", \"n_embd\": 4611686018427387904}",
-	  "\"n_embd\" is 4611686018427387904; must be from 1 to 1048576" },
+	    "\"n_embd\" is 4611686018427387904; must be from 1 to 1048576" },
 	{ "{\"model_type\": \"gpt2\", \"tie_word_embeddings\": false}",
-	  "\"tie_word_embeddings\" is false; gpt2 has a tied output" },
-	{ "{\"model_type\": \"gpt2\", \"n_head\": 7}", "\"n_embd\" must be a multiple of \"n_head\"" },
-	{ "{\"model_type\": \"gpt2\", \"resid_pdrop\": 2.5}", "--hidden-dropout 2.5: must be from 0 to 0.999" },
+	    "\"tie_word_embeddings\" is false; gpt2 has a tied output" },
+	{ "{\"model_type\": \"gpt2\", \"n_head\": 7}",
+	    "\"n_embd\" must be a multiple of \"n_head\"" },
+	{ "{\"model_type\": \"gpt2\", \"resid_pdrop\": 2.5}",
+	    "--hidden-dropout 2.5: must be from 0 to 0.999" },
 	{ "{\"model_type\": \"gpt2\", \"eos_token_id\": [1, \"x\"]}",
-	  "\"eos_token_id\" must be an integer or a list of integers" },
+	    "\"eos_token_id\" must be an integer or a list of integers" },
 	{ "{\"model_type\": \"gpt2\", \"eos_token_id\": [1, -2]}",
-	  "\"eos_token_id\": -2: a token id is at least 0" },
-	{ "{\"model_type\": \"llama\", \"num_attention_heads\": 4, \"rope_scaling\": {\"rope_type\": \"yarn\"}}",
-	  "rope type 'yarn' is not built; default, linear and llama3 are" },
+	    "\"eos_token_id\": -2: a token id is at least 0" },
+	{ "{\"model_type\": \"llama\", \"num_attention_heads\": 4, \"rope_scaling\": "
+	  "{\"rope_type\": \"yarn\"}}",
+	    "rope type 'yarn' is not built; default, linear and llama3 are" },
 };
 
 /* Each bad config.json has its reason. */

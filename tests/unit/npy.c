@@ -33,11 +33,15 @@ test_headers(void)
 		int64_t count;
 		enum dtype dtype;
 	} row[] = {
-		{ 1, "{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3), }\n", 24, 2, 6, DTYPE_I32 },
+		{ 1, "{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3), }\n", 24, 2, 6,
+		    DTYPE_I32 },
 		{ 2, "{'shape':(5,),'fortran_order':True,'descr':'|u1'}", 5, 1, 5, DTYPE_U8 },
-		{ 3, "{\"descr\": \"<f8\", \"fortran_order\": False, \"shape\": ()}  \n", 8, 0, 1, DTYPE_F64 },
-		{ 1, "{'descr': '<f2', 'fortran_order': False, 'shape': (0, 7)}", 0, 2, 0, DTYPE_F16 },
-		{ 1, "{'descr': '|b1', 'fortran_order': False, 'shape': (1, 2, 1, 2)}", 4, 4, 4, DTYPE_BOOL },
+		{ 3, "{\"descr\": \"<f8\", \"fortran_order\": False, \"shape\": ()}  \n", 8, 0, 1,
+		    DTYPE_F64 },
+		{ 1, "{'descr': '<f2', 'fortran_order': False, 'shape': (0, 7)}", 0, 2, 0,
+		    DTYPE_F16 },
+		{ 1, "{'descr': '|b1', 'fortran_order': False, 'shape': (1, 2, 1, 2)}", 4, 4, 4,
+		    DTYPE_BOOL },
 	};
 
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
@@ -65,7 +69,8 @@ test_alignment(void)
 		make(1, header, 24);
 		header[n] = ' ';
 		CHECK(npy_open(&a, path, &e) == 0);
-		CHECK((uintptr_t)a.data % 8 == 0 && a.count == 3 && ((const int64_t *)a.data)[2] == 0);
+		CHECK((uintptr_t)a.data % 8 == 0 && a.count == 3 &&
+		    ((const int64_t *)a.data)[2] == 0);
 		npy_close(&a);
 		CHECK(!a.data);
 	}
@@ -82,29 +87,37 @@ test_refused(void)
 		{ "\n\n", 0, "the header is not a dictionary" },
 		{ "{'descr': '<i4'}", 0, "the header lacks descr, fortran_order or shape" },
 		{ "{'descr': '>i4', 'fortran_order': False, 'shape': (1,)}", 4,
-		  "element type '>i4' is not a little-endian number" },
+		    "element type '>i4' is not a little-endian number" },
 		{ "{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", 4,
-		  "element type '|O' is not a little-endian number" },
+		    "element type '|O' is not a little-endian number" },
 		{ "{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (1,)}", 4,
-		  "the element type is structured; only numbers are read" },
+		    "the element type is structured; only numbers are read" },
 		{ "{'descr': '<i4', 'fortran_order': True, 'shape': (1, 2)}", 8,
-		  "the array is in Fortran order; only C order is read" },
+		    "the array is in Fortran order; only C order is read" },
 		{ "{'descr': '<i4', 'fortran_order': Maybe, 'shape': (1,)}", 4,
-		  "the header's fortran_order is neither True nor False" },
-		{ "{'descr': '<i4', 'fortran_order': False, 'shape': (1,1,1,1,1)}", 4, "more than 4 dimensions" },
-		{ "{'descr': '<i4', 'fortran_order': False, 'shape': (-1,)}", 4, "the header's shape is not a tuple of sizes" },
-		{ "{'descr': '<i4', 'fortran_order': False, 'shape': (1 2)}", 4, "the header's shape is not a tuple of sizes" },
-		{ "{'descr': '<i4', 'fortran_order': False, 'shape': 3}", 4, "the header's shape is not a tuple" },
+		    "the header's fortran_order is neither True nor False" },
+		{ "{'descr': '<i4', 'fortran_order': False, 'shape': (1,1,1,1,1)}", 4,
+		    "more than 4 dimensions" },
+		{ "{'descr': '<i4', 'fortran_order': False, 'shape': (-1,)}", 4,
+		    "the header's shape is not a tuple of sizes" },
+		{ "{'descr': '<i4', 'fortran_order': False, 'shape': (1 2)}", 4,
+		    "the header's shape is not a tuple of sizes" },
+		{ "{'descr': '<i4', 'fortran_order': False, 'shape': 3}", 4,
+		    "the header's shape is not a tuple" },
 		{ "{'descr': '<i4', 'fortran_order': False, 'shape': (99999999999999999999,)}", 4,
-		  "the header's shape is not a tuple of sizes" },
+		    "the header's shape is not a tuple of sizes" },
 		{ "{'descr': '<i4', 'fortran_order': False, 'shape': (4294967296,4294967296,2)}", 4,
-		  "the shape has more elements than 64 bits count" },
+		    "the shape has more elements than 64 bits count" },
 		{ "{'descr': '<i4', 'fortran_order': False, 'shape': (2,)}", 7,
-		  "the file ends inside the array: 2 elements do not fit 7 bytes" },
-		{ "{'descr': '<i4', 'fortran_order': False, 'shape': (2,)}", 9, "1 bytes follow the array" },
-		{ "{'descr': '<i4', 'fortran_order': False, 'shape': (2,), 'more': 1}", 8, "unknown key 'more' in the header" },
-		{ "{'descr': '<i4', 'fortran_order': False, 'shape': (2,)} x", 8, "something follows the header's dictionary" },
-		{ "{'descr': '<i4' 'fortran_order': False, 'shape': (2,)}", 8, "the header is not a dictionary" },
+		    "the file ends inside the array: 2 elements do not fit 7 bytes" },
+		{ "{'descr': '<i4', 'fortran_order': False, 'shape': (2,)}", 9,
+		    "1 bytes follow the array" },
+		{ "{'descr': '<i4', 'fortran_order': False, 'shape': (2,), 'more': 1}", 8,
+		    "unknown key 'more' in the header" },
+		{ "{'descr': '<i4', 'fortran_order': False, 'shape': (2,)} x", 8,
+		    "something follows the header's dictionary" },
+		{ "{'descr': '<i4' 'fortran_order': False, 'shape': (2,)}", 8,
+		    "the header is not a dictionary" },
 	};
 	struct npy a;
 
@@ -127,9 +140,11 @@ static void
 test_rewrite(void)
 {
 	static const char *const name[] = {
-		"01_a_s8_one_epoch/train.sample_index", "01_a_s8_one_epoch/train.shuffle_index",
+		"01_a_s8_one_epoch/train.sample_index",
+		"01_a_s8_one_epoch/train.shuffle_index",
 		"01_a_s8_one_epoch/train.loss_mask",
-		"03_b_s64_998/valid.shuffle_index", "03_b_s64_998/valid.sample_index",
+		"03_b_s64_998/valid.shuffle_index",
+		"03_b_s64_998/valid.sample_index",
 	};
 
 	for (size_t i = 0; i < sizeof name / sizeof *name; i++) {

@@ -212,7 +212,9 @@ test_search(void)
 {
 	struct search_input in = { .model = llama_1b(),
 		.shape = { .seq_length = 2048, .dtype = DTYPE_BF16, .optimizer_states = 2 },
-		.hw = device("gpu h200\n"), .world_size = 16, .global_batch_size = 96 };
+		.hw = device("gpu h200\n"),
+		.world_size = 16,
+		.global_batch_size = 96 };
 	struct search s;
 	struct err e;
 
@@ -227,8 +229,7 @@ test_search(void)
 			c->layout.data_parallel_size ==
 		    96);
 		CHECK((double)c->bytes + 1.5 * 1073741824.0 <= 139.8 * 1073741824.0);
-		CHECK(c->bytes ==
-		    memtable_most(&in.model, &c->layout, &c->shape, NULL, NULL));
+		CHECK(c->bytes == memtable_most(&in.model, &c->layout, &c->shape, NULL, NULL));
 		CHECK(i == 0 || c->fit > s.item[i - 1].fit ||
 		    c->time.total * 1.01 >= s.item[i - 1].time.total);
 	}
@@ -252,7 +253,9 @@ test_fit(void)
 {
 	struct search_input in = { .model = llama_1b(),
 		.shape = { .seq_length = 2048, .dtype = DTYPE_BF16, .optimizer_states = 2 },
-		.hw = device("gpu h200\nreserve-gb 0\n"), .world_size = 1, .global_batch_size = 1 };
+		.hw = device("gpu h200\nreserve-gb 0\n"),
+		.world_size = 1,
+		.global_batch_size = 1 };
 	struct search s;
 	struct err e;
 	double gb;

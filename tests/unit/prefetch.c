@@ -1,5 +1,6 @@
-/* prefetch.c - tests of reading ahead on made-up data: training and evaluation in turn give what a reader gives that is asked
- * for each batch, nothing is read twice, and neither waits because of the other */
+/* prefetch.c - tests of reading ahead on made-up data: training and evaluation in turn give what a
+ * reader gives that is asked for each batch, nothing is read twice, and neither waits because of
+ * the other */
 #include "train/prefetch.h"
 #include "lib/base/prog.h"
 #include "tests/check.h"
@@ -7,7 +8,8 @@
 
 #include <unistd.h>
 
-/* A micro batch is of B samples of S tokens, a step of M of them, an evaluation of EVAL steps, a ring of two steps. */
+/* A micro batch is of B samples of S tokens, a step of M of them, an evaluation of EVAL steps, a
+ * ring of two steps. */
 enum { S = 4, B = 2, M = 2, EVAL = 2, RING = 2 * M, START = 8 };
 
 static struct err e;
@@ -22,7 +24,8 @@ device_sync(struct stream *st, struct err *err)
 	return 0;
 }
 
-/* Waits until the thread has read so many batches, 20 seconds at most, and looks whether it reads on. */
+/* Waits until the thread has read so many batches, 20 seconds at most, and looks whether it reads
+ * on. */
 static void
 reads(struct prefetch *p, int64_t count)
 {
@@ -40,13 +43,16 @@ step(struct prefetch *p, const struct engine *engine, int set, int64_t first)
 	const struct batch want = { tokens, labels, positions, mask, NULL };
 
 	for (int m = 0; m < M; m++) {
-		struct data_place at = { set, pipeline_first_sample(&engine->plan, first, m, 0), 0 };
+		struct data_place at = { set, pipeline_first_sample(&engine->plan, first, m, 0),
+			0 };
 		int64_t counted = data_batch(reader, &at, &want, &e);
 		struct batch have;
 
 		CHECK(counted >= 0);
-		CHECK(prefetch_batch(p, (struct prefetch_key){ set, first, m }, &have, &e) == counted);
-		CHECK(!memcmp(have.tokens, tokens, sizeof tokens) && !memcmp(have.labels, labels, sizeof labels));
+		CHECK(prefetch_batch(p, (struct prefetch_key){ set, first, m }, &have, &e) ==
+		    counted);
+		CHECK(!memcmp(have.tokens, tokens, sizeof tokens) &&
+		    !memcmp(have.labels, labels, sizeof labels));
 		CHECK(!memcmp(have.loss_mask, mask, sizeof mask));
 	}
 }
@@ -60,8 +66,8 @@ evaluation(struct prefetch *p, const struct engine *engine, int set)
 	prefetch_passed(p);
 }
 
-/* A run that goes on behind START samples and evaluates behind every second step. What is read is always what was given out
- * and two full rings. */
+/* A run that goes on behind START samples and evaluates behind every second step. What is read is
+ * always what was given out and two full rings. */
 static void
 test_turns(struct prefetch *p, const struct engine *engine)
 {
@@ -81,7 +87,8 @@ test_turns(struct prefetch *p, const struct engine *engine)
 		}
 	}
 	CHECK(prefetch_stats(p).waits == 0);
-	/* Another split takes the place of what was ready of the evaluation; training is as it was. */
+	/* Another split takes the place of what was ready of the evaluation; training is as it was.
+	 */
 	reads(p, given + 2 * RING);
 	evaluation(p, engine, SPLIT_TEST);
 	CHECK(prefetch_stats(p).waits > 0);
@@ -113,8 +120,9 @@ test_evaluation_alone(struct engine *engine, const struct data *d)
 int
 main(void)
 {
-	char *argv[] = { "mtrain", "-q", "--num-layers=1", "--hidden-size=8", "--num-attention-heads=2", "--vocab-size=4000",
-		"--seq-length=4", "--micro-batch-size=2", "--global-batch-size=4", "--train-iters=40", "--lr=1e-3",
+	char *argv[] = { "mtrain", "-q", "--num-layers=1", "--hidden-size=8",
+		"--num-attention-heads=2", "--vocab-size=4000", "--seq-length=4",
+		"--micro-batch-size=2", "--global-batch-size=4", "--train-iters=40", "--lr=1e-3",
 		"--eval-interval=2", "--eval-iters=2", "--mock-data" };
 	struct backend backend = { .sync = device_sync };
 	struct engine engine = { .backend = &backend };

@@ -2,8 +2,8 @@
  * pretok.c - the scanners against the regular expressions themselves, as PCRE2 understands them
  *
  * Random strings of three kinds: any code points of every class, the few characters that the rules
- * are about, and long ASCII with something else in it now and then, for the masks. Code points whose
- * class PCRE2's own Unicode tables (another version) see otherwise are left out.
+ * are about, and long ASCII with something else in it now and then, for the masks. Code points
+ * whose class PCRE2's own Unicode tables (another version) see otherwise are left out.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "lib/base/mem.h"
@@ -26,29 +26,46 @@ struct expression {
 
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define WORDS_O200K(c) \
-	"[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+" c "|" \
-	"[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*" c "|"
+	"[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]" \
+	"+" c "|" \
+	"[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]" \
+	"*" c "|"
 
 static const struct expression expressions[] = {
-	{ PRETOK_GPT2, "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+" },
-	{ PRETOK_GPT2, "'(?:[sdmt]|ll|ve|re)| ?\\p{L}++| ?\\p{N}++| ?[^\\s\\p{L}\\p{N}]++|\\s++$|\\s+(?!\\S)|\\s" },
-	{ PRETOK_GPT2, "'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+" },
-	{ PRETOK_CL100K, CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
+	{ PRETOK_GPT2,
+	    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+" },
+	{ PRETOK_GPT2,
+	    "'(?:[sdmt]|ll|ve|re)| ?\\p{L}++| ?\\p{N}++| "
+	    "?[^\\s\\p{L}\\p{N}]++|\\s++$|\\s+(?!\\S)|\\s" },
+	{ PRETOK_GPT2,
+	    "'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+" },
+	{ PRETOK_CL100K,
+	    CONTRACTIONS
+	    "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
 	    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+" },
-	{ PRETOK_CL100K, "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}{1,3}|"
+	{ PRETOK_CL100K,
+	    "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}{1,3}|"
 	    " ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|"
 	    "\\s*[\\r\\n]|\\s+(?!\\S)|\\s+" },
-	{ PRETOK_CL100K_TAIL, "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}++|\\p{N}{1,3}+| ?[^\\s\\p{L}\\p{N}]++"
+	{ PRETOK_CL100K_TAIL,
+	    "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}++|\\p{N}{1,3}+| "
+	    "?[^\\s\\p{L}\\p{N}]++"
 	    "[\\r\\n]*+|\\s++$|\\s*[\\r\\n]|\\s+(?!\\S)|\\s" },
-	{ PRETOK_QWEN2, CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
-	    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+" },
-	{ PRETOK_QWEN35, CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}|"
-	    " ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+" },
-	{ PRETOK_O200K, WORDS_O200K(CONTRACTIONS "?") "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|"
-	    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+" },
-	{ PRETOK_TIKTOKEN_V1, "[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|"
+	{ PRETOK_QWEN2,
+	    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
+			 "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+" },
+	{ PRETOK_QWEN35,
+	    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}|"
+			 " ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+" },
+	{ PRETOK_O200K,
+	    WORDS_O200K(CONTRACTIONS "?") "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|"
+					  "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+" },
+	{ PRETOK_TIKTOKEN_V1,
+	    "[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|"
 	    "\\s*[\\r\\n]|\\s+(?!\\S)|\\s+" },
-	{ PRETOK_TIKTOKEN_V2, WORDS_O200K("") "\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+" },
+	{ PRETOK_TIKTOKEN_V2,
+	    WORDS_O200K(
+		"") "\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+" },
 };
 
 struct oracle {
@@ -82,7 +99,8 @@ oracle_free(struct oracle *o)
 static size_t
 oracle_next(const struct oracle *o, const unsigned char *s, size_t n, size_t pos)
 {
-	if (pcre2_match(o->code, s, n, pos, PCRE2_ANCHORED | PCRE2_NO_UTF_CHECK, o->match, NULL) < 1)
+	if (pcre2_match(o->code, s, n, pos, PCRE2_ANCHORED | PCRE2_NO_UTF_CHECK, o->match, NULL) <
+	    1)
 		return pos;
 	return pcre2_get_ovector_pointer(o->match)[1];
 }
@@ -118,7 +136,8 @@ find_agreed(void)
 	}
 	/* Unicode 15.0 to 16.0 assigned 10,301 characters; U+180E is white space to PCRE2 alone. */
 	CHECK(differ < 11000);
-	CHECK(num_agreed[CLASS_SPACE] == 25 && num_agreed[CLASS_UPPER] > 1800 && num_agreed[CLASS_MARK] > 2400);
+	CHECK(num_agreed[CLASS_SPACE] == 25 && num_agreed[CLASS_UPPER] > 1800 &&
+	    num_agreed[CLASS_MARK] > 2400);
 	CHECK(unicode_class(0x110000) == CLASS_OTHER && unicode_class(UINT32_MAX) == CLASS_OTHER);
 	for (int c = 0; c < UNICODE_CLASSES; c++)
 		oracle_free(&o[c]);
@@ -128,8 +147,9 @@ find_agreed(void)
 static uint32_t
 random_character(struct mt19937 *rng, int kind)
 {
-	static const uint32_t telling[] = { ' ', ' ', '\n', '\r', '\t', '\'', 's', 'T', 'l', 'v', 'E', 'r', 'd', 'A', 'b', '1',
-		'2', '/', '!', '.', 0x17f, 0xa0, 0x3000, 0x301, 0x4e00, 0xe9, 0xc9, 0x1c5, 0x2b0, 0x663, 0x1f600, 0x85 };
+	static const uint32_t telling[] = { ' ', ' ', '\n', '\r', '\t', '\'', 's', 'T', 'l', 'v',
+		'E', 'r', 'd', 'A', 'b', '1', '2', '/', '!', '.', 0x17f, 0xa0, 0x3000, 0x301,
+		0x4e00, 0xe9, 0xc9, 0x1c5, 0x2b0, 0x663, 0x1f600, 0x85 };
 	static const char ascii[] = "abcdeABCrelvstmd 0123456789'\n\r\t/.,!  ";
 	enum unicode_class c;
 
@@ -137,12 +157,11 @@ random_character(struct mt19937 *rng, int kind)
 	case 0:
 		c = (enum unicode_class)mt19937_interval(rng, UNICODE_CLASSES - 1);
 		return agreed[c][mt19937_interval(rng, num_agreed[c] - 1)];
-	case 1:
-		return telling[mt19937_interval(rng, sizeof telling / sizeof *telling - 1)];
+	case 1: return telling[mt19937_interval(rng, sizeof telling / sizeof *telling - 1)];
 	default:
-		return mt19937_interval(rng, 50) ?
-		    (uint32_t)ascii[mt19937_interval(rng, sizeof ascii - 2)] :
-		    random_character(rng, kind - 2);
+		return mt19937_interval(rng, 50)
+		    ? (uint32_t)ascii[mt19937_interval(rng, sizeof ascii - 2)]
+		    : random_character(rng, kind - 2);
 	}
 }
 
@@ -172,7 +191,8 @@ same_pieces(const struct oracle *o, const struct pretok *p, const unsigned char 
 
 	while ((count = pretok_ends(p, &t, end, ENDS)) > 0)
 		for (size_t i = 0; i < count; pos = end[i++])
-			if (oracle_next(o, s, n, pos) != end[i] || pretok_next(p, s, n, pos) != end[i])
+			if (oracle_next(o, s, n, pos) != end[i] ||
+			    pretok_next(p, s, n, pos) != end[i])
 				return false;
 	return pos == n && t.pos == n;
 }
@@ -191,7 +211,8 @@ test_expression(const struct expression *x, struct mt19937 *rng)
 
 		CHECK(same);
 		if (!same) {
-			fprintf(stderr, "expression %s, text '%.*s'\n", x->regex, (int)n, (const char *)s);
+			fprintf(stderr, "expression %s, text '%.*s'\n", x->regex, (int)n,
+			    (const char *)s);
 			break;
 		}
 	}
@@ -228,7 +249,8 @@ test_find(void)
 {
 	const char *other = "\\p{L}+", *gpt2 = expressions[0].regex;
 
-	CHECK(pretok_find(other, strlen(other)) == PRETOK_NONE && pretok_find("", 0) == PRETOK_NONE);
+	CHECK(
+	    pretok_find(other, strlen(other)) == PRETOK_NONE && pretok_find("", 0) == PRETOK_NONE);
 	CHECK(pretok_find(gpt2, strlen(gpt2) - 1) == PRETOK_NONE);
 }
 

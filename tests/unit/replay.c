@@ -1,4 +1,5 @@
-/* replay.c - tests of recorded passes on a device that only counts: what runs, what is recorded, what is launched */
+/* replay.c - tests of recorded passes on a device that only counts: what runs, what is recorded,
+ * what is launched */
 #include "train/replay.h"
 #include "tests/check.h"
 
@@ -58,7 +59,10 @@ main(void)
 	struct backend b = { .record_begin = begin, .record_end = end, .launch = launch };
 	struct stream stream = { 0 };
 	struct comm tp = { .size = 1 };
-	struct engine e = { .backend = &b, .stream = &stream, .groups.tp = &tp, .mem.num_slots = 2,
+	struct engine e = { .backend = &b,
+		.stream = &stream,
+		.groups.tp = &tp,
+		.mem.num_slots = 2,
 		.token_scale = 8 };
 	struct step s = { .e = &e, .training = true };
 	struct replay *r = replay_new(&e);
@@ -78,7 +82,8 @@ main(void)
 	s.training = false;
 	replay_pass(r, 0, &s, pass);
 	counted(6, 1, 3);
-	/* What was recorded holds for its loss scale, and not where somebody looks on or wants the logits. */
+	/* What was recorded holds for its loss scale, and not where somebody looks on or wants the
+	 * logits. */
 	s.training = true;
 	e.token_scale = 4;
 	replay_pass(r, 0, &s, pass);
@@ -103,7 +108,8 @@ main(void)
 		replay_pass(r, 0, &s, pass);
 	counted(15, 2, 4);
 	replay_free(r);
-	/* Nothing to record: communication, dropout, a device that has no recordings; a pass without any. */
+	/* Nothing to record: communication, dropout, a device that has no recordings; a pass
+	 * without any. */
 	tp.size = 2;
 	CHECK(!replay_new(&e));
 	tp.size = 1;

@@ -63,8 +63,10 @@ make_checkpoint(const char *save, int64_t vocab, const char *kind, struct err *e
 {
 	struct model_config c = tiny_llama(vocab);
 	struct str options = { 0 }, manifest = { 0 };
-	struct ckpt_commit commit = { .save = save, .iteration = 7,
-		.state = "iteration 7\nconsumed_train_samples 112\noptimizer_steps 7\nskipped_iterations 0\ndtype BF16\n" };
+	struct ckpt_commit commit = { .save = save,
+		.iteration = 7,
+		.state = "iteration 7\nconsumed_train_samples 112\noptimizer_steps "
+			 "7\nskipped_iterations 0\ndtype BF16\n" };
 	struct param *p;
 	char tmp[1024], name[128];
 	int n = model_params(&c, &p), first = !strcmp(kind, "missing"), rc;

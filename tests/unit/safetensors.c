@@ -189,7 +189,8 @@ test_write_fails(void)
 	CHECK(safetensors_writer_new("/nowhere/f", &e) == NULL);
 }
 
-/* A header of many small tensors, its names in no order: a piece ends between any two of them. Bytes of the file. */
+/* A header of many small tensors, its names in no order: a piece ends between any two of them.
+ * Bytes of the file. */
 static size_t
 many_tensors(const char *path, int count)
 {
@@ -200,8 +201,9 @@ many_tensors(const char *path, int count)
 
 	str_add(&file, "\0\0\0\0\0\0\0", 8);
 	for (int i = 0; i < count; i++)
-		str_addf(&file, "%c\"t%lld\": {\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}", i ? ',' : '{',
-		    i * 7919LL % count, i, i + 1);
+		str_addf(&file,
+		    "%c\"t%lld\": {\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}",
+		    i ? ',' : '{', i * 7919LL % count, i, i + 1);
 	str_adds(&file, ",\"__metadata__\":{\"format\":\"pt\"}}");
 	header = file.len - 8;
 	memcpy(file.buf, &header, sizeof header);
@@ -225,7 +227,8 @@ address_space(void)
 	return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Memory for a header stays within 240 bytes a tensor and a few pieces; a sanitizer's own memory is left unlimited. */
+/* Memory for a header stays within 240 bytes a tensor and a few pieces; a sanitizer's own memory is
+ * left unlimited. */
 static void
 test_many(void)
 {
@@ -246,7 +249,8 @@ test_many(void)
 	s = safetensors_open(path, &e);
 	setrlimit(RLIMIT_AS, &old);
 	CHECK_STR(e.msg, "");
-	CHECK(safetensors_count(s) == COUNT && safetensors_find(s, "t199999") && !safetensors_find(s, "t200000"));
+	CHECK(safetensors_count(s) == COUNT && safetensors_find(s, "t199999") &&
+	    !safetensors_find(s, "t200000"));
 	safetensors_close(s);
 }
 

@@ -91,7 +91,8 @@ check_parts(const struct golden *g, const struct samples *s, int64_t sample, con
 
 	for (int64_t i = 0; i < n; i++) {
 		CHECK(part[i].count > 0 && at + part[i].count <= count);
-		CHECK(dataset_tokens(g->d, part[i].sequence, part[i].first, part[i].count, one, &e) == 0);
+		CHECK(dataset_tokens(
+			  g->d, part[i].sequence, part[i].first, part[i].count, one, &e) == 0);
 		CHECK(!memcmp(one, tokens + at, (size_t)part[i].count * sizeof *one));
 		at += part[i].count;
 	}
@@ -100,7 +101,8 @@ check_parts(const struct golden *g, const struct samples *s, int64_t sample, con
 
 enum { TEXT, TOKENS, LABELS, LOSS_MASK, POSITION_IDS, ATTENTION_MASK, ARRAYS };
 
-/* A golden mask of [rows, s, s], 1 where a token does not see another, against the beginnings of documents. */
+/* A golden mask of [rows, s, s], 1 where a token does not see another, against the beginnings of
+ * documents. */
 static bool
 same_mask(const struct npy *mask, int64_t row, int64_t s, const int32_t *documents)
 {
@@ -109,7 +111,8 @@ same_mask(const struct npy *mask, int64_t row, int64_t s, const int32_t *documen
 	for (int64_t i = 0; i < s; i++)
 		for (int64_t j = 0; j < s; j++)
 			same = same &&
-			    (element(mask, (row * s + i) * s + j) != 0) == (j > i || j < documents[i]);
+			    (element(mask, (row * s + i) * s + j) != 0) ==
+				(j > i || j < documents[i]);
 	return same;
 }
 
@@ -174,7 +177,8 @@ check_samples(const struct golden *g, const struct samples *s)
 		return;
 	/* Some cases have the raw tokens alone. */
 	for (int i = 0; i < ARRAYS; i++) {
-		snprintf(path, sizeof path, "cases/%s/%s.%s.npy", g->name, split_name[g->config.which], what[i]);
+		snprintf(path, sizeof path, "cases/%s/%s.%s.npy", g->name,
+		    split_name[g->config.which], what[i]);
 		if (i == TEXT || io_exists(path))
 			open_golden(g, what[i], &a[i]);
 	}
@@ -200,9 +204,11 @@ check_split(struct golden *g)
 	snprintf(key, sizeof key, "%s.hash", split_name[g->config.which]);
 	CHECK_STR(samples_hash(s), param(g->params, key, hash));
 	CHECK(samples_count(s) == split_int(g->params, g->config.which, "length"));
-	CHECK(samples_tokens_per_epoch(s) == split_int(g->params, g->config.which, "tokens_per_epoch"));
+	CHECK(samples_tokens_per_epoch(s) ==
+	    split_int(g->params, g->config.which, "tokens_per_epoch"));
 	CHECK(samples_num_epochs(s) == split_int(g->params, g->config.which, "num_epochs"));
-	CHECK(samples_separate_final_epoch(s) == split_int(g->params, g->config.which, "separate_final_epoch"));
+	CHECK(samples_separate_final_epoch(s) ==
+	    split_int(g->params, g->config.which, "separate_final_epoch"));
 	CHECK(!samples_from_cache(s));
 	check_maps(g, s);
 	check_files(g, s);
@@ -267,8 +273,8 @@ run_case(const char *name)
 
 		g.config.which = (enum split)i;
 		g.config.num_samples = n->type == JSON_NULL ? -1 : n->integer;
-		g.config.drop_last_partial =
-		    i != SPLIT_VALID || param_int(g.params, "drop_last_partial_validation_sequence");
+		g.config.drop_last_partial = i != SPLIT_VALID ||
+		    param_int(g.params, "drop_last_partial_validation_sequence");
 		snprintf(key, sizeof key, "%s.length", split_name[i]);
 		if (fails || !strcmp(param(g.params, key, v), "none")) {
 			struct samples *s = samples_open(g.d, &g.config, &e);
@@ -285,7 +291,8 @@ run_case(const char *name)
 		CHECK_STR(e.msg,
 		    "corpora/a_u16: the test split has 0 tokens: --split '969,30,1' gives it the "
 		    "share 0.001 of 60 sequences, "
-		    "which is 0; at least 2 tokens are needed: --split 58,1,1 gives some to every split");
+		    "which is 0; at least 2 tokens are needed: --split 58,1,1 gives some to every "
+		    "split");
 	} else {
 		check_cache_names(g.name, g.cache);
 	}
@@ -346,7 +353,8 @@ check_matrix(const struct split_matrix *m, const char *text)
 
 		CHECK(m->present[i] == (v->type == JSON_ARRAY));
 		if (v->type == JSON_ARRAY)
-			CHECK(m->begin[i] == json_number(&v->item[0]) && m->end[i] == json_number(&v->item[1]));
+			CHECK(m->begin[i] == json_number(&v->item[0]) &&
+			    m->end[i] == json_number(&v->item[1]));
 	}
 	CHECK(j != NULL);
 	json_free(j);
@@ -575,8 +583,8 @@ cache_case_close(struct cache_case *k)
 	io_remove_tree(k->dir, &e);
 }
 
-/* Damaged maps are not used. With a key they are rebuilt when writing is allowed; without one another
- * program made them: they stay, and the maps get a name of their own. */
+/* Damaged maps are not used. With a key they are rebuilt when writing is allowed; without one
+ * another program made them: they stay, and the maps get a name of their own. */
 static void
 test_damage(bool keyed)
 {
@@ -617,8 +625,8 @@ test_damage(bool keyed)
 	cache_case_close(&k);
 }
 
-/* What Megatron-LM's names leave out is in the key. Maps of other options, the extra token and the last
- * partial sample, lie side by side; those of a corpus that was touched are replaced. */
+/* What Megatron-LM's names leave out is in the key. Maps of other options, the extra token and the
+ * last partial sample, lie side by side; those of a corpus that was touched are replaced. */
 static void
 test_key(void)
 {
@@ -633,8 +641,10 @@ test_key(void)
 	CHECK(want && io_exists(map_path(k.maps, want, "key.txt", path)));
 	k.c.add_extra_token = false;
 	other = samples_open(k.d, &k.c, &e);
-	CHECK(other && !samples_from_cache(other) && strcmp(samples_hash(want), samples_hash(other)) != 0);
-	CHECK(samples_note(other) && strstr(samples_note(other), "; they are kept, those of this run are "));
+	CHECK(other && !samples_from_cache(other) &&
+	    strcmp(samples_hash(want), samples_hash(other)) != 0);
+	CHECK(samples_note(other) &&
+	    strstr(samples_note(other), "; they are kept, those of this run are "));
 	expect_maps(k.d, &k.c, other, true, NULL);
 	samples_close(other);
 	k.c.add_extra_token = true;

@@ -1,4 +1,5 @@
-/* sentence.c - tests of tok/sentence: each rule of its header, and that nothing but white space is ever lost */
+/* sentence.c - tests of tok/sentence: each rule of its header, and that nothing but white space is
+ * ever lost */
 #include "lib/base/str.h"
 #include "tests/check.h"
 #include "tok/sentence.h"
@@ -41,11 +42,15 @@ test_latin(void)
 	expect("  One. Two!  Three?\tFour ", "One.|Two!|Three?|Four");
 	expect("Really?! Yes... No.", "Really?!|Yes...|No.");
 	expect("wait... what", "wait... what");
-	expect("He paid 3.50 at example.com today. Then", "He paid 3.50 at example.com today.|Then");
-	expect("\"Stop!\" he said. \"Go.\" (He went.) [Yes.] End", "\"Stop!\" he said.|\"Go.\"|(He went.)|[Yes.]|End");
-	expect("C\u2019est fini \u00bb. \u00ab Oui. \u00bb Bien", "C\u2019est fini \u00bb.|\u00ab Oui.|\u00bb Bien");
+	expect(
+	    "He paid 3.50 at example.com today. Then", "He paid 3.50 at example.com today.|Then");
+	expect("\"Stop!\" he said. \"Go.\" (He went.) [Yes.] End",
+	    "\"Stop!\" he said.|\"Go.\"|(He went.)|[Yes.]|End");
+	expect("C\u2019est fini \u00bb. \u00ab Oui. \u00bb Bien",
+	    "C\u2019est fini \u00bb.|\u00ab Oui.|\u00bb Bien");
 	expect("Yes\u2026 No", "Yes\u2026|No");
-	expect("\u041e\u043d. \u041e\u043d\u0430. \u043e\u043d", "\u041e\u043d.|\u041e\u043d\u0430.|\u043e\u043d");
+	expect("\u041e\u043d. \u041e\u043d\u0430. \u043e\u043d",
+	    "\u041e\u043d.|\u041e\u043d\u0430.|\u043e\u043d");
 	expect("One.Two", "One.Two");
 	expect("etc. and so on", "etc. and so on");
 }
@@ -87,12 +92,13 @@ test_lines(void)
 	str_release(&out);
 }
 
-/* All bytes but white space come out once and in order, whatever the text, also cut in the middle of a character. */
+/* All bytes but white space come out once and in order, whatever the text, also cut in the middle
+ * of a character. */
 static void
 test_nothing_lost(void)
 {
-	static const char piece[][8] = { ".", "! ", "\n", " ", "Mr.", "a", "B", "\u3002", "\u2026", "\u300d", "\"", "1", "U.S.",
-		"\xe3", "\x80", "\0" };
+	static const char piece[][8] = { ".", "! ", "\n", " ", "Mr.", "a", "B", "\u3002", "\u2026",
+		"\u300d", "\"", "1", "U.S.", "\xe3", "\x80", "\0" };
 	uint32_t state = 1;
 
 	for (int round = 0; round < 20000; round++) {
@@ -110,7 +116,8 @@ test_nothing_lost(void)
 		for (size_t k = 0; k < text.len; k++) {
 			if (strchr(" \n", text.buf[k]) && text.buf[k])
 				continue;
-			while (i < out.len && (out.buf[i] == '|' || out.buf[i] == ' ' || out.buf[i] == '\n'))
+			while (i < out.len &&
+			    (out.buf[i] == '|' || out.buf[i] == ' ' || out.buf[i] == '\n'))
 				i++;
 			if (i == out.len || out.buf[i++] != text.buf[k])
 				CHECK(!"a byte was lost");

@@ -1,4 +1,5 @@
-/* simd.c - blocks of text as masks (lib/token/simd.h, tok/scan.h) against the definition of each class, byte by byte */
+/* simd.c - blocks of text as masks (lib/token/simd.h, tok/scan.h) against the definition of each
+ * class, byte by byte */
 #include "lib/token/simd.h"
 #include "tests/check.h"
 #include "tok/scan.h"
@@ -27,7 +28,8 @@ classes(void)
 			CHECK((m.newline >> at & 1) == (c == '\n' || c == '\r'));
 			CHECK((m.apostrophe >> at & 1) == (c == '\''));
 			CHECK((m.high >> at & 1) == (c >= 0x80));
-			CHECK((scan_mask((const char *)s) >> at & 1) == (c == '"' || c == '\\' || c < 0x20));
+			CHECK((scan_mask((const char *)s) >> at & 1) ==
+			    (c == '"' || c == '\\' || c < 0x20));
 		}
 }
 
@@ -58,7 +60,8 @@ least(void)
 	}
 }
 
-/* Text of every length, with and without a mark at every place: where it ends, and what is copied until there. */
+/* Text of every length, with and without a mark at every place: where it ends, and what is copied
+ * until there. */
 static void
 scans(void)
 {
@@ -74,13 +77,15 @@ scans(void)
 			if (at < len)
 				text[at] = '"';
 			CHECK(scan_text(text, end) == text + at);
-			CHECK(scan_copy(text, end, &to, simple) == text + at && to == out + at && !memcmp(out, text, (size_t)at));
+			CHECK(scan_copy(text, end, &to, simple) == text + at && to == out + at &&
+			    !memcmp(out, text, (size_t)at));
 			if (at + 1 >= len)
 				continue;
 			memcpy(text + at, "\\n", 2);
 			to = out;
 			CHECK(scan_copy(text, end, &to, simple) == end && to == out + len - 1);
-			CHECK(out[at] == '\n' && !memcmp(out + at + 1, text + at + 2, (size_t)(len - at - 2)));
+			CHECK(out[at] == '\n' &&
+			    !memcmp(out + at + 1, text + at + 2, (size_t)(len - at - 2)));
 		}
 }
 

@@ -54,7 +54,8 @@ test_basics(void)
 	CHECK(!slice_inside(&far, 2, shape) && !slice_inside(&huge, 2, shape) &&
 	    !slice_inside(&a, 1, shape));
 	CHECK(slice_intersect(&a, &b, &out));
-	CHECK(out.ndim == 2 && out.start[0] == 2 && out.start[1] == 2 && out.count[0] == 1 && out.count[1] == 1);
+	CHECK(out.ndim == 2 && out.start[0] == 2 && out.start[1] == 2 && out.count[0] == 1 &&
+	    out.count[1] == 1);
 	CHECK(!slice_intersect(&a, &c, &out) && !slice_intersect(&a, &empty, &out));
 }
 

@@ -1,4 +1,5 @@
-/* state.c - tests of lib/format/state: what is printed is parsed, and each rule by a text that breaks it */
+/* state.c - tests of lib/format/state: what is printed is parsed, and each rule by a text that
+ * breaks it */
 #include "lib/format/state.h"
 #include "tests/check.h"
 
@@ -7,10 +8,13 @@
 
 /* A sound text; each case replaces one part of it. */
 static const char good[] =
-    "iteration 20\nconsumed_train_samples 80\noptimizer_steps 18\nskipped_iterations 2\nloss_scale 65536.5\n"
-    "loss_scale_of mean\nloss_scale_growth 3\nloss_scale_hysteresis -1\nseed 1234\ndtype F16\nschedule 1 2 3\n"
+    "iteration 20\nconsumed_train_samples 80\noptimizer_steps 18\nskipped_iterations 2\nloss_scale "
+    "65536.5\n"
+    "loss_scale_of mean\nloss_scale_growth 3\nloss_scale_hysteresis -1\nseed 1234\ndtype "
+    "F16\nschedule 1 2 3\n"
     "tokenizer 0123456789abcdef\noptimizer adam\nadam_beta1 0.5\nadam_beta2 0.25\nadam_eps 0.125\n"
-    "weight_decay_form gradient\ndata_corpora 2\ndata_start 8\ndata_seed 1\ndata_seq_length 16\ndata_loader 2\n"
+    "weight_decay_form gradient\ndata_corpora 2\ndata_start 8\ndata_seed 1\ndata_seq_length "
+    "16\ndata_loader 2\n"
     "data_split 99,1\ndata_corpus_0 a b\ndata_corpus_1 c\n";
 
 static const struct {
@@ -18,22 +22,31 @@ static const struct {
 } cases[] = {
 	{ "iteration 20", "iteration", "s:1: not a key and a value: 'iteration'" },
 	{ "iteration 20", "iteration 99999999999999999999",
-	  "s:1: iteration 99999999999999999999: must be a whole number from 0 to 9007199254740992" },
-	{ "iteration 20", "iteration 2e1", "s:1: iteration 2e1: must be a whole number from 0 to 9007199254740992" },
-	{ "iteration 20", "iteration 0", "s: optimizer_steps 18 and skipped_iterations 2 do not make iteration 0" },
+	    "s:1: iteration 99999999999999999999: must be a whole number from 0 to "
+	    "9007199254740992" },
+	{ "iteration 20", "iteration 2e1",
+	    "s:1: iteration 2e1: must be a whole number from 0 to 9007199254740992" },
+	{ "iteration 20", "iteration 0",
+	    "s: optimizer_steps 18 and skipped_iterations 2 do not make iteration 0" },
 	{ "iteration 20\n", "", "s: no 'iteration'" },
-	{ "steps 18", "steps 5", "s: optimizer_steps 5 and skipped_iterations 2 do not make iteration 20" },
-	{ "samples 80", "samples 19", "s: consumed_train_samples 19 cannot be those of iteration 20" },
+	{ "steps 18", "steps 5",
+	    "s: optimizer_steps 5 and skipped_iterations 2 do not make iteration 20" },
+	{ "samples 80", "samples 19",
+	    "s: consumed_train_samples 19 cannot be those of iteration 20" },
 	{ "samples 80", "samples 9223372036854775807",
-	  "s:2: consumed_train_samples 9223372036854775807: must be a whole number from 0 to 9007199254740992" },
-	{ "samples 80", "samples -4", "s:2: consumed_train_samples -4: must be a whole number from 0 to 9007199254740992" },
+	    "s:2: consumed_train_samples 9223372036854775807: must be a whole number from 0 to "
+	    "9007199254740992" },
+	{ "samples 80", "samples -4",
+	    "s:2: consumed_train_samples -4: must be a whole number from 0 to 9007199254740992" },
 	{ "optimizer_steps", "optimiser_steps", "s:3: unknown key 'optimiser_steps'" },
 	{ "65536.5", "nan", "s:5: loss_scale nan: must be a number from 1e-300 to 1e+300" },
 	{ "65536.5", "1x", "s:5: loss_scale 1x: must be a number from " },
 	{ "_of mean", "_of sum", "s:6: loss_scale_of sum: must be one of mean" },
 	{ "loss_scale_growth 3\n", "", "s: 'loss_scale_hysteresis' without 'loss_scale_growth'" },
-	{ "loss_scale_growth 3\nloss_scale_hysteresis -1\n", "", "s: 'loss_scale' without 'loss_scale_growth'" },
-	{ "seed 1234", "seed 4294967296", "s:9: seed 4294967296: must be a whole number from 0 to 4294967295" },
+	{ "loss_scale_growth 3\nloss_scale_hysteresis -1\n", "",
+	    "s: 'loss_scale' without 'loss_scale_growth'" },
+	{ "seed 1234", "seed 4294967296",
+	    "s:9: seed 4294967296: must be a whole number from 0 to 4294967295" },
 	{ "dtype F16", "dtype F8", "s:10: dtype F8: must be one of F64, F32, BF16, F16" },
 	{ "dtype F16", "seed 1", "s:10: 'seed' twice" },
 	{ "optimizer adam", "optimizer lion", "s:13: optimizer lion: must be one of adam, sgd" },
@@ -43,8 +56,10 @@ static const struct {
 	{ "data_corpora 2\n", "", "s: 'data_start' without 'data_corpora'" },
 	{ "data_seed 1\n", "", "s: 'data_corpora' without 'data_seed'" },
 	{ "data_split 99,1\n", "", "s: 'data_corpora' without 'data_split'" },
-	{ "data_start 8", "data_start 81", "s: data_start 81: more than consumed_train_samples, 80" },
-	{ "data_loader 2", "data_loader 3", "s:22: data_loader 3: must be a whole number from 0 to 2" },
+	{ "data_start 8", "data_start 81",
+	    "s: data_start 81: more than consumed_train_samples, 80" },
+	{ "data_loader 2", "data_loader 3",
+	    "s:22: data_loader 3: must be a whole number from 0 to 2" },
 	{ "data_corpus_1", "data_corpus_0", "s:25: 'data_corpus_0' twice" },
 	{ "data_corpus_1", "data_corpus_01", "s:25: unknown key 'data_corpus_01'" },
 	{ "data_corpus_1", "data_corpus_9999999", "s:25: unknown key 'data_corpus_9999999'" },
@@ -79,14 +94,17 @@ test_round_trip(void)
 
 	CHECK(state_parse(&s, good, "s", &e) == 0);
 	CHECK_STR(e.msg, "");
-	CHECK(s.iteration == 20 && s.loss_scale == 65536.5 && s.loss_scale_hysteresis == -1 && s.data_corpora == 2);
+	CHECK(s.iteration == 20 && s.loss_scale == 65536.5 && s.loss_scale_hysteresis == -1 &&
+	    s.data_corpora == 2);
 	CHECK_STR(s.data_corpus[1], "c");
 	state_print(&s, &out);
 	CHECK_STR(out.buf, good);
 	state_release(&s);
 	str_release(&out);
-	CHECK(state_parse(&s, "\n# more\niteration 0\nconsumed_train_samples 0\noptimizer_steps\t0\nskipped_iterations  0", "s",
-	    &e) == 0);
+	CHECK(state_parse(&s,
+		  "\n# more\niteration 0\nconsumed_train_samples "
+		  "0\noptimizer_steps\t0\nskipped_iterations  0",
+		  "s", &e) == 0);
 	CHECK(isnan(s.loss_scale) && s.data_corpora == STATE_NONE && !s.schedule);
 	state_release(&s);
 	state_print(&s, &out);

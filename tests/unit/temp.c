@@ -1,4 +1,5 @@
-/* temp.c - tests of temporary names: nothing is written through a link, and what the dead left goes */
+/* temp.c - tests of temporary names: nothing is written through a link, and what the dead left goes
+ */
 #include "lib/base/io.h"
 #include "lib/base/outset.h"
 #include "lib/base/process.h"
@@ -65,7 +66,8 @@ test_names(void)
 	free(name);
 }
 
-/* A link of the name that was given to temporary files once, and one of the name of a resumed file. */
+/* A link of the name that was given to temporary files once, and one of the name of a resumed file.
+ */
 static void
 test_planted_links(void)
 {
@@ -90,9 +92,11 @@ test_planted_links(void)
 static void
 test_sweep(void)
 {
-	static const char *const kept[] = { ".x.%s.1.0123456789abcdef.tmp", ".x.a%s.%ld.0123456789abcdef.tmp",
-		"x.%s.%ld.0123456789abcdef.tmp", ".x.%s.%ld.0123456789abcde.tmp", ".x.%s.%ld.0123456789abcdef.tmp.old",
-		".%s.%ld.0123456789abcdef.tmp", ".x.%s.%ld.0123456789abcdef", ".x.%s..0123456789abcdef.tmp", ".tmp" };
+	static const char *const kept[] = { ".x.%s.1.0123456789abcdef.tmp",
+		".x.a%s.%ld.0123456789abcdef.tmp", "x.%s.%ld.0123456789abcdef.tmp",
+		".x.%s.%ld.0123456789abcde.tmp", ".x.%s.%ld.0123456789abcdef.tmp.old",
+		".%s.%ld.0123456789abcdef.tmp", ".x.%s.%ld.0123456789abcdef",
+		".x.%s..0123456789abcdef.tmp", ".tmp" };
 	char host[PROCESS_HOST], name[200], *mine = temp_name("x");
 	long pid = dead();
 
@@ -104,10 +108,12 @@ test_sweep(void)
 	}
 	snprintf(name, sizeof name, ".x.y.bin.%s.%ld.0123456789abcdef.tmp", host, pid);
 	CHECK(!survives(name, TEMP_OF_DEAD));
-	CHECK(io_mkdir_p(name, NULL) == 0 && chdir(name) == 0 && io_write_file("piece", "", 0, NULL) == 0 && chdir("..") == 0);
+	CHECK(io_mkdir_p(name, NULL) == 0 && chdir(name) == 0 &&
+	    io_write_file("piece", "", 0, NULL) == 0 && chdir("..") == 0);
 	temp_sweep_beside("z");
 	CHECK(!io_exists(name));
-	CHECK(!survives(".x.elsewhere.1.0123456789abcdef.tmp", TEMP_OF_ANYBODY) && !io_exists(mine));
+	CHECK(
+	    !survives(".x.elsewhere.1.0123456789abcdef.tmp", TEMP_OF_ANYBODY) && !io_exists(mine));
 	free(mine);
 	temp_sweep("no/such/directory", TEMP_OF_ANYBODY);
 }

@@ -302,10 +302,16 @@ option(const struct event *e, int n, const char *name)
 static void
 report(struct metrics *m)
 {
-	struct step_metrics s = { .iteration = 11, .consumed_samples = 44, .lm_loss = 2,
-		.grad_norm = 3, .lr = 0.5, .loss_scale = 8, .seconds = 0.25 };
-	struct metrics_evaluation valid = { .iteration = 12, .consumed_samples = 48,
-		.split = "valid", .lm_loss = 0 };
+	struct step_metrics s = { .iteration = 11,
+		.consumed_samples = 44,
+		.lm_loss = 2,
+		.grad_norm = 3,
+		.lr = 0.5,
+		.loss_scale = 8,
+		.seconds = 0.25 };
+	struct metrics_evaluation valid = {
+		.iteration = 12, .consumed_samples = 48, .split = "valid", .lm_loss = 0
+	};
 
 	metrics_step(m, &s);
 	s.iteration = 12;
@@ -321,24 +327,45 @@ report(struct metrics *m)
 	metrics_evaluation(m, &valid);
 }
 
-static const struct { const char *tag; int64_t step; float value; } points[] = {
-	{ "learning-rate", 11, 0.5f }, { "learning-rate vs samples", 44, 0.5f },
-	{ "batch-size", 11, 4 }, { "batch-size vs samples", 44, 4 },
-	{ "lm loss", 11, 2 }, { "lm loss vs samples", 44, 2 },
-	{ "loss-scale", 11, 8 }, { "loss-scale vs samples", 44, 8 },
-	{ "grad-norm", 11, 3 }, { "grad-norm vs samples", 44, 3 },
-	{ "iteration-time", 11, 0.25f }, { "throughput", 11, -1 },
-	{ "learning-rate", 12, 0.5f }, { "learning-rate vs samples", 48, 0.5f },
-	{ "batch-size", 12, 4 }, { "batch-size vs samples", 48, 4 },
-	{ "lm loss", 12, INFINITY }, { "lm loss vs samples", 48, INFINITY },
-	{ "loss-scale", 12, 8 }, { "loss-scale vs samples", 48, 8 },
-	{ "iteration-time", 12, 0.25f }, { "throughput", 12, -1 },
-	{ "lm loss validation", 12, 0 }, { "lm loss validation vs samples", 48, 0 },
-	{ "lm loss validation ppl", 12, 1 }, { "lm loss validation ppl vs samples", 48, 1 },
-	{ "lm loss validation-web", 12, 0 }, { "lm loss validation-web vs samples", 48, 0 },
-	{ "lm loss validation-web ppl", 12, 1 }, { "lm loss validation-web ppl vs samples", 48, 1 },
-	{ "lm loss test", 12, 0 }, { "lm loss test vs samples", 48, 0 },
-	{ "lm loss test ppl", 12, 1 }, { "lm loss test ppl vs samples", 48, 1 },
+static const struct {
+	const char *tag;
+	int64_t step;
+	float value;
+} points[] = {
+	{ "learning-rate", 11, 0.5f },
+	{ "learning-rate vs samples", 44, 0.5f },
+	{ "batch-size", 11, 4 },
+	{ "batch-size vs samples", 44, 4 },
+	{ "lm loss", 11, 2 },
+	{ "lm loss vs samples", 44, 2 },
+	{ "loss-scale", 11, 8 },
+	{ "loss-scale vs samples", 44, 8 },
+	{ "grad-norm", 11, 3 },
+	{ "grad-norm vs samples", 44, 3 },
+	{ "iteration-time", 11, 0.25f },
+	{ "throughput", 11, -1 },
+	{ "learning-rate", 12, 0.5f },
+	{ "learning-rate vs samples", 48, 0.5f },
+	{ "batch-size", 12, 4 },
+	{ "batch-size vs samples", 48, 4 },
+	{ "lm loss", 12, INFINITY },
+	{ "lm loss vs samples", 48, INFINITY },
+	{ "loss-scale", 12, 8 },
+	{ "loss-scale vs samples", 48, 8 },
+	{ "iteration-time", 12, 0.25f },
+	{ "throughput", 12, -1 },
+	{ "lm loss validation", 12, 0 },
+	{ "lm loss validation vs samples", 48, 0 },
+	{ "lm loss validation ppl", 12, 1 },
+	{ "lm loss validation ppl vs samples", 48, 1 },
+	{ "lm loss validation-web", 12, 0 },
+	{ "lm loss validation-web vs samples", 48, 0 },
+	{ "lm loss validation-web ppl", 12, 1 },
+	{ "lm loss validation-web ppl vs samples", 48, 1 },
+	{ "lm loss test", 12, 0 },
+	{ "lm loss test vs samples", 48, 0 },
+	{ "lm loss test ppl", 12, 1 },
+	{ "lm loss test ppl vs samples", 48, 1 },
 };
 
 enum { POINTS = sizeof points / sizeof *points, EVENTS = 300 };
@@ -385,7 +412,8 @@ check_lines(const char *path)
 	CHECK(second != NULL);
 	*second++ = '\0';
 	CHECK(strstr(text,
-	    " global batch size:     4 | lm loss: 2.000000E+00 | loss scale: 8.0 | grad norm: 3.000 | "
+	    " global batch size:     4 | lm loss: 2.000000E+00 | loss scale: 8.0 | grad norm: "
+	    "3.000 | "
 	    "number of skipped iterations:   0 | number of nan iterations:   0 |"));
 	CHECK(strstr(second,
 	    " global batch size:     4 | loss scale: 8.0 | number of skipped iterations:   1 | "

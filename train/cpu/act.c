@@ -9,8 +9,8 @@
 /* A function of one variable by rows. */
 struct curve {
 	void (*value)(real *y, const real *x, int64_t n);
-	void (*slope)(real *dy, const real *x, int64_t n);      /* dy *= f'(x) */
-	bool gated;                                             /* y = f(gate) * up */
+	void (*slope)(real *dy, const real *x, int64_t n); /* dy *= f'(x) */
+	bool gated;                                        /* y = f(gate) * up */
 };
 
 /* One call's arguments, for the functions of a span. Tensors that a pass does not use are
@@ -146,8 +146,8 @@ put_span(const struct tensor *t, const struct span *s, const real *from)
 	dtype_convert(span_address(t, s), t->dtype, from, REAL_DTYPE, s->count);
 }
 
-/* dgate = dy up f'(gate), dup = dy f(gate). All is read before anything is written: dx may be x, and
- * y may be dy. */
+/* dgate = dy up f'(gate), dup = dy f(gate). All is read before anything is written: dx may be x,
+ * and y may be dy. */
 static void
 backward_gated(const void *ctx, const struct span *s)
 {
@@ -212,7 +212,10 @@ cpu_name(act_fwd)(
 void
 cpu_name(act_bwd)(struct stream *st, enum act_kind kind, const struct act_grad *a)
 {
-	struct act_call c = { .curve = &curves[kind], .dx = &a->dx, .dy = &a->dy, .x = &a->x,
+	struct act_call c = { .curve = &curves[kind],
+		.dx = &a->dx,
+		.dy = &a->dy,
+		.x = &a->x,
 		.y = a->y.data ? &a->y : NULL };
 
 	check(c.curve, &a->dy, &a->x);

@@ -111,14 +111,14 @@ load_keys(struct pair *t, int64_t group, int64_t first)
 {
 	const struct attention *a = t->a;
 
-	t->keys =
-	    (struct place){ t->queries.sample, group, first,
-	    int64_min(TILE, seq_length(a) - first) };
+	t->keys = (struct place){ t->queries.sample, group, first,
+		int64_min(TILE, seq_length(a) - first) };
 	t->k = load(a, &a->k, &t->keys, t->w->k);
 	t->v = load(a, &a->v, &t->keys, t->w->v);
 }
 
-/* The keys of the tile that query row i sees; an empty range at its end when its document begins behind it. */
+/* The keys of the tile that query row i sees; an empty range at its end when its document begins
+ * behind it. */
 static struct range
 visible(const struct pair *t, int64_t i)
 {
@@ -289,11 +289,9 @@ check(const struct attention *a)
 	ops_require(a->micro_batch > 0 && a->q.shape[0] % a->micro_batch == 0 &&
 	    a->head_dim <= CPU_HEAD_MAX);
 	ops_require(a->num_groups > 0 && a->num_heads % a->num_groups == 0);
-	ops_require(
-	    a->q.shape[1] == (int64_t)a->num_heads * a->head_dim &&
+	ops_require(a->q.shape[1] == (int64_t)a->num_heads * a->head_dim &&
 	    tensor_same_shape(&a->q, &a->out));
-	ops_require(
-	    a->k.shape[1] == (int64_t)a->num_groups * a->head_dim &&
+	ops_require(a->k.shape[1] == (int64_t)a->num_groups * a->head_dim &&
 	    tensor_same_shape(&a->k, &a->v));
 	ops_require(a->k.shape[0] == a->q.shape[0] && a->lse.dtype == REAL_DTYPE);
 	ops_require(a->lse.shape[0] == (int64_t)a->micro_batch * a->num_heads &&

@@ -30,7 +30,7 @@ struct event {
 /* One device is one pool of threads, so two devices in a process would not share any state. */
 struct device {
 	struct pool *pool;
-	char *scratch;                          /* CPU_SCRATCH bytes a thread */
+	char *scratch; /* CPU_SCRATCH bytes a thread */
 	struct stream stream[STREAM_COUNT];
 	struct event *events;
 };
@@ -47,7 +47,7 @@ struct loop {
 
 /* cpu_spans as items of cpu_for: how spans, rows and items are numbered. */
 struct span_loop {
-	int64_t columns, per_row, per_item, total;      /* spans in a row, in an item, in all */
+	int64_t columns, per_row, per_item, total; /* spans in a row, in an item, in all */
 	void (*fn)(const void *, const struct span *);
 	const void *ctx;
 };

@@ -8,7 +8,7 @@
  */
 #include "train/cpu/real.h"
 
-enum { COLUMNS = 64 };          /* that one item of the backward pass owns */
+enum { COLUMNS = 64 }; /* that one item of the backward pass owns */
 
 /* The table's row for row i, or -1 when another rank holds it. */
 static int64_t

@@ -3,16 +3,17 @@
  * a block of k
  *
  * The tiles follow from the shapes alone. Operands that are not stored in real precision are
- * converted block by block into the workspace; the result is rounded once, after the last block, and
- * what follows the product is done to a tile while it is there.
+ * converted block by block into the workspace; the result is rounded once, after the last block,
+ * and what follows the product is done to a tile while it is there.
  */
 #include "train/cpu/real.h"
 
 enum {
-	BLOCK = 256,                    /* side of a converted block */
-	TILE_MIN = 64, TILE_MAX = 512,  /* side of a tile of c */
-	TILE_COUNT = 16,                /* tiles wanted, to keep threads busy */
-	SMALL = 1 << 19,                /* multiply-adds that are not worth sharing out */
+	BLOCK = 256, /* side of a converted block */
+	TILE_MIN = 64,
+	TILE_MAX = 512,  /* side of a tile of c */
+	TILE_COUNT = 16, /* tiles wanted, to keep threads busy */
+	SMALL = 1 << 19, /* multiply-adds that are not worth sharing out */
 };
 
 /* A thread's blocks of operands and result that are not stored in real. */
@@ -24,7 +25,7 @@ _Static_assert(sizeof(struct work) <= CPU_SCRATCH, "workspace");
 /* How the result is cut up; the same for all threads. */
 struct tiles {
 	const struct gemm *g;
-	int64_t m, n, k;                /* of the product */
+	int64_t m, n, k; /* of the product */
 	int64_t tile_m, tile_n, block_k, per_row;
 };
 
@@ -82,8 +83,9 @@ stored(bool transposed, struct box b)
 	return transposed ? (struct box){ b.column, b.row, b.columns, b.rows } : b;
 }
 
-/* Bias, the value kept or read beside, and the activation, for a tile of the product. The activation
- * sees the value as it was kept, so that the backward pass differentiates what was computed. */
+/* Bias, the value kept or read beside, and the activation, for a tile of the product. The
+ * activation sees the value as it was kept, so that the backward pass differentiates what was
+ * computed. */
 static void
 finish_tile(const struct gemm *g, const struct box *b, const struct matrix *c)
 {
@@ -99,7 +101,8 @@ finish_tile(const struct gemm *g, const struct box *b, const struct matrix *c)
 		for (int64_t i = 0; bias && i < b->columns; i++)
 			x[i] += bias[i];
 		if (g->act == GEMM_GELU) {
-			dtype_convert(span_address(&g->aux, &s), g->aux.dtype, x, REAL_DTYPE, s.count);
+			dtype_convert(
+			    span_address(&g->aux, &s), g->aux.dtype, x, REAL_DTYPE, s.count);
 			cpu_name(gelu_tanh)(x, span_load(&g->aux, &s, aux_buf), s.count);
 		} else if (g->act == GEMM_GELU_GRAD)
 			cpu_name(gelu_tanh_slope)(x, span_load(&g->aux, &s, aux_buf), s.count);
@@ -186,8 +189,8 @@ sum_operand(struct stream *st, const struct gemm *g)
 	if (g->trans_a)
 		cpu_name(column_sum)(st, &g->dbias, &g->a);
 	else
-		cpu_for(st, int64_div_up(g->a.shape[0], cpu_rows_per_item(g->a.shape[1])), sum_rows,
-		    g);
+		cpu_for(
+		    st, int64_div_up(g->a.shape[0], cpu_rows_per_item(g->a.shape[1])), sum_rows, g);
 }
 
 /* The shapes and types of what comes beside the product. */

@@ -12,11 +12,11 @@
 #include "train/ops.h"
 
 enum {
-	CPU_SPAN = 2048,                /* most elements of a span: what a function may keep on its stack */
-	CPU_GRAIN = 16384,              /* elements that are worth handing to a thread */
-	CPU_HEAD_MAX = 512,             /* largest head size */
-	CPU_ROW_MAX = 32768,            /* largest hidden size of a norm */
-	CPU_SCRATCH = 2 << 20,          /* bytes of workspace of one thread */
+	CPU_SPAN = 2048,       /* most elements of a span: what a function may keep on its stack */
+	CPU_GRAIN = 16384,     /* elements that are worth handing to a thread */
+	CPU_HEAD_MAX = 512,    /* largest head size */
+	CPU_ROW_MAX = 32768,   /* largest hidden size of a norm */
+	CPU_SCRATCH = 2 << 20, /* bytes of workspace of one thread */
 };
 
 /* Elements [first, first + count) of one row; count <= CPU_SPAN when cpu_spans made it. */

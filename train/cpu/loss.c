@@ -2,8 +2,8 @@
  * loss.c - cross entropy and z-loss over the vocabulary columns held here. Source:
  * spec/training.md 2.8 and 5.1
  *
- * A row's statistics are the maximum, the sum of exponentials below it and the label's logit; those of
- * all tensor ranks give the loss and the gradient. Logits [T, v/t] turn into their gradient in
+ * A row's statistics are the maximum, the sum of exponentials below it and the label's logit; those
+ * of all tensor ranks give the loss and the gradient. Logits [T, v/t] turn into their gradient in
  * place. valid_columns ends before the padding of the vocabulary, which takes part in nothing.
  * Statistics and losses are in real; the mask is F32.
  */
@@ -77,8 +77,8 @@ stats_row(const struct xent *x, int64_t row)
 	out[2] = t.label;
 }
 
-/* Of the whole vocabulary: the parts in their order, each sum brought to the common maximum. Only the
- * part that holds the label has something else than 0 there. */
+/* Of the whole vocabulary: the parts in their order, each sum brought to the common maximum. Only
+ * the part that holds the label has something else than 0 there. */
 static struct stats
 combine(const struct xent *x, int64_t row)
 {
@@ -173,13 +173,13 @@ run(struct stream *st, const struct xent *x, void (*row)(const struct xent *, in
 void
 cpu_name(xent_stats)(struct stream *st, const struct xent *x)
 {
-	ops_require(x->stats.dtype == REAL_DTYPE &&
-	    tensor_elements(&x->stats) == 3 * x->logits.shape[0]);
+	ops_require(
+	    x->stats.dtype == REAL_DTYPE && tensor_elements(&x->stats) == 3 * x->logits.shape[0]);
 	run(st, x, stats_row);
 }
 
-/* Gives each rank the same loss. Masked rows have a loss but gradient zero: the caller's dot with the
- * mask leaves them out. */
+/* Gives each rank the same loss. Masked rows have a loss but gradient zero: the caller's dot with
+ * the mask leaves them out. */
 void
 cpu_name(xent_loss)(struct stream *st, const struct xent *x)
 {

@@ -8,7 +8,7 @@
  */
 #include "train/cpu/real.h"
 
-enum { COLUMNS = 64, ROWS = 64 };       /* block of the sums over rows */
+enum { COLUMNS = 64, ROWS = 64 }; /* block of the sums over rows */
 
 /* Whole rows in real; a layer's width is bounded by them (backend.max_norm). */
 struct work {
@@ -18,7 +18,7 @@ _Static_assert(sizeof(struct work) <= CPU_SCRATCH, "workspace");
 
 /* What is done row by row, the weight loaded once for some rows. */
 struct by_rows {
-	const void *call;               /* struct norm or norm_grad */
+	const void *call; /* struct norm or norm_grad */
 	const struct tensor *x, *weight;
 	void (*row)(const void *call, int64_t row, const real *weight, struct work *w);
 };
@@ -77,8 +77,8 @@ forward_row(const void *call, int64_t row, const real *weight, struct work *w)
 void
 cpu_name(norm_fwd)(struct stream *st, const struct norm *n)
 {
-	ops_require(n->x.ndim == 2 && tensor_same_shape(&n->x, &n->y) &&
-	    n->x.shape[1] <= CPU_ROW_MAX);
+	ops_require(
+	    n->x.ndim == 2 && tensor_same_shape(&n->x, &n->y) && n->x.shape[1] <= CPU_ROW_MAX);
 	ops_require(n->weight.shape[0] == n->x.shape[1] && n->rstd.dtype == REAL_DTYPE);
 	for_rows(st, &(struct by_rows){ n, &n->x, &n->weight, forward_row });
 }
@@ -128,8 +128,8 @@ sum_rows(const struct norm_grad *n, struct span s, int64_t end, real sums[2][COL
 	}
 }
 
-/* dweight and dbias of some columns: blocks of rows are summed, then added in order to what is there,
- * or to zero. */
+/* dweight and dbias of some columns: blocks of rows are summed, then added in order to what is
+ * there, or to zero. */
 static void
 backward_columns(const void *ctx, int64_t item, void *scratch)
 {
@@ -153,13 +153,13 @@ backward_columns(const void *ctx, int64_t item, void *scratch)
 	}
 }
 
-/* By rows for dx, then by columns for the sums over rows. dx has the residual's gradient already; its own
- * sums are column_sum's, so they have the bits of a product's bias gradient. */
+/* By rows for dx, then by columns for the sums over rows. dx has the residual's gradient already;
+ * its own sums are column_sum's, so they have the bits of a product's bias gradient. */
 void
 cpu_name(norm_bwd)(struct stream *st, const struct norm_grad *n)
 {
-	ops_require(n->x.ndim == 2 && tensor_same_shape(&n->x, &n->dy) &&
-	    tensor_same_shape(&n->x, &n->dx));
+	ops_require(
+	    n->x.ndim == 2 && tensor_same_shape(&n->x, &n->dy) && tensor_same_shape(&n->x, &n->dx));
 	ops_require(n->x.shape[1] <= CPU_ROW_MAX && n->dweight.dtype == REAL_DTYPE &&
 	    n->rstd.dtype == REAL_DTYPE);
 	for_rows(st, &(struct by_rows){ n, &n->x, &n->weight, backward_row });

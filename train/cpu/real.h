@@ -46,7 +46,8 @@ float_power(int32_t n)
 static inline float
 float_exp(float x)
 {
-	const float magic = 0x1.8p23f;          /* added, it leaves the nearest integer in the low bits */
+	/* added, it leaves the nearest integer in the low bits */
+	const float magic = 0x1.8p23f;
 	float c = fabsf(x) > 104.0f ? copysignf(104.0f, x) : x, shifted = c * 1.44269504f + magic,
 	      n = shifted - magic, r, p;
 	int32_t i, half;
@@ -68,7 +69,7 @@ float_exp(float x)
 static inline real
 real_exp(real x)
 {
-	return _Generic(x, float: float_exp, double: exp)(x);
+	return _Generic(x, float : float_exp, double : exp)(x);
 }
 
 /* 1 / (1 + e^-x); 0 and 1 at the ends, without overflow to NaN. */
@@ -79,9 +80,15 @@ real_sigmoid(real x)
 }
 
 /* --- sums over contiguous elements, in an order that is fixed by n ---------------------------- */
-enum { VEC_BYTES = 32, VEC_LANES = VEC_BYTES / sizeof(real), VEC_UNROLL = 4, VEC_STEP = VEC_LANES * VEC_UNROLL };
+enum {
+	VEC_BYTES = 32,
+	VEC_LANES = VEC_BYTES / sizeof(real),
+	VEC_UNROLL = 4,
+	VEC_STEP = VEC_LANES * VEC_UNROLL
+};
 typedef real vec __attribute__((vector_size(VEC_BYTES)));
-typedef real vec_at __attribute__((vector_size(VEC_BYTES), aligned(sizeof(real)), may_alias));      /* anywhere in memory */
+typedef real vec_at __attribute__((
+    vector_size(VEC_BYTES), aligned(sizeof(real)), may_alias)); /* anywhere in memory */
 
 /* Sum of x[i] y[i]. */
 static inline real
@@ -187,7 +194,8 @@ void cpu_name(dropout_mask)(const struct dropout *d, uint64_t index, int64_t cou
 /* y = gelu_tanh(x), and dy *= its derivative at x. act.c */
 void cpu_name(gelu_tanh)(real *y, const real *x, int64_t n);
 void cpu_name(gelu_tanh_slope)(real *dy, const real *x, int64_t n);
-/* out real [c] += the sums of the columns of x [T,c], whose rows are added in a fixed order. vector.c */
+/* out real [c] += the sums of the columns of x [T,c], whose rows are added in a fixed order.
+ * vector.c */
 void cpu_name(column_sum)(struct stream *, const struct tensor *out, const struct tensor *x);
 
 /* --- the operations --------------------------------------------------------------------------- */

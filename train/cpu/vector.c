@@ -48,8 +48,7 @@ void
 cpu_name(column_sum)(struct stream *st, const struct tensor *out, const struct tensor *x)
 {
 	ops_require(x->ndim == 2 && out->shape[0] == x->shape[1] && out->dtype == REAL_DTYPE);
-	cpu_for(
-	    st, int64_div_up(x->shape[1], COLUMNS), sum_columns,
+	cpu_for(st, int64_div_up(x->shape[1], COLUMNS), sum_columns,
 	    &(struct pair){ .y = out, .x = x });
 }
 

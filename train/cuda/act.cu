@@ -1,11 +1,10 @@
 /*
  * act.cu - activation functions, and those that gate one half of a row by the other
  *
- * A thread takes a pack of y, and of a gated kind gate and up of it, so nothing is read after it was
- * written, in place or not. The exponential is the hardware's: its error of a few units in the last
- * place of a float is far below what storage rounds.
- * Source: spec/training.md 2.6; Hendrycks & Gimpel 2016 arXiv:1606.08415, Shazeer 2020
- * arXiv:2002.05202.
+ * A thread takes a pack of y, and of a gated kind gate and up of it, so nothing is read after it
+ * was written, in place or not. The exponential is the hardware's: its error of a few units in the
+ * last place of a float is far below what storage rounds. Source: spec/training.md 2.6; Hendrycks &
+ * Gimpel 2016 arXiv:1606.08415, Shazeer 2020 arXiv:2002.05202.
  */
 #include "train/cuda/kernel.cuh"
 
@@ -13,8 +12,8 @@
 struct act_call {
 	enum act_kind kind;
 	bool gated;
-	int64_t columns;                /* of y */
-	struct tensor y, dx, dy, x;     /* y without data is not asked for */
+	int64_t columns;            /* of y */
+	struct tensor y, dx, dy, x; /* y without data is not asked for */
 };
 
 /* A function of x and its derivative. */
@@ -34,7 +33,8 @@ static __device__ inline struct value
 gelu_tanh(float x)
 {
 	float square = x * x, p = sigmoid(1.5957691216057308f * x * (1 + 0.044715f * square));
-	struct value v = { x * p, p + x * p * (1 - p) * 1.5957691216057308f * (1 + 3 * 0.044715f * square) };
+	struct value v = { x * p,
+		p + x * p * (1 - p) * 1.5957691216057308f * (1 + 3 * 0.044715f * square) };
 
 	return v;
 }
@@ -86,10 +86,11 @@ evaluate(enum act_kind kind, struct value (&v)[N], const float (&x)[N])
 
 /* y = f(x), or f(gate) up. */
 template <typename T, int N>
-static __global__ void __launch_bounds__(CU_THREADS)
-act_fwd_kernel(struct act_call a, struct walk w)
+static __global__ void
+__launch_bounds__(CU_THREADS) act_fwd_kernel(struct act_call a, struct walk w)
 {
-	FOR_PACKS(w, r, i) {
+	FOR_PACKS(w, r, i)
+	{
 		const T *x = row_of<T>(a.x, r) + i * N;
 		float gate[N], up[N], y[N];
 		struct value v[N];
@@ -107,10 +108,11 @@ act_fwd_kernel(struct act_call a, struct walk w)
 
 /* dx = dy f'(x), or dgate = dy up f'(gate) and dup = dy f(gate); y again where it is asked for. */
 template <typename T, int N>
-static __global__ void __launch_bounds__(CU_THREADS)
-act_bwd_kernel(struct act_call a, struct walk w)
+static __global__ void
+__launch_bounds__(CU_THREADS) act_bwd_kernel(struct act_call a, struct walk w)
 {
-	FOR_PACKS(w, r, i) {
+	FOR_PACKS(w, r, i)
+	{
 		const T *x = row_of<T>(a.x, r) + i * N;
 		T *dx = row_of<T>(a.dx, r) + i * N;
 		float gate[N], up[N], dy[N], y[N];
@@ -135,12 +137,13 @@ act_bwd_kernel(struct act_call a, struct walk w)
 	}
 }
 
-/* Can all tensors of a call be moved in packs of n? The halves of a gated row must begin with one. */
+/* Can all tensors of a call be moved in packs of n? The halves of a gated row must begin with one.
+ */
 static bool
 packs(const struct act_call *a, int n)
 {
-	return a->columns % n == 0 && cu_packs(&a->y, n) && cu_packs(&a->dx, n) && cu_packs(&a->dy, n) &&
-	    cu_packs(&a->x, n);
+	return a->columns % n == 0 && cu_packs(&a->y, n) && cu_packs(&a->dx, n) &&
+	    cu_packs(&a->dy, n) && cu_packs(&a->x, n);
 }
 
 /* Dense rows of a kind without gate are one vector. */
@@ -150,7 +153,8 @@ flatten(struct act_call *a, int64_t *rows)
 	struct tensor *t[4] = { &a->y, &a->dx, &a->dy, &a->x };
 
 	for (int i = 0; i < 4; i++)
-		if (a->gated || (t[i]->data && t[i]->ndim == 2 && t[i]->stride[0] != t[i]->shape[1]))
+		if (a->gated ||
+		    (t[i]->data && t[i]->ndim == 2 && t[i]->stride[0] != t[i]->shape[1]))
 			return;
 	for (int i = 0; i < 4; i++)
 		if (t[i]->data)

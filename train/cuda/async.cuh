@@ -1,10 +1,10 @@
 /*
  * async.cuh - copies to shared memory that a thread does not wait for
  *
- * A thread closes a group of copies with copies_asked and waits until no more than a number of groups are
- * under way: so a loop can ask for what it needs some turns later. Copies of one thread are there for the
- * others after a barrier. Before compute capability 8.0 a thread waits for each copy after all: the same
- * program, slower. Source: PTX ISA 8, "cp.async".
+ * A thread closes a group of copies with copies_asked and waits until no more than a number of
+ * groups are under way: so a loop can ask for what it needs some turns later. Copies of one thread
+ * are there for the others after a barrier. Before compute capability 8.0 a thread waits for each
+ * copy after all: the same program, slower. Source: PTX ISA 8, "cp.async".
  */
 #ifndef TRAIN_CUDA_ASYNC_CUH
 #define TRAIN_CUDA_ASYNC_CUH
@@ -21,7 +21,9 @@ shared_address(const void *p)
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 #define COPY_AT_ONCE 1
-#define SM80(...) __trap()      /* an instruction that is not there: the host launches no kernel that comes to it */
+#define SM80(...) \
+	__trap() /* an instruction that is not there: the host launches no kernel that comes to it \
+		  */
 #else
 #define COPY_AT_ONCE 0
 #define SM80(...) asm volatile(__VA_ARGS__)

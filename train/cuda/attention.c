@@ -6,8 +6,8 @@
  *   plain   the rest, and all of it on a GPU before compute capability 8.0: attention_plain.cu
  *
  * The choice depends on the shapes, the device and the library alone, and a plan is made once for
- * each shape, so every step and every run takes the same kernels. A plan that needs more memory than the
- * call offers is not used.
+ * each shape, so every step and every run takes the same kernels. A plan that needs more memory
+ * than the call offers is not used.
  */
 #include "lib/base/mem.h"
 #include "train/cuda/cudnn.h"
@@ -25,11 +25,12 @@ struct entry {
 };
 
 struct attention_cache {
-	struct cudnn *dnn;              /* NULL: not found, or not wanted */
+	struct cudnn *dnn; /* NULL: not found, or not wanted */
 	enum attention_choice choice;
 	bool deterministic;
-	bool tensor_cores;              /* capability CU_TILED: those that the tiled kernels are written for */
-	int64_t shared;                 /* most bytes of shared memory of a block */
+	/* capability CU_TILED: those that the tiled kernels are written for */
+	bool tensor_cores;
+	int64_t shared; /* most bytes of shared memory of a block */
 	struct entry *entry;
 	size_t count, room;
 };
@@ -49,7 +50,8 @@ is_half(enum dtype t)
 
 /* The library's context, where it can serve; NULL with a reason. */
 static struct cudnn *
-open_library(const struct attention_cache *c, enum dtype dtype, cudaStream_t stream, struct err *why)
+open_library(
+    const struct attention_cache *c, enum dtype dtype, cudaStream_t stream, struct err *why)
 {
 	if (is_half(dtype) && c->tensor_cores)
 		return cudnn_open(stream, why);
@@ -68,7 +70,8 @@ attention_cache_new(const struct device_config *config, cudaStream_t stream, str
 	c->choice = config->attention;
 	c->deterministic = config->deterministic;
 	if (cudaGetDevice(&device) == cudaSuccess)
-		(void)cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+		(void)cudaDeviceGetAttribute(
+		    &shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
 	c->shared = shared;
 	c->tensor_cores = cu_capability(device) >= CU_TILED;
 	if (c->choice == ATTENTION_BEST || c->choice == ATTENTION_LIBRARY)
@@ -126,7 +129,9 @@ fits_tensor_cores(const struct call *c)
 
 	return is_half(t->q.dtype) && t->head_dim % 8 == 0 && is_aligned(&t->q) &&
 	    is_aligned(&t->k) && is_aligned(&t->v) && is_aligned(&t->out) &&
-	    (!g || (is_aligned(&g->dout) && is_aligned(&g->dq) && is_aligned(&g->dk) && is_aligned(&g->dv)));
+	    (!g ||
+		(is_aligned(&g->dout) && is_aligned(&g->dq) && is_aligned(&g->dk) &&
+		    is_aligned(&g->dv)));
 }
 
 /* What the tiled kernels take; they count positions in 32 bits. */
@@ -135,8 +140,8 @@ fits_tiles(const struct attention_cache *cache, const struct call *c)
 {
 	int64_t bytes = flash_attention_shared(c->t->head_dim);
 
-	return cache->tensor_cores && fits_tensor_cores(c) && bytes >= 0 && bytes <= cache->shared && c->t->scale > 0 &&
-	    seq_length(c->t) < (int64_t)1 << 30;
+	return cache->tensor_cores && fits_tensor_cores(c) && bytes >= 0 &&
+	    bytes <= cache->shared && c->t->scale > 0 && seq_length(c->t) < (int64_t)1 << 30;
 }
 
 /* What is worth asking the library for. It has no backward pass for a single token, its dropout
@@ -188,15 +193,17 @@ shape_of(const struct attention_cache *cache, const struct call *c)
 static int64_t
 sum_bytes(const struct sdpa_shape *s)
 {
-	return s->pass == SDPA_BACKWARD
-	    ? int64_div_up(4 * s->b * s->n * s->s * s->d, 256) * 256 : 0;
+	return s->pass == SDPA_BACKWARD ? int64_div_up(4 * s->b * s->n * s->s * s->d, 256) * 256
+					: 0;
 }
 
-/* Where a call's plan may work: the device's workspace, and in the backward pass what the caller gives. */
+/* Where a call's plan may work: the device's workspace, and in the backward pass what the caller
+ * gives. */
 static struct tensor
 workspace_of(struct stream *st, const struct call *c)
 {
-	return c->g ? c->g->work : tensor_2d(cu_workspace(st), DTYPE_F32, 1, CU_WORKSPACE / sizeof(float));
+	return c->g ? c->g->work
+		    : tensor_2d(cu_workspace(st), DTYPE_F32, 1, CU_WORKSPACE / sizeof(float));
 }
 
 /* The entry, if its plan can work in that much. */
@@ -238,9 +245,15 @@ run_plan(struct stream *st, const struct entry *p, const struct call *c, const s
 	float scale = (float)c->t->scale, minus_infinity = -INFINITY, one = 1,
 	      window = (float)p->shape.window;
 	void *memory[SDPA_IDS] = {
-		[SDPA_Q] = c->t->q.data, [SDPA_K] = c->t->k.data, [SDPA_V] = c->t->v.data,
-		[SDPA_OUT] = c->t->out.data, [SDPA_LSE] = c->t->lse.data, [SDPA_SCALE] = &scale,
-		[SDPA_MINUS_INFINITY] = &minus_infinity, [SDPA_ONE] = &one, [SDPA_WINDOW] = &window,
+		[SDPA_Q] = c->t->q.data,
+		[SDPA_K] = c->t->k.data,
+		[SDPA_V] = c->t->v.data,
+		[SDPA_OUT] = c->t->out.data,
+		[SDPA_LSE] = c->t->lse.data,
+		[SDPA_SCALE] = &scale,
+		[SDPA_MINUS_INFINITY] = &minus_infinity,
+		[SDPA_ONE] = &one,
+		[SDPA_WINDOW] = &window,
 	};
 	struct err why;
 
@@ -253,7 +266,8 @@ run_plan(struct stream *st, const struct entry *p, const struct call *c, const s
 		memory[SDPA_DELTA] = c->g->delta.data;
 		memory[SDPA_DQ_SUM] = work->data;
 	}
-	if (sdpa_run(cache->dnn, &p->plan, memory, (char *)work->data + sum_bytes(&p->shape), &why) < 0)
+	if (sdpa_run(
+		cache->dnn, &p->plan, memory, (char *)work->data + sum_bytes(&p->shape), &why) < 0)
 		cu_fail(st->device, c->g ? "attention_bwd" : "attention_fwd", why.msg);
 }
 
@@ -263,14 +277,12 @@ run_plan(struct stream *st, const struct entry *p, const struct call *c, const s
 static void
 check(const struct attention *t)
 {
-	ops_require(t->micro_batch > 0 && t->q.shape[0] % t->micro_batch == 0 &&
-	    t->head_dim > 0 && t->head_dim <= CU_HEAD_MAX);
+	ops_require(t->micro_batch > 0 && t->q.shape[0] % t->micro_batch == 0 && t->head_dim > 0 &&
+	    t->head_dim <= CU_HEAD_MAX);
 	ops_require(t->num_groups > 0 && t->num_heads % t->num_groups == 0);
-	ops_require(
-	    t->q.shape[1] == (int64_t)t->num_heads * t->head_dim &&
+	ops_require(t->q.shape[1] == (int64_t)t->num_heads * t->head_dim &&
 	    tensor_same_shape(&t->q, &t->out));
-	ops_require(
-	    t->k.shape[1] == (int64_t)t->num_groups * t->head_dim &&
+	ops_require(t->k.shape[1] == (int64_t)t->num_groups * t->head_dim &&
 	    tensor_same_shape(&t->k, &t->v));
 	ops_require(t->k.shape[0] == t->q.shape[0] && t->lse.dtype == DTYPE_F32);
 	ops_require(t->lse.shape[0] == (int64_t)t->micro_batch * t->num_heads &&

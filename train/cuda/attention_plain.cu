@@ -21,8 +21,7 @@ enum {
 };
 
 /* A tile of rows in shared memory. */
-template <typename T>
-struct tile {
+template <typename T> struct tile {
 	T *p;
 	int ld;
 };
@@ -285,18 +284,19 @@ drop_scores(const struct attn &a, float s[SPAN][SPAN], int head, int64_t q0, int
 /* Tile number `i` of the shared memory of a kernel; the weights lie behind `count` tiles. */
 template <typename T>
 static __device__ inline struct tile<T>
-shared_tile(const struct attn &a, int i)
-{
+shared_tile(const struct attn &a, int i) {
 	extern __shared__ float4 memory[];
-	struct tile<T> t = { (T *)memory + (size_t)i * TILE * ld_of(a), ld_of(a) };
+	struct tile<T> t = {
+		(T *)memory + (size_t)i *TILE *ld_of(a), ld_of(a)
+	};
 
 	return t;
 }
 
 /* One query tile of one head against all keys that it sees. The longest tiles start first. */
 template <typename T>
-static __global__ void __launch_bounds__(CU_THREADS)
-forward_kernel(struct attn a)
+static __global__ void
+__launch_bounds__(CU_THREADS) forward_kernel(struct attn a)
 {
 	struct tile<T> q = shared_tile<T>(a, 0), kv = shared_tile<T>(a, 1);
 	float *weights = (float *)shared_tile<T>(a, 2).p;
@@ -360,8 +360,8 @@ delta_kernel(struct attn a)
 /* dq of one query tile: the sum over its key tiles of scale ds k, with ds = P (dP mask - delta) and
  * dP = dout v^T. */
 template <typename T>
-static __global__ void __launch_bounds__(CU_THREADS)
-queries_kernel(struct attn a)
+static __global__ void
+__launch_bounds__(CU_THREADS) queries_kernel(struct attn a)
 {
 	struct tile<T> q = shared_tile<T>(a, 0), dout = shared_tile<T>(a, 1),
 		       kv = shared_tile<T>(a, 2);
@@ -450,8 +450,8 @@ gradients_by_keys(const struct attn &a, float p[SPAN][SPAN], float dp[SPAN][SPAN
 /* dk and dv of one key tile: the sums over the query heads of its group, and the query tiles that
  * see it, in order. */
 template <typename T>
-static __global__ void __launch_bounds__(CU_THREADS)
-keys_kernel(struct attn a)
+static __global__ void
+__launch_bounds__(CU_THREADS) keys_kernel(struct attn a)
 {
 	struct tile<T> k = shared_tile<T>(a, 0), v = shared_tile<T>(a, 1), x = shared_tile<T>(a, 2);
 	float *weights = (float *)shared_tile<T>(a, 3).p;
@@ -496,7 +496,8 @@ template <typename T>
 static void
 launch(struct stream *st, void (*kernel)(struct attn), const struct attn *a, dim3 grid, int tiles)
 {
-	size_t bytes = (size_t)tiles * TILE * (size_t)ld_of(*a) * sizeof(T) + TILE * LD * sizeof(float);
+	size_t bytes =
+	    (size_t)tiles * TILE * (size_t)ld_of(*a) * sizeof(T) + TILE * LD * sizeof(float);
 	cudaError_t rc = cudaFuncSetAttribute(
 	    (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
 

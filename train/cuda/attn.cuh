@@ -9,7 +9,7 @@
 /* What a kernel of any pass needs of its arguments. blockIdx.z is the sample. */
 struct attn {
 	struct tensor out, lse, q, k, v, dout, dq, dk, dv, delta;
-	const int32_t *first;           /* [s b], or NULL: a sample is one document */
+	const int32_t *first; /* [s b], or NULL: a sample is one document */
 	int b, n, g, d;
 	int64_t s, window;
 	float scale;

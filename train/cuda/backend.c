@@ -117,15 +117,16 @@ cu_capability(int index)
 {
 	int major = 0, minor = 0;
 
-	if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index) == cudaSuccess &&
+	if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index) ==
+		cudaSuccess &&
 	    cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index) == cudaSuccess)
 		return 10 * major + minor;
 	(void)cudaGetLastError();
 	return 0;
 }
 
-/* Can the GPU do what is asked, and has this build kernels for it? Asked when the device is opened, so that it is
- * not the first kernel or product that fails. CUDA 13 compiles for 7.5 and later. */
+/* Can the GPU do what is asked, and has this build kernels for it? Asked when the device is opened,
+ * so that it is not the first kernel or product that fails. CUDA 13 compiles for 7.5 and later. */
 static int
 check_gpu(int index, enum dtype dtype, struct err *e)
 {
@@ -139,14 +140,16 @@ check_gpu(int index, enum dtype dtype, struct err *e)
 	if (cu_kernels_present() != cudaSuccess) {
 		(void)cudaGetLastError();
 		return err_set(e,
-		    "this build has no kernels for GPU %d (%s, compute capability %d.%d): build with "
+		    "this build has no kernels for GPU %d (%s, compute capability %d.%d): build "
+		    "with "
 		    "CUDA_ARCH=%d%s",
 		    index, p.name, p.major, p.minor, capability,
 		    capability < 75 && CUDART_VERSION >= 13000 ? " and a CUDA 12 toolkit" : "");
 	}
 	if (dtype == DTYPE_BF16 && capability < CU_TILED)
 		return err_set(e,
-		    "GPU %d (%s, compute capability %d.%d) has no products of bfloat16, which need 8.0: use --fp16",
+		    "GPU %d (%s, compute capability %d.%d) has no products of bfloat16, which need "
+		    "8.0: use --fp16",
 		    index, p.name, p.major, p.minor);
 	return 0;
 }
@@ -171,7 +174,8 @@ set_up(struct device *d, const struct device_config *c, struct err *e)
 		rc = cudaDeviceGetAttribute(
 		    &d->shared_sm, cudaDevAttrMaxSharedMemoryPerMultiprocessor, d->index);
 	if (rc == cudaSuccess)
-		rc = cudaDeviceGetAttribute(&d->shared_block, cudaDevAttrMaxSharedMemoryPerBlockOptin, d->index);
+		rc = cudaDeviceGetAttribute(
+		    &d->shared_block, cudaDevAttrMaxSharedMemoryPerBlockOptin, d->index);
 	if (rc != cudaSuccess)
 		return err_set(e, "cannot set up GPU %d: %s", d->index, cudaGetErrorString(rc));
 	d->gemms = gemm_cache_new(d, e);
@@ -316,8 +320,8 @@ cuda_copy_out(struct stream *st, void *dst, const void *src, size_t bytes)
 	    "copy to the host");
 }
 
-/* Any thread may come here, so it has to say which GPU it means. Memory that cannot be pinned is copied all the
- * same, only slower; the runtime's remembered error is cleared. */
+/* Any thread may come here, so it has to say which GPU it means. Memory that cannot be pinned is
+ * copied all the same, only slower; the runtime's remembered error is cleared. */
 static void
 cuda_pin(struct device *d, void *host, size_t bytes)
 {

@@ -16,10 +16,17 @@ enum {
 	/* The oldest that is used: 9.10.0 and 9.10.1 give wrong results, and before them -inf is
 	 * no mask. */
 	OLDEST = 91100,
-	CONFIGS = 8,                    /* engines that the heuristics may propose */
+	CONFIGS = 8, /* engines that the heuristics may propose */
 };
 
-#define VALUES(...) (const struct dnn_value[]){ __VA_ARGS__, { 0 } }
+#define VALUES(...) \
+	(const struct dnn_value[]) \
+	{ \
+		__VA_ARGS__, \
+		{ \
+			0 \
+		} \
+	}
 
 /* Any function of a library; converted through a union since ISO C has no cast for it. */
 union symbol {
@@ -149,7 +156,7 @@ compile(const struct cudnn *c, struct sdpa_graph *gr, dnn_desc graph, enum dnn_h
 	    VALUES({ DNN_ATTR_HEUR_GRAPH, DNN_DESCRIPTOR, 1, &graph },
 		{ DNN_ATTR_HEUR_MODE, DNN_HEUR_MODE, 1, &m }));
 	dnn_desc config[CONFIGS], plan;
-	int64_t count = 0;              /* of results; asked with no room it is an upper bound */
+	int64_t count = 0; /* of results; asked with no room it is an upper bound */
 
 	for (int i = 0; i < CONFIGS; i++)
 		config[i] = dnn_create(gr, DNN_ENGINECFG, VALUES({ 0 }));
@@ -183,8 +190,7 @@ take(struct sdpa_graph *gr, struct sdpa_plan *p, dnn_desc plan)
 
 /* Everything but the plan is given back at once. */
 int
-sdpa_plan_new(
-    const struct cudnn *c, const struct sdpa_shape *s, struct sdpa_plan *p, struct err *e)
+sdpa_plan_new(const struct cudnn *c, const struct sdpa_shape *s, struct sdpa_plan *p, struct err *e)
 {
 	static const enum dnn_heuristics modes[] = { DNN_HEUR_A, DNN_HEUR_B, DNN_HEUR_FALLBACK };
 	struct sdpa_graph gr;

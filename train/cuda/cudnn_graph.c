@@ -11,10 +11,12 @@
 
 #include <stddef.h>
 
+/* clang-format off */
 #define VALUES(...) (const struct dnn_value[]){ __VA_ARGS__, { 0 } }
 #define VALUE(attr, type, count, value) { DNN_ATTR_##attr, DNN_##type, count, value }
 #define DESC(attr, x) VALUE(attr, DESCRIPTOR, (x) != NULL, &(dnn_desc){ x })
 #define DTYPE(attr, x) VALUE(attr, DATA_TYPE, 1, &(int32_t){ x })
+/* clang-format on */
 
 /* Keeps the first failure. */
 static void
@@ -38,8 +40,9 @@ dnn_create(struct sdpa_graph *gr, enum dnn_kind kind, const struct dnn_value *va
 	gr->all[gr->num_all++] = x;
 	for (const struct dnn_value *v = values; v->value; v++)
 		if (v->count > 0)
-			note(gr, gr->api->set_attribute(
-			    x, (int)v->attr, (int)v->type, v->count, v->value));
+			note(gr,
+			    gr->api->set_attribute(
+				x, (int)v->attr, (int)v->type, v->count, v->value));
 	return x;
 }
 
@@ -97,7 +100,8 @@ static dnn_desc
 heads(struct sdpa_graph *gr, int id, int like, bool transposed)
 {
 	const struct sdpa_shape *a = gr->shape;
-	int64_t num = like == SDPA_K || like == SDPA_V || like == SDPA_DK || like == SDPA_DV ? a->g : a->n;
+	int64_t num =
+	    like == SDPA_K || like == SDPA_V || like == SDPA_DK || like == SDPA_DV ? a->g : a->n;
 	int64_t row = a->row[like], step = a->b * row;
 	struct extent at = {
 		{ a->b, num, transposed ? a->d : a->s, transposed ? a->s : a->d },
@@ -112,7 +116,8 @@ static dnn_desc
 dense(struct sdpa_graph *gr, int id, int dtype, int64_t last)
 {
 	const struct sdpa_shape *a = gr->shape;
-	struct extent at = { { a->b, a->n, a->s, last }, { a->n * a->s * last, a->s * last, last, 1 } };
+	struct extent at = { { a->b, a->n, a->s, last },
+		{ a->n * a->s * last, a->s * last, last, 1 } };
 
 	return tensor(gr, id, dtype, &at);
 }
@@ -166,10 +171,12 @@ pointwise(struct sdpa_graph *gr, const struct pointwise *p)
 {
 	dnn_desc how = dnn_make(gr, DNN_POINTWISE,
 	    VALUES(VALUE(POINTWISE_MODE, POINTWISE_MODE, 1, &(int32_t){ (int32_t)p->mode }),
-		DTYPE(POINTWISE_MATH, p->math), VALUE(POINTWISE_AXIS, INT64, p->axis >= 0, &p->axis)));
+		DTYPE(POINTWISE_MATH, p->math),
+		VALUE(POINTWISE_AXIS, INT64, p->axis >= 0, &p->axis)));
 
 	return add_op(gr, DNN_OPERATION_POINTWISE,
-	    VALUES(DESC(PW_DESC, how), DESC(PW_X, p->x), DESC(PW_B, p->b), DESC(PW_T, p->t), DESC(PW_Y, p->y)),
+	    VALUES(DESC(PW_DESC, how), DESC(PW_X, p->x), DESC(PW_B, p->b), DESC(PW_T, p->t),
+		DESC(PW_Y, p->y)),
 	    p->y);
 }
 
@@ -219,7 +226,8 @@ matmul(struct sdpa_graph *gr, dnn_desc a, dnn_desc b, dnn_desc c)
 	dnn_desc how = dnn_make(gr, DNN_MATMUL, VALUES(DTYPE(MATMUL_MATH, DNN_F32)));
 
 	return add_op(gr, DNN_OPERATION_MATMUL,
-	    VALUES(DESC(MATMUL_DESC, how), DESC(MATMUL_A, a), DESC(MATMUL_B, b), DESC(MATMUL_C, c)), c);
+	    VALUES(DESC(MATMUL_DESC, how), DESC(MATMUL_A, a), DESC(MATMUL_B, b), DESC(MATMUL_C, c)),
+	    c);
 }
 
 /* y: the same storage as x with other dims or strides. */
@@ -252,7 +260,8 @@ masked(struct sdpa_graph *gr, dnn_desc x)
 	row = score_index(gr, 2, x);
 	column = score_index(gr, 3, x);
 	end = scores(gr);
-	pointwise(gr, &(struct pointwise){ DNN_ADD, DNN_F32, 3, column, number(gr, SDPA_WINDOW), NULL, end });
+	pointwise(gr,
+	    &(struct pointwise){ DNN_ADD, DNN_F32, 3, column, number(gr, SDPA_WINDOW), NULL, end });
 	return keep_where(gr, x, DNN_CMP_GT, end, row);
 }
 
@@ -277,7 +286,8 @@ static void
 gradient_of_keys(struct sdpa_graph *gr, dnn_desc x, dnn_desc z, int id)
 {
 	const struct sdpa_shape *a = gr->shape;
-	struct extent transposed = { { a->b, a->n, a->s, a->s }, { a->n * a->s * a->s, a->s * a->s, 1, a->s } };
+	struct extent transposed = { { a->b, a->n, a->s, a->s },
+		{ a->n * a->s * a->s, a->s * a->s, 1, a->s } };
 	dnn_desc y = heads(gr, id, id, false), xt = tensor(gr, 0, storage(gr), &transposed);
 
 	reshape(gr, x, xt);
@@ -302,7 +312,8 @@ build_delta(struct sdpa_graph *gr, dnn_desc dout)
 static void
 build_backward(struct sdpa_graph *gr)
 {
-	dnn_desc dout = heads(gr, SDPA_DOUT, SDPA_DOUT, false), dq = heads(gr, SDPA_DQ, SDPA_DQ, false);
+	dnn_desc dout = heads(gr, SDPA_DOUT, SDPA_DOUT, false),
+		 dq = heads(gr, SDPA_DQ, SDPA_DQ, false);
 	dnn_desc delta = build_delta(gr, dout), x = scaled_scores(gr), p, ds, k;
 
 	x = arithmetic(gr, DNN_SUB, x, dense(gr, SDPA_LSE, DNN_F32, 1), scores(gr));

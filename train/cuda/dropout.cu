@@ -2,17 +2,19 @@
  * dropout.cu - masks from counters, and the residual connection. Source: spec/training.md 2.9
  * and 15.6
  *
- * The counters are those of cpu/dropout.c, so a run on either draws the same masks, whatever the layout.
- * A pack is a thread's; a block of the generator serves four of its elements where they begin with one.
+ * The counters are those of cpu/dropout.c, so a run on either draws the same masks, whatever the
+ * layout. A pack is a thread's; a block of the generator serves four of its elements where they
+ * begin with one.
  */
 #include "train/cuda/norm.cuh"
 
 /* y = residual + mask x; the sum is rounded once, and y may be the residual. */
 template <typename T, int N>
-static __global__ void __launch_bounds__(CU_THREADS)
-residual_kernel(struct norm_call n, struct walk w)
+static __global__ void
+__launch_bounds__(CU_THREADS) residual_kernel(struct norm_call n, struct walk w)
 {
-	FOR_PACKS(w, r, i) {
+	FOR_PACKS(w, r, i)
+	{
 		pack<T, N> residual = fetch<T, N>(row_of<T>(n.residual, r) + i * N);
 		float v[N];
 
@@ -23,10 +25,12 @@ residual_kernel(struct norm_call n, struct walk w)
 
 /* dx = mask dy; dx may be dy. */
 template <typename T, int N>
-static __global__ void __launch_bounds__(CU_THREADS)
-dropout_kernel(struct tensor dx, struct tensor dy, struct mask m, struct walk w)
+static __global__ void
+__launch_bounds__(CU_THREADS)
+    dropout_kernel(struct tensor dx, struct tensor dy, struct mask m, struct walk w)
 {
-	FOR_PACKS(w, r, i) {
+	FOR_PACKS(w, r, i)
+	{
 		float x[N], factor[N];
 
 		load(x, row_of<T>(dy, r) + i * N);
@@ -49,7 +53,8 @@ forward(struct stream *st, const struct norm_call *n)
 	struct walk w = walk_of(st, n->x.shape[0], n->x.shape[1], wide ? (int)full<T>::width : 1);
 
 	if (wide)
-		residual_kernel<T, full<T>::width><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*n, w);
+		residual_kernel<T, full<T>::width>
+		    <<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*n, w);
 	else
 		residual_kernel<T, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*n, w);
 }
@@ -67,7 +72,8 @@ backward(
 		dropout_kernel<T, full<T>::width>
 		    <<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*dx, *dy, mask_of(d), w);
 	else
-		dropout_kernel<T, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*dx, *dy, mask_of(d), w);
+		dropout_kernel<T, 1>
+		    <<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(*dx, *dy, mask_of(d), w);
 }
 
 /* The sum alone. */
@@ -83,8 +89,7 @@ cuda_residual_fwd(struct stream *st, const struct residual *r)
 {
 	struct norm_call n = {};
 
-	ops_require(
-	    r->y.ndim == 2 && tensor_same_shape(&r->y, &r->x) &&
+	ops_require(r->y.ndim == 2 && tensor_same_shape(&r->y, &r->x) &&
 	    tensor_same_shape(&r->y, &r->residual));
 	ops_require(r->x.dtype == r->y.dtype && r->residual.dtype == r->y.dtype);
 	if (r->norm) {

@@ -3,21 +3,22 @@
  * spec/training.md 2.7
  *
  * For the sum, the rows of dy are sorted by the table row that they go to, with a stable sort: then
- * each table row has one run of rows in their own order, and its columns have one owner each, which adds
- * them one after another. Where the runs are is written down first, long ones apart, so that the few
- * long ones of frequent tokens start before the many short ones; in which order they are listed changes
- * no result. More rows than the workspace can sort are taken in portions, in order, so that the sums are
- * the same.
+ * each table row has one run of rows in their own order, and its columns have one owner each, which
+ * adds them one after another. Where the runs are is written down first, long ones apart, so that
+ * the few long ones of frequent tokens start before the many short ones; in which order they are
+ * listed changes no result. More rows than the workspace can sort are taken in portions, in order,
+ * so that the sums are the same.
  */
 #include "train/cuda/kernel.cuh"
 
 #include <cub/device/device_radix_sort.cuh>
 
 enum {
-	PORTION = 1 << 19,              /* rows that are sorted at once: eight arrays of 2 MiB, and the sort's own 16 MiB */
-	LONG_RUN = 64,                  /* rows from which a run is long */
-	AHEAD = 8,                      /* rows of a run that are asked for at once */
-	COLUMNS = 4,                    /* of a lane */
+	/* rows that are sorted at once: eight arrays of 2 MiB, and the sort's own 16 MiB */
+	PORTION = 1 << 19,
+	LONG_RUN = 64, /* rows from which a run is long */
+	AHEAD = 8,     /* rows of a run that are asked for at once */
+	COLUMNS = 4,   /* of a lane */
 };
 
 /* A stretch of the sorted rows that go to one table row. */
@@ -36,11 +37,12 @@ struct portion {
 	int64_t first;
 	int count;
 	int32_t *key[2], *row[2];
-	struct run *runs;               /* [2 PORTION / LONG_RUN..]: long ones from the front, short ones behind */
+	/* [2 PORTION / LONG_RUN..]: long ones from the front, short ones behind */
+	struct run *runs;
 	struct tally *tally;
 	void *temporary;
 	size_t temporary_bytes;
-	bool add;                       /* to what the table's row holds; else it is written */
+	bool add; /* to what the table's row holds; else it is written */
 };
 
 /* The table's row for row i, or -1 when another rank holds it. */
@@ -54,10 +56,11 @@ table_row(const struct tensor &ids, int64_t i, int64_t first_row, int64_t num_ro
 
 /* A row that is not here is zero, and adds nothing. */
 template <typename T, int N>
-static __global__ void __launch_bounds__(CU_THREADS)
-gather_kernel(struct embedding e, struct walk w)
+static __global__ void
+__launch_bounds__(CU_THREADS) gather_kernel(struct embedding e, struct walk w)
 {
-	FOR_PACKS(w, r, i) {
+	FOR_PACKS(w, r, i)
+	{
 		int64_t row = table_row(e.ids, r, e.first_row, e.table.shape[0]);
 		T *y = row_of<T>(e.y, r) + i * N;
 		float x[N] = {}, before[N];
@@ -78,8 +81,8 @@ gather_kernel(struct embedding e, struct walk w)
 
 /* Rows that go nowhere get the number behind the table's last. Their key sorts behind all rows
  * of the table, and list_kernel skips it. */
-static __global__ void __launch_bounds__(CU_THREADS)
-number_kernel(struct embedding_grad e, struct portion p)
+static __global__ void
+__launch_bounds__(CU_THREADS) number_kernel(struct embedding_grad e, struct portion p)
 {
 	int i = blockIdx.x * CU_THREADS + threadIdx.x;
 	int64_t row;
@@ -110,8 +113,8 @@ run_end(const int32_t *key, int first, int count)
 }
 
 /* A thread whose row begins a run writes it down. */
-static __global__ void __launch_bounds__(CU_THREADS)
-list_kernel(struct portion p, int num_rows)
+static __global__ void
+__launch_bounds__(CU_THREADS) list_kernel(struct portion p, int num_rows)
 {
 	int i = blockIdx.x * CU_THREADS + threadIdx.x;
 	const int32_t *key = p.key[1];
@@ -127,8 +130,8 @@ list_kernel(struct portion p, int num_rows)
 		p.runs[PORTION - 1 - atomicAdd(&p.tally->num_short, 1)] = r;
 }
 
-/* Adds the rows of dy with these numbers to sum, N columns from dy on. The lanes of a warp share the
- * numbers of the next 32 rows; AHEAD rows are asked for before the first of them is added. */
+/* Adds the rows of dy with these numbers to sum, N columns from dy on. The lanes of a warp share
+ * the numbers of the next 32 rows; AHEAD rows are asked for before the first of them is added. */
 template <typename T, int N>
 static __device__ inline void
 add_run(const T *dy, int64_t stride, const int32_t *rows, int count, float (&sum)[N])
@@ -166,13 +169,15 @@ add_run(const T *dy, int64_t stride, const int32_t *rows, int count, float (&sum
 
 /* A warp takes 32 N columns of a run at a time, the long runs first. */
 template <typename T, int N>
-static __global__ void __launch_bounds__(CU_THREADS, 3)
-scatter_kernel(struct embedding_grad e, struct portion p, int chunks)
+static __global__ void
+__launch_bounds__(CU_THREADS, 3)
+    scatter_kernel(struct embedding_grad e, struct portion p, int chunks)
 {
 	int64_t num_long = p.tally->num_long, items = (num_long + p.tally->num_short) * chunks;
 	int warps = gridDim.x * (CU_THREADS / 32);
 
-	for (int64_t item = blockIdx.x * (CU_THREADS / 32) + threadIdx.x / 32; item < items; item += warps) {
+	for (int64_t item = blockIdx.x * (CU_THREADS / 32) + threadIdx.x / 32; item < items;
+	     item += warps) {
 		int64_t i = item / chunks, c = (item % chunks * 32 + threadIdx.x % 32) * N;
 		struct run r = p.runs[i < num_long ? i : PORTION - 1 - (i - num_long)];
 		bool live = c < e.dy.shape[1];
@@ -181,8 +186,8 @@ scatter_kernel(struct embedding_grad e, struct portion p, int chunks)
 		if (p.add && live)
 			load(sum, out);
 		/* Lanes beyond the last column read the first, and write nothing. */
-		add_run<T, N>(row_of<T>(e.dy, p.first) + (live ? c : 0), e.dy.stride[0], p.row[1] + r.first,
-		    r.count, sum);
+		add_run<T, N>(row_of<T>(e.dy, p.first) + (live ? c : 0), e.dy.stride[0],
+		    p.row[1] + r.first, r.count, sum);
 		if (live)
 			store(out, sum);
 	}
@@ -212,7 +217,8 @@ scatter(struct stream *st, const struct embedding_grad *e, const struct portion 
 	unsigned blocks = (unsigned)st->device->num_sms * 3;
 
 	if (wide)
-		scatter_kernel<T, COLUMNS><<<blocks, CU_THREADS, 0, cu_handle(st)>>>(*e, *p, chunks);
+		scatter_kernel<T, COLUMNS>
+		    <<<blocks, CU_THREADS, 0, cu_handle(st)>>>(*e, *p, chunks);
 	else
 		scatter_kernel<T, 1><<<blocks, CU_THREADS, 0, cu_handle(st)>>>(*e, *p, chunks);
 }
@@ -266,8 +272,8 @@ cuda_embedding_fwd(struct stream *st, const struct embedding *e)
 	cu_launched(st, "embedding_fwd");
 }
 
-/* Sums into dtable in F32, in the order of the tokens: bitwise repeatable, unlike atomic additions. Without
- * accumulate all rows become zero first, and those of a run are then written. */
+/* Sums into dtable in F32, in the order of the tokens: bitwise repeatable, unlike atomic additions.
+ * Without accumulate all rows become zero first, and those of a run are then written. */
 void
 cuda_embedding_bwd(struct stream *st, const struct embedding_grad *e)
 {

@@ -1,5 +1,6 @@
 /*
- * flash.cu - tiled attention on tensor cores: which shapes it serves, and the kernels for each width
+ * flash.cu - tiled attention on tensor cores: which shapes it serves, and the kernels for each
+ * width
  */
 #include "train/cuda/attn.cuh"
 
@@ -8,10 +9,10 @@
 	void flash_forward_##D(struct stream *, const struct attn *, enum dtype);                  \
 	void flash_backward_##D(struct stream *, const struct attn *, enum dtype);
 WIDTH(64) WIDTH(80) WIDTH(96) WIDTH(128)
-/* clang-format on */
+    /* clang-format on */
 
-/* Narrowest first. */
-static const struct {
+    /* Narrowest first. */
+    static const struct {
 	int width;
 	void (*forward)(struct stream *, const struct attn *, enum dtype);
 	void (*backward)(struct stream *, const struct attn *, enum dtype);

@@ -12,21 +12,19 @@
 #include "train/cuda/attn.cuh"
 #include "train/cuda/mma.cuh"
 
-enum { STEP = 64 };                     /* rows of a tile that moves */
+enum { STEP = 64 }; /* rows of a tile that moves */
 
 static constexpr float log2_e = 1.4426950408889634f;
 
 /* The forward pass: 4 warps with 32 queries each, or 16 where drawing dropout would take registers
  * that the widest heads need. */
-template <int D, bool DROP>
-struct forward_size {
-	static constexpr int WARPS = 4, SETS = D > 96 && DROP ? 1 : 2, THREADS = WARPS * 32, ROWS = WARPS * SETS * 16,
-			     BYTES = (ROWS + 2 * STEP) * tile_step<D>();
+template <int D, bool DROP> struct forward_size {
+	static constexpr int WARPS = 4, SETS = D > 96 && DROP ? 1 : 2, THREADS = WARPS * 32,
+			     ROWS = WARPS * SETS * 16, BYTES = (ROWS + 2 * STEP) * tile_step<D>();
 };
 
 /* The backward passes: warps with 16 rows each. Two tiles stay, two move through two places. */
-template <int D>
-struct backward_size {
+template <int D> struct backward_size {
 	static constexpr int WARPS = D > 96 ? 8 : 4, THREADS = WARPS * 32, ROWS = WARPS * 16,
 			     STATISTICS = 2 * STEP * 3 * 4,
 			     BYTES = (2 * ROWS + 4 * STEP) * tile_step<D>() + STATISTICS;
@@ -58,8 +56,8 @@ template <typename T, int D, int ROWS, int THREADS>
 static __device__ inline void
 copy_rows(const struct attn &a, uint32_t to, const struct tensor &t, int first, int head)
 {
-	copy_tile<T, D, ROWS, THREADS>(to, head_row<T>(a, t, first, head),
-	    (int64_t)a.b * t.stride[0], (int)a.s - first, a.d);
+	copy_tile<T, D, ROWS, THREADS>(
+	    to, head_row<T>(a, t, first, head), (int64_t)a.b * t.stride[0], (int)a.s - first, a.d);
 }
 
 /* c[i] = rows of x from `row` on times rows 8 i .. of the STEP rows of y. */
@@ -157,9 +155,11 @@ store_rows(const struct attn &a, const struct tensor &t, struct spot at, const f
 		if (8 * i >= a.d)
 			continue;
 		if (row < a.s)
-			*(uint32_t *)(to + 8 * i) = pack_halves(T(), x[i][0] * factor.x, x[i][1] * factor.x);
+			*(uint32_t *)(to + 8 * i) =
+			    pack_halves(T(), x[i][0] * factor.x, x[i][1] * factor.x);
 		if (row + 8 < a.s)
-			*(uint32_t *)(to + step + 8 * i) = pack_halves(T(), x[i][2] * factor.y, x[i][3] * factor.y);
+			*(uint32_t *)(to + step + 8 * i) =
+			    pack_halves(T(), x[i][2] * factor.y, x[i][3] * factor.y);
 	}
 }
 

@@ -31,15 +31,16 @@ place_of(int i)
 	uint32_t x = shared_address(shared_memory((2 * ROWS + 2 * STEP * i) * tile_step<D>()));
 	const float *lse =
 	    (const float *)shared_memory((2 * ROWS + 4 * STEP) * tile_step<D>()) + 3 * STEP * i;
-	struct place p = { { 0, 0 }, x, x + STEP * tile_step<D>(), lse, lse + STEP, (const int *)(lse + 2 * STEP) };
+	struct place p = { { 0, 0 }, x, x + STEP * tile_step<D>(), lse, lse + STEP,
+		(const int *)(lse + 2 * STEP) };
 
 	return p;
 }
 
 /* delta of each row of each head, the sum of dout * out: 16 lanes a row, 8 elements at a time. */
 template <typename T>
-static __global__ void __launch_bounds__(CU_THREADS)
-flash_delta_kernel(const struct attn a)
+static __global__ void
+__launch_bounds__(CU_THREADS) flash_delta_kernel(const struct attn a)
 {
 	int64_t query = blockIdx.x * (int64_t)(CU_THREADS / 16) + threadIdx.x / 16;
 	int head = blockIdx.y, c = threadIdx.x % 16 * 8;
@@ -67,7 +68,7 @@ flash_delta_kernel(const struct attn a)
 /* What a lane knows of its two queries. */
 struct query_rows {
 	int query[2], first[2];
-	float lse[2], delta[2];         /* lse to the base 2 */
+	float lse[2], delta[2]; /* lse to the base 2 */
 };
 
 /* Rows beyond the sequence have no weight that is stored. */
@@ -92,7 +93,8 @@ gradients_of_scores(const struct attn &a, const struct query_rows &r, float (&s)
     const float (&dp)[STEP / 8][4], struct spot first)
 {
 	float scale = a.scale * log2_e, keep = a.drop.on ? a.drop.keep : 1;
-	uint32_t kept = a.drop.on ? kept_weights(a, first.head, r.query[0], first.position, false) : ~0u;
+	uint32_t kept =
+	    a.drop.on ? kept_weights(a, first.head, r.query[0], first.position, false) : ~0u;
 
 #pragma unroll
 	for (int i = 0; i < STEP / 8; i++)
@@ -108,12 +110,13 @@ gradients_of_scores(const struct attn &a, const struct query_rows &r, float (&s)
 
 /* dq of one query tile: the sum over its key tiles of ds k. */
 template <typename T, int D>
-static __global__ void __launch_bounds__(backward_size<D>::THREADS)
-flash_queries_kernel(const struct attn a)
+static __global__ void
+__launch_bounds__(backward_size<D>::THREADS) flash_queries_kernel(const struct attn a)
 {
 	constexpr int ROWS = backward_size<D>::ROWS, THREADS = backward_size<D>::THREADS;
 	uint32_t q = shared_address(shared_memory(0)), dout = q + ROWS * tile_step<D>();
-	int head = blockIdx.y, group = head * a.g / a.n, q0 = (int)(gridDim.x - 1 - blockIdx.x) * ROWS;
+	int head = blockIdx.y, group = head * a.g / a.n,
+	    q0 = (int)(gridDim.x - 1 - blockIdx.x) * ROWS;
 	int row = (int)threadIdx.x / 32 * 16, end = q0 + ROWS < a.s ? q0 + ROWS : (int)a.s;
 	int key = (int)first_key(a, q0) / STEP * STEP;
 	struct place now = place_of<D>(0);
@@ -163,7 +166,8 @@ copy_queries(const struct attn &a, const struct place &to, int first, int head)
 	copy_4(shared_address(to.lse + i), statistic(a, a.lse, real ? at : 0, head), real);
 	copy_4(shared_address(to.delta + i), statistic(a, a.delta, real ? at : 0, head), real);
 	if (a.first)
-		copy_4(shared_address(to.first + i), a.first + (int64_t)(real ? at : 0) * a.b + blockIdx.z, real);
+		copy_4(shared_address(to.first + i),
+		    a.first + (int64_t)(real ? at : 0) * a.b + blockIdx.z, real);
 }
 
 /* The query tiles, from that of first_query on, that see a key up to the last: by the window, and
@@ -220,7 +224,8 @@ gradients_by_keys(const struct attn &a, const struct place &at, float (&p)[STEP 
 {
 	int first = threadIdx.x % 4 * 2;
 	float keep = a.drop.on ? a.drop.keep : 1;
-	uint32_t kept = a.drop.on ? kept_weights(a, at.from.head, key, at.from.position + first, true) : ~0u;
+	uint32_t kept =
+	    a.drop.on ? kept_weights(a, at.from.head, key, at.from.position + first, true) : ~0u;
 
 #pragma unroll
 	for (int i = 0; i < STEP / 8; i++)
@@ -237,13 +242,14 @@ gradients_by_keys(const struct attn &a, const struct place &at, float (&p)[STEP 
 /* dk and dv of one key tile: the sums over the query heads of its group, and the query tiles that
  * see it, in order. */
 template <typename T, int D>
-static __global__ void __launch_bounds__(backward_size<D>::THREADS)
-flash_keys_kernel(const struct attn a)
+static __global__ void
+__launch_bounds__(backward_size<D>::THREADS) flash_keys_kernel(const struct attn a)
 {
 	constexpr int ROWS = backward_size<D>::ROWS, THREADS = backward_size<D>::THREADS;
 	uint32_t k = shared_address(shared_memory(0)), v = k + ROWS * tile_step<D>();
 	int group = blockIdx.y, k0 = blockIdx.x * ROWS, row = (int)threadIdx.x / 32 * 16;
-	int key = k0 + row + (int)(threadIdx.x % 32 / 4), last = (k0 + ROWS < a.s ? k0 + ROWS : (int)a.s) - 1;
+	int key = k0 + row + (int)(threadIdx.x % 32 / 4),
+	    last = (k0 + ROWS < a.s ? k0 + ROWS : (int)a.s) - 1;
 	int tiles = tiles_that_see(a, k0, last), head = group * (a.n / a.g), q0 = k0;
 	struct place now = place_of<D>(0);
 	float dk[D / 8][4], dv[D / 8][4], p[STEP / 8][4], dp[STEP / 8][4];
@@ -254,7 +260,8 @@ flash_keys_kernel(const struct attn a)
 	clear_sums(dk);
 	clear_sums(dv);
 	for (int i = 0, todo = tiles * (a.n / a.g); i < todo; i++) {
-		int next_q0 = (i + 1) % tiles ? q0 + STEP : k0, next_head = head + ((i + 1) % tiles == 0);
+		int next_q0 = (i + 1) % tiles ? q0 + STEP : k0,
+		    next_head = head + ((i + 1) % tiles == 0);
 
 		now = place_of<D>(i % 2);
 		now.from = { head, q0 };

@@ -12,9 +12,9 @@
 
 /* What a lane keeps of its two rows of a set of 16, query and query + 8. */
 struct rows_state {
-	int query, edge;                /* edge: from this key on all 16 see what the diagonal leaves */
-	float max[2], sum[2];           /* of scores before scaling; of this lane's weights */
-	uint32_t kept;                  /* of the weights to come, by dropout */
+	int query, edge;      /* edge: from this key on all 16 see what the diagonal leaves */
+	float max[2], sum[2]; /* of scores before scaling; of this lane's weights */
+	uint32_t kept;        /* of the weights to come, by dropout */
 };
 
 /* Rows beyond the sequence see what they like: they are not stored. */
@@ -58,7 +58,8 @@ mask_scores(const struct attn &a, const struct rows_state &r, float (&s)[STEP / 
  * summed before to it. A row that has seen no key yet keeps the maximum -inf, and 0 takes its
  * place, since -inf less -inf is no number. */
 static __device__ inline void
-weigh_scores(const struct attn &a, struct rows_state &r, float (&s)[STEP / 8][4], float (&factor)[2])
+weigh_scores(
+    const struct attn &a, struct rows_state &r, float (&s)[STEP / 8][4], float (&factor)[2])
 {
 	float scale = a.scale * log2_e;
 
@@ -172,7 +173,8 @@ online_step(const struct attn &a, struct rows_state &r, float (&s)[STEP / 8][4],
 /* Outputs and log-sum-exp of a set, all keys summed. */
 template <typename T, int D>
 static __device__ inline void
-finish_rows(const struct attn &a, const struct rows_state &r, const float (&out)[D / 8][4], int head)
+finish_rows(
+    const struct attn &a, const struct rows_state &r, const float (&out)[D / 8][4], int head)
 {
 	struct spot at = { head, r.query - (int)(threadIdx.x % 32 / 4) };
 	float inverse[2];
@@ -183,15 +185,16 @@ finish_rows(const struct attn &a, const struct rows_state &r, const float (&out)
 
 		inverse[h] = 1 / sum;
 		if (threadIdx.x % 4 == 0 && r.query + 8 * h < a.s)
-			*statistic(a, a.lse, r.query + 8 * h, head) = r.max[h] * a.scale + logf(sum);
+			*statistic(a, a.lse, r.query + 8 * h, head) =
+			    r.max[h] * a.scale + logf(sum);
 	}
 	store_rows<T, D>(a, a.out, at, out, make_float2(inverse[0], inverse[1]));
 }
 
 /* One query tile of one head against all keys that it sees. The longest tiles start first. */
 template <typename T, int D, bool DROP>
-static __global__ void __launch_bounds__(forward_size<D, DROP>::THREADS)
-flash_forward_kernel(const struct attn a)
+static __global__ void
+__launch_bounds__(forward_size<D, DROP>::THREADS) flash_forward_kernel(const struct attn a)
 {
 	constexpr int SETS = forward_size<D, DROP>::SETS, ROWS = forward_size<D, DROP>::ROWS,
 		      THREADS = forward_size<D, DROP>::THREADS;
@@ -217,8 +220,8 @@ flash_forward_kernel(const struct attn a)
 		/* Drawn while no scores take registers. */
 #pragma unroll
 		for (int m = 0; DROP && m < SETS; m++)
-			r[m].kept = kept_weights(
-			    a, head, r[m].query, key + threadIdx.x % 4 * 2, false);
+			r[m].kept =
+			    kept_weights(a, head, r[m].query, key + threadIdx.x % 4 * 2, false);
 		score_sets<T, D, SETS>(s, q, row, k);
 #pragma unroll
 		for (int m = 0; m < SETS; m++)

@@ -22,8 +22,8 @@ flash_launch(
     struct stream *st, void (*kernel)(const struct attn), const struct attn *a, int num_heads)
 {
 	if (cu_ok(st->device,
-		cudaFuncSetAttribute((const void *)kernel,
-		    cudaFuncAttributeMaxDynamicSharedMemorySize, SIZE::BYTES),
+		cudaFuncSetAttribute(
+		    (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SIZE::BYTES),
 		"attention"))
 		kernel<<<flash_grid(a, SIZE::ROWS, num_heads), SIZE::THREADS, SIZE::BYTES,
 		    cu_handle(st)>>>(*a);
@@ -36,7 +36,8 @@ flash_forward(struct stream *st, const struct attn *a)
 	if (a->drop.on)
 		flash_launch<forward_size<D, true>>(st, flash_forward_kernel<T, D, true>, a, a->n);
 	else
-		flash_launch<forward_size<D, false>>(st, flash_forward_kernel<T, D, false>, a, a->n);
+		flash_launch<forward_size<D, false>>(
+		    st, flash_forward_kernel<T, D, false>, a, a->n);
 }
 
 /* Three kernels on one stream: delta is complete when the others read it. */
@@ -51,14 +52,14 @@ flash_backward(struct stream *st, const struct attn *a)
 }
 
 /* The two functions of a width, as flash.cu knows them. */
-#define FLASH_WIDTH(D)                                                                             \
-	void flash_forward_##D(struct stream *st, const struct attn *a, enum dtype t)              \
-	{                                                                                          \
-		(t == DTYPE_BF16 ? flash_forward<bf16, D> : flash_forward<half, D>)(st, a);        \
-	}                                                                                          \
-	void flash_backward_##D(struct stream *st, const struct attn *a, enum dtype t)             \
-	{                                                                                          \
-		(t == DTYPE_BF16 ? flash_backward<bf16, D> : flash_backward<half, D>)(st, a);      \
+#define FLASH_WIDTH(D) \
+	void flash_forward_##D(struct stream *st, const struct attn *a, enum dtype t) \
+	{ \
+		(t == DTYPE_BF16 ? flash_forward<bf16, D> : flash_forward<half, D>)(st, a); \
+	} \
+	void flash_backward_##D(struct stream *st, const struct attn *a, enum dtype t) \
+	{ \
+		(t == DTYPE_BF16 ? flash_backward<bf16, D> : flash_backward<half, D>)(st, a); \
 	}
 
 #endif

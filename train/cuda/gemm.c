@@ -3,9 +3,9 @@
  *
  * cuBLASLt stores by columns: a row-major array is its own transpose there, so the product is asked
  * for as c^T = op(b)^T op(a)^T and nothing is copied. A product is planned once for each shape
- * (gemm_plan.c). F32 is not rounded to TF32, and no partial sum is rounded to 16 bits. What comes beside
- * a product is done by the library where that is possible and faster, else by operations of our own
- * behind it.
+ * (gemm_plan.c). F32 is not rounded to TF32, and no partial sum is rounded to 16 bits. What comes
+ * beside a product is done by the library where that is possible and faster, else by operations of
+ * our own behind it.
  */
 #include "train/cuda/gemm.h"
 #include "lib/base/mem.h"
@@ -73,15 +73,16 @@ beside(const struct gemm *g)
 	    (g->act == GEMM_GELU_GRAD ? BESIDE_GELU_GRAD : 0) | (g->dbias.data ? BESIDE_DBIAS : 0);
 }
 
-/* What the library can do of it, where a result is of the operands' type and addresses are of whole 16
- * bytes: an activation only with the bias before it, with rows of the kept value of whole 8 elements, and
- * in 16 bits (how exact it is there is not said, and F32 is to follow the CPU); a bias gradient only beside
- * an F32 result, and where the scratch behind the workspace holds it. */
+/* What the library can do of it, where a result is of the operands' type and addresses are of whole
+ * 16 bytes: an activation only with the bias before it, with rows of the kept value of whole 8
+ * elements, and in 16 bits (how exact it is there is not said, and F32 is to follow the CPU); a
+ * bias gradient only beside an F32 result, and where the scratch behind the workspace holds it. */
 static uint32_t
 fusable(const struct gemm *g)
 {
 	bool bias = g->c.dtype == g->a.dtype && alignment(g->bias.data) >= 16;
-	bool act = bias && g->a.dtype != DTYPE_F32 && alignment(g->aux.data) >= 16 && g->c.shape[1] % 8 == 0;
+	bool act = bias && g->a.dtype != DTYPE_F32 && alignment(g->aux.data) >= 16 &&
+	    g->c.shape[1] % 8 == 0;
 	bool dbias = g->c.dtype == DTYPE_F32 && g->alpha == 1 && alignment(g->dbias.data) >= 16 &&
 	    g->c.shape[0] * (int64_t)sizeof(float) <= CU_SIDE;
 
@@ -157,8 +158,8 @@ finish_dbias(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
 		cu_row_sum(st, &g->dbias, &g->a);
 }
 
-/* What the library has left of what comes beside the product. An activation that it leaves finds the
- * product in aux, or in c for the gradient. */
+/* What the library has left of what comes beside the product. An activation that it leaves finds
+ * the product in aux, or in c for the gradient. */
 static void
 finish(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
 {
@@ -169,7 +170,8 @@ finish(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
 	if (left & BESIDE_GELU)
 		cuda_act_fwd(st, ACT_GELU_TANH, &g->c, &g->aux);
 	if (left & BESIDE_GELU_GRAD)
-		cuda_act_bwd(st, ACT_GELU_TANH, &(struct act_grad){ .dx = g->c, .dy = g->c, .x = g->aux });
+		cuda_act_bwd(
+		    st, ACT_GELU_TANH, &(struct act_grad){ .dx = g->c, .dy = g->c, .x = g->aux });
 	if (p->key.beside & BESIDE_DBIAS)
 		finish_dbias(st, p, g);
 }
@@ -178,7 +180,9 @@ finish(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
 static cublasStatus_t
 set_addresses(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
 {
-	void *vector = p->fused & BESIDE_BIAS ? g->bias.data : g->beta == 0 ? g->dbias.data : cu_side(st);
+	void *vector = p->fused & BESIDE_BIAS ? g->bias.data
+	    : g->beta == 0                    ? g->dbias.data
+					      : cu_side(st);
 	cublasStatus_t rc = CUBLAS_STATUS_SUCCESS;
 
 	if (p->fused & (BESIDE_BIAS | BESIDE_DBIAS))
@@ -200,8 +204,8 @@ gemm_run(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
 
 	if (rc == CUBLAS_STATUS_SUCCESS)
 		rc = cublasLtMatmul(st->device->gemms->handle, p->product, &alpha, g->b.data, p->a,
-		    g->a.data, p->b, &beta, c, p->c, c, p->c, &p->algo, cu_workspace(st), p->workspace,
-		    cu_handle(st));
+		    g->a.data, p->b, &beta, c, p->c, c, p->c, &p->algo, cu_workspace(st),
+		    p->workspace, cu_handle(st));
 	if (rc == CUBLAS_STATUS_SUCCESS)
 		finish(st, p, g);
 	return rc;
@@ -220,8 +224,8 @@ check_beside(const struct gemm *g, int64_t m, int64_t n)
 		g->c.dtype == g->a.dtype));
 }
 
-/* c = alpha op(a) op(b) + beta c, and the rest of struct gemm; c is of a's type or F32 (main gradients). k
- * 0 is refused here: no layer asks for it. A failure is reported by sync. */
+/* c = alpha op(a) op(b) + beta c, and the rest of struct gemm; c is of a's type or F32 (main
+ * gradients). k 0 is refused here: no layer asks for it. A failure is reported by sync. */
 void
 cuda_gemm(struct stream *st, const struct gemm *g)
 {

@@ -1,10 +1,10 @@
 /*
  * gemm_file.c - the choices of earlier runs, in a file for each GPU model and library version
  *
- * $XDG_CACHE_HOME/mikoshi or ~/.cache/mikoshi, gemm-VERSION-GPU: a line that names the format and the
- * bytes of a record, padded to HEAD bytes, then records (struct gemm_choice). The file spares the
- * measurement and changes no result but by the choice of algorithms; it may be removed at any time. It is
- * written whole, and whatever is wrong with it, it is as if there were none.
+ * $XDG_CACHE_HOME/mikoshi or ~/.cache/mikoshi, gemm-VERSION-GPU: a line that names the format and
+ * the bytes of a record, padded to HEAD bytes, then records (struct gemm_choice). The file spares
+ * the measurement and changes no result but by the choice of algorithms; it may be removed at any
+ * time. It is written whole, and whatever is wrong with it, it is as if there were none.
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"

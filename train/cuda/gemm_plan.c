@@ -2,30 +2,33 @@
  * gemm_plan.c - which algorithm a product takes, and what comes beside it in the library's kernel
  *
  * The library names candidates; each is run and timed, with the operations of our own that it needs
- * behind it, and the fastest is kept, in memory and in a file. What one run shows to be far behind is
- * not timed further, so that many can be asked for. That happens when a shape is asked for
- * first, so in the first step alone. Nothing that the product adds to is touched: then the measurement
- * has an output of its own. Where results must not depend on a clock (deterministic mode), and where
- * nothing can be measured (a stream under capture, no memory for that output), the library's first
- * answer is taken.
+ * behind it, and the fastest is kept, in memory and in a file. What one run shows to be far behind
+ * is not timed further, so that many can be asked for. That happens when a shape is asked for
+ * first, so in the first step alone. Nothing that the product adds to is touched: then the
+ * measurement has an output of its own. Where results must not depend on a clock (deterministic
+ * mode), and where nothing can be measured (a stream under capture, no memory for that output), the
+ * library's first answer is taken.
  */
 #include "train/cuda/gemm.h"
 
 #include <string.h>
 
 enum {
-	PER_SET = 24,                   /* candidates that the library is asked for, for each set of what is fused */
-	SETS = 3, CANDIDATES = SETS * PER_SET,
-	FINALISTS = 3,                  /* that are measured again */
+	/* candidates that the library is asked for, for each set of what is fused */
+	PER_SET = 24,
+	SETS = 3,
+	CANDIDATES = SETS * PER_SET,
+	FINALISTS = 3, /* that are measured again */
 	ROUNDS = 3,
-	RUNS_MAX = 30,                  /* of one measurement */
+	RUNS_MAX = 30, /* of one measurement */
 };
 
-static const float first_ms = 3, final_ms = 8;  /* what a candidate is measured for */
-static const float looks_ms = 600;              /* when a product's first looks have taken that, the rest get none */
-static const float hopeless = 1.3f;             /* times the fastest run so far: not looked at again */
-static const float jitter_ms = 0.01f;           /* of a single run */
-static const float margin = 0.99f;              /* a later candidate must be faster by that */
+static const float first_ms = 3, final_ms = 8; /* what a candidate is measured for */
+static const float looks_ms =
+    600; /* when a product's first looks have taken that, the rest get none */
+static const float hopeless = 1.3f;   /* times the fastest run so far: not looked at again */
+static const float jitter_ms = 0.01f; /* of a single run */
+static const float margin = 0.99f;    /* a later candidate must be faster by that */
 
 /* A candidate and how long it takes. */
 struct candidate {
@@ -36,7 +39,7 @@ struct candidate {
 /* What is measured: the product, or one like it with an output of its own. */
 struct trial {
 	struct gemm g;
-	void *output;                   /* freed after; NULL: the product's own */
+	void *output; /* freed after; NULL: the product's own */
 };
 
 /* F64 is kept out when the device is opened, so another type here is a mistake in the engine. */
@@ -72,8 +75,8 @@ set(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t name, const void *val
 	return cublasLtMatmulDescSetAttribute(d, name, value, size) == CUBLAS_STATUS_SUCCESS;
 }
 
-/* What the library does beside the product. The addresses are set again for each call; the search may
- * look at these. */
+/* What the library does beside the product. The addresses are set again for each call; the search
+ * may look at these. */
 static bool
 describe_beside(struct gemm_plan *p, const struct gemm *g)
 {
@@ -85,10 +88,12 @@ describe_beside(struct gemm_plan *p, const struct gemm *g)
 
 	return set(p->product, CUBLASLT_MATMUL_DESC_EPILOGUE, &e, sizeof e) &&
 	    (!bias ||
-		(set(p->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->bias.data, sizeof g->bias.data) &&
+		(set(p->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->bias.data,
+		     sizeof g->bias.data) &&
 		    set(p->product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &act, sizeof act))) &&
 	    (!dbias ||
-		(set(p->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->dbias.data, sizeof g->dbias.data) &&
+		(set(p->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->dbias.data,
+		     sizeof g->dbias.data) &&
 		    set(p->product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &real, sizeof real))) &&
 	    (!aux ||
 		(set(p->product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &g->aux.data,
@@ -113,10 +118,10 @@ gemm_describe(struct gemm_plan *p, const struct gemm *g)
 	    CUBLAS_STATUS_SUCCESS &&
 	    set(p->product, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first) &&
 	    set(p->product, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second) &&
-	    cublasLtMatrixLayoutCreate(&p->a, in, rows_b, (uint64_t)(k->trans_b ? k->n : k->k), k->ldb) ==
-	    CUBLAS_STATUS_SUCCESS &&
-	    cublasLtMatrixLayoutCreate(&p->b, in, rows_a, (uint64_t)(k->trans_a ? k->k : k->m), k->lda) ==
-	    CUBLAS_STATUS_SUCCESS &&
+	    cublasLtMatrixLayoutCreate(&p->a, in, rows_b, (uint64_t)(k->trans_b ? k->n : k->k),
+		k->ldb) == CUBLAS_STATUS_SUCCESS &&
+	    cublasLtMatrixLayoutCreate(&p->b, in, rows_a, (uint64_t)(k->trans_a ? k->k : k->m),
+		k->lda) == CUBLAS_STATUS_SUCCESS &&
 	    cublasLtMatrixLayoutCreate(&p->c, out, (uint64_t)k->n, (uint64_t)k->m, ldc) ==
 	    CUBLAS_STATUS_SUCCESS &&
 	    describe_beside(p, g);
@@ -166,8 +171,8 @@ set_preference(cublasLtMatmulPreference_t f, const struct gemm_key *k)
 
 /* The library's answers for a plan that is described, best first; 0 when it has none. */
 static int
-ask(const struct gemm_cache *c, const struct gemm_plan *p, cublasLtMatmulHeuristicResult_t found[PER_SET],
-    int most)
+ask(const struct gemm_cache *c, const struct gemm_plan *p,
+    cublasLtMatmulHeuristicResult_t found[PER_SET], int most)
 {
 	cublasLtMatmulPreference_t f;
 	int count = 0;
@@ -175,15 +180,15 @@ ask(const struct gemm_cache *c, const struct gemm_plan *p, cublasLtMatmulHeurist
 	if (cublasLtMatmulPreferenceCreate(&f) != CUBLAS_STATUS_SUCCESS)
 		return 0;
 	if (!set_preference(f, &p->key) ||
-	    cublasLtMatmulAlgoGetHeuristic(c->handle, p->product, p->a, p->b, p->c, p->c, f, most, found,
-		&count) != CUBLAS_STATUS_SUCCESS)
+	    cublasLtMatmulAlgoGetHeuristic(c->handle, p->product, p->a, p->b, p->c, p->c, f, most,
+		found, &count) != CUBLAS_STATUS_SUCCESS)
 		count = 0;
 	(void)cublasLtMatmulPreferenceDestroy(f);
 	return count;
 }
 
-/* Adds the candidates of one set of what is fused; returns how many there are then. Each has descriptions
- * of its own, since the addresses in them change. */
+/* Adds the candidates of one set of what is fused; returns how many there are then. Each has
+ * descriptions of its own, since the addresses in them change. */
 static int
 collect(const struct gemm_cache *c, const struct gemm_plan *like, const struct gemm *g,
     struct candidate *to, int most)
@@ -196,7 +201,9 @@ collect(const struct gemm_cache *c, const struct gemm_plan *like, const struct g
 	for (int i = 0; i < asked; i++) {
 		struct gemm_plan *next = &to[count].plan;
 
-		*next = (struct gemm_plan){ .key = like->key, .fused = like->fused, .algo = found[i].algo,
+		*next = (struct gemm_plan){ .key = like->key,
+			.fused = like->fused,
+			.algo = found[i].algo,
 			.workspace = found[i].workspaceSize };
 		to[count].ms = 0;
 		if (found[i].state == CUBLAS_STATUS_SUCCESS && gemm_describe(next, g))
@@ -207,8 +214,8 @@ collect(const struct gemm_cache *c, const struct gemm_plan *like, const struct g
 	return count;
 }
 
-/* All candidates: with everything fused that can be, with the bias alone, and, when neither has any,
- * with nothing. `most` of each. */
+/* All candidates: with everything fused that can be, with the bias alone, and, when neither has
+ * any, with nothing. `most` of each. */
 static int
 collect_all(const struct gemm_cache *c, const struct gemm_key *key, const struct gemm *g,
     struct candidate *to, int most)
@@ -224,7 +231,8 @@ collect_all(const struct gemm_cache *c, const struct gemm_key *key, const struct
 
 		if (i > 0 && sets[i] == sets[i - 1])
 			continue;
-		/* One product of our own behind the library's is measured; two are not, without need. */
+		/* One product of our own behind the library's is measured; two are not, without
+		 * need. */
 		if (i == SETS - 1 && count > 0 && sets[1] != 0)
 			break;
 		count += collect(c, &p, g, to + count, most);
@@ -260,8 +268,8 @@ runs_for(float ms, float total)
 	return ms * RUNS_MAX <= total ? RUNS_MAX : (int)int64_max(1, (int64_t)(total / ms));
 }
 
-/* The index of the fastest candidate of those that have run, with a preference for earlier ones; -1:
- * none has. `but` are left out. */
+/* The index of the fastest candidate of those that have run, with a preference for earlier ones;
+ * -1: none has. `but` are left out. */
 static int
 fastest(const struct candidate *list, int count, const bool *but)
 {
@@ -273,21 +281,22 @@ fastest(const struct candidate *list, int count, const bool *but)
 	return best;
 }
 
-/* How far the first looks at the candidates of a product have come: the fastest single run, 0 before there
- * is one, and what all have taken, in milliseconds. */
+/* How far the first looks at the candidates of a product have come: the fastest single run, 0
+ * before there is one, and what all have taken, in milliseconds. */
 struct looks {
 	float fastest, spent;
 };
 
-/* Milliseconds of a candidate on a first look; below 0 when it does not run, or when one run, compared with
- * single runs of others, tells that it is not among the best. */
+/* Milliseconds of a candidate on a first look; below 0 when it does not run, or when one run,
+ * compared with single runs of others, tells that it is not among the best. */
 static float
 first_look(struct stream *st, const struct gemm_plan *p, const struct gemm *g, struct looks *l)
 {
 	float ms;
 	int runs;
 
-	/* The first run loads the kernel, which is once for all products, so it is not counted by its time. */
+	/* The first run loads the kernel, which is once for all products, so it is not counted by
+	 * its time. */
 	if (l->spent > looks_ms || measure(st, p, g, 1) <= 0 || (ms = measure(st, p, g, 1)) <= 0)
 		return -1;
 	l->spent += 2 * ms;
@@ -302,8 +311,8 @@ first_look(struct stream *st, const struct gemm_plan *p, const struct gemm *g, s
 	return measure(st, p, g, runs);
 }
 
-/* Looks at all, then measures the best few again in turns, which levels what the clock of the GPU does
- * meanwhile. Returns the index of the one to take. */
+/* Looks at all, then measures the best few again in turns, which levels what the clock of the GPU
+ * does meanwhile. Returns the index of the one to take. */
 static int
 race(struct stream *st, struct candidate *list, int count, const struct gemm *g)
 {
@@ -322,7 +331,8 @@ race(struct stream *st, struct candidate *list, int count, const struct gemm *g)
 		list[i].ms = out[i] ? list[i].ms : -1;
 	for (int k = 0; k < FINALISTS * ROUNDS; k++) {
 		int i = finalist[k % FINALISTS];
-		float ms = i < 0 ? -1 : measure(st, &list[i].plan, g, runs_for(list[i].ms, final_ms));
+		float ms =
+		    i < 0 ? -1 : measure(st, &list[i].plan, g, runs_for(list[i].ms, final_ms));
 
 		/* The first round replaces what was measured in other company. */
 		if (ms > 0)
@@ -331,8 +341,8 @@ race(struct stream *st, struct candidate *list, int count, const struct gemm *g)
 	return fastest(list, count, none);
 }
 
-/* Something to measure: the product itself where it writes without reading, since the real run comes
- * after; else one with an output of its own. false: it cannot be measured. */
+/* Something to measure: the product itself where it writes without reading, since the real run
+ * comes after; else one with an output of its own. false: it cannot be measured. */
 static bool
 trial_make(struct stream *st, const struct gemm *g, struct trial *t)
 {
@@ -354,7 +364,8 @@ trial_make(struct stream *st, const struct gemm *g, struct trial *t)
 	if (g->dbias.data)
 		t->g.dbias.data = (char *)t->output + bytes;
 	return cu_ok(st->device,
-	    cudaMemsetAsync(t->output, 0, bytes + (size_t)g->c.shape[0] * sizeof(float), cu_handle(st)),
+	    cudaMemsetAsync(
+		t->output, 0, bytes + (size_t)g->c.shape[0] * sizeof(float), cu_handle(st)),
 	    "gemm");
 }
 

@@ -19,36 +19,40 @@ extern "C" {
 #include "train/ops.h"
 
 enum {
-	CU_WORKSPACE = DEVICE_PRODUCTS, /* bytes for one operation of the compute stream: cuBLASLt, partial sums, sorting */
-	CU_SIDE = DEVICE_SIDE,          /* and behind them, for what a product hands to the next kernel */
-	CU_HEAD_MAX = 256,              /* largest head size */
-	CU_THREADS = 256,               /* of a block, in every kernel */
-	CU_TILED = 80,                  /* least compute capability (8.0) for tiled attention, cuDNN's, and products of bf16 */
+	/* bytes for one operation of the compute stream: cuBLASLt, partial sums, sorting */
+	CU_WORKSPACE = DEVICE_PRODUCTS,
+	/* and behind them, for what a product hands to the next kernel */
+	CU_SIDE = DEVICE_SIDE,
+	CU_HEAD_MAX = 256, /* largest head size */
+	CU_THREADS = 256,  /* of a block, in every kernel */
+	/* least compute capability (8.0) for tiled attention, cuDNN's, and products of bf16 */
+	CU_TILED = 80,
 };
 
 struct gemm_cache;
 struct attention_cache;
 
 struct device {
-	int index;                      /* the runtime's number of the GPU */
-	int num_sms;                    /* for the size of grids; no result depends on it */
-	int shared_sm, shared_block;    /* bytes of shared memory of an SM, and the most of a block */
+	int index;   /* the runtime's number of the GPU */
+	int num_sms; /* for the size of grids; no result depends on it */
+	/* bytes of shared memory of an SM, and the most of a block */
+	int shared_sm, shared_block;
 	bool deterministic;
 	struct cu_stream stream[STREAM_COUNT];
-	void *workspace;                /* CU_WORKSPACE + CU_SIDE bytes, of the compute stream */
+	void *workspace; /* CU_WORKSPACE + CU_SIDE bytes, of the compute stream */
 	struct gemm_cache *gemms;
 	struct attention_cache *attention;
-	struct event *events;           /* all that were made, a list */
-	struct recorded *recordings;    /* likewise */
-	const char *last;               /* operation queued last */
-	const char *failed;             /* operation that failed first, NULL while all is well */
+	struct event *events;        /* all that were made, a list */
+	struct recorded *recordings; /* likewise */
+	const char *last;            /* operation queued last */
+	const char *failed;          /* operation that failed first, NULL while all is well */
 	char reason[256];
 };
 
 /* After a kernel launch: notes its name and keeps its failure. */
 void cu_launched(struct stream *st, const char *name);
-/* The device's workspace, for operations on the compute stream alone; and the CU_SIDE bytes behind it,
- * which are a product's while it runs. */
+/* The device's workspace, for operations on the compute stream alone; and the CU_SIDE bytes behind
+ * it, which are a product's while it runs. */
 void *cu_workspace(struct stream *st);
 void *cu_side(struct stream *st);
 
@@ -67,9 +71,10 @@ void attention_cache_free(struct attention_cache *c);
 
 /* Tiled attention on tensor cores. flash.cu
  *
- * A GPU of capability CU_TILED; bf16 and half; heads of a multiple of 8 elements, up to 128; addresses and rows of
- * whole 16 bytes, scale above 0, fewer than 2^30 positions. flash_attention_shared gives the bytes of shared memory
- * that a block needs, -1 for heads that are too wide. */
+ * A GPU of capability CU_TILED; bf16 and half; heads of a multiple of 8 elements, up to 128;
+ * addresses and rows of whole 16 bytes, scale above 0, fewer than 2^30 positions.
+ * flash_attention_shared gives the bytes of shared memory that a block needs, -1 for heads that are
+ * too wide. */
 int64_t flash_attention_shared(int head_dim);
 void flash_attention_fwd(struct stream *, const struct attention *);
 void flash_attention_bwd(struct stream *, const struct attention_grad *);
@@ -77,18 +82,19 @@ void flash_attention_bwd(struct stream *, const struct attention_grad *);
 void plain_attention_fwd(struct stream *, const struct attention *);
 void plain_attention_bwd(struct stream *, const struct attention_grad *);
 
-/* Partial sums [parts, columns] F32, added in their order: out[c] = beta out[c] + sum. Arrays of one shape,
- * each `columns` behind the one before it in every part. reduce.cu */
+/* Partial sums [parts, columns] F32, added in their order: out[c] = beta out[c] + sum. Arrays of
+ * one shape, each `columns` behind the one before it in every part. reduce.cu */
 enum { CU_SUMS = 3 };
 struct column_parts {
-	float *out[CU_SUMS];            /* NULL: not wanted */
+	float *out[CU_SUMS]; /* NULL: not wanted */
 	const float *part;
-	int64_t columns, part_stride;   /* elements from one part to the next */
+	int64_t columns, part_stride; /* elements from one part to the next */
 	int parts;
-	float beta;                     /* 0: out is not read */
+	float beta; /* 0: out is not read */
 };
 void cu_finish_columns(struct stream *st, const struct column_parts *c);
-/* out [n] (F32) += sums over the rows of x [T, n]; out [T] (F32) += sums over the columns. reduce.cu */
+/* out [n] (F32) += sums over the rows of x [T, n]; out [T] (F32) += sums over the columns.
+ * reduce.cu */
 void cu_column_sum(struct stream *st, const struct tensor *out, const struct tensor *x);
 void cu_row_sum(struct stream *st, const struct tensor *out, const struct tensor *x);
 /* y [T, n] += bias [n], both of one type. vector.cu */

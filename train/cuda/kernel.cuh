@@ -1,9 +1,10 @@
 /*
- * kernel.cuh - what kernels share: storage types, packs of elements, sums over a block, loops over the
- * elements of a tensor, the choice by dtype
+ * kernel.cuh - what kernels share: storage types, packs of elements, sums over a block, loops over
+ * the elements of a tensor, the choice by dtype
  *
  * Arithmetic is in float, whatever the storage. Blocks have CU_THREADS threads unless a kernel says
- * otherwise. A sum over a block is taken in one order that follows from the number of threads alone.
+ * otherwise. A sum over a block is taken in one order that follows from the number of threads
+ * alone.
  *
  * Kernels that are bound by memory are written for packs of N neighbours: N fills 16 bytes where
  * addresses, rows and strides allow it (cu_packs), and is 1 elsewhere. Both are the same source.
@@ -77,7 +78,8 @@ put_two(half *p, float x, float y)
 	*(__half2 *)p = __floats2half2_rn(x, y);
 }
 
-/* Element i in double, which holds every floating type exactly; for what is too rare for a kernel of its type. */
+/* Element i in double, which holds every floating type exactly; for what is too rare for a kernel
+ * of its type. */
 static __device__ inline double
 load_any(const struct tensor &t, int64_t i)
 {
@@ -92,16 +94,23 @@ load_any(const struct tensor &t, int64_t i)
 /* --- packs ------------------------------------------------------------------------------------ */
 
 /* N neighbours of a row, moved as one. */
-template <typename T, int N>
-struct alignas(sizeof(T) * N) pack {
+template <typename T, int N> struct alignas(sizeof(T) * N) pack {
 	T at[N];
 };
 
 /* The word that moves so many bytes. */
-template <int BYTES> struct word { typedef uint4 type; };
-template <> struct word<8> { typedef uint2 type; };
-template <> struct word<4> { typedef uint32_t type; };
-template <> struct word<2> { typedef uint16_t type; };
+template <int BYTES> struct word {
+	typedef uint4 type;
+};
+template <> struct word<8> {
+	typedef uint2 type;
+};
+template <> struct word<4> {
+	typedef uint32_t type;
+};
+template <> struct word<2> {
+	typedef uint16_t type;
+};
 
 /* Moves a pack by words, which the compiler does not do by itself. */
 template <typename T, int N>
@@ -126,8 +135,7 @@ fetch(const T *p)
 }
 
 /* How many elements of T fill 16 bytes. */
-template <typename T>
-struct full {
+template <typename T> struct full {
 	enum { width = 16 / sizeof(T) };
 };
 
@@ -177,7 +185,8 @@ store(T *p, const float (&x)[N])
 static inline bool
 cu_packs(const struct tensor *t, int n)
 {
-	size_t bytes = (size_t)n * dtype_size(t->dtype), stride = (size_t)t->stride[0] * dtype_size(t->dtype);
+	size_t bytes = (size_t)n * dtype_size(t->dtype),
+	       stride = (size_t)t->stride[0] * dtype_size(t->dtype);
 
 	if (!t->data || n == 1)
 		return true;
@@ -211,9 +220,9 @@ pick(enum dtype t, F f32, F b16, F f16)
 /* --- loops ------------------------------------------------------------------------------------ */
 
 /* Every element of [rows, columns] once, by a grid of element_grid(). */
-#define FOR_ELEMENTS(row, column, rows, columns)                                                   \
-	for (int64_t row = blockIdx.y; row < (rows); row += gridDim.y)                             \
-		for (int64_t column = blockIdx.x * (int64_t)CU_THREADS + threadIdx.x;              \
+#define FOR_ELEMENTS(row, column, rows, columns) \
+	for (int64_t row = blockIdx.y; row < (rows); row += gridDim.y) \
+		for (int64_t column = blockIdx.x * (int64_t)CU_THREADS + threadIdx.x; \
 		     column < (columns); column += gridDim.x * (int64_t)CU_THREADS)
 
 /* About four elements a thread. */
@@ -221,18 +230,19 @@ static inline dim3
 element_grid(int64_t rows, int64_t columns)
 {
 	return dim3((unsigned)int64_max(1, int64_min(int64_div_up(columns, 4 * CU_THREADS), 65536)),
-	            (unsigned)int64_max(1, int64_min(rows, 65535)));
+	    (unsigned)int64_max(1, int64_min(rows, 65535)));
 }
 
-/* A loop over the packs of [rows, columns]: where a thread goes next, without a division each time. */
+/* A loop over the packs of [rows, columns]: where a thread goes next, without a division each time.
+ */
 struct walk {
-	int64_t rows, per_row;          /* packs of a row */
-	int64_t step_row, step_pack;    /* one step of the whole grid */
-	unsigned blocks;                /* of CU_THREADS threads */
+	int64_t rows, per_row;       /* packs of a row */
+	int64_t step_row, step_pack; /* one step of the whole grid */
+	unsigned blocks;             /* of CU_THREADS threads */
 };
 
-/* Blocks enough to fill the GPU many times, so that its last wave is short beside the others, and few
- * enough that a thread's start is little beside its work. */
+/* Blocks enough to fill the GPU many times, so that its last wave is short beside the others, and
+ * few enough that a thread's start is little beside its work. */
 static inline struct walk
 walk_of(const struct stream *st, int64_t rows, int64_t columns, int n)
 {
@@ -241,8 +251,8 @@ walk_of(const struct stream *st, int64_t rows, int64_t columns, int n)
 
 	w.rows = rows;
 	w.per_row = int64_max(1, columns / n);
-	w.blocks = (unsigned)int64_max(1,
-	    int64_min(int64_div_up(rows * w.per_row, CU_THREADS), most));
+	w.blocks =
+	    (unsigned)int64_max(1, int64_min(int64_div_up(rows * w.per_row, CU_THREADS), most));
 	step = (int64_t)w.blocks * CU_THREADS;
 	w.step_row = step / w.per_row;
 	w.step_pack = step % w.per_row;
@@ -252,12 +262,12 @@ walk_of(const struct stream *st, int64_t rows, int64_t columns, int n)
 }
 
 /* Every pack once. */
-#define FOR_PACKS(w, row, at)                                                                      \
-	for (int64_t first_ = blockIdx.x * (int64_t)CU_THREADS + threadIdx.x,                      \
-		     row = first_ / (w).per_row, at = first_ % (w).per_row;                        \
-	     row < (w).rows; row += (w).step_row + (at + (w).step_pack >= (w).per_row),            \
-		     at += at + (w).step_pack >= (w).per_row ? (w).step_pack - (w).per_row         \
-							     : (w).step_pack)
+#define FOR_PACKS(w, row, at) \
+	for (int64_t first_ = blockIdx.x * (int64_t)CU_THREADS + threadIdx.x, \
+		     row = first_ / (w).per_row, at = first_ % (w).per_row; \
+	     row < (w).rows; row += (w).step_row + (at + (w).step_pack >= (w).per_row), \
+		     at += \
+	     at + (w).step_pack >= (w).per_row ? (w).step_pack - (w).per_row : (w).step_pack)
 
 /* --- sums over a block ------------------------------------------------------------------------ */
 template <typename R>

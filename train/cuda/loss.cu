@@ -1,19 +1,21 @@
 /*
  * loss.cu - cross entropy and z-loss over the vocabulary columns held here, a block a row.
- * Source: spec/training.md 2.8, 5.1; Milakov & Gimelshein 2018 arXiv:1805.02867 for the running maximum
+ * Source: spec/training.md 2.8, 5.1; Milakov & Gimelshein 2018 arXiv:1805.02867 for the running
+ * maximum
  *
- * The statistics of a row are taken in one sweep: a thread keeps the maximum it has seen and the sum of
- * exponentials below it. What fits of the row in shared memory is kept there for the gradient, so the
- * logits pass the memory once in each direction; the rest is read again, out of the second-level cache,
- * since few rows are under way at a time. A sum's order depends on the width of a row alone. Statistics
- * are F32.
+ * The statistics of a row are taken in one sweep: a thread keeps the maximum it has seen and the
+ * sum of exponentials below it. What fits of the row in shared memory is kept there for the
+ * gradient, so the logits pass the memory once in each direction; the rest is read again, out of
+ * the second-level cache, since few rows are under way at a time. A sum's order depends on the
+ * width of a row alone. Statistics are F32.
  */
 #include "train/cuda/async.cuh"
 
 enum {
 	THREADS_MAX = 1024,
-	SHARE = 112 << 10,              /* bytes of a row of which two are on an SM at a time */
-	PAIR = 2, AHEAD = 4,            /* packs of a thread at a turn, and the turns it asks ahead */
+	SHARE = 112 << 10, /* bytes of a row of which two are on an SM at a time */
+	PAIR = 2,
+	AHEAD = 4, /* packs of a thread at a turn, and the turns it asks ahead */
 };
 
 /* The running maximum and the sum of exponentials below it; the label's logit or 0. */
@@ -37,8 +39,8 @@ log2_e(void)
 	return 1.4426950408889634f;
 }
 
-/* e^(x - max), given max log2 e, by the hardware's 2^x: the instructions of two exponentials an element
- * come next behind memory in what limits the speed here. */
+/* e^(x - max), given max log2 e, by the hardware's 2^x: the instructions of two exponentials an
+ * element come next behind memory in what limits the speed here. */
 static __device__ inline float
 power(float x, float scaled_max)
 {
@@ -62,7 +64,8 @@ base(float max)
 	return max == -INFINITY ? 0 : max;
 }
 
-/* Two statistics of parts of a row as one. Symmetric, so that a butterfly gives every lane the same. */
+/* Two statistics of parts of a row as one. Symmetric, so that a butterfly gives every lane the
+ * same. */
 static __device__ inline void
 join(float &max, float &sum, float other_max, float other_sum)
 {
@@ -114,8 +117,7 @@ take(float &max, float &sum, const float (&z)[N])
 }
 
 /* The first packs of a row, in shared memory. */
-template <typename T, int N>
-struct kept {
+template <typename T, int N> struct kept {
 	pack<T, N> *first;
 	int count;
 };
@@ -164,12 +166,13 @@ ask(const kept<T, N> &keep, const T *z, int at)
 #pragma unroll
 	for (int u = 0; u < PAIR; u++)
 		if (at + u * (int)blockDim.x < keep.count)
-			copy_16(shared_address(&keep.first[at + u * blockDim.x]), z + (at + u * blockDim.x) * N, true);
+			copy_16(shared_address(&keep.first[at + u * blockDim.x]),
+			    z + (at + u * blockDim.x) * N, true);
 	copies_asked();
 }
 
-/* The statistics of a row's valid columns in one sweep. What is kept is on its way AHEAD turns before it is
- * used, and while the rest is taken; a thread reads none but its own packs there. */
+/* The statistics of a row's valid columns in one sweep. What is kept is on its way AHEAD turns
+ * before it is used, and while the rest is taken; a thread reads none but its own packs there. */
 template <typename T, int N>
 static __device__ inline struct stats
 sweep(const struct xent &x, int64_t row, const kept<T, N> &keep)
@@ -190,7 +193,8 @@ sweep(const struct xent &x, int64_t row, const kept<T, N> &keep)
 #pragma unroll
 		for (int u = 0; u < PAIR; u++)
 			if (at + u * (int)blockDim.x < keep.count)
-				take_pack(s, keep.first[at + u * blockDim.x], at + u * blockDim.x, valid);
+				take_pack(
+				    s, keep.first[at + u * blockDim.x], at + u * blockDim.x, valid);
 		ask(keep, z, at + AHEAD * step);
 	}
 	block_join(s.max, s.sum);
@@ -218,8 +222,8 @@ combine(const struct xent &x, int64_t row)
 	return s;
 }
 
-/* The two losses of a row; returns the factor of softmax in its gradient, and in *weight what is taken
- * off at the label. Derivative of the z-loss c lse^2 is 2 c lse softmax, hence the factor. */
+/* The two losses of a row; returns the factor of softmax in its gradient, and in *weight what is
+ * taken off at the label. Derivative of the z-loss c lse^2 is 2 c lse softmax, hence the factor. */
 static __device__ inline float
 put_loss(const struct xent &x, int64_t row, const struct stats &s, float *weight)
 {
@@ -250,22 +254,24 @@ put_pack(T *z, const pack<T, N> &p, int64_t label, float scaled, const float (&f
 	store(z, value);
 }
 
-/* logits <- gradient, zero in the padding. Packs that hold the label or padding are done by themselves: the
- * rest is what takes the time. */
+/* logits <- gradient, zero in the padding. Packs that hold the label or padding are done by
+ * themselves: the rest is what takes the time. */
 template <typename T, int N>
 static __device__ inline void
-put_gradient(const struct xent &x, int64_t row, float max, const kept<T, N> &keep,
-    const float (&factor)[2])
+put_gradient(
+    const struct xent &x, int64_t row, float max, const kept<T, N> &keep, const float (&factor)[2])
 {
 	T *z = row_of<T>(x.logits, row);
 	int64_t label = label_column(x, row);
-	int packs = (int)(x.logits.shape[1] / N), whole = (int)(x.valid_columns / N), step = blockDim.x;
+	int packs = (int)(x.logits.shape[1] / N), whole = (int)(x.valid_columns / N),
+	    step = blockDim.x;
 	int label_pack = label < 0 ? -1 : (int)(label / N);
 	float scaled = max * log2_e();
 
 #pragma unroll 4
 	for (int at = threadIdx.x; at < whole; at += step) {
-		pack<T, N> p = at < keep.count ? fetch<T, N>(keep.first[at].at) : fetch<T, N>(z + at * N);
+		pack<T, N> p =
+		    at < keep.count ? fetch<T, N>(keep.first[at].at) : fetch<T, N>(z + at * N);
 
 		if (at == label_pack)
 			put_pack(z + at * N, p, label - at * N, scaled, factor);
@@ -280,11 +286,11 @@ put_gradient(const struct xent &x, int64_t row, float max, const kept<T, N> &kee
 }
 
 /* A row: its statistics, here or from the parts, the losses, and the gradient when there is one to
- * make. The label's logit has been read by all before anything is written. keep_packs packs of the row stay
- * in shared memory. */
+ * make. The label's logit has been read by all before anything is written. keep_packs packs of the
+ * row stay in shared memory. */
 template <typename T, int N>
-static __global__ void __launch_bounds__(THREADS_MAX)
-loss_kernel(struct xent x, int keep_packs)
+static __global__ void
+__launch_bounds__(THREADS_MAX) loss_kernel(struct xent x, int keep_packs)
 {
 	extern __shared__ uint4 shared[];
 	kept<T, N> keep = { (pack<T, N> *)shared, keep_packs };
@@ -301,8 +307,8 @@ loss_kernel(struct xent x, int keep_packs)
 
 /* The statistics alone, for other ranks. */
 template <typename T, int N>
-static __global__ void __launch_bounds__(THREADS_MAX)
-stats_kernel(struct xent x)
+static __global__ void
+__launch_bounds__(THREADS_MAX) stats_kernel(struct xent x)
 {
 	kept<T, N> none = { NULL, 0 };
 	int64_t row = blockIdx.x;
@@ -325,8 +331,8 @@ num_threads(const struct xent *x)
 	return bytes <= SHARE ? THREADS_MAX / 2 : THREADS_MAX;
 }
 
-/* Bytes of the row that a block can keep: nothing where it is not read twice, else what the GPU has,
- * less what the kernel has of its own. */
+/* Bytes of the row that a block can keep: nothing where it is not read twice, else what the GPU
+ * has, less what the kernel has of its own. */
 static int64_t
 keep_bytes(const struct device *d, const struct xent *x)
 {
@@ -350,7 +356,8 @@ launch_loss(struct stream *st, const struct xent *x)
 		loss_kernel<T, 1><<<rows, num_threads(x), 0, cu_handle(st)>>>(*x, 0);
 	else if (cu_ok(st->device,
 		     cudaFuncSetAttribute(loss_kernel<T, N>,
-			 cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes), "xent_loss"))
+			 cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
+		     "xent_loss"))
 		loss_kernel<T, N>
 		    <<<rows, num_threads(x), (size_t)bytes, cu_handle(st)>>>(*x, (int)(bytes / 16));
 }
@@ -373,9 +380,8 @@ static void
 run(struct stream *st, const struct xent *x, void (*launch)(struct stream *, const struct xent *),
     const char *name)
 {
-	ops_require(
-	    x->logits.ndim == 2 && x->valid_columns >= 0 && x->valid_columns <= x->logits.shape[1] &&
-	    x->logits.shape[1] <= INT32_MAX);
+	ops_require(x->logits.ndim == 2 && x->valid_columns >= 0 &&
+	    x->valid_columns <= x->logits.shape[1] && x->logits.shape[1] <= INT32_MAX);
 	ops_require(x->labels.dtype == DTYPE_I32);
 	if (x->logits.shape[0] == 0)
 		return;
@@ -387,8 +393,8 @@ run(struct stream *st, const struct xent *x, void (*launch)(struct stream *, con
 void
 cuda_xent_stats(struct stream *st, const struct xent *x)
 {
-	ops_require(x->stats.dtype == DTYPE_F32 &&
-	    tensor_elements(&x->stats) == 3 * x->logits.shape[0]);
+	ops_require(
+	    x->stats.dtype == DTYPE_F32 && tensor_elements(&x->stats) == 3 * x->logits.shape[0]);
 	run(st, x, PICK(x->logits.dtype, launch_stats), "xent_stats");
 }
 

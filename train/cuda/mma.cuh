@@ -18,9 +18,9 @@ static __device__ inline void
 load_matrices(uint32_t (&r)[4], uint32_t at)
 {
 	SM80("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-		     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-		     : "r"(at)
-		     : "memory");
+	     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+	     : "r"(at)
+	     : "memory");
 }
 
 /* The same, each matrix transposed. */
@@ -28,9 +28,9 @@ static __device__ inline void
 load_matrices_transposed(uint32_t (&r)[4], uint32_t at)
 {
 	SM80("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-		     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-		     : "r"(at)
-		     : "memory");
+	     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+	     : "r"(at)
+	     : "memory");
 }
 
 /* c += a b, sums in float. The type that is not used only picks the instruction. */
@@ -38,9 +38,9 @@ static __device__ inline void
 mma(bf16, float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
 	SM80("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-		     "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-		     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+	     "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+	     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+	     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 /* The other 16-bit type. */
@@ -48,9 +48,9 @@ static __device__ inline void
 mma(half, float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
 	SM80("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-		     "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-		     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+	     "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+	     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+	     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 /* 2^x by the special function unit, two units in the last place; 0 for -inf. */
@@ -87,8 +87,8 @@ pack_halves(half, float x, float y)
 
 /* --- tiles ------------------------------------------------------------------------------------ */
 
-/* Bytes between rows of a tile of D columns of 16 bits: an odd number of 16, so that the 8 rows of a
- * matrix lie in different banks. */
+/* Bytes between rows of a tile of D columns of 16 bits: an odd number of 16, so that the 8 rows of
+ * a matrix lie in different banks. */
 template <int D>
 static __host__ __device__ constexpr int
 tile_step(void)

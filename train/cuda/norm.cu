@@ -1,43 +1,42 @@
 /*
- * norm.cu - LayerNorm and RMSNorm, alone or behind the residual sum; the sums over rows in two stages.
- * Source: spec/training.md 2.2, 2.3, 2.9
+ * norm.cu - LayerNorm and RMSNorm, alone or behind the residual sum; the sums over rows in two
+ * stages. Source: spec/training.md 2.2, 2.3, 2.9
  *
- * Rows whose length is whole packs are spread over few warps, so that what is done once a row, and not once an
- * element, weighs little; each tensor passes the memory once, and the rows that come next are on
- * their way to shared memory while one is worked on. Longer and odd rows are walked by a block,
- * again for each pass (norm_walk.cu). In the backward pass a group of warps keeps its columns' sums over
- * its rows in registers, those of dx too where they are asked for; how many groups there are follows from
- * the shape, so the bits are the same on every GPU.
+ * Rows whose length is whole packs are spread over few warps, so that what is done once a row, and
+ * not once an element, weighs little; each tensor passes the memory once, and the rows that come
+ * next are on their way to shared memory while one is worked on. Longer and odd rows are walked by
+ * a block, again for each pass (norm_walk.cu). In the backward pass a group of warps keeps its
+ * columns' sums over its rows in registers, those of dx too where they are asked for; how many
+ * groups there are follows from the shape, so the bits are the same on every GPU.
  */
 #include "train/cuda/async.cuh"
 #include "train/cuda/norm.cuh"
 
-/* How a row is spread: `warps` warps hold it, each lane `lane` packs; a block of at most `threads` threads has
- * `rows` such groups, and `stages` times as many rows in shared memory. */
+/* How a row is spread: `warps` warps hold it, each lane `lane` packs; a block of at most `threads`
+ * threads has `rows` such groups, and `stages` times as many rows in shared memory. */
 struct spread {
 	int packs, lane, warps, rows, stages, threads;
 };
 
 enum {
-	NARROW = 128, WIDE = 256,               /* most threads of a block */
+	NARROW = 128,
+	WIDE = 256, /* most threads of a block */
 	STAGES_MAX = 4,
-	SHARED_OWN = 2 << 10,                   /* bytes of a block's shared memory that are not stages */
+	SHARED_OWN = 2 << 10, /* bytes of a block's shared memory that are not stages */
 };
 
 /* Blocks on an SM at once. */
-template <int THREADS>
-struct resident {
+template <int THREADS> struct resident {
 	enum { blocks = THREADS == NARROW ? 3 : 1 };
 };
 
 /* --- rows on their way ------------------------------------------------------------------------ */
 
-/* The packs of K tensors that a thread has asked for, V of each. It reads none but its own, so it waits for
- * nobody else. */
-template <typename T, int V, int K, int THREADS>
-struct ring {
+/* The packs of K tensors that a thread has asked for, V of each. It reads none but its own, so it
+ * waits for nobody else. */
+template <typename T, int V, int K, int THREADS> struct ring {
 	pack<T, full<T>::width> *mine;
-	int stages, now;                /* now: the stage of the row at hand */
+	int stages, now; /* now: the stage of the row at hand */
 };
 
 /* Empty, in the block's shared memory. */
@@ -108,7 +107,8 @@ turn(ring<T, V, K, THREADS> &r)
 	r.now = r.now + 1 < r.stages ? r.now + 1 : 0;
 }
 
-/* A thread's packs of a vector of one row, for as long as the block lives; zeros where there is none. */
+/* A thread's packs of a vector of one row, for as long as the block lives; zeros where there is
+ * none. */
 template <typename T, int V>
 static __device__ inline void
 hold(pack<T, full<T>::width> (&v)[V], const void *vector, int packs)
@@ -118,15 +118,16 @@ hold(pack<T, full<T>::width> (&v)[V], const void *vector, int packs)
 		int at = threadIdx.x + i * blockDim.x;
 		float none[full<T>::width] = {};
 
-		v[i] = vector && at < packs ? fetch<T, full<T>::width>((const T *)vector + at * full<T>::width)
-					    : packed<T, full<T>::width>(none);
+		v[i] = vector && at < packs
+		    ? fetch<T, full<T>::width>((const T *)vector + at * full<T>::width)
+		    : packed<T, full<T>::width>(none);
 	}
 }
 
 /* --- sums over the warps that hold a row ------------------------------------------------------ */
 
-/* The sum of two numbers over a group of `warps` warps, in all its threads. Two calls in a row must use
- * different buffers: one is read while the next is written. All threads of the block call. */
+/* The sum of two numbers over a group of `warps` warps, in all its threads. Two calls in a row must
+ * use different buffers: one is read while the next is written. All threads of the block call. */
 static __device__ inline float2
 group_sum(float2 x, int warps, float2 (*buffer)[32])
 {
@@ -149,7 +150,8 @@ group_sum(float2 x, int warps, float2 (*buffer)[32])
 
 /* --- forward ---------------------------------------------------------------------------------- */
 
-/* Asks for a row of what the forward pass reads; beyond the last one for nothing, which counts too. */
+/* Asks for a row of what the forward pass reads; beyond the last one for nothing, which counts too.
+ */
 template <typename T, int V, bool SUM, int THREADS>
 static __device__ inline void
 ask_inputs(const struct norm_call &n, const ring<T, V, 1 + SUM, THREADS> &r, int64_t row, int ahead)
@@ -162,8 +164,8 @@ ask_inputs(const struct norm_call &n, const ring<T, V, 1 + SUM, THREADS> &r, int
 	copies_asked();
 }
 
-/* The values of a row: x, or the rounded sum of the residual connection, which is stored. Lanes beyond
- * the row's end hold zeros. */
+/* The values of a row: x, or the rounded sum of the residual connection, which is stored. Lanes
+ * beyond the row's end hold zeros. */
 template <typename T, int V, bool SUM, int THREADS>
 static __device__ inline void
 row_values(const struct norm_call &n, int64_t row, const struct spread &s,
@@ -187,8 +189,7 @@ row_values(const struct norm_call &n, int64_t row, const struct spread &s,
 }
 
 /* The norm's own vectors. */
-template <typename T, int V>
-struct vectors {
+template <typename T, int V> struct vectors {
 	pack<T, full<T>::width> weight[V], bias[V];
 };
 
@@ -216,11 +217,12 @@ put_row(const struct norm_call &n, int64_t row, const vectors<T, V> &vec,
 	}
 }
 
-/* Mean and 1 / deviation of a row, in all its threads. Mean before variance, so that nothing cancels; the
- * mean is of LayerNorm alone, which has a bias. */
+/* Mean and 1 / deviation of a row, in all its threads. Mean before variance, so that nothing
+ * cancels; the mean is of LayerNorm alone, which has a bias. */
 template <int V, int N>
 static __device__ inline float2
-row_stats(const struct norm_call &n, const struct spread &s, const float (&v)[V][N], float2 (*buffer)[32])
+row_stats(
+    const struct norm_call &n, const struct spread &s, const float (&v)[V][N], float2 (*buffer)[32])
 {
 	float h = (float)n.x.shape[1];
 	float2 sum = make_float2(0, 0), stats = make_float2(0, 0);
@@ -238,7 +240,8 @@ row_stats(const struct norm_call &n, const struct spread &s, const float (&v)[V]
 	for (int i = 0; i < V; i++)
 #pragma unroll
 		for (int k = 0; k < N; k++) {
-			float centred = threadIdx.x + i * blockDim.x < s.packs ? v[i][k] - stats.x : 0;
+			float centred =
+			    threadIdx.x + i * blockDim.x < s.packs ? v[i][k] - stats.x : 0;
 
 			sum.x += centred * centred;
 		}
@@ -248,13 +251,15 @@ row_stats(const struct norm_call &n, const struct spread &s, const float (&v)[V]
 
 /* A block goes through its rows; those of the next turns are under way meanwhile. */
 template <typename T, int V, bool SUM, int THREADS>
-static __global__ void __launch_bounds__(THREADS, resident<THREADS>::blocks)
-norm_fwd_kernel(struct norm_call n, struct spread s)
+static __global__ void
+__launch_bounds__(THREADS, resident<THREADS>::blocks)
+    norm_fwd_kernel(struct norm_call n, struct spread s)
 {
 	extern __shared__ uint4 shared[];
 	__shared__ float2 buffer[4][32];
 	ring<T, V, 1 + SUM, THREADS> r = ring_in<T, V, 1 + SUM, THREADS>(shared, s);
-	int64_t row = blockIdx.x * (int64_t)s.rows + threadIdx.y, step = gridDim.x * (int64_t)s.rows;
+	int64_t row = blockIdx.x * (int64_t)s.rows + threadIdx.y,
+		step = gridDim.x * (int64_t)s.rows;
 	vectors<T, V> vec;
 	int odd = 0;
 
@@ -289,7 +294,8 @@ enum { RING_X, RING_DY, RING_DX, BWD_TENSORS };
 /* As ask_inputs. */
 template <typename T, int V, int THREADS>
 static __device__ inline void
-ask_gradients(const struct norm_grad &n, const ring<T, V, BWD_TENSORS, THREADS> &r, int64_t row, int ahead)
+ask_gradients(
+    const struct norm_grad &n, const ring<T, V, BWD_TENSORS, THREADS> &r, int64_t row, int ahead)
 {
 	if (row < n.x.shape[0]) {
 		ask(r, RING_X, n.x, row, ahead);
@@ -299,12 +305,13 @@ ask_gradients(const struct norm_grad &n, const ring<T, V, BWD_TENSORS, THREADS> 
 	copies_asked();
 }
 
-/* What a thread has of its columns: the weight, the sums for dweight and dbias over its rows, and one of two:
- * the sums of dx where they are asked for, else xhat of the row at hand. Registers have no room for both. */
-template <typename T, int V>
-struct columns {
+/* What a thread has of its columns: the weight, the sums for dweight and dbias over its rows, and
+ * one of two: the sums of dx where they are asked for, else xhat of the row at hand. Registers have
+ * no room for both. */
+template <typename T, int V> struct columns {
 	pack<T, full<T>::width> held[V];
-	float dweight[V][full<T>::width], dbias[V][full<T>::width], dx[V][full<T>::width], xhat[V][full<T>::width];
+	float dweight[V][full<T>::width], dbias[V][full<T>::width], dx[V][full<T>::width],
+	    xhat[V][full<T>::width];
 };
 
 /* Mean and 1 / deviation of a row, as the forward pass has left them. */
@@ -313,11 +320,12 @@ saved_stats(const struct norm_grad &n, int64_t row)
 {
 	if (row >= n.x.shape[0])
 		return make_float2(0, 0);
-	return make_float2(n.mean.data ? ((const float *)n.mean.data)[row] : 0, ((const float *)n.rstd.data)[row]);
+	return make_float2(
+	    n.mean.data ? ((const float *)n.mean.data)[row] : 0, ((const float *)n.rstd.data)[row]);
 }
 
-/* Sums of g and of g xhat over the row, g = dy weight; the columns' sums grow by this row, and xhat is kept
- * for put_gradient without SUM. */
+/* Sums of g and of g xhat over the row, g = dy weight; the columns' sums grow by this row, and xhat
+ * is kept for put_gradient without SUM. */
 template <typename T, int V, typename R>
 static __device__ inline float2
 row_sums(const struct spread &s, const R &r, float2 stats, columns<T, V> &own)
@@ -348,8 +356,9 @@ row_sums(const struct spread &s, const R &r, float2 stats, columns<T, V> &own)
 	return total;
 }
 
-/* dx += rstd (g - mean g - xhat mean(g xhat)); c: the row's mean and rstd, then the means of g and of g xhat.
- * SUM: the columns' sums of what is stored grow by this row, and xhat is computed again. */
+/* dx += rstd (g - mean g - xhat mean(g xhat)); c: the row's mean and rstd, then the means of g and
+ * of g xhat. SUM: the columns' sums of what is stored grow by this row, and xhat is computed again.
+ */
 template <bool SUM, typename T, int V, typename R>
 static __device__ inline void
 put_gradient(const struct norm_grad &n, int64_t row, const R &r, columns<T, V> &own, float4 c)
@@ -409,21 +418,24 @@ put_sum(const struct spread &s, const float (&own)[V][N], float *shared, float *
 		}
 	}
 	__syncthreads();
-	for (int i = threadIdx.y * blockDim.x + threadIdx.x; i < s.packs * N; i += blockDim.x * blockDim.y)
+	for (int i = threadIdx.y * blockDim.x + threadIdx.x; i < s.packs * N;
+	     i += blockDim.x * blockDim.y)
 		part[i] = shared[i];
 }
 
-/* As the forward kernel. The rows of dx that are under way are none that is written before they arrive.
- * part[block] = { sums for dweight [h], for dbias [h], and with SUM those of dx [h] }. */
+/* As the forward kernel. The rows of dx that are under way are none that is written before they
+ * arrive. part[block] = { sums for dweight [h], for dbias [h], and with SUM those of dx [h] }. */
 template <typename T, int V, bool SUM, int THREADS>
-static __global__ void __launch_bounds__(THREADS, resident<THREADS>::blocks)
-norm_bwd_kernel(struct norm_grad n, struct spread s, float *part)
+static __global__ void
+__launch_bounds__(THREADS, resident<THREADS>::blocks)
+    norm_bwd_kernel(struct norm_grad n, struct spread s, float *part)
 {
 	extern __shared__ uint4 shared[];
 	__shared__ float2 buffer[2][32];
 	ring<T, V, BWD_TENSORS, THREADS> r = ring_in<T, V, BWD_TENSORS, THREADS>(shared, s);
 	columns<T, V> own = {};
-	int64_t row = blockIdx.x * (int64_t)s.rows + threadIdx.y, step = gridDim.x * (int64_t)s.rows;
+	int64_t row = blockIdx.x * (int64_t)s.rows + threadIdx.y,
+		step = gridDim.x * (int64_t)s.rows;
 	int64_t width = n.x.shape[1];
 	float h = (float)width;
 	float2 stats, next = saved_stats(n, row);
@@ -447,7 +459,8 @@ norm_bwd_kernel(struct norm_grad n, struct spread s, float *part)
 		mean.x = n.mean.data ? mean.x / h : 0;
 		mean.y /= h;
 		if (live)
-			put_gradient<SUM>(n, row, r, own, make_float4(stats.x, stats.y, mean.x, mean.y));
+			put_gradient<SUM>(
+			    n, row, r, own, make_float4(stats.x, stats.y, mean.x, mean.y));
 	}
 	part += blockIdx.x * (2 + SUM) * width;
 	put_sum(s, own.dweight, (float *)shared, part);
@@ -458,8 +471,8 @@ norm_bwd_kernel(struct norm_grad n, struct spread s, float *part)
 
 /* --- launching -------------------------------------------------------------------------------- */
 
-/* How rows of h elements are spread, with as few lanes idle as can be; rows = 0: they are too long or
- * of no whole packs. */
+/* How rows of h elements are spread, with as few lanes idle as can be; rows = 0: they are too long
+ * or of no whole packs. */
 template <typename T>
 static struct spread
 spread_of(int64_t h)
@@ -495,7 +508,9 @@ allow(const struct stream *st, const void *kernel, size_t shared, const char *na
 {
 	return shared + SHARED_OWN <= 48 << 10 ||
 	    cu_ok(st->device,
-		cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared), name);
+		cudaFuncSetAttribute(
+		    kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared),
+		name);
 }
 
 /* One instance of the forward kernel; as many blocks as are on the GPU at once. */
@@ -542,19 +557,20 @@ norm_held_fwd(struct stream *st, const struct norm_call *n)
 	return true;
 }
 
-/* One instance of the backward kernel; its blocks are as many as stay on 132 SMs at once, whatever the
- * GPU. Returns the number of partial sums. */
+/* One instance of the backward kernel; its blocks are as many as stay on 132 SMs at once, whatever
+ * the GPU. Returns the number of partial sums. */
 template <typename T, int V, bool SUM, int THREADS>
 static int
 launch_backward(struct stream *st, const struct norm_grad *n, struct spread s)
 {
 	const int64_t each = resident<THREADS>::blocks;
 	dim3 block((unsigned)(32 * s.warps), (unsigned)s.rows);
-	int parts = (int)int64_min(int64_min(int64_div_up(n->x.shape[0], s.rows), 132 * each),
-	    norm_parts_max(n));
+	int parts = (int)int64_min(
+	    int64_min(int64_div_up(n->x.shape[0], s.rows), 132 * each), norm_parts_max(n));
 	size_t shared = choose_stages(st->device, &s, 16 * V * BWD_TENSORS * THREADS, each);
 
-	static_assert(16 * BWD_TENSORS >= full<T>::width * sizeof(float), "a stage has room for a sum");
+	static_assert(
+	    16 * BWD_TENSORS >= full<T>::width * sizeof(float), "a stage has room for a sum");
 	if (!allow(st, (const void *)norm_bwd_kernel<T, V, SUM, THREADS>, shared, "norm_bwd"))
 		return 0;
 	norm_bwd_kernel<T, V, SUM, THREADS>
@@ -569,7 +585,8 @@ backward_by(struct stream *st, const struct norm_grad *n, const struct spread &s
 {
 	if (s.threads == WIDE)
 		return launch_backward<T, 4, SUM, WIDE>(st, n, s);
-	return s.lane == 4 ? launch_backward<T, 4, SUM, NARROW>(st, n, s) : launch_backward<T, 3, SUM, NARROW>(st, n, s);
+	return s.lane == 4 ? launch_backward<T, 4, SUM, NARROW>(st, n, s)
+			   : launch_backward<T, 3, SUM, NARROW>(st, n, s);
 }
 
 /* The backward pass in registers: returns the number of partial sums that it left, or 0. */

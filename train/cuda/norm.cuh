@@ -6,8 +6,8 @@
 
 #include "train/cuda/rng.cuh"
 
-/* struct norm in device pointers, with the residual connection in front of it: then x is the branch, sum
- * the tensor that gets residual + mask x, and the norm is that of sum. */
+/* struct norm in device pointers, with the residual connection in front of it: then x is the
+ * branch, sum the tensor that gets residual + mask x, and the norm is that of sum. */
 struct norm_call {
 	struct tensor y, x, residual, stored;
 	const void *weight, *bias;
@@ -17,8 +17,8 @@ struct norm_call {
 	struct mask mask;
 };
 
-/* The residual sum of N neighbours of a row: v holds the branch, and then the sum as it was rounded,
- * which is stored too. */
+/* The residual sum of N neighbours of a row: v holds the branch, and then the sum as it was
+ * rounded, which is stored too. */
 template <typename T, int N>
 static __device__ inline void
 add_residual(const struct norm_call &n, int64_t row, int64_t column, const pack<T, N> &residual,
@@ -54,7 +54,8 @@ norm_packs(const struct norm_call *c, int n)
 	    cu_packs(&c->stored, n);
 }
 
-/* How many sums over rows a backward pass takes: for dweight, for dbias, and when asked for those of dx. */
+/* How many sums over rows a backward pass takes: for dweight, for dbias, and when asked for those
+ * of dx. */
 static __host__ __device__ inline int
 norm_sums(const struct norm_grad *n)
 {
@@ -68,8 +69,8 @@ norm_parts_max(const struct norm_grad *n)
 	return CU_WORKSPACE / (norm_sums(n) * (int64_t)sizeof(float)) / n->x.shape[1];
 }
 
-/* Rows held in registers: false or 0 when they do not fit; the backward pass leaves that many partial sums
- * [norm_sums, h] in the workspace. norm.cu */
+/* Rows held in registers: false or 0 when they do not fit; the backward pass leaves that many
+ * partial sums [norm_sums, h] in the workspace. norm.cu */
 template <typename T> bool norm_held_fwd(struct stream *, const struct norm_call *);
 template <typename T> int norm_held_bwd(struct stream *, const struct norm_grad *);
 /* The residual sum of a call alone. dropout.cu */

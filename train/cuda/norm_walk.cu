@@ -1,8 +1,8 @@
 /*
  * norm_walk.cu - norms of rows of any length and place, and the entries for all
  *
- * A block a row, which is read again for each pass: it is in the caches by then. The residual sum in
- * front is a kernel of its own here (dropout.cu).
+ * A block a row, which is read again for each pass: it is in the caches by then. The residual sum
+ * in front is a kernel of its own here (dropout.cu).
  */
 #include "train/cuda/norm.cuh"
 
@@ -68,9 +68,9 @@ walk_bwd_kernel(struct norm_grad n)
 	}
 }
 
-/* part[p][0][c] = the sum of dy xhat, part[p][1][c] that of dy and part[p][2][c], when asked for, that of dx
- * as it is stored, over every gridDim.y-th group of four rows. 64 columns a block let lanes read neighbours;
- * four groups of rows hide the latency. */
+/* part[p][0][c] = the sum of dy xhat, part[p][1][c] that of dy and part[p][2][c], when asked for,
+ * that of dx as it is stored, over every gridDim.y-th group of four rows. 64 columns a block let
+ * lanes read neighbours; four groups of rows hide the latency. */
 template <typename T>
 static __global__ void
 walk_part_kernel(struct norm_grad n, float *part)
@@ -97,7 +97,7 @@ walk_part_kernel(struct norm_grad n, float *part)
 	sums[2][group][lane] = dx;
 	__syncthreads();
 	if (group < wanted && c < h) {
-		const float (*s)[64] = sums[group];
+		const float(*s)[64] = sums[group];
 
 		part[(wanted * (int64_t)blockIdx.y + group) * h + c] =
 		    (s[0][lane] + s[1][lane]) + (s[2][lane] + s[3][lane]);
@@ -120,8 +120,8 @@ forward(struct stream *st, const struct norm_call *call)
 	walk_fwd_kernel<T><<<(unsigned)n.x.shape[0], CU_THREADS, 0, cu_handle(st)>>>(n);
 }
 
-/* Returns how many partial sums are in the workspace. By rows for dx, then by columns; enough parts to
- * keep the GPU busy, at least 16 rows each. */
+/* Returns how many partial sums are in the workspace. By rows for dx, then by columns; enough parts
+ * to keep the GPU busy, at least 16 rows each. */
 template <typename T>
 static int
 backward(struct stream *st, const struct norm_grad *n)
@@ -131,13 +131,11 @@ backward(struct stream *st, const struct norm_grad *n)
 
 	if (parts > 0)
 		return parts;
-	parts = (int)int64_max(1,
-	    int64_min(int64_min(128, int64_div_up(rows, 16)), norm_parts_max(n)));
+	parts =
+	    (int)int64_max(1, int64_min(int64_min(128, int64_div_up(rows, 16)), norm_parts_max(n)));
 	walk_bwd_kernel<T><<<(unsigned)rows, CU_THREADS, 0, cu_handle(st)>>>(*n);
-	walk_part_kernel<T>
-	    <<<dim3((unsigned)int64_div_up(h, 64), (unsigned)parts), CU_THREADS, 0,
-	    cu_handle(st)>>>(
-		*n, (float *)cu_workspace(st));
+	walk_part_kernel<T><<<dim3((unsigned)int64_div_up(h, 64), (unsigned)parts), CU_THREADS, 0,
+	    cu_handle(st)>>>(*n, (float *)cu_workspace(st));
 	return parts;
 }
 
@@ -145,8 +143,7 @@ backward(struct stream *st, const struct norm_grad *n)
 static void
 check(const struct norm *n)
 {
-	ops_require(
-	    n->x.ndim == 2 && tensor_same_shape(&n->x, &n->y) &&
+	ops_require(n->x.ndim == 2 && tensor_same_shape(&n->x, &n->y) &&
 	    n->weight.shape[0] == n->x.shape[1]);
 	ops_require(n->rstd.dtype == DTYPE_F32 && n->x.dtype == n->y.dtype &&
 	    n->x.dtype == n->weight.dtype && (!n->bias.data || n->bias.dtype == n->x.dtype));
@@ -201,17 +198,19 @@ cu_residual_norm(struct stream *st, const struct residual *r)
 	cu_launched(st, "residual_fwd");
 }
 
-/* Adds to dx; dweight, dbias and the sums of dx are written or added to, through partial sums in the
- * workspace. The width is bounded by one row of all sums there. */
+/* Adds to dx; dweight, dbias and the sums of dx are written or added to, through partial sums in
+ * the workspace. The width is bounded by one row of all sums there. */
 void
 cuda_norm_bwd(struct stream *st, const struct norm_grad *n)
 {
 	int64_t h = n->x.shape[1];
-	struct column_parts c = { { (float *)n->dweight.data, (float *)n->dbias.data, (float *)n->dx_sum.data },
-		(const float *)cu_workspace(st), h, norm_sums(n) * h, 0, n->accumulate ? 1.0f : 0.0f };
+	struct column_parts c = {
+		{ (float *)n->dweight.data, (float *)n->dbias.data, (float *)n->dx_sum.data },
+		(const float *)cu_workspace(st), h, norm_sums(n) * h, 0, n->accumulate ? 1.0f : 0.0f
+	};
 
-	ops_require(n->x.ndim == 2 && tensor_same_shape(&n->x, &n->dy) &&
-	    tensor_same_shape(&n->x, &n->dx));
+	ops_require(
+	    n->x.ndim == 2 && tensor_same_shape(&n->x, &n->dy) && tensor_same_shape(&n->x, &n->dx));
 	ops_require(n->dweight.dtype == DTYPE_F32 && n->rstd.dtype == DTYPE_F32);
 	ops_require(!n->dx_sum.data || (n->dx_sum.dtype == DTYPE_F32 && n->dx_sum.shape[0] == h));
 	ops_require(n->x.dtype == n->dy.dtype && n->x.dtype == n->dx.dtype &&

@@ -1,9 +1,9 @@
 /*
  * normal.cu - normal random numbers by their place in a tensor: initial weights
  *
- * The counters and the formula of lib/base/rng.c, in double up to the one rounding: a thread turns one
- * block of four words into four numbers. The logarithm and the circle functions of the two sides may
- * differ in the last bits of a double.
+ * The counters and the formula of lib/base/rng.c, in double up to the one rounding: a thread turns
+ * one block of four words into four numbers. The logarithm and the circle functions of the two
+ * sides may differ in the last bits of a double.
  */
 #include "train/cuda/rng.cuh"
 
@@ -53,8 +53,8 @@ put_double(half *p, double x)
 
 /* A thread a block of the generator; the first and the last may lie partly outside. */
 template <typename T>
-static __global__ void __launch_bounds__(CU_THREADS)
-normal_kernel(T *x, struct normal_call n)
+static __global__ void
+__launch_bounds__(CU_THREADS) normal_kernel(T *x, struct normal_call n)
 {
 	int64_t start = n.first / 4, end = (n.first + n.count + 3) / 4;
 
@@ -81,8 +81,8 @@ template <typename T>
 static void
 launch(struct stream *st, const struct tensor *x, const struct normal_call *n)
 {
-	int64_t blocks = int64_min(int64_div_up(n->count / 4 + 2, CU_THREADS),
-	    32 * (int64_t)st->device->num_sms);
+	int64_t blocks = int64_min(
+	    int64_div_up(n->count / 4 + 2, CU_THREADS), 32 * (int64_t)st->device->num_sms);
 
 	normal_kernel<<<(unsigned)blocks, CU_THREADS, 0, cu_handle(st)>>>((T *)x->data, *n);
 }

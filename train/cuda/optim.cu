@@ -1,15 +1,16 @@
 /*
  * optim.cu - update rules of the optimizers on flat ranges. Source: spec/training.md 4.2
  *
- * State is F32. Four elements are a thread's and are read and written once, so the update runs at the
- * speed of the memory. Constants are computed in double on the host and rounded once, as on the
+ * State is F32. Four elements are a thread's and are read and written once, so the update runs at
+ * the speed of the memory. Constants are computed in double on the host and rounded once, as on the
  * CPU.
  */
 #include "train/cuda/kernel.cuh"
 
-enum { WIDTH = 4 };             /* elements of a thread */
+enum { WIDTH = 4 }; /* elements of a thread */
 
-/* What a rule updates: the moments, v only where the rule has two, and the weight's rounded copy, which may be missing. */
+/* What a rule updates: the moments, v only where the rule has two, and the weight's rounded copy,
+ * which may be missing. */
 struct flat {
 	float *master, *m, *v;
 	const float *grad;
@@ -49,10 +50,11 @@ step(const struct sgd_rule &a, float &w, float g, float &m, float &)
 
 /* T is the type of the rounded weight. */
 template <typename T, int N, typename RULE>
-static __global__ void __launch_bounds__(CU_THREADS)
-update_kernel(struct flat a, RULE rule, struct walk walk)
+static __global__ void
+__launch_bounds__(CU_THREADS) update_kernel(struct flat a, RULE rule, struct walk walk)
 {
-	FOR_PACKS(walk, row, at) {
+	FOR_PACKS(walk, row, at)
+	{
 		float w[N], g[N], m[N], v[N];
 
 		load(w, a.master + at * N);
@@ -72,11 +74,13 @@ update_kernel(struct flat a, RULE rule, struct walk walk)
 	}
 }
 
-/* Whether the arrays can be moved in packs: F32 ones by 16 bytes, the weight by as many elements. */
+/* Whether the arrays can be moved in packs: F32 ones by 16 bytes, the weight by as many elements.
+ */
 static bool
 packs(const struct flat *a, size_t size)
 {
-	uintptr_t f32 = (uintptr_t)a->master | (uintptr_t)a->m | (uintptr_t)a->v | (uintptr_t)a->grad;
+	uintptr_t f32 =
+	    (uintptr_t)a->master | (uintptr_t)a->m | (uintptr_t)a->v | (uintptr_t)a->grad;
 
 	return f32 % (WIDTH * sizeof(float)) == 0 && (uintptr_t)a->weight % (WIDTH * size) == 0;
 }
@@ -105,18 +109,19 @@ launch(struct stream *st, struct flat a, const RULE &rule, int64_t count)
 /* All elements of the master. */
 template <typename RULE>
 static void
-update(struct stream *st, const struct flat &a, const RULE &rule, const struct tensor *weight, int64_t count)
+update(struct stream *st, const struct flat &a, const RULE &rule, const struct tensor *weight,
+    int64_t count)
 {
-	pick(weight->data ? weight->dtype : DTYPE_F32, launch<float, RULE>, launch<bf16, RULE>, launch<half, RULE>)(
-	    st, a, rule, count);
+	pick(weight->data ? weight->dtype : DTYPE_F32, launch<float, RULE>, launch<bf16, RULE>,
+	    launch<half, RULE>)(st, a, rule, count);
 }
 
 /* The formula is the CPU's, term by term: the parity tests compare them. */
 void
 cuda_adamw(struct stream *st, const struct adamw *a)
 {
-	struct flat state = { (float *)a->master.data, (float *)a->exp_avg.data, (float *)a->exp_avg_sq.data,
-		(const float *)a->grad.data, a->weight.data };
+	struct flat state = { (float *)a->master.data, (float *)a->exp_avg.data,
+		(float *)a->exp_avg_sq.data, (const float *)a->grad.data, a->weight.data };
 	struct adamw_rule c;
 
 	ops_require(a->master.dtype == DTYPE_F32 && a->grad.dtype == DTYPE_F32 &&
@@ -140,8 +145,8 @@ cuda_adamw(struct stream *st, const struct adamw *a)
 void
 cuda_sgd(struct stream *st, const struct sgd *a)
 {
-	struct flat state = { (float *)a->master.data, (float *)a->momentum.data, NULL, (const float *)a->grad.data,
-		a->weight.data };
+	struct flat state = { (float *)a->master.data, (float *)a->momentum.data, NULL,
+		(const float *)a->grad.data, a->weight.data };
 	struct sgd_rule c;
 
 	ops_require(a->master.dtype == DTYPE_F32 && a->grad.dtype == DTYPE_F32 &&

@@ -1,17 +1,18 @@
 /*
  * reduce.cu - sums over long vectors and over the rows of a matrix
  *
- * In two stages: a grid whose size follows from the shape alone leaves partial sums in the workspace, and
- * a second kernel adds them in their order. So the bits are the same on every GPU, and no atomics are
- * needed.
+ * In two stages: a grid whose size follows from the shape alone leaves partial sums in the
+ * workspace, and a second kernel adds them in their order. So the bits are the same on every GPU,
+ * and no atomics are needed.
  */
 #include "train/cuda/kernel.cuh"
 
 enum {
-	PARTS = 1056,                   /* most partial sums of a long vector: 8 blocks on each of 132 SMs */
-	COLUMN_BLOCKS = 1056,           /* blocks that column_sum wants in all */
-	LANES = 32, GROUPS = CU_THREADS / LANES,
-	FINISH_GROUPS = 32,             /* of LANES threads in a block that adds parts */
+	PARTS = 1056,         /* most partial sums of a long vector: 8 blocks on each of 132 SMs */
+	COLUMN_BLOCKS = 1056, /* blocks that column_sum wants in all */
+	LANES = 32,
+	GROUPS = CU_THREADS / LANES,
+	FINISH_GROUPS = 32, /* of LANES threads in a block that adds parts */
 };
 
 /* --- vectors ---------------------------------------------------------------------------------- */
@@ -37,11 +38,12 @@ dot_any_kernel(struct tensor x, struct tensor y, int64_t count, double *part)
 	leave(sum, part);
 }
 
-/* x y of F32 by packs of four; what is left over belongs to the first block. A product of two floats is
- * exact in double. SAME: y is x, read once. */
+/* x y of F32 by packs of four; what is left over belongs to the first block. A product of two
+ * floats is exact in double. SAME: y is x, read once. */
 template <bool SAME>
-static __global__ void __launch_bounds__(CU_THREADS)
-dot_kernel(const float4 *x, const float4 *y, int64_t count, double *part)
+static __global__ void
+__launch_bounds__(CU_THREADS)
+    dot_kernel(const float4 *x, const float4 *y, int64_t count, double *part)
 {
 	double sum[4] = { 0, 0, 0, 0 };
 	int64_t packs = count / 4, rest = 4 * packs + threadIdx.x;
@@ -61,8 +63,8 @@ dot_kernel(const float4 *x, const float4 *y, int64_t count, double *part)
 	leave((sum[0] + sum[1]) + (sum[2] + sum[3]), part);
 }
 
-/* Counted in double: partial counts are added like the parts of dot. x - x is zero for finite numbers
- * alone. */
+/* Counted in double: partial counts are added like the parts of dot. x - x is zero for finite
+ * numbers alone. */
 static __global__ void
 nonfinite_any_kernel(struct tensor x, int64_t count, double *part)
 {
@@ -79,8 +81,8 @@ nonfinite_any_kernel(struct tensor x, int64_t count, double *part)
 
 /* By packs; the rest is the first block's. */
 template <typename T>
-static __global__ void __launch_bounds__(CU_THREADS)
-nonfinite_kernel(const T *x, int64_t count, double *part)
+static __global__ void
+__launch_bounds__(CU_THREADS) nonfinite_kernel(const T *x, int64_t count, double *part)
 {
 	enum { N = full<T>::width };
 	int64_t packs = count / N, rest = N * packs + threadIdx.x;
@@ -145,8 +147,8 @@ cuda_dot(
 	const float4 *a = (const float4 *)x->data, *b = (const float4 *)y->data;
 	int parts = num_parts(count);
 
-	ops_require(out->dtype == DTYPE_F64 && count == tensor_elements(y) && is_dense(x) &&
-	    is_dense(y));
+	ops_require(
+	    out->dtype == DTYPE_F64 && count == tensor_elements(y) && is_dense(x) && is_dense(y));
 	if (!is_fast(x) || !is_fast(y))
 		dot_any_kernel<<<parts, CU_THREADS, 0, cu_handle(st)>>>(*x, *y, count, part);
 	else if (a == b)
@@ -188,12 +190,13 @@ cuda_count_nonfinite(struct stream *st, const struct tensor *out, const struct t
 /* part[p][c] = the sum of every gridDim.y-th group of GROUPS rows; a warp reads LANES packs of a
  * row. */
 template <typename T, int N>
-static __global__ void __launch_bounds__(CU_THREADS)
-column_part_kernel(struct tensor x, float *part)
+static __global__ void
+__launch_bounds__(CU_THREADS) column_part_kernel(struct tensor x, float *part)
 {
 	__shared__ float sums[GROUPS][LANES * N];
 	int lane = threadIdx.x % LANES, group = threadIdx.x / LANES;
-	int64_t first = blockIdx.x * (int64_t)(LANES * N), c = first + lane * N, columns = x.shape[1];
+	int64_t first = blockIdx.x * (int64_t)(LANES * N), c = first + lane * N,
+		columns = x.shape[1];
 	float sum[N], a[N];
 
 #pragma unroll
@@ -222,10 +225,10 @@ column_part_kernel(struct tensor x, float *part)
 	}
 }
 
-/* Each group of threads adds every FINISH_GROUPS-th part of LANES columns, then their sums are added in
- * order. blockIdx.y is the array. */
-static __global__ void __launch_bounds__(LANES *FINISH_GROUPS)
-column_finish_kernel(struct column_parts c)
+/* Each group of threads adds every FINISH_GROUPS-th part of LANES columns, then their sums are
+ * added in order. blockIdx.y is the array. */
+static __global__ void
+__launch_bounds__(LANES *FINISH_GROUPS) column_finish_kernel(struct column_parts c)
 {
 	__shared__ float sums[FINISH_GROUPS][LANES];
 	int lane = threadIdx.x % LANES, group = threadIdx.x / LANES;
@@ -272,19 +275,20 @@ column_parts(struct stream *st, const struct tensor *x)
 	int64_t across = int64_div_up(x->shape[1], LANES * n);
 	int parts = (int)int64_max(1,
 	    int64_min(int64_min(COLUMN_BLOCKS / across, int64_div_up(x->shape[0], 4 * GROUPS)),
-				       CU_WORKSPACE / 4 / x->shape[1]));
+		CU_WORKSPACE / 4 / x->shape[1]));
 	dim3 grid((unsigned)across, (unsigned)parts);
 	float *part = (float *)cu_workspace(st);
 
 	if (n > 1)
-		column_part_kernel<T, full<T>::width><<<grid, CU_THREADS, 0, cu_handle(st)>>>(*x, part);
+		column_part_kernel<T, full<T>::width>
+		    <<<grid, CU_THREADS, 0, cu_handle(st)>>>(*x, part);
 	else
 		column_part_kernel<T, 1><<<grid, CU_THREADS, 0, cu_handle(st)>>>(*x, part);
 	return parts;
 }
 
-/* out [n] (F32) += sum over rows; the number of parts follows from the shape, and from whether its rows
- * are whole packs. */
+/* out [n] (F32) += sum over rows; the number of parts follows from the shape, and from whether its
+ * rows are whole packs. */
 void
 cu_column_sum(struct stream *st, const struct tensor *out, const struct tensor *x)
 {
@@ -305,8 +309,8 @@ cu_column_sum(struct stream *st, const struct tensor *out, const struct tensor *
 
 /* A block a row. */
 template <typename T>
-static __global__ void __launch_bounds__(CU_THREADS)
-row_sum_kernel(float *out, struct tensor x)
+static __global__ void
+__launch_bounds__(CU_THREADS) row_sum_kernel(float *out, struct tensor x)
 {
 	const T *row = row_of<T>(x, blockIdx.x);
 	float sum = 0;

@@ -15,8 +15,8 @@
 /* struct dropout in the numbers that a kernel needs; p = 0 keeps all. */
 struct mask {
 	bool on;
-	uint32_t least;                 /* kept when the 24 bits drawn are at least this */
-	float keep;                     /* 1 / (1 - p) */
+	uint32_t least; /* kept when the 24 bits drawn are at least this */
+	float keep;     /* 1 / (1 - p) */
 	uint64_t key;
 	uint32_t stream, step;
 	int64_t first_sample, seq_length, first_position, width, first_column;
@@ -86,8 +86,8 @@ mask_factor(const struct mask &m, uint64_t index)
 	return philox_word(m, index) >> 8 >= m.least ? m.keep : 0.0f;
 }
 
-/* The factors of N neighbours from element `index` on. Where a block of the generator begins with one of
- * them, four share it. */
+/* The factors of N neighbours from element `index` on. Where a block of the generator begins with
+ * one of them, four share it. */
 template <int N>
 static __device__ inline void
 mask_pack(const struct mask &m, uint64_t index, float (&factor)[N])

@@ -1,9 +1,9 @@
 /*
  * rope.cu - rotary positions. Source: spec/training.md 2.4
  *
- * The same pairs and the same table as cpu/rope.c, the table in F32. Turned in place: a thread owns both
- * elements of its pairs, so nothing is read after it was written. Heads of a row share the table's
- * row, which stays in the caches.
+ * The same pairs and the same table as cpu/rope.c, the table in F32. Turned in place: a thread owns
+ * both elements of its pairs, so nothing is read after it was written. Heads of a row share the
+ * table's row, which stays in the caches.
  */
 #include "train/cuda/kernel.cuh"
 
@@ -24,12 +24,13 @@ angles(const struct rope &r, const float *table, float (&cosine)[N], float (&sin
 
 /* N pairs (i, i + rotary_dim / 2) of a head: `at` counts the packs of all heads of a row. */
 template <typename T, int N>
-static __global__ void __launch_bounds__(CU_THREADS)
-halves_kernel(struct rope r, struct walk w)
+static __global__ void
+__launch_bounds__(CU_THREADS) halves_kernel(struct rope r, struct walk w)
 {
 	int half = r.rotary_dim / 2, per_head = half / N;
 
-	FOR_PACKS(w, row, at) {
+	FOR_PACKS(w, row, at)
+	{
 		int head = (int)at / per_head, pair = (int)at % per_head * N;
 		int64_t position = ((const int32_t *)r.positions.data)[row];
 		T *x = row_of<T>(r.x, row) + (int64_t)head * r.head_dim + pair;
@@ -76,12 +77,13 @@ store_pairs(T *p, const float (&x)[2 * N])
 
 /* N pairs (2i, 2i + 1), side by side. */
 template <typename T, int N>
-static __global__ void __launch_bounds__(CU_THREADS)
-pairs_kernel(struct rope r, struct walk w)
+static __global__ void
+__launch_bounds__(CU_THREADS) pairs_kernel(struct rope r, struct walk w)
 {
 	int per_head = r.rotary_dim / 2 / N;
 
-	FOR_PACKS(w, row, at) {
+	FOR_PACKS(w, row, at)
+	{
 		int head = (int)at / per_head, pair = (int)at % per_head * N;
 		int64_t position = ((const int32_t *)r.positions.data)[row];
 		T *x = row_of<T>(r.x, row) + (int64_t)head * r.head_dim + 2 * pair;
@@ -107,7 +109,8 @@ packs(const struct rope *r, int n)
 	size_t size = dtype_size(r->x.dtype);
 
 	return unit % n == 0 && r->head_dim % n == 0 && (uintptr_t)r->x.data % (n * size) == 0 &&
-	    r->x.stride[0] % n == 0 && (uintptr_t)r->table.data % 16 == 0 && r->table.stride[0] % 4 == 0;
+	    r->x.stride[0] % n == 0 && (uintptr_t)r->table.data % 16 == 0 &&
+	    r->table.stride[0] % 4 == 0;
 }
 
 /* N pairs a thread, N elements of each of its packs 16 bytes; or one by one. */

@@ -1,9 +1,9 @@
 /*
  * vector.cu - element-wise operations that know nothing of the model
  *
- * They take tensors of any floating type, also two of different types. The pairs that a run is made of
- * (F32 with itself and with each 16-bit type, and a 16-bit type with itself) move packs; for the rest,
- * and for double precision, the type is looked at where an element is read.
+ * They take tensors of any floating type, also two of different types. The pairs that a run is made
+ * of (F32 with itself and with each 16-bit type, and a 16-bit type with itself) move packs; for the
+ * rest, and for double precision, the type is looked at where an element is read.
  */
 #include "train/cuda/kernel.cuh"
 
@@ -34,7 +34,8 @@ store_at(const struct tensor &t, int64_t row, int64_t column, double x)
 static __global__ void
 pair_any_kernel(struct tensor y, struct tensor x, enum pair_op op, struct walk w)
 {
-	FOR_PACKS(w, r, c) {
+	FOR_PACKS(w, r, c)
+	{
 		double b = load_at(x, r, c);
 
 		if (op == PAIR_ADD) {
@@ -48,10 +49,11 @@ pair_any_kernel(struct tensor y, struct tensor x, enum pair_op op, struct walk w
 
 /* The same for packs of two given types; both are read before anything is written. */
 template <typename Y, typename X, int OP, int N>
-static __global__ void __launch_bounds__(CU_THREADS)
-pair_kernel(struct tensor y, struct tensor x, struct walk w)
+static __global__ void
+__launch_bounds__(CU_THREADS) pair_kernel(struct tensor y, struct tensor x, struct walk w)
 {
-	FOR_PACKS(w, r, i) {
+	FOR_PACKS(w, r, i)
+	{
 		Y *to = row_of<Y>(y, r) + i * N;
 		float a[N], b[N];
 
@@ -71,15 +73,17 @@ static __global__ void
 fill_any_kernel(struct tensor x, double value, struct walk w)
 {
 	FOR_PACKS(w, r, c)
-		store_at(x, r, c, value);
+	store_at(x, r, c, value);
 }
 
 /* The value, or x and the bias of its column. */
 template <typename T, int OP, int N>
-static __global__ void __launch_bounds__(CU_THREADS)
-unary_kernel(struct tensor x, const T *bias, float value, struct walk w)
+static __global__ void
+__launch_bounds__(CU_THREADS)
+    unary_kernel(struct tensor x, const T *bias, float value, struct walk w)
 {
-	FOR_PACKS(w, r, i) {
+	FOR_PACKS(w, r, i)
+	{
 		T *to = row_of<T>(x, r) + i * N;
 		float a[N], b[N];
 
@@ -150,10 +154,10 @@ static pair_launcher *
 pick_pair(enum dtype y, enum dtype x)
 {
 	if (y == DTYPE_F32)
-		return x == DTYPE_F32    ? launch_pair<float, float, OP>
-		    : x == DTYPE_BF16    ? launch_pair<float, bf16, OP>
-		    : x == DTYPE_F16     ? launch_pair<float, half, OP>
-					 : (pair_launcher *)NULL;
+		return x == DTYPE_F32 ? launch_pair<float, float, OP>
+		    : x == DTYPE_BF16 ? launch_pair<float, bf16, OP>
+		    : x == DTYPE_F16  ? launch_pair<float, half, OP>
+				      : (pair_launcher *)NULL;
 	if (x == DTYPE_F32)
 		return y == DTYPE_BF16 ? launch_pair<bf16, float, OP>
 		    : y == DTYPE_F16   ? launch_pair<half, float, OP>
@@ -206,11 +210,11 @@ launch_unary(struct stream *st, const struct unary *u)
 	    u->wide ? (int)full<T>::width : 1);
 
 	if (u->wide)
-		unary_kernel<T, OP, full<T>::width>
-		    <<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(u->x, (const T *)u->bias, u->value, w);
+		unary_kernel<T, OP, full<T>::width><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(
+		    u->x, (const T *)u->bias, u->value, w);
 	else
-		unary_kernel<T, OP, 1>
-		    <<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(u->x, (const T *)u->bias, u->value, w);
+		unary_kernel<T, OP, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(
+		    u->x, (const T *)u->bias, u->value, w);
 }
 
 /* Fills one piece. */
@@ -269,8 +273,8 @@ cu_bias_add(struct stream *st, const struct tensor *y, const struct tensor *bias
 void
 cuda_add(struct stream *st, const struct tensor *y, const struct tensor *x)
 {
-	ops_require(tensor_same_shape(y, x) && dtype_is_float(y->dtype) &&
-	    dtype_is_float(x->dtype));
+	ops_require(
+	    tensor_same_shape(y, x) && dtype_is_float(y->dtype) && dtype_is_float(x->dtype));
 	run_pair(st, *y, *x, PAIR_ADD);
 	cu_launched(st, "add");
 }
@@ -281,7 +285,8 @@ cuda_fill(struct stream *st, const struct tensor *x, double value)
 {
 	ops_require(dtype_is_float(x->dtype));
 	if (value == 0 && flat(x).ndim == 1)
-		cu_ok(st->device, cudaMemsetAsync(x->data, 0, tensor_bytes(x), cu_handle(st)), "fill");
+		cu_ok(st->device, cudaMemsetAsync(x->data, 0, tensor_bytes(x), cu_handle(st)),
+		    "fill");
 	else
 		fill_all(st, x, value);
 	cu_launched(st, "fill");
@@ -298,8 +303,7 @@ copy_rows(struct stream *st, const struct tensor *to, const struct tensor *from)
 		    to->data, from->data, width, cudaMemcpyDeviceToDevice, cu_handle(st));
 	return cudaMemcpy2DAsync(to->data, (size_t)to->stride[0] * size, from->data,
 	    (size_t)from->stride[0] * size, width, (size_t)tensor_num_rows(to),
-	    cudaMemcpyDeviceToDevice,
-	    cu_handle(st));
+	    cudaMemcpyDeviceToDevice, cu_handle(st));
 }
 
 /* Narrowing rounds to nearest, ties to even. Same types are copied as bytes, integers too. */

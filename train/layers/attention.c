@@ -17,7 +17,7 @@ static const struct residual_place projected = { ROLE_PROJ_BIAS, SITE_ATTENTION_
 
 /* q, k and v as column slices of one array. */
 struct qkv {
-	struct tensor q, k, v, turned;  /* turned: q and k, side by side */
+	struct tensor q, k, v, turned; /* turned: q and k, side by side */
 	int num_heads, num_groups, head_dim;
 };
 
@@ -51,10 +51,14 @@ rotate(struct step *s, const struct qkv *v, bool backward)
 {
 	struct engine *e = s->e;
 	struct rope r = {
-		.table = engine_buffer(e, BUF_ROPE), .positions = step_buffer(s, BUF_POSITIONS, 0),
-		.x = v->turned, .num_heads = v->num_heads + v->num_groups,
-		.head_dim = v->head_dim, .rotary_dim = (int)model_rotary_dim(&e->plan.model),
-		.interleaved = e->plan.model.rotary_interleaved, .backward = backward,
+		.table = engine_buffer(e, BUF_ROPE),
+		.positions = step_buffer(s, BUF_POSITIONS, 0),
+		.x = v->turned,
+		.num_heads = v->num_heads + v->num_groups,
+		.head_dim = v->head_dim,
+		.rotary_dim = (int)model_rotary_dim(&e->plan.model),
+		.interleaved = e->plan.model.rotary_interleaved,
+		.backward = backward,
 	};
 
 	if (e->plan.model.position == POSITION_ROPE)
@@ -105,7 +109,8 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	};
 	struct qkv v = views(e, &in.y);
 	struct attention att = core(l, s);
-	struct linear proj = { .x = att.out, .y = engine_buffer(e, BUF_BRANCH),
+	struct linear proj = { .x = att.out,
+		.y = engine_buffer(e, BUF_BRANCH),
 		.weight = engine_weight(e, l->index, ROLE_PROJ),
 		.bias = engine_weight(e, l->index, projected.bias) };
 
@@ -141,7 +146,8 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		.dbias = residual_dbias(l, s),
 	};
 	struct linear_grad qkv = {
-		.dx = dnorm, .dy = dqkv,
+		.dx = dnorm,
+		.dy = dqkv,
 		.weight = engine_joined(e, false, l->index, ROLE_Q, ROLE_V),
 		.dweight = engine_joined(e, true, l->index, ROLE_Q, ROLE_V),
 		.dbias = engine_joined(e, true, l->index, ROLE_Q_BIAS, ROLE_V_BIAS),

@@ -61,7 +61,8 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	if (drop.p > 0)
 		e->ops->dropout_bwd(e->stream, dx, dx, &drop);
 	/* A tied table of this stage has the head's gradient in it already. */
-	words.accumulate = s->accumulate || (e->last_stage && !e->plan.model.untie_embeddings_and_output_weights);
+	words.accumulate =
+	    s->accumulate || (e->last_stage && !e->plan.model.untie_embeddings_and_output_weights);
 	places.accumulate = s->accumulate;
 	words.first_row = first_row(e, &words.dtable);
 	e->ops->embedding_bwd(e->stream, &words);

@@ -119,7 +119,8 @@ chunk(const struct layer *l, struct step *s, int64_t first, int64_t rows)
 	}
 }
 
-/* Leaves the losses of the tokens and their masks to the host. Queued: they are there when the step's scalars are. */
+/* Leaves the losses of the tokens and their masks to the host. Queued: they are there when the
+ * step's scalars are. */
 static void
 keep_losses(struct step *s, const struct tensor *loss, const struct tensor *mask)
 {

@@ -9,7 +9,8 @@
 
 #include "train/engine.h"
 
-/* A LayerNorm or RMSNorm at the start of a layer: its parameters, its statistics, where its output goes. */
+/* A LayerNorm or RMSNorm at the start of a layer: its parameters, its statistics, where its output
+ * goes. */
 struct norm_place {
 	enum role weight, bias;
 	enum buffer mean, rstd, out;
@@ -18,7 +19,8 @@ struct norm_place {
 /* Which dropout of a layer: part of the counter's stream. */
 enum dropout_site { SITE_EMBEDDING, SITE_ATTENTION, SITE_ATTENTION_OUT, SITE_MLP_OUT, SITE_COUNT };
 
-/* The residual sum at the end of a layer: the bias that its branch ends with, and the dropout behind that. */
+/* The residual sum at the end of a layer: the bias that its branch ends with, and the dropout
+ * behind that. */
 struct residual_place {
 	enum role bias;
 	enum dropout_site site;
@@ -26,10 +28,10 @@ struct residual_place {
 
 struct layer_kind {
 	const char *name;
-	const struct norm_place *norm;  /* of its input; NULL: none */
-	const struct residual_place *residual;  /* at its end; NULL: none */
-	/* y from x; x stays where it is for the backward pass. y without data: only what the backward pass needs is made.
-	 * With step.normed the norm of x has been taken. */
+	const struct norm_place *norm;         /* of its input; NULL: none */
+	const struct residual_place *residual; /* at its end; NULL: none */
+	/* y from x; x stays where it is for the backward pass. y without data: only what the
+	 * backward pass needs is made. With step.normed the norm of x has been taken. */
 	void (*forward)(
 	    const struct layer *, struct step *, const struct tensor *y, const struct tensor *x);
 	/* dx holds the gradient of y and becomes that of x; gradients of the parameters are added
@@ -40,45 +42,50 @@ struct layer_kind {
 
 struct layer {
 	const struct layer_kind *kind;
-	int index;                      /* layer number in the model, as in struct param */
-	int local;                      /* the same from the stage's first layer */
-	enum buffer input;              /* where its input lies; output: the next layer's input, or the stage's */
+	int index; /* layer number in the model, as in struct param */
+	int local; /* the same from the stage's first layer */
+	/* where its input lies; output: the next layer's input, or the stage's */
+	enum buffer input;
 };
 
 extern const struct layer_kind layer_embedding, layer_attention, layer_mlp, layer_head;
 
 /* --- linear.c: the two linears of tensor parallelism ------------------------------------------ */
 
-/* pre.data set: the output goes through the tanh GELU on its way, and pre keeps what it was before. */
+/* pre.data set: the output goes through the tanh GELU on its way, and pre keeps what it was before.
+ */
 struct linear {
-	struct tensor y, x, weight, bias, pre;          /* bias.data NULL: none */
+	struct tensor y, x, weight, bias, pre; /* bias.data NULL: none */
 };
 /* y [T,out/t] = x [T,in] W^T + bias; W [out/t,in]. Column parallel: x is whole on every tensor
  * rank. */
 void column_forward(struct step *s, const struct linear *l);
 /* pre.data set: dx is taken on through the tanh GELU that made x from pre. */
 struct linear_grad {
-	struct tensor dx, dy, x, weight, dweight, dbias, pre;   /* dbias.data NULL: none */
+	struct tensor dx, dy, x, weight, dweight, dbias, pre; /* dbias.data NULL: none */
 };
 /* dx [T,in] = sum over tensor ranks of dy W */
 void column_backward(struct step *s, const struct linear_grad *g);
-/* y [T,out] = sum over tensor ranks of x [T,in/t] W^T, + bias; W [out,in/t], the bias whole on every rank. */
+/* y [T,out] = sum over tensor ranks of x [T,in/t] W^T, + bias; W [out,in/t], the bias whole on
+ * every rank. */
 void row_forward(struct step *s, const struct linear *l);
 /* dx [T,in/t] = dy W */
 void row_backward(struct step *s, const struct linear_grad *g);
-/* dweight = dy^T x and dbias = column sums of dy (the same on every tensor rank), added to those of earlier micro batches. x
- * may have been made since the gradient of x was taken. */
+/* dweight = dy^T x and dbias = column sums of dy (the same on every tensor rank), added to those of
+ * earlier micro batches. x may have been made since the gradient of x was taken. */
 void weight_backward(struct step *s, const struct linear_grad *g);
 
 /* --- norm.c: LayerNorm or RMSNorm before a block ---------------------------------------------- */
 
-/* The norm of the layer's input x, into its place; nothing when whoever made x has taken it. Returns the place. */
+/* The norm of the layer's input x, into its place; nothing when whoever made x has taken it.
+ * Returns the place. */
 struct tensor norm_forward(const struct layer *l, struct step *s, const struct tensor *x);
 /* The output of the norm in the backward pass: as saved, or made again. */
 struct tensor norm_again(const struct layer *l, struct step *s, const struct tensor *x);
 /* The arguments of that norm, for whoever makes x and takes it in the same pass. */
 struct norm norm_of(const struct layer *l, struct step *s, const struct tensor *x);
-/* dx += gradient through the norm; and the gradient of the bias before it, where residual_sums has that place. */
+/* dx += gradient through the norm; and the gradient of the bias before it, where residual_sums has
+ * that place. */
 struct norm_flow {
 	struct tensor dx, dy, x;
 };
@@ -89,14 +96,15 @@ void norm_backward(const struct layer *l, struct step *s, const struct norm_flow
 struct dropout layer_dropout(
     const struct layer *l, const struct step *s, enum dropout_site site, double p);
 /* y = x + dropout(branch + bias), and the norm of y when the next layer starts with one */
-void residual_forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x);
+void residual_forward(
+    const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x);
 /* Gradient of the branch: dx itself without dropout, else BUF_DBRANCH. */
 struct tensor residual_backward(const struct layer *l, struct step *s, const struct tensor *dx);
-/* Where the gradient of the bias is to go, the column sums of that of the branch; none when it has been taken, or without
- * a bias. Asked once in a backward pass. */
+/* Where the gradient of the bias is to go, the column sums of that of the branch; none when it has
+ * been taken, or without a bias. Asked once in a backward pass. */
 struct tensor residual_dbias(const struct layer *l, struct step *s);
-/* Where the column sums of the gradient that layer l leaves in dx belong: they are the gradient of the bias before it.
- * none: nowhere. Whoever asks takes them. */
+/* Where the column sums of the gradient that layer l leaves in dx belong: they are the gradient of
+ * the bias before it. none: nowhere. Whoever asks takes them. */
 struct tensor residual_sums(const struct layer *l, struct step *s);
 
 #endif

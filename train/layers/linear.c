@@ -23,8 +23,14 @@ sum_over_tensor_ranks(struct step *s, const struct tensor *x)
 static void
 forward_product(struct step *s, const struct linear *l)
 {
-	struct gemm g = { .c = l->y, .a = l->x, .b = l->weight, .trans_b = true, .alpha = 1, .bias = l->bias,
-		.aux = l->pre, .act = l->pre.data ? GEMM_GELU : GEMM_LINEAR };
+	struct gemm g = { .c = l->y,
+		.a = l->x,
+		.b = l->weight,
+		.trans_b = true,
+		.alpha = 1,
+		.bias = l->bias,
+		.aux = l->pre,
+		.act = l->pre.data ? GEMM_GELU : GEMM_LINEAR };
 
 	s->e->ops->gemm(s->e->stream, &g);
 }
@@ -33,7 +39,11 @@ forward_product(struct step *s, const struct linear *l)
 static void
 input_product(struct step *s, const struct linear_grad *l)
 {
-	struct gemm g = { .c = l->dx, .a = l->dy, .b = l->weight, .alpha = 1, .aux = l->pre,
+	struct gemm g = { .c = l->dx,
+		.a = l->dy,
+		.b = l->weight,
+		.alpha = 1,
+		.aux = l->pre,
 		.act = l->pre.data ? GEMM_GELU_GRAD : GEMM_LINEAR };
 
 	s->e->ops->gemm(s->e->stream, &g);
@@ -44,8 +54,13 @@ input_product(struct step *s, const struct linear_grad *l)
 void
 weight_backward(struct step *s, const struct linear_grad *l)
 {
-	struct gemm g = { .c = l->dweight, .a = l->dy, .b = l->x, .trans_a = true, .alpha = 1,
-		.beta = s->accumulate ? 1 : 0, .dbias = l->dbias };
+	struct gemm g = { .c = l->dweight,
+		.a = l->dy,
+		.b = l->x,
+		.trans_a = true,
+		.alpha = 1,
+		.beta = s->accumulate ? 1 : 0,
+		.dbias = l->dbias };
 
 	s->e->ops->gemm(s->e->stream, &g);
 }
@@ -65,9 +80,10 @@ column_backward(struct step *s, const struct linear_grad *g)
 	sum_over_tensor_ranks(s, &g->dx);
 }
 
-/* The bias is in the first rank's part of the sum, so that it comes in once and before anything is rounded to
- * 16 bits. Added behind that, to the sum of two such values, it would count far too much when it is small:
- * their sum is often a tie between two others, and the least addend decides it by half a unit. */
+/* The bias is in the first rank's part of the sum, so that it comes in once and before anything is
+ * rounded to 16 bits. Added behind that, to the sum of two such values, it would count far too much
+ * when it is small: their sum is often a tie between two others, and the least addend decides it by
+ * half a unit. */
 void
 row_forward(struct step *s, const struct linear *l)
 {

@@ -39,20 +39,22 @@ fused(const struct engine *e)
 	return e->plan.model.activation == ACTIVATION_GELU_TANH;
 }
 
-/* Saves the up projection's output and, unless the backward pass makes it again, the activation's. One
- * sum over the tensor group, in row_forward. */
+/* Saves the up projection's output and, unless the backward pass makes it again, the activation's.
+ * One sum over the tensor group, in row_forward. */
 static void
 forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
 	struct engine *e = s->e;
-	struct tensor act = step_buffer(s, BUF_ACT_OUT, l->local), up = step_buffer(s, BUF_FC1_OUT, l->local);
+	struct tensor act = step_buffer(s, BUF_ACT_OUT, l->local),
+		      up = step_buffer(s, BUF_FC1_OUT, l->local);
 	struct linear in = {
 		.x = norm_forward(l, s, x),
 		.y = fused(e) ? act : up,
 		.weight = engine_joined(e, false, l->index, fc1(e), ROLE_UP),
 		.bias = engine_joined(e, false, l->index, fc1_bias(e), ROLE_UP_BIAS),
 	};
-	struct linear down = { .x = act, .y = engine_buffer(e, BUF_BRANCH),
+	struct linear down = { .x = act,
+		.y = engine_buffer(e, BUF_BRANCH),
 		.weight = engine_weight(e, l->index, ROLE_DOWN),
 		.bias = engine_weight(e, l->index, down_out.bias) };
 
@@ -79,7 +81,8 @@ static struct tensor
 through_activation(const struct layer *l, struct step *s, struct tensor *act)
 {
 	struct engine *e = s->e;
-	struct act_grad a = { .dy = engine_buffer(e, BUF_DACT), .x = step_buffer(s, BUF_FC1_OUT, l->local) };
+	struct act_grad a = { .dy = engine_buffer(e, BUF_DACT),
+		.x = step_buffer(s, BUF_FC1_OUT, l->local) };
 
 	a.dx = a.x;
 	if (e->mem.place[BUF_ACT_OUT] == ARENA_SCRATCH)
@@ -103,7 +106,8 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		.dbias = residual_dbias(l, s),
 	};
 	struct linear_grad in = {
-		.dx = engine_buffer(e, BUF_DNORM), .dy = down.dx,
+		.dx = engine_buffer(e, BUF_DNORM),
+		.dy = down.dx,
 		.weight = engine_joined(e, false, l->index, fc1(e), ROLE_UP),
 		.dweight = engine_joined(e, true, l->index, fc1(e), ROLE_UP),
 		.dbias = engine_joined(e, true, l->index, fc1_bias(e), ROLE_UP_BIAS),

@@ -49,8 +49,8 @@ norm_again(const struct layer *l, struct step *s, const struct tensor *x)
 	return n.y;
 }
 
-/* Adds to f->dx, where the residual's gradient is. As residual_forward takes the norm behind it, this takes
- * the gradient of the bias before it. */
+/* Adds to f->dx, where the residual's gradient is. As residual_forward takes the norm behind it,
+ * this takes the gradient of the bias before it. */
 void
 norm_backward(const struct layer *l, struct step *s, const struct norm_flow *f)
 {

@@ -43,10 +43,11 @@ branch_dropout(const struct layer *l, const struct step *s)
 }
 
 /* y = x + dropout(branch), rounded once; y may not be x, which the backward pass still needs. The
- * branch is in BUF_BRANCH, with its bias and summed over tensor ranks. The norm that the next layer starts
- * with is taken in the same pass over the rows. */
+ * branch is in BUF_BRANCH, with its bias and summed over tensor ranks. The norm that the next layer
+ * starts with is taken in the same pass over the rows. */
 void
-residual_forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
+residual_forward(
+    const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
 	struct engine *e = s->e;
 	struct residual r = {
@@ -82,9 +83,9 @@ residual_backward(const struct layer *l, struct step *s, const struct tensor *dx
 	return dbranch;
 }
 
-/* A layer with another behind it in the stage finds its bias's gradient taken by that one's norm, whose
- * backward pass has the columns at hand; the product that makes the weight's gradient is faster without it.
- * The last layer of a stage and dropout leave it to that product. */
+/* A layer with another behind it in the stage finds its bias's gradient taken by that one's norm,
+ * whose backward pass has the columns at hand; the product that makes the weight's gradient is
+ * faster without it. The last layer of a stage and dropout leave it to that product. */
 struct tensor
 residual_dbias(const struct layer *l, struct step *s)
 {
@@ -95,8 +96,8 @@ residual_dbias(const struct layer *l, struct step *s)
 	return taken ? none : engine_grad(s->e, l->index, l->kind->residual->bias);
 }
 
-/* The bias is added just before the sum that makes this layer's input, so its gradient is that of the input
- * summed over the tokens, unless dropout lies between. */
+/* The bias is added just before the sum that makes this layer's input, so its gradient is that of
+ * the input summed over the tokens, unless dropout lies between. */
 struct tensor
 residual_sums(const struct layer *l, struct step *s)
 {

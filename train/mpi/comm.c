@@ -17,20 +17,21 @@
 #include <string.h>
 
 enum {
-	STAGING = 4 << 20,              /* bytes */
-	SMALL = 32 << 10,               /* up to here (bytes times ranks) one message round beats two */
-	MESSAGE = 16 << 20,             /* bytes of the longest single message */
-	OWN_TAG = 0,                    /* messages of the collectives; those of exchange() have 1 + their tag */
+	STAGING = 4 << 20,  /* bytes */
+	SMALL = 32 << 10,   /* up to here (bytes times ranks) one message round beats two */
+	MESSAGE = 16 << 20, /* bytes of the longest single message */
+	OWN_TAG = 0, /* messages of the collectives; those of exchange() have 1 + their tag */
 };
 
 /* What a communicator keeps besides its rank and size; arrays grow to what the largest
  * exchange needs. */
 struct mpi_comm {
 	MPI_Comm mpi;
-	char *staging;                  /* shared by every communicator of the process; the world's free() frees it */
+	/* shared by every communicator of the process; the world's free() frees it */
+	char *staging;
 	MPI_Request *request;
 	size_t num_requests, max_requests;
-	int *count, *start;             /* one per rank, for MPI_Allgatherv */
+	int *count, *start; /* one per rank, for MPI_Allgatherv */
 };
 
 /* Equal pieces of an array, `stride` bytes apart, of `bytes` each; those past the first `total`
@@ -383,7 +384,7 @@ mpi_abort(struct comm *c, int status)
 {
 	(void)c;
 	MPI_Abort(MPI_COMM_WORLD, status);
-	_Exit(status);                          /* not reached: MPI_Abort does not come back */
+	_Exit(status); /* not reached: MPI_Abort does not come back */
 }
 
 /* Collective, since MPI's is. The world is freed last: the others use its staging buffer. */

@@ -6,7 +6,7 @@
  */
 #include "train/mpi/impl.h"
 
-enum { BLOCK = 1024 };                          /* elements */
+enum { BLOCK = 1024 }; /* elements */
 
 /* A block in the type that is added in. Unsigned views serve the sums of integers. */
 union block {

@@ -15,8 +15,8 @@
 
 /* What a communicator keeps besides its rank and size. */
 struct nccl_group {
-	ncclComm_t handle;              /* NULL in a communicator of one */
-	struct comm *host;              /* owned */
+	ncclComm_t handle; /* NULL in a communicator of one */
+	struct comm *host; /* owned */
 	struct device *device;
 };
 
@@ -204,8 +204,7 @@ gather_bytes(struct comm *c, const void *bytes, size_t len, int root, size_t *to
 }
 
 /* Device work that hangs in a collective is ended with the process. */
-static void __attribute__((noreturn))
-abort_world(struct comm *c, int status)
+static void __attribute__((noreturn)) abort_world(struct comm *c, int status)
 {
 	struct nccl_group *g = c->impl;
 

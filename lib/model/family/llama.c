@@ -121,6 +121,10 @@ write_config(const struct model_config *c, struct str *out)
 }
 
 const struct family family_llama = {
-	.model_type = "llama", .architecture = "LlamaForCausalLM", .names = names,
-	.read = read_config, .check = check, .write = write_config,
+	.model_type = "llama",
+	.architecture = "LlamaForCausalLM",
+	.names = names,
+	.read = read_config,
+	.check = check,
+	.write = write_config,
 };
