@@ -58,7 +58,8 @@ NVFLAGS    = -std=c++17 -O3 -I. $(gencode) -Xfatbin -compress-all -Xcompiler -Wa
 	-Wno-deprecated-gpu-targets
 
 find = $(sort $(wildcard $(addsuffix /*.$(1),$(2))))
-LIB_DIRS   = lib/base lib/format lib/token lib/model lib/model/family
+LIB_DIRS   = lib/base lib/data lib/ckpt lib/token lib/token/bpe lib/token/spm lib/token/hf \
+	lib/model lib/model/block lib/model/family
 lib_obj   := $(patsubst %,$(B)/%.o,$(call find,c,$(LIB_DIRS)) $(call find,cc,$(LIB_DIRS)))
 tok_obj   := $(patsubst %,$(B)/%.o,$(call find,c,tok) $(call find,cc,tok))
 shard_obj := $(patsubst %,$(B)/%.o,$(call find,c,shard))
@@ -70,9 +71,11 @@ cpu_src   := $(call find,c,train/cpu)
 cpu_obj   := $(patsubst %,$(B)/%.f32.o,$(filter-out train/cpu/backend.c,$(cpu_src))) \
 	$(patsubst %,$(B)/%.f64.o,$(filter-out train/cpu/backend.c,$(cpu_src))) \
 	$(patsubst %,$(B)/%.o,$(wildcard train/cpu/backend.c))
-cuda_src  := $(call find,cu,train/cuda train/nccl) $(call find,c,train/cuda train/nccl)
+CUDA_DIRS  = train/cuda train/cuda/gemm train/cuda/attention train/nccl
+cuda_src  := $(call find,cu,$(CUDA_DIRS)) $(call find,c,$(CUDA_DIRS))
 cuda_obj  := $(if $(HAVE_CUDA),$(patsubst %,$(B)/%.o,$(cuda_src)))
-train_obj := $(patsubst %,$(B)/%.o,$(call find,c,train train/layers train/optim train/mpi)) \
+TRAIN_DIRS = train train/engine train/layers train/optim train/data train/state train/run train/mpi
+train_obj := $(patsubst %,$(B)/%.o,$(call find,c,$(TRAIN_DIRS))) \
 	$(cpu_obj) $(cuda_obj)
 
 progs := $(addprefix $(B)/,$(TOOLS))

@@ -1,6 +1,6 @@
 /* mtok - text to token datasets and back; SentencePiece models from text */
-#include "lib/base/clock.h"
 #include "lib/base/cli.h"
+#include "lib/base/clock.h"
 #include "lib/base/prog.h"
 #include "tok/decode.h"
 #include "tok/encode.h"

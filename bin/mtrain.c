@@ -7,10 +7,10 @@
  * since MPI says which rank may speak.
  */
 #include "lib/base/prog.h"
-#include "train/agree.h"
-#include "train/deadline.h"
-#include "train/run.h"
-#include "train/stop.h"
+#include "train/run/agree.h"
+#include "train/run/deadline.h"
+#include "train/run/run.h"
+#include "train/run/stop.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #define CKPT_FINITE_H
 
 #include "ckpt/hf.h"
-#include "lib/format/ckpt.h"
+#include "lib/ckpt/ckpt.h"
 
 /* Adds the line of a tensor of `count` elements of which `bad` are not finite; nothing when none
  * is. Returns the lines added. */

@@ -10,7 +10,7 @@
 #define CKPT_HF_H
 
 #include "lib/base/str.h"
-#include "lib/format/hfdir.h"
+#include "lib/ckpt/hfdir.h"
 #include "lib/model/family.h"
 
 struct hf_model {

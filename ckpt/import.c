@@ -5,9 +5,9 @@
  * a wrong kind gets a line that says which kind it is and what to do. After that the model is
  * checked whole, and only then is the first byte written; the checkpoint appears by one rename.
  */
-#include "ckpt/import.h"
 #include "ckpt/finite.h"
 #include "ckpt/hf.h"
+#include "ckpt/import.h"
 #include "ckpt/table.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"

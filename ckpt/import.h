@@ -2,9 +2,9 @@
 #ifndef CKPT_IMPORT_H
 #define CKPT_IMPORT_H
 
+#include "lib/base/dtype.h"
 #include "lib/base/err.h"
 #include "lib/base/str.h"
-#include "lib/format/dtype.h"
 
 #include <stdbool.h>
 

@@ -2,8 +2,8 @@
 #ifndef CKPT_OPTIONS_H
 #define CKPT_OPTIONS_H
 
+#include "lib/base/dtype.h"
 #include "lib/base/opt.h"
-#include "lib/format/dtype.h"
 
 struct look_config {
 	bool json, tensors;

@@ -6,8 +6,8 @@
  * a rank reads is whatever pieces of the source cover its boxes, so source and target layouts need
  * not know of each other. Memory is one piece.
  */
-#include "ckpt/reshard.h"
 #include "ckpt/import.h"
+#include "ckpt/reshard.h"
 #include "ckpt/table.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"

@@ -5,7 +5,7 @@
  * meant to change is a mistake that should be seen.
  */
 #include "ckpt/seal.h"
-#include "lib/format/ckpt.h"
+#include "lib/ckpt/ckpt.h"
 
 int
 seal_texts(const char *dir, FILE *out, struct err *e)

@@ -3,8 +3,8 @@
 #ifndef CKPT_SOURCE_H
 #define CKPT_SOURCE_H
 
-#include "lib/format/ckpt.h"
-#include "lib/format/hfdir.h"
+#include "lib/ckpt/ckpt.h"
+#include "lib/ckpt/hfdir.h"
 
 struct source {
 	struct ckpt *ckpt; /* one of the two */

@@ -4,7 +4,7 @@
 #define CKPT_TABLE_H
 
 #include "lib/base/str.h"
-#include "lib/format/ckpt.h"
+#include "lib/ckpt/ckpt.h"
 #include "lib/model/params.h"
 
 struct table {

@@ -4,11 +4,11 @@
  * Every problem is reported, not only the first: whoever verifies wants to know how much is lost.
  * Each check relies on those before it, so a checkpoint that does not open has just one problem.
  */
-#include "ckpt/verify.h"
 #include "ckpt/finite.h"
 #include "ckpt/hf.h"
 #include "ckpt/table.h"
-#include "lib/format/hfdir.h"
+#include "ckpt/verify.h"
+#include "lib/ckpt/hfdir.h"
 
 /* Adds the reason in e; returns 1. */
 static int

@@ -3,7 +3,7 @@
 #define EXPORT_HF_H
 
 #include "lib/base/str.h"
-#include "lib/format/ckpt.h"
+#include "lib/ckpt/ckpt.h"
 #include "lib/model/family.h"
 
 struct export_options {

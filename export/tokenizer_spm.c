@@ -9,7 +9,7 @@
 #include "export/tokenizer.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
-#include "lib/token/spmodel.h"
+#include "lib/token/spm/spmodel.h"
 
 #include <stdlib.h>
 #include <string.h>

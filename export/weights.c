@@ -10,7 +10,7 @@
 #include "export/hf.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
-#include "lib/format/safetensors.h"
+#include "lib/ckpt/safetensors.h"
 
 #include <math.h>
 #include <stdlib.h>

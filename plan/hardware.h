@@ -7,8 +7,8 @@
 #ifndef PLAN_HARDWARE_H
 #define PLAN_HARDWARE_H
 
+#include "lib/base/dtype.h"
 #include "lib/base/opt.h"
-#include "lib/format/dtype.h"
 
 #include <math.h>
 

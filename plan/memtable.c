@@ -5,8 +5,8 @@
  * cannot disagree. Bytes are exact and not rounded to units: a table is for machines, and a
  * person has --json and awk. What the device keeps for itself is not here but in search.c.
  */
+#include "lib/model/gpu.h"
 #include "plan/memtable.h"
-#include "lib/model/device.h"
 
 #include <string.h>
 

@@ -6,10 +6,10 @@
  * same as training's. A plan that needs more than 1 - margin of the device counts as tight,
  * since libraries and fragments take what no plan knows of.
  */
-#include "plan/search.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "plan/memtable.h"
+#include "plan/search.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,8 +5,8 @@
  * The maps of the corpora are not needed for either: the blending index follows from weights and
  * counts.
  */
-#include "shard/maps.h"
 #include "lib/base/mem.h"
+#include "shard/maps.h"
 
 #include <stdlib.h>
 

@@ -4,8 +4,8 @@
  * The rows are long rather than wide, one item each, so that items can be added without moving a
  * column.
  */
-#include "shard/shard.h"
 #include "lib/base/str.h"
+#include "shard/shard.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 /*
  * maps.c - from options to the samples of each split, for the verbs index and blend
  *
- * The work is done by lib/format/blend, which training calls too: the same options give the same
+ * The work is done by lib/data/blend, which training calls too: the same options give the same
  * names and the same files.
  */
-#include "shard/maps.h"
 #include "lib/token/identity.h"
 #include "lib/token/options.h"
+#include "shard/maps.h"
 #include "shard/maps_options.h"
 
 #include <errno.h>

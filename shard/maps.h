@@ -5,7 +5,7 @@
 #define SHARD_MAPS_H
 
 #include "lib/base/opt.h"
-#include "lib/format/blend.h"
+#include "lib/data/blend.h"
 #include "lib/token/tokenizer.h"
 
 #include <stdio.h>

@@ -4,9 +4,9 @@
  * One row an option; parsing, help and manual follow from it. What options must be to each other is
  * checked by the verbs. Names are those of Megatron-LM wherever it has the option.
  */
-#include "shard/options.h"
 #include "lib/token/options.h"
 #include "shard/maps_options.h"
+#include "shard/options.h"
 
 #include <stddef.h>
 

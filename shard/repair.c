@@ -1,7 +1,7 @@
 /*
  * repair.c - a damaged dataset put right, and what was done to it
  */
-#include "lib/format/dataset_repair.h"
+#include "lib/data/dataset_repair.h"
 #include "shard/shard.h"
 
 #include <string.h>

@@ -1,12 +1,12 @@
 /*
  * sample.c - training samples, and which rank reads which of them when
  *
- * Both go through lib/format/blend and lib/format/sampler, as training does: the same options give
+ * Both go through lib/data/blend and lib/data/sampler, as training does: the same options give
  * the same samples in the same order.
  */
-#include "shard/sample.h"
 #include "lib/base/mem.h"
-#include "lib/format/sampler.h"
+#include "lib/data/sampler.h"
+#include "shard/sample.h"
 #include "shard/shard.h"
 
 #include <stdlib.h>

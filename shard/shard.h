@@ -9,7 +9,7 @@
 #define SHARD_SHARD_H
 
 #include "lib/base/opt.h"
-#include "lib/format/notes.h"
+#include "lib/data/notes.h"
 #include "lib/token/tokenizer.h"
 
 #include <stdbool.h>

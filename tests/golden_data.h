@@ -7,8 +7,8 @@
 #define TESTS_GOLDEN_DATA_H
 
 #include "lib/base/io.h"
-#include "lib/format/npy.h"
-#include "lib/format/samples.h"
+#include "lib/data/npy.h"
+#include "lib/data/samples.h"
 #include "tests/check.h"
 
 #include <dirent.h>

@@ -5,7 +5,7 @@
 #define TESTS_GOLDEN_LISTS_H
 
 #include "lib/base/json.h"
-#include "lib/format/paths.h"
+#include "lib/data/paths.h"
 #include "tests/golden_data.h"
 
 /* [[prefixes], weights or null] as words for path_list_parse. */

@@ -2,7 +2,7 @@
 #ifndef TESTS_ONE_CORPUS_H
 #define TESTS_ONE_CORPUS_H
 
-#include "lib/format/samples_impl.h"
+#include "lib/data/samples_impl.h"
 
 /* The maps of one corpus by itself; samples_close them. */
 static inline struct samples *

@@ -3,7 +3,7 @@
 #define TESTS_ONE_DOCUMENT_H
 
 #include "lib/base/mem.h"
-#include "lib/format/dataset.h"
+#include "lib/data/dataset.h"
 
 #include <stdlib.h>
 

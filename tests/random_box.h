@@ -5,7 +5,7 @@
 #define TESTS_RANDOM_BOX_H
 
 #include "lib/base/rng.h"
-#include "lib/format/slice.h"
+#include "lib/base/slice.h"
 
 static struct mt19937 rng;
 

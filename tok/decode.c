@@ -4,10 +4,10 @@
  * Plain output is the bytes that the ids stand for; JSON Lines must be UTF-8, so there a character
  * that was cut off at the edge of a document becomes U+FFFD.
  */
-#include "tok/decode.h"
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
-#include "lib/format/dataset.h"
+#include "lib/data/dataset.h"
+#include "tok/decode.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
  * A document is in the datasets of all keys or of none, or their numbers would part: what the keys
  * before a refused one have added is taken back.
  */
-#include "tok/document.h"
 #include "lib/base/mem.h"
+#include "tok/document.h"
 #include "tok/sentence.h"
 
 #include <stdlib.h>

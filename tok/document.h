@@ -8,7 +8,7 @@
 #ifndef TOK_DOCUMENT_H
 #define TOK_DOCUMENT_H
 
-#include "lib/format/dtype.h"
+#include "lib/base/dtype.h"
 #include "lib/token/tokenizer.h"
 #include "tok/input.h"
 #include "tok/jsonl.h"

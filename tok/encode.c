@@ -5,11 +5,11 @@
  * one, however many workers there are. Line numbers are the writer's: it adds up the lines of the
  * batches before, which saves the reader from counting.
  */
-#include "tok/encode.h"
 #include "lib/base/clock.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
-#include "lib/format/dataset.h"
+#include "lib/data/dataset.h"
+#include "tok/encode.h"
 #include "tok/errors.h"
 #include "tok/output.h"
 #include "tok/pipeline.h"

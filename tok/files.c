@@ -4,8 +4,8 @@
  * Only sizes decide, and the first bytes of the files that a cut goes through; so every job of an
  * array finds its share alone, and all of them agree as long as the files are the same.
  */
-#include "tok/files.h"
 #include "lib/base/io.h"
+#include "tok/files.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -7,9 +7,9 @@
  * dropped. Every read polls two more descriptors, so that neither a run which has
  * failed nor one that was interrupted waits for a pipe that stays silent.
  */
-#include "tok/input.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
+#include "tok/input.h"
 #include "tok/unpack.h"
 
 #include <errno.h>

@@ -7,9 +7,9 @@
  * a string longer (six bytes of escape give at most three), so a buffer of the line's length holds
  * everything that can come out of it.
  */
-#include "tok/jsonl.h"
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
+#include "tok/jsonl.h"
 #include "tok/scan.h"
 
 #include <stdarg.h>

@@ -7,10 +7,10 @@
  * tokenizer_train_check. Options of the Python tools that cannot be had are in the table of
  * refused ones, with what to do instead.
  */
-#include "tok/options.h"
 #include "lib/token/options.h"
 #include "tok/decode.h"
 #include "tok/encode.h"
+#include "tok/options.h"
 #include "tok/train.h"
 
 #include <math.h>

@@ -4,10 +4,10 @@
  * Used by one thread at a time. Names are PREFIX_KEY_document, or PREFIX_KEY_sentence when
  * texts were split, as Megatron-LM has them.
  */
-#include "tok/output.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
-#include "lib/format/dataset.h"
+#include "lib/data/dataset.h"
+#include "tok/output.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,8 +6,8 @@
  * whose state goes round: free, taken, done, free. One worker takes the same turns without ever
  * waiting.
  */
-#include "tok/pipeline.h"
 #include "lib/base/mem.h"
+#include "tok/pipeline.h"
 
 #include <pthread.h>
 #include <stdbool.h>

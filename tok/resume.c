@@ -4,9 +4,9 @@
  * Lines are "word value ...". What is run comes first and is compared as text; the numbers behind
  * it are read back with the bounds that the files are then checked against.
  */
-#include "tok/resume.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
+#include "tok/resume.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
 /*
  * sidecar.c - PREFIX_KEY_document.json: how a dataset was made
  *
- * The members that are read back are lib/format/notes.c's; those of the run are added here. No date
+ * The members that are read back are lib/data/notes.c's; those of the run are added here. No date
  * and no number of workers: two runs that give the same dataset give the same notes.
  */
-#include "tok/sidecar.h"
 #include "lib/base/io.h"
-#include "lib/format/notes.h"
+#include "lib/data/notes.h"
+#include "tok/sidecar.h"
 
 #include <string.h>
 

@@ -6,14 +6,14 @@
  * text under its own names, so that a default that the library changes is never ours by accident:
  * every option of the table is set.
  */
-#include "tok/train.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
-#include "lib/token/spmtrain.h"
+#include "lib/token/spm/spmtrain.h"
 #include "tok/encode.h"
 #include "tok/files.h"
 #include "tok/input.h"
 #include "tok/jsonl.h"
+#include "tok/train.h"
 
 #include <stdlib.h>
 #include <string.h>

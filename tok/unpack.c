@@ -5,8 +5,8 @@
  * cat write them; the end of one begins the next. Formats that are not read are named with the
  * program to pipe through, rather than reported as bad JSON.
  */
-#include "tok/unpack.h"
 #include "lib/base/mem.h"
+#include "tok/unpack.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,8 +9,8 @@
 #ifndef TRAIN_BACKEND_H
 #define TRAIN_BACKEND_H
 
+#include "lib/base/dtype.h"
 #include "lib/base/err.h"
-#include "lib/format/dtype.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ struct device;
 struct stream {
 	const struct ops *ops;
 	struct device *device;
-	struct observer *observer; /* train/observe.h; NULL: nobody looks on */
+	struct observer *observer; /* train/engine/observe.h; NULL: nobody looks on */
 };
 
 struct event;

@@ -114,8 +114,8 @@ struct attention_grad {
 	struct tensor dout;       /* act [T, n*d] */
 	struct tensor dq, dk, dv; /* act, written */
 	struct tensor delta;      /* real [b * n, s], scratch */
-	struct tensor work; /* scratch of attention_workspace (lib/model/attention.h) bytes, on 256;
-			     * or none, and then the fastest implementation may not serve */
+	struct tensor work; /* scratch of attention_workspace (lib/model/block/attention.h) bytes,
+			     * on 256; or none, and then the fastest implementation may not serve */
 };
 
 /* The gated kinds take [gate | up] side by side, 2f columns, and give f. */

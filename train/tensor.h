@@ -8,7 +8,7 @@
 #ifndef TRAIN_TENSOR_H
 #define TRAIN_TENSOR_H
 
-#include "lib/format/dtype.h"
+#include "lib/base/dtype.h"
 
 enum { TENSOR_DIMS = 4 };
 

@@ -5,8 +5,8 @@
  * every checkpoint; MD5 is here only because the names of index maps are defined by it; CRC-32C
  * because other formats carry it. None of them is meant against an adversary.
  */
-#include "lib/base/hash.h"
 #include "lib/base/err.h"
+#include "lib/base/hash.h"
 #include "lib/base/mem.h"
 
 #include <math.h>

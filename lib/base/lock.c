@@ -7,9 +7,9 @@
  * renames it to a name that nobody else has and reads it there; one that has changed hands
  * meanwhile is put back.
  */
-#include "lib/base/lock.h"
 #include "lib/base/clock.h"
 #include "lib/base/io.h"
+#include "lib/base/lock.h"
 #include "lib/base/mem.h"
 #include "lib/base/process.h"
 #include "lib/base/str.h"

@@ -5,8 +5,8 @@
  * page cache is shared by all ranks of a node. The price is that a file cut short by somebody else
  * while it is mapped ends the program with SIGBUS, whose handler asks here which file it was.
  */
-#include "lib/base/map.h"
 #include "lib/base/io.h"
+#include "lib/base/map.h"
 #include "lib/base/mem.h"
 
 #include <pthread.h>

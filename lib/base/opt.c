@@ -7,8 +7,8 @@
  * command line over any file. Options of Megatron-LM that this suite does not have are known by
  * name and reported together, so that a launch script is ported in one go.
  */
-#include "lib/base/opt.h"
 #include "lib/base/io.h"
+#include "lib/base/opt.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -4,9 +4,9 @@
  * A few files are synced one by one; more than that are made durable by syncfs, once for their
  * bytes and once for their names, on each file system that they lie on.
  */
-#include "lib/base/outset.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
+#include "lib/base/outset.h"
 #include "lib/base/temp.h"
 
 #include <errno.h>

@@ -6,9 +6,9 @@
  * counter, so uneven work balances itself; which thread gets which index is open, and results must
  * not depend on it.
  */
-#include "lib/base/pool.h"
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
+#include "lib/base/pool.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

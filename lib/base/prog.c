@@ -5,9 +5,9 @@
  * of progress that may stand on the terminal. Everything for people goes to stderr, one line a
  * write; stdout carries the product alone and is checked at the end.
  */
-#include "lib/base/prog.h"
 #include "lib/base/clock.h"
 #include "lib/base/map.h"
+#include "lib/base/prog.h"
 #include "lib/base/utf8.h"
 
 #include <signal.h>

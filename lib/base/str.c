@@ -4,8 +4,8 @@
  * buf is NULL or ends in a NUL at buf[len]; a struct of zeroes is an empty string. Bytes may be
  * anything, NUL among them.
  */
-#include "lib/base/str.h"
 #include "lib/base/mem.h"
+#include "lib/base/str.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 /* temp.c - temporary files and directories beside what they are to become */
-#include "lib/base/temp.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/base/process.h"
 #include "lib/base/str.h"
+#include "lib/base/temp.h"
 
 #include <ctype.h>
 #include <dirent.h>

@@ -6,8 +6,8 @@
  * the newer rope_parameters: both are read, and both are written, so that old and new versions of
  * transformers load the result.
  */
-#include "lib/model/family.h"
 #include "lib/base/io.h"
+#include "lib/model/family.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,8 +8,8 @@
  * they are alive, and those without a common phase share bytes. Every offset is a multiple of 256,
  * which suits every vector load.
  */
+#include "lib/model/block/attention.h"
 #include "lib/model/memory.h"
-#include "lib/model/attention.h"
 #include "lib/model/schedule.h"
 
 #include <stdlib.h>

@@ -22,7 +22,7 @@
 #ifndef MODEL_MEMORY_H
 #define MODEL_MEMORY_H
 
-#include "lib/format/dtype.h"
+#include "lib/base/dtype.h"
 #include "lib/model/layout.h"
 #include "lib/model/params.h"
 

@@ -6,8 +6,8 @@
  * value, which is what TAKE looks after. Derived sizes follow when everything else is known. mplan
  * and mtrain both come through here, so that a plan is about the run that would happen.
  */
-#include "lib/model/options.h"
 #include "lib/model/family.h"
+#include "lib/model/options.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
  * Weights are [out, in]. A linear that is cut along its output has shard_dim 0, one cut along its
  * input 1.
  */
-#include "lib/model/params.h"
 #include "lib/base/mem.h"
+#include "lib/model/params.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -11,7 +11,7 @@
 #ifndef MODEL_PARAMS_H
 #define MODEL_PARAMS_H
 
-#include "lib/format/slice.h"
+#include "lib/base/slice.h"
 #include "lib/model/layout.h"
 
 /* What a tensor is in its layer; the engine finds its pointers by (layer, role). */

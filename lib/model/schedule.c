@@ -6,8 +6,8 @@
  * share a group number and are issued together, so that two neighbours that send to each other at
  * once cannot wait for each other.
  */
-#include "lib/model/schedule.h"
 #include "lib/base/mem.h"
+#include "lib/model/schedule.h"
 
 struct list {
 	struct action *item;

@@ -4,8 +4,8 @@
  * Both directions in one struct; the code points are below U+0800, so a name is at most twice as
  * long as its bytes.
  */
-#include "lib/token/alphabet.h"
 #include "lib/base/utf8.h"
+#include "lib/token/alphabet.h"
 
 #include <stdbool.h>
 #include <string.h>

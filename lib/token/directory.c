@@ -4,8 +4,8 @@
  * What transformers' AutoTokenizer looks for in a directory, as far as there is a tokenizer here
  * for it. A tokenizer.json comes first, and is found by its own kind.
  */
-#include "lib/token/directory.h"
 #include "lib/base/io.h"
+#include "lib/token/directory.h"
 
 #include <string.h>
 

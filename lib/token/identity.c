@@ -6,8 +6,8 @@
  * them. Source: Megatron-LM d98e8a6 (August 2026), core/tokenizers/utils/build_tokenizer.py, and
  * unique_identifiers of core/tokenizers/text/text_tokenizer.py.
  */
-#include "lib/token/identity.h"
 #include "lib/base/mem.h"
+#include "lib/token/identity.h"
 #include "lib/token/impl.h"
 
 #include <stdlib.h>

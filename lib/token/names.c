@@ -4,9 +4,9 @@
  * Needed while a tokenizer is being opened, where every merge asks for both parts, and afterwards
  * by the models whose symbols are characters.
  */
-#include "lib/token/names.h"
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
+#include "lib/token/names.h"
 
 #include <stdlib.h>
 #include <string.h>

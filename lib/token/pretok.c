@@ -6,9 +6,9 @@
  * the same ends from bit masks of a block of text and comes here where it meets what masks cannot
  * tell.
  */
-#include "lib/token/pretok.h"
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
+#include "lib/token/pretok.h"
 #include "lib/token/pretok_impl.h"
 #include "lib/token/unicode.h"
 

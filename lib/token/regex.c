@@ -10,9 +10,9 @@
  * a table adds what came since and takes what went. Inside a set nothing can be taken.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include "lib/token/regex.h"
 #include "lib/base/mem.h"
 #include "lib/base/str.h"
+#include "lib/token/regex.h"
 #include "lib/token/unicode_recent_table.h"
 
 #include <pcre2.h>

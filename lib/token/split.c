@@ -5,9 +5,9 @@
  * step is handed one piece and hands its parts to the step after it, so that nothing but changed
  * text is ever stored.
  */
-#include "lib/token/split.h"
 #include "lib/base/utf8.h"
-#include "lib/token/component.h"
+#include "lib/token/hf/component.h"
+#include "lib/token/split.h"
 #include "lib/token/unicode.h"
 
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #include "lib/base/json.h"
 #include "lib/base/str.h"
 #include "lib/token/alphabet.h"
-#include "lib/token/normalize.h"
+#include "lib/token/hf/normalize.h"
 #include "lib/token/pretok.h"
 #include "lib/token/unicode_sets.h"
 

@@ -8,10 +8,10 @@
  * without their prefix and the others behind a byte that is in no UTF-8, so that the bytes of a
  * merged token are those of its parts one after the other, with a prefix as without.
  */
-#include "lib/token/symbols.h"
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
+#include "lib/token/symbols.h"
 
 #include <stdio.h>
 #include <stdlib.h>

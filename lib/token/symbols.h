@@ -9,7 +9,7 @@
 
 #include "lib/base/err.h"
 #include "lib/base/json.h"
-#include "lib/token/bpe.h"
+#include "lib/token/bpe/bpe.h"
 #include "lib/token/names.h"
 
 #include <stdbool.h>

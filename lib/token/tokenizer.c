@@ -5,14 +5,14 @@
  * the registry, and the first that knows them opens them. Range checks, hashes and file names are
  * dealt with here once.
  */
-#include "lib/token/tokenizer.h"
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
-#include "lib/token/charsmap.h"
 #include "lib/token/directory.h"
 #include "lib/token/impl.h"
 #include "lib/token/regex.h"
+#include "lib/token/spm/charsmap.h"
+#include "lib/token/tokenizer.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
  * The table never grows, as nodes are known by their slots. The number of symbols in all keys
  * bounds that of the nodes, but keys share their beginnings: who has many may try less room first.
  */
-#include "lib/token/trie.h"
 #include "lib/base/mem.h"
+#include "lib/token/trie.h"
 
 #include <math.h>
 #include <stdlib.h>

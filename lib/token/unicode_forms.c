@@ -4,8 +4,8 @@
  * The tables are the reference's, so that forms depend on no library of the machine. Hangul's
  * syllables are arithmetic: chapter 3.12 of The Unicode Standard.
  */
-#include "lib/token/unicode_forms.h"
 #include "lib/token/unicode_compat_table.h"
+#include "lib/token/unicode_forms.h"
 #include "lib/token/unicode_forms_table.h"
 
 #include <stddef.h>

@@ -5,11 +5,11 @@
  * the library's floats decide ties, here everything is double, and every token of the vocabulary is
  * a piece: the unknown one and the bytes too.
  */
-#include "lib/token/unigram.h"
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
-#include "lib/token/spmtext.h"
+#include "lib/token/spm/spmtext.h"
 #include "lib/token/trie.h"
+#include "lib/token/unigram.h"
 
 #include <math.h>
 #include <stdio.h>

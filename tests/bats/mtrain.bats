@@ -226,7 +226,7 @@ they are narrower" \
 }
 
 @test "however many options are refused, all are named" {
-	sed -n 's/^\t*{ "\([a-z0-9-]*\)", moe },.*/\1/p' "$TOP/train/refused.c" | head -40 >names
+	sed -n 's/^\t*{ "\([a-z0-9-]*\)", moe },.*/\1/p' "$TOP/train/run/refused.c" | head -40 >names
 	[ "$(wc -l <names)" = 40 ]
 	run --separate-stderr mtrain --config tiny.conf $(sed 's/^/--/' names)
 	[ "$status" = 2 ] && [ "${#stderr_lines[@]}" = 1 ]

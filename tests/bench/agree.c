@@ -2,9 +2,9 @@
  * agree.c - mpirun -np N agree: milliseconds that ranks with the same options take to find that
  * out, the slowest rank's in the median round
  */
-#include "train/agree.h"
 #include "lib/base/clock.h"
 #include "lib/base/prog.h"
+#include "train/run/agree.h"
 
 #include <stdlib.h>
 

@@ -6,8 +6,8 @@
  * must move (spec/gpu.md part 3); the ceilings are a copy of device memory, read and write counted,
  * and a product of 8192 x 8192 x 8192. Without a GPU it says so and succeeds.
  */
-#include "tests/bench/rig.h"
 #include "lib/base/mem.h"
+#include "tests/bench/rig.h"
 
 enum { LOGIT_ROWS = 4096, POOL_GIB = 24, CEILING_SIDE = 8192 };
 

@@ -4,7 +4,7 @@
  */
 #include "lib/base/io.h"
 #include "lib/base/str.h"
-#include "lib/format/safetensors.h"
+#include "lib/ckpt/safetensors.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,7 @@
  */
 #include "lib/base/clock.h"
 #include "lib/base/io.h"
-#include "lib/format/ckpt_impl.h"
+#include "lib/ckpt/ckpt_impl.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -47,7 +47,7 @@ draw_lengths(int64_t documents, int64_t tokens, uint32_t seed)
 	return length;
 }
 
-/* Header and arrays as lib/format/dataset.h has them, one sequence a document. */
+/* Header and arrays as lib/data/dataset.h has them, one sequence a document. */
 static void
 write_index(const char *path, const int32_t *length, int64_t documents)
 {

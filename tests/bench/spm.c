@@ -10,7 +10,7 @@
 #include "lib/base/io.h"
 #include "lib/base/json.h"
 #include "lib/base/mem.h"
-#include "lib/token/spm.h"
+#include "lib/token/spm/spm.h"
 #include "tests/spm_oracle.h"
 
 #include <stdlib.h>

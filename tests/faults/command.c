@@ -1,8 +1,8 @@
 /* command.c - a command that is run, disturbed from outside, and never waited for without end */
-#include "tests/faults/command.h"
 #include "lib/base/clock.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
+#include "tests/faults/command.h"
 
 #include <fcntl.h>
 #include <signal.h>

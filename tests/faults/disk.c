@@ -1,7 +1,7 @@
 /* disk.c - a model of a file system that forgets what was not synced */
-#include "tests/faults/disk.h"
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
+#include "tests/faults/disk.h"
 
 #include <errno.h>
 #include <fcntl.h>

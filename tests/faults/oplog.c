@@ -1,7 +1,7 @@
 /* oplog.c - the log of the shim, read: lines are cut in place */
-#include "tests/faults/oplog.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
+#include "tests/faults/oplog.h"
 
 #include <stdlib.h>
 

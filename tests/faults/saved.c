@@ -1,9 +1,9 @@
 /* saved.c - what must hold of a --save directory whatever happened to the run that wrote it */
-#include "tests/faults/saved.h"
 #include "ckpt/verify.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
-#include "lib/format/ckpt.h"
+#include "lib/ckpt/ckpt.h"
+#include "tests/faults/saved.h"
 
 #include <dirent.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* scene.c - tiny runs in several layouts, from several beginnings, and what they end with
  * undisturbed */
-#include "tests/faults/scene.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
+#include "tests/faults/scene.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -9,8 +9,8 @@
 #ifndef FAULTS_SCENE_H
 #define FAULTS_SCENE_H
 
-#include "tests/faults/oplog.h"
 #include "tests/faults/command.h"
+#include "tests/faults/oplog.h"
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* strike.c - faults of calls, of time, of room, and runs that are not one */
-#include "tests/faults/strike.h"
 #include "lib/base/io.h"
+#include "tests/faults/strike.h"
 
 #include <errno.h>
 #include <stdlib.h>

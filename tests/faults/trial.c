@@ -5,10 +5,10 @@
  * earlier run said to be saved must be whole. The same command line, undisturbed, must then end
  * with the bytes of a run that nothing happened to.
  */
-#include "tests/faults/trial.h"
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
 #include "tests/faults/saved.h"
+#include "tests/faults/trial.h"
 
 #include <dirent.h>
 #include <stdarg.h>

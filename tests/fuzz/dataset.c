@@ -1,7 +1,7 @@
 /* dataset.c - fuzz target of the .idx reader: 4 bytes size of the .bin, then the bytes of the .idx
  */
 #include "lib/base/err.h"
-#include "lib/format/dataset_repair.h"
+#include "lib/data/dataset_repair.h"
 #include "tests/fuzz/input.h"
 #include "tests/one_corpus.h"
 

@@ -1,6 +1,6 @@
 /* index_json.c - fuzz target: any bytes as the index of a sharded model; file names that are
  * accepted are plain */
-#include "lib/format/hfdir.h"
+#include "lib/ckpt/hfdir.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* manifest.c - fuzz target: any bytes as a manifest, and as one that lacks the sum of itself, which
  * few bytes have right; what is accepted is printed and accepted again, unchanged */
-#include "lib/format/manifest.h"
+#include "lib/ckpt/manifest.h"
 
 #include <string.h>
 

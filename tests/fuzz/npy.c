@@ -1,5 +1,5 @@
 /* npy.c - fuzz target of the .npy reader */
-#include "lib/format/npy.h"
+#include "lib/data/npy.h"
 #include "tests/fuzz/input.h"
 
 int

@@ -1,6 +1,6 @@
 /* paths.c - fuzz target: any bytes as a file of corpora, as lists a split in JSON, and as --split;
  * what is accepted is sound */
-#include "lib/format/samples.h"
+#include "lib/data/samples.h"
 #include "tests/fuzz/input.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
  * pretok.c - fuzz target: any bytes as text; every scanner must cover them, by blocks as one by
  * one, and a small vocabulary must give them back
  */
-#include "lib/token/bpe.h"
+#include "lib/token/bpe/bpe.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* safetensors.c - fuzz target: any bytes as a safetensors file; what is accepted is read to its
  * last byte */
 #include "lib/base/hash.h"
-#include "lib/format/safetensors.h"
+#include "lib/ckpt/safetensors.h"
 #include "tests/fuzz/input.h"
 
 int

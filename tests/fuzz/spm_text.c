@@ -4,8 +4,8 @@
  *
  * One worker a model serves all inputs, and each of them twice: what is in its cache must not show.
  */
-#include "lib/token/spm.h"
-#include "lib/token/spmtrain.h"
+#include "lib/token/spm/spm.h"
+#include "lib/token/spm/spmtrain.h"
 #include "tests/fuzz/input.h"
 #include "tests/spm_oracle.h"
 

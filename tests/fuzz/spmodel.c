@@ -1,8 +1,8 @@
 /* spmodel.c - fuzz target: any bytes as a SentencePiece model; what is accepted finds its pieces,
  * encodes its own first bytes as a text, and decodes the ids and all ids */
 #include "lib/base/mem.h"
-#include "lib/token/spm.h"
-#include "lib/token/spmodel.h"
+#include "lib/token/spm/spm.h"
+#include "lib/token/spm/spmodel.h"
 #include "tests/fuzz/input.h"
 
 enum { TEXT_MAX = 256 }; /* of the input as a text */

@@ -1,6 +1,6 @@
 /* state.c - fuzz target: any text as state.conf; what is accepted is printed and accepted again,
  * unchanged */
-#include "lib/format/state.h"
+#include "lib/ckpt/state.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

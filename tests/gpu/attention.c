@@ -8,7 +8,7 @@
  */
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
-#include "lib/model/attention.h"
+#include "lib/model/block/attention.h"
 #include "tests/check.h"
 #include "tests/gpu.h"
 #include "train/ops.h"
@@ -478,7 +478,7 @@ test_refused(const struct backend *b)
 }
 
 /* May the library be asked for the shape? Version 9.14.0 is given no windows:
- * train/cuda/attention.c. */
+ * train/cuda/attention/attention.c. */
 static bool
 library_takes(const char *libraries, const struct shape *c)
 {

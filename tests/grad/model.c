@@ -9,8 +9,8 @@
 #include "lib/base/rng.h"
 #include "lib/model/options.h"
 #include "tests/check.h"
-#include "train/grads.h"
-#include "train/pipeline.h"
+#include "train/engine/grads.h"
+#include "train/engine/pipeline.h"
 
 enum { PROBES = 6 };
 

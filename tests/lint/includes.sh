@@ -7,11 +7,17 @@
 set -u
 cd "${TOP:-.}" || exit 1
 operations='train/tensor.h train/ops.h train/backend.h train/comm.h'
+cuda="lib/base/ lib/model/gpu.h $operations train/cuda/"
 table="
 lib/base
-lib/format		lib/base/
-lib/token		lib/base/
-lib/model		lib/base/ lib/format/dtype.h lib/format/slice.h lib/model/family/
+lib/data		lib/base/
+lib/ckpt		lib/base/
+lib/token		lib/base/ lib/token/
+lib/token/bpe		lib/base/ lib/token/
+lib/token/hf		lib/base/ lib/token/
+lib/token/spm		lib/base/ lib/token/
+lib/model		lib/base/ lib/model/
+lib/model/block		lib/base/ lib/model/
 lib/model/family	lib/base/ lib/model/
 tok			lib/
 shard			lib/
@@ -19,15 +25,21 @@ plan			lib/
 ckpt			lib/
 export			lib/
 train			lib/ train/
+train/data		lib/ train/
+train/engine		lib/ train/
 train/layers		lib/ train/
 train/optim		lib/ train/
-train/cpu		lib/base/ lib/format/dtype.h $operations
-train/cuda		lib/base/ lib/format/dtype.h lib/model/device.h $operations
-train/mpi		lib/base/ lib/format/dtype.h $operations
-train/nccl		lib/base/ lib/format/dtype.h $operations train/cuda/device.h
+train/run		lib/ train/
+train/state		lib/ train/
+train/cpu		lib/base/ $operations
+train/cuda		$cuda
+train/cuda/attention	$cuda
+train/cuda/gemm		$cuda
+train/mpi		lib/base/ $operations
+train/nccl		lib/base/ $operations train/cuda/device.h
 "
-find bin lib tok shard plan ckpt export train \( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' \) \
-	2>/dev/null | sort |
+find bin lib tok shard plan ckpt export train \( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' \
+	-o -name '*.cuh' \) 2>/dev/null | sort |
 	xargs grep -nE '^[ 	]*#[ 	]*include' | TABLE=$table awk '
 BEGIN {
 	rows = split(ENVIRON["TABLE"], row, "\n")
@@ -38,7 +50,8 @@ BEGIN {
 	}
 	home["<mpi.h>"] = "train/mpi"
 	home["<cblas.h>"] = home["<openblas_config.h>"] = "train/cpu"
-	home["<sentencepiece_processor.h>"] = home["<sentencepiece_trainer.h>"] = "lib/token tok"
+	home["<sentencepiece_processor.h>"] = home["<sentencepiece_trainer.h>"] = \
+		"lib/token/spm tok"
 	home["<simdjson.h>"] = "lib/base tok"
 }
 
@@ -72,16 +85,16 @@ function allowed(dir, path,    n, word, i)
 substr(what, 1, 1) == "<" {
 	name = "<" path ">"
 	own = home[name]
-	if (path ~ /^(cuda|cublas|cudnn|nccl)/)
-		own = "train/cuda train/nccl"
 	if (own && index(" " own " ", " " dir " ") == 0)
 		print where name " belongs to " own
+	if (path ~ /^(cuda|cublas|cudnn|nccl)/ && dir !~ /^train\/(cuda|nccl)/)
+		print where name " belongs to train/cuda and train/nccl"
 	next
 }
 
 !(dir in may) && dir != "bin" { print where "directory " dir " is not in the include table"; next }
 !allowed(dir, path) { print where dir " may not include " path }
-path ~ /\/impl\.h$/ && target != dir { print where path " is private to " target }
+path ~ /\/impl\.h$/ && index(dir "/", target "/") != 1 { print where path " is private to " target }
 path == "lib/base/prog.h" && dir !~ /^(bin|train)/ && file !~ /^lib\/base\/(cli|prog)\.c$/ {
 	print where "only bin/, train/ and cli.c may print or exit"
 }

@@ -2,7 +2,7 @@
  * whatever the weights */
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
-#include "lib/format/blend.h"
+#include "lib/data/blend.h"
 #include "tests/check.h"
 
 static uint32_t

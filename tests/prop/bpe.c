@@ -10,7 +10,7 @@
 #include "lib/base/rng.h"
 #include "lib/base/str.h"
 #include "lib/base/utf8.h"
-#include "lib/token/bpe.h"
+#include "lib/token/bpe/bpe.h"
 #include "tests/check.h"
 
 enum { PIECES = 100000, VOCABULARIES = 24, TOKENS = 900, TOKEN_MAX = 24, PIECE_MAX = 120 };

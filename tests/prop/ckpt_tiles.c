@@ -1,8 +1,8 @@
 /* ckpt_tiles.c - property: any tiling of any tensors, written by any number of writers, reads back
  * equal by any box */
 #include "lib/base/io.h"
-#include "lib/format/ckpt.h"
-#include "lib/format/manifest.h"
+#include "lib/ckpt/ckpt.h"
+#include "lib/ckpt/manifest.h"
 #include "tests/check.h"
 #include "tests/random_box.h"
 

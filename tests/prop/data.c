@@ -7,14 +7,14 @@
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
 #include "lib/base/rng.h"
-#include "lib/format/blend.h"
-#include "lib/format/ckpt.h"
-#include "lib/format/sampler.h"
+#include "lib/ckpt/ckpt.h"
+#include "lib/data/blend.h"
+#include "lib/data/sampler.h"
 #include "tests/check.h"
 #include "tests/one_document.h"
-#include "train/data.h"
-#include "train/data_impl.h"
-#include "train/pipeline.h"
+#include "train/data/data.h"
+#include "train/data/data_impl.h"
+#include "train/engine/pipeline.h"
 
 #include <unistd.h>
 

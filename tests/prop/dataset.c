@@ -4,7 +4,7 @@
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
-#include "lib/format/dataset_repair.h"
+#include "lib/data/dataset_repair.h"
 #include "shard/shard.h"
 #include "tests/check.h"
 #include "tests/one_document.h"

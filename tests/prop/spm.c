@@ -10,8 +10,8 @@
 #include "lib/base/rng.h"
 #include "lib/base/str.h"
 #include "lib/base/utf8.h"
-#include "lib/token/spm.h"
-#include "lib/token/spmtrain.h"
+#include "lib/token/spm/spm.h"
+#include "lib/token/spm/spmtrain.h"
 #include "tests/check.h"
 #include "tests/spm_oracle.h"
 

@@ -1,7 +1,7 @@
 /* token.c - properties of the tokenizers: decode(encode(x)) = x for any bytes; linear and heap
  * merging agree */
 #include "lib/base/mem.h"
-#include "lib/token/bpe_impl.h"
+#include "lib/token/bpe/bpe_impl.h"
 #include "lib/token/tokenizer.h"
 #include "tests/check.h"
 #include "tests/tiny_bpe.h"

@@ -1,6 +1,6 @@
 /* npydiff.c - npydiff A.npy B.npy TOLERANCE: the largest |a - b| over the largest |b|; exit 1 when
  * it exceeds the tolerance */
-#include "lib/format/npy.h"
+#include "lib/data/npy.h"
 
 #include <math.h>
 #include <stdlib.h>

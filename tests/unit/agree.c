@@ -1,6 +1,6 @@
 /* agree.c - of every option it was decided on purpose what ranks must have in common */
-#include "train/agree.h"
 #include "tests/check.h"
+#include "train/run/agree.h"
 
 /* The row of a name, which must be there. */
 static const struct opt *

@@ -1,4 +1,5 @@
 /* base.c - tests of lib/base: options, hashes, random numbers, UTF-8, JSON, strings */
+#include "lib/base/dtype.h"
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
 #include "lib/base/json.h"
@@ -7,7 +8,6 @@
 #include "lib/base/pool.h"
 #include "lib/base/rng.h"
 #include "lib/base/utf8.h"
-#include "lib/format/dtype.h"
 #include "tests/check.h"
 
 #include <float.h>

@@ -2,8 +2,8 @@
  * tests/golden/data */
 #include "lib/base/json.h"
 #include "lib/base/mem.h"
-#include "lib/format/blend.h"
-#include "lib/format/sampler.h"
+#include "lib/data/blend.h"
+#include "lib/data/sampler.h"
 #include "tests/golden_lists.h"
 
 #include <dirent.h>

@@ -1,10 +1,10 @@
-/* ckpt.c - tests of lib/format/ckpt: what is written is read, damage is named, an interrupted save
+/* ckpt.c - tests of lib/ckpt/ckpt: what is written is read, damage is named, an interrupted save
  * loses nothing */
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
-#include "lib/format/ckpt.h"
-#include "lib/format/manifest.h"
+#include "lib/ckpt/ckpt.h"
+#include "lib/ckpt/manifest.h"
 #include "tests/check.h"
 
 #include <fcntl.h>

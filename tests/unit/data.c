@@ -2,7 +2,7 @@
  * label, position, loss mask and document, in the cases of tests/golden/data */
 #include "lib/base/prog.h"
 #include "tests/golden_lists.h"
-#include "train/data.h"
+#include "train/data/data.h"
 
 #include <dirent.h>
 #include <unistd.h>

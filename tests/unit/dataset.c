@@ -2,8 +2,8 @@
  * reader */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
-#include "lib/format/dataset_impl.h"
-#include "lib/format/notes.h"
+#include "lib/data/dataset_impl.h"
+#include "lib/data/notes.h"
 #include "tests/check.h"
 #include "tests/one_document.h"
 

@@ -4,7 +4,7 @@
 #include "lib/base/io.h"
 #include "lib/base/json.h"
 #include "lib/base/mem.h"
-#include "lib/token/spmodel.h"
+#include "lib/token/spm/spmodel.h"
 #include "tests/check.h"
 
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* fit.c - tests of what is advised when a run does not fit: every piece of advice is true */
-#include "lib/model/fit.h"
 #include "lib/model/family.h"
+#include "lib/model/fit.h"
 #include "tests/check.h"
 
 /* A Llama-like model of 16 layers on two data ranks. */

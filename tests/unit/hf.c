@@ -2,11 +2,11 @@
  * tokens, decoder */
 #include "lib/base/base64.h"
 #include "lib/base/mem.h"
-#include "lib/token/added.h"
 #include "lib/token/alphabet.h"
-#include "lib/token/decoder.h"
+#include "lib/token/hf/added.h"
+#include "lib/token/hf/decoder.h"
+#include "lib/token/hf/normalize.h"
 #include "lib/token/names.h"
-#include "lib/token/normalize.h"
 #include "lib/token/split.h"
 #include "tests/check.h"
 

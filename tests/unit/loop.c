@@ -4,7 +4,7 @@
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
 #include "tests/check.h"
-#include "train/loop.h"
+#include "train/run/loop.h"
 
 #include <unistd.h>
 
@@ -51,7 +51,7 @@ jumping_clock(void)
 	return 1e-3 * ++looks + HOUR * (checkpoints() + lines_with("\"split\""));
 }
 
-/* The run of a command line, as train/run.c makes it. Returns its exit status. */
+/* The run of a command line, as train/run/run.c makes it. Returns its exit status. */
 static int
 train(struct train_config *c, struct lock *lock)
 {

@@ -1,6 +1,6 @@
 /* npy.c - .npy files: what NumPy wrote, what NumPy would write, and what is refused */
 #include "lib/base/io.h"
-#include "lib/format/npy.h"
+#include "lib/data/npy.h"
 #include "tests/check.h"
 
 #include <unistd.h>

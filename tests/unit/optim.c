@@ -1,7 +1,7 @@
 /* optim.c - learning-rate and weight-decay schedules at their corners, loss scale traces
  * (spec/training.md 4.5 and 4.6) */
 #include "tests/check.h"
-#include "train/optim.h"
+#include "train/optim/optim.h"
 
 enum { W = 10, N = 110, TAIL = 40 };
 

@@ -1,10 +1,10 @@
 /* prefetch.c - tests of reading ahead on made-up data: training and evaluation in turn give what a
  * reader gives that is asked for each batch, nothing is read twice, and neither waits because of
  * the other */
-#include "train/prefetch.h"
 #include "lib/base/prog.h"
 #include "tests/check.h"
-#include "train/pipeline.h"
+#include "train/data/prefetch.h"
+#include "train/engine/pipeline.h"
 
 #include <unistd.h>
 

@@ -1,9 +1,9 @@
 /* refused.c - the table of refused options: order, no name twice, none empty, none that
  * is built or that the promised scripts use */
-#include "train/refused.h"
+#include "train/run/refused.h"
 
 #include "tests/check.h"
-#include "train/config.h"
+#include "train/run/config.h"
 
 #include <ctype.h>
 #include <strings.h>

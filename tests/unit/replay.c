@@ -1,7 +1,7 @@
 /* replay.c - tests of recorded passes on a device that only counts: what runs, what is recorded,
  * what is launched */
-#include "train/replay.h"
 #include "tests/check.h"
+#include "train/engine/replay.h"
 
 static int passed, recorded, launched;
 static bool recording, broken;

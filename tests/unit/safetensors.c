@@ -1,7 +1,7 @@
-/* safetensors.c - tests of lib/format/safetensors: every rule of the format, the writer, damage */
+/* safetensors.c - tests of lib/ckpt/safetensors: every rule of the format, the writer, damage */
 #include "lib/base/io.h"
 #include "lib/base/str.h"
-#include "lib/format/safetensors.h"
+#include "lib/ckpt/safetensors.h"
 #include "tests/check.h"
 
 #include <dirent.h>

@@ -1,4 +1,4 @@
-/* slice.c - tests of lib/format/slice */
+/* slice.c - tests of lib/base/slice */
 #include "tests/check.h"
 #include "tests/random_box.h"
 

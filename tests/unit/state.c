@@ -1,6 +1,6 @@
-/* state.c - tests of lib/format/state: what is printed is parsed, and each rule by a text that
+/* state.c - tests of lib/ckpt/state: what is printed is parsed, and each rule by a text that
  * breaks it */
-#include "lib/format/state.h"
+#include "lib/ckpt/state.h"
 #include "tests/check.h"
 
 #include <math.h>

@@ -2,8 +2,8 @@
  * batches start */
 #include "lib/model/family.h"
 #include "tests/check.h"
-#include "train/config.h"
-#include "train/pipeline.h"
+#include "train/engine/pipeline.h"
+#include "train/run/config.h"
 
 static struct err e;
 

@@ -4,10 +4,10 @@
  * OpenBLAS runs on the calling thread alone; the operations cut their work for our own threads
  * instead, so that no result depends on how many there are.
  */
-#include "train/cpu/impl.h"
 #include "lib/base/clock.h"
 #include "lib/base/mem.h"
 #include "lib/base/pool.h"
+#include "train/cpu/impl.h"
 
 #include <cblas.h>
 #include <stdatomic.h>

@@ -135,7 +135,7 @@ cast_span(const void *ctx, const struct span *s)
 		    p->x->dtype, s->count);
 }
 
-/* Narrowing rounds to nearest, ties to even (lib/format/dtype); integers are only copied. */
+/* Narrowing rounds to nearest, ties to even (lib/base/dtype); integers are only copied. */
 void
 cpu_name(cast)(struct stream *st, const struct tensor *dst, const struct tensor *src)
 {

@@ -7,7 +7,7 @@
  */
 #include "lib/base/mem.h"
 #include "train/comm.h"
-#include "train/cuda/cudnn.h"
+#include "train/cuda/attention/cudnn.h"
 #include "train/cuda/impl.h"
 
 #include <stdio.h>

@@ -14,7 +14,7 @@ extern "C" {
 
 #include "lib/base/err.h"
 #include "lib/base/int64.h"
-#include "lib/model/device.h"
+#include "lib/model/gpu.h"
 #include "train/cuda/device.h"
 #include "train/ops.h"
 

@@ -7,7 +7,7 @@
 #ifndef TRAIN_LAYERS_LAYER_H
 #define TRAIN_LAYERS_LAYER_H
 
-#include "train/engine.h"
+#include "train/engine/engine.h"
 
 /* A LayerNorm or RMSNorm at the start of a layer: its parameters, its statistics, where its output
  * goes. */

@@ -5,7 +5,7 @@
  * The formula itself is the backends' (cpu/optim.c, cuda/optim.cu); here the options and the
  * piece become its arguments.
  */
-#include "train/optim.h"
+#include "train/optim/optim.h"
 
 #include <math.h>
 

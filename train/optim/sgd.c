@@ -3,7 +3,7 @@
  *
  * The formula itself is the backends'; here the options and the piece become its arguments.
  */
-#include "train/optim.h"
+#include "train/optim/optim.h"
 
 /* Queued; no communication. The second moment's buffer does not exist under this rule. */
 static void

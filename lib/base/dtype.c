@@ -1,0 +1,349 @@
+/*
+ * dtype.c - element types and conversions
+ *
+ * Names are those of safetensors, torch and NumPy, all in one table, because each file format has
+ * its own. Every narrowing rounds to nearest, ties to even, and once: from F64 to 16 bits by way of
+ * a float that is rounded to odd (Boldo and Melquiond 2008), since rounding twice can differ in the
+ * last bit. Buffers may be unaligned, hence the memcpy of each element, which compilers turn into a
+ * load.
+ */
+#include "lib/base/dtype.h"
+#include "lib/base/err.h"
+
+#include <string.h>
+
+static const struct {
+	const char *name, *torch, *alias[3];
+	size_t size;
+	bool is_float;
+} types[DTYPE_COUNT] = {
+	[DTYPE_F64] = { "F64", "float64", { "fp64", "double", "<f8" }, 8, true },
+	[DTYPE_F32] = { "F32", "float32", { "fp32", "float", "<f4" }, 4, true },
+	[DTYPE_BF16] = { "BF16", "bfloat16", { "bf16" }, 2, true },
+	[DTYPE_F16] = { "F16", "float16", { "fp16", "half", "<f2" }, 2, true },
+	[DTYPE_F8_E4M3] = { "F8_E4M3", "float8_e4m3fn", { NULL }, 1, false },
+	[DTYPE_F8_E5M2] = { "F8_E5M2", "float8_e5m2", { NULL }, 1, false },
+	[DTYPE_I64] = { "I64", "int64", { "<i8" }, 8, false },
+	[DTYPE_I32] = { "I32", "int32", { "<i4" }, 4, false },
+	[DTYPE_I16] = { "I16", "int16", { "<i2" }, 2, false },
+	[DTYPE_I8] = { "I8", "int8", { "|i1" }, 1, false },
+	[DTYPE_U64] = { "U64", "uint64", { "<u8" }, 8, false },
+	[DTYPE_U32] = { "U32", "uint32", { "<u4" }, 4, false },
+	[DTYPE_U16] = { "U16", "uint16", { "<u2" }, 2, false },
+	[DTYPE_U8] = { "U8", "uint8", { "|u1" }, 1, false },
+	[DTYPE_BOOL] = { "BOOL", "bool", { "|b1" }, 1, false },
+};
+
+/* Bytes of one element; no type here is smaller than a byte. */
+size_t
+dtype_size(enum dtype t)
+{
+	return types[t].size;
+}
+
+/* As safetensors writes it. t must not be DTYPE_NONE. */
+const char *
+dtype_name(enum dtype t)
+{
+	return types[t].name;
+}
+
+/* As torch and config.json write it. */
+const char *
+dtype_torch_name(enum dtype t)
+{
+	return types[t].torch;
+}
+
+/* The two 8-bit floats do not count: they are carried through, never converted. */
+bool
+dtype_is_float(enum dtype t)
+{
+	return t != DTYPE_NONE && types[t].is_float;
+}
+
+/*
+ * Accepts every spelling of the table; DTYPE_NONE for anything else. Callers that must be strict
+ * compare with dtype_name afterwards.
+ */
+enum dtype
+dtype_from_name(const char *name)
+{
+	for (int t = 0; t < DTYPE_COUNT; t++) {
+		if (!strcmp(types[t].name, name) || !strcmp(types[t].torch, name))
+			return (enum dtype)t;
+		for (int i = 0; i < 3 && types[t].alias[i]; i++)
+			if (!strcmp(types[t].alias[i], name))
+				return (enum dtype)t;
+	}
+	return DTYPE_NONE;
+}
+
+/* memcpy and not a cast: types of different kinds must not alias. */
+static uint32_t
+bits_of(float x)
+{
+	uint32_t u;
+
+	memcpy(&u, &x, 4);
+	return u;
+}
+
+/* The inverse of bits_of. */
+static float
+float_of(uint32_t u)
+{
+	float x;
+
+	memcpy(&x, &u, 4);
+	return x;
+}
+
+/*
+ * Half a unit less one bit, plus the last bit that stays, makes ties go to even; the carry into the
+ * exponent is right, up to infinity. NaN is set apart, as the sum could turn it into infinity, and
+ * keeps its upper bits.
+ */
+uint16_t
+dtype_bf16_from_f32(float x)
+{
+	uint32_t u = bits_of(x);
+
+	if ((u & 0x7fffffffu) > 0x7f800000u)
+		return (uint16_t)(u >> 16 | 0x40);
+	return (uint16_t)((u + 0x7fffu + (u >> 16 & 1)) >> 16);
+}
+
+/* Exact: bf16 is the upper half of a float. */
+float
+dtype_f32_from_bf16(uint16_t x)
+{
+	return float_of((uint32_t)x << 16);
+}
+
+/*
+ * The exponent is moved from bias 127 to 15 by a subtraction; overflow goes to infinity as IEEE 754
+ * has it, and NaN stays NaN with the upper bits of its payload.
+ */
+uint16_t
+dtype_f16_from_f32(float x)
+{
+	uint32_t u = bits_of(x), sign = u >> 16 & 0x8000, m = u & 0x7fffffffu;
+
+	if (m > 0x7f800000u)
+		return (uint16_t)(sign | 0x7e00 | (m >> 13 & 0x3ff));
+	if (m >= 0x477ff000u) /* 65520 and above round to infinity */
+		return (uint16_t)(sign | 0x7c00);
+	/* Below 2^-14 the float adder rounds at the place of the last subnormal bit, 2^-24. */
+	if (m < 0x38800000u)
+		return (uint16_t)(sign | (bits_of(float_of(m) + 0.5f) - bits_of(0.5f)));
+	return (uint16_t)(sign | (m - 0x38000000u + 0xfffu + (m >> 13 & 1)) >> 13);
+}
+
+/* Exact. Subnormals of fp16 are normal floats; a multiplication by 2^-24 puts them right. */
+float
+dtype_f32_from_f16(uint16_t x)
+{
+	uint32_t sign = (uint32_t)(x & 0x8000) << 16, m = x & 0x7fffu;
+
+	if (m >= 0x7c00)
+		return float_of(sign | 0x7f800000u | (m & 0x3ff) << 13);
+	if (m >= 0x400)
+		return float_of(sign | ((m << 13) + 0x38000000u));
+	return float_of(sign | bits_of((float)m * 0x1p-24f));
+}
+
+/* A double rounded to odd in float precision: rounding that to 16 bits is then the same as rounding
+ * the double once. */
+static float
+round_to_odd(double x)
+{
+	float f = (float)x;
+	uint32_t u = bits_of(f);
+
+	if ((double)f == x || x != x || (u & 0x7f800000u) == 0x7f800000u)
+		return f;
+	if (((double)f > x) == (x > 0))
+		u--;
+	return float_of(u | 1);
+}
+
+/* One element as a double, which holds every value of these four types. */
+static double
+load(const char *src, enum dtype t, int64_t i)
+{
+	double d;
+	float f;
+	uint16_t h;
+
+	switch (t) {
+	case DTYPE_F64: memcpy(&d, src + 8 * i, 8); return d;
+	case DTYPE_F32: memcpy(&f, src + 4 * i, 4); return (double)f;
+	case DTYPE_BF16: memcpy(&h, src + 2 * i, 2); return (double)dtype_f32_from_bf16(h);
+	case DTYPE_F16: memcpy(&h, src + 2 * i, 2); return (double)dtype_f32_from_f16(h);
+	default: BUG("conversion from %s", types[t].name);
+	}
+}
+
+/* The inverse of load, rounded once. */
+static void
+store(char *dst, enum dtype t, int64_t i, double d)
+{
+	float f;
+	uint16_t h;
+
+	switch (t) {
+	case DTYPE_F64: memcpy(dst + 8 * i, &d, 8); return;
+	case DTYPE_F32:
+		f = (float)d;
+		memcpy(dst + 4 * i, &f, 4);
+		return;
+	case DTYPE_BF16:
+		h = dtype_bf16_from_f32(round_to_odd(d));
+		memcpy(dst + 2 * i, &h, 2);
+		return;
+	case DTYPE_F16:
+		h = dtype_f16_from_f32(round_to_odd(d));
+		memcpy(dst + 2 * i, &h, 2);
+		return;
+	default: BUG("conversion to %s", types[t].name);
+	}
+}
+
+/* The directions that training on a CPU spends time in, simple enough for the compiler to
+ * vectorise. */
+static void
+f32_from_bf16(char *dst, const char *src, int64_t count)
+{
+	for (int64_t i = 0; i < count; i++) {
+		uint16_t h;
+		uint32_t u;
+
+		memcpy(&h, src + 2 * i, 2);
+		u = (uint32_t)h << 16;
+		memcpy(dst + 4 * i, &u, 4);
+	}
+}
+
+/* A loop of its own, because the general one goes through double; dst and src may not overlap. */
+static void
+bf16_from_f32(char *dst, const char *src, int64_t count)
+{
+	for (int64_t i = 0; i < count; i++) {
+		float f;
+		uint16_t h;
+
+		memcpy(&f, src + 4 * i, 4);
+		h = dtype_bf16_from_f32(f);
+		memcpy(dst + 2 * i, &h, 2);
+	}
+}
+
+/* As the loop above, with branches for the subnormals of fp16; it is slower than that for bf16. */
+static void
+f32_from_f16(char *dst, const char *src, int64_t count)
+{
+	for (int64_t i = 0; i < count; i++) {
+		uint16_t h;
+		float f;
+
+		memcpy(&h, src + 2 * i, 2);
+		f = dtype_f32_from_f16(h);
+		memcpy(dst + 4 * i, &f, 4);
+	}
+}
+
+/* Too large a number becomes infinite; whoever minds counts them before. */
+static void
+f16_from_f32(char *dst, const char *src, int64_t count)
+{
+	for (int64_t i = 0; i < count; i++) {
+		float f;
+		uint16_t h;
+
+		memcpy(&f, src + 4 * i, 4);
+		h = dtype_f16_from_f32(f);
+		memcpy(dst + 2 * i, &h, 2);
+	}
+}
+
+/*
+ * memmove for equal types, so that those alone may overlap. Pairs without a loop of their own go
+ * through double. Types that are no floats convert to themselves only; anything else is a bug of
+ * the caller.
+ */
+void
+dtype_convert(void *dst, enum dtype dst_type, const void *src, enum dtype src_type, int64_t count)
+{
+	if (dst_type == src_type) {
+		memmove(dst, src, (size_t)count * dtype_size(dst_type));
+	} else if (dst_type == DTYPE_F32 && src_type == DTYPE_BF16) {
+		f32_from_bf16(dst, src, count);
+	} else if (dst_type == DTYPE_BF16 && src_type == DTYPE_F32) {
+		bf16_from_f32(dst, src, count);
+	} else if (dst_type == DTYPE_F32 && src_type == DTYPE_F16) {
+		f32_from_f16(dst, src, count);
+	} else if (dst_type == DTYPE_F16 && src_type == DTYPE_F32) {
+		f16_from_f32(dst, src, count);
+	} else {
+		for (int64_t i = 0; i < count; i++)
+			store(dst, dst_type, i, load(src, src_type, i));
+	}
+}
+
+/* A number is not finite when all bits of its exponent are set. */
+static int64_t
+count_masked16(const unsigned char *src, uint16_t exponent, int64_t count)
+{
+	int64_t found = 0;
+
+	for (int64_t i = 0; i < count; i++) {
+		uint16_t v;
+
+		memcpy(&v, src + 2 * i, sizeof v);
+		found += (v & exponent) == exponent;
+	}
+	return found;
+}
+
+/* The same of 32 bits. */
+static int64_t
+count_masked32(const unsigned char *src, uint32_t exponent, int64_t count)
+{
+	int64_t found = 0;
+
+	for (int64_t i = 0; i < count; i++) {
+		uint32_t v;
+
+		memcpy(&v, src + 4 * i, sizeof v);
+		found += (v & exponent) == exponent;
+	}
+	return found;
+}
+
+/* The same of 64 bits. */
+static int64_t
+count_masked64(const unsigned char *src, uint64_t exponent, int64_t count)
+{
+	int64_t found = 0;
+
+	for (int64_t i = 0; i < count; i++) {
+		uint64_t v;
+
+		memcpy(&v, src + 8 * i, sizeof v);
+		found += (v & exponent) == exponent;
+	}
+	return found;
+}
+
+int64_t
+dtype_count_nonfinite(const void *src, enum dtype t, int64_t count)
+{
+	switch (t) {
+	case DTYPE_F64: return count_masked64(src, 0x7ff0000000000000, count);
+	case DTYPE_F32: return count_masked32(src, 0x7f800000, count);
+	case DTYPE_BF16: return count_masked16(src, 0x7f80, count);
+	case DTYPE_F16: return count_masked16(src, 0x7c00, count);
+	default: return 0;
+	}
+}

@@ -1,0 +1,55 @@
+/*
+ * dtype.h - element types of files and tensors, and conversions between the floating ones
+ *
+ * Names follow safetensors ("F32", "BF16"); dtype_from_name also knows "fp32", "bfloat16" and the
+ * like. Rounding is to nearest, ties to even; NaN stays NaN; overflow gives infinity.
+ */
+#ifndef BASE_DTYPE_H
+#define BASE_DTYPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum dtype {
+	DTYPE_F64,
+	DTYPE_F32,
+	DTYPE_BF16,
+	DTYPE_F16,
+	DTYPE_F8_E4M3,
+	DTYPE_F8_E5M2,
+	DTYPE_I64,
+	DTYPE_I32,
+	DTYPE_I16,
+	DTYPE_I8,
+	DTYPE_U64,
+	DTYPE_U32,
+	DTYPE_U16,
+	DTYPE_U8,
+	DTYPE_BOOL,
+	DTYPE_COUNT,
+	DTYPE_NONE = -1,
+};
+
+size_t dtype_size(enum dtype t);              /* bytes of one element */
+const char *dtype_name(enum dtype t);         /* "F32" */
+const char *dtype_torch_name(enum dtype t);   /* "float32", as config.json writes it */
+enum dtype dtype_from_name(const char *name); /* DTYPE_NONE when unknown */
+bool dtype_is_float(
+    enum dtype t); /* F64, F32, BF16, F16: those that dtype_convert takes; not NONE */
+
+uint16_t dtype_bf16_from_f32(float x);
+float dtype_f32_from_bf16(uint16_t x);
+uint16_t dtype_f16_from_f32(float x);
+float dtype_f32_from_f16(uint16_t x);
+
+/* dst[i] = src[i] for count elements of F64, F32, BF16, F16; the arrays must not overlap unless
+ * they are the same type. F64 to a 16-bit type rounds once. Alignment of either array is not
+ * required. */
+void dtype_convert(
+    void *dst, enum dtype dst_type, const void *src, enum dtype src_type, int64_t count);
+/* How many of count elements are NaN or infinite: of F64, F32, BF16, F16; 0 of other types.
+ * Alignment is not required. */
+int64_t dtype_count_nonfinite(const void *src, enum dtype t, int64_t count);
+
+#endif

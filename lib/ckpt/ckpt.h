@@ -1,0 +1,141 @@
+/*
+ * ckpt.h - the checkpoint: a directory of safetensors pieces with a manifest
+ *
+ *   SAVE/latest_checkpointed_iteration.txt      decimal iteration, written last
+ *   SAVE/iter_0000500/manifest.tsv              a line a piece: tensor, dtype, global shape, slice,
+ * file, offset, bytes, XXH3-64 SAVE/iter_0000500/pieces-00000.safetensors  one file a writer
+ *   SAVE/iter_0000500/options.conf              the options of the run, readable by --config
+ *   SAVE/iter_0000500/state.conf                "key value" lines: iteration, consumed samples,
+ * loss scale, fingerprints; state.h
+ *
+ * Tensors are logical and global; files are pieces, so any layout reads what any other wrote.
+ * Optimizer state lies beside a parameter X as X.exp_avg and X.exp_avg_sq. Writing goes to a
+ * temporary directory; ckpt_commit syncs and renames it. A manifest is checked whole on opening:
+ * pieces must tile every tensor exactly, without overlap, inside their files. It holds the sums of
+ * the texts, of itself, and of the blocks of the pieces, which are compared when they are read.
+ */
+#ifndef CKPT_CKPT_H
+#define CKPT_CKPT_H
+
+#include "lib/base/dtype.h"
+#include "lib/base/err.h"
+#include "lib/base/slice.h"
+#include "lib/base/str.h"
+#include "lib/ckpt/state.h"
+
+#include <stdbool.h>
+
+/* Bytes that have one sum. A power of two, so that no element lies in two blocks. */
+#define CKPT_BLOCK_BYTES ((uint64_t)4 << 20)
+
+struct ckpt_piece {
+	struct slice box;
+	int file;               /* below ckpt_num_files */
+	uint64_t offset, bytes; /* in the file */
+	/* one a block; 1 for the whole of a larger piece: of a manifest of version 1 */
+	int64_t num_sums;
+	const uint64_t *sum; /* XXH3-64 */
+};
+
+struct ckpt_tensor {
+	const char *name;
+	enum dtype dtype;
+	int ndim;
+	int64_t shape[SLICE_DIMS];
+	int num_pieces;
+	const struct ckpt_piece *piece;
+};
+
+struct ckpt;
+
+/* dir is an iter_* directory, or a SAVE directory whose tracker names one. A ckpt is for one thread
+ * at a time: files are mapped when first read. */
+struct ckpt *ckpt_open(const char *dir, struct err *e);
+void ckpt_close(struct ckpt *c);
+const char *ckpt_dir(const struct ckpt *c); /* the iter_* directory */
+int ckpt_count(const struct ckpt *c);
+const struct ckpt_tensor *ckpt_at(const struct ckpt *c, int i);              /* sorted by name */
+const struct ckpt_tensor *ckpt_find(const struct ckpt *c, const char *name); /* or NULL */
+int ckpt_num_files(const struct ckpt *c);
+/* What state.conf says, and the whole texts for copying; they live as long as c. */
+const struct run_state *ckpt_state(const struct ckpt *c);
+const char *ckpt_state_text(const struct ckpt *c);
+const char *ckpt_options_text(const struct ckpt *c);
+/* Does its manifest hold sums of the texts and of itself, and one for each block? Earlier versions
+ * wrote one a piece. */
+bool ckpt_sealed(const struct ckpt *c);
+
+/*
+ * Reads a box of a tensor, converted to dtype, row-major and dense into dst. Any box inside the
+ * global shape. Every block that holds a part of it is compared with its sum, once; the reason
+ * names file and tensor.
+ */
+int ckpt_read(struct ckpt *c, const char *name, const struct slice *want, enum dtype dtype,
+    void *dst, struct err *e);
+/*
+ * Compares the pieces that have one sum over several blocks: those of rank in turn, and takes the
+ * other ranks' word for the rest. For many ranks that are to read one checkpoint, each of which
+ * would read the whole of a piece for a part of it. Nothing to do for a sealed one.
+ */
+int ckpt_check_share(struct ckpt *c, int rank, int num_ranks, struct err *e);
+/* Did a read or a check find bytes that are not those that were saved? */
+bool ckpt_damaged(const struct ckpt *c);
+/* Reads every byte of one file's pieces and compares the sums; the reason names file and tensor. */
+int ckpt_verify_file(struct ckpt *c, int file, struct err *e);
+
+/* --- writing: each process its own pieces file, one process the rest
+ * -------------------------------------------------- */
+struct ckpt_writer;
+
+/* Creates the temporary directory of iteration `iteration` under save (several processes may),
+ * removing what an earlier, interrupted save left of it only when `first`. Path in out. */
+int ckpt_begin(const char *save, int64_t iteration, bool first, char out[1024], struct err *e);
+/* Removes what interrupted saves left in save, for who holds it; nothing that a checkpoint is made
+ * of. */
+void ckpt_sweep(const char *save);
+struct ckpt_writer *ckpt_writer_new(const char *tmp_dir, int file_number, struct err *e);
+/* Declares a piece; pieces are then written in the declared order, each by one ckpt_write of its
+ * dense bytes. */
+void ckpt_declare(struct ckpt_writer *w, const char *name, enum dtype t, int ndim,
+    const int64_t *shape, const struct slice *box);
+int ckpt_write(struct ckpt_writer *w, const void *bytes, struct err *e);
+/* Syncs the file and appends this writer's manifest lines to `manifest`; frees w in every case. A
+ * writer with no piece writes no file. */
+int ckpt_writer_finish(struct ckpt_writer *w, struct str *manifest, struct err *e);
+void ckpt_writer_abort(struct ckpt_writer *w);
+
+struct ckpt_commit {
+	const char *save;
+	int64_t iteration;
+	const char *manifest;        /* the lines of all writers, any order */
+	const char *options, *state; /* texts of options.conf and state.conf */
+};
+/* Writes manifest and texts, checks that the whole opens, renames the directory (replacing an
+ * iter_* of the same number), then the tracker. After an error the previous checkpoint is intact.
+ */
+int ckpt_commit(const struct ckpt_commit *c, struct err *e);
+
+/* Takes the texts of a checkpoint as they are now, after somebody edited them: renews their sums in
+ * the manifest. Appends the names of those that had changed, blanks between. What ckpt_open would
+ * refuse for another reason stays as it is. */
+int ckpt_seal(const char *dir, struct str *changed, struct err *e);
+
+/* The tracker: 1 and *iteration, 0 when there is none, -1 with a reason. */
+int ckpt_tracker(const char *save, int64_t *iteration, struct err *e);
+/* For a directory without a tracker, as the first save of all leaves it when it is cut off before
+ * its last rename: the iter_* of the highest number. False when there is none, or it does not open.
+ */
+bool ckpt_highest(const char *save, char out[1024]);
+/* True when the directory has an iter_* entry. */
+bool ckpt_has_iterations(const char *save);
+void ckpt_iter_dir(const char *save, int64_t iteration, char out[1024]);
+/* The number in "iter_0000500"; -1 for a name of another form. */
+int64_t ckpt_name_iteration(const char *name);
+/* The numbers of the iter_* directories of save, sorted: how many, or -1 when there is none. The
+ * caller frees *out, also after a failure. */
+int ckpt_iterations(const char *save, int64_t **out, struct err *e);
+/* dir as in ckpt_open, whether or not it opens: the newest checkpoint beside it that is older and
+ * opens. */
+bool ckpt_older(const char *dir, char out[1024]);
+
+#endif

@@ -1,0 +1,270 @@
+/*
+ * ckpt_dir.c - directories of checkpoints: which iteration is meant, and what stands there
+ * otherwise
+ *
+ * SAVE holds iter_* directories and a tracker that names the newest.
+ */
+#include "lib/base/io.h"
+#include "lib/ckpt/ckpt_impl.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* A name of the directory's own fits always, as directories are shorter than 1024 bytes. */
+bool
+ckpt_join(char out[CKPT_PATH_BYTES], const char *dir, const char *name)
+{
+	return snprintf(out, CKPT_PATH_BYTES, "%s/%s", dir, name) < CKPT_PATH_BYTES;
+}
+
+/*
+ * True when dir holds an entry whose name begins and ends so; neither part may overlap the other. A
+ * directory that cannot be read holds none.
+ */
+static bool
+has_entry(const char *dir, const char *prefix, const char *suffix)
+{
+	DIR *d = opendir(dir);
+	struct dirent *de;
+	bool found = false;
+
+	while (d && !found && (de = readdir(d))) {
+		size_t n = strlen(de->d_name), p = strlen(prefix), s = strlen(suffix);
+
+		found = n >= p + s && !strncmp(de->d_name, prefix, p) &&
+		    !strcmp(de->d_name + n - s, suffix);
+	}
+	if (d)
+		closedir(d);
+	return found;
+}
+
+/*
+ * Says what a directory without a manifest is, by the names in it: a wrong path is the usual
+ * mistake, and the most useful reason is what stands there instead. Returns -1.
+ */
+static int
+refuse(const char *dir, struct err *e)
+{
+	if (has_entry(dir, "mp_rank_", "") || has_entry(dir, "__", ".distcp"))
+		return err_set(
+		    e, "'%s' is a Megatron-LM checkpoint, a format that is not read yet", dir);
+	if (has_entry(dir, "config.json", "") || has_entry(dir, "model", ".safetensors") ||
+	    has_entry(dir, "pytorch_model", ".bin"))
+		return err_set(e, "'%s' is a Hugging Face model: mckpt import reads it", dir);
+	if (has_entry(dir, "pieces-", ".safetensors"))
+		return err_set(e, "'%s' has no manifest.tsv: an incomplete checkpoint", dir);
+	if (ckpt_has_iterations(dir))
+		return err_set(e,
+		    "'%s' has iter_* directories but no latest_checkpointed_iteration.txt: name "
+		    "one of them",
+		    dir);
+	return err_set(e, "no checkpoint in '%s'", dir);
+}
+
+/* Any such name counts, whether or not it is a checkpoint. */
+bool
+ckpt_has_iterations(const char *save)
+{
+	return has_entry(save, "iter_", "");
+}
+
+/* Megatron-LM's form: at least seven digits. */
+void
+ckpt_iter_dir(const char *save, int64_t iteration, char out[1024])
+{
+	if (snprintf(out, 1024, "%s/iter_%07lld", save, (long long)iteration) >= 1024)
+		out[0] = '\0';
+}
+
+/* 18 digits always fit 63 bits. */
+int64_t
+ckpt_name_iteration(const char *name)
+{
+	const char *digits = name + 5;
+
+	if (strncmp(name, "iter_", 5) || !*digits || strlen(digits) > 18 ||
+	    digits[strspn(digits, "0123456789")])
+		return -1;
+	return strtoll(digits, NULL, 10);
+}
+
+/* Order of qsort: ascending. */
+static int
+compare_numbers(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Other names are passed over: users keep files of their own beside checkpoints. */
+int
+ckpt_iterations(const char *save, int64_t **out, struct err *e)
+{
+	DIR *d = opendir(save);
+	struct dirent *de;
+	int n = 0, cap = 0;
+
+	*out = NULL;
+	if (!d)
+		return err_sys(e, "open directory", save);
+	while ((de = readdir(d))) {
+		int64_t iteration = ckpt_name_iteration(de->d_name);
+
+		if (iteration < 0)
+			continue;
+		if (n == cap) {
+			cap = cap ? 2 * cap : 16;
+			*out = mem_realloc(*out, (size_t)cap, sizeof **out);
+		}
+		(*out)[n++] = iteration;
+	}
+	closedir(d);
+	if (n == 0)
+		return err_set(e, "no iter_* directory in '%s'", save);
+	qsort(*out, (size_t)n, sizeof **out, compare_numbers);
+	return n;
+}
+
+/*
+ * The number in the text of a tracker, without the blanks around it. 18 digits always fit 63 bits.
+ * Returns 1, as a tracker that is there and sound.
+ */
+static int
+parse_tracker(const char *path, char *text, int64_t *iteration, struct err *e)
+{
+	size_t n = strlen(text), skip = strspn(text, " \t\r\n");
+
+	while (n > skip && strchr(" \t\r\n", text[n - 1]))
+		text[--n] = '\0';
+	text += skip;
+	n -= n > skip ? skip : n;
+	if (!strcmp(text, "release"))
+		return err_at(
+		    e, path, 0, "names a release of Megatron-LM, a format that is not read yet");
+	if (n == 0 || n > 18 || strspn(text, "0123456789") != n)
+		return err_at(e, path, 0, "not the number of an iteration: '%.40s'", text);
+	*iteration = strtoll(text, NULL, 10);
+	return 1;
+}
+
+/* The file is small by nature; what is larger than 4096 bytes is refused. */
+int
+ckpt_tracker(const char *save, int64_t *iteration, struct err *e)
+{
+	char path[CKPT_PATH_BYTES], *text;
+	int rc;
+
+	if (!ckpt_join(path, save, "latest_checkpointed_iteration.txt"))
+		return err_set(e, "path too long: '%.60s...'", save);
+	if (!io_exists(path))
+		return 0;
+	if (io_read_regular(path, 4096, &text, NULL, e) < 0)
+		return -1;
+	rc = parse_tracker(path, text, iteration, e);
+	free(text);
+	return rc;
+}
+
+/* True when dir holds a manifest. */
+static bool
+has_manifest(const char *dir)
+{
+	char path[CKPT_PATH_BYTES];
+
+	return ckpt_join(path, dir, "manifest.tsv") && io_exists(path);
+}
+
+/* The reason names what stands there in place of a checkpoint. */
+int
+ckpt_find_dir(const char *dir, char out[1024], struct err *e)
+{
+	struct stat st;
+	int64_t iteration;
+	int rc;
+
+	if (stat(dir, &st) < 0)
+		return err_sys(e, "open", dir);
+	if (!S_ISDIR(st.st_mode))
+		return err_set(e, "cannot open '%s': not a directory", dir);
+	if (strlen(dir) >= 1000)
+		return err_set(e, "path too long: '%.60s...'", dir);
+	snprintf(out, 1024, "%s", dir);
+	if (has_manifest(dir))
+		return 0;
+	rc = ckpt_tracker(dir, &iteration, e);
+	if (rc <= 0)
+		return rc < 0 ? rc : refuse(dir, e);
+	ckpt_iter_dir(dir, iteration, out);
+	if (!io_is_dir(out))
+		return err_set(
+		    e, "'%s' is missing, though latest_checkpointed_iteration.txt names it", out);
+	return has_manifest(out) ? 0 : refuse(out, e);
+}
+
+/* The directory need not be there, nor hold a checkpoint. */
+static int64_t
+split_dir(const char *dir, char save[1024])
+{
+	char path[1024], *slash;
+	size_t n = strlen(dir);
+	int64_t iteration;
+
+	while (n > 1 && dir[n - 1] == '/')
+		n--;
+	snprintf(path, sizeof path, "%.*s", (int)n, dir);
+	slash = strrchr(path, '/');
+	iteration = ckpt_name_iteration(slash ? slash + 1 : path);
+	if (iteration < 0) {
+		snprintf(save, 1024, "%s", path);
+		return ckpt_tracker(dir, &iteration, NULL) == 1 ? iteration : -1;
+	}
+	if (slash)
+		*slash = '\0';
+	snprintf(save, 1024, "%s", !slash ? "." : slash == path ? "/" : path);
+	return iteration;
+}
+
+/* From the newest down, the first that opens. */
+bool
+ckpt_older(const char *dir, char out[1024])
+{
+	char save[1024];
+	int64_t before = split_dir(dir, save), *iteration;
+	int n = before < 0 ? 0 : ckpt_iterations(save, &iteration, NULL);
+	bool found = false;
+
+	for (int i = n - 1; i >= 0 && !found; i--) {
+		struct ckpt *c = NULL;
+
+		ckpt_iter_dir(save, iteration[i], out);
+		if (iteration[i] < before)
+			c = ckpt_open(out, NULL);
+		found = c != NULL;
+		ckpt_close(c);
+	}
+	if (before >= 0)
+		free(iteration);
+	return found;
+}
+
+/* A directory gets its name whole, so that a highest one which does not open was put there by
+ * somebody else, perhaps not to the end: nothing before it is guessed at. */
+bool
+ckpt_highest(const char *save, char out[1024])
+{
+	int64_t *iteration;
+	int n = ckpt_iterations(save, &iteration, NULL);
+	struct ckpt *c = NULL;
+
+	if (n > 0) {
+		ckpt_iter_dir(save, iteration[n - 1], out);
+		c = ckpt_open(out, NULL);
+	}
+	ckpt_close(c);
+	free(iteration);
+	return c != NULL;
+}

@@ -1,0 +1,35 @@
+/* ckpt_impl.h - what the files about checkpoints share: finding (ckpt_dir.c), opening (ckpt.c),
+ * reading (ckpt_read.c) and writing (ckpt_write.c) */
+#ifndef CKPT_CKPT_IMPL_H
+#define CKPT_CKPT_IMPL_H
+
+#include "lib/base/map.h"
+#include "lib/ckpt/manifest.h"
+
+enum { CKPT_PATH_BYTES = 1400 };
+
+/* An open checkpoint. Reading fills the maps and the marks. */
+struct ckpt {
+	char dir[1024];
+	struct manifest m;
+	struct map *map; /* one a file; size is known from opening, base from the first use */
+	bool *checked;   /* one a sum of the manifest: the bytes were compared with it */
+	bool damaged;    /* and differed, once */
+	bool edited;     /* the texts need not have their sums */
+	uint64_t text_sum[MANIFEST_TEXTS]; /* those that they have */
+	char *options, *state_text;
+	struct run_state state;
+};
+
+/* dir/name; false when it does not fit. */
+bool ckpt_join(char out[CKPT_PATH_BYTES], const char *dir, const char *name);
+/*
+ * The iter_* directory that dir means: dir itself when it has a manifest, else the one that its
+ * tracker names. An iteration beside the tracker is never guessed at: it may be one whose saving
+ * was cut off.
+ */
+int ckpt_find_dir(const char *dir, char out[1024], struct err *e);
+/* As ckpt_open, but takes the texts as they are. */
+struct ckpt *ckpt_open_edited(const char *dir, struct err *e);
+
+#endif

@@ -1,0 +1,300 @@
+/*
+ * ckpt_read.c - boxes out of pieces, and the sums that make them believable
+ *
+ * A read is an overlap of boxes and a copy out of a mapped file, in whatever layout the reader has.
+ * It goes by blocks: the bytes of a block are compared with their sum when the first of them is
+ * wanted, and copied while they are in the cache, so that checking costs no second pass over
+ * memory.
+ */
+#include "lib/base/hash.h"
+#include "lib/ckpt/ckpt_impl.h"
+#include "lib/ckpt/safetensors.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONVERT_CHUNK = 65536 };
+
+/*
+ * The bytes of one file, mapped when first asked for and kept mapped; NULL with a reason. A size
+ * that is not the one seen on opening means that somebody writes to the checkpoint, and then no
+ * offset can be trusted.
+ */
+static const unsigned char *
+file_bytes(struct ckpt *c, int file, struct err *e)
+{
+	struct map *m = &c->map[file];
+	uint64_t size = m->size;
+	char path[CKPT_PATH_BYTES];
+
+	if (m->base)
+		return m->base;
+	ckpt_join(path, c->dir, c->m.file[file]);
+	if (map_open(m, path, e) < 0) {
+		m->size = size;
+		return NULL;
+	}
+	if (m->size != size) {
+		map_close(m);
+		m->size = size;
+		c->damaged = true;
+		err_set(e, "%s: its size changed while the checkpoint was open", path);
+		return NULL;
+	}
+	return m->base;
+}
+
+/* One piece's part of a read. */
+struct part {
+	const struct ckpt_tensor *tensor;
+	const struct ckpt_piece *piece;
+	void *dst;
+	const unsigned char *src; /* where the piece begins */
+	const struct slice *dst_box, *src_box;
+	enum dtype dst_type, src_type;
+};
+
+/* Copies box from one array to the other, converting a bounded number of elements at a time. */
+static void
+copy_part(const struct part *p, const struct slice *box)
+{
+	size_t to = dtype_size(p->dst_type), from = dtype_size(p->src_type);
+	int64_t total = slice_elements(box);
+	char *a, *b;
+
+	if (p->dst_type == p->src_type) {
+		slice_copy(p->dst, p->dst_box, p->src, p->src_box, box, to);
+		return;
+	}
+	a = mem_alloc(CONVERT_CHUNK, from);
+	b = mem_alloc(CONVERT_CHUNK, to);
+	for (int64_t at = 0; at < total; at += CONVERT_CHUNK) {
+		struct slice run[SLICE_FLAT_MAX];
+		int n = slice_flat(
+		    box, at, total - at < CONVERT_CHUNK ? total - at : CONVERT_CHUNK, run);
+
+		for (int i = 0; i < n; i++) {
+			slice_copy(a, &run[i], p->src, p->src_box, &run[i], from);
+			dtype_convert(b, p->dst_type, a, p->src_type, slice_elements(&run[i]));
+			slice_copy(p->dst, p->dst_box, b, &run[i], &run[i], to);
+		}
+	}
+	free(a);
+	free(b);
+}
+
+/*
+ * What is asked for must be there, and convertible: floats into floats, anything into itself. These
+ * come from users (a wrong model, a wrong layout), so they are errors and not bugs.
+ */
+static int
+check_read(const struct ckpt *c, const char *name, const struct slice *want, enum dtype dtype,
+    struct err *e)
+{
+	const struct ckpt_tensor *t = ckpt_find(c, name);
+
+	if (!t)
+		return err_at(e, c->dir, 0, "no tensor '%s'", name);
+	if (want->ndim != t->ndim)
+		return err_at(e, c->dir, 0, "tensor '%s' has %d dimensions, not %d", name, t->ndim,
+		    want->ndim);
+	if (!slice_inside(want, t->ndim, t->shape)) {
+		struct str s = { 0 };
+
+		manifest_print_list(&s, t->ndim, t->shape);
+		err_at(e, c->dir, 0,
+		    "tensor '%s' of shape %s does not hold the part that is asked for", name,
+		    s.buf);
+		str_release(&s);
+		return -1;
+	}
+	if (t->dtype != dtype && !(dtype_is_float(t->dtype) && dtype_is_float(dtype)))
+		return err_at(e, c->dir, 0, "tensor '%s' is %s and cannot be read as %s", name,
+		    dtype_name(t->dtype), dtype_name(dtype));
+	return 0;
+}
+
+/* Bytes [*at, *at + *bytes) of a piece have sum number i. */
+static void
+block_range(const struct ckpt_piece *p, int64_t i, uint64_t *at, uint64_t *bytes)
+{
+	*at = (uint64_t)i * CKPT_BLOCK_BYTES;
+	*bytes = p->bytes - *at;
+	if (p->num_sums > 1 && *bytes > CKPT_BLOCK_BYTES)
+		*bytes = CKPT_BLOCK_BYTES;
+}
+
+/* Compares one block of a piece with its sum, if that has not been done; data is where the piece
+ * begins. */
+static int
+check_block(struct ckpt *c, const struct ckpt_tensor *t, const struct ckpt_piece *p, int64_t i,
+    const unsigned char *data, struct err *e)
+{
+	bool *checked = &c->checked[p->sum + i - c->m.sum];
+	uint64_t at, bytes;
+
+	block_range(p, i, &at, &bytes);
+	if (!*checked && hash_xxh3(data + at, bytes) != p->sum[i]) {
+		c->damaged = true;
+		return err_set(e, "%s/%s: the bytes of tensor '%s' are damaged: wrong checksum",
+		    c->dir, c->m.file[p->file], t->name);
+	}
+	*checked = true;
+	return 0;
+}
+
+/* Is any of `common` in the block? Then it is checked and copied: the part of the box that lies in
+ * it. */
+static int
+read_block(struct ckpt *c, struct part *part, int64_t i, const struct slice *common, struct err *e)
+{
+	const struct ckpt_piece *p = part->piece;
+	uint64_t at, bytes, size = dtype_size(part->src_type);
+	struct slice run[SLICE_FLAT_MAX], both;
+	bool any = false;
+	int n;
+
+	block_range(p, i, &at, &bytes);
+	n = slice_flat(&p->box, (int64_t)(at / size), (int64_t)(bytes / size), run);
+	for (int k = 0; k < n; k++) {
+		if (!slice_intersect(&run[k], common, &both))
+			continue;
+		if (!any && check_block(c, part->tensor, p, i, part->src, e) < 0)
+			return -1;
+		any = true;
+		copy_part(part, &both);
+	}
+	return 0;
+}
+
+/*
+ * Pieces tile the tensor, and blocks a piece, so copying each block's overlap with what is wanted
+ * writes every element of dst once. The bytes are read through the map; memory is dst and, when
+ * converting, two small buffers.
+ */
+int
+ckpt_read(struct ckpt *c, const char *name, const struct slice *want, enum dtype dtype, void *dst,
+    struct err *e)
+{
+	const struct ckpt_tensor *t = ckpt_find(c, name);
+
+	if (check_read(c, name, want, dtype, e) < 0)
+		return -1;
+	for (int i = 0; i < t->num_pieces; i++) {
+		const struct ckpt_piece *p = &t->piece[i];
+		const unsigned char *bytes;
+		struct part part = { t, p, dst, NULL, want, &p->box, dtype, t->dtype };
+		struct slice common;
+
+		if (!slice_intersect(want, &p->box, &common))
+			continue;
+		bytes = file_bytes(c, p->file, e);
+		if (!bytes)
+			return -1;
+		part.src = bytes + p->offset;
+		for (int64_t k = 0; k < p->num_sums; k++)
+			if (read_block(c, &part, k, &common, e) < 0)
+				return -1;
+	}
+	return 0;
+}
+
+/* Pieces go round the ranks in the order of the files, so that each rank reads few of these. */
+int
+ckpt_check_share(struct ckpt *c, int rank, int num_ranks, struct err *e)
+{
+	int turn = 0;
+
+	for (int i = 0; i < c->m.num_pieces; i++) {
+		const struct ckpt_tensor *t = &c->m.tensor[c->m.place[i].tensor];
+		const struct ckpt_piece *p = &t->piece[c->m.place[i].piece];
+		const unsigned char *bytes;
+
+		if (p->num_sums > 1 || p->bytes <= CKPT_BLOCK_BYTES)
+			continue;
+		c->checked[p->sum - c->m.sum] = turn % num_ranks != rank;
+		if (turn++ % num_ranks != rank)
+			continue;
+		bytes = file_bytes(c, p->file, e);
+		if (!bytes || check_block(c, t, p, 0, bytes + p->offset, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+bool
+ckpt_damaged(const struct ckpt *c)
+{
+	return c->damaged;
+}
+
+/*
+ * The entry of a pieces file that is the manifest's piece, or NULL when the two disagree about
+ * place, type or shape. Names are TENSOR@START, as the writer makes them.
+ */
+static const struct safetensors_entry *
+find_entry(const struct safetensors *s, const struct ckpt_tensor *t, const struct ckpt_piece *p)
+{
+	struct str name = { 0 };
+	const struct safetensors_entry *entry;
+
+	str_addf(&name, "%s@", t->name);
+	manifest_print_list(&name, t->ndim, p->box.start);
+	entry = safetensors_find(s, name.buf);
+	str_release(&name);
+	if (!entry || entry->offset != p->offset || entry->dtype != t->dtype ||
+	    entry->ndim != t->ndim)
+		return NULL;
+	return memcmp(entry->shape, p->box.count, (size_t)t->ndim * sizeof *entry->shape) ? NULL
+											  : entry;
+}
+
+/*
+ * Compares the pieces of the file with its header and their bytes with the sums; at the end the
+ * counts, so that a tensor that the manifest does not know is found too.
+ */
+static int
+verify_pieces(struct ckpt *c, int file, const struct safetensors *s, struct err *e)
+{
+	int first = c->m.first[file], end = c->m.first[file + 1];
+
+	for (int i = first; i < end; i++) {
+		const struct ckpt_tensor *t = &c->m.tensor[c->m.place[i].tensor];
+		const struct ckpt_piece *p = &t->piece[c->m.place[i].piece];
+		const struct safetensors_entry *entry = find_entry(s, t, p);
+
+		if (!entry)
+			return err_set(e,
+			    "%s/%s: its header disagrees with the manifest about tensor '%s'",
+			    c->dir, c->m.file[file], t->name);
+		for (int64_t k = 0; k < p->num_sums; k++) {
+			c->checked[p->sum + k - c->m.sum] = false;
+			if (check_block(c, t, p, k, entry->data, e) < 0)
+				return -1;
+		}
+	}
+	if (safetensors_count(s) != end - first)
+		return err_set(e, "%s/%s: holds %d tensors, the manifest names %d", c->dir,
+		    c->m.file[file], safetensors_count(s), end - first);
+	return 0;
+}
+
+/*
+ * Three witnesses must agree: the header of the file, the manifest, and the bytes. Opening the file
+ * checks the header by itself, including that nothing follows the last tensor.
+ */
+int
+ckpt_verify_file(struct ckpt *c, int file, struct err *e)
+{
+	char path[CKPT_PATH_BYTES];
+	struct safetensors *s;
+	int rc;
+
+	ckpt_join(path, c->dir, c->m.file[file]);
+	s = safetensors_open(path, e);
+	if (!s)
+		return -1;
+	rc = verify_pieces(c, file, s, e);
+	safetensors_close(s);
+	return rc;
+}

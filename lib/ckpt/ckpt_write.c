@@ -1,0 +1,358 @@
+/*
+ * ckpt_write.c - the writers of checkpoints: pieces into a temporary directory, then one rename
+ *
+ * Any number of processes write their pieces into one hidden directory; each keeps the lines of its
+ * pieces, and one process collects them, writes the texts, opens the result as a reader would, and
+ * renames. Until then the previous checkpoint is what a reader finds, so being killed at any point
+ * costs this save and nothing else.
+ */
+#include "lib/base/hash.h"
+#include "lib/base/io.h"
+#include "lib/ckpt/ckpt_impl.h"
+#include "lib/ckpt/safetensors.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Pieces are declared, then written, in one order, since the header of a safetensors file comes
+ * first.
+ */
+struct ckpt_writer {
+	struct safetensors_writer *file;
+	char file_name[40];
+	struct mem_pool pool;       /* owns the names and the sums */
+	struct ckpt_tensor *tensor; /* one a piece */
+	struct ckpt_piece *piece;
+	uint64_t **sum; /* of the blocks of each piece */
+	int count, cap;
+	int next; /* to be written */
+};
+
+/* Paths of one iteration while it is written. */
+struct commit_paths {
+	char tmp[1024], dir[1024], old[1024];
+};
+
+/*
+ * SAVE/.iter_0000500.SUFFIX: on the file system of its final name, and a dot so that no listing
+ * takes it for a checkpoint.
+ */
+static int
+hidden_dir(const char *save, int64_t iteration, const char *suffix, char out[1024], struct err *e)
+{
+	if (snprintf(out, 1024, "%s/.iter_%07lld.%s", save, (long long)iteration, suffix) >= 1000)
+		return err_set(e, "path too long: '%.60s...'", save);
+	return 0;
+}
+
+/* Only one process may be the first, and it must be done before the others write. */
+int
+ckpt_begin(const char *save, int64_t iteration, bool first, char out[1024], struct err *e)
+{
+	if (hidden_dir(save, iteration, "tmp", out, e) < 0 || io_mkdir_p(save, e) < 0)
+		return -1;
+	if (first && io_remove_tree(out, e) < 0)
+		return -1;
+	return io_mkdir_p(out, e);
+}
+
+/* A crash between the two renames of put_in_place leaves the only copies under hidden names: then
+ * both stay. */
+static void
+sweep_iteration(const char *save, int64_t iteration)
+{
+	char tmp[1024], old[1024], dir[1024];
+
+	ckpt_iter_dir(save, iteration, dir);
+	if (hidden_dir(save, iteration, "tmp", tmp, NULL) < 0 ||
+	    hidden_dir(save, iteration, "old", old, NULL) < 0 ||
+	    (io_exists(old) && !io_exists(dir)))
+		return;
+	io_remove_tree(tmp, NULL);
+	io_remove_tree(old, NULL);
+}
+
+/* Also the temporary files of trackers. */
+void
+ckpt_sweep(const char *save)
+{
+	DIR *d = opendir(save);
+	struct dirent *de;
+	long long iteration;
+
+	while (d && (de = readdir(d)))
+		if (sscanf(de->d_name, ".iter_%lld.", &iteration) == 1 && iteration >= 0)
+			sweep_iteration(save, iteration);
+	if (d)
+		closedir(d);
+	temp_sweep(save, TEMP_OF_ANYBODY);
+}
+
+/* More than 99999 writers only make the number longer. */
+struct ckpt_writer *
+ckpt_writer_new(const char *tmp_dir, int file_number, struct err *e)
+{
+	struct ckpt_writer *w = mem_zalloc(1, sizeof *w);
+	char path[CKPT_PATH_BYTES];
+
+	snprintf(w->file_name, sizeof w->file_name, "pieces-%05d.safetensors", file_number);
+	snprintf(path, sizeof path, "%s/%s", tmp_dir, w->file_name);
+	w->file = safetensors_writer_new(path, e);
+	if (!w->file) {
+		free(w);
+		return NULL;
+	}
+	return w;
+}
+
+/*
+ * The name in the file carries the start of the piece, which makes it unique however many pieces of
+ * one tensor a writer has. What the manifest needs is kept until the file is finished.
+ */
+void
+ckpt_declare(struct ckpt_writer *w, const char *name, enum dtype t, int ndim, const int64_t *shape,
+    const struct slice *box)
+{
+	struct ckpt_tensor tensor = {
+		.name = mem_pool_strndup(&w->pool, name, strlen(name)), .dtype = t, .ndim = ndim
+	};
+	struct ckpt_piece piece = { .box = *box,
+		.bytes = (uint64_t)slice_elements(box) * dtype_size(t) };
+	struct str entry = { 0 };
+
+	if (ndim < 1 || ndim > SLICE_DIMS || !slice_inside(box, ndim, shape) || piece.bytes == 0)
+		BUG("piece of '%s' is empty or outside its tensor", name);
+	memcpy(tensor.shape, shape, (size_t)ndim * sizeof *shape);
+	piece.num_sums = (int64_t)((piece.bytes - 1) / CKPT_BLOCK_BYTES + 1);
+	if (w->count == w->cap) {
+		w->cap = w->cap ? 2 * w->cap : 64;
+		w->tensor = mem_realloc(w->tensor, (size_t)w->cap, sizeof *w->tensor);
+		w->piece = mem_realloc(w->piece, (size_t)w->cap, sizeof *w->piece);
+		w->sum = mem_realloc(w->sum, (size_t)w->cap, sizeof *w->sum);
+	}
+	piece.sum = w->sum[w->count] =
+	    mem_pool_alloc(&w->pool, (size_t)piece.num_sums, sizeof *piece.sum);
+	w->tensor[w->count] = tensor;
+	w->piece[w->count++] = piece;
+	str_addf(&entry, "%s@", name);
+	manifest_print_list(&entry, ndim, box->start);
+	safetensors_declare(w->file, entry.buf, t, ndim, box->count);
+	str_release(&entry);
+}
+
+/* The sums are of the bytes as they were handed in, so that damage on the way to the disk shows
+ * when they are read. */
+int
+ckpt_write(struct ckpt_writer *w, const void *bytes, struct err *e)
+{
+	const char *block = bytes;
+	struct ckpt_piece *p;
+
+	if (w->next == w->count)
+		BUG("%s: more pieces written than declared", w->file_name);
+	p = &w->piece[w->next];
+	if (safetensors_write(w->file, bytes, p->bytes, e) < 0)
+		return -1;
+	for (uint64_t i = 0, left = p->bytes, n; left; left -= n, block += n) {
+		n = left < CKPT_BLOCK_BYTES ? left : CKPT_BLOCK_BYTES;
+		w->sum[w->next][i++] = hash_xxh3(block, n);
+	}
+	p->offset = safetensors_offset(w->file, w->next++);
+	return 0;
+}
+
+/* Frees all but the file. */
+static void
+writer_free(struct ckpt_writer *w)
+{
+	mem_pool_release(&w->pool);
+	free(w->tensor);
+	free(w->piece);
+	free(w->sum);
+	free(w);
+}
+
+/* Lines are appended only when the file is on the disk. */
+int
+ckpt_writer_finish(struct ckpt_writer *w, struct str *manifest, struct err *e)
+{
+	int rc = 0;
+
+	if (w->count == 0)
+		safetensors_abort(w->file);
+	else
+		rc = safetensors_commit(w->file, e);
+	for (int i = 0; i < w->count && rc == 0; i++)
+		manifest_print_piece(manifest, &w->tensor[i], &w->piece[i], w->file_name);
+	writer_free(w);
+	return rc;
+}
+
+/* Leaves neither file nor lines. */
+void
+ckpt_writer_abort(struct ckpt_writer *w)
+{
+	if (!w)
+		return;
+	safetensors_abort(w->file);
+	writer_free(w);
+}
+
+/* Writes a text into the temporary directory. */
+static int
+put_text(const char *tmp, const char *name, const char *text, size_t len, struct err *e)
+{
+	char path[CKPT_PATH_BYTES];
+
+	snprintf(path, sizeof path, "%s/%s", tmp, name);
+	return io_write_file(path, text, len, e);
+}
+
+/*
+ * Puts the lines of all writers into order, checks them and writes manifest.tsv. Parsing its own
+ * output finds a hole or an overlap before the old checkpoint is given up.
+ */
+static int
+put_manifest(const struct ckpt_commit *c, const char *tmp, struct err *e)
+{
+	const uint64_t sum[MANIFEST_TEXTS] = {
+		[MANIFEST_OPTIONS] = hash_xxh3(c->options, strlen(c->options)),
+		[MANIFEST_STATE] = hash_xxh3(c->state, strlen(c->state)),
+	};
+	struct str text = { 0 };
+	struct manifest m;
+	int rc;
+
+	manifest_print_head(&text, MANIFEST_VERSION, sum);
+	str_adds(&text, c->manifest);
+	manifest_print_end(&text, MANIFEST_VERSION);
+	rc = manifest_parse(&m, text.buf, text.len, "manifest.tsv", e);
+	if (rc == 0) {
+		str_clear(&text);
+		manifest_print(&m, &text);
+		manifest_release(&m);
+		rc = put_text(tmp, "manifest.tsv", text.buf, text.len, e);
+	}
+	str_release(&text);
+	return rc;
+}
+
+/*
+ * All that belongs into the directory is on the disk, and opens: a full disk or a rank that did not
+ * write shows here, where the previous checkpoint is still in place.
+ */
+static int
+complete(const struct ckpt_commit *c, const char *tmp, struct err *e)
+{
+	struct ckpt *check;
+
+	if (put_manifest(c, tmp, e) < 0 ||
+	    put_text(tmp, "options.conf", c->options, strlen(c->options), e) < 0 ||
+	    put_text(tmp, "state.conf", c->state, strlen(c->state), e) < 0 ||
+	    io_fsync_dir(tmp, e) < 0)
+		return -1;
+	check = ckpt_open(tmp, e);
+	ckpt_close(check);
+	return check ? 0 : -1;
+}
+
+/*
+ * Gives the finished directory its name. An iteration that is already there is exchanged for it in
+ * one step; file systems that cannot do that get two renames, the first undone when the second
+ * fails. What was replaced is left for the caller.
+ */
+static int
+put_in_place(const struct commit_paths *p, struct err *e)
+{
+	if (rename(p->tmp, p->dir) == 0)
+		return 0;
+	if (errno != ENOTEMPTY && errno != EEXIST)
+		return err_sys(e, "rename to", p->dir);
+	if (renameat2(AT_FDCWD, p->tmp, AT_FDCWD, p->dir, RENAME_EXCHANGE) == 0)
+		return 0;
+	if (io_remove_tree(p->old, e) < 0)
+		return -1;
+	if (rename(p->dir, p->old) < 0)
+		return err_sys(e, "rename to", p->old);
+	if (rename(p->tmp, p->dir) < 0) {
+		err_sys(e, "rename to", p->dir);
+		rename(p->old, p->dir);
+		return -1;
+	}
+	return 0;
+}
+
+/*
+ * Writes the tracker by a rename of its own; readers see the old number or the new one, and both
+ * directories are complete.
+ */
+static int
+put_tracker(const struct ckpt_commit *c, struct err *e)
+{
+	char text[32];
+	int n = snprintf(text, sizeof text, "%lld", (long long)c->iteration);
+
+	return put_text(c->save, "latest_checkpointed_iteration.txt", text, (size_t)n, e);
+}
+
+/*
+ * Until the rename the previous checkpoint is untouched, and a failure removes what was written,
+ * which on a full disk is what the next attempt needs. After it the new one is complete; the
+ * tracker moves last.
+ */
+int
+ckpt_commit(const struct ckpt_commit *c, struct err *e)
+{
+	struct commit_paths p;
+
+	if (hidden_dir(c->save, c->iteration, "tmp", p.tmp, e) < 0 ||
+	    hidden_dir(c->save, c->iteration, "old", p.old, e) < 0)
+		return -1;
+	ckpt_iter_dir(c->save, c->iteration, p.dir);
+	if (complete(c, p.tmp, e) < 0 || put_in_place(&p, e) < 0) {
+		io_remove_tree(p.tmp, NULL);
+		return -1;
+	}
+	if (io_fsync_dir(c->save, e) < 0 || put_tracker(c, e) < 0)
+		return -1;
+	/* What was replaced may fail to go away; the new checkpoint is complete all the same. */
+	io_remove_tree(p.tmp, NULL);
+	io_remove_tree(p.old, NULL);
+	return 0;
+}
+
+/*
+ * Opening proves that nothing else is wrong, so that a seal makes no damaged checkpoint look whole.
+ * Version 1 has one sum a piece, which this format cannot say of a large one.
+ */
+int
+ckpt_seal(const char *dir, struct str *changed, struct err *e)
+{
+	struct ckpt *c = ckpt_open_edited(dir, e);
+	struct str text = { 0 };
+	int rc = 0;
+
+	if (!c)
+		return -1;
+	if (!ckpt_sealed(c))
+		rc = err_at(e, ckpt_dir(c), 0,
+		    "of an earlier version, which holds no sums of texts; mckpt reshard writes it "
+		    "anew");
+	for (int i = 0; i < MANIFEST_TEXTS && rc == 0; i++) {
+		if (c->m.text_sum[i] != c->text_sum[i])
+			str_addf(changed, "%s%s", changed->len ? " " : "", manifest_text_name[i]);
+		c->m.text_sum[i] = c->text_sum[i];
+	}
+	if (rc == 0 && changed->len) {
+		manifest_print(&c->m, &text);
+		rc = put_text(ckpt_dir(c), "manifest.tsv", text.buf, text.len, e);
+	}
+	str_release(&text);
+	ckpt_close(c);
+	return rc;
+}

@@ -1,0 +1,645 @@
+/*
+ * manifest.c - the manifest of a checkpoint: lines to pieces and back, and the proof that pieces
+ * tile their tensors
+ *
+ * A line a piece: name, dtype, shape, start, count, file, offset, bytes and sums, separated by
+ * tabs. The parser is strict (no leading zeros, no blanks, one spelling of each number), so that
+ * equal manifests are equal texts once they are printed. It checks everything that can be known
+ * without the files; whoever holds a parsed manifest may trust sizes, boxes and that each element
+ * is in exactly one piece.
+ */
+#include "lib/base/hash.h"
+#include "lib/base/utf8.h"
+#include "lib/ckpt/manifest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { COLUMNS = 9, NAME_MAX_BYTES = 255, SUM_DIGITS = 16 };
+
+static const char columns[] = "tensor\tdtype\tshape\tstart\tcount\tfile\toffset\tbytes\txxh3\n";
+
+/* The first line; indexed by version. */
+static const char *const first_line[] = { NULL, "# mikoshi checkpoint 1\n",
+	"# mikoshi checkpoint 2\n" };
+
+static const char own_name[] = "manifest.tsv";
+const char *const manifest_text_name[MANIFEST_TEXTS] = {
+	[MANIFEST_OPTIONS] = "options.conf", [MANIFEST_STATE] = "state.conf"
+};
+
+/* One line of the text. */
+struct row {
+	const char *name, *file;
+	enum dtype dtype;
+	int64_t shape[SLICE_DIMS];
+	struct ckpt_piece piece;
+	long line;
+};
+
+/* What the steps share; the rows go away after parsing. */
+struct parse {
+	struct manifest *m;
+	const char *name; /* of the text, for messages */
+	struct row *row;
+	int num_rows;
+	long line; /* the next */
+	struct err *e;
+};
+
+/* A decimal number without sign or leading zeros, below 2^63. */
+static int
+parse_number(const char *s, uint64_t *out)
+{
+	uint64_t n = 0;
+
+	if (!*s || (s[0] == '0' && s[1]))
+		return -1;
+	for (; *s; s++) {
+		if (*s < '0' || *s > '9' || n > (INT64_MAX - (uint64_t)(*s - '0')) / 10)
+			return -1;
+		n = 10 * n + (uint64_t)(*s - '0');
+	}
+	*out = n;
+	return 0;
+}
+
+/* 1 to 4 numbers with commas between; cuts s apart. Returns how many, or -1. */
+static int
+parse_list(char *s, int64_t *out)
+{
+	int n = 0;
+
+	while (s) {
+		char *comma = strchr(s, ',');
+		uint64_t x;
+
+		if (comma)
+			*comma++ = '\0';
+		if (n == SLICE_DIMS || parse_number(s, &x) < 0)
+			return -1;
+		out[n++] = (int64_t)x;
+		s = comma;
+	}
+	return n;
+}
+
+/* A plain file name: nothing that leads out of the directory. */
+static bool
+is_file_name(const char *s)
+{
+	size_t n = strlen(s);
+
+	return n > 0 && n <= NAME_MAX_BYTES && s[0] != '.' && !strchr(s, '/');
+}
+
+/* No control characters; they would make a mess of every listing. */
+static bool
+is_plain(const char *s)
+{
+	for (; *s; s++)
+		if ((unsigned char)*s < 0x20 || *s == 0x7f)
+			return false;
+	return true;
+}
+
+/*
+ * Shape, start and count must agree, and give the number of bytes. The product is bounded by 63
+ * bits with the width in it, so sizes further on need no check of their own.
+ */
+static int
+parse_box(struct parse *p, struct row *r, char **field)
+{
+	struct slice *box = &r->piece.box;
+	uint64_t whole = dtype_size(r->dtype);
+	int ndim = parse_list(field[2], r->shape);
+
+	if (ndim < 0)
+		return err_at(p->e, p->name, r->line, "tensor '%s': shape must be 1 to %d numbers",
+		    r->name, SLICE_DIMS);
+	for (int d = 0; d < ndim; d++)
+		if (r->shape[d] == 0 || mem_mul(whole, (uint64_t)r->shape[d], &whole) < 0 ||
+		    whole > INT64_MAX)
+			return err_at(
+			    p->e, p->name, r->line, "tensor '%s': impossible shape", r->name);
+	box->ndim = ndim;
+	if (parse_list(field[3], box->start) != ndim || parse_list(field[4], box->count) != ndim)
+		return err_at(p->e, p->name, r->line,
+		    "tensor '%s': start and count must be %d numbers each", r->name, ndim);
+	for (int d = 0; d < ndim; d++)
+		if (box->count[d] == 0)
+			return err_at(
+			    p->e, p->name, r->line, "tensor '%s': an empty piece", r->name);
+	if (!slice_inside(box, ndim, r->shape))
+		return err_at(p->e, p->name, r->line,
+		    "tensor '%s': the piece reaches outside the shape", r->name);
+	return 0;
+}
+
+/*
+ * A sum a block, or the one of a piece of version 1. That many digits must be there before room for
+ * the sums is taken: the number of bytes is only a number so far.
+ */
+static int
+parse_sums(struct parse *p, struct row *r, const char *text)
+{
+	struct manifest *m = p->m;
+	uint64_t n = m->version == 1 ? 1 : (r->piece.bytes - 1) / CKPT_BLOCK_BYTES + 1;
+	const char *end = text;
+
+	r->piece.sum = &m->sum[m->num_sums];
+	r->piece.num_sums = (int64_t)n;
+	if (strlen(text) != n * (SUM_DIGITS + 1) - 1)
+		end = NULL;
+	for (uint64_t i = 0; end && i < n; i++) {
+		end = hash_read(end, &m->sum[m->num_sums++]);
+		if (end && *end++ != (i + 1 < n ? ',' : '\0'))
+			end = NULL;
+	}
+	return end ? 0
+		   : err_at(p->e, p->name, r->line,
+			 "tensor '%s': xxh3 '%.40s': must be 16 hexadecimal digits%s", r->name,
+			 text, m->version == 1 ? "" : " for each 4 MiB");
+}
+
+/*
+ * Where the bytes lie. Their number follows from box and dtype and stands there for readers that
+ * know neither; it must be right all the same.
+ */
+static int
+parse_place(struct parse *p, struct row *r, char **field)
+{
+	uint64_t bytes = (uint64_t)slice_elements(&r->piece.box) * dtype_size(r->dtype);
+
+	r->file = field[5];
+	if (!is_file_name(r->file) || !is_plain(r->file))
+		return err_at(p->e, p->name, r->line, "tensor '%s': not a plain file name: '%.80s'",
+		    r->name, r->file);
+	if (parse_number(field[6], &r->piece.offset) < 0)
+		return err_at(p->e, p->name, r->line, "tensor '%s': offset '%.40s': not a number",
+		    r->name, field[6]);
+	if (parse_number(field[7], &r->piece.bytes) < 0 || r->piece.bytes != bytes)
+		return err_at(p->e, p->name, r->line,
+		    "tensor '%s': bytes '%.40s': must be %llu by count and dtype", r->name,
+		    field[7], (unsigned long long)bytes);
+	return parse_sums(p, r, field[8]);
+}
+
+/*
+ * One line, cut apart in place. The name must be printable, since it turns up in messages and
+ * tables, and the dtype in its canonical spelling.
+ */
+static int
+parse_row(struct parse *p, struct row *r, char *line)
+{
+	char *field[COLUMNS];
+	int n = 0;
+
+	for (char *s = line, *tab; s; s = tab) {
+		tab = strchr(s, '\t');
+		if (tab)
+			*tab++ = '\0';
+		if (n < COLUMNS)
+			field[n] = s;
+		n++;
+	}
+	if (n != COLUMNS)
+		return err_at(p->e, p->name, r->line, "%d columns instead of %d", n, COLUMNS);
+	r->name = field[0];
+	if (!*r->name || strlen(r->name) > NAME_MAX_BYTES || !is_plain(r->name))
+		return err_at(p->e, p->name, r->line, "not the name of a tensor: '%.80s'", r->name);
+	r->dtype = dtype_from_name(field[1]);
+	if (r->dtype == DTYPE_NONE || strcmp(dtype_name(r->dtype), field[1]))
+		return err_at(p->e, p->name, r->line, "tensor '%s': unknown dtype '%.40s'", r->name,
+		    field[1]);
+	return parse_box(p, r, field) < 0 ? -1 : parse_place(p, r, field);
+}
+
+/*
+ * The lines after the head. The text is the pool's own copy and ends in a newline. Lines are
+ * counted first, so rows are allocated once.
+ */
+static int
+parse_rows(struct parse *p, char *text)
+{
+	size_t count = 0;
+
+	for (const char *s = text; *s; s++)
+		count += *s == '\n';
+	if (count > INT32_MAX / 2)
+		return err_at(p->e, p->name, 0, "too many lines");
+	p->row = mem_alloc(count, sizeof *p->row);
+	while (*text) {
+		char *end = strchr(text, '\n');
+		struct row *r = &p->row[p->num_rows++];
+
+		*end = '\0';
+		*r = (struct row){ .line = p->line++ };
+		if (parse_row(p, r, text) < 0)
+			return -1;
+		text = end + 1;
+	}
+	return 0;
+}
+
+/* By name, then start; the line decides between duplicates, so that the order never depends on the
+ * sort. */
+static int
+compare_rows(const void *a, const void *b)
+{
+	const struct row *x = a, *y = b;
+	int c = strcmp(x->name, y->name);
+
+	for (int d = 0; c == 0 && d < SLICE_DIMS; d++)
+		c = (x->piece.box.start[d] > y->piece.box.start[d]) -
+		    (x->piece.box.start[d] < y->piece.box.start[d]);
+	return c ? c : (x->line > y->line) - (x->line < y->line);
+}
+
+/* By bytes, for the list of files. */
+static int
+compare_strings(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/*
+ * Lists the files, sorted and each once, and numbers those of the rows, so that comparing files is
+ * comparing integers from here on.
+ */
+static void
+collect_files(struct parse *p)
+{
+	struct manifest *m = p->m;
+
+	m->file = mem_pool_alloc(&m->pool, (size_t)p->num_rows, sizeof *m->file);
+	for (int i = 0; i < p->num_rows; i++)
+		m->file[i] = p->row[i].file;
+	qsort(m->file, (size_t)p->num_rows, sizeof *m->file, compare_strings);
+	for (int i = 0; i < p->num_rows; i++)
+		if (m->num_files == 0 || strcmp(m->file[m->num_files - 1], m->file[i]))
+			m->file[m->num_files++] = m->file[i];
+	for (int i = 0; i < p->num_rows; i++) {
+		const char **hit = bsearch(&p->row[i].file, m->file, (size_t)m->num_files,
+		    sizeof *m->file, compare_strings);
+
+		p->row[i].piece.file = (int)(hit - m->file);
+	}
+}
+
+/*
+ * Groups the sorted rows into tensors; pieces of one tensor stand side by side, in the order of
+ * their starts. All must agree about the whole.
+ */
+static int
+collect_tensors(struct parse *p)
+{
+	struct manifest *m = p->m;
+	struct ckpt_piece *piece = mem_pool_alloc(&m->pool, (size_t)p->num_rows, sizeof *piece);
+	struct ckpt_tensor *t = NULL;
+
+	m->tensor = mem_pool_alloc(&m->pool, (size_t)p->num_rows, sizeof *m->tensor);
+	m->num_pieces = p->num_rows;
+	for (int i = 0; i < p->num_rows; i++) {
+		const struct row *r = &p->row[i];
+
+		piece[i] = r->piece;
+		if (!t || strcmp(t->name, r->name)) {
+			t = &m->tensor[m->num_tensors++];
+			*t = (struct ckpt_tensor){
+				.name = r->name, .dtype = r->dtype, .piece = &piece[i]
+			};
+			t->ndim = r->piece.box.ndim;
+			memcpy(t->shape, r->shape, sizeof t->shape);
+		}
+		if (t->dtype != r->dtype || t->ndim != r->piece.box.ndim ||
+		    memcmp(t->shape, r->shape, sizeof t->shape))
+			return err_at(p->e, p->name, r->line,
+			    "tensor '%s': dtype or shape differ from its other pieces", r->name);
+		t->num_pieces++;
+	}
+	return 0;
+}
+
+/* A corner of a box and the number of times it counts. */
+struct corner {
+	int64_t at[SLICE_DIMS];
+	int sign;
+};
+
+/* Unused dimensions are 0 in every corner and compare equal. */
+static int
+compare_corners(const void *a, const void *b)
+{
+	const struct corner *x = a, *y = b;
+
+	for (int d = 0; d < SLICE_DIMS; d++)
+		if (x->at[d] != y->at[d])
+			return x->at[d] < y->at[d] ? -1 : 1;
+	return 0;
+}
+
+/* Writes the 2^ndim corners of a box, with alternating signs; returns how many. */
+static size_t
+add_corners(struct corner *c, const struct slice *box, int sign)
+{
+	size_t n = (size_t)1 << box->ndim;
+
+	for (size_t k = 0; k < n; k++) {
+		c[k] = (struct corner){ .sign = sign };
+		for (int d = 0; d < box->ndim; d++) {
+			c[k].at[d] = box->start[d] + (k >> d & 1 ? box->count[d] : 0);
+			if (k >> d & 1)
+				c[k].sign = -c[k].sign;
+		}
+	}
+	return n;
+}
+
+/*
+ * True when the boxes of t cover each element once. The mixed difference of a box's indicator is
+ * +-1 at its corners and 0 elsewhere, and it determines the indicator; so the boxes tile the whole
+ * exactly when their signed corners cancel out to those of the whole. That takes a sort, however
+ * irregular the tiling.
+ */
+static bool
+tiles(const struct ckpt_tensor *t)
+{
+	struct slice whole = slice_whole(t->ndim, t->shape);
+	struct corner *c = mem_alloc(((size_t)t->num_pieces + 1) << t->ndim, sizeof *c);
+	size_t n = add_corners(c, &whole, -1), i = 0;
+	bool good = true;
+
+	for (int k = 0; k < t->num_pieces; k++)
+		n += add_corners(c + n, &t->piece[k].box, 1);
+	qsort(c, n, sizeof *c, compare_corners);
+	while (good && i < n) {
+		int64_t sum = 0;
+		size_t first = i;
+
+		for (; i < n && compare_corners(&c[first], &c[i]) == 0; i++)
+			sum += c[i].sign;
+		good = sum == 0;
+	}
+	free(c);
+	return good;
+}
+
+/*
+ * Every element of every tensor must lie in one piece. Counting elements comes first: it is cheap,
+ * and tells a hole from an overlap, which the corners do not; the corners are the proof.
+ */
+static int
+check_tiles(struct parse *p)
+{
+	for (int i = 0; i < p->m->num_tensors; i++) {
+		const struct ckpt_tensor *t = &p->m->tensor[i];
+		struct slice whole = slice_whole(t->ndim, t->shape);
+		int64_t left = slice_elements(&whole);
+
+		for (int k = 0; k < t->num_pieces; k++) {
+			left -= slice_elements(&t->piece[k].box);
+			if (left < 0)
+				return err_at(
+				    p->e, p->name, 0, "tensor '%s': pieces overlap", t->name);
+		}
+		if (left > 0)
+			return err_at(p->e, p->name, 0,
+			    "tensor '%s': a hole: %lld elements are in no piece", t->name,
+			    (long long)left);
+		if (!tiles(t))
+			return err_at(p->e, p->name, 0,
+			    "tensor '%s': pieces overlap, and leave a hole elsewhere", t->name);
+	}
+	return 0;
+}
+
+/* What sorting places needs beside them. */
+struct place_key {
+	struct manifest_place place;
+	int file;
+	uint64_t offset, end;
+};
+
+/* By file, then offset. */
+static int
+compare_places(const void *a, const void *b)
+{
+	const struct place_key *x = a, *y = b;
+
+	if (x->file != y->file)
+		return x->file < y->file ? -1 : 1;
+	return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/*
+ * Sorts the pieces by where they lie, for readers that go through a file from front to back; no
+ * byte may belong to two. first[f] .. first[f + 1] are the pieces of file f.
+ */
+static int
+collect_places(struct parse *p)
+{
+	struct manifest *m = p->m;
+	struct place_key *key = mem_alloc((size_t)m->num_pieces, sizeof *key);
+	int n = 0, rc = 0;
+
+	for (int i = 0; i < m->num_tensors; i++)
+		for (int k = 0; k < m->tensor[i].num_pieces; k++) {
+			const struct ckpt_piece *q = &m->tensor[i].piece[k];
+
+			key[n++] = (struct place_key){ { i, k }, q->file, q->offset,
+				q->offset + q->bytes };
+		}
+	qsort(key, (size_t)n, sizeof *key, compare_places);
+	m->place = mem_pool_alloc(&m->pool, (size_t)n, sizeof *m->place);
+	m->first = mem_pool_alloc(&m->pool, (size_t)m->num_files + 1, sizeof *m->first);
+	for (int i = 0; i < n && rc == 0; i++) {
+		m->place[i] = key[i].place;
+		m->first[key[i].file + 1] = i + 1;
+		if (i > 0 && key[i - 1].file == key[i].file && key[i - 1].end > key[i].offset)
+			rc = err_at(p->e, p->name, 0, "tensors '%s' and '%s' share bytes of %s",
+			    m->tensor[key[i - 1].place.tensor].name,
+			    m->tensor[key[i].place.tensor].name, m->file[key[i].file]);
+	}
+	free(key);
+	return rc;
+}
+
+/* Reads "# NAME SUM", a line, at *text and goes past it; false when something else stands there. */
+static bool
+read_sum_line(const char **text, const char *name, uint64_t *sum)
+{
+	size_t n = strlen(name);
+	const char *s = *text;
+
+	if (strncmp(s, "# ", 2) || strncmp(s + 2, name, n) || s[2 + n] != ' ')
+		return false;
+	s = hash_read(s + 3 + n, sum);
+	if (!s || *s != '\n')
+		return false;
+	*text = s + 1;
+	return true;
+}
+
+/* Version, the sums of the texts, and the names of the columns. Returns the bytes that this takes,
+ * 0 with a reason. */
+static size_t
+parse_head(struct parse *p, const char *text)
+{
+	struct manifest *m = p->m;
+	const char *s = text;
+
+	for (int v = 1; v <= MANIFEST_VERSION; v++)
+		if (!strncmp(s, first_line[v], strlen(first_line[v])))
+			m->version = v;
+	if (m->version == 0)
+		return err_at(p->e, p->name, 1,
+			   "not the head of a checkpoint manifest of version 1 or 2"),
+		       0;
+	s += strlen(first_line[m->version]);
+	p->line = 2;
+	for (int i = 0; m->version > 1 && i < MANIFEST_TEXTS; i++, p->line++)
+		if (!read_sum_line(&s, manifest_text_name[i], &m->text_sum[i]))
+			return err_at(p->e, p->name, p->line, "not the checksum of %s",
+				   manifest_text_name[i]),
+			       0;
+	if (strncmp(s, columns, sizeof columns - 1))
+		return err_at(p->e, p->name, p->line, "not the names of the columns"), 0;
+	p->line++;
+	return (size_t)(s - text) + sizeof columns - 1;
+}
+
+/* The last line holds the sum of all before it; it is cut off. */
+static int
+take_own_sum(struct parse *p, char *text, size_t len)
+{
+	size_t bytes = strlen("# ") + sizeof own_name + SUM_DIGITS + 1;
+	const char *last = text + len - bytes;
+	uint64_t sum;
+
+	if (len < bytes || last[-1] != '\n' || !read_sum_line(&last, own_name, &sum))
+		return err_at(p->e, p->name, 0, "cut off: the last line is not its own checksum");
+	if (hash_xxh3(text, len - bytes) != sum)
+		return err_at(p->e, p->name, 0, "damaged: wrong checksum");
+	text[len - bytes] = '\0';
+	return 0;
+}
+
+/*
+ * The steps of manifest_parse, on a copy that may be cut apart. Each step relies on those
+ * before it. NUL and bad UTF-8 are refused at once, as the rest works on C strings and prints them.
+ */
+static int
+parse_all(struct parse *p, char *text, size_t len)
+{
+	size_t head, good;
+
+	if (strlen(text) != len)
+		return err_at(p->e, p->name, 0, "a NUL byte inside");
+	if ((good = utf8_check((const unsigned char *)text, len)) < len)
+		return err_at(p->e, p->name, 0, "invalid UTF-8 at byte %zu", good);
+	if ((head = parse_head(p, text)) == 0)
+		return -1;
+	if (text[len - 1] != '\n')
+		return err_at(p->e, p->name, 0, "the last line is cut off");
+	if (p->m->version > 1 && take_own_sum(p, text, len) < 0)
+		return -1;
+	p->m->sum = mem_pool_alloc(&p->m->pool, len / (SUM_DIGITS + 1) + 1, sizeof *p->m->sum);
+	if (parse_rows(p, text + head) < 0)
+		return -1;
+	qsort(p->row, (size_t)p->num_rows, sizeof *p->row, compare_rows);
+	collect_files(p);
+	if (collect_tensors(p) < 0 || check_tiles(p) < 0)
+		return -1;
+	return collect_places(p);
+}
+
+/* All strings point into one copy of the text, which the pool owns. */
+int
+manifest_parse(struct manifest *m, const char *text, size_t len, const char *name, struct err *e)
+{
+	struct parse p = { .m = m, .name = name, .e = e };
+	int rc;
+
+	*m = (struct manifest){ 0 };
+	rc = parse_all(&p, mem_pool_strndup(&m->pool, text, len), len);
+	free(p.row);
+	if (rc < 0)
+		manifest_release(m);
+	return rc;
+}
+
+/* The inverse of parse_list. */
+void
+manifest_print_list(struct str *out, int ndim, const int64_t *x)
+{
+	for (int d = 0; d < ndim; d++)
+		str_addf(out, "%s%lld", d ? "," : "", (long long)x[d]);
+}
+
+/* The inverse of parse_row; writers append their lines with it. */
+void
+manifest_print_piece(
+    struct str *out, const struct ckpt_tensor *t, const struct ckpt_piece *p, const char *file)
+{
+	char sum[SUM_DIGITS + 1];
+
+	str_addf(out, "%s\t%s\t", t->name, dtype_name(t->dtype));
+	manifest_print_list(out, t->ndim, t->shape);
+	str_addc(out, '\t');
+	manifest_print_list(out, t->ndim, p->box.start);
+	str_addc(out, '\t');
+	manifest_print_list(out, t->ndim, p->box.count);
+	str_addf(out, "\t%s\t%llu\t%llu", file, (unsigned long long)p->offset,
+	    (unsigned long long)p->bytes);
+	for (int64_t i = 0; i < p->num_sums; i++)
+		str_addf(out, "%c%s", i ? ',' : '\t', hash_text(p->sum[i], sum));
+	str_addc(out, '\n');
+}
+
+/* The inverse of read_sum_line. */
+static void
+print_sum_line(struct str *out, const char *name, uint64_t sum)
+{
+	char text[SUM_DIGITS + 1];
+
+	str_addf(out, "# %s %s\n", name, hash_text(sum, text));
+}
+
+/* The inverse of parse_head. */
+void
+manifest_print_head(struct str *out, int version, const uint64_t text_sum[MANIFEST_TEXTS])
+{
+	str_adds(out, first_line[version]);
+	for (int i = 0; version > 1 && i < MANIFEST_TEXTS; i++)
+		print_sum_line(out, manifest_text_name[i], text_sum[i]);
+	str_adds(out, columns);
+}
+
+/* The manifest's own sum, since version 2. */
+void
+manifest_print_end(struct str *out, int version)
+{
+	if (version > 1)
+		print_sum_line(out, own_name, hash_xxh3(out->buf, out->len));
+}
+
+/* A manifest that was printed parses to the same pieces, in the same order. */
+void
+manifest_print(const struct manifest *m, struct str *out)
+{
+	manifest_print_head(out, m->version, m->text_sum);
+	for (int i = 0; i < m->num_tensors; i++)
+		for (int k = 0; k < m->tensor[i].num_pieces; k++)
+			manifest_print_piece(out, &m->tensor[i], &m->tensor[i].piece[k],
+			    m->file[m->tensor[i].piece[k].file]);
+	manifest_print_end(out, m->version);
+}
+
+/* Leaves an empty manifest that may be released again. */
+void
+manifest_release(struct manifest *m)
+{
+	mem_pool_release(&m->pool);
+	*m = (struct manifest){ 0 };
+}

@@ -1,0 +1,66 @@
+/*
+ * manifest.h - the text of a checkpoint's manifest.tsv
+ *
+ *   # mikoshi checkpoint 2
+ *   # options.conf 16 hexadecimal digits
+ *   # state.conf 16 hexadecimal digits
+ *   tensor  dtype  shape  start  count  file  offset  bytes  xxh3              (separated by tabs,
+ * as are the fields below) X       F32    4,64   0,0    2,64   pieces-00000.safetensors  512  512
+ * 16 hexadecimal digits for each 4 MiB, commas between # manifest.tsv 16 hexadecimal digits (of all
+ * before this line)
+ *
+ * All sums are XXH3-64. Version 1 has neither texts' sums nor its own, and one sum a piece, however
+ * large it is. Shared by the reader and the writer of checkpoints; everything else goes through
+ * ckpt.h.
+ */
+#ifndef CKPT_MANIFEST_H
+#define CKPT_MANIFEST_H
+
+#include "lib/base/mem.h"
+#include "lib/ckpt/ckpt.h"
+
+/* What is written; 1 is read too. */
+enum { MANIFEST_VERSION = 2 };
+
+/* The texts whose sums the manifest holds, and their names. */
+enum manifest_text { MANIFEST_OPTIONS, MANIFEST_STATE, MANIFEST_TEXTS };
+extern const char *const manifest_text_name[MANIFEST_TEXTS];
+
+struct manifest_place {
+	int tensor, piece; /* indices into tensor and its piece */
+};
+
+struct manifest {
+	struct mem_pool pool;              /* owns all below */
+	int version;                       /* 1 or MANIFEST_VERSION */
+	uint64_t text_sum[MANIFEST_TEXTS]; /* of version 2 */
+	int num_tensors, num_files, num_pieces;
+	struct ckpt_tensor *tensor;   /* sorted by name, the pieces of each by start */
+	const char **file;            /* sorted */
+	struct manifest_place *place; /* every piece, sorted by file and offset */
+	int *first;                   /* file i has places first[i] .. first[i + 1] - 1 */
+	int64_t num_sums;
+	uint64_t *sum; /* of all pieces: their sums point into it */
+};
+
+/*
+ * Parses and checks a whole manifest: its own sum, fields, agreement of the lines of a tensor,
+ * pieces that tile every tensor exactly and do not share bytes of a file. Sizes of files are not
+ * looked at. name is for messages. After an error there is nothing to release.
+ */
+int manifest_parse(
+    struct manifest *m, const char *text, size_t len, const char *name, struct err *e);
+/* The same pieces as text of the same version, sorted by tensor and start. */
+void manifest_print(const struct manifest *m, struct str *out);
+/* What precedes the lines of the pieces in a manifest of that version, and what ends it: out holds
+ * all before. */
+void manifest_print_head(struct str *out, int version, const uint64_t text_sum[MANIFEST_TEXTS]);
+void manifest_print_end(struct str *out, int version);
+/* Appends the line of one piece. */
+void manifest_print_piece(
+    struct str *out, const struct ckpt_tensor *t, const struct ckpt_piece *p, const char *file);
+void manifest_release(struct manifest *m);
+/* "4,64"; at most 4 numbers. */
+void manifest_print_list(struct str *out, int ndim, const int64_t *x);
+
+#endif

@@ -1,0 +1,371 @@
+/*
+ * state.c - state.conf: a table of keys, and what is done by it
+ *
+ * A value that is out of bounds, or that cannot go with the others, is damage or a slip of an
+ * editor: a run that goes on from it would train on other data, or take other steps, without a
+ * word.
+ */
+#include "lib/base/dtype.h"
+#include "lib/ckpt/state.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum state_type { WHOLE, NUMBER, WORD, TEXT, CORPUS };
+
+/* A key. Bounds are of numbers: whole ones are exact in a double up to 2^53, which is what a run
+ * may count up to. */
+struct row {
+	const char *key;
+	enum state_type type;
+	size_t off;
+	double min, max;
+	const char *const *words; /* of a WORD */
+	bool needed;
+};
+
+#define MOST 0x1p53
+#define FIELD(f) offsetof(struct run_state, f)
+
+enum { CORPORA_MAX = 1 << 20 };
+
+static const char *const means[] = { "mean", NULL };
+static const char *const dtypes[] = { "F64", "F32", "BF16", "F16", NULL };
+
+static const char *const optimizers[] = { "adam", "sgd", NULL };
+static const char *const forms[] = { "decoupled", "gradient", NULL };
+
+static const struct row rows[] = {
+	{ "iteration", WHOLE, FIELD(iteration), 0, MOST, .needed = true },
+	{ "consumed_train_samples", WHOLE, FIELD(consumed_train_samples), 0, MOST, .needed = true },
+	{ "optimizer_steps", WHOLE, FIELD(optimizer_steps), 0, MOST, .needed = true },
+	{ "skipped_iterations", WHOLE, FIELD(skipped_iterations), 0, MOST, .needed = true },
+	{ "loss_scale", NUMBER, FIELD(loss_scale), 1e-300, 1e300 },
+	{ "loss_scale_of", WORD, FIELD(loss_scale_of), .words = means },
+	{ "loss_scale_growth", WHOLE, FIELD(loss_scale_growth), 0, MOST },
+	{ "loss_scale_hysteresis", WHOLE, FIELD(loss_scale_hysteresis), -MOST, MOST },
+	{ "seed", WHOLE, FIELD(seed), 0, UINT32_MAX },
+	{ "dtype", WORD, FIELD(dtype), .words = dtypes },
+	{ "schedule", TEXT, FIELD(schedule) },
+	{ "tokenizer", TEXT, FIELD(tokenizer) },
+	{ "optimizer", WORD, FIELD(optimizer), .words = optimizers },
+	{ "adam_beta1", NUMBER, FIELD(adam_beta1), 0, 1 },
+	{ "adam_beta2", NUMBER, FIELD(adam_beta2), 0, 1 },
+	{ "adam_eps", NUMBER, FIELD(adam_eps), 0, 1 },
+	{ "weight_decay_form", WORD, FIELD(weight_decay_form), .words = forms },
+	{ "sgd_momentum", NUMBER, FIELD(sgd_momentum), 0, 1 },
+	{ "data_corpora", WHOLE, FIELD(data_corpora), 0, CORPORA_MAX },
+	{ "data_start", WHOLE, FIELD(data_start), 0, MOST },
+	{ "data_seed", WHOLE, FIELD(data_seed), 0, UINT32_MAX },
+	{ "data_seq_length", WHOLE, FIELD(data_seq_length), 1, MOST },
+	{ "data_loader", WHOLE, FIELD(data_loader), 0, 2 },
+	{ "data_split", TEXT, FIELD(data_split) },
+	{ "data_corpus_", CORPUS, FIELD(data_corpus) },
+};
+
+enum { ROWS = sizeof rows / sizeof *rows };
+
+/* A row that a text must have whole or not at all: what a reader of the first needs. */
+static const struct {
+	size_t a, b;
+} together[] = {
+	{ FIELD(loss_scale_growth), FIELD(loss_scale_hysteresis) },
+	{ FIELD(data_corpora), FIELD(data_start) },
+	{ FIELD(data_corpora), FIELD(data_seed) },
+	{ FIELD(data_corpora), FIELD(data_seq_length) },
+	{ FIELD(data_corpora), FIELD(data_loader) },
+};
+
+/* What the steps of parsing share. */
+struct parse {
+	struct run_state *s;
+	const char *name;
+	long line;
+	bool seen[ROWS];
+	int64_t num_corpora; /* one more than the highest number; room for cap */
+	int64_t cap;
+	const char **corpus;
+	struct err *e;
+};
+
+static int64_t *
+whole_at(const struct run_state *s, size_t off)
+{
+	return (int64_t *)(void *)((char *)(uintptr_t)s + off);
+}
+
+static double *
+number_at(const struct run_state *s, size_t off)
+{
+	return (double *)(void *)((char *)(uintptr_t)s + off);
+}
+
+static const char **
+text_at(const struct run_state *s, size_t off)
+{
+	return (const char **)(void *)((char *)(uintptr_t)s + off);
+}
+
+/* The key whose numbers lie there. */
+static const char *
+key_at(size_t off)
+{
+	int i = 0;
+
+	while (rows[i].off != off)
+		i++;
+	return rows[i].key;
+}
+
+void
+state_init(struct run_state *s)
+{
+	*s = (struct run_state){ 0 };
+	for (int i = 0; i < ROWS; i++)
+		if (rows[i].type == WHOLE)
+			*whole_at(s, rows[i].off) = STATE_NONE;
+		else if (rows[i].type == NUMBER)
+			*number_at(s, rows[i].off) = NAN;
+}
+
+/* --- parsing ------------------------------------------------------------------------------------
+ */
+
+/* The key's row; a corpus's number goes to *number. NULL for a key that nobody writes. */
+static const struct row *
+find_row(const char *key, int64_t *number)
+{
+	for (int i = 0; i < ROWS; i++) {
+		size_t n = strlen(rows[i].key);
+		const char *digits = key + n;
+
+		if (rows[i].type != CORPUS && !strcmp(key, rows[i].key))
+			return &rows[i];
+		if (rows[i].type != CORPUS || strncmp(key, rows[i].key, n))
+			continue;
+		*number = strtoll(digits, NULL, 10);
+		if (*digits && strlen(digits) <= 7 &&
+		    strspn(digits, "0123456789") == strlen(digits) &&
+		    (*digits != '0' || !digits[1]) && *number < CORPORA_MAX)
+			return &rows[i];
+	}
+	return NULL;
+}
+
+/* Whole numbers have no point and no exponent; 18 digits fit 63 bits. */
+static int
+parse_number(struct parse *p, const struct row *r, const char *text)
+{
+	const char *digits = text + (*text == '-');
+	bool whole =
+	    *digits && strlen(digits) <= 18 && strspn(digits, "0123456789") == strlen(digits);
+	char *end;
+	double x = strtod(text, &end);
+
+	if (*end || !(x >= r->min && x <= r->max) || (r->type == WHOLE && !whole))
+		return err_at(p->e, p->name, p->line,
+		    "%s %.60s: must be a %snumber from %.16g to %.16g", r->key, text,
+		    r->type == WHOLE ? "whole " : "", r->min, r->max);
+	if (r->type == WHOLE)
+		*whole_at(p->s, r->off) = strtoll(text, NULL, 10);
+	else
+		*number_at(p->s, r->off) = x;
+	return 0;
+}
+
+/* One of a few words. */
+static int
+parse_word(struct parse *p, const struct row *r, const char *text)
+{
+	struct str known = { 0 };
+
+	for (int i = 0; r->words[i]; i++) {
+		if (!strcmp(text, r->words[i])) {
+			*text_at(p->s, r->off) = r->words[i];
+			str_release(&known);
+			return 0;
+		}
+		str_addf(&known, "%s%s", i ? ", " : "", r->words[i]);
+	}
+	err_at(p->e, p->name, p->line, "%s %.60s: must be one of %s", r->key, text, known.buf);
+	str_release(&known);
+	return -1;
+}
+
+/* A corpus of the list, by its number. */
+static int
+parse_corpus(struct parse *p, int64_t number, const char *text)
+{
+	if (number >= p->cap) {
+		int64_t cap = 2 * number + 16;
+
+		p->corpus = mem_realloc(p->corpus, (size_t)cap, sizeof *p->corpus);
+		memset(p->corpus + p->cap, 0, (size_t)(cap - p->cap) * sizeof *p->corpus);
+		p->cap = cap;
+	}
+	if (p->corpus[number])
+		return err_at(
+		    p->e, p->name, p->line, "'data_corpus_%lld' twice", (long long)number);
+	p->corpus[number] = text;
+	p->num_corpora = number < p->num_corpora ? p->num_corpora : number + 1;
+	return 0;
+}
+
+/* A key, blanks, the value; the line is the pool's and is cut apart. */
+static int
+parse_line(struct parse *p, char *line)
+{
+	size_t n = strcspn(line, " \t");
+	const struct row *r;
+	const char *value;
+	int64_t number = 0;
+
+	if (*line == '\0' || *line == '#')
+		return 0;
+	value = line + n + strspn(line + n, " \t");
+	if (n == 0 || !*value)
+		return err_at(p->e, p->name, p->line, "not a key and a value: '%.60s'", line);
+	line[n] = '\0';
+	r = find_row(line, &number);
+	if (!r)
+		return err_at(p->e, p->name, p->line, "unknown key '%.60s'", line);
+	if (r->type == CORPUS)
+		return parse_corpus(p, number, value);
+	if (p->seen[r - rows])
+		return err_at(p->e, p->name, p->line, "'%s' twice", line);
+	p->seen[r - rows] = true;
+	if (r->type == WORD)
+		return parse_word(p, r, value);
+	if (r->type != TEXT)
+		return parse_number(p, r, value);
+	*text_at(p->s, r->off) = value;
+	return 0;
+}
+
+/* --- what goes together -------------------------------------------------------------------------
+ */
+
+/* Lines that are missing. */
+static int
+check_present(const struct parse *p)
+{
+	const struct run_state *s = p->s;
+
+	for (int i = 0; i < ROWS; i++)
+		if (rows[i].needed && !p->seen[i])
+			return err_at(p->e, p->name, 0, "no '%s'", rows[i].key);
+	for (size_t i = 0; i < sizeof together / sizeof *together; i++) {
+		bool a = *whole_at(s, together[i].a) != STATE_NONE,
+		     b = *whole_at(s, together[i].b) != STATE_NONE;
+
+		if (a != b)
+			return err_at(p->e, p->name, 0, "'%s' without '%s'",
+			    key_at(a ? together[i].a : together[i].b),
+			    key_at(a ? together[i].b : together[i].a));
+	}
+	if (!isnan(s->loss_scale) && s->loss_scale_growth == STATE_NONE)
+		return err_at(p->e, p->name, 0, "'loss_scale' without 'loss_scale_growth'");
+	if (s->data_corpora != STATE_NONE && !s->data_split)
+		return err_at(p->e, p->name, 0, "'data_corpora' without 'data_split'");
+	return 0;
+}
+
+/* The record of each corpus, and of no other. */
+static int
+check_corpora(const struct parse *p)
+{
+	int64_t n = p->s->data_corpora == STATE_NONE ? 0 : p->s->data_corpora;
+
+	for (int64_t i = 0; i < n; i++)
+		if (i >= p->num_corpora || !p->corpus[i])
+			return err_at(p->e, p->name, 0,
+			    "no 'data_corpus_%lld', though data_corpora is %lld", (long long)i,
+			    (long long)n);
+	if (p->num_corpora > n)
+		return err_at(p->e, p->name, 0, "'data_corpus_%lld', though data_corpora is %lld",
+		    (long long)p->num_corpora - 1, (long long)n);
+	return 0;
+}
+
+/* Every iteration takes a sample at least, and is a step of the optimizer or was skipped. */
+static int
+check_progress(const struct parse *p)
+{
+	const struct run_state *s = p->s;
+
+	if (s->optimizer_steps + s->skipped_iterations != s->iteration)
+		return err_at(p->e, p->name, 0,
+		    "optimizer_steps %lld and skipped_iterations %lld do not make iteration %lld",
+		    (long long)s->optimizer_steps, (long long)s->skipped_iterations,
+		    (long long)s->iteration);
+	if (s->consumed_train_samples < s->iteration ||
+	    (s->iteration == 0 && s->consumed_train_samples > 0))
+		return err_at(p->e, p->name, 0,
+		    "consumed_train_samples %lld cannot be those of iteration %lld",
+		    (long long)s->consumed_train_samples, (long long)s->iteration);
+	if (s->data_start != STATE_NONE && s->data_start > s->consumed_train_samples)
+		return err_at(p->e, p->name, 0,
+		    "data_start %lld: more than consumed_train_samples, %lld",
+		    (long long)s->data_start, (long long)s->consumed_train_samples);
+	return 0;
+}
+
+/* Every line, then every rule. */
+static int
+parse_all(struct parse *p, char *text)
+{
+	for (char *line = text, *next; line; line = next) {
+		next = strchr(line, '\n');
+		if (next)
+			*next++ = '\0';
+		p->line++;
+		if (parse_line(p, line) < 0)
+			return -1;
+	}
+	return check_present(p) < 0 || check_corpora(p) < 0 || check_progress(p) < 0 ? -1 : 0;
+}
+
+int
+state_parse(struct run_state *s, const char *text, const char *name, struct err *e)
+{
+	struct parse p = { .s = s, .name = name, .e = e };
+	int rc;
+
+	state_init(s);
+	rc = parse_all(&p, mem_pool_strndup(&s->pool, text, strlen(text)));
+	if (rc == 0 && p.num_corpora > 0) {
+		s->data_corpus =
+		    mem_pool_alloc(&s->pool, (size_t)p.num_corpora, sizeof *s->data_corpus);
+		memcpy(s->data_corpus, p.corpus, (size_t)p.num_corpora * sizeof *p.corpus);
+	}
+	free(p.corpus);
+	return rc;
+}
+
+/* --- printing -----------------------------------------------------------------------------------
+ */
+
+void
+state_print(const struct run_state *s, struct str *out)
+{
+	for (int i = 0; i < ROWS; i++) {
+		const struct row *r = &rows[i];
+
+		if (r->type == WHOLE && *whole_at(s, r->off) != STATE_NONE)
+			str_addf(out, "%s %lld\n", r->key, (long long)*whole_at(s, r->off));
+		if (r->type == NUMBER && !isnan(*number_at(s, r->off)))
+			str_addf(out, "%s %.17g\n", r->key, *number_at(s, r->off));
+		if ((r->type == WORD || r->type == TEXT) && *text_at(s, r->off))
+			str_addf(out, "%s %s\n", r->key, *text_at(s, r->off));
+	}
+	for (int64_t i = 0; s->data_corpus && i < s->data_corpora; i++)
+		str_addf(out, "data_corpus_%lld %s\n", (long long)i, s->data_corpus[i]);
+}
+
+void
+state_release(struct run_state *s)
+{
+	mem_pool_release(&s->pool);
+	state_init(s);
+}

@@ -1,0 +1,47 @@
+/*
+ * state.h - state.conf of a checkpoint: what a run continues from beside its tensors
+ *
+ * Lines of a key, blanks and a value to the end of the line; an empty line, and one that begins
+ * with '#', is ignored. One table of keys (state.c) is what is written, read, bounded and known: a
+ * key that it does not hold is refused.
+ */
+#ifndef CKPT_STATE_H
+#define CKPT_STATE_H
+
+#include "lib/base/err.h"
+#include "lib/base/mem.h"
+#include "lib/base/str.h"
+
+/* A number that the text does not have; strings are NULL then. */
+#define STATE_NONE INT64_MIN
+
+/* By key. Strings of a parsed state are the pool's. */
+struct run_state {
+	int64_t iteration, consumed_train_samples, optimizer_steps, skipped_iterations;
+	double loss_scale;         /* NAN: none */
+	const char *loss_scale_of; /* "mean"; NULL: of a sum over tokens */
+	int64_t loss_scale_growth, loss_scale_hysteresis, seed;
+	const char *dtype; /* of the run's weights */
+	const char *schedule, *tokenizer;
+	/* the update rule, whose moments the checkpoint holds; NAN and NULL: not of this rule */
+	const char *optimizer, *weight_decay_form;
+	double adam_beta1, adam_beta2, adam_eps, sgd_momentum;
+	/* the record of the data, see mckpt(5) */
+	int64_t data_corpora, data_start, data_seed, data_seq_length, data_loader;
+	const char *data_split;
+	const char **data_corpus; /* [data_corpora] */
+	struct mem_pool pool;
+};
+
+/* Nothing known. */
+void state_init(struct run_state *s);
+/*
+ * Parses and checks a whole text: keys, bounds, and that the numbers go together. name is for
+ * messages. Released by state_release in every case.
+ */
+int state_parse(struct run_state *s, const char *text, const char *name, struct err *e);
+/* Appends the lines of what is known. Doubles are exact. */
+void state_print(const struct run_state *s, struct str *out);
+void state_release(struct run_state *s);
+
+#endif

@@ -1,0 +1,331 @@
+/*
+ * blend.c - opening the samples of one split, and reading them
+ *
+ * First everything that needs no map: what each corpus is asked for, how many samples there are,
+ * which corpus gives which (from the cache, or by the choice). Then the maps of the corpora, side
+ * by side. Files that were made are committed last, all together, or by the caller with those of
+ * other splits.
+ */
+#include "lib/base/mem.h"
+#include "lib/data/blend_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Makes the two arrays. */
+static void
+choose(struct blend *b)
+{
+	int n = b->num_parts;
+	double *weight = mem_alloc((size_t)n, sizeof *weight);
+	int64_t *limit = mem_alloc((size_t)n, sizeof *limit),
+		*drawn = mem_alloc((size_t)n, sizeof *drawn);
+	struct blend_choice c = { .weight = weight,
+		.limit = b->exhaustive ? limit : NULL,
+		.count = n,
+		.size = b->count,
+		.drawn = drawn };
+
+	for (int k = 0; k < n; k++) {
+		weight[k] = b->part[k].weight;
+		limit[k] = samples_count(b->part[k].samples) - b->part[k].first;
+	}
+	c.dataset = index_map_alloc(&b->dataset, DTYPE_I16, b->count);
+	c.dataset_sample = index_map_alloc(&b->dataset_sample, DTYPE_I64, b->count);
+	blend_choose(&c);
+	free(weight);
+	free(limit);
+	free(drawn);
+}
+
+/* How many of the first n samples come from each corpus. From the last sample backwards: the first
+ * one met of a corpus says how many there were. */
+static void
+count_first(const struct blend *b, int64_t n, int64_t *out)
+{
+	int missing = b->num_parts;
+
+	memset(out, 0, (size_t)b->num_parts * sizeof *out);
+	for (int64_t i = n - 1; i >= 0 && missing > 0; i--) {
+		int64_t k = index_map_get(&b->dataset, i);
+
+		if (out[k])
+			continue;
+		out[k] = index_map_get(&b->dataset_sample, i) + 1;
+		missing--;
+	}
+}
+
+/* Counts what each corpus gives. */
+static void
+count_drawn(struct blend *b)
+{
+	int64_t *drawn = mem_alloc((size_t)b->num_parts, sizeof *drawn);
+
+	count_first(b, b->count, drawn);
+	for (int k = 0; k < b->num_parts; k++)
+		b->part[k].drawn = drawn[k];
+	free(drawn);
+}
+
+/*
+ * The blending index. A corpus that must be asked for more changes the name of the blend but not
+ * its arrays, which are then looked for, and written, under the new name.
+ */
+static int
+fill_index(struct blend *b, const struct blend_config *cfg, struct outset *set, struct err *e)
+{
+	bool changed;
+
+	b->from_cache = blend_load(b, &cfg->samples);
+	if (!b->from_cache)
+		choose(b);
+	count_drawn(b);
+	if (blend_replan(b, cfg, &changed, e) < 0)
+		return -1;
+	if (changed) {
+		index_map_release(&b->dataset);
+		index_map_release(&b->dataset_sample);
+		b->from_cache = blend_load(b, &cfg->samples);
+		if (!b->from_cache)
+			choose(b);
+	}
+	return b->from_cache || !cfg->samples.write_cache ? 0
+							  : blend_store(b, &cfg->samples, set, e);
+}
+
+/* What the maps of one corpus need. */
+struct filling {
+	struct blend *b;
+	const struct samples_config *c;
+	struct outset *set;
+};
+
+/* The maps of one corpus. */
+static int
+fill_one(void *ctx, int i, struct err *e)
+{
+	struct filling *f = ctx;
+	struct samples_config c = *f->c;
+
+	c.num_samples = samples_num_samples(f->b->unique[i]);
+	return samples_fill(f->b->unique[i], &c, f->set, e);
+}
+
+/* Said of the first corpus that was built for want of maps: what holds for it holds for the others,
+ * and a directory may be long. */
+static void
+note_other_tokenizer(struct blend *b, const struct blend_config *cfg)
+{
+	struct samples_config c = cfg->samples;
+	int i = 0;
+
+	while (
+	    i < b->num_unique && (samples_from_cache(b->unique[i]) || samples_note(b->unique[i])))
+		i++;
+	if (i == b->num_unique)
+		return;
+	c.num_samples = samples_num_samples(b->unique[i]);
+	samples_note_other_tokenizer(b->unique[i], &c, &b->notes);
+}
+
+/* The maps of all corpora. */
+static int
+fill_corpora(struct blend *b, const struct blend_config *cfg, struct outset *set, struct err *e)
+{
+	struct filling f = { b, &cfg->samples, set };
+
+	if (cfg->plan_only)
+		return 0;
+	if (jobs_run(&(struct jobs){ &f, fill_one }, b->num_unique, cfg->pool, e) < 0)
+		return -1;
+	for (int i = 0; i < b->num_unique; i++) {
+		if (samples_note(b->unique[i]))
+			str_addf(&b->notes, "%s\n", samples_note(b->unique[i]));
+		if (b->plain)
+			b->from_cache = samples_from_cache(b->unique[i]);
+	}
+	note_other_tokenizer(b, cfg);
+	return 0;
+}
+
+/* Everything, with the files of the set still under temporary names. */
+static int
+fill(struct blend *b, const struct blend_config *cfg, struct outset *set, struct err *e)
+{
+	if (blend_plan(b, cfg, e) < 0)
+		return -1;
+	if (!b->plain && fill_index(b, cfg, set, e) < 0)
+		return -1;
+	return fill_corpora(b, cfg, set, e);
+}
+
+/* The corpora stay the caller's and must outlive the blend; the paths need not. */
+struct blend *
+blend_open(const struct corpora *c, const struct data_paths *paths, const struct blend_config *cfg,
+    struct err *e)
+{
+	struct blend_config own = *cfg;
+	const struct path_list *list = data_paths_list(paths, cfg->samples.which);
+	struct outset *set;
+	struct blend *b;
+	int rc;
+
+	if (list->count == 0) {
+		err_set(e, "no corpora are given for the %s split", split_name[cfg->samples.which]);
+		return NULL;
+	}
+	if (paths->per_split)
+		own.samples.split = NULL;
+	b = mem_zalloc(1, sizeof *b);
+	b->corpora = c;
+	b->list = list;
+	b->which = cfg->samples.which;
+	b->num_parts = list->count;
+	b->plain = list->count == 1 && (!list->weight || paths->per_split);
+	set = cfg->set ? cfg->set : outset_new();
+	rc = fill(b, &own, set, e);
+	if (!cfg->set && rc == 0)
+		rc = outset_commit(set, e);
+	else if (!cfg->set)
+		outset_abort(set);
+	b->list = NULL;
+	if (rc == 0)
+		return b;
+	blend_close(b);
+	return NULL;
+}
+
+/* NULL is closed already. */
+void
+blend_close(struct blend *b)
+{
+	if (!b)
+		return;
+	for (int i = 0; i < b->num_unique; i++)
+		samples_close(b->unique[i]);
+	free(b->unique);
+	free(b->part);
+	index_map_release(&b->dataset);
+	index_map_release(&b->dataset_sample);
+	str_release(&b->notes);
+	free(b);
+}
+
+/* Every one can be read. */
+int64_t
+blend_count(const struct blend *b)
+{
+	return b->count;
+}
+
+/* One corpus, whose own order is the order. */
+bool
+blend_is_plain(const struct blend *b)
+{
+	return b->plain;
+}
+
+/* Lives as long as b. */
+const char *
+blend_hash(const struct blend *b)
+{
+	return b->hash;
+}
+
+/* For messages. */
+bool
+blend_from_cache(const struct blend *b)
+{
+	return b->from_cache;
+}
+
+/* Lives as long as b. */
+const char *
+blend_notes(const struct blend *b)
+{
+	return b->notes.len ? b->notes.buf : NULL;
+}
+
+/* Pairs of the list; a corpus named twice counts twice. */
+int
+blend_num_corpora(const struct blend *b)
+{
+	return b->num_parts;
+}
+
+/* Everything in *out is b's or the corpora's. */
+void
+blend_corpus(const struct blend *b, int k, struct blend_corpus *out)
+{
+	const struct part *p = &b->part[k];
+
+	*out = (struct blend_corpus){ corpora_dataset(b->corpora, p->dataset), p->samples,
+		p->weight, p->num_samples, p->drawn, p->first };
+}
+
+/* Two loads, or none. */
+void
+blend_locate(const struct blend *b, int64_t sample, int *corpus, int64_t *of_corpus)
+{
+	if (sample < 0 || sample >= b->count)
+		BUG("sample %lld of %lld", (long long)sample, (long long)b->count);
+	*corpus = b->plain ? 0 : (int)index_map_get(&b->dataset, sample);
+	*of_corpus = b->plain ? sample : index_map_get(&b->dataset_sample, sample);
+	if (b->part[*corpus].first)
+		*of_corpus =
+		    (b->part[*corpus].first + *of_corpus) % samples_count(b->part[*corpus].samples);
+}
+
+/* As samples_tokens of the corpus. */
+int64_t
+blend_tokens(const struct blend *b, int64_t sample, int64_t *out, struct err *e)
+{
+	int64_t i;
+	int k;
+
+	blend_locate(b, sample, &k, &i);
+	return samples_tokens(b->part[k].samples, i, out, e);
+}
+
+/* As samples_parts of the corpus. */
+int64_t
+blend_parts(
+    const struct blend *b, int64_t sample, int *corpus, struct sample_part *out, int64_t cap)
+{
+	int64_t i;
+
+	blend_locate(b, sample, corpus, &i);
+	return samples_parts(b->part[*corpus].samples, i, out, cap);
+}
+
+/* A sample of more parts than that is fetched when it is read. */
+void
+blend_will_need(const struct blend *b, int64_t sample)
+{
+	enum { PARTS = 64 };
+	struct sample_part part[PARTS];
+	const struct dataset *d;
+	int64_t n;
+	int k;
+
+	n = blend_parts(b, sample, &k, part, PARTS);
+	d = corpora_dataset(b->corpora, b->part[k].dataset);
+	for (int64_t i = 0; i < n && i < PARTS; i++)
+		dataset_will_need(d, part[i].sequence, part[i].first, part[i].count);
+}
+
+/* Whole passes, then part of one. */
+void
+blend_consumed(const struct blend *b, int64_t consumed, int64_t *out)
+{
+	int64_t passes = b->count ? consumed / b->count : 0,
+		rest = b->count ? consumed % b->count : 0;
+
+	if (b->plain)
+		out[0] = rest;
+	else
+		count_first(b, rest, out);
+	for (int k = 0; k < b->num_parts; k++)
+		out[k] += passes * b->part[k].drawn;
+}

@@ -1,0 +1,153 @@
+/*
+ * blend.h - the samples of one split, from one corpus or from several by weight
+ *
+ * A list of one prefix without a weight is a plain corpus: sample i of the split is sample i of the
+ * corpus. Every other list is a blend, bit-identical to Megatron-LM's BlendedDataset: dataset_index
+ * and dataset_sample_index say which sample of which corpus is sample i.
+ *
+ *   list                  wanted   each corpus is asked for               samples of the blend
+ *   one, no weight        N or -1  N, or one epoch                        those of the corpus
+ *   weights w             N        ceil(ceil(N w) (1 + surplus))          sum of ceil(N w)
+ *   weights               -1       refused
+ *   several, no weights   N        one epoch                              min(N, sum of the
+ * corpora's) several, no weights   -1       one epoch                              all of them,
+ * each once (exhaustive) per split, one prefix          as a plain corpus, even with a weight
+ *
+ * Where a blend draws more of a corpus than that asks for (many corpora and a small N; Megatron-LM
+ * ends with "oversamples"), the corpus is asked for exactly what is drawn. Source: Megatron-LM
+ * core/datasets/blended_dataset.py, blended_megatron_dataset_builder.py, helpers.cpp
+ * (build_blending_indices, build_exhaustive_blending_indices).
+ *
+ * Nothing here prints. Corpora and blends are read-only after opening: any number of threads may
+ * read samples.
+ */
+#ifndef DATA_BLEND_H
+#define DATA_BLEND_H
+
+#include "lib/base/outset.h"
+#include "lib/base/pool.h"
+#include "lib/data/paths.h"
+#include "lib/data/samples.h"
+
+/* Every dataset of the lists, opened once each, in the order of its first mention; blends borrow
+ * them. */
+struct corpora;
+
+/* o NULL: no option set; pool NULL: one after the other. Fails at the first dataset, in that order,
+ * that cannot be opened. */
+struct corpora *corpora_open(
+    const struct data_paths *p, const struct dataset_options *o, struct pool *pool, struct err *e);
+void corpora_close(struct corpora *c);
+int corpora_count(const struct corpora *c);
+const struct dataset *corpora_dataset(const struct corpora *c, int k);
+/* The number of a prefix of the lists. */
+int corpora_find(const struct corpora *c, const char *prefix);
+
+/* Megatron-LM's --mid-level-dataset-surplus. */
+#define BLEND_SURPLUS 0.005
+enum { BLEND_CORPORA_MAX = 32767 }; /* of a list: dataset_index is 16 bits wide */
+
+/*
+ * A corpus that goes on in an order it had: its maps are those of a request for num_samples, and
+ * the split begins behind the `first` samples of that order, which were drawn before. Behind the
+ * last sample of the order its first one follows again, so that none is drawn twice before all were
+ * drawn once. first 0: nothing was drawn, the corpus is asked for what the table above says. A list
+ * without weights gives what is left of each order; a corpus of which nothing is left is an error
+ * there.
+ */
+struct blend_kept {
+	int64_t first, num_samples;
+};
+
+struct blend_config {
+	/* Of each corpus; num_samples is what is wanted of the whole split (-1: none), split is
+	 * NULL with per-split lists. */
+	struct samples_config samples;
+	/* Takes the files that write_cache makes, for the caller to commit: a sync costs as much
+	 * for all splits as for one. NULL: they are committed on opening. */
+	struct outset *set;
+	double surplus; /* BLEND_SURPLUS unless the user says otherwise */
+	/* builds and opens corpora side by side; NULL: one after the other */
+	struct pool *pool;
+	bool plan_only; /* counts alone: no maps of the corpora, so no tokens and no parts */
+	const struct blend_kept *kept; /* [corpora of the list]; NULL: none goes on */
+};
+
+struct blend;
+
+/* The corpora of `paths` must be open in c. An error names the split and the corpus. */
+struct blend *blend_open(const struct corpora *c, const struct data_paths *paths,
+    const struct blend_config *cfg, struct err *e);
+void blend_close(struct blend *b);
+int64_t blend_count(const struct blend
+	*b); /* samples; of a blend may exceed what was wanted by the corpora less 1 */
+bool blend_is_plain(const struct blend *b);
+/* Of the blending index: 32 digits, empty for a plain corpus. */
+const char *blend_hash(const struct blend *b);
+/* Its maps were read, not built; of a plain corpus, the corpus's. */
+bool blend_from_cache(const struct blend *b);
+/* What a user should know of (maps rebuilt and why, corpora asked for more), a line each; NULL when
+ * there is nothing. */
+const char *blend_notes(const struct blend *b);
+
+/* What one corpus gives to the split. */
+struct blend_corpus {
+	const struct dataset *dataset;
+	/* counts, epochs and tokens: samples.h; no maps with plan_only */
+	const struct samples *samples;
+	double weight;       /* share asked for, normalised; 1 of a plain corpus */
+	int64_t num_samples; /* asked of it; -1: one epoch */
+	int64_t drawn;       /* samples of the split that come from it */
+	/* number in its order of the first that is drawn; 0 unless the order was kept */
+	int64_t first;
+};
+int blend_num_corpora(const struct blend *b);
+void blend_corpus(const struct blend *b, int k, struct blend_corpus *out);
+
+/* Sample i, 0 <= i < blend_count: which sample of which corpus. */
+void blend_locate(const struct blend *b, int64_t sample, int *corpus, int64_t *of_corpus);
+/* Its tokens and its parts, as samples_tokens and samples_parts; every part lies in one sequence of
+ * corpus *corpus. */
+int64_t blend_tokens(const struct blend *b, int64_t sample, int64_t *out, struct err *e);
+int64_t blend_parts(
+    const struct blend *b, int64_t sample, int *corpus, struct sample_part *out, int64_t cap);
+/* Its tokens will be read soon. */
+void blend_will_need(const struct blend *b, int64_t sample);
+/*
+ * How many of the first `consumed` samples come from each corpus: out[blend_num_corpora]. Beyond
+ * the count the blend begins again. A resumed run compares these after its corpora or weights
+ * changed.
+ */
+void blend_consumed(const struct blend *b, int64_t consumed, int64_t *out);
+
+/* --- the arithmetic, for tests and planning
+ * ------------------------------------------------------------------------------ */
+
+/* weight[i] / sum, with the sum in numpy's pairwise order. May be done in place. */
+void blend_normalise(const double *weight, int count, double *out);
+/* Samples that a corpus of normalised weight w gives to a blend of n, and what is asked of it. */
+int64_t blend_share(int64_t n, double w);
+int64_t blend_request(int64_t n, double w, double surplus);
+/*
+ * The greedy choice: sample i goes to the corpus that is furthest behind its weight, the first of
+ * equals.
+ *
+ *   weight        [count], normalised
+ *   limit         [count] samples that each corpus has, whose sum is size: exhaustive; NULL: no
+ * limits dataset       [size], dataset_sample [size]: the two arrays drawn         [count]: samples
+ * of each corpus
+ *
+ * Equal bit by bit to the loop over all corpora for every sample; with many corpora the time a
+ * sample grows with the root of their number.
+ */
+struct blend_choice {
+	const double *weight;
+	const int64_t *limit;
+	int count;
+	int64_t size;
+	int16_t *dataset;
+	int64_t *dataset_sample, *drawn;
+};
+void blend_choose(const struct blend_choice *c);
+
+#endif

@@ -1,0 +1,155 @@
+/*
+ * blend_cache.c - the two arrays of a blend as files, and the text that they are named after
+ *
+ * Source of the text: Megatron-LM core/datasets/blended_dataset.py, unique_description.
+ */
+#include "lib/base/hash.h"
+#include "lib/base/mem.h"
+#include "lib/data/blend_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Every corpus's own text, a list in the list. */
+static void
+add_datasets(const struct blend *b, const struct samples_config *c, struct str *out)
+{
+	str_adds(out, ",\n    \"datasets\": [");
+	for (int k = 0; k < b->num_parts; k++) {
+		struct samples_config one = *c;
+		struct str text = { 0 };
+
+		one.num_samples = b->part[k].num_samples;
+		samples_description(corpora_dataset(b->corpora, b->part[k].dataset), &one, &text);
+		str_adds(out, k ? ",\n        " : "\n        ");
+		description_nest(out, &text);
+		str_release(&text);
+	}
+	str_adds(out, "\n    ]");
+}
+
+/* An exhaustive blend's weights are the numbers of samples, and its size is null. */
+static void
+describe(const struct blend *b, const struct samples_config *c, struct str *out)
+{
+	str_adds(out, "{\n    \"class\": \"BlendedDataset\"");
+	add_datasets(b, c, out);
+	str_addf(out, ",\n    \"split\": \"%s\",\n    \"weights\": [", split_name[b->which]);
+	for (int k = 0; k < b->num_parts; k++) {
+		str_adds(out, k ? ",\n        " : "\n        ");
+		if (b->exhaustive)
+			str_addf(out, "%lld", (long long)samples_count(b->part[k].samples));
+		else
+			description_double(out, b->part[k].weight);
+	}
+	str_adds(out, "\n    ],\n    \"size\": ");
+	if (b->exhaustive)
+		str_adds(out, "null");
+	else
+		str_addf(out, "%lld", (long long)b->count);
+	str_adds(out, "\n}");
+}
+
+/* The two arrays as files, in Megatron-LM's order. */
+static struct cache_place
+place(const struct blend *b, const struct samples_config *c)
+{
+	struct blend *w = (struct blend *)(uintptr_t)b;
+
+	return (struct cache_place){
+		.dir = c->cache_dir,
+		.hash = b->hash,
+		.class_name = "BlendedDataset",
+		.which = b->which,
+		.count = 2,
+		.array = { { "dataset_index", &w->dataset, b->count, false },
+		    { "dataset_sample_index", &w->dataset_sample, b->count, false } },
+	};
+}
+
+/* The arrays say everything themselves; the key is there for their checksums. */
+static void
+key_head(struct str *out)
+{
+	str_adds(out, "mikoshi_key 1\n");
+}
+
+/*
+ * Arrays without a key: corpora that exist, the samples of each in order, and an exhaustive blend's
+ * in full. That they are the greedy choice's is taken from the name, which is the hash of weights
+ * and size.
+ */
+static bool
+arrays_fit(const struct blend *b)
+{
+	int64_t *drawn = mem_zalloc((size_t)b->num_parts, sizeof *drawn);
+	bool fits = true;
+
+	for (int64_t i = 0; i < b->count && fits; i++) {
+		int64_t k = index_map_get(&b->dataset, i);
+
+		fits = k >= 0 && k < b->num_parts &&
+		    index_map_get(&b->dataset_sample, i) == drawn[k]++;
+	}
+	for (int k = 0; k < b->num_parts && fits && b->exhaustive; k++)
+		fits = drawn[k] == samples_count(b->part[k].samples);
+	free(drawn);
+	return fits;
+}
+
+/* Loaded arrays with or without a key. */
+static bool
+judge(struct blend *b, const struct samples_config *c, const struct cache_place *p)
+{
+	struct str head = { 0 };
+	int key;
+
+	key_head(&head);
+	key = cache_key_fits(p, &head, c->trust_cache);
+	str_release(&head);
+	return key > 0 || (key == 0 && arrays_fit(b));
+}
+
+/* The hash is made in any case. */
+bool
+blend_load(struct blend *b, const struct samples_config *c)
+{
+	struct cache_place p;
+	struct str text = { 0 };
+	bool fits = false;
+
+	describe(b, c, &text);
+	hash_md5_hex(text.buf, text.len, b->hash);
+	p = place(b, c);
+	if (c->cache_dir) {
+		fits = cache_load(&p, &text) && judge(b, c, &p);
+		if (!fits && cache_complete(&p))
+			str_addf(&b->notes, "the %s blend %s in '%s' is damaged; built anew\n",
+			    split_name[b->which], b->hash, c->cache_dir);
+		if (!fits)
+			cache_release(&p);
+	}
+	str_release(&text);
+	return fits;
+}
+
+/* Without a cache directory there is no place for a blend: it belongs to none of its corpora. */
+int
+blend_store(
+    const struct blend *b, const struct samples_config *c, struct outset *set, struct err *e)
+{
+	struct cache_place p = place(b, c);
+	struct str text = { 0 }, head = { 0 };
+	int rc;
+
+	if (!c->cache_dir)
+		return 0;
+	describe(b, c, &text);
+	key_head(&head);
+	rc = cache_store(&p, &text, set, e);
+	if (rc == 0)
+		rc = cache_store_key(&p, &head, set, e);
+	str_release(&text);
+	str_release(&head);
+	return rc;
+}

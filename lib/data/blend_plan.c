@@ -1,0 +1,313 @@
+/*
+ * blend_plan.c - how many samples are asked of each corpus, and how many the blend has
+ *
+ * The table at the top of blend.h. Megatron-LM asks for a surplus of half a percent, because the
+ * greedy choice may draw a little more of a corpus than its share; with many corpora and few
+ * samples that is not enough, and it ends with an error. Here what is drawn is known before
+ * anything is built. Source: Megatron-LM core/datasets/blended_megatron_dataset_builder.py.
+ */
+#include "lib/base/mem.h"
+#include "lib/data/blend_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* More samples than this are not counted exactly by the doubles of the shares. */
+static const int64_t most_samples = 1LL << 50;
+
+/* Loops over corpora, with the first failure kept. */
+struct running {
+	struct jobs *jobs;
+	pthread_mutex_t lock;
+	struct err why;
+	int failed;
+};
+
+/* One index; later ones are passed over once an earlier one failed. */
+static void
+run_one(void *ctx, int i)
+{
+	struct running *r = ctx;
+	struct err e;
+
+	if (r->jobs->fn(r->jobs->ctx, i, &e) == 0)
+		return;
+	pthread_mutex_lock(&r->lock);
+	if (i < r->failed) {
+		r->failed = i;
+		r->why = e;
+	}
+	pthread_mutex_unlock(&r->lock);
+}
+
+/* All run even when one fails: which failure is reported must not depend on the threads. */
+int
+jobs_run(struct jobs *j, int count, struct pool *pool, struct err *e)
+{
+	struct running *r = mem_zalloc(1, sizeof *r);
+	int rc = 0;
+
+	r->jobs = j;
+	r->failed = count;
+	pthread_mutex_init(&r->lock, NULL);
+	if (pool)
+		pool_run(pool, count, run_one, r);
+	else
+		for (int i = 0; i < count; i++)
+			run_one(r, i);
+	if (r->failed < count) {
+		rc = -1;
+		if (e)
+			*e = r->why;
+	}
+	pthread_mutex_destroy(&r->lock);
+	free(r);
+	return rc;
+}
+
+/* Shares of the corpora, and what is asked of them. The shares are normalised once here and, for
+ * the choice, once more. */
+static void
+ask_by_weight(struct blend *b, const struct blend_config *cfg)
+{
+	int n = b->num_parts;
+	double *w = mem_alloc((size_t)n, sizeof *w);
+	int64_t wanted = cfg->samples.num_samples;
+
+	blend_normalise(b->list->weight, n, w);
+	for (int k = 0; k < n; k++) {
+		b->part[k].num_samples = blend_request(wanted, w[k], cfg->surplus);
+		b->count += blend_share(wanted, w[k]);
+	}
+	blend_normalise(w, n, w);
+	for (int k = 0; k < n; k++)
+		b->part[k].weight = w[k];
+	free(w);
+}
+
+/* Corpora that go on in an order they had are asked for what made that order. */
+static void
+keep_orders(struct blend *b, const struct blend_config *cfg)
+{
+	for (int k = 0; k < b->num_parts && cfg->kept; k++)
+		if (cfg->kept[k].first > 0) {
+			b->part[k].first = cfg->kept[k].first;
+			b->part[k].num_samples = cfg->kept[k].num_samples;
+		}
+}
+
+/* Samples of a part that were not drawn before. */
+static int64_t
+left(const struct part *p)
+{
+	int64_t has = samples_count(p->samples);
+
+	return p->first < has ? has - p->first : 0;
+}
+
+/* A kept order that is shorter than what is drawn of it begins again. */
+static void
+note_repeats(struct blend *b, const struct part *p)
+{
+	if (p->drawn > left(p))
+		str_addf(&b->notes,
+		    "%s: the %s blend draws %lld samples of it, of which %lld were not drawn "
+		    "before: its order begins again\n",
+		    dataset_prefix(corpora_dataset(b->corpora, p->dataset)), split_name[b->which],
+		    (long long)p->drawn, (long long)left(p));
+}
+
+/* What can be said before the corpora are looked at. */
+static int
+ask(struct blend *b, const struct blend_config *cfg, struct err *e)
+{
+	int64_t wanted = cfg->samples.num_samples;
+	const char *name = split_name[b->which];
+
+	if (wanted > most_samples)
+		return err_set(e, "%lld samples wanted of the %s split: at most %lld",
+		    (long long)wanted, name, (long long)most_samples);
+	for (int k = 0; k < b->num_parts; k++) {
+		b->part[k].dataset = corpora_find(b->corpora, b->list->prefix[k]);
+		b->part[k].num_samples = b->plain ? wanted : -1;
+		b->part[k].weight = 1;
+	}
+	if (b->plain) {
+		keep_orders(b, cfg);
+		return 0;
+	}
+	if (b->num_parts > BLEND_CORPORA_MAX)
+		return err_set(e,
+		    "%d corpora in one list: at most %d, as the blending index numbers them with "
+		    "16 bits",
+		    b->num_parts, BLEND_CORPORA_MAX);
+	if (wanted == 0)
+		return err_set(
+		    e, "0 samples wanted of the %s split: a blend has at least one", name);
+	if (b->list->weight && wanted < 0)
+		return err_set(e,
+		    "the %s split has weights, which say nothing without a number of samples; a "
+		    "list without weights "
+		    "takes every sample once",
+		    name);
+	if (b->list->weight)
+		ask_by_weight(b, cfg);
+	keep_orders(b, cfg);
+	return 0;
+}
+
+/* The order in which equal requests stand together. */
+static int
+by_request(const void *x, const void *y)
+{
+	const struct part *a = *(struct part *const *)x, *b = *(struct part *const *)y;
+
+	if (a->dataset != b->dataset)
+		return a->dataset < b->dataset ? -1 : 1;
+	if (a->num_samples != b->num_samples)
+		return a->num_samples < b->num_samples ? -1 : 1;
+	return a < b ? -1 : a > b;
+}
+
+/* What the planning of one samples object needs. */
+struct planning {
+	struct blend *b;
+	const struct blend_config *cfg;
+	struct part **first; /* of each unique request, a part that makes it */
+};
+
+/* Sums up the lengths of one corpus. */
+static int
+plan_one(void *ctx, int i, struct err *e)
+{
+	struct planning *p = ctx;
+	struct samples_config c = p->cfg->samples;
+
+	c.num_samples = p->first[i]->num_samples;
+	p->b->unique[i] = samples_plan(corpora_dataset(p->b->corpora, p->first[i]->dataset), &c, e);
+	return p->b->unique[i] ? 0 : -1;
+}
+
+/* One samples object for each different request; a list may name a corpus many times. */
+static int
+plan_unique(struct blend *b, const struct blend_config *cfg, struct err *e)
+{
+	int n = b->num_parts, rc;
+	struct part **order = mem_alloc((size_t)n, sizeof *order);
+	struct planning p = { b, cfg, mem_alloc((size_t)n, sizeof *p.first) };
+	int *group = mem_alloc((size_t)n, sizeof *group);
+
+	for (int i = 0; i < b->num_unique; i++)
+		samples_close(b->unique[i]);
+	free(b->unique);
+	b->unique = mem_zalloc((size_t)n, sizeof *b->unique);
+	b->num_unique = 0;
+	for (int k = 0; k < n; k++)
+		order[k] = &b->part[k];
+	qsort(order, (size_t)n, sizeof *order, by_request);
+	for (int k = 0; k < n; k++) {
+		const struct part *before = k ? order[k - 1] : NULL;
+
+		if (!before || before->dataset != order[k]->dataset ||
+		    before->num_samples != order[k]->num_samples)
+			p.first[b->num_unique++] = order[k];
+		group[k] = b->num_unique - 1;
+	}
+	rc = jobs_run(&(struct jobs){ &p, plan_one }, b->num_unique, cfg->pool, e);
+	for (int k = 0; k < n; k++)
+		order[k]->samples = b->unique[group[k]];
+	free(group);
+	free(p.first);
+	free(order);
+	return rc;
+}
+
+/* Weights by the samples of one epoch each. */
+static int
+weigh_by_samples(struct blend *b, const struct blend_config *cfg, struct err *e)
+{
+	int64_t wanted = cfg->samples.num_samples;
+	double *w = mem_alloc((size_t)b->num_parts, sizeof *w);
+	int rc = 0;
+
+	for (int k = 0; k < b->num_parts && rc == 0; k++) {
+		int64_t has = left(&b->part[k]);
+		const char *prefix =
+		    dataset_prefix(corpora_dataset(b->corpora, b->part[k].dataset));
+
+		w[k] = (double)has;
+		b->count += has;
+		if (has == 0 && b->part[k].first > 0)
+			rc = err_at(e, prefix, 0,
+			    "all of its %lld samples were drawn before: it can have no part in a "
+			    "blend without weights",
+			    (long long)samples_count(b->part[k].samples));
+		else if (has == 0)
+			rc = err_at(e, prefix, 0,
+			    "%lld tokens in the %s split, fewer than one sample of %lld: it can "
+			    "have no part in a blend",
+			    (long long)samples_tokens_per_epoch(b->part[k].samples),
+			    split_name[b->which],
+			    (long long)cfg->samples.seq_length + cfg->samples.add_extra_token);
+	}
+	b->exhaustive = wanted < 0;
+	if (wanted > b->count)
+		str_addf(&b->notes,
+		    "the %s split has %lld samples, fewer than the %lld wanted: its list has no "
+		    "weights, so each corpus "
+		    "gives one epoch at most\n",
+		    split_name[b->which], (long long)b->count, (long long)wanted);
+	else if (wanted > 0)
+		b->count = wanted;
+	if (!b->exhaustive)
+		blend_normalise(w, b->num_parts, w);
+	for (int k = 0; k < b->num_parts; k++)
+		b->part[k].weight = b->exhaustive ? w[k] / (double)b->count : w[k];
+	free(w);
+	return rc;
+}
+
+/* Leaves the choice itself to the caller: it may be in the cache. */
+int
+blend_plan(struct blend *b, const struct blend_config *cfg, struct err *e)
+{
+	b->part = mem_zalloc((size_t)b->num_parts, sizeof *b->part);
+	if (ask(b, cfg, e) < 0 || plan_unique(b, cfg, e) < 0)
+		return -1;
+	if (b->plain) {
+		struct part *p = &b->part[0];
+
+		/* A kept order lasts as long as is wanted, beginning again. */
+		b->count = left(p) < cfg->samples.num_samples ? cfg->samples.num_samples : left(p);
+		if (p->first == 0)
+			b->count = samples_count(p->samples);
+		p->drawn = b->count;
+		note_repeats(b, p);
+		return 0;
+	}
+	return b->list->weight ? 0 : weigh_by_samples(b, cfg, e);
+}
+
+/* An exhaustive blend cannot draw too much. */
+int
+blend_replan(struct blend *b, const struct blend_config *cfg, bool *changed, struct err *e)
+{
+	*changed = false;
+	for (int k = 0; k < b->num_parts; k++) {
+		struct part *p = &b->part[k];
+		long long has = (long long)samples_count(p->samples), drawn = (long long)p->drawn;
+
+		if (p->first > 0)
+			note_repeats(b, p);
+		if (drawn <= has || p->first > 0)
+			continue;
+		str_addf(&b->notes,
+		    "%s: the %s blend draws %lld samples of it, of which the request of %lld makes "
+		    "only %lld; asked for %lld\n",
+		    dataset_prefix(corpora_dataset(b->corpora, p->dataset)), split_name[b->which],
+		    drawn, (long long)p->num_samples, has, drawn);
+		p->num_samples = p->drawn;
+		*changed = true;
+	}
+	return *changed ? plan_unique(b, cfg, e) : 0;
+}

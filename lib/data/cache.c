@@ -1,0 +1,274 @@
+/*
+ * cache.c - sets of arrays under Megatron-LM's cache names, with a key of our own beside them
+ *
+ * Megatron-LM believes any complete set. The key says what its names leave out and carries the
+ * checksum of each array, so that a damaged or stale set is as if it were not there, and a sound
+ * one is believed after one pass over its bytes.
+ */
+#include "lib/base/hash.h"
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+#include "lib/data/samples_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Files up to this size are copied: a process may hold some 65,000 maps, and blends have thousands
+ * of corpora. */
+enum { COPIED = 64 << 10, KEY_MAX = 1 << 16 };
+
+/* DIR/HASH-CLASS-SPLIT-NAME. */
+static char *
+cache_path(const struct cache_place *p, const char *name)
+{
+	struct str path = { 0 };
+
+	str_adds(&path, p->dir);
+	if (name)
+		str_addf(&path, "/%s-%s-%s-%s", p->hash, p->class_name, split_name[p->which], name);
+	return str_detach(&path);
+}
+
+/* DIR/HASH-CLASS-SPLIT-NAME.npy */
+static char *
+array_path(const struct cache_place *p, const struct cache_array *a)
+{
+	char name[64];
+
+	snprintf(name, sizeof name, "%s.npy", a->name);
+	return cache_path(p, name);
+}
+
+/* Moves a small file into memory of its own, with its header: checksums are of whole files. */
+static void
+copy_small(struct index_map *m)
+{
+	size_t size = m->file.map.size,
+	       data = (size_t)((const unsigned char *)m->file.data - m->file.map.base);
+
+	if (size > COPIED)
+		return;
+	m->own = mem_alloc(size, 1);
+	memcpy(m->own, m->file.map.base, size);
+	m->header = data;
+	m->data = (char *)m->own + data;
+	npy_close(&m->file);
+}
+
+/* Maps one array if its file has the shape. */
+static bool
+load_array(const struct cache_place *p, const struct cache_array *a)
+{
+	struct index_map *m = a->map;
+	char *path = array_path(p, a);
+	struct npy *f = &m->file;
+	bool fits = npy_open(f, path, NULL) == 0;
+
+	free(path);
+	m->dtype = f->dtype;
+	m->data = f->data;
+	return fits &&
+	    (f->dtype == DTYPE_I16 || f->dtype == DTYPE_I32 || f->dtype == DTYPE_U32 ||
+		f->dtype == DTYPE_I64) &&
+	    f->ndim == (a->rows ? 2 : 1) && f->shape[0] == a->count &&
+	    (!a->rows || f->shape[1] == 2);
+}
+
+/* A look at the names alone. */
+bool
+cache_complete(const struct cache_place *p)
+{
+	char *path = cache_path(p, "description.txt");
+	bool complete = io_exists(path);
+
+	free(path);
+	for (int i = 0; i < p->count && complete; i++) {
+		path = array_path(p, &p->array[i]);
+		complete = io_exists(path);
+		free(path);
+	}
+	return complete;
+}
+
+/* The text that the hash in the names is of: another one means a collision or a damaged file. */
+static bool
+description_fits(const struct cache_place *p, const struct str *want)
+{
+	char *path = cache_path(p, "description.txt"), *text;
+	size_t len;
+	bool fits = false;
+
+	if (io_read_regular(path, CACHE_DESCRIPTION_MAX, &text, &len, NULL) == 0) {
+		fits = len == want->len && !memcmp(text, want->buf, len);
+		free(text);
+	}
+	free(path);
+	return fits;
+}
+
+/* What is in the arrays is the caller's to judge. */
+bool
+cache_load(const struct cache_place *p, const struct str *description)
+{
+	bool fits = description_fits(p, description);
+
+	for (int i = 0; i < p->count && fits; i++)
+		fits = load_array(p, &p->array[i]);
+	if (!fits)
+		cache_release(p);
+	return fits;
+}
+
+/* The arrays are the caller's. */
+void
+cache_release(const struct cache_place *p)
+{
+	for (int i = 0; i < p->count; i++)
+		index_map_release(p->array[i].map);
+}
+
+/* One line a checksum, of the file with its header. */
+static void
+add_checksum(struct str *key, const struct cache_array *a, uint64_t sum)
+{
+	char digits[17];
+
+	str_addf(key, "%s %s\n", a->name, hash_text(sum, digits));
+}
+
+/* Header and elements of an array that was built. */
+static size_t
+array_header(const struct cache_array *a, char header[256])
+{
+	int64_t shape[2] = { a->count, 2 };
+
+	return npy_header(header, a->map->dtype, a->rows ? 2 : 1, shape);
+}
+
+/* Bytes of the elements. */
+static size_t
+array_bytes(const struct cache_array *a)
+{
+	return (size_t)a->count * (a->rows ? 2 : 1) * dtype_size(a->map->dtype);
+}
+
+/* The checksum of the file that holds, or will hold, the array. */
+static uint64_t
+checksum(const struct cache_array *a)
+{
+	struct hash_stream *h;
+	char header[256];
+
+	if (a->map->file.map.base)
+		return hash_xxh3(a->map->file.map.base, a->map->file.map.size);
+	if (a->map->header)
+		return hash_xxh3(a->map->own, a->map->header + array_bytes(a));
+	h = hash_stream_new();
+	hash_stream_add(h, header, array_header(a, header));
+	hash_stream_add(h, a->map->data, array_bytes(a));
+	return hash_stream_free(h);
+}
+
+/* The head and a line for each array. */
+static void
+key_text(const struct cache_place *p, const struct str *head, bool sums, struct str *out)
+{
+	str_add(out, head->buf, head->len);
+	for (int i = 0; i < p->count && sums; i++)
+		add_checksum(out, &p->array[i], checksum(&p->array[i]));
+}
+
+/* 1 when the key is the text, or at least begins with it; 0 when there is none. */
+static int
+compare_key(const struct cache_place *p, const struct str *want, bool beginning)
+{
+	char *path = cache_path(p, "key.txt"), *text;
+	size_t len;
+	int rc = 0;
+
+	if (io_read_regular(path, KEY_MAX, &text, &len, NULL) == 0) {
+		rc = len >= want->len && (beginning || len == want->len) &&
+			!memcmp(text, want->buf, want->len)
+		    ? 1
+		    : -1;
+		free(text);
+	}
+	free(path);
+	return rc;
+}
+
+/* With trust the key's own checksums stand for the arrays'. */
+int
+cache_key_fits(const struct cache_place *p, const struct str *head, bool trust)
+{
+	struct str want = { 0 };
+	int rc;
+
+	key_text(p, head, !trust, &want);
+	rc = compare_key(p, &want, trust);
+	str_release(&want);
+	for (int i = 0; i < p->count && rc >= 0; i++)
+		copy_small(p->array[i].map);
+	return rc;
+}
+
+int
+cache_key_begins(const struct cache_place *p, const struct str *head)
+{
+	return compare_key(p, head, true);
+}
+
+/* One array. */
+static int
+store_array(
+    const struct cache_place *p, const struct cache_array *a, struct outset *set, struct err *e)
+{
+	char *path = array_path(p, a), header[256];
+	struct iovec piece[2] = {
+		{ header, array_header(a, header) },
+		{ (void *)(uintptr_t)a->map->data, array_bytes(a) },
+	};
+	int rc = outset_add(set, path, piece, 2, e);
+
+	free(path);
+	return rc;
+}
+
+/* A file of text. */
+static int
+store_text(const struct cache_place *p, const char *name, const struct str *text,
+    struct outset *set, struct err *e)
+{
+	char *path = cache_path(p, name);
+	struct iovec piece = { text->buf, text->len };
+	int rc = outset_add(set, path, &piece, 1, e);
+
+	free(path);
+	return rc;
+}
+
+/* Into a directory that is made when it is not there. */
+int
+cache_store(
+    const struct cache_place *p, const struct str *description, struct outset *set, struct err *e)
+{
+	int rc = io_is_dir(p->dir) ? 0 : io_mkdir_p(p->dir, e);
+
+	for (int i = 0; i < p->count && rc == 0; i++)
+		rc = store_array(p, &p->array[i], set, e);
+	return rc == 0 ? store_text(p, "description.txt", description, set, e) : -1;
+}
+
+/* The head and a checksum an array. */
+int
+cache_store_key(
+    const struct cache_place *p, const struct str *head, struct outset *set, struct err *e)
+{
+	struct str key = { 0 };
+	int rc;
+
+	key_text(p, head, true, &key);
+	rc = store_text(p, "key.txt", &key, set, e);
+	str_release(&key);
+	return rc;
+}

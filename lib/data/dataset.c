@@ -1,0 +1,354 @@
+/*
+ * dataset.c - reading PREFIX.idx and PREFIX.bin
+ *
+ * The 34 bytes of the header leave every array unaligned, so elements are loaded with memcpy. All
+ * checks of the index are made once, on opening; the accessors trust it. Tokens come from a map or,
+ * where a file system dislikes maps, through pread, whose short reads are errors.
+ */
+#include "lib/base/hash.h"
+#include "lib/base/mem.h"
+#include "lib/data/dataset_impl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* PREFIX followed by a suffix; free() it. */
+char *
+dataset_path(const char *prefix, const char *suffix)
+{
+	size_t n = strlen(prefix), m = strlen(suffix);
+	char *path = mem_alloc(n + m + 1, 1);
+
+	memcpy(path, prefix, n);
+	memcpy(path + n, suffix, m + 1);
+	return path;
+}
+
+/* A map costs no descriptor, so thousands of datasets may be open at once. */
+int
+dataset_open_files(struct dataset *d, const char *prefix, bool no_mmap_bin, struct err *e)
+{
+	d->prefix = mem_strdup(prefix);
+	d->idx_path = dataset_path(prefix, ".idx");
+	d->bin_path = dataset_path(prefix, ".bin");
+	d->bin_fd = -1;
+	if (map_open(&d->idx, d->idx_path, e) < 0)
+		return -1;
+	if (no_mmap_bin) {
+		d->bin_fd = io_open_regular(d->bin_path, &d->bin_bytes, e);
+		return d->bin_fd < 0 ? -1 : 0;
+	}
+	if (map_open(&d->bin, d->bin_path, e) < 0)
+		return -1;
+	d->bin_bytes = d->bin.size;
+	return 0;
+}
+
+/* The maps of training number sequences in 32 bits, so more of them would fail there, late. */
+static int
+check_count(const struct dataset *d, struct err *e)
+{
+	if (d->sequences <= DATASET_MAX_SEQUENCES && d->documents <= DATASET_MAX_SEQUENCES)
+		return 0;
+	return err_at(e, d->idx_path, 0,
+	    "%lld sequences and %lld documents, but index maps number at most %d: "
+	    "mshard split cuts it",
+	    (long long)d->sequences, (long long)d->documents, DATASET_MAX_SEQUENCES);
+}
+
+/* The checks go from what the next one relies on to what relies on it. */
+struct dataset *
+dataset_open_with(const char *prefix, const struct dataset_options *o, struct err *e)
+{
+	struct dataset *d = mem_zalloc(1, sizeof *d);
+
+	if (dataset_open_files(d, prefix, o->no_mmap_bin, e) < 0 || dataset_check_head(d, e) < 0 ||
+	    dataset_check_arrays(d, e) < 0 || (!o->any_count && check_count(d, e) < 0) ||
+	    dataset_check_sequences(d, e) < 0 || dataset_check_documents(d, e) < 0 ||
+	    dataset_check_bin(d, e) < 0) {
+		dataset_close(d);
+		return NULL;
+	}
+	map_forget(&d->idx);
+	return d;
+}
+
+/* Mapped, with the counts that training can use. */
+struct dataset *
+dataset_open(const char *prefix, struct err *e)
+{
+	return dataset_open_with(prefix, &(struct dataset_options){ 0 }, e);
+}
+
+/* The struct itself is the caller's. */
+void
+dataset_close_files(struct dataset *d)
+{
+	map_close(&d->idx);
+	map_close(&d->bin);
+	if (d->bin_fd >= 0)
+		close(d->bin_fd);
+	free(d->prefix);
+	free(d->idx_path);
+	free(d->bin_path);
+}
+
+/* Also closes what a failed opening left half done. */
+void
+dataset_close(struct dataset *d)
+{
+	if (!d)
+		return;
+	dataset_close_files(d);
+	free(d);
+}
+
+/* As it was given on opening; lives as long as d. */
+const char *
+dataset_prefix(const struct dataset *d)
+{
+	return d->prefix;
+}
+
+/* Of the tokens in the file; all accessors hand them out as int64 whatever this is. */
+enum dtype
+dataset_dtype(const struct dataset *d)
+{
+	return d->type;
+}
+
+/* What sampling counts by: Megatron-LM's "documents" of its index maps are sequences. */
+int64_t
+dataset_num_sequences(const struct dataset *d)
+{
+	return d->sequences;
+}
+
+/* The entries less one: the last entry is the end of the last document. */
+int64_t
+dataset_num_documents(const struct dataset *d)
+{
+	return d->documents;
+}
+
+/* The sum of the lengths. */
+int64_t
+dataset_num_tokens(const struct dataset *d)
+{
+	return d->tokens;
+}
+
+/*
+ * sequence is not checked: this is called once a step of every walk, and indices come from maps
+ * that were.
+ */
+int64_t
+dataset_length(const struct dataset *d, int64_t sequence)
+{
+	return load32(d->length, sequence);
+}
+
+/* Entry `document` of the document index. */
+int64_t
+dataset_document_start(const struct dataset *d, int64_t document)
+{
+	return load64(d->document, document);
+}
+
+/* The tokens' pages stay. */
+void
+dataset_forget(const struct dataset *d)
+{
+	map_forget(&d->idx);
+}
+
+/* A byte a sequence behind the arrays, written for multimodal data; nothing here reads it. */
+bool
+dataset_has_modes(const struct dataset *d)
+{
+	return d->modes;
+}
+
+/* The end of the last sequence is that of the .bin. */
+int64_t
+dataset_sequence_start(const struct dataset *d, int64_t sequence)
+{
+	return sequence == d->sequences
+	    ? d->tokens
+	    : load64(d->offset, sequence) / (int64_t)dtype_size(d->type);
+}
+
+/* The last of count things that begins at or before a place; start(count) is the end of all. */
+static int64_t
+thing_at(const struct dataset *d, int64_t (*start)(const struct dataset *, int64_t), int64_t count,
+    int64_t place)
+{
+	int64_t low = 0, high = count;
+
+	if (place < 0 || place >= start(d, count))
+		return -1;
+	while (high - low > 1) {
+		int64_t middle = low + (high - low) / 2;
+
+		if (start(d, middle) <= place)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Where empty ones begin at the same token, the one that holds it is behind them. */
+int64_t
+dataset_sequence_at(const struct dataset *d, int64_t token)
+{
+	return thing_at(d, dataset_sequence_start, d->sequences, token);
+}
+
+/* Likewise of documents. */
+int64_t
+dataset_document_at(const struct dataset *d, int64_t sequence)
+{
+	return thing_at(d, dataset_document_start, d->documents, sequence);
+}
+
+/* Reading on after a short read would hand out whatever was in the memory before. */
+const void *
+dataset_bytes(const struct dataset *d, uint64_t at, size_t bytes, void *room, struct err *e)
+{
+	if (bytes == 0 || at > d->bin_bytes || bytes > d->bin_bytes - at)
+		BUG("bytes [%llu, +%zu) outside %s", (unsigned long long)at, bytes, d->bin_path);
+	if (d->bin_fd < 0)
+		return d->bin.base + at;
+	if (io_pread_all(d->bin_fd, room, bytes, (int64_t)at) < 0) {
+		err_at(e, d->bin_path, 0, "cannot read %zu bytes at byte %llu: %s", bytes,
+		    (unsigned long long)at,
+		    errno == EIO ? "the file ends there, or cannot be read" : strerror(errno));
+		return NULL;
+	}
+	return room;
+}
+
+/* One loop a type: tokens are unaligned, so each is loaded with memcpy. */
+#define WIDEN(ctype) \
+	for (int64_t i = 0; i < count; i++) { \
+		ctype v; \
+\
+		memcpy(&v, p + i * (int64_t)sizeof v, sizeof v); \
+		out[i] = v; \
+	} \
+	return
+
+/* out may be the memory whose end the stored tokens fill: the next one to be read lies always
+ * behind the one that is written. */
+void
+dataset_widen(enum dtype t, const void *stored, int64_t count, int64_t *out)
+{
+	const unsigned char *p = stored;
+
+	switch (t) {
+	case DTYPE_U16: WIDEN(uint16_t);
+	case DTYPE_I32: WIDEN(int32_t);
+	case DTYPE_U8: WIDEN(uint8_t);
+	case DTYPE_I8: WIDEN(int8_t);
+	case DTYPE_I16: WIDEN(int16_t);
+	default: WIDEN(int64_t);
+	}
+}
+
+/* Tokens that are read go to the end of out first and are widened towards its beginning. */
+int
+dataset_tokens(const struct dataset *d, int64_t sequence, int64_t first, int64_t count,
+    int64_t *out, struct err *e)
+{
+	int64_t width = (int64_t)dtype_size(d->type);
+	const void *stored;
+
+	if (first < 0 || count < 0 || first + count > dataset_length(d, sequence))
+		BUG("tokens [%lld, +%lld) outside sequence %lld", (long long)first,
+		    (long long)count, (long long)sequence);
+	if (count == 0)
+		return 0;
+	stored = dataset_bytes(d, (uint64_t)(load64(d->offset, sequence) + first * width),
+	    (size_t)(count * width), (char *)out + count * (8 - width), e);
+	if (!stored)
+		return -1;
+	dataset_widen(d->type, stored, count, out);
+	return 0;
+}
+
+/* Only advice: what the kernel answers does not matter. */
+void
+dataset_will_need(const struct dataset *d, int64_t sequence, int64_t first, int64_t count)
+{
+	int64_t width = (int64_t)dtype_size(d->type),
+		at = load64(d->offset, sequence) + first * width;
+
+	if (count <= 0)
+		return;
+	if (d->bin_fd >= 0)
+		(void)posix_fadvise(d->bin_fd, at, count * width, POSIX_FADV_WILLNEED);
+	else
+		map_will_need(&d->bin, (uint64_t)at, (uint64_t)(count * width));
+}
+
+/* Tokens times their width. */
+uint64_t
+dataset_bin_bytes(const struct dataset *d)
+{
+	return d->bin_bytes;
+}
+
+/* Reads the whole index, at the speed of memory. */
+uint64_t
+dataset_index_hash(const struct dataset *d)
+{
+	return hash_xxh3(d->idx.base, d->idx.size);
+}
+
+/* The tokens enter by their size alone: reading all of them at every start would take too long. */
+void
+dataset_fingerprint(const struct dataset *d, char out[64])
+{
+	char digits[17];
+
+	snprintf(out, 64, "%s-%llu", hash_text(dataset_index_hash(d), digits),
+	    (unsigned long long)d->bin_bytes);
+}
+
+/* 65500 and not 65536: the bound of the preprocessor, which readers have to guess when they know
+ * only the vocabulary. */
+enum dtype
+dataset_dtype_for(int64_t vocab_size)
+{
+	return vocab_size < 65500 ? DTYPE_U16 : DTYPE_I32;
+}
+
+/* There always is one: I64 holds them all. */
+enum dtype
+dataset_common_type(enum dtype a, enum dtype b)
+{
+	static const struct {
+		enum dtype type;
+		int64_t min, max;
+	} row[] = {
+		{ DTYPE_U8, 0, UINT8_MAX },
+		{ DTYPE_I8, INT8_MIN, INT8_MAX },
+		{ DTYPE_U16, 0, UINT16_MAX },
+		{ DTYPE_I16, INT16_MIN, INT16_MAX },
+		{ DTYPE_I32, INT32_MIN, INT32_MAX },
+		{ DTYPE_I64, INT64_MIN, INT64_MAX },
+	};
+	int ra = 0, rb = 0, i = 0;
+
+	while (row[ra].type != a)
+		ra++;
+	while (row[rb].type != b)
+		rb++;
+	while (row[i].min > row[ra].min || row[i].min > row[rb].min || row[i].max < row[ra].max ||
+	    row[i].max < row[rb].max)
+		i++;
+	return row[i].type;
+}

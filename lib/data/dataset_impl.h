@@ -1,0 +1,93 @@
+/* dataset_impl.h - what dataset.c (reading), dataset_check.c (rules), dataset_write.c,
+ * dataset_copy.c, dataset_resume.c and dataset_repair.c share */
+#ifndef DATA_DATASET_IMPL_H
+#define DATA_DATASET_IMPL_H
+
+#include "lib/base/io.h"
+#include "lib/base/map.h"
+#include "lib/data/dataset.h"
+
+#include <string.h>
+
+/* Bytes; values moved at a time; entries looked at before their pages are given back. */
+enum { DATASET_HEADER = 34, DATASET_CHUNK = 8192, DATASET_FORGET = 2 << 20 };
+
+struct dataset {
+	char *prefix, *idx_path, *bin_path;
+	struct map idx, bin; /* bin is empty when the tokens are read with pread */
+	int bin_fd;          /* -1 when they are mapped */
+	uint64_t bin_bytes;
+	enum dtype type;
+	int64_t sequences, documents, tokens;
+	const unsigned char *length;   /* i32[sequences] */
+	const unsigned char *offset;   /* i64[sequences], bytes into the .bin */
+	const unsigned char *document; /* i64[documents + 1] */
+	bool modes;                    /* i8[sequences] follow the documents */
+};
+
+struct dataset_writer {
+	struct outfile bin;        /* bin.f is NULL when only the index is written */
+	char *buffer;              /* of bin.f */
+	uint64_t behind;           /* bytes of bin that the disk has not been set to work on */
+	FILE *lengths, *documents; /* i32 and i64 values; no name, gone when closed */
+	FILE *modes;               /* i8, the same; NULL: none so far */
+	char *prefix, *notes;      /* notes: of PREFIX.json; NULL: none are written */
+	enum dtype type;
+	int64_t min, max; /* what the type can hold */
+	int64_t sequences, boundaries;
+	bool keep; /* the temporary files have names and are another run's, too */
+};
+
+/* Element i of an unaligned array of 32-bit integers. */
+static inline int32_t
+load32(const unsigned char *p, int64_t i)
+{
+	int32_t v;
+
+	memcpy(&v, p + 4 * i, 4);
+	return v;
+}
+
+/* Element i of an unaligned array of 64-bit integers. */
+static inline int64_t
+load64(const unsigned char *p, int64_t i)
+{
+	int64_t v;
+
+	memcpy(&v, p + 8 * i, 8);
+	return v;
+}
+
+/* PREFIX followed by a suffix; free() it. */
+char *dataset_path(const char *prefix, const char *suffix);
+
+/* The rules, each relying on those before it; -1 with the first that is broken. */
+int dataset_check_head(struct dataset *d, struct err *e);      /* magic, version, type: sets type */
+int dataset_check_arrays(struct dataset *d, struct err *e);    /* sets the counts and the arrays */
+int dataset_check_sequences(struct dataset *d, struct err *e); /* sets tokens */
+int dataset_check_documents(const struct dataset *d, struct err *e);
+int dataset_check_bin(const struct dataset *d, struct err *e);
+
+/* Opens both files and checks nothing; dataset_close_files it whatever is returned. */
+int dataset_open_files(struct dataset *d, const char *prefix, bool no_mmap_bin, struct err *e);
+void dataset_close_files(struct dataset *d);
+
+/* A file without a name in the directory of the prefix, so that it fills that disk and not /tmp. */
+FILE *dataset_spill(const char *prefix, struct err *e);
+/* A writer without files. */
+struct dataset_writer *dataset_writer_bare(const char *prefix, enum dtype t);
+/* A writer of PREFIX.idx alone, for a PREFIX.bin that is there already. */
+struct dataset_writer *dataset_writer_index(const char *prefix, enum dtype t, struct err *e);
+/* `count` tokens as int64, each checked against the type. */
+int dataset_write_ids(struct dataset_writer *w, const int64_t *ids, size_t count, struct err *e);
+/* Lengths as the format stores them. */
+int dataset_write_lengths(
+    struct dataset_writer *w, const void *lengths, int64_t count, struct err *e);
+/* Document ends, as numbers of sequences in the new dataset. */
+int dataset_write_boundaries(
+    struct dataset_writer *w, const int64_t *ends, int64_t count, struct err *e);
+/* Bytes [at, at + bytes) of an open dataset's .bin, as they are. */
+int dataset_write_bin(
+    struct dataset_writer *w, const struct dataset *d, uint64_t at, uint64_t bytes, struct err *e);
+
+#endif

@@ -1,0 +1,310 @@
+/*
+ * dataset_repair.c - what can be put right of a damaged pair of .idx and .bin
+ *
+ * Known damage: offsets that a merge under NumPy 2 added up in 32 bits (Megatron-LM issue 1672);
+ * document indices that an old merge did not extend, or did not shift (issue 81); copies that were
+ * interrupted or written over something longer.
+ */
+#include "lib/base/mem.h"
+#include "lib/base/temp.h"
+#include "lib/data/dataset_impl.h"
+#include "lib/data/dataset_repair.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct dataset_repair {
+	struct dataset d;             /* sequences and tokens as the lengths have them */
+	int64_t *end;                 /* [documents]: where each ends, as a number of sequences */
+	int64_t documents, sequences; /* those that are kept */
+	uint64_t bytes;               /* of the .bin that are kept */
+	uint64_t entries;             /* of the document index that are in the file */
+};
+
+/* The lengths as they are: nothing else tells them. Sets sequences, tokens and the arrays, of which
+ * only the lengths are known to lie inside the file. */
+static int
+read_lengths(struct dataset *d, struct err *e)
+{
+	uint64_t n = (uint64_t)load64(d->idx.base + 18, 0), body = d->idx.size - DATASET_HEADER,
+		 width = dtype_size(d->type), total = 0;
+
+	if (n > body / 4)
+		return err_at(e, d->idx_path, 0,
+		    "beyond repair: the file ends inside the lengths of its %llu sequences",
+		    (unsigned long long)n);
+	d->sequences = (int64_t)n;
+	d->length = d->idx.base + DATASET_HEADER;
+	d->offset = d->length + 4 * n;
+	for (int64_t i = 0; i < d->sequences; i++) {
+		int32_t len = load32(d->length, i);
+
+		if (len < 0)
+			return err_at(e, d->idx_path, 0,
+			    "beyond repair: sequence %lld has the negative length %d", (long long)i,
+			    (int)len);
+		total += (uint64_t)len;
+	}
+	/* At most body / 4 lengths below 2^31: the sum fits 64 bits, its bytes may not. */
+	if (total > (uint64_t)INT64_MAX / width)
+		return err_at(e, d->idx_path, 0,
+		    "beyond repair: the lengths add up to more than 63 bits of bytes");
+	d->tokens = (int64_t)total;
+	return 0;
+}
+
+/* Offsets are always written anew; here is only whether that changes them. */
+static void
+look_at_offsets(const struct dataset *d, struct str *found)
+{
+	int64_t width = (int64_t)dtype_size(d->type), at = 0, wrong = 0, first = 0;
+
+	if ((uint64_t)d->sequences > (d->idx.size - DATASET_HEADER) / 12) {
+		str_adds(found, "the index ended inside its offsets, made anew from the lengths\n");
+		return;
+	}
+	for (int64_t i = 0; i < d->sequences; i++) {
+		if (load64(d->offset, i) != at && wrong++ == 0)
+			first = i;
+		at += load32(d->length, i) * width;
+	}
+	if (wrong)
+		str_addf(found,
+		    "wrong offsets, made anew from the lengths: %lld of %lld, the first that of "
+		    "sequence %lld (%lld)\n",
+		    (long long)wrong, (long long)d->sequences, (long long)first,
+		    (long long)load64(d->offset, first));
+}
+
+/* How many entries of the document index are in the file, and what follows them. */
+static void
+look_at_end(struct dataset_repair *r, struct str *found)
+{
+	struct dataset *d = &r->d;
+	uint64_t n = (uint64_t)d->sequences, body = d->idx.size - DATASET_HEADER,
+		 promised = (uint64_t)load64(d->idx.base + 26, 0), rest;
+
+	rest = n > body / 12 ? 0 : body - 12 * n;
+	d->document = d->offset + 8 * n;
+	r->entries = promised < rest / 8 ? promised : rest / 8;
+	rest -= 8 * r->entries;
+	d->modes = r->entries == promised && n > 0 && rest == n;
+	if (r->entries == promised && rest && !d->modes)
+		str_addf(found, "bytes after the arrays of the index, left out: %llu\n",
+		    (unsigned long long)rest);
+	if (r->entries < promised)
+		str_addf(found, "the index ended inside its %llu document boundaries\n",
+		    (unsigned long long)promised);
+}
+
+/* Boundaries that begin with 0, never decrease and stay within the sequences: how many from the
+ * first on. */
+static uint64_t
+sound_boundaries(const struct dataset_repair *r)
+{
+	const struct dataset *d = &r->d;
+	int64_t last = 0;
+	uint64_t i = 0;
+
+	if (r->entries == 0 || load64(d->document, 0) != 0)
+		return 0;
+	while (i < r->entries && load64(d->document, (int64_t)i) >= last &&
+	    load64(d->document, (int64_t)i) <= d->sequences)
+		last = load64(d->document, (int64_t)i++);
+	return i;
+}
+
+/* A merge that does not shift leaves the boundaries of each part as they were, without its 0: where
+ * they decrease a part begins. True when they add up to the sequences. */
+static bool
+shift_boundaries(struct dataset_repair *r)
+{
+	const struct dataset *d = &r->d;
+	int64_t base = 0, last = 0;
+
+	if (load64(d->document, 0) != 0)
+		return false;
+	r->end = mem_alloc((size_t)r->entries, sizeof *r->end);
+	for (uint64_t i = 1; i < r->entries; i++) {
+		int64_t v = load64(d->document, (int64_t)i);
+
+		if (v < last)
+			base += last;
+		if (v < 0 || v > d->sequences - base)
+			return false;
+		last = v;
+		r->end[i - 1] = base + v;
+	}
+	r->documents = (int64_t)r->entries - 1;
+	return base + last == d->sequences;
+}
+
+/* The first `sound` boundaries as they are, and a document for each sequence behind them. */
+static void
+extend_boundaries(struct dataset_repair *r, uint64_t sound)
+{
+	int64_t kept = sound ? (int64_t)sound - 1 : 0,
+		last = sound ? load64(r->d.document, kept) : 0;
+
+	r->documents = kept + r->d.sequences - last;
+	r->end = mem_realloc(r->end, (size_t)r->documents, sizeof *r->end);
+	for (int64_t k = 0; k < r->documents; k++)
+		r->end[k] = k < kept ? load64(r->d.document, k + 1) : last + (k - kept) + 1;
+}
+
+/* The document index: kept, completed, shifted, or made anew. */
+static void
+look_at_documents(struct dataset_repair *r, struct str *found)
+{
+	uint64_t sound = sound_boundaries(r);
+	int64_t last = sound ? load64(r->d.document, (int64_t)sound - 1) : 0;
+
+	if (sound == r->entries && sound && last == r->d.sequences) {
+		extend_boundaries(r, sound);
+	} else if (sound == r->entries && sound) {
+		extend_boundaries(r, sound);
+		str_addf(found,
+		    "the document index covered %lld of %lld sequences; each of the others became "
+		    "a "
+		    "document\n",
+		    (long long)last, (long long)r->d.sequences);
+	} else if (r->entries && shift_boundaries(r)) {
+		str_adds(found, "the document index had not been shifted in a merge; it was\n");
+	} else {
+		extend_boundaries(r, 0);
+		str_adds(
+		    found, "the document index made no sense; each sequence became a document\n");
+	}
+}
+
+/* What of the .bin is kept: all that the lengths promise or, where it ends before that, the
+ * documents that are whole. */
+static int
+look_at_bin(struct dataset_repair *r, struct str *found, struct err *e)
+{
+	const struct dataset *d = &r->d;
+	uint64_t width = dtype_size(d->type), want = (uint64_t)d->tokens * width, at = 0;
+	int64_t whole = 0, documents = r->documents;
+
+	while (
+	    whole < d->sequences && at + (uint64_t)load32(d->length, whole) * width <= d->bin_bytes)
+		at += (uint64_t)load32(d->length, whole++) * width;
+	while (r->documents > 0 && r->end[r->documents - 1] > whole)
+		r->documents--;
+	r->sequences = r->documents ? r->end[r->documents - 1] : 0;
+	while (whole > r->sequences)
+		at -= (uint64_t)load32(d->length, --whole) * width;
+	r->bytes = at;
+	if (d->bin_bytes > want)
+		str_addf(found, "bytes of the .bin after its last sequence, cut off: %llu\n",
+		    (unsigned long long)(d->bin_bytes - want));
+	if (d->bin_bytes >= want)
+		return 0;
+	if (r->sequences == 0)
+		return err_at(e, d->bin_path, 0, "beyond repair: no document of it is whole");
+	str_addf(found,
+	    "the .bin ended %llu bytes too early; dropped from the end: documents %lld, sequences "
+	    "%lld, tokens %lld\n",
+	    (unsigned long long)(want - d->bin_bytes), (long long)(documents - r->documents),
+	    (long long)(d->sequences - r->sequences),
+	    (long long)((uint64_t)d->tokens - r->bytes / width));
+	return 0;
+}
+
+/* Each step relies on those before it. Modes belong to sequences, and the writer has none. */
+struct dataset_repair *
+dataset_repair_open(const char *prefix, struct str *found, struct err *e)
+{
+	struct dataset_repair *r = mem_zalloc(1, sizeof *r);
+	int rc = dataset_open_files(&r->d, prefix, true, e);
+
+	if (rc == 0)
+		rc = dataset_check_head(&r->d, e);
+	if (rc == 0)
+		rc = read_lengths(&r->d, e);
+	if (rc == 0) {
+		look_at_offsets(&r->d, found);
+		look_at_end(r, found);
+		look_at_documents(r, found);
+		rc = look_at_bin(r, found, e);
+	}
+	if (rc == 0 && found->len && r->d.modes)
+		rc = err_at(e, r->d.idx_path, 0,
+		    "beyond repair: it has modes (multimodal data), which would be lost");
+	if (rc < 0) {
+		dataset_repair_close(r);
+		r = NULL;
+	}
+	return r;
+}
+
+/* Cuts the .bin in place, after its index was replaced. What was known of the old bytes is wrong.
+ */
+static int
+cut_bin(const struct dataset *d, uint64_t bytes, struct err *e)
+{
+	char *sums = dataset_path(d->prefix, ".xxh");
+	int fd = open(d->bin_path, O_WRONLY | O_CLOEXEC), rc = 0;
+
+	if (fd < 0)
+		rc = err_sys(e, "open", d->bin_path);
+	else if (d->bin_bytes > bytes && (ftruncate(fd, (off_t)bytes) < 0 || fsync(fd) < 0))
+		rc = err_sys(e, "cut", d->bin_path);
+	if (fd >= 0)
+		close(fd);
+	unlink(sums);
+	free(sums);
+	return rc;
+}
+
+/* A new dataset, or a new index over the old tokens. */
+int
+dataset_repair_save(struct dataset_repair *r, const char *output, const char *notes, struct err *e)
+{
+	struct dataset *d = &r->d;
+	struct dataset_writer *w;
+
+	temp_sweep_beside(output ? output : d->prefix);
+	w = output ? dataset_writer_new(output, d->type, e)
+		   : dataset_writer_index(d->prefix, d->type, e);
+	if (!w)
+		return -1;
+	if (dataset_write_lengths(w, d->length, r->sequences, e) < 0 ||
+	    dataset_write_boundaries(w, r->end, r->documents, e) < 0 ||
+	    (output && dataset_write_bin(w, d, 0, r->bytes, e) < 0)) {
+		dataset_abort(w);
+		return -1;
+	}
+	if (notes)
+		dataset_writer_describe(w, notes);
+	if (dataset_commit(w, e) < 0)
+		return -1;
+	return output ? 0 : cut_bin(d, r->bytes, e);
+}
+
+/* Every token that is kept is in a sequence. */
+struct dataset_counts
+dataset_repair_counts(const struct dataset_repair *r)
+{
+	return (struct dataset_counts){ r->documents, r->sequences,
+		r->bytes / (int64_t)dtype_size(r->d.type) };
+}
+
+/* As it was found. */
+int64_t
+dataset_repair_bin_bytes(const struct dataset_repair *r)
+{
+	return (int64_t)r->d.bin_bytes;
+}
+
+/* Also what was opened halfway; NULL is fine. */
+void
+dataset_repair_close(struct dataset_repair *r)
+{
+	if (!r)
+		return;
+	dataset_close_files(&r->d);
+	free(r->end);
+	free(r);
+}

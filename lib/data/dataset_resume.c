@@ -1,0 +1,118 @@
+/*
+ * dataset_resume.c - a dataset whose writing another run can go on with
+ *
+ * The temporary files have names that do not change from run to run, and outlive the writer. What
+ * counts of them is what dataset_sync has said last: a later run cuts off the rest. They are
+ * removed by dataset_drop_parts alone, so that a commit which was cut short can be repeated.
+ */
+#include "lib/data/dataset_impl.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Opens one of the named temporary files and keeps the first bytes of it. */
+static int
+open_part(struct outfile *o, const char *prefix, const char *suffix, int64_t keep, struct err *e)
+{
+	char *path = dataset_path(prefix, suffix);
+	int rc = outfile_resume(o, path, keep, e);
+
+	free(path);
+	return rc;
+}
+
+/* A commit that was cut short between its two renames has left the tokens under their name: they go
+ * back, since without the index they are no dataset. */
+static int
+take_back(const char *prefix, struct err *e)
+{
+	char *bin = dataset_path(prefix, ".bin"), *part = dataset_path(prefix, ".bin.part");
+	char *idx = dataset_path(prefix, ".idx");
+	int rc = 0;
+
+	if (!io_exists(part) && io_exists(bin) && !io_exists(idx) && rename(bin, part) < 0)
+		rc = err_sys(e, "rename", bin);
+	free(bin);
+	free(part);
+	free(idx);
+	return rc;
+}
+
+/* Counts come from a file: each is checked before it is multiplied. */
+struct dataset_writer *
+dataset_writer_resume(
+    const char *prefix, enum dtype t, const struct dataset_mark *from, struct err *e)
+{
+	struct dataset_mark none = { 0 };
+	struct dataset_writer *w;
+	struct outfile lengths = { 0 }, documents = { 0 };
+
+	if (from && (from->sequences > INT64_MAX / 16 || from->documents > INT64_MAX / 16)) {
+		err_set(e, "%s: more sequences than can be", prefix);
+		return NULL;
+	}
+	if (from && take_back(prefix, e) < 0)
+		return NULL;
+	from = from ? from : &none;
+	w = dataset_writer_bare(prefix, t);
+	w->keep = true;
+	w->sequences = from->sequences;
+	w->boundaries = from->documents;
+	if (open_part(&w->bin, prefix, ".bin", from->bin_bytes, e) < 0 ||
+	    open_part(&lengths, prefix, ".lengths", 4 * from->sequences, e) < 0 ||
+	    open_part(&documents, prefix, ".documents", 8 * from->documents, e) < 0) {
+		outfile_leave(&lengths);
+		dataset_abort(w);
+		return NULL;
+	}
+	w->lengths = lengths.f;
+	w->documents = documents.f;
+	return w;
+}
+
+/* One of the two streams beside the tokens. */
+static int
+sync_spill(const struct dataset_writer *w, FILE *f, struct err *e)
+{
+	return ferror(f) || fflush(f) != 0 || fdatasync(fileno(f)) < 0
+	    ? err_sys(e, "write", w->prefix)
+	    : 0;
+}
+
+/* Three syncs; the caller decides how often they are worth it. */
+int
+dataset_sync(struct dataset_writer *w, struct dataset_mark *mark, struct err *e)
+{
+	mark->sequences = w->sequences;
+	mark->documents = w->boundaries;
+	return outfile_sync(&w->bin, &mark->bin_bytes, e) < 0 || sync_spill(w, w->lengths, e) < 0 ||
+		sync_spill(w, w->documents, e) < 0
+	    ? -1
+	    : 0;
+}
+
+/* The index is renamed last, and the tokens lose their temporary name before that. */
+bool
+dataset_was_committed(const char *prefix)
+{
+	char *part = dataset_path(prefix, ".bin.part"), *idx = dataset_path(prefix, ".idx");
+	bool yes = !io_exists(part) && io_exists(idx);
+
+	free(part);
+	free(idx);
+	return yes;
+}
+
+/* After a commit, or when nobody will go on. */
+void
+dataset_drop_parts(const char *prefix)
+{
+	static const char *const suffix[] = { ".bin.part", ".lengths.part", ".documents.part" };
+
+	for (int i = 0; i < 3; i++) {
+		char *path = dataset_path(prefix, suffix[i]);
+
+		unlink(path);
+		free(path);
+	}
+}

@@ -1,0 +1,403 @@
+/*
+ * dataset_write.c - writing PREFIX.bin and PREFIX.idx in one pass and constant memory
+ *
+ * The index begins with counts and lengths that are known only at the end, so lengths and document
+ * boundaries go to two unnamed temporary files beside the target until commit copies them into
+ * place.
+ */
+#include "lib/base/mem.h"
+#include "lib/data/dataset_impl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { BIN_BUFFER = 256 * 1024, STRIDE = 4 << 20 };
+
+/* Code, least and greatest value of the types that hold tokens. */
+static const struct {
+	enum dtype type;
+	unsigned char code;
+	int64_t min, max;
+} kinds[] = {
+	{ DTYPE_U8, 1, 0, UINT8_MAX },
+	{ DTYPE_I8, 2, INT8_MIN, INT8_MAX },
+	{ DTYPE_I16, 3, INT16_MIN, INT16_MAX },
+	{ DTYPE_I32, 4, INT32_MIN, INT32_MAX },
+	{ DTYPE_I64, 5, INT64_MIN, INT64_MAX },
+	{ DTYPE_U16, 8, 0, UINT16_MAX },
+};
+
+/*
+ * The row of a type. Types come from dataset_dtype_for or from an open dataset, so another one is a
+ * bug.
+ */
+static int
+kind_of(enum dtype t)
+{
+	for (int i = 0; i < (int)(sizeof kinds / sizeof *kinds); i++)
+		if (kinds[i].type == t)
+			return i;
+	BUG("tokens of type %s", dtype_name(t));
+}
+
+/* mkstemp, as O_TMPFILE is not everywhere. */
+FILE *
+dataset_spill(const char *prefix, struct err *e)
+{
+	static const char tail[] = ".XXXXXX";
+	size_t n = strlen(prefix);
+	char *path = mem_alloc(n + sizeof tail, 1);
+	FILE *f = NULL;
+	int fd;
+
+	memcpy(path, prefix, n);
+	memcpy(path + n, tail, sizeof tail);
+	fd = mkstemp(path);
+	if (fd < 0) {
+		err_sys(e, "create a temporary file beside", prefix);
+	} else {
+		unlink(path);
+		f = fdopen(fd, "wb+");
+		if (!f) {
+			err_sys(e, "open", path);
+			close(fd);
+		}
+	}
+	free(path);
+	return f;
+}
+
+/* The reason of a failed write, which errno still holds. */
+static int
+write_failed(const struct dataset_writer *w, struct err *e)
+{
+	return err_sys(e, "write", w->prefix);
+}
+
+/* A writer that has no file yet; dataset_abort frees it. */
+struct dataset_writer *
+dataset_writer_bare(const char *prefix, enum dtype t)
+{
+	struct dataset_writer *w = mem_zalloc(1, sizeof *w);
+	int k = kind_of(t);
+
+	w->type = t;
+	w->min = kinds[k].min;
+	w->max = kinds[k].max;
+	w->prefix = mem_strdup(prefix);
+	return w;
+}
+
+/* For an index alone: no .bin is opened, written or replaced. */
+struct dataset_writer *
+dataset_writer_index(const char *prefix, enum dtype t, struct err *e)
+{
+	struct dataset_writer *w = dataset_writer_bare(prefix, t);
+
+	if ((w->lengths = dataset_spill(prefix, e)) && (w->documents = dataset_spill(prefix, e)))
+		return w;
+	dataset_abort(w);
+	return NULL;
+}
+
+/* Tokens come in runs of some kilobytes, which are most of what is written: the kernel takes few
+ * large writes in half the time of many small ones. */
+static void
+buffer_bin(struct dataset_writer *w)
+{
+	w->buffer = mem_alloc(BIN_BUFFER, 1);
+	/* without the buffer stdio goes on with its own */
+	(void)setvbuf(w->bin.f, w->buffer, _IOFBF, BIN_BUFFER);
+}
+
+/* Opens the temporary files; nothing appears under the final names before commit. */
+struct dataset_writer *
+dataset_writer_new(const char *prefix, enum dtype t, struct err *e)
+{
+	struct dataset_writer *w = dataset_writer_index(prefix, t, e);
+	char *bin = dataset_path(prefix, ".bin");
+
+	if (w && outfile_open(&w->bin, bin, e) < 0) {
+		dataset_abort(w);
+		w = NULL;
+	}
+	if (w)
+		buffer_bin(w);
+	free(bin);
+	return w;
+}
+
+/*
+ * At most DATASET_CHUNK tokens, each checked against the range of the type: an id cut to 16 bits
+ * would train on other text without a word.
+ */
+int
+dataset_write_ids(struct dataset_writer *w, const int64_t *ids, size_t count, struct err *e)
+{
+	size_t width = dtype_size(w->type);
+	unsigned char buf[8 * DATASET_CHUNK];
+
+	for (size_t i = 0; i < count; i++) {
+		if (ids[i] < w->min || ids[i] > w->max)
+			return err_at(e, w->bin.path, 0,
+			    "token id %lld does not fit %s (%lld to %lld)", (long long)ids[i],
+			    dtype_torch_name(w->type), (long long)w->min, (long long)w->max);
+		/* little-endian: the low bytes come first */
+		memcpy(buf + i * width, &ids[i], width);
+	}
+	return fwrite(buf, width, count, w->bin.f) == count ? 0 : write_failed(w, e);
+}
+
+/* More sequences than the maps of training can number would be refused on opening. */
+int
+dataset_write_lengths(struct dataset_writer *w, const void *lengths, int64_t count, struct err *e)
+{
+	if (count > DATASET_MAX_SEQUENCES - w->sequences)
+		return err_at(e, w->prefix, 0,
+		    "more than %d sequences, which is all that the index maps of training can "
+		    "number; write several datasets and blend them",
+		    DATASET_MAX_SEQUENCES);
+	w->sequences += count;
+	return fwrite(lengths, 4, (size_t)count, w->lengths) == (size_t)count ? 0
+									      : write_failed(w, e);
+}
+
+/* Documents have the same bound as sequences, though only empty ones could make them more. */
+int
+dataset_write_boundaries(
+    struct dataset_writer *w, const int64_t *ends, int64_t count, struct err *e)
+{
+	if (count > DATASET_MAX_SEQUENCES - w->boundaries)
+		return err_at(e, w->prefix, 0,
+		    "more than %d documents; write several datasets and blend them",
+		    DATASET_MAX_SEQUENCES);
+	w->boundaries += count;
+	return fwrite(ends, 8, (size_t)count, w->documents) == (size_t)count ? 0
+									     : write_failed(w, e);
+}
+
+/* The ends of documents, a piece at a time. `sequence` is the number of those before the first. */
+static int
+add_ends(struct dataset_writer *w, const struct dataset_batch *b, int64_t sequence, struct err *e)
+{
+	int64_t end[DATASET_CHUNK];
+
+	for (int64_t at = 0; at < b->documents; at += DATASET_CHUNK) {
+		int64_t n = b->documents - at < DATASET_CHUNK ? b->documents - at : DATASET_CHUNK;
+
+		for (int64_t i = 0; i < n; i++)
+			end[i] = sequence += b->per_document[at + i];
+		if (dataset_write_boundaries(w, end, n, e) < 0)
+			return -1;
+	}
+	if (sequence != w->sequences)
+		BUG("documents of %lld sequences, not %lld", (long long)sequence,
+		    (long long)w->sequences);
+	return 0;
+}
+
+/* Three writes, whatever the number of documents. */
+int
+dataset_add_batch(struct dataset_writer *w, const struct dataset_batch *b, struct err *e)
+{
+	int64_t before = w->sequences;
+	size_t count = 0;
+
+	for (int64_t i = 0; i < b->sequences; i++) {
+		if (b->lengths[i] < 0)
+			BUG("negative length");
+		count += (size_t)b->lengths[i];
+	}
+	if (b->sequences && dataset_write_lengths(w, b->lengths, b->sequences, e) < 0)
+		return -1;
+	if (count && fwrite(b->tokens, dtype_size(w->type), count, w->bin.f) != count)
+		return write_failed(w, e);
+	/* so that the sync at the end has little left to wait for */
+	w->behind += count * dtype_size(w->type);
+	if (w->behind >= STRIDE) {
+		io_write_behind(fileno(w->bin.f), (int64_t)w->behind);
+		w->behind = 0;
+	}
+	return add_ends(w, b, before, e);
+}
+
+/* Errors are not looked at here: both streams keep them, and write_index asks at the end. */
+static void
+copy_spill(FILE *spill, FILE *out)
+{
+	char buf[65536];
+	size_t n;
+
+	rewind(spill);
+	while ((n = fread(buf, 1, sizeof buf, spill)) > 0)
+		fwrite(buf, 1, n, out);
+}
+
+/*
+ * The byte offsets: the running sum of the lengths, made from them in a second pass, so that only
+ * one of the two arrays has to be spilled.
+ */
+static void
+write_offsets(FILE *lengths, int64_t width, FILE *out)
+{
+	int32_t len[DATASET_CHUNK];
+	int64_t offset[DATASET_CHUNK], at = 0;
+	size_t n;
+
+	rewind(lengths);
+	while ((n = fread(len, sizeof *len, DATASET_CHUNK, lengths)) > 0) {
+		for (size_t i = 0; i < n; i++) {
+			offset[i] = at;
+			at += len[i] * width;
+		}
+		fwrite(offset, sizeof *offset, n, out);
+	}
+}
+
+/* The whole index under its temporary name, flushed, so that a full disk shows before anything is
+ * renamed. */
+static int
+write_index(struct dataset_writer *w, struct outfile *idx, const char *path, struct err *e)
+{
+	static const char magic[9] = "MMIDIDX\0";
+	uint64_t version = 1, sequences = (uint64_t)w->sequences,
+		 boundaries = (uint64_t)w->boundaries + 1, zero = 0;
+
+	if (outfile_open(idx, path, e) < 0)
+		return -1;
+	fwrite(magic, 1, sizeof magic, idx->f);
+	fwrite(&version, 8, 1, idx->f);
+	fputc(kinds[kind_of(w->type)].code, idx->f);
+	fwrite(&sequences, 8, 1, idx->f);
+	fwrite(&boundaries, 8, 1, idx->f);
+	copy_spill(w->lengths, idx->f);
+	write_offsets(w->lengths, (int64_t)dtype_size(w->type), idx->f);
+	fwrite(&zero, 8, 1, idx->f);
+	copy_spill(w->documents, idx->f);
+	if (w->modes)
+		copy_spill(w->modes, idx->f);
+	if (ferror(w->lengths) || ferror(w->documents) || (w->modes && ferror(w->modes)))
+		return err_at(e, path, 0, "a temporary file beside it could not be read back");
+	if (fflush(idx->f) != 0 || ferror(idx->f))
+		return err_sys(e, "write", path);
+	return 0;
+}
+
+/* What described the dataset that is replaced would be wrong of the new one. */
+static int
+remove_old(const char *prefix, struct err *e)
+{
+	static const char *const suffix[] = { ".idx", ".json", ".xxh" };
+	int rc = 0;
+
+	for (size_t i = 0; i < sizeof suffix / sizeof *suffix && rc == 0; i++) {
+		char *path = dataset_path(prefix, suffix[i]);
+
+		if (unlink(path) < 0 && errno != ENOENT)
+			rc = err_sys(e, "replace", path);
+		free(path);
+	}
+	return rc;
+}
+
+/* Writes PREFIX.json. */
+static int
+write_notes(const struct dataset_writer *w, struct err *e)
+{
+	char *path = dataset_path(w->prefix, ".json");
+	int rc = io_write_file(path, w->notes, strlen(w->notes), e);
+
+	free(path);
+	return rc;
+}
+
+/* Takes away what was put under its name before the index failed. */
+static void
+withdraw(const struct dataset_writer *w)
+{
+	char *path = dataset_path(w->prefix, ".json");
+
+	unlink(w->bin.path);
+	if (w->notes)
+		unlink(path);
+	free(path);
+}
+
+/* Puts the files under their names, the index last. */
+static int
+publish(struct dataset_writer *w, struct outfile *idx, struct err *e)
+{
+	bool tokens = w->bin.f != NULL;
+
+	/* An index of an older dataset must not stand beside the new tokens, not even for a moment.
+	 */
+	if (tokens && (remove_old(w->prefix, e) < 0 || outfile_commit(&w->bin, e) < 0))
+		return -1;
+	if ((w->notes && write_notes(w, e) < 0) || outfile_commit(idx, e) < 0) {
+		if (tokens && !w->keep)
+			withdraw(w);
+		return -1;
+	}
+	return 0;
+}
+
+/* The position in the .bin is that of the tokens, since nothing else is in it. */
+struct dataset_counts
+dataset_writer_counts(const struct dataset_writer *w)
+{
+	off_t bytes = w->bin.f ? ftello(w->bin.f) : 0;
+
+	return (struct dataset_counts){ w->boundaries, w->sequences,
+		bytes / (off_t)dtype_size(w->type) };
+}
+
+/* The text of another call before is forgotten. */
+void
+dataset_writer_describe(struct dataset_writer *w, const char *json)
+{
+	free(w->notes);
+	w->notes = mem_strdup(json);
+}
+
+/* Success or not, the temporary files are gone afterwards, but for those of a writer that another
+ * run can go on with. */
+int
+dataset_commit(struct dataset_writer *w, struct err *e)
+{
+	char *path = dataset_path(w->prefix, ".idx");
+	struct outfile idx = { 0 };
+	int rc;
+
+	if (fflush(w->lengths) != 0 || fflush(w->documents) != 0 ||
+	    (w->modes && fflush(w->modes) != 0) || (w->bin.f && fflush(w->bin.f) != 0))
+		rc = write_failed(w, e);
+	else
+		rc = write_index(w, &idx, path, e) < 0 ? -1 : publish(w, &idx, e);
+	outfile_abort(&idx);
+	dataset_abort(w);
+	free(path);
+	return rc;
+}
+
+/* Removes the temporary .bin; the spilled files have no name to remove, or are kept with it. */
+void
+dataset_abort(struct dataset_writer *w)
+{
+	if (!w)
+		return;
+	if (w->keep)
+		outfile_leave(&w->bin);
+	else
+		outfile_abort(&w->bin);
+	if (w->lengths)
+		fclose(w->lengths);
+	if (w->documents)
+		fclose(w->documents);
+	if (w->modes)
+		fclose(w->modes);
+	free(w->buffer);
+	free(w->prefix);
+	free(w->notes);
+	free(w);
+}

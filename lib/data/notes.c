@@ -1,0 +1,254 @@
+/*
+ * notes.c - PREFIX.json: how a dataset was made
+ *
+ * No date and no number of workers: two runs that give the same dataset give the same notes. What
+ * is read back is only what decides whether datasets belong together; the rest is for people.
+ */
+#include "lib/base/hash.h"
+#include "lib/base/io.h"
+#include "lib/base/json.h"
+#include "lib/data/dataset_impl.h"
+#include "lib/data/notes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_BYTES = 1 << 28 }; /* room for some million inputs */
+
+/* The strings are freed by notes_release, of which an unknown struct needs none. */
+void
+notes_init(struct notes *n)
+{
+	*n = (struct notes){ .vocab_size = NOTES_UNKNOWN,
+		.append_eod = NOTES_UNKNOWN,
+		.special_as_text = NOTES_UNKNOWN,
+		.eod_id = NOTES_UNKNOWN };
+}
+
+/* Everything is unknown afterwards. */
+void
+notes_release(struct notes *n)
+{
+	mem_pool_release(&n->pool);
+	notes_init(n);
+}
+
+/* true and false as 1 and 0; a missing member is unknown. */
+static int
+read_bool(const struct json_value *v, const char *key, int64_t *out, struct err *e)
+{
+	const struct json_value *m = json_get(v, key);
+	bool b;
+
+	if (json_bool(v, key, false, &b, e) < 0)
+		return -1;
+	*out = m && m->type == JSON_BOOL ? b : NOTES_UNKNOWN;
+	return 0;
+}
+
+/* The list of files; what is no string is left out. */
+static void
+read_files(const struct json_value *v, struct notes *n)
+{
+	const struct json_value *list = json_get(v, "files");
+
+	if (!list || list->type != JSON_ARRAY || list->len > INT32_MAX)
+		return;
+	n->file = mem_pool_alloc(&n->pool, list->len + 1, sizeof *n->file);
+	for (size_t i = 0; i < list->len; i++)
+		if (list->item[i].type == JSON_STRING)
+			n->file[n->num_files++] =
+			    mem_pool_strndup(&n->pool, list->item[i].string, list->item[i].len);
+}
+
+/* A tokenizer without a hash could not be compared with anything, so both or none are there. */
+static int
+read_tokenizer(const struct json_value *v, struct notes *n, struct err *e)
+{
+	const char *type, *hash, *ties, *end;
+	uint64_t sum;
+
+	if (json_string(v, "type", NULL, &type, e) < 0 ||
+	    json_string(v, "hash", NULL, &hash, e) < 0 ||
+	    json_string(v, "unigram_ties", NULL, &ties, e) < 0 ||
+	    json_int(v, "vocab_size", NOTES_UNKNOWN, &n->vocab_size, e) < 0)
+		return -1;
+	if (!type || !hash)
+		return 0;
+	end = hash_read(hash, &sum);
+	if (!end || *end)
+		return err_set(
+		    e, "the tokenizer's hash '%.40s' is not 16 hexadecimal digits", hash);
+	n->type = mem_pool_strndup(&n->pool, type, strlen(type));
+	memcpy(n->hash, hash, sizeof n->hash);
+	n->unigram_ties = ties ? mem_pool_strndup(&n->pool, ties, strlen(ties)) : NULL;
+	read_files(v, n);
+	return 0;
+}
+
+/* Another program's PREFIX.json may lack every member: then everything is unknown. */
+static int
+read_members(const struct json_value *root, struct notes *n, struct err *e)
+{
+	if (root->type != JSON_OBJECT)
+		return err_set(e, "not a JSON object");
+	if (read_tokenizer(json_get(root, "tokenizer"), n, e) < 0 ||
+	    read_bool(root, "append_eod", &n->append_eod, e) < 0 ||
+	    read_bool(root, "special_as_text", &n->special_as_text, e) < 0)
+		return -1;
+	return json_int(root, "eod_id", NOTES_UNKNOWN, &n->eod_id, e);
+}
+
+/* The file is bounded and parsed before anything of it is believed. */
+int
+notes_read(const char *prefix, struct notes *n, struct err *e)
+{
+	char *path = dataset_path(prefix, ".json");
+	struct json *j = NULL;
+	struct err why;
+	int rc = 0;
+
+	notes_init(n);
+	if (io_exists(path)) {
+		j = json_read(path, MAX_BYTES, e);
+		rc = j ? 1 : -1;
+	}
+	if (j && read_members(json_root(j), n, &why) < 0)
+		rc = err_at(e, path, 0, "%s", why.msg);
+	json_free(j);
+	free(path);
+	return rc;
+}
+
+/* A tokenizer that is not known may be any. */
+bool
+notes_agree(const struct notes *a, const struct notes *b)
+{
+	return !a->type || !b->type || !strcmp(a->hash, b->hash);
+}
+
+/* The names of the files are kept from the first: with equal hashes they held the same bytes. */
+void
+notes_merge(struct notes *into, const struct notes *other)
+{
+	if (!into->type || !other->type || strcmp(into->hash, other->hash)) {
+		into->type = NULL;
+		into->hash[0] = '\0';
+		into->num_files = 0;
+	}
+	if (!into->type || !into->unigram_ties || !other->unigram_ties ||
+	    strcmp(into->unigram_ties, other->unigram_ties) != 0)
+		into->unigram_ties = NULL;
+	if (!into->type || into->vocab_size != other->vocab_size)
+		into->vocab_size = NOTES_UNKNOWN;
+	if (into->append_eod != other->append_eod)
+		into->append_eod = NOTES_UNKNOWN;
+	if (into->special_as_text != other->special_as_text)
+		into->special_as_text = NOTES_UNKNOWN;
+	if (into->eod_id != other->eod_id)
+		into->eod_id = NOTES_UNKNOWN;
+}
+
+/* "name": value; unknown is null. */
+static void
+add_int(struct str *out, const char *name, int64_t value)
+{
+	str_addf(out, "\"%s\": ", name);
+	if (value == NOTES_UNKNOWN)
+		str_adds(out, "null");
+	else
+		str_addf(out, "%lld", (long long)value);
+}
+
+/* The same for a truth. */
+static void
+add_bool(struct str *out, const char *name, int64_t value)
+{
+	str_addf(out, "\"%s\": %s", name,
+	    value == NOTES_UNKNOWN ? "null"
+		: value            ? "true"
+				   : "false");
+}
+
+/* What is needed to tell later whether a tokenizer is the one that was used. */
+static void
+add_tokenizer(const struct notes *n, struct str *out)
+{
+	if (!n->type) {
+		str_adds(out, "  \"tokenizer\": null,\n");
+		return;
+	}
+	str_adds(out, "  \"tokenizer\": {\n    \"type\": ");
+	str_add_json(out, n->type, strlen(n->type));
+	str_addf(out, ",\n    \"hash\": \"%s\",\n    ", n->hash);
+	add_int(out, "vocab_size", n->vocab_size);
+	str_adds(out, ",\n    \"files\": [");
+	for (int i = 0; i < n->num_files; i++) {
+		str_adds(out, i ? ", " : "");
+		str_add_json(out, n->file[i], strlen(n->file[i]));
+	}
+	str_adds(out, "]");
+	if (n->unigram_ties) {
+		str_adds(out, ",\n    \"unigram_ties\": ");
+		str_add_json(out, n->unigram_ties, strlen(n->unigram_ties));
+	}
+	str_adds(out, "\n  },\n");
+}
+
+/* Indented by 2, as members of the one object of the file. */
+void
+notes_add_members(const struct notes *n, struct str *out)
+{
+	add_tokenizer(n, out);
+	str_adds(out, "  ");
+	add_bool(out, "append_eod", n->append_eod);
+	str_adds(out, ",\n  ");
+	add_int(out, "eod_id", n->eod_id);
+	str_adds(out, ",\n  ");
+	add_bool(out, "special_as_text", n->special_as_text);
+	str_adds(out, ",\n");
+}
+
+/* Prefixes as they were given, and where a piece begins. */
+static void
+add_inputs(const struct notes_origin *o, struct str *out)
+{
+	str_adds(out, "  \"inputs\": [\n");
+	for (int i = 0; i < o->num_inputs; i++) {
+		const struct notes_input *in = &o->input[i];
+
+		str_adds(out, "    {\"file\": ");
+		str_add_json(out, in->file, strlen(in->file));
+		str_addf(out, ", \"bytes\": %lld", (long long)in->bytes);
+		if (in->first_document >= 0)
+			str_addf(out, ", \"first_document\": %lld", (long long)in->first_document);
+		str_addf(out, "}%s\n", i + 1 < o->num_inputs ? "," : "");
+	}
+	str_adds(out, "  ],\n");
+}
+
+/* The whole of PREFIX.json. */
+void
+notes_text(const struct notes *n, const struct notes_origin *o, const struct dataset_counts *counts,
+    struct str *out)
+{
+	str_adds(out, "{\n  \"made_by\": ");
+	str_add_json(out, o->made_by, strlen(o->made_by));
+	str_adds(out, ",\n");
+	notes_add_members(n, out);
+	add_inputs(o, out);
+	str_addf(out, "  \"documents\": %lld,\n  \"sequences\": %lld,\n  \"tokens\": %lld\n}\n",
+	    (long long)counts->documents, (long long)counts->sequences, (long long)counts->tokens);
+}
+
+/* With the counts of what was added. */
+void
+notes_describe(struct dataset_writer *w, const struct notes *n, const struct notes_origin *o)
+{
+	struct dataset_counts counts = dataset_writer_counts(w);
+	struct str text = { 0 };
+
+	notes_text(n, o, &counts, &text);
+	dataset_writer_describe(w, text.buf);
+	str_release(&text);
+}

@@ -1,0 +1,356 @@
+/*
+ * paths.c - lists of corpora: words to prefixes and weights
+ *
+ * Megatron-LM decides by the number of words whether a list has weights, so that one word too few
+ * or too many turns weights into paths without a message. Here a number never stands for a prefix:
+ * who has a dataset of such a name writes ./NAME.
+ */
+#include "lib/base/io.h"
+#include "lib/base/json.h"
+#include "lib/base/mem.h"
+#include "lib/base/str.h"
+#include "lib/data/paths.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FILE_MAX = 64 << 20 };
+
+const char *const split_name[SPLIT_COUNT] = { "train", "valid", "test" };
+
+/* Whether Python's float() takes the word: decimal with sign, point, exponent and single
+ * underscores between digits, or nan, inf, infinity; strtod alone would also take hexadecimal. */
+static bool
+is_number(const char *word, double *value)
+{
+	struct str digits = { 0 };
+	bool named = !strpbrk(word, "0123456789"), ok = *word != '\0';
+	char *end;
+
+	for (const char *p = word; *p && ok; p++) {
+		if (*p == '_')
+			ok = p > word && isdigit((unsigned char)p[-1]) &&
+			    isdigit((unsigned char)p[1]);
+		else if (named)
+			ok = strchr("+-nafitySINFTYA", *p) != NULL;
+		else
+			ok = strchr("0123456789.eE+-", *p) != NULL;
+		if (*p != '_')
+			str_addc(&digits, *p);
+	}
+	if (ok) {
+		*value = strtod(digits.buf, &end);
+		ok = end != digits.buf && *end == '\0';
+	}
+	str_release(&digits);
+	return ok;
+}
+
+/* A copy without the blanks around it; free() it. */
+static char *
+strip(const char *word)
+{
+	size_t n;
+
+	while (isspace((unsigned char)*word))
+		word++;
+	n = strlen(word);
+	while (n && isspace((unsigned char)word[n - 1]))
+		n--;
+	return mem_strndup(word, n);
+}
+
+/* Numbers in the places of weights, that is at 0, 2, 4 ...; *count is of them. */
+static int
+count_weights(int count, char *const *word)
+{
+	double value;
+	int n = 0;
+
+	for (int i = 0; i < count; i += 2)
+		n += is_number(word[i], &value);
+	return n;
+}
+
+/* Takes the word as the next prefix of the list. */
+static int
+add_prefix(struct path_list *l, const char *word, const char *name, struct err *e)
+{
+	double value;
+
+	if (*word == '\0')
+		return err_set(e, "%s: an empty word where a prefix is expected", name);
+	if (is_number(word, &value))
+		return err_set(e,
+		    "%s: '%s' is a number where a prefix is expected; a list is PREFIX ... or "
+		    "WEIGHT PREFIX ..., and "
+		    "./%s is a dataset of that name",
+		    name, word, word);
+	l->prefix[l->count++] = mem_strdup(word);
+	return 0;
+}
+
+/* Takes the word as the weight of the next prefix. */
+static int
+add_weight(struct path_list *l, const char *word, const char *name, struct err *e)
+{
+	double value;
+
+	if (!is_number(word, &value))
+		return err_set(e,
+		    "%s: '%s' is not a number, but other weights are: either every prefix has a "
+		    "weight before it or none",
+		    name, word);
+	if (!isfinite(value) || !(value > 0))
+		return err_set(e,
+		    "%s: weight %s: must be finite and above 0; leave a corpus out instead", name,
+		    word);
+	l->weight[l->count] = value;
+	return 0;
+}
+
+/* Words without blanks around them to pairs or prefixes. */
+static int
+parse_stripped(int count, char *const *word, const char *name, struct path_list *out, struct err *e)
+{
+	bool pairs = count % 2 == 0 && count_weights(count, word) > 0;
+	int rc = 0;
+
+	out->prefix = mem_zalloc((size_t)count, sizeof *out->prefix);
+	if (pairs)
+		out->weight = mem_zalloc((size_t)count / 2, sizeof *out->weight);
+	for (int i = 0; i < count && rc == 0; i++)
+		rc = pairs && i % 2 == 0 ? add_weight(out, word[i], name, e)
+					 : add_prefix(out, word[i], name, e);
+	return rc;
+}
+
+/* On failure the list is empty. */
+int
+path_list_parse(
+    int count, const char *const *word, const char *name, struct path_list *out, struct err *e)
+{
+	char **stripped = mem_zalloc((size_t)count + 1, sizeof *stripped);
+	int rc;
+
+	memset(out, 0, sizeof *out);
+	for (int i = 0; i < count; i++)
+		stripped[i] = strip(word[i]);
+	rc = count ? parse_stripped(count, stripped, name, out, e)
+		   : err_set(e, "%s: no dataset in it", name);
+	if (rc < 0)
+		path_list_release(out);
+	for (int i = 0; i < count; i++)
+		free(stripped[i]);
+	free(stripped);
+	return rc;
+}
+
+/* An empty list is fine. */
+void
+path_list_release(struct path_list *l)
+{
+	for (int i = 0; i < l->count; i++)
+		free(l->prefix[i]);
+	free(l->prefix);
+	free(l->weight);
+	memset(l, 0, sizeof *l);
+}
+
+/* Words between blanks, as in a file of arguments. */
+static int
+parse_text(const char *text, const char *name, struct path_list *out, struct err *e)
+{
+	char *copy = mem_strdup(text), *save = NULL;
+	const char **word = NULL;
+	int count = 0, cap = 0, rc;
+
+	for (char *p = strtok_r(copy, " \t\n\v\f\r", &save); p;
+	     p = strtok_r(NULL, " \t\n\v\f\r", &save)) {
+		if (count == cap)
+			word = mem_realloc(word, (size_t)(cap = 2 * cap + 64), sizeof *word);
+		word[count++] = p;
+	}
+	rc = path_list_parse(count, word, name, out, e);
+	free(word);
+	free(copy);
+	return rc;
+}
+
+/* A whole file of words; a NUL follows its last byte. */
+static int
+parse_words(const struct path_options *o, struct path_list *out, struct err *e)
+{
+	if (strlen(o->text) != o->text_bytes)
+		return err_at(
+		    e, o->data_args_path, 0, "not a text: byte %zu is NUL", strlen(o->text));
+	return parse_text(o->text, o->data_args_path, out, e);
+}
+
+/* An array whose elements are words, or numbers in the places of weights. */
+static int
+parse_array(const struct json_value *v, const char *name, struct path_list *out, struct err *e)
+{
+	const char **word = mem_zalloc(v->len + 1, sizeof *word);
+	struct str *number = mem_zalloc(v->len + 1, sizeof *number);
+	int rc = 0;
+
+	for (size_t i = 0; i < v->len && rc == 0; i++) {
+		const struct json_value *x = &v->item[i];
+
+		if (x->type == JSON_INT)
+			str_addf(&number[i], "%lld", (long long)x->integer);
+		else if (x->type == JSON_FLOAT)
+			str_add_double(&number[i], x->number);
+		else if (x->type != JSON_STRING || strlen(x->string) != x->len)
+			rc =
+			    err_set(e, "%s: element %zu is neither a string nor a number", name, i);
+		word[i] = number[i].buf ? number[i].buf : x->string;
+	}
+	if (rc == 0)
+		rc = path_list_parse((int)v->len, word, name, out, e);
+	for (size_t i = 0; i < v->len; i++)
+		str_release(&number[i]);
+	free(number);
+	free(word);
+	return rc;
+}
+
+/* The value of one split: an array, a text of words, or null for no such split. */
+static int
+parse_member(const struct json_value *v, const char *path, enum split which, struct path_list *out,
+    struct err *e)
+{
+	struct str name = { 0 };
+	int rc = 0;
+
+	str_addf(&name, "%s: %s", path, split_name[which]);
+	if (!v)
+		rc = err_set(e,
+		    "%s: is missing; train, valid and test must all be there, null for none",
+		    name.buf);
+	else if (v->type == JSON_ARRAY)
+		rc = parse_array(v, name.buf, out, e);
+	else if (v->type == JSON_STRING && strlen(v->string) == v->len)
+		rc = parse_text(v->string, name.buf, out, e);
+	else if (v->type != JSON_NULL)
+		rc = err_set(e, "%s: must be a list or a string of words", name.buf);
+	str_release(&name);
+	return rc;
+}
+
+/* {"train": ..., "valid": ..., "test": ...} */
+static int
+parse_per_split(const struct path_options *o, struct data_paths *out, struct err *e)
+{
+	const char *path = o->per_split_data_args_path;
+	struct json *j = json_parse(o->text, o->text_bytes, path, e);
+	int rc = 0;
+
+	if (!j)
+		return -1;
+	if (json_root(j)->type != JSON_OBJECT)
+		rc = err_at(e, path, 0, "must be an object of train, valid and test");
+	for (int i = 0; i < SPLIT_COUNT && rc == 0; i++)
+		rc = parse_member(
+		    json_get(json_root(j), split_name[i]), path, (enum split)i, &out->list[i], e);
+	json_free(j);
+	return rc;
+}
+
+/* --train-data-path and its two sisters; a split without one has no samples. */
+static int
+read_split_paths(const struct path_options *o, struct data_paths *out, struct err *e)
+{
+	static const char *const name[] = { "--train-data-path", "--valid-data-path",
+		"--test-data-path" };
+
+	for (int i = 0; i < SPLIT_COUNT; i++)
+		if (o->split_path[i].count > 0 &&
+		    path_list_parse(o->split_path[i].count, o->split_path[i].item, name[i],
+			&out->list[i], e) < 0)
+			return -1;
+	return 0;
+}
+
+/* Exactly one kind of option must say where the data is. */
+static int
+check_kinds(const struct path_options *o, struct err *e)
+{
+	bool any_split = o->split_path[0].count || o->split_path[1].count || o->split_path[2].count;
+	int kinds = (o->data_path.count > 0) + any_split + (o->data_args_path != NULL) +
+	    (o->per_split_data_args_path != NULL);
+
+	if (kinds == 0)
+		return err_set(e,
+		    "--data-path: which dataset? (or --data-args-path, --train-data-path, "
+		    "--per-split-data-args-path)");
+	if (kinds > 1)
+		return err_set(e,
+		    "--data-path, --data-args-path, --per-split-data-args-path, and "
+		    "--train-data-path with its sisters: "
+		    "only one of them says where the data is");
+	return 0;
+}
+
+int
+data_paths_load(const struct path_options *o, char **text, size_t *bytes, struct err *e)
+{
+	const char *path = o->data_args_path ? o->data_args_path : o->per_split_data_args_path;
+
+	*text = NULL;
+	*bytes = 0;
+	return path ? io_read_file(path, FILE_MAX, text, bytes, e) : 0;
+}
+
+/* A list of words, in a file or typed; or three of them. The file's text is there. */
+static int
+parse(const struct path_options *o, struct data_paths *out, struct err *e)
+{
+	out->per_split = !o->data_path.count && !o->data_args_path;
+	if (o->data_path.count)
+		return path_list_parse(
+		    o->data_path.count, o->data_path.item, "--data-path", &out->list[0], e);
+	if (o->data_args_path)
+		return parse_words(o, &out->list[0], e);
+	return o->per_split_data_args_path ? parse_per_split(o, out, e)
+					   : read_split_paths(o, out, e);
+}
+
+/* On failure nothing is held. */
+int
+data_paths_read(const struct path_options *o, struct data_paths *out, struct err *e)
+{
+	struct path_options whole = *o;
+	char *read = NULL;
+	int rc = check_kinds(o, e);
+
+	memset(out, 0, sizeof *out);
+	if (rc == 0 && !o->text) {
+		rc = data_paths_load(o, &read, &whole.text_bytes, e);
+		whole.text = read;
+	}
+	if (rc == 0)
+		rc = parse(&whole, out, e);
+	if (rc < 0)
+		data_paths_release(out);
+	free(read);
+	return rc;
+}
+
+/* Zeroes are fine. */
+void
+data_paths_release(struct data_paths *p)
+{
+	for (int i = 0; i < SPLIT_COUNT; i++)
+		path_list_release(&p->list[i]);
+}
+
+/* Without per-split lists all splits are parts of the same corpora. */
+const struct path_list *
+data_paths_list(const struct data_paths *p, enum split which)
+{
+	return &p->list[p->per_split ? which : SPLIT_TRAIN];
+}

@@ -1,0 +1,37 @@
+/*
+ * sample.c - from tokens to inputs, labels, positions and loss mask
+ *
+ * Labels are the tokens moved by one place. The mask is made afresh for each sample: it depends on
+ * that sample's padding.
+ */
+#include "lib/data/samples.h"
+
+/*
+ * Padding in Megatron-LM's order: the loss mask looks at the labels before pad ids become 0. A pad
+ * id of -1 stands for "none" and for the padding itself, since no token has it.
+ */
+void
+sample_assemble(const struct sample_options *o, const int64_t *tokens, int64_t count,
+    int64_t seq_length, struct sample *out)
+{
+	int64_t given = seq_length + (o->add_extra_token ? 1 : 0);
+	int32_t position = 0, document = 0;
+
+	for (int64_t i = 0; i < seq_length; i++) {
+		int64_t token = i < count ? tokens[i] : o->pad;
+		/* Without the extra token the last label is padding. */
+		int64_t label = i + 1 < count && i + 1 < given ? tokens[i + 1] : o->pad;
+		bool is_eod = o->eod >= 0 && token == o->eod;
+
+		out->tokens[i] = token == o->pad ? 0 : (int32_t)token;
+		out->labels[i] = label == o->pad ? 0 : (int32_t)label;
+		out->loss_mask[i] = label == o->pad || (o->eod_mask_loss && is_eod) ? 0.0f : 1.0f;
+		out->position_ids[i] = position++;
+		if (o->reset_position_ids && is_eod)
+			position = 0;
+		if (out->documents)
+			out->documents[i] = document;
+		if (is_eod)
+			document = (int32_t)i + 1;
+	}
+}

@@ -1,0 +1,348 @@
+/*
+ * samples_cache.c - the index maps of one split as files: when they are taken, and their key
+ *
+ * A damaged or stale set is no error: it is as if it were not there, and a note says so. A set of
+ * the same name that is somebody else's stays as it is, and these maps get a name of their own.
+ */
+#include "lib/base/hash.h"
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+#include "lib/data/samples_impl.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* The directory of the maps; free() it. */
+static char *
+cache_dir(const struct samples *s, const struct samples_config *c)
+{
+	struct str path = { 0 };
+
+	if (c->cache_dir)
+		str_adds(&path, c->cache_dir);
+	else
+		str_addf(&path, "%s/cache/GPTDataset_indices", dataset_prefix(s->d));
+	return str_detach(&path);
+}
+
+/* The three arrays as files, in Megatron-LM's order; dir is cache_dir()'s. */
+static struct cache_place
+place(const struct samples *s, const char *dir)
+{
+	struct samples *w = (struct samples *)(uintptr_t)s;
+
+	return (struct cache_place){
+		.dir = dir,
+		.hash = s->hash,
+		.class_name = "GPTDataset",
+		.which = s->which,
+		.count = 3,
+		.array = { { "document_index", &w->document, s->num_positions, false },
+		    { "sample_index", &w->row, s->count + 1, true },
+		    { "shuffle_index", &w->shuffle, s->count, false } },
+	};
+}
+
+/* Size and modification time of PREFIX.SUFFIX; a file that vanished while it was open has neither.
+ */
+static void
+add_file(struct str *key, const char *prefix, const char *suffix)
+{
+	struct str path = { 0 };
+	struct stat st;
+
+	str_addf(&path, "%s.%s", prefix, suffix);
+	if (stat(path.buf, &st) < 0)
+		memset(&st, 0, sizeof st);
+	str_addf(key, "%s_bytes %lld\n%s_modified %lld.%09ld\n", suffix, (long long)st.st_size,
+	    suffix, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+	str_release(&path);
+}
+
+/* The options that Megatron-LM's names do not cover. */
+static void
+add_options(struct str *out, bool extra, bool drop)
+{
+	str_addf(out, "add_extra_token %d\ndrop_last_partial %d\n", extra, drop);
+}
+
+/* All that they do not cover; the options may be others than those of s. */
+static void
+key_head(const struct samples *s, bool extra, bool drop, struct str *out)
+{
+	str_adds(out, "mikoshi_key 1\n");
+	add_file(out, dataset_prefix(s->d), "bin");
+	add_file(out, dataset_prefix(s->d), "idx");
+	add_options(out, extra, drop);
+}
+
+/* Well mixed bits of a number; sums of them are equal for equal multisets, and for others hardly
+ * ever. */
+static uint64_t
+mix(uint64_t x)
+{
+	x = (x + 0x9e3779b97f4a7c15ull) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ x >> 32) * 0x94d049bb133111ebull;
+	return x ^ x >> 29;
+}
+
+/* Whether elements [from, to) of the map are the numbers [low, high), each as often as the others.
+ */
+static bool
+covers(const struct index_map *m, int64_t from, int64_t to, int64_t low, int64_t high)
+{
+	uint64_t have = 0, want = 0;
+	int64_t times = high > low ? (to - from) / (high - low) : 0;
+
+	for (int64_t i = from; i < to; i++) {
+		int64_t v = index_map_get(m, i);
+
+		if (v < low || v >= high)
+			return false;
+		have += mix((uint64_t)v);
+	}
+	for (int64_t v = low; v < high; v++)
+		want += mix((uint64_t)v);
+	return times * (high - low) == to - from && have == want * (uint64_t)times;
+}
+
+/* Every epoch brings each sequence of the split once, a separate last one by itself. */
+static bool
+document_index_fits(const struct samples *s)
+{
+	int64_t last = s->separate ? s->num_positions - (s->end - s->begin) : s->num_positions;
+
+	return covers(&s->document, 0, last, s->begin, s->end) &&
+	    (!s->separate || covers(&s->document, last, s->num_positions, s->begin, s->end));
+}
+
+/* Every row is where the walk over the document index puts it, which also proves lengths, extra
+ * token and partial sample. */
+static bool
+sample_index_fits(const struct samples *s)
+{
+	struct row_walk *w = row_walk_new(s);
+	bool fits = true;
+
+	for (int64_t i = 0; i <= s->count && fits; i++) {
+		int64_t position, offset, want_position, want_offset;
+
+		samples_sample_index(s, i, &position, &offset);
+		fits = row_walk_next(w, &want_position, &want_offset) == 0 &&
+		    position == want_position && offset == want_offset;
+	}
+	row_walk_free(w);
+	return fits;
+}
+
+/* A permutation of the samples, and of those before a separate last epoch by themselves. */
+static bool
+shuffle_index_fits(const struct samples *s)
+{
+	int64_t first = s->separate ? s->before : s->count;
+
+	return covers(&s->shuffle, 0, first, 0, first) &&
+	    covers(&s->shuffle, first, s->count, first, s->count);
+}
+
+/* Keeps the reason why the complete set of the name was not taken, and what becomes of it. */
+static void
+set_note(struct samples *s, const char *hash, const char *dir, const char *why)
+{
+	struct str note = { 0 };
+
+	str_addf(&note, "%s: the %s maps %s in '%s' %s; ", dataset_prefix(s->d),
+	    split_name[s->which], hash, dir, why);
+	if (!strcmp(hash, s->hash))
+		str_adds(&note, "built anew");
+	else
+		str_addf(&note, "they are kept, those of this run are %s", s->hash);
+	free(s->note);
+	s->note = str_detach(&note);
+}
+
+/* Maps of the right shapes are loaded: whether they are taken, and why not. */
+static enum cache_state
+judge(const struct samples *s, const struct samples_config *c, const struct cache_place *p,
+    const char **why)
+{
+	struct str head = { 0 };
+	int key;
+
+	key_head(s, s->extra, s->drop, &head);
+	key = cache_key_fits(p, &head, c->trust_cache);
+	str_release(&head);
+	if (key > 0)
+		return CACHE_KEYED;
+	if (key == 0 && document_index_fits(s) && sample_index_fits(s) && shuffle_index_fits(s))
+		return CACHE_PROVED;
+	*why = key < 0 ? "are damaged, or of other data or options than their key says"
+		       : "do not fit the dataset and have no key";
+	return CACHE_STALE;
+}
+
+/* The set of one name: the arrays are left empty when it is not taken. */
+static enum cache_state
+load_set(const struct samples *s, const struct samples_config *c, const struct cache_place *p,
+    const struct str *description, const char **why)
+{
+	enum cache_state state = CACHE_NONE;
+
+	if (cache_load(p, description)) {
+		state = judge(s, c, p, why);
+	} else if (cache_complete(p)) {
+		*why = "are damaged, or of other lengths";
+		state = CACHE_STALE;
+	}
+	if (state == CACHE_STALE)
+		cache_release(p);
+	return state;
+}
+
+/* Whether a stale set may be sound for somebody else: without a key another program made it, and a
+ * key may be that of the dataset as it is, with other options. */
+static bool
+is_of_others(const struct samples *s, const struct cache_place *p)
+{
+	int key = 0;
+
+	for (int options = 0; options < 4; options++) {
+		bool extra = options & 1, drop = options & 2;
+		struct str head = { 0 };
+
+		key_head(s, extra, drop, &head);
+		key = cache_key_begins(p, &head);
+		str_release(&head);
+		if (key > 0)
+			return extra != s->extra || drop != s->drop;
+	}
+	return key == 0;
+}
+
+/* The name that covers the options, too. */
+static void
+rename_maps(struct samples *s, struct str *description)
+{
+	str_addc(description, '\n');
+	add_options(description, s->extra, s->drop);
+	hash_md5_hex(description->buf, description->len, s->hash);
+}
+
+/* Megatron-LM's name first; the other one only while somebody else's maps have that. */
+enum cache_state
+samples_load(struct samples *s, const struct samples_config *c, struct str *description)
+{
+	char *dir = cache_dir(s, c), hash[33];
+	struct cache_place p = place(s, dir);
+	const char *why = NULL, *ignored;
+	enum cache_state state;
+
+	hash_md5_hex(description->buf, description->len, s->hash);
+	memcpy(hash, s->hash, sizeof hash);
+	state = load_set(s, c, &p, description, &why);
+	if (state == CACHE_STALE && is_of_others(s, &p)) {
+		rename_maps(s, description);
+		state = load_set(s, c, &p, description, &ignored);
+	}
+	if (why && (state == CACHE_NONE || state == CACHE_STALE))
+		set_note(s, hash, dir, why);
+	free(dir);
+	return state;
+}
+
+/* The key names the arrays, so it follows them. */
+int
+samples_store(const struct samples *s, const struct samples_config *c,
+    const struct str *description, struct outset *set, struct err *e)
+{
+	char *dir = cache_dir(s, c);
+	struct cache_place p = place(s, dir);
+	int rc = cache_store(&p, description, set, e);
+
+	free(dir);
+	return rc == 0 ? samples_store_key(s, c, set, e) : -1;
+}
+
+/* For the arrays that s holds. */
+int
+samples_store_key(
+    const struct samples *s, const struct samples_config *c, struct outset *set, struct err *e)
+{
+	char *dir = cache_dir(s, c);
+	struct cache_place p = place(s, dir);
+	struct str head = { 0 };
+	int rc;
+
+	key_head(s, s->extra, s->drop, &head);
+	rc = cache_store_key(&p, &head, set, e);
+	str_release(&head);
+	free(dir);
+	return rc;
+}
+
+/* Whether a file is the description of these maps but for the tokenizer, the last key: then so are
+ * the maps. */
+static bool
+differs_in_tokenizer(const char *path, const struct str *want)
+{
+	static const char key[] = "\n    \"tokenizer\": ";
+	size_t same = (size_t)(strstr(want->buf, key) - want->buf) + sizeof key - 1, len;
+	char *text;
+	bool differs = false;
+
+	if (io_read_file(path, CACHE_DESCRIPTION_MAX, &text, &len, NULL) < 0)
+		return false;
+	differs = len > same && !memcmp(text, want->buf, same);
+	free(text);
+	return differs;
+}
+
+/* Reads the descriptions of the split up to the first that fits. The name of s itself may have come
+ * meanwhile from another process. */
+static bool
+find_other_tokenizer(
+    const struct samples *s, const char *dir, const struct str *want, char hash[33])
+{
+	char suffix[64];
+	DIR *d = opendir(dir);
+	const struct dirent *entry;
+	bool found = false;
+
+	snprintf(suffix, sizeof suffix, "-GPTDataset-%s-description.txt", split_name[s->which]);
+	while (d && !found && (entry = readdir(d))) {
+		struct str path = { 0 };
+
+		if (strlen(entry->d_name) != 32 + strlen(suffix) ||
+		    strcmp(entry->d_name + 32, suffix) || !strncmp(entry->d_name, s->hash, 32))
+			continue;
+		str_addf(&path, "%s/%s", dir, entry->d_name);
+		found = differs_in_tokenizer(path.buf, want);
+		if (found)
+			snprintf(hash, 33, "%s", entry->d_name);
+		str_release(&path);
+	}
+	if (d)
+		closedir(d);
+	return found;
+}
+
+/* For maps that were built because there were none of their name. */
+void
+samples_note_other_tokenizer(
+    const struct samples *s, const struct samples_config *c, struct str *out)
+{
+	char *dir = cache_dir(s, c), hash[33];
+	struct str want = { 0 };
+
+	samples_description(s->d, c, &want);
+	if (find_other_tokenizer(s, dir, &want, hash))
+		str_addf(out,
+		    "%s: the %s maps %s in '%s' are those of another tokenizer, or of another "
+		    "spelling of its options; "
+		    "built as %s\n",
+		    dataset_prefix(s->d), split_name[s->which], hash, dir, s->hash);
+	str_release(&want);
+	free(dir);
+}

@@ -1,0 +1,141 @@
+/* samples_impl.h - what the files about samples share: planning and reading (samples.c), building
+ * (samples_build.c), cache files (samples_cache.c), names (description.c), and the blends over them
+ */
+#ifndef DATA_SAMPLES_IMPL_H
+#define DATA_SAMPLES_IMPL_H
+
+#include "lib/base/outset.h"
+#include "lib/data/npy.h"
+#include "lib/data/samples.h"
+
+/* An integer array that is either ours or a file's. */
+struct index_map {
+	enum dtype dtype; /* I16, I32, U32 or I64 */
+	const void *data;
+	void *own; /* free() it; NULL when the data is the file's */
+	/* own is a whole file whose header has so many bytes; 0: elements alone */
+	size_t header;
+	struct npy file;
+};
+
+struct samples {
+	const struct dataset *d;
+	enum split which;
+	struct split_matrix matrix;
+	int64_t begin, end;        /* the split's sequences */
+	int64_t num_samples;       /* asked for; -1: one epoch */
+	int64_t seq_length, extra; /* tokens of a sample: seq_length + extra */
+	bool drop;
+	uint32_t seed;
+	int64_t tokens_per_epoch, num_epochs;
+	bool separate;             /* the last epoch is shuffled apart from the others */
+	int64_t before;            /* samples complete before the last epoch; with separate only */
+	int64_t count;             /* samples */
+	int64_t num_positions;     /* entries of the document index */
+	struct index_map document; /* [num_positions], sequence numbers */
+	/* [count + 1][2]: position in the document index, token offset there */
+	struct index_map row;
+	struct index_map shuffle; /* [count] */
+	bool from_cache;
+	char hash[33];
+	char *note; /* why maps in the cache were not taken; may be NULL */
+};
+
+/* Element i of a map; the elements of a file may be unaligned. */
+int64_t index_map_get(const struct index_map *m, int64_t i);
+/* Elements [from, from + n). */
+void index_map_copy(const struct index_map *m, int64_t from, int64_t n, int64_t *out);
+void index_map_release(struct index_map *m);
+/* Fresh memory of count elements, on large pages when there are many: the shuffles touch it at
+ * random. */
+void *index_map_alloc(struct index_map *m, enum dtype t, int64_t count);
+
+/* samples_walk.c: the rows of the sample index of a document index whose sequences are the split's;
+ * row 0 is (0, 0). */
+struct row_walk;
+struct row_walk *row_walk_new(const struct samples *s);
+void row_walk_free(struct row_walk *w);
+/* The next row; -1 when the document index ends before the sample is full (never in maps that
+ * belong together). */
+int row_walk_next(struct row_walk *w, int64_t *position, int64_t *offset);
+/* I32 unless positions or offsets need more. */
+enum dtype samples_row_type(int64_t num_positions);
+
+/* Everything that can be said without the maps, checked; NULL with the reason. */
+struct samples *samples_plan(
+    const struct dataset *d, const struct samples_config *c, struct err *e);
+/* Takes the maps from the cache or builds them; with write_cache what was built or proved to fit is
+ * added to set. */
+int samples_fill(
+    struct samples *s, const struct samples_config *c, struct outset *set, struct err *e);
+/* samples_build.c: the three maps of a plan. */
+void samples_build(struct samples *s);
+
+enum { CACHE_DESCRIPTION_MAX = 64 << 20 }; /* bytes */
+
+/* How the maps on disk stand to what is wanted. */
+enum cache_state {
+	CACHE_NONE,   /* incomplete, or not of this description */
+	CACHE_STALE,  /* complete, but damaged or of another content */
+	CACHE_PROVED, /* complete, without a key, and fitting: loaded */
+	CACHE_KEYED,  /* complete, with a matching key: loaded */
+};
+/* Names the maps of the description and loads them when they are taken. Where the name belongs to
+ * maps that are not to be overwritten the options that it does not cover are added to the
+ * description, and the name is that text's. */
+enum cache_state samples_load(
+    struct samples *s, const struct samples_config *c, struct str *description);
+/* Adds the maps that were built, the description, and the key. */
+int samples_store(const struct samples *s, const struct samples_config *c,
+    const struct str *description, struct outset *set, struct err *e);
+/* The key alone, for maps of Megatron-LM's that were proved to fit. */
+int samples_store_key(
+    const struct samples *s, const struct samples_config *c, struct outset *set, struct err *e);
+
+/* Adds a line when the directory has the same maps under the name of another tokenizer; reads the
+ * descriptions in it. */
+void samples_note_other_tokenizer(
+    const struct samples *s, const struct samples_config *c, struct str *out);
+
+/* One array of the cache: what its file and its line in the key are called, and its shape. */
+struct cache_array {
+	const char *name; /* "document_index" */
+	struct index_map *map;
+	int64_t count;
+	bool rows; /* [count][2] instead of [count] */
+};
+/* The files of one split: DIR/HASH-CLASS-SPLIT-NAME. */
+struct cache_place {
+	const char *dir, *hash, *class_name;
+	enum split which;
+	int count; /* arrays */
+	struct cache_array array[3];
+};
+/* Whether all files are there, whatever they hold: what Megatron-LM takes for a hit. */
+bool cache_complete(const struct cache_place *p);
+/* Maps the arrays, if the description is this text and their files have these shapes, of integers;
+ * all or none. */
+bool cache_load(const struct cache_place *p, const struct str *description);
+/* Leaves the arrays empty. */
+void cache_release(const struct cache_place *p);
+/*
+ * Reads PLACE-key.txt: 1 when it begins with head and its checksums, unless trusted, are those of
+ * the loaded arrays; 0 when there is none; -1 when it is another one. Small arrays are copied, for
+ * the kernel's limit on maps.
+ */
+int cache_key_fits(const struct cache_place *p, const struct str *head, bool trust);
+/* The same of the head alone, and nothing is loaded. */
+int cache_key_begins(const struct cache_place *p, const struct str *head);
+/* The arrays in order, then the description: Megatron-LM takes files that exist for complete, so
+ * the text comes late. */
+int cache_store(
+    const struct cache_place *p, const struct str *description, struct outset *set, struct err *e);
+int cache_store_key(
+    const struct cache_place *p, const struct str *head, struct outset *set, struct err *e);
+
+/* description.c */
+void description_double(struct str *out, double x); /* as repr() */
+/* Adds text, a JSON value, with its lines after the first moved right by eight blanks. */
+void description_nest(struct str *out, const struct str *text);
+
+#endif

@@ -1,0 +1,94 @@
+/*
+ * split.c - which part of a corpus is for training, validation and testing
+ *
+ * Megatron-LM finds the numbers with the expression [.0-9]+, so that any other character separates
+ * them: a minus sign is lost and 1e3 is two numbers. That is kept, because the sequences of a split
+ * must be the same. Source: Megatron-LM core/datasets/utils.py, normalize;
+ * blended_megatron_dataset_config.py, parse_and_normalize_split.
+ */
+#include "lib/base/mem.h"
+#include "lib/data/samples.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One run of digits and points as a number; a run that is no number is an error, as it is to
+ * Python's float(). */
+static int
+parse_share(const char *run, size_t len, double *out, struct err *e)
+{
+	size_t points = 0, digits = 0;
+	char *copy;
+
+	for (size_t i = 0; i < len; i++) {
+		points += run[i] == '.';
+		digits += run[i] != '.';
+	}
+	if (points > 1 || digits == 0)
+		return err_set(e, "'%.*s' is not a number", len > 40 ? 40 : (int)len, run);
+	copy = mem_strndup(run, len); /* "1e3" must not be read past the 1 */
+	*out = strtod(copy, NULL);
+	free(copy);
+	return isfinite(*out) ? 0 : err_set(e, "a share is too large");
+}
+
+/* Every run of digits and points is a share, whatever stands between them; missing ones are zero.
+ */
+static int
+parse_shares(const char *text, double share[SPLIT_COUNT], struct err *e)
+{
+	int n = 0;
+
+	for (const char *p = text; *p;) {
+		size_t len = strspn(p, "0123456789.");
+
+		if (len == 0) {
+			p++;
+			continue;
+		}
+		if (n == SPLIT_COUNT)
+			return err_set(e, "more than three shares");
+		if (parse_share(p, len, &share[n++], e) < 0)
+			return -1;
+		p += len;
+	}
+	return n ? 0 : err_set(e, "no share in it; 969,30,1 is a split");
+}
+
+/* The bookends are running sums of the shares, in doubles and in this order, as their rounding
+ * decides about sequences. */
+int
+split_parse(const char *text, struct split_matrix *out, struct err *e)
+{
+	double share[SPLIT_COUNT] = { 0 }, sum, at = 0;
+	struct err why;
+
+	if (parse_shares(text, share, &why) < 0)
+		return err_set(e, "--split '%.60s': %s", text, why.msg);
+	sum = share[0] + share[1] + share[2];
+	if (!(sum > 0) || !isfinite(sum))
+		return err_set(
+		    e, "--split '%.60s': the shares must have a finite sum above 0", text);
+	for (int i = 0; i < SPLIT_COUNT; i++) {
+		double next = at + share[i] / sum;
+
+		out->begin[i] = at;
+		out->end[i] = next;
+		out->present[i] = next > at;
+		at = next;
+	}
+	return 0;
+}
+
+/* Halves round to even, as in Python. */
+void
+split_range(const struct split_matrix *m, enum split which, int64_t num_sequences, int64_t *begin,
+    int64_t *end)
+{
+	*begin = *end = 0;
+	if (!m->present[which])
+		return;
+	*begin = (int64_t)rint(m->begin[which] * (double)num_sequences);
+	*end = (int64_t)rint(m->end[which] * (double)num_sequences);
+}

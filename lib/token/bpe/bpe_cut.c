@@ -1,0 +1,137 @@
+/*
+ * bpe_cut.c - where no token can reach across: pieces of scripts without spaces fall into units
+ *
+ * A Japanese "word" is a whole clause, which no cache has seen before. But merging never crosses a
+ * place between two characters that no token crosses, so what stands on either side is encoded by
+ * itself, and such units, mostly single characters where the vocabulary was not made for the
+ * language, are in the cache. Only places between two characters of three bytes are looked at: the
+ * scripts without spaces are there.
+ */
+#include "lib/base/mem.h"
+#include "lib/token/bpe/bpe_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIDE = 3 }; /* bytes of context on either side of a place */
+
+/* The last `left` bytes before a place and the first `right` ones behind it, as one number. */
+static uint64_t
+context(const unsigned char *place, unsigned left, unsigned right)
+{
+	uint64_t v = left << 4 | right;
+
+	for (unsigned i = 0; i < left + right; i++)
+		v = v << 8 | place[(int)i - (int)left];
+	return v;
+}
+
+/* The slot of a context, or the free one where it would go. */
+static uint64_t *
+slot(const struct bpe_cuts *c, uint64_t v)
+{
+	size_t i = (size_t)(v * BPE_MIX >> 32) & c->mask;
+
+	while (c->slot[i] && c->slot[i] != v)
+		i = (i + 1) & c->mask;
+	return &c->slot[i];
+}
+
+/* Whether byte i of the token begins a three-byte character behind another character's bytes. */
+static bool
+is_place(const struct bpe_token *t, uint32_t i)
+{
+	return (t->bytes[i] & 0xf0) == 0xe0 && (t->bytes[i - 1] & 0xc0) == 0x80;
+}
+
+/* Whether all is ASCII: most tokens are, and have no places. */
+static bool
+is_ascii(const struct bpe_token *t)
+{
+	uint64_t all = 0, v;
+	uint32_t i = 0;
+
+	for (; t->len - i >= 8; i += 8) {
+		memcpy(&v, t->bytes + i, 8);
+		all |= v;
+	}
+	return ((all | bpe_few_bytes(t->bytes + i, t->len - i)) & 0x8080808080808080) == 0;
+}
+
+/* The first place in a token from byte i > 0 on, or its length. */
+static uint32_t
+next_place(const struct bpe_token *t, uint32_t i)
+{
+	while (i < t->len && !is_place(t, i))
+		i++;
+	return i < t->len ? i : t->len;
+}
+
+/* Places inside tokens, of which those that have any are listed. */
+static size_t
+count_places(const struct bpe_token *token, size_t num_tokens, uint32_t *list, size_t *listed)
+{
+	size_t n = 0, before;
+
+	*listed = 0;
+	for (size_t id = 0; id < num_tokens; id++) {
+		if (!token[id].bytes || is_ascii(&token[id]))
+			continue;
+		before = n;
+		for (uint32_t i = 1; (i = next_place(&token[id], i)) < token[id].len; i++)
+			n++;
+		if (n > before)
+			list[(*listed)++] = (uint32_t)id;
+	}
+	return n;
+}
+
+/* Enters the context of a place, and of one side alone, for the quick answer. */
+static void
+add_place(struct bpe_cuts *c, const struct bpe_token *t, uint32_t i)
+{
+	unsigned left = i < SIDE ? i : SIDE, right = t->len - i < SIDE ? t->len - i : SIDE;
+	const uint64_t v[] = { context(t->bytes + i, left, right), context(t->bytes + i, left, 0),
+		context(t->bytes + i, 0, right) };
+
+	for (int k = 0; k < 3; k++)
+		*slot(c, v[k]) = v[k];
+}
+
+/* Every place inside a token. */
+void
+bpe_cuts_init(struct bpe_cuts *c, const struct bpe_token *token, size_t num_tokens)
+{
+	uint32_t *list = mem_alloc(num_tokens, sizeof *list);
+	size_t listed, places = count_places(token, num_tokens, list, &listed), size = 16;
+
+	while (size < 6 * places)
+		size *= 2;
+	c->mask = size - 1;
+	c->slot = mem_zalloc_large(size, sizeof *c->slot);
+	for (size_t k = 0; k < listed; k++) {
+		const struct bpe_token *t = &token[list[k]];
+
+		for (uint32_t i = 1; (i = next_place(t, i)) < t->len; i++)
+			add_place(c, t, i);
+	}
+	free(list);
+}
+
+/* Zeroed is fine. */
+void
+bpe_cuts_release(struct bpe_cuts *c)
+{
+	free(c->slot);
+}
+
+/* Every way in which a token could lie across, as far as the bytes given tell. */
+bool
+bpe_crossed(const struct bpe_cuts *c, const unsigned char *place, unsigned before, unsigned after)
+{
+	for (unsigned left = before > 0; left <= before; left++)
+		for (unsigned right = after > 0; right <= after; right++)
+			if (*slot(c, context(place, left, right)))
+				return true;
+	return false;
+}

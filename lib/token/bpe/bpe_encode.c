@@ -1,0 +1,614 @@
+/*
+ * bpe_encode.c - text to ids: pieces, the caches of pieces, merging
+ *
+ * Everything waits for memory, so it is asked for early and other work is done meanwhile. A piece
+ * becomes a probe (key, set), whose set is prefetched and looked at a block of pieces later. A key
+ * is the piece's bytes and its length, so that 16 bytes compare at once; the ids stand beside it. A
+ * second cache has the longer pieces and those of many ids. What is not in the first cache is late:
+ * the text goes on without its ids, which are found for many late pieces together, in the second
+ * cache or by merging them side by side, and then put between the others. Newer pieces take the
+ * place of older ones, which bounds the memory and is exact, because ids depend on the bytes of a
+ * piece alone.
+ */
+#include "lib/base/mem.h"
+#include "lib/token/bpe/bpe_impl.h"
+#include "lib/token/simd.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+	SETS_BITS = 18, /* of 64 bytes: 16 MiB a worker */
+	KEY = 15,       /* longest piece of the first cache */
+	IDS = 4,        /* what simd_match calls the second */
+	LONG_BITS = 16, /* 64-byte slots: 4 MiB */
+	/* of both at first: to get their pages takes longer than to encode a short text */
+	START_BITS = 12,
+	LONG_KEY = 31,
+	LONG_IDS = 7,
+	PAIR_BITS = 16,   /* 8-byte slots: 512 KiB */
+	GLYPHS = 1 << 16, /* 16-byte slots: 1 MiB, of which a language touches a part */
+	ENDS = 256,       /* pieces of a batch */
+	BLOCK = 128, /* pieces that are probed before those of the block before are looked up */
+	LATES = 64,
+	COUNT_SHIFT = 29, /* the number of ids stands above the first one's bits */
+	UNIT = 0x40,      /* in a key's length: as a whole piece the same bytes may be a token */
+	HUGE_PAGE = 2 << 20,
+};
+
+/* Two pieces and their ids. The last byte of a key is the length, so an empty one matches nothing.
+ */
+struct set {
+	uint64_t key[4];      /* two of each */
+	uint32_t id[2 * IDS]; /* IDS of each; their number in the top bits of the first */
+};
+
+struct long_slot {
+	uint64_t key[4];
+	uint32_t id[LONG_IDS], count;
+};
+
+/* By length: which bytes of a key are the piece's, and what its last ones are. Longer pieces have a
+ * key that is in no slot. */
+struct key_row {
+	uint64_t mask[2], last, pad;
+};
+
+/* clang-format off */
+#define LOW(n) ((n) >= 8 ? UINT64_MAX : ((uint64_t)1 << 8 * ((n) & 7)) - 1)
+#define ROW(n) { { LOW(n), (n) < 8 ? 0 : LOW((n) - 8) }, (uint64_t)(n) << 56, 0 }
+/* clang-format on */
+static const struct key_row key_row[KEY + 2] = { ROW(0), ROW(1), ROW(2), ROW(3), ROW(4), ROW(5),
+	ROW(6), ROW(7), ROW(8), ROW(9), ROW(10), ROW(11), ROW(12), ROW(13), ROW(14), ROW(15),
+	{ { 0, 0 }, UINT64_MAX, 0 } };
+
+/* What the first cache is asked. */
+struct probe {
+	uint64_t key[2];
+	size_t set; /* bytes from the first set */
+};
+
+/* A piece, or a unit of one, that is to be encoded. */
+struct item {
+	const unsigned char *bytes;
+	uint32_t len, unit; /* unit: 0, or UNIT for what is not a whole piece */
+};
+
+/* An item that the first cache does not have. */
+struct late {
+	struct probe probe;
+	struct item item;
+	size_t at;     /* ids of the text before it, late ones left out */
+	uint64_t name; /* its hash, where it may be a token as a whole */
+	uint64_t key[LONG_KEY / 8 + 1];
+	struct long_slot *slot; /* NULL: too long for it */
+	uint32_t id[BPE_LINEAR_MAX];
+	size_t count; /* 0: not known yet */
+};
+
+/* A character of three bytes by itself, by code point. */
+struct glyph {
+	uint32_t id[3];
+	uint8_t count;                  /* 0: not known yet */
+	uint8_t joins_next, joins_last; /* whether tokens reach from it into its neighbours */
+};
+
+struct bpe_worker {
+	const struct bpe *bpe;
+	struct set *sets;
+	struct long_slot *longs;
+	unsigned set_shift, long_shift; /* from a hash to the index of either */
+	size_t remembered;              /* pieces, while the caches are small */
+	uint64_t *pairs; /* two characters and whether a token crosses between them */
+	struct glyph *glyphs;
+	void *block; /* what the four lie in */
+	struct probe probe[ENDS];
+	struct late *late;
+	size_t num_late;
+	uint32_t *first;          /* id of the text */
+	const unsigned char *end; /* of the text: nothing behind it may be read */
+	struct bpe_scratch scratch;
+};
+
+/* The tables in one zeroed block on huge pages, if the system has them: pages are touched at
+ * random. */
+static void
+tables_init(struct bpe_worker *w)
+{
+	size_t sets = ((size_t)1 << SETS_BITS) * sizeof *w->sets;
+	size_t longs = ((size_t)1 << LONG_BITS) * sizeof *w->longs;
+	size_t pairs = ((size_t)1 << PAIR_BITS) * sizeof *w->pairs;
+	size_t glyphs = GLYPHS * sizeof *w->glyphs, size = sets + longs + pairs + glyphs;
+	unsigned char *at;
+
+	w->block = mem_zalloc(size + HUGE_PAGE, 1);
+	at = (unsigned char *)(((uintptr_t)w->block + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));
+	madvise(at, size / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+	w->sets = (struct set *)(void *)at;
+	w->longs = (struct long_slot *)(void *)(at + sets);
+	w->pairs = (uint64_t *)(void *)(at + sets + longs);
+	w->glyphs = (struct glyph *)(void *)(at + sets + longs + pairs);
+}
+
+/* The index of a key's set is in the uppermost bits. */
+static inline uint64_t
+set_hash(uint64_t low, uint64_t high)
+{
+	return low * BPE_MIX + high * BPE_MIX2;
+}
+
+/* The caches in their full size. From the last set on, each goes to places at or behind its own,
+ * which have been left by then; long pieces are few, and soon known again. Late pieces that wait
+ * will be put where nobody looks. */
+static void
+grow(struct bpe_worker *w)
+{
+	w->set_shift = 64 - SETS_BITS;
+	w->long_shift = 64 - LONG_BITS;
+	memset(w->longs, 0, ((size_t)1 << START_BITS) * sizeof *w->longs);
+	for (size_t i = (size_t)1 << START_BITS; i-- > 0;) {
+		struct set old = w->sets[i], *to;
+
+		memset(&w->sets[i], 0, sizeof old);
+		for (size_t k = 0; k < 2 && old.key[2 * k + 1]; k++) {
+			to = &w->sets[set_hash(old.key[2 * k], old.key[2 * k + 1]) >> w->set_shift];
+			memcpy(to->key + (to->key[1] ? 2 : 0), old.key + 2 * k, sizeof to->key / 2);
+			memcpy(
+			    to->id + (to->key[3] ? IDS : 0), old.id + k * IDS, sizeof to->id / 2);
+		}
+	}
+}
+
+/* All slots are empty: no piece has length 0. */
+struct bpe_worker *
+bpe_worker_new(const struct bpe *b)
+{
+	struct bpe_worker *w = mem_zalloc(1, sizeof *w);
+
+	w->bpe = b;
+	w->late = mem_zalloc(LATES, sizeof *w->late);
+	tables_init(w);
+	w->set_shift = w->long_shift = 64 - START_BITS;
+	return w;
+}
+
+/* NULL is fine. The encoder that it was used with is not touched. */
+void
+bpe_worker_free(struct bpe_worker *w)
+{
+	if (!w)
+		return;
+	free(w->block);
+	free(w->late);
+	bpe_scratch_release(&w->scratch);
+	free(w);
+}
+
+/* The method depends on the length alone. */
+size_t
+bpe_merge(struct bpe_worker *w, uint32_t *id, size_t n)
+{
+	return n <= BPE_LINEAR_MAX ? bpe_merge_linear(w->bpe, id, n)
+				   : bpe_merge_heap(w->bpe, &w->scratch, id, n);
+}
+
+/* Whether an item may be a token without merging. */
+static inline bool
+may_be_whole(const struct bpe *b, const struct item *m)
+{
+	return b->whole_piece && !m->unit && m->len <= b->names.longest;
+}
+
+/* An item of more than BPE_LINEAR_MAX bytes. */
+static uint32_t *
+merge_huge(struct bpe_worker *w, const struct item *m, uint32_t *to)
+{
+	if (may_be_whole(w->bpe, m) &&
+	    (*to = bpe_find_name(&w->bpe->names, m->bytes, m->len)) != BPE_NONE)
+		return to + 1;
+	for (uint32_t i = 0; i < m->len; i++)
+		to[i] = w->bpe->byte_id[m->bytes[i]];
+	return to + bpe_merge_heap(w->bpe, &w->scratch, to, m->len);
+}
+
+/* The key of the second cache, and its slot, which is prefetched. A short piece has the same key as
+ * in the first. */
+static void
+find_long(const struct bpe_worker *w, struct late *l)
+{
+	unsigned char padded[LONG_KEY + 1] = { 0 };
+	uint64_t h;
+
+	if (l->item.len <= KEY) {
+		memcpy(padded, l->probe.key, sizeof l->probe.key);
+	} else {
+		memcpy(padded, l->item.bytes, l->item.len);
+		padded[LONG_KEY] = (unsigned char)(l->item.len | l->item.unit);
+	}
+	memcpy(l->key, padded, sizeof padded);
+	h = (l->key[0] ^ l->key[2] << 1) * BPE_MIX + (l->key[1] ^ l->key[3] << 1) * BPE_MIX2;
+	l->slot = &w->longs[(h ^ h >> 32) * BPE_MIX >> w->long_shift];
+	__builtin_prefetch(l->slot);
+}
+
+/* Into the cache where it belongs, if any. In the set an empty way, else the second: what came
+ * first is mostly what comes often. */
+static void
+remember(struct bpe_worker *w, const struct late *l)
+{
+	struct set *set = (struct set *)(void *)((unsigned char *)w->sets + l->probe.set);
+	size_t way = set->key[1] != 0;
+	uint32_t *id = set->id + way * IDS;
+
+	w->remembered++;
+	if (l->item.len <= KEY && l->count <= IDS) {
+		memcpy(set->key + 2 * way, l->probe.key, sizeof l->probe.key);
+		memset(id, 0, IDS * sizeof *id);
+		memcpy(id, l->id, l->count * sizeof *id);
+		id[0] |= (uint32_t)l->count << COUNT_SHIFT;
+	} else if (l->slot && l->count <= LONG_IDS) {
+		memcpy(l->slot->key, l->key, sizeof l->key);
+		memcpy(l->slot->id, l->id, l->count * sizeof *l->id);
+		l->slot->count = (uint32_t)l->count;
+	}
+}
+
+/* Merges late items, at most BPE_LISTS of them, and remembers them. */
+static void
+merge_late(struct bpe_worker *w, struct late *const *late, size_t count)
+{
+	struct bpe_list list[BPE_LISTS];
+
+	for (size_t i = 0; i < count; i++)
+		bpe_list_bytes(w->bpe, &list[i], late[i]->item.bytes, late[i]->item.len);
+	bpe_merge_lists(w->bpe, list, count);
+	for (size_t i = 0; i < count; i++) {
+		late[i]->count = bpe_list_ids(&list[i], late[i]->id);
+		remember(w, late[i]);
+	}
+}
+
+/* The ids of a late item without merging; false if it is to be merged. */
+static bool
+know_late(struct bpe_worker *w, struct late *l)
+{
+	const struct bpe *b = w->bpe;
+	uint32_t whole;
+
+	if (l->slot && !memcmp(l->slot->key, l->key, sizeof l->key)) {
+		l->count = l->slot->count;
+		memcpy(l->id, l->slot->id, sizeof l->slot->id);
+		return true;
+	}
+	whole = may_be_whole(b, &l->item) ? bpe_name(&b->names, l->item.bytes, l->item.len, l->name)
+					  : BPE_NONE;
+	if (whole == BPE_NONE)
+		return false;
+	l->id[0] = whole;
+	l->count = 1;
+	remember(w, l);
+	return true;
+}
+
+/* Puts the ids of the late items in their places, from the last on; to is behind the others, and
+ * behind all when it returns. */
+static uint32_t *
+put_late(struct bpe_worker *w, uint32_t *to)
+{
+	uint32_t *from = to, *end;
+
+	for (size_t i = 0; i < w->num_late; i++)
+		to += w->late[i].count;
+	end = to;
+	for (size_t i = w->num_late; i-- > 0;) {
+		const struct late *l = &w->late[i];
+		size_t behind = (size_t)(from - w->first) - l->at;
+
+		from -= behind;
+		to -= behind;
+		memmove(to, from, behind * sizeof *to);
+		to -= l->count;
+		memcpy(to, l->id, l->count * sizeof *to);
+	}
+	w->num_late = 0;
+	return end;
+}
+
+/* Finds out what is late. */
+static uint32_t *
+settle(struct bpe_worker *w, uint32_t *to)
+{
+	struct late *open[BPE_LISTS];
+	size_t count = 0;
+
+	for (size_t i = 0; i < w->num_late; i++) {
+		if (!know_late(w, &w->late[i]))
+			open[count++] = &w->late[i];
+		if (count == BPE_LISTS) {
+			merge_late(w, open, count);
+			count = 0;
+		}
+	}
+	merge_late(w, open, count);
+	return put_late(w, to);
+}
+
+/* An item that is not at hand. Returns the place behind the ids that are known. */
+static uint32_t *
+add_late(struct bpe_worker *w, const struct item *m, const struct probe *p, uint32_t *to)
+{
+	struct late *l;
+
+	if (m->len > BPE_LINEAR_MAX)
+		return merge_huge(w, m, to);
+	if (w->num_late == LATES)
+		to = settle(w, to);
+	l = &w->late[w->num_late++];
+	l->probe = *p;
+	l->item = *m;
+	l->at = (size_t)(to - w->first);
+	l->slot = NULL;
+	if (m->len <= LONG_KEY)
+		find_long(w, l);
+	if (may_be_whole(w->bpe, m)) {
+		l->name = bpe_bytes_hash(&w->bpe->names, m->bytes, m->len);
+		__builtin_prefetch(&w->bpe->names.slot[l->name & w->bpe->names.mask]);
+	}
+	return to;
+}
+
+/* Key, set and prefetch of a piece of which key holds the first 16 bytes. */
+static inline void
+probe_set(
+    const struct bpe_worker *w, struct probe *p, const uint64_t key[2], size_t len, uint32_t unit)
+{
+	const struct key_row *row = &key_row[len < KEY + 1 ? len : KEY + 1];
+	uint64_t low = key[0] & row->mask[0];
+	uint64_t high = (key[1] & row->mask[1]) | row->last | (uint64_t)unit << 56;
+
+	p->key[0] = low;
+	p->key[1] = high;
+	p->set = set_hash(low, high) >> w->set_shift << 6;
+	__builtin_prefetch((const unsigned char *)w->sets + p->set);
+}
+
+/* Looks a probe up. to has room for IDS: all of them are copied, whatever their number. Both ways
+ * are compared, since which it is cannot be foreseen. NULL: it is late. */
+static inline uint32_t *
+look_up(const unsigned char *sets, const struct probe *p, uint32_t *to)
+{
+	const struct set *set = (const struct set *)(const void *)(sets + p->set);
+	unsigned match = simd_match(set->key, p->key);
+	const uint32_t *id = set->id + (match & IDS);
+	uint32_t first = id[0];
+
+	if (__builtin_expect(match == 0, 0))
+		return NULL;
+	memcpy(to, id, IDS * sizeof *id);
+	to[0] = first & (((uint32_t)1 << COUNT_SHIFT) - 1);
+	return to + (first >> COUNT_SHIFT);
+}
+
+/* An item by itself. Sixteen bytes are read where the text has them. */
+static uint32_t *
+encode_item(struct bpe_worker *w, const struct item *m, uint32_t *to)
+{
+	uint64_t key[2] = { 0 };
+	struct probe p;
+	uint32_t *next;
+
+	memcpy(key, m->bytes, w->end - m->bytes >= 16 ? 16 : m->len < 16 ? m->len : 16);
+	probe_set(w, &p, key, m->len, m->unit);
+	next = look_up((const unsigned char *)w->sets, &p, to);
+	return next ? next : add_late(w, m, &p, to);
+}
+
+/* Whether a token crosses between the two three-byte characters at s; answers are remembered. */
+static bool
+crossed(struct bpe_worker *w, const unsigned char *s)
+{
+	uint64_t v = 0, *slot;
+
+	memcpy(&v, s, 6);
+	slot = &w->pairs[v * BPE_MIX >> (64 - PAIR_BITS)];
+	if (*slot >> 1 != v)
+		*slot = v << 1 | bpe_crossed(&w->bpe->cuts, s + 3, 3, 3);
+	return *slot & 1;
+}
+
+/* Learns a character's ids and what it can join with. */
+static void
+glyph_init(struct bpe_worker *w, struct glyph *g, const unsigned char *s)
+{
+	g->count = (uint8_t)bpe_merge_bytes(w->bpe, s, 3, g->id);
+	g->joins_next = bpe_crossed(&w->bpe->cuts, s + 3, 3, 0);
+	g->joins_last = bpe_crossed(&w->bpe->cuts, s, 0, 3);
+}
+
+/* The character of three bytes at s, or NULL when there is none before the end. */
+static inline const struct glyph *
+glyph_at(struct bpe_worker *w, const unsigned char *s, const unsigned char *end)
+{
+	struct glyph *g;
+	uint32_t v;
+
+	if (end - s < 3)
+		return NULL;
+	v = (uint32_t)s[0] | (uint32_t)s[1] << 8 | (uint32_t)s[2] << 16;
+	if ((v & 0xc0c0f0) != 0x8080e0)
+		return NULL;
+	g = &w->glyphs[(v & 0xf) << 12 | (v >> 2 & 0xfc0) | (v >> 16 & 0x3f)];
+	if (g->count == 0)
+		glyph_init(w, g, s);
+	return g;
+}
+
+/* The ids of a unit; the only character of it if it has but one. */
+static inline uint32_t *
+put_unit(struct bpe_worker *w, const unsigned char *s, const unsigned char *end,
+    const struct glyph *only, uint32_t *to)
+{
+	/* Where whole pieces are merged, units are like them and share the cache with them. */
+	struct item m = { s, (uint32_t)(end - s), w->bpe->whole_piece ? UNIT : 0 };
+
+	if (only) {
+		memcpy(to, only->id, sizeof only->id);
+		return to + only->count;
+	}
+	return encode_item(w, &m, to);
+}
+
+/* A piece of three-byte characters, unit by unit. Anything else in it is never cut off. */
+static uint32_t *
+encode_units(struct bpe_worker *w, const unsigned char *s, const unsigned char *end, uint32_t *to)
+{
+	const struct glyph *here = glyph_at(w, s, end), *next;
+	const unsigned char *unit = s;
+
+	for (; s < end; here = next) {
+		const unsigned char *last = s;
+
+		s += here ? 3 : 1;
+		next = glyph_at(w, s, end);
+		if (!here ||
+		    (s < end &&
+			(!next || (here->joins_next && next->joins_last && crossed(w, last)))))
+			continue;
+		to = put_unit(w, unit, s, unit == last ? here : NULL, to);
+		unit = s;
+	}
+	return unit < end ? put_unit(w, unit, end, NULL, to) : to;
+}
+
+/* Whether a piece is to be cut, as one that is no token by itself. */
+static inline bool
+is_cut(const struct bpe *b, const unsigned char *s, size_t len)
+{
+	return bpe_has_units(s, len) &&
+	    (len > b->units.longest || bpe_find_name(&b->units, s, len) == BPE_NONE);
+}
+
+/* A piece of any kind, by itself. */
+static uint32_t *
+encode_piece(struct bpe_worker *w, const unsigned char *s, size_t len, uint32_t *to)
+{
+	struct item m = { s, (uint32_t)len, 0 };
+
+	return is_cut(w->bpe, s, len) ? encode_units(w, s, s + len, to) : encode_item(w, &m, to);
+}
+
+/* An empty piece has no ids. */
+void
+bpe_encode_piece(
+    struct bpe_worker *w, const unsigned char *piece, size_t len, struct token_ids *out)
+{
+	if (len == 0)
+		return;
+	w->end = piece + len;
+	token_ids_reserve(out, len + IDS);
+	w->first = out->id + out->count;
+	out->count = (size_t)(settle(w, encode_piece(w, piece, len, w->first)) - out->id);
+}
+
+/* Pieces of a text that stand one behind the other. */
+struct batch {
+	const unsigned char *text;
+	const uint32_t *end; /* end[-1]: where the first begins */
+	/* plain: those that have 16 bytes of text from their beginning on */
+	size_t count, plain;
+};
+
+/* Makes probes of plain pieces up to the first that may have units; returns which that is, or
+ * behind. */
+static size_t
+probe_block(struct bpe_worker *w, const struct batch *b, size_t i, size_t behind)
+{
+	uint32_t from = b->end[(ptrdiff_t)i - 1];
+
+	for (; i < behind; from = b->end[i++]) {
+		const unsigned char *s = b->text + from;
+		uint32_t len = b->end[i] - from;
+		uint64_t key[2];
+
+		memcpy(key, s, sizeof key);
+		/* the length last: in a text of ASCII it is all that cannot be foreseen */
+		if ((key[0] & 0x8080) && bpe_has_units(s, len))
+			break;
+		probe_set(w, &w->probe[i], key, len, 0);
+	}
+	return i;
+}
+
+/* Looks up the probes of pieces i .. behind - 1. */
+static uint32_t *
+look_up_block(struct bpe_worker *w, const struct batch *b, size_t i, size_t behind, uint32_t *to)
+{
+	const unsigned char *sets = (const unsigned char *)w->sets;
+
+	for (; i < behind; i++) {
+		uint32_t *next = look_up(sets, &w->probe[i], to);
+
+		if (__builtin_expect(!next, 0)) {
+			uint32_t from = b->end[(ptrdiff_t)i - 1];
+
+			next = add_late(w, &(struct item){ b->text + from, b->end[i] - from, 0 },
+			    &w->probe[i], to);
+		}
+		to = next;
+	}
+	return to;
+}
+
+/* Blocks of plain pieces, and what stands between them. */
+static uint32_t *
+encode_batch(struct bpe_worker *w, const struct batch *b, uint32_t *to)
+{
+	size_t done = 0, i = 0;
+
+	while (i < b->count) {
+		size_t behind = i + BLOCK < b->plain ? i + BLOCK : b->plain,
+		       next = probe_block(w, b, i, behind);
+
+		if (next > i && next == behind) {
+			to = look_up_block(w, b, done, i, to);
+			done = i;
+			i = next;
+			continue;
+		}
+		to = look_up_block(w, b, done, next, to);
+		to = encode_piece(w, b->text + b->end[(ptrdiff_t)next - 1],
+		    b->end[next] - b->end[(ptrdiff_t)next - 1], to);
+		i = done = next + 1;
+	}
+	return look_up_block(w, b, done, i, to);
+}
+
+/* A batch of pieces at a time; the late ones of all of them together. An empty text may have
+ * nowhere to put ids. */
+void
+bpe_encode_text(struct bpe_worker *w, const struct pretok *p, const unsigned char *s, size_t n,
+    struct token_ids *out)
+{
+	struct pretok_text t = { s, n, 0 };
+	uint32_t end[1 + ENDS] = { 0 }, *to;
+	struct batch b = { .text = s, .end = end + 1 };
+	size_t before = out->count;
+
+	if (n == 0)
+		return;
+	w->end = s + n;
+	while ((b.count = pretok_ends(p, &t, end + 1, ENDS)) > 0) {
+		for (b.plain = b.count; b.plain > 0 && n - end[b.plain - 1] < 16;)
+			b.plain--;
+		if (w->remembered >= (size_t)1 << START_BITS && w->set_shift == 64 - START_BITS)
+			grow(w);
+		/* no more ids than bytes, and room for those of late pieces */
+		token_ids_reserve(out, end[b.count] - end[0] + LATES * BPE_LINEAR_MAX + IDS);
+		w->first = out->id + before;
+		to = encode_batch(w, &b, out->id + out->count);
+		out->count = (size_t)(to - out->id);
+		end[0] = end[b.count];
+	}
+	out->count = (size_t)(settle(w, out->id + out->count) - out->id);
+}

@@ -1,0 +1,265 @@
+/*
+ * bpe_merge.c - joining neighbouring symbols in the order of rank
+ *
+ * Two methods that give the same ids: searching the minimum, which is the fastest for a dozen
+ * symbols, and a heap, which is n log n. The heap holds rank and position in one 64-bit number:
+ * comparing numbers is comparing ranks, then positions.
+ */
+#include "lib/base/mem.h"
+#include "lib/token/bpe/bpe_impl.h"
+#include "lib/token/simd.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PLACE_BITS = 5 }; /* of a key, below the rank's */
+
+static_assert(BPE_LINEAR_MAX == 1 << PLACE_BITS && BPE_BITS + PLACE_BITS <= 32,
+    "a rank and a place fit a key");
+
+/* The key of a pair that begins at a place; NONE stays what it is. */
+static inline uint32_t
+key_of(uint32_t rank, size_t place)
+{
+	return rank == BPE_NONE ? BPE_NONE : rank << PLACE_BITS | (uint32_t)place;
+}
+
+/* n > 0 symbols with no pair that may merge; the caller sets ids and keys. */
+static void
+list_open(struct bpe_list *l, size_t n)
+{
+	l->width = (uint32_t)(n + 6) & ~7u;
+	l->live = UINT64_MAX >> (64 - n);
+	memset(l->key, 0xff, l->width * sizeof *l->key);
+	l->id[BPE_BEHIND_ALL] = BPE_NOBODY;
+}
+
+/* The bytes' ranks stand in a table. */
+void
+bpe_list_bytes(const struct bpe *b, struct bpe_list *l, const unsigned char *bytes, size_t n)
+{
+	list_open(l, n);
+	for (size_t i = 0; i + 1 < n; i++) {
+		l->id[i] = b->byte_id[bytes[i]];
+		l->key[i] = key_of(b->leaf[(size_t)bytes[i] << 8 | bytes[i + 1]], i);
+	}
+	l->id[n - 1] = b->byte_id[bytes[n - 1]];
+	l->id[BPE_BEFORE_ALL] = l->id[0];
+}
+
+/* Asks for the rank of a pair that a merge has made. */
+static inline void
+ask(const struct bpe *b, struct bpe_list *l, int i, size_t left, size_t right)
+{
+	l->place[i] = (uint32_t)left;
+	l->pair[i] = bpe_pair(l->id[left], l->id[right]);
+	l->bucket[i] = bpe_pair_ask(&b->pairs, l->pair[i]);
+	__builtin_prefetch(l->bucket[i]);
+}
+
+/* Merges the next pair and asks for the two that come of it; false when there is none. */
+static inline bool
+merge_next(const struct bpe *b, struct bpe_list *l)
+{
+	uint32_t least = simd_least(l->key, l->width);
+	size_t at = least & (BPE_LINEAR_MAX - 1);
+	uint64_t before = l->live & (((uint64_t)1 << at) - 1), behind = l->live >> at >> 1;
+
+	if (least == BPE_NONE)
+		return false;
+	l->key[at + 1 + (size_t)__builtin_ctzll(behind)] = BPE_NONE;
+	behind &= behind - 1;
+	l->live = before | (uint64_t)1 << at | behind << at << 1;
+	l->id[at] = bpe_joined(&b->pairs, least >> PLACE_BITS);
+	ask(b, l, 0, before ? 63 - (size_t)__builtin_clzll(before) : BPE_BEFORE_ALL, at);
+	ask(b, l, 1, at, behind ? at + 1 + (size_t)__builtin_ctzll(behind) : BPE_BEHIND_ALL);
+	return true;
+}
+
+/* Enters what was asked for. */
+static inline void
+rank_new(const struct bpe *b, struct bpe_list *l)
+{
+	for (int i = 0; i < 2; i++)
+		l->key[l->place[i]] =
+		    key_of(bpe_pair_answer(&b->pairs, l->pair[i], l->bucket[i]), l->place[i]);
+}
+
+/* A merge of each in turn, then the answers of each: while one waits for memory the others do as
+ * well. */
+void
+bpe_merge_lists(const struct bpe *b, struct bpe_list *l, size_t count)
+{
+	struct bpe_list *open[BPE_LISTS];
+
+	for (size_t i = 0; i < count; i++)
+		open[i] = &l[i];
+	while (count > 0) {
+		for (size_t i = 0; i < count;)
+			if (merge_next(b, open[i]))
+				i++;
+			else
+				open[i] = open[--count];
+		for (size_t i = 0; i < count; i++)
+			rank_new(b, open[i]);
+	}
+}
+
+/* In their order. */
+size_t
+bpe_list_ids(const struct bpe_list *l, uint32_t *id)
+{
+	size_t count = 0;
+
+	for (uint64_t live = l->live; live; live &= live - 1)
+		id[count++] = l->id[__builtin_ctzll(live)];
+	return count;
+}
+
+/* From any symbols. */
+size_t
+bpe_merge_linear(const struct bpe *b, uint32_t *id, size_t n)
+{
+	struct bpe_list l;
+
+	if (n == 0)
+		return 0;
+	list_open(&l, n);
+	memcpy(l.id, id, n * sizeof *id);
+	l.id[BPE_BEFORE_ALL] = id[0];
+	for (size_t i = 0; i + 1 < n; i++)
+		l.key[i] = key_of(bpe_pair_rank(&b->pairs, id[i], id[i + 1]), i);
+	bpe_merge_lists(b, &l, 1);
+	return bpe_list_ids(&l, id);
+}
+
+/* Nothing is none. */
+size_t
+bpe_merge_bytes(const struct bpe *b, const unsigned char *bytes, size_t n, uint32_t *id)
+{
+	struct bpe_list l;
+
+	if (n == 0)
+		return 0;
+	bpe_list_bytes(b, &l, bytes, n);
+	bpe_merge_lists(b, &l, 1);
+	return bpe_list_ids(&l, id);
+}
+
+/* Sifts the item up from the end. Room is doubled, and kept for the lists after this one. */
+static void
+heap_push(struct bpe_scratch *s, uint64_t item)
+{
+	size_t i = s->heap_len++;
+
+	if (s->heap_len > s->heap_cap) {
+		s->heap_cap = 2 * s->heap_len;
+		s->heap = mem_realloc(s->heap, s->heap_cap, sizeof *s->heap);
+	}
+	for (; i > 0 && s->heap[(i - 1) / 2] > item; i = (i - 1) / 2)
+		s->heap[i] = s->heap[(i - 1) / 2];
+	s->heap[i] = item;
+}
+
+/* Takes the smallest item: lowest rank, then leftmost. */
+static uint64_t
+heap_pop(struct bpe_scratch *s)
+{
+	uint64_t top = s->heap[0], last = s->heap[--s->heap_len];
+	size_t i = 0, child;
+
+	while ((child = 2 * i + 1) < s->heap_len) {
+		if (child + 1 < s->heap_len && s->heap[child + 1] < s->heap[child])
+			child++;
+		if (last <= s->heap[child])
+			break;
+		s->heap[i] = s->heap[child];
+		i = child;
+	}
+	s->heap[i] = last;
+	return top;
+}
+
+/*
+ * Looks the pair (i, next) up again and queues it if it may merge; what stands in the heap for the
+ * old pair is recognised by its rank when it comes up.
+ */
+static void
+rank_pair(const struct bpe *b, struct bpe_scratch *s, uint32_t i)
+{
+	struct bpe_symbol *y = &s->symbol[i];
+
+	y->rank = BPE_NONE;
+	if (y->next == BPE_NONE)
+		return;
+	y->rank = bpe_pair_rank(&b->pairs, y->id, s->symbol[y->next].id);
+	if (y->rank != BPE_NONE)
+		heap_push(s, (uint64_t)y->rank << 32 | i);
+}
+
+/*
+ * Joins symbol i with the one after it, whose place is left unused and without rank, so that the
+ * heap's entries for it die.
+ */
+static void
+join(const struct bpe *b, struct bpe_scratch *s, uint32_t i)
+{
+	struct bpe_symbol *y = &s->symbol[i], *gone = &s->symbol[y->next];
+
+	y->id = bpe_joined(&b->pairs, y->rank);
+	y->next = gone->next;
+	gone->rank = BPE_NONE;
+	if (y->next != BPE_NONE)
+		s->symbol[y->next].prev = i;
+}
+
+/* Links n symbols, with nothing in the heap. */
+static void
+link_symbols(struct bpe_scratch *s, const uint32_t *id, size_t n)
+{
+	if (n > s->cap) {
+		s->cap = n;
+		s->symbol = mem_realloc(s->symbol, n, sizeof *s->symbol);
+	}
+	s->heap_len = 0;
+	for (uint32_t i = 0; i < n; i++)
+		s->symbol[i] = (struct bpe_symbol){ id[i], i ? i - 1 : BPE_NONE,
+			i + 1 < n ? i + 1 : BPE_NONE, BPE_NONE };
+}
+
+/* Entries of pairs that have changed stay in the heap and are dropped when they come up. */
+size_t
+bpe_merge_heap(const struct bpe *b, struct bpe_scratch *s, uint32_t *id, size_t n)
+{
+	size_t left = 0;
+
+	if (n == 0)
+		return 0;
+	link_symbols(s, id, n);
+	for (uint32_t i = 0; i + 1 < n; i++)
+		rank_pair(b, s, i);
+	while (s->heap_len) {
+		uint64_t top = heap_pop(s);
+		uint32_t i = (uint32_t)top;
+
+		/* A pair that changed since it was queued has another rank now, or none. */
+		if (s->symbol[i].rank != top >> 32)
+			continue;
+		join(b, s, i);
+		rank_pair(b, s, i);
+		if (s->symbol[i].prev != BPE_NONE)
+			rank_pair(b, s, s->symbol[i].prev);
+	}
+	for (uint32_t i = 0; i != BPE_NONE; i = s->symbol[i].next)
+		id[left++] = s->symbol[i].id;
+	return left;
+}
+
+/* Zeroed scratch is fine. */
+void
+bpe_scratch_release(struct bpe_scratch *s)
+{
+	free(s->symbol);
+	free(s->heap);
+}

@@ -1,0 +1,375 @@
+/*
+ * added.c - finding special strings in a text
+ *
+ * Aho and Corasick's automaton (CACM 18, 1975), extended to leftmost-longest: when a match is known
+ * the search goes on while the automaton is still inside a string that began no later. Edges are
+ * sorted arrays, since there may be tens of thousands of strings. Nearly all of a text is passed
+ * over without the automaton: by memchr when the strings begin with few different bytes, as they
+ * usually do ('<', '['), else by a table.
+ */
+#include "lib/base/mem.h"
+#include "lib/base/utf8.h"
+#include "lib/token/hf/added.h"
+#include "lib/token/unicode.h"
+#include "lib/token/unicode_sets.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NONE UINT32_MAX
+
+struct node {
+	/* a trie while it is built; child is the first edge afterwards */
+	uint32_t child, sibling;
+	uint32_t fail;
+	uint32_t depth;
+	uint32_t token;  /* the string that ends here, or NONE */
+	uint32_t output; /* nearest node on the fail path where one ends, this included */
+	uint16_t edges;
+	unsigned char byte; /* that leads here */
+};
+
+struct edge {
+	unsigned char byte;
+	uint32_t node;
+};
+
+struct added {
+	struct added_token *token; /* texts are not kept */
+	struct node *node;         /* 0 is the root */
+	struct edge *edge;
+	uint32_t root[256]; /* the root's edges; 0: none */
+	unsigned char first[ADDED_FIRST];
+	int num_first; /* 0: too many */
+	uint32_t num_nodes;
+};
+
+/* The child over a byte, made when it is not there. */
+static uint32_t
+child(struct added *a, uint32_t parent, unsigned char byte)
+{
+	uint32_t c = a->node[parent].child;
+
+	while (c != NONE && a->node[c].byte != byte)
+		c = a->node[c].sibling;
+	if (c != NONE)
+		return c;
+	c = a->num_nodes++;
+	a->node[c] = (struct node){ NONE, a->node[parent].child, 0, a->node[parent].depth + 1, NONE,
+		NONE, 0, byte };
+	a->node[parent].child = c;
+	return c;
+}
+
+/* Of two tokens with one text the first stays. */
+static void
+insert(struct added *a, const char *text, size_t len, uint32_t token)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < len; i++)
+		n = child(a, n, (unsigned char)text[i]);
+	if (a->node[n].token == NONE)
+		a->node[n].token = token;
+}
+
+/* By byte, for bisection. */
+static int
+compare_edges(const void *x, const void *y)
+{
+	return ((const struct edge *)x)->byte - ((const struct edge *)y)->byte;
+}
+
+/* Turns the list of children into sorted edges; returns how many edges there are by then. */
+static uint32_t
+flatten(struct added *a, uint32_t n, uint32_t used)
+{
+	struct node *node = &a->node[n];
+	uint32_t first = used;
+
+	for (uint32_t c = node->child; c != NONE; c = a->node[c].sibling)
+		a->edge[used++] = (struct edge){ a->node[c].byte, c };
+	node->child = first;
+	node->edges = (uint16_t)(used - first);
+	qsort(a->edge + first, used - first, sizeof *a->edge, compare_edges);
+	return used;
+}
+
+/* The child over a byte, or NONE; after flatten. */
+static uint32_t
+follow(const struct added *a, uint32_t n, unsigned char byte)
+{
+	const struct edge *edge = a->edge + a->node[n].child;
+	size_t low = 0, high = a->node[n].edges;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (edge[middle].byte == byte)
+			return edge[middle].node;
+		if (edge[middle].byte < byte)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return NONE;
+}
+
+/* The next state of the automaton. */
+static uint32_t
+go(const struct added *a, uint32_t n, unsigned char byte)
+{
+	uint32_t c;
+
+	while (n != 0) {
+		c = follow(a, n, byte);
+		if (c != NONE)
+			return c;
+		n = a->node[n].fail;
+	}
+	return a->root[byte];
+}
+
+/* Breadth first, so that a node's fail link is ready before its children need it. */
+static void
+link_nodes(struct added *a)
+{
+	uint32_t *queue = mem_alloc(a->num_nodes, sizeof *queue), head = 0, tail = 1, used = 0;
+
+	queue[0] = 0;
+	while (head < tail) {
+		uint32_t n = queue[head++];
+
+		used = flatten(a, n, used);
+		for (uint32_t i = 0; i < a->node[n].edges; i++) {
+			const struct edge *edge = &a->edge[a->node[n].child + i];
+			struct node *to = &a->node[edge->node];
+
+			if (n == 0)
+				a->root[edge->byte] = edge->node;
+			to->fail = n == 0 ? 0 : go(a, a->node[n].fail, edge->byte);
+			to->output = to->token != NONE ? edge->node : a->node[to->fail].output;
+			queue[tail++] = edge->node;
+		}
+	}
+	free(queue);
+}
+
+/* Which bytes can begin a match. */
+static void
+find_first_bytes(struct added *a)
+{
+	if (a->node[0].edges > ADDED_FIRST)
+		return;
+	a->num_first = a->node[0].edges;
+	for (int i = 0; i < a->num_first; i++)
+		a->first[i] = a->edge[a->node[0].child + (uint32_t)i].byte;
+}
+
+/* Texts must stay below 4 GiB together; they come from a file that is smaller. */
+struct added *
+added_new(const struct added_token *token, size_t count)
+{
+	struct added *a;
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < count; i++)
+		bytes += token[i].len;
+	if (bytes == 0)
+		return NULL;
+	a = mem_zalloc(1, sizeof *a);
+	a->token = mem_alloc(count, sizeof *a->token);
+	a->node = mem_alloc(bytes + 1, sizeof *a->node);
+	a->edge = mem_alloc(bytes, sizeof *a->edge);
+	a->node[0] = (struct node){ NONE, NONE, 0, 0, NONE, NONE, 0, 0 };
+	a->num_nodes = 1;
+	for (size_t i = 0; i < count; i++) {
+		a->token[i] = token[i];
+		a->token[i].text = NULL;
+		if (token[i].len)
+			insert(a, token[i].text, token[i].len, (uint32_t)i);
+	}
+	link_nodes(a);
+	find_first_bytes(a);
+	return a;
+}
+
+/* No thread may still search with it. */
+void
+added_free(struct added *a)
+{
+	if (!a)
+		return;
+	free(a->token);
+	free(a->node);
+	free(a->edge);
+	free(a);
+}
+
+/* The next place where a match can begin, or n. What memchr found is kept until it lies behind, so
+ * that a rare byte is not looked for again and again. */
+static size_t
+skip_to_first(const struct added *a, struct added_walk *w, size_t pos)
+{
+	const unsigned char *s = (const unsigned char *)w->s;
+	size_t best = w->n;
+
+	for (int i = 0; i < a->num_first; i++) {
+		if (w->next[i] <= pos) {
+			const unsigned char *hit = memchr(s + pos, a->first[i], w->n - pos);
+
+			w->next[i] = hit ? (size_t)(hit - s) + 1 : w->n + 1;
+		}
+		best = w->next[i] - 1 < best ? w->next[i] - 1 : best;
+	}
+	if (a->num_first)
+		return best;
+	while (pos < w->n && !a->root[s[pos]])
+		pos++;
+	return pos;
+}
+
+/* The leftmost-longest match: its token, *start and *end; or NONE. */
+static uint32_t
+search(const struct added *a, struct added_walk *w, size_t *start, size_t *end)
+{
+	const unsigned char *s = (const unsigned char *)w->s;
+	uint32_t state = 0, best = NONE;
+	size_t n = w->n;
+
+	for (size_t i = w->from; i < n; i++) {
+		const struct node *out;
+
+		if (state == 0) {
+			if (best != NONE)
+				return best;
+			i = skip_to_first(a, w, i);
+			if (i == n)
+				break;
+		}
+		state = go(a, state, s[i]);
+		if (best != NONE && i + 1 - a->node[state].depth > *start)
+			return best;
+		if (a->node[state].output == NONE)
+			continue;
+		out = &a->node[a->node[state].output];
+		if (best == NONE || i + 1 - out->depth <= *start) {
+			best = out->token;
+			*start = i + 1 - out->depth;
+			*end = i + 1;
+		}
+	}
+	return best;
+}
+
+/* The character that ends at pos > 0; returns its length. */
+static int
+char_before(const char *s, size_t pos, uint32_t *cp)
+{
+	size_t i = pos - 1;
+
+	while (i > 0 && pos - i < 4 && ((unsigned char)s[i] & 0xc0) == 0x80)
+		i--;
+	if (utf8_decode((const unsigned char *)s + i, pos - i, cp) == (int)(pos - i))
+		return (int)(pos - i);
+	*cp = 0;
+	return 1;
+}
+
+/* The character at pos < n; a malformed byte is none of the classes. */
+static int
+char_after(const char *s, size_t n, size_t pos, uint32_t *cp)
+{
+	int len = utf8_decode((const unsigned char *)s + pos, n - pos, cp);
+
+	if (len == 0)
+		*cp = 0;
+	return len ? len : 1;
+}
+
+/* Does a word's character touch [start, end)? */
+static bool
+inside_word(const struct added_walk *w, size_t start, size_t end)
+{
+	uint32_t cp;
+
+	if (start > 0) {
+		char_before(w->s, start, &cp);
+		if (unicode_in(UNICODE_WORD, cp))
+			return true;
+	}
+	if (end == w->n)
+		return false;
+	char_after(w->s, w->n, end, &cp);
+	return unicode_in(UNICODE_WORD, cp);
+}
+
+/* The start of the white space that ends at pos, not before what is done with. */
+static size_t
+strip_left(const struct added_walk *w, size_t pos)
+{
+	uint32_t cp;
+	int len;
+
+	while (pos > w->pos) {
+		len = char_before(w->s, pos, &cp);
+		if (unicode_class(cp) != CLASS_SPACE)
+			break;
+		pos -= (size_t)len;
+	}
+	return pos > w->pos ? pos : w->pos;
+}
+
+/* The end of the white space that begins at pos. What was stepped over before is not looked at
+ * again: in a run of white space every blank may be a match. */
+static size_t
+strip_right(struct added_walk *w, size_t pos)
+{
+	uint32_t cp;
+	int len;
+
+	if (pos >= w->blank && pos < w->blank_end)
+		return w->blank_end;
+	w->blank = pos;
+	while (pos < w->n) {
+		len = char_after(w->s, w->n, pos, &cp);
+		if (unicode_class(cp) != CLASS_SPACE)
+			break;
+		pos += (size_t)len;
+	}
+	w->blank_end = pos;
+	return pos;
+}
+
+/*
+ * A match that is skipped is passed over whole, and the search goes on behind the string itself,
+ * not behind the white space that it took: both as the reference does, where a string of white
+ * space may be found again in what rstrip has taken.
+ */
+bool
+added_next(const struct added *a, struct added_walk *w)
+{
+	size_t start = 0, end = 0;
+	uint32_t hit;
+
+	while (a && (hit = search(a, w, &start, &end)) != NONE) {
+		const struct added_token *t = &a->token[hit];
+
+		w->from = end;
+		if (t->skip || (t->single_word && inside_word(w, start, end)))
+			continue;
+		if (t->lstrip && start > w->pos)
+			start = strip_left(w, start);
+		if (t->rstrip)
+			end = strip_right(w, end);
+		w->start = w->pos;
+		w->end = start > w->pos ? start : w->pos;
+		w->pos = end;
+		w->id = t->id;
+		return true;
+	}
+	w->start = w->pos < w->n ? w->pos : w->n;
+	w->end = w->n;
+	w->pos = w->from = w->n;
+	return false;
+}

@@ -1,0 +1,51 @@
+/*
+ * added.h - finding special strings in a text
+ *
+ * Added tokens of a tokenizer.json and the specials of a rank file: strings that become one id
+ * wherever they stand. The leftmost match wins, and of those the longest. Semantics of the flags:
+ * AddedVocabulary::find_matches of huggingface/tokenizers.
+ */
+#ifndef TOKEN_HF_ADDED_H
+#define TOKEN_HF_ADDED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct added_token {
+	const char *text; /* borrowed while the set is built */
+	size_t len;       /* 0: never found */
+	uint32_t id;
+	bool single_word;    /* not where a word's character touches it */
+	bool lstrip, rstrip; /* takes white space on that side with it */
+	bool skip;           /* found, but left to be ordinary text */
+};
+
+enum { ADDED_FIRST = 3 }; /* first bytes that memchr looks for */
+
+struct added; /* read-only, shared by threads */
+
+/* NULL when no token has text. */
+struct added *added_new(const struct added_token *token, size_t count);
+void added_free(struct added *a); /* NULL is fine */
+
+/* A text that is being cut: set s and n, zero the rest. */
+struct added_walk {
+	const char *s;
+	size_t n;
+	size_t pos;               /* what is before it is done with */
+	size_t from;              /* the search goes on here */
+	size_t start, end;        /* the text before the match is [start, end) */
+	uint32_t id;              /* of the match behind it */
+	size_t next[ADDED_FIRST]; /* the search's own */
+	/* the white space that was last stepped over: [blank, blank_end) */
+	size_t blank, blank_end;
+};
+
+/*
+ * Goes to the next match: true with the ordinary text before it, which may be empty, and its id.
+ * False when there is none: [start, end) is then the rest of the text. a may be NULL: no matches.
+ */
+bool added_next(const struct added *a, struct added_walk *w);
+
+#endif

@@ -1,0 +1,280 @@
+/*
+ * form.c - the normal forms of Unicode
+ *
+ * A character is inert when it is the same in the form, has combining class 0 and never joins with
+ * what stands before it: the form of a text is then the forms of the parts between inert
+ * characters, put together. Parts that need work run from the inert character before to the next
+ * one, and are decomposed, ordered and composed by themselves; everything else is copied. Ordering
+ * is n log n, because a text may be nothing but marks.
+ */
+#include "lib/base/mem.h"
+#include "lib/base/utf8.h"
+#include "lib/token/hf/form.h"
+#include "lib/token/unicode_forms.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A character while it is worked on: its class is above its 21 bits. */
+enum { CLASS_AT = 24, POINT = 0x1fffff };
+
+struct form {
+	bool composed, compat;
+	uint32_t plain;                               /* every character below is inert */
+	unsigned char special[FORMS_CODE_POINTS / 8]; /* has a class or parts */
+	unsigned char active[FORMS_CODE_POINTS / 8];
+};
+
+/* Composes decomposed and ordered characters in place; returns how many are left. A mark joins with
+ * the last starter unless one of its class or above stands between; what they become is a starter.
+ * Source: UAX 15, D117. */
+static size_t
+compose(uint32_t *cp, size_t n)
+{
+	size_t out = 0, starter = SIZE_MAX;
+	unsigned last = 0; /* the class of the last that stayed; 0: the starter itself */
+
+	for (size_t i = 0; i < n; i++) {
+		unsigned class = cp[i] >> CLASS_AT;
+		uint32_t whole = starter != SIZE_MAX && (last == 0 || last < class)
+		    ? unicode_compose(cp[starter], cp[i] & POINT)
+		    : 0;
+
+		if (whole) {
+			cp[starter] = whole;
+			continue;
+		}
+		if (class == 0)
+			starter = out;
+		last = class;
+		cp[out++] = cp[i];
+	}
+	return out;
+}
+
+/* Adds the classes of n characters. */
+static void
+add_classes(uint32_t *cp, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		cp[i] |= (uint32_t)unicode_mark_class(cp[i]) << CLASS_AT;
+}
+
+/* What is above the sets is in none. */
+static bool
+in_set(const unsigned char *set, uint32_t cp)
+{
+	return cp < FORMS_CODE_POINTS && set[cp / 8] >> cp % 8 & 1;
+}
+
+static void
+set_active(struct form *f, uint32_t cp)
+{
+	if (cp < FORMS_CODE_POINTS)
+		f->active[cp / 8] |= (unsigned char)(1 << cp % 8);
+}
+
+/* Marks a character, and for composed forms those that its decomposition ends in: they may join
+ * with something before them. */
+static void
+classify(struct form *f, uint32_t cp)
+{
+	uint32_t d[FORMS_PARTS];
+	size_t n = (size_t)unicode_decompose(cp, f->compat, d);
+
+	if (unicode_mark_class(cp))
+		set_active(f, cp);
+	if (n == 1 && d[0] == cp)
+		return;
+	if (f->composed) {
+		for (size_t i = 1; i < n; i++)
+			set_active(f, d[i]);
+		add_classes(d, n);
+		n = compose(d, n);
+	}
+	if (n != 1 || d[0] != cp)
+		set_active(f, cp);
+}
+
+/* About a millisecond. */
+struct form *
+form_new(enum form_kind kind)
+{
+	struct form *f = mem_zalloc(1, sizeof *f);
+
+	f->composed = kind == FORM_NFC || kind == FORM_NFKC;
+	f->compat = kind == FORM_NFKC || kind == FORM_NFKD;
+	unicode_mark_special(f->special);
+	for (uint32_t cp = 0; cp < FORMS_CODE_POINTS; cp++)
+		if (in_set(f->special, cp))
+			classify(f, cp);
+	f->plain = kind == FORM_NFC ? 0x300 : 0x80;
+	return f;
+}
+
+/* No thread may still use it. */
+void
+form_free(struct form *f)
+{
+	free(f);
+}
+
+/* Leaves an empty scratch that may be used again. */
+void
+form_scratch_release(struct form_scratch *x)
+{
+	free(x->cp);
+	free(x->sort);
+	memset(x, 0, sizeof *x);
+}
+
+/* In the sense of the paragraph above. */
+static bool
+inert(const struct form *f, uint32_t cp)
+{
+	return cp < f->plain || !in_set(f->active, cp);
+}
+
+/* By combining class, then place: what a comparison of whole numbers gives. */
+static int
+compare_keys(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Puts marks [first, last) into canonical order. A key holds class, place and the mark with its
+ * class. */
+static void
+order_marks(struct form_scratch *x, size_t first, size_t last)
+{
+	size_t n = last - first;
+
+	if (n < 2)
+		return;
+	if (n > x->sort_cap) {
+		x->sort_cap = 2 * n;
+		x->sort = mem_realloc(x->sort, x->sort_cap, sizeof *x->sort);
+	}
+	for (size_t i = 0; i < n; i++) {
+		uint32_t cp = x->cp[first + i];
+
+		x->sort[i] = (uint64_t)(cp >> CLASS_AT) << 56 | (uint64_t)i << 21 | (cp & POINT);
+	}
+	qsort(x->sort, n, sizeof *x->sort, compare_keys);
+	for (size_t i = 0; i < n; i++)
+		x->cp[first + i] =
+		    (uint32_t)(x->sort[i] & POINT) | (uint32_t)(x->sort[i] >> 56) << CLASS_AT;
+}
+
+/* Room for n more characters. */
+static void
+reserve(struct form_scratch *x, size_t n)
+{
+	if (n <= x->cap)
+		return;
+	x->cap = 2 * n;
+	x->cp = mem_realloc(x->cp, x->cap, sizeof *x->cp);
+}
+
+/* Appends the form of a part. */
+static void
+apply_part(
+    const struct form *f, struct form_scratch *x, const unsigned char *s, size_t n, struct str *out)
+{
+	size_t count = 0, run = 0;
+
+	for (size_t i = 0; i < n;) {
+		uint32_t cp;
+		int len = utf8_decode(s + i, n - i, &cp);
+
+		i += len ? (size_t)len : 1;
+		reserve(x, count + FORMS_PARTS);
+		if (len && !in_set(f->special, cp)) {
+			x->cp[count++] = cp;
+		} else {
+			size_t parts =
+			    (size_t)unicode_decompose(len ? cp : 0xfffd, f->compat, x->cp + count);
+
+			add_classes(x->cp + count, parts);
+			count += parts;
+		}
+	}
+	for (size_t i = 0; i <= count; i++)
+		if (i == count || x->cp[i] >> CLASS_AT == 0) {
+			order_marks(x, run, i);
+			run = i + 1;
+		}
+	if (f->composed)
+		count = compose(x->cp, count);
+	for (size_t i = 0; i < count; i++) {
+		unsigned char bytes[4];
+
+		str_add(out, bytes, (size_t)utf8_encode(x->cp[i] & POINT, bytes));
+	}
+}
+
+/* The first active character at or after pos, or n; *before is the character in front of it, which
+ * may join with it. */
+static size_t
+find_active(const struct form *f, const unsigned char *s, size_t n, size_t pos, size_t *before)
+{
+	size_t i = pos, previous = pos;
+
+	while (i < n) {
+		uint64_t eight;
+		uint32_t cp;
+		int len;
+
+		if (n - i >= 8 && (memcpy(&eight, s + i, 8), (eight & 0x8080808080808080u) == 0)) {
+			i += 8;
+			previous = i - 1;
+			continue;
+		}
+		len = utf8_decode(s + i, n - i, &cp);
+		if (len == 0 || !inert(f, cp))
+			break;
+		previous = i;
+		i += (size_t)len;
+	}
+	*before = previous;
+	return i;
+}
+
+/* The first inert character after pos, or n. */
+static size_t
+find_inert(const struct form *f, const unsigned char *s, size_t n, size_t pos)
+{
+	while (pos < n) {
+		uint32_t cp;
+		int len = utf8_decode(s + pos, n - pos, &cp);
+
+		if (len && inert(f, cp))
+			break;
+		pos += len ? (size_t)len : 1;
+	}
+	return pos;
+}
+
+/* Active characters can turn out to be in order; then the text is copied as it is, which is right
+ * too. */
+bool
+form_apply(const struct form *f, struct form_scratch *x, const char *s, size_t n, struct str *out)
+{
+	const unsigned char *u = (const unsigned char *)s;
+	size_t done = 0, before, at = find_active(f, u, n, 0, &before);
+
+	if (at == n)
+		return false;
+	while (at < n) {
+		size_t end = find_inert(f, u, n, at);
+
+		str_add(out, s + done, before - done);
+		apply_part(f, x, u + before, end - before, out);
+		done = end;
+		at = find_active(f, u, n, end, &before);
+	}
+	str_add(out, s + done, n - done);
+	return true;
+}

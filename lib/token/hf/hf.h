@@ -1,0 +1,119 @@
+/*
+ * hf.h - a tokenizer.json made ready: what hf.c runs and hf_plan.c reads from the file
+ *
+ * For the files of lib/token alone. Added tokens cut the text; what lies between them goes through
+ * the normalizer, the pre-tokenizer and the model; the template of the post-processor puts its ids
+ * around the result.
+ */
+#ifndef TOKEN_HF_HF_H
+#define TOKEN_HF_HF_H
+
+#include "lib/token/alphabet.h"
+#include "lib/token/bpe/bpe.h"
+#include "lib/token/hf/added.h"
+#include "lib/token/hf/decoder.h"
+#include "lib/token/hf/normalize.h"
+#include "lib/token/impl.h"
+#include "lib/token/names.h"
+#include "lib/token/split.h"
+#include "lib/token/symbols.h"
+#include "lib/token/unigram.h"
+
+#include <stdbool.h>
+
+struct hf {
+	struct mem_pool pool; /* bytes of the tokens */
+	struct name *text;    /* by id: what decoding gives; bytes NULL: a hole */
+	bool *control;        /* by id: an added token that is special */
+	/* added tokens, searched before and after the normalizer */
+	struct added *raw, *normalized;
+	struct normalizer normalizer;
+	struct splitter splitter;
+	struct bpe_token *token; /* the byte-level model's, by id */
+	struct bpe *bpe;         /* byte-level, or NULL */
+	struct symbols *symbols; /* else this one, or NULL; of the alphabet if splitter.bytes */
+	struct unigram *unigram; /* else this one; likewise */
+	struct name *name;       /* its tokens, by id */
+	struct alphabet alphabet;
+	struct decoder decoder;
+	struct token_ids before, after; /* the template */
+	bool check_text;                /* text must be well-formed UTF-8 */
+};
+
+/* The configs that may stand beside a tokenizer.json, in the order in which they are asked and
+ * hashed. */
+enum hf_config_file {
+	TOKENIZER_CONFIG,
+	SPECIAL_TOKENS_MAP,
+	ADDED_TOKENS,
+	MODEL_CONFIG,
+	HF_CONFIGS
+};
+
+struct hf_configs {
+	const char *dir;               /* NULL: the file was given without its directory */
+	struct json *file[HF_CONFIGS]; /* NULL: it is not there */
+	bool used[HF_CONFIGS];         /* ids depend on it, if it is there */
+};
+
+/* What is needed while the file is read. */
+struct hf_reading {
+	struct hf *hf;
+	struct hf_configs configs;
+	/* what a class of transformers has in place of the file's, or NULL */
+	struct json *class_tree;
+	const struct json_value *class_tokens; /* its special tokens by default, or NULL */
+	bool class_bos; /* it puts bos alone before a text, whatever the file's template */
+	/* the file, and its model, with the members of the class last */
+	struct json_value root, own_model;
+	const struct tokenizer_spec *spec;
+	const struct json_value *model, *vocab, *added;
+	struct json_value list; /* a Unigram vocabulary as an object: vocab points to it */
+	/* added tokens of the file and of the configs: added points to it */
+	struct json_value joined;
+	struct json *extra; /* those of the configs */
+	double *score;      /* its scores, by id; else NULL */
+	struct pool *pool;  /* of two threads */
+	struct names names; /* model and added tokens */
+	int64_t size;       /* ids are below */
+	bool *in_model;     /* by id */
+	char *text;         /* where the next token's text goes: room in the pool */
+	struct bpe_merge *merge;
+	size_t num_merges;
+};
+
+/* Reads the configs in dir, which may be NULL; hf_configs_release in every case. */
+int hf_configs_read(struct hf_configs *c, const char *dir, struct err *e);
+void hf_configs_release(struct hf_configs *c);
+/* The root of a config, or NULL. */
+const struct json_value *hf_config(const struct hf_configs *c, enum hf_config_file which);
+const char *hf_config_name(enum hf_config_file which);
+/* Adds the used ones to the tokenizer's files and its hash. */
+int hf_configs_count(const struct hf_configs *c, struct tokenizer *t, struct err *e);
+
+/* Sets r->root from the tree of a tokenizer.json: as it is, or as the class of transformers that
+ * the configs name would rebuild it. hf_class_release in every case. */
+int hf_class(
+    struct hf_reading *r, struct tokenizer *t, const struct json_value *root, struct err *e);
+void hf_class_release(struct hf_reading *r);
+
+/* Puts the tokens that only the configs name after the file's added tokens; the model's vocabulary
+ * must be known. */
+int hf_config_tokens(struct hf_reading *r, struct err *e);
+/* A member that is a list, empty when it is missing or null. */
+int hf_list(
+    const struct json_value *root, const char *key, const struct json_value **out, struct err *e);
+/* The sets of added tokens; names, texts and vocabulary must be there. */
+int hf_added(struct hf_reading *r, struct err *e);
+/* The ids around a text, from the member "post_processor". */
+int hf_template(struct hf_reading *r, const struct json_value *v, struct err *e);
+
+/* Fills h and t's vocabulary size and special ids from the tree of a tokenizer.json; hf_close after
+ * an error too. dir has the configs beside it, or is NULL. */
+int hf_plan(struct tokenizer *t, const struct tokenizer_spec *spec, const struct json_value *root,
+    const char *dir, struct err *e);
+
+/* The ids of bos, eos, unk and pad: from the configs, else by the names of tokens. */
+int hf_special(const struct hf_reading *r, struct tokenizer *t, struct err *e);
+
+#endif

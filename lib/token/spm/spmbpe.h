@@ -1,0 +1,68 @@
+/*
+ * spmbpe.h - merging by score, as SentencePiece's BPE models do
+ *
+ * Symbols are numbers: 1 + id for pieces, more for characters that are found in pieces without
+ * being one, 0 for other characters. A text begins as one symbol a character. Of all neighbours
+ * whose concatenation is a piece, those of the largest score join first, the leftmost of several;
+ * when none are left, unused pieces are split the way they were last seen to come about. Source:
+ * google/sentencepiece src/bpe_model.cc, version 0.1.97.
+ */
+#ifndef TOKEN_SPM_SPMBPE_H
+#define TOKEN_SPM_SPMBPE_H
+
+#include "lib/token/spm/spmcut.h"
+#include "lib/token/spm/spmodel.h"
+#include "lib/token/spm/spmtext.h"
+#include "lib/token/tokenizer.h"
+
+/* How characters become ids that no piece covers. */
+struct spm_unknown {
+	bool bytes; /* one id a byte of UTF-8; else one unk for a run */
+	bool marks; /* the byte 0x20 stands for U+2581 */
+	uint32_t unk, byte[256];
+};
+
+/* Appends what the character of len bytes at p becomes; a run that was begun in out stays one. */
+void spm_unknown_add(
+    const struct spm_unknown *u, const unsigned char *p, size_t len, struct token_ids *out);
+
+struct spm_pair {
+	uint64_t key;    /* left symbol, right symbol; 0: the slot is empty */
+	uint32_t merged; /* symbol */
+	uint32_t rank;   /* the smaller, the sooner */
+};
+
+/* Read-only after spmbpe_init. */
+struct spmbpe {
+	const struct spmodel *model;
+	struct code_map symbol; /* of a character */
+	uint32_t *bytes;        /* of a symbol in normalised text */
+	uint32_t num_symbols;
+	struct spm_pair *pair; /* by hash of left and right; one more, which is empty */
+	uint64_t *filter;      /* bits of the hashes of pairs */
+	uint32_t mask;
+	int shift;
+	bool unused;    /* the model has pieces to be split again */
+	bool ambiguous; /* and it takes the whole text to tell how */
+};
+
+/* One thread's scratch; zero-initialise. */
+struct spmbpe_worker {
+	uint32_t *symbol;
+	size_t cap;
+	struct spm_node *node; /* of texts that are too long for the short way */
+	uint64_t *heap;
+	size_t node_cap, heap_cap;
+	uint32_t (*split)[2]; /* of unused pieces, by symbol */
+};
+
+void spmbpe_init(struct spmbpe *b, const struct spmodel *m);
+void spmbpe_release(struct spmbpe *b);
+void spmbpe_worker_release(struct spmbpe_worker *w);
+void spmbpe_worker_trim(struct spmbpe_worker *w, size_t most); /* drops what grew beyond */
+
+/* Appends the ids of a unit; symbols are looked for inside if the cut is given. */
+void spmbpe_encode(const struct spmbpe *b, struct spmbpe_worker *w, const struct spm_unknown *u,
+    const struct spmcut *symbols, const unsigned char *p, size_t len, struct token_ids *out);
+
+#endif

@@ -1,0 +1,379 @@
+/*
+ * spmcut.c - cutting normalised text into units
+ *
+ * The places to look at come as a bit mask of a block of 64 bytes, so that letters cost next to
+ * nothing; each place asks one or two bits whether two characters are ever neighbours in a piece.
+ */
+#include "lib/base/mem.h"
+#include "lib/token/spm/spmcut.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHIFT_MOST = 64 - 12, SHIFT_LEAST = 64 - 25, BITS_A_PAIR = 8 };
+
+/* --- building --- */
+
+/* Where the bit of a pair is. */
+static uint64_t
+pair_bit(const struct spmcut *c, uint32_t a, uint32_t b)
+{
+	return ((uint64_t)a << 32 | b) * 0x9e3779b97f4a7c15u >> c->shift;
+}
+
+/* A character of a piece as it stands in normalised text. */
+static uint32_t
+normalised(const struct spmodel *m, uint32_t cp)
+{
+	return cp == SPM_MARK && m->normalizer.escape_whitespaces ? SPM_BLANK : cp;
+}
+
+/* Every two neighbours of a piece. */
+static void
+add_pairs(struct spmcut *c, const struct spmodel *m, const struct sp_piece *p)
+{
+	const unsigned char *s = (const unsigned char *)p->text;
+	uint32_t before = 0;
+
+	for (size_t i = 0, len; i < p->len; i += len) {
+		uint32_t cp = normalised(m, spm_character(s + i, &len));
+		uint64_t bit = pair_bit(c, before, cp);
+
+		if (i > 0)
+			c->pair[bit / 64] |= 1ull << bit % 64;
+		before = cp;
+	}
+}
+
+/* Into the trie, blanks as bytes 0x20. A symbol with a blank of its own never matches when blanks
+ * are escaped. */
+static void
+add_symbol(struct spmcut *c, const struct spmodel *m, int id)
+{
+	const struct sp_piece *p = &m->piece[id];
+	const unsigned char *s = (const unsigned char *)p->text;
+	uint32_t at = TRIE_ROOT;
+	size_t n = 0;
+
+	if (m->normalizer.escape_whitespaces && memchr(s, SPM_BLANK, p->len))
+		return;
+	for (size_t i = 0, len; i < p->len; i += len) {
+		bool blank = normalised(m, spm_character(s + i, &len)) == SPM_BLANK;
+
+		if (i == 0)
+			c->symbol_first[blank ? SPM_BLANK : s[0]] = true;
+		for (size_t k = 0; k < (blank ? 1 : len); k++, n++)
+			at = trie_add(&c->symbols, at, blank ? SPM_BLANK : s[i + k]);
+	}
+	c->symbols.node[at].value = id;
+	c->symbol_max = c->symbol_max > n ? c->symbol_max : n;
+}
+
+/* Letters and digits of ASCII and the later bytes of a character are passed over, if no symbol to
+ * be cut out begins with them. */
+static void
+choose_bytes(struct spmcut *c)
+{
+	for (int b = 0; b < 256; b++) {
+		bool quiet = (b >= '0' && b <= '9') || (b >= 'A' && b <= 'Z') ||
+		    (b >= 'a' && b <= 'z') || (b >= 0x80 && b < 0xc0);
+
+		c->look.in[b] = c->words ? b == SPM_BLANK : !quiet || c->symbol_first[b];
+	}
+	byte_set_close(&c->look);
+}
+
+/* Can a piece hold a, b? */
+static bool
+joined(const struct spmcut *c, uint32_t a, uint32_t b)
+{
+	uint64_t bit = pair_bit(c, a, b);
+
+	if (c->words)
+		return b != SPM_BLANK;
+	return c->pair[bit / 64] >> bit % 64 & 1;
+}
+
+/* What is found by looking at a byte of ASCII, for all bytes beside it. */
+static void
+fill_rows(struct spmcut *c)
+{
+	for (uint32_t a = 0; a < 128; a++)
+		for (uint32_t b = 0; b < 128; b++) {
+			if (joined(c, a, b))
+				continue;
+			c->before[b][a / 64] |= 1ull << a % 64;
+			if (!c->look.in[b])
+				c->after[a][b / 64] |= 1ull << b % 64;
+		}
+}
+
+/* In merges a user-defined symbol takes no part; in a unigram model it is a piece as any other. */
+void
+spmcut_init(struct spmcut *c, const struct spmodel *m)
+{
+	bool merges = m->model == SP_BPE || m->model == SP_CHAR;
+	size_t total = 0, symbols = 0;
+
+	memset(c, 0, sizeof *c);
+	c->words = m->model == SP_WORD;
+	for (int i = 0; i < m->count; i++) {
+		total += m->piece[i].len;
+		symbols += m->piece[i].type == SP_USER_DEFINED && merges ? m->piece[i].len : 0;
+	}
+	for (c->shift = SHIFT_MOST; c->shift > SHIFT_LEAST; c->shift--)
+		if ((1ull << (64 - c->shift)) / BITS_A_PAIR >= total)
+			break;
+	c->pair = mem_zalloc_large((1ull << (64 - c->shift)) / 64, sizeof *c->pair);
+	trie_init(&c->symbols, (uint32_t)symbols);
+	for (int i = 0; i < m->count; i++) {
+		enum sp_type type = m->piece[i].type;
+
+		if (type == SP_USER_DEFINED && merges)
+			add_symbol(c, m, i);
+		else if (type == SP_NORMAL || type == SP_UNUSED || type == SP_USER_DEFINED)
+			add_pairs(c, m, &m->piece[i]);
+	}
+	choose_bytes(c);
+	fill_rows(c);
+}
+
+/* The struct may be of zeros. */
+void
+spmcut_release(struct spmcut *c)
+{
+	free(c->pair);
+	trie_release(&c->symbols);
+}
+
+/* --- cutting --- */
+
+/* -1 when none is there. */
+int
+spmcut_symbol(const struct spmcut *c, const unsigned char *p, size_t n, size_t *len)
+{
+	uint32_t at = TRIE_ROOT;
+	int id = -1;
+
+	for (size_t i = 0; i < n; i++) {
+		at = trie_child(&c->symbols, at, p[i]);
+		if (at == TRIE_NONE)
+			break;
+		if (c->symbols.node[at].value >= 0) {
+			id = c->symbols.node[at].value;
+			*len = i + 1;
+		}
+	}
+	return id;
+}
+
+/* One call of spmcut_next. */
+struct cutting {
+	const struct spmcut *c;
+	const unsigned char *bytes;
+	size_t len;
+	size_t known; /* no cut behind this is certain */
+	size_t start; /* of the unit that is open */
+	size_t at;    /* nothing before it is looked at any more */
+	struct spm_unit *out;
+	size_t count, max;
+	bool done;
+};
+
+/* Closes the open unit at x, if it has anything in it. */
+static void
+cut(struct cutting *k, size_t x)
+{
+	if (x > k->known || k->count == k->max) {
+		k->done = true;
+		return;
+	}
+	if (x > k->start)
+		k->out[k->count++] = (struct spm_unit){ (uint32_t)(x - k->start), 0 };
+	k->start = x;
+}
+
+/* A symbol at q becomes a unit, and so does what is before it. Whether there is one. */
+static bool
+cut_symbol(struct cutting *k, size_t q)
+{
+	size_t len;
+	int id = spmcut_symbol(k->c, k->bytes + q, k->len - q, &len);
+
+	if (id < 0)
+		return false;
+	cut(k, q);
+	if (!k->done && q + len <= k->known && k->count < k->max) {
+		k->out[k->count++] = (struct spm_unit){ (uint32_t)len, (uint32_t)id + 1 };
+		k->start = k->at = q + len;
+	} else {
+		k->done = true;
+	}
+	return true;
+}
+
+/* The character before q, which is at least one byte into the unit. */
+static uint32_t
+before(const unsigned char *bytes, size_t q)
+{
+	size_t len;
+
+	if (q >= 3 && (bytes[q - 3] & 0xf0) == 0xe0)
+		q -= 3;
+	else
+		for (q--; (bytes[q] & 0xc0) == 0x80;)
+			q--;
+	return spm_character(bytes + q, &len);
+}
+
+/* Looks before the character at q, and behind it if what follows is not looked at by itself. */
+static void
+look(struct cutting *k, size_t q)
+{
+	const struct spmcut *c = k->c;
+	size_t len;
+	uint32_t cp = spm_character(k->bytes + q, &len);
+
+	if (c->symbol_first[k->bytes[q]] && cut_symbol(k, q))
+		return;
+	k->at = q + len;
+	if (q > k->start && !joined(c, before(k->bytes, q), cp))
+		cut(k, q);
+	q += len;
+	if (!k->done && q < k->len && !c->look.in[k->bytes[q]] && !joined(c, cp, k->bytes[q]))
+		cut(k, q);
+}
+
+/* The same for a byte of ASCII after another, where all is known: two bits, and no branch. */
+static inline void
+look_fast(struct cutting *k, size_t q)
+{
+	unsigned c = k->bytes[q], a = k->bytes[q - 1], b = k->bytes[q + 1];
+	size_t yes = k->c->before[c][a / 64] >> a % 64 & 1;
+
+	k->out[k->count] = (struct spm_unit){ (uint32_t)(q - k->start), 0 };
+	k->count += yes;
+	k->start = yes ? q : k->start;
+	yes = k->c->after[c][b / 64] >> b % 64 & 1;
+	k->out[k->count] = (struct spm_unit){ (uint32_t)(q + 1 - k->start), 0 };
+	k->count += yes;
+	k->start = yes ? q + 1 : k->start;
+}
+
+/* Does a character of three bytes begin with it? */
+static inline bool
+three(unsigned char byte)
+{
+	return (byte & 0xf0) == 0xe0;
+}
+
+/* A character of three bytes, by its bytes. */
+static inline uint32_t
+of_three(const unsigned char *p)
+{
+	return (uint32_t)(p[0] & 0xf) << 12 | (uint32_t)(p[1] & 0x3f) << 6 | (p[2] & 0x3f);
+}
+
+/* The same for characters of three bytes: q is one after another, and not before ASCII. */
+static inline void
+look_three(struct cutting *k, size_t q)
+{
+	const unsigned char *p = k->bytes + q;
+	uint64_t bit = pair_bit(k->c, of_three(p - 3), of_three(p));
+	size_t yes = ~k->c->pair[bit / 64] >> bit % 64 & 1;
+
+	k->out[k->count] = (struct spm_unit){ (uint32_t)(q - k->start), 0 };
+	k->count += yes;
+	k->start = yes ? q : k->start;
+}
+
+/* The places of one block that is known to its end and has no symbols to cut out. */
+static void
+look_through_known(struct cutting *k, size_t block)
+{
+	struct cutting x = *k;
+
+	for (uint64_t mask = byte_set_find(&x.c->look, x.bytes + block); mask; mask &= mask - 1) {
+		size_t q = block + (size_t)__builtin_ctzll(mask);
+
+		if (q > x.start && (x.bytes[q] | x.bytes[q - 1]) < 0x80)
+			look_fast(&x, q);
+		else if (q > x.start + 2 && three(x.bytes[q]) && three(x.bytes[q - 3]) &&
+		    x.bytes[q + 3] >= 0x80)
+			look_three(&x, q);
+		else
+			look(&x, q);
+	}
+	*k = x;
+	k->at = block + BYTE_BLOCK;
+}
+
+/* The places of one block. Places inside of a symbol that was cut out are passed over. */
+static void
+look_through(struct cutting *k, size_t block)
+{
+	uint64_t mask = byte_set_find(&k->c->look, k->bytes + block);
+
+	while (mask && !k->done) {
+		size_t q = block + (size_t)__builtin_ctzll(mask);
+
+		mask &= mask - 1;
+		if (q >= k->len) {
+			k->at = k->len;
+			return;
+		}
+		if (q >= k->at)
+			look(k, q);
+	}
+	if (!k->done && k->at < block + BYTE_BLOCK)
+		k->at = block + BYTE_BLOCK;
+}
+
+/*
+ * Before the text's end is known, blanks at the end may yet be dropped, and a user-defined symbol
+ * may become longer.
+ */
+static size_t
+known_end(const struct spmcut *c, const unsigned char *bytes, size_t from, size_t len)
+{
+	size_t end = len;
+
+	if (c->never || len - from <= c->symbol_max)
+		return from;
+	while (end > from && bytes[end - 1] == SPM_BLANK)
+		end--;
+	return end < len - c->symbol_max ? end : len - c->symbol_max;
+}
+
+/* Units in order and without gaps. */
+size_t
+spmcut_next(const struct spmcut *c, const unsigned char *bytes, size_t *from, size_t len,
+    bool final, struct spm_unit *out, size_t max)
+{
+	struct cutting k = { .c = c,
+		.bytes = bytes,
+		.len = len,
+		.start = *from,
+		.at = *from,
+		.out = out,
+		.max = max };
+
+	k.known = final ? len : known_end(c, bytes, *from, len);
+	k.done = k.known == *from;
+	if (c->never)
+		k.at = len;
+	while (!k.done && k.at < len) {
+		/* One more byte than the block, and a character that begins in it. */
+		if (k.known > k.at + BYTE_BLOCK + 4 && c->symbol_max == 0) {
+			if (k.max - k.count < UNITS_MIN)
+				break;
+			look_through_known(&k, k.at);
+		} else {
+			look_through(&k, k.at);
+		}
+	}
+	if (final && !k.done && k.at >= len)
+		cut(&k, len);
+	*from = k.start;
+	return k.count;
+}

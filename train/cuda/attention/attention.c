@@ -1,0 +1,341 @@
+/*
+ * attention.c - which implementation of attention serves a call, and the calls to cuDNN
+ *
+ *   cuDNN   bf16 and half, whole samples, no dropout: the fastest where the library is there
+ *   tiled   bf16 and half, heads of a multiple of 8 up to 128, documents and dropout too: flash.cu
+ *   plain   the rest, and all of it on a GPU before compute capability 8.0: attention_plain.cu
+ *
+ * The choice depends on the shapes, the device and the library alone, and a plan is made once for
+ * each shape, so every step and every run takes the same kernels. A plan that needs more memory
+ * than the call offers is not used.
+ */
+#include "lib/base/mem.h"
+#include "train/cuda/attention/cudnn.h"
+#include "train/cuda/impl.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A shape that was asked for, with its plan when the library has one. */
+struct entry {
+	struct sdpa_shape shape;
+	struct sdpa_plan plan;
+	bool usable;
+};
+
+struct attention_cache {
+	struct cudnn *dnn; /* NULL: not found, or not wanted */
+	enum attention_choice choice;
+	bool deterministic;
+	/* capability CU_TILED: those that the tiled kernels are written for */
+	bool tensor_cores;
+	int64_t shared; /* most bytes of shared memory of a block */
+	struct entry *entry;
+	size_t count, room;
+};
+
+/* One call of either pass; g is NULL forward. */
+struct call {
+	const struct attention *t;
+	const struct attention_grad *g;
+};
+
+/* F32 is not for tensor cores. */
+static bool
+is_half(enum dtype t)
+{
+	return t == DTYPE_BF16 || t == DTYPE_F16;
+}
+
+/* The library's context, where it can serve; NULL with a reason. */
+static struct cudnn *
+open_library(
+    const struct attention_cache *c, enum dtype dtype, cudaStream_t stream, struct err *why)
+{
+	if (is_half(dtype) && c->tensor_cores)
+		return cudnn_open(stream, why);
+	err_set(why, "%s", is_half(dtype) ? "needs compute capability 8.0" : "needs 16 bits");
+	return NULL;
+}
+
+/* Without cuDNN the own kernels serve, which is no failure unless cuDNN was asked for by name. */
+struct attention_cache *
+attention_cache_new(const struct device_config *config, cudaStream_t stream, struct err *e)
+{
+	struct attention_cache *c = mem_zalloc(1, sizeof *c);
+	int device = 0, shared = 0;
+	struct err why;
+
+	c->choice = config->attention;
+	c->deterministic = config->deterministic;
+	if (cudaGetDevice(&device) == cudaSuccess)
+		(void)cudaDeviceGetAttribute(
+		    &shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+	c->shared = shared;
+	c->tensor_cores = cu_capability(device) >= CU_TILED;
+	if (c->choice == ATTENTION_BEST || c->choice == ATTENTION_LIBRARY)
+		c->dnn = open_library(c, config->dtype, stream, &why);
+	if (!c->dnn && c->choice == ATTENTION_LIBRARY)
+		err_set(e, "attention by cuDNN: %s", why.msg);
+	else
+		return c;
+	attention_cache_free(c);
+	return NULL;
+}
+
+/* NULL is freed already. */
+void
+attention_cache_free(struct attention_cache *c)
+{
+	if (!c)
+		return;
+	for (size_t i = 0; i < c->count; i++)
+		sdpa_plan_free(c->dnn, &c->entry[i].plan);
+	cudnn_close(c->dnn);
+	free(c->entry);
+	free(c);
+}
+
+/* --- which shapes an implementation takes ----------------------------------------------------- */
+
+/* Tokens of a sample. */
+static int64_t
+seq_length(const struct attention *t)
+{
+	return t->q.shape[0] / t->micro_batch;
+}
+
+/* A window of all keys is none. */
+static int64_t
+window_of(const struct attention *t)
+{
+	return t->window > 0 && t->window < seq_length(t) ? t->window : 0;
+}
+
+/* Rows that 16-byte accesses reach. */
+static bool
+is_aligned(const struct tensor *t)
+{
+	return (uintptr_t)t->data % 16 == 0 && t->stride[0] % 8 == 0;
+}
+
+/* All tensors of 16 bits, rows aligned, heads of whole 16 bytes. */
+static bool
+fits_tensor_cores(const struct call *c)
+{
+	const struct attention *t = c->t;
+	const struct attention_grad *g = c->g;
+
+	return is_half(t->q.dtype) && t->head_dim % 8 == 0 && is_aligned(&t->q) &&
+	    is_aligned(&t->k) && is_aligned(&t->v) && is_aligned(&t->out) &&
+	    (!g ||
+		(is_aligned(&g->dout) && is_aligned(&g->dq) && is_aligned(&g->dk) &&
+		    is_aligned(&g->dv)));
+}
+
+/* What the tiled kernels take; they count positions in 32 bits. */
+static bool
+fits_tiles(const struct attention_cache *cache, const struct call *c)
+{
+	int64_t bytes = flash_attention_shared(c->t->head_dim);
+
+	return cache->tensor_cores && fits_tensor_cores(c) && bytes >= 0 &&
+	    bytes <= cache->shared && c->t->scale > 0 && seq_length(c->t) < (int64_t)1 << 30;
+}
+
+/* What is worth asking the library for. It has no backward pass for a single token, its dropout
+ * draws other numbers than ours, and 9.14.0 has a known fault with windows. */
+static bool
+fits_library(const struct attention_cache *cache, const struct call *c)
+{
+	const struct attention *t = c->t;
+	int64_t s = seq_length(t);
+
+	return cache->dnn && fits_tensor_cores(c) && !t->first.data && t->drop.p == 0 && s > 1 &&
+	    (window_of(t) == 0 || cache->dnn->version != 91400) && t->lse.stride[0] == s &&
+	    (!c->g || c->g->delta.stride[0] == s);
+}
+
+/* --- cuDNN ------------------------------------------------------------------------------------ */
+
+/* Everything that a plan depends on. */
+static struct sdpa_shape
+shape_of(const struct attention_cache *cache, const struct call *c)
+{
+	const struct attention *t = c->t;
+	struct sdpa_shape s;
+
+	memset(&s, 0, sizeof s);
+	s.b = t->micro_batch;
+	s.s = seq_length(t);
+	s.n = t->num_heads;
+	s.g = t->num_groups;
+	s.d = t->head_dim;
+	s.window = window_of(t);
+	s.dtype = (int32_t)t->q.dtype;
+	s.row[SDPA_Q] = t->q.stride[0];
+	s.row[SDPA_K] = t->k.stride[0];
+	s.row[SDPA_V] = t->v.stride[0];
+	s.row[SDPA_OUT] = t->out.stride[0];
+	s.pass = SDPA_FORWARD;
+	if (!c->g)
+		return s;
+	s.row[SDPA_DOUT] = c->g->dout.stride[0];
+	s.row[SDPA_DQ] = c->g->dq.stride[0];
+	s.row[SDPA_DK] = c->g->dk.stride[0];
+	s.row[SDPA_DV] = c->g->dv.stride[0];
+	s.pass = cache->deterministic ? SDPA_DETERMINISTIC : SDPA_BACKWARD;
+	return s;
+}
+
+/* Bytes of the sum of dq, ahead of the plan's own workspace. */
+static int64_t
+sum_bytes(const struct sdpa_shape *s)
+{
+	return s->pass == SDPA_BACKWARD ? int64_div_up(4 * s->b * s->n * s->s * s->d, 256) * 256
+					: 0;
+}
+
+/* Where a call's plan may work: the device's workspace, and in the backward pass what the caller
+ * gives. */
+static struct tensor
+workspace_of(struct stream *st, const struct call *c)
+{
+	return c->g ? c->g->work
+		    : tensor_2d(cu_workspace(st), DTYPE_F32, 1, CU_WORKSPACE / sizeof(float));
+}
+
+/* The entry, if its plan can work in that much. */
+static const struct entry *
+fitting(const struct entry *n, const struct tensor *work)
+{
+	int64_t room = work->data ? (int64_t)tensor_bytes(work) : 0;
+
+	return n->usable && n->plan.workspace + sum_bytes(&n->shape) <= room ? n : NULL;
+}
+
+/* The plan of a shape, made when it is asked for first; NULL when the library has none or it needs
+ * more memory than there is. */
+static const struct entry *
+find_plan(struct attention_cache *cache, const struct call *c, const struct tensor *work)
+{
+	struct entry n;
+	struct err why;
+
+	memset(&n, 0, sizeof n);
+	n.shape = shape_of(cache, c);
+	for (size_t i = 0; i < cache->count; i++)
+		if (memcmp(&cache->entry[i].shape, &n.shape, sizeof n.shape) == 0)
+			return fitting(&cache->entry[i], work);
+	n.usable = sdpa_plan_new(cache->dnn, &n.shape, &n.plan, &why) == 0;
+	if (cache->count == cache->room) {
+		cache->room = 2 * cache->room + 4;
+		cache->entry = mem_realloc(cache->entry, cache->room, sizeof *cache->entry);
+	}
+	cache->entry[cache->count++] = n;
+	return fitting(&cache->entry[cache->count - 1], work);
+}
+
+/* Numbers are read before the call returns. */
+static void
+run_plan(struct stream *st, const struct entry *p, const struct call *c, const struct tensor *work)
+{
+	struct attention_cache *cache = st->device->attention;
+	float scale = (float)c->t->scale, minus_infinity = -INFINITY, one = 1,
+	      window = (float)p->shape.window;
+	void *memory[SDPA_IDS] = {
+		[SDPA_Q] = c->t->q.data,
+		[SDPA_K] = c->t->k.data,
+		[SDPA_V] = c->t->v.data,
+		[SDPA_OUT] = c->t->out.data,
+		[SDPA_LSE] = c->t->lse.data,
+		[SDPA_SCALE] = &scale,
+		[SDPA_MINUS_INFINITY] = &minus_infinity,
+		[SDPA_ONE] = &one,
+		[SDPA_WINDOW] = &window,
+	};
+	struct err why;
+
+	ops_require(st == &st->device->stream[STREAM_COMPUTE].base);
+	if (c->g) {
+		memory[SDPA_DOUT] = c->g->dout.data;
+		memory[SDPA_DQ] = c->g->dq.data;
+		memory[SDPA_DK] = c->g->dk.data;
+		memory[SDPA_DV] = c->g->dv.data;
+		memory[SDPA_DELTA] = c->g->delta.data;
+		memory[SDPA_DQ_SUM] = work->data;
+	}
+	if (sdpa_run(
+		cache->dnn, &p->plan, memory, (char *)work->data + sum_bytes(&p->shape), &why) < 0)
+		cu_fail(st->device, c->g ? "attention_bwd" : "attention_fwd", why.msg);
+}
+
+/* --- the operations --------------------------------------------------------------------------- */
+
+/* Shapes of the forward pass. */
+static void
+check(const struct attention *t)
+{
+	ops_require(t->micro_batch > 0 && t->q.shape[0] % t->micro_batch == 0 && t->head_dim > 0 &&
+	    t->head_dim <= CU_HEAD_MAX);
+	ops_require(t->num_groups > 0 && t->num_heads % t->num_groups == 0);
+	ops_require(t->q.shape[1] == (int64_t)t->num_heads * t->head_dim &&
+	    tensor_same_shape(&t->q, &t->out));
+	ops_require(t->k.shape[1] == (int64_t)t->num_groups * t->head_dim &&
+	    tensor_same_shape(&t->k, &t->v));
+	ops_require(t->k.shape[0] == t->q.shape[0] && t->lse.dtype == DTYPE_F32);
+	ops_require(t->lse.shape[0] == (int64_t)t->micro_batch * t->num_heads &&
+	    t->lse.shape[1] == seq_length(t));
+	ops_require(!t->first.data ||
+	    (t->first.dtype == DTYPE_I32 && tensor_elements(&t->first) == t->q.shape[0]));
+}
+
+/* The library, then tiles, then the plain kernels; or what the device was opened with, which fails
+ * when it does not take the call. */
+static void
+run(struct stream *st, const struct call *c)
+{
+	struct attention_cache *cache = st->device->attention;
+	enum attention_choice want = cache->choice;
+	const char *name = c->g ? "attention_bwd" : "attention_fwd";
+	const struct entry *plan = NULL;
+	struct tensor work = workspace_of(st, c);
+
+	st->device->last = name;
+	if ((want == ATTENTION_BEST || want == ATTENTION_LIBRARY) && fits_library(cache, c))
+		plan = find_plan(cache, c, &work);
+	if (plan)
+		run_plan(st, plan, c, &work);
+	else if ((want == ATTENTION_BEST || want == ATTENTION_TILED) && fits_tiles(cache, c))
+		c->g ? flash_attention_bwd(st, c->g) : flash_attention_fwd(st, c->t);
+	else if (want == ATTENTION_BEST || want == ATTENTION_PLAIN)
+		c->g ? plain_attention_bwd(st, c->g) : plain_attention_fwd(st, c->t);
+	else
+		cu_fail(st->device, name, "the implementation asked for does not take this shape");
+}
+
+/* Everything that the kernels assume is checked here or in what chooses them. */
+void
+cuda_attention_fwd(struct stream *st, const struct attention *t)
+{
+	struct call c = { t, NULL };
+
+	check(t);
+	if (seq_length(t) > 0)
+		run(st, &c);
+}
+
+/* dq, dk and dv are written, not added to; delta [b n, s] is scratch of the caller's. */
+void
+cuda_attention_bwd(struct stream *st, const struct attention_grad *t)
+{
+	struct call c = { &t->fwd, t };
+
+	check(&t->fwd);
+	ops_require(tensor_same_shape(&t->fwd.q, &t->dout) && tensor_same_shape(&t->fwd.q, &t->dq));
+	ops_require(tensor_same_shape(&t->fwd.lse, &t->delta) && t->delta.dtype == DTYPE_F32);
+	ops_require(tensor_same_shape(&t->fwd.k, &t->dk) && tensor_same_shape(&t->fwd.k, &t->dv));
+	if (seq_length(&t->fwd) > 0)
+		run(st, &c);
+}

@@ -1,0 +1,101 @@
+/*
+ * attn.cuh - what the kernels of attention share: their arguments, addresses, the mask
+ */
+#ifndef TRAIN_CUDA_ATTENTION_ATTN_CUH
+#define TRAIN_CUDA_ATTENTION_ATTN_CUH
+
+#include "train/cuda/rng.cuh"
+
+/* What a kernel of any pass needs of its arguments. blockIdx.z is the sample. */
+struct attn {
+	struct tensor out, lse, q, k, v, dout, dq, dk, dv, delta;
+	const int32_t *first; /* [s b], or NULL: a sample is one document */
+	int b, n, g, d;
+	int64_t s, window;
+	float scale;
+	struct mask drop;
+};
+
+/* The gradients stay empty. The shapes have been checked. */
+static inline struct attn
+attn_of(const struct attention *t)
+{
+	struct attn a = {};
+
+	a.out = t->out;
+	a.lse = t->lse;
+	a.q = t->q;
+	a.k = t->k;
+	a.v = t->v;
+	a.first = (const int32_t *)t->first.data;
+	a.b = t->micro_batch;
+	a.n = t->num_heads;
+	a.g = t->num_groups;
+	a.d = t->head_dim;
+	a.s = t->q.shape[0] / t->micro_batch;
+	a.window = t->window;
+	a.scale = (float)t->scale;
+	a.drop = mask_of(&t->drop);
+	return a;
+}
+
+/* With the gradients. */
+static inline struct attn
+attn_grad_of(const struct attention_grad *t)
+{
+	struct attn a = attn_of(&t->fwd);
+
+	a.dout = t->dout;
+	a.dq = t->dq;
+	a.dk = t->dk;
+	a.dv = t->dv;
+	a.delta = t->delta;
+	return a;
+}
+
+/* Where a position's elements of one head begin in a tensor of heads side by side. */
+template <typename T>
+static __device__ inline T *
+head_row(const struct attn &a, const struct tensor &t, int64_t position, int head)
+{
+	return row_of<T>(t, position * a.b + blockIdx.z) + (int64_t)head * a.d;
+}
+
+/* Element of lse and delta. */
+static __device__ inline float *
+statistic(const struct attn &a, const struct tensor &t, int64_t position, int head)
+{
+	return row_of<float>(t, (int64_t)blockIdx.z * a.n + head) + position;
+}
+
+/* Where the document of a position begins; it never falls from a position to the next. */
+static __device__ inline int
+document_start(const struct attn &a, int64_t position)
+{
+	return a.first ? a.first[position * a.b + blockIdx.z] : 0;
+}
+
+/* First key that a query sees; the last is its own. */
+static __device__ inline int64_t
+first_key(const struct attn &a, int64_t query)
+{
+	int64_t first = document_start(a, query), edge = query - a.window + 1;
+
+	return a.window > 0 && edge > first ? edge : first;
+}
+
+/* The dropout factor of one probability. Numbered by sample, head of the whole model, query and
+ * key, as on the CPU. */
+static __device__ inline float
+drop_factor(const struct attn &a, int head, int64_t query, int64_t key)
+{
+	int64_t row =
+	    (a.drop.first_sample + blockIdx.z) * a.drop.width + a.drop.first_column + head;
+
+	return a.drop.on
+	    ? mask_factor(
+		  a.drop, (uint64_t)((row * a.drop.seq_length + query) * a.drop.seq_length + key))
+	    : 1;
+}
+
+#endif

@@ -1,0 +1,65 @@
+/*
+ * flash_launch.cuh - launches of the tiled kernels for one width; a .cu file a width, since they
+ * take long to compile
+ */
+#ifndef TRAIN_CUDA_ATTENTION_FLASH_LAUNCH_CUH
+#define TRAIN_CUDA_ATTENTION_FLASH_LAUNCH_CUH
+
+#include "train/cuda/attention/flash_bwd.cuh"
+#include "train/cuda/attention/flash_fwd.cuh"
+
+/* A block for each tile of `rows` rows, head or group, and sample. */
+static dim3
+flash_grid(const struct attn *a, int rows, int num_heads)
+{
+	return dim3((unsigned)int64_div_up(a->s, rows), (unsigned)num_heads, (unsigned)a->b);
+}
+
+/* Above 48 KiB a kernel has to ask for its shared memory first. */
+template <typename SIZE>
+static void
+flash_launch(
+    struct stream *st, void (*kernel)(const struct attn), const struct attn *a, int num_heads)
+{
+	if (cu_ok(st->device,
+		cudaFuncSetAttribute(
+		    (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SIZE::BYTES),
+		"attention"))
+		kernel<<<flash_grid(a, SIZE::ROWS, num_heads), SIZE::THREADS, SIZE::BYTES,
+		    cu_handle(st)>>>(*a);
+}
+
+template <typename T, int D>
+static void
+flash_forward(struct stream *st, const struct attn *a)
+{
+	if (a->drop.on)
+		flash_launch<forward_size<D, true>>(st, flash_forward_kernel<T, D, true>, a, a->n);
+	else
+		flash_launch<forward_size<D, false>>(
+		    st, flash_forward_kernel<T, D, false>, a, a->n);
+}
+
+/* Three kernels on one stream: delta is complete when the others read it. */
+template <typename T, int D>
+static void
+flash_backward(struct stream *st, const struct attn *a)
+{
+	flash_delta_kernel<T>
+	    <<<flash_grid(a, CU_THREADS / 16, a->n), CU_THREADS, 0, cu_handle(st)>>>(*a);
+	flash_launch<backward_size<D>>(st, flash_queries_kernel<T, D>, a, a->n);
+	flash_launch<backward_size<D>>(st, flash_keys_kernel<T, D>, a, a->g);
+}
+
+/* The two functions of a width, as flash.cu knows them. */
+#define FLASH_WIDTH(D) \
+	void flash_forward_##D(struct stream *st, const struct attn *a, enum dtype t) \
+	{ \
+		(t == DTYPE_BF16 ? flash_forward<bf16, D> : flash_forward<half, D>)(st, a); \
+	} \
+	void flash_backward_##D(struct stream *st, const struct attn *a, enum dtype t) \
+	{ \
+		(t == DTYPE_BF16 ? flash_backward<bf16, D> : flash_backward<half, D>)(st, a); \
+	}
+
+#endif

@@ -1,4 +1,0 @@
-/* flash_64.cu - tiled attention for head sizes up to 64 */
-#include "train/cuda/flash_launch.cuh"
-
-FLASH_WIDTH(64)

@@ -1,4 +1,0 @@
-/* flash_96.cu - tiled attention for head sizes 88 and 96 */
-#include "train/cuda/flash_launch.cuh"
-
-FLASH_WIDTH(96)

@@ -1,0 +1,250 @@
+/*
+ * gemm.c - matrix products by cuBLASLt, sums in F32
+ *
+ * cuBLASLt stores by columns: a row-major array is its own transpose there, so the product is asked
+ * for as c^T = op(b)^T op(a)^T and nothing is copied. A product is planned once for each shape
+ * (gemm_plan.c). F32 is not rounded to TF32, and no partial sum is rounded to 16 bits. What comes
+ * beside a product is done by the library where that is possible and faster, else by operations of
+ * our own behind it.
+ */
+#include "lib/base/mem.h"
+#include "train/cuda/gemm/gemm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* NULL with a reason when the library does not start; nothing is planned yet. Where every run must
+ * choose the same, earlier choices are not read. */
+struct gemm_cache *
+gemm_cache_new(struct device *d, struct err *e)
+{
+	struct gemm_cache *c = mem_zalloc(1, sizeof *c);
+	cublasStatus_t rc = cublasLtCreate(&c->handle);
+	struct cudaDeviceProp p;
+
+	if (rc != CUBLAS_STATUS_SUCCESS) {
+		err_set(e, "cannot start cuBLASLt: %s", cublasLtGetStatusString(rc));
+		free(c);
+		return NULL;
+	}
+	if (cudaEventCreate(&c->begin) != cudaSuccess || cudaEventCreate(&c->end) != cudaSuccess) {
+		err_set(e, "cannot make the events of GPU %d", d->index);
+		gemm_cache_free(c);
+		return NULL;
+	}
+	if (!d->deterministic && cudaGetDeviceProperties(&p, d->index) == cudaSuccess)
+		gemm_choices_load(&c->choices, p.name);
+	return c;
+}
+
+/* NULL is freed already. The device must have finished its products. */
+void
+gemm_cache_free(struct gemm_cache *c)
+{
+	if (!c)
+		return;
+	for (size_t i = 0; i < c->count; i++)
+		gemm_plan_release(&c->plan[i]);
+	if (c->begin)
+		(void)cudaEventDestroy(c->begin);
+	if (c->end)
+		(void)cudaEventDestroy(c->end);
+	(void)cublasLtDestroy(c->handle);
+	gemm_choices_release(&c->choices);
+	free(c->plan);
+	free(c);
+}
+
+/* The largest power of two up to 256 that an address is a multiple of. 256 is what cudaMalloc
+ * gives; more is of no use to any algorithm. */
+static uint32_t
+alignment(const void *p)
+{
+	uintptr_t at = (uintptr_t)p | 256;
+
+	return (uint32_t)(at & -at);
+}
+
+/* What is asked for beside the product. */
+static uint32_t
+beside(const struct gemm *g)
+{
+	return (g->bias.data ? BESIDE_BIAS : 0) | (g->act == GEMM_GELU ? BESIDE_GELU : 0) |
+	    (g->act == GEMM_GELU_GRAD ? BESIDE_GELU_GRAD : 0) | (g->dbias.data ? BESIDE_DBIAS : 0);
+}
+
+/* What the library can do of it, where a result is of the operands' type and addresses are of whole
+ * 16 bytes: an activation only with the bias before it, with rows of the kept value of whole 8
+ * elements, and in 16 bits (how exact it is there is not said, and F32 is to follow the CPU); a
+ * bias gradient only beside an F32 result, and where the scratch behind the workspace holds it. */
+static uint32_t
+fusable(const struct gemm *g)
+{
+	bool bias = g->c.dtype == g->a.dtype && alignment(g->bias.data) >= 16;
+	bool act = bias && g->a.dtype != DTYPE_F32 && alignment(g->aux.data) >= 16 &&
+	    g->c.shape[1] % 8 == 0;
+	bool dbias = g->c.dtype == DTYPE_F32 && g->alpha == 1 && alignment(g->dbias.data) >= 16 &&
+	    g->c.shape[0] * (int64_t)sizeof(float) <= CU_SIDE;
+
+	return (bias ? BESIDE_BIAS : 0) | (act ? BESIDE_GELU | BESIDE_GELU_GRAD : 0) |
+	    (dbias ? BESIDE_DBIAS : 0);
+}
+
+/* Pointers differ from call to call, but not what they are multiples of: a model has few kinds of
+ * product. */
+static struct gemm_key
+key_of(const struct gemm *g)
+{
+	struct gemm_key k;
+
+	memset(&k, 0, sizeof k);
+	k.m = g->c.shape[0];
+	k.n = g->c.shape[1];
+	k.k = g->a.shape[g->trans_a ? 0 : 1];
+	k.lda = g->a.stride[0];
+	k.ldb = g->b.stride[0];
+	k.ldc = g->c.stride[0];
+	k.trans_a = g->trans_a;
+	k.trans_b = g->trans_b;
+	k.in = g->a.dtype;
+	k.out = g->c.dtype;
+	k.accumulate = g->beta != 0;
+	k.beside = beside(g);
+	k.fusable = fusable(g) & k.beside;
+	k.align_a = alignment(g->a.data);
+	k.align_b = alignment(g->b.data);
+	k.align_c = alignment(g->c.data);
+	return k;
+}
+
+/* The plan of a product, made when it is asked for first; NULL when that failed. A few dozen
+ * shapes occur in a run, so a linear search is nothing beside a product. */
+static const struct gemm_plan *
+find_plan(struct stream *st, const struct gemm *g)
+{
+	struct gemm_cache *c = st->device->gemms;
+	struct gemm_plan p = { .key = key_of(g) };
+
+	for (size_t i = 0; i < c->count; i++)
+		if (memcmp(&c->plan[i].key, &p.key, sizeof p.key) == 0)
+			return &c->plan[i];
+	if (!gemm_choose(st, &p, g))
+		return NULL;
+	if (c->count == c->room) {
+		c->room = 2 * c->room + 32;
+		c->plan = mem_realloc(c->plan, c->room, sizeof *c->plan);
+	}
+	c->plan[c->count] = p;
+	return &c->plan[c->count++];
+}
+
+/* dbias = beta dbias + sums that are in out already, or sums of a over k. */
+static void
+finish_dbias(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
+{
+	struct column_parts side = { { g->dbias.data }, cu_side(st), p->key.m, p->key.m, 1,
+		(float)g->beta };
+
+	if (p->fused & BESIDE_DBIAS) {
+		if (g->beta != 0)
+			cu_finish_columns(st, &side);
+		return;
+	}
+	if (g->beta == 0)
+		cuda_fill(st, &g->dbias, 0);
+	if (g->trans_a)
+		cu_column_sum(st, &g->dbias, &g->a);
+	else
+		cu_row_sum(st, &g->dbias, &g->a);
+}
+
+/* What the library has left of what comes beside the product. An activation that it leaves finds
+ * the product in aux, or in c for the gradient. */
+static void
+finish(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
+{
+	uint32_t left = p->key.beside & ~p->fused;
+
+	if (left & BESIDE_BIAS)
+		cu_bias_add(st, left & BESIDE_GELU ? &g->aux : &g->c, &g->bias);
+	if (left & BESIDE_GELU)
+		cuda_act_fwd(st, ACT_GELU_TANH, &g->c, &g->aux);
+	if (left & BESIDE_GELU_GRAD)
+		cuda_act_bwd(
+		    st, ACT_GELU_TANH, &(struct act_grad){ .dx = g->c, .dy = g->c, .x = g->aux });
+	if (p->key.beside & BESIDE_DBIAS)
+		finish_dbias(st, p, g);
+}
+
+/* The addresses of what the library does beside the product, which differ from call to call. */
+static cublasStatus_t
+set_addresses(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
+{
+	void *vector = p->fused & BESIDE_BIAS ? g->bias.data
+	    : g->beta == 0                    ? g->dbias.data
+					      : cu_side(st);
+	cublasStatus_t rc = CUBLAS_STATUS_SUCCESS;
+
+	if (p->fused & (BESIDE_BIAS | BESIDE_DBIAS))
+		rc = cublasLtMatmulDescSetAttribute(
+		    p->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &vector, sizeof vector);
+	if (rc == CUBLAS_STATUS_SUCCESS && p->fused & (BESIDE_GELU | BESIDE_GELU_GRAD))
+		rc = cublasLtMatmulDescSetAttribute(p->product,
+		    CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &g->aux.data, sizeof g->aux.data);
+	return rc;
+}
+
+/* Also called to measure. The result goes to aux where an activation of our own makes c of it. */
+cublasStatus_t
+gemm_run(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
+{
+	float alpha = (float)g->alpha, beta = (float)g->beta;
+	void *c = p->key.beside & ~p->fused & BESIDE_GELU ? g->aux.data : g->c.data;
+	cublasStatus_t rc = set_addresses(st, p, g);
+
+	if (rc == CUBLAS_STATUS_SUCCESS)
+		rc = cublasLtMatmul(st->device->gemms->handle, p->product, &alpha, g->b.data, p->a,
+		    g->a.data, p->b, &beta, c, p->c, c, p->c, &p->algo, cu_workspace(st),
+		    p->workspace, cu_handle(st));
+	if (rc == CUBLAS_STATUS_SUCCESS)
+		finish(st, p, g);
+	return rc;
+}
+
+/* The shapes and types of what comes beside the product. */
+static void
+check_beside(const struct gemm *g, int64_t m, int64_t n)
+{
+	ops_require(!g->bias.data || (g->bias.shape[0] == n && g->bias.dtype == g->c.dtype));
+	ops_require(!g->dbias.data || (g->dbias.shape[0] == m && g->dbias.dtype == DTYPE_F32));
+	ops_require(!g->dbias.data || g->beta == 0 || g->beta == 1);
+	ops_require(g->act == GEMM_LINEAR ||
+	    (g->beta == 0 && g->aux.data && g->aux.ndim == 2 && g->aux.shape[0] == m &&
+		g->aux.shape[1] == n && g->aux.stride[0] == n && g->aux.dtype == g->a.dtype &&
+		g->c.dtype == g->a.dtype));
+}
+
+/* c = alpha op(a) op(b) + beta c, and the rest of struct gemm; c is of a's type or F32 (main
+ * gradients). k 0 is refused here: no layer asks for it. A failure is reported by sync. */
+void
+cuda_gemm(struct stream *st, const struct gemm *g)
+{
+	int64_t m = g->c.shape[0], n = g->c.shape[1], k = g->a.shape[g->trans_a ? 0 : 1];
+	const struct gemm_plan *p;
+	cublasStatus_t rc;
+
+	ops_require(g->a.ndim == 2 && g->b.ndim == 2 && g->c.ndim == 2 && k > 0);
+	ops_require(g->a.shape[g->trans_a ? 1 : 0] == m && g->a.dtype == g->b.dtype);
+	ops_require(g->b.shape[g->trans_b ? 1 : 0] == k && g->b.shape[g->trans_b ? 0 : 1] == n);
+	ops_require(g->c.dtype == g->a.dtype || g->c.dtype == DTYPE_F32);
+	check_beside(g, m, n);
+	if (m == 0 || n == 0)
+		return;
+	p = find_plan(st, g);
+	if (!p)
+		return;
+	rc = gemm_run(st, p, g);
+	st->device->last = "gemm";
+	if (rc != CUBLAS_STATUS_SUCCESS)
+		cu_fail(st->device, "gemm", cublasLtGetStatusString(rc));
+}

@@ -1,0 +1,438 @@
+/*
+ * gemm_plan.c - which algorithm a product takes, and what comes beside it in the library's kernel
+ *
+ * The library names candidates; each is run and timed, with the operations of our own that it needs
+ * behind it, and the fastest is kept, in memory and in a file. What one run shows to be far behind
+ * is not timed further, so that many can be asked for. That happens when a shape is asked for
+ * first, so in the first step alone. Nothing that the product adds to is touched: then the
+ * measurement has an output of its own. Where results must not depend on a clock (deterministic
+ * mode), and where nothing can be measured (a stream under capture, no memory for that output), the
+ * library's first answer is taken.
+ */
+#include "train/cuda/gemm/gemm.h"
+
+#include <string.h>
+
+enum {
+	/* candidates that the library is asked for, for each set of what is fused */
+	PER_SET = 24,
+	SETS = 3,
+	CANDIDATES = SETS * PER_SET,
+	FINALISTS = 3, /* that are measured again */
+	ROUNDS = 3,
+	RUNS_MAX = 30, /* of one measurement */
+};
+
+static const float first_ms = 3, final_ms = 8; /* what a candidate is measured for */
+static const float looks_ms =
+    600; /* when a product's first looks have taken that, the rest get none */
+static const float hopeless = 1.3f;   /* times the fastest run so far: not looked at again */
+static const float jitter_ms = 0.01f; /* of a single run */
+static const float margin = 0.99f;    /* a later candidate must be faster by that */
+
+/* A candidate and how long it takes. */
+struct candidate {
+	struct gemm_plan plan;
+	float ms;
+};
+
+/* What is measured: the product, or one like it with an output of its own. */
+struct trial {
+	struct gemm g;
+	void *output; /* freed after; NULL: the product's own */
+};
+
+/* F64 is kept out when the device is opened, so another type here is a mistake in the engine. */
+static cudaDataType_t
+data_type(int32_t t)
+{
+	switch (t) {
+	case DTYPE_F32: return CUDA_R_32F;
+	case DTYPE_BF16: return CUDA_R_16BF;
+	case DTYPE_F16: return CUDA_R_16F;
+	default: BUG("product of %s", dtype_name((enum dtype)t));
+	}
+}
+
+/* The library's name for what is fused. Its b is our a, hence the gradient of the bias there. */
+static cublasLtEpilogue_t
+epilogue(uint32_t fused)
+{
+	switch (fused) {
+	case BESIDE_BIAS: return CUBLASLT_EPILOGUE_BIAS;
+	case BESIDE_GELU: return CUBLASLT_EPILOGUE_GELU_AUX;
+	case BESIDE_GELU | BESIDE_BIAS: return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+	case BESIDE_GELU_GRAD: return CUBLASLT_EPILOGUE_DGELU;
+	case BESIDE_DBIAS: return CUBLASLT_EPILOGUE_BGRADB;
+	default: return CUBLASLT_EPILOGUE_DEFAULT;
+	}
+}
+
+/* One attribute of a product; false when the library refuses. */
+static bool
+set(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t name, const void *value, size_t size)
+{
+	return cublasLtMatmulDescSetAttribute(d, name, value, size) == CUBLAS_STATUS_SUCCESS;
+}
+
+/* What the library does beside the product. The addresses are set again for each call; the search
+ * may look at these. */
+static bool
+describe_beside(struct gemm_plan *p, const struct gemm *g)
+{
+	cublasLtEpilogue_t e = epilogue(p->fused);
+	cudaDataType_t act = data_type(p->key.in), real = CUDA_R_32F;
+	bool aux = p->fused & (BESIDE_GELU | BESIDE_GELU_GRAD), bias = p->fused & BESIDE_BIAS,
+	     dbias = p->fused & BESIDE_DBIAS;
+	int64_t ld = p->key.n;
+
+	return set(p->product, CUBLASLT_MATMUL_DESC_EPILOGUE, &e, sizeof e) &&
+	    (!bias ||
+		(set(p->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->bias.data,
+		     sizeof g->bias.data) &&
+		    set(p->product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &act, sizeof act))) &&
+	    (!dbias ||
+		(set(p->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->dbias.data,
+		     sizeof g->dbias.data) &&
+		    set(p->product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &real, sizeof real))) &&
+	    (!aux ||
+		(set(p->product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &g->aux.data,
+		     sizeof g->aux.data) &&
+		    set(p->product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &ld, sizeof ld)));
+}
+
+/* The product and its operands in the library's words: its a is our b, its rows are our columns.
+ * Row length in memory becomes the library's leading dimension. */
+bool
+gemm_describe(struct gemm_plan *p, const struct gemm *g)
+{
+	const struct gemm_key *k = &p->key;
+	cublasOperation_t first = k->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N,
+			  second = k->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+	cudaDataType_t in = data_type(k->in), out = data_type(k->out);
+	uint64_t rows_b = (uint64_t)(k->trans_b ? k->k : k->n),
+		 rows_a = (uint64_t)(k->trans_a ? k->m : k->k);
+	int64_t ldc = k->beside & ~p->fused & BESIDE_GELU ? k->n : k->ldc;
+
+	return cublasLtMatmulDescCreate(&p->product, CUBLAS_COMPUTE_32F, CUDA_R_32F) ==
+	    CUBLAS_STATUS_SUCCESS &&
+	    set(p->product, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first) &&
+	    set(p->product, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second) &&
+	    cublasLtMatrixLayoutCreate(&p->a, in, rows_b, (uint64_t)(k->trans_b ? k->n : k->k),
+		k->ldb) == CUBLAS_STATUS_SUCCESS &&
+	    cublasLtMatrixLayoutCreate(&p->b, in, rows_a, (uint64_t)(k->trans_a ? k->k : k->m),
+		k->lda) == CUBLAS_STATUS_SUCCESS &&
+	    cublasLtMatrixLayoutCreate(&p->c, out, (uint64_t)k->n, (uint64_t)k->m, ldc) ==
+	    CUBLAS_STATUS_SUCCESS &&
+	    describe_beside(p, g);
+}
+
+/* The plan is zeroed after, so that a second release does nothing. */
+void
+gemm_plan_release(struct gemm_plan *p)
+{
+	if (p->product)
+		(void)cublasLtMatmulDescDestroy(p->product);
+	if (p->a)
+		(void)cublasLtMatrixLayoutDestroy(p->a);
+	if (p->b)
+		(void)cublasLtMatrixLayoutDestroy(p->b);
+	if (p->c)
+		(void)cublasLtMatrixLayoutDestroy(p->c);
+	memset(p, 0, sizeof *p);
+}
+
+/* What the search for an algorithm must keep to. Reduction in the compute type keeps split sums
+ * in F32. The alignments are promised for this product alone, which is why they are in the key. */
+static bool
+set_preference(cublasLtMatmulPreference_t f, const struct gemm_key *k)
+{
+	uint64_t bytes = CU_WORKSPACE;
+	uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+	const struct {
+		cublasLtMatmulPreferenceAttributes_t name;
+		const void *value;
+		size_t size;
+	} to[] = {
+		{ CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes },
+		{ CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reduction, sizeof reduction },
+		{ CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &k->align_b, sizeof k->align_b },
+		{ CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &k->align_a, sizeof k->align_a },
+		{ CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &k->align_c, sizeof k->align_c },
+		{ CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &k->align_c, sizeof k->align_c },
+	};
+
+	for (size_t i = 0; i < sizeof to / sizeof *to; i++)
+		if (cublasLtMatmulPreferenceSetAttribute(f, to[i].name, to[i].value, to[i].size) !=
+		    CUBLAS_STATUS_SUCCESS)
+			return false;
+	return true;
+}
+
+/* The library's answers for a plan that is described, best first; 0 when it has none. */
+static int
+ask(const struct gemm_cache *c, const struct gemm_plan *p,
+    cublasLtMatmulHeuristicResult_t found[PER_SET], int most)
+{
+	cublasLtMatmulPreference_t f;
+	int count = 0;
+
+	if (cublasLtMatmulPreferenceCreate(&f) != CUBLAS_STATUS_SUCCESS)
+		return 0;
+	if (!set_preference(f, &p->key) ||
+	    cublasLtMatmulAlgoGetHeuristic(c->handle, p->product, p->a, p->b, p->c, p->c, f, most,
+		found, &count) != CUBLAS_STATUS_SUCCESS)
+		count = 0;
+	(void)cublasLtMatmulPreferenceDestroy(f);
+	return count;
+}
+
+/* Adds the candidates of one set of what is fused; returns how many there are then. Each has
+ * descriptions of its own, since the addresses in them change. */
+static int
+collect(const struct gemm_cache *c, const struct gemm_plan *like, const struct gemm *g,
+    struct candidate *to, int most)
+{
+	cublasLtMatmulHeuristicResult_t found[PER_SET];
+	struct gemm_plan p = { .key = like->key, .fused = like->fused };
+	int count = 0, asked = gemm_describe(&p, g) ? ask(c, &p, found, most) : 0;
+
+	gemm_plan_release(&p);
+	for (int i = 0; i < asked; i++) {
+		struct gemm_plan *next = &to[count].plan;
+
+		*next = (struct gemm_plan){ .key = like->key,
+			.fused = like->fused,
+			.algo = found[i].algo,
+			.workspace = found[i].workspaceSize };
+		to[count].ms = 0;
+		if (found[i].state == CUBLAS_STATUS_SUCCESS && gemm_describe(next, g))
+			count++;
+		else
+			gemm_plan_release(next);
+	}
+	return count;
+}
+
+/* All candidates: with everything fused that can be, with the bias alone, and, when neither has
+ * any, with nothing. `most` of each. */
+static int
+collect_all(const struct gemm_cache *c, const struct gemm_key *key, const struct gemm *g,
+    struct candidate *to, int most)
+{
+	uint32_t sets[SETS] = { key->fusable, key->fusable & BESIDE_BIAS, 0 };
+	int count = 0;
+
+	/* A bias gradient is fused beside nothing else. */
+	if (sets[0] & BESIDE_DBIAS && sets[0] != BESIDE_DBIAS)
+		sets[0] &= ~(uint32_t)BESIDE_DBIAS;
+	for (int i = 0; i < SETS; i++) {
+		struct gemm_plan p = { .key = *key, .fused = sets[i] };
+
+		if (i > 0 && sets[i] == sets[i - 1])
+			continue;
+		/* One product of our own behind the library's is measured; two are not, without
+		 * need. */
+		if (i == SETS - 1 && count > 0 && sets[1] != 0)
+			break;
+		count += collect(c, &p, g, to + count, most);
+		if (most == 1 && count > 0)
+			break;
+	}
+	return count;
+}
+
+/* Milliseconds of one of `runs` runs; below 0 when it does not run. */
+static float
+measure(struct stream *st, const struct gemm_plan *p, const struct gemm *g, int runs)
+{
+	struct gemm_cache *c = st->device->gemms;
+	float ms = -1;
+
+	if (cudaEventRecord(c->begin, cu_handle(st)) != cudaSuccess)
+		return -1;
+	for (int i = 0; i < runs; i++)
+		if (gemm_run(st, p, g) != CUBLAS_STATUS_SUCCESS)
+			return -1;
+	if (cudaEventRecord(c->end, cu_handle(st)) != cudaSuccess ||
+	    cudaEventSynchronize(c->end) != cudaSuccess ||
+	    cudaEventElapsedTime(&ms, c->begin, c->end) != cudaSuccess)
+		return -1;
+	return ms / (float)runs;
+}
+
+/* How many runs of this many milliseconds fill the time given. */
+static int
+runs_for(float ms, float total)
+{
+	return ms * RUNS_MAX <= total ? RUNS_MAX : (int)int64_max(1, (int64_t)(total / ms));
+}
+
+/* The index of the fastest candidate of those that have run, with a preference for earlier ones;
+ * -1: none has. `but` are left out. */
+static int
+fastest(const struct candidate *list, int count, const bool *but)
+{
+	int best = -1;
+
+	for (int i = 0; i < count; i++)
+		if (list[i].ms > 0 && !but[i] && (best < 0 || list[i].ms < margin * list[best].ms))
+			best = i;
+	return best;
+}
+
+/* How far the first looks at the candidates of a product have come: the fastest single run, 0
+ * before there is one, and what all have taken, in milliseconds. */
+struct looks {
+	float fastest, spent;
+};
+
+/* Milliseconds of a candidate on a first look; below 0 when it does not run, or when one run,
+ * compared with single runs of others, tells that it is not among the best. */
+static float
+first_look(struct stream *st, const struct gemm_plan *p, const struct gemm *g, struct looks *l)
+{
+	float ms;
+	int runs;
+
+	/* The first run loads the kernel, which is once for all products, so it is not counted by
+	 * its time. */
+	if (l->spent > looks_ms || measure(st, p, g, 1) <= 0 || (ms = measure(st, p, g, 1)) <= 0)
+		return -1;
+	l->spent += 2 * ms;
+	if (l->fastest > 0 && ms > hopeless * l->fastest + jitter_ms)
+		return -1;
+	if (l->fastest == 0 || ms < l->fastest)
+		l->fastest = ms;
+	runs = runs_for(ms, first_ms);
+	if (runs == 1)
+		return ms;
+	l->spent += first_ms;
+	return measure(st, p, g, runs);
+}
+
+/* Looks at all, then measures the best few again in turns, which levels what the clock of the GPU
+ * does meanwhile. Returns the index of the one to take. */
+static int
+race(struct stream *st, struct candidate *list, int count, const struct gemm *g)
+{
+	bool out[CANDIDATES] = { false }, none[CANDIDATES] = { false };
+	int finalist[FINALISTS];
+	struct looks looks = { 0, 0 };
+
+	for (int i = 0; i < count; i++)
+		list[i].ms = first_look(st, &list[i].plan, g, &looks);
+	for (int k = 0; k < FINALISTS; k++) {
+		finalist[k] = fastest(list, count, out);
+		if (finalist[k] >= 0)
+			out[finalist[k]] = true;
+	}
+	for (int i = 0; i < count; i++)
+		list[i].ms = out[i] ? list[i].ms : -1;
+	for (int k = 0; k < FINALISTS * ROUNDS; k++) {
+		int i = finalist[k % FINALISTS];
+		float ms =
+		    i < 0 ? -1 : measure(st, &list[i].plan, g, runs_for(list[i].ms, final_ms));
+
+		/* The first round replaces what was measured in other company. */
+		if (ms > 0)
+			list[i].ms = k < FINALISTS || ms < list[i].ms ? ms : list[i].ms;
+	}
+	return fastest(list, count, none);
+}
+
+/* Something to measure: the product itself where it writes without reading, since the real run
+ * comes after; else one with an output of its own. false: it cannot be measured. */
+static bool
+trial_make(struct stream *st, const struct gemm *g, struct trial *t)
+{
+	size_t bytes = (size_t)(g->c.shape[0] * g->c.stride[0]) * dtype_size(g->c.dtype);
+	enum cudaStreamCaptureStatus capture;
+
+	*t = (struct trial){ .g = *g };
+	if (cudaStreamIsCapturing(cu_handle(st), &capture) != cudaSuccess ||
+	    capture != cudaStreamCaptureStatusNone || g->c.data == g->aux.data)
+		return false;
+	if (g->beta == 0)
+		return true;
+	bytes = (bytes + 255) / 256 * 256;
+	if (cudaMalloc(&t->output, bytes + (size_t)g->c.shape[0] * sizeof(float)) != cudaSuccess) {
+		(void)cudaGetLastError();
+		return false;
+	}
+	t->g.c.data = t->output;
+	if (g->dbias.data)
+		t->g.dbias.data = (char *)t->output + bytes;
+	return cu_ok(st->device,
+	    cudaMemsetAsync(
+		t->output, 0, bytes + (size_t)g->c.shape[0] * sizeof(float), cu_handle(st)),
+	    "gemm");
+}
+
+/* The plan that an earlier run has chosen, when the library still takes it. */
+static bool
+recall(const struct gemm_cache *c, struct gemm_plan *p, const struct gemm *g)
+{
+	const struct gemm_choice *choice = gemm_choices_find(&c->choices, &p->key);
+	cublasLtMatmulHeuristicResult_t r = { .state = CUBLAS_STATUS_NOT_SUPPORTED };
+	struct gemm_key key = p->key;
+
+	if (!choice || choice->fused & ~key.fusable)
+		return false;
+	p->fused = choice->fused;
+	p->algo = choice->algo;
+	if (gemm_describe(p, g) &&
+	    cublasLtMatmulAlgoCheck(c->handle, p->product, p->a, p->b, p->c, p->c, &p->algo, &r) ==
+		CUBLAS_STATUS_SUCCESS &&
+	    r.state == CUBLAS_STATUS_SUCCESS && r.workspaceSize <= CU_WORKSPACE) {
+		p->workspace = r.workspaceSize;
+		return true;
+	}
+	gemm_plan_release(p);
+	p->key = key;
+	return false;
+}
+
+/* Keeps what was found to be the fastest for later runs. */
+static void
+remember(struct gemm_cache *c, const struct gemm_plan *p)
+{
+	struct gemm_choice choice;
+
+	memset(&choice, 0, sizeof choice);
+	choice.key = p->key;
+	choice.fused = p->fused;
+	choice.algo = p->algo;
+	gemm_choices_add(&c->choices, &choice);
+}
+
+/* The file, else a race, else the library's first answer. */
+bool
+gemm_choose(struct stream *st, struct gemm_plan *p, const struct gemm *g)
+{
+	struct device *d = st->device;
+	struct candidate list[CANDIDATES];
+	struct trial t = { .output = NULL };
+	bool timed = false;
+	int count, best = 0;
+
+	if (!d->deterministic && recall(d->gemms, p, g))
+		return true;
+	timed = !d->deterministic && trial_make(st, g, &t);
+	count = collect_all(d->gemms, &p->key, g, list, timed ? PER_SET : 1);
+	if (timed && count > 1)
+		best = race(st, list, count, &t.g);
+	if (t.output)
+		cu_ok(d, cudaFree(t.output), "cudaFree");
+	for (int i = 0; i < count; i++)
+		if (i != best)
+			gemm_plan_release(&list[i].plan);
+	if (count == 0 || best < 0) {
+		cu_fail(d, "gemm", "cuBLASLt has no algorithm for this product");
+		return false;
+	}
+	*p = list[best].plan;
+	if (timed)
+		remember(d->gemms, p);
+	return true;
+}

@@ -1,0 +1,201 @@
+/*
+ * corpus_log.c - what each corpus of training has given so far, and its loss
+ *
+ * Rank 0 counts the samples of every step by corpus. With --log-loss-by-corpus the last stage
+ * leaves losses and masks of all tokens of a step in host memory; each rank adds up its own by
+ * corpus, and the ranks add theirs at log steps. Without the option no rank but 0 does anything.
+ */
+#include "lib/base/mem.h"
+#include "train/data/data_impl.h"
+#include "train/engine/pipeline.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct corpus_log {
+	const struct data *d;
+	struct engine *e;
+	int count;         /* corpora; 0: mock data */
+	int64_t *consumed; /* [count] */
+	struct data_reader *reader;
+	int64_t *samples; /* [b] */
+	size_t bytes;     /* of losses, for the whole step */
+	/* [micro batches] of { loss real [T], mask F32 [T] }; NULL: not asked for, or not here */
+	char *losses;
+	double *sums; /* [count][2]: loss and tokens since the last line; NULL: not asked for */
+};
+
+/* What has been consumed before is added up once, sample by sample with the cyclic loader. */
+static void
+count_before(struct corpus_log *l, int64_t consumed)
+{
+	const struct set *s = &l->d->set[SPLIT_TRAIN];
+
+	if (l->d->c->o.dataloader_type == SAMPLER_SINGLE) {
+		blend_consumed(s->blend, consumed - s->start, l->consumed);
+		for (int k = 0; k < l->count; k++) {
+			struct blend_corpus c;
+
+			blend_corpus(s->blend, k, &c);
+			l->consumed[k] += c.first;
+		}
+		return;
+	}
+	if (l->count == 1)
+		l->consumed[0] = consumed - s->start;
+	for (int64_t at = s->start; at < consumed && l->count > 1;
+	     at += l->d->c->plan.global_batch_size)
+		corpus_log_step(l, at, true);
+}
+
+/* Memory for the losses of a step, on the ranks that compute them. */
+static void
+take_losses(struct corpus_log *l)
+{
+	const struct train_shape *s = &l->e->plan.shape;
+
+	l->sums = mem_zalloc((size_t)l->count, 2 * sizeof *l->sums);
+	if (!l->e->last_stage || l->e->coord[AX_TP] != 0)
+		return;
+	l->bytes = (size_t)s->num_microbatches * pipeline_loss_bytes(l->e);
+	l->losses = mem_zalloc(l->bytes, 1);
+	if (l->e->backend->pin)
+		l->e->backend->pin(l->e->device, l->losses, l->bytes);
+}
+
+struct corpus_log *
+corpus_log_new(const struct data *d, struct engine *e, int64_t consumed)
+{
+	struct corpus_log *l = mem_zalloc(1, sizeof *l);
+	const struct blend *b = d->set[SPLIT_TRAIN].blend;
+
+	l->d = d;
+	l->e = e;
+	l->count = b ? blend_num_corpora(b) : 0;
+	if (l->count == 0 || (e->rank != 0 && !d->c->o.log_loss_by_corpus))
+		return l;
+	l->consumed = mem_zalloc((size_t)l->count, sizeof *l->consumed);
+	l->reader = data_reader_new(d);
+	l->samples = mem_alloc((size_t)e->plan.shape.micro_batch_size, sizeof *l->samples);
+	if (e->rank == 0)
+		count_before(l, consumed);
+	if (d->c->o.log_loss_by_corpus)
+		take_losses(l);
+	return l;
+}
+
+/* NULL is freed already. */
+void
+corpus_log_free(struct corpus_log *l)
+{
+	if (!l)
+		return;
+	if (l->losses && l->e->backend->unpin)
+		l->e->backend->unpin(l->e->device, l->losses);
+	data_reader_free(l->reader);
+	free(l->samples);
+	free(l->consumed);
+	free(l->losses);
+	free(l->sums);
+	free(l);
+}
+
+const int64_t *
+corpus_log_counts(const struct corpus_log *l)
+{
+	return l->consumed;
+}
+
+void *
+corpus_log_losses(const struct corpus_log *l)
+{
+	return l->losses;
+}
+
+/* The corpus of each sample of a micro batch into `samples`. */
+static void
+find_corpora(struct corpus_log *l, int64_t first, int microbatch, int rank)
+{
+	const struct run_plan *p = &l->e->plan;
+	struct data_place at = { SPLIT_TRAIN, pipeline_first_sample(p, first, microbatch, 0),
+		rank };
+	struct err err;
+
+	/* What the step has read can be named again. */
+	if (data_samples(l->reader, &at, l->samples, &err) < 0)
+		BUG("%s", err.msg);
+	for (int64_t i = 0; i < p->shape.micro_batch_size; i++) {
+		int64_t of_corpus;
+		int k;
+
+		blend_locate(l->d->set[SPLIT_TRAIN].blend, l->samples[i], &k, &of_corpus);
+		l->samples[i] = k;
+	}
+}
+
+/* Losses of a micro batch of this rank, [s, b] as the layers keep them, to their corpora. */
+static void
+add_losses(struct corpus_log *l, int microbatch)
+{
+	const struct train_shape *s = &l->e->plan.shape;
+	int64_t b = s->micro_batch_size, tokens = b * s->seq_length;
+	const char *loss = l->losses + (size_t)microbatch * pipeline_loss_bytes(l->e);
+	size_t width = dtype_size(memory_real(s->dtype));
+	const char *mask = loss + (size_t)tokens * width;
+
+	for (int64_t t = 0; t < tokens; t++) {
+		double *sum = l->sums + 2 * l->samples[t % b], value;
+		float m;
+
+		memcpy(&m, mask + (size_t)t * sizeof m, sizeof m);
+		dtype_convert(
+		    &value, DTYPE_F64, loss + (size_t)t * width, memory_real(s->dtype), 1);
+		sum[0] += m * value;
+		sum[1] += m != 0;
+	}
+}
+
+/* The data are the same on all ranks, so rank 0 names those of the others. */
+void
+corpus_log_step(struct corpus_log *l, int64_t first, bool skipped)
+{
+	const struct run_plan *p = &l->e->plan;
+
+	for (int m = 0; m < p->shape.num_microbatches && l->reader; m++) {
+		for (int j = 0; j < p->layout.data_parallel_size && l->e->rank == 0; j++) {
+			find_corpora(l, first, m, j);
+			for (int64_t i = 0; i < p->shape.micro_batch_size; i++)
+				l->consumed[l->samples[i]]++;
+		}
+		if (l->losses && !skipped) {
+			find_corpora(l, first, m, l->e->coord[AX_DP]);
+			add_losses(l, m);
+		}
+	}
+}
+
+/* One line; corpora without a counted token since the last one have no loss in it. */
+void
+corpus_log_write(struct corpus_log *l, struct metrics *m, int64_t iteration)
+{
+	struct comm *w = l->e->groups.world;
+	struct tensor t = tensor_1d(l->sums, DTYPE_F64, 2 * l->count);
+
+	if (l->sums)
+		w->ops->all_reduce(w, NULL, &t, REDUCE_SUM);
+	/* Of one corpus the steps' own lines say as much. */
+	for (int k = 0; k < l->count && m && (l->count > 1 || l->sums); k++) {
+		struct metrics_corpus c = { .consumed_samples = l->consumed[k] };
+		struct blend_corpus b;
+
+		blend_corpus(l->d->set[SPLIT_TRAIN].blend, k, &b);
+		c.name = dataset_prefix(b.dataset);
+		c.epochs = (double)c.consumed_samples * (double)l->e->plan.shape.seq_length /
+		    (double)samples_tokens_per_epoch(b.samples);
+		c.tokens = l->sums ? l->sums[2 * k + 1] : 0;
+		c.lm_loss = c.tokens > 0 ? l->sums[2 * k] / c.tokens : 0;
+		metrics_corpus(m, iteration, &c);
+	}
+	if (l->sums)
+		memset(l->sums, 0, 2 * (size_t)l->count * sizeof *l->sums);
+}

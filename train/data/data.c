@@ -1,0 +1,265 @@
+/*
+ * data.c - reading the batches of a run
+ *
+ * A batch is a function of the options and the number of samples consumed before it: nothing
+ * advances, so resuming needs no state and every rank of a data rank's tensor and pipeline group
+ * reads the same bytes. Sample maps follow Megatron-LM's so exactly that its cached index files and
+ * its order are ours (lib/data). Token ids are checked here, sample by sample; embedding and loss
+ * trust them.
+ */
+#include "lib/base/mem.h"
+#include "lib/base/rng.h"
+#include "train/data/data_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What a thread makes batches in. */
+struct data_reader {
+	const struct data *d;
+	struct sampler **sampler; /* of each set, when it has been read by the cyclic loader */
+	int64_t *samples;         /* [b] */
+	int64_t *ids;             /* [s + 1] */
+	struct sample one;        /* [s] each */
+};
+
+/* Also those that are absent. */
+int
+data_num_sets(const struct data *d)
+{
+	return d->num_sets;
+}
+
+/* The name lives as long as d. */
+void
+data_set(const struct data *d, int set, struct data_set *out)
+{
+	const struct set *s = &d->set[set];
+
+	*out = (struct data_set){ s->which, s->name, s->count, s->batches };
+}
+
+/* Per-split lists have one of their own. */
+const struct path_list *
+data_train_list(const struct data *d)
+{
+	return data_paths_list(&d->c->paths, SPLIT_TRAIN);
+}
+
+/* Computed once: it reads the whole index. */
+const char *
+data_corpus_fingerprint(const struct data *d, int k)
+{
+	return d->fingerprint[corpora_find(d->corpora, data_train_list(d)->prefix[k])];
+}
+
+int64_t
+data_group(const struct data *d)
+{
+	return d->c->plan.shape.micro_batch_size * d->c->plan.layout.data_parallel_size;
+}
+
+/* Memory for micro batches of the run's shape. */
+struct data_reader *
+data_reader_new(const struct data *d)
+{
+	struct data_reader *r = mem_zalloc(1, sizeof *r);
+	size_t n = (size_t)d->c->plan.shape.seq_length;
+
+	r->d = d;
+	r->sampler = mem_zalloc((size_t)d->num_sets, sizeof(struct sampler *));
+	r->samples = mem_alloc((size_t)d->c->plan.shape.micro_batch_size, sizeof *r->samples);
+	r->ids = mem_alloc(n + 1, sizeof *r->ids);
+	r->one = (struct sample){ mem_alloc(n, 4), mem_alloc(n, 4), mem_alloc(n, 4),
+		mem_alloc(n, sizeof(float)), NULL };
+	if (d->c->plan.shape.reset_attention_mask)
+		r->one.documents = mem_alloc(n, 4);
+	return r;
+}
+
+/* NULL is freed already. */
+void
+data_reader_free(struct data_reader *r)
+{
+	if (!r)
+		return;
+	for (int i = 0; i < r->d->num_sets; i++)
+		sampler_free(r->sampler[i]);
+	free(r->sampler);
+	free(r->samples);
+	free(r->ids);
+	free(r->one.tokens);
+	free(r->one.labels);
+	free(r->one.position_ids);
+	free(r->one.loss_mask);
+	free(r->one.documents);
+	free(r);
+}
+
+/* From the permutation of the set's epoch, which the sampler holds. */
+static int
+permuted(struct data_reader *r, const struct data_place *at, int64_t consumed, int64_t *out,
+    struct err *e)
+{
+	const struct train_config *c = r->d->c;
+	struct sampler_config s = {
+		.type = SAMPLER_CYCLIC,
+		.no_data_sharding = c->o.no_data_sharding,
+		.total = r->d->set[at->set].count,
+		.micro_batch_size = c->plan.shape.micro_batch_size,
+		.data_parallel_size = c->plan.layout.data_parallel_size,
+	};
+
+	if (!r->sampler[at->set] && !(r->sampler[at->set] = sampler_new(&s, e)))
+		return -1;
+	return sampler_batch(r->sampler[at->set], consumed, at->rank, out, e);
+}
+
+/* In order, unless a permutation of the whole set is asked for; full validation reads every sample
+ * once in any case. */
+int
+data_samples(struct data_reader *r, const struct data_place *at, int64_t *out, struct err *e)
+{
+	const struct train_config *c = r->d->c;
+	const struct set *s = &r->d->set[at->set];
+	int64_t consumed = at->consumed - s->start, b = c->plan.shape.micro_batch_size;
+	bool whole = c->o.full_validation && s->which == SPLIT_VALID;
+
+	if (c->o.dataloader_type == SAMPLER_CYCLIC && !whole)
+		return permuted(r, at, consumed, out, e);
+	for (int64_t i = 0; i < b; i++) {
+		int64_t n = consumed + at->rank * b + i;
+
+		out[i] = n < s->count ? n : -1;
+		if (out[i] < 0 && s->which == SPLIT_TRAIN)
+			return err_set(e, "sample %lld of %lld: the train split is used up",
+			    (long long)n, (long long)s->count);
+	}
+	return 0;
+}
+
+/* A token that is no part of the vocabulary, and its number in its sample. */
+struct bad {
+	int64_t at, id;
+};
+
+/* Says where a bad token of a sample comes from. A sample is pieced together from several
+ * sequences; the parts say which of them holds the token. */
+static int
+bad_token(const struct data *d, const struct set *s, int64_t sample, struct bad bad, struct err *e)
+{
+	int64_t cap = 64, n;
+	struct sample_part *part = mem_alloc((size_t)cap, sizeof *part);
+	int64_t at = bad.at, i = 0;
+	struct blend_corpus corpus;
+	int k;
+
+	n = blend_parts(s->blend, sample, &k, part, cap);
+	if (n > cap) {
+		part = mem_realloc(part, (size_t)n, sizeof *part);
+		blend_parts(s->blend, sample, &k, part, n);
+	}
+	while (i < n - 1 && at >= part[i].count)
+		at -= part[i++].count;
+	blend_corpus(s->blend, k, &corpus);
+	err_set(e,
+	    "%s: document %lld: token id %lld is outside the vocabulary of %lld (%s sample %lld)",
+	    dataset_prefix(corpus.dataset),
+	    (long long)dataset_document_at(corpus.dataset, part[i].sequence), (long long)bad.id,
+	    (long long)d->c->plan.model.vocab_size, split_name[s->which], (long long)sample);
+	free(part);
+	return -1;
+}
+
+/* Mock tokens are a function of seed, split, sample and position, like real ones. */
+static void
+mock_sample(const struct data *d, const struct set *s, int64_t sample, int64_t *ids)
+{
+	int64_t n = d->c->plan.shape.seq_length + 1;
+	uint32_t stream = rng_stream("mock data");
+
+	for (int64_t t = 0; t < n; t++)
+		ids[t] = (int64_t)(rng_uniform((uint64_t)d->c->o.seed + s->which,
+				       (uint64_t)(sample * n + t), stream, 0) *
+		    (float)d->c->plan.model.vocab_size);
+}
+
+/* Tokens of one sample, checked, into ids. Returns their number or -1. */
+static int64_t
+read_sample(const struct data *d, const struct set *s, int64_t sample, int64_t *ids, struct err *e)
+{
+	int64_t n = d->c->plan.shape.seq_length + 1, vocab = d->c->plan.model.vocab_size;
+
+	if (!d->corpora) {
+		mock_sample(d, s, sample, ids);
+		return n;
+	}
+	n = blend_tokens(s->blend, sample, ids, e);
+	for (int64_t t = 0; t < n; t++)
+		if (ids[t] < 0 || ids[t] >= vocab)
+			return bad_token(d, s, sample, (struct bad){ t, ids[t] }, e);
+	return n;
+}
+
+/* A sample without any token that counts, for the places behind the last one. */
+static void
+empty_sample(struct sample *one, int64_t s)
+{
+	for (int64_t t = 0; t < s; t++) {
+		one->tokens[t] = one->labels[t] = 0;
+		one->position_ids[t] = (int32_t)t;
+		one->loss_mask[t] = 0;
+		if (one->documents)
+			one->documents[t] = 0;
+	}
+}
+
+/* Sample i of b goes into column i of arrays of [s, b], as the layers keep tokens. Returns the
+ * tokens that the loss counts. */
+static int64_t
+interleave(const struct sample *one, int64_t s, int64_t b, int64_t i, const struct batch *out)
+{
+	int64_t unmasked = 0;
+
+	for (int64_t t = 0; t < s; t++) {
+		out->tokens[t * b + i] = one->tokens[t];
+		out->labels[t * b + i] = one->labels[t];
+		out->positions[t * b + i] = one->position_ids[t];
+		out->loss_mask[t * b + i] = one->loss_mask[t];
+		unmasked += one->loss_mask[t] != 0;
+	}
+	for (int64_t t = 0; out->documents && t < s; t++)
+		out->documents[t * b + i] = one->documents[t];
+	return unmasked;
+}
+
+/* All samples are asked of the disk before the first is waited for. */
+int64_t
+data_batch(
+    struct data_reader *r, const struct data_place *at, const struct batch *out, struct err *e)
+{
+	const struct data *d = r->d;
+	const struct set *s = &d->set[at->set];
+	int64_t b = d->c->plan.shape.micro_batch_size, len = d->c->plan.shape.seq_length,
+		unmasked = 0;
+
+	if (data_samples(r, at, r->samples, e) < 0)
+		return -1;
+	for (int64_t i = 0; i < b && d->corpora; i++)
+		if (r->samples[i] >= 0)
+			blend_will_need(s->blend, r->samples[i]);
+	for (int64_t i = 0; i < b; i++) {
+		int64_t n = 0;
+
+		if (r->samples[i] >= 0)
+			n = read_sample(d, s, r->samples[i], r->ids, e);
+		if (n < 0)
+			return -1;
+		if (r->samples[i] >= 0)
+			sample_assemble(&d->options, r->ids, n, len, &r->one);
+		else
+			empty_sample(&r->one, len);
+		unmasked += interleave(&r->one, len, b, i, out);
+	}
+	return unmasked;
+}

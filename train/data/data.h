@@ -1,0 +1,92 @@
+/*
+ * data.h - the batches of a run: a pure function of options, seed and consumed samples
+ *
+ * A run has sets of samples: the splits of lib/data/blend.h, and with --multiple-validation-sets
+ * one for each further validation corpus. Sample number C0 + m (b D) + j b + i of a set is sample i
+ * of micro batch m on data rank j of the step that starts at C0 (with --dataloader-type cyclic: of
+ * what the sampler puts there), so the data does not depend on the layout. All tensor and pipeline
+ * ranks of one data rank read the same samples.
+ *
+ *   data_open.c     opening: who builds the index maps, which sets there are, agreement of all
+ * ranks data_record.c   what checkpoints record of the data, and what a change of the data between
+ * save and resume means data_report.c   what people are told corpus_log.c    what the corpora have
+ * given so far, and their losses
+ */
+#ifndef TRAIN_DATA_DATA_H
+#define TRAIN_DATA_DATA_H
+
+#include "train/engine/engine.h"
+#include "train/run/config.h"
+#include "train/run/metrics.h"
+
+struct data;
+
+/* Collective. Opens what the run needs; rank 0 prints what it is. Fails on all ranks; rank 0 has
+ * the reason, and *status, unless it is NULL, is what to exit with. c outlives it. */
+struct data *data_open(
+    const struct train_config *c, struct comm *world, int *status, struct err *e);
+void data_close(struct data *d);
+
+/* Numbers of sets: those of enum split, then further validation sets. */
+struct data_set {
+	enum split which;
+	const char *name; /* of one of several validation sets, else NULL */
+	int64_t count;    /* samples there are; 0: the set is absent */
+	int64_t batches;  /* global batches of an evaluation; the last may be partly masked */
+};
+int data_num_sets(const struct data *d);
+void data_set(const struct data *d, int set, struct data_set *out);
+
+/* A micro batch: what a data rank reads of a set when all have read `consumed` samples of the run,
+ * or of the evaluation. */
+struct data_place {
+	int set;
+	int64_t consumed;
+	int rank;
+};
+/* Reads batches; for one thread at a time, any number of readers side by side. */
+struct data_reader;
+struct data_reader *data_reader_new(const struct data *d);
+void data_reader_free(struct data_reader *r);
+/*
+ * A micro batch into the caller's arrays; samples behind the last one of an evaluation are wholly
+ * masked. Returns its unmasked tokens, or -1 with a reason that names dataset and document when a
+ * token is no part of the vocabulary.
+ */
+int64_t data_batch(
+    struct data_reader *r, const struct data_place *at, const struct batch *out, struct err *e);
+/* The numbers of its samples in the set, [micro_batch_size]; -1: behind the last one. */
+int data_samples(struct data_reader *r, const struct data_place *at, int64_t *out, struct err *e);
+
+/* Lines for a checkpoint's state.conf; counts are corpus_log_counts. */
+void data_state(const struct data *d, const int64_t *counts, struct str *out);
+
+/* --- data_report.c ------------------------------------------------------------------------------
+ */
+
+/* A note for each corpus of training: how many of its samples were consumed. Rank 0's, at saves and
+ * at the end. */
+void data_note_consumed(const struct data *d, const int64_t *counts);
+
+/* --- corpus_log.c -------------------------------------------------------------------------------
+ */
+
+/* Counts by corpus of training while the run goes on: consumed samples, and with
+ * --log-loss-by-corpus the loss. */
+struct corpus_log;
+struct corpus_log *corpus_log_new(const struct data *d, struct engine *e, int64_t consumed);
+void corpus_log_free(struct corpus_log *l);
+/* Samples consumed of each corpus of training in the order that it is in now; of use on rank 0
+ * alone. NULL: mock data. */
+const int64_t *corpus_log_counts(const struct corpus_log *l);
+/* Where the passes leave losses and masks of tokens, for struct pipeline; NULL when nobody asks for
+ * them. */
+void *corpus_log_losses(const struct corpus_log *l);
+/* A step that began at sample `first` was taken; its losses have arrived. skipped: its losses do
+ * not count. */
+void corpus_log_step(struct corpus_log *l, int64_t first, bool skipped);
+/* At log steps, collective over the world when losses are asked for: a line of the metrics (rank
+ * 0's; m NULL elsewhere). */
+void corpus_log_write(struct corpus_log *l, struct metrics *m, int64_t iteration);
+
+#endif

@@ -1,0 +1,81 @@
+/* data_impl.h - what data.c (reading), data_open.c, data_record.c and data_report.c share */
+#ifndef TRAIN_DATA_DATA_IMPL_H
+#define TRAIN_DATA_DATA_IMPL_H
+
+#include "lib/data/blend.h"
+#include "lib/data/sampler.h"
+#include "train/data/data.h"
+
+/* Samples of one kind. */
+struct set {
+	enum split which;
+	char *name;          /* NULL but for one of several validation sets */
+	struct blend *blend; /* NULL: absent, or mock data */
+	int64_t count, batches;
+	/* sample of the run that is number 0 here: not 0 where the data changed on resume */
+	int64_t start;
+};
+
+/* What a checkpoint says of one corpus. */
+struct corpus_record {
+	char fingerprint[64];
+	/* as in the list; 0: the list has none; -1: no part of the list any more */
+	double weight;
+	/* as in struct blend_kept, at the start of the order that was saved */
+	int64_t first, num_samples;
+	int64_t epochs; /* with `separate`: which maps num_samples made */
+	bool separate;
+	int64_t consumed; /* of its order, those before `first` included */
+	char *prefix;
+};
+
+/* What the checkpoint that a run resumes from says of the data. */
+struct data_record {
+	int64_t iteration, consumed; /* where the run goes on */
+	bool any;      /* false: nothing more, as in fresh runs and imported checkpoints */
+	bool goes_on;  /* the order of the checkpoint is that of this run */
+	int64_t start; /* sample of the run with which the order began */
+	int64_t seed, seq_length;
+	char *split;                  /* "-" with per-split lists */
+	int64_t loader;               /* enum sampler_type, or 2 for cyclic without sharding */
+	int count;                    /* 0: mock data */
+	struct corpus_record *corpus; /* in the order of the list, then those that left it */
+};
+
+/* Read-only once open. */
+struct data {
+	const struct train_config *c;
+	struct corpora *corpora; /* NULL: mock data */
+	char (*fingerprint)[64]; /* of each of them */
+	int num_sets;
+	struct set *set;
+	struct data_record record;
+	struct blend_kept *kept; /* [corpora of the training list]; NULL: none */
+	int num_gone;
+	/* of the record: corpora that a list of before had and this one has not */
+	const struct corpus_record **gone;
+	struct sample_options options;
+};
+
+/* The training list, and the fingerprint of one of its corpora. */
+const struct path_list *data_train_list(const struct data *d);
+const char *data_corpus_fingerprint(const struct data *d, int k);
+/* Samples between two wholes of all data ranks' micro batches. */
+int64_t data_group(const struct data *d);
+
+/* data_record.c: reads d->record from the checkpoint of a resumed run. */
+int data_record_read(struct data *d, struct err *e);
+/* Decides how the order goes on: start of the training set and kept. -1: the data changed, and
+ * nobody said what that means. */
+int data_record_resolve(struct data *d, struct err *e);
+/* Behind the opening of the training set: are orders of corpora others than those that the run was
+ * in? say: notes each. */
+bool data_record_reordered(const struct data *d, bool say);
+/* From the checkpoint on, every corpus goes on in the order that it had. */
+void data_record_keep(struct data *d);
+void data_record_release(struct data *d);
+
+/* data_report.c: the corpora of each set, before the first step. */
+void data_report(const struct data *d);
+
+#endif

@@ -1,0 +1,666 @@
+/*
+ * data_open.c - opening the data of a run: corpora, index maps, agreement of all ranks
+ *
+ * Every rank opens every corpus, since every rank may read any sample. The index maps are built, or
+ * found in the cache and checked, by one process for each file system: rank 0, and a rank of each
+ * host that does not see a file which rank 0 puts where the maps go. Then the first ranks of the
+ * other hosts check what they see, and last all others take the maps as they are. What fails on one
+ * rank fails on all, with the reason on rank 0.
+ */
+#include "lib/base/hash.h"
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+#include "lib/base/prog.h"
+#include "lib/data/notes.h"
+#include "lib/token/identity.h"
+#include "train/data/data_impl.h"
+#include "train/run/agree.h"
+#include "train/run/stop.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { THREADS_MAX = 16 };
+
+/* Which part a rank has in the opening of the maps, and in which phase it opens them. */
+enum part { BUILDS, CHECKS, TRUSTS, PARTS };
+
+/* An opening under way. */
+struct opening {
+	struct data *d;
+	struct comm *world;
+	struct pool *pool;
+	struct split_matrix matrix;
+	struct str tokenizer; /* as the names of the maps know it */
+	struct outset *set;   /* maps that this rank made; NULL: it makes none */
+	enum part part;
+	enum exit_status status; /* to exit with when it fails */
+};
+
+/* What a rank knows of its place, as doubles since they go through a gather. */
+struct place {
+	double host; /* hash of its name */
+	double sees; /* the file that rank 0 made */
+};
+
+/* --- who builds ---------------------------------------------------------------------------------
+ */
+
+/* Where the file that everybody looks for goes: beside the maps. */
+static void
+probe_path(const struct data *d, double nonce, struct str *out)
+{
+	if (d->c->o.data_cache_path)
+		str_adds(out, d->c->o.data_cache_path);
+	else
+		str_addf(out, "%s/cache/GPTDataset_indices",
+		    dataset_prefix(corpora_dataset(d->corpora, 0)));
+	if (nonce >= 0)
+		str_addf(out, "/.mikoshi-probe-%.0f", nonce);
+}
+
+/* A number that no other run has chosen, on all ranks. */
+static double
+make_nonce(struct comm *world)
+{
+	struct timespec t;
+	double nonce;
+	struct tensor all = tensor_1d(&nonce, DTYPE_F64, 1);
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	nonce = (double)(((uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec +
+			     (uint64_t)getpid()) >>
+	    8);
+	world->ops->broadcast(world, NULL, &all, 0);
+	return nonce;
+}
+
+/* Rank 0 makes the file; a directory that cannot be written is seen by nobody, and every host then
+ * builds for itself. */
+static void
+probe_begin(const struct data *d, const char *path)
+{
+	struct str dir = { 0 };
+	struct err ignored;
+
+	probe_path(d, -1, &dir);
+	if (io_mkdir_p(dir.buf, &ignored) == 0)
+		(void)io_write_file(path, "", 0, &ignored);
+	str_release(&dir);
+}
+
+/* What a rank does follows from the places of all, which every rank knows. */
+static enum part
+part_of(const struct place *all, int rank)
+{
+	int first = 0, first_blind = 0;
+
+	while (all[first].host != all[rank].host)
+		first++;
+	while (first_blind < rank &&
+	    (all[first_blind].host != all[rank].host || all[first_blind].sees != 0))
+		first_blind++;
+	if (rank == 0 || (all[rank].sees == 0 && first_blind == rank))
+		return BUILDS;
+	return rank == first ? CHECKS : TRUSTS;
+}
+
+/* Collective. A file system that is shared is one that shows the file; nothing is assumed from
+ * names. */
+static enum part
+find_part(const struct data *d, struct comm *world)
+{
+	struct place mine = { 0 }, *all = mem_alloc((size_t)world->size, sizeof *all);
+	struct tensor in = tensor_1d(&mine, DTYPE_F64, 2),
+		      out = tensor_1d(all, DTYPE_F64, 2 * world->size);
+	struct str path = { 0 };
+	char host[256] = "";
+	enum part part;
+
+	probe_path(d, make_nonce(world), &path);
+	if (world->rank == 0)
+		probe_begin(d, path.buf);
+	world->ops->barrier(world);
+	gethostname(host, sizeof host - 1);
+	mine.host = (double)(hash_xxh3(host, strlen(host)) >> 12);
+	mine.sees = io_exists(path.buf);
+	world->ops->all_gather(world, NULL, &out, &in);
+	if (world->rank == 0)
+		unlink(path.buf);
+	part = part_of(all, world->rank);
+	str_release(&path);
+	free(all);
+	return part;
+}
+
+/* --- what is opened -----------------------------------------------------------------------------
+ */
+
+/*
+ * Samples that the run asks of each split; Megatron-LM's numbers, so that the maps are the same.
+ * Evaluations are counted as Megatron-LM does, one more than fit between the steps. A run that goes
+ * on with another batch may take more than it says.
+ */
+static void
+wanted(const struct data *d, int64_t out[SPLIT_COUNT])
+{
+	const struct train_config *c = d->c;
+	const struct data_record *r = &d->record;
+	int64_t b = c->plan.global_batch_size, evals = c->train_iters / c->o.eval_interval + 1;
+	int64_t end = r->consumed + (c->train_iters - r->iteration) * b;
+
+	out[SPLIT_TRAIN] = c->o.train_samples ? c->o.train_samples : c->train_iters * b;
+	if (end > out[SPLIT_TRAIN] && c->train_iters > r->iteration)
+		out[SPLIT_TRAIN] = end;
+	out[SPLIT_TRAIN] -= d->set[SPLIT_TRAIN].start;
+	out[SPLIT_VALID] = evals * c->o.eval_iters * b;
+	out[SPLIT_TEST] = c->o.eval_iters * b;
+	if (c->o.full_validation && c->o.eval_iters > 0)
+		out[SPLIT_VALID] = -1;
+}
+
+/* Evaluation alone needs no training map; a split that is asked for nothing is left out. */
+static bool
+needs(const struct data *d, enum split which, int64_t num_samples)
+{
+	return num_samples != 0 &&
+	    !(which == SPLIT_TRAIN && (d->c->o.skip_train || num_samples < 0));
+}
+
+/* What the maps of a split are made from. */
+static struct blend_config
+config_of(const struct opening *o, enum split which, int64_t num_samples)
+{
+	const struct train_config *c = o->d->c;
+
+	return (struct blend_config){
+		.samples = {
+			.which = which,
+			.split = c->o.split,
+			.num_samples = num_samples,
+			.seq_length = c->plan.shape.seq_length,
+			.seed = c->o.seed,
+			.add_extra_token = true,
+			.drop_last_partial = which != SPLIT_VALID || c->o.drop_last_partial,
+			.tokenizer_json = o->tokenizer.buf,
+			.cache_dir = c->o.data_cache_path,
+			.write_cache = o->part == BUILDS,
+			.trust_cache = o->part == TRUSTS,
+		},
+		.set = o->set,
+		.surplus = c->o.surplus,
+		.pool = o->pool,
+		.kept = which == SPLIT_TRAIN ? o->d->kept : NULL,
+	};
+}
+
+static void
+note_not_kept(const struct opening *o, const struct err *why)
+{
+	if (o->world->rank == 0)
+		note("data: index maps are not kept, each rank builds its own: %s", why->msg);
+}
+
+/* A map that cannot be written is an error only where the user named the place. Where he did not,
+ * it is read from the cache or built in memory, with the same content, by every rank. */
+static struct blend *
+open_blend(
+    const struct opening *o, const struct data_paths *paths, struct blend_config *b, struct err *e)
+{
+	struct blend *blend = blend_open(o->d->corpora, paths, b, e);
+	struct err why = *e;
+
+	if (blend || !b->samples.write_cache || b->samples.cache_dir)
+		return blend;
+	b->samples.write_cache = false;
+	blend = blend_open(o->d->corpora, paths, b, e);
+	if (blend)
+		note_not_kept(o, &why);
+	return blend;
+}
+
+/* Global batches of an evaluation: --eval-iters, fewer when the set has not so many samples. */
+static int64_t
+evaluation(const struct data *d, const struct set *s)
+{
+	int64_t b = d->c->plan.global_batch_size, all = (s->count + b - 1) / b;
+
+	if (d->c->o.eval_iters == 0 || s->which == SPLIT_TRAIN)
+		return 0;
+	if (d->c->o.full_validation && s->which == SPLIT_VALID)
+		return all;
+	/* The cyclic loader begins again at the end. */
+	if (d->c->o.dataloader_type == SAMPLER_CYCLIC)
+		return d->c->o.eval_iters;
+	return all < d->c->o.eval_iters ? all : d->c->o.eval_iters;
+}
+
+/* The cyclic loader's rules are looked at before the first step needs them. */
+static int
+check_sampler(const struct data *d, const struct set *s, struct err *e)
+{
+	struct sampler_config sc = {
+		.type = SAMPLER_CYCLIC,
+		.no_data_sharding = d->c->o.no_data_sharding,
+		.total = s->count,
+		.micro_batch_size = d->c->plan.shape.micro_batch_size,
+		.data_parallel_size = d->c->plan.layout.data_parallel_size,
+	};
+	int64_t consumed = s->which == SPLIT_TRAIN ? d->record.consumed - s->start : 0;
+	struct sampler *sampler;
+	struct err why;
+	int rc = 0;
+
+	if (d->c->o.dataloader_type != SAMPLER_CYCLIC ||
+	    (d->c->o.full_validation && s->which == SPLIT_VALID))
+		return 0;
+	sampler = sampler_new(&sc, &why);
+	if (!sampler)
+		return err_set(e, "the %s split: %s", split_name[s->which], why.msg);
+	if (consumed % sampler_active(sampler) % data_group(d))
+		rc = err_set(e,
+		    "--dataloader-type cyclic: %lld samples were consumed, but with micro batches "
+		    "of %lld on %lld data ranks "
+		    "an epoch goes on only at multiples of %lld; the batch and layout of the "
+		    "checkpoint go on",
+		    (long long)consumed, (long long)sc.micro_batch_size,
+		    (long long)sc.data_parallel_size, (long long)data_group(d));
+	sampler_free(sampler);
+	return rc;
+}
+
+/* Opens one set; a training set has to last. */
+static int
+open_set(const struct opening *o, struct set *s, const struct data_paths *paths,
+    int64_t num_samples, struct err *e)
+{
+	struct blend_config b = config_of(o, s->which, num_samples);
+
+	s->blend = open_blend(o, paths, &b, e);
+	if (!s->blend)
+		return -1;
+	s->count = blend_count(s->blend);
+	s->batches = evaluation(o->d, s);
+	if (s->which == SPLIT_TRAIN && s->count < num_samples &&
+	    o->d->c->o.dataloader_type == SAMPLER_SINGLE)
+		return err_set(e,
+		    "the train split has %lld samples, but the run takes %lld: a list without "
+		    "weights gives every sample "
+		    "once; give weights, or train at most %lld iterations",
+		    (long long)s->count, (long long)num_samples,
+		    (long long)((s->start + s->count) / o->d->c->plan.global_batch_size));
+	return check_sampler(o->d, s, e);
+}
+
+/* One corpus of the validation list by itself: a list of one. */
+static int
+open_alone(const struct opening *o, struct set *s, int k, int64_t num_samples, struct err *e)
+{
+	const struct data_paths *all = &o->d->c->paths;
+	const struct path_list *l = data_paths_list(all, SPLIT_VALID);
+	struct data_paths one = { .per_split = all->per_split };
+
+	one.list[all->per_split ? SPLIT_VALID : SPLIT_TRAIN] =
+	    (struct path_list){ 1, &l->prefix[k], NULL };
+	return open_set(o, s, &one, num_samples, e);
+}
+
+/* Is the split there: has it a list, and a share? */
+static bool
+is_present(const struct opening *o, enum split which)
+{
+	const struct data_paths *p = &o->d->c->paths;
+
+	return data_paths_list(p, which)->count > 0 && (p->per_split || o->matrix.present[which]);
+}
+
+/* The training set. Orders that would be others than those of the checkpoint are kept when that is
+ * asked for. */
+static int
+open_train(const struct opening *o, struct err *e)
+{
+	struct data *d = o->d;
+	struct set *s = &d->set[SPLIT_TRAIN];
+	int64_t n[SPLIT_COUNT];
+	bool keep = d->c->o.data_change == DATA_CHANGE_EXCLUDE_SEEN;
+
+	wanted(d, n);
+	if (!needs(d, SPLIT_TRAIN, n[SPLIT_TRAIN]))
+		return 0;
+	if (!is_present(o, SPLIT_TRAIN))
+		return err_set(e, "no samples to train on: %s; --skip-train evaluates alone",
+		    d->c->paths.per_split ? "--train-data-path is not given"
+					  : "--split gives training no share");
+	if (open_set(o, s, &d->c->paths, n[SPLIT_TRAIN], e) < 0)
+		return -1;
+	if (!data_record_reordered(d, !keep && o->world->rank == 0) || !keep)
+		return 0;
+	blend_close(s->blend);
+	s->blend = NULL;
+	data_record_keep(d);
+	wanted(d, n);
+	return open_set(o, s, &d->c->paths, n[SPLIT_TRAIN], e);
+}
+
+/* Set number i; training comes first. Splits of no share, or asked for nothing, stay without a
+ * blend and with a count of 0, which is how evaluation knows to leave them out. */
+static int
+open_number(const struct opening *o, int i, struct err *e)
+{
+	struct data *d = o->d;
+	struct set *s = &d->set[i];
+	int alone = i < SPLIT_COUNT ? 0 : i - SPLIT_COUNT + 1;
+	int64_t n[SPLIT_COUNT];
+
+	if (i == SPLIT_TRAIN)
+		return open_train(o, e);
+	wanted(d, n);
+	if (!is_present(o, s->which) || !needs(d, s->which, n[s->which]))
+		return 0;
+	return s->name ? open_alone(o, s, alone, n[s->which], e)
+		       : open_set(o, s, &d->c->paths, n[s->which], e);
+}
+
+/* --- tokenizers ---------------------------------------------------------------------------------
+ */
+
+/* A dataset that was made with another tokenizer than this run's, or than a dataset before it,
+ * where both are known. */
+static int
+check_notes(const struct data *d, const char *prefix, struct notes *known, const char **whose,
+    struct err *e)
+{
+	struct notes n;
+	const char *mine = d->c->tokenizer ? tokenizer_hash(d->c->tokenizer) : NULL;
+	int rc = notes_read(prefix, &n, e) < 0 ? -1 : 0;
+
+	if (rc == 0 && n.type && mine && strcmp(n.hash, mine))
+		rc = err_set(e,
+		    "%s was made with another tokenizer (%s, hash %s) than the one of this run "
+		    "(hash %s)",
+		    prefix, n.type, n.hash, mine);
+	else if (rc == 0 && *whose && !notes_agree(known, &n))
+		rc = err_set(e,
+		    "%s was made with another tokenizer (%s, hash %s) than %s (%s, hash %s)",
+		    prefix, n.type, n.hash, *whose, known->type, known->hash);
+	if (rc == 0 && n.type && !*whose) {
+		*whose = prefix;
+		*known = n;
+	} else {
+		notes_release(&n);
+	}
+	return rc;
+}
+
+/* Rank 0's. Ids of two tokenizers mean different words: no training can come of a mix. */
+static int
+check_tokenizers(const struct data *d, struct err *e)
+{
+	struct notes known;
+	const char *whose = NULL;
+	int rc = 0;
+
+	for (int k = 0; k < corpora_count(d->corpora) && rc == 0; k++)
+		rc = check_notes(
+		    d, dataset_prefix(corpora_dataset(d->corpora, k)), &known, &whose, e);
+	if (whose)
+		notes_release(&known);
+	return rc;
+}
+
+/* --- all of it ----------------------------------------------------------------------------------
+ */
+
+/* Maps that mshard or Megatron-LM made for this tokenizer are found by it. */
+static int
+name_tokenizer(struct opening *o, struct err *e)
+{
+	struct tokenizer_identity id;
+
+	if (tokenizer_identity(&o->d->c->spec, &id, e) < 0)
+		return -1;
+	samples_tokenizer(NULL, id.path, (const char *const *)id.argument, id.count, &o->tokenizer);
+	tokenizer_identity_release(&id);
+	return 0;
+}
+
+/* Reads the index of every corpus, on every rank. */
+static int
+open_corpora(struct opening *o, struct err *e)
+{
+	struct data *d = o->d;
+	struct dataset_options options = { .no_mmap_bin = d->c->o.no_mmap_bin_files };
+
+	if (split_parse(d->c->o.split, &o->matrix, e) < 0 || name_tokenizer(o, e) < 0)
+		return -1;
+	d->corpora = corpora_open(&d->c->paths, &options, o->pool, e);
+	if (!d->corpora)
+		return -1;
+	d->fingerprint = mem_alloc((size_t)corpora_count(d->corpora), sizeof *d->fingerprint);
+	for (int k = 0; k < corpora_count(d->corpora); k++)
+		dataset_fingerprint(corpora_dataset(d->corpora, k), d->fingerprint[k]);
+	return o->world->rank == 0 ? check_tokenizers(d, e) : 0;
+}
+
+/* The lists by what is in the corpora: hosts may keep them in different places. */
+static void
+add_lists(const struct data *d, struct str *out)
+{
+	for (int w = 0; w < SPLIT_COUNT; w++) {
+		const struct path_list *l = &d->c->paths.list[w];
+
+		str_addf(out, "corpora of the %s data\t%d\n", split_name[w], l->count);
+		for (int k = 0; k < l->count; k++) {
+			str_addf(out, "corpus %d of the %s data\tcontents %s\n", k + 1,
+			    split_name[w], d->fingerprint[corpora_find(d->corpora, l->prefix[k])]);
+			str_addf(out, "weight of corpus %d of the %s data\t", k + 1, split_name[w]);
+			str_add_double(out, l->weight ? l->weight[k] : 1);
+			str_addc(out, '\n');
+		}
+	}
+}
+
+/* Collective: do all ranks have the same data? */
+static int
+agree_data(const struct opening *o, struct err *e)
+{
+	struct str text = { 0 };
+	int rc;
+
+	add_lists(o->d, &text);
+	rc = agree_text(o->world, text.buf, e);
+	str_release(&text);
+	return rc;
+}
+
+/* Collective, after what may have taken long: -1 when it failed on any rank, or any was asked to
+ * stop meanwhile. */
+static int
+done(struct opening *o, int rc, struct err *e)
+{
+	if (comm_agree(o->world, rc, e))
+		return -1;
+	if (stop_agree(o->world, e) == 0)
+		return 0;
+	o->status = EXIT_STOPPED;
+	return -1;
+}
+
+/* The maps that were made for all sets get their names together. */
+static int
+keep_maps(struct opening *o, struct err *e)
+{
+	int rc = o->set ? outset_commit(o->set, e) : 0;
+
+	o->set = NULL;
+	if (rc == 0 || o->d->c->o.data_cache_path)
+		return rc;
+	note_not_kept(o, e);
+	return 0;
+}
+
+/* Collective: the sets of one part of the ranks, whose turn it is, one after the other. */
+static int
+open_sets(struct opening *o, bool turn, struct err *e)
+{
+	o->set = turn && o->part == BUILDS ? outset_new() : NULL;
+	for (int i = 0; i < o->d->num_sets; i++)
+		if (done(o, turn ? open_number(o, i, e) : 0, e) < 0) {
+			outset_abort(o->set);
+			return -1;
+		}
+	return done(o, turn ? keep_maps(o, e) : 0, e);
+}
+
+/* Collective; fails on all ranks when it does on one. */
+static int
+open_real(struct opening *o, struct err *e)
+{
+	if (done(o, open_corpora(o, e), e) < 0)
+		return -1;
+	if (agree_data(o, e) < 0) {
+		o->status = EXIT_USAGE;
+		return -1;
+	}
+	if (comm_agree(o->world, data_record_resolve(o->d, e), e))
+		return -1;
+	o->part = find_part(o->d, o->world);
+	for (int phase = BUILDS; phase < PARTS; phase++)
+		if (open_sets(o, phase == (int)o->part, e) < 0)
+			return -1;
+	return 0;
+}
+
+/* Threads that open and build, when the ranks of a host do so side by side. */
+static int
+thread_count(struct comm *world)
+{
+	int local_size;
+	long cores = sysconf(_SC_NPROCESSORS_ONLN), mine;
+
+	mpi_local_rank(world, &local_size);
+	mine = cores / local_size;
+	return mine < 1 ? 1 : mine > THREADS_MAX ? THREADS_MAX : (int)mine;
+}
+
+/* The names of validation sets: as given, or the last parts of their prefixes where those differ.
+ */
+static char *
+set_name(const struct train_config *c, const struct path_list *l, int k)
+{
+	const char *slash = strrchr(l->prefix[k], '/'), *base = slash ? slash + 1 : l->prefix[k];
+
+	if (c->o.validation_set_names.count)
+		return mem_strdup(c->o.validation_set_names.item[k]);
+	for (int i = 0; i < l->count; i++) {
+		const char *other = strrchr(l->prefix[i], '/');
+
+		if (i != k && !strcmp(other ? other + 1 : l->prefix[i], base))
+			return mem_strdup(l->prefix[k]);
+	}
+	return mem_strdup(base);
+}
+
+/* The three splits, and what further validation sets there are. */
+static void
+make_sets(struct data *d)
+{
+	const struct path_list *l = data_paths_list(&d->c->paths, SPLIT_VALID);
+	int alone = d->c->o.multiple_validation_sets && !d->c->o.mock_data ? l->count : 0;
+
+	d->num_sets = SPLIT_COUNT + (alone > 1 ? alone - 1 : 0);
+	d->set = mem_zalloc((size_t)d->num_sets, sizeof *d->set);
+	for (int i = 0; i < d->num_sets; i++)
+		d->set[i].which = i < SPLIT_COUNT ? (enum split)i : SPLIT_VALID;
+	for (int k = 0; k < alone; k++)
+		d->set[k ? SPLIT_COUNT + k - 1 : SPLIT_VALID].name = set_name(d->c, l, k);
+}
+
+/* As many mock samples as are asked for, and of validation one evaluation's when all are. */
+static int
+open_mock(struct data *d, struct err *e)
+{
+	int64_t n[SPLIT_COUNT];
+
+	wanted(d, n);
+	for (int w = 0; w < SPLIT_COUNT; w++) {
+		d->set[w].count = n[w] > 0 ? n[w] : n[w] < 0 ? n[SPLIT_TEST] : 0;
+		d->set[w].batches = evaluation(d, &d->set[w]);
+		if (needs(d, (enum split)w, n[w]) && check_sampler(d, &d->set[w], e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* The tokenizer's padding; none where it is another special token too, as Megatron-LM has it. */
+static int64_t
+pad_id(const struct train_config *c)
+{
+	int64_t pad = c->o.run.pad_token_id;
+
+	return pad == c->eod || pad == c->o.run.bos_token_id ? -1 : pad;
+}
+
+/* Only learned positions start anew: Megatron-LM makes rotary ones from the place in the sample. */
+static bool
+resets_positions(const struct train_config *c)
+{
+	return c->o.reset_position_ids && c->plan.model.position == POSITION_LEARNED;
+}
+
+/* Collective over world unless the data are made up. */
+struct data *
+data_open(const struct train_config *c, struct comm *world, int *status, struct err *e)
+{
+	struct data *d = mem_zalloc(1, sizeof *d);
+	struct opening o = { .d = d, .world = world, .status = EXIT_FAILED };
+	int rc;
+
+	d->c = c;
+	d->options = (struct sample_options){ .eod = c->eod,
+		.pad = pad_id(c),
+		.add_extra_token = true,
+		.eod_mask_loss = c->o.eod_mask_loss,
+		.reset_position_ids = resets_positions(c) };
+	make_sets(d);
+	rc = comm_agree(world, data_record_read(d, e), e) ? -1 : 0;
+	if (rc == 0 && c->o.mock_data) {
+		rc = open_mock(d, e);
+	} else if (rc == 0) {
+		o.pool = pool_new(thread_count(world));
+		rc = open_real(&o, e);
+		str_release(&o.tokenizer);
+		pool_free(o.pool);
+	}
+	if (rc == 0) {
+		if (world->rank == 0 && c->o.reset_position_ids && !d->options.reset_position_ids)
+			note("--reset-position-ids: changes nothing, as in Megatron-LM: the model "
+			     "has no learned positions");
+		if (world->rank == 0)
+			data_report(d);
+		return d;
+	}
+	if (status)
+		*status = o.status;
+	data_close(d);
+	return NULL;
+}
+
+/* NULL is closed already. */
+void
+data_close(struct data *d)
+{
+	if (!d)
+		return;
+	for (int i = 0; i < d->num_sets; i++) {
+		blend_close(d->set[i].blend);
+		free(d->set[i].name);
+	}
+	free(d->set);
+	corpora_close(d->corpora);
+	data_record_release(d);
+	free(d->fingerprint);
+	free(d);
+}

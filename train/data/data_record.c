@@ -1,0 +1,379 @@
+/*
+ * data_record.c - what checkpoints record of the data, and how the order of samples goes on
+ *
+ * A checkpoint holds, in state.conf, what the order of samples follows from: seed, length, split,
+ * loader, and for each corpus of the training list its fingerprint, weight, request and the samples
+ * consumed. A resumed run compares. When something differs, --data-change says what is meant:
+ *
+ *   restart       the new list begins with its first sample, as a run of the steps that are left
+ * would exclude-seen  the new list too, but each corpus goes on in the order it had (maps of the
+ * same request) behind the samples that were drawn of it, and begins that order again only when all
+ * of it has been drawn
+ *
+ * Corpora are known by their content, not by their path: a dataset that was moved is the same.
+ * Later checkpoints record where the order began, so that they resume as any other.
+ */
+#include "lib/base/mem.h"
+#include "lib/base/prog.h"
+#include "lib/ckpt/ckpt.h"
+#include "train/data/data_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What the loader is called in a record: its type, and whether the cyclic one is sharded. */
+static int64_t
+loader(const struct train_config *c)
+{
+	return c->o.dataloader_type +
+	    (c->o.dataloader_type == SAMPLER_CYCLIC && c->o.no_data_sharding);
+}
+
+/* --- reading and writing ------------------------------------------------------------------------
+ */
+
+/* "FINGERPRINT WEIGHT FIRST ASKED EPOCHS SEPARATE CONSUMED PREFIX" */
+static int
+read_corpus(const struct ckpt *k, int i, struct corpus_record *c, struct err *e)
+{
+	const long long most = 1LL << 53; /* samples of a run, see config.c */
+	long long first, asked, epochs, consumed;
+	int separate, at = 0;
+	const char *text = ckpt_state(k)->data_corpus[i];
+
+	if (sscanf(text, "%63s %lf %lld %lld %lld %d %lld %n", c->fingerprint, &c->weight, &first,
+		&asked, &epochs, &separate, &consumed, &at) != 7 ||
+	    !at || !text[at] || first < 0 || first > consumed || consumed > most || asked < -1)
+		return err_set(e, "%s: state.conf: 'data_corpus_%d' is damaged", ckpt_dir(k), i);
+	c->first = first;
+	c->num_samples = asked;
+	c->epochs = epochs;
+	c->separate = separate != 0;
+	c->consumed = consumed;
+	c->prefix = mem_strdup(text + at);
+	return 0;
+}
+
+/* What data_state writes. */
+static int
+read_lists(struct data_record *r, const struct ckpt *k, struct err *e)
+{
+	const struct run_state *s = ckpt_state(k);
+
+	r->iteration = s->iteration;
+	r->consumed = s->consumed_train_samples;
+	if (s->data_corpora == STATE_NONE)
+		return 0;
+	r->start = s->data_start;
+	r->seed = s->data_seed;
+	r->seq_length = s->data_seq_length;
+	r->loader = s->data_loader;
+	r->any = true;
+	r->split = mem_strdup(s->data_split);
+	r->corpus = mem_zalloc((size_t)s->data_corpora + 1, sizeof *r->corpus);
+	for (int i = 0; i < s->data_corpora; i++) {
+		r->count = i + 1;
+		if (read_corpus(k, i, &r->corpus[i], e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Nothing to read unless the run resumes to train. */
+int
+data_record_read(struct data *d, struct err *e)
+{
+	struct data_record *r = &d->record;
+	struct ckpt *k;
+	int rc;
+
+	if (d->c->start != START_RESUME || d->c->o.skip_train)
+		return 0;
+	k = train_open_checkpoint(d->c->weights_from, e);
+	if (!k)
+		return -1;
+	rc = read_lists(r, k, e);
+	ckpt_close(k);
+	return rc;
+}
+
+/* One corpus, as read_corpus reads it. */
+static char *
+corpus_text(const struct corpus_record *c)
+{
+	struct str out = { 0 };
+
+	str_addf(&out, "%s %.17g %lld %lld %lld %d %lld %s", c->fingerprint, c->weight,
+	    (long long)c->first, (long long)c->num_samples, (long long)c->epochs, c->separate,
+	    (long long)c->consumed, c->prefix);
+	return out.buf;
+}
+
+/* What the training set makes of corpus k of the list. */
+static struct corpus_record
+record_of(const struct data *d, int k, int64_t consumed)
+{
+	const struct path_list *l = data_train_list(d);
+	struct corpus_record r = {
+		.weight = l->weight ? l->weight[k] : 0, .prefix = l->prefix[k], .consumed = consumed
+	};
+	struct blend_corpus b;
+
+	blend_corpus(d->set[SPLIT_TRAIN].blend, k, &b);
+	snprintf(r.fingerprint, sizeof r.fingerprint, "%s", data_corpus_fingerprint(d, k));
+	r.first = b.first;
+	r.num_samples = b.num_samples;
+	r.epochs = samples_num_epochs(b.samples);
+	r.separate = samples_separate_final_epoch(b.samples);
+	return r;
+}
+
+/* Mock data have no corpora. */
+void
+data_state(const struct data *d, const int64_t *counts, struct str *out)
+{
+	const struct blend *b = d->set[SPLIT_TRAIN].blend;
+	int n = b ? blend_num_corpora(b) : 0, all = n + (b ? d->num_gone : 0);
+	char **text = mem_zalloc((size_t)all + 1, sizeof *text);
+	struct run_state s;
+
+	state_init(&s);
+	s.data_corpora = all;
+	s.data_start = d->set[SPLIT_TRAIN].start;
+	s.data_seed = d->c->o.seed;
+	s.data_seq_length = d->c->plan.shape.seq_length;
+	s.data_loader = loader(d->c);
+	s.data_split = d->c->paths.per_split ? "-" : d->c->o.split;
+	for (int k = 0; k < n; k++) {
+		struct corpus_record r = record_of(d, k, counts[k]);
+
+		text[k] = corpus_text(&r);
+	}
+	for (int k = n; k < all; k++)
+		text[k] = corpus_text(d->gone[k - n]);
+	s.data_corpus = (const char **)(void *)text;
+	state_print(&s, out);
+	for (int k = 0; k < all; k++)
+		free(text[k]);
+	free(text);
+}
+
+/* The prefixes are the record's own. */
+void
+data_record_release(struct data *d)
+{
+	for (int i = 0; i < d->record.count; i++)
+		free(d->record.corpus[i].prefix);
+	free(d->record.corpus);
+	free(d->record.split);
+	free(d->kept);
+	free(d->gone);
+}
+
+/* --- comparing ----------------------------------------------------------------------------------
+ */
+
+/* Corpora of the record that were in its list. */
+static int
+listed(const struct data_record *r)
+{
+	int n = 0;
+
+	while (n < r->count && r->corpus[n].weight >= 0)
+		n++;
+	return n;
+}
+
+/* Options other than the lists that make the order; these cannot change with exclude-seen. */
+static int
+compare_options(const struct data *d, struct err *why)
+{
+	const struct data_record *r = &d->record;
+	const struct train_config *c = d->c;
+	const char *split = c->paths.per_split ? "-" : c->o.split;
+
+	if (r->seed != c->o.seed)
+		return err_set(
+		    why, "--seed is %lld and was %lld", (long long)c->o.seed, (long long)r->seed);
+	if (r->seq_length != c->plan.shape.seq_length)
+		return err_set(why, "--seq-length is %lld and was %lld",
+		    (long long)c->plan.shape.seq_length, (long long)r->seq_length);
+	if (strcmp(r->split, split))
+		return err_set(why, "--split is '%s' and was '%s'", split, r->split);
+	if (r->loader != loader(c))
+		return err_set(why, "--dataloader-type or --no-data-sharding is another");
+	return 0;
+}
+
+/* Shares of the list and of the record; equal bits, or the choice might differ somewhere. */
+static int
+compare_weights(const struct data *d, struct err *why)
+{
+	const struct path_list *l = data_train_list(d);
+	int n = l->count, rc = 0;
+	double *mine = mem_alloc((size_t)n, sizeof *mine),
+	       *theirs = mem_alloc((size_t)n, sizeof *theirs);
+
+	for (int k = 0; k < n; k++) {
+		mine[k] = l->weight ? l->weight[k] : 1;
+		theirs[k] = d->record.corpus[k].weight > 0 ? d->record.corpus[k].weight : 1;
+	}
+	blend_normalise(mine, n, mine);
+	blend_normalise(theirs, n, theirs);
+	if ((l->weight != NULL) != (d->record.corpus[0].weight > 0))
+		rc = err_set(why, "the list %s weights", l->weight ? "has got" : "has lost its");
+	for (int k = 0; k < n && rc == 0; k++)
+		if (mine[k] != theirs[k])
+			rc = err_set(why, "the share of %s is %.6g and was %.6g", l->prefix[k],
+			    mine[k], theirs[k]);
+	free(mine);
+	free(theirs);
+	return rc;
+}
+
+/* Same corpora in the same order with the same shares? */
+static int
+compare_lists(const struct data *d, struct err *why)
+{
+	const struct path_list *l = data_train_list(d);
+	const struct data_record *r = &d->record;
+	int n = listed(r);
+
+	if (n == 0)
+		return err_set(why, "it was trained on mock data");
+	for (int k = 0; k < n && k < l->count; k++)
+		if (strcmp(r->corpus[k].fingerprint, data_corpus_fingerprint(d, k)))
+			return err_set(why, "corpus %d of the list, %s, is not what %s was", k + 1,
+			    l->prefix[k], r->corpus[k].prefix);
+	if (n != l->count)
+		return err_set(why, "the list has %d corpora and had %d", l->count, n);
+	return compare_weights(d, why);
+}
+
+/* --- going on -----------------------------------------------------------------------------------
+ */
+
+/* The corpora of the record that no corpus of the list has taken up stay in later records. */
+static void
+keep_gone(struct data *d, const bool *taken)
+{
+	const struct data_record *r = &d->record;
+
+	free(d->gone);
+	d->gone = mem_zalloc((size_t)r->count + 1, sizeof(struct corpus_record *));
+	d->num_gone = 0;
+	for (int i = 0; i < r->count; i++)
+		if (!taken[i] && r->corpus[i].consumed > 0) {
+			r->corpus[i].weight = -1;
+			d->gone[d->num_gone++] = &r->corpus[i];
+		}
+}
+
+/* Takes each corpus of the list up where the record left it; behind: at the end of what was
+ * consumed, else where its present order began. A corpus that a list names twice is taken up in the
+ * order of its mentions. */
+static void
+take_up(struct data *d, bool behind)
+{
+	const struct data_record *r = &d->record;
+	int n = data_train_list(d)->count;
+	bool *taken = mem_zalloc((size_t)r->count + 1, sizeof *taken);
+
+	free(d->kept);
+	d->kept = mem_zalloc((size_t)n, sizeof *d->kept);
+	for (int k = 0; k < n; k++)
+		for (int i = 0; i < r->count; i++) {
+			const struct corpus_record *c = &r->corpus[i];
+
+			if (taken[i] || strcmp(c->fingerprint, data_corpus_fingerprint(d, k)))
+				continue;
+			taken[i] = true;
+			d->kept[k] =
+			    (struct blend_kept){ behind ? c->consumed : c->first, c->num_samples };
+			break;
+		}
+	keep_gone(d, taken);
+	free(taken);
+}
+
+/* The list begins here, each corpus behind what was drawn of it. */
+void
+data_record_keep(struct data *d)
+{
+	d->set[SPLIT_TRAIN].start = d->record.consumed;
+	d->record.goes_on = false;
+	take_up(d, true);
+}
+
+/* What the change of a list, or of an option, is to mean. */
+static int
+resolve_change(struct data *d, const struct err *why, bool options, struct err *e)
+{
+	const char *dir = d->c->weights_from;
+
+	if (d->c->o.data_change == DATA_CHANGE_REFUSE)
+		return err_set(e,
+		    "%s: the data changed since this checkpoint was saved: %s; --data-change "
+		    "restart begins the new order, "
+		    "--data-change exclude-seen draws no sample again that was drawn",
+		    dir, why->msg);
+	if (d->c->o.data_change == DATA_CHANGE_EXCLUDE_SEEN) {
+		if (options || d->c->o.dataloader_type != SAMPLER_SINGLE)
+			return err_set(e,
+			    "%s: --data-change exclude-seen: corpora go on in the order they had, "
+			    "with the same seed, length, "
+			    "split and the single loader, but %s; --data-change restart begins the "
+			    "new order",
+			    dir, options ? why->msg : "the loader is cyclic");
+		data_record_keep(d);
+	}
+	d->set[SPLIT_TRAIN].start = d->record.consumed;
+	return 0;
+}
+
+/* All ranks come to the same answer from the same files. */
+int
+data_record_resolve(struct data *d, struct err *e)
+{
+	struct data_record *r = &d->record;
+	struct err why;
+	bool options;
+
+	if (!r->any || data_train_list(d)->count == 0)
+		return 0;
+	options = listed(r) > 0 && compare_options(d, &why) < 0;
+	if (options || compare_lists(d, &why) < 0)
+		return resolve_change(d, &why, options, e);
+	r->goes_on = true;
+	d->set[SPLIT_TRAIN].start = r->start;
+	take_up(d, false);
+	return 0;
+}
+
+/* Epochs and the last epoch's shuffle are all that another number of samples changes in the maps of
+ * a corpus. */
+bool
+data_record_reordered(const struct data *d, bool say)
+{
+	const struct data_record *r = &d->record;
+	const struct blend *b = d->set[SPLIT_TRAIN].blend;
+	bool any = false;
+
+	for (int k = 0; r->goes_on && r->consumed > r->start && k < blend_num_corpora(b); k++) {
+		const struct corpus_record *was = &r->corpus[k];
+		struct corpus_record now = record_of(d, k, 0);
+
+		if (now.epochs == was->epochs && now.separate == was->separate)
+			continue;
+		any = true;
+		if (say)
+			note("data: %s: %lld epochs%s where the checkpoint has %lld%s: its samples "
+			     "have another order from "
+			     "here on, and some come again that were seen; --data-change "
+			     "exclude-seen keeps the order",
+			    now.prefix, (long long)now.epochs,
+			    now.separate ? ", the last by itself," : "", (long long)was->epochs,
+			    was->separate ? ", the last by itself" : "");
+	}
+	return any;
+}

@@ -1,0 +1,122 @@
+/*
+ * data_report.c - what people are told of the data: the corpora before the first step, what was
+ * consumed at saves and at the end
+ */
+#include "lib/base/mem.h"
+#include "lib/base/prog.h"
+#include "train/data/data_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A blend's notes, a line each. */
+static void
+say_notes(const char *text)
+{
+	while (text && *text) {
+		size_t n = strcspn(text, "\n");
+
+		note("data: %.*s", (int)n, text);
+		text += n + (text[n] == '\n');
+	}
+}
+
+/* Samples that the run takes of a set. */
+static int64_t
+taken(const struct data *d, const struct set *s)
+{
+	int64_t b = d->c->plan.global_batch_size,
+		first = s->start > d->record.consumed ? s->start : d->record.consumed;
+
+	if (s->which != SPLIT_TRAIN)
+		return s->batches * b < s->count ? s->batches * b : s->count;
+	return first + (d->c->train_iters - d->record.iteration) * b - s->start;
+}
+
+/* Passes over the tokens of a corpus that so many samples make. */
+static double
+epochs(const struct data *d, const struct blend_corpus *c, int64_t samples)
+{
+	return (double)samples * (double)d->c->plan.shape.seq_length /
+	    (double)samples_tokens_per_epoch(c->samples);
+}
+
+/* One line: tokens, samples, share, epochs of a corpus in the run. */
+static void
+report_corpus(const struct data *d, const struct set *s, int k, const int64_t *samples, int64_t all)
+{
+	struct blend_corpus c;
+
+	blend_corpus(s->blend, k, &c);
+	note("data: %s: %s: %lld tokens, %lld samples, share %.6f, %.4g epochs",
+	    split_name[s->which], dataset_prefix(c.dataset),
+	    (long long)samples_tokens_per_epoch(c.samples), (long long)samples[k],
+	    all > 0 ? (double)samples[k] / (double)all : 0, epochs(d, &c, samples[k]));
+	if (c.first > 0)
+		note("data: %s: %s goes on behind %lld samples of its order", split_name[s->which],
+		    dataset_prefix(c.dataset), (long long)c.first);
+}
+
+/* A set of mock data has no corpora. */
+static void
+report_set(const struct data *d, const struct set *s)
+{
+	int64_t all = taken(d, s), *samples;
+
+	if (!s->blend)
+		return;
+	note("data: %s%s%s: %lld samples from %d %s%s", split_name[s->which], s->name ? " " : "",
+	    s->name ? s->name : "", (long long)s->count, blend_num_corpora(s->blend),
+	    blend_num_corpora(s->blend) == 1 ? "corpus" : "corpora",
+	    blend_from_cache(s->blend) ? " (maps from the cache)" : "");
+	say_notes(blend_notes(s->blend));
+	samples = mem_zalloc((size_t)blend_num_corpora(s->blend), sizeof *samples);
+	blend_consumed(s->blend, all, samples);
+	for (int k = 0; k < blend_num_corpora(s->blend); k++)
+		report_corpus(d, s, k, samples, all);
+	free(samples);
+	if (s->which != SPLIT_TRAIN && !d->c->o.full_validation && s->batches < d->c->o.eval_iters)
+		note("data: %s%s%s: an evaluation takes each of its samples once, fewer than "
+		     "--eval-iters %lld batches",
+		    split_name[s->which], s->name ? " " : "", s->name ? s->name : "",
+		    (long long)d->c->o.eval_iters);
+}
+
+void
+data_report(const struct data *d)
+{
+	const struct data_record *r = &d->record;
+
+	if (r->any && !r->goes_on && d->set[SPLIT_TRAIN].blend)
+		note("data: the data changed since the checkpoint: from sample %lld on it is the "
+		     "new list's",
+		    (long long)d->set[SPLIT_TRAIN].start);
+	for (int i = 0; i < d->num_sets; i++)
+		report_set(d, &d->set[i]);
+}
+
+/* Long lists in short: what is beyond the limit is added up, unless -v asks for all of it. Of one
+ * corpus the log lines say as much. */
+void
+data_note_consumed(const struct data *d, const int64_t *counts)
+{
+	enum { SHOWN = 32 };
+	const struct blend *b = d->set[SPLIT_TRAIN].blend;
+	int n = b ? blend_num_corpora(b) : 0, shown = n > SHOWN && prog_level() <= 0 ? SHOWN : n;
+	int64_t rest = 0;
+
+	for (int k = 0; k < n && n > 1; k++) {
+		struct blend_corpus c;
+
+		blend_corpus(b, k, &c);
+		if (k < shown)
+			note("data: consumed of %s: %lld samples, %.4g epochs",
+			    dataset_prefix(c.dataset), (long long)counts[k],
+			    epochs(d, &c, counts[k]));
+		else
+			rest += counts[k];
+	}
+	if (shown < n)
+		note("data: consumed of %d further corpora: %lld samples", n - shown,
+		    (long long)rest);
+}

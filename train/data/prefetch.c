@@ -1,0 +1,360 @@
+/*
+ * prefetch.c - rings of micro batches that a thread fills
+ *
+ * Training has a ring and evaluation has one, so that neither throws away what was read for the
+ * other: a step behind an evaluation finds its batches, and so does an evaluation behind steps, for
+ * it goes round. Entries of a ring go round too: free, filled, given out, free again. Three
+ * counters that only grow tell them apart: filled - taken are ready, taken - passed are with the
+ * device, the rest are free. When the run asks for something else than what comes (a step once
+ * more, another split), what is ready is thrown away and the thread goes on from there; what it is
+ * filling at that moment is known by its generation and dropped.
+ */
+#include "lib/base/clock.h"
+#include "lib/base/mem.h"
+#include "lib/base/prog.h"
+#include "train/data/prefetch.h"
+#include "train/engine/pipeline.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A ring holds two steps, or what fits in so many bytes, but never less than four batches. */
+enum { RING_BYTES = 256 << 20, RING_LEAST = 4 };
+enum { TRAINING, EVALUATION, RINGS };
+
+struct entry {
+	struct batch batch;
+	struct prefetch_key key;
+	int64_t tokens;
+	struct err err; /* when tokens is -1 */
+};
+
+struct ring {
+	int size; /* 0: nothing of this kind is ever asked for */
+	struct entry *entry;
+	char *memory; /* of all batches, pinned where that helps */
+	/* under the lock */
+	int64_t filled, taken, passed;
+	struct prefetch_key next; /* to be filled; step -1: nothing has been asked for */
+	int64_t generation;
+};
+
+struct prefetch {
+	const struct engine *e;
+	const struct data *d;
+	struct data_reader *reader; /* the thread's */
+	size_t bytes;               /* of a batch */
+	struct ring ring[RINGS];
+	pthread_t thread;
+	pthread_mutex_t lock;
+	/* an entry is ready, or free, or there is something else to fill */
+	pthread_cond_t wake;
+	/* under the lock */
+	bool stop;
+	struct ring *current; /* the one that was asked last: it is filled first */
+	struct prefetch_stats stats;
+};
+
+/* The set that is evaluated behind this one: the next of its split, the first behind the last. */
+static int
+set_behind(const struct prefetch *p, int set)
+{
+	struct data_set this, s;
+	int n = data_num_sets(p->d), i = set;
+
+	data_set(p->d, set, &this);
+	do {
+		i = (i + 1) % n;
+		data_set(p->d, i, &s);
+	} while (i != set && !(s.which == this.which && s.batches > 0));
+	return i;
+}
+
+/* The micro batch that is asked for behind k: evaluations go through the sets of their split again
+ * and again. */
+static struct prefetch_key
+behind(const struct prefetch *p, struct prefetch_key k)
+{
+	struct data_set s;
+
+	data_set(p->d, k.set, &s);
+	if (++k.microbatch == p->e->plan.shape.num_microbatches) {
+		k.microbatch = 0;
+		k.step += p->e->plan.global_batch_size;
+	}
+	if (s.which == SPLIT_TRAIN || k.step < s.batches * p->e->plan.global_batch_size)
+		return k;
+	return (struct prefetch_key){ set_behind(p, k.set), 0, 0 };
+}
+
+static bool
+same(struct prefetch_key a, struct prefetch_key b)
+{
+	return a.set == b.set && a.step == b.step && a.microbatch == b.microbatch;
+}
+
+static struct ring *
+ring_of(struct prefetch *p, int set)
+{
+	struct data_set s;
+
+	data_set(p->d, set, &s);
+	return &p->ring[s.which == SPLIT_TRAIN ? TRAINING : EVALUATION];
+}
+
+/* Reads without the lock. A batch that cannot be had is all zeros, which no pass minds: no token of
+ * it counts. */
+static void
+fill(const struct prefetch *p, struct entry *x)
+{
+	struct data_place at = { x->key.set,
+		pipeline_first_sample(&p->e->plan, x->key.step, x->key.microbatch, 0),
+		p->e->coord[AX_DP] };
+
+	x->tokens = data_batch(p->reader, &at, &x->batch, &x->err);
+	if (x->tokens < 0)
+		memset(x->batch.tokens, 0, p->bytes);
+}
+
+/* With the lock: the ring that has something to be filled, NULL when none has. */
+static struct ring *
+hungry(struct prefetch *p)
+{
+	struct ring *order[] = { p->current, &p->ring[TRAINING], &p->ring[EVALUATION] };
+
+	for (size_t i = 0; i < sizeof order / sizeof *order; i++)
+		if (order[i]->next.step >= 0 &&
+		    order[i]->filled - order[i]->passed < order[i]->size)
+			return order[i];
+	return NULL;
+}
+
+/* The thread: fills free entries in order until told to stop. */
+static void *
+run(void *arg)
+{
+	struct prefetch *p = arg;
+
+	pthread_mutex_lock(&p->lock);
+	while (!p->stop) {
+		struct ring *r = hungry(p);
+		int64_t generation;
+		struct entry *x;
+
+		if (!r) {
+			pthread_cond_wait(&p->wake, &p->lock);
+			continue;
+		}
+		x = &r->entry[r->filled % r->size];
+		x->key = r->next;
+		generation = r->generation;
+		pthread_mutex_unlock(&p->lock);
+		fill(p, x);
+		pthread_mutex_lock(&p->lock);
+		p->stats.reads++;
+		if (generation != r->generation)
+			continue;
+		r->filled++;
+		r->next = behind(p, r->next);
+		pthread_cond_broadcast(&p->wake);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return NULL;
+}
+
+/* Arrays of one entry in the ring's memory, of 4 bytes an element: four, and the starts of
+ * documents. */
+static struct batch
+batch_at(char *at, size_t rows, bool documents)
+{
+	return (struct batch){ (int32_t *)(void *)at, (int32_t *)(void *)(at + 4 * rows),
+		(int32_t *)(void *)(at + 8 * rows), (float *)(void *)(at + 12 * rows),
+		documents ? (int32_t *)(void *)(at + 16 * rows) : NULL };
+}
+
+/* The first set of a kind that this run reads; -1: none. */
+static int
+first_set(const struct prefetch *p, int kind)
+{
+	bool trains = !p->e->plan.shape.forward_only;
+
+	for (int i = 0; i < data_num_sets(p->d); i++) {
+		struct data_set s;
+
+		data_set(p->d, i, &s);
+		if (s.which == SPLIT_TRAIN ? kind == TRAINING && trains
+					   : kind == EVALUATION && s.batches > 0)
+			return i;
+	}
+	return -1;
+}
+
+/* Memory for a ring; its bytes are as many as its batches take. */
+static void
+ring_init(const struct prefetch *p, struct ring *r)
+{
+	const struct train_shape *s = &p->e->plan.shape;
+	int64_t fit = (int64_t)(RING_BYTES / p->bytes), two = 2 * s->num_microbatches;
+	size_t rows = (size_t)(s->seq_length * s->micro_batch_size);
+
+	r->size = (int)(fit < two ? fit : two);
+	r->size = r->size < RING_LEAST ? RING_LEAST : r->size;
+	r->entry = mem_zalloc((size_t)r->size, sizeof *r->entry);
+	r->memory = mem_alloc((size_t)r->size, p->bytes);
+	if (p->e->backend->pin)
+		p->e->backend->pin(p->e->device, r->memory, (size_t)r->size * p->bytes);
+	for (int i = 0; i < r->size; i++)
+		r->entry[i].batch =
+		    batch_at(r->memory + (size_t)i * p->bytes, rows, s->reset_attention_mask);
+}
+
+static void
+ring_release(const struct prefetch *p, struct ring *r)
+{
+	if (r->memory && p->e->backend->unpin)
+		p->e->backend->unpin(p->e->device, r->memory);
+	free(r->memory);
+	free(r->entry);
+}
+
+/* A host that can make no thread is out of something that no run can do without. */
+struct prefetch *
+prefetch_new(const struct engine *e, const struct data *d)
+{
+	struct prefetch *p = mem_zalloc(1, sizeof *p);
+	const struct train_shape *s = &e->plan.shape;
+
+	p->e = e;
+	p->d = d;
+	p->reader = data_reader_new(d);
+	p->bytes =
+	    (s->reset_attention_mask ? 20 : 16) * (size_t)(s->seq_length * s->micro_batch_size);
+	for (int i = 0; i < RINGS; i++) {
+		p->ring[i].next.step = -1;
+		if (first_set(p, i) >= 0)
+			ring_init(p, &p->ring[i]);
+	}
+	p->current = p->ring;
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_cond_init(&p->wake, NULL);
+	if (pthread_create(&p->thread, NULL, run, p))
+		die("cannot start a thread that reads batches");
+	return p;
+}
+
+/* Waits for the batch that is being read. */
+void
+prefetch_free(struct prefetch *p)
+{
+	if (!p)
+		return;
+	pthread_mutex_lock(&p->lock);
+	p->stop = true;
+	pthread_cond_broadcast(&p->wake);
+	pthread_mutex_unlock(&p->lock);
+	pthread_join(p->thread, NULL);
+	pthread_mutex_destroy(&p->lock);
+	pthread_cond_destroy(&p->wake);
+	for (int i = 0; i < RINGS; i++)
+		ring_release(p, &p->ring[i]);
+	data_reader_free(p->reader);
+	free(p);
+}
+
+/* With the lock: forgets what is ready and goes on from k. */
+static void
+restart(struct prefetch *p, struct ring *r, struct prefetch_key k)
+{
+	r->generation++;
+	r->filled = r->taken;
+	r->next = k;
+	pthread_cond_broadcast(&p->wake);
+}
+
+void
+prefetch_start(struct prefetch *p, int64_t consumed)
+{
+	pthread_mutex_lock(&p->lock);
+	for (int i = 0; i < RINGS; i++)
+		if (p->ring[i].size)
+			restart(p, &p->ring[i],
+			    (struct prefetch_key){
+				first_set(p, i), i == TRAINING ? consumed : 0, 0 });
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* With the lock: is k what comes out next, now or when it has been read? */
+static bool
+expected(const struct ring *r, struct prefetch_key k)
+{
+	return r->filled > r->taken ? same(r->entry[r->taken % r->size].key, k) : same(r->next, k);
+}
+
+/* With the lock: everything that was given out may be filled again. */
+static void
+pass_all(struct prefetch *p)
+{
+	for (int i = 0; i < RINGS; i++)
+		p->ring[i].passed = p->ring[i].taken;
+	pthread_cond_broadcast(&p->wake);
+}
+
+/* With the lock: waits until an entry is ready. All of them may be with the device in a long step;
+ * then the device is waited for. */
+static void
+wait_ready(struct prefetch *p, struct ring *r)
+{
+	double start = clock_seconds();
+
+	if (r->taken - r->passed == r->size) {
+		engine_sync(p->e);
+		pass_all(p);
+	}
+	while (r->filled == r->taken)
+		pthread_cond_wait(&p->wake, &p->lock);
+	p->stats.waits++;
+	p->stats.seconds += clock_seconds() - start;
+}
+
+/* The first batch of a run is waited for; those behind it are there unless the disk is slow. */
+int64_t
+prefetch_batch(struct prefetch *p, struct prefetch_key k, struct batch *out, struct err *err)
+{
+	struct ring *r = ring_of(p, k.set);
+	struct entry *x;
+
+	if (r->size == 0)
+		BUG("batches of set %d were never to be read", k.set);
+	pthread_mutex_lock(&p->lock);
+	p->current = r;
+	if (!expected(r, k))
+		restart(p, r, k);
+	if (r->filled == r->taken)
+		wait_ready(p, r);
+	x = &r->entry[r->taken++ % r->size];
+	pthread_mutex_unlock(&p->lock);
+	*out = x->batch;
+	if (x->tokens < 0)
+		*err = x->err;
+	return x->tokens;
+}
+
+void
+prefetch_passed(struct prefetch *p)
+{
+	pthread_mutex_lock(&p->lock);
+	pass_all(p);
+	pthread_mutex_unlock(&p->lock);
+}
+
+struct prefetch_stats
+prefetch_stats(struct prefetch *p)
+{
+	struct prefetch_stats s;
+
+	pthread_mutex_lock(&p->lock);
+	s = p->stats;
+	pthread_mutex_unlock(&p->lock);
+	return s;
+}

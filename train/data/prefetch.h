@@ -1,0 +1,46 @@
+/*
+ * prefetch.h - micro batches read ahead of their use by a thread of its own
+ *
+ * The order in which a run asks for micro batches is known: those of a step one after the other,
+ * then those of the next; and by itself that of an evaluation, from its first batch to its last and
+ * again. A thread reads both ahead, so that neither a slow disk nor the making of batches is waited
+ * for, and no step waits because an evaluation came before it. Batches that were given out stay as
+ * they are until the device has copied them, which the caller says by prefetch_passed.
+ */
+#ifndef TRAIN_DATA_PREFETCH_H
+#define TRAIN_DATA_PREFETCH_H
+
+#include "train/data/data.h"
+
+struct prefetch;
+
+/* A micro batch: number `microbatch` of this data rank in the step that starts at sample `step` of
+ * a set (data.h). */
+struct prefetch_key {
+	int set;
+	int64_t step;
+	int microbatch;
+};
+
+/* How many batches were read, how often the run had to wait for one, and how long in all. */
+struct prefetch_stats {
+	int64_t reads, waits;
+	double seconds;
+};
+
+/* Data and engine outlive it. */
+struct prefetch *prefetch_new(const struct engine *e, const struct data *d);
+void prefetch_free(struct prefetch *p);
+/* Begins to read: training from the step behind so many samples on, the evaluation that comes first
+ * from its start. */
+void prefetch_start(struct prefetch *p, int64_t consumed);
+/* As data_batch; where that fails the batch is there too, without a token that counts. Asking for
+ * another micro batch than the one behind the last of its kind (training, evaluation) starts anew
+ * from it. */
+int64_t prefetch_batch(
+    struct prefetch *p, struct prefetch_key k, struct batch *out, struct err *err);
+/* The device has passed all copies of batches that were given out: they may be filled again. */
+void prefetch_passed(struct prefetch *p);
+struct prefetch_stats prefetch_stats(struct prefetch *p);
+
+#endif

@@ -1,0 +1,130 @@
+/*
+ * engine.h - one rank of a run: its place, its memory, its share of the model
+ *
+ * The engine is ordinary C over three tables: the backend, the operations, the communicators. It is
+ * the same code on a CPU and a GPU. Everything it allocates is in engine_open; the step loop
+ * allocates nothing on the device. Where later pieces enter: sequence parallelism in
+ * layers/linear.c (all-gather and reduce-scatter in place of identity and all-reduce), context
+ * parallelism in layers/attention.c, experts as layers/moe.c, interleaved stages as chunks of
+ * layers.
+ */
+#ifndef TRAIN_ENGINE_ENGINE_H
+#define TRAIN_ENGINE_ENGINE_H
+
+#include "lib/model/options.h"
+#include "train/comm.h"
+#include "train/ops.h"
+
+/* Communicators of this rank; those of size 1 exist too. NULL: this rank is in none. */
+struct groups {
+	struct comm *world, *host_tp; /* host memory, always MPI: all ranks; the tensor ranks */
+	struct comm *tp, *dp, *pp;
+	struct comm *kv;        /* tensor ranks that hold the same key/value groups */
+	struct comm *embedding; /* first and last stage, when they share a table */
+};
+
+/* Slots of the scalars buffer, F64. */
+enum scalar { SCALAR_LOSS, SCALAR_ZLOSS, SCALAR_NORM, SCALAR_NONFINITE, SCALAR_COUNT };
+
+struct layer;
+
+struct engine {
+	struct run_plan plan;
+	uint64_t seed;
+	double z_loss;
+	int rank, coord[AX_COUNT];
+	bool first_stage, last_stage;
+	const struct backend *backend;
+	struct device *device;
+	struct stream *stream;
+	const struct ops *ops;
+	struct groups groups;
+	struct memory_plan mem;
+	char *arena[ARENA_COUNT];
+	struct param *table;
+	int num_params;
+	/* [layer - first_layer + 1][role] -> index into mem.shards, -1: none */
+	int (*shard_of)[ROLE_COUNT];
+	int num_layers; /* of the stage's layer list */
+	struct layer *layer;
+	/* first element of the flat buffer that this rank's optimizer owns */
+	int64_t own_first;
+	double token_scale; /* of a token's loss in the backward pass; 1 unless fp16 */
+	/* to wait for before weights, masters or moments change: a save reads them; or NULL */
+	struct event *held;
+};
+
+struct engine_config {
+	const struct run_plan *plan;
+	const struct backend *backend;
+	int num_threads;
+	uint64_t seed;
+	double z_loss;
+	bool deterministic;
+};
+
+/* Takes the memory, makes the communicators, builds the layer list. The plan's world must be
+ * world->size. */
+int engine_open(
+    struct engine *e, const struct engine_config *c, struct comm *world, struct err *err);
+void engine_close(struct engine *e);
+/* Masters from the counter RNG, or the weights where they need none: element i of tensor X is a
+ * function of (seed, X, i) alone. optim_to_weights makes the weights of the masters. */
+void engine_init_weights(struct engine *e);
+
+/* A buffer that is one for the run or the step: params and scratch arenas. */
+struct tensor engine_buffer(const struct engine *e, enum buffer b);
+/* A weight or its main gradient as held here: 2-D for matrices, 1-D for vectors; data NULL when
+ * this rank has none. A tensor with others joined behind it can be seen with them: rows of all,
+ * from `role` on. layer as in struct param. */
+struct tensor engine_weight(const struct engine *e, int layer, enum role role);
+struct tensor engine_grad(const struct engine *e, int layer, enum role role);
+struct tensor engine_joined(
+    const struct engine *e, bool grad, int layer, enum role first, enum role last);
+/* Host <-> scalars. */
+void engine_zero_scalars(struct engine *e);
+void engine_read_scalars(struct engine *e, double out[SCALAR_COUNT]);
+/* Waits for the device; a fault ends the program. */
+void engine_sync(const struct engine *e);
+
+/* --- one micro batch -------------------------------------------------------------------------- */
+
+/* What one pass of one micro batch needs to know. */
+struct step {
+	struct engine *e;
+	int microbatch; /* number in the step of this data rank */
+	int slot;       /* of the saved arena */
+	bool training;  /* dropout on, gradients wanted */
+	/* main gradients hold earlier micro batches of the step: add to them */
+	bool accumulate;
+	bool normed; /* the norm of the next layer's input has been taken */
+	/* in the backward pass: the gradient of the next layer's residual bias has been taken */
+	bool summed;
+	uint32_t iteration;   /* key of the dropout masks */
+	int64_t first_sample; /* number of the micro batch's first sample in the run */
+	/* host [T, v/t] in the run's dtype, this rank's columns, on the last stage; or NULL */
+	void *logits;
+	void *losses; /* host, on the last stage: loss real [T], then mask F32 [T]; or NULL */
+};
+
+/* Host arrays of one micro batch, [T] each, sequence-major. */
+struct batch {
+	int32_t *tokens, *labels, *positions;
+	float *loss_mask;
+	/* position of the first token of the row's document; NULL without reset_attention_mask */
+	int32_t *documents;
+};
+
+/* A buffer of the step; layer counts from the stage's first, 0 for buffers that are not per
+ * layer. */
+struct tensor step_buffer(const struct step *s, enum buffer b, int64_t layer);
+void step_load(struct step *s, const struct batch *b);
+/* The stage's input is in step_input (received there), its output in step_output. */
+struct tensor step_input(const struct step *s);
+struct tensor step_output(const struct step *s);
+void step_forward(struct step *s);
+/* The gradient of the stage's output is in BUF_DX before, that of its input after. The last stage
+ * starts from its loss. */
+void step_backward(struct step *s);
+
+#endif

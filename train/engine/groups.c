@@ -1,0 +1,82 @@
+/*
+ * groups.c - communicators from the layout, made in the same order on every rank
+ *
+ * Splitting is collective over the world, so every rank makes every call in this order, also for
+ * groups that it will not be in (color -1, which gives NULL). Colors come from lib/model/layout,
+ * where inverse and tiling properties are tested.
+ */
+#include "train/engine/groups.h"
+
+/* All ranks that differ on these axes alone. Ranks keep the world's order inside the group,
+ * which fixes the order of sums. */
+static struct comm *
+along(struct comm *world, const struct layout *l, unsigned axes, struct err *err)
+{
+	return world->ops->split(world, (int)layout_group(l, axes, world->rank), world->rank, err);
+}
+
+/* The host communicators; those that will carry device memory are turned into the device's
+ * after. The data group spans data and context ranks: they hold the same weights. kv joins the
+ * tensor ranks that hold copies of one key-value group; embedding joins first and last stage
+ * when they share the table. The host's tensor group stays a host communicator, for inference. */
+static int
+split_world(struct groups *g, const struct engine *e, struct comm *world, struct err *err)
+{
+	const struct model_config *c = &e->plan.model;
+	const struct layout *l = &e->plan.layout;
+	int last = (int)l->pipeline_model_parallel_size - 1;
+	int64_t replicas = layout_group_replicas(l, c);
+	bool shares_table = !c->untie_embeddings_and_output_weights && last > 0;
+
+	g->world = world;
+	if (!(g->host_tp = along(world, l, AX_BIT(AX_TP), err)) ||
+	    !(g->tp = along(world, l, AX_BIT(AX_TP), err)) ||
+	    !(g->dp = along(world, l, AX_BIT(AX_CP) | AX_BIT(AX_DP), err)) ||
+	    !(g->pp = along(world, l, AX_BIT(AX_PP), err)))
+		return -1;
+	g->kv = world->ops->split(world,
+	    (int)(layout_group(l, AX_BIT(AX_TP), world->rank) * l->tensor_model_parallel_size +
+		e->coord[AX_TP] / replicas),
+	    world->rank, err);
+	if (!g->kv)
+		return -1;
+	g->embedding = world->ops->split(world,
+	    shares_table && (e->coord[AX_PP] == 0 || e->coord[AX_PP] == last)
+		? (int)layout_group(l, AX_BIT(AX_PP), world->rank)
+		: -1,
+	    world->rank, err);
+	return 0;
+}
+
+/* Collective over world. A device communicator takes over the host one that it stands on, and
+ * frees it. What was made before a failure is freed by groups_close. A backend without comm
+ * keeps the host's communicators, which carry its memory as well. */
+int
+groups_open(struct engine *e, struct comm *world, struct err *err)
+{
+	struct groups *g = &e->groups;
+	struct comm **on_device[] = { &g->tp, &g->dp, &g->pp, &g->kv, &g->embedding };
+
+	if (split_world(g, e, world, err) < 0)
+		return -1;
+	for (size_t i = 0; e->backend->comm && i < sizeof on_device / sizeof *on_device; i++) {
+		struct comm *c =
+		    *on_device[i] ? e->backend->comm(e->device, *on_device[i], err) : NULL;
+
+		if (*on_device[i] && !c)
+			return -1;
+		*on_device[i] = c;
+	}
+	return 0;
+}
+
+/* Not the world, which belongs to the caller. */
+void
+groups_close(struct groups *g)
+{
+	struct comm *all[] = { g->host_tp, g->tp, g->dp, g->pp, g->kv, g->embedding };
+
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		if (all[i])
+			all[i]->ops->free(all[i]);
+}

@@ -1,0 +1,349 @@
+/*
+ * observe.c - a table of operations that tells of each call and makes it
+ *
+ * For each operation: what it writes, and the least work it can do, from its arguments. The work is
+ * the contract's, not an implementation's: bytes count every tensor once, so time over them is a
+ * distance from the roofline.
+ */
+#include "train/engine/observe.h"
+
+#include <string.h>
+
+/* Adds an output; one without data is none. */
+static void
+out(struct op_call *c, const char *name, const struct tensor *t)
+{
+	int i = 0;
+
+	if (!t->data)
+		return;
+	while (c->out[i])
+		i++;
+	c->out[i] = t;
+	c->out_name[i] = name;
+	c->bytes += (double)tensor_bytes(t);
+}
+
+/* Adds what is read. */
+static void
+in(struct op_call *c, const struct tensor *t)
+{
+	if (t->data)
+		c->bytes += (double)tensor_bytes(t);
+}
+
+/* A product that writes reals makes a weight gradient; one with both operands as stored makes an
+ * input's. */
+static void
+describe_gemm(struct op_call *c, const struct gemm *g)
+{
+	int64_t k = g->trans_a ? g->a.shape[0] : g->a.shape[1];
+
+	c->name = g->trans_a ? "gemm weight gradient"
+	    : g->trans_b     ? "gemm forward"
+			     : "gemm input gradient";
+	c->flops = 2 * (double)tensor_elements(&g->c) * (double)k;
+	in(c, &g->a);
+	in(c, &g->b);
+	if (g->beta != 0)
+		in(c, &g->c);
+	out(c, "c", &g->c);
+	out(c, "dbias", &g->dbias);
+	if (g->act == GEMM_GELU)
+		out(c, "aux", &g->aux);
+	else
+		in(c, &g->aux);
+}
+
+static void
+describe_norm_fwd(struct op_call *c, const struct norm *n)
+{
+	in(c, &n->x);
+	out(c, "y", &n->y);
+	out(c, "mean", &n->mean);
+	out(c, "rstd", &n->rstd);
+}
+
+static void
+describe_norm_bwd(struct op_call *c, const struct norm_grad *n)
+{
+	in(c, &n->dy);
+	in(c, &n->x);
+	in(c, &n->dx);
+	out(c, "dx", &n->dx);
+	out(c, "dweight", &n->dweight);
+	out(c, "dbias", &n->dbias);
+	out(c, "dx_sum", &n->dx_sum);
+}
+
+static void
+describe_rope(struct op_call *c, const struct rope *r)
+{
+	in(c, &r->x);
+	out(c, "x", &r->x);
+}
+
+/* Half the square, whatever the window: the figure is compared with published ones. */
+static double
+attention_flops(const struct attention *a)
+{
+	double s = (double)a->q.shape[0] / a->micro_batch;
+
+	return 2.0 * a->micro_batch * a->num_heads * s * s * a->head_dim;
+}
+
+static void
+describe_attention_fwd(struct op_call *c, const struct attention *a)
+{
+	c->flops = attention_flops(a);
+	in(c, &a->q);
+	in(c, &a->k);
+	in(c, &a->v);
+	out(c, "out", &a->out);
+	out(c, "lse", &a->lse);
+}
+
+static void
+describe_attention_bwd(struct op_call *c, const struct attention_grad *a)
+{
+	c->flops = 2.5 * attention_flops(&a->fwd);
+	in(c, &a->fwd.q);
+	in(c, &a->fwd.k);
+	in(c, &a->fwd.v);
+	in(c, &a->fwd.out);
+	in(c, &a->dout);
+	out(c, "dq", &a->dq);
+	out(c, "dk", &a->dk);
+	out(c, "dv", &a->dv);
+}
+
+static void
+describe_residual_fwd(struct op_call *c, const struct residual *r)
+{
+	in(c, &r->x);
+	in(c, &r->residual);
+	out(c, "y", &r->y);
+	if (r->norm) {
+		out(c, "norm", &r->norm->y);
+		out(c, "rstd", &r->norm->rstd);
+	}
+}
+
+static void
+describe_embedding_fwd(struct op_call *c, const struct embedding *e)
+{
+	in(c, &e->y);
+	out(c, "y", &e->y);
+}
+
+/* The rows of the table that are touched are not known here; the gradient's rows are. */
+static void
+describe_embedding_bwd(struct op_call *c, const struct embedding_grad *e)
+{
+	in(c, &e->dy);
+	out(c, "dtable", &e->dtable);
+}
+
+static void
+describe_xent_stats(struct op_call *c, const struct xent *x)
+{
+	in(c, &x->logits);
+	in(c, &x->stats); /* written, but the maximum of no columns is rightly -inf */
+}
+
+/* Evaluation leaves the logits as they are. */
+static void
+describe_xent_loss(struct op_call *c, const struct xent *x)
+{
+	in(c, &x->logits);
+	out(c, "loss", &x->loss);
+	if (x->grad_scale != 0)
+		out(c, "logits", &x->logits);
+}
+
+static void
+describe_adamw(struct op_call *c, const struct adamw *a)
+{
+	in(c, &a->grad);
+	in(c, &a->master);
+	in(c, &a->exp_avg);
+	in(c, &a->exp_avg_sq);
+	out(c, "master", &a->master);
+	out(c, "exp_avg", &a->exp_avg);
+	out(c, "exp_avg_sq", &a->exp_avg_sq);
+	out(c, "weight", &a->weight);
+}
+
+static void
+describe_sgd(struct op_call *c, const struct sgd *a)
+{
+	in(c, &a->grad);
+	in(c, &a->master);
+	in(c, &a->momentum);
+	out(c, "master", &a->master);
+	out(c, "momentum", &a->momentum);
+	out(c, "weight", &a->weight);
+}
+
+/* One output, made from one input or none; in_place: the output is read as well. */
+static void
+describe_simple(struct op_call *c, const struct tensor *y, const struct tensor *x, bool in_place)
+{
+	if (x)
+		in(c, x);
+	if (in_place)
+		in(c, y);
+	out(c, "y", y);
+}
+
+static void
+begin(struct stream *st)
+{
+	st->observer->before(st->observer, st);
+}
+
+static void
+end(struct stream *st, const struct op_call *c)
+{
+	st->observer->after(st->observer, st, c);
+}
+
+/* The wrapper of an operation that takes one struct. */
+#define OBSERVE(op, type) \
+	static void op(struct stream *st, const struct type *a) \
+	{ \
+		struct op_call c = { .name = #op }; \
+\
+		describe_##op(&c, a); \
+		begin(st); \
+		st->ops->op(st, a); \
+		end(st, &c); \
+	}
+
+OBSERVE(gemm, gemm)
+OBSERVE(norm_fwd, norm)
+OBSERVE(norm_bwd, norm_grad)
+OBSERVE(rope, rope)
+OBSERVE(attention_fwd, attention)
+OBSERVE(attention_bwd, attention_grad)
+OBSERVE(residual_fwd, residual)
+OBSERVE(embedding_fwd, embedding)
+OBSERVE(embedding_bwd, embedding_grad)
+OBSERVE(xent_stats, xent)
+OBSERVE(xent_loss, xent)
+OBSERVE(adamw, adamw)
+OBSERVE(sgd, sgd)
+
+/* The body of an operation on tensors: its output, its input or NULL, whether the output is read.
+ */
+#define OBSERVE_SIMPLE(op, y, x, in_place, ...) \
+	struct op_call c = { .name = #op }; \
+\
+	describe_simple(&c, y, x, in_place); \
+	begin(st); \
+	st->ops->op(st, __VA_ARGS__); \
+	end(st, &c)
+
+static void
+act_fwd(struct stream *st, enum act_kind kind, const struct tensor *y, const struct tensor *x)
+{
+	OBSERVE_SIMPLE(act_fwd, y, x, false, kind, y, x);
+}
+
+static void
+act_bwd(struct stream *st, enum act_kind kind, const struct act_grad *a)
+{
+	struct op_call c = { .name = "act_bwd" };
+
+	in(&c, &a->dy);
+	in(&c, &a->x);
+	out(&c, "dx", &a->dx);
+	out(&c, "y", &a->y);
+	begin(st);
+	st->ops->act_bwd(st, kind, a);
+	end(st, &c);
+}
+
+static void
+dropout_bwd(
+    struct stream *st, const struct tensor *dx, const struct tensor *dy, const struct dropout *d)
+{
+	OBSERVE_SIMPLE(dropout_bwd, dx, dy, false, dx, dy, d);
+}
+
+static void
+add(struct stream *st, const struct tensor *y, const struct tensor *x)
+{
+	OBSERVE_SIMPLE(add, y, x, true, y, x);
+}
+
+static void
+fill(struct stream *st, const struct tensor *x, double value)
+{
+	OBSERVE_SIMPLE(fill, x, NULL, false, x, value);
+}
+
+static void
+normal(struct stream *st, const struct tensor *x, const struct normal *n)
+{
+	OBSERVE_SIMPLE(normal, x, NULL, false, x, n);
+}
+
+static void
+cast(struct stream *st, const struct tensor *y, const struct tensor *x)
+{
+	OBSERVE_SIMPLE(cast, y, x, false, y, x);
+}
+
+/* The sum of squares reads its vector once. */
+static void
+dot(struct stream *st, const struct tensor *sum, const struct tensor *x, const struct tensor *y)
+{
+	OBSERVE_SIMPLE(dot, sum, x, false, sum, x, y);
+}
+
+static void
+count_nonfinite(struct stream *st, const struct tensor *sum, const struct tensor *x)
+{
+	OBSERVE_SIMPLE(count_nonfinite, sum, x, true, sum, x);
+}
+
+static const struct ops observed_ops = {
+	.gemm = gemm,
+	.norm_fwd = norm_fwd,
+	.norm_bwd = norm_bwd,
+	.rope = rope,
+	.attention_fwd = attention_fwd,
+	.attention_bwd = attention_bwd,
+	.act_fwd = act_fwd,
+	.act_bwd = act_bwd,
+	.residual_fwd = residual_fwd,
+	.dropout_bwd = dropout_bwd,
+	.embedding_fwd = embedding_fwd,
+	.embedding_bwd = embedding_bwd,
+	.xent_stats = xent_stats,
+	.xent_loss = xent_loss,
+	.add = add,
+	.fill = fill,
+	.normal = normal,
+	.cast = cast,
+	.dot = dot,
+	.count_nonfinite = count_nonfinite,
+	.adamw = adamw,
+	.sgd = sgd,
+};
+
+/* The backend's own table stays in the stream, where the wrappers find it. */
+void
+observe_begin(struct engine *e, struct observer *o)
+{
+	e->stream->observer = o;
+	e->ops = &observed_ops;
+}
+
+void
+observe_end(struct engine *e)
+{
+	e->ops = e->stream->ops;
+	e->stream->observer = NULL;
+}

@@ -1,0 +1,137 @@
+/*
+ * pipeline.c - runs the schedule's list of actions
+ *
+ * The schedule says for one stage what runs in which order and which messages belong to one
+ * exchange; it is checked in lib/model, where it can be tested without running anything. Here
+ * each action is mapped to a pass or a message. Slots of the saved arena are reused modulo
+ * num_slots, the most micro batches that the schedule ever has in flight.
+ */
+#include "lib/model/schedule.h"
+#include "train/engine/pipeline.h"
+
+#include <stdlib.h>
+
+enum { TAG_FORWARD = 1, TAG_BACKWARD = 2 };
+
+/* Micro batches alternate over the data ranks, so a batch holds the same samples for every
+ * number of data ranks; only the grouping differs. */
+int64_t
+pipeline_first_sample(const struct run_plan *plan, int64_t step, int microbatch, int data_rank)
+{
+	return step +
+	    (microbatch * plan->layout.data_parallel_size + data_rank) *
+	    plan->shape.micro_batch_size;
+}
+
+/* Losses and masks of the tokens of a micro batch, as a step leaves them. */
+size_t
+pipeline_loss_bytes(const struct engine *e)
+{
+	const struct train_shape *s = &e->plan.shape;
+
+	return (size_t)(s->seq_length * s->micro_batch_size) *
+	    (dtype_size(memory_real(s->dtype)) + sizeof(float));
+}
+
+/* The pass of a micro batch: its slot in the saved arena and the numbers of its samples. Cheap
+ * enough to be made anew for each use, so no table of passes in flight is kept. */
+static struct step
+step_of(const struct pipeline *p, int microbatch)
+{
+	return (struct step){
+		.e = p->e,
+		.microbatch = microbatch,
+		.slot = microbatch % p->e->mem.num_slots,
+		.training = p->training,
+		.accumulate = microbatch > 0,
+		.iteration = p->iteration,
+		.first_sample = pipeline_first_sample(
+		    &p->e->plan, p->first_sample, microbatch, p->e->coord[AX_DP]),
+		.logits = p->logits,
+		.losses = p->losses
+		    ? (char *)p->losses + (size_t)microbatch * pipeline_loss_bytes(p->e)
+		    : NULL,
+	};
+}
+
+/* The batch belongs to the loader and is copied to the device before the layers run. */
+static void
+forward(const struct pipeline *p, int microbatch)
+{
+	struct step s = step_of(p, microbatch);
+	struct batch batch;
+
+	p->load(p->ctx, microbatch, &batch);
+	step_load(&s, &batch);
+	replay_pass(p->replay, 0, &s, step_forward);
+}
+
+/* The step is made anew from the micro batch's number: slot and samples follow from it, so
+ * dropout draws the masks of the forward pass again. */
+static void
+backward(const struct pipeline *p, int microbatch)
+{
+	struct step s = step_of(p, microbatch);
+
+	replay_pass(p->replay, 1, &s, step_backward);
+}
+
+/* The message of one communication action. Receives go straight to where the pass will read,
+ * sends come from where it wrote: no copies, no buffers of its own. */
+static struct p2p
+message(const struct pipeline *p, const struct action *a)
+{
+	struct step s = step_of(p, a->microbatch);
+	struct tensor dx = engine_buffer(p->e, BUF_DX);
+	int stage = p->e->groups.pp->rank;
+
+	switch (a->kind) {
+	case ACTION_RECV_FORWARD:
+		return (struct p2p){ false, stage - 1, TAG_FORWARD, step_input(&s) };
+	case ACTION_SEND_FORWARD:
+		return (struct p2p){ true, stage + 1, TAG_FORWARD, step_output(&s) };
+	case ACTION_RECV_BACKWARD: return (struct p2p){ false, stage + 1, TAG_BACKWARD, dx };
+	case ACTION_SEND_BACKWARD: return (struct p2p){ true, stage - 1, TAG_BACKWARD, dx };
+	default: BUG("action %d is no message", (int)a->kind);
+	}
+}
+
+/* Issues the run of messages that starts at a as one exchange; returns how many they are. At
+ * most four messages make a group (both directions to both neighbours). They are given to the
+ * communicator together because a blocking send on both sides of a pair would never end. */
+static int
+exchange(const struct pipeline *p, const struct action *a, int left)
+{
+	enum { GROUP_MAX = 4 };
+	struct comm *pp = p->e->groups.pp;
+	struct p2p m[GROUP_MAX];
+	int n = 0;
+
+	while (n < left && n < GROUP_MAX && a[n].group == a->group && a[n].kind > ACTION_BACKWARD) {
+		m[n] = message(p, &a[n]);
+		n++;
+	}
+	pp->ops->exchange(pp, p->e->stream, m, n);
+	return n;
+}
+
+/* Collective over the pipeline and tensor groups. All is queued on the compute stream; it does
+ * not wait for the device at the end. */
+void
+pipeline_run(const struct pipeline *p)
+{
+	int stages = p->e->groups.pp->size, stage = p->e->groups.pp->rank, i = 0, n;
+	struct action *list;
+
+	n = p->training ? schedule_1f1b(stages, stage, p->num_microbatches, &list)
+			: schedule_forward(stages, stage, p->num_microbatches, &list);
+	while (i < n) {
+		if (list[i].kind == ACTION_FORWARD)
+			forward(p, list[i++].microbatch);
+		else if (list[i].kind == ACTION_BACKWARD)
+			backward(p, list[i++].microbatch);
+		else
+			i += exchange(p, &list[i], n - i);
+	}
+	free(list);
+}

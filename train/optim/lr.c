@@ -1,0 +1,92 @@
+/*
+ * lr.c - learning rate and weight decay as functions of the consumed samples
+ *
+ * Pure functions of the number of samples: no state is saved, and resuming or changing the batch
+ * size leaves the curve as it was. Source: Megatron-LM core/optimizer_param_scheduler.py, which
+ * counts samples too.
+ */
+#include "train/optim/optim.h"
+
+#include <math.h>
+
+#define PI 3.14159265358979323846
+
+/* What lr_at divides by is not zero after this. One line with both values on failure. */
+int
+lr_check(const struct lr_schedule *s, struct err *e)
+{
+	double rest = (double)s->decay_samples - s->warmup_samples;
+
+	if (s->min_lr > s->lr)
+		return err_set(e, "--min-lr %g: must be at most --lr %g", s->min_lr, s->lr);
+	if (s->lr_warmup_init > s->lr)
+		return err_set(
+		    e, "--lr-warmup-init %g: must be at most --lr %g", s->lr_warmup_init, s->lr);
+	if (s->decay_samples < 1)
+		return err_set(e, "--lr-decay-iters: the decay must last at least one step");
+	if (rest <= 0)
+		return err_set(e,
+		    "--lr-warmup-iters: the warm-up of %.15g samples must be shorter than the "
+		    "decay of %lld",
+		    s->warmup_samples, (long long)s->decay_samples);
+	if (s->style == LR_WSD && (double)s->wsd_decay_samples > rest)
+		return err_set(e,
+		    "--lr-wsd-decay-iters: the tail of %lld samples must fit between warm-up and "
+		    "end, %.15g",
+		    (long long)s->wsd_decay_samples, rest);
+	return 0;
+}
+
+/* Share of (lr - min_lr) left in the tail of warm-up, stable, decay. 1 in the stable part; eta
+ * goes from 0 to 1 over the tail. */
+static double
+wsd(const struct lr_schedule *s, double k)
+{
+	double start = (double)(s->decay_samples - s->wsd_decay_samples), eta;
+
+	if (k <= start || s->wsd_decay_samples == 0)
+		return 1;
+	eta = (k - start) / (double)s->wsd_decay_samples;
+	switch (s->wsd_style) {
+	case WSD_LINEAR: return 1 - eta;
+	case WSD_COSINE: return (1 + cos(PI * eta)) / 2;
+	case WSD_MINUS_SQRT: return 1 - sqrt(eta);
+	default: return 2 * pow(0.5, eta) - 1;
+	}
+}
+
+/* The rate of the step that begins after `samples` samples. Warm-up wins over every style;
+ * after the decay it stays at min_lr. The inverse square root is cut off at min_lr as well. Every
+ * formula rounds where Megatron-LM's does. */
+double
+lr_at(const struct lr_schedule *s, int64_t samples)
+{
+	double k = (double)samples, w = s->warmup_samples, n = (double)s->decay_samples, rho, share;
+
+	if (w > 0 && k <= w)
+		return s->lr_warmup_init + (s->lr - s->lr_warmup_init) * k / w;
+	if (s->style == LR_CONSTANT)
+		return s->lr;
+	if (samples > s->decay_samples)
+		return s->min_lr;
+	if (s->style == LR_INVERSE_SQUARE_ROOT)
+		return fmax(s->min_lr, s->lr * pow(fmax(w, 1), 0.5) / pow(fmax(k, 1), 0.5));
+	rho = (k - w) / (n - w);
+	share = s->style == LR_LINEAR ? 1 - rho
+	    : s->style == LR_COSINE   ? (1 + cos(PI * rho)) / 2
+				      : wsd(s, k);
+	return s->min_lr + share * (s->lr - s->min_lr);
+}
+
+/* Grows from start to end over the whole run, then stays; constant gives the end value, as
+ * Megatron-LM does. */
+double
+wd_at(const struct lr_schedule *s, int64_t samples)
+{
+	double a = s->start_weight_decay, b = s->end_weight_decay, rho;
+
+	if (s->wd_style == WD_CONSTANT || samples > s->wd_samples || s->wd_samples < 1)
+		return b;
+	rho = (double)samples / (double)s->wd_samples;
+	return a + (b - a) * (s->wd_style == WD_LINEAR ? rho : (1 + cos(PI * (1 - rho))) / 2);
+}

@@ -1,0 +1,79 @@
+/*
+ * optim.h - update rules, learning-rate and weight-decay schedules, loss scaling
+ *
+ * A kind is a const struct at the end of its file in train/optim; optim.c lists them in the order
+ * of --optimizer.
+ */
+#ifndef TRAIN_OPTIM_OPTIM_H
+#define TRAIN_OPTIM_OPTIM_H
+
+#include "train/engine/engine.h"
+
+struct optim_options {
+	int kind; /* OPTIMIZER_ADAM, OPTIMIZER_SGD */
+	double beta1, beta2, eps, momentum;
+	bool decoupled_weight_decay;
+	double clip_grad;
+};
+
+/* One update of a piece: views of what this rank owns of it. */
+struct optim_piece {
+	/* weight.data NULL: master is the weight */
+	struct tensor master, exp_avg, exp_avg_sq, grad, weight;
+	double lr, weight_decay, grad_scale;
+	int64_t step; /* successful steps, this one included */
+};
+
+struct optim_kind {
+	const char *name;
+	void (*update)(struct engine *, const struct optim_options *, const struct optim_piece *);
+};
+extern const struct optim_kind optim_adamw, optim_sgd;
+
+/* Updates all that this rank owns and gathers the weights. grad_scale multiplies the gradients. */
+struct optim_update {
+	double lr, weight_decay, grad_scale;
+	int64_t step;
+};
+void optim_step(struct engine *e, const struct optim_options *o, const struct optim_update *u);
+/* The master weights from the weights: after a load without optimizer state. */
+void optim_from_weights(struct engine *e);
+/* The weights from the masters, rounded, on every rank that holds them. */
+void optim_to_weights(struct engine *e);
+
+/* --- lr.c: positions and lengths in samples --------------------------------------------------- */
+
+enum lr_style { LR_CONSTANT, LR_LINEAR, LR_COSINE, LR_INVERSE_SQUARE_ROOT, LR_WSD };
+enum wsd_style { WSD_EXPONENTIAL, WSD_LINEAR, WSD_COSINE, WSD_MINUS_SQRT };
+enum wd_style { WD_CONSTANT, WD_LINEAR, WD_COSINE };
+
+struct lr_schedule {
+	int style, wsd_style, wd_style;
+	double lr, min_lr, lr_warmup_init;
+	double start_weight_decay, end_weight_decay;
+	double warmup_samples; /* a share of the decay need not be whole */
+	int64_t decay_samples, wsd_decay_samples, wd_samples;
+};
+
+/* The reason a schedule is impossible, or 0. */
+int lr_check(const struct lr_schedule *s, struct err *e);
+/* Learning rate of the step taken after `samples` consumed samples. Source: spec/training.md 4.6.
+ */
+double lr_at(const struct lr_schedule *s, int64_t samples);
+double wd_at(const struct lr_schedule *s, int64_t samples);
+
+/* --- scaler: dynamic loss scaling of fp16 ----------------------------------------------------- */
+
+/* The scale multiplies the mean loss of a batch, as Megatron-LM's does without
+ * --calculate-per-token-loss: a token's loss is multiplied by scale / tokens. */
+struct scaler {
+	bool dynamic;
+	double scale, min_scale;
+	double tokens;              /* of a global batch, masked or not */
+	int64_t window, hysteresis; /* clean steps before growth; overflows before halving */
+	int64_t growth, hysteresis_left;
+};
+/* After a step: overflow says that a gradient was not finite. Source: spec/training.md 4.5. */
+void scaler_update(struct scaler *s, bool overflow);
+
+#endif

@@ -1,0 +1,76 @@
+/*
+ * optim_record.c - what a checkpoint records of the optimizer
+ *
+ * Moments are sums of one rule, with its own constants: another rule would read them as something
+ * that they are not, and other constants make a run that is neither the old one nor a new one.
+ * Which constants belong to which rule stands in one table, for writing and for comparing.
+ */
+#include "lib/model/options.h"
+#include "train/state/save.h"
+
+#include <math.h>
+#include <string.h>
+
+static const struct {
+	const char *option;
+	int kind;
+	size_t state, own; /* in struct run_state and struct optim_options */
+} constants[] = {
+	{ "adam-beta1", OPTIMIZER_ADAM, offsetof(struct run_state, adam_beta1),
+	    offsetof(struct optim_options, beta1) },
+	{ "adam-beta2", OPTIMIZER_ADAM, offsetof(struct run_state, adam_beta2),
+	    offsetof(struct optim_options, beta2) },
+	{ "adam-eps", OPTIMIZER_ADAM, offsetof(struct run_state, adam_eps),
+	    offsetof(struct optim_options, eps) },
+	{ "sgd-momentum", OPTIMIZER_SGD, offsetof(struct run_state, sgd_momentum),
+	    offsetof(struct optim_options, momentum) },
+};
+
+enum { CONSTANTS = sizeof constants / sizeof *constants };
+
+/* How weight decay enters. SGD has one form. */
+static const char *
+decay_form(const struct optim_options *o)
+{
+	if (o->kind != OPTIMIZER_ADAM)
+		return NULL;
+	return o->decoupled_weight_decay ? "decoupled" : "gradient";
+}
+
+static double
+number(const void *of, size_t off)
+{
+	double x;
+
+	memcpy(&x, (const char *)of + off, sizeof x);
+	return x;
+}
+
+void
+optim_record(const struct optim_options *o, struct run_state *s)
+{
+	s->optimizer = opt_optimizers[o->kind];
+	s->weight_decay_form = decay_form(o);
+	for (int i = 0; i < CONSTANTS; i++)
+		if (constants[i].kind == o->kind)
+			memcpy((char *)s + constants[i].state, (const char *)o + constants[i].own,
+			    sizeof(double));
+}
+
+/* Equal bits, or the runs differ. What the checkpoint does not say is taken to be the same. */
+void
+optim_differences(const struct optim_options *o, const struct run_state *s, struct str *out)
+{
+	const char *form = decay_form(o);
+
+	for (int i = 0; i < CONSTANTS; i++) {
+		double was = number(s, constants[i].state), is = number(o, constants[i].own);
+
+		if (constants[i].kind == o->kind && !isnan(was) && was != is)
+			str_addf(out, "%s--%s is %.15g and was %.15g", out->len ? ", " : "",
+			    constants[i].option, is, was);
+	}
+	if (form && s->weight_decay_form && strcmp(form, s->weight_decay_form))
+		str_addf(out, "%s--no-decoupled-weight-decay is %s", out->len ? ", " : "",
+		    o->decoupled_weight_decay ? "not given and was" : "given and was not");
+}

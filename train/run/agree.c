@@ -1,0 +1,317 @@
+/*
+ * agree.c - comparing what the ranks were given, and handing out what only one can read, before
+ * anybody depends on it
+ *
+ * Ranks with different options would wait for each other for ever, or train one model with two
+ * learning rates. One reduction of 16 bytes finds that out.
+ */
+#include "lib/base/hash.h"
+#include "lib/base/mem.h"
+#include "lib/base/prog.h"
+#include "train/run/agree.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- which options ------------------------------------------------------------------------------
+ */
+
+/* Every string and list, so that a new path is sorted on purpose, and what else is not compared by
+ * its value, which is the rule. --log-interval is none of these: the ranks meet at log steps. */
+static const struct {
+	const char *name;
+	enum agree_on on;
+} sorted[] = {
+	{ "model", AGREE_PRESENCE },
+	{ "linear-biases", AGREE_VALUE },
+	{ "window-size", AGREE_VALUE },
+	{ "eos-token-id", AGREE_VALUE },
+	{ "data-path", AGREE_PRESENCE },
+	{ "data-args-path", AGREE_PRESENCE },
+	{ "train-data-path", AGREE_PRESENCE },
+	{ "valid-data-path", AGREE_PRESENCE },
+	{ "test-data-path", AGREE_PRESENCE },
+	{ "per-split-data-args-path", AGREE_PRESENCE },
+	{ "split", AGREE_VALUE },
+	{ "data-cache-path", AGREE_PRESENCE },
+	{ "validation-set-names", AGREE_VALUE },
+	{ "tokenizer-type", AGREE_VALUE },
+	{ "tokenizer-model", AGREE_PRESENCE },
+	{ "vocab-file", AGREE_PRESENCE },
+	{ "merge-file", AGREE_PRESENCE },
+	{ "tiktoken-pattern", AGREE_VALUE },
+	{ "tiktoken-special-tokens", AGREE_VALUE },
+	{ "save", AGREE_PRESENCE },
+	{ "load", AGREE_PRESENCE },
+	{ "pretrained-checkpoint", AGREE_PRESENCE },
+	{ "log-throughput", AGREE_NOTHING },
+	{ "tensorboard-dir", AGREE_NOTHING },
+	{ "tensorboard-log-interval", AGREE_NOTHING },
+	{ "metrics-file", AGREE_NOTHING },
+	{ "profile", AGREE_NOTHING },
+	{ "profile-step-start", AGREE_NOTHING },
+	{ "profile-step-end", AGREE_NOTHING },
+	{ "profile-prefix", AGREE_NOTHING },
+	{ "tokens-file", AGREE_PRESENCE },
+	{ "logits-file", AGREE_PRESENCE },
+	{ "prompt-file", AGREE_PRESENCE },
+};
+
+enum agree_on
+agree_on(const struct opt *o)
+{
+	for (size_t i = 0; i < sizeof sorted / sizeof *sorted; i++)
+		if (!strcmp(sorted[i].name, o->name))
+			return sorted[i].on;
+	return o->type == OPT_STRING || o->type == OPT_LIST ? AGREE_UNSORTED : AGREE_VALUE;
+}
+
+/* The row of an option's name; NULL for what is no option. */
+static const struct opt *
+row(const char *name, size_t len)
+{
+	const struct opt *o = mtrain_opts;
+
+	for (; o->type != OPT_END_TYPE; o++)
+		if (o->name && strlen(o->name) == len && !memcmp(o->name, name, len))
+			return o;
+	return NULL;
+}
+
+/* One line of an option file, as far as it is compared. */
+static void
+add_option(struct str *out, const char *line, size_t len)
+{
+	size_t name = strcspn(line, " \n"), value = len > name ? len - name - 1 : 0;
+	const struct opt *o = row(line, name);
+	enum agree_on on = o ? agree_on(o) : AGREE_VALUE;
+
+	if (on != AGREE_NOTHING)
+		str_addf(out, "--%.*s\t%.*s\n", (int)name, line,
+		    on == AGREE_PRESENCE ? 0 : (int)value, line + name + 1);
+}
+
+/* All options that have a value, in the order of the table. */
+static void
+add_options(struct str *out, const struct opt_parse *p)
+{
+	struct str dump = { 0 };
+
+	opt_dump(p, false, &dump);
+	for (const char *at = dump.buf; at && *at;) {
+		size_t len = strcspn(at, "\n");
+
+		add_option(out, at, len);
+		at += len + (at[len] == '\n');
+	}
+	str_release(&dump);
+}
+
+/* --- the first difference -----------------------------------------------------------------------
+ */
+
+/* The line of a text that begins at `at`: its length without the newline, and of its name. */
+struct line {
+	const char *at;
+	size_t len, name;
+};
+
+static struct line
+line_at(const char *at)
+{
+	return (struct line){ at, strcspn(at, "\n"), strcspn(at, "\t\n") };
+}
+
+static const char *
+next_line(const struct line *l)
+{
+	return l->at + l->len + (l->at[l->len] == '\n');
+}
+
+/* Does a text hold a line of that name? */
+static bool
+has_name(const char *text, const struct line *of)
+{
+	for (struct line l = line_at(text); *l.at; l = line_at(next_line(&l)))
+		if (l.name == of->name && !memcmp(l.at, of->at, l.name))
+			return true;
+	return false;
+}
+
+/* What a rank has on a line: the value, or whether it has it at all where there is none. */
+static void
+add_value(struct str *out, const struct line *l, bool has)
+{
+	enum { LONGEST = 200 };
+	size_t value = has && l->len > l->name ? l->len - l->name - 1 : 0;
+
+	if (value)
+		str_addf(
+		    out, "%.*s", (int)(value < LONGEST ? value : LONGEST), l->at + l->name + 1);
+	else
+		str_adds(out, has ? "given" : "not given");
+}
+
+/* The first line in which two texts differ: the same in both up to there, so either both have a
+ * line of that name or one of them lacks it. */
+static void
+add_difference(struct str *out, const char *text[2], const char *where[2])
+{
+	struct line l[2] = { line_at(text[0]), line_at(text[1]) };
+	bool has[2] = { true, true };
+	const struct line *name;
+
+	while (*l[0].at && l[0].len == l[1].len && !memcmp(l[0].at, l[1].at, l[0].len))
+		for (int i = 0; i < 2; i++)
+			l[i] = line_at(next_line(&l[i]));
+	if (l[0].name != l[1].name || memcmp(l[0].at, l[1].at, l[0].name)) {
+		has[0] = *l[0].at && !has_name(l[1].at, &l[0]);
+		has[1] = !has[0];
+	}
+	name = &l[has[0] ? 0 : 1];
+	str_addf(out, "%.*s: ", (int)name->name, name->at);
+	for (int i = 0; i < 2; i++) {
+		add_value(out, &l[i], has[i]);
+		str_addf(out, " on %s%s", where[i], i ? ": must be the same on all ranks" : ", ");
+	}
+}
+
+/* On rank 0: all holds "HOST<NUL>TEXT<NUL>" of every rank. Rank 0 is compared with the first rank
+ * that has something else. */
+static void
+describe(const char *all, struct err *e)
+{
+	const char *host[2] = { all }, *text[2] = { all + strlen(all) + 1 }, *where[2];
+	struct str place[2] = { { 0 } }, out = { 0 };
+	int rank = 0;
+
+	text[1] = text[0];
+	while (!strcmp(text[0], text[1])) {
+		host[1] = text[1] + strlen(text[1]) + 1;
+		text[1] = host[1] + strlen(host[1]) + 1;
+		rank++;
+	}
+	for (int i = 0; i < 2; i++) {
+		str_addf(&place[i], "rank %d (%s)", i ? rank : 0, host[i]);
+		where[i] = place[i].buf;
+	}
+	add_difference(&out, text, where);
+	err_set(e, "%s", out.buf);
+	for (int i = 0; i < 2; i++)
+		str_release(&place[i]);
+	str_release(&out);
+}
+
+/* --- agreement ----------------------------------------------------------------------------------
+ */
+
+/* The greatest hash and the greatest complement, which is the least hash's, in one reduction. */
+static bool
+all_equal(struct comm *world, const char *text)
+{
+	uint64_t sum = hash_xxh3(text, strlen(text)) >> 1;
+	int64_t ends[2] = { (int64_t)sum, -(int64_t)sum };
+	struct tensor t = tensor_1d(ends, DTYPE_I64, 2);
+
+	world->ops->all_reduce(world, NULL, &t, REDUCE_MAX);
+	return ends[0] == -ends[1];
+}
+
+int
+agree_text(struct comm *world, const char *text, struct err *e)
+{
+	struct str mine = { 0 };
+	char host[256] = "", *all;
+	size_t total;
+
+	if (all_equal(world, text ? text : ""))
+		return 0;
+	gethostname(host, sizeof host - 1);
+	str_adds(&mine, host);
+	str_addc(&mine, '\0');
+	str_adds(&mine, text ? text : "");
+	all = world->ops->gather_bytes(world, mine.buf, mine.len + 1, 0, &total);
+	if (all)
+		describe(all, e);
+	free(all);
+	str_release(&mine);
+	return -1;
+}
+
+int
+agree_options(struct comm *world, const struct train_config *c, struct err *e)
+{
+	struct str text = { 0 };
+	int rc;
+
+	str_addf(&text, "version\t%s\n", prog_build());
+	if (c->parse.want_help)
+		str_adds(&text, "--help\t\n");
+	if (c->parse.want_version)
+		str_adds(&text, "--version\t\n");
+	add_options(&text, &c->parse);
+	rc = agree_text(world, text.buf, e);
+	str_release(&text);
+	return rc;
+}
+
+int
+agree_lists(struct comm *world, struct train_config *c, struct err *e)
+{
+	struct path_options *o = &c->o.paths;
+	int64_t bytes = 0;
+	struct tensor length = tensor_1d(&bytes, DTYPE_I64, 1), text;
+	int rc = 0;
+
+	if (!train_reads_data(c) || !(o->data_args_path || o->per_split_data_args_path))
+		return 0;
+	if (world->rank == 0)
+		rc = data_paths_load(o, &c->lists, &o->text_bytes, e);
+	if (comm_agree(world, rc, e))
+		return -1;
+	bytes = (int64_t)o->text_bytes;
+	world->ops->broadcast(world, NULL, &length, 0);
+	if (world->rank != 0)
+		c->lists = mem_zalloc((size_t)bytes + 1, 1);
+	text = tensor_1d(c->lists, DTYPE_U8, bytes);
+	world->ops->broadcast(world, NULL, &text, 0);
+	o->text = c->lists;
+	o->text_bytes = (size_t)bytes;
+	return 0;
+}
+
+/* A difference that is worth a line, and no more. */
+static void
+compare_mpi(struct comm *world)
+{
+	struct err why;
+	struct str text = { 0 };
+
+	str_adds(&text, "MPI library\t");
+	mpi_describe(&text);
+	if (agree_text(world, text.buf, &why) < 0 && world->rank == 0)
+		note("%s", why.msg);
+	str_release(&text);
+}
+
+int
+agree_start(struct comm *world, const struct train_config *c, struct err *e)
+{
+	struct str text = { 0 };
+	struct err why = { "" };
+	const struct backend *b = backend_choose(mtrain_backends[c->o.backend], &why);
+	char libraries[256] = "";
+	int rc;
+
+	str_addf(&text, "backend\t%s\n", b ? b->name : why.msg);
+	if (b && b->describe)
+		b->describe(libraries, sizeof libraries);
+	str_addf(&text, "libraries\t%s\n", libraries);
+	train_start_text(c, &text);
+	rc = agree_text(world, text.buf, e);
+	str_release(&text);
+	if (rc == 0)
+		compare_mpi(world);
+	return rc;
+}

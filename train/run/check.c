@@ -1,0 +1,138 @@
+/*
+ * check.c - finds the first operation of a failed step that wrote NaN or Inf
+ *
+ * A step that fails is known by its gradient norm, which costs nothing; only then is the step run
+ * again with an observer that counts what is not finite in every output. That waits for the device
+ * at each operation, which is fine once. "First" is the order of the arithmetic, not of the clock:
+ * micro batch, forward before backward, depth of the layer, order of the calls, rank.
+ */
+#include "train/engine/observe.h"
+#include "train/run/check.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a rank found, and its number in the order of the arithmetic; order is INFINITY when nothing.
+ */
+struct check {
+	struct observer base;
+	struct engine *e;
+	int64_t calls;
+	double order;
+	char where[160];
+};
+
+static void
+before(struct observer *o, struct stream *st)
+{
+	(void)o;
+	(void)st;
+}
+
+/* Elements of a floating tensor that are not finite. Its rows may lie apart, so row by row then. */
+static double
+count(struct check *c, struct stream *st, const struct tensor *t)
+{
+	struct tensor scalars = engine_buffer(c->e, BUF_SCALARS),
+		      bad = tensor_rows(&scalars, SCALAR_NONFINITE, 1);
+	bool dense = t->ndim == 1 || t->stride[0] == t->shape[1];
+	double read[SCALAR_COUNT];
+
+	st->ops->fill(st, &bad, 0);
+	for (int64_t r = 0; r < (dense ? 1 : t->shape[0]); r++) {
+		struct tensor row = dense ? *t : tensor_rows(t, r, 1);
+
+		row = tensor_flat(&row);
+		st->ops->count_nonfinite(st, &bad, &row);
+	}
+	engine_read_scalars(c->e, read);
+	return read[SCALAR_NONFINITE];
+}
+
+/* Has this to be looked at? Integers hold no NaN. The scalars are sums of what has been looked at
+ * already, and those of the loss still hold what the failed step left there. */
+static bool
+is_suspect(const struct check *c, const struct tensor *t)
+{
+	struct tensor scalars = engine_buffer(c->e, BUF_SCALARS);
+	const char *first = scalars.data, *at = t->data;
+
+	return dtype_is_float(t->dtype) && (at < first || at >= first + tensor_bytes(&scalars));
+}
+
+/* The number of a call in the order of the arithmetic. */
+static double
+order(const struct check *c)
+{
+	double layers = (double)c->e->plan.model.num_layers + 2, depth = c->base.layer + 1;
+	double pass = 2 * (double)c->base.microbatch + c->base.backward;
+
+	return (pass * layers + (c->base.backward ? layers - depth : depth)) * 1e6 +
+	    (double)c->calls;
+}
+
+/* Where a call stands, in words. */
+static void
+describe(struct check *c, const char *op, const char *output, double bad, double of)
+{
+	const char *pass = c->base.backward ? "backward" : "forward";
+	int64_t layers = c->e->plan.model.num_layers;
+	char layer[32];
+
+	if (c->base.layer < 0)
+		snprintf(layer, sizeof layer, "the embedding");
+	else if (c->base.layer == layers)
+		snprintf(layer, sizeof layer, "the head");
+	else
+		snprintf(layer, sizeof layer, "layer %d", c->base.layer);
+	snprintf(c->where, sizeof c->where,
+	    "rank %d, micro batch %lld, %s pass of %s: '%s' of %s (%.0f of %.0f)", c->e->rank,
+	    (long long)c->base.microbatch, pass, layer, output, op, bad, of);
+}
+
+static void
+after(struct observer *o, struct stream *st, const struct op_call *call)
+{
+	struct check *c = (struct check *)o;
+	double n;
+
+	c->calls++;
+	for (int i = 0; i < OP_OUTPUTS && call->out[i]; i++)
+		if (c->order == INFINITY && is_suspect(c, call->out[i]) &&
+		    (n = count(c, st, call->out[i])) > 0) {
+			c->order = order(c);
+			describe(c, call->name, call->out_name[i], n,
+			    (double)tensor_elements(call->out[i]));
+		}
+}
+
+/* The earliest of all ranks' finds, on rank 0. */
+static void
+report(const struct check *c, struct str *out)
+{
+	struct comm *w = c->e->groups.world;
+	double least = -c->order;
+	struct tensor t = tensor_1d(&least, DTYPE_F64, 1);
+	size_t total;
+	char *all;
+
+	w->ops->all_reduce(w, NULL, &t, REDUCE_MAX);
+	all = w->ops->gather_bytes(
+	    w, c->where, c->order == -least && c->where[0] ? strlen(c->where) + 1 : 0, 0, &total);
+	if (all && total > 0)
+		str_adds(out, all);
+	free(all);
+}
+
+void
+check_find(struct engine *e, void (*pass)(void *ctx), void *ctx, struct str *out)
+{
+	struct check c = { .base = { before, after, 0, -1, false }, .e = e, .order = INFINITY };
+
+	observe_begin(e, &c.base);
+	pass(ctx);
+	observe_end(e);
+	report(&c, out);
+}

@@ -1,0 +1,551 @@
+/*
+ * config.c - from options to a run
+ *
+ * The order matters and is in train_configure: the tokenizer first, since the vocabulary may
+ * come from it; then where the run starts, since the model may come from a checkpoint; then
+ * model, layout and batch (lib/model); then what needs their numbers. Everything that can be
+ * wrong with a run is found here, on every rank alike and before memory is taken or a peer is
+ * waited for. Default rules are Megatron-LM's (megatron/training/arguments.py).
+ */
+#include "lib/base/cli.h"
+#include "lib/base/io.h"
+#include "lib/base/prog.h"
+#include "lib/data/samples.h"
+#include "train/backend.h"
+#include "train/run/config.h"
+#include "train/run/refused.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Notes are collected as one text while options are read, before it is known whether this rank
+ * may speak. NULL says nothing. */
+static void
+say_lines(const char *text)
+{
+	char line[512];
+
+	while (text && *text) {
+		size_t n = strcspn(text, "\n");
+
+		snprintf(line, sizeof line, "%.*s", (int)n, text);
+		note("%s", line);
+		text += n + (text[n] == '\n');
+	}
+}
+
+/* Reads the command line and configuration files alone: no other file is opened, so that --help
+ * and --dry-run answer fast. *c holds pointers into argv; train_release frees the rest. */
+int
+train_parse(struct train_config *c, int argc, char **argv, struct err *e)
+{
+	memset(c, 0, sizeof *c);
+	opt_begin(&c->parse, mtrain_opts, &c->o);
+	c->parse.refused = mtrain_refused;
+	argc--, argv++;
+	if (opt_argv(&c->parse, &argc, &argv, e) < 0)
+		return -1;
+	if (argc > 0)
+		return err_set(e, "'%s': mtrain takes options alone", argv[0]);
+	prog_quiet(c->parse.level);
+	return 0;
+}
+
+/* To stdout, from the same table that parses. */
+void
+train_help(void)
+{
+	static const struct verb mtrain = {
+		.name = "", .operands = "", .summary = "Train a language model", .opts = mtrain_opts
+	};
+
+	cli_help("mtrain", &mtrain);
+}
+
+/* Also after a failed train_parse or train_configure: what was not opened is NULL. */
+void
+train_release(struct train_config *c)
+{
+	tokenizer_close(c->tokenizer);
+	data_paths_release(&c->paths);
+	free(c->lists);
+	opt_release(&c->parse);
+}
+
+/* A tokenizer is optional: without one eod is -1, which masks nothing and ends no generation.
+ * Special ids that the command line gives win over the tokenizer's. */
+static int
+open_tokenizer(struct train_config *c, struct err *e)
+{
+	const struct train_options *o = &c->o;
+
+	c->spec = (struct tokenizer_spec){ .type = o->tokenizer_type,
+		.model = o->tokenizer_model,
+		.vocab = o->vocab_file,
+		.merges = o->merge_file,
+		.vocab_size = o->run.vocab_size,
+		.hf_no_include_special_tokens = o->hf_no_include_special_tokens,
+		.tiktoken_pattern = o->tiktoken_pattern,
+		.tiktoken_num_special_tokens = o->tiktoken_num_special_tokens,
+		.tiktoken_special_tokens = o->tiktoken_special_tokens };
+	c->eod = -1;
+	if (!o->tokenizer_type && !o->tokenizer_model && !o->vocab_file)
+		return 0;
+	c->tokenizer = tokenizer_open(&c->spec, e);
+	if (!c->tokenizer)
+		return -1;
+	c->eod = tokenizer_special(c->tokenizer, TOKENIZER_EOS);
+	if (c->o.run.bos_token_id < 0)
+		c->o.run.bos_token_id = tokenizer_special(c->tokenizer, TOKENIZER_BOS);
+	if (c->o.run.pad_token_id < 0)
+		c->o.run.pad_token_id = tokenizer_special(c->tokenizer, TOKENIZER_PAD);
+	return 0;
+}
+
+/* Steps become samples: their numbers must stay where integers are exact in every reckoning with
+ * them. 2^53, because checkpoints and totals carry these numbers as doubles. */
+static int
+check_counts(const struct train_options *o, int64_t global_batch_size, struct err *e)
+{
+	const int64_t most = (int64_t)1 << 53;
+	int64_t evaluations = o->train_iters / o->eval_interval + 1;
+	struct {
+		const char *name;
+		int64_t steps, times;
+	} count[] = {
+		{ "train-iters", o->train_iters, 1 },
+		{ "lr-decay-iters", o->lr_decay_iters, 1 },
+		{ "lr-warmup-iters", o->lr_warmup_iters, 1 },
+		{ "lr-wsd-decay-iters", o->lr_wsd_decay_iters, 1 },
+		{ "eval-iters", o->eval_iters, evaluations },
+	};
+
+	for (size_t i = 0; i < sizeof count / sizeof *count; i++) {
+		int64_t limit = most / global_batch_size / count[i].times;
+
+		if (count[i].steps > limit)
+			return err_set(e, "--%s %lld: more than 2^53 samples; at most %lld",
+			    count[i].name, (long long)count[i].steps, (long long)limit);
+	}
+	return 0;
+}
+
+/* --train-iters or --train-samples, to steps. No step is taken for samples that do not fill a last
+ * batch, as in Megatron-LM. */
+static int
+train_length(struct train_config *c, struct err *e)
+{
+	const struct train_options *o = &c->o;
+	int64_t b = c->plan.global_batch_size;
+
+	if (o->train_iters && o->train_samples)
+		return err_set(
+		    e, "--train-iters and --train-samples exclude each other: give one of them");
+	if (check_counts(o, b, e) < 0)
+		return -1;
+	c->train_iters = o->train_iters ? o->train_iters : o->train_samples / b;
+	if (c->train_iters < 1 && !o->dry_run && !o->skip_train && !o->tokens_file && !o->generate)
+		return err_set(e,
+		    "--train-iters: is needed (or --train-samples, at least --global-batch-size "
+		    "%lld)",
+		    (long long)b);
+	return 0;
+}
+
+/* Lengths in samples, as Megatron-LM's get_optimizer_param_scheduler has them: a run of steps
+ * counts global batches; in a run of samples none is left out, though the last may fill no batch;
+ * a share of the decay is not rounded. Decay lasts as long as the run unless something else is
+ * said. */
+static void
+schedule_lengths(const struct train_config *c, struct lr_schedule *s)
+{
+	const struct train_options *o = &c->o;
+	int64_t b = c->plan.global_batch_size;
+
+	if (o->train_samples) {
+		s->wd_samples = o->train_samples;
+		s->decay_samples = o->lr_decay_samples;
+		s->warmup_samples = (double)o->lr_warmup_samples;
+		s->wsd_decay_samples = o->lr_wsd_decay_samples;
+	} else {
+		s->wd_samples = (c->train_iters ? c->train_iters : 1) * b;
+		s->decay_samples = o->lr_decay_iters * b;
+		s->warmup_samples = (double)(o->lr_warmup_iters * b);
+		s->wsd_decay_samples = o->lr_wsd_decay_iters * b;
+	}
+	if (!s->decay_samples)
+		s->decay_samples = s->wd_samples;
+	if (opt_given(&c->parse, "lr-warmup-fraction"))
+		s->warmup_samples = o->lr_warmup_fraction * (double)s->decay_samples;
+}
+
+/* Lengths are counted as the run is, one option says how long the warm-up is, and WSD has a tail.
+ * 0 is no length, as in Megatron-LM. */
+static int
+check_lengths(const struct train_config *c, struct err *e)
+{
+	const struct train_options *o = &c->o;
+	int samples = o->train_samples > 0;
+	static const char *const run[] = { "train-iters", "train-samples" };
+	static const char *const tail[] = { "lr-wsd-decay-iters", "lr-wsd-decay-samples" };
+	const long long total = samples ? o->train_samples : o->train_iters;
+	const struct {
+		const char *name[2];
+		long long value[2];
+	} length[] = {
+		{ { "lr-decay-iters", "lr-decay-samples" },
+		  { o->lr_decay_iters, o->lr_decay_samples } },
+		{ { "lr-warmup-iters", "lr-warmup-samples" },
+		  { o->lr_warmup_iters, o->lr_warmup_samples } },
+	}, *warmup = &length[1];
+
+	for (size_t i = 0; i < sizeof length / sizeof *length; i++)
+		if (length[i].value[!samples])
+			return err_set(e, "--%s %lld: is for --%s; --%s %lld takes --%s",
+			    length[i].name[!samples], length[i].value[!samples], run[!samples],
+			    run[samples], total, length[i].name[samples]);
+	if (opt_given(&c->parse, "lr-warmup-fraction") && warmup->value[samples])
+		return err_set(e, "--lr-warmup-fraction %g: excludes --%s %lld: give one of them",
+		    o->lr_warmup_fraction, warmup->name[samples], warmup->value[samples]);
+	if (o->lr_decay_style == LR_WSD && !opt_given(&c->parse, tail[samples]))
+		return err_set(
+		    e, "--lr-decay-style WSD: needs --%s, the length of its tail", tail[samples]);
+	return 0;
+}
+
+/* Weight decay has two ends when it grows, and only then. */
+static int
+check_weight_decay(const struct train_config *c, struct err *e)
+{
+	const struct train_options *o = &c->o;
+	bool start = opt_given(&c->parse, "start-weight-decay");
+	bool end = opt_given(&c->parse, "end-weight-decay");
+
+	if (o->weight_decay_incr_style == WD_CONSTANT)
+		return !start && !end ? 0
+				      : err_set(e,
+					    "--%s-weight-decay %g: is for "
+					    "--weight-decay-incr-style linear or cosine; "
+					    "constant takes --weight-decay",
+					    start ? "start" : "end",
+					    start ? o->start_weight_decay : o->end_weight_decay);
+	if (!start || !end)
+		return err_set(e,
+		    "--weight-decay-incr-style %s: needs --start-weight-decay and "
+		    "--end-weight-decay",
+		    o->weight_decay_incr_style == WD_LINEAR ? "linear" : "cosine");
+	if (o->start_weight_decay > o->end_weight_decay)
+		return err_set(e, "--start-weight-decay %g: must be at most --end-weight-decay %g",
+		    o->start_weight_decay, o->end_weight_decay);
+	return 0;
+}
+
+/* From the options. A run that trains nothing may leave out the rate, and no rule of Megatron-LM's
+ * (megatron/training/arguments.py, core/optimizer_param_scheduler.py) is for it. */
+static int
+schedule(struct train_config *c, struct err *e)
+{
+	const struct train_options *o = &c->o;
+	bool constant = o->weight_decay_incr_style == WD_CONSTANT;
+	struct lr_schedule *s = &c->schedule;
+
+	s->style = o->lr_decay_style;
+	s->wsd_style = o->lr_wsd_decay_style;
+	s->wd_style = o->weight_decay_incr_style;
+	s->lr = o->lr;
+	s->min_lr = o->min_lr;
+	s->lr_warmup_init = o->lr_warmup_init;
+	schedule_lengths(c, s);
+	s->start_weight_decay = constant ? o->weight_decay : o->start_weight_decay;
+	s->end_weight_decay = constant ? o->weight_decay : o->end_weight_decay;
+	if (!c->train_iters || c->plan.shape.forward_only)
+		return 0;
+	if (!opt_given(&c->parse, "lr"))
+		return err_set(e, "--lr: is needed; 1e-4 to 1e-3 is usual");
+	if (o->override_schedule && o->use_checkpoint_schedule)
+		return err_set(e,
+		    "--override-opt_param-scheduler: excludes "
+		    "--use-checkpoint-opt_param-scheduler: give one of them");
+	return check_lengths(c, e) < 0 || check_weight_decay(c, e) < 0 ? -1 : lr_check(s, e);
+}
+
+/* A file that an option names, before anybody needs it. Readable is not asked: the one who opens
+ * it says what is wrong. NULL is an option that was not given. */
+static int
+check_file(const char *option, const char *path, struct err *e)
+{
+	return !path || io_exists(path) ? 0 : err_set(e, "--%s %s: no such file", option, path);
+}
+
+/* The option that the list of a split was given by. */
+static const char *
+list_option(const struct path_options *o, enum split which)
+{
+	static const char *const names[] = { "train-data-path", "valid-data-path",
+		"test-data-path" };
+
+	return o->data_path.count         ? "data-path"
+	    : o->data_args_path           ? "data-args-path"
+	    : o->per_split_data_args_path ? "per-split-data-args-path"
+					  : names[which];
+}
+
+/* One dataset of a list. Only that the files are there: dataset_open checks what is in them. */
+static int
+check_prefix(const char *option, const char *prefix, struct err *e)
+{
+	static const char *const endings[] = { "idx", "bin" };
+	struct str path = { 0 };
+	int rc = 0;
+
+	for (int i = 0; i < 2 && rc == 0; i++) {
+		path.len = 0;
+		str_addf(&path, "%s.%s", prefix, endings[i]);
+		if (!io_exists(path.buf))
+			rc = err_set(e,
+			    "--%s %s: there is no '%s'; give the prefix without .bin or .idx",
+			    option, prefix, path.buf);
+	}
+	str_release(&path);
+	return rc;
+}
+
+/* Validation sets that are taken one by one, and their names. */
+static int
+check_validation_sets(const struct train_config *c, struct err *e)
+{
+	const struct path_list *l = data_paths_list(&c->paths, SPLIT_VALID);
+	int names = c->o.validation_set_names.count;
+
+	if (!c->o.multiple_validation_sets)
+		return names
+		    ? err_set(e, "--validation-set-names: is for --multiple-validation-sets")
+		    : 0;
+	if (c->paths.per_split && l->weight)
+		return err_set(e,
+		    "--multiple-validation-sets: the list of the valid split has weights, which "
+		    "say "
+		    "nothing of sets that are taken one by one");
+	if (names && names != l->count)
+		return err_set(
+		    e, "--validation-set-names: %d names for %d validation sets", names, l->count);
+	return 0;
+}
+
+/* What looks for ends of documents must know which token they are: without it nothing would happen,
+ * silently. */
+static int
+check_eod(const struct train_config *c, struct err *e)
+{
+	const char *asks = c->o.eod_mask_loss    ? "eod-mask-loss"
+	    : c->o.reset_position_ids            ? "reset-position-ids"
+	    : c->plan.shape.reset_attention_mask ? "reset-attention-mask"
+						 : NULL;
+
+	return c->eod >= 0 || !asks
+	    ? 0
+	    : err_set(e, "--%s: needs a tokenizer, which says what the end of a document is", asks);
+}
+
+/* The lists of corpora, read and looked for. */
+static int
+check_data(struct train_config *c, struct err *e)
+{
+	const struct path_options *o = &c->o.paths;
+	bool lists = o->data_path.count || o->data_args_path || o->per_split_data_args_path;
+	int first = SPLIT_TRAIN;
+
+	while (first < SPLIT_COUNT && !o->split_path[first].count)
+		first++;
+	lists = lists || first < SPLIT_COUNT;
+	if (c->o.no_data_sharding && !c->o.dataloader_type)
+		return err_set(e, "--no-data-sharding: is for --dataloader-type cyclic");
+	if (check_eod(c, e) < 0)
+		return -1;
+	if (c->o.mock_data)
+		return !lists ? 0
+			      : err_set(e, "--mock-data: excludes --%s: give one source of data",
+				    list_option(o, (enum split)first));
+	if (!lists)
+		return err_set(e, "--data-path: is needed (or --mock-data)");
+	if (data_paths_read(o, &c->paths, e) < 0)
+		return -1;
+	for (int w = 0; w < SPLIT_COUNT; w++)
+		for (int k = 0; k < c->paths.list[w].count; k++)
+			if (check_prefix(
+				list_option(o, (enum split)w), c->paths.list[w].prefix[k], e) < 0)
+				return -1;
+	return check_validation_sets(c, e);
+}
+
+/* A dry run plans for machines where the files are, so it asks for none. */
+static int
+check_files(struct train_config *c, struct err *e)
+{
+	const struct train_options *o = &c->o;
+	struct split_matrix m;
+
+	if (split_parse(o->split, &m, e) < 0)
+		return -1;
+	if (o->dry_run)
+		return 0;
+	if (o->generate && !c->tokenizer)
+		return err_set(e,
+		    "--generate: needs a tokenizer (--tokenizer-model F, or --vocab-file F "
+		    "--merge-file F)");
+	if ((o->tokens_file != NULL) != (o->logits_file != NULL))
+		return err_set(e, "--tokens-file and --logits-file: need each other");
+	if (check_file("tokens-file", o->tokens_file, e) < 0 ||
+	    check_file("prompt-file", o->prompt_file, e) < 0)
+		return -1;
+	return o->tokens_file || o->generate ? 0 : check_data(c, e);
+}
+
+/* Made-up data are none; inference has none, and a plan looks at none. */
+bool
+train_reads_data(const struct train_config *c)
+{
+	const struct train_options *o = &c->o;
+
+	return !o->dry_run && !o->tokens_file && !o->generate && !o->mock_data;
+}
+
+/* What the backend cannot compute. A plan for other machines is not held to this one's. A
+ * backend that cannot be had at all is reported by train_run, with its reason. */
+static int
+check_backend(const struct train_config *c, struct err *e)
+{
+	struct err ignored;
+	const struct backend *b = backend_choose(mtrain_backends[c->o.backend], &ignored);
+	const struct model_config *m = &c->plan.model;
+
+	if (!b || (c->o.dry_run && !opt_given(&c->parse, "backend")))
+		return 0;
+	if (b->max_head_size && m->kv_channels > b->max_head_size)
+		return err_set(e,
+		    "--kv-channels %lld: the %s backend computes heads of at most %lld; with more "
+		    "--num-attention-heads they are narrower",
+		    (long long)m->kv_channels, b->name, (long long)b->max_head_size);
+	if (b->max_norm && m->hidden_size > b->max_norm)
+		return err_set(e, "--hidden-size %lld: the %s backend computes at most %lld",
+		    (long long)m->hidden_size, b->name, (long long)b->max_norm);
+	return 0;
+}
+
+/* The loss scale is 1 outside fp16: bf16 and fp32 have the range of fp32, and overflow there is
+ * no matter of scale. */
+static int
+numerics(struct train_config *c, struct err *e)
+{
+	const struct train_options *o = &c->o;
+	bool fixed = o->loss_scale > 0;
+
+	c->optim = (struct optim_options){ o->run.optimizer, o->adam_beta1, o->adam_beta2,
+		o->adam_eps, o->sgd_momentum, o->decoupled_weight_decay, o->clip_grad };
+	c->scaler = (struct scaler){ .dynamic = o->run.fp16 && !fixed,
+		.scale = 1,
+		.tokens = 1,
+		.min_scale = o->min_loss_scale,
+		.window = o->loss_scale_window,
+		.hysteresis = o->hysteresis,
+		.hysteresis_left = o->hysteresis };
+	if (o->run.fp16) {
+		c->scaler.scale = fixed ? o->loss_scale : o->initial_loss_scale;
+		c->scaler.tokens =
+		    (double)c->plan.global_batch_size * (double)c->plan.shape.seq_length;
+	}
+	if (!c->scaler.dynamic)
+		return 0;
+	if (o->min_loss_scale <= 0)
+		return err_set(
+		    e, "--min-loss-scale %g: must be above 0; 1 is usual", o->min_loss_scale);
+	return o->min_loss_scale <= o->initial_loss_scale
+	    ? 0
+	    : err_set(e, "--min-loss-scale %.15g: must be at most --initial-loss-scale %.15g",
+		  o->min_loss_scale, o->initial_loss_scale);
+}
+
+/* Not collective: every rank computes the same from the same files. What it opened is freed by
+ * train_release, also on failure. */
+int
+train_configure(struct train_config *c, int64_t world_size, struct err *e)
+{
+	struct train_options *o = &c->o;
+	struct model_config model;
+	struct str notes = { 0 };
+	int fixed;
+
+	if (open_tokenizer(c, e) < 0 || train_start(c, e) < 0)
+		return -1;
+	fixed = train_checkpoint_model(c, &model, e);
+	if (fixed < 0)
+		return -1;
+	o->run.fixed = fixed ? &model : NULL;
+	o->run.keep_recipe = fixed && o->use_checkpoint_args;
+	if (run_resolve(&c->parse, &o->run, world_size,
+		c->tokenizer ? tokenizer_vocab_size(c->tokenizer) : 0, &c->plan, &notes, e) < 0) {
+		str_release(&notes);
+		return -1;
+	}
+	o->run.fixed = NULL;
+	o->run.keep_recipe = false;
+	if (!c->plan.model.eos_token_id.count && c->eod >= 0)
+		c->plan.model.eos_token_id = (struct id_list){ 1, { c->eod } };
+	say_lines(c->parse.notes.buf);
+	say_lines(notes.buf);
+	str_release(&notes);
+	/* Inference runs one text, which is one document. */
+	if (o->tokens_file || o->generate)
+		c->plan.shape.reset_attention_mask = false;
+	c->plan.shape.deterministic = o->deterministic_mode;
+	c->plan.shape.forward_only = o->skip_train || o->tokens_file || o->generate;
+	if (c->tokenizer && tokenizer_vocab_size(c->tokenizer) > c->plan.model.vocab_size)
+		return err_set(e, "--vocab-size %lld: must be at least the tokenizer's %lld",
+		    (long long)c->plan.model.vocab_size,
+		    (long long)tokenizer_vocab_size(c->tokenizer));
+	return numerics(c, e) < 0 || check_backend(c, e) < 0 || train_length(c, e) < 0 ||
+		schedule(c, e) < 0
+	    ? -1
+	    : check_files(c, e);
+}
+
+/* The options behind the model group: those of the model follow from model_dump. What a
+ * checkpoint's options file and a run's record hold: reading it back gives this configuration. */
+void
+train_dump(const struct train_config *c, bool defaults, struct str *out)
+{
+	struct opt_parse rest = c->parse;
+
+	while (rest.table->type != OPT_GROUP || strcmp(rest.table->help, "Layout")) {
+		rest.table++;
+		rest.given++;
+	}
+	model_dump(&c->plan.model, out);
+	opt_dump(&rest, !defaults, out);
+}
+
+/* One line for state.conf. %.17g keeps doubles exact, so that two schedules are equal when their
+ * lines are. */
+void
+train_schedule_line(const struct lr_schedule *s, struct str *out)
+{
+	str_addf(out, "%d %d %d %.17g %.17g %.17g %.17g %.17g %.17g %lld %lld %lld", s->style,
+	    s->wsd_style, s->wd_style, s->lr, s->min_lr, s->lr_warmup_init, s->start_weight_decay,
+	    s->end_weight_decay, s->warmup_samples, (long long)s->decay_samples,
+	    (long long)s->wsd_decay_samples, (long long)s->wd_samples);
+}
+
+/* -1 when the line does not hold all twelve numbers; *s is not to be used then. */
+int
+train_schedule_parse(const char *line, struct lr_schedule *s)
+{
+	long long d, tail, wd;
+	int n = sscanf(line, "%d %d %d %lf %lf %lf %lf %lf %lf %lld %lld %lld", &s->style,
+	    &s->wsd_style, &s->wd_style, &s->lr, &s->min_lr, &s->lr_warmup_init,
+	    &s->start_weight_decay, &s->end_weight_decay, &s->warmup_samples, &d, &tail, &wd);
+
+	s->decay_samples = d;
+	s->wsd_decay_samples = tail;
+	s->wd_samples = wd;
+	return n == 12 ? 0 : -1;
+}

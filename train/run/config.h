@@ -1,0 +1,135 @@
+/*
+ * config.h - the options of mtrain, and what they come to
+ *
+ * One table (config.c) in Megatron-LM's names; train_configure turns it into a run_plan, schedules
+ * and a data description, or ends with the option, the rule and a legal value before anything is
+ * touched.
+ */
+#ifndef TRAIN_RUN_CONFIG_H
+#define TRAIN_RUN_CONFIG_H
+
+#include "lib/ckpt/ckpt.h"
+#include "lib/data/paths.h"
+#include "lib/model/options.h"
+#include "lib/token/tokenizer.h"
+#include "train/optim/optim.h"
+
+struct train_options {
+	struct run_options run;
+	int64_t train_iters, train_samples, seed;
+	double lr, min_lr, lr_warmup_init, lr_warmup_fraction;
+	int lr_decay_style, lr_wsd_decay_style, weight_decay_incr_style;
+	int64_t lr_decay_iters, lr_decay_samples, lr_warmup_iters, lr_warmup_samples,
+	    lr_wsd_decay_iters, lr_wsd_decay_samples;
+	double weight_decay, start_weight_decay, end_weight_decay, adam_beta1, adam_beta2, adam_eps,
+	    sgd_momentum, clip_grad;
+	bool decoupled_weight_decay, use_z_loss;
+	double z_loss;
+	double loss_scale, initial_loss_scale, min_loss_scale;
+	int64_t loss_scale_window, hysteresis;
+	struct path_options paths;
+	const char *split, *data_cache_path;
+	double surplus;
+	int data_change, dataloader_type;
+	bool no_data_sharding, no_mmap_bin_files, drop_last_partial;
+	struct opt_list validation_set_names;
+	bool multiple_validation_sets, full_validation, log_loss_by_corpus;
+	const char *tokenizer_type, *tokenizer_model, *vocab_file, *merge_file, *tiktoken_pattern;
+	bool hf_no_include_special_tokens;
+	int64_t tiktoken_num_special_tokens;
+	struct opt_list tiktoken_special_tokens;
+	bool eod_mask_loss, reset_position_ids, mock_data;
+	const char *save, *load, *pretrained_checkpoint;
+	int64_t save_interval, profile_step_start, profile_step_end;
+	const char *profile_prefix;
+	bool profile, cuda_graphs;
+	bool finetune, load_optim, save_optim, async_save, wait_for_save, break_lock,
+	    use_checkpoint_args, override_schedule, use_checkpoint_schedule;
+	int64_t eval_iters, eval_interval;
+	bool skip_train;
+	int64_t exit_interval;
+	double exit_duration_in_mins;
+	int64_t log_interval, tensorboard_log_interval;
+	bool log_throughput;
+	const char *tensorboard_dir, *metrics_file;
+	int backend;
+	int64_t num_threads, init_timeout, world_size;
+	bool dry_run, deterministic_mode;
+	const char *tokens_file, *logits_file, *prompt_file;
+	int64_t generate, top_k;
+	double temperature, top_p;
+};
+
+/* What a list of corpora that changed between save and resume means: --data-change. */
+enum data_change { DATA_CHANGE_REFUSE, DATA_CHANGE_RESTART, DATA_CHANGE_EXCLUDE_SEEN };
+
+/* Where the weights come from. */
+enum start { START_FRESH, START_RESUME, START_WEIGHTS };
+
+struct train_config {
+	struct train_options o;
+	struct opt_parse parse;
+	struct run_plan plan;
+	struct lr_schedule schedule;
+	struct optim_options optim;
+	struct scaler scaler;
+	struct data_paths paths; /* of a run that reads datasets */
+	char *lists; /* text of the file that names them, which is rank 0's; else NULL */
+	struct tokenizer_spec spec;  /* of the tokenizer, as the options have it */
+	struct tokenizer *tokenizer; /* NULL: none given */
+	int64_t eod;                 /* -1: none */
+	int64_t train_iters;
+	enum start start;
+	/* configuring failed on a tracker or checkpoint that does not open: no matter of usage */
+	bool unreadable;
+	/* START_RESUME, START_WEIGHTS: a checkpoint or a Hugging Face directory */
+	const char *weights_from;
+};
+
+extern const struct opt mtrain_opts[];
+extern const char *const mtrain_backends[];
+
+/* Parses the command line, before MPI has started. After --help and --version (c->parse says so)
+ * nothing else is of use. */
+int train_parse(struct train_config *c, int argc, char **argv, struct err *e);
+/* Does the run read datasets? */
+bool train_reads_data(const struct train_config *c);
+/* --help on standard output. */
+void train_help(void);
+/* Everything that can be wrong is found here. world_size: ranks there are, or those of
+ * --world-size. */
+int train_configure(struct train_config *c, int64_t world_size, struct err *e);
+void train_release(struct train_config *c);
+/* options.conf of a checkpoint: the options that were given, and the model as it was resolved. With
+ * defaults, all options that have a value. */
+void train_dump(const struct train_config *c, bool defaults, struct str *out);
+/* The learning-rate schedule in one line, as state.conf keeps it; and back. */
+void train_schedule_line(const struct lr_schedule *s, struct str *out);
+int train_schedule_parse(const char *line, struct lr_schedule *s);
+
+/* --- start.c ---------------------------------------------------------------------------------- */
+
+/* The rules of --load, --save, --finetune and --pretrained-checkpoint; sets start and weights_from.
+ */
+int train_start(struct train_config *c, struct err *e);
+/* What a rank starts from, for comparing with others: lines "NAME<tab>VALUE" on the checkpoint, the
+ * tokenizer and the model. */
+void train_start_text(const struct train_config *c, struct str *out);
+/* Does the same command line resume what this run saves? */
+bool train_continues(const struct train_config *c);
+/* The model of the checkpoint, when --use-checkpoint-args asks for it or no shape was typed; 0 when
+ * that does not apply, 1 when *m is filled. --use-checkpoint-args takes the sequence length too
+ * where none was typed. */
+int train_checkpoint_model(struct train_config *c, struct model_config *m, struct err *e);
+/* Opens the checkpoint that --load or --pretrained-checkpoint names; a reason that is a damaged
+ * one's says which older one opens. */
+struct ckpt *train_open_checkpoint(const char *dir, struct err *e);
+/* Adds to the reason of a damaged checkpoint which older one opens, and how all of that is checked.
+ */
+void train_name_older(const char *dir, struct err *e);
+/* Is the architecture of a checkpoint the one of this run? The reason names the first option that
+ * differs. */
+int train_same_model(
+    const struct train_config *c, const char *name, const char *options_text, struct err *e);
+
+#endif

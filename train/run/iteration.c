@@ -1,0 +1,348 @@
+/*
+ * iteration.c - one step of a run, one evaluation
+ *
+ * A step is: forward and backward of all micro batches, reduction of gradients, the step's
+ * totals, update. Decisions that every rank must take alike (skip, stop, clip) follow from the
+ * totals, which all ranks add in the same order from the same numbers; a rank's own clock,
+ * signals and files never decide alone. The device is waited for once a step, to read the scalars;
+ * the update runs while the host prepares the next step, so a step's time is that from one reading
+ * to the next.
+ */
+#include "lib/base/mem.h"
+#include "lib/base/prog.h"
+#include "train/engine/grads.h"
+#include "train/engine/pipeline.h"
+#include "train/run/check.h"
+#include "train/run/iteration.h"
+#include "train/run/stop.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Micro batch m of this data rank. One that cannot be had is without tokens, and the pass goes on:
+ * no peer may be left waiting in a receive, and a save under way needs all ranks. The totals tell
+ * everybody. */
+static void
+load(void *ctx, int microbatch, struct batch *out)
+{
+	struct run *r = ctx;
+	struct prefetch_key key = { r->set, r->first_sample, microbatch };
+	struct err err;
+	int64_t tokens = prefetch_batch(r->prefetch, key, out, &err);
+
+	if (tokens >= 0)
+		r->tokens += tokens;
+	else if (!r->bad_data.msg[0])
+		r->bad_data = err;
+}
+
+/* All micro batches of one global batch; sums of loss add up in the scalars and counted tokens
+ * in r->tokens. Collective. */
+static void
+pass(struct run *r, int set, int64_t first_sample, bool training)
+{
+	struct pipeline p = {
+		.e = r->e,
+		.num_microbatches = (int)r->e->plan.shape.num_microbatches,
+		.training = training,
+		.iteration = (uint32_t)r->at.iteration,
+		.first_sample = first_sample,
+		.load = load,
+		.ctx = r,
+		.replay = r->replay,
+		.losses = training ? corpus_log_losses(r->corpora) : NULL,
+	};
+
+	r->set = set;
+	r->first_sample = first_sample;
+	pipeline_run(&p);
+}
+
+/* Before the passes that are added up together. */
+static void
+clear_sums(struct run *r)
+{
+	engine_zero_scalars(r->e);
+	r->tokens = 0;
+}
+
+/* This rank's share of the totals. Loss and tokens are counted by one tensor rank of one stage per
+ * data rank, the norm by the owners of gradients. The clock and the file 'stop' are rank 0's to
+ * look at. */
+static void
+own_share(struct run *r, double mine[TOTAL_COUNT])
+{
+	const struct train_options *o = &r->c->o;
+	struct engine *e = r->e;
+	bool first = e->rank == 0;
+	double scalar[SCALAR_COUNT];
+
+	mine[TOTAL_STOP] = stop_signal() != NULL || (first && stop_file(o->save));
+	engine_read_scalars(e, scalar);
+	prefetch_passed(r->prefetch);
+	if (e->last_stage && e->coord[AX_TP] == 0) {
+		mine[TOTAL_LOSS] = scalar[SCALAR_LOSS];
+		mine[TOTAL_ZLOSS] = scalar[SCALAR_ZLOSS];
+	}
+	mine[TOTAL_NORM] = scalar[SCALAR_NORM];
+	if (e->first_stage && e->coord[AX_TP] == 0)
+		mine[TOTAL_TOKENS] = (double)r->tokens;
+	mine[TOTAL_BAD_DATA] = r->bad_data.msg[0] != '\0';
+	mine[TOTAL_LATE] = first && o->exit_duration_in_mins > 0 &&
+	    r->watch.clock() - r->started > 60 * o->exit_duration_in_mins;
+	mine[TOTAL_WRITTEN] = r->saver && saver_ready(r->saver);
+	mine[TOTAL_LOST] = lock_lost(r->lock);
+}
+
+/* Sums over the world, in rank order on every rank, hence the same bits everywhere, which clipping
+ * and skipping rely on. */
+static void
+totals(struct run *r)
+{
+	struct comm *w = r->e->groups.world;
+	double mine[TOTAL_COUNT] = { 0 }, *all = mem_alloc((size_t)w->size, sizeof mine);
+	struct tensor in = tensor_1d(mine, DTYPE_F64, TOTAL_COUNT),
+		      gathered = tensor_1d(all, DTYPE_F64, TOTAL_COUNT * w->size);
+
+	own_share(r, mine);
+	w->ops->all_gather(w, NULL, &gathered, &in);
+	for (int k = 0; k < TOTAL_COUNT; k++) {
+		r->total[k] = 0;
+		for (int i = 0; i < w->size; i++)
+			r->total[k] += all[i * TOTAL_COUNT + k];
+	}
+	free(all);
+}
+
+/* The mean over the tokens that count. Where none does the sums are 0, and so is the mean:
+ * Megatron-LM's forward_step (core/pipeline_parallel/schedules.py) clamps their number to 1. */
+static double
+mean(const struct run *r, enum total sum)
+{
+	return r->total[sum] / fmax(r->total[TOTAL_TOKENS], 1);
+}
+
+/* --- a training step ----------------------------------------------------------------------------
+ */
+
+/* The gradients of the next global batch and their norm, on the device. Collective. */
+static void
+gradients(struct run *r)
+{
+	r->e->token_scale = r->c->scaler.scale / r->c->scaler.tokens;
+	clear_sums(r);
+	pass(r, SPLIT_TRAIN, r->at.consumed_samples, true);
+	grads_reduce(r->e);
+	grads_measure(r->e);
+}
+
+/* What the totals say of a step, and what its update goes by: learning rate and decay of the
+ * samples consumed before it, without skipped steps (fp16 overflow), which do not move the
+ * schedules. */
+static struct step_metrics
+judge(const struct run *r)
+{
+	const struct train_config *c = r->c;
+	int64_t position = r->at.consumed_samples - r->at.skipped * r->e->plan.global_batch_size;
+	double loss = mean(r, TOTAL_LOSS);
+
+	return (struct step_metrics){
+		.lr = lr_at(&c->schedule, position),
+		.weight_decay = wd_at(&c->schedule, position),
+		.loss_scale = c->scaler.scale,
+		.lm_loss = loss,
+		.z_loss = mean(r, TOTAL_ZLOSS),
+		.skipped = !isfinite(r->total[TOTAL_NORM]) || !isfinite(loss),
+	};
+}
+
+/* The mean over tokens, their scale and clipping become one factor. 1e-6 in the clipping is
+ * Megatron-LM's (core/optimizer/clip_grads.py), as is leaving gradients below the limit alone. */
+static void
+update(struct run *r, struct step_metrics *m)
+{
+	const struct optim_options *o = &r->c->optim;
+	double grad_scale = 1 / (fmax(r->total[TOTAL_TOKENS], 1) * r->e->token_scale), factor = 1;
+	struct optim_update u = {
+		.lr = m->lr, .weight_decay = m->weight_decay, .step = r->at.optimizer_steps + 1
+	};
+
+	m->grad_norm = sqrt(r->total[TOTAL_NORM]) * grad_scale;
+	if (o->clip_grad > 0 && o->clip_grad / (m->grad_norm + 1e-6) < 1)
+		factor = o->clip_grad / (m->grad_norm + 1e-6);
+	u.grad_scale = grad_scale * factor;
+	optim_step(r->e, o, &u);
+	r->at.optimizer_steps++;
+}
+
+/* A profile that cannot be written is no reason to stop a run. */
+static void
+profile_end(const struct run *r)
+{
+	struct err err;
+
+	if (profile_step_end(r->profile, r->at.iteration, &err) < 0)
+		warn("%s", err.msg);
+}
+
+/* The step that was taken becomes part of the run's progress and is reported. Collective at log
+ * steps. */
+static void
+record(struct run *r, struct step_metrics *m)
+{
+	int64_t first = r->at.consumed_samples;
+
+	m->iteration = ++r->at.iteration;
+	m->consumed_samples = r->at.consumed_samples += r->e->plan.global_batch_size;
+	r->at.skipped += m->skipped;
+	r->empty += r->total[TOTAL_TOKENS] == 0;
+	if (r->metrics)
+		metrics_step(r->metrics, m);
+	corpus_log_step(r->corpora, first, m->skipped);
+	if (m->iteration % r->c->o.log_interval == 0 || m->iteration == r->c->train_iters)
+		corpus_log_write(r->corpora, r->metrics, m->iteration);
+}
+
+/* Totals before the update, because a step that is skipped must leave weights and moments
+ * untouched. */
+enum iteration_end
+iteration_train(struct run *r)
+{
+	struct scaler *scaler = &r->c->scaler;
+	double seconds, waited = prefetch_stats(r->prefetch).seconds;
+	struct step_metrics m;
+
+	profile_step_begin(r->profile, r->at.iteration);
+	gradients(r);
+	totals(r);
+	seconds = stopwatch_lap(&r->watch);
+	m = judge(r);
+	m.seconds = seconds;
+	m.data_wait = prefetch_stats(r->prefetch).seconds - waited;
+	if (r->total[TOTAL_BAD_DATA] > 0)
+		return ITERATION_BAD_DATA;
+	/* A loss that is not finite, and an overflow at the least scale, are no matter of scale. */
+	if (m.skipped &&
+	    (!scaler->dynamic || scaler->scale <= scaler->min_scale || !isfinite(m.lm_loss)))
+		return ITERATION_NOT_FINITE;
+	scaler_update(scaler, m.skipped);
+	if (!m.skipped)
+		update(r, &m);
+	profile_end(r);
+	record(r, &m);
+	return ITERATION_DONE;
+}
+
+/* --- an evaluation ------------------------------------------------------------------------------
+ */
+
+/* One set, with the weights as they are: neither gradients nor progress change. */
+static enum iteration_end
+evaluate_set(struct run *r, int set, const struct data_set *s)
+{
+	struct metrics_evaluation m = { .iteration = r->at.iteration,
+		.consumed_samples = r->at.consumed_samples,
+		.split = split_name[s->which],
+		.set = s->name };
+
+	clear_sums(r);
+	for (int64_t i = 0; i < s->batches; i++) {
+		prog_progress("evaluating %s: %lld of %lld", s->name ? s->name : m.split,
+		    (long long)i, (long long)s->batches);
+		pass(r, set, i * r->e->plan.global_batch_size, false);
+	}
+	totals(r);
+	if (r->total[TOTAL_BAD_DATA] > 0)
+		return ITERATION_BAD_DATA;
+	m.lm_loss = mean(r, TOTAL_LOSS);
+	if (r->total[TOTAL_TOKENS] == 0 && r->e->rank == 0)
+		note("evaluation of %s: the loss mask leaves no token of its %lld batches: a loss "
+		     "of 0 is no result",
+		    s->name ? s->name : m.split, (long long)s->batches);
+	if (r->metrics)
+		metrics_evaluation(r->metrics, &m);
+	return ITERATION_DONE;
+}
+
+enum iteration_end
+iteration_evaluate(struct run *r, enum split which)
+{
+	enum iteration_end end = ITERATION_DONE;
+
+	for (int i = 0; i < data_num_sets(r->data) && end == ITERATION_DONE; i++) {
+		struct data_set s;
+
+		data_set(r->data, i, &s);
+		if (s.which == which && s.batches > 0)
+			end = evaluate_set(r, i, &s);
+	}
+	return end;
+}
+
+/* --- what went wrong ----------------------------------------------------------------------------
+ */
+
+/* All ranks that read a batch find what is wrong with it: one says so. */
+static int
+bad_data(struct run *r)
+{
+	struct comm *w = r->e->groups.world;
+
+	if (comm_agree(w, r->bad_data.msg[0] ? -1 : 0, &r->bad_data) && w->rank == 0)
+		warn("%s", r->bad_data.msg);
+	return EXIT_FAILED;
+}
+
+/* The micro batches of the step that failed, once more. */
+static void
+pass_again(void *ctx)
+{
+	struct run *r = ctx;
+
+	pass(r, SPLIT_TRAIN, r->at.consumed_samples, true);
+}
+
+/* What is to blame, as far as it has a name: a parameter that was read or trained so, else the
+ * loss, which makes every gradient as bad, else the gradient in which it arose. Collective. */
+static void
+name_not_finite(struct run *r, double loss, char what[128])
+{
+	char name[96];
+
+	grads_first_bad(r->e, BUF_WEIGHTS, name);
+	if (name[0]) {
+		snprintf(what, 128, "the parameter '%s'", name);
+		return;
+	}
+	grads_first_bad(r->e, BUF_GRADS, name);
+	if (isfinite(loss) && name[0])
+		snprintf(what, 128, "the gradient of '%s'", name);
+	else
+		snprintf(what, 128, "the loss");
+}
+
+/* Names what is not finite. Collective, since finding the place is. Weights and moments have not
+ * been touched by this step, and nothing is saved over the last checkpoint. */
+static int
+not_finite(struct run *r)
+{
+	double loss = mean(r, TOTAL_LOSS);
+	struct str where = { 0 };
+	char what[128];
+
+	name_not_finite(r, loss, what);
+	check_find(r->e, pass_again, r, &where);
+	if (r->e->rank == 0)
+		warn("iteration %lld: %s is not finite (loss %g); first: %s: stopping; the last "
+		     "checkpoint is intact",
+		    (long long)r->at.iteration + 1, what, fabs(loss),
+		    where.len ? where.buf : "not found when the step was run again");
+	str_release(&where);
+	return EXIT_NUMERICAL;
+}
+
+int
+iteration_failure(struct run *r, enum iteration_end end)
+{
+	return end == ITERATION_BAD_DATA ? bad_data(r) : not_finite(r);
+}

@@ -1,0 +1,245 @@
+/*
+ * loop.c - the step loop: what comes between the steps
+ *
+ * Behind each step: a save in the background is taken on, then what is due comes in the order
+ * evaluation, save, stop. All ranks do the same, because what they go by are the step's totals, the
+ * options and the number of the step. The time of an evaluation, and of a save that is waited for,
+ * is no step's.
+ */
+#include "lib/base/prog.h"
+#include "train/run/iteration.h"
+#include "train/run/loop.h"
+#include "train/run/stop.h"
+
+/* --- saves --------------------------------------------------------------------------------------
+ */
+
+/* A save that failed is said once and ends the run. */
+static int
+save_status(const struct run *r, int rc, const struct err *err)
+{
+	if (rc < 0 && r->e->rank == 0)
+		warn("%s", err->msg);
+	return rc < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+/* The clock when the device has done what is queued: the end of a step belongs to the next one's
+ * time. */
+static double
+step_ends(const struct run *r)
+{
+	engine_sync(r->e);
+	return r->watch.clock();
+}
+
+/* Begins a save, which may go on behind the next steps; what it takes of theirs is in their time.
+ * EXIT_DONE without --save: there is nothing to fail. */
+static int
+save(struct run *r)
+{
+	struct str data = { 0 };
+	struct err err;
+	double since;
+	int rc;
+
+	r->saved_at = r->at.iteration;
+	if (!r->saver)
+		return EXIT_DONE;
+	since = saver_background(r->saver) ? r->watch.clock() : step_ends(r);
+	if (r->e->rank == 0) {
+		data_state(r->data, corpus_log_counts(r->corpora), &data);
+		data_note_consumed(r->data, corpus_log_counts(r->corpora));
+	}
+	rc = saver_start(r->saver, &r->at, data.buf, &err);
+	str_release(&data);
+	if (!saver_background(r->saver))
+		stopwatch_exclude(&r->watch, since);
+	return save_status(r, rc, &err);
+}
+
+/* Takes a save in the background on when all ranks have written. */
+static int
+save_goes_on(struct run *r)
+{
+	struct err err;
+
+	if (r->total[TOTAL_WRITTEN] < (double)r->e->groups.world->size)
+		return EXIT_DONE;
+	return save_status(r, saver_next(r->saver, &err), &err);
+}
+
+/* Waits until the save under way is a checkpoint. */
+static int
+save_ends(struct run *r)
+{
+	struct err err;
+
+	return r->saver ? save_status(r, saver_wait(r->saver, &err), &err) : EXIT_DONE;
+}
+
+/* Saves unless this step has been saved already, and waits until the device has done all of it and
+ * everything is on the disk. */
+static int
+save_last(struct run *r)
+{
+	struct prefetch_stats stats = prefetch_stats(r->prefetch);
+	int status = r->saved_at == r->at.iteration ? EXIT_DONE : save(r);
+
+	if (!r->saver && r->e->rank == 0)
+		data_note_consumed(r->data, corpus_log_counts(r->corpora));
+	engine_sync(r->e);
+	if (r->empty && r->e->rank == 0)
+		note("the loss mask left no token of %lld batches: their steps were taken with "
+		     "gradients of 0",
+		    (long long)r->empty);
+	if (prog_level() > 0)
+		note("waited for data %lld times, %.3f s in all", (long long)stats.waits,
+		    stats.seconds);
+	return status == EXIT_DONE ? save_ends(r) : status;
+}
+
+/* --- stops --------------------------------------------------------------------------------------
+ */
+
+/* Has somebody outside asked for it, behind the last step? */
+static bool
+asked_to_stop(const struct run *r)
+{
+	return r->total[TOTAL_STOP] > 0;
+}
+
+/* NULL to go on. Non-NULL on all ranks or on none; the text may differ between them and only rank
+ * 0's is shown. */
+static const char *
+reason_to_stop(const struct run *r)
+{
+	const struct train_options *o = &r->c->o;
+
+	if (asked_to_stop(r))
+		return stop_signal()     ? stop_signal()
+		    : stop_file(o->save) ? "the file 'stop'"
+					 : "a request of another rank";
+	if (o->exit_interval && r->at.iteration % o->exit_interval == 0)
+		return "--exit-interval";
+	return r->total[TOTAL_LATE] > 0 ? "--exit-duration-in-mins" : NULL;
+}
+
+/* The barrier keeps every rank until rank 0 has removed the stop file and said its word, since the
+ * first exit may end the others. */
+static int
+stop_run(struct run *r, const char *why)
+{
+	int status = save_last(r);
+
+	if (status != EXIT_DONE)
+		return status;
+	if (r->e->rank == 0) {
+		stop_file_remove(r->c->o.save);
+		note("stopped behind iteration %lld by %s; %s", (long long)r->at.iteration, why,
+		    !r->c->o.save ? "nothing is saved without --save"
+			: train_continues(r->c)
+			? "the same command goes on"
+			: "a command whose --load is this one's --save goes on");
+	}
+	r->e->groups.world->ops->barrier(r->e->groups.world);
+	return EXIT_STOPPED;
+}
+
+/* --- the loop -----------------------------------------------------------------------------------
+ */
+
+/* There is no way on. The save under way is ended first: it was asked for, and looking for the
+ * reason may end the program. Bad data leave what was trained before them as good as it was, so
+ * that is saved as at the end of a run; numbers that are not finite leave nothing worth a save. */
+static int
+give_up(struct run *r, enum iteration_end end)
+{
+	if (r->saver && end == ITERATION_BAD_DATA)
+		save_last(r);
+	else
+		save_ends(r);
+	return iteration_failure(r, end);
+}
+
+/* Another run has --save now: nothing is written any more, not even the save under way. */
+static int
+lost_lock(struct run *r)
+{
+	struct err err;
+
+	if (lock_check(r->lock, &err) < 0)
+		warn("%s: stopping after iteration %lld, and nothing more is saved", err.msg,
+		    (long long)r->at.iteration);
+	return EXIT_FAILED;
+}
+
+/* A step, and the save that runs behind it. */
+static int
+take_step(struct run *r)
+{
+	enum iteration_end end = iteration_train(r);
+
+	if (r->total[TOTAL_LOST] > 0)
+		return lost_lock(r);
+	return end == ITERATION_DONE ? save_goes_on(r) : give_up(r, end);
+}
+
+static int
+evaluate(struct run *r, enum split which)
+{
+	double since = step_ends(r);
+	enum iteration_end end = iteration_evaluate(r, which);
+
+	stopwatch_exclude(&r->watch, since);
+	return end == ITERATION_DONE ? EXIT_DONE : give_up(r, end);
+}
+
+/* The evaluation and the save that are due behind this step; the last step has its own. */
+static int
+do_due(struct run *r)
+{
+	const struct train_options *o = &r->c->o;
+	int status = EXIT_DONE;
+
+	if (r->at.iteration % o->eval_interval == 0 && r->at.iteration < r->c->train_iters)
+		status = evaluate(r, SPLIT_VALID);
+	if (status == EXIT_DONE && o->save_interval && r->at.iteration % o->save_interval == 0)
+		status = save(r);
+	return status;
+}
+
+int
+loop_evaluate(struct run *r)
+{
+	int status = evaluate(r, SPLIT_VALID);
+
+	return status == EXIT_DONE ? evaluate(r, SPLIT_TEST) : status;
+}
+
+/* Collective; returns the exit status, the same on every rank. A request from outside skips the
+ * evaluation that is due: a batch system leaves seconds, and they are for the save. --exit-
+ * interval and the clock wait for both. The last evaluation comes before the last save, so that its
+ * result is logged even if the save fails. */
+int
+loop_train(struct run *r)
+{
+	int status;
+
+	stopwatch_start(&r->watch);
+	r->started = r->watch.lap;
+	r->saved_at = r->at.iteration;
+	while (r->at.iteration < r->c->train_iters) {
+		const char *why;
+
+		status = take_step(r);
+		why = reason_to_stop(r);
+		if (status == EXIT_DONE && !asked_to_stop(r))
+			status = do_due(r);
+		if (status != EXIT_DONE)
+			return status;
+		if (why)
+			return stop_run(r, why);
+	}
+	status = loop_evaluate(r);
+	return status == EXIT_DONE ? save_last(r) : status;
+}

@@ -1,0 +1,339 @@
+/*
+ * metrics.c - log lines, JSON Lines, TensorBoard
+ *
+ * Lives on rank 0 alone and takes totals that the ranks have agreed on already. The log line is
+ * Megatron-LM's, with tokens per second added at its end, so that scripts which read it go on
+ * working; machines read the JSON Lines instead. A failed write is remembered by the streams and
+ * reported when they are closed: a full disk does not end a training run that can still save.
+ */
+#include "lib/base/clock.h"
+#include "lib/base/mem.h"
+#include "lib/base/prog.h"
+#include "lib/model/flops.h"
+#include "train/run/metrics.h"
+#include "train/run/tensorboard.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Where the figures go and what has been added up since the last log line. */
+struct metrics {
+	FILE *json;
+	const char *path;
+	struct tensorboard *board;
+	bool z_loss;
+	int64_t train_iters, log_interval, board_interval, batch, seq_length, world;
+	double flops; /* of a step */
+	/* over the log interval */
+	int64_t steps, skipped, nan;
+	double loss, zloss, seconds;
+};
+
+/* The options as text, in Megatron-LM's names: one with '_' for each that has a value. */
+static void
+board_options(struct tensorboard *board, const struct train_config *c, int64_t iteration)
+{
+	struct str options = { 0 };
+	char *rest, *name;
+
+	train_dump(c, true, &options);
+	name = strtok_r(options.buf, "\n", &rest);
+	for (; name; name = strtok_r(NULL, "\n", &rest)) {
+		char *value = name + strcspn(name, " ");
+
+		if (*value)
+			*value++ = '\0';
+		for (char *at = name; (at = strchr(at, '-'));)
+			*at = '_';
+		tensorboard_text(board, name, iteration, *value ? value : "True");
+	}
+	str_release(&options);
+}
+
+/* Appends on resume, replaces otherwise. Keeps the path, which belongs to the options. NULL with
+ * a reason when an output cannot be created, before any step has been spent. */
+struct metrics *
+metrics_open(const struct train_config *c, int64_t world_size, int64_t iteration, struct err *e)
+{
+	struct metrics *m = mem_zalloc(1, sizeof *m);
+
+	m->train_iters = c->train_iters;
+	m->log_interval = c->o.log_interval;
+	m->board_interval = c->o.tensorboard_log_interval;
+	m->batch = c->plan.global_batch_size;
+	m->seq_length = c->plan.shape.seq_length;
+	m->world = world_size;
+	m->z_loss = c->o.use_z_loss;
+	m->flops = model_flops(
+	    &c->plan.model, m->batch, m->seq_length, layout_vocab(&c->plan.layout, &c->plan.model));
+	m->path = c->o.metrics_file;
+	if (m->path && !(m->json = fopen(m->path, c->start == START_RESUME ? "a" : "w"))) {
+		err_sys(e, "create", m->path);
+		free(m);
+		return NULL;
+	}
+	if (c->o.tensorboard_dir && !(m->board = tensorboard_open(c->o.tensorboard_dir, e))) {
+		if (m->json)
+			fclose(m->json);
+		free(m);
+		return NULL;
+	}
+	if (m->board)
+		board_options(m->board, c, iteration);
+	return m;
+}
+
+/* Of the whole world. A step too short for the clock gives 0, not infinity, which JSON cannot
+ * hold. */
+static double
+tokens_per_second(const struct metrics *m, double seconds, int64_t steps)
+{
+	return seconds > 0 ? (double)(steps * m->batch * m->seq_length) / seconds : 0;
+}
+
+/* Per rank, from the arithmetic of the model (lib/model/flops), not from what the device did. */
+static double
+tflops(const struct metrics *m, double seconds, int64_t steps)
+{
+	return seconds > 0 ? m->flops * (double)steps / seconds / 1e12 / (double)m->world : 0;
+}
+
+/* Numbers that JSON cannot hold become null. NaN and infinity do come: a skipped step has a norm
+ * that is not finite. */
+static void
+number(struct str *s, const char *key, double v)
+{
+	str_addf(s, ", \"%s\": ", key);
+	if (isfinite(v))
+		str_addf(s, "%.17g", v);
+	else
+		str_adds(s, "null");
+}
+
+/* %.17g gives back every double exactly. Flushed each step, so that a follower sees it and a
+ * killed run loses nothing. */
+static void
+json_line(struct metrics *m, const struct step_metrics *s)
+{
+	struct str line = { 0 };
+
+	str_addf(&line, "{\"iteration\": %lld, \"consumed_samples\": %lld", (long long)s->iteration,
+	    (long long)s->consumed_samples);
+	number(&line, "lm_loss", s->lm_loss);
+	if (m->z_loss)
+		number(&line, "z_loss", s->z_loss);
+	number(&line, "grad_norm", s->skipped ? NAN : s->grad_norm);
+	number(&line, "lr", s->lr);
+	number(&line, "weight_decay", s->weight_decay);
+	number(&line, "loss_scale", s->loss_scale);
+	str_addf(&line, ", \"skipped\": %s", s->skipped ? "true" : "false");
+	number(&line, "tokens_per_second", tokens_per_second(m, s->seconds, 1));
+	number(&line, "tflops_per_rank", tflops(m, s->seconds, 1));
+	number(&line, "seconds", s->seconds);
+	number(&line, "data_wait_seconds", s->data_wait);
+	str_addf(&line, ", \"time\": %.3f}\n", clock_unix());
+	fputs(line.buf, m->json);
+	fflush(m->json);
+	str_release(&line);
+}
+
+/* A point by steps, and the same by samples under a tag of its own, as Megatron-LM has most. */
+static void
+board_point(struct metrics *m, const char *tag, int64_t iteration, int64_t samples, double value)
+{
+	struct str by_samples = { 0 };
+
+	str_addf(&by_samples, "%s vs samples", tag);
+	tensorboard_scalar(m->board, tag, iteration, value);
+	tensorboard_scalar(m->board, by_samples.buf, samples, value);
+	str_release(&by_samples);
+}
+
+/* Tags are Megatron-LM's (training_log of megatron/training/training.py); a step that is skipped
+ * has no norm. Errors are kept by the board and reported when it is closed. */
+static void
+board_points(struct metrics *m, const struct step_metrics *s)
+{
+	struct {
+		const char *tag;
+		double value;
+	} point[] = {
+		{ "learning-rate", s->lr },
+		{ "batch-size", (double)m->batch },
+		{ "lm loss", s->lm_loss },
+		{ "loss-scale", s->loss_scale },
+		{ "grad-norm", s->grad_norm },
+	};
+	int points = sizeof point / sizeof *point - s->skipped;
+	struct err ignored;
+
+	for (int i = 0; i < points; i++)
+		board_point(m, point[i].tag, s->iteration, s->consumed_samples, point[i].value);
+	tensorboard_scalar(m->board, "iteration-time", s->iteration, s->seconds);
+	tensorboard_scalar(m->board, "throughput", s->iteration, tflops(m, s->seconds, 1));
+	tensorboard_flush(m->board, &ignored);
+}
+
+/* A reader that has left, such as head, ends the lines and not the run. Whatever else is wrong with
+ * standard output is found when the program ends. */
+static void
+flush_log(void)
+{
+	if (fflush(stdout) == 0 || errno != EPIPE || !freopen("/dev/null", "w", stdout))
+		return;
+	note("nobody reads standard output any more: the log ends here, the run goes on");
+}
+
+/* Averages over the successful steps of the interval; where there is none, no loss is printed, nor
+ * is the norm of a step that was skipped, as in Megatron-LM. Begins the next interval. The learning
+ * rate and the norm are those of the last step. */
+static void
+log_line(struct metrics *m, const struct step_metrics *s)
+{
+	int64_t good = m->steps - m->skipped;
+	double n = (double)good;
+	char when[32], loss[48] = "", z[48] = "", norm[48] = "";
+	time_t now = time(NULL);
+	struct tm tm;
+
+	localtime_r(&now, &tm);
+	strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &tm);
+	if (good)
+		snprintf(loss, sizeof loss, " lm loss: %.6E |", m->loss / n);
+	if (good && m->z_loss)
+		snprintf(z, sizeof z, " z_loss: %.6E |", m->zloss / n);
+	if (!s->skipped)
+		snprintf(norm, sizeof norm, " grad norm: %.3f |", s->grad_norm);
+	prog_progress_end();
+	printf(" [%s] iteration %8lld/%8lld | consumed samples: %12lld | elapsed time per "
+	       "iteration (ms): %.1f | "
+	       "throughput per GPU (TFLOP/s/GPU): %.3f | learning rate: %.6E | global batch size: "
+	       "%5lld |%s%s "
+	       "loss scale: %.1f |%s number of skipped iterations: %3lld | number "
+	       "of nan iterations: %3lld | "
+	       "tokens per second: %.0f |\n",
+	    when, (long long)s->iteration, (long long)m->train_iters,
+	    (long long)s->consumed_samples, m->seconds * 1000 / (double)m->steps,
+	    tflops(m, m->seconds, m->steps), s->lr, (long long)m->batch, loss, z, s->loss_scale,
+	    norm, (long long)m->skipped, (long long)m->nan,
+	    tokens_per_second(m, m->seconds, m->steps));
+	flush_log();
+	m->steps = m->skipped = m->nan = 0;
+	m->loss = m->zloss = m->seconds = 0;
+}
+
+/* Skipped steps count in time and number, not in the mean of the loss. The last step writes a
+ * log line in any case. */
+void
+metrics_step(struct metrics *m, const struct step_metrics *s)
+{
+	m->steps++;
+	m->skipped += s->skipped;
+	m->nan += s->skipped && !isfinite(s->lm_loss);
+	m->seconds += s->seconds;
+	if (!s->skipped) {
+		m->loss += s->lm_loss;
+		m->zloss += s->z_loss;
+	}
+	prog_progress("step %lld of %lld, loss %.4f, %.0f tokens/s, %.0f s left",
+	    (long long)s->iteration, (long long)m->train_iters, s->lm_loss,
+	    tokens_per_second(m, s->seconds, 1),
+	    (double)(m->train_iters - s->iteration) * s->seconds);
+	if (m->json)
+		json_line(m, s);
+	if (m->board && s->iteration % m->board_interval == 0)
+		board_points(m, s);
+	if (s->iteration % m->log_interval == 0 || s->iteration == m->train_iters)
+		log_line(m, s);
+}
+
+/* A string as JSON has it. */
+static void
+text(struct str *s, const char *key, const char *value)
+{
+	str_addf(s, ", \"%s\": ", key);
+	str_add_json(s, value, strlen(value));
+}
+
+/* Flushed at once, as steps are. */
+static void
+put_line(struct metrics *m, struct str *line)
+{
+	str_adds(line, "}\n");
+	fputs(line->buf, m->json);
+	fflush(m->json);
+	str_release(line);
+}
+
+/* exp of more than 20 is cut off, as in Megatron-LM, so that the perplexity of an untrained
+ * model stays printable. The lines are told from step lines in the JSON by their "split". Names are
+ * Megatron-LM's, but for the test, which it reports as one more validation. */
+void
+metrics_evaluation(struct metrics *m, const struct metrics_evaluation *e)
+{
+	struct str line = { 0 }, name = { 0 }, tag = { 0 };
+	double ppl = exp(fmin(20, e->lm_loss));
+
+	str_adds(&name, !strcmp(e->split, "valid") ? "validation" : e->split);
+	if (e->set)
+		str_addf(&name, "-%s", e->set);
+	prog_progress_end();
+	printf(" %s loss at iteration %lld | lm loss value: %.6E | lm loss PPL: %.6E |\n", name.buf,
+	    (long long)e->iteration, e->lm_loss, ppl);
+	flush_log();
+	if (m->json) {
+		str_addf(&line, "{\"iteration\": %lld", (long long)e->iteration);
+		text(&line, "split", e->split);
+		if (e->set)
+			text(&line, "set", e->set);
+		number(&line, "lm_loss", e->lm_loss);
+		number(&line, "ppl", ppl);
+		put_line(m, &line);
+	}
+	if (m->board) {
+		str_addf(&tag, "lm loss %s", name.buf);
+		board_point(m, tag.buf, e->iteration, e->consumed_samples, e->lm_loss);
+		str_adds(&tag, " ppl");
+		board_point(m, tag.buf, e->iteration, e->consumed_samples, ppl);
+		str_release(&tag);
+	}
+	str_release(&name);
+}
+
+/* Told from the other lines by their "corpus". */
+void
+metrics_corpus(struct metrics *m, int64_t iteration, const struct metrics_corpus *c)
+{
+	struct str line = { 0 };
+
+	if (!m->json)
+		return;
+	str_addf(&line, "{\"iteration\": %lld", (long long)iteration);
+	text(&line, "corpus", c->name);
+	str_addf(&line, ", \"consumed_samples\": %lld", (long long)c->consumed_samples);
+	number(&line, "epochs", c->epochs);
+	if (c->tokens > 0) {
+		number(&line, "lm_loss", c->lm_loss);
+		number(&line, "tokens", c->tokens);
+	}
+	put_line(m, &line);
+}
+
+/* -1 with the first path on which anything written was lost. NULL is closed already. */
+int
+metrics_close(struct metrics *m, struct err *e)
+{
+	int rc = 0;
+
+	if (!m)
+		return 0;
+	if (m->json && (ferror(m->json) | (fclose(m->json) != 0)))
+		rc = err_sys(e, "write", m->path);
+	if (tensorboard_close(m->board, e) < 0)
+		rc = -1;
+	free(m);
+	return rc;
+}

@@ -1,0 +1,49 @@
+/*
+ * metrics.h - what a run says of itself: log lines, JSON Lines, TensorBoard
+ *
+ * Standard output gets one line a log interval in Megatron-LM's form and order of fields; the
+ * learning rate is the one used.
+ * --metrics-file gets one JSON object a step with full precision: iteration, consumed_samples,
+ * lm_loss, z_loss, grad_norm, lr, weight_decay, loss_scale, skipped, tokens_per_second,
+ * tflops_per_rank, seconds, data_wait_seconds, time; one an evaluation: iteration, split, set (of
+ * several), lm_loss, ppl; and one a corpus at log steps. Only one rank writes.
+ */
+#ifndef TRAIN_RUN_METRICS_H
+#define TRAIN_RUN_METRICS_H
+
+#include "train/run/config.h"
+
+struct metrics;
+
+struct step_metrics {
+	int64_t iteration, consumed_samples;
+	double lm_loss, z_loss, grad_norm, lr, weight_decay, loss_scale, seconds;
+	double data_wait; /* seconds of the step that rank 0 waited for batches */
+	bool skipped;
+};
+
+/* set: the name of one of several validation sets, or NULL. */
+struct metrics_evaluation {
+	int64_t iteration, consumed_samples;
+	const char *split, *set;
+	double lm_loss;
+};
+
+/* What a corpus of training has given so far; its loss since the last such line where tokens is not
+ * 0. */
+struct metrics_corpus {
+	const char *name;
+	int64_t consumed_samples;
+	double epochs, lm_loss, tokens;
+};
+
+/* iteration: where the run stands. A resumed run goes on in the same file. */
+struct metrics *metrics_open(
+    const struct train_config *c, int64_t world_size, int64_t iteration, struct err *e);
+void metrics_step(struct metrics *m, const struct step_metrics *s);
+void metrics_evaluation(struct metrics *m, const struct metrics_evaluation *e);
+void metrics_corpus(struct metrics *m, int64_t iteration, const struct metrics_corpus *c);
+/* A lost line is an error. m may be NULL. */
+int metrics_close(struct metrics *m, struct err *e);
+
+#endif

@@ -1,0 +1,17 @@
+/*
+ * refused.h - the options of Megatron-LM's that mtrain knows and does not have, each with its
+ * reason
+ *
+ * A reason is "use ..." where ours has another name, and ends in "; leave it out" where a run
+ * without the option computes the same thing; everything else would change what is computed or
+ * where it fits.
+ */
+#ifndef TRAIN_RUN_REFUSED_H
+#define TRAIN_RUN_REFUSED_H
+
+#include "lib/base/opt.h"
+
+/* For opt_parse.refused; ended by a NULL name. */
+extern const struct opt_refused mtrain_refused[];
+
+#endif

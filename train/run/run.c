@@ -1,0 +1,338 @@
+/*
+ * run.c - a whole run behind its options
+ *
+ * Only here is decided which ranks speak and with which status the program ends; all below
+ * returns errors. Failures are agreed on over the world before anybody leaves, so that no rank
+ * waits for one that has gone.
+ */
+#include "lib/base/prog.h"
+#include "lib/model/gpu.h"
+#include "train/run/infer.h"
+#include "train/run/loop.h"
+#include "train/run/run.h"
+#include "train/run/stop.h"
+#include "train/state/claim.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A program started several times without MPI joining the processes is alone in each of them and
+ * would train the same model several times into one directory. The launchers' variables tell. */
+int
+train_check_launch(int world_size, struct err *e)
+{
+	static const char *const names[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS",
+		"PBS_NP" };
+
+	for (size_t i = 0; world_size == 1 && i < sizeof names / sizeof *names; i++) {
+		const char *v = getenv(names[i]);
+
+		if (v && strtol(v, NULL, 10) > 1)
+			return err_set(e,
+			    "%s says %s processes, but each stands alone: start with mpirun, or "
+			    "srun --mpi=pmix",
+			    names[i], v);
+	}
+	return 0;
+}
+
+/* Threads of a rank when the user gives none: the host's cores shared out. Collective, since it
+ * asks who shares the host. */
+static int
+threads(const struct train_config *c, struct comm *world)
+{
+	int local_size;
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+	mpi_local_rank(world, &local_size);
+	if (c->o.num_threads)
+		return (int)c->o.num_threads;
+	return cores / local_size > 1 ? (int)(cores / local_size) : 1;
+}
+
+/* One rank of the stage that m is the plan of. */
+static void
+row(const struct memory_plan *m, int64_t rank, const int coord[AX_COUNT], uint64_t other)
+{
+	printf("%lld\t%d\t%d\t%d\t%llu\t%llu\t%llu\t%llu\t%llu\n", (long long)rank, coord[AX_TP],
+	    coord[AX_PP], coord[AX_DP], (unsigned long long)m->arena[ARENA_PARAMS],
+	    (unsigned long long)m->arena[ARENA_SAVED], (unsigned long long)m->arena[ARENA_SCRATCH],
+	    (unsigned long long)other, (unsigned long long)(memory_total(m) + other));
+}
+
+/* What a rank takes beside its arenas. GPUs that are asked for by name need not be here: that is
+ * what a plan is for. Communication on the CPU stages in the memory that counts. */
+static uint64_t
+other_bytes(const struct train_config *c)
+{
+	const char *name = mtrain_backends[c->o.backend];
+	struct err err;
+	const struct backend *b = strcmp(name, "cuda") ? backend_choose(name, &err) : NULL;
+	struct device_config d = { .num_threads = c->o.num_threads ? (int)c->o.num_threads : 1,
+		.dtype = c->plan.shape.dtype,
+		.deterministic = c->o.deterministic_mode };
+
+	if (b && b->workspace)
+		return b->workspace(&d) + mpi_staging_bytes();
+	return device_workspace(c->plan.shape.dtype);
+}
+
+/* TSV on stdout, a line a rank, in rank order; no memory is taken and no peer is asked. The plan is
+ * the one that engine_open takes its memory by, so the figures are what a run takes. Ranks are in
+ * the order of their stages, and tensor and data ranks of a stage hold equally much, so each stage
+ * is planned once. */
+int
+train_dry_run(const struct train_config *c, int64_t world_size)
+{
+	uint64_t other = other_bytes(c);
+	struct memory_plan m = { 0 };
+	int stage = -1;
+
+	printf("rank\ttp\tpp\tdp\tparams_bytes\tsaved_bytes\tscratch_bytes\tworkspace_bytes\ttotal_"
+	       "bytes\n");
+	for (int64_t rank = 0; rank < world_size; rank++) {
+		int coord[AX_COUNT];
+
+		layout_coord(&c->plan.layout, rank, coord);
+		if (coord[AX_PP] != stage) {
+			stage = coord[AX_PP];
+			memory_release(&m);
+			memory_plan(&m, &c->plan.model, &c->plan.layout, &c->plan.shape, coord);
+		}
+		row(&m, rank, coord, other);
+	}
+	memory_release(&m);
+	return EXIT_DONE;
+}
+
+/* With -v: the libraries that the backend found. */
+static void
+say_libraries(const struct backend *b)
+{
+	char text[256];
+
+	if (prog_level() <= 0 || !b->describe)
+		return;
+	b->describe(text, sizeof text);
+	note("%s uses %s", b->name, text);
+}
+
+/* One line on what runs, one on where it differs from Megatron-LM. Rank 0's. The second line is
+ * on every run's log because a comparison with Megatron-LM's loss will stumble over it. */
+static void
+announce(const struct train_config *c, const struct engine *e)
+{
+	const struct run_plan *p = &c->plan;
+
+	note("%d ranks (tensor %lld, pipeline %lld, data %lld) on %s, %.1f M parameters, %s; "
+	     "memory of rank 0: parameters %llu, "
+	     "saved %llu, scratch %llu bytes",
+	    e->groups.world->size, (long long)p->layout.tensor_model_parallel_size,
+	    (long long)p->layout.pipeline_model_parallel_size,
+	    (long long)p->layout.data_parallel_size, e->backend->name,
+	    (double)model_num_parameters(&p->model) / 1e6, dtype_name(p->shape.dtype),
+	    (unsigned long long)e->mem.arena[ARENA_PARAMS],
+	    (unsigned long long)e->mem.arena[ARENA_SAVED],
+	    (unsigned long long)e->mem.arena[ARENA_SCRATCH]);
+	say_libraries(e->backend);
+	if (!p->shape.forward_only)
+		note("unlike Megatron-LM: padding of the vocabulary is masked, the loss is a mean "
+		     "over tokens, "
+		     "randomness depends on the seed alone (man mikoshi)");
+}
+
+/* With -v every other rank says what it took, in the words of rank 0's line. */
+static void
+say_memory(const struct engine *e)
+{
+	if (prog_level() > 0)
+		note("memory of rank %d: parameters %llu, saved %llu, scratch %llu bytes", e->rank,
+		    (unsigned long long)e->mem.arena[ARENA_PARAMS],
+		    (unsigned long long)e->mem.arena[ARENA_SAVED],
+		    (unsigned long long)e->mem.arena[ARENA_SCRATCH]);
+}
+
+/* Weights, optimizer and progress: from a checkpoint or from the seed. Collective; fails on all
+ * ranks, also where any was asked to stop meanwhile. Optimizer state is left alone in runs that
+ * only go forward: their plans have no memory for it. */
+static int
+begin(struct run *r, struct err *err)
+{
+	struct comm *world = r->e->groups.world;
+	struct err ignored;
+	int rc = 0;
+
+	if (r->c->start != START_FRESH) {
+		rc = load_checkpoint(r->e, r->c, &r->at, err);
+	} else {
+		engine_init_weights(r->e);
+		if (!r->e->plan.shape.forward_only)
+			optim_to_weights(r->e);
+	}
+	if (stop_agree(world, rc < 0 ? &ignored : err) < 0) {
+		r->failure = EXIT_STOPPED;
+		return -1;
+	}
+	return rc;
+}
+
+/* -1 on all ranks when it failed on one; else an exit status. */
+static int
+infer(struct run *r, struct err *err)
+{
+	int rc;
+
+	stop_default_signals();
+	if (begin(r, err) < 0)
+		return -1;
+	rc = r->c->o.tokens_file ? infer_logits(r->e, r->c, err) : infer_generate(r->e, r->c, err);
+	if (rc > 0)
+		return rc;
+	return comm_agree(r->e->groups.world, rc, err) ? -1 : 0;
+}
+
+/* What rank 0 will write to: better missed now than when the first checkpoint is due. Rank 0's
+ * alone; the caller spreads the result. */
+static int
+open_outputs(struct run *r, struct err *err)
+{
+	struct train_config *c = r->c;
+
+	if (c->start != START_FRESH)
+		note("%s %s at iteration %lld",
+		    c->start == START_RESUME ? "resuming" : "weights from", c->weights_from,
+		    (long long)r->at.iteration);
+	r->metrics = metrics_open(c, r->e->groups.world->size, r->at.iteration, err);
+	return r->metrics ? 0 : -1;
+}
+
+/* On a GPU unless the user would rather wait; on a CPU, where the copies double the memory of a
+ * run, when asked for. */
+static bool
+save_in_background(const struct run *r)
+{
+	return r->c->o.wait_for_save ? false : r->c->o.async_save || r->e->backend->pin;
+}
+
+/* The steps, and what only they need. Returns the exit status. */
+static int
+train_steps(struct run *r)
+{
+	struct train_config *c = r->c;
+	bool first = r->e->rank == 0;
+	int status;
+
+	if (r->at.iteration >= c->train_iters && first)
+		note("iteration %lld is the last already: nothing to train",
+		    (long long)r->at.iteration);
+	if (c->o.profile && first)
+		r->profile = profile_new(r->e,
+		    &(struct profile_config){
+			c->o.profile_prefix, c->o.profile_step_start, c->o.profile_step_end });
+	r->corpora = corpus_log_new(r->data, r->e, r->at.consumed_samples);
+	if (c->o.save)
+		r->saver = saver_new(r->e, c, r->lock, save_in_background(r));
+	status = loop_train(r);
+	saver_free(r->saver);
+	profile_free(r->profile);
+	corpus_log_free(r->corpora);
+	return status;
+}
+
+/* The directory that is written into becomes this run's before anything that takes long, and before
+ * the checkpoint is read that it goes on from. Fails on all ranks. */
+static int
+claim(struct run *r, struct err *err)
+{
+	struct train_config *c = r->c;
+
+	if (!c->o.save || c->o.skip_train)
+		return 0;
+	if (r->e->rank == 0)
+		r->lock = claim_save(c, err);
+	return comm_agree(r->e->groups.world, r->e->rank == 0 && !r->lock ? -1 : 0, err) ? -1 : 0;
+}
+
+/* Returns an exit status, or -1 with a reason and r->failure. Signals are caught since the
+ * program began; evaluation alone has nothing to save. */
+static int
+train(struct run *r, struct err *err)
+{
+	struct train_config *c = r->c;
+	int status;
+
+	if (c->o.skip_train)
+		stop_default_signals();
+	if (claim(r, err) < 0)
+		return -1;
+	r->data = data_open(c, r->e->groups.world, &r->failure, err);
+	if (!r->data || begin(r, err) < 0)
+		return -1;
+	r->prefetch = prefetch_new(r->e, r->data);
+	prefetch_start(r->prefetch, r->at.consumed_samples);
+	if (c->o.cuda_graphs)
+		r->replay = replay_new(r->e);
+	if (comm_agree(r->e->groups.world, r->e->rank == 0 ? open_outputs(r, err) : 0, err))
+		return -1;
+	status = c->o.skip_train ? loop_evaluate(r) : train_steps(r);
+	return metrics_close(r->metrics, err) < 0 ? -1 : status;
+}
+
+/* Every rank is about to leave for the same reason, which is rank 0's to say. err->msg is set on
+ * rank 0 by comm_agree, whichever rank failed. */
+static int
+leave(const struct comm *world, int status, const struct err *err)
+{
+	if (world->rank == 0)
+		warn("%s", err->msg);
+	return status;
+}
+
+/* Collective. Returns the exit status of the program. Inference shapes the plan before the
+ * engine takes memory by it: one sequence of the file's length. */
+int
+train_run(struct train_config *c, struct comm *world)
+{
+	struct engine engine;
+	struct run r = {
+		.c = c, .e = &engine, .watch.clock = clock_seconds, .failure = EXIT_FAILED
+	};
+	struct err err = { "" };
+	struct engine_config ec = {
+		.plan = &c->plan,
+		.backend = backend_choose(mtrain_backends[c->o.backend], &err),
+		.num_threads = threads(c, world),
+		.seed = (uint64_t)c->o.seed,
+		.z_loss = c->o.use_z_loss ? c->o.z_loss : 0,
+		.deterministic = c->o.deterministic_mode,
+	};
+	int64_t length = ec.backend ? infer_seq_length(c, &err) : -1;
+	bool infers = c->o.tokens_file || c->o.generate;
+	int status;
+
+	if (comm_agree(world, length < 0 ? -1 : 0, &err))
+		return leave(world, EXIT_USAGE, &err);
+	if (length > 0)
+		c->plan.shape.seq_length = length;
+	if (infers)
+		c->plan.shape.micro_batch_size = c->plan.shape.num_microbatches = 1;
+	if (!c->plan.shape.forward_only)
+		signal(SIGPIPE, SIG_IGN); /* what has something to save outlives its readers */
+	if (engine_open(&engine, &ec, world, &err) < 0)
+		return leave(world, EXIT_FAILED, &err);
+	if (world->rank == 0)
+		announce(c, &engine);
+	else
+		say_memory(&engine);
+	status = infers ? infer(&r, &err) : train(&r, &err);
+	if (status < 0)
+		status = leave(world, r.failure, &err);
+	lock_release(r.lock);
+	prefetch_free(r.prefetch);
+	replay_free(r.replay);
+	data_close(r.data);
+	engine_close(&engine);
+	return status;
+}

@@ -1,0 +1,16 @@
+/* run.h - a whole run behind its options */
+#ifndef TRAIN_RUN_RUN_H
+#define TRAIN_RUN_RUN_H
+
+#include "train/comm.h"
+#include "train/run/config.h"
+
+/* Trains, evaluates or infers. Returns the exit status. */
+int train_run(struct train_config *c, struct comm *world);
+/* --dry-run: the memory of every rank, TSV on standard output. Returns the exit status. */
+int train_dry_run(const struct train_config *c, int64_t world_size);
+/* More than one process was launched, but this world has one? The reason names the launcher's
+ * variable. */
+int train_check_launch(int world_size, struct err *e);
+
+#endif

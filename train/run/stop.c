@@ -1,0 +1,119 @@
+/*
+ * stop.c - requests to stop
+ *
+ * A signal handler may do next to nothing, so it leaves the number and the step loop asks at
+ * each step boundary; the ranks agree there, since a launcher may deliver a signal to some of
+ * them only. The start, which may take minutes, asks when the corpora are open and after each index
+ * map and piece of a checkpoint. A file named stop in the --save directory asks for the same
+ * without needing a process id.
+ */
+#include "lib/base/io.h"
+#include "lib/base/prog.h"
+#include "train/run/stop.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The number of the last signal, 0 before any: the one mutable global that a handler leaves no
+ * way around. */
+static volatile sig_atomic_t caught;
+
+/* The second TERM or INT means now: _exit is safe in a handler, and the last checkpoint is whole
+ * at all times. */
+static void
+handler(int sig)
+{
+	if (caught && (sig == SIGTERM || sig == SIGINT))
+		_exit(EXIT_FAILED);
+	caught = sig;
+}
+
+/* SA_RESTART, so that reads and writes under way are not cut short by the request. */
+static void
+answer_by(void (*action)(int))
+{
+	static const int signals[] = { SIGUSR1, SIGUSR2, SIGTERM, SIGINT };
+	struct sigaction a;
+
+	memset(&a, 0, sizeof a);
+	a.sa_handler = action;
+	a.sa_flags = SA_RESTART;
+	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+		sigaction(signals[i], &a, NULL);
+}
+
+void
+stop_catch_signals(void)
+{
+	answer_by(handler);
+}
+
+void
+stop_default_signals(void)
+{
+	answer_by(SIG_DFL);
+	if (caught)
+		raise(caught);
+}
+
+/* The name of what was caught last, or NULL. Stays set: a run that has been asked to stop will. */
+const char *
+stop_signal(void)
+{
+	switch (caught) {
+	case SIGUSR1: return "SIGUSR1";
+	case SIGUSR2: return "SIGUSR2";
+	case SIGTERM: return "SIGTERM";
+	case SIGINT: return "SIGINT";
+	default: return NULL;
+	}
+}
+
+/* A launcher may deliver a signal to some of the ranks only. */
+int
+stop_agree(struct comm *world, struct err *e)
+{
+	const char *name = stop_signal();
+	int rc = name ? err_set(e,
+			    "stopped before the first step by %s: nothing was trained, so nothing "
+			    "is saved; the same "
+			    "command starts again",
+			    name)
+		      : 0;
+
+	return comm_agree(world, rc, e) ? -1 : 0;
+}
+
+/* Cut off when it is too long for any file system, and then no such file exists. */
+static void
+stop_path(const char *save, char out[1100])
+{
+	snprintf(out, 1100, "%s/stop", save);
+}
+
+/* False without a --save directory. Rank 0 alone asks in each step: one stat on a shared file
+ * system, not one a rank. */
+bool
+stop_file(const char *save)
+{
+	char path[1100];
+
+	if (!save)
+		return false;
+	stop_path(save, path);
+	return io_exists(path);
+}
+
+/* Called once the stop is done, so that the requeued run does not stop at once. Failure is of no
+ * consequence but that. */
+void
+stop_file_remove(const char *save)
+{
+	char path[1100];
+
+	if (!save)
+		return;
+	stop_path(save, path);
+	unlink(path);
+}

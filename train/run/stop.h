@@ -1,0 +1,24 @@
+/* stop.h - requests to stop: signals and the file SAVE/stop */
+#ifndef TRAIN_RUN_STOP_H
+#define TRAIN_RUN_STOP_H
+
+#include "train/comm.h"
+
+#include <stdbool.h>
+
+/* USR1, USR2, TERM and INT ask for a stop after the step, or where stop_agree is called before the
+ * first one; a second TERM or INT exits at once. */
+void stop_catch_signals(void);
+/* For what has nothing to save: a signal ends the program again, also one that came already. */
+void stop_default_signals(void);
+/* Collective, before the first step: was any rank asked to stop by a signal? Then -1 on all ranks,
+ * with the reason on rank 0, now and from then on. */
+int stop_agree(struct comm *world, struct err *e);
+/* Name of the signal that asked, or NULL. */
+const char *stop_signal(void);
+/* Is there a file `stop` in save? remove takes it away, so that the next run goes on. save may be
+ * NULL. */
+bool stop_file(const char *save);
+void stop_file_remove(const char *save);
+
+#endif

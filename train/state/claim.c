@@ -1,0 +1,81 @@
+/*
+ * claim.c - --save is one run's
+ *
+ * Two runs on one directory would write each other's files, and both would die of it. A requeued
+ * job finds its own lock, whose holder has ended, and goes on.
+ */
+#include "lib/base/io.h"
+#include "lib/base/prog.h"
+#include "train/run/stop.h"
+#include "train/state/claim.h"
+
+#include <unistd.h>
+
+enum { PATH_BYTES = 1100 };
+
+static void
+say(const char *line)
+{
+	note("%s", line);
+}
+
+static bool
+asked_to_stop(void)
+{
+	return stop_signal() != NULL;
+}
+
+/* The directory was looked at before it was this run's: a run that begins afresh must not find a
+ * checkpoint. */
+static int
+still_fresh(const struct train_config *c, struct err *err)
+{
+	bool fresh = c->start == START_FRESH || (c->start == START_WEIGHTS && train_continues(c));
+	int64_t iteration;
+
+	if (!fresh || ckpt_tracker(c->o.save, &iteration, err) == 0)
+		return 0;
+	return err_set(
+	    err, "--save %s: another run has saved a checkpoint meanwhile; start again", c->o.save);
+}
+
+/* --break-lock is for one start: the options that a checkpoint records are those of later ones too.
+ */
+struct lock *
+claim_save(struct train_config *c, struct err *err)
+{
+	char path[PATH_BYTES];
+	struct lock_terms terms = { .path = path,
+		.renewal = LOCK_RENEWAL,
+		.stale = LOCK_STALE,
+		.ending = LOCK_ENDING,
+		.by_force = c->o.break_lock,
+		.say = say,
+		.give_up = asked_to_stop };
+	struct err why;
+	struct lock *lock;
+
+	c->o.break_lock = false;
+	if (snprintf(path, sizeof path, "%s/lock", c->o.save) >= (int)sizeof path) {
+		err_set(err, "path too long: '%.60s...'", c->o.save);
+		return NULL;
+	}
+	if (io_mkdir_p(c->o.save, err) < 0)
+		return NULL;
+	if (access(c->o.save, W_OK) < 0) {
+		err_sys(err, "write into", c->o.save);
+		return NULL;
+	}
+	lock = lock_take(&terms, &why);
+	if (!lock) {
+		err_set(err, "--save %s: %s; give another directory, or --break-lock", c->o.save,
+		    why.msg);
+		return NULL;
+	}
+	if (still_fresh(c, err) < 0) {
+		lock_release(lock);
+		return NULL;
+	}
+	ckpt_sweep(c->o.save);
+	return lock;
+}

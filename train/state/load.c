@@ -1,0 +1,373 @@
+/*
+ * load.c - reading a checkpoint, or the weights of a Hugging Face directory, under this run's
+ * layout
+ *
+ * Each rank opens the files itself and reads the boxes that its layout gives it; no rank sends
+ * weights to another. Behind each shard the ranks agree on whether to go on: loading may take
+ * minutes, and a request to stop, or a piece that cannot be read, ends it on all of them at once.
+ * Boxes are in global coordinates, which is what makes loading under another layout the same as
+ * loading under this one. Shapes and types are checked by whoever opens the tensor:
+ * lib/ckpt/ckpt for ours, read_hf for Hugging Face's.
+ */
+#include "lib/base/mem.h"
+#include "lib/base/prog.h"
+#include "lib/ckpt/hfdir.h"
+#include "lib/model/family.h"
+#include "lib/model/options.h"
+#include "train/engine/grads.h"
+#include "train/run/stop.h"
+#include "train/state/save.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Where weights are read from: one of the two. */
+struct weights {
+	struct ckpt *ckpt;
+	struct hfdir *hf;
+	const struct family *family;
+	const struct model_config *model;
+};
+
+/* Copies host elements of the stored type to the device. Waits, since the host buffer is freed
+ * next. */
+static void
+put(struct engine *e, const struct tensor *dst, const void *host)
+{
+	e->backend->copy_in(e->stream, dst->data, host, tensor_bytes(dst));
+	engine_sync(e);
+}
+
+/* A box of a parameter out of a Hugging Face tensor, converted; rows of the parameter may be its
+ * columns. The family says under which name, at which place and which way round a parameter is
+ * stored. Elements are converted one by one: this runs once, from mapped files. */
+static int
+read_hf(const struct weights *w, const struct param *p, const struct slice *box, enum dtype dtype,
+    char *dst, struct err *err)
+{
+	const struct safetensors_entry *t;
+	struct family_place at;
+	size_t size = dtype_size(dtype);
+
+	if (family_place(w->family, w->model, p, &at, err) < 0)
+		return -1;
+	t = hfdir_find(w->hf, at.name);
+	if (!t && w->family->optional_prefix &&
+	    !strncmp(at.name, w->family->optional_prefix, strlen(w->family->optional_prefix)))
+		t = hfdir_find(w->hf, at.name + strlen(w->family->optional_prefix));
+	if (!t)
+		return err_set(err, "tensor '%s' is missing", at.name);
+	if (t->ndim != at.ndim || t->shape[0] != at.shape[0] ||
+	    (t->ndim > 1 && t->shape[1] != at.shape[1]) || t->dtype == DTYPE_NONE ||
+	    !dtype_is_float(t->dtype))
+		return err_set(
+		    err, "tensor '%s' has another shape or type than the model", at.name);
+	for (int64_t i = 0, n = slice_elements(box); i < n; i++) {
+		int64_t row = p->ndim == 2 ? box->start[0] + i / box->count[1] : box->start[0] + i;
+		int64_t column = p->ndim == 2 ? box->start[1] + i % box->count[1] : 0;
+		int64_t r = at.box.start[0] + (at.transposed ? column : row),
+			c = at.box.start[1] + (at.transposed ? row : column);
+		int64_t index = p->ndim == 2 ? r * at.shape[1] + c : r;
+
+		dtype_convert(dst + (size_t)i * size, dtype,
+		    (const char *)t->data + (size_t)index * dtype_size(t->dtype), t->dtype, 1);
+	}
+	return 0;
+}
+
+/* dst is dense, of dtype, as many elements as the box; the name's ending tells moments from
+ * weights, and Hugging Face directories have weights alone. */
+static int
+read_box(const struct weights *w, const struct param *p, const char *ending,
+    const struct slice *box, enum dtype dtype, char *dst, struct err *err)
+{
+	char name[128];
+
+	if (w->hf)
+		return read_hf(w, p, box, dtype, dst, err);
+	snprintf(name, sizeof name, "%s%s", p->name, ending);
+	return ckpt_read(w->ckpt, name, box, dtype, dst, err);
+}
+
+/* What is read of each shard: all of it into the weights, or what this rank's optimizer owns of it
+ * into a buffer of its own range. */
+struct reading {
+	struct engine *e;
+	const struct weights *w;
+	enum buffer to;
+	const char *ending; /* of names: which of the states of a parameter */
+};
+
+/* Every real element of a shard of the weights, rounded to the run's type. One shard at a time in
+ * host memory. */
+static int
+read_weights(const struct reading *r, int i, struct err *err)
+{
+	const struct shard *s = &r->e->mem.shards.item[i];
+	int64_t n = slice_elements(&s->box);
+	struct tensor all = engine_buffer(r->e, r->to), dst = tensor_rows(&all, s->offset, n);
+	char *host;
+	int rc;
+
+	if (n == 0)
+		return 0;
+	host = mem_alloc((size_t)n, dtype_size(dst.dtype));
+	rc = read_box(r->w, &r->e->table[s->param], "", &s->box, dst.dtype, host, err);
+	if (rc == 0)
+		put(r->e, &dst, host);
+	free(host);
+	return rc;
+}
+
+/* The box list of the flat range is the same as in save.c, so a resume under the same layout reads
+ * whole pieces. */
+static int
+read_own(const struct reading *r, int i, struct err *err)
+{
+	struct engine *e = r->e;
+	struct tensor own = engine_buffer(e, r->to);
+	const struct shard *s = &e->mem.shards.item[i];
+	struct slice box[SLICE_FLAT_MAX];
+	int n = shard_pieces(s, e->own_first, e->mem.own_elements, box), rc = 0;
+	int64_t at = e->own_first > s->offset ? e->own_first : s->offset;
+
+	for (int k = 0; k < n && rc == 0; k++) {
+		int64_t count = slice_elements(&box[k]);
+		struct tensor dst = tensor_rows(&own, at - e->own_first, count);
+		char *host = mem_alloc((size_t)count, dtype_size(dst.dtype));
+
+		rc = read_box(r->w, &e->table[s->param], r->ending, &box[k], dst.dtype, host, err);
+		if (rc == 0)
+			put(e, &dst, host);
+		free(host);
+		at += count;
+	}
+	return rc;
+}
+
+/* Passes rc on. Where the checkpoint is damaged the reason names the one to go back to. */
+static int
+name_damage(const struct weights *w, int rc, struct err *err)
+{
+	if (rc < 0 && w->ckpt && ckpt_damaged(w->ckpt))
+		train_name_older(ckpt_dir(w->ckpt), err);
+	return rc;
+}
+
+/* Collective; -1 on all ranks. rc: whether this rank has failed before. Padding stays zero. Nothing
+ * to do for a buffer that this run does not have. Ranks with fewer shards than others go on
+ * agreeing. */
+static int
+read_shards(const struct reading *r, int rc, struct err *err)
+{
+	struct comm *world = r->e->groups.world;
+	struct tensor to = engine_buffer(r->e, r->to);
+	int64_t count = to.data ? r->e->mem.shards.count : 0, most = count;
+	struct tensor t = tensor_1d(&most, DTYPE_I64, 1);
+
+	if (comm_agree(world, rc, err))
+		return -1;
+	if (to.data)
+		r->e->ops->fill(r->e->stream, &to, 0);
+	world->ops->all_reduce(world, NULL, &t, REDUCE_MAX);
+	for (int i = 0; i < most; i++) {
+		rc = i >= count            ? 0
+		    : r->to == BUF_WEIGHTS ? read_weights(r, i, err)
+					   : read_own(r, i, err);
+		if (comm_agree(world, name_damage(r->w, rc, err), err) ||
+		    stop_agree(world, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* A checkpoint that does not say what its loss scale multiplied is from when that was the sum over
+ * tokens. The gradients of an old run stay scaled as they were; a scale that the command line fixes
+ * does not, which is said. */
+static void
+resume_scale(const struct ckpt *k, double scale, struct scaler *s, bool speaks)
+{
+	double of_mean = ckpt_state(k)->loss_scale_of ? scale : scale * s->tokens;
+
+	if (s->dynamic)
+		s->scale = of_mean;
+	if (of_mean != scale && speaks)
+		note("%s: its loss scale %.15g multiplied a sum over tokens, which is %.15g of "
+		     "their mean; %s %.15g",
+		    ckpt_dir(k), scale, of_mean,
+		    s->dynamic ? "the run goes on with" : "--loss-scale is", s->scale);
+}
+
+/* Where the run stood. A checkpoint that was imported, or of another type than fp16, knows no loss
+ * scale: the run then begins with its own. */
+static void
+resume_progress(
+    const struct engine *e, const struct ckpt *k, struct train_config *c, struct progress *p)
+{
+	const struct run_state *s = ckpt_state(k);
+
+	p->iteration = s->iteration;
+	p->consumed_samples = s->consumed_train_samples;
+	p->optimizer_steps = s->optimizer_steps;
+	p->skipped = s->skipped_iterations;
+	if (!c->o.run.fp16 || isnan(s->loss_scale) || !s->dtype ||
+	    strcmp(s->dtype, dtype_name(DTYPE_F16)))
+		return;
+	c->scaler.growth = s->loss_scale_growth;
+	c->scaler.hysteresis_left = s->loss_scale_hysteresis;
+	resume_scale(k, s->loss_scale, &c->scaler, e->rank == 0);
+}
+
+/* The schedule goes on as it was unless the user says which side counts; what trains nothing has
+ * none. A silent change of the schedule in a requeued script is the mistake this guards against. */
+static int
+resume_schedule(const struct ckpt *k, struct train_config *c, struct err *err)
+{
+	const char *line = ckpt_state(k)->schedule;
+	struct str mine = { 0 };
+	bool same;
+
+	if (!line || c->o.override_schedule || c->plan.shape.forward_only)
+		return 0;
+	if (c->o.use_checkpoint_schedule)
+		return train_schedule_parse(line, &c->schedule) < 0
+		    ? err_set(err, "%s: state.conf: 'schedule' is damaged", ckpt_dir(k))
+		    : 0;
+	train_schedule_line(&c->schedule, &mine);
+	same = !strcmp(mine.buf, line);
+	str_release(&mine);
+	return same ? 0
+		    : err_set(err,
+			  "%s: the learning-rate schedule differs from the checkpoint's; "
+			  "--override-opt_param-scheduler takes the command line's, "
+			  "--use-checkpoint-opt_param-scheduler the checkpoint's",
+			  ckpt_dir(k));
+}
+
+/* The moments are of the rule that this run has, with its constants, unless the user says
+ * otherwise: Megatron-LM lets every change pass. The final norm's moments stand for all of them,
+ * since every rank can look them up; of a checkpoint that does not name its rule they tell which it
+ * was. */
+static int
+resume_optimizer(
+    const struct engine *e, const struct ckpt *k, const struct train_config *c, struct err *err)
+{
+	const char *mine = opt_optimizers[c->optim.kind], *theirs = ckpt_state(k)->optimizer;
+	bool squares = ckpt_find(k, "decoder.final_layernorm.weight.exp_avg_sq");
+	struct str changes = { 0 };
+	int rc = 0;
+
+	if (!ckpt_find(k, "decoder.final_layernorm.weight.exp_avg"))
+		return err_set(err,
+		    "%s: holds no optimizer state; --finetune or --no-load-optim starts without",
+		    ckpt_dir(k));
+	if (!theirs)
+		theirs = opt_optimizers[squares ? OPTIMIZER_ADAM : OPTIMIZER_SGD];
+	if (strcmp(mine, theirs))
+		return err_set(err,
+		    "%s: --optimizer is %s and was %s, whose moments mean something else; "
+		    "--finetune or --no-load-optim "
+		    "starts without",
+		    ckpt_dir(k), mine, theirs);
+	optim_differences(&c->optim, ckpt_state(k), &changes);
+	if (changes.len && !c->o.override_schedule)
+		rc = err_set(err,
+		    "%s: the optimizer changed since this checkpoint was saved: %s; "
+		    "--override-opt_param-scheduler takes the "
+		    "command line's, --no-load-optim starts without its moments",
+		    ckpt_dir(k), changes.buf);
+	else if (changes.len && e->rank == 0)
+		note("%s: the optimizer goes on with moments that were made otherwise: %s",
+		    ckpt_dir(k), changes.buf);
+	str_release(&changes);
+	return rc;
+}
+
+/* Progress, schedule, then master copies and moments. The data are data_record.c's matter.
+ * Collective. */
+static int
+resume(struct engine *e, const struct weights *w, struct train_config *c, struct progress *p,
+    struct err *err)
+{
+	static const struct {
+		enum buffer to;
+		const char *ending;
+	} state[] = {
+		{ BUF_MASTER, "" },
+		{ BUF_EXP_AVG, ".exp_avg" },
+		{ BUF_EXP_AVG_SQ, ".exp_avg_sq" },
+	};
+	bool forward = e->plan.shape.forward_only;
+	int rc = resume_schedule(w->ckpt, c, err);
+
+	resume_progress(e, w->ckpt, c, p);
+	if (rc == 0 && !forward && c->o.load_optim)
+		rc = resume_optimizer(e, w->ckpt, c, err);
+	if (comm_agree(e->groups.world, rc, err))
+		return -1;
+	if (!forward && !c->o.load_optim)
+		optim_from_weights(e);
+	for (size_t i = 0; i < sizeof state / sizeof *state; i++)
+		if (!forward && c->o.load_optim &&
+		    read_shards(&(struct reading){ e, w, state[i].to, state[i].ending }, 0, err) <
+			0)
+			return -1;
+	return 0;
+}
+
+/* One of w->ckpt and w->hf is set on success; the caller closes both in any case. */
+static int
+open_weights(
+    struct weights *w, struct model_config *theirs, const struct train_config *c, struct err *err)
+{
+	if (hfdir_is(c->weights_from)) {
+		w->family = family_read_config(c->weights_from, theirs, err);
+		if (!w->family || !(w->hf = hfdir_open(c->weights_from, err)))
+			return -1;
+		return 0;
+	}
+	w->ckpt = train_open_checkpoint(c->weights_from, err);
+	return w->ckpt ? train_same_model(c, ckpt_dir(w->ckpt), ckpt_options_text(w->ckpt), err)
+		       : -1;
+}
+
+/* Damage that no rank would read for its own sake: each rank checks its share of the pieces that
+ * one sum stands for. */
+static int
+check_share(const struct engine *e, const struct weights *w, struct err *err)
+{
+	struct ckpt *k = w->ckpt;
+
+	if (!k || ckpt_sealed(k))
+		return 0;
+	if (e->rank == 0)
+		note("%s: of an earlier version, which holds no checksums of options.conf, "
+		     "state.conf and manifest.tsv",
+		    ckpt_dir(k));
+	return name_damage(w, ckpt_check_share(k, e->rank, e->groups.world->size, err), err);
+}
+
+/* Weights come first and in the run's type. Master copies come from the checkpoint when it has
+ * them, since it stores them unrounded; from a Hugging Face directory they are the widened
+ * weights. Collective; -1 on all ranks, with the reason on rank 0. */
+int
+load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, struct err *err)
+{
+	struct weights w = { .model = &e->plan.model };
+	struct model_config theirs;
+	int rc = open_weights(&w, &theirs, c, err);
+
+	if (rc == 0)
+		rc = check_share(e, &w, err);
+	rc = read_shards(&(struct reading){ e, &w, BUF_WEIGHTS, "" }, rc, err);
+	if (rc == 0 && c->start == START_RESUME)
+		rc = resume(e, &w, c, p, err);
+	else if (rc == 0 && w.ckpt && !e->plan.shape.forward_only)
+		rc = read_shards(&(struct reading){ e, &w, BUF_MASTER, "" }, 0, err);
+	else if (rc == 0 && !e->plan.shape.forward_only)
+		optim_from_weights(e);
+	ckpt_close(w.ckpt);
+	hfdir_close(w.hf);
+	return rc;
+}

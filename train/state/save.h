@@ -1,0 +1,80 @@
+/*
+ * save.h - checkpoints of a run: written by all ranks, read under any layout
+ *
+ * A parameter X is stored as its master (the weight itself when that is fp32 or fp64), its moments
+ * as X.exp_avg and X.exp_avg_sq. Every rank writes what its optimizer owns; without the distributed
+ * optimizer the data ranks share the writing in the same way. Reading asks for the boxes that this
+ * rank holds, whoever wrote them.
+ */
+#ifndef TRAIN_STATE_SAVE_H
+#define TRAIN_STATE_SAVE_H
+
+#include "lib/base/lock.h"
+#include "lib/ckpt/state.h"
+#include "train/engine/engine.h"
+#include "train/run/config.h"
+
+/* What a run remembers beside its tensors. */
+struct progress {
+	int64_t iteration, consumed_samples, optimizer_steps, skipped;
+};
+
+/* A piece of this rank's file: a box of tensor `name` of the checkpoint, and where it lies on the
+ * device. */
+struct save_piece {
+	char name[128];
+	struct tensor device;
+	const struct param *param;
+	const struct slice *box; /* global; valid during the visit */
+};
+struct save_walk {
+	struct engine *e;
+	int (*visit)(void *ctx, const struct save_piece *, struct err *);
+	void *ctx;
+};
+/* Visits the pieces in their order, which is always the same; ends at the first -1. */
+int save_pieces(const struct save_walk *w, bool optimizer_state, struct err *err);
+/* Appends state.conf; data: the lines about the data. */
+void save_state_text(
+    const struct train_config *c, const struct progress *p, const char *data, struct str *out);
+
+/* The update rule and its constants, into the state; and what differs from those of a state:
+ * "--adam-beta2 is 0.95 and was 0.999", commas between. The rules themselves must be the same. */
+void optim_record(const struct optim_options *o, struct run_state *s);
+void optim_differences(const struct optim_options *o, const struct run_state *s, struct str *out);
+
+/*
+ * Loads weights, and with START_RESUME optimizer state, progress, loss scale and schedule, from
+ * c->weights_from: a checkpoint or (weights alone) a Hugging Face directory. Collective; fails on
+ * all ranks, with the reason on rank 0, also when any of them was asked to stop (stop_agree).
+ */
+int load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, struct err *err);
+
+/* --- saver.c: saves that run behind the training ------------------------------------------------
+ */
+
+/*
+ * A save has three parts: the pieces are copied from the device, each rank writes its file, rank 0
+ * commits the directory. In the background the copies run while the next step computes (the update
+ * waits for them: engine.held), and a thread writes. Only saver_next and what calls it communicate.
+ */
+struct saver;
+
+/* background: false makes saver_start wait for the end. Memory for the copies is taken in the
+ * background too. lock: of --save, on rank 0; nothing is written once it is lost. NULL: there is
+ * none. */
+struct saver *saver_new(
+    struct engine *e, const struct train_config *c, struct lock *lock, bool background);
+void saver_free(struct saver *s); /* of a saver that is idle, or of a run that failed */
+/* Collective: waits for the save before, then begins one. -1 on every rank; the reason is rank 0's
+ * to say, the previous checkpoint is intact. data, of rank 0: what state.conf says of the data. */
+int saver_start(struct saver *s, const struct progress *p, const char *data, struct err *err);
+bool saver_background(const struct saver *s); /* the same on every rank once a save was begun */
+bool saver_ready(const struct saver
+	*s); /* busy, and nothing to wait for on this rank: saver_next would not block */
+/* Collective: the next part of a busy save. -1 as saver_start. */
+int saver_next(struct saver *s, struct err *err);
+/* Collective: all parts of it. */
+int saver_wait(struct saver *s, struct err *err);
+
+#endif

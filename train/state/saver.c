@@ -1,0 +1,477 @@
+/*
+ * saver.c - saves that run behind the training
+ *
+ * A save goes through phases, each with a job that this rank's thread does and an agreement of all
+ * ranks behind it: files (wait for the copies, write and sync this rank's file), then commit (rank
+ * 0 renames the directory and moves the tracker). MPI is called by the main thread alone, so ranks
+ * agree at step boundaries. The copies go to one pinned array, from a stream of their own; the
+ * update of the next step waits for them, nothing else does. A save is a directory beside the
+ * others until rank 0 renames it: until then the previous checkpoint is the latest.
+ */
+#include "lib/base/clock.h"
+#include "lib/base/io.h"
+#include "lib/base/mem.h"
+#include "lib/base/prog.h"
+#include "lib/ckpt/ckpt.h"
+#include "train/state/save.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum phase { IDLE, FILES, COMMIT };
+
+/* The snapshot is pinned in parts of so many bytes, and no copy goes over the end of one. */
+enum { PART = 1 << 28 };
+
+struct saver {
+	struct engine *e;
+	const struct train_config *c;
+	struct lock *lock; /* of the directory, on rank 0 */
+	/* agreed: all ranks have asked each other whether they have the memory for it */
+	bool background, agreed;
+	size_t bytes; /* of all pieces */
+	/* bytes of them, one behind the other; NULL: pieces are staged one by one */
+	char *snapshot;
+	struct event *begun, *copied;
+	struct stream *copies;
+	/* the save under way */
+	enum phase phase;
+	struct progress at;
+	double start; /* seconds */
+	bool told;    /* that a save had to wait for the one before */
+	char dir[1024];
+	struct str options, state, lines;
+	struct ckpt_writer *writer;
+	char *manifest;
+	/* the job under way */
+	pthread_t thread;
+	bool running; /* there is a thread to join */
+	atomic_bool done;
+	int rc;
+	struct err err;
+};
+
+/* --- jobs: one thread at a time -----------------------------------------------------------------
+ */
+
+/* Hands a job to a thread; without the background it is done when this returns. */
+static void
+job_start(struct saver *s, void *(*job)(void *))
+{
+	atomic_store(&s->done, false);
+	s->rc = 0;
+	if (s->background && pthread_create(&s->thread, NULL, job, s) == 0)
+		s->running = true;
+	else
+		job(s);
+}
+
+/* A job's last act: result and reason are in place before anybody sees done. */
+static void
+job_end(struct saver *s, int rc)
+{
+	s->rc = rc;
+	atomic_store(&s->done, true);
+}
+
+/* Waits for the job; its result. */
+static int
+job_join(struct saver *s)
+{
+	if (s->running)
+		pthread_join(s->thread, NULL);
+	s->running = false;
+	return s->rc;
+}
+
+/* --- the copies ---------------------------------------------------------------------------------
+ */
+
+/* Adds a piece to the size of the snapshot. */
+static int
+visit_size(void *ctx, const struct save_piece *p, struct err *err)
+{
+	struct saver *s = ctx;
+
+	(void)err;
+	s->bytes += tensor_bytes(&p->device);
+	return 0;
+}
+
+/* What is left of the part of the snapshot that byte i lies in. */
+static size_t
+part_bytes(const struct saver *s, size_t i)
+{
+	size_t end = (i / PART + 1) * PART;
+
+	return (end < s->bytes ? end : s->bytes) - i;
+}
+
+/* The array that the copies go to. In parts, and touched before it is pinned, since a driver that
+ * pins gigabytes at once keeps every other call waiting. A host without that much memory saves
+ * without it. */
+static void *
+snapshot_job(void *arg)
+{
+	struct saver *s = arg;
+	char *at = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (at != MAP_FAILED) {
+		madvise(at, s->bytes, MADV_HUGEPAGE);
+		for (size_t i = 0; i < s->bytes; i += PART) {
+			memset(at + i, 0, part_bytes(s, i));
+			if (s->e->backend->pin)
+				s->e->backend->pin(s->e->device, at + i, part_bytes(s, i));
+		}
+		s->snapshot = at;
+	}
+	job_end(s, 0);
+	return NULL;
+}
+
+/* Queues the copy of a piece behind those before it. */
+struct copying {
+	struct saver *s;
+	size_t at;
+};
+static int
+visit_copy(void *ctx, const struct save_piece *p, struct err *err)
+{
+	struct copying *x = ctx;
+	const char *from = p->device.data;
+
+	(void)err;
+	for (size_t left = tensor_bytes(&p->device), n; left; left -= n) {
+		n = part_bytes(x->s, x->at);
+		n = n < left ? n : left;
+		x->s->e->backend->copy_out(x->s->copies, x->s->snapshot + x->at, from, n);
+		x->at += n;
+		from += n;
+	}
+	return 0;
+}
+
+/* The copies start behind all that is queued, and the next update waits for their end. */
+static void
+copy_pieces(struct saver *s)
+{
+	const struct backend *b = s->e->backend;
+	struct copying x = { s, 0 };
+	struct save_walk walk = { s->e, visit_copy, &x };
+
+	b->record(s->e->stream, s->begun);
+	b->wait(s->copies, s->begun);
+	save_pieces(&walk, s->c->o.save_optim, NULL);
+	b->record(s->copies, s->copied);
+	s->e->held = s->copied;
+}
+
+/* --- this rank's file ---------------------------------------------------------------------------
+ */
+
+/* A piece's place in the file's header. */
+static int
+visit_declare(void *ctx, const struct save_piece *p, struct err *err)
+{
+	struct saver *s = ctx;
+
+	(void)err;
+	ckpt_declare(s->writer, p->name, p->device.dtype, p->param->ndim, p->param->shape, p->box);
+	return 0;
+}
+
+/* Writes a piece from the snapshot, or from the device through a buffer of its own. */
+static int
+visit_write(void *ctx, const struct save_piece *p, struct err *err)
+{
+	struct copying *x = ctx;
+	size_t n = tensor_bytes(&p->device);
+	char *from, *staging = NULL;
+	int rc;
+
+	if (x->s->background) {
+		from = x->s->snapshot + x->at;
+	} else {
+		from = staging = mem_alloc(n, 1);
+		x->s->e->backend->copy_out(x->s->e->stream, staging, p->device.data, n);
+		engine_sync(x->s->e);
+	}
+	rc = ckpt_write(x->s->writer, from, err);
+	free(staging);
+	x->at += n;
+	return rc;
+}
+
+/* The file of this rank; its manifest lines go to s->lines. On failure nothing is left of it; the
+ * directory is rank 0's to remove. */
+static int
+write_file(struct saver *s, struct err *err)
+{
+	struct copying x = { s, 0 };
+	struct save_walk declare = { s->e, visit_declare, s }, write = { s->e, visit_write, &x };
+
+	if (s->background && s->e->backend->sync(s->copies, err) < 0)
+		return -1;
+	s->writer = ckpt_writer_new(s->dir, s->e->rank, err);
+	if (!s->writer)
+		return -1;
+	save_pieces(&declare, s->c->o.save_optim, err);
+	if (save_pieces(&write, s->c->o.save_optim, err) < 0) {
+		ckpt_writer_abort(s->writer);
+		return -1;
+	}
+	return ckpt_writer_finish(s->writer, &s->lines, err);
+}
+
+static void *
+file_job(void *arg)
+{
+	struct saver *s = arg;
+
+	job_end(s, write_file(s, &s->err));
+	return NULL;
+}
+
+/* Rank 0 puts options, state and manifest beside the files, and makes the directory the latest
+ * checkpoint, if --save is still this run's. */
+static void *
+commit_job(void *arg)
+{
+	struct saver *s = arg;
+	struct ckpt_commit k = { .save = s->c->o.save,
+		.iteration = s->at.iteration,
+		.manifest = s->manifest,
+		.options = s->options.buf,
+		.state = s->state.buf };
+
+	job_end(s, lock_check(s->lock, &s->err) < 0 ? -1 : ckpt_commit(&k, &s->err));
+	return NULL;
+}
+
+/* --- the phases ---------------------------------------------------------------------------------
+ */
+
+/* Back to idle, whatever became of the save. */
+static void
+reset(struct saver *s)
+{
+	s->phase = IDLE;
+	free(s->manifest);
+	s->manifest = NULL;
+	str_clear(&s->lines);
+	str_clear(&s->options);
+	str_clear(&s->state);
+}
+
+/* Every rank has ended its job of this phase, rc is this rank's result. True when one failed: the
+ * files are removed and the reason is in err on rank 0; when --save is another run's by now, that
+ * is the reason, and the files are its own to remove. */
+static bool
+failed(struct saver *s, int rc, struct err *err)
+{
+	struct err ignored;
+
+	*err = s->err;
+	if (!comm_agree(s->e->groups.world, rc, err))
+		return false;
+	if (s->e->rank == 0 && lock_check(s->lock, err) == 0 && s->phase == FILES)
+		io_remove_tree(s->dir, &ignored);
+	reset(s);
+	return true;
+}
+
+/* All files are there: the lines of the manifest go to rank 0, which commits. */
+static void
+begin_commit(struct saver *s)
+{
+	struct comm *w = s->e->groups.world;
+	size_t total;
+
+	s->manifest = w->ops->gather_bytes(w, s->lines.buf, s->lines.len, 0, &total);
+	s->phase = COMMIT;
+	atomic_store(&s->done, true);
+	if (!s->manifest)
+		return;
+	s->manifest = mem_realloc(s->manifest, total + 1, 1);
+	s->manifest[total] = '\0';
+	job_start(s, commit_job);
+}
+
+/* The directory is made by rank 0 before the others look for it. */
+static int
+begin_files(struct saver *s, struct err *err)
+{
+	struct comm *w = s->e->groups.world;
+	int rc = 0;
+
+	s->phase = FILES;
+	s->dir[0] = '\0';
+	if (w->rank == 0)
+		rc = lock_check(s->lock, &s->err) < 0
+		    ? -1
+		    : ckpt_begin(s->c->o.save, s->at.iteration, true, s->dir, &s->err);
+	if (failed(s, rc, err))
+		return -1;
+	if (w->rank != 0)
+		rc = ckpt_begin(s->c->o.save, s->at.iteration, false, s->dir, &s->err);
+	if (failed(s, rc, err))
+		return -1;
+	if (s->background)
+		copy_pieces(s);
+	job_start(s, file_job);
+	return 0;
+}
+
+/* The memory for copies is asked for at once: the first save finds it there. */
+struct saver *
+saver_new(struct engine *e, const struct train_config *c, struct lock *lock, bool background)
+{
+	struct saver *s = mem_zalloc(1, sizeof *s);
+	struct save_walk size = { e, visit_size, s };
+
+	s->e = e;
+	s->c = c;
+	s->lock = lock;
+	s->background = background;
+	s->copies = e->backend->stream(e->device, STREAM_SAVE);
+	s->begun = e->backend->event(e->device);
+	s->copied = e->backend->event(e->device);
+	save_pieces(&size, c->o.save_optim, NULL);
+	if (background && s->bytes > 0)
+		job_start(s, snapshot_job);
+	return s;
+}
+
+/* Joins a thread that is still at work, so that nothing is written when this returns. */
+void
+saver_free(struct saver *s)
+{
+	if (!s)
+		return;
+	job_join(s);
+	s->e->held = NULL;
+	for (size_t i = 0; s->snapshot && s->e->backend->unpin && i < s->bytes; i += PART)
+		s->e->backend->unpin(s->e->device, s->snapshot + i);
+	if (s->snapshot)
+		munmap(s->snapshot, s->bytes);
+	reset(s);
+	str_release(&s->lines);
+	str_release(&s->options);
+	str_release(&s->state);
+	free(s);
+}
+
+/* Waits for the snapshot's memory, once. When one rank has not got it, no rank saves in the
+ * background. */
+static void
+agree_on_background(struct saver *s)
+{
+	struct comm *w = s->e->groups.world;
+	double without = s->bytes && !s->snapshot;
+	struct tensor t = tensor_1d(&without, DTYPE_F64, 1);
+
+	if (!s->background || s->agreed)
+		return;
+	w->ops->all_reduce(w, NULL, &t, REDUCE_MAX);
+	s->agreed = true;
+	s->background = without == 0;
+	if (!s->background && s->e->rank == 0)
+		note("no memory for copies of %zu bytes: training waits for each save", s->bytes);
+}
+
+/* A save that is due before the one before has ended, said once: the disk is what training waits
+ * for. */
+static void
+say_waiting(struct saver *s, int64_t iteration, double due)
+{
+	double now = clock_seconds(), interval = (double)(iteration - s->at.iteration);
+
+	if (s->told || s->e->rank != 0 || (now - due) * 100 < due - s->start)
+		return;
+	s->told = true;
+	note("the save of iteration %lld took %.2f s, and the next one was due after %.2f s: "
+	     "training waited %.2f s "
+	     "for it; with --save-interval %.0f it would not wait",
+	    (long long)s->at.iteration, now - s->start, due - s->start, now - due,
+	    ceil(interval * (now - s->start) / (due - s->start)));
+}
+
+/* Before another save is begun. */
+static int
+end_previous(struct saver *s, int64_t iteration, struct err *err)
+{
+	bool busy = s->phase != IDLE;
+	double due = clock_seconds();
+
+	if (saver_wait(s, err) < 0)
+		return -1;
+	if (busy && due > s->start)
+		say_waiting(s, iteration, due);
+	job_join(s);
+	return 0;
+}
+
+/* What the texts say is of now: scaler and schedule go on while the save runs. */
+int
+saver_start(struct saver *s, const struct progress *p, const char *data, struct err *err)
+{
+	if (end_previous(s, p->iteration, err) < 0)
+		return -1;
+	agree_on_background(s);
+	s->at = *p;
+	s->start = clock_seconds();
+	s->err.msg[0] = '\0';
+	if (s->e->rank == 0) {
+		train_dump(s->c, false, &s->options);
+		save_state_text(s->c, p, data, &s->state);
+	}
+	if (begin_files(s, err) < 0)
+		return -1;
+	return s->background ? 0 : saver_wait(s, err);
+}
+
+bool
+saver_background(const struct saver *s)
+{
+	return s->background;
+}
+
+/* Each rank's own answer. */
+bool
+saver_ready(const struct saver *s)
+{
+	return s->phase != IDLE && atomic_load(&s->done);
+}
+
+/* From files to commit, from commit to the end, which rank 0 notes. */
+int
+saver_next(struct saver *s, struct err *err)
+{
+	int rc = job_join(s);
+
+	if (failed(s, rc, err))
+		return -1;
+	if (s->phase == FILES) {
+		begin_commit(s);
+		return 0;
+	}
+	if (s->e->rank == 0)
+		note("saved iteration %lld to %s (%.2f s)", (long long)s->at.iteration,
+		    s->c->o.save, clock_seconds() - s->start);
+	reset(s);
+	return 0;
+}
+
+/* Blocks for the slowest rank; ranks enter and leave phases together. */
+int
+saver_wait(struct saver *s, struct err *err)
+{
+	while (s->phase != IDLE)
+		if (saver_next(s, err) < 0)
+			return -1;
+	return 0;
+}

@@ -1,0 +1,376 @@
+/*
+ * start.c - where a run starts from (design: one script both starts and requeues)
+ *
+ * Nothing is read of the weights here: only whether a checkpoint is there and what its options
+ * say. All ranks look at the same files and come to the same answer, without communication. A
+ * directory that is neither empty nor a checkpoint is refused, since starting fresh over a
+ * mistyped name would cost a run.
+ */
+#include "lib/base/hash.h"
+#include "lib/base/io.h"
+#include "lib/base/prog.h"
+#include "lib/ckpt/hfdir.h"
+#include "lib/model/family.h"
+#include "train/run/config.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Missing, or without any entry. A directory that cannot be read but exists is not empty. */
+static bool
+is_empty(const char *dir)
+{
+	DIR *d = opendir(dir);
+	struct dirent *de;
+	bool empty = true;
+
+	if (!d)
+		return !io_exists(dir);
+	while (empty && (de = readdir(d)))
+		empty = !strcmp(de->d_name, ".") || !strcmp(de->d_name, "..");
+	closedir(d);
+	return empty;
+}
+
+/* The same place, as typed or as resolved. realpath fails for a directory that is not there yet:
+ * then only the spelling counts. */
+static bool
+same_dir(const char *a, const char *b)
+{
+	char *x, *y;
+	bool same;
+
+	if (!a || !b)
+		return false;
+	if (!strcmp(a, b))
+		return true;
+	x = realpath(a, NULL);
+	y = realpath(b, NULL);
+	same = x && y && !strcmp(x, y);
+	free(x);
+	free(y);
+	return same;
+}
+
+/* The checkpoint that --load names: its tracker's, or that of a first save which ended before it
+ * had one. 1, 0 when there is none, -1 with a reason. */
+static int
+find_checkpoint(struct train_config *c, struct err *e)
+{
+	int64_t iteration;
+	char dir[1024];
+	int found = ckpt_tracker(c->o.load, &iteration, e);
+
+	c->unreadable = found < 0;
+	c->weights_from = c->o.load;
+	if (found || !ckpt_highest(c->o.load, dir))
+		return found;
+	note("--load %s: holds no latest_checkpointed_iteration.txt yet; going on from %s",
+	    c->o.load, dir);
+	c->weights_from = mem_pool_strndup(&c->parse.pool, dir, strlen(dir));
+	return 1;
+}
+
+/* Resume, weights alone, or fresh. iter_ directories that are no checkpoint mean a damaged one and
+ * are never passed over silently. A plan for another machine may name what exists only there. */
+static int
+start_from_load(struct train_config *c, struct err *e)
+{
+	const struct train_options *o = &c->o;
+	int found;
+
+	if (o->dry_run && o->world_size && !io_exists(o->load)) {
+		note("--load %s: does not exist here; the run will need it", o->load);
+		return 0;
+	}
+	found = find_checkpoint(c, e);
+	if (found < 0)
+		return -1;
+	if (found) {
+		if (o->finetune && same_dir(o->load, o->save))
+			return err_set(e,
+			    "--finetune: --load and --save are both '%s', which holds a checkpoint "
+			    "already; give --save "
+			    "another directory, or leave out --finetune to resume",
+			    o->load);
+		c->start = o->finetune ? START_WEIGHTS : START_RESUME;
+		return 0;
+	}
+	c->weights_from = NULL;
+	if (ckpt_has_iterations(o->load))
+		return err_set(e,
+		    "--load %s: holds iter_* but no latest_checkpointed_iteration.txt; write the "
+		    "iteration to go on "
+		    "from into that file",
+		    o->load);
+	if (!same_dir(o->load, o->save) && !o->pretrained_checkpoint)
+		return err_set(e,
+		    "--load %s: holds no checkpoint, and a fresh start needs --load to equal "
+		    "--save",
+		    o->load);
+	if (!is_empty(o->load) && !same_dir(o->load, o->save))
+		return err_set(e, "--load %s: is not empty and holds no checkpoint", o->load);
+	if (!o->pretrained_checkpoint)
+		note("--load %s: holds no checkpoint yet; starting from the beginning", o->load);
+	return 0;
+}
+
+/* Sets c->start and c->weights_from, which points into the options. A checkpoint in --load goes
+ * before --pretrained-checkpoint, so that one script starts and continues a run; --save with a
+ * checkpoint that is not loaded is refused, since the run would write over it. */
+int
+train_start(struct train_config *c, struct err *e)
+{
+	const struct train_options *o = &c->o;
+	int64_t iteration;
+
+	c->start = START_FRESH;
+	if (o->use_checkpoint_args && !o->load && !o->pretrained_checkpoint)
+		return err_set(e, "--use-checkpoint-args: needs --load or --pretrained-checkpoint");
+	if (o->load && start_from_load(c, e) < 0)
+		return -1;
+	if (c->start == START_FRESH && o->pretrained_checkpoint) {
+		if (!io_is_dir(o->pretrained_checkpoint))
+			return err_set(e, "--pretrained-checkpoint %s: no such directory",
+			    o->pretrained_checkpoint);
+		c->start = START_WEIGHTS;
+		c->weights_from = o->pretrained_checkpoint;
+	}
+	if (o->save && !o->load && ckpt_tracker(o->save, &iteration, e) == 1)
+		return err_set(e,
+		    "--save %s: holds the checkpoint of iteration %lld already; add --load %s to "
+		    "go on from it, or give "
+		    "another directory",
+		    o->save, (long long)iteration, o->save);
+	return 0;
+}
+
+/* Without an older one the reason stands alone. A path that leaves no room for the command is no
+ * reason to lose the reason. */
+void
+train_name_older(const char *dir, struct err *e)
+{
+	char older[1024];
+	struct err why = *e;
+
+	if (ckpt_older(dir, older) && strlen(why.msg) + 2 * strlen(older) + 100 < sizeof e->msg)
+		err_set(e,
+		    "%s; the newest older checkpoint that opens is %s: 'mckpt verify %s' reads all "
+		    "of it",
+		    why.msg, older, older);
+}
+
+struct ckpt *
+train_open_checkpoint(const char *dir, struct err *e)
+{
+	struct ckpt *k = ckpt_open(dir, e);
+
+	if (!k)
+		train_name_older(dir, e);
+	return k;
+}
+
+/* Everything in a checkpoint that tells it from another: its texts and the sums of its pieces. */
+static int
+add_ckpt(struct str *out, const char *dir, struct err *e)
+{
+	struct ckpt *k = ckpt_open(dir, e);
+	struct hash_stream *h = k ? hash_stream_new() : NULL;
+	char sum[17];
+
+	if (!k)
+		return -1;
+	hash_stream_add(h, ckpt_options_text(k), strlen(ckpt_options_text(k)));
+	hash_stream_add(h, ckpt_state_text(k), strlen(ckpt_state_text(k)));
+	for (int i = 0; i < ckpt_count(k); i++)
+		for (int p = 0; p < ckpt_at(k, i)->num_pieces; p++)
+			hash_stream_add(h, ckpt_at(k, i)->piece[p].sum,
+			    (size_t)ckpt_at(k, i)->piece[p].num_sums * sizeof(uint64_t));
+	str_addf(out, "iteration %lld, contents %s", (long long)ckpt_state(k)->iteration,
+	    hash_text(hash_stream_free(h), sum));
+	ckpt_close(k);
+	return 0;
+}
+
+/* Names and first elements of the tensors: whole files would take as long as loading them. */
+static int
+add_hf(struct str *out, const char *dir, struct err *e)
+{
+	enum { FIRST = 64 };
+	struct hfdir *d = hfdir_open(dir, e);
+	struct hash_stream *h = d ? hash_stream_new() : NULL;
+	char sum[17];
+
+	if (!d)
+		return -1;
+	for (int i = 0; i < hfdir_count(d); i++) {
+		const struct safetensors_entry *t = hfdir_at(d, i);
+
+		hash_stream_add(h, t->name, strlen(t->name) + 1);
+		hash_stream_add(h, t->data, t->bytes < FIRST ? t->bytes : FIRST);
+	}
+	str_addf(
+	    out, "%d tensors, contents %s", hfdir_count(d), hash_text(hash_stream_free(h), sum));
+	hfdir_close(d);
+	return 0;
+}
+
+/* A checkpoint that cannot be opened is the loader's to refuse. */
+static void
+add_checkpoint(struct str *out, const char *dir)
+{
+	struct err why;
+
+	str_adds(out, "checkpoint\t");
+	if ((hfdir_is(dir) ? add_hf : add_ckpt)(out, dir, &why) < 0)
+		str_addf(out, "cannot be opened (%s)", why.msg);
+	str_addc(out, '\n');
+}
+
+/* A text to go on from or run. What is no file, such as a pipe, is left to its one reader. */
+static void
+add_file(struct str *out, const char *option, const char *path)
+{
+	uint64_t size;
+	struct err why;
+	int fd = path ? io_open_regular(path, &size, &why) : -1;
+	char *text, sum[17];
+	size_t len;
+
+	if (fd < 0)
+		return;
+	close(fd);
+	if (io_read_file(path, 0, &text, &len, &why) < 0)
+		return;
+	str_addf(out, "--%s\t%zu bytes, contents %s\n", option, len,
+	    hash_text(hash_xxh3(text, len), sum));
+	free(text);
+}
+
+void
+train_start_text(const struct train_config *c, struct str *out)
+{
+	static const char *const starts[] = { [START_FRESH] = "from the beginning",
+		[START_RESUME] = "resumes",
+		[START_WEIGHTS] = "from weights" };
+	struct str model = { 0 };
+	char *line, *rest;
+
+	str_addf(out, "start\t%s\n", starts[c->start]);
+	if (c->start != START_FRESH)
+		add_checkpoint(out, c->weights_from);
+	if (c->tokenizer)
+		str_addf(out, "tokenizer\t%s\n", tokenizer_hash(c->tokenizer));
+	add_file(out, "tokens-file", c->o.tokens_file);
+	add_file(out, "prompt-file", c->o.prompt_file);
+	model_dump(&c->plan.model, &model);
+	line = strtok_r(model.buf, "\n", &rest);
+	for (; line; line = strtok_r(NULL, "\n", &rest)) {
+		int name = (int)strcspn(line, " ");
+
+		str_addf(out, "model: %.*s\t%s\n", name, line, line + name + (line[name] == ' '));
+	}
+	str_release(&model);
+}
+
+/* Would the same command line go on where this run stops? Only for the message at the end. */
+bool
+train_continues(const struct train_config *c)
+{
+	return same_dir(c->o.load, c->o.save) && !c->o.finetune;
+}
+
+/* Length of the checkpoint's samples, as Megatron-LM takes it too. None in its options is the
+ * default there and here. */
+static int
+take_seq_length(struct train_config *c, const char *name, const char *text, struct err *e)
+{
+	static const char option[] = "seq-length ";
+	struct str line = { 0 };
+	int rc;
+
+	while (*text && strncmp(text, option, sizeof option - 1))
+		text += strcspn(text, "\n") + (text[strcspn(text, "\n")] == '\n');
+	str_addf(&line, "%.*s", (int)strcspn(text, "\n"), text);
+	rc = opt_text(&c->parse, name, line.buf, true, e);
+	str_release(&line);
+	return rc;
+}
+
+/* 1 when *m has been set from the checkpoint, 0 when the command line says what the model is, -1
+ * on failure. Works for our checkpoints and for Hugging Face directories. */
+int
+train_checkpoint_model(struct train_config *c, struct model_config *m, struct err *e)
+{
+	struct layout layout;
+	struct ckpt *ckpt;
+	bool typed = c->o.run.model || opt_given(&c->parse, "num-layers");
+	int rc;
+
+	if (!c->weights_from || (typed && !c->o.use_checkpoint_args))
+		return 0;
+	if (hfdir_is(c->weights_from))
+		return family_read_config(c->weights_from, m, e) ? 1 : -1;
+	ckpt = train_open_checkpoint(c->weights_from, e);
+	c->unreadable = !ckpt;
+	if (!ckpt)
+		return -1;
+	rc = model_from_text(ckpt_dir(ckpt), ckpt_options_text(ckpt), m, &layout, e);
+	if (rc == 0 && c->o.use_checkpoint_args)
+		rc = take_seq_length(c, ckpt_dir(ckpt), ckpt_options_text(ckpt), e);
+	ckpt_close(ckpt);
+	return rc < 0 ? -1 : 1;
+}
+
+/* Options of a model that a run may change without changing what the weights mean. Dropout,
+ * initial values and special ids change training, not the meaning of stored numbers. */
+static bool
+may_differ(const char *line)
+{
+	static const char *const names[] = { "max-position-embeddings", "make-vocab-size",
+		"init-method-std", "attention-dropout", "hidden-dropout", "embedding-dropout",
+		"bos-token", "eos-token", "pad-token" };
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (!strncmp(line, names[i], strlen(names[i])))
+			return true;
+	return false;
+}
+
+/* 0 when weights of the checkpoint mean the same in this run. */
+int
+train_same_model(
+    const struct train_config *c, const char *name, const char *options_text, struct err *e)
+{
+	struct model_config theirs;
+	struct layout layout;
+	struct str differences = { 0 };
+	char *line, *rest, *mine;
+
+	if (model_from_text(name, options_text, &theirs, &layout, e) < 0)
+		return -1;
+	/* Learned positions are a tensor: there the number of positions counts. */
+	if (theirs.position == POSITION_LEARNED &&
+	    theirs.max_position_embeddings != c->plan.model.max_position_embeddings)
+		return err_set(e,
+		    "%s: the checkpoint has max-position-embeddings %lld, the run %lld", name,
+		    (long long)theirs.max_position_embeddings,
+		    (long long)c->plan.model.max_position_embeddings);
+	model_differences(&theirs, &c->plan.model, &differences);
+	line = differences.buf ? strtok_r(differences.buf, "\n", &rest) : NULL;
+	while (line && may_differ(line))
+		line = strtok_r(NULL, "\n", &rest);
+	if (line) {
+		line = strchr(line, '\t') + 1;
+		mine = strchr(line, '\t');
+		*mine++ = '\0';
+		err_set(e,
+		    "%s: the checkpoint has %s, the run %s; --use-checkpoint-args takes the "
+		    "checkpoint's where the command line says nothing",
+		    name, line, mine);
+	}
+	str_release(&differences);
+	return line ? -1 : 0;
+}
