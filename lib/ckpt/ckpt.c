@@ -154,6 +154,7 @@ ckpt_close(struct ckpt *c)
 {
 	if (!c)
 		return;
+	checker_free(c->checker);
 	for (int i = 0; c->map && i < c->m.num_files; i++)
 		map_close(&c->map[i]);
 	free(c->map);

@@ -4,6 +4,7 @@
 #define CKPT_CKPT_IMPL_H
 
 #include "lib/base/map.h"
+#include "lib/ckpt/checker.h"
 #include "lib/ckpt/manifest.h"
 
 enum { CKPT_PATH_BYTES = 1400 };
@@ -13,9 +14,10 @@ struct ckpt {
 	char dir[1024];
 	struct manifest m;
 	struct map *map; /* one a file; size is known from opening, base from the first use */
-	bool *checked;   /* one a sum of the manifest: the bytes were compared with it */
-	bool damaged;    /* and differed, once */
-	bool edited;     /* the texts need not have their sums */
+	bool *checked; /* one a sum of the manifest: the bytes were compared with it, or will be */
+	bool damaged;  /* and differed, once */
+	struct checker *checker;           /* NULL before it is needed */
+	bool edited;                       /* the texts need not have their sums */
 	uint64_t text_sum[MANIFEST_TEXTS]; /* those that they have */
 	char *options, *state_text;
 	struct run_state state;

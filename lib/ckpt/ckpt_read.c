@@ -2,9 +2,8 @@
  * ckpt_read.c - boxes out of pieces, and the sums that make them believable
  *
  * A read is an overlap of boxes and a copy out of a mapped file, in whatever layout the reader has.
- * It goes by blocks: the bytes of a block are compared with their sum when the first of them is
- * wanted, and copied while they are in the cache, so that checking costs no second pass over
- * memory.
+ * It goes by blocks: the bytes of a block are compared with their sum when the first of them are
+ * wanted, large blocks by a thread beside the one that copies and waits for the disk.
  */
 #include "lib/base/hash.h"
 #include "lib/ckpt/ckpt_impl.h"
@@ -13,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONVERT_CHUNK = 65536 };
+/* Elements; and bytes of a block from which on it is worth handing over. */
+enum { CONVERT_CHUNK = 65536, BESIDE = 1 << 18 };
 
 /*
  * The bytes of one file, mapped when first asked for and kept mapped; NULL with a reason. A size
@@ -124,6 +124,15 @@ block_range(const struct ckpt_piece *p, int64_t i, uint64_t *at, uint64_t *bytes
 		*bytes = CKPT_BLOCK_BYTES;
 }
 
+/* Returns -1. */
+static int
+damage(struct ckpt *c, const struct ckpt_tensor *t, const struct ckpt_piece *p, struct err *e)
+{
+	c->damaged = true;
+	return err_set(e, "%s/%s: the bytes of tensor '%s' are damaged: wrong checksum", c->dir,
+	    c->m.file[p->file], t->name);
+}
+
 /* Compares one block of a piece with its sum, if that has not been done; data is where the piece
  * begins. */
 static int
@@ -134,17 +143,48 @@ check_block(struct ckpt *c, const struct ckpt_tensor *t, const struct ckpt_piece
 	uint64_t at, bytes;
 
 	block_range(p, i, &at, &bytes);
-	if (!*checked && hash_xxh3(data + at, bytes) != p->sum[i]) {
-		c->damaged = true;
-		return err_set(e, "%s/%s: the bytes of tensor '%s' are damaged: wrong checksum",
-		    c->dir, c->m.file[p->file], t->name);
-	}
+	if (!*checked && hash_xxh3(data + at, bytes) != p->sum[i])
+		return damage(c, t, p, e);
 	*checked = true;
 	return 0;
 }
 
-/* Is any of `common` in the block? Then it is checked and copied: the part of the box that lies in
- * it. */
+/* Has a block of a piece compared with its sum beside what is read next, if that has not been done:
+ * settle tells what came of it. */
+static void
+check_beside(struct ckpt *c, const struct ckpt_piece *p, int64_t i, const unsigned char *data)
+{
+	int sum = (int)(p->sum + i - c->m.sum);
+	struct check_block b = { .sum = p->sum[i], .tag = sum };
+	uint64_t at;
+
+	if (c->checked[sum])
+		return;
+	if (!c->checker)
+		c->checker = checker_new();
+	block_range(p, i, &at, &b.bytes);
+	b.data = data + at;
+	c->checked[sum] = true;
+	checker_add(c->checker, &b);
+}
+
+/* Waits for the blocks of a tensor that are compared beside; -1 when one was wrong. */
+static int
+settle(struct ckpt *c, const struct ckpt_tensor *t, struct err *e)
+{
+	const struct ckpt_piece *p = t->piece;
+	int wrong;
+
+	if (!c->checker || checker_wait(c->checker, &wrong))
+		return 0;
+	c->checked[wrong] = false;
+	while (wrong - (p->sum - c->m.sum) < 0 || wrong - (p->sum - c->m.sum) >= p->num_sums)
+		p++;
+	return damage(c, t, p, e);
+}
+
+/* Is any of `common` in the block? Then it is copied, the part of the box that lies in it, and
+ * checked. */
 static int
 read_block(struct ckpt *c, struct part *part, int64_t i, const struct slice *common, struct err *e)
 {
@@ -159,11 +199,13 @@ read_block(struct ckpt *c, struct part *part, int64_t i, const struct slice *com
 	for (int k = 0; k < n; k++) {
 		if (!slice_intersect(&run[k], common, &both))
 			continue;
-		if (!any && check_block(c, part->tensor, p, i, part->src, e) < 0)
-			return -1;
 		any = true;
 		copy_part(part, &both);
 	}
+	if (any && bytes >= BESIDE)
+		check_beside(c, p, i, part->src);
+	else if (any)
+		return check_block(c, part->tensor, p, i, part->src, e);
 	return 0;
 }
 
@@ -172,14 +214,10 @@ read_block(struct ckpt *c, struct part *part, int64_t i, const struct slice *com
  * writes every element of dst once. The bytes are read through the map; memory is dst and, when
  * converting, two small buffers.
  */
-int
-ckpt_read(struct ckpt *c, const char *name, const struct slice *want, enum dtype dtype, void *dst,
-    struct err *e)
+static int
+read_pieces(struct ckpt *c, const struct ckpt_tensor *t, const struct slice *want, enum dtype dtype,
+    void *dst, struct err *e)
 {
-	const struct ckpt_tensor *t = ckpt_find(c, name);
-
-	if (check_read(c, name, want, dtype, e) < 0)
-		return -1;
 	for (int i = 0; i < t->num_pieces; i++) {
 		const struct ckpt_piece *p = &t->piece[i];
 		const unsigned char *bytes;
@@ -197,6 +235,19 @@ ckpt_read(struct ckpt *c, const char *name, const struct slice *want, enum dtype
 				return -1;
 	}
 	return 0;
+}
+
+/* What is wrong shows when all has been copied; dst is then of no use. */
+int
+ckpt_read(struct ckpt *c, const char *name, const struct slice *want, enum dtype dtype, void *dst,
+    struct err *e)
+{
+	const struct ckpt_tensor *t = ckpt_find(c, name);
+	int rc = check_read(c, name, want, dtype, e);
+
+	if (rc == 0)
+		rc = read_pieces(c, t, want, dtype, dst, e);
+	return rc < 0 ? rc : settle(c, t, e);
 }
 
 /* Pieces go round the ranks in the order of the files, so that each rank reads few of these. */
