@@ -79,25 +79,6 @@ check_options(const struct encode_config *c, struct err *e)
 	return 0;
 }
 
-/* The id whose piece is the text; control pieces come first, since a word may be spelled alike. */
-static int64_t
-find_piece(const struct tokenizer *t, const char *text)
-{
-	size_t len = strlen(text);
-	int64_t found = -1;
-
-	for (int64_t i = 0; i < tokenizer_vocab_size(t); i++) {
-		struct tokenizer_piece p = tokenizer_piece_at(t, i);
-
-		if (p.len != len || memcmp(p.bytes, text, len))
-			continue;
-		if (p.type == PIECE_CONTROL)
-			return i;
-		found = found < 0 ? i : found;
-	}
-	return found;
-}
-
 /* The end-of-document id: the one that was asked for, else the tokenizer's. */
 static int
 settle_eod(struct encode *x, struct err *e)
@@ -108,7 +89,7 @@ settle_eod(struct encode *x, struct err *e)
 		return err_set(e, "--eod-id and --eod-token: one of them is enough");
 	x->eod = c->eod_id;
 	if (c->eod_token) {
-		x->eod = find_piece(x->tokenizer[0], c->eod_token);
+		x->eod = tokenizer_find_piece(x->tokenizer[0], c->eod_token, strlen(c->eod_token));
 		if (x->eod < 0)
 			return err_set(
 			    e, "--eod-token: the tokenizer has no piece '%s'", c->eod_token);
@@ -132,7 +113,7 @@ settle_ids(struct encode *x, struct err *e)
 
 	if (settle_eod(x, e) < 0)
 		return -1;
-	x->plan.eod = c->append_eod ? x->eod : -1;
+	x->plan.eod = c->append_eod && x->eod != tokenizer_after(x->tokenizer[0]) ? x->eod : -1;
 	bos = tokenizer_special(x->tokenizer[0], TOKENIZER_BOS);
 	x->plan.bos = c->prepend_bos && !tokenizer_adds_bos(x->tokenizer[0]) ? bos : -1;
 	if (c->prepend_bos && bos < 0)

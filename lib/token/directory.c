@@ -24,10 +24,10 @@ file_in(const char *dir, const char *name, struct mem_pool *pool)
 }
 
 /* A type that was asked for decides by itself what it needs. */
-struct tokenizer_spec
-directory_spec(const struct tokenizer_spec *spec, struct mem_pool *pool, struct str *notes)
+struct directory
+directory_find(const struct tokenizer_spec *spec, struct mem_pool *pool, struct str *notes)
 {
-	struct tokenizer_spec out = *spec;
+	struct directory out = { .spec = *spec };
 	const char *dir = spec->model, *tekken, *model, *vocab, *merges;
 
 	if (spec->type || !dir || !io_is_dir(dir) || file_in(dir, "tokenizer.json", pool))
@@ -36,14 +36,15 @@ directory_spec(const struct tokenizer_spec *spec, struct mem_pool *pool, struct 
 	model = tekken ? tekken : file_in(dir, "tokenizer.model", pool);
 	vocab = file_in(dir, "vocab.json", pool);
 	merges = file_in(dir, "merges.txt", pool);
+	out.configs = !tekken && (model || (vocab && merges)) ? dir : NULL;
 	if (model) {
-		out.model = model;
+		out.spec.model = model;
 		str_addf(notes, "%s: there is no tokenizer.json, so %s is read by itself\n", dir,
 		    tekken ? "tekken.json" : "tokenizer.model");
 	} else if (vocab && merges) {
-		out.model = NULL;
-		out.vocab = vocab;
-		out.merges = merges;
+		out.spec.model = NULL;
+		out.spec.vocab = vocab;
+		out.spec.merges = merges;
 		str_addf(notes,
 		    "%s: there is no tokenizer.json, so vocab.json and merges.txt are read by "
 		    "themselves\n",

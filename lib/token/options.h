@@ -40,8 +40,8 @@
 	  .help = "take special strings such as <|endoftext|> inside the text as ordinary text" }, \
 	{ .name = "tokenizer-hf-no-include-special-tokens", .type = OPT_FLAG, \
 	  TOKENIZER_AT(hf_no_include_special_tokens), \
-	  .help = "tokenizer.json: leave out the special tokens that its post-processor puts " \
-	  "around a text" }, \
+	  .help = "tokenizer.json or a directory: leave out the special tokens that its " \
+	  "post-processor or its configs put around a text" }, \
 	{ .name = "tiktoken-pattern", TOKENIZER_STRING(tiktoken_pattern), .unit = "NAME", \
 	  .help = "how a TikTokenizer cuts text: v1, v2, gpt2, cl100k, o200k or qwen2; by " \
 	  "default the file tells" }, \

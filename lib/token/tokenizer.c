@@ -9,6 +9,7 @@
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/token/directory.h"
+#include "lib/token/hf/hf.h"
 #include "lib/token/impl.h"
 #include "lib/token/regex.h"
 #include "lib/token/spm/charsmap.h"
@@ -140,14 +141,17 @@ tokenizer_open(const struct tokenizer_spec *spec, struct err *e)
 {
 	struct tokenizer *t = mem_zalloc(1, sizeof *t);
 	struct mem_pool paths = { 0 };
-	struct tokenizer_spec found = directory_spec(spec, &paths, &t->notes);
+	struct directory found = directory_find(spec, &paths, &t->notes);
 	int rc;
 
+	t->before = t->after = -1;
 	for (int i = 0; i < TOKENIZER_SPECIALS; i++)
 		t->special[i] = -1;
-	rc = tokenizer_choose(t, &found, e);
+	rc = tokenizer_choose(t, &found.spec, e);
 	if (rc == 0)
-		rc = t->kind->open(t, &found, e);
+		rc = t->kind->open(t, &found.spec, e);
+	if (rc == 0 && found.configs && !spec->hf_no_include_special_tokens)
+		rc = hf_around(t, found.configs, e);
 	mem_pool_release(&paths);
 	if (rc < 0) {
 		tokenizer_close(t);
@@ -231,11 +235,19 @@ tokenizer_hash(const struct tokenizer *t)
 	return t->hash_text;
 }
 
-/* The template of a tokenizer.json may do so; whoever wants one bos need not add another. */
+/* The template of a tokenizer.json or a directory's configs may do so; whoever wants one bos need
+ * not add another. */
 bool
 tokenizer_adds_bos(const struct tokenizer *t)
 {
 	return t->adds_bos;
+}
+
+/* Whoever wants that id at the end of a document need not add it. */
+int64_t
+tokenizer_after(const struct tokenizer *t)
+{
+	return t->after;
 }
 
 /* The kind sets it. */
@@ -273,6 +285,24 @@ tokenizer_piece_at(const struct tokenizer *t, int64_t id)
 	if (id < 0 || id >= t->vocab_size)
 		BUG("id %lld of a vocabulary of %lld", (long long)id, (long long)t->vocab_size);
 	return t->kind->piece(t, id);
+}
+
+/* No kind keeps an index from bytes to ids that serves all its pieces. */
+int64_t
+tokenizer_find_piece(const struct tokenizer *t, const char *bytes, size_t len)
+{
+	int64_t found = -1;
+
+	for (int64_t i = 0; i < t->vocab_size; i++) {
+		struct tokenizer_piece p = t->kind->piece(t, i);
+
+		if (p.len != len || !mem_equal(p.bytes, bytes, len))
+			continue;
+		if (p.type == PIECE_CONTROL)
+			return i;
+		found = found < 0 ? i : found;
+	}
+	return found;
 }
 
 /* Graphemes follow the Unicode version of a library, unlike classes of characters and normal forms.
@@ -317,15 +347,24 @@ outside(const struct tokenizer *t, int64_t id, struct err *e)
 	    (long long)t->vocab_size);
 }
 
-/* The limit keeps byte counts and ids of all kinds within 32 bits. */
+/* The limit keeps byte counts and ids of all kinds within 32 bits. What stands around a text is
+ * there even when the text is empty, as in transformers. */
 int
 tokenizer_encode(
     struct tokenizer_worker *w, const char *text, size_t len, struct token_ids *out, struct err *e)
 {
+	const struct tokenizer *t = w->tokenizer;
+
 	if (len > INT32_MAX)
 		return err_set(
 		    e, "a text of %zu bytes: at most 2147483647 can be encoded at once", len);
-	return w->tokenizer->kind->encode(w, text, len, out, e);
+	if (t->before >= 0)
+		token_ids_add(out, (uint32_t)t->before);
+	if (t->kind->encode(w, text, len, out, e) < 0)
+		return -1;
+	if (t->after >= 0)
+		token_ids_add(out, (uint32_t)t->after);
+	return 0;
 }
 
 /* The border between 64-bit ids of datasets and of users, and what is an id here. */

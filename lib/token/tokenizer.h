@@ -84,6 +84,9 @@ const char *tokenizer_special_name(enum tokenizer_special which); /* "unk", "bos
 const char *tokenizer_hash(
     const struct tokenizer *t); /* XXH3-64 of the files, one after the other: hash_text */
 bool tokenizer_adds_bos(const struct tokenizer *t); /* encoding puts bos in front by itself */
+/* The id that "add_eos_token" of a directory's configs puts after every text; -1: none. The
+ * template of a tokenizer.json does not count: after its ids Megatron-LM appends another eod. */
+int64_t tokenizer_after(const struct tokenizer *t);
 /* The rule that ids depend on, by its name; NULL where there is no unigram model of SentencePiece.
  */
 const char *tokenizer_unigram_ties(const struct tokenizer *t);
@@ -93,6 +96,9 @@ int tokenizer_num_files(const struct tokenizer *t);
 const char *tokenizer_file(const struct tokenizer *t, int i); /* path as given */
 /* The piece of an id below the vocabulary size; BUG outside. */
 struct tokenizer_piece tokenizer_piece_at(const struct tokenizer *t, int64_t id);
+/* The id whose piece is these bytes, or -1; of several a control piece comes first, since a word
+ * may be spelled alike. Looks at all of them. */
+int64_t tokenizer_find_piece(const struct tokenizer *t, const char *bytes, size_t len);
 /* Appends ids that came from a file; one outside the vocabulary is an error. */
 int tokenizer_check_ids(const struct tokenizer *t, const int64_t *ids, size_t count,
     struct token_ids *out, struct err *e);
@@ -104,7 +110,8 @@ struct tokenizer_worker *tokenizer_worker_new(const struct tokenizer *t);
 void tokenizer_worker_free(struct tokenizer_worker *w);
 
 /* Appends the ids of len bytes of text (well-formed UTF-8; NULs allowed). Adds neither bos nor eos,
- * except that a tokenizer.json adds what its post-processor says, unless that was switched off.
+ * except that a tokenizer.json adds what its post-processor says, and a directory without one what
+ * "add_bos_token" and "add_eos_token" say, unless that was switched off.
  * Fails when the text is not something that this tokenizer can encode (no numbers for a
  * NullTokenizer; bytes that are no UTF-8, or more than a regular expression can bear, for a
  * tokenizer.json), or is longer than 2^31 bytes. */

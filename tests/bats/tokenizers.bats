@@ -170,6 +170,49 @@ give a directory with its tokenizer.json" --tokenizer-model meta-llama/Llama-3-8
 	done
 }
 
+@test "a directory without tokenizer.json: add_bos_token and add_eos_token count as for AutoTokenizer of transformers 5" {
+	while IFS= read -r line; do
+		rm -rf d
+		cp -r "$TOP/tests/golden/bare/${line%%	*}" d
+		cut -f 2 <<<"$line" >d/tokenizer_config.json
+		mtok -q --force -o out --input "$TOP/tests/golden/bare/texts.jsonl" --tokenizer-model d
+		cut -f 3- <<<"$line" | tr '\t' '\n' | diff -u - <(documents out_text_document) ||
+			{ echo "$line"; return 1; }
+	done <"$TOP/tests/golden/bare/cases.tsv"
+}
+
+@test "add_bos_token and add_eos_token: no id twice, the switch, the file alone, a token that is not there" {
+	cp -r "$TOP/tests/golden/bare/llama" d
+	echo '{"text": "a"}' >docs.jsonl
+	plain=$(ids --tokenizer-model d)
+	hash=$(mtok info --tokenizer-model d | grep '^hash')
+	echo '{"add_bos_token": true, "add_eos_token": true, "tokenizer_class": "LlamaTokenizer"}' >d/tokenizer_config.json
+	[ "$(ids --tokenizer-model d)" = "1 $plain 2" ]
+	[ "$(ids --tokenizer-model d --prepend-bos --append-eod)" = "1 $plain 2" ]
+	[ "$(ids --tokenizer-model d --append-eod --eod-id 0)" = "1 $plain 2 0" ]
+	[ "$(ids --tokenizer-model d --tokenizer-hf-no-include-special-tokens)" = "$plain" ]
+	[ "$(ids --tokenizer-model d/tokenizer.model)" = "$plain" ]
+	mtok info --tokenizer-model d | grep -qx "file	d/tokenizer_config.json"
+	[ "$(mtok info --tokenizer-model d | grep '^hash')" != "$hash" ]
+	# what is put there is bos and eos
+	echo '{"add_eos_token": true, "eos_token": "<unk>"}' >d/tokenizer_config.json
+	mtok info --tokenizer-model d | grep -qx "eos_id	0"
+	[ "$(ids --tokenizer-model d --append-eod)" = "$plain 0" ]
+	# null is no token, and no switch; switches that are off leave the hash alone
+	echo '{"add_bos_token": true, "bos_token": null, "add_eos_token": null}' >d/tokenizer_config.json
+	[ "$(ids --tokenizer-model d)" = "$plain" ]
+	[ "$(mtok info --tokenizer-model d | grep '^hash')" = "$hash" ]
+	echo '{"add_bos_token": true, "bos_token": "<x>", "tokenizer_class": "T5Tokenizer"}' >d/tokenizer_config.json
+	run --separate-stderr mtok -o out --force --input docs.jsonl --tokenizer-model d
+	[ "$status" = 0 ]
+	[[ $stderr == *$'mtok: d: "add_bos_token" is ignored: \'<x>\' is not in the vocabulary'* ]]
+	[[ $stderr == *"mtok: d: the class 'T5Tokenizer' is not known here: only \"add_bos_token\" and \"add_eos_token\" of the configs count"* ]]
+	echo '{' >d/tokenizer_config.json
+	run mtok info --tokenizer-model d
+	[ "$status" = 2 ]
+	[[ $output == "mtok: d/tokenizer_config.json: not valid JSON: "* ]]
+}
+
 @test "truncation and padding are ignored with a note" {
 	sed 's/"truncation": null/"truncation": {"max_length": 4}/' "$json/bytes" >t
 	run --separate-stderr mtok -o out --input docs.jsonl --tokenizer-model t

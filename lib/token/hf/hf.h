@@ -88,6 +88,10 @@ void hf_configs_release(struct hf_configs *c);
 /* The root of a config, or NULL. */
 const struct json_value *hf_config(const struct hf_configs *c, enum hf_config_file which);
 const char *hf_config_name(enum hf_config_file which);
+/* A member of tokenizer_config.json, or else of special_tokens_map.json, and which has it; or NULL.
+ */
+const struct json_value *hf_config_member(
+    const struct hf_configs *c, const char *key, enum hf_config_file *which);
 /* Adds the used ones to the tokenizer's files and its hash. */
 int hf_configs_count(const struct hf_configs *c, struct tokenizer *t, struct err *e);
 
@@ -96,6 +100,19 @@ int hf_configs_count(const struct hf_configs *c, struct tokenizer *t, struct err
 int hf_class(
     struct hf_reading *r, struct tokenizer *t, const struct json_value *root, struct err *e);
 void hf_class_release(struct hf_reading *r);
+
+/* What the class that the configs name does where there is no tokenizer.json. */
+struct hf_class_habits {
+	struct json *tokens; /* its special tokens by default, for the caller to free; or NULL */
+	bool bos;            /* "add_bos_token" by default; no class adds eos by itself */
+};
+int hf_class_habits(
+    struct hf_class_habits *h, struct tokenizer *t, const struct hf_configs *c, struct err *e);
+
+/* For a directory without tokenizer.json: the ids around a text, by "add_bos_token" and
+ * "add_eos_token" of the configs in dir, as in transformers 5.23; what stands there is t's bos and
+ * eos from then on. t must be open; its hash changes if there is such an id. */
+int hf_around(struct tokenizer *t, const char *dir, struct err *e);
 
 /* Puts the tokens that only the configs name after the file's added tokens; the model's vocabulary
  * must be known. */

@@ -47,7 +47,8 @@ struct class_row {
 	const char *members;
 	const char *tokens; /* special tokens that it has by default */
 	bool space;         /* add_prefix_space by default */
-	bool bos;           /* bos alone stands before a text */
+	/* bos alone stands before a text: always, or by default without a tokenizer.json */
+	bool bos;
 };
 
 static const struct class_row rows[] = {
@@ -186,21 +187,21 @@ row_of_type(const char *type)
 	return NULL;
 }
 
-/* The class of a name; one without a row is taken for the generic one. */
+/* The class of a name; one without a row is taken for the generic one, which does what is noted. */
 static const struct class_row *
-row_of_name(struct tokenizer *t, const struct hf_configs *c, const char *name)
+row_of_name(
+    struct tokenizer *t, const struct hf_configs *c, const char *name, const char *generic_does)
 {
 	for (size_t i = 0; i < NUM_ROWS; i++)
 		if (!strcmp(rows[i].name, name))
 			return &rows[i];
 	if (!listed(generic_names, name))
-		str_addf(&t->notes,
-		    "%s: the class '%s' is not known here: tokenizer.json is followed\n", c->dir,
-		    name);
+		str_addf(&t->notes, "%s: the class '%s' is not known here: %s\n", c->dir, name,
+		    generic_does);
 	return &generic;
 }
 
-/* The rules of AutoTokenizer, in their order. */
+/* The rules of AutoTokenizer, in their order. root is NULL where there is no tokenizer.json. */
 static const struct class_row *
 choose(struct tokenizer *t, const struct hf_configs *c, const struct json_value *root)
 {
@@ -222,7 +223,9 @@ choose(struct tokenizer *t, const struct hf_configs *c, const struct json_value 
 		return &generic;
 	if (registered == &generic || (distrust && registered))
 		return registered;
-	return row_of_name(t, c, name);
+	return row_of_name(t, c, name,
+	    root ? "tokenizer.json is followed"
+		 : "only \"add_bos_token\" and \"add_eos_token\" of the configs count");
 }
 
 /* --- the members
@@ -371,6 +374,18 @@ hf_class(struct hf_reading *r, struct tokenizer *t, const struct json_value *roo
 		return 0;
 	}
 	return rebuild(r, row, root, e);
+}
+
+/* The generic class has no tokens of its own: they are the model's. */
+int
+hf_class_habits(
+    struct hf_class_habits *h, struct tokenizer *t, const struct hf_configs *c, struct err *e)
+{
+	const struct class_row *row = choose(t, c, NULL);
+
+	h->bos = row->bos;
+	h->tokens = row->tokens ? json_parse(row->tokens, strlen(row->tokens), row->name, e) : NULL;
+	return row->tokens && !h->tokens ? -1 : 0;
 }
 
 /* Without a class nothing is its own. */

@@ -167,20 +167,31 @@ collect_added(struct config_tokens *c, struct err *e)
 	return rc;
 }
 
-/* One token, or a list or an object of several; the first config that has the member counts, else
- * the class, which has marked its configs. */
+/* Of the two that name special tokens. */
+const struct json_value *
+hf_config_member(const struct hf_configs *c, const char *key, enum hf_config_file *which)
+{
+	for (int i = TOKENIZER_CONFIG; i <= SPECIAL_TOKENS_MAP; i++) {
+		const struct json_value *v = json_get(hf_config(c, i), key);
+
+		*which = (enum hf_config_file)i;
+		if (v)
+			return v;
+	}
+	return NULL;
+}
+
+/* One token, or a list or an object of several: the configs', else those of the class, which has
+ * marked its configs. */
 static int
 collect_special(struct config_tokens *c, const char *key, struct err *e)
 {
 	struct hf_configs *f = &c->r->configs;
-	const struct json_value *v = NULL;
+	enum hf_config_file which;
+	const struct json_value *v = hf_config_member(f, key, &which);
 	int rc = 0;
 
-	for (int i = SPECIAL_TOKENS_MAP; i >= TOKENIZER_CONFIG; i--)
-		if (json_get(hf_config(f, i), key)) {
-			v = json_get(hf_config(f, i), key);
-			c->from = &f->used[i];
-		}
+	c->from = &f->used[which];
 	if (!v) {
 		v = json_get(c->r->class_tokens, key);
 		c->from = &f->used[TOKENIZER_CONFIG];
