@@ -8,6 +8,7 @@
 Made with transformers 5.23.0, tokenizers 0.23.3, sentencepiece 0.2.3 and protobuf 7.36.2 (PyPI). No text begins with
 a space or holds a special token: there SentencePiece's library, which is followed here, and transformers differ.
 """
+import io
 import itertools
 import json
 import os
@@ -41,11 +42,13 @@ CASES = [
 
 def train(there, members):
     os.makedirs(there, exist_ok=True)
+    model = io.BytesIO()  # a file's name would be in it
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(TRAIN), model_prefix=os.path.join(there, "tokenizer"), model_type="bpe", vocab_size=500,
+        sentence_iterator=iter(TRAIN), model_writer=model, model_type="bpe", vocab_size=500,
         byte_fallback=True, normalization_rule_name="identity", remove_extra_whitespaces=False, split_digits=True,
         allow_whitespace_only_pieces=True, num_threads=1, minloglevel=2, **members)
-    os.remove(os.path.join(there, "tokenizer.vocab"))
+    with open(os.path.join(there, "tokenizer.model"), "wb") as f:
+        f.write(model.getvalue())
 
 
 def write_gpt2(there, model):
