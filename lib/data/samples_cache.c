@@ -320,7 +320,7 @@ find_other_tokenizer(
 		str_addf(&path, "%s/%s", dir, entry->d_name);
 		found = differs_in_tokenizer(path.buf, want);
 		if (found)
-			snprintf(hash, 33, "%s", entry->d_name);
+			snprintf(hash, 33, "%.32s", entry->d_name);
 		str_release(&path);
 	}
 	if (d)

@@ -46,7 +46,9 @@ make(const char *save, int n, float *x)
 	struct err e;
 	struct ckpt_writer *w;
 
-	check(ckpt_begin(save, 0, true, tmp, &e) == 0 && (w = ckpt_writer_new(tmp, 0, &e)), &e);
+	check(ckpt_begin(save, 0, true, tmp, &e) == 0, &e);
+	w = ckpt_writer_new(tmp, 0, &e);
+	check(w, &e);
 	for (int i = 0; i < n; i++) {
 		snprintf(name, sizeof name, "t%04d", i);
 		ckpt_declare(w, name, DTYPE_F32, 2, whole.count, &whole);
