@@ -211,7 +211,10 @@ bpe="--vocab-file vocab.json --merge-file merges.txt"
 		gzip -1 >long.gz
 	fails 1 "mtok: long.gz:2: too-long: more than 16777216 bytes, the most that --max-document-bytes allows" \
 		mtok -q -o out $spm --max-document-bytes 16777216 long.gz
-	run -0 bash -c "ulimit -v 200000; mtok -q -o out $spm --max-document-bytes 16777216 --workers 1 --on-error skip long.gz"
+	# The sanitizer reserves more addresses than any limit.
+	limit='ulimit -v 200000'
+	case $B in *-address*) limit=: ;; esac
+	run -0 bash -c "$limit; mtok -q -o out $spm --max-document-bytes 16777216 --workers 1 --on-error skip long.gz"
 	grep -q '"documents": 61' out_text_document.json
 	grep -q '"skipped_lines": {"too-long": 1}' out_text_document.json
 	[ "$(sed -n 2p out.errors.tsv | cut -f 1-4)" = "$(printf 'long.gz\t2\t19\ttoo-long')" ]
@@ -220,6 +223,7 @@ bpe="--vocab-file vocab.json --merge-file merges.txt"
 }
 
 @test "a long line with escapes takes twice its bytes" {
+	case $B in *-address*) skip "the sanitizer keeps memory of its own" ;; esac
 	{ printf '{"text": "'; yes '100000 100001 100002\u0020' | head -n 2307692 | tr -d '\n'; printf '3"}\n'; } >long.jsonl
 	run -0 "$B/tests/bench/usage" mtok -q -o out --tokenizer-type NullTokenizer --vocab-size 200000 --workers 1 long.jsonl
 	read -r _ _ kilobytes <<<"$output"
