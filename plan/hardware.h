@@ -27,7 +27,7 @@ struct hardware {
 	    network_efficiency;
 	/* start of a kernel, of a collective; host work of a step */
 	double kernel_us, link_us, network_us, step_ms;
-	/* part of the gradient traffic that hides behind computation, 0..1 */
+	/* part of the gradient traffic that computation hides, 0..1 */
 	double dp_overlap;
 };
 
@@ -86,7 +86,7 @@ double hardware_peak(const struct hardware *hw, enum dtype t);
 	    HARDWARE_NUM(                                                                          \
 		S, M, "step-ms", step_ms, 0, 1e6, "work of the host in a step, milliseconds"),     \
 	    HARDWARE_NUM(S, M, "dp-overlap", dp_overlap, 0, 1,                                     \
-		"part of the gradient traffic that hides behind computation")
+		"part of the gradient traffic that computation hides")
 /* clang-format on */
 
 #endif

@@ -307,7 +307,7 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	cp -r s s3
 	works --data-path 1 a 1 b 2 c --load s --save s --data-change exclude-seen
 	notes "data: the data changed since the checkpoint: from sample 16 on it is the new list's"
-	notes "data: train: a goes on behind 8 samples of its order"
+	notes "data: train: a goes on after 8 samples of its order"
 	notes "data: consumed of a: 12 samples"
 	notes "data: consumed of c: 8 samples"
 	works --data-path 1 a 1 b 2 c --load s3 --save s3 --data-change restart

@@ -361,7 +361,7 @@ same_as()
 
 @test "rank files: malformed lines" {
 	cp "$ranks/norank" t
-	refused "mtok: t:1: no rank behind the token" --tokenizer-type TikTokenizer --tokenizer-model t
+	refused "mtok: t:1: no rank after the token" --tokenizer-type TikTokenizer --tokenizer-model t
 	cp "$ranks/twice" t
 	refused "mtok: t: rank 0 is there twice" --tokenizer-model t
 	cp "$ranks/bigrank" t

@@ -77,7 +77,7 @@ refused "--finetune: --load and --save are both 'A', which holds a checkpoint al
 give --save another directory, or leave out --finetune to resume" --load A --save A --finetune
 on2 3 --load A --save F --finetune --exit-interval 1
 said "weights from A at iteration 0"
-said "stopped behind iteration 1 by --exit-interval; \
+said "stopped after iteration 1 by --exit-interval; \
 a command whose --load is this one's --save goes on"
 [ "$(tracker F)" = 1 ] || fail "saved iteration $(tracker F)"
 

@@ -134,10 +134,10 @@ for how in "" "$behind"; do
 	# shellcheck disable=SC2086
 	{
 		expect 3 mpirun -np 2 mtrain $tiny --exit-interval 4
-		said "stopped behind iteration 4 by --exit-interval; the same command goes on"
+		said "stopped after iteration 4 by --exit-interval; the same command goes on"
 		[ "$(tracker E)" = 4 ] || fail "saved iteration $(tracker E)"
 		expect 3 mpirun -np 2 mtrain $tiny --exit-duration-in-mins 1e-6
-		said "stopped behind iteration 5 by --exit-duration-in-mins; \
+		said "stopped after iteration 5 by --exit-duration-in-mins; \
 the same command goes on"
 		[ "$(tracker E)" = 5 ] || fail "saved iteration $(tracker E)"
 		expect 0 mpirun -np 2 mtrain $tiny --exit-interval 4

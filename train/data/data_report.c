@@ -53,7 +53,7 @@ report_corpus(const struct data *d, const struct set *s, int k, const int64_t *s
 	    (long long)samples_tokens_per_epoch(c.samples), (long long)samples[k],
 	    all > 0 ? (double)samples[k] / (double)all : 0, epochs(d, &c, samples[k]));
 	if (c.first > 0)
-		note("data: %s: %s goes on behind %lld samples of its order", split_name[s->which],
+		note("data: %s: %s goes on after %lld samples of its order", split_name[s->which],
 		    dataset_prefix(c.dataset), (long long)c.first);
 }
 

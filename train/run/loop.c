@@ -135,7 +135,7 @@ stop_run(struct run *r, const char *why)
 		return status;
 	if (r->e->rank == 0) {
 		stop_file_remove(r->c->o.save);
-		note("stopped behind iteration %lld by %s; %s", (long long)r->at.iteration, why,
+		note("stopped after iteration %lld by %s; %s", (long long)r->at.iteration, why,
 		    !r->c->o.save ? "nothing is saved without --save"
 			: train_continues(r->c)
 			? "the same command goes on"

@@ -170,7 +170,7 @@ const struct opt mtrain_opts[] = {
 	FLAG("break-lock", break_lock,
 	    "take --save though another run seems to hold it; that one stops"),
 	FLAG("async-save", async_save,
-	    "write checkpoints behind the next steps, from a copy in host memory; always so on a "
+	    "write checkpoints during the next steps, from a copy in host memory; always so on a "
 	    "GPU"),
 	FLAG("no-async-save", wait_for_save, "wait for each checkpoint, also on a GPU"),
 	FLAG("use-checkpoint-args", use_checkpoint_args,
@@ -209,7 +209,7 @@ const struct opt mtrain_opts[] = {
 	INT("profile-step-start", profile_step_start, 0, "10",
 	    "finished steps before the first one that is profiled"),
 	INT("profile-step-end", profile_step_end, 1, "12",
-	    "finished steps behind the last one that is profiled"),
+	    "finished steps after the last one that is profiled"),
 	STRING("profile-prefix", profile_prefix, "PREFIX", "profile",
 	    "PREFIX.tsv and PREFIX.json get table and trace"),
 	GROUP("Machine"),
@@ -230,7 +230,7 @@ const struct opt mtrain_opts[] = {
 	STRING("tokens-file", tokens_file, "F.npy", NULL,
 	    "int32 or int64 tokens [s]: run them once, forward"),
 	STRING("logits-file", logits_file, "F.npy", NULL, "logits [s, v] of --tokens-file go here"),
-	INT("generate", generate, 1, NULL, "print this many tokens behind the prompt"),
+	INT("generate", generate, 1, NULL, "print this many tokens after the prompt"),
 	STRING("prompt-file", prompt_file, "FILE", NULL,
 	    "text to go on from; empty: from the beginning of text"),
 	NUM("temperature", temperature, 0, 100, "0", "of sampling; 0 takes the likeliest token"),

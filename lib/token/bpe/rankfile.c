@@ -224,7 +224,7 @@ read_line(const char *s, size_t n, unsigned char **to, struct rank *r, struct er
 	if (word == 0 || len <= 0)
 		return err_set(e, "no token in base 64");
 	if (i >= n || s[word] != ' ')
-		return err_set(e, "no rank behind the token");
+		return err_set(e, "no rank after the token");
 	for (r->rank = 0; i < n; i++) {
 		if (s[i] < '0' || s[i] > '9' || r->rank > INT32_MAX / 10 - 1)
 			return err_set(e, "'%.*s' is no rank", (int)(n - word - 1), s + word + 1);
