@@ -29,8 +29,8 @@ begin(const struct opt_parse *p, int argc, char **argv, struct model_config *c, 
 	return CLI_USAGE;
 }
 
-/* The plan of the layout that was typed; a layout that is not legal is a "no", not a wrong usage.
- */
+/* The plan of the layout that was typed; a layout that is not legal is a "no", not a wrong
+ * usage. */
 static int
 resolve(const struct opt_parse *p, int argc, char **argv, struct run_plan *plan, struct err *e)
 {

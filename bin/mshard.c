@@ -142,8 +142,8 @@ run_repair(const void *cfg, int argc, char **argv, struct err *e)
 	return shard_repair(&c, argv[0], stdout, e);
 }
 
-/* Everything wrong with the options is said before a dataset is opened. Notes follow the product.
- */
+/* Everything wrong with the options is said before a dataset is opened. Notes follow the
+ * product. */
 static int
 run_maps(int (*run)(const struct maps_config *, FILE *, struct str *, struct err *),
     const void *cfg, int argc, char **argv, struct err *e)

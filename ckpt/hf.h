@@ -31,8 +31,8 @@ int hf_model_check(const struct hf_model *m, struct str *problems, struct str *n
 /* Where parameter i lies: its place, and the tensor of the file or NULL with a reason. */
 const struct safetensors_entry *hf_model_find(
     const struct hf_model *m, int i, struct family_place *place, struct err *e);
-/* Copies parameter i, row-major in our orientation, in the dtype of the file. dst holds all of it.
- */
+/* Copies parameter i, row-major in our orientation, in the dtype of the file. dst holds all of
+ * it. */
 int hf_model_read(const struct hf_model *m, int i, void *dst, struct err *e);
 
 #endif

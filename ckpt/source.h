@@ -1,5 +1,5 @@
-/* source.h - named tensors of a checkpoint or of a Hugging Face directory, behind one small reader
- */
+/* source.h - named tensors of a checkpoint or of a Hugging Face directory, behind one small
+ * reader */
 #ifndef CKPT_SOURCE_H
 #define CKPT_SOURCE_H
 
@@ -24,8 +24,8 @@ int source_open(struct source *s, const char *path, struct err *e); /* source_cl
 void source_close(struct source *s);
 int source_count(const struct source *s);
 void source_at(const struct source *s, int i, struct source_tensor *out); /* sorted by name */
-/* Elements [first, first + count) of tensor i in row-major order and its own dtype, dense into dst.
- */
+/* Elements [first, first + count) of tensor i in row-major order and its own dtype, dense into
+ * dst. */
 int source_read(
     const struct source *s, int i, int64_t first, int64_t count, void *dst, struct err *e);
 

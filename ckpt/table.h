@@ -1,5 +1,5 @@
-/* table.h - a checkpoint against the parameter table of the model that its options.conf describes
- */
+/* table.h - a checkpoint against the parameter table of the model that its options.conf
+ * describes */
 #ifndef CKPT_TABLE_H
 #define CKPT_TABLE_H
 

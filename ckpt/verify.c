@@ -46,8 +46,8 @@ verify_checkpoint(const char *dir, FILE *out, struct str *problems)
 	return wrong;
 }
 
-/* A Hugging Face directory: safetensors and index by opening, then the tensors against config.json.
- */
+/* A Hugging Face directory: safetensors and index by opening, then the tensors against
+ * config.json. */
 static int
 verify_hf(const char *dir, FILE *out, struct str *problems)
 {

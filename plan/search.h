@@ -37,8 +37,8 @@ struct search {
 	struct candidate smallest; /* of the legal ones, the one that needs the least memory */
 };
 
-/* Returns -1 when no layout is legal or none fits, with the reason; search_release in either case.
- */
+/* Returns -1 when no layout is legal or none fits, with the reason; search_release in either
+ * case. */
 int search_run(struct search *s, const struct search_input *in, struct err *e);
 void search_release(struct search *s);
 /* The best `top` as tab-separated rows under a header line. */

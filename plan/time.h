@@ -31,8 +31,8 @@ struct step_time {
 	double other;   /* exchanges between stages, host work, stragglers */
 };
 
-/* C[m, n] = A[m, k] B[k, n] in seconds, kernel start included. accumulate: C is F32 and added to.
- */
+/* C[m, n] = A[m, k] B[k, n] in seconds, kernel start included. accumulate: C is F32 and added
+ * to. */
 double time_gemm(const struct run_case *r, int64_t m, int64_t n, int64_t k, bool accumulate);
 /* All-reduce of `bytes` over `size` ranks that stand `stride` apart, in seconds. */
 double time_all_reduce(const struct run_case *r, int64_t size, int64_t stride, double bytes);

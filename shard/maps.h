@@ -31,8 +31,8 @@ int shard_maps_check(const struct maps_config *c, struct err *e);
 /* The maps of every split that is present, written: rows "split samples epochs hash dataset". The
  * options are checked; notes gets lines for people. */
 int shard_index(const struct maps_config *c, FILE *out, struct str *notes, struct err *e);
-/* What each corpus gives to every split, a row each; the blending index is written unless dry_run.
- */
+/* What each corpus gives to every split, a row each; the blending index is written unless
+ * dry_run. */
 int shard_blend(const struct maps_config *c, FILE *out, struct str *notes, struct err *e);
 
 /* The splits one after the other, or one of them; row says what is to be done with each, and its

@@ -62,8 +62,8 @@ struct head_config {
 	int64_t count, document;           /* documents, and the first of them */
 	const struct tokenizer *tokenizer; /* text in place of ids; NULL: ids */
 };
-/* Documents as rows "document sequence tokens ids"; the last may lie beyond the end, the first not.
- */
+/* Documents as rows "document sequence tokens ids"; the last may lie beyond the end, the first
+ * not. */
 int shard_head(const struct head_config *c, const char *prefix, FILE *out, struct err *e);
 /* Appends ids separated by blanks, or their text as a JSON string, and a line feed. */
 int shard_add_ids(

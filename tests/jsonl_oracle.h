@@ -125,8 +125,8 @@ oracle_character(struct oracle *o, bool *good)
 	return v;
 }
 
-/* A string whose quote is next. Pairs of surrogate escapes are joined afterwards, as Python does.
- */
+/* A string whose quote is next. Pairs of surrogate escapes are joined afterwards, as Python
+ * does. */
 static struct oracle_string
 oracle_read_string(struct oracle *o, bool *good)
 {

@@ -13,8 +13,8 @@ struct decode_config {
 	bool json; /* JSON Lines; what is not UTF-8 becomes U+FFFD */
 };
 
-/* Writes every document of a dataset to out, one after the other, each with a line feed after it.
- */
+/* Writes every document of a dataset to out, one after the other, each with a line feed after
+ * it. */
 int decode_dataset(const struct decode_config *c, const struct tokenizer *t, const char *prefix,
     FILE *out, struct err *e);
 /* The same for c->ids, and for lines of decimal ids, separated by blanks or commas. */

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A large batch and the ids of a large text give their memory back when they have been worked on.
- */
+/* A large batch and the ids of a large text give their memory back when they have been worked
+ * on. */
 enum { TEXT_KEPT = 4 << 20, IDS_KEPT = 4 << 20, PART_KEPT = 8 << 20 };
 /* From so many ids on a text is large. */
 enum { IDS_LARGE = 1 << 20 };

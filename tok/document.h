@@ -70,8 +70,8 @@ void job_release(struct job *j, const struct document_plan *p);
 struct scratch *scratch_new(const struct document_plan *p);
 void scratch_free(struct scratch *s);
 
-/* Fills the job from its batch. The text of a large batch is given back; its place and bytes stay.
- */
+/* Fills the job from its batch. The text of a large batch is given back; its place and bytes
+ * stay. */
 void job_work(struct job *j, struct scratch *s);
 
 #endif

@@ -6,8 +6,8 @@
 
 #include <stdio.h>
 
-/* "key TAB value" lines: type, vocab_size, unk_id, bos_id, eos_id, pad_id (-1: none), hash, file...
- */
+/* "key TAB value" lines: type, vocab_size, unk_id, bos_id, eos_id, pad_id (-1: none), hash,
+ * file... */
 void info_print(const struct tokenizer *t, FILE *out);
 /* The same as one line of JSON; files is a list. */
 void info_json(const struct tokenizer *t, FILE *out);

@@ -91,8 +91,8 @@ open_writer(struct output *o, int k, enum dtype t, const struct resume_state *fr
 	return o->writer[k] ? 0 : -1;
 }
 
-/* Targets are looked at when a run begins, not when it goes on: a commit may have been cut short.
- */
+/* Targets are looked at when a run begins, not when it goes on: a commit may have been cut
+ * short. */
 struct output *
 output_open(
     const struct encode_config *c, enum dtype t, const struct resume_state *from, struct err *e)

@@ -93,8 +93,8 @@ struct backend {
 	struct comm *(*comm)(struct device *, struct comm *host, struct err *);
 };
 
-/* Ended by NULL, best first. backend_choose picks name, or the first available when name is "auto".
- */
+/* Ended by NULL, best first. backend_choose picks name, or the first available when name is
+ * "auto". */
 extern const struct backend *const backends[];
 const struct backend *backend_choose(const char *name, struct err *e);
 

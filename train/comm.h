@@ -27,8 +27,8 @@ struct comm {
 	void *impl;
 };
 
-/* One message of an exchange: send when `send`, else receive; peer is a rank of the communicator.
- */
+/* One message of an exchange: send when `send`, else receive; peer is a rank of the
+ * communicator. */
 struct p2p {
 	bool send;
 	int peer;

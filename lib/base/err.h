@@ -12,12 +12,12 @@ struct err {
 	char msg[4096];
 };
 
-/* Formats the reason and returns -1, so that a parser can `return err_set(e, ...)`. e may be NULL.
- */
+/* Formats the reason and returns -1, so that a parser can `return err_set(e, ...)`. e may be
+ * NULL. */
 int err_set(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same with the position in front: "path:line: reason"; line 0 leaves the line out. Returns -1.
- */
+/* The same with the position in front: "path:line: reason"; line 0 leaves the line out. Returns
+ * -1. */
 int err_at(struct err *e, const char *path, long line, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 

@@ -34,8 +34,8 @@ digits(const char *s, size_t n, size_t pos)
 	return pos;
 }
 
-/* The end of the number at pos, or pos; *whole tells whether it has neither fraction nor exponent.
- */
+/* The end of the number at pos, or pos; *whole tells whether it has neither fraction nor
+ * exponent. */
 static size_t
 number_end(const char *s, size_t n, size_t pos, bool *whole)
 {

@@ -53,8 +53,7 @@ struct lock {
 	bool renewing, end; /* there is a thread; it is to end */
 };
 
-/* --- who holds it -------------------------------------------------------------------------------
- */
+/* --- who holds it ----------------------------------------------------------------------------- */
 
 /* The value of a variable as one word; "-" without it. */
 static void
@@ -122,8 +121,7 @@ describe(const char *text, char out[2 * WORD])
 		snprintf(out, 2 * WORD, "process %lld of host %s", h.process, h.host);
 }
 
-/* --- the file -----------------------------------------------------------------------------------
- */
+/* --- the file --------------------------------------------------------------------------------- */
 
 /* What the file says; -1 with errno. */
 static int
@@ -187,8 +185,8 @@ take_away(const char *path, const char *text, size_t len, struct err *e)
 	return rc;
 }
 
-/* The file is made whole, on the disk where other hosts see it, or not at all. 1 when there is one.
- */
+/* The file is made whole, on the disk where other hosts see it, or not at all. 1 when there is
+ * one. */
 static int
 create(struct lock *l, struct err *e)
 {
@@ -208,8 +206,7 @@ create(struct lock *l, struct err *e)
 	return rc;
 }
 
-/* --- renewal ------------------------------------------------------------------------------------
- */
+/* --- renewal ---------------------------------------------------------------------------------- */
 
 int
 lock_check(struct lock *l, struct err *e)
@@ -267,8 +264,7 @@ renewer(void *arg)
 	return NULL;
 }
 
-/* --- taking it ----------------------------------------------------------------------------------
- */
+/* --- taking it -------------------------------------------------------------------------------- */
 
 /* What may be known of a lock at once. */
 enum verdict { UNKNOWN, ALIVE, ENDED, RESTARTED };

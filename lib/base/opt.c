@@ -320,8 +320,8 @@ apply(struct opt_parse *p, const struct opt *o, const char *inline_value, int co
 	}
 }
 
-/* Handles the option at word[0] (with its dashes); returns the words used, itself included, or -1.
- */
+/* Handles the option at word[0] (with its dashes); returns the words used, itself included, or
+ * -1. */
 static int
 one_option(struct opt_parse *p, int count, char **word, struct err *e)
 {

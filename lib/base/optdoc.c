@@ -60,8 +60,8 @@ opt_help(const struct opt *table, FILE *f)
 	}
 }
 
-/* mdoc text: lines under 80 bytes, backslashes escaped, no line starting with a control character.
- */
+/* mdoc text: lines under 80 bytes, backslashes escaped, no line starting with a control
+ * character. */
 static void
 mdoc_text(FILE *f, const char *s)
 {

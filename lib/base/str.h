@@ -31,8 +31,8 @@ char *str_detach(struct str *s); /* never NULL */
  * 0.1, 5.0, 1e-05. */
 void str_add_double(struct str *s, double x);
 
-/* Appends n bytes as a quoted JSON string; control characters, quotes and backslashes are escaped.
- */
+/* Appends n bytes as a quoted JSON string; control characters, quotes and backslashes are
+ * escaped. */
 void str_add_json(struct str *s, const char *bytes, size_t n);
 
 #endif

@@ -140,8 +140,8 @@ utf8_escape(const char *bytes, size_t n, char *out, size_t size)
 	return at;
 }
 
-/* For output that must be UTF-8 whatever the input was: a character cut in two gives several marks.
- */
+/* For output that must be UTF-8 whatever the input was: a character cut in two gives several
+ * marks. */
 void
 utf8_repair(const char *bytes, size_t n, struct str *out)
 {

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Decodes one code point at s (n >= 1 bytes); returns its length 1..4, or 0 when it is malformed.
- */
+/* Decodes one code point at s (n >= 1 bytes); returns its length 1..4, or 0 when it is
+ * malformed. */
 int utf8_decode(const unsigned char *s, size_t n, uint32_t *cp);
 /* Writes 1..4 bytes; returns how many. cp must be a scalar value. */
 int utf8_encode(uint32_t cp, unsigned char out[4]);

@@ -111,8 +111,8 @@ struct ckpt_commit {
 	const char *options, *state; /* texts of options.conf and state.conf */
 };
 /* Writes manifest and texts, checks that the whole opens, renames the directory (replacing an
- * iter_* of the same number), then the tracker. After an error the previous checkpoint is intact.
- */
+ * iter_* of the same number), then the tracker. After an error the previous checkpoint is
+ * intact. */
 int ckpt_commit(const struct ckpt_commit *c, struct err *e);
 
 /* Takes the texts of a checkpoint as they are now, after somebody edited them: renews their sums in
@@ -123,8 +123,8 @@ int ckpt_seal(const char *dir, struct str *changed, struct err *e);
 /* The tracker: 1 and *iteration, 0 when there is none, -1 with a reason. */
 int ckpt_tracker(const char *save, int64_t *iteration, struct err *e);
 /* For a directory without a tracker, as the first save of all leaves it when it is cut off before
- * its last rename: the iter_* of the highest number. False when there is none, or it does not open.
- */
+ * its last rename: the iter_* of the highest number. False when there is none, or it does not
+ * open. */
 bool ckpt_highest(const char *save, char out[1024]);
 /* True when the directory has an iter_* entry. */
 bool ckpt_has_iterations(const char *save);

@@ -277,8 +277,8 @@ read_members(struct opening *o, struct json *piece)
 	return rc;
 }
 
-/* The end of the string whose first byte after the quote is p: after its closing quote, or `end`.
- */
+/* The end of the string whose first byte after the quote is p: after its closing quote, or
+ * `end`. */
 static const char *
 string_end(const char *p, const char *end)
 {
@@ -320,8 +320,8 @@ piece_end(struct opening *o)
 	return NULL;
 }
 
-/* The header, a piece at a time. A comma with no member beside it would be lost between two pieces.
- */
+/* The header, a piece at a time. A comma with no member beside it would be lost between two
+ * pieces. */
 static int
 read_header(struct opening *o)
 {

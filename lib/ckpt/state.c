@@ -129,8 +129,7 @@ state_init(struct run_state *s)
 			*number_at(s, rows[i].off) = NAN;
 }
 
-/* --- parsing ------------------------------------------------------------------------------------
- */
+/* --- parsing ---------------------------------------------------------------------------------- */
 
 /* The key's row; a corpus's number goes to *number. NULL for a key that nobody writes. */
 static const struct row *
@@ -243,8 +242,7 @@ parse_line(struct parse *p, char *line)
 	return 0;
 }
 
-/* --- what goes together -------------------------------------------------------------------------
- */
+/* --- what goes together ----------------------------------------------------------------------- */
 
 /* Lines that are missing. */
 static int
@@ -343,8 +341,7 @@ state_parse(struct run_state *s, const char *text, const char *name, struct err 
 	return rc;
 }
 
-/* --- printing -----------------------------------------------------------------------------------
- */
+/* --- printing --------------------------------------------------------------------------------- */
 
 void
 state_print(const struct run_state *s, struct str *out)

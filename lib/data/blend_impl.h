@@ -35,8 +35,8 @@ struct blend {
 	struct str notes;
 };
 
-/* blend_plan.c: what is asked of each corpus, the samples objects without maps, count and weights.
- */
+/* blend_plan.c: what is asked of each corpus, the samples objects without maps, count and
+ * weights. */
 int blend_plan(struct blend *b, const struct blend_config *cfg, struct err *e);
 /* After the choice: corpora that give more than they have are asked for it; *changed says whether
  * there are any. */

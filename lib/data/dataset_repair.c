@@ -239,8 +239,8 @@ dataset_repair_open(const char *prefix, struct str *found, struct err *e)
 	return r;
 }
 
-/* Cuts the .bin in place, after its index was replaced. What was known of the old bytes is wrong.
- */
+/* Cuts the .bin in place, after its index was replaced. What was known of the old bytes is
+ * wrong. */
 static int
 cut_bin(const struct dataset *d, uint64_t bytes, struct err *e)
 {

@@ -330,8 +330,8 @@ publish(struct dataset_writer *w, struct outfile *idx, struct err *e)
 {
 	bool tokens = w->bin.f != NULL;
 
-	/* An index of an older dataset must not stand beside the new tokens, not even for a moment.
-	 */
+	/* An index of an older dataset must not stand beside the new tokens, not even for a
+	 * moment. */
 	if (tokens && (remove_old(w->prefix, e) < 0 || outfile_commit(&w->bin, e) < 0))
 		return -1;
 	if ((w->notes && write_notes(w, e) < 0) || outfile_commit(idx, e) < 0) {

@@ -83,8 +83,8 @@ void samples_tokenizer(const char *class_name, const char *path, const char *con
 struct sample_part {
 	int64_t sequence, first, count;
 };
-/* At most cap parts; returns how many the sample has (call again with more room when it is larger).
- */
+/* At most cap parts; returns how many the sample has (call again with more room when it is
+ * larger). */
 int64_t samples_parts(
     const struct samples *s, int64_t sample, struct sample_part *out, int64_t cap);
 /* The seq_length + 1 tokens of a sample (less for a kept partial last one); returns how many, or -1

@@ -45,8 +45,8 @@ place(const struct samples *s, const char *dir)
 	};
 }
 
-/* Size and modification time of PREFIX.SUFFIX; a file that vanished while it was open has neither.
- */
+/* Size and modification time of PREFIX.SUFFIX; a file that vanished while it was open has
+ * neither. */
 static void
 add_file(struct str *key, const char *prefix, const char *suffix)
 {
@@ -88,8 +88,8 @@ mix(uint64_t x)
 	return x ^ x >> 29;
 }
 
-/* Whether elements [from, to) of the map are the numbers [low, high), each as often as the others.
- */
+/* Whether elements [from, to) of the map are the numbers [low, high), each as often as the
+ * others. */
 static bool
 covers(const struct index_map *m, int64_t from, int64_t to, int64_t low, int64_t high)
 {

@@ -1,6 +1,6 @@
 /* samples_impl.h - what the files about samples share: planning and reading (samples.c), building
- * (samples_build.c), cache files (samples_cache.c), names (description.c), and the blends over them
- */
+ * (samples_build.c), cache files (samples_cache.c), names (description.c), and the blends over
+ * them */
 #ifndef DATA_SAMPLES_IMPL_H
 #define DATA_SAMPLES_IMPL_H
 

@@ -33,8 +33,8 @@ parse_share(const char *run, size_t len, double *out, struct err *e)
 	return isfinite(*out) ? 0 : err_set(e, "a share is too large");
 }
 
-/* Every run of digits and points is a share, whatever stands between them; missing ones are zero.
- */
+/* Every run of digits and points is a share, whatever stands between them; missing ones are
+ * zero. */
 static int
 parse_shares(const char *text, double share[SPLIT_COUNT], struct err *e)
 {

@@ -13,8 +13,8 @@
 #include "lib/model/params.h"
 
 /* Where a role's tensor is in Hugging Face's files. `hf` has "%d" for the layer. Several roles may
- * name one tensor: they are then its consecutive blocks of output rows, in the order of the table.
- */
+ * name one tensor: they are then its consecutive blocks of output rows, in the order of the
+ * table. */
 struct family_name {
 	enum role role;
 	const char *hf;

@@ -68,8 +68,8 @@ struct param {
 	double init_value;
 };
 
-/* The whole table, freed by the caller; returns the count. The config must have passed model_check.
- */
+/* The whole table, freed by the caller; returns the count. The config must have passed
+ * model_check. */
 int model_params(const struct model_config *c, struct param **out);
 int64_t param_elements(const struct param *p);
 

@@ -42,8 +42,7 @@ emit(const struct run *r, int step, const struct span *in, size_t start, size_t 
 	return r->sink->piece(r->sink->ctx, &part, r->e);
 }
 
-/* --- cutting at matches --------------------------------------------------------------------------
- */
+/* --- cutting at matches ----------------------------------------------------------------------- */
 
 /* A cut in the making: the part [start, end) is held back while it may still grow. */
 struct cut {
@@ -203,11 +202,10 @@ parse_split(struct splitter *p, struct split_step *s, const struct json_value *v
 	return s->pattern ? 0 : -1;
 }
 
-/* --- the other kinds -----------------------------------------------------------------------------
- */
+/* --- the other kinds -------------------------------------------------------------------------- */
 
-/* Puts a space in front of a piece that has none; the last part of ByteLevel is done by the model.
- */
+/* Puts a space in front of a piece that has none; the last part of ByteLevel is done by the
+ * model. */
 static int
 run_byte_level(const struct run *r, int step, const struct span *in)
 {

@@ -78,8 +78,8 @@ struct split_sink {
 int splitter_run(const struct splitter *p, struct split_scratch *x, const struct span *text,
     const struct split_sink *sink, struct err *e);
 
-/* "prepend_scheme", or "add_prefix_space" of older files, of a Metaspace: pre-tokenizer or decoder.
- */
+/* "prepend_scheme", or "add_prefix_space" of older files, of a Metaspace: pre-tokenizer or
+ * decoder. */
 int metaspace_prepend(const struct json_value *v, enum metaspace_prepend *out, struct err *e);
 
 #endif

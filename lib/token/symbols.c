@@ -91,8 +91,8 @@ drops_unknown(const struct symbols *m)
 }
 
 /* May documents be cut into words? A word's first character must be a token, else unknowns on both
- * sides of a cut could be one; and two U+2581 may join where the character between them is dropped.
- */
+ * sides of a cut could be one; and two U+2581 may join where the character between them is
+ * dropped. */
 static bool
 can_cut(const struct symbols *m, const struct symbols_spec *spec)
 {

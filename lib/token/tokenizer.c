@@ -305,8 +305,8 @@ tokenizer_find_piece(const struct tokenizer *t, const char *bytes, size_t len)
 	return found;
 }
 
-/* Graphemes follow the Unicode version of a library, unlike classes of characters and normal forms.
- */
+/* Graphemes follow the Unicode version of a library, unlike classes of characters and normal
+ * forms. */
 void
 tokenizer_libraries(struct str *out)
 {

@@ -87,8 +87,8 @@ bool tokenizer_adds_bos(const struct tokenizer *t); /* encoding puts bos in fron
 /* The id that "add_eos_token" of a directory's configs puts after every text; -1: none. The
  * template of a tokenizer.json does not count: after its ids Megatron-LM appends another eod. */
 int64_t tokenizer_after(const struct tokenizer *t);
-/* The rule that ids depend on, by its name; NULL where there is no unigram model of SentencePiece.
- */
+/* The rule that ids depend on, by its name; NULL where there is no unigram model of
+ * SentencePiece. */
 const char *tokenizer_unigram_ties(const struct tokenizer *t);
 /* Appends what of the files is ignored, a line each. */
 void tokenizer_notes(const struct tokenizer *t, struct str *out);

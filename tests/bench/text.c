@@ -35,8 +35,8 @@
 /* Shares are of 400 words. */
 enum { ZIPF_WORDS = 2000000, DOCUMENT = 4000, ZIPF_SHARE = 36, NUMBER_SHARE = 5, LETTERS = 27 };
 
-/* The model: symbols (words or characters) in the order of the text, as numbers of distinct ones.
- */
+/* The model: symbols (words or characters) in the order of the text, as numbers of distinct
+ * ones. */
 struct model {
 	struct str text;
 	uint32_t *symbol, *distinct, *by_context;

@@ -94,8 +94,8 @@ look_up(const struct node *dir, const char *name)
 	return NULL;
 }
 
-/* The directory of a path, and the path's last name, which the pool keeps. NULL when there is none.
- */
+/* The directory of a path, and the path's last name, which the pool keeps. NULL when there is
+ * none. */
 static struct node *
 find_parent(struct disk *d, const char *path, const char **name)
 {

@@ -89,8 +89,8 @@ say_trial(const struct trial *t, bool whole)
 	str_release(&text);
 }
 
-/* The classes take turns, so that few injections meet most of them. -1 when it could not be made.
- */
+/* The classes take turns, so that few injections meet most of them. -1 when it could not be
+ * made. */
 static int
 inject(struct scene *scene, const struct faults_config *c, int index, struct summary *s)
 {

@@ -38,8 +38,8 @@ static const struct opt replay_opts[] = {
 	OPT_END,
 };
 
-/* The runs. A save makes six renames on rank 0: its file, three texts, the directory, the tracker.
- */
+/* The runs. A save makes six renames on rank 0: its file, three texts, the directory, the
+ * tracker. */
 static const struct {
 	/* the rename of rank 0 at which it is killed first; 0: it is not */
 	int layout, killed_at;

@@ -1,5 +1,5 @@
-/* dataset.c - fuzz target of the .idx reader: 4 bytes size of the .bin, then the bytes of the .idx
- */
+/* dataset.c - fuzz target of the .idx reader: 4 bytes size of the .bin, then the bytes of the
+ * .idx */
 #include "lib/base/err.h"
 #include "lib/data/dataset_repair.h"
 #include "tests/fuzz/input.h"

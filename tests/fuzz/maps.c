@@ -35,8 +35,8 @@ replace_map(const char *dir, const char *hash, const uint8_t *data, size_t size)
 	unlink(path);
 }
 
-/* Every token of every sample must lie in the dataset: reading one elsewhere is a bug or a fault.
- */
+/* Every token of every sample must lie in the dataset: reading one elsewhere is a bug or a
+ * fault. */
 static void
 read_samples(const struct samples *s)
 {

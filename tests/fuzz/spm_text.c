@@ -84,8 +84,8 @@ encode(const struct pair *p, const uint8_t *data, size_t size, struct token_ids 
 		abort();
 }
 
-/* There and back; NULL is what the library gives for no ids, and for a text that it cannot encode.
- */
+/* There and back; NULL is what the library gives for no ids, and for a text that it cannot
+ * encode. */
 static void
 compare(const struct pair *p, const uint8_t *data, size_t size)
 {

@@ -1,5 +1,5 @@
-/* tokenizer_json.c - fuzz target: any bytes as a tokenizer.json; what opens must encode and decode
- */
+/* tokenizer_json.c - fuzz target: any bytes as a tokenizer.json; what opens must encode and
+ * decode */
 #include "lib/token/tokenizer.h"
 #include "tests/fuzz/input.h"
 

@@ -375,8 +375,8 @@ test_optimizers(const struct backend *b)
 		}
 }
 
-/* Sums of products and counts of what is not finite, over many parts and added to what was there.
- */
+/* Sums of products and counts of what is not finite, over many parts and added to what was
+ * there. */
 static void
 test_reductions(const struct backend *b)
 {

@@ -432,8 +432,7 @@ static const struct op_case act_cases[] = {
 	{ 0 },
 };
 
-/* --- residual with dropout: 0 x, 2 residual, 3 y -----------------------------------------------
- */
+/* --- residual with dropout: 0 x, 2 residual, 3 y ---------------------------------------------- */
 static void
 residual_declare(struct problem *p)
 {
@@ -569,8 +568,7 @@ static const struct op_case block_cases[] = {
 	{ 0 },
 };
 
-/* --- add: 0 x, 1 z, 2 y; y = x + z -------------------------------------------------------------
- */
+/* --- add: 0 x, 1 z, 2 y; y = x + z ------------------------------------------------------------ */
 static void
 add_declare(struct problem *p)
 {

@@ -54,8 +54,8 @@ difference(struct problem *p, const struct op_test *op, struct slot *s, int64_t 
 	    fmax(fmax(fabs(grad), root_mean_square(s->grad, slot_count(s))), 1e-8);
 }
 
-/* Sixteen elements of the first output against the formula, in double; what is rebuilt is the same.
- */
+/* Sixteen elements of the first output against the formula, in double; what is rebuilt is the
+ * same. */
 static void
 check_values(const struct op_test *op, int number)
 {

@@ -108,8 +108,8 @@ compare(uint64_t seed, uint32_t *counter, int kind, bool exhaustive)
 	free(plain.dataset_sample);
 }
 
-/* Far from the start, where the products have fewer digits left of the differences: one long blend.
- */
+/* Far from the start, where the products have fewer digits left of the differences: one long
+ * blend. */
 static void
 long_blend(uint64_t seed)
 {

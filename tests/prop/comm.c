@@ -85,8 +85,8 @@ combine(void *dst, const void *x, enum dtype real, enum reduce op)
 	}
 }
 
-/* The reduction of elements [first, first + count) over all ranks in rank order; the caller frees.
- */
+/* The reduction of elements [first, first + count) over all ranks in rank order; the caller
+ * frees. */
 static char *
 expected(const struct trial *t, int64_t first, int64_t count)
 {
@@ -323,8 +323,8 @@ test_nan(struct comm *c)
 	}
 }
 
-/* A rank that gives up, or that talks to a rank which is not there, ends everybody with status 4.
- */
+/* A rank that gives up, or that talks to a rank which is not there, ends everybody with status
+ * 4. */
 static void
 end_badly(struct comm *c, const char *how)
 {

@@ -432,8 +432,8 @@ check_restart(const char *save)
 	data_close(d);
 }
 
-/* A longer run whose corpus needs another epoch has another order; exclude-seen keeps the old one.
- */
+/* A longer run whose corpus needs another epoch has another order; exclude-seen keeps the old
+ * one. */
 static void
 check_longer(const char *save)
 {

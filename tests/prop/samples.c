@@ -54,8 +54,8 @@ order(uint64_t seed)
 	free(all);
 }
 
-/* Every epoch but a separate last one brings each sequence once; each sample number is drawn once.
- */
+/* Every epoch but a separate last one brings each sequence once; each sample number is drawn
+ * once. */
 static void
 coverage(uint64_t seed)
 {

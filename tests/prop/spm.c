@@ -505,8 +505,8 @@ plain_path(const struct sorted_piece *piece, size_t pieces, float unk_score, con
 	return count;
 }
 
-/* A text whose running score is set back some times, from a model that only turns blanks to marks.
- */
+/* A text whose running score is set back some times, from a model that only turns blanks to
+ * marks. */
 static void
 test_ties(struct generator *g, const char *bytes, size_t len)
 {

@@ -583,8 +583,8 @@ check_batches(struct sampler *s, const struct sampler_config *c, int64_t consume
 	int64_t group = c->micro_batch_size * c->data_parallel_size, out[64];
 	size_t left = (size_t)((sampler_active(s) - consumed % sampler_active(s)) / group);
 
-	/* Some ranks of Megatron-LM's get a batch more at the end of an epoch that is not sharded.
-	 */
+	/* Some ranks of Megatron-LM's get a batch more at the end of an epoch that is not
+	 * sharded. */
 	if (c->type == SAMPLER_CYCLIC)
 		CHECK(v->len == left || (c->no_data_sharding && v->len == left + 1));
 	for (size_t b = 0; b < v->len && (b < left || c->type == SAMPLER_SINGLE); b++) {

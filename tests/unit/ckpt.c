@@ -416,8 +416,8 @@ make_version_1(const char *dir)
 	ckpt_close(c);
 }
 
-/* Reads one element of each of n rows from `first` on, as a tensor rank does that has one column.
- */
+/* Reads one element of each of n rows from `first` on, as a tensor rank does that has one
+ * column. */
 static int
 read_rows(struct ckpt *c, int64_t first, int64_t n, struct err *e)
 {
@@ -431,8 +431,8 @@ read_rows(struct ckpt *c, int64_t first, int64_t n, struct err *e)
 	return 0;
 }
 
-/* A seal takes an edit that makes sense, and no other; a directory says which iteration it holds.
- */
+/* A seal takes an edit that makes sense, and no other; a directory says which iteration it
+ * holds. */
 static void
 test_seal(const char *save)
 {

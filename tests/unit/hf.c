@@ -398,8 +398,8 @@ test_added(void)
 }
 
 /* A blank that takes the white space on both sides is a match everywhere in a run of blanks: the
- * first has the run, the others are found inside it. Time must not grow with the square of the run.
- */
+ * first has the run, the others are found inside it. Time must not grow with the square of the
+ * run. */
 static void
 test_blank_run(void)
 {

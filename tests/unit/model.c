@@ -206,8 +206,8 @@ round_trip(const char *path, const char *model_type, struct model_config *c)
 	str_release(&s);
 }
 
-/* Every parameter has a place in Hugging Face's files, and the places cover each file tensor once.
- */
+/* Every parameter has a place in Hugging Face's files, and the places cover each file tensor
+ * once. */
 static void
 test_places(const struct family *f, const struct model_config *c)
 {

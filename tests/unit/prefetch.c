@@ -87,8 +87,8 @@ test_turns(struct prefetch *p, const struct engine *engine)
 		}
 	}
 	CHECK(prefetch_stats(p).waits == 0);
-	/* Another split takes the place of what was ready of the evaluation; training is as it was.
-	 */
+	/* Another split takes the place of what was ready of the evaluation; training is as it
+	 * was. */
 	reads(p, given + 2 * RING);
 	evaluation(p, engine, SPLIT_TEST);
 	CHECK(prefetch_stats(p).waits > 0);

@@ -1,5 +1,5 @@
-/* temp.c - tests of temporary names: nothing is written through a link, and what the dead left goes
- */
+/* temp.c - tests of temporary names: nothing is written through a link, and what the dead left
+ * goes */
 #include "lib/base/io.h"
 #include "lib/base/outset.h"
 #include "lib/base/process.h"
@@ -66,8 +66,8 @@ test_names(void)
 	free(name);
 }
 
-/* A link of the name that was given to temporary files once, and one of the name of a resumed file.
- */
+/* A link of the name that was given to temporary files once, and one of the name of a resumed
+ * file. */
 static void
 test_planted_links(void)
 {

@@ -56,8 +56,8 @@ small(void)
 	return c;
 }
 
-/* Compares the run with a checkpoint of the model that `text` describes: 0, or -1 and the reason.
- */
+/* Compares the run with a checkpoint of the model that `text` describes: 0, or -1 and the
+ * reason. */
 static int
 same_model(const struct train_config *run, const struct train_config *saved)
 {

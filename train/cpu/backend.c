@@ -16,8 +16,8 @@
 
 enum { ALIGNMENT = 256 };
 
-/* How OpenBLAS picks its kernels when it is loaded; only builds for several processors have them.
- */
+/* How OpenBLAS picks its kernels when it is loaded; only builds for several processors have
+ * them. */
 void gotoblas_dynamic_quit(void) __attribute__((weak));
 void gotoblas_dynamic_init(void) __attribute__((weak));
 

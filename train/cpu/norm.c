@@ -109,8 +109,8 @@ backward_row(const void *call, int64_t row, const real *weight, struct work *w)
 	span_store(&n->dx, &s, dx);
 }
 
-/* sums[0] += sum of dy xhat and sums[1] += sum of dy over at most ROWS rows, for the columns of s.
- */
+/* sums[0] += sum of dy xhat and sums[1] += sum of dy over at most ROWS rows, for the columns of
+ * s. */
 static void
 sum_rows(const struct norm_grad *n, struct span s, int64_t end, real sums[2][COLUMNS])
 {

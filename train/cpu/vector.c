@@ -145,8 +145,8 @@ cpu_name(cast)(struct stream *st, const struct tensor *dst, const struct tensor 
 	cpu_spans(st, dst, cast_span, &(struct pair){ .y = dst, .x = src });
 }
 
-/* A long vector as PARTS ranges, each summed in double by one item, and the parts in order after.
- */
+/* A long vector as PARTS ranges, each summed in double by one item, and the parts in order
+ * after. */
 struct reduction {
 	const struct tensor *x, *y;
 	int64_t count, per_part;

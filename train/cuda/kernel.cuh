@@ -233,8 +233,8 @@ element_grid(int64_t rows, int64_t columns)
 	    (unsigned)int64_max(1, int64_min(rows, 65535)));
 }
 
-/* A loop over the packs of [rows, columns]: where a thread goes next, without a division each time.
- */
+/* A loop over the packs of [rows, columns]: where a thread goes next, without a division each
+ * time. */
 struct walk {
 	int64_t rows, per_row;       /* packs of a row */
 	int64_t step_row, step_pack; /* one step of the whole grid */

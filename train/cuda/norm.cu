@@ -150,8 +150,8 @@ group_sum(float2 x, int warps, float2 (*buffer)[32])
 
 /* --- forward ---------------------------------------------------------------------------------- */
 
-/* Asks for a row of what the forward pass reads; beyond the last one for nothing, which counts too.
- */
+/* Asks for a row of what the forward pass reads; beyond the last one for nothing, which counts
+ * too. */
 template <typename T, int V, bool SUM, int THREADS>
 static __device__ inline void
 ask_inputs(const struct norm_call &n, const ring<T, V, 1 + SUM, THREADS> &r, int64_t row, int ahead)
@@ -357,8 +357,8 @@ row_sums(const struct spread &s, const R &r, float2 stats, columns<T, V> &own)
 }
 
 /* dx += rstd (g - mean g - xhat mean(g xhat)); c: the row's mean and rstd, then the means of g and
- * of g xhat. SUM: the columns' sums of what is stored grow by this row, and xhat is computed again.
- */
+ * of g xhat. SUM: the columns' sums of what is stored grow by this row, and xhat is computed
+ * again. */
 template <bool SUM, typename T, int V, typename R>
 static __device__ inline void
 put_gradient(const struct norm_grad &n, int64_t row, const R &r, columns<T, V> &own, float4 c)

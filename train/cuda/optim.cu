@@ -74,8 +74,8 @@ __launch_bounds__(CU_THREADS) update_kernel(struct flat a, RULE rule, struct wal
 	}
 }
 
-/* Whether the arrays can be moved in packs: F32 ones by 16 bytes, the weight by as many elements.
- */
+/* Whether the arrays can be moved in packs: F32 ones by 16 bytes, the weight by as many
+ * elements. */
 static bool
 packs(const struct flat *a, size_t size)
 {

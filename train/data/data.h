@@ -61,15 +61,13 @@ int data_samples(struct data_reader *r, const struct data_place *at, int64_t *ou
 /* Lines for a checkpoint's state.conf; counts are corpus_log_counts. */
 void data_state(const struct data *d, const int64_t *counts, struct str *out);
 
-/* --- data_report.c ------------------------------------------------------------------------------
- */
+/* --- data_report.c ---------------------------------------------------------------------------- */
 
 /* A note for each corpus of training: how many of its samples were consumed. Rank 0's, at saves and
  * at the end. */
 void data_note_consumed(const struct data *d, const int64_t *counts);
 
-/* --- corpus_log.c -------------------------------------------------------------------------------
- */
+/* --- corpus_log.c ----------------------------------------------------------------------------- */
 
 /* Counts by corpus of training while the run goes on: consumed samples, and with
  * --log-loss-by-corpus the loss. */

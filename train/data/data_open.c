@@ -45,8 +45,7 @@ struct place {
 	double sees; /* the file that rank 0 made */
 };
 
-/* --- who builds ---------------------------------------------------------------------------------
- */
+/* --- who builds ------------------------------------------------------------------------------- */
 
 /* Where the file that everybody looks for goes: beside the maps. */
 static void
@@ -135,8 +134,7 @@ find_part(const struct data *d, struct comm *world)
 	return part;
 }
 
-/* --- what is opened -----------------------------------------------------------------------------
- */
+/* --- what is opened --------------------------------------------------------------------------- */
 
 /*
  * Samples that the run asks of each split; Megatron-LM's numbers, so that the maps are the same.
@@ -363,8 +361,7 @@ open_number(const struct opening *o, int i, struct err *e)
 		       : open_set(o, s, &d->c->paths, n[s->which], e);
 }
 
-/* --- tokenizers ---------------------------------------------------------------------------------
- */
+/* --- tokenizers ------------------------------------------------------------------------------- */
 
 /* A dataset that was made with another tokenizer than this run's, or than a dataset before it,
  * where both are known. */
@@ -410,8 +407,7 @@ check_tokenizers(const struct data *d, struct err *e)
 	return rc;
 }
 
-/* --- all of it ----------------------------------------------------------------------------------
- */
+/* --- all of it -------------------------------------------------------------------------------- */
 
 /* Maps that mshard or Megatron-LM made for this tokenizer are found by it. */
 static int
@@ -545,8 +541,8 @@ thread_count(struct comm *world)
 	return mine < 1 ? 1 : mine > THREADS_MAX ? THREADS_MAX : (int)mine;
 }
 
-/* The names of validation sets: as given, or the last parts of their prefixes where those differ.
- */
+/* The names of validation sets: as given, or the last parts of their prefixes where those
+ * differ. */
 static char *
 set_name(const struct train_config *c, const struct path_list *l, int k)
 {

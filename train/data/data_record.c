@@ -29,8 +29,7 @@ loader(const struct train_config *c)
 	    (c->o.dataloader_type == SAMPLER_CYCLIC && c->o.no_data_sharding);
 }
 
-/* --- reading and writing ------------------------------------------------------------------------
- */
+/* --- reading and writing ---------------------------------------------------------------------- */
 
 /* "FINGERPRINT WEIGHT FIRST ASKED EPOCHS SEPARATE CONSUMED PREFIX" */
 static int
@@ -170,8 +169,7 @@ data_record_release(struct data *d)
 	free(d->gone);
 }
 
-/* --- comparing ----------------------------------------------------------------------------------
- */
+/* --- comparing -------------------------------------------------------------------------------- */
 
 /* Corpora of the record that were in its list. */
 static int
@@ -250,8 +248,7 @@ compare_lists(const struct data *d, struct err *why)
 	return compare_weights(d, why);
 }
 
-/* --- going on -----------------------------------------------------------------------------------
- */
+/* --- going on --------------------------------------------------------------------------------- */
 
 /* The corpora of the record that no corpus of the list has taken up stay in later records. */
 static void

@@ -234,8 +234,8 @@ OBSERVE(xent_loss, xent)
 OBSERVE(adamw, adamw)
 OBSERVE(sgd, sgd)
 
-/* The body of an operation on tensors: its output, its input or NULL, whether the output is read.
- */
+/* The body of an operation on tensors: its output, its input or NULL, whether the output is
+ * read. */
 #define OBSERVE_SIMPLE(op, y, x, in_place, ...) \
 	struct op_call c = { .name = #op }; \
 \

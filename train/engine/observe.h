@@ -24,8 +24,8 @@ struct op_call {
 struct observer {
 	void (*before)(struct observer *, struct stream *);
 	void (*after)(struct observer *, struct stream *, const struct op_call *);
-	/* Where in the step the engine is: kept up to date by it. layer as in struct layer's index.
-	 */
+	/* Where in the step the engine is: kept up to date by it. layer as in struct layer's
+	 * index. */
 	int64_t microbatch;
 	int layer;
 	bool backward;

@@ -52,8 +52,8 @@ extern const struct layer_kind layer_embedding, layer_attention, layer_mlp, laye
 
 /* --- linear.c: the two linears of tensor parallelism ------------------------------------------ */
 
-/* pre.data set: the output goes through the tanh GELU on its way, and pre keeps what it was before.
- */
+/* pre.data set: the output goes through the tanh GELU on its way, and pre keeps what it was
+ * before. */
 struct linear {
 	struct tensor y, x, weight, bias, pre; /* bias.data NULL: none */
 };

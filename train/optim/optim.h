@@ -57,8 +57,8 @@ struct lr_schedule {
 
 /* The reason a schedule is impossible, or 0. */
 int lr_check(const struct lr_schedule *s, struct err *e);
-/* Learning rate of the step taken after `samples` consumed samples. Source: spec/training.md 4.6.
- */
+/* Learning rate of the step taken after `samples` consumed samples. Source: spec/training.md
+ * 4.6. */
 double lr_at(const struct lr_schedule *s, int64_t samples);
 double wd_at(const struct lr_schedule *s, int64_t samples);
 

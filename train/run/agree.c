@@ -14,8 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* --- which options ------------------------------------------------------------------------------
- */
+/* --- which options ---------------------------------------------------------------------------- */
 
 /* Every string and list, so that a new path is sorted on purpose, and what else is not compared by
  * its value, which is the rule. --log-interval is none of these: the ranks meet at log steps. */
@@ -108,8 +107,7 @@ add_options(struct str *out, const struct opt_parse *p)
 	str_release(&dump);
 }
 
-/* --- the first difference -----------------------------------------------------------------------
- */
+/* --- the first difference --------------------------------------------------------------------- */
 
 /* The line of a text that begins at `at`: its length without the newline, and of its name. */
 struct line {
@@ -203,8 +201,7 @@ describe(const char *all, struct err *e)
 	str_release(&out);
 }
 
-/* --- agreement ----------------------------------------------------------------------------------
- */
+/* --- agreement -------------------------------------------------------------------------------- */
 
 /* The greatest hash and the greatest complement, which is the least hash's, in one reduction. */
 static bool

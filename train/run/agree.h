@@ -32,8 +32,8 @@ int agree_options(struct comm *world, const struct train_config *c, struct err *
  * 0. */
 int agree_lists(struct comm *world, struct train_config *c, struct err *e);
 /* Collective, after train_configure: the backend with its libraries, where the run starts, its
- * tokenizer and model. Rank 0 notes a difference of the MPI library, which is none of the result.
- */
+ * tokenizer and model. Rank 0 notes a difference of the MPI library, which is none of the
+ * result. */
 int agree_start(struct comm *world, const struct train_config *c, struct err *e);
 
 #endif

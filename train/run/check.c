@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a rank found, and its number in the order of the arithmetic; order is INFINITY when nothing.
- */
+/* What a rank found, and its number in the order of the arithmetic; order is INFINITY when
+ * nothing. */
 struct check {
 	struct observer base;
 	struct engine *e;

@@ -109,8 +109,8 @@ int train_schedule_parse(const char *line, struct lr_schedule *s);
 
 /* --- start.c ---------------------------------------------------------------------------------- */
 
-/* The rules of --load, --save, --finetune and --pretrained-checkpoint; sets start and weights_from.
- */
+/* The rules of --load, --save, --finetune and --pretrained-checkpoint; sets start and
+ * weights_from. */
 int train_start(struct train_config *c, struct err *e);
 /* What a rank starts from, for comparing with others: lines "NAME<tab>VALUE" on the checkpoint, the
  * tokenizer and the model. */
@@ -124,8 +124,8 @@ int train_checkpoint_model(struct train_config *c, struct model_config *m, struc
 /* Opens the checkpoint that --load or --pretrained-checkpoint names; a reason that is a damaged
  * one's says which older one opens. */
 struct ckpt *train_open_checkpoint(const char *dir, struct err *e);
-/* Adds to the reason of a damaged checkpoint which older one opens, and how all of that is checked.
- */
+/* Adds to the reason of a damaged checkpoint which older one opens, and how all of that is
+ * checked. */
 void train_name_older(const char *dir, struct err *e);
 /* Is the architecture of a checkpoint the one of this run? The reason names the first option that
  * differs. */

@@ -122,8 +122,7 @@ mean(const struct run *r, enum total sum)
 	return r->total[sum] / fmax(r->total[TOTAL_TOKENS], 1);
 }
 
-/* --- a training step ----------------------------------------------------------------------------
- */
+/* --- a training step -------------------------------------------------------------------------- */
 
 /* The gradients of the next global batch and their norm, on the device. Collective. */
 static void
@@ -233,8 +232,7 @@ iteration_train(struct run *r)
 	return ITERATION_DONE;
 }
 
-/* --- an evaluation ------------------------------------------------------------------------------
- */
+/* --- an evaluation ---------------------------------------------------------------------------- */
 
 /* One set, with the weights as they are: neither gradients nor progress change. */
 static enum iteration_end
@@ -279,8 +277,7 @@ iteration_evaluate(struct run *r, enum split which)
 	return end;
 }
 
-/* --- what went wrong ----------------------------------------------------------------------------
- */
+/* --- what went wrong -------------------------------------------------------------------------- */
 
 /* All ranks that read a batch find what is wrong with it: one says so. */
 static int

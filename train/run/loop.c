@@ -11,8 +11,7 @@
 #include "train/run/loop.h"
 #include "train/run/stop.h"
 
-/* --- saves --------------------------------------------------------------------------------------
- */
+/* --- saves ------------------------------------------------------------------------------------ */
 
 /* A save that failed is said once and ends the run. */
 static int
@@ -98,8 +97,7 @@ save_last(struct run *r)
 	return status == EXIT_DONE ? save_ends(r) : status;
 }
 
-/* --- stops --------------------------------------------------------------------------------------
- */
+/* --- stops ------------------------------------------------------------------------------------ */
 
 /* Has somebody outside asked for it, behind the last step? */
 static bool
@@ -145,8 +143,7 @@ stop_run(struct run *r, const char *why)
 	return EXIT_STOPPED;
 }
 
-/* --- the loop -----------------------------------------------------------------------------------
- */
+/* --- the loop --------------------------------------------------------------------------------- */
 
 /* There is no way on. The save under way is ended first: it was asked for, and looking for the
  * reason may end the program. Bad data leave what was trained before them as good as it was, so

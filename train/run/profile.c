@@ -141,8 +141,8 @@ profile_step_begin(struct profile *p, int64_t iteration)
 	observe_begin(p->e, &p->base);
 }
 
-/* Adds the step's spans to the rows and the trace (microseconds, as chrome://tracing wants them).
- */
+/* Adds the step's spans to the rows and the trace (microseconds, as chrome://tracing wants
+ * them). */
 static void
 collect(struct profile *p)
 {
@@ -168,8 +168,7 @@ collect(struct profile *p)
 	p->steps++;
 }
 
-/* --- ceilings: the largest rates of this device, by the same operations -------------------------
- */
+/* --- ceilings: the largest rates of this device, by the same operations ----------------------- */
 
 /* Seconds of one of several calls, behind one that warms up. */
 static double
@@ -235,8 +234,7 @@ measure_ceilings(struct profile *p, double *flops, double *bytes)
 	*bytes = 1.5 * (double)tensor_bytes(&all) / time_calls(p, call_add, &all);
 }
 
-/* --- the files ----------------------------------------------------------------------------------
- */
+/* --- the files -------------------------------------------------------------------------------- */
 
 static int
 by_time(const void *a, const void *b)

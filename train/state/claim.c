@@ -39,8 +39,8 @@ still_fresh(const struct train_config *c, struct err *err)
 	    err, "--save %s: another run has saved a checkpoint meanwhile; start again", c->o.save);
 }
 
-/* --break-lock is for one start: the options that a checkpoint records are those of later ones too.
- */
+/* --break-lock is for one start: the options that a checkpoint records are those of later ones
+ * too. */
 struct lock *
 claim_save(struct train_config *c, struct err *err)
 {

@@ -55,8 +55,7 @@ struct saver {
 	struct err err;
 };
 
-/* --- jobs: one thread at a time -----------------------------------------------------------------
- */
+/* --- jobs: one thread at a time --------------------------------------------------------------- */
 
 /* Hands a job to a thread; without the background it is done when this returns. */
 static void
@@ -88,8 +87,7 @@ job_join(struct saver *s)
 	return s->rc;
 }
 
-/* --- the copies ---------------------------------------------------------------------------------
- */
+/* --- the copies ------------------------------------------------------------------------------- */
 
 /* Adds a piece to the size of the snapshot. */
 static int
@@ -170,8 +168,7 @@ copy_pieces(struct saver *s)
 	s->e->held = s->copied;
 }
 
-/* --- this rank's file ---------------------------------------------------------------------------
- */
+/* --- this rank's file ------------------------------------------------------------------------- */
 
 /* A piece's place in the file's header. */
 static int
@@ -252,8 +249,7 @@ commit_job(void *arg)
 	return NULL;
 }
 
-/* --- the phases ---------------------------------------------------------------------------------
- */
+/* --- the phases ------------------------------------------------------------------------------- */
 
 /* Back to idle, whatever became of the save. */
 static void

@@ -105,8 +105,8 @@ has_parts(const struct bpe_spec *spec, struct bpe_merge m)
 	    m.right < spec->num_tokens && bpe_is_text(&spec->token[m.right]);
 }
 
-/* Asks for the bytes of the parts of a merge further on, whose tokens have been asked for before.
- */
+/* Asks for the bytes of the parts of a merge further on, whose tokens have been asked for
+ * before. */
 static inline void
 expect_parts(const struct bpe_spec *spec, size_t i)
 {

@@ -37,8 +37,8 @@ enum {
 	HUGE_PAGE = 2 << 20,
 };
 
-/* Two pieces and their ids. The last byte of a key is the length, so an empty one matches nothing.
- */
+/* Two pieces and their ids. The last byte of a key is the length, so an empty one matches
+ * nothing. */
 struct set {
 	uint64_t key[4];      /* two of each */
 	uint32_t id[2 * IDS]; /* IDS of each; their number in the top bits of the first */

@@ -14,8 +14,8 @@ enum { BPE_LINEAR_MAX = 32 }; /* symbols; longer lists use the heap */
 /* Ids and ranks that are in a pair have so many bits; the last id is nobody's. */
 enum { BPE_BITS = 21, BPE_NOBODY = (1 << BPE_BITS) - 1, BPE_MAX = BPE_NOBODY };
 
-/* Multiplicative hashing: 2^64 divided by the golden ratio and by the square root of 3, made odd.
- */
+/* Multiplicative hashing: 2^64 divided by the golden ratio and by the square root of 3, made
+ * odd. */
 #define BPE_MIX 0x9e3779b97f4a7c15u
 #define BPE_MIX2 0x93cd3a2c8198e269u
 
@@ -173,8 +173,8 @@ bpe_is_join(const struct bpe_token *t, const struct bpe_token *left, const struc
 	    mem_equal(t->bytes + left->len, right->bytes, right->len);
 }
 
-/* All tokens that have bytes. -1 with a reason when two are the same; bpe_names_release then, too.
- */
+/* All tokens that have bytes. -1 with a reason when two are the same; bpe_names_release then,
+ * too. */
 int bpe_names_init(
     struct bpe_names *n, const struct bpe_token *token, size_t num_tokens, struct err *e);
 /* Those alone that could be cut into units, of tokens that are not the same. */

@@ -32,8 +32,8 @@ name_slot(const struct bpe_names *n, const unsigned char *bytes, size_t len, uin
 	return &n->slot[i];
 }
 
-/* Enters a token by the hash of its bytes. BPE_NONE when they are new, else the id that has them.
- */
+/* Enters a token by the hash of its bytes. BPE_NONE when they are new, else the id that has
+ * them. */
 static uint32_t
 add_name(struct bpe_names *n, uint32_t id, uint64_t hash)
 {

@@ -13,8 +13,8 @@
 
 enum { FILTER_BITS = 3 }; /* 8 bits of the filter a bucket */
 
-/* The bits of the filter are those of the bucket and some more, which also come first in the hash.
- */
+/* The bits of the filter are those of the bucket and some more, which also come first in the
+ * hash. */
 void
 bpe_pairs_init(struct bpe_pairs *p, size_t num_ranks)
 {

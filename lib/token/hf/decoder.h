@@ -36,8 +36,8 @@ struct decoder_scratch { /* of one thread; zero-initialise */
 	struct regex_scratch *regex; /* lent by the owner */
 };
 
-/* From the member "decoder". NULL or null joins tokens with spaces. decoder_release in every case.
- */
+/* From the member "decoder". NULL or null joins tokens with spaces. decoder_release in every
+ * case. */
 int decoder_parse(struct decoder *d, const struct json_value *v, struct err *e);
 void decoder_release(struct decoder *d);
 void decoder_scratch_release(struct decoder_scratch *x);

@@ -88,8 +88,8 @@ void hf_configs_release(struct hf_configs *c);
 /* The root of a config, or NULL. */
 const struct json_value *hf_config(const struct hf_configs *c, enum hf_config_file which);
 const char *hf_config_name(enum hf_config_file which);
-/* A member of tokenizer_config.json, or else of special_tokens_map.json, and which has it; or NULL.
- */
+/* A member of tokenizer_config.json, or else of special_tokens_map.json, and which has it; or
+ * NULL. */
 const struct json_value *hf_config_member(
     const struct hf_configs *c, const char *key, enum hf_config_file *which);
 /* Adds the used ones to the tokenizer's files and its hash. */

@@ -463,8 +463,8 @@ struct hf_model {
 static const struct hf_model models[] = { { "BPE", find_bpe, read_bpe },
 	{ "Unigram", find_unigram, read_unigram } };
 
-/* Which kind of model. Files of before there was a "type" have a BPE's members or a Unigram's list.
- */
+/* Which kind of model. Files of before there was a "type" have a BPE's members or a Unigram's
+ * list. */
 static const struct hf_model *
 find_model(struct hf_reading *r, const struct json_value *root, struct err *e)
 {

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A bound on what a small file can ask for: the longest expansion of Unicode's forms is elevenfold.
- */
+/* A bound on what a small file can ask for: the longest expansion of Unicode's forms is
+ * elevenfold. */
 enum { GROWTH_MAX = 64, GROWTH_SLACK = 1 << 16 };
 
 struct normal_kind {

@@ -78,8 +78,8 @@ raise_to(struct bases *b, uint32_t base, size_t height)
 		b->height[base] = height;
 }
 
-/* A path from the root's base goes forward while it can, and back otherwise. False: it met itself.
- */
+/* A path from the root's base goes forward while it can, and back otherwise. False: it met
+ * itself. */
 static bool
 walk_bases(struct bases *b, const uint32_t *unit, size_t bases, uint32_t root)
 {

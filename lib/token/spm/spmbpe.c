@@ -213,8 +213,8 @@ fill_table(struct spmbpe *b, const struct spm_pair *list, size_t count)
 	}
 }
 
-/* The hashes of all parts of a piece come from those of its beginnings and the powers of the base.
- */
+/* The hashes of all parts of a piece come from those of its beginnings and the powers of the
+ * base. */
 void
 spmbpe_init(struct spmbpe *b, const struct spmodel *m)
 {

@@ -66,8 +66,8 @@ spm_worker_free(struct spm_worker *w)
 	free(w);
 }
 
-/* Where the ids of a text end, and what of them bears on the next: a copy, for the loop over units.
- */
+/* Where the ids of a text end, and what of them bears on the next: a copy, for the loop over
+ * units. */
 struct ending {
 	uint32_t *end;      /* there is room behind it */
 	uint32_t after_unk; /* 1 when the last id of this text is unk */

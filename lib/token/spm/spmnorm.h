@@ -53,8 +53,8 @@ struct norm_text {
 	bool after_blank; /* a blank that comes now is one too many */
 };
 
-/* Symbols are the model's user-defined pieces; the model must stay. spmnorm_release in every case.
- */
+/* Symbols are the model's user-defined pieces; the model must stay. spmnorm_release in every
+ * case. */
 int spmnorm_init(
     struct spmnorm *n, const struct spmodel *m, const struct sp_normalizer *spec, struct err *e);
 void spmnorm_release(struct spmnorm *n);

@@ -26,8 +26,8 @@ struct spm_place {
 
 /* --- building --- */
 
-/* The ids of an unknown character add its score: unk, or its first byte, as those behind it add 0.
- */
+/* The ids of an unknown character add its score: unk, or its first byte, as those behind it add
+ * 0. */
 static void
 set_unknown_scores(struct spmuni *u, const struct spm_unknown *unknown)
 {
