@@ -168,19 +168,24 @@ check_beside(struct ckpt *c, const struct ckpt_piece *p, int64_t i, const unsign
 	checker_add(c->checker, &b);
 }
 
-/* Waits for the blocks of a tensor that are compared beside; -1 when one was wrong. */
+/* Waits for the blocks of a tensor that are compared beside, also after a read that has failed, for
+ * rc tells. -1 when one was wrong: more may be, so all of the tensor are to be compared again. */
 static int
-settle(struct ckpt *c, const struct ckpt_tensor *t, struct err *e)
+settle(struct ckpt *c, const struct ckpt_tensor *t, int rc, struct err *e)
 {
-	const struct ckpt_piece *p = t->piece;
+	const struct ckpt_piece *bad = t->piece;
 	int wrong;
 
 	if (!c->checker || checker_wait(c->checker, &wrong))
-		return 0;
-	c->checked[wrong] = false;
-	while (wrong - (p->sum - c->m.sum) < 0 || wrong - (p->sum - c->m.sum) >= p->num_sums)
-		p++;
-	return damage(c, t, p, e);
+		return rc;
+	for (const struct ckpt_piece *p = t->piece; p < t->piece + t->num_pieces; p++) {
+		int64_t first = p->sum - c->m.sum;
+
+		memset(c->checked + first, false, (size_t)p->num_sums);
+		if (wrong >= first && wrong < first + p->num_sums)
+			bad = p;
+	}
+	return rc < 0 ? rc : damage(c, t, bad, e);
 }
 
 /* Is any of `common` in the block? Then it is copied, the part of the box that lies in it, and
@@ -243,11 +248,10 @@ ckpt_read(struct ckpt *c, const char *name, const struct slice *want, enum dtype
     struct err *e)
 {
 	const struct ckpt_tensor *t = ckpt_find(c, name);
-	int rc = check_read(c, name, want, dtype, e);
 
-	if (rc == 0)
-		rc = read_pieces(c, t, want, dtype, dst, e);
-	return rc < 0 ? rc : settle(c, t, e);
+	if (check_read(c, name, want, dtype, e) < 0)
+		return -1;
+	return settle(c, t, read_pieces(c, t, want, dtype, dst, e), e);
 }
 
 /* Pieces go round the ranks in the order of the files, so that each rank reads few of these. */

@@ -484,6 +484,13 @@ test_blocks(const char *save)
 	CHECK(strstr(e.msg,
 	    "/iter_0000002/pieces-00000.safetensors: the bytes of tensor 'w' are damaged: wrong "
 	    "checksum"));
+	/* nor is a second damaged block believed after the first has been found */
+	CHECK(pwrite(fd, "xxx", 3,
+		  (off_t)(ckpt_at(c, 0)->piece[0].offset + 1 * CKPT_BLOCK_BYTES + 7)) == 3);
+	ckpt_close(c);
+	c = ckpt_open(dir, &e);
+	CHECK(read_rows(c, 0, TALL, &e) < 0 && read_rows(c, 1, 1, &e) < 0);
+	CHECK(read_rows(c, 3, 1, &e) < 0 && read_rows(c, 2, 1, &e) == 0);
 	CHECK(ckpt_verify_file(c, 0, &e) < 0);
 	CHECK(ckpt_check_share(c, 0, 1, &e) == 0);
 	ckpt_close(c);
