@@ -92,7 +92,7 @@ def rows(out, text, head, cells):
         if len(line) + len(cell) > 92:
             out.write(line.rstrip() + "\n")
             line = "\t"
-        line += cell + " "
+        line += cell
     out.write(line.rstrip() + "\n};\n\n")
 
 
@@ -119,16 +119,16 @@ def write_forms(path, canonical):
         singles = runs([(c, d[0]) for c, d in canonical.items() if len(d) == 1])
         rows(out, "Composite, first part, second part; NFC joins the parts again",
              "static const uint32_t forms_joined[][3]",
-             ["{0x%x, 0x%x, 0x%x}," % (c, a, b) for c, a, b, joined in joins if joined])
+             ["{0x%x,0x%x,0x%x}," % (c, a, b) for c, a, b, joined in joins if joined])
         by_parts = sorted((a, b, i) for i, (_, a, b, _) in enumerate(j for j in joins if j[3]))
         rows(out, "The places of these rows by first part, then by second", "static const uint16_t forms_by_parts[]",
              ["%d," % i for _, _, i in by_parts])
         rows(out, "Composite, first part, second part; NFC does not join them", "static const uint32_t forms_parted[][3]",
-             ["{0x%x, 0x%x, 0x%x}," % (c, a, b) for c, a, b, joined in joins if not joined])
+             ["{0x%x,0x%x,0x%x}," % (c, a, b) for c, a, b, joined in joins if not joined])
         rows(out, "First, last, what the first becomes", "static const uint32_t forms_single[][3]",
-             ["{0x%x, 0x%x, 0x%x}," % tuple(r) for r in singles])
+             ["{0x%x,0x%x,0x%x}," % tuple(r) for r in singles])
         rows(out, "First, last, class", "static const uint32_t forms_class[][3]",
-             ["{0x%x, 0x%x, %d}," % tuple(r) for r in ranges(classes())])
+             ["{0x%x,0x%x,%d}," % tuple(r) for r in ranges(classes())])
         out.write("#endif\n")
 
 
@@ -138,12 +138,12 @@ def write_compat(path, compat):
         singles = runs([(c, d[0]) for c, d in compat.items() if len(d) == 1])
         longer = [(c, d) for c, d in compat.items() if len(d) > 1]
         rows(out, "First, last, what the first becomes", "static const uint32_t compat_single[][3]",
-             ["{0x%x, 0x%x, 0x%x}," % tuple(r) for r in singles])
+             ["{0x%x,0x%x,0x%x}," % tuple(r) for r in singles])
         at, cells = 0, []
         for c, d in longer:
-            cells.append("{0x%x, %d}," % (c, at))
+            cells.append("{0x%x,%d}," % (c, at))
             at += len(d)
-        cells.append("{0x110000, %d}," % at)
+        cells.append("{0x110000,%d}," % at)
         rows(out, "Code point, where its parts begin; they end where those of the next row begin",
              "static const uint32_t compat_longer[][2]", cells)
         rows(out, "The parts", "static const uint32_t compat_parts[]", ["0x%x," % p for _, d in longer for p in d])
