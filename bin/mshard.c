@@ -18,15 +18,12 @@ static int
 run_info(const void *cfg, int argc, char **argv, struct err *e)
 {
 	const struct info_config *o = cfg;
+	enum info_form form = o->json ? INFO_JSON : INFO_HEAD;
 
 	if (shard_operands("info", argc, argv, INT32_MAX, e) < 0)
 		return CLI_USAGE;
-	for (int i = 0; i < argc; i++)
-		if (shard_info(argv[i],
-			o->json ? INFO_JSON
-			    : i ? INFO_ROWS
-				: INFO_HEAD,
-			stdout, e) < 0)
+	for (int i = 0; i < argc; i++, form = o->json ? INFO_JSON : INFO_ROWS)
+		if (shard_info(argv[i], form, stdout, e) < 0)
 			return CLI_FAILED;
 	return EXIT_DONE;
 }
@@ -97,7 +94,6 @@ run_sample(const void *cfg, int argc, char **argv, struct err *e)
 	return rc;
 }
 
-/* What the notes of the result cannot say is said here. */
 static int
 run_cat(const void *cfg, int argc, char **argv, struct err *e)
 {
@@ -142,8 +138,7 @@ run_repair(const void *cfg, int argc, char **argv, struct err *e)
 	return shard_repair(&c, argv[0], stdout, e);
 }
 
-/* Everything wrong with the options is said before a dataset is opened. Notes follow the
- * product. */
+/* Everything wrong with the options is said before a dataset is opened. */
 static int
 run_maps(int (*run)(const struct maps_config *, FILE *, struct str *, struct err *),
     const void *cfg, int argc, char **argv, struct err *e)
@@ -161,36 +156,29 @@ run_maps(int (*run)(const struct maps_config *, FILE *, struct str *, struct err
 	return rc;
 }
 
-/* All maps that a run needs. */
 static int
 run_index(const void *cfg, int argc, char **argv, struct err *e)
 {
 	return run_maps(shard_index, cfg, argc, argv, e);
 }
 
-/* The blending index alone. */
 static int
 run_blend(const void *cfg, int argc, char **argv, struct err *e)
 {
 	return run_maps(shard_blend, cfg, argc, argv, e);
 }
 
+#define VERB(verb) shard_##verb##_opts, sizeof(struct verb##_config), run_##verb
 static const struct verb verbs[] = {
 	{ "info", "PREFIX ...",
-	    "count documents, sequences and tokens, with a histogram of lengths", shard_info_opts,
-	    sizeof(struct info_config), run_info },
+	    "count documents, sequences and tokens, with a histogram of lengths", VERB(info) },
 	{ "verify", "PREFIX ...", "check the index against itself and against the tokens",
-	    shard_verify_opts, sizeof(struct verify_config), run_verify },
-	{ "head", "PREFIX", "print documents as token ids or text", shard_head_opts,
-	    sizeof(struct head_config), run_head },
-	{ "sample", "", "print training samples, or which rank reads which", shard_sample_opts,
-	    sizeof(struct sample_config), run_sample },
-	{ "cat", "PREFIX ...", "merge datasets into one", shard_cat_opts, sizeof(struct cat_config),
-	    run_cat },
-	{ "split", "PREFIX", "cut a dataset into several", shard_split_opts,
-	    sizeof(struct split_config), run_split },
-	{ "repair", "PREFIX", "put a damaged dataset right", shard_repair_opts,
-	    sizeof(struct repair_config), run_repair },
+	    VERB(verify) },
+	{ "head", "PREFIX", "print documents as token ids or text", VERB(head) },
+	{ "sample", "", "print training samples, or which rank reads which", VERB(sample) },
+	{ "cat", "PREFIX ...", "merge datasets into one", VERB(cat) },
+	{ "split", "PREFIX", "cut a dataset into several", VERB(split) },
+	{ "repair", "PREFIX", "put a damaged dataset right", VERB(repair) },
 	{ "index", "", "write the index maps that training looks for", shard_index_opts,
 	    sizeof(struct maps_config), run_index },
 	{ "blend", "", "say what a blend takes from each dataset, and write its index",
@@ -205,7 +193,6 @@ static const struct tool tool = {
 	.verbs = verbs,
 };
 
-/* Verbs that print go on to cli_main's check of stdout. */
 int
 main(int argc, char **argv)
 {

@@ -13,24 +13,17 @@
 #include <string.h>
 
 struct watch {
-	double start; /* by clock_seconds */
+	double start; /* by clock_seconds, and a little before, so that no time since is 0 */
 	int64_t log_interval;
 	struct str line;
 };
-
-/* Never 0, so that it can be divided by. */
-static double
-seconds_since(double start)
-{
-	return clock_seconds() - start + 1e-9;
-}
 
 /* The line on a terminal, and a note whenever another log_interval documents are done. */
 static void
 progress(void *ctx, const struct encode_counts *c)
 {
 	struct watch *w = ctx;
-	double t = seconds_since(w->start);
+	double t = clock_seconds() - w->start;
 
 	str_clear(&w->line);
 	report_progress(c, t, &w->line);
@@ -72,7 +65,7 @@ run_encode(struct encode_config *c, int argc, char **argv, struct err *e)
 	struct encode *x;
 	int rc = CLI_USAGE, stopped;
 
-	w.start = clock_seconds();
+	w.start = clock_seconds() - 1e-9;
 	options_add_operands(&c->input, &pool, argc, argv);
 	c->version = prog_release();
 	c->stop_fd = c->output_prefix ? signals_hold() : -1;
@@ -81,8 +74,8 @@ run_encode(struct encode_config *c, int argc, char **argv, struct err *e)
 		rc = encode_run(x, progress, &w, e) < 0 ? CLI_FAILED : EXIT_DONE;
 	prog_progress_end();
 	if (rc == EXIT_DONE) {
-		report_run(c, x, seconds_since(w.start), stdout);
-		summarise(x, seconds_since(w.start));
+		report_run(c, x, clock_seconds() - w.start, stdout);
+		summarise(x, clock_seconds() - w.start);
 	}
 	stopped = rc == CLI_FAILED && encode_interrupted(x);
 	if (stopped && encode_can_resume(x)) {
