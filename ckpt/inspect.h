@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 /*
- * One line an iteration of each SAVE directory, in order, behind a line of the column names:
+ * One line an iteration of each SAVE directory, in order, after a line of the column names:
  * directory iteration tensors parameters bytes dtype optimizer latest. A directory or an iteration
  * that does not open adds its reason to problems. json: an object a line instead.
  */

@@ -25,7 +25,7 @@ struct tokenizer_files {
 	int64_t tokens;
 	int64_t id[SPECIAL_COUNT]; /* -1: none */
 	char *text[SPECIAL_COUNT]; /* NULL: none; owned */
-	bool adds_bos;             /* the template puts BOS in front */
+	bool adds_bos;             /* the template begins with BOS */
 };
 
 /* Each fills t from files; tokenizer_release in every case. */

@@ -4,7 +4,7 @@
  * BPE models hold no list of merges: a pair (a, b) may merge for every piece p = a + b, and p's
  * score is its rank. Unigram scores are printed so that they read back as the same doubles. Text is
  * prepared as SentencePiece does: its compiled normalisation, blanks collapsed and cut from the
- * ends when the model says so, a blank put in front, blanks made U+2581.
+ * ends when the model says so, a blank put before it, blanks made U+2581.
  */
 #include "export/tokenizer.h"
 #include "lib/base/io.h"

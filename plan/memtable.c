@@ -68,7 +68,7 @@ print_sums(const uint64_t sum[COLUMNS], bool json, FILE *f)
 	fputs(json ? "}\n" : "\n", f);
 }
 
-/* The names of the columns behind those that say whose row it is. */
+/* The names of the columns after those that say whose row it is. */
 static void
 print_header(const char *first, FILE *f)
 {

@@ -47,7 +47,7 @@ shard_add_ids(
 	return 0;
 }
 
-/* The rows in the making. One goes out when it is complete, the first behind the column names. */
+/* The rows in the making. One goes out when it is complete, the first after the column names. */
 struct printing {
 	const struct head_config *c;
 	const struct dataset *d;

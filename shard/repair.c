@@ -17,7 +17,7 @@ shard_repair_check(const struct repair_config *c, struct err *e)
 	return c->output ? shard_check_output(c->output, e) : 0;
 }
 
-/* The lines that say what was wrong, each behind the name of the dataset. */
+/* The lines that say what was wrong, each after the name of the dataset. */
 static void
 print_found(const char *prefix, const struct str *found, FILE *out)
 {

@@ -76,7 +76,7 @@ add_sample(const struct sample_config *c, const struct blend *b, int64_t sample,
 }
 
 /* Rows of samples from the first that was asked for; fewer than asked for are no error. A row goes
- * out when it is complete, the first behind the column names. */
+ * out when it is complete, the first after the column names. */
 static int
 print_samples(const struct sample_config *c, const struct blend *b, FILE *out, struct err *e)
 {

@@ -43,7 +43,7 @@ struct encode {
 	int num_jobs, num_workers;
 	struct scratch **scratch; /* a worker */
 	struct encode_counts counts;
-	struct resume_place at; /* behind the last job that was written */
+	struct resume_place at; /* after the last job that was written */
 	int64_t lines_before;   /* of the open file, before at.first; -1: not yet asked */
 	char *state_path;       /* NULL: the run cannot go on */
 	struct str described;

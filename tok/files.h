@@ -21,7 +21,7 @@ struct part_spec {
 int part_parse(const char *text, struct part_spec *p, struct err *e);
 
 /* The names of a list file (one a line, or ended by NULs as find -print0 writes them), "-" is
- * standard input; added behind those in *names. Memory is the pool's. */
+ * standard input; added after those in *names. Memory is the pool's. */
 int files_from(const char *list, struct opt_list *names, struct mem_pool *pool, struct err *e);
 
 /* Examines the files and takes the part's share. Without any name, standard input is the only

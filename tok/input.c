@@ -37,7 +37,7 @@ struct input {
 	size_t raw_pos, raw_len;
 	size_t max_line;  /* bytes */
 	int64_t seek;     /* decoded byte at which the next file is to begin; -1: its range says */
-	int64_t pos;      /* decoded byte behind what was read */
+	int64_t pos;      /* decoded byte after what was read */
 	int64_t skip;     /* decoded bytes to drop first */
 	bool skip_line;   /* drop what comes before the first line feed, too */
 	struct str carry; /* the line that the last batch ended within */
@@ -149,7 +149,7 @@ file_name(const struct input *in)
 	return input_file_name(&in->files->item[in->current]);
 }
 
-/* Reads stored bytes behind *len of buf. Waits for the file, for input_stop and for stop_fd. Sets
+/* Reads stored bytes after *len of buf. Waits for the file, for input_stop and for stop_fd. Sets
  * ended at the end of the file. Returns -1 when reading fails or was interrupted, 0 otherwise, also
  * when stopped. */
 static int
@@ -180,7 +180,7 @@ fill(struct input *in, void *buf, size_t *len, size_t room, struct err *e)
 	return 0;
 }
 
-/* Fills raw behind what is left there. */
+/* Fills raw after what is left there. */
 static int
 fill_raw(struct input *in, struct err *e)
 {
@@ -339,7 +339,7 @@ drop_line(struct input *in, struct batch *b)
 	return feed != NULL;
 }
 
-/* Cuts the text behind the last line that begins in the file's range; false when that is not yet
+/* Cuts the text after the last line that begins in the file's range; false when that is not yet
  * known because the line is not complete. Text before `from` has been looked at. */
 static bool
 cut_at_end(const struct input *in, struct batch *b, size_t from)
@@ -350,7 +350,7 @@ cut_at_end(const struct input *in, struct batch *b, size_t from)
 
 	if (in->unpack || end < 0 || b->offset + (int64_t)b->text.len < end)
 		return false;
-	/* A line begins behind a line feed: the first one at or after the byte before the end is
+	/* A line begins after a line feed: the first one at or after the byte before the end is
 	 * the last line's. */
 	inside = end > b->offset ? (size_t)(end - b->offset) - 1 : 0;
 	if (end <= b->offset) {
@@ -421,7 +421,7 @@ read_lines(struct input *in, size_t want, struct batch *b, bool *ended, struct e
 	return 0;
 }
 
-/* The next batch of the open file; empty at its end. The batch ends behind a line feed, except
+/* The next batch of the open file; empty at its end. The batch ends after a line feed, except
  * at the end of the file or where a long line was cut off. */
 static int
 next_of_file(struct input *in, size_t want, struct batch *out, struct err *e)

@@ -151,7 +151,7 @@ next_is(struct jsonl *j, char c)
 	return true;
 }
 
-/* What stands for the byte behind a backslash; 0 where that is 'u' or no escape. */
+/* What stands for the byte after a backslash; 0 where that is 'u' or no escape. */
 static const char simple_escape[256] = {
 	['"'] = '"',
 	['\\'] = '\\',
@@ -384,7 +384,7 @@ another(struct jsonl *j, char close)
 			       : "no ',' or ']'");
 }
 
-/* The colon behind a member's name; leaves p at the value. */
+/* The colon after a member's name; leaves p at the value. */
 static int
 skip_colon(struct jsonl *j)
 {
@@ -519,7 +519,7 @@ take_string(struct jsonl *j, struct member *m)
 }
 
 /* Reads a list that ought to hold strings alone. Things other than strings are stepped over, so
- * that bad syntax behind them is found first. */
+ * that bad syntax after them is found first. */
 static int
 take_list(struct jsonl *j, struct member *m)
 {

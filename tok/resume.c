@@ -1,7 +1,7 @@
 /*
  * resume.c - PREFIX.resume: how far a run over many files has come
  *
- * Lines are "word value ...". What is run comes first and is compared as text; the numbers behind
+ * Lines are "word value ...". What is run comes first and is compared as text; the numbers after
  * it are read back with the bounds that the files are then checked against.
  */
 #include "lib/base/io.h"
@@ -152,7 +152,7 @@ say_changed(const char *path, const char *was, const char *is, struct err *e)
 	    e, "--resume: '%s' was written by another version: %.*s", path, was_len, was);
 }
 
-/* Compares the first lines with what is run now. Returns what is behind them, or NULL. */
+/* Compares the first lines with what is run now. Returns what is after them, or NULL. */
 static const char *
 compare(const char *path, const char *text, const struct str *what, struct err *e)
 {
@@ -194,7 +194,7 @@ take(const char **p, const char *word, int64_t *const *number, int count)
 	return *(*p)++ == '\n';
 }
 
-/* The numbers behind the description. */
+/* The numbers after the description. */
 static bool
 take_state(const char *p, struct resume_state *s, struct encode_counts *n)
 {

@@ -221,7 +221,7 @@ belongs_to_word(const char *begin, const char *p)
 	return digits == begin && digits < p;
 }
 
-/* Takes further marks and closers behind the mark that ends at p. */
+/* Takes further marks and closers after the mark that ends at p. */
 static const char *
 take_closers(const char *p, const char *end)
 {

@@ -5,7 +5,7 @@
  *     U+FF1F U+FF61) end a sentence wherever they stand.
  *  2. '.' '!' '?' and U+2026 end one when white space follows and what comes after that is neither
  *     a lower-case ASCII letter nor the end of the text.
- *  3. Not so a single '.' behind an abbreviation of the list, one letter, letters with full stops
+ *  3. Not so a single '.' after an abbreviation of the list, one letter, letters with full stops
  *     between them (U.S., e.g.), or a number that is the sentence's first word (1. Item).
  *  4. Closing quotes and brackets, and further such marks, belong to the sentence that they end.
  *  5. A blank line ends a sentence.

@@ -11,7 +11,7 @@ struct sidecar {
 	const struct input_list *files;
 	const struct input *input;
 	const struct encode_counts *counts;
-	int64_t eod, bos; /* bos -1: none was put in front */
+	int64_t eod, bos; /* bos -1: no text begins with it */
 };
 
 /* Appends the text for key number `key`. */

@@ -43,7 +43,7 @@ struct device_config {
 	enum attention_choice attention;
 };
 
-/* Copies of saves have a stream of their own, behind those of the communicators. */
+/* Copies of saves have a stream of their own, after those of the communicators. */
 enum { STREAM_COMPUTE, STREAM_SAVE = 7, STREAM_COUNT = 8 };
 
 struct backend {

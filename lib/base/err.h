@@ -16,7 +16,7 @@ struct err {
  * NULL. */
 int err_set(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same with the position in front: "path:line: reason"; line 0 leaves the line out. Returns
+/* The same after the position: "path:line: reason"; line 0 leaves the line out. Returns
  * -1. */
 int err_at(struct err *e, const char *path, long line, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

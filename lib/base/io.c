@@ -351,7 +351,7 @@ outfile_open(struct outfile *o, const char *path, struct err *e)
 	return -1;
 }
 
-/* The file is opened for writing behind what is kept; a file that is too short lost what a mark
+/* The file is opened for writing after what is kept; a file that is too short lost what a mark
  * said was on the disk. The name can be guessed, so no link is followed. */
 int
 outfile_resume(struct outfile *o, const char *path, int64_t keep, struct err *e)

@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Bytes behind a file that was read which may be read too: parsers take many at once. */
+/* Bytes after a file that was read which may be read too: parsers take many at once. */
 enum { IO_PADDING = 64 };
 
 /* Reads a whole file, which may be a pipe; IO_PADDING zeroes follow its bytes and are not counted.

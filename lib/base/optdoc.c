@@ -35,7 +35,7 @@ head(const struct opt *o, char *out, size_t cap)
 }
 
 /*
- * Texts stand behind 36 columns; a longer head has a line of its own. The default is in brackets.
+ * Texts stand after 36 columns; a longer head has a line of its own. The default is in brackets.
  */
 void
 opt_help(const struct opt *table, FILE *f)

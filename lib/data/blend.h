@@ -49,7 +49,7 @@ enum { BLEND_CORPORA_MAX = 32767 }; /* of a list: dataset_index is 16 bits wide 
 
 /*
  * A corpus that goes on in an order it had: its maps are those of a request for num_samples, and
- * the split begins behind the `first` samples of that order, which were drawn before. Behind the
+ * the split begins after the `first` samples of that order, which were drawn before. After the
  * last sample of the order its first one follows again, so that none is drawn twice before all were
  * drawn once. first 0: nothing was drawn, the corpus is asked for what the table above says. A list
  * without weights gives what is left of each order; a corpus of which nothing is left is an error

@@ -164,7 +164,7 @@ dataset_forget(const struct dataset *d)
 	map_forget(&d->idx);
 }
 
-/* A byte a sequence behind the arrays, written for multimodal data; nothing here reads it. */
+/* A byte a sequence after the arrays, written for multimodal data; nothing here reads it. */
 bool
 dataset_has_modes(const struct dataset *d)
 {
@@ -200,7 +200,7 @@ thing_at(const struct dataset *d, int64_t (*start)(const struct dataset *, int64
 	return low;
 }
 
-/* Where empty ones begin at the same token, the one that holds it is behind them. */
+/* Where empty ones begin at the same token, the one that holds it is after them. */
 int64_t
 dataset_sequence_at(const struct dataset *d, int64_t token)
 {
@@ -242,7 +242,7 @@ dataset_bytes(const struct dataset *d, uint64_t at, size_t bytes, void *room, st
 	return
 
 /* out may be the memory whose end the stored tokens fill: the next one to be read lies always
- * behind the one that is written. */
+ * after the one that is written. */
 void
 dataset_widen(enum dtype t, const void *stored, int64_t count, int64_t *out)
 {

@@ -110,7 +110,7 @@ struct dataset_mark {
 	int64_t bin_bytes, sequences, documents;
 };
 
-/* from: what dataset_sync said; everything behind it is cut off. NULL begins afresh. */
+/* from: what dataset_sync said; everything after it is cut off. NULL begins afresh. */
 struct dataset_writer *dataset_writer_resume(
     const char *prefix, enum dtype t, const struct dataset_mark *from, struct err *e);
 /* All that was added is on the disk, and is this much. */

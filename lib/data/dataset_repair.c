@@ -140,7 +140,7 @@ shift_boundaries(struct dataset_repair *r)
 	return base + last == d->sequences;
 }
 
-/* The first `sound` boundaries as they are, and a document for each sequence behind them. */
+/* The first `sound` boundaries as they are, and a document for each sequence after them. */
 static void
 extend_boundaries(struct dataset_repair *r, uint64_t sound)
 {

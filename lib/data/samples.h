@@ -106,7 +106,7 @@ struct sample_options {
 struct sample {
 	int32_t *tokens, *labels, *position_ids; /* [seq_length], the caller's memory */
 	float *loss_mask;                        /* [seq_length] */
-	/* [seq_length], or NULL: the first position that a token sees, behind the last eod before
+	/* [seq_length], or NULL: the first position that a token sees, after the last eod before
 	 * it. */
 	int32_t *documents;
 };

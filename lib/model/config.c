@@ -2,7 +2,7 @@
  * config.c - rules and derived figures of a model
  *
  * What a model_config may hold is decided here once, whether it came from options, from a
- * config.json or from a checkpoint; everything behind it divides and multiplies without checking
+ * config.json or from a checkpoint; everything after it divides and multiplies without checking
  * again. Reasons name the option and a value that is right.
  */
 #include "lib/model/config.h"

@@ -270,7 +270,7 @@ memory_aligned(uint64_t n)
 	return (n + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* Places the buffers of one level one behind the other; returns the bytes they take. */
+/* Places the buffers of one level one after the other; returns the bytes they take. */
 static uint64_t
 place(struct memory_plan *m, const enum level level[BUF_COUNT], enum level which, uint64_t at)
 {
@@ -282,7 +282,7 @@ place(struct memory_plan *m, const enum level level[BUF_COUNT], enum level which
 	return at;
 }
 
-/* Scratch: a buffer starts behind everything already placed in any of its phases. */
+/* Scratch: a buffer starts after everything already placed in any of its phases. */
 static uint64_t
 place_scratch(
     struct memory_plan *m, const enum level level[BUF_COUNT], const struct model_config *c)

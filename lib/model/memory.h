@@ -109,7 +109,7 @@ struct train_shape {
 };
 
 struct memory_plan {
-	struct shards shards; /* owned; the count of elements behind the params arena */
+	struct shards shards; /* owned; the count of elements after the params arena */
 	int64_t own_elements; /* of the optimizer's share: elements / dp, or all */
 	int64_t num_layers, first_layer;
 	int num_slots;     /* micro batches in flight */
@@ -148,7 +148,7 @@ uint64_t memory_total(const struct memory_plan *m);
 /* Where buffer b of layer `layer` of the stage lies for a slot; layer is 0 for buffers that are not
  * per layer, slot 0 for those outside the saved arena. The buffer must be there. */
 struct memory_place memory_at(const struct memory_plan *m, enum buffer b, int slot, int64_t layer);
-/* What a buffer of n bytes takes with the gap behind it. */
+/* What a buffer of n bytes takes with the gap after it. */
 uint64_t memory_aligned(uint64_t n);
 /* How many of a buffer an arena holds over all layers and slots. */
 int64_t memory_instances(const struct memory_plan *m, enum buffer b, enum arena where);

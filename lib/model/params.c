@@ -189,7 +189,7 @@ fill(struct param *p, enum role role, int64_t layer, const struct model_config *
 }
 
 /*
- * Model order: what is before the layers, the layers, what is behind them; within each the order of
+ * Model order: what is before the layers, the layers, what is after them; within each the order of
  * the roles. Shards, files and messages follow this order.
  */
 int
@@ -308,7 +308,7 @@ shard_of(struct shard *sh, const struct param *p, const struct model_config *c,
 }
 
 /*
- * Places shards with or without weight decay behind `end`, in model order; returns the new end. The
+ * Places shards with or without weight decay after `end`, in model order; returns the new end. The
  * run of each shard is found on the way: it goes on where decay and ownership do, over the gaps
  * between.
  */

@@ -2,7 +2,7 @@
  * params.h - the parameter table: every tensor of a model, and the part of it that a rank holds
  *
  * model_params lists the logical tensors in model order. q, k, v, gate and up are tensors of their
- * own; JOINED ones lie right behind the tensor before them in a rank's buffer, so that one product
+ * own; JOINED ones lie right after the tensor before them in a rank's buffer, so that one product
  * can read them all. shards_init places a rank's shards in one flat buffer: the order and the
  * offsets that gradients, master weights and moments share. mtrain allocates by it, mckpt reshards
  * by it, mexport names by it (family.h), mplan counts by it. Experts will be rows with an expert
@@ -57,7 +57,7 @@ enum param_flag {
 struct param {
 	char name[96]; /* "decoder.layers.3.self_attention.linear_q.weight" */
 	enum role role;
-	int layer; /* -1 before the layers, num_layers behind them */
+	int layer; /* -1 before the layers, num_layers after them */
 	int ndim;
 	int64_t shape[SLICE_DIMS]; /* global, unpadded */
 	enum shard_rule shard;

@@ -102,7 +102,7 @@ schedule_forward(int num_stages, int stage, int num_microbatches, struct action 
 }
 
 /*
- * A stage runs ahead by as many forward passes as there are stages behind it, and holds one more
+ * A stage runs ahead by as many forward passes as there are stages after it, and holds one more
  * while it works. Forward-only runs hold one whatever this says.
  */
 int

@@ -14,7 +14,7 @@ struct tokenizer {
 	uint64_t hash;
 	char hash_text[17];       /* set when it is open */
 	struct str notes;         /* a line each */
-	bool adds_bos;            /* encode puts it in front */
+	bool adds_bos;            /* encode begins with it */
 	int64_t before, after;    /* ids that tokenizer_encode puts around a text; -1: none */
 	const char *unigram_ties; /* static; NULL: there is no such rule */
 	int num_files;

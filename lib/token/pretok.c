@@ -218,7 +218,7 @@ gpt2(const struct pretok *p, const struct pretok_text *t, size_t pos)
 
 /*
  * o200k's words from their first character on: capitals, then at least one small letter, where
- * marks and letters without case are both. Without a small letter behind the capitals the
+ * marks and letters without case are both. Without a small letter after the capitals the
  * expression backs off to the last character that can be one. at when there is no match.
  */
 static size_t
@@ -268,7 +268,7 @@ word(const struct pretok *p, const struct pretok_text *t, size_t pos)
 	return c & p->rules.letters ? run(p, t, pos, p->rules.letters, SIZE_MAX) : pos;
 }
 
-/* An optional space, others, and the line ends behind them; pos when none begin here. */
+/* An optional space, others, and the line ends after them; pos when none begin here. */
 static size_t
 others(const struct pretok *p, const struct pretok_text *t, size_t pos)
 {

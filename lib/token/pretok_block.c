@@ -3,7 +3,7 @@
  *
  * A window begins where a piece begins, so what stands before it does not matter. Its bytes become
  * masks of classes, and shifts of the masks say where pieces start: where the class changes, less
- * where a space or another prefix joins the word behind it, and so on, each line below for one
+ * where a space or another prefix joins the word after it, and so on, each line below for one
  * alternative of the expressions. Only starts that the bytes of the window decide are believed; the
  * last of them begins the next window. A window without one - it begins with a character outside
  * ASCII, or with a long piece, or the text ends - is left to the scanner of single pieces.
@@ -35,7 +35,7 @@ lowest(uint64_t m)
 	return m ? (unsigned)__builtin_ctzll(m) : 64;
 }
 
-/* Bytes behind the window's end, and from the first one outside ASCII on, are cleared. */
+/* Bytes after the window's end, and from the first one outside ASCII on, are cleared. */
 static inline void
 window_open(struct window *w, const unsigned char *s, size_t left)
 {
@@ -128,7 +128,7 @@ starts_digits(uint64_t d, size_t group)
 	return all;
 }
 
-/* Where the stretch behind the last line end of each run of white space begins. */
+/* Where the stretch after the last line end of each run of white space begins. */
 static inline uint64_t
 starts_after_newline(uint64_t white, uint64_t newline)
 {
@@ -145,7 +145,7 @@ starts_after_newline(uint64_t white, uint64_t newline)
 	return starts;
 }
 
-/* o200k's line ends behind others may have slashes among them: too rare for masks. */
+/* o200k's line ends after others may have slashes among them: too rare for masks. */
 static inline void
 clip_at_slash(struct window *w, uint64_t at)
 {
@@ -158,7 +158,7 @@ clip_at_slash(struct window *w, uint64_t at)
 
 /*
  * The newer expressions: one character of any kind but letter, digit and line end joins the letters
- * behind it if no other piece has it, which a space before it or another beside it would; line ends
+ * after it if no other piece has it, which a space before it or another beside it would; line ends
  * go with the others before them.
  */
 static inline uint64_t
@@ -188,7 +188,7 @@ decided(const struct window *w)
 	return ~tail ? w->valid - (unsigned)__builtin_clzll(~tail) + 1 : 1;
 }
 
-/* The starts behind the first byte of the window at s that are certain. */
+/* The starts after the first byte of the window at s that are certain. */
 __attribute__((always_inline)) static inline uint64_t
 window_starts(const struct pretok_rules *r, bool newlines, const unsigned char *s, size_t left)
 {
@@ -207,7 +207,7 @@ window_starts(const struct pretok_rules *r, bool newlines, const unsigned char *
 	return starts & first_bits(w.valid) & ~(uint64_t)1;
 }
 
-/* Writes the positions of the bits, of which there are at most 63, and some more behind them: so
+/* Writes the positions of the bits, of which there are at most 63, and some more after them: so
  * the loop's end is easier to foresee. end has room for 64. */
 static inline size_t
 put(uint32_t *end, size_t base, uint64_t m)

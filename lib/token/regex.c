@@ -123,7 +123,7 @@ add_text(struct translation *t, const char *text)
 }
 
 /* \p{Name} or \p{^Name}: long names of the seven large categories become letters, other long names
- * are scripts. pos is behind the p. */
+ * are scripts. pos is after the p. */
 static void
 add_property(struct translation *t, char p)
 {
@@ -197,7 +197,7 @@ translate_escape(struct translation *t, struct err *e)
 	return 0;
 }
 
-/* [:name:] inside a set; pos is behind its bracket. */
+/* [:name:] inside a set; pos is after its bracket. */
 static void
 translate_class(struct translation *t)
 {
@@ -297,7 +297,7 @@ compile(const struct str *pattern, struct err *e)
 	return code;
 }
 
-/* The caller puts the place in front of the reason. */
+/* The caller puts the place before the reason. */
 struct regex *
 regex_new(const char *pattern, size_t len, struct err *e)
 {
@@ -419,7 +419,7 @@ step(const struct regex_walk *w)
 }
 
 /* An empty match where the last one ended is passed over, else the walk would not end. \K can move
- * a start behind the end; such a match counts as empty. */
+ * a start after the end; such a match counts as empty. */
 int
 regex_next(const struct regex *r, struct regex_scratch *m, struct regex_walk *w, struct err *e)
 {

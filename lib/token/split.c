@@ -204,7 +204,7 @@ parse_split(struct splitter *p, struct split_step *s, const struct json_value *v
 
 /* --- the other kinds -------------------------------------------------------------------------- */
 
-/* Puts a space in front of a piece that has none; the last part of ByteLevel is done by the
+/* Puts a space before a piece that has none; the last part of ByteLevel is done by the
  * model. */
 static int
 run_byte_level(const struct run *r, int step, const struct span *in)
@@ -372,7 +372,7 @@ parse_metaspace(struct splitter *p, struct split_step *s, const struct json_valu
 	return json_bool(v, "split", true, &s->split, e);
 }
 
-/* Spaces become the replacement, one may be put in front, and each begins a piece. */
+/* Spaces become the replacement, one may be put before all, and each begins a piece. */
 static int
 run_metaspace(const struct run *r, int step, const struct span *in)
 {

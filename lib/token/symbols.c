@@ -5,7 +5,7 @@
  * that follows another character when no merge makes a token with one inside, since nothing then
  * ever joins across the cut; the words that result are remembered in a bounded cache, which is
  * exact because the ids of a word depend on its bytes alone. Tokens that continue a word are stored
- * without their prefix and the others behind a byte that is in no UTF-8, so that the bytes of a
+ * without their prefix and the others after a byte that is in no UTF-8, so that the bytes of a
  * merged token are those of its parts one after the other, with a prefix as without.
  */
 #include "lib/base/hash.h"
@@ -25,7 +25,7 @@ enum {
 };
 
 #define NONE UINT32_MAX
-#define MARK '\xff'         /* in front of a token that begins a word, when there is a prefix */
+#define MARK '\xff'         /* before a token that begins a word, when there is a prefix */
 #define WORD "\xe2\x96\x81" /* U+2581 */
 
 struct symbols {
@@ -41,7 +41,7 @@ struct symbols {
 
 struct slot {
 	unsigned char key[CACHE_KEY], len;
-	uint32_t id[CACHE_IDS]; /* NONE behind the last */
+	uint32_t id[CACHE_IDS]; /* NONE after the last */
 };
 
 struct symbols_worker {
@@ -230,7 +230,7 @@ add_bytes(struct spelling *s, const char *text, size_t len)
 
 /*
  * One character, with prefix and suffix. An unknown is held back until a token follows, and bytes
- * pass in front of it: as in the reference.
+ * pass before it: as in the reference.
  */
 static void
 add_symbol(struct spelling *s, int64_t id, const char *text, size_t len)

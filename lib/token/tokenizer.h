@@ -83,7 +83,7 @@ int64_t tokenizer_special(
 const char *tokenizer_special_name(enum tokenizer_special which); /* "unk", "bos", "eos", "pad" */
 const char *tokenizer_hash(
     const struct tokenizer *t); /* XXH3-64 of the files, one after the other: hash_text */
-bool tokenizer_adds_bos(const struct tokenizer *t); /* encoding puts bos in front by itself */
+bool tokenizer_adds_bos(const struct tokenizer *t); /* encoding begins with bos by itself */
 /* The id that "add_eos_token" of a directory's configs puts after every text; -1: none. The
  * template of a tokenizer.json does not count: after its ids Megatron-LM appends another eod. */
 int64_t tokenizer_after(const struct tokenizer *t);

@@ -223,7 +223,7 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	notes "data: valid: 38 samples from 1 corpus"
 }
 
-@test "evaluations change nothing of the training, nor of one another, also behind a resume" {
+@test "evaluations change nothing of the training, nor of one another, also after a resume" {
 	evaluations() { sed -n '/"split"/s/.*"iteration": \([0-9]*\), \(.*\), "ppl".*/\1 \2/p' "$1"; }
 	args="--train-data-path 3 a 1 b --valid-data-path b c --multiple-validation-sets
 		--eval-iters 1"

@@ -202,7 +202,7 @@ copy()
 	fails 2 "mckpt: 0 operands given, needed: DIR" mckpt seal
 }
 
-@test "ls goes on behind a damaged checkpoint" {
+@test "ls goes on after a damaged checkpoint" {
 	"$make_checkpoint" a 131
 	mckpt reshard a b
 	mkdir b/iter_0000003

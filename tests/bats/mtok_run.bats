@@ -42,7 +42,7 @@ same()
 
 spm="--tokenizer-model t.model"
 
-@test "--files-from: names on lines, ended by NULs, on standard input, behind the others" {
+@test "--files-from: names on lines, ended by NULs, on standard input, after the others" {
 	cp docs.jsonl 'with blank.jsonl'
 	mtok -q -o want $spm docs.jsonl 'with blank.jsonl' docs.jsonl
 	printf 'with blank.jsonl\n\ndocs.jsonl\r\n' >list

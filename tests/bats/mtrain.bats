@@ -258,7 +258,7 @@ they are narrower" \
 	[ "$steps" -gt 0 ] && [ "$steps" -lt 40 ]
 	[ "$(cat S/latest_checkpointed_iteration.txt)" = "$steps" ]
 	mckpt verify S
-	# So it is when saves are rare, and when they are written behind the steps.
+	# So it is when saves are rare, and when they are written during the steps.
 	for how in "--save-interval 30" "--save-interval 1 --async-save" "--save-interval $((steps - 1)) --async-save"; do
 		rm -r S
 		run -1 mtrain -q --config tiny.conf --data-path "$first" --split 1,0,0 \
@@ -323,7 +323,7 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 	mckpt verify S
 }
 
-@test "NaN: a save behind the steps is ended, on one rank and on two" {
+@test "NaN: a save beside the steps is ended, on one rank and on two" {
 	for launch in "" "mpirun -np 2"; do
 		run --separate-stderr $launch mtrain -q --config tiny.conf --mock-data --lr 1e30 \
 			--save S --save-interval 1 --async-save

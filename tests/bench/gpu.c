@@ -406,7 +406,7 @@ bench_linear(struct bench *b, const char *name, const int64_t size[3], bool gelu
 		w.gemm.act = GEMM_GELU;
 		snprintf(line, sizeof line, "%s forward+gelu", name);
 		report_product(b, line, op_gemm, &w);
-		/* The gradient of the product behind it: as wide, from as many columns as this
+		/* The gradient of the product after it: as wide, from as many columns as this
 		 * one's inputs. */
 		w.gemm = (struct gemm){ .c = y,
 			.a = x,

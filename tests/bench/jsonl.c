@@ -1,5 +1,5 @@
 /*
- * jsonl.c - what mtok costs in front of the tokenizer: `jsonl FILE [KEY]` reads the file once as
+ * jsonl.c - what mtok costs before the tokenizer: `jsonl FILE [KEY]` reads the file once as
  * mtok does, takes the member from every line and prints nanoseconds a byte of user and of system
  * time, and lines
  */

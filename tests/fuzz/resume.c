@@ -1,4 +1,4 @@
-/* resume.c - fuzz target: any bytes as the state of a run that stopped, behind the description that
+/* resume.c - fuzz target: any bytes as the state of a run that stopped, after the description that
  * it would need */
 #include "tests/fuzz/input.h"
 #include "tok/resume.h"

@@ -1,5 +1,5 @@
 /* sentence.c - fuzz target: any bytes as a text that is cut into sentences, which lie in it one
- * behind the other */
+ * after the other */
 #include "tok/sentence.h"
 
 #include <stdint.h>

@@ -129,7 +129,7 @@ poisoned(struct rig *r, size_t bytes)
 	return p;
 }
 
-/* A matrix with a gap behind each row. */
+/* A matrix with a gap after each row. */
 static struct tensor
 matrix(struct rig *r, int64_t rows, int64_t columns)
 {

@@ -76,7 +76,7 @@ gemm_forward(struct problem *p)
 	p->st->ops->gemm(p->st, &g);
 }
 
-/* The gradient of the product, through the activation behind it: by a product with a unit matrix,
+/* The gradient of the product, through the activation after it: by a product with a unit matrix,
  * so that the epilogue is what is differentiated. */
 static const struct tensor *
 gemm_outer(struct problem *p)
@@ -277,7 +277,7 @@ static const struct op_case rope_cases[] = {
 enum { DOCUMENTS = 1 };
 
 /* Documents of 1 to about 100 tokens, other ones in every sample: one begins at a position with a
- * chance of 1 / 16, less often behind position 256. */
+ * chance of 1 / 16, less often after position 256. */
 static int64_t
 document_start(int64_t sample, int64_t position)
 {
@@ -471,7 +471,7 @@ static const struct op_case residual_cases[] = {
 	{ 0 },
 };
 
-/* --- residual with the norm behind it: 0 x, 1 bias of x, 2 residual, 3 norm's y, 4 weight, 5
+/* --- residual with the norm after it: 0 x, 1 bias of x, 2 residual, 3 norm's y, 4 weight, 5
  * norm's bias, 6 sum, 7 mean, 8 rstd, 9 x + bias, 10 the row of the bias in its table */
 enum {
 	NO_BIAS = 4,

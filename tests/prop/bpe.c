@@ -244,7 +244,7 @@ test_text(const struct vocabulary *v, struct mt19937 *rng)
 		unsigned char *s = mem_alloc(max, 1);
 
 		n = random_bytes(rng, round % 4, max, s);
-		/* so that a sanitizer sees every byte read behind it */
+		/* so that a sanitizer sees every byte read after it */
 		s = mem_realloc(s, n, 1);
 		ids.count = want.count = 0;
 		bpe_encode_text(w, p, s, n, &ids);
@@ -254,7 +254,7 @@ test_text(const struct vocabulary *v, struct mt19937 *rng)
 		}
 		CHECK(ids.count == want.count &&
 		    !memcmp(ids.id, want.id, ids.count * sizeof *ids.id));
-		/* behind others, and from the caches */
+		/* after others, and from the caches */
 		bpe_encode_text(w, p, s, n, &ids);
 		CHECK(ids.count == 2 * want.count &&
 		    !memcmp(ids.id + want.count, want.id, want.count * sizeof *ids.id));

@@ -317,7 +317,7 @@ locate(const struct data *d, int64_t sample, int *k, int64_t *of_corpus)
 }
 
 /* A run of 40 samples of two corpora goes on with three, in other shares: what each corpus gives is
- * what comes behind what it gave; then the run stops again and goes on as if it had not. */
+ * what comes after what it gave; then the run stops again and goes on as if it had not. */
 static void
 check_exclude_seen(const char *save)
 {

@@ -79,7 +79,7 @@ mark(unsigned char *count, const struct param *p, const struct slice *box)
 			count[(box->start[0] + i) * cols + (p->ndim > 1 ? box->start[1] : 0) + j]++;
 }
 
-/* One shard: its size, its place behind `end`, its box. */
+/* One shard: its size, its place after `end`, its box. */
 static void
 check_shard(const struct shards *s, int i, const struct param *table, int64_t end)
 {

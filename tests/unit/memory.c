@@ -63,7 +63,7 @@ check_scratch(const struct memory_plan *m)
 					check_apart(m, phases[i][a], phases[i][b], m->redo_base);
 }
 
-/* Buffers of params, of a slot and of a layer lie apart; the layers lie behind the slot's own
+/* Buffers of params, of a slot and of a layer lie apart; the layers lie after the slot's own
  * buffers. */
 static void
 check_levels(const struct memory_plan *m)

@@ -146,7 +146,7 @@ test_check(void)
 	refused(s, "--lr-wsd-decay-iters: ");
 }
 
-/* Steps in order, 'o' an overflow and '.' none; the scale behind each. */
+/* Steps in order, 'o' an overflow and '.' none; the scale after each. */
 static void
 trace(struct scaler s, const char *steps, const double *scale)
 {

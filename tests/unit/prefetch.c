@@ -57,7 +57,7 @@ step(struct prefetch *p, const struct engine *engine, int set, int64_t first)
 	}
 }
 
-/* An evaluation, and the device behind it. */
+/* An evaluation, and the device after it. */
 static void
 evaluation(struct prefetch *p, const struct engine *engine, int set)
 {
@@ -66,7 +66,7 @@ evaluation(struct prefetch *p, const struct engine *engine, int set)
 	prefetch_passed(p);
 }
 
-/* A run that goes on behind START samples and evaluates behind every second step. What is read is
+/* A run that goes on after START samples and evaluates after every second step. What is read is
  * always what was given out and two full rings. */
 static void
 test_turns(struct prefetch *p, const struct engine *engine)

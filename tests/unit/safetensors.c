@@ -158,7 +158,7 @@ test_write(void)
 }
 
 /* Names that make no legal header, and a disk that takes no more, are errors; nothing is left
- * behind. */
+ * after. */
 static void
 test_write_fails(void)
 {

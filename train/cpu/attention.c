@@ -118,7 +118,7 @@ load_keys(struct pair *t, int64_t group, int64_t first)
 }
 
 /* The keys of the tile that query row i sees; an empty range at its end when its document begins
- * behind it. */
+ * after it. */
 static struct range
 visible(const struct pair *t, int64_t i)
 {

@@ -100,7 +100,7 @@ combine(const struct xent *x, int64_t row)
 }
 
 /* logits <- gradient: factor * softmax, less `weight` at the label, zero in the padding. Padding
- * is written as zero since the products behind it read all columns. */
+ * is written as zero since the products after it read all columns. */
 static void
 gradient_row(const struct xent *x, int64_t row, real max, const real factor[2])
 {

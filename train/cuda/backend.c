@@ -44,7 +44,7 @@ cu_ok(struct device *d, cudaError_t rc, const char *what)
 	return false;
 }
 
-/* Called behind every launch: a launch itself returns nothing, and its error would otherwise
+/* Called after every launch: a launch itself returns nothing, and its error would otherwise
  * show up in another's place. The name is for the message alone. */
 void
 cu_launched(struct stream *st, const char *name)

@@ -37,7 +37,7 @@ struct portion {
 	int64_t first;
 	int count;
 	int32_t *key[2], *row[2];
-	/* [2 PORTION / LONG_RUN..]: long ones from the front, short ones behind */
+	/* [2 PORTION / LONG_RUN..]: long ones from the front, short ones after */
 	struct run *runs;
 	struct tally *tally;
 	void *temporary;
@@ -79,7 +79,7 @@ __launch_bounds__(CU_THREADS) gather_kernel(struct embedding e, struct walk w)
 	}
 }
 
-/* Rows that go nowhere get the number behind the table's last. Their key sorts behind all rows
+/* Rows that go nowhere get the number after the table's last. Their key sorts after all rows
  * of the table, and list_kernel skips it. */
 static __global__ void
 __launch_bounds__(CU_THREADS) number_kernel(struct embedding_grad e, struct portion p)

@@ -21,7 +21,7 @@ extern "C" {
 enum {
 	/* bytes for one operation of the compute stream: cuBLASLt, partial sums, sorting */
 	CU_WORKSPACE = DEVICE_PRODUCTS,
-	/* and behind them, for what a product hands to the next kernel */
+	/* and after them, for what a product hands to the next kernel */
 	CU_SIDE = DEVICE_SIDE,
 	CU_HEAD_MAX = 256, /* largest head size */
 	CU_THREADS = 256,  /* of a block, in every kernel */
@@ -51,7 +51,7 @@ struct device {
 
 /* After a kernel launch: notes its name and keeps its failure. */
 void cu_launched(struct stream *st, const char *name);
-/* The device's workspace, for operations on the compute stream alone; and the CU_SIDE bytes behind
+/* The device's workspace, for operations on the compute stream alone; and the CU_SIDE bytes after
  * it, which are a product's while it runs. */
 void *cu_workspace(struct stream *st);
 void *cu_side(struct stream *st);
@@ -83,7 +83,7 @@ void plain_attention_fwd(struct stream *, const struct attention *);
 void plain_attention_bwd(struct stream *, const struct attention_grad *);
 
 /* Partial sums [parts, columns] F32, added in their order: out[c] = beta out[c] + sum. Arrays of
- * one shape, each `columns` behind the one before it in every part. reduce.cu */
+ * one shape, each `columns` after the one before it in every part. reduce.cu */
 enum { CU_SUMS = 3 };
 struct column_parts {
 	float *out[CU_SUMS]; /* NULL: not wanted */

@@ -40,7 +40,7 @@ log2_e(void)
 }
 
 /* e^(x - max), given max log2 e, by the hardware's 2^x: the instructions of two exponentials an
- * element come next behind memory in what limits the speed here. */
+ * element come next after memory in what limits the speed here. */
 static __device__ inline float
 power(float x, float scaled_max)
 {

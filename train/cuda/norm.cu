@@ -1,5 +1,5 @@
 /*
- * norm.cu - LayerNorm and RMSNorm, alone or behind the residual sum; the sums over rows in two
+ * norm.cu - LayerNorm and RMSNorm, alone or after the residual sum; the sums over rows in two
  * stages. Source: spec/training.md 2.2, 2.3, 2.9
  *
  * Rows whose length is whole packs are spread over few warps, so that what is done once a row, and
@@ -86,7 +86,7 @@ ask(const ring<T, V, K, THREADS> &r, int k, const struct tensor &t, int64_t row,
 	}
 }
 
-/* Waits for the row at hand: of the groups asked for, all but those of the rows behind it. */
+/* Waits for the row at hand: of the groups asked for, all but those of the rows after it. */
 template <typename T, int V, int K, int THREADS>
 static __device__ inline void
 await(const ring<T, V, K, THREADS> &r)

@@ -1,12 +1,12 @@
 /*
- * norm.cuh - what the two ways of norms share: the call, and the residual sum in front of it
+ * norm.cuh - what the two ways of norms share: the call, and the residual sum before it
  */
 #ifndef TRAIN_CUDA_NORM_CUH
 #define TRAIN_CUDA_NORM_CUH
 
 #include "train/cuda/rng.cuh"
 
-/* struct norm in device pointers, with the residual connection in front of it: then x is the
+/* struct norm in device pointers, with the residual connection before it: then x is the
  * branch, sum the tensor that gets residual + mask x, and the norm is that of sum. */
 struct norm_call {
 	struct tensor y, x, residual, stored;
@@ -75,7 +75,7 @@ template <typename T> bool norm_held_fwd(struct stream *, const struct norm_call
 template <typename T> int norm_held_bwd(struct stream *, const struct norm_grad *);
 /* The residual sum of a call alone. dropout.cu */
 void residual_rows(struct stream *, const struct norm_call *);
-/* residual_fwd with a norm behind it. norm_walk.cu */
+/* residual_fwd with a norm after it. norm_walk.cu */
 void cu_residual_norm(struct stream *, const struct residual *);
 
 #endif

@@ -2,7 +2,7 @@
  * norm_walk.cu - norms of rows of any length and place, and the entries for all
  *
  * A block a row, which is read again for each pass: it is in the caches by then. The residual sum
- * in front is a kernel of its own here (dropout.cu).
+ * before it is a kernel of its own here (dropout.cu).
  */
 #include "train/cuda/norm.cuh"
 

@@ -201,7 +201,7 @@ read_sample(const struct data *d, const struct set *s, int64_t sample, int64_t *
 	return n;
 }
 
-/* A sample without any token that counts, for the places behind the last one. */
+/* A sample without any token that counts, for the places after the last one. */
 static void
 empty_sample(struct sample *one, int64_t s)
 {

@@ -49,13 +49,13 @@ struct data_reader;
 struct data_reader *data_reader_new(const struct data *d);
 void data_reader_free(struct data_reader *r);
 /*
- * A micro batch into the caller's arrays; samples behind the last one of an evaluation are wholly
+ * A micro batch into the caller's arrays; samples after the last one of an evaluation are wholly
  * masked. Returns its unmasked tokens, or -1 with a reason that names dataset and document when a
  * token is no part of the vocabulary.
  */
 int64_t data_batch(
     struct data_reader *r, const struct data_place *at, const struct batch *out, struct err *e);
-/* The numbers of its samples in the set, [micro_batch_size]; -1: behind the last one. */
+/* The numbers of its samples in the set, [micro_batch_size]; -1: after the last one. */
 int data_samples(struct data_reader *r, const struct data_place *at, int64_t *out, struct err *e);
 
 /* Lines for a checkpoint's state.conf; counts are corpus_log_counts. */

@@ -7,7 +7,7 @@
  *
  *   restart       the new list begins with its first sample, as a run of the steps that are left
  * would exclude-seen  the new list too, but each corpus goes on in the order it had (maps of the
- * same request) behind the samples that were drawn of it, and begins that order again only when all
+ * same request) after the samples that were drawn of it, and begins that order again only when all
  * of it has been drawn
  *
  * Corpora are known by their content, not by their path: a dataset that was moved is the same.
@@ -293,7 +293,7 @@ take_up(struct data *d, bool behind)
 	free(taken);
 }
 
-/* The list begins here, each corpus behind what was drawn of it. */
+/* The list begins here, each corpus after what was drawn of it. */
 void
 data_record_keep(struct data *d)
 {

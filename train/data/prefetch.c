@@ -2,7 +2,7 @@
  * prefetch.c - rings of micro batches that a thread fills
  *
  * Training has a ring and evaluation has one, so that neither throws away what was read for the
- * other: a step behind an evaluation finds its batches, and so does an evaluation behind steps, for
+ * other: a step after an evaluation finds its batches, and so does an evaluation after steps, for
  * it goes round. Entries of a ring go round too: free, filled, given out, free again. Three
  * counters that only grow tell them apart: filled - taken are ready, taken - passed are with the
  * device, the rest are free. When the run asks for something else than what comes (a step once
@@ -56,7 +56,7 @@ struct prefetch {
 	struct prefetch_stats stats;
 };
 
-/* The set that is evaluated behind this one: the next of its split, the first behind the last. */
+/* The set that is evaluated after this one: the next of its split, the first after the last. */
 static int
 set_behind(const struct prefetch *p, int set)
 {
@@ -71,7 +71,7 @@ set_behind(const struct prefetch *p, int set)
 	return i;
 }
 
-/* The micro batch that is asked for behind k: evaluations go through the sets of their split again
+/* The micro batch that is asked for after k: evaluations go through the sets of their split again
  * and again. */
 static struct prefetch_key
 behind(const struct prefetch *p, struct prefetch_key k)
@@ -317,7 +317,7 @@ wait_ready(struct prefetch *p, struct ring *r)
 	p->stats.seconds += clock_seconds() - start;
 }
 
-/* The first batch of a run is waited for; those behind it are there unless the disk is slow. */
+/* The first batch of a run is waited for; those after it are there unless the disk is slow. */
 int64_t
 prefetch_batch(struct prefetch *p, struct prefetch_key k, struct batch *out, struct err *err)
 {

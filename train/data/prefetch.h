@@ -31,11 +31,11 @@ struct prefetch_stats {
 /* Data and engine outlive it. */
 struct prefetch *prefetch_new(const struct engine *e, const struct data *d);
 void prefetch_free(struct prefetch *p);
-/* Begins to read: training from the step behind so many samples on, the evaluation that comes first
+/* Begins to read: training from the step after so many samples on, the evaluation that comes first
  * from its start. */
 void prefetch_start(struct prefetch *p, int64_t consumed);
 /* As data_batch; where that fails the batch is there too, without a token that counts. Asking for
- * another micro batch than the one behind the last of its kind (training, evaluation) starts anew
+ * another micro batch than the one after the last of its kind (training, evaluation) starts anew
  * from it. */
 int64_t prefetch_batch(
     struct prefetch *p, struct prefetch_key k, struct batch *out, struct err *err);

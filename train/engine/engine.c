@@ -230,7 +230,7 @@ engine_grad(const struct engine *e, int layer, enum role role)
 	return engine_joined(e, true, layer, role, role);
 }
 
-/* Roles first .. last of a layer as one matrix. They lie one behind the other in the flat order
+/* Roles first .. last of a layer as one matrix. They lie one after the other in the flat order
  * and have equally long rows (q k v, gate up), so one product serves all of them. */
 struct tensor
 engine_joined(const struct engine *e, bool grad, int layer, enum role first, enum role last)

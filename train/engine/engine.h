@@ -75,7 +75,7 @@ void engine_init_weights(struct engine *e);
 /* A buffer that is one for the run or the step: params and scratch arenas. */
 struct tensor engine_buffer(const struct engine *e, enum buffer b);
 /* A weight or its main gradient as held here: 2-D for matrices, 1-D for vectors; data NULL when
- * this rank has none. A tensor with others joined behind it can be seen with them: rows of all,
+ * this rank has none. A tensor with others joined after it can be seen with them: rows of all,
  * from `role` on. layer as in struct param. */
 struct tensor engine_weight(const struct engine *e, int layer, enum role role);
 struct tensor engine_grad(const struct engine *e, int layer, enum role role);

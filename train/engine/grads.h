@@ -12,7 +12,7 @@
 #include "train/engine/engine.h"
 
 /* Run i of this rank's own part of the flat buffer, in order: what an update treats alike. False
- * behind the last. */
+ * after the last. */
 bool grads_run(const struct engine *e, int i, struct shard_run *out);
 
 void grads_reduce(struct engine *e);

@@ -14,7 +14,7 @@ first_row(const struct engine *e, const struct tensor *table)
 }
 
 /* A token that another rank holds gives zeros here, so the sum over the tensor group makes the
- * row whole. Position rows are on every rank and are added behind that sum, once. x is unused:
+ * row whole. Position rows are on every rank and are added after that sum, once. x is unused:
  * the input is the batch. */
 static void
 forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)

@@ -132,7 +132,7 @@ keep_losses(struct step *s, const struct tensor *loss, const struct tensor *mask
 }
 
 /* Adds the sums of loss times mask over this micro batch to the step's scalars. y is unused:
- * nothing comes behind the head. */
+ * nothing comes after the head. */
 static void
 forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {

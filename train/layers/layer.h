@@ -20,7 +20,7 @@ struct norm_place {
 enum dropout_site { SITE_EMBEDDING, SITE_ATTENTION, SITE_ATTENTION_OUT, SITE_MLP_OUT, SITE_COUNT };
 
 /* The residual sum at the end of a layer: the bias that its branch ends with, and the dropout
- * behind that. */
+ * after that. */
 struct residual_place {
 	enum role bias;
 	enum dropout_site site;

@@ -81,7 +81,7 @@ column_backward(struct step *s, const struct linear_grad *g)
 }
 
 /* The bias is in the first rank's part of the sum, so that it comes in once and before anything is
- * rounded to 16 bits. Added behind that, to the sum of two such values, it would count far too much
+ * rounded to 16 bits. Added after that, to the sum of two such values, it would count far too much
  * when it is small: their sum is often a tie between two others, and the least addend decides it by
  * half a unit. */
 void

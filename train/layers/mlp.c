@@ -17,7 +17,7 @@ _Static_assert((int)ACTIVATION_GEGLU_TANH == (int)ACT_GEGLU_TANH &&
 	(int)ACTIVATION_GELU_ERF == (int)ACT_GELU_ERF,
     "activations in one order");
 
-/* The first of the joined projections. Gate and up lie one behind the other, so one product
+/* The first of the joined projections. Gate and up lie one after the other, so one product
  * makes both halves of a row. */
 static enum role
 fc1(const struct engine *e)

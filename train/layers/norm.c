@@ -25,7 +25,7 @@ norm_of(const struct layer *l, struct step *s, const struct tensor *x)
 	};
 }
 
-/* A layer behind another finds its norm taken with the residual sum; the first of a stage or of a
+/* A layer after another finds its norm taken with the residual sum; the first of a stage or of a
  * recomputed chunk takes it here. */
 struct tensor
 norm_forward(const struct layer *l, struct step *s, const struct tensor *x)
@@ -49,7 +49,7 @@ norm_again(const struct layer *l, struct step *s, const struct tensor *x)
 	return n.y;
 }
 
-/* Adds to f->dx, where the residual's gradient is. As residual_forward takes the norm behind it,
+/* Adds to f->dx, where the residual's gradient is. As residual_forward takes the norm after it,
  * this takes the gradient of the bias before it. */
 void
 norm_backward(const struct layer *l, struct step *s, const struct norm_flow *f)

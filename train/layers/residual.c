@@ -26,7 +26,7 @@ layer_dropout(const struct layer *l, const struct step *s, enum dropout_site sit
 	};
 }
 
-/* The layer behind this one in the stage, when it starts with a norm; NULL otherwise. */
+/* The layer after this one in the stage, when it starts with a norm; NULL otherwise. */
 static const struct layer *
 normed_next(const struct layer *l, const struct step *s)
 {
@@ -83,7 +83,7 @@ residual_backward(const struct layer *l, struct step *s, const struct tensor *dx
 	return dbranch;
 }
 
-/* A layer with another behind it in the stage finds its bias's gradient taken by that one's norm,
+/* A layer with another after it in the stage finds its bias's gradient taken by that one's norm,
  * whose backward pass has the columns at hand; the product that makes the weight's gradient is
  * faster without it. The last layer of a stage and dropout leave it to that product. */
 struct tensor

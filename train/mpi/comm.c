@@ -130,7 +130,7 @@ wait_all(struct comm *c)
 	m->num_requests = 0;
 }
 
-/* Less than p->bytes in the last piece, 0 behind it. */
+/* Less than p->bytes in the last piece, 0 after it. */
 static size_t
 piece_bytes(const struct pieces *p, int number)
 {

@@ -79,7 +79,7 @@ maximum(union block *acc, const union block *x, enum dtype real, int n)
 	}
 }
 
-/* dst gets s->count elements of s->dtype; the summands lie one behind the other. Starts from the
+/* dst gets s->count elements of s->dtype; the summands lie one after the other. Starts from the
  * first summand, not from zero, so -0 and NaN stay what they are. 16-bit types are added in F32
  * and rounded once at the end. */
 void

@@ -509,7 +509,7 @@ train_configure(struct train_config *c, int64_t world_size, struct err *e)
 	    : check_files(c, e);
 }
 
-/* The options behind the model group: those of the model follow from model_dump. What a
+/* The options after the model group: those of the model follow from model_dump. What a
  * checkpoint's options file and a run's record hold: reading it back gives this configuration. */
 void
 train_dump(const struct train_config *c, bool defaults, struct str *out)

@@ -330,7 +330,7 @@ read_prompt(const struct train_config *c, struct token_ids *ids, struct err *err
 	return rc;
 }
 
-/* One more token behind ids; every rank gets it. A sequence longer than the window is cut at its
+/* One more token after ids; every rank gets it. A sequence longer than the window is cut at its
  * beginning; positions then count from the cut. Ranks before the last stage offer -1 to the
  * maximum, so that the chosen id wins; -1 is the result where no token can be chosen, since the
  * logits are not finite. */

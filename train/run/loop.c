@@ -31,7 +31,7 @@ step_ends(const struct run *r)
 	return r->watch.clock();
 }
 
-/* Begins a save, which may go on behind the next steps; what it takes of theirs is in their time.
+/* Begins a save, which may go on during the next steps; what it takes of theirs is in their time.
  * EXIT_DONE without --save: there is nothing to fail. */
 static int
 save(struct run *r)
@@ -99,7 +99,7 @@ save_last(struct run *r)
 
 /* --- stops ------------------------------------------------------------------------------------ */
 
-/* Has somebody outside asked for it, behind the last step? */
+/* Has somebody outside asked for it, after the last step? */
 static bool
 asked_to_stop(const struct run *r)
 {
@@ -170,7 +170,7 @@ lost_lock(struct run *r)
 	return EXIT_FAILED;
 }
 
-/* A step, and the save that runs behind it. */
+/* A step, and the save that runs beside it. */
 static int
 take_step(struct run *r)
 {
@@ -191,7 +191,7 @@ evaluate(struct run *r, enum split which)
 	return end == ITERATION_DONE ? EXIT_DONE : give_up(r, end);
 }
 
-/* The evaluation and the save that are due behind this step; the last step has its own. */
+/* The evaluation and the save that are due after this step; the last step has its own. */
 static int
 do_due(struct run *r)
 {

@@ -10,7 +10,7 @@
 #include "train/run/profile.h"
 #include "train/state/save.h"
 
-/* What the ranks add up behind the passes of a step or an evaluation: sums of loss and squared
+/* What the ranks add up after the passes of a step or an evaluation: sums of loss and squared
  * norm, tokens that the loss counts; and how many ranks have a batch that cannot be used, were
  * asked to stop, are out of time, have done their part of a save, have lost the lock of --save. */
 enum total {

@@ -1,7 +1,7 @@
 /*
  * profile.c - times every operation of some steps and writes a table and a Chrome trace
  *
- * One timed event behind each operation is enough, since operations of one stream follow each
+ * One timed event after each operation is enough, since operations of one stream follow each
  * other; the events of a step are read when the step is over. Kinds of calls are told apart by name
  * and work, so that a product of each shape has a row of its own.
  */
@@ -124,7 +124,7 @@ profile_free(struct profile *p)
 	free(p);
 }
 
-/* Is the step behind so many finished ones to be observed? */
+/* Is the step after so many finished ones to be observed? */
 static bool
 observed(const struct profile *p, int64_t iteration)
 {
@@ -170,7 +170,7 @@ collect(struct profile *p)
 
 /* --- ceilings: the largest rates of this device, by the same operations ----------------------- */
 
-/* Seconds of one of several calls, behind one that warms up. */
+/* Seconds of one of several calls, after one that warms up. */
 static double
 time_calls(
     struct profile *p, void (*call)(struct engine *, const struct tensor *), const struct tensor *t)
@@ -187,7 +187,7 @@ time_calls(
 	return p->e->backend->elapsed(p->start, end) / CALLS;
 }
 
-/* c = a b^T of squares behind each other. */
+/* c = a b^T of squares after each other. */
 static void
 call_gemm(struct engine *e, const struct tensor *t)
 {

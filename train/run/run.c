@@ -1,5 +1,5 @@
 /*
- * run.c - a whole run behind its options
+ * run.c - a whole run after its options
  *
  * Only here is decided which ranks speak and with which status the program ends; all below
  * returns errors. Failures are agreed on over the world before anybody leaves, so that no rank

@@ -1,4 +1,4 @@
-/* run.h - a whole run behind its options */
+/* run.h - a whole run after its options */
 #ifndef TRAIN_RUN_RUN_H
 #define TRAIN_RUN_RUN_H
 

@@ -50,7 +50,7 @@ void optim_differences(const struct optim_options *o, const struct run_state *s,
  */
 int load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, struct err *err);
 
-/* --- saver.c: saves that run behind the training ---------------------------------------------- */
+/* --- saver.c: saves that run beside the training ---------------------------------------------- */
 
 /*
  * A save has three parts: the pieces are copied from the device, each rank writes its file, rank 0

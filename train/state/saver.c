@@ -1,8 +1,8 @@
 /*
- * saver.c - saves that run behind the training
+ * saver.c - saves that run beside the training
  *
  * A save goes through phases, each with a job that this rank's thread does and an agreement of all
- * ranks behind it: files (wait for the copies, write and sync this rank's file), then commit (rank
+ * ranks after it: files (wait for the copies, write and sync this rank's file), then commit (rank
  * 0 renames the directory and moves the tracker). MPI is called by the main thread alone, so ranks
  * agree at step boundaries. The copies go to one pinned array, from a stream of their own; the
  * update of the next step waits for them, nothing else does. A save is a directory beside the
@@ -34,7 +34,7 @@ struct saver {
 	/* agreed: all ranks have asked each other whether they have the memory for it */
 	bool background, agreed;
 	size_t bytes; /* of all pieces */
-	/* bytes of them, one behind the other; NULL: pieces are staged one by one */
+	/* bytes of them, one after the other; NULL: pieces are staged one by one */
 	char *snapshot;
 	struct event *begun, *copied;
 	struct stream *copies;
@@ -131,7 +131,7 @@ snapshot_job(void *arg)
 	return NULL;
 }
 
-/* Queues the copy of a piece behind those before it. */
+/* Queues the copy of a piece after those before it. */
 struct copying {
 	struct saver *s;
 	size_t at;
@@ -153,7 +153,7 @@ visit_copy(void *ctx, const struct save_piece *p, struct err *err)
 	return 0;
 }
 
-/* The copies start behind all that is queued, and the next update waits for their end. */
+/* The copies start after all that is queued, and the next update waits for their end. */
 static void
 copy_pieces(struct saver *s)
 {

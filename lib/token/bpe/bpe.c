@@ -2,7 +2,7 @@
  * bpe.c - a vocabulary made ready for merging
  *
  * Pairs live in tables of integers, so no string is touched while merging. What two symbols join to
- * is mostly the token of the last join or the one behind it, since vocabularies are written in the
+ * is mostly the token of the last join or the one after it, since vocabularies are written in the
  * order of their making; only where that fails are tokens found by their bytes. A rank file is
  * turned into such pairs as well (bpe_parts.c). What does not depend on each other is made by two
  * threads.
@@ -84,7 +84,7 @@ look_up_join(const struct bpe *b, const struct bpe_token *left, const struct bpe
 	return id;
 }
 
-/* The same, after a look at the join before, which may be the same token, and at the tokens behind
+/* The same, after a look at the join before, which may be the same token, and at the tokens after
  * it, as long as not too many were passed by. BPE_NONE, too, while there are no names. */
 static uint32_t
 find_join(const struct bpe *b, struct bpe_merge m, struct joins *j)

@@ -15,7 +15,7 @@
 
 enum { SIDE = 3 }; /* bytes of context on either side of a place */
 
-/* The last `left` bytes before a place and the first `right` ones behind it, as one number. */
+/* The last `left` bytes before a place and the first `right` ones after it, as one number. */
 static uint64_t
 context(const unsigned char *place, unsigned left, unsigned right)
 {
@@ -37,7 +37,7 @@ slot(const struct bpe_cuts *c, uint64_t v)
 	return &c->slot[i];
 }
 
-/* Whether byte i of the token begins a three-byte character behind another character's bytes. */
+/* Whether byte i of the token begins a three-byte character after another character's bytes. */
 static bool
 is_place(const struct bpe_token *t, uint32_t i)
 {

@@ -138,7 +138,7 @@ set_hash(uint64_t low, uint64_t high)
 	return low * BPE_MIX + high * BPE_MIX2;
 }
 
-/* The caches in their full size. From the last set on, each goes to places at or behind its own,
+/* The caches in their full size. From the last set on, each goes to places at or after its own,
  * which have been left by then; long pieces are few, and soon known again. Late pieces that wait
  * will be put where nobody looks. */
 static void
@@ -291,8 +291,8 @@ know_late(struct bpe_worker *w, struct late *l)
 	return true;
 }
 
-/* Puts the ids of the late items in their places, from the last on; to is behind the others, and
- * behind all when it returns. */
+/* Puts the ids of the late items in their places, from the last on; to is after the others, and
+ * after all when it returns. */
 static uint32_t *
 put_late(struct bpe_worker *w, uint32_t *to)
 {
@@ -334,7 +334,7 @@ settle(struct bpe_worker *w, uint32_t *to)
 	return put_late(w, to);
 }
 
-/* An item that is not at hand. Returns the place behind the ids that are known. */
+/* An item that is not at hand. Returns the place after the ids that are known. */
 static uint32_t *
 add_late(struct bpe_worker *w, const struct item *m, const struct probe *p, uint32_t *to)
 {
@@ -511,7 +511,7 @@ bpe_encode_piece(
 	out->count = (size_t)(settle(w, encode_piece(w, piece, len, w->first)) - out->id);
 }
 
-/* Pieces of a text that stand one behind the other. */
+/* Pieces of a text that stand one after the other. */
 struct batch {
 	const unsigned char *text;
 	const uint32_t *end; /* end[-1]: where the first begins */
@@ -520,7 +520,7 @@ struct batch {
 };
 
 /* Makes probes of plain pieces up to the first that may have units; returns which that is, or
- * behind. */
+ * after. */
 static size_t
 probe_block(struct bpe_worker *w, const struct batch *b, size_t i, size_t behind)
 {

@@ -32,7 +32,7 @@ struct bpe_pairs {
 	uint64_t mix; /* of the hash; different in every process */
 	/* from a hash to a bucket, to a bit of the filter */
 	unsigned place_shift, filter_shift;
-	size_t num_buckets;    /* and one more in front of them that is always free */
+	size_t num_buckets;    /* and one more before them that is always free */
 	uint32_t *joined;      /* by rank: the id that the two become */
 	uint32_t first_joined; /* linear: the id that rank 0 becomes */
 	bool linear;           /* ids go up with ranks, so joined need not be looked at */
@@ -92,7 +92,7 @@ bpe_pair_bucket(const struct bpe_pairs *p, uint64_t hash)
 	return (size_t)(hash >> p->place_shift) + 1;
 }
 
-/* The rank of a pair from the buckets behind the first, which is full. */
+/* The rank of a pair from the buckets after the first, which is full. */
 uint32_t bpe_pair_rank_behind(const struct bpe_pairs *p, uint64_t pair);
 
 /* The bucket of a pair that may merge. For most others the filter says so, and then it is the
@@ -157,7 +157,7 @@ bpe_is_text(const struct bpe_token *t)
 	return t->bytes && t->len > 0;
 }
 
-/* Whether a piece is cut into units: it has a character of three bytes at its beginning, or behind
+/* Whether a piece is cut into units: it has a character of three bytes at its beginning, or after
  * a space. */
 static inline bool
 bpe_has_units(const unsigned char *s, size_t len)
@@ -165,7 +165,7 @@ bpe_has_units(const unsigned char *s, size_t len)
 	return len >= 6 && (s[0] >= 0xe0 || s[1] >= 0xe0);
 }
 
-/* Whether a token is two others, one behind the other. */
+/* Whether a token is two others, one after the other. */
 static inline bool
 bpe_is_join(const struct bpe_token *t, const struct bpe_token *left, const struct bpe_token *right)
 {
@@ -230,7 +230,7 @@ bpe_hash_end(uint64_t h, uint64_t last)
 	return h ^ h >> 32;
 }
 
-/* The hash of bytes behind which seven more may be read. */
+/* The hash of bytes after which seven more may be read. */
 static inline uint64_t
 bpe_name_hash(const struct bpe_names *n, const unsigned char *s, size_t len)
 {
@@ -240,7 +240,7 @@ bpe_name_hash(const struct bpe_names *n, const unsigned char *s, size_t len)
 	return bpe_hash_end(bpe_hash_words(n, s, len), last & (((uint64_t)1 << 8 * (len & 7)) - 1));
 }
 
-/* The same of bytes behind which none may be read. */
+/* The same of bytes after which none may be read. */
 static inline uint64_t
 bpe_bytes_hash(const struct bpe_names *n, const unsigned char *s, size_t len)
 {

@@ -1,5 +1,5 @@
 /*
- * bpe_pairs.c - the table of pairs that may merge: making it, and the way behind a full bucket
+ * bpe_pairs.c - the table of pairs that may merge: making it, and the way after a full bucket
  *
  * A bucket of two places is full in one of twelve cases; its pairs go on in the next one.
  * Multiplying by a number that depends on where the table lies makes it different in every process,

@@ -49,7 +49,7 @@ struct known {
 #define ONE(id, text) { id, 1, 0, text }
 /* clang-format on */
 
-/* Also p50k, which goes on behind it. */
+/* Also p50k, which goes on after it. */
 static const struct special_row r50k[] = { ONE(50256, "<|endoftext|>"), { 0 } };
 static const struct special_row cl100k[] = { ONE(100257, "<|endoftext|>"),
 	ONE(100258, "<|fim_prefix|>"), ONE(100259, "<|fim_middle|>"), ONE(100260, "<|fim_suffix|>"),
@@ -214,7 +214,7 @@ choose_pattern(struct rankfile *f, const char *name, struct err *e)
 /* --- tiktoken's lines
  * ------------------------------------------------------------------------------ */
 
-/* One line: the token's bytes go to *to, which is moved behind them. */
+/* One line: the token's bytes go to *to, which is moved after them. */
 static int
 read_line(const char *s, size_t n, unsigned char **to, struct rank *r, struct err *e)
 {

@@ -206,7 +206,7 @@ added_free(struct added *a)
 	free(a);
 }
 
-/* The next place where a match can begin, or n. What memchr found is kept until it lies behind, so
+/* The next place where a match can begin, or n. What memchr found is kept until it is passed, so
  * that a rare byte is not looked for again and again. */
 static size_t
 skip_to_first(const struct added *a, struct added_walk *w, size_t pos)
@@ -342,8 +342,8 @@ strip_right(struct added_walk *w, size_t pos)
 }
 
 /*
- * A match that is skipped is passed over whole, and the search goes on behind the string itself,
- * not behind the white space that it took: both as the reference does, where a string of white
+ * A match that is skipped is passed over whole, and the search goes on after the string itself,
+ * not after the white space that it took: both as the reference does, where a string of white
  * space may be found again in what rstrip has taken.
  */
 bool

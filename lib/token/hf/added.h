@@ -36,7 +36,7 @@ struct added_walk {
 	size_t pos;               /* what is before it is done with */
 	size_t from;              /* the search goes on here */
 	size_t start, end;        /* the text before the match is [start, end) */
-	uint32_t id;              /* of the match behind it */
+	uint32_t id;              /* of the match after it */
 	size_t next[ADDED_FIRST]; /* the search's own */
 	/* the white space that was last stepped over: [blank, blank_end) */
 	size_t blank, blank_end;

@@ -258,7 +258,7 @@ parse_metaspace(
 	return 0;
 }
 
-/* Replacements become spaces, and in the first token nothing when one was put in front. */
+/* Replacements become spaces, and in the first token nothing when one was put before it. */
 static void
 run_metaspace(const struct decoder_step *s, struct regex_scratch *x, const struct token_list *in,
     struct token_list *out)

@@ -215,7 +215,7 @@ apply_part(
 	}
 }
 
-/* The first active character at or after pos, or n; *before is the character in front of it, which
+/* The first active character at or after pos, or n; *before is the character before it, which
  * may join with it. */
 static size_t
 find_active(const struct form *f, const unsigned char *s, size_t n, size_t pos, size_t *before)

@@ -135,7 +135,7 @@ add_template_token(const struct hf_reading *r, const struct json_value *tokens,
 	return 0;
 }
 
-/* Puts ids in front of those that are there. */
+/* Puts ids before those that are there. */
 static void
 prepend(struct token_ids *list, struct token_ids *front)
 {

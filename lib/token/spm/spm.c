@@ -78,7 +78,7 @@ check_vocabulary(struct spm *m, const char *name, struct err *e)
 	return check_bytes(m, name, e);
 }
 
-/* The path stands in front of the normaliser's reasons too. */
+/* The path stands before the normaliser's reasons too. */
 static int
 load(struct spm *m, size_t len, enum unigram_ties ties, const char *name, struct err *e)
 {
@@ -196,7 +196,7 @@ add_bytes(const struct spm *m, const uint32_t *ids, size_t count, struct str *ou
 
 /*
  * Appends a piece that is not a byte. At the beginning one mark is the dummy blank and goes, or all
- * of them if blanks in front are dropped; returns whether this was the one.
+ * of them if leading blanks are dropped; returns whether this was the one.
  */
 static bool
 add_piece(const struct spm *m, const struct sp_piece *p, bool beginning, struct str *out)

@@ -282,7 +282,7 @@ note_split(const struct spmbpe *b, struct spmbpe_worker *w, const struct spm_pai
 }
 
 /* The pair of two symbols, or an empty slot. Most pairs do not merge: the filter, which is in a
- * near cache, mostly says so, and then the slot behind the table is looked at, for nobody can
+ * near cache, mostly says so, and then the slot after the table is looked at, for nobody can
  * foresee the answer. */
 static inline const struct spm_pair *
 pair_of(const struct spmbpe *b, struct spmbpe_worker *w, uint32_t left, uint32_t right)
@@ -302,7 +302,7 @@ pair_of(const struct spmbpe *b, struct spmbpe_worker *w, uint32_t left, uint32_t
 /*
  * A short text while it merges. Symbols keep their places; a bit says which are still there. A key
  * is the rank of the pair that begins at a place, above the place, so the least one says which is
- * next. Two places behind the others are no part of the text, for what has no neighbour: their
+ * next. Two places after the others are no part of the text, for what has no neighbour: their
  * symbol is in no pair, and so the work is the same for every merge. A processor that guesses wrong
  * loses more.
  */

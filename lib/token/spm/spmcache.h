@@ -17,10 +17,10 @@
 
 enum { UNIT_MAX = 15, CACHE_BITS = 18, CACHE_LINES = 1 << CACHE_BITS };
 
-/* Ids of an entry, and those of a line; that many more are written behind them. */
+/* Ids of an entry, and those of a line; that many more are written after them. */
 enum { NARROW_MAX = 6, WIDE_MAX = 3, CACHED_MAX = 2 * NARROW_MAX, CACHED_PAD = 2 };
 
-/* Bits of a bound, in front of the count. */
+/* Bits of a bound, before the count. */
 enum { UNIT_BEGINS_UNK = 6, UNIT_ENDS_UNK = 7 };
 
 struct unit_key {

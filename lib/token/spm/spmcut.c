@@ -172,7 +172,7 @@ struct cutting {
 	const struct spmcut *c;
 	const unsigned char *bytes;
 	size_t len;
-	size_t known; /* no cut behind this is certain */
+	size_t known; /* no cut after this is certain */
 	size_t start; /* of the unit that is open */
 	size_t at;    /* nothing before it is looked at any more */
 	struct spm_unit *out;
@@ -226,7 +226,7 @@ before(const unsigned char *bytes, size_t q)
 	return spm_character(bytes + q, &len);
 }
 
-/* Looks before the character at q, and behind it if what follows is not looked at by itself. */
+/* Looks before the character at q, and after it if what follows is not looked at by itself. */
 static void
 look(struct cutting *k, size_t q)
 {

@@ -46,7 +46,7 @@ void spmcut_release(struct spmcut *c);
 int spmcut_symbol(const struct spmcut *c, const unsigned char *p, size_t n, size_t *len);
 
 /*
- * Cuts bytes [*from, len) and moves *from behind the last unit; returns the number of units, at
+ * Cuts bytes [*from, len) and moves *from after the last unit; returns the number of units, at
  * most max (UNITS_MIN or more), 0 when no more can be cut: then *from is len if the text is at its
  * end (final), else what is left over is to be given again with more text. SPM_PADDING bytes after
  * len are read.

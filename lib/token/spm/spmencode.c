@@ -69,7 +69,7 @@ spm_worker_free(struct spm_worker *w)
 /* Where the ids of a text end, and what of them bears on the next: a copy, for the loop over
  * units. */
 struct ending {
-	uint32_t *end;      /* there is room behind it */
+	uint32_t *end;      /* there is room after it */
 	uint32_t after_unk; /* 1 when the last id of this text is unk */
 	float score;
 };
@@ -116,7 +116,7 @@ end_ids(struct spm_worker *w, const struct ending *x, struct token_ids *out)
 	w->uni.score = x->score;
 }
 
-/* Ids from place i on into an entry, behind the last one that of no piece. */
+/* Ids from place i on into an entry, after the last one that of no piece. */
 static void
 fill_entry(const struct spm *m, const struct token_ids *ids, size_t i, struct unit_entry *x)
 {
@@ -132,7 +132,7 @@ fill_entry(const struct spm *m, const struct token_ids *ids, size_t i, struct un
 	}
 }
 
-/* Puts the ids in w->ids into the cache, in front of the line's entries or instead of both, if
+/* Puts the ids in w->ids into the cache, before the line's entries or instead of both, if
  * there are few enough. */
 static void
 keep(const struct spm *m, struct spm_worker *w, struct unit_entry *line, struct unit_key key,

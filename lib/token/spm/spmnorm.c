@@ -497,7 +497,7 @@ copy_plain(const struct spmnorm *n, struct norm_text *t, struct spm_buffer *b)
 	return slow == 0;
 }
 
-/* Blanks in front go, whatever they were written as. The text may hold something else and yet come
+/* Leading blanks go, whatever they were written as. The text may hold something else and yet come
  * to nothing in the end. */
 bool
 spmnorm_begin(const struct spmnorm *n, struct norm_text *t, const void *text, size_t len,

@@ -3,7 +3,7 @@
  *
  * In the order of the library: user-defined symbols pass unchanged, longest first; else the longest
  * compiled rule that matches; else one character, where a byte that is not UTF-8 becomes U+FFFD.
- * Then blanks: at the ends and in runs they are dropped if the model says so, one is put in front
+ * Then blanks: at the ends and in runs they are dropped if the model says so, one is put before it
  * or at the end, and U+2581 stands for them (byte 0x20 in here, see spmtext.h). Source:
  * google/sentencepiece src/normalizer.cc, version 0.1.97.
  */

@@ -26,7 +26,7 @@ struct spm_place {
 
 /* --- building --- */
 
-/* The ids of an unknown character add its score: unk, or its first byte, as those behind it add
+/* The ids of an unknown character add its score: unk, or its first byte, as those after it add
  * 0. */
 static void
 set_unknown_scores(struct spmuni *u, const struct spm_unknown *unknown)

@@ -26,7 +26,7 @@ struct spmuni {
 	struct trie trie;       /* pieces by symbols; value: id, plus USER_PIECE */
 	uint32_t *first;        /* node after the first symbol */
 	uint32_t num_symbols;
-	float *score;              /* of an id that is not user-defined; 0 behind the last */
+	float *score;              /* of an id that is not user-defined; 0 after the last */
 	double *user_score;        /* of one that is */
 	uint32_t *symbols, *bytes; /* of a piece, in normalised text */
 	uint32_t longest;          /* symbols of the longest */

@@ -4,7 +4,7 @@
  * A block of 16 by 16 threads owns a tile of rows: thread (ty, tx) has rows 4 ty .. 4 ty + 3 of it,
  * of a tile of scores the columns tx + 16 j, and of a tile of outputs the pairs of columns tx + 16
  * j. Tiles of q, k, v and dout lie in shared memory in their storage type, rows `ld` elements
- * apart, with zeros behind the last row and column. The forward pass keeps a running maximum and
+ * apart, with zeros after the last row and column. The forward pass keeps a running maximum and
  * sum per query (Milakov & Gimelshein 2018, arXiv:1805.02867). The backward pass goes over the
  * tiles twice, by query tile for dq and by key tile for dk and dv, so that each sum has one owner
  * and one order. Tiles that the mask empties are not visited. Source: spec/training.md 2.5; Dao
@@ -69,7 +69,7 @@ ld_of(const struct attn &a)
 }
 
 /* Rows from `first` on of one head to shared memory, zeros where there are none. A warp a row,
- * so neighbouring lanes read neighbouring elements. The caller puts a barrier behind. */
+ * so neighbouring lanes read neighbouring elements. The caller puts a barrier after. */
 template <typename T>
 static __device__ inline void
 load_tile(const struct attn &a, struct tile<T> to, const struct tensor &t, int64_t first, int head)
@@ -187,7 +187,7 @@ store_part(
 }
 
 /* A thread's values to its places in a tile of weights. The caller puts a barrier before and
- * behind: other threads read these places. */
+ * after: other threads read these places. */
 static __device__ inline void
 share(float *w, const float x[SPAN][SPAN])
 {
@@ -281,7 +281,7 @@ drop_scores(const struct attn &a, float s[SPAN][SPAN], int head, int64_t q0, int
 			s[i][j] *= drop_factor(a, head, query + i, key + SIDE * j);
 }
 
-/* Tile number `i` of the shared memory of a kernel; the weights lie behind `count` tiles. */
+/* Tile number `i` of the shared memory of a kernel; the weights lie after `count` tiles. */
 template <typename T>
 static __device__ inline struct tile<T>
 shared_tile(const struct attn &a, int i) {

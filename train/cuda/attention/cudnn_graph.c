@@ -333,7 +333,7 @@ build_backward(struct sdpa_graph *gr)
 	arithmetic(gr, DNN_IDENTITY, x, NULL, dq);
 }
 
-/* Ids of virtual tensors begin behind ours. */
+/* Ids of virtual tensors begin after ours. */
 void
 sdpa_graph_build(struct sdpa_graph *gr, const struct dnn_api *api, const struct sdpa_shape *s)
 {

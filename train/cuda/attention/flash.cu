@@ -53,7 +53,7 @@ flash_attention_fwd(struct stream *st, const struct attention *t)
 	cu_launched(st, "attention_fwd");
 }
 
-/* delta is scratch: filled here, read by the kernels behind. */
+/* delta is scratch: filled here, read by the kernels after. */
 void
 flash_attention_bwd(struct stream *st, const struct attention_grad *t)
 {

@@ -113,7 +113,7 @@ weigh_rows(float (&sum)[D / 8][4], const float (&w)[STEP / 8][4], uint32_t x)
 }
 
 /* Which of a lane's weights dropout keeps: bit 4 i + j for w[i][j], whose row and column are those
- * of the lane's first weight and 8 (j / 2), and 8 i + j % 2, behind. A loop that is not unrolled:
+ * of the lane's first weight and 8 (j / 2), and 8 i + j % 2, after. A loop that is not unrolled:
  * drawing takes registers. */
 static __device__ inline uint32_t
 kept_weights(const struct attn &a, int head, int row, int column, bool rows_are_keys)

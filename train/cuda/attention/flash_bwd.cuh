@@ -22,7 +22,7 @@ struct place {
 	const int *first;
 };
 
-/* Place 0 or 1 of the pairs that move, behind the pair that stays. */
+/* Place 0 or 1 of the pairs that move, after the pair that stays. */
 template <int D>
 static __device__ inline struct place
 place_of(int i)

@@ -63,7 +63,7 @@ fast_exp2(float x)
 	return y;
 }
 
-/* Two floats as 16-bit neighbours, x in front. */
+/* Two floats as 16-bit neighbours, x first. */
 static __device__ inline uint32_t
 pack_halves(bf16, float x, float y)
 {

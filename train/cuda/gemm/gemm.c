@@ -5,7 +5,7 @@
  * for as c^T = op(b)^T op(a)^T and nothing is copied. A product is planned once for each shape
  * (gemm_plan.c). F32 is not rounded to TF32, and no partial sum is rounded to 16 bits. What comes
  * beside a product is done by the library where that is possible and faster, else by operations of
- * our own behind it.
+ * our own after it.
  */
 #include "lib/base/mem.h"
 #include "train/cuda/gemm/gemm.h"
@@ -76,7 +76,7 @@ beside(const struct gemm *g)
 /* What the library can do of it, where a result is of the operands' type and addresses are of whole
  * 16 bytes: an activation only with the bias before it, with rows of the kept value of whole 8
  * elements, and in 16 bits (how exact it is there is not said, and F32 is to follow the CPU); a
- * bias gradient only beside an F32 result, and where the scratch behind the workspace holds it. */
+ * bias gradient only beside an F32 result, and where the scratch after the workspace holds it. */
 static uint32_t
 fusable(const struct gemm *g)
 {

@@ -231,7 +231,7 @@ collect_all(const struct gemm_cache *c, const struct gemm_key *key, const struct
 
 		if (i > 0 && sets[i] == sets[i - 1])
 			continue;
-		/* One product of our own behind the library's is measured; two are not, without
+		/* One product of our own after the library's is measured; two are not, without
 		 * need. */
 		if (i == SETS - 1 && count > 0 && sets[1] != 0)
 			break;
