@@ -2,7 +2,7 @@
  * reshard.c - mckpt reshard
  *
  * The new layout's ranks are gone through one after the other, and each one's file is written as
- * mtrain would write it: the same shards, the same ranges of the flat buffer, the same order. What
+ * mtrain would write it: the same shards, the same parts of the buckets, the same order. What
  * a rank reads is whatever pieces of the source cover its boxes, so source and target layouts need
  * not know of each other. Memory is one piece.
  */
@@ -11,6 +11,7 @@
 #include "ckpt/table.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
+#include "lib/model/bucket.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,7 @@ struct job {
 /* What one rank owns. */
 struct rank_share {
 	struct shards shards;
-	int64_t first, count; /* its range of the flat buffer */
+	int replica, replicas;
 };
 
 typedef int piece_fn(
@@ -67,7 +68,8 @@ each_piece(struct job *j, const struct rank_share *r, struct ckpt_writer *w, pie
 		for (int i = 0; i < r->shards.count; i++) {
 			const struct shard *s = &r->shards.item[i];
 			struct slice box[SLICE_FLAT_MAX];
-			int n = s->owner ? shard_pieces(s, r->first, r->count, box) : 0;
+			struct part own = shard_part(&r->shards, s, r->replica, r->replicas);
+			int n = s->owner ? shard_pieces(s, &own, box) : 0;
 			char name[128];
 
 			tensor_name(&j->table.param[s->param], state, name);
@@ -80,7 +82,7 @@ each_piece(struct job *j, const struct rank_share *r, struct ckpt_writer *w, pie
 
 /*
  * Declares every piece, then writes them in the same order. With a distributed optimizer each data
- * rank owns an equal range of the flat buffer; resharding always writes that form, as a reader sees
+ * rank owns an equal part of each bucket; resharding always writes that form, as a reader sees
  * only boxes.
  */
 static int
@@ -94,9 +96,10 @@ write_rank(struct job *j, int rank)
 	if (!w)
 		return -1;
 	layout_coord(l, rank, coord);
-	shards_init(&r.shards, j->table.param, j->table.count, &j->table.config, l, coord);
-	r.count = r.shards.elements / l->data_parallel_size;
-	r.first = r.count * coord[AX_DP];
+	shards_init(&r.shards,
+	    &(struct shards_of){ j->table.param, j->table.count, &j->table.config, l, 0 }, coord);
+	r.replica = layout_replica(l, coord);
+	r.replicas = (int)layout_replicas(l);
 	each_piece(j, &r, w, declare_piece);
 	rc = each_piece(j, &r, w, copy_piece);
 	if (rc == 0)

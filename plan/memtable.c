@@ -32,8 +32,10 @@ static enum column
 column_of(enum buffer b)
 {
 	switch (b) {
-	case BUF_WEIGHTS: return WEIGHTS;
-	case BUF_GRADS: return GRADIENTS;
+	case BUF_WEIGHTS:
+	case BUF_WEIGHT_SLOTS: return WEIGHTS;
+	case BUF_GRADS:
+	case BUF_GRAD_SLOTS: return GRADIENTS;
 	case BUF_MASTER:
 	case BUF_EXP_AVG:
 	case BUF_EXP_AVG_SQ: return OPTIMIZER;

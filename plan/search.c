@@ -58,7 +58,7 @@ try_optimizers(struct search *s, const struct search_input *in, struct candidate
 	for (int on = in->distributed; on <= 1; on++) {
 		if (on && !in->distributed && c->layout.data_parallel_size == 1)
 			continue;
-		c->shape.use_distributed_optimizer = on;
+		c->shape.sharding = on ? SHARDING_OPTIM : SHARDING_NONE;
 		weigh(s, in, c);
 		fits = fits || c->fit != FIT_NO;
 	}
@@ -211,9 +211,8 @@ search_print(const struct search *s, const struct search_input *in, int64_t top,
 		    (long long)c->layout.tensor_model_parallel_size,
 		    (long long)c->layout.pipeline_model_parallel_size,
 		    (long long)c->layout.data_parallel_size, (long long)c->shape.micro_batch_size,
-		    (long long)c->shape.num_microbatches,
-		    c->shape.use_distributed_optimizer ? "yes" : "no", need(c, &in->hw) / gib,
-		    fit_names[c->fit], t->total, speed(c, in));
+		    (long long)c->shape.num_microbatches, c->shape.sharding ? "yes" : "no",
+		    need(c, &in->hw) / gib, fit_names[c->fit], t->total, speed(c, in));
 		fprintf(f, "\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\n", t->compute / t->total,
 		    t->tp / t->total, t->bubble / t->total, t->dp / t->total, t->memory / t->total,
 		    t->other / t->total);
@@ -234,7 +233,7 @@ print_plan(const struct search *s, const struct search_input *in, int64_t pick, 
 	str_addf(out, "tensor-model-parallel-size %lld\npipeline-model-parallel-size %lld\n",
 	    (long long)c->layout.tensor_model_parallel_size,
 	    (long long)c->layout.pipeline_model_parallel_size);
-	if (c->shape.use_distributed_optimizer)
+	if (c->shape.sharding)
 		str_adds(out, "use-distributed-optimizer\n");
 	str_addf(out, "micro-batch-size %lld\nglobal-batch-size %lld\n",
 	    (long long)c->shape.micro_batch_size, (long long)in->global_batch_size);
@@ -258,7 +257,7 @@ search_write(const struct search *s, const struct search_input *in, int64_t pick
 }
 
 /* The parts of a step, for words. */
-static const struct part {
+static const struct step_part {
 	const char *name;
 	size_t off;
 } parts[] = {
@@ -289,7 +288,7 @@ name_layout(const struct candidate *c, struct str *out)
 	    (long long)c->layout.tensor_model_parallel_size,
 	    (long long)c->layout.pipeline_model_parallel_size,
 	    (long long)c->layout.data_parallel_size, (long long)c->shape.micro_batch_size,
-	    c->shape.use_distributed_optimizer ? ", distributed optimizer" : "");
+	    c->shape.sharding ? ", distributed optimizer" : "");
 }
 
 /* Needs at least one plan. The largest part of the best plan, and what the second does worse:

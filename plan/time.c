@@ -278,8 +278,7 @@ gradient_time(const struct run_case *r)
 	double table = (double)(layout_vocab(l, r->model) / t * r->model->hidden_size) * real;
 	double seconds = ring(r, d, t, (double)r->elements * real);
 
-	seconds +=
-	    ring(r, d, t, (double)r->elements * (r->shape->use_distributed_optimizer ? act : real));
+	seconds += ring(r, d, t, (double)r->elements * (r->shape->sharding ? act : real));
 	seconds *= 1 - r->hw->dp_overlap;
 	if (p > 1 && !r->model->untie_embeddings_and_output_weights)
 		seconds += time_all_reduce(r, 2, t * d * (p - 1), table);

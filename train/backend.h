@@ -43,8 +43,8 @@ struct device_config {
 	enum attention_choice attention;
 };
 
-/* Copies of saves have a stream of their own, after those of the communicators. */
-enum { STREAM_COMPUTE, STREAM_SAVE = 7, STREAM_COUNT = 8 };
+/* Collectives of the replicas and copies of saves have streams of their own. */
+enum { STREAM_COMPUTE, STREAM_DATA, STREAM_SAVE, STREAM_COUNT };
 
 struct backend {
 	const char *name;                /* "cpu", "cuda" */

@@ -29,9 +29,9 @@ smaller_micro_batch(struct run_plan *p, char option[64])
 static bool
 share_optimizer(struct run_plan *p, char option[64])
 {
-	if (p->shape.use_distributed_optimizer || p->layout.data_parallel_size < 2)
+	if (p->shape.sharding || layout_replicas(&p->layout) < 2)
 		return false;
-	p->shape.use_distributed_optimizer = true;
+	p->shape.sharding = SHARDING_OPTIM;
 	snprintf(option, 64, "--use-distributed-optimizer");
 	return true;
 }

@@ -36,6 +36,19 @@ layout_world(const struct layout *l)
 	return n;
 }
 
+int64_t
+layout_replicas(const struct layout *l)
+{
+	return l->context_parallel_size * l->data_parallel_size;
+}
+
+/* In the order of ranks, as the group of them has it. */
+int
+layout_replica(const struct layout *l, const int coord[AX_COUNT])
+{
+	return coord[AX_CP] + (int)l->context_parallel_size * coord[AX_DP];
+}
+
 /* The digits of rank. */
 void
 layout_coord(const struct layout *l, int64_t rank, int coord[AX_COUNT])

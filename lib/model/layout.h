@@ -22,6 +22,9 @@ struct layout {
 /* Sizes by axis. */
 int64_t layout_size(const struct layout *l, enum axis a);
 int64_t layout_world(const struct layout *l);
+/* Ranks that hold the same shards and other data, and the number of one of them. */
+int64_t layout_replicas(const struct layout *l);
+int layout_replica(const struct layout *l, const int coord[AX_COUNT]);
 void layout_coord(const struct layout *l, int64_t rank, int coord[AX_COUNT]);
 /* The number of the group with these axes (bits) that holds rank; ranks of one group are equal on
  * all other axes. */

@@ -33,7 +33,9 @@ enum dim {
 	D_THREE,
 	D_ROTARY,
 	D_ATTN_WORK,
-	D_SHARDS,
+	D_WEIGHTS,
+	D_GRADS,
+	D_PLACES,
 	D_OWN,
 	D_SCALARS,
 	D_ONE,
@@ -46,6 +48,8 @@ enum when {
 	IF_LAYERNORM,
 	IF_ROPE,
 	IF_TRAINING,
+	IF_WEIGHT_SLOTS,
+	IF_GRAD_SLOTS,
 	IF_MASTER,
 	IF_ADAM,
 	IF_LAST,
@@ -70,8 +74,12 @@ static const struct row {
 	/* of scratch buffers; of layer buffers: 0, or where they live when they are made again */
 	unsigned phase;
 } rows[BUF_COUNT] = {
-	[BUF_WEIGHTS] = { "weights", RUN, ALWAYS, ACT, { D_SHARDS, D_ONE }, 0 },
-	[BUF_GRADS] = { "main gradients", RUN, IF_TRAINING, REAL, { D_SHARDS, D_ONE }, 0 },
+	[BUF_WEIGHTS] = { "weights", RUN, ALWAYS, ACT, { D_WEIGHTS, D_ONE }, 0 },
+	[BUF_WEIGHT_SLOTS] = { "gathered weights", RUN, IF_WEIGHT_SLOTS, ACT, { D_PLACES, D_ONE },
+	    0 },
+	[BUF_GRADS] = { "main gradients", RUN, IF_TRAINING, REAL, { D_GRADS, D_ONE }, 0 },
+	[BUF_GRAD_SLOTS] = { "gradients to reduce", RUN, IF_GRAD_SLOTS, REAL, { D_PLACES, D_ONE },
+	    0 },
 	[BUF_MASTER] = { "master weights", RUN, IF_MASTER, REAL, { D_OWN, D_ONE }, 0 },
 	[BUF_EXP_AVG] = { "first moments", RUN, IF_TRAINING, REAL, { D_OWN, D_ONE }, 0 },
 	[BUF_EXP_AVG_SQ] = { "second moments", RUN, IF_ADAM, REAL, { D_OWN, D_ONE }, 0 },
@@ -205,8 +213,10 @@ dims(int64_t d[D_COUNT], const struct memory_plan *m, const struct model_config 
 	d[D_VOCAB] = layout_vocab(l, c) / t;
 	d[D_ROTARY] = model_rotary_dim(c);
 	d[D_ATTN_WORK] = (int64_t)(attention_run_workspace(c, l, s) / sizeof(float));
-	d[D_SHARDS] = m->shards.elements;
 	d[D_OWN] = m->own_elements;
+	d[D_PLACES] = m->shards.places;
+	d[D_WEIGHTS] = s->sharding >= SHARDING_PARAMS ? d[D_OWN] : m->shards.elements;
+	d[D_GRADS] = s->sharding >= SHARDING_GRADS ? d[D_OWN] : m->shards.elements;
 	d[D_SCALARS] = SCALARS;
 }
 
@@ -224,6 +234,9 @@ present(enum when when, const struct model_config *c, const struct layout *l,
 	case IF_LAYERNORM: return c->normalization == NORMALIZATION_LAYERNORM;
 	case IF_ROPE: return c->position == POSITION_ROPE;
 	case IF_TRAINING: return !s->forward_only;
+	case IF_WEIGHT_SLOTS: return s->sharding >= SHARDING_PARAMS && layout_replicas(l) > 1;
+	case IF_GRAD_SLOTS:
+		return !s->forward_only && s->sharding >= SHARDING_GRADS && layout_replicas(l) > 1;
 	case IF_MASTER: return !s->forward_only && s->dtype != memory_real(s->dtype);
 	case IF_DROPOUT: return !s->forward_only && c->hidden_dropout > 0;
 	case IF_ADAM: return !s->forward_only && s->optimizer_states > 1;
@@ -367,10 +380,11 @@ memory_plan(struct memory_plan *m, const struct model_config *c, const struct la
 	int64_t d[D_COUNT] = { 0 };
 
 	memset(m, 0, sizeof *m);
-	shards_init(&m->shards, table, count, c, l, coord);
+	shards_init(&m->shards, &(struct shards_of){ table, count, c, l, s->bucket_size }, coord);
 	free(table);
-	m->own_elements =
-	    m->shards.elements / (s->use_distributed_optimizer ? l->data_parallel_size : 1);
+	m->replicas = s->sharding ? (int)layout_replicas(l) : 1;
+	m->replica = s->sharding ? layout_replica(l, coord) : 0;
+	m->own_elements = m->shards.elements / m->replicas;
 	layout_layers(l, c, coord[AX_PP], &m->first_layer, &m->num_layers);
 	plan_redo(m, &s->recompute);
 	m->num_slots = s->forward_only ? 1

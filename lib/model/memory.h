@@ -24,7 +24,7 @@
 
 #include "lib/base/dtype.h"
 #include "lib/model/layout.h"
-#include "lib/model/params.h"
+#include "lib/model/bucket.h"
 
 enum arena { ARENA_PARAMS, ARENA_SAVED, ARENA_SCRATCH, ARENA_COUNT };
 
@@ -32,13 +32,15 @@ enum arena { ARENA_PARAMS, ARENA_SAVED, ARENA_SCRATCH, ARENA_COUNT };
  * "real" F32 or F64. */
 enum buffer {
 	/* params */
-	BUF_WEIGHTS,    /* act  [shards]                 */
-	BUF_GRADS,      /* real [shards]                 */
-	BUF_MASTER,     /* real [own], absent when the weights are real themselves */
-	BUF_EXP_AVG,    /* real [own]                    */
-	BUF_EXP_AVG_SQ, /* real [own], Adam only         */
-	BUF_ROPE,       /* real [s, rotary_dim]          */
-	BUF_SCALARS,    /* F64  [64]                     */
+	BUF_WEIGHTS,      /* act  [shards], or [own]       */
+	BUF_WEIGHT_SLOTS, /* act [places of buckets], when the weights are sharded */
+	BUF_GRADS,        /* real [shards], or [own]       */
+	BUF_GRAD_SLOTS,   /* real [places of buckets], when the gradients are sharded */
+	BUF_MASTER,       /* real [own], absent when the weights are real themselves */
+	BUF_EXP_AVG,      /* real [own]                    */
+	BUF_EXP_AVG_SQ,   /* real [own], Adam only         */
+	BUF_ROPE,         /* real [s, rotary_dim]          */
+	BUF_SCALARS,      /* F64  [64]                     */
 	/* saved, a micro batch */
 	BUF_TOKENS,    /* I32 [T]                       */
 	BUF_LABELS,    /* I32 [T]                       */
@@ -95,22 +97,29 @@ struct recompute {
 	int64_t num_layers;
 };
 
+/* What each replica keeps its own part of alone: nothing, master weights and moments (ZeRO-1), main
+ * gradients too (ZeRO-2), weights too (ZeRO-3). Source: Rajbhandari 2020, arXiv:1910.02054. */
+enum sharding { SHARDING_NONE, SHARDING_OPTIM, SHARDING_GRADS, SHARDING_PARAMS };
+
 /* The shape of a run, as far as memory depends on it. */
 struct train_shape {
 	int64_t seq_length, micro_batch_size, num_microbatches;
 	enum dtype dtype; /* weights and activations */
-	bool use_distributed_optimizer;
+	enum sharding sharding;
 	int optimizer_states; /* moments a parameter: 2 for Adam, 1 for SGD */
 	bool forward_only;    /* evaluation alone: no gradients, no optimizer */
 	struct recompute recompute;
 	/* a sample may hold several documents: attention is told where each begins */
 	bool reset_attention_mask;
-	bool deterministic; /* bitwise repeatable also where that takes memory */
+	bool deterministic;  /* bitwise repeatable also where that takes memory */
+	int64_t bucket_size; /* as in struct shards_of */
 };
 
 struct memory_plan {
 	struct shards shards; /* owned; the count of elements after the params arena */
-	int64_t own_elements; /* of the optimizer's share: elements / dp, or all */
+	/* the optimizer's share: part `replica` of `replicas`, or all; and its elements */
+	int replica, replicas;
+	int64_t own_elements;
 	int64_t num_layers, first_layer;
 	int num_slots;     /* micro batches in flight */
 	int64_t head_rows; /* token rows of logits held at once; depends on the model alone */

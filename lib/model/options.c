@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const opt_shardings[] = { "no_shard", "optim", "optim_grads", "optim_grads_params",
+	NULL };
 const char *const opt_optimizers[] = { "adam", "sgd", NULL };
 const char *const opt_recompute_granularities[] = { "none", "selective", "full", NULL };
 const char *const opt_recompute_methods[] = { "uniform", "block", NULL };
@@ -389,6 +391,26 @@ activation_elements(const struct model_config *c, int64_t tokens)
 	return row * (double)tokens * (double)c->num_layers;
 }
 
+/* Megatron-LM's strategy, or what its other options stand for. */
+static int
+resolve_sharding(
+    const struct opt_parse *p, const struct run_options *o, enum sharding *out, struct err *e)
+{
+	bool fsdp = o->use_megatron_fsdp || o->use_torch_fsdp2;
+
+	*out = opt_given(p, "data-parallel-sharding-strategy") ? (enum sharding)o->sharding
+	    : fsdp                                             ? SHARDING_PARAMS
+	    : o->use_distributed_optimizer                     ? SHARDING_OPTIM
+							       : SHARDING_NONE;
+	if (o->use_megatron_fsdp && o->use_torch_fsdp2)
+		return err_set(e, "--use-megatron-fsdp and --use-torch-fsdp2 exclude each other");
+	if (*out == SHARDING_NONE && o->use_distributed_optimizer)
+		return err_set(e,
+		    "--data-parallel-sharding-strategy no_shard: with --use-distributed-optimizer "
+		    "it must be optim, optim_grads or optim_grads_params");
+	return 0;
+}
+
 /*
  * Learned positions are a table and cannot be exceeded, nor can a number that was typed, as in
  * Megatron-LM; other positions of a config.json or a checkpoint only have their nominal length
@@ -404,7 +426,9 @@ resolve_shape(
 		return err_set(e, "--bf16, --fp16 and --fp64 exclude each other: give one of them");
 	s->dtype = o->bf16 ? DTYPE_BF16 : o->fp16 ? DTYPE_F16 : o->fp64 ? DTYPE_F64 : DTYPE_F32;
 	s->seq_length = o->seq_length ? o->seq_length : plan->model.max_position_embeddings;
-	s->use_distributed_optimizer = o->use_distributed_optimizer;
+	s->bucket_size = o->ddp_bucket_size;
+	if (resolve_sharding(p, o, &s->sharding, e) < 0)
+		return -1;
 	s->reset_attention_mask = o->reset_attention_mask;
 	s->optimizer_states = o->optimizer == OPTIMIZER_ADAM ? 2 : 1;
 	if (s->seq_length < 1)

@@ -33,7 +33,10 @@ struct run_options {
 	int64_t bos_token_id, pad_token_id;
 	struct opt_list eos_token_id;
 	int64_t tensor_model_parallel_size, pipeline_model_parallel_size, context_parallel_size;
-	bool sequence_parallel, use_distributed_optimizer, reset_attention_mask;
+	bool sequence_parallel, use_distributed_optimizer, use_megatron_fsdp, use_torch_fsdp2,
+	    reset_attention_mask;
+	int sharding;
+	int64_t ddp_bucket_size;
 	int64_t micro_batch_size, global_batch_size;
 	bool bf16, fp16, fp64;
 	int optimizer;
@@ -70,6 +73,8 @@ int run_model(const struct opt_parse *p, const struct run_options *o, int64_t vo
 int model_from_text(
     const char *name, const char *text, struct model_config *c, struct layout *l, struct err *e);
 
+/* In the order of enum sharding. */
+extern const char *const opt_shardings[];
 extern const char *const opt_optimizers[], *const opt_recompute_granularities[],
 					       *const opt_recompute_methods[];
 
@@ -191,6 +196,15 @@ enum { OPTIMIZER_ADAM, OPTIMIZER_SGD };
 	         "shard norms and residuals over tensor ranks"), \
 	RUN_FLAG(S, M, "use-distributed-optimizer", use_distributed_optimizer, \
 	         "share the optimizer's state over data ranks"), \
+	RUN_CHOICE(S, M, "data-parallel-sharding-strategy", sharding, opt_shardings, "no_shard", \
+	         "what each data rank keeps its own part of alone: optim, master weights and " \
+	         "moments, as with --use-distributed-optimizer, which is its default; " \
+	         "optim_grads, gradients too; optim_grads_params, weights too"), \
+	RUN_FLAG(S, M, "use-megatron-fsdp", use_megatron_fsdp, \
+	         "--data-parallel-sharding-strategy optim_grads_params by default"), \
+	RUN_FLAG(S, M, "use-torch-fsdp2", use_torch_fsdp2, "the same"), \
+	RUN_INT(S, M, "ddp-bucket-size", ddp_bucket_size, 1, "134217728", \
+	         "elements of whole layers that data ranks reduce and gather at once"), \
 	{ .type = OPT_GROUP, .help = "Batch and precision" }, \
 	RUN_INT(S, M, "seq-length", seq_length, 1, NULL, "tokens of a sample"), \
 	RUN_FLAG(S, M, "reset-attention-mask", reset_attention_mask, \

@@ -1,5 +1,5 @@
 /*
- * params.c - the parameter table and its shards
+ * params.c - the parameter table
  *
  * One row a role is the single place that says which tensors a model has, how they are cut and how
  * they begin; allocation, initialisation, sharding, checkpoints and exports all follow from it.
@@ -43,9 +43,10 @@ static const struct row {
 	int shard_dim;
 	enum init init;
 	unsigned flags;
+	unsigned sums; /* who sums what */
 } rows[ROLE_COUNT] = {
 	[ROLE_WORD_EMBEDDINGS] = { "embedding.word_embeddings.weight", BEFORE, ALWAYS,
-	    { D_VOCAB, D_HIDDEN }, SHARD_VOCAB, 0, INIT_NORMAL, 0 },
+	    { D_VOCAB, D_HIDDEN }, SHARD_VOCAB, 0, INIT_NORMAL, 0, SUM_ENDS },
 	[ROLE_POSITION_EMBEDDINGS] = { "embedding.position_embeddings.weight", BEFORE, IF_LEARNED,
 	    { D_POSITIONS, D_HIDDEN }, SHARD_NONE, 0, INIT_NORMAL, 0 },
 	[ROLE_INPUT_NORM] = { L "input_layernorm.weight", LAYER, ALWAYS, { D_HIDDEN }, SHARD_NONE,
@@ -55,15 +56,15 @@ static const struct row {
 	[ROLE_Q] = { L "self_attention.linear_q.weight", LAYER, ALWAYS, { D_Q, D_HIDDEN },
 	    SHARD_EQUAL, 0, INIT_NORMAL, 0 },
 	[ROLE_K] = { L "self_attention.linear_k.weight", LAYER, ALWAYS, { D_KV, D_HIDDEN },
-	    SHARD_GROUPS, 0, INIT_NORMAL, PARAM_JOINED },
+	    SHARD_GROUPS, 0, INIT_NORMAL, PARAM_JOINED, SUM_GROUPS },
 	[ROLE_V] = { L "self_attention.linear_v.weight", LAYER, ALWAYS, { D_KV, D_HIDDEN },
-	    SHARD_GROUPS, 0, INIT_NORMAL, PARAM_JOINED },
+	    SHARD_GROUPS, 0, INIT_NORMAL, PARAM_JOINED, SUM_GROUPS },
 	[ROLE_Q_BIAS] = { L "self_attention.linear_q.bias", LAYER, IF_QKV_BIAS, { D_Q },
 	    SHARD_EQUAL, 0, INIT_ZERO, 0 },
 	[ROLE_K_BIAS] = { L "self_attention.linear_k.bias", LAYER, IF_QKV_BIAS, { D_KV },
-	    SHARD_GROUPS, 0, INIT_ZERO, PARAM_JOINED },
+	    SHARD_GROUPS, 0, INIT_ZERO, PARAM_JOINED, SUM_GROUPS },
 	[ROLE_V_BIAS] = { L "self_attention.linear_v.bias", LAYER, IF_QKV_BIAS, { D_KV },
-	    SHARD_GROUPS, 0, INIT_ZERO, PARAM_JOINED },
+	    SHARD_GROUPS, 0, INIT_ZERO, PARAM_JOINED, SUM_GROUPS },
 	[ROLE_PROJ] = { L "self_attention.linear_proj.weight", LAYER, ALWAYS, { D_HIDDEN, D_Q },
 	    SHARD_EQUAL, 1, INIT_RESIDUAL, 0 },
 	[ROLE_PROJ_BIAS] = { L "self_attention.linear_proj.bias", LAYER, IF_PROJ_BIAS, { D_HIDDEN },
@@ -159,7 +160,7 @@ param_elements(const struct param *p)
 }
 
 /*
- * Biases and norms, being vectors, get no weight decay. The last linear of either block starts
+ * The last linear of either block starts
  * smaller by sqrt(2 layers), so that the residual stream's variance does not grow with depth
  * (Radford et al. 2019, section 2.3; scaled_init_method_normal in Megatron-LM). up is joined to
  * gate only where there is a gate.
@@ -178,7 +179,8 @@ fill(struct param *p, enum role role, int64_t layer, const struct model_config *
 		p->shape[i] = dim_size(r->dim[i], c);
 	p->shard = r->shard;
 	p->shard_dim = r->shard_dim;
-	p->flags = r->flags | (p->ndim > 1 ? PARAM_DECAY : 0);
+	p->flags = r->flags;
+	p->sums = r->sums;
 	if ((role == ROLE_UP || role == ROLE_UP_BIAS) && !model_gated(c))
 		p->flags &= ~(unsigned)PARAM_JOINED;
 	p->init_value = r->init == INIT_ONE;
@@ -237,145 +239,20 @@ part(const struct param *p, const struct model_config *c, const struct layout *l
 	BUG("no shard rule %d", (int)p->shard);
 }
 
-/*
- * The slice that tensor rank tp holds. Padding is cut off: the rows beyond the tensor's end exist
- * in memory only. The last ranks of a large padding may hold nothing, which gives false and a count
- * of 0.
- */
-static bool
-slice_of(const struct param *p, const struct model_config *c, const struct layout *l, int tp,
-    struct slice *out)
+/* Padding is cut off the slice, not off *held. */
+struct slice
+param_slice(const struct param *p, const struct model_config *c, const struct layout *l, int tp,
+    int64_t *held)
 {
+	struct slice out = slice_whole(p->ndim, p->shape);
 	int64_t start, count, n = p->shape[p->shard_dim];
 
 	part(p, c, l, tp, &start, &count);
-	*out = slice_whole(p->ndim, p->shape);
-	if (start > n)
-		start = n;
-	if (count > n - start)
-		count = n - start;
-	out->start[p->shard_dim] = start;
-	out->count[p->shard_dim] = count;
-	return count > 0;
-}
-
-/* Does the stage hold this parameter? *replica: it is the last stage's copy of a tied table. */
-static bool
-on_stage(const struct param *p, const struct model_config *c, const struct layout *l, int pp,
-    bool *replica)
-{
-	int64_t first, count;
-	int last = (int)l->pipeline_model_parallel_size - 1;
-
-	*replica = p->role == ROLE_WORD_EMBEDDINGS && !c->untie_embeddings_and_output_weights &&
-	    pp == last && last > 0;
-	if (p->layer < 0)
-		return pp == 0 || *replica;
-	if (p->layer == c->num_layers)
-		return pp == last;
-	layout_layers(l, c, pp, &first, &count);
-	return p->layer >= first && p->layer < first + count;
-}
-
-/* m is positive; n is far from the end of 64 bits. */
-static int64_t
-round_up(int64_t n, int64_t m)
-{
-	return (n + m - 1) / m * m;
-}
-
-/* The share of parameter i that the rank at coord holds, all but its place; false when the stage
- * has none. Of copies that several tensor ranks hold, the lowest owns: it alone is counted in norms
- * and saved. */
-static bool
-shard_of(struct shard *sh, const struct param *p, const struct model_config *c,
-    const struct layout *l, const int coord[AX_COUNT])
-{
-	int64_t start, rows_here;
-
-	if (!on_stage(p, c, l, coord[AX_PP], &sh->replica))
-		return false;
-	part(p, c, l, coord[AX_TP], &start, &rows_here);
-	sh->count = 1;
-	for (int k = 0; k < p->ndim; k++) {
-		sh->shape[k] = k == p->shard_dim ? rows_here : p->shape[k];
-		sh->count *= sh->shape[k];
-	}
-	slice_of(p, c, l, coord[AX_TP], &sh->box);
-	sh->owner = !sh->replica && (p->shard != SHARD_NONE || coord[AX_TP] == 0) &&
-	    (p->shard != SHARD_GROUPS || coord[AX_TP] % layout_group_replicas(l, c) == 0);
-	return true;
-}
-
-/*
- * Places shards with or without weight decay after `end`, in model order; returns the new end. The
- * run of each shard is found on the way: it goes on where decay and ownership do, over the gaps
- * between.
- */
-static int64_t
-place_shards(struct shards *s, const struct param *table, unsigned decay, int64_t end)
-{
-	struct shard_run *run = NULL;
-
-	for (int i = 0; i < s->count; i++) {
-		struct shard *sh = &s->item[i];
-		const struct param *p = &table[sh->param];
-
-		if ((p->flags & PARAM_DECAY) != decay)
-			continue;
-		sh->offset = p->flags & PARAM_JOINED ? end : round_up(end, SHARD_ALIGN);
-		end = sh->offset + sh->count;
-		if (!run || run->owner != sh->owner) {
-			run = &s->run[s->num_runs++];
-			*run = (struct shard_run){ sh->offset, 0, decay != 0, sh->owner };
-		}
-		run->count = end - run->first;
-	}
-	return end;
-}
-
-/*
- * Every data rank has the same shards; which part of the flat buffer it owns is decided by position
- * alone. The buffer is a multiple of lcm(d, 128) elements long, so that d equal parts are exact.
- * Parameters with weight decay come first, so that an update is a few long runs.
- */
-void
-shards_init(struct shards *s, const struct param *table, int count, const struct model_config *c,
-    const struct layout *l, const int coord[AX_COUNT])
-{
-	memset(s, 0, sizeof *s);
-	s->item = mem_zalloc((size_t)count, sizeof *s->item);
-	s->run = mem_zalloc((size_t)count, sizeof *s->run);
-	for (int i = 0; i < count; i++)
-		if (shard_of(&s->item[s->count], &table[i], c, l, coord))
-			s->item[s->count++].param = i;
-	s->elements = round_up(place_shards(s, table, 0, place_shards(s, table, PARAM_DECAY, 0)),
-	    layout_lcm(l->data_parallel_size, 128));
-}
-
-/* The table that the shards point into by index is the caller's. */
-void
-shards_release(struct shards *s)
-{
-	free(s->item);
-	free(s->run);
-	memset(s, 0, sizeof *s);
-}
-
-/*
- * Real elements come first in a shard's memory, as only rows at the end can be padding of the
- * vocabulary; so the range is clipped to them and the rest is slice_flat's work.
- */
-int
-shard_pieces(const struct shard *s, int64_t first, int64_t count, struct slice out[SLICE_FLAT_MAX])
-{
-	int64_t end = s->offset + slice_elements(&s->box);
-
-	if (end > first + count)
-		end = first + count;
-	if (first < s->offset)
-		first = s->offset;
-	return end > first ? slice_flat(&s->box, first - s->offset, end - first, out) : 0;
+	*held = count;
+	start = start < n ? start : n;
+	out.start[p->shard_dim] = start;
+	out.count[p->shard_dim] = count < n - start ? count : n - start;
+	return out;
 }
 
 /* By the last part of the name: no parameter ends so. */

@@ -1,12 +1,10 @@
 /*
- * params.h - the parameter table: every tensor of a model, and the part of it that a rank holds
+ * params.h - the parameter table: every tensor of a model, and how tensor ranks cut it
  *
  * model_params lists the logical tensors in model order. q, k, v, gate and up are tensors of their
  * own; JOINED ones lie right after the tensor before them in a rank's buffer, so that one product
- * can read them all. shards_init places a rank's shards in one flat buffer: the order and the
- * offsets that gradients, master weights and moments share. mtrain allocates by it, mckpt reshards
- * by it, mexport names by it (family.h), mplan counts by it. Experts will be rows with an expert
- * number and a shard rule of their own.
+ * can read them all. What a rank holds of the table is bucket.h's matter. mtrain allocates by it,
+ * mckpt reshards by it, mexport names by it (family.h), mplan counts by it.
  */
 #ifndef MODEL_PARAMS_H
 #define MODEL_PARAMS_H
@@ -49,9 +47,16 @@ enum shard_rule {
 	SHARD_VOCAB,  /* rows padded to layout_vocab, then t equal parts */
 };
 
+/* Over whom the gradient of a tensor, as a rank computes it, is a partial sum inside a replica of
+ * the model. */
+enum param_sum {
+	SUM_TENSOR = 1, /* all tensor ranks, which hold the whole of it and use parts */
+	SUM_GROUPS = 2, /* tensor ranks that hold the same key/value groups */
+	SUM_ENDS = 4,   /* the first and the last stage, when they share a table */
+};
+
 enum param_flag {
-	PARAM_DECAY = 1,  /* weight decay applies: two or more dimensions */
-	PARAM_JOINED = 2, /* no gap to the tensor before it */
+	PARAM_JOINED = 1, /* no gap to the tensor before it */
 };
 
 struct param {
@@ -63,6 +68,7 @@ struct param {
 	enum shard_rule shard;
 	int shard_dim;
 	unsigned flags;
+	unsigned sums; /* enum param_sum */
 	/* N(0, init_std) by the counter RNG of its name; 0: the constant init_value */
 	double init_std;
 	double init_value;
@@ -73,40 +79,6 @@ struct param {
 int model_params(const struct model_config *c, struct param **out);
 int64_t param_elements(const struct param *p);
 
-/* A rank's share of one parameter. */
-struct shard {
-	int param;                 /* index into the table */
-	int64_t shape[SLICE_DIMS]; /* as allocated here: padded rows included */
-	int64_t offset, count;     /* in the flat buffer, elements */
-	/* the real elements, global; they come first in memory. May be empty (count 0) */
-	struct slice box;
-	/* the last stage's copy of a tied table: not counted in norms, not saved */
-	bool replica;
-	bool owner; /* this rank's copy is counted and saved (over tp and pp; every dp rank) */
-};
-
-/* A stretch of the flat buffer whose parameters are treated alike; gaps between them are in it and
- * hold zeros. */
-struct shard_run {
-	int64_t first, count;
-	bool decay, owner;
-};
-
-struct shards {
-	int count, num_runs;
-	struct shard *item;    /* in model order */
-	struct shard_run *run; /* in the order of the buffer */
-	/* of the flat buffer, padded to a multiple of lcm(data_parallel_size, 128) */
-	int64_t elements;
-};
-
-enum { SHARD_ALIGN = 64 }; /* elements between tensors that are not joined */
-
-/* The shards of the rank at coord; freed by shards_release. */
-void shards_init(struct shards *s, const struct param *table, int count,
-    const struct model_config *c, const struct layout *l, const int coord[AX_COUNT]);
-void shards_release(struct shards *s);
-
 /* Optimizer state that a checkpoint holds beside parameter X: X.exp_avg and X.exp_avg_sq; ended by
  * NULL. */
 extern const char *const param_states[];
@@ -114,13 +86,13 @@ extern const char *const param_states[];
 int param_state_of(const char *name);
 /* Does a tensor of these sizes fit the parameter? */
 bool param_has_shape(const struct param *p, int ndim, const int64_t *shape);
+
 /*
- * The pieces of a checkpoint that lie in elements [first, first + count) of the flat buffer and
- * belong to this shard's real elements, as boxes in global coordinates, in the order of memory.
- * Returns how many: 0 when the range holds none. Data rank r of D owns elements [r n / D, (r + 1) n
- * / D) of the n of a struct shards.
+ * The slice of p that tensor rank tp holds, without padding: rows beyond the tensor's end exist in
+ * memory only, and the last ranks of a large padding may hold nothing. *held: along shard_dim as
+ * they are held in memory, padding included.
  */
-int shard_pieces(
-    const struct shard *s, int64_t first, int64_t count, struct slice out[SLICE_FLAT_MAX]);
+struct slice param_slice(const struct param *p, const struct model_config *c,
+    const struct layout *l, int tp, int64_t *held);
 
 #endif

@@ -1,5 +1,6 @@
 /* layout.c - properties of layouts and shards: inverses, partitions, tilings */
 #include "lib/base/mem.h"
+#include "lib/model/bucket.h"
 #include "lib/model/family.h"
 #include "tests/check.h"
 
@@ -12,13 +13,6 @@ rank_at(const struct layout *l, const int coord[AX_COUNT])
 	for (int a = AX_COUNT; a-- > 0;)
 		rank = rank * layout_size(l, (enum axis)a) + coord[a];
 	return rank;
-}
-
-/* Greatest common divisor. */
-static int64_t
-gcd(int64_t a, int64_t b)
-{
-	return b ? gcd(b, a % b) : a;
 }
 
 /* Every rank has its own coordinate, and each kind of group partitions the ranks evenly. */
@@ -98,30 +92,107 @@ check_shard(const struct shards *s, int i, const struct param *table, int64_t en
 	CHECK(!(sh->replica && sh->owner));
 }
 
-/* Shards with weight decay come first, then the others; in each part offsets ascend without
- * overlap. */
+/* Vectors come first, then matrices; in each part offsets ascend without overlap, but that vectors
+ * which every tensor rank holds whole come before the others. */
 static void
-check_shards(const struct shards *s, const struct param *table, const struct layout *l)
+check_shards(const struct shards *s, const struct param *table)
 {
 	int64_t end = 0;
 
-	for (unsigned decay = PARAM_DECAY;; decay = 0) {
-		for (int i = 0; i < s->count; i++)
-			if ((table[s->item[i].param].flags & PARAM_DECAY) == decay) {
-				check_shard(s, i, table, end);
-				end = s->item[i].offset + s->item[i].count;
-			}
-		if (!decay)
-			break;
-	}
+	for (int class = 0; class < 3; class ++)
+		for (int i = 0; i < s->count; i++) {
+			const struct param *p = &table[s->item[i].param];
+
+			if (class != (p->ndim > 1 ? 2 : p->shard != SHARD_NONE))
+				continue;
+			check_shard(s, i, table, end);
+			end = s->item[i].offset + s->item[i].count;
+		}
 	CHECK(s->elements >= end);
-	CHECK(s->elements % (l->data_parallel_size / gcd(l->data_parallel_size, 128) * 128) == 0);
 }
 
-/* Every shard lies in exactly one run, which has its decay and its owner; runs ascend without
+/* Elements from the first shard of the layer that shard i belongs to, up to it. */
+static int64_t
+layer_before(const struct shards *s, int i, const struct param *table)
+{
+	int64_t first = s->item[i].offset;
+
+	for (int k = 0; k < s->count; k++)
+		if (s->item[k].bucket == s->item[i].bucket && s->item[k].offset < first &&
+		    table[s->item[k].param].layer == table[s->item[i].param].layer)
+			first = s->item[k].offset;
+	return s->item[i].offset - first;
+}
+
+/* Buckets tile the flat order, in parts that the replicas share equally; each shard is in its own.
+ * Vectors are one bucket, a table of the vocabulary is alone, and one of layers ends as soon as it
+ * is full. */
+static void
+check_buckets(
+    const struct shards *s, const struct param *table, const struct layout *l, int64_t size)
+{
+	int64_t end = 0;
+
+	for (int k = 0; k < s->num_buckets; k++) {
+		const struct bucket *b = &s->bucket[k];
+
+		CHECK(b->first == end && b->count > 0 && b->count % layout_replicas(l) == 0);
+		CHECK(b->decay == (k > 0) && b->first_layer <= b->last_layer);
+		CHECK(b->place >= 0 && b->place + b->count <= s->places);
+		CHECK(k + 1 == s->num_buckets || !b->layers || !b[1].layers || b->count >= size);
+		end += b->count;
+	}
+	CHECK(end == s->elements);
+	for (int i = 0; i < s->count; i++) {
+		const struct shard *sh = &s->item[i];
+		const struct bucket *b = &s->bucket[sh->bucket];
+
+		CHECK(sh->offset >= b->first && sh->offset + sh->count <= b->first + b->count);
+		CHECK(b->decay == (table[sh->param].ndim > 1));
+		CHECK(!b->layers || table[sh->param].layer == b->first_layer ||
+		    sh->offset - b->first - layer_before(s, i, table) < size + SHARD_ALIGN);
+		for (int j = 0; table[sh->param].shard == SHARD_VOCAB && j < s->count; j++)
+			CHECK(j == i || s->item[j].bucket != sh->bucket);
+	}
+}
+
+/* Buckets that are whole at the same time where they take turns do not overlap. */
+static void
+check_places(const struct shards *s)
+{
+	for (int k = 0; k < s->num_buckets; k++)
+		for (int j = 0; j < k; j++) {
+			const struct bucket *a = &s->bucket[j], *b = &s->bucket[k];
+
+			if (a->layers && b->layers && k - j >= BUCKET_SLOTS)
+				continue;
+			CHECK(a->place + a->count <= b->place || b->place + b->count <= a->place);
+		}
+}
+
+/* The replicas' parts of a bucket tile it, and their places in own buffers tile those. */
+static void
+check_parts(const struct shards *s, const struct layout *l)
+{
+	int n = (int)layout_replicas(l);
+
+	for (int r = 0; r < n; r++) {
+		int64_t own = 0;
+
+		for (int k = 0; k < s->num_buckets; k++) {
+			struct part p = bucket_part(&s->bucket[k], r, n);
+
+			CHECK(p.first == s->bucket[k].first + r * p.count && p.own == own);
+			own += p.count;
+		}
+		CHECK(own * n == s->elements);
+	}
+}
+
+/* Every shard lies in exactly one run, which has its bucket and its owner; runs ascend without
  * overlap. */
 static void
-check_runs(const struct shards *s, const struct param *table)
+check_runs(const struct shards *s)
 {
 	for (int i = 0; i < s->count; i++) {
 		const struct shard *sh = &s->item[i];
@@ -133,8 +204,7 @@ check_runs(const struct shards *s, const struct param *table)
 			if (sh->offset < r->first || sh->offset + sh->count > r->first + r->count)
 				continue;
 			found++;
-			CHECK(r->owner == sh->owner &&
-			    r->decay == ((table[sh->param].flags & PARAM_DECAY) != 0));
+			CHECK(r->owner == sh->owner && r->bucket == sh->bucket);
 		}
 		CHECK(found == 1);
 	}
@@ -149,6 +219,7 @@ check_tiling(const struct model_config *c, const struct layout *l)
 	struct param *table;
 	int n = model_params(c, &table);
 	unsigned char **count = mem_zalloc((size_t)n, sizeof *count);
+	struct shards_of of = { table, n, c, l, 1 + rand() % 20000 };
 
 	for (int i = 0; i < n; i++)
 		count[i] = mem_zalloc((size_t)param_elements(&table[i]), 1);
@@ -157,9 +228,12 @@ check_tiling(const struct model_config *c, const struct layout *l)
 		struct shards s;
 
 		layout_coord(l, r, coord);
-		shards_init(&s, table, n, c, l, coord);
-		check_shards(&s, table, l);
-		check_runs(&s, table);
+		shards_init(&s, &of, coord);
+		check_shards(&s, table);
+		check_buckets(&s, table, l, of.bucket_size);
+		check_places(&s);
+		check_parts(&s, l);
+		check_runs(&s);
 		for (int i = 0; i < s.count; i++)
 			if (s.item[i].owner && coord[AX_DP] == 0)
 				mark(count[s.item[i].param], &table[s.item[i].param],

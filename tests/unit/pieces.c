@@ -33,16 +33,15 @@ small_model(bool untied)
 
 /* Counts how often each element is written by the data ranks of one (tp, pp). */
 static void
-mark(const struct shards *s, int64_t dp, const struct param *table, unsigned char **seen)
+mark(const struct shards *s, int dp, const struct param *table, unsigned char **seen)
 {
-	for (int64_t rank = 0; rank < dp; rank++)
+	for (int rank = 0; rank < dp; rank++)
 		for (int i = 0; i < s->count; i++) {
 			const struct shard *sh = &s->item[i];
 			const struct param *p = &table[sh->param];
 			struct slice box[SLICE_FLAT_MAX], whole = slice_whole(p->ndim, p->shape);
-			int n = sh->owner
-			    ? shard_pieces(sh, rank * s->elements / dp, s->elements / dp, box)
-			    : 0;
+			struct part own = shard_part(s, sh, rank, dp);
+			int n = sh->owner ? shard_pieces(sh, &own, box) : 0;
 
 			for (int k = 0; k < n; k++) {
 				int64_t count = slice_elements(&box[k]);
@@ -75,8 +74,8 @@ test_tiling(const struct model_config *c, const struct layout *l)
 			int coord[AX_COUNT] = { [AX_TP] = tp, [AX_PP] = pp };
 			struct shards s;
 
-			shards_init(&s, table, n, c, l, coord);
-			mark(&s, l->data_parallel_size, table, seen);
+			shards_init(&s, &(struct shards_of){ table, n, c, l, 3000 }, coord);
+			mark(&s, (int)l->data_parallel_size, table, seen);
 			shards_release(&s);
 		}
 	for (int i = 0; i < n; i++) {

@@ -25,7 +25,7 @@
 enum { THREADS_MAX = 16 };
 
 /* Which part a rank has in the opening of the maps, and in which phase it opens them. */
-enum part { BUILDS, CHECKS, TRUSTS, PARTS };
+enum duty { BUILDS, CHECKS, TRUSTS, PARTS };
 
 /* An opening under way. */
 struct opening {
@@ -35,7 +35,7 @@ struct opening {
 	struct split_matrix matrix;
 	struct str tokenizer; /* as the names of the maps know it */
 	struct outset *set;   /* maps that this rank made; NULL: it makes none */
-	enum part part;
+	enum duty part;
 	enum exit_status status; /* to exit with when it fails */
 };
 
@@ -91,7 +91,7 @@ probe_begin(const struct data *d, const char *path)
 }
 
 /* What a rank does follows from the places of all, which every rank knows. */
-static enum part
+static enum duty
 part_of(const struct place *all, int rank)
 {
 	int first = 0, first_blind = 0;
@@ -108,7 +108,7 @@ part_of(const struct place *all, int rank)
 
 /* Collective. A file system that is shared is one that shows the file; nothing is assumed from
  * names. */
-static enum part
+static enum duty
 find_part(const struct data *d, struct comm *world)
 {
 	struct place mine = { 0 }, *all = mem_alloc((size_t)world->size, sizeof *all);
@@ -116,7 +116,7 @@ find_part(const struct data *d, struct comm *world)
 		      out = tensor_1d(all, DTYPE_F64, 2 * world->size);
 	struct str path = { 0 };
 	char host[256] = "";
-	enum part part;
+	enum duty part;
 
 	probe_path(d, make_nonce(world), &path);
 	if (world->rank == 0)

@@ -12,6 +12,7 @@
 #include "lib/model/fit.h"
 #include "train/engine/engine.h"
 #include "train/engine/groups.h"
+#include "train/engine/traffic.h"
 #include "train/layers/layer.h"
 
 #include <stdlib.h>
@@ -131,9 +132,6 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	e->last_stage = e->coord[AX_PP] == e->plan.layout.pipeline_model_parallel_size - 1;
 	memory_plan(&e->mem, &e->plan.model, &e->plan.layout, &e->plan.shape, e->coord);
 	e->num_params = model_params(&e->plan.model, &e->table);
-	e->own_first = e->mem.own_elements < e->mem.shards.elements
-	    ? e->mem.own_elements * e->coord[AX_DP]
-	    : 0;
 	index_shards(e);
 	build_layers(e);
 	dev.local_rank = mpi_local_rank(world, &local_size);
@@ -143,6 +141,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 		return -1;
 	e->stream = e->backend->stream(e->device, STREAM_COMPUTE);
 	e->ops = e->stream->ops;
+	e->traffic = traffic_open(e, c->overlap_grad_reduce, c->overlap_param_gather);
 	fill_rope_table(e);
 	return 0;
 }
@@ -151,6 +150,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 void
 engine_close(struct engine *e)
 {
+	traffic_close(e->traffic);
 	groups_close(&e->groups);
 	for (int a = 0; a < ARENA_COUNT; a++)
 		if (e->arena[a])
@@ -201,18 +201,59 @@ find_shard(const struct engine *e, int layer, enum role role)
 	return i < 0 ? NULL : &e->mem.shards.item[i];
 }
 
-/* A view of the flat buffer of weights or main gradients. Vectors stay vectors, so that biases
- * and norms' weights have one dimension. */
+struct tensor
+engine_bucket(const struct engine *e, bool grad, int bucket)
+{
+	const struct bucket *k = &e->mem.shards.bucket[bucket];
+	enum buffer slots = grad ? BUF_GRAD_SLOTS : BUF_WEIGHT_SLOTS;
+	struct tensor t = engine_buffer(e, slots);
+
+	if (t.data)
+		return tensor_rows(&t, k->place, k->count);
+	t = engine_buffer(e, grad ? BUF_GRADS : BUF_WEIGHTS);
+	return tensor_rows(&t, k->first, k->count);
+}
+
+/* The first rows of a shard, in the buffer of weights or of main gradients: the only place where
+ * the address of a parameter is made. Vectors stay vectors, so that biases and norms' weights have
+ * one dimension. */
 static struct tensor
 view(const struct engine *e, bool grad, const struct shard *s, int64_t rows)
 {
-	enum buffer b = grad ? BUF_GRADS : BUF_WEIGHTS;
-	char *at = e->arena[ARENA_PARAMS] + e->mem.offset[b] +
-	    (size_t)s->offset * dtype_size(e->mem.dtype[b]);
+	struct tensor t = engine_bucket(e, grad, s->bucket);
+	int64_t columns = e->table[s->param].ndim == 1 ? 1 : s->shape[1];
 
-	if (e->table[s->param].ndim == 1)
-		return tensor_1d(at, e->mem.dtype[b], rows);
-	return tensor_2d(at, e->mem.dtype[b], rows, s->shape[1]);
+	t = tensor_rows(&t, s->offset - e->mem.shards.bucket[s->bucket].first, rows * columns);
+	return e->table[s->param].ndim == 1 ? t : tensor_2d(t.data, t.dtype, rows, columns);
+}
+
+struct part
+engine_own(const struct engine *e, int bucket)
+{
+	return bucket_part(&e->mem.shards.bucket[bucket], e->mem.replica, e->mem.replicas);
+}
+
+struct part
+engine_own_shard(const struct engine *e, const struct shard *s)
+{
+	return shard_part(&e->mem.shards, s, e->mem.replica, e->mem.replicas);
+}
+
+/* Where all elements are own, both places are the same. */
+struct tensor
+engine_part(const struct engine *e, enum buffer b, const struct part *p)
+{
+	struct tensor t = engine_buffer(e, b);
+
+	if (!t.data)
+		return t;
+	return tensor_rows(&t, t.shape[0] == e->mem.own_elements ? p->own : p->first, p->count);
+}
+
+struct tensor
+engine_masters(const struct engine *e, const struct part *p)
+{
+	return engine_part(e, e->mem.bytes[BUF_MASTER] ? BUF_MASTER : BUF_WEIGHTS, p);
 }
 
 /* [rows, columns] or [rows] of this tensor rank's share, in the run's type; no data when the
@@ -261,36 +302,28 @@ init_values(struct engine *e, const struct param *p, int64_t first, const struct
 		e->ops->normal(e->stream, dst, &n);
 }
 
-/* What initial values are written to: the masters of the own range, or all weights when they need
- * none. */
-struct initial {
-	struct tensor values;
-	int64_t first; /* of them, in the flat order */
-};
-
-/* Elements [at, at + count) of the flat order, as far as they are among the values; `first` is the
- * first one's number in the whole parameter. */
+/* Elements [at, at + count) of the flat order, as far as they are in p, of which the parameter is;
+ * `first` is the first one's number in the whole parameter. */
 static void
-init_range(struct engine *e, const struct initial *to, const struct param *p, int64_t at,
+init_range(struct engine *e, const struct param *param, const struct part *p, int64_t at,
     int64_t count, int64_t first)
 {
-	int64_t lo = at > to->first ? at : to->first,
-		end = to->first + tensor_elements(&to->values),
-		hi = at + count < end ? at + count : end;
+	struct part here = part_cut(p, at, count);
 	struct tensor dst;
 
-	if (lo >= hi)
+	if (here.count == 0)
 		return;
-	dst = tensor_rows(&to->values, lo - to->first, hi - lo);
-	init_values(e, p, first + lo - at, &dst);
+	dst = engine_masters(e, &here);
+	init_values(e, param, first + here.first - at, &dst);
 }
 
 /* The real rows of one shard. Those of a whole matrix are one run of elements; a matrix that is
  * split by columns has rows that are apart in the whole tensor, hence row by row. */
 static void
-init_shard(struct engine *e, const struct initial *to, const struct shard *s)
+init_shard(struct engine *e, const struct shard *s)
 {
 	const struct param *p = &e->table[s->param];
+	struct part own = engine_own_shard(e, s);
 	int64_t rows = p->ndim == 2 ? s->box.count[0] : 1, columns = s->box.count[p->ndim - 1];
 	int64_t width = p->ndim == 2 ? p->shape[1] : 0, row = p->ndim == 2 ? s->box.start[0] : 0;
 	int64_t first = row * width + s->box.start[p->ndim - 1];
@@ -300,7 +333,7 @@ init_shard(struct engine *e, const struct initial *to, const struct shard *s)
 		rows = 1;
 	}
 	for (int64_t r = 0; r < rows; r++)
-		init_range(e, to, p, s->offset + r * columns, columns, first + r * width);
+		init_range(e, p, &own, s->offset + r * columns, columns, first + r * width);
 }
 
 /* Masters get values that are not rounded to the weights' type: rounded ones would lie on its grid,
@@ -309,13 +342,11 @@ init_shard(struct engine *e, const struct initial *to, const struct shard *s)
 void
 engine_init_weights(struct engine *e)
 {
-	bool masters = e->mem.bytes[BUF_MASTER] > 0;
-	struct initial to = { engine_buffer(e, masters ? BUF_MASTER : BUF_WEIGHTS),
-		masters ? e->own_first : 0 };
+	struct tensor to = engine_buffer(e, e->mem.bytes[BUF_MASTER] ? BUF_MASTER : BUF_WEIGHTS);
 
-	e->ops->fill(e->stream, &to.values, 0);
+	e->ops->fill(e->stream, &to, 0);
 	for (int i = 0; i < e->mem.shards.count; i++)
-		init_shard(e, &to, &e->mem.shards.item[i]);
+		init_shard(e, &e->mem.shards.item[i]);
 }
 
 /* The step's sums of loss, norm and faults, F64 on the device: they are added to by every micro

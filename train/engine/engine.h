@@ -47,11 +47,10 @@ struct engine {
 	int (*shard_of)[ROLE_COUNT];
 	int num_layers; /* of the stage's layer list */
 	struct layer *layer;
-	/* first element of the flat buffer that this rank's optimizer owns */
-	int64_t own_first;
 	double token_scale; /* of a token's loss in the backward pass; 1 unless fp16 */
 	/* to wait for before weights, masters or moments change: a save reads them; or NULL */
 	struct event *held;
+	struct traffic *traffic; /* of the replicas */
 };
 
 struct engine_config {
@@ -61,6 +60,9 @@ struct engine_config {
 	uint64_t seed;
 	double z_loss;
 	bool deterministic;
+	/* gradients are reduced beside the last backward pass, weights gathered beside the next
+	 * forward pass; else both at once, with nothing beside them */
+	bool overlap_grad_reduce, overlap_param_gather;
 };
 
 /* Takes the memory, makes the communicators, builds the layer list. The plan's world must be
@@ -68,8 +70,8 @@ struct engine_config {
 int engine_open(
     struct engine *e, const struct engine_config *c, struct comm *world, struct err *err);
 void engine_close(struct engine *e);
-/* Masters from the counter RNG, or the weights where they need none: element i of tensor X is a
- * function of (seed, X, i) alone. optim_to_weights makes the weights of the masters. */
+/* The own masters from the counter RNG, or the own weights where they need none: element i of
+ * tensor X is a function of (seed, X, i) alone. optim_to_weights makes all weights of them. */
 void engine_init_weights(struct engine *e);
 
 /* A buffer that is one for the run or the step: params and scratch arenas. */
@@ -81,6 +83,16 @@ struct tensor engine_weight(const struct engine *e, int layer, enum role role);
 struct tensor engine_grad(const struct engine *e, int layer, enum role role);
 struct tensor engine_joined(
     const struct engine *e, bool grad, int layer, enum role first, enum role last);
+/* What this rank's optimizer owns of a bucket, and of a shard. */
+struct part engine_own(const struct engine *e, int bucket);
+struct part engine_own_shard(const struct engine *e, const struct shard *s);
+/* A part of the flat order that this rank owns, in one of the buffers that hold all elements or the
+ * own ones; no data where the rank has no such buffer. */
+struct tensor engine_part(const struct engine *e, enum buffer b, const struct part *p);
+/* The same of what updates go to: master weights, or the weights when they need none. */
+struct tensor engine_masters(const struct engine *e, const struct part *p);
+/* A bucket whole, as the layers see it. */
+struct tensor engine_bucket(const struct engine *e, bool grad, int bucket);
 /* Host <-> scalars. */
 void engine_zero_scalars(struct engine *e);
 void engine_read_scalars(struct engine *e, double out[SCALAR_COUNT]);
@@ -97,6 +109,7 @@ struct step {
 	bool training;  /* dropout on, gradients wanted */
 	/* main gradients hold earlier micro batches of the step: add to them */
 	bool accumulate;
+	bool last;   /* the last backward pass of the step */
 	bool normed; /* the norm of the next layer's input has been taken */
 	/* in the backward pass: the gradient of the next layer's residual bias has been taken */
 	bool summed;

@@ -1,13 +1,12 @@
 /*
  * grads.c - main gradients over the groups that share them
  *
- * Main gradients are one flat F32 array in the order of the shards (F64 when the run is). Three
- * kinds of copies are summed: parameters that several tensor ranks hold whole (key and value
- * groups fewer than ranks), word embeddings that first and last stage share, and what the data
- * ranks computed. A rank's optimizer owns the range [own_first, own_first + own_elements) of it;
- * with the distributed optimizer that is one equal part, else all.
+ * Main gradients are F32 (F64 when the run is) in the flat order of the shards. What the replicas
+ * computed is summed by traffic.c; what is a partial sum inside a replica (param_sum) is summed
+ * here, on the own part alone.
  */
 #include "train/engine/grads.h"
+#include "train/engine/traffic.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,61 +20,30 @@ sum_over(struct engine *e, struct comm *c, const struct tensor *x)
 		c->ops->all_reduce(c, e->stream, x, REDUCE_SUM);
 }
 
-/* What is held more than once inside a replica of the model. Goes before the data ranks' sum, in
- * the order of the shards, which is the same on all ranks of a group. */
-static void
-reduce_shared(struct engine *e)
+/* Who adds up the parts of a gradient that a kind of param_sum stands for. */
+static struct comm *
+summing(const struct engine *e, unsigned kind)
 {
-	for (int i = 0; i < e->mem.shards.count; i++) {
-		const struct param *p = &e->table[e->mem.shards.item[i].param];
-		struct tensor g = engine_grad(e, p->layer, p->role);
-
-		g = tensor_flat(&g);
-		if (p->shard == SHARD_GROUPS)
-			sum_over(e, e->groups.kv, &g);
-		if (p->role == ROLE_WORD_EMBEDDINGS)
-			sum_over(e, e->groups.embedding, &g);
-	}
+	return kind == SUM_TENSOR ? e->groups.tp
+	    : kind == SUM_GROUPS  ? e->groups.kv
+				  : e->groups.embedding;
 }
 
-/* Collective over the kv, embedding and data groups. Afterwards the own range holds the sum over
- * all micro batches of the step, not divided by anything: the number of tokens is known only
- * with the step's totals. Outside the own range the values are of no use. */
+/* In the order of the shards, which is the same on all ranks of a group. */
 void
 grads_reduce(struct engine *e)
 {
-	struct tensor g = engine_buffer(e, BUF_GRADS),
-		      own = tensor_rows(&g, e->own_first, e->mem.own_elements);
-	struct comm *dp = e->groups.dp;
+	traffic_reduced(e);
+	for (int i = 0; i < e->mem.shards.count; i++) {
+		const struct shard *s = &e->mem.shards.item[i];
+		unsigned sums = e->table[s->param].sums;
+		struct part own = engine_own_shard(e, s);
+		struct tensor g = engine_part(e, BUF_GRADS, &own);
 
-	reduce_shared(e);
-	if (dp->size > 1 && e->mem.own_elements < e->mem.shards.elements)
-		dp->ops->reduce_scatter(dp, e->stream, &own, &g);
-	else
-		sum_over(e, dp, &g);
-}
-
-/* Run i of the own range, cut to it; false when it has none of it. */
-static bool
-own_run(const struct engine *e, int i, struct shard_run *out)
-{
-	const struct shard_run *r = &e->mem.shards.run[i];
-	int64_t own_end = e->own_first + e->mem.own_elements;
-	int64_t first = r->first > e->own_first ? r->first : e->own_first;
-	int64_t end = r->first + r->count < own_end ? r->first + r->count : own_end;
-
-	*out = (struct shard_run){ first, end - first, r->decay, r->owner };
-	return first < end;
-}
-
-/* Counting from the start each time keeps the caller free of state; the list is a handful long. */
-bool
-grads_run(const struct engine *e, int i, struct shard_run *out)
-{
-	for (int k = 0; k < e->mem.shards.num_runs; k++)
-		if (own_run(e, k, out) && i-- == 0)
-			return true;
-	return false;
+		for (unsigned kind = SUM_TENSOR; kind <= SUM_ENDS && own.count; kind <<= 1)
+			if (sums & kind)
+				sum_over(e, summing(e, kind), &g);
+	}
 }
 
 /* Adds this rank's part of the squared norm (F64) to the scalars, so that the world's sum counts
@@ -85,44 +53,28 @@ grads_run(const struct engine *e, int i, struct shard_run *out)
 void
 grads_measure(struct engine *e)
 {
-	struct tensor scalars = engine_buffer(e, BUF_SCALARS), g = engine_buffer(e, BUF_GRADS);
+	struct tensor scalars = engine_buffer(e, BUF_SCALARS);
 	struct tensor norm = tensor_rows(&scalars, SCALAR_NORM, 1);
-	bool shared = e->mem.own_elements == e->mem.shards.elements;
-	struct shard_run r;
+	bool shared = e->mem.replicas == 1;
 
 	e->ops->fill(e->stream, &norm, 0);
-	for (int i = 0; grads_run(e, i, &r); i++) {
-		struct tensor x = tensor_rows(&g, r.first, r.count);
+	for (int i = 0; i < e->mem.shards.num_runs; i++) {
+		struct part p = grads_run(e, i);
+		struct tensor x = engine_part(e, BUF_GRADS, &p);
 
-		if (r.owner && (!shared || e->coord[AX_DP] == 0))
+		if (p.count && e->mem.shards.run[i].owner &&
+		    (!shared || layout_replica(&e->plan.layout, e->coord) == 0))
 			e->ops->dot(e->stream, &norm, &x, &x);
 	}
 }
 
-/* A stretch of the own part of the flat buffer that belongs to one parameter. */
-struct piece {
-	const struct shard *shard;
-	int64_t first, count; /* in the flat buffer */
-};
-
-/* The i-th shard that meets the own range, cut to it; false when there are fewer. Counting from
- * the start each time keeps the caller free of state; the list is a few hundred long. */
-static bool
-own_piece(const struct engine *e, int i, struct piece *out)
+struct part
+grads_run(const struct engine *e, int i)
 {
-	int64_t own_end = e->own_first + e->mem.own_elements;
+	const struct shard_run *r = &e->mem.shards.run[i];
+	struct part own = engine_own(e, r->bucket);
 
-	for (int k = 0; k < e->mem.shards.count; k++) {
-		const struct shard *s = &e->mem.shards.item[k];
-		int64_t first = s->offset > e->own_first ? s->offset : e->own_first;
-		int64_t end = s->offset + s->count < own_end ? s->offset + s->count : own_end;
-
-		if (first >= end || i-- > 0)
-			continue;
-		*out = (struct piece){ s, first, end - first };
-		return true;
-	}
-	return false;
+	return part_cut(&own, r->first, r->count);
 }
 
 /* Collective over the world; every rank gives the same name. Weights lie in the order of the
@@ -133,21 +85,24 @@ void
 grads_first_bad(struct engine *e, enum buffer of, char name[96])
 {
 	struct comm *w = e->groups.world;
-	struct tensor g = engine_buffer(e, of), scalars = engine_buffer(e, BUF_SCALARS);
+	struct tensor scalars = engine_buffer(e, BUF_SCALARS);
 	struct tensor bad = tensor_rows(&scalars, SCALAR_NONFINITE, 1);
 	double read[SCALAR_COUNT], none = -(double)e->num_params, sign = of == BUF_GRADS ? 1 : -1,
 				   first = none;
 	struct tensor host = tensor_1d(&first, DTYPE_F64, 1);
-	struct piece p;
 
-	for (int i = 0; own_piece(e, i, &p); i++) {
-		struct tensor x = tensor_rows(&g, p.first, p.count);
+	for (int i = 0; i < e->mem.shards.count; i++) {
+		const struct shard *s = &e->mem.shards.item[i];
+		struct part own = engine_own_shard(e, s);
+		struct tensor x = engine_part(e, of, &own);
 
+		if (own.count == 0)
+			continue;
 		e->ops->fill(e->stream, &bad, 0);
 		e->ops->count_nonfinite(e->stream, &bad, &x);
 		engine_read_scalars(e, read);
 		if (read[SCALAR_NONFINITE] > 0)
-			first = fmax(first, sign * (double)p.shard->param);
+			first = fmax(first, sign * (double)s->param);
 	}
 	w->ops->all_reduce(w, NULL, &host, REDUCE_MAX);
 	snprintf(name, 96, "%s", first > none ? e->table[(int)fabs(first)].name : "");

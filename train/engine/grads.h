@@ -1,20 +1,18 @@
 /*
- * grads.h - main gradients: reduce over the ranks that share a parameter, measure
+ * grads.h - main gradients: what is left of their sums at the end of a step, and their measure
  *
- * Order at the end of a step: sums over tensor ranks that hold the same key/value group, over first
- * and last stage for a tied table, then over data ranks (reduce-scatter of the flat buffer for the
- * distributed optimizer, else all-reduce). One bucket; overlapped buckets will cut the same flat
- * buffer. Source: spec/training.md 4.1, 4.4, 8.
+ * Source: spec/training.md 4.1, 4.4, 8.
  */
 #ifndef TRAIN_ENGINE_GRADS_H
 #define TRAIN_ENGINE_GRADS_H
 
 #include "train/engine/engine.h"
 
-/* Run i of this rank's own part of the flat buffer, in order: what an update treats alike. False
- * after the last. */
-bool grads_run(const struct engine *e, int i, struct shard_run *out);
-
+/* What this rank owns of run i of its shards; a count of 0 when nothing. */
+struct part grads_run(const struct engine *e, int i);
+/* Collective over tensor, kv and embedding groups. Afterwards the own parts of the main gradients
+ * hold the sum over all micro batches of the step, not divided by anything: the number of tokens is
+ * known only with the step's totals. What is not own is of no use. */
 void grads_reduce(struct engine *e);
 
 /* This rank's share of the squared norm, into SCALAR_NORM: over all ranks every logical element is

@@ -3,11 +3,12 @@
  *
  * The engine hands out memory by (buffer, slot, layer): a micro batch in flight owns one slot of
  * the saved arena, and inside it the buffers that exist once a layer lie layer_bytes apart. All
- * places are computed from lib/model/memory's plan, nothing is allocated, and nothing here
- * communicates: the layers do.
+ * places are computed from lib/model/memory's plan and nothing is allocated. Tensor ranks
+ * communicate inside the layers, replicas between them (traffic.h).
  */
 #include "train/engine/engine.h"
 #include "train/engine/observe.h"
+#include "train/engine/traffic.h"
 #include "train/layers/layer.h"
 
 /* The plan gives no bytes to what a configuration does not need (LayerNorm's mean under RMSNorm,
@@ -109,6 +110,7 @@ step_forward(struct step *s)
 		struct tensor x = input_of(s, i), y = output_of(s, i);
 
 		observed(s, i, false);
+		traffic_forward_enter(s, s->e->layer[i].index);
 		s->e->layer[i].kind->forward(&s->e->layer[i], s, &y, &x);
 	}
 }
@@ -151,6 +153,7 @@ redo_chunk(struct step *s, int i)
 		struct tensor x = input_of(s, k), y = k < i ? output_of(s, k) : none;
 
 		observed(s, k, true);
+		traffic_forward_enter(s, s->e->layer[k].index);
 		s->e->layer[k].kind->forward(&s->e->layer[k], s, &y, &x);
 	}
 	s->normed = false;
@@ -165,12 +168,17 @@ step_backward(struct step *s)
 	struct tensor dx = engine_buffer(s->e, BUF_DX);
 
 	s->summed = false;
+	traffic_backward_begin(s);
 	for (int i = s->e->num_layers; i-- > 0;) {
+		const struct layer *l = &s->e->layer[i];
 		struct tensor x = input_of(s, i);
 
 		if (ends_chunk(s, i))
 			redo_chunk(s, i);
 		observed(s, i, true);
-		s->e->layer[i].kind->backward(&s->e->layer[i], s, &dx, &x);
+		traffic_backward_enter(s, l->index);
+		l->kind->backward(l, s, &dx, &x);
+		if (i == 0 || l[-1].index != l->index)
+			traffic_backward_leave(s, i == 0 ? -1 : l->index);
 	}
 }

@@ -8,6 +8,7 @@
  */
 #include "lib/model/schedule.h"
 #include "train/engine/pipeline.h"
+#include "train/engine/traffic.h"
 
 #include <stdlib.h>
 
@@ -43,7 +44,8 @@ step_of(const struct pipeline *p, int microbatch)
 		.microbatch = microbatch,
 		.slot = microbatch % p->e->mem.num_slots,
 		.training = p->training,
-		.accumulate = microbatch > 0,
+		.accumulate = microbatch > 0 && !p->e->mem.bytes[BUF_GRAD_SLOTS],
+		.last = microbatch == p->num_microbatches - 1,
 		.iteration = p->iteration,
 		.first_sample = pipeline_first_sample(
 		    &p->e->plan, p->first_sample, microbatch, p->e->coord[AX_DP]),
@@ -63,7 +65,7 @@ forward(const struct pipeline *p, int microbatch)
 
 	p->load(p->ctx, microbatch, &batch);
 	step_load(&s, &batch);
-	replay_pass(p->replay, 0, &s, step_forward);
+	replay_pass(traffic_forward_busy(&s) ? NULL : p->replay, 0, &s, step_forward);
 }
 
 /* The step is made anew from the micro batch's number: slot and samples follow from it, so
@@ -73,7 +75,7 @@ backward(const struct pipeline *p, int microbatch)
 {
 	struct step s = step_of(p, microbatch);
 
-	replay_pass(p->replay, 1, &s, step_backward);
+	replay_pass(traffic_backward_busy(&s) ? NULL : p->replay, 1, &s, step_backward);
 }
 
 /* The message of one communication action. Receives go straight to where the pass will read,

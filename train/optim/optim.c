@@ -2,11 +2,12 @@
  * optim.c - the registry of update rules, and an update of all that a rank owns
  *
  * Weights exist up to three times: in the run's type for the layers, as F32 master copies of the
- * own range when that type is narrower, and in the moments' buffers beside it. Without a master
- * copy the weights themselves are updated. Updates go by runs of the flat buffer, because weight
- * decay is a property of a parameter.
+ * own parts when that type is narrower, and in the moments' buffers beside it. Without a master
+ * copy the weights themselves are updated. Updates go by bucket, because weight decay is a property
+ * of one, and because a bucket that is updated is on its way.
  */
 #include "train/engine/grads.h"
+#include "train/engine/traffic.h"
 #include "train/optim/optim.h"
 
 /* The registry: by the option's value, which lib/model plans the memory of the moments by. */
@@ -14,99 +15,88 @@ static const struct optim_kind *const kinds[] = {
 	[OPTIMIZER_ADAM] = &optim_adamw, [OPTIMIZER_SGD] = &optim_sgd
 };
 
-/* Elements [first, first + count) of the flat buffer in a buffer that holds the own range alone. */
-static struct tensor
-own(const struct engine *e, enum buffer b, int64_t first, int64_t count)
-{
-	struct tensor t = engine_buffer(e, b);
-
-	return t.data ? tensor_rows(&t, first - e->own_first, count) : t;
-}
-
-/* For buffers that hold every shard of the rank, own or not. */
-static struct tensor
-flat(const struct engine *e, enum buffer b, int64_t first, int64_t count)
-{
-	struct tensor t = engine_buffer(e, b);
-
-	return tensor_rows(&t, first, count);
-}
-
-/* Where the updates of these elements of the flat order happen: the master copy, or the weights
- * when the run's type needs none. */
-static struct tensor
-master(const struct engine *e, int64_t first, int64_t count)
-{
-	struct tensor t = own(e, BUF_MASTER, first, count);
-
-	return t.data ? t : flat(e, BUF_WEIGHTS, first, count);
-}
-
-/* After weights came from a seed or a foreign file: widening is exact, so nothing is lost but
- * what the file's rounding lost before. */
-void
-optim_from_weights(struct engine *e)
-{
-	struct tensor master = engine_buffer(e, BUF_MASTER);
-	struct tensor weights = flat(e, BUF_WEIGHTS, e->own_first, e->mem.own_elements);
-
-	if (master.data)
-		e->ops->cast(e->stream, &master, &weights);
-}
-
-/* Every data rank's part to all of them. Collective over the data group, and a no-op when each
- * of its ranks updates everything. */
+/* Before weights, masters or moments change: nobody else is at them. */
 static void
-gather_weights(struct engine *e)
+hold(struct engine *e)
 {
-	struct comm *dp = e->groups.dp;
-	struct tensor all = engine_buffer(e, BUF_WEIGHTS),
-		      mine = tensor_rows(&all, e->own_first, e->mem.own_elements);
-
-	if (dp->size > 1 && e->mem.own_elements < e->mem.shards.elements)
-		dp->ops->all_gather(dp, e->stream, &all, &mine);
-}
-
-/* After master copies were loaded: rounds the own range, then every data rank gets all.
- * Collective over the data group. */
-void
-optim_to_weights(struct engine *e)
-{
-	struct tensor master = engine_buffer(e, BUF_MASTER);
-	struct tensor weights = flat(e, BUF_WEIGHTS, e->own_first, e->mem.own_elements);
-
-	if (master.data)
-		e->ops->cast(e->stream, &weights, &master);
-	gather_weights(e);
-}
-
-/* Collective over the data group because of the gather. The gradient is scaled inside the update
- * (one factor for loss scale, number of tokens and clipping), so it is not written again. */
-void
-optim_step(struct engine *e, const struct optim_options *o, const struct optim_update *u)
-{
-	struct shard_run r;
-
 	if (e->held)
 		e->backend->wait(e->stream, e->held);
 	e->held = NULL;
-	for (int i = 0; grads_run(e, i, &r); i++) {
-		struct optim_piece op = {
-			.master = master(e, r.first, r.count),
-			.exp_avg = own(e, BUF_EXP_AVG, r.first, r.count),
-			.exp_avg_sq = own(e, BUF_EXP_AVG_SQ, r.first, r.count),
-			.grad = flat(e, BUF_GRADS, r.first, r.count),
-			.lr = u->lr,
-			.grad_scale = u->grad_scale,
-			.step = u->step,
-			.weight_decay = r.decay ? u->weight_decay : 0,
-		};
+	traffic_settle(e);
+}
 
-		if (e->mem.bytes[BUF_MASTER])
-			op.weight = flat(e, BUF_WEIGHTS, r.first, r.count);
-		kinds[o->kind]->update(e, o, &op);
+/* Of the own part of bucket k: to the masters from the weights, or back. */
+static void
+convert(struct engine *e, int k, bool to_weights)
+{
+	struct part own = engine_own(e, k);
+	struct tensor master = engine_part(e, BUF_MASTER, &own);
+	struct tensor weights = engine_part(e, BUF_WEIGHTS, &own);
+
+	if (master.data)
+		e->ops->cast(
+		    e->stream, to_weights ? &weights : &master, to_weights ? &master : &weights);
+}
+
+/* After weights came from a foreign file: widening is exact, so nothing is lost but what the file's
+ * rounding lost before. */
+void
+optim_from_weights(struct engine *e)
+{
+	for (int k = 0; k < e->mem.shards.num_buckets; k++)
+		convert(e, k, false);
+}
+
+/* Rounds the own parts, then every replica gets all. Collective over the data group. */
+void
+optim_to_weights(struct engine *e)
+{
+	hold(e);
+	for (int k = 0; k < e->mem.shards.num_buckets; k++) {
+		convert(e, k, true);
+		traffic_updated(e, k);
 	}
-	gather_weights(e);
+}
+
+/* One run of the own part of a bucket. */
+static void
+update_run(struct engine *e, const struct optim_options *o, const struct optim_update *u, int i)
+{
+	const struct shard_run *r = &e->mem.shards.run[i];
+	struct part p = grads_run(e, i);
+	struct optim_piece op = {
+		.master = engine_masters(e, &p),
+		.exp_avg = engine_part(e, BUF_EXP_AVG, &p),
+		.exp_avg_sq = engine_part(e, BUF_EXP_AVG_SQ, &p),
+		.grad = engine_part(e, BUF_GRADS, &p),
+		.lr = u->lr,
+		.grad_scale = u->grad_scale,
+		.step = u->step,
+		.weight_decay = e->mem.shards.bucket[r->bucket].decay ? u->weight_decay : 0,
+	};
+
+	if (p.count == 0)
+		return;
+	if (e->mem.bytes[BUF_MASTER])
+		op.weight = engine_part(e, BUF_WEIGHTS, &p);
+	kinds[o->kind]->update(e, o, &op);
+}
+
+/* Collective over the data group: each bucket is on its way to the others as soon as it is updated.
+ * The gradient is scaled inside the update (one factor for loss scale, number of tokens and
+ * clipping), so it is not written again. */
+void
+optim_step(struct engine *e, const struct optim_options *o, const struct optim_update *u)
+{
+	const struct shards *s = &e->mem.shards;
+	int i = 0;
+
+	hold(e);
+	for (int k = 0; k < s->num_buckets; k++) {
+		for (; i < s->num_runs && s->run[i].bucket == k; i++)
+			update_run(e, o, u, i);
+		traffic_updated(e, k);
+	}
 }
 
 /* The first hysteresis - 1 overflows leave the scale, each later one halves it; a full window

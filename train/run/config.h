@@ -42,7 +42,7 @@ struct train_options {
 	const char *save, *load, *pretrained_checkpoint;
 	int64_t save_interval, profile_step_start, profile_step_end;
 	const char *profile_prefix;
-	bool profile, cuda_graphs;
+	bool profile, cuda_graphs, overlap_grad_reduce, overlap_param_gather;
 	bool finetune, load_optim, save_optim, async_save, wait_for_save, break_lock,
 	    use_checkpoint_args, override_schedule, use_checkpoint_schedule;
 	int64_t eval_iters, eval_interval;

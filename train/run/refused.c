@@ -240,7 +240,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "chat-template", sft }, { "sft", sft }, { "sft-tokenizer-prompt-format", sft },
 	/* Weights that are gathered layer by layer; the distributed optimizer shares
 	 * gradients' sums and states alone. */
-	{ "create-all-gather-group", fsdp }, { "data-parallel-sharding-strategy", fsdp },
+	{ "create-all-gather-group", fsdp },
 	{ "disable-strict-fsdp-dtensor-load", fsdp }, { "enable-full-sharding-in-hsdp", fsdp },
 	{ "fsdp-db-use-persist-buf-on-alloc-fail", fsdp }, { "fsdp-double-buffer", fsdp },
 	{ "fsdp-manual-registration", fsdp }, { "gtp-remat-nccl-ub", fsdp },
@@ -256,7 +256,6 @@ const struct opt_refused mtrain_refused[] = {
 	{ "tensor-parallel-num-weight-shards", fsdp },
 	{ "torch-fsdp2-no-reshard-after-forward", fsdp },
 	{ "use-contiguous-buffers-in-ddp", fsdp }, { "use-custom-fsdp", fsdp },
-	{ "use-megatron-fsdp", fsdp }, { "use-torch-fsdp2", fsdp },
 	/* Several chunks of layers a stage: the schedule and the memory plan know one. */
 	{ "microbatch-group-size-per-virtual-pipeline-stage", interleaved },
 	{ "no-overlap-p2p-communication", interleaved },
@@ -323,7 +322,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "hybrid-context-parallel", hcp }, { "max-seqlen-per-dp-cp-rank", hcp },
 	/* Buckets, overlap, buffers and groups of communication. Values come out the same
 	 * without them. */
-	{ "ddp-average-in-collective", comm }, { "ddp-bucket-size", comm },
+	{ "ddp-average-in-collective", comm },
 	{ "ddp-num-buckets", comm }, { "ddp-pad-buckets-for-high-nccl-busbw", comm },
 	{ "delay-param-gather", comm }, { "disable-align-grad-reduce", comm },
 	{ "disable-gloo-process-groups", comm }, { "disable-symmetric-registration", comm },

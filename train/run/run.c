@@ -168,8 +168,7 @@ begin(struct run *r, struct err *err)
 		rc = load_checkpoint(r->e, r->c, &r->at, err);
 	} else {
 		engine_init_weights(r->e);
-		if (!r->e->plan.shape.forward_only)
-			optim_to_weights(r->e);
+		optim_to_weights(r->e);
 	}
 	if (stop_agree(world, rc < 0 ? &ignored : err) < 0) {
 		r->failure = EXIT_STOPPED;
@@ -307,6 +306,8 @@ train_run(struct train_config *c, struct comm *world)
 		.seed = (uint64_t)c->o.seed,
 		.z_loss = c->o.use_z_loss ? c->o.z_loss : 0,
 		.deterministic = c->o.deterministic_mode,
+		.overlap_grad_reduce = c->o.overlap_grad_reduce,
+		.overlap_param_gather = c->o.overlap_param_gather,
 	};
 	int64_t length = ec.backend ? infer_seq_length(c, &err) : -1;
 	bool infers = c->o.tokens_file || c->o.generate;

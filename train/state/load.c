@@ -90,58 +90,46 @@ read_box(const struct weights *w, const struct param *p, const char *ending,
 	return ckpt_read(w->ckpt, name, box, dtype, dst, err);
 }
 
-/* What is read of each shard: all of it into the weights, or what this rank's optimizer owns of it
- * into a buffer of its own range. */
+/* What is read of each shard: a buffer, and the ending of names that tells which of the states of a
+ * parameter goes there. */
 struct reading {
 	struct engine *e;
 	const struct weights *w;
 	enum buffer to;
-	const char *ending; /* of names: which of the states of a parameter */
+	const char *ending;
 };
 
-/* Every real element of a shard of the weights, rounded to the run's type. One shard at a time in
- * host memory. */
-static int
-read_weights(const struct reading *r, int i, struct err *err)
+/* Weights that every replica holds whole are read whole, so that nothing need be gathered; of
+ * everything else the own part. */
+static struct part
+wanted(const struct reading *r, const struct shard *s)
 {
-	const struct shard *s = &r->e->mem.shards.item[i];
-	int64_t n = slice_elements(&s->box);
-	struct tensor all = engine_buffer(r->e, r->to), dst = tensor_rows(&all, s->offset, n);
-	char *host;
-	int rc;
+	bool whole = r->to == BUF_WEIGHTS && !r->e->mem.bytes[BUF_WEIGHT_SLOTS];
 
-	if (n == 0)
-		return 0;
-	host = mem_alloc((size_t)n, dtype_size(dst.dtype));
-	rc = read_box(r->w, &r->e->table[s->param], "", &s->box, dst.dtype, host, err);
-	if (rc == 0)
-		put(r->e, &dst, host);
-	free(host);
-	return rc;
+	return whole ? shard_part(&r->e->mem.shards, s, 0, 1) : engine_own_shard(r->e, s);
 }
 
-/* The box list of the flat range is the same as in save.c, so a resume under the same layout reads
- * whole pieces. */
+/* One box at a time in host memory. The boxes of a part are the same as in save.c, so a resume
+ * under the same layout reads whole pieces. */
 static int
-read_own(const struct reading *r, int i, struct err *err)
+read_shard(const struct reading *r, int i, struct err *err)
 {
 	struct engine *e = r->e;
-	struct tensor own = engine_buffer(e, r->to);
 	const struct shard *s = &e->mem.shards.item[i];
 	struct slice box[SLICE_FLAT_MAX];
-	int n = shard_pieces(s, e->own_first, e->mem.own_elements, box), rc = 0;
-	int64_t at = e->own_first > s->offset ? e->own_first : s->offset;
+	struct part part = wanted(r, s);
+	int n = shard_pieces(s, &part, box), rc = 0;
 
 	for (int k = 0; k < n && rc == 0; k++) {
-		int64_t count = slice_elements(&box[k]);
-		struct tensor dst = tensor_rows(&own, at - e->own_first, count);
-		char *host = mem_alloc((size_t)count, dtype_size(dst.dtype));
+		struct part p = part_cut(&part, part.first, slice_elements(&box[k]));
+		struct tensor dst = engine_part(e, r->to, &p);
+		char *host = mem_alloc((size_t)p.count, dtype_size(dst.dtype));
 
 		rc = read_box(r->w, &e->table[s->param], r->ending, &box[k], dst.dtype, host, err);
 		if (rc == 0)
 			put(e, &dst, host);
 		free(host);
-		at += count;
+		part = part_cut(&part, p.first + p.count, part.count);
 	}
 	return rc;
 }
@@ -172,9 +160,7 @@ read_shards(const struct reading *r, int rc, struct err *err)
 		r->e->ops->fill(r->e->stream, &to, 0);
 	world->ops->all_reduce(world, NULL, &t, REDUCE_MAX);
 	for (int i = 0; i < most; i++) {
-		rc = i >= count            ? 0
-		    : r->to == BUF_WEIGHTS ? read_weights(r, i, err)
-					   : read_own(r, i, err);
+		rc = i < count ? read_shard(r, (int)i, err) : 0;
 		if (comm_agree(world, name_damage(r->w, rc, err), err) ||
 		    stop_agree(world, err) < 0)
 			return -1;

@@ -20,38 +20,17 @@ static const struct {
 
 enum { STORED = sizeof stored / sizeof *stored };
 
-/* The flat range that this rank writes: its optimizer's, or an equal share when every data rank
- * has all. Every shard buffer is padded to a multiple of the data ranks, so the division is
- * exact. */
-static void
-writing_range(const struct engine *e, int64_t *first, int64_t *count)
-{
-	*count = e->mem.shards.elements / e->plan.layout.data_parallel_size;
-	*first = *count * e->coord[AX_DP];
-}
-
-/* Elements [first, first + count) of what is stored as number k; data NULL when the run has
- * none. Weights stand in for a master copy that the run does not need. */
-static struct tensor
-source(const struct engine *e, int k, int64_t first, int64_t count)
-{
-	struct tensor t = engine_buffer(e, stored[k].buffer);
-
-	if (k == 0 && !t.data) {
-		t = engine_buffer(e, BUF_WEIGHTS);
-		return tensor_rows(&t, first, count);
-	}
-	return t.data ? tensor_rows(&t, first - e->own_first, count) : t;
-}
-
-/* One box of a shard: elements [at, at + n) of the flat buffer. A moment that the rule does not
- * keep is passed over. */
+/* One box of a shard, which is part p of the flat order. A moment that the rule does not keep is
+ * passed over; weights stand in for a master copy that the run does not need. */
 static int
 visit_box(const struct save_walk *w, const struct param *p, int k, const struct slice *box,
-    int64_t at, struct err *err)
+    const struct part *part, struct err *err)
 {
 	struct save_piece piece = {
-		.device = source(w->e, k, at, slice_elements(box)), .param = p, .box = box
+		.device =
+		    k == 0 ? engine_masters(w->e, part) : engine_part(w->e, stored[k].buffer, part),
+		.param = p,
+		.box = box,
 	};
 
 	if (!piece.device.data)
@@ -60,25 +39,38 @@ visit_box(const struct save_walk *w, const struct param *p, int k, const struct 
 	return w->visit(w->ctx, &piece, err);
 }
 
+/* The part of a shard that this rank writes: what its optimizer owns, or an equal share of it when
+ * every replica has all. */
+static struct part
+written(const struct engine *e, const struct shard *s)
+{
+	const struct layout *l = &e->plan.layout;
+	struct part own = engine_own_shard(e, s),
+		    share = shard_part(
+			&e->mem.shards, s, layout_replica(l, e->coord), (int)layout_replicas(l));
+
+	return part_cut(&own, share.first, share.count);
+}
+
 /* Only owners write: a parameter that is whole on several tensor ranks is written by one. Boxes
  * are what the flat range leaves of a shard, at most a few rows' ends and the block between. */
 int
 save_pieces(const struct save_walk *w, bool optimizer_state, struct err *err)
 {
-	int64_t first, count;
-
-	writing_range(w->e, &first, &count);
+	const struct shards *shards = &w->e->mem.shards;
 	for (int k = 0; k < (optimizer_state ? STORED : 1); k++)
-		for (int i = 0; i < w->e->mem.shards.count; i++) {
-			const struct shard *s = &w->e->mem.shards.item[i];
+		for (int i = 0; i < shards->count; i++) {
+			const struct shard *s = &shards->item[i];
 			struct slice box[SLICE_FLAT_MAX];
-			int n = s->owner ? shard_pieces(s, first, count, box) : 0;
-			int64_t at = first > s->offset ? first : s->offset;
+			struct part own = written(w->e, s);
+			int n = s->owner ? shard_pieces(s, &own, box) : 0;
 
 			for (int b = 0; b < n; b++) {
-				if (visit_box(w, &w->e->table[s->param], k, &box[b], at, err) < 0)
+				struct part p = part_cut(&own, own.first, slice_elements(&box[b]));
+
+				if (visit_box(w, &w->e->table[s->param], k, &box[b], &p, err) < 0)
 					return -1;
-				at += slice_elements(&box[b]);
+				own = part_cut(&own, p.first + p.count, own.count);
 			}
 		}
 	return 0;

@@ -1,0 +1,269 @@
+/*
+ * bucket.c - shards placed in buckets
+ *
+ * A list of shards in the flat order is cut where a new bucket begins; everything else is adding
+ * up. Sizes of buckets are the same on ranks that reduce with each other, because they follow from
+ * shapes that are: those of one stage, and of a tied table on both its stages.
+ */
+#include "lib/base/mem.h"
+#include "lib/model/bucket.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Does the stage hold this parameter? *replica: it is the last stage's copy of a tied table. */
+static bool
+on_stage(const struct param *p, const struct shards_of *of, int pp, bool *replica)
+{
+	int64_t first, count;
+	int last = (int)of->layout->pipeline_model_parallel_size - 1;
+
+	*replica = p->role == ROLE_WORD_EMBEDDINGS &&
+	    !of->model->untie_embeddings_and_output_weights && pp == last && last > 0;
+	if (p->layer < 0)
+		return pp == 0 || *replica;
+	if (p->layer == of->model->num_layers)
+		return pp == last;
+	layout_layers(of->layout, of->model, pp, &first, &count);
+	return p->layer >= first && p->layer < first + count;
+}
+
+/* m is positive; n is far from the end of 64 bits. */
+static int64_t
+round_up(int64_t n, int64_t m)
+{
+	return (n + m - 1) / m * m;
+}
+
+/* The share of parameter p that the rank at coord holds, all but its place; false when the stage
+ * has none. Of copies that several tensor ranks hold, the lowest owns: it alone is counted in norms
+ * and saved. */
+static bool
+shard_of(
+    struct shard *sh, const struct param *p, const struct shards_of *of, const int coord[AX_COUNT])
+{
+	int64_t rows;
+
+	if (!on_stage(p, of, coord[AX_PP], &sh->replica))
+		return false;
+	sh->box = param_slice(p, of->model, of->layout, coord[AX_TP], &rows);
+	sh->count = 1;
+	for (int k = 0; k < p->ndim; k++) {
+		sh->shape[k] = k == p->shard_dim ? rows : p->shape[k];
+		sh->count *= sh->shape[k];
+	}
+	sh->owner = !sh->replica && (p->shard != SHARD_NONE || coord[AX_TP] == 0) &&
+	    (p->shard != SHARD_GROUPS ||
+		coord[AX_TP] % layout_group_replicas(of->layout, of->model) == 0);
+	return true;
+}
+
+/* --- placing ---------------------------------------------------------------------------------- */
+
+struct placing {
+	struct shards *s;
+	const struct shards_of *of;
+	int64_t size, align; /* of buckets: full from `size` on; a multiple of `align` */
+	int64_t end;         /* of what has been placed */
+};
+
+/* Which shards are placed next. */
+enum class { WHOLE_VECTORS, CUT_VECTORS, MATRICES };
+
+static enum class class_of(const struct param *p) {
+	return p->ndim > 1           ? MATRICES
+	    : p->shard == SHARD_NONE ? WHOLE_VECTORS
+				     : CUT_VECTORS;
+}
+
+/* The layer that uses a shard: a copy of a tied table is the head's. */
+static int
+used_by(const struct placing *x, const struct shard *sh)
+{
+	return sh->replica ? (int)x->of->model->num_layers : x->of->table[sh->param].layer;
+}
+
+static bool
+is_layer(const struct placing *x, const struct param *p)
+{
+	return p->layer >= 0 && p->layer < x->of->model->num_layers;
+}
+
+/* Does a matrix begin a bucket? `before` is the one placed before it. A vocabulary table is alone,
+ * so that both copies of a tied one are cut alike. */
+static bool
+begins(const struct placing *x, const struct param *p, const struct param *before)
+{
+	const struct bucket *b = &x->s->bucket[x->s->num_buckets - 1];
+
+	if (p->layer == before->layer)
+		return p->shard == SHARD_VOCAB || before->shard == SHARD_VOCAB;
+	return !is_layer(x, p) || !is_layer(x, before) || x->end - b->first >= x->size;
+}
+
+static void
+end_bucket(struct placing *x)
+{
+	struct bucket *b = &x->s->bucket[x->s->num_buckets - 1];
+
+	x->end = round_up(x->end, x->align);
+	b->count = x->end - b->first;
+}
+
+static void
+begin_bucket(struct placing *x, const struct shard *sh, const struct param *p)
+{
+	struct bucket *b = &x->s->bucket[x->s->num_buckets++];
+	int layer = used_by(x, sh);
+
+	*b = (struct bucket){ .first = x->end,
+		.first_layer = layer,
+		.last_layer = layer,
+		.decay = p->ndim > 1,
+		.layers = p->ndim > 1 && is_layer(x, p) };
+}
+
+/* The run of a shard goes on where bucket and ownership do, over the gap between. */
+static void
+extend_run(struct shards *s, const struct shard *sh)
+{
+	struct shard_run *r = s->num_runs ? &s->run[s->num_runs - 1] : NULL;
+
+	if (!r || r->bucket != sh->bucket || r->owner != sh->owner) {
+		r = &s->run[s->num_runs++];
+		*r = (struct shard_run){ sh->offset, 0, sh->bucket, sh->owner };
+	}
+	r->count = sh->offset + sh->count - r->first;
+}
+
+static void
+place(struct placing *x, struct shard *sh, const struct param *p)
+{
+	struct bucket *b = &x->s->bucket[x->s->num_buckets - 1];
+	int layer = used_by(x, sh);
+
+	sh->bucket = x->s->num_buckets - 1;
+	sh->offset = p->flags & PARAM_JOINED ? x->end : round_up(x->end, SHARD_ALIGN);
+	x->end = sh->offset + sh->count;
+	b->first_layer = layer < b->first_layer ? layer : b->first_layer;
+	b->last_layer = layer > b->last_layer ? layer : b->last_layer;
+	extend_run(x->s, sh);
+}
+
+/* One class of shards, in model order. Vectors of both kinds are one bucket. */
+static void
+place_class(struct placing *x, enum class class)
+{
+	const struct param *before = NULL;
+
+	for (int i = 0; i < x->s->count; i++) {
+		struct shard *sh = &x->s->item[i];
+		const struct param *p = &x->of->table[sh->param];
+
+		if (class_of(p) != class)
+			continue;
+		if (x->s->num_buckets == 0 || (class == MATRICES && !before) ||
+		    (before && class == MATRICES && begins(x, p, before))) {
+			if (x->s->num_buckets)
+				end_bucket(x);
+			begin_bucket(x, sh, p);
+		}
+		place(x, sh, p);
+		before = p;
+	}
+}
+
+/* Buckets of layers take turns in as few slots as there are buckets, each as large as the largest
+ * of them. */
+static void
+place_slots(struct shards *s)
+{
+	int64_t largest = 0;
+	int layers = 0;
+
+	for (int k = 0; k < s->num_buckets; k++)
+		if (s->bucket[k].layers) {
+			largest = s->bucket[k].count > largest ? s->bucket[k].count : largest;
+			layers++;
+		} else {
+			s->bucket[k].place = s->places;
+			s->places += s->bucket[k].count;
+		}
+	for (int k = 0, i = 0; k < s->num_buckets; k++)
+		if (s->bucket[k].layers)
+			s->bucket[k].place = s->places + i++ % BUCKET_SLOTS * largest;
+	s->places += (layers < BUCKET_SLOTS ? layers : BUCKET_SLOTS) * largest;
+}
+
+void
+shards_init(struct shards *s, const struct shards_of *of, const int coord[AX_COUNT])
+{
+	const struct layout *l = of->layout;
+	struct placing x = { s, of, of->bucket_size ? of->bucket_size : BUCKET_ELEMENTS,
+		layout_lcm(layout_replicas(l), BUCKET_ALIGN), 0 };
+
+	memset(s, 0, sizeof *s);
+	s->item = mem_zalloc((size_t)of->count, sizeof *s->item);
+	s->bucket = mem_zalloc((size_t)of->count, sizeof *s->bucket);
+	s->run = mem_zalloc((size_t)of->count, sizeof *s->run);
+	for (int i = 0; i < of->count; i++)
+		if (shard_of(&s->item[s->count], &of->table[i], of, coord))
+			s->item[s->count++].param = i;
+	place_class(&x, WHOLE_VECTORS);
+	place_class(&x, CUT_VECTORS);
+	place_class(&x, MATRICES);
+	end_bucket(&x);
+	s->elements = x.end;
+	place_slots(s);
+}
+
+/* The table is the caller's. */
+void
+shards_release(struct shards *s)
+{
+	free(s->item);
+	free(s->bucket);
+	free(s->run);
+	memset(s, 0, sizeof *s);
+}
+
+/* --- parts ------------------------------------------------------------------------------------ */
+
+/* Exact, because every count is a multiple of the replicas. */
+struct part
+bucket_part(const struct bucket *b, int replica, int replicas)
+{
+	int64_t n = b->count / replicas;
+
+	return (struct part){ b->first + n * replica, n, b->first / replicas };
+}
+
+struct part
+part_cut(const struct part *p, int64_t first, int64_t count)
+{
+	int64_t end = first + count, part_end = p->first + p->count;
+
+	end = end < part_end ? end : part_end;
+	first = first > p->first ? first : p->first;
+	return (struct part){ first, end > first ? end - first : 0, p->own + first - p->first };
+}
+
+struct part
+shard_part(const struct shards *s, const struct shard *sh, int replica, int replicas)
+{
+	struct part p = bucket_part(&s->bucket[sh->bucket], replica, replicas);
+
+	return part_cut(&p, sh->offset, sh->count);
+}
+
+/*
+ * Real elements come first in a shard's memory, as only rows at the end can be padding of the
+ * vocabulary; so the part is clipped to them and the rest is slice_flat's work.
+ */
+int
+shard_pieces(const struct shard *sh, const struct part *p, struct slice out[SLICE_FLAT_MAX])
+{
+	struct part real = part_cut(p, sh->offset, slice_elements(&sh->box));
+
+	return real.count ? slice_flat(&sh->box, real.first - sh->offset, real.count, out) : 0;
+}

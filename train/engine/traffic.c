@@ -1,0 +1,352 @@
+/*
+ * traffic.c - reductions and gathers beside the passes
+ *
+ * Each bucket has an event for its reduction and one for its gather. What is under way is known on
+ * the host, so a wait is queued once, by the first who needs the bucket, and a step of one replica
+ * queues none at all. Whatever the compute stream may wait for stands between two timers.
+ */
+#include "lib/base/mem.h"
+#include "train/engine/traffic.h"
+
+#include <stdlib.h>
+
+enum { SPANS = 512 };
+
+/* Of one bucket. */
+struct lane {
+	struct event *ready; /* the compute stream has written the gradients, or weights */
+	struct event *reduced, *gathered;
+	bool reducing, gathering; /* and the compute stream has not waited for it */
+};
+
+struct traffic {
+	struct stream *grads, *weights; /* that carry reductions and gathers */
+	struct lane *lane;
+	int next;                /* the next bucket to be reduced in this pass */
+	bool fresh;              /* no reduction of this step has ended in the own gradients yet */
+	int holds[BUCKET_SLOTS]; /* which bucket of layers lies in a slot of gathered weights; -1 */
+	struct event *from[SPANS], *to[SPANS];
+	int spans;
+};
+
+struct traffic *
+traffic_open(struct engine *e, bool overlap_grads, bool overlap_weights)
+{
+	const struct backend *b = e->backend;
+	struct traffic *t = mem_zalloc(1, sizeof *t);
+	struct stream *data = b->stream(e->device, STREAM_DATA);
+
+	t->grads = overlap_grads ? data : e->stream;
+	t->weights = overlap_weights ? data : e->stream;
+	t->lane = mem_zalloc((size_t)e->mem.shards.num_buckets, sizeof *t->lane);
+	for (int i = 0; i < BUCKET_SLOTS; i++)
+		t->holds[i] = -1;
+	if (e->groups.dp->size == 1)
+		return t;
+	for (int k = 0; k < e->mem.shards.num_buckets; k++) {
+		t->lane[k].ready = b->event(e->device);
+		t->lane[k].reduced = b->event(e->device);
+		t->lane[k].gathered = b->event(e->device);
+	}
+	for (int i = 0; i < SPANS; i++) {
+		t->from[i] = b->timer(e->device);
+		t->to[i] = b->timer(e->device);
+	}
+	return t;
+}
+
+void
+traffic_close(struct traffic *t)
+{
+	if (!t)
+		return;
+	free(t->lane);
+	free(t);
+}
+
+/* --- exposed time ----------------------------------------------------------------------------- */
+
+/* Beyond SPANS of them the last goes on, and counts what lies between. */
+static void
+span_begin(struct engine *e)
+{
+	struct traffic *t = e->traffic;
+
+	if (t->spans < SPANS)
+		e->backend->record(e->stream, t->from[t->spans++]);
+}
+
+static void
+span_end(struct engine *e)
+{
+	e->backend->record(e->stream, e->traffic->to[e->traffic->spans - 1]);
+}
+
+double
+traffic_exposed(struct engine *e)
+{
+	struct traffic *t = e->traffic;
+	double seconds = 0;
+
+	for (int i = 0; i < t->spans; i++)
+		seconds += e->backend->elapsed(t->from[i], t->to[i]);
+	t->spans = 0;
+	return seconds;
+}
+
+/* --- one bucket ------------------------------------------------------------------------------- */
+
+/* The stream goes on after what is queued on the compute stream now. */
+static void
+after_compute(struct engine *e, struct stream *st, struct event *ev)
+{
+	if (st == e->stream)
+		return;
+	e->backend->record(e->stream, ev);
+	e->backend->wait(st, ev);
+}
+
+/* The compute stream goes on after the event, which was recorded on st. */
+static void
+compute_after(struct engine *e, struct stream *st, struct event *ev)
+{
+	if (st == e->stream)
+		return;
+	span_begin(e);
+	e->backend->wait(e->stream, ev);
+	span_end(e);
+}
+
+static void
+wait_reduced(struct engine *e, int k)
+{
+	struct lane *l = &e->traffic->lane[k];
+
+	if (l->reducing)
+		compute_after(e, e->traffic->grads, l->reduced);
+	l->reducing = false;
+}
+
+static void
+wait_gathered(struct engine *e, int k)
+{
+	struct lane *l = &e->traffic->lane[k];
+
+	if (l->gathering)
+		compute_after(e, e->traffic->weights, l->gathered);
+	l->gathering = false;
+}
+
+/* Sums of sharded gradients leave their slot: to the own ones, or onto those of earlier micro
+ * batches. */
+static void
+keep_sum(struct engine *e, int k, const struct tensor *sum)
+{
+	struct part own = engine_own(e, k);
+	struct tensor to = engine_part(e, BUF_GRADS, &own);
+
+	if (e->traffic->fresh)
+		e->ops->cast(e->traffic->grads, &to, sum);
+	else
+		e->ops->add(e->traffic->grads, &to, sum);
+}
+
+/* The sum over the replicas, of each its own part, in place. */
+static void
+reduce(struct engine *e, int k)
+{
+	struct traffic *t = e->traffic;
+	struct comm *dp = e->groups.dp;
+	struct tensor all = engine_bucket(e, true, k);
+	int64_t n = all.shape[0] / e->mem.replicas;
+	struct tensor own = tensor_rows(&all, n * e->mem.replica, n);
+
+	after_compute(e, t->grads, t->lane[k].ready);
+	span_begin(e);
+	if (e->mem.replicas > 1)
+		dp->ops->reduce_scatter(dp, t->grads, &own, &all);
+	else
+		dp->ops->all_reduce(dp, t->grads, &all, REDUCE_SUM);
+	if (e->mem.bytes[BUF_GRAD_SLOTS])
+		keep_sum(e, k, &own);
+	span_end(e);
+	e->backend->record(t->grads, t->lane[k].reduced);
+	t->lane[k].reducing = true;
+}
+
+/* Everybody's own part to all. */
+static void
+gather(struct engine *e, int k)
+{
+	struct traffic *t = e->traffic;
+	struct comm *dp = e->groups.dp;
+	struct part p = engine_own(e, k);
+	struct tensor all = engine_bucket(e, false, k), own = engine_part(e, BUF_WEIGHTS, &p);
+
+	after_compute(e, t->weights, t->lane[k].ready);
+	span_begin(e);
+	dp->ops->all_gather(dp, t->weights, &all, &own);
+	span_end(e);
+	e->backend->record(t->weights, t->lane[k].gathered);
+	t->lane[k].gathering = true;
+}
+
+/* --- passes ----------------------------------------------------------------------------------- */
+
+static bool
+uses(const struct bucket *b, int layer)
+{
+	return b->first_layer <= layer && layer <= b->last_layer;
+}
+
+static int *
+slot_of(struct engine *e, int k)
+{
+	int first = 0;
+
+	while (!e->mem.shards.bucket[first].layers)
+		first++;
+	return &e->traffic->holds[(k - first) % BUCKET_SLOTS];
+}
+
+/* Brings a bucket of layers to its slot unless it is there. Whoever used what lies there is queued
+ * already. */
+static void
+fetch(struct engine *e, int k)
+{
+	const struct shards *s = &e->mem.shards;
+	int *slot;
+
+	if (k < 0 || k >= s->num_buckets || !s->bucket[k].layers)
+		return;
+	slot = slot_of(e, k);
+	if (*slot == k)
+		return;
+	if (*slot >= 0)
+		wait_gathered(e, *slot);
+	*slot = k;
+	gather(e, k);
+}
+
+/* Weights of a layer; towards: the direction in which the pass goes on. */
+static void
+acquire_weights(struct engine *e, int layer, int towards)
+{
+	const struct shards *s = &e->mem.shards;
+
+	for (int k = 0; k < s->num_buckets; k++) {
+		if (!uses(&s->bucket[k], layer))
+			continue;
+		if (e->mem.bytes[BUF_WEIGHT_SLOTS] && s->bucket[k].layers) {
+			fetch(e, k);
+			wait_gathered(e, k);
+			fetch(e, k + towards);
+		}
+		wait_gathered(e, k);
+	}
+}
+
+/* Does this backward pass end in reductions? */
+static bool
+reduces(const struct step *s)
+{
+	return s->e->groups.dp->size > 1 && (s->last || s->e->mem.bytes[BUF_GRAD_SLOTS]);
+}
+
+/* Room for the gradients of a layer: what lay there has been reduced. */
+static void
+acquire_grads(struct step *s, int layer)
+{
+	const struct shards *sh = &s->e->mem.shards;
+
+	for (int k = 0; s->e->mem.bytes[BUF_GRAD_SLOTS] && k < sh->num_buckets; k++)
+		for (int i = 0; i < sh->num_buckets && uses(&sh->bucket[k], layer); i++)
+			if (sh->bucket[i].place == sh->bucket[k].place)
+				wait_reduced(s->e, i);
+}
+
+void
+traffic_forward_enter(struct step *s, int layer)
+{
+	if (s->e->groups.dp->size == 1)
+		return;
+	acquire_weights(s->e, layer, 1);
+	/* The head's gradients are made in the forward pass. */
+	if (s->training && layer == s->e->plan.model.num_layers)
+		acquire_grads(s, layer);
+}
+
+void
+traffic_backward_begin(struct step *s)
+{
+	s->e->traffic->next = s->e->mem.shards.num_buckets - 1;
+}
+
+void
+traffic_backward_enter(struct step *s, int layer)
+{
+	if (s->e->groups.dp->size == 1)
+		return;
+	acquire_weights(s->e, layer, -1);
+	acquire_grads(s, layer);
+}
+
+void
+traffic_backward_leave(struct step *s, int layer)
+{
+	struct traffic *t = s->e->traffic;
+	const struct bucket *b = s->e->mem.shards.bucket;
+
+	if (!reduces(s))
+		return;
+	t->fresh = s->microbatch == 0;
+	for (; t->next >= 0 && b[t->next].first_layer >= layer; t->next--)
+		reduce(s->e, t->next);
+}
+
+bool
+traffic_forward_busy(const struct step *s)
+{
+	bool busy = s->e->groups.dp->size > 1 &&
+	    (s->e->mem.bytes[BUF_WEIGHT_SLOTS] || s->e->mem.bytes[BUF_GRAD_SLOTS]);
+
+	for (int k = 0; k < s->e->mem.shards.num_buckets; k++)
+		busy |= s->e->traffic->lane[k].gathering;
+	return busy;
+}
+
+bool
+traffic_backward_busy(const struct step *s)
+{
+	return reduces(s) || traffic_forward_busy(s);
+}
+
+/* --- the ends of a step ----------------------------------------------------------------------- */
+
+void
+traffic_reduced(struct engine *e)
+{
+	for (int k = 0; k < e->mem.shards.num_buckets; k++)
+		wait_reduced(e, k);
+}
+
+void
+traffic_settle(struct engine *e)
+{
+	for (int k = 0; k < e->mem.shards.num_buckets; k++)
+		wait_gathered(e, k);
+	for (int i = 0; i < BUCKET_SLOTS; i++)
+		e->traffic->holds[i] = -1;
+}
+
+/* With sharded weights as many buckets of layers as there are slots: the first. */
+void
+traffic_updated(struct engine *e, int k)
+{
+	if (e->groups.dp->size == 1 || e->mem.replicas == 1)
+		return;
+	if (!e->mem.bytes[BUF_WEIGHT_SLOTS] || !e->mem.shards.bucket[k].layers)
+		gather(e, k);
+	else if (*slot_of(e, k) < 0)
+		fetch(e, k);
+}
