@@ -12,6 +12,7 @@
 #include "lib/base/prog.h"
 #include "train/engine/grads.h"
 #include "train/engine/pipeline.h"
+#include "train/engine/traffic.h"
 #include "train/run/check.h"
 #include "train/run/iteration.h"
 #include "train/run/stop.h"
@@ -79,6 +80,7 @@ own_share(struct run *r, double mine[TOTAL_COUNT])
 
 	mine[TOTAL_STOP] = stop_signal() != NULL || (first && stop_file(o->save));
 	engine_read_scalars(e, scalar);
+	r->exposed = traffic_exposed(e);
 	prefetch_passed(r->prefetch);
 	if (e->last_stage && e->coord[AX_TP] == 0) {
 		mine[TOTAL_LOSS] = scalar[SCALAR_LOSS];
@@ -217,6 +219,7 @@ iteration_train(struct run *r)
 	seconds = stopwatch_lap(&r->watch);
 	m = judge(r);
 	m.seconds = seconds;
+	m.exposed = r->exposed;
 	m.data_wait = prefetch_stats(r->prefetch).seconds - waited;
 	if (r->total[TOTAL_BAD_DATA] > 0)
 		return ITERATION_BAD_DATA;

@@ -50,6 +50,7 @@ struct run {
 	double total[TOTAL_COUNT]; /* of the last step or evaluation, the same on all ranks */
 	/* a lap is a step, from one reading of the scalars to the next */
 	struct stopwatch watch;
+	double exposed; /* seconds of the lap that the exchange of data ranks held it up */
 };
 
 /* Trains to the end or to a request to stop. Returns the exit status. */

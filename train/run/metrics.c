@@ -134,6 +134,7 @@ json_line(struct metrics *m, const struct step_metrics *s)
 	number(&line, "tflops_per_rank", tflops(m, s->seconds, 1));
 	number(&line, "seconds", s->seconds);
 	number(&line, "data_wait_seconds", s->data_wait);
+	number(&line, "exposed_data_comm_ms", s->exposed * 1e3);
 	str_addf(&line, ", \"time\": %.3f}\n", clock_unix());
 	fputs(line.buf, m->json);
 	fflush(m->json);

@@ -5,8 +5,8 @@
  * learning rate is the one used.
  * --metrics-file gets one JSON object a step with full precision: iteration, consumed_samples,
  * lm_loss, z_loss, grad_norm, lr, weight_decay, loss_scale, skipped, tokens_per_second,
- * tflops_per_rank, seconds, data_wait_seconds, time; one an evaluation: iteration, split, set (of
- * several), lm_loss, ppl; and one a corpus at log steps. Only one rank writes.
+ * tflops_per_rank, seconds, data_wait_seconds, exposed_data_comm_ms, time; one an evaluation:
+ * iteration, split, set (of several), lm_loss, ppl; and one a corpus at log steps. Only one rank writes.
  */
 #ifndef TRAIN_RUN_METRICS_H
 #define TRAIN_RUN_METRICS_H
@@ -19,6 +19,7 @@ struct step_metrics {
 	int64_t iteration, consumed_samples;
 	double lm_loss, z_loss, grad_norm, lr, weight_decay, loss_scale, seconds;
 	double data_wait; /* seconds of the step that rank 0 waited for batches */
+	double exposed;   /* and that it computed nothing for the exchange of data ranks */
 	bool skipped;
 };
 
