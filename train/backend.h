@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 struct comm;
+struct comm_config;
 struct observer;
 struct ops;
 struct device;
@@ -90,7 +91,16 @@ struct backend {
 	/* A communicator for memory of the device, of the ranks of a host communicator, which it
 	 * takes over: free() frees both. All ranks of host call. NULL: host memory is device
 	 * memory, and the host communicator serves. */
-	struct comm *(*comm)(struct device *, struct comm *host, struct err *);
+	struct comm *(*comm)(
+	    struct device *, struct comm *host, const struct comm_config *, struct err *);
+};
+
+/* What a communicator is for. */
+struct comm_config {
+	const char *name; /* of its ranks, for messages: "data ranks" */
+	/* the most multiprocessors that one of its collectives takes from what computes beside it;
+	 * 0: as many as are fastest */
+	int max_blocks;
 };
 
 /* Ended by NULL, best first. backend_choose picks name, or the first available when name is

@@ -84,7 +84,8 @@ void mpi_describe(struct str *out);
 int mpi_local_rank(struct comm *world, int *local_size);
 
 /* train/nccl: a communicator for memory of a GPU, as backend.h describes `comm`. */
-struct comm *nccl_comm(struct device *d, struct comm *host, struct err *e);
+struct comm *nccl_comm(
+    struct device *d, struct comm *host, const struct comm_config *c, struct err *e);
 /* Of the library that is linked: 22105 is 2.21.5. */
 int nccl_version(void);
 

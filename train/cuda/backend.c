@@ -159,12 +159,15 @@ check_gpu(int index, enum dtype dtype, struct err *e)
 static int
 set_up(struct device *d, const struct device_config *c, struct err *e)
 {
-	cudaError_t rc = cudaSuccess;
+	int least = 0, greatest = 0;
+	cudaError_t rc = cudaDeviceGetStreamPriorityRange(&least, &greatest);
 
+	/* A collective must not wait for the last block of a product to find room. */
 	for (int i = 0; i < STREAM_COUNT; i++) {
 		d->stream[i].base = (struct stream){ &cuda_ops, d };
 		if (rc == cudaSuccess)
-			rc = cudaStreamCreateWithFlags(&d->stream[i].handle, cudaStreamNonBlocking);
+			rc = cudaStreamCreateWithPriority(&d->stream[i].handle,
+			    cudaStreamNonBlocking, i == STREAM_DATA ? greatest : least);
 	}
 	if (rc == cudaSuccess)
 		rc = cudaMalloc(&d->workspace, CU_WORKSPACE + CU_SIDE);

@@ -50,22 +50,35 @@ split_world(struct groups *g, const struct engine *e, struct comm *world, struct
 
 /* Collective over world. A device communicator takes over the host one that it stands on, and
  * frees it. What was made before a failure is freed by groups_close. A backend without comm
- * keeps the host's communicators, which carry its memory as well. */
+ * keeps the host's communicators, which carry its memory as well. Collectives that run beside
+ * products are kept from taking the whole device. */
 int
 groups_open(struct engine *e, struct comm *world, struct err *err)
 {
+	enum { BESIDE = 16, FEW = 4 };
 	struct groups *g = &e->groups;
-	struct comm **on_device[] = { &g->tp, &g->dp, &g->pp, &g->kv, &g->embedding };
+	struct {
+		struct comm **comm;
+		struct comm_config config;
+	} device[] = {
+		{ &g->tp, { "tensor ranks", 0 } },
+		{ &g->dp, { "data ranks", BESIDE } },
+		{ &g->pp, { "pipeline stages", FEW } },
+		{ &g->kv, { "tensor ranks of a group of heads", FEW } },
+		{ &g->embedding, { "stages that share a table", FEW } },
+	};
 
 	if (split_world(g, e, world, err) < 0)
 		return -1;
-	for (size_t i = 0; e->backend->comm && i < sizeof on_device / sizeof *on_device; i++) {
-		struct comm *c =
-		    *on_device[i] ? e->backend->comm(e->device, *on_device[i], err) : NULL;
+	for (size_t i = 0; e->backend->comm && i < sizeof device / sizeof *device; i++) {
+		struct comm **at = device[i].comm, *c;
 
-		if (*on_device[i] && !c)
+		if (!*at)
+			continue;
+		c = e->backend->comm(e->device, *at, &device[i].config, err);
+		if (!c)
 			return -1;
-		*on_device[i] = c;
+		*at = c;
 	}
 	return 0;
 }

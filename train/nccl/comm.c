@@ -242,8 +242,9 @@ static const struct comm_ops nccl_ops = {
  * The id is 128 bytes that NCCL reads as an address; they go through the host as U8. -1 with both
  * of NCCL's reasons. */
 static int
-join(struct comm *host, ncclComm_t *handle, struct err *e)
+join(struct comm *host, const struct comm_config *c, ncclComm_t *handle, struct err *e)
 {
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 	ncclUniqueId id = { { 0 } };
 	struct tensor bytes = tensor_1d(&id, DTYPE_U8, sizeof id);
 	ncclResult_t rc = host->rank == 0 ? ncclGetUniqueId(&id) : ncclSuccess;
@@ -252,9 +253,11 @@ join(struct comm *host, ncclComm_t *handle, struct err *e)
 		return err_set(e, "cannot start NCCL: %s (%s)", ncclGetErrorString(rc),
 		    ncclGetLastError(NULL));
 	host->ops->broadcast(host, NULL, &bytes, 0);
-	rc = ncclCommInitRank(handle, host->size, id, host->rank);
+	if (c->max_blocks)
+		config.maxCTAs = c->max_blocks;
+	rc = ncclCommInitRankConfig(handle, host->size, id, host->rank, &config);
 	if (rc != ncclSuccess)
-		return err_set(e, "NCCL cannot connect %d GPUs: %s (%s)", host->size,
+		return err_set(e, "NCCL cannot connect %d %s: %s (%s)", host->size, c->name,
 		    ncclGetErrorString(rc), ncclGetLastError(NULL));
 	return 0;
 }
@@ -271,7 +274,7 @@ nccl_version(void)
 /* Collective over host's ranks. Owns host from here on when it succeeds; on NULL host stays the
  * caller's. */
 struct comm *
-nccl_comm(struct device *d, struct comm *host, struct err *e)
+nccl_comm(struct device *d, struct comm *host, const struct comm_config *config, struct err *e)
 {
 	struct nccl_group *g;
 	struct comm *c;
@@ -280,7 +283,7 @@ nccl_comm(struct device *d, struct comm *host, struct err *e)
 	/* Sums inside the switch would come in the switch's order; a user who wants them sets the
 	 * variable. */
 	setenv("NCCL_NVLS_ENABLE", "0", 0);
-	if (host->size > 1 && join(host, &handle, e) < 0)
+	if (host->size > 1 && join(host, config, &handle, e) < 0)
 		return NULL;
 	g = mem_zalloc(1, sizeof *g);
 	g->handle = handle;
