@@ -5,9 +5,7 @@
  * names and the same files.
  */
 #include "lib/token/identity.h"
-#include "lib/token/options.h"
 #include "shard/maps.h"
-#include "shard/maps_options.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,23 +13,6 @@
 #include <unistd.h>
 
 enum { THREADS_MAX = 16 };
-
-const struct opt shard_index_opts[] = { MAPS_OPTS(0), TOKENIZER_OPTS, MAPS_TOKENIZER_OPTS(0),
-	OPT_END };
-
-const struct opt shard_blend_opts[] = { MAPS_OPTS(0),
-	{ .name = "consumed-samples",
-	    .type = OPT_INT,
-	    MAPS(0, consumed),
-	    .max = 1e15,
-	    .unit = "samples",
-	    .help = "the column consumed tells how many of the first so many training samples come "
-		    "from each corpus" },
-	{ .name = "dry-run",
-	    .type = OPT_FLAG,
-	    MAPS(0, dry_run),
-	    .help = "print the table and write nothing" },
-	TOKENIZER_OPTS, MAPS_TOKENIZER_OPTS(0), OPT_END };
 
 /* "100,all,0": three counts; all is one epoch, as -1. The whole text must be used up: "1,2,3,4"
  * and "1,2" are both refused. */

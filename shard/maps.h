@@ -21,8 +21,6 @@ struct maps_config {
 	bool add_extra_token, drop_last_partial, dry_run;
 };
 
-extern const struct opt shard_index_opts[], shard_blend_opts[];
-
 /* Reads the file that lists the corpora, if an option names one, into c: once, since it may be a
  * pipe. The caller frees *text after the last use of c. */
 int shard_maps_load(struct maps_config *c, char **text, struct err *e);

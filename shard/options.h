@@ -10,7 +10,8 @@ struct info_config {
 };
 
 extern const struct opt shard_info_opts[], shard_verify_opts[], shard_head_opts[],
-    shard_sample_opts[], shard_cat_opts[], shard_split_opts[], shard_repair_opts[];
+    shard_index_opts[], shard_blend_opts[], shard_sample_opts[], shard_cat_opts[],
+    shard_split_opts[], shard_repair_opts[];
 
 /* At least one dataset and at most `most`, whose names become prefixes; -1 is wrong usage. */
 int shard_operands(const char *verb, int argc, char **argv, int most, struct err *e);
