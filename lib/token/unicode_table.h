@@ -9,7 +9,7 @@
 #ifndef TOKEN_UNICODE_TABLE_H
 #define TOKEN_UNICODE_TABLE_H
 
-#include "lib/token/unicode.h"
+#include "lib/token/unicode_class.h"
 
 #define UNICODE_TABLE_VERSION "16.0.0"
 

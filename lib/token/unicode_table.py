@@ -24,7 +24,7 @@ HEAD = """/* clang-format off */
 #ifndef TOKEN_UNICODE_TABLE_H
 #define TOKEN_UNICODE_TABLE_H
 
-#include "lib/token/unicode.h"
+#include "lib/token/unicode_class.h"
 
 #define UNICODE_TABLE_VERSION "%s"
 
