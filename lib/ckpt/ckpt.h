@@ -3,10 +3,11 @@
  *
  *   SAVE/latest_checkpointed_iteration.txt      decimal iteration, written last
  *   SAVE/iter_0000500/manifest.tsv              a line a piece: tensor, dtype, global shape, slice,
- * file, offset, bytes, XXH3-64 SAVE/iter_0000500/pieces-00000.safetensors  one file a writer
+ *                                               file, offset, bytes, XXH3-64
+ *   SAVE/iter_0000500/pieces-00000.safetensors  one file a writer
  *   SAVE/iter_0000500/options.conf              the options of the run, readable by --config
  *   SAVE/iter_0000500/state.conf                "key value" lines: iteration, consumed samples,
- * loss scale, fingerprints; state.h
+ *                                               loss scale, fingerprints; state.h
  *
  * Tensors are logical and global; files are pieces, so any layout reads what any other wrote.
  * Optimizer state lies beside a parameter X as X.exp_avg and X.exp_avg_sq. Writing goes to a
@@ -21,30 +22,10 @@
 #include "lib/base/err.h"
 #include "lib/base/slice.h"
 #include "lib/base/str.h"
+#include "lib/ckpt/piece.h"
 #include "lib/ckpt/state.h"
 
 #include <stdbool.h>
-
-/* Bytes that have one sum. A power of two, so that no element lies in two blocks. */
-#define CKPT_BLOCK_BYTES ((uint64_t)4 << 20)
-
-struct ckpt_piece {
-	struct slice box;
-	int file;               /* below ckpt_num_files */
-	uint64_t offset, bytes; /* in the file */
-	/* one a block; 1 for the whole of a larger piece: of a manifest of version 1 */
-	int64_t num_sums;
-	const uint64_t *sum; /* XXH3-64 */
-};
-
-struct ckpt_tensor {
-	const char *name;
-	enum dtype dtype;
-	int ndim;
-	int64_t shape[SLICE_DIMS];
-	int num_pieces;
-	const struct ckpt_piece *piece;
-};
 
 struct ckpt;
 
@@ -83,8 +64,7 @@ bool ckpt_damaged(const struct ckpt *c);
 /* Reads every byte of one file's pieces and compares the sums; the reason names file and tensor. */
 int ckpt_verify_file(struct ckpt *c, int file, struct err *e);
 
-/* --- writing: each process its own pieces file, one process the rest
- * -------------------------------------------------- */
+/* --- writing: each process its own pieces file, one process the rest -------------------------- */
 struct ckpt_writer;
 
 /* Creates the temporary directory of iteration `iteration` under save (several processes may),

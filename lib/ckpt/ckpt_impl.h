@@ -5,6 +5,7 @@
 
 #include "lib/base/map.h"
 #include "lib/ckpt/checker.h"
+#include "lib/ckpt/ckpt.h"
 #include "lib/ckpt/manifest.h"
 
 enum { CKPT_PATH_BYTES = 1400 };

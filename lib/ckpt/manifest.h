@@ -4,10 +4,12 @@
  *   # mikoshi checkpoint 2
  *   # options.conf 16 hexadecimal digits
  *   # state.conf 16 hexadecimal digits
- *   tensor  dtype  shape  start  count  file  offset  bytes  xxh3              (separated by tabs,
- * as are the fields below) X       F32    4,64   0,0    2,64   pieces-00000.safetensors  512  512
- * 16 hexadecimal digits for each 4 MiB, commas between # manifest.tsv 16 hexadecimal digits (of all
- * before this line)
+ *   tensor  dtype  shape  start  count  file  offset  bytes  xxh3
+ *   X       F32    4,64   0,0    2,64   pieces-00000.safetensors  512  512  SUMS
+ *   # manifest.tsv 16 hexadecimal digits (of all before this line)
+ *
+ * Fields are separated by tabs. SUMS are 16 hexadecimal digits for each 4 MiB of the piece, with
+ * commas between.
  *
  * All sums are XXH3-64. Version 1 has neither texts' sums nor its own, and one sum a piece, however
  * large it is. Shared by the reader and the writer of checkpoints; everything else goes through
@@ -16,8 +18,10 @@
 #ifndef CKPT_MANIFEST_H
 #define CKPT_MANIFEST_H
 
+#include "lib/base/err.h"
 #include "lib/base/mem.h"
-#include "lib/ckpt/ckpt.h"
+#include "lib/base/str.h"
+#include "lib/ckpt/piece.h"
 
 /* What is written; 1 is read too. */
 enum { MANIFEST_VERSION = 2 };
