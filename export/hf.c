@@ -10,6 +10,7 @@
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/base/temp.h"
+#include "lib/base/temp_sweep.h"
 #include "lib/model/options.h"
 
 #include <ctype.h>

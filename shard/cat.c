@@ -6,7 +6,7 @@
  * anything is written, and each is checked again when its turn comes.
  */
 #include "lib/base/mem.h"
-#include "lib/base/temp.h"
+#include "lib/base/temp_sweep.h"
 #include "shard/shard.h"
 
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * taken and counts that are wrong are said at once. The pieces laid end to end are the dataset.
  */
 #include "lib/base/mem.h"
-#include "lib/base/temp.h"
+#include "lib/base/temp_sweep.h"
 #include "shard/shard.h"
 
 #include <math.h>

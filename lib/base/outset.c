@@ -8,6 +8,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/outset.h"
 #include "lib/base/temp.h"
+#include "lib/base/temp_sweep.h"
 
 #include <errno.h>
 #include <fcntl.h>

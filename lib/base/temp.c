@@ -1,12 +1,10 @@
-/* temp.c - temporary files and directories beside what they are to become */
-#include "lib/base/io.h"
+/* temp.c - names of temporary files and directories beside what they are to become */
 #include "lib/base/mem.h"
 #include "lib/base/process.h"
 #include "lib/base/str.h"
 #include "lib/base/temp.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -78,12 +76,12 @@ back_over(const char *name, size_t *end, int (*kind)(int))
 	return at - *end;
 }
 
-/* Is this one of our names, and may it be removed? Read from its end, because NAME may hold
- * anything. */
-static bool
-is_leaving(const char *name, const char *host, enum temp_owner whose)
+/* Read from its end, because NAME may hold anything. */
+bool
+temp_is_leaving(const char *name, enum temp_owner whose)
 {
-	size_t end = strlen(name), n = sizeof suffix - 1, h = strlen(host);
+	size_t end = strlen(name), n = sizeof suffix - 1, h;
+	char host[PROCESS_HOST];
 
 	if (name[0] != '.' || end < n || strcmp(name + end - n, suffix))
 		return false;
@@ -94,36 +92,8 @@ is_leaving(const char *name, const char *host, enum temp_owner whose)
 		return false;
 	if (whose == TEMP_OF_ANYBODY)
 		return true;
+	process_host(host);
+	h = strlen(host);
 	return end >= h + 3 && name[end - h - 2] == '.' && !strncmp(name + end - h - 1, host, h) &&
 	    process_ended(strtol(name + end, NULL, 10), 0);
-}
-
-void
-temp_sweep(const char *dir, enum temp_owner whose)
-{
-	char host[PROCESS_HOST];
-	struct str path = { 0 };
-	struct dirent *de;
-	DIR *d = opendir(dir);
-
-	process_host(host);
-	while (d && (de = readdir(d))) {
-		if (!is_leaving(de->d_name, host, whose))
-			continue;
-		str_clear(&path);
-		str_addf(&path, "%s/%s", dir, de->d_name);
-		io_remove_tree(path.buf, NULL);
-	}
-	if (d)
-		closedir(d);
-	str_release(&path);
-}
-
-void
-temp_sweep_beside(const char *path)
-{
-	char *dir = io_parent(path);
-
-	temp_sweep(dir, TEMP_OF_DEAD);
-	free(dir);
 }

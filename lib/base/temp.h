@@ -1,5 +1,5 @@
 /*
- * temp.h - temporary files and directories beside what they are to become
+ * temp.h - names of temporary files and directories beside what they are to become
  *
  * Their names are .NAME.HOST.PID.RANDOM.tmp in the directory of NAME, since a rename cannot cross
  * file systems: no other process, host or thread has the same, nobody can guess it, and what a dead
@@ -21,12 +21,10 @@ char *temp_name(const char *path);
  * and the name in *name, which the caller frees; -1 with the reason. */
 int temp_create(const char *path, char **name, struct err *e);
 
-/* Whose leavings to remove: those of this host's processes that have ended, or, for who holds the
- * directory, all. */
+/* Whose leavings may be removed: those of this host's processes that have ended, or, for who holds
+ * the directory, all. */
 enum temp_owner { TEMP_OF_DEAD, TEMP_OF_ANYBODY };
-/* Removes temporary files and directories from dir; what cannot be removed is left. */
-void temp_sweep(const char *dir, enum temp_owner whose);
-/* The same, of dead processes, from the directory that path lies in. */
-void temp_sweep_beside(const char *path);
+/* Tells whether name, which has no directory before it, is one of ours that may be removed. */
+bool temp_is_leaving(const char *name, enum temp_owner whose);
 
 #endif

@@ -8,6 +8,7 @@
  */
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
+#include "lib/base/temp_sweep.h"
 #include "lib/ckpt/ckpt_impl.h"
 #include "lib/ckpt/safetensors.h"
 

@@ -6,7 +6,7 @@
  * interrupted or written over something longer.
  */
 #include "lib/base/mem.h"
-#include "lib/base/temp.h"
+#include "lib/base/temp_sweep.h"
 #include "lib/data/dataset_impl.h"
 #include "lib/data/dataset_repair.h"
 

@@ -4,6 +4,7 @@
 #include "lib/base/outset.h"
 #include "lib/base/process.h"
 #include "lib/base/temp.h"
+#include "lib/base/temp_sweep.h"
 #include "tests/check.h"
 
 #include <limits.h>
