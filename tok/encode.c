@@ -11,6 +11,7 @@
 #include "lib/data/dataset.h"
 #include "tok/encode.h"
 #include "tok/errors.h"
+#include "tok/files.h"
 #include "tok/output.h"
 #include "tok/pipeline.h"
 #include "tok/resume.h"

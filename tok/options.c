@@ -9,7 +9,7 @@
  */
 #include "lib/token/options.h"
 #include "tok/decode.h"
-#include "tok/encode.h"
+#include "tok/encoding.h"
 #include "tok/options.h"
 #include "tok/train.h"
 

@@ -8,7 +8,7 @@
 #ifndef TOK_OUTPUT_H
 #define TOK_OUTPUT_H
 
-#include "tok/encode.h"
+#include "tok/encoding.h"
 #include "tok/errors.h"
 #include "tok/resume.h"
 #include "tok/sidecar.h"

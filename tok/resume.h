@@ -11,7 +11,7 @@
 #define TOK_RESUME_H
 
 #include "lib/base/str.h"
-#include "tok/encode.h"
+#include "tok/encoding.h"
 
 /* Where the next batch begins. */
 struct resume_place {

@@ -2,7 +2,7 @@
 #ifndef TOK_SIDECAR_H
 #define TOK_SIDECAR_H
 
-#include "tok/encode.h"
+#include "tok/encoding.h"
 #include "tok/input.h"
 
 struct sidecar {

@@ -9,7 +9,7 @@
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
 #include "lib/token/spm/spmtrain.h"
-#include "tok/encode.h"
+#include "tok/encoding.h"
 #include "tok/files.h"
 #include "tok/input.h"
 #include "tok/jsonl.h"
