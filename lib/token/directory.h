@@ -1,4 +1,4 @@
-/* directory.h - a directory of tokenizer files in place of a file; for tokenizer.c alone */
+/* directory.h - a directory of tokenizer files in place of a file; for registry.c alone */
 #ifndef TOKEN_DIRECTORY_H
 #define TOKEN_DIRECTORY_H
 

@@ -8,7 +8,7 @@
  */
 #include "lib/base/mem.h"
 #include "lib/token/identity.h"
-#include "lib/token/impl.h"
+#include "lib/token/tokenizer_impl.h"
 
 #include <stdlib.h>
 #include <string.h>

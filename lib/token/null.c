@@ -4,7 +4,7 @@
  * For corpora that another program has tokenised, and for tests: there are no files to read and
  * every id is its own text. The last id is the end of a document.
  */
-#include "lib/token/impl.h"
+#include "lib/token/tokenizer_impl.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  * text alone, never on the worker or on what it did before.
  *
  * Types carry Megatron-LM's names. Adding a kind: one file that defines a struct tokenizer_kind
- * (impl.h) and one line in the registry of tokenizer.c.
+ * (tokenizer_impl.h) and one line in registry.c.
  */
 #ifndef TOKEN_TOKENIZER_H
 #define TOKEN_TOKENIZER_H
@@ -14,6 +14,7 @@
 #include "lib/base/err.h"
 #include "lib/base/opt.h"
 #include "lib/base/str.h"
+#include "lib/token/ids.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,16 +43,6 @@ struct tokenizer_spec {
 	/* their names; none: as is known of the file */
 	struct opt_list tiktoken_special_tokens;
 };
-
-/* A growing array of ids: zero-initialise, token_ids_release. */
-struct token_ids {
-	uint32_t *id;
-	size_t count, cap;
-};
-
-void token_ids_reserve(struct token_ids *l, size_t extra);
-void token_ids_add(struct token_ids *l, uint32_t id);
-void token_ids_release(struct token_ids *l);
 
 enum tokenizer_special {
 	TOKENIZER_UNK,

@@ -9,8 +9,8 @@
 #define TOKEN_UNIGRAM_H
 
 #include "lib/base/err.h"
+#include "lib/token/ids.h"
 #include "lib/token/names.h"
-#include "lib/token/tokenizer.h"
 
 #include <stdbool.h>
 

@@ -1,4 +1,5 @@
 /* bpe.c - tests of lib/token/bpe and lib/token/pretok */
+#include "lib/base/str.h"
 #include "lib/token/bpe/bpe.h"
 #include "lib/token/pretok.h"
 #include "tests/check.h"

@@ -12,8 +12,8 @@
 #define TOKEN_BPE_BPE_H
 
 #include "lib/base/err.h"
+#include "lib/token/ids.h"
 #include "lib/token/pretok.h"
-#include "lib/token/tokenizer.h"
 
 #include <stdbool.h>
 #include <stddef.h>

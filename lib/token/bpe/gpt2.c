@@ -10,9 +10,9 @@
 #include "lib/base/mem.h"
 #include "lib/token/alphabet.h"
 #include "lib/token/bpe/bpe.h"
-#include "lib/token/impl.h"
 #include "lib/token/names.h"
 #include "lib/token/pretok.h"
+#include "lib/token/tokenizer_impl.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -13,10 +13,10 @@
 #include "lib/token/hf/added.h"
 #include "lib/token/hf/decoder.h"
 #include "lib/token/hf/normalize.h"
-#include "lib/token/impl.h"
 #include "lib/token/names.h"
 #include "lib/token/split.h"
 #include "lib/token/symbols.h"
+#include "lib/token/tokenizer_impl.h"
 #include "lib/token/unigram.h"
 
 #include <stdbool.h>

@@ -4,8 +4,8 @@
  * What Megatron-LM's wrappers do by default: EncodeAsIds(text), no bos, eod is the model's eos,
  * control pieces never match text.
  */
-#include "lib/token/impl.h"
 #include "lib/token/spm/spm.h"
+#include "lib/token/tokenizer_impl.h"
 
 #include <stdlib.h>
 

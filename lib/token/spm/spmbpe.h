@@ -10,10 +10,10 @@
 #ifndef TOKEN_SPM_SPMBPE_H
 #define TOKEN_SPM_SPMBPE_H
 
+#include "lib/token/ids.h"
 #include "lib/token/spm/spmcut.h"
 #include "lib/token/spm/spmodel.h"
 #include "lib/token/spm/spmtext.h"
-#include "lib/token/tokenizer.h"
 
 /* How characters become ids that no piece covers. */
 struct spm_unknown {

@@ -1,6 +1,6 @@
-/* impl.h - what a kind of tokenizer provides; for the files of lib/token alone */
-#ifndef TOKEN_IMPL_H
-#define TOKEN_IMPL_H
+/* tokenizer_impl.h - what a kind of tokenizer provides; for the files of lib/token alone */
+#ifndef TOKEN_TOKENIZER_IMPL_H
+#define TOKEN_TOKENIZER_IMPL_H
 
 #include "lib/token/tokenizer.h"
 

@@ -1,0 +1,32 @@
+/* ids.c - a growing array of token ids */
+#include "lib/base/mem.h"
+#include "lib/token/ids.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Doubles, so that appending one by one is linear. */
+void
+token_ids_reserve(struct token_ids *l, size_t extra)
+{
+	if (l->count + extra <= l->cap)
+		return;
+	l->cap = 2 * l->cap > l->count + extra ? 2 * l->cap : l->count + extra + 64;
+	l->id = mem_realloc(l->id, l->cap, sizeof *l->id);
+}
+
+/* Room is doubled when it is used up; nothing can fail. */
+void
+token_ids_add(struct token_ids *l, uint32_t id)
+{
+	token_ids_reserve(l, 1);
+	l->id[l->count++] = id;
+}
+
+/* The list is empty afterwards and may be used again. */
+void
+token_ids_release(struct token_ids *l)
+{
+	free(l->id);
+	memset(l, 0, sizeof *l);
+}
