@@ -2,8 +2,9 @@
 # includes.sh - the include table: which directory may include what; no other edge may exist
 #
 # First word: the including directory; then the directories ('/' at the end) and headers that it may
-# include. A directory may always include itself; bin and tests may include anything. Of the
-# system's headers, those of MPI, BLAS, CUDA, NCCL and a few libraries have one home each.
+# include. A directory may always include itself; bin and tests may include anything. impl.h and
+# X_impl.h are private to their directory and those below it. Of the system's headers, those of MPI,
+# BLAS, CUDA, NCCL and a few libraries have one home each.
 set -u
 cd "${TOP:-.}" || exit 1
 operations='train/tensor.h train/ops.h train/backend.h train/comm.h'
@@ -94,7 +95,9 @@ substr(what, 1, 1) == "<" {
 
 !(dir in may) && dir != "bin" { print where "directory " dir " is not in the include table"; next }
 !allowed(dir, path) { print where dir " may not include " path }
-path ~ /\/impl\.h$/ && index(dir "/", target "/") != 1 { print where path " is private to " target }
+path ~ /[\/_]impl\.h$/ && index(dir "/", target "/") != 1 {
+	print where path " is private to " target
+}
 path == "lib/base/prog.h" && dir !~ /^(bin|train)/ && file !~ /^lib\/base\/(cli|prog)\.c$/ {
 	print where "only bin/, train/ and cli.c may print or exit"
 }

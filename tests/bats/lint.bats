@@ -1,0 +1,60 @@
+#!/usr/bin/env bats
+# lint.bats - what the lints of includes find, in a source of any suffix
+
+bats_require_minimum_version 1.5.0
+load common
+
+setup()
+{
+	cd "$BATS_TEST_TMPDIR"
+	mkdir -p lib/base lib/ckpt lib/data lib/token train/engine
+	echo '#include "lib/base/err.h"' >lib/data/npy.h
+	echo '#include <stdio.h>' >lib/base/err.h
+}
+
+# lint NAME: that lint of the tree here
+lint()
+{
+	run env TOP="$PWD" sh "$TOP/tests/lint/$1.sh"
+}
+
+# finds NAME LINE: that lint fails with this line alone
+finds()
+{
+	lint "$1"
+	[ "$status" = 1 ] && [ "$output" = "$2" ] && return
+	printf 'status %s, got:  %s\nwant: %s\n' "$status" "$output" "$2" >&2
+	return 1
+}
+
+# content NAME: that lint finds nothing
+content()
+{
+	lint "$1"
+	expect 0 ''
+}
+
+@test "a directory that includes what it may not is found, whatever the suffix" {
+	content includes
+	for suffix in c h cc cu cuh; do
+		printf '\n  # include "lib/ckpt/ckpt.h"\n' >"lib/data/x.$suffix"
+		finds includes "lib/data/x.$suffix:2: lib/data may not include lib/ckpt/ckpt.h"
+		rm "lib/data/x.$suffix"
+	done
+	content includes
+}
+
+@test "a system's header away from its home is found, whatever the suffix" {
+	for suffix in c h cc cu cuh; do
+		echo '#include <mpi.h>' >"train/engine/x.$suffix"
+		finds includes "train/engine/x.$suffix:1: <mpi.h> belongs to train/mpi"
+		rm "train/engine/x.$suffix"
+	done
+}
+
+@test "a private header is found in another directory, whether impl.h or X_impl.h" {
+	for header in impl.h tokenizer_impl.h; do
+		echo "#include \"lib/token/$header\"" >train/engine/x.c
+		finds includes "train/engine/x.c:1: lib/token/$header is private to lib/token"
+	done
+}
