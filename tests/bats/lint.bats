@@ -58,3 +58,28 @@ content()
 		finds includes "train/engine/x.c:1: lib/token/$header is private to lib/token"
 	done
 }
+
+@test "two units that include each other are found, whatever the suffix" {
+	content circles
+	echo '#include "lib/data/x.h"' >lib/data/y.h
+	for suffix in c h cc cu cuh; do
+		printf '\n  # include "lib/data/y.h"\n' >"lib/data/x.$suffix"
+		finds circles "lib/data/x.$suffix:2: lib/data/y leads back to lib/data/x
+lib/data/y.h:1: lib/data/x leads back to lib/data/y"
+		rm "lib/data/x.$suffix"
+	done
+	content circles
+}
+
+@test "a circle by way of a third unit is found, and what only leads to it is not" {
+	echo '#include "lib/data/x_impl.h"' >lib/data/x.c
+	echo '#include "lib/data/y.h"' >lib/data/x_impl.h
+	echo '#include "lib/data/z.h"' >lib/data/y.c
+	echo '#include "lib/data/x.h"' >lib/data/z.h
+	echo '#include "lib/data/x.h"' >lib/data/npy.c
+	finds circles 'lib/data/x_impl.h:1: lib/data/y leads back to lib/data/x
+lib/data/y.c:1: lib/data/z leads back to lib/data/y
+lib/data/z.h:1: lib/data/x leads back to lib/data/z'
+	rm lib/data/z.h
+	content circles
+}

@@ -1,0 +1,83 @@
+#!/bin/sh
+# circles.sh - no two units include each other, directly or by way of others
+#
+# X.c, X.h and X_impl.h, whatever their suffixes, are one unit. Each include from which a chain of
+# others leads back to its own unit is printed.
+set -u
+cd "${TOP:-.}" || exit 1
+# Known circles: a unit and one that it includes, a pair a line. None may be added.
+known="
+lib/model/block/attention lib/model/memory
+lib/model/config lib/model/params
+lib/model/layout lib/model/config
+lib/model/memory lib/model/block/attention
+lib/model/params lib/model/layout
+train/engine/engine train/engine/groups
+train/engine/engine train/layers/layer
+train/engine/groups train/engine/engine
+train/layers/layer train/engine/engine
+train/run/iteration train/run/loop
+train/run/loop train/run/iteration
+"
+find bin lib tok shard plan ckpt export train \( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' \
+	-o -name '*.cuh' \) 2>/dev/null | sort |
+	xargs grep -HnE '^[ 	]*#[ 	]*include[ 	]*"' | KNOWN=$known awk '
+function unit(path)
+{
+	sub(/\.[a-z]*$/, "", path)
+	sub(/_impl$/, "", path)
+	return path
+}
+
+# Marks all that can be reached from the unit `at` as reached from start.
+function walk(start, at,    i, to)
+{
+	for (i = 1; i <= num_out[at]; i++) {
+		to = out[at, i]
+		if (!((start, to) in reached)) {
+			reached[start, to] = 1
+			walk(start, to)
+		}
+	}
+}
+
+BEGIN {
+	n = split(ENVIRON["KNOWN"], pair, "\n")
+	for (i = 1; i <= n; i++)
+		if (split(pair[i], end, " ") == 2)
+			may[end[1], end[2]] = 1
+}
+
+{
+	split($0, part, "\"")
+	split(part[1], place, ":")
+	from = unit(place[1])
+	to = unit(part[2])
+	if (from == to || (from, to) in edge)
+		next
+	edge[from, to] = 1
+	out[from, ++num_out[from]] = to
+	includer[++num_edges] = from
+	included[num_edges] = to
+	where[num_edges] = place[1] ":" place[2]
+}
+
+END {
+	for (i = 1; i <= num_edges; i++) {
+		from = includer[i]
+		to = included[i]
+		if (!(from in walked)) {
+			walked[from] = 1
+			walk(from, from)
+		}
+		if (!(to in walked)) {
+			walked[to] = 1
+			walk(to, to)
+		}
+		if ((to, from) in reached && !((from, to) in may))
+			print where[i] ": " to " leads back to " from
+	}
+}' | {
+	found=$(cat)
+	[ -z "$found" ] || { echo "$found"; exit 1; }
+}
