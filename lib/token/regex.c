@@ -1,19 +1,13 @@
 /*
  * regex.c - the patterns of tokenizer.json
  *
- * Source: Oniguruma's doc/RE (Ruby syntax) and pcre2pattern(3). ^ and $ mean lines; \s is the
- * property White_Space and \w letters, marks, numbers, connectors and Other_Alphabetic, for \b
- * too, whereas PCRE2's \s has U+180E and its \w lacks marks; \p{Script} is the
- * property Script and not Script_Extensions. Inverted sets inside sets, intersections, hexadecimal
- * \h and intervals with a plus, which mean something else there, are refused.
- * General categories are those of Unicode 16.0, as in Oniguruma: to PCRE2's own, of 14.0 or later,
- * a table adds what came since and takes what went. Inside a set nothing can be taken.
+ * Expressions are translated (dialect.c), compiled by PCRE2 and searched within its limits.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "lib/base/mem.h"
 #include "lib/base/str.h"
+#include "lib/token/dialect.h"
 #include "lib/token/regex.h"
-#include "lib/token/unicode_recent_table.h"
 
 #include <pcre2.h>
 #include <stdbool.h>
@@ -27,16 +21,6 @@ enum {
 	JIT_STACK_MAX = 1 << 20,
 };
 
-#define SPACE \
-	"\\t-\\r " \
-	"\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
-/* In these texts @ stands for the members of \w. Outside of a set Oniguruma asks another table
- * about Latin-1, where powers and fractions are of words. */
-#define LONE_WORD "[@\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}]"
-#define LONE_OTHER "[^@\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}]"
-/* Between a character of a word and one that is none. */
-#define EDGE "(?:(?<=" LONE_WORD ")(?!" LONE_WORD ")|(?<!" LONE_WORD ")(?=" LONE_WORD "))"
-
 struct regex {
 	pcre2_code *code; /* NULL: the string */
 	char *string;
@@ -48,230 +32,6 @@ struct regex_scratch {
 	pcre2_match_context *context;
 	pcre2_jit_stack *stack;
 };
-
-/* A pattern while it is being translated. */
-struct translation {
-	const char *s;
-	size_t n, pos;
-	bool in_set;
-	size_t set_start; /* where a ']' is an ordinary character */
-	int depth;        /* of sets inside the set */
-	struct str out;
-};
-
-/* Adds the code points that a category gained since 14.0, or those that it lost; returns how many
- * rows. */
-static int
-add_recent(struct str *out, const char *name, size_t len, bool lost)
-{
-	int rows = 0;
-
-	for (size_t i = 0; i < sizeof unicode_recent / sizeof *unicode_recent; i++) {
-		bool now = !strncmp(unicode_recent[i].category, name, len),
-		     before = !strncmp(unicode_recent[i].before, name, len);
-
-		if (now == before || before != lost)
-			continue;
-		str_addf(out, "\\x{%x}-\\x{%x}", (unsigned)unicode_recent[i].first,
-		    (unsigned)unicode_recent[i].last);
-		rows++;
-	}
-	return rows;
-}
-
-/* A general category, or what is not of it. */
-static void
-add_category(struct translation *t, const char *name, size_t len, bool negated)
-{
-	struct str lost = { 0 };
-	bool loses = add_recent(&lost, name, len, true) > 0;
-
-	if (t->in_set && negated)
-		str_addf(&t->out, "\\P{%.*s}%s", (int)len, name, loses ? lost.buf : "");
-	if (!t->in_set && loses)
-		str_addf(&t->out, negated ? "(?:[%s]|" : "(?:(?![%s])", lost.buf);
-	if (!t->in_set)
-		str_adds(&t->out, negated ? "[^" : "[");
-	if (!t->in_set || !negated) {
-		str_addf(&t->out, "\\p{%.*s}", (int)len, name);
-		add_recent(&t->out, name, len, false);
-	}
-	if (!t->in_set)
-		str_adds(&t->out, loses ? "])" : "]");
-	str_release(&lost);
-}
-
-/* A text in which @ stands for the members of \w. */
-static void
-add_text(struct translation *t, const char *text)
-{
-	static const char *const words[] = { "L", "M", "Nd", "Nl", "Pc" };
-
-	for (; *text; text++) {
-		if (*text != '@') {
-			str_addc(&t->out, *text);
-			continue;
-		}
-		for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-			str_addf(&t->out, "\\p{%s}", words[i]);
-			add_recent(&t->out, words[i], strlen(words[i]), false);
-		}
-		str_adds(&t->out,
-		    "\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{"
-		    "1f189}");
-	}
-}
-
-/* \p{Name} or \p{^Name}: long names of the seven large categories become letters, other long names
- * are scripts. pos is after the p. */
-static void
-add_property(struct translation *t, char p)
-{
-	static const char *const large[][2] = { { "Letter", "L" }, { "Mark", "M" },
-		{ "Number", "N" }, { "Punctuation", "P" }, { "Symbol", "S" }, { "Separator", "Z" },
-		{ "Other", "C" } };
-	const char *close =
-	    t->pos < t->n && t->s[t->pos] == '{' ? memchr(t->s + t->pos, '}', t->n - t->pos) : NULL;
-	const char *name = t->s + t->pos + 1;
-	bool negated = p == 'P';
-	size_t len;
-
-	if (!close) {
-		str_addf(&t->out, "\\%c", p);
-		return;
-	}
-	if (*name == '^') {
-		negated = !negated;
-		name++;
-	}
-	len = (size_t)(close - name);
-	t->pos = (size_t)(close + 1 - t->s);
-	for (size_t i = 0; i < sizeof large / sizeof *large; i++)
-		if (strlen(large[i][0]) == len && !memcmp(name, large[i][0], len)) {
-			name = large[i][1];
-			len = 1;
-		}
-	if (len > 0 && len <= 2)
-		add_category(t, name, len, negated);
-	else
-		str_addf(&t->out, "\\%c{%s%.*s}", negated ? 'P' : 'p',
-		    len && !memchr(name, '&', len) && !(len == 3 && !memcmp(name, "Any", 3)) ? "sc:"
-											     : "",
-		    (int)len, name);
-}
-
-/* What follows a backslash. */
-static int
-translate_escape(struct translation *t, struct err *e)
-{
-	static const struct {
-		char letter;
-		const char *inside, *outside;
-	} classes[] = {
-		{ 's', SPACE, "[" SPACE "]" },
-		{ 'S', "\\S\\x{180e}", "[^" SPACE "]" },
-		{ 'w', "@", LONE_WORD },
-		{ 'W', NULL, LONE_OTHER },
-		{ 'b', "\\b", EDGE },
-		{ 'B', NULL, "(?!" EDGE ")" },
-	};
-	char c = t->pos < t->n ? t->s[t->pos++] : '\0';
-
-	for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
-		if (classes[i].letter == c && (classes[i].inside || !t->in_set)) {
-			add_text(t, t->in_set ? classes[i].inside : classes[i].outside);
-			return 0;
-		}
-	if (c == 'W' || c == 'h' || c == 'H') {
-		return err_set(e, "'\\%c'%s is not supported", c, t->in_set ? " inside a set" : "");
-	} else if (c == 'p' || c == 'P') {
-		add_property(t, c);
-	} else if (c == 'd' || c == 'D') {
-		add_category(t, "Nd", 2, c == 'D');
-	} else if (c) {
-		str_addc(&t->out, '\\');
-		str_addc(&t->out, c);
-	} else {
-		return err_set(e, "the pattern ends in a backslash or holds a NUL after one");
-	}
-	return 0;
-}
-
-/* [:name:] inside a set; pos is after its bracket. */
-static void
-translate_class(struct translation *t)
-{
-	const char *name = t->s + t->pos, *end = memmem(name, t->n - t->pos, ":]", 2);
-	size_t len = end ? (size_t)(end + 2 - name) : 0;
-
-	t->pos += len;
-	if (len == 8 && !memcmp(name, ":space:]", len))
-		str_adds(&t->out, SPACE);
-	else if (len == 7 && !memcmp(name, ":word:]", len))
-		add_text(t, "@");
-	else
-		str_addf(&t->out, "[%.*s", (int)len, name);
-}
-
-/* A bracket of a set inside a set: a plain one adds its members to the outer set, so the bracket
- * goes. That must not join what stands at either side of it to a range. */
-static int
-translate_inner(struct translation *t, char c, struct err *e)
-{
-	char next = t->pos < t->n ? t->s[t->pos] : '\0';
-
-	if (next == '-' || t->s[t->pos - 2] == '-' || (c == '[' && (next == '^' || next == ']')))
-		return err_set(e, "a set inside a set is supported only where it adds its members");
-	t->depth += c == '[' ? 1 : -1;
-	return 0;
-}
-
-/* A character inside [...]. */
-static int
-translate_member(struct translation *t, char c, struct err *e)
-{
-	char next = t->pos < t->n ? t->s[t->pos] : '\0';
-
-	if (c == '[' && next == ':') {
-		translate_class(t);
-		return 0;
-	}
-	if (c == '&' && next == '&')
-		return err_set(e, "an intersection of sets is not supported");
-	if (c == '[' || (c == ']' && t->depth > 0))
-		return translate_inner(t, c, e);
-	if (c == ']' && t->pos - 1 > t->set_start)
-		t->in_set = false;
-	str_addc(&t->out, c);
-	return 0;
-}
-
-/* Copies the pattern, changing what means something else to PCRE2. */
-static int
-translate(struct translation *t, struct err *e)
-{
-	while (t->pos < t->n) {
-		char c = t->s[t->pos++];
-
-		if (c == '\\') {
-			if (translate_escape(t, e) < 0)
-				return -1;
-		} else if (t->in_set) {
-			if (translate_member(t, c, e) < 0)
-				return -1;
-		} else if (c == '[') {
-			t->in_set = true;
-			t->set_start = t->pos + (t->pos < t->n && t->s[t->pos] == '^');
-			str_add(&t->out, t->s + t->pos - 1, t->set_start - t->pos + 1);
-			t->pos = t->set_start;
-		} else {
-			str_addc(&t->out, c);
-			if (c == '}' && t->pos < t->n && t->s[t->pos] == '+')
-				return err_set(e, "an interval followed by '+' is not supported");
-		}
-	}
-	return 0;
-}
 
 /* The longer the pattern the better: NULL with PCRE2's own words and the place. */
 static pcre2_code *
@@ -301,15 +61,15 @@ compile(const struct str *pattern, struct err *e)
 struct regex *
 regex_new(const char *pattern, size_t len, struct err *e)
 {
-	struct translation t = { .s = pattern, .n = len };
+	struct str text = { 0 };
 	struct regex *r = NULL;
-	pcre2_code *code = translate(&t, e) < 0 ? NULL : compile(&t.out, e);
+	pcre2_code *code = dialect_translate(pattern, len, &text, e) < 0 ? NULL : compile(&text, e);
 
 	if (code) {
 		r = mem_zalloc(1, sizeof *r);
 		r->code = code;
 	}
-	str_release(&t.out);
+	str_release(&text);
 	return r;
 }
 

@@ -1,9 +1,9 @@
 /* clang-format off */
 /*
- * unicode_recent_table.h - general categories that Unicode 15.0 to 16.0 assigned or changed
+ * unicode_recent_table.h - general categories and scripts that Unicode 15.0 to 16.0 assigned or changed
  *
  * Printed by unicode_recent.py from the answers of tokenizers 0.23.3; do not edit. Rows are {first, last, category,
- * the one of 14.0} in increasing order.
+ * the one of 14.0} in increasing order, and for scripts {first, last, name, short name}.
  */
 #ifndef TOKEN_UNICODE_RECENT_TABLE_H
 #define TOKEN_UNICODE_RECENT_TABLE_H
@@ -38,24 +38,61 @@ static const struct {
 	{0x11f36, 0x11f3a, "Mn", "Cn"}, {0x11f3e, 0x11f3f, "Mc", "Cn"}, {0x11f40, 0x11f40, "Mn", "Cn"},
 	{0x11f41, 0x11f41, "Mc", "Cn"}, {0x11f42, 0x11f42, "Mn", "Cn"}, {0x11f43, 0x11f4f, "Po", "Cn"},
 	{0x11f50, 0x11f59, "Nd", "Cn"}, {0x11f5a, 0x11f5a, "Mn", "Cn"}, {0x1342f, 0x1342f, "Lo", "Cn"},
-	{0x13440, 0x13440, "Mn", "Cn"}, {0x13441, 0x13446, "Lo", "Cn"}, {0x13447, 0x13455, "Mn", "Cn"},
-	{0x13460, 0x143fa, "Lo", "Cn"}, {0x16100, 0x1611d, "Lo", "Cn"}, {0x1611e, 0x16129, "Mn", "Cn"},
-	{0x1612a, 0x1612c, "Mc", "Cn"}, {0x1612d, 0x1612f, "Mn", "Cn"}, {0x16130, 0x16139, "Nd", "Cn"},
-	{0x16d40, 0x16d42, "Lm", "Cn"}, {0x16d43, 0x16d6a, "Lo", "Cn"}, {0x16d6b, 0x16d6c, "Lm", "Cn"},
-	{0x16d6d, 0x16d6f, "Po", "Cn"}, {0x16d70, 0x16d79, "Nd", "Cn"}, {0x18cff, 0x18cff, "Lo", "Cn"},
-	{0x1b132, 0x1b132, "Lo", "Cn"}, {0x1b155, 0x1b155, "Lo", "Cn"}, {0x1cc00, 0x1ccef, "So", "Cn"},
-	{0x1ccf0, 0x1ccf9, "Nd", "Cn"}, {0x1cd00, 0x1ceb3, "So", "Cn"}, {0x1d2c0, 0x1d2d3, "No", "Cn"},
-	{0x1df25, 0x1df2a, "Ll", "Cn"}, {0x1e030, 0x1e06d, "Lm", "Cn"}, {0x1e08f, 0x1e08f, "Mn", "Cn"},
-	{0x1e4d0, 0x1e4ea, "Lo", "Cn"}, {0x1e4eb, 0x1e4eb, "Lm", "Cn"}, {0x1e4ec, 0x1e4ef, "Mn", "Cn"},
-	{0x1e4f0, 0x1e4f9, "Nd", "Cn"}, {0x1e5d0, 0x1e5ed, "Lo", "Cn"}, {0x1e5ee, 0x1e5ef, "Mn", "Cn"},
-	{0x1e5f0, 0x1e5f0, "Lo", "Cn"}, {0x1e5f1, 0x1e5fa, "Nd", "Cn"}, {0x1e5ff, 0x1e5ff, "Po", "Cn"},
-	{0x1f6dc, 0x1f6dc, "So", "Cn"}, {0x1f774, 0x1f776, "So", "Cn"}, {0x1f77b, 0x1f77f, "So", "Cn"},
-	{0x1f7d9, 0x1f7d9, "So", "Cn"}, {0x1f8b2, 0x1f8bb, "So", "Cn"}, {0x1f8c0, 0x1f8c1, "So", "Cn"},
-	{0x1fa75, 0x1fa77, "So", "Cn"}, {0x1fa87, 0x1fa89, "So", "Cn"}, {0x1fa8f, 0x1fa8f, "So", "Cn"},
-	{0x1faad, 0x1faaf, "So", "Cn"}, {0x1fabb, 0x1fabf, "So", "Cn"}, {0x1fac6, 0x1fac6, "So", "Cn"},
-	{0x1face, 0x1facf, "So", "Cn"}, {0x1fada, 0x1fadc, "So", "Cn"}, {0x1fadf, 0x1fadf, "So", "Cn"},
-	{0x1fae8, 0x1fae9, "So", "Cn"}, {0x1faf7, 0x1faf8, "So", "Cn"}, {0x1fbcb, 0x1fbef, "So", "Cn"},
-	{0x2b739, 0x2b739, "Lo", "Cn"}, {0x2ebf0, 0x2ee5d, "Lo", "Cn"}, {0x31350, 0x323af, "Lo", "Cn"},
+	{0x13439, 0x1343f, "Cf", "Cn"}, {0x13440, 0x13440, "Mn", "Cn"}, {0x13441, 0x13446, "Lo", "Cn"},
+	{0x13447, 0x13455, "Mn", "Cn"}, {0x13460, 0x143fa, "Lo", "Cn"}, {0x16100, 0x1611d, "Lo", "Cn"},
+	{0x1611e, 0x16129, "Mn", "Cn"}, {0x1612a, 0x1612c, "Mc", "Cn"}, {0x1612d, 0x1612f, "Mn", "Cn"},
+	{0x16130, 0x16139, "Nd", "Cn"}, {0x16d40, 0x16d42, "Lm", "Cn"}, {0x16d43, 0x16d6a, "Lo", "Cn"},
+	{0x16d6b, 0x16d6c, "Lm", "Cn"}, {0x16d6d, 0x16d6f, "Po", "Cn"}, {0x16d70, 0x16d79, "Nd", "Cn"},
+	{0x18cff, 0x18cff, "Lo", "Cn"}, {0x1b132, 0x1b132, "Lo", "Cn"}, {0x1b155, 0x1b155, "Lo", "Cn"},
+	{0x1cc00, 0x1ccef, "So", "Cn"}, {0x1ccf0, 0x1ccf9, "Nd", "Cn"}, {0x1cd00, 0x1ceb3, "So", "Cn"},
+	{0x1d2c0, 0x1d2d3, "No", "Cn"}, {0x1df25, 0x1df2a, "Ll", "Cn"}, {0x1e030, 0x1e06d, "Lm", "Cn"},
+	{0x1e08f, 0x1e08f, "Mn", "Cn"}, {0x1e4d0, 0x1e4ea, "Lo", "Cn"}, {0x1e4eb, 0x1e4eb, "Lm", "Cn"},
+	{0x1e4ec, 0x1e4ef, "Mn", "Cn"}, {0x1e4f0, 0x1e4f9, "Nd", "Cn"}, {0x1e5d0, 0x1e5ed, "Lo", "Cn"},
+	{0x1e5ee, 0x1e5ef, "Mn", "Cn"}, {0x1e5f0, 0x1e5f0, "Lo", "Cn"}, {0x1e5f1, 0x1e5fa, "Nd", "Cn"},
+	{0x1e5ff, 0x1e5ff, "Po", "Cn"}, {0x1f6dc, 0x1f6dc, "So", "Cn"}, {0x1f774, 0x1f776, "So", "Cn"},
+	{0x1f77b, 0x1f77f, "So", "Cn"}, {0x1f7d9, 0x1f7d9, "So", "Cn"}, {0x1f8b2, 0x1f8bb, "So", "Cn"},
+	{0x1f8c0, 0x1f8c1, "So", "Cn"}, {0x1fa75, 0x1fa77, "So", "Cn"}, {0x1fa87, 0x1fa89, "So", "Cn"},
+	{0x1fa8f, 0x1fa8f, "So", "Cn"}, {0x1faad, 0x1faaf, "So", "Cn"}, {0x1fabb, 0x1fabf, "So", "Cn"},
+	{0x1fac6, 0x1fac6, "So", "Cn"}, {0x1face, 0x1facf, "So", "Cn"}, {0x1fada, 0x1fadc, "So", "Cn"},
+	{0x1fadf, 0x1fadf, "So", "Cn"}, {0x1fae8, 0x1fae9, "So", "Cn"}, {0x1faf7, 0x1faf8, "So", "Cn"},
+	{0x1fbcb, 0x1fbef, "So", "Cn"}, {0x2b739, 0x2b739, "Lo", "Cn"}, {0x2ebf0, 0x2ee5d, "Lo", "Cn"},
+	{0x31350, 0x323af, "Lo", "Cn"},
+};
+
+static const struct {
+	uint32_t first, last;
+	char name[24], alias[5];
+} unicode_recent_scripts[] = {
+	{0x897, 0x897, "arabic", "arab"}, {0x10ec2, 0x10ec4, "arabic", "arab"},
+	{0x10efc, 0x10eff, "arabic", "arab"}, {0x1b4e, 0x1b4f, "balinese", "bali"},
+	{0x1b7f, 0x1b7f, "balinese", "bali"}, {0x2427, 0x2429, "common", "zyyy"},
+	{0x2ffc, 0x2fff, "common", "zyyy"}, {0x31e4, 0x31e5, "common", "zyyy"},
+	{0x31ef, 0x31ef, "common", "zyyy"}, {0x1cc00, 0x1ccf9, "common", "zyyy"},
+	{0x1cd00, 0x1ceb3, "common", "zyyy"}, {0x1d2c0, 0x1d2d3, "common", "zyyy"},
+	{0x1f6dc, 0x1f6dc, "common", "zyyy"}, {0x1f774, 0x1f776, "common", "zyyy"},
+	{0x1f77b, 0x1f77f, "common", "zyyy"}, {0x1f7d9, 0x1f7d9, "common", "zyyy"},
+	{0x1f8b2, 0x1f8bb, "common", "zyyy"}, {0x1f8c0, 0x1f8c1, "common", "zyyy"},
+	{0x1fa75, 0x1fa77, "common", "zyyy"}, {0x1fa87, 0x1fa89, "common", "zyyy"},
+	{0x1fa8f, 0x1fa8f, "common", "zyyy"}, {0x1faad, 0x1faaf, "common", "zyyy"},
+	{0x1fabb, 0x1fabf, "common", "zyyy"}, {0x1fac6, 0x1fac6, "common", "zyyy"},
+	{0x1face, 0x1facf, "common", "zyyy"}, {0x1fada, 0x1fadc, "common", "zyyy"},
+	{0x1fadf, 0x1fadf, "common", "zyyy"}, {0x1fae8, 0x1fae9, "common", "zyyy"},
+	{0x1faf7, 0x1faf8, "common", "zyyy"}, {0x1fbcb, 0x1fbef, "common", "zyyy"},
+	{0x1c89, 0x1c8a, "cyrillic", "cyrl"}, {0x1e030, 0x1e06d, "cyrillic", "cyrl"},
+	{0x1e08f, 0x1e08f, "cyrillic", "cyrl"}, {0x11b00, 0x11b09, "devanagari", "deva"},
+	{0x1342f, 0x1342f, "egyptianhieroglyphs", "egyp"}, {0x13439, 0x13455, "egyptianhieroglyphs", "egyp"},
+	{0x13460, 0x143fa, "egyptianhieroglyphs", "egyp"}, {0x2b739, 0x2b739, "han", "hani"},
+	{0x2ebf0, 0x2ee5d, "han", "hani"}, {0x31350, 0x323af, "han", "hani"},
+	{0x1b132, 0x1b132, "hiragana", "hira"}, {0xcf3, 0xcf3, "kannada", "knda"},
+	{0x1b155, 0x1b155, "katakana", "kana"}, {0x18cff, 0x18cff, "khitansmallscript", "kits"},
+	{0x1123f, 0x11241, "khojki", "khoj"}, {0xece, 0xece, "lao", "laoo"},
+	{0xa7cb, 0xa7cd, "latin", "latn"}, {0xa7da, 0xa7dc, "latin", "latn"},
+	{0x1df25, 0x1df2a, "latin", "latn"}, {0x116d0, 0x116e3, "myanmar", "mymr"},
+};
+
+enum {
+	UNICODE_RECENT = sizeof unicode_recent / sizeof *unicode_recent,
+	UNICODE_RECENT_SCRIPTS = sizeof unicode_recent_scripts / sizeof *unicode_recent_scripts
 };
 
 #endif

@@ -203,11 +203,18 @@ def checksum(component):
     return crc
 
 
-# Expressions without a scanner: general categories and white space, words and digits, each in a set and negated too.
-CLASSES = [form % name for name in "L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs".split()
-           for form in (r"\p{%s}", r"\P{%s}", r"[\p{%s}A]", r"[^\p{%s}]") if (name, form[0]) != ("Mn", "[")]
-CLASSES += [r"\p{C}", r"\P{C}", r"[^\p{L}\p{M}]", r"\s", r"\S", r"[\s]", r"[^\s]", r"\w", r"\W", r"[\w]", r"[^\w]",
-            r"\d", r"\D", r"[\d]", r"[^\d]"]
+# Expressions without a scanner: general categories and white space, words and digits, each in a set and negated too,
+# with and without members of other kinds.
+CATEGORIES = ("L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs C Cc Cf Cn Co Cs").split()
+CLASSES = [form % name for name in CATEGORIES
+           for form in (r"\p{%s}", r"\P{%s}", r"[\p{%s}A]", r"[^\p{%s}]", r"[\P{%s}a]", r"[^\P{%s}x]", r"[\p{^%s}\P{Lu}^]")]
+CLASSES += [form % name for name in "Han Arabic Latin Common Hani Cyrl Greek Thai Egyptian_Hieroglyphs".split()
+            for form in (r"\p{%s}", r"\P{%s}", r"[\p{%s}A]", r"[^\P{%s}x]")]
+CLASSES += [r"[^\p{L}\p{M}]", r"\s", r"\S", r"[\s]", r"[^\s]", r"\w", r"\W", r"[\w]", r"[^\w]", r"[\W]", r"[^\W]",
+            r"[\Wa]", r"\d", r"\D", r"[\d]", r"[^\d]", r"[\D]", r"[^\Da]", r"\h", r"\H", r"[\h]", r"[\H]",
+            r"[[:digit:]]", r"[[:^digit:]]", r"[[:space:]]", r"[[:^space:]]", r"[^[:word:]]", r"[[:^word:]]",
+            r"[[:xdigit:]]", r"[[:cntrl:]]", r"[[:^cntrl:]b]", r"[^[:ascii:]]", r"\p{Lowercase_Letter}", r"\p{nd}",
+            r"\p{Private Use}", r"\p{assigned}", r"\p{^Any}", r"(?i)\p{Lu}", r"(?i:\p{Ll}(?-i:)[\p{N}b])", r"(?m).", r"."]
 
 
 def class_sum(pattern):

@@ -151,7 +151,15 @@ test_patterns(void)
 	refused_pattern("[a-[b]]", "set inside a set");
 	refused_pattern("[[b]-z]", "set inside a set");
 	refused_pattern("[a-z&&b]", "intersection");
-	refused_pattern("\\h", "'\\h' is not supported");
+	refused_pattern("[\\B]", "'\\B' inside a set");
+	refused_pattern("[a\\P{L}-z]", "beginning of a range");
+	refused_pattern("[[:alpha:]]", "'[:alpha:]' is not supported");
+	refused_pattern("\\pL", "without a name");
+	refused_pattern("\\p{Alphabetic}", "unknown property");
+	refused_pattern("(?i:x[\\p{L}])", "ignores case");
+	matches("(?i:x)[\\p{Lu}^]+", "xA^a", "[xA^]a");
+	matches("(?m:a.)", "a\n", "[a\n]");
+	matches("[^\\P{L}x-z]+|[\\P{L}^]", "abx1", "[ab]x[1]");
 	refused_pattern("(", "missing closing parenthesis");
 	refused_pattern("a\\", "backslash");
 }
