@@ -11,6 +11,7 @@
 #include "ckpt/table.h"
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
+#include "lib/model/fields.h"
 
 #include <dirent.h>
 #include <stdlib.h>

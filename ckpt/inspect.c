@@ -9,6 +9,7 @@
 #include "ckpt/table.h"
 #include "lib/base/mem.h"
 #include "lib/model/family.h"
+#include "lib/model/fields.h"
 
 #include <stdlib.h>
 #include <string.h>

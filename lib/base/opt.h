@@ -54,6 +54,7 @@ struct opt {
 	const char *def;  /* default, as it would be typed; NULL: zero, or not given */
 	const char *unit; /* what the value is: "tokens", "FILE" */
 	const char *help;
+	unsigned tag; /* what the table's owner knows of the row besides; nothing here reads it */
 };
 
 struct opt_list {
@@ -112,5 +113,8 @@ void opt_mdoc(const struct opt *table, FILE *f);
 /* Writes every value that there is as an option file that reads back to the same values. only_given
  * leaves defaults out. */
 void opt_dump(const struct opt_parse *p, bool only_given, struct str *out);
+/* The line of one row, nothing where there is no value: a switch as it is at the start, no string,
+ * an empty list. */
+void opt_dump_row(const struct opt *row, const void *cfg, struct str *out);
 
 #endif

@@ -148,62 +148,63 @@ dump_word(struct str *out, const char *s)
 	str_addc(out, '"');
 }
 
+/* Doubles are in the shortest form that reads back exactly. */
+void
+opt_dump_row(const struct opt *row, const void *cfg, struct str *out)
+{
+	const void *field = (const char *)cfg + row->off;
+	const struct opt_list *l = field;
+	const char *s;
+
+	switch (row->type) {
+	case OPT_FLAG:
+	case OPT_UNFLAG:
+		if (*(const bool *)field == (row->type == OPT_FLAG))
+			str_addf(out, "%s\n", row->name);
+		break;
+	case OPT_INT:
+		str_addf(out, "%s %lld\n", row->name, (long long)*(const int64_t *)field);
+		break;
+	case OPT_NUMBER:
+		str_addf(out, "%s ", row->name);
+		str_add_double(out, *(const double *)field);
+		str_addc(out, '\n');
+		break;
+	case OPT_CHOICE:
+		str_addf(out, "%s %s\n", row->name, row->choices[*(const int *)field]);
+		break;
+	case OPT_STRING:
+		s = *(const char *const *)field;
+		if (s) {
+			str_adds(out, row->name);
+			dump_word(out, s);
+			str_addc(out, '\n');
+		}
+		break;
+	case OPT_LIST:
+		if (l->count) {
+			str_adds(out, row->name);
+			for (int i = 0; i < l->count; i++)
+				dump_word(out, l->item[i]);
+			str_addc(out, '\n');
+		}
+		break;
+	default: break;
+	}
+}
+
 /*
- * One option a line, in the order of the table, doubles in the shortest form that reads back
- * exactly. A switch that is off needs no line; one that was switched off against its default does.
- * Values that are absent, such as a string of NULL or a number that has no default, are left out.
+ * One option a line, in the order of the table. A switch that is off needs no line; one that was
+ * switched off against its default does. A number that has no default is left out.
  */
 void
 opt_dump(const struct opt_parse *p, bool only_given, struct str *out)
 {
 	for (const struct opt *o = p->table; o->type != OPT_END_TYPE; o++) {
-		const char *field = (const char *)p->cfg + o->off;
-		const struct opt_list *l = (const struct opt_list *)(const void *)field;
-		bool given = p->given[o - p->table];
-		bool number = o->type == OPT_INT || o->type == OPT_NUMBER;
-		const char *s;
+		bool defaulted = o->def ||
+		    (o->type != OPT_INT && o->type != OPT_NUMBER && o->type != OPT_UNFLAG);
 
-		if (!given && (only_given || (number && !o->def)))
-			continue;
-		switch (o->type) {
-		case OPT_FLAG:
-			if (*(const bool *)field)
-				str_addf(out, "%s\n", o->name);
-			break;
-		case OPT_UNFLAG:
-			if (given && !*(const bool *)field)
-				str_addf(out, "%s\n", o->name);
-			break;
-		case OPT_INT:
-			str_addf(out, "%s %lld\n", o->name,
-			    (long long)*(const int64_t *)(const void *)field);
-			break;
-		case OPT_NUMBER:
-			str_addf(out, "%s ", o->name);
-			str_add_double(out, *(const double *)(const void *)field);
-			str_addc(out, '\n');
-			break;
-		case OPT_CHOICE:
-			str_addf(
-			    out, "%s %s\n", o->name, o->choices[*(const int *)(const void *)field]);
-			break;
-		case OPT_STRING:
-			s = *(const char *const *)(const void *)field;
-			if (s) {
-				str_adds(out, o->name);
-				dump_word(out, s);
-				str_addc(out, '\n');
-			}
-			break;
-		case OPT_LIST:
-			if (l->count) {
-				str_adds(out, o->name);
-				for (int i = 0; i < l->count; i++)
-					dump_word(out, l->item[i]);
-				str_addc(out, '\n');
-			}
-			break;
-		default: break;
-		}
+		if (p->given[o - p->table] || (!only_given && defaulted))
+			opt_dump_row(o, p->cfg, out);
 	}
 }

@@ -2,17 +2,17 @@
  * config.h - what the model is
  *
  * One plain struct says everything that the other pieces compute from: the parameter table, the
- * slices, the memory, the FLOPs. It comes from Megatron-LM's options (options.h) or from a Hugging
- * Face config.json (family.h) and goes into every checkpoint. Where later pieces enter: experts are
- * a second MLP recipe with num_experts and moe_* fields here and rows in params.c and memory.c;
- * per-head q/k norms are two rows; FP8 is a property of linears in memory.c; further RoPE scalings
- * are kinds here and a case in model_rope_table.
+ * slices, the memory, the FLOPs. It comes from Megatron-LM's options (fields.h) or from a Hugging
+ * Face config.json (family.h) and goes into every checkpoint. A new field is a member here and a
+ * row in fields.h. Where later pieces enter: experts are a second MLP recipe with num_experts and
+ * moe_* fields here and rows in params.c and memory.c; per-head q/k norms are two rows; FP8 is a
+ * property of linears in memory.c; further RoPE scalings are kinds here and a case in
+ * model_rope_table.
  */
 #ifndef MODEL_CONFIG_H
 #define MODEL_CONFIG_H
 
 #include "lib/base/err.h"
-#include "lib/base/str.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -73,10 +73,5 @@ int model_check(const struct model_config *c, struct err *e);
 void model_rope_table(const struct model_config *c, int64_t positions, double *out);
 /* Adds an id. -1 when there is no room, or it is below 0. */
 int id_list_add(struct id_list *ids, int64_t id, struct err *e);
-/* The config as an option file, readable by mtrain --config; what a checkpoint stores. */
-void model_dump(const struct model_config *c, struct str *out);
-/* Where a and b differ: a line an option, of its name, what a has and what b has, between tabs:
- * "'num-layers 2'" or, where it says nothing, "no num-layers". */
-void model_differences(const struct model_config *a, const struct model_config *b, struct str *out);
 
 #endif

@@ -8,6 +8,7 @@
  */
 #include "lib/base/io.h"
 #include "lib/model/family.h"
+#include "lib/model/fields.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,19 +65,11 @@ family_of(const struct model_config *c, struct err *e)
 	return NULL;
 }
 
-/*
- * What no config.json says, or what it means when a member is missing. -1 stands for "no such
- * token".
- */
+/* What no config.json says, or what it means when a member is missing. */
 void
 family_defaults(struct model_config *c)
 {
-	memset(c, 0, sizeof *c);
-	c->make_vocab_size_divisible_by = 128;
-	c->rotary_base = 10000;
-	c->rotary_percent = 1;
-	c->init_method_std = 0.02;
-	c->bos_token_id = c->pad_token_id = -1;
+	model_defaults(c, MODEL_BASE);
 }
 
 /* An id, which older files give as -1 where there is none, or a list of them. */
@@ -139,7 +132,8 @@ read_members(
 	if (token_id(config, "bos_token_id", &c->bos_token_id, e) < 0 ||
 	    id_list(config, "eos_token_id", &c->eos_token_id, e) < 0 ||
 	    token_id(config, "pad_token_id", &c->pad_token_id, e) < 0 ||
-	    json_double(config, "initializer_range", 0.02, &c->init_method_std, e) < 0)
+	    json_double(config, "initializer_range", c->init_method_std, &c->init_method_std, e) <
+		0)
 		return -1;
 	return (*f)->read(c, config, e) < 0 ? -1 : model_check(c, e);
 }

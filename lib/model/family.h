@@ -10,6 +10,7 @@
 #define MODEL_FAMILY_H
 
 #include "lib/base/json.h"
+#include "lib/base/str.h"
 #include "lib/model/params.h"
 
 /* Where a role's tensor is in Hugging Face's files. `hf` has "%d" for the layer. Several roles may
@@ -64,7 +65,7 @@ void family_write_rope(const struct model_config *c, struct str *out);
 void family_write_ids(const struct model_config *c, bool nulls, struct str *out);
 /* One more member on a line of its own: "key": x. */
 void family_write_number(struct str *out, const char *indent, const char *key, double x);
-/* Defaults of a model_config before a family reads. */
+/* A model_config before a family reads. */
 void family_defaults(struct model_config *c);
 
 #endif

@@ -5,6 +5,7 @@
  * radix whose lowest digit is the tensor axis, so that the ranks with the most traffic between them
  * are neighbours on one node.
  */
+#include "lib/base/str.h"
 #include "lib/model/layout.h"
 
 /*

@@ -3,13 +3,12 @@
  *
  * Three sources, in rising order: the built-in defaults, a config.json or the config of a
  * checkpoint, and what was typed. An option's own default must therefore not overwrite a config's
- * value, which is what TAKE looks after. Derived sizes follow when everything else is known. mplan
- * and mtrain both come through here, so that a plan is about the run that would happen.
+ * value, which is what model_take looks after. Derived sizes follow when everything else is known.
+ * mplan and mtrain both come through here, so that a plan is about the run that would happen.
  */
 #include "lib/model/family.h"
 #include "lib/model/options.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,20 +20,6 @@ const char *const opt_recompute_methods[] = { "uniform", "block", NULL };
 
 enum { MICROBATCHES_MAX = 1 << 24 };
 
-/* Did a config.json or a checkpoint give the defaults? */
-static bool
-has_base(const struct run_options *o)
-{
-	return o->model || o->fixed;
-}
-
-/* Takes an option's value unless a config.json gave one and the option was not typed. */
-#define TAKE(field, name, value) \
-	do { \
-		if (!has_base(o) || opt_given(p, name)) \
-			c->field = value; \
-	} while (0)
-
 /* The message names the way around, since most users have a config.json. */
 static int
 need(int64_t v, const char *name, struct err *e)
@@ -43,114 +28,15 @@ need(int64_t v, const char *name, struct err *e)
 }
 
 /*
- * Megatron-LM's switches are the defaults of a model from options; the list, when typed, replaces
- * them as well as what a config.json says.
+ * The switches, which win over the general option. --no-bias-gelu-fusion means the exact GELU in
+ * Megatron-LM, because only its fused kernel uses tanh.
  */
 static int
-biases(
-    const struct opt_parse *p, const struct run_options *o, struct model_config *c, struct err *e)
+switches(
+    const struct opt_parse *p, const struct model_options *o, struct model_config *c, struct err *e)
 {
-	if (!has_base(o)) {
-		c->qkv_bias = o->add_bias_linear || o->add_qkv_bias;
-		c->proj_bias = c->mlp_bias = o->add_bias_linear;
-	}
-	if (!opt_given(p, "linear-biases"))
-		return 0;
-	c->qkv_bias = c->proj_bias = c->mlp_bias = false;
-	for (int i = 0; i < o->linear_biases.count; i++) {
-		const char *w = o->linear_biases.item[i];
+	bool base = model_has_base(o);
 
-		if (!strcmp(w, "qkv"))
-			c->qkv_bias = true;
-		else if (!strcmp(w, "proj"))
-			c->proj_bias = true;
-		else if (!strcmp(w, "mlp"))
-			c->mlp_bias = true;
-		else if (strcmp(w, "none"))
-			return err_set(
-			    e, "--linear-biases %s: must be any of qkv, proj, mlp, or none", w);
-	}
-	return 0;
-}
-
-/* The integer that s begins with; returns where it ends, or NULL when there is none. */
-static const char *
-integer(const char *s, int64_t *out)
-{
-	char *end;
-
-	errno = 0;
-	*out = strtoll(s, &end, 10);
-	return end == s || errno ? NULL : end;
-}
-
-/*
- * W, or Megatron-LM's pair: how many keys before and after its own a query sees, with or without
- * brackets, -1 for all of those before. A causal model sees none after its own.
- */
-static int
-window(const struct opt_parse *p, const struct run_options *o, int64_t *out, struct err *e)
-{
-	const char *s = o->window_size, *end;
-	int64_t before, after = 0;
-	bool bracket, pair;
-
-	if (!opt_given(p, "window-size"))
-		return 0;
-	bracket = *s == '(';
-	end = integer(s + bracket, &before);
-	pair = end && *end == ',';
-	if (pair)
-		end = integer(end + 1, &after);
-	if (end && bracket)
-		end = pair && *end == ')' ? end + 1 : NULL;
-	if (!end || *end || before < (pair ? -1 : 1) || before > 1 << 30)
-		return err_set(e,
-		    "--window-size %s: must be from 1 to 2^30, or a pair such as 127,0 for 128", s);
-	if (after != 0)
-		return err_set(
-		    e, "--window-size %s: must end in 0: a query sees no keys after its own", s);
-	*out = before + pair;
-	return 0;
-}
-
-/* The ids of --eos-token-id; -1 stands for none, as with its sisters. */
-static int
-ends_of_text(
-    const struct opt_parse *p, const struct run_options *o, struct id_list *ids, struct err *e)
-{
-	const struct opt_list *l = &o->eos_token_id;
-	struct err why;
-
-	if (!opt_given(p, "eos-token-id"))
-		return 0;
-	ids->count = 0;
-	if (l->count == 1 && !strcmp(l->item[0], "-1"))
-		return 0;
-	for (int i = 0; i < l->count; i++) {
-		int64_t id;
-		const char *end = integer(l->item[i], &id);
-
-		if (!end || *end)
-			return err_set(e, "--eos-token-id %s: not an integer", l->item[i]);
-		if (id_list_add(ids, id, &why) < 0)
-			return err_set(e, "--eos-token-id: %s", why.msg);
-	}
-	return 0;
-}
-
-/*
- * Later lines win: a switch of its own, such as --swiglu, over the general option.
- * --no-bias-gelu-fusion means the exact GELU in Megatron-LM, because only its fused kernel uses
- * tanh.
- */
-static int
-recipe(
-    const struct opt_parse *p, const struct run_options *o, struct model_config *c, struct err *e)
-{
-	TAKE(normalization, "normalization", (enum normalization)o->normalization);
-	TAKE(norm_epsilon, "norm-epsilon", o->norm_epsilon);
-	TAKE(activation, "activation", (enum activation)o->activation);
 	if (opt_given(p, "no-bias-gelu-fusion") && c->activation == ACTIVATION_GELU_TANH &&
 	    !o->openai_gelu)
 		c->activation = ACTIVATION_GELU_ERF;
@@ -161,32 +47,16 @@ recipe(
 		c->activation = ACTIVATION_SWIGLU;
 	if (o->squared_relu)
 		c->activation = ACTIVATION_RELU2;
-	TAKE(position, "position-embedding-type", (enum position)o->position);
 	if (o->use_rotary_position_embeddings)
 		c->position = POSITION_ROPE;
-	if (!has_base(o) || opt_given(p, "rotary-base") || opt_given(p, "rope-theta"))
-		c->rotary_base = o->rotary_base;
-	TAKE(rotary_percent, "rotary-percent", o->rotary_percent);
-	TAKE(rotary_interleaved, "rotary-interleaved", o->rotary_interleaved);
-	TAKE(rope_scaling, "rope-scaling-type", (enum rope_scaling)o->rope_scaling);
 	if (o->use_rope_scaling)
 		c->rope_scaling = ROPE_SCALING_LLAMA3;
-	TAKE(rope_factor, "rope-scaling-factor", o->rope_factor);
-	TAKE(rope_low_freq_factor, "rope-low-freq-factor", o->rope_low_freq_factor);
-	TAKE(rope_high_freq_factor, "rope-high-freq-factor", o->rope_high_freq_factor);
-	TAKE(rope_original_positions, "rope-original-positions", o->rope_original_positions);
-	TAKE(untie_embeddings_and_output_weights, "untie-embeddings-and-output-weights", o->untie);
-	TAKE(init_method_std, "init-method-std", o->init_method_std);
-	TAKE(attention_dropout, "attention-dropout", o->attention_dropout);
-	TAKE(hidden_dropout, "hidden-dropout", o->hidden_dropout);
-	if (!has_base(o) || opt_given(p, "hidden-dropout"))
-		c->embedding_dropout = o->hidden_dropout;
-	if (opt_given(p, "embedding-dropout"))
-		c->embedding_dropout = o->embedding_dropout;
-	TAKE(bos_token_id, "bos-token-id", o->bos_token_id);
-	TAKE(pad_token_id, "pad-token-id", o->pad_token_id);
-	TAKE(make_vocab_size_divisible_by, "make-vocab-size-divisible-by",
-	    o->make_vocab_size_divisible_by);
+	if ((!base || opt_given(p, "hidden-dropout")) && !opt_given(p, "embedding-dropout"))
+		c->embedding_dropout = o->typed.hidden_dropout;
+	if (!base) {
+		c->qkv_bias = o->add_bias_linear || o->add_qkv_bias;
+		c->proj_bias = c->mlp_bias = o->add_bias_linear;
+	}
 	return 0;
 }
 
@@ -195,55 +65,38 @@ recipe(
  * so that its three matrices have as many weights as two of 4 h, rounded down to a multiple of 64.
  */
 static int
-derived(
-    const struct opt_parse *p, const struct run_options *o, struct model_config *c, struct err *e)
+derived(const struct run_options *o, struct model_config *c, struct err *e)
 {
 	int64_t n = c->num_attention_heads, h = c->hidden_size;
 
-	TAKE(num_query_groups, "num-query-groups",
-	    opt_given(p, "num-query-groups") ? o->num_query_groups
-		: o->group_query_attention   ? 1
-					     : n);
-	if (opt_given(p, "kv-channels"))
-		c->kv_channels = o->kv_channels;
-	else if (!c->kv_channels && h % n)
+	if (!c->num_query_groups)
+		c->num_query_groups = o->model.group_query_attention ? 1 : n;
+	if (!c->kv_channels && h % n)
 		return err_set(e,
 		    "--hidden-size %lld: must be a multiple of --num-attention-heads %lld (try "
 		    "%lld), or give "
 		    "--kv-channels",
 		    (long long)h, (long long)n, (long long)((h / n + 1) * n));
-	else if (!c->kv_channels)
+	if (!c->kv_channels)
 		c->kv_channels = h / n;
-	if (opt_given(p, "ffn-hidden-size"))
-		c->ffn_hidden_size = o->ffn_hidden_size;
-	else if (!c->ffn_hidden_size)
+	if (!c->ffn_hidden_size)
 		c->ffn_hidden_size = model_gated(c) ? 8 * h / 3 / 64 * 64 : 4 * h;
-	if (opt_given(p, "max-position-embeddings"))
-		c->max_position_embeddings = o->max_position_embeddings;
-	else if (!c->max_position_embeddings)
+	if (!c->max_position_embeddings)
 		c->max_position_embeddings = o->seq_length;
 	return 0;
 }
 
-/* What Megatron-LM takes from the checkpoint in any case (load_args_from_checkpoint of
- * megatron/training/checkpointing.py); sizes are the command line's where it gives them. */
-static void
-keep_recipe(const struct model_config *from, struct model_config *c)
+/* What typed options do not decide: a checkpoint's model, a config.json's, or nothing. */
+static int
+base(const struct model_options *o, struct model_config *c, struct err *e)
 {
-	c->num_query_groups = from->num_query_groups;
-	c->normalization = from->normalization;
-	c->activation = from->activation;
-	c->position = from->position;
-	c->rotary_base = from->rotary_base;
-	c->rotary_percent = from->rotary_percent;
-	c->rotary_interleaved = from->rotary_interleaved;
-	c->qkv_bias = from->qkv_bias;
-	c->proj_bias = from->proj_bias;
-	c->mlp_bias = from->mlp_bias;
-	c->untie_embeddings_and_output_weights = from->untie_embeddings_and_output_weights;
-	c->attention_dropout = from->attention_dropout;
-	c->hidden_dropout = from->hidden_dropout;
-	c->embedding_dropout = from->embedding_dropout;
+	if (o->fixed)
+		*c = *o->fixed;
+	else if (!o->path)
+		model_defaults(c, MODEL_BASE);
+	else if (!family_read_config(o->path, c, e))
+		return -1;
+	return 0;
 }
 
 /*
@@ -255,20 +108,12 @@ int
 run_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_size,
     struct model_config *c, struct err *e)
 {
-	if (o->fixed) {
-		*c = *o->fixed;
-	} else if (o->model) {
-		if (!family_read_config(o->model, c, e))
-			return -1;
-	} else {
-		family_defaults(c);
-	}
-	TAKE(num_layers, "num-layers", o->num_layers);
-	TAKE(hidden_size, "hidden-size", o->hidden_size);
-	TAKE(num_attention_heads, "num-attention-heads", o->num_attention_heads);
-	if (opt_given(p, "vocab-size"))
-		c->vocab_size = o->vocab_size;
-	else if (!c->vocab_size)
+	const struct model_options *m = &o->model;
+
+	if (base(m, c, e) < 0)
+		return -1;
+	model_take(p, m, c);
+	if (!c->vocab_size)
 		c->vocab_size = vocab_size;
 	if (need(c->num_layers, "num-layers", e) < 0 ||
 	    need(c->hidden_size, "hidden-size", e) < 0 ||
@@ -276,11 +121,10 @@ run_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_
 		return -1;
 	if (c->vocab_size < 1)
 		return err_set(e, "--vocab-size: is needed (or a tokenizer, or --model CONFIG)");
-	if (recipe(p, o, c, e) < 0 || derived(p, o, c, e) < 0 || biases(p, o, c, e) < 0 ||
-	    window(p, o, &c->window_size, e) < 0 || ends_of_text(p, o, &c->eos_token_id, e) < 0)
+	if (switches(p, m, c, e) < 0 || derived(o, c, e) < 0 || model_read_words(p, m, c, e) < 0)
 		return -1;
-	if (o->keep_recipe)
-		keep_recipe(o->fixed, c);
+	if (m->keep_recipe)
+		model_keep_recipe(m->fixed, c);
 	else if (opt_given(p, "no-position-embedding") && c->position != POSITION_ROPE)
 		return err_set(e,
 		    "--no-position-embedding: is for --position-embedding-type rope; "
@@ -298,7 +142,7 @@ note_kept(const struct opt_parse *p, const struct run_options *o, const struct m
 	struct str differences = { 0 };
 	struct err ignored;
 
-	typed.keep_recipe = false;
+	typed.model.keep_recipe = false;
 	if (run_model(p, &typed, 0, &other, &ignored) == 0)
 		model_differences(c, &other, &differences);
 	for (const char *at = differences.buf; at && *at; at += strcspn(at, "\n") + 1) {
@@ -484,7 +328,7 @@ run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t worl
 	memset(plan, 0, sizeof *plan);
 	if (run_model(p, o, vocab_size, &plan->model, e) < 0)
 		return -1;
-	if (o->keep_recipe)
+	if (o->model.keep_recipe)
 		note_kept(p, o, &plan->model, notes);
 	if (resolve_layout(o, world_size, plan, notes, e) < 0 || resolve_shape(p, o, plan, e) < 0 ||
 	    resolve_recompute(p, o, &plan->shape.recompute, e) < 0 ||
@@ -522,7 +366,7 @@ model_from_text(
 	rc = opt_text(&p, name, text, false, e);
 	/* The values are all in the text; the file that they once came from need not exist any
 	 * more. */
-	cfg.run.model = NULL;
+	cfg.run.model.path = NULL;
 	if (rc == 0 && run_model(&p, &cfg.run, 0, c, &why) < 0)
 		rc = err_at(e, name, 0, "%s", why.msg);
 	*l = (struct layout){ cfg.run.tensor_model_parallel_size, cfg.run.context_parallel_size, 1,

@@ -9,29 +9,12 @@
 #ifndef MODEL_OPTIONS_H
 #define MODEL_OPTIONS_H
 
-#include "lib/base/opt.h"
+#include "lib/model/fields.h"
 #include "lib/model/memory.h"
 
-#include <math.h>
-
 struct run_options {
-	const char *model;
-	int64_t num_layers, hidden_size, ffn_hidden_size, num_attention_heads, num_query_groups,
-	    kv_channels;
-	int64_t max_position_embeddings, seq_length, vocab_size, make_vocab_size_divisible_by;
-	const char *window_size;
-	int normalization, activation, position, rope_scaling;
-	bool group_query_attention, swiglu, squared_relu, bias_gelu_fusion, openai_gelu,
-	    add_position_embedding;
-	bool use_rotary_position_embeddings, use_rope_scaling, rotary_interleaved, add_bias_linear,
-	    add_qkv_bias, untie;
-	double norm_epsilon, rotary_base, rotary_percent, rope_factor, rope_low_freq_factor,
-	    rope_high_freq_factor;
-	int64_t rope_original_positions;
-	struct opt_list linear_biases;
-	double init_method_std, attention_dropout, hidden_dropout, embedding_dropout;
-	int64_t bos_token_id, pad_token_id;
-	struct opt_list eos_token_id;
+	struct model_options model;
+	int64_t seq_length;
 	int64_t tensor_model_parallel_size, pipeline_model_parallel_size, context_parallel_size;
 	bool sequence_parallel, use_distributed_optimizer, use_megatron_fsdp, use_torch_fsdp2,
 	    reset_attention_mask;
@@ -43,10 +26,6 @@ struct run_options {
 	int recompute_granularity, recompute_method;
 	bool recompute_activations;
 	int64_t recompute_num_layers;
-	/* set by the program: a model whose values are the defaults, as with --model; whether its
-	 * recipe counts for more than what was typed, as with --use-checkpoint-args */
-	const struct model_config *fixed;
-	bool keep_recipe;
 };
 
 /* What the options come to. */
@@ -84,12 +63,7 @@ enum { OPTIMIZER_ADAM, OPTIMIZER_SGD };
 #define RUN_INT(S, M, n, f, lo, d, h) \
 	{ .name = n, .type = OPT_INT, .off = offsetof(S, M.f), .min = lo, .max = 1e15, .def = d, \
 	  .help = h }
-#define RUN_NUM(S, M, n, f, lo, hi, d, h) \
-	{ .name = n, .type = OPT_NUMBER, .off = offsetof(S, M.f), .min = lo, .max = hi, .def = d, \
-	  .help = h }
 #define RUN_FLAG(S, M, n, f, h) { .name = n, .type = OPT_FLAG, .off = offsetof(S, M.f), .help = h }
-#define RUN_UNFLAG(S, M, n, f, h) \
-	{ .name = n, .type = OPT_UNFLAG, .off = offsetof(S, M.f), .help = h }
 #define RUN_CHOICE(S, M, n, f, c, d, h) \
 	{ .name = n, .type = OPT_CHOICE, .off = offsetof(S, M.f), .choices = c, .def = d, \
 	  .help = h }
@@ -97,94 +71,7 @@ enum { OPTIMIZER_ADAM, OPTIMIZER_SGD };
 
 /* clang-format off */
 #define RUN_OPTS(S, M) \
-	{ .type = OPT_GROUP, .help = "Model" }, \
-	{ .name = "model", .type = OPT_STRING, .off = offsetof(S, M.model), .unit = "CONFIG", \
-	  .help = "a Hugging Face config.json (or its directory) in place of the shape " \
-	          "options; its values are the defaults" }, \
-	RUN_INT(S, M, "num-layers", num_layers, 1, NULL, "transformer layers"), \
-	RUN_INT(S, M, "hidden-size", hidden_size, 1, NULL, "width of the residual stream"), \
-	RUN_INT(S, M, "ffn-hidden-size", ffn_hidden_size, 1, NULL, \
-	         "width of the MLP; 4 hidden-size, or with --swiglu 64 floor((8 hidden-size / " \
-	         "3) / 64)"), \
-	RUN_INT(S, M, "num-attention-heads", num_attention_heads, 1, NULL, "query heads"), \
-	RUN_FLAG(S, M, "group-query-attention", group_query_attention, \
-	         "use --num-query-groups key/value heads"), \
-	RUN_INT(S, M, "num-query-groups", num_query_groups, 1, NULL, \
-	         "key/value heads; by default as many as query heads, or 1 with " \
-	         "--group-query-attention"), \
-	RUN_INT(S, M, "kv-channels", kv_channels, 1, NULL, \
-	         "width of a head; hidden-size / num-attention-heads by default"), \
-	RUN_INT(S, M, "max-position-embeddings", max_position_embeddings, 1, NULL, \
-	         "positions, at least seq-length, which is the default"), \
-	RUN_INT(S, M, "vocab-size", vocab_size, 1, NULL, \
-	         "tokens of the vocabulary; the tokenizer's by default"), \
-	RUN_INT(S, M, "make-vocab-size-divisible-by", make_vocab_size_divisible_by, 1, "128", \
-	         "pad the vocabulary in memory to a multiple of this and of 16 tensor ranks; " \
-	         "the padding is masked, never on disk"), \
-	RUN_CHOICE(S, M, "normalization", normalization, normalization_names, "LayerNorm", \
-	         "kind of normalisation"), \
-	RUN_NUM(S, M, "norm-epsilon", norm_epsilon, 0, INFINITY, "1e-5", \
-	         "added to the mean square"), \
-	RUN_CHOICE(S, M, "activation", activation, activation_names, "gelu", \
-	         "activation of the MLP"), \
-	RUN_FLAG(S, M, "swiglu", swiglu, "gated SiLU in the MLP: --activation swiglu"), \
-	RUN_FLAG(S, M, "squared-relu", squared_relu, "--activation squared-relu"), \
-	RUN_FLAG(S, M, "openai-gelu", openai_gelu, "GELU by tanh, as --activation gelu"), \
-	RUN_UNFLAG(S, M, "no-bias-gelu-fusion", bias_gelu_fusion, \
-	         "GELU by the error function, as Megatron-LM computes it without the fusion"), \
-	RUN_CHOICE(S, M, "position-embedding-type", position, position_names, "learned_absolute", \
-	         "kind of positions"), \
-	RUN_UNFLAG(S, M, "no-position-embedding", add_position_embedding, \
-	         "no learned positions, beside --position-embedding-type rope"), \
-	RUN_FLAG(S, M, "use-rotary-position-embeddings", use_rotary_position_embeddings, \
-	         "--position-embedding-type rope"), \
-	RUN_NUM(S, M, "rotary-base", rotary_base, 1, INFINITY, "10000", \
-	         "base of the rotary angles"), \
-	RUN_NUM(S, M, "rope-theta", rotary_base, 1, INFINITY, NULL, "the same as --rotary-base"), \
-	RUN_NUM(S, M, "rotary-percent", rotary_percent, 0, 1, "1", \
-	         "share of a head that rotates"), \
-	RUN_FLAG(S, M, "rotary-interleaved", rotary_interleaved, \
-	         "rotate pairs (2i, 2i+1) instead of halves"), \
-	RUN_FLAG(S, M, "use-rope-scaling", use_rope_scaling, "--rope-scaling-type llama3"), \
-	RUN_CHOICE(S, M, "rope-scaling-type", rope_scaling, rope_scaling_names, "none", \
-	         "scaling of the rotary angles"), \
-	RUN_NUM(S, M, "rope-scaling-factor", rope_factor, 1, INFINITY, "8", \
-	         "factor of the scaling"), \
-	RUN_NUM(S, M, "rope-low-freq-factor", rope_low_freq_factor, 0, INFINITY, "1", \
-	         "of llama3 scaling"), \
-	RUN_NUM(S, M, "rope-high-freq-factor", rope_high_freq_factor, 0, INFINITY, "4", \
-	         "of llama3 scaling"), \
-	RUN_INT(S, M, "rope-original-positions", rope_original_positions, 1, "8192", \
-	         "of llama3 scaling"), \
-	RUN_UNFLAG(S, M, "disable-bias-linear", add_bias_linear, \
-	         "no biases in the linear layers"), \
-	RUN_FLAG(S, M, "add-qkv-bias", add_qkv_bias, "biases on q, k and v even so"), \
-	{ .name = "linear-biases", .type = OPT_LIST, .off = offsetof(S, M.linear_biases), \
-	  .unit = "WHERE", \
-	  .help = "which linear layers have biases: any of qkv, proj, mlp; or none" }, \
-	RUN_FLAG(S, M, "untie-embeddings-and-output-weights", untie, \
-	         "an output table of its own"), \
-	{ .name = "window-size", .type = OPT_STRING, .off = offsetof(S, M.window_size), \
-	  .unit = "W", \
-	  .help = "keys that a query sees, itself included; or W-1,0, as Megatron-LM counts; " \
-	          "all by default" }, \
-	RUN_NUM(S, M, "init-method-std", init_method_std, 0, INFINITY, "0.02", \
-	         "standard deviation of the initial weights"), \
-	RUN_NUM(S, M, "attention-dropout", attention_dropout, 0, 0.999, "0.1", \
-	         "dropout of attention probabilities"), \
-	RUN_NUM(S, M, "hidden-dropout", hidden_dropout, 0, 0.999, "0.1", \
-	         "dropout of block outputs and embeddings"), \
-	RUN_NUM(S, M, "embedding-dropout", embedding_dropout, 0, 0.999, NULL, \
-	         "dropout of embeddings where it is another, as GPT-2's embd_pdrop"), \
-	{ .name = "bos-token-id", .type = OPT_INT, .off = offsetof(S, M.bos_token_id), \
-	  .def = "-1", \
-	  .help = "beginning of text, for export; -1: none" }, \
-	{ .name = "eos-token-id", .type = OPT_LIST, .off = offsetof(S, M.eos_token_id), \
-	  .unit = "ID", \
-	  .help = "ends of text, for export; the tokenizer's by default" }, \
-	{ .name = "pad-token-id", .type = OPT_INT, .off = offsetof(S, M.pad_token_id), \
-	  .def = "-1", \
-	  .help = "padding, for export" }, \
+	MODEL_OPTS(S, M.model), \
 	{ .type = OPT_GROUP, .help = "Layout" }, \
 	RUN_INT(S, M, "tensor-model-parallel-size", tensor_model_parallel_size, 1, "1", \
 	         "ranks that share each matrix"), \

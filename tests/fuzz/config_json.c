@@ -1,6 +1,7 @@
 /* config_json.c - fuzz target: Hugging Face's config.json; what is read is written and read back */
 #include "lib/base/io.h"
 #include "lib/model/family.h"
+#include "lib/model/fields.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -29,7 +29,7 @@ use(const struct opt_parse *p, const struct config *cfg)
 		abort();
 	opt_release(&q);
 	/* A model file would make the result depend on the machine. */
-	if (!cfg->run.model && run_resolve(p, &cfg->run, 8, 0, &plan, &notes, &e) == 0 &&
+	if (!cfg->run.model.path && run_resolve(p, &cfg->run, 8, 0, &plan, &notes, &e) == 0 &&
 	    plan.model.num_layers < 100) {
 		int coord[AX_COUNT] = { 0 };
 		struct memory_plan m;

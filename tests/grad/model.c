@@ -131,7 +131,7 @@ check_param(struct fixture *f, const struct param *p, const double *grads, unsig
 static void
 check_case(const char *options, struct comm *world, unsigned long seed)
 {
-	struct options o = { .run.model = NULL };
+	struct options o = { .run.model.path = NULL };
 	struct opt_parse parse;
 	struct run_plan plan;
 	struct str notes = { 0 };

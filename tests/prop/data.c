@@ -79,7 +79,7 @@ config(int64_t data_ranks, int64_t micro_batch, enum source source)
 	c.o.eval_interval = 1000;
 	c.o.surplus = BLEND_SURPLUS;
 	c.o.drop_last_partial = true;
-	c.o.run.pad_token_id = c.o.run.bos_token_id = -1;
+	c.o.run.model.typed.pad_token_id = c.o.run.model.typed.bos_token_id = -1;
 	c.plan.model.vocab_size = VOCAB;
 	c.plan.layout = (struct layout){ 1, 1, data_ranks, 1 };
 	c.plan.global_batch_size = GLOBAL;

@@ -35,8 +35,8 @@ configure(struct reading *g)
 	char v[512];
 
 	c->eod = param_int(g->params, "eod_id");
-	c->o.run.pad_token_id = *param(g->params, "pad_id", v) == 'n' ? -1 : atoi(v);
-	c->o.run.bos_token_id = -1;
+	c->o.run.model.typed.pad_token_id = *param(g->params, "pad_id", v) == 'n' ? -1 : atoi(v);
+	c->o.run.model.typed.bos_token_id = -1;
 	c->o.split = g->c.paths.per_split ? "969, 30, 1" : g->split;
 	c->o.seed = param_int(g->params, "seed");
 	c->o.surplus = atof(param(g->params, "mid_level_dataset_surplus", v));
@@ -109,7 +109,9 @@ check_row(const struct reading *g, struct data_reader *r, const struct npy a[ARR
 	const struct batch b = { tokens, labels, positions, mask,
 		g->c.plan.shape.reset_attention_mask ? documents : NULL };
 	int64_t s = g->c.plan.shape.seq_length,
-		pad = g->c.o.run.pad_token_id == g->c.eod ? -1 : g->c.o.run.pad_token_id;
+		pad = g->c.o.run.model.typed.pad_token_id == g->c.eod
+	    ? -1
+	    : g->c.o.run.model.typed.pad_token_id;
 	struct data_place at = { (int)g->which, (int64_t)element(&a[TEXT], row * (s + 2)), 0 };
 	bool same;
 

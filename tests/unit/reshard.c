@@ -12,6 +12,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
 #include "lib/model/family.h"
+#include "lib/model/fields.h"
 #include "tests/check.h"
 
 #include <unistd.h>

@@ -594,9 +594,9 @@ open_mock(struct data *d, struct err *e)
 static int64_t
 pad_id(const struct train_config *c)
 {
-	int64_t pad = c->o.run.pad_token_id;
+	int64_t pad = c->o.run.model.typed.pad_token_id;
 
-	return pad == c->eod || pad == c->o.run.bos_token_id ? -1 : pad;
+	return pad == c->eod || pad == c->o.run.model.typed.bos_token_id ? -1 : pad;
 }
 
 /* Only learned positions start anew: Megatron-LM makes rotary ones from the place in the sample. */

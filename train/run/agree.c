@@ -16,16 +16,14 @@
 
 /* --- which options ---------------------------------------------------------------------------- */
 
-/* Every string and list, so that a new path is sorted on purpose, and what else is not compared by
- * its value, which is the rule. --log-interval is none of these: the ranks meet at log steps. */
+/* Every string and list but a model's fields, so that a new path is sorted on purpose, and what
+ * else is not compared by its value, which is the rule. --log-interval is none of these: the ranks
+ * meet at log steps. */
 static const struct {
 	const char *name;
 	enum agree_on on;
 } sorted[] = {
 	{ "model", AGREE_PRESENCE },
-	{ "linear-biases", AGREE_VALUE },
-	{ "window-size", AGREE_VALUE },
-	{ "eos-token-id", AGREE_VALUE },
 	{ "data-path", AGREE_PRESENCE },
 	{ "data-args-path", AGREE_PRESENCE },
 	{ "train-data-path", AGREE_PRESENCE },
@@ -63,7 +61,9 @@ agree_on(const struct opt *o)
 	for (size_t i = 0; i < sizeof sorted / sizeof *sorted; i++)
 		if (!strcmp(sorted[i].name, o->name))
 			return sorted[i].on;
-	return o->type == OPT_STRING || o->type == OPT_LIST ? AGREE_UNSORTED : AGREE_VALUE;
+	return (o->type == OPT_STRING || o->type == OPT_LIST) && !(o->tag & MODEL_DUMPED)
+	    ? AGREE_UNSORTED
+	    : AGREE_VALUE;
 }
 
 /* The row of an option's name; NULL for what is no option. */

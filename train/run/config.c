@@ -78,12 +78,13 @@ static int
 open_tokenizer(struct train_config *c, struct err *e)
 {
 	const struct train_options *o = &c->o;
+	struct model_config *typed = &c->o.run.model.typed;
 
 	c->spec = (struct tokenizer_spec){ .type = o->tokenizer_type,
 		.model = o->tokenizer_model,
 		.vocab = o->vocab_file,
 		.merges = o->merge_file,
-		.vocab_size = o->run.vocab_size,
+		.vocab_size = typed->vocab_size,
 		.hf_no_include_special_tokens = o->hf_no_include_special_tokens,
 		.tiktoken_pattern = o->tiktoken_pattern,
 		.tiktoken_num_special_tokens = o->tiktoken_num_special_tokens,
@@ -95,10 +96,10 @@ open_tokenizer(struct train_config *c, struct err *e)
 	if (!c->tokenizer)
 		return -1;
 	c->eod = tokenizer_special(c->tokenizer, TOKENIZER_EOS);
-	if (c->o.run.bos_token_id < 0)
-		c->o.run.bos_token_id = tokenizer_special(c->tokenizer, TOKENIZER_BOS);
-	if (c->o.run.pad_token_id < 0)
-		c->o.run.pad_token_id = tokenizer_special(c->tokenizer, TOKENIZER_PAD);
+	if (typed->bos_token_id < 0)
+		typed->bos_token_id = tokenizer_special(c->tokenizer, TOKENIZER_BOS);
+	if (typed->pad_token_id < 0)
+		typed->pad_token_id = tokenizer_special(c->tokenizer, TOKENIZER_PAD);
 	return 0;
 }
 
@@ -480,15 +481,15 @@ train_configure(struct train_config *c, int64_t world_size, struct err *e)
 	fixed = train_checkpoint_model(c, &model, e);
 	if (fixed < 0)
 		return -1;
-	o->run.fixed = fixed ? &model : NULL;
-	o->run.keep_recipe = fixed && o->use_checkpoint_args;
+	o->run.model.fixed = fixed ? &model : NULL;
+	o->run.model.keep_recipe = fixed && o->use_checkpoint_args;
 	if (run_resolve(&c->parse, &o->run, world_size,
 		c->tokenizer ? tokenizer_vocab_size(c->tokenizer) : 0, &c->plan, &notes, e) < 0) {
 		str_release(&notes);
 		return -1;
 	}
-	o->run.fixed = NULL;
-	o->run.keep_recipe = false;
+	o->run.model.fixed = NULL;
+	o->run.model.keep_recipe = false;
 	if (!c->plan.model.eos_token_id.count && c->eod >= 0)
 		c->plan.model.eos_token_id = (struct id_list){ 1, { c->eod } };
 	say_lines(c->parse.notes.buf);

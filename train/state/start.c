@@ -306,7 +306,7 @@ train_checkpoint_model(struct train_config *c, struct model_config *m, struct er
 {
 	struct layout layout;
 	struct ckpt *ckpt;
-	bool typed = c->o.run.model || opt_given(&c->parse, "num-layers");
+	bool typed = c->o.run.model.path || opt_given(&c->parse, "num-layers");
 	int rc;
 
 	if (!c->weights_from || (typed && !c->o.use_checkpoint_args))
@@ -324,21 +324,6 @@ train_checkpoint_model(struct train_config *c, struct model_config *m, struct er
 	return rc < 0 ? -1 : 1;
 }
 
-/* Options of a model that a run may change without changing what the weights mean. Dropout,
- * initial values and special ids change training, not the meaning of stored numbers. */
-static bool
-may_differ(const char *line)
-{
-	static const char *const names[] = { "max-position-embeddings", "make-vocab-size",
-		"init-method-std", "attention-dropout", "hidden-dropout", "embedding-dropout",
-		"bos-token", "eos-token", "pad-token" };
-
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (!strncmp(line, names[i], strlen(names[i])))
-			return true;
-	return false;
-}
-
 /* 0 when weights of the checkpoint mean the same in this run. */
 int
 train_same_model(
@@ -347,7 +332,7 @@ train_same_model(
 	struct model_config theirs;
 	struct layout layout;
 	struct str differences = { 0 };
-	char *line, *rest, *mine;
+	char *line, *mine;
 
 	if (model_from_text(name, options_text, &theirs, &layout, e) < 0)
 		return -1;
@@ -358,11 +343,10 @@ train_same_model(
 		    "%s: the checkpoint has max-position-embeddings %lld, the run %lld", name,
 		    (long long)theirs.max_position_embeddings,
 		    (long long)c->plan.model.max_position_embeddings);
-	model_differences(&theirs, &c->plan.model, &differences);
-	line = differences.buf ? strtok_r(differences.buf, "\n", &rest) : NULL;
-	while (line && may_differ(line))
-		line = strtok_r(NULL, "\n", &rest);
+	model_weight_differences(&theirs, &c->plan.model, &differences);
+	line = differences.buf;
 	if (line) {
+		line[strcspn(line, "\n")] = '\0';
 		line = strchr(line, '\t') + 1;
 		mine = strchr(line, '\t');
 		*mine++ = '\0';

@@ -1,0 +1,385 @@
+/*
+ * fields.c - what is done with a model by its rows: defaults, options, dumps, differences
+ *
+ * Most fields have the type of their option, which is stored in one place and copied to the other.
+ * Three are typed as words that are more than one value, or may be written in more than one way;
+ * they have a row of functions besides.
+ */
+#include "lib/model/fields.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct holder {
+	struct model_options o;
+};
+
+static const struct opt rows[] = { MODEL_OPTS(struct holder, o), { .type = OPT_END_TYPE } };
+
+_Static_assert(sizeof(enum normalization) == sizeof(int) &&
+	sizeof(enum activation) == sizeof(int) && sizeof(enum position) == sizeof(int) &&
+	sizeof(enum rope_scaling) == sizeof(int),
+    "options store a choice as int");
+
+/* --- fields of words -------------------------------------------------------------------------- */
+
+/* Three of the model's fields as they are named in the list. */
+static const struct bias_name {
+	const char *name;
+	size_t off;
+} bias_names[] = {
+	{ "qkv", offsetof(struct model_config, qkv_bias) },
+	{ "proj", offsetof(struct model_config, proj_bias) },
+	{ "mlp", offsetof(struct model_config, mlp_bias) },
+};
+
+enum { BIASES = sizeof bias_names / sizeof *bias_names };
+
+_Static_assert(offsetof(struct model_config, mlp_bias) + sizeof(bool) -
+	    offsetof(struct model_config, qkv_bias) ==
+	BIASES * sizeof(bool),
+    "the biases are one stretch of the model");
+
+static bool *
+bias_at(const struct model_config *c, int i)
+{
+	return (bool *)((char *)(uintptr_t)c + bias_names[i].off);
+}
+
+static int
+read_biases(const struct model_options *o, struct model_config *c, struct err *e)
+{
+	for (int i = 0; i < BIASES; i++)
+		*bias_at(c, i) = false;
+	for (int w = 0; w < o->linear_biases.count; w++) {
+		const char *word = o->linear_biases.item[w];
+		int i = 0;
+
+		while (i < BIASES && strcmp(word, bias_names[i].name))
+			i++;
+		if (i < BIASES)
+			*bias_at(c, i) = true;
+		else if (strcmp(word, "none"))
+			return err_set(
+			    e, "--linear-biases %s: must be any of qkv, proj, mlp, or none", word);
+	}
+	return 0;
+}
+
+/* Always something, as the default depends on other options. */
+static void
+print_biases(const struct model_config *c, struct str *out)
+{
+	size_t before = out->len;
+
+	for (int i = 0; i < BIASES; i++)
+		if (*bias_at(c, i))
+			str_addf(out, " %s", bias_names[i].name);
+	if (out->len == before)
+		str_adds(out, " none");
+}
+
+/* The integer that s begins with; returns where it ends, or NULL when there is none. */
+static const char *
+integer(const char *s, int64_t *out)
+{
+	char *end;
+
+	errno = 0;
+	*out = strtoll(s, &end, 10);
+	return end == s || errno ? NULL : end;
+}
+
+/*
+ * W, or Megatron-LM's pair: how many keys before and after its own a query sees, with or without
+ * brackets, -1 for all of those before. A causal model sees none after its own.
+ */
+static int
+read_window(const struct model_options *o, struct model_config *c, struct err *e)
+{
+	const char *s = o->window_size, *end;
+	int64_t before, after = 0;
+	bool bracket = *s == '(', pair;
+
+	end = integer(s + bracket, &before);
+	pair = end && *end == ',';
+	if (pair)
+		end = integer(end + 1, &after);
+	if (end && bracket)
+		end = pair && *end == ')' ? end + 1 : NULL;
+	if (!end || *end || before < (pair ? -1 : 1) || before > 1 << 30)
+		return err_set(e,
+		    "--window-size %s: must be from 1 to 2^30, or a pair such as 127,0 for 128", s);
+	if (after != 0)
+		return err_set(
+		    e, "--window-size %s: must end in 0: a query sees no keys after its own", s);
+	c->window_size = before + pair;
+	return 0;
+}
+
+static void
+print_window(const struct model_config *c, struct str *out)
+{
+	str_addf(out, " %lld", (long long)c->window_size);
+}
+
+/* -1 stands for none, as with its sisters. */
+static int
+read_ends(const struct model_options *o, struct model_config *c, struct err *e)
+{
+	const struct opt_list *l = &o->eos_token_id;
+	struct err why;
+
+	c->eos_token_id.count = 0;
+	if (l->count == 1 && !strcmp(l->item[0], "-1"))
+		return 0;
+	for (int i = 0; i < l->count; i++) {
+		int64_t id;
+		const char *end = integer(l->item[i], &id);
+
+		if (!end || *end)
+			return err_set(e, "--eos-token-id %s: not an integer", l->item[i]);
+		if (id_list_add(&c->eos_token_id, id, &why) < 0)
+			return err_set(e, "--eos-token-id: %s", why.msg);
+	}
+	return 0;
+}
+
+static void
+print_ends(const struct model_config *c, struct str *out)
+{
+	for (int i = 0; i < c->eos_token_id.count; i++)
+		str_addf(out, " %lld", (long long)c->eos_token_id.id[i]);
+	if (!c->eos_token_id.count)
+		str_adds(out, " -1");
+}
+
+/* By the place of the words. print adds each value after a blank. */
+static const struct words {
+	size_t off;         /* in the options */
+	size_t field, size; /* in the model */
+	int (*read)(const struct model_options *o, struct model_config *c, struct err *e);
+	void (*print)(const struct model_config *c, struct str *out);
+} all_words[] = {
+	{ offsetof(struct model_options, linear_biases), offsetof(struct model_config, qkv_bias),
+	    BIASES * sizeof(bool), read_biases, print_biases },
+	{ offsetof(struct model_options, window_size), offsetof(struct model_config, window_size),
+	    sizeof(int64_t), read_window, print_window },
+	{ offsetof(struct model_options, eos_token_id), offsetof(struct model_config, eos_token_id),
+	    sizeof(struct id_list), read_ends, print_ends },
+};
+
+/* NULL when the row is none of these. */
+static const struct words *
+words_of(const struct opt *r)
+{
+	for (size_t i = 0; i < sizeof all_words / sizeof *all_words; i++)
+		if (r->name && r->off == all_words[i].off)
+			return &all_words[i];
+	return NULL;
+}
+
+/* --- where a field lies ----------------------------------------------------------------------- */
+
+struct place {
+	size_t off, size;
+};
+
+static size_t
+size_of(enum opt_type t)
+{
+	switch (t) {
+	case OPT_INT: return sizeof(int64_t);
+	case OPT_NUMBER: return sizeof(double);
+	case OPT_CHOICE: return sizeof(int);
+	case OPT_FLAG: return sizeof(bool);
+	default: BUG("no field has type %d", (int)t);
+	}
+}
+
+/* Is the field that a row sets stored by the parser, and where? */
+static bool
+typed_place(const struct opt *r, struct place *out)
+{
+	enum { TYPED = offsetof(struct model_options, typed) };
+
+	if (!r->name || r->off < TYPED || r->off >= TYPED + sizeof(struct model_config))
+		return false;
+	*out = (struct place){ r->off - TYPED, size_of(r->type) };
+	return true;
+}
+
+/* The field of a row; false for a switch. */
+static bool
+field_place(const struct opt *r, struct place *out)
+{
+	const struct words *w = words_of(r);
+
+	if (!w)
+		return typed_place(r, out);
+	*out = (struct place){ w->field, w->size };
+	return true;
+}
+
+static void
+copy_field(struct model_config *to, const struct model_config *from, const struct place *p)
+{
+	memcpy((char *)to + p->off, (const char *)from + p->off, p->size);
+}
+
+/* --- defaults and options --------------------------------------------------------------------- */
+
+bool
+model_has_base(const struct model_options *o)
+{
+	return o->path || o->fixed;
+}
+
+void
+model_defaults(struct model_config *c, enum model_tag tag)
+{
+	struct holder h = { 0 };
+	struct opt_parse p;
+	struct place at;
+
+	opt_begin(&p, rows, &h);
+	memset(c, 0, sizeof *c);
+	for (const struct opt *r = rows; r->type != OPT_END_TYPE; r++)
+		if ((r->tag & tag) && typed_place(r, &at))
+			copy_field(c, &h.o.typed, &at);
+	opt_release(&p);
+}
+
+void
+model_take(const struct opt_parse *p, const struct model_options *o, struct model_config *c)
+{
+	struct place at;
+
+	for (const struct opt *r = rows; r->type != OPT_END_TYPE; r++)
+		if (typed_place(r, &at) && (!model_has_base(o) || opt_given(p, r->name)))
+			copy_field(c, &o->typed, &at);
+}
+
+int
+model_read_words(
+    const struct opt_parse *p, const struct model_options *o, struct model_config *c, struct err *e)
+{
+	for (const struct opt *r = rows; r->type != OPT_END_TYPE; r++) {
+		const struct words *w = words_of(r);
+
+		if (w && opt_given(p, r->name) && w->read(o, c, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+void
+model_keep_recipe(const struct model_config *from, struct model_config *c)
+{
+	struct place at;
+
+	for (const struct opt *r = rows; r->type != OPT_END_TYPE; r++)
+		if ((r->tag & MODEL_KEPT) && field_place(r, &at))
+			copy_field(c, from, &at);
+}
+
+/* --- dumps and differences -------------------------------------------------------------------- */
+
+static bool
+is_zero(const struct model_config *c, const struct opt *r)
+{
+	static const struct model_config zero;
+	struct place at;
+
+	return field_place(r, &at) &&
+	    !memcmp((const char *)c + at.off, (const char *)&zero + at.off, at.size);
+}
+
+/* Options that would change nothing, such as the factor without scaling, are left out. */
+static bool
+is_dumped(const struct model_config *c, const struct opt *r)
+{
+	if (!(r->tag & MODEL_DUMPED) || ((r->tag & MODEL_IF_SET) && is_zero(c, r)))
+		return false;
+	if (r->tag & MODEL_IF_LLAMA3)
+		return c->rope_scaling == ROPE_SCALING_LLAMA3;
+	return !(r->tag & MODEL_IF_SCALED) || c->rope_scaling != ROPE_SCALING_NONE;
+}
+
+/* The line of a row, or nothing. */
+static void
+dump_row(const struct model_config *c, const struct opt *r, struct str *out)
+{
+	const struct holder h = { { .typed = *c, .group_query_attention = true } };
+	const struct words *w = words_of(r);
+
+	if (!is_dumped(c, r))
+		return;
+	if (!w) {
+		opt_dump_row(r, &h, out);
+		return;
+	}
+	str_adds(out, r->name);
+	w->print(c, out);
+	str_addc(out, '\n');
+}
+
+void
+model_dump(const struct model_config *c, struct str *out)
+{
+	for (const struct opt *r = rows; r->type != OPT_END_TYPE; r++)
+		dump_row(c, r, out);
+}
+
+/* One side of a difference: its line, without the end, or that there is none. */
+static void
+add_side(struct str *out, const struct opt *r, const struct str *line)
+{
+	if (line->len)
+		str_addf(out, "\t'%.*s'", (int)line->len - 1, line->buf);
+	else
+		str_addf(out, "\tno %s", r->name);
+}
+
+static bool
+same_text(const struct str *a, const struct str *b)
+{
+	return a->len == b->len && (!a->len || !memcmp(a->buf, b->buf, a->len));
+}
+
+/* Lines are compared as they are dumped, so that fields without effect are not. */
+static void
+differences(
+    const struct model_config *a, const struct model_config *b, unsigned without, struct str *out)
+{
+	struct str x = { 0 }, y = { 0 };
+
+	for (const struct opt *r = rows; r->type != OPT_END_TYPE; r++) {
+		str_clear(&x);
+		str_clear(&y);
+		dump_row(a, r, &x);
+		dump_row(b, r, &y);
+		if ((r->tag & without) || same_text(&x, &y))
+			continue;
+		str_adds(out, r->name);
+		add_side(out, r, &x);
+		add_side(out, r, &y);
+		str_addc(out, '\n');
+	}
+	str_release(&x);
+	str_release(&y);
+}
+
+void
+model_differences(const struct model_config *a, const struct model_config *b, struct str *out)
+{
+	differences(a, b, 0, out);
+}
+
+void
+model_weight_differences(
+    const struct model_config *a, const struct model_config *b, struct str *out)
+{
+	differences(a, b, MODEL_FREE, out);
+}

@@ -1,0 +1,193 @@
+/*
+ * fields.h - the fields of a model as rows, and the options that set them
+ *
+ * A field of struct model_config is stated in two places: as a member there and as a row here,
+ * which gives its option with range, default and help, the line of a dump, whether two models that
+ * differ in it differ, and whether a checkpoint's counts for more than what was typed. The options
+ * are a macro, since the tables of the tools are constants and have the struct at places of their
+ * own; fields.c has the rows once more and works by them.
+ */
+#ifndef MODEL_FIELDS_H
+#define MODEL_FIELDS_H
+
+#include "lib/base/opt.h"
+#include "lib/model/config.h"
+
+#include <math.h>
+
+/* What the options of the group "Model" store. */
+struct model_options {
+	const char *path; /* of a config.json */
+	/* by field; those that have not been typed are the defaults, or 0 */
+	struct model_config typed;
+	/* fields that are typed as words, see model_read_words */
+	struct opt_list linear_biases, eos_token_id;
+	const char *window_size;
+	/* switches that decide on fields, by Megatron-LM's rules */
+	bool group_query_attention, swiglu, squared_relu, bias_gelu_fusion, openai_gelu,
+	    add_position_embedding, use_rotary_position_embeddings, use_rope_scaling,
+	    add_bias_linear, add_qkv_bias;
+	/* set by the program: a model whose values are the defaults, as with --model; whether its
+	 * recipe counts for more than what was typed, as with --use-checkpoint-args */
+	const struct model_config *fixed;
+	bool keep_recipe;
+};
+
+/* The tag of a row. What has none is a switch or another name. */
+enum model_tag {
+	/* a line of every dump: a field's own row, and the switch that Megatron-LM wants beside
+	 * --num-query-groups */
+	MODEL_DUMPED = 1,
+	MODEL_IF_SET = 2,    /* ... unless it is 0 */
+	MODEL_IF_SCALED = 4, /* ... of models with any, or with llama3's, scaling of positions */
+	MODEL_IF_LLAMA3 = 8,
+	MODEL_BASE = 16, /* the default counts for a config.json that does not have it too */
+	MODEL_KEPT = 32, /* of the recipe, see model_keep_recipe */
+	MODEL_FREE = 64, /* may change without changing what stored weights mean */
+};
+
+/* Is a config.json or a checkpoint what untyped options leave alone? */
+bool model_has_base(const struct model_options *o);
+/* Every field 0, but for those of rows that have the tag: their defaults. */
+void model_defaults(struct model_config *c, enum model_tag tag);
+/* Copies the fields that were typed to c; without a base the defaults of the others too. Not those
+ * that are typed as words. p holds the rows of MODEL_OPTS for o. */
+void model_take(const struct opt_parse *p, const struct model_options *o, struct model_config *c);
+/* Reads the words of the fields that were typed so: biases, window and ends of text. */
+int model_read_words(const struct opt_parse *p, const struct model_options *o,
+    struct model_config *c, struct err *e);
+/* Copies what Megatron-LM takes from the checkpoint in any case (load_args_from_checkpoint of
+ * megatron/training/checkpointing.py); sizes are the command line's where it gives them. */
+void model_keep_recipe(const struct model_config *from, struct model_config *c);
+
+/* The config as an option file, readable by mtrain --config; what a checkpoint stores. */
+void model_dump(const struct model_config *c, struct str *out);
+/* Where a and b differ: a line an option, of its name, what a has and what b has, between tabs:
+ * "'num-layers 2'" or, where it says nothing, "no num-layers". */
+void model_differences(const struct model_config *a, const struct model_config *b, struct str *out);
+/* The same without options that do not change what stored weights mean: dropout, initial values
+ * and special ids are of training, and positions are a matter of the kind of positions. */
+void model_weight_differences(
+    const struct model_config *a, const struct model_config *b, struct str *out);
+
+/* clang-format off */
+#define MODEL_INT(S, M, n, f, lo, d, t, h) \
+	{ .name = n, .type = OPT_INT, .off = offsetof(S, M.typed.f), .min = lo, .max = 1e15, \
+	  .def = d, .tag = t, .help = h }
+#define MODEL_ID(S, M, n, f, d, t, h) \
+	{ .name = n, .type = OPT_INT, .off = offsetof(S, M.typed.f), .def = d, .tag = t, .help = h }
+#define MODEL_NUM(S, M, n, f, lo, hi, d, t, h) \
+	{ .name = n, .type = OPT_NUMBER, .off = offsetof(S, M.typed.f), .min = lo, .max = hi, \
+	  .def = d, .tag = t, .help = h }
+#define MODEL_FLAG(S, M, n, f, t, h) \
+	{ .name = n, .type = OPT_FLAG, .off = offsetof(S, M.typed.f), .tag = t, .help = h }
+#define MODEL_CHOICE(S, M, n, f, c, d, t, h) \
+	{ .name = n, .type = OPT_CHOICE, .off = offsetof(S, M.typed.f), .choices = c, .def = d, \
+	  .tag = t, .help = h }
+#define MODEL_WORDS(S, M, n, y, f, u, t, h) \
+	{ .name = n, .type = y, .off = offsetof(S, M.f), .unit = u, .tag = t, .help = h }
+#define MODEL_SWITCH(S, M, n, f, t, h) \
+	{ .name = n, .type = OPT_FLAG, .off = offsetof(S, M.f), .tag = t, .help = h }
+#define MODEL_UNSWITCH(S, M, n, f, h) \
+	{ .name = n, .type = OPT_UNFLAG, .off = offsetof(S, M.f), .help = h }
+
+/* M is the struct model_options of S. The order is that of help, of dumps and of differences. */
+#define MODEL_OPTS(S, M) \
+	{ .type = OPT_GROUP, .help = "Model" }, \
+	{ .name = "model", .type = OPT_STRING, .off = offsetof(S, M.path), .unit = "CONFIG", \
+	  .help = "a Hugging Face config.json (or its directory) in place of the shape " \
+	          "options; its values are the defaults" }, \
+	MODEL_INT(S, M, "num-layers", num_layers, 1, NULL, MODEL_DUMPED, "transformer layers"), \
+	MODEL_INT(S, M, "hidden-size", hidden_size, 1, NULL, MODEL_DUMPED, \
+	         "width of the residual stream"), \
+	MODEL_INT(S, M, "ffn-hidden-size", ffn_hidden_size, 1, NULL, MODEL_DUMPED, \
+	         "width of the MLP; 4 hidden-size, or with --swiglu 64 floor((8 hidden-size / " \
+	         "3) / 64)"), \
+	MODEL_INT(S, M, "num-attention-heads", num_attention_heads, 1, NULL, MODEL_DUMPED, \
+	         "query heads"), \
+	MODEL_SWITCH(S, M, "group-query-attention", group_query_attention, MODEL_DUMPED, \
+	         "use --num-query-groups key/value heads"), \
+	MODEL_INT(S, M, "num-query-groups", num_query_groups, 1, NULL, MODEL_DUMPED | MODEL_KEPT, \
+	         "key/value heads; by default as many as query heads, or 1 with " \
+	         "--group-query-attention"), \
+	MODEL_INT(S, M, "kv-channels", kv_channels, 1, NULL, MODEL_DUMPED, \
+	         "width of a head; hidden-size / num-attention-heads by default"), \
+	MODEL_INT(S, M, "max-position-embeddings", max_position_embeddings, 1, NULL, \
+	         MODEL_DUMPED | MODEL_IF_SET | MODEL_FREE, \
+	         "positions, at least seq-length, which is the default"), \
+	MODEL_INT(S, M, "vocab-size", vocab_size, 1, NULL, MODEL_DUMPED, \
+	         "tokens of the vocabulary; the tokenizer's by default"), \
+	MODEL_INT(S, M, "make-vocab-size-divisible-by", make_vocab_size_divisible_by, 1, "128", \
+	         MODEL_DUMPED | MODEL_BASE | MODEL_FREE, \
+	         "pad the vocabulary in memory to a multiple of this and of 16 tensor ranks; " \
+	         "the padding is masked, never on disk"), \
+	MODEL_CHOICE(S, M, "normalization", normalization, normalization_names, "LayerNorm", \
+	         MODEL_DUMPED | MODEL_KEPT, "kind of normalisation"), \
+	MODEL_NUM(S, M, "norm-epsilon", norm_epsilon, 0, INFINITY, "1e-5", MODEL_DUMPED, \
+	         "added to the mean square"), \
+	MODEL_CHOICE(S, M, "activation", activation, activation_names, "gelu", \
+	         MODEL_DUMPED | MODEL_KEPT, "activation of the MLP"), \
+	MODEL_SWITCH(S, M, "swiglu", swiglu, 0, "gated SiLU in the MLP: --activation swiglu"), \
+	MODEL_SWITCH(S, M, "squared-relu", squared_relu, 0, "--activation squared-relu"), \
+	MODEL_SWITCH(S, M, "openai-gelu", openai_gelu, 0, "GELU by tanh, as --activation gelu"), \
+	MODEL_UNSWITCH(S, M, "no-bias-gelu-fusion", bias_gelu_fusion, \
+	         "GELU by the error function, as Megatron-LM computes it without the fusion"), \
+	MODEL_CHOICE(S, M, "position-embedding-type", position, position_names, \
+	         "learned_absolute", MODEL_DUMPED | MODEL_KEPT, "kind of positions"), \
+	MODEL_UNSWITCH(S, M, "no-position-embedding", add_position_embedding, \
+	         "no learned positions, beside --position-embedding-type rope"), \
+	MODEL_SWITCH(S, M, "use-rotary-position-embeddings", use_rotary_position_embeddings, 0, \
+	         "--position-embedding-type rope"), \
+	MODEL_NUM(S, M, "rotary-base", rotary_base, 1, INFINITY, "10000", \
+	         MODEL_DUMPED | MODEL_BASE | MODEL_KEPT, "base of the rotary angles"), \
+	MODEL_NUM(S, M, "rope-theta", rotary_base, 1, INFINITY, NULL, 0, \
+	         "the same as --rotary-base"), \
+	MODEL_NUM(S, M, "rotary-percent", rotary_percent, 0, 1, "1", \
+	         MODEL_DUMPED | MODEL_BASE | MODEL_KEPT, "share of a head that rotates"), \
+	MODEL_FLAG(S, M, "rotary-interleaved", rotary_interleaved, MODEL_DUMPED | MODEL_KEPT, \
+	         "rotate pairs (2i, 2i+1) instead of halves"), \
+	MODEL_SWITCH(S, M, "use-rope-scaling", use_rope_scaling, 0, \
+	         "--rope-scaling-type llama3"), \
+	MODEL_CHOICE(S, M, "rope-scaling-type", rope_scaling, rope_scaling_names, "none", \
+	         MODEL_DUMPED, "scaling of the rotary angles"), \
+	MODEL_NUM(S, M, "rope-scaling-factor", rope_factor, 1, INFINITY, "8", \
+	         MODEL_DUMPED | MODEL_IF_SCALED, "factor of the scaling"), \
+	MODEL_NUM(S, M, "rope-low-freq-factor", rope_low_freq_factor, 0, INFINITY, "1", \
+	         MODEL_DUMPED | MODEL_IF_LLAMA3, "of llama3 scaling"), \
+	MODEL_NUM(S, M, "rope-high-freq-factor", rope_high_freq_factor, 0, INFINITY, "4", \
+	         MODEL_DUMPED | MODEL_IF_LLAMA3, "of llama3 scaling"), \
+	MODEL_INT(S, M, "rope-original-positions", rope_original_positions, 1, "8192", \
+	         MODEL_DUMPED | MODEL_IF_LLAMA3, "of llama3 scaling"), \
+	MODEL_UNSWITCH(S, M, "disable-bias-linear", add_bias_linear, \
+	         "no biases in the linear layers"), \
+	MODEL_SWITCH(S, M, "add-qkv-bias", add_qkv_bias, 0, "biases on q, k and v even so"), \
+	MODEL_WORDS(S, M, "linear-biases", OPT_LIST, linear_biases, "WHERE", \
+	         MODEL_DUMPED | MODEL_KEPT, \
+	         "which linear layers have biases: any of qkv, proj, mlp; or none"), \
+	MODEL_FLAG(S, M, "untie-embeddings-and-output-weights", \
+	         untie_embeddings_and_output_weights, MODEL_DUMPED | MODEL_KEPT, \
+	         "an output table of its own"), \
+	MODEL_WORDS(S, M, "window-size", OPT_STRING, window_size, "W", \
+	         MODEL_DUMPED | MODEL_IF_SET, \
+	         "keys that a query sees, itself included; or W-1,0, as Megatron-LM counts; " \
+	         "all by default"), \
+	MODEL_NUM(S, M, "init-method-std", init_method_std, 0, INFINITY, "0.02", \
+	         MODEL_DUMPED | MODEL_BASE | MODEL_FREE, \
+	         "standard deviation of the initial weights"), \
+	MODEL_NUM(S, M, "attention-dropout", attention_dropout, 0, 0.999, "0.1", \
+	         MODEL_DUMPED | MODEL_KEPT | MODEL_FREE, "dropout of attention probabilities"), \
+	MODEL_NUM(S, M, "hidden-dropout", hidden_dropout, 0, 0.999, "0.1", \
+	         MODEL_DUMPED | MODEL_KEPT | MODEL_FREE, \
+	         "dropout of block outputs and embeddings"), \
+	MODEL_NUM(S, M, "embedding-dropout", embedding_dropout, 0, 0.999, NULL, \
+	         MODEL_DUMPED | MODEL_KEPT | MODEL_FREE, \
+	         "dropout of embeddings where it is another, as GPT-2's embd_pdrop"), \
+	MODEL_ID(S, M, "bos-token-id", bos_token_id, "-1", MODEL_DUMPED | MODEL_BASE | MODEL_FREE, \
+	         "beginning of text, for export; -1: none"), \
+	MODEL_WORDS(S, M, "eos-token-id", OPT_LIST, eos_token_id, "ID", MODEL_DUMPED | MODEL_FREE, \
+	         "ends of text, for export; the tokenizer's by default"), \
+	MODEL_ID(S, M, "pad-token-id", pad_token_id, "-1", MODEL_DUMPED | MODEL_BASE | MODEL_FREE, \
+	         "padding, for export")
+/* clang-format on */
+
+#endif

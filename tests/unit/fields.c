@@ -1,0 +1,129 @@
+/* fields.c - every member of a model has its row: option, dump and comparison know it */
+#include "lib/model/options.h"
+#include "tests/check.h"
+
+#include <string.h>
+
+/* clang-format off */
+/* A value for each member, none of them a default. Without names, so that the compiler asks for one
+ * when there is a new member. */
+static const struct model_config every = {
+	3, 96, 80,               /* num_layers, hidden_size, ffn_hidden_size */
+	12, 4, 16,               /* num_attention_heads, num_query_groups, kv_channels */
+	77,                      /* max_position_embeddings */
+	1000, 8,                 /* vocab_size, make_vocab_size_divisible_by */
+	NORMALIZATION_RMSNORM, 0.25,
+	ACTIVATION_SWIGLU,
+	POSITION_ROPE, 500, 0.5, /* rotary_base, rotary_percent */
+	true,                    /* rotary_interleaved */
+	ROPE_SCALING_LLAMA3,
+	2.5, 1.5, 6.5, 4096,     /* factors, rope_original_positions */
+	true, false, true,       /* qkv_bias, proj_bias, mlp_bias */
+	true,                    /* untie_embeddings_and_output_weights */
+	9,                       /* window_size */
+	0.125, 0.25, 0.375, 0.5, /* init_method_std, the dropouts */
+	1, 2,                    /* bos_token_id, pad_token_id */
+	{ 2, { 3, 4 } },         /* eos_token_id */
+};
+/* clang-format on */
+
+#define TINY "num-layers 4\nhidden-size 64\nnum-attention-heads 8\nvocab-size 500\nseq-length 32\n"
+
+/* The model of an option file. */
+static struct model_config
+model_of(const char *text)
+{
+	struct model_config c;
+	struct layout l;
+	struct err e = { "" };
+
+	CHECK(model_from_text("text", text, &c, &l, &e) == 0);
+	CHECK_STR(e.msg, "");
+	return c;
+}
+
+static int
+lines(const struct str *s)
+{
+	int n = 0;
+
+	for (size_t i = 0; i < s->len; i++)
+		n += s->buf[i] == '\n';
+	return n;
+}
+
+/* What has no row is lost on the way. */
+static void
+test_every_member(void)
+{
+	struct model_config back;
+	struct str dump = { 0 };
+
+	model_dump(&every, &dump);
+	back = model_of(dump.buf);
+	CHECK(!memcmp(&back, &every, sizeof back));
+	str_release(&dump);
+}
+
+/* All lines of a dump but the switch of Megatron-LM are compared. */
+static void
+test_every_difference(void)
+{
+	struct model_config tiny = model_of(TINY);
+	struct str dump = { 0 }, all = { 0 }, weights = { 0 };
+
+	model_dump(&every, &dump);
+	model_differences(&every, &tiny, &all);
+	CHECK(lines(&all) == lines(&dump) - 1);
+	model_weight_differences(&every, &tiny, &weights);
+	CHECK(lines(&all) == lines(&weights) + 9);
+	CHECK(strstr(weights.buf,
+	    "linear-biases\t'linear-biases qkv mlp'\t'linear-biases qkv "
+	    "proj mlp'\n"));
+	CHECK(strstr(all.buf,
+	    "rope-scaling-factor\t'rope-scaling-factor 2.5'\tno "
+	    "rope-scaling-factor\n"));
+	CHECK(!strstr(weights.buf, "dropout") && !strstr(weights.buf, "token-id"));
+	str_release(&dump);
+	str_release(&all);
+	str_release(&weights);
+}
+
+/* A config.json that says nothing has the defaults that count for it, and no others. */
+static void
+test_base(void)
+{
+	struct model_config c,
+	    want = { .make_vocab_size_divisible_by = 128,
+		    .rotary_base = 10000,
+		    .rotary_percent = 1,
+		    .init_method_std = 0.02,
+		    .bos_token_id = -1,
+		    .pad_token_id = -1 };
+
+	model_defaults(&c, MODEL_BASE);
+	CHECK(!memcmp(&c, &want, sizeof c));
+}
+
+/* Of the checkpoint counts what makes its recipe, not its sizes. */
+static void
+test_recipe(void)
+{
+	struct model_config c = model_of(TINY);
+
+	model_keep_recipe(&every, &c);
+	CHECK(c.num_query_groups == 4 && c.rotary_base == 500 && !c.proj_bias && c.qkv_bias);
+	CHECK(c.untie_embeddings_and_output_weights && c.embedding_dropout == 0.5);
+	CHECK(c.num_layers == 4 && c.norm_epsilon == 1e-5 && c.window_size == 0);
+	CHECK(c.rope_scaling == ROPE_SCALING_NONE && c.bos_token_id == -1);
+}
+
+int
+main(void)
+{
+	test_every_member();
+	test_every_difference();
+	test_base();
+	test_recipe();
+	return check_done();
+}
