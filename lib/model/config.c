@@ -6,11 +6,9 @@
  * again. Reasons name the option and a value that is right.
  */
 #include "lib/model/config.h"
-#include "lib/model/params.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stddef.h>
 
 const char *const normalization_names[] = { "LayerNorm", "RMSNorm", NULL };
 const char *const activation_names[] = { "gelu", "gelu-erf", "squared-relu", "swiglu", "geglu",
@@ -35,20 +33,6 @@ int64_t
 model_rotary_dim(const struct model_config *c)
 {
 	return (int64_t)(c->rotary_percent * (double)c->kv_channels) / 2 * 2;
-}
-
-/* Counted over the table, tied tables once. */
-int64_t
-model_num_parameters(const struct model_config *c)
-{
-	struct param *p;
-	int n = model_params(c, &p);
-	int64_t sum = 0;
-
-	for (int i = 0; i < n; i++)
-		sum += param_elements(&p[i]);
-	free(p);
-	return sum;
 }
 
 /*

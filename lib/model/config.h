@@ -64,7 +64,6 @@ struct model_config {
 
 bool model_gated(const struct model_config *c);
 int64_t model_rotary_dim(const struct model_config *c); /* elements of a head that rotate; even */
-int64_t model_num_parameters(const struct model_config *c);
 /* Every rule that holds for any layout; the reason names the Megatron-LM option and a legal
  * value. */
 int model_check(const struct model_config *c, struct err *e);

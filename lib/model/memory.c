@@ -191,6 +191,27 @@ head_rows(const struct model_config *c, const struct train_shape *s)
 	return ((tokens + chunks - 1) / chunks + HEAD_TILE - 1) / HEAD_TILE * HEAD_TILE;
 }
 
+/* Local heads; every stage that has layers takes the same. */
+uint64_t
+attention_run_workspace(
+    const struct model_config *c, const struct layout *l, const struct train_shape *s)
+{
+	struct attention_shape a = {
+		.micro_batch_size = s->micro_batch_size,
+		.seq_length = s->seq_length,
+		.num_heads = c->num_attention_heads / l->tensor_model_parallel_size,
+		.num_groups = layout_local_groups(l, c),
+		.head_dim = c->kv_channels,
+		.backward = !s->forward_only,
+		.deterministic = s->deterministic,
+	};
+
+	if ((s->dtype != DTYPE_BF16 && s->dtype != DTYPE_F16) || c->attention_dropout > 0 ||
+	    c->kv_channels % 8 || s->reset_attention_mask)
+		return 0;
+	return attention_workspace(&a);
+}
+
 /* What the symbolic dimensions are on this rank. */
 static void
 dims(int64_t d[D_COUNT], const struct memory_plan *m, const struct model_config *c,

@@ -157,6 +157,11 @@ uint64_t memory_total(const struct memory_plan *m);
 /* Where buffer b of layer `layer` of the stage lies for a slot; layer is 0 for buffers that are not
  * per layer, slot 0 for those outside the saved arena. The buffer must be there. */
 struct memory_place memory_at(const struct memory_plan *m, enum buffer b, int slot, int64_t layer);
+/* What attention_workspace says of a rank of a run; 0 in runs that cuDNN does not serve: of 32 or
+ * 64 bits, with dropout of attention, with heads that are no multiple of 8, or with several
+ * documents in a sample. */
+uint64_t attention_run_workspace(
+    const struct model_config *c, const struct layout *l, const struct train_shape *s);
 /* What a buffer of n bytes takes with the gap after it. */
 uint64_t memory_aligned(uint64_t n);
 /* How many of a buffer an arena holds over all layers and slots. */

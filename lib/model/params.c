@@ -159,6 +159,20 @@ param_elements(const struct param *p)
 	return n;
 }
 
+/* Counted over the table, tied tables once. */
+int64_t
+model_num_parameters(const struct model_config *c)
+{
+	struct param *p;
+	int n = model_params(c, &p);
+	int64_t sum = 0;
+
+	for (int i = 0; i < n; i++)
+		sum += param_elements(&p[i]);
+	free(p);
+	return sum;
+}
+
 /*
  * The last linear of either block starts
  * smaller by sqrt(2 layers), so that the residual stream's variance does not grow with depth

@@ -78,6 +78,7 @@ struct param {
  * model_check. */
 int model_params(const struct model_config *c, struct param **out);
 int64_t param_elements(const struct param *p);
+int64_t model_num_parameters(const struct model_config *c);
 
 /* Optimizer state that a checkpoint holds beside parameter X: X.exp_avg and X.exp_avg_sq; ended by
  * NULL. */

@@ -9,7 +9,8 @@
 #ifndef MODEL_BLOCK_ATTENTION_H
 #define MODEL_BLOCK_ATTENTION_H
 
-#include "lib/model/memory.h"
+#include <stdbool.h>
+#include <stdint.h>
 
 /* One call of a rank. */
 struct attention_shape {
@@ -22,10 +23,5 @@ struct attention_shape {
  * which need none, serve then. */
 #define ATTENTION_WORKSPACE_MAX ((uint64_t)8 << 30)
 uint64_t attention_workspace(const struct attention_shape *s);
-
-/* The same for a rank of a run; 0 in runs that cuDNN does not serve: of 32 or 64 bits, with dropout
- * of attention, with heads that are no multiple of 8, or with several documents in a sample. */
-uint64_t attention_run_workspace(
-    const struct model_config *c, const struct layout *l, const struct train_shape *s);
 
 #endif
