@@ -41,6 +41,7 @@ static const struct row rows[] = {
 	{ "consumed_train_samples", WHOLE, FIELD(consumed_train_samples), 0, MOST, .needed = true },
 	{ "optimizer_steps", WHOLE, FIELD(optimizer_steps), 0, MOST, .needed = true },
 	{ "skipped_iterations", WHOLE, FIELD(skipped_iterations), 0, MOST, .needed = true },
+	{ "skipped_samples", WHOLE, FIELD(skipped_samples), 0, MOST },
 	{ "loss_scale", NUMBER, FIELD(loss_scale), 1e-300, 1e300 },
 	{ "loss_scale_of", WORD, FIELD(loss_scale_of), .words = means },
 	{ "loss_scale_growth", WHOLE, FIELD(loss_scale_growth), 0, MOST },
@@ -302,6 +303,13 @@ check_progress(const struct parse *p)
 		return err_at(p->e, p->name, 0,
 		    "consumed_train_samples %lld cannot be those of iteration %lld",
 		    (long long)s->consumed_train_samples, (long long)s->iteration);
+	if (s->skipped_samples != STATE_NONE &&
+	    (s->skipped_samples < s->skipped_iterations ||
+		s->skipped_samples > s->consumed_train_samples - s->optimizer_steps ||
+		(s->skipped_iterations == 0 && s->skipped_samples > 0)))
+		return err_at(p->e, p->name, 0,
+		    "skipped_samples %lld cannot be those of %lld skipped iterations",
+		    (long long)s->skipped_samples, (long long)s->skipped_iterations);
 	if (s->data_start != STATE_NONE && s->data_start > s->consumed_train_samples)
 		return err_at(p->e, p->name, 0,
 		    "data_start %lld: more than consumed_train_samples, %lld",

@@ -193,33 +193,63 @@ resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan
 	return 0;
 }
 
-/* micro batches = global batch / (micro batch x data ranks) */
+/* The sizes of the steps, from the one option that says so; once: the least there can be. */
+static int
+step_sizes(const struct opt_parse *p, const struct run_options *o, int64_t once,
+    struct run_plan *plan, struct err *e)
+{
+	bool global = opt_given(p, "global-batch-size"), linear = opt_given(p, "rampup-batch-size");
+
+	if (o->step_batch_size_schedule && (global || linear))
+		return err_set(e, "--step-batch-size-schedule: excludes --%s: give one of them",
+		    global ? "global-batch-size" : "rampup-batch-size");
+	if (linear && !global)
+		return err_set(
+		    e, "--rampup-batch-size: needs --global-batch-size, the size that it leads to");
+	if (linear)
+		return batch_linear(&plan->ramp, &o->rampup_batch_size, o->global_batch_size, e);
+	if (o->step_batch_size_schedule)
+		return batch_table(
+		    &plan->ramp, o->step_batch_size_schedule, plan->shape.seq_length, e);
+	plan->ramp = batch_constant(global ? o->global_batch_size : once);
+	return 0;
+}
+
+/* micro batches = samples of a step / (micro batch x data ranks) */
 static int
 resolve_batch(
     const struct opt_parse *p, const struct run_options *o, struct run_plan *plan, struct err *e)
 {
-	int64_t once = o->micro_batch_size * plan->layout.data_parallel_size,
-		global = o->global_batch_size;
+	int64_t once = o->micro_batch_size * plan->layout.data_parallel_size, uneven;
+	const char *option = o->step_batch_size_schedule ? "step-batch-size-schedule"
+	    : o->rampup_batch_size.count                 ? "rampup-batch-size"
+							 : "global-batch-size";
 
-	if (!opt_given(p, "global-batch-size"))
-		global = once;
-	if (global % once) {
-		int64_t below = global / once * once;
+	if (step_sizes(p, o, once, plan, e) < 0)
+		return -1;
+	uneven = batch_uneven(&plan->ramp, once);
+	if (uneven) {
+		int64_t below = uneven / once * once;
 
 		return err_set(e,
-		    "--global-batch-size %lld: must be a multiple of --micro-batch-size x "
-		    "data-parallel size = %lld "
-		    "(try %lld)",
-		    (long long)global, (long long)once, (long long)(below ? below : once));
+		    "--%s %lld: must be a multiple of --micro-batch-size x data-parallel size = "
+		    "%lld (try %lld)",
+		    option, (long long)uneven, (long long)once, (long long)(below ? below : once));
 	}
-	if (global / once > MICROBATCHES_MAX)
-		return err_set(e,
-		    "--global-batch-size %lld: more than %d micro batches a step; try %lld",
-		    (long long)global, MICROBATCHES_MAX, (long long)once * MICROBATCHES_MAX);
-	plan->global_batch_size = global;
-	plan->shape.num_microbatches = global / once;
+	plan->global_batch_size = batch_largest(&plan->ramp);
+	if (plan->global_batch_size / once > MICROBATCHES_MAX)
+		return err_set(e, "--%s %lld: more than %d micro batches a step; try %lld", option,
+		    (long long)plan->global_batch_size, MICROBATCHES_MAX,
+		    (long long)once * MICROBATCHES_MAX);
 	plan->shape.micro_batch_size = o->micro_batch_size;
+	plan->shape.num_microbatches = run_microbatches(plan, plan->global_batch_size);
 	return 0;
+}
+
+int
+run_microbatches(const struct run_plan *plan, int64_t samples)
+{
+	return (int)(samples / (plan->shape.micro_batch_size * plan->layout.data_parallel_size));
 }
 
 /*

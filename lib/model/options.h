@@ -9,6 +9,7 @@
 #ifndef MODEL_OPTIONS_H
 #define MODEL_OPTIONS_H
 
+#include "lib/model/batch.h"
 #include "lib/model/fields.h"
 #include "lib/model/memory.h"
 
@@ -21,6 +22,8 @@ struct run_options {
 	int sharding;
 	int64_t ddp_bucket_size;
 	int64_t micro_batch_size, global_batch_size;
+	struct opt_list rampup_batch_size;
+	const char *step_batch_size_schedule;
 	bool bf16, fp16, fp64;
 	int optimizer;
 	int recompute_granularity, recompute_method;
@@ -32,9 +35,14 @@ struct run_options {
 struct run_plan {
 	struct model_config model;
 	struct layout layout;
+	/* num_microbatches: of the largest step, for which memory is planned */
 	struct train_shape shape;
-	int64_t global_batch_size;
+	int64_t global_batch_size; /* of the largest step, and of an evaluation */
+	struct batch_ramp ramp;
 };
+
+/* Micro batches that a data rank makes of so many samples of all of them. */
+int run_microbatches(const struct run_plan *plan, int64_t samples);
 
 /*
  * world_size: ranks of the run. vocab_size: of the tokenizer, 0 when unknown; --vocab-size and a
@@ -101,6 +109,14 @@ enum { OPTIMIZER_ADAM, OPTIMIZER_SGD };
 	         "samples that a rank handles at once"), \
 	RUN_INT(S, M, "global-batch-size", global_batch_size, 1, NULL, \
 	         "samples of a step; micro-batch-size x data ranks by default"), \
+	{ .name = "rampup-batch-size", .type = OPT_LIST, \
+	  .off = offsetof(S, M.rampup_batch_size), .unit = "N", \
+	  .help = "START INCREMENT SAMPLES: steps of START samples at first, larger by INCREMENT " \
+	          "in equal parts of the first SAMPLES, up to --global-batch-size" }, \
+	{ .name = "step-batch-size-schedule", .type = OPT_STRING, \
+	  .off = offsetof(S, M.step_batch_size_schedule), .unit = "\"TOKENS:SIZE ...\"", \
+	  .help = "samples of the steps that begin when so many tokens were consumed, as in " \
+	          "\"0:768 250B:1536\", in place of --global-batch-size" }, \
 	RUN_FLAG(S, M, "bf16", bf16, "bfloat16 weights and activations, fp32 master weights"), \
 	RUN_FLAG(S, M, "fp16", fp16, "float16 with dynamic loss scaling, fp32 master weights"), \
 	RUN_FLAG(S, M, "fp64", fp64, \

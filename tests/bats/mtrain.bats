@@ -112,6 +112,27 @@ fails()
 	fails 2 "--lr: is needed; 1e-4 to 1e-3 is usual" --mock-data --train-iters 1
 }
 
+@test "a batch that changes: one option says how, samples count the run, all sizes divide" {
+	fails 2 "--train-iters 4: a run with --rampup-batch-size is counted in samples: give --train-samples" \
+		--mock-data --rampup-batch-size 2 2 8
+	sed -i '/^train-iters/d' tiny.conf
+	fails 2 "--rampup-batch-size 3: must be a multiple of --micro-batch-size x data-parallel size = 2 (try 2)" \
+		--mock-data --train-samples 16 --rampup-batch-size 2 1 8
+	fails 2 "--step-batch-size-schedule: excludes --global-batch-size: give one of them" \
+		--mock-data --train-samples 16 --step-batch-size-schedule 0:2
+	sed -i '/^global-batch-size/d' tiny.conf
+	fails 2 "--rampup-batch-size: needs --global-batch-size, the size that it leads to" \
+		--mock-data --train-samples 16 --rampup-batch-size 2 2 8
+	fails 2 "--step-batch-size-schedule: excludes --rampup-batch-size: give one of them" \
+		--mock-data --train-samples 16 --rampup-batch-size 2 2 8 --step-batch-size-schedule 0:2
+	fails 2 "--train-iters 4: a run with --step-batch-size-schedule is counted in samples: give --train-samples" \
+		--mock-data --step-batch-size-schedule 0:2 --train-iters 4
+	# The record of the options is read again.
+	mtrain -q --config tiny.conf --mock-data --train-samples 16 --save s \
+		--step-batch-size-schedule "0:2, 64:4" >/dev/null
+	mtrain -q --config s/iter_0000005/options.conf --load s
+}
+
 @test "lengths of the schedule that Megatron-LM asserts against" {
 	fails 2 "--lr-decay-samples 64: is for --train-samples; --train-iters 4 takes --lr-decay-iters" --mock-data --lr-decay-samples 64
 	fails 2 "--lr-warmup-samples 8: is for --train-samples; --train-iters 4 takes --lr-warmup-iters" --mock-data --lr-warmup-samples 8

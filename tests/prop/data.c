@@ -83,6 +83,7 @@ config(int64_t data_ranks, int64_t micro_batch, enum source source)
 	c.plan.model.vocab_size = VOCAB;
 	c.plan.layout = (struct layout){ 1, 1, data_ranks, 1 };
 	c.plan.global_batch_size = GLOBAL;
+	c.plan.ramp = batch_constant(GLOBAL);
 	c.plan.shape.seq_length = SEQ;
 	c.plan.shape.micro_batch_size = micro_batch;
 	c.plan.shape.num_microbatches = GLOBAL / (data_ranks * micro_batch);

@@ -55,6 +55,7 @@ configure(struct reading *g)
 	c->plan.model.vocab_size = 1 << 17;
 	c->plan.layout = (struct layout){ 1, 1, 1, 1 };
 	c->plan.global_batch_size = 1;
+	c->plan.ramp = batch_constant(1);
 	c->plan.shape.seq_length = param_int(g->params, "sequence_length");
 	c->plan.shape.micro_batch_size = c->plan.shape.num_microbatches = 1;
 	c->plan.shape.reset_attention_mask = param_int(g->params, "reset_attention_mask");

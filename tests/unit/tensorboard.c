@@ -304,6 +304,7 @@ report(struct metrics *m)
 {
 	struct step_metrics s = { .iteration = 11,
 		.consumed_samples = 44,
+		.samples = 4,
 		.lm_loss = 2,
 		.grad_norm = 3,
 		.lr = 0.5,

@@ -25,7 +25,40 @@ struct corpus_log {
 	double *sums; /* [count][2]: loss and tokens since the last line; NULL: not asked for */
 };
 
-/* What has been consumed before is added up once, sample by sample with the cyclic loader. */
+/* The corpus of each sample of a micro batch into `samples`. */
+static void
+find_corpora(struct corpus_log *l, int64_t first, int microbatch, int rank)
+{
+	const struct run_plan *p = &l->e->plan;
+	struct data_place at = { SPLIT_TRAIN, pipeline_first_sample(p, first, microbatch, 0),
+		rank };
+	struct err err;
+
+	/* What the step has read can be named again. */
+	if (data_samples(l->reader, &at, l->samples, &err) < 0)
+		BUG("%s", err.msg);
+	for (int64_t i = 0; i < p->shape.micro_batch_size; i++) {
+		int64_t of_corpus;
+		int k;
+
+		blend_locate(l->d->set[SPLIT_TRAIN].blend, l->samples[i], &k, &of_corpus);
+		l->samples[i] = k;
+	}
+}
+
+/* The data are the same on all ranks, so rank 0 counts those of the others. */
+static void
+count_samples(struct corpus_log *l, int64_t first, int microbatch)
+{
+	for (int j = 0; j < l->e->plan.layout.data_parallel_size; j++) {
+		find_corpora(l, first, microbatch, j);
+		for (int64_t i = 0; i < l->e->plan.shape.micro_batch_size; i++)
+			l->consumed[l->samples[i]]++;
+	}
+}
+
+/* What has been consumed before is added up once, sample by sample with the cyclic loader: in what
+ * steps does not matter to it. */
 static void
 count_before(struct corpus_log *l, int64_t consumed)
 {
@@ -43,9 +76,8 @@ count_before(struct corpus_log *l, int64_t consumed)
 	}
 	if (l->count == 1)
 		l->consumed[0] = consumed - s->start;
-	for (int64_t at = s->start; at < consumed && l->count > 1;
-	     at += l->d->c->plan.global_batch_size)
-		corpus_log_step(l, at, true);
+	for (int64_t at = s->start; at < consumed && l->count > 1; at += data_group(l->d))
+		count_samples(l, at, 0);
 }
 
 /* Memory for the losses of a step, on the ranks that compute them. */
@@ -112,27 +144,6 @@ corpus_log_losses(const struct corpus_log *l)
 	return l->losses;
 }
 
-/* The corpus of each sample of a micro batch into `samples`. */
-static void
-find_corpora(struct corpus_log *l, int64_t first, int microbatch, int rank)
-{
-	const struct run_plan *p = &l->e->plan;
-	struct data_place at = { SPLIT_TRAIN, pipeline_first_sample(p, first, microbatch, 0),
-		rank };
-	struct err err;
-
-	/* What the step has read can be named again. */
-	if (data_samples(l->reader, &at, l->samples, &err) < 0)
-		BUG("%s", err.msg);
-	for (int64_t i = 0; i < p->shape.micro_batch_size; i++) {
-		int64_t of_corpus;
-		int k;
-
-		blend_locate(l->d->set[SPLIT_TRAIN].blend, l->samples[i], &k, &of_corpus);
-		l->samples[i] = k;
-	}
-}
-
 /* Losses of a micro batch of this rank, [s, b] as the layers keep them, to their corpora. */
 static void
 add_losses(struct corpus_log *l, int microbatch)
@@ -155,18 +166,16 @@ add_losses(struct corpus_log *l, int microbatch)
 	}
 }
 
-/* The data are the same on all ranks, so rank 0 names those of the others. */
+/* The samples of the step are those that the run's plan gives it. */
 void
 corpus_log_step(struct corpus_log *l, int64_t first, bool skipped)
 {
 	const struct run_plan *p = &l->e->plan;
+	int n = run_microbatches(p, batch_at(&p->ramp, first));
 
-	for (int m = 0; m < p->shape.num_microbatches && l->reader; m++) {
-		for (int j = 0; j < p->layout.data_parallel_size && l->e->rank == 0; j++) {
-			find_corpora(l, first, m, j);
-			for (int64_t i = 0; i < p->shape.micro_batch_size; i++)
-				l->consumed[l->samples[i]]++;
-		}
+	for (int m = 0; m < n && l->reader; m++) {
+		if (l->e->rank == 0)
+			count_samples(l, first, m);
 		if (l->losses && !skipped) {
 			find_corpora(l, first, m, l->e->coord[AX_DP]);
 			add_losses(l, m);

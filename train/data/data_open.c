@@ -147,9 +147,10 @@ wanted(const struct data *d, int64_t out[SPLIT_COUNT])
 	const struct train_config *c = d->c;
 	const struct data_record *r = &d->record;
 	int64_t b = c->plan.global_batch_size, evals = c->train_iters / c->o.eval_interval + 1;
-	int64_t end = r->consumed + (c->train_iters - r->iteration) * b;
+	int64_t end = batch_end(&c->plan.ramp, r->consumed, c->train_iters - r->iteration);
 
-	out[SPLIT_TRAIN] = c->o.train_samples ? c->o.train_samples : c->train_iters * b;
+	out[SPLIT_TRAIN] =
+	    c->o.train_samples ? c->o.train_samples : batch_end(&c->plan.ramp, 0, c->train_iters);
 	if (end > out[SPLIT_TRAIN] && c->train_iters > r->iteration)
 		out[SPLIT_TRAIN] = end;
 	out[SPLIT_TRAIN] -= d->set[SPLIT_TRAIN].start;
@@ -288,7 +289,7 @@ open_set(const struct opening *o, struct set *s, const struct data_paths *paths,
 		    "weights gives every sample "
 		    "once; give weights, or train at most %lld iterations",
 		    (long long)s->count, (long long)num_samples,
-		    (long long)((s->start + s->count) / o->d->c->plan.global_batch_size));
+		    (long long)batch_steps(&o->d->c->plan.ramp, 0, s->start + s->count));
 	return check_sampler(o->d, s, e);
 }
 

@@ -30,7 +30,8 @@ taken(const struct data *d, const struct set *s)
 
 	if (s->which != SPLIT_TRAIN)
 		return s->batches * b < s->count ? s->batches * b : s->count;
-	return first + (d->c->train_iters - d->record.iteration) * b - s->start;
+	return batch_end(&d->c->plan.ramp, first, d->c->train_iters - d->record.iteration) -
+	    s->start;
 }
 
 /* Passes over the tokens of a corpus that so many samples make. */

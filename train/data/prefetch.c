@@ -19,7 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A ring holds two steps, or what fits in so many bytes, but never less than four batches. */
+/* A ring holds two steps of the largest size, or what fits in so many bytes, but never less than
+ * four batches. */
 enum { RING_BYTES = 256 << 20, RING_LEAST = 4 };
 enum { TRAINING, EVALUATION, RINGS };
 
@@ -76,14 +77,18 @@ set_behind(const struct prefetch *p, int set)
 static struct prefetch_key
 behind(const struct prefetch *p, struct prefetch_key k)
 {
+	const struct run_plan *plan = &p->e->plan;
+	int64_t samples = plan->global_batch_size;
 	struct data_set s;
 
 	data_set(p->d, k.set, &s);
-	if (++k.microbatch == p->e->plan.shape.num_microbatches) {
+	if (s.which == SPLIT_TRAIN)
+		samples = batch_at(&plan->ramp, k.step);
+	if (++k.microbatch == run_microbatches(plan, samples)) {
 		k.microbatch = 0;
-		k.step += p->e->plan.global_batch_size;
+		k.step += samples;
 	}
-	if (s.which == SPLIT_TRAIN || k.step < s.batches * p->e->plan.global_batch_size)
+	if (s.which == SPLIT_TRAIN || k.step < s.batches * samples)
 		return k;
 	return (struct prefetch_key){ set_behind(p, k.set), 0, 0 };
 }
@@ -166,7 +171,7 @@ run(void *arg)
 /* Arrays of one entry in the ring's memory, of 4 bytes an element: four, and the starts of
  * documents. */
 static struct batch
-batch_at(char *at, size_t rows, bool documents)
+arrays_at(char *at, size_t rows, bool documents)
 {
 	return (struct batch){ (int32_t *)(void *)at, (int32_t *)(void *)(at + 4 * rows),
 		(int32_t *)(void *)(at + 8 * rows), (float *)(void *)(at + 12 * rows),
@@ -206,7 +211,7 @@ ring_init(const struct prefetch *p, struct ring *r)
 		p->e->backend->pin(p->e->device, r->memory, (size_t)r->size * p->bytes);
 	for (int i = 0; i < r->size; i++)
 		r->entry[i].batch =
-		    batch_at(r->memory + (size_t)i * p->bytes, rows, s->reset_attention_mask);
+		    arrays_at(r->memory + (size_t)i * p->bytes, rows, s->reset_attention_mask);
 }
 
 static void

@@ -24,6 +24,8 @@ static const struct {
 	enum agree_on on;
 } sorted[] = {
 	{ "model", AGREE_PRESENCE },
+	{ "rampup-batch-size", AGREE_VALUE },
+	{ "step-batch-size-schedule", AGREE_VALUE },
 	{ "data-path", AGREE_PRESENCE },
 	{ "data-args-path", AGREE_PRESENCE },
 	{ "train-data-path", AGREE_PRESENCE },

@@ -132,24 +132,33 @@ check_counts(const struct train_options *o, int64_t global_batch_size, struct er
 }
 
 /* --train-iters or --train-samples, to steps. No step is taken for samples that do not fill a last
- * batch, as in Megatron-LM. */
+ * batch, as in Megatron-LM; nor does a batch that changes go with a run of steps. */
 static int
 train_length(struct train_config *c, struct err *e)
 {
 	const struct train_options *o = &c->o;
 	int64_t b = c->plan.global_batch_size;
+	const char *changes = o->run.rampup_batch_size.count ? "rampup-batch-size"
+	    : o->run.step_batch_size_schedule                ? "step-batch-size-schedule"
+							     : NULL;
 
 	if (o->train_iters && o->train_samples)
 		return err_set(
 		    e, "--train-iters and --train-samples exclude each other: give one of them");
+	if (o->train_iters && changes)
+		return err_set(e,
+		    "--train-iters %lld: a run with --%s is counted in samples: give "
+		    "--train-samples",
+		    (long long)o->train_iters, changes);
 	if (check_counts(o, b, e) < 0)
 		return -1;
-	c->train_iters = o->train_iters ? o->train_iters : o->train_samples / b;
+	c->train_iters =
+	    o->train_iters ? o->train_iters : batch_steps(&c->plan.ramp, 0, o->train_samples);
 	if (c->train_iters < 1 && !o->dry_run && !o->skip_train && !o->tokens_file && !o->generate)
 		return err_set(e,
 		    "--train-iters: is needed (or --train-samples, at least --global-batch-size "
 		    "%lld)",
-		    (long long)b);
+		    (long long)batch_at(&c->plan.ramp, 0));
 	return 0;
 }
 
@@ -433,6 +442,13 @@ check_backend(const struct train_config *c, struct err *e)
 	return 0;
 }
 
+void
+train_scale_tokens(struct train_config *c, int64_t samples)
+{
+	if (c->o.run.fp16)
+		c->scaler.tokens = (double)samples * (double)c->plan.shape.seq_length;
+}
+
 /* The loss scale is 1 outside fp16: bf16 and fp32 have the range of fp32, and overflow there is
  * no matter of scale. */
 static int
@@ -452,8 +468,7 @@ numerics(struct train_config *c, struct err *e)
 		.hysteresis_left = o->hysteresis };
 	if (o->run.fp16) {
 		c->scaler.scale = fixed ? o->loss_scale : o->initial_loss_scale;
-		c->scaler.tokens =
-		    (double)c->plan.global_batch_size * (double)c->plan.shape.seq_length;
+		train_scale_tokens(c, c->plan.global_batch_size);
 	}
 	if (!c->scaler.dynamic)
 		return 0;

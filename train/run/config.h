@@ -103,6 +103,8 @@ void train_release(struct train_config *c);
 /* options.conf of a checkpoint: the options that were given, and the model as it was resolved. With
  * defaults, all options that have a value. */
 void train_dump(const struct train_config *c, bool defaults, struct str *out);
+/* The loss scale is of the mean over a step of so many samples. */
+void train_scale_tokens(struct train_config *c, int64_t samples);
 /* The learning-rate schedule in one line, as state.conf keeps it; and back. */
 void train_schedule_line(const struct lr_schedule *s, struct str *out);
 int train_schedule_parse(const char *line, struct lr_schedule *s);

@@ -37,14 +37,23 @@ load(void *ctx, int microbatch, struct batch *out)
 		r->bad_data = err;
 }
 
+/* Samples of the training step that comes. */
+static int64_t
+step_samples(const struct run *r)
+{
+	return batch_at(&r->e->plan.ramp, r->at.consumed_samples);
+}
+
 /* All micro batches of one global batch; sums of loss add up in the scalars and counted tokens
  * in r->tokens. Collective. */
 static void
 pass(struct run *r, int set, int64_t first_sample, bool training)
 {
+	const struct run_plan *plan = &r->e->plan;
 	struct pipeline p = {
 		.e = r->e,
-		.num_microbatches = (int)r->e->plan.shape.num_microbatches,
+		.num_microbatches =
+		    run_microbatches(plan, training ? step_samples(r) : plan->global_batch_size),
 		.training = training,
 		.iteration = (uint32_t)r->at.iteration,
 		.first_sample = first_sample,
@@ -130,6 +139,7 @@ mean(const struct run *r, enum total sum)
 static void
 gradients(struct run *r)
 {
+	train_scale_tokens(r->c, step_samples(r));
 	r->e->token_scale = r->c->scaler.scale / r->c->scaler.tokens;
 	clear_sums(r);
 	pass(r, SPLIT_TRAIN, r->at.consumed_samples, true);
@@ -144,7 +154,7 @@ static struct step_metrics
 judge(const struct run *r)
 {
 	const struct train_config *c = r->c;
-	int64_t position = r->at.consumed_samples - r->at.skipped * r->e->plan.global_batch_size;
+	int64_t position = r->at.consumed_samples - r->at.skipped_samples;
 	double loss = mean(r, TOTAL_LOSS);
 
 	return (struct step_metrics){
@@ -193,9 +203,11 @@ record(struct run *r, struct step_metrics *m)
 {
 	int64_t first = r->at.consumed_samples;
 
+	m->samples = step_samples(r);
 	m->iteration = ++r->at.iteration;
-	m->consumed_samples = r->at.consumed_samples += r->e->plan.global_batch_size;
+	m->consumed_samples = r->at.consumed_samples += m->samples;
 	r->at.skipped += m->skipped;
+	r->at.skipped_samples += m->skipped ? m->samples : 0;
 	r->empty += r->total[TOTAL_TOKENS] == 0;
 	if (r->metrics)
 		metrics_step(r->metrics, m);

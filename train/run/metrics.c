@@ -25,10 +25,10 @@ struct metrics {
 	const char *path;
 	struct tensorboard *board;
 	bool z_loss;
-	int64_t train_iters, log_interval, board_interval, batch, seq_length, world;
-	double flops; /* of a step */
+	int64_t train_iters, log_interval, board_interval, seq_length, world;
+	double flops; /* of a sample */
 	/* over the log interval */
-	int64_t steps, skipped, nan;
+	int64_t steps, samples, skipped, nan;
 	double loss, zloss, seconds;
 };
 
@@ -63,12 +63,11 @@ metrics_open(const struct train_config *c, int64_t world_size, int64_t iteration
 	m->train_iters = c->train_iters;
 	m->log_interval = c->o.log_interval;
 	m->board_interval = c->o.tensorboard_log_interval;
-	m->batch = c->plan.global_batch_size;
 	m->seq_length = c->plan.shape.seq_length;
 	m->world = world_size;
 	m->z_loss = c->o.use_z_loss;
 	m->flops = model_flops(
-	    &c->plan.model, m->batch, m->seq_length, layout_vocab(&c->plan.layout, &c->plan.model));
+	    &c->plan.model, 1, m->seq_length, layout_vocab(&c->plan.layout, &c->plan.model));
 	m->path = c->o.metrics_file;
 	if (m->path && !(m->json = fopen(m->path, c->start == START_RESUME ? "a" : "w"))) {
 		err_sys(e, "create", m->path);
@@ -89,16 +88,16 @@ metrics_open(const struct train_config *c, int64_t world_size, int64_t iteration
 /* Of the whole world. A step too short for the clock gives 0, not infinity, which JSON cannot
  * hold. */
 static double
-tokens_per_second(const struct metrics *m, double seconds, int64_t steps)
+tokens_per_second(const struct metrics *m, double seconds, int64_t samples)
 {
-	return seconds > 0 ? (double)(steps * m->batch * m->seq_length) / seconds : 0;
+	return seconds > 0 ? (double)(samples * m->seq_length) / seconds : 0;
 }
 
 /* Per rank, from the arithmetic of the model (lib/model/flops), not from what the device did. */
 static double
-tflops(const struct metrics *m, double seconds, int64_t steps)
+tflops(const struct metrics *m, double seconds, int64_t samples)
 {
-	return seconds > 0 ? m->flops * (double)steps / seconds / 1e12 / (double)m->world : 0;
+	return seconds > 0 ? m->flops * (double)samples / seconds / 1e12 / (double)m->world : 0;
 }
 
 /* Numbers that JSON cannot hold become null. NaN and infinity do come: a skipped step has a norm
@@ -130,8 +129,8 @@ json_line(struct metrics *m, const struct step_metrics *s)
 	number(&line, "weight_decay", s->weight_decay);
 	number(&line, "loss_scale", s->loss_scale);
 	str_addf(&line, ", \"skipped\": %s", s->skipped ? "true" : "false");
-	number(&line, "tokens_per_second", tokens_per_second(m, s->seconds, 1));
-	number(&line, "tflops_per_rank", tflops(m, s->seconds, 1));
+	number(&line, "tokens_per_second", tokens_per_second(m, s->seconds, s->samples));
+	number(&line, "tflops_per_rank", tflops(m, s->seconds, s->samples));
 	number(&line, "seconds", s->seconds);
 	number(&line, "data_wait_seconds", s->data_wait);
 	number(&line, "exposed_data_comm_ms", s->exposed * 1e3);
@@ -163,7 +162,7 @@ board_points(struct metrics *m, const struct step_metrics *s)
 		double value;
 	} point[] = {
 		{ "learning-rate", s->lr },
-		{ "batch-size", (double)m->batch },
+		{ "batch-size", (double)s->samples },
 		{ "lm loss", s->lm_loss },
 		{ "loss-scale", s->loss_scale },
 		{ "grad-norm", s->grad_norm },
@@ -174,7 +173,7 @@ board_points(struct metrics *m, const struct step_metrics *s)
 	for (int i = 0; i < points; i++)
 		board_point(m, point[i].tag, s->iteration, s->consumed_samples, point[i].value);
 	tensorboard_scalar(m->board, "iteration-time", s->iteration, s->seconds);
-	tensorboard_scalar(m->board, "throughput", s->iteration, tflops(m, s->seconds, 1));
+	tensorboard_scalar(m->board, "throughput", s->iteration, tflops(m, s->seconds, s->samples));
 	tensorboard_flush(m->board, &ignored);
 }
 
@@ -190,7 +189,7 @@ flush_log(void)
 
 /* Averages over the successful steps of the interval; where there is none, no loss is printed, nor
  * is the norm of a step that was skipped, as in Megatron-LM. Begins the next interval. The learning
- * rate and the norm are those of the last step. */
+ * rate, the batch and the norm are those of the last step. */
 static void
 log_line(struct metrics *m, const struct step_metrics *s)
 {
@@ -218,11 +217,11 @@ log_line(struct metrics *m, const struct step_metrics *s)
 	       "tokens per second: %.0f |\n",
 	    when, (long long)s->iteration, (long long)m->train_iters,
 	    (long long)s->consumed_samples, m->seconds * 1000 / (double)m->steps,
-	    tflops(m, m->seconds, m->steps), s->lr, (long long)m->batch, loss, z, s->loss_scale,
+	    tflops(m, m->seconds, m->samples), s->lr, (long long)s->samples, loss, z, s->loss_scale,
 	    norm, (long long)m->skipped, (long long)m->nan,
-	    tokens_per_second(m, m->seconds, m->steps));
+	    tokens_per_second(m, m->seconds, m->samples));
 	flush_log();
-	m->steps = m->skipped = m->nan = 0;
+	m->steps = m->samples = m->skipped = m->nan = 0;
 	m->loss = m->zloss = m->seconds = 0;
 }
 
@@ -232,6 +231,7 @@ void
 metrics_step(struct metrics *m, const struct step_metrics *s)
 {
 	m->steps++;
+	m->samples += s->samples;
 	m->skipped += s->skipped;
 	m->nan += s->skipped && !isfinite(s->lm_loss);
 	m->seconds += s->seconds;
@@ -241,7 +241,7 @@ metrics_step(struct metrics *m, const struct step_metrics *s)
 	}
 	prog_progress("step %lld of %lld, loss %.4f, %.0f tokens/s, %.0f s left",
 	    (long long)s->iteration, (long long)m->train_iters, s->lm_loss,
-	    tokens_per_second(m, s->seconds, 1),
+	    tokens_per_second(m, s->seconds, s->samples),
 	    (double)(m->train_iters - s->iteration) * s->seconds);
 	if (m->json)
 		json_line(m, s);

@@ -16,7 +16,7 @@
 struct metrics;
 
 struct step_metrics {
-	int64_t iteration, consumed_samples;
+	int64_t iteration, consumed_samples, samples; /* samples: of the step */
 	double lm_loss, z_loss, grad_norm, lr, weight_decay, loss_scale, seconds;
 	double data_wait; /* seconds of the step that rank 0 waited for batches */
 	double exposed;   /* and that it computed nothing for the exchange of data ranks */

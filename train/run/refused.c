@@ -17,7 +17,7 @@
 static const char graph[] = "CUDA graphs are used by themselves; see --no-cuda-graphs";
 static const char fp8[] = "FP8 and FP4 are not built";
 static const char nan_checks[] = "NaN and Inf are always looked for; leave it out";
-static const char ramp[] = "batch-size ramp-up is not built";
+static const char uneven[] = "batches must divide equally among data ranks";
 static const char one_ckpt[] = "checkpoints have one format here; leave it out";
 static const char distill[] = "distillation is not built";
 static const char encoder[] = "encoder models are out of scope";
@@ -105,10 +105,8 @@ const struct opt_refused mtrain_refused[] = {
 	{ "use-kitchen-attention", fp8 },
 	/* The check costs one pass over the gradients, which the norm makes anyway. */
 	{ "no-check-for-nan-in-loss-and-grad", nan_checks },
-	/* A batch size that changes during the run would move the schedules and the order of
-	 * data. */
-	{ "decrease-batch-size-if-needed", ramp }, { "rampup-batch-size", ramp },
-	{ "step-batch-size-schedule", ramp },
+	/* It would make the batch, and with it every result, depend on the number of ranks. */
+	{ "decrease-batch-size-if-needed", uneven },
 	/* How checkpoints are written elsewhere: formats, workers, replicas, strictness. Ours
 	 * are whole, global and written by all ranks, whatever the layout. */
 	{ "async-ckpt-cpu-priority", one_ckpt }, { "async-ckpt-io-priority", one_ckpt },

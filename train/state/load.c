@@ -186,7 +186,8 @@ resume_scale(const struct ckpt *k, double scale, struct scaler *s, bool speaks)
 }
 
 /* Where the run stood. A checkpoint that was imported, or of another type than fp16, knows no loss
- * scale: the run then begins with its own. */
+ * scale: the run then begins with its own. One that does not say how many samples were skipped is
+ * of a version whose batch did not change. */
 static void
 resume_progress(
     const struct engine *e, const struct ckpt *k, struct train_config *c, struct progress *p)
@@ -197,6 +198,9 @@ resume_progress(
 	p->consumed_samples = s->consumed_train_samples;
 	p->optimizer_steps = s->optimizer_steps;
 	p->skipped = s->skipped_iterations;
+	p->skipped_samples = s->skipped_samples != STATE_NONE
+	    ? s->skipped_samples
+	    : s->skipped_iterations * c->plan.global_batch_size;
 	if (!c->o.run.fp16 || isnan(s->loss_scale) || !s->dtype ||
 	    strcmp(s->dtype, dtype_name(DTYPE_F16)))
 		return;

@@ -89,6 +89,7 @@ save_state_text(
 	s.consumed_train_samples = p->consumed_samples;
 	s.optimizer_steps = p->optimizer_steps;
 	s.skipped_iterations = p->skipped;
+	s.skipped_samples = p->skipped_samples;
 	s.loss_scale = c->scaler.scale;
 	s.loss_scale_of = "mean";
 	s.loss_scale_growth = c->scaler.growth;

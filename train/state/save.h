@@ -16,7 +16,8 @@
 
 /* What a run remembers beside its tensors. */
 struct progress {
-	int64_t iteration, consumed_samples, optimizer_steps, skipped;
+	int64_t iteration, consumed_samples, optimizer_steps;
+	int64_t skipped, skipped_samples; /* steps without an update, and what they consumed */
 };
 
 /* A piece of this rank's file: a box of tensor `name` of the checkpoint, and where it lies on the

@@ -1,0 +1,241 @@
+/*
+ * batch.c - samples of a step
+ *
+ * Steps are counted by stretches of equal size, never one by one: a run may have more steps than
+ * anybody would wait for.
+ */
+#include "lib/model/batch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Numbers of samples are exact in a double up to here, which linear growth relies on. */
+#define SAMPLES_MAX 1e15
+
+struct batch_ramp
+batch_constant(int64_t size)
+{
+	return (struct batch_ramp){ .count = 1, .step = { { 0, size } } };
+}
+
+/* --- from text -------------------------------------------------------------------------------- */
+
+/* A whole number from 1 on; false for anything else. */
+static bool
+whole(const char *word, int64_t *out)
+{
+	char *end;
+
+	errno = 0;
+	*out = strtoll(word, &end, 10);
+	return end != word && !*end && !errno && *out >= 1 && (double)*out <= SAMPLES_MAX;
+}
+
+int
+batch_linear(struct batch_ramp *r, const struct opt_list *words, int64_t size, struct err *e)
+{
+	int64_t *const field[] = { &r->start, &r->increment, &r->samples };
+
+	memset(r, 0, sizeof *r);
+	if (words->count != 3)
+		return err_set(e,
+		    "--rampup-batch-size: takes START INCREMENT SAMPLES, not %d words",
+		    words->count);
+	for (int i = 0; i < 3; i++)
+		if (!whole(words->item[i], field[i]))
+			return err_set(e,
+			    "--rampup-batch-size %s: must be a whole number from 1 to 1e15",
+			    words->item[i]);
+	if (r->start >= size)
+		return err_set(e,
+		    "--rampup-batch-size %lld: must be less than --global-batch-size %lld",
+		    (long long)r->start, (long long)size);
+	if ((size - r->start) % r->increment)
+		return err_set(e,
+		    "--rampup-batch-size %lld %lld: steps of %lld do not lead to "
+		    "--global-batch-size %lld (try an increment of %lld)",
+		    (long long)r->start, (long long)r->increment, (long long)r->increment,
+		    (long long)size, (long long)(size - r->start));
+	r->num_increments = (size - r->start) / r->increment;
+	return 0;
+}
+
+/* A number with a suffix, cut to a whole one, which end follows; false for anything else. */
+static bool
+scaled(const char **at, char end, int64_t *out)
+{
+	static const char suffixes[] = "KMBTkmbt";
+	static const double times[] = { 1e3, 1e6, 1e9, 1e12 };
+	const char *suffix;
+	char *after;
+	double x = strtod(*at, &after);
+
+	if (after == *at || strspn(*at, "0123456789.eE+") < (size_t)(after - *at))
+		return false;
+	if (*after && (suffix = strchr(suffixes, *after))) {
+		x *= times[(suffix - suffixes) % 4];
+		after++;
+	}
+	if (!(x >= 0 && x <= SAMPLES_MAX) || *after != end)
+		return false;
+	*out = (int64_t)x;
+	*at = after + (end != '\0');
+	return true;
+}
+
+/* One entry of the table, in its place by its first sample. */
+static int
+add_entry(struct batch_ramp *r, const char *entry, int64_t seq_length, struct err *e)
+{
+	int64_t tokens, size;
+	const char *at = entry;
+	int i = r->count;
+
+	if (!scaled(&at, ':', &tokens) || !scaled(&at, '\0', &size) || size < 1)
+		return err_set(e,
+		    "--step-batch-size-schedule: '%.60s' is no entry TOKENS:SIZE, as 250B:1536 is",
+		    entry);
+	if (r->count == BATCH_TABLE_MAX)
+		return err_set(
+		    e, "--step-batch-size-schedule: has more than %d entries", BATCH_TABLE_MAX);
+	for (; i > 0 && r->step[i - 1].first > tokens / seq_length; i--)
+		r->step[i] = r->step[i - 1];
+	if (i > 0 && r->step[i - 1].first == tokens / seq_length)
+		return err_set(e,
+		    "--step-batch-size-schedule: '%.60s' begins at the same sample as another "
+		    "entry, %lld",
+		    entry, (long long)(tokens / seq_length));
+	r->step[i].first = tokens / seq_length;
+	r->step[i].size = size;
+	r->count++;
+	return 0;
+}
+
+int
+batch_table(struct batch_ramp *r, const char *text, int64_t seq_length, struct err *e)
+{
+	static const char between[] = " \t\n,";
+	char *copy = mem_strdup(text), *rest, *entry = strtok_r(copy, between, &rest);
+	int rc = 0;
+
+	memset(r, 0, sizeof *r);
+	for (; entry && rc == 0; entry = strtok_r(NULL, between, &rest))
+		rc = add_entry(r, entry, seq_length, e);
+	free(copy);
+	if (rc < 0)
+		return -1;
+	return r->count && r->step[0].first == 0
+	    ? 0
+	    : err_set(e, "--step-batch-size-schedule: needs an entry 0:SIZE, the first size");
+}
+
+/* --- sizes ------------------------------------------------------------------------------------ */
+
+/* In doubles, and all of them only after the last sample, because Megatron-LM reckons so. */
+static int64_t
+increments_at(const struct batch_ramp *r, int64_t consumed)
+{
+	double each = (double)r->samples / (double)r->num_increments;
+
+	return consumed > r->samples ? r->num_increments : (int64_t)((double)consumed / each);
+}
+
+/* The last entry of the table that has begun. */
+static int
+entry_at(const struct batch_ramp *r, int64_t consumed)
+{
+	int i = r->count - 1;
+
+	while (i > 0 && r->step[i].first > consumed)
+		i--;
+	return i;
+}
+
+int64_t
+batch_at(const struct batch_ramp *r, int64_t consumed)
+{
+	return r->num_increments ? r->start + r->increment * increments_at(r, consumed)
+				 : r->step[entry_at(r, consumed)].size;
+}
+
+int64_t
+batch_largest(const struct batch_ramp *r)
+{
+	int64_t most = r->start + r->increment * r->num_increments;
+
+	for (int i = 0; i < r->count; i++)
+		most = r->step[i].size > most ? r->step[i].size : most;
+	return most;
+}
+
+int64_t
+batch_uneven(const struct batch_ramp *r, int64_t unit)
+{
+	if (r->start % unit)
+		return r->start;
+	if (r->increment % unit)
+		return r->start + r->increment;
+	for (int i = 0; i < r->count; i++)
+		if (r->step[i].size % unit)
+			return r->step[i].size;
+	return 0;
+}
+
+/* The first sample after `consumed` at which another size begins; INT64_MAX: none does. */
+static int64_t
+stretch_end(const struct batch_ramp *r, int64_t consumed)
+{
+	int64_t k, at;
+
+	if (!r->num_increments) {
+		int i = entry_at(r, consumed) + 1;
+
+		return i < r->count ? r->step[i].first : INT64_MAX;
+	}
+	k = increments_at(r, consumed);
+	if (k == r->num_increments)
+		return INT64_MAX;
+	/* The quotient is rounded: look beside it. */
+	at = (int64_t)((double)(k + 1) * ((double)r->samples / (double)r->num_increments)) - 1;
+	at = at > consumed ? at : consumed;
+	while (increments_at(r, at) == k)
+		at++;
+	return at;
+}
+
+/* Steps of the size at `from` that begin before the size changes. */
+static int64_t
+stretch_steps(const struct batch_ramp *r, int64_t from)
+{
+	return (stretch_end(r, from) - from - 1) / batch_at(r, from) + 1;
+}
+
+int64_t
+batch_steps(const struct batch_ramp *r, int64_t from, int64_t to)
+{
+	int64_t steps = 0, n;
+
+	do {
+		int64_t whole_ones = from < to ? (to - from) / batch_at(r, from) : 0;
+
+		n = stretch_steps(r, from);
+		n = n < whole_ones ? n : whole_ones;
+		from += n * batch_at(r, from);
+		steps += n;
+	} while (n > 0);
+	return steps;
+}
+
+int64_t
+batch_end(const struct batch_ramp *r, int64_t from, int64_t steps)
+{
+	while (steps > 0) {
+		int64_t n = stretch_steps(r, from);
+
+		n = n < steps ? n : steps;
+		from += n * batch_at(r, from);
+		steps -= n;
+	}
+	return from;
+}

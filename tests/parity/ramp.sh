@@ -1,0 +1,50 @@
+#!/bin/sh
+# ramp.sh - a batch that changes: steps of the right sizes, the same under every layout, and bitwise
+# the same when the run stopped while it grew
+# shellcheck source=tests/parity/common disable=SC2086
+. "$TOP/tests/parity/common"
+text_dataset
+common="$text --lr 1e-3 --lr-warmup-samples 20 --lr-decay-style cosine --log-interval 1"
+linear="$common --rampup-batch-size 2 2 30 --train-samples 80"
+
+# sizes FILE: the batch of each log line
+sizes()
+{
+	sed -n 's/.* global batch size: *\([0-9]*\) .*/\1/p' "$1" | tr '\n' ' '
+}
+
+# 2 until 10 samples are consumed, 4 until 20, 6 until 30: from 10, 22 and 34 on.
+train 1 $linear --save one --metrics-file one.jsonl
+[ "$(sizes log)" = "2 2 2 2 2 4 4 4 6 6 8 8 8 8 8 " ] || fail "sizes: $(sizes log)"
+results one.jsonl >one_rank
+
+# In the middle of the ramp, under a layout with fewer micro batches than stages at first.
+grid="$(layout 1 2) --use-distributed-optimizer"
+train 4 $linear $grid --save whole --metrics-file whole.jsonl
+ends 3 4 $linear $grid --load two --save two --exit-interval 7 --metrics-file two.jsonl
+train 4 $linear $grid --load two --save two --metrics-file two.jsonl
+results whole.jsonl >straight
+results two.jsonl >resumed
+same_steps "stopped while the batch grew" straight resumed
+same_tensors "stopped while the batch grew" whole two
+loss=$(gap lm_loss straight one_rank)
+within 1e-6 "$loss" || fail "PP2 DP2: the loss differs by $loss"
+echo "linear: 15 steps, bit by bit after a stop; PP2 DP2 within $loss of one rank"
+
+# A loss scale that overflows at first: skipped samples of several sizes leave the schedule alone.
+fp16="--fp16 --initial-loss-scale 1073741824 --loss-scale-window 3 --hysteresis 1"
+model=$gpt2
+train 1 $linear $fp16 --save half --metrics-file half.jsonl
+ends 3 1 $linear $fp16 --load on --save on --exit-interval 7 --metrics-file on.jsonl
+train 1 $linear $fp16 --load on --save on --metrics-file on.jsonl
+results half.jsonl >straight
+results on.jsonl >resumed
+grep -q '"skipped": true' straight || fail "fp16: no step overflowed"
+same_steps "fp16" straight resumed
+same_tensors "fp16" half on
+
+# By a table of tokens, 16 a sample, down again at the end; samples that fill no step are left.
+model=$(echo "$llama" | sed 's/--global-batch-size 8//')
+train 2 $common --step-batch-size-schedule "0:2 0.128K:8,512:4" --train-samples 47
+[ "$(sizes log)" = "2 2 2 2 8 8 8 4 4 4 " ] || fail "sizes by table: $(sizes log)"
+echo "table: 10 steps"
