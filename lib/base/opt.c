@@ -190,6 +190,21 @@ store_list(struct opt_parse *p, const struct opt *o, int count, char **word, str
 	return 0;
 }
 
+int
+opt_numbers(const char *name, const struct opt_list *l, int64_t least, int64_t *out, struct err *e)
+{
+	for (int i = 0; i < l->count; i++) {
+		char *end;
+
+		errno = 0;
+		out[i] = strtoll(l->item[i], &end, 10);
+		if (end == l->item[i] || *end || errno || out[i] < least || (double)out[i] > 1e15)
+			return err_set(e, "--%s %s: must be a whole number from %lld to 1e15", name,
+			    l->item[i], (long long)least);
+	}
+	return 0;
+}
+
 /*
  * Fields get their defaults through the same parser, so a default outside its own range is found by
  * the first run of any test. A field of an "--no-..." row starts true. Memory of p lasts until

@@ -106,6 +106,10 @@ int opt_argv(struct opt_parse *p, int *argc, char ***argv, struct err *e);
  * are left alone when keep. */
 int opt_text(struct opt_parse *p, const char *name, const char *text, bool keep, struct err *e);
 bool opt_given(const struct opt_parse *p, const char *name);
+/* The words of a list of numbers into out [l->count]: whole ones from least to 1e15. -1 with the
+ * option's name and the rule. */
+int opt_numbers(
+    const char *name, const struct opt_list *l, int64_t least, int64_t *out, struct err *e);
 void opt_release(struct opt_parse *p);
 
 void opt_help(const struct opt *table, FILE *f);

@@ -6,7 +6,6 @@
  */
 #include "lib/model/batch.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,32 +20,21 @@ batch_constant(int64_t size)
 
 /* --- from text -------------------------------------------------------------------------------- */
 
-/* A whole number from 1 on; false for anything else. */
-static bool
-whole(const char *word, int64_t *out)
-{
-	char *end;
-
-	errno = 0;
-	*out = strtoll(word, &end, 10);
-	return end != word && !*end && !errno && *out >= 1 && (double)*out <= SAMPLES_MAX;
-}
-
 int
 batch_linear(struct batch_ramp *r, const struct opt_list *words, int64_t size, struct err *e)
 {
-	int64_t *const field[] = { &r->start, &r->increment, &r->samples };
+	int64_t number[3];
 
 	memset(r, 0, sizeof *r);
 	if (words->count != 3)
 		return err_set(e,
 		    "--rampup-batch-size: takes START INCREMENT SAMPLES, not %d words",
 		    words->count);
-	for (int i = 0; i < 3; i++)
-		if (!whole(words->item[i], field[i]))
-			return err_set(e,
-			    "--rampup-batch-size %s: must be a whole number from 1 to 1e15",
-			    words->item[i]);
+	if (opt_numbers("rampup-batch-size", words, 1, number, e) < 0)
+		return -1;
+	r->start = number[0];
+	r->increment = number[1];
+	r->samples = number[2];
 	if (r->start >= size)
 		return err_set(e,
 		    "--rampup-batch-size %lld: must be less than --global-batch-size %lld",

@@ -133,6 +133,13 @@ fails()
 	mtrain -q --config s/iter_0000005/options.conf --load s
 }
 
+@test "--iterations-to-skip takes numbers" {
+	fails 2 "--iterations-to-skip 0: must be a whole number from 1 to 1e15" --mock-data \
+		--iterations-to-skip 3 0
+	fails 2 "--iterations-to-skip 3x: must be a whole number from 1 to 1e15" --mock-data \
+		--iterations-to-skip 3x
+}
+
 @test "lengths of the schedule that Megatron-LM asserts against" {
 	fails 2 "--lr-decay-samples 64: is for --train-samples; --train-iters 4 takes --lr-decay-iters" --mock-data --lr-decay-samples 64
 	fails 2 "--lr-warmup-samples 8: is for --train-samples; --train-iters 4 takes --lr-warmup-iters" --mock-data --lr-warmup-samples 8

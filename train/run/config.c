@@ -162,6 +162,24 @@ train_length(struct train_config *c, struct err *e)
 	return 0;
 }
 
+static int
+read_skips(struct train_config *c, struct err *e)
+{
+	const struct opt_list *l = &c->o.iterations_to_skip;
+
+	c->skips = mem_pool_alloc(&c->parse.pool, (size_t)l->count, sizeof *c->skips);
+	return opt_numbers("iterations-to-skip", l, 1, c->skips, e);
+}
+
+bool
+train_skips(const struct train_config *c, int64_t iteration)
+{
+	for (int i = 0; i < c->o.iterations_to_skip.count; i++)
+		if (c->skips[i] == iteration)
+			return true;
+	return false;
+}
+
 /* Lengths in samples, as Megatron-LM's get_optimizer_param_scheduler has them: a run of steps
  * counts global batches; in a run of samples none is left out, though the last may fill no batch;
  * a share of the decay is not rounded. Decay lasts as long as the run unless something else is
@@ -520,7 +538,7 @@ train_configure(struct train_config *c, int64_t world_size, struct err *e)
 		    (long long)c->plan.model.vocab_size,
 		    (long long)tokenizer_vocab_size(c->tokenizer));
 	return numerics(c, e) < 0 || check_backend(c, e) < 0 || train_length(c, e) < 0 ||
-		schedule(c, e) < 0
+		read_skips(c, e) < 0 || schedule(c, e) < 0
 	    ? -1
 	    : check_files(c, e);
 }

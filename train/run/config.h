@@ -17,6 +17,7 @@
 struct train_options {
 	struct run_options run;
 	int64_t train_iters, train_samples, seed;
+	struct opt_list iterations_to_skip;
 	double lr, min_lr, lr_warmup_init, lr_warmup_fraction;
 	int lr_decay_style, lr_wsd_decay_style, weight_decay_incr_style;
 	int64_t lr_decay_iters, lr_decay_samples, lr_warmup_iters, lr_warmup_samples,
@@ -79,6 +80,7 @@ struct train_config {
 	struct tokenizer *tokenizer; /* NULL: none given */
 	int64_t eod;                 /* -1: none */
 	int64_t train_iters;
+	int64_t *skips; /* --iterations-to-skip, in the order of the list */
 	enum start start;
 	/* configuring failed on a tracker or checkpoint that does not open: no matter of usage */
 	bool unreadable;
@@ -103,6 +105,8 @@ void train_release(struct train_config *c);
 /* options.conf of a checkpoint: the options that were given, and the model as it was resolved. With
  * defaults, all options that have a value. */
 void train_dump(const struct train_config *c, bool defaults, struct str *out);
+/* Is this iteration, counted from 1, one of --iterations-to-skip? */
+bool train_skips(const struct train_config *c, int64_t iteration);
 /* The loss scale is of the mean over a step of so many samples. */
 void train_scale_tokens(struct train_config *c, int64_t samples);
 /* The learning-rate schedule in one line, as state.conf keeps it; and back. */

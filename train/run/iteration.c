@@ -208,12 +208,29 @@ record(struct run *r, struct step_metrics *m)
 	m->consumed_samples = r->at.consumed_samples += m->samples;
 	r->at.skipped += m->skipped;
 	r->at.skipped_samples += m->skipped ? m->samples : 0;
-	r->empty += r->total[TOTAL_TOKENS] == 0;
+	r->empty += !m->left_out && r->total[TOTAL_TOKENS] == 0;
 	if (r->metrics)
 		metrics_step(r->metrics, m);
 	corpus_log_step(r->corpora, first, m->skipped);
 	if (m->iteration % r->c->o.log_interval == 0 || m->iteration == r->c->train_iters)
 		corpus_log_write(r->corpora, r->metrics, m->iteration);
+}
+
+/* A step of --iterations-to-skip consumes its samples, and the run is as it was but for that. The
+ * ranks agree on what they agree on after any other. */
+static enum iteration_end
+leave_out(struct run *r)
+{
+	struct step_metrics m;
+
+	clear_sums(r);
+	totals(r);
+	m = judge(r);
+	m.seconds = stopwatch_lap(&r->watch);
+	m.skipped = m.left_out = true;
+	profile_end(r);
+	record(r, &m);
+	return ITERATION_DONE;
 }
 
 /* Totals before the update, because a step that is skipped must leave weights and moments
@@ -226,6 +243,8 @@ iteration_train(struct run *r)
 	struct step_metrics m;
 
 	profile_step_begin(r->profile, r->at.iteration);
+	if (train_skips(r->c, r->at.iteration + 1))
+		return leave_out(r);
 	gradients(r);
 	totals(r);
 	seconds = stopwatch_lap(&r->watch);

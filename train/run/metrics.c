@@ -118,19 +118,20 @@ static void
 json_line(struct metrics *m, const struct step_metrics *s)
 {
 	struct str line = { 0 };
+	int64_t samples = s->left_out ? 0 : s->samples;
 
 	str_addf(&line, "{\"iteration\": %lld, \"consumed_samples\": %lld", (long long)s->iteration,
 	    (long long)s->consumed_samples);
-	number(&line, "lm_loss", s->lm_loss);
+	number(&line, "lm_loss", s->left_out ? NAN : s->lm_loss);
 	if (m->z_loss)
-		number(&line, "z_loss", s->z_loss);
+		number(&line, "z_loss", s->left_out ? NAN : s->z_loss);
 	number(&line, "grad_norm", s->skipped ? NAN : s->grad_norm);
 	number(&line, "lr", s->lr);
 	number(&line, "weight_decay", s->weight_decay);
 	number(&line, "loss_scale", s->loss_scale);
 	str_addf(&line, ", \"skipped\": %s", s->skipped ? "true" : "false");
-	number(&line, "tokens_per_second", tokens_per_second(m, s->seconds, s->samples));
-	number(&line, "tflops_per_rank", tflops(m, s->seconds, s->samples));
+	number(&line, "tokens_per_second", tokens_per_second(m, s->seconds, samples));
+	number(&line, "tflops_per_rank", tflops(m, s->seconds, samples));
 	number(&line, "seconds", s->seconds);
 	number(&line, "data_wait_seconds", s->data_wait);
 	number(&line, "exposed_data_comm_ms", s->exposed * 1e3);
@@ -231,7 +232,7 @@ void
 metrics_step(struct metrics *m, const struct step_metrics *s)
 {
 	m->steps++;
-	m->samples += s->samples;
+	m->samples += s->left_out ? 0 : s->samples;
 	m->skipped += s->skipped;
 	m->nan += s->skipped && !isfinite(s->lm_loss);
 	m->seconds += s->seconds;
@@ -245,7 +246,7 @@ metrics_step(struct metrics *m, const struct step_metrics *s)
 	    (double)(m->train_iters - s->iteration) * s->seconds);
 	if (m->json)
 		json_line(m, s);
-	if (m->board && s->iteration % m->board_interval == 0)
+	if (m->board && !s->left_out && s->iteration % m->board_interval == 0)
 		board_points(m, s);
 	if (s->iteration % m->log_interval == 0 || s->iteration == m->train_iters)
 		log_line(m, s);

@@ -21,6 +21,7 @@ struct step_metrics {
 	double data_wait; /* seconds of the step that rank 0 waited for batches */
 	double exposed;   /* and that it computed nothing for the exchange of data ranks */
 	bool skipped;
+	bool left_out; /* skipped by --iterations-to-skip: nothing was computed */
 };
 
 /* set: the name of one of several validation sets, or NULL. */

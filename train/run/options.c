@@ -54,6 +54,8 @@ const struct opt mtrain_opts[] = {
 	GROUP("Training"),
 	INT("train-iters", train_iters, 1, NULL, "steps to train"),
 	INT("train-samples", train_samples, 1, NULL, "samples to train, in place of --train-iters"),
+	LIST("iterations-to-skip", iterations_to_skip, "N",
+	    "steps, counted from 1, whose samples are passed over"),
 	{ .name = "seed",
 	    .type = OPT_INT,
 	    .off = offsetof(S, seed),
