@@ -6,7 +6,8 @@
  * --metrics-file gets one JSON object a step with full precision: iteration, consumed_samples,
  * lm_loss, z_loss, grad_norm, lr, weight_decay, loss_scale, skipped, tokens_per_second,
  * tflops_per_rank, seconds, data_wait_seconds, exposed_data_comm_ms, time; one an evaluation:
- * iteration, split, set (of several), lm_loss, ppl; and one a corpus at log steps. Only one rank writes.
+ * iteration, split, set (of several), lm_loss, ppl; and one a corpus at log steps. Only one rank
+ * writes.
  */
 #ifndef TRAIN_RUN_METRICS_H
 #define TRAIN_RUN_METRICS_H
