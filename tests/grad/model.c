@@ -10,6 +10,7 @@
 #include "lib/model/options.h"
 #include "tests/check.h"
 #include "train/engine/grads.h"
+#include "train/engine/open.h"
 #include "train/engine/pipeline.h"
 
 enum { PROBES = 6 };

@@ -6,162 +6,12 @@
  * gradients are two flat arrays in the same order, so that reduction, update and checkpoints see
  * one array and the layers see views into it.
  */
-#include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "lib/base/rng.h"
-#include "lib/model/fit.h"
 #include "train/engine/engine.h"
-#include "train/engine/groups.h"
-#include "train/engine/traffic.h"
-#include "train/layers/layer.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* Where each (layer, role) is in the list of shards. Embedding first, then this stage's layers,
- * the head last; -1 (0xff bytes) where this rank has no such parameter. */
-static void
-index_shards(struct engine *e)
-{
-	size_t layers = (size_t)e->mem.num_layers + 2;
-
-	e->shard_of = mem_alloc(layers, sizeof *e->shard_of);
-	memset(e->shard_of, 0xff, layers * sizeof *e->shard_of);
-	for (int i = 0; i < e->mem.shards.count; i++) {
-		const struct param *p = &e->table[e->mem.shards.item[i].param];
-		int64_t at = p->layer < 0                  ? 0
-		    : p->layer == e->plan.model.num_layers ? e->mem.num_layers + 1
-							   : p->layer - e->mem.first_layer + 1;
-
-		e->shard_of[at][p->role] = i;
-	}
-}
-
-/* embedding?, (attention, mlp) of each layer, head? The order is the order of the forward pass;
- * each entry says where its input is saved. */
-static void
-build_layers(struct engine *e)
-{
-	struct layer *l = e->layer = mem_alloc((size_t)(2 * e->mem.num_layers + 2), sizeof *l);
-
-	if (e->first_stage)
-		*l++ = (struct layer){ &layer_embedding, -1, 0, BUF_LAYER_INPUT };
-	for (int64_t i = 0; i < e->mem.num_layers; i++) {
-		int index = (int)(e->mem.first_layer + i);
-
-		*l++ = (struct layer){ &layer_attention, index, (int)i, BUF_LAYER_INPUT };
-		*l++ = (struct layer){ &layer_mlp, index, (int)i, BUF_MLP_INPUT };
-	}
-	if (e->last_stage)
-		*l++ = (struct layer){ &layer_head, (int)e->plan.model.num_layers, 0,
-			BUF_FINAL_INPUT };
-	e->num_layers = (int)(l - e->layer);
-}
-
-/* What was taken before a failure is given back by engine_close. Asked first whether it all fits:
- * the answer says what would. */
-static int
-take_memory(struct engine *e, struct err *err)
-{
-	static const char *const names[] = { "parameters", "saved activations", "scratch" };
-	size_t available = e->backend->free_memory(e->device);
-	struct err why;
-
-	if (available && memory_fit(&e->plan, e->coord, 0, available, err) < 0)
-		return -1;
-
-	for (int a = 0; a < ARENA_COUNT; a++) {
-		e->arena[a] = e->backend->alloc(e->device, e->mem.arena[a], &why);
-		if (!e->arena[a])
-			return err_set(err, "cannot take %.1f MiB for %s: %s",
-			    (double)e->mem.arena[a] / 1048576, names[a], why.msg);
-	}
-	return 0;
-}
-
-/* Copies host doubles to a tensor, converted. Waits for the copy, since the host buffer goes
- * away. For starting up, not for steps. */
-static void
-put(struct engine *e, const struct tensor *dst, const double *src)
-{
-	size_t n = (size_t)tensor_elements(dst);
-	void *host = mem_alloc(n, dtype_size(dst->dtype));
-
-	dtype_convert(host, dst->dtype, src, DTYPE_F64, (int64_t)n);
-	e->backend->copy_in(e->stream, dst->data, host, tensor_bytes(dst));
-	engine_sync(e);
-	free(host);
-}
-
-/* [positions, d/2, 2] of cosine and sine, computed in double and rounded once to the table's
- * type; no table in models with learned positions. */
-static void
-fill_rope_table(struct engine *e)
-{
-	struct tensor t = engine_buffer(e, BUF_ROPE);
-	double *table;
-
-	if (!t.data)
-		return;
-	table = mem_alloc((size_t)tensor_elements(&t), sizeof *table);
-	model_rope_table(&e->plan.model, t.shape[0], table);
-	put(e, &t, table);
-	free(table);
-}
-
-/* Collective over world; fails on all ranks when it does on one, with the reason on rank 0. The
- * plan is copied, the backend is kept. Memory comes before the communicators, so that a rank
- * without room says so while the others can still be told. */
-int
-engine_open(struct engine *e, const struct engine_config *c, struct comm *world, struct err *err)
-{
-	struct device_config dev = { .num_threads = c->num_threads,
-		.dtype = c->plan->shape.dtype,
-		.deterministic = c->deterministic };
-	int local_size;
-
-	memset(e, 0, sizeof *e);
-	e->plan = *c->plan;
-	e->seed = c->seed;
-	e->z_loss = c->z_loss;
-	e->token_scale = 1;
-	e->rank = world->rank;
-	e->backend = c->backend;
-	layout_coord(&e->plan.layout, e->rank, e->coord);
-	e->first_stage = e->coord[AX_PP] == 0;
-	e->last_stage = e->coord[AX_PP] == e->plan.layout.pipeline_model_parallel_size - 1;
-	memory_plan(&e->mem, &e->plan.model, &e->plan.layout, &e->plan.shape, e->coord);
-	e->num_params = model_params(&e->plan.model, &e->table);
-	index_shards(e);
-	build_layers(e);
-	dev.local_rank = mpi_local_rank(world, &local_size);
-	e->device = e->backend->open(&dev, err);
-	if (comm_agree(world, e->device ? take_memory(e, err) : -1, err) ||
-	    groups_open(e, world, err) < 0)
-		return -1;
-	e->stream = e->backend->stream(e->device, STREAM_COMPUTE);
-	e->ops = e->stream->ops;
-	e->traffic = traffic_open(e, c->overlap_grad_reduce, c->overlap_param_gather);
-	fill_rope_table(e);
-	return 0;
-}
-
-/* Communicators go first: they may hold the device's streams. Also after engine_open has failed. */
-void
-engine_close(struct engine *e)
-{
-	traffic_close(e->traffic);
-	groups_close(&e->groups);
-	for (int a = 0; a < ARENA_COUNT; a++)
-		if (e->arena[a])
-			e->backend->release(e->device, e->arena[a]);
-	if (e->device)
-		e->backend->close(e->device);
-	memory_release(&e->mem);
-	free(e->table);
-	free(e->shard_of);
-	free(e->layer);
-}
 
 /* A device error is not to be survived: results queued since the last sync are unknown, so the
  * program ends with the device's reason. */
@@ -199,6 +49,24 @@ find_shard(const struct engine *e, int layer, enum role role)
 	int i = e->shard_of[at][role];
 
 	return i < 0 ? NULL : &e->mem.shards.item[i];
+}
+
+/* The plan gives no bytes to what a configuration does not need (LayerNorm's mean under RMSNorm,
+ * say): data is NULL then. A buffer of one column comes back as a vector, which is what the
+ * operations on statistics and labels take. */
+struct tensor
+step_buffer(const struct step *s, enum buffer b, int64_t layer)
+{
+	const struct memory_plan *m = &s->e->mem;
+	struct tensor t = { .data = NULL };
+	struct memory_place at;
+
+	if (!m->bytes[b])
+		return t;
+	at = memory_at(m, b, s->slot, layer);
+	t = tensor_2d(
+	    s->e->arena[at.arena] + at.offset, m->dtype[b], m->shape[b][0], m->shape[b][1]);
+	return m->vector[b] ? tensor_flat(&t) : t;
 }
 
 struct tensor

@@ -12,16 +12,8 @@
 #define TRAIN_ENGINE_ENGINE_H
 
 #include "lib/model/options.h"
-#include "train/comm.h"
+#include "train/engine/groups.h"
 #include "train/ops.h"
-
-/* Communicators of this rank; those of size 1 exist too. NULL: this rank is in none. */
-struct groups {
-	struct comm *world, *host_tp; /* host memory, always MPI: all ranks; the tensor ranks */
-	struct comm *tp, *dp, *pp;
-	struct comm *kv;        /* tensor ranks that hold the same key/value groups */
-	struct comm *embedding; /* first and last stage, when they share a table */
-};
 
 /* Slots of the scalars buffer, F64. */
 enum scalar { SCALAR_LOSS, SCALAR_ZLOSS, SCALAR_NORM, SCALAR_NONFINITE, SCALAR_COUNT };
@@ -53,23 +45,6 @@ struct engine {
 	struct traffic *traffic; /* of the replicas */
 };
 
-struct engine_config {
-	const struct run_plan *plan;
-	const struct backend *backend;
-	int num_threads;
-	uint64_t seed;
-	double z_loss;
-	bool deterministic;
-	/* gradients are reduced beside the last backward pass, weights gathered beside the next
-	 * forward pass; else both at once, with nothing beside them */
-	bool overlap_grad_reduce, overlap_param_gather;
-};
-
-/* Takes the memory, makes the communicators, builds the layer list. The plan's world must be
- * world->size. */
-int engine_open(
-    struct engine *e, const struct engine_config *c, struct comm *world, struct err *err);
-void engine_close(struct engine *e);
 /* The own masters from the counter RNG, or the own weights where they need none: element i of
  * tensor X is a function of (seed, X, i) alone. optim_to_weights makes all weights of them. */
 void engine_init_weights(struct engine *e);
@@ -131,13 +106,5 @@ struct batch {
 /* A buffer of the step; layer counts from the stage's first, 0 for buffers that are not per
  * layer. */
 struct tensor step_buffer(const struct step *s, enum buffer b, int64_t layer);
-void step_load(struct step *s, const struct batch *b);
-/* The stage's input is in step_input (received there), its output in step_output. */
-struct tensor step_input(const struct step *s);
-struct tensor step_output(const struct step *s);
-void step_forward(struct step *s);
-/* The gradient of the stage's output is in BUF_DX before, that of its input after. The last stage
- * starts from its loss. */
-void step_backward(struct step *s);
 
 #endif

@@ -20,14 +20,16 @@ along(struct comm *world, const struct layout *l, unsigned axes, struct err *err
  * tensor ranks that hold copies of one key-value group; embedding joins first and last stage
  * when they share the table. The host's tensor group stays a host communicator, for inference. */
 static int
-split_world(struct groups *g, const struct engine *e, struct comm *world, struct err *err)
+split_world(struct groups *g, const struct run_plan *plan, struct comm *world, struct err *err)
 {
-	const struct model_config *c = &e->plan.model;
-	const struct layout *l = &e->plan.layout;
+	const struct model_config *c = &plan->model;
+	const struct layout *l = &plan->layout;
+	int coord[AX_COUNT];
 	int last = (int)l->pipeline_model_parallel_size - 1;
 	int64_t replicas = layout_group_replicas(l, c);
 	bool shares_table = !c->untie_embeddings_and_output_weights && last > 0;
 
+	layout_coord(l, world->rank, coord);
 	g->world = world;
 	if (!(g->host_tp = along(world, l, AX_BIT(AX_TP), err)) ||
 	    !(g->tp = along(world, l, AX_BIT(AX_TP), err)) ||
@@ -36,12 +38,12 @@ split_world(struct groups *g, const struct engine *e, struct comm *world, struct
 		return -1;
 	g->kv = world->ops->split(world,
 	    (int)(layout_group(l, AX_BIT(AX_TP), world->rank) * l->tensor_model_parallel_size +
-		e->coord[AX_TP] / replicas),
+		coord[AX_TP] / replicas),
 	    world->rank, err);
 	if (!g->kv)
 		return -1;
 	g->embedding = world->ops->split(world,
-	    shares_table && (e->coord[AX_PP] == 0 || e->coord[AX_PP] == last)
+	    shares_table && (coord[AX_PP] == 0 || coord[AX_PP] == last)
 		? (int)layout_group(l, AX_BIT(AX_PP), world->rank)
 		: -1,
 	    world->rank, err);
@@ -53,10 +55,9 @@ split_world(struct groups *g, const struct engine *e, struct comm *world, struct
  * keeps the host's communicators, which carry its memory as well. Collectives that run beside
  * products are kept from taking the whole device. */
 int
-groups_open(struct engine *e, struct comm *world, struct err *err)
+groups_open(struct groups *g, const struct groups_config *c, struct comm *world, struct err *err)
 {
 	enum { BESIDE = 16, FEW = 4 };
-	struct groups *g = &e->groups;
 	struct {
 		struct comm **comm;
 		struct comm_config config;
@@ -68,17 +69,17 @@ groups_open(struct engine *e, struct comm *world, struct err *err)
 		{ &g->embedding, { "stages that share a table", FEW } },
 	};
 
-	if (split_world(g, e, world, err) < 0)
+	if (split_world(g, c->plan, world, err) < 0)
 		return -1;
-	for (size_t i = 0; e->backend->comm && i < sizeof device / sizeof *device; i++) {
-		struct comm **at = device[i].comm, *c;
+	for (size_t i = 0; c->backend->comm && i < sizeof device / sizeof *device; i++) {
+		struct comm **at = device[i].comm, *made;
 
 		if (!*at)
 			continue;
-		c = e->backend->comm(e->device, *at, &device[i].config, err);
-		if (!c)
+		made = c->backend->comm(c->device, *at, &device[i].config, err);
+		if (!made)
 			return -1;
-		*at = c;
+		*at = made;
 	}
 	return 0;
 }

@@ -1,13 +1,31 @@
-/* groups.h - communicators from the layout (lib/model/layout.h); the world itself stays the
- * caller's */
+/*
+ * groups.h - the communicators of a rank, by its layout (lib/model/layout.h)
+ */
 #ifndef TRAIN_ENGINE_GROUPS_H
 #define TRAIN_ENGINE_GROUPS_H
 
-#include "train/engine/engine.h"
+#include "lib/model/options.h"
+#include "train/comm.h"
 
-/* Fills e->groups from the plan of e, whose device is open: those that carry device memory are the
- * device's own. */
-int groups_open(struct engine *e, struct comm *world, struct err *err);
+/* Communicators of this rank; those of size 1 exist too. NULL: this rank is in none. */
+struct groups {
+	struct comm *world, *host_tp; /* host memory, always MPI: all ranks; the tensor ranks */
+	struct comm *tp, *dp, *pp;
+	struct comm *kv;        /* tensor ranks that hold the same key/value groups */
+	struct comm *embedding; /* first and last stage, when they share a table */
+};
+
+/* Who carries what the groups exchange. */
+struct groups_config {
+	const struct run_plan *plan;
+	const struct backend *backend;
+	struct device *device; /* open */
+};
+
+/* Collective over world, which stays the caller's. Groups that carry device memory are the device's
+ * own. What was made before a failure is freed by groups_close. */
+int groups_open(
+    struct groups *g, const struct groups_config *c, struct comm *world, struct err *err);
 void groups_close(struct groups *g);
 
 #endif

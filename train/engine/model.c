@@ -6,28 +6,10 @@
  * places are computed from lib/model/memory's plan and nothing is allocated. Tensor ranks
  * communicate inside the layers, replicas between them (traffic.h).
  */
-#include "train/engine/engine.h"
+#include "train/engine/model.h"
 #include "train/engine/observe.h"
 #include "train/engine/traffic.h"
 #include "train/layers/layer.h"
-
-/* The plan gives no bytes to what a configuration does not need (LayerNorm's mean under RMSNorm,
- * say): data is NULL then. A buffer of one column comes back as a vector, which is what the
- * operations on statistics and labels take. */
-struct tensor
-step_buffer(const struct step *s, enum buffer b, int64_t layer)
-{
-	const struct memory_plan *m = &s->e->mem;
-	struct tensor t = { .data = NULL };
-	struct memory_place at;
-
-	if (!m->bytes[b])
-		return t;
-	at = memory_at(m, b, s->slot, layer);
-	t = tensor_2d(
-	    s->e->arena[at.arena] + at.offset, m->dtype[b], m->shape[b][0], m->shape[b][1]);
-	return m->vector[b] ? tensor_flat(&t) : t;
-}
 
 /* The batch is in host memory and may be reused when this returns only after the copies are
  * done: copy_in has read its source by then on both backends. Every stage gets all arrays that

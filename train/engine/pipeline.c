@@ -7,6 +7,7 @@
  * num_slots, the most micro batches that the schedule ever has in flight.
  */
 #include "lib/model/schedule.h"
+#include "train/engine/model.h"
 #include "train/engine/pipeline.h"
 #include "train/engine/traffic.h"
 

@@ -2,56 +2,7 @@
 #ifndef TRAIN_RUN_LOOP_H
 #define TRAIN_RUN_LOOP_H
 
-#include "lib/base/clock.h"
-#include "lib/base/lock.h"
-#include "train/data/prefetch.h"
-#include "train/engine/replay.h"
-#include "train/run/metrics.h"
-#include "train/run/profile.h"
-#include "train/state/save.h"
-
-/* What the ranks add up after the passes of a step or an evaluation: sums of loss and squared
- * norm, tokens that the loss counts; and how many ranks have a batch that cannot be used, were
- * asked to stop, are out of time, have done their part of a save, have lost the lock of --save. */
-enum total {
-	TOTAL_LOSS,
-	TOTAL_ZLOSS,
-	TOTAL_NORM,
-	TOTAL_TOKENS,
-	TOTAL_BAD_DATA,
-	TOTAL_STOP,
-	TOTAL_LATE,
-	TOTAL_WRITTEN,
-	TOTAL_LOST,
-	TOTAL_COUNT
-};
-
-struct run {
-	struct train_config *c;
-	struct engine *e;
-	struct data *data;
-	struct prefetch *prefetch;
-	struct replay *replay;   /* NULL: passes are queued anew each time */
-	struct metrics *metrics; /* on rank 0, else NULL */
-	struct saver *saver;     /* NULL without --save */
-	struct lock *lock;       /* of --save, on rank 0, else NULL */
-	struct profile *profile; /* NULL on ranks that are not profiled */
-	struct corpus_log *corpora;
-	struct progress at;
-	int64_t empty;    /* steps since the loop began in whose batch no token's loss counts */
-	int failure;      /* status of a start that fails with a reason */
-	int64_t saved_at; /* iteration of the last save that was begun, or of the start */
-	double started;   /* seconds, when the loop began */
-	/* of the pass that runs now */
-	int set;
-	int64_t first_sample, tokens;
-	/* what is wrong with a batch that this rank was given; empty: nothing */
-	struct err bad_data;
-	double total[TOTAL_COUNT]; /* of the last step or evaluation, the same on all ranks */
-	/* a lap is a step, from one reading of the scalars to the next */
-	struct stopwatch watch;
-	double exposed; /* seconds of the lap that the exchange of data ranks held it up */
-};
+struct run;
 
 /* Trains to the end or to a request to stop. Returns the exit status. */
 int loop_train(struct run *r);

@@ -7,7 +7,9 @@
  */
 #include "lib/base/prog.h"
 #include "lib/model/gpu.h"
+#include "train/engine/open.h"
 #include "train/run/infer.h"
+#include "train/run/iteration.h"
 #include "train/run/loop.h"
 #include "train/run/run.h"
 #include "train/run/stop.h"

@@ -1,0 +1,27 @@
+/*
+ * open.h - the beginning and the end of an engine
+ */
+#ifndef TRAIN_ENGINE_OPEN_H
+#define TRAIN_ENGINE_OPEN_H
+
+#include "train/engine/engine.h"
+
+struct engine_config {
+	const struct run_plan *plan;
+	const struct backend *backend;
+	int num_threads;
+	uint64_t seed;
+	double z_loss;
+	bool deterministic;
+	/* gradients are reduced beside the last backward pass, weights gathered beside the next
+	 * forward pass; else both at once, with nothing beside them */
+	bool overlap_grad_reduce, overlap_param_gather;
+};
+
+/* Takes the memory, makes the communicators, builds the layer list. The plan's world must be
+ * world->size. */
+int engine_open(
+    struct engine *e, const struct engine_config *c, struct comm *world, struct err *err);
+void engine_close(struct engine *e);
+
+#endif
