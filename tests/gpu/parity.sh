@@ -188,6 +188,17 @@ two()
 		train "$family-$layout-again" "$@" --backend "$device" $extra
 		same "$family-$layout" "$family-$layout-again"
 	done
+	for strategy in no_shard optim optim_grads optim_grads_params; do
+		set -- "$@" --data-parallel-sharding-strategy $strategy
+		# Buckets of a layer or two, so that there are several.
+		train "$family-$strategy" "$@" --backend "$device" --ddp-bucket-size 40000
+		near "$family-$strategy" "$family" 1e-5
+		train "$family-$strategy-off" "$@" --backend "$device" --ddp-bucket-size 40000 \
+			--no-overlap-grad-reduce --no-overlap-param-gather
+		same "$family-$strategy" "$family-$strategy-off"
+		train "$family-$strategy-bf16" "$@" --backend "$device" --bf16
+		near "$family-$strategy-bf16" "$family" 1e-2
+	done
 	launch=
 }
 
