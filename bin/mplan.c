@@ -88,7 +88,8 @@ search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
 		return err_set(
 		    e, "--gpu: is needed (or --memory-gb and what else is known of the device)");
 	/* One rank resolves whatever does not depend on the layout. */
-	o.tensor_model_parallel_size = o.pipeline_model_parallel_size = o.micro_batch_size = 1;
+	o.layout.tensor_model_parallel_size = o.layout.pipeline_model_parallel_size = 1;
+	o.micro_batch_size = 1;
 	rc = run_resolve(p, &o, 1, 0, &plan, &notes, e);
 	str_release(&notes);
 	if (rc < 0)
@@ -99,9 +100,9 @@ search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
 		.global_batch_size = plan.global_batch_size,
 		.distributed = cfg->run.use_distributed_optimizer };
 	if (opt_given(p, "tensor-model-parallel-size"))
-		in->tensor = cfg->run.tensor_model_parallel_size;
+		in->tensor = cfg->run.layout.tensor_model_parallel_size;
 	if (opt_given(p, "pipeline-model-parallel-size"))
-		in->pipeline = cfg->run.pipeline_model_parallel_size;
+		in->pipeline = cfg->run.layout.pipeline_model_parallel_size;
 	if (opt_given(p, "micro-batch-size"))
 		in->micro_batch = cfg->run.micro_batch_size;
 	hardware_resolve(p, cfg->gpu, &cfg->hw, &in->hw);

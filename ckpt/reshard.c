@@ -110,47 +110,6 @@ write_rank(struct job *j, int rank)
 	return rc;
 }
 
-/*
- * '_' equals '-', and a blank or '=' ends the name, as the reader of option files has it. Data
- * parallelism is not in the file; it follows from the number of ranks.
- */
-static bool
-is_layout_line(const char *line, size_t len)
-{
-	static const char *const names[] = { "tensor-model-parallel-size",
-		"pipeline-model-parallel-size", "context-parallel-size" };
-	size_t n = 0;
-
-	while (n < len && line[n] != ' ' && line[n] != '\t' && line[n] != '=')
-		n++;
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-		bool same = strlen(names[i]) == n;
-
-		for (size_t k = 0; same && k < n; k++)
-			same = names[i][k] == (line[k] == '_' ? '-' : line[k]);
-		if (same)
-			return true;
-	}
-	return false;
-}
-
-/* All lines but the layout's are kept as they are, comments too; the new sizes go to the end. */
-static void
-new_options(const char *text, const struct layout *l, struct str *out)
-{
-	while (*text) {
-		size_t len = strcspn(text, "\n");
-
-		if (!is_layout_line(text, len)) {
-			str_add(out, text, len);
-			str_addc(out, '\n');
-		}
-		text += len + (text[len] == '\n');
-	}
-	str_addf(out, "tensor-model-parallel-size %lld\npipeline-model-parallel-size %lld\n",
-	    (long long)l->tensor_model_parallel_size, (long long)l->pipeline_model_parallel_size);
-}
-
 /* Writes all ranks' files and commits. */
 static int
 write_all(struct job *j)
@@ -169,7 +128,7 @@ write_all(struct job *j)
 		io_remove_tree(j->tmp, NULL);
 		return -1;
 	}
-	new_options(ckpt_options_text(j->src), &j->o->layout, &options);
+	layout_replace(ckpt_options_text(j->src), &j->o->layout, &options);
 	c.manifest = j->manifest.buf;
 	c.options = options.buf;
 	rc = ckpt_commit(&c, j->e);

@@ -535,11 +535,18 @@ split(struct opt_parse *p, const char *line, size_t len, char **word, int cap)
 	return n;
 }
 
+/* The option that a line is about: its first word, with dashes or without. */
+static const char *
+line_name(char *const *word)
+{
+	return word[0] + (strncmp(word[0], "--", 2) == 0 ? 2 : 0);
+}
+
 /* One line of an option file. */
 static int
 one_line(struct opt_parse *p, char **word, int n, bool keep, struct err *e)
 {
-	const char *name = word[0] + (strncmp(word[0], "--", 2) == 0 ? 2 : 0);
+	const char *name = line_name(word);
 	const struct opt *o = find(p->table, name);
 	int used;
 
@@ -547,8 +554,10 @@ one_line(struct opt_parse *p, char **word, int n, bool keep, struct err *e)
 		memmove(word + 1, word + 2, (size_t)(n - 2) * sizeof *word);
 		n--;
 	}
+	if (!o && p->unknown)
+		return p->unknown(name, n > 1 ? word[1] : NULL, e);
 	if (!o)
-		return p->skip_unknown || is_refused(p, name) ? 0 : unknown(p, name, e);
+		return is_refused(p, name) ? 0 : unknown(p, name, e);
 	if (o->type == OPT_CONFIG || o->type == OPT_HELP || o->type == OPT_VERSION)
 		return err_set(e, "--%s: not allowed in an option file", name);
 	if (keep && p->given[o - p->table])
@@ -563,6 +572,8 @@ one_line(struct opt_parse *p, char **word, int n, bool keep, struct err *e)
 	return used < 0 ? -1 : 0;
 }
 
+enum { WORDS = 4096 };
+
 /*
  * keep leaves alone what was given before, for defaults that arrive late, such as those of a
  * checkpoint. Reasons carry the line. Values live in p's pool, so the text may go.
@@ -570,7 +581,6 @@ one_line(struct opt_parse *p, char **word, int n, bool keep, struct err *e)
 int
 opt_text(struct opt_parse *p, const char *path, const char *text, bool keep, struct err *e)
 {
-	enum { WORDS = 4096 };
 	char **word = mem_alloc(WORDS, sizeof *word);
 	struct err why;
 	long line = 0;
@@ -589,4 +599,25 @@ opt_text(struct opt_parse *p, const char *path, const char *text, bool keep, str
 	}
 	free(word);
 	return rc;
+}
+
+/* A line that the reader would refuse is about no option. The last line is ended. */
+void
+opt_text_without(const struct opt *table, const char *text, struct str *out)
+{
+	char **word = mem_alloc(WORDS, sizeof *word);
+	struct opt_parse p = { 0 };
+
+	while (*text) {
+		size_t len = strcspn(text, "\n");
+		int n = split(&p, text, len, word, WORDS);
+
+		if (n < 1 || !find(table, line_name(word))) {
+			str_add(out, text, len);
+			str_addc(out, '\n');
+		}
+		text += len + (text[len] == '\n');
+	}
+	free(word);
+	opt_release(&p);
 }

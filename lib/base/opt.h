@@ -92,7 +92,9 @@ struct opt_parse {
 	bool *given;                       /* one per row: came from a file or the command line */
 	int level;                         /* -1 quiet, 0, 1 verbose */
 	bool want_help, want_version;
-	bool skip_unknown;    /* text may hold options of other programs, which are passed over */
+	/* of a text: whether an option that the table does not hold may be there, with the first
+	 * word after it or NULL; 0 passes over it. NULL: none may */
+	int (*unknown)(const char *name, const char *value, struct err *e);
 	struct str notes;     /* what was accepted without effect, one line each */
 	bool *met;            /* one per row of refused: met so far; NULL while there is none */
 	struct mem_pool pool; /* owns the strings that came from files */
@@ -105,6 +107,8 @@ int opt_argv(struct opt_parse *p, int *argc, char ***argv, struct err *e);
 /* The options of a text in the format of option files; name is for messages. Options already given
  * are left alone when keep. */
 int opt_text(struct opt_parse *p, const char *name, const char *text, bool keep, struct err *e);
+/* Appends the lines of such a text that are not about options of the table, as they are. */
+void opt_text_without(const struct opt *table, const char *text, struct str *out);
 bool opt_given(const struct opt_parse *p, const char *name);
 /* The words of a list of numbers into out [l->count]: whole ones from least to 1e15. -1 with the
  * option's name and the rule. */

@@ -5,8 +5,55 @@
  * radix whose lowest digit is the tensor axis, so that the ranks with the most traffic between them
  * are neighbours on one node.
  */
-#include "lib/base/str.h"
 #include "lib/model/layout.h"
+
+#include <string.h>
+
+struct holder {
+	struct layout l;
+};
+
+static const struct opt rows[] = { LAYOUT_OPTS(struct holder, l), { .type = OPT_END_TYPE } };
+
+void
+layout_dump(const struct layout *l, struct str *out)
+{
+	const struct holder h = { *l };
+
+	for (const struct opt *r = rows; r->type != OPT_END_TYPE; r++)
+		opt_dump_row(r, &h, out);
+}
+
+/* Comments and the other options keep their order; the sizes go to the end. */
+void
+layout_replace(const char *text, const struct layout *l, struct str *out)
+{
+	opt_text_without(rows, text, out);
+	layout_dump(l, out);
+}
+
+/* Megatron-LM's name of every axis ends so; '_' equals '-' in options. */
+static bool
+names_axis(const char *name)
+{
+	static const char ending[] = "-parallel-size";
+	size_t len = strlen(name), n = sizeof ending - 1;
+
+	for (size_t i = 0; len >= n && i < n; i++)
+		if ((name[len - n + i] == '_' ? '-' : name[len - n + i]) != ending[i])
+			return false;
+	return len >= n;
+}
+
+int
+layout_unknown(const char *name, const char *value, struct err *e)
+{
+	if (!names_axis(name) || (value && !strcmp(value, "1")))
+		return 0;
+	return err_set(e,
+	    "--%s %s: must be 1: this version has no such axis; a newer one wrote this", name,
+	    value ? value : "without a value");
+}
 
 /*
  * One switch instead of an array, so that the fields of the struct keep the names that users know.

@@ -9,6 +9,7 @@
 #ifndef MODEL_LAYOUT_H
 #define MODEL_LAYOUT_H
 
+#include "lib/base/opt.h"
 #include "lib/model/config.h"
 
 enum axis { AX_TP, AX_CP, AX_DP, AX_PP, AX_COUNT };
@@ -18,6 +19,31 @@ struct layout {
 	int64_t tensor_model_parallel_size, context_parallel_size, data_parallel_size,
 	    pipeline_model_parallel_size;
 };
+
+/*
+ * The sizes that are options and that a checkpoint records; data_parallel_size follows from the
+ * number of ranks. Rows of a table of options whose struct S holds the layout M.
+ */
+/* clang-format off */
+#define LAYOUT_SIZE(S, M, n, f, h) \
+	{ .name = n, .type = OPT_INT, .off = offsetof(S, M.f), .min = 1, .max = 1e15, .def = "1", \
+	  .help = h }
+#define LAYOUT_OPTS(S, M) \
+	LAYOUT_SIZE(S, M, "tensor-model-parallel-size", tensor_model_parallel_size, \
+	         "ranks that share each matrix"), \
+	LAYOUT_SIZE(S, M, "pipeline-model-parallel-size", pipeline_model_parallel_size, \
+	         "pipeline stages"), \
+	LAYOUT_SIZE(S, M, "context-parallel-size", context_parallel_size, \
+	         "ranks that share a sequence (1 until it is built)")
+/* clang-format on */
+
+/* These sizes as an option file, readable by mtrain --config. */
+void layout_dump(const struct layout *l, struct str *out);
+/* An option file with these sizes in place of its own. */
+void layout_replace(const char *text, const struct layout *l, struct str *out);
+/* For opt_parse.unknown: options that are not of a layout are passed over. A size that has no row,
+ * by its name, is of a newer version, and can only be 1. */
+int layout_unknown(const char *name, const char *value, struct err *e);
 
 /* Sizes by axis. */
 int64_t layout_size(const struct layout *l, enum axis a);

@@ -167,9 +167,7 @@ resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan
 	struct layout *l = &plan->layout;
 	int64_t each;
 
-	l->tensor_model_parallel_size = o->tensor_model_parallel_size;
-	l->pipeline_model_parallel_size = o->pipeline_model_parallel_size;
-	l->context_parallel_size = o->context_parallel_size;
+	*l = o->layout;
 	l->data_parallel_size = 1;
 	if (layout_check(l, &plan->model, e) < 0)
 		return -1;
@@ -178,16 +176,16 @@ resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan
 		return err_set(e,
 		    "%lld ranks: must be a multiple of --tensor-model-parallel-size %lld x "
 		    "--pipeline-model-parallel-size %lld = %lld (try %lld)",
-		    (long long)world, (long long)o->tensor_model_parallel_size,
-		    (long long)o->pipeline_model_parallel_size, (long long)each,
+		    (long long)world, (long long)l->tensor_model_parallel_size,
+		    (long long)l->pipeline_model_parallel_size, (long long)each,
 		    (long long)(world < each ? each : world / each * each));
 	l->data_parallel_size = world / each;
-	if (o->sequence_parallel && o->tensor_model_parallel_size > 1)
+	if (o->sequence_parallel && l->tensor_model_parallel_size > 1)
 		return err_set(e,
 		    "--sequence-parallel: is not built for --tensor-model-parallel-size %lld; "
 		    "leave it out (the "
 		    "result is the same)",
-		    (long long)o->tensor_model_parallel_size);
+		    (long long)l->tensor_model_parallel_size);
 	if (o->sequence_parallel)
 		str_adds(notes, "--sequence-parallel: changes nothing with one tensor rank\n");
 	return 0;
@@ -392,15 +390,15 @@ model_from_text(
 	int rc;
 
 	opt_begin(&p, text_opts, &cfg);
-	p.skip_unknown = true;
+	p.unknown = layout_unknown;
 	rc = opt_text(&p, name, text, false, e);
 	/* The values are all in the text; the file that they once came from need not exist any
 	 * more. */
 	cfg.run.model.path = NULL;
 	if (rc == 0 && run_model(&p, &cfg.run, 0, c, &why) < 0)
 		rc = err_at(e, name, 0, "%s", why.msg);
-	*l = (struct layout){ cfg.run.tensor_model_parallel_size, cfg.run.context_parallel_size, 1,
-		cfg.run.pipeline_model_parallel_size };
+	*l = cfg.run.layout;
+	l->data_parallel_size = 1;
 	opt_release(&p);
 	return rc;
 }

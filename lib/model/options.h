@@ -16,7 +16,7 @@
 struct run_options {
 	struct model_options model;
 	int64_t seq_length;
-	int64_t tensor_model_parallel_size, pipeline_model_parallel_size, context_parallel_size;
+	struct layout layout; /* data_parallel_size is not an option */
 	bool sequence_parallel, use_distributed_optimizer, use_megatron_fsdp, use_torch_fsdp2,
 	    reset_attention_mask;
 	int sharding;
@@ -81,12 +81,7 @@ enum { OPTIMIZER_ADAM, OPTIMIZER_SGD };
 #define RUN_OPTS(S, M) \
 	MODEL_OPTS(S, M.model), \
 	{ .type = OPT_GROUP, .help = "Layout" }, \
-	RUN_INT(S, M, "tensor-model-parallel-size", tensor_model_parallel_size, 1, "1", \
-	         "ranks that share each matrix"), \
-	RUN_INT(S, M, "pipeline-model-parallel-size", pipeline_model_parallel_size, 1, "1", \
-	         "pipeline stages"), \
-	RUN_INT(S, M, "context-parallel-size", context_parallel_size, 1, "1", \
-	         "ranks that share a sequence (1 until it is built)"), \
+	LAYOUT_OPTS(S, M.layout), \
 	RUN_FLAG(S, M, "sequence-parallel", sequence_parallel, \
 	         "shard norms and residuals over tensor ranks"), \
 	RUN_FLAG(S, M, "use-distributed-optimizer", use_distributed_optimizer, \

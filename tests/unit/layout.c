@@ -1,0 +1,87 @@
+/* layout.c - a layout is written to an option file and read from it; newer axes are refused */
+#include "lib/model/options.h"
+#include "tests/check.h"
+
+#include <string.h>
+
+#define MODEL "num-layers 4\nhidden-size 64\nnum-attention-heads 8\nvocab-size 500\nseq-length 32\n"
+
+/* Reads the layout of a checkpoint's options. */
+static int
+read_layout(const char *options, struct layout *l, struct err *e)
+{
+	struct model_config c;
+	struct str text = { 0 };
+	int rc;
+
+	str_addf(&text, MODEL "%s", options);
+	e->msg[0] = '\0';
+	rc = model_from_text("options.conf", text.buf, &c, l, e);
+	str_release(&text);
+	return rc;
+}
+
+/* Every size but that of data parallelism; a text that says nothing is of one rank. */
+static void
+test_round_trip(void)
+{
+	const struct layout l = { 2, 3, 5, 7 };
+	struct layout back;
+	struct str text = { 0 };
+	struct err e;
+
+	layout_dump(&l, &text);
+	CHECK(read_layout(text.buf, &back, &e) == 0);
+	CHECK_STR(e.msg, "");
+	for (int a = 0; a < AX_COUNT; a++)
+		CHECK(layout_size(&back, (enum axis)a) ==
+		    (a == AX_DP ? 1 : layout_size(&l, (enum axis)a)));
+	str_release(&text);
+	CHECK(read_layout("lr 1e-4\n", &back, &e) == 0);
+	CHECK(layout_world(&back) == 1);
+}
+
+/* Whatever way a line is written that the reader takes as a size, it goes. */
+static void
+test_replace(void)
+{
+	static const char old[] = "# tensor-model-parallel-size 8\nlr 1e-4\n"
+				  "--tensor-model-parallel-size 8\n"
+				  " pipeline_model_parallel_size = 4\n"
+				  "context-parallel-size 1 # of one\ndata-path 1 \"a b\"\n\n"
+				  "seq-length 32";
+	static const struct layout l = { 2, 1, 3, 1 };
+	struct str text = { 0 };
+
+	layout_replace(old, &l, &text);
+	CHECK_STR(text.buf,
+	    "# tensor-model-parallel-size 8\nlr 1e-4\ndata-path 1 \"a b\"\n\nseq-length 32\n"
+	    "tensor-model-parallel-size 2\npipeline-model-parallel-size 1\n"
+	    "context-parallel-size 1\n");
+	str_release(&text);
+}
+
+/* An axis that this version has not can only be 1; other options are somebody else's. */
+static void
+test_newer(void)
+{
+	struct layout l;
+	struct err e;
+
+	CHECK(read_layout("expert-model-parallel-size 1\n", &l, &e) == 0);
+	CHECK(read_layout("sequence-parallelism x\n", &l, &e) == 0);
+	CHECK(read_layout("expert_model_parallel_size 2\n", &l, &e) < 0);
+	CHECK_STR(e.msg,
+	    "options.conf:6: --expert_model_parallel_size 2: must be 1: this version has no such "
+	    "axis; a newer one wrote this");
+	CHECK(read_layout("expert-model-parallel-size\n", &l, &e) < 0);
+}
+
+int
+main(void)
+{
+	test_round_trip();
+	test_replace();
+	test_newer();
+	return check_done();
+}
