@@ -106,11 +106,12 @@ run_reshard(const void *cfg, int argc, char **argv, struct err *e)
 	const struct reshard_config *c = cfg;
 	int rc = cli_operands(argc, 2, "SRC DST", e);
 	struct reshard_options o = {
-		.layout = { c->tp, 1, c->dp, c->pp }, .no_optim = c->no_optim, .force = c->force
+		.layout = c->layout, .no_optim = c->no_optim, .force = c->force
 	};
 
 	if (rc)
 		return rc;
+	o.layout.context_parallel_size = 1;
 	o.src = argv[0];
 	o.save = argv[1];
 	return reshard(&o, e);

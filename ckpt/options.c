@@ -57,10 +57,11 @@ const struct opt ckpt_import_opts[] = {
 };
 
 const struct opt ckpt_reshard_opts[] = {
-	SIZE(struct reshard_config, "tensor-model-parallel-size", tp, "1",
-	    "tensor ranks of the run that will read it"),
-	SIZE(struct reshard_config, "pipeline-model-parallel-size", pp, "1", "pipeline stages"),
-	SIZE(struct reshard_config, "data-parallel-size", dp, "1",
+	SIZE(struct reshard_config, "tensor-model-parallel-size", layout.tensor_model_parallel_size,
+	    "1", "tensor ranks of the run that will read it"),
+	SIZE(struct reshard_config, "pipeline-model-parallel-size",
+	    layout.pipeline_model_parallel_size, "1", "pipeline stages"),
+	SIZE(struct reshard_config, "data-parallel-size", layout.data_parallel_size, "1",
 	    "data ranks, which share the pieces of each"),
 	FLAG(struct reshard_config, "no-optim", no_optim, "leave the optimizer's state out"),
 	FLAG(struct reshard_config, "force", force,

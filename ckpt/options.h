@@ -4,6 +4,7 @@
 
 #include "lib/base/dtype.h"
 #include "lib/base/opt.h"
+#include "lib/model/layout.h"
 
 struct look_config {
 	bool json, tensors;
@@ -20,7 +21,7 @@ struct import_config {
 };
 
 struct reshard_config {
-	int64_t tp, pp, dp;
+	struct layout layout; /* context_parallel_size is not an option */
 	bool no_optim, force;
 };
 

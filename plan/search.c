@@ -230,7 +230,9 @@ print_plan(const struct search *s, const struct search_input *in, int64_t pick, 
 	    "# mplan search: %lld ranks of %s; about %.4g s a step, %.2f of %.4g GiB a rank (%s)\n",
 	    (long long)in->world_size, in->hw.name, c->time.total, need(c, &in->hw) / gib,
 	    in->hw.memory_gb, fit_names[c->fit]);
-	layout_dump(&c->layout, out);
+	str_addf(out, "tensor-model-parallel-size %lld\npipeline-model-parallel-size %lld\n",
+	    (long long)c->layout.tensor_model_parallel_size,
+	    (long long)c->layout.pipeline_model_parallel_size);
 	if (c->shape.sharding)
 		str_adds(out, "use-distributed-optimizer\n");
 	str_addf(out, "micro-batch-size %lld\nglobal-batch-size %lld\n",
