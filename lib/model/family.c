@@ -105,6 +105,13 @@ token_id(const struct json_value *config, const char *key, int64_t *out, struct 
 	return 0;
 }
 
+/* Members that all families have, beside the special ids. */
+static const struct key shared[] = {
+	{ "initializer_range", KEY_NUMBER, KEY_OFF(init_method_std), .stays = true },
+};
+
+enum { SHARED = sizeof shared / sizeof *shared };
+
 /*
  * The family's own reader runs after the members that all share, and model_check after everything,
  * so a foreign file gets through the same rules as options. *f may be set although this fails.
@@ -115,6 +122,7 @@ read_members(
 {
 	const char *model_type;
 	struct str known = { 0 };
+	bool tied;
 
 	if (json_string(config, "model_type", NULL, &model_type, e) < 0)
 		return -1;
@@ -132,10 +140,12 @@ read_members(
 	if (token_id(config, "bos_token_id", &c->bos_token_id, e) < 0 ||
 	    id_list(config, "eos_token_id", &c->eos_token_id, e) < 0 ||
 	    token_id(config, "pad_token_id", &c->pad_token_id, e) < 0 ||
-	    json_double(config, "initializer_range", c->init_method_std, &c->init_method_std, e) <
-		0)
+	    keys_read(shared, SHARED, config, c, e) < 0 ||
+	    json_bool(config, "tie_word_embeddings", (*f)->tied, &tied, e) < 0 ||
+	    keys_read((*f)->keys, (*f)->num_keys, config, c, e) < 0)
 		return -1;
-	return (*f)->read(c, config, e) < 0 ? -1 : model_check(c, e);
+	c->untie_embeddings_and_output_weights = !tied;
+	return (*f)->read_rest(c, config, e) < 0 ? -1 : model_check(c, e);
 }
 
 /*
@@ -162,17 +172,6 @@ family_read_config(const char *path, struct model_config *c, struct err *e)
 	}
 	json_free(j);
 	return f;
-}
-
-/*
- * Always a float in JSON's eyes: 1.0 rather than 1, as Python writes it and as transformers expects
- * it.
- */
-void
-family_write_number(struct str *out, const char *indent, const char *key, double x)
-{
-	str_addf(out, ",\n%s\"%s\": ", indent, key);
-	str_add_double(out, x);
 }
 
 /* One id is a number, and several are a list. */
@@ -216,45 +215,61 @@ family_write_config(
 {
 	str_addf(out, "{\n  \"architectures\": [\n    \"%s\"\n  ],\n  \"model_type\": \"%s\"",
 	    f->architecture, f->model_type);
-	str_addf(out, ",\n  \"vocab_size\": %lld", (long long)c->vocab_size);
-	f->write(c, out);
+	keys_write(f->keys, f->num_keys, c, "  ", out);
+	if (f->write_rest)
+		f->write_rest(c, out);
 	/* null and not absent, since readers would put the family's own default in. */
 	family_write_ids(c, true, out);
-	family_write_number(out, "  ", "initializer_range", c->init_method_std);
+	keys_write(shared, SHARED, c, "  ", out);
 	str_addf(out, ",\n  \"tie_word_embeddings\": %s,\n  \"use_cache\": true",
 	    c->untie_embeddings_and_output_weights ? "false" : "true");
 	str_addf(out, ",\n  \"dtype\": \"%s\",\n  \"torch_dtype\": \"%s\"\n}\n", torch_dtype,
 	    torch_dtype);
 }
 
+/* By enum rope_scaling: its name, and how many of the keys below it has. */
+static const struct rope {
+	const char *type;
+	int num_keys;
+} ropes[] = {
+	[ROPE_SCALING_NONE] = { "default", 1 },
+	[ROPE_SCALING_LINEAR] = { "linear", 2 },
+	[ROPE_SCALING_LLAMA3] = { "llama3", 5 },
+};
+
+/* Llama 3's rule has three more numbers than the linear one; their defaults are those of
+ * transformers. */
+static const struct key rope_keys[] = {
+	{ "rope_theta", KEY_NUMBER, KEY_OFF(rotary_base), .stays = true },
+	{ "factor", KEY_NUMBER, KEY_OFF(rope_factor), 0 },
+	{ "low_freq_factor", KEY_NUMBER, KEY_OFF(rope_low_freq_factor), 1 },
+	{ "high_freq_factor", KEY_NUMBER, KEY_OFF(rope_high_freq_factor), 4 },
+	{ "original_max_position_embeddings", KEY_INT, KEY_OFF(rope_original_positions), 8192 },
+};
+
 /*
- * Llama 3's rule has three more numbers than the linear one; their defaults are those of
- * transformers. "type" is the old name of "rope_type". Other rules are refused by name, because a
+ * "type" is the old name of "rope_type". Rules that are not built are refused by name, because a
  * model run with the wrong angles fails silently.
  */
 static int
-read_scaling(struct model_config *c, const struct json_value *v, struct err *e)
+read_rope(struct model_config *c, const struct json_value *v, struct err *e)
 {
+	enum { KINDS = sizeof ropes / sizeof *ropes, ALL = sizeof rope_keys / sizeof *rope_keys };
 	const char *type, *old;
+	int kind = 0;
 
 	if (json_string(v, "type", "default", &old, e) < 0 ||
-	    json_string(v, "rope_type", old, &type, e) < 0 ||
-	    json_double(v, "rope_theta", c->rotary_base, &c->rotary_base, e) < 0)
+	    json_string(v, "rope_type", old, &type, e) < 0)
 		return -1;
-	if (!strcmp(type, "default"))
-		return 0;
-	if (!strcmp(type, "linear"))
-		c->rope_scaling = ROPE_SCALING_LINEAR;
-	else if (!strcmp(type, "llama3"))
-		c->rope_scaling = ROPE_SCALING_LLAMA3;
-	else
+	while (kind < KINDS && strcmp(type, ropes[kind].type))
+		kind++;
+	if (kind == KINDS)
 		return err_set(
 		    e, "rope type '%s' is not built; default, linear and llama3 are", type);
-	if (json_double(v, "factor", 0, &c->rope_factor, e) < 0 ||
-	    json_double(v, "low_freq_factor", 1, &c->rope_low_freq_factor, e) < 0 ||
-	    json_double(v, "high_freq_factor", 4, &c->rope_high_freq_factor, e) < 0 ||
-	    json_int(v, "original_max_position_embeddings", 8192, &c->rope_original_positions, e) <
-		0)
+	c->rope_scaling = (enum rope_scaling)kind;
+	if (kind == ROPE_SCALING_NONE)
+		return keys_read(rope_keys, ropes[kind].num_keys, v, c, e);
+	if (keys_read(rope_keys, ALL, v, c, e) < 0)
 		return -1;
 	if (c->rope_factor <= 0 || c->rope_low_freq_factor <= 0 ||
 	    c->rope_high_freq_factor <= c->rope_low_freq_factor)
@@ -263,51 +278,39 @@ read_scaling(struct model_config *c, const struct json_value *v, struct err *e)
 	return 0;
 }
 
-/* rope_theta at the top is read first; inside the dictionary it counts for more. */
+/* As transformers does: an old-style dict replaces the new one. */
 int
 family_read_rope(struct model_config *c, const struct json_value *config, struct err *e)
 {
 	const struct json_value *v = json_get(config, "rope_scaling");
 
-	if (json_double(config, "rope_theta", c->rotary_base, &c->rotary_base, e) < 0)
-		return -1;
-	/* As transformers does: an old-style dict replaces the new one. */
 	if (!v || v->type == JSON_NULL)
 		v = json_get(config, "rope_parameters");
-	return v && v->type == JSON_OBJECT ? read_scaling(c, v, e) : 0;
+	return v && v->type == JSON_OBJECT ? read_rope(c, v, e) : 0;
 }
 
 /* The same dictionary serves as rope_parameters and, when there is scaling, as rope_scaling. */
 static void
-write_rope_dict(const struct model_config *c, struct str *out)
+write_rope(const struct model_config *c, struct str *out)
 {
-	static const char *const types[] = { "default", "linear", "llama3" };
+	const struct rope *r = &ropes[c->rope_scaling];
 
-	str_addf(out, "{\n    \"rope_type\": \"%s\"", types[c->rope_scaling]);
-	family_write_number(out, "    ", "rope_theta", c->rotary_base);
-	if (c->rope_scaling != ROPE_SCALING_NONE)
-		family_write_number(out, "    ", "factor", c->rope_factor);
-	if (c->rope_scaling == ROPE_SCALING_LLAMA3) {
-		family_write_number(out, "    ", "low_freq_factor", c->rope_low_freq_factor);
-		family_write_number(out, "    ", "high_freq_factor", c->rope_high_freq_factor);
-		str_addf(out, ",\n    \"original_max_position_embeddings\": %lld",
-		    (long long)c->rope_original_positions);
-	}
+	str_addf(out, "{\n    \"rope_type\": \"%s\"", r->type);
+	keys_write(rope_keys, r->num_keys, c, "    ", out);
 	str_adds(out, "\n  }");
 }
 
-/* Readers before rope_parameters take rope_theta and rope_scaling, newer ones rope_parameters. */
+/* Readers before rope_parameters take rope_scaling. */
 void
 family_write_rope(const struct model_config *c, struct str *out)
 {
-	family_write_number(out, "  ", "rope_theta", c->rotary_base);
 	str_adds(out, ",\n  \"rope_scaling\": ");
 	if (c->rope_scaling == ROPE_SCALING_NONE)
 		str_adds(out, "null");
 	else
-		write_rope_dict(c, out);
+		write_rope(c, out);
 	str_adds(out, ",\n  \"rope_parameters\": ");
-	write_rope_dict(c, out);
+	write_rope(c, out);
 }
 
 /*

@@ -2,15 +2,14 @@
  * family.h - model families: how Hugging Face names and describes a model
  *
  * Adding one: a file in lib/model/family with a const struct family, and its line in family.c. A
- * family reads config.json into a model_config, says whether a config is one of its own, writes
- * config.json, and names the tensors. The blocks themselves are recipes of model_config (norm,
+ * family has rows for the members of config.json and for the names of its tensors, and says whether
+ * a config is one of its own. The blocks themselves are recipes of model_config (norm,
  * activation, positions, biases), so most families need no other code.
  */
 #ifndef MODEL_FAMILY_H
 #define MODEL_FAMILY_H
 
-#include "lib/base/json.h"
-#include "lib/base/str.h"
+#include "lib/model/keys.h"
 #include "lib/model/params.h"
 
 /* Where a role's tensor is in Hugging Face's files. `hf` has "%d" for the layer. Several roles may
@@ -26,11 +25,15 @@ struct family {
 	const char *model_type, *architecture; /* "llama", "LlamaForCausalLM" */
 	const struct family_name *names;       /* ended by a NULL hf */
 	const char *optional_prefix;           /* some files leave it out; NULL: none */
-	int (*read)(struct model_config *c, const struct json_value *config, struct err *e);
+	const struct key *keys;                /* members of config.json, in the order of writing */
+	int num_keys;
+	bool tied; /* what it means that "tie_word_embeddings" is missing */
+	/* what the keys do not say: rules between them, and the recipe of the blocks */
+	int (*read_rest)(struct model_config *c, const struct json_value *config, struct err *e);
 	/* the reason it is not of this family */
 	int (*check)(const struct model_config *c, struct err *e);
-	/* members of config.json, each ",\n  \"key\": value" */
-	void (*write)(const struct model_config *c, struct str *out);
+	/* members beside the keys, each ",\n  \"key\": value"; NULL: none */
+	void (*write_rest)(const struct model_config *c, struct str *out);
 };
 
 const struct family *family_find(const char *model_type); /* or NULL */
@@ -56,15 +59,13 @@ struct family_place {
 int family_place(const struct family *f, const struct model_config *c, const struct param *p,
     struct family_place *out, struct err *e);
 
-/* What the families share: rope_parameters / rope_theta / rope_scaling of both generations of
- * config.json. */
+/* The dictionaries rope_scaling and rope_parameters, of both generations of config.json; rope_theta
+ * at the top is a key of the family. */
 int family_read_rope(struct model_config *c, const struct json_value *config, struct err *e);
 void family_write_rope(const struct model_config *c, struct str *out);
 /* The members bos_token_id, eos_token_id and pad_token_id; those that are none as null, or not at
  * all. */
 void family_write_ids(const struct model_config *c, bool nulls, struct str *out);
-/* One more member on a line of its own: "key": x. */
-void family_write_number(struct str *out, const char *indent, const char *key, double x);
 /* A model_config before a family reads. */
 void family_defaults(struct model_config *c);
 

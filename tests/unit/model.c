@@ -344,6 +344,13 @@ static const struct {
 	{ "{\"model_type\": \"llama\"}", "\"num_attention_heads\" must be at least 1" },
 	{ "{\"model_type\": \"gpt2\", \"activation_function\": \"relu\"}",
 	    "\"activation_function\" is 'relu'; 'gelu_new' and 'gelu' are known" },
+	{ "{\"model_type\": \"gpt2\", \"scale_attn_by_inverse_layer_idx\": true}",
+	    "only \"scale_attn_weights\": true without \"scale_attn_by_inverse_layer_idx\" is "
+	    "built" },
+	{ "{\"model_type\": \"gpt2\", \"n_layer\": 2.5}", "\"n_layer\" must be an integer" },
+	{ "{\"model_type\": \"llama\", \"mlp_bias\": 1}", "\"mlp_bias\" must be true or false" },
+	{ "{\"model_type\": \"llama\", \"num_attention_heads\": 4, \"hidden_act\": \"gelu\"}",
+	    "\"hidden_act\" is 'gelu'; llama has 'silu'" },
 	{ "{\"model_type\": \"gpt2\", \"n_embd\": 4611686018427387904}",
 	    "\"n_embd\" is 4611686018427387904; must be from 1 to 1048576" },
 	{ "{\"model_type\": \"gpt2\", \"tie_word_embeddings\": false}",

@@ -6,7 +6,7 @@
  */
 #include "lib/model/family.h"
 
-#include <string.h>
+enum { WIDTH_MAX = 1 << 20 };
 
 static const struct family_name names[] = {
 	{ ROLE_WORD_EMBEDDINGS, "transformer.wte.weight", false },
@@ -33,56 +33,56 @@ static const struct family_name names[] = {
 };
 
 /* "gelu_new" is the formula with tanh that GPT-2 was trained with, "gelu" the exact one. */
-static int
-read_activation(struct model_config *c, const struct json_value *v, struct err *e)
-{
-	const char *act;
+static const struct key_word activations[] = {
+	{ "gelu_new", ACTIVATION_GELU_TANH },
+	{ "gelu_pytorch_tanh", ACTIVATION_GELU_TANH },
+	{ "gelu", ACTIVATION_GELU_ERF },
+	{ NULL, 0 },
+};
 
-	if (json_string(v, "activation_function", "gelu_new", &act, e) < 0)
-		return -1;
-	if (!strcmp(act, "gelu_new") || !strcmp(act, "gelu_pytorch_tanh"))
-		c->activation = ACTIVATION_GELU_TANH;
-	else if (!strcmp(act, "gelu"))
-		c->activation = ACTIVATION_GELU_ERF;
-	else
-		return err_set(
-		    e, "\"activation_function\" is '%s'; 'gelu_new' and 'gelu' are known", act);
-	return 0;
+/* A size that is out of bounds is refused when all keys have been read. */
+static int64_t
+four_times_width(const struct model_config *c)
+{
+	return c->hidden_size > WIDTH_MAX ? 0 : 4 * c->hidden_size;
 }
 
-/*
- * The defaults are those of GPT2Config. n_embd is bounded before 4 n_embd is computed from it.
- * Attention that is not scaled, or scaled by the layer, is refused: the kernels have no such form.
- */
-static int
-read_config(struct model_config *c, const struct json_value *v, struct err *e)
-{
-	bool scaled, by_layer, tied;
+static const char scaling[] =
+    "only \"scale_attn_weights\": true without \"scale_attn_by_inverse_layer_idx\" is built";
 
-	if (json_int(v, "n_embd", 768, &c->hidden_size, e) < 0)
-		return -1;
-	if (c->hidden_size < 1 || c->hidden_size > 1 << 20)
+/*
+ * The defaults are those of GPT2Config. Attention that is not scaled, or scaled by the layer, is
+ * refused: the kernels have no such form. n_ctx is read by old versions only.
+ */
+static const struct key keys[] = {
+	{ "vocab_size", KEY_INT, KEY_OFF(vocab_size), 50257 },
+	{ "n_embd", KEY_INT, KEY_OFF(hidden_size), 768 },
+	{ "n_inner", KEY_INT, KEY_OFF(ffn_hidden_size), .derive = four_times_width },
+	{ "n_layer", KEY_INT, KEY_OFF(num_layers), 12 },
+	{ "n_head", KEY_INT, KEY_OFF(num_attention_heads), 12 },
+	{ "n_positions", KEY_INT, KEY_OFF(max_position_embeddings), 1024 },
+	{ "n_ctx", KEY_INT, KEY_OFF(max_position_embeddings), .written_only = true },
+	{ "activation_function", KEY_WORD, KEY_OFF(activation), .words = activations,
+	    .why = "'gelu_new' and 'gelu' are known" },
+	{ "attn_pdrop", KEY_NUMBER, KEY_OFF(attention_dropout), 0.1 },
+	{ "embd_pdrop", KEY_NUMBER, KEY_OFF(embedding_dropout), 0.1 },
+	{ "resid_pdrop", KEY_NUMBER, KEY_OFF(hidden_dropout), 0.1 },
+	{ "layer_norm_epsilon", KEY_NUMBER, KEY_OFF(norm_epsilon), 1e-5 },
+	{ "scale_attn_weights", KEY_FIXED, .def = true, .why = scaling },
+	{ "scale_attn_by_inverse_layer_idx", KEY_FIXED, .def = false, .why = scaling },
+	{ "reorder_and_upcast_attn", KEY_FIXED, .def = false, .written_only = true },
+};
+
+/* The rules between keys, and the recipe of every GPT-2. */
+static int
+read_rest(struct model_config *c, const struct json_value *v, struct err *e)
+{
+	(void)v;
+	if (c->hidden_size < 1 || c->hidden_size > WIDTH_MAX)
 		return err_set(e, "\"n_embd\" is %lld; must be from 1 to %d",
-		    (long long)c->hidden_size, 1 << 20);
-	if (json_int(v, "vocab_size", 50257, &c->vocab_size, e) < 0 ||
-	    json_int(v, "n_layer", 12, &c->num_layers, e) < 0 ||
-	    json_int(v, "n_head", 12, &c->num_attention_heads, e) < 0 ||
-	    json_int(v, "n_positions", 1024, &c->max_position_embeddings, e) < 0 ||
-	    json_int(v, "n_inner", 4 * c->hidden_size, &c->ffn_hidden_size, e) < 0 ||
-	    json_double(v, "layer_norm_epsilon", 1e-5, &c->norm_epsilon, e) < 0 ||
-	    json_double(v, "attn_pdrop", 0.1, &c->attention_dropout, e) < 0 ||
-	    json_double(v, "resid_pdrop", 0.1, &c->hidden_dropout, e) < 0 ||
-	    json_double(v, "embd_pdrop", 0.1, &c->embedding_dropout, e) < 0 ||
-	    json_bool(v, "scale_attn_weights", true, &scaled, e) < 0 ||
-	    json_bool(v, "scale_attn_by_inverse_layer_idx", false, &by_layer, e) < 0 ||
-	    json_bool(v, "tie_word_embeddings", true, &tied, e) < 0)
-		return -1;
-	if (!tied)
+		    (long long)c->hidden_size, WIDTH_MAX);
+	if (c->untie_embeddings_and_output_weights)
 		return err_set(e, "\"tie_word_embeddings\" is false; gpt2 has a tied output");
-	if (!scaled || by_layer)
-		return err_set(e,
-		    "only \"scale_attn_weights\": true without \"scale_attn_by_inverse_layer_idx\" "
-		    "is built");
 	if (c->num_attention_heads < 1 || c->hidden_size % c->num_attention_heads)
 		return err_set(e, "\"n_embd\" must be a multiple of \"n_head\"");
 	c->num_query_groups = c->num_attention_heads;
@@ -90,7 +90,7 @@ read_config(struct model_config *c, const struct json_value *v, struct err *e)
 	c->qkv_bias = c->proj_bias = c->mlp_bias = true;
 	c->normalization = NORMALIZATION_LAYERNORM;
 	c->position = POSITION_LEARNED;
-	return read_activation(c, v, e);
+	return 0;
 }
 
 /*
@@ -119,34 +119,14 @@ check(const struct model_config *c, struct err *e)
 	return 0;
 }
 
-/* n_ctx is read by old versions only. */
-static void
-write_config(const struct model_config *c, struct str *out)
-{
-	str_addf(out,
-	    ",\n  \"n_embd\": %lld,\n  \"n_inner\": %lld,\n  \"n_layer\": %lld,\n  \"n_head\": "
-	    "%lld",
-	    (long long)c->hidden_size, (long long)c->ffn_hidden_size, (long long)c->num_layers,
-	    (long long)c->num_attention_heads);
-	str_addf(out,
-	    ",\n  \"n_positions\": %lld,\n  \"n_ctx\": %lld,\n  \"activation_function\": \"%s\"",
-	    (long long)c->max_position_embeddings, (long long)c->max_position_embeddings,
-	    c->activation == ACTIVATION_GELU_TANH ? "gelu_new" : "gelu");
-	family_write_number(out, "  ", "attn_pdrop", c->attention_dropout);
-	family_write_number(out, "  ", "embd_pdrop", c->embedding_dropout);
-	family_write_number(out, "  ", "resid_pdrop", c->hidden_dropout);
-	family_write_number(out, "  ", "layer_norm_epsilon", c->norm_epsilon);
-	str_adds(out,
-	    ",\n  \"scale_attn_weights\": true,\n  \"scale_attn_by_inverse_layer_idx\": false,"
-	    "\n  \"reorder_and_upcast_attn\": false");
-}
-
 const struct family family_gpt2 = {
 	.model_type = "gpt2",
 	.architecture = "GPT2LMHeadModel",
 	.names = names,
+	.keys = keys,
+	.num_keys = sizeof keys / sizeof *keys,
+	.tied = true,
 	.optional_prefix = "transformer.",
-	.read = read_config,
+	.read_rest = read_rest,
 	.check = check,
-	.write = write_config,
 };

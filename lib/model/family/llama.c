@@ -6,8 +6,6 @@
  */
 #include "lib/model/family.h"
 
-#include <string.h>
-
 static const struct family_name names[] = {
 	{ ROLE_WORD_EMBEDDINGS, "model.embed_tokens.weight", false },
 	{ ROLE_INPUT_NORM, "model.layers.%d.input_layernorm.weight", false },
@@ -31,42 +29,51 @@ static const struct family_name names[] = {
 	{ ROLE_COUNT, NULL, false },
 };
 
-/*
- * Sizes without a default stay 0 and are refused by model_check. The heads are checked here,
- * because head_dim's default divides by them. attention_bias puts biases on q, k, v and o alike.
- */
-static int
-read_config(struct model_config *c, const struct json_value *v, struct err *e)
-{
-	const char *act;
-	bool attention_bias, tied;
+static const struct key_word activations[] = { { "silu", ACTIVATION_SWIGLU }, { NULL, 0 } };
 
-	if (json_int(v, "vocab_size", 0, &c->vocab_size, e) < 0 ||
-	    json_int(v, "hidden_size", 0, &c->hidden_size, e) < 0 ||
-	    json_int(v, "intermediate_size", 0, &c->ffn_hidden_size, e) < 0 ||
-	    json_int(v, "num_hidden_layers", 0, &c->num_layers, e) < 0 ||
-	    json_int(v, "num_attention_heads", 0, &c->num_attention_heads, e) < 0)
-		return -1;
+static int64_t
+as_many_as_heads(const struct model_config *c)
+{
+	return c->num_attention_heads;
+}
+
+/* No heads are refused when all keys have been read. */
+static int64_t
+width_of_heads(const struct model_config *c)
+{
+	return c->num_attention_heads < 1 ? 0 : c->hidden_size / c->num_attention_heads;
+}
+
+/*
+ * Sizes without a default are 0 and refused by model_check. head_dim and num_key_value_heads are
+ * written even where they equal their defaults, so that nobody has to know those.
+ */
+static const struct key keys[] = {
+	{ "vocab_size", KEY_INT, KEY_OFF(vocab_size), 0 },
+	{ "hidden_size", KEY_INT, KEY_OFF(hidden_size), 0 },
+	{ "intermediate_size", KEY_INT, KEY_OFF(ffn_hidden_size), 0 },
+	{ "num_hidden_layers", KEY_INT, KEY_OFF(num_layers), 0 },
+	{ "num_attention_heads", KEY_INT, KEY_OFF(num_attention_heads), 0 },
+	{ "num_key_value_heads", KEY_INT, KEY_OFF(num_query_groups), .derive = as_many_as_heads },
+	{ "head_dim", KEY_INT, KEY_OFF(kv_channels), .derive = width_of_heads },
+	{ "hidden_act", KEY_WORD, KEY_OFF(activation), .words = activations,
+	    .why = "llama has 'silu'" },
+	{ "max_position_embeddings", KEY_INT, KEY_OFF(max_position_embeddings), 2048 },
+	{ "rms_norm_eps", KEY_NUMBER, KEY_OFF(norm_epsilon), 1e-6 },
+	{ "attention_dropout", KEY_NUMBER, KEY_OFF(attention_dropout), 0 },
+	{ "attention_bias", KEY_BOOL, KEY_OFF(qkv_bias), false },
+	{ "mlp_bias", KEY_BOOL, KEY_OFF(mlp_bias), false },
+	{ "rope_theta", KEY_NUMBER, KEY_OFF(rotary_base), .stays = true },
+};
+
+/* attention_bias puts biases on q, k, v and o alike. */
+static int
+read_rest(struct model_config *c, const struct json_value *v, struct err *e)
+{
 	if (c->num_attention_heads < 1)
 		return err_set(e, "\"num_attention_heads\" must be at least 1");
-	if (json_int(v, "num_key_value_heads", c->num_attention_heads, &c->num_query_groups, e) <
-		0 ||
-	    json_int(v, "head_dim", c->hidden_size / c->num_attention_heads, &c->kv_channels, e) <
-		0 ||
-	    json_int(v, "max_position_embeddings", 2048, &c->max_position_embeddings, e) < 0 ||
-	    json_double(v, "rms_norm_eps", 1e-6, &c->norm_epsilon, e) < 0 ||
-	    json_bool(v, "attention_bias", false, &attention_bias, e) < 0 ||
-	    json_bool(v, "mlp_bias", false, &c->mlp_bias, e) < 0 ||
-	    json_bool(v, "tie_word_embeddings", false, &tied, e) < 0 ||
-	    json_double(v, "attention_dropout", 0, &c->attention_dropout, e) < 0 ||
-	    json_string(v, "hidden_act", "silu", &act, e) < 0)
-		return -1;
-	if (strcmp(act, "silu"))
-		return err_set(e, "\"hidden_act\" is '%s'; llama has 'silu'", act);
-	c->qkv_bias = c->proj_bias = attention_bias;
-	c->untie_embeddings_and_output_weights = !tied;
+	c->proj_bias = c->qkv_bias;
 	c->normalization = NORMALIZATION_RMSNORM;
-	c->activation = ACTIVATION_SWIGLU;
 	c->position = POSITION_ROPE;
 	return family_read_rope(c, v, e);
 }
@@ -95,36 +102,13 @@ check(const struct model_config *c, struct err *e)
 	return 0;
 }
 
-/*
- * head_dim and num_key_value_heads are written even where they equal their defaults, so that nobody
- * has to know those.
- */
-static void
-write_config(const struct model_config *c, struct str *out)
-{
-	str_addf(out,
-	    ",\n  \"hidden_size\": %lld,\n  \"intermediate_size\": %lld,\n  \"num_hidden_layers\": "
-	    "%lld",
-	    (long long)c->hidden_size, (long long)c->ffn_hidden_size, (long long)c->num_layers);
-	str_addf(out,
-	    ",\n  \"num_attention_heads\": %lld,\n  \"num_key_value_heads\": %lld,\n  "
-	    "\"head_dim\": %lld",
-	    (long long)c->num_attention_heads, (long long)c->num_query_groups,
-	    (long long)c->kv_channels);
-	str_addf(out, ",\n  \"hidden_act\": \"silu\",\n  \"max_position_embeddings\": %lld",
-	    (long long)c->max_position_embeddings);
-	family_write_number(out, "  ", "rms_norm_eps", c->norm_epsilon);
-	family_write_number(out, "  ", "attention_dropout", c->attention_dropout);
-	str_addf(out, ",\n  \"attention_bias\": %s,\n  \"mlp_bias\": %s",
-	    c->qkv_bias ? "true" : "false", c->mlp_bias ? "true" : "false");
-	family_write_rope(c, out);
-}
-
 const struct family family_llama = {
 	.model_type = "llama",
 	.architecture = "LlamaForCausalLM",
 	.names = names,
-	.read = read_config,
+	.keys = keys,
+	.num_keys = sizeof keys / sizeof *keys,
+	.read_rest = read_rest,
 	.check = check,
-	.write = write_config,
+	.write_rest = family_write_rope,
 };

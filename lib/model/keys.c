@@ -1,0 +1,113 @@
+/*
+ * keys.c - reading and writing the members of a config.json by their rows
+ *
+ * Numbers are written as Python writes them: a float has a point or an exponent even where it is
+ * whole, as transformers expects it.
+ */
+#include "lib/model/keys.h"
+
+#include <string.h>
+
+static void *
+field(const struct model_config *c, const struct key *k)
+{
+	return (char *)(uintptr_t)c + k->off;
+}
+
+static int
+read_word(const struct key *k, const struct json_value *from, int *out, struct err *e)
+{
+	const char *word;
+
+	if (json_string(from, k->name, k->words[0].word, &word, e) < 0)
+		return -1;
+	for (const struct key_word *w = k->words; w->word; w++)
+		if (!strcmp(w->word, word)) {
+			*out = w->value;
+			return 0;
+		}
+	return err_set(e, "\"%s\" is '%s'; %s", k->name, word, k->why);
+}
+
+static int
+read_fixed(const struct key *k, const struct json_value *from, struct err *e)
+{
+	bool is;
+
+	if (json_bool(from, k->name, k->def != 0, &is, e) < 0)
+		return -1;
+	return is == (k->def != 0) ? 0 : err_set(e, "%s", k->why);
+}
+
+static int
+read_int(const struct key *k, const struct json_value *from, struct model_config *c, struct err *e)
+{
+	return json_int(from, k->name, k->derive ? k->derive(c) : (int64_t)k->def, field(c, k), e);
+}
+
+static int
+read_number(
+    const struct key *k, const struct json_value *from, struct model_config *c, struct err *e)
+{
+	double *x = field(c, k);
+
+	return json_double(from, k->name, k->stays ? *x : k->def, x, e);
+}
+
+static int
+read_key(const struct key *k, const struct json_value *from, struct model_config *c, struct err *e)
+{
+	switch (k->type) {
+	case KEY_INT: return read_int(k, from, c, e);
+	case KEY_NUMBER: return read_number(k, from, c, e);
+	case KEY_BOOL: return json_bool(from, k->name, k->def != 0, field(c, k), e);
+	case KEY_WORD: return read_word(k, from, field(c, k), e);
+	case KEY_FIXED: return read_fixed(k, from, e);
+	default: BUG("no key has type %d", (int)k->type);
+	}
+}
+
+int
+keys_read(const struct key *keys, int count, const struct json_value *from, struct model_config *c,
+    struct err *e)
+{
+	for (int i = 0; i < count; i++)
+		if (!keys[i].written_only && read_key(&keys[i], from, c, e) < 0)
+			return -1;
+	return 0;
+}
+
+/* The word of a value, which the family's check has found to be one of them. */
+static const char *
+word_of(const struct key *k, int value)
+{
+	const struct key_word *w = k->words;
+
+	while (w->word && w->value != value)
+		w++;
+	if (!w->word)
+		BUG("\"%s\" has no word for %d", k->name, value);
+	return w->word;
+}
+
+static void
+write_value(const struct key *k, const struct model_config *c, struct str *out)
+{
+	switch (k->type) {
+	case KEY_INT: str_addf(out, "%lld", (long long)*(int64_t *)field(c, k)); break;
+	case KEY_NUMBER: str_add_double(out, *(double *)field(c, k)); break;
+	case KEY_BOOL: str_adds(out, *(bool *)field(c, k) ? "true" : "false"); break;
+	case KEY_WORD: str_addf(out, "\"%s\"", word_of(k, *(int *)field(c, k))); break;
+	case KEY_FIXED: str_adds(out, k->def != 0 ? "true" : "false"); break;
+	}
+}
+
+void
+keys_write(const struct key *keys, int count, const struct model_config *c, const char *indent,
+    struct str *out)
+{
+	for (int i = 0; i < count; i++) {
+		str_addf(out, ",\n%s\"%s\": ", indent, keys[i].name);
+		write_value(&keys[i], c, out);
+	}
+}

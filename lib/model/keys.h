@@ -1,0 +1,48 @@
+/*
+ * keys.h - members of a config.json as rows: how a field of the model is named, read and written
+ *
+ * A row is read and written by its type. What no row can say, such as a rule between two members,
+ * is the family's own.
+ */
+#ifndef MODEL_KEYS_H
+#define MODEL_KEYS_H
+
+#include "lib/base/json.h"
+#include "lib/base/str.h"
+#include "lib/model/config.h"
+
+#include <stddef.h>
+
+enum key_type { KEY_INT, KEY_NUMBER, KEY_BOOL, KEY_WORD, KEY_FIXED };
+
+/* A word and the value of the field that it stands for. */
+struct key_word {
+	const char *word;
+	int value;
+};
+
+struct key {
+	const char *name;
+	enum key_type type;
+	size_t off; /* in struct model_config; not of a KEY_FIXED */
+	/* what an absent member or null means: a number, what depends on keys before this one, or
+	 * that the field stays as it is; of a KEY_FIXED the one value that may be */
+	double def;
+	int64_t (*derive)(const struct model_config *c);
+	bool stays;
+	/* ended by NULL; the first one is the default, and the first of a value is written */
+	const struct key_word *words;
+	const char *why; /* the end of the message on another word, or on another fixed value */
+	bool written_only;
+};
+
+#define KEY_OFF(f) offsetof(struct model_config, f)
+
+/* Reads the members that the rows name into c, in their order; the reason names the member. */
+int keys_read(const struct key *keys, int count, const struct json_value *from,
+    struct model_config *c, struct err *e);
+/* Writes them, each as ",\n" INDENT "\"name\": value". */
+void keys_write(const struct key *keys, int count, const struct model_config *c, const char *indent,
+    struct str *out);
+
+#endif
