@@ -126,3 +126,23 @@ base64_decode(const char *text, size_t n, unsigned char *out)
 		*to++ = (unsigned char)(v >> 8);
 	return to - out;
 }
+
+/* The digits of the bits that are left stand for their high ends. */
+void
+base64_encode(struct str *out, const void *bytes, size_t n)
+{
+	static const char digits[] =
+	    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	const unsigned char *b = bytes;
+
+	for (size_t i = 0; i < n; i += 3) {
+		size_t left = n - i;
+		uint32_t bits = (uint32_t)b[i] << 16 | (left > 1 ? (uint32_t)b[i + 1] << 8 : 0) |
+		    (left > 2 ? b[i + 2] : 0);
+		char text[4] = { digits[bits >> 18], digits[bits >> 12 & 63],
+			left > 1 ? digits[bits >> 6 & 63] : '=',
+			left > 2 ? digits[bits & 63] : '=' };
+
+		str_add(out, text, sizeof text);
+	}
+}

@@ -2,6 +2,8 @@
 #ifndef BASE_BASE64_H
 #define BASE_BASE64_H
 
+#include "lib/base/str.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,5 +15,7 @@
 int64_t base64_decode(const char *text, size_t n, unsigned char *out);
 /* How many of the n characters at text are of the alphabet or '=', up to the first that is not. */
 size_t base64_span(const char *text, size_t n);
+/* Appends the text that stands for n bytes, padded. */
+void base64_encode(struct str *out, const void *bytes, size_t n);
 
 #endif

@@ -6,6 +6,7 @@
  */
 #include "lib/base/io.h"
 #include "lib/token/directory.h"
+#include "lib/token/hf/hf.h"
 
 #include <string.h>
 
@@ -28,27 +29,24 @@ struct directory
 directory_find(const struct tokenizer_spec *spec, struct mem_pool *pool, struct str *notes)
 {
 	struct directory out = { .spec = *spec };
-	const char *dir = spec->model, *tekken, *model, *vocab, *merges;
+	static const char made[] =
+	    "%s: there is no tokenizer.json: %s as by AutoTokenizer of transformers 5\n";
+	const char *dir = spec->model, *tekken;
+	enum hf_source source;
 
 	if (spec->type || !dir || !io_is_dir(dir) || file_in(dir, "tokenizer.json", pool))
 		return out;
+	source = hf_source(dir);
 	tekken = file_in(dir, "tekken.json", pool);
-	model = tekken ? tekken : file_in(dir, "tokenizer.model", pool);
-	vocab = file_in(dir, "vocab.json", pool);
-	merges = file_in(dir, "merges.txt", pool);
-	out.configs = !tekken && (model || (vocab && merges)) ? dir : NULL;
-	if (model) {
-		out.spec.model = model;
+	if (tekken || source == HF_RANKS) {
+		out.configs = tekken ? NULL : dir;
+		out.spec.model = tekken ? tekken : file_in(dir, "tokenizer.model", pool);
 		str_addf(notes, "%s: there is no tokenizer.json, so %s is read by itself\n", dir,
 		    tekken ? "tekken.json" : "tokenizer.model");
-	} else if (vocab && merges) {
-		out.spec.model = NULL;
-		out.spec.vocab = vocab;
-		out.spec.merges = merges;
-		str_addf(notes,
-		    "%s: there is no tokenizer.json, so vocab.json and merges.txt are read by "
-		    "themselves\n",
-		    dir);
+	} else if (source != HF_JSON) {
+		str_addf(notes, made, dir,
+		    source == HF_PIECES ? "its SentencePiece model is read"
+					: "vocab.json and merges.txt are read");
 	}
 	return out;
 }

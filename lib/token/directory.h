@@ -12,9 +12,10 @@ struct directory {
 	const char *configs; /* where configs say what stands around a text; NULL: nowhere */
 };
 
-/* Where spec names a directory without tokenizer.json: the spec of what else is in it, tekken.json,
- * tokenizer.model or vocab.json with merges.txt, and a line about that in notes; the configs count
- * beside the last two. Any other spec stays as it is. The paths are the pool's. */
+/* Where spec names a directory without tokenizer.json that has tekken.json, or a rank file of the
+ * name tokenizer.model: the spec of that, and a line about it in notes; the configs count beside
+ * the latter. Any other spec stays as it is: a SentencePiece model, or vocab.json and merges.txt,
+ * are read as if there were a tokenizer.json, which is noted too. The paths are the pool's. */
 struct directory directory_find(
     const struct tokenizer_spec *spec, struct mem_pool *pool, struct str *notes);
 

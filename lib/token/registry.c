@@ -118,7 +118,7 @@ tokenizer_open(const struct tokenizer_spec *spec, struct err *e)
 	if (rc == 0)
 		rc = t->kind->open(t, &found.spec, e);
 	if (rc == 0 && found.configs && !spec->hf_no_include_special_tokens)
-		rc = hf_around(t, found.configs, e);
+		rc = hf_around_directory(t, found.configs, e);
 	mem_pool_release(&paths);
 	if (rc < 0) {
 		tokenizer_close(t);

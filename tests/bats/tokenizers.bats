@@ -128,13 +128,24 @@ refused()
 	[[ $stderr == *"mtok: d: the class 'CohereTokenizer' is not known here: tokenizer.json is followed"* ]]
 	seq -f '{"text": "ab abc %g"}' 300 >train.jsonl
 	mtok train -q -o e/tokenizer.model --vocab-size 30 --soft-vocab-limit train.jsonl
-	[ "$(ids --tokenizer-model e)" = "$(ids --tokenizer-model e/tokenizer.model)" ]
 	run --separate-stderr mtok -o out --force --input docs.jsonl --tokenizer-model e
-	[[ $stderr == *"mtok: e: there is no tokenizer.json, so tokenizer.model is read by itself"* ]]
+	[[ $stderr == *"mtok: e: there is no tokenizer.json: its SentencePiece model is read as by AutoTokenizer of transformers 5"* ]]
 	rm e/tokenizer.model
 	perl -MJSON::PP -e 'local $/; print encode_json(decode_json(<>)->{model}{vocab})' "$json/bytes" >e/vocab.json
 	printf '#version: 0.2\na b\nab c\n' >e/merges.txt
 	[ "$(ids --tokenizer-model e)" = "$(ids --vocab-file e/vocab.json --merge-file e/merges.txt)" ]
+	echo '{"tokenizer_class": "PreTrainedTokenizerFast"}' >e/tokenizer_config.json
+	refused "mtok: e: the class 'TokenizersBackend' is not made of vocab.json and merges.txt" --tokenizer-model e
+	echo '{"tokenizer_class": "WhisperTokenizer"}' >e/tokenizer_config.json
+	refused "mtok: e: the class 'WhisperTokenizer' is supported with a tokenizer.json alone" --tokenizer-model e
+	echo '{}' >e/tokenizer_config.json
+	echo '{"model_type": "nllb"}' >e/config.json
+	refused "mtok: e: a model of type 'nllb' is supported with a tokenizer.json alone" --tokenizer-model e
+	rm e/config.json
+	echo '{' >e/vocab.json
+	run mtok info --tokenizer-model e
+	[ "$status" = 2 ]
+	[[ $output == "mtok: e/vocab.json: not valid JSON: "* ]]
 	refused "mtok: cannot open 'meta-llama/Llama-3-8B': there is no such file or directory; nothing is downloaded from a hub: \
 give a directory with its tokenizer.json" --tokenizer-model meta-llama/Llama-3-8B
 	refused "mtok: cannot open './x': No such file or directory" --tokenizer-model ./x
@@ -170,7 +181,7 @@ give a directory with its tokenizer.json" --tokenizer-model meta-llama/Llama-3-8
 	done
 }
 
-@test "a directory without tokenizer.json: add_bos_token and add_eos_token count as for AutoTokenizer of transformers 5" {
+@test "a directory without tokenizer.json: the ids that AutoTokenizer of transformers 5 gives" {
 	while IFS= read -r line; do
 		rm -rf d
 		cp -r "$TOP/tests/golden/bare/${line%%	*}" d
@@ -184,6 +195,7 @@ give a directory with its tokenizer.json" --tokenizer-model meta-llama/Llama-3-8
 @test "add_bos_token and add_eos_token: no id twice, the switch, the file alone, a token that is not there" {
 	cp -r "$TOP/tests/golden/bare/llama" d
 	echo '{"text": "a"}' >docs.jsonl
+	echo '{"tokenizer_class": "LlamaTokenizer"}' >d/tokenizer_config.json
 	plain=$(ids --tokenizer-model d)
 	hash=$(mtok info --tokenizer-model d | grep '^hash')
 	echo '{"add_bos_token": true, "add_eos_token": true, "tokenizer_class": "LlamaTokenizer"}' >d/tokenizer_config.json
@@ -192,21 +204,20 @@ give a directory with its tokenizer.json" --tokenizer-model meta-llama/Llama-3-8
 	[ "$(ids --tokenizer-model d --append-eod --eod-id 0)" = "1 $plain 2 0" ]
 	[ "$(ids --tokenizer-model d --tokenizer-hf-no-include-special-tokens)" = "$plain" ]
 	[ "$(ids --tokenizer-model d/tokenizer.model)" = "$plain" ]
-	mtok info --tokenizer-model d | grep -qx "file	d/tokenizer_config.json"
+	[ "$(mtok info --tokenizer-model d | grep -c "^file	d/tokenizer_config.json")" = 1 ]
 	[ "$(mtok info --tokenizer-model d | grep '^hash')" != "$hash" ]
-	# what is put there is bos and eos
-	echo '{"add_eos_token": true, "eos_token": "<unk>"}' >d/tokenizer_config.json
+	# what is put there is bos and eos; null is no token, and no switch
+	echo '{"add_eos_token": true, "eos_token": "<unk>", "tokenizer_class": "LlamaTokenizer"}' >d/tokenizer_config.json
 	mtok info --tokenizer-model d | grep -qx "eos_id	0"
 	[ "$(ids --tokenizer-model d --append-eod)" = "$plain 0" ]
-	# null is no token, and no switch; switches that are off leave the hash alone
-	echo '{"add_bos_token": true, "bos_token": null, "add_eos_token": null}' >d/tokenizer_config.json
+	echo '{"add_bos_token": true, "bos_token": null, "add_eos_token": null, "tokenizer_class": "LlamaTokenizer"}' >d/tokenizer_config.json
 	[ "$(ids --tokenizer-model d)" = "$plain" ]
-	[ "$(mtok info --tokenizer-model d | grep '^hash')" = "$hash" ]
-	echo '{"add_bos_token": true, "bos_token": "<x>", "tokenizer_class": "T5Tokenizer"}' >d/tokenizer_config.json
-	run --separate-stderr mtok -o out --force --input docs.jsonl --tokenizer-model d
-	[ "$status" = 0 ]
-	[[ $stderr == *$'mtok: d: "add_bos_token" is ignored: \'<x>\' is not in the vocabulary'* ]]
-	[[ $stderr == *"mtok: d: the class 'T5Tokenizer' is not known here: only \"add_bos_token\" and \"add_eos_token\" of the configs count"* ]]
+	# a class with a template of its own
+	echo '{"add_bos_token": true, "tokenizer_class": "T5Tokenizer"}' >d/tokenizer_config.json
+	[ "$(ids --tokenizer-model d | sed 's/.* //')" = 2 ]
+	[ "$(ids --tokenizer-model d --tokenizer-hf-no-include-special-tokens | wc -w)" = 1 ]
+	mv d/tokenizer.model d/spiece.model
+	[ "$(ids --tokenizer-model d | sed 's/.* //')" = 2 ]
 	echo '{' >d/tokenizer_config.json
 	run mtok info --tokenizer-model d
 	[ "$status" = 2 ]
@@ -271,6 +282,25 @@ give a directory with its tokenizer.json" --tokenizer-model meta-llama/Llama-3-8
 	run mtok -o out --input docs.jsonl --tokenizer-model "$json/backtrack"
 	[ "$status" = 1 ]
 	[[ $output == "mtok: docs.jsonl:1: refused"*"a regular expression gave up at byte 0 of the text: match limit exceeded"* ]]
+}
+
+@test "a rank file that is a directory's tokenizer.model: bos and eos by the configs" {
+	mkdir d
+	cp "$ranks/lines" d/tokenizer.model
+	echo '{"text": "abc"}' >docs.jsonl
+	few=(--tokenizer-model d --tiktoken-pattern cl100k --tiktoken-special-tokens '<x>' '</s>')
+	plain=$(ids "${few[@]}")
+	hash=$(mtok info "${few[@]}" | grep '^hash')
+	echo '{"add_eos_token": true, "eos_token": "</s>", "add_bos_token": true, "bos_token": "<y>"}' >d/tokenizer_config.json
+	[ "$(ids "${few[@]}")" = "$plain 272" ]
+	[ "$(ids "${few[@]}" --append-eod)" = "$plain 272" ]
+	[ "$(mtok info "${few[@]}" | grep '^hash')" != "$hash" ]
+	run --separate-stderr mtok -o out --force --input docs.jsonl "${few[@]}"
+	[[ $stderr == *"mtok: d: there is no tokenizer.json, so tokenizer.model is read by itself"* ]]
+	[[ $stderr == *$'mtok: d: "add_bos_token" is ignored: \'<y>\' is not in the vocabulary'* ]]
+	# switches that are off leave the hash alone
+	echo '{"add_eos_token": false, "tokenizer_class": "T5Tokenizer"}' >d/tokenizer_config.json
+	[ "$(mtok info "${few[@]}" | grep '^hash')" = "$hash" ]
 }
 
 @test "rank files: known by their size, else the pattern is asked for" {

@@ -83,7 +83,7 @@ load(struct tokenizer *t, const struct tokenizer_spec *spec, const char *path, c
 	free(text);
 	if (!j)
 		return -1;
-	rc = hf_plan(t, spec, json_root(j), dir, &why);
+	rc = hf_plan(t, spec, json_root(j), HF_JSON, dir, &why);
 	if (rc < 0)
 		err_set(e, "%s: %s", path, why.msg);
 	json_free(j);
@@ -94,6 +94,7 @@ load(struct tokenizer *t, const struct tokenizer_spec *spec, const char *path, c
 static int
 hf_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 {
+	enum hf_source source;
 	char *path, *dir;
 	int rc;
 
@@ -102,7 +103,11 @@ hf_open(struct tokenizer *t, const struct tokenizer_spec *spec, struct err *e)
 		return err_set(
 		    e, "%s needs --tokenizer-model: a %s or its directory", t->type, file_name);
 	find_files(spec->model, &path, &dir);
-	rc = load(t, spec, path, dir, e);
+	source = dir ? hf_source(dir) : HF_JSON;
+	if (source == HF_JSON)
+		rc = load(t, spec, path, dir, e);
+	else
+		rc = hf_plan(t, spec, NULL, source, dir, e);
 	free(path);
 	free(dir);
 	return rc;

@@ -12,6 +12,8 @@
 #include "lib/token/bpe/bpe.h"
 #include "lib/token/hf/added.h"
 #include "lib/token/hf/decoder.h"
+#include "lib/token/hf/hf_configs.h"
+#include "lib/token/hf/hf_rows.h"
 #include "lib/token/hf/normalize.h"
 #include "lib/token/names.h"
 #include "lib/token/split.h"
@@ -40,30 +42,16 @@ struct hf {
 	bool check_text;                /* text must be well-formed UTF-8 */
 };
 
-/* The configs that may stand beside a tokenizer.json, in the order in which they are asked and
- * hashed. */
-enum hf_config_file {
-	TOKENIZER_CONFIG,
-	SPECIAL_TOKENS_MAP,
-	ADDED_TOKENS,
-	MODEL_CONFIG,
-	HF_CONFIGS
-};
-
-struct hf_configs {
-	const char *dir;               /* NULL: the file was given without its directory */
-	struct json *file[HF_CONFIGS]; /* NULL: it is not there */
-	bool used[HF_CONFIGS];         /* ids depend on it, if it is there */
-};
-
 /* What is needed while the file is read. */
 struct hf_reading {
 	struct hf *hf;
 	struct hf_configs configs;
+	enum hf_source source;
+	const struct class_row *row;
+	struct json *made; /* what stands in for a tokenizer.json, or NULL */
 	/* what a class of transformers has in place of the file's, or NULL */
 	struct json *class_tree;
 	const struct json_value *class_tokens; /* its special tokens by default, or NULL */
-	bool class_bos; /* it puts bos alone before a text, whatever the file's template */
 	/* the file, and its model, with the members of the class last */
 	struct json_value root, own_model;
 	const struct tokenizer_spec *spec;
@@ -82,37 +70,31 @@ struct hf_reading {
 	size_t num_merges;
 };
 
-/* Reads the configs in dir, which may be NULL; hf_configs_release in every case. */
-int hf_configs_read(struct hf_configs *c, const char *dir, struct err *e);
-void hf_configs_release(struct hf_configs *c);
-/* The root of a config, or NULL. */
-const struct json_value *hf_config(const struct hf_configs *c, enum hf_config_file which);
-const char *hf_config_name(enum hf_config_file which);
-/* A member of tokenizer_config.json, or else of special_tokens_map.json, and which has it; or
- * NULL. */
-const struct json_value *hf_config_member(
-    const struct hf_configs *c, const char *key, enum hf_config_file *which);
-/* Adds the used ones to the tokenizer's files and its hash. */
-int hf_configs_count(const struct hf_configs *c, struct tokenizer *t, struct err *e);
+/* What a directory has; HF_JSON also where there is nothing. */
+enum hf_source hf_source(const char *dir);
+/* For a directory without tokenizer.json: sets r->made and *root to the one that transformers 5.23
+ * makes of its tokenizer.model, or vocab.json and merges.txt, by the class r->row. */
+int hf_made(
+    struct hf_reading *r, struct tokenizer *t, const struct json_value **root, struct err *e);
+/* How many sentinels T5's class adds: "extra_ids". */
+int hf_extra_ids(const struct hf_configs *c);
 
-/* Sets r->root from the tree of a tokenizer.json: as it is, or as the class of transformers that
- * the configs name would rebuild it. hf_class_release in every case. */
+/* The members that a class builds anew, and its special tokens by default, as a list of two for
+ * the caller to free; the row must have members. root is the tokenizer.json, or NULL. */
+struct json *hf_class_parts(const struct hf_configs *c, const struct class_row *row,
+    const struct json_value *root, struct err *e);
+/* Sets r->root from the tree of a tokenizer.json: as it is, or as the class r->row would rebuild
+ * it. hf_class_release in every case. */
 int hf_class(
     struct hf_reading *r, struct tokenizer *t, const struct json_value *root, struct err *e);
 void hf_class_release(struct hf_reading *r);
 
-/* What the class that the configs name does where there is no tokenizer.json. */
-struct hf_class_habits {
-	struct json *tokens; /* its special tokens by default, for the caller to free; or NULL */
-	bool bos;            /* "add_bos_token" by default; no class adds eos by itself */
-};
-int hf_class_habits(
-    struct hf_class_habits *h, struct tokenizer *t, const struct hf_configs *c, struct err *e);
-
-/* For a directory without tokenizer.json: the ids around a text, by "add_bos_token" and
- * "add_eos_token" of the configs in dir, as in transformers 5.23; what stands there is t's bos and
- * eos from then on. t must be open; its hash changes if there is such an id. */
-int hf_around(struct tokenizer *t, const char *dir, struct err *e);
+/* Puts around a text what a class puts there: the same tokens always, or what "add_bos_token" and
+ * "add_eos_token" say where there is no tokenizer.json. The special ids must be known. */
+void hf_around(struct hf_reading *r, struct tokenizer *t);
+/* The latter for an open tokenizer of another kind, by the configs in dir; what stands there is t's
+ * bos and eos from then on. The hash of t changes if there is such an id. */
+int hf_around_directory(struct tokenizer *t, const char *dir, struct err *e);
 
 /* Puts the tokens that only the configs name after the file's added tokens; the model's vocabulary
  * must be known. */
@@ -125,10 +107,11 @@ int hf_added(struct hf_reading *r, struct err *e);
 /* The ids around a text, from the member "post_processor". */
 int hf_template(struct hf_reading *r, const struct json_value *v, struct err *e);
 
-/* Fills h and t's vocabulary size and special ids from the tree of a tokenizer.json; hf_close after
- * an error too. dir has the configs beside it, or is NULL. */
+/* Fills h and t's vocabulary size and special ids from the tree of a tokenizer.json, or where root
+ * is NULL from the files of dir that source tells; hf_close after an error too. dir has the
+ * configs, or is NULL. */
 int hf_plan(struct tokenizer *t, const struct tokenizer_spec *spec, const struct json_value *root,
-    const char *dir, struct err *e);
+    enum hf_source source, const char *dir, struct err *e);
 
 /* The ids of bos, eos, unk and pad: from the configs, else by the names of tokens. */
 int hf_special(const struct hf_reading *r, struct tokenizer *t, struct err *e);

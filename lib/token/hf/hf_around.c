@@ -1,9 +1,10 @@
 /*
- * hf_around.c - bos and eos around the texts of a directory without tokenizer.json
+ * hf_around.c - the special tokens that a class puts around a text
  *
- * There transformers 5.23 makes the template from "add_bos_token" and "add_eos_token" of the
- * configs, or by what the class does when they are missing: CodeLlamaTokenizer adds bos, no other
- * class adds anything, Llama's included. Source: TokenizersBackend.update_post_processor.
+ * Some classes have their own template. For the others, where there is no tokenizer.json,
+ * transformers 5.23 makes it from "add_bos_token" and "add_eos_token" of the configs, or by what
+ * the class does when they are missing: CodeLlamaTokenizer adds bos, no other class adds anything,
+ * Llama's included. Source: TokenizersBackend.update_post_processor.
  */
 #include "lib/token/hf/hf.h"
 
@@ -12,38 +13,43 @@
 /* What is asked of the configs. */
 struct around {
 	struct tokenizer *t;
-	struct hf_configs configs;
-	struct hf_class_habits habits;
+	struct hf_configs *configs;
+	const struct json_value *tokens; /* of the class, by default */
+	const struct names *names;       /* NULL: t is open and knows its pieces */
+	const char *subject;             /* of the note on a token that is not there */
 };
 
-/* The token's id, or -1: a config or the class says that there is none, or names one that the files
- * do not have, which is noted. Where nobody names it, it is the model's own. */
+/* The id of a text, or -1. */
 static int64_t
-token_id(struct around *a, enum tokenizer_special which)
+find(const struct around *a, const char *text, size_t len)
 {
-	const char *name = tokenizer_special_name(which);
+	return a->names ? names_find(a->names, text, len) : tokenizer_find_piece(a->t, text, len);
+}
+
+/* The token's id, or -1: a config or the class says that there is none, or names one that the files
+ * do not have, which is noted. Where nobody names it, it is def. */
+static int64_t
+token_id(struct around *a, const char *key, int64_t def)
+{
 	const struct json_value *v;
 	enum hf_config_file from;
-	char key[16];
 	int64_t id;
 
-	snprintf(key, sizeof key, "%s_token", name);
-	v = hf_config_member(&a->configs, key, &from);
+	v = hf_config_member(a->configs, key, &from);
 	if (v)
-		a->configs.used[from] = true;
-	else if (a->habits.tokens)
-		v = json_get(json_root(a->habits.tokens), key);
+		a->configs->used[from] = true;
+	else
+		v = json_get(a->tokens, key);
 	if (!v)
-		return tokenizer_special(a->t, which);
+		return def;
 	if (v->type == JSON_OBJECT)
 		v = json_get(v, "content");
 	if (!v || v->type != JSON_STRING)
 		return -1;
-	id = tokenizer_find_piece(a->t, v->string, v->len);
+	id = find(a, v->string, v->len);
 	if (id < 0)
-		str_addf(&a->t->notes,
-		    "%s: \"add_%s_token\" is ignored: '%.40s' is not in the vocabulary\n",
-		    a->configs.dir, name, v->string);
+		str_addf(&a->t->notes, "%s: \"%s\" is ignored: '%.40s' is not in the vocabulary\n",
+		    a->configs->dir, a->subject, v->string);
 	return id;
 }
 
@@ -51,39 +57,76 @@ token_id(struct around *a, enum tokenizer_special which)
 static int64_t
 id_around(struct around *a, enum tokenizer_special which, bool def)
 {
+	const char *name = tokenizer_special_name(which);
 	const struct json_value *add;
-	char key[16];
+	char key[16], subject[16];
 	int64_t id;
 
-	snprintf(key, sizeof key, "add_%s_token", tokenizer_special_name(which));
-	add = json_get(hf_config(&a->configs, TOKENIZER_CONFIG), key);
+	snprintf(key, sizeof key, "%s_token", name);
+	snprintf(subject, sizeof subject, "add_%s_token", name);
+	a->subject = subject;
+	add = json_get(hf_config(a->configs, TOKENIZER_CONFIG), subject);
 	if (add ? add->type != JSON_BOOL || !add->boolean : !def)
 		return -1;
-	id = token_id(a, which);
+	id = token_id(a, key, tokenizer_special(a->t, which));
 	if (id >= 0)
 		a->t->special[which] = id;
 	return id;
 }
 
+static void
+by_configs(struct around *a, const struct class_row *row)
+{
+	a->t->before = id_around(a, TOKENIZER_BOS, row->bos);
+	a->t->after = id_around(a, TOKENIZER_EOS, false);
+	a->t->adds_bos = a->t->before >= 0;
+}
+
+/* A template is the class's own, and ids of the tokenizer's switches are not. */
+void
+hf_around(struct hf_reading *r, struct tokenizer *t)
+{
+	const struct class_row *row = r->row;
+	bool alone = row->bos && r->source == HF_JSON;
+	const char *keys[] = { alone ? "bos_token" : row->first, row->last };
+	struct token_ids *side[] = { &r->hf->before, &r->hf->after };
+	struct around a = { t, &r->configs, r->class_tokens, &r->names, row->name };
+
+	for (int i = 0; i < 2; i++) {
+		int64_t id = keys[i] ? token_id(&a, keys[i], -1) : -1;
+
+		if (id >= 0)
+			token_ids_add(side[i], (uint32_t)id);
+	}
+	if (r->source != HF_JSON && !row->first && !row->last)
+		by_configs(&a, row);
+	else
+		t->adds_bos =
+		    r->hf->before.count && r->hf->before.id[0] == t->special[TOKENIZER_BOS];
+}
+
 /* Configs that put nothing there do not count: the ids are those of the files alone. */
 int
-hf_around(struct tokenizer *t, const char *dir, struct err *e)
+hf_around_directory(struct tokenizer *t, const char *dir, struct err *e)
 {
-	struct around a = { .t = t };
+	struct hf_configs configs = { 0 };
+	struct around a = { .t = t, .configs = &configs };
+	const struct class_row *row;
+	struct json *parts = NULL;
 	int rc = -1;
 
-	if (hf_configs_read(&a.configs, dir, e) == 0 &&
-	    hf_class_habits(&a.habits, t, &a.configs, e) == 0) {
-		t->before = id_around(&a, TOKENIZER_BOS, a.habits.bos);
-		t->after = id_around(&a, TOKENIZER_EOS, false);
-		t->adds_bos = t->before >= 0;
+	if (hf_configs_read(&configs, dir, e) == 0 &&
+	    (row = hf_row(t, &configs, HF_RANKS, NULL, e)) &&
+	    (!row->members || (parts = hf_class_parts(&configs, row, NULL, e)))) {
+		a.tokens = parts ? &json_root(parts)->item[1] : NULL;
+		by_configs(&a, row);
 		rc = 0;
 	}
 	if (rc == 0 && (t->before >= 0 || t->after >= 0)) {
-		a.configs.used[TOKENIZER_CONFIG] = a.configs.used[MODEL_CONFIG] = true;
-		rc = hf_configs_count(&a.configs, t, e);
+		configs.used[TOKENIZER_CONFIG] = configs.used[MODEL_CONFIG] = true;
+		rc = hf_configs_count(&configs, t, e);
 	}
-	json_free(a.habits.tokens);
-	hf_configs_release(&a.configs);
+	json_free(parts);
+	hf_configs_release(&configs);
 	return rc;
 }

@@ -181,6 +181,16 @@ hf_config_member(const struct hf_configs *c, const char *key, enum hf_config_fil
 	return NULL;
 }
 
+/* Do the configs name special tokens besides the usual ones? Then the class adds none. */
+static bool
+names_more(const struct hf_configs *f)
+{
+	enum hf_config_file which;
+
+	return hf_config_member(f, "additional_special_tokens", &which) ||
+	    hf_config_member(f, "extra_special_tokens", &which);
+}
+
 /* One token, or a list or an object of several: the configs', else those of the class, which has
  * marked its configs. */
 static int
@@ -192,7 +202,7 @@ collect_special(struct config_tokens *c, const char *key, struct err *e)
 	int rc = 0;
 
 	c->from = &f->used[which];
-	if (!v) {
+	if (!v && !(strstr(key, "special_tokens") && names_more(f))) {
 		v = json_get(c->r->class_tokens, key);
 		c->from = &f->used[TOKENIZER_CONFIG];
 	}

@@ -443,7 +443,9 @@ find_unigram(struct hf_reading *r, struct err *e)
 		    (pair->item[1].type != JSON_INT && pair->item[1].type != JSON_FLOAT))
 			return err_set(
 			    e, "model: entry %zu of \"vocab\" is not a token with its score", i);
-		r->score[i] = reference_score(json_number(&pair->item[1]));
+		r->score[i] = json_number(&pair->item[1]);
+		if (!r->made)
+			r->score[i] = reference_score(r->score[i]);
 		r->list.item[i] = (struct json_value){ .type = JSON_INT,
 			.key = text->string,
 			.key_len = (uint32_t)text->len,
@@ -523,31 +525,44 @@ read_parts(struct hf_reading *r, struct err *e)
 	    hf_added(r, e) < 0)
 		return -1;
 	h->check_text = h->normalizer.count || h->splitter.count || !h->bpe;
-	return r->spec->hf_no_include_special_tokens || r->class_bos
+	return r->spec->hf_no_include_special_tokens || r->row->bos || r->row->first || r->row->last
 	    ? 0
 	    : hf_template(r, json_get(root, "post_processor"), e);
+}
+
+/* The class and its configs; the tree is made where there is none. */
+static int
+choose_class(struct hf_reading *r, struct tokenizer *t, const struct json_value *root,
+    const char *dir, struct err *e)
+{
+	if (root && root->type != JSON_OBJECT)
+		return err_set(e, "not an object");
+	if (hf_configs_read(&r->configs, dir, e) < 0 ||
+	    !(r->row = hf_row(t, &r->configs, r->source, root, e)))
+		return -1;
+	return !root && hf_made(r, t, &root, e) < 0 ? -1 : hf_class(r, t, root, e);
 }
 
 /* The names are needed for the special tokens, and not after them. */
 int
 hf_plan(struct tokenizer *t, const struct tokenizer_spec *spec, const struct json_value *root,
-    const char *dir, struct err *e)
+    enum hf_source source, const char *dir, struct err *e)
 {
-	struct hf_reading r = { .hf = t->impl, .spec = spec, .pool = pool_new(2) };
+	struct hf_reading r = {
+		.hf = t->impl, .spec = spec, .source = source, .pool = pool_new(2)
+	};
 	int rc = -1;
 
 	alphabet_init(&r.hf->alphabet);
-	if (root->type != JSON_OBJECT)
-		err_set(e, "not an object");
-	else if (hf_configs_read(&r.configs, dir, e) == 0 && hf_class(&r, t, root, e) == 0 &&
-	    read_parts(&r, e) == 0 && hf_configs_count(&r.configs, t, e) == 0) {
+	if (choose_class(&r, t, root, dir, e) == 0 && read_parts(&r, e) == 0) {
 		t->vocab_size = r.size;
-		add_notes(t, root);
+		if (root)
+			add_notes(t, root);
 		rc = hf_special(&r, t, e);
-		if (r.class_bos && !spec->hf_no_include_special_tokens &&
-		    t->special[TOKENIZER_BOS] >= 0)
-			token_ids_add(&r.hf->before, (uint32_t)t->special[TOKENIZER_BOS]);
-		t->adds_bos = r.hf->before.count && r.hf->before.id[0] == t->special[TOKENIZER_BOS];
+		if (rc == 0 && !spec->hf_no_include_special_tokens)
+			hf_around(&r, t);
+		if (rc == 0)
+			rc = hf_configs_count(&r.configs, t, e);
 	}
 	pool_free(r.pool);
 	names_release(&r.names);

@@ -1,0 +1,40 @@
+/* hf_configs.h - the configs beside a tokenizer's files; for the files of lib/token/hf alone */
+#ifndef TOKEN_HF_HF_CONFIGS_H
+#define TOKEN_HF_HF_CONFIGS_H
+
+#include "lib/base/err.h"
+#include "lib/base/json.h"
+#include "lib/token/impl.h"
+
+#include <stdbool.h>
+
+/* The configs that may stand beside a tokenizer.json, in the order in which they are asked and
+ * hashed. */
+enum hf_config_file {
+	TOKENIZER_CONFIG,
+	SPECIAL_TOKENS_MAP,
+	ADDED_TOKENS,
+	MODEL_CONFIG,
+	HF_CONFIGS
+};
+
+struct hf_configs {
+	const char *dir;               /* NULL: the file was given without its directory */
+	struct json *file[HF_CONFIGS]; /* NULL: it is not there */
+	bool used[HF_CONFIGS];         /* ids depend on it, if it is there */
+};
+
+/* Reads the configs in dir, which may be NULL; hf_configs_release in every case. */
+int hf_configs_read(struct hf_configs *c, const char *dir, struct err *e);
+void hf_configs_release(struct hf_configs *c);
+/* The root of a config, or NULL. */
+const struct json_value *hf_config(const struct hf_configs *c, enum hf_config_file which);
+const char *hf_config_name(enum hf_config_file which);
+/* A member of tokenizer_config.json, or else of special_tokens_map.json, and which has it; or
+ * NULL. */
+const struct json_value *hf_config_member(
+    const struct hf_configs *c, const char *key, enum hf_config_file *which);
+/* Adds the used ones to the tokenizer's files and its hash. */
+int hf_configs_count(const struct hf_configs *c, struct tokenizer *t, struct err *e);
+
+#endif
