@@ -100,6 +100,14 @@ int ckpt_commit(const struct ckpt_commit *c, struct err *e);
  * refuse for another reason stays as it is. */
 int ckpt_seal(const char *dir, struct str *changed, struct err *e);
 
+/* Gives checkpoints of save that are later than `iteration` the names iter_0000500.aside-1 and so
+ * on, after the tracker was turned back. Returns how many, and the new path of the first; -1 with a
+ * reason. */
+int ckpt_set_aside(const char *save, int64_t iteration, char first[1024], struct err *e);
+/* Removes the checkpoints between the last multiple of interval before `iteration` and it. -1 with
+ * a reason when something is left. */
+int ckpt_retain(const char *save, int64_t iteration, int64_t interval, struct err *e);
+
 /* The tracker: 1 and *iteration, 0 when there is none, -1 with a reason. */
 int ckpt_tracker(const char *save, int64_t *iteration, struct err *e);
 /* For a directory without a tracker, as the first save of all leaves it when it is cut off before

@@ -158,7 +158,7 @@ ckpt_tracker(const char *save, int64_t *iteration, struct err *e)
 	char path[CKPT_PATH_BYTES], *text;
 	int rc;
 
-	if (!ckpt_join(path, save, "latest_checkpointed_iteration.txt"))
+	if (!ckpt_join(path, save, CKPT_TRACKER))
 		return err_set(e, "path too long: '%.60s...'", save);
 	if (!io_exists(path))
 		return 0;

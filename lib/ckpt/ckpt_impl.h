@@ -1,5 +1,5 @@
 /* ckpt_impl.h - what the files about checkpoints share: finding (ckpt_dir.c), opening (ckpt.c),
- * reading (ckpt_read.c) and writing (ckpt_write.c) */
+ * reading (ckpt_read.c), writing (ckpt_write.c) and keeping (ckpt_keep.c) */
 #ifndef CKPT_CKPT_IMPL_H
 #define CKPT_CKPT_IMPL_H
 
@@ -9,6 +9,7 @@
 #include "lib/ckpt/manifest.h"
 
 enum { CKPT_PATH_BYTES = 1400 };
+#define CKPT_TRACKER "latest_checkpointed_iteration.txt"
 
 /* An open checkpoint. Reading fills the maps and the marks. */
 struct ckpt {
@@ -32,6 +33,14 @@ bool ckpt_join(char out[CKPT_PATH_BYTES], const char *dir, const char *name);
  * was cut off.
  */
 int ckpt_find_dir(const char *dir, char out[1024], struct err *e);
+/*
+ * SAVE/.iter_0000500.SUFFIX: on the file system of its final name, and a dot so that no listing
+ * takes it for a checkpoint.
+ */
+int ckpt_hidden_dir(
+    const char *save, int64_t iteration, const char *suffix, char out[1024], struct err *e);
+/* Readers see the old number or the new one. */
+int ckpt_put_tracker(const char *save, int64_t iteration, struct err *e);
 /* As ckpt_open, but takes the texts as they are. */
 struct ckpt *ckpt_open_edited(const char *dir, struct err *e);
 

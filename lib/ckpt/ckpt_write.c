@@ -39,12 +39,9 @@ struct commit_paths {
 	char tmp[1024], dir[1024], old[1024];
 };
 
-/*
- * SAVE/.iter_0000500.SUFFIX: on the file system of its final name, and a dot so that no listing
- * takes it for a checkpoint.
- */
-static int
-hidden_dir(const char *save, int64_t iteration, const char *suffix, char out[1024], struct err *e)
+int
+ckpt_hidden_dir(
+    const char *save, int64_t iteration, const char *suffix, char out[1024], struct err *e)
 {
 	if (snprintf(out, 1024, "%s/.iter_%07lld.%s", save, (long long)iteration, suffix) >= 1000)
 		return err_set(e, "path too long: '%.60s...'", save);
@@ -55,7 +52,7 @@ hidden_dir(const char *save, int64_t iteration, const char *suffix, char out[102
 int
 ckpt_begin(const char *save, int64_t iteration, bool first, char out[1024], struct err *e)
 {
-	if (hidden_dir(save, iteration, "tmp", out, e) < 0 || io_mkdir_p(save, e) < 0)
+	if (ckpt_hidden_dir(save, iteration, "tmp", out, e) < 0 || io_mkdir_p(save, e) < 0)
 		return -1;
 	if (first && io_remove_tree(out, e) < 0)
 		return -1;
@@ -70,8 +67,8 @@ sweep_iteration(const char *save, int64_t iteration)
 	char tmp[1024], old[1024], dir[1024];
 
 	ckpt_iter_dir(save, iteration, dir);
-	if (hidden_dir(save, iteration, "tmp", tmp, NULL) < 0 ||
-	    hidden_dir(save, iteration, "old", old, NULL) < 0 ||
+	if (ckpt_hidden_dir(save, iteration, "tmp", tmp, NULL) < 0 ||
+	    ckpt_hidden_dir(save, iteration, "old", old, NULL) < 0 ||
 	    (io_exists(old) && !io_exists(dir)))
 		return;
 	io_remove_tree(tmp, NULL);
@@ -292,13 +289,13 @@ put_in_place(const struct commit_paths *p, struct err *e)
  * Writes the tracker by a rename of its own; readers see the old number or the new one, and both
  * directories are complete.
  */
-static int
-put_tracker(const struct ckpt_commit *c, struct err *e)
+int
+ckpt_put_tracker(const char *save, int64_t iteration, struct err *e)
 {
 	char text[32];
-	int n = snprintf(text, sizeof text, "%lld", (long long)c->iteration);
+	int n = snprintf(text, sizeof text, "%lld", (long long)iteration);
 
-	return put_text(c->save, "latest_checkpointed_iteration.txt", text, (size_t)n, e);
+	return put_text(save, CKPT_TRACKER, text, (size_t)n, e);
 }
 
 /*
@@ -311,15 +308,15 @@ ckpt_commit(const struct ckpt_commit *c, struct err *e)
 {
 	struct commit_paths p;
 
-	if (hidden_dir(c->save, c->iteration, "tmp", p.tmp, e) < 0 ||
-	    hidden_dir(c->save, c->iteration, "old", p.old, e) < 0)
+	if (ckpt_hidden_dir(c->save, c->iteration, "tmp", p.tmp, e) < 0 ||
+	    ckpt_hidden_dir(c->save, c->iteration, "old", p.old, e) < 0)
 		return -1;
 	ckpt_iter_dir(c->save, c->iteration, p.dir);
 	if (complete(c, p.tmp, e) < 0 || put_in_place(&p, e) < 0) {
 		io_remove_tree(p.tmp, NULL);
 		return -1;
 	}
-	if (io_fsync_dir(c->save, e) < 0 || put_tracker(c, e) < 0)
+	if (io_fsync_dir(c->save, e) < 0 || ckpt_put_tracker(c->save, c->iteration, e) < 0)
 		return -1;
 	/* What was replaced may fail to go away; the new checkpoint is complete all the same. */
 	io_remove_tree(p.tmp, NULL);

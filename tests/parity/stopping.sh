@@ -50,6 +50,8 @@ to_rank()
 stopped SIGUSR1 to_mpirun USR1
 stopped SIGUSR2 to_mpirun USR2
 stopped SIGTERM to_rank TERM 0
+how="--exit-signal SIGHUP"
+stopped SIGHUP to_rank HUP 0
 # With a save under way during the steps.
 how=$behind
 stopped "a request of another rank" to_rank TERM 1

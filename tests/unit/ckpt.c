@@ -7,6 +7,7 @@
 #include "lib/ckpt/manifest.h"
 #include "tests/check.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
@@ -685,6 +686,74 @@ test_sweep(void)
 	CHECK(io_remove_tree(dir, &e) == 0);
 }
 
+/* Do these names stand in dir, and no other iter_*? */
+static bool
+holds(const char *dir, const char *const *name)
+{
+	DIR *d = opendir(dir);
+	struct dirent *de;
+	bool same = true;
+	int found = 0, wanted = 0;
+
+	for (; name[wanted]; wanted++) {
+		char path[100];
+
+		snprintf(path, sizeof path, "%s/%s", dir, name[wanted]);
+		same = same && io_exists(path);
+	}
+	while ((de = readdir(d)))
+		found += strstr(de->d_name, "iter_") != NULL;
+	closedir(d);
+	return same && found == wanted;
+}
+
+/* Names alone count. Again and again makes further names; the tracker is on what stays. */
+static void
+test_set_aside(void)
+{
+	static const char *const first[] = { "iter_0000002", "iter_0000004", "iter_0000006.aside-1",
+		NULL };
+	static const char *const second[] = { "iter_0000002.aside-1", "iter_0000004.aside-1",
+		"iter_0000006.aside-1", "iter_0000006.aside-2", NULL };
+	char dir[] = "/tmp/mikoshi-aside-XXXXXX", path[100], to[1024];
+	int64_t iteration;
+	struct err e;
+
+	CHECK(mkdtemp(dir) != NULL && ckpt_set_aside(dir, 0, to, &e) == 0);
+	for (int i = 2; i <= 6; i += 2) {
+		snprintf(path, sizeof path, "%s/iter_%07d", dir, i);
+		CHECK(io_mkdir_p(path, &e) == 0);
+	}
+	CHECK(ckpt_set_aside(dir, 6, to, &e) == 0 && ckpt_tracker(dir, &iteration, &e) == 0);
+	CHECK(ckpt_set_aside(dir, 5, to, &e) == 1 && strstr(to, "/iter_0000006.aside-1"));
+	CHECK(holds(dir, first) && ckpt_tracker(dir, &iteration, &e) == 1 && iteration == 4);
+	CHECK(io_mkdir_p(path, &e) == 0);
+	CHECK(ckpt_set_aside(dir, 1, to, &e) == 3 && strstr(to, "/iter_0000002.aside-1"));
+	CHECK(holds(dir, second) && ckpt_tracker(dir, &iteration, &e) == 0);
+	CHECK(io_remove_tree(dir, &e) == 0);
+}
+
+/* Of 1 to 9 with a link, what is between 6 and 9 goes; after 9 alone nothing. */
+static void
+test_retain(void)
+{
+	static const char *const rest[] = { "iter_0000001", "iter_0000002", "iter_0000003",
+		"iter_0000004", "iter_0000005", "iter_0000006", "iter_0000008", "iter_0000009",
+		"iter_0000010", NULL };
+	char dir[] = "/tmp/mikoshi-retain-XXXXXX", path[100];
+	struct err e;
+
+	CHECK(mkdtemp(dir) != NULL);
+	for (int i = 1; i <= 10; i++) {
+		snprintf(path, sizeof path, "%s/iter_%07d", dir, i);
+		CHECK(i == 8 ? symlink("iter_0000001", path) == 0 : io_mkdir_p(path, &e) == 0);
+	}
+	CHECK(ckpt_retain(dir, 9, 3, &e) == 0 && holds(dir, rest));
+	CHECK(ckpt_retain(dir, 10, 3, &e) == 0 && holds(dir, rest));
+	CHECK(ckpt_retain("/nowhere", 10, 3, &e) < 0);
+	CHECK(io_remove_tree(dir, &e) == 0);
+}
+
 int
 main(void)
 {
@@ -711,5 +780,7 @@ main(void)
 	CHECK(ckpt_begin(long_name, 1, true, dir, &e) < 0 && strstr(e.msg, "path too long"));
 	CHECK(io_remove_tree(top, &e) == 0);
 	test_sweep();
+	test_set_aside();
+	test_retain();
 	return check_done();
 }

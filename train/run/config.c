@@ -162,6 +162,22 @@ train_length(struct train_config *c, struct err *e)
 	return 0;
 }
 
+/* Megatron-LM's rule. */
+static int
+check_retained(const struct train_options *o, struct err *e)
+{
+	int64_t retain = o->save_retain_interval, each = o->save_interval;
+
+	if (!retain || (each && retain % each == 0))
+		return 0;
+	if (!each)
+		return err_set(
+		    e, "--save-retain-interval %lld: needs --save-interval", (long long)retain);
+	return err_set(e,
+	    "--save-retain-interval %lld: must be a multiple of --save-interval %lld (try %lld)",
+	    (long long)retain, (long long)each, (long long)((retain / each + 1) * each));
+}
+
 static int
 read_skips(struct train_config *c, struct err *e)
 {
@@ -538,7 +554,7 @@ train_configure(struct train_config *c, int64_t world_size, struct err *e)
 		    (long long)c->plan.model.vocab_size,
 		    (long long)tokenizer_vocab_size(c->tokenizer));
 	return numerics(c, e) < 0 || check_backend(c, e) < 0 || train_length(c, e) < 0 ||
-		read_skips(c, e) < 0 || schedule(c, e) < 0
+		read_skips(c, e) < 0 || check_retained(o, e) < 0 || schedule(c, e) < 0
 	    ? -1
 	    : check_files(c, e);
 }

@@ -41,7 +41,10 @@ struct train_options {
 	struct opt_list tiktoken_special_tokens;
 	bool eod_mask_loss, reset_position_ids, mock_data;
 	const char *save, *load, *pretrained_checkpoint;
-	int64_t save_interval, profile_step_start, profile_step_end;
+	int64_t ckpt_step, save_interval, save_retain_interval, profile_step_start,
+	    profile_step_end;
+	bool exit_on_missing_checkpoint;
+	int exit_signal;
 	const char *profile_prefix;
 	bool profile, cuda_graphs, overlap_grad_reduce, overlap_param_gather;
 	bool finetune, load_optim, save_optim, async_save, wait_for_save, break_lock,
@@ -84,6 +87,7 @@ struct train_config {
 	enum start start;
 	/* configuring failed on a tracker or checkpoint that does not open: no matter of usage */
 	bool unreadable;
+	bool goes_back; /* --ckpt-step says where the run starts, and would again */
 	/* START_RESUME, START_WEIGHTS: a checkpoint or a Hugging Face directory */
 	const char *weights_from;
 };
@@ -123,6 +127,8 @@ int train_start(struct train_config *c, struct err *e);
 void train_start_text(const struct train_config *c, struct str *out);
 /* Does the same command line resume what this run saves? */
 bool train_continues(const struct train_config *c);
+/* What goes on from what this run saves, in words. */
+const char *train_way_on(const struct train_config *c);
 /* The model of the checkpoint, when --use-checkpoint-args asks for it or no shape was typed; 0 when
  * that does not apply, 1 when *m is filled. --use-checkpoint-args takes the sequence length too
  * where none was typed. */

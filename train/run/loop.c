@@ -134,10 +134,7 @@ stop_run(struct run *r, const char *why)
 	if (r->e->rank == 0) {
 		stop_file_remove(r->c->o.save);
 		note("stopped after iteration %lld by %s; %s", (long long)r->at.iteration, why,
-		    !r->c->o.save ? "nothing is saved without --save"
-			: train_continues(r->c)
-			? "the same command goes on"
-			: "a command whose --load is this one's --save goes on");
+		    train_way_on(r->c));
 	}
 	r->e->groups.world->ops->barrier(r->e->groups.world);
 	return EXIT_STOPPED;

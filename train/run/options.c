@@ -9,6 +9,7 @@
  * options that would change the result and are not built are in  train/run/refused.c instead.
  */
 #include "train/run/config.h"
+#include "train/run/stop.h"
 
 #include <math.h>
 
@@ -47,6 +48,7 @@ static const char fused[] = "which kernels are fused is not a choice";
 static const char always_fp32[] = "softmax is always held in fp32";
 static const char wandb[] =
     "TensorBoard event files are written; `wandb sync --sync-tensorboard DIR` uploads them";
+static const char signals[] = "signals always save and stop";
 static const char launcher[] = "processes are started by mpirun or srun";
 
 const struct opt mtrain_opts[] = {
@@ -160,8 +162,20 @@ const struct opt mtrain_opts[] = {
 	STRING("save", save, "DIR", NULL, "where checkpoints are written"),
 	INT("save-interval", save_interval, 1, NULL,
 	    "steps between checkpoints; the last step is always saved"),
+	INT("save-retain-interval", save_retain_interval, 1, NULL,
+	    "a multiple of --save-interval: of checkpoints that are older than the newest, only "
+	    "those of its multiples stay"),
 	STRING("load", load, "DIR", NULL,
 	    "resume from here; may be missing or empty only when it equals --save"),
+	{ .name = "ckpt-step",
+	    .type = OPT_INT,
+	    .off = offsetof(S, ckpt_step),
+	    .min = -1,
+	    .max = 1e15,
+	    .def = "-1",
+	    .help = "go on from this iteration of --load; -1: the newest" },
+	FLAG("exit-on-missing-checkpoint", exit_on_missing_checkpoint,
+	    "end with status 1 where --load would begin afresh"),
 	STRING("pretrained-checkpoint", pretrained_checkpoint, "DIR", NULL,
 	    "weights to start from while --load holds no checkpoint: ours or a Hugging Face "
 	    "directory"),
@@ -196,6 +210,8 @@ const struct opt mtrain_opts[] = {
 	    "save and stop (exit 3) at a multiple of this step"),
 	NUM("exit-duration-in-mins", exit_duration_in_mins, 0, INFINITY, "0",
 	    "save and stop (exit 3) after this long; 0: never"),
+	CHOICE("exit-signal", exit_signal, stop_signal_names, "SIGTERM",
+	    "save and stop (exit 3) at this signal too; always at the first four"),
 	GROUP("Output"),
 	INT("log-interval", log_interval, 1, "100", "steps between log lines"),
 	FLAG("log-throughput", log_throughput, "(throughput is always logged)"),
@@ -269,7 +285,9 @@ const struct opt mtrain_opts[] = {
 	NOTE("no-save-rng", "randomness has no state but the seed"),
 	NOTE("num-workers", "samples are read from the map"),
 	NOTE("no-create-attention-mask-in-dataloader", "masks are never built"),
-	NOTE("exit-signal-handler", "signals always save and stop"),
+	NOTE("exit-signal-handler", signals),
+	NOTE("exit-signal-handler-for-dataloader", signals),
+	NOTE("exit-signal-handler-for-training", signals),
 	NOTE("manual-gc", "there is no garbage collector"),
 	NOTE("manual-gc-interval", "there is no garbage collector"),
 	NOTE("log-params-norm", "not logged"),

@@ -120,7 +120,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "ckpt-fully-parallel-save", one_ckpt },
 	{ "ckpt-fully-parallel-save-process-group", one_ckpt },
 	{ "ckpt-pg-tensors-cache-create", one_ckpt }, { "ckpt-pg-tensors-cache-path", one_ckpt },
-	{ "ckpt-step", one_ckpt }, { "disable-ckpt-load-validate-sharding-integrity", one_ckpt },
+	{ "disable-ckpt-load-validate-sharding-integrity", one_ckpt },
 	{ "disable-save-tokenizer-assets", one_ckpt },
 	{ "disable-use-tokenizer-model-from-checkpoint-args", one_ckpt },
 	{ "dist-ckpt-format", one_ckpt }, { "dist-ckpt-optim-fully-reshardable", one_ckpt },

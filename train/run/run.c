@@ -205,6 +205,9 @@ open_outputs(struct run *r, struct err *err)
 		note("%s %s at iteration %lld",
 		    c->start == START_RESUME ? "resuming" : "weights from", c->weights_from,
 		    (long long)r->at.iteration);
+	if (r->lock && c->start == START_RESUME && r->at.iteration < c->train_iters &&
+	    claim_set_aside(c, r->at.iteration, err) < 0)
+		return -1;
 	r->metrics = metrics_open(c, r->e->groups.world->size, r->at.iteration, err);
 	return r->metrics ? 0 : -1;
 }
@@ -266,6 +269,8 @@ train(struct run *r, struct err *err)
 
 	if (c->o.skip_train)
 		stop_default_signals();
+	else
+		stop_catch_signal(c->o.exit_signal);
 	if (claim(r, err) < 0)
 		return -1;
 	r->data = data_open(c, r->e->groups.world, &r->failure, err);

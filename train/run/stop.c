@@ -15,6 +15,15 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { ALWAYS = 4 };
+const char *const stop_signal_names[] = { "SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGHUP",
+	"SIGQUIT", "SIGALRM", "SIGXCPU", NULL };
+static const int number[] = { SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP, SIGQUIT, SIGALRM,
+	SIGXCPU };
+_Static_assert(
+    sizeof number / sizeof *number + 1 == sizeof stop_signal_names / sizeof *stop_signal_names,
+    "a number for each name");
+
 /* The number of the last signal, 0 before any: the one mutable global that a handler leaves no
  * way around. */
 static volatile sig_atomic_t caught;
@@ -29,30 +38,35 @@ handler(int sig)
 	caught = sig;
 }
 
-/* SA_RESTART, so that reads and writes under way are not cut short by the request. */
 static void
-answer_by(void (*action)(int))
+answer_by(int sig, void (*action)(int))
 {
-	static const int signals[] = { SIGUSR1, SIGUSR2, SIGTERM, SIGINT };
 	struct sigaction a;
 
 	memset(&a, 0, sizeof a);
 	a.sa_handler = action;
-	a.sa_flags = SA_RESTART;
-	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-		sigaction(signals[i], &a, NULL);
+	a.sa_flags = SA_RESTART; /* reads and writes under way are not cut short by the request */
+	sigaction(sig, &a, NULL);
 }
 
 void
 stop_catch_signals(void)
 {
-	answer_by(handler);
+	for (int i = 0; i < ALWAYS; i++)
+		answer_by(number[i], handler);
+}
+
+void
+stop_catch_signal(int name)
+{
+	answer_by(number[name], handler);
 }
 
 void
 stop_default_signals(void)
 {
-	answer_by(SIG_DFL);
+	for (int i = 0; i < ALWAYS; i++)
+		answer_by(number[i], SIG_DFL);
 	if (caught)
 		raise(caught);
 }
@@ -61,13 +75,10 @@ stop_default_signals(void)
 const char *
 stop_signal(void)
 {
-	switch (caught) {
-	case SIGUSR1: return "SIGUSR1";
-	case SIGUSR2: return "SIGUSR2";
-	case SIGTERM: return "SIGTERM";
-	case SIGINT: return "SIGINT";
-	default: return NULL;
-	}
+	for (int i = 0; stop_signal_names[i]; i++)
+		if (number[i] == caught)
+			return stop_signal_names[i];
+	return NULL;
 }
 
 /* A launcher may deliver a signal to some of the ranks only. */

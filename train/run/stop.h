@@ -9,6 +9,10 @@
 /* USR1, USR2, TERM and INT ask for a stop after the step, or where stop_agree is called before the
  * first one; a second TERM or INT exits at once. */
 void stop_catch_signals(void);
+/* The signals of --exit-signal, ended by NULL; the first four are those above. */
+extern const char *const stop_signal_names[];
+/* This one of them asks too. */
+void stop_catch_signal(int name);
 /* For what has nothing to save: a signal ends the program again, also one that came already. */
 void stop_default_signals(void);
 /* Collective, before the first step: was any rank asked to stop by a signal? Then -1 on all ranks,

@@ -39,8 +39,8 @@ still_fresh(const struct train_config *c, struct err *err)
 	    err, "--save %s: another run has saved a checkpoint meanwhile; start again", c->o.save);
 }
 
-/* --break-lock is for one start: the options that a checkpoint records are those of later ones
- * too. */
+/* --break-lock and --ckpt-step are for one start: the options that a checkpoint records are those
+ * of later ones too. */
 struct lock *
 claim_save(struct train_config *c, struct err *err)
 {
@@ -56,6 +56,7 @@ claim_save(struct train_config *c, struct err *err)
 	struct lock *lock;
 
 	c->o.break_lock = false;
+	c->o.ckpt_step = -1;
 	if (snprintf(path, sizeof path, "%s/lock", c->o.save) >= (int)sizeof path) {
 		err_set(err, "path too long: '%.60s...'", c->o.save);
 		return NULL;
@@ -78,4 +79,18 @@ claim_save(struct train_config *c, struct err *err)
 	}
 	ckpt_sweep(c->o.save);
 	return lock;
+}
+
+int
+claim_set_aside(const struct train_config *c, int64_t iteration, struct err *err)
+{
+	char first[1024];
+	int n = ckpt_set_aside(c->o.save, iteration, first, err);
+
+	if (n > 0)
+		note("--save %s: %d checkpoint%s later than iteration %lld, where the run goes on, "
+		     "%s moved aside: %s%s",
+		    c->o.save, n, n == 1 ? "" : "s", (long long)iteration, n == 1 ? "is" : "are",
+		    first, n == 1 ? "" : " and so on");
+	return n < 0 ? -1 : 0;
 }

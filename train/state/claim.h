@@ -9,5 +9,8 @@
  * NULL with the reason when it cannot be written or another run holds it; lock_release gives it
  * back. */
 struct lock *claim_save(struct train_config *c, struct err *err);
+/* Checkpoints of a claimed --save that are later than the one that the run goes on from are no part
+ * of it, and would be written over: they get other names, which a note tells. -1 with a reason. */
+int claim_set_aside(const struct train_config *c, int64_t iteration, struct err *err);
 
 #endif

@@ -53,6 +53,7 @@ struct saver {
 	atomic_bool done;
 	int rc;
 	struct err err;
+	struct err left; /* what was not removed; empty: nothing */
 };
 
 /* --- jobs: one thread at a time --------------------------------------------------------------- */
@@ -233,6 +234,21 @@ file_job(void *arg)
 	return NULL;
 }
 
+/* What --save-retain-interval leaves out goes once the new checkpoint is there. What does not go is
+ * no reason to lose the run. */
+static int
+commit(struct saver *s, const struct ckpt_commit *k)
+{
+	int64_t retain = s->c->o.save_retain_interval;
+
+	s->left.msg[0] = '\0';
+	if (lock_check(s->lock, &s->err) < 0 || ckpt_commit(k, &s->err) < 0)
+		return -1;
+	if (retain)
+		ckpt_retain(k->save, k->iteration, retain, &s->left);
+	return 0;
+}
+
 /* Rank 0 puts options, state and manifest beside the files, and makes the directory the latest
  * checkpoint, if --save is still this run's. */
 static void *
@@ -245,7 +261,7 @@ commit_job(void *arg)
 		.options = s->options.buf,
 		.state = s->state.buf };
 
-	job_end(s, lock_check(s->lock, &s->err) < 0 ? -1 : ckpt_commit(&k, &s->err));
+	job_end(s, commit(s, &k));
 	return NULL;
 }
 
@@ -458,6 +474,9 @@ saver_next(struct saver *s, struct err *err)
 	if (s->e->rank == 0)
 		note("saved iteration %lld to %s (%.2f s)", (long long)s->at.iteration,
 		    s->c->o.save, clock_seconds() - s->start);
+	if (s->left.msg[0])
+		note("--save-retain-interval: a checkpoint that was to be removed is left: %s",
+		    s->left.msg);
 	reset(s);
 	return 0;
 }

@@ -54,6 +54,21 @@ same_dir(const char *a, const char *b)
 	return same;
 }
 
+/* The iteration of --ckpt-step, whatever the tracker says. */
+static int
+find_step(struct train_config *c, struct err *e)
+{
+	char dir[1024];
+
+	ckpt_iter_dir(c->o.load, c->o.ckpt_step, dir);
+	if (!io_is_dir(dir))
+		return err_set(
+		    e, "--ckpt-step %lld: there is no '%s'", (long long)c->o.ckpt_step, dir);
+	c->goes_back = true;
+	c->weights_from = mem_pool_strndup(&c->parse.pool, dir, strlen(dir));
+	return 1;
+}
+
 /* The checkpoint that --load names: its tracker's, or that of a first save which ended before it
  * had one. 1, 0 when there is none, -1 with a reason. */
 static int
@@ -61,8 +76,11 @@ find_checkpoint(struct train_config *c, struct err *e)
 {
 	int64_t iteration;
 	char dir[1024];
-	int found = ckpt_tracker(c->o.load, &iteration, e);
+	int found;
 
+	if (c->o.ckpt_step >= 0)
+		return find_step(c, e);
+	found = ckpt_tracker(c->o.load, &iteration, e);
 	c->unreadable = found < 0;
 	c->weights_from = c->o.load;
 	if (found || !ckpt_highest(c->o.load, dir))
@@ -99,6 +117,11 @@ start_from_load(struct train_config *c, struct err *e)
 		return 0;
 	}
 	c->weights_from = NULL;
+	if (o->exit_on_missing_checkpoint && !o->pretrained_checkpoint) {
+		c->unreadable = true;
+		return err_set(
+		    e, "--exit-on-missing-checkpoint: --load %s holds no checkpoint", o->load);
+	}
 	if (ckpt_has_iterations(o->load))
 		return err_set(e,
 		    "--load %s: holds iter_* but no latest_checkpointed_iteration.txt; write the "
@@ -129,6 +152,8 @@ train_start(struct train_config *c, struct err *e)
 	c->start = START_FRESH;
 	if (o->use_checkpoint_args && !o->load && !o->pretrained_checkpoint)
 		return err_set(e, "--use-checkpoint-args: needs --load or --pretrained-checkpoint");
+	if (o->ckpt_step >= 0 && !o->load)
+		return err_set(e, "--ckpt-step %lld: needs --load", (long long)o->ckpt_step);
 	if (o->load && start_from_load(c, e) < 0)
 		return -1;
 	if (c->start == START_FRESH && o->pretrained_checkpoint) {
@@ -280,6 +305,17 @@ bool
 train_continues(const struct train_config *c)
 {
 	return same_dir(c->o.load, c->o.save) && !c->o.finetune;
+}
+
+const char *
+train_way_on(const struct train_config *c)
+{
+	if (!c->o.save)
+		return "nothing is saved without --save";
+	if (!train_continues(c))
+		return "a command whose --load is this one's --save goes on";
+	return c->goes_back ? "the same command without --ckpt-step goes on"
+			    : "the same command goes on";
 }
 
 /* Length of the checkpoint's samples, as Megatron-LM takes it too. None in its options is the

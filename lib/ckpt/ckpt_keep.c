@@ -1,0 +1,96 @@
+/*
+ * ckpt_keep.c - which checkpoints of a SAVE directory stay under their names
+ *
+ * A run that goes back moves what is later aside; one that retains some of its checkpoints removes
+ * others. Both change names by single renames, in an order that leaves the tracker on a checkpoint
+ * that is there, wherever they are cut off.
+ */
+#include "lib/base/io.h"
+#include "lib/ckpt/ckpt_impl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The first name of its kind that is free. */
+static int
+move_aside(const char *save, int64_t iteration, char to[1024], struct err *e)
+{
+	char from[1024];
+	int k = 1, n;
+
+	ckpt_iter_dir(save, iteration, from);
+	do
+		n = snprintf(to, 1024, "%s.aside-%d", from, k++);
+	while (n < 1024 && io_exists(to));
+	if (!*from || n >= 1024)
+		return err_set(e, "path too long: '%.60s...'", save);
+	return rename(from, to) < 0 ? err_sys(e, "rename to", to) : 0;
+}
+
+/* The tracker names the newest of those that stay, or goes. */
+static int
+turn_tracker_back(const char *save, int64_t newest, struct err *e)
+{
+	char path[CKPT_PATH_BYTES];
+
+	if (newest >= 0)
+		return ckpt_put_tracker(save, newest, e);
+	if (!ckpt_join(path, save, CKPT_TRACKER))
+		return err_set(e, "path too long: '%.60s...'", save);
+	return unlink(path) < 0 && errno != ENOENT ? err_sys(e, "remove", path) : 0;
+}
+
+int
+ckpt_set_aside(const char *save, int64_t iteration, char first[1024], struct err *e)
+{
+	struct err ignored;
+	int64_t *all;
+	char to[1024];
+	int n = ckpt_iterations(save, &all, &ignored), stay = 0, rc = 0;
+
+	while (stay < n && all[stay] <= iteration)
+		stay++;
+	if (stay < n)
+		rc = turn_tracker_back(save, stay > 0 ? all[stay - 1] : -1, e);
+	for (int i = stay; i < n && rc == 0; i++)
+		rc = move_aside(save, all[i], i == stay ? first : to, e);
+	if (stay < n && rc == 0)
+		rc = io_fsync_dir(save, e);
+	free(all);
+	return rc < 0 ? -1 : n > stay ? n - stay : 0;
+}
+
+/* Under a hidden name first: what is half removed must look like no checkpoint. One that stands
+ * elsewhere, behind a link, stays. */
+static int
+drop(const char *save, int64_t iteration, struct err *e)
+{
+	char dir[1024], tmp[1024];
+	struct stat st;
+
+	ckpt_iter_dir(save, iteration, dir);
+	if (lstat(dir, &st) < 0 || !S_ISDIR(st.st_mode))
+		return 0;
+	if (ckpt_hidden_dir(save, iteration, "tmp", tmp, e) < 0 || io_remove_tree(tmp, e) < 0)
+		return -1;
+	if (rename(dir, tmp) < 0)
+		return err_sys(e, "rename to", tmp);
+	return io_remove_tree(tmp, e);
+}
+
+/* All iterations between a multiple and the next are none. */
+int
+ckpt_retain(const char *save, int64_t iteration, int64_t interval, struct err *e)
+{
+	int64_t *all, retained = (iteration - 1) / interval * interval;
+	int n = ckpt_iterations(save, &all, e), rc = n < 0 ? -1 : 0;
+
+	for (int i = 0; i < n && rc == 0; i++)
+		if (all[i] > retained && all[i] < iteration)
+			rc = drop(save, all[i], e);
+	free(all);
+	return rc;
+}
