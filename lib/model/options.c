@@ -191,10 +191,17 @@ resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan
 	return 0;
 }
 
-/* The sizes of the steps, from the one option that says so; once: the least there can be. */
+/* Samples that the ranks handle at once. */
+static int64_t
+at_once(const struct run_plan *plan)
+{
+	return plan->shape.micro_batch_size * plan->layout.data_parallel_size;
+}
+
+/* The sizes of the steps, from the one option that says so. */
 static int
-step_sizes(const struct opt_parse *p, const struct run_options *o, int64_t once,
-    struct run_plan *plan, struct err *e)
+step_sizes(
+    const struct opt_parse *p, const struct run_options *o, struct run_plan *plan, struct err *e)
 {
 	bool global = opt_given(p, "global-batch-size"), linear = opt_given(p, "rampup-batch-size");
 
@@ -209,45 +216,48 @@ step_sizes(const struct opt_parse *p, const struct run_options *o, int64_t once,
 	if (o->step_batch_size_schedule)
 		return batch_table(
 		    &plan->ramp, o->step_batch_size_schedule, plan->shape.seq_length, e);
-	plan->ramp = batch_constant(global ? o->global_batch_size : once);
-	return 0;
-}
-
-/* micro batches = samples of a step / (micro batch x data ranks) */
-static int
-resolve_batch(
-    const struct opt_parse *p, const struct run_options *o, struct run_plan *plan, struct err *e)
-{
-	int64_t once = o->micro_batch_size * plan->layout.data_parallel_size, uneven;
-	const char *option = o->step_batch_size_schedule ? "step-batch-size-schedule"
-	    : o->rampup_batch_size.count                 ? "rampup-batch-size"
-							 : "global-batch-size";
-
-	if (step_sizes(p, o, once, plan, e) < 0)
-		return -1;
-	uneven = batch_uneven(&plan->ramp, once);
-	if (uneven) {
-		int64_t below = uneven / once * once;
-
-		return err_set(e,
-		    "--%s %lld: must be a multiple of --micro-batch-size x data-parallel size = "
-		    "%lld (try %lld)",
-		    option, (long long)uneven, (long long)once, (long long)(below ? below : once));
-	}
-	plan->global_batch_size = batch_largest(&plan->ramp);
-	if (plan->global_batch_size / once > MICROBATCHES_MAX)
-		return err_set(e, "--%s %lld: more than %d micro batches a step; try %lld", option,
-		    (long long)plan->global_batch_size, MICROBATCHES_MAX,
-		    (long long)once * MICROBATCHES_MAX);
-	plan->shape.micro_batch_size = o->micro_batch_size;
-	plan->shape.num_microbatches = run_microbatches(plan, plan->global_batch_size);
+	plan->ramp = batch_constant(global ? o->global_batch_size : at_once(plan));
 	return 0;
 }
 
 int
 run_microbatches(const struct run_plan *plan, int64_t samples)
 {
-	return (int)(samples / (plan->shape.micro_batch_size * plan->layout.data_parallel_size));
+	return (int)(samples / at_once(plan));
+}
+
+int
+run_check_batch(const struct run_plan *plan, const char *option, int64_t samples, struct err *e)
+{
+	int64_t once = at_once(plan), below = samples / once * once;
+
+	if (samples % once)
+		return err_set(e,
+		    "--%s %lld: must be a multiple of --micro-batch-size x data-parallel size = "
+		    "%lld (try %lld)",
+		    option, (long long)samples, (long long)once, (long long)(below ? below : once));
+	if (samples / once > MICROBATCHES_MAX)
+		return err_set(e, "--%s %lld: more than %d micro batches a step; try %lld", option,
+		    (long long)samples, MICROBATCHES_MAX, (long long)once * MICROBATCHES_MAX);
+	return 0;
+}
+
+static int
+resolve_batch(
+    const struct opt_parse *p, const struct run_options *o, struct run_plan *plan, struct err *e)
+{
+	const char *option = o->step_batch_size_schedule ? "step-batch-size-schedule"
+	    : o->rampup_batch_size.count                 ? "rampup-batch-size"
+							 : "global-batch-size";
+	int64_t uneven;
+
+	plan->shape.micro_batch_size = o->micro_batch_size;
+	if (step_sizes(p, o, plan, e) < 0)
+		return -1;
+	uneven = batch_uneven(&plan->ramp, at_once(plan));
+	plan->global_batch_size = plan->eval_batch_size = batch_largest(&plan->ramp);
+	plan->shape.num_microbatches = run_microbatches(plan, plan->global_batch_size);
+	return run_check_batch(plan, option, uneven ? uneven : plan->global_batch_size, e);
 }
 
 /*

@@ -37,12 +37,17 @@ struct run_plan {
 	struct layout layout;
 	/* num_microbatches: of the largest step, for which memory is planned */
 	struct train_shape shape;
-	int64_t global_batch_size; /* of the largest step, and of an evaluation */
+	int64_t global_batch_size; /* of the largest step */
+	int64_t eval_batch_size;   /* of a step of an evaluation; as large as that by default */
 	struct batch_ramp ramp;
 };
 
 /* Micro batches that a data rank makes of so many samples of all of them. */
 int run_microbatches(const struct run_plan *plan, int64_t samples);
+/* Are they so many to a rank exactly? -1 with the option that says how many samples, and the
+ * rule. */
+int run_check_batch(
+    const struct run_plan *plan, const char *option, int64_t samples, struct err *e);
 
 /*
  * world_size: ranks of the run. vocab_size: of the tokenizer, 0 when unknown; --vocab-size and a

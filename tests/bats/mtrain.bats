@@ -133,6 +133,15 @@ fails()
 	mtrain -q --config s/iter_0000005/options.conf --load s
 }
 
+@test "the batch of an evaluation divides, and what says when memory is freed is accepted" {
+	fails 2 "--eval-global-batch-size 3: must be a multiple of --micro-batch-size x data-parallel size = 2 (try 2)" \
+		--mock-data --eval-global-batch-size 3
+	run -0 --separate-stderr mtrain --config tiny.conf --mock-data --eval-micro-batch-size 4 \
+		--empty-unused-memory-level 2 --no-manual-gc-eval
+	[[ $stderr == *"mtrain: --eval-micro-batch-size: an evaluation takes micro batches of --micro-batch-size"* ]]
+	[[ $stderr == *"mtrain: --empty-unused-memory-level: memory is planned and taken before the first step"* ]]
+}
+
 @test "--iterations-to-skip takes numbers" {
 	fails 2 "--iterations-to-skip 0: must be a whole number from 1 to 1e15" --mock-data \
 		--iterations-to-skip 3 0

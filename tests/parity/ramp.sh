@@ -1,6 +1,6 @@
 #!/bin/sh
 # ramp.sh - a batch that changes: steps of the right sizes, the same under every layout, and bitwise
-# the same when the run stopped while it grew
+# the same when the run stopped while it grew; and that of an evaluation
 # shellcheck source=tests/parity/common disable=SC2086
 . "$TOP/tests/parity/common"
 text_dataset
@@ -42,6 +42,21 @@ results on.jsonl >resumed
 grep -q '"skipped": true' straight || fail "fp16: no step overflowed"
 same_steps "fp16" straight resumed
 same_tensors "fp16" half on
+
+# An evaluation has a batch of its own: the same samples in other batches give the same loss, and
+# training does not see it.
+model=$llama
+evals="$common --split 80,20,0 --lr-warmup-samples 0 --rampup-batch-size 4 4 8 --train-samples 20
+	--eval-interval 1"
+train 2 $evals --eval-iters 6 --eval-global-batch-size 4 --metrics-file small.jsonl
+train 2 $evals --eval-iters 2 --eval-global-batch-size 12 --metrics-file large.jsonl
+for f in small large; do
+	grep '"split": "valid"' $f.jsonl >$f
+	grep -v '"split"' $f.jsonl | results /dev/stdin >$f.steps
+done
+[ "$(wc -l <small)" = 3 ] || fail "$(wc -l <small) evaluations"
+within 1e-6 "$(gap lm_loss small large)" || fail "batches of an evaluation: another loss"
+same_steps "batches of an evaluation" small.steps large.steps
 
 # By a table of tokens, 16 a sample, down again at the end; samples that fill no step are left.
 model=$(echo "$llama" | sed 's/--global-batch-size 8//')

@@ -82,7 +82,7 @@ config(int64_t data_ranks, int64_t micro_batch, enum source source)
 	c.o.run.model.typed.pad_token_id = c.o.run.model.typed.bos_token_id = -1;
 	c.plan.model.vocab_size = VOCAB;
 	c.plan.layout = (struct layout){ 1, 1, data_ranks, 1 };
-	c.plan.global_batch_size = GLOBAL;
+	c.plan.global_batch_size = c.plan.eval_batch_size = GLOBAL;
 	c.plan.ramp = batch_constant(GLOBAL);
 	c.plan.shape.seq_length = SEQ;
 	c.plan.shape.micro_batch_size = micro_batch;

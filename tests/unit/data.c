@@ -54,7 +54,7 @@ configure(struct reading *g)
 	/* Some blends have corpora of several vocabularies. */
 	c->plan.model.vocab_size = 1 << 17;
 	c->plan.layout = (struct layout){ 1, 1, 1, 1 };
-	c->plan.global_batch_size = 1;
+	c->plan.global_batch_size = c->plan.eval_batch_size = 1;
 	c->plan.ramp = batch_constant(1);
 	c->plan.shape.seq_length = param_int(g->params, "sequence_length");
 	c->plan.shape.micro_batch_size = c->plan.shape.num_microbatches = 1;

@@ -32,7 +32,7 @@ struct data_set {
 	enum split which;
 	const char *name; /* of one of several validation sets, else NULL */
 	int64_t count;    /* samples there are; 0: the set is absent */
-	int64_t batches;  /* global batches of an evaluation; the last may be partly masked */
+	int64_t batches;  /* batches of an evaluation; the last may be partly masked */
 };
 int data_num_sets(const struct data *d);
 void data_set(const struct data *d, int set, struct data_set *out);

@@ -146,7 +146,7 @@ wanted(const struct data *d, int64_t out[SPLIT_COUNT])
 {
 	const struct train_config *c = d->c;
 	const struct data_record *r = &d->record;
-	int64_t b = c->plan.global_batch_size, evals = c->train_iters / c->o.eval_interval + 1;
+	int64_t b = c->plan.eval_batch_size, evals = c->train_iters / c->o.eval_interval + 1;
 	int64_t end = batch_end(&c->plan.ramp, r->consumed, c->train_iters - r->iteration);
 
 	out[SPLIT_TRAIN] =
@@ -220,11 +220,11 @@ open_blend(
 	return blend;
 }
 
-/* Global batches of an evaluation: --eval-iters, fewer when the set has not so many samples. */
+/* Batches of an evaluation: --eval-iters, fewer when the set has not so many samples. */
 static int64_t
 evaluation(const struct data *d, const struct set *s)
 {
-	int64_t b = d->c->plan.global_batch_size, all = (s->count + b - 1) / b;
+	int64_t b = d->c->plan.eval_batch_size, all = (s->count + b - 1) / b;
 
 	if (d->c->o.eval_iters == 0 || s->which == SPLIT_TRAIN)
 		return 0;

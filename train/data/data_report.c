@@ -25,7 +25,7 @@ say_notes(const char *text)
 static int64_t
 taken(const struct data *d, const struct set *s)
 {
-	int64_t b = d->c->plan.global_batch_size,
+	int64_t b = d->c->plan.eval_batch_size,
 		first = s->start > d->record.consumed ? s->start : d->record.consumed;
 
 	if (s->which != SPLIT_TRAIN)

@@ -78,7 +78,7 @@ static struct prefetch_key
 behind(const struct prefetch *p, struct prefetch_key k)
 {
 	const struct run_plan *plan = &p->e->plan;
-	int64_t samples = plan->global_batch_size;
+	int64_t samples = plan->eval_batch_size;
 	struct data_set s;
 
 	data_set(p->d, k.set, &s);

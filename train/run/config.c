@@ -106,23 +106,23 @@ open_tokenizer(struct train_config *c, struct err *e)
 /* Steps become samples: their numbers must stay where integers are exact in every reckoning with
  * them. 2^53, because checkpoints and totals carry these numbers as doubles. */
 static int
-check_counts(const struct train_options *o, int64_t global_batch_size, struct err *e)
+check_counts(const struct train_options *o, const struct run_plan *plan, struct err *e)
 {
 	const int64_t most = (int64_t)1 << 53;
 	int64_t evaluations = o->train_iters / o->eval_interval + 1;
 	struct {
 		const char *name;
-		int64_t steps, times;
+		int64_t steps, batch, times;
 	} count[] = {
-		{ "train-iters", o->train_iters, 1 },
-		{ "lr-decay-iters", o->lr_decay_iters, 1 },
-		{ "lr-warmup-iters", o->lr_warmup_iters, 1 },
-		{ "lr-wsd-decay-iters", o->lr_wsd_decay_iters, 1 },
-		{ "eval-iters", o->eval_iters, evaluations },
+		{ "train-iters", o->train_iters, plan->global_batch_size, 1 },
+		{ "lr-decay-iters", o->lr_decay_iters, plan->global_batch_size, 1 },
+		{ "lr-warmup-iters", o->lr_warmup_iters, plan->global_batch_size, 1 },
+		{ "lr-wsd-decay-iters", o->lr_wsd_decay_iters, plan->global_batch_size, 1 },
+		{ "eval-iters", o->eval_iters, plan->eval_batch_size, evaluations },
 	};
 
 	for (size_t i = 0; i < sizeof count / sizeof *count; i++) {
-		int64_t limit = most / global_batch_size / count[i].times;
+		int64_t limit = most / count[i].batch / count[i].times;
 
 		if (count[i].steps > limit)
 			return err_set(e, "--%s %lld: more than 2^53 samples; at most %lld",
@@ -131,13 +131,22 @@ check_counts(const struct train_options *o, int64_t global_batch_size, struct er
 	return 0;
 }
 
+/* Of an evaluation, where it is another than that of training. */
+static int
+eval_batch(struct train_config *c, struct err *e)
+{
+	if (!c->o.eval_global_batch_size)
+		return 0;
+	c->plan.eval_batch_size = c->o.eval_global_batch_size;
+	return run_check_batch(&c->plan, "eval-global-batch-size", c->plan.eval_batch_size, e);
+}
+
 /* --train-iters or --train-samples, to steps. No step is taken for samples that do not fill a last
  * batch, as in Megatron-LM; nor does a batch that changes go with a run of steps. */
 static int
 train_length(struct train_config *c, struct err *e)
 {
 	const struct train_options *o = &c->o;
-	int64_t b = c->plan.global_batch_size;
 	const char *changes = o->run.rampup_batch_size.count ? "rampup-batch-size"
 	    : o->run.step_batch_size_schedule                ? "step-batch-size-schedule"
 							     : NULL;
@@ -150,7 +159,7 @@ train_length(struct train_config *c, struct err *e)
 		    "--train-iters %lld: a run with --%s is counted in samples: give "
 		    "--train-samples",
 		    (long long)o->train_iters, changes);
-	if (check_counts(o, b, e) < 0)
+	if (check_counts(o, &c->plan, e) < 0)
 		return -1;
 	c->train_iters =
 	    o->train_iters ? o->train_iters : batch_steps(&c->plan.ramp, 0, o->train_samples);
@@ -553,8 +562,9 @@ train_configure(struct train_config *c, int64_t world_size, struct err *e)
 		return err_set(e, "--vocab-size %lld: must be at least the tokenizer's %lld",
 		    (long long)c->plan.model.vocab_size,
 		    (long long)tokenizer_vocab_size(c->tokenizer));
-	return numerics(c, e) < 0 || check_backend(c, e) < 0 || train_length(c, e) < 0 ||
-		read_skips(c, e) < 0 || check_retained(o, e) < 0 || schedule(c, e) < 0
+	return numerics(c, e) < 0 || check_backend(c, e) < 0 || eval_batch(c, e) < 0 ||
+		train_length(c, e) < 0 || read_skips(c, e) < 0 || check_retained(o, e) < 0 ||
+		schedule(c, e) < 0
 	    ? -1
 	    : check_files(c, e);
 }

@@ -53,7 +53,7 @@ pass(struct run *r, int set, int64_t first_sample, bool training)
 	struct pipeline p = {
 		.e = r->e,
 		.num_microbatches =
-		    run_microbatches(plan, training ? step_samples(r) : plan->global_batch_size),
+		    run_microbatches(plan, training ? step_samples(r) : plan->eval_batch_size),
 		.training = training,
 		.iteration = (uint32_t)r->at.iteration,
 		.first_sample = first_sample,
@@ -281,7 +281,7 @@ evaluate_set(struct run *r, int set, const struct data_set *s)
 	for (int64_t i = 0; i < s->batches; i++) {
 		prog_progress("evaluating %s: %lld of %lld", s->name ? s->name : m.split,
 		    (long long)i, (long long)s->batches);
-		pass(r, set, i * r->e->plan.global_batch_size, false);
+		pass(r, set, i * r->e->plan.eval_batch_size, false);
 	}
 	totals(r);
 	if (r->total[TOTAL_BAD_DATA] > 0)

@@ -48,6 +48,9 @@ static const char fused[] = "which kernels are fused is not a choice";
 static const char always_fp32[] = "softmax is always held in fp32";
 static const char wandb[] =
     "TensorBoard event files are written; `wandb sync --sync-tensorboard DIR` uploads them";
+static const char planned[] = "memory is planned and taken before the first step";
+static const char mapped[] = "index maps are mapped, each once";
+static const char no_gc[] = "there is no garbage collector";
 static const char signals[] = "signals always save and stop";
 static const char launcher[] = "processes are started by mpirun or srun";
 
@@ -199,6 +202,8 @@ const struct opt mtrain_opts[] = {
 	GROUP("Evaluation and end"),
 	INT("eval-iters", eval_iters, 0, "100", "batches of an evaluation"),
 	INT("eval-interval", eval_interval, 1, "1000", "steps between evaluations"),
+	INT("eval-global-batch-size", eval_global_batch_size, 1, NULL,
+	    "samples of a batch of an evaluation; as many as of a training step by default"),
 	FLAG("full-validation", full_validation,
 	    "every validation takes all samples of its set, each once"),
 	FLAG("multiple-validation-sets", multiple_validation_sets,
@@ -288,8 +293,18 @@ const struct opt mtrain_opts[] = {
 	NOTE("exit-signal-handler", signals),
 	NOTE("exit-signal-handler-for-dataloader", signals),
 	NOTE("exit-signal-handler-for-training", signals),
-	NOTE("manual-gc", "there is no garbage collector"),
-	NOTE("manual-gc-interval", "there is no garbage collector"),
+	NOTE("eval-micro-batch-size", "an evaluation takes micro batches of --micro-batch-size"),
+	NOTE("empty-unused-memory-level", planned),
+	NOTE("deallocate-pipeline-outputs", planned),
+	NOTE("disable-mem-efficient-ln", planned),
+	NOTE("disable-clone-scatter-output-in-embedding", planned),
+	NOTE("no-clone-scatter-output-in-embedding", planned),
+	NOTE("dataloader-fast-cache-load", mapped),
+	NOTE("dataloader-defer-npy-index-mmap", mapped),
+	NOTE("manual-gc", no_gc),
+	NOTE("manual-gc-interval", no_gc),
+	NOTE("no-manual-gc-eval", no_gc),
+	NOTE("disable-manual-gc-eval", no_gc),
 	NOTE("log-params-norm", "not logged"),
 	NOTE("log-num-zeros-in-grad", "not logged"),
 	NOTE("log-timers-to-tensorboard", "not logged"),

@@ -8,7 +8,7 @@
  * Refusing by name rather than as an unknown option tells a user of those programs whether to
  * leave the option out (nothing is lost), what to say instead, or that the run cannot be had
  * here. An option that only tunes speed is refused too: a script should not carry settings that
- * do nothing.
+ * do nothing. What says when memory is freed or files are mapped is accepted with a note.
  */
 #include "train/run/refused.h"
 
@@ -342,17 +342,13 @@ const struct opt_refused mtrain_refused[] = {
 	{ "tp-comm-overlap-rs-dgrad", comm }, { "use-mpi", comm }, { "use-nccl-ub", comm },
 	{ "use-ring-exchange-p2p", comm }, { "use-sharp", comm }, { "use-tp-pp-dp-mapping", comm },
 	/* Samples come from the mapped files; nothing is loaded ahead. */
-	{ "data-impl", data_speed }, { "dataloader-defer-npy-index-mmap", data_speed },
-	{ "dataloader-fast-cache-load", data_speed }, { "mmap-warmup", data_speed },
+	{ "data-impl", data_speed }, { "mmap-warmup", data_speed },
 	{ "num-dataset-builder-threads", data_speed },
-	/* Which kernels are fused, what is kept and when memory is freed. */
+	/* Which kernels are fused and what is kept. */
 	{ "cross-entropy-fusion-impl", speed }, { "cross-entropy-loss-fusion", speed },
-	{ "deallocate-pipeline-outputs", speed }, { "defer-embedding-wgrad-compute", speed },
-	{ "delay-wgrad-compute", speed }, { "disable-clone-scatter-output-in-embedding", speed },
-	{ "disable-mem-efficient-ln", speed }, { "empty-unused-memory-level", speed },
+	{ "defer-embedding-wgrad-compute", speed }, { "delay-wgrad-compute", speed },
 	{ "fused-residual-rmsnorm", speed }, { "memory-centric-tiled-linear", speed },
-	{ "no-clone-scatter-output-in-embedding", speed }, { "no-initialization", speed },
-	{ "overlap-cpu-optimizer-d2h-h2d", speed },
+	{ "no-initialization", speed }, { "overlap-cpu-optimizer-d2h-h2d", speed },
 	{ "scattered-embeddings", speed }, { "tile-factor", speed },
 	{ "use-fused-weighted-squared-relu", speed },
 	{ "use-te-activation-func", speed }, { "wgrad-deferral-limit", speed },
@@ -509,9 +505,8 @@ const struct opt_refused mtrain_refused[] = {
 	{ "inprocess-monitor-thread-interval", restart },
 	{ "inprocess-progress-watchdog-interval", restart }, { "inprocess-restart", restart },
 	{ "inprocess-soft-timeout", restart }, { "inprocess-termination-grace-time", restart },
-	/* Interpreters, compilers of it and their garbage collector. */
-	{ "disable-jit-fuser", python }, { "disable-manual-gc-eval", python },
-	{ "no-manual-gc-eval", python }, { "yaml-cfg", python },
+	/* Interpreters and compilers of it. */
+	{ "disable-jit-fuser", python }, { "yaml-cfg", python },
 	/* Choices between generations of the same code. */
 	{ "DDP-impl", legacy }, { "attention-backend", legacy }, { "enable-experimental", legacy },
 	{ "flash-attention-version", legacy }, { "lazy-mpu-init", legacy },
@@ -612,7 +607,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "heterogeneous-layers-config-encoded-json", maths },
 	{ "heterogeneous-layers-config-path", maths }, { "init-method-xavier-uniform", maths },
 	{ "mhc-init-gating-factor", maths }, { "mhc-num-residual-streams", maths },
-	 { "mhc-sinkhorn-iterations", maths },
+	{ "mhc-sinkhorn-iterations", maths },
 	{ "mup-attn-scale-power", maths }, { "mup-base-head-dim", maths },
 	{ "mup-base-hidden-size", maths }, { "mup-embedding-mult", maths },
 	{ "mup-output-mult", maths }, { "mup-width-mult", maths },
