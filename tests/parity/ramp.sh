@@ -63,3 +63,9 @@ model=$(echo "$llama" | sed 's/--global-batch-size 8//')
 train 2 $common --step-batch-size-schedule "0:2 0.128K:8,512:4" --train-samples 47
 [ "$(sizes log)" = "2 2 2 2 8 8 8 4 4 4 " ] || fail "sizes by table: $(sizes log)"
 echo "table: 10 steps"
+
+# Gone on with in micro batches that the size of before does not divide: the samples count.
+table="$common --train-samples 47 --save down --load down"
+ends 3 1 $table --step-batch-size-schedule "0:2 128:8 512:4" --exit-interval 4
+train 2 $table --step-batch-size-schedule "0:4 128:8 512:4" --micro-batch-size 2
+[ "$(sizes log)" = "8 8 8 4 4 4 " ] || fail "sizes after a change: $(sizes log)"

@@ -13,8 +13,8 @@ linear(struct batch_ramp *r, const char *start, const char *increment, const cha
 	return batch_linear(r, &(struct opt_list){ samples ? 3 : 2, word }, 64, &e);
 }
 
-/* Sizes at samples, of RampupBatchsizeNumMicroBatchesCalculator (Megatron-LM core_v0.12): 16 grows
- * by 16 to 64 over 100 samples, a third of which is not whole. */
+/* Sizes at samples as Megatron-LM's RampupBatchsizeNumMicroBatchesCalculator had them before it was
+ * removed: 16 grows by 16 to 64 over 100 samples, a third of which is not whole. */
 static void
 test_linear(void)
 {

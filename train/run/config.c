@@ -141,8 +141,20 @@ eval_batch(struct train_config *c, struct err *e)
 	return run_check_batch(&c->plan, "eval-global-batch-size", c->plan.eval_batch_size, e);
 }
 
-/* --train-iters or --train-samples, to steps. No step is taken for samples that do not fill a last
- * batch, as in Megatron-LM; nor does a batch that changes go with a run of steps. */
+/* --train-samples to steps: those that were taken, and those that are left with the batch as it is
+ * now. No step is taken for samples that do not fill a last batch, as in Megatron-LM. */
+static int
+count_steps(struct train_config *c, struct err *e)
+{
+	int64_t taken, consumed;
+
+	if (train_progress(c, &taken, &consumed, e) < 0)
+		return -1;
+	c->train_iters = taken + batch_steps(&c->plan.ramp, consumed, c->o.train_samples);
+	return 0;
+}
+
+/* --train-iters or --train-samples, to steps. A batch that changes goes with samples alone. */
 static int
 train_length(struct train_config *c, struct err *e)
 {
@@ -161,8 +173,9 @@ train_length(struct train_config *c, struct err *e)
 		    (long long)o->train_iters, changes);
 	if (check_counts(o, &c->plan, e) < 0)
 		return -1;
-	c->train_iters =
-	    o->train_iters ? o->train_iters : batch_steps(&c->plan.ramp, 0, o->train_samples);
+	c->train_iters = o->train_iters;
+	if (o->train_samples && count_steps(c, e) < 0)
+		return -1;
 	if (c->train_iters < 1 && !o->dry_run && !o->skip_train && !o->tokens_file && !o->generate)
 		return err_set(e,
 		    "--train-iters: is needed (or --train-samples, at least --global-batch-size "

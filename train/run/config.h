@@ -129,6 +129,8 @@ void train_start_text(const struct train_config *c, struct str *out);
 bool train_continues(const struct train_config *c);
 /* What goes on from what this run saves, in words. */
 const char *train_way_on(const struct train_config *c);
+/* Where the checkpoint of a run that resumes stands; 0 and 0 for any other. -1 with a reason. */
+int train_progress(struct train_config *c, int64_t *iteration, int64_t *consumed, struct err *e);
 /* The model of the checkpoint, when --use-checkpoint-args asks for it or no shape was typed; 0 when
  * that does not apply, 1 when *m is filled. --use-checkpoint-args takes the sequence length too
  * where none was typed. */

@@ -318,6 +318,24 @@ train_way_on(const struct train_config *c)
 			    : "the same command goes on";
 }
 
+int
+train_progress(struct train_config *c, int64_t *iteration, int64_t *consumed, struct err *e)
+{
+	struct ckpt *k;
+
+	*iteration = *consumed = 0;
+	if (c->start != START_RESUME || hfdir_is(c->weights_from))
+		return 0;
+	k = train_open_checkpoint(c->weights_from, e);
+	c->unreadable = !k;
+	if (!k)
+		return -1;
+	*iteration = ckpt_state(k)->iteration;
+	*consumed = ckpt_state(k)->consumed_train_samples;
+	ckpt_close(k);
+	return 0;
+}
+
 /* Length of the checkpoint's samples, as Megatron-LM takes it too. None in its options is the
  * default there and here. */
 static int
