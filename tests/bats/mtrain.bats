@@ -254,8 +254,8 @@ they are narrower" \
 	fails 2 "unknown option '--frobnicate'; --help lists those there are" --frobnicate
 	fails 2 "options that this program does not have: --fp8-format (FP8 and FP4 are not built), \
 --moe-router-topk, --num-experts (experts are not built); to be left out, without effect on the result: \
---empty-unused-memory-level (only tunes speed or memory)" \
-		--num-experts 8 --empty-unused-memory-level 1 --fp8-format hybrid \
+--delay-wgrad-compute (only tunes speed or memory)" \
+		--num-experts 8 --delay-wgrad-compute --fp8-format hybrid \
 		--moe-router-topk 2
 	fails 2 "options that this program does not have: to be left out, without effect on the result: \
 --no-check-for-nan-in-loss-and-grad (NaN and Inf are always looked for)" \
