@@ -4,7 +4,7 @@
 
 #include "lib/base/err.h"
 #include "lib/base/json.h"
-#include "lib/token/impl.h"
+#include "lib/token/tokenizer_impl.h"
 
 #include <stdbool.h>
 

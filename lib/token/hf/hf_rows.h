@@ -8,7 +8,7 @@
 #define TOKEN_HF_HF_ROWS_H
 
 #include "lib/token/hf/hf_configs.h"
-#include "lib/token/impl.h"
+#include "lib/token/tokenizer_impl.h"
 
 #include <stdbool.h>
 
