@@ -184,6 +184,9 @@ test-parsers: tests
 	@B=$(B) sh tests/run.sh unit prop fuzz parsers
 test-parity: tests
 	@B=$(B) sh tests/run.sh parity
+# Every legal layout of 8 ranks and every ZeRO stage, in place of the sample that SEED draws.
+parity-all: tests
+	@B=$(B) ALL=1 ONLY=layouts sh tests/run.sh parity
 test-golden: tests
 	@B=$(B) GOLDEN=$(golden) sh tests/run.sh golden
 test-gpu: $(progs) $(gpu_bin)
@@ -225,7 +228,7 @@ compile_commands.json:
 clean:
 	rm -rf build build-*
 help:
-	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity' \
+	@echo 'all (default)  test  test-unit  test-bats  test-parsers  test-parity  parity-all' \
 		' test-golden GOLDEN=DIR  test-gpu  faults N=1000  lint  format  fuzz' \
 		' bench  bench-gpu  man  config'
 	@echo 'install PREFIX= DESTDIR=  dist  compile_commands.json  clean'
@@ -236,6 +239,6 @@ help:
 Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
 force:
-.PHONY: all config tests test test-unit test-bats test-parsers test-parity test-golden test-gpu \
+.PHONY: all config tests test test-unit test-bats test-parsers test-parity parity-all test-golden test-gpu \
 	faults lint format fuzz bench bench-gpu install man dist clean help force
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

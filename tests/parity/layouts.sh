@@ -1,49 +1,113 @@
 #!/bin/sh
-# layouts.sh - every layout computes what one rank computes
+# layouts.sh - every layout and ZeRO stage computes what one rank computes
 #
-# Five steps. fp32: loss and gradient norm to 1e-6 relative. fp64: every gradient and every updated
+# Three steps. fp32: loss and gradient norm to 1e-6 relative. fp64: every gradient and every updated
 # weight to 1e-9 of its tensor's norm. Key biases are exempt: their exact gradient is zero, Adam
-# amplifies its rounding; |gradient| < 1e-12 instead.
+# amplifies its rounding; |gradient| < 1e-12 instead. A fixed table, then a sample of all legal
+# layouts of 8 ranks, drawn by SEED; with ALL=1 all of them with every model.
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
-
-# name, model, ranks, tensor, pipeline, micro batch; `zero` in the name: the distributed optimizer.
-# plain is gpt2 without dropout: the gradients of its residual biases are taken elsewhere, but at
-# the end of a stage.
-cat >table <<'END'
-tp2            llama 2 2 1 2
-pp2            llama 2 1 2 1
-dp2            llama 2 1 1 1
-dp2-zero       llama 2 1 1 4
-tp4            llama 4 4 1 1
-tp2-pp2        llama 4 2 2 2
-tp2-pp2-dp2-zero llama 8 2 2 1
-tp4-dp2-zero   llama 8 4 1 2
-tp2            gpt2  2 2 1 1
-tp4            gpt2  4 4 1 8
-pp4            gpt2  4 1 4 1
-tp2-dp2-zero   gpt2  4 2 1 2
-pp2-dp2        gpt2  4 1 2 1
-tp8            gpt2  8 8 1 4
-tp2-pp2-dp2    gpt2  8 2 2 2
-tp2-pp4        gpt2  8 2 4 1
-pp2-dp4-zero   gpt2  8 1 2 1
-pp4            plain 4 1 4 1
-tp2-pp2-dp2-zero plain 8 2 2 2
-END
-llama_data="$text --use-z-loss"
-gpt2_data="--mock-data"
-fp32="--train-iters 5 --lr 1e-4 --clip-grad 0.5"
-fp64="--fp64 --train-iters 5 --lr 1e-3 --clip-grad 0 --save-interval 1"
+: "${SEED:=1}" "${ALL:=}"
+larger="--num-layers 8 --global-batch-size 16"
+fp32="--train-iters 3 --lr 1e-4 --clip-grad 0.5"
+fp64="--fp64 --train-iters 3 --lr 1e-3 --clip-grad 0 --save-interval 1"
+models="llama llama-tied gpt2 gpt2-untied"
+small="--ddp-bucket-size 5000"
+alone="--no-overlap-grad-reduce --no-overlap-param-gather"
 text_dataset
 
-# reference NAME DATA: one rank in both precisions, and a run that hardly keeps its gradient, so
-# that its moments are zero
+# use MODEL: sets $model. plain is gpt2 without dropout: the gradients of its residual biases are
+# taken elsewhere, but at the end of a stage.
+use()
+{
+	case $1 in
+	llama) model=$llama ;;
+	llama-tied) model=$(echo "$llama" | sed 's/--untie[a-z-]*//') ;;
+	gpt2) model=$gpt2 ;;
+	gpt2-untied) model="$gpt2 --untie-embeddings-and-output-weights" ;;
+	plain) model="$gpt2 --hidden-dropout 0 --attention-dropout 0" ;;
+	esac
+	model="$model $larger $text"
+	case $1 in llama*) model="$model --use-z-loss" ;; esac
+}
+
+# model, ranks, tensor, pipeline, micro batch, ZeRO stage, further options
+cat >table <<END
+llama 2 2 1 2 0
+llama 2 1 2 1 0
+llama 2 1 1 1 0
+llama 2 1 1 4 1
+llama 2 1 1 8 2 $small
+llama 2 1 1 1 2
+llama 2 1 1 8 3 $small
+llama 4 4 1 1 0
+llama 4 2 2 2 0
+llama 4 2 1 2 3 $small $alone
+llama 8 2 2 1 1 $small
+llama 8 4 1 2 1
+gpt2 2 2 1 1 0
+gpt2 2 1 1 8 3
+gpt2 4 4 1 8 0
+gpt2 4 1 4 1 0
+gpt2 4 2 1 2 1
+gpt2 4 1 2 1 0 $alone
+gpt2 4 1 2 2 2 $small
+gpt2 4 1 2 2 3 $small
+gpt2 8 8 1 4 0
+gpt2 8 2 4 1 0
+gpt2 8 1 2 1 1
+plain 4 1 4 1 0
+plain 8 2 2 2 1
+END
+
+# grid: a row for each layout of 8 ranks and each ZeRO stage that mtrain takes; mplan has its rules
+grid()
+{
+	shape_options=$(echo $llama $larger | sed 's/--eval-iters 0 --num-threads 1//')
+	for tp in 1 2 4 8; do
+		for pp in 1 2 4 8; do
+			for zero in 0 1 2 3; do
+				! mplan check $shape_options $(layout $tp $pp) $(zero $zero) \
+					--world-size 8 >log 2>&1 || echo "$tp $pp $zero"
+			done
+		done
+	done
+}
+
+# drawn FILE: each of its layouts with each model, and by the seed one micro batch a data rank or as
+# many as there are, small buckets or one for all layers, overlap or none; without ALL one layout
+# for each model
+drawn()
+{
+	awk -v seed="$SEED" -v all="$ALL" -v models="$models" -v small="$small" -v alone="$alone" '
+		function draw(n) {
+			seed = (seed * 16807) % 2147483647
+			return int(seed / 2147483647 * n)
+		}
+		function row(model, l, part) {
+			split(l, part, " ")
+			print model, 8, part[1], part[2], draw(2) ? 1 : 2 * part[1] * part[2], \
+				part[3], draw(2) ? small : "", draw(2) ? alone : ""
+		}
+		{ l[NR] = $0 }
+		END {
+			seed = seed % 2147483646 + 1
+			for (i = 0; i < 3; i++)
+				draw(1)
+			n = split(models, m, " ")
+			for (k = 1; k <= n; k++)
+				for (i = 1; i <= (all ? NR : 1); i++)
+					row(m[k], l[all ? i : 1 + draw(NR)])
+		}' "$1"
+}
+
+# reference NAME: one rank in both precisions, and a run that hardly keeps its gradient, so that its
+# moments are zero
 reference()
 {
-	train 1 $2 $fp32 --metrics-file "$1.jsonl"
-	train 1 $2 $fp64 --save "$1"
-	train 1 $2 $fp64 --save "$1.zero" --train-iters 1 --adam-beta1 0.9999999
+	train 1 $fp32 --metrics-file "$1.jsonl"
+	train 1 $fp64 --save "$1"
+	train 1 $fp64 --save "$1.zero" --train-iters 1 --adam-beta1 0.9999999
 }
 
 # key_biases A ZERO: prints the largest gradient; fails when there are none
@@ -55,48 +119,54 @@ key_biases()
 			END { if (NR < 2) exit 1; printf "%.1e\n", max * 10 }'
 }
 
-# check NAME MODEL RANKS TP PP MICRO; exp_avg after step 1 is 0.1 of the gradient
+# check MODEL RANKS TP PP MICRO ZERO OPTION...; exp_avg after step 1 is 0.1 of the gradient
 check()
 {
-	options="$(layout "$4" "$5") --micro-batch-size $6"
-	case $1 in *zero*) options="$options --use-distributed-optimizer" ;; esac
+	of=$1 name="$*" ranks=$2
+	options="$(layout "$3" "$4") --micro-batch-size $5 $(zero "$6")"
+	shift 6
 	rm -rf run run.jsonl
-	train "$3" $data $options $fp32 --metrics-file run.jsonl
-	loss=$(gap lm_loss run.jsonl "$2.jsonl")
-	norm=$(gap grad_norm run.jsonl "$2.jsonl")
+	train "$ranks" $options "$@" $fp32 --metrics-file run.jsonl
+	loss=$(gap lm_loss run.jsonl "$of.jsonl")
+	norm=$(gap grad_norm run.jsonl "$of.jsonl")
 	within 1e-6 "$loss" "$norm" ||
-		fail "$2 $1: fp32 loss differs by $loss, gradient norm by $norm"
-	train "$3" $data $options $fp64 --save run
-	same_tensors "$2 $1: gradients" run/iter_0000001 "$2/iter_0000001" --tolerance 1e-9 \
+		fail "$name: fp32 loss differs by $loss, gradient norm by $norm"
+	train "$ranks" $options "$@" $fp64 --save run
+	same_tensors "$name: gradients" run/iter_0000001 "$of/iter_0000001" --tolerance 1e-9 \
 		--only '*.exp_avg' --ignore '*linear_k.bias*'
-	same_tensors "$2 $1: weights" run "$2" --tolerance 1e-9 --ignore '*linear_k.bias*'
+	same_tensors "$name: weights" run "$of" --tolerance 1e-9 --ignore '*linear_k.bias*'
 	bias=
-	if [ "$2" != llama ]; then
-		bias=$(key_biases run "$2.zero")
-		within 1e-12 "$bias" || fail "$2 $1: gradient of a key bias is $bias"
-	fi
-	echo "$2 $1: fp32 loss $loss, gradient norm $norm; \
+	case $of in
+	llama*) ;;
+	*)
+		bias=$(key_biases run "$of.zero")
+		within 1e-12 "$bias" || fail "$name: gradient of a key bias is $bias" ;;
+	esac
+	echo "$name: fp32 loss $loss, gradient norm $norm; \
 fp64 gradients and weights within 1e-9${bias:+, key biases $bias}"
 }
 
+grid >legal
+[ -s legal ] || fail "no legal layout"
+drawn legal >chosen
+echo "$(wc -l <legal) legal layouts of 8 ranks with ZeRO 0 to 3; seed $SEED draws the last \
+$(wc -l <chosen) rows"
+[ -z "$ALL" ] || : >table
+cat chosen >>table
 while read -r row; do
 	set -- $row
-	case $2 in
-	llama) model=$llama data=$llama_data ;;
-	plain) model="$gpt2 --hidden-dropout 0 --attention-dropout 0" data=$gpt2_data ;;
-	*) model=$gpt2 data=$gpt2_data ;;
-	esac
-	[ -e "$2" ] || reference "$2" "$data"
+	use "$1"
+	[ -e "$1" ] || reference "$1"
 	check "$@" </dev/null
 done <table
 
 # The comparison itself can fail: other data, and a learning rate that is off by a millionth.
-model=$gpt2
+use gpt2
 rm -rf run run.jsonl
 options=$(layout 2 1)
-train 2 $gpt2_data $fp32 $options --seed 4321 --metrics-file run.jsonl
+train 2 $fp32 $options --seed 4321 --metrics-file run.jsonl
 ! within 1e-6 "$(gap lm_loss run.jsonl gpt2.jsonl)" || fail "another seed gives the same loss"
-train 2 $gpt2_data $fp64 $options --lr 1.000001e-3 --save run
+train 2 $fp64 $options --lr 1.000001e-3 --save run
 if (same_tensors mutation run gpt2 --tolerance 1e-9 --ignore '*linear_k.bias*') >/dev/null; then
 	fail "another learning rate gives the same weights"
 fi
