@@ -239,6 +239,6 @@ help:
 Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
 force:
-.PHONY: all config tests test test-unit test-bats test-parsers test-parity parity-all test-golden test-gpu \
-	faults lint format fuzz bench bench-gpu install man dist clean help force
+.PHONY: all config tests test test-unit test-bats test-parsers test-parity parity-all test-golden \
+	test-gpu faults lint format fuzz bench bench-gpu install man dist clean help force
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

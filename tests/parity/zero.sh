@@ -1,0 +1,62 @@
+#!/bin/sh
+# zero.sh - what the way of exchange may change, and what not
+#
+# Twenty steps of two data ranks. Overlap changes no bit. The ZeRO stages give the same bits when a
+# step has one micro batch; with more, ZeRO-2 and 3 add over ranks before they add over micro
+# batches: 1e-6. The size of buckets changes no bit but in the norm, which is added in another
+# order.
+# shellcheck source=tests/parity/common disable=SC2046,SC2086
+. "$TOP/tests/parity/common"
+text_dataset
+model=$gpt2
+steps="$text --train-iters 20 --lr 1e-3"
+small="--ddp-bucket-size 5000"
+alone="--no-overlap-grad-reduce --no-overlap-param-gather"
+
+# run NAME STAGE OPTION...: into NAME, NAME.jsonl, and NAME.steps to compare
+run()
+{
+	name=$1 stage=$2
+	shift 2
+	train 2 $steps $(zero "$stage") "$@" --save "$name" --metrics-file "$name.jsonl"
+	results "$name.jsonl" >"$name.steps"
+	[ "$(wc -l <"$name.steps")" = 20 ] || fail "$name: not 20 steps"
+}
+
+# same WHAT A B
+same()
+{
+	same_steps "$1" "$2.steps" "$3.steps"
+	same_tensors "$1" "$2" "$3"
+}
+
+for stage in 0 1 2 3; do
+	run several$stage $stage --micro-batch-size 2 $small
+	run alone$stage $stage --micro-batch-size 2 $small $alone
+	same "ZeRO-$stage, overlap on and off" several$stage alone$stage
+done
+echo "overlap on and off: equal bit by bit under ZeRO 0 to 3"
+
+for stage in 1 2 3; do
+	run one$stage $stage --micro-batch-size 4 $small
+	loss=$(gap lm_loss several$stage.jsonl several0.jsonl)
+	within 1e-6 "$loss" || fail "ZeRO-$stage: the loss differs by $loss from ZeRO-0's"
+	echo "ZeRO-$stage, two micro batches: loss $loss from ZeRO-0's"
+done
+same "one micro batch, ZeRO-1 and 2" one1 one2
+same "one micro batch, ZeRO-1 and 3" one1 one3
+echo "one micro batch: ZeRO 1 to 3 equal bit by bit"
+
+# The loss alone is compared bit by bit: the norm is beside it in a line of the metrics.
+for stage in 1 2 3; do
+	for size in 1 5000 20000 134217728; do
+		run sized$size $stage --clip-grad 0 --ddp-bucket-size $size
+		metric lm_loss sized$size.jsonl >sized$size.loss
+		same_steps "ZeRO-$stage, buckets of $size" sized$size.loss sized1.loss
+		same_tensors "ZeRO-$stage, buckets of $size" sized$size sized1
+		norm=$(gap grad_norm sized$size.jsonl sized1.jsonl)
+		within 1e-12 "$norm" || fail "buckets of $size: the norm differs by $norm"
+	done
+	rm -rf sized*
+	echo "ZeRO-$stage: buckets of any size give the same bits, the norm to $norm"
+done
