@@ -357,6 +357,9 @@ load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, st
 		rc = read_shards(&(struct reading){ e, &w, BUF_MASTER, "" }, 0, err);
 	else if (rc == 0 && !e->plan.shape.forward_only)
 		optim_from_weights(e);
+	/* What was read is the own part alone. */
+	if (rc == 0 && e->mem.bytes[BUF_WEIGHT_SLOTS])
+		optim_to_weights(e);
 	ckpt_close(w.ckpt);
 	hfdir_close(w.hf);
 	return rc;
