@@ -36,6 +36,7 @@ same()
 
 same llama 1 ""
 same llama-tp2-pp2 4 "$(layout 2 2)"
+same llama-dp2-zero3 2 "$(zero 3) --ddp-bucket-size 5000"
 none=$(saved) selective=$(saved --recompute-activations) full=$(saved --recompute-granularity full)
 if [ "$none" -le "$selective" ] || [ "$selective" -le "$full" ]; then
 	fail "saved bytes $none, selective $selective, full $full"

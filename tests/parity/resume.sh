@@ -44,7 +44,13 @@ metric loss_scale gpt2-fp16-tp2-pp2-dp2-zero.jsonl | cmp - one ||
 model=$llama
 halves llama-bf16-dp2-zero 2 --bf16 --use-distributed-optimizer
 halves llama-sgd-tp2 2 $(layout 2 1) --optimizer sgd
+small="--ddp-bucket-size 5000"
+halves llama-fp32-dp2-zero2 2 $(zero 2) $small
+halves llama-sgd-pp2-dp2-zero3 4 $(layout 1 2) $(zero 3) $small --optimizer sgd
 halves llama-fp32 1
+model=$gpt2
+halves gpt2-bf16-dp4-zero3 4 $(zero 3) $small --bf16
+halves gpt2-fp32-tp2-dp2-zero3 4 $(layout 2 1) $(zero 3) $small
 
 # goes_on FROM STRAIGHT RANKS OPTION...: trains from iteration 10 of FROM into `on`; steps 11 to 20
 # of both to compare
@@ -62,13 +68,26 @@ goes_on()
 }
 
 # Resharded and back: still the same bits.
+# back_again FROM RANKS RESHARD OPTION...: FROM to one rank and back by the options RESHARD
+back_again()
+{
+	from=$1 ranks=$2 to=$3
+	shift 3
+	rm -rf there back
+	mckpt reshard "$from/iter_0000010" there >log 2>&1 || fail "reshard to one rank"
+	mckpt reshard $to there back >log 2>&1 || fail "reshard back"
+	goes_on back "$from" "$ranks" "$@"
+	same_steps "$from, resharded there and back" straight resumed
+	same_tensors "$from, resharded there and back" "$from" on
+	echo "$from, resharded to one rank and back: equal bit by bit"
+}
+
 model=$gpt2
-mckpt reshard gpt2-bf16-tp2-pp2/iter_0000010 there >log 2>&1 || fail "reshard to one rank"
-mckpt reshard $grid --data-parallel-size 1 there back >log 2>&1 || fail "reshard back"
-goes_on back gpt2-bf16-tp2-pp2 4 $grid --bf16
-same_steps "resharded there and back" straight resumed
-same_tensors "resharded there and back" gpt2-bf16-tp2-pp2 on
-echo "resharded to one rank and back: equal bit by bit"
+back_again gpt2-bf16-tp2-pp2 4 "$grid --data-parallel-size 1" $grid --bf16
+back_again gpt2-bf16-dp4-zero3 4 "--data-parallel-size 4" $(zero 3) $small --bf16
+model=$llama
+back_again llama-sgd-pp2-dp2-zero3 4 "$(layout 1 2) --data-parallel-size 2" $(layout 1 2) $(zero 3) \
+	$small --optimizer sgd
 
 # other NAME FROM RANKS OPTION...: another layout continues the same loss
 other()
@@ -84,9 +103,17 @@ other()
 	echo "$name: fp32 loss of steps 11 to 20 within $loss, gradient norm $norm"
 }
 
+model=$gpt2
 other "gpt2 TP2 PP2 to DP4 with a distributed optimizer" gpt2-fp32-tp2-pp2 4 \
 	--use-distributed-optimizer
+other "gpt2 TP2 PP2 to PP2 DP2 with ZeRO-3" gpt2-fp32-tp2-pp2 4 $(layout 1 2) $(zero 3) $small
+other "gpt2 TP2 DP2 with ZeRO-3 to DP2 with ZeRO-2" gpt2-fp32-tp2-dp2-zero3 2 $(zero 2)
+other "gpt2 TP2 DP2 with ZeRO-3 to one rank" gpt2-fp32-tp2-dp2-zero3 1
 model=$llama
+other "llama DP2 with ZeRO-2 to TP2 DP2 with ZeRO-3" llama-fp32-dp2-zero2 4 $(layout 2 1) \
+	$(zero 3)
+other "llama with SGD, PP2 DP2 with ZeRO-3 to DP2 with ZeRO-1" llama-sgd-pp2-dp2-zero3 2 \
+	$(zero 1) --optimizer sgd
 other "llama 1 to TP2" llama-fp32 2 $(layout 2 1)
 other "llama 1 to TP4 PP2" llama-fp32 8 $(layout 4 2)
 other "llama 1 to PP2 DP2 with a distributed optimizer" llama-fp32 4 $(layout 1 2) \
