@@ -138,17 +138,19 @@ wait_gathered(struct engine *e, int k)
 }
 
 /* Sums of sharded gradients leave their slot: to the own ones, or onto those of earlier micro
- * batches. */
+ * batches. The operations are the stream's own: those of e may be observed, on the compute stream
+ * alone. */
 static void
 keep_sum(struct engine *e, int k, const struct tensor *sum)
 {
+	struct stream *st = e->traffic->grads;
 	struct part own = engine_own(e, k);
 	struct tensor to = engine_part(e, BUF_GRADS, &own);
 
 	if (e->traffic->fresh)
-		e->ops->cast(e->traffic->grads, &to, sum);
+		st->ops->cast(st, &to, sum);
 	else
-		e->ops->add(e->traffic->grads, &to, sum);
+		st->ops->add(st, &to, sum);
 }
 
 /* The sum over the replicas, of each its own part, in place. */
