@@ -1,5 +1,10 @@
-/* attention.c - the memory that fast attention takes beside its arguments */
+/* attention.c - the attention block: what norm, q k v, attention and projection hold, and the
+ * memory that fast attention takes beside its arguments */
 #include "lib/model/block/attention.h"
+#include "lib/model/block/block.h"
+#include "lib/model/block/rows.h"
+
+#include <stddef.h>
 
 /* What any plan may ask for. */
 enum { SMALL = 4096 };
@@ -29,3 +34,71 @@ attention_workspace(const struct attention_shape *a)
 		bytes += round_up(4 * heads * s * d, 256);
 	return bytes <= ATTENTION_WORKSPACE_MAX ? bytes : 0;
 }
+
+/* Local heads; every stage that has layers takes the same. */
+uint64_t
+attention_run_workspace(
+    const struct model_config *c, const struct layout *l, const struct train_shape *s)
+{
+	struct attention_shape a = {
+		.micro_batch_size = s->micro_batch_size,
+		.seq_length = s->seq_length,
+		.num_heads = c->num_attention_heads / l->tensor_model_parallel_size,
+		.num_groups = layout_local_groups(l, c),
+		.head_dim = c->kv_channels,
+		.backward = !s->forward_only,
+		.deterministic = s->deterministic,
+	};
+
+	if ((s->dtype != DTYPE_BF16 && s->dtype != DTYPE_F16) || c->attention_dropout > 0 ||
+	    c->kv_channels % 8 || s->reset_attention_mask)
+		return 0;
+	return attention_workspace(&a);
+}
+
+/* q, k and v are cut along their outputs, the projection along its input. */
+static const struct param_row params[] = {
+	{ "decoder.layers.%d.input_layernorm.weight", ROLE_INPUT_NORM, ALWAYS, { D_HIDDEN },
+	    SHARD_NONE, 0, INIT_ONE, 0, 0 },
+	{ "decoder.layers.%d.input_layernorm.bias", ROLE_INPUT_NORM_BIAS, IF_LAYERNORM,
+	    { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO, 0, 0 },
+	{ "decoder.layers.%d.self_attention.linear_q.weight", ROLE_Q, ALWAYS, { D_Q, D_HIDDEN },
+	    SHARD_EQUAL, 0, INIT_NORMAL, 0, 0 },
+	{ "decoder.layers.%d.self_attention.linear_k.weight", ROLE_K, ALWAYS, { D_KV, D_HIDDEN },
+	    SHARD_GROUPS, 0, INIT_NORMAL, PARAM_JOINED, SUM_GROUPS },
+	{ "decoder.layers.%d.self_attention.linear_v.weight", ROLE_V, ALWAYS, { D_KV, D_HIDDEN },
+	    SHARD_GROUPS, 0, INIT_NORMAL, PARAM_JOINED, SUM_GROUPS },
+	{ "decoder.layers.%d.self_attention.linear_q.bias", ROLE_Q_BIAS, IF_QKV_BIAS, { D_Q },
+	    SHARD_EQUAL, 0, INIT_ZERO, 0, 0 },
+	{ "decoder.layers.%d.self_attention.linear_k.bias", ROLE_K_BIAS, IF_QKV_BIAS, { D_KV },
+	    SHARD_GROUPS, 0, INIT_ZERO, PARAM_JOINED, SUM_GROUPS },
+	{ "decoder.layers.%d.self_attention.linear_v.bias", ROLE_V_BIAS, IF_QKV_BIAS, { D_KV },
+	    SHARD_GROUPS, 0, INIT_ZERO, PARAM_JOINED, SUM_GROUPS },
+	{ "decoder.layers.%d.self_attention.linear_proj.weight", ROLE_PROJ, ALWAYS,
+	    { D_HIDDEN, D_Q }, SHARD_EQUAL, 1, INIT_RESIDUAL, 0, 0 },
+	{ "decoder.layers.%d.self_attention.linear_proj.bias", ROLE_PROJ_BIAS, IF_PROJ_BIAS,
+	    { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO, 0, 0 },
+	{ .name = NULL },
+};
+
+static const struct buffer_row buffers[] = {
+	/* the residual stream */
+	{ "layer input", BUF_LAYER_INPUT, LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN }, 0 },
+	{ "norm 1 mean", BUF_NORM1_MEAN, LAYER, IF_LAYERNORM, REAL, { D_TOKENS, D_ONE }, 0 },
+	{ "norm 1 rstd", BUF_NORM1_RSTD, LAYER, ALWAYS, REAL, { D_TOKENS, D_ONE }, 0 },
+	{ "norm 1 output", BUF_NORM1_OUT, LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN },
+	    FWD | QKV_BWD },
+	{ "q, k, v", BUF_QKV, LAYER, ALWAYS, ACT, { D_TOKENS, D_QKV }, 0 }, /* after RoPE */
+	{ "log-sum-exp", BUF_LSE, LAYER, ALWAYS, REAL, { D_HEADS, D_SEQ }, 0 },
+	{ "attention output", BUF_ATTN_OUT, LAYER, ALWAYS, ACT, { D_TOKENS, D_Q }, 0 },
+	{ "attention output gradient", BUF_DATTN, STEP, IF_TRAINING, ACT, { D_TOKENS, D_Q },
+	    ATTN_BWD },
+	{ "q, k, v gradient", BUF_DQKV, STEP, IF_TRAINING, ACT, { D_TOKENS, D_QKV },
+	    ATTN_BWD | QKV_BWD },
+	{ "attention delta", BUF_DELTA, STEP, IF_TRAINING, REAL, { D_HEADS, D_SEQ }, ATTN_BWD },
+	{ "attention workspace", BUF_ATTN_WORK, STEP, IF_TRAINING, F32, { D_ATTN_WORK, D_ONE },
+	    ATTN_BWD },
+	{ .name = NULL },
+};
+
+const struct block_kind block_attention = { "attention", params, buffers };

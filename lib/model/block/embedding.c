@@ -1,0 +1,20 @@
+/* embedding.c - token and position embeddings: what they hold */
+#include "lib/model/block/block.h"
+#include "lib/model/block/rows.h"
+
+#include <stddef.h>
+
+static const struct param_row params[] = {
+	{ "embedding.word_embeddings.weight", ROLE_WORD_EMBEDDINGS, ALWAYS, { D_VOCAB, D_HIDDEN },
+	    SHARD_VOCAB, 0, INIT_NORMAL, 0, SUM_ENDS },
+	{ "embedding.position_embeddings.weight", ROLE_POSITION_EMBEDDINGS, IF_LEARNED,
+	    { D_POSITIONS, D_HIDDEN }, SHARD_NONE, 0, INIT_NORMAL, 0, 0 },
+	{ .name = NULL },
+};
+
+/* Its output is the first layer's input. */
+static const struct buffer_row buffers[] = {
+	{ .name = NULL },
+};
+
+const struct block_kind block_embedding = { "embedding", params, buffers };

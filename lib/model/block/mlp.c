@@ -1,0 +1,46 @@
+/* mlp.c - the MLP block: what norm, up projection (and gate beside it), activation and down
+ * projection hold */
+#include "lib/model/block/block.h"
+#include "lib/model/block/rows.h"
+
+#include <stddef.h>
+
+/* Gate and up are cut along their outputs, down along its input. */
+static const struct param_row params[] = {
+	{ "decoder.layers.%d.pre_mlp_layernorm.weight", ROLE_MLP_NORM, ALWAYS, { D_HIDDEN },
+	    SHARD_NONE, 0, INIT_ONE, 0, 0 },
+	{ "decoder.layers.%d.pre_mlp_layernorm.bias", ROLE_MLP_NORM_BIAS, IF_LAYERNORM,
+	    { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO, 0, 0 },
+	{ "decoder.layers.%d.mlp.linear_gate.weight", ROLE_GATE, IF_GATED, { D_FFN, D_HIDDEN },
+	    SHARD_EQUAL, 0, INIT_NORMAL, 0, 0 },
+	{ "decoder.layers.%d.mlp.linear_up.weight", ROLE_UP, ALWAYS, { D_FFN, D_HIDDEN },
+	    SHARD_EQUAL, 0, INIT_NORMAL, PARAM_JOINED, 0 },
+	{ "decoder.layers.%d.mlp.linear_gate.bias", ROLE_GATE_BIAS, IF_GATED_BIAS, { D_FFN },
+	    SHARD_EQUAL, 0, INIT_ZERO, 0, 0 },
+	{ "decoder.layers.%d.mlp.linear_up.bias", ROLE_UP_BIAS, IF_MLP_BIAS, { D_FFN }, SHARD_EQUAL,
+	    0, INIT_ZERO, PARAM_JOINED, 0 },
+	{ "decoder.layers.%d.mlp.linear_down.weight", ROLE_DOWN, ALWAYS, { D_HIDDEN, D_FFN },
+	    SHARD_EQUAL, 1, INIT_RESIDUAL, 0, 0 },
+	{ "decoder.layers.%d.mlp.linear_down.bias", ROLE_DOWN_BIAS, IF_MLP_BIAS, { D_HIDDEN },
+	    SHARD_NONE, 0, INIT_ZERO, 0, 0 },
+	{ .name = NULL },
+};
+
+/* The output of a gated activation is never saved: its backward pass writes it on the way, over the
+ * gradient that it reads, so it needs no place of its own there. */
+static const struct buffer_row buffers[] = {
+	{ "mlp input", BUF_MLP_INPUT, LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN }, 0 },
+	{ "norm 2 mean", BUF_NORM2_MEAN, LAYER, IF_LAYERNORM, REAL, { D_TOKENS, D_ONE }, 0 },
+	{ "norm 2 rstd", BUF_NORM2_RSTD, LAYER, ALWAYS, REAL, { D_TOKENS, D_ONE }, 0 },
+	{ "norm 2 output", BUF_NORM2_OUT, LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN },
+	    FWD | MLP_BWD },
+	{ "fc1 output", BUF_FC1_OUT, LAYER, ALWAYS, ACT, { D_TOKENS, D_FC1 }, 0 },
+	{ "activation output", BUF_ACT_OUT, LAYER, IF_UNGATED, ACT, { D_TOKENS, D_FFN },
+	    FWD | MLP_BWD },
+	{ "activation output", BUF_ACT_OUT, STEP, IF_GATED, ACT, { D_TOKENS, D_FFN }, FWD },
+	/* the gradient at the activation's output, or at its input when that is fused */
+	{ "activation gradient", BUF_DACT, STEP, IF_TRAINING, ACT, { D_TOKENS, D_FFN }, MLP_BWD },
+	{ .name = NULL },
+};
+
+const struct block_kind block_mlp = { "mlp", params, buffers };

@@ -1,0 +1,66 @@
+/* rows.c - numbers for the sizes and the conditions by which blocks state what they hold */
+#include "lib/model/block/rows.h"
+#include "lib/model/block/attention.h"
+#include "lib/model/block/head.h"
+
+#include <string.h>
+
+/* Must agree with what the layers look for: a tensor that is absent here has no gradient and no
+ * place in a checkpoint. */
+bool
+model_meets(const struct model_config *c, enum condition when)
+{
+	switch (when) {
+	case ALWAYS: return true;
+	case IF_LEARNED: return c->position == POSITION_LEARNED;
+	case IF_ROPE: return c->position == POSITION_ROPE;
+	case IF_LAYERNORM: return c->normalization == NORMALIZATION_LAYERNORM;
+	case IF_QKV_BIAS: return c->qkv_bias;
+	case IF_PROJ_BIAS: return c->proj_bias;
+	case IF_MLP_BIAS: return c->mlp_bias;
+	case IF_GATED: return model_gated(c);
+	case IF_UNGATED: return !model_gated(c);
+	case IF_GATED_BIAS: return model_gated(c) && c->mlp_bias;
+	case IF_UNTIED: return c->untie_embeddings_and_output_weights;
+	default: return false;
+	}
+}
+
+/* Without padding: padding belongs to a layout, and checkpoints must not depend on one. */
+void
+dims_whole(int64_t d[D_COUNT], const struct model_config *c)
+{
+	memset(d, 0, D_COUNT * sizeof *d);
+	d[D_VOCAB] = c->vocab_size;
+	d[D_POSITIONS] = c->max_position_embeddings;
+	d[D_HIDDEN] = c->hidden_size;
+	d[D_Q] = c->num_attention_heads * c->kv_channels;
+	d[D_KV] = c->num_query_groups * c->kv_channels;
+	d[D_FFN] = c->ffn_hidden_size;
+}
+
+/* The layout has passed layout_check, so all divisions are exact. */
+void
+dims_share(int64_t d[D_COUNT], const struct model_config *c, const struct layout *l,
+    const struct train_shape *s)
+{
+	int64_t t = l->tensor_model_parallel_size, heads = c->num_attention_heads / t;
+
+	memset(d, 0, D_COUNT * sizeof *d);
+	d[D_ONE] = 1;
+	d[D_THREE] = 3;
+	d[D_TOKENS] = s->seq_length * s->micro_batch_size;
+	d[D_SEQ] = s->seq_length;
+	d[D_HIDDEN] = c->hidden_size;
+	d[D_ROTARY] = model_rotary_dim(c);
+	d[D_Q] = heads * c->kv_channels;
+	d[D_KV] = layout_local_groups(l, c) * c->kv_channels;
+	d[D_QKV] = d[D_Q] + 2 * d[D_KV];
+	d[D_HEADS] = s->micro_batch_size * heads;
+	d[D_FFN] = c->ffn_hidden_size / t;
+	d[D_FC1] = d[D_FFN] * (model_gated(c) ? 2 : 1);
+	d[D_VOCAB] = layout_vocab(l, c) / t;
+	d[D_HEAD_ROWS] = head_rows(c, s);
+	d[D_STAT_ROWS] = d[D_HEAD_ROWS] * t;
+	d[D_ATTN_WORK] = (int64_t)(attention_run_workspace(c, l, s) / sizeof(float));
+}

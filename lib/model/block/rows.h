@@ -1,0 +1,114 @@
+/*
+ * rows.h - the words in which a block says what it holds: rows of parameters and of buffers
+ *
+ * A row names its sizes and the condition under which it is there; rows.c puts numbers to the
+ * sizes. Only the files of blocks, params.c and memory.c need these words.
+ */
+#ifndef MODEL_BLOCK_ROWS_H
+#define MODEL_BLOCK_ROWS_H
+
+#include "lib/model/memory.h"
+
+/* Sizes by name: of whole tensors in rows of parameters, of a tensor rank's share in rows of
+ * buffers. T = s*b rows of tokens. */
+enum dim {
+	D_NONE,
+	D_ONE,
+	D_THREE,
+	D_TOKENS, /* T */
+	D_SEQ,    /* s */
+	D_HIDDEN, /* h */
+	D_POSITIONS,
+	D_ROTARY, /* elements of a head that rotate */
+	D_Q,      /* n*d */
+	D_KV,     /* g*d */
+	D_QKV,    /* Q + 2 KV */
+	D_HEADS,  /* b*n */
+	D_FFN,    /* f */
+	D_FC1,    /* f, or 2f with a gate */
+	D_VOCAB,  /* without padding as a parameter, with it in memory */
+	D_HEAD_ROWS,
+	D_STAT_ROWS,
+	D_ATTN_WORK, /* attention.h */
+	/* of the rank: what it holds of all parameters */
+	D_WEIGHTS,
+	D_GRADS,
+	D_PLACES,
+	D_OWN,
+	D_SCALARS,
+	D_COUNT
+};
+
+enum condition {
+	ALWAYS,
+	/* of the model */
+	IF_LEARNED, /* positions */
+	IF_ROPE,
+	IF_LAYERNORM,
+	IF_QKV_BIAS,
+	IF_PROJ_BIAS,
+	IF_MLP_BIAS,
+	IF_GATED,
+	IF_UNGATED,
+	IF_GATED_BIAS,
+	IF_UNTIED,
+	/* of the run */
+	IF_TRAINING,
+	IF_DROPOUT,
+	IF_DOCUMENTS,
+	IF_TENSOR,   /* more than one tensor rank */
+	IF_PIPELINE, /* a stage comes after this one */
+	IF_WEIGHT_SLOTS,
+	IF_GRAD_SLOTS,
+	IF_MASTER,
+	IF_ADAM,
+};
+
+enum init { INIT_NORMAL, INIT_RESIDUAL, INIT_ONE, INIT_ZERO };
+
+/* A tensor of a block. Weights are [out, in]: y = x W^T. */
+struct param_row {
+	const char *name; /* "%d" is the layer; NULL ends the rows */
+	enum role role;
+	enum condition when; /* of the model */
+	enum dim dim[2];
+	enum shard_rule shard;
+	int shard_dim;
+	enum init init;
+	unsigned flags; /* PARAM_JOINED counts where the row before it is there */
+	unsigned sums;  /* enum param_sum: who sums its gradient */
+};
+
+/* "act" is the run's dtype, "real" F32 or F64 (memory_real). */
+enum element { ACT, REAL, I32, F32, F64 };
+
+/* How often a buffer is there: once in the run, in a slot of saved activations, in each of its
+ * layers, or in scratch. */
+enum level { RUN, SLOT, LAYER, STEP };
+
+/* Scratch buffers live in phases; those without a common phase share bytes. The backward pass of an
+ * attention block is two: down to the gradients of q, k and v, and on from there. */
+enum { FWD = 1, MLP_BWD = 2, ATTN_BWD = 4, QKV_BWD = 8, HEAD = 16, PHASES = 5, ANY = 31 };
+
+/* A buffer of a block, or of the rank. Several rows may state one under conditions that exclude
+ * each other. */
+struct buffer_row {
+	const char *name; /* NULL ends the rows */
+	enum buffer buffer;
+	enum level level;
+	enum condition when;
+	enum element element;
+	enum dim dim[2];
+	/* of scratch buffers; of layer buffers: 0, or where they live when they are made again */
+	unsigned phase;
+};
+
+/* Does a condition hold for the model? One of the run: false. */
+bool model_meets(const struct model_config *c, enum condition when);
+/* The sizes of whole tensors; 0 those that are no parameter's. */
+void dims_whole(int64_t d[D_COUNT], const struct model_config *c);
+/* The sizes on a tensor rank; 0 those of the rank's parameters. */
+void dims_share(int64_t d[D_COUNT], const struct model_config *c, const struct layout *l,
+    const struct train_shape *s);
+
+#endif
