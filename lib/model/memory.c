@@ -143,15 +143,21 @@ measure(struct memory_plan *m, const struct rank *r, const struct buffer_row *ro
 	m->bytes[b] = (uint64_t)m->shape[b][0] * (uint64_t)m->shape[b][1] * dtype_size(m->dtype[b]);
 }
 
-/* The rows whose conditions hold on this rank. */
+/* The rows whose conditions hold on this rank. A buffer is one table's alone, under one condition
+ * at a time. */
 static void
 take_rows(struct memory_plan *m, struct rank *r, const struct buffer_row *rows)
 {
-	for (; rows->name; rows++)
-		if (present(rows->when, r->model, r->layout, r->shape, r->pp)) {
-			r->row[rows->buffer] = rows;
-			measure(m, r, rows);
-		}
+	for (; rows->name; rows++) {
+		const struct buffer_row **row = &r->row[rows->buffer];
+
+		if (!present(rows->when, r->model, r->layout, r->shape, r->pp))
+			continue;
+		if (*row && *row != rows)
+			BUG("buffer '%s' is stated twice", rows->name);
+		*row = rows;
+		measure(m, r, rows);
+	}
 }
 
 /* n of 0 stays 0, so absent buffers cost nothing. */
@@ -200,19 +206,6 @@ place_scratch(struct memory_plan *m, const struct rank *r)
 	return size;
 }
 
-/* Which layers of the stage are made again, and in which pieces. A number beyond the stage's layers
- * means all of them. */
-static void
-plan_redo(struct memory_plan *m, const struct recompute *r)
-{
-	int64_t n = r->num_layers < m->num_layers ? r->num_layers : m->num_layers;
-
-	if (r->granularity != RECOMPUTE_FULL)
-		return;
-	m->redo_layers = r->method == RECOMPUTE_UNIFORM ? m->num_layers : n;
-	m->redo_chunk = r->method == RECOMPUTE_UNIFORM ? n : 1;
-}
-
 /* Chunks of recomputed layers; each saves the input of its first. */
 static int64_t
 redo_inputs(const struct memory_plan *m)
@@ -259,6 +252,25 @@ plan_shards(struct memory_plan *m, const struct rank *r, const int coord[AX_COUN
 	m->own_elements = m->shards.elements / m->replicas;
 }
 
+/* The blocks of the stage, which of its layers are made again, and how many micro batches it holds
+ * at once under 1F1B. */
+static void
+plan_blocks(struct memory_plan *m, const struct rank *r)
+{
+	const struct train_shape *s = r->shape;
+	struct redo redo;
+
+	layout_layers(r->layout, r->model, r->pp, &m->first_layer, &m->num_layers);
+	m->num_blocks = block_list(r->model, r->layout, &s->recompute, r->pp, &m->block);
+	redo = block_redo(&s->recompute, m->num_layers);
+	m->redo_layers = redo.layers;
+	m->redo_chunk = redo.chunk;
+	m->num_slots = s->forward_only
+	    ? 1
+	    : schedule_in_flight(
+		  (int)r->layout->pipeline_model_parallel_size, r->pp, (int)s->num_microbatches);
+}
+
 /* The sizes of a block's rows, and of the rank's own. */
 static void
 plan_dims(struct rank *r, const struct memory_plan *m)
@@ -273,29 +285,22 @@ plan_dims(struct rank *r, const struct memory_plan *m)
 	r->dim[D_SCALARS] = SCALARS;
 }
 
-/* The layout has passed layout_check, so all divisions are exact. The number of slots is what 1F1B
- * holds at once on this stage. */
+/* The layout has passed layout_check, so all divisions are exact. Blocks of one kind share the
+ * places of their buffers, which are counted once. */
 void
 memory_plan(struct memory_plan *m, const struct model_config *c, const struct layout *l,
     const struct train_shape *s, const int coord[AX_COUNT])
 {
 	struct rank r = { .model = c, .layout = l, .shape = s, .pp = coord[AX_PP] };
-	int last = (int)l->pipeline_model_parallel_size - 1;
 
 	memset(m, 0, sizeof *m);
 	plan_shards(m, &r, coord);
-	layout_layers(l, c, coord[AX_PP], &m->first_layer, &m->num_layers);
-	plan_redo(m, &s->recompute);
-	m->num_slots = s->forward_only
-	    ? 1
-	    : schedule_in_flight(last + 1, coord[AX_PP], (int)s->num_microbatches);
+	plan_blocks(m, &r);
 	plan_dims(&r, m);
 	m->head_rows = r.dim[D_HEAD_ROWS];
 	take_rows(m, &r, rank_rows);
-	for (int64_t i = m->first_layer - (r.pp == 0);
-	     i < m->first_layer + m->num_layers + (r.pp == last); i++)
-		for (const struct block_kind *const *k = block_recipe(c, i); *k; k++)
-			take_rows(m, &r, (*k)->buffers);
+	for (int i = 0; i < m->num_blocks; i++)
+		take_rows(m, &r, m->block[i].kind->buffers);
 	place_all(m, &r);
 }
 
@@ -304,6 +309,7 @@ void
 memory_release(struct memory_plan *m)
 {
 	shards_release(&m->shards);
+	free(m->block);
 }
 
 /*

@@ -115,7 +115,11 @@ struct train_shape {
 	int64_t bucket_size; /* as in struct shards_of */
 };
 
+struct block;
+
 struct memory_plan {
+	struct block *block; /* of the stage, block/block.h; owned */
+	int num_blocks;
 	struct shards shards; /* owned; the count of elements after the params arena */
 	/* the optimizer's share: part `replica` of `replicas`, or all; and its elements */
 	int replica, replicas;

@@ -101,4 +101,9 @@ static const struct buffer_row buffers[] = {
 	{ .name = NULL },
 };
 
-const struct block_kind block_attention = { "attention", params, buffers };
+static const struct block_norm norm = { ROLE_INPUT_NORM, ROLE_INPUT_NORM_BIAS, BUF_NORM1_MEAN,
+	BUF_NORM1_RSTD, BUF_NORM1_OUT };
+static const struct block_residual residual = { ROLE_PROJ_BIAS };
+
+const struct block_kind block_attention = { "attention", params, buffers, BUF_LAYER_INPUT, &norm,
+	&residual };

@@ -1,5 +1,6 @@
-/* block.c - which blocks there are, and which make up a model */
+/* block.c - which blocks there are, which make up a model, and which a stage has */
 #include "lib/model/block/block.h"
+#include "lib/base/mem.h"
 
 #include <stddef.h>
 
@@ -16,4 +17,58 @@ block_recipe(const struct model_config *c, int64_t layer)
 					      *const after[] = { &block_head, NULL };
 
 	return layer < 0 ? before : layer < c->num_layers ? within : after;
+}
+
+/* A number beyond the stage's layers means all of them. */
+struct redo
+block_redo(const struct recompute *r, int64_t num_layers)
+{
+	int64_t n = r->num_layers < num_layers ? r->num_layers : num_layers;
+
+	if (r->granularity != RECOMPUTE_FULL)
+		return (struct redo){ 0, 0 };
+	return r->method == RECOMPUTE_UNIFORM ? (struct redo){ num_layers, n }
+					      : (struct redo){ n, 1 };
+}
+
+/* What neighbours do for each other. Where dropout lies between a bias and the sum, the gradient of
+ * the one is not that of the other. */
+static void
+join(struct block *before, struct block *b, const struct model_config *c)
+{
+	if (!before->kind->residual || !b->kind->norm)
+		return;
+	b->norm_taken = true;
+	before->bias_taken = c->hidden_dropout == 0;
+}
+
+/* The embedding is on the first stage, the head on the last. A layer has two blocks at most. */
+int
+block_list(const struct model_config *c, const struct layout *l, const struct recompute *r, int pp,
+    struct block **out)
+{
+	int64_t first, count, begin, end;
+	struct redo redo;
+	struct block *b;
+	int n = 0;
+
+	layout_layers(l, c, pp, &first, &count);
+	redo = block_redo(r, count);
+	begin = first == 0 ? -1 : first;
+	end = first + count == c->num_layers ? c->num_layers + 1 : first + count;
+	b = *out = mem_zalloc((size_t)(2 * count + 2), sizeof *b);
+	for (int64_t i = begin; i < end; i++)
+		for (const struct block_kind *const *k = block_recipe(c, i); *k; k++, n++) {
+			bool within = i >= first && i < first + count;
+
+			b[n].kind = *k;
+			b[n].layer = (int)i;
+			b[n].local = within ? (int)(i - first) : 0;
+			b[n].redo = within && i - first < redo.layers
+			    ? (int)((i - first) / redo.chunk)
+			    : -1;
+			if (n > 0)
+				join(&b[n - 1], &b[n], c);
+		}
+	return n;
 }

@@ -17,4 +17,5 @@ static const struct buffer_row buffers[] = {
 	{ .name = NULL },
 };
 
-const struct block_kind block_embedding = { "embedding", params, buffers };
+const struct block_kind block_embedding = { "embedding", params, buffers, BUF_LAYER_INPUT, NULL,
+	NULL };

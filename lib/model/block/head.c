@@ -48,4 +48,7 @@ static const struct buffer_row buffers[] = {
 	{ .name = NULL },
 };
 
-const struct block_kind block_head = { "head", params, buffers };
+static const struct block_norm norm = { ROLE_FINAL_NORM, ROLE_FINAL_NORM_BIAS, BUF_FINAL_MEAN,
+	BUF_FINAL_RSTD, BUF_FINAL_OUT };
+
+const struct block_kind block_head = { "head", params, buffers, BUF_FINAL_INPUT, &norm, NULL };

@@ -43,4 +43,8 @@ static const struct buffer_row buffers[] = {
 	{ .name = NULL },
 };
 
-const struct block_kind block_mlp = { "mlp", params, buffers };
+static const struct block_norm norm = { ROLE_MLP_NORM, ROLE_MLP_NORM_BIAS, BUF_NORM2_MEAN,
+	BUF_NORM2_RSTD, BUF_NORM2_OUT };
+static const struct block_residual residual = { ROLE_DOWN_BIAS };
+
+const struct block_kind block_mlp = { "mlp", params, buffers, BUF_MLP_INPUT, &norm, &residual };

@@ -1,0 +1,164 @@
+/* blocks.c - tests of the blocks: the lists of the stages are the model, neighbours agree on what
+ * one does for the other */
+#include "lib/model/block/block.h"
+#include "lib/model/block/rows.h"
+#include "lib/model/family.h"
+#include "tests/check.h"
+
+static const struct recompute none = { RECOMPUTE_NONE, RECOMPUTE_UNIFORM, 1 };
+
+/* A model of so many layers. */
+static struct model_config
+layers(int64_t n)
+{
+	struct model_config c;
+
+	family_defaults(&c);
+	c.num_layers = n;
+	c.hidden_size = 64;
+	c.num_attention_heads = c.num_query_groups = c.kv_channels = 8;
+	c.ffn_hidden_size = 128;
+	c.max_position_embeddings = 32;
+	c.vocab_size = 500;
+	c.hidden_dropout = 0;
+	return c;
+}
+
+/* The lists of the stages, one after the other, are the model's blocks. */
+static void
+test_stages(void)
+{
+	struct model_config c = layers(8);
+
+	for (int stages = 1; stages <= 8; stages *= 2) {
+		struct layout l = { 1, 1, 1, stages };
+		int layer = -1, seen = 0;
+
+		for (int pp = 0; pp < stages; pp++) {
+			struct block *b;
+			int n = block_list(&c, &l, &none, pp, &b);
+
+			for (int i = 0; i < n; i++, seen++) {
+				const struct block_kind *want = seen == 0 ? &block_embedding
+				    : seen == 17                          ? &block_head
+				    : seen % 2                            ? &block_attention
+									  : &block_mlp;
+
+				layer += b[i].kind != &block_mlp && seen > 0;
+				CHECK(b[i].kind == want && b[i].layer == layer && b[i].redo == -1);
+				CHECK(b[i].local ==
+				    (layer < 0 || layer == 8 ? 0 : layer % (8 / stages)));
+			}
+			free(b);
+		}
+		CHECK(seen == 18);
+	}
+}
+
+/* A norm is taken by the block before it, if that ends with a sum; a bias by the norm after it,
+ * unless dropout lies between. */
+static void
+test_neighbours(void)
+{
+	struct model_config c = layers(4);
+	struct layout l = { 1, 1, 1, 2 };
+
+	for (int i = 0; i < 4; i++) {
+		struct block *b;
+		int n;
+
+		c.hidden_dropout = i / 2 * 0.1;
+		n = block_list(&c, &l, &none, i % 2, &b);
+		CHECK(n == 5);
+		for (int k = 0; k < n; k++) {
+			bool first = i % 2 ? k == 0 : k <= 1;
+
+			CHECK(b[k].norm_taken == !first);
+			CHECK(b[k].bias_taken ==
+			    (i / 2 == 0 && k + 1 < n && b[k].kind != &block_embedding));
+		}
+		free(b);
+	}
+}
+
+/* Chunks of recomputed layers. */
+static void
+test_redo(void)
+{
+	static const struct {
+		struct recompute how;
+		const int chunk[4]; /* of each layer */
+	} cases[] = {
+		{ { RECOMPUTE_NONE, RECOMPUTE_UNIFORM, 2 }, { -1, -1, -1, -1 } },
+		{ { RECOMPUTE_SELECTIVE, RECOMPUTE_UNIFORM, 2 }, { -1, -1, -1, -1 } },
+		{ { RECOMPUTE_FULL, RECOMPUTE_UNIFORM, 1 }, { 0, 1, 2, 3 } },
+		{ { RECOMPUTE_FULL, RECOMPUTE_UNIFORM, 3 }, { 0, 0, 0, 1 } },
+		{ { RECOMPUTE_FULL, RECOMPUTE_UNIFORM, 9 }, { 0, 0, 0, 0 } },
+		{ { RECOMPUTE_FULL, RECOMPUTE_BLOCK, 2 }, { 0, 1, -1, -1 } },
+		{ { RECOMPUTE_FULL, RECOMPUTE_BLOCK, 9 }, { 0, 1, 2, 3 } },
+	};
+	struct model_config c = layers(4);
+	struct layout l = { 1, 1, 1, 1 };
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct block *b;
+		int n = block_list(&c, &l, &cases[i].how, 0, &b);
+
+		CHECK(n == 10 && b[0].redo == -1 && b[9].redo == -1);
+		for (int k = 1; k < 9; k++)
+			CHECK(b[k].redo == cases[i].chunk[(k - 1) / 2]);
+		free(b);
+	}
+}
+
+/* How many kinds of blocks have a row for a role. */
+static int
+kinds_with_role(enum role role)
+{
+	int n = 0;
+
+	for (const struct block_kind *const *k = block_kinds; *k; k++)
+		for (const struct param_row *r = (*k)->params; r->name; r++)
+			n += r->role == role;
+	return n;
+}
+
+/* How many kinds of blocks have rows for a buffer. */
+static int
+kinds_with_buffer(enum buffer b)
+{
+	int n = 0;
+
+	for (const struct block_kind *const *k = block_kinds; *k; k++) {
+		const struct buffer_row *r = (*k)->buffers;
+
+		while (r->name && r->buffer != b)
+			r++;
+		n += r->name != NULL;
+	}
+	return n;
+}
+
+/* Every role is stated once. Every buffer is stated by one kind, or by the rank, whose rows a plan
+ * does not let state what a block does. */
+static void
+test_statements(void)
+{
+	for (int role = 0; role < ROLE_COUNT; role++)
+		CHECK(kinds_with_role((enum role)role) == 1);
+	for (int b = 0; b < BUF_COUNT; b++) {
+		CHECK(kinds_with_buffer((enum buffer)b) <= 1);
+		CHECK(memory_buffer_name((enum buffer)b) != NULL);
+	}
+	CHECK(kinds_with_buffer(BUF_WEIGHTS) == 0 && kinds_with_buffer(BUF_QKV) == 1);
+}
+
+int
+main(void)
+{
+	test_stages();
+	test_neighbours();
+	test_redo();
+	test_statements();
+	return check_done();
+}
