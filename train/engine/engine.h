@@ -37,9 +37,8 @@ struct engine {
 	int num_params;
 	/* [layer - first_layer + 1][role] -> index into mem.shards, -1: none */
 	int (*shard_of)[ROLE_COUNT];
-	int num_layers; /* of the stage's layer list */
-	struct layer *layer;
-	double token_scale; /* of a token's loss in the backward pass; 1 unless fp16 */
+	struct layer *layer; /* of each block of mem */
+	double token_scale;  /* of a token's loss in the backward pass; 1 unless fp16 */
 	/* to wait for before weights, masters or moments change: a save reads them; or NULL */
 	struct event *held;
 	struct traffic *traffic; /* of the replicas */
@@ -84,10 +83,7 @@ struct step {
 	bool training;  /* dropout on, gradients wanted */
 	/* main gradients hold earlier micro batches of the step: add to them */
 	bool accumulate;
-	bool last;   /* the last backward pass of the step */
-	bool normed; /* the norm of the next layer's input has been taken */
-	/* in the backward pass: the gradient of the next layer's residual bias has been taken */
-	bool summed;
+	bool last;            /* the last backward pass of the step */
 	uint32_t iteration;   /* key of the dropout masks */
 	int64_t first_sample; /* number of the micro batch's first sample in the run */
 	/* host [T, v/t] in the run's dtype, this rank's columns, on the last stage; or NULL */

@@ -57,16 +57,16 @@ step_output(const struct step *s)
 static struct tensor
 input_of(const struct step *s, int i)
 {
-	const struct layer *l = &s->e->layer[i];
+	const struct block *b = &s->e->mem.block[i];
 
-	return step_buffer(s, l->input, l->local);
+	return step_buffer(s, b->kind->input, b->local);
 }
 
 /* Where layer i writes: the input of the next one, or what the next stage gets. */
 static struct tensor
 output_of(const struct step *s, int i)
 {
-	return i + 1 < s->e->num_layers ? input_of(s, i + 1) : step_output(s);
+	return i + 1 < s->e->mem.num_blocks ? input_of(s, i + 1) : step_output(s);
 }
 
 /* Tells an observer where the step is. */
@@ -78,7 +78,7 @@ observed(const struct step *s, int i, bool backward)
 	if (!o)
 		return;
 	o->microbatch = s->microbatch;
-	o->layer = s->e->layer[i].index;
+	o->layer = s->e->mem.block[i].layer;
 	o->backward = backward;
 }
 
@@ -87,58 +87,45 @@ observed(const struct step *s, int i, bool backward)
 void
 step_forward(struct step *s)
 {
-	s->normed = false;
-	for (int i = 0; i < s->e->num_layers; i++) {
+	for (int i = 0; i < s->e->mem.num_blocks; i++) {
 		struct tensor x = input_of(s, i), y = output_of(s, i);
 
 		observed(s, i, false);
-		traffic_forward_enter(s, s->e->layer[i].index);
+		traffic_forward_enter(s, s->e->mem.block[i].layer);
 		s->e->layer[i].kind->forward(&s->e->layer[i], s, &y, &x);
 	}
 }
 
-/* A block of the stage that is made again, or -1: its layer's number in the stage. */
-static int64_t
-redone(const struct step *s, int i)
-{
-	const struct layer *l = &s->e->layer[i];
-	bool block = l->index >= 0 && l->index < s->e->plan.model.num_layers;
-
-	return block && l->local < s->e->mem.redo_layers ? l->local : -1;
-}
-
-/* Is block i the last of its recomputed chunk, or of the recomputed layers? */
+/* Is block i the last of its recomputed chunk? */
 static bool
 ends_chunk(const struct step *s, int i)
 {
-	int64_t layer = redone(s, i), chunk = s->e->mem.redo_chunk, next;
+	const struct block *b = &s->e->mem.block[i];
 
-	if (layer < 0)
-		return false;
-	next = i + 1 < s->e->num_layers ? redone(s, i + 1) : -1;
-	return next != layer && (next < 0 || next / chunk != layer / chunk);
+	return b->redo >= 0 && (i + 1 == s->e->mem.num_blocks || b[1].redo != b->redo);
 }
 
-/* The forward pass once more over the chunk that ends with block i, from its saved input. What it
- * hands on is there already, so the last block stops at what its backward pass needs. */
+/* The forward pass once more over the chunk that ends with block i, from its saved input, whose
+ * norm the block before took in the forward pass. What it hands on is there already, so the last
+ * block stops at what its backward pass needs. */
 static void
 redo_chunk(struct step *s, int i)
 {
-	int64_t chunk = s->e->mem.redo_chunk, start = redone(s, i) / chunk;
+	const struct block *b = s->e->mem.block;
 	struct tensor none = { .data = NULL };
 	int first = i;
 
-	while (first > 0 && redone(s, first - 1) >= 0 && redone(s, first - 1) / chunk == start)
+	while (first > 0 && b[first - 1].redo == b[i].redo)
 		first--;
-	s->normed = false;
 	for (int k = first; k <= i; k++) {
 		struct tensor x = input_of(s, k), y = k < i ? output_of(s, k) : none;
 
 		observed(s, k, true);
-		traffic_forward_enter(s, s->e->layer[k].index);
+		traffic_forward_enter(s, b[k].layer);
+		if (k == first && b[k].norm_taken)
+			norm_take(&s->e->layer[k], s, &x);
 		s->e->layer[k].kind->forward(&s->e->layer[k], s, &y, &x);
 	}
-	s->normed = false;
 }
 
 /* Layers in reverse. BUF_DX holds the gradient of the output on entry (the head makes it on the
@@ -148,19 +135,19 @@ void
 step_backward(struct step *s)
 {
 	struct tensor dx = engine_buffer(s->e, BUF_DX);
+	const struct block *b = s->e->mem.block;
 
-	s->summed = false;
 	traffic_backward_begin(s);
-	for (int i = s->e->num_layers; i-- > 0;) {
+	for (int i = s->e->mem.num_blocks; i-- > 0;) {
 		const struct layer *l = &s->e->layer[i];
 		struct tensor x = input_of(s, i);
 
 		if (ends_chunk(s, i))
 			redo_chunk(s, i);
 		observed(s, i, true);
-		traffic_backward_enter(s, l->index);
+		traffic_backward_enter(s, b[i].layer);
 		l->kind->backward(l, s, &dx, &x);
-		if (i == 0 || l[-1].index != l->index)
-			traffic_backward_leave(s, i == 0 ? -1 : l->index);
+		if (i == 0 || b[i - 1].layer != b[i].layer)
+			traffic_backward_leave(s, i == 0 ? -1 : b[i].layer);
 	}
 }

@@ -29,25 +29,36 @@ index_shards(struct engine *e)
 	}
 }
 
-/* embedding?, (attention, mlp) of each layer, head? The order is the order of the forward pass;
- * each entry says where its input is saved. */
+/* What computes a block. */
+static const struct layer_kind *
+layer_of(const struct block_kind *block)
+{
+	static const struct layer_kind *const kinds[] = { &layer_embedding, &layer_attention,
+		&layer_mlp, &layer_head };
+
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		if (kinds[i]->block == block)
+			return kinds[i];
+	BUG("no layer computes the block '%s'", block->name);
+}
+
+/* A layer for each block of the stage, in the order of the forward pass. */
 static void
 build_layers(struct engine *e)
 {
-	struct layer *l = e->layer = mem_alloc((size_t)(2 * e->mem.num_layers + 2), sizeof *l);
+	int n = e->mem.num_blocks;
+	struct layer *l = e->layer = mem_zalloc((size_t)n, sizeof *l);
 
-	if (e->first_stage)
-		*l++ = (struct layer){ &layer_embedding, -1, 0, BUF_LAYER_INPUT };
-	for (int64_t i = 0; i < e->mem.num_layers; i++) {
-		int index = (int)(e->mem.first_layer + i);
+	for (int i = 0; i < n; i++) {
+		const struct block *b = &e->mem.block[i];
 
-		*l++ = (struct layer){ &layer_attention, index, (int)i, BUF_LAYER_INPUT };
-		*l++ = (struct layer){ &layer_mlp, index, (int)i, BUF_MLP_INPUT };
+		l[i].kind = layer_of(b->kind);
+		l[i].block = b;
+		if (b->norm_taken)
+			l[i - 1].norm_after = &l[i];
+		if (b->bias_taken)
+			l[i + 1].bias_before = &l[i];
 	}
-	if (e->last_stage)
-		*l++ = (struct layer){ &layer_head, (int)e->plan.model.num_layers, 0,
-			BUF_FINAL_INPUT };
-	e->num_layers = (int)(l - e->layer);
 }
 
 /* What was taken before a failure is given back by engine_close. Asked first whether it all fits:

@@ -11,10 +11,6 @@
 
 #include <math.h>
 
-static const struct norm_place norm1 = { ROLE_INPUT_NORM, ROLE_INPUT_NORM_BIAS, BUF_NORM1_MEAN,
-	BUF_NORM1_RSTD, BUF_NORM1_OUT };
-static const struct residual_place projected = { ROLE_PROJ_BIAS, SITE_ATTENTION_OUT };
-
 /* q, k and v as column slices of one array. */
 struct qkv {
 	struct tensor q, k, v, turned; /* turned: q and k, side by side */
@@ -72,11 +68,11 @@ static struct attention
 core(const struct layer *l, struct step *s)
 {
 	struct engine *e = s->e;
-	struct tensor qkv = step_buffer(s, BUF_QKV, l->local);
+	struct tensor qkv = step_buffer(s, BUF_QKV, l->block->local);
 	struct qkv v = views(e, &qkv);
 	struct attention a = {
-		.out = step_buffer(s, BUF_ATTN_OUT, l->local),
-		.lse = step_buffer(s, BUF_LSE, l->local),
+		.out = step_buffer(s, BUF_ATTN_OUT, l->block->local),
+		.lse = step_buffer(s, BUF_LSE, l->block->local),
 		.q = v.q,
 		.k = v.k,
 		.v = v.v,
@@ -103,16 +99,16 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	struct engine *e = s->e;
 	struct linear in = {
 		.x = norm_forward(l, s, x),
-		.y = step_buffer(s, BUF_QKV, l->local),
-		.weight = engine_joined(e, false, l->index, ROLE_Q, ROLE_V),
-		.bias = engine_joined(e, false, l->index, ROLE_Q_BIAS, ROLE_V_BIAS),
+		.y = step_buffer(s, BUF_QKV, l->block->local),
+		.weight = engine_joined(e, false, l->block->layer, ROLE_Q, ROLE_V),
+		.bias = engine_joined(e, false, l->block->layer, ROLE_Q_BIAS, ROLE_V_BIAS),
 	};
 	struct qkv v = views(e, &in.y);
 	struct attention att = core(l, s);
 	struct linear proj = { .x = att.out,
 		.y = engine_buffer(e, BUF_BRANCH),
-		.weight = engine_weight(e, l->index, ROLE_PROJ),
-		.bias = engine_weight(e, l->index, projected.bias) };
+		.weight = engine_weight(e, l->block->layer, ROLE_PROJ),
+		.bias = engine_weight(e, l->block->layer, ROLE_PROJ_BIAS) };
 
 	column_forward(s, &in);
 	rotate(s, &v, false);
@@ -141,16 +137,16 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		.dx = att.dout,
 		.dy = residual_backward(l, s, dx),
 		.x = att.fwd.out,
-		.weight = engine_weight(e, l->index, ROLE_PROJ),
-		.dweight = engine_grad(e, l->index, ROLE_PROJ),
+		.weight = engine_weight(e, l->block->layer, ROLE_PROJ),
+		.dweight = engine_grad(e, l->block->layer, ROLE_PROJ),
 		.dbias = residual_dbias(l, s),
 	};
 	struct linear_grad qkv = {
 		.dx = dnorm,
 		.dy = dqkv,
-		.weight = engine_joined(e, false, l->index, ROLE_Q, ROLE_V),
-		.dweight = engine_joined(e, true, l->index, ROLE_Q, ROLE_V),
-		.dbias = engine_joined(e, true, l->index, ROLE_Q_BIAS, ROLE_V_BIAS),
+		.weight = engine_joined(e, false, l->block->layer, ROLE_Q, ROLE_V),
+		.dweight = engine_joined(e, true, l->block->layer, ROLE_Q, ROLE_V),
+		.dbias = engine_joined(e, true, l->block->layer, ROLE_Q_BIAS, ROLE_V_BIAS),
 	};
 	struct norm_flow flow = { *dx, dnorm, *x };
 
@@ -165,4 +161,5 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 }
 
 /* What the engine knows of the block. */
-const struct layer_kind layer_attention = { "attention", &norm1, &projected, forward, backward };
+const struct layer_kind layer_attention = { &block_attention, SITE_ATTENTION_OUT, forward,
+	backward };

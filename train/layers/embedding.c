@@ -23,10 +23,10 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	struct comm *tp = e->groups.tp;
 	struct dropout drop = layer_dropout(l, s, SITE_EMBEDDING, e->plan.model.embedding_dropout);
 	struct embedding words = { .y = *y,
-		.table = engine_weight(e, l->index, ROLE_WORD_EMBEDDINGS),
+		.table = engine_weight(e, l->block->layer, ROLE_WORD_EMBEDDINGS),
 		.ids = step_buffer(s, BUF_TOKENS, 0) };
 	struct embedding places = { .y = *y,
-		.table = engine_weight(e, l->index, ROLE_POSITION_EMBEDDINGS),
+		.table = engine_weight(e, l->block->layer, ROLE_POSITION_EMBEDDINGS),
 		.ids = step_buffer(s, BUF_POSITIONS, 0),
 		.accumulate = true };
 
@@ -49,11 +49,12 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 {
 	struct engine *e = s->e;
 	struct dropout drop = layer_dropout(l, s, SITE_EMBEDDING, e->plan.model.embedding_dropout);
-	struct embedding_grad words = { .dtable = engine_grad(e, l->index, ROLE_WORD_EMBEDDINGS),
+	struct embedding_grad words = { .dtable =
+					    engine_grad(e, l->block->layer, ROLE_WORD_EMBEDDINGS),
 		.dy = *dx,
 		.ids = step_buffer(s, BUF_TOKENS, 0) };
-	struct embedding_grad places = { .dtable =
-					     engine_grad(e, l->index, ROLE_POSITION_EMBEDDINGS),
+	struct embedding_grad places = { .dtable = engine_grad(
+					     e, l->block->layer, ROLE_POSITION_EMBEDDINGS),
 		.dy = *dx,
 		.ids = step_buffer(s, BUF_POSITIONS, 0) };
 
@@ -70,4 +71,4 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 		e->ops->embedding_bwd(e->stream, &places);
 }
 
-const struct layer_kind layer_embedding = { "embedding", NULL, NULL, forward, backward };
+const struct layer_kind layer_embedding = { &block_embedding, SITE_COUNT, forward, backward };

@@ -9,9 +9,6 @@
  */
 #include "train/layers/layer.h"
 
-static const struct norm_place final_norm = { ROLE_FINAL_NORM, ROLE_FINAL_NORM_BIAS, BUF_FINAL_MEAN,
-	BUF_FINAL_RSTD, BUF_FINAL_OUT };
-
 /* The output table: its own, or the word embeddings'. Tied embeddings live on the first stage;
  * the last has a copy of them, which groups.embedding keeps equal. */
 static struct tensor
@@ -19,7 +16,7 @@ table(const struct engine *e, const struct layer *l, bool grad)
 {
 	bool untied = e->plan.model.untie_embeddings_and_output_weights;
 
-	return engine_joined(e, grad, untied ? l->index : -1,
+	return engine_joined(e, grad, untied ? l->block->layer : -1,
 	    untied ? ROLE_OUTPUT : ROLE_WORD_EMBEDDINGS,
 	    untied ? ROLE_OUTPUT : ROLE_WORD_EMBEDDINGS);
 }
@@ -165,4 +162,4 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	norm_backward(l, s, &flow);
 }
 
-const struct layer_kind layer_head = { "head", &final_norm, NULL, forward, backward };
+const struct layer_kind layer_head = { &block_head, SITE_COUNT, forward, backward };

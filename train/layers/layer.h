@@ -1,51 +1,37 @@
 /*
- * layer.h - a layer of the stage: what it does to the residual stream
+ * layer.h - a layer of the stage: what a block does to the residual stream
  *
- * A kind is a const struct at the end of its file. Its parameters and saved bytes are rows of
- * lib/model (params.c, memory.c), where mplan sees them. x, y and dx are act [T,h].
+ * A kind is a const struct at the end of its file. Its parameters and buffers, and where the layer
+ * stands, are the block's (lib/model/block), where mplan sees them. x, y and dx are act [T,h].
  */
 #ifndef TRAIN_LAYERS_LAYER_H
 #define TRAIN_LAYERS_LAYER_H
 
+#include "lib/model/block/block.h"
 #include "train/engine/engine.h"
-
-/* A LayerNorm or RMSNorm at the start of a layer: its parameters, its statistics, where its output
- * goes. */
-struct norm_place {
-	enum role weight, bias;
-	enum buffer mean, rstd, out;
-};
 
 /* Which dropout of a layer: part of the counter's stream. */
 enum dropout_site { SITE_EMBEDDING, SITE_ATTENTION, SITE_ATTENTION_OUT, SITE_MLP_OUT, SITE_COUNT };
 
-/* The residual sum at the end of a layer: the bias that its branch ends with, and the dropout
- * after that. */
-struct residual_place {
-	enum role bias;
-	enum dropout_site site;
-};
-
 struct layer_kind {
-	const char *name;
-	const struct norm_place *norm;         /* of its input; NULL: none */
-	const struct residual_place *residual; /* at its end; NULL: none */
+	const struct block_kind *block;
+	enum dropout_site site; /* before the residual sum; SITE_COUNT: it ends with none */
 	/* y from x; x stays where it is for the backward pass. y without data: only what the
-	 * backward pass needs is made. With step.normed the norm of x has been taken. */
+	 * backward pass needs is made. Where block.norm_taken the norm of x is there. */
 	void (*forward)(
 	    const struct layer *, struct step *, const struct tensor *y, const struct tensor *x);
 	/* dx holds the gradient of y and becomes that of x; gradients of the parameters are added
-	 * to. With step.summed that of the residual's bias has been taken. */
+	 * to. Where block.bias_taken that of the residual's bias is there. */
 	void (*backward)(
 	    const struct layer *, struct step *, const struct tensor *dx, const struct tensor *x);
 };
 
 struct layer {
 	const struct layer_kind *kind;
-	int index; /* layer number in the model, as in struct param */
-	int local; /* the same from the stage's first layer */
-	/* where its input lies; output: the next layer's input, or the stage's */
-	enum buffer input;
+	const struct block *block;
+	/* The layer after this one, if its norm is taken with this one's residual sum; the layer
+	 * before, if this one's norm takes the gradient of its bias; else NULL. */
+	const struct layer *norm_after, *bias_before;
 };
 
 extern const struct layer_kind layer_embedding, layer_attention, layer_mlp, layer_head;
@@ -77,8 +63,9 @@ void weight_backward(struct step *s, const struct linear_grad *g);
 
 /* --- norm.c: LayerNorm or RMSNorm before a block ---------------------------------------------- */
 
-/* The norm of the layer's input x, into its place; nothing when whoever made x has taken it.
- * Returns the place. */
+/* The norm of the layer's input x, into its place. */
+void norm_take(const struct layer *l, struct step *s, const struct tensor *x);
+/* The same, unless the layer before has taken it. Returns the place. */
 struct tensor norm_forward(const struct layer *l, struct step *s, const struct tensor *x);
 /* The output of the norm in the backward pass: as saved, or made again. */
 struct tensor norm_again(const struct layer *l, struct step *s, const struct tensor *x);
@@ -100,11 +87,11 @@ void residual_forward(
     const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x);
 /* Gradient of the branch: dx itself without dropout, else BUF_DBRANCH. */
 struct tensor residual_backward(const struct layer *l, struct step *s, const struct tensor *dx);
-/* Where the gradient of the bias is to go, the column sums of that of the branch; none when it has
- * been taken, or without a bias. Asked once in a backward pass. */
+/* Where the gradient of the bias is to go, the column sums of that of the branch; none when the
+ * norm after it has taken it, or without a bias. */
 struct tensor residual_dbias(const struct layer *l, struct step *s);
 /* Where the column sums of the gradient that layer l leaves in dx belong: they are the gradient of
- * the bias before it. none: nowhere. Whoever asks takes them. */
+ * the bias before it. none: nowhere. */
 struct tensor residual_sums(const struct layer *l, struct step *s);
 
 #endif

@@ -8,10 +8,6 @@
  */
 #include "train/layers/layer.h"
 
-static const struct norm_place norm2 = { ROLE_MLP_NORM, ROLE_MLP_NORM_BIAS, BUF_NORM2_MEAN,
-	BUF_NORM2_RSTD, BUF_NORM2_OUT };
-static const struct residual_place down_out = { ROLE_DOWN_BIAS, SITE_MLP_OUT };
-
 _Static_assert((int)ACTIVATION_GEGLU_TANH == (int)ACT_GEGLU_TANH &&
 	(int)ACTIVATION_SWIGLU == (int)ACT_SWIGLU && (int)ACTIVATION_RELU2 == (int)ACT_RELU2 &&
 	(int)ACTIVATION_GELU_ERF == (int)ACT_GELU_ERF,
@@ -45,18 +41,18 @@ static void
 forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
 	struct engine *e = s->e;
-	struct tensor act = step_buffer(s, BUF_ACT_OUT, l->local),
-		      up = step_buffer(s, BUF_FC1_OUT, l->local);
+	struct tensor act = step_buffer(s, BUF_ACT_OUT, l->block->local),
+		      up = step_buffer(s, BUF_FC1_OUT, l->block->local);
 	struct linear in = {
 		.x = norm_forward(l, s, x),
 		.y = fused(e) ? act : up,
-		.weight = engine_joined(e, false, l->index, fc1(e), ROLE_UP),
-		.bias = engine_joined(e, false, l->index, fc1_bias(e), ROLE_UP_BIAS),
+		.weight = engine_joined(e, false, l->block->layer, fc1(e), ROLE_UP),
+		.bias = engine_joined(e, false, l->block->layer, fc1_bias(e), ROLE_UP_BIAS),
 	};
 	struct linear down = { .x = act,
 		.y = engine_buffer(e, BUF_BRANCH),
-		.weight = engine_weight(e, l->index, ROLE_DOWN),
-		.bias = engine_weight(e, l->index, down_out.bias) };
+		.weight = engine_weight(e, l->block->layer, ROLE_DOWN),
+		.bias = engine_weight(e, l->block->layer, ROLE_DOWN_BIAS) };
 
 	if (fused(e))
 		in.pre = up;
@@ -82,7 +78,7 @@ through_activation(const struct layer *l, struct step *s, struct tensor *act)
 {
 	struct engine *e = s->e;
 	struct act_grad a = { .dy = engine_buffer(e, BUF_DACT),
-		.x = step_buffer(s, BUF_FC1_OUT, l->local) };
+		.x = step_buffer(s, BUF_FC1_OUT, l->block->local) };
 
 	a.dx = a.x;
 	if (e->mem.place[BUF_ACT_OUT] == ARENA_SCRATCH)
@@ -100,22 +96,22 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	struct linear_grad down = {
 		.dx = engine_buffer(e, BUF_DACT),
 		.dy = residual_backward(l, s, dx),
-		.x = step_buffer(s, BUF_ACT_OUT, l->local),
-		.weight = engine_weight(e, l->index, ROLE_DOWN),
-		.dweight = engine_grad(e, l->index, ROLE_DOWN),
+		.x = step_buffer(s, BUF_ACT_OUT, l->block->local),
+		.weight = engine_weight(e, l->block->layer, ROLE_DOWN),
+		.dweight = engine_grad(e, l->block->layer, ROLE_DOWN),
 		.dbias = residual_dbias(l, s),
 	};
 	struct linear_grad in = {
 		.dx = engine_buffer(e, BUF_DNORM),
 		.dy = down.dx,
-		.weight = engine_joined(e, false, l->index, fc1(e), ROLE_UP),
-		.dweight = engine_joined(e, true, l->index, fc1(e), ROLE_UP),
-		.dbias = engine_joined(e, true, l->index, fc1_bias(e), ROLE_UP_BIAS),
+		.weight = engine_joined(e, false, l->block->layer, fc1(e), ROLE_UP),
+		.dweight = engine_joined(e, true, l->block->layer, fc1(e), ROLE_UP),
+		.dbias = engine_joined(e, true, l->block->layer, fc1_bias(e), ROLE_UP_BIAS),
 	};
 	struct norm_flow flow = { *dx, in.dx, *x };
 
 	if (fused(e)) {
-		down.pre = step_buffer(s, BUF_FC1_OUT, l->local);
+		down.pre = step_buffer(s, BUF_FC1_OUT, l->block->local);
 		if (e->mem.place[BUF_ACT_OUT] == ARENA_SCRATCH)
 			e->ops->act_fwd(e->stream, ACT_GELU_TANH, &down.x, &down.pre);
 	}
@@ -129,4 +125,4 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	norm_backward(l, s, &flow);
 }
 
-const struct layer_kind layer_mlp = { "mlp", &norm2, &down_out, forward, backward };
+const struct layer_kind layer_mlp = { &block_mlp, SITE_MLP_OUT, forward, backward };

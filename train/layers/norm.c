@@ -11,31 +11,37 @@
 struct norm
 norm_of(const struct layer *l, struct step *s, const struct tensor *x)
 {
-	const struct norm_place *p = l->kind->norm;
+	const struct block_norm *p = l->block->kind->norm;
 	struct engine *e = s->e;
 
 	return (struct norm){
-		.y = step_buffer(s, p->out, l->local),
+		.y = step_buffer(s, p->out, l->block->local),
 		.x = *x,
-		.weight = engine_weight(e, l->index, p->weight),
-		.bias = engine_weight(e, l->index, p->bias),
-		.mean = step_buffer(s, p->mean, l->local),
-		.rstd = step_buffer(s, p->rstd, l->local),
+		.weight = engine_weight(e, l->block->layer, p->weight),
+		.bias = engine_weight(e, l->block->layer, p->bias),
+		.mean = step_buffer(s, p->mean, l->block->local),
+		.rstd = step_buffer(s, p->rstd, l->block->local),
 		.eps = e->plan.model.norm_epsilon,
 	};
 }
 
-/* A layer after another finds its norm taken with the residual sum; the first of a stage or of a
- * recomputed chunk takes it here. */
-struct tensor
-norm_forward(const struct layer *l, struct step *s, const struct tensor *x)
+/* Queued for the layer's own forward pass, or in the place of the layer before it. */
+void
+norm_take(const struct layer *l, struct step *s, const struct tensor *x)
 {
 	struct norm n = norm_of(l, s, x);
 
-	if (!s->normed)
-		s->e->ops->norm_fwd(s->e->stream, &n);
-	s->normed = false;
-	return n.y;
+	s->e->ops->norm_fwd(s->e->stream, &n);
+}
+
+/* A layer after another finds its norm taken with the residual sum; the first of a stage, or after
+ * the embedding, takes it here. */
+struct tensor
+norm_forward(const struct layer *l, struct step *s, const struct tensor *x)
+{
+	if (!l->block->norm_taken)
+		norm_take(l, s, x);
+	return step_buffer(s, l->block->kind->norm->out, l->block->local);
 }
 
 /* The statistics are written again with the same bits. */
@@ -44,7 +50,7 @@ norm_again(const struct layer *l, struct step *s, const struct tensor *x)
 {
 	struct norm n = norm_of(l, s, x);
 
-	if (s->e->mem.place[l->kind->norm->out] == ARENA_SCRATCH)
+	if (s->e->mem.place[l->block->kind->norm->out] == ARENA_SCRATCH)
 		s->e->ops->norm_fwd(s->e->stream, &n);
 	return n.y;
 }
@@ -54,17 +60,17 @@ norm_again(const struct layer *l, struct step *s, const struct tensor *x)
 void
 norm_backward(const struct layer *l, struct step *s, const struct norm_flow *f)
 {
-	const struct norm_place *p = l->kind->norm;
+	const struct block_norm *p = l->block->kind->norm;
 	struct engine *e = s->e;
 	struct norm_grad n = {
 		.dx = f->dx,
 		.dy = f->dy,
 		.x = f->x,
-		.weight = engine_weight(e, l->index, p->weight),
-		.mean = step_buffer(s, p->mean, l->local),
-		.rstd = step_buffer(s, p->rstd, l->local),
-		.dweight = engine_grad(e, l->index, p->weight),
-		.dbias = engine_grad(e, l->index, p->bias),
+		.weight = engine_weight(e, l->block->layer, p->weight),
+		.mean = step_buffer(s, p->mean, l->block->local),
+		.rstd = step_buffer(s, p->rstd, l->block->local),
+		.dweight = engine_grad(e, l->block->layer, p->weight),
+		.dbias = engine_grad(e, l->block->layer, p->bias),
 		.dx_sum = residual_sums(l, s),
 		.accumulate = s->accumulate,
 	};

@@ -17,7 +17,7 @@ layer_dropout(const struct layer *l, const struct step *s, enum dropout_site sit
 	return (struct dropout){
 		.p = s->training ? p : 0,
 		.key = s->e->seed,
-		.stream = (uint32_t)(l->index + 1) * SITE_COUNT + site,
+		.stream = (uint32_t)(l->block->layer + 1) * SITE_COUNT + site,
 		.step = s->iteration,
 		.first_sample = s->first_sample,
 		.seq_length = shape->seq_length,
@@ -26,20 +26,11 @@ layer_dropout(const struct layer *l, const struct step *s, enum dropout_site sit
 	};
 }
 
-/* The layer after this one in the stage, when it starts with a norm; NULL otherwise. */
-static const struct layer *
-normed_next(const struct layer *l, const struct step *s)
-{
-	const struct layer *next = l + 1;
-
-	return next < s->e->layer + s->e->num_layers && next->kind->norm ? next : NULL;
-}
-
 /* The dropout of the layer's branch. */
 static struct dropout
 branch_dropout(const struct layer *l, const struct step *s)
 {
-	return layer_dropout(l, s, l->kind->residual->site, s->e->plan.model.hidden_dropout);
+	return layer_dropout(l, s, l->kind->site, s->e->plan.model.hidden_dropout);
 }
 
 /* y = x + dropout(branch), rounded once; y may not be x, which the backward pass still needs. The
@@ -56,14 +47,12 @@ residual_forward(
 		.residual = *x,
 		.drop = branch_dropout(l, s),
 	};
-	const struct layer *next = normed_next(l, s);
 	struct norm n;
 
-	if (next) {
-		n = norm_of(next, s, y);
+	if (l->norm_after) {
+		n = norm_of(l->norm_after, s, y);
 		r.norm = &n;
 	}
-	s->normed = next != NULL;
 	e->ops->residual_fwd(e->stream, &r);
 }
 
@@ -83,29 +72,27 @@ residual_backward(const struct layer *l, struct step *s, const struct tensor *dx
 	return dbranch;
 }
 
-/* A layer with another after it in the stage finds its bias's gradient taken by that one's norm,
- * whose backward pass has the columns at hand; the product that makes the weight's gradient is
- * faster without it. The last layer of a stage and dropout leave it to that product. */
+/* The product that makes the weight's gradient is faster without it. The last layer of a stage and
+ * dropout leave it to that product. */
 struct tensor
 residual_dbias(const struct layer *l, struct step *s)
 {
 	struct tensor none = { .data = NULL };
-	bool taken = s->summed;
 
-	s->summed = false;
-	return taken ? none : engine_grad(s->e, l->index, l->kind->residual->bias);
+	if (l->block->bias_taken)
+		return none;
+	return engine_grad(s->e, l->block->layer, l->block->kind->residual->bias);
 }
 
 /* The bias is added just before the sum that makes this layer's input, so its gradient is that of
- * the input summed over the tokens, unless dropout lies between. */
+ * the input summed over the tokens. */
 struct tensor
 residual_sums(const struct layer *l, struct step *s)
 {
-	const struct layer *before = l - 1;
-	struct tensor t = { .data = NULL };
+	const struct layer *before = l->bias_before;
+	struct tensor none = { .data = NULL };
 
-	if (l > s->e->layer && before->kind->residual && branch_dropout(before, s).p == 0)
-		t = engine_grad(s->e, before->index, before->kind->residual->bias);
-	s->summed = t.data != NULL;
-	return t;
+	if (!before)
+		return none;
+	return engine_grad(s->e, before->block->layer, before->block->kind->residual->bias);
 }
