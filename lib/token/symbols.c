@@ -211,7 +211,11 @@ symbols_worker_free(struct symbols_worker *w)
 /* A piece while it is turned into symbols. */
 struct spelling {
 	struct symbols_worker *w;
-	bool unk; /* an unknown is held back */
+	const char *piece;
+	size_t len, at;        /* bytes, and those that are done */
+	struct token_ids *ids; /* where symbols go */
+	bool unk;              /* an unknown is held back */
+	struct token_ids *out; /* of merging, where it is not done in ids */
 };
 
 /* Adds the bytes' tokens, when all of them are there. */
@@ -224,7 +228,7 @@ add_bytes(struct spelling *s, const char *text, size_t len)
 		if (byte_id[(unsigned char)text[i]] == NONE)
 			return false;
 	for (size_t i = 0; i < len; i++)
-		token_ids_add(&s->w->ids, byte_id[(unsigned char)text[i]]);
+		token_ids_add(s->ids, byte_id[(unsigned char)text[i]]);
 	return true;
 }
 
@@ -239,21 +243,21 @@ add_symbol(struct spelling *s, int64_t id, const char *text, size_t len)
 
 	if (id >= 0) {
 		if (s->unk)
-			token_ids_add(&s->w->ids, (uint32_t)m->unk);
+			token_ids_add(s->ids, (uint32_t)m->unk);
 		s->unk = false;
-		token_ids_add(&s->w->ids, (uint32_t)id);
+		token_ids_add(s->ids, (uint32_t)id);
 		return;
 	}
 	if ((m->byte_fallback && add_bytes(s, text, len)) || m->unk < 0)
 		return;
 	if (s->unk && !m->fuse_unk)
-		token_ids_add(&s->w->ids, (uint32_t)m->unk);
+		token_ids_add(s->ids, (uint32_t)m->unk);
 	s->unk = true;
 }
 
-/* The token of a character inside a piece with prefixes or suffixes. */
+/* The token of the next n bytes, a character of a piece with prefixes or suffixes. */
 static void
-add_affixed(struct spelling *s, const char *piece, size_t len, size_t at, size_t n)
+add_affixed(struct spelling *s, size_t n)
 {
 	const struct symbols *m = s->w->model;
 	struct str *text = &s->w->text;
@@ -261,49 +265,61 @@ add_affixed(struct spelling *s, const char *piece, size_t len, size_t at, size_t
 
 	str_clear(text);
 	str_addc(text, MARK);
-	if (at > 0)
+	if (s->at > 0)
 		str_add(text, m->prefix, m->prefix_len);
-	str_add(text, piece + at, n);
-	if (at + n == len)
+	str_add(text, s->piece + s->at, n);
+	if (s->at + n == s->len)
 		str_add(text, m->suffix, m->suffix_len);
 	/* What is looked up has the mark or lacks the prefix; what becomes bytes has the prefix. */
-	skip = !m->prefix_len ? 1 : at > 0 ? 1 + m->prefix_len : 0;
+	skip = !m->prefix_len ? 1 : s->at > 0 ? 1 + m->prefix_len : 0;
 	add_symbol(s, bpe_find(m->bpe, (unsigned char *)text->buf + skip, text->len - skip),
 	    text->buf + 1, text->len - 1);
 }
 
-/* Characters to ids, before merging. */
-static void
-spell(struct symbols_worker *w, const char *piece, size_t len)
+/* The symbols of the next character; returns its bytes. */
+static size_t
+add_character(struct spelling *s)
 {
-	const struct symbols *m = w->model;
-	struct spelling s = { w, false };
+	const struct symbols *m = s->w->model;
+	const char *text = s->piece + s->at;
+	const unsigned char *u = (const unsigned char *)text;
+	uint32_t cp = NONE;
+	int n = utf8_decode(u, s->len - s->at, &cp);
+	size_t step = n ? (size_t)n : 1;
 
-	w->ids.count = 0;
-	for (size_t i = 0; i < len;) {
-		const unsigned char *u = (const unsigned char *)piece + i;
-		uint32_t cp = NONE;
-		int n = utf8_decode(u, len - i, &cp);
-		size_t step = n ? (size_t)n : 1;
+	if (m->prefix_len || m->suffix_len)
+		add_affixed(s, step);
+	else if (cp < DIRECT)
+		add_symbol(s, m->direct[cp] == NONE ? -1 : (int64_t)m->direct[cp], text, step);
+	else
+		add_symbol(s, bpe_find(m->bpe, u, step), text, step);
+	return step;
+}
 
-		if (m->prefix_len || m->suffix_len)
-			add_affixed(&s, piece, len, i, step);
-		else if (cp < DIRECT)
-			add_symbol(&s, m->direct[cp] == NONE ? -1 : (int64_t)m->direct[cp],
-			    piece + i, step);
-		else
-			add_symbol(&s, bpe_find(m->bpe, u, step), piece + i, step);
-		i += step;
+/* Characters to ids, before merging: as many as are wanted, or all that are left. */
+static void
+spell(void *ctx, struct token_ids *ids, size_t want)
+{
+	struct spelling *s = ctx;
+	size_t before = ids->count;
+
+	s->ids = ids;
+	while (s->at < s->len && ids->count - before < want)
+		s->at += add_character(s);
+	if (s->unk && s->at == s->len) {
+		token_ids_add(ids, (uint32_t)s->w->model->unk);
+		s->unk = false;
 	}
-	if (s.unk)
-		token_ids_add(&w->ids, (uint32_t)m->unk);
 }
 
 /* Spelling and merging; the ids are left in the worker. */
 static void
 merge(struct symbols_worker *w, const char *piece, size_t len)
 {
-	spell(w, piece, len);
+	struct spelling s = { .w = w, .piece = piece, .len = len };
+
+	w->ids.count = 0;
+	spell(&s, &w->ids, SIZE_MAX);
 	w->ids.count = bpe_merge(w->bpe, w->ids.id, w->ids.count);
 }
 
@@ -315,6 +331,24 @@ append(struct token_ids *out, const uint32_t *id, size_t n)
 	if (n)
 		memcpy(out->id + out->count, id, n * sizeof *id);
 	out->count += n;
+}
+
+/* Ids of a long piece. */
+static void
+take(void *ctx, const uint32_t *id, size_t n)
+{
+	struct spelling *s = ctx;
+
+	append(s->out, id, n);
+}
+
+/* Spells and merges by turns, so that no list of all symbols is needed. */
+static void
+encode_long(struct symbols_worker *w, const char *piece, size_t len, struct token_ids *out)
+{
+	struct spelling s = { .w = w, .piece = piece, .len = len, .out = out };
+
+	bpe_merge_symbols(w->bpe, &(struct window_list){ spell, take, &s });
 }
 
 /* Puts the ids in the worker into a set; the newer of its two words stays. */
@@ -335,6 +369,10 @@ encode_word(struct symbols_worker *w, const char *word, size_t len, struct token
 	struct slot *set;
 	size_t n = 0;
 
+	if (len > WINDOW_SIZE) {
+		encode_long(w, word, len, out);
+		return;
+	}
 	if (len > CACHE_KEY) {
 		merge(w, word, len);
 		append(out, w->ids.id, w->ids.count);

@@ -93,7 +93,7 @@ test_methods(const struct tiny_bpe *tiny, struct mt19937 *rng)
 	b = bpe_new(&spec, NULL, &e);
 	CHECK_STR(e.msg, "");
 	for (int round = 0; b && round < 5 * ROUNDS; round++) {
-		uint32_t linear[BPE_LINEAR_MAX], heap[BPE_LINEAR_MAX];
+		uint32_t linear[BPE_LINEAR_MAX], heap[BPE_LINEAR_MAX], width[BPE_LINEAR_MAX];
 		unsigned char piece[TEXT_MAX];
 		size_t n = random_text(rng, round, piece), a, h;
 
@@ -101,7 +101,7 @@ test_methods(const struct tiny_bpe *tiny, struct mt19937 *rng)
 		for (size_t i = 0; i < n; i++)
 			linear[i] = heap[i] = b->byte_id[piece[i]];
 		a = bpe_merge_linear(b, linear, n);
-		h = bpe_merge_heap(b, &scratch, heap, n);
+		h = n ? bpe_merge_heap(b, &scratch, heap, width, n) : 0;
 		CHECK(a == h && !memcmp(linear, heap, a * sizeof *linear));
 	}
 	bpe_scratch_release(&scratch);

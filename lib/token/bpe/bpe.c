@@ -269,6 +269,7 @@ bpe_new(const struct bpe_spec *spec, size_t *bad, struct err *e)
 
 	b->token = spec->token;
 	b->num_tokens = spec->num_tokens;
+	b->widest = 1;
 	b->whole_piece = spec->whole_piece && !spec->symbols;
 	rc = build(&x, e);
 	free(x.joined);

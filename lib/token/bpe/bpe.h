@@ -14,6 +14,7 @@
 #include "lib/base/err.h"
 #include "lib/token/ids.h"
 #include "lib/token/pretok.h"
+#include "lib/token/window.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -67,5 +68,7 @@ void bpe_encode_piece(
 /* Merges n < 2^31 symbols in place and returns how many are left: for vocabularies whose symbols
  * are not bytes. There is no whole_piece here. */
 size_t bpe_merge(struct bpe_worker *w, uint32_t *id, size_t n);
+/* The same of symbols that are read a stretch at a time, however many there are. */
+void bpe_merge_symbols(struct bpe_worker *w, const struct window_list *list);
 
 #endif

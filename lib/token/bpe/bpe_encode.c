@@ -190,7 +190,14 @@ size_t
 bpe_merge(struct bpe_worker *w, uint32_t *id, size_t n)
 {
 	return n <= BPE_LINEAR_MAX ? bpe_merge_linear(w->bpe, id, n)
-				   : bpe_merge_heap(w->bpe, &w->scratch, id, n);
+				   : bpe_merge_long(w->bpe, &w->scratch, id, n);
+}
+
+/* How many there are shows when they have been read. */
+void
+bpe_merge_symbols(struct bpe_worker *w, const struct window_list *list)
+{
+	bpe_merge_list(w->bpe, &w->scratch, list);
 }
 
 /* Whether an item may be a token without merging. */
@@ -207,9 +214,7 @@ merge_huge(struct bpe_worker *w, const struct item *m, uint32_t *to)
 	if (may_be_whole(w->bpe, m) &&
 	    (*to = bpe_find_name(&w->bpe->names, m->bytes, m->len)) != BPE_NONE)
 		return to + 1;
-	for (uint32_t i = 0; i < m->len; i++)
-		to[i] = w->bpe->byte_id[m->bytes[i]];
-	return to + bpe_merge_heap(w->bpe, &w->scratch, to, m->len);
+	return to + bpe_merge_long_bytes(w->bpe, &w->scratch, m->bytes, m->len, to);
 }
 
 /* The key of the second cache, and its slot, which is prefetched. A short piece has the same key as

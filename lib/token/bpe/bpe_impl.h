@@ -4,10 +4,11 @@
 
 #include "lib/base/mem.h"
 #include "lib/token/bpe/bpe.h"
+#include "lib/token/window.h"
 
 #include <string.h>
 
-enum { BPE_LINEAR_MAX = 32 }; /* symbols; longer lists use the heap */
+enum { BPE_LINEAR_MAX = 32 }; /* symbols; longer lists use the heap, a stretch at a time */
 
 #define BPE_NONE UINT32_MAX
 
@@ -63,6 +64,7 @@ struct bpe {
 	bool whole_piece;       /* a piece that is a token is not merged */
 	struct bpe_cuts cuts;
 	struct bpe_pairs pairs;
+	uint32_t widest; /* bytes of the longest token that merging makes, or 1 */
 	uint32_t byte_id[256];
 	uint32_t leaf[65536]; /* rank of the pair of two bytes, first byte high */
 };
@@ -72,11 +74,12 @@ struct bpe_symbol {
 	uint32_t id, prev, next, rank;
 };
 
-/* Scratch of merging; grows to the longest list. */
+/* Scratch of merging; grows to the longest stretch. */
 struct bpe_scratch {
 	struct bpe_symbol *symbol;
 	uint64_t *heap; /* rank << 32 | index of the left symbol */
 	size_t cap, heap_len, heap_cap;
+	struct window window;
 };
 
 static inline uint64_t
@@ -182,10 +185,12 @@ void bpe_names_init_units(struct bpe_names *n, const struct bpe_token *token, si
 void bpe_names_release(struct bpe_names *n);
 /* The id of the token with these bytes, or BPE_NONE; the hash is bpe_bytes_hash's. */
 uint32_t bpe_name(const struct bpe_names *n, const unsigned char *bytes, size_t len, uint64_t hash);
-/* Enters a token that a pair of this rank makes, if it is two bytes. */
+/* Enters a token that a pair of this rank makes: into the table of leaves, if it is two bytes. */
 static inline void
 bpe_leaf_add(struct bpe *b, const struct bpe_token *t, uint32_t rank)
 {
+	if (t->len > b->widest)
+		b->widest = t->len;
 	if (t->len == 2)
 		b->leaf[(size_t)t->bytes[0] << 8 | t->bytes[1]] = rank;
 }
@@ -308,7 +313,16 @@ size_t bpe_list_ids(const struct bpe_list *l, uint32_t *id);
 size_t bpe_merge_linear(const struct bpe *b, uint32_t *id, size_t n);
 /* The same from the bytes of a piece of at most BPE_LINEAR_MAX. */
 size_t bpe_merge_bytes(const struct bpe *b, const unsigned char *bytes, size_t n, uint32_t *id);
-size_t bpe_merge_heap(const struct bpe *b, struct bpe_scratch *s, uint32_t *id, size_t n);
+/* width[i] becomes the number of symbols that id i was made of. n > 0. */
+size_t bpe_merge_heap(
+    const struct bpe *b, struct bpe_scratch *s, uint32_t *id, uint32_t *width, size_t n);
 void bpe_scratch_release(struct bpe_scratch *s);
+
+/* Lists of any length by the heap, on stretches (bpe_long.c): from a reader; in place; from the
+ * bytes of a piece to as many ids. The last two return how many ids are left. */
+void bpe_merge_list(const struct bpe *b, struct bpe_scratch *s, const struct window_list *list);
+size_t bpe_merge_long(const struct bpe *b, struct bpe_scratch *s, uint32_t *id, size_t n);
+size_t bpe_merge_long_bytes(
+    const struct bpe *b, struct bpe_scratch *s, const unsigned char *bytes, size_t n, uint32_t *id);
 
 #endif

@@ -230,12 +230,10 @@ link_symbols(struct bpe_scratch *s, const uint32_t *id, size_t n)
 
 /* Entries of pairs that have changed stay in the heap and are dropped when they come up. */
 size_t
-bpe_merge_heap(const struct bpe *b, struct bpe_scratch *s, uint32_t *id, size_t n)
+bpe_merge_heap(const struct bpe *b, struct bpe_scratch *s, uint32_t *id, uint32_t *width, size_t n)
 {
 	size_t left = 0;
 
-	if (n == 0)
-		return 0;
 	link_symbols(s, id, n);
 	for (uint32_t i = 0; i + 1 < n; i++)
 		rank_pair(b, s, i);
@@ -251,8 +249,11 @@ bpe_merge_heap(const struct bpe *b, struct bpe_scratch *s, uint32_t *id, size_t 
 		if (s->symbol[i].prev != BPE_NONE)
 			rank_pair(b, s, s->symbol[i].prev);
 	}
-	for (uint32_t i = 0; i != BPE_NONE; i = s->symbol[i].next)
+	for (uint32_t i = 0, next; i != BPE_NONE; i = next) {
+		next = s->symbol[i].next;
+		width[left] = (next == BPE_NONE ? (uint32_t)n : next) - i;
 		id[left++] = s->symbol[i].id;
+	}
 	return left;
 }
 
@@ -262,4 +263,5 @@ bpe_scratch_release(struct bpe_scratch *s)
 {
 	free(s->symbol);
 	free(s->heap);
+	window_release(&s->window);
 }

@@ -146,9 +146,7 @@ merged(const struct bpe *b, struct bpe_scratch *s, const struct bpe_token *t, st
 		n = bpe_merge_bytes(b, t->bytes, t->len, id);
 	} else {
 		id = mem_alloc(t->len, sizeof *id);
-		for (uint32_t i = 0; i < t->len; i++)
-			id[i] = b->byte_id[t->bytes[i]];
-		n = bpe_merge_heap(b, s, id, t->len);
+		n = bpe_merge_long_bytes(b, s, t->bytes, t->len, id);
 	}
 	if (n > 1)
 		*out = (struct bpe_merge){ id[0], id[1] };

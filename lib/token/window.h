@@ -1,0 +1,77 @@
+/*
+ * window.h - merging in the order of rank, of lists that are longer than memory should have to hold
+ *
+ * Ranked merging joins, of all pairs of neighbours in a list, the one of lowest rank, leftmost of
+ * equals, until none may merge: it is defined on the whole list. Here it is done on one stretch
+ * after another, with the same tokens exactly, whatever the ranks are.
+ *
+ * Merging is local: as long as no step has crossed the ends of a part, the steps inside it are
+ * those of the part by itself, because the pair that is next of all is also the next of the part.
+ *
+ * So let merging the symbols before a place end in the token x, and merging those after it begin
+ * with the token y. Merging all of them leaves both lists of tokens, if merging the symbols of x
+ * and y alone leaves x and y: the first step to cross the place, with all that came before it in
+ * the two, would be steps of these alone.
+ *
+ * What y is depends on symbols that have not been read. But it is made of the next k of them, with
+ * k at most the symbols of the widest token. A place where for each such k the symbols of x and the
+ * next k leave x at their beginning is one that no token crosses, whatever comes. Stretches end
+ * there.
+ *
+ * Source: the two compatible tokens are those of the crate bpe of github.com/github/rust-gems; that
+ * the merges inside a token are its own is there as well. To look at all k is what makes it a place
+ * that is certain without the rest of the text, of any rule and vocabulary.
+ */
+#ifndef TOKEN_WINDOW_H
+#define TOKEN_WINDOW_H
+
+#include "lib/token/tokenizer.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A list of symbols, and who wants its tokens. */
+struct window_list {
+	/* Appends the next symbols: at least `want`, fewer only at the end of the list; after that
+	 * it may be asked again, and appends none. */
+	void (*read)(void *ctx, struct token_ids *symbols, size_t want);
+	/* The next tokens of the whole list, at least one. */
+	void (*take)(void *ctx, const uint32_t *token, size_t n);
+	void *ctx;
+};
+
+/* How pairs merge. */
+struct window_rule {
+	/* Merges n > 0 symbols in place and returns how many tokens are left; width[i], of which
+	 * there are n as well, becomes the number of symbols that token i was made of. */
+	size_t (*merge)(void *ctx, uint32_t *symbol, uint32_t *width, size_t n);
+	void *ctx;
+	size_t widest; /* no token is made of more symbols */
+};
+
+/* Symbols of a stretch, if the caller has no reason for another number: what merging takes for
+ * them fits a near cache. */
+enum { WINDOW_SIZE = 1 << 16 };
+
+/* Symbols that have been merged: token i is made of width[i]. */
+struct window_run {
+	uint32_t *token, *width;
+	size_t count; /* tokens */
+	size_t cap;
+};
+
+/* Scratch, one a thread: zero-initialise, window_release. */
+struct window {
+	struct token_ids symbols; /* from the first of the stretch */
+	struct window_run run, trial;
+};
+
+/*
+ * Merges a list on stretches of `size` > 0 symbols. One without a place that is certain near its
+ * end is made longer: no text that somebody wrote needs it, but one can be made for a vocabulary.
+ */
+void window_merge(
+    struct window *w, const struct window_list *list, const struct window_rule *rule, size_t size);
+void window_release(struct window *w);
+
+#endif
