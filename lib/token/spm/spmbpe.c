@@ -6,7 +6,8 @@
  * an integer that sorts the other way round.
  *
  * Units of up to SHORT symbols look for the least rank in an array again and again. Longer ones
- * keep a heap of (rank, position): a stale entry is told by the rank that its position has now.
+ * keep a heap of (rank, position), for a stretch of the unit at a time (window.h): a stale entry is
+ * told by the rank that its position has now.
  */
 #include "lib/base/mem.h"
 #include "lib/token/spm/spmbpe.h"
@@ -14,7 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHORT = 48, FILTER_BITS = 3 }; /* FILTER_BITS: 8 bits of the filter a slot */
+enum {
+	SHORT = 48,
+	SHORT_BYTES = 4 * SHORT, /* more than that are not looked at for whether they are short */
+	FILTER_BITS = 3,         /* 8 bits of the filter a slot */
+};
 
 #define NO_RANK UINT32_MAX
 
@@ -226,6 +231,7 @@ spmbpe_init(struct spmbpe *b, const struct spmodel *m)
 	number_symbols(b);
 	for (int i = 0; i < m->count; i++)
 		x.longest = m->piece[i].len > x.longest ? m->piece[i].len : x.longest;
+	b->widest = x.longest > 1 ? x.longest : 1;
 	x.hash = mem_zalloc(x.longest + 1, sizeof *x.hash);
 	x.power = mem_zalloc(x.longest + 1, sizeof *x.power);
 	x.power[0] = 1;
@@ -254,7 +260,7 @@ spmbpe_release(struct spmbpe *b)
 void
 spmbpe_worker_release(struct spmbpe_worker *w)
 {
-	free(w->symbol);
+	window_release(&w->window);
 	free(w->node);
 	free(w->heap);
 	free(w->split);
@@ -265,7 +271,7 @@ spmbpe_worker_release(struct spmbpe_worker *w)
 void
 spmbpe_worker_trim(struct spmbpe_worker *w, size_t most)
 {
-	if (w->cap > most || w->node_cap > most || w->heap_cap > most)
+	if (w->node_cap > most || w->heap_cap > most)
 		spmbpe_worker_release(w);
 }
 
@@ -421,7 +427,7 @@ renew(const struct spmbpe *b, struct spmbpe_worker *w, uint32_t i)
 
 /* Nodes in a row, and a heap of those whose pair may merge. */
 static size_t
-fill_heap(const struct spmbpe *b, struct spmbpe_worker *w, size_t n)
+fill_heap(const struct spmbpe *b, struct spmbpe_worker *w, const uint32_t *symbol, size_t n)
 {
 	size_t entries = 0;
 
@@ -434,7 +440,7 @@ fill_heap(const struct spmbpe *b, struct spmbpe_worker *w, size_t n)
 		w->heap = mem_realloc(w->heap, 2 * n, sizeof *w->heap);
 	}
 	for (size_t i = 0; i < n; i++)
-		w->node[i] = (struct spm_node){ w->symbol[i], i ? (uint32_t)i - 1 : NO_NODE,
+		w->node[i] = (struct spm_node){ symbol[i], i ? (uint32_t)i - 1 : NO_NODE,
 			i + 1 < n ? (uint32_t)i + 1 : NO_NODE, NO_RANK, 0 };
 	for (uint32_t i = 0; i < n; i++)
 		if (renew(b, w, i))
@@ -461,11 +467,19 @@ join(const struct spmbpe *b, struct spmbpe_worker *w, uint32_t i, size_t *entrie
 		push(w->heap, entries, (uint64_t)x->rank << 32 | i);
 }
 
-/* Merges n symbols of w in place; returns how many are left. */
+/* What a stretch of a unit is merged by. */
+struct merging {
+	const struct spmbpe *b;
+	struct spmbpe_worker *w;
+};
+
+/* Merges n symbols in place, as a window wants it. */
 static size_t
-merge_long(const struct spmbpe *b, struct spmbpe_worker *w, size_t n)
+merge_long(void *ctx, uint32_t *symbol, uint32_t *width, size_t n)
 {
-	size_t entries = fill_heap(b, w, n), left = 0;
+	const struct merging *m = ctx;
+	struct spmbpe_worker *w = m->w;
+	size_t entries = fill_heap(m->b, w, symbol, n), left = 0;
 
 	while (entries) {
 		uint64_t top = w->heap[0];
@@ -475,10 +489,13 @@ merge_long(const struct spmbpe *b, struct spmbpe_worker *w, size_t n)
 		if (entries)
 			sift_down(w->heap, entries, 0);
 		if (w->node[i].rank != NO_RANK && w->node[i].rank == top >> 32)
-			join(b, w, i, &entries);
+			join(m->b, w, i, &entries);
 	}
-	for (uint32_t i = 0; i != NO_NODE; i = w->node[i].after)
-		w->symbol[left++] = w->node[i].symbol;
+	for (uint32_t i = 0, next; i != NO_NODE; i = next) {
+		next = w->node[i].after;
+		width[left] = (next == NO_NODE ? (uint32_t)n : next) - i;
+		symbol[left++] = w->node[i].symbol;
+	}
 	return left;
 }
 
@@ -505,22 +522,30 @@ add_symbol(const struct spmbpe *b, const struct spmbpe_worker *w, const struct s
 	}
 }
 
-/* One symbol a character, or a user-defined symbol, into w->symbol; returns how many. */
-static size_t
-read_symbols(const struct spmbpe *b, struct spmbpe_worker *w, const struct spmcut *symbols,
-    const unsigned char *p, size_t n)
-{
-	size_t count = 0;
+/* A unit while its characters become symbols, and tokens ids. */
+struct encoding {
+	const struct spmbpe *b;
+	const struct spmbpe_worker *w;
+	const struct spmbpe_unit *unit;
+	size_t read, done; /* bytes that became symbols, and that became ids */
+};
 
-	for (size_t i = 0, len; i < n; i += len) {
-		uint32_t cp = spm_character(p + i, &len);
-		int id = symbols && symbols->symbol_first[p[i]]
-		    ? spmcut_symbol(symbols, p + i, n - i, &len)
+/* One symbol a character, or a user-defined symbol: as many as are wanted. */
+static void
+read_symbols(void *ctx, struct token_ids *out, size_t want)
+{
+	struct encoding *x = ctx;
+	const struct spmcut *symbols = x->unit->symbols;
+
+	for (size_t len; want-- > 0 && x->read < x->unit->len; x->read += len) {
+		const unsigned char *p = x->unit->bytes + x->read;
+		uint32_t cp = spm_character(p, &len);
+		int id = symbols && symbols->symbol_first[*p]
+		    ? spmcut_symbol(symbols, p, x->unit->len - x->read, &len)
 		    : -1;
 
-		w->symbol[count++] = id >= 0 ? (uint32_t)id + 1 : code_map_get(&b->symbol, cp);
+		token_ids_add(out, id >= 0 ? (uint32_t)id + 1 : code_map_get(&x->b->symbol, cp));
 	}
-	return count;
 }
 
 /* Bytes that a symbol of the text stands for. User-defined symbols have no entry in b->bytes, since
@@ -538,23 +563,52 @@ symbol_bytes(const struct spmbpe *b, const struct spmcut *symbols, uint32_t symb
 	return len;
 }
 
-/* A unit of one character is not looked at twice. */
-void
-spmbpe_encode(const struct spmbpe *b, struct spmbpe_worker *w, const struct spm_unknown *u,
-    const struct spmcut *symbols, const unsigned char *p, size_t len, struct token_ids *out)
+/* Ids of tokens, and a call for who wants them soon. */
+static void
+take_tokens(void *ctx, const uint32_t *symbol, size_t n)
 {
-	size_t n, at = 0;
+	struct encoding *x = ctx;
+	const struct spmbpe_unit *u = x->unit;
 
-	if (w->cap < len) {
-		w->cap = len > 1024 ? len : 1024;
-		w->symbol = mem_realloc(w->symbol, w->cap, sizeof *w->symbol);
+	for (size_t i = 0; i < n; i++) {
+		const unsigned char *p = u->bytes + x->done;
+
+		add_symbol(x->b, x->w, u->unknown, symbol[i], p, u->out);
+		x->done += symbol_bytes(x->b, u->symbols, symbol[i], p, u->len - x->done);
 	}
+	if (u->flush)
+		u->flush(u->ctx);
+}
+
+/* A unit that is short; false if it is not. Its characters are counted by reading them. */
+static bool
+encode_short(struct encoding *x, struct spmbpe_worker *w)
+{
+	uint32_t symbol[SHORT_BYTES];
+	struct token_ids ids = { symbol, 0, SHORT_BYTES };
+
+	if (x->unit->len > SHORT_BYTES)
+		return false;
+	read_symbols(x, &ids, SHORT_BYTES);
+	if (ids.count > SHORT)
+		return false;
+	take_tokens(x, symbol, merge_short(x->b, w, symbol, ids.count));
+	return true;
+}
+
+/* What the whole unit is needed for is one stretch. */
+void
+spmbpe_encode(const struct spmbpe *b, struct spmbpe_worker *w, const struct spmbpe_unit *unit)
+{
+	struct encoding x = { .b = b, .w = w, .unit = unit };
+	struct merging m = { b, w };
+
 	if (b->unused && !w->split)
 		w->split = mem_zalloc(b->num_symbols, sizeof *w->split);
-	n = read_symbols(b, w, symbols, p, len);
-	n = n <= SHORT ? merge_short(b, w, w->symbol, n) : merge_long(b, w, n);
-	for (size_t i = 0; i < n; i++) {
-		add_symbol(b, w, u, w->symbol[i], p + at, out);
-		at += symbol_bytes(b, symbols, w->symbol[i], p + at, len - at);
-	}
+	if (encode_short(&x, w))
+		return;
+	x.read = 0;
+	window_merge(&w->window, &(struct window_list){ read_symbols, take_tokens, &x },
+	    &(struct window_rule){ merge_long, &m, b->widest },
+	    b->ambiguous ? SIZE_MAX : WINDOW_SIZE);
 }

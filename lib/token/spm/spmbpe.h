@@ -14,6 +14,7 @@
 #include "lib/token/spm/spmcut.h"
 #include "lib/token/spm/spmodel.h"
 #include "lib/token/spm/spmtext.h"
+#include "lib/token/window.h"
 
 /* How characters become ids that no piece covers. */
 struct spm_unknown {
@@ -38,6 +39,7 @@ struct spmbpe {
 	struct code_map symbol; /* of a character */
 	uint32_t *bytes;        /* of a symbol in normalised text */
 	uint32_t num_symbols;
+	size_t widest;         /* no symbol is made of more characters */
 	struct spm_pair *pair; /* by hash of left and right; one more, which is empty */
 	uint64_t *filter;      /* bits of the hashes of pairs */
 	uint32_t mask;
@@ -48,9 +50,8 @@ struct spmbpe {
 
 /* One thread's scratch; zero-initialise. */
 struct spmbpe_worker {
-	uint32_t *symbol;
-	size_t cap;
-	struct spm_node *node; /* of texts that are too long for the short way */
+	struct window window; /* of texts that are too long for the short way */
+	struct spm_node *node;
 	uint64_t *heap;
 	size_t node_cap, heap_cap;
 	uint32_t (*split)[2]; /* of unused pieces, by symbol */
@@ -61,8 +62,20 @@ void spmbpe_release(struct spmbpe *b);
 void spmbpe_worker_release(struct spmbpe_worker *w);
 void spmbpe_worker_trim(struct spmbpe_worker *w, size_t most); /* drops what grew beyond */
 
-/* Appends the ids of a unit; symbols are looked for inside if the cut is given. */
-void spmbpe_encode(const struct spmbpe *b, struct spmbpe_worker *w, const struct spm_unknown *u,
-    const struct spmcut *symbols, const unsigned char *p, size_t len, struct token_ids *out);
+/* A unit that is not empty. */
+struct spmbpe_unit {
+	const unsigned char *bytes;
+	size_t len;
+	const struct spm_unknown *unknown;
+	const struct spmcut *symbols; /* NULL: there are no symbols to look for inside */
+	struct token_ids *out;        /* ids are appended to it */
+	/* Called when there are some, so that a long unit's go elsewhere by and by; or NULL. */
+	void (*flush)(void *ctx);
+	void *ctx;
+};
+
+/* Appends the ids of a unit. What it takes besides does not grow with it, except where the model
+ * is ambiguous. */
+void spmbpe_encode(const struct spmbpe *b, struct spmbpe_worker *w, const struct spmbpe_unit *unit);
 
 #endif

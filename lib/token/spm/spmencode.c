@@ -31,6 +31,8 @@ struct spm_worker {
 	struct unit_cache cache;
 	struct token_ids ids; /* of one unit */
 	uint32_t after_unk;   /* 1 when the last id of this text is unk */
+	const struct spm *model;
+	struct token_ids *out; /* of this text */
 };
 
 /* A group of units with their keys. */
@@ -47,7 +49,7 @@ spm_worker_new(const struct spm *m)
 {
 	struct spm_worker *w = mem_zalloc(1, sizeof *w);
 
-	(void)m;
+	w->model = m;
 	w->cache.line = mem_zalloc_large(CACHE_LINES, sizeof *w->cache.line);
 	return w;
 }
@@ -165,6 +167,23 @@ advance(const struct spm *m, float score, const uint32_t *id, size_t n)
 	return score;
 }
 
+/* Moves the ids of a unit, or of its beginning, to those of the text. */
+static void
+put_ids(void *ctx)
+{
+	struct spm_worker *w = ctx;
+	const struct spm *m = w->model;
+	struct ending x;
+
+	if (w->ids.count == 0)
+		return;
+	x = begin_ids(w, w->out, w->ids.count);
+	memcpy(ids_place(&x, w->ids.count, unk_bits(m, &w->ids)), w->ids.id,
+	    w->ids.count * sizeof *w->ids.id);
+	end_ids(w, &x, w->out);
+	w->ids.count = 0;
+}
+
 /* Encodes a unit that is not in the cache, or is for smaller scores only; line NULL: not to be
  * kept. */
 static void
@@ -175,8 +194,14 @@ encode_unit(const struct spm *m, struct spm_worker *w, const unsigned char *p, s
 	switch (m->model.model) {
 	case SP_BPE:
 	case SP_CHAR:
-		spmbpe_encode(
-		    &m->bpe, &w->bpe, &m->unknown, m->cut.never ? &m->cut : NULL, p, len, &w->ids);
+		spmbpe_encode(&m->bpe, &w->bpe,
+		    &(struct spmbpe_unit){ .bytes = p,
+			.len = len,
+			.unknown = &m->unknown,
+			.symbols = m->cut.never ? &m->cut : NULL,
+			.out = &w->ids,
+			.flush = line ? NULL : put_ids,
+			.ctx = w });
 		if (line)
 			keep(m, w, line, key, FLT_MAX);
 		break;
@@ -274,20 +299,15 @@ fetch(const struct spm_worker *w, const unsigned char *bytes, struct group *g)
 /* A unit that the cache does not help with: a symbol, a long one, or one that is not there. */
 static void
 add_unit(const struct spm *m, struct spm_worker *w, const unsigned char *p,
-    const struct spm_unit *u, struct unit_entry *line, struct unit_key key, struct token_ids *out)
+    const struct spm_unit *u, struct unit_entry *line, struct unit_key key)
 {
-	struct ending x;
-
 	if (u->symbol) {
 		w->ids.count = 0;
 		token_ids_add(&w->ids, u->symbol - 1);
 	} else {
 		encode_unit(m, w, p, u->len, line, key);
 	}
-	x = begin_ids(w, out, w->ids.count);
-	memcpy(ids_place(&x, w->ids.count, unk_bits(m, &w->ids)), w->ids.id,
-	    w->ids.count * sizeof *w->ids.id);
-	end_ids(w, &x, out);
+	put_ids(w);
 }
 
 /* The ids of all units of a group. */
@@ -307,7 +327,7 @@ encode_group(const struct spm *m, struct spm_worker *w, const unsigned char *byt
 
 		if (!hit || !add_entry(m, kind, &line[second], &x)) {
 			end_ids(w, &x, out);
-			add_unit(m, w, bytes, u, cached && !hit ? line : NULL, g->key[i], out);
+			add_unit(m, w, bytes, u, cached && !hit ? line : NULL, g->key[i]);
 			x = begin_ids(w, out, GROUP_IDS);
 		}
 		bytes += u->len;
@@ -370,6 +390,7 @@ spm_encode(const struct spm *m, struct spm_worker *w, const char *text, size_t l
 	b->start = b->len = 0;
 	w->uni.score = 0;
 	w->after_unk = 0;
+	w->out = out;
 	if (!spmnorm_begin(&m->normalizer, &t, text, len, b))
 		return 0;
 	do {
