@@ -230,6 +230,18 @@ bpe="--vocab-file vocab.json --merge-file merges.txt"
 	[ "$kilobytes" -lt 125000 ] || { echo "$kilobytes KB"; false; }
 }
 
+@test "a text of one piece takes its bytes, those of its normal form and four for each token" {
+	case $B in *-address*) skip "the sanitizer keeps memory of its own" ;; esac
+	for word in the ox; do
+		{ printf '{"text": "'; yes $word | tr -d '\n' | head -c 8000000; printf '"}\n'; } >long.jsonl
+		for model in "$spm" "$bpe" "--tokenizer-model $TOP/tests/fuzz/corpus/tokenizer_json/llama2"; do
+			run -0 "$B/tests/bench/usage" mtok -q --force -o out $model --workers 1 long.jsonl
+			read -r _ _ kilobytes <<<"$output"
+			[ "$kilobytes" -lt 90000 ] || { echo "$word $model: $kilobytes KB"; false; }
+		done
+	done
+}
+
 @test "empty input is an empty dataset" {
 	mtok -q -o out $spm </dev/null
 	[ "$(stat -c %s out_text_document.bin out_text_document.idx | tr '\n' ' ')" = "0 42 " ]

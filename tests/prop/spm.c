@@ -17,7 +17,7 @@
 
 #include <math.h>
 
-enum { WORDS = 1500, SENTENCES = 3000, SETTINGS = 12, LONG_TEXT = 1000000 };
+enum { WORDS = 1500, SENTENCES = 3000, SETTINGS = 12, LONG_TEXT = 1000000, SEVERAL = 200000 };
 
 /* What is done to a model after its training. */
 enum edit { EDIT_UNUSED = 1, EDIT_DENORMALIZER = 2, EDIT_KEEP_BLANKS = 4, EDIT_NO_RULES = 8 };
@@ -409,6 +409,11 @@ test_long(struct generator *g, struct pair *p, size_t len)
 	for (size_t i = 0; i < len / 20; i++)
 		str_addc(&s, "ab"[below(g, 2)]);
 	CHECK(same_ids(p, s.buf, s.len));
+	/* several stretches of merging, with characters that are in no piece */
+	while (s.len < SEVERAL)
+		str_adds(&s, below(g, 40) ? (below(g, 3) ? "a" : "b") : "\xc7\xbe");
+	CHECK(same_ids(p, s.buf, s.len));
+	s.len = len / 20;
 	memset(s.buf, ' ', s.len / 2);
 	CHECK(same_ids(p, s.buf, s.len));
 	memset(s.buf + s.len / 4, 'b', s.len / 2);
