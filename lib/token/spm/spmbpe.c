@@ -536,7 +536,9 @@ read_symbols(void *ctx, struct token_ids *out, size_t want)
 {
 	struct encoding *x = ctx;
 	const struct spmcut *symbols = x->unit->symbols;
+	size_t left = x->unit->len - x->read;
 
+	token_ids_reserve(out, left < want ? left : want);
 	for (size_t len; want-- > 0 && x->read < x->unit->len; x->read += len) {
 		const unsigned char *p = x->unit->bytes + x->read;
 		uint32_t cp = spm_character(p, &len);
@@ -544,7 +546,8 @@ read_symbols(void *ctx, struct token_ids *out, size_t want)
 		    ? spmcut_symbol(symbols, p, x->unit->len - x->read, &len)
 		    : -1;
 
-		token_ids_add(out, id >= 0 ? (uint32_t)id + 1 : code_map_get(&x->b->symbol, cp));
+		out->id[out->count++] =
+		    id >= 0 ? (uint32_t)id + 1 : code_map_get(&x->b->symbol, cp);
 	}
 }
 
