@@ -56,6 +56,12 @@ CASES = [
                                                "use_regex": True}}, config("GPT2TokenizerFast", **BOTH), None),
     ("qwen2", "bytes", BOS, config("Qwen2TokenizerFast", add_prefix_space=True, bos_token=None), {"model_type": "qwen3"}),
     ("gpt-neox", "bytes", BOS, config("GPTNeoXTokenizerFast", add_prefix_space=True, **BOTH), {"model_type": "gpt_neox"}),
+    ("roberta", "bytes", BOS, config("RobertaTokenizerFast", add_prefix_space=True, cls_token="</s>"), {"model_type": "bart"}),
+    ("qwen3-5", "bytes", BOS, config("TokenizersBackend"), {"model_type": "qwen3_5"}),
+    ("t5", "unigram", {"normalizer": {"type": "Sequence", "normalizers": [
+        {"type": "Replace", "pattern": {"String": "e"}, "content": "x"}]}}, config("T5Tokenizer", extra_ids=2, **NEITHER), None),
+    ("t5-additional", "unigram", WORDS, config("T5TokenizerFast", additional_special_tokens=["dog"]), {"model_type": "t5"}),
+    ("code-llama-additional", "bpe", WORDS, config("CodeLlamaTokenizer", additional_special_tokens=["dog"]), None),
 ]
 
 
@@ -91,7 +97,7 @@ def write_case(directory, bases, name, model, members, tokenizer_config, model_c
 
 def main(directory):
     bases = base_models()
-    for name in ("bpe", "bytes"):
+    for name in ("bpe", "bytes", "unigram"):
         with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "hf", "model." + name)) as f:
             bases[name]["model"] = json.load(f)
     for case in CASES:

@@ -22,8 +22,8 @@ static const char *const file_names[HF_CONFIGS] = { "tokenizer_config.json",
 
 /* In the order in which they get their ids. */
 static const char *const special_keys[] = { "bos_token", "eos_token", "unk_token", "sep_token",
-	"pad_token", "cls_token", "mask_token", "additional_special_tokens",
-	"extra_special_tokens" };
+	"pad_token", "cls_token", "mask_token", "model_specific_special_tokens",
+	"additional_special_tokens", "extra_special_tokens" };
 
 /* A token of a config. */
 struct config_token {
@@ -202,7 +202,7 @@ collect_special(struct config_tokens *c, const char *key, struct err *e)
 	int rc = 0;
 
 	c->from = &f->used[which];
-	if (!v && !(strstr(key, "special_tokens") && names_more(f))) {
+	if (!v && !(!strcmp(key, "extra_special_tokens") && names_more(f))) {
 		v = json_get(c->r->class_tokens, key);
 		c->from = &f->used[TOKENIZER_CONFIG];
 	}

@@ -64,7 +64,7 @@ static const struct class_row rows[] = {
 	    "{" METASPACE("@first") ", " MARKED_DECODER(STRIP("1")) ", " MODEL(
 		"@unk", "true", "true") "}",
 	    "{" TOKENS(
-		"<unk>", "\"<s>\"", "</s>") ", \"extra_special_tokens\": "
+		"<unk>", "\"<s>\"", "</s>") ", \"model_specific_special_tokens\": "
 					    "[\"\u2581<PRE>\", \"\u2581<MID>\", \"\u2581<SUF>\", "
 					    "\"\u2581<EOT>\", \"<FILL_ME>\"]}",
 	    .space = true, .bos = true },
