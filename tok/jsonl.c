@@ -367,6 +367,15 @@ skip_word(struct jsonl *j)
 	return skip_number(j);
 }
 
+/* Steps over the opening bracket that is next: 1 when an item follows, 0 at the closing one. */
+static int
+first(struct jsonl *j, char close)
+{
+	j->p++;
+	skip_space(j);
+	return !next_is(j, close);
+}
+
 /* After an item: 1 when another follows, 0 at the closing bracket, -1 on anything else. */
 static int
 another(struct jsonl *j, char close)
@@ -424,12 +433,8 @@ take_name(struct jsonl *j, struct jsonl_text *name)
 static int
 skip_array(struct jsonl *j, int depth)
 {
-	int more = 1;
+	int more = first(j, ']');
 
-	j->p++;
-	skip_space(j);
-	if (next_is(j, ']'))
-		return 0;
 	while (more > 0) {
 		if (skip_value(j, depth + 1) < 0)
 			return -1;
@@ -442,12 +447,8 @@ skip_array(struct jsonl *j, int depth)
 static int
 skip_object(struct jsonl *j, int depth)
 {
-	int more = 1;
+	int more = first(j, '}');
 
-	j->p++;
-	skip_space(j);
-	if (next_is(j, '}'))
-		return 0;
 	while (more > 0) {
 		if (skip_name(j) < 0 || skip_value(j, depth + 1) < 0)
 			return -1;
@@ -523,12 +524,8 @@ take_string(struct jsonl *j, struct member *m)
 static int
 take_list(struct jsonl *j, struct member *m)
 {
-	int more = 1;
+	int more = first(j, ']');
 
-	j->p++;
-	skip_space(j);
-	if (next_is(j, ']'))
-		return 0;
 	while (more > 0) {
 		if (j->p < j->end && *j->p == '"') {
 			if (take_string(j, m) < 0)
@@ -580,12 +577,8 @@ take_object(struct jsonl *j)
 {
 	struct jsonl_text name;
 	struct member *m;
-	int more = 1;
+	int more = first(j, '}');
 
-	j->p++;
-	skip_space(j);
-	if (next_is(j, '}'))
-		return 0;
 	while (more > 0) {
 		if (take_name(j, &name) < 0)
 			return -1;
@@ -649,7 +642,7 @@ jsonl_parse(struct jsonl *j, const char *line, size_t len)
 {
 	size_t start;
 	bool object;
-	char first;
+	char byte;
 
 	if (len > j->max_bytes)
 		return answer(j, JSONL_TOO_LONG,
@@ -664,8 +657,8 @@ jsonl_parse(struct jsonl *j, const char *line, size_t len)
 	if (!utf8_valid(line, len))
 		return answer(j, JSONL_BAD_UTF8, "malformed UTF-8 at byte %zu",
 		    utf8_check((const unsigned char *)line, len) + 1);
-	first = *j->p;
-	object = first == '{';
+	byte = *j->p;
+	object = byte == '{';
 	if ((object ? take_object(j) : skip_value(j, 0)) < 0)
 		return JSONL_SYNTAX;
 	skip_space(j);
@@ -675,6 +668,6 @@ jsonl_parse(struct jsonl *j, const char *line, size_t len)
 	}
 	if (!object)
 		return answer(
-		    j, JSONL_NOT_OBJECT, "the line is %s at byte %zu", kind_of(first), start);
+		    j, JSONL_NOT_OBJECT, "the line is %s at byte %zu", kind_of(byte), start);
 	return judge(j, start);
 }
