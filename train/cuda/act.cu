@@ -163,40 +163,44 @@ flatten(struct act_call *a, int64_t *rows)
 	*rows = 1;
 }
 
-/* A thread a pack of y. */
+/* The same kernel for single elements and for packs. */
+struct act_kernels {
+	void (*one)(struct act_call a, struct walk w);
+	void (*pack)(struct act_call a, struct walk w);
+};
+
+/* A thread a pack of y or dy, of which the latter writes both halves of dx, so no element is
+ * written twice. */
+static void
+launch(struct stream *st, const struct act_call *call, int64_t rows, int width,
+    const struct act_kernels *kernels)
+{
+	struct act_call a = *call;
+	bool wide;
+	struct walk w;
+
+	flatten(&a, &rows);
+	wide = packs(&a, width);
+	w = walk_of(st, rows, a.columns, wide ? width : 1);
+	(wide ? kernels->pack : kernels->one)<<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(a, w);
+}
+
 template <typename T>
 static void
 forward(struct stream *st, const struct act_call *call, int64_t rows)
 {
-	struct act_call a = *call;
-	bool wide;
-	struct walk w;
+	const struct act_kernels k = { act_fwd_kernel<T, 1>, act_fwd_kernel<T, full<T>::width> };
 
-	flatten(&a, &rows);
-	wide = packs(&a, full<T>::width);
-	w = walk_of(st, rows, a.columns, wide ? (int)full<T>::width : 1);
-	if (wide)
-		act_fwd_kernel<T, full<T>::width><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(a, w);
-	else
-		act_fwd_kernel<T, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(a, w);
+	launch(st, call, rows, full<T>::width, &k);
 }
 
-/* A thread a pack of dy writes both halves of dx, so no element is written twice. */
 template <typename T>
 static void
 backward(struct stream *st, const struct act_call *call, int64_t rows)
 {
-	struct act_call a = *call;
-	bool wide;
-	struct walk w;
+	const struct act_kernels k = { act_bwd_kernel<T, 1>, act_bwd_kernel<T, full<T>::width> };
 
-	flatten(&a, &rows);
-	wide = packs(&a, full<T>::width);
-	w = walk_of(st, rows, a.columns, wide ? (int)full<T>::width : 1);
-	if (wide)
-		act_bwd_kernel<T, full<T>::width><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(a, w);
-	else
-		act_bwd_kernel<T, 1><<<w.blocks, CU_THREADS, 0, cu_handle(st)>>>(a, w);
+	launch(st, call, rows, full<T>::width, &k);
 }
 
 /* A gated kind has two columns of x for one of y. */
