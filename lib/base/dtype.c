@@ -210,66 +210,39 @@ store(char *dst, enum dtype t, int64_t i, double d)
 	}
 }
 
-/* The directions that training on a CPU spends time in, simple enough for the compiler to
- * vectorise. */
-static void
-f32_from_bf16(char *dst, const char *src, int64_t count)
-{
-	for (int64_t i = 0; i < count; i++) {
-		uint16_t h;
-		uint32_t u;
-
-		memcpy(&h, src + 2 * i, 2);
-		u = (uint32_t)h << 16;
-		memcpy(dst + 4 * i, &u, 4);
-	}
-}
-
-/* A loop of its own, because the general one goes through double; dst and src may not overlap. */
-static void
-bf16_from_f32(char *dst, const char *src, int64_t count)
-{
-	for (int64_t i = 0; i < count; i++) {
-		float f;
-		uint16_t h;
-
-		memcpy(&f, src + 4 * i, 4);
-		h = dtype_bf16_from_f32(f);
-		memcpy(dst + 2 * i, &h, 2);
-	}
-}
-
-/* As the loop above, with branches for the subnormals of fp16; it is slower than that for bf16. */
-static void
-f32_from_f16(char *dst, const char *src, int64_t count)
+/* Floats from 16 bits. The conversion is a constant wherever this is inlined, simple enough for the
+ * compiler to vectorise, and does not go through double; dst and src may not overlap. */
+static inline void
+widen(char *dst, const char *src, int64_t count, float (*from)(uint16_t))
 {
 	for (int64_t i = 0; i < count; i++) {
 		uint16_t h;
 		float f;
 
 		memcpy(&h, src + 2 * i, 2);
-		f = dtype_f32_from_f16(h);
+		f = from(h);
 		memcpy(dst + 4 * i, &f, 4);
 	}
 }
 
-/* Too large a number becomes infinite; whoever minds counts them before. */
-static void
-f16_from_f32(char *dst, const char *src, int64_t count)
+/* 16 bits from floats, likewise. Too large a number becomes infinite; whoever minds counts them
+ * before. */
+static inline void
+narrow(char *dst, const char *src, int64_t count, uint16_t (*from)(float))
 {
 	for (int64_t i = 0; i < count; i++) {
 		float f;
 		uint16_t h;
 
 		memcpy(&f, src + 4 * i, 4);
-		h = dtype_f16_from_f32(f);
+		h = from(f);
 		memcpy(dst + 2 * i, &h, 2);
 	}
 }
 
 /*
- * memmove for equal types, so that those alone may overlap. Pairs without a loop of their own go
- * through double. Types that are no floats convert to themselves only; anything else is a bug of
+ * memmove for equal types, so that those alone may overlap. Pairs of other types go through
+ * double. Types that are no floats convert to themselves only; anything else is a bug of
  * the caller.
  */
 void
@@ -278,13 +251,13 @@ dtype_convert(void *dst, enum dtype dst_type, const void *src, enum dtype src_ty
 	if (dst_type == src_type) {
 		memmove(dst, src, (size_t)count * dtype_size(dst_type));
 	} else if (dst_type == DTYPE_F32 && src_type == DTYPE_BF16) {
-		f32_from_bf16(dst, src, count);
+		widen(dst, src, count, dtype_f32_from_bf16);
 	} else if (dst_type == DTYPE_BF16 && src_type == DTYPE_F32) {
-		bf16_from_f32(dst, src, count);
+		narrow(dst, src, count, dtype_bf16_from_f32);
 	} else if (dst_type == DTYPE_F32 && src_type == DTYPE_F16) {
-		f32_from_f16(dst, src, count);
+		widen(dst, src, count, dtype_f32_from_f16);
 	} else if (dst_type == DTYPE_F16 && src_type == DTYPE_F32) {
-		f16_from_f32(dst, src, count);
+		narrow(dst, src, count, dtype_f16_from_f32);
 	} else {
 		for (int64_t i = 0; i < count; i++)
 			store(dst, dst_type, i, load(src, src_type, i));
