@@ -13,7 +13,8 @@ static const struct opt table[] = { RUN_OPTS(struct config, run), OPT_END };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Whatever resolves has a memory plan and dumps to text that parses again. */
+/* Whatever resolves has a memory plan, takes steps that can be counted, and dumps to text that
+ * parses again. */
 static void
 use(const struct opt_parse *p, const struct config *cfg)
 {
@@ -36,6 +37,8 @@ use(const struct opt_parse *p, const struct config *cfg)
 
 		memory_plan(&m, &plan.model, &plan.layout, &plan.shape, coord);
 		memory_release(&m);
+		if (batch_steps(&plan.ramp, 0, batch_end(&plan.ramp, 0, 100)) != 100)
+			abort();
 	}
 	str_release(&dump);
 	str_release(&notes);
