@@ -148,8 +148,8 @@ gradients(struct run *r)
 }
 
 /* What the totals say of a step, and what its update goes by: learning rate and decay of the
- * samples consumed before it, without skipped steps (fp16 overflow), which do not move the
- * schedules. */
+ * samples consumed before it, without skipped steps (fp16 overflow, --iterations-to-skip), which do
+ * not move the schedules. */
 static struct step_metrics
 judge(const struct run *r)
 {

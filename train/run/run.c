@@ -206,7 +206,7 @@ open_outputs(struct run *r, struct err *err)
 		    c->start == START_RESUME ? "resuming" : "weights from", c->weights_from,
 		    (long long)r->at.iteration);
 	if (r->lock && c->start == START_RESUME && r->at.iteration < c->train_iters &&
-	    claim_set_aside(c, r->at.iteration, err) < 0)
+	    (lock_check(r->lock, err) < 0 || claim_set_aside(c, r->at.iteration, err) < 0))
 		return -1;
 	r->metrics = metrics_open(c, r->e->groups.world->size, r->at.iteration, err);
 	return r->metrics ? 0 : -1;
