@@ -4,27 +4,14 @@
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 
-# The tree with the family, and the objects there are: only what the two edits touch is compiled.
-# The flags are those that the objects were made with: the variant is in the directory's name,
-# whether CUDA is in stands at the end of the stamp.
-mkdir tree
-(cd "$TOP" && cp -pR Makefile VERSION bin ckpt export lib plan shard tok train "$tmp/tree")
-build=$(basename "$B")
-mkdir "tree/$build"
-for part in bin ckpt export lib train flags version probe.mk libmikoshi.a; do
-	[ ! -e "$B/$part" ] || cp -pR "$B/$part" "tree/$build"
-done
-san=
-case $build in build-*) san=$(echo "${build#build-}" | tr - ,) ;; esac
-cuda=$(sed -n 's/.*cuda=//p' "$B/flags")
+copy_tree
 cp "$TOP/tests/parity/toy.c" tree/lib/model/family/toy.c
 sed -i 's/^\tDO(llama) \\$/\tDO(toy) \\\n&/' tree/lib/model/family.c
 [ "$(diff "$TOP/lib/model/family.c" tree/lib/model/family.c | grep -c '^[<>]')" = 1 ] ||
 	fail "the registry takes one line"
-make -C tree -o "$build/flags" -o "$build/version" B="$build" SAN="$san" CUDA="${cuda:-0}" \
-	"$build/mtrain" "$build/mckpt" "$build/mexport" >log 2>&1 || fail "build"
+build_tree mtrain mckpt mexport
 echo "built: $(grep -c '^  C' log) files compiled"
-PATH=$tmp/tree/$build:$PATH
+PATH=$tmp/tree/$(basename "$B"):$PATH
 
 cat >config.json <<'END'
 { "model_type": "toy", "n_tokens": 499, "n_blocks": 4, "width": 32, "mlp_width": 64,

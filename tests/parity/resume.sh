@@ -86,8 +86,8 @@ model=$gpt2
 back_again gpt2-bf16-tp2-pp2 4 "$grid --data-parallel-size 1" $grid --bf16
 back_again gpt2-bf16-dp4-zero3 4 "--data-parallel-size 4" $(zero 3) $small --bf16
 model=$llama
-back_again llama-sgd-pp2-dp2-zero3 4 "$(layout 1 2) --data-parallel-size 2" $(layout 1 2) $(zero 3) \
-	$small --optimizer sgd
+back_again llama-sgd-pp2-dp2-zero3 4 "$(layout 1 2) --data-parallel-size 2" $(layout 1 2) \
+	$(zero 3) $small --optimizer sgd
 
 # other NAME FROM RANKS OPTION...: another layout continues the same loss
 other()
