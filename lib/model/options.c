@@ -354,6 +354,26 @@ resolve_recompute(
 	return 0;
 }
 
+/* A pipeline has many micro batches, and with sharded gradients each of them is traffic. */
+static void
+note_traffic(const struct run_plan *plan, struct str *notes)
+{
+	const struct train_shape *s = &plan->shape;
+	long long n = s->num_microbatches;
+
+	if (plan->layout.pipeline_model_parallel_size == 1 ||
+	    layout_replicas(&plan->layout) == 1 || s->sharding < SHARDING_GRADS)
+		return;
+	str_addf(notes,
+	    "--data-parallel-sharding-strategy %s: a step reduces gradients %lld times, once a "
+	    "micro batch",
+	    opt_shardings[s->sharding], n);
+	if (s->sharding == SHARDING_PARAMS)
+		str_addf(notes, ", and gathers weights up to %lld times, once a pass",
+		    (s->recompute.granularity == RECOMPUTE_FULL ? 3 : 2) * n);
+	str_adds(notes, "; with optim once\n");
+}
+
 /*
  * Each step uses what the one before has checked: the model, then who holds what of it, then the
  * sequence, then the batch. Notes are lines for the user about options without effect; they are no
@@ -372,6 +392,7 @@ run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t worl
 	    resolve_recompute(p, o, &plan->shape.recompute, e) < 0 ||
 	    resolve_batch(p, o, plan, e) < 0)
 		return -1;
+	note_traffic(plan, notes);
 	return 0;
 }
 

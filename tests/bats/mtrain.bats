@@ -340,6 +340,30 @@ which is 0; at least 2 tokens are needed: --split 38,1,1 gives some to every spl
 	[ "$status" = 0 ]
 }
 
+@test "how data ranks share: contradictions, and a note of the traffic in a pipeline" {
+	local dry="--mock-data --dry-run --world-size 4"
+	fails 2 "--data-parallel-sharding-strategy no_shard: with --use-distributed-optimizer it must be optim, optim_grads or \
+optim_grads_params" $dry --use-distributed-optimizer --data-parallel-sharding-strategy no_shard
+	fails 2 "--use-megatron-fsdp and --use-torch-fsdp2 exclude each other" $dry \
+		--use-megatron-fsdp --use-torch-fsdp2
+	for what in grad-reduce param-gather; do
+		fails 2 "--overlap-$what and --no-overlap-$what exclude each other: give one of them" \
+			$dry --no-overlap-$what --overlap-$what
+	done
+	note() { mtrain --config tiny.conf $dry --micro-batch-size 1 "$@" 2>&1 >/dev/null | grep sharding; }
+	run note --use-megatron-fsdp --data-parallel-sharding-strategy optim_grads \
+		--pipeline-model-parallel-size 2
+	[ "$output" = "mtrain: --data-parallel-sharding-strategy optim_grads: a step reduces gradients 2 times, once a micro \
+batch; with optim once" ]
+	run note --use-torch-fsdp2 --pipeline-model-parallel-size 2
+	[ "$output" = "mtrain: --data-parallel-sharding-strategy optim_grads_params: a step reduces gradients 2 times, once a \
+micro batch, and gathers weights up to 4 times, once a pass; with optim once" ]
+	run note --use-distributed-optimizer --pipeline-model-parallel-size 2
+	[ -z "$output" ]
+	run note --use-torch-fsdp2
+	[ -z "$output" ]
+}
+
 @test "a split that is absent is not evaluated" {
 	run mtrain -q --config tiny.conf --data-path "$ids" --split 1,0,0 --eval-iters 1 \
 		--data-cache-path cache

@@ -537,6 +537,22 @@ numerics(struct train_config *c, struct err *e)
 		  o->min_loss_scale, o->initial_loss_scale);
 }
 
+/* What is the default may be asked for, but not together with its opposite. */
+static int
+check_overlap(const struct train_config *c, struct err *e)
+{
+	static const char *const pairs[][2] = {
+		{ "overlap-grad-reduce", "no-overlap-grad-reduce" },
+		{ "overlap-param-gather", "no-overlap-param-gather" },
+	};
+
+	for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+		if (opt_given(&c->parse, pairs[i][0]) && opt_given(&c->parse, pairs[i][1]))
+			return err_set(e, "--%s and --%s exclude each other: give one of them",
+			    pairs[i][0], pairs[i][1]);
+	return 0;
+}
+
 /* Not collective: every rank computes the same from the same files. What it opened is freed by
  * train_release, also on failure. */
 int
@@ -547,7 +563,7 @@ train_configure(struct train_config *c, int64_t world_size, struct err *e)
 	struct str notes = { 0 };
 	int fixed;
 
-	if (open_tokenizer(c, e) < 0 || train_start(c, e) < 0)
+	if (check_overlap(c, e) < 0 || open_tokenizer(c, e) < 0 || train_start(c, e) < 0)
 		return -1;
 	fixed = train_checkpoint_model(c, &model, e);
 	if (fixed < 0)

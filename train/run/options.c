@@ -243,9 +243,11 @@ const struct opt mtrain_opts[] = {
 	INT("init-timeout", init_timeout, 1, "600",
 	    "seconds that a rank waits for all others to start; then it exits with status 4"),
 	UNFLAG("no-overlap-grad-reduce", overlap_grad_reduce,
-	    "reduce gradients over data ranks when the backward pass is over, not beside it"),
+	    "reduce gradients over data ranks in turn with the backward pass, not beside it, as "
+	    "is Megatron-LM's default"),
 	UNFLAG("no-overlap-param-gather", overlap_param_gather,
-	    "gather weights from data ranks before the forward pass, not beside it"),
+	    "gather weights from data ranks in turn with the update, not beside the forward "
+	    "pass, as is Megatron-LM's default"),
 	UNFLAG("no-cuda-graphs", cuda_graphs,
 	    "queue every pass on the GPU anew; otherwise a pass is recorded once and launched "
 	    "whole"),
