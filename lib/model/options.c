@@ -361,8 +361,8 @@ note_traffic(const struct run_plan *plan, struct str *notes)
 	const struct train_shape *s = &plan->shape;
 	long long n = s->num_microbatches;
 
-	if (plan->layout.pipeline_model_parallel_size == 1 ||
-	    layout_replicas(&plan->layout) == 1 || s->sharding < SHARDING_GRADS)
+	if (plan->layout.pipeline_model_parallel_size == 1 || layout_replicas(&plan->layout) == 1 ||
+	    s->sharding < SHARDING_GRADS)
 		return;
 	str_addf(notes,
 	    "--data-parallel-sharding-strategy %s: a step reduces gradients %lld times, once a "
