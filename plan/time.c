@@ -8,16 +8,15 @@
  * give equal tables.
  */
 #include "plan/time.h"
+#include "lib/model/work.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Rows of K at which a product reaches half of its asymptote; edge of an output tile; straggling
  * per doubling of the nodes. */
 enum { K_HALF = 128, TILE = 128 };
 static const double straggling = 0.003;
-
-/* Other kernels of a layer: two norms, RoPE, attention, activation, two residual sums. */
-enum { LAYER_KERNELS = 7 };
 
 /* What one micro batch costs a stage, forward and backward. */
 struct stage_time {
@@ -63,32 +62,25 @@ time_gemm(const struct run_case *r, int64_t m, int64_t n, int64_t k, bool accumu
 	return (flop_time > byte_time ? flop_time : byte_time) + hw->kernel_us * 1e-6;
 }
 
-/* y = x W^T for all rows: forward, gradient of x, gradient of W into F32. */
+/* A linear: forward, gradient of x, gradient of W into F32. */
 static double
-linear(const struct run_case *r, int64_t rows, int64_t out, int64_t in)
+linear(const struct run_case *r, const struct product *p)
 {
-	return time_gemm(r, rows, out, in, false) + time_gemm(r, rows, in, out, false) +
-	    time_gemm(r, out, in, rows, true);
+	return time_gemm(r, p->rows, p->out, p->in, false) +
+	    time_gemm(r, p->rows, p->in, p->out, false) +
+	    time_gemm(r, p->out, p->in, p->rows, true);
 }
 
-/* Causal attention of this rank's heads, forward and 2.5 times that backward. 3.5 is 1 + 2.5:
- * the backward pass makes five products where the forward pass makes two. A window is shorter at
- * the start of the sequence, hence the quadratic term. */
+/* Forward, and 2.5 times that backward, which makes five products where the forward pass makes
+ * two. */
 static double
-attention(const struct run_case *r)
+attention(const struct run_case *r, double flops)
 {
-	const struct model_config *c = r->model;
-	double s = (double)r->shape->seq_length, w = (double)c->window_size, seen = s / 2,
-	       e = r->hw->attention_efficiency;
-	double width = (double)(c->num_attention_heads / r->layout->tensor_model_parallel_size *
-	    c->kv_channels);
+	double e = r->hw->attention_efficiency;
 
-	if (c->window_size && w < s)
-		seen = w - w * w / (2 * s);
-	if (c->kv_channels % 8)
+	if (r->model->kv_channels % 8)
 		e *= 0.9;
-	return 3.5 * 4 * (double)r->shape->micro_batch_size * s * seen * width /
-	    (hardware_peak(r->hw, r->shape->dtype) * e);
+	return 3.5 * flops / (hardware_peak(r->hw, r->shape->dtype) * e);
 }
 
 /* Traffic of bytes through the device memory. */
@@ -143,83 +135,53 @@ tensor_reductions(const struct run_case *r, int count)
 	return count * time_all_reduce(r, r->layout->tensor_model_parallel_size, 1, bytes);
 }
 
-/* One layer: four products, attention, kernels bound by memory, two all-reduces forward and two
- * backward. Backward takes twice the passes of forward over activations, hence the 3. */
+/* One block of a kind on one micro batch. Kernels start three times: once forward, twice
+ * backward. */
 static struct stage_time
-layer_time(const struct run_case *r)
+block_time(const struct run_case *r, const struct block_kind *kind)
 {
-	const struct model_config *c = r->model;
-	int64_t t = r->layout->tensor_model_parallel_size, h = c->hidden_size,
-		f = c->ffn_hidden_size / t;
-	int64_t q = c->num_attention_heads / t * c->kv_channels,
-		kv = layout_local_groups(r->layout, c) * c->kv_channels;
-	int64_t rows = r->shape->seq_length * r->shape->micro_batch_size,
-		fc1 = model_gated(c) ? 2 * f : f;
-	double passes = 8 * (double)h + (double)fc1 + (double)f,
-	       element = (double)dtype_size(r->shape->dtype);
-	struct stage_time s;
+	struct stage_time t = { 0 };
+	struct work w;
 
-	s.compute = linear(r, rows, q + 2 * kv, h) + linear(r, rows, h, q) +
-	    linear(r, rows, fc1, h) + linear(r, rows, h, f) + attention(r);
-	s.memory = traffic(r->hw, 3 * element * passes * (double)rows) +
-	    3 * LAYER_KERNELS * r->hw->kernel_us * 1e-6;
-	s.tp = tensor_reductions(r, 4);
-	return s;
+	work_of(&w, kind, r->model, r->layout, r->shape);
+	for (int i = 0; i < w.num_products; i++)
+		t.compute += linear(r, &w.product[i]);
+	t.compute += attention(r, w.attention);
+	t.memory = traffic(r->hw, (double)dtype_size(r->shape->dtype) * w.elements) +
+	    3 * w.kernels * r->hw->kernel_us * 1e-6;
+	t.tp = tensor_reductions(r, w.reductions);
+	return t;
 }
 
-/* The output product and the loss of the last stage. */
-static struct stage_time
-head_time(const struct run_case *r)
+/* Blocks of one kind, which are alike. Those that are recomputed run forward once more: a third of
+ * both passes, and of a layer's four reductions one. */
+static void
+add_blocks(struct stage_time *s, const struct stage_time *one, int count, int redone)
 {
-	int64_t rows = r->shape->seq_length * r->shape->micro_batch_size;
-	int64_t v = layout_vocab(r->layout, r->model) / r->layout->tensor_model_parallel_size;
-	double element = (double)dtype_size(r->shape->dtype);
-	struct stage_time s;
-
-	s.compute = linear(r, rows, v, r->model->hidden_size);
-	s.memory = traffic(r->hw, 8 * element * (double)v * (double)rows);
-	s.tp = tensor_reductions(r, 1);
-	return s;
+	s->compute += one->compute * (count + redone / 3.0);
+	s->memory += one->memory * (count + redone / 3.0);
+	s->tp += one->tp * (count + redone / 4.0);
 }
 
-/* Layers of the stage that the backward pass runs forward once more; a forward pass is a third of
- * what layer_time counts, and its last product and reduction are left out. */
-static double
-redone_layers(const struct run_case *r, int64_t layers)
-{
-	const struct recompute *how = &r->shape->recompute;
-
-	if (how->granularity != RECOMPUTE_FULL)
-		return 0;
-	return how->method == RECOMPUTE_UNIFORM || how->num_layers > layers
-	    ? (double)layers
-	    : (double)how->num_layers;
-}
-
-/* The layers of a stage, with the embedding of the first and the head of the last. */
+/* The blocks of a stage; each kind is priced once. */
 static struct stage_time
 stage_time(const struct run_case *r, int64_t stage)
 {
-	int64_t p = r->layout->pipeline_model_parallel_size, layers = r->model->num_layers / p;
-	double passes = (double)layers + redone_layers(r, layers) / 3;
-	struct stage_time one = layer_time(r),
-			  s = { one.compute * passes, one.memory * passes,
-				  one.tp * ((double)layers + redone_layers(r, layers) / 4) };
+	struct stage_time s = { 0 };
+	struct block *block;
+	int n = block_list(r->model, r->layout, &r->shape->recompute, (int)stage, &block);
 
-	if (stage == 0) {
-		s.memory += traffic(r->hw,
-		    4.0 * (double)dtype_size(r->shape->dtype) *
-			(double)(r->model->hidden_size * r->shape->seq_length *
-			    r->shape->micro_batch_size));
-		s.tp += tensor_reductions(r, 1);
-	}
-	if (stage == p - 1) {
-		struct stage_time head = head_time(r);
+	for (const struct block_kind *const *k = block_kinds; *k; k++) {
+		struct stage_time one = block_time(r, *k);
+		int count = 0, redone = 0;
 
-		s.compute += head.compute;
-		s.memory += head.memory;
-		s.tp += head.tp;
+		for (int i = 0; i < n; i++) {
+			count += block[i].kind == *k;
+			redone += block[i].kind == *k && block[i].redo >= 0;
+		}
+		add_blocks(&s, &one, count, redone);
 	}
+	free(block);
 	return s;
 }
 

@@ -1,8 +1,9 @@
 /* blocks.c - tests of the blocks: the lists of the stages are the model, neighbours agree on what
- * one does for the other */
+ * one does for the other, each thing is said once */
 #include "lib/model/block/block.h"
 #include "lib/model/block/rows.h"
 #include "lib/model/family.h"
+#include "lib/model/work.h"
 #include "tests/check.h"
 
 static const struct recompute none = { RECOMPUTE_NONE, RECOMPUTE_UNIFORM, 1 };
@@ -153,9 +154,58 @@ test_statements(void)
 	CHECK(kinds_with_buffer(BUF_WEIGHTS) == 0 && kinds_with_buffer(BUF_QKV) == 1);
 }
 
+/* Elements of a block's matrices that products read: all but the embedding's tables, which are
+ * looked up. */
+static int64_t
+matrix_elements(const struct block_kind *kind, const struct model_config *c)
+{
+	struct param *p;
+	int64_t sum = 0;
+	int n = model_params(c, &p);
+
+	for (int i = 0; i < n; i++)
+		for (const struct param_row *r = kind->params; r->name; r++)
+			if (p[i].role == r->role && p[i].layer != 0 && p[i].ndim == 2)
+				sum += param_elements(&p[i]);
+	free(p);
+	return kind == &block_embedding ? 0 : sum;
+}
+
+/* A block multiplies each row of tokens by all of its matrices; tensor ranks share them. Layer 0 of
+ * two is left out, so that each kind is there once. */
+static void
+test_work(void)
+{
+	struct model_config c = layers(2);
+	struct train_shape s = { .seq_length = 32, .micro_batch_size = 3 };
+
+	c.untie_embeddings_and_output_weights = true;
+	c.make_vocab_size_divisible_by = 1;
+	c.vocab_size = 512;
+	for (int i = 0; i < 4; i++) {
+		struct layout l = { i % 2 ? 4 : 1, 1, 1, 1 };
+
+		c.activation = i / 2 ? ACTIVATION_SWIGLU : ACTIVATION_RELU2;
+		for (const struct block_kind *const *k = block_kinds; *k; k++) {
+			int64_t sum = 0;
+			struct work w;
+
+			work_of(&w, *k, &c, &l, &s);
+			for (int n = 0; n < w.num_products; n++) {
+				CHECK(w.product[n].rows == 96);
+				sum += w.product[n].out * w.product[n].in;
+			}
+			CHECK(sum * l.tensor_model_parallel_size == matrix_elements(*k, &c));
+			CHECK((w.attention > 0) == (*k == &block_attention));
+			CHECK(w.elements > 0 && w.reductions > 0);
+		}
+	}
+}
+
 int
 main(void)
 {
+	test_work();
 	test_stages();
 	test_neighbours();
 	test_redo();

@@ -1,7 +1,7 @@
 /* model.c - tests of lib/model: rules, parameter counts, FLOPs, Hugging Face configs, options */
 #include "lib/base/io.h"
 #include "lib/model/family.h"
-#include "lib/model/flops.h"
+#include "lib/model/work.h"
 #include "lib/model/options.h"
 #include "tests/check.h"
 

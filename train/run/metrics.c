@@ -9,7 +9,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
-#include "lib/model/flops.h"
+#include "lib/model/work.h"
 #include "train/run/metrics.h"
 #include "train/run/tensorboard.h"
 

@@ -3,6 +3,7 @@
 #include "lib/model/block/attention.h"
 #include "lib/model/block/block.h"
 #include "lib/model/block/rows.h"
+#include "lib/model/work.h"
 
 #include <stddef.h>
 
@@ -105,5 +106,30 @@ static const struct block_norm norm = { ROLE_INPUT_NORM, ROLE_INPUT_NORM_BIAS, B
 	BUF_NORM1_RSTD, BUF_NORM1_OUT };
 static const struct block_residual residual = { ROLE_PROJ_BIAS };
 
+/* Keys that a query sees, on average. Query i sees the last w of i: a window is shorter at the
+ * start of the sequence, hence the quadratic term. */
+static double
+keys_seen(const struct model_config *c, double s)
+{
+	double w = (double)c->window_size;
+
+	return c->window_size && w < s ? w - w * w / (2 * s) : s / 2;
+}
+
+/* Norm and residual sum read and write the residual stream, backward in twice the passes of
+ * forward, hence the 3. The other kernels are RoPE and attention. */
+static void
+work(struct work *w, const struct model_config *c, const int64_t *dim)
+{
+	int64_t rows = dim[D_TOKENS], h = dim[D_HIDDEN];
+
+	work_product(w, rows, dim[D_QKV], h);
+	work_product(w, rows, h, dim[D_Q]);
+	w->attention = 4 * (double)rows * keys_seen(c, (double)dim[D_SEQ]) * (double)dim[D_Q];
+	w->elements = 3 * 4 * (double)h * (double)rows;
+	w->kernels = 4;
+	w->reductions = 2;
+}
+
 const struct block_kind block_attention = { "attention", params, buffers, BUF_LAYER_INPUT, &norm,
-	&residual };
+	&residual, work };

@@ -1,9 +1,9 @@
 /*
- * block.h - the blocks of a model: what each holds, and which a rank has
+ * block.h - the blocks of a model: what each holds and does, and which a rank has
  *
  * A kind is a const struct at the end of its file, lib/model/block/NAME.c, which alone says what
- * its tensors and its buffers are. Adding one: that file, and its lines in block.c. The memory
- * plan, the engine and mplan walk one list of a stage's blocks.
+ * its tensors, its buffers and its operations are. Adding one: that file, and its lines in block.c.
+ * The memory plan, the engine and mplan walk one list of a stage's blocks.
  */
 #ifndef MODEL_BLOCK_BLOCK_H
 #define MODEL_BLOCK_BLOCK_H
@@ -12,6 +12,7 @@
 
 struct param_row;
 struct buffer_row;
+struct work;
 
 /* The LayerNorm or RMSNorm at the start of a block: its parameters, its statistics, where its
  * output goes. */
@@ -32,6 +33,8 @@ struct block_kind {
 	enum buffer input;                     /* where its input lies */
 	const struct block_norm *norm;         /* of its input; NULL: none */
 	const struct block_residual *residual; /* NULL: none */
+	/* what it does with a micro batch, work.h; dim as in rows of buffers, of a tensor rank */
+	void (*work)(struct work *w, const struct model_config *c, const int64_t *dim);
 };
 
 extern const struct block_kind block_embedding, block_attention, block_mlp, block_head;

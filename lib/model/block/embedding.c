@@ -1,6 +1,7 @@
 /* embedding.c - token and position embeddings: what they hold */
 #include "lib/model/block/block.h"
 #include "lib/model/block/rows.h"
+#include "lib/model/work.h"
 
 #include <stddef.h>
 
@@ -17,5 +18,14 @@ static const struct buffer_row buffers[] = {
 	{ .name = NULL },
 };
 
+/* Rows of the table are read and written forward, and added to backward. */
+static void
+work(struct work *w, const struct model_config *c, const int64_t *dim)
+{
+	(void)c;
+	w->elements = 4.0 * (double)dim[D_HIDDEN] * (double)dim[D_TOKENS];
+	w->reductions = 1;
+}
+
 const struct block_kind block_embedding = { "embedding", params, buffers, BUF_LAYER_INPUT, NULL,
-	NULL };
+	NULL, work };

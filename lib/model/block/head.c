@@ -2,6 +2,7 @@
 #include "lib/model/block/head.h"
 #include "lib/model/block/block.h"
 #include "lib/model/block/rows.h"
+#include "lib/model/work.h"
 
 #include <stddef.h>
 
@@ -51,4 +52,17 @@ static const struct buffer_row buffers[] = {
 static const struct block_norm norm = { ROLE_FINAL_NORM, ROLE_FINAL_NORM_BIAS, BUF_FINAL_MEAN,
 	BUF_FINAL_RSTD, BUF_FINAL_OUT };
 
-const struct block_kind block_head = { "head", params, buffers, BUF_FINAL_INPUT, &norm, NULL };
+/* The loss goes over the logits. */
+static void
+work(struct work *w, const struct model_config *c, const int64_t *dim)
+{
+	int64_t rows = dim[D_TOKENS], v = dim[D_VOCAB];
+
+	(void)c;
+	work_product(w, rows, v, dim[D_HIDDEN]);
+	w->elements = 8 * (double)v * (double)rows;
+	w->reductions = 1;
+}
+
+const struct block_kind block_head = { "head", params, buffers, BUF_FINAL_INPUT, &norm, NULL,
+	work };

@@ -2,6 +2,7 @@
  * projection hold */
 #include "lib/model/block/block.h"
 #include "lib/model/block/rows.h"
+#include "lib/model/work.h"
 
 #include <stddef.h>
 
@@ -47,4 +48,19 @@ static const struct block_norm norm = { ROLE_MLP_NORM, ROLE_MLP_NORM_BIAS, BUF_N
 	BUF_NORM2_RSTD, BUF_NORM2_OUT };
 static const struct block_residual residual = { ROLE_DOWN_BIAS };
 
-const struct block_kind block_mlp = { "mlp", params, buffers, BUF_MLP_INPUT, &norm, &residual };
+/* Norm, activation and residual sum; backward in twice the passes of forward, hence the 3. */
+static void
+work(struct work *w, const struct model_config *c, const int64_t *dim)
+{
+	int64_t rows = dim[D_TOKENS], h = dim[D_HIDDEN], fc1 = dim[D_FC1], f = dim[D_FFN];
+
+	(void)c;
+	work_product(w, rows, fc1, h);
+	work_product(w, rows, h, f);
+	w->elements = 3 * (4 * (double)h + (double)fc1 + (double)f) * (double)rows;
+	w->kernels = 3;
+	w->reductions = 2;
+}
+
+const struct block_kind block_mlp = { "mlp", params, buffers, BUF_MLP_INPUT, &norm, &residual,
+	work };

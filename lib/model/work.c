@@ -1,0 +1,59 @@
+/* work.c - the work of blocks, and its sum over a model */
+#include "lib/model/work.h"
+#include "lib/model/block/rows.h"
+
+#include <string.h>
+
+/* The sizes have been checked, so no product of three overflows a double. */
+void
+work_product(struct work *w, int64_t rows, int64_t out, int64_t in)
+{
+	if (w->num_products == WORK_PRODUCTS)
+		BUG("more than %d products in a block", WORK_PRODUCTS);
+	w->product[w->num_products++] = (struct product){ rows, out, in };
+}
+
+/* The sizes are those of the rows of buffers, so that memory and time speak of the same shapes. */
+void
+work_of(struct work *w, const struct block_kind *kind, const struct model_config *c,
+    const struct layout *l, const struct train_shape *s)
+{
+	int64_t d[D_COUNT];
+
+	memset(w, 0, sizeof *w);
+	dims_share(d, c, l, s);
+	kind->work(w, c, d);
+}
+
+/* In double: a step of a large run passes 2^63. Three passes: one forward, two backward. */
+static double
+flops(const struct work *w)
+{
+	double sum = w->attention;
+
+	for (int i = 0; i < w->num_products; i++)
+		sum += 2 * (double)w->product[i].rows * (double)w->product[i].out *
+		    (double)w->product[i].in;
+	return 3 * sum;
+}
+
+/* As one rank would do it, on all samples at once. */
+double
+model_flops(const struct model_config *c, int64_t samples, int64_t seq_length, int64_t padded_vocab)
+{
+	struct train_shape s = { .seq_length = seq_length, .micro_batch_size = samples };
+	struct layout one = { 1, 1, 1, 1 };
+	int64_t d[D_COUNT];
+	double sum = 0;
+
+	dims_share(d, c, &one, &s);
+	d[D_VOCAB] = padded_vocab;
+	for (int64_t layer = -1; layer <= c->num_layers; layer++)
+		for (const struct block_kind *const *k = block_recipe(c, layer); *k; k++) {
+			struct work w = { .num_products = 0 };
+
+			(*k)->work(&w, c, d);
+			sum += flops(&w);
+		}
+	return sum;
+}

@@ -1,0 +1,50 @@
+/*
+ * work.h - what blocks do with a micro batch: products, attention, memory traffic, collectives
+ *
+ * Each kind of block says its own operations (block/), of one tensor rank; mplan prices them, and
+ * they add up to the model FLOPs of a step.
+ */
+#ifndef MODEL_WORK_H
+#define MODEL_WORK_H
+
+#include "lib/model/block/block.h"
+
+enum { WORK_PRODUCTS = 4 };
+
+/* y [rows, out] = x [rows, in] W^T forward; the gradients of x and W backward. 2 rows out in flops
+ * each. */
+struct product {
+	int64_t rows, out, in;
+};
+
+/* Of a forward and a backward pass, unless it is said. */
+struct work {
+	struct product product[WORK_PRODUCTS];
+	int num_products;
+	double attention; /* flops of scores and weighted sums, forward alone, below the diagonal */
+	double elements;  /* that kernels bound by memory read and write, in the run's type */
+	int kernels;      /* that are no products, forward alone */
+	int reductions;   /* all-reduces of [T,h] over the tensor ranks */
+};
+
+/* The work of a block of this kind on one micro batch and one tensor rank. */
+void work_of(struct work *w, const struct block_kind *kind, const struct model_config *c,
+    const struct layout *l, const struct train_shape *s);
+/* For the kinds: one more product. */
+void work_product(struct work *w, int64_t rows, int64_t out, int64_t in);
+
+/*
+ * model_flops - FLOPs of a step over `samples` sequences of seq_length tokens, as Megatron-LM
+ * counts them now
+ *
+ * Forward, gradient of the input and of the weight (factor 3), causal attention counted half,
+ * recomputation not counted; padded_vocab as layout_vocab gives it, because the padding is
+ * multiplied too. Norms, activations and the embedding look-up do not count, so the figure does not
+ * depend on the implementation. Source: spec/training.md 14.1; Megatron-LM training.py
+ * num_floating_point_operations; Narayanan et al. 2021, arXiv:2104.04473, appendix, with the causal
+ * half.
+ */
+double model_flops(
+    const struct model_config *c, int64_t samples, int64_t seq_length, int64_t padded_vocab);
+
+#endif
