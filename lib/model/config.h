@@ -2,12 +2,9 @@
  * config.h - what the model is
  *
  * One plain struct says everything that the other pieces compute from: the parameter table, the
- * slices, the memory, the FLOPs. It comes from Megatron-LM's options (fields.h) or from a Hugging
+ * slices, the memory, the work. It comes from Megatron-LM's options (fields.h) or from a Hugging
  * Face config.json (family.h) and goes into every checkpoint. A new field is a member here and a
- * row in fields.h. Where later pieces enter: experts are a second MLP recipe with num_experts and
- * moe_* fields here and rows in params.c and memory.c; per-head q/k norms are two rows; FP8 is a
- * property of linears in memory.c; further RoPE scalings are kinds here and a case in
- * model_rope_table.
+ * row in fields.h.
  */
 #ifndef MODEL_CONFIG_H
 #define MODEL_CONFIG_H

@@ -19,7 +19,8 @@
 enum { ALIGN = 256, SCALARS = 64 };
 
 /* What belongs to no block, or to several: the run's arrays, a micro batch, and the scratch that
- * the blocks pass on to each other. */
+ * the blocks pass on to each other. Sharded weights and gradients are the own elements, with slots
+ * in which buckets are whole. */
 static const struct buffer_row rank_rows[] = {
 	{ "weights", BUF_WEIGHTS, RUN, ALWAYS, ACT, { D_WEIGHTS, D_ONE }, 0 },
 	{ "gathered weights", BUF_WEIGHT_SLOTS, RUN, IF_WEIGHT_SLOTS, ACT, { D_PLACES, D_ONE }, 0 },
@@ -229,7 +230,7 @@ place_all(struct memory_plan *m, const struct rank *r)
 	m->layer_bytes = place(m, r, LAYER, 0);
 	m->inputs_base = place(m, r, SLOT, 0);
 	m->layer_base =
-	    m->inputs_base + memory_aligned(m->bytes[BUF_LAYER_INPUT]) * (uint64_t)redo_inputs(m);
+	    m->inputs_base + memory_aligned(m->bytes[m->redo_input]) * (uint64_t)redo_inputs(m);
 	m->slot_bytes = m->layer_base + m->layer_bytes * (uint64_t)(m->num_layers - m->redo_layers);
 	m->arena[ARENA_SAVED] = m->slot_bytes * (uint64_t)m->num_slots;
 	m->redo_base = place_scratch(m, r);
@@ -265,6 +266,9 @@ plan_blocks(struct memory_plan *m, const struct rank *r)
 	redo = block_redo(&s->recompute, m->num_layers);
 	m->redo_layers = redo.layers;
 	m->redo_chunk = redo.chunk;
+	for (int i = m->num_blocks; i-- > 0;)
+		if (m->block[i].redo >= 0)
+			m->redo_input = m->block[i].kind->input;
 	m->num_slots = s->forward_only
 	    ? 1
 	    : schedule_in_flight(
@@ -334,7 +338,7 @@ memory_at(const struct memory_plan *m, enum buffer b, int slot, int64_t layer)
 		return (struct memory_place){ ARENA_SAVED,
 			base + m->layer_base + m->layer_bytes * (uint64_t)(layer - m->redo_layers) +
 			    m->offset[b] };
-	if (b == BUF_LAYER_INPUT && layer % m->redo_chunk == 0)
+	if (b == m->redo_input && layer % m->redo_chunk == 0)
 		return (struct memory_place){ ARENA_SAVED,
 			base + m->inputs_base +
 			    memory_aligned(m->bytes[b]) * (uint64_t)(layer / m->redo_chunk) };
@@ -356,6 +360,6 @@ memory_instances(const struct memory_plan *m, enum buffer b, enum arena where)
 	if (where == ARENA_SCRATCH)
 		return m->redo_chunk;
 	return where == ARENA_SAVED ? m->num_slots *
-		(m->num_layers - m->redo_layers + (b == BUF_LAYER_INPUT ? redo_inputs(m) : 0))
+		(m->num_layers - m->redo_layers + (b == m->redo_input ? redo_inputs(m) : 0))
 				    : 0;
 }

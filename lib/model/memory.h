@@ -1,23 +1,24 @@
 /*
  * memory.h - the memory plan: every buffer of a rank, by name, with its size
  *
- * mtrain takes three arenas per device and places each buffer of this table in them at the offsets
- * given here; mplan and
- * --dry-run print the same figures, because they are the same function.
+ * mtrain takes three arenas per device and places the buffers in them at the offsets given here;
+ * mplan and --dry-run print the same figures, because they are the same function.
  *
  *   params    for the run: weights, main gradients, optimizer state, constants
  *   saved     one slot per micro batch in flight: what the forward pass leaves for the backward
- * pass scratch   one step of one layer; buffers whose phases do not meet share the same bytes
+ *   scratch   one step of one layer; buffers whose phases do not meet share the same bytes
+ *
+ * What a buffer is, and where it is there, its block says (block/), or memory.c for those of the
+ * rank.
  *
  * Recomputation trades saved bytes for time. Selective: outputs of the norms and of the activation
  * are made again from what is next to them, so one of each lies in scratch. Full: of the first
  * layers of a stage only inputs are saved, one for each chunk of layers; a chunk's layers share a
- * place in scratch, where the backward pass fills them again. Either way the output of a gated
- * activation is never saved: its backward pass makes it on the way.
+ * place in scratch, where the backward pass fills them again.
  *
  * Where later pieces enter: sequence parallelism divides the token rows of the buffers outside the
- * linears (a rows field of the table); context parallelism divides all of them; interleaved stages
- * multiply slots by chunks; experts and FP8 copies are further rows.
+ * linears (a column of their rows); context parallelism divides all of them; interleaved stages
+ * multiply slots by chunks; experts are a block, and FP8 copies further rows.
  */
 #ifndef MODEL_MEMORY_H
 #define MODEL_MEMORY_H
@@ -28,61 +29,54 @@
 
 enum arena { ARENA_PARAMS, ARENA_SAVED, ARENA_SCRATCH, ARENA_COUNT };
 
-/* T = s*b rows; Q = n*d, K = g*d, F = f of this tensor rank; h hidden. "act" has the run's dtype,
- * "real" F32 or F64. */
+/* In the order in which they are placed. */
 enum buffer {
-	/* params */
-	BUF_WEIGHTS,      /* act  [shards], or [own]       */
-	BUF_WEIGHT_SLOTS, /* act [places of buckets], when the weights are sharded */
-	BUF_GRADS,        /* real [shards], or [own]       */
-	BUF_GRAD_SLOTS,   /* real [places of buckets], when the gradients are sharded */
-	BUF_MASTER,       /* real [own], absent when the weights are real themselves */
-	BUF_EXP_AVG,      /* real [own]                    */
-	BUF_EXP_AVG_SQ,   /* real [own], Adam only         */
-	BUF_ROPE,         /* real [s, rotary_dim]          */
-	BUF_SCALARS,      /* F64  [64]                     */
-	/* saved, a micro batch */
-	BUF_TOKENS,    /* I32 [T]                       */
-	BUF_LABELS,    /* I32 [T]                       */
-	BUF_POSITIONS, /* I32 [T]                       */
-	BUF_LOSS_MASK, /* F32 [T]                       */
-	BUF_DOCUMENTS, /* I32 [T], with reset_attention_mask only */
-	/* saved, a layer of a micro batch */
-	BUF_LAYER_INPUT, /* act [T,h]: the residual stream */
-	BUF_NORM1_MEAN,  /* real [T], LayerNorm only      */
-	BUF_NORM1_RSTD,  /* real [T]                      */
-	BUF_NORM1_OUT,   /* act [T,h]                     */
-	BUF_QKV,         /* act [T,Q+2K], after RoPE      */
-	BUF_LSE,         /* real [b*n,s]                  */
-	BUF_ATTN_OUT,    /* act [T,Q]                     */
-	BUF_MLP_INPUT,   /* act [T,h]                     */
+	BUF_WEIGHTS,
+	BUF_WEIGHT_SLOTS,
+	BUF_GRADS,
+	BUF_GRAD_SLOTS,
+	BUF_MASTER,
+	BUF_EXP_AVG,
+	BUF_EXP_AVG_SQ,
+	BUF_ROPE,
+	BUF_SCALARS,
+	BUF_TOKENS,
+	BUF_LABELS,
+	BUF_POSITIONS,
+	BUF_LOSS_MASK,
+	BUF_DOCUMENTS,
+	BUF_LAYER_INPUT,
+	BUF_NORM1_MEAN,
+	BUF_NORM1_RSTD,
+	BUF_NORM1_OUT,
+	BUF_QKV,
+	BUF_LSE,
+	BUF_ATTN_OUT,
+	BUF_MLP_INPUT,
 	BUF_NORM2_MEAN,
 	BUF_NORM2_RSTD,
 	BUF_NORM2_OUT,
-	BUF_FC1_OUT, /* act [T,F] or gated [T,2F]     */
-	BUF_ACT_OUT, /* act [T,F]                     */
-	/* saved, the last stage of a micro batch */
-	BUF_FINAL_INPUT, /* act [T,h]                     */
+	BUF_FC1_OUT,
+	BUF_ACT_OUT,
+	BUF_FINAL_INPUT,
 	BUF_FINAL_MEAN,
 	BUF_FINAL_RSTD,
-	BUF_HEAD_GRAD, /* act [T,h]: gradient of the final norm's output */
-	/* scratch */
-	BUF_DX,        /* act [T,h]: gradient of the residual stream */
-	BUF_STAGE_OUT, /* act [T,h]: what the next stage gets */
-	BUF_BRANCH,    /* act [T,h]: output of a block before the residual sum */
+	BUF_HEAD_GRAD,
+	BUF_DX,
+	BUF_STAGE_OUT,
+	BUF_BRANCH,
 	BUF_DBRANCH,
-	BUF_DNORM, /* act [T,h]                     */
-	/* act [T,F]: gradient at the activation's output, or at its input when that is fused */
+	BUF_DNORM,
 	BUF_DACT,
-	BUF_DATTN,     /* act [T,Q]                     */
-	BUF_DQKV,      /* act [T,Q+2K]                  */
-	BUF_DELTA,     /* real [b*n,s]                  */
-	BUF_ATTN_WORK, /* F32 [n]: of attention's backward pass, attention.h */
-	BUF_FINAL_OUT, /* act [T,h]                     */
-	BUF_LOGITS,    /* act [head rows, V/t]          */
-	BUF_STATS,     /* real [t * head rows,3], more than one tensor rank only */
+	BUF_DATTN,
+	BUF_DQKV,
+	BUF_DELTA,
+	BUF_ATTN_WORK,
+	BUF_FINAL_OUT,
+	BUF_LOGITS,
+	BUF_STATS,
 	BUF_LOSS,
-	BUF_ZLOSS, /* real [T]                      */
+	BUF_ZLOSS,
 	BUF_COUNT,
 };
 
@@ -127,7 +121,7 @@ struct memory_plan {
 	int64_t num_layers, first_layer;
 	int num_slots;     /* micro batches in flight */
 	int64_t head_rows; /* token rows of logits held at once; depends on the model alone */
-	int64_t shape[BUF_COUNT][2]; /* as the comments of enum buffer say; [n] has 1 column */
+	int64_t shape[BUF_COUNT][2]; /* as the rows say; [n] has 1 column */
 	bool vector[BUF_COUNT];      /* [n]; a matrix may have 1 column too */
 	enum dtype dtype[BUF_COUNT];
 	uint64_t bytes[BUF_COUNT];   /* of one instance; 0: this rank has none */
@@ -141,6 +135,7 @@ struct memory_plan {
 	uint64_t inputs_base, layer_base;
 	/* layers [0, redo_layers) of the stage are made again, redo_chunk at a time */
 	int64_t redo_layers, redo_chunk;
+	enum buffer redo_input;      /* what each such chunk keeps: where its first block reads */
 	uint64_t redo_base;          /* where the layers of a chunk lie in scratch */
 	uint64_t arena[ARENA_COUNT]; /* the sizes that are allocated */
 };

@@ -38,11 +38,20 @@ step_load(struct step *s, const struct batch *b)
 	}
 }
 
+/* Where layer i reads: the embedding has no input of its own. */
+static struct tensor
+input_of(const struct step *s, int i)
+{
+	const struct block *b = &s->e->mem.block[i];
+
+	return step_buffer(s, b->kind->input, b->local);
+}
+
 /* What the stage before sends goes straight to where the first layer reads it, without a copy. */
 struct tensor
 step_input(const struct step *s)
 {
-	return step_buffer(s, BUF_LAYER_INPUT, 0);
+	return input_of(s, 0);
 }
 
 /* One buffer for all micro batches: it is sent before the next forward pass writes it, and no
@@ -51,15 +60,6 @@ struct tensor
 step_output(const struct step *s)
 {
 	return engine_buffer(s->e, BUF_STAGE_OUT);
-}
-
-/* Where layer i reads: the embedding has no input of its own. */
-static struct tensor
-input_of(const struct step *s, int i)
-{
-	const struct block *b = &s->e->mem.block[i];
-
-	return step_buffer(s, b->kind->input, b->local);
 }
 
 /* Where layer i writes: the input of the next one, or what the next stage gets. */

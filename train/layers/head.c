@@ -4,7 +4,7 @@
  *
  * The gradient of the logits is taken in the forward pass, while they are there: what is saved for
  * the backward pass is the gradient of the final norm's output. The chunk size depends on the model
- * alone (memory.c), so that the order of the sums does not depend on the layout. Source:
+ * alone (head_rows), so that the order of the sums does not depend on the layout. Source:
  * spec/training.md 2.8 and 5.1.
  */
 #include "train/layers/layer.h"

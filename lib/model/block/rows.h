@@ -56,11 +56,11 @@ enum condition {
 	IF_TRAINING,
 	IF_DROPOUT,
 	IF_DOCUMENTS,
-	IF_TENSOR,   /* more than one tensor rank */
-	IF_PIPELINE, /* a stage comes after this one */
-	IF_WEIGHT_SLOTS,
-	IF_GRAD_SLOTS,
-	IF_MASTER,
+	IF_TENSOR,       /* more than one tensor rank */
+	IF_PIPELINE,     /* a stage comes after this one */
+	IF_WEIGHT_SLOTS, /* weights are sharded */
+	IF_GRAD_SLOTS,   /* main gradients are */
+	IF_MASTER,       /* weights are narrower than real */
 	IF_ADAM,
 };
 
