@@ -170,8 +170,10 @@ memory_aligned(uint64_t n)
 
 /* Places the buffers of one level one after the other; returns the bytes they take. */
 static uint64_t
-place(struct memory_plan *m, const struct rank *r, enum level which, uint64_t at)
+place(struct memory_plan *m, const struct rank *r, enum level which)
 {
+	uint64_t at = 0;
+
 	for (int b = 0; b < BUF_COUNT; b++)
 		if (m->bytes[b] && level_of(r->row[b], r->shape) == which) {
 			m->offset[b] = at;
@@ -226,9 +228,9 @@ place_all(struct memory_plan *m, const struct rank *r)
 		    : level == STEP        ? ARENA_SCRATCH
 					   : ARENA_SAVED;
 	}
-	m->arena[ARENA_PARAMS] = place(m, r, RUN, 0);
-	m->layer_bytes = place(m, r, LAYER, 0);
-	m->inputs_base = place(m, r, SLOT, 0);
+	m->arena[ARENA_PARAMS] = place(m, r, RUN);
+	m->layer_bytes = place(m, r, LAYER);
+	m->inputs_base = place(m, r, SLOT);
 	m->layer_base =
 	    m->inputs_base + memory_aligned(m->bytes[m->redo_input]) * (uint64_t)redo_inputs(m);
 	m->slot_bytes = m->layer_base + m->layer_bytes * (uint64_t)(m->num_layers - m->redo_layers);

@@ -54,8 +54,8 @@ block_list(const struct model_config *c, const struct layout *l, const struct re
 
 	layout_layers(l, c, pp, &first, &count);
 	redo = block_redo(r, count);
-	begin = first == 0 ? -1 : first;
-	end = first + count == c->num_layers ? c->num_layers + 1 : first + count;
+	begin = pp == 0 ? -1 : first;
+	end = first + count + (pp == l->pipeline_model_parallel_size - 1);
 	b = *out = mem_zalloc((size_t)(2 * count + 2), sizeof *b);
 	for (int64_t i = begin; i < end; i++)
 		for (const struct block_kind *const *k = block_recipe(c, i); *k; k++, n++) {
