@@ -114,7 +114,7 @@ struct attention_grad {
 	struct tensor dout;       /* act [T, n*d] */
 	struct tensor dq, dk, dv; /* act, written */
 	struct tensor delta;      /* real [b * n, s], scratch */
-	struct tensor work; /* scratch of attention_workspace (lib/model/block/attention.h) bytes,
+	struct tensor work; /* scratch of attention_workspace (lib/model/block/workspace.h) bytes,
 			     * on 256; or none, and then the fastest implementation may not serve */
 };
 

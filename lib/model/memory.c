@@ -9,7 +9,6 @@
  * bytes. Every offset is a multiple of 256, which suits every vector load.
  */
 #include "lib/model/memory.h"
-#include "lib/model/block/block.h"
 #include "lib/model/block/rows.h"
 #include "lib/model/schedule.h"
 
@@ -45,16 +44,6 @@ static const struct buffer_row rank_rows[] = {
 	    MLP_BWD | QKV_BWD },
 	{ .name = NULL },
 };
-
-/*
- * Statistics, moments and master weights: never narrower than F32, and F64 only where the whole run
- * is, for gradient checks.
- */
-enum dtype
-memory_real(enum dtype act)
-{
-	return act == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
-}
 
 /* The name among these rows, or NULL. */
 static const char *

@@ -23,93 +23,10 @@
 #ifndef MODEL_MEMORY_H
 #define MODEL_MEMORY_H
 
-#include "lib/base/dtype.h"
-#include "lib/model/layout.h"
+#include "lib/model/block/block.h"
 #include "lib/model/bucket.h"
 
 enum arena { ARENA_PARAMS, ARENA_SAVED, ARENA_SCRATCH, ARENA_COUNT };
-
-/* In the order in which they are placed. */
-enum buffer {
-	BUF_WEIGHTS,
-	BUF_WEIGHT_SLOTS,
-	BUF_GRADS,
-	BUF_GRAD_SLOTS,
-	BUF_MASTER,
-	BUF_EXP_AVG,
-	BUF_EXP_AVG_SQ,
-	BUF_ROPE,
-	BUF_SCALARS,
-	BUF_TOKENS,
-	BUF_LABELS,
-	BUF_POSITIONS,
-	BUF_LOSS_MASK,
-	BUF_DOCUMENTS,
-	BUF_LAYER_INPUT,
-	BUF_NORM1_MEAN,
-	BUF_NORM1_RSTD,
-	BUF_NORM1_OUT,
-	BUF_QKV,
-	BUF_LSE,
-	BUF_ATTN_OUT,
-	BUF_MLP_INPUT,
-	BUF_NORM2_MEAN,
-	BUF_NORM2_RSTD,
-	BUF_NORM2_OUT,
-	BUF_FC1_OUT,
-	BUF_ACT_OUT,
-	BUF_FINAL_INPUT,
-	BUF_FINAL_MEAN,
-	BUF_FINAL_RSTD,
-	BUF_HEAD_GRAD,
-	BUF_DX,
-	BUF_STAGE_OUT,
-	BUF_BRANCH,
-	BUF_DBRANCH,
-	BUF_DNORM,
-	BUF_DACT,
-	BUF_DATTN,
-	BUF_DQKV,
-	BUF_DELTA,
-	BUF_ATTN_WORK,
-	BUF_FINAL_OUT,
-	BUF_LOGITS,
-	BUF_STATS,
-	BUF_LOSS,
-	BUF_ZLOSS,
-	BUF_COUNT,
-};
-
-enum recompute_granularity { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL };
-enum recompute_method { RECOMPUTE_UNIFORM, RECOMPUTE_BLOCK };
-
-/* Which activations the backward pass makes again. Full and uniform: every layer, in chunks of
- * num_layers; full and block: the first num_layers of a stage, one by one. */
-struct recompute {
-	enum recompute_granularity granularity;
-	enum recompute_method method;
-	int64_t num_layers;
-};
-
-/* What each replica keeps its own part of alone: nothing, master weights and moments (ZeRO-1), main
- * gradients too (ZeRO-2), weights too (ZeRO-3). Source: Rajbhandari 2020, arXiv:1910.02054. */
-enum sharding { SHARDING_NONE, SHARDING_OPTIM, SHARDING_GRADS, SHARDING_PARAMS };
-
-/* The shape of a run, as far as memory depends on it. */
-struct train_shape {
-	int64_t seq_length, micro_batch_size, num_microbatches;
-	enum dtype dtype; /* weights and activations */
-	enum sharding sharding;
-	int optimizer_states; /* moments a parameter: 2 for Adam, 1 for SGD */
-	bool forward_only;    /* evaluation alone: no gradients, no optimizer */
-	struct recompute recompute;
-	/* a sample may hold several documents: attention is told where each begins */
-	bool reset_attention_mask;
-	bool deterministic;  /* bitwise repeatable also where that takes memory */
-	int64_t bucket_size; /* as in struct shards_of */
-};
-
-struct block;
 
 struct memory_plan {
 	struct block *block; /* of the stage, block/block.h; owned */
@@ -146,7 +63,6 @@ struct memory_place {
 	uint64_t offset;
 };
 
-enum dtype memory_real(enum dtype act); /* F64 for F64, else F32 */
 const char *memory_buffer_name(enum buffer b);
 /* The plan of the rank at coord; released by memory_release. The layout must be legal. */
 void memory_plan(struct memory_plan *m, const struct model_config *c, const struct layout *l,
@@ -156,11 +72,6 @@ uint64_t memory_total(const struct memory_plan *m);
 /* Where buffer b of layer `layer` of the stage lies for a slot; layer is 0 for buffers that are not
  * per layer, slot 0 for those outside the saved arena. The buffer must be there. */
 struct memory_place memory_at(const struct memory_plan *m, enum buffer b, int slot, int64_t layer);
-/* What attention_workspace says of a rank of a run; 0 in runs that cuDNN does not serve: of 32 or
- * 64 bits, with dropout of attention, with heads that are no multiple of 8, or with several
- * documents in a sample. */
-uint64_t attention_run_workspace(
-    const struct model_config *c, const struct layout *l, const struct train_shape *s);
 /* What a buffer of n bytes takes with the gap after it. */
 uint64_t memory_aligned(uint64_t n);
 /* How many of a buffer an arena holds over all layers and slots. */

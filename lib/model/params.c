@@ -9,6 +9,7 @@
 #include "lib/base/mem.h"
 #include "lib/model/block/block.h"
 #include "lib/model/block/rows.h"
+#include "lib/model/params.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #!/bin/sh
-# ranks.sh [WORKLOAD...] - training speed of data ranks, one a GPU: NAME:STRATEGY:MICRO_BATCH:MICRO_BATCHES
+# ranks.sh [WORKLOAD...] - training speed of data ranks, one a GPU
 #
-# A row a workload: tokens/s of a GPU (median of the last 10 steps), the milliseconds of a step in
+# A workload is MODEL:STRATEGY:MICRO_BATCH:MICRO_BATCHES. A row each: tokens/s of a GPU (median of the last 10 steps), the milliseconds of a step in
 # which rank 0 waited for the others' gradients or weights, the bytes planned for a rank and those
 # in use on its GPU beyond what was before. RANKS: how many GPUs, all by default. B, OLD: build
 # directories; the same is run with OLD after it, where its mtrain knows the options. OPTIONS: more
@@ -94,8 +94,9 @@ for workload; do
 		train "$OLD" "$steps" "$@" --use-distributed-optimizer
 	fi
 	if [ -n "$PEERS" ]; then
-		python3 -m torch.distributed.run --nproc-per-node "$ranks" "$PEERS/torch_fsdp.py" "$name" \
-			"$micro" "$(echo "$*" | sed 's/.*--seq-length \([0-9]*\).*/\1/')" "$count" \
+		python3 -m torch.distributed.run --nproc-per-node "$ranks" \
+			"$PEERS/torch_fsdp.py" "$name" "$micro" \
+			"$(echo "$*" | sed 's/.*--seq-length \([0-9]*\).*/\1/')" "$count" \
 			--steps 10 2>err | grep PEER || tail -n 3 err
 	fi
 done

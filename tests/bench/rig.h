@@ -8,7 +8,7 @@
 #define TESTS_BENCH_RIG_H
 
 #include "lib/base/clock.h"
-#include "lib/model/block/attention.h"
+#include "lib/model/block/workspace.h"
 #include "tests/gpu.h"
 #include "train/ops.h"
 

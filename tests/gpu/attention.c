@@ -8,7 +8,7 @@
  */
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
-#include "lib/model/block/attention.h"
+#include "lib/model/block/workspace.h"
 #include "tests/check.h"
 #include "tests/gpu.h"
 #include "train/ops.h"

@@ -1,6 +1,7 @@
 /* blocks.c - tests of the blocks: the lists of the stages are the model, neighbours agree on what
  * one does for the other, each thing is said once */
 #include "lib/model/block/block.h"
+#include "lib/model/memory.h"
 #include "lib/model/block/rows.h"
 #include "lib/model/family.h"
 #include "lib/model/work.h"

@@ -1,6 +1,6 @@
 /* memory.c - tests of the memory plan: buffers never overlap where they may not, arenas are the
  * sums of their parts */
-#include "lib/model/block/attention.h"
+#include "lib/model/block/workspace.h"
 #include "lib/model/family.h"
 #include "lib/model/memory.h"
 #include "lib/model/schedule.h"

@@ -1,6 +1,6 @@
 /* plan.c - tests of the planner: the time model moves the right way, searches keep their promises,
  * tables add up */
-#include "lib/model/block/attention.h"
+#include "lib/model/block/workspace.h"
 #include "lib/model/family.h"
 #include "plan/memtable.h"
 #include "plan/search.h"

@@ -8,7 +8,10 @@
 #ifndef MODEL_BLOCK_BLOCK_H
 #define MODEL_BLOCK_BLOCK_H
 
-#include "lib/model/memory.h"
+#include "lib/model/block/buffers.h"
+#include "lib/model/block/roles.h"
+#include "lib/model/layout.h"
+#include "lib/model/shape.h"
 
 struct param_row;
 struct buffer_row;

@@ -1,29 +1,9 @@
 /* head.c - the head: what final norm, output table and loss hold */
-#include "lib/model/block/head.h"
 #include "lib/model/block/block.h"
 #include "lib/model/block/rows.h"
 #include "lib/model/work.h"
 
 #include <stddef.h>
-
-enum { HEAD_TILE = 128 };
-
-/* About 2^25 elements over the whole vocabulary, and 3 2^27 in the 16-bit types of GPUs, whose
- * products need many rows, in chunks that are alike and of whole tiles. */
-int64_t
-head_rows(const struct model_config *c, const struct train_shape *s)
-{
-	bool half = dtype_size(s->dtype) == 2;
-	int64_t most = (half ? (int64_t)3 << 27 : (int64_t)1 << 25) / c->vocab_size,
-		tokens = s->seq_length * s->micro_batch_size, chunks;
-
-	if (most < HEAD_TILE)
-		most = HEAD_TILE;
-	if (most >= tokens || !half)
-		return most < tokens ? most : tokens;
-	chunks = (tokens + most - 1) / most;
-	return ((tokens + chunks - 1) / chunks + HEAD_TILE - 1) / HEAD_TILE * HEAD_TILE;
-}
 
 static const struct param_row params[] = {
 	{ "decoder.final_layernorm.weight", ROLE_FINAL_NORM, ALWAYS, { D_HIDDEN }, SHARD_NONE, 0,

@@ -1,7 +1,6 @@
 /* rows.c - numbers for the sizes and the conditions by which blocks state what they hold */
 #include "lib/model/block/rows.h"
-#include "lib/model/block/attention.h"
-#include "lib/model/block/head.h"
+#include "lib/model/block/workspace.h"
 
 #include <string.h>
 
@@ -37,6 +36,27 @@ dims_whole(int64_t d[D_COUNT], const struct model_config *c)
 	d[D_Q] = c->num_attention_heads * c->kv_channels;
 	d[D_KV] = c->num_query_groups * c->kv_channels;
 	d[D_FFN] = c->ffn_hidden_size;
+}
+
+enum { HEAD_TILE = 128 };
+
+/* Token rows of logits that are held at once. It depends on the model and the shape alone, so that
+ * the order of the sums does not depend on the layout: about 2^25 elements over the whole
+ * vocabulary, and 3 2^27 in the 16-bit types of GPUs, whose products need many rows, in chunks that
+ * are alike and of whole tiles. */
+static int64_t
+head_rows(const struct model_config *c, const struct train_shape *s)
+{
+	bool half = dtype_size(s->dtype) == 2;
+	int64_t most = (half ? (int64_t)3 << 27 : (int64_t)1 << 25) / c->vocab_size,
+		tokens = s->seq_length * s->micro_batch_size, chunks;
+
+	if (most < HEAD_TILE)
+		most = HEAD_TILE;
+	if (most >= tokens || !half)
+		return most < tokens ? most : tokens;
+	chunks = (tokens + most - 1) / most;
+	return ((tokens + chunks - 1) / chunks + HEAD_TILE - 1) / HEAD_TILE * HEAD_TILE;
 }
 
 /* The layout has passed layout_check, so all divisions are exact. */

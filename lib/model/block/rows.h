@@ -7,7 +7,10 @@
 #ifndef MODEL_BLOCK_ROWS_H
 #define MODEL_BLOCK_ROWS_H
 
-#include "lib/model/memory.h"
+#include "lib/model/block/buffers.h"
+#include "lib/model/block/roles.h"
+#include "lib/model/layout.h"
+#include "lib/model/shape.h"
 
 /* Sizes by name: of whole tensors in rows of parameters, of a tensor rank's share in rows of
  * buffers. T = s*b rows of tokens. */
@@ -29,7 +32,7 @@ enum dim {
 	D_VOCAB,  /* without padding as a parameter, with it in memory */
 	D_HEAD_ROWS,
 	D_STAT_ROWS,
-	D_ATTN_WORK, /* attention.h */
+	D_ATTN_WORK, /* workspace.h */
 	/* of the rank: what it holds of all parameters */
 	D_WEIGHTS,
 	D_GRADS,

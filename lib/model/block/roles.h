@@ -1,0 +1,55 @@
+/*
+ * roles.h - the names of a model's tensors, and how they are cut and summed; which tensor is what
+ * stands in the file of its block
+ */
+#ifndef MODEL_BLOCK_ROLES_H
+#define MODEL_BLOCK_ROLES_H
+
+/* What a tensor is in its layer; the engine finds its pointers by (layer, role). */
+enum role {
+	ROLE_WORD_EMBEDDINGS,
+	ROLE_POSITION_EMBEDDINGS,
+	ROLE_INPUT_NORM,
+	ROLE_INPUT_NORM_BIAS,
+	ROLE_Q,
+	ROLE_K,
+	ROLE_V,
+	ROLE_Q_BIAS,
+	ROLE_K_BIAS,
+	ROLE_V_BIAS,
+	ROLE_PROJ,
+	ROLE_PROJ_BIAS,
+	ROLE_MLP_NORM,
+	ROLE_MLP_NORM_BIAS,
+	ROLE_GATE,
+	ROLE_UP,
+	ROLE_GATE_BIAS,
+	ROLE_UP_BIAS,
+	ROLE_DOWN,
+	ROLE_DOWN_BIAS,
+	ROLE_FINAL_NORM,
+	ROLE_FINAL_NORM_BIAS,
+	ROLE_OUTPUT,
+	ROLE_COUNT,
+};
+
+enum shard_rule {
+	SHARD_NONE,   /* every tensor rank holds all of it */
+	SHARD_EQUAL,  /* t equal parts along shard_dim */
+	SHARD_GROUPS, /* by key/value groups; t > g ranks share a group's rows */
+	SHARD_VOCAB,  /* rows padded to layout_vocab, then t equal parts */
+};
+
+/* Over whom the gradient of a tensor, as a rank computes it, is a partial sum inside a replica of
+ * the model. */
+enum param_sum {
+	SUM_TENSOR = 1, /* all tensor ranks, which hold the whole of it and use parts */
+	SUM_GROUPS = 2, /* tensor ranks that hold the same key/value groups */
+	SUM_ENDS = 4,   /* the first and the last stage, when they share a table */
+};
+
+enum param_flag {
+	PARAM_JOINED = 1, /* no gap to the tensor before it */
+};
+
+#endif

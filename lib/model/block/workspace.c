@@ -1,0 +1,52 @@
+/* workspace.c - the memory that fast attention takes beside its arguments */
+#include "lib/model/block/workspace.h"
+
+/* What any plan may ask for. */
+enum { SMALL = 4096 };
+
+/* n as a multiple of `of`. */
+static uint64_t
+round_up(uint64_t n, uint64_t of)
+{
+	return (n + of - 1) / of * of;
+}
+
+/* The deterministic pass stores the gradients of scores in tiles of 64 by 128. The sizes of a run
+ * have been checked, so no product overflows. */
+uint64_t
+attention_workspace(const struct attention_shape *a)
+{
+	uint64_t heads = (uint64_t)a->micro_batch_size * (uint64_t)a->num_heads,
+		 s = (uint64_t)a->seq_length, d = (uint64_t)a->head_dim, bytes = SMALL;
+
+	if (!a->backward)
+		return 0;
+	if (a->num_heads != a->num_groups)
+		bytes += round_up(2 * 2 * heads * s * d, 256);
+	if (a->deterministic)
+		bytes += 2 * heads * round_up(s, 64) * round_up(s, 128);
+	else
+		bytes += round_up(4 * heads * s * d, 256);
+	return bytes <= ATTENTION_WORKSPACE_MAX ? bytes : 0;
+}
+
+/* Local heads; every stage that has layers takes the same. */
+uint64_t
+attention_run_workspace(
+    const struct model_config *c, const struct layout *l, const struct train_shape *s)
+{
+	struct attention_shape a = {
+		.micro_batch_size = s->micro_batch_size,
+		.seq_length = s->seq_length,
+		.num_heads = c->num_attention_heads / l->tensor_model_parallel_size,
+		.num_groups = layout_local_groups(l, c),
+		.head_dim = c->kv_channels,
+		.backward = !s->forward_only,
+		.deterministic = s->deterministic,
+	};
+
+	if ((s->dtype != DTYPE_BF16 && s->dtype != DTYPE_F16) || c->attention_dropout > 0 ||
+	    c->kv_channels % 8 || s->reset_attention_mask)
+		return 0;
+	return attention_workspace(&a);
+}

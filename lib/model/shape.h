@@ -1,0 +1,48 @@
+/*
+ * shape.h - the shape of a run: what its memory and its work depend on beside model and layout
+ */
+#ifndef MODEL_SHAPE_H
+#define MODEL_SHAPE_H
+
+#include "lib/base/dtype.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum recompute_granularity { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL };
+enum recompute_method { RECOMPUTE_UNIFORM, RECOMPUTE_BLOCK };
+
+/* Which activations the backward pass makes again. Full and uniform: every layer, in chunks of
+ * num_layers; full and block: the first num_layers of a stage, one by one. */
+struct recompute {
+	enum recompute_granularity granularity;
+	enum recompute_method method;
+	int64_t num_layers;
+};
+
+/* What each replica keeps its own part of alone: nothing, master weights and moments (ZeRO-1), main
+ * gradients too (ZeRO-2), weights too (ZeRO-3). Source: Rajbhandari 2020, arXiv:1910.02054. */
+enum sharding { SHARDING_NONE, SHARDING_OPTIM, SHARDING_GRADS, SHARDING_PARAMS };
+
+/* The shape of a run, as far as memory depends on it. */
+struct train_shape {
+	int64_t seq_length, micro_batch_size, num_microbatches;
+	enum dtype dtype; /* weights and activations */
+	enum sharding sharding;
+	int optimizer_states; /* moments a parameter: 2 for Adam, 1 for SGD */
+	bool forward_only;    /* evaluation alone: no gradients, no optimizer */
+	struct recompute recompute;
+	/* a sample may hold several documents: attention is told where each begins */
+	bool reset_attention_mask;
+	bool deterministic;  /* bitwise repeatable also where that takes memory */
+	int64_t bucket_size; /* as in struct shards_of */
+};
+
+/* The type of statistics, moments and master weights: F64 for F64, else F32. */
+static inline enum dtype
+memory_real(enum dtype act)
+{
+	return act == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
+}
+
+#endif
