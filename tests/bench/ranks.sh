@@ -1,11 +1,12 @@
 #!/bin/sh
 # ranks.sh [WORKLOAD...] - training speed of data ranks, one a GPU
 #
-# A workload is MODEL:STRATEGY:MICRO_BATCH:MICRO_BATCHES. A row each: tokens/s of a GPU (median of the last 10 steps), the milliseconds of a step in
-# which rank 0 waited for the others' gradients or weights, the bytes planned for a rank and those
-# in use on its GPU beyond what was before. RANKS: how many GPUs, all by default. B, OLD: build
-# directories; the same is run with OLD after it, where its mtrain knows the options. OPTIONS: more
-# of mtrain's. PEERS=DIR runs torch_fsdp.py from there at the shape of each workload once.
+# A workload is MODEL:STRATEGY:MICRO_BATCH:MICRO_BATCHES. A row each: tokens/s of a GPU (median of
+# the last 10 steps), the milliseconds of a step in which rank 0 computed nothing for the exchange
+# of data ranks, the bytes planned for a rank and those in use on its GPU beyond what was before.
+# RANKS: how many GPUs, all by default. B, OLD: build directories; the same is run with OLD after
+# it, where its mtrain knows the options. OPTIONS: more of mtrain's. PEERS=DIR runs torch_fsdp.py
+# from there at the shape of each workload once.
 set -eu
 : "${B:=build}" "${OLD:=}" "${PEERS:=}" "${OPTIONS:=}"
 ranks=${RANKS:-$(nvidia-smi -L | grep -c '^GPU ')}

@@ -10,8 +10,6 @@
 
 #include <stdlib.h>
 
-enum { SPANS = 512 };
-
 /* Of one bucket. */
 struct lane {
 	struct event *ready; /* the compute stream has written the gradients, or weights */
@@ -25,8 +23,11 @@ struct traffic {
 	int next;                /* the next bucket to be reduced in this pass */
 	bool fresh;              /* no reduction of this step has ended in the own gradients yet */
 	int holds[BUCKET_SLOTS]; /* which bucket of layers lies in a slot of gathered weights; -1 */
-	struct event *from[SPANS], *to[SPANS];
-	int spans;
+	/* on the compute stream, since they were last added up; the first num_spans of cap_spans */
+	struct span {
+		struct event *from, *to;
+	} *span;
+	int num_spans, cap_spans;
 };
 
 struct traffic *
@@ -48,10 +49,6 @@ traffic_open(struct engine *e, bool overlap_grads, bool overlap_weights)
 		t->lane[k].reduced = b->event(e->device);
 		t->lane[k].gathered = b->event(e->device);
 	}
-	for (int i = 0; i < SPANS; i++) {
-		t->from[i] = b->timer(e->device);
-		t->to[i] = b->timer(e->device);
-	}
 	return t;
 }
 
@@ -61,25 +58,32 @@ traffic_close(struct traffic *t)
 	if (!t)
 		return;
 	free(t->lane);
+	free(t->span);
 	free(t);
 }
 
 /* --- exposed time ----------------------------------------------------------------------------- */
 
-/* Beyond SPANS of them the last goes on, and counts what lies between. */
+/* The timers of a step are those of the steps before it. */
 static void
 span_begin(struct engine *e)
 {
 	struct traffic *t = e->traffic;
 
-	if (t->spans < SPANS)
-		e->backend->record(e->stream, t->from[t->spans++]);
+	if (t->num_spans == t->cap_spans) {
+		t->cap_spans = 2 * t->cap_spans + 64;
+		t->span = mem_realloc(t->span, (size_t)t->cap_spans, sizeof *t->span);
+		for (int i = t->num_spans; i < t->cap_spans; i++)
+			t->span[i] = (struct span){ e->backend->timer(e->device),
+				e->backend->timer(e->device) };
+	}
+	e->backend->record(e->stream, t->span[t->num_spans++].from);
 }
 
 static void
 span_end(struct engine *e)
 {
-	e->backend->record(e->stream, e->traffic->to[e->traffic->spans - 1]);
+	e->backend->record(e->stream, e->traffic->span[e->traffic->num_spans - 1].to);
 }
 
 double
@@ -88,9 +92,9 @@ traffic_exposed(struct engine *e)
 	struct traffic *t = e->traffic;
 	double seconds = 0;
 
-	for (int i = 0; i < t->spans; i++)
-		seconds += e->backend->elapsed(t->from[i], t->to[i]);
-	t->spans = 0;
+	for (int i = 0; i < t->num_spans; i++)
+		seconds += e->backend->elapsed(t->span[i].from, t->span[i].to);
+	t->num_spans = 0;
 	return seconds;
 }
 
