@@ -98,7 +98,9 @@ search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
 		.shape = plan.shape,
 		.world_size = cfg->world_size,
 		.global_batch_size = plan.global_batch_size,
-		.distributed = cfg->run.use_distributed_optimizer };
+		.keep_sharding = opt_given(p, "data-parallel-sharding-strategy") ||
+		    cfg->run.use_distributed_optimizer || cfg->run.use_megatron_fsdp ||
+		    cfg->run.use_torch_fsdp2 };
 	if (opt_given(p, "tensor-model-parallel-size"))
 		in->tensor = cfg->run.layout.tensor_model_parallel_size;
 	if (opt_given(p, "pipeline-model-parallel-size"))

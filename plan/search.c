@@ -8,6 +8,7 @@
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
+#include "lib/model/options.h"
 #include "plan/memtable.h"
 #include "plan/search.h"
 
@@ -48,17 +49,19 @@ weigh(struct search *s, const struct search_input *in, struct candidate *c)
 	s->item[s->count++] = *c;
 }
 
-/* The distributed optimizer off and on, where there are data ranks to share with. Does one of them
- * fit? */
+/* What data ranks share, where there are any to share with: the optimizer's state or not, and more
+ * of it where that does not fit, as it costs traffic in every pass. Does one of them fit? */
 static bool
-try_optimizers(struct search *s, const struct search_input *in, struct candidate *c)
+try_shardings(struct search *s, const struct search_input *in, struct candidate *c)
 {
+	int first = in->keep_sharding ? (int)in->shape.sharding : SHARDING_NONE;
+	int last = in->keep_sharding           ? first
+	    : c->layout.data_parallel_size > 1 ? SHARDING_PARAMS
+					       : SHARDING_NONE;
 	bool fits = false;
 
-	for (int on = in->distributed; on <= 1; on++) {
-		if (on && !in->distributed && c->layout.data_parallel_size == 1)
-			continue;
-		c->shape.sharding = on ? SHARDING_OPTIM : SHARDING_NONE;
+	for (int k = first; k <= last && !(fits && k > SHARDING_OPTIM); k++) {
+		c->shape.sharding = (enum sharding)k;
 		weigh(s, in, c);
 		fits = fits || c->fit != FIT_NO;
 	}
@@ -79,7 +82,7 @@ try_batches(struct search *s, const struct search_input *in, struct candidate *c
 	for (; b <= each && each % b == 0 && b * c->shape.seq_length <= 1 << 30; b *= 2) {
 		c->shape.micro_batch_size = b;
 		c->shape.num_microbatches = each / b;
-		if (!try_optimizers(s, in, c) || in->micro_batch)
+		if (!try_shardings(s, in, c) || in->micro_batch)
 			break;
 	}
 }
@@ -199,7 +202,7 @@ speed(const struct candidate *c, const struct search_input *in)
 void
 search_print(const struct search *s, const struct search_input *in, int64_t top, FILE *f)
 {
-	fputs("rank\ttp\tpp\tdp\tmicro_batch_size\tnum_microbatches\tdistributed_optimizer\tmemory_"
+	fputs("rank\ttp\tpp\tdp\tmicro_batch_size\tnum_microbatches\tsharding\tmemory_"
 	      "gib\tfit\tseconds\t"
 	      "tokens_per_second\tcompute\ttp_share\tbubble\tdp_share\tmemory_bound\tother\n",
 	    f);
@@ -211,7 +214,7 @@ search_print(const struct search *s, const struct search_input *in, int64_t top,
 		    (long long)c->layout.tensor_model_parallel_size,
 		    (long long)c->layout.pipeline_model_parallel_size,
 		    (long long)c->layout.data_parallel_size, (long long)c->shape.micro_batch_size,
-		    (long long)c->shape.num_microbatches, c->shape.sharding ? "yes" : "no",
+		    (long long)c->shape.num_microbatches, opt_shardings[c->shape.sharding],
 		    need(c, &in->hw) / gib, fit_names[c->fit], t->total, speed(c, in));
 		fprintf(f, "\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\n", t->compute / t->total,
 		    t->tp / t->total, t->bubble / t->total, t->dp / t->total, t->memory / t->total,
@@ -234,7 +237,8 @@ print_plan(const struct search *s, const struct search_input *in, int64_t pick, 
 	    (long long)c->layout.tensor_model_parallel_size,
 	    (long long)c->layout.pipeline_model_parallel_size);
 	if (c->shape.sharding)
-		str_adds(out, "use-distributed-optimizer\n");
+		str_addf(
+		    out, "data-parallel-sharding-strategy %s\n", opt_shardings[c->shape.sharding]);
 	str_addf(out, "micro-batch-size %lld\nglobal-batch-size %lld\n",
 	    (long long)c->shape.micro_batch_size, (long long)in->global_batch_size);
 }
@@ -284,11 +288,12 @@ seconds_of(const struct step_time *t, int part)
 static void
 name_layout(const struct candidate *c, struct str *out)
 {
-	str_addf(out, "tensor %lld, pipeline %lld, data %lld, micro-batch-size %lld%s",
+	str_addf(out, "tensor %lld, pipeline %lld, data %lld, micro-batch-size %lld%s%s",
 	    (long long)c->layout.tensor_model_parallel_size,
 	    (long long)c->layout.pipeline_model_parallel_size,
 	    (long long)c->layout.data_parallel_size, (long long)c->shape.micro_batch_size,
-	    c->shape.sharding ? ", distributed optimizer" : "");
+	    c->shape.sharding ? ", sharding " : "",
+	    c->shape.sharding ? opt_shardings[c->shape.sharding] : "");
 }
 
 /* Needs at least one plan. The largest part of the best plan, and what the second does worse:

@@ -2,7 +2,8 @@
  * search.h - the legal layouts of a run that fit a device, fastest first
  *
  * Every divisor of the model and of the world is tried as tensor and pipeline size, every power of
- * two as micro batch, the distributed optimizer on and off. Memory is the memory plan's (what the
+ * two as micro batch, the optimizer's state whole and shared by the data ranks; they share
+ * gradients and weights where it does not fit otherwise. Memory is the memory plan's (what the
  * trainer allocates) plus the device's reserve; time is plan/time's. Plans within 1 % of each other
  * count as ties, the smaller one first. Source: spec/planning.md 8.
  */
@@ -15,11 +16,12 @@ enum fit { FIT_YES, FIT_TIGHT, FIT_NO }; /* tight: within 4 % of the device memo
 
 struct search_input {
 	struct model_config model;
-	struct train_shape shape; /* of it: seq_length, dtype, optimizer_states */
+	/* of it: seq_length, dtype, optimizer_states, and sharding when it is kept */
+	struct train_shape shape;
 	struct hardware hw;
 	int64_t world_size, global_batch_size;
 	int64_t tensor, pipeline, micro_batch; /* 0: free */
-	int distributed;                       /* 1: only with the distributed optimizer; 0: both */
+	bool keep_sharding;                    /* every plan shares what the shape says */
 };
 
 struct candidate {

@@ -228,7 +228,8 @@ pipeline_time(const struct run_case *r, struct step_time *out)
 }
 
 /* Gradients over the data ranks, new weights back, and a tied table between the ends of the
- * pipeline. Gradients travel in the precision of main gradients, weights in the run's type. */
+ * pipeline. Sharded gradients are reduced once a micro batch, sharded weights gathered once a pass.
+ * Gradients travel in the precision of main gradients, weights in the run's type. */
 static double
 gradient_time(const struct run_case *r)
 {
@@ -238,9 +239,14 @@ gradient_time(const struct run_case *r)
 	double real = (double)dtype_size(memory_real(r->shape->dtype)),
 	       act = (double)dtype_size(r->shape->dtype);
 	double table = (double)(layout_vocab(l, r->model) / t * r->model->hidden_size) * real;
-	double seconds = ring(r, d, t, (double)r->elements * real);
+	int64_t m = r->shape->num_microbatches;
+	int64_t passes = r->shape->recompute.granularity == RECOMPUTE_FULL ? 3 : 2;
+	int64_t reductions = r->shape->sharding >= SHARDING_GRADS ? m : 1;
+	int64_t gathers = r->shape->sharding == SHARDING_PARAMS ? passes * m : 1;
+	double seconds = (double)reductions * ring(r, d, t, (double)r->elements * real);
 
-	seconds += ring(r, d, t, (double)r->elements * (r->shape->sharding ? act : real));
+	seconds += (double)gathers *
+	    ring(r, d, t, (double)r->elements * (r->shape->sharding ? act : real));
 	seconds *= 1 - r->hw->dp_overlap;
 	if (p > 1 && !r->model->untie_embeddings_and_output_weights)
 		seconds += time_all_reduce(r, 2, t * d * (p - 1), table);

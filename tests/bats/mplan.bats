@@ -152,7 +152,7 @@ column()
 @test "search: the best plans, and a plan that check and mem accept" {
 	run -0 --separate-stderr mplan search --config 8b.conf --world-size 64 --gpu h200 \
 		--global-batch-size 512 -o plan.conf
-	[ "${lines[0]}" = "rank	tp	pp	dp	micro_batch_size	num_microbatches	distributed_optimizer	memory_gib	fit	seconds	tokens_per_second	compute	tp_share	bubble	dp_share	memory_bound	other" ]
+	[ "${lines[0]}" = "rank	tp	pp	dp	micro_batch_size	num_microbatches	sharding	memory_gib	fit	seconds	tokens_per_second	compute	tp_share	bubble	dp_share	memory_bound	other" ]
 	[ "${#lines[@]}" = 11 ]
 	[[ "$stderr" == "mplan: "*" legal layouts, "*" fit; the best (tensor "*") spends "*" % of a step on "*"; the next ("* ]]
 	# The shares of each row add up to 1.
@@ -170,12 +170,32 @@ column()
 		'BEGIN { d = b / 1073741824 + 1.5 - g; exit !(d < 0.001 && d > -0.001) }'
 }
 
+@test "search: a strategy that is typed holds; free, more is shared only where less does not fit" {
+	search() { mplan search -q --config 8b.conf --global-batch-size 64 --gpu h100 "$@"; }
+	for what in no_shard optim optim_grads optim_grads_params; do
+		run -0 search --world-size 64 --data-parallel-sharding-strategy $what
+		[ "$(column 7 <<<"$output" | sort -u)" = $what ]
+	done
+	run -0 search --world-size 8 --use-torch-fsdp2 --force -o plan.conf
+	grep -qx 'data-parallel-sharding-strategy optim_grads_params' plan.conf
+	# 8 billion parameters: weights take 15 GiB, gradients 30, the optimizer's state 90.
+	while read -r gb what; do
+		run -0 search --world-size 8 --tensor-model-parallel-size 1 --memory-gb "$gb" \
+			--pipeline-model-parallel-size 1 --micro-batch-size 1
+		[ "$(column 7 <<<"$output")" = "$what" ]
+	done <<-END
+		70 optim
+		50 optim_grads
+		40 optim_grads_params
+	END
+}
+
 @test "search: typed layout options hold, --pick writes another, --force replaces" {
 	run -0 -- mplan search -q --config 8b.conf --world-size 64 --gpu h100 \
 		--global-batch-size 512 --tensor-model-parallel-size 4 --micro-batch-size 2 \
 		--use-distributed-optimizer --top 3 -o plan.conf
 	[ "${#lines[@]}" -le 4 ]
-	[ "$(column 2,5,7 <<<"$output" | sort -u)" = "4	2	yes" ]
+	[ "$(column 2,5,7 <<<"$output" | sort -u)" = "4	2	optim" ]
 	cp plan.conf first.conf
 	refused 1 "mplan: 'plan.conf' exists; --force replaces it" \
 		mplan search --config 8b.conf --world-size 64 --gpu h100 --global-batch-size 512 \

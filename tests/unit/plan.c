@@ -54,10 +54,10 @@ llama_1b(void)
 
 /* The time of a step under a layout of t x p x d ranks with m micro batches of b. */
 static struct step_time
-timed(const struct hardware *hw, struct layout l, int64_t b, int64_t m, bool distributed)
+timed(const struct hardware *hw, struct layout l, int64_t b, int64_t m, enum sharding sharding)
 {
 	struct model_config c = llama_1b();
-	struct train_shape s = { 2048, b, m, DTYPE_BF16, distributed, 2, false, { 0 } };
+	struct train_shape s = { 2048, b, m, DTYPE_BF16, sharding, 2, false, { 0 } };
 	struct run_case r = { &c, &l, &s, hw, 0, 0 };
 	struct step_time t;
 	struct err e;
@@ -125,26 +125,30 @@ test_directions(void)
 {
 	struct hardware hw = device("gpu h200\n"), slow = device("gpu h200\nlink-bandwidth 20\n");
 	struct hardware hidden = device("gpu h200\ndp-overlap 1\n");
-	struct step_time one = timed(&hw, (struct layout){ 1, 1, 1, 1 }, 4, 8, false), a, b;
+	struct step_time one = timed(&hw, (struct layout){ 1, 1, 1, 1 }, 4, 8, SHARDING_NONE), a, b;
 
 	CHECK(one.bubble == 0 && one.tp == 0 && one.dp == 0);
 	/* Fewer micro batches: a larger share of waiting; (p - 1) / m of the ideal time with even
 	 * stages. */
-	a = timed(&hw, (struct layout){ 1, 1, 1, 4 }, 4, 8, false);
-	b = timed(&hw, (struct layout){ 1, 1, 1, 4 }, 4, 32, false);
+	a = timed(&hw, (struct layout){ 1, 1, 1, 4 }, 4, 8, SHARDING_NONE);
+	b = timed(&hw, (struct layout){ 1, 1, 1, 4 }, 4, 32, SHARDING_NONE);
 	CHECK(a.bubble / a.total > b.bubble / b.total && b.bubble > 0);
 	CHECK_NEAR(a.bubble, b.bubble, 1e-9);
 	CHECK(a.total < one.total && a.total > one.total / 4);
 	/* Tensor ranks share the products and pay for talking, the more the slower the link. */
-	a = timed(&hw, (struct layout){ 8, 1, 1, 1 }, 4, 8, false);
-	b = timed(&slow, (struct layout){ 8, 1, 1, 1 }, 4, 8, false);
+	a = timed(&hw, (struct layout){ 8, 1, 1, 1 }, 4, 8, SHARDING_NONE);
+	b = timed(&slow, (struct layout){ 8, 1, 1, 1 }, 4, 8, SHARDING_NONE);
 	CHECK(a.tp > 0 && a.compute < one.compute && a.compute > one.compute / 8);
 	CHECK(b.tp > 10 * a.tp && b.compute == a.compute);
 	/* Data ranks share the optimizer's work when it is distributed; their traffic can hide. */
-	a = timed(&hw, (struct layout){ 1, 1, 8, 1 }, 4, 8, false);
-	b = timed(&hw, (struct layout){ 1, 1, 8, 1 }, 4, 8, true);
+	a = timed(&hw, (struct layout){ 1, 1, 8, 1 }, 4, 8, SHARDING_NONE);
+	b = timed(&hw, (struct layout){ 1, 1, 8, 1 }, 4, 8, SHARDING_OPTIM);
 	CHECK(a.dp > 0 && b.memory < a.memory && b.dp < a.dp);
-	CHECK(timed(&hidden, (struct layout){ 1, 1, 8, 1 }, 4, 8, false).dp == 0);
+	/* Gradients shared are reduced eight times, weights shared gathered sixteen times. */
+	one = timed(&hw, (struct layout){ 1, 1, 8, 1 }, 4, 8, SHARDING_GRADS);
+	CHECK(one.memory == b.memory && one.dp > 3 * b.dp);
+	CHECK(timed(&hw, (struct layout){ 1, 1, 8, 1 }, 4, 8, SHARDING_PARAMS).dp > 1.5 * one.dp);
+	CHECK(timed(&hidden, (struct layout){ 1, 1, 8, 1 }, 4, 8, SHARDING_NONE).dp == 0);
 }
 
 /* One H200 on a model of 1.2 billion parameters: 30 to 70 % of the peak. */
@@ -152,11 +156,12 @@ static void
 test_scale(void)
 {
 	struct hardware hw = device("gpu h200\n"), laptop = device("gpu cpu\n");
-	struct step_time t = timed(&hw, (struct layout){ 1, 1, 1, 1 }, 8, 8, false);
+	struct step_time t = timed(&hw, (struct layout){ 1, 1, 1, 1 }, 8, 8, SHARDING_NONE);
 	double rate = 64 * 2048 / t.total;
 
 	CHECK(rate > 35000 && rate < 90000);
-	CHECK(timed(&laptop, (struct layout){ 1, 1, 1, 1 }, 8, 8, false).total > 100 * t.total);
+	CHECK(timed(&laptop, (struct layout){ 1, 1, 1, 1 }, 8, 8, SHARDING_NONE).total >
+	    100 * t.total);
 }
 
 /* Published steps: model, layout, batch, seconds. Names are rows of the measurements that
@@ -237,7 +242,8 @@ test_search(void)
 	in.tensor = 4;
 	in.pipeline = 2;
 	in.micro_batch = 3;
-	in.distributed = 1;
+	in.keep_sharding = true;
+	in.shape.sharding = SHARDING_OPTIM;
 	CHECK(
 	    search_run(&s, &in, &e) == 0 && s.count == 1 && s.item[0].shape.num_microbatches == 16);
 	search_release(&s);
