@@ -36,26 +36,18 @@ cat >table <<END
 llama 2 2 1 2 0
 llama 2 1 2 1 0
 llama 2 1 1 1 0
-llama 2 1 1 4 1
 llama 2 1 1 8 2 $small
-llama 2 1 1 1 2
 llama 2 1 1 8 3 $small
 llama 4 4 1 1 0
 llama 4 2 2 2 0
 llama 4 2 1 2 3 $small $alone
 llama 8 2 2 1 1 $small
-llama 8 4 1 2 1
 gpt2 2 2 1 1 0
-gpt2 2 1 1 8 3
 gpt2 4 4 1 8 0
 gpt2 4 1 4 1 0
-gpt2 4 2 1 2 1
-gpt2 4 1 2 1 0 $alone
-gpt2 4 1 2 2 2 $small
 gpt2 4 1 2 2 3 $small
 gpt2 8 8 1 4 0
 gpt2 8 2 4 1 0
-gpt2 8 1 2 1 1
 plain 4 1 4 1 0
 plain 8 2 2 2 1
 END

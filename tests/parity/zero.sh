@@ -48,8 +48,8 @@ same "one micro batch, ZeRO-1 and 3" one1 one3
 echo "one micro batch: ZeRO 1 to 3 equal bit by bit"
 
 # The loss alone is compared bit by bit: the norm is beside it in a line of the metrics.
-for stage in 1 2 3; do
-	for size in 1 5000 20000 134217728; do
+for stage in 1 3; do
+	for size in 1 5000 134217728; do
 		run sized$size $stage --clip-grad 0 --ddp-bucket-size $size
 		metric lm_loss sized$size.jsonl >sized$size.loss
 		same_steps "ZeRO-$stage, buckets of $size" sized$size.loss sized1.loss
