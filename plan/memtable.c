@@ -35,7 +35,9 @@ column_of(enum buffer b)
 	case BUF_WEIGHTS:
 	case BUF_WEIGHT_SLOTS: return WEIGHTS;
 	case BUF_GRADS:
-	case BUF_GRAD_SLOTS: return GRADIENTS;
+	case BUF_GRAD_SLOTS:
+	case BUF_NARROW_GRADS:
+	case BUF_REPLICA_GRADS: return GRADIENTS;
 	case BUF_MASTER:
 	case BUF_EXP_AVG:
 	case BUF_EXP_AVG_SQ: return OPTIMIZER;

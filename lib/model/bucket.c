@@ -214,6 +214,8 @@ shards_init(struct shards *s, const struct shards_of *of, const int coord[AX_COU
 	place_class(&x, MATRICES);
 	end_bucket(&x);
 	s->elements = x.end;
+	for (int k = 0; k < s->num_buckets; k++)
+		s->largest = s->bucket[k].count > s->largest ? s->bucket[k].count : s->largest;
 	place_slots(s);
 }
 

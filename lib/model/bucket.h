@@ -59,6 +59,7 @@ struct shards {
 	struct shard_run *run;
 	int64_t elements; /* of all buckets */
 	int64_t places;   /* elements of a buffer in which buckets of layers take turns */
+	int64_t largest;  /* elements of the largest bucket */
 };
 
 /* What a rank's shards follow from, beside its coordinates. */

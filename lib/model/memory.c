@@ -25,6 +25,8 @@ static const struct buffer_row rank_rows[] = {
 	{ "gathered weights", BUF_WEIGHT_SLOTS, RUN, IF_WEIGHT_SLOTS, ACT, { D_PLACES, D_ONE }, 0 },
 	{ "main gradients", BUF_GRADS, RUN, IF_TRAINING, REAL, { D_GRADS, D_ONE }, 0 },
 	{ "gradients to reduce", BUF_GRAD_SLOTS, RUN, IF_GRAD_SLOTS, REAL, { D_PLACES, D_ONE }, 0 },
+	{ "narrow gradients", BUF_NARROW_GRADS, RUN, IF_NARROW, BF16, { D_LARGEST, D_ONE }, 0 },
+	{ "replicas' gradients", BUF_REPLICA_GRADS, RUN, IF_NARROW, BF16, { D_LARGEST, D_ONE }, 0 },
 	{ "master weights", BUF_MASTER, RUN, IF_MASTER, REAL, { D_OWN, D_ONE }, 0 },
 	{ "first moments", BUF_EXP_AVG, RUN, IF_TRAINING, REAL, { D_OWN, D_ONE }, 0 },
 	{ "second moments", BUF_EXP_AVG_SQ, RUN, IF_ADAM, REAL, { D_OWN, D_ONE }, 0 },
@@ -87,6 +89,7 @@ present(enum condition when, const struct model_config *c, const struct layout *
 	case IF_TENSOR: return l->tensor_model_parallel_size > 1;
 	case IF_PIPELINE: return pp < l->pipeline_model_parallel_size - 1;
 	case IF_WEIGHT_SLOTS: return s->sharding >= SHARDING_PARAMS && layout_replicas(l) > 1;
+	case IF_NARROW: return !s->forward_only && s->grad_reduce_in_bf16 && layout_replicas(l) > 1;
 	case IF_GRAD_SLOTS:
 		return !s->forward_only && s->sharding >= SHARDING_GRADS && layout_replicas(l) > 1;
 	case IF_MASTER: return !s->forward_only && s->dtype != memory_real(s->dtype);
@@ -106,6 +109,7 @@ element_dtype(enum element k, enum dtype act)
 	case REAL: return memory_real(act);
 	case F64: return DTYPE_F64;
 	case F32: return DTYPE_F32;
+	case BF16: return DTYPE_BF16;
 	default: return DTYPE_I32;
 	}
 }
@@ -273,6 +277,7 @@ plan_dims(struct rank *r, const struct memory_plan *m)
 	dims_share(r->dim, r->model, r->layout, r->shape);
 	r->dim[D_OWN] = m->own_elements;
 	r->dim[D_PLACES] = m->shards.places;
+	r->dim[D_LARGEST] = m->shards.largest;
 	r->dim[D_WEIGHTS] =
 	    r->shape->sharding >= SHARDING_PARAMS ? m->own_elements : m->shards.elements;
 	r->dim[D_GRADS] =

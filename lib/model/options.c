@@ -309,6 +309,7 @@ resolve_shape(
 	s->dtype = o->bf16 ? DTYPE_BF16 : o->fp16 ? DTYPE_F16 : o->fp64 ? DTYPE_F64 : DTYPE_F32;
 	s->seq_length = o->seq_length ? o->seq_length : plan->model.max_position_embeddings;
 	s->bucket_size = o->ddp_bucket_size;
+	s->grad_reduce_in_bf16 = o->grad_reduce_in_bf16;
 	if (resolve_sharding(p, o, &s->sharding, e) < 0)
 		return -1;
 	s->reset_attention_mask = o->reset_attention_mask;

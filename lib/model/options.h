@@ -20,6 +20,7 @@ struct run_options {
 	bool sequence_parallel, use_distributed_optimizer, use_megatron_fsdp, use_torch_fsdp2,
 	    reset_attention_mask;
 	int sharding;
+	bool grad_reduce_in_bf16;
 	int64_t ddp_bucket_size;
 	int64_t micro_batch_size, global_batch_size;
 	struct opt_list rampup_batch_size;
@@ -98,6 +99,9 @@ enum { OPTIMIZER_ADAM, OPTIMIZER_SGD };
 	RUN_FLAG(S, M, "use-megatron-fsdp", use_megatron_fsdp, \
 	         "--data-parallel-sharding-strategy optim_grads_params by default"), \
 	RUN_FLAG(S, M, "use-torch-fsdp2", use_torch_fsdp2, "the same"), \
+	RUN_FLAG(S, M, "grad-reduce-in-bf16", grad_reduce_in_bf16, \
+	         "gradients go to other data ranks in bfloat16; they are added up in fp32, in " \
+	         "the order of ranks"), \
 	RUN_INT(S, M, "ddp-bucket-size", ddp_bucket_size, 1, "134217728", \
 	         "elements of whole layers that data ranks reduce and gather at once"), \
 	{ .type = OPT_GROUP, .help = "Batch and precision" }, \

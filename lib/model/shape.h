@@ -34,8 +34,9 @@ struct train_shape {
 	struct recompute recompute;
 	/* a sample may hold several documents: attention is told where each begins */
 	bool reset_attention_mask;
-	bool deterministic;  /* bitwise repeatable also where that takes memory */
-	int64_t bucket_size; /* as in struct shards_of */
+	bool deterministic;       /* bitwise repeatable also where that takes memory */
+	int64_t bucket_size;      /* as in struct shards_of */
+	bool grad_reduce_in_bf16; /* what replicas send each other of gradients; sums stay real */
 };
 
 /* The type of statistics, moments and master weights: F64 for F64, else F32. */

@@ -90,7 +90,7 @@ copy()
 		--data-parallel-size 2
 	[ "$(cat b/latest_checkpointed_iteration.txt)" = 7 ]
 	run mckpt verify b
-	[ "$status" = 0 ] && [ "$output" = "b/iter_0000007: ok: 60 tensors in 6 files" ]
+	[ "$status" = 0 ] && [ "$output" = "b/iter_0000007: ok: 60 tensors in 8 files" ]
 	mckpt diff a b >diff
 	grep -qx 'pipeline-model-parallel-size 2' b/iter_0000007/options.conf
 	grep -qx 'data-path 1 "a b"' b/iter_0000007/options.conf

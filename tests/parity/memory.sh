@@ -41,6 +41,7 @@ exact llama-tp2 2 $(layout 2 1)
 exact llama-pp2-bf16 2 $(layout 1 2) --bf16
 exact llama-dp2-zero 2 --use-distributed-optimizer
 exact llama-dp2-zero2 2 $(zero 2)
+exact llama-dp2-narrow 2 $(zero 2) --grad-reduce-in-bf16
 exact llama-dp2-zero3 2 $(zero 3) --ddp-bucket-size 5000
 exact llama-dp2-zero3-bf16 2 $(zero 3) --ddp-bucket-size 5000 --bf16
 model=$gpt2

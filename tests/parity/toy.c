@@ -23,17 +23,27 @@ static const struct family_name names[] = {
 	{ ROLE_COUNT, NULL, false },
 };
 
-static int
-read_config(struct model_config *c, const struct json_value *v, struct err *e)
+static int64_t
+as_many_as_heads(const struct model_config *c)
 {
-	if (json_int(v, "n_tokens", 0, &c->vocab_size, e) < 0 ||
-	    json_int(v, "n_blocks", 0, &c->num_layers, e) < 0 ||
-	    json_int(v, "width", 0, &c->hidden_size, e) < 0 ||
-	    json_int(v, "mlp_width", 0, &c->ffn_hidden_size, e) < 0 ||
-	    json_int(v, "heads", 0, &c->num_attention_heads, e) < 0 ||
-	    json_int(v, "groups", c->num_attention_heads, &c->num_query_groups, e) < 0 ||
-	    json_int(v, "context", 0, &c->max_position_embeddings, e) < 0)
-		return -1;
+	return c->num_attention_heads;
+}
+
+static const struct key keys[] = {
+	{ "n_tokens", KEY_INT, KEY_OFF(vocab_size) },
+	{ "n_blocks", KEY_INT, KEY_OFF(num_layers) },
+	{ "width", KEY_INT, KEY_OFF(hidden_size) },
+	{ "mlp_width", KEY_INT, KEY_OFF(ffn_hidden_size) },
+	{ "heads", KEY_INT, KEY_OFF(num_attention_heads) },
+	{ "groups", KEY_INT, KEY_OFF(num_query_groups), .derive = as_many_as_heads },
+	{ "context", KEY_INT, KEY_OFF(max_position_embeddings) },
+};
+
+/* The recipe. */
+static int
+read_rest(struct model_config *c, const struct json_value *config, struct err *e)
+{
+	(void)config;
 	if (c->num_attention_heads < 1)
 		return err_set(e, "\"heads\" must be at least 1");
 	c->kv_channels = c->hidden_size / c->num_attention_heads;
@@ -56,24 +66,12 @@ check(const struct model_config *c, struct err *e)
 	return 0;
 }
 
-static void
-write_config(const struct model_config *c, struct str *out)
-{
-	str_addf(out,
-	    ",\n  \"n_tokens\": %lld,\n  \"n_blocks\": %lld,\n  \"width\": %lld,\n  \"mlp_width\": "
-	    "%lld",
-	    (long long)c->vocab_size, (long long)c->num_layers, (long long)c->hidden_size,
-	    (long long)c->ffn_hidden_size);
-	str_addf(out, ",\n  \"heads\": %lld,\n  \"groups\": %lld,\n  \"context\": %lld",
-	    (long long)c->num_attention_heads, (long long)c->num_query_groups,
-	    (long long)c->max_position_embeddings);
-}
-
 const struct family family_toy = {
 	.model_type = "toy",
 	.architecture = "ToyForCausalLM",
 	.names = names,
-	.read = read_config,
+	.keys = keys,
+	.num_keys = sizeof keys / sizeof *keys,
+	.read_rest = read_rest,
 	.check = check,
-	.write = write_config,
 };

@@ -60,3 +60,17 @@ for stage in 1 3; do
 	rm -rf sized*
 	echo "ZeRO-$stage: buckets of any size give the same bits, the norm to $norm"
 done
+
+# Narrow gradients: close to the others, not equal to them, and the same bits with overlap or none
+# and under every stage that shards.
+for stage in 0 1 2 3; do
+	run narrow$stage $stage --micro-batch-size 4 $small --grad-reduce-in-bf16
+	run narrow $stage --micro-batch-size 4 $small --grad-reduce-in-bf16 $alone
+	same "ZeRO-$stage, narrow gradients, overlap on and off" narrow$stage narrow
+	rm -rf narrow narrow.jsonl
+	[ $stage = 0 ] || same "narrow gradients, ZeRO-1 and $stage" narrow1 narrow$stage
+done
+loss=$(gap lm_loss narrow1.jsonl one1.jsonl)
+within 1e-4 "$loss" || fail "narrow gradients: the loss differs by $loss"
+! within 1e-8 "$loss" || fail "narrow gradients are not narrower"
+echo "narrow gradients: equal bit by bit under ZeRO 1 to 3, loss $loss from wide ones"

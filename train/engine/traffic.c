@@ -21,12 +21,13 @@ struct traffic {
 	struct stream *grads, *weights; /* that carry reductions and gathers */
 	struct lane *lane;
 	int next;                /* the next bucket to be reduced in this pass */
+	struct p2p *message;     /* room for an exchange of narrow gradients; NULL: they are not */
 	bool fresh;              /* no reduction of this step has ended in the own gradients yet */
 	int holds[BUCKET_SLOTS]; /* which bucket of layers lies in a slot of gathered weights; -1 */
 	/* on the compute stream, since they were last added up; the first num_spans of cap_spans */
 	struct span {
 		struct event *from, *to;
-	} *span;
+	} * span;
 	int num_spans, cap_spans;
 };
 
@@ -44,6 +45,8 @@ traffic_open(struct engine *e, bool overlap_grads, bool overlap_weights)
 		t->holds[i] = -1;
 	if (e->groups.dp->size == 1)
 		return t;
+	if (e->mem.bytes[BUF_NARROW_GRADS])
+		t->message = mem_alloc(2 * (size_t)e->groups.dp->size, sizeof *t->message);
 	for (int k = 0; k < e->mem.shards.num_buckets; k++) {
 		t->lane[k].ready = b->event(e->device);
 		t->lane[k].reduced = b->event(e->device);
@@ -59,6 +62,7 @@ traffic_close(struct traffic *t)
 		return;
 	free(t->lane);
 	free(t->span);
+	free(t->message);
 	free(t);
 }
 
@@ -157,22 +161,55 @@ keep_sum(struct engine *e, int k, const struct tensor *sum)
 		st->ops->add(st, &to, sum);
 }
 
-/* The sum over the replicas, of each its own part, in place. */
+/* Everybody sends each of the others its part of a bucket in BF16; own becomes the sum in the order
+ * of ranks, added up in its own type. */
+static void
+sum_narrow(struct engine *e, const struct tensor *own, const struct tensor *all)
+{
+	struct stream *st = e->traffic->grads;
+	struct comm *dp = e->groups.dp;
+	struct tensor send = engine_buffer(e, BUF_NARROW_GRADS), part;
+	struct tensor come = engine_buffer(e, BUF_REPLICA_GRADS);
+	struct p2p *message = e->traffic->message;
+	int64_t n = own->shape[0];
+	int count = 0;
+
+	send = tensor_rows(&send, 0, all->shape[0]);
+	st->ops->cast(st, &send, all);
+	for (int r = 0; r < dp->size; r++)
+		if (r != dp->rank) {
+			message[count++] = (struct p2p){ true, r, 0, tensor_rows(&send, r * n, n) };
+			message[count++] =
+			    (struct p2p){ false, r, 0, tensor_rows(&come, r * n, n) };
+		}
+	dp->ops->exchange(dp, st, message, count);
+	for (int r = 0; r < dp->size; r++) {
+		part = tensor_rows(r == dp->rank ? &send : &come, r * n, n);
+		(r == 0 ? st->ops->cast : st->ops->add)(st, own, &part);
+	}
+}
+
+/* The sum over the replicas, of each its part, in place; where nothing is sharded, of all to all.
+ */
 static void
 reduce(struct engine *e, int k)
 {
 	struct traffic *t = e->traffic;
 	struct comm *dp = e->groups.dp;
 	struct tensor all = engine_bucket(e, true, k);
-	int64_t n = all.shape[0] / e->mem.replicas;
-	struct tensor own = tensor_rows(&all, n * e->mem.replica, n);
+	int64_t n = all.shape[0] / dp->size;
+	struct tensor own = tensor_rows(&all, n * dp->rank, n);
 
 	after_compute(e, t->grads, t->lane[k].ready);
 	span_begin(e);
-	if (e->mem.replicas > 1)
+	if (t->message)
+		sum_narrow(e, &own, &all);
+	else if (e->mem.replicas > 1)
 		dp->ops->reduce_scatter(dp, t->grads, &own, &all);
 	else
 		dp->ops->all_reduce(dp, t->grads, &all, REDUCE_SUM);
+	if (t->message && e->mem.replicas == 1)
+		dp->ops->all_gather(dp, t->grads, &all, &own);
 	if (e->mem.bytes[BUF_GRAD_SLOTS])
 		keep_sum(e, k, &own);
 	span_end(e);

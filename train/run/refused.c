@@ -527,7 +527,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "ddp-reduce-scatter-with-fp32-accumulation", precision },
 	{ "disable-bf16-reduced-precision-matmul", precision }, { "exp-avg-dtype", precision },
 	{ "exp-avg-sq-dtype", precision }, { "fp32-allreduce", precision },
-	{ "grad-reduce-in-bf16", precision }, { "main-grads-dtype", precision },
+	{ "main-grads-dtype", precision },
 	{ "main-params-dtype", precision }, { "use-precision-aware-optimizer", precision },
 	/* Ids come from the tokenizer's files, so that training and export agree. */
 	{ "allow-ambiguous-pad-tokens", tokenizer },

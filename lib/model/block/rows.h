@@ -37,6 +37,7 @@ enum dim {
 	D_WEIGHTS,
 	D_GRADS,
 	D_PLACES,
+	D_LARGEST, /* bucket */
 	D_OWN,
 	D_SCALARS,
 	D_COUNT
@@ -63,6 +64,7 @@ enum condition {
 	IF_PIPELINE,     /* a stage comes after this one */
 	IF_WEIGHT_SLOTS, /* weights are sharded */
 	IF_GRAD_SLOTS,   /* main gradients are */
+	IF_NARROW,       /* gradients go to other replicas in BF16 */
 	IF_MASTER,       /* weights are narrower than real */
 	IF_ADAM,
 };
@@ -83,7 +85,7 @@ struct param_row {
 };
 
 /* "act" is the run's dtype, "real" F32 or F64 (memory_real). */
-enum element { ACT, REAL, I32, F32, F64 };
+enum element { ACT, REAL, I32, BF16, F32, F64 };
 
 /* How often a buffer is there: once in the run, in a slot of saved activations, in each of its
  * layers, or in scratch. */
