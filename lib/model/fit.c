@@ -36,6 +36,17 @@ share_optimizer(struct run_plan *p, char option[64])
 	return true;
 }
 
+/* A gather of each layer's weights in every pass. */
+static bool
+share_weights(struct run_plan *p, char option[64])
+{
+	if (p->shape.sharding == SHARDING_PARAMS || layout_replicas(&p->layout) < 2)
+		return false;
+	p->shape.sharding = SHARDING_PARAMS;
+	snprintf(option, 64, "--data-parallel-sharding-strategy optim_grads_params");
+	return true;
+}
+
 static bool
 recompute_some(struct run_plan *p, char option[64])
 {
@@ -69,7 +80,7 @@ more_tensor_ranks(struct run_plan *p, char option[64])
 }
 
 static bool (*const remedies[])(struct run_plan *, char[64]) = { smaller_micro_batch,
-	recompute_some, share_optimizer, recompute_layers, more_tensor_ranks };
+	recompute_some, share_optimizer, share_weights, recompute_layers, more_tensor_ranks };
 
 enum { REMEDIES = sizeof remedies / sizeof *remedies };
 

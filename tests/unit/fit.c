@@ -51,7 +51,9 @@ main(void)
 	CHECK(memory_fit(&p, coord, 0, bytes - 1, &e) < 0);
 	CHECK(strstr(e.msg,
 	    "it fits with --micro-batch-size 4, or --recompute-granularity selective, or "
-	    "--use-distributed-optimizer, or --recompute-granularity full, or "
+	    "--use-distributed-optimizer, or "
+	    "--data-parallel-sharding-strategy optim_grads_params, or "
+	    "--recompute-granularity full, or "
 	    "--tensor-model-parallel-size 2 on twice as many ranks"));
 	/* Just enough for half the micro batch; a byte less, and it is not named any more. */
 	half.shape.num_microbatches = 2;
