@@ -204,6 +204,7 @@ fuzz:
 	@sh tests/fuzz/fuzz.sh
 bench: tests
 	@B=$(B) GOLDEN=$(golden) sh tests/bench/bench.sh
+	@B=$(B) sh tests/bench/corpora.sh
 	@B=$(B) sh tests/bench/hostile.sh
 	@[ -z "$(GOLDEN)" ] || B=$(B) GOLDEN=$(golden) sh tests/bench/tok.sh
 	@[ -z "$(GOLDEN)" ] || B=$(B) GOLDEN=$(golden) sh tests/bench/mtok.sh

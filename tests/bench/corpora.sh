@@ -1,0 +1,84 @@
+#!/bin/sh
+# corpora.sh - index maps of a blend of 2,000 small corpora beside Megatron-LM; appends to
+# results.tsv
+#
+# 2,000 corpora of 100 documents and 60,000 tokens, three splits, 1 million samples: 24,000 files of
+# Megatron-LM's and 6,000 keys of ours. PEER=DIR holds Megatron-LM's source with helpers_cpp built
+# (make -C DIR/megatron/core/datasets), PYTHON has what it imports; without PEER its column is -.
+# Maps are built cold, ours and the peer's in turn, and each figure is the median of RUNS. Ours is
+# mshard from launch to exit, with its syncs; the peer's is its builder alone, without Python's
+# start, and nothing is synced. The corpora are in the page cache for both. The arrays of both must
+# be equal in every byte. Ours are opened again for the warm figure, whose peer is the bar: then
+# Megatron-LM keeps 22,000 files open, which is beyond many machines' limit. Columns as in bench.sh.
+#
+# A run has a new directory and nothing is deleted before the end: ext4 avoids inodes that were
+# freed within the last minutes, which makes each new file many times slower for either.
+set -eu
+: "${B:=build}" "${PEER:=}" "${PYTHON:=python3}" "${RUNS:=3}"
+B=$(cd "$B" && pwd)
+top=$(pwd)
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+cores=$(nproc)
+machine="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $cores cores"
+cd "$tmp"
+split=80,10,10
+sizes=1000000,1000,1000
+
+# record WORKLOAD FIGURE PEER
+record()
+{
+	printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$(date +%F)" "$(git -C "$top" rev-parse --short HEAD)" \
+		"$machine" "$1" "$2" "$3" |
+		tee -a "$top/tests/bench/results.tsv"
+}
+
+# ours DIR: milliseconds of mshard with its maps in DIR
+ours()
+{
+	sync
+	"$B/tests/bench/usage" "$B/mshard" index -q --data-args-path list --split "$split" \
+		--seq-length 2048 --num-samples "$sizes" --data-cache-path "$1" | cut -f 1
+}
+
+# peer DIR THREADS: milliseconds of Megatron-LM's builder, or - without one
+peer()
+{
+	[ -n "$PEER" ] || { echo - && return; }
+	sync
+	PYTHONPATH=$PEER "$PYTHON" "$top/tests/bench/corpora_peer.py" list "$1" "$split" 2048 \
+		"$sizes" "$2" 2>peer.err || { tail -n 3 peer.err >&2 && return 1; }
+}
+
+# median FILE
+median()
+{
+	sort -n "$1" | sed -n "$(((RUNS + 1) / 2))p"
+}
+
+# sums DIR: a checksum and a size an array
+sums()
+{
+	(cd "$1" && find . -name '*.npy' -exec cksum {} + | sort -k 3)
+}
+
+"$B/tests/bench/sparse" corpus 100 60000 2000
+awk 'BEGIN { srand(3); for (i = 0; i < 2000; i++) print 0.1 + 2.9 * rand(), "corpus_" i }' >list
+for run in $(seq "$RUNS"); do
+	ours "ours.$run" >>ours.cold
+	for threads in 1 "$cores"; do
+		peer "peer.$threads.$run" "$threads" >>"peer.$threads.cold"
+	done
+	ours "ours.$run" >>ours.warm
+done
+if [ -n "$PEER" ]; then
+	sums ours.1 >ours.sums
+	sums peer.1.1 >peer.sums
+	cmp ours.sums peer.sums
+fi
+what="mshard index of 2,000 corpora of 100 documents, 3 splits"
+for threads in 1 "$cores"; do
+	record "$what, cold maps, ms; peer: Megatron-LM's builder, threads: $threads, ms" \
+		"$(median ours.cold)" "$(median "peer.$threads.cold")"
+done
+record "$what, warm maps, ms; peer: the bar, ms" "$(median ours.warm)" 5000
