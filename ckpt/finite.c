@@ -7,7 +7,7 @@
 #include "ckpt/finite.h"
 #include "ckpt/source.h"
 #include "lib/base/mem.h"
-#include "lib/model/params.h"
+#include "lib/model/optim_rule.h"
 
 #include <stdlib.h>
 
@@ -31,7 +31,7 @@ check_tensor(const struct source *s, int i, void *chunk, struct str *problems)
 	int64_t bad = 0;
 
 	source_at(s, i, &t);
-	if (param_state_of(t.name) || !dtype_is_float(t.dtype))
+	if (optim_state_of(NULL, t.name) || !dtype_is_float(t.dtype))
 		return 0;
 	for (int64_t first = 0; first < t.elements; first += CHUNK) {
 		int64_t n = t.elements - first < CHUNK ? t.elements - first : CHUNK;

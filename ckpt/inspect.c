@@ -127,7 +127,7 @@ sum_up(const struct ckpt *c)
 		int64_t n = elements_of(t);
 
 		s.bytes += n * (int64_t)dtype_size(t->dtype);
-		if (param_state_of(t->name)) {
+		if (optim_state_of(NULL, t->name)) {
 			s.optimizer = true;
 			continue;
 		}

@@ -21,7 +21,7 @@ struct job {
 	const struct reshard_options *o;
 	struct ckpt *src;
 	struct table table;
-	int num_states; /* that are kept */
+	const struct optim_rule *rule; /* whose states are kept; NULL: none */
 	char tmp[1024];
 	struct str manifest;
 	struct err *e;
@@ -64,7 +64,7 @@ copy_piece(struct job *j, struct ckpt_writer *w, const char *name, const struct 
 static int
 each_piece(struct job *j, const struct rank_share *r, struct ckpt_writer *w, piece_fn *fn)
 {
-	for (int state = 0; state <= j->num_states; state++)
+	for (int state = 0; state <= optim_num_states(j->rule); state++)
 		for (int i = 0; i < r->shards.count; i++) {
 			const struct shard *s = &r->shards.item[i];
 			struct slice box[SLICE_FLAT_MAX];
@@ -72,7 +72,7 @@ each_piece(struct job *j, const struct rank_share *r, struct ckpt_writer *w, pie
 			int n = s->owner ? shard_pieces(s, &own, box) : 0;
 			char name[128];
 
-			tensor_name(&j->table.param[s->param], state, name);
+			tensor_name(&j->table.param[s->param], j->rule, state, name);
 			for (int k = 0; k < n; k++)
 				if (fn(j, w, name, &box[k]) < 0)
 					return -1;
@@ -149,7 +149,7 @@ reshard(const struct reshard_options *o, struct err *e)
 	if (j.src && table_open(&j.table, j.src, e) == 0 &&
 	    table_require(&j.table, j.src, e) == 0 &&
 	    layout_check(&o->layout, &j.table.config, e) == 0) {
-		j.num_states = o->no_optim ? 0 : j.table.num_states;
+		j.rule = o->no_optim ? NULL : j.table.rule;
 		rc = write_all(&j);
 	}
 	str_release(&j.manifest);

@@ -27,15 +27,31 @@ print_shape(struct str *out, int ndim, const int64_t *shape)
  * together.
  */
 void
-tensor_name(const struct param *p, int state, char out[128])
+tensor_name(const struct param *p, const struct optim_rule *r, int state, char out[128])
 {
 	if (state == 0)
 		snprintf(out, 128, "%s", p->name);
 	else
-		snprintf(out, 128, "%s.%s", p->name, param_states[state - 1]);
+		snprintf(out, 128, "%s.%s", p->name, r->states[state - 1]);
 }
 
-/* The highest state that any tensor has says how many each must have. */
+/* Does any tensor have the state? */
+static bool
+has_state(const void *ckpt, const char *state)
+{
+	const struct ckpt *c = ckpt;
+	bool has = false;
+
+	for (int i = 0; i < ckpt_count(c) && !has; i++) {
+		const char *name = ckpt_at(c, i)->name;
+		size_t len = optim_state_of(NULL, name);
+
+		has = len && !strcmp(name + len + 1, state);
+	}
+	return has;
+}
+
+/* What the rule keeps each parameter must have. */
 int
 table_open(struct table *t, const struct ckpt *c, struct err *e)
 {
@@ -46,12 +62,7 @@ table_open(struct table *t, const struct ckpt *c, struct err *e)
 	if (model_from_text(name, ckpt_options_text(c), &t->config, &t->layout, e) < 0)
 		return -1;
 	t->count = model_params(&t->config, &t->param);
-	for (int i = 0; i < ckpt_count(c); i++) {
-		int state = param_state_of(ckpt_at(c, i)->name);
-
-		if (state > t->num_states)
-			t->num_states = state;
-	}
+	t->rule = optim_rule_of(ckpt_state(c)->optimizer, has_state, c);
 	return 0;
 }
 
@@ -65,12 +76,13 @@ table_release(struct table *t)
 
 /* One tensor that the table wants. Returns 1 when something is wrong with it. */
 static int
-check_one(const struct param *p, int state, const struct ckpt *c, struct str *problems)
+check_one(const struct table *t, int param, int state, const struct ckpt *c, struct str *problems)
 {
+	const struct param *p = &t->param[param];
 	char name[128];
 	const struct ckpt_tensor *found;
 
-	tensor_name(p, state, name);
+	tensor_name(p, t->rule, state, name);
 	found = ckpt_find(c, name);
 	if (!found) {
 		str_addf(problems, "%s: tensor '%s' is missing\n", ckpt_dir(c), name);
@@ -107,8 +119,8 @@ check_foreign(const struct table *t, const struct ckpt *c, struct str *problems)
 	qsort(sorted, (size_t)t->count, sizeof *sorted, compare_params);
 	for (int i = 0; i < ckpt_count(c); i++) {
 		const char *name = ckpt_at(c, i)->name;
-		size_t len =
-		    param_state_of(name) ? (size_t)(strrchr(name, '.') - name) : strlen(name);
+		size_t state = t->rule ? optim_state_of(t->rule, name) : 0,
+		       len = state ? state : strlen(name);
 
 		snprintf(key.name, sizeof key.name, "%.*s", (int)len, name);
 		if (len < sizeof key.name &&
@@ -129,8 +141,8 @@ table_check(const struct table *t, const struct ckpt *c, struct str *problems)
 	int wrong = 0;
 
 	for (int i = 0; i < t->count; i++)
-		for (int state = 0; state <= t->num_states; state++)
-			wrong += check_one(&t->param[i], state, c, problems);
+		for (int state = 0; state <= optim_num_states(t->rule); state++)
+			wrong += check_one(t, i, state, c, problems);
 	return wrong + check_foreign(t, c, problems);
 }
 

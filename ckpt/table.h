@@ -5,6 +5,7 @@
 
 #include "lib/base/str.h"
 #include "lib/ckpt/ckpt.h"
+#include "lib/model/optim_rule.h"
 #include "lib/model/params.h"
 
 struct table {
@@ -13,7 +14,7 @@ struct table {
 	struct layout layout;
 	int count;
 	struct param *param;
-	int num_states; /* optimizer tensors beside each parameter: 0 to 2 */
+	const struct optim_rule *rule; /* whose states lie beside each parameter; NULL: none */
 };
 
 /* Reads the model and lists its parameters; table_release in every case. */
@@ -27,7 +28,8 @@ int table_require(const struct table *t, const struct ckpt *c, struct err *e);
 
 /* "[4, 64]" */
 void print_shape(struct str *out, int ndim, const int64_t *shape);
-/* The name of a parameter's tensor: state 0 is the weight itself, k its k-th optimizer state. */
-void tensor_name(const struct param *p, int state, char out[128]);
+/* The name of a parameter's tensor: state 0 is the weight itself, k its k-th state under the
+ * rule. */
+void tensor_name(const struct param *p, const struct optim_rule *r, int state, char out[128]);
 
 #endif

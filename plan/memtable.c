@@ -38,10 +38,8 @@ column_of(enum buffer b)
 	case BUF_GRAD_SLOTS:
 	case BUF_NARROW_GRADS:
 	case BUF_REPLICA_GRADS: return GRADIENTS;
-	case BUF_MASTER:
-	case BUF_EXP_AVG:
-	case BUF_EXP_AVG_SQ: return OPTIMIZER;
-	default: return CONSTANTS;
+	case BUF_MASTER: return OPTIMIZER;
+	default: return b >= BUF_STATE && b <= BUF_STATE_LAST ? OPTIMIZER : CONSTANTS;
 	}
 }
 
@@ -169,7 +167,7 @@ print_buffer(const struct memory_plan *m, int stage, enum buffer b, bool json, F
 				   "\"offset\": %llu, "
 				   "\"bytes\": %llu, \"instances\": %llu, \"total\": %llu}\n"
 				 : "%d\t%s\t%s\t%llu\t%llu\t%llu\t%llu\n",
-			    stage, arena_names[a], memory_buffer_name(b),
+			    stage, arena_names[a], memory_buffer_name(m, b),
 			    (unsigned long long)m->offset[b], (unsigned long long)m->bytes[b],
 			    (unsigned long long)n,
 			    (unsigned long long)(n * memory_aligned(m->bytes[b])));

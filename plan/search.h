@@ -16,7 +16,7 @@ enum fit { FIT_YES, FIT_TIGHT, FIT_NO }; /* tight: within 4 % of the device memo
 
 struct search_input {
 	struct model_config model;
-	/* of it: seq_length, dtype, optimizer_states, and sharding when it is kept */
+	/* of it: seq_length, dtype, rule, and sharding when it is kept */
 	struct train_shape shape;
 	struct hardware hw;
 	int64_t world_size, global_batch_size;

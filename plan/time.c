@@ -260,7 +260,7 @@ optimizer_time(const struct run_case *r)
 {
 	double real = (double)dtype_size(memory_real(r->shape->dtype)),
 	       act = (double)dtype_size(r->shape->dtype);
-	double states = r->shape->optimizer_states;
+	double states = optim_num_states(r->shape->rule);
 
 	return traffic(r->hw,
 	    (double)r->own_elements * (real * (4 + 2 * states) + act) + (double)r->elements * real);

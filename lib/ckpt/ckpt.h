@@ -10,7 +10,7 @@
  *                                               loss scale, fingerprints; state.h
  *
  * Tensors are logical and global; files are pieces, so any layout reads what any other wrote.
- * Optimizer state lies beside a parameter X as X.exp_avg and X.exp_avg_sq. Writing goes to a
+ * State S of the update rule lies beside a parameter X as X.S. Writing goes to a
  * temporary directory; ckpt_commit syncs and renames it. A manifest is checked whole on opening:
  * pieces must tile every tensor exactly, without overlap, inside their files. It holds the sums of
  * the texts, of itself, and of the blocks of the pieces, which are compared when they are read.

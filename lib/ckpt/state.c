@@ -32,8 +32,6 @@ enum { CORPORA_MAX = 1 << 20 };
 
 static const char *const means[] = { "mean", NULL };
 static const char *const dtypes[] = { "F64", "F32", "BF16", "F16", NULL };
-
-static const char *const optimizers[] = { "adam", "sgd", NULL };
 static const char *const forms[] = { "decoupled", "gradient", NULL };
 
 static const struct row rows[] = {
@@ -50,7 +48,7 @@ static const struct row rows[] = {
 	{ "dtype", WORD, FIELD(dtype), .words = dtypes },
 	{ "schedule", TEXT, FIELD(schedule) },
 	{ "tokenizer", TEXT, FIELD(tokenizer) },
-	{ "optimizer", WORD, FIELD(optimizer), .words = optimizers },
+	{ "optimizer", TEXT, FIELD(optimizer) },
 	{ "adam_beta1", NUMBER, FIELD(adam_beta1), 0, 1 },
 	{ "adam_beta2", NUMBER, FIELD(adam_beta2), 0, 1 },
 	{ "adam_eps", NUMBER, FIELD(adam_eps), 0, 1 },

@@ -28,8 +28,6 @@ static const struct buffer_row rank_rows[] = {
 	{ "narrow gradients", BUF_NARROW_GRADS, RUN, IF_NARROW, BF16, { D_LARGEST, D_ONE }, 0 },
 	{ "replicas' gradients", BUF_REPLICA_GRADS, RUN, IF_NARROW, BF16, { D_LARGEST, D_ONE }, 0 },
 	{ "master weights", BUF_MASTER, RUN, IF_MASTER, REAL, { D_OWN, D_ONE }, 0 },
-	{ "first moments", BUF_EXP_AVG, RUN, IF_TRAINING, REAL, { D_OWN, D_ONE }, 0 },
-	{ "second moments", BUF_EXP_AVG_SQ, RUN, IF_ADAM, REAL, { D_OWN, D_ONE }, 0 },
 	{ "rotary table", BUF_ROPE, RUN, IF_ROPE, REAL, { D_SEQ, D_ROTARY }, 0 },
 	{ "scalars", BUF_SCALARS, RUN, ALWAYS, F64, { D_SCALARS, D_ONE }, 0 },
 	{ "tokens", BUF_TOKENS, SLOT, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
@@ -47,6 +45,10 @@ static const struct buffer_row rank_rows[] = {
 	{ .name = NULL },
 };
 
+/* Of any update rule. */
+static const struct buffer_row state_row = { "optimizer state", BUF_STATE, RUN, IF_TRAINING, REAL,
+	{ D_OWN, D_ONE }, 0 };
+
 /* The name among these rows, or NULL. */
 static const char *
 name_in(const struct buffer_row *rows, enum buffer b)
@@ -59,10 +61,12 @@ name_in(const struct buffer_row *rows, enum buffer b)
 
 /* As mplan prints it; static. */
 const char *
-memory_buffer_name(enum buffer b)
+memory_buffer_name(const struct memory_plan *m, enum buffer b)
 {
 	const char *name = name_in(rank_rows, b);
 
+	if (b >= BUF_STATE && b <= BUF_STATE_LAST)
+		return m->rule ? m->rule->states[b - BUF_STATE] : NULL;
 	for (const struct block_kind *const *k = block_kinds; !name && *k; k++)
 		name = name_in((*k)->buffers, b);
 	return name;
@@ -93,7 +97,6 @@ present(enum condition when, const struct model_config *c, const struct layout *
 	case IF_GRAD_SLOTS:
 		return !s->forward_only && s->sharding >= SHARDING_GRADS && layout_replicas(l) > 1;
 	case IF_MASTER: return !s->forward_only && s->dtype != memory_real(s->dtype);
-	case IF_ADAM: return !s->forward_only && s->optimizer_states > 1;
 	default: return model_meets(c, when);
 	}
 }
@@ -124,12 +127,10 @@ struct rank {
 	const struct buffer_row *row[BUF_COUNT]; /* NULL: this rank has none */
 };
 
-/* Shape, type and bytes of one buffer. */
+/* Shape, type and bytes of buffer b as the row says. */
 static void
-measure(struct memory_plan *m, const struct rank *r, const struct buffer_row *row)
+measure(struct memory_plan *m, const struct rank *r, enum buffer b, const struct buffer_row *row)
 {
-	enum buffer b = row->buffer;
-
 	m->shape[b][0] = r->dim[row->dim[0]];
 	m->shape[b][1] = r->dim[row->dim[1]];
 	m->vector[b] = row->dim[1] == D_ONE;
@@ -150,7 +151,19 @@ take_rows(struct memory_plan *m, struct rank *r, const struct buffer_row *rows)
 		if (*row && *row != rows)
 			BUG("buffer '%s' is stated twice", rows->name);
 		*row = rows;
-		measure(m, r, rows);
+		measure(m, r, rows->buffer, rows);
+	}
+}
+
+/* A buffer for each state of the update rule. */
+static void
+take_states(struct memory_plan *m, struct rank *r)
+{
+	if (!present(state_row.when, r->model, r->layout, r->shape, r->pp))
+		return;
+	for (int i = 0; i < optim_num_states(m->rule); i++) {
+		r->row[BUF_STATE + i] = &state_row;
+		measure(m, r, (enum buffer)(BUF_STATE + i), &state_row);
 	}
 }
 
@@ -298,7 +311,9 @@ memory_plan(struct memory_plan *m, const struct model_config *c, const struct la
 	plan_blocks(m, &r);
 	plan_dims(&r, m);
 	m->head_rows = r.dim[D_HEAD_ROWS];
+	m->rule = s->rule;
 	take_rows(m, &r, rank_rows);
+	take_states(m, &r);
 	for (int i = 0; i < m->num_blocks; i++)
 		take_rows(m, &r, m->block[i].kind->buffers);
 	place_all(m, &r);

@@ -35,6 +35,7 @@ struct memory_plan {
 	/* the optimizer's share: part `replica` of `replicas`, or all; and its elements */
 	int replica, replicas;
 	int64_t own_elements;
+	const struct optim_rule *rule; /* whose states BUF_STATE and those after it are, or NULL */
 	int64_t num_layers, first_layer;
 	int num_slots;     /* micro batches in flight */
 	int64_t head_rows; /* token rows of logits held at once; depends on the model alone */
@@ -63,7 +64,8 @@ struct memory_place {
 	uint64_t offset;
 };
 
-const char *memory_buffer_name(enum buffer b);
+/* A state of the update rule is called as the rule calls it; NULL beyond its states. */
+const char *memory_buffer_name(const struct memory_plan *m, enum buffer b);
 /* The plan of the rank at coord; released by memory_release. The layout must be legal. */
 void memory_plan(struct memory_plan *m, const struct model_config *c, const struct layout *l,
     const struct train_shape *s, const int coord[AX_COUNT]);

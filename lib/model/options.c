@@ -14,7 +14,6 @@
 
 const char *const opt_shardings[] = { "no_shard", "optim", "optim_grads", "optim_grads_params",
 	NULL };
-const char *const opt_optimizers[] = { "adam", "sgd", NULL };
 const char *const opt_recompute_granularities[] = { "none", "selective", "full", NULL };
 const char *const opt_recompute_methods[] = { "uniform", "block", NULL };
 
@@ -313,7 +312,7 @@ resolve_shape(
 	if (resolve_sharding(p, o, &s->sharding, e) < 0)
 		return -1;
 	s->reset_attention_mask = o->reset_attention_mask;
-	s->optimizer_states = o->optimizer == OPTIMIZER_ADAM ? 2 : 1;
+	s->rule = &optim_rules[o->optimizer];
 	if (s->seq_length < 1)
 		return err_set(e, "--seq-length: is needed");
 	if ((plan->model.position == POSITION_LEARNED || opt_given(p, "max-position-embeddings")) &&

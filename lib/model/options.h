@@ -68,10 +68,7 @@ int model_from_text(
 
 /* In the order of enum sharding. */
 extern const char *const opt_shardings[];
-extern const char *const opt_optimizers[], *const opt_recompute_granularities[],
-					       *const opt_recompute_methods[];
-
-enum { OPTIMIZER_ADAM, OPTIMIZER_SGD };
+extern const char *const opt_recompute_granularities[], *const opt_recompute_methods[];
 
 /* clang-format off */
 #define RUN_INT(S, M, n, f, lo, d, h) \
@@ -125,7 +122,7 @@ enum { OPTIMIZER_ADAM, OPTIMIZER_SGD };
 	RUN_FLAG(S, M, "fp16", fp16, "float16 with dynamic loss scaling, fp32 master weights"), \
 	RUN_FLAG(S, M, "fp64", fp64, \
 	         "double precision on the CPU: an oracle for comparing layouts"), \
-	RUN_CHOICE(S, M, "optimizer", optimizer, opt_optimizers, "adam", "update rule"), \
+	RUN_CHOICE(S, M, "optimizer", optimizer, optim_rule_names, "adam", "update rule"), \
 	RUN_CHOICE(S, M, "recompute-granularity", recompute_granularity, \
 	         opt_recompute_granularities, "none", \
 	         "activations that the backward pass makes again: selective, the outputs of " \

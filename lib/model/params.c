@@ -16,8 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const param_states[] = { "exp_avg", "exp_avg_sq", NULL };
-
 /*
  * Names follow Megatron-LM's state dict, except that each linear it fuses has tensors of its own.
  * The layer is put in by hand, so that no format string is data.
@@ -165,18 +163,6 @@ param_slice(const struct param *p, const struct model_config *c, const struct la
 	out.start[p->shard_dim] = start;
 	out.count[p->shard_dim] = count < n - start ? count : n - start;
 	return out;
-}
-
-/* By the last part of the name: no parameter ends so. */
-int
-param_state_of(const char *name)
-{
-	const char *dot = strrchr(name, '.');
-
-	for (int i = 0; dot && param_states[i]; i++)
-		if (!strcmp(dot + 1, param_states[i]))
-			return i + 1;
-	return 0;
 }
 
 /* Exact; a vector is not a matrix of one row. */

@@ -34,11 +34,6 @@ int model_params(const struct model_config *c, struct param **out);
 int64_t param_elements(const struct param *p);
 int64_t model_num_parameters(const struct model_config *c);
 
-/* Optimizer state that a checkpoint holds beside parameter X: X.exp_avg and X.exp_avg_sq; ended by
- * NULL. */
-extern const char *const param_states[];
-/* Is this the name of optimizer state? Then 1 + its index in param_states, else 0. */
-int param_state_of(const char *name);
 /* Does a tensor of these sizes fit the parameter? */
 bool param_has_shape(const struct param *p, int ndim, const int64_t *shape);
 

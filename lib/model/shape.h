@@ -5,6 +5,7 @@
 #define MODEL_SHAPE_H
 
 #include "lib/base/dtype.h"
+#include "lib/model/optim_rule.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,8 +30,8 @@ struct train_shape {
 	int64_t seq_length, micro_batch_size, num_microbatches;
 	enum dtype dtype; /* weights and activations */
 	enum sharding sharding;
-	int optimizer_states; /* moments a parameter: 2 for Adam, 1 for SGD */
-	bool forward_only;    /* evaluation alone: no gradients, no optimizer */
+	const struct optim_rule *rule; /* whose states are kept; NULL: none */
+	bool forward_only;             /* evaluation alone: no gradients, no optimizer */
 	struct recompute recompute;
 	/* a sample may hold several documents: attention is told where each begins */
 	bool reset_attention_mask;

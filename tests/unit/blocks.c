@@ -146,11 +146,14 @@ kinds_with_buffer(enum buffer b)
 static void
 test_statements(void)
 {
+	const struct memory_plan m = { .rule = &optim_rules[0] };
+
 	for (int role = 0; role < ROLE_COUNT; role++)
 		CHECK(kinds_with_role((enum role)role) == 1);
 	for (int b = 0; b < BUF_COUNT; b++) {
 		CHECK(kinds_with_buffer((enum buffer)b) <= 1);
-		CHECK(memory_buffer_name((enum buffer)b) != NULL);
+		CHECK(!memory_buffer_name(&m, (enum buffer)b) ==
+		    (b >= BUF_STATE + optim_num_states(m.rule) && b <= BUF_STATE_LAST));
 	}
 	CHECK(kinds_with_buffer(BUF_WEIGHTS) == 0 && kinds_with_buffer(BUF_QKV) == 1);
 }

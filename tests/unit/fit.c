@@ -8,7 +8,7 @@ static struct run_plan
 plan_of(int64_t micro_batch)
 {
 	struct run_plan p = { .layout = { 1, 1, 2, 1 },
-		.shape = { 1024, micro_batch, 1, DTYPE_BF16, false, 2, false, { 0 } },
+		.shape = { 1024, micro_batch, 1, DTYPE_BF16, false, optim_rules, false, { 0 } },
 		.global_batch_size = 2 * micro_batch };
 
 	family_defaults(&p.model);

@@ -151,7 +151,7 @@ check_all(const struct model_config *c, const struct layout *l, const struct tra
 					   coord[AX_PP], (int)s->num_microbatches)));
 		CHECK(m.bytes[BUF_WEIGHTS] == (uint64_t)m.shards.elements * dtype_size(s->dtype));
 		CHECK(!s->forward_only ||
-		    (!m.bytes[BUF_GRADS] && !m.bytes[BUF_MASTER] && !m.bytes[BUF_EXP_AVG]));
+		    (!m.bytes[BUF_GRADS] && !m.bytes[BUF_MASTER] && !m.bytes[BUF_STATE]));
 		CHECK((m.bytes[BUF_LOGITS] != 0) ==
 		    (coord[AX_PP] == l->pipeline_model_parallel_size - 1));
 		memory_release(&m);
@@ -183,7 +183,7 @@ test_combinations(void)
 		struct layout l = { 1 << (bits & 3), 1, 1 + (bits >> 4 & 1) * 2,
 			1 << (bits >> 2 & 3) / 2 };
 		struct train_shape s = { 32, 2, 3, dtypes[bits >> 6 & 3], bits >> 5 & 1,
-			1 + (bits & 1), bits >> 3 & 1, recomputes[i % NUM_RECOMPUTES] };
+			optim_rules + (bits & 1), bits >> 3 & 1, recomputes[i % NUM_RECOMPUTES] };
 		struct err e;
 
 		c.untie_embeddings_and_output_weights = bits >> 4 & 1;
@@ -200,7 +200,7 @@ test_figures(void)
 {
 	struct model_config c = tiny();
 	struct layout l = { 1, 1, 1, 1 }, two = { 1, 1, 2, 1 };
-	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, 2, false, { 0 } };
+	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, optim_rules, false, { 0 } };
 	int coord[AX_COUNT] = { 0 };
 	struct memory_plan m, half, redo;
 
@@ -273,7 +273,7 @@ test_run_attention(void)
 {
 	struct model_config c = tiny();
 	struct layout one = { 1, 1, 1, 1 }, two = { 2, 1, 1, 1 };
-	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, 2, false }, f = s;
+	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, optim_rules, false }, f = s;
 
 	c.attention_dropout = 0;
 	CHECK(attention_run_workspace(&c, &one, &s) == 4096 + 2 * 2 * 8 * 32 * 8 * 4);

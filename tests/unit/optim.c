@@ -1,7 +1,10 @@
 /* optim.c - learning-rate and weight-decay schedules at their corners, loss scale traces
  * (spec/training.md 4.5 and 4.6) */
+#include "lib/model/optim_rule.h"
 #include "tests/check.h"
 #include "train/optim/optim.h"
+
+#include <string.h>
 
 enum { W = 10, N = 110, TAIL = 40 };
 
@@ -181,9 +184,45 @@ test_scaler(void)
 	trace(s, "o...o", (double[]){ 16, 16, 16, 16, 16 });
 }
 
+/* The letters a and s for the states of the rules. */
+static bool
+has_state(const void *held, const char *state)
+{
+	return strchr(held, !strcmp(state, "exp_avg") ? 'a' : 's');
+}
+
+static void
+check_rule(const char *name, const char *held, const char *rule)
+{
+	const struct optim_rule *r = optim_rule_of(name, has_state, held);
+
+	CHECK(!r == !rule);
+	if (r && rule)
+		CHECK_STR(r->name, rule);
+}
+
+/* What lies beside the weights of a checkpoint, by the name that it gives or by what is there. */
+static void
+test_rules(void)
+{
+	check_rule(NULL, "", NULL);
+	check_rule(NULL, "a", "sgd");
+	check_rule(NULL, "as", "adam");
+	check_rule(NULL, "s", NULL);
+	check_rule("adam", "", NULL);
+	check_rule("adam", "a", "adam");
+	check_rule("sgd", "as", "sgd");
+	check_rule("sgd", "s", NULL);
+	check_rule("other", "as", "adam");
+	CHECK(optim_state_of(NULL, "w.exp_avg_sq") == 1 && optim_state_of(NULL, "w.weight") == 0);
+	CHECK(optim_state_of(&optim_rules[1], "w.exp_avg_sq") == 0);
+	CHECK(optim_num_states(NULL) == 0 && optim_num_states(&optim_rules[0]) == 2);
+}
+
 int
 main(void)
 {
+	test_rules();
 	test_warmup();
 	test_decay();
 	test_inverse_square_root();

@@ -57,7 +57,7 @@ static struct step_time
 timed(const struct hardware *hw, struct layout l, int64_t b, int64_t m, enum sharding sharding)
 {
 	struct model_config c = llama_1b();
-	struct train_shape s = { 2048, b, m, DTYPE_BF16, sharding, 2, false, { 0 } };
+	struct train_shape s = { 2048, b, m, DTYPE_BF16, sharding, optim_rules, false, { 0 } };
 	struct run_case r = { &c, &l, &s, hw, 0, 0 };
 	struct step_time t;
 	struct err e;
@@ -103,7 +103,7 @@ test_products(void)
 	struct hardware hw = device("gpu h200\n");
 	struct model_config c = llama_1b();
 	struct layout l = { 1, 1, 1, 1 };
-	struct train_shape s = { 2048, 1, 1, DTYPE_BF16, false, 2, false, { 0 } };
+	struct train_shape s = { 2048, 1, 1, DTYPE_BF16, false, optim_rules, false, { 0 } };
 	struct run_case r = { &c, &l, &s, &hw, 0, 0 };
 	double big = time_gemm(&r, 8192, 8192, 8192, false),
 	       peak = 2 * 8192.0 * 8192 * 8192 / 989e12;
@@ -192,7 +192,7 @@ test_published(void)
 		struct hardware hw = device(x->device);
 		struct model_config c = llama_1b();
 		struct train_shape s = { x->seq, x->micro_batch, x->num_microbatches, DTYPE_BF16,
-			true, 2, false };
+			true, optim_rules, false };
 		struct run_case r = { &c, &x->layout, &s, &hw, 0, 0 };
 		struct step_time t;
 
@@ -216,7 +216,7 @@ static void
 test_search(void)
 {
 	struct search_input in = { .model = llama_1b(),
-		.shape = { .seq_length = 2048, .dtype = DTYPE_BF16, .optimizer_states = 2 },
+		.shape = { .seq_length = 2048, .dtype = DTYPE_BF16, .rule = optim_rules },
 		.hw = device("gpu h200\n"),
 		.world_size = 16,
 		.global_batch_size = 96 };
@@ -258,7 +258,7 @@ static void
 test_fit(void)
 {
 	struct search_input in = { .model = llama_1b(),
-		.shape = { .seq_length = 2048, .dtype = DTYPE_BF16, .optimizer_states = 2 },
+		.shape = { .seq_length = 2048, .dtype = DTYPE_BF16, .rule = optim_rules },
 		.hw = device("gpu h200\nreserve-gb 0\n"),
 		.world_size = 1,
 		.global_batch_size = 1 };
@@ -287,7 +287,7 @@ test_most(void)
 	for (int p = 1; p <= 16; p *= 2)
 		for (int m = 1; m <= 32; m *= 4) {
 			struct layout l = { 2, 1, 3, p };
-			struct train_shape s = { 512, 2, m, DTYPE_BF16, p & 1, 2, false };
+			struct train_shape s = { 512, 2, m, DTYPE_BF16, p & 1, optim_rules, false };
 			uint64_t most = 0;
 
 			for (int stage = 0; stage < p; stage++) {

@@ -5,6 +5,9 @@
 #include "lib/model/memory.h"
 #include "tests/check.h"
 
+#define ADAM &optim_rules[0]
+#define SGD &optim_rules[1]
+
 /* A Llama of four layers. */
 static void
 llama(struct model_config *c)
@@ -44,27 +47,27 @@ static const struct run {
 	struct layout layout;
 	struct train_shape shape;
 } runs[] = {
-	{ "llama", llama, { 1, 1, 1, 1 }, { 32, 2, 1, DTYPE_BF16, SHARDING_OPTIM, 2, 0 } },
-	{ "llama fp32 sgd", llama, { 1, 1, 1, 1 }, { 32, 2, 1, DTYPE_F32, SHARDING_NONE, 1, 0 } },
+	{ "llama", llama, { 1, 1, 1, 1 }, { 32, 2, 1, DTYPE_BF16, SHARDING_OPTIM, ADAM, 0 } },
+	{ "llama fp32 sgd", llama, { 1, 1, 1, 1 }, { 32, 2, 1, DTYPE_F32, SHARDING_NONE, SGD, 0 } },
 	{ "llama tp4 dp2", llama, { 4, 1, 2, 1 },
-	    { 32, 1, 2, DTYPE_BF16, SHARDING_OPTIM, 2, 0, .deterministic = true } },
-	{ "llama pp4", llama, { 1, 1, 1, 4 }, { 32, 2, 8, DTYPE_BF16, SHARDING_OPTIM, 2, 0 } },
+	    { 32, 1, 2, DTYPE_BF16, SHARDING_OPTIM, ADAM, 0, .deterministic = true } },
+	{ "llama pp4", llama, { 1, 1, 1, 4 }, { 32, 2, 8, DTYPE_BF16, SHARDING_OPTIM, ADAM, 0 } },
 	{ "llama dp4 zero-2", llama, { 1, 1, 4, 1 },
-	    { 32, 1, 1, DTYPE_BF16, SHARDING_GRADS, 2, 0, .bucket_size = 40000 } },
+	    { 32, 1, 1, DTYPE_BF16, SHARDING_GRADS, ADAM, 0, .bucket_size = 40000 } },
 	{ "llama dp2 tp2 zero-3", llama, { 2, 1, 2, 1 },
-	    { 32, 1, 1, DTYPE_F16, SHARDING_PARAMS, 2, 0, .bucket_size = 40000 } },
+	    { 32, 1, 1, DTYPE_F16, SHARDING_PARAMS, ADAM, 0, .bucket_size = 40000 } },
 	{ "llama evaluation", llama, { 1, 1, 1, 1 },
-	    { 32, 2, 1, DTYPE_BF16, SHARDING_OPTIM, 2, 1 } },
-	{ "gpt2", gpt2, { 1, 1, 1, 1 }, { 32, 2, 1, DTYPE_F64, SHARDING_OPTIM, 2, 0 } },
+	    { 32, 2, 1, DTYPE_BF16, SHARDING_OPTIM, ADAM, 1 } },
+	{ "gpt2", gpt2, { 1, 1, 1, 1 }, { 32, 2, 1, DTYPE_F64, SHARDING_OPTIM, ADAM, 0 } },
 	{ "gpt2 tp2 pp2 selective", gpt2, { 2, 1, 1, 2 },
-	    { 32, 2, 4, DTYPE_BF16, SHARDING_OPTIM, 2, 0, { RECOMPUTE_SELECTIVE, 0, 1 } } },
+	    { 32, 2, 4, DTYPE_BF16, SHARDING_OPTIM, ADAM, 0, { RECOMPUTE_SELECTIVE, 0, 1 } } },
 	{ "gpt2 full by 3", gpt2, { 1, 1, 1, 1 },
-	    { 32, 2, 1, DTYPE_BF16, SHARDING_OPTIM, 2, 0,
+	    { 32, 2, 1, DTYPE_BF16, SHARDING_OPTIM, ADAM, 0,
 		{ RECOMPUTE_FULL, RECOMPUTE_UNIFORM, 3 } } },
 	{ "mixed", mixed, { 1, 1, 1, 1 },
-	    { 32, 2, 1, DTYPE_BF16, SHARDING_OPTIM, 2, 0, .reset_attention_mask = true } },
+	    { 32, 2, 1, DTYPE_BF16, SHARDING_OPTIM, ADAM, 0, .reset_attention_mask = true } },
 	{ "mixed tp2 pp2 blocks", mixed, { 2, 1, 1, 2 },
-	    { 32, 2, 4, DTYPE_BF16, SHARDING_OPTIM, 2, 0,
+	    { 32, 2, 4, DTYPE_BF16, SHARDING_OPTIM, ADAM, 0,
 		{ RECOMPUTE_FULL, RECOMPUTE_BLOCK, 1 } } },
 };
 
@@ -115,7 +118,7 @@ print_buffers(FILE *f, const struct memory_plan *m)
 	for (int b = 0; b < BUF_COUNT; b++)
 		if (m->bytes[b])
 			fprintf(f, "%s\t%s\t%lld %lld\t%d %d %d\t%llu\n",
-			    memory_buffer_name((enum buffer)b), dtype_name(m->dtype[b]),
+			    memory_buffer_name(m, (enum buffer)b), dtype_name(m->dtype[b]),
 			    (long long)m->shape[b][0], (long long)m->shape[b][1], m->vector[b],
 			    (int)m->place[b], m->per_layer[b], (unsigned long long)m->offset[b]);
 	fprintf(f, "arenas\t%llu %llu %llu\tlayers\t%llu %llu %llu\n",

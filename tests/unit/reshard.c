@@ -2,7 +2,7 @@
  * reshard.c - a synthetic checkpoint with optimizer state goes through layouts and comes back
  *
  * With operands it is the maker of test checkpoints for the scripts: SAVE VOCAB [KIND], where KIND
- * is plain, missing, extra, shape (damaged so) or large (a number that fp16 cannot hold).
+ * is plain, missing, half, extra, shape (damaged so) or large (a number that fp16 cannot hold).
  */
 #include "ckpt/diff.h"
 #include "ckpt/reshard.h"
@@ -67,10 +67,11 @@ make_checkpoint(const char *save, int64_t vocab, const char *kind, struct err *e
 	struct ckpt_commit commit = { .save = save,
 		.iteration = 7,
 		.state = "iteration 7\nconsumed_train_samples 112\noptimizer_steps "
-			 "7\nskipped_iterations 0\ndtype BF16\n" };
+			 "7\nskipped_iterations 0\ndtype BF16\noptimizer adam\n" };
 	struct param *p;
 	char tmp[1024], name[128];
-	int n = model_params(&c, &p), first = !strcmp(kind, "missing"), rc;
+	int n = model_params(&c, &p), first = !strcmp(kind, "missing"), rc,
+	    states = optim_num_states(optim_rules) - !strcmp(kind, "half");
 	struct ckpt_writer *w;
 
 	if (ckpt_begin(save, 7, true, tmp, e) < 0 || !(w = ckpt_writer_new(tmp, 0, e)))
@@ -81,10 +82,10 @@ make_checkpoint(const char *save, int64_t vocab, const char *kind, struct err *e
 		p[0].shape[0]--;
 	for (int pass = 0; pass < 2; pass++)
 		for (int i = first; i < n; i++)
-			for (int s = 0; s < 3; s++) {
+			for (int s = 0; s <= states; s++) {
 				struct slice whole = slice_whole(p[i].ndim, p[i].shape);
 
-				tensor_name(&p[i], s, name);
+				tensor_name(&p[i], optim_rules, s, name);
 				if (pass == 0)
 					ckpt_declare(
 					    w, name, DTYPE_F32, p[i].ndim, p[i].shape, &whole);
@@ -118,6 +119,21 @@ problems(const char *dir)
 		fprintf(stderr, "%s", text.buf);
 	str_release(&text);
 	return n;
+}
+
+/* A state that the checkpoint's rule keeps, and no parameter has, is missing of each. */
+static void
+test_half(const char *dir)
+{
+	struct model_config c = tiny_llama(131);
+	struct param *p;
+	char half[100];
+	struct err e;
+
+	snprintf(half, sizeof half, "%s/half", dir);
+	CHECK(make_checkpoint(half, 131, "half", &e) == 0);
+	CHECK(problems(half) == model_params(&c, &p));
+	free(p);
 }
 
 /* What mckpt diff would say. */
@@ -242,6 +258,7 @@ main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
 		test_there_and_back(dir, &layouts[i]);
 	test_no_optim(dir);
+	test_half(dir);
 	io_remove_tree(dir, &e);
 	return check_done();
 }

@@ -53,7 +53,6 @@ static const struct {
 	    "s:10: seed 4294967296: must be a whole number from 0 to 4294967295" },
 	{ "dtype F16", "dtype F8", "s:11: dtype F8: must be one of F64, F32, BF16, F16" },
 	{ "dtype F16", "seed 1", "s:11: 'seed' twice" },
-	{ "optimizer adam", "optimizer lion", "s:14: optimizer lion: must be one of adam, sgd" },
 	{ "beta2 0.25", "beta2 1.25", "s:16: adam_beta2 1.25: must be a number from 0 to 1" },
 	{ "data_corpora 2", "data_corpora 3", "s: no 'data_corpus_2', though data_corpora is 3" },
 	{ "data_corpora 2", "data_corpora 1", "s: 'data_corpus_1', though data_corpora is 1" },

@@ -16,8 +16,8 @@ update(struct engine *e, const struct optim_options *o, const struct optim_piece
 {
 	struct adamw a = {
 		.master = p->master,
-		.exp_avg = p->exp_avg,
-		.exp_avg_sq = p->exp_avg_sq,
+		.exp_avg = p->state[0],
+		.exp_avg_sq = p->state[1],
 		.grad = p->grad,
 		.weight = p->weight,
 		.lr = p->lr,
@@ -34,4 +34,5 @@ update(struct engine *e, const struct optim_options *o, const struct optim_piece
 	e->ops->adamw(e->stream, &a);
 }
 
-const struct optim_kind optim_adamw = { "adam", update };
+const struct optim_kind optim_adam = { update,
+	OPTIM_BETA1 | OPTIM_BETA2 | OPTIM_EPS | OPTIM_DECAY_FORM };

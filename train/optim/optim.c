@@ -1,8 +1,8 @@
 /*
- * optim.c - the registry of update rules, and an update of all that a rank owns
+ * optim.c - the update rules by number, and an update of all that a rank owns
  *
  * Weights exist up to three times: in the run's type for the layers, as F32 master copies of the
- * own parts when that type is narrower, and in the moments' buffers beside it. Without a master
+ * own parts when that type is narrower, and the rule's states beside it. Without a master
  * copy the weights themselves are updated. Updates go by bucket, because weight decay is a property
  * of one, and because a bucket that is updated is on its way.
  */
@@ -10,10 +10,12 @@
 #include "train/engine/traffic.h"
 #include "train/optim/optim.h"
 
-/* The registry: by the option's value, which lib/model plans the memory of the moments by. */
-static const struct optim_kind *const kinds[] = {
-	[OPTIMIZER_ADAM] = &optim_adamw, [OPTIMIZER_SGD] = &optim_sgd
-};
+#define DECLARE(name, ...) extern const struct optim_kind optim_##name;
+#define ENTRY(name, ...) &optim_##name,
+
+OPTIM_RULES(DECLARE)
+
+const struct optim_kind *const optim_kinds[] = { OPTIM_RULES(ENTRY) };
 
 /* Before weights, masters or moments change: nobody else is at them. */
 static void
@@ -66,8 +68,6 @@ update_run(struct engine *e, const struct optim_options *o, const struct optim_u
 	struct part p = grads_run(e, i);
 	struct optim_piece op = {
 		.master = engine_masters(e, &p),
-		.exp_avg = engine_part(e, BUF_EXP_AVG, &p),
-		.exp_avg_sq = engine_part(e, BUF_EXP_AVG_SQ, &p),
 		.grad = engine_part(e, BUF_GRADS, &p),
 		.lr = u->lr,
 		.grad_scale = u->grad_scale,
@@ -79,7 +79,9 @@ update_run(struct engine *e, const struct optim_options *o, const struct optim_u
 		return;
 	if (e->mem.bytes[BUF_MASTER])
 		op.weight = engine_part(e, BUF_WEIGHTS, &p);
-	kinds[o->kind]->update(e, o, &op);
+	for (int s = 0; s < optim_num_states(e->mem.rule); s++)
+		op.state[s] = engine_part(e, (enum buffer)(BUF_STATE + s), &p);
+	optim_kinds[o->kind]->update(e, o, &op);
 }
 
 /* Collective over the data group: each bucket is on its way to the others as soon as it is updated.

@@ -1,16 +1,17 @@
 /*
  * optim.h - update rules, learning-rate and weight-decay schedules, loss scaling
  *
- * A kind is a const struct at the end of its file in train/optim; optim.c lists them in the order
- * of --optimizer.
+ * A rule is a line of lib/model/optim_rule.h, which says what it keeps of each parameter, and
+ * train/optim/NAME.c, which ends with the const struct optim_kind optim_NAME.
  */
 #ifndef TRAIN_OPTIM_OPTIM_H
 #define TRAIN_OPTIM_OPTIM_H
 
+#include "lib/model/optim_rule.h"
 #include "train/engine/engine.h"
 
 struct optim_options {
-	int kind; /* OPTIMIZER_ADAM, OPTIMIZER_SGD */
+	int kind; /* of optim_kinds */
 	double beta1, beta2, eps, momentum;
 	bool decoupled_weight_decay;
 	double clip_grad;
@@ -19,16 +20,28 @@ struct optim_options {
 /* One update of a piece: views of what this rank owns of it. */
 struct optim_piece {
 	/* weight.data NULL: master is the weight */
-	struct tensor master, exp_avg, exp_avg_sq, grad, weight;
+	struct tensor master, grad, weight;
+	struct tensor state[OPTIM_STATES_MAX]; /* as the rule's row has them */
 	double lr, weight_decay, grad_scale;
 	int64_t step; /* successful steps, this one included */
 };
 
-struct optim_kind {
-	const char *name;
-	void (*update)(struct engine *, const struct optim_options *, const struct optim_piece *);
+/* What of the options a rule goes by, beside the rate: what its states are sums with. */
+enum optim_constant {
+	OPTIM_BETA1 = 1,
+	OPTIM_BETA2 = 2,
+	OPTIM_EPS = 4,
+	OPTIM_MOMENTUM = 8,
+	OPTIM_DECAY_FORM = 16, /* decoupled_weight_decay */
 };
-extern const struct optim_kind optim_adamw, optim_sgd;
+
+struct optim_kind {
+	void (*update)(struct engine *, const struct optim_options *, const struct optim_piece *);
+	unsigned constants; /* enum optim_constant: a checkpoint records them, and a resume
+			     * compares them */
+};
+/* In the order of optim_rules. */
+extern const struct optim_kind *const optim_kinds[];
 
 /* Updates all that this rank owns and gathers the weights. grad_scale multiplies the gradients. */
 struct optim_update {

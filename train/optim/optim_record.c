@@ -2,8 +2,9 @@
  * optim_record.c - what a checkpoint records of the optimizer
  *
  * Moments are sums of one rule, with its own constants: another rule would read them as something
- * that they are not, and other constants make a run that is neither the old one nor a new one.
- * Which constants belong to which rule stands in one table, for writing and for comparing.
+ * that they are not, and other constants make a run that is neither the old one nor a new one. A
+ * rule says which constants are its own (struct optim_kind); where they stand is in one table, for
+ * writing and for comparing.
  */
 #include "lib/model/options.h"
 #include "train/state/save.h"
@@ -13,26 +14,33 @@
 
 static const struct {
 	const char *option;
-	int kind;
+	enum optim_constant which;
 	size_t state, own; /* in struct run_state and struct optim_options */
 } constants[] = {
-	{ "adam-beta1", OPTIMIZER_ADAM, offsetof(struct run_state, adam_beta1),
+	{ "adam-beta1", OPTIM_BETA1, offsetof(struct run_state, adam_beta1),
 	    offsetof(struct optim_options, beta1) },
-	{ "adam-beta2", OPTIMIZER_ADAM, offsetof(struct run_state, adam_beta2),
+	{ "adam-beta2", OPTIM_BETA2, offsetof(struct run_state, adam_beta2),
 	    offsetof(struct optim_options, beta2) },
-	{ "adam-eps", OPTIMIZER_ADAM, offsetof(struct run_state, adam_eps),
+	{ "adam-eps", OPTIM_EPS, offsetof(struct run_state, adam_eps),
 	    offsetof(struct optim_options, eps) },
-	{ "sgd-momentum", OPTIMIZER_SGD, offsetof(struct run_state, sgd_momentum),
+	{ "sgd-momentum", OPTIM_MOMENTUM, offsetof(struct run_state, sgd_momentum),
 	    offsetof(struct optim_options, momentum) },
 };
 
 enum { CONSTANTS = sizeof constants / sizeof *constants };
 
-/* How weight decay enters. SGD has one form. */
+/* Is it a constant of the rule? */
+static bool
+has(const struct optim_options *o, enum optim_constant which)
+{
+	return optim_kinds[o->kind]->constants & which;
+}
+
+/* How weight decay enters; NULL where the rule has one form. */
 static const char *
 decay_form(const struct optim_options *o)
 {
-	if (o->kind != OPTIMIZER_ADAM)
+	if (!has(o, OPTIM_DECAY_FORM))
 		return NULL;
 	return o->decoupled_weight_decay ? "decoupled" : "gradient";
 }
@@ -49,10 +57,10 @@ number(const void *of, size_t off)
 void
 optim_record(const struct optim_options *o, struct run_state *s)
 {
-	s->optimizer = opt_optimizers[o->kind];
+	s->optimizer = optim_rules[o->kind].name;
 	s->weight_decay_form = decay_form(o);
 	for (int i = 0; i < CONSTANTS; i++)
-		if (constants[i].kind == o->kind)
+		if (has(o, constants[i].which))
 			memcpy((char *)s + constants[i].state, (const char *)o + constants[i].own,
 			    sizeof(double));
 }
@@ -66,7 +74,7 @@ optim_differences(const struct optim_options *o, const struct run_state *s, stru
 	for (int i = 0; i < CONSTANTS; i++) {
 		double was = number(s, constants[i].state), is = number(o, constants[i].own);
 
-		if (constants[i].kind == o->kind && !isnan(was) && was != is)
+		if (has(o, constants[i].which) && !isnan(was) && was != is)
 			str_addf(out, "%s--%s is %.15g and was %.15g", out->len ? ", " : "",
 			    constants[i].option, is, was);
 	}

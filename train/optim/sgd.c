@@ -1,17 +1,17 @@
 /*
- * sgd.c - gradient descent with momentum; the momentum is kept where Adam keeps its first moment
+ * sgd.c - gradient descent with momentum
  *
  * The formula itself is the backends'; here the options and the piece become its arguments.
  */
 #include "train/optim/optim.h"
 
-/* Queued; no communication. The second moment's buffer does not exist under this rule. */
+/* Queued; no communication. */
 static void
 update(struct engine *e, const struct optim_options *o, const struct optim_piece *p)
 {
 	struct sgd s = {
 		.master = p->master,
-		.momentum = p->exp_avg,
+		.momentum = p->state[0],
 		.grad = p->grad,
 		.weight = p->weight,
 		.lr = p->lr,
@@ -23,4 +23,4 @@ update(struct engine *e, const struct optim_options *o, const struct optim_piece
 	e->ops->sgd(e->stream, &s);
 }
 
-const struct optim_kind optim_sgd = { "sgd", update };
+const struct optim_kind optim_sgd = { update, OPTIM_MOMENTUM };

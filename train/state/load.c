@@ -76,27 +76,27 @@ read_hf(const struct weights *w, const struct param *p, const struct slice *box,
 	return 0;
 }
 
-/* dst is dense, of dtype, as many elements as the box; the name's ending tells moments from
- * weights, and Hugging Face directories have weights alone. */
+/* dst is dense, of dtype, as many elements as the box; state NULL: the weights, which are all that
+ * Hugging Face directories have. */
 static int
-read_box(const struct weights *w, const struct param *p, const char *ending,
-    const struct slice *box, enum dtype dtype, char *dst, struct err *err)
+read_box(const struct weights *w, const struct param *p, const char *state, const struct slice *box,
+    enum dtype dtype, char *dst, struct err *err)
 {
 	char name[128];
 
 	if (w->hf)
 		return read_hf(w, p, box, dtype, dst, err);
-	snprintf(name, sizeof name, "%s%s", p->name, ending);
+	snprintf(name, sizeof name, "%s%s%s", p->name, state ? "." : "", state ? state : "");
 	return ckpt_read(w->ckpt, name, box, dtype, dst, err);
 }
 
-/* What is read of each shard: a buffer, and the ending of names that tells which of the states of a
- * parameter goes there. */
+/* What is read of each shard: a buffer, and the state of the update rule that goes there; NULL: the
+ * weights. */
 struct reading {
 	struct engine *e;
 	const struct weights *w;
 	enum buffer to;
-	const char *ending;
+	const char *state;
 };
 
 /* Weights that every replica holds whole are read whole, so that nothing need be gathered; of
@@ -125,7 +125,7 @@ read_shard(const struct reading *r, int i, struct err *err)
 		struct tensor dst = engine_part(e, r->to, &p);
 		char *host = mem_alloc((size_t)p.count, dtype_size(dst.dtype));
 
-		rc = read_box(r->w, &e->table[s->param], r->ending, &box[k], dst.dtype, host, err);
+		rc = read_box(r->w, &e->table[s->param], r->state, &box[k], dst.dtype, host, err);
 		if (rc == 0)
 			put(e, &dst, host);
 		free(host);
@@ -235,25 +235,33 @@ resume_schedule(const struct ckpt *k, struct train_config *c, struct err *err)
 			  ckpt_dir(k));
 }
 
+/* The final norm's states stand for all of them, since every rank can look them up. */
+static bool
+has_state(const void *ckpt, const char *state)
+{
+	char name[128];
+
+	snprintf(name, sizeof name, "decoder.final_layernorm.weight.%s", state);
+	return ckpt_find(ckpt, name);
+}
+
 /* The moments are of the rule that this run has, with its constants, unless the user says
- * otherwise: Megatron-LM lets every change pass. The final norm's moments stand for all of them,
- * since every rank can look them up; of a checkpoint that does not name its rule they tell which it
- * was. */
+ * otherwise: Megatron-LM lets every change pass. */
 static int
 resume_optimizer(
     const struct engine *e, const struct ckpt *k, const struct train_config *c, struct err *err)
 {
-	const char *mine = opt_optimizers[c->optim.kind], *theirs = ckpt_state(k)->optimizer;
-	bool squares = ckpt_find(k, "decoder.final_layernorm.weight.exp_avg_sq");
+	const char *mine = e->mem.rule->name, *theirs = ckpt_state(k)->optimizer;
+	const struct optim_rule *rule = optim_rule_of(theirs, has_state, k);
 	struct str changes = { 0 };
 	int rc = 0;
 
-	if (!ckpt_find(k, "decoder.final_layernorm.weight.exp_avg"))
+	if (!rule)
 		return err_set(err,
 		    "%s: holds no optimizer state; --finetune or --no-load-optim starts without",
 		    ckpt_dir(k));
 	if (!theirs)
-		theirs = opt_optimizers[squares ? OPTIMIZER_ADAM : OPTIMIZER_SGD];
+		theirs = rule->name;
 	if (strcmp(mine, theirs))
 		return err_set(err,
 		    "%s: --optimizer is %s and was %s, whose moments mean something else; "
@@ -274,20 +282,26 @@ resume_optimizer(
 	return rc;
 }
 
+/* Master copies, then the states of the update rule. Collective. */
+static int
+read_optimizer(struct engine *e, const struct weights *w, struct err *err)
+{
+	int rc = read_shards(&(struct reading){ e, w, BUF_MASTER, NULL }, 0, err);
+
+	for (int i = 0; rc == 0 && i < optim_num_states(e->mem.rule); i++) {
+		struct reading r = { e, w, (enum buffer)(BUF_STATE + i), e->mem.rule->states[i] };
+
+		rc = read_shards(&r, 0, err);
+	}
+	return rc;
+}
+
 /* Progress, schedule, then master copies and moments. The data are data_record.c's matter.
  * Collective. */
 static int
 resume(struct engine *e, const struct weights *w, struct train_config *c, struct progress *p,
     struct err *err)
 {
-	static const struct {
-		enum buffer to;
-		const char *ending;
-	} state[] = {
-		{ BUF_MASTER, "" },
-		{ BUF_EXP_AVG, ".exp_avg" },
-		{ BUF_EXP_AVG_SQ, ".exp_avg_sq" },
-	};
 	bool forward = e->plan.shape.forward_only;
 	int rc = resume_schedule(w->ckpt, c, err);
 
@@ -298,12 +312,7 @@ resume(struct engine *e, const struct weights *w, struct train_config *c, struct
 		return -1;
 	if (!forward && !c->o.load_optim)
 		optim_from_weights(e);
-	for (size_t i = 0; i < sizeof state / sizeof *state; i++)
-		if (!forward && c->o.load_optim &&
-		    read_shards(&(struct reading){ e, w, state[i].to, state[i].ending }, 0, err) <
-			0)
-			return -1;
-	return 0;
+	return !forward && c->o.load_optim ? read_optimizer(e, w, err) : 0;
 }
 
 /* One of w->ckpt and w->hf is set on success; the caller closes both in any case. */
@@ -350,11 +359,11 @@ load_checkpoint(struct engine *e, struct train_config *c, struct progress *p, st
 
 	if (rc == 0)
 		rc = check_share(e, &w, err);
-	rc = read_shards(&(struct reading){ e, &w, BUF_WEIGHTS, "" }, rc, err);
+	rc = read_shards(&(struct reading){ e, &w, BUF_WEIGHTS, NULL }, rc, err);
 	if (rc == 0 && c->start == START_RESUME)
 		rc = resume(e, &w, c, p, err);
 	else if (rc == 0 && w.ckpt && !e->plan.shape.forward_only)
-		rc = read_shards(&(struct reading){ e, &w, BUF_MASTER, "" }, 0, err);
+		rc = read_shards(&(struct reading){ e, &w, BUF_MASTER, NULL }, 0, err);
 	else if (rc == 0 && !e->plan.shape.forward_only)
 		optim_from_weights(e);
 	/* What was read is the own part alone. */

@@ -12,30 +12,21 @@
 
 #include <stdio.h>
 
-/* What is written of each parameter: the buffer it comes from and the ending of its name. */
-static const struct {
-	enum buffer buffer;
-	const char *ending;
-} stored[] = { { BUF_MASTER, "" }, { BUF_EXP_AVG, ".exp_avg" }, { BUF_EXP_AVG_SQ, ".exp_avg_sq" } };
-
-enum { STORED = sizeof stored / sizeof *stored };
-
-/* One box of a shard, which is part p of the flat order. A moment that the rule does not keep is
- * passed over; weights stand in for a master copy that the run does not need. */
+/* One box of a shard, which is part p of the flat order: of state k - 1, or for k = 0 of the
+ * masters. Weights stand in for a master copy that the run does not need. */
 static int
 visit_box(const struct save_walk *w, const struct param *p, int k, const struct slice *box,
     const struct part *part, struct err *err)
 {
 	struct save_piece piece = {
-		.device =
-		    k == 0 ? engine_masters(w->e, part) : engine_part(w->e, stored[k].buffer, part),
+		.device = k == 0 ? engine_masters(w->e, part)
+				 : engine_part(w->e, (enum buffer)(BUF_STATE + k - 1), part),
 		.param = p,
 		.box = box,
 	};
 
-	if (!piece.device.data)
-		return 0;
-	snprintf(piece.name, sizeof piece.name, "%s%s", p->name, stored[k].ending);
+	snprintf(piece.name, sizeof piece.name, "%s%s%s", p->name, k == 0 ? "" : ".",
+	    k == 0 ? "" : w->e->mem.rule->states[k - 1]);
 	return w->visit(w->ctx, &piece, err);
 }
 
@@ -58,7 +49,9 @@ int
 save_pieces(const struct save_walk *w, bool optimizer_state, struct err *err)
 {
 	const struct shards *shards = &w->e->mem.shards;
-	for (int k = 0; k < (optimizer_state ? STORED : 1); k++)
+	int states = optimizer_state ? optim_num_states(w->e->mem.rule) : 0;
+
+	for (int k = 0; k <= states; k++)
 		for (int i = 0; i < shards->count; i++) {
 			const struct shard *s = &shards->item[i];
 			struct slice box[SLICE_FLAT_MAX];

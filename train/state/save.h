@@ -1,7 +1,7 @@
 /*
  * save.h - checkpoints of a run: written by all ranks, read under any layout
  *
- * A parameter X is stored as its master (the weight itself when that is fp32 or fp64), its moments
+ * A parameter X is stored as its master (the weight itself when that is fp32 or fp64), its states
  * as X.exp_avg and X.exp_avg_sq. Every rank writes what its optimizer owns; without the distributed
  * optimizer the data ranks share the writing in the same way. Reading asks for the boxes that this
  * rank holds, whoever wrote them.

@@ -5,6 +5,8 @@
 #ifndef MODEL_BLOCK_BUFFERS_H
 #define MODEL_BLOCK_BUFFERS_H
 
+#include "lib/model/optim_rule.h"
+
 /* In the order in which they are placed. */
 enum buffer {
 	BUF_WEIGHTS,
@@ -14,8 +16,8 @@ enum buffer {
 	BUF_NARROW_GRADS,
 	BUF_REPLICA_GRADS,
 	BUF_MASTER,
-	BUF_EXP_AVG,
-	BUF_EXP_AVG_SQ,
+	BUF_STATE, /* the first state of the update rule; the others after it */
+	BUF_STATE_LAST = BUF_STATE + OPTIM_STATES_MAX - 1,
 	BUF_ROPE,
 	BUF_SCALARS,
 	BUF_TOKENS,

@@ -66,7 +66,6 @@ enum condition {
 	IF_GRAD_SLOTS,   /* main gradients are */
 	IF_NARROW,       /* gradients go to other replicas in BF16 */
 	IF_MASTER,       /* weights are narrower than real */
-	IF_ADAM,
 };
 
 enum init { INIT_NORMAL, INIT_RESIDUAL, INIT_ONE, INIT_ZERO };

@@ -1,0 +1,64 @@
+/* optim_rule.c - the rows of the update rules, and what is found by them */
+#include "lib/model/optim_rule.h"
+
+#include <string.h>
+
+#define RULE(name, ...) { #name, { __VA_ARGS__ } },
+#define NAME(name, ...) #name,
+
+const struct optim_rule optim_rules[] = { OPTIM_RULES(RULE) };
+const char *const optim_rule_names[] = { OPTIM_RULES(NAME) NULL };
+
+enum { RULES = sizeof optim_rules / sizeof *optim_rules };
+
+int
+optim_num_states(const struct optim_rule *r)
+{
+	int n = 0;
+
+	while (r && r->states[n])
+		n++;
+	return n;
+}
+
+static bool
+is_state(const struct optim_rule *r, const char *name)
+{
+	for (int i = 0; r->states[i]; i++)
+		if (!strcmp(name, r->states[i]))
+			return true;
+	return false;
+}
+
+/* By the last part of the name: no parameter ends so. */
+size_t
+optim_state_of(const struct optim_rule *r, const char *tensor)
+{
+	const struct optim_rule *first = r ? r : optim_rules, *end = first + (r ? 1 : RULES);
+	const char *dot = strrchr(tensor, '.');
+
+	for (r = first; dot && r < end; r++)
+		if (is_state(r, dot + 1))
+			return (size_t)(dot - tensor);
+	return 0;
+}
+
+/* The checkpoint is of the rule that it names as soon as it holds one of its states: the others are
+ * missing then. */
+const struct optim_rule *
+optim_rule_of(const char *name, bool (*has)(const void *ctx, const char *state), const void *ctx)
+{
+	const struct optim_rule *best = NULL;
+
+	for (const struct optim_rule *r = optim_rules; r < optim_rules + RULES; r++) {
+		int all = optim_num_states(r), held = 0;
+
+		for (int i = 0; i < all; i++)
+			held += has(ctx, r->states[i]);
+		if (name && !strcmp(name, r->name))
+			return held ? r : NULL;
+		if (held == all && all > optim_num_states(best))
+			best = r;
+	}
+	return best;
+}

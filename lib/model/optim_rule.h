@@ -1,0 +1,45 @@
+/*
+ * optim_rule.h - update rules: what the optimizer keeps of each parameter
+ *
+ * The memory plan, --optimizer, save, load, mckpt and mplan know a rule by its row alone. Adding
+ * one: its line here, and train/optim/NAME.c with the const struct optim_kind optim_NAME at its
+ * end (train/optim/optim.h).
+ */
+#ifndef MODEL_OPTIM_RULE_H
+#define MODEL_OPTIM_RULE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The registry: a rule's name, then those of its states, in the order of --optimizer. */
+#define OPTIM_RULES(DO) \
+	DO(adam, "exp_avg", "exp_avg_sq") \
+	DO(sgd, "exp_avg")
+
+enum { OPTIM_STATES_MAX = 4 };
+
+struct optim_rule {
+	const char *name; /* of --optimizer, and of state.conf */
+	/* arrays as large as the parameters, real, 0 at first; a checkpoint holds state S of a
+	 * parameter X as X.S. Ended by NULL. */
+	const char *states[OPTIM_STATES_MAX + 1];
+};
+
+/* By the option's value. */
+extern const struct optim_rule optim_rules[];
+extern const char *const optim_rule_names[]; /* ended by NULL */
+
+/* How many states; of NULL, which stands for weights alone, none. */
+int optim_num_states(const struct optim_rule *r);
+/* The length of X where a tensor's name is X.S, S a state of the rule, or of any rule for NULL; 0
+ * where it is not. */
+size_t optim_state_of(const struct optim_rule *r, const char *tensor);
+/*
+ * The rule whose states a checkpoint holds; NULL: it holds none. has says whether it holds a state.
+ * name is what the checkpoint says, or NULL; without a name that is known, the rule with the most
+ * states counts of those whose states are all there.
+ */
+const struct optim_rule *optim_rule_of(
+    const char *name, bool (*has)(const void *ctx, const char *state), const void *ctx);
+
+#endif
