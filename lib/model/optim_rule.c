@@ -1,5 +1,6 @@
 /* optim_rule.c - the rows of the update rules, and what is found by them */
 #include "lib/model/optim_rule.h"
+#include "lib/model/optim_list.h"
 
 #include <string.h>
 
@@ -8,8 +9,6 @@
 
 const struct optim_rule optim_rules[] = { OPTIM_RULES(RULE) };
 const char *const optim_rule_names[] = { OPTIM_RULES(NAME) NULL };
-
-enum { RULES = sizeof optim_rules / sizeof *optim_rules };
 
 int
 optim_num_states(const struct optim_rule *r)
@@ -34,7 +33,8 @@ is_state(const struct optim_rule *r, const char *name)
 size_t
 optim_state_of(const struct optim_rule *r, const char *tensor)
 {
-	const struct optim_rule *first = r ? r : optim_rules, *end = first + (r ? 1 : RULES);
+	const struct optim_rule *first = r ? r : optim_rules,
+				*end = first + (r ? 1 : OPTIM_NUM_RULES);
 	const char *dot = strrchr(tensor, '.');
 
 	for (r = first; dot && r < end; r++)
@@ -50,7 +50,7 @@ optim_rule_of(const char *name, bool (*has)(const void *ctx, const char *state),
 {
 	const struct optim_rule *best = NULL;
 
-	for (const struct optim_rule *r = optim_rules; r < optim_rules + RULES; r++) {
+	for (const struct optim_rule *r = optim_rules; r < optim_rules + OPTIM_NUM_RULES; r++) {
 		int all = optim_num_states(r), held = 0;
 
 		for (int i = 0; i < all; i++)

@@ -2,19 +2,14 @@
  * optim_rule.h - update rules: what the optimizer keeps of each parameter
  *
  * The memory plan, --optimizer, save, load, mckpt and mplan know a rule by its row alone. Adding
- * one: its line here, and train/optim/NAME.c with the const struct optim_kind optim_NAME at its
- * end (train/optim/optim.h).
+ * one: its line in optim_list.h, and train/optim/NAME.c with the const struct optim_kind optim_NAME
+ * at its end (train/optim/optim.h).
  */
 #ifndef MODEL_OPTIM_RULE_H
 #define MODEL_OPTIM_RULE_H
 
 #include <stdbool.h>
 #include <stddef.h>
-
-/* The registry: a rule's name, then those of its states, in the order of --optimizer. */
-#define OPTIM_RULES(DO) \
-	DO(adam, "exp_avg", "exp_avg_sq") \
-	DO(sgd, "exp_avg")
 
 enum { OPTIM_STATES_MAX = 4 };
 

@@ -6,6 +6,7 @@
  * copy the weights themselves are updated. Updates go by bucket, because weight decay is a property
  * of one, and because a bucket that is updated is on its way.
  */
+#include "lib/model/optim_list.h"
 #include "train/engine/grads.h"
 #include "train/engine/traffic.h"
 #include "train/optim/optim.h"

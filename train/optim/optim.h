@@ -1,7 +1,7 @@
 /*
  * optim.h - update rules, learning-rate and weight-decay schedules, loss scaling
  *
- * A rule is a line of lib/model/optim_rule.h, which says what it keeps of each parameter, and
+ * A rule is a line of lib/model/optim_list.h, which says what it keeps of each parameter, and
  * train/optim/NAME.c, which ends with the const struct optim_kind optim_NAME.
  */
 #ifndef TRAIN_OPTIM_OPTIM_H

@@ -1,0 +1,14 @@
+/* optim_list.h - the registry of update rules, from which optim_rule.c and train/optim/optim.c make
+ * their tables */
+#ifndef MODEL_OPTIM_LIST_H
+#define MODEL_OPTIM_LIST_H
+
+/* A rule's name, then those of its states, in the order of --optimizer. */
+#define OPTIM_RULES(DO) \
+	DO(adam, "exp_avg", "exp_avg_sq") \
+	DO(sgd, "exp_avg")
+
+#define OPTIM_ONE_MORE(...) +1
+enum { OPTIM_NUM_RULES = OPTIM_RULES(OPTIM_ONE_MORE) };
+
+#endif
