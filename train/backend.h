@@ -62,6 +62,9 @@ struct backend {
 	size_t (*workspace)(const struct device_config *);
 	/* Bytes free on the device now; 0 when that means nothing. */
 	size_t (*free_memory)(struct device *);
+	/* Bytes in use now: of the GPU, by everybody; on the CPU the pages of this process that are
+	 * in memory. 0 where the system does not tell. */
+	size_t (*used_memory)(struct device *);
 	/* Zeroed device memory, 256-byte aligned. NULL with a reason when there is none left. */
 	void *(*alloc)(struct device *, size_t bytes, struct err *);
 	void (*release)(struct device *, void *);

@@ -227,6 +227,8 @@ struct ops {
 	    const struct tensor *y);
 	/* out F64 [1] += number of NaN or Inf in x */
 	void (*count_nonfinite)(struct stream *, const struct tensor *out, const struct tensor *x);
+	/* out F64 [1] += number of zeros in x, of either sign */
+	void (*count_zero)(struct stream *, const struct tensor *out, const struct tensor *x);
 	void (*adamw)(struct stream *, const struct adamw *);
 	void (*sgd)(struct stream *, const struct sgd *);
 };

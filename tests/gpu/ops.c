@@ -409,6 +409,13 @@ test_reductions(const struct backend *b)
 	r.st->ops->count_nonfinite(r.st, &out, &tx);
 	rig_read(&r, &out, &result);
 	CHECK(result == 4);
+	x[0] = 0;
+	x[N - 1] = -0.0f;
+	b->copy_in(r.st, tx.data, x, N * sizeof *x);
+	r.st->ops->fill(r.st, &out, 1);
+	r.st->ops->count_zero(r.st, &out, &tx);
+	rig_read(&r, &out, &result);
+	CHECK(result == 3);
 	b->release(r.d, tx.data);
 	b->release(r.d, ty.data);
 	b->release(r.d, out.data);

@@ -332,6 +332,11 @@ test_reductions(void)
 	result = 1;
 	st->ops->count_nonfinite(st, &out, &tx);
 	CHECK(result == 4);
+	for (int64_t i = 0; i < N; i += 7)
+		x[i] = i % 2 ? 0.0f : -0.0f;
+	result = 1;
+	st->ops->count_zero(st, &out, &tx);
+	CHECK(result == 1 + (N + 6) / 7);
 	free(x);
 	free(y);
 	backend_cpu.close(d);

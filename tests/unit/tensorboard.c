@@ -307,6 +307,10 @@ report(struct metrics *m)
 		.samples = 4,
 		.lm_loss = 2,
 		.grad_norm = 3,
+		.num_zeros = 17,
+		.params_norm = 2.5,
+		.planned_bytes = 4096,
+		.used_bytes = 8192,
 		.lr = 0.5,
 		.loss_scale = 8,
 		.seconds = 0.25 };
@@ -341,8 +345,16 @@ static const struct {
 	{ "lm loss vs samples", 44, 2 },
 	{ "loss-scale", 11, 8 },
 	{ "loss-scale vs samples", 44, 8 },
+	{ "world-size", 11, 1 },
+	{ "world-size vs samples", 44, 1 },
 	{ "grad-norm", 11, 3 },
 	{ "grad-norm vs samples", 44, 3 },
+	{ "num-zeros", 11, 17 },
+	{ "num-zeros vs samples", 44, 17 },
+	{ "params-norm", 11, 2.5f },
+	{ "params-norm vs samples", 44, 2.5f },
+	{ "mem-planned-bytes", 11, 4096 },
+	{ "mem-used-bytes", 11, 8192 },
 	{ "iteration-time", 11, 0.25f },
 	{ "throughput", 11, -1 },
 	{ "learning-rate", 12, 0.5f },
@@ -353,6 +365,12 @@ static const struct {
 	{ "lm loss vs samples", 48, INFINITY },
 	{ "loss-scale", 12, 8 },
 	{ "loss-scale vs samples", 48, 8 },
+	{ "world-size", 12, 1 },
+	{ "world-size vs samples", 48, 1 },
+	{ "params-norm", 12, 2.5f },
+	{ "params-norm vs samples", 48, 2.5f },
+	{ "mem-planned-bytes", 12, 4096 },
+	{ "mem-used-bytes", 12, 8192 },
 	{ "iteration-time", 12, 0.25f },
 	{ "throughput", 12, -1 },
 	{ "lm loss validation", 12, 0 },
@@ -414,10 +432,11 @@ check_lines(const char *path)
 	*second++ = '\0';
 	CHECK(strstr(text,
 	    " global batch size:     4 | lm loss: 2.000000E+00 | loss scale: 8.0 | grad norm: "
-	    "3.000 | "
+	    "3.000 | num zeros: 17 | params norm: 2.500 | "
 	    "number of skipped iterations:   0 | number of nan iterations:   0 |"));
 	CHECK(strstr(second,
-	    " global batch size:     4 | loss scale: 8.0 | number of skipped iterations:   1 | "
+	    " global batch size:     4 | loss scale: 8.0 | params norm: 2.500 | "
+	    "number of skipped iterations:   1 | "
 	    "number of nan iterations:   1 |"));
 	CHECK(strstr(second,
 	    "\n validation loss at iteration 12 | lm loss value: 0.000000E+00 | lm loss PPL: "
@@ -433,7 +452,9 @@ test_run(const char *top)
 	char *argv[] = { "mtrain", "-q", "--num-layers=1", "--hidden-size=8",
 		"--num-attention-heads=2", "--vocab-size=16", "--seq-length=4",
 		"--global-batch-size=4", "--train-iters=20", "--lr=0.125", "--mock-data",
-		"--log-interval=1", "--tensorboard-dir", board };
+		"--log-interval=1", "--log-params-norm", "--log-num-zeros-in-grad",
+		"--log-world-size-to-tensorboard", "--log-memory-to-tensorboard",
+		"--tensorboard-dir", board };
 	struct train_config c;
 	struct metrics *m;
 	struct err err;

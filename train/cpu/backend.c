@@ -11,8 +11,10 @@
 
 #include <cblas.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { ALIGNMENT = 256 };
 
@@ -207,6 +209,22 @@ cpu_free_memory(struct device *d)
 	return 0;
 }
 
+/* The second figure of Linux's statm: resident pages. */
+static size_t
+cpu_used_memory(struct device *d)
+{
+	FILE *f = fopen("/proc/self/statm", "r");
+	unsigned long pages = 0;
+
+	(void)d;
+	if (!f)
+		return 0;
+	if (fscanf(f, "%*s %lu", &pages) != 1)
+		pages = 0;
+	fclose(f);
+	return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
 /* The device is not asked: host memory belongs to the process. */
 static void *
 cpu_alloc(struct device *d, size_t bytes, struct err *e)
@@ -296,6 +314,7 @@ const struct backend backend_cpu = {
 	.close = cpu_close,
 	.workspace = cpu_workspace,
 	.free_memory = cpu_free_memory,
+	.used_memory = cpu_used_memory,
 	.alloc = cpu_alloc,
 	.release = cpu_release,
 	.stream = cpu_stream,

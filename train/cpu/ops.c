@@ -27,6 +27,7 @@ const struct ops cpu_name(ops) = {
 	.cast = cpu_name(cast),
 	.dot = cpu_name(dot),
 	.count_nonfinite = cpu_name(count_nonfinite),
+	.count_zero = cpu_name(count_zero),
 	.adamw = cpu_name(adamw),
 	.sgd = cpu_name(sgd),
 };

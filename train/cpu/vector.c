@@ -199,6 +199,18 @@ nonfinite_span(const struct reduction *r, const struct span *s)
 	return (double)count;
 }
 
+static double
+zero_span(const struct reduction *r, const struct span *s)
+{
+	double buf[CPU_SPAN];
+	const double *x = load_double(r->x, s, buf);
+	int64_t count = 0;
+
+	for (int64_t i = 0; i < s->count; i++)
+		count += x[i] == 0;
+	return (double)count;
+}
+
 /* One part by the function of a span. */
 static void
 reduce_part(const struct reduction *r, int64_t item,
@@ -228,6 +240,14 @@ nonfinite_part(const void *ctx, int64_t item, void *scratch)
 {
 	(void)scratch;
 	reduce_part(ctx, item, nonfinite_span);
+}
+
+/* A part of count_zero. */
+static void
+zero_part(const void *ctx, int64_t item, void *scratch)
+{
+	(void)scratch;
+	reduce_part(ctx, item, zero_span);
 }
 
 /* out += the sum of the parts. At most PARTS parts of at least CPU_GRAIN elements: short vectors
@@ -266,4 +286,11 @@ void
 cpu_name(count_nonfinite)(struct stream *st, const struct tensor *out, const struct tensor *x)
 {
 	reduce(st, out, &(struct reduction){ .x = x }, nonfinite_part);
+}
+
+/* out (F64) += how many elements are zero. */
+void
+cpu_name(count_zero)(struct stream *st, const struct tensor *out, const struct tensor *x)
+{
+	reduce(st, out, &(struct reduction){ .x = x }, zero_part);
 }

@@ -272,6 +272,15 @@ cuda_free_memory(struct device *d)
 	return cu_ok(d, cudaMemGetInfo(&left, &total), "cudaMemGetInfo") ? left : 0;
 }
 
+/* By all processes. 0 when the driver does not answer. */
+static size_t
+cuda_used_memory(struct device *d)
+{
+	size_t left = 0, total = 0;
+
+	return cu_ok(d, cudaMemGetInfo(&left, &total), "cudaMemGetInfo") ? total - left : 0;
+}
+
 /* Zeroed by the default stream, which no other stream waits for: so wait here. */
 static void *
 cuda_alloc(struct device *d, size_t bytes, struct err *e)
@@ -455,6 +464,7 @@ const struct backend backend_cuda = {
 	.open = cuda_open,
 	.close = cuda_close,
 	.free_memory = cuda_free_memory,
+	.used_memory = cuda_used_memory,
 	.alloc = cuda_alloc,
 	.release = cuda_release,
 	.stream = cuda_stream,

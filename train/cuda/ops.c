@@ -27,6 +27,7 @@ const struct ops cuda_ops = {
 	.cast = cuda_cast,
 	.dot = cuda_dot,
 	.count_nonfinite = cuda_count_nonfinite,
+	.count_zero = cuda_count_zero,
 	.adamw = cuda_adamw,
 	.sgd = cuda_sgd,
 };

@@ -185,6 +185,33 @@ cuda_count_nonfinite(struct stream *st, const struct tensor *out, const struct t
 	cu_launched(st, "count_nonfinite");
 }
 
+/* Zeros of either sign, counted like what is not finite. */
+static __global__ void
+zero_any_kernel(struct tensor x, int64_t count, double *part)
+{
+	double sum = 0;
+
+	for (int64_t i = blockIdx.x * (int64_t)CU_THREADS + threadIdx.x; i < count;
+	     i += gridDim.x * (int64_t)CU_THREADS)
+		sum += load_any(x, i) == 0 ? 1 : 0;
+	leave(sum, part);
+}
+
+/* out (F64) += how many elements are zero. Asked for by --log-num-zeros-in-grad alone, so it has no
+ * reading by packs. */
+void
+cuda_count_zero(struct stream *st, const struct tensor *out, const struct tensor *x)
+{
+	int64_t count = tensor_elements(x);
+	double *part = (double *)cu_workspace(st);
+	int parts = num_parts(count);
+
+	ops_require(out->dtype == DTYPE_F64 && is_dense(x));
+	zero_any_kernel<<<parts, CU_THREADS, 0, cu_handle(st)>>>(*x, count, part);
+	finish_kernel<<<1, CU_THREADS, 0, cu_handle(st)>>>((double *)out->data, part, parts);
+	cu_launched(st, "count_zero");
+}
+
 /* --- columns ---------------------------------------------------------------------------------- */
 
 /* part[p][c] = the sum of every gridDim.y-th group of GROUPS rows; a warp reads LANES packs of a

@@ -16,7 +16,15 @@
 #include "train/ops.h"
 
 /* Slots of the scalars buffer, F64. */
-enum scalar { SCALAR_LOSS, SCALAR_ZLOSS, SCALAR_NORM, SCALAR_NONFINITE, SCALAR_COUNT };
+enum scalar {
+	SCALAR_LOSS,
+	SCALAR_ZLOSS,
+	SCALAR_NORM,
+	SCALAR_ZEROS,
+	SCALAR_PARAMS,
+	SCALAR_NONFINITE,
+	SCALAR_COUNT
+};
 
 struct layer;
 

@@ -46,25 +46,77 @@ grads_reduce(struct engine *e)
 	}
 }
 
-/* Adds this rank's part of the squared norm (F64) to the scalars, so that the world's sum counts
- * every parameter once: of copies the owner's, and where every data rank has the same, the first
- * one's. Squares are added in double, so the sum is finite when all gradients are. Before
- * unscaling: the caller divides. */
+/* A scalar of the step, begun anew. */
+static struct tensor
+cleared(struct engine *e, enum scalar which)
+{
+	struct tensor scalars = engine_buffer(e, BUF_SCALARS);
+	struct tensor one = tensor_rows(&scalars, which, 1);
+
+	e->ops->fill(e->stream, &one, 0);
+	return one;
+}
+
+/* What this rank counts, so that the world's sum counts every parameter once: of copies the
+ * owner's, and where every data rank has the same, the first one's. */
+static bool
+counts(const struct engine *e, bool owner)
+{
+	return owner && (e->mem.replicas > 1 || layout_replica(&e->plan.layout, e->coord) == 0);
+}
+
+/* Squares are added in double, so the sum is finite when all elements are. */
+static void
+add_squares(struct engine *e, const struct tensor *sum,
+    struct tensor (*place)(const struct engine *, const struct part *))
+{
+	for (int i = 0; i < e->mem.shards.num_runs; i++) {
+		struct part p = grads_run(e, i);
+		struct tensor x = place(e, &p);
+
+		if (p.count && counts(e, e->mem.shards.run[i].owner))
+			e->ops->dot(e->stream, sum, &x, &x);
+	}
+}
+
+static struct tensor
+main_grads(const struct engine *e, const struct part *p)
+{
+	return engine_part(e, BUF_GRADS, p);
+}
+
+/* Before unscaling: the caller divides. */
 void
 grads_measure(struct engine *e)
 {
-	struct tensor scalars = engine_buffer(e, BUF_SCALARS);
-	struct tensor norm = tensor_rows(&scalars, SCALAR_NORM, 1);
-	bool shared = e->mem.replicas == 1;
+	struct tensor norm = cleared(e, SCALAR_NORM);
 
-	e->ops->fill(e->stream, &norm, 0);
-	for (int i = 0; i < e->mem.shards.num_runs; i++) {
-		struct part p = grads_run(e, i);
-		struct tensor x = engine_part(e, BUF_GRADS, &p);
+	add_squares(e, &norm, main_grads);
+}
 
-		if (p.count && e->mem.shards.run[i].owner &&
-		    (!shared || layout_replica(&e->plan.layout, e->coord) == 0))
-			e->ops->dot(e->stream, &norm, &x, &x);
+void
+grads_measure_params(struct engine *e)
+{
+	struct tensor norm = cleared(e, SCALAR_PARAMS);
+
+	add_squares(e, &norm, engine_masters);
+}
+
+/* By shard, since gaps between shards and rows that fill up the vocabulary are zeros of no
+ * parameter: the real elements of a shard come first. */
+void
+grads_count_zeros(struct engine *e)
+{
+	struct tensor zeros = cleared(e, SCALAR_ZEROS);
+
+	for (int i = 0; i < e->mem.shards.count; i++) {
+		const struct shard *s = &e->mem.shards.item[i];
+		struct part own = engine_own_shard(e, s);
+		struct part real = part_cut(&own, s->offset, slice_elements(&s->box));
+		struct tensor x = engine_part(e, BUF_GRADS, &real);
+
+		if (real.count && counts(e, s->owner))
+			e->ops->count_zero(e->stream, &zeros, &x);
 	}
 }
 

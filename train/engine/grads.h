@@ -1,5 +1,6 @@
 /*
- * grads.h - main gradients: what is left of their sums at the end of a step, and their measure
+ * grads.h - main gradients: what is left of their sums at the end of a step, and their measure,
+ * and that of the weights
  *
  * Source: spec/training.md 4.1, 4.4, 8.
  */
@@ -18,6 +19,11 @@ void grads_reduce(struct engine *e);
 /* This rank's share of the squared norm, into SCALAR_NORM: over all ranks every logical element is
  * counted once. It is finite when every gradient is. */
 void grads_measure(struct engine *e);
+/* This rank's share of the zeros in the gradients, into SCALAR_ZEROS, counted in the same way; what
+ * only fills a tensor up is left out, so that the number does not depend on the layout. */
+void grads_count_zeros(struct engine *e);
+/* The share of the squared norm of the weights that updates go to, into SCALAR_PARAMS. */
+void grads_measure_params(struct engine *e);
 /* Name of the first parameter that is not finite on any rank, or whose gradient is not, empty when
  * there is none: `of` is BUF_WEIGHTS or BUF_GRADS. First is by the order in which a step comes to
  * them: from the embedding on, of gradients from the head on. */

@@ -308,6 +308,12 @@ count_nonfinite(struct stream *st, const struct tensor *sum, const struct tensor
 	OBSERVE_SIMPLE(count_nonfinite, sum, x, true, sum, x);
 }
 
+static void
+count_zero(struct stream *st, const struct tensor *sum, const struct tensor *x)
+{
+	OBSERVE_SIMPLE(count_zero, sum, x, true, sum, x);
+}
+
 static const struct ops observed_ops = {
 	.gemm = gemm,
 	.norm_fwd = norm_fwd,
@@ -329,6 +335,7 @@ static const struct ops observed_ops = {
 	.cast = cast,
 	.dot = dot,
 	.count_nonfinite = count_nonfinite,
+	.count_zero = count_zero,
 	.adamw = adamw,
 	.sgd = sgd,
 };

@@ -54,7 +54,8 @@ struct train_options {
 	int64_t exit_interval;
 	double exit_duration_in_mins;
 	int64_t log_interval, tensorboard_log_interval;
-	bool log_throughput;
+	bool log_throughput, log_params_norm, log_num_zeros_in_grad, log_world_size_to_tensorboard,
+	    log_memory_to_tensorboard;
 	const char *tensorboard_dir, *metrics_file;
 	int backend;
 	int64_t num_threads, init_timeout, world_size;

@@ -96,6 +96,7 @@ own_share(struct run *r, double mine[TOTAL_COUNT])
 		mine[TOTAL_ZLOSS] = scalar[SCALAR_ZLOSS];
 	}
 	mine[TOTAL_NORM] = scalar[SCALAR_NORM];
+	mine[TOTAL_ZEROS] = scalar[SCALAR_ZEROS];
 	if (e->first_stage && e->coord[AX_TP] == 0)
 		mine[TOTAL_TOKENS] = (double)r->tokens;
 	mine[TOTAL_BAD_DATA] = r->bad_data.msg[0] != '\0';
@@ -145,6 +146,8 @@ gradients(struct run *r)
 	pass(r, SPLIT_TRAIN, r->at.consumed_samples, true);
 	grads_reduce(r->e);
 	grads_measure(r->e);
+	if (r->c->o.log_num_zeros_in_grad)
+		grads_count_zeros(r->e);
 }
 
 /* What the totals say of a step, and what its update goes by: learning rate and decay of the
@@ -163,6 +166,7 @@ judge(const struct run *r)
 		.loss_scale = c->scaler.scale,
 		.lm_loss = loss,
 		.z_loss = mean(r, TOTAL_ZLOSS),
+		.num_zeros = r->total[TOTAL_ZEROS],
 		.skipped = !isfinite(r->total[TOTAL_NORM]) || !isfinite(loss),
 	};
 }
@@ -196,8 +200,36 @@ profile_end(const struct run *r)
 		warn("%s", err.msg);
 }
 
+/* Of the weights as they are now. Collective; waits for the update. */
+static double
+params_norm(struct run *r)
+{
+	struct comm *w = r->e->groups.world;
+	double scalar[SCALAR_COUNT];
+	struct tensor squares = tensor_1d(&scalar[SCALAR_PARAMS], DTYPE_F64, 1);
+
+	grads_measure_params(r->e);
+	engine_read_scalars(r->e, scalar);
+	w->ops->all_reduce(w, NULL, &squares, REDUCE_SUM);
+	return sqrt(scalar[SCALAR_PARAMS]);
+}
+
+/* What a step's report holds when it is asked for. Collective. */
+static void
+measure(struct run *r, struct step_metrics *m)
+{
+	const struct train_options *o = &r->c->o;
+
+	if (o->log_params_norm)
+		m->params_norm = params_norm(r);
+	if (o->log_memory_to_tensorboard) {
+		m->planned_bytes = memory_total(&r->e->mem);
+		m->used_bytes = r->e->backend->used_memory(r->e->device);
+	}
+}
+
 /* The step that was taken becomes part of the run's progress and is reported. Collective at log
- * steps. */
+ * steps, and where the norm of the weights is asked for. */
 static void
 record(struct run *r, struct step_metrics *m)
 {
@@ -209,6 +241,7 @@ record(struct run *r, struct step_metrics *m)
 	r->at.skipped += m->skipped;
 	r->at.skipped_samples += m->skipped ? m->samples : 0;
 	r->empty += !m->left_out && r->total[TOTAL_TOKENS] == 0;
+	measure(r, m);
 	if (r->metrics)
 		metrics_step(r->metrics, m);
 	corpus_log_step(r->corpora, first, m->skipped);

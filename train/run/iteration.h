@@ -11,12 +11,14 @@
 #include "train/state/save.h"
 
 /* What the ranks add up after the passes of a step or an evaluation: sums of loss and squared
- * norm, tokens that the loss counts; and how many ranks have a batch that cannot be used, were
- * asked to stop, are out of time, have done their part of a save, have lost the lock of --save. */
+ * norm, zeros of gradients, tokens that the loss counts; and how many ranks have a batch that
+ * cannot be used, were asked to stop, are out of time, have done their part of a save, have lost
+ * the lock of --save. */
 enum total {
 	TOTAL_LOSS,
 	TOTAL_ZLOSS,
 	TOTAL_NORM,
+	TOTAL_ZEROS,
 	TOTAL_TOKENS,
 	TOTAL_BAD_DATA,
 	TOTAL_STOP,

@@ -22,10 +22,9 @@
 /* Where the figures go and what has been added up since the last log line. */
 struct metrics {
 	FILE *json;
-	const char *path;
 	struct tensorboard *board;
-	bool z_loss;
-	int64_t train_iters, log_interval, board_interval, seq_length, world;
+	const struct train_options *o;
+	int64_t train_iters, seq_length, world;
 	double flops; /* of a sample */
 	/* over the log interval */
 	int64_t steps, samples, skipped, nan;
@@ -53,7 +52,7 @@ board_options(struct tensorboard *board, const struct train_config *c, int64_t i
 	str_release(&options);
 }
 
-/* Appends on resume, replaces otherwise. Keeps the path, which belongs to the options. NULL with
+/* Appends on resume, replaces otherwise. Keeps the options, which are the caller's. NULL with
  * a reason when an output cannot be created, before any step has been spent. */
 struct metrics *
 metrics_open(const struct train_config *c, int64_t world_size, int64_t iteration, struct err *e)
@@ -61,16 +60,14 @@ metrics_open(const struct train_config *c, int64_t world_size, int64_t iteration
 	struct metrics *m = mem_zalloc(1, sizeof *m);
 
 	m->train_iters = c->train_iters;
-	m->log_interval = c->o.log_interval;
-	m->board_interval = c->o.tensorboard_log_interval;
+	m->o = &c->o;
 	m->seq_length = c->plan.shape.seq_length;
 	m->world = world_size;
-	m->z_loss = c->o.use_z_loss;
 	m->flops = model_flops(
 	    &c->plan.model, 1, m->seq_length, layout_vocab(&c->plan.layout, &c->plan.model));
-	m->path = c->o.metrics_file;
-	if (m->path && !(m->json = fopen(m->path, c->start == START_RESUME ? "a" : "w"))) {
-		err_sys(e, "create", m->path);
+	if (c->o.metrics_file &&
+	    !(m->json = fopen(c->o.metrics_file, c->start == START_RESUME ? "a" : "w"))) {
+		err_sys(e, "create", c->o.metrics_file);
 		free(m);
 		return NULL;
 	}
@@ -123,9 +120,13 @@ json_line(struct metrics *m, const struct step_metrics *s)
 	str_addf(&line, "{\"iteration\": %lld, \"consumed_samples\": %lld", (long long)s->iteration,
 	    (long long)s->consumed_samples);
 	number(&line, "lm_loss", s->left_out ? NAN : s->lm_loss);
-	if (m->z_loss)
+	if (m->o->use_z_loss)
 		number(&line, "z_loss", s->left_out ? NAN : s->z_loss);
 	number(&line, "grad_norm", s->skipped ? NAN : s->grad_norm);
+	if (m->o->log_num_zeros_in_grad)
+		number(&line, "num_zeros", s->skipped ? NAN : s->num_zeros);
+	if (m->o->log_params_norm)
+		number(&line, "params_norm", s->params_norm);
 	number(&line, "lr", s->lr);
 	number(&line, "weight_decay", s->weight_decay);
 	number(&line, "loss_scale", s->loss_scale);
@@ -154,25 +155,37 @@ board_point(struct metrics *m, const char *tag, int64_t iteration, int64_t sampl
 }
 
 /* Tags are Megatron-LM's (training_log of megatron/training/training.py); a step that is skipped
- * has no norm. Errors are kept by the board and reported when it is closed. */
+ * has neither norm nor zeros of gradients. Errors are kept by the board and reported when it is
+ * closed. */
 static void
 board_points(struct metrics *m, const struct step_metrics *s)
 {
-	struct {
+	const struct train_options *o = m->o;
+	const struct {
+		bool wanted;
 		const char *tag;
 		double value;
 	} point[] = {
-		{ "learning-rate", s->lr },
-		{ "batch-size", (double)s->samples },
-		{ "lm loss", s->lm_loss },
-		{ "loss-scale", s->loss_scale },
-		{ "grad-norm", s->grad_norm },
+		{ true, "learning-rate", s->lr },
+		{ true, "batch-size", (double)s->samples },
+		{ true, "lm loss", s->lm_loss },
+		{ true, "loss-scale", s->loss_scale },
+		{ o->log_world_size_to_tensorboard, "world-size", (double)m->world },
+		{ !s->skipped, "grad-norm", s->grad_norm },
+		{ !s->skipped && o->log_num_zeros_in_grad, "num-zeros", s->num_zeros },
+		{ o->log_params_norm, "params-norm", s->params_norm },
 	};
-	int points = sizeof point / sizeof *point - s->skipped;
 	struct err ignored;
 
-	for (int i = 0; i < points; i++)
-		board_point(m, point[i].tag, s->iteration, s->consumed_samples, point[i].value);
+	for (size_t i = 0; i < sizeof point / sizeof *point; i++)
+		if (point[i].wanted)
+			board_point(
+			    m, point[i].tag, s->iteration, s->consumed_samples, point[i].value);
+	if (o->log_memory_to_tensorboard) {
+		tensorboard_scalar(
+		    m->board, "mem-planned-bytes", s->iteration, (double)s->planned_bytes);
+		tensorboard_scalar(m->board, "mem-used-bytes", s->iteration, (double)s->used_bytes);
+	}
 	tensorboard_scalar(m->board, "iteration-time", s->iteration, s->seconds);
 	tensorboard_scalar(m->board, "throughput", s->iteration, tflops(m, s->seconds, s->samples));
 	tensorboard_flush(m->board, &ignored);
@@ -188,40 +201,54 @@ flush_log(void)
 	note("nobody reads standard output any more: the log ends here, the run goes on");
 }
 
-/* Averages over the successful steps of the interval; where there is none, no loss is printed, nor
- * is the norm of a step that was skipped, as in Megatron-LM. Begins the next interval. The learning
- * rate, the batch and the norm are those of the last step. */
+/* The fields from the loss to the norms. Averages are over the successful steps of the interval;
+ * where there is none, no loss is printed, nor is what a step that was skipped has no more, as in
+ * Megatron-LM. The learning rate, the batch and the norms are those of the last step. */
+static void
+add_losses(struct str *line, const struct metrics *m, const struct step_metrics *s)
+{
+	int64_t good = m->steps - m->skipped;
+
+	if (good)
+		str_addf(line, " lm loss: %.6E |", m->loss / (double)good);
+	if (good && m->o->use_z_loss)
+		str_addf(line, " z_loss: %.6E |", m->zloss / (double)good);
+	str_addf(line, " loss scale: %.1f |", s->loss_scale);
+	if (!s->skipped)
+		str_addf(line, " grad norm: %.3f |", s->grad_norm);
+	if (!s->skipped && m->o->log_num_zeros_in_grad)
+		str_addf(line, " num zeros: %.0f |", s->num_zeros);
+	if (m->o->log_params_norm)
+		str_addf(line, " params norm: %.3f |", s->params_norm);
+}
+
+/* Fields are in Megatron-LM's order. Begins the next interval. */
 static void
 log_line(struct metrics *m, const struct step_metrics *s)
 {
-	int64_t good = m->steps - m->skipped;
-	double n = (double)good;
-	char when[32], loss[48] = "", z[48] = "", norm[48] = "";
+	struct str line = { 0 };
 	time_t now = time(NULL);
+	char when[32];
 	struct tm tm;
 
 	localtime_r(&now, &tm);
 	strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &tm);
-	if (good)
-		snprintf(loss, sizeof loss, " lm loss: %.6E |", m->loss / n);
-	if (good && m->z_loss)
-		snprintf(z, sizeof z, " z_loss: %.6E |", m->zloss / n);
-	if (!s->skipped)
-		snprintf(norm, sizeof norm, " grad norm: %.3f |", s->grad_norm);
+	str_addf(&line, " [%s] iteration %8lld/%8lld | consumed samples: %12lld |", when,
+	    (long long)s->iteration, (long long)m->train_iters, (long long)s->consumed_samples);
+	str_addf(&line, " elapsed time per iteration (ms): %.1f |",
+	    m->seconds * 1000 / (double)m->steps);
+	str_addf(
+	    &line, " throughput per GPU (TFLOP/s/GPU): %.3f |", tflops(m, m->seconds, m->samples));
+	str_addf(&line, " learning rate: %.6E | global batch size: %5lld |", s->lr,
+	    (long long)s->samples);
+	add_losses(&line, m, s);
+	str_addf(&line, " number of skipped iterations: %3lld | number of nan iterations: %3lld |",
+	    (long long)m->skipped, (long long)m->nan);
+	str_addf(&line, " tokens per second: %.0f |", tokens_per_second(m, m->seconds, m->samples));
 	prog_progress_end();
-	printf(" [%s] iteration %8lld/%8lld | consumed samples: %12lld | elapsed time per "
-	       "iteration (ms): %.1f | "
-	       "throughput per GPU (TFLOP/s/GPU): %.3f | learning rate: %.6E | global batch size: "
-	       "%5lld |%s%s "
-	       "loss scale: %.1f |%s number of skipped iterations: %3lld | number "
-	       "of nan iterations: %3lld | "
-	       "tokens per second: %.0f |\n",
-	    when, (long long)s->iteration, (long long)m->train_iters,
-	    (long long)s->consumed_samples, m->seconds * 1000 / (double)m->steps,
-	    tflops(m, m->seconds, m->samples), s->lr, (long long)s->samples, loss, z, s->loss_scale,
-	    norm, (long long)m->skipped, (long long)m->nan,
-	    tokens_per_second(m, m->seconds, m->samples));
+	puts(line.buf);
 	flush_log();
+	str_release(&line);
 	m->steps = m->samples = m->skipped = m->nan = 0;
 	m->loss = m->zloss = m->seconds = 0;
 }
@@ -246,9 +273,9 @@ metrics_step(struct metrics *m, const struct step_metrics *s)
 	    (double)(m->train_iters - s->iteration) * s->seconds);
 	if (m->json)
 		json_line(m, s);
-	if (m->board && !s->left_out && s->iteration % m->board_interval == 0)
+	if (m->board && !s->left_out && s->iteration % m->o->tensorboard_log_interval == 0)
 		board_points(m, s);
-	if (s->iteration % m->log_interval == 0 || s->iteration == m->train_iters)
+	if (s->iteration % m->o->log_interval == 0 || s->iteration == m->train_iters)
 		log_line(m, s);
 }
 
@@ -333,7 +360,7 @@ metrics_close(struct metrics *m, struct err *e)
 	if (!m)
 		return 0;
 	if (m->json && (ferror(m->json) | (fclose(m->json) != 0)))
-		rc = err_sys(e, "write", m->path);
+		rc = err_sys(e, "write", m->o->metrics_file);
 	if (tensorboard_close(m->board, e) < 0)
 		rc = -1;
 	free(m);

@@ -4,10 +4,10 @@
  * Standard output gets one line a log interval in Megatron-LM's form and order of fields; the
  * learning rate is the one used.
  * --metrics-file gets one JSON object a step with full precision: iteration, consumed_samples,
- * lm_loss, z_loss, grad_norm, lr, weight_decay, loss_scale, skipped, tokens_per_second,
- * tflops_per_rank, seconds, data_wait_seconds, exposed_data_comm_ms, time; one an evaluation:
- * iteration, split, set (of several), lm_loss, ppl; and one a corpus at log steps. Only one rank
- * writes.
+ * lm_loss, z_loss, grad_norm, num_zeros, params_norm, lr, weight_decay, loss_scale, skipped,
+ * tokens_per_second, tflops_per_rank, seconds, data_wait_seconds, exposed_data_comm_ms, time; one
+ * an evaluation: iteration, split, set (of several), lm_loss, ppl; and one a corpus at log steps.
+ * Only one rank writes.
  */
 #ifndef TRAIN_RUN_METRICS_H
 #define TRAIN_RUN_METRICS_H
@@ -19,6 +19,8 @@ struct metrics;
 struct step_metrics {
 	int64_t iteration, consumed_samples, samples; /* samples: of the step */
 	double lm_loss, z_loss, grad_norm, lr, weight_decay, loss_scale, seconds;
+	double params_norm, num_zeros; /* where the options ask for them; so the bytes of rank 0 */
+	uint64_t planned_bytes, used_bytes;
 	double data_wait; /* seconds of the step that rank 0 waited for batches */
 	double exposed;   /* and that it computed nothing for the exchange of data ranks */
 	bool skipped;

@@ -1,0 +1,41 @@
+#!/bin/sh
+# figures.sh - what a log line says of weights and gradients is a property of the model, not of the
+# layout: the norm of the weights is that of the checkpoint, and zeros of gradients are those of the
+# tokens that did not occur
+# shellcheck source=tests/parity/common disable=SC2046,SC2086
+. "$TOP/tests/parity/common"
+
+# Without biases: the gradient of a key's is 0 but for rounding, which differs between layouts.
+args="--mock-data --micro-batch-size 2 --train-iters 2 --lr 1e-2 --log-interval 1 --fp64
+	--squared-relu --disable-bias-linear --log-params-norm --log-num-zeros-in-grad"
+model="$gpt2 --hidden-dropout 0 --attention-dropout 0 --untie-embeddings-and-output-weights"
+
+# norm CHECKPOINT: of all its weights, which are doubles
+norm()
+{
+	awk -F '\t' '$1 ~ /(weight|bias)$/ { print $6, $7, $8 }' "$1/manifest.tsv" |
+		while read -r file offset bytes; do
+			tail -c +$((offset + 1)) "$1/$file" | head -c "$bytes"
+		done |
+		perl -e 'binmode STDIN; local $/; $s += $_ * $_ for unpack "d<*", <STDIN>;
+			printf "%.12g\n", sqrt $s'
+}
+
+train 1 $args --save ck --metrics-file one.jsonl
+have=$(metric params_norm one.jsonl | tail -n 1)
+want=$(norm ck/iter_0000002)
+echo "$have $want" | awk '{ d = $1 / $2 - 1; exit !(d * d < 1e-20) }' ||
+	fail "the norm of the weights is $want, not $have"
+
+# A token that did not occur has no gradient; at most 128 of 499 occur in a step of 8 sequences.
+metric num_zeros one.jsonl | while read -r zeros; do
+	[ "$zeros" -ge $((32 * (499 - 8 * 16))) ] || fail "only $zeros zeros"
+done
+for run in "2 $(layout 2 1)" "2 $(layout 1 2)" "4 $(layout 2 1) $(zero 1)" "2 $(zero 3)" 2; do
+	train $run $args --metrics-file other.jsonl
+	metric num_zeros one.jsonl >a
+	metric num_zeros other.jsonl | cmp - a || fail "$run: other zeros"
+	d=$(gap params_norm one.jsonl other.jsonl)
+	within 1e-12 "$d" || fail "$run: norms of the weights differ by $d"
+done
+echo "norm of the weights $have, $(head -n 1 a) zeros"
