@@ -33,15 +33,15 @@ record()
 		tee -a "$top/tests/bench/results.tsv"
 }
 
-# ours DIR: milliseconds of mshard with its maps in DIR
+# ours DIR: elapsed and CPU milliseconds of mshard with its maps in DIR
 ours()
 {
 	sync
 	"$B/tests/bench/usage" "$B/mshard" index -q --data-args-path list --split "$split" \
-		--seq-length 2048 --num-samples "$sizes" --data-cache-path "$1" | cut -f 1
+		--seq-length 2048 --num-samples "$sizes" --data-cache-path "$1" | cut -f 1,2
 }
 
-# peer DIR THREADS: milliseconds of Megatron-LM's builder, or - without one
+# peer DIR THREADS: the same of Megatron-LM's builder, or - without one
 peer()
 {
 	[ -n "$PEER" ] || { echo - && return; }
@@ -50,10 +50,10 @@ peer()
 		"$sizes" "$2" 2>peer.err || { tail -n 3 peer.err >&2 && return 1; }
 }
 
-# median FILE
+# median FIELD FILE
 median()
 {
-	sort -n "$1" | sed -n "$(((RUNS + 1) / 2))p"
+	cut -f "$1" "$2" | sort -n | sed -n "$(((RUNS + 1) / 2))p"
 }
 
 # sums DIR: a checksum and a size an array
@@ -76,9 +76,13 @@ if [ -n "$PEER" ]; then
 	sums peer.1.1 >peer.sums
 	cmp ours.sums peer.sums
 fi
-what="mshard index of 2,000 corpora of 100 documents, 3 splits"
-for threads in 1 "$cores"; do
-	record "$what, cold maps, ms; peer: Megatron-LM's builder, threads: $threads, ms" \
-		"$(median ours.cold)" "$(median "peer.$threads.cold")"
+row="mshard index of 2,000 corpora of 100 documents, 3 splits"
+for what in "1 elapsed ms" "2 CPU ms"; do
+	field=${what%% *}
+	for threads in 1 "$cores"; do
+		record "$row, cold maps, ${what#* }; peer: Megatron-LM's builder, \
+threads: $threads, ${what#* }" \
+			"$(median "$field" ours.cold)" "$(median "$field" "peer.$threads.cold")"
+	done
 done
-record "$what, warm maps, ms; peer: the bar, ms" "$(median ours.warm)" 5000
+record "$row, warm maps, elapsed ms; peer: the bar, ms" "$(median 1 ours.warm)" 5000
