@@ -76,7 +76,7 @@ choose_family(struct job *j)
 		return j->x.family ? 0 : err_at(j->e, ckpt_dir(j->src), 0, "%s", why.msg);
 	}
 	j->x.family = family_find(j->o->arch);
-	if (j->x.family && j->x.family->check(&j->config, &why) < 0)
+	if (j->x.family && family_check(j->x.family, &j->config, &why) < 0)
 		return err_at(j->e, ckpt_dir(j->src), 0, "cannot be exported as %s: it %s",
 		    j->o->arch, why.msg);
 	if (j->x.family)

@@ -52,6 +52,7 @@ struct model_config {
 	double rope_factor, rope_low_freq_factor, rope_high_freq_factor;
 	int64_t rope_original_positions;
 	bool qkv_bias, proj_bias, mlp_bias;
+	bool qk_layernorm; /* norms of the heads of q and of k, before they rotate */
 	bool untie_embeddings_and_output_weights;
 	int64_t window_size; /* keys a query sees, itself included; 0: all */
 	double init_method_std, attention_dropout, hidden_dropout, embedding_dropout;

@@ -43,6 +43,24 @@ family_find(const char *model_type)
 	return NULL;
 }
 
+/* A parameter that a family has no name for is not in its models. */
+int
+family_check(const struct family *f, const struct model_config *c, struct err *e)
+{
+	struct family_place at;
+	struct param *p;
+	int n, rc = f->check(c, e);
+
+	if (rc < 0)
+		return rc;
+	n = model_params(c, &p);
+	for (int i = 0; i < n && rc == 0; i++)
+		if (family_place(f, c, &p[i], &at, e) < 0)
+			rc = err_set(e, "has no '%s'", p[i].name);
+	free(p);
+	return rc;
+}
+
 /*
  * The order of the registry decides when several would fit. Each family's reason is collected,
  * because the one that was meant is not known.
@@ -54,7 +72,7 @@ family_of(const struct model_config *c, struct err *e)
 	struct err one;
 
 	for (int i = 0; families[i]; i++) {
-		if (families[i]->check(c, &one) == 0) {
+		if (family_check(families[i], c, &one) == 0) {
 			str_release(&why);
 			return families[i];
 		}

@@ -164,6 +164,8 @@ void model_weight_differences(
 	MODEL_WORDS(S, M, "linear-biases", OPT_LIST, linear_biases, "WHERE", \
 	         MODEL_DUMPED | MODEL_KEPT, \
 	         "which linear layers have biases: any of qkv, proj, mlp; or none"), \
+	MODEL_FLAG(S, M, "qk-layernorm", qk_layernorm, MODEL_DUMPED | MODEL_KEPT, \
+	         "norms of the heads of q and k, with one weight for all heads of a layer"), \
 	MODEL_FLAG(S, M, "untie-embeddings-and-output-weights", \
 	         untie_embeddings_and_output_weights, MODEL_DUMPED | MODEL_KEPT, \
 	         "an output table of its own"), \

@@ -88,6 +88,7 @@ present(enum condition when, const struct model_config *c, const struct layout *
 {
 	switch (when) {
 	case IF_TRAINING: return !s->forward_only;
+	case IF_QK_NORM_TRAINING: return !s->forward_only && c->qk_layernorm;
 	case IF_DROPOUT: return !s->forward_only && c->hidden_dropout > 0;
 	case IF_DOCUMENTS: return s->reset_attention_mask;
 	case IF_TENSOR: return l->tensor_model_parallel_size > 1;

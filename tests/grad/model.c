@@ -35,6 +35,9 @@ static const char *const cases[] = {
 	"activation gelu-erf\nposition-embedding-type "
 	"rope\nuntie-embeddings-and-output-weights\nkv-channels 6\n"
 	"attention-dropout 0\nhidden-dropout 0\nmake-vocab-size-divisible-by 7\n",
+	"qk-layernorm\nnormalization RMSNorm\nposition-embedding-type rope\nnum-query-groups 2\n"
+	"attention-dropout 0\nhidden-dropout 0\n",
+	"qk-layernorm\nrecompute-activations\nattention-dropout 0.1\nhidden-dropout 0\n",
 };
 
 struct options {

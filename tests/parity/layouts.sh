@@ -16,8 +16,9 @@ small="--ddp-bucket-size 5000"
 alone="--no-overlap-grad-reduce --no-overlap-param-gather"
 text_dataset
 
-# use MODEL: sets $model. plain is gpt2 without dropout: the gradients of its residual biases are
-# taken elsewhere, but at the end of a stage.
+# use MODEL: sets $model. Key biases before a norm have gradients, so they count under qknorm. plain
+# is gpt2 without dropout: the gradients of its residual biases are taken elsewhere, but at the end
+# of a stage.
 use()
 {
 	case $1 in
@@ -25,6 +26,8 @@ use()
 	llama-tied) model=$(echo "$llama" | sed 's/--untie[a-z-]*//') ;;
 	gpt2) model=$gpt2 ;;
 	gpt2-untied) model="$gpt2 --untie-embeddings-and-output-weights" ;;
+	qknorm) model="$llama --qk-layernorm" ;;
+	qknorm-gpt2) model="$gpt2 --qk-layernorm --position-embedding-type rope" ;;
 	plain) model="$gpt2 --hidden-dropout 0 --attention-dropout 0" ;;
 	esac
 	model="$model $larger $text"
@@ -49,6 +52,10 @@ gpt2 4 1 2 2 3 $small
 gpt2 8 8 1 4 0
 gpt2 8 2 4 1 0
 plain 4 1 4 1 0
+qknorm 8 4 2 1 0
+qknorm 8 2 2 1 3 $small
+qknorm 4 2 1 2 1
+qknorm-gpt2 4 4 1 8 2
 plain 8 2 2 2 1
 END
 
@@ -117,6 +124,8 @@ check()
 	of=$1 name="$*" ranks=$2
 	options="$(layout "$3" "$4") --micro-batch-size $5 $(zero "$6")"
 	shift 6
+	exempt='*linear_k.bias*'
+	case $of in qknorm*) exempt=none ;; esac
 	rm -rf run run.jsonl
 	train "$ranks" $options "$@" $fp32 --metrics-file run.jsonl
 	loss=$(gap lm_loss run.jsonl "$of.jsonl")
@@ -125,11 +134,11 @@ check()
 		fail "$name: fp32 loss differs by $loss, gradient norm by $norm"
 	train "$ranks" $options "$@" $fp64 --save run
 	same_tensors "$name: gradients" run/iter_0000001 "$of/iter_0000001" --tolerance 1e-9 \
-		--only '*.exp_avg' --ignore '*linear_k.bias*'
-	same_tensors "$name: weights" run "$of" --tolerance 1e-9 --ignore '*linear_k.bias*'
+		--only '*.exp_avg' --ignore "$exempt"
+	same_tensors "$name: weights" run "$of" --tolerance 1e-9 --ignore "$exempt"
 	bias=
 	case $of in
-	llama*) ;;
+	llama* | qknorm*) ;;
 	*)
 		bias=$(key_biases run "$of.zero")
 		within 1e-12 "$bias" || fail "$name: gradient of a key bias is $bias" ;;

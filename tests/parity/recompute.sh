@@ -42,6 +42,8 @@ if [ "$none" -le "$selective" ] || [ "$selective" -le "$full" ]; then
 	fail "saved bytes $none, selective $selective, full $full"
 fi
 echo "llama: $none bytes saved, selective $selective, full $full"
+model="$llama --qk-layernorm"
+same llama-qknorm-tp2 2 "$(layout 2 1)"
 model=$gpt2
 same gpt2-dropout 1 "" --micro-batch-size 2
 same gpt2-plain 1 "" --micro-batch-size 2 --hidden-dropout 0 --attention-dropout 0

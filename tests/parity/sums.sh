@@ -7,7 +7,8 @@
 # notice fails the test: the model has to grow with the rows.
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
-model="$(echo "$llama" | sed 's/--untie[a-z-]*//') --add-qkv-bias --mock-data --train-iters 1
+model="$(echo "$llama" | sed 's/--untie[a-z-]*//') --add-qkv-bias
+	--qk-layernorm --normalization LayerNorm --mock-data --train-iters 1
 	--lr 1e-3 --fp64 --clip-grad 0"
 train 1 --save one
 

@@ -19,6 +19,7 @@ static const struct model_config every = {
 	ROPE_SCALING_LLAMA3,
 	2.5, 1.5, 6.5, 4096,     /* factors, rope_original_positions */
 	true, false, true,       /* qkv_bias, proj_bias, mlp_bias */
+	true,                    /* qk_layernorm */
 	true,                    /* untie_embeddings_and_output_weights */
 	9,                       /* window_size */
 	0.125, 0.25, 0.375, 0.5, /* init_method_std, the dropouts */

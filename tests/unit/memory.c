@@ -187,6 +187,7 @@ test_combinations(void)
 		struct err e;
 
 		c.untie_embeddings_and_output_weights = bits >> 4 & 1;
+		c.qk_layernorm = bits >> 1 & 1;
 		c.normalization = (enum normalization)(bits >> 5 & 1);
 		c.activation = bits & 4 ? ACTIVATION_GELU_TANH : ACTIVATION_SWIGLU;
 		CHECK(model_check(&c, &e) == 0 && layout_check(&l, &c, &e) == 0);

@@ -258,6 +258,13 @@ test_families(void)
 	    "no Hugging Face family has this model: llama: has biases on q, k, v and o together or "
 	    "on none; "
 	    "gpt2: needs --normalization LayerNorm");
+	c = l;
+	c.qk_layernorm = true;
+	CHECK(family_of(&c, &e) == NULL);
+	CHECK_STR(e.msg,
+	    "no Hugging Face family has this model: llama: has no "
+	    "'decoder.layers.0.self_attention.q_layernorm.weight'; gpt2: needs --normalization "
+	    "LayerNorm");
 	c = g;
 	c.window_size = 8;
 	CHECK(family_of(&c, &e) == NULL);

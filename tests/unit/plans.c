@@ -41,6 +41,14 @@ mixed(struct model_config *c)
 	c->untie_embeddings_and_output_weights = false;
 }
 
+/* Norms of the heads of q and k, which subtract the mean. */
+static void
+qk_norms(struct model_config *c)
+{
+	mixed(c);
+	c->qk_layernorm = true;
+}
+
 static const struct run {
 	const char *name;
 	void (*model)(struct model_config *);
@@ -69,6 +77,8 @@ static const struct run {
 	{ "mixed tp2 pp2 blocks", mixed, { 2, 1, 1, 2 },
 	    { 32, 2, 4, DTYPE_BF16, SHARDING_OPTIM, ADAM, 0,
 		{ RECOMPUTE_FULL, RECOMPUTE_BLOCK, 1 } } },
+	{ "qk norms tp4", qk_norms, { 4, 1, 1, 1 },
+	    { 32, 2, 1, DTYPE_BF16, SHARDING_OPTIM, ADAM, 0, { RECOMPUTE_SELECTIVE, 0, 1 } } },
 };
 
 /* The model of a run. */

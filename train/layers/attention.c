@@ -1,6 +1,6 @@
 /*
- * attention.c - the attention block: norm, q k v, rotation, attention over this rank's heads,
- * projection, residual sum
+ * attention.c - the attention block: norm, q k v, norms of their heads, rotation, attention over
+ * this rank's heads, projection, residual sum
  *
  * Tokens are rows of [T, h], T = s b with the sample fastest; a tensor rank has n / t heads and
  * the groups that they read. Column-parallel q k v and row-parallel projection, so one sum over
@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-/* q, k and v as column slices of one array. */
+/* q, k and v as column slices of one array; q and k of a second one where they have norms. */
 struct qkv {
 	struct tensor q, k, v, turned; /* turned: q and k, side by side */
 	int num_heads, num_groups, head_dim;
@@ -19,10 +19,11 @@ struct qkv {
 
 /* Views, no copies: q, k and v of a token lie side by side in a row of [T, (n + 2 g) d / t],
  * which one product writes. With fewer groups than tensor ranks each rank holds one group, a
- * copy of its neighbours'. */
+ * copy of its neighbours'. qk [T, (n + g) d / t], or none: where q and k lie after their norms. */
 static struct qkv
-views(const struct engine *e, const struct tensor *qkv)
+views(const struct engine *e, const struct tensor *qkv, const struct tensor *qk)
 {
+	const struct tensor *normed = qk->data ? qk : qkv;
 	const struct model_config *c = &e->plan.model;
 	struct qkv r = {
 		.num_heads =
@@ -32,11 +33,56 @@ views(const struct engine *e, const struct tensor *qkv)
 	};
 	int64_t q = (int64_t)r.num_heads * r.head_dim, k = (int64_t)r.num_groups * r.head_dim;
 
-	r.q = tensor_columns(qkv, 0, q);
-	r.k = tensor_columns(qkv, q, k);
+	r.q = tensor_columns(normed, 0, q);
+	r.k = tensor_columns(normed, q, k);
 	r.v = tensor_columns(qkv, q + k, k);
-	r.turned = tensor_columns(qkv, 0, q + k);
+	r.turned = tensor_columns(normed, 0, q + k);
 	return r;
+}
+
+/* What attention reads of a layer. */
+static struct qkv
+saved_views(const struct layer *l, const struct step *s)
+{
+	struct tensor qkv = step_buffer(s, BUF_QKV, l->block->local),
+		      qk = step_buffer(s, BUF_QK, l->block->local);
+
+	return views(s->e, &qkv, &qk);
+}
+
+/* The statistics of one head [T] out of those of all [heads, T]; none of none. */
+static struct tensor
+head_stats(const struct tensor *all, int head)
+{
+	struct tensor row = *all;
+
+	if (!all->data)
+		return *all;
+	row = tensor_rows(all, head, 1);
+	return tensor_flat(&row);
+}
+
+/* The norm of one head, the rank's heads of q counted first, then those of k: LayerNorm or RMSNorm
+ * of the head's d elements, as in Megatron-LM core/transformer/attention.py. */
+static struct norm
+head_norm(const struct layer *l, const struct step *s, const struct qkv *v, int head)
+{
+	const struct block *b = l->block;
+	bool q = head < v->num_heads;
+	struct tensor x = step_buffer(s, BUF_QKV, b->local),
+		      mean = step_buffer(s, BUF_QK_MEAN, b->local),
+		      rstd = step_buffer(s, BUF_QK_RSTD, b->local);
+	int64_t first = (int64_t)head * v->head_dim;
+
+	return (struct norm){
+		.y = tensor_columns(&v->turned, first, v->head_dim),
+		.x = tensor_columns(&x, first, v->head_dim),
+		.weight = engine_weight(s->e, b->layer, q ? ROLE_Q_NORM : ROLE_K_NORM),
+		.bias = engine_weight(s->e, b->layer, q ? ROLE_Q_NORM_BIAS : ROLE_K_NORM_BIAS),
+		.mean = head_stats(&mean, head),
+		.rstd = head_stats(&rstd, head),
+		.eps = s->e->plan.model.norm_epsilon,
+	};
 }
 
 /* Turns q and k, or their gradients back. Keys are rotated before they are kept, so the backward
@@ -61,6 +107,62 @@ rotate(struct step *s, const struct qkv *v, bool backward)
 		e->ops->rope(e->stream, &r);
 }
 
+/* From the product to what attention reads: norms of q and k, then positions. */
+static void
+prepare(const struct layer *l, struct step *s)
+{
+	struct qkv v = saved_views(l, s);
+
+	for (int i = 0; s->e->plan.model.qk_layernorm && i < v.num_heads + v.num_groups; i++) {
+		struct norm n = head_norm(l, s, &v, i);
+
+		s->e->ops->norm_fwd(s->e->stream, &n);
+	}
+	rotate(s, &v, false);
+}
+
+/* The same in the backward pass, where the outputs of the norms were not saved. */
+static void
+prepare_again(const struct layer *l, struct step *s)
+{
+	if (s->e->plan.model.qk_layernorm && s->e->mem.place[BUF_QK] == ARENA_SCRATCH)
+		prepare(l, s);
+}
+
+/* Back through prepare: from the gradients that attention gives to those of the product's output
+ * dqkv. A norm adds to the gradient of its input, hence the zeros; the heads of q share a weight,
+ * and so do those of k. */
+static void
+unprepare(const struct layer *l, struct step *s, const struct qkv *d, const struct tensor *dqkv)
+{
+	struct engine *e = s->e;
+	struct qkv v = saved_views(l, s);
+	struct tensor dx = tensor_columns(dqkv, 0, d->turned.shape[1]);
+
+	rotate(s, d, true);
+	if (!e->plan.model.qk_layernorm)
+		return;
+	e->ops->fill(e->stream, &dx, 0);
+	for (int i = 0; i < v.num_heads + v.num_groups; i++) {
+		bool q = i < v.num_heads;
+		struct norm n = head_norm(l, s, &v, i);
+		struct norm_grad g = {
+			.dx = tensor_columns(&dx, (int64_t)i * v.head_dim, v.head_dim),
+			.dy = tensor_columns(&d->turned, (int64_t)i * v.head_dim, v.head_dim),
+			.x = n.x,
+			.weight = n.weight,
+			.mean = n.mean,
+			.rstd = n.rstd,
+			.dweight = engine_grad(e, l->block->layer, q ? ROLE_Q_NORM : ROLE_K_NORM),
+			.dbias = engine_grad(
+			    e, l->block->layer, q ? ROLE_Q_NORM_BIAS : ROLE_K_NORM_BIAS),
+			.accumulate = s->accumulate || (i > 0 && i != v.num_heads),
+		};
+
+		e->ops->norm_bwd(e->stream, &g);
+	}
+}
+
 /* The same description serves both passes: the backward pass reads out and lse, recomputes the
  * weights, and draws the dropout masks again. Masks are numbered by head over all tensor ranks,
  * so they do not depend on the layout. */
@@ -68,8 +170,7 @@ static struct attention
 core(const struct layer *l, struct step *s)
 {
 	struct engine *e = s->e;
-	struct tensor qkv = step_buffer(s, BUF_QKV, l->block->local);
-	struct qkv v = views(e, &qkv);
+	struct qkv v = saved_views(l, s);
 	struct attention a = {
 		.out = step_buffer(s, BUF_ATTN_OUT, l->block->local),
 		.lse = step_buffer(s, BUF_LSE, l->block->local),
@@ -103,7 +204,6 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 		.weight = engine_joined(e, false, l->block->layer, ROLE_Q, ROLE_V),
 		.bias = engine_joined(e, false, l->block->layer, ROLE_Q_BIAS, ROLE_V_BIAS),
 	};
-	struct qkv v = views(e, &in.y);
 	struct attention att = core(l, s);
 	struct linear proj = { .x = att.out,
 		.y = engine_buffer(e, BUF_BRANCH),
@@ -111,7 +211,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 		.bias = engine_weight(e, l->block->layer, ROLE_PROJ_BIAS) };
 
 	column_forward(s, &in);
-	rotate(s, &v, false);
+	prepare(l, s);
 	e->ops->attention_fwd(e->stream, &att);
 	row_forward(s, &proj);
 	residual_forward(l, s, y, x);
@@ -124,8 +224,9 @@ static void
 backward(const struct layer *l, struct step *s, const struct tensor *dx, const struct tensor *x)
 {
 	struct engine *e = s->e;
-	struct tensor dqkv = engine_buffer(e, BUF_DQKV), dnorm = engine_buffer(e, BUF_DNORM);
-	struct qkv d = views(e, &dqkv);
+	struct tensor dqkv = engine_buffer(e, BUF_DQKV), dqk = engine_buffer(e, BUF_DQK),
+		      dnorm = engine_buffer(e, BUF_DNORM);
+	struct qkv d = views(e, &dqkv, &dqk);
 	struct attention_grad att = { .fwd = core(l, s),
 		.dout = engine_buffer(e, BUF_DATTN),
 		.dq = d.q,
@@ -152,8 +253,9 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 
 	row_backward(s, &proj);
 	weight_backward(s, &proj);
+	prepare_again(l, s);
 	e->ops->attention_bwd(e->stream, &att);
-	rotate(s, &d, true);
+	unprepare(l, s, &d, &dqkv);
 	column_backward(s, &qkv);
 	qkv.x = norm_again(l, s, x);
 	weight_backward(s, &qkv);

@@ -592,7 +592,7 @@ const struct opt_refused mtrain_refused[] = {
 	{ "vision-pretraining", vision }, { "vision-pretraining-type", vision },
 	/* Attention that sees other tokens, or weighs them otherwise. */
 	{ "apply-wd-to-qk-layernorm", window }, { "attention-output-gate", window },
-	{ "qk-l2-norm", window }, { "qk-layernorm", window }, { "softmax-type", window },
+	{ "qk-l2-norm", window }, { "softmax-type", window },
 	{ "window-attn-skip-freq", window },
 	/* Whatever else would train another model than the one that was described. */
 	{ "activation-func-clamp-value", maths }, { "apply-layernorm-1p", maths },

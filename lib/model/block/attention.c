@@ -5,7 +5,9 @@
 
 #include <stddef.h>
 
-/* q, k and v are cut along their outputs, the projection along its input. */
+/* q, k and v are cut along their outputs, the projection along its input. One weight is the norm of
+ * all heads of q, and one of k, so a tensor rank has the gradient of its own heads; where ranks
+ * hold copies of a group, each has that of its own queries, and their sum counts the group once. */
 static const struct param_row params[] = {
 	{ "decoder.layers.%d.input_layernorm.weight", ROLE_INPUT_NORM, ALWAYS, { D_HIDDEN },
 	    SHARD_NONE, 0, INIT_ONE, 0, 0 },
@@ -23,6 +25,14 @@ static const struct param_row params[] = {
 	    SHARD_GROUPS, 0, INIT_ZERO, PARAM_JOINED, SUM_GROUPS },
 	{ "decoder.layers.%d.self_attention.linear_v.bias", ROLE_V_BIAS, IF_QKV_BIAS, { D_KV },
 	    SHARD_GROUPS, 0, INIT_ZERO, PARAM_JOINED, SUM_GROUPS },
+	{ "decoder.layers.%d.self_attention.q_layernorm.weight", ROLE_Q_NORM, IF_QK_NORM,
+	    { D_HEAD }, SHARD_NONE, 0, INIT_ONE, 0, SUM_TENSOR },
+	{ "decoder.layers.%d.self_attention.q_layernorm.bias", ROLE_Q_NORM_BIAS, IF_QK_LAYERNORM,
+	    { D_HEAD }, SHARD_NONE, 0, INIT_ZERO, 0, SUM_TENSOR },
+	{ "decoder.layers.%d.self_attention.k_layernorm.weight", ROLE_K_NORM, IF_QK_NORM,
+	    { D_HEAD }, SHARD_NONE, 0, INIT_ONE, 0, SUM_TENSOR },
+	{ "decoder.layers.%d.self_attention.k_layernorm.bias", ROLE_K_NORM_BIAS, IF_QK_LAYERNORM,
+	    { D_HEAD }, SHARD_NONE, 0, INIT_ZERO, 0, SUM_TENSOR },
 	{ "decoder.layers.%d.self_attention.linear_proj.weight", ROLE_PROJ, ALWAYS,
 	    { D_HIDDEN, D_Q }, SHARD_EQUAL, 1, INIT_RESIDUAL, 0, 0 },
 	{ "decoder.layers.%d.self_attention.linear_proj.bias", ROLE_PROJ_BIAS, IF_PROJ_BIAS,
@@ -37,13 +47,19 @@ static const struct buffer_row buffers[] = {
 	{ "norm 1 rstd", BUF_NORM1_RSTD, LAYER, ALWAYS, REAL, { D_TOKENS, D_ONE }, 0 },
 	{ "norm 1 output", BUF_NORM1_OUT, LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN },
 	    FWD | QKV_BWD },
-	{ "q, k, v", BUF_QKV, LAYER, ALWAYS, ACT, { D_TOKENS, D_QKV }, 0 }, /* after RoPE */
+	{ "q, k, v", BUF_QKV, LAYER, ALWAYS, ACT, { D_TOKENS, D_QKV }, 0 },
+	/* q and k of BUF_QKV after their norms; these or those after RoPE */
+	{ "q, k norm output", BUF_QK, LAYER, IF_QK_NORM, ACT, { D_TOKENS, D_QK }, FWD | ATTN_BWD },
+	{ "q, k norm mean", BUF_QK_MEAN, LAYER, IF_QK_LAYERNORM, REAL, { D_NORMS, D_TOKENS }, 0 },
+	{ "q, k norm rstd", BUF_QK_RSTD, LAYER, IF_QK_NORM, REAL, { D_NORMS, D_TOKENS }, 0 },
 	{ "log-sum-exp", BUF_LSE, LAYER, ALWAYS, REAL, { D_HEADS, D_SEQ }, 0 },
 	{ "attention output", BUF_ATTN_OUT, LAYER, ALWAYS, ACT, { D_TOKENS, D_Q }, 0 },
 	{ "attention output gradient", BUF_DATTN, STEP, IF_TRAINING, ACT, { D_TOKENS, D_Q },
 	    ATTN_BWD },
 	{ "q, k, v gradient", BUF_DQKV, STEP, IF_TRAINING, ACT, { D_TOKENS, D_QKV },
 	    ATTN_BWD | QKV_BWD },
+	{ "q, k norm output gradient", BUF_DQK, STEP, IF_QK_NORM_TRAINING, ACT, { D_TOKENS, D_QK },
+	    ATTN_BWD },
 	{ "attention delta", BUF_DELTA, STEP, IF_TRAINING, REAL, { D_HEADS, D_SEQ }, ATTN_BWD },
 	{ "attention workspace", BUF_ATTN_WORK, STEP, IF_TRAINING, F32, { D_ATTN_WORK, D_ONE },
 	    ATTN_BWD },
@@ -65,7 +81,7 @@ keys_seen(const struct model_config *c, double s)
 }
 
 /* Norm and residual sum read and write the residual stream, backward in twice the passes of
- * forward, hence the 3. The other kernels are RoPE and attention. */
+ * forward, hence the 3. The other kernels are RoPE and attention, and a norm for each head. */
 static void
 work(struct work *w, const struct model_config *c, const int64_t *dim)
 {
@@ -77,6 +93,10 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	w->elements = 3 * 4 * (double)h * (double)rows;
 	w->kernels = 4;
 	w->reductions = 2;
+	if (c->qk_layernorm) {
+		w->elements += 3 * 2 * (double)dim[D_QK] * (double)rows;
+		w->kernels += (int)dim[D_NORMS];
+	}
 }
 
 const struct block_kind block_attention = { "attention", params, buffers, BUF_LAYER_INPUT, &norm,

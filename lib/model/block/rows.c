@@ -21,6 +21,8 @@ model_meets(const struct model_config *c, enum condition when)
 	case IF_UNGATED: return !model_gated(c);
 	case IF_GATED_BIAS: return model_gated(c) && c->mlp_bias;
 	case IF_UNTIED: return c->untie_embeddings_and_output_weights;
+	case IF_QK_NORM: return c->qk_layernorm;
+	case IF_QK_LAYERNORM: return c->qk_layernorm && c->normalization == NORMALIZATION_LAYERNORM;
 	default: return false;
 	}
 }
@@ -36,6 +38,7 @@ dims_whole(int64_t d[D_COUNT], const struct model_config *c)
 	d[D_Q] = c->num_attention_heads * c->kv_channels;
 	d[D_KV] = c->num_query_groups * c->kv_channels;
 	d[D_FFN] = c->ffn_hidden_size;
+	d[D_HEAD] = c->kv_channels;
 }
 
 enum { HEAD_TILE = 128 };
@@ -76,6 +79,8 @@ dims_share(int64_t d[D_COUNT], const struct model_config *c, const struct layout
 	d[D_Q] = heads * c->kv_channels;
 	d[D_KV] = layout_local_groups(l, c) * c->kv_channels;
 	d[D_QKV] = d[D_Q] + 2 * d[D_KV];
+	d[D_QK] = d[D_Q] + d[D_KV];
+	d[D_NORMS] = heads + layout_local_groups(l, c);
 	d[D_HEADS] = s->micro_batch_size * heads;
 	d[D_FFN] = c->ffn_hidden_size / t;
 	d[D_FC1] = d[D_FFN] * (model_gated(c) ? 2 : 1);

@@ -26,6 +26,9 @@ enum dim {
 	D_Q,      /* n*d */
 	D_KV,     /* g*d */
 	D_QKV,    /* Q + 2 KV */
+	D_QK,     /* Q + KV */
+	D_HEAD,   /* d */
+	D_NORMS,  /* n + g: of the norms of q and k */
 	D_HEADS,  /* b*n */
 	D_FFN,    /* f */
 	D_FC1,    /* f, or 2f with a gate */
@@ -56,8 +59,11 @@ enum condition {
 	IF_UNGATED,
 	IF_GATED_BIAS,
 	IF_UNTIED,
+	IF_QK_NORM,
+	IF_QK_LAYERNORM, /* that subtracts the mean and has a bias */
 	/* of the run */
 	IF_TRAINING,
+	IF_QK_NORM_TRAINING,
 	IF_DROPOUT,
 	IF_DOCUMENTS,
 	IF_TENSOR,       /* more than one tensor rank */
