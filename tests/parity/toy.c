@@ -1,6 +1,5 @@
 /*
- * toy.c - a family that nobody has: squared ReLU, RMSNorm, learned positions, no biases, an output
- * table of its own
+ * toy.c - a family that nobody here has: a Llama with norms of the heads of q and k, as Qwen3 is
  *
  * family.sh copies it to lib/model/family: this file and its line in the registry are all that a
  * new family needs.
@@ -8,62 +7,61 @@
 #include "lib/model/family.h"
 
 static const struct family_name names[] = {
-	{ ROLE_WORD_EMBEDDINGS, "tokens.weight", false },
-	{ ROLE_POSITION_EMBEDDINGS, "positions.weight", false },
-	{ ROLE_INPUT_NORM, "blocks.%d.attention.norm", false },
-	{ ROLE_Q, "blocks.%d.attention.qkv", true },
-	{ ROLE_K, "blocks.%d.attention.qkv", true },
-	{ ROLE_V, "blocks.%d.attention.qkv", true },
-	{ ROLE_PROJ, "blocks.%d.attention.out", true },
-	{ ROLE_MLP_NORM, "blocks.%d.mlp.norm", false },
-	{ ROLE_UP, "blocks.%d.mlp.in", false },
-	{ ROLE_DOWN, "blocks.%d.mlp.out", false },
-	{ ROLE_FINAL_NORM, "norm.weight", false },
-	{ ROLE_OUTPUT, "head.weight", false },
+	{ ROLE_WORD_EMBEDDINGS, "model.embed_tokens.weight", false },
+	{ ROLE_INPUT_NORM, "model.layers.%d.input_layernorm.weight", false },
+	{ ROLE_Q, "model.layers.%d.self_attn.q_proj.weight", false },
+	{ ROLE_K, "model.layers.%d.self_attn.k_proj.weight", false },
+	{ ROLE_V, "model.layers.%d.self_attn.v_proj.weight", false },
+	{ ROLE_Q_NORM, "model.layers.%d.self_attn.q_norm.weight", false },
+	{ ROLE_K_NORM, "model.layers.%d.self_attn.k_norm.weight", false },
+	{ ROLE_PROJ, "model.layers.%d.self_attn.o_proj.weight", false },
+	{ ROLE_MLP_NORM, "model.layers.%d.post_attention_layernorm.weight", false },
+	{ ROLE_GATE, "model.layers.%d.mlp.gate_proj.weight", false },
+	{ ROLE_UP, "model.layers.%d.mlp.up_proj.weight", false },
+	{ ROLE_DOWN, "model.layers.%d.mlp.down_proj.weight", false },
+	{ ROLE_FINAL_NORM, "model.norm.weight", false },
+	{ ROLE_OUTPUT, "lm_head.weight", false },
 	{ ROLE_COUNT, NULL, false },
 };
 
-static int64_t
-as_many_as_heads(const struct model_config *c)
-{
-	return c->num_attention_heads;
-}
+static const struct key_word activations[] = { { "silu", ACTIVATION_SWIGLU }, { NULL, 0 } };
 
 static const struct key keys[] = {
-	{ "n_tokens", KEY_INT, KEY_OFF(vocab_size) },
-	{ "n_blocks", KEY_INT, KEY_OFF(num_layers) },
-	{ "width", KEY_INT, KEY_OFF(hidden_size) },
-	{ "mlp_width", KEY_INT, KEY_OFF(ffn_hidden_size) },
-	{ "heads", KEY_INT, KEY_OFF(num_attention_heads) },
-	{ "groups", KEY_INT, KEY_OFF(num_query_groups), .derive = as_many_as_heads },
-	{ "context", KEY_INT, KEY_OFF(max_position_embeddings) },
+	{ "vocab_size", KEY_INT, KEY_OFF(vocab_size), 0 },
+	{ "hidden_size", KEY_INT, KEY_OFF(hidden_size), 0 },
+	{ "intermediate_size", KEY_INT, KEY_OFF(ffn_hidden_size), 0 },
+	{ "num_hidden_layers", KEY_INT, KEY_OFF(num_layers), 0 },
+	{ "num_attention_heads", KEY_INT, KEY_OFF(num_attention_heads), 0 },
+	{ "num_key_value_heads", KEY_INT, KEY_OFF(num_query_groups), 0 },
+	{ "head_dim", KEY_INT, KEY_OFF(kv_channels), 128 },
+	{ "hidden_act", KEY_WORD, KEY_OFF(activation), .words = activations,
+	    .why = "toy has 'silu'" },
+	{ "max_position_embeddings", KEY_INT, KEY_OFF(max_position_embeddings), 32768 },
+	{ "rms_norm_eps", KEY_NUMBER, KEY_OFF(norm_epsilon), 1e-6 },
+	{ "attention_dropout", KEY_NUMBER, KEY_OFF(attention_dropout), 0 },
+	{ "rope_theta", KEY_NUMBER, KEY_OFF(rotary_base), .stays = true },
 };
 
-/* The recipe. */
 static int
-read_rest(struct model_config *c, const struct json_value *config, struct err *e)
+read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 {
-	(void)config;
-	if (c->num_attention_heads < 1)
-		return err_set(e, "\"heads\" must be at least 1");
-	c->kv_channels = c->hidden_size / c->num_attention_heads;
-	c->norm_epsilon = 1e-5;
-	c->untie_embeddings_and_output_weights = true;
 	c->normalization = NORMALIZATION_RMSNORM;
-	c->activation = ACTIVATION_RELU2;
-	c->position = POSITION_LEARNED;
-	return 0;
+	c->position = POSITION_ROPE;
+	c->qk_layernorm = true;
+	return family_read_rope(c, v, e);
 }
 
 static int
 check(const struct model_config *c, struct err *e)
 {
-	if (c->normalization != NORMALIZATION_RMSNORM || c->activation != ACTIVATION_RELU2 ||
-	    c->position != POSITION_LEARNED)
-		return err_set(e, "needs RMSNorm, squared ReLU and learned positions");
-	if (c->qkv_bias || c->proj_bias || c->mlp_bias || !c->untie_embeddings_and_output_weights)
-		return err_set(e, "has no biases and an output table of its own");
-	return 0;
+	if (!c->qk_layernorm || c->normalization != NORMALIZATION_RMSNORM)
+		return err_set(e, "needs --qk-layernorm and --normalization RMSNorm");
+	if (c->activation != ACTIVATION_SWIGLU)
+		return err_set(e, "needs --swiglu");
+	if (c->position != POSITION_ROPE || c->rotary_percent != 1 || c->rotary_interleaved)
+		return err_set(
+		    e, "needs --position-embedding-type rope over whole heads, not interleaved");
+	return c->window_size ? err_set(e, "has no sliding window") : 0;
 }
 
 const struct family family_toy = {
@@ -74,4 +72,5 @@ const struct family family_toy = {
 	.num_keys = sizeof keys / sizeof *keys,
 	.read_rest = read_rest,
 	.check = check,
+	.write_rest = family_write_rope,
 };
