@@ -406,6 +406,25 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 	[ "$(first)" = "rank 0, micro batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072)" ]
 }
 
+@test "--timing-log-level: what a step spends its time on, after each log line" {
+	fails 2 "--timing-log-level 3: must be from 0 to 2" --timing-log-level 3
+	fails 2 "--timing-log-option some: must be one of max, minmax, all" --timing-log-option some
+	times() { mtrain -q --config tiny.conf --mock-data --log-interval 4 "$@" | sed '1d; s/[0-9.]*[0-9]/N/g'; }
+	[ -z "$(times)" ]
+	[ "$(times --timing-log-level 1)" = "(min, max) time across ranks (ms):
+    forward-backward ...............................: (N, N)
+    all-grads-sync .................................: (N, N)
+    optimizer ......................................: (N, N)" ]
+	[ "$(times --timing-log-level 1 --timing-log-option all)" = "times across ranks (ms):
+  forward-backward:
+     rank  N: N
+  all-grads-sync:
+     rank  N: N
+  optimizer:
+     rank  N: N" ]
+	[ "$(times --timing-log-level 2 --timing-log-option max | grep -c compute)" = 2 ]
+}
+
 @test "--profile: a table of operations, a trace; the run is the same" {
 	mtrain -q --config tiny.conf --mock-data --metrics-file plain >/dev/null
 	mtrain -q --config tiny.conf --mock-data --metrics-file profiled --profile \

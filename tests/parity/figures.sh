@@ -39,3 +39,39 @@ for run in "2 $(layout 2 1)" "2 $(layout 1 2)" "4 $(layout 2 1) $(zero 1)" "2 $(
 	within 1e-12 "$d" || fail "$run: norms of the weights differ by $d"
 done
 echo "norm of the weights $have, $(head -n 1 a) zeros"
+
+# timer NAME: "LEAST MOST" of the last report in `log`
+timer()
+{
+	sed -n "s/^    $1 \.*: (\(.*\), \(.*\))$/\1 \2/p" log | tail -n 1
+}
+
+# Where the time goes: the parts of the forward and backward passes of rank 0 lie in their whole,
+# who waits for whom is told by the layout, and a profile has rows of its own for it.
+args="--mock-data --micro-batch-size 1 --train-iters 4 --lr 1e-2 --log-interval 2 --eval-interval 3
+	--timing-log-level 2 --profile --profile-step-start 2 --profile-step-end 3"
+train 4 $args $(layout 2 2) --metrics-file times.jsonl
+for name in forward-backward forward-compute backward-compute forward-recv forward-send \
+	backward-recv backward-send tensor-parallel-comm optimizer; do
+	timer $name | awk '{ ok = $1 <= $2 && $2 > 0 } END { exit !ok }' ||
+		fail "the timer '$name' is not there"
+done
+paste -d ' ' - - - <<-END | awk '{ exit !($2 >= $3 && $2 >= $5) }' || fail "a part above the whole"
+	$(timer forward-backward)
+	$(timer forward-compute)
+	$(timer backward-compute)
+END
+for wait in tensor pipeline; do
+	metric exposed_${wait}_comm_ms times.jsonl | awk '!($1 > 0) { exit 1 }' ||
+		fail "nobody waited for $wait ranks"
+	grep -q "| exposed $wait comm (ms): [0-9.]* |" log || fail "no field of $wait ranks"
+done
+metric exposed_data_comm_ms times.jsonl | awk '$1 != 0 { exit 1 }' || fail "there are no data ranks"
+for name in tensor-parallel-comm forward-send embedding-grads-all-reduce; do
+	[ "$(cut -f 1 profile.tsv | grep -cx $name)" -le 1 ] || fail "several rows of $name"
+done
+cut -f 1 profile.tsv | grep -qx tensor-parallel-comm || fail "no row of tensor ranks"
+train 4 $args $(layout 2 1) --timing-log-level 1 --timing-log-option all
+[ "$(grep -c '^     rank  3: ' log)" -ge 6 ] || fail "not every rank has its times"
+grep -q '^  optimizer:$' log || fail "no timer 'optimizer' of every rank"
+! grep -q 'forward-compute' log || fail "a timer above its level"

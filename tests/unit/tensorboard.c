@@ -324,6 +324,7 @@ report(struct metrics *m)
 	s.lm_loss = INFINITY;
 	s.skipped = true;
 	metrics_step(m, &s);
+	metrics_timer(m, 12, "optimizer", 0.5);
 	metrics_evaluation(m, &valid);
 	valid.set = "web";
 	metrics_evaluation(m, &valid);
@@ -373,6 +374,7 @@ static const struct {
 	{ "mem-used-bytes", 12, 8192 },
 	{ "iteration-time", 12, 0.25f },
 	{ "throughput", 12, -1 },
+	{ "optimizer-time", 12, 0.5f },
 	{ "lm loss validation", 12, 0 },
 	{ "lm loss validation vs samples", 48, 0 },
 	{ "lm loss validation ppl", 12, 1 },

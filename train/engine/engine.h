@@ -50,6 +50,7 @@ struct engine {
 	/* to wait for before weights, masters or moments change: a save reads them; or NULL */
 	struct event *held;
 	struct traffic *traffic; /* of the replicas */
+	struct timing *timing;
 };
 
 /* The own masters from the counter RNG, or the own weights where they need none: element i of

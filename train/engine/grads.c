@@ -6,19 +6,11 @@
  * here, on the own part alone.
  */
 #include "train/engine/grads.h"
+#include "train/engine/timing.h"
 #include "train/engine/traffic.h"
 
 #include <math.h>
 #include <stdio.h>
-
-/* A group that this rank is not in is NULL, and one of size one has nothing to add: both are
- * passed over, on every rank of a group alike. */
-static void
-sum_over(struct engine *e, struct comm *c, const struct tensor *x)
-{
-	if (c && c->size > 1)
-		c->ops->all_reduce(c, e->stream, x, REDUCE_SUM);
-}
 
 /* Who adds up the parts of a gradient that a kind of param_sum stands for. */
 static struct comm *
@@ -29,10 +21,26 @@ summing(const struct engine *e, unsigned kind)
 				  : e->groups.embedding;
 }
 
+/* A group that this rank is not in is NULL, and one of size one has nothing to add: both are
+ * passed over, on every rank of a group alike. */
+static void
+sum_over(struct engine *e, unsigned kind, const struct tensor *x)
+{
+	enum span span = kind == SUM_ENDS ? SPAN_EMBEDDING_GRADS : SPAN_TENSOR_GRADS;
+	struct comm *c = summing(e, kind);
+
+	if (!c || c->size == 1)
+		return;
+	timing_begin(e, span);
+	c->ops->all_reduce(c, e->stream, x, REDUCE_SUM);
+	timing_end(e, span);
+}
+
 /* In the order of the shards, which is the same on all ranks of a group. */
 void
 grads_reduce(struct engine *e)
 {
+	timing_begin(e, SPAN_GRADS);
 	traffic_reduced(e);
 	for (int i = 0; i < e->mem.shards.count; i++) {
 		const struct shard *s = &e->mem.shards.item[i];
@@ -42,8 +50,9 @@ grads_reduce(struct engine *e)
 
 		for (unsigned kind = SUM_TENSOR; kind <= SUM_ENDS && own.count; kind <<= 1)
 			if (sums & kind)
-				sum_over(e, summing(e, kind), &g);
+				sum_over(e, kind, &g);
 	}
+	timing_end(e, SPAN_GRADS);
 }
 
 /* A scalar of the step, begun anew. */

@@ -9,6 +9,7 @@
 #include "lib/model/schedule.h"
 #include "train/engine/model.h"
 #include "train/engine/pipeline.h"
+#include "train/engine/timing.h"
 #include "train/engine/traffic.h"
 
 #include <stdlib.h>
@@ -64,9 +65,13 @@ forward(const struct pipeline *p, int microbatch)
 	struct step s = step_of(p, microbatch);
 	struct batch batch;
 
+	timing_begin(p->e, SPAN_BATCH);
 	p->load(p->ctx, microbatch, &batch);
+	timing_end(p->e, SPAN_BATCH);
+	timing_begin(p->e, SPAN_FORWARD);
 	step_load(&s, &batch);
 	replay_pass(traffic_forward_busy(&s) ? NULL : p->replay, 0, &s, step_forward);
+	timing_end(p->e, SPAN_FORWARD);
 }
 
 /* The step is made anew from the micro batch's number: slot and samples follow from it, so
@@ -76,7 +81,9 @@ backward(const struct pipeline *p, int microbatch)
 {
 	struct step s = step_of(p, microbatch);
 
+	timing_begin(p->e, SPAN_BACKWARD);
 	replay_pass(traffic_backward_busy(&s) ? NULL : p->replay, 1, &s, step_backward);
+	timing_end(p->e, SPAN_BACKWARD);
 }
 
 /* The message of one communication action. Receives go straight to where the pass will read,
@@ -99,6 +106,28 @@ message(const struct pipeline *p, const struct action *a)
 	}
 }
 
+/* What an exchange of these kinds of messages is timed as; bit k is kind k. */
+static enum span
+exchange_span(unsigned kinds)
+{
+	enum {
+		RF = 1U << ACTION_RECV_FORWARD,
+		SF = 1U << ACTION_SEND_FORWARD,
+		RB = 1U << ACTION_RECV_BACKWARD,
+		SB = 1U << ACTION_SEND_BACKWARD
+	};
+
+	switch (kinds) {
+	case RF: return SPAN_RECV_FORWARD;
+	case SF: return SPAN_SEND_FORWARD;
+	case RB: return SPAN_RECV_BACKWARD;
+	case SB: return SPAN_SEND_BACKWARD;
+	case SF | RB: return SPAN_SEND_FORWARD_RECV_BACKWARD;
+	case SB | RF: return SPAN_SEND_BACKWARD_RECV_FORWARD;
+	default: return SPAN_EXCHANGE;
+	}
+}
+
 /* Issues the run of messages that starts at a as one exchange; returns how many they are. At
  * most four messages make a group (both directions to both neighbours). They are given to the
  * communicator together because a blocking send on both sides of a pair would never end. */
@@ -108,13 +137,19 @@ exchange(const struct pipeline *p, const struct action *a, int left)
 	enum { GROUP_MAX = 4 };
 	struct comm *pp = p->e->groups.pp;
 	struct p2p m[GROUP_MAX];
+	unsigned kinds = 0;
+	enum span span;
 	int n = 0;
 
 	while (n < left && n < GROUP_MAX && a[n].group == a->group && a[n].kind > ACTION_BACKWARD) {
 		m[n] = message(p, &a[n]);
+		kinds |= 1U << a[n].kind;
 		n++;
 	}
+	span = exchange_span(kinds);
+	timing_begin(p->e, span);
 	pp->ops->exchange(pp, p->e->stream, m, n);
+	timing_end(p->e, span);
 	return n;
 }
 
@@ -128,6 +163,7 @@ pipeline_run(const struct pipeline *p)
 
 	n = p->training ? schedule_1f1b(stages, stage, p->num_microbatches, &list)
 			: schedule_forward(stages, stage, p->num_microbatches, &list);
+	timing_begin(p->e, SPAN_FORWARD_BACKWARD);
 	while (i < n) {
 		if (list[i].kind == ACTION_FORWARD)
 			forward(p, list[i++].microbatch);
@@ -136,5 +172,6 @@ pipeline_run(const struct pipeline *p)
 		else
 			i += exchange(p, &list[i], n - i);
 	}
+	timing_end(p->e, SPAN_FORWARD_BACKWARD);
 	free(list);
 }

@@ -3,9 +3,10 @@
  *
  * Each bucket has an event for its reduction and one for its gather. What is under way is known on
  * the host, so a wait is queued once, by the first who needs the bucket, and a step of one replica
- * queues none at all. Whatever the compute stream may wait for stands between two timers.
+ * queues none at all.
  */
 #include "lib/base/mem.h"
+#include "train/engine/timing.h"
 #include "train/engine/traffic.h"
 
 #include <stdlib.h>
@@ -24,11 +25,6 @@ struct traffic {
 	struct p2p *message;     /* room for an exchange of narrow gradients; NULL: they are not */
 	bool fresh;              /* no reduction of this step has ended in the own gradients yet */
 	int holds[BUCKET_SLOTS]; /* which bucket of layers lies in a slot of gathered weights; -1 */
-	/* on the compute stream, since they were last added up; the first num_spans of cap_spans */
-	struct span {
-		struct event *from, *to;
-	} * span;
-	int num_spans, cap_spans;
 };
 
 struct traffic *
@@ -61,45 +57,8 @@ traffic_close(struct traffic *t)
 	if (!t)
 		return;
 	free(t->lane);
-	free(t->span);
 	free(t->message);
 	free(t);
-}
-
-/* --- exposed time ----------------------------------------------------------------------------- */
-
-/* The timers of a step are those of the steps before it. */
-static void
-span_begin(struct engine *e)
-{
-	struct traffic *t = e->traffic;
-
-	if (t->num_spans == t->cap_spans) {
-		t->cap_spans = 2 * t->cap_spans + 64;
-		t->span = mem_realloc(t->span, (size_t)t->cap_spans, sizeof *t->span);
-		for (int i = t->num_spans; i < t->cap_spans; i++)
-			t->span[i] = (struct span){ e->backend->timer(e->device),
-				e->backend->timer(e->device) };
-	}
-	e->backend->record(e->stream, t->span[t->num_spans++].from);
-}
-
-static void
-span_end(struct engine *e)
-{
-	e->backend->record(e->stream, e->traffic->span[e->traffic->num_spans - 1].to);
-}
-
-double
-traffic_exposed(struct engine *e)
-{
-	struct traffic *t = e->traffic;
-	double seconds = 0;
-
-	for (int i = 0; i < t->num_spans; i++)
-		seconds += e->backend->elapsed(t->span[i].from, t->span[i].to);
-	t->num_spans = 0;
-	return seconds;
 }
 
 /* --- one bucket ------------------------------------------------------------------------------- */
@@ -116,13 +75,13 @@ after_compute(struct engine *e, struct stream *st, struct event *ev)
 
 /* The compute stream goes on after the event, which was recorded on st. */
 static void
-compute_after(struct engine *e, struct stream *st, struct event *ev)
+compute_after(struct engine *e, struct stream *st, struct event *ev, enum span s)
 {
 	if (st == e->stream)
 		return;
-	span_begin(e);
+	timing_begin(e, s);
 	e->backend->wait(e->stream, ev);
-	span_end(e);
+	timing_end(e, s);
 }
 
 static void
@@ -131,7 +90,7 @@ wait_reduced(struct engine *e, int k)
 	struct lane *l = &e->traffic->lane[k];
 
 	if (l->reducing)
-		compute_after(e, e->traffic->grads, l->reduced);
+		compute_after(e, e->traffic->grads, l->reduced, SPAN_REDUCE);
 	l->reducing = false;
 }
 
@@ -141,7 +100,7 @@ wait_gathered(struct engine *e, int k)
 	struct lane *l = &e->traffic->lane[k];
 
 	if (l->gathering)
-		compute_after(e, e->traffic->weights, l->gathered);
+		compute_after(e, e->traffic->weights, l->gathered, SPAN_GATHER);
 	l->gathering = false;
 }
 
@@ -201,7 +160,7 @@ reduce(struct engine *e, int k)
 	struct tensor own = tensor_rows(&all, n * dp->rank, n);
 
 	after_compute(e, t->grads, t->lane[k].ready);
-	span_begin(e);
+	timing_begin(e, SPAN_REDUCE);
 	if (t->message)
 		sum_narrow(e, &own, &all);
 	else if (e->mem.replicas > 1)
@@ -212,7 +171,7 @@ reduce(struct engine *e, int k)
 		dp->ops->all_gather(dp, t->grads, &all, &own);
 	if (e->mem.bytes[BUF_GRAD_SLOTS])
 		keep_sum(e, k, &own);
-	span_end(e);
+	timing_end(e, SPAN_REDUCE);
 	e->backend->record(t->grads, t->lane[k].reduced);
 	t->lane[k].reducing = true;
 }
@@ -227,9 +186,9 @@ gather(struct engine *e, int k)
 	struct tensor all = engine_bucket(e, false, k), own = engine_part(e, BUF_WEIGHTS, &p);
 
 	after_compute(e, t->weights, t->lane[k].ready);
-	span_begin(e);
+	timing_begin(e, SPAN_GATHER);
 	dp->ops->all_gather(dp, t->weights, &all, &own);
-	span_end(e);
+	timing_end(e, SPAN_GATHER);
 	e->backend->record(t->weights, t->lane[k].gathered);
 	t->lane[k].gathering = true;
 }

@@ -34,8 +34,5 @@ void traffic_reduced(struct engine *e);
 void traffic_settle(struct engine *e);
 /* The own part of a bucket has changed; buckets come in order. */
 void traffic_updated(struct engine *e, int bucket);
-/* Seconds that the compute stream stood still for this traffic since the last call; the device has
- * passed all that was queued. */
-double traffic_exposed(struct engine *e);
 
 #endif

@@ -4,6 +4,7 @@
  * The only layer that reads the batch. Its dropout is a product with the mask in both
  * directions, in place.
  */
+#include "train/engine/timing.h"
 #include "train/layers/layer.h"
 
 /* The table is padded so that every tensor rank holds equally many rows. */
@@ -33,8 +34,11 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	(void)x;
 	words.first_row = first_row(e, &words.table);
 	e->ops->embedding_fwd(e->stream, &words);
-	if (tp->size > 1)
+	if (tp->size > 1) {
+		timing_begin(e, SPAN_TENSOR);
 		tp->ops->all_reduce(tp, e->stream, y, REDUCE_SUM);
+		timing_end(e, SPAN_TENSOR);
+	}
 	if (places.table.data)
 		e->ops->embedding_fwd(e->stream, &places);
 	/* Forward and backward of dropout are the same product with the mask. */

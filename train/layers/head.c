@@ -7,6 +7,7 @@
  * alone (head_rows), so that the order of the sums does not depend on the layout. Source:
  * spec/training.md 2.8 and 5.1.
  */
+#include "train/engine/timing.h"
 #include "train/layers/layer.h"
 
 /* The output table: its own, or the word embeddings'. Tied embeddings live on the first stage;
@@ -36,7 +37,9 @@ statistics(struct engine *e, const struct xent *x)
 	all = tensor_rows(&all, 0, rows * tp->size);
 	part.stats = tensor_rows(&all, rows * tp->rank, rows);
 	e->ops->xent_stats(e->stream, &part);
+	timing_begin(e, SPAN_TENSOR);
 	tp->ops->all_gather(tp, e->stream, &all, &part.stats);
+	timing_end(e, SPAN_TENSOR);
 	return all;
 }
 

@@ -6,6 +6,7 @@
  * all-reduces. Biases and the tanh GELU ride on the products, which backends can do without
  * another pass over memory.
  */
+#include "train/engine/timing.h"
 #include "train/layers/layer.h"
 
 /* Queued on the compute stream: the next operation needs the sum, so there is nothing to
@@ -15,8 +16,11 @@ sum_over_tensor_ranks(struct step *s, const struct tensor *x)
 {
 	struct comm *tp = s->e->groups.tp;
 
-	if (tp->size > 1)
-		tp->ops->all_reduce(tp, s->e->stream, x, REDUCE_SUM);
+	if (tp->size == 1)
+		return;
+	timing_begin(s->e, SPAN_TENSOR);
+	tp->ops->all_reduce(tp, s->e->stream, x, REDUCE_SUM);
+	timing_end(s->e, SPAN_TENSOR);
 }
 
 /* y = x W^T with what rides on it. Sums are in F32 or wider whatever the storage. */

@@ -55,7 +55,9 @@ struct train_options {
 	double exit_duration_in_mins;
 	int64_t log_interval, tensorboard_log_interval;
 	bool log_throughput, log_params_norm, log_num_zeros_in_grad, log_world_size_to_tensorboard,
-	    log_memory_to_tensorboard;
+	    log_memory_to_tensorboard, log_timers_to_tensorboard;
+	int64_t timing_log_level;
+	int timing_log_option;
 	const char *tensorboard_dir, *metrics_file;
 	int backend;
 	int64_t num_threads, init_timeout, world_size;
@@ -67,6 +69,9 @@ struct train_options {
 
 /* What a list of corpora that changed between save and resume means: --data-change. */
 enum data_change { DATA_CHANGE_REFUSE, DATA_CHANGE_RESTART, DATA_CHANGE_EXCLUDE_SEEN };
+
+/* What is said of the times of all ranks: --timing-log-option. */
+enum timing_option { TIMING_MAX, TIMING_MINMAX, TIMING_ALL };
 
 /* Where the weights come from. */
 enum start { START_FRESH, START_RESUME, START_WEIGHTS };

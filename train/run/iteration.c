@@ -12,13 +12,13 @@
 #include "lib/base/prog.h"
 #include "train/engine/grads.h"
 #include "train/engine/pipeline.h"
-#include "train/engine/traffic.h"
 #include "train/run/check.h"
 #include "train/run/iteration.h"
 #include "train/run/stop.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Micro batch m of this data rank. One that cannot be had is without tokens, and the pass goes on:
  * no peer may be left waiting in a receive, and a save under way needs all ranks. The totals tell
@@ -89,7 +89,7 @@ own_share(struct run *r, double mine[TOTAL_COUNT])
 
 	mine[TOTAL_STOP] = stop_signal() != NULL || (first && stop_file(o->save));
 	engine_read_scalars(e, scalar);
-	r->exposed = traffic_exposed(e);
+	timing_read(e, r->spent);
 	prefetch_passed(r->prefetch);
 	if (e->last_stage && e->coord[AX_TP] == 0) {
 		mine[TOTAL_LOSS] = scalar[SCALAR_LOSS];
@@ -186,7 +186,9 @@ update(struct run *r, struct step_metrics *m)
 	if (o->clip_grad > 0 && o->clip_grad / (m->grad_norm + 1e-6) < 1)
 		factor = o->clip_grad / (m->grad_norm + 1e-6);
 	u.grad_scale = grad_scale * factor;
+	timing_begin(r->e, SPAN_OPTIMIZER);
 	optim_step(r->e, o, &u);
+	timing_end(r->e, SPAN_OPTIMIZER);
 	r->at.optimizer_steps++;
 }
 
@@ -245,8 +247,10 @@ record(struct run *r, struct step_metrics *m)
 	if (r->metrics)
 		metrics_step(r->metrics, m);
 	corpus_log_step(r->corpora, first, m->skipped);
-	if (m->iteration % r->c->o.log_interval == 0 || m->iteration == r->c->train_iters)
-		corpus_log_write(r->corpora, r->metrics, m->iteration);
+	if (m->iteration % r->c->o.log_interval != 0 && m->iteration != r->c->train_iters)
+		return;
+	timers_log(r->timers, r->e->groups.world, r->metrics, m->iteration);
+	corpus_log_write(r->corpora, r->metrics, m->iteration);
 }
 
 /* A step of --iterations-to-skip consumes its samples, and the run is as it was but for that. The
@@ -275,6 +279,7 @@ iteration_train(struct run *r)
 	double seconds, waited = prefetch_stats(r->prefetch).seconds;
 	struct step_metrics m;
 
+	timing_watch(r->e, true);
 	profile_step_begin(r->profile, r->at.iteration);
 	if (train_skips(r->c, r->at.iteration + 1))
 		return leave_out(r);
@@ -283,7 +288,10 @@ iteration_train(struct run *r)
 	seconds = stopwatch_lap(&r->watch);
 	m = judge(r);
 	m.seconds = seconds;
-	m.exposed = r->exposed;
+	for (int w = WAIT_DATA; w <= WAIT_PIPELINE; w++)
+		m.exposed[w] = timing_waited(r->spent, w);
+	timers_step(r->timers, r->spent);
+	memset(r->spent, 0, sizeof r->spent);
 	m.data_wait = prefetch_stats(r->prefetch).seconds - waited;
 	if (r->total[TOTAL_BAD_DATA] > 0)
 		return ITERATION_BAD_DATA;
@@ -334,6 +342,7 @@ iteration_evaluate(struct run *r, enum split which)
 {
 	enum iteration_end end = ITERATION_DONE;
 
+	timing_watch(r->e, false);
 	for (int i = 0; i < data_num_sets(r->data) && end == ITERATION_DONE; i++) {
 		struct data_set s;
 

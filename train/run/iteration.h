@@ -6,8 +6,10 @@
 #include "lib/base/lock.h"
 #include "train/data/prefetch.h"
 #include "train/engine/replay.h"
+#include "train/engine/timing.h"
 #include "train/run/metrics.h"
 #include "train/run/profile.h"
+#include "train/run/timers.h"
 #include "train/state/save.h"
 
 /* What the ranks add up after the passes of a step or an evaluation: sums of loss and squared
@@ -39,6 +41,7 @@ struct run {
 	struct lock *lock;       /* of --save, on rank 0, else NULL */
 	struct profile *profile; /* NULL on ranks that are not profiled */
 	struct corpus_log *corpora;
+	struct timers *timers; /* NULL: not asked for */
 	struct progress at;
 	int64_t empty;    /* steps since the loop began in whose batch no token's loss counts */
 	int failure;      /* status of a start that fails with a reason */
@@ -52,7 +55,7 @@ struct run {
 	double total[TOTAL_COUNT]; /* of the last step or evaluation, the same on all ranks */
 	/* a lap is a step, from one reading of the scalars to the next */
 	struct stopwatch watch;
-	double exposed; /* seconds of the lap that the exchange of data ranks held it up */
+	double spent[SPAN_COUNT]; /* seconds since the last step, by kind */
 };
 
 /* How an iteration ended; the same on all ranks. */

@@ -25,10 +25,16 @@ struct metrics {
 	struct tensorboard *board;
 	const struct train_options *o;
 	int64_t train_iters, seq_length, world;
-	double flops; /* of a sample */
+	double flops;              /* of a sample */
+	int64_t ranks[WAIT_COUNT]; /* that communicate with each other */
 	/* over the log interval */
 	int64_t steps, samples, skipped, nan;
-	double loss, zloss, seconds;
+	double loss, zloss, seconds, exposed[WAIT_COUNT];
+};
+
+/* Whose communication a rank waits for, in fields' names. */
+static const char *const exposed[WAIT_COUNT] = {
+	[WAIT_DATA] = "data", [WAIT_TENSOR] = "tensor", [WAIT_PIPELINE] = "pipeline"
 };
 
 /* The options as text, in Megatron-LM's names: one with '_' for each that has a value. */
@@ -61,6 +67,9 @@ metrics_open(const struct train_config *c, int64_t world_size, int64_t iteration
 
 	m->train_iters = c->train_iters;
 	m->o = &c->o;
+	m->ranks[WAIT_DATA] = layout_replicas(&c->plan.layout);
+	m->ranks[WAIT_TENSOR] = c->plan.layout.tensor_model_parallel_size;
+	m->ranks[WAIT_PIPELINE] = c->plan.layout.pipeline_model_parallel_size;
 	m->seq_length = c->plan.shape.seq_length;
 	m->world = world_size;
 	m->flops = model_flops(
@@ -115,6 +124,7 @@ static void
 json_line(struct metrics *m, const struct step_metrics *s)
 {
 	struct str line = { 0 };
+	char key[32];
 	int64_t samples = s->left_out ? 0 : s->samples;
 
 	str_addf(&line, "{\"iteration\": %lld, \"consumed_samples\": %lld", (long long)s->iteration,
@@ -135,7 +145,10 @@ json_line(struct metrics *m, const struct step_metrics *s)
 	number(&line, "tflops_per_rank", tflops(m, s->seconds, samples));
 	number(&line, "seconds", s->seconds);
 	number(&line, "data_wait_seconds", s->data_wait);
-	number(&line, "exposed_data_comm_ms", s->exposed * 1e3);
+	for (int w = WAIT_DATA; w <= WAIT_PIPELINE; w++) {
+		snprintf(key, sizeof key, "exposed_%s_comm_ms", exposed[w]);
+		number(&line, key, s->exposed[w] * 1e3);
+	}
 	str_addf(&line, ", \"time\": %.3f}\n", clock_unix());
 	fputs(line.buf, m->json);
 	fflush(m->json);
@@ -245,12 +258,17 @@ log_line(struct metrics *m, const struct step_metrics *s)
 	str_addf(&line, " number of skipped iterations: %3lld | number of nan iterations: %3lld |",
 	    (long long)m->skipped, (long long)m->nan);
 	str_addf(&line, " tokens per second: %.0f |", tokens_per_second(m, m->seconds, m->samples));
+	for (int w = WAIT_DATA; w <= WAIT_PIPELINE; w++)
+		if (m->ranks[w] > 1)
+			str_addf(&line, " exposed %s comm (ms): %.2f |", exposed[w],
+			    m->exposed[w] * 1e3 / (double)m->steps);
 	prog_progress_end();
 	puts(line.buf);
 	flush_log();
 	str_release(&line);
 	m->steps = m->samples = m->skipped = m->nan = 0;
 	m->loss = m->zloss = m->seconds = 0;
+	memset(m->exposed, 0, sizeof m->exposed);
 }
 
 /* Skipped steps count in time and number, not in the mean of the loss. The last step writes a
@@ -263,6 +281,8 @@ metrics_step(struct metrics *m, const struct step_metrics *s)
 	m->skipped += s->skipped;
 	m->nan += s->skipped && !isfinite(s->lm_loss);
 	m->seconds += s->seconds;
+	for (int w = 0; w < WAIT_COUNT; w++)
+		m->exposed[w] += s->exposed[w];
 	if (!s->skipped) {
 		m->loss += s->lm_loss;
 		m->zloss += s->z_loss;
@@ -277,6 +297,28 @@ metrics_step(struct metrics *m, const struct step_metrics *s)
 		board_points(m, s);
 	if (s->iteration % m->o->log_interval == 0 || s->iteration == m->train_iters)
 		log_line(m, s);
+}
+
+void
+metrics_text(struct metrics *m, const char *text)
+{
+	(void)m;
+	prog_progress_end();
+	puts(text);
+	flush_log();
+}
+
+/* Megatron-LM's tag. */
+void
+metrics_timer(struct metrics *m, int64_t iteration, const char *name, double seconds)
+{
+	struct str tag = { 0 };
+
+	if (!m->board)
+		return;
+	str_addf(&tag, "%s-time", name);
+	tensorboard_scalar(m->board, tag.buf, iteration, seconds);
+	str_release(&tag);
 }
 
 /* A string as JSON has it. */

@@ -5,13 +5,14 @@
  * learning rate is the one used.
  * --metrics-file gets one JSON object a step with full precision: iteration, consumed_samples,
  * lm_loss, z_loss, grad_norm, num_zeros, params_norm, lr, weight_decay, loss_scale, skipped,
- * tokens_per_second, tflops_per_rank, seconds, data_wait_seconds, exposed_data_comm_ms, time; one
- * an evaluation: iteration, split, set (of several), lm_loss, ppl; and one a corpus at log steps.
- * Only one rank writes.
+ * tokens_per_second, tflops_per_rank, seconds, data_wait_seconds, exposed_data_comm_ms,
+ * exposed_tensor_comm_ms, exposed_pipeline_comm_ms, time; one an evaluation: iteration, split, set
+ * (of several), lm_loss, ppl; and one a corpus at log steps. Only one rank writes.
  */
 #ifndef TRAIN_RUN_METRICS_H
 #define TRAIN_RUN_METRICS_H
 
+#include "train/engine/timing.h"
 #include "train/run/config.h"
 
 struct metrics;
@@ -21,8 +22,8 @@ struct step_metrics {
 	double lm_loss, z_loss, grad_norm, lr, weight_decay, loss_scale, seconds;
 	double params_norm, num_zeros; /* where the options ask for them; so the bytes of rank 0 */
 	uint64_t planned_bytes, used_bytes;
-	double data_wait; /* seconds of the step that rank 0 waited for batches */
-	double exposed;   /* and that it computed nothing for the exchange of data ranks */
+	double data_wait;           /* seconds of the step that rank 0 waited for batches */
+	double exposed[WAIT_COUNT]; /* and that it computed nothing but waited for whom */
 	bool skipped;
 	bool left_out; /* skipped by --iterations-to-skip: nothing was computed */
 };
@@ -48,6 +49,10 @@ struct metrics *metrics_open(
 void metrics_step(struct metrics *m, const struct step_metrics *s);
 void metrics_evaluation(struct metrics *m, const struct metrics_evaluation *e);
 void metrics_corpus(struct metrics *m, int64_t iteration, const struct metrics_corpus *c);
+/* Lines after the last log line. */
+void metrics_text(struct metrics *m, const char *text);
+/* Seconds of a timer, for TensorBoard alone. */
+void metrics_timer(struct metrics *m, int64_t iteration, const char *name, double seconds);
 /* A lost line is an error. m may be NULL. */
 int metrics_close(struct metrics *m, struct err *e);
 

@@ -40,6 +40,7 @@ static const char *const wsd_styles[] = { "exponential", "linear", "cosine", "mi
 static const char *const wd_styles[] = { "constant", "linear", "cosine", NULL };
 const char *const mtrain_backends[] = { "auto", "cpu", "cuda", NULL };
 
+static const char *const timing_options[] = { "max", "minmax", "all", NULL };
 static const char *const dataloaders[] = { "single", "cyclic", NULL };
 static const char *const data_changes[] = { "refuse", "restart", "exclude-seen", NULL };
 
@@ -228,6 +229,16 @@ const struct opt mtrain_opts[] = {
 	    "the norm of all weights after each step, which is waited for"),
 	FLAG("log-num-zeros-in-grad", log_num_zeros_in_grad,
 	    "how many elements of the gradients are zero"),
+	{ .name = "timing-log-level",
+	    .type = OPT_INT,
+	    .off = offsetof(S, timing_log_level),
+	    .max = 2,
+	    .def = "0",
+	    .help = "times of the parts of a step after each log line: 1: the large ones, 2: all" },
+	CHOICE("timing-log-option", timing_log_option, timing_options, "minmax",
+	    "of the times of all ranks, the longest, the shortest and the longest, or every one"),
+	FLAG("log-timers-to-tensorboard", log_timers_to_tensorboard,
+	    "the longest of them in --tensorboard-dir"),
 	FLAG("log-world-size-to-tensorboard", log_world_size_to_tensorboard,
 	    "the number of ranks in --tensorboard-dir"),
 	FLAG("log-memory-to-tensorboard", log_memory_to_tensorboard,
@@ -315,15 +326,12 @@ const struct opt mtrain_opts[] = {
 	NOTE("manual-gc-interval", no_gc),
 	NOTE("no-manual-gc-eval", no_gc),
 	NOTE("disable-manual-gc-eval", no_gc),
-	NOTE("log-timers-to-tensorboard", "not logged"),
 	NOTE("log-validation-ppl-to-tensorboard", "always logged"),
 	NOTE("log-progress", "not logged"),
 	NOTE("log-learning-rate-to-tensorboard", "always logged"),
 	NOTE("log-loss-scale-to-tensorboard", "always logged"),
 	NOTE("log-batch-size-to-tensorboard", "always logged"),
 	NOTE("tensorboard-queue-size", "events are flushed with each line"),
-	NOTE("timing-log-level", "not logged"),
-	NOTE("timing-log-option", "not logged"),
 	NOTE("wandb-project", wandb),
 	NOTE("wandb-exp-name", wandb),
 	NOTE("wandb-name", wandb),

@@ -1,0 +1,139 @@
+/*
+ * timing.c - pairs of timers on the compute stream
+ *
+ * A step has as many spans as calls that are timed; their timers are made when they are first
+ * needed and used again in every step, so that a run makes them in its first one.
+ */
+#include "lib/base/mem.h"
+#include "train/engine/observe.h"
+#include "train/engine/timing.h"
+
+#include <stdlib.h>
+
+const struct span_kind span_kinds[SPAN_COUNT] = {
+	[SPAN_FORWARD_BACKWARD] = { "forward-backward", 1, WAIT_NOBODY },
+	[SPAN_FORWARD] = { "forward-compute", 2, WAIT_NOBODY },
+	[SPAN_BACKWARD] = { "backward-compute", 2, WAIT_NOBODY },
+	[SPAN_BATCH] = { "batch-generator", 2, WAIT_BATCH },
+	[SPAN_RECV_FORWARD] = { "forward-recv", 2, WAIT_PIPELINE },
+	[SPAN_SEND_FORWARD] = { "forward-send", 2, WAIT_PIPELINE },
+	[SPAN_RECV_BACKWARD] = { "backward-recv", 2, WAIT_PIPELINE },
+	[SPAN_SEND_BACKWARD] = { "backward-send", 2, WAIT_PIPELINE },
+	[SPAN_SEND_FORWARD_RECV_BACKWARD] = { "forward-send-backward-recv", 2, WAIT_PIPELINE },
+	[SPAN_SEND_BACKWARD_RECV_FORWARD] = { "backward-send-forward-recv", 2, WAIT_PIPELINE },
+	[SPAN_EXCHANGE] = { "forward-backward-send-forward-backward-recv", 2, WAIT_PIPELINE },
+	[SPAN_TENSOR] = { "tensor-parallel-comm", 2, WAIT_TENSOR },
+	[SPAN_GRADS] = { "all-grads-sync", 1, WAIT_NOBODY },
+	[SPAN_TENSOR_GRADS] = { "layernorm-grads-all-reduce", 1, WAIT_TENSOR },
+	[SPAN_EMBEDDING_GRADS] = { "embedding-grads-all-reduce", 1, WAIT_PIPELINE },
+	[SPAN_REDUCE] = { "data-parallel-grads-sync", 1, WAIT_DATA },
+	[SPAN_GATHER] = { "params-all-gather", 1, WAIT_DATA },
+	[SPAN_OPTIMIZER] = { "optimizer", 1, WAIT_NOBODY },
+};
+
+/* Once begun, and once ended where to was recorded. */
+struct pair {
+	struct event *from, *to;
+	enum span kind;
+	bool ended;
+};
+
+struct timing {
+	bool on;
+	struct pair *pair; /* of the step; the timers are kept for the next one */
+	int count, made, room;
+	int open[SPAN_COUNT]; /* index of the pair that was begun last */
+};
+
+struct timing *
+timing_new(void)
+{
+	return mem_zalloc(1, sizeof(struct timing));
+}
+
+/* The timers are the device's and go with it. */
+void
+timing_free(struct timing *t)
+{
+	if (!t)
+		return;
+	free(t->pair);
+	free(t);
+}
+
+void
+timing_watch(struct engine *e, bool on)
+{
+	e->timing->on = on;
+}
+
+/* One more pair, with its timers. */
+static struct pair *
+next_pair(struct engine *e)
+{
+	struct timing *t = e->timing;
+
+	if (t->count == t->room) {
+		t->room = 2 * t->room + 64;
+		t->pair = mem_realloc(t->pair, (size_t)t->room, sizeof *t->pair);
+	}
+	if (t->count == t->made) {
+		t->pair[t->made].from = e->backend->timer(e->device);
+		t->pair[t->made++].to = e->backend->timer(e->device);
+	}
+	return &t->pair[t->count++];
+}
+
+void
+timing_begin(struct engine *e, enum span s)
+{
+	struct timing *t = e->timing;
+	struct pair *p;
+
+	if (!t->on)
+		return;
+	p = next_pair(e);
+	p->kind = s;
+	p->ended = false;
+	t->open[s] = t->count - 1;
+	e->backend->record(e->stream, p->from);
+}
+
+void
+timing_end(struct engine *e, enum span s)
+{
+	struct op_call call = { .name = span_kinds[s].name };
+	struct observer *o = e->stream->observer;
+	struct pair *p;
+
+	if (!e->timing->on)
+		return;
+	p = &e->timing->pair[e->timing->open[s]];
+	p->ended = true;
+	e->backend->record(e->stream, p->to);
+	if (o && span_kinds[s].wait != WAIT_NOBODY)
+		o->after(o, e->stream, &call);
+}
+
+void
+timing_read(struct engine *e, double seconds[SPAN_COUNT])
+{
+	struct timing *t = e->timing;
+
+	for (int i = 0; i < t->count; i++)
+		if (t->pair[i].ended)
+			seconds[t->pair[i].kind] +=
+			    e->backend->elapsed(t->pair[i].from, t->pair[i].to);
+	t->count = 0;
+}
+
+double
+timing_waited(const double seconds[SPAN_COUNT], enum span_wait w)
+{
+	double sum = 0;
+
+	for (int s = 0; s < SPAN_COUNT; s++)
+		if (span_kinds[s].wait == w)
+			sum += seconds[s];
+	return sum;
+}

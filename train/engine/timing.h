@@ -1,0 +1,58 @@
+/*
+ * timing.h - what the compute stream of a rank spends its time on
+ *
+ * A span lies between two timers of the compute stream, so its time is the device's, with all that
+ * it waited for there. Spans lie in each other, but never in one of their own kind. They are read
+ * once a step, when the device has passed them. Waits for other ranks are told to the stream's
+ * observer as operations of their own, so that a profile does not book them on what comes next.
+ */
+#ifndef TRAIN_ENGINE_TIMING_H
+#define TRAIN_ENGINE_TIMING_H
+
+#include "train/engine/engine.h"
+
+enum span {
+	SPAN_FORWARD_BACKWARD,
+	SPAN_FORWARD,
+	SPAN_BACKWARD,
+	SPAN_BATCH,
+	SPAN_RECV_FORWARD,
+	SPAN_SEND_FORWARD,
+	SPAN_RECV_BACKWARD,
+	SPAN_SEND_BACKWARD,
+	SPAN_SEND_FORWARD_RECV_BACKWARD,
+	SPAN_SEND_BACKWARD_RECV_FORWARD,
+	SPAN_EXCHANGE, /* any other set of messages */
+	SPAN_TENSOR,
+	SPAN_GRADS, /* sums of gradients, with all that they wait for */
+	SPAN_TENSOR_GRADS,
+	SPAN_EMBEDDING_GRADS,
+	SPAN_REDUCE,
+	SPAN_GATHER,
+	SPAN_OPTIMIZER,
+	SPAN_COUNT
+};
+
+/* Whom a rank waits for in a span; nobody: it computes, or other spans tell. */
+enum span_wait { WAIT_NOBODY, WAIT_DATA, WAIT_TENSOR, WAIT_PIPELINE, WAIT_BATCH, WAIT_COUNT };
+
+struct span_kind {
+	const char *name; /* Megatron-LM's where it has a timer for it */
+	int level;        /* least --timing-log-level that logs it */
+	enum span_wait wait;
+};
+extern const struct span_kind span_kinds[SPAN_COUNT];
+
+struct timing *timing_new(void);
+void timing_free(struct timing *t);
+/* Nothing is timed before this is called, nor after it is called with false. */
+void timing_watch(struct engine *e, bool on);
+void timing_begin(struct engine *e, enum span s);
+void timing_end(struct engine *e, enum span s);
+/* Adds the seconds of every kind since the last call. The device has passed all that was queued;
+ * spans that are not over are lost. */
+void timing_read(struct engine *e, double seconds[SPAN_COUNT]);
+/* What of these seconds was waiting for such ranks, or for a batch. */
+double timing_waited(const double seconds[SPAN_COUNT], enum span_wait w);
+
+#endif

@@ -1,0 +1,160 @@
+/*
+ * timers.c - the times of all ranks in one gather a log step, and their report
+ *
+ * Words and columns are those of Megatron-LM's core/timers.py, so that scripts which read them go
+ * on working. A timer that no rank has used is left out, and of a minimum the ranks that have not
+ * used it.
+ */
+#include "lib/base/mem.h"
+#include "lib/base/str.h"
+#include "train/run/timers.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct timers {
+	const struct train_options *o;
+	double sum[SPAN_COUNT];
+	int64_t steps;
+};
+
+struct timers *
+timers_new(const struct train_options *o)
+{
+	struct timers *t;
+
+	if (o->timing_log_level == 0)
+		return NULL;
+	t = mem_zalloc(1, sizeof *t);
+	t->o = o;
+	return t;
+}
+
+void
+timers_free(struct timers *t)
+{
+	free(t);
+}
+
+void
+timers_step(struct timers *t, const double seconds[SPAN_COUNT])
+{
+	if (!t)
+		return;
+	for (int s = 0; s < SPAN_COUNT; s++)
+		t->sum[s] += seconds[s];
+	t->steps++;
+}
+
+/* Milliseconds of a step on every rank, [size][SPAN_COUNT]; the caller frees. */
+static double *
+gather(const struct timers *t, struct comm *world)
+{
+	double mine[SPAN_COUNT], *all = mem_alloc((size_t)world->size, sizeof mine);
+	struct tensor in = tensor_1d(mine, DTYPE_F64, SPAN_COUNT),
+		      out = tensor_1d(all, DTYPE_F64, SPAN_COUNT * world->size);
+
+	for (int s = 0; s < SPAN_COUNT; s++)
+		mine[s] = t->sum[s] * 1e3 / (double)t->steps;
+	world->ops->all_gather(world, NULL, &out, &in);
+	return all;
+}
+
+/* One timer: most, and least of those who have used it; false when nobody has. */
+static bool
+extremes(const double *all, int ranks, int span, double *least, double *most)
+{
+	*least = INFINITY;
+	*most = 0;
+	for (int r = 0; r < ranks; r++) {
+		double ms = all[r * SPAN_COUNT + span];
+
+		if (ms > 0)
+			*least = fmin(*least, ms);
+		*most = fmax(*most, ms);
+	}
+	return *most > 0;
+}
+
+/* "    NAME ....: ", to the column of Megatron-LM. */
+static void
+add_name(struct str *s, const char *name)
+{
+	static const char dots[] = "................................................";
+	size_t len = strlen(name) + 1;
+
+	str_addf(s, "\n    %s %s: ", name, len < sizeof dots ? dots + len : "");
+}
+
+static void
+add_every(struct str *text, const char *name, const double *all, int ranks, int span)
+{
+	str_addf(text, "\n  %s:", name);
+	for (int r = 0; r < ranks; r++)
+		if (all[r * SPAN_COUNT + span] > 0)
+			str_addf(text, "\n     rank %2d: %.2f", r, all[r * SPAN_COUNT + span]);
+}
+
+/* All timers of the level; empty when none was used. */
+static void
+report(const struct timers *t, const double *all, int ranks, struct str *text)
+{
+	static const char *const heads[] = { [TIMING_MAX] = "max time across ranks (ms):",
+		[TIMING_MINMAX] = "(min, max) time across ranks (ms):",
+		[TIMING_ALL] = "times across ranks (ms):" };
+	double least, most;
+
+	for (int s = 0; s < SPAN_COUNT; s++) {
+		const char *name = span_kinds[s].name;
+
+		if (span_kinds[s].level > t->o->timing_log_level ||
+		    !extremes(all, ranks, s, &least, &most))
+			continue;
+		if (!text->len)
+			str_adds(text, heads[t->o->timing_log_option]);
+		if (t->o->timing_log_option == TIMING_ALL) {
+			add_every(text, name, all, ranks, s);
+			continue;
+		}
+		add_name(text, name);
+		if (t->o->timing_log_option == TIMING_MAX)
+			str_addf(text, "%.2f", most);
+		else
+			str_addf(text, "(%.2f, %.2f)", least, most);
+	}
+}
+
+/* The most of every timer that was used, as points. */
+static void
+draw(const struct timers *t, const double *all, int ranks, struct metrics *m, int64_t iteration)
+{
+	double least, most;
+
+	for (int s = 0; s < SPAN_COUNT; s++)
+		if (span_kinds[s].level <= t->o->timing_log_level &&
+		    extremes(all, ranks, s, &least, &most))
+			metrics_timer(m, iteration, span_kinds[s].name, most * 1e-3);
+}
+
+void
+timers_log(struct timers *t, struct comm *world, struct metrics *m, int64_t iteration)
+{
+	struct str text = { 0 };
+	double *all;
+
+	if (!t || t->steps == 0)
+		return;
+	all = gather(t, world);
+	memset(t->sum, 0, sizeof t->sum);
+	t->steps = 0;
+	if (m) {
+		report(t, all, world->size, &text);
+		if (text.len)
+			metrics_text(m, text.buf);
+		if (t->o->log_timers_to_tensorboard)
+			draw(t, all, world->size, m, iteration);
+	}
+	str_release(&text);
+	free(all);
+}
