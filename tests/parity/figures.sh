@@ -75,3 +75,12 @@ train 4 $args $(layout 2 1) --timing-log-level 1 --timing-log-option all
 [ "$(grep -c '^     rank  3: ' log)" -ge 6 ] || fail "not every rank has its times"
 grep -q '^  optimizer:$' log || fail "no timer 'optimizer' of every rank"
 ! grep -q 'forward-compute' log || fail "a timer above its level"
+
+# The stage with a head of 30000 tokens is the one that the other waits for, though the steps of
+# both take equally long.
+args="--mock-data --micro-batch-size 2 --train-iters 4 --lr 1e-2 --log-interval 4"
+train 2 $args $(layout 1 2) --vocab-size 30000 --log-straggler --timing-log-level 1
+grep '^ \[.*\] | MnRtt/Rnk: [0-9.]*ms/0 | MxRtt/Rnk: [0-9.]*ms/1 | MnDRtt/Rnk: ' log |
+	grep -q ' | MnEtpt/Rnk: [0-9.]*TF/1 | MxEtpt/Rnk: [0-9.]*TF/0$' ||
+	fail "the slow stage is not named"
+timer forward-backward | awk '{ exit !($2 < 1.5 * $1) }' || fail "steps that differ between stages"

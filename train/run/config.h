@@ -55,8 +55,8 @@ struct train_options {
 	double exit_duration_in_mins;
 	int64_t log_interval, tensorboard_log_interval;
 	bool log_throughput, log_params_norm, log_num_zeros_in_grad, log_world_size_to_tensorboard,
-	    log_memory_to_tensorboard, log_timers_to_tensorboard;
-	int64_t timing_log_level;
+	    log_memory_to_tensorboard, log_timers_to_tensorboard, log_straggler;
+	int64_t timing_log_level, straggler_minmax_count;
 	int timing_log_option;
 	const char *tensorboard_dir, *metrics_file;
 	int backend;

@@ -290,7 +290,7 @@ iteration_train(struct run *r)
 	m.seconds = seconds;
 	for (int w = WAIT_DATA; w <= WAIT_PIPELINE; w++)
 		m.exposed[w] = timing_waited(r->spent, w);
-	timers_step(r->timers, r->spent);
+	timers_step(r->timers, r->spent, step_samples(r));
 	memset(r->spent, 0, sizeof r->spent);
 	m.data_wait = prefetch_stats(r->prefetch).seconds - waited;
 	if (r->total[TOTAL_BAD_DATA] > 0)

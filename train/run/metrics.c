@@ -100,8 +100,8 @@ tokens_per_second(const struct metrics *m, double seconds, int64_t samples)
 }
 
 /* Per rank, from the arithmetic of the model (lib/model/flops), not from what the device did. */
-static double
-tflops(const struct metrics *m, double seconds, int64_t samples)
+double
+metrics_tflops(const struct metrics *m, double seconds, int64_t samples)
 {
 	return seconds > 0 ? m->flops * (double)samples / seconds / 1e12 / (double)m->world : 0;
 }
@@ -142,7 +142,7 @@ json_line(struct metrics *m, const struct step_metrics *s)
 	number(&line, "loss_scale", s->loss_scale);
 	str_addf(&line, ", \"skipped\": %s", s->skipped ? "true" : "false");
 	number(&line, "tokens_per_second", tokens_per_second(m, s->seconds, samples));
-	number(&line, "tflops_per_rank", tflops(m, s->seconds, samples));
+	number(&line, "tflops_per_rank", metrics_tflops(m, s->seconds, samples));
 	number(&line, "seconds", s->seconds);
 	number(&line, "data_wait_seconds", s->data_wait);
 	for (int w = WAIT_DATA; w <= WAIT_PIPELINE; w++) {
@@ -200,7 +200,8 @@ board_points(struct metrics *m, const struct step_metrics *s)
 		tensorboard_scalar(m->board, "mem-used-bytes", s->iteration, (double)s->used_bytes);
 	}
 	tensorboard_scalar(m->board, "iteration-time", s->iteration, s->seconds);
-	tensorboard_scalar(m->board, "throughput", s->iteration, tflops(m, s->seconds, s->samples));
+	tensorboard_scalar(
+	    m->board, "throughput", s->iteration, metrics_tflops(m, s->seconds, s->samples));
 	tensorboard_flush(m->board, &ignored);
 }
 
@@ -235,23 +236,31 @@ add_losses(struct str *line, const struct metrics *m, const struct step_metrics 
 		str_addf(line, " params norm: %.3f |", s->params_norm);
 }
 
-/* Fields are in Megatron-LM's order. Begins the next interval. */
-static void
-log_line(struct metrics *m, const struct step_metrics *s)
+void
+metrics_stamp(struct str *line)
 {
-	struct str line = { 0 };
 	time_t now = time(NULL);
 	char when[32];
 	struct tm tm;
 
 	localtime_r(&now, &tm);
 	strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &tm);
-	str_addf(&line, " [%s] iteration %8lld/%8lld | consumed samples: %12lld |", when,
+	str_addf(line, " [%s]", when);
+}
+
+/* Fields are in Megatron-LM's order. Begins the next interval. */
+static void
+log_line(struct metrics *m, const struct step_metrics *s)
+{
+	struct str line = { 0 };
+
+	metrics_stamp(&line);
+	str_addf(&line, " iteration %8lld/%8lld | consumed samples: %12lld |",
 	    (long long)s->iteration, (long long)m->train_iters, (long long)s->consumed_samples);
 	str_addf(&line, " elapsed time per iteration (ms): %.1f |",
 	    m->seconds * 1000 / (double)m->steps);
-	str_addf(
-	    &line, " throughput per GPU (TFLOP/s/GPU): %.3f |", tflops(m, m->seconds, m->samples));
+	str_addf(&line, " throughput per GPU (TFLOP/s/GPU): %.3f |",
+	    metrics_tflops(m, m->seconds, m->samples));
 	str_addf(&line, " learning rate: %.6E | global batch size: %5lld |", s->lr,
 	    (long long)s->samples);
 	add_losses(&line, m, s);

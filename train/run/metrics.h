@@ -49,6 +49,10 @@ struct metrics *metrics_open(
 void metrics_step(struct metrics *m, const struct step_metrics *s);
 void metrics_evaluation(struct metrics *m, const struct metrics_evaluation *e);
 void metrics_corpus(struct metrics *m, int64_t iteration, const struct metrics_corpus *c);
+/* TFLOP/s of a rank that takes so long over its share of so many samples. */
+double metrics_tflops(const struct metrics *m, double seconds, int64_t samples);
+/* Appends " [DATE TIME]", the beginning of a log line. */
+void metrics_stamp(struct str *line);
 /* Lines after the last log line. */
 void metrics_text(struct metrics *m, const char *text);
 /* Seconds of a timer, for TensorBoard alone. */

@@ -293,7 +293,6 @@ const struct opt_refused mtrain_refused[] = {
 	{ "one-logger-project", watch }, { "one-logger-run-name", watch },
 	{ "otel-enabled", watch }, { "otel-service-name", watch }, { "otel-span-groups", watch },
 	{ "run-workload-inspector-server", watch }, { "straggler-ctrlr-port", watch },
-	{ "straggler-minmax-count", watch },
 	/* More heads and another loss. */
 	{ "mtp-detach-heads", mtp }, { "mtp-hsm", mtp }, { "mtp-hybrid-override-pattern", mtp },
 	{ "mtp-loss-scaling-factor", mtp }, { "mtp-num-layers", mtp }, { "mtp-standalone", mtp },

@@ -7,6 +7,7 @@
  */
 #include "lib/base/mem.h"
 #include "lib/base/str.h"
+#include "train/run/straggler.h"
 #include "train/run/timers.h"
 
 #include <math.h>
@@ -16,7 +17,7 @@
 struct timers {
 	const struct train_options *o;
 	double sum[SPAN_COUNT];
-	int64_t steps;
+	int64_t steps, samples;
 };
 
 struct timers *
@@ -24,7 +25,7 @@ timers_new(const struct train_options *o)
 {
 	struct timers *t;
 
-	if (o->timing_log_level == 0)
+	if (o->timing_log_level == 0 && !o->log_straggler)
 		return NULL;
 	t = mem_zalloc(1, sizeof *t);
 	t->o = o;
@@ -38,13 +39,14 @@ timers_free(struct timers *t)
 }
 
 void
-timers_step(struct timers *t, const double seconds[SPAN_COUNT])
+timers_step(struct timers *t, const double seconds[SPAN_COUNT], int64_t samples)
 {
 	if (!t)
 		return;
 	for (int s = 0; s < SPAN_COUNT; s++)
 		t->sum[s] += seconds[s];
 	t->steps++;
+	t->samples += samples;
 }
 
 /* Milliseconds of a step on every rank, [size][SPAN_COUNT]; the caller frees. */
@@ -125,6 +127,44 @@ report(const struct timers *t, const double *all, int ranks, struct str *text)
 	}
 }
 
+/* What a rank has computed: its passes, sums and update without all waiting, which lies in them. */
+static double
+work(const double seconds[SPAN_COUNT])
+{
+	static const enum span parts[] = { SPAN_FORWARD_BACKWARD, SPAN_GRADS, SPAN_OPTIMIZER };
+	double sum = 0;
+
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		sum += seconds[parts[i]];
+	for (int w = WAIT_DATA; w < WAIT_COUNT; w++)
+		sum -= timing_waited(seconds, w);
+	return sum;
+}
+
+static void
+log_straggler(const struct timers *t, const double *all, int ranks, struct metrics *m)
+{
+	double *own = mem_alloc((size_t)ranks, sizeof *own);
+	double *batch = mem_alloc((size_t)ranks, sizeof *batch);
+	struct straggler s = { .ranks = ranks,
+		.work = own,
+		.batch = batch,
+		.tflop = metrics_tflops(m, (double)t->steps, t->samples),
+		.count = (int)t->o->straggler_minmax_count };
+	struct str text = { 0 };
+
+	for (int r = 0; r < ranks; r++) {
+		own[r] = work(all + r * SPAN_COUNT);
+		batch[r] = timing_waited(all + r * SPAN_COUNT, WAIT_BATCH);
+	}
+	metrics_stamp(&text);
+	straggler_text(&s, &text);
+	metrics_text(m, text.buf);
+	str_release(&text);
+	free(own);
+	free(batch);
+}
+
 /* The most of every timer that was used, as points. */
 static void
 draw(const struct timers *t, const double *all, int ranks, struct metrics *m, int64_t iteration)
@@ -146,15 +186,17 @@ timers_log(struct timers *t, struct comm *world, struct metrics *m, int64_t iter
 	if (!t || t->steps == 0)
 		return;
 	all = gather(t, world);
-	memset(t->sum, 0, sizeof t->sum);
-	t->steps = 0;
 	if (m) {
 		report(t, all, world->size, &text);
 		if (text.len)
 			metrics_text(m, text.buf);
 		if (t->o->log_timers_to_tensorboard)
 			draw(t, all, world->size, m, iteration);
+		if (t->o->log_straggler)
+			log_straggler(t, all, world->size, m);
 	}
+	memset(t->sum, 0, sizeof t->sum);
+	t->steps = t->samples = 0;
 	str_release(&text);
 	free(all);
 }

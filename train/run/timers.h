@@ -2,7 +2,8 @@
  * timers.h - times of the parts of a step over all ranks, at log steps
  *
  * After the log line comes what Megatron-LM prints there: each timer's time of a step, by
- * --timing-log-option its most, its least and most, or that of every rank. The times are the
+ * --timing-log-option its most, its least and most, or that of every rank; and with
+ * --log-straggler the ranks that compute longest and shortest. The times are the
  * device's (train/engine/timing.h); the update of a step is read with the step after it.
  */
 #ifndef TRAIN_RUN_TIMERS_H
@@ -16,8 +17,8 @@ struct timers;
 /* NULL when the options ask for none. They outlive it. */
 struct timers *timers_new(const struct train_options *o);
 void timers_free(struct timers *t);
-/* A step has spent so many seconds on each kind. t may be NULL. */
-void timers_step(struct timers *t, const double seconds[SPAN_COUNT]);
+/* A step of so many samples has spent so many seconds on each kind. t may be NULL. */
+void timers_step(struct timers *t, const double seconds[SPAN_COUNT], int64_t samples);
 /* Collective over world: reports the steps since the last call through m, which is NULL on all
  * ranks but one. t may be NULL, on all ranks alike. */
 void timers_log(struct timers *t, struct comm *world, struct metrics *m, int64_t iteration);
