@@ -14,7 +14,7 @@ struct event {
 
 static double now;
 static struct event *made;
-static int timers, told;
+static int timers, begun, told;
 static char last[64];
 
 static struct event *
@@ -39,6 +39,14 @@ static double
 elapsed(struct event *from, struct event *to)
 {
 	return to->seconds - from->seconds;
+}
+
+static void
+before(struct observer *o, struct stream *st)
+{
+	(void)o;
+	(void)st;
+	begun++;
 }
 
 static void
@@ -71,7 +79,7 @@ pass(struct engine *e)
 int
 main(void)
 {
-	struct observer looks = { .after = after };
+	struct observer looks = { .before = before, .after = after };
 	struct stream stream = { 0 };
 	struct engine e = { .backend = &device, .stream = &stream, .timing = timing_new() };
 	double seconds[SPAN_COUNT] = { 0 };
@@ -94,7 +102,7 @@ main(void)
 	pass(&e);
 	timing_read(&e, seconds);
 	CHECK(seconds[SPAN_FORWARD] == 15 && timers == 18);
-	CHECK(told == 3 && !strcmp(last, "tensor-parallel-comm"));
+	CHECK(begun == 3 && told == 3 && !strcmp(last, "tensor-parallel-comm"));
 	timing_watch(&e, false);
 	pass(&e);
 	timing_read(&e, seconds);

@@ -3,7 +3,8 @@
  *
  * Everything mtrain computes goes through one table, so one more table that tells an observer of
  * each call is enough to time operations (profile.c) or to look at what they write (check.c), on
- * every backend and without a word in the layers. Nothing is slowed while nobody observes.
+ * every backend and without a word in the layers. Waits for other ranks and for batches are told as
+ * operations without outputs (timing.h). Nothing is slowed while nobody observes.
  */
 #ifndef TRAIN_ENGINE_OBSERVE_H
 #define TRAIN_ENGINE_OBSERVE_H

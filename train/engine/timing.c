@@ -87,11 +87,14 @@ next_pair(struct engine *e)
 void
 timing_begin(struct engine *e, enum span s)
 {
+	struct observer *o = e->stream->observer;
 	struct timing *t = e->timing;
 	struct pair *p;
 
 	if (!t->on)
 		return;
+	if (o && span_kinds[s].wait != WAIT_NOBODY)
+		o->before(o, e->stream);
 	p = next_pair(e);
 	p->kind = s;
 	p->ended = false;

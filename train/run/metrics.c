@@ -309,9 +309,8 @@ metrics_step(struct metrics *m, const struct step_metrics *s)
 }
 
 void
-metrics_text(struct metrics *m, const char *text)
+metrics_text(const char *text)
 {
-	(void)m;
 	prog_progress_end();
 	puts(text);
 	flush_log();

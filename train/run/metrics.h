@@ -54,7 +54,7 @@ double metrics_tflops(const struct metrics *m, double seconds, int64_t samples);
 /* Appends " [DATE TIME]", the beginning of a log line. */
 void metrics_stamp(struct str *line);
 /* Lines after the last log line. */
-void metrics_text(struct metrics *m, const char *text);
+void metrics_text(const char *text);
 /* Seconds of a timer, for TensorBoard alone. */
 void metrics_timer(struct metrics *m, int64_t iteration, const char *name, double seconds);
 /* A lost line is an error. m may be NULL. */

@@ -159,7 +159,7 @@ log_straggler(const struct timers *t, const double *all, int ranks, struct metri
 	}
 	metrics_stamp(&text);
 	straggler_text(&s, &text);
-	metrics_text(m, text.buf);
+	metrics_text(text.buf);
 	str_release(&text);
 	free(own);
 	free(batch);
@@ -189,7 +189,7 @@ timers_log(struct timers *t, struct comm *world, struct metrics *m, int64_t iter
 	if (m) {
 		report(t, all, world->size, &text);
 		if (text.len)
-			metrics_text(m, text.buf);
+			metrics_text(text.buf);
 		if (t->o->log_timers_to_tensorboard)
 			draw(t, all, world->size, m, iteration);
 		if (t->o->log_straggler)
