@@ -12,12 +12,13 @@
 bool
 comm_agree(struct comm *c, int rc, struct err *err)
 {
+	const char *site = c->site;
 	double bad = rc < 0;
 	struct tensor flag = tensor_1d(&bad, DTYPE_F64, 1);
 	size_t total;
 	char *all = c->ops->gather_bytes(c, err->msg, rc < 0 ? strlen(err->msg) + 1 : 0, 0, &total);
 
-	c->ops->all_reduce(c, NULL, &flag, REDUCE_MAX);
+	c->ops->all_reduce(comm_at(c, site), NULL, &flag, REDUCE_MAX);
 	if (all && total > 0 && rc == 0)
 		err_set(err, "%s", all);
 	free(all);

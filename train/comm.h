@@ -25,7 +25,14 @@ struct comm {
 	const struct comm_ops *ops;
 	int rank, size;
 	void *impl;
+	const char *site;             /* of the next call: COMM_HERE */
+	struct comm_history *history; /* train/engine/comm_log.h; NULL: none is kept */
 };
+
+/* c, for a call that is to be known by its place: c->ops->barrier(COMM_HERE(c)). */
+#define COMM_HERE(c) comm_at(c, __FILE__ ":" COMM_TEXT(__LINE__))
+#define COMM_TEXT(x) COMM_TEXT_OF(x)
+#define COMM_TEXT_OF(x) #x
 
 /* One message of an exchange: send when `send`, else receive; peer is a rank of the
  * communicator. */
@@ -61,9 +68,18 @@ struct comm_ops {
 	void (*free)(struct comm *);
 };
 
+/* site must be static. */
+static inline struct comm *
+comm_at(struct comm *c, const char *site)
+{
+	c->site = site;
+	return c;
+}
+
 /*
  * Did any rank of c fail (rc < 0, with a reason in err)? Every rank gets the same answer; rank 0
- * holds the first reason, for it is the one that speaks. Collective, on the host.
+ * holds the first reason, for it is the one that speaks. Collective, on the host. Called with
+ * COMM_HERE: its two operations are known by the caller's place.
  */
 bool comm_agree(struct comm *c, int rc, struct err *err);
 

@@ -191,7 +191,7 @@ corpus_log_write(struct corpus_log *l, struct metrics *m, int64_t iteration)
 	struct tensor t = tensor_1d(l->sums, DTYPE_F64, 2 * l->count);
 
 	if (l->sums)
-		w->ops->all_reduce(w, NULL, &t, REDUCE_SUM);
+		w->ops->all_reduce(COMM_HERE(w), NULL, &t, REDUCE_SUM);
 	/* Of one corpus the steps' own lines say as much. */
 	for (int k = 0; k < l->count && m && (l->count > 1 || l->sums); k++) {
 		struct metrics_corpus c = { .consumed_samples = l->consumed[k] };

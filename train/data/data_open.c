@@ -72,7 +72,7 @@ make_nonce(struct comm *world)
 	nonce = (double)(((uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec +
 			     (uint64_t)getpid()) >>
 	    8);
-	world->ops->broadcast(world, NULL, &all, 0);
+	world->ops->broadcast(COMM_HERE(world), NULL, &all, 0);
 	return nonce;
 }
 
@@ -121,11 +121,11 @@ find_part(const struct data *d, struct comm *world)
 	probe_path(d, make_nonce(world), &path);
 	if (world->rank == 0)
 		probe_begin(d, path.buf);
-	world->ops->barrier(world);
+	world->ops->barrier(COMM_HERE(world));
 	gethostname(host, sizeof host - 1);
 	mine.host = (double)(hash_xxh3(host, strlen(host)) >> 12);
 	mine.sees = io_exists(path.buf);
-	world->ops->all_gather(world, NULL, &out, &in);
+	world->ops->all_gather(COMM_HERE(world), NULL, &out, &in);
 	if (world->rank == 0)
 		unlink(path.buf);
 	part = part_of(all, world->rank);
@@ -477,7 +477,7 @@ agree_data(const struct opening *o, struct err *e)
 static int
 done(struct opening *o, int rc, struct err *e)
 {
-	if (comm_agree(o->world, rc, e))
+	if (comm_agree(COMM_HERE(o->world), rc, e))
 		return -1;
 	if (stop_agree(o->world, e) == 0)
 		return 0;
@@ -521,7 +521,7 @@ open_real(struct opening *o, struct err *e)
 		o->status = EXIT_USAGE;
 		return -1;
 	}
-	if (comm_agree(o->world, data_record_resolve(o->d, e), e))
+	if (comm_agree(COMM_HERE(o->world), data_record_resolve(o->d, e), e))
 		return -1;
 	o->part = find_part(o->d, o->world);
 	for (int phase = BUILDS; phase < PARTS; phase++)
@@ -622,7 +622,7 @@ data_open(const struct train_config *c, struct comm *world, int *status, struct 
 		.eod_mask_loss = c->o.eod_mask_loss,
 		.reset_position_ids = resets_positions(c) };
 	make_sets(d);
-	rc = comm_agree(world, data_record_read(d, e), e) ? -1 : 0;
+	rc = comm_agree(COMM_HERE(world), data_record_read(d, e), e) ? -1 : 0;
 	if (rc == 0 && c->o.mock_data) {
 		rc = open_mock(d, e);
 	} else if (rc == 0) {

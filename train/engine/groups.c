@@ -12,7 +12,8 @@
 static struct comm *
 along(struct comm *world, const struct layout *l, unsigned axes, struct err *err)
 {
-	return world->ops->split(world, (int)layout_group(l, axes, world->rank), world->rank, err);
+	return world->ops->split(
+	    COMM_HERE(world), (int)layout_group(l, axes, world->rank), world->rank, err);
 }
 
 /* The host communicators; those that will carry device memory are turned into the device's
@@ -36,13 +37,13 @@ split_world(struct groups *g, const struct run_plan *plan, struct comm *world, s
 	    !(g->dp = along(world, l, AX_BIT(AX_CP) | AX_BIT(AX_DP), err)) ||
 	    !(g->pp = along(world, l, AX_BIT(AX_PP), err)))
 		return -1;
-	g->kv = world->ops->split(world,
+	g->kv = world->ops->split(COMM_HERE(world),
 	    (int)(layout_group(l, AX_BIT(AX_TP), world->rank) * l->tensor_model_parallel_size +
 		coord[AX_TP] / replicas),
 	    world->rank, err);
 	if (!g->kv)
 		return -1;
-	g->embedding = world->ops->split(world,
+	g->embedding = world->ops->split(COMM_HERE(world),
 	    shares_table && (coord[AX_PP] == 0 || coord[AX_PP] == last)
 		? (int)layout_group(l, AX_BIT(AX_PP), world->rank)
 		: -1,

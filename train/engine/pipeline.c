@@ -148,7 +148,7 @@ exchange(const struct pipeline *p, const struct action *a, int left)
 	}
 	span = exchange_span(kinds);
 	timing_begin(p->e, span);
-	pp->ops->exchange(pp, p->e->stream, m, n);
+	pp->ops->exchange(COMM_HERE(pp), p->e->stream, m, n);
 	timing_end(p->e, span);
 	return n;
 }

@@ -141,7 +141,7 @@ sum_narrow(struct engine *e, const struct tensor *own, const struct tensor *all)
 			message[count++] =
 			    (struct p2p){ false, r, 0, tensor_rows(&come, r * n, n) };
 		}
-	dp->ops->exchange(dp, st, message, count);
+	dp->ops->exchange(COMM_HERE(dp), st, message, count);
 	for (int r = 0; r < dp->size; r++) {
 		part = tensor_rows(r == dp->rank ? &send : &come, r * n, n);
 		(r == 0 ? st->ops->cast : st->ops->add)(st, own, &part);
@@ -164,11 +164,11 @@ reduce(struct engine *e, int k)
 	if (t->message)
 		sum_narrow(e, &own, &all);
 	else if (e->mem.replicas > 1)
-		dp->ops->reduce_scatter(dp, t->grads, &own, &all);
+		dp->ops->reduce_scatter(COMM_HERE(dp), t->grads, &own, &all);
 	else
-		dp->ops->all_reduce(dp, t->grads, &all, REDUCE_SUM);
+		dp->ops->all_reduce(COMM_HERE(dp), t->grads, &all, REDUCE_SUM);
 	if (t->message && e->mem.replicas == 1)
-		dp->ops->all_gather(dp, t->grads, &all, &own);
+		dp->ops->all_gather(COMM_HERE(dp), t->grads, &all, &own);
 	if (e->mem.bytes[BUF_GRAD_SLOTS])
 		keep_sum(e, k, &own);
 	timing_end(e, SPAN_REDUCE);
@@ -187,7 +187,7 @@ gather(struct engine *e, int k)
 
 	after_compute(e, t->weights, t->lane[k].ready);
 	timing_begin(e, SPAN_GATHER);
-	dp->ops->all_gather(dp, t->weights, &all, &own);
+	dp->ops->all_gather(COMM_HERE(dp), t->weights, &all, &own);
 	timing_end(e, SPAN_GATHER);
 	e->backend->record(t->weights, t->lane[k].gathered);
 	t->lane[k].gathering = true;

@@ -36,7 +36,7 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	e->ops->embedding_fwd(e->stream, &words);
 	if (tp->size > 1) {
 		timing_begin(e, SPAN_TENSOR);
-		tp->ops->all_reduce(tp, e->stream, y, REDUCE_SUM);
+		tp->ops->all_reduce(COMM_HERE(tp), e->stream, y, REDUCE_SUM);
 		timing_end(e, SPAN_TENSOR);
 	}
 	if (places.table.data)

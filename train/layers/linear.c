@@ -19,7 +19,7 @@ sum_over_tensor_ranks(struct step *s, const struct tensor *x)
 	if (tp->size == 1)
 		return;
 	timing_begin(s->e, SPAN_TENSOR);
-	tp->ops->all_reduce(tp, s->e->stream, x, REDUCE_SUM);
+	tp->ops->all_reduce(COMM_HERE(tp), s->e->stream, x, REDUCE_SUM);
 	timing_end(s->e, SPAN_TENSOR);
 }
 

@@ -214,7 +214,7 @@ all_equal(struct comm *world, const char *text)
 	int64_t ends[2] = { (int64_t)sum, -(int64_t)sum };
 	struct tensor t = tensor_1d(ends, DTYPE_I64, 2);
 
-	world->ops->all_reduce(world, NULL, &t, REDUCE_MAX);
+	world->ops->all_reduce(COMM_HERE(world), NULL, &t, REDUCE_MAX);
 	return ends[0] == -ends[1];
 }
 
@@ -231,7 +231,7 @@ agree_text(struct comm *world, const char *text, struct err *e)
 	str_adds(&mine, host);
 	str_addc(&mine, '\0');
 	str_adds(&mine, text ? text : "");
-	all = world->ops->gather_bytes(world, mine.buf, mine.len + 1, 0, &total);
+	all = world->ops->gather_bytes(COMM_HERE(world), mine.buf, mine.len + 1, 0, &total);
 	if (all)
 		describe(all, e);
 	free(all);
@@ -268,14 +268,14 @@ agree_lists(struct comm *world, struct train_config *c, struct err *e)
 		return 0;
 	if (world->rank == 0)
 		rc = data_paths_load(o, &c->lists, &o->text_bytes, e);
-	if (comm_agree(world, rc, e))
+	if (comm_agree(COMM_HERE(world), rc, e))
 		return -1;
 	bytes = (int64_t)o->text_bytes;
-	world->ops->broadcast(world, NULL, &length, 0);
+	world->ops->broadcast(COMM_HERE(world), NULL, &length, 0);
 	if (world->rank != 0)
 		c->lists = mem_zalloc((size_t)bytes + 1, 1);
 	text = tensor_1d(c->lists, DTYPE_U8, bytes);
-	world->ops->broadcast(world, NULL, &text, 0);
+	world->ops->broadcast(COMM_HERE(world), NULL, &text, 0);
 	o->text = c->lists;
 	o->text_bytes = (size_t)bytes;
 	return 0;

@@ -118,9 +118,9 @@ report(const struct check *c, struct str *out)
 	size_t total;
 	char *all;
 
-	w->ops->all_reduce(w, NULL, &t, REDUCE_MAX);
-	all = w->ops->gather_bytes(
-	    w, c->where, c->order == -least && c->where[0] ? strlen(c->where) + 1 : 0, 0, &total);
+	w->ops->all_reduce(COMM_HERE(w), NULL, &t, REDUCE_MAX);
+	all = w->ops->gather_bytes(COMM_HERE(w), c->where,
+	    c->order == -least && c->where[0] ? strlen(c->where) + 1 : 0, 0, &total);
 	if (all && total > 0)
 		str_adds(out, all);
 	free(all);

@@ -94,7 +94,7 @@ most_bad(const struct pass *p, double bad)
 	struct comm *w = p->e->groups.world;
 	struct tensor t = tensor_1d(&bad, DTYPE_F64, 1);
 
-	w->ops->all_reduce(w, NULL, &t, REDUCE_MAX);
+	w->ops->all_reduce(COMM_HERE(w), NULL, &t, REDUCE_MAX);
 	return bad;
 }
 
@@ -129,7 +129,8 @@ whole_row(struct pass *p, int64_t row, double *out)
 	dtype_convert(mine, DTYPE_F64, p->local + (size_t)(row * p->columns) * dtype_size(dtype),
 	    dtype, p->columns);
 	/* Host memory: the tensor group's ranks meet through the world's implementation. */
-	p->e->groups.host_tp->ops->all_gather(p->e->groups.host_tp, NULL, &gathered, &in);
+	p->e->groups.host_tp->ops->all_gather(
+	    COMM_HERE(p->e->groups.host_tp), NULL, &gathered, &in);
 	memcpy(out, all, (size_t)v * sizeof *out);
 	free(mine);
 	free(all);
@@ -229,7 +230,9 @@ infer_logits(struct engine *e, const struct train_config *c, struct err *err)
 	int rc;
 
 	pass_init(&p, e);
-	rc = comm_agree(e->groups.world, read_tokens(&p, c->o.tokens_file, err), err) ? -1 : 0;
+	rc = comm_agree(COMM_HERE(e->groups.world), read_tokens(&p, c->o.tokens_file, err), err)
+	    ? -1
+	    : 0;
 	if (rc == 0)
 		bad = whole_logits(&p, out_type, out);
 	snprintf(what, sizeof what, "%.0f of %lld logits", bad, (long long)(shape[0] * v));
@@ -352,7 +355,7 @@ next_token(struct pass *p, const struct train_config *c, const struct token_ids 
 		if (dtype_count_nonfinite(row, DTYPE_F64, v) == 0)
 			id = (double)choose(c, row, v, n);
 	}
-	e->groups.world->ops->all_reduce(e->groups.world, NULL, &t, REDUCE_MAX);
+	e->groups.world->ops->all_reduce(COMM_HERE(e->groups.world), NULL, &t, REDUCE_MAX);
 	return (int64_t)id;
 }
 
@@ -370,7 +373,7 @@ infer_generate(struct engine *e, const struct train_config *c, struct err *err)
 	int rc;
 
 	pass_init(&p, e);
-	rc = comm_agree(e->groups.world, read_prompt(c, &ids, err), err) ? -1 : 0;
+	rc = comm_agree(COMM_HERE(e->groups.world), read_prompt(c, &ids, err), err) ? -1 : 0;
 	for (int64_t i = 0; rc == 0 && i < c->o.generate; i++) {
 		int64_t id = next_token(&p, c, &ids, row);
 

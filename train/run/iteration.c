@@ -117,7 +117,7 @@ totals(struct run *r)
 		      gathered = tensor_1d(all, DTYPE_F64, TOTAL_COUNT * w->size);
 
 	own_share(r, mine);
-	w->ops->all_gather(w, NULL, &gathered, &in);
+	w->ops->all_gather(COMM_HERE(w), NULL, &gathered, &in);
 	for (int k = 0; k < TOTAL_COUNT; k++) {
 		r->total[k] = 0;
 		for (int i = 0; i < w->size; i++)
@@ -212,7 +212,7 @@ params_norm(struct run *r)
 
 	grads_measure_params(r->e);
 	engine_read_scalars(r->e, scalar);
-	w->ops->all_reduce(w, NULL, &squares, REDUCE_SUM);
+	w->ops->all_reduce(COMM_HERE(w), NULL, &squares, REDUCE_SUM);
 	return sqrt(scalar[SCALAR_PARAMS]);
 }
 
@@ -361,7 +361,7 @@ bad_data(struct run *r)
 {
 	struct comm *w = r->e->groups.world;
 
-	if (comm_agree(w, r->bad_data.msg[0] ? -1 : 0, &r->bad_data) && w->rank == 0)
+	if (comm_agree(COMM_HERE(w), r->bad_data.msg[0] ? -1 : 0, &r->bad_data) && w->rank == 0)
 		warn("%s", r->bad_data.msg);
 	return EXIT_FAILED;
 }

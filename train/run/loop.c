@@ -136,7 +136,7 @@ stop_run(struct run *r, const char *why)
 		note("stopped after iteration %lld by %s; %s", (long long)r->at.iteration, why,
 		    train_way_on(r->c));
 	}
-	r->e->groups.world->ops->barrier(r->e->groups.world);
+	r->e->groups.world->ops->barrier(COMM_HERE(r->e->groups.world));
 	return EXIT_STOPPED;
 }
 

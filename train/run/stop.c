@@ -93,7 +93,7 @@ stop_agree(struct comm *world, struct err *e)
 			    name)
 		      : 0;
 
-	return comm_agree(world, rc, e) ? -1 : 0;
+	return comm_agree(COMM_HERE(world), rc, e) ? -1 : 0;
 }
 
 /* Cut off when it is too long for any file system, and then no such file exists. */

@@ -154,14 +154,14 @@ read_shards(const struct reading *r, int rc, struct err *err)
 	int64_t count = to.data ? r->e->mem.shards.count : 0, most = count;
 	struct tensor t = tensor_1d(&most, DTYPE_I64, 1);
 
-	if (comm_agree(world, rc, err))
+	if (comm_agree(COMM_HERE(world), rc, err))
 		return -1;
 	if (to.data)
 		r->e->ops->fill(r->e->stream, &to, 0);
-	world->ops->all_reduce(world, NULL, &t, REDUCE_MAX);
+	world->ops->all_reduce(COMM_HERE(world), NULL, &t, REDUCE_MAX);
 	for (int i = 0; i < most; i++) {
 		rc = i < count ? read_shard(r, (int)i, err) : 0;
-		if (comm_agree(world, name_damage(r->w, rc, err), err) ||
+		if (comm_agree(COMM_HERE(world), name_damage(r->w, rc, err), err) ||
 		    stop_agree(world, err) < 0)
 			return -1;
 	}
@@ -308,7 +308,7 @@ resume(struct engine *e, const struct weights *w, struct train_config *c, struct
 	resume_progress(e, w->ckpt, c, p);
 	if (rc == 0 && !forward && c->o.load_optim)
 		rc = resume_optimizer(e, w->ckpt, c, err);
-	if (comm_agree(e->groups.world, rc, err))
+	if (comm_agree(COMM_HERE(e->groups.world), rc, err))
 		return -1;
 	if (!forward && !c->o.load_optim)
 		optim_from_weights(e);

@@ -288,7 +288,7 @@ failed(struct saver *s, int rc, struct err *err)
 	struct err ignored;
 
 	*err = s->err;
-	if (!comm_agree(s->e->groups.world, rc, err))
+	if (!comm_agree(COMM_HERE(s->e->groups.world), rc, err))
 		return false;
 	if (s->e->rank == 0 && lock_check(s->lock, err) == 0 && s->phase == FILES)
 		io_remove_tree(s->dir, &ignored);
@@ -303,7 +303,7 @@ begin_commit(struct saver *s)
 	struct comm *w = s->e->groups.world;
 	size_t total;
 
-	s->manifest = w->ops->gather_bytes(w, s->lines.buf, s->lines.len, 0, &total);
+	s->manifest = w->ops->gather_bytes(COMM_HERE(w), s->lines.buf, s->lines.len, 0, &total);
 	s->phase = COMMIT;
 	atomic_store(&s->done, true);
 	if (!s->manifest)
@@ -388,7 +388,7 @@ agree_on_background(struct saver *s)
 
 	if (!s->background || s->agreed)
 		return;
-	w->ops->all_reduce(w, NULL, &t, REDUCE_MAX);
+	w->ops->all_reduce(COMM_HERE(w), NULL, &t, REDUCE_MAX);
 	s->agreed = true;
 	s->background = without == 0;
 	if (!s->background && s->e->rank == 0)
