@@ -7,6 +7,7 @@
  * since MPI says which rank may speak.
  */
 #include "lib/base/prog.h"
+#include "train/engine/comm_log.h"
 #include "train/run/agree.h"
 #include "train/run/deadline.h"
 #include "train/run/run.h"
@@ -15,16 +16,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+static struct comm *world;
+
+/* Which waits for all ranks. */
+static void
+end_mpi(void)
+{
+	comm_log_begin(COMM_HERE(world), "all ranks", "end of MPI");
+	mpi_end();
+	comm_log_end(world);
+}
+
 /* While the configuration is read every rank finds the same errors: rank 0 says them, all leave in
  * order. */
 static void
 leave_together(int status)
 {
-	mpi_end();
+	end_mpi();
 	exit(status);
 }
-
-static struct comm *world;
 
 /* Once work has begun, the first failure ends all ranks. */
 static void
@@ -91,11 +101,11 @@ start_mpi(int64_t timeout)
 static int
 configure(struct train_config *c, int parsed, struct err *e)
 {
-	if (comm_agree(world, parsed, e) || agree_options(world, c, e) < 0)
+	if (comm_agree(COMM_HERE(world), parsed, e) || agree_options(world, c, e) < 0)
 		return -1;
 	if (c->parse.want_help || c->parse.want_version)
 		return 0;
-	if (agree_lists(world, c, e) < 0 || comm_agree(world, check(c, e), e))
+	if (agree_lists(world, c, e) < 0 || comm_agree(COMM_HERE(world), check(c, e), e))
 		return -1;
 	return c->o.dry_run ? 0 : agree_start(world, c, e);
 }
@@ -134,6 +144,8 @@ int
 main(int argc, char **argv)
 {
 	struct train_config c;
+	struct watchdog_config limits;
+	struct watchdog *watchdog;
 	struct err err = { "" };
 	int status = EXIT_DONE, parsed;
 
@@ -145,6 +157,8 @@ main(int argc, char **argv)
 	world = start_mpi(c.o.init_timeout);
 	prog_on_exit(leave_together);
 	prog_mute(world->rank != 0);
+	train_limits(&c.o, &limits);
+	watchdog = watchdog_start(world, &limits);
 	if (configure(&c, parsed, &err) < 0) {
 		if (c.unreadable)
 			die("%s", err.msg);
@@ -159,11 +173,12 @@ main(int argc, char **argv)
 		prog_mute(false);
 		if (world->size > 1)
 			prog_rank(world->rank);
-		status = train_run(&c, world);
+		status = train_run(&c, world, watchdog);
 	}
 	train_release(&c);
 	status = prog_end(status);
 	prog_on_exit(NULL);
-	mpi_end();
+	end_mpi();
+	watchdog_stop(watchdog);
 	return status;
 }

@@ -403,6 +403,20 @@ cuda_elapsed(struct event *from, struct event *to)
 	return (double)ms * 1e-3;
 }
 
+/* Any thread may come here, so it has to say which GPU it means. An event that was never recorded
+ * has passed. */
+static bool
+cuda_passed(struct device *d, struct event *ev)
+{
+	cudaError_t rc = cudaSetDevice(d->index);
+
+	if (rc == cudaSuccess)
+		rc = cudaEventQuery(ev->handle);
+	if (rc != cudaSuccess)
+		(void)cudaGetLastError();
+	return rc != cudaErrorNotReady;
+}
+
 /* Recording again moves the event; waits that were queued before keep the old place. */
 static void
 cuda_record(struct stream *st, struct event *ev)
@@ -478,6 +492,7 @@ const struct backend backend_cuda = {
 	.elapsed = cuda_elapsed,
 	.record = cuda_record,
 	.wait = cuda_wait,
+	.passed = cuda_passed,
 	.record_begin = cuda_record_begin,
 	.record_end = cuda_record_end,
 	.launch = cuda_launch,

@@ -5,6 +5,7 @@
  * groups that it will not be in (color -1, which gives NULL). Colors come from lib/model/layout,
  * where inverse and tiling properties are tested.
  */
+#include "train/engine/comm_log.h"
 #include "train/engine/groups.h"
 
 /* All ranks that differ on these axes alone. Ranks keep the world's order inside the group,
@@ -51,6 +52,25 @@ split_world(struct groups *g, const struct run_plan *plan, struct comm *world, s
 	return 0;
 }
 
+/* Turns a host communicator into the device's, where that has its own. NCCL waits here for the
+ * other ranks. */
+static int
+to_device(struct comm **at, const struct groups_config *g, const struct comm_config *config,
+    struct comm *world, struct err *err)
+{
+	struct comm *made;
+
+	if (!g->backend->comm)
+		return 0;
+	comm_log_begin(COMM_HERE(world), config->name, "connection");
+	made = g->backend->comm(g->device, *at, config, err);
+	comm_log_end(world);
+	if (!made)
+		return -1;
+	*at = made;
+	return 0;
+}
+
 /* Collective over world. A device communicator takes over the host one that it stands on, and
  * frees it. What was made before a failure is freed by groups_close. A backend without comm
  * keeps the host's communicators, which carry its memory as well. Collectives that run beside
@@ -59,28 +79,30 @@ int
 groups_open(struct groups *g, const struct groups_config *c, struct comm *world, struct err *err)
 {
 	enum { BESIDE = 16, FEW = 4 };
-	struct {
+	const struct {
 		struct comm **comm;
 		struct comm_config config;
-	} device[] = {
+	} group[] = {
 		{ &g->tp, { "tensor ranks", 0 } },
 		{ &g->dp, { "data ranks", BESIDE } },
 		{ &g->pp, { "pipeline stages", FEW } },
 		{ &g->kv, { "tensor ranks of a group of heads", FEW } },
 		{ &g->embedding, { "stages that share a table", FEW } },
 	};
+	const struct backend *queues = c->backend->passed ? c->backend : NULL;
 
 	if (split_world(g, c->plan, world, err) < 0)
 		return -1;
-	for (size_t i = 0; c->backend->comm && i < sizeof device / sizeof *device; i++) {
-		struct comm **at = device[i].comm, *made;
+	comm_log_join(world, g->host_tp, &(struct comm_group){ group[0].config.name, NULL, NULL });
+	for (size_t i = 0; i < sizeof group / sizeof *group; i++) {
+		const struct comm_config *config = &group[i].config;
 
-		if (!*at)
+		if (!*group[i].comm)
 			continue;
-		made = c->backend->comm(c->device, *at, &device[i].config, err);
-		if (!made)
+		if (to_device(group[i].comm, c, config, world, err) < 0)
 			return -1;
-		*at = made;
+		comm_log_join(
+		    world, *group[i].comm, &(struct comm_group){ config->name, queues, c->device });
 	}
 	return 0;
 }
@@ -93,5 +115,5 @@ groups_close(struct groups *g)
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (all[i])
-			all[i]->ops->free(all[i]);
+			all[i]->ops->free(COMM_HERE(all[i]));
 }

@@ -3,6 +3,7 @@
  */
 #include "lib/base/mem.h"
 #include "lib/model/fit.h"
+#include "train/engine/comm_log.h"
 #include "train/engine/open.h"
 #include "train/engine/timing.h"
 #include "train/engine/traffic.h"
@@ -138,9 +139,11 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	e->num_params = model_params(&e->plan.model, &e->table);
 	index_shards(e);
 	build_layers(e);
+	comm_log_begin(COMM_HERE(world), "all ranks", "split by host");
 	dev.local_rank = mpi_local_rank(world, &local_size);
+	comm_log_end(world);
 	e->device = e->backend->open(&dev, err);
-	if (comm_agree(world, e->device ? take_memory(e, err) : -1, err) ||
+	if (comm_agree(COMM_HERE(world), e->device ? take_memory(e, err) : -1, err) ||
 	    groups_open(&e->groups, &(struct groups_config){ &e->plan, e->backend, e->device },
 		world, err) < 0)
 		return -1;

@@ -60,7 +60,8 @@ struct train_options {
 	int timing_log_option;
 	const char *tensorboard_dir, *metrics_file;
 	int backend;
-	int64_t num_threads, init_timeout, world_size;
+	int64_t num_threads, init_timeout, timeout_seconds, world_size;
+	double timeout_minutes;
 	bool dry_run, deterministic_mode;
 	const char *tokens_file, *logits_file, *prompt_file;
 	int64_t generate, top_k;

@@ -10,6 +10,7 @@
 #include "train/run/metrics.h"
 #include "train/run/profile.h"
 #include "train/run/timers.h"
+#include "train/run/watchdog.h"
 #include "train/state/save.h"
 
 /* What the ranks add up after the passes of a step or an evaluation: sums of loss and squared
@@ -33,6 +34,7 @@ enum total {
 struct run {
 	struct train_config *c;
 	struct engine *e;
+	struct watchdog *watchdog; /* NULL: a rank that is alone */
 	struct data *data;
 	struct prefetch *prefetch;
 	struct replay *replay;   /* NULL: passes are queued anew each time */

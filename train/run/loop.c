@@ -175,6 +175,7 @@ take_step(struct run *r)
 
 	if (r->total[TOTAL_LOST] > 0)
 		return lost_lock(r);
+	watchdog_steady(r->watchdog);
 	return end == ITERATION_DONE ? save_goes_on(r) : give_up(r, end);
 }
 

@@ -270,6 +270,11 @@ const struct opt mtrain_opts[] = {
 	    "CPU threads of a rank; cores / ranks of the host by default"),
 	INT("init-timeout", init_timeout, 1, "600",
 	    "seconds that a rank waits for all others to start; then it exits with status 4"),
+	NUM("distributed-timeout-minutes", timeout_minutes, 0.01, 1e6, "10",
+	    "minutes that a rank waits for others in one call before the first step is done; then "
+	    "all exit with status 4"),
+	INT("distributed-timeout-seconds-after-init", timeout_seconds, 1, NULL,
+	    "seconds that it waits after the first step; as long by default"),
 	UNFLAG("no-overlap-grad-reduce", overlap_grad_reduce,
 	    "reduce gradients over data ranks in turn with the backward pass, not beside it, as "
 	    "is Megatron-LM's default"),
@@ -307,7 +312,6 @@ const struct opt mtrain_opts[] = {
 	NOTE("no-gradient-accumulation-fusion", fused),
 	NOTE("no-persist-layer-norm", fused),
 	NOTE("distributed-backend", "communication is MPI between CPUs and NCCL between GPUs"),
-	NOTE("distributed-timeout-minutes", "a lost rank ends the run at once"),
 	NOTE("local-rank", launcher),
 	NOTE("use-cpu-initialization", "initial weights never depend on the device"),
 	NOTE("accumulate-allreduce-grads-in-fp32",

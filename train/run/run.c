@@ -7,6 +7,7 @@
  */
 #include "lib/base/prog.h"
 #include "lib/model/gpu.h"
+#include "train/engine/comm_log.h"
 #include "train/engine/open.h"
 #include "train/run/infer.h"
 #include "train/run/iteration.h"
@@ -40,6 +41,22 @@ train_check_launch(int world_size, struct err *e)
 	return 0;
 }
 
+void
+train_limits(const struct train_options *o, struct watchdog_config *c)
+{
+	struct watchdog_limit *start = &c->start, *steady = &c->steady;
+
+	snprintf(start->name, sizeof start->name, "--distributed-timeout-minutes %g",
+	    o->timeout_minutes);
+	start->seconds = o->timeout_minutes * 60;
+	*steady = *start;
+	if (!o->timeout_seconds)
+		return;
+	snprintf(steady->name, sizeof steady->name, "--distributed-timeout-seconds-after-init %lld",
+	    (long long)o->timeout_seconds);
+	steady->seconds = (double)o->timeout_seconds;
+}
+
 /* Threads of a rank when the user gives none: the host's cores shared out. Collective, since it
  * asks who shares the host. */
 static int
@@ -48,7 +65,9 @@ threads(const struct train_config *c, struct comm *world)
 	int local_size;
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
+	comm_log_begin(COMM_HERE(world), "all ranks", "split by host");
 	mpi_local_rank(world, &local_size);
+	comm_log_end(world);
 	if (c->o.num_threads)
 		return (int)c->o.num_threads;
 	return cores / local_size > 1 ? (int)(cores / local_size) : 1;
@@ -191,7 +210,7 @@ infer(struct run *r, struct err *err)
 	rc = r->c->o.tokens_file ? infer_logits(r->e, r->c, err) : infer_generate(r->e, r->c, err);
 	if (rc > 0)
 		return rc;
-	return comm_agree(r->e->groups.world, rc, err) ? -1 : 0;
+	return comm_agree(COMM_HERE(r->e->groups.world), rc, err) ? -1 : 0;
 }
 
 /* What rank 0 will write to: better missed now than when the first checkpoint is due. Rank 0's
@@ -258,7 +277,9 @@ claim(struct run *r, struct err *err)
 		return 0;
 	if (r->e->rank == 0)
 		r->lock = claim_save(c, err);
-	return comm_agree(r->e->groups.world, r->e->rank == 0 && !r->lock ? -1 : 0, err) ? -1 : 0;
+	return comm_agree(COMM_HERE(r->e->groups.world), r->e->rank == 0 && !r->lock ? -1 : 0, err)
+	    ? -1
+	    : 0;
 }
 
 /* Returns an exit status, or -1 with a reason and r->failure. Signals are caught since the
@@ -282,7 +303,8 @@ train(struct run *r, struct err *err)
 	prefetch_start(r->prefetch, r->at.consumed_samples);
 	if (c->o.cuda_graphs)
 		r->replay = replay_new(r->e);
-	if (comm_agree(r->e->groups.world, r->e->rank == 0 ? open_outputs(r, err) : 0, err))
+	if (comm_agree(
+		COMM_HERE(r->e->groups.world), r->e->rank == 0 ? open_outputs(r, err) : 0, err))
 		return -1;
 	status = c->o.skip_train ? loop_evaluate(r) : train_steps(r);
 	return metrics_close(r->metrics, err) < 0 ? -1 : status;
@@ -301,12 +323,14 @@ leave(const struct comm *world, int status, const struct err *err)
 /* Collective. Returns the exit status of the program. Inference shapes the plan before the
  * engine takes memory by it: one sequence of the file's length. */
 int
-train_run(struct train_config *c, struct comm *world)
+train_run(struct train_config *c, struct comm *world, struct watchdog *watchdog)
 {
 	struct engine engine;
-	struct run r = {
-		.c = c, .e = &engine, .watch.clock = clock_seconds, .failure = EXIT_FAILED
-	};
+	struct run r = { .c = c,
+		.e = &engine,
+		.watchdog = watchdog,
+		.watch.clock = clock_seconds,
+		.failure = EXIT_FAILED };
 	struct err err = { "" };
 	struct engine_config ec = {
 		.plan = &c->plan,
@@ -322,7 +346,7 @@ train_run(struct train_config *c, struct comm *world)
 	bool infers = c->o.tokens_file || c->o.generate;
 	int status;
 
-	if (comm_agree(world, length < 0 ? -1 : 0, &err))
+	if (comm_agree(COMM_HERE(world), length < 0 ? -1 : 0, &err))
 		return leave(world, EXIT_USAGE, &err);
 	if (length > 0)
 		c->plan.shape.seq_length = length;

@@ -4,9 +4,13 @@
 
 #include "train/comm.h"
 #include "train/run/config.h"
+#include "train/run/watchdog.h"
 
-/* Trains, evaluates or infers. Returns the exit status. */
-int train_run(struct train_config *c, struct comm *world);
+/* Trains, evaluates or infers, and tells the watchdog, which may be NULL, of the first step.
+ * Returns the exit status. */
+int train_run(struct train_config *c, struct comm *world, struct watchdog *watchdog);
+/* How long ranks may wait for each other. */
+void train_limits(const struct train_options *o, struct watchdog_config *c);
 /* --dry-run: the memory of every rank, TSV on standard output. Returns the exit status. */
 int train_dry_run(const struct train_config *c, int64_t world_size);
 /* More than one process was launched, but this world has one? The reason names the launcher's

@@ -1,0 +1,207 @@
+/* comm_log.c - calls are numbered, kept while they last, and made as they were asked for */
+#include "lib/base/clock.h"
+#include "lib/base/mem.h"
+#include "tests/check.h"
+#include "train/engine/comm_log.h"
+
+#include <stdlib.h>
+
+enum { RING = 512 };
+
+/* What the table below was asked, and what the log said meanwhile. */
+struct peer {
+	struct comm_log *log;
+	struct comm_state during;
+	int calls, freed;
+};
+
+static void
+see(struct comm *c)
+{
+	struct peer *p = c->impl;
+
+	p->calls++;
+	comm_log_state(p->log, &p->during);
+}
+
+static void
+fake_all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduce op)
+{
+	CHECK(!st && op == REDUCE_SUM && t->shape[0] == 3);
+	see(c);
+}
+
+static void
+fake_exchange(struct comm *c, struct stream *st, const struct p2p *m, int count)
+{
+	(void)st;
+	CHECK(count == 2 && m[1].peer == 1);
+	see(c);
+}
+
+static void
+fake_barrier(struct comm *c)
+{
+	see(c);
+}
+
+static void
+fake_free(struct comm *c)
+{
+	struct peer *p = c->impl;
+
+	p->freed++;
+	free(c);
+}
+
+static const struct comm_ops fake_ops = { .all_reduce = fake_all_reduce,
+	.exchange = fake_exchange,
+	.barrier = fake_barrier,
+	.free = fake_free };
+
+static struct comm *
+fake_comm(struct peer *p, int size)
+{
+	struct comm *c = mem_zalloc(1, sizeof *c);
+
+	*c = (struct comm){ .ops = &fake_ops, .size = size, .impl = p };
+	return c;
+}
+
+/* A device that passes its events when it is told to. */
+struct device {
+	int64_t recorded, passed;
+};
+struct event {
+	int64_t place;
+};
+
+static struct event *
+fake_event(struct device *d)
+{
+	(void)d;
+	return mem_zalloc(1, sizeof(struct event)); /* of the program's end, as a device's */
+}
+
+static void
+fake_record(struct stream *st, struct event *e)
+{
+	e->place = ++st->device->recorded;
+}
+
+static bool
+fake_passed(struct device *d, struct event *e)
+{
+	return e->place <= d->passed;
+}
+
+static const struct backend fake_backend = {
+	.event = fake_event, .record = fake_record, .passed = fake_passed
+};
+
+static void
+check_call(const struct comm_state *s, bool waits, uint64_t number, const char *kind)
+{
+	CHECK(s->waits == waits && s->at.number == number);
+	CHECK_STR(s->at.kind, kind);
+}
+
+static void
+test_blocking(void)
+{
+	struct peer p = { 0 };
+	struct comm *world = fake_comm(&p, 2), *data = fake_comm(&p, 2);
+	double x[3];
+	struct tensor t = tensor_1d(x, DTYPE_F64, 3);
+	struct p2p m[2] = { { true, 1, 0, t }, { false, 1, 0, t } };
+	double since = clock_seconds();
+	struct comm_state s;
+
+	p.log = comm_log_new(world);
+	comm_log_join(world, data, &(struct comm_group){ .name = "data ranks" });
+	comm_log_state(p.log, &s);
+	CHECK(!s.waits && s.at.number == 0);
+	world->ops->all_reduce(COMM_HERE(world), NULL, &t, REDUCE_SUM);
+	check_call(&p.during, true, 1, "all-reduce");
+	CHECK_STR(p.during.at.group, "all ranks");
+	CHECK(strstr(p.during.at.site, "tests/unit/comm_log.c:") != NULL);
+	CHECK(p.during.at.bytes == 24 && p.during.since >= since);
+	data->ops->exchange(data, NULL, m, 2);
+	check_call(&p.during, true, 1, "exchange");
+	CHECK_STR(p.during.at.group, "data ranks");
+	CHECK_STR(p.during.at.site, "no place");
+	CHECK(p.during.at.bytes == 48);
+	world->ops->barrier(COMM_HERE(world));
+	check_call(&p.during, true, 2, "barrier");
+	comm_log_state(p.log, &s);
+	check_call(&s, false, 2, "barrier");
+	comm_log_begin(COMM_HERE(world), "data ranks", "connection");
+	comm_log_state(p.log, &s);
+	check_call(&s, true, 3, "connection");
+	CHECK_STR(s.at.group, "data ranks");
+	comm_log_end(world);
+	CHECK(p.calls == 3);
+	data->ops->free(data);
+	world->ops->free(world);
+	CHECK(p.freed == 2);
+	comm_log_free(p.log);
+}
+
+/* The first call that the device has not passed is the one that is waited for. */
+static void
+test_queued(void)
+{
+	struct peer p = { 0 };
+	struct comm *world = fake_comm(&p, 2), *data = fake_comm(&p, 2);
+	struct device d = { 0, 0 };
+	struct stream st = { .device = &d };
+	struct p2p m[2] = { { .peer = 1 }, { .peer = 1 } };
+	struct comm_state s;
+
+	p.log = comm_log_new(world);
+	comm_log_join(world, data, &(struct comm_group){ "data ranks", &fake_backend, &d });
+	for (int i = 0; i < 3; i++)
+		data->ops->exchange(COMM_HERE(data), &st, m, 2);
+	comm_log_state(p.log, &s);
+	check_call(&s, true, 1, "exchange");
+	d.passed = 2;
+	comm_log_state(p.log, &s);
+	check_call(&s, true, 3, "exchange");
+	d.passed = 3;
+	comm_log_state(p.log, &s);
+	check_call(&s, false, 3, "exchange");
+	/* More calls than the ring holds: the oldest that is left of them. */
+	for (int i = 0; i < 2 * RING; i++)
+		data->ops->exchange(COMM_HERE(data), &st, m, 2);
+	comm_log_state(p.log, &s);
+	check_call(&s, true, 3 + RING + 1, "exchange");
+	data->ops->free(data);
+	comm_log_state(p.log, &s);
+	CHECK(!s.waits);
+	world->ops->free(world);
+	comm_log_free(p.log);
+}
+
+/* A rank that is alone waits for nobody. */
+static void
+test_alone(void)
+{
+	struct peer p = { 0 };
+	struct comm *world = fake_comm(&p, 1), *data = fake_comm(&p, 2);
+
+	p.log = comm_log_new(world);
+	comm_log_join(world, data, &(struct comm_group){ .name = "data ranks" });
+	CHECK(world->ops == &fake_ops && data->ops == &fake_ops);
+	free(world);
+	free(data);
+	comm_log_free(p.log);
+}
+
+int
+main(void)
+{
+	test_blocking();
+	test_queued();
+	test_alone();
+	return check_done();
+}

@@ -1,0 +1,375 @@
+/*
+ * comm_log.c - a table of operations that writes down each call and makes it
+ *
+ * Each communicator has a ring of its last calls. Calls of one communicator end in their order,
+ * since it queues on one stream at a time, so that one number says which have ended: of calls that
+ * block the writer moves it, of calls that are queued the reader does, by the events behind them.
+ * The numbers of a slot are zero while it is written; a reader that meets that, or another number
+ * after its reading, takes the slot for overwritten.
+ */
+#include "lib/base/clock.h"
+#include "lib/base/mem.h"
+#include "train/engine/comm_log.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+/* More than a host is ahead of its device: the driver lets it queue about a thousand kernels. */
+enum { SLOTS = 512 };
+
+struct slot {
+	atomic_uint_fast64_t number, bytes;
+	_Atomic(const char *) group, kind, site;
+	_Atomic double begun;
+	struct event *passed; /* behind the call on its stream; NULL: not made yet */
+};
+
+/* Of one communicator. */
+struct comm_history {
+	const struct comm_ops *inner;
+	struct comm_group group;
+	struct comm_log *log;
+	struct comm_history *next;
+	bool closed; /* its device may be gone; under the log's lock */
+	/* how many calls were made; of those that are queued, how many have their event; how many
+	 * have ended */
+	atomic_uint_fast64_t begun, queued, ended;
+	double moved; /* clock when the reader saw the last call end that is queued */
+	struct slot slot[SLOTS];
+};
+
+struct comm_log {
+	pthread_mutex_t lock; /* of the list and of `closed` */
+	struct comm_history *first;
+};
+
+/* --- the writer ------------------------------------------------------------------------------- */
+
+#define PUT(at, value) atomic_store_explicit(at, value, memory_order_relaxed)
+#define GET(at) atomic_load_explicit(at, memory_order_relaxed)
+
+static void
+begin(struct comm_history *h, struct comm_record r)
+{
+	struct slot *s;
+
+	r.number = GET(&h->begun) + 1;
+	s = &h->slot[r.number % SLOTS];
+	PUT(&s->number, 0);
+	atomic_thread_fence(memory_order_release);
+	PUT(&s->bytes, r.bytes);
+	PUT(&s->group, r.group);
+	PUT(&s->kind, r.kind);
+	PUT(&s->site, r.site ? r.site : "no place");
+	PUT(&s->begun, clock_seconds());
+	atomic_store_explicit(&s->number, r.number, memory_order_release);
+	atomic_store_explicit(&h->begun, r.number, memory_order_release);
+}
+
+/* st: what the call was queued on. */
+static void
+end(struct comm_history *h, struct stream *st)
+{
+	const struct backend *b = h->group.backend;
+	uint64_t number = GET(&h->begun);
+	struct slot *s = &h->slot[number % SLOTS];
+
+	if (!b) {
+		atomic_store_explicit(&h->ended, number, memory_order_release);
+		return;
+	}
+	if (!s->passed)
+		s->passed = b->event(h->group.device);
+	b->record(st, s->passed);
+	atomic_store_explicit(&h->queued, number, memory_order_release);
+}
+
+/* The history of a communicator for one more call, whose place is used up. */
+static struct comm_history *
+begin_call(struct comm *c, const char *kind, size_t bytes)
+{
+	struct comm_history *h = c->history;
+
+	begin(h, (struct comm_record){ 0, h->group.name, kind, c->site, bytes, 0 });
+	c->site = NULL;
+	return h;
+}
+
+/* Of a call on the host, also where the others are queued. */
+static void
+end_at_once(struct comm_history *h)
+{
+	if (!h->group.backend)
+		end(h, NULL);
+}
+
+static struct comm *
+logged_split(struct comm *c, int color, int key, struct err *e)
+{
+	struct comm_history *h = begin_call(c, "split", 0);
+	struct comm *part = h->inner->split(c, color, key, e);
+
+	end_at_once(h);
+	return part;
+}
+
+static void
+logged_all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduce op)
+{
+	struct comm_history *h = begin_call(c, "all-reduce", tensor_bytes(t));
+
+	h->inner->all_reduce(c, st, t, op);
+	end(h, st);
+}
+
+static void
+logged_reduce_scatter(
+    struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
+{
+	struct comm_history *h = begin_call(c, "reduce-scatter", tensor_bytes(in));
+
+	h->inner->reduce_scatter(c, st, out, in);
+	end(h, st);
+}
+
+static void
+logged_all_gather(
+    struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
+{
+	struct comm_history *h = begin_call(c, "all-gather", tensor_bytes(out));
+
+	h->inner->all_gather(c, st, out, in);
+	end(h, st);
+}
+
+static void
+logged_broadcast(struct comm *c, struct stream *st, const struct tensor *t, int root)
+{
+	struct comm_history *h = begin_call(c, "broadcast", tensor_bytes(t));
+
+	h->inner->broadcast(c, st, t, root);
+	end(h, st);
+}
+
+static void
+logged_exchange(struct comm *c, struct stream *st, const struct p2p *message, int count)
+{
+	struct comm_history *h;
+	size_t bytes = 0;
+
+	for (int i = 0; i < count; i++)
+		bytes += tensor_bytes(&message[i].buf);
+	h = begin_call(c, "exchange", bytes);
+	h->inner->exchange(c, st, message, count);
+	end(h, st);
+}
+
+/* Not kept where calls are queued: it is the host's then, and the engine asks the world. */
+static void
+logged_barrier(struct comm *c)
+{
+	struct comm_history *h = c->history;
+
+	if (h->group.backend) {
+		h->inner->barrier(c);
+		return;
+	}
+	begin_call(c, "barrier", 0);
+	h->inner->barrier(c);
+	end(h, NULL);
+}
+
+static char *
+logged_gather_bytes(struct comm *c, const void *bytes, size_t len, int root, size_t *total)
+{
+	struct comm_history *h = begin_call(c, "gather", len);
+	char *all = h->inner->gather_bytes(c, bytes, len, root, total);
+
+	end_at_once(h);
+	return all;
+}
+
+static void logged_abort(struct comm *c, int status) __attribute__((noreturn));
+
+static void
+logged_abort(struct comm *c, int status)
+{
+	c->history->inner->abort(c, status);
+	abort(); /* not reached */
+}
+
+/* The history stays, for whoever asks; its events are not asked any more. */
+static void
+logged_free(struct comm *c)
+{
+	struct comm_history *h = c->history;
+
+	pthread_mutex_lock(&h->log->lock);
+	h->closed = h->group.backend != NULL;
+	pthread_mutex_unlock(&h->log->lock);
+	begin_call(c, "end", 0);
+	c->ops = h->inner;
+	h->inner->free(c);
+	end_at_once(h);
+}
+
+static const struct comm_ops logged_ops = {
+	.split = logged_split,
+	.all_reduce = logged_all_reduce,
+	.reduce_scatter = logged_reduce_scatter,
+	.all_gather = logged_all_gather,
+	.broadcast = logged_broadcast,
+	.exchange = logged_exchange,
+	.barrier = logged_barrier,
+	.gather_bytes = logged_gather_bytes,
+	.abort = logged_abort,
+	.free = logged_free,
+};
+
+/* --- the log ---------------------------------------------------------------------------------- */
+
+static void
+follow(struct comm_log *log, struct comm *c, const struct comm_group *g)
+{
+	struct comm_history *h;
+
+	if (c->size == 1)
+		return;
+	h = mem_zalloc(1, sizeof *h);
+	h->inner = c->ops;
+	h->group = *g;
+	h->log = log;
+	c->history = h;
+	c->ops = &logged_ops;
+	pthread_mutex_lock(&log->lock);
+	h->next = log->first;
+	log->first = h;
+	pthread_mutex_unlock(&log->lock);
+}
+
+struct comm_log *
+comm_log_new(struct comm *world)
+{
+	struct comm_log *log = mem_zalloc(1, sizeof *log);
+
+	pthread_mutex_init(&log->lock, NULL);
+	follow(log, world, &(struct comm_group){ .name = "all ranks" });
+	return log;
+}
+
+void
+comm_log_free(struct comm_log *log)
+{
+	while (log->first) {
+		struct comm_history *next = log->first->next;
+
+		free(log->first);
+		log->first = next;
+	}
+	pthread_mutex_destroy(&log->lock);
+	free(log);
+}
+
+void
+comm_log_join(struct comm *world, struct comm *c, const struct comm_group *g)
+{
+	if (world->history)
+		follow(world->history->log, c, g);
+}
+
+void
+comm_log_begin(struct comm *world, const char *group, const char *kind)
+{
+	if (world->history)
+		begin(world->history, (struct comm_record){ 0, group, kind, world->site, 0, 0 });
+	world->site = NULL;
+}
+
+void
+comm_log_end(struct comm *world)
+{
+	if (world->history)
+		end(world->history, NULL);
+}
+
+/* --- the reader ------------------------------------------------------------------------------- */
+
+/* False when the call is not in the ring any more. */
+static bool
+read_slot(const struct comm_history *h, uint64_t number, struct comm_record *r)
+{
+	const struct slot *s = &h->slot[number % SLOTS];
+
+	if (number == 0 || atomic_load_explicit(&s->number, memory_order_acquire) != number)
+		return false;
+	*r = (struct comm_record){ number, GET(&s->group), GET(&s->kind), GET(&s->site),
+		GET(&s->bytes), GET(&s->begun) };
+	atomic_thread_fence(memory_order_acquire);
+	return GET(&s->number) == number;
+}
+
+/* Moves `ended` past the calls that the device has passed. What has left the ring counts as ended:
+ * what is behind it on the stream is in the ring. */
+static void
+ask_device(struct comm_history *h)
+{
+	const struct comm_group *g = &h->group;
+	uint64_t queued = atomic_load_explicit(&h->queued, memory_order_acquire);
+	uint64_t number = GET(&h->ended);
+
+	if (queued > SLOTS && number < queued - SLOTS)
+		number = queued - SLOTS;
+	while (
+	    number < queued && g->backend->passed(g->device, h->slot[(number + 1) % SLOTS].passed))
+		number++;
+	if (number != GET(&h->ended))
+		h->moved = clock_seconds();
+	PUT(&h->ended, number);
+}
+
+/* Where one communicator is. A call that is overwritten while it is looked at has ended. */
+static void
+state_of(struct comm_history *h, struct comm_state *out)
+{
+	uint64_t begun, ended;
+
+	if (h->group.backend && !h->closed)
+		ask_device(h);
+	ended = atomic_load_explicit(&h->ended, memory_order_acquire);
+	begun = atomic_load_explicit(&h->begun, memory_order_acquire);
+	*out = (struct comm_state){ .waits = !h->closed && ended < begun };
+	if (out->waits && read_slot(h, ended + 1, &out->at)) {
+		out->since = out->at.begun > h->moved ? out->at.begun : h->moved;
+		return;
+	}
+	out->waits = false;
+	if (!read_slot(h, ended, &out->at))
+		out->at.number = 0;
+}
+
+/* Does a tell more of where the rank is than b: the older wait, else the later call? */
+static bool
+tells_more(const struct comm_state *a, const struct comm_state *b)
+{
+	if (a->waits != b->waits)
+		return a->waits;
+	if (a->waits)
+		return a->since < b->since;
+	return a->at.number && (!b->at.number || a->at.begun > b->at.begun);
+}
+
+void
+comm_log_state(struct comm_log *log, struct comm_state *out)
+{
+	*out = (struct comm_state){ 0 };
+	pthread_mutex_lock(&log->lock);
+	for (struct comm_history *h = log->first; h; h = h->next) {
+		struct comm_state s;
+
+		state_of(h, &s);
+		if (tells_more(&s, out))
+			*out = s;
+	}
+	pthread_mutex_unlock(&log->lock);
+}

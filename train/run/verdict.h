@@ -1,0 +1,49 @@
+/*
+ * verdict.h - from what the ranks say of themselves: does one wait too long, and for whom?
+ *
+ * Pure: the watchdog carries the reports and has the clock.
+ */
+#ifndef TRAIN_RUN_VERDICT_H
+#define TRAIN_RUN_VERDICT_H
+
+#include "lib/base/str.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A call of a communicator, as struct comm_record has it, to be sent. */
+struct place {
+	char group[40], kind[20], site[60];
+	uint64_t number, bytes; /* number 0: none yet */
+};
+
+/* What a rank says of itself. */
+struct report {
+	double waited; /* seconds in the call; negative: it has ended */
+	struct place at;
+};
+
+/* The last report of a rank. */
+struct seen {
+	const char *host;
+	struct report report;
+	bool heard;     /* was there one? */
+	double silence; /* seconds since, or since the watch began */
+};
+
+struct verdict {
+	int waits;   /* the rank that has waited longest; -1: none too long */
+	int missing; /* the rank that it waits for; -1: not known */
+	int others;  /* how many more ranks are missing for the same reason */
+	bool silent; /* the missing rank has not been heard of */
+};
+
+/* Is a wait as long as limit, of a rank that has been heard of since half of that? The missing rank
+ * is the one that is silent, else the one that waits for nobody, else the last one to wait. */
+struct verdict verdict_of(const struct seen *rank, int num_ranks, double limit);
+/* Appends "rank 1 (node1) has waited 5.2 s in ...; rank 2 (node7) has not come: ...". */
+void verdict_text(const struct seen *rank, const struct verdict *v, struct str *out);
+/* Appends "all-reduce 117 of data ranks (65536 bytes, train/engine/grads.c:20)". */
+void place_text(const struct place *p, struct str *out);
+
+#endif

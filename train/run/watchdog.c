@@ -1,0 +1,235 @@
+/*
+ * watchdog.c - no rank waits for ever for another
+ *
+ * The thread looks several times within the limit. Time in which this process itself stood still is
+ * nobody's fault: a batch system may suspend all ranks of a job for hours. It is seen by the
+ * thread, which stood still as well, and waits count from its end.
+ */
+#include "lib/base/clock.h"
+#include "lib/base/mem.h"
+#include "lib/base/prog.h"
+#include "train/engine/comm_log.h"
+#include "train/run/post.h"
+#include "train/run/watchdog.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Looks within a limit, a second apart at most. Seconds from one who may speak to the next: a
+ * report and a verdict each come up to a look late. */
+enum { LOOKS = 8, GRACE = 3 };
+
+struct watchdog {
+	struct watchdog_config c;
+	struct comm_log *log;
+	struct comm *world;
+	pthread_t thread;
+	_Atomic(struct post *) post; /* NULL: not open yet */
+	atomic_bool steady, stop;
+	/* the thread's own */
+	double looked, resumed; /* clock of the last look; when this process last stood still */
+	struct seen *rank;      /* of an office, else NULL */
+	double *heard;          /* clock of the last report of each */
+};
+
+static const struct watchdog_limit *
+limit_of(const struct watchdog *w)
+{
+	return atomic_load(&w->steady) ? &w->c.steady : &w->c.start;
+}
+
+static double
+interval(const struct watchdog *w)
+{
+	double part = limit_of(w)->seconds / LOOKS;
+
+	return part < 1 ? part : 1;
+}
+
+static void
+copy_place(struct place *to, const struct comm_record *r)
+{
+	memset(to, 0, sizeof *to);
+	to->number = r->number;
+	to->bytes = r->bytes;
+	if (!r->number)
+		return;
+	strncpy(to->group, r->group, sizeof to->group - 1);
+	strncpy(to->kind, r->kind, sizeof to->kind - 1);
+	strncpy(to->site, r->site, sizeof to->site - 1);
+}
+
+/* What this rank says of itself now. */
+static struct report
+own_report(struct watchdog *w, double now)
+{
+	struct report r = { .waited = -1 };
+	struct comm_state s;
+
+	comm_log_state(w->log, &s);
+	copy_place(&r.at, &s.at);
+	if (s.waits)
+		r.waited = now - (s.since > w->resumed ? s.since : w->resumed);
+	return r;
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+/* Ranks other than 0 may be mute until the options are agreed on. The launcher ends the others when
+ * the first has gone, so that they are told before. Nothing of a hanging call can be cleaned up. */
+static void __attribute__((noreturn)) leave(const struct watchdog *w, const struct str *text)
+{
+	struct post *post = atomic_load(&w->post);
+
+	prog_mute(false);
+	prog_rank(w->world->rank);
+	warn("%s: %s", limit_of(w)->name, text->buf);
+	if (post)
+		post_leave(post);
+	_exit(EXIT_PEER);
+}
+
+/* An office looks at what it has been told. */
+static void
+judge(struct watchdog *w, double now)
+{
+	int n = w->world->size;
+	struct str text = { 0 };
+	struct verdict v;
+
+	for (int i = 0; i < n; i++) {
+		w->rank[i].host = post_host(atomic_load(&w->post), i);
+		w->rank[i].silence = now - (w->heard[i] > w->resumed ? w->heard[i] : w->resumed);
+	}
+	v = verdict_of(w->rank, n, limit_of(w)->seconds + GRACE * w->world->rank);
+	if (v.waits < 0)
+		return;
+	verdict_text(w->rank, &v, &text);
+	leave(w, &text);
+}
+
+/* Nobody else has spoken. */
+static void
+speak_alone(const struct watchdog *w, const struct report *own)
+{
+	struct str text = { 0 };
+
+	if (own->waited < limit_of(w)->seconds + GRACE * POST_OFFICES)
+		return;
+	str_addf(&text, "waited %.1f s in ", own->waited);
+	place_text(&own->at, &text);
+	str_adds(
+	    &text, "; which rank has not come is not known, nothing was heard of ranks 0 and 1");
+	leave(w, &text);
+}
+
+/* --- the thread ------------------------------------------------------------------------------- */
+
+static void
+take_news(struct watchdog *w, const struct post_news *news)
+{
+	if (news->kind == POST_LEAVE)
+		_exit(EXIT_PEER);
+	if (news->kind != POST_REPORT || !w->rank)
+		return;
+	w->rank[news->rank].report = news->report;
+	w->rank[news->rank].heard = true;
+	w->heard[news->rank] = clock_seconds();
+}
+
+/* Takes what comes until the next look is due. */
+static void
+wait_for_news(struct watchdog *w, double until)
+{
+	for (double left; (left = until - clock_seconds()) > 0 && !atomic_load(&w->stop);) {
+		struct post_news news = post_receive(atomic_load(&w->post), 1 + (int)(left * 1000));
+
+		take_news(w, &news);
+	}
+}
+
+static void
+look(struct watchdog *w)
+{
+	struct post *post = atomic_load(&w->post);
+	double now = clock_seconds(), since = w->looked;
+	struct report own;
+
+	w->looked = now;
+	if (now - since > 2 * interval(w) + 1) {
+		w->resumed = now; /* and what has come meanwhile is read before anything is said */
+		return;
+	}
+	own = own_report(w, now);
+	if (post)
+		post_send(post, &own);
+	if (post && w->rank)
+		judge(w, now);
+	speak_alone(w, &own);
+}
+
+static void *
+watch(void *arg)
+{
+	struct watchdog *w = arg;
+
+	w->looked = w->resumed = clock_seconds();
+	while (!atomic_load(&w->stop)) {
+		wait_for_news(w, w->looked + interval(w));
+		look(w);
+	}
+	return NULL;
+}
+
+/* The thread runs before the offices are known: agreeing on them is a wait too. Signals are left to
+ * the other threads. */
+struct watchdog *
+watchdog_start(struct comm *world, const struct watchdog_config *c)
+{
+	struct watchdog *w;
+	sigset_t all, before;
+
+	if (world->size == 1)
+		return NULL;
+	w = mem_zalloc(1, sizeof *w);
+	w->c = *c;
+	w->world = world;
+	w->log = comm_log_new(world);
+	if (world->rank < POST_OFFICES) {
+		w->rank = mem_zalloc((size_t)world->size, sizeof *w->rank);
+		w->heard = mem_zalloc((size_t)world->size, sizeof *w->heard);
+	}
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	if (pthread_create(&w->thread, NULL, watch, w))
+		die("cannot start a thread");
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	atomic_store(&w->post, post_open(world));
+	return w;
+}
+
+void
+watchdog_steady(struct watchdog *w)
+{
+	if (w)
+		atomic_store(&w->steady, true);
+}
+
+void
+watchdog_stop(struct watchdog *w)
+{
+	if (!w)
+		return;
+	atomic_store(&w->stop, true);
+	post_wake(atomic_load(&w->post));
+	pthread_join(w->thread, NULL);
+	post_close(atomic_load(&w->post));
+	comm_log_free(w->log);
+	free(w->rank);
+	free(w->heard);
+	free(w);
+}
