@@ -68,6 +68,8 @@ fails()
 		--max-position-embeddings 8
 	fails 2 "--micro-batch-size 0: must be from 1 to 1e+15" --micro-batch-size 0
 	fails 2 "--lr -1: must be at least 0" --lr -1
+	fails 2 "--distributed-timeout-minutes 0: must be from 0.01 to 1000000" \
+		--distributed-timeout-minutes 0
 	fails 2 "--lr-decay-style sine: must be one of constant, linear, cosine, inverse-square-root, WSD" --lr-decay-style sine
 	fails 2 "--normalization BatchNorm: must be one of LayerNorm, RMSNorm" \
 		--normalization BatchNorm

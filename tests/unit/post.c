@@ -1,0 +1,52 @@
+/* post.c - a report arrives whole; what does not carry the run's number is dropped */
+#include "lib/base/clock.h"
+#include "tests/check.h"
+#include "train/run/post.h"
+
+/* A world of one is its own office. */
+static void
+test_own_office(struct comm *world)
+{
+	const struct report sent = { 1.5, { "data ranks", "all-reduce", "train/x.c:1", 7, 64 } };
+	struct post *p = post_open(world);
+	double since = clock_seconds();
+	struct post_news news;
+
+	CHECK(post_host(p, 0)[0] != '\0');
+	post_wake(p);
+	news = post_receive(p, 10000);
+	CHECK(news.kind == POST_NONE && clock_seconds() - since < 5);
+	post_send(p, &sent);
+	news = post_receive(p, 10000);
+	CHECK(news.kind == POST_REPORT && news.rank == 0);
+	CHECK(news.report.waited == 1.5 && news.report.at.number == 7);
+	CHECK(news.report.at.bytes == 64);
+	CHECK_STR(news.report.at.group, "data ranks");
+	CHECK_STR(news.report.at.kind, "all-reduce");
+	CHECK_STR(news.report.at.site, "train/x.c:1");
+	post_close(p);
+}
+
+/* Before the offices are known. */
+static void
+test_no_post(void)
+{
+	double since = clock_seconds();
+
+	CHECK(post_receive(NULL, 20).kind == POST_NONE);
+	CHECK(clock_seconds() - since >= 0.019);
+}
+
+int
+main(void)
+{
+	struct err e;
+	struct comm *world = mpi_world(&e);
+
+	CHECK(world != NULL);
+	if (world)
+		test_own_office(world);
+	test_no_post();
+	mpi_end();
+	return check_done();
+}
