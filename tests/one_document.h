@@ -12,7 +12,11 @@ static inline int
 add_document(struct dataset_writer *w, const void *tokens, const int32_t *lengths,
     int32_t sequences, struct err *err)
 {
-	const struct dataset_batch b = { tokens, lengths, &sequences, sequences, 1 };
+	const struct dataset_batch b = { .tokens = tokens,
+		.lengths = lengths,
+		.per_document = &sequences,
+		.sequences = sequences,
+		.documents = 1 };
 
 	return dataset_add_batch(w, &b, err);
 }

@@ -11,11 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A large batch and the ids of a large text give their memory back when they have been worked
- * on. */
-enum { TEXT_KEPT = 4 << 20, IDS_KEPT = 4 << 20, PART_KEPT = 8 << 20 };
-/* From so many ids on a text is large. */
-enum { IDS_LARGE = 1 << 20 };
+/* A large batch and a long list of ids give their memory back when they have been worked on. */
+enum { TEXT_KEPT = 4 << 20, IDS_KEPT = 4 << 20 };
+
+/* Where a part stands: its bytes of tokens, of lengths and of documents, and its counts. */
+struct mark {
+	uint64_t stored;
+	size_t lengths, documents;
+	int64_t sequences, tokens, bytes;
+};
 
 /* What a worker keeps between batches: nothing of it is shared, so workers need no lock. */
 struct scratch {
@@ -23,7 +27,12 @@ struct scratch {
 	struct tokenizer_worker **tokenizer;
 	struct jsonl *jsonl;
 	struct token_ids ids;
-	struct part *before; /* the parts' lengths before the document that is worked on */
+	/* where those of the sequence that is encoded go, how many have gone, and bits of them that
+	 * do not fit the type */
+	struct job *job;
+	struct part *part;
+	uint64_t taken, beyond;
+	struct mark *before; /* where the parts stood before the document that is worked on */
 };
 
 /* The part of a tokenizer and key. */
@@ -53,7 +62,7 @@ void
 job_release(struct job *j, const struct document_plan *p)
 {
 	for (int i = 0; j->part && i < num_parts(p); i++) {
-		str_release(&j->part[i].tokens);
+		spool_release(&j->part[i].tokens);
 		str_release(&j->part[i].lengths);
 		str_release(&j->part[i].sequences);
 	}
@@ -61,36 +70,6 @@ job_release(struct job *j, const struct document_plan *p)
 	str_release(&j->words);
 	free(j->bad);
 	free(j->part);
-}
-
-/* One parser, and a worker of every tokenizer. */
-struct scratch *
-scratch_new(const struct document_plan *p)
-{
-	struct scratch *s = mem_zalloc(1, sizeof *s);
-
-	s->plan = p;
-	s->jsonl = jsonl_new(p->keys, p->max_bytes);
-	s->before = mem_zalloc((size_t)num_parts(p), sizeof *s->before);
-	s->tokenizer = mem_zalloc((size_t)p->num_tokenizers, sizeof(struct tokenizer_worker *));
-	for (int i = 0; i < p->num_tokenizers; i++)
-		s->tokenizer[i] = tokenizer_worker_new(p->tokenizer[i]);
-	return s;
-}
-
-/* NULL is freed already. */
-void
-scratch_free(struct scratch *s)
-{
-	if (!s)
-		return;
-	for (int i = 0; i < s->plan->num_tokenizers; i++)
-		tokenizer_worker_free(s->tokenizer[i]);
-	jsonl_free(s->jsonl);
-	token_ids_release(&s->ids);
-	free(s->tokenizer);
-	free(s->before);
-	free(s);
 }
 
 /* In the machine's byte order, which the dataset's format takes over (little-endian machines
@@ -133,35 +112,6 @@ add_i32(struct str *s, const uint32_t *id, size_t count)
 	return bits >> 31;
 }
 
-/* The same for either type of a large text, whose ids become the part's memory: they are narrowed
- * where they lie, and what the part has is put before them. Two copies would be most of what such a
- * text takes. */
-static uint64_t
-take_ids(struct part *part, struct token_ids *ids, enum dtype t)
-{
-	struct str old = part->tokens,
-		   s = { (char *)ids->id, ids->count * dtype_size(t), ids->cap * sizeof *ids->id };
-	uint64_t bits = 0;
-
-	for (size_t i = 0; i < ids->count; i++)
-		bits |= ids->id[i];
-	for (size_t i = 0; t == DTYPE_U16 && i < ids->count; i++) {
-		uint16_t v = (uint16_t)ids->id[i];
-
-		memcpy(s.buf + 2 * i, &v, sizeof v);
-	}
-	str_reserve(&s, old.len);
-	memmove(s.buf + old.len, s.buf, s.len);
-	if (old.len)
-		memcpy(s.buf, old.buf, old.len);
-	s.len += old.len;
-	s.buf[s.len] = '\0';
-	str_release(&old);
-	part->tokens = s;
-	memset(ids, 0, sizeof *ids);
-	return t == DTYPE_U16 ? bits >> 16 : bits >> 31;
-}
-
 /* An id that does not fit would train on another text without a word: tokenizers may have ids
  * beyond their own vocabulary size. */
 static int
@@ -174,26 +124,40 @@ check_fit(const struct document_plan *p, uint64_t beyond, struct err *e)
 	return 0;
 }
 
-/* Appends ids in the dataset's type. */
-static int
-add_tokens(const struct document_plan *p, struct part *part, const uint32_t *id, size_t count,
-    struct err *e)
+/* Appends ids in the dataset's type. Returns the bits that do not fit, or 0. */
+static uint64_t
+add_tokens(const struct document_plan *p, struct part *part, const uint32_t *id, size_t count)
 {
 	if (p->discard)
 		return 0;
-	return check_fit(p,
-	    p->dtype == DTYPE_U16 ? add_u16(&part->tokens, id, count)
-				  : add_i32(&part->tokens, id, count),
-	    e);
+	return p->dtype == DTYPE_U16 ? add_u16(&part->tokens.tail, id, count)
+				     : add_i32(&part->tokens.tail, id, count);
 }
 
-/* Appends the ids of a text, which are of no use afterwards. */
-static int
-add_ids(const struct document_plan *p, struct part *part, struct token_ids *ids, struct err *e)
+/* The next ids of the sequence that is encoded: called by the tokenizer when they are many, and
+ * for the last of them. */
+static void
+take_ids(void *ctx, const uint32_t *id, size_t count)
 {
-	if (p->discard || ids->count < IDS_LARGE)
-		return add_tokens(p, part, ids->id, ids->count, e);
-	return check_fit(p, take_ids(part, ids, p->dtype), e);
+	struct scratch *s = ctx;
+
+	s->beyond |= add_tokens(s->plan, s->part, id, count);
+	s->taken += count;
+	if (!s->job->failed && !s->plan->discard)
+		s->job->failed = spool_store(&s->part->tokens, s->plan->prefix, &s->job->why) < 0;
+}
+
+/* The ids of a text go to its part; returns how many there are, or -1. */
+static int64_t
+encode_ids(struct scratch *s, int tokenizer, const struct jsonl_text *text, struct err *e)
+{
+	s->ids.count = 0;
+	s->taken = s->beyond = 0;
+	if (tokenizer_encode(s->tokenizer[tokenizer], text->bytes, text->len, &s->ids, e) < 0)
+		return -1;
+	if (s->ids.count)
+		take_ids(s, s->ids.id, s->ids.count);
+	return (int64_t)s->taken;
 }
 
 /* One text as one sequence; none when it encodes to nothing. first: bos belongs before it. */
@@ -203,22 +167,25 @@ encode_sequence(struct scratch *s, int tokenizer, struct part *part, const struc
 {
 	const struct document_plan *p = s->plan;
 	uint32_t bos = (uint32_t)p->bos;
-	size_t extra = first && p->bos >= 0, count;
+	uint64_t before = spool_bytes(&part->tokens), beyond = 0;
+	int64_t count, extra = first && p->bos >= 0;
 
-	s->ids.count = 0;
-	if (tokenizer_encode(s->tokenizer[tokenizer], text->bytes, text->len, &s->ids, e) < 0)
+	s->part = part;
+	if (extra)
+		beyond = add_tokens(p, part, &bos, 1);
+	if ((count = encode_ids(s, tokenizer, text, e)) < 0)
 		return -1;
-	if (s->ids.count >= INT32_MAX - 1)
-		return err_set(e, "a text of %zu tokens: at most %d fit a sequence", s->ids.count,
-		    INT32_MAX - 2);
-	if (s->ids.count == 0)
+	if (count >= INT32_MAX - 1)
+		return err_set(e, "a text of %lld tokens: at most %d fit a sequence",
+		    (long long)count, INT32_MAX - 2);
+	if (count == 0) {
+		spool_cut(&part->tokens, before);
 		return 0;
-	count = s->ids.count + extra;
-	if ((extra && add_tokens(p, part, &bos, 1, e) < 0) || add_ids(p, part, &s->ids, e) < 0)
-		return -1;
+	}
+	count += extra;
 	add_int32(&part->lengths, (int32_t)count);
-	part->counts.tokens += (int64_t)count;
-	return 0;
+	part->counts.tokens += count;
+	return check_fit(p, beyond | s->beyond, e);
 }
 
 /* The eod lengthens the last sequence instead of making one. */
@@ -232,7 +199,7 @@ add_eod(const struct document_plan *p, struct part *part, struct err *e)
 	last++;
 	memcpy(part->lengths.buf + part->lengths.len - sizeof last, &last, sizeof last);
 	part->counts.tokens++;
-	return add_tokens(p, part, &eod, 1, e);
+	return check_fit(p, add_tokens(p, part, &eod, 1), e);
 }
 
 /* One string of a document: a sequence, or several when it is to be split. start: where the
@@ -284,35 +251,31 @@ bucket_of(int64_t tokens)
 	return bits < LENGTH_BUCKETS ? bits : LENGTH_BUCKETS - 1;
 }
 
-/* Remembers where the parts stand. The histogram is not touched before a document is complete. */
-static void
-save(const struct part *part, struct part *before)
+/* Remembers where a part stands. The histogram is not touched before a document is complete. */
+static struct mark
+mark_of(const struct part *part)
 {
-	before->tokens.len = part->tokens.len;
-	before->lengths.len = part->lengths.len;
-	before->sequences.len = part->sequences.len;
-	before->counts.sequences = part->counts.sequences;
-	before->counts.tokens = part->counts.tokens;
-	before->counts.bytes = part->counts.bytes;
+	return (struct mark){ spool_bytes(&part->tokens), part->lengths.len, part->sequences.len,
+		part->counts.sequences, part->counts.tokens, part->counts.bytes };
 }
 
 /* Takes back what was added since; memory is kept. */
 static void
-undo(struct part *part, const struct part *before)
+undo(struct part *part, const struct mark *before)
 {
-	part->tokens.len = before->tokens.len;
-	part->lengths.len = before->lengths.len;
-	part->sequences.len = before->sequences.len;
-	part->counts.sequences = before->counts.sequences;
-	part->counts.tokens = before->counts.tokens;
-	part->counts.bytes = before->counts.bytes;
+	spool_cut(&part->tokens, before->stored);
+	part->lengths.len = before->lengths;
+	part->sequences.len = before->documents;
+	part->counts.sequences = before->sequences;
+	part->counts.tokens = before->tokens;
+	part->counts.bytes = before->bytes;
 }
 
 /* A document that is complete: its length goes to the histogram. */
 static void
-measure(struct part *part, const struct part *before)
+measure(struct part *part, const struct mark *before)
 {
-	int64_t tokens = part->counts.tokens - before->counts.tokens;
+	int64_t tokens = part->counts.tokens - before->tokens;
 
 	part->counts.bucket[bucket_of(tokens)]++;
 	if (tokens > part->counts.longest)
@@ -326,7 +289,7 @@ encode_document(struct scratch *s, struct job *j, struct err *e)
 	int keys = s->plan->keys->count, n = num_parts(s->plan), rc = 0;
 
 	for (int i = 0; i < n; i++)
-		save(&j->part[i], &s->before[i]);
+		s->before[i] = mark_of(&j->part[i]);
 	for (int i = 0; i < n && rc == 0; i++)
 		rc =
 		    encode_value(s, i / keys, i % keys, part_at(s, j->part, i / keys, i % keys), e);
@@ -384,16 +347,47 @@ job_clear(struct job *j, const struct document_plan *p)
 	for (int i = 0; i < num_parts(p); i++) {
 		struct part *part = &j->part[i];
 
-		if (part->tokens.cap > PART_KEPT)
-			str_release(&part->tokens);
-		str_clear(&part->tokens);
+		spool_cut(&part->tokens, 0);
 		str_clear(&part->lengths);
 		str_clear(&part->sequences);
 		memset(&part->counts, 0, sizeof part->counts);
 	}
 	j->documents = j->blank = j->lines = 0;
 	j->num_bad = 0;
+	j->failed = false;
 	str_clear(&j->words);
+}
+
+/* One parser, and a worker of every tokenizer. */
+struct scratch *
+scratch_new(const struct document_plan *p)
+{
+	struct scratch *s = mem_zalloc(1, sizeof *s);
+
+	s->plan = p;
+	s->ids.pass = take_ids;
+	s->ids.ctx = s;
+	s->jsonl = jsonl_new(p->keys, p->max_bytes);
+	s->before = mem_zalloc((size_t)num_parts(p), sizeof *s->before);
+	s->tokenizer = mem_zalloc((size_t)p->num_tokenizers, sizeof(struct tokenizer_worker *));
+	for (int i = 0; i < p->num_tokenizers; i++)
+		s->tokenizer[i] = tokenizer_worker_new(p->tokenizer[i]);
+	return s;
+}
+
+/* NULL is freed already. */
+void
+scratch_free(struct scratch *s)
+{
+	if (!s)
+		return;
+	for (int i = 0; i < s->plan->num_tokenizers; i++)
+		tokenizer_worker_free(s->tokenizer[i]);
+	jsonl_free(s->jsonl);
+	token_ids_release(&s->ids);
+	free(s->tokenizer);
+	free(s->before);
+	free(s);
 }
 
 /* Stops at a line that ends the run; what the job holds is written up to that line only by those
@@ -405,7 +399,8 @@ job_work(struct job *j, struct scratch *s)
 	size_t pos = 0;
 
 	job_clear(j, s->plan);
-	while (batch_line(&j->batch, &pos, &line.bytes, &line.len)) {
+	s->job = j;
+	while (!j->failed && batch_line(&j->batch, &pos, &line.bytes, &line.len)) {
 		enum jsonl_class class = encode_line(s, j, &line, pos >= j->batch.text.len);
 
 		if (class > JSONL_BLANK && s->plan->stop_at_bad)

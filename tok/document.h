@@ -12,6 +12,7 @@
 #include "lib/token/tokenizer.h"
 #include "tok/input.h"
 #include "tok/jsonl.h"
+#include "tok/spool.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,12 +37,13 @@ struct document_plan {
 	bool discard;      /* counts alone */
 	bool stop_at_bad;  /* the job ends at its first bad line */
 	bool split_sentences, keep_newlines;
+	const char *prefix; /* tokens of long documents are stored beside it; NULL with discard */
 };
 
 /* What a batch gives for one tokenizer and key: documents as runs of sequences. */
 struct part {
-	/* elements of the dtype; int32 a sequence; int32 a document */
-	struct str tokens, lengths, sequences;
+	struct spool tokens;           /* of the dtype */
+	struct str lengths, sequences; /* int32 a sequence; int32 a document */
 	struct key_counts counts;
 };
 
@@ -59,6 +61,8 @@ struct job {
 	struct bad_line *bad;
 	size_t num_bad, cap_bad;
 	struct str words;
+	bool failed; /* nothing of it is to be written */
+	struct err why;
 };
 
 struct scratch;

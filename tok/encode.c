@@ -149,6 +149,7 @@ open_tokenizers(struct encode *x, struct err *e)
 		.tokenizer = x->tokenizer,
 		.num_tokenizers = n,
 		.discard = !c->output_prefix,
+		.prefix = c->output_prefix,
 		.stop_at_bad = c->on_error == ON_ERROR_STOP,
 		.max_bytes = c->max_document_bytes,
 		.split_sentences = c->split_sentences,
@@ -456,6 +457,8 @@ write_job(void *ctx, void *slot, struct err *e)
 	struct encode *x = ctx;
 	const struct job *j = slot;
 
+	if (j->failed)
+		return err_set(e, "%s", j->why.msg);
 	if (j->batch.file != x->at.file) {
 		x->at = (struct resume_place){ j->batch.file, 0, 0, j->batch.offset };
 		x->lines_before = -1;

@@ -143,7 +143,9 @@ static int
 write_part(struct dataset_writer *w, const struct part *part, struct err *e)
 {
 	struct dataset_batch b = {
-		.tokens = part->tokens.buf,
+		.stored = part->tokens.file ? fileno(part->tokens.file) : -1,
+		.stored_bytes = part->tokens.stored,
+		.tokens = part->tokens.tail.buf,
 		.lengths = (const int32_t *)(const void *)part->lengths.buf,
 		.per_document = (const int32_t *)(const void *)part->sequences.buf,
 		.sequences = (int64_t)(part->lengths.len / sizeof(int32_t)),

@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct dataset;
 
@@ -79,12 +80,16 @@ enum dtype dataset_common_type(enum dtype a, enum dtype b);
 struct dataset_writer;
 
 struct dataset_writer *dataset_writer_new(const char *prefix, enum dtype t, struct err *e);
+/* A file without a name in the directory of the prefix, so that it fills that disk and not /tmp. */
+FILE *dataset_spill(const char *prefix, struct err *e);
 /* Whole documents: tokens in the file's type, the lengths of all sequences, and how many sequences
  * each document has. */
 struct dataset_batch {
-	const void *tokens;
+	const void *tokens; /* in memory */
 	const int32_t *lengths, *per_document;
 	int64_t sequences, documents;
+	uint64_t stored_bytes; /* of the tokens before them, from the beginning of a file on */
+	int stored;            /* the file, if there are any */
 };
 int dataset_add_batch(struct dataset_writer *w, const struct dataset_batch *b, struct err *e);
 /* Appends the documents [begin, end) of an open dataset, empty ones too, in constant memory. Tokens

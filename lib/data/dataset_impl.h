@@ -72,8 +72,6 @@ int dataset_check_bin(const struct dataset *d, struct err *e);
 int dataset_open_files(struct dataset *d, const char *prefix, bool no_mmap_bin, struct err *e);
 void dataset_close_files(struct dataset *d);
 
-/* A file without a name in the directory of the prefix, so that it fills that disk and not /tmp. */
-FILE *dataset_spill(const char *prefix, struct err *e);
 /* A writer without files. */
 struct dataset_writer *dataset_writer_bare(const char *prefix, enum dtype t);
 /* A writer of PREFIX.idx alone, for a PREFIX.bin that is there already. */

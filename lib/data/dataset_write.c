@@ -197,6 +197,22 @@ add_ends(struct dataset_writer *w, const struct dataset_batch *b, int64_t sequen
 	return 0;
 }
 
+/* The tokens of a batch. */
+static int
+write_tokens(struct dataset_writer *w, const struct dataset_batch *b, uint64_t bytes, struct err *e)
+{
+	uint64_t held = bytes - b->stored_bytes;
+
+	if (b->stored_bytes &&
+	    (fflush(w->bin.f) != 0 ||
+		io_copy_range(b->stored, 0, fileno(w->bin.f), b->stored_bytes) < 0 ||
+		fseeko(w->bin.f, 0, SEEK_END) != 0))
+		return write_failed(w, e);
+	if (held && fwrite(b->tokens, 1, held, w->bin.f) != held)
+		return write_failed(w, e);
+	return 0;
+}
+
 /* Three writes, whatever the number of documents. */
 int
 dataset_add_batch(struct dataset_writer *w, const struct dataset_batch *b, struct err *e)
@@ -211,8 +227,8 @@ dataset_add_batch(struct dataset_writer *w, const struct dataset_batch *b, struc
 	}
 	if (b->sequences && dataset_write_lengths(w, b->lengths, b->sequences, e) < 0)
 		return -1;
-	if (count && fwrite(b->tokens, dtype_size(w->type), count, w->bin.f) != count)
-		return write_failed(w, e);
+	if (write_tokens(w, b, count * dtype_size(w->type), e) < 0)
+		return -1;
 	/* so that the sync at the end has little left to wait for */
 	w->behind += count * dtype_size(w->type);
 	if (w->behind >= STRIDE) {

@@ -19,14 +19,27 @@ token_ids_reserve(struct token_ids *l, size_t extra)
 void
 token_ids_add(struct token_ids *l, uint32_t id)
 {
+	token_ids_pass(l, 0);
 	token_ids_reserve(l, 1);
 	l->id[l->count++] = id;
 }
 
-/* The list is empty afterwards and may be used again. */
+/* The memory stays. */
+void
+token_ids_pass(struct token_ids *l, size_t keep)
+{
+	if (!l->pass || l->count < TOKEN_IDS_PART)
+		return;
+	l->pass(l->ctx, l->id, l->count - keep);
+	memmove(l->id, l->id + l->count - keep, keep * sizeof *l->id);
+	l->count = keep;
+}
+
+/* The list is empty afterwards and may be used again; who takes ids stays. */
 void
 token_ids_release(struct token_ids *l)
 {
 	free(l->id);
-	memset(l, 0, sizeof *l);
+	l->id = NULL;
+	l->count = l->cap = 0;
 }

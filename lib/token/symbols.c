@@ -327,6 +327,7 @@ merge(struct symbols_worker *w, const char *piece, size_t len)
 static void
 append(struct token_ids *out, const uint32_t *id, size_t n)
 {
+	token_ids_pass(out, 0);
 	token_ids_reserve(out, n);
 	if (n)
 		memcpy(out->id + out->count, id, n * sizeof *id);

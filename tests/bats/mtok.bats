@@ -230,16 +230,37 @@ bpe="--vocab-file vocab.json --merge-file merges.txt"
 	[ "$kilobytes" -lt 125000 ] || { echo "$kilobytes KB"; false; }
 }
 
-@test "a text of one piece takes its bytes, those of its normal form and four for each token" {
+# most_memory TEXT MODEL...: a line of 24 MB that repeats TEXT takes twice that and 64 MiB
+most_memory()
+{
+	{ printf '{"text": "'; yes "$1" | tr -d '\n' | head -c 24000000; printf '"}\n'; } >long.jsonl
+	run -0 "$B/tests/bench/usage" mtok -q --force -o out "${@:2}" --workers 1 long.jsonl
+	read -r _ _ kilobytes <<<"$output"
+	[ "$kilobytes" -lt 112411 ] || { echo "$*: $kilobytes KB"; false; }
+}
+
+@test "a text of one piece takes twice its bytes, with an id a byte too" {
 	case $B in *-address*) skip "the sanitizer keeps memory of its own" ;; esac
-	for word in the ox; do
-		{ printf '{"text": "'; yes $word | tr -d '\n' | head -c 8000000; printf '"}\n'; } >long.jsonl
-		for model in "$spm" "$bpe" "--tokenizer-model $TOP/tests/fuzz/corpus/tokenizer_json/llama2"; do
-			run -0 "$B/tests/bench/usage" mtok -q --force -o out $model --workers 1 long.jsonl
-			read -r _ _ kilobytes <<<"$output"
-			[ "$kilobytes" -lt 90000 ] || { echo "$word $model: $kilobytes KB"; false; }
-		done
+	for text in zq the; do
+		most_memory $text $bpe
+		most_memory $text $spm
+		most_memory $text --tokenizer-model "$TOP/tests/fuzz/corpus/tokenizer_json/llama2"
 	done
+}
+
+@test "tokens of long documents wait in a file: one that is refused leaves none, order stays" {
+	perl -e '
+		print qq({"text": "1 2 3"}\n{"text": "), "7 " x 2999999, qq(7"}\n);
+		print qq({"text": ["), "8 " x 2999999, qq(8", "no"]}\n{"text": "4"}\n);
+		open my $f, ">:raw", "expected";
+		print $f pack "V*", 1, 2, 3, (7) x 3000000, 4;' >long.jsonl
+	for workers in 1 3; do
+		mtok -q --force -o out --tokenizer-type NullTokenizer --vocab-size 200000 \
+			--on-error skip --workers $workers long.jsonl
+		cmp out_text_document.bin expected
+		mshard verify -q out_text_document
+	done
+	[ "$(ls -A | grep -c '^out')" = 4 ]
 }
 
 @test "empty input is an empty dataset" {

@@ -106,7 +106,8 @@ struct bpe_worker {
 	struct probe probe[ENDS];
 	struct late *late;
 	size_t num_late;
-	uint32_t *first;          /* id of the text */
+	struct token_ids *out;    /* of the text that is encoded */
+	uint32_t *first;          /* id of the text that is still in out */
 	const unsigned char *end; /* of the text: nothing behind it may be read */
 	struct bpe_scratch scratch;
 };
@@ -205,16 +206,6 @@ static inline bool
 may_be_whole(const struct bpe *b, const struct item *m)
 {
 	return b->whole_piece && !m->unit && m->len <= b->names.longest;
-}
-
-/* An item of more than BPE_LINEAR_MAX bytes. */
-static uint32_t *
-merge_huge(struct bpe_worker *w, const struct item *m, uint32_t *to)
-{
-	if (may_be_whole(w->bpe, m) &&
-	    (*to = bpe_find_name(&w->bpe->names, m->bytes, m->len)) != BPE_NONE)
-		return to + 1;
-	return to + bpe_merge_long_bytes(w->bpe, &w->scratch, m->bytes, m->len, to);
 }
 
 /* The key of the second cache, and its slot, which is prefetched. A short piece has the same key as
@@ -337,6 +328,51 @@ settle(struct bpe_worker *w, uint32_t *to)
 	}
 	merge_late(w, open, count);
 	return put_late(w, to);
+}
+
+/* Hands the ids before a place on, if they are many, the late ones among them; returns where the
+ * next go. Room for them is there: it is at least what it was. */
+static uint32_t *
+pass_ids(struct bpe_worker *w, uint32_t *to)
+{
+	struct token_ids *out = w->out;
+
+	if (!out->pass || to - out->id < TOKEN_IDS_PART)
+		return to;
+	out->count = (size_t)(settle(w, to) - out->id);
+	token_ids_pass(out, 0);
+	w->first = out->id;
+	return out->id;
+}
+
+/* Where the tokens of a huge item go. */
+struct huge {
+	struct bpe_worker *w;
+	uint32_t *to;
+};
+
+/* Tokens of a stretch: no more than it has bytes, for which there is room. */
+static void
+take_huge(void *ctx, const uint32_t *token, size_t n)
+{
+	struct huge *h = ctx;
+
+	memcpy(h->to, token, n * sizeof *token);
+	h->to = pass_ids(h->w, h->to + n);
+}
+
+/* An item of more than BPE_LINEAR_MAX bytes. */
+static uint32_t *
+merge_huge(struct bpe_worker *w, const struct item *m, uint32_t *to)
+{
+	struct huge h = { w, to };
+
+	if (may_be_whole(w->bpe, m) &&
+	    (*to = bpe_find_name(&w->bpe->names, m->bytes, m->len)) != BPE_NONE)
+		return to + 1;
+	bpe_merge_long_bytes(
+	    w->bpe, &w->scratch, &(struct bpe_long){ m->bytes, m->len, take_huge, &h });
+	return h.to;
 }
 
 /* An item that is not at hand. Returns the place after the ids that are known. */
@@ -480,7 +516,7 @@ encode_units(struct bpe_worker *w, const unsigned char *s, const unsigned char *
 		    (s < end &&
 			(!next || (here->joins_next && next->joins_last && crossed(w, last)))))
 			continue;
-		to = put_unit(w, unit, s, unit == last ? here : NULL, to);
+		to = pass_ids(w, put_unit(w, unit, s, unit == last ? here : NULL, to));
 		unit = s;
 	}
 	return unit < end ? put_unit(w, unit, end, NULL, to) : to;
@@ -510,7 +546,9 @@ bpe_encode_piece(
 {
 	if (len == 0)
 		return;
+	token_ids_pass(out, 0);
 	w->end = piece + len;
+	w->out = out;
 	token_ids_reserve(out, len + IDS);
 	w->first = out->id + out->count;
 	out->count = (size_t)(settle(w, encode_piece(w, piece, len, w->first)) - out->id);
@@ -598,20 +636,24 @@ bpe_encode_text(struct bpe_worker *w, const struct pretok *p, const unsigned cha
 	struct pretok_text t = { s, n, 0 };
 	uint32_t end[1 + ENDS] = { 0 }, *to;
 	struct batch b = { .text = s, .end = end + 1 };
-	size_t before = out->count;
+	size_t before;
 
 	if (n == 0)
 		return;
+	token_ids_reserve(out, 1);
 	w->end = s + n;
+	w->out = out;
+	w->first = out->id + out->count;
 	while ((b.count = pretok_ends(p, &t, end + 1, ENDS)) > 0) {
 		for (b.plain = b.count; b.plain > 0 && n - end[b.plain - 1] < 16;)
 			b.plain--;
 		if (w->remembered >= (size_t)1 << START_BITS && w->set_shift == 64 - START_BITS)
 			grow(w);
 		/* no more ids than bytes, and room for those of late pieces */
+		before = (size_t)(w->first - out->id);
 		token_ids_reserve(out, end[b.count] - end[0] + LATES * BPE_LINEAR_MAX + IDS);
 		w->first = out->id + before;
-		to = encode_batch(w, &b, out->id + out->count);
+		to = pass_ids(w, encode_batch(w, &b, out->id + out->count));
 		out->count = (size_t)(to - out->id);
 		end[0] = end[b.count];
 	}

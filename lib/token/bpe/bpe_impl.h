@@ -318,11 +318,18 @@ size_t bpe_merge_heap(
     const struct bpe *b, struct bpe_scratch *s, uint32_t *id, uint32_t *width, size_t n);
 void bpe_scratch_release(struct bpe_scratch *s);
 
-/* Lists of any length by the heap, on stretches (bpe_long.c): from a reader; in place; from the
- * bytes of a piece to as many ids. The last two return how many ids are left. */
+/* The bytes of a piece of any length, and who takes its tokens, at least one at a time. */
+struct bpe_long {
+	const unsigned char *bytes;
+	size_t n;
+	void (*take)(void *ctx, const uint32_t *token, size_t n);
+	void *ctx;
+};
+
+/* Lists of any length by the heap, on stretches (bpe_long.c): from a reader; in place, with the
+ * number of ids that are left; from bytes. */
 void bpe_merge_list(const struct bpe *b, struct bpe_scratch *s, const struct window_list *list);
 size_t bpe_merge_long(const struct bpe *b, struct bpe_scratch *s, uint32_t *id, size_t n);
-size_t bpe_merge_long_bytes(
-    const struct bpe *b, struct bpe_scratch *s, const unsigned char *bytes, size_t n, uint32_t *id);
+void bpe_merge_long_bytes(const struct bpe *b, struct bpe_scratch *s, const struct bpe_long *piece);
 
 #endif

@@ -14,14 +14,18 @@ struct merging {
 	struct bpe_scratch *s;
 };
 
-/* A list that lies in memory, as ids or as bytes of a piece, and where its tokens go: over the ids
- * that have been read, if they lie there. */
+/* Ids that lie in memory; their tokens go over those that have been read. */
 struct array {
-	const uint32_t *byte_id;
-	const unsigned char *bytes; /* NULL: ids */
 	const uint32_t *id;
 	size_t n; /* that are left */
 	uint32_t *to;
+};
+
+/* A piece, and those of its bytes that have been read. */
+struct reading {
+	const struct bpe *b;
+	const struct bpe_long *piece;
+	size_t at;
 };
 
 /* A stretch. */
@@ -49,17 +53,11 @@ read_array(void *ctx, struct token_ids *symbols, size_t want)
 {
 	struct array *a = ctx;
 	size_t n = a->n < want ? a->n : want;
-	uint32_t *id;
 
 	token_ids_reserve(symbols, n);
-	id = symbols->id + symbols->count;
-	if (a->bytes)
-		for (size_t i = 0; i < n; i++)
-			id[i] = a->byte_id[*a->bytes++];
-	else
-		for (size_t i = 0; i < n; i++)
-			id[i] = *a->id++;
+	memcpy(symbols->id + symbols->count, a->id, n * sizeof *a->id);
 	symbols->count += n;
+	a->id += n;
 	a->n -= n;
 }
 
@@ -73,27 +71,42 @@ take_array(void *ctx, const uint32_t *token, size_t n)
 	a->to += n;
 }
 
-/* Merges what an array has; returns the end of its tokens. */
-static uint32_t *
-merge_array(const struct bpe *b, struct bpe_scratch *s, struct array a)
-{
-	bpe_merge_list(b, s, &(struct window_list){ read_array, take_array, &a });
-	return a.to;
-}
-
 /* Nothing is none. */
 size_t
 bpe_merge_long(const struct bpe *b, struct bpe_scratch *s, uint32_t *id, size_t n)
 {
-	return (size_t)(merge_array(b, s, (struct array){ .id = id, .n = n, .to = id }) - id);
+	struct array a = { id, n, id };
+
+	bpe_merge_list(b, s, &(struct window_list){ read_array, take_array, &a });
+	return (size_t)(a.to - id);
 }
 
-/* The ids may be fewer than the bytes, and memory after them is not touched. */
-size_t
-bpe_merge_long_bytes(
-    const struct bpe *b, struct bpe_scratch *s, const unsigned char *bytes, size_t n, uint32_t *id)
+/* The bytes' ids, as many as are wanted. */
+static void
+read_bytes(void *ctx, struct token_ids *symbols, size_t want)
 {
-	struct array a = { .byte_id = b->byte_id, .bytes = bytes, .n = n, .to = id };
+	struct reading *r = ctx;
+	size_t left = r->piece->n - r->at;
 
-	return (size_t)(merge_array(b, s, a) - id);
+	token_ids_reserve(symbols, left < want ? left : want);
+	for (; want > 0 && r->at < r->piece->n; want--)
+		symbols->id[symbols->count++] = r->b->byte_id[r->piece->bytes[r->at++]];
+}
+
+/* Tokens, and not bytes, go to the caller. */
+static void
+take_tokens(void *ctx, const uint32_t *token, size_t n)
+{
+	const struct reading *r = ctx;
+
+	r->piece->take(r->piece->ctx, token, n);
+}
+
+/* A stretch at a time. */
+void
+bpe_merge_long_bytes(const struct bpe *b, struct bpe_scratch *s, const struct bpe_long *piece)
+{
+	struct reading r = { b, piece, 0 };
+
+	bpe_merge_list(b, s, &(struct window_list){ read_bytes, take_tokens, &r });
 }

@@ -135,24 +135,37 @@ find_parts(const struct bpe *b, const struct split *split, const struct stretch 
 	return false;
 }
 
+/* The first two ids of a token, and how many there are. */
+struct parts {
+	uint32_t id[2];
+	size_t n;
+};
+
+/* Those after the first two are only counted. */
+static void
+take_parts(void *ctx, const uint32_t *id, size_t n)
+{
+	struct parts *p = ctx;
+
+	for (size_t i = 0; i < n; i++, p->n++)
+		if (p->n < 2)
+			p->id[p->n] = id[i];
+}
+
 /* How many ids merging its bytes makes of a token; two of them go to *out. */
 static size_t
 merged(const struct bpe *b, struct bpe_scratch *s, const struct bpe_token *t, struct bpe_merge *out)
 {
-	uint32_t few[BPE_LINEAR_MAX], *id = few;
-	size_t n;
+	uint32_t few[BPE_LINEAR_MAX];
+	struct parts p = { .n = 0 };
 
-	if (t->len <= BPE_LINEAR_MAX) {
-		n = bpe_merge_bytes(b, t->bytes, t->len, id);
-	} else {
-		id = mem_alloc(t->len, sizeof *id);
-		n = bpe_merge_long_bytes(b, s, t->bytes, t->len, id);
-	}
-	if (n > 1)
-		*out = (struct bpe_merge){ id[0], id[1] };
-	if (id != few)
-		free(id);
-	return n;
+	if (t->len <= BPE_LINEAR_MAX)
+		take_parts(&p, few, bpe_merge_bytes(b, t->bytes, t->len, few));
+	else
+		bpe_merge_long_bytes(b, s, &(struct bpe_long){ t->bytes, t->len, take_parts, &p });
+	if (p.n > 1)
+		*out = (struct bpe_merge){ p.id[0], p.id[1] };
+	return p.n;
 }
 
 /* What the join of two is a token for, by rank. */

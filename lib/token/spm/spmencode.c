@@ -101,10 +101,11 @@ unk_bits(const struct spm *m, const struct token_ids *ids)
 	    (uint32_t)(ids->id[ids->count - 1] == unk) << UNIT_ENDS_UNK;
 }
 
-/* With room for so many ids. */
+/* With room for so many ids. An unk at the end of those before may yet be written over. */
 static struct ending
 begin_ids(const struct spm_worker *w, struct token_ids *out, size_t room)
 {
+	token_ids_pass(out, 1);
 	token_ids_reserve(out, room);
 	return (struct ending){ out->id + out->count, w->after_unk, w->uni.score };
 }
