@@ -7,6 +7,7 @@
  */
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
+#include "lib/token/path.h"
 #include "lib/token/spm/spmtext.h"
 #include "lib/token/trie.h"
 #include "lib/token/unigram.h"
@@ -26,6 +27,7 @@ struct unigram {
 	struct trie trie;       /* value: id */
 	double *score, unk_score;
 	uint32_t *symbols;     /* of a piece, by id */
+	uint32_t longest;      /* symbols of the longest */
 	uint32_t byte_id[256]; /* NONE: there is none */
 	int64_t unk;
 	bool byte_fallback;
@@ -42,6 +44,7 @@ struct unigram_worker {
 	struct place *place;
 	uint32_t *symbol; /* of the text; then the path, from the end */
 	size_t cap;
+	size_t stretch; /* longer pieces are searched on stretches of so many symbols */
 };
 
 /* --- building --- */
@@ -75,6 +78,8 @@ add_piece(struct unigram *m, const struct name *t, uint32_t id, uint32_t *num_sy
 		}
 		at = trie_add(&m->trie, at, symbol);
 	}
+	if (m->symbols[id] > m->longest)
+		m->longest = m->symbols[id];
 	if (t->len)
 		m->trie.node[at].value = (int32_t)id;
 }
@@ -118,6 +123,7 @@ unigram_new(const struct unigram_spec *spec)
 
 	m->unk = spec->unk;
 	m->byte_fallback = spec->byte_fallback;
+	m->longest = 1;
 	m->score = mem_alloc(spec->num_tokens, sizeof *m->score);
 	m->symbols = mem_zalloc(spec->num_tokens, sizeof *m->symbols);
 	for (size_t i = 0; i < spec->num_tokens; i++) {
@@ -159,6 +165,7 @@ unigram_worker_new(const struct unigram *m)
 	struct unigram_worker *w = mem_zalloc(1, sizeof *w);
 
 	w->model = m;
+	w->stretch = PATH_STRETCH;
 	return w;
 }
 
@@ -185,23 +192,38 @@ unigram_worker_free(struct unigram_worker *w)
 
 /* --- searching --- */
 
-/* One symbol a character; returns how many. */
-static size_t
-read_symbols(struct unigram_worker *w, const char *s, size_t bytes)
+/* A piece, and how far its path has become ids. */
+struct encoding {
+	struct unigram_worker *w;
+	const char *piece;
+	size_t len, at, done; /* bytes; of tokens that have come; before what is unknown so far */
+	struct token_ids *out;
+};
+
+/* Room for so many symbols. */
+static void
+reserve(struct unigram_worker *w, size_t n)
 {
-	size_t n = 0;
+	if (w->cap >= n)
+		return;
+	w->cap = n > 1024 ? n : 1024;
+	w->symbol = mem_realloc(w->symbol, w->cap, sizeof *w->symbol);
+	w->place = mem_realloc(w->place, w->cap + 1, sizeof *w->place);
+}
+
+/* One symbol a character, at most n of them; returns how many. *at is moved after them. */
+static size_t
+read_symbols(const struct encoding *x, uint32_t *symbol, size_t n, size_t *at)
+{
+	const struct unigram *m = x->w->model;
+	size_t count = 0;
 	uint32_t cp;
 
-	if (w->cap < bytes) {
-		w->cap = bytes > 1024 ? bytes : 1024;
-		w->symbol = mem_realloc(w->symbol, w->cap, sizeof *w->symbol);
-		w->place = mem_realloc(w->place, w->cap + 1, sizeof *w->place);
+	for (; count < n && *at < x->len; count++) {
+		*at += character(x->piece + *at, x->len - *at, &cp);
+		symbol[count] = code_map_get(&m->symbol, cp);
 	}
-	for (size_t i = 0; i < bytes;) {
-		i += character(s + i, bytes - i, &cp);
-		w->symbol[n++] = code_map_get(&w->model->symbol, cp);
-	}
-	return n;
+	return count;
 }
 
 /* A candidate for a place; returns whether it is the best so far. */
@@ -214,32 +236,36 @@ offer(struct place *p, double score, uint32_t id, uint32_t symbols)
 	return true;
 }
 
-/* The best paths through n symbols. An unknown character counts only where no piece is that
+/* The best paths through a part. An unknown character counts only where no piece is that
  * character. */
 static int
-search(struct unigram_worker *w, size_t n, struct err *e)
+search(void *ctx, void *places, const struct path_part *part, struct err *e)
 {
-	const struct unigram *m = w->model;
+	const struct encoding *x = ctx;
+	const struct unigram *m = x->w->model;
 	const struct trie_node *node = m->trie.node;
+	const uint32_t *symbol = x->w->symbol;
+	struct place *place = places;
 
-	w->place[0].score = 0;
-	for (size_t i = 1; i <= n; i++)
-		w->place[i].symbols = 0;
-	for (size_t i = 0; i < n; i++) {
-		double here = w->place[i].score;
-		uint32_t at = trie_child(&m->trie, TRIE_ROOT, w->symbol[i]);
+	if (part->carried == 0)
+		place[0].score = 0;
+	for (size_t i = part->carried ? part->carried : 1; i <= part->n; i++)
+		place[i].symbols = 0;
+	for (size_t i = 0; i < part->starts; i++) {
+		double here = place[i].score;
+		uint32_t at = trie_child(&m->trie, TRIE_ROOT, symbol[i]);
 
 		if ((at == TRIE_NONE || node[at].value < 0) &&
-		    offer(&w->place[i + 1], m->unk_score + here, (uint32_t)m->unk, 1) && m->unk < 0)
+		    offer(&place[i + 1], m->unk_score + here, (uint32_t)m->unk, 1) && m->unk < 0)
 			return err_set(e,
 			    "character %zu of a piece is unknown, and the model has no \"unk_id\"",
-			    i + 1);
+			    part->first + i + 1);
 		for (size_t k = i + 1; at != TRIE_NONE; k++) {
 			uint32_t id = (uint32_t)node[at].value;
 
 			if (node[at].value >= 0)
-				offer(&w->place[k], m->score[id] + here, id, m->symbols[id]);
-			at = k < n ? trie_child(&m->trie, at, w->symbol[k]) : TRIE_NONE;
+				offer(&place[k], m->score[id] + here, id, m->symbols[id]);
+			at = k < part->n ? trie_child(&m->trie, at, symbol[k]) : TRIE_NONE;
 		}
 	}
 	return 0;
@@ -260,30 +286,94 @@ add_unknown(const struct unigram *m, const char *s, size_t n, struct token_ids *
 		token_ids_add(out, id == NONE ? (uint32_t)m->unk : id);
 }
 
-/* Appends the ids of the path through n symbols, which is found from its end. */
+/* The ids of the path's next token; what is unknown waits for the end of its run. */
 static void
-add_path(struct unigram_worker *w, size_t n, const char *s, size_t bytes, struct token_ids *out)
+add_token(struct encoding *x, const struct place *p)
 {
-	size_t first = n, done = 0;
+	size_t start = x->at;
 	uint32_t cp;
+
+	for (uint32_t k = 0; k < p->symbols; k++)
+		x->at += character(x->piece + x->at, x->len - x->at, &cp);
+	if (p->id == (uint32_t)x->w->model->unk)
+		return;
+	if (start > x->done)
+		add_unknown(x->w->model, x->piece + x->done, start - x->done, x->out);
+	token_ids_add(x->out, p->id);
+	x->done = x->at;
+}
+
+/* The tokens of the path through n symbols, which is found from its end. */
+static void
+add_path(struct encoding *x, size_t n)
+{
+	struct unigram_worker *w = x->w;
+	size_t first = n;
 
 	for (size_t k = n; k > 0; k -= w->place[k].symbols)
 		w->symbol[--first] = (uint32_t)k;
-	for (size_t at = 0; first < n; first++) {
-		const struct place *p = &w->place[w->symbol[first]];
-		size_t start = at;
+	for (; first < n; first++)
+		add_token(x, &w->place[w->symbol[first]]);
+}
 
-		for (uint32_t k = 0; k < p->symbols; k++)
-			at += character(s + at, bytes - at, &cp);
-		if (p->id == (uint32_t)w->model->unk)
-			continue;
-		if (start > done)
-			add_unknown(w->model, s + done, start - done, out);
-		token_ids_add(out, p->id);
-		done = at;
-	}
-	if (bytes > done)
-		add_unknown(w->model, s + done, bytes - done, out);
+/* Path: the symbols of a part. */
+static size_t
+read_part(void *ctx, struct path_part *part)
+{
+	const struct encoding *x = ctx;
+	uint32_t *symbol = x->w->symbol;
+	size_t next = part->at, end, n = read_symbols(x, symbol, part->starts, &next);
+
+	end = next;
+	part->n = n + read_symbols(x, symbol + n, x->w->model->longest, &end);
+	return next;
+}
+
+/* Path: symbols of the last token. */
+static size_t
+back(const void *ctx, const void *place, const struct path_part *part, size_t k)
+{
+	(void)ctx, (void)part;
+	return ((const struct place *)place)[k].symbols;
+}
+
+/* Path: the next token. */
+static void
+put(void *ctx, const void *place, size_t k)
+{
+	add_token(ctx, (const struct place *)place + k);
+}
+
+/* A piece on stretches of so many symbols. */
+static int
+encode_long(struct encoding *x, size_t stretch, struct err *e)
+{
+	size_t longest = x->w->model->longest;
+
+	reserve(x->w, stretch + longest);
+	return path_search(&(struct path_text){ .ctx = x,
+			       .longest = longest,
+			       .place_bytes = sizeof(struct place),
+			       .read = read_part,
+			       .search = search,
+			       .back = back,
+			       .put = put },
+	    stretch, e);
+}
+
+/* A piece whose places are few. */
+static int
+encode_short(struct encoding *x, struct err *e)
+{
+	struct path_part part = { 0 };
+	size_t at = 0;
+
+	reserve(x->w, x->len);
+	part.n = part.starts = read_symbols(x, x->w->symbol, x->len, &at);
+	if (search(x, x->w->place, &part, e) < 0)
+		return -1;
+	add_path(x, part.n);
+	return 0;
 }
 
 /* A very long piece does not keep its memory. */
@@ -291,11 +381,11 @@ int
 unigram_encode(
     struct unigram_worker *w, const char *piece, size_t len, struct token_ids *out, struct err *e)
 {
-	size_t n = read_symbols(w, piece, len);
-	int rc = search(w, n, e);
+	struct encoding x = { .w = w, .piece = piece, .len = len, .out = out };
+	int rc = len > w->stretch ? encode_long(&x, w->stretch, e) : encode_short(&x, e);
 
-	if (rc == 0)
-		add_path(w, n, piece, len, out);
+	if (rc == 0 && len > x.done)
+		add_unknown(w->model, piece + x.done, len - x.done, out);
 	if (w->cap > KEEP)
 		release_arrays(w);
 	return rc;
