@@ -9,6 +9,7 @@
 #include "tests/check.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 enum { LONGEST = 4, TOKENS = 1 << (LONGEST + 1), PIECE_MAX = 400, ROUNDS = 4000 };

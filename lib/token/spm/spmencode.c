@@ -93,12 +93,12 @@ ids_place(struct ending *x, size_t n, uint32_t bits)
 
 /* Do ids begin, do they end with unk? */
 static uint32_t
-unk_bits(const struct spm *m, const struct token_ids *ids)
+unk_bits(const struct spm *m, const uint32_t *id, size_t n)
 {
 	uint32_t unk = m->unknown.unk;
 
-	return (uint32_t)(ids->id[0] == unk) << UNIT_BEGINS_UNK |
-	    (uint32_t)(ids->id[ids->count - 1] == unk) << UNIT_ENDS_UNK;
+	return (uint32_t)(id[0] == unk) << UNIT_BEGINS_UNK |
+	    (uint32_t)(id[n - 1] == unk) << UNIT_ENDS_UNK;
 }
 
 /* With room for so many ids. An unk at the end of those before may yet be written over. */
@@ -154,7 +154,7 @@ keep(const struct spm *m, struct spm_worker *w, struct unit_entry *line, struct 
 	line[0].key = key;
 	memcpy(&line[0].bound, &bound, sizeof bound);
 	line[0].bound &= ~(uint32_t)0xff;
-	line[0].bound |= (uint32_t)w->ids.count | unk_bits(m, &w->ids);
+	line[0].bound |= (uint32_t)w->ids.count | unk_bits(m, w->ids.id, w->ids.count);
 	fill_entry(m, &w->ids, 0, &line[0]);
 }
 
@@ -168,20 +168,25 @@ advance(const struct spm *m, float score, const uint32_t *id, size_t n)
 	return score;
 }
 
-/* Moves the ids of a unit, or of its beginning, to those of the text. */
+/* Appends n > 0 ids of a unit to those of the text. */
 static void
-put_ids(void *ctx)
+put_ids(void *ctx, const uint32_t *id, size_t n)
 {
 	struct spm_worker *w = ctx;
-	const struct spm *m = w->model;
-	struct ending x;
+	struct ending x = begin_ids(w, w->out, n);
 
-	if (w->ids.count == 0)
-		return;
-	x = begin_ids(w, w->out, w->ids.count);
-	memcpy(ids_place(&x, w->ids.count, unk_bits(m, &w->ids)), w->ids.id,
-	    w->ids.count * sizeof *w->ids.id);
+	memcpy(ids_place(&x, n, unk_bits(w->model, id, n)), id, n * sizeof *id);
 	end_ids(w, &x, w->out);
+}
+
+/* Moves the ids of a unit, or of its beginning, to those of the text. */
+static void
+put_unit(void *ctx)
+{
+	struct spm_worker *w = ctx;
+
+	if (w->ids.count)
+		put_ids(w, w->ids.id, w->ids.count);
 	w->ids.count = 0;
 }
 
@@ -201,7 +206,7 @@ encode_unit(const struct spm *m, struct spm_worker *w, const unsigned char *p, s
 			.unknown = &m->unknown,
 			.symbols = m->cut.never ? &m->cut : NULL,
 			.out = &w->ids,
-			.flush = line ? NULL : put_ids,
+			.flush = line ? NULL : put_unit,
 			.ctx = w });
 		if (line)
 			keep(m, w, line, key, FLT_MAX);
@@ -308,7 +313,7 @@ add_unit(const struct spm *m, struct spm_worker *w, const unsigned char *p,
 	} else {
 		encode_unit(m, w, p, u->len, line, key);
 	}
-	put_ids(w);
+	put_unit(w);
 }
 
 /* The ids of all units of a group. */
@@ -392,6 +397,8 @@ spm_encode(const struct spm *m, struct spm_worker *w, const char *text, size_t l
 	w->uni.score = 0;
 	w->after_unk = 0;
 	w->out = out;
+	w->ids.pass = put_ids;
+	w->ids.ctx = w;
 	if (!spmnorm_begin(&m->normalizer, &t, text, len, b))
 		return 0;
 	do {

@@ -5,6 +5,7 @@
  * a byte. Pieces that may be unused are not in it, and neither are special ones.
  */
 #include "lib/base/mem.h"
+#include "lib/token/path.h"
 #include "lib/token/spm/spmuni.h"
 
 #include <float.h>
@@ -140,6 +141,7 @@ spmuni_init(struct spmuni *u, const struct spmodel *m, enum unigram_ties ties,
 		for (size_t k = 0; k < m->piece[i].len; k++)
 			characters += (m->piece[i].text[k] & 0xc0) != 0x80;
 	u->num_symbols = 1;
+	u->longest = 1;
 	fill_trie(u, characters / 2);
 	if (u->trie.full)
 		fill_trie(u, characters);
@@ -184,6 +186,7 @@ spmuni_worker_trim(struct spmuni_worker *w, size_t most)
 struct mode {
 	bool margins; /* runners-up are wanted */
 	bool floats;  /* the rule from 0.2.2 on */
+	float score;  /* before the first symbol */
 };
 
 /* A candidate for a place. Not a number, which nothing can become, would be lost. Which is the
@@ -215,23 +218,23 @@ lower_scores(const struct spmuni *u, struct spm_place *place, size_t n)
 }
 
 /*
- * Finds the best path through n symbols from a running score on; w->place[i] is the place before
- * symbol i. Where no piece ends a candidate of -INFINITY is offered, which is greater than nothing.
- * Returns whether a user-defined piece was among the candidates.
+ * Finds the best paths through a part of a unit from a running score on; place[i] is the place
+ * before symbol i. Where no piece ends a candidate of -INFINITY is offered, which is greater than
+ * nothing. Returns whether a user-defined piece was among the candidates.
  */
 static inline bool
-search(
-    const struct spmuni *u, const struct spmuni_worker *w, size_t n, float score, struct mode mode)
+search(const struct spmuni *u, const uint32_t *symbol, struct spm_place *place,
+    const struct path_part *part, struct mode mode)
 {
-	struct spm_place *place = w->place;
-	const uint32_t *symbol = w->symbol;
 	const struct trie_node *node = u->trie.node;
+	size_t n = part->n;
 	bool user = false;
 
-	place[0].best = (double)score;
-	for (size_t i = 1; i <= n; i++)
+	if (part->carried == 0)
+		place[0].best = (double)mode.score;
+	for (size_t i = part->carried ? part->carried : 1; i <= n; i++)
 		place[i] = (struct spm_place){ -INFINITY, -INFINITY, UNKNOWN };
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < part->starts; i++) {
 		uint32_t at = u->first[symbol[i]];
 		double here;
 
@@ -256,17 +259,24 @@ search(
 	return user;
 }
 
+/* Room for so many symbols. */
+static void
+reserve(struct spmuni_worker *w, size_t n)
+{
+	if (w->cap >= n)
+		return;
+	w->cap = n > 1024 ? n : 1024;
+	w->symbol = mem_realloc(w->symbol, w->cap, sizeof *w->symbol);
+	w->place = mem_realloc(w->place, w->cap + 1, sizeof *w->place);
+}
+
 /* One symbol a character into w->symbol; returns how many. The arrays grow to the longest unit. */
 static size_t
 read_symbols(const struct spmuni *u, struct spmuni_worker *w, const unsigned char *p, size_t bytes)
 {
 	size_t n = 0;
 
-	if (w->cap < bytes) {
-		w->cap = bytes > 1024 ? bytes : 1024;
-		w->symbol = mem_realloc(w->symbol, w->cap, sizeof *w->symbol);
-		w->place = mem_realloc(w->place, w->cap + 1, sizeof *w->place);
-	}
+	reserve(w, bytes);
 	for (size_t i = 0, len; i < bytes; i += len)
 		w->symbol[n++] = code_map_get(&u->symbol, spm_character(p + i, &len));
 	return n;
@@ -312,19 +322,111 @@ add_path(const struct spmuni *u, struct spmuni_worker *w, size_t n,
 	return all;
 }
 
+/* A long unit, and its bytes that have become ids. */
+struct encoding {
+	const struct spmuni *u;
+	struct spmuni_worker *w;
+	const struct spm_unknown *unknown;
+	const unsigned char *p;
+	size_t len, done;
+	struct token_ids *out;
+	float score; /* the running score before it */
+};
+
+/* Path: the symbols of a part. */
+static size_t
+read_part(void *ctx, struct path_part *part)
+{
+	const struct encoding *x = ctx;
+	size_t i = part->at, len, next = part->at;
+
+	for (part->n = 0; part->n < part->starts + x->u->longest && i < x->len; i += len) {
+		uint32_t cp = spm_character(x->p + i, &len);
+
+		x->w->symbol[part->n++] = code_map_get(&x->u->symbol, cp);
+		if (part->n <= part->starts)
+			next = i + len;
+	}
+	return next;
+}
+
+/* Path: the places of a part. The last part has the score of the unit. */
+static int
+search_part(void *ctx, void *place, const struct path_part *part, struct err *e)
+{
+	const struct encoding *x = ctx;
+	struct mode mode = { .floats = x->u->floats, .score = x->score };
+
+	(void)e;
+	search(x->u, x->w->symbol, place, part, mode);
+	if (part->starts == part->n)
+		x->w->score = (float)((const struct spm_place *)place)[part->n].best;
+	return 0;
+}
+
+/* Path: symbols of the last piece. The place after an unknown character is reached when that is
+ * looked at. */
+static size_t
+back(const void *ctx, const void *place, const struct path_part *part, size_t k)
+{
+	const struct encoding *x = ctx;
+	int32_t id = ((const struct spm_place *)place)[k].id;
+
+	return id == UNKNOWN ? k <= part->starts : x->u->symbols[id];
+}
+
+/* Path: the next piece. */
+static void
+put(void *ctx, const void *place, size_t k)
+{
+	struct encoding *x = ctx;
+	int32_t id = ((const struct spm_place *)place)[k].id;
+	size_t len;
+
+	if (id != UNKNOWN) {
+		token_ids_add(x->out, (uint32_t)id);
+		x->done += x->u->bytes[id];
+		return;
+	}
+	spm_character(x->p + x->done, &len);
+	spm_unknown_add(x->unknown, x->p + x->done, len, x->out);
+	x->done += len;
+}
+
+/* A unit on stretches of so many symbols. There is always a path. */
+static void
+encode_long(struct encoding *x, size_t stretch)
+{
+	struct path_text text = { x, x->u->longest, sizeof(struct spm_place), read_part,
+		search_part, back, put };
+	struct err e;
+
+	reserve(x->w, stretch + x->u->longest);
+	if (path_search(&text, stretch, &e) < 0)
+		BUG("no path through a unit: %s", e.msg);
+}
+
 /* From the true score. */
 void
 spmuni_encode(const struct spmuni *u, struct spmuni_worker *w, const struct spm_unknown *unknown,
     const unsigned char *p, size_t len, struct token_ids *out)
 {
-	size_t n = read_symbols(u, w, p, len);
+	struct path_part part = { 0 };
 
+	if (len > PATH_STRETCH) {
+		struct encoding x = { u, w, unknown, p, len, 0, out, w->score };
+
+		encode_long(&x, PATH_STRETCH);
+		return;
+	}
+	part.n = part.starts = read_symbols(u, w, p, len);
 	if (u->floats)
-		search(u, w, n, w->score, (struct mode){ .floats = true });
+		search(u, w->symbol, w->place, &part,
+		    (struct mode){ .floats = true, .score = w->score });
 	else
-		search(u, w, n, w->score, (struct mode){ 0 });
-	w->score = (float)w->place[n].best;
-	add_path(u, w, n, unknown, p, out, NULL);
+		search(u, w->symbol, w->place, &part, (struct mode){ .score = w->score });
+	w->score = (float)w->place[part.n].best;
+	add_path(u, w, part.n, unknown, p, out, NULL);
 }
 
 /*
@@ -340,9 +442,11 @@ spmuni_encode_first(const struct spmuni *u, struct spmuni_worker *w,
     const struct spm_unknown *unknown, const unsigned char *p, size_t len, struct token_ids *out)
 {
 	size_t n = read_symbols(u, w, p, len);
+	struct path_part part = { .starts = n, .n = n };
+	struct mode newer = { .margins = true, .floats = true }, older = { .margins = true };
 	double margin = INFINITY, bound;
-	bool user = u->floats ? search(u, w, n, 0, (struct mode){ .margins = true, .floats = true })
-			      : search(u, w, n, 0, (struct mode){ .margins = true });
+	bool user = u->floats ? search(u, w->symbol, w->place, &part, newer)
+			      : search(u, w->symbol, w->place, &part, older);
 	bool all = add_path(u, w, n, unknown, p, out, &margin);
 
 	if (user || !all)
