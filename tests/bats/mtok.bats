@@ -241,7 +241,16 @@ most_memory()
 
 @test "a text of one piece takes twice its bytes, with an id a byte too" {
 	case $B in *-address*) skip "the sanitizer keeps memory of its own" ;; esac
+	mtok train -q -o u.model --model-type unigram --vocab-size 80 docs.jsonl
+	cat >uni.json <<-'END'
+		{"version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": null,
+		 "post_processor": null, "decoder": null, "model": {"type": "Unigram", "unk_id": 0,
+		 "byte_fallback": false, "vocab": [["<unk>", 0.0], ["th", -4.0], ["hq", -5.0],
+		 ["t", -3.0], ["h", -3.5], ["e", -2.0], ["qz", -4.5], ["z", -3.0], ["q", -3.0]]}}
+	END
 	for text in zq the; do
+		most_memory $text --tokenizer-model u.model
+		most_memory $text --tokenizer-model uni.json
 		most_memory $text $bpe
 		most_memory $text $spm
 		most_memory $text --tokenizer-model "$TOP/tests/fuzz/corpus/tokenizer_json/llama2"
