@@ -249,6 +249,7 @@ encode_part(struct hf_worker *w, struct span *part, struct err *e)
 		if (found)
 			token_ids_add(w->out, walk.id);
 	} while (found);
+	normal_scratch_trim(&w->normal);
 	return 0;
 }
 

@@ -17,6 +17,8 @@
 /* A bound on what a small file can ask for: the longest expansion of Unicode's forms is
  * elevenfold. */
 enum { GROWTH_MAX = 64, GROWTH_SLACK = 1 << 16 };
+/* Bytes of a string that stay for the next text. */
+enum { KEEP = 1 << 20 };
 
 struct normal_kind {
 	const char *name;
@@ -313,6 +315,22 @@ normal_scratch_release(struct normal_scratch *x)
 	form_scratch_release(&x->form);
 }
 
+/* Large memory goes. */
+static void
+trim(struct str *s)
+{
+	if (s->cap > KEEP)
+		str_release(s);
+}
+
+/* The text that was last made goes too. */
+void
+normal_scratch_trim(struct normal_scratch *x)
+{
+	trim(&x->text[0]);
+	trim(&x->text[1]);
+}
+
 /* What a step wrote is the input of the next, which writes into the other string. The limit is for
  * files whose steps double the text again and again. */
 int
@@ -340,6 +358,7 @@ normalizer_run(
 		text->s = out->buf ? out->buf : "";
 		text->n = out->len;
 		turn = !turn;
+		trim(&x->text[turn]);
 	}
 	return 0;
 }

@@ -41,6 +41,8 @@ struct normal_scratch {     /* of one thread; zero-initialise */
 int normalizer_parse(struct normalizer *z, const struct json_value *v, struct err *e);
 void normalizer_release(struct normalizer *z);
 void normal_scratch_release(struct normal_scratch *x);
+/* Gives back what only a long text needed, after its form was used. */
+void normal_scratch_trim(struct normal_scratch *x);
 
 /* Changes *text, well-formed UTF-8, to its normalised form, which is the scratch's or the text as
  * it was. Fails when a regular expression gives up, and when the steps make the text many times
