@@ -127,6 +127,22 @@ leads_there(const struct post *p, int i, uint32_t way)
 	return way && (ntohl(way) >> 24 != IN_LOOPBACKNET || !strcmp(p->host[p->rank], p->host[i]));
 }
 
+/* By every way. An office hears itself as it hears others. */
+static void
+tell_offices(const struct post *p, const struct letter *l)
+{
+	for (int i = 0; p->fd >= 0 && i < POST_OFFICES; i++) {
+		const struct office *o = &p->office[i];
+		struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = o->port };
+
+		for (int k = 0; o->port && k < WAYS; k++) {
+			to.sin_addr.s_addr = o->way[k];
+			if (leads_there(p, i, o->way[k]))
+				send_to(p, l, &to);
+		}
+	}
+}
+
 void
 post_send(struct post *p, const struct report *r)
 {
@@ -137,16 +153,7 @@ post_send(struct post *p, const struct report *r)
 	l.kind = POST_REPORT;
 	l.rank = p->rank;
 	l.report = *r;
-	for (int i = 0; p->fd >= 0 && i < POST_OFFICES; i++) {
-		const struct office *o = &p->office[i];
-		struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = o->port };
-
-		for (int k = 0; o->port && k < WAYS; k++) {
-			to.sin_addr.s_addr = o->way[k];
-			if (leads_there(p, i, o->way[k]))
-				send_to(p, &l, &to);
-		}
-	}
+	tell_offices(p, &l);
 }
 
 /* Strings of a letter are ended whoever wrote it. */
@@ -203,6 +210,7 @@ post_leave(struct post *p)
 	l.token = p->token;
 	l.kind = POST_LEAVE;
 	l.rank = p->rank;
+	tell_offices(p, &l); /* also one that has not been heard: it would speak when it goes on */
 	for (int i = 0; p->fd >= 0 && i < p->size; i++)
 		if (i != p->rank && p->from[i].sin_port)
 			send_to(p, &l, &p->from[i]);

@@ -38,7 +38,7 @@ void post_send(struct post *p, const struct report *r);
 struct post_news post_receive(struct post *p, int milliseconds);
 /* A post_receive that waits returns. */
 void post_wake(struct post *p);
-/* Of an office: tells every rank that it has heard to leave. */
+/* Of an office: tells the offices and every rank that it has heard to leave. */
 void post_leave(struct post *p);
 
 #endif
