@@ -38,8 +38,6 @@ use()
 cat >table <<END
 llama 2 2 1 2 0
 llama 2 1 2 1 0
-llama 2 1 1 1 0
-llama 2 1 1 8 2 $small
 llama 2 1 1 8 3 $small
 llama 4 4 1 1 0
 llama 4 2 2 2 0
@@ -50,13 +48,17 @@ gpt2 4 4 1 8 0
 gpt2 4 1 4 1 0
 gpt2 4 1 2 2 3 $small
 gpt2 8 8 1 4 0
-gpt2 8 2 4 1 0
 plain 4 1 4 1 0
 qknorm 8 4 2 1 0
+plain 8 2 2 2 1
+END
+[ -z "$ALL" ] || cat >>table <<END
+llama 2 1 1 1 0
+llama 2 1 1 8 2 $small
+gpt2 8 2 4 1 0
 qknorm 8 2 2 1 3 $small
 qknorm 4 2 1 2 1
 qknorm-gpt2 4 4 1 8 2
-plain 8 2 2 2 1
 END
 
 # grid: a row for each layout of 8 ranks and each ZeRO stage that mtrain takes; mplan has its rules

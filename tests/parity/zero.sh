@@ -48,22 +48,21 @@ same "one micro batch, ZeRO-1 and 3" one1 one3
 echo "one micro batch: ZeRO 1 to 3 equal bit by bit"
 
 # The loss alone is compared bit by bit: the norm is beside it in a line of the metrics.
-for stage in 1 3; do
-	for size in 1 5000 134217728; do
-		run sized$size $stage --clip-grad 0 --ddp-bucket-size $size
-		metric lm_loss sized$size.jsonl >sized$size.loss
-		same_steps "ZeRO-$stage, buckets of $size" sized$size.loss sized1.loss
-		same_tensors "ZeRO-$stage, buckets of $size" sized$size sized1
-		norm=$(gap grad_norm sized$size.jsonl sized1.jsonl)
-		within 1e-12 "$norm" || fail "buckets of $size: the norm differs by $norm"
-	done
-	rm -rf sized*
-	echo "ZeRO-$stage: buckets of any size give the same bits, the norm to $norm"
+stage=3
+for size in 1 5000 134217728; do
+	run sized$size $stage --clip-grad 0 --ddp-bucket-size $size
+	metric lm_loss sized$size.jsonl >sized$size.loss
+	same_steps "ZeRO-$stage, buckets of $size" sized$size.loss sized1.loss
+	same_tensors "ZeRO-$stage, buckets of $size" sized$size sized1
+	norm=$(gap grad_norm sized$size.jsonl sized1.jsonl)
+	within 1e-12 "$norm" || fail "buckets of $size: the norm differs by $norm"
 done
+rm -rf sized*
+echo "ZeRO-$stage: buckets of any size give the same bits, the norm to $norm"
 
 # Narrow gradients: close to the others, not equal to them, and the same bits with overlap or none
 # and under every stage that shards.
-for stage in 0 1 2 3; do
+for stage in 0 1 3; do
 	run narrow$stage $stage --micro-batch-size 4 $small --grad-reduce-in-bf16
 	run narrow $stage --micro-batch-size 4 $small --grad-reduce-in-bf16 $alone
 	same "ZeRO-$stage, narrow gradients, overlap on and off" narrow$stage narrow
