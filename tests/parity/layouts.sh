@@ -42,18 +42,18 @@ llama 2 1 1 8 3 $small
 llama 4 4 1 1 0
 llama 4 2 2 2 0
 llama 4 2 1 2 3 $small $alone
-llama 8 2 2 1 1 $small
 gpt2 2 2 1 1 0
 gpt2 4 4 1 8 0
 gpt2 4 1 4 1 0
 gpt2 4 1 2 2 3 $small
-gpt2 8 8 1 4 0
-plain 4 1 4 1 0
 qknorm 8 4 2 1 0
 plain 8 2 2 2 1
 END
 [ -z "$ALL" ] || cat >>table <<END
 llama 2 1 1 1 0
+plain 4 1 4 1 0
+gpt2 8 8 1 4 0
+llama 8 2 2 1 1 $small
 llama 2 1 1 8 2 $small
 gpt2 8 2 4 1 0
 qknorm 8 2 2 1 3 $small
