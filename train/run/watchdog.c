@@ -146,7 +146,10 @@ static void
 wait_for_news(struct watchdog *w, double until)
 {
 	for (double left; (left = until - clock_seconds()) > 0 && !atomic_load(&w->stop);) {
-		struct post_news news = post_receive(atomic_load(&w->post), 1 + (int)(left * 1000));
+		struct post *post = atomic_load(&w->post);
+		double most = post ? left : 0.02; /* before there is a post nothing wakes it */
+		struct post_news news =
+		    post_receive(post, 1 + (int)((left < most ? left : most) * 1000));
 
 		take_news(w, &news);
 	}
