@@ -1,4 +1,4 @@
-/* source.h - named tensors of a checkpoint or of a Hugging Face directory, behind one small
+/* source.h - named tensors of a checkpoint or of a Hugging Face directory, seen through one small
  * reader */
 #ifndef CKPT_SOURCE_H
 #define CKPT_SOURCE_H

@@ -35,7 +35,7 @@ tensor_name(const struct param *p, const struct optim_rule *r, int state, char o
 		snprintf(out, 128, "%s.%s", p->name, r->states[state - 1]);
 }
 
-/* Does any tensor have the state? */
+/* True if any tensor has the state. */
 static bool
 has_state(const void *ckpt, const char *state)
 {

@@ -84,9 +84,9 @@ struct backend {
 	double (*elapsed)(struct event *from, struct event *to);
 	void (*record)(struct stream *, struct event *);
 	void (*wait)(struct stream *, struct event *);
-	/* Has the stream passed the place where the event was recorded last? True also where the
-	 * device has failed, which sync reports. From any thread. NULL: nothing is queued, and work
-	 * is done when the call returns. */
+	/* Whether the stream has passed the place where the event was recorded last. True also
+	 * where the device has failed, which sync reports. From any thread. NULL: nothing is
+	 * queued, and work is done when the call returns. */
 	bool (*passed)(struct device *, struct event *);
 	/* Operations queued between record_begin and record_end are kept instead of run, and run by
 	 * each launch, with the arguments they had. record_begin is false, and record_end NULL,

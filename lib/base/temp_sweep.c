@@ -1,4 +1,4 @@
-/* temp_sweep.c - removing the temporary files and directories that processes left behind */
+/* temp_sweep.c - removing the temporary files and directories that ended processes left */
 #include "lib/base/io.h"
 #include "lib/base/str.h"
 #include "lib/base/temp_sweep.h"

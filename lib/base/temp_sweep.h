@@ -1,4 +1,4 @@
-/* temp_sweep.h - removing the temporary files and directories that processes left behind */
+/* temp_sweep.h - removing the temporary files and directories that ended processes left */
 #ifndef BASE_TEMP_SWEEP_H
 #define BASE_TEMP_SWEEP_H
 

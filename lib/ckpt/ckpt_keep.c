@@ -64,7 +64,7 @@ ckpt_set_aside(const char *save, int64_t iteration, char first[1024], struct err
 }
 
 /* Under a hidden name first: what is half removed must look like no checkpoint. One that stands
- * elsewhere, behind a link, stays. */
+ * elsewhere, by a link, stays. */
 static int
 drop(const char *save, int64_t iteration, struct err *e)
 {

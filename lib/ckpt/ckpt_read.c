@@ -188,7 +188,7 @@ settle(struct ckpt *c, const struct ckpt_tensor *t, int rc, struct err *e)
 	return rc < 0 ? rc : damage(c, t, bad, e);
 }
 
-/* Is any of `common` in the block? Then it is copied, the part of the box that lies in it, and
+/* If any of `common` is in the block it is copied, the part of the box that lies in it, and
  * checked. */
 static int
 read_block(struct ckpt *c, struct part *part, int64_t i, const struct slice *common, struct err *e)

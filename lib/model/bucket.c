@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Does the stage hold this parameter? *replica: it is the last stage's copy of a tied table. */
+/* Whether the stage holds this parameter. *replica: it is the last stage's copy of a tied table. */
 static bool
 on_stage(const struct param *p, const struct shards_of *of, int pp, bool *replica)
 {
@@ -89,8 +89,8 @@ is_layer(const struct placing *x, const struct param *p)
 	return p->layer >= 0 && p->layer < x->of->model->num_layers;
 }
 
-/* Does a matrix begin a bucket? `before` is the one placed before it. A vocabulary table is alone,
- * so that both copies of a tied one are cut alike. */
+/* Whether a matrix begins a bucket. `before` is the one placed before it. A vocabulary table is
+ * alone, so that both copies of a tied one are cut alike. */
 static bool
 begins(const struct placing *x, const struct param *p, const struct param *before)
 {

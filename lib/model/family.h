@@ -39,8 +39,8 @@ struct family {
 const struct family *family_find(const char *model_type); /* or NULL */
 /* Every family that there is, ended by NULL. */
 const struct family *const *family_all(void);
-/* Is a config of this family? Then it has a name for every parameter; -1 with the reason it is
- * not. */
+/* 0 if a config is of this family, which has a name for every parameter then; -1 with the reason it
+ * is not. */
 int family_check(const struct family *f, const struct model_config *c, struct err *e);
 /* The first family that a config belongs to; the reason lists why it is none. */
 const struct family *family_of(const struct model_config *c, struct err *e);

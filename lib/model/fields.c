@@ -198,7 +198,7 @@ size_of(enum opt_type t)
 	}
 }
 
-/* Is the field that a row sets stored by the parser, and where? */
+/* Where the parser stores the field that a row sets, if it does. */
 static bool
 typed_place(const struct opt *r, struct place *out)
 {

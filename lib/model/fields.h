@@ -46,7 +46,7 @@ enum model_tag {
 	MODEL_FREE = 64, /* may change without changing what stored weights mean */
 };
 
-/* Is a config.json or a checkpoint what untyped options leave alone? */
+/* Whether untyped options leave the values of a config.json or a checkpoint alone. */
 bool model_has_base(const struct model_options *o);
 /* Every field 0, but for those of rows that have the tag: their defaults. */
 void model_defaults(struct model_config *c, enum model_tag tag);

@@ -1,9 +1,7 @@
 /*
  * layout.h - who is where: rank <-> coordinates, groups, and what of the model a rank holds
  *
- * Order "tp-cp-dp-pp", leftmost fastest: rank = tp + t (cp + c (dp + D pp)). Experts will be a
- * second view of the same ranks (etp, ep, edp inside the tp x cp x dp plane), sequence parallelism
- * a flag that shards the token rows over tp, interleaved stages a second index of layout_layers.
+ * Order "tp-cp-dp-pp", leftmost fastest: rank = tp + t (cp + c (dp + D pp)).
  * Source: spec/training.md 11; Megatron-LM core/parallel_state.py.
  */
 #ifndef MODEL_LAYOUT_H

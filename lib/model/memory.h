@@ -15,10 +15,6 @@
  * are made again from what is next to them, so one of each lies in scratch. Full: of the first
  * layers of a stage only inputs are saved, one for each chunk of layers; a chunk's layers share a
  * place in scratch, where the backward pass fills them again.
- *
- * Where later pieces enter: sequence parallelism divides the token rows of the buffers outside the
- * linears (a column of their rows); context parallelism divides all of them; interleaved stages
- * multiply slots by chunks; experts are a block, and FP8 copies further rows.
  */
 #ifndef MODEL_MEMORY_H
 #define MODEL_MEMORY_H

@@ -45,7 +45,7 @@ struct run_plan {
 
 /* Micro batches that a data rank makes of so many samples of all of them. */
 int run_microbatches(const struct run_plan *plan, int64_t samples);
-/* Are they so many to a rank exactly? -1 with the option that says how many samples, and the
+/* 0 if each rank gets equally many. -1 with the option that says how many samples, and the
  * rule. */
 int run_check_batch(
     const struct run_plan *plan, const char *option, int64_t samples, struct err *e);

@@ -3,9 +3,8 @@
  *
  * The engine runs the list, mplan draws and prices it, a property test simulates all stages of it.
  * Communication actions with the same group number stand side by side and are issued as one
- * exchange, so nothing can deadlock. chunk is the model chunk of interleaved schedules, 0 until
- * they are built: they will be a further function here whose exchanges are compiled by simulated
- * time. Source: Narayanan 2021 arXiv:2104.04473 (1F1B); Huang 2019 arXiv:1811.06965.
+ * exchange, so nothing can deadlock. chunk is always 0: a stage has one. Source: Narayanan 2021
+ * arXiv:2104.04473 (1F1B); Huang 2019 arXiv:1811.06965.
  */
 #ifndef MODEL_SCHEDULE_H
 #define MODEL_SCHEDULE_H

@@ -686,7 +686,7 @@ test_sweep(void)
 	CHECK(io_remove_tree(dir, &e) == 0);
 }
 
-/* Do these names stand in dir, and no other iter_*? */
+/* Whether these names stand in dir, and no other iter_*. */
 static bool
 holds(const char *dir, const char *const *name)
 {

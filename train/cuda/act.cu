@@ -137,8 +137,8 @@ __launch_bounds__(CU_THREADS) act_bwd_kernel(struct act_call a, struct walk w)
 	}
 }
 
-/* Can all tensors of a call be moved in packs of n? The halves of a gated row must begin with
- * one. */
+/* Whether all tensors of a call can be moved in packs of n. The halves of a gated row must begin
+ * with one. */
 static bool
 packs(const struct act_call *a, int n)
 {

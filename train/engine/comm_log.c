@@ -3,7 +3,7 @@
  *
  * Each communicator has a ring of its last calls. Calls of one communicator end in their order,
  * since it queues on one stream at a time, so that one number says which have ended: of calls that
- * block the writer moves it, of calls that are queued the reader does, by the events behind them.
+ * block the writer moves it, of calls that are queued the reader does, by the events after them.
  * The numbers of a slot are zero while it is written; a reader that meets that, or another number
  * after its reading, takes the slot for overwritten.
  */
@@ -22,7 +22,7 @@ struct slot {
 	atomic_uint_fast64_t number, bytes;
 	_Atomic(const char *) group, kind, site;
 	_Atomic double begun;
-	struct event *passed; /* behind the call on its stream; NULL: not made yet */
+	struct event *passed; /* after the call on its stream; NULL: not made yet */
 };
 
 /* Of one communicator. */
@@ -310,7 +310,7 @@ read_slot(const struct comm_history *h, uint64_t number, struct comm_record *r)
 }
 
 /* Moves `ended` past the calls that the device has passed. What has left the ring counts as ended:
- * what is behind it on the stream is in the ring. */
+ * what comes after it on the stream is in the ring. */
 static void
 ask_device(struct comm_history *h)
 {
@@ -348,7 +348,7 @@ state_of(struct comm_history *h, struct comm_state *out)
 		out->at.number = 0;
 }
 
-/* Does a tell more of where the rank is than b: the older wait, else the later call? */
+/* Whether a tells more of where the rank is than b: the older wait, else the later call. */
 static bool
 tells_more(const struct comm_state *a, const struct comm_state *b)
 {

@@ -3,10 +3,7 @@
  *
  * The engine is ordinary C over three tables: the backend, the operations, the communicators. It is
  * the same code on a CPU and a GPU. Everything it allocates is in engine_open; the step loop
- * allocates nothing on the device. Where later pieces enter: sequence parallelism in
- * layers/linear.c (all-gather and reduce-scatter in place of identity and all-reduce), context
- * parallelism in layers/attention.c, experts as layers/moe.c, interleaved stages as chunks of
- * layers.
+ * allocates nothing on the device.
  */
 #ifndef TRAIN_ENGINE_ENGINE_H
 #define TRAIN_ENGINE_ENGINE_H

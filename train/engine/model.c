@@ -96,7 +96,7 @@ step_forward(struct step *s)
 	}
 }
 
-/* Is block i the last of its recomputed chunk? */
+/* Whether block i is the last of its recomputed chunk. */
 static bool
 ends_chunk(const struct step *s, int i)
 {

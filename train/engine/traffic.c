@@ -248,7 +248,7 @@ acquire_weights(struct engine *e, int layer, int towards)
 	}
 }
 
-/* Does this backward pass end in reductions? */
+/* Whether this backward pass ends in reductions. */
 static bool
 reduces(const struct step *s)
 {

@@ -17,7 +17,7 @@
 struct traffic *traffic_open(struct engine *e, bool overlap_grads, bool overlap_weights);
 void traffic_close(struct traffic *t);
 
-/* Would a pass wait, gather or reduce? Then it must not be recorded. */
+/* Whether a pass would wait, gather or reduce: it must not be recorded then. */
 bool traffic_forward_busy(const struct step *s);
 bool traffic_backward_busy(const struct step *s);
 

@@ -29,7 +29,7 @@ static const struct {
 
 enum { CONSTANTS = sizeof constants / sizeof *constants };
 
-/* Is it a constant of the rule? */
+/* Whether it is a constant of the rule. */
 static bool
 has(const struct optim_options *o, enum optim_constant which)
 {

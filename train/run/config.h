@@ -116,7 +116,7 @@ void train_release(struct train_config *c);
 /* options.conf of a checkpoint: the options that were given, and the model as it was resolved. With
  * defaults, all options that have a value. */
 void train_dump(const struct train_config *c, bool defaults, struct str *out);
-/* Is this iteration, counted from 1, one of --iterations-to-skip? */
+/* Whether this iteration, counted from 1, is one of --iterations-to-skip. */
 bool train_skips(const struct train_config *c, int64_t iteration);
 /* The loss scale is of the mean over a step of so many samples. */
 void train_scale_tokens(struct train_config *c, int64_t samples);

@@ -99,7 +99,7 @@ save_last(struct run *r)
 
 /* --- stops ------------------------------------------------------------------------------------ */
 
-/* Has somebody outside asked for it, after the last step? */
+/* Whether somebody outside has asked for it, after the last step. */
 static bool
 asked_to_stop(const struct run *r)
 {

@@ -120,7 +120,7 @@ send_to(const struct post *p, const struct letter *l, const struct sockaddr_in *
 	(void)!sendto(p->fd, l, sizeof *l, MSG_NOSIGNAL, (const struct sockaddr *)to, sizeof *to);
 }
 
-/* Does the way lead to rank i from here? The loopback of another host does not. */
+/* Whether the way leads to rank i from here. The loopback of another host does not. */
 static bool
 leads_there(const struct post *p, int i, uint32_t way)
 {

@@ -124,7 +124,7 @@ profile_free(struct profile *p)
 	free(p);
 }
 
-/* Is the step after so many finished ones to be observed? */
+/* Whether the step after so many finished ones is to be observed. */
 static bool
 observed(const struct profile *p, int64_t iteration)
 {

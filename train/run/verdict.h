@@ -38,8 +38,9 @@ struct verdict {
 	bool silent; /* the missing rank has not been heard of */
 };
 
-/* Is a wait as long as limit, of a rank that has been heard of since half of that? The missing rank
- * is the one that is silent, else the one that waits for nobody, else the last one to wait. */
+/* Looks for a wait as long as limit, of a rank that has been heard of since half of that. The
+ * missing rank is the one that is silent, else the one that waits for nobody, else the last one to
+ * wait. */
 struct verdict verdict_of(const struct seen *rank, int num_ranks, double limit);
 /* Appends "rank 1 (node1) has waited 5.2 s in ...; rank 2 (node7) has not come: ...". */
 void verdict_text(const struct seen *rank, const struct verdict *v, struct str *out);

@@ -113,7 +113,7 @@ struct buffer_row {
 	unsigned phase;
 };
 
-/* Does a condition hold for the model? One of the run: false. */
+/* Whether a condition holds for the model. One of the run: false. */
 bool model_meets(const struct model_config *c, enum condition when);
 /* The sizes of whole tensors; 0 those that are no parameter's. */
 void dims_whole(int64_t d[D_COUNT], const struct model_config *c);

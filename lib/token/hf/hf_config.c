@@ -181,7 +181,7 @@ hf_config_member(const struct hf_configs *c, const char *key, enum hf_config_fil
 	return NULL;
 }
 
-/* Do the configs name special tokens besides the usual ones? Then the class adds none. */
+/* Whether the configs name special tokens besides the usual ones: the class adds none then. */
 static bool
 names_more(const struct hf_configs *f)
 {

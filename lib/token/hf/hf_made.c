@@ -29,7 +29,7 @@ static const char *const file_names[] = { "tokenizer.json", "tokenizer.model", "
 	"vocab.json", "merges.txt" };
 enum file { FILE_JSON, FILE_MODEL, FILE_SPIECE, FILE_VOCAB, FILE_MERGES, FILES };
 
-/* Is there such a file, beginning with this byte? -1: any. */
+/* Whether there is such a file, and it begins with this byte; -1: any. */
 static bool
 has_file(const char *dir, enum file which, int first)
 {
@@ -194,8 +194,8 @@ add_bpe(const struct making *k)
 	str_adds(k->out, "]}");
 }
 
-/* Is a piece an added token by itself? Control and user-defined ones are, unless the configs list
- * it, or name tokens of their own. */
+/* Whether a piece is an added token by itself: control and user-defined ones are, unless the
+ * configs list it, or name tokens of their own. */
 static bool
 is_added(const struct making *k, const struct sp_piece *p)
 {

@@ -207,7 +207,7 @@ text_of(const struct json_value *v, const char *key)
 	return m && m->type == JSON_STRING ? m->string : NULL;
 }
 
-/* Is it one of the words between blanks? */
+/* Whether it is one of the words between blanks. */
 static bool
 listed(const char *words, const char *word)
 {
@@ -219,7 +219,7 @@ listed(const char *words, const char *word)
 	return false;
 }
 
-/* Is there such a string in a component, at any depth? */
+/* Whether a component holds such a string, at any depth. */
 static bool
 mentions(const struct json_value *v, const char *text)
 {
@@ -231,7 +231,7 @@ mentions(const struct json_value *v, const char *text)
 	return false;
 }
 
-/* Does a component work on bytes? */
+/* Whether a component works on bytes. */
 static bool
 byte_level(const struct json_value *root)
 {
