@@ -23,6 +23,9 @@
  * report and a verdict each come up to a look late. */
 enum { LOOKS = 8, GRACE = 3 };
 
+/* Seconds that the thread sleeps at once while it can be told nothing. */
+static const double UNPOSTED = 0.02;
+
 struct watchdog {
 	struct watchdog_config c;
 	struct comm_log *log;
@@ -147,9 +150,9 @@ wait_for_news(struct watchdog *w, double until)
 {
 	for (double left; (left = until - clock_seconds()) > 0 && !atomic_load(&w->stop);) {
 		struct post *post = atomic_load(&w->post);
-		double most = post ? left : 0.02; /* before there is a post nothing wakes it */
-		struct post_news news =
-		    post_receive(post, 1 + (int)((left < most ? left : most) * 1000));
+		/* Before there is a post nothing wakes the thread. */
+		double seconds = post || left < UNPOSTED ? left : UNPOSTED;
+		struct post_news news = post_receive(post, 1 + (int)(seconds * 1000));
 
 		take_news(w, &news);
 	}

@@ -25,8 +25,7 @@ struct watchdog;
  * Collective over world, whose calls it keeps a log of from here on. When a rank has waited too
  * long, rank 0 says so in one line, and every rank that runs ends with EXIT_PEER. Rank 1 does it
  * some seconds later if rank 0 has not, and then each rank for itself; all is over 10 seconds after
- * the limit. NULL, and nothing
- * is watched, in a world of one.
+ * the limit. NULL, and nothing is watched, in a world of one.
  */
 struct watchdog *watchdog_start(struct comm *world, const struct watchdog_config *c);
 /* The first step is done. NULL is fine. */
