@@ -3,7 +3,9 @@
 #
 # A workload is MODEL:STRATEGY:MICRO_BATCH:MICRO_BATCHES. A row each: tokens/s of a GPU (median of
 # the last 10 steps), the milliseconds of a step in which rank 0 computed nothing for the exchange
-# of data ranks, the bytes planned for a rank and those in use on its GPU beyond what was before.
+# of data ranks, the bytes planned for a rank and those in use on its GPU beyond what was before, and
+# the mean clock and power of that GPU while it drew more than half of its limit: a GPU at its limit
+# lowers its clock, so that a token takes the longer the less the GPU waits.
 # RANKS: how many GPUs, all by default. B, OLD: build directories; the same is run with OLD after
 # it, where its mtrain knows the options. OPTIONS: more of mtrain's. PEERS=DIR runs torch_fsdp.py
 # from there at the shape of each workload once.
@@ -53,6 +55,12 @@ used()
 		awk '{ printf "%.0f\n", $1 * 1048576 }'
 }
 
+# drawn: clock (MHz), power and its limit (W) of the first GPU
+drawn()
+{
+	nvidia-smi --query-gpu=clocks.sm,power.draw,power.limit --format=csv,noheader,nounits -i 0
+}
+
 # train DIRECTORY STEPS OPTION...: a run of all ranks; prints its row
 train()
 {
@@ -66,20 +74,25 @@ train()
 		--metrics-file metrics.jsonl >log 2>err &
 	run=$!
 	most=0
+	: >watts
 	while kill -0 $run 2>/dev/null; do
 		now=$(used)
 		[ "$now" -le "$most" ] || most=$now
+		drawn >>watts
 		sleep 1
 	done
 	wait $run || { tail -n 3 err; return; }
 	exposed=$(last exposed_data_comm_ms 10)
-	echo "$(last tokens_per_second 10) ${exposed:-0} $planned $((most - before))" |
-		awk -v n="$ranks" '{ printf "%.0f\t%.1f\t%.2f\t%.2f\n",
-			$1 / n, $2, $3 / 2 ^ 30, $4 / 2 ^ 30 }'
+	busy=$(awk -F ', ' '$2 > $3 / 2 { n++; clock += $1; watts += $2 }
+		END { print n ? clock / n : 0, n ? watts / n : 0 }' watts)
+	echo "$(last tokens_per_second 10) ${exposed:-0} $planned $((most - before)) $busy" |
+		awk -v n="$ranks" '{ printf "%.0f\t%.1f\t%.2f\t%.2f\t%.0f\t%.0f\n",
+			$1 / n, $2, $3 / 2 ^ 30, $4 / 2 ^ 30, $5, $6 }'
 }
 
 [ $# -gt 0 ] || set -- llama-8b:optim:1:2 llama-8b:optim_grads_params:1:2
-printf 'workload\ttokens_per_second_per_gpu\texposed_ms\tplanned_gib\tused_gib\n'
+printf 'workload\ttokens_per_second_per_gpu\texposed_ms\tplanned_gib\tused_gib'
+printf '\tclock_mhz\twatts\n'
 for workload; do
 	IFS=: read -r name strategy micro count <<-END
 		$workload
