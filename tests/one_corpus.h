@@ -9,13 +9,13 @@ static inline struct samples *
 samples_open(const struct dataset *d, const struct samples_config *c, struct err *err)
 {
 	struct samples *s = samples_plan(d, c, err);
-	struct outset *set = outset_new();
+	struct file_set *set = file_set_new();
 
 	if (s && samples_fill(s, c, set, err) == 0) {
-		if (outset_commit(set, err) == 0)
+		if (file_set_commit(set, err) == 0)
 			return s;
 	} else {
-		outset_abort(set);
+		file_set_abort(set);
 	}
 	samples_close(s);
 	return NULL;

@@ -1,12 +1,12 @@
 /*
  * base64.c - base 64 with padding
  *
- * Strict: white space and characters of other alphabets are errors, because the files that hold
- * base 64 are written by programs. Bits that padding leaves over are not looked at.
+ * Strict: white space and characters of other alphabets are errors, because programs write the
+ * files that hold base 64. The bits that padding leaves over are ignored.
  */
 #include "lib/base/base64.h"
 
-/* One more than the value of a digit; 0 for what is none. */
+/* One more than the value of a digit; 0 for every other character. */
 static const unsigned char digit[256] = {
 	['A'] = 1,
 	['B'] = 2,
@@ -74,7 +74,7 @@ static const unsigned char digit[256] = {
 	['/'] = 64,
 };
 
-/* Padding is not told from digits here. */
+/* Padding counts as a digit here. */
 size_t
 base64_span(const char *text, size_t n)
 {
@@ -88,7 +88,7 @@ base64_span(const char *text, size_t n)
 	return i;
 }
 
-/* The value of four digits, or above 24 bits when one is none. */
+/* The value of four digits, or a number above 24 bits when one of them is no digit. */
 static inline uint32_t
 four_digits(const char *text)
 {
@@ -98,7 +98,7 @@ four_digits(const char *text)
 	return (a | b | c | d) > 63 ? UINT32_MAX : a << 18 | b << 12 | c << 6 | d;
 }
 
-/* Four characters at a time; the last four may end in one or two '=', which stand for zeroes. */
+/* Four characters at a time; the last four may end in one or two '=', which count as zeroes. */
 int64_t
 base64_decode(const char *text, size_t n, unsigned char *out)
 {
@@ -127,7 +127,7 @@ base64_decode(const char *text, size_t n, unsigned char *out)
 	return to - out;
 }
 
-/* The digits of the bits that are left stand for their high ends. */
+/* The bits that are left over are the high ends of the last digits. */
 void
 base64_encode(struct str *out, const void *bytes, size_t n)
 {

@@ -13,7 +13,7 @@
 #include <string.h>
 
 /*
- * Goes to stdout, because it was asked for; a wrong command line gets one line on stderr instead.
+ * On stdout, because the user asked for it; a wrong command line gets one line on stderr instead.
  */
 void
 cli_help(const char *tool, const struct verb *v)
@@ -23,7 +23,7 @@ cli_help(const char *tool, const struct verb *v)
 	opt_help(v->opts, stdout);
 }
 
-/* The list of verbs; the options of each are left to its own --help, which is shorter to read. */
+/* The list of verbs. Each verb's own --help lists its options, which is shorter to read. */
 static void
 tool_help(const struct tool *t)
 {
@@ -36,8 +36,8 @@ tool_help(const struct tool *t)
 }
 
 /*
- * What stands between the marker comments of the manual page: the page cannot drift from the table
- * as long as a test compares the two.
+ * The text between the marker comments of the manual page. A test compares the two, so the page
+ * cannot drift from the table.
  */
 static void
 tool_mdoc(const struct tool *t)
@@ -56,8 +56,8 @@ tool_mdoc(const struct tool *t)
 }
 
 /*
- * Verbs have no abbreviations: a script must mean the same after a verb was added. NULL when there
- * is none of this name.
+ * Verbs have no abbreviations: a script must mean the same after a verb is added. NULL when no verb
+ * has this name.
  */
 static const struct verb *
 find_verb(const struct tool *t, const char *name)
@@ -69,22 +69,22 @@ find_verb(const struct tool *t, const char *name)
 }
 
 /*
- * For verbs with a fixed number of operands. The value is ready to be returned by the verb:
- * CLI_USAGE ends the program with the status of a wrong command line, unlike -1.
+ * For verbs with a fixed number of operands. The verb returns the value as it is: CLI_USAGE ends
+ * the program with the status of a wrong command line, unlike -1.
  */
 int
 cli_operands(int argc, int n, const char *what, struct err *e)
 {
 	if (argc == n)
 		return 0;
-	err_set(e, "%d operands given, needed: %s", argc, what);
+	err_set(e, "operands needed: %s; %d given", what, argc);
 	return CLI_USAGE;
 }
 
 /*
- * Libraries collect what they have to say as lines and do not print. Each line becomes one call of
- * how, so that every line carries the program's name; empty lines are dropped and the text is empty
- * afterwards. Returns how many lines there were.
+ * Libraries collect their messages as lines and do not print. Each line becomes one call of how, so
+ * that every line carries the program's name. Empty lines are dropped, and the text is empty
+ * afterwards. Returns the number of lines.
  */
 int
 cli_say(struct str *text, void (*how)(const char *fmt, ...))
@@ -112,9 +112,9 @@ say_version(const struct tool *t)
 }
 
 /*
- * The quiet level is set before the first note, and --help wins over anything wrong with operands.
- * A verb returns a status, -1 with a reason, or CLI_USAGE with one; an empty reason means that it
- * has spoken for itself. stdout is checked last, whatever the verb returned.
+ * The quiet level is set before the first note, and --help wins over a mistake in the operands. A
+ * verb returns a status, -1 with a reason, or CLI_USAGE with one; an empty reason means that it has
+ * already reported the failure. stdout is checked last, whatever the verb returned.
  */
 static int
 run_verb(const struct tool *t, const struct verb *v, int argc, char **argv)
@@ -148,8 +148,8 @@ run_verb(const struct tool *t, const struct verb *v, int argc, char **argv)
 	return prog_end(rc);
 }
 
-/* A first word that the default verb could do nothing with, such as a verb with a letter missing:
- * neither an option nor like a file's name nor one. */
+/* A first word that the default verb cannot use, such as a mistyped verb: it is not an option, does
+   not look like a file name, and no file has that name. */
 static bool
 is_stray(const char *word)
 {
@@ -158,8 +158,8 @@ is_stray(const char *word)
 
 /*
  * The verb is looked for first: "tool verb --help" is the verb's, "tool --help" the tool's. Without
- * a verb the default one gets all the words, or a usage error names the way out. --mdoc is not in
- * any table because users have no need of it.
+ * a verb the default verb gets all the words; without a default a usage error points to --help.
+ * --mdoc is in no table because users do not need it.
  */
 int
 cli_main(const struct tool *t, int argc, char **argv)
@@ -189,6 +189,6 @@ cli_main(const struct tool *t, int argc, char **argv)
 	if (t->default_verb)
 		return run_verb(t, find_verb(t, t->default_verb), argc - 1, argv + 1);
 	if (argc > 1)
-		die_usage("unknown verb '%s'; --help lists those there are", argv[1]);
-	die_usage("a verb is needed; --help lists those there are");
+		die_usage("unknown verb '%s'; --help lists the verbs", argv[1]);
+	die_usage("no verb given; --help lists the verbs");
 }

@@ -18,7 +18,8 @@ struct verb {
 	const struct opt *opts;
 	size_t cfg_size;
 	int (*run)(const void *cfg, int argc, char **argv, struct err *e);
-	/* In place of run, for a verb that asks which options were given: p->cfg is the cfg. */
+	/* Replaces run for a verb that needs to know which options were given; p->cfg is the
+	   config. */
 	int (*run_given)(const struct opt_parse *p, int argc, char **argv, struct err *e);
 };
 
@@ -29,7 +30,7 @@ struct tool {
 	const char *default_verb;
 	/* ended by a NULL name; a tool without verbs has one whose name is "" */
 	const struct verb *verbs;
-	/* options that are known and not had, by any verb; may be NULL */
+	/* options that are known but that no verb has; may be NULL */
 	const struct opt_refused *refused;
 	/* appends versions of libraries to what was built in; may be NULL */
 	void (*libraries)(struct str *out);
@@ -37,9 +38,10 @@ struct tool {
 
 int cli_main(const struct tool *t, int argc, char **argv);
 
-/* Exactly n operands: 0, or CLI_USAGE with what is needed. */
+/* Returns 0 when exactly n operands were given, else CLI_USAGE; what names the operands needed. */
 int cli_operands(int argc, int n, const char *what, struct err *e);
-/* Says each line of text through note or warn, releases it, and returns the number of lines. */
+/* Prints each line of text through note or warn, releases the text, and returns the number of
+   lines. */
 int cli_say(struct str *text, void (*how)(const char *fmt, ...));
 
 /* usage: --help text of one verb (or of a tool without verbs) on stdout. */

@@ -13,14 +13,12 @@ read_clock(clockid_t which)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* For differences. */
 double
 clock_seconds(void)
 {
 	return read_clock(CLOCK_MONOTONIC);
 }
 
-/* For logs. */
 double
 clock_unix(void)
 {
@@ -42,7 +40,7 @@ stopwatch_lap(struct stopwatch *w)
 	return w->lap - begin;
 }
 
-/* The lap begins so much later. */
+/* Moves the beginning of the lap later by that time. */
 void
 stopwatch_exclude(struct stopwatch *w, double since)
 {

@@ -3,7 +3,7 @@
 #define BASE_CLOCK_H
 
 double clock_seconds(void); /* since some start of this machine's; never set back */
-double clock_unix(void);    /* since 1970, by the clock that other programs' logs go by */
+double clock_unix(void);    /* since 1970, by the system clock, as in other programs' logs */
 
 /* Times laps that follow each other. clock: clock_seconds, or a test's own. */
 struct stopwatch {
@@ -14,7 +14,7 @@ struct stopwatch {
 void stopwatch_start(struct stopwatch *w);
 double stopwatch_lap(
     struct stopwatch *w); /* seconds of the lap that ends now; the next one begins */
-/* What went on from `since` until now belongs to no lap. */
+/* Leaves the time from `since` until now out of the lap. */
 void stopwatch_exclude(struct stopwatch *w, double since);
 
 #endif

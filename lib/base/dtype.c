@@ -41,14 +41,13 @@ dtype_size(enum dtype t)
 	return types[t].size;
 }
 
-/* As safetensors writes it. t must not be DTYPE_NONE. */
+/* t must not be DTYPE_NONE. */
 const char *
 dtype_name(enum dtype t)
 {
 	return types[t].name;
 }
 
-/* As torch and config.json write it. */
 const char *
 dtype_torch_name(enum dtype t)
 {
@@ -63,8 +62,8 @@ dtype_is_float(enum dtype t)
 }
 
 /*
- * Accepts every spelling of the table; DTYPE_NONE for anything else. Callers that must be strict
- * compare with dtype_name afterwards.
+ * Accepts every spelling of the table; returns DTYPE_NONE for anything else. Strict callers compare
+ * the result's dtype_name with the text.
  */
 enum dtype
 dtype_from_name(const char *name)
@@ -140,7 +139,7 @@ dtype_f16_from_f32(float x)
 	return (uint16_t)(sign | (m - 0x38000000u + 0xfffu + (m >> 13 & 1)) >> 13);
 }
 
-/* Exact. Subnormals of fp16 are normal floats; a multiplication by 2^-24 puts them right. */
+/* Exact. Subnormals of fp16 are normal floats; a multiplication by 2^-24 scales them. */
 float
 dtype_f32_from_f16(uint16_t x)
 {
@@ -225,8 +224,8 @@ widen(char *dst, const char *src, int64_t count, float (*from)(uint16_t))
 	}
 }
 
-/* 16 bits from floats, likewise. Too large a number becomes infinite; whoever minds counts them
- * before. */
+/* 16 bits from floats, likewise. A number that is too large becomes infinite; callers that care
+   count such numbers first. */
 static inline void
 narrow(char *dst, const char *src, int64_t count, uint16_t (*from)(float))
 {
@@ -241,9 +240,8 @@ narrow(char *dst, const char *src, int64_t count, uint16_t (*from)(float))
 }
 
 /*
- * memmove for equal types, so that those alone may overlap. Pairs of other types go through
- * double. Types that are no floats convert to themselves only; anything else is a bug of
- * the caller.
+ * memmove for equal types, so that those alone may overlap. Pairs of other types go through double.
+ * Integer and 8-bit types convert only to themselves; anything else is a bug in the caller.
  */
 void
 dtype_convert(void *dst, enum dtype dst_type, const void *src, enum dtype src_type, int64_t count)
@@ -265,7 +263,7 @@ dtype_convert(void *dst, enum dtype dst_type, const void *src, enum dtype src_ty
 }
 
 /* A number is not finite when all bits of its exponent are set. size is a constant wherever this is
- * inlined, which makes one load of the copy. */
+ * inlined, so that the copy compiles to one load. */
 static inline int64_t
 count_masked(const unsigned char *src, size_t size, uint64_t exponent, int64_t count)
 {

@@ -3,7 +3,7 @@
  *
  * A function that fails writes one line into the caller's struct err and returns -1, so that
  * "return err_set(...)" is the whole error path. Nothing here allocates: reasons can be given when
- * memory is short. A caller that does not care for the reason passes NULL.
+ * memory is short. A caller that does not need the reason passes NULL.
  */
 #include "lib/base/err.h"
 

@@ -1,5 +1,5 @@
 /*
- * err.h - why something failed, carried to whoever can say so
+ * err.h - why something failed, carried to the caller that reports it
  *
  * Functions that read foreign bytes return -1 (or NULL) and fill a struct err with one line: no
  * program name, no newline. Programs print it. A promise broken by our own code is BUG(): position

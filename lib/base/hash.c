@@ -3,7 +3,7 @@
  *
  * Three sums for three purposes: XXH3 guards data against damage and is fast enough to run over
  * every checkpoint; MD5 is here only because the names of index maps are defined by it; CRC-32C
- * because other formats carry it. None of them is meant against an adversary.
+ * because other formats carry it. None of them is meant to withstand an adversary.
  */
 #include "lib/base/err.h"
 #include "lib/base/hash.h"
@@ -24,14 +24,13 @@ hash_xxh3(const void *bytes, size_t len)
 	return XXH3_64bits(bytes, len);
 }
 
-/* Another sum for every seed. */
 uint64_t
 hash_xxh3_seeded(const void *bytes, size_t len, uint64_t seed)
 {
 	return XXH3_64bits_withSeed(bytes, len, seed);
 }
 
-/* The first digit is the highest. */
+/* The most significant digit comes first. */
 char *
 hash_text(uint64_t sum, char out[17])
 {
@@ -39,7 +38,7 @@ hash_text(uint64_t sum, char out[17])
 	return out;
 }
 
-/* Capitals, signs and spaces are no digits, so that a sum has one text. */
+/* Capitals, signs and spaces are refused, so that a sum has only one spelling. */
 const char *
 hash_read(const char *text, uint64_t *sum)
 {
@@ -58,7 +57,7 @@ struct hash_stream {
 	XXH3_state_t *state;
 };
 
-/* The library allocates the state itself, for alignment; it can only fail for want of memory. */
+/* The library allocates the state itself, for alignment; it fails only when memory runs out. */
 struct hash_stream *
 hash_stream_new(void)
 {
@@ -78,7 +77,7 @@ hash_stream_add(struct hash_stream *h, const void *bytes, size_t len)
 	XXH3_64bits_update(h->state, bytes, len);
 }
 
-/* The sum and the end of the stream are one call: nobody needs the one without the other. */
+/* The sum and the end of the stream are one call: no caller needs one without the other. */
 uint64_t
 hash_stream_free(struct hash_stream *h)
 {

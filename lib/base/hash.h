@@ -12,13 +12,13 @@
 
 uint64_t hash_xxh3(const void *bytes, size_t len);
 uint64_t hash_xxh3_seeded(
-    const void *bytes, size_t len, uint64_t seed); /* for tables of what others chose */
-/* Such a sum as 16 lower-case hexadecimal digits and a NUL; returns out. */
+    const void *bytes, size_t len, uint64_t seed); /* for tables whose keys come from input */
+/* Writes a sum as 16 lower-case hexadecimal digits and a NUL; returns out. */
 char *hash_text(uint64_t sum, char out[17]);
-/* Reads those digits; returns what follows them, or NULL when text begins with anything else. */
+/* Reads those digits; returns the text after them, or NULL when text does not begin with them. */
 const char *hash_read(const char *text, uint64_t *sum);
 
-struct hash_stream; /* XXH3-64 over pieces */
+struct hash_stream; /* XXH3-64, fed in pieces */
 struct hash_stream *hash_stream_new(void);
 void hash_stream_add(struct hash_stream *h, const void *bytes, size_t len);
 uint64_t hash_stream_free(struct hash_stream *h); /* returns the sum */

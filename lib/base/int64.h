@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* a / b rounded up; a at least 0, b above 0, and a + b - 1 fits. */
+/* a / b rounded up; a must be at least 0, b above 0, and a + b - 1 must not overflow. */
 static inline int64_t
 int64_div_up(int64_t a, int64_t b)
 {

@@ -3,8 +3,8 @@
  *
  * Outputs appear whole or not at all: written under a temporary name in the same directory, synced,
  * renamed, and the directory synced after that. A crash at any point leaves the old file or the new
- * one. Reads and writes that the kernel cuts short are continued here, so that no caller has to
- * think of it.
+ * one. Reads and writes that the kernel cuts short are continued here, so that callers need not
+ * handle that.
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -18,9 +18,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ROOM_MIN = 1 << 16, ROOM_MAX = 1 << 30 }; /* of a file that is read, at first */
+enum { ROOM_MIN = 1 << 16, ROOM_MAX = 1 << 30 }; /* bytes first allocated for a file to be read */
 
-/* A write of nothing is an error, or a full disk could loop for ever. errno tells the reason. */
+/* A write of 0 bytes is an error, since a full disk could otherwise loop for ever. errno has the
+   reason. */
 int
 io_write_all(int fd, const void *bytes, size_t len)
 {
@@ -65,8 +66,8 @@ io_pread_all(int fd, void *bytes, size_t len, int64_t offset)
 	return 0;
 }
 
-/* Directories and pipes are refused: their size says nothing. Without O_NONBLOCK the opening of a
- * pipe would wait for a writer; of a regular file it means nothing. */
+/* Directories and pipes are refused: they have no meaningful size. Without O_NONBLOCK, opening a
+   pipe would wait for a writer; for a regular file the flag has no effect. */
 int
 io_open_regular(const char *path, uint64_t *size, struct err *e)
 {
@@ -87,10 +88,9 @@ io_open_regular(const char *path, uint64_t *size, struct err *e)
 	return -1;
 }
 
-/* Starts, and does not await, the writing of the last n bytes before where fd stands. Only a hint:
- * what goes wrong shows when the file is synced. */
+/* Only a hint: an error shows when the file is synced. */
 void
-io_write_behind(int fd, int64_t n)
+io_start_writing(int fd, int64_t n)
 {
 	off_t end = lseek(fd, 0, SEEK_CUR);
 
@@ -98,9 +98,9 @@ io_write_behind(int fd, int64_t n)
 		sync_file_range(fd, end - n, n, SYNC_FILE_RANGE_WRITE);
 }
 
-/* copy_file_range spares the way through user memory, and on some file systems all copying. What it
- * cannot do, for whatever reason, is read and written in large blocks, which finds the reason. The
- * disk is set to work after each stride, so that a sync at the end has little left to wait for. */
+/* copy_file_range avoids the copy through user memory, and on some file systems all copying. Where
+   it fails, the rest is read and written in large blocks, and any error shows there. Write-back
+   starts after each stride, so that the final sync has little left to wait for. */
 int
 io_copy_range(int in, int64_t at, int out, uint64_t len)
 {
@@ -116,7 +116,7 @@ io_copy_range(int in, int64_t at, int out, uint64_t len)
 		if (n <= 0)
 			break;
 		len -= (uint64_t)n;
-		io_write_behind(out, n);
+		io_start_writing(out, n);
 	}
 	if (len == 0)
 		return 0;
@@ -125,7 +125,7 @@ io_copy_range(int in, int64_t at, int out, uint64_t len)
 		size_t n = len < BLOCK ? len : BLOCK;
 
 		rc = io_pread_all(in, buf, n, at) < 0 ? -1 : io_write_all(out, buf, n);
-		io_write_behind(out, (int64_t)n);
+		io_start_writing(out, (int64_t)n);
 		at += (int64_t)n;
 		len -= n;
 	}
@@ -133,7 +133,7 @@ io_copy_range(int in, int64_t at, int out, uint64_t len)
 	return rc;
 }
 
-/* Room for what a file says that it holds, within bounds: a name may stand for a pipe. */
+/* The buffer for the size that a file reports, within bounds: the name may be that of a pipe. */
 static size_t
 room_for(int fd, size_t max)
 {
@@ -146,8 +146,8 @@ room_for(int fd, size_t max)
 	return size + IO_PADDING + 1 > ROOM_MIN ? size + IO_PADDING + 1 : ROOM_MIN;
 }
 
-/* All that there is to read, by reading and not by size, so that a file that grows cannot be cut in
- * two: the size only says how much room to begin with. Closes f. */
+/* Reads to the end of the file rather than to its reported size, so that a growing file is not cut
+   short; the size only sets the first allocation. Closes f. */
 static int
 read_stream(FILE *f, const char *path, size_t max, char **out, size_t *len, struct err *e)
 {
@@ -202,7 +202,7 @@ io_read_regular(const char *path, size_t max, char **out, size_t *len, struct er
 	return -1;
 }
 
-/* Follows links; a name that cannot be looked at counts as absent, and opening it will say why. */
+/* Follows links. A name that cannot be examined counts as absent; opening it gives the reason. */
 bool
 io_exists(const char *path)
 {
@@ -211,7 +211,7 @@ io_exists(const char *path)
 	return stat(path, &st) == 0;
 }
 
-/* A link to a directory is one. */
+/* A link to a directory counts as one. */
 bool
 io_is_dir(const char *path)
 {
@@ -220,8 +220,7 @@ io_is_dir(const char *path)
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* The directory that holds path; free() it. Blanks and slashes at the end of path are the caller's
- * to take away. */
+/* The caller strips blanks and slashes from the end of path. */
 char *
 io_parent(const char *path)
 {
@@ -232,7 +231,6 @@ io_parent(const char *path)
 	return mem_strndup(path, slash == path ? 1 : (size_t)(slash - path));
 }
 
-/* Syncs the directory that holds path. */
 static int
 fsync_parent(const char *path, struct err *e)
 {
@@ -244,9 +242,9 @@ fsync_parent(const char *path, struct err *e)
 }
 
 /*
- * Several processes may make the same path at once: EEXIST is no failure until the end, where what
- * exists must be a directory. The name of each new one is on the disk before anything is put into
- * it.
+ * Several processes may make the same path at once: EEXIST is not a failure until the end, where
+ * the path must be a directory. The name of each new directory is on disk before anything is
+ * created in it.
  */
 int
 io_mkdir_p(const char *path, struct err *e)
@@ -275,9 +273,9 @@ io_mkdir_p(const char *path, struct err *e)
 }
 
 /*
- * Without this a rename may be lost in a crash though the file is safe. EINVAL is passed over: some
- * file systems cannot sync a directory, and there is nothing to do about it; nor about a directory
- * that may be written and not read.
+ * Without this a crash may undo a rename although the file's data is safe. EINVAL is ignored,
+ * because some file systems cannot sync a directory; so is a directory that may be written but not
+ * read.
  */
 int
 io_fsync_dir(const char *path, struct err *e)
@@ -293,8 +291,8 @@ io_fsync_dir(const char *path, struct err *e)
 }
 
 /*
- * Links are removed, not followed. A path that is not there counts as removed, so this may run
- * again after it was interrupted. Stops at the first failure.
+ * Links are removed, not followed. A path that does not exist counts as removed, so this can be
+ * repeated after an interruption. Stops at the first failure.
  */
 int
 io_remove_tree(const char *path, struct err *e)
@@ -351,8 +349,8 @@ outfile_open(struct outfile *o, const char *path, struct err *e)
 	return -1;
 }
 
-/* The file is opened for writing after what is kept; a file that is too short lost what a mark
- * said was on the disk. The name can be guessed, so no link is followed. */
+/* Opens the file for writing after the part that is kept. A file that is too short has lost data
+   that its record says was on disk. The name is predictable, so links are not followed. */
 int
 outfile_resume(struct outfile *o, const char *path, int64_t keep, struct err *e)
 {
@@ -384,7 +382,7 @@ outfile_resume(struct outfile *o, const char *path, int64_t keep, struct err *e)
 	return 0;
 }
 
-/* fdatasync: the size is metadata that it writes too, since it is needed to read the data. */
+/* fdatasync: it also writes the size, since that is needed to read the data. */
 int
 outfile_sync(struct outfile *o, int64_t *bytes, struct err *e)
 {
@@ -394,7 +392,7 @@ outfile_sync(struct outfile *o, int64_t *bytes, struct err *e)
 	return 0;
 }
 
-/* As outfile_abort, for what outfile_resume is to find again. */
+/* Like outfile_abort, but keeps the file for outfile_resume. */
 void
 outfile_leave(struct outfile *o)
 {
@@ -404,9 +402,9 @@ outfile_leave(struct outfile *o)
 }
 
 /*
- * Sync before rename: otherwise a crash could leave the new name with no bytes. An error from any
- * write so far is noticed here, so callers need not check each one. Afterwards the struct is
- * closed, and outfile_abort does nothing.
+ * Sync before rename: otherwise a crash could leave the new name with no bytes. An error of any
+ * earlier write shows here, so callers need not check each one. The struct is closed afterwards,
+ * and outfile_abort does nothing.
  */
 int
 outfile_commit(struct outfile *o, struct err *e)
@@ -433,7 +431,7 @@ outfile_commit(struct outfile *o, struct err *e)
 }
 
 /*
- * For every path that did not commit; a struct of zeroes, or one that is closed already, is fine.
+ * For every exit without a commit. A struct of zeroes, or one that is already closed, is allowed.
  */
 void
 outfile_abort(struct outfile *o)

@@ -1,7 +1,7 @@
 // json.cc - simdjson's tape as a plain C tree; C++ ends at this file
 //
 // Strings stay where the parser unescaped them, NUL-ended, and the parser lives as long as the
-// tree: of a large vocabulary only the nodes are written again.
+// tree: for a large vocabulary only the nodes are copied.
 extern "C" {
 #include "lib/base/io.h"
 #include "lib/base/json.h"
@@ -111,7 +111,7 @@ copy(struct json *j, const element &in, struct json_value *out, struct err *e)
 	}
 }
 
-// Refusals are rare, so only then are the numbers looked at.
+// Refusals are rare, so numbers are examined only then.
 simdjson::error_code
 parse_fitted(struct json *j, const char *text, size_t len, element &root, simdjson::error_code bad)
 {
@@ -153,7 +153,8 @@ json_parse(const char *text, size_t len, const char *name, struct err *e)
 	return parse(text, len, false, name, e);
 }
 
-static_assert(IO_PADDING >= simdjson::SIMDJSON_PADDING, "files are read with room for the parser");
+static_assert(
+    IO_PADDING >= simdjson::SIMDJSON_PADDING, "files are read with padding for the parser");
 
 struct json *
 json_parse_file(const char *text, size_t len, const char *name, struct err *e)

@@ -24,7 +24,7 @@ struct json_value {
 	bool boolean;
 	uint32_t key_len;
 	const char *key;                 /* in an object: the member's name, else NULL */
-	union {                          /* by type; what is not its own means nothing */
+	union {                          /* by type; the other members are undefined */
 		int64_t integer;         /* JSON_INT */
 		double number;           /* JSON_FLOAT */
 		const char *string;      /* JSON_STRING; NUL-ended too */
@@ -35,10 +35,10 @@ struct json_value {
 
 struct json;
 
-/* name is for messages ("path: why"). Depth is limited to 64. NULL on error. */
+/* name is for messages ("path: why"). The depth limit is 64. NULL on error. */
 struct json *json_parse(const char *text, size_t len, const char *name, struct err *e);
-/* The same for what io_read_file has read: the text is used where it lies, and not needed
- * afterwards. */
+/* The same for a text that io_read_file has read: it is parsed in place and is not needed
+   afterwards. */
 struct json *json_parse_file(const char *text, size_t len, const char *name, struct err *e);
 struct json *json_read(const char *path, size_t max_bytes, struct err *e);
 const struct json_value *json_root(const struct json *j);

@@ -1,5 +1,5 @@
 /*
- * jsonget.c - reading a JSON file and asking its tree
+ * jsonget.c - reading a JSON file, and typed access to its tree
  *
  * The getters treat a member that is null like one that is absent, as the configs of transformers
  * do, and refuse a member of another type rather than convert it. Each gives a reason that names
@@ -46,7 +46,7 @@ json_get(const struct json_value *v, const char *key)
 	return NULL;
 }
 
-/* The member when it is there and not null. */
+/* NULL for a member that is missing or null. */
 static const struct json_value *
 present(const struct json_value *v, const char *key)
 {
@@ -56,8 +56,8 @@ present(const struct json_value *v, const char *key)
 }
 
 /*
- * A number with a fraction or an exponent is no integer here, even when its value is whole. def
- * stands in for an absent member; *out means nothing after an error.
+ * A number with a fraction or an exponent is not an integer here, even when its value is whole. def
+ * is the value of an absent member; *out is undefined after an error.
  */
 int
 json_int(const struct json_value *v, const char *key, int64_t def, int64_t *out, struct err *e)
@@ -68,7 +68,7 @@ json_int(const struct json_value *v, const char *key, int64_t def, int64_t *out,
 	return m && m->type != JSON_INT ? err_set(e, "\"%s\" must be an integer", key) : 0;
 }
 
-/* Of any other type it is 0. */
+/* 0 for any other type. */
 double
 json_number(const struct json_value *v)
 {
@@ -87,7 +87,7 @@ json_double(const struct json_value *v, const char *key, double def, double *out
 	    : 0;
 }
 
-/* 0 and 1 are not accepted: in a config they are a sign of a mistake. */
+/* 0 and 1 are not accepted: in a config they usually are a mistake. */
 int
 json_bool(const struct json_value *v, const char *key, bool def, bool *out, struct err *e)
 {
@@ -97,7 +97,7 @@ json_bool(const struct json_value *v, const char *key, bool def, bool *out, stru
 	return m && m->type != JSON_BOOL ? err_set(e, "\"%s\" must be true or false", key) : 0;
 }
 
-/* *out points into the tree, or is def; it lives as long as they do. */
+/* *out points into the tree, or is def; it is valid as long as they are. */
 int
 json_string(
     const struct json_value *v, const char *key, const char *def, const char **out, struct err *e)

@@ -2,8 +2,8 @@
  * jsonnumber.c - numbers that JSON allows and simdjson does not
  *
  * JSON bounds no number, and Python writes integers of any length: transformers says "no limit" by
- * one of 31 digits. simdjson refuses the whole text then. So a text that it refuses is written
- * again with such numbers in its reach. Source of the grammar: RFC 8259, part 6.
+ * one of 31 digits. simdjson refuses the whole text then. So a text that it refuses is rewritten
+ * with such numbers brought into its range. Source of the grammar: RFC 8259, part 6.
  */
 #include "lib/base/jsonnumber.h"
 
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A place in the text; at the end it is a NUL. */
+/* The byte at a position of the text; NUL at the end. */
 static char
 at(const char *s, size_t n, size_t pos)
 {
@@ -25,7 +25,7 @@ is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* The end of the digits from pos on. */
+/* The position after the digits that begin at pos. */
 static size_t
 digits(const char *s, size_t n, size_t pos)
 {
@@ -34,8 +34,8 @@ digits(const char *s, size_t n, size_t pos)
 	return pos;
 }
 
-/* The end of the number at pos, or pos; *whole tells whether it has neither fraction nor
- * exponent. */
+/* The position after the number at pos, or pos when there is none; *whole is true when it has
+   neither a fraction nor an exponent. */
 static size_t
 number_end(const char *s, size_t n, size_t pos, bool *whole)
 {
@@ -63,7 +63,7 @@ number_end(const char *s, size_t n, size_t pos, bool *whole)
 	return end;
 }
 
-/* Appends a number, in reach. */
+/* Appends a number, brought into range. */
 static bool
 add_number(const char *s, size_t len, bool whole, struct str *out)
 {
@@ -82,7 +82,7 @@ add_number(const char *s, size_t len, bool whole, struct str *out)
 	return true;
 }
 
-/* The end of the string that begins at pos, with its quotes. */
+/* The position after the closing quote of the string that begins at pos. */
 static size_t
 string_end(const char *s, size_t n, size_t pos)
 {
@@ -104,7 +104,7 @@ json_fit_numbers(const char *text, size_t len, struct str *out)
 			changed |= add_number(text + pos, end - pos, whole, out);
 			continue;
 		}
-		/* digits that are no number stay one token, else their end could be one */
+		/* digits that are not a number stay one token; otherwise their tail could be one */
 		if (end == pos)
 			end = is_digit(text[pos]) ? digits(text, len, pos) : pos + 1;
 		str_add(out, text + pos, end - pos);

@@ -9,8 +9,8 @@
 
 /*
  * Appends a JSON text in which every number fits a type: an integer outside 64 bits becomes a
- * double, a number that no double reaches the largest double of its sign. What is no number by
- * JSON's grammar stays as it is. Returns whether anything was changed.
+ * double, a number that no double reaches the largest double of its sign. Text that is not a number
+ * by JSON's grammar stays as it is. Returns whether anything was changed.
  */
 bool json_fit_numbers(const char *text, size_t len, struct str *out);
 

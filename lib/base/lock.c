@@ -1,11 +1,11 @@
 /*
  * lock.c - a file that says which process may write into a directory
  *
- * The file is made by O_EXCL, which every file system has, so it is empty for an instant: a text
- * that is not whole is nobody's to judge, and is watched like that of another host. Of many who
- * find the same one dead one breaks it: who removes a lock holds flock(2) on that very file,
- * renames it to a name that nobody else has and reads it there; one that has changed hands
- * meanwhile is put back.
+ * The file is created with O_EXCL, which every file system supports, so it is empty for an instant.
+ * An incomplete text tells nothing about its holder and is watched like a lock of another host.
+ * When several processes find the same dead lock, only one breaks it: it holds flock(2) on that
+ * file, renames it to a unique name and reads it there. A lock that has changed hands meanwhile is
+ * renamed back.
  */
 #include "lib/base/clock.h"
 #include "lib/base/io.h"
@@ -30,7 +30,7 @@
 
 enum { TEXT_MAX = 4096, WORD = PROCESS_HOST };
 
-/* A holder as the file tells it; job and attempt are "-" outside a batch system. */
+/* A holder as the file describes it; job and attempt are "-" outside a batch system. */
 struct holder {
 	char host[WORD], boot[WORD], job[WORD], attempt[WORD];
 	long long process;
@@ -44,18 +44,18 @@ struct lock {
 	char *path;
 	double renewal;
 	int fd;
-	struct str text; /* of the file, as far as it never changes */
+	struct str text; /* the part of the file that never changes */
 	unsigned renewals;
 	atomic_bool lost;
 	pthread_t thread;
 	pthread_mutex_t mutex;
 	pthread_cond_t wake;
-	bool renewing, end; /* there is a thread; it is to end */
+	bool renewing, end; /* the thread runs; the thread shall end */
 };
 
 /* --- who holds it ----------------------------------------------------------------------------- */
 
-/* The value of a variable as one word; "-" without it. */
+/* The value of an environment variable as one word; "-" when it is not set. */
 static void
 variable(const char *name, char out[WORD])
 {
@@ -67,7 +67,7 @@ variable(const char *name, char out[WORD])
 			*c = '_';
 }
 
-/* What batch systems call a job, and what differs when they start it again: PBS does not say. */
+/* A batch system's name of the job, and what differs when it restarts one; PBS does not tell. */
 static void
 batch_job(struct holder *h)
 {
@@ -83,7 +83,7 @@ batch_job(struct holder *h)
 	variable(systems[i].attempt, h->attempt);
 }
 
-/* This process. The random number tells its lock from any other. */
+/* Describes this process. The random number makes its lock unique. */
 static void
 this_holder(struct holder *h)
 {
@@ -99,7 +99,7 @@ this_holder(struct holder *h)
 		h->id = h->start << 32 ^ (unsigned long long)h->process;
 }
 
-/* False when the text is not whole. */
+/* False when the text is incomplete. */
 static bool
 parse(const char *text, struct holder *h)
 {
@@ -116,14 +116,14 @@ describe(const char *text, char out[2 * WORD])
 	struct holder h;
 
 	if (!parse(text, &h))
-		snprintf(out, 2 * WORD, "a process that is not named");
+		snprintf(out, 2 * WORD, "an unknown process");
 	else
 		snprintf(out, 2 * WORD, "process %lld of host %s", h.process, h.host);
 }
 
 /* --- the file --------------------------------------------------------------------------------- */
 
-/* What the file says; -1 with errno. */
+/* Reads the file; -1 with errno. */
 static int
 read_text(const char *path, char text[TEXT_MAX])
 {
@@ -142,8 +142,8 @@ read_text(const char *path, char text[TEXT_MAX])
 	return 0;
 }
 
-/* Opens the file that has the name, for this process alone among those that want to remove it. -1
- * with errno. Where flock(2) does not work the check of what was renamed has to do. */
+/* Opens the file under that name and locks it against other processes that want to remove it. -1
+   with errno. Where flock(2) does not work, checking the renamed file has to suffice. */
 static int
 open_to_remove(const char *path)
 {
@@ -160,8 +160,8 @@ open_to_remove(const char *path)
 	return -1;
 }
 
-/* Removes the file if its text begins so. 0 also when somebody else did, or it has changed: who
- * wants the lock looks again. */
+/* Removes the file if its text begins with the given one. Returns 0 also when another process has
+   removed or replaced it; the caller then tries again. */
 static int
 take_away(const char *path, const char *text, size_t len, struct err *e)
 {
@@ -174,7 +174,7 @@ take_away(const char *path, const char *text, size_t len, struct err *e)
 	if (read_text(path, found) == 0 && !strncmp(found, text, len)) {
 		if (rename(path, aside) < 0)
 			rc = err_sys(e, "remove", path);
-		/* somebody's new lock gets its name back, unless a third has one by now */
+		/* another process's new lock gets its name back, unless a third has created one */
 		else if (read_text(aside, found) == 0 && strncmp(found, text, len) != 0 &&
 		    link(aside, path) < 0)
 			rc = err_sys(e, "put back", path);
@@ -185,8 +185,8 @@ take_away(const char *path, const char *text, size_t len, struct err *e)
 	return rc;
 }
 
-/* The file is made whole, on the disk where other hosts see it, or not at all. 1 when there is
- * one. */
+/* Creates the file complete and on disk, where other hosts see it, or not at all. Returns 1 when
+   the file exists already. */
 static int
 create(struct lock *l, struct err *e)
 {
@@ -218,7 +218,7 @@ lock_check(struct lock *l, struct err *e)
 	if (read_text(l->path, text) < 0 ? errno == ENOENT
 					 : strncmp(text, l->text.buf, l->text.len) != 0)
 		atomic_store(&l->lost, true);
-	return lock_lost(l) ? err_set(e, "'%s' is not this run's any more", l->path) : 0;
+	return lock_lost(l) ? err_set(e, "'%s' no longer belongs to this run", l->path) : 0;
 }
 
 bool
@@ -227,8 +227,8 @@ lock_lost(const struct lock *l)
 	return l && atomic_load(&l->lost);
 }
 
-/* The number grows in its place: what others see is a change. That a write failed shows in a later
- * look, or to those who wait. */
+/* The number grows in place, so that other processes see a change. A failed write shows at a later
+   check, or to the processes that wait. */
 static void
 renew(struct lock *l)
 {
@@ -266,13 +266,13 @@ renewer(void *arg)
 
 /* --- taking it -------------------------------------------------------------------------------- */
 
-/* What may be known of a lock at once. */
-enum verdict { UNKNOWN, ALIVE, ENDED, RESTARTED };
+/* What can be known about a lock without waiting. */
+enum holder_state { UNKNOWN, ALIVE, ENDED, RESTARTED };
 
-/* Processes are looked up only where their numbers mean the same: the same boot, and the same PID
- * namespace, which is part of the host's name. */
-static enum verdict
-judge(const char *text)
+/* A process is looked up only where its number means the same: in the same boot and the same PID
+   namespace, which is part of the host's name. */
+static enum holder_state
+holder_state(const char *text)
 {
 	struct holder h, me;
 
@@ -286,7 +286,7 @@ judge(const char *text)
 	return UNKNOWN;
 }
 
-/* A lock that is not whole is its holder's as long as nothing is added. */
+/* An incomplete lock keeps its holder as long as nothing is added to it. */
 static bool
 same_holder(const char *a, const char *b)
 {
@@ -295,7 +295,7 @@ same_holder(const char *a, const char *b)
 	return !strcmp(a, b) || (parse(a, &x) && parse(b, &y) && x.id == y.id);
 }
 
-/* A hundredth of a wait, and a second at most. */
+/* Sleeps for a hundredth of the wait, at most one second. */
 static void
 nap(double wait)
 {
@@ -304,11 +304,11 @@ nap(double wait)
 	nanosleep(&(struct timespec){ (time_t)s, (long)(1e9 * (s - (double)(time_t)s)) }, NULL);
 }
 
-/* Watches a lock that cannot be judged, or whose process runs and may be about to end. 1: it has
- * not changed for long enough; 0: there is something new to be judged; -1: somebody holds it, or
- * nobody wants to wait. */
+/* Watches a lock whose holder is unknown, or whose process runs and may be about to end. 1: it has
+   not changed for long enough; 0: it has changed and must be read again; -1: it is held, or the
+   caller does not want to wait. */
 static int
-watch(const struct lock_terms *t, const char *text, enum verdict v, struct err *e)
+watch(const struct lock_terms *t, const char *text, enum holder_state v, struct err *e)
 {
 	double since = clock_seconds(), limit = v == ALIVE ? t->ending : t->stale;
 	char who[2 * WORD], now[TEXT_MAX], line[TEXT_MAX];
@@ -319,38 +319,40 @@ watch(const struct lock_terms *t, const char *text, enum verdict v, struct err *
 	    v == ALIVE ? "for its end, up to" : "until it has not been renewed for", limit);
 	while (clock_seconds() - since < limit) {
 		nap(limit);
-		if (read_text(t->path, now) < 0 || !same_holder(text, now) || judge(now) == ENDED)
+		if (read_text(t->path, now) < 0 || !same_holder(text, now) ||
+		    holder_state(now) == ENDED)
 			return 0;
 		if (v == UNKNOWN && strcmp(text, now) != 0)
 			return err_set(e, "'%s' is held by %s, which renews it", t->path, who);
-		if (!told) /* not of a lock that is just being made */
+		if (!told) /* no message about a lock that is just being created */
 			t->say(line);
 		told = true;
 		if (t->give_up && t->give_up())
-			return err_set(e, "'%s' is held by %s: asked to stop while waiting for it",
-			    t->path, who);
+			return err_set(e,
+			    "'%s' is held by %s: stopped on request while waiting for it", t->path,
+			    who);
 	}
 	return v == UNKNOWN ? 1 : err_set(e, "'%s' is held by %s, which is running", t->path, who);
 }
 
-/* Who is overruled finds its lock gone at its next renewal: until then it may write. */
+/* The former holder finds its lock gone at its next renewal and may write until then. */
 static void
 let_go(const struct lock_terms *t, const char *text)
 {
 	double since = clock_seconds();
 
-	while (judge(text) != ENDED && clock_seconds() - since < t->renewal &&
+	while (holder_state(text) != ENDED && clock_seconds() - since < t->renewal &&
 	    !(t->give_up && t->give_up()))
 		nap(t->renewal);
 }
 
-/* Breaks the lock that is there, if that is right. 0: the next look will tell. */
+/* Breaks the existing lock if the rules allow it. Returns 0 when the caller shall try again. */
 static int
 break_lock(const struct lock_terms *t, const char *text, struct err *e)
 {
 	static const char *const why[] = { "was not renewed", "", "has ended",
 		"was of this batch job before it was restarted" };
-	enum verdict v = judge(text);
+	enum holder_state v = holder_state(text);
 	char who[2 * WORD], line[TEXT_MAX];
 	int broken = 1;
 
@@ -369,7 +371,7 @@ break_lock(const struct lock_terms *t, const char *text, struct err *e)
 	return 0;
 }
 
-/* Until it is created or somebody is known to hold it. */
+/* Tries until the lock is created or is known to be held. */
 static int
 take(struct lock *l, const struct lock_terms *t, struct err *e)
 {
@@ -387,7 +389,7 @@ take(struct lock *l, const struct lock_terms *t, struct err *e)
 	return rc;
 }
 
-/* Not the thread, which only the one that has the lock needs. */
+/* Without the thread, which only a process that has the lock needs. */
 static struct lock *
 lock_new(const struct lock_terms *t)
 {

@@ -2,12 +2,12 @@
  * lock.h - a file that says which process may write into a directory
  *
  * It holds host, boot, process, start time and batch job of its holder, which renews it for as long
- * as it lives. No clock of another host is trusted: who finds a lock that it cannot judge watches
- * it by its own. A lock is broken by itself when
- *   - its process was of this boot and this host and has ended, or ends within LOCK_ENDING,
- *   - its batch job is this one, started again by the batch system,
- *   - it has not changed for as long as LOCK_STALE says.
- * Advice for programs that ask; nothing stops those that do not.
+ * as it lives. No clock of another host is trusted: a process that cannot tell whether a lock is
+ * alive watches it by its own clock. A lock is broken automatically when
+ *   - its process ran on this host in this boot and has ended, or ends within LOCK_ENDING,
+ *   - its batch job is this one, restarted by the batch system,
+ *   - it has not changed for LOCK_STALE.
+ * The lock is advisory: nothing stops a program that does not ask for it.
  */
 #ifndef BASE_LOCK_H
 #define BASE_LOCK_H
@@ -16,31 +16,32 @@
 
 #include <stdbool.h>
 
-/* Seconds. A file system may be away for three renewals; a process that was killed takes a while to
- * be gone. */
+/* Seconds. A file system may be unreachable for three renewals; a killed process takes a while to
+   disappear. */
 enum { LOCK_RENEWAL = 30, LOCK_STALE = 120, LOCK_ENDING = 5 };
 
 struct lock;
 
 struct lock_terms {
-	const char *path;              /* of the lock; copied */
+	const char *path;              /* of the lock file; copied */
 	double renewal, stale, ending; /* seconds */
-	/* a lock that is there is broken whoever holds it, who has a renewal's time to notice */
+	/* an existing lock is broken whoever holds it; the holder has one renewal's time to
+	   notice */
 	bool by_force;
-	/* what is waited for and what was broken: a line each, without newline */
+	/* reports each wait and each broken lock in a line without newline */
 	void (*say)(const char *line);
-	bool (*give_up)(void); /* asked while it waits; NULL: never */
+	bool (*give_up)(void); /* polled while it waits; NULL: never */
 };
 
-/* Takes the lock, and starts the thread that renews it. NULL with the reason when somebody holds
- * it. */
+/* Takes the lock, and starts the thread that renews it. NULL with the reason when the lock is
+   held. */
 struct lock *lock_take(const struct lock_terms *t, struct err *e);
-/* Looks at the file: -1 with the reason when it is not this holder's any more. A file that cannot
- * be read now is taken for what it was. Any thread. NULL is fine, and 0. */
+/* Reads the file: -1 with the reason when it no longer belongs to this holder. A file that cannot
+   be read now counts as unchanged. Any thread may call it; NULL gives 0. */
 int lock_check(struct lock *l, struct err *e);
-/* What the last look found, without another one; of NULL false. */
+/* The result of the last check, without another one; false for NULL. */
 bool lock_lost(const struct lock *l);
-/* Removes the file if it is still this holder's, and frees l; NULL is fine. */
+/* Removes the file if it still belongs to this holder, and frees l; NULL is allowed. */
 void lock_release(struct lock *l);
 
 #endif

@@ -2,8 +2,8 @@
  * map.c - read-only memory-mapped files
  *
  * Corpora and checkpoints are larger than memory; mapped, they cost address space only, and the
- * page cache is shared by all ranks of a node. The price is that a file cut short by somebody else
- * while it is mapped ends the program with SIGBUS, whose handler asks here which file it was.
+ * page cache is shared by all ranks of a node. The price: a file that another program truncates
+ * while it is mapped ends this one with SIGBUS, whose handler asks here which file it was.
  */
 #include "lib/base/io.h"
 #include "lib/base/map.h"
@@ -15,11 +15,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Maps that are open. A handler walks the list while other threads open and close theirs, so an
- * entry stays in it for ever, and is used again: what is read of one is that of a map that its
- * thread is using. */
+/* Maps that are open. A handler walks the list while other threads open and close maps, so entries
+   are never freed, only reused; the entry that a handler reads belongs to a map that its thread is
+   using. */
 struct map_entry {
-	_Atomic(const unsigned char *) base; /* NULL: of no map */
+	_Atomic(const unsigned char *) base; /* NULL: a free entry */
 	uint64_t size;
 	char *path;
 	struct map_entry *next, *next_unused;
@@ -76,8 +76,7 @@ map_file(const void *address)
 }
 
 /*
- * An empty file gives base NULL and size 0, because mmap refuses a length of 0. The
- * descriptor is closed at once; the mapping does not need it.
+ * An empty file gives base NULL and size 0, because mmap refuses a length of 0.
  */
 int
 map_open(struct map *m, const char *path, struct err *e)
@@ -106,7 +105,7 @@ map_open(struct map *m, const char *path, struct err *e)
 	return 0;
 }
 
-/* Read-only pages of a file lose nothing by it. */
+/* Read-only pages of a file hold nothing that would be lost. */
 void
 map_forget(const struct map *m)
 {
@@ -114,7 +113,7 @@ map_forget(const struct map *m)
 		madvise((void *)(uintptr_t)m->base, m->size, MADV_DONTNEED);
 }
 
-/* Whole pages; advice alone, so what the kernel answers does not matter. */
+/* Whole pages. It is only advice, so the kernel's answer is ignored. */
 void
 map_will_need(const struct map *m, uint64_t at, uint64_t bytes)
 {
@@ -126,8 +125,8 @@ map_will_need(const struct map *m, uint64_t at, uint64_t bytes)
 }
 
 /*
- * A struct that was never opened, or is closed already, is fine: openers call this on their error
- * paths. Pointers into the file are dead afterwards.
+ * A struct that was never opened, or is already closed, is allowed: callers close it on their error
+ * paths. Pointers into the file are invalid afterwards.
  */
 void
 map_close(struct map *m)

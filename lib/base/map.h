@@ -14,18 +14,18 @@
 struct map {
 	const unsigned char *base;
 	uint64_t size;
-	struct map_entry *entry; /* of the list of maps that are open */
+	struct map_entry *entry; /* in the list of open maps */
 };
 
 int map_open(struct map *m, const char *path, struct err *e);
-/* The pages are given back to the file cache; they come again when they are touched. For passes
- * over large files, whose pages would count as this process's memory. */
+/* Returns the pages to the file cache; touching one brings it back. For passes over large files,
+   whose pages would otherwise count as this process's memory. */
 void map_forget(const struct map *m);
 /* Bytes [at, at + bytes) will be read soon; they lie inside the map. */
 void map_will_need(const struct map *m, uint64_t at, uint64_t bytes);
 void map_close(struct map *m);
-/* The path of the open map that the address lies in, or NULL. For handlers of SIGBUS, which is what
- * the loss of a mapped page gives: safe in a handler, in the thread that touched the page. */
+/* The path of the open map that the address lies in, or NULL. For handlers of SIGBUS, the signal
+   for a mapped page that is lost: safe in a handler, in the thread that touched the page. */
 const char *map_file(const void *address);
 
 #endif

@@ -2,8 +2,8 @@
  * mem.c - checked allocation, and a bump allocator over it
  *
  * Callers never see NULL: running out of memory is the one failure that ends the program from
- * anywhere, which keeps thousands of checks out of the code. Counts and sizes come separately, so
- * that their product is checked here and not in each caller.
+ * anywhere, which saves thousands of checks. Counts and sizes are separate arguments, so that their
+ * product is checked here and not in each caller.
  */
 #include "lib/base/mem.h"
 
@@ -13,22 +13,21 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Linux 5.14; the C library names it since 2.35. Where the system does not know it, pages come by
- * faults. */
+/* Linux 5.14; the C library names it since 2.35. On systems without it, pages come by faults. */
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
 
 enum { BLOCK_BYTES = 64 * 1024, ALIGN = 16, HUGE_PAGE = 2 * 1024 * 1024, MANY_PAGES = 256 * 1024 };
 
-/* Blocks are chained, newest first; only the newest one has room that is still used. */
+/* Blocks are chained, newest first; only the newest one still has room for items. */
 struct mem_block {
 	struct mem_block *next;
 	size_t used, size;
 	_Alignas(ALIGN) unsigned char data[];
 };
 
-/* The only exit below the programs: without memory there is nobody to report to. */
+/* The only exit below the programs: a caller could not report it without memory. */
 static void
 no_memory(size_t count, size_t size)
 {
@@ -37,8 +36,7 @@ no_memory(size_t count, size_t size)
 }
 
 /*
- * A request of 0 bytes gives a pointer that may be freed, since some C libraries return NULL for
- * it.
+ * A request of 0 bytes gives a pointer too: some C libraries would return NULL.
  */
 void *
 mem_alloc(size_t count, size_t size)
@@ -65,8 +63,8 @@ mem_zalloc(size_t count, size_t size)
 	return p;
 }
 
-/* Advice about the whole pages of a size within a block. That the system cannot take it is no
- * failure. */
+/* Advice about the whole pages of a given size within a block; a system that does not support it is
+   not a failure. */
 static void
 advise(unsigned char *p, size_t bytes, size_t page, int advice)
 {
@@ -77,8 +75,7 @@ advise(unsigned char *p, size_t bytes, size_t page, int advice)
 		(void)madvise(p + (from - (uintptr_t)p), to - from, advice);
 }
 
-/* Asks for huge pages where whole ones fit, which saves faults now and misses of the translation
- * buffer later. */
+/* Asks for huge pages where whole ones fit, which saves page faults now and TLB misses later. */
 void *
 mem_zalloc_large(size_t count, size_t size)
 {
@@ -88,7 +85,7 @@ mem_zalloc_large(size_t count, size_t size)
 	return p;
 }
 
-/* All pages in one call, which takes a fraction of what one fault each would take. */
+/* All pages in one call, at a fraction of the cost of a fault for each. */
 void *
 mem_zalloc_whole(size_t count, size_t size)
 {
@@ -115,7 +112,7 @@ mem_realloc(void *p, size_t count, size_t size)
 	return p;
 }
 
-/* Exactly n bytes are copied, a NUL among them too, and one more is appended. */
+/* Copies exactly n bytes, NULs included, and appends a NUL. */
 char *
 mem_strndup(const char *s, size_t n)
 {
@@ -126,7 +123,6 @@ mem_strndup(const char *s, size_t n)
 	return p;
 }
 
-/* The caller frees it, like everything of this file except what comes from a pool. */
 char *
 mem_strdup(const char *s)
 {
@@ -134,8 +130,7 @@ mem_strdup(const char *s)
 }
 
 /*
- * For sizes that come from files: -1 on overflow, where an allocation would be too late to notice.
- * *out is the wrapped product then, and must not be used.
+ * *out is the wrapped product on overflow and must not be used.
  */
 int
 mem_mul(uint64_t a, uint64_t b, uint64_t *out)
@@ -143,7 +138,7 @@ mem_mul(uint64_t a, uint64_t b, uint64_t *out)
 	return __builtin_mul_overflow(a, b, out) ? -1 : 0;
 }
 
-/* A block of which `used` bytes are given out. What is large comes zeroed from the system. */
+/* A block of which `used` bytes are handed out. Large blocks come zeroed from the system. */
 static struct mem_block *
 block_new(struct mem_pool *pool, size_t size, size_t used)
 {
@@ -157,9 +152,8 @@ block_new(struct mem_pool *pool, size_t size, size_t used)
 }
 
 /*
- * Zeroed, aligned to 16 bytes, freed with the pool and never before. Half of SIZE_MAX is the bound,
- * so that rounding up and the head of the block cannot overflow. What is left of a block when the
- * next one begins is lost.
+ * Half of SIZE_MAX is the bound, so that rounding up and the head of the block cannot overflow. The
+ * rest of a block is lost when the next one begins.
  */
 void *
 mem_pool_alloc(struct mem_pool *pool, size_t count, size_t size)
@@ -180,7 +174,7 @@ mem_pool_alloc(struct mem_pool *pool, size_t count, size_t size)
 	return memset(p, 0, n);
 }
 
-/* The terminator is the zero that the pool's memory already holds. */
+/* The terminator is already there, because the pool's memory is zeroed. */
 char *
 mem_pool_strndup(struct mem_pool *pool, const char *s, size_t n)
 {

@@ -23,8 +23,8 @@ void *mem_realloc(void *p, size_t count, size_t size);
 char *mem_strdup(const char *s);
 char *mem_strndup(const char *s, size_t n);
 
-/* Whether n bytes are the same. Up to 16, which most tokens have, are compared without a call: from
- * both ends, as words that may meet. */
+/* Compares n bytes for equality. Up to 16, the length of most tokens, they are compared without a
+   call: as words from both ends, which may overlap. */
 static inline bool
 mem_equal(const void *a, const void *b, size_t n)
 {
@@ -52,8 +52,8 @@ mem_equal(const void *a, const void *b, size_t n)
 /* *out = a * b; returns -1 when that does not fit 64 bits. For sizes read from files. */
 int mem_mul(uint64_t a, uint64_t b, uint64_t *out);
 
-/* A bump allocator: many small things that die together. Zero-initialise; items are 16-byte aligned
- * and zeroed. */
+/* A bump allocator: many small items that are freed together. Zero-initialise; items are 16-byte
+ * aligned and zeroed. */
 struct mem_pool {
 	struct mem_block *block;
 };

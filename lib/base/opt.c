@@ -4,8 +4,8 @@
  * One row of a table gives the name, the type, the range, the default and the text of an option,
  * and the place of its value in the caller's struct. The command line and option files go through
  * the same code, so a word means the same in both; a later word wins over an earlier one, and the
- * command line over any file. Options of Megatron-LM that this suite does not have are known by
- * name and reported together, so that a launch script is ported in one go.
+ * command line over any file. Options of Megatron-LM that this suite lacks are known by name and
+ * reported together, so that a launch script is ported in one pass.
  */
 #include "lib/base/io.h"
 #include "lib/base/opt.h"
@@ -27,8 +27,8 @@ same_name(const char *a, const char *b)
 }
 
 /*
- * Tables have a few hundred rows and are searched once a word, so a plain scan is enough. Groups
- * have no name. NULL when there is none.
+ * Tables have a few hundred rows and are searched once per word, so a linear scan is enough. Groups
+ * have no name. NULL when no row matches.
  */
 static const struct opt *
 find(const struct opt *table, const char *name)
@@ -39,7 +39,7 @@ find(const struct opt *table, const char *name)
 	return NULL;
 }
 
-/* Rows without a letter hold 0, which no word can ask for. */
+/* Rows without a letter hold 0, which no word contains. */
 static const struct opt *
 find_letter(const struct opt *table, char letter)
 {
@@ -50,7 +50,7 @@ find_letter(const struct opt *table, char letter)
 }
 
 /*
- * Decides whether "-x5" is legal. Lists are not among these: their values are words of their own.
+ * Decides whether "-x5" is legal. It is not for lists: their values are separate words.
  */
 static bool
 takes_value(const struct opt *o)
@@ -87,7 +87,7 @@ distance(const char *a, const char *b)
 	return row[n];
 }
 
-/* Three edits at most: a suggestion from farther away confuses more than it helps. Returns -1. */
+/* Three edits at most: a more distant suggestion confuses more than it helps. Returns -1. */
 static int
 unknown(const struct opt_parse *p, const char *name, struct err *e)
 {
@@ -104,12 +104,12 @@ unknown(const struct opt_parse *p, const char *name, struct err *e)
 	}
 	if (near)
 		return err_set(e, "unknown option '--%s'; the nearest is '--%s'", name, near);
-	return err_set(e, "unknown option '--%s'; --help lists those there are", name);
+	return err_set(e, "unknown option '--%s'; --help lists the options", name);
 }
 
 /*
- * min == max means that the row has no range. Bounds are doubles, exact up to 2^53, which no bound
- * comes near.
+ * min == max means that the row has no range. Bounds are doubles, exact up to 2^53, far above any
+ * bound.
  */
 static int
 check_range(const struct opt *o, double v, const char *text, struct err *e)
@@ -121,7 +121,7 @@ check_range(const struct opt *o, double v, const char *text, struct err *e)
 	return err_set(e, "--%s %s: must be from %.12g to %.12g", o->name, text, o->min, o->max);
 }
 
-/* Lists what would have been right, since there are never many. Returns -1. */
+/* Lists the legal values, since there are never many. Returns -1. */
 static int
 bad_choice(const struct opt *o, const char *text, struct err *e)
 {
@@ -134,7 +134,7 @@ bad_choice(const struct opt *o, const char *text, struct err *e)
 	return -1;
 }
 
-/* Stores one scalar value. Strings are borrowed: the caller makes them live as long as p. */
+/* Stores one scalar value. Strings are borrowed: the caller keeps them valid as long as p. */
 static int
 store(struct opt_parse *p, const struct opt *o, const char *text, struct err *e)
 {
@@ -173,8 +173,8 @@ store(struct opt_parse *p, const struct opt *o, const char *text, struct err *e)
 }
 
 /*
- * Takes the place of an earlier list and does not append to it, like every other option. The words
- * are borrowed; only the array is the pool's.
+ * Replaces an earlier list instead of appending to it, like every other option. The words are
+ * borrowed; only the array belongs to the pool.
  */
 static int
 store_list(struct opt_parse *p, const struct opt *o, int count, char **word, struct err *e)
@@ -206,9 +206,9 @@ opt_numbers(const char *name, const struct opt_list *l, int64_t least, int64_t *
 }
 
 /*
- * Fields get their defaults through the same parser, so a default outside its own range is found by
- * the first run of any test. A field of an "--no-..." row starts true. Memory of p lasts until
- * opt_release, and strings in cfg with it.
+ * Fields get their defaults through the same parser, so the first run of any test finds a default
+ * outside its own range. The field of a "--no-..." row starts true. Memory of p, and with it
+ * strings in cfg, is valid until opt_release.
  */
 void
 opt_begin(struct opt_parse *p, const struct opt *table, void *cfg)
@@ -237,7 +237,7 @@ opt_begin(struct opt_parse *p, const struct opt *table, void *cfg)
 	p->given = mem_zalloc((size_t)rows + 1, sizeof *p->given);
 }
 
-/* Strings and lists in the caller's struct die here, unless they came from argv. */
+/* Strings and lists in the caller's struct become invalid, unless they came from argv. */
 void
 opt_release(struct opt_parse *p)
 {
@@ -250,8 +250,8 @@ opt_release(struct opt_parse *p)
 }
 
 /*
- * Tells a value that was typed from a default that is equal to it. Asking for a name that is not in
- * the table is a bug, since it could never be true.
+ * Distinguishes a value that was typed from an equal default. A name that is not in the table is a
+ * bug, since it could never be given.
  */
 bool
 opt_given(const struct opt_parse *p, const char *name)
@@ -263,14 +263,14 @@ opt_given(const struct opt_parse *p, const char *name)
 	return p->given[o - p->table];
 }
 
-/* Is this word an option rather than a value? "-5" and "-" are values. */
+/* True for an option, false for a value; "-5" and "-" are values. */
 static bool
 is_option(const char *word)
 {
 	return word[0] == '-' && word[1] && !isdigit((unsigned char)word[1]) && word[1] != '.';
 }
 
-/* Is this one of the refused options? Then it is remembered. */
+/* Remembers a refused option; false when the name is not one of them. */
 static bool
 is_refused(struct opt_parse *p, const char *name)
 {
@@ -290,7 +290,7 @@ is_refused(struct opt_parse *p, const char *name)
 	return true;
 }
 
-/* Applies one option with the words that follow it; returns how many words it took, or -1. */
+/* Applies one option with its values; returns the number of words used, or -1. */
 static int
 apply(struct opt_parse *p, const struct opt *o, const char *inline_value, int count, char **word,
     struct err *e)
@@ -348,7 +348,7 @@ one_option(struct opt_parse *p, int count, char **word, struct err *e)
 		o = find_letter(p->table, name[1]);
 		if (!o)
 			return err_set(
-			    e, "unknown option '-%c'; --help lists those there are", name[1]);
+			    e, "unknown option '-%c'; --help lists the options", name[1]);
 		if (name[2])
 			value = name + 2;
 		if (value && !takes_value(o))
@@ -375,8 +375,8 @@ one_option(struct opt_parse *p, int count, char **word, struct err *e)
 }
 
 /*
- * 16 MiB is far above any option file and bounds a wrong path. A NUL byte is refused first: the
- * rest works on C strings.
+ * 16 MiB is far above any option file and bounds the read of a wrong path. A NUL byte is refused
+ * first: the rest works on C strings.
  */
 static int
 read_config(struct opt_parse *p, const char *path, struct err *e)
@@ -388,14 +388,14 @@ read_config(struct opt_parse *p, const char *path, struct err *e)
 	if (io_read_file(path, 16 << 20, &text, &len, e) < 0)
 		return -1;
 	if (memchr(text, '\0', len))
-		rc = err_set(e, "%s: not an option file: it holds a NUL byte", path);
+		rc = err_set(e, "%s: not an option file: it contains a NUL byte", path);
 	else
 		rc = opt_text(p, path, text, false, e);
 	free(text);
 	return rc;
 }
 
-/* The --config files come first, wherever they stand, so that the command line wins. */
+/* The --config files are read first, wherever they are given, so that the command line wins. */
 static int
 read_configs(struct opt_parse *p, int argc, char **argv, struct err *e)
 {
@@ -412,7 +412,7 @@ read_configs(struct opt_parse *p, int argc, char **argv, struct err *e)
 	return 0;
 }
 
-/* Bytes of a reason without its OPT_HARMLESS ending; *harmless tells whether it had one. */
+/* The length of a reason without its OPT_HARMLESS ending; *harmless is true when it had one. */
 static size_t
 reason_length(const char *why, bool *harmless)
 {
@@ -422,8 +422,8 @@ reason_length(const char *why, bool *harmless)
 	return *harmless ? len - ending : len;
 }
 
-/* The refused options of one kind that were met, those of one reason together: "--a, --b (why), --c
- * (why)". */
+/* The refused options of one kind that were given, grouped by reason: "--a, --b (why), --c
+   (why)". */
 static void
 list_refused(const struct opt_parse *p, bool kind, struct str *out)
 {
@@ -446,8 +446,8 @@ list_refused(const struct opt_parse *p, bool kind, struct str *out)
 		str_addf(out, " (%.*s)", (int)len, why);
 }
 
-/* All refused options in one message, so that a script is ported in one go; those that change the
- * result come first. */
+/* All refused options in one message, so that a script is ported in one pass; those that change the
+   result come first. */
 static int
 report_refused(const struct opt_parse *p, struct err *e)
 {
@@ -469,8 +469,8 @@ report_refused(const struct opt_parse *p, struct err *e)
 
 /*
  * Operands are moved to the front in their order, and *argc becomes their number; everything after
- * "--" is one. Options may follow operands. Refused options are reported at the end, unless help
- * was asked for, which is how one would look for a way out.
+ * "--" is one. Options may follow operands. Refused options are reported at the end, unless --help
+ * is given, where the user looks for an alternative.
  */
 int
 opt_argv(struct opt_parse *p, int *argc, char ***argv, struct err *e)
@@ -501,8 +501,8 @@ opt_argv(struct opt_parse *p, int *argc, char ***argv, struct err *e)
 	return p->met && !p->want_help ? report_refused(p, e) : 0;
 }
 
-/* Splits a line into words, honouring double quotes; the words live in the pool. Returns the count
- * or -1. */
+/* Splits a line into words, honouring double quotes; the words belong to the pool. Returns the
+   count or -1. */
 static int
 split(struct opt_parse *p, const char *line, size_t len, char **word, int cap)
 {
@@ -535,7 +535,7 @@ split(struct opt_parse *p, const char *line, size_t len, char **word, int cap)
 	return n;
 }
 
-/* The option that a line is about: its first word, with dashes or without. */
+/* The option of a line: its first word, with or without dashes. */
 static const char *
 line_name(char *const *word)
 {
@@ -575,8 +575,9 @@ one_line(struct opt_parse *p, char **word, int n, bool keep, struct err *e)
 enum { WORDS = 4096 };
 
 /*
- * keep leaves alone what was given before, for defaults that arrive late, such as those of a
- * checkpoint. Reasons carry the line. Values live in p's pool, so the text may go.
+ * keep protects options that were given before, for defaults that arrive late, such as those of a
+ * checkpoint. Reasons carry the line number. Values are copied into p's pool, so the text is not
+ * needed afterwards.
  */
 int
 opt_text(struct opt_parse *p, const char *path, const char *text, bool keep, struct err *e)
@@ -601,7 +602,7 @@ opt_text(struct opt_parse *p, const char *path, const char *text, bool keep, str
 	return rc;
 }
 
-/* A line that the reader would refuse is about no option. The last line is ended. */
+/* A line that the reader would refuse names no option. The last line gets its newline. */
 void
 opt_text_without(const struct opt *table, const char *text, struct str *out)
 {

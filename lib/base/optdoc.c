@@ -1,9 +1,8 @@
 /*
  * optdoc.c - the option table as --help, as a manual page and as an option file
  *
- * All three read the same rows as the parser, so help, manual and dumped configuration cannot tell
- * different stories. What opt_dump writes, opt_text reads back to the same values: a test holds it
- * to that.
+ * All three read the same rows as the parser, so help, manual and dumped configuration cannot
+ * disagree. opt_text reads the output of opt_dump back to the same values, which a test checks.
  */
 #include "lib/base/opt.h"
 
@@ -35,7 +34,7 @@ head(const struct opt *o, char *out, size_t cap)
 }
 
 /*
- * Texts stand after 36 columns; a longer head has a line of its own. The default is in brackets.
+ * Texts begin after 36 columns; a longer head gets its own line. The default is in brackets.
  */
 void
 opt_help(const struct opt *table, FILE *f)
@@ -85,8 +84,8 @@ mdoc_text(FILE *f, const char *s)
 }
 
 /*
- * Groups become subsections, each with a list of its own. The sentences end with a full stop here,
- * because help texts in the table have none.
+ * Groups become subsections, each with its own list. Full stops are added here, because help texts
+ * in the table have none.
  */
 void
 opt_mdoc(const struct opt *table, FILE *f)
@@ -130,7 +129,7 @@ opt_mdoc(const struct opt *table, FILE *f)
 
 /*
  * Quotes the empty word and any with blanks, '#', '=', quotes or backslashes, which the reader
- * could take for something else. Backslash and quote are escaped as the reader undoes them.
+ * would misread. Backslash and quote are escaped.
  */
 static void
 dump_word(struct str *out, const char *s)
@@ -148,7 +147,7 @@ dump_word(struct str *out, const char *s)
 	str_addc(out, '"');
 }
 
-/* Doubles are in the shortest form that reads back exactly. */
+/* Doubles are written in the shortest form that reads back exactly. */
 void
 opt_dump_row(const struct opt *row, const void *cfg, struct str *out)
 {
@@ -194,7 +193,7 @@ opt_dump_row(const struct opt *row, const void *cfg, struct str *out)
 }
 
 /*
- * One option a line, in the order of the table. A switch that is off needs no line; one that was
+ * One option per line, in the order of the table. A switch that is off needs no line; one that was
  * switched off against its default does. A number that has no default is left out.
  */
 void

@@ -1,10 +1,10 @@
 /*
- * pool.c - a fixed set of threads that share out the indices of a loop
+ * pool.c - a fixed set of threads that share the indices of a loop
  *
  * The threads live as long as the pool and sleep between loops, because a loop over one small
  * matrix is shorter than starting a thread. Indices are handed out one at a time by an atomic
- * counter, so uneven work balances itself; which thread gets which index is open, and results must
- * not depend on it.
+ * counter, so uneven work balances itself; which thread gets which index is undefined, and results
+ * must not depend on it.
  */
 #include "lib/base/err.h"
 #include "lib/base/mem.h"
@@ -29,7 +29,7 @@ struct pool {
 	atomic_int next;
 };
 
-/* Runs in every thread, the caller's too, until the counter has passed the end. */
+/* Runs in every thread, including the caller's, until the counter passes the end. */
 static void
 work(struct pool *p)
 {
@@ -43,8 +43,8 @@ work(struct pool *p)
 }
 
 /*
- * A round has a number and not a flag, so a thread that wakes late can neither miss a round nor run
- * one twice. The lock orders the loop's fields before the work, and the work before the end of
+ * A round has a number instead of a flag, so a thread that wakes late can neither miss a round nor
+ * run one twice. The lock orders the loop's fields before the work, and the work before the end of
  * pool_run.
  */
 static void *
@@ -71,8 +71,8 @@ worker(void *arg)
 }
 
 /*
- * Makes num_threads - 1 threads, as the caller works as well, or as many as the system gives; below
- * 1 counts as 1. The caller frees it.
+ * Starts num_threads - 1 threads, since the caller works too, or as many as the system allows. A
+ * number below 1 counts as 1.
  */
 struct pool *
 pool_new(int num_threads)
@@ -92,7 +92,7 @@ pool_new(int num_threads)
 
 /*
  * Returns when every call is done. One thread at a time may call this, and fn may not call it for
- * the same pool. With one thread or one index there is no locking at all.
+ * the same pool. One thread or one index needs no locking.
  */
 void
 pool_run(struct pool *p, int count, void (*fn)(void *, int), void *ctx)
@@ -118,14 +118,14 @@ pool_run(struct pool *p, int count, void (*fn)(void *, int), void *ctx)
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* For dividing scratch memory: fn is never running more often than this at once. */
+/* For dividing scratch memory: at most this many calls of fn run at once. */
 int
 pool_size(const struct pool *p)
 {
 	return p->num_threads;
 }
 
-/* No loop may be running. NULL is fine. */
+/* No loop may be running. NULL is allowed. */
 void
 pool_free(struct pool *p)
 {

@@ -1,5 +1,5 @@
 /*
- * pool.h - a fixed set of threads that share out the indices of a loop
+ * pool.h - a fixed set of threads that share the indices of a loop
  *
  * pool_run calls fn(ctx, i) once for every i in 0..count-1, in any order, on all threads, the
  * caller's included, and returns when all are done. fn must not call pool_run. What a call computes
@@ -10,8 +10,8 @@
 
 struct pool;
 
-struct pool *pool_new(int num_threads); /* 1: no extra thread, pool_run is a loop; fewer where
-					   the system gives no more */
+struct pool *pool_new(int num_threads); /* 1: no extra thread, pool_run is a loop; fewer where the
+					   system allows no more */
 void pool_run(struct pool *p, int count, void (*fn)(void *ctx, int index), void *ctx);
 int pool_size(const struct pool *p);
 void pool_free(struct pool *p);

@@ -13,7 +13,7 @@
 /* The PID namespace that a kernel starts with has this name everywhere. */
 static const char first_namespace[] = "pid:[4026531836]";
 
-/* Host networks give containers the name of their host, so the name alone would not do. */
+/* Host networks give containers the name of their host, so the name alone is not enough. */
 void
 process_host(char out[PROCESS_HOST])
 {
@@ -31,7 +31,7 @@ process_host(char out[PROCESS_HOST])
 			*c = '-';
 }
 
-/* A small file of /proc as a text, empty when it cannot be read: these are read in one go. */
+/* A small file of /proc as a text, empty when it cannot be read. One read returns all of it. */
 static void
 read_proc(const char *path, char *out, size_t size)
 {
@@ -50,8 +50,9 @@ process_boot(char out[PROCESS_HOST])
 	out[strcspn(out, "\n")] = '\0';
 }
 
-/* Field 3 and what follows of proc(5)'s stat. The name of the program, field 2, may hold blanks and
- * parentheses of its own, so fields are counted from the last one; NULL without such a process. */
+/* The fields of proc(5)'s stat from the third on. The program's name, field 2, may itself hold
+   blanks and parentheses, so fields are counted from the last parenthesis. NULL without such a
+   process. */
 static const char *
 read_stat(long pid, char stat[1024])
 {
@@ -63,7 +64,7 @@ read_stat(long pid, char stat[1024])
 	return stat && stat[1] == ' ' ? stat + 2 : NULL;
 }
 
-/* Field 22. */
+/* Field 22 of stat. */
 uint64_t
 process_start(long pid)
 {
@@ -75,7 +76,7 @@ process_start(long pid)
 	return at ? strtoull(at, NULL, 10) : 0;
 }
 
-/* A zombie, which does nothing but wait to be counted. */
+/* A zombie has ended and only waits to be reaped. */
 static bool
 is_zombie(long pid)
 {
@@ -85,7 +86,7 @@ is_zombie(long pid)
 	return state && (*state == 'Z' || *state == 'X');
 }
 
-/* A process that may not be signalled is there. */
+/* A process that this one may not signal exists. */
 bool
 process_ended(long pid, uint64_t start)
 {

@@ -1,9 +1,9 @@
 /*
  * prog.c - the frame of a program
  *
- * The only state of a program that is not passed around: its name, how much it says, and the line
- * of progress that may stand on the terminal. Everything for people goes to stderr, one line a
- * write; stdout carries the product alone and is checked at the end.
+ * The only global state of a program: its name, its verbosity, and the progress line on the
+ * terminal. Messages for people go to stderr, one line per write; stdout carries only the product
+ * and is checked at the end.
  */
 #include "lib/base/clock.h"
 #include "lib/base/map.h"
@@ -23,7 +23,7 @@ static int level;
 static bool progress_shown, muted;
 static void (*leave_hook)(int);
 
-/* From here on messages begin with NAME[RANK]. A second call replaces the number. */
+/* A second call replaces the number. */
 void
 prog_rank(int rank)
 {
@@ -33,14 +33,14 @@ prog_rank(int rank)
 	snprintf(prefix + n, sizeof prefix - n, "[%d]", rank);
 }
 
-/* -1 for -q, 0, 1 for -v. Errors and warnings are said on every level. */
+/* Errors and warnings are printed at every level. */
 void
 prog_quiet(int new_level)
 {
 	level = new_level;
 }
 
-/* For callers that would have to compute what they then do not say. */
+/* For callers that would otherwise compute a note that is not printed. */
 int
 prog_level(void)
 {
@@ -48,8 +48,8 @@ prog_level(void)
 }
 
 /*
- * For all ranks but one, where each would say the same. die() is mute as well then, but its status
- * still tells.
+ * For all ranks but one, where each would print the same. die() then prints nothing either, but
+ * keeps its status.
  */
 void
 prog_mute(bool mute)
@@ -58,8 +58,8 @@ prog_mute(bool mute)
 }
 
 /*
- * The hook runs before exit in every die(), for what must not be left hanging, such as other ranks
- * that wait.
+ * The hook runs before exit in every die(), so that, for example, waiting ranks are not left
+ * hanging.
  */
 void
 prog_on_exit(void (*leave)(int status))
@@ -67,8 +67,8 @@ prog_on_exit(void (*leave)(int status))
 	leave_hook = leave;
 }
 
-/* One line, one write, so that lines of many ranks do not mix. Names are whatever their makers
- * liked, so what is in them is escaped. Safe in a handler. */
+/* One write per line, so that lines of many ranks do not mix. File names may hold any bytes, so the
+   text is escaped. Safe in a handler. */
 static void
 put_line(const char *begin, const char *text)
 {
@@ -104,8 +104,8 @@ say(const char *fmt, va_list ap)
 	progress_shown = false;
 }
 
-/* A page of a mapped file that is not there any more. Other reasons for the signal are faults of
- * the program: it comes again when the handler returns, and then ends it. */
+/* Reports a mapped file whose page is lost. Any other cause is a fault of the program: the signal
+   comes again when the handler returns, and then ends the program. */
 static void
 lost_page(int sig, siginfo_t *info, void *context)
 {
@@ -128,8 +128,8 @@ lost_page(int sig, siginfo_t *info, void *context)
 }
 
 /*
- * The name is what the user typed, without its directory. SIGPIPE is set back to its default: a
- * parent such as Python may have it ignored, and a filter whose reader is gone must end.
+ * The name is what the user typed, without its directory. SIGPIPE is reset to its default: a parent
+ * such as Python may have set it to be ignored, and a filter whose reader is gone must end.
  */
 void
 prog_begin(const char *argv0)
@@ -153,7 +153,7 @@ leave(int status)
 	exit(status);
 }
 
-/* What happened, for people; -q silences it. */
+/* -q silences it. */
 void
 note(const char *fmt, ...)
 {
@@ -166,7 +166,7 @@ note(const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Something is wrong but the program goes on; never silenced by -q. */
+/* The program continues; -q never silences it. */
 void
 warn(const char *fmt, ...)
 {
@@ -177,7 +177,7 @@ warn(const char *fmt, ...)
 	va_end(ap);
 }
 
-/* The one way to end with status 1; the message is one line, as everywhere. */
+/* The only way to end with status 1; the message is one line. */
 void
 die(const char *fmt, ...)
 {
@@ -202,8 +202,8 @@ die_usage(const char *fmt, ...)
 }
 
 /*
- * Nothing is done until stdout is flushed: a full disk or a closed pipe turns success into failure
- * here. A status that is a failure already is kept unless output was lost.
+ * Success requires that stdout is flushed: a full disk or a closed pipe makes it a failure here. A
+ * failure status is kept unless output was lost.
  */
 int
 prog_end(int status)
@@ -218,7 +218,7 @@ prog_end(int status)
 	return status;
 }
 
-/* The number of the rank, if any, is cut from the name: every rank is the same program. */
+/* The rank, if any, is cut from the name: every rank is the same program. */
 void
 prog_version(const char *backends)
 {
@@ -229,14 +229,13 @@ prog_version(const char *backends)
 	printf("%s (mikoshi) %s%s%s\n", name, prog_build(), *backends ? "; " : "", backends);
 }
 
-/* What tells two builds apart. */
+/* Identifies the build. */
 const char *
 prog_build(void)
 {
 	return MIKOSHI_VERSION ", commit " MIKOSHI_COMMIT;
 }
 
-/* Short form for files that record which release wrote them. */
 const char *
 prog_release(void)
 {
@@ -244,8 +243,7 @@ prog_release(void)
 }
 
 /*
- * One line that is rewritten, only on a terminal, at most five times a second: a log would fill
- * with it. Messages erase it first.
+ * Messages erase the line first.
  */
 void
 prog_progress(const char *fmt, ...)
@@ -269,7 +267,7 @@ prog_progress(const char *fmt, ...)
 	progress_shown = true;
 }
 
-/* Leaves the terminal clean for whatever is printed next; harmless without progress. */
+/* Has no effect without a progress line. */
 void
 prog_progress_end(void)
 {

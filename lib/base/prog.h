@@ -1,5 +1,5 @@
 /*
- * prog.h - the frame of a program: its name, its words to people, its end
+ * prog.h - the frame of a program: its name, its messages, its exit
  *
  * Only bin/ and train/ may include this. Every line goes to standard error as "prog: text\n" in one
  * write, with control characters and malformed UTF-8 escaped; on many ranks the prefix is
@@ -20,17 +20,18 @@ enum exit_status {
 	EXIT_NUMERICAL = 5, /* NaN or Inf; do not submit again */
 };
 
-void prog_begin(const char *argv0); /* sets the name; SIGPIPE keeps its default */
+void prog_begin(const char *argv0); /* sets the name and resets SIGPIPE to its default */
 void prog_rank(int rank);           /* adds "[rank]" to the prefix */
 void prog_quiet(int level);         /* -1 quiet, 0 normal, 1 verbose */
 int prog_level(void);
-void prog_mute(bool mute); /* says nothing at all: another rank says the same */
+void prog_mute(bool mute); /* prints nothing: another rank prints the same */
 void prog_on_exit(
     void (*leave)(int status)); /* called by die() and friends instead of exit(); for MPI_Abort */
-int prog_end(int status);       /* flushes stdout; a lost write is an error and gives EXIT_FAILED */
+int prog_end(int status);       /* flushes stdout; lost output is an error and gives EXIT_FAILED */
 void prog_version(const char *backends);
-const char *prog_build(void);   /* "0.1.0, commit 3f2c1a0", as --version has it */
-const char *prog_release(void); /* "mikoshi 0.1.0", for files that say who made them */
+const char *prog_build(void);   /* "0.1.0, commit 3f2c1a0", as --version prints it */
+const char *prog_release(void); /* "mikoshi 0.1.0", for files that record which release wrote
+				   them */
 
 void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

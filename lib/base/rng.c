@@ -1,7 +1,7 @@
 /*
  * rng.c - Philox4x32-10 and MT19937
  *
- * Philox is a function of key and counter without state: element i of a tensor has the same random
+ * Philox is a stateless function of key and counter: element i of a tensor has the same random
  * value however the tensor is divided over ranks, and after a resume. MT19937 is here only to
  * repeat the shuffles of NumPy's RandomState bit by bit. Sources: Salmon et al. 2011, "Parallel
  * Random Numbers: As Easy as 1, 2, 3"; Matsumoto and Nishimura 1998.
@@ -72,8 +72,8 @@ box_muller(uint32_t a, uint32_t b, double out[2])
 
 /*
  * Elements start .. start + count - 1 of the sequence. Four come from one block of random words,
- * and a call may begin inside a block, so cutting the range in another way gives the same numbers.
- * In double; the caller rounds once.
+ * and a call may begin inside a block, so dividing the range differently gives the same numbers. In
+ * double; the caller rounds once.
  */
 void
 rng_normal(uint64_t key, uint64_t start, int64_t count, uint32_t stream, uint32_t step, double *out)
@@ -93,7 +93,7 @@ rng_normal(uint64_t key, uint64_t start, int64_t count, uint32_t stream, uint32_
 	}
 }
 
-/* FNV-1a of 32 bits. Streams with names keep their numbers when another one is added in between. */
+/* FNV-1a of 32 bits. A named stream keeps its numbers when another one is added before it. */
 uint32_t
 rng_stream(const char *name)
 {
@@ -128,9 +128,9 @@ mt19937_twist(uint32_t upper, uint32_t lower, uint32_t ahead)
 }
 
 /*
- * In place: element i needs i, i + 1 and i + 397, of which the later ones are still old where the
- * algorithm wants them old. Cut where i + 397 passes the end, so that each loop goes through memory
- * without a jump; then the tempering of the reference for all outputs at once.
+ * In place: element i needs i, i + 1 and i + 397, and the later ones are still old where the
+ * algorithm needs the old ones. The loop is split where i + 397 passes the end, so that each part
+ * goes through memory in order; the reference's tempering of all outputs follows.
  */
 static void
 mt19937_refill(struct mt19937 *m)
@@ -153,7 +153,7 @@ mt19937_refill(struct mt19937 *m)
 	m->pos = 0;
 }
 
-/* 32 bits a call. */
+/* 32 bits per call. */
 uint32_t
 mt19937_next(struct mt19937 *m)
 {
@@ -162,7 +162,7 @@ mt19937_next(struct mt19937 *m)
 	return m->out[m->pos++];
 }
 
-/* For loops that take many: a call an output costs more than the output. */
+/* For loops that take many: one call per output would cost more than the output. */
 const uint32_t *
 mt19937_take(struct mt19937 *m, int most, int *count)
 {
@@ -178,7 +178,7 @@ mt19937_take(struct mt19937 *m, int most, int *count)
 
 /*
  * Uniform in [0, max], max included. Masked rejection and the width of a draw are those of NumPy's
- * legacy generator: another way of drawing would be as uniform but give other shuffles.
+ * legacy generator: another method would be as uniform but give different shuffles.
  */
 uint64_t
 mt19937_interval(struct mt19937 *m, uint64_t max)

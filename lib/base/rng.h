@@ -1,10 +1,10 @@
 /*
- * rng.h - random numbers that depend on a counter, never on who asks or in which order
+ * rng.h - random numbers that depend on a counter, never on the caller or the order of calls
  *
  * Philox4x32-10 (Salmon et al. 2011): four 32-bit words from (key, counter). Counter layout of the
  * suite: {index low, index high, stream, step}, where index is the element's number in the whole,
- * unsharded tensor and stream names the tensor or the site. MT19937 is here for Megatron-LM's index
- * maps alone.
+ * unsharded tensor and stream names the tensor or the site. MT19937 is only for Megatron-LM's index
+ * maps.
  */
 #ifndef BASE_RNG_H
 #define BASE_RNG_H
@@ -30,8 +30,8 @@ struct mt19937 {
 
 void mt19937_seed(struct mt19937 *m, uint32_t seed);
 uint32_t mt19937_next(struct mt19937 *m);
-/* The next outputs in one piece: at least 1 and at most `most`, *count of them, taken by this call.
- * Valid until the next one. */
+/* Takes the next *count outputs, at least 1 and at most `most`, as one array. Valid until the next
+   call. */
 const uint32_t *mt19937_take(struct mt19937 *m, int most, int *count);
 /* Uniform in 0..max inclusive by masked rejection, as numpy.random.RandomState's legacy shuffle
  * draws it. */

@@ -2,16 +2,16 @@
  * slice.c - boxes in a global tensor: intersection, copying between arrays, flat ranges
  *
  * Tensors in files and on ranks are both boxes of a global tensor, so reading a checkpoint in
- * another layout is intersecting boxes and copying overlaps. An array that "has" a box holds its
- * elements row by row. The flat ranges are for the distributed optimizer, which cuts a tensor
- * anywhere.
+ * another layout is intersecting boxes and copying overlaps. An array laid out as a box holds its
+ * elements row by row. The flat ranges are for the distributed optimizer, which splits a tensor at
+ * any element.
  */
 #include "lib/base/err.h"
 #include "lib/base/slice.h"
 
 #include <string.h>
 
-/* The box that holds all of a tensor; dimensions beyond ndim stay 0. */
+/* The box of a whole tensor; dimensions beyond ndim stay 0. */
 struct slice
 slice_whole(int ndim, const int64_t *shape)
 {
@@ -22,7 +22,7 @@ slice_whole(int ndim, const int64_t *shape)
 	return s;
 }
 
-/* No overflow check: shapes that come from files were checked when they were read. */
+/* No overflow check: shapes from files are checked when they are read. */
 int64_t
 slice_elements(const struct slice *s)
 {
@@ -80,7 +80,7 @@ stride(const struct slice *s, int d)
 	return n;
 }
 
-/* What the recursion over dimensions shares. */
+/* Shared by the recursion over dimensions. */
 struct copy {
 	const struct slice *box;
 	int last;   /* everything inside this dimension is contiguous in both arrays */
@@ -88,7 +88,7 @@ struct copy {
 	size_t dst_step[SLICE_DIMS], src_step[SLICE_DIMS]; /* bytes */
 };
 
-/* Copies the runs below dimension d; dst and src stand at the first element of the box there. */
+/* Copies the runs below dimension d; dst and src point to the first element of the box there. */
 static void
 copy_runs(const struct copy *c, int d, char *dst, const char *src)
 {
@@ -103,8 +103,8 @@ copy_runs(const struct copy *c, int d, char *dst, const char *src)
 
 /*
  * Inner dimensions that the box fills in both arrays are merged into one run, so that a whole
- * tensor is a single memcpy and a row of a matrix one a row. Offsets are taken from the start of
- * either array's own box.
+ * tensor is one memcpy, and a part of a matrix one memcpy per row. Offsets count from the start of
+ * each array's own box.
  */
 void
 slice_copy(void *dst, const struct slice *dst_box, const void *src, const struct slice *src_box,

@@ -27,7 +27,7 @@ bool slice_intersect(const struct slice *a, const struct slice *b, struct slice 
  * lies in both. */
 void slice_copy(void *dst, const struct slice *dst_box, const void *src,
     const struct slice *src_box, const struct slice *box, size_t element_size);
-/* dst[c][r] = src[r][c]: a matrix of rows x cols turned; the arrays must not overlap. */
+/* dst[c][r] = src[r][c]: transposes a rows x cols matrix; the arrays must not overlap. */
 void slice_transpose(void *dst, const void *src, int64_t rows, int64_t cols, size_t element_size);
 /* Elements [first, first + count) of box s in row-major order, as at most SLICE_FLAT_MAX boxes in
  * order. Returns how many. */

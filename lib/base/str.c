@@ -1,8 +1,8 @@
 /*
  * str.c - a growing byte string
  *
- * buf is NULL or ends in a NUL at buf[len]; a struct of zeroes is an empty string. Bytes may be
- * anything, NUL among them.
+ * buf is NULL or ends in a NUL at buf[len]; a struct of zeroes is an empty string. It may hold any
+ * bytes, including NUL.
  */
 #include "lib/base/mem.h"
 #include "lib/base/str.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 
 /*
- * Doubling makes appending byte by byte linear. One byte more than asked for is kept for the NUL.
+ * Doubling makes appending byte by byte linear. One more byte is reserved for the NUL.
  */
 void
 str_reserve(struct str *s, size_t extra)
@@ -29,7 +29,7 @@ str_reserve(struct str *s, size_t extra)
 }
 
 /*
- * bytes must not point into s, which may move. n of 0 is fine with bytes NULL, and still gives s a
+ * bytes must not point into s, which may move. bytes may be NULL when n is 0; s still gets a
  * buffer.
  */
 void
@@ -42,14 +42,12 @@ str_add(struct str *s, const void *bytes, size_t n)
 	s->buf[s->len] = '\0';
 }
 
-/* A NUL counts as a byte like any other. */
 void
 str_addc(struct str *s, char c)
 {
 	str_add(s, &c, 1);
 }
 
-/* Up to, and without, the NUL of z. */
 void
 str_adds(struct str *s, const char *z)
 {
@@ -57,8 +55,8 @@ str_adds(struct str *s, const char *z)
 }
 
 /*
- * Formats twice, first for the length. Arguments must not point into s. A format that the library
- * cannot print adds nothing.
+ * Formats twice, first for the length. Arguments must not point into s. Adds nothing when the
+ * library cannot format it.
  */
 void
 str_addf(struct str *s, const char *fmt, ...)
@@ -78,7 +76,6 @@ str_addf(struct str *s, const char *fmt, ...)
 	s->len += (size_t)n;
 }
 
-/* Keeps the memory for the next round of a loop. */
 void
 str_clear(struct str *s)
 {
@@ -87,7 +84,7 @@ str_clear(struct str *s)
 		s->buf[0] = '\0';
 }
 
-/* What is gathered here and put at its end appears whole or not at all. */
+/* A text that is gathered first and written at the end appears whole or not at all. */
 void
 str_put(struct str *s, FILE *out)
 {
@@ -96,7 +93,7 @@ str_put(struct str *s, FILE *out)
 	str_clear(s);
 }
 
-/* The struct is an empty string afterwards and may be used again. */
+/* The struct is an empty string afterwards and may be reused. */
 void
 str_release(struct str *s)
 {
@@ -104,7 +101,7 @@ str_release(struct str *s)
 	memset(s, 0, sizeof *s);
 }
 
-/* The caller frees the result, which is never NULL, even for a string that nothing was added to. */
+/* Not NULL even for a string that nothing was added to. */
 char *
 str_detach(struct str *s)
 {
@@ -118,8 +115,8 @@ str_detach(struct str *s)
 }
 
 /*
- * Escapes what RFC 8259 demands and no more; bytes from 0x80 up go out as they are, so the caller's
- * bytes must be UTF-8 if a reader is to take them.
+ * Escapes what RFC 8259 demands and no more; bytes from 0x80 up go out as they are, so they must be
+ * UTF-8 for a reader to accept them.
  */
 void
 str_add_json(struct str *s, const char *bytes, size_t n)
@@ -141,9 +138,9 @@ str_add_json(struct str *s, const char *bytes, size_t n)
 }
 
 /*
- * Fewest digits that read back as x, and always with a point or an exponent, so that a reader takes
- * it for a float: what Python's json writes. Infinity and NaN have no form in JSON; callers keep
- * them away.
+ * The fewest digits that read back as x, always with a point or an exponent, so that a reader takes
+ * it for a float: what Python's json writes. JSON has no infinity or NaN; callers must not pass
+ * them.
  */
 void
 str_add_double(struct str *s, double x)

@@ -1,4 +1,4 @@
-/* temp.c - names of temporary files and directories beside what they are to become */
+/* temp.c - names of temporary files and directories */
 #include "lib/base/mem.h"
 #include "lib/base/process.h"
 #include "lib/base/str.h"
@@ -17,8 +17,8 @@
 static const char suffix[] = ".tmp";
 enum { RANDOM_DIGITS = 16 };
 
-/* A directory may hold names that are too long to be lengthened: NAME is cut, between two
- * characters of UTF-8. */
+/* A name near the file system's limit leaves no room for the rest: NAME is cut between two UTF-8
+   characters. */
 static size_t
 cut(const char *name, size_t len, size_t room)
 {
@@ -65,7 +65,7 @@ temp_create(const char *path, char **name, struct err *e)
 	return -1;
 }
 
-/* Steps back from *end over the characters of one kind; how many they were. */
+/* Moves *end back over the characters of one kind; returns their number. */
 static size_t
 back_over(const char *name, size_t *end, int (*kind)(int))
 {
@@ -76,7 +76,7 @@ back_over(const char *name, size_t *end, int (*kind)(int))
 	return at - *end;
 }
 
-/* Read from its end, because NAME may hold anything. */
+/* Parsed from the end, because NAME may hold any characters. */
 bool
 temp_is_leaving(const char *name, enum temp_owner whose)
 {

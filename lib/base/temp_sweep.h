@@ -4,9 +4,9 @@
 
 #include "lib/base/temp.h"
 
-/* Removes temporary files and directories from dir; what cannot be removed is left. */
+/* Removes temporary files and directories from dir; errors are ignored. */
 void temp_sweep(const char *dir, enum temp_owner whose);
-/* The same, of dead processes, from the directory that path lies in. */
+/* The same for those of dead processes, in the directory of path. */
 void temp_sweep_beside(const char *path);
 
 #endif

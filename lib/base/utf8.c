@@ -2,15 +2,15 @@
  * utf8.c - strict UTF-8
  *
  * Strict as the Unicode standard (table 3-7) has it: no overlong forms, no surrogates, nothing
- * above U+10FFFF. What passes here need not be looked at again further down.
+ * above U+10FFFF. Text that passes needs no further check.
  */
 #include "lib/base/utf8.h"
 
 #include <string.h>
 
 /*
- * Needs n >= 1. Returns the length, or 0 for whatever is not a whole well-formed character; *cp is
- * set only with a length. 0xc0, 0xc1 and 0xf5 up begin nothing; the table of least values catches
+ * Needs n >= 1. Returns the length, or 0 for anything but a complete well-formed character, where
+ * *cp is not set. 0xc0, 0xc1 and 0xf5 to 0xff begin no character; the table of least values catches
  * the other overlong forms.
  */
 int
@@ -35,7 +35,7 @@ utf8_decode(const unsigned char *s, size_t n, uint32_t *cp)
 	return len;
 }
 
-/* cp must be a scalar value: it is not checked. Returns how many bytes of out were written. */
+/* cp must be a scalar value: it is not checked. */
 int
 utf8_encode(uint32_t cp, unsigned char out[4])
 {
@@ -62,8 +62,7 @@ utf8_encode(uint32_t cp, unsigned char out[4])
 }
 
 /*
- * Returns the offset of the first byte that is wrong, n when none is. Eight bytes of ASCII go by at
- * a time, which is most of any text.
+ * Eight bytes of ASCII are checked at a time, since most text is ASCII.
  */
 size_t
 utf8_check(const unsigned char *s, size_t n)
@@ -87,7 +86,7 @@ utf8_check(const unsigned char *s, size_t n)
 	return n;
 }
 
-/* Characters that are not shown as themselves: first and last. */
+/* Ranges of characters that are escaped. */
 static bool
 is_hidden(uint32_t c)
 {
@@ -111,7 +110,7 @@ put_escape(char letter, uint32_t c, int digits, char out[8])
 	return 2 + digits;
 }
 
-/* No printf: handlers may not call it. */
+/* Without printf, which is not safe in a signal handler. */
 size_t
 utf8_escape(const char *bytes, size_t n, char *out, size_t size)
 {
@@ -140,8 +139,8 @@ utf8_escape(const char *bytes, size_t n, char *out, size_t size)
 	return at;
 }
 
-/* For output that must be UTF-8 whatever the input was: a character cut in two gives several
- * marks. */
+/* For output that must be UTF-8 whatever the input is: a truncated character gives several
+   marks. */
 void
 utf8_repair(const char *bytes, size_t n, struct str *out)
 {

@@ -15,13 +15,13 @@ int utf8_decode(const unsigned char *s, size_t n, uint32_t *cp);
 int utf8_encode(uint32_t cp, unsigned char out[4]);
 /* Offset of the first malformed byte, or n when all of it is well formed. */
 size_t utf8_check(const unsigned char *s, size_t n);
-/* Whether all of it is well formed, at the speed of memory. */
+/* True when all of it is well formed; runs at memory speed. */
 bool utf8_valid(const char *s, size_t n);
 /*
- * The text as one line that is safe on a terminal: what is malformed as \xff, control characters
- * (C0, DEL, C1) as \n, \t, \x1b or \u0085, and so line separators and marks that turn the direction
- * of writing. Whole characters as far as they fit into size bytes with the NUL after them; returns
- * how many bytes. Safe in a handler of signals.
+ * Writes the text as one line that is safe on a terminal: malformed bytes as \xff, control
+ * characters (C0, DEL, C1) as \n, \t, \x1b or \u0085, likewise line separators and marks that
+ * change the direction of writing. Writes as many whole characters as fit into size bytes with a
+ * NUL, and returns their bytes. Safe in a signal handler.
  */
 size_t utf8_escape(const char *bytes, size_t n, char *out, size_t size);
 /* Appends the text with U+FFFD for each malformed byte. */

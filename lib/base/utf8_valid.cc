@@ -5,7 +5,7 @@ extern "C" {
 
 #include <simdjson.h>
 
-// Says yes or no alone; utf8_check finds the place.
+// Only the verdict; utf8_check finds the position.
 extern "C" bool
 utf8_valid(const char *s, size_t n)
 {

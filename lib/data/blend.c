@@ -73,7 +73,7 @@ count_drawn(struct blend *b)
  * its arrays, which are then looked for, and written, under the new name.
  */
 static int
-fill_index(struct blend *b, const struct blend_config *cfg, struct outset *set, struct err *e)
+fill_index(struct blend *b, const struct blend_config *cfg, struct file_set *set, struct err *e)
 {
 	bool changed;
 
@@ -98,7 +98,7 @@ fill_index(struct blend *b, const struct blend_config *cfg, struct outset *set, 
 struct filling {
 	struct blend *b;
 	const struct samples_config *c;
-	struct outset *set;
+	struct file_set *set;
 };
 
 /* The maps of one corpus. */
@@ -131,7 +131,7 @@ note_other_tokenizer(struct blend *b, const struct blend_config *cfg)
 
 /* The maps of all corpora. */
 static int
-fill_corpora(struct blend *b, const struct blend_config *cfg, struct outset *set, struct err *e)
+fill_corpora(struct blend *b, const struct blend_config *cfg, struct file_set *set, struct err *e)
 {
 	struct filling f = { b, &cfg->samples, set };
 
@@ -151,7 +151,7 @@ fill_corpora(struct blend *b, const struct blend_config *cfg, struct outset *set
 
 /* Everything, with the files of the set still under temporary names. */
 static int
-fill(struct blend *b, const struct blend_config *cfg, struct outset *set, struct err *e)
+fill(struct blend *b, const struct blend_config *cfg, struct file_set *set, struct err *e)
 {
 	if (blend_plan(b, cfg, e) < 0)
 		return -1;
@@ -167,7 +167,7 @@ blend_open(const struct corpora *c, const struct data_paths *paths, const struct
 {
 	struct blend_config own = *cfg;
 	const struct path_list *list = data_paths_list(paths, cfg->samples.which);
-	struct outset *set;
+	struct file_set *set;
 	struct blend *b;
 	int rc;
 
@@ -183,12 +183,12 @@ blend_open(const struct corpora *c, const struct data_paths *paths, const struct
 	b->which = cfg->samples.which;
 	b->num_parts = list->count;
 	b->plain = list->count == 1 && (!list->weight || paths->per_split);
-	set = cfg->set ? cfg->set : outset_new();
+	set = cfg->set ? cfg->set : file_set_new();
 	rc = fill(b, &own, set, e);
 	if (!cfg->set && rc == 0)
-		rc = outset_commit(set, e);
+		rc = file_set_commit(set, e);
 	else if (!cfg->set)
-		outset_abort(set);
+		file_set_abort(set);
 	b->list = NULL;
 	if (rc == 0)
 		return b;

@@ -24,7 +24,7 @@
 #ifndef DATA_BLEND_H
 #define DATA_BLEND_H
 
-#include "lib/base/outset.h"
+#include "lib/base/file_set.h"
 #include "lib/base/pool.h"
 #include "lib/data/paths.h"
 #include "lib/data/samples.h"
@@ -65,7 +65,7 @@ struct blend_config {
 	struct samples_config samples;
 	/* Takes the files that write_cache makes, for the caller to commit: a sync costs as much
 	 * for all splits as for one. NULL: they are committed on opening. */
-	struct outset *set;
+	struct file_set *set;
 	double surplus; /* BLEND_SURPLUS unless the user says otherwise */
 	/* builds and opens corpora side by side; NULL: one after the other */
 	struct pool *pool;

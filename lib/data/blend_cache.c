@@ -136,7 +136,7 @@ blend_load(struct blend *b, const struct samples_config *c)
 /* Without a cache directory there is no place for a blend: it belongs to none of its corpora. */
 int
 blend_store(
-    const struct blend *b, const struct samples_config *c, struct outset *set, struct err *e)
+    const struct blend *b, const struct samples_config *c, struct file_set *set, struct err *e)
 {
 	struct cache_place p = place(b, c);
 	struct str text = { 0 }, head = { 0 };

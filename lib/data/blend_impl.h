@@ -45,7 +45,7 @@ int blend_replan(struct blend *b, const struct blend_config *cfg, bool *changed,
 /* blend_cache.c: hash, and the two arrays from the cache; false when they are not there. */
 bool blend_load(struct blend *b, const struct samples_config *c);
 int blend_store(
-    const struct blend *b, const struct samples_config *c, struct outset *set, struct err *e);
+    const struct blend *b, const struct samples_config *c, struct file_set *set, struct err *e);
 
 /* Runs fn for each index, by the pool if there is one; fn fills the err of its index, and the first
  * is the result's. */

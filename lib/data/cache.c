@@ -221,14 +221,14 @@ cache_key_begins(const struct cache_place *p, const struct str *head)
 /* One array. */
 static int
 store_array(
-    const struct cache_place *p, const struct cache_array *a, struct outset *set, struct err *e)
+    const struct cache_place *p, const struct cache_array *a, struct file_set *set, struct err *e)
 {
 	char *path = array_path(p, a), header[256];
 	struct iovec piece[2] = {
 		{ header, array_header(a, header) },
 		{ (void *)(uintptr_t)a->map->data, array_bytes(a) },
 	};
-	int rc = outset_add(set, path, piece, 2, e);
+	int rc = file_set_add(set, path, piece, 2, e);
 
 	free(path);
 	return rc;
@@ -237,11 +237,11 @@ store_array(
 /* A file of text. */
 static int
 store_text(const struct cache_place *p, const char *name, const struct str *text,
-    struct outset *set, struct err *e)
+    struct file_set *set, struct err *e)
 {
 	char *path = cache_path(p, name);
 	struct iovec piece = { text->buf, text->len };
-	int rc = outset_add(set, path, &piece, 1, e);
+	int rc = file_set_add(set, path, &piece, 1, e);
 
 	free(path);
 	return rc;
@@ -250,7 +250,7 @@ store_text(const struct cache_place *p, const char *name, const struct str *text
 /* Into a directory that is made when it is not there. */
 int
 cache_store(
-    const struct cache_place *p, const struct str *description, struct outset *set, struct err *e)
+    const struct cache_place *p, const struct str *description, struct file_set *set, struct err *e)
 {
 	int rc = io_is_dir(p->dir) ? 0 : io_mkdir_p(p->dir, e);
 
@@ -262,7 +262,7 @@ cache_store(
 /* The head and a checksum an array. */
 int
 cache_store_key(
-    const struct cache_place *p, const struct str *head, struct outset *set, struct err *e)
+    const struct cache_place *p, const struct str *head, struct file_set *set, struct err *e)
 {
 	struct str key = { 0 };
 	int rc;

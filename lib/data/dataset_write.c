@@ -232,7 +232,7 @@ dataset_add_batch(struct dataset_writer *w, const struct dataset_batch *b, struc
 	/* so that the sync at the end has little left to wait for */
 	w->behind += count * dtype_size(w->type);
 	if (w->behind >= STRIDE) {
-		io_write_behind(fileno(w->bin.f), (int64_t)w->behind);
+		io_start_writing(fileno(w->bin.f), (int64_t)w->behind);
 		w->behind = 0;
 	}
 	return add_ends(w, b, before, e);

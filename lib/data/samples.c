@@ -232,7 +232,7 @@ samples_plan(const struct dataset *d, const struct samples_config *c, struct err
 
 /* Maps that were not taken stay as they are unless they may be written. */
 int
-samples_fill(struct samples *s, const struct samples_config *c, struct outset *set, struct err *e)
+samples_fill(struct samples *s, const struct samples_config *c, struct file_set *set, struct err *e)
 {
 	struct str description = { 0 };
 	enum cache_state state;

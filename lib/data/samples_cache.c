@@ -255,7 +255,7 @@ samples_load(struct samples *s, const struct samples_config *c, struct str *desc
 /* The key names the arrays, so it follows them. */
 int
 samples_store(const struct samples *s, const struct samples_config *c,
-    const struct str *description, struct outset *set, struct err *e)
+    const struct str *description, struct file_set *set, struct err *e)
 {
 	char *dir = cache_dir(s, c);
 	struct cache_place p = place(s, dir);
@@ -268,7 +268,7 @@ samples_store(const struct samples *s, const struct samples_config *c,
 /* For the arrays that s holds. */
 int
 samples_store_key(
-    const struct samples *s, const struct samples_config *c, struct outset *set, struct err *e)
+    const struct samples *s, const struct samples_config *c, struct file_set *set, struct err *e)
 {
 	char *dir = cache_dir(s, c);
 	struct cache_place p = place(s, dir);

@@ -4,7 +4,7 @@
 #ifndef DATA_SAMPLES_IMPL_H
 #define DATA_SAMPLES_IMPL_H
 
-#include "lib/base/outset.h"
+#include "lib/base/file_set.h"
 #include "lib/data/npy.h"
 #include "lib/data/samples.h"
 
@@ -67,7 +67,7 @@ struct samples *samples_plan(
 /* Takes the maps from the cache or builds them; with write_cache what was built or proved to fit is
  * added to set. */
 int samples_fill(
-    struct samples *s, const struct samples_config *c, struct outset *set, struct err *e);
+    struct samples *s, const struct samples_config *c, struct file_set *set, struct err *e);
 /* samples_build.c: the three maps of a plan. */
 void samples_build(struct samples *s);
 
@@ -87,10 +87,10 @@ enum cache_state samples_load(
     struct samples *s, const struct samples_config *c, struct str *description);
 /* Adds the maps that were built, the description, and the key. */
 int samples_store(const struct samples *s, const struct samples_config *c,
-    const struct str *description, struct outset *set, struct err *e);
+    const struct str *description, struct file_set *set, struct err *e);
 /* The key alone, for maps of Megatron-LM's that were proved to fit. */
 int samples_store_key(
-    const struct samples *s, const struct samples_config *c, struct outset *set, struct err *e);
+    const struct samples *s, const struct samples_config *c, struct file_set *set, struct err *e);
 
 /* Adds a line when the directory has the same maps under the name of another tokenizer; reads the
  * descriptions in it. */
@@ -128,10 +128,10 @@ int cache_key_fits(const struct cache_place *p, const struct str *head, bool tru
 int cache_key_begins(const struct cache_place *p, const struct str *head);
 /* The arrays in order, then the description: Megatron-LM takes files that exist for complete, so
  * the text comes late. */
-int cache_store(
-    const struct cache_place *p, const struct str *description, struct outset *set, struct err *e);
+int cache_store(const struct cache_place *p, const struct str *description, struct file_set *set,
+    struct err *e);
 int cache_store_key(
-    const struct cache_place *p, const struct str *head, struct outset *set, struct err *e);
+    const struct cache_place *p, const struct str *head, struct file_set *set, struct err *e);
 
 /* description.c */
 void description_double(struct str *out, double x); /* as repr() */

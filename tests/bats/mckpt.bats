@@ -199,7 +199,7 @@ copy()
 	sed '1s/2$/1/; /^# [a-z]*\.[a-z]* /d' before >a/iter_0000007/manifest.tsv
 	fails 1 "mckpt: a/iter_0000007: of an earlier version, which holds no sums of texts; mckpt reshard writes it anew" mckpt seal a
 	mckpt verify a
-	fails 2 "mckpt: 0 operands given, needed: DIR" mckpt seal
+	fails 2 "mckpt: operands needed: DIR; 0 given" mckpt seal
 }
 
 @test "ls goes on after a damaged checkpoint" {
@@ -316,12 +316,12 @@ $refusal" mckpt import hf ck
 }
 
 @test "usage: 2, and nothing is written" {
-	fails 2 "mckpt: a verb is needed; --help lists those there are" mckpt
-	fails 2 "mckpt: unknown verb 'melt'; --help lists those there are" mckpt melt
-	fails 2 "mckpt: 1 operands given, needed: SRC DST" mckpt import x
-	fails 2 "mckpt: 0 operands given, needed: DIR..." mckpt verify
-	fails 2 "mckpt: 0 operands given, needed: DIR" mckpt info
-	fails 2 "mckpt: 1 operands given, needed: A B" mckpt diff a
+	fails 2 "mckpt: no verb given; --help lists the verbs" mckpt
+	fails 2 "mckpt: unknown verb 'melt'; --help lists the verbs" mckpt melt
+	fails 2 "mckpt: operands needed: SRC DST; 1 given" mckpt import x
+	fails 2 "mckpt: operands needed: DIR...; 0 given" mckpt verify
+	fails 2 "mckpt: operands needed: DIR; 0 given" mckpt info
+	fails 2 "mckpt: operands needed: A B; 1 given" mckpt diff a
 	fails 2 "mckpt: --dtype int8: must be one of keep, bf16, fp16, fp32" mckpt import \
 		--dtype int8 a b
 	fails 2 "mckpt: --data-parallel-size 0: must be from 1 to 1000000" mckpt reshard \

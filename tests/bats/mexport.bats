@@ -181,7 +181,7 @@ setup()
 }
 
 @test "usage: 2, and nothing is written" {
-	fails 2 "mexport: 1 operands given, needed: SRC DST" mexport a
+	fails 2 "mexport: operands needed: SRC DST; 1 given" mexport a
 	fails 2 "mexport: --max-shard-size 5 apples: not a size such as 50GB, 5GiB or 300000" \
 		mexport --max-shard-size '5 apples' a b
 	fails 2 "mexport: --vocab-file and --merge-file: both are needed" mexport --vocab-file v a b

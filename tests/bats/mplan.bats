@@ -40,8 +40,8 @@ column()
 }
 
 @test "no arguments, unknown verb, help, version" {
-	refused 2 "mplan: a verb is needed; --help lists those there are" mplan
-	refused 2 "mplan: unknown verb 'time'; --help lists those there are" mplan time
+	refused 2 "mplan: no verb given; --help lists the verbs" mplan
+	refused 2 "mplan: unknown verb 'time'; --help lists the verbs" mplan time
 	run -0 mplan --help
 	help=$output
 	for verb in check mem search; do

@@ -21,8 +21,8 @@ no_leftovers()
 }
 
 @test "no arguments, unknown verb, help, version" {
-	refused 2 "mshard: a verb is needed; --help lists those there are" mshard
-	refused 2 "mshard: unknown verb 'frobnicate'; --help lists those there are" mshard frobnicate
+	refused 2 "mshard: no verb given; --help lists the verbs" mshard
+	refused 2 "mshard: unknown verb 'frobnicate'; --help lists the verbs" mshard frobnicate
 	run -0 mshard --help
 	help=$output
 	for verb in info verify head sample cat split repair index blend; do

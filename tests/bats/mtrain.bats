@@ -253,7 +253,7 @@ they are narrower" \
 
 @test "unknown options and those of Megatron-LM's that are not built" {
 	fails 2 "unknown option '--num-layer'; the nearest is '--num-layers'" --num-layer 3
-	fails 2 "unknown option '--frobnicate'; --help lists those there are" --frobnicate
+	fails 2 "unknown option '--frobnicate'; --help lists the options" --frobnicate
 	fails 2 "options that this program does not have: --fp8-format (FP8 and FP4 are not built), \
 --moe-router-topk, --num-experts (experts are not built); to be left out, without effect on the result: \
 --delay-wgrad-compute (only tunes speed or memory)" \

@@ -150,7 +150,7 @@ run_faults(const void *cfg, int argc, char **argv, struct err *e)
 	const struct faults_config *c = cfg;
 	struct summary s = { 0 };
 	struct scene scene = { 0 };
-	int rc = cli_operands(argc, 0, "", e), first = c->only < 0 ? 0 : (int)c->only, failed;
+	int rc = cli_operands(argc, 0, "none", e), first = c->only < 0 ? 0 : (int)c->only, failed;
 
 	(void)argv;
 	if (rc == 0)

@@ -155,7 +155,7 @@ run_replay(const void *cfg, int argc, char **argv, struct err *e)
 	struct scene scene = { 0 };
 	struct replay r = { .c = cfg };
 	struct str dir = { 0 };
-	int rc = cli_operands(argc, 0, "", e);
+	int rc = cli_operands(argc, 0, "none", e);
 
 	(void)argv;
 	if (rc == 0)

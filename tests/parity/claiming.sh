@@ -48,7 +48,7 @@ expect 0 mckpt verify C
 }
 finish 1
 cp overruled out
-said "'C/lock' is not this run's any more"
+said "'C/lock' no longer belongs to this run"
 expect 0 mckpt verify C
 grep -q break-lock C/iter_*/options.conf && fail "--break-lock was recorded"
 

@@ -141,7 +141,7 @@ test_option_file(void)
 	opt_dump(&q, false, &two);
 	CHECK_STR(one.buf, two.buf);
 	CHECK(opt_text(&q, "f", "lr 2\nbogus 1\n", false, &e) < 0);
-	CHECK_STR(e.msg, "f:2: unknown option '--bogus'; --help lists those there are");
+	CHECK_STR(e.msg, "f:2: unknown option '--bogus'; --help lists the options");
 	CHECK(opt_text(&q, "f", "lr = 3 # comment\n", true, &e) == 0 && d.lr == 2.0);
 	str_release(&one);
 	str_release(&two);

@@ -78,7 +78,7 @@ test_holding(void)
 	    (long)getpid(), host);
 	CHECK_STR(said, want);
 	CHECK(second && lock_check(second, &e) == 0 && lock_check(l, &e) < 0);
-	CHECK_STR(e.msg, "'lock' is not this run's any more");
+	CHECK_STR(e.msg, "'lock' no longer belongs to this run");
 	lock_release(l);
 	CHECK(lock_check(second, &e) == 0);
 	lock_release(second);
@@ -178,16 +178,14 @@ test_watching(void)
 	struct err e;
 
 	CHECK(io_write_file("lock", "", 0, &e) == 0);
-	breaks(
-	    "'lock' is broken: it was held by a process that is not named, which was not renewed",
-	    0.2);
+	breaks("'lock' is broken: it was held by an unknown process, which was not renewed", 0.2);
 	leave("elsewhere", "b", 5, 1, "job -\nattempt -");
 	CHECK(!lock_take(&(struct lock_terms){ "lock", 1, 10, 1, false, say, at_once }, &e));
 	CHECK_STR(said,
 	    "'lock' is held by process 5 of host elsewhere: waiting until it has not been renewed "
 	    "for 10 s");
 	CHECK_STR(e.msg,
-	    "'lock' is held by process 5 of host elsewhere: asked to stop while waiting for it");
+	    "'lock' is held by process 5 of host elsewhere: stopped on request while waiting for it");
 	if (fork() == 0) {
 		int fd = open("lock", O_WRONLY | O_APPEND);
 

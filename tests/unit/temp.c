@@ -1,7 +1,7 @@
 /* temp.c - tests of temporary names: nothing is written through a link, and what the dead left
  * goes */
 #include "lib/base/io.h"
-#include "lib/base/outset.h"
+#include "lib/base/file_set.h"
 #include "lib/base/process.h"
 #include "lib/base/temp.h"
 #include "lib/base/temp_sweep.h"
@@ -124,16 +124,16 @@ static void
 test_set(void)
 {
 	char host[PROCESS_HOST], name[200];
-	struct outset *set = outset_new();
+	struct file_set *set = file_set_new();
 	struct iovec piece = { "x", 1 };
 	struct err e;
 
 	process_host(host);
 	snprintf(name, sizeof name, "sub/.x.%s.%ld.0123456789abcdef.tmp", host, dead());
 	CHECK(io_mkdir_p("sub", &e) == 0 && io_write_file(name, "", 0, &e) == 0);
-	CHECK(outset_add(set, "a", &piece, 1, &e) == 0 && io_exists(name));
-	CHECK(outset_add(set, "sub/b", &piece, 1, &e) == 0 && !io_exists(name));
-	CHECK(outset_commit(set, &e) == 0 && io_exists("sub/b"));
+	CHECK(file_set_add(set, "a", &piece, 1, &e) == 0 && io_exists(name));
+	CHECK(file_set_add(set, "sub/b", &piece, 1, &e) == 0 && !io_exists(name));
+	CHECK(file_set_commit(set, &e) == 0 && io_exists("sub/b"));
 }
 
 int

@@ -34,7 +34,7 @@ struct opening {
 	struct pool *pool;
 	struct split_matrix matrix;
 	struct str tokenizer; /* as the names of the maps know it */
-	struct outset *set;   /* maps that this rank made; NULL: it makes none */
+	struct file_set *set; /* maps that this rank made; NULL: it makes none */
 	enum duty part;
 	enum exit_status status; /* to exit with when it fails */
 };
@@ -489,7 +489,7 @@ done(struct opening *o, int rc, struct err *e)
 static int
 keep_maps(struct opening *o, struct err *e)
 {
-	int rc = o->set ? outset_commit(o->set, e) : 0;
+	int rc = o->set ? file_set_commit(o->set, e) : 0;
 
 	o->set = NULL;
 	if (rc == 0 || o->d->c->o.data_cache_path)
@@ -502,10 +502,10 @@ keep_maps(struct opening *o, struct err *e)
 static int
 open_sets(struct opening *o, bool turn, struct err *e)
 {
-	o->set = turn && o->part == BUILDS ? outset_new() : NULL;
+	o->set = turn && o->part == BUILDS ? file_set_new() : NULL;
 	for (int i = 0; i < o->d->num_sets; i++)
 		if (done(o, turn ? open_number(o, i, e) : 0, e) < 0) {
-			outset_abort(o->set);
+			file_set_abort(o->set);
 			return -1;
 		}
 	return done(o, turn ? keep_maps(o, e) : 0, e);

@@ -1,12 +1,12 @@
 /*
- * outset.c - many files that appear together
+ * file_set.c - many files that appear together
  *
  * A few files are synced one by one; more than that are made durable by syncfs, once for their
  * bytes and once for their names, on each file system that they lie on.
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
-#include "lib/base/outset.h"
+#include "lib/base/file_set.h"
 #include "lib/base/temp.h"
 #include "lib/base/temp_sweep.h"
 
@@ -19,35 +19,33 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Up to FEW files fsync is called for each; other programs' dirty pages are then not waited for.
- * LARGE bytes are worth setting the disk to work at once; the file system finds room for many small
- * files faster in one go. */
+/* Up to FEW files are synced by an fsync each, which does not wait for other programs' dirty pages.
+   From LARGE bytes on, write-back starts at once; smaller files are allocated faster together. */
 enum { FEW = 8, LARGE = 1 << 20 };
 
-struct outset {
+struct file_set {
 	pthread_mutex_t lock;
 	struct item {
 		char *path, *tmp;
 	} * item;
 	int count, cap;
-	int renamed; /* the first so many have their own names */
-	char *swept; /* the directory that was cleared last */
+	int renamed; /* the number of files, from the first, that have their own names */
+	char *swept; /* the directory that was swept last */
 };
 
-/* Empty, and committed as such without effect. */
-struct outset *
-outset_new(void)
+struct file_set *
+file_set_new(void)
 {
-	struct outset *s = mem_zalloc(1, sizeof *s);
+	struct file_set *s = mem_zalloc(1, sizeof *s);
 
 	pthread_mutex_init(&s->lock, NULL);
 	return s;
 }
 
-/* Clears a directory of what dead processes left there. Files of one directory follow each other,
- * as a rule, so remembering the last one suffices. */
+/* Removes what dead processes left in a directory. Files of one directory usually follow each
+   other, so remembering the last one suffices. */
 static void
-sweep(struct outset *s, const char *path)
+sweep(struct file_set *s, const char *path)
 {
 	char *dir = io_parent(path);
 	bool known;
@@ -64,7 +62,7 @@ sweep(struct outset *s, const char *path)
 	free(dir);
 }
 
-/* All pieces; errno tells why not. */
+/* Writes all pieces; -1 with errno. */
 static int
 write_pieces(int fd, const struct iovec *piece, int count)
 {
@@ -75,14 +73,15 @@ write_pieces(int fd, const struct iovec *piece, int count)
 			return -1;
 		bytes += piece[i].iov_len;
 	}
-	if (bytes >= LARGE) /* a hint, whose failure is of no matter */
+	if (bytes >= LARGE) /* a hint, whose failure does not matter */
 		(void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
 	return 0;
 }
 
-/* The file is there in full, though not yet durable, when this returns 0. */
+/* The file is complete, though not yet durable, when this returns 0. */
 int
-outset_add(struct outset *s, const char *path, const struct iovec *piece, int count, struct err *e)
+file_set_add(
+    struct file_set *s, const char *path, const struct iovec *piece, int count, struct err *e)
 {
 	char *tmp;
 	int fd, bad;
@@ -111,7 +110,7 @@ outset_add(struct outset *s, const char *path, const struct iovec *piece, int co
 	return 0;
 }
 
-/* One file, by name: its bytes are on disk afterwards. */
+/* Syncs the bytes of one file, by name. */
 static int
 sync_file(const char *path, struct err *e)
 {
@@ -125,7 +124,7 @@ sync_file(const char *path, struct err *e)
 	return rc;
 }
 
-/* The file system that a file lies on. */
+/* Syncs the file system of a file. */
 static int
 sync_system(const char *path, struct err *e)
 {
@@ -139,10 +138,10 @@ sync_system(const char *path, struct err *e)
 	return rc;
 }
 
-/* Every file system of the set, once; files of one directory follow each other, as a rule, and so
- * do directories of one file system. */
+/* Syncs every file system of the set once. Files of one directory usually follow each other, and so
+   do directories of one file system. */
 static int
-sync_systems(const struct outset *s, bool renamed, struct err *e)
+sync_systems(const struct file_set *s, bool renamed, struct err *e)
 {
 	size_t same = 0; /* length of the last directory */
 	dev_t last = 0;
@@ -165,9 +164,9 @@ sync_systems(const struct outset *s, bool renamed, struct err *e)
 	return 0;
 }
 
-/* The directories of a few files, each once when they follow each other. */
+/* Syncs the directories of a few files, each once when its files follow each other. */
 static int
-sync_directories(const struct outset *s, struct err *e)
+sync_directories(const struct file_set *s, struct err *e)
 {
 	char *last = NULL;
 	int rc = 0;
@@ -186,7 +185,7 @@ sync_directories(const struct outset *s, struct err *e)
 
 /* Bytes first, then names, then the directories that hold the names. */
 static int
-commit(struct outset *s, struct err *e)
+commit(struct file_set *s, struct err *e)
 {
 	bool few = s->count <= FEW;
 
@@ -203,17 +202,17 @@ commit(struct outset *s, struct err *e)
 
 /* A set of no files commits without a sync. */
 int
-outset_commit(struct outset *s, struct err *e)
+file_set_commit(struct file_set *s, struct err *e)
 {
 	int rc = commit(s, e);
 
-	outset_abort(s);
+	file_set_abort(s);
 	return rc;
 }
 
-/* What has its own name by now keeps it. */
+/* Files that already have their own names keep them. */
 void
-outset_abort(struct outset *s)
+file_set_abort(struct file_set *s)
 {
 	if (!s)
 		return;
