@@ -156,11 +156,11 @@ block_time(const struct run_case *r, const struct block_kind *kind)
 /* Blocks of one kind, which are alike. Those that are recomputed run forward once more: a third of
  * both passes, and of a layer's four reductions one. */
 static void
-add_blocks(struct stage_time *s, const struct stage_time *one, int count, int redone)
+add_blocks(struct stage_time *s, const struct stage_time *one, int count, int recomputed)
 {
-	s->compute += one->compute * (count + redone / 3.0);
-	s->memory += one->memory * (count + redone / 3.0);
-	s->tp += one->tp * (count + redone / 4.0);
+	s->compute += one->compute * (count + recomputed / 3.0);
+	s->memory += one->memory * (count + recomputed / 3.0);
+	s->tp += one->tp * (count + recomputed / 4.0);
 }
 
 /* The blocks of a stage; each kind is priced once. */
@@ -173,13 +173,13 @@ stage_time(const struct run_case *r, int64_t stage)
 
 	for (const struct block_kind *const *k = block_kinds; *k; k++) {
 		struct stage_time one = block_time(r, *k);
-		int count = 0, redone = 0;
+		int count = 0, recomputed = 0;
 
 		for (int i = 0; i < n; i++) {
 			count += block[i].kind == *k;
-			redone += block[i].kind == *k && block[i].redo >= 0;
+			recomputed += block[i].kind == *k && block[i].recompute_chunk >= 0;
 		}
-		add_blocks(&s, &one, count, redone);
+		add_blocks(&s, &one, count, recomputed);
 	}
 	free(block);
 	return s;

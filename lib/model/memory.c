@@ -218,9 +218,11 @@ place_scratch(struct memory_plan *m, const struct rank *r)
 
 /* Chunks of recomputed layers; each saves the input of its first. */
 static int64_t
-redo_inputs(const struct memory_plan *m)
+recompute_inputs(const struct memory_plan *m)
 {
-	return m->redo_layers ? (m->redo_layers + m->redo_chunk - 1) / m->redo_chunk : 0;
+	return m->recompute_layers
+	    ? (m->recompute_layers + m->recompute_chunk - 1) / m->recompute_chunk
+	    : 0;
 }
 
 /* The three arenas from the sizes of the buffers. */
@@ -238,12 +240,13 @@ place_all(struct memory_plan *m, const struct rank *r)
 	m->arena[ARENA_PARAMS] = place(m, r, RUN);
 	m->layer_bytes = place(m, r, LAYER);
 	m->inputs_base = place(m, r, SLOT);
-	m->layer_base =
-	    m->inputs_base + memory_aligned(m->bytes[m->redo_input]) * (uint64_t)redo_inputs(m);
-	m->slot_bytes = m->layer_base + m->layer_bytes * (uint64_t)(m->num_layers - m->redo_layers);
+	m->layer_base = m->inputs_base +
+	    memory_aligned(m->bytes[m->recompute_input]) * (uint64_t)recompute_inputs(m);
+	m->slot_bytes =
+	    m->layer_base + m->layer_bytes * (uint64_t)(m->num_layers - m->recompute_layers);
 	m->arena[ARENA_SAVED] = m->slot_bytes * (uint64_t)m->num_slots;
-	m->redo_base = place_scratch(m, r);
-	m->arena[ARENA_SCRATCH] = m->redo_base + m->layer_bytes * (uint64_t)m->redo_chunk;
+	m->recompute_base = place_scratch(m, r);
+	m->arena[ARENA_SCRATCH] = m->recompute_base + m->layer_bytes * (uint64_t)m->recompute_chunk;
 }
 
 /* The shards and what of them the optimizer owns. Master weights and moments are as large as that
@@ -262,22 +265,22 @@ plan_shards(struct memory_plan *m, const struct rank *r, const int coord[AX_COUN
 	m->own_elements = m->shards.elements / m->replicas;
 }
 
-/* The blocks of the stage, which of its layers are made again, and how many micro batches it holds
+/* The blocks of the stage, which of its layers are recomputed, and how many micro batches it holds
  * at once under 1F1B. */
 static void
 plan_blocks(struct memory_plan *m, const struct rank *r)
 {
 	const struct train_shape *s = r->shape;
-	struct redo redo;
+	struct recompute_span span;
 
 	layout_layers(r->layout, r->model, r->pp, &m->first_layer, &m->num_layers);
 	m->num_blocks = block_list(r->model, r->layout, &s->recompute, r->pp, &m->block);
-	redo = block_redo(&s->recompute, m->num_layers);
-	m->redo_layers = redo.layers;
-	m->redo_chunk = redo.chunk;
+	span = block_recompute(&s->recompute, m->num_layers);
+	m->recompute_layers = span.layers;
+	m->recompute_chunk = span.chunk;
 	for (int i = m->num_blocks; i-- > 0;)
-		if (m->block[i].redo >= 0)
-			m->redo_input = m->block[i].kind->input;
+		if (m->block[i].recompute_chunk >= 0)
+			m->recompute_input = m->block[i].kind->input;
 	m->num_slots = s->forward_only
 	    ? 1
 	    : schedule_in_flight(
@@ -346,16 +349,18 @@ memory_at(const struct memory_plan *m, enum buffer b, int slot, int64_t layer)
 
 	if (!m->per_layer[b])
 		return (struct memory_place){ m->place[b], base + m->offset[b] };
-	if (layer >= m->redo_layers)
+	if (layer >= m->recompute_layers)
 		return (struct memory_place){ ARENA_SAVED,
-			base + m->layer_base + m->layer_bytes * (uint64_t)(layer - m->redo_layers) +
+			base + m->layer_base +
+			    m->layer_bytes * (uint64_t)(layer - m->recompute_layers) +
 			    m->offset[b] };
-	if (b == m->redo_input && layer % m->redo_chunk == 0)
+	if (b == m->recompute_input && layer % m->recompute_chunk == 0)
 		return (struct memory_place){ ARENA_SAVED,
 			base + m->inputs_base +
-			    memory_aligned(m->bytes[b]) * (uint64_t)(layer / m->redo_chunk) };
+			    memory_aligned(m->bytes[b]) * (uint64_t)(layer / m->recompute_chunk) };
 	return (struct memory_place){ ARENA_SCRATCH,
-		m->redo_base + m->layer_bytes * (uint64_t)(layer % m->redo_chunk) + m->offset[b] };
+		m->recompute_base + m->layer_bytes * (uint64_t)(layer % m->recompute_chunk) +
+		    m->offset[b] };
 }
 
 /*
@@ -370,8 +375,9 @@ memory_instances(const struct memory_plan *m, enum buffer b, enum arena where)
 	if (!m->per_layer[b])
 		return m->place[b] != where ? 0 : where == ARENA_SAVED ? m->num_slots : 1;
 	if (where == ARENA_SCRATCH)
-		return m->redo_chunk;
+		return m->recompute_chunk;
 	return where == ARENA_SAVED ? m->num_slots *
-		(m->num_layers - m->redo_layers + (b == m->redo_input ? redo_inputs(m) : 0))
+		(m->num_layers - m->recompute_layers +
+		    (b == m->recompute_input ? recompute_inputs(m) : 0))
 				    : 0;
 }

@@ -47,10 +47,10 @@ struct memory_plan {
 	/* A slot holds its own buffers, then the inputs of recomputed chunks, then the layers that
 	 * keep everything. */
 	uint64_t inputs_base, layer_base;
-	/* layers [0, redo_layers) of the stage are made again, redo_chunk at a time */
-	int64_t redo_layers, redo_chunk;
-	enum buffer redo_input;      /* what each such chunk keeps: where its first block reads */
-	uint64_t redo_base;          /* where the layers of a chunk lie in scratch */
+	/* layers [0, recompute_layers) of the stage are recomputed, recompute_chunk at a time */
+	int64_t recompute_layers, recompute_chunk;
+	enum buffer recompute_input; /* what each such chunk keeps: where its first block reads */
+	uint64_t recompute_base;     /* where the layers of a chunk lie in scratch */
 	uint64_t arena[ARENA_COUNT]; /* the sizes that are allocated */
 };
 

@@ -47,7 +47,8 @@ test_stages(void)
 									  : &block_mlp;
 
 				layer += b[i].kind != &block_mlp && seen > 0;
-				CHECK(b[i].kind == want && b[i].layer == layer && b[i].redo == -1);
+				CHECK(b[i].kind == want && b[i].layer == layer &&
+				    b[i].recompute_chunk == -1);
 				CHECK(b[i].local ==
 				    (layer < 0 || layer == 8 ? 0 : layer % (8 / stages)));
 			}
@@ -85,7 +86,7 @@ test_neighbours(void)
 
 /* Chunks of recomputed layers. */
 static void
-test_redo(void)
+test_recompute(void)
 {
 	static const struct {
 		struct recompute how;
@@ -106,9 +107,9 @@ test_redo(void)
 		struct block *b;
 		int n = block_list(&c, &l, &cases[i].how, 0, &b);
 
-		CHECK(n == 10 && b[0].redo == -1 && b[9].redo == -1);
+		CHECK(n == 10 && b[0].recompute_chunk == -1 && b[9].recompute_chunk == -1);
 		for (int k = 1; k < 9; k++)
-			CHECK(b[k].redo == cases[i].chunk[(k - 1) / 2]);
+			CHECK(b[k].recompute_chunk == cases[i].chunk[(k - 1) / 2]);
 		free(b);
 	}
 }
@@ -212,7 +213,7 @@ main(void)
 	test_work();
 	test_stages();
 	test_neighbours();
-	test_redo();
+	test_recompute();
 	test_statements();
 	return check_done();
 }

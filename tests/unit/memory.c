@@ -60,7 +60,8 @@ check_scratch(const struct memory_plan *m)
 			for (int b = 0; phases[i][b] != BUF_COUNT; b++)
 				if (m->place[phases[i][a]] == ARENA_SCRATCH &&
 				    m->place[phases[i][b]] == ARENA_SCRATCH)
-					check_apart(m, phases[i][a], phases[i][b], m->redo_base);
+					check_apart(
+					    m, phases[i][a], phases[i][b], m->recompute_base);
 }
 
 /* Buffers of params, of a slot and of a layer lie apart; the layers lie after the slot's own
@@ -99,10 +100,10 @@ check_layers(const struct memory_plan *m)
 			bool first = p.arena == ARENA_SAVED || i / m->num_layers == 0;
 
 			CHECK(p.offset + m->bytes[b] <= m->arena[p.arena] && p.offset % 256 == 0);
-			CHECK(p.arena != ARENA_SCRATCH || p.offset >= m->redo_base);
+			CHECK(p.arena != ARENA_SCRATCH || p.offset >= m->recompute_base);
 			/* Layers of different chunks share scratch; those of the first chunk stand
 			 * for all. */
-			if (!first || (p.arena == ARENA_SCRATCH && i >= m->redo_chunk))
+			if (!first || (p.arena == ARENA_SCRATCH && i >= m->recompute_chunk))
 				continue;
 			for (uint64_t at = p.offset / 256;
 			     at < (p.offset + m->bytes[b] + 255) / 256; at++) {
@@ -126,7 +127,7 @@ check_sums(const struct memory_plan *m)
 	CHECK(sum[ARENA_SAVED] == m->arena[ARENA_SAVED]);
 	CHECK(sum[ARENA_SCRATCH] >= m->arena[ARENA_SCRATCH]);
 	CHECK(m->slot_bytes ==
-	    m->layer_base + m->layer_bytes * (uint64_t)(m->num_layers - m->redo_layers));
+	    m->layer_base + m->layer_bytes * (uint64_t)(m->num_layers - m->recompute_layers));
 	CHECK(m->arena[ARENA_SAVED] == m->slot_bytes * (uint64_t)m->num_slots);
 	CHECK(memory_total(m) == m->arena[0] + m->arena[1] + m->arena[2]);
 }
@@ -203,7 +204,7 @@ test_figures(void)
 	struct layout l = { 1, 1, 1, 1 }, two = { 1, 1, 2, 1 };
 	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, optim_rules, false, { 0 } };
 	int coord[AX_COUNT] = { 0 };
-	struct memory_plan m, half, redo;
+	struct memory_plan m, half, recomputed;
 
 	memory_plan(&m, &c, &l, &s, coord);
 	CHECK(m.bytes[BUF_QKV] == 64 * (64 + 2 * 16) * 2);
@@ -220,14 +221,15 @@ test_figures(void)
 	 * input a layer is. */
 	CHECK(m.place[BUF_ACT_OUT] == ARENA_SCRATCH && m.place[BUF_NORM1_OUT] == ARENA_SAVED);
 	s.recompute.granularity = RECOMPUTE_SELECTIVE;
-	memory_plan(&redo, &c, &l, &s, coord);
-	CHECK(m.layer_bytes - redo.layer_bytes == 2 * 64 * 64 * 2);
-	memory_release(&redo);
+	memory_plan(&recomputed, &c, &l, &s, coord);
+	CHECK(m.layer_bytes - recomputed.layer_bytes == 2 * 64 * 64 * 2);
+	memory_release(&recomputed);
 	s.recompute = (struct recompute){ RECOMPUTE_FULL, RECOMPUTE_UNIFORM, 1 };
-	memory_plan(&redo, &c, &l, &s, coord);
-	CHECK(redo.slot_bytes == redo.inputs_base + 4 * 64 * 64 * 2);
-	CHECK(redo.arena[ARENA_SCRATCH] == redo.redo_base + redo.layer_bytes);
-	memory_release(&redo);
+	memory_plan(&recomputed, &c, &l, &s, coord);
+	CHECK(recomputed.slot_bytes == recomputed.inputs_base + 4 * 64 * 64 * 2);
+	CHECK(
+	    recomputed.arena[ARENA_SCRATCH] == recomputed.recompute_base + recomputed.layer_bytes);
+	memory_release(&recomputed);
 	memory_release(&half);
 	memory_release(&m);
 }

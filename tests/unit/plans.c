@@ -134,7 +134,7 @@ print_buffers(FILE *f, const struct memory_plan *m)
 	fprintf(f, "arenas\t%llu %llu %llu\tlayers\t%llu %llu %llu\n",
 	    (unsigned long long)m->arena[0], (unsigned long long)m->arena[1],
 	    (unsigned long long)m->arena[2], (unsigned long long)m->layer_bytes,
-	    (unsigned long long)m->layer_base, (unsigned long long)m->redo_base);
+	    (unsigned long long)m->layer_base, (unsigned long long)m->recompute_base);
 }
 
 /* The first rank of each stage of a run. */

@@ -102,20 +102,21 @@ ends_chunk(const struct step *s, int i)
 {
 	const struct block *b = &s->e->mem.block[i];
 
-	return b->redo >= 0 && (i + 1 == s->e->mem.num_blocks || b[1].redo != b->redo);
+	return b->recompute_chunk >= 0 &&
+	    (i + 1 == s->e->mem.num_blocks || b[1].recompute_chunk != b->recompute_chunk);
 }
 
 /* The forward pass once more over the chunk that ends with block i, from its saved input, whose
  * norm the block before took in the forward pass. What it hands on is there already, so the last
  * block stops at what its backward pass needs. */
 static void
-redo_chunk(struct step *s, int i)
+recompute_chunk(struct step *s, int i)
 {
 	const struct block *b = s->e->mem.block;
 	struct tensor none = { .data = NULL };
 	int first = i;
 
-	while (first > 0 && b[first - 1].redo == b[i].redo)
+	while (first > 0 && b[first - 1].recompute_chunk == b[i].recompute_chunk)
 		first--;
 	for (int k = first; k <= i; k++) {
 		struct tensor x = input_of(s, k), y = k < i ? output_of(s, k) : none;
@@ -143,7 +144,7 @@ step_backward(struct step *s)
 		struct tensor x = input_of(s, i);
 
 		if (ends_chunk(s, i))
-			redo_chunk(s, i);
+			recompute_chunk(s, i);
 		observed(s, i, true);
 		traffic_backward_enter(s, b[i].layer);
 		l->kind->backward(l, s, &dx, &x);

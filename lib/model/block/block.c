@@ -20,15 +20,15 @@ block_recipe(const struct model_config *c, int64_t layer)
 }
 
 /* A number beyond the stage's layers means all of them. */
-struct redo
-block_redo(const struct recompute *r, int64_t num_layers)
+struct recompute_span
+block_recompute(const struct recompute *r, int64_t num_layers)
 {
 	int64_t n = r->num_layers < num_layers ? r->num_layers : num_layers;
 
 	if (r->granularity != RECOMPUTE_FULL)
-		return (struct redo){ 0, 0 };
-	return r->method == RECOMPUTE_UNIFORM ? (struct redo){ num_layers, n }
-					      : (struct redo){ n, 1 };
+		return (struct recompute_span){ 0, 0 };
+	return r->method == RECOMPUTE_UNIFORM ? (struct recompute_span){ num_layers, n }
+					      : (struct recompute_span){ n, 1 };
 }
 
 /* What neighbours do for each other. Where dropout lies between a bias and the sum, the gradient of
@@ -48,12 +48,12 @@ block_list(const struct model_config *c, const struct layout *l, const struct re
     struct block **out)
 {
 	int64_t first, count, begin, end;
-	struct redo redo;
+	struct recompute_span span;
 	struct block *b;
 	int n = 0;
 
 	layout_layers(l, c, pp, &first, &count);
-	redo = block_redo(r, count);
+	span = block_recompute(r, count);
 	begin = pp == 0 ? -1 : first;
 	end = first + count + (pp == l->pipeline_model_parallel_size - 1);
 	b = *out = mem_zalloc((size_t)(2 * count + 2), sizeof *b);
@@ -64,8 +64,8 @@ block_list(const struct model_config *c, const struct layout *l, const struct re
 			b[n].kind = *k;
 			b[n].layer = (int)i;
 			b[n].local = within ? (int)(i - first) : 0;
-			b[n].redo = within && i - first < redo.layers
-			    ? (int)((i - first) / redo.chunk)
+			b[n].recompute_chunk = within && i - first < span.layers
+			    ? (int)((i - first) / span.chunk)
 			    : -1;
 			if (n > 0)
 				join(&b[n - 1], &b[n], c);

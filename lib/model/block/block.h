@@ -48,18 +48,19 @@ extern const struct block_kind *const block_kinds[];
  * param: -1 what is before the layers, num_layers what is after them. */
 const struct block_kind *const *block_recipe(const struct model_config *c, int64_t layer);
 
-/* Layers [0, layers) of a stage are made again by the backward pass, `chunk` at a time. */
-struct redo {
+/* Layers [0, layers) of a stage are recomputed by the backward pass, `chunk` at a time. */
+struct recompute_span {
 	int64_t layers, chunk;
 };
-struct redo block_redo(const struct recompute *r, int64_t num_layers);
+struct recompute_span block_recompute(const struct recompute *r, int64_t num_layers);
 
 /* A block of a stage. */
 struct block {
 	const struct block_kind *kind;
-	int layer; /* of the model, as in struct param */
-	int local; /* the same from the stage's first; 0 before and after the layers */
-	int redo;  /* the number of its recomputed chunk in the stage; -1: it keeps everything */
+	int layer;           /* of the model, as in struct param */
+	int local;           /* the same from the stage's first; 0 before and after the layers */
+	int recompute_chunk; /* its number among the chunks that the stage recomputes; -1: it keeps
+				everything */
 	/* the block before it takes its norm, in the pass over its residual sum */
 	bool norm_taken;
 	/* the norm of the block after it takes the gradient of its residual's bias, whose columns

@@ -109,7 +109,7 @@ struct buffer_row {
 	enum condition when;
 	enum element element;
 	enum dim dim[2];
-	/* of scratch buffers; of layer buffers: 0, or where they live when they are made again */
+	/* of scratch buffers; of layer buffers: 0, or where they live when they are recomputed */
 	unsigned phase;
 };
 
