@@ -3,7 +3,7 @@
  * their bytes
  *
  * A tensor of the export may be made of several parameters (q, k and v of GPT-2) and may be stored
- * turned. It is put together some rows at a time, so that memory does not grow with the model;
+ * transposed. It is put together some rows at a time, so that memory does not grow with the model;
  * shards are filled in model order, and the tensors inside one are sorted by name, as the reference
  * writer does.
  */
@@ -137,11 +137,11 @@ fill(struct hf_export *x, int i, const struct slice *rows, void *dst, struct err
 	read = mem_alloc((size_t)slice_elements(&part), size);
 	rc = read_converted(x, x->param[i].name, &want, read, e);
 	if (rc == 0 && place.transposed) {
-		void *turned = mem_alloc((size_t)slice_elements(&part), size);
+		void *transposed = mem_alloc((size_t)slice_elements(&part), size);
 
-		slice_transpose(turned, read, want.count[0], want.count[1], size);
+		slice_transpose(transposed, read, want.count[0], want.count[1], size);
 		free(read);
-		read = turned;
+		read = transposed;
 	}
 	if (rc == 0)
 		slice_copy(dst, rows, read, &part, &part, size);

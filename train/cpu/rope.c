@@ -2,7 +2,7 @@
  * rope.c - rotary positions. Source: spec/training.md 2.4
  *
  * The table has a row of (cosine, sine) pairs a position, computed in double when the run
- * starts. Only the first rotary_dim elements of a head are turned. Pairs are halves of that
+ * starts. Only the first rotary_dim elements of a head are rotated. Pairs are halves of that
  * range (Su 2021, arXiv:2104.09864, in GPT-NeoX's order) or neighbours (the paper's order), as
  * the model was trained.
  */
@@ -15,7 +15,7 @@ struct angles {
 
 /* Pairs (i, i + half). */
 static void
-turn_halves(real *x, const struct angles *a, int half)
+rotate_halves(real *x, const struct angles *a, int half)
 {
 	real *lo = x, *hi = x + half;
 
@@ -29,7 +29,7 @@ turn_halves(real *x, const struct angles *a, int half)
 
 /* Pairs (2i, 2i + 1). */
 static void
-turn_pairs(real *x, const struct angles *a, int half)
+rotate_pairs(real *x, const struct angles *a, int half)
 {
 	for (int i = 0; i < half; i++) {
 		real u = x[2 * i], v = x[2 * i + 1];
@@ -39,7 +39,7 @@ turn_pairs(real *x, const struct angles *a, int half)
 	}
 }
 
-/* The table's row of a position; the backward pass turns by the negative angle. */
+/* The table's row of a position; the backward pass rotates by the negative angle. */
 static void
 load_angles(const struct rope *r, int64_t position, struct angles *a)
 {
@@ -54,7 +54,7 @@ load_angles(const struct rope *r, int64_t position, struct angles *a)
 
 /* All heads of some rows. Elements of a head beyond rotary_dim are neither read nor written. */
 static void
-turn_rows(const void *ctx, int64_t item, void *scratch)
+rotate_rows(const void *ctx, int64_t item, void *scratch)
 {
 	const struct rope *r = ctx;
 	struct angles *a = scratch;
@@ -68,7 +68,7 @@ turn_rows(const void *ctx, int64_t item, void *scratch)
 			struct span s = { row, (int64_t)head * r->head_dim, r->rotary_dim };
 			real *x = span_load(&r->x, &s, buf);
 
-			(r->interleaved ? turn_pairs : turn_halves)(x, a, r->rotary_dim / 2);
+			(r->interleaved ? rotate_pairs : rotate_halves)(x, a, r->rotary_dim / 2);
 			span_store(&r->x, &s, x);
 		}
 	}
@@ -82,5 +82,5 @@ cpu_name(rope)(struct stream *st, const struct rope *r)
 	ops_require(
 	    r->rotary_dim % 2 == 0 && r->rotary_dim <= r->head_dim && r->head_dim <= CPU_HEAD_MAX);
 	ops_require(r->table.dtype == REAL_DTYPE && r->positions.dtype == DTYPE_I32);
-	cpu_for(st, int64_div_up(r->x.shape[0], cpu_rows_per_item(r->x.shape[1])), turn_rows, r);
+	cpu_for(st, int64_div_up(r->x.shape[0], cpu_rows_per_item(r->x.shape[1])), rotate_rows, r);
 }

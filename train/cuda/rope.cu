@@ -1,13 +1,13 @@
 /*
  * rope.cu - rotary positions. Source: spec/training.md 2.4
  *
- * The same pairs and the same table as cpu/rope.c, the table in F32. Turned in place: a thread owns
- * both elements of its pairs, so nothing is read after it was written. Heads of a row share the
- * table's row, which stays in the caches.
+ * The same pairs and the same table as cpu/rope.c, the table in F32. Rotated in place: a thread
+ * owns both elements of its pairs, so nothing is read after it was written. Heads of a row share
+ * the table's row, which stays in the caches.
  */
 #include "train/cuda/kernel.cuh"
 
-/* Cosine and sine of N pairs, the sine's sign turned in the backward pass. */
+/* Cosine and sine of N pairs, the sine negated in the backward pass. */
 template <int N>
 static __device__ inline void
 angles(const struct rope &r, const float *table, float (&cosine)[N], float (&sine)[N])
@@ -34,17 +34,17 @@ __launch_bounds__(CU_THREADS) halves_kernel(struct rope r, struct walk w)
 		int head = (int)at / per_head, pair = (int)at % per_head * N;
 		int64_t position = ((const int32_t *)r.positions.data)[row];
 		T *x = row_of<T>(r.x, row) + (int64_t)head * r.head_dim + pair;
-		float u[N], v[N], cosine[N], sine[N], turned[N];
+		float u[N], v[N], cosine[N], sine[N], rotated[N];
 
 		load(u, x);
 		load(v, x + half);
 		angles(r, row_of<float>(r.table, position) + 2 * pair, cosine, sine);
 #pragma unroll
 		for (int k = 0; k < N; k++) {
-			turned[k] = u[k] * cosine[k] - v[k] * sine[k];
+			rotated[k] = u[k] * cosine[k] - v[k] * sine[k];
 			v[k] = v[k] * cosine[k] + u[k] * sine[k];
 		}
-		store(x, turned);
+		store(x, rotated);
 		store(x + half, v);
 	}
 }
@@ -87,16 +87,16 @@ __launch_bounds__(CU_THREADS) pairs_kernel(struct rope r, struct walk w)
 		int head = (int)at / per_head, pair = (int)at % per_head * N;
 		int64_t position = ((const int32_t *)r.positions.data)[row];
 		T *x = row_of<T>(r.x, row) + (int64_t)head * r.head_dim + 2 * pair;
-		float u[2 * N], turned[2 * N], cosine[N], sine[N];
+		float u[2 * N], rotated[2 * N], cosine[N], sine[N];
 
 		load_pairs<T, N>(u, x);
 		angles(r, row_of<float>(r.table, position) + 2 * pair, cosine, sine);
 #pragma unroll
 		for (int k = 0; k < N; k++) {
-			turned[2 * k] = u[2 * k] * cosine[k] - u[2 * k + 1] * sine[k];
-			turned[2 * k + 1] = u[2 * k + 1] * cosine[k] + u[2 * k] * sine[k];
+			rotated[2 * k] = u[2 * k] * cosine[k] - u[2 * k + 1] * sine[k];
+			rotated[2 * k + 1] = u[2 * k + 1] * cosine[k] + u[2 * k] * sine[k];
 		}
-		store_pairs<T, N>(x, turned);
+		store_pairs<T, N>(x, rotated);
 	}
 }
 

@@ -13,7 +13,7 @@
 
 /* q, k and v as column slices of one array; q and k of a second one where they have norms. */
 struct qkv {
-	struct tensor q, k, v, turned; /* turned: q and k, side by side */
+	struct tensor q, k, v, rotated; /* rotated: q and k, side by side */
 	int num_heads, num_groups, head_dim;
 };
 
@@ -36,7 +36,7 @@ views(const struct engine *e, const struct tensor *qkv, const struct tensor *qk)
 	r.q = tensor_columns(normed, 0, q);
 	r.k = tensor_columns(normed, q, k);
 	r.v = tensor_columns(qkv, q + k, k);
-	r.turned = tensor_columns(normed, 0, q + k);
+	r.rotated = tensor_columns(normed, 0, q + k);
 	return r;
 }
 
@@ -75,7 +75,7 @@ head_norm(const struct layer *l, const struct step *s, const struct qkv *v, int 
 	int64_t first = (int64_t)head * v->head_dim;
 
 	return (struct norm){
-		.y = tensor_columns(&v->turned, first, v->head_dim),
+		.y = tensor_columns(&v->rotated, first, v->head_dim),
 		.x = tensor_columns(&x, first, v->head_dim),
 		.weight = engine_weight(s->e, b->layer, q ? ROLE_Q_NORM : ROLE_K_NORM),
 		.bias = engine_weight(s->e, b->layer, q ? ROLE_Q_NORM_BIAS : ROLE_K_NORM_BIAS),
@@ -85,8 +85,8 @@ head_norm(const struct layer *l, const struct step *s, const struct qkv *v, int 
 	};
 }
 
-/* Turns q and k, or their gradients back. Keys are rotated before they are kept, so the backward
- * pass turns the gradients of q and k back by the negative angle. Nothing to do for learned
+/* Rotates q and k, or their gradients back. Keys are rotated before they are kept, so the backward
+ * pass rotates the gradients of q and k by the negative angle. Nothing to do for learned
  * positions. */
 static void
 rotate(struct step *s, const struct qkv *v, bool backward)
@@ -95,7 +95,7 @@ rotate(struct step *s, const struct qkv *v, bool backward)
 	struct rope r = {
 		.table = engine_buffer(e, BUF_ROPE),
 		.positions = step_buffer(s, BUF_POSITIONS, 0),
-		.x = v->turned,
+		.x = v->rotated,
 		.num_heads = v->num_heads + v->num_groups,
 		.head_dim = v->head_dim,
 		.rotary_dim = (int)model_rotary_dim(&e->plan.model),
@@ -137,7 +137,7 @@ unprepare(const struct layer *l, struct step *s, const struct qkv *d, const stru
 {
 	struct engine *e = s->e;
 	struct qkv v = saved_views(l, s);
-	struct tensor dx = tensor_columns(dqkv, 0, d->turned.shape[1]);
+	struct tensor dx = tensor_columns(dqkv, 0, d->rotated.shape[1]);
 
 	rotate(s, d, true);
 	if (!e->plan.model.qk_layernorm)
@@ -148,7 +148,7 @@ unprepare(const struct layer *l, struct step *s, const struct qkv *d, const stru
 		struct norm n = head_norm(l, s, &v, i);
 		struct norm_grad g = {
 			.dx = tensor_columns(&dx, (int64_t)i * v.head_dim, v.head_dim),
-			.dy = tensor_columns(&d->turned, (int64_t)i * v.head_dim, v.head_dim),
+			.dy = tensor_columns(&d->rotated, (int64_t)i * v.head_dim, v.head_dim),
 			.x = n.x,
 			.weight = n.weight,
 			.mean = n.mean,
