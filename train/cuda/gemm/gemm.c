@@ -1,11 +1,11 @@
 /*
- * gemm.c - matrix products by cuBLASLt, sums in F32
+ * gemm.c - GEMMs by cuBLASLt, accumulated in F32
  *
- * cuBLASLt stores by columns: a row-major array is its own transpose there, so the product is asked
- * for as c^T = op(b)^T op(a)^T and nothing is copied. A product is planned once for each shape
- * (gemm_plan.c). F32 is not rounded to TF32, and no partial sum is rounded to 16 bits. What comes
- * beside a product is done by the library where that is possible and faster, else by operations of
- * our own after it.
+ * cuBLASLt stores by columns: a row-major array is its own transpose there, so the GEMM is
+ * requested as c^T = op(b)^T op(a)^T and nothing is copied. A GEMM is planned once for each shape
+ * (gemm_plan.c). F32 is not rounded to TF32, and no partial sum is rounded to 16 bits. The epilogue
+ * of a GEMM is fused by the library where that is possible and faster; otherwise our own kernels
+ * run after it.
  */
 #include "lib/base/mem.h"
 #include "train/cuda/gemm/gemm.h"
@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* NULL with a reason when the library does not start; nothing is planned yet. Where every run must
- * choose the same, earlier choices are not read. */
+/* NULL with a reason when the library does not start; nothing is planned yet. Earlier choices are
+ * not read where every run must choose alike. */
 struct gemm_cache *
 gemm_cache_new(struct device *d, struct err *e)
 {
@@ -37,7 +37,7 @@ gemm_cache_new(struct device *d, struct err *e)
 	return c;
 }
 
-/* NULL is freed already. The device must have finished its products. */
+/* NULL is ignored. The device must have finished its GEMMs. */
 void
 gemm_cache_free(struct gemm_cache *c)
 {
@@ -65,18 +65,20 @@ alignment(const void *p)
 	return (uint32_t)(at & -at);
 }
 
-/* What is asked for beside the product. */
+/* The epilogue that the caller asks for. */
 static uint32_t
-beside(const struct gemm *g)
+epilogue_of(const struct gemm *g)
 {
-	return (g->bias.data ? BESIDE_BIAS : 0) | (g->act == GEMM_GELU ? BESIDE_GELU : 0) |
-	    (g->act == GEMM_GELU_GRAD ? BESIDE_GELU_GRAD : 0) | (g->dbias.data ? BESIDE_DBIAS : 0);
+	return (g->bias.data ? EPILOGUE_BIAS : 0) | (g->act == GEMM_GELU ? EPILOGUE_GELU : 0) |
+	    (g->act == GEMM_GELU_GRAD ? EPILOGUE_GELU_GRAD : 0) |
+	    (g->dbias.data ? EPILOGUE_DBIAS : 0);
 }
 
-/* What the library can do of it, where a result is of the operands' type and addresses are of whole
- * 16 bytes: an activation only with the bias before it, with rows of the kept value of whole 8
- * elements, and in 16 bits (how exact it is there is not said, and F32 is to follow the CPU); a
- * bias gradient only beside an F32 result, and where the scratch after the workspace holds it. */
+/* The part of it that the library can fuse when the result has the operands' type and addresses are
+ * multiples of 16 bytes: an activation only after the bias, with rows of the saved value in
+ * multiples of 8 elements, and in 16 bits (its accuracy is undocumented, and F32 has to match the
+ * CPU); a bias gradient only with an F32 result, and only if the scratch after the workspace holds
+ * it. */
 static uint32_t
 fusable(const struct gemm *g)
 {
@@ -86,12 +88,12 @@ fusable(const struct gemm *g)
 	bool dbias = g->c.dtype == DTYPE_F32 && g->alpha == 1 && alignment(g->dbias.data) >= 16 &&
 	    g->c.shape[0] * (int64_t)sizeof(float) <= CU_SIDE;
 
-	return (bias ? BESIDE_BIAS : 0) | (act ? BESIDE_GELU | BESIDE_GELU_GRAD : 0) |
-	    (dbias ? BESIDE_DBIAS : 0);
+	return (bias ? EPILOGUE_BIAS : 0) | (act ? EPILOGUE_GELU | EPILOGUE_GELU_GRAD : 0) |
+	    (dbias ? EPILOGUE_DBIAS : 0);
 }
 
-/* Pointers differ from call to call, but not what they are multiples of: a model has few kinds of
- * product. */
+/* Pointers differ from call to call but their alignments do not, so a model has few kinds of
+ * GEMM. */
 static struct gemm_key
 key_of(const struct gemm *g)
 {
@@ -109,16 +111,16 @@ key_of(const struct gemm *g)
 	k.in = g->a.dtype;
 	k.out = g->c.dtype;
 	k.accumulate = g->beta != 0;
-	k.beside = beside(g);
-	k.fusable = fusable(g) & k.beside;
+	k.epilogue = epilogue_of(g);
+	k.fusable = fusable(g) & k.epilogue;
 	k.align_a = alignment(g->a.data);
 	k.align_b = alignment(g->b.data);
 	k.align_c = alignment(g->c.data);
 	return k;
 }
 
-/* The plan of a product, made when it is asked for first; NULL when that failed. A few dozen
- * shapes occur in a run, so a linear search is nothing beside a product. */
+/* The plan of a GEMM, made on first use; NULL when that failed. A run has a few dozen shapes, so a
+ * linear search costs nothing next to the GEMM. */
 static const struct gemm_plan *
 find_plan(struct stream *st, const struct gemm *g)
 {
@@ -145,7 +147,7 @@ finish_dbias(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
 	struct column_parts side = { { g->dbias.data }, cu_side(st), p->key.m, p->key.m, 1,
 		(float)g->beta };
 
-	if (p->fused & BESIDE_DBIAS) {
+	if (p->fused & EPILOGUE_DBIAS) {
 		if (g->beta != 0)
 			cu_finish_columns(st, &side);
 		return;
@@ -158,37 +160,37 @@ finish_dbias(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
 		cu_row_sum(st, &g->dbias, &g->a);
 }
 
-/* What the library has left of what comes beside the product. An activation that it leaves finds
- * the product in aux, or in c for the gradient. */
+/* The part of the epilogue that the library has not fused. An activation left to us finds its input
+ * in aux, or in c for the gradient. */
 static void
 finish(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
 {
-	uint32_t left = p->key.beside & ~p->fused;
+	uint32_t left = p->key.epilogue & ~p->fused;
 
-	if (left & BESIDE_BIAS)
-		cu_bias_add(st, left & BESIDE_GELU ? &g->aux : &g->c, &g->bias);
-	if (left & BESIDE_GELU)
+	if (left & EPILOGUE_BIAS)
+		cu_bias_add(st, left & EPILOGUE_GELU ? &g->aux : &g->c, &g->bias);
+	if (left & EPILOGUE_GELU)
 		cuda_act_fwd(st, ACT_GELU_TANH, &g->c, &g->aux);
-	if (left & BESIDE_GELU_GRAD)
+	if (left & EPILOGUE_GELU_GRAD)
 		cuda_act_bwd(
 		    st, ACT_GELU_TANH, &(struct act_grad){ .dx = g->c, .dy = g->c, .x = g->aux });
-	if (p->key.beside & BESIDE_DBIAS)
+	if (p->key.epilogue & EPILOGUE_DBIAS)
 		finish_dbias(st, p, g);
 }
 
-/* The addresses of what the library does beside the product, which differ from call to call. */
+/* The addresses of the fused epilogue, which differ from call to call. */
 static cublasStatus_t
 set_addresses(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
 {
-	void *vector = p->fused & BESIDE_BIAS ? g->bias.data
-	    : g->beta == 0                    ? g->dbias.data
-					      : cu_side(st);
+	void *vector = p->fused & EPILOGUE_BIAS ? g->bias.data
+	    : g->beta == 0                      ? g->dbias.data
+						: cu_side(st);
 	cublasStatus_t rc = CUBLAS_STATUS_SUCCESS;
 
-	if (p->fused & (BESIDE_BIAS | BESIDE_DBIAS))
+	if (p->fused & (EPILOGUE_BIAS | EPILOGUE_DBIAS))
 		rc = cublasLtMatmulDescSetAttribute(
 		    p->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &vector, sizeof vector);
-	if (rc == CUBLAS_STATUS_SUCCESS && p->fused & (BESIDE_GELU | BESIDE_GELU_GRAD))
+	if (rc == CUBLAS_STATUS_SUCCESS && p->fused & (EPILOGUE_GELU | EPILOGUE_GELU_GRAD))
 		rc = cublasLtMatmulDescSetAttribute(p->product,
 		    CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &g->aux.data, sizeof g->aux.data);
 	return rc;
@@ -199,7 +201,7 @@ cublasStatus_t
 gemm_run(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
 {
 	float alpha = (float)g->alpha, beta = (float)g->beta;
-	void *c = p->key.beside & ~p->fused & BESIDE_GELU ? g->aux.data : g->c.data;
+	void *c = p->key.epilogue & ~p->fused & EPILOGUE_GELU ? g->aux.data : g->c.data;
 	cublasStatus_t rc = set_addresses(st, p, g);
 
 	if (rc == CUBLAS_STATUS_SUCCESS)
@@ -211,9 +213,9 @@ gemm_run(struct stream *st, const struct gemm_plan *p, const struct gemm *g)
 	return rc;
 }
 
-/* The shapes and types of what comes beside the product. */
+/* The shapes and types of the epilogue's operands. */
 static void
-check_beside(const struct gemm *g, int64_t m, int64_t n)
+check_epilogue(const struct gemm *g, int64_t m, int64_t n)
 {
 	ops_require(!g->bias.data || (g->bias.shape[0] == n && g->bias.dtype == g->c.dtype));
 	ops_require(!g->dbias.data || (g->dbias.shape[0] == m && g->dbias.dtype == DTYPE_F32));
@@ -237,7 +239,7 @@ cuda_gemm(struct stream *st, const struct gemm *g)
 	ops_require(g->a.shape[g->trans_a ? 1 : 0] == m && g->a.dtype == g->b.dtype);
 	ops_require(g->b.shape[g->trans_b ? 1 : 0] == k && g->b.shape[g->trans_b ? 0 : 1] == n);
 	ops_require(g->c.dtype == g->a.dtype || g->c.dtype == DTYPE_F32);
-	check_beside(g, m, n);
+	check_epilogue(g, m, n);
 	if (m == 0 || n == 0)
 		return;
 	p = find_plan(st, g);

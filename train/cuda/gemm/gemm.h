@@ -1,6 +1,5 @@
 /*
- * gemm.h - what the files of matrix products share: a product as its plan sees it, plans, their
- * choice
+ * gemm.h - shared by the GEMM files: keys, plans, and how a plan is chosen
  */
 #ifndef TRAIN_CUDA_GEMM_GEMM_H
 #define TRAIN_CUDA_GEMM_GEMM_H
@@ -9,22 +8,22 @@
 
 #include <cublasLt.h>
 
-/* What is done beside a product; a plan leaves some of it to the library. */
-enum { BESIDE_BIAS = 1, BESIDE_GELU = 2, BESIDE_GELU_GRAD = 4, BESIDE_DBIAS = 8 };
+/* Parts of a GEMM's epilogue; a plan says which of them the library fuses. */
+enum { EPILOGUE_BIAS = 1, EPILOGUE_GELU = 2, EPILOGUE_GELU_GRAD = 4, EPILOGUE_DBIAS = 8 };
 
 /* All that a choice may depend on; compared as bytes, also in a file, so zeroed before it is
  * filled. */
 struct gemm_key {
 	int64_t m, n, k, lda, ldb, ldc;
 	int32_t trans_a, trans_b, in, out, accumulate;
-	uint32_t beside, fusable; /* what is wanted, and what the library may be asked for */
+	uint32_t epilogue, fusable; /* requested, and what the library could fuse */
 	uint32_t align_a, align_b, align_c;
 };
 
-/* A product made ready: the library's descriptions of it and the algorithm that was chosen. */
+/* A GEMM ready to run: the library's descriptors and the chosen algorithm. */
 struct gemm_plan {
 	struct gemm_key key;
-	uint32_t fused; /* of key.beside, done by the library */
+	uint32_t fused; /* the part of key.epilogue that the library does */
 	cublasLtMatmulDesc_t product;
 	cublasLtMatrixLayout_t a, b, c;
 	cublasLtMatmulAlgo_t algo;
@@ -38,8 +37,8 @@ struct gemm_choice {
 	cublasLtMatmulAlgo_t algo;
 };
 
-/* The choices of one GPU model and library version, also those of earlier runs. path is empty where
- * there is no place for a file. */
+/* The choices of one GPU model and library version, including those of earlier runs. path is empty
+ * if there is nowhere to keep a file. */
 struct gemm_choices {
 	char path[1024];
 	struct gemm_choice *choice;
@@ -55,20 +54,20 @@ struct gemm_cache {
 	struct gemm_choices choices;
 };
 
-/* gemm.c: the library's part of a planned product with what follows it, queued on st. */
+/* gemm.c: queues a planned GEMM and the unfused part of its epilogue on st. */
 cublasStatus_t gemm_run(struct stream *st, const struct gemm_plan *p, const struct gemm *g);
 
 /* gemm_plan.c */
-/* Fills the descriptions of a plan that has its key and what is fused; false when the library
- * refuses, and then it is for the caller to release. */
+/* Fills the descriptors of a plan whose key and fused are set; false when the library refuses. The
+ * caller releases the plan either way. */
 bool gemm_describe(struct gemm_plan *p, const struct gemm *g);
-/* Gives back the library's objects of a plan, those that were made. */
+/* Frees the library's objects of a plan, complete or not. */
 void gemm_plan_release(struct gemm_plan *p);
 /* Makes a plan for p->key: by measuring, from the file, or, where results must not depend on
  * either, by the library's first answer. false: the device has failed. */
 bool gemm_choose(struct stream *st, struct gemm_plan *p, const struct gemm *g);
 
-/* gemm_file.c: best effort, a file that cannot be read or written is as none. */
+/* gemm_file.c: best effort; a file that cannot be read or written counts as missing. */
 void gemm_choices_load(struct gemm_choices *c, const char *gpu);
 void gemm_choices_release(struct gemm_choices *c);
 /* NULL when there is none. */

@@ -1,10 +1,10 @@
 /*
- * gemm_file.c - the choices of earlier runs, in a file for each GPU model and library version
+ * gemm_file.c - the choices of earlier runs, in one file per GPU model and library version
  *
  * $XDG_CACHE_HOME/mikoshi or ~/.cache/mikoshi, gemm-VERSION-GPU: a line that names the format and
- * the bytes of a record, padded to HEAD bytes, then records (struct gemm_choice). The file spares
- * the measurement and changes no result but by the choice of algorithms; it may be removed at any
- * time. It is written whole, and whatever is wrong with it, it is as if there were none.
+ * the bytes of a record, padded to HEAD bytes, then records (struct gemm_choice). The file saves
+ * the measurement and affects results only through the choice of algorithms; it may be removed at
+ * any time. It is written whole, and a damaged file counts as missing.
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -25,7 +25,7 @@ head(char out[HEAD])
 	snprintf(out, HEAD, "mikoshi gemm 1 %zu\n", sizeof(struct gemm_choice));
 }
 
-/* The directory for what may be made again; false when there is none. */
+/* The directory of files that can be regenerated; false when there is none. */
 static bool
 cache_dir(char *out, size_t room)
 {
@@ -59,7 +59,7 @@ read_records(const char *path, size_t *count)
 	return out;
 }
 
-/* The name of a GPU has blanks, which become hyphens. */
+/* Blanks in a GPU's name become hyphens. */
 void
 gemm_choices_load(struct gemm_choices *c, const char *gpu)
 {
@@ -93,7 +93,7 @@ gemm_choices_find(const struct gemm_choices *c, const struct gemm_key *key)
 	return NULL;
 }
 
-/* Takes over what other processes have written and we do not know. */
+/* Adds the choices that other processes have written meanwhile. */
 static void
 merge(struct gemm_choices *c)
 {

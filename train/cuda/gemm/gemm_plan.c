@@ -1,5 +1,5 @@
 /*
- * gemm_plan.c - which algorithm a product takes, and what comes beside it in the library's kernel
+ * gemm_plan.c - chooses the algorithm of a GEMM and how much of its epilogue is fused
  *
  * The library names candidates; each is run and timed, with the operations of our own that it needs
  * behind it, and the fastest is kept, in memory and in a file. What one run shows to be far behind
@@ -18,15 +18,16 @@ enum {
 	PER_SET = 24,
 	SETS = 3,
 	CANDIDATES = SETS * PER_SET,
-	FINALISTS = 3, /* that are measured again */
+	FINALISTS = 3, /* measured again */
 	ROUNDS = 3,
 	RUNS_MAX = 30, /* of one measurement */
 };
 
 static const float first_ms = 3, final_ms = 8; /* what a candidate is measured for */
 static const float looks_ms =
-    600; /* when a product's first looks have taken that, the rest get none */
-static const float hopeless = 1.3f;   /* times the fastest run so far: not looked at again */
+    600; /* after that long the remaining candidates of a GEMM get no first look */
+static const float hopeless =
+    1.3f; /* times the fastest run so far; slower candidates are dropped */
 static const float jitter_ms = 0.01f; /* of a single run */
 static const float margin = 0.99f;    /* a later candidate must be faster by that */
 
@@ -36,7 +37,7 @@ struct candidate {
 	float ms;
 };
 
-/* What is measured: the product, or one like it with an output of its own. */
+/* What is measured: the GEMM itself, or one like it with its own output. */
 struct trial {
 	struct gemm g;
 	void *output; /* freed after; NULL: the product's own */
@@ -56,34 +57,33 @@ data_type(int32_t t)
 
 /* The library's name for what is fused. Its b is our a, hence the gradient of the bias there. */
 static cublasLtEpilogue_t
-epilogue(uint32_t fused)
+library_epilogue(uint32_t fused)
 {
 	switch (fused) {
-	case BESIDE_BIAS: return CUBLASLT_EPILOGUE_BIAS;
-	case BESIDE_GELU: return CUBLASLT_EPILOGUE_GELU_AUX;
-	case BESIDE_GELU | BESIDE_BIAS: return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-	case BESIDE_GELU_GRAD: return CUBLASLT_EPILOGUE_DGELU;
-	case BESIDE_DBIAS: return CUBLASLT_EPILOGUE_BGRADB;
+	case EPILOGUE_BIAS: return CUBLASLT_EPILOGUE_BIAS;
+	case EPILOGUE_GELU: return CUBLASLT_EPILOGUE_GELU_AUX;
+	case EPILOGUE_GELU | EPILOGUE_BIAS: return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+	case EPILOGUE_GELU_GRAD: return CUBLASLT_EPILOGUE_DGELU;
+	case EPILOGUE_DBIAS: return CUBLASLT_EPILOGUE_BGRADB;
 	default: return CUBLASLT_EPILOGUE_DEFAULT;
 	}
 }
 
-/* One attribute of a product; false when the library refuses. */
+/* One attribute of a GEMM; false when the library refuses. */
 static bool
 set(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t name, const void *value, size_t size)
 {
 	return cublasLtMatmulDescSetAttribute(d, name, value, size) == CUBLAS_STATUS_SUCCESS;
 }
 
-/* What the library does beside the product. The addresses are set again for each call; the search
- * may look at these. */
+/* The fused epilogue. The addresses are set again for each call; the search may look at these. */
 static bool
-describe_beside(struct gemm_plan *p, const struct gemm *g)
+describe_epilogue(struct gemm_plan *p, const struct gemm *g)
 {
-	cublasLtEpilogue_t e = epilogue(p->fused);
+	cublasLtEpilogue_t e = library_epilogue(p->fused);
 	cudaDataType_t act = data_type(p->key.in), real = CUDA_R_32F;
-	bool aux = p->fused & (BESIDE_GELU | BESIDE_GELU_GRAD), bias = p->fused & BESIDE_BIAS,
-	     dbias = p->fused & BESIDE_DBIAS;
+	bool aux = p->fused & (EPILOGUE_GELU | EPILOGUE_GELU_GRAD), bias = p->fused & EPILOGUE_BIAS,
+	     dbias = p->fused & EPILOGUE_DBIAS;
 	int64_t ld = p->key.n;
 
 	return set(p->product, CUBLASLT_MATMUL_DESC_EPILOGUE, &e, sizeof e) &&
@@ -101,8 +101,8 @@ describe_beside(struct gemm_plan *p, const struct gemm *g)
 		    set(p->product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &ld, sizeof ld)));
 }
 
-/* The product and its operands in the library's words: its a is our b, its rows are our columns.
- * Row length in memory becomes the library's leading dimension. */
+/* The GEMM and its operands in the library's terms: its a is our b, its rows are our columns. Row
+ * length in memory becomes the library's leading dimension. */
 bool
 gemm_describe(struct gemm_plan *p, const struct gemm *g)
 {
@@ -112,7 +112,7 @@ gemm_describe(struct gemm_plan *p, const struct gemm *g)
 	cudaDataType_t in = data_type(k->in), out = data_type(k->out);
 	uint64_t rows_b = (uint64_t)(k->trans_b ? k->k : k->n),
 		 rows_a = (uint64_t)(k->trans_a ? k->m : k->k);
-	int64_t ldc = k->beside & ~p->fused & BESIDE_GELU ? k->n : k->ldc;
+	int64_t ldc = k->epilogue & ~p->fused & EPILOGUE_GELU ? k->n : k->ldc;
 
 	return cublasLtMatmulDescCreate(&p->product, CUBLAS_COMPUTE_32F, CUDA_R_32F) ==
 	    CUBLAS_STATUS_SUCCESS &&
@@ -124,7 +124,7 @@ gemm_describe(struct gemm_plan *p, const struct gemm *g)
 		k->lda) == CUBLAS_STATUS_SUCCESS &&
 	    cublasLtMatrixLayoutCreate(&p->c, out, (uint64_t)k->n, (uint64_t)k->m, ldc) ==
 	    CUBLAS_STATUS_SUCCESS &&
-	    describe_beside(p, g);
+	    describe_epilogue(p, g);
 }
 
 /* The plan is zeroed after, so that a second release does nothing. */
@@ -220,19 +220,19 @@ static int
 collect_all(const struct gemm_cache *c, const struct gemm_key *key, const struct gemm *g,
     struct candidate *to, int most)
 {
-	uint32_t sets[SETS] = { key->fusable, key->fusable & BESIDE_BIAS, 0 };
+	uint32_t sets[SETS] = { key->fusable, key->fusable & EPILOGUE_BIAS, 0 };
 	int count = 0;
 
-	/* A bias gradient is fused beside nothing else. */
-	if (sets[0] & BESIDE_DBIAS && sets[0] != BESIDE_DBIAS)
-		sets[0] &= ~(uint32_t)BESIDE_DBIAS;
+	/* A bias gradient is fused alone or not at all. */
+	if (sets[0] & EPILOGUE_DBIAS && sets[0] != EPILOGUE_DBIAS)
+		sets[0] &= ~(uint32_t)EPILOGUE_DBIAS;
 	for (int i = 0; i < SETS; i++) {
 		struct gemm_plan p = { .key = *key, .fused = sets[i] };
 
 		if (i > 0 && sets[i] == sets[i - 1])
 			continue;
-		/* One product of our own after the library's is measured; two are not, without
-		 * need. */
+		/* One kernel of our own after the library's is measured; two are not, unless
+		 * nothing else runs. */
 		if (i == SETS - 1 && count > 0 && sets[1] != 0)
 			break;
 		count += collect(c, &p, g, to + count, most);
@@ -295,8 +295,8 @@ first_look(struct stream *st, const struct gemm_plan *p, const struct gemm *g, s
 	float ms;
 	int runs;
 
-	/* The first run loads the kernel, which is once for all products, so it is not counted by
-	 * its time. */
+	/* The first run loads the kernel, which happens once for all GEMMs, so its time does not
+	 * count. */
 	if (l->spent > looks_ms || measure(st, p, g, 1) <= 0 || (ms = measure(st, p, g, 1)) <= 0)
 		return -1;
 	l->spent += 2 * ms;
@@ -311,8 +311,8 @@ first_look(struct stream *st, const struct gemm_plan *p, const struct gemm *g, s
 	return measure(st, p, g, runs);
 }
 
-/* Looks at all, then measures the best few again in turns, which levels what the clock of the GPU
- * does meanwhile. Returns the index of the one to take. */
+/* Tries all, then measures the best few again in turn, which evens out changes of the GPU's clock.
+ * Returns the index of the winner. */
 static int
 race(struct stream *st, struct candidate *list, int count, const struct gemm *g)
 {
@@ -334,15 +334,16 @@ race(struct stream *st, struct candidate *list, int count, const struct gemm *g)
 		float ms =
 		    i < 0 ? -1 : measure(st, &list[i].plan, g, runs_for(list[i].ms, final_ms));
 
-		/* The first round replaces what was measured in other company. */
+		/* The first round replaces the times of the first looks, measured under other
+		 * conditions. */
 		if (ms > 0)
 			list[i].ms = k < FINALISTS || ms < list[i].ms ? ms : list[i].ms;
 	}
 	return fastest(list, count, none);
 }
 
-/* Something to measure: the product itself where it writes without reading, since the real run
- * comes after; else one with an output of its own. false: it cannot be measured. */
+/* The GEMM to measure: the caller's if it overwrites its output, since the real run follows;
+ * otherwise one with its own output. false: it cannot be measured. */
 static bool
 trial_make(struct stream *st, const struct gemm *g, struct trial *t)
 {
@@ -369,7 +370,7 @@ trial_make(struct stream *st, const struct gemm *g, struct trial *t)
 	    "gemm");
 }
 
-/* The plan that an earlier run has chosen, when the library still takes it. */
+/* The plan that an earlier run chose, if the library still accepts it. */
 static bool
 recall(const struct gemm_cache *c, struct gemm_plan *p, const struct gemm *g)
 {
@@ -393,7 +394,7 @@ recall(const struct gemm_cache *c, struct gemm_plan *p, const struct gemm *g)
 	return false;
 }
 
-/* Keeps what was found to be the fastest for later runs. */
+/* Keeps the fastest plan for later runs. */
 static void
 remember(struct gemm_cache *c, const struct gemm_plan *p)
 {
@@ -428,7 +429,7 @@ gemm_choose(struct stream *st, struct gemm_plan *p, const struct gemm *g)
 		if (i != best)
 			gemm_plan_release(&list[i].plan);
 	if (count == 0 || best < 0) {
-		cu_fail(d, "gemm", "cuBLASLt has no algorithm for this product");
+		cu_fail(d, "gemm", "cuBLASLt has no algorithm for this GEMM");
 		return false;
 	}
 	*p = list[best].plan;
