@@ -80,8 +80,8 @@ struct rope {
 };
 
 /* Counter-based dropout: element (row r, column c) is kept when rng_uniform(key, index, stream,
- * step) >= p, index =
- * ((first_sample + r % b) * seq_length + first_position + r / b) * width + first_column + c, and
+ * step) >= p, with R = first_row + r and index =
+ * ((first_sample + R % b) * seq_length + first_position + R / b) * width + first_column + c, and
  * scaled by 1 / (1 - p). The mask depends on the element's global place only, so every layout and
  * every recomputation draws the same. */
 struct dropout {
@@ -89,7 +89,8 @@ struct dropout {
 	uint64_t key;
 	uint32_t stream, step;
 	int64_t first_sample, seq_length, first_position, width, first_column;
-	int micro_batch; /* b */
+	int64_t first_row; /* of the T rows: a tensor may hold some of them */
+	int micro_batch;   /* b */
 };
 
 /* Causal softmax attention with grouped query heads: query head i reads group i * g / n.

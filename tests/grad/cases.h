@@ -23,6 +23,7 @@ case_dropout(const struct op_case *c, int64_t width)
 		.first_position = 2,
 		.width = width,
 		.first_column = 1,
+		.first_row = 5,
 		.micro_batch = c->batch };
 }
 

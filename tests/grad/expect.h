@@ -131,8 +131,8 @@ static double
 expect_residual(const struct problem *p, int64_t row, int64_t column)
 {
 	struct dropout d = case_dropout(p->c, p->c->columns + 3);
-	int64_t sample = d.first_sample + row % p->c->batch,
-		position = d.first_position + row / p->c->batch;
+	int64_t sample = d.first_sample + (d.first_row + row) % p->c->batch,
+		position = d.first_position + (d.first_row + row) / p->c->batch;
 	int64_t index = (sample * d.seq_length + position) * d.width + d.first_column + column;
 	double x = value_at(p, 0, row, column);
 
@@ -144,8 +144,8 @@ static double
 expect_block(const struct problem *p, int64_t row, int64_t column)
 {
 	struct dropout d = case_dropout(p->c, p->c->columns + 3);
-	int64_t sample = d.first_sample + row % p->c->batch, h = p->c->columns,
-		position = d.first_position + row / p->c->batch;
+	int64_t sample = d.first_sample + (d.first_row + row) % p->c->batch, h = p->c->columns,
+		position = d.first_position + (d.first_row + row) / p->c->batch;
 	int64_t index = (sample * d.seq_length + position) * d.width + d.first_column;
 	bool layer = p->c->flags & LAYER_NORM;
 	double mean = 0, square = 0, at = 0;

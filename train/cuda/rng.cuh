@@ -19,7 +19,7 @@ struct mask {
 	float keep;     /* 1 / (1 - p) */
 	uint64_t key;
 	uint32_t stream, step;
-	int64_t first_sample, seq_length, first_position, width, first_column;
+	int64_t first_sample, seq_length, first_position, width, first_column, first_row;
 	int micro_batch;
 };
 
@@ -40,6 +40,7 @@ mask_of(const struct dropout *d)
 	m.first_position = d->first_position;
 	m.width = d->width;
 	m.first_column = d->first_column;
+	m.first_row = d->first_row;
 	m.micro_batch = d->micro_batch;
 	return m;
 }
@@ -107,12 +108,12 @@ mask_pack(const struct mask &m, uint64_t index, float (&factor)[N])
 	}
 }
 
-/* Index of the first element of row r of a [T, h] tensor. */
+/* Index of the first element of row r of some rows of a [T, h] tensor. */
 static __device__ inline uint64_t
 mask_row(const struct mask &m, int64_t r)
 {
-	int64_t sample = m.first_sample + r % m.micro_batch,
-		position = m.first_position + r / m.micro_batch;
+	int64_t in_all = m.first_row + r, sample = m.first_sample + in_all % m.micro_batch,
+		position = m.first_position + in_all / m.micro_batch;
 
 	return (uint64_t)(sample * m.seq_length + position) * (uint64_t)m.width +
 	    (uint64_t)m.first_column;
