@@ -38,7 +38,7 @@ static const struct hardware rows[] = {
 	{ "v100-16", 125, 15.7, false, 15.7, 1, 900, 150, 12.5, 4, 80, VOLTA },
 	{ "v100-32", 125, 15.7, false, 31.7, 1, 900, 150, 12.5, 4, 80, VOLTA },
 	/* One rank on one core or two of a laptop: measure yours and say --tflops,
-	   --memory-bandwidth and --memory-gb. */
+	 * --memory-bandwidth and --memory-gb. */
 	{ "cpu", 0.05, 0.05, true, 4, 0.2, 10, 5, 0.1, 64, 0, .gemm_efficiency = 0.8,
 	    .attention_efficiency = 0.3, .memory_efficiency = 0.7, .link_efficiency = 0.5,
 	    .network_efficiency = 0.8, .kernel_us = 5, .link_us = 10, .network_us = 50,

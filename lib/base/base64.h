@@ -14,7 +14,7 @@
  */
 int64_t base64_decode(const char *text, size_t n, unsigned char *out);
 /* The number of characters at text, of n, before the first that is neither in the alphabet nor
-   '='. */
+ * '='. */
 size_t base64_span(const char *text, size_t n);
 /* Appends the text that stands for n bytes, padded. */
 void base64_encode(struct str *out, const void *bytes, size_t n);

@@ -149,7 +149,7 @@ run_verb(const struct tool *t, const struct verb *v, int argc, char **argv)
 }
 
 /* A first word that the default verb cannot use, such as a mistyped verb: it is not an option, does
-   not look like a file name, and no file has that name. */
+ * not look like a file name, and no file has that name. */
 static bool
 is_stray(const char *word)
 {

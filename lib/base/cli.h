@@ -19,7 +19,7 @@ struct verb {
 	size_t cfg_size;
 	int (*run)(const void *cfg, int argc, char **argv, struct err *e);
 	/* Replaces run for a verb that needs to know which options were given; p->cfg is the
-	   config. */
+	 * config. */
 	int (*run_given)(const struct opt_parse *p, int argc, char **argv, struct err *e);
 };
 
@@ -41,7 +41,7 @@ int cli_main(const struct tool *t, int argc, char **argv);
 /* Returns 0 when exactly n operands were given, else CLI_USAGE; what names the operands needed. */
 int cli_operands(int argc, int n, const char *what, struct err *e);
 /* Prints each line of text through note or warn, releases the text, and returns the number of
-   lines. */
+ * lines. */
 int cli_say(struct str *text, void (*how)(const char *fmt, ...));
 
 /* usage: --help text of one verb (or of a tool without verbs) on stdout. */

@@ -225,7 +225,7 @@ widen(char *dst, const char *src, int64_t count, float (*from)(uint16_t))
 }
 
 /* 16 bits from floats, likewise. A number that is too large becomes infinite; callers that care
-   count such numbers first. */
+ * count such numbers first. */
 static inline void
 narrow(char *dst, const char *src, int64_t count, uint16_t (*from)(float))
 {

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 /* Up to FEW files are synced by an fsync each, which does not wait for other programs' dirty pages.
-   From LARGE bytes on, write-back starts at once; smaller files are allocated faster together. */
+ * From LARGE bytes on, write-back starts at once; smaller files are allocated faster together. */
 enum { FEW = 8, LARGE = 1 << 20 };
 
 struct file_set {
@@ -43,7 +43,7 @@ file_set_new(void)
 }
 
 /* Removes what dead processes left in a directory. Files of one directory usually follow each
-   other, so remembering the last one suffices. */
+ * other, so remembering the last one suffices. */
 static void
 sweep(struct file_set *s, const char *path)
 {
@@ -139,7 +139,7 @@ sync_system(const char *path, struct err *e)
 }
 
 /* Syncs every file system of the set once. Files of one directory usually follow each other, and so
-   do directories of one file system. */
+ * do directories of one file system. */
 static int
 sync_systems(const struct file_set *s, bool renamed, struct err *e)
 {

@@ -18,7 +18,7 @@ struct file_set;
 
 struct file_set *file_set_new(void);
 /* Writes the pieces one after the other; any thread may call it. Temporary names are unique across
-   processes, hosts and threads. */
+ * processes, hosts and threads. */
 int file_set_add(
     struct file_set *s, const char *path, const struct iovec *piece, int count, struct err *e);
 /* Frees s in every case; on failure the files that were not yet renamed are removed. */

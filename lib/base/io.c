@@ -21,7 +21,7 @@
 enum { ROOM_MIN = 1 << 16, ROOM_MAX = 1 << 30 }; /* bytes first allocated for a file to be read */
 
 /* A write of 0 bytes is an error, since a full disk could otherwise loop for ever. errno has the
-   reason. */
+ * reason. */
 int
 io_write_all(int fd, const void *bytes, size_t len)
 {
@@ -67,7 +67,7 @@ io_pread_all(int fd, void *bytes, size_t len, int64_t offset)
 }
 
 /* Directories and pipes are refused: they have no meaningful size. Without O_NONBLOCK, opening a
-   pipe would wait for a writer; for a regular file the flag has no effect. */
+ * pipe would wait for a writer; for a regular file the flag has no effect. */
 int
 io_open_regular(const char *path, uint64_t *size, struct err *e)
 {
@@ -99,8 +99,8 @@ io_start_writing(int fd, int64_t n)
 }
 
 /* copy_file_range avoids the copy through user memory, and on some file systems all copying. Where
-   it fails, the rest is read and written in large blocks, and any error shows there. Write-back
-   starts after each stride, so that the final sync has little left to wait for. */
+ * it fails, the rest is read and written in large blocks, and any error shows there. Write-back
+ * starts after each stride, so that the final sync has little left to wait for. */
 int
 io_copy_range(int in, int64_t at, int out, uint64_t len)
 {
@@ -147,7 +147,7 @@ room_for(int fd, size_t max)
 }
 
 /* Reads to the end of the file rather than to its reported size, so that a growing file is not cut
-   short; the size only sets the first allocation. Closes f. */
+ * short; the size only sets the first allocation. Closes f. */
 static int
 read_stream(FILE *f, const char *path, size_t max, char **out, size_t *len, struct err *e)
 {
@@ -350,7 +350,7 @@ outfile_open(struct outfile *o, const char *path, struct err *e)
 }
 
 /* Opens the file for writing after the part that is kept. A file that is too short has lost data
-   that its record says was on disk. The name is predictable, so links are not followed. */
+ * that its record says was on disk. The name is predictable, so links are not followed. */
 int
 outfile_resume(struct outfile *o, const char *path, int64_t keep, struct err *e)
 {

@@ -23,7 +23,7 @@ enum { IO_PADDING = 64 };
  * *out is freed by the caller, and untouched on failure. max 0 means no limit; len may be NULL. */
 int io_read_file(const char *path, size_t max, char **out, size_t *len, struct err *e);
 /* The same, but the file must be a regular one: for names that no user types, where a pipe would
-   block the program. */
+ * block the program. */
 int io_read_regular(const char *path, size_t max, char **out, size_t *len, struct err *e);
 /* Writes a small file whole: temporary name, fsync, rename, fsync of the directory. */
 int io_write_file(const char *path, const void *bytes, size_t len, struct err *e);
@@ -41,7 +41,7 @@ int io_open_regular(const char *path, uint64_t *size, struct err *e);
 /* Starts writing the last n bytes before the position of fd to disk, and does not wait: a hint. */
 void io_start_writing(int fd, int64_t n);
 /* Copies len bytes of `in`, from byte `at` on, to the position of `out`, inside the kernel where
-   possible. -1 with errno; EIO when `in` ends too early. */
+ * possible. -1 with errno; EIO when `in` ends too early. */
 int io_copy_range(int in, int64_t at, int out, uint64_t len);
 /* write(2)/pread(2) until all is done. */
 int io_write_all(int fd, const void *bytes, size_t len);
@@ -56,7 +56,7 @@ int outfile_open(struct outfile *o, const char *path, struct err *e);
 int outfile_commit(struct outfile *o, struct err *e); /* on failure the temporary file is removed */
 void outfile_abort(struct outfile *o);
 /* For a program that continues after a stop: the temporary name is PATH.part in every process. The
-   first `keep` bytes of such a file are kept; fewer are an error. keep 0 starts over. */
+ * first `keep` bytes of such a file are kept; fewer are an error. keep 0 starts over. */
 int outfile_resume(struct outfile *o, const char *path, int64_t keep, struct err *e);
 /* Syncs everything written so far; *bytes is its size. */
 int outfile_sync(struct outfile *o, int64_t *bytes, struct err *e);

@@ -38,7 +38,7 @@ struct json;
 /* name is for messages ("path: why"). The depth limit is 64. NULL on error. */
 struct json *json_parse(const char *text, size_t len, const char *name, struct err *e);
 /* The same for a text that io_read_file has read: it is parsed in place and is not needed
-   afterwards. */
+ * afterwards. */
 struct json *json_parse_file(const char *text, size_t len, const char *name, struct err *e);
 struct json *json_read(const char *path, size_t max_bytes, struct err *e);
 const struct json_value *json_root(const struct json *j);

@@ -35,7 +35,7 @@ digits(const char *s, size_t n, size_t pos)
 }
 
 /* The position after the number at pos, or pos when there is none; *whole is true when it has
-   neither a fraction nor an exponent. */
+ * neither a fraction nor an exponent. */
 static size_t
 number_end(const char *s, size_t n, size_t pos, bool *whole)
 {

@@ -143,7 +143,7 @@ read_text(const char *path, char text[TEXT_MAX])
 }
 
 /* Opens the file under that name and locks it against other processes that want to remove it. -1
-   with errno. Where flock(2) does not work, checking the renamed file has to suffice. */
+ * with errno. Where flock(2) does not work, checking the renamed file has to suffice. */
 static int
 open_to_remove(const char *path)
 {
@@ -161,7 +161,7 @@ open_to_remove(const char *path)
 }
 
 /* Removes the file if its text begins with the given one. Returns 0 also when another process has
-   removed or replaced it; the caller then tries again. */
+ * removed or replaced it; the caller then tries again. */
 static int
 take_away(const char *path, const char *text, size_t len, struct err *e)
 {
@@ -186,7 +186,7 @@ take_away(const char *path, const char *text, size_t len, struct err *e)
 }
 
 /* Creates the file complete and on disk, where other hosts see it, or not at all. Returns 1 when
-   the file exists already. */
+ * the file exists already. */
 static int
 create(struct lock *l, struct err *e)
 {
@@ -228,7 +228,7 @@ lock_lost(const struct lock *l)
 }
 
 /* The number grows in place, so that other processes see a change. A failed write shows at a later
-   check, or to the processes that wait. */
+ * check, or to the processes that wait. */
 static void
 renew(struct lock *l)
 {
@@ -270,7 +270,7 @@ renewer(void *arg)
 enum holder_state { UNKNOWN, ALIVE, ENDED, RESTARTED };
 
 /* A process is looked up only where its number means the same: in the same boot and the same PID
-   namespace, which is part of the host's name. */
+ * namespace, which is part of the host's name. */
 static enum holder_state
 holder_state(const char *text)
 {
@@ -305,8 +305,8 @@ nap(double wait)
 }
 
 /* Watches a lock whose holder is unknown, or whose process runs and may be about to end. 1: it has
-   not changed for long enough; 0: it has changed and must be read again; -1: it is held, or the
-   caller does not want to wait. */
+ * not changed for long enough; 0: it has changed and must be read again; -1: it is held, or the
+ * caller does not want to wait. */
 static int
 watch(const struct lock_terms *t, const char *text, enum holder_state v, struct err *e)
 {

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 
 /* Seconds. A file system may be unreachable for three renewals; a killed process takes a while to
-   disappear. */
+ * disappear. */
 enum { LOCK_RENEWAL = 30, LOCK_STALE = 120, LOCK_ENDING = 5 };
 
 struct lock;
@@ -26,7 +26,7 @@ struct lock_terms {
 	const char *path;              /* of the lock file; copied */
 	double renewal, stale, ending; /* seconds */
 	/* an existing lock is broken whoever holds it; the holder has one renewal's time to
-	   notice */
+	 * notice */
 	bool by_force;
 	/* reports each wait and each broken lock in a line without newline */
 	void (*say)(const char *line);
@@ -34,10 +34,10 @@ struct lock_terms {
 };
 
 /* Takes the lock, and starts the thread that renews it. NULL with the reason when the lock is
-   held. */
+ * held. */
 struct lock *lock_take(const struct lock_terms *t, struct err *e);
 /* Reads the file: -1 with the reason when it no longer belongs to this holder. A file that cannot
-   be read now counts as unchanged. Any thread may call it; NULL gives 0. */
+ * be read now counts as unchanged. Any thread may call it; NULL gives 0. */
 int lock_check(struct lock *l, struct err *e);
 /* The result of the last check, without another one; false for NULL. */
 bool lock_lost(const struct lock *l);

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 /* Maps that are open. A handler walks the list while other threads open and close maps, so entries
-   are never freed, only reused; the entry that a handler reads belongs to a map that its thread is
-   using. */
+ * are never freed, only reused; the entry that a handler reads belongs to a map that its thread is
+ * using. */
 struct map_entry {
 	_Atomic(const unsigned char *) base; /* NULL: a free entry */
 	uint64_t size;

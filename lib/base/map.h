@@ -19,13 +19,13 @@ struct map {
 
 int map_open(struct map *m, const char *path, struct err *e);
 /* Returns the pages to the file cache; touching one brings it back. For passes over large files,
-   whose pages would otherwise count as this process's memory. */
+ * whose pages would otherwise count as this process's memory. */
 void map_forget(const struct map *m);
 /* Bytes [at, at + bytes) will be read soon; they lie inside the map. */
 void map_will_need(const struct map *m, uint64_t at, uint64_t bytes);
 void map_close(struct map *m);
 /* The path of the open map that the address lies in, or NULL. For handlers of SIGBUS, the signal
-   for a mapped page that is lost: safe in a handler, in the thread that touched the page. */
+ * for a mapped page that is lost: safe in a handler, in the thread that touched the page. */
 const char *map_file(const void *address);
 
 #endif

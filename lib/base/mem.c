@@ -64,7 +64,7 @@ mem_zalloc(size_t count, size_t size)
 }
 
 /* Advice about the whole pages of a given size within a block; a system that does not support it is
-   not a failure. */
+ * not a failure. */
 static void
 advise(unsigned char *p, size_t bytes, size_t page, int advice)
 {

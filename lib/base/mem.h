@@ -24,7 +24,7 @@ char *mem_strdup(const char *s);
 char *mem_strndup(const char *s, size_t n);
 
 /* Compares n bytes for equality. Up to 16, the length of most tokens, they are compared without a
-   call: as words from both ends, which may overlap. */
+ * call: as words from both ends, which may overlap. */
 static inline bool
 mem_equal(const void *a, const void *b, size_t n)
 {

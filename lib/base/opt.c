@@ -423,7 +423,7 @@ reason_length(const char *why, bool *harmless)
 }
 
 /* The refused options of one kind that were given, grouped by reason: "--a, --b (why), --c
-   (why)". */
+ * (why)". */
 static void
 list_refused(const struct opt_parse *p, bool kind, struct str *out)
 {
@@ -447,7 +447,7 @@ list_refused(const struct opt_parse *p, bool kind, struct str *out)
 }
 
 /* All refused options in one message, so that a script is ported in one pass; those that change the
-   result come first. */
+ * result come first. */
 static int
 report_refused(const struct opt_parse *p, struct err *e)
 {
@@ -502,7 +502,7 @@ opt_argv(struct opt_parse *p, int *argc, char ***argv, struct err *e)
 }
 
 /* Splits a line into words, honouring double quotes; the words belong to the pool. Returns the
-   count or -1. */
+ * count or -1. */
 static int
 split(struct opt_parse *p, const char *line, size_t len, char **word, int cap)
 {

@@ -96,7 +96,7 @@ struct opt_parse {
 	int level;                         /* -1 quiet, 0, 1 verbose */
 	bool want_help, want_version;
 	/* for opt_text: called with an option that is not in the table and the first word after it
-	   or NULL; 0 skips the option. NULL: every such option is an error */
+	 * or NULL; 0 skips the option. NULL: every such option is an error */
 	int (*unknown)(const char *name, const char *value, struct err *e);
 	struct str notes;     /* options accepted without effect, one line each */
 	bool *met;            /* one per row of refused: given so far; NULL until the first */
@@ -108,13 +108,13 @@ void opt_begin(struct opt_parse *p, const struct opt *table, void *cfg);
 /* Parses and removes the options; operands stay in *argv ("--" ends the options). */
 int opt_argv(struct opt_parse *p, int *argc, char ***argv, struct err *e);
 /* Reads the options of a text in the format of option files; name is for messages. With keep,
-   options already given stay. */
+ * options already given stay. */
 int opt_text(struct opt_parse *p, const char *name, const char *text, bool keep, struct err *e);
 /* Appends the lines of such a text whose option is not in the table, unchanged. */
 void opt_text_without(const struct opt *table, const char *text, struct str *out);
 bool opt_given(const struct opt_parse *p, const char *name);
 /* Reads a list of whole numbers from least to 1e15 into out [l->count]. -1 with the option's name
-   and the rule. */
+ * and the rule. */
 int opt_numbers(
     const char *name, const struct opt_list *l, int64_t least, int64_t *out, struct err *e);
 void opt_release(struct opt_parse *p);
@@ -122,10 +122,10 @@ void opt_release(struct opt_parse *p);
 void opt_help(const struct opt *table, FILE *f);
 void opt_mdoc(const struct opt *table, FILE *f);
 /* Writes all values as an option file that reads back to the same values. only_given leaves
-   defaults out. */
+ * defaults out. */
 void opt_dump(const struct opt_parse *p, bool only_given, struct str *out);
 /* Writes the line of one row; nothing for a switch at its default, a NULL string or an empty
-   list. */
+ * list. */
 void opt_dump_row(const struct opt *row, const void *cfg, struct str *out);
 
 #endif

@@ -51,8 +51,8 @@ process_boot(char out[PROCESS_HOST])
 }
 
 /* The fields of proc(5)'s stat from the third on. The program's name, field 2, may itself hold
-   blanks and parentheses, so fields are counted from the last parenthesis. NULL without such a
-   process. */
+ * blanks and parentheses, so fields are counted from the last parenthesis. NULL without such a
+ * process. */
 static const char *
 read_stat(long pid, char stat[1024])
 {

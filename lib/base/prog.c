@@ -68,7 +68,7 @@ prog_on_exit(void (*leave)(int status))
 }
 
 /* One write per line, so that lines of many ranks do not mix. File names may hold any bytes, so the
-   text is escaped. Safe in a handler. */
+ * text is escaped. Safe in a handler. */
 static void
 put_line(const char *begin, const char *text)
 {
@@ -105,7 +105,7 @@ say(const char *fmt, va_list ap)
 }
 
 /* Reports a mapped file whose page is lost. Any other cause is a fault of the program: the signal
-   comes again when the handler returns, and then ends the program. */
+ * comes again when the handler returns, and then ends the program. */
 static void
 lost_page(int sig, siginfo_t *info, void *context)
 {

@@ -31,7 +31,7 @@ struct mt19937 {
 void mt19937_seed(struct mt19937 *m, uint32_t seed);
 uint32_t mt19937_next(struct mt19937 *m);
 /* Takes the next *count outputs, at least 1 and at most `most`, as one array. Valid until the next
-   call. */
+ * call. */
 const uint32_t *mt19937_take(struct mt19937 *m, int most, int *count);
 /* Uniform in 0..max inclusive by masked rejection, as numpy.random.RandomState's legacy shuffle
  * draws it. */

@@ -18,7 +18,7 @@ static const char suffix[] = ".tmp";
 enum { RANDOM_DIGITS = 16 };
 
 /* A name near the file system's limit leaves no room for the rest: NAME is cut between two UTF-8
-   characters. */
+ * characters. */
 static size_t
 cut(const char *name, size_t len, size_t room)
 {

@@ -22,7 +22,7 @@ char *temp_name(const char *path);
 int temp_create(const char *path, char **name, struct err *e);
 
 /* Whose temporary files may be removed: those of ended processes of this host, or all of them, for
-   a process that holds the directory's lock. */
+ * a process that holds the directory's lock. */
 enum temp_owner { TEMP_OF_DEAD, TEMP_OF_ANYBODY };
 /* True when name, without a directory, is such a temporary name that may be removed. */
 bool temp_is_leaving(const char *name, enum temp_owner whose);

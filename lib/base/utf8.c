@@ -140,7 +140,7 @@ utf8_escape(const char *bytes, size_t n, char *out, size_t size)
 }
 
 /* For output that must be UTF-8 whatever the input is: a truncated character gives several
-   marks. */
+ * marks. */
 void
 utf8_repair(const char *bytes, size_t n, struct str *out)
 {

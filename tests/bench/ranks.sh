@@ -3,9 +3,9 @@
 #
 # A workload is MODEL:STRATEGY:MICRO_BATCH:MICRO_BATCHES. A row each: tokens/s of a GPU (median of
 # the last 10 steps), the milliseconds of a step in which rank 0 computed nothing for the exchange
-# of data ranks, the bytes planned for a rank and those in use on its GPU beyond what was before, and
-# the mean clock and power of that GPU while it drew more than half of its limit: a GPU at its limit
-# lowers its clock, so that a token takes the longer the less the GPU waits.
+# of data ranks, the bytes planned for a rank and those in use on its GPU beyond what was before,
+# and the mean clock and power of that GPU while it drew more than half of its limit: a GPU at its
+# limit lowers its clock, so that a token takes the longer the less the GPU waits.
 # RANKS: how many GPUs, all by default. B, OLD: build directories; the same is run with OLD after
 # it, where its mtrain knows the options. OPTIONS: more of mtrain's. PEERS=DIR runs torch_fsdp.py
 # from there at the shape of each workload once.

@@ -26,7 +26,7 @@ enum {
 	/* Which of the ranks that lose a peer is heard first is chance. */
 	KILLED = STATUS_KILLED | STATUS(4),
 	/* 2: one of the ranks cannot read what the others can, and they compare what they have
-	   read. */
+	 * read. */
 	UNREAD = STATUS(1) | STATUS(2),
 };
 
@@ -41,7 +41,7 @@ const struct fault_class fault_classes[] = {
 	{ "mmap fails", strike_call, ANY, HALF | CUT, CALL(MMAP), ACTION_FAIL, { ENOMEM, EACCES },
 	    0, STATUS(1), NULL },
 	/* On some of these nothing depends: what was only looked at, or tidied, or a lock that
-	   goes. */
+	 * goes. */
 	{ "rename fails", strike_call, ANY, EVERY, CALL(RENAME), ACTION_FAIL,
 	    { EIO, ENOSPC, EACCES }, 0, STATUS(0) | STATUS(1), NULL, true },
 	{ "close fails", strike_call, ANY, EVERY, CALL(CLOSE), ACTION_FAIL, { EIO, ENOSPC, EDQUOT },

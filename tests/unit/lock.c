@@ -185,7 +185,8 @@ test_watching(void)
 	    "'lock' is held by process 5 of host elsewhere: waiting until it has not been renewed "
 	    "for 10 s");
 	CHECK_STR(e.msg,
-	    "'lock' is held by process 5 of host elsewhere: stopped on request while waiting for it");
+	    "'lock' is held by process 5 of host elsewhere: stopped on request while waiting for "
+	    "it");
 	if (fork() == 0) {
 		int fd = open("lock", O_WRONLY | O_APPEND);
 
