@@ -174,7 +174,7 @@ $(B)/tests/faults/shim.so: tests/faults/shim.c $(B)/flags
 
 # The runner prints one line a program or file and closes with "N passed, N failed".
 test: tests
-	@B=$(B) sh tests/run.sh unit prop grad fuzz bats parity faults lint
+	@B=$(B) sh tests/run.sh parity bats faults unit prop grad fuzz lint
 test-unit: tests
 	@B=$(B) sh tests/run.sh unit prop grad fuzz
 test-bats: tests

@@ -5,10 +5,11 @@
 # Kinds: unit prop grad gpu (C programs, and the scripts beside them), fuzz (each parser over its
 # corpus), bats and golden (bats files), parsers (the bats files of tools that read foreign bytes),
 # parity and lint (shell scripts), faults (N injections, 20 by default, from SEED, or FAULT=K
-# alone). B is the build directory. ONLY=PATTERN runs those whose name matches. Exit status 1 when
+# alone). B is the build directory. ONLY=PATTERN runs those whose name matches. JOBS tests run at
+# once, by default as many as there are cores; those of a GPU one after another. Exit status 1 when
 # one failed.
 set -u
-: "${B:=build}"
+: "${B:=build}" "${JOBS:=$(nproc)}"
 B=$(cd "$B" && pwd) || exit 1
 export B TOP="${TOP:-$(pwd)}" PATH="$B:$PATH" LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 \
 	OPENBLAS_NUM_THREADS=1
@@ -21,91 +22,93 @@ export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 \
 	OMPI_MCA_btl_vader_single_copy_mechanism=none
 # Ranks of runs that share the machine must not be bound to the same cores.
 export OMPI_MCA_hwloc_base_binding_policy=none
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-passed=0 failed=0 skipped=0
 
-# outcome NAME STATUS SECONDS: counts and prints one test
-outcome()
+# list KIND: its tests, KIND:NAME each
+list()
 {
-	if [ "$2" = 0 ]; then
-		passed=$((passed + 1))
-		printf '  ok    %s (%ss)\n' "$1" "$3"
-	else
-		failed=$((failed + 1))
-		printf '  FAIL  %s (%ss)\n' "$1" "$3"
-		sed 's/^/        /' "$tmp/out"
-	fi
+	case $1 in
+	unit | prop | grad | gpu) printf '%s\n' tests/"$1"/*.c tests/"$1"/*.sh ;;
+	fuzz) printf '%s\n' tests/fuzz/*.c | grep -v driver ;;
+	faults)
+		[ -n "${FAULT:-}" ] || echo tests/faults/replay.c
+		echo tests/faults/faults.c ;;
+	bats | golden) printf '%s\n' tests/"$1"/*.bats ;;
+	parsers)
+		printf 'tests/bats/%s.bats\n' index mckpt mexport mplan mshard mtok mtok_run \
+			tokenizers ;;
+	*) printf '%s\n' tests/"$1"/*.sh ;;
+	esac | while read -r file; do
+		case $file in *${ONLY:-}*) [ ! -e "$file" ] || echo "$1:$file" ;; esac
+	done
 }
 
-# one NAME COMMAND...: runs one test
-one()
+# execute KIND FILE: runs a test that is no bats file
+execute()
 {
-	name=$1
-	shift
-	case $name in *${ONLY:-}*) ;; *) return ;; esac
-	start=$(date +%s)
-	"$@" >"$tmp/out" 2>&1
-	outcome "$name" $? $(($(date +%s) - start))
+	name=${2%.c}
+	case $1:$2 in
+	*.sh) sh "$2" ;;
+	fuzz:*) "$B/$name" "tests/fuzz/corpus/$(basename "$name")" ;;
+	faults:*/replay.c) "$B/$name" --seeds $((1 + ${N:-20} / 100)) ;;
+	faults:*) "$B/$name" --seed "${SEED:-1}" --count "${N:-20}" --only "${FAULT:--1}" ;;
+	*) "$B/$name" ;;
+	esac
+}
+
+# program KIND FILE: counts one test
+program()
+{
+	execute "$1" "$2" >"$out" 2>&1
+	rc=$?
+	passed=$((rc == 0)) failed=$((rc != 0)) skipped=0
+	word=ok
+	[ "$rc" = 0 ] || word=FAIL
+	printf '  %-4s  %s (%ss)\n' "$word" "${2%.*}" $(($(date +%s) - start))
+	[ "$rc" = 0 ] || sed 's/^/        /' "$out"
+	[ "$1" != faults ] || [ -z "${N:-}" ] || cat "$out"
 }
 
 # bats_file FILE: counts every case of the file
 bats_file()
 {
-	case $1 in *${ONLY:-}*) ;; *) return ;; esac
-	start=$(date +%s)
-	bats --tap "$1" >"$tmp/out" 2>&1
+	bats --tap "$1" >"$out" 2>&1
 	rc=$?
-	ok=$(grep -c '^ok ' "$tmp/out")
-	bad=$(grep -c '^not ok ' "$tmp/out")
-	skip=$(grep -c '^ok .* # skip' "$tmp/out")
-	[ "$rc" = 0 ] || [ "$bad" -gt 0 ] || bad=1
-	passed=$((passed + ok - skip)) failed=$((failed + bad)) skipped=$((skipped + skip))
-	printf '  %s  %s: %s ok, %s failed (%ss)\n' \
-		"$([ "$bad" = 0 ] && echo 'ok  ' || echo FAIL)" "$1" "$((ok - skip))" "$bad" \
+	failed=$(grep -c '^not ok ' "$out")
+	skipped=$(grep -c '^ok .* # skip' "$out")
+	passed=$(($(grep -c '^ok ' "$out") - skipped))
+	[ "$rc" = 0 ] || [ "$failed" -gt 0 ] || failed=1
+	word=ok
+	[ "$failed" = 0 ] || word=FAIL
+	printf '  %-4s  %s: %s ok, %s failed (%ss)\n' "$word" "$1" "$passed" "$failed" \
 		$(($(date +%s) - start))
-	grep '# skip' "$tmp/out" | sed 's/^/        /'
-	[ "$bad" = 0 ] || sed 's/^/        /' "$tmp/out"
+	grep '# skip' "$out" | sed 's/^/        /'
+	[ "$failed" = 0 ] || sed 's/^/        /' "$out"
 }
 
-for kind; do
-	case $kind in
-	unit | prop | grad | gpu)
-		for src in tests/"$kind"/*.c; do
-			[ -e "$src" ] && one "${src%.c}" "$B/${src%.c}"
-		done
-		for file in tests/"$kind"/*.sh; do
-			[ -e "$file" ] && one "${file%.sh}" sh "$file"
-		done ;;
-	fuzz)
-		for src in tests/fuzz/*.c; do
-			name=$(basename "$src" .c)
-			[ "$name" = driver ] || one "tests/fuzz/$name" "$B/tests/fuzz/$name" \
-				"tests/fuzz/corpus/$name"
-		done ;;
-	faults)
-		[ -n "${FAULT:-}" ] || one tests/faults/replay "$B/tests/faults/replay" \
-			--seeds $((1 + ${N:-20} / 100))
-		one tests/faults/faults "$B/tests/faults/faults" --seed "${SEED:-1}" \
-			--count "${N:-20}" --only "${FAULT:--1}"
-		[ -z "${N:-}" ] || cat "$tmp/out" ;;
-	bats | golden)
-		for file in tests/"$kind"/*.bats; do
-			[ -e "$file" ] && bats_file "$file"
-		done ;;
-	parsers)
-		for file in index mckpt mexport mplan mshard mtok mtok_run tokenizers; do
-			bats_file "tests/bats/$file.bats"
-		done ;;
-	*)
-		for file in tests/"$kind"/*.sh; do
-			[ -e "$file" ] && one "${file%.sh}" sh "$file"
-		done ;;
-	esac
-done
-if [ "$skipped" -gt 0 ]; then
-	printf '%s passed, %s failed, %s skipped\n' "$passed" "$failed" "$skipped"
-else
-	printf '%s passed, %s failed\n' "$passed" "$failed"
+# one KIND:FILE: runs a test, prints its lines at once and adds its counts to $TALLY
+one()
+{
+	kind=${1%%:*} file=${1#*:} out=$(mktemp) start=$(date +%s)
+	case $file in
+	*.bats) bats_file "$file" ;;
+	*) program "$kind" "$file" ;;
+	esac >"$out.lines"
+	cat "$out.lines"
+	echo "$passed $failed $skipped" >>"$TALLY"
+	rm -f "$out" "$out.lines"
+}
+
+if [ "$1" = --one ]; then
+	one "$2"
+	exit 0
 fi
-[ "$failed" = 0 ] && [ "$passed" -gt 0 ]
+TALLY=$(mktemp) || exit 1
+export TALLY
+trap 'rm -f "$TALLY"' EXIT
+case " $* " in *' gpu '*) JOBS=1 ;; esac
+for kind; do list "$kind"; done | xargs -r -P "$JOBS" -n 1 sh tests/run.sh --one
+awk '{ passed += $1; failed += $2; skipped += $3 }
+END {
+	printf "%d passed, %d failed%s\n", passed, failed, skipped ? ", " skipped " skipped" : ""
+	exit (failed > 0 || passed == 0)
+}' "$TALLY"
