@@ -1,10 +1,10 @@
 /*
  * blend.c - opening the samples of one split, and reading them
  *
- * First everything that needs no map: what each corpus is asked for, how many samples there are,
- * which corpus gives which (from the cache, or by the choice). Then the maps of the corpora, side
- * by side. Files that were made are committed last, all together, or by the caller with those of
- * other splits.
+ * First comes what needs no map: the request to each corpus, the number of samples, and which
+ * corpus gives which sample (from the cache, or by the choice). Then the maps of the corpora, in
+ * parallel. New files are committed last, all together, or by the caller with those of other
+ * splits.
  */
 #include "lib/base/mem.h"
 #include "lib/data/blend_impl.h"
@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes the two arrays. */
 static void
 choose(struct blend *b)
 {
@@ -38,8 +37,8 @@ choose(struct blend *b)
 	free(drawn);
 }
 
-/* How many of the first n samples come from each corpus. From the last sample backwards: the first
- * one met of a corpus says how many there were. */
+/* How many of the first n samples come from each corpus. Goes backwards from the last sample: the
+   first one found of a corpus gives its number. */
 static void
 count_first(const struct blend *b, int64_t n, int64_t *out)
 {
@@ -56,7 +55,7 @@ count_first(const struct blend *b, int64_t n, int64_t *out)
 	}
 }
 
-/* Counts what each corpus gives. */
+/* Counts the samples of each corpus. */
 static void
 count_drawn(struct blend *b)
 {
@@ -69,8 +68,8 @@ count_drawn(struct blend *b)
 }
 
 /*
- * The blending index. A corpus that must be asked for more changes the name of the blend but not
- * its arrays, which are then looked for, and written, under the new name.
+ * The blending index. A larger request to a corpus changes the name of the blend but not its
+ * arrays, which are then looked up, and written, under the new name.
  */
 static int
 fill_index(struct blend *b, const struct blend_config *cfg, struct file_set *set, struct err *e)
@@ -112,8 +111,8 @@ fill_one(void *ctx, int i, struct err *e)
 	return samples_fill(f->b->unique[i], &c, f->set, e);
 }
 
-/* Said of the first corpus that was built for want of maps: what holds for it holds for the others,
- * and a directory may be long. */
+/* Only for the first corpus that was built because its maps were missing: the same holds for the
+   others, and reading a large directory takes long. */
 static void
 note_other_tokenizer(struct blend *b, const struct blend_config *cfg)
 {
@@ -149,7 +148,7 @@ fill_corpora(struct blend *b, const struct blend_config *cfg, struct file_set *s
 	return 0;
 }
 
-/* Everything, with the files of the set still under temporary names. */
+/* Fills everything; the files of the set still have temporary names. */
 static int
 fill(struct blend *b, const struct blend_config *cfg, struct file_set *set, struct err *e)
 {
@@ -172,7 +171,7 @@ blend_open(const struct corpora *c, const struct data_paths *paths, const struct
 	int rc;
 
 	if (list->count == 0) {
-		err_set(e, "no corpora are given for the %s split", split_name[cfg->samples.which]);
+		err_set(e, "the %s split has no corpora", split_name[cfg->samples.which]);
 		return NULL;
 	}
 	if (paths->per_split)
@@ -196,7 +195,7 @@ blend_open(const struct corpora *c, const struct data_paths *paths, const struct
 	return NULL;
 }
 
-/* NULL is closed already. */
+/* NULL is allowed. */
 void
 blend_close(struct blend *b)
 {
@@ -212,21 +211,20 @@ blend_close(struct blend *b)
 	free(b);
 }
 
-/* Every one can be read. */
 int64_t
 blend_count(const struct blend *b)
 {
 	return b->count;
 }
 
-/* One corpus, whose own order is the order. */
+/* A single corpus, in its own order. */
 bool
 blend_is_plain(const struct blend *b)
 {
 	return b->plain;
 }
 
-/* Lives as long as b. */
+/* Valid as long as b. */
 const char *
 blend_hash(const struct blend *b)
 {
@@ -240,21 +238,21 @@ blend_from_cache(const struct blend *b)
 	return b->from_cache;
 }
 
-/* Lives as long as b. */
+/* Valid as long as b. */
 const char *
 blend_notes(const struct blend *b)
 {
 	return b->notes.len ? b->notes.buf : NULL;
 }
 
-/* Pairs of the list; a corpus named twice counts twice. */
+/* The pairs of the list; a corpus named twice counts twice. */
 int
 blend_num_corpora(const struct blend *b)
 {
 	return b->num_parts;
 }
 
-/* Everything in *out is b's or the corpora's. */
+/* Everything in *out belongs to b or to the corpora. */
 void
 blend_corpus(const struct blend *b, int k, struct blend_corpus *out)
 {
@@ -264,7 +262,6 @@ blend_corpus(const struct blend *b, int k, struct blend_corpus *out)
 		p->weight, p->num_samples, p->drawn, p->first };
 }
 
-/* Two loads, or none. */
 void
 blend_locate(const struct blend *b, int64_t sample, int *corpus, int64_t *of_corpus)
 {
@@ -277,7 +274,6 @@ blend_locate(const struct blend *b, int64_t sample, int *corpus, int64_t *of_cor
 		    (b->part[*corpus].first + *of_corpus) % samples_count(b->part[*corpus].samples);
 }
 
-/* As samples_tokens of the corpus. */
 int64_t
 blend_tokens(const struct blend *b, int64_t sample, int64_t *out, struct err *e)
 {
@@ -288,7 +284,6 @@ blend_tokens(const struct blend *b, int64_t sample, int64_t *out, struct err *e)
 	return samples_tokens(b->part[k].samples, i, out, e);
 }
 
-/* As samples_parts of the corpus. */
 int64_t
 blend_parts(
     const struct blend *b, int64_t sample, int *corpus, struct sample_part *out, int64_t cap)
@@ -299,7 +294,7 @@ blend_parts(
 	return samples_parts(b->part[*corpus].samples, i, out, cap);
 }
 
-/* A sample of more parts than that is fetched when it is read. */
+/* A sample of more parts is fetched when it is read. */
 void
 blend_will_need(const struct blend *b, int64_t sample)
 {
@@ -315,7 +310,7 @@ blend_will_need(const struct blend *b, int64_t sample)
 		dataset_will_need(d, part[i].sequence, part[i].first, part[i].count);
 }
 
-/* Whole passes, then part of one. */
+/* Whole passes, then a part of one. */
 void
 blend_consumed(const struct blend *b, int64_t consumed, int64_t *out)
 {

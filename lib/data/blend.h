@@ -3,23 +3,22 @@
  *
  * A list of one prefix without a weight is a plain corpus: sample i of the split is sample i of the
  * corpus. Every other list is a blend, bit-identical to Megatron-LM's BlendedDataset: dataset_index
- * and dataset_sample_index say which sample of which corpus is sample i.
+ * and dataset_sample_index give the corpus of sample i and its number there.
  *
- *   list                  wanted   each corpus is asked for               samples of the blend
- *   one, no weight        N or -1  N, or one epoch                        those of the corpus
- *   weights w             N        ceil(ceil(N w) (1 + surplus))          sum of ceil(N w)
+ *   list                  wanted   request to each corpus         samples of the blend
+ *   one, no weight        N or -1  N, or one epoch                those of the corpus
+ *   weights w             N        ceil(ceil(N w) (1 + surplus))  sum of ceil(N w)
  *   weights               -1       refused
- *   several, no weights   N        one epoch                              min(N, sum of the
- * corpora's) several, no weights   -1       one epoch                              all of them,
- * each once (exhaustive) per split, one prefix          as a plain corpus, even with a weight
+ *   several, no weights   N        one epoch                      min(N, sum of the corpora's)
+ *   several, no weights   -1       one epoch                      each sample once (exhaustive)
+ *   per split, one prefix          as a plain corpus, even with a weight
  *
- * Where a blend draws more of a corpus than that asks for (many corpora and a small N; Megatron-LM
- * ends with "oversamples"), the corpus is asked for exactly what is drawn. Source: Megatron-LM
+ * Where a blend draws more from a corpus than this requests (many corpora and a small N;
+ * Megatron-LM fails with "oversamples"), the request is exactly what is drawn. Source: Megatron-LM
  * core/datasets/blended_dataset.py, blended_megatron_dataset_builder.py, helpers.cpp
  * (build_blending_indices, build_exhaustive_blending_indices).
  *
- * Nothing here prints. Corpora and blends are read-only after opening: any number of threads may
- * read samples.
+ * Corpora and blends are read-only after opening: any number of threads may read samples.
  */
 #ifndef DATA_BLEND_H
 #define DATA_BLEND_H
@@ -29,48 +28,47 @@
 #include "lib/data/paths.h"
 #include "lib/data/samples.h"
 
-/* Every dataset of the lists, opened once each, in the order of its first mention; blends borrow
- * them. */
+/* Every dataset of the lists, each opened once, in the order of first mention; blends borrow
+   them. */
 struct corpora;
 
-/* o NULL: no option set; pool NULL: one after the other. Fails at the first dataset, in that order,
- * that cannot be opened. */
+/* o NULL: no options; pool NULL: one after the other. The error is that of the first dataset, in
+   order of first mention, that cannot be opened. */
 struct corpora *corpora_open(
     const struct data_paths *p, const struct dataset_options *o, struct pool *pool, struct err *e);
 void corpora_close(struct corpora *c);
 int corpora_count(const struct corpora *c);
 const struct dataset *corpora_dataset(const struct corpora *c, int k);
-/* The number of a prefix of the lists. */
+/* The index of a prefix of the lists. */
 int corpora_find(const struct corpora *c, const char *prefix);
 
 /* Megatron-LM's --mid-level-dataset-surplus. */
 #define BLEND_SURPLUS 0.005
-enum { BLEND_CORPORA_MAX = 32767 }; /* of a list: dataset_index is 16 bits wide */
+enum { BLEND_CORPORA_MAX = 32767 }; /* per list: dataset_index is 16 bits wide */
 
 /*
- * A corpus that goes on in an order it had: its maps are those of a request for num_samples, and
- * the split begins after the `first` samples of that order, which were drawn before. After the
- * last sample of the order its first one follows again, so that none is drawn twice before all were
- * drawn once. first 0: nothing was drawn, the corpus is asked for what the table above says. A list
- * without weights gives what is left of each order; a corpus of which nothing is left is an error
- * there.
+ * A corpus that continues in an earlier order: its maps are those of a request for num_samples, and
+ * the split begins after the `first` samples of that order, which were drawn before. The order
+ * wraps around, so that no sample is drawn twice before all were drawn once. first 0: nothing was
+ * drawn, and the request is that of the table above. A list without weights gives the rest of each
+ * order; a corpus with no rest is an error there.
  */
 struct blend_kept {
 	int64_t first, num_samples;
 };
 
 struct blend_config {
-	/* Of each corpus; num_samples is what is wanted of the whole split (-1: none), split is
-	 * NULL with per-split lists. */
+	/* For each corpus; num_samples is the number wanted of the whole split (-1: none), split is
+	   NULL with per-split lists. */
 	struct samples_config samples;
-	/* Takes the files that write_cache makes, for the caller to commit: a sync costs as much
-	 * for all splits as for one. NULL: they are committed on opening. */
+	/* Receives the files that write_cache makes, for the caller to commit: a sync costs as much
+	   for all splits as for one. NULL: they are committed on opening. */
 	struct file_set *set;
-	double surplus; /* BLEND_SURPLUS unless the user says otherwise */
-	/* builds and opens corpora side by side; NULL: one after the other */
+	double surplus; /* BLEND_SURPLUS unless the user gives one */
+	/* builds and opens corpora in parallel; NULL: one after the other */
 	struct pool *pool;
-	bool plan_only; /* counts alone: no maps of the corpora, so no tokens and no parts */
-	const struct blend_kept *kept; /* [corpora of the list]; NULL: none goes on */
+	bool plan_only; /* only counts: no maps of the corpora, so no tokens and no parts */
+	const struct blend_kept *kept; /* [corpora of the list]; NULL: none continues */
 };
 
 struct blend;
@@ -79,66 +77,68 @@ struct blend;
 struct blend *blend_open(const struct corpora *c, const struct data_paths *paths,
     const struct blend_config *cfg, struct err *e);
 void blend_close(struct blend *b);
-int64_t blend_count(const struct blend
-	*b); /* samples; of a blend may exceed what was wanted by the corpora less 1 */
+int64_t blend_count(
+    const struct blend *b); /* samples; a blend may have up to (corpora - 1) more than wanted */
 bool blend_is_plain(const struct blend *b);
-/* Of the blending index: 32 digits, empty for a plain corpus. */
+/* The hash of the blending index: 32 digits, empty for a plain corpus. */
 const char *blend_hash(const struct blend *b);
-/* Its maps were read, not built; of a plain corpus, the corpus's. */
+/* True when its maps, for a plain corpus the corpus's, were read and not built. */
 bool blend_from_cache(const struct blend *b);
-/* What a user should know of (maps rebuilt and why, corpora asked for more), a line each; NULL when
- * there is nothing. */
+/* Notes for the user (maps rebuilt and why, larger requests to corpora), a line each; NULL when
+   there are none. */
 const char *blend_notes(const struct blend *b);
 
-/* What one corpus gives to the split. */
+/* One corpus's share of the split. */
 struct blend_corpus {
 	const struct dataset *dataset;
 	/* counts, epochs and tokens: samples.h; no maps with plan_only */
 	const struct samples *samples;
-	double weight;       /* share asked for, normalised; 1 of a plain corpus */
-	int64_t num_samples; /* asked of it; -1: one epoch */
+	double weight;       /* the requested share, normalised; 1 for a plain corpus */
+	int64_t num_samples; /* requested; -1: one epoch */
 	int64_t drawn;       /* samples of the split that come from it */
-	/* number in its order of the first that is drawn; 0 unless the order was kept */
+	/* position in its order of the first one drawn; 0 unless it continues an order */
 	int64_t first;
 };
 int blend_num_corpora(const struct blend *b);
 void blend_corpus(const struct blend *b, int k, struct blend_corpus *out);
 
-/* Sample i, 0 <= i < blend_count: which sample of which corpus. */
+/* The corpus of sample i, 0 <= i < blend_count, and the sample's number there. */
 void blend_locate(const struct blend *b, int64_t sample, int *corpus, int64_t *of_corpus);
-/* Its tokens and its parts, as samples_tokens and samples_parts; every part lies in one sequence of
- * corpus *corpus. */
+/* Its tokens and its parts, like samples_tokens and samples_parts; every part lies in one sequence
+   of corpus *corpus. */
 int64_t blend_tokens(const struct blend *b, int64_t sample, int64_t *out, struct err *e);
 int64_t blend_parts(
     const struct blend *b, int64_t sample, int *corpus, struct sample_part *out, int64_t cap);
-/* Its tokens will be read soon. */
+/* Announces that its tokens will be read soon. */
 void blend_will_need(const struct blend *b, int64_t sample);
 /*
  * How many of the first `consumed` samples come from each corpus: out[blend_num_corpora]. Beyond
- * the count the blend begins again. A resumed run compares these after its corpora or weights
- * changed.
+ * the count the blend starts over. A resumed run compares these after a change of its corpora or
+ * weights.
  */
 void blend_consumed(const struct blend *b, int64_t consumed, int64_t *out);
 
 /* --- the arithmetic, for tests and planning
  * ------------------------------------------------------------------------------ */
 
-/* weight[i] / sum, with the sum in numpy's pairwise order. May be done in place. */
+/* weight[i] / sum, with the sum in numpy's pairwise order; out may be weight. */
 void blend_normalise(const double *weight, int count, double *out);
-/* Samples that a corpus of normalised weight w gives to a blend of n, and what is asked of it. */
+/* The samples that a corpus of normalised weight w gives to a blend of n, and the request to it. */
 int64_t blend_share(int64_t n, double w);
 int64_t blend_request(int64_t n, double w, double surplus);
 /*
- * The greedy choice: sample i goes to the corpus that is furthest behind its weight, the first of
- * equals.
+ * The greedy choice: sample i comes from the corpus with the largest deficit against its weight,
+ * the first of equals.
  *
- *   weight        [count], normalised
- *   limit         [count] samples that each corpus has, whose sum is size: exhaustive; NULL: no
- * limits dataset       [size], dataset_sample [size]: the two arrays drawn         [count]: samples
- * of each corpus
+ *   weight          [count], normalised
+ *   limit           [count] samples that each corpus has, whose sum is size: exhaustive;
+ *                   NULL: no limits
+ *   dataset         [size] and
+ *   dataset_sample  [size]: the two arrays
+ *   drawn           [count]: samples of each corpus
  *
- * Equal bit by bit to the loop over all corpora for every sample; with many corpora the time a
- * sample grows with the root of their number.
+ * Equal bit by bit to the loop over all corpora for every sample; with many corpora the time per
+ * sample grows with the square root of their number.
  */
 struct blend_choice {
 	const double *weight;

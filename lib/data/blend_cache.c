@@ -1,5 +1,5 @@
 /*
- * blend_cache.c - the two arrays of a blend as files, and the text that they are named after
+ * blend_cache.c - the two arrays of a blend as files, and the text whose hash is their name
  *
  * Source of the text: Megatron-LM core/datasets/blended_dataset.py, unique_description.
  */
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Every corpus's own text, a list in the list. */
+/* The text of every corpus, as a nested list. */
 static void
 add_datasets(const struct blend *b, const struct samples_config *c, struct str *out)
 {
@@ -67,7 +67,7 @@ place(const struct blend *b, const struct samples_config *c)
 	};
 }
 
-/* The arrays say everything themselves; the key is there for their checksums. */
+/* The arrays are self-contained; the key holds only their checksums. */
 static void
 key_head(struct str *out)
 {
@@ -75,8 +75,8 @@ key_head(struct str *out)
 }
 
 /*
- * Arrays without a key: corpora that exist, the samples of each in order, and an exhaustive blend's
- * in full. That they are the greedy choice's is taken from the name, which is the hash of weights
+ * Arrays without a key must name existing corpora, the samples of each in order, and all samples of
+ * an exhaustive blend. That the greedy choice made them follows from the name, the hash of weights
  * and size.
  */
 static bool
@@ -97,9 +97,9 @@ arrays_fit(const struct blend *b)
 	return fits;
 }
 
-/* Loaded arrays with or without a key. */
+/* Checks loaded arrays, with or without a key. */
 static bool
-judge(struct blend *b, const struct samples_config *c, const struct cache_place *p)
+key_or_arrays_fit(struct blend *b, const struct samples_config *c, const struct cache_place *p)
 {
 	struct str head = { 0 };
 	int key;
@@ -110,7 +110,7 @@ judge(struct blend *b, const struct samples_config *c, const struct cache_place 
 	return key > 0 || (key == 0 && arrays_fit(b));
 }
 
-/* The hash is made in any case. */
+/* The hash is set in any case. */
 bool
 blend_load(struct blend *b, const struct samples_config *c)
 {
@@ -122,9 +122,9 @@ blend_load(struct blend *b, const struct samples_config *c)
 	hash_md5_hex(text.buf, text.len, b->hash);
 	p = place(b, c);
 	if (c->cache_dir) {
-		fits = cache_load(&p, &text) && judge(b, c, &p);
+		fits = cache_load(&p, &text) && key_or_arrays_fit(b, c, &p);
 		if (!fits && cache_complete(&p))
-			str_addf(&b->notes, "the %s blend %s in '%s' is damaged; built anew\n",
+			str_addf(&b->notes, "the %s blend %s in '%s' is damaged: it was rebuilt\n",
 			    split_name[b->which], b->hash, c->cache_dir);
 		if (!fits)
 			cache_release(&p);
@@ -133,7 +133,7 @@ blend_load(struct blend *b, const struct samples_config *c)
 	return fits;
 }
 
-/* Without a cache directory there is no place for a blend: it belongs to none of its corpora. */
+/* Without a cache directory a blend is not stored, because it belongs to none of its corpora. */
 int
 blend_store(
     const struct blend *b, const struct samples_config *c, struct file_set *set, struct err *e)

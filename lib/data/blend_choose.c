@@ -1,16 +1,17 @@
 /*
- * blend_choose.c - which corpus gives the next sample: the one that is furthest behind its weight
+ * blend_choose.c - which corpus gives the next sample: the one with the largest deficit against its
+ * weight
  *
- * For sample i, with f = max(i, 1), corpus k has the error w[k] * f - c[k], where c[k] samples came
- * from it so far; the greatest error wins, the first of equals. The definition looks at every
- * corpus for every sample. With many corpora the choice is made a batch at a time, among
- * candidates: the corpora whose error can reach a floor before the batch ends.
+ * For sample i, with f = max(i, 1), corpus k has the error w[k] * f - c[k], where c[k] is the
+ * number of samples drawn from it so far; the largest error wins, the first of equals. The
+ * definition examines every corpus for every sample. With many corpora the choice is made in
+ * batches, among candidates: the corpora whose error can reach a floor before the batch ends.
  *
  * Nothing is approximated. Errors are the rounded doubles that Megatron-LM compares; rounding keeps
  * order, so the error of a corpus at the end of the batch, as computed, is no less than any before
- * it. A corpus that is no candidate is below the floor all the time, and cannot win while the best
- * candidate is not. When that one falls below the floor the batch ends early. Source of the rule:
- * Megatron-LM core/datasets/helpers.cpp.
+ * it. A corpus that is not a candidate stays below the floor and cannot win while the best
+ * candidate is above it. When the best candidate falls below the floor, the batch ends early.
+ * Source of the rule: Megatron-LM core/datasets/helpers.cpp.
  */
 #include "lib/base/mem.h"
 #include "lib/data/blend.h"
@@ -19,14 +20,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* LANES errors are computed side by side; up to FEW corpora all of them for every sample. */
+/* LANES errors are computed in parallel; up to FEW corpora, all errors are computed for every
+   sample. */
 enum { FEW = 100, LANES = 4, STEPS_MIN = 32, STEPS_MAX = 512 };
 
-/* The samples drawn from a corpus that must not win: no error of a real corpus is as low. */
+/* The draw count of a corpus that must not win: no error of a real corpus is as low. */
 #define GONE 1e18
 
-/* Corpora in the order of their numbers, an error each; padded to a multiple of LANES with what
- * cannot win. */
+/* Corpora in order, one error each; padded to a multiple of LANES with entries that cannot win. */
 struct lines {
 	int count, cap;
 	double *weight, *drawn;
@@ -36,15 +37,14 @@ struct lines {
 struct batches {
 	struct lines all, some; /* every corpus; the candidates */
 	int64_t steps;          /* of a batch */
-	double margin;          /* from the greatest error at the start down to the floor; tuned */
+	double margin;          /* from the largest error at the start down to the floor; adapts */
 	double floor;
-	/* Candidates that found no room, all after those that did: their errors are at most that of
-	 * this line. */
+	/* The best of the candidates that did not fit, all of which come after those that did:
+	   their errors are at most that of this line. */
 	bool crowded;
 	double rest_weight, rest_drawn;
 };
 
-/* Room for cap lines. */
 static void
 lines_init(struct lines *l, int cap)
 {
@@ -55,7 +55,6 @@ lines_init(struct lines *l, int cap)
 	l->corpus = mem_zalloc((size_t)cap + LANES, sizeof *l->corpus);
 }
 
-/* The memory alone. */
 static void
 lines_release(struct lines *l)
 {
@@ -73,7 +72,7 @@ lines_add(struct lines *l, int corpus, double weight, double drawn)
 	l->drawn[l->count++] = drawn;
 }
 
-/* Fills up the last group of lanes. */
+/* Pads the last group of lanes. */
 static void
 lines_pad(struct lines *l)
 {
@@ -84,8 +83,9 @@ lines_pad(struct lines *l)
 }
 
 /*
- * The first of the greatest errors at f; *most is the error. Each lane keeps its own, without a
- * branch. The two operations are rounded one by one: the library is compiled without contraction.
+ * The first corpus with the largest error at f; *most is the error. Each lane keeps its own
+ * maximum, without a branch. The two operations are rounded separately: the library is compiled
+ * without contraction.
  */
 static int
 lines_best(const struct lines *l, double f, double *most)
@@ -137,8 +137,8 @@ gather(struct batches *b, double f, double last)
 	lines_pad(&b->some);
 }
 
-/* Gives sample i to a corpus. Returns its samples so far as its line has them: those of an
- * exhausted one are GONE. */
+/* Draws sample i from a corpus. Returns its new draw count for its line: GONE for an exhausted
+   corpus. */
 static double
 give(const struct blend_choice *c, struct batches *b, int64_t i, int k)
 {
@@ -154,8 +154,8 @@ give(const struct blend_choice *c, struct batches *b, int64_t i, int k)
 	return b->all.drawn[k];
 }
 
-/* Samples from i on, for as long as the candidates are sure to hold the winner; returns the first
- * sample not chosen. */
+/* Chooses samples from i on while the candidates are certain to hold the winner; returns the first
+   sample not chosen. */
 static int64_t
 run_batch(const struct blend_choice *c, struct batches *b, int64_t i)
 {
@@ -179,7 +179,7 @@ run_batch(const struct blend_choice *c, struct batches *b, int64_t i)
 	return i;
 }
 
-/* One sample by looking at all corpora. */
+/* Chooses one sample among all corpora. */
 static void
 choose_one(const struct blend_choice *c, struct batches *b, int64_t i)
 {
@@ -188,8 +188,9 @@ choose_one(const struct blend_choice *c, struct batches *b, int64_t i)
 	give(c, b, i, lines_best(&b->all, i ? (double)i : 1.0, &most));
 }
 
-/* Few corpora need no candidates. A batch is as long as its candidates are few: both grow with the
- * root of the number of corpora. When the winner found no room among them, all are looked at. */
+/* Few corpora need no candidates. The batch length balances the number of candidates: both grow
+   with the square root of the number of corpora. When the winner did not fit among the candidates,
+   all corpora are examined. */
 void
 blend_choose(const struct blend_choice *c)
 {
@@ -215,7 +216,7 @@ blend_choose(const struct blend_choice *c)
 	lines_release(&b.some);
 }
 
-/* Eight running sums, then their sum; up to 128 numbers. */
+/* Sums up to 128 numbers: eight running sums, then their sum. */
 static double
 sum_block(const double *x, int n)
 {
@@ -260,7 +261,7 @@ blend_normalise(const double *weight, int count, double *out)
 		out[i] = weight[i] / sum;
 }
 
-/* ceil of a rounded product, as Python's math.ceil(n * w). */
+/* The ceiling of a rounded product, as in Python's math.ceil(n * w). */
 int64_t
 blend_share(int64_t n, double w)
 {

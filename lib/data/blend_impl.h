@@ -1,5 +1,5 @@
-/* blend_impl.h - what corpora.c, blend.c (opening), blend_plan.c (sizes and requests) and
- * blend_cache.c (files) share */
+/* blend_impl.h - shared by corpora.c, blend.c (opening), blend_plan.c (sizes and requests) and
+   blend_cache.c (files) */
 #ifndef DATA_BLEND_IMPL_H
 #define DATA_BLEND_IMPL_H
 
@@ -10,12 +10,12 @@
 
 /* One pair of the list. */
 struct part {
-	int dataset;             /* of the corpora */
+	int dataset;             /* index into the corpora */
 	struct samples *samples; /* one of blend.unique */
-	double weight;           /* normalised as the choice wants it */
-	int64_t num_samples;     /* asked for; -1: one epoch */
+	double weight;           /* normalised for the choice */
+	int64_t num_samples;     /* requested; -1: one epoch */
 	int64_t drawn;
-	int64_t first; /* of a kept order: samples drawn before; 0: no kept order */
+	int64_t first; /* samples of a continued order drawn before; 0: no continued order */
 };
 
 struct blend {
@@ -26,7 +26,7 @@ struct blend {
 	bool exhaustive; /* every sample of every corpus once */
 	int num_parts, num_unique;
 	struct part *part;       /* [num_parts] */
-	struct samples **unique; /* [num_unique]: same corpus and same number are one */
+	struct samples **unique; /* [num_unique]: one per pair of corpus and number of samples */
 	int64_t count;
 	struct index_map dataset;        /* [count] */
 	struct index_map dataset_sample; /* [count] */
@@ -35,20 +35,19 @@ struct blend {
 	struct str notes;
 };
 
-/* blend_plan.c: what is asked of each corpus, the samples objects without maps, count and
- * weights. */
+/* blend_plan.c: the requests, the samples objects without maps, count and weights. */
 int blend_plan(struct blend *b, const struct blend_config *cfg, struct err *e);
-/* After the choice: corpora that give more than they have are asked for it; *changed says whether
- * there are any. */
+/* After the choice: raises the requests of corpora that give more than they have; *changed is true
+   when there are any. */
 int blend_replan(struct blend *b, const struct blend_config *cfg, bool *changed, struct err *e);
 
-/* blend_cache.c: hash, and the two arrays from the cache; false when they are not there. */
+/* blend_cache.c: the hash, and the two arrays from the cache; false when they are missing. */
 bool blend_load(struct blend *b, const struct samples_config *c);
 int blend_store(
     const struct blend *b, const struct samples_config *c, struct file_set *set, struct err *e);
 
 /* Runs fn for each index, by the pool if there is one; fn fills the err of its index, and the first
- * is the result's. */
+   error is the result. */
 struct jobs {
 	void *ctx;
 	int (*fn)(void *ctx, int index, struct err *e);

@@ -1,10 +1,10 @@
 /*
- * blend_plan.c - how many samples are asked of each corpus, and how many the blend has
+ * blend_plan.c - how many samples each corpus is asked for, and how many the blend has
  *
  * The table at the top of blend.h. Megatron-LM asks for a surplus of half a percent, because the
- * greedy choice may draw a little more of a corpus than its share; with many corpora and few
- * samples that is not enough, and it ends with an error. Here what is drawn is known before
- * anything is built. Source: Megatron-LM core/datasets/blended_megatron_dataset_builder.py.
+ * greedy choice may draw a little more from a corpus than its share; with many corpora and few
+ * samples that is not enough, and it fails. Here the draws are known before anything is built.
+ * Source: Megatron-LM core/datasets/blended_megatron_dataset_builder.py.
  */
 #include "lib/base/mem.h"
 #include "lib/data/blend_impl.h"
@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* More samples than this are not counted exactly by the doubles of the shares. */
+/* Above this the doubles of the shares do not count samples exactly. */
 static const int64_t most_samples = 1LL << 50;
 
-/* Loops over corpora, with the first failure kept. */
+/* A loop over corpora that keeps the first failure. */
 struct running {
 	struct jobs *jobs;
 	pthread_mutex_t lock;
@@ -23,7 +23,7 @@ struct running {
 	int failed;
 };
 
-/* One index; later ones are passed over once an earlier one failed. */
+/* Runs one index; later ones are skipped once an earlier one has failed. */
 static void
 run_one(void *ctx, int i)
 {
@@ -40,7 +40,8 @@ run_one(void *ctx, int i)
 	pthread_mutex_unlock(&r->lock);
 }
 
-/* All run even when one fails: which failure is reported must not depend on the threads. */
+/* All earlier indices run even when one fails: the reported failure must not depend on the
+   threads. */
 int
 jobs_run(struct jobs *j, int count, struct pool *pool, struct err *e)
 {
@@ -65,8 +66,8 @@ jobs_run(struct jobs *j, int count, struct pool *pool, struct err *e)
 	return rc;
 }
 
-/* Shares of the corpora, and what is asked of them. The shares are normalised once here and, for
- * the choice, once more. */
+/* The shares of the corpora, and the requests. The shares are normalised here, and once more for
+   the choice. */
 static void
 ask_by_weight(struct blend *b, const struct blend_config *cfg)
 {
@@ -85,7 +86,7 @@ ask_by_weight(struct blend *b, const struct blend_config *cfg)
 	free(w);
 }
 
-/* Corpora that go on in an order they had are asked for what made that order. */
+/* A corpus that continues an order gets the request that made that order. */
 static void
 keep_orders(struct blend *b, const struct blend_config *cfg)
 {
@@ -96,7 +97,7 @@ keep_orders(struct blend *b, const struct blend_config *cfg)
 		}
 }
 
-/* Samples of a part that were not drawn before. */
+/* The samples of a part that were not drawn before. */
 static int64_t
 left(const struct part *p)
 {
@@ -105,19 +106,19 @@ left(const struct part *p)
 	return p->first < has ? has - p->first : 0;
 }
 
-/* A kept order that is shorter than what is drawn of it begins again. */
+/* A continued order that is shorter than its draws starts over. */
 static void
 note_repeats(struct blend *b, const struct part *p)
 {
 	if (p->drawn > left(p))
 		str_addf(&b->notes,
-		    "%s: the %s blend draws %lld samples of it, of which %lld were not drawn "
-		    "before: its order begins again\n",
+		    "%s: the %s blend draws %lld samples from it, but only %lld were not drawn "
+		    "before: its order starts over\n",
 		    dataset_prefix(corpora_dataset(b->corpora, p->dataset)), split_name[b->which],
 		    (long long)p->drawn, (long long)left(p));
 }
 
-/* What can be said before the corpora are looked at. */
+/* The checks that need no corpus. */
 static int
 ask(struct blend *b, const struct blend_config *cfg, struct err *e)
 {
@@ -143,12 +144,11 @@ ask(struct blend *b, const struct blend_config *cfg, struct err *e)
 		    b->num_parts, BLEND_CORPORA_MAX);
 	if (wanted == 0)
 		return err_set(
-		    e, "0 samples wanted of the %s split: a blend has at least one", name);
+		    e, "0 samples wanted of the %s split: must be at least 1 for a blend", name);
 	if (b->list->weight && wanted < 0)
 		return err_set(e,
-		    "the %s split has weights, which say nothing without a number of samples; a "
-		    "list without weights "
-		    "takes every sample once",
+		    "the %s split has weights but no number of samples: weights need one; a list "
+		    "without weights takes every sample once",
 		    name);
 	if (b->list->weight)
 		ask_by_weight(b, cfg);
@@ -156,7 +156,7 @@ ask(struct blend *b, const struct blend_config *cfg, struct err *e)
 	return 0;
 }
 
-/* The order in which equal requests stand together. */
+/* An order in which equal requests are neighbours. */
 static int
 by_request(const void *x, const void *y)
 {
@@ -173,7 +173,7 @@ by_request(const void *x, const void *y)
 struct planning {
 	struct blend *b;
 	const struct blend_config *cfg;
-	struct part **first; /* of each unique request, a part that makes it */
+	struct part **first; /* [num_unique]: a part that makes the request */
 };
 
 /* Sums up the lengths of one corpus. */
@@ -222,7 +222,7 @@ plan_unique(struct blend *b, const struct blend_config *cfg, struct err *e)
 	return rc;
 }
 
-/* Weights by the samples of one epoch each. */
+/* Weights in proportion to the samples of one epoch. */
 static int
 weigh_by_samples(struct blend *b, const struct blend_config *cfg, struct err *e)
 {
@@ -239,13 +239,13 @@ weigh_by_samples(struct blend *b, const struct blend_config *cfg, struct err *e)
 		b->count += has;
 		if (has == 0 && b->part[k].first > 0)
 			rc = err_at(e, prefix, 0,
-			    "all of its %lld samples were drawn before: it can have no part in a "
-			    "blend without weights",
+			    "all of its %lld samples were drawn before: a blend without weights "
+			    "can take none from it",
 			    (long long)samples_count(b->part[k].samples));
 		else if (has == 0)
 			rc = err_at(e, prefix, 0,
-			    "%lld tokens in the %s split, fewer than one sample of %lld: it can "
-			    "have no part in a blend",
+			    "%lld tokens in the %s split: a blend needs at least one sample, which "
+			    "is %lld tokens",
 			    (long long)samples_tokens_per_epoch(b->part[k].samples),
 			    split_name[b->which],
 			    (long long)cfg->samples.seq_length + cfg->samples.add_extra_token);
@@ -267,7 +267,7 @@ weigh_by_samples(struct blend *b, const struct blend_config *cfg, struct err *e)
 	return rc;
 }
 
-/* Leaves the choice itself to the caller: it may be in the cache. */
+/* The choice itself is the caller's: it may be in the cache. */
 int
 blend_plan(struct blend *b, const struct blend_config *cfg, struct err *e)
 {
@@ -277,7 +277,7 @@ blend_plan(struct blend *b, const struct blend_config *cfg, struct err *e)
 	if (b->plain) {
 		struct part *p = &b->part[0];
 
-		/* A kept order lasts as long as is wanted, beginning again. */
+		/* A continued order never runs out: it starts over. */
 		b->count = left(p) < cfg->samples.num_samples ? cfg->samples.num_samples : left(p);
 		if (p->first == 0)
 			b->count = samples_count(p->samples);
@@ -288,7 +288,7 @@ blend_plan(struct blend *b, const struct blend_config *cfg, struct err *e)
 	return b->list->weight ? 0 : weigh_by_samples(b, cfg, e);
 }
 
-/* An exhaustive blend cannot draw too much. */
+/* An exhaustive blend never draws more than there is. */
 int
 blend_replan(struct blend *b, const struct blend_config *cfg, bool *changed, struct err *e)
 {
@@ -302,8 +302,8 @@ blend_replan(struct blend *b, const struct blend_config *cfg, bool *changed, str
 		if (drawn <= has || p->first > 0)
 			continue;
 		str_addf(&b->notes,
-		    "%s: the %s blend draws %lld samples of it, of which the request of %lld makes "
-		    "only %lld; asked for %lld\n",
+		    "%s: the %s blend draws %lld samples from it, but a request for %lld gives "
+		    "only %lld: the request is raised to %lld\n",
 		    dataset_prefix(corpora_dataset(b->corpora, p->dataset)), split_name[b->which],
 		    drawn, (long long)p->num_samples, has, drawn);
 		p->num_samples = p->drawn;

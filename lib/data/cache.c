@@ -1,9 +1,9 @@
 /*
- * cache.c - sets of arrays under Megatron-LM's cache names, with a key of our own beside them
+ * cache.c - sets of arrays under Megatron-LM's cache names, with a key of our own
  *
- * Megatron-LM believes any complete set. The key says what its names leave out and carries the
- * checksum of each array, so that a damaged or stale set is as if it were not there, and a sound
- * one is believed after one pass over its bytes.
+ * Megatron-LM accepts any complete set. The key holds what its names leave out and the checksum of
+ * each array, so that a damaged or stale set counts as missing, and a sound one is accepted after
+ * one pass over its bytes.
  */
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Files up to this size are copied: a process may hold some 65,000 maps, and blends have thousands
+/* Files up to this size are copied: a process may have some 65,000 maps, and blends have thousands
  * of corpora. */
 enum { COPIED = 64 << 10, KEY_MAX = 1 << 16 };
 
@@ -39,7 +39,7 @@ array_path(const struct cache_place *p, const struct cache_array *a)
 	return cache_path(p, name);
 }
 
-/* Moves a small file into memory of its own, with its header: checksums are of whole files. */
+/* Copies a small file into memory, with its header, because checksums are of whole files. */
 static void
 copy_small(struct index_map *m)
 {
@@ -55,7 +55,7 @@ copy_small(struct index_map *m)
 	npy_close(&m->file);
 }
 
-/* Maps one array if its file has the shape. */
+/* Maps one array if its file has the right shape. */
 static bool
 load_array(const struct cache_place *p, const struct cache_array *a)
 {
@@ -74,7 +74,7 @@ load_array(const struct cache_place *p, const struct cache_array *a)
 	    (!a->rows || f->shape[1] == 2);
 }
 
-/* A look at the names alone. */
+/* Checks only the names. */
 bool
 cache_complete(const struct cache_place *p)
 {
@@ -90,7 +90,7 @@ cache_complete(const struct cache_place *p)
 	return complete;
 }
 
-/* The text that the hash in the names is of: another one means a collision or a damaged file. */
+/* Compares the text whose hash is in the names: another one means a collision or a damaged file. */
 static bool
 description_fits(const struct cache_place *p, const struct str *want)
 {
@@ -106,7 +106,7 @@ description_fits(const struct cache_place *p, const struct str *want)
 	return fits;
 }
 
-/* What is in the arrays is the caller's to judge. */
+/* The caller checks the contents of the arrays. */
 bool
 cache_load(const struct cache_place *p, const struct str *description)
 {
@@ -119,7 +119,7 @@ cache_load(const struct cache_place *p, const struct str *description)
 	return fits;
 }
 
-/* The arrays are the caller's. */
+/* The arrays belong to the caller. */
 void
 cache_release(const struct cache_place *p)
 {
@@ -127,7 +127,7 @@ cache_release(const struct cache_place *p)
 		index_map_release(p->array[i].map);
 }
 
-/* One line a checksum, of the file with its header. */
+/* One line per checksum, of the file with its header. */
 static void
 add_checksum(struct str *key, const struct cache_array *a, uint64_t sum)
 {
@@ -136,7 +136,7 @@ add_checksum(struct str *key, const struct cache_array *a, uint64_t sum)
 	str_addf(key, "%s %s\n", a->name, hash_text(sum, digits));
 }
 
-/* Header and elements of an array that was built. */
+/* The header and the elements of an array that was built. */
 static size_t
 array_header(const struct cache_array *a, char header[256])
 {
@@ -145,7 +145,6 @@ array_header(const struct cache_array *a, char header[256])
 	return npy_header(header, a->map->dtype, a->rows ? 2 : 1, shape);
 }
 
-/* Bytes of the elements. */
 static size_t
 array_bytes(const struct cache_array *a)
 {
@@ -178,7 +177,7 @@ key_text(const struct cache_place *p, const struct str *head, bool sums, struct 
 		add_checksum(out, &p->array[i], checksum(&p->array[i]));
 }
 
-/* 1 when the key is the text, or at least begins with it; 0 when there is none. */
+/* 1 when the key is the text, or at least begins with it; 0 when there is no key; -1 otherwise. */
 static int
 compare_key(const struct cache_place *p, const struct str *want, bool beginning)
 {
@@ -197,7 +196,7 @@ compare_key(const struct cache_place *p, const struct str *want, bool beginning)
 	return rc;
 }
 
-/* With trust the key's own checksums stand for the arrays'. */
+/* With trust, the key's checksums are accepted without reading the arrays. */
 int
 cache_key_fits(const struct cache_place *p, const struct str *head, bool trust)
 {
@@ -218,7 +217,7 @@ cache_key_begins(const struct cache_place *p, const struct str *head)
 	return compare_key(p, head, true);
 }
 
-/* One array. */
+/* Adds one array to the set. */
 static int
 store_array(
     const struct cache_place *p, const struct cache_array *a, struct file_set *set, struct err *e)
@@ -234,7 +233,7 @@ store_array(
 	return rc;
 }
 
-/* A file of text. */
+/* Adds a text file to the set. */
 static int
 store_text(const struct cache_place *p, const char *name, const struct str *text,
     struct file_set *set, struct err *e)
@@ -247,7 +246,7 @@ store_text(const struct cache_place *p, const char *name, const struct str *text
 	return rc;
 }
 
-/* Into a directory that is made when it is not there. */
+/* Makes the directory when it is missing. */
 int
 cache_store(
     const struct cache_place *p, const struct str *description, struct file_set *set, struct err *e)
@@ -259,7 +258,7 @@ cache_store(
 	return rc == 0 ? store_text(p, "description.txt", description, set, e) : -1;
 }
 
-/* The head and a checksum an array. */
+/* The head and one checksum per array. */
 int
 cache_store_key(
     const struct cache_place *p, const struct str *head, struct file_set *set, struct err *e)

@@ -1,7 +1,7 @@
 /*
  * corpora.c - every dataset of the lists, opened once
  *
- * The splits of a run and the pairs of a list name the same datasets again and again; opening one
+ * The splits of a run and the pairs of a list name the same datasets repeatedly, and opening one
  * reads its whole index.
  */
 #include "lib/base/hash.h"
@@ -13,16 +13,17 @@
 
 struct corpora {
 	int count, cap;
-	struct dataset **dataset; /* [cap], of them count open */
-	const char **prefix;      /* the lists' until the datasets are open, then theirs */
-	int *table;      /* [2 cap], by hash of the prefix: 1 + number of the dataset; 0: free */
-	struct err *why; /* of the first that failed */
-	int failed;      /* its number; count: none */
+	struct dataset **dataset; /* [cap], of which count are open */
+	const char **prefix;      /* owned by the lists until the datasets are open, then by
+				     those */
+	int *table;      /* [2 cap], by hash of the prefix: 1 + index of the dataset; 0: free */
+	struct err *why; /* of the first failure */
+	int failed;      /* its index; count: none */
 	struct dataset_options options;
 	pthread_mutex_t lock; /* guards why and failed */
 };
 
-/* The place of a prefix in the table: its own, or the free one where it belongs. */
+/* The slot of a prefix in the table: its own, or the free one where it belongs. */
 static int *
 find(const struct corpora *c, const char *prefix)
 {
@@ -33,7 +34,6 @@ find(const struct corpora *c, const char *prefix)
 	return &c->table[at];
 }
 
-/* Which dataset a prefix is. */
 int
 corpora_find(const struct corpora *c, const char *prefix)
 {
@@ -44,7 +44,7 @@ corpora_find(const struct corpora *c, const char *prefix)
 	return at - 1;
 }
 
-/* Opens one; of the failures the first in the order of the lists is kept. */
+/* Opens one dataset; keeps the failure that is first in the order of the lists. */
 static void
 open_one(void *ctx, int k)
 {
@@ -62,7 +62,7 @@ open_one(void *ctx, int k)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* Numbers the prefixes of all lists in the order of their first mention. */
+/* Numbers the prefixes of all lists in the order of first mention. */
 static void
 collect(struct corpora *c, const struct data_paths *p)
 {
@@ -86,7 +86,7 @@ collect(struct corpora *c, const struct data_paths *p)
 		}
 }
 
-/* All or none. */
+/* Opens all or none. */
 struct corpora *
 corpora_open(
     const struct data_paths *p, const struct dataset_options *o, struct pool *pool, struct err *e)
@@ -118,7 +118,7 @@ corpora_open(
 	return NULL;
 }
 
-/* Blends and samples over it are dead afterwards. */
+/* Blends and samples over it are invalid afterwards. */
 void
 corpora_close(struct corpora *c)
 {
@@ -133,14 +133,14 @@ corpora_close(struct corpora *c)
 	free(c);
 }
 
-/* Different datasets, over all lists. */
+/* The number of different datasets in all lists. */
 int
 corpora_count(const struct corpora *c)
 {
 	return c->count;
 }
 
-/* In the order of their first mention. */
+/* Indexed in the order of first mention. */
 const struct dataset *
 corpora_dataset(const struct corpora *c, int k)
 {

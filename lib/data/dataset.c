@@ -1,9 +1,9 @@
 /*
  * dataset.c - reading PREFIX.idx and PREFIX.bin
  *
- * The 34 bytes of the header leave every array unaligned, so elements are loaded with memcpy. All
- * checks of the index are made once, on opening; the accessors trust it. Tokens come from a map or,
- * where a file system dislikes maps, through pread, whose short reads are errors.
+ * The 34 bytes of the header leave every array unaligned, so elements are loaded with memcpy. The
+ * index is checked once, on opening; the accessors trust it. Tokens come from a map or, where a
+ * file system handles maps badly, through pread, whose short reads are errors.
  */
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* PREFIX followed by a suffix; free() it. */
 char *
 dataset_path(const char *prefix, const char *suffix)
 {
@@ -46,19 +45,20 @@ dataset_open_files(struct dataset *d, const char *prefix, bool no_mmap_bin, stru
 	return 0;
 }
 
-/* The maps of training number sequences in 32 bits, so more of them would fail there, late. */
+/* The index maps of training number sequences in 32 bits, so more of them would fail there,
+   late. */
 static int
 check_count(const struct dataset *d, struct err *e)
 {
 	if (d->sequences <= DATASET_MAX_SEQUENCES && d->documents <= DATASET_MAX_SEQUENCES)
 		return 0;
 	return err_at(e, d->idx_path, 0,
-	    "%lld sequences and %lld documents, but index maps number at most %d: "
-	    "mshard split cuts it",
+	    "%lld sequences and %lld documents: index maps number at most %d; mshard split divides "
+	    "it",
 	    (long long)d->sequences, (long long)d->documents, DATASET_MAX_SEQUENCES);
 }
 
-/* The checks go from what the next one relies on to what relies on it. */
+/* Each check relies on those before it. */
 struct dataset *
 dataset_open_with(const char *prefix, const struct dataset_options *o, struct err *e)
 {
@@ -75,14 +75,14 @@ dataset_open_with(const char *prefix, const struct dataset_options *o, struct er
 	return d;
 }
 
-/* Mapped, with the counts that training can use. */
+/* The tokens are mapped, and the counts are limited to what training can use. */
 struct dataset *
 dataset_open(const char *prefix, struct err *e)
 {
 	return dataset_open_with(prefix, &(struct dataset_options){ 0 }, e);
 }
 
-/* The struct itself is the caller's. */
+/* The struct itself belongs to the caller. */
 void
 dataset_close_files(struct dataset *d)
 {
@@ -95,7 +95,7 @@ dataset_close_files(struct dataset *d)
 	free(d->bin_path);
 }
 
-/* Also closes what a failed opening left half done. */
+/* Also closes a dataset that failed to open. */
 void
 dataset_close(struct dataset *d)
 {
@@ -105,35 +105,35 @@ dataset_close(struct dataset *d)
 	free(d);
 }
 
-/* As it was given on opening; lives as long as d. */
+/* As given on opening; valid as long as d. */
 const char *
 dataset_prefix(const struct dataset *d)
 {
 	return d->prefix;
 }
 
-/* Of the tokens in the file; all accessors hand them out as int64 whatever this is. */
+/* The type of the tokens in the file; all accessors return them as int64. */
 enum dtype
 dataset_dtype(const struct dataset *d)
 {
 	return d->type;
 }
 
-/* What sampling counts by: Megatron-LM's "documents" of its index maps are sequences. */
+/* The unit of sampling: the "documents" of Megatron-LM's index maps are sequences. */
 int64_t
 dataset_num_sequences(const struct dataset *d)
 {
 	return d->sequences;
 }
 
-/* The entries less one: the last entry is the end of the last document. */
+/* One less than the entries: the last entry is the end of the last document. */
 int64_t
 dataset_num_documents(const struct dataset *d)
 {
 	return d->documents;
 }
 
-/* The sum of the lengths. */
+/* The sum of all lengths. */
 int64_t
 dataset_num_tokens(const struct dataset *d)
 {
@@ -141,8 +141,7 @@ dataset_num_tokens(const struct dataset *d)
 }
 
 /*
- * sequence is not checked: this is called once a step of every walk, and indices come from maps
- * that were.
+ * sequence is not checked: every step of every walk calls this, and indices come from checked maps.
  */
 int64_t
 dataset_length(const struct dataset *d, int64_t sequence)
@@ -157,21 +156,22 @@ dataset_document_start(const struct dataset *d, int64_t document)
 	return load64(d->document, document);
 }
 
-/* The tokens' pages stay. */
+/* The pages of the tokens stay. */
 void
 dataset_forget(const struct dataset *d)
 {
 	map_forget(&d->idx);
 }
 
-/* A byte a sequence after the arrays, written for multimodal data; nothing here reads it. */
+/* One byte per sequence after the arrays, written for multimodal data; it is not interpreted
+   here. */
 bool
 dataset_has_modes(const struct dataset *d)
 {
 	return d->modes;
 }
 
-/* The end of the last sequence is that of the .bin. */
+/* The end of the last sequence is the end of the .bin. */
 int64_t
 dataset_sequence_start(const struct dataset *d, int64_t sequence)
 {
@@ -180,7 +180,7 @@ dataset_sequence_start(const struct dataset *d, int64_t sequence)
 	    : load64(d->offset, sequence) / (int64_t)dtype_size(d->type);
 }
 
-/* The last of count things that begins at or before a place; start(count) is the end of all. */
+/* The last of count items that begins at or before a position; start(count) is the end of all. */
 static int64_t
 thing_at(const struct dataset *d, int64_t (*start)(const struct dataset *, int64_t), int64_t count,
     int64_t place)
@@ -200,7 +200,7 @@ thing_at(const struct dataset *d, int64_t (*start)(const struct dataset *, int64
 	return low;
 }
 
-/* Where empty ones begin at the same token, the one that holds it is after them. */
+/* Empty sequences that begin at the same token come before the one that holds it. */
 int64_t
 dataset_sequence_at(const struct dataset *d, int64_t token)
 {
@@ -214,7 +214,7 @@ dataset_document_at(const struct dataset *d, int64_t sequence)
 	return thing_at(d, dataset_document_start, d->documents, sequence);
 }
 
-/* Reading on after a short read would hand out whatever was in the memory before. */
+/* Continuing after a short read would return stale memory. */
 const void *
 dataset_bytes(const struct dataset *d, uint64_t at, size_t bytes, void *room, struct err *e)
 {
@@ -225,13 +225,13 @@ dataset_bytes(const struct dataset *d, uint64_t at, size_t bytes, void *room, st
 	if (io_pread_all(d->bin_fd, room, bytes, (int64_t)at) < 0) {
 		err_at(e, d->bin_path, 0, "cannot read %zu bytes at byte %llu: %s", bytes,
 		    (unsigned long long)at,
-		    errno == EIO ? "the file ends there, or cannot be read" : strerror(errno));
+		    errno == EIO ? "the file ends there or cannot be read" : strerror(errno));
 		return NULL;
 	}
 	return room;
 }
 
-/* One loop a type: tokens are unaligned, so each is loaded with memcpy. */
+/* One loop per type: tokens are unaligned, so each is loaded with memcpy. */
 #define WIDEN(ctype) \
 	for (int64_t i = 0; i < count; i++) { \
 		ctype v; \
@@ -241,8 +241,8 @@ dataset_bytes(const struct dataset *d, uint64_t at, size_t bytes, void *room, st
 	} \
 	return
 
-/* out may be the memory whose end the stored tokens fill: the next one to be read lies always
- * after the one that is written. */
+/* out may be the memory whose end holds the stored tokens: the next one to be read always lies
+   after the one to be written. */
 void
 dataset_widen(enum dtype t, const void *stored, int64_t count, int64_t *out)
 {
@@ -258,7 +258,7 @@ dataset_widen(enum dtype t, const void *stored, int64_t count, int64_t *out)
 	}
 }
 
-/* Tokens that are read go to the end of out first and are widened towards its beginning. */
+/* Tokens are read to the end of out and then widened from its beginning. */
 int
 dataset_tokens(const struct dataset *d, int64_t sequence, int64_t first, int64_t count,
     int64_t *out, struct err *e)
@@ -279,7 +279,7 @@ dataset_tokens(const struct dataset *d, int64_t sequence, int64_t first, int64_t
 	return 0;
 }
 
-/* Only advice: what the kernel answers does not matter. */
+/* Only advice, so the kernel's answer is ignored. */
 void
 dataset_will_need(const struct dataset *d, int64_t sequence, int64_t first, int64_t count)
 {
@@ -294,21 +294,21 @@ dataset_will_need(const struct dataset *d, int64_t sequence, int64_t first, int6
 		map_will_need(&d->bin, (uint64_t)at, (uint64_t)(count * width));
 }
 
-/* Tokens times their width. */
+/* The number of tokens times their width. */
 uint64_t
 dataset_bin_bytes(const struct dataset *d)
 {
 	return d->bin_bytes;
 }
 
-/* Reads the whole index, at the speed of memory. */
+/* Reads the whole index, at memory speed. */
 uint64_t
 dataset_index_hash(const struct dataset *d)
 {
 	return hash_xxh3(d->idx.base, d->idx.size);
 }
 
-/* The tokens enter by their size alone: reading all of them at every start would take too long. */
+/* Of the tokens only the size enters: reading all of them at every start would take too long. */
 void
 dataset_fingerprint(const struct dataset *d, char out[64])
 {
@@ -318,15 +318,15 @@ dataset_fingerprint(const struct dataset *d, char out[64])
 	    (unsigned long long)d->bin_bytes);
 }
 
-/* 65500 and not 65536: the bound of the preprocessor, which readers have to guess when they know
- * only the vocabulary. */
+/* 65500 instead of 65536: the preprocessor's bound, which readers must repeat when they know only
+   the vocabulary. */
 enum dtype
 dataset_dtype_for(int64_t vocab_size)
 {
 	return vocab_size < 65500 ? DTYPE_U16 : DTYPE_I32;
 }
 
-/* There always is one: I64 holds them all. */
+/* There is always one: I64 holds all ids. */
 enum dtype
 dataset_common_type(enum dtype a, enum dtype b)
 {

@@ -4,8 +4,7 @@
  * A sequence is one entry of the length array; a document is a run of sequences. The reader maps
  * the index, maps the tokens or reads them with pread, and checks the whole index on opening
  * (magic, version, type, sizes against the file, lengths, offsets, document index, size of the
- * .bin), so that nothing behind it needs checking.
- * Source: Megatron-LM core/datasets/indexed_dataset.py.
+ * .bin), so that later code needs no checks. Source: Megatron-LM core/datasets/indexed_dataset.py.
  */
 #ifndef DATA_DATASET_H
 #define DATA_DATASET_H
@@ -19,22 +18,22 @@
 
 struct dataset;
 
-/* What the 32-bit index maps of training can number; a dataset with more is refused. */
+/* The most that the 32-bit index maps of training can number; a dataset with more is refused. */
 #define DATASET_MAX_SEQUENCES INT32_MAX
 
 struct dataset_options {
-	/* read tokens with pread: one descriptor each, for file systems that dislike maps */
+	/* read tokens with pread: one descriptor each, for file systems that handle maps badly */
 	bool no_mmap_bin;
-	/* accept more than DATASET_MAX_SEQUENCES, to look at them or to cut them */
+	/* accept more than DATASET_MAX_SEQUENCES, to inspect or to divide them */
 	bool any_count;
 };
 
-struct dataset *dataset_open(const char *prefix, struct err *e); /* no option set */
+struct dataset *dataset_open(const char *prefix, struct err *e); /* without options */
 struct dataset *dataset_open_with(
     const char *prefix, const struct dataset_options *o, struct err *e);
 void dataset_close(struct dataset *d);
 const char *dataset_prefix(const struct dataset *d);
-enum dtype dataset_dtype(const struct dataset *d); /* U16 or I32 as a rule; also U8 I8 I16 I64 */
+enum dtype dataset_dtype(const struct dataset *d); /* usually U16 or I32; also U8 I8 I16 I64 */
 int64_t dataset_num_sequences(const struct dataset *d);
 int64_t dataset_num_documents(const struct dataset *d); /* entries of the document index less one */
 int64_t dataset_num_tokens(const struct dataset *d);
@@ -42,16 +41,16 @@ int64_t dataset_length(const struct dataset *d, int64_t sequence); /* tokens of 
 int64_t dataset_document_start(
     const struct dataset *d, int64_t document); /* first sequence; document may be the count */
 bool dataset_has_modes(const struct dataset *d);
-/* Pages of the index that were read no longer count as memory of this process; for passes over all
- * of it. */
+/* Drops the pages of the index that were read from this process's memory; for passes over all of
+   it. */
 void dataset_forget(const struct dataset *d);
 /* Copies tokens [first, first + count) of a sequence as int64; the range must lie inside it. -1
  * only when a file that is not mapped cannot be read, or has become shorter. */
 int dataset_tokens(const struct dataset *d, int64_t sequence, int64_t first, int64_t count,
     int64_t *out, struct err *e);
-/* The tokens will be read soon: the kernel may begin to fetch them from the disk. */
+/* Announces that the tokens will be read soon: the kernel may start fetching them from disk. */
 void dataset_will_need(const struct dataset *d, int64_t sequence, int64_t first, int64_t count);
-/* First token of a sequence, counted over the whole .bin; sequence may be the count. */
+/* The position of a sequence's first token in the .bin; sequence may be the count. */
 int64_t dataset_sequence_start(const struct dataset *d, int64_t sequence);
 /* The sequence that holds a token of the .bin, and the document that holds a sequence: never an
  * empty one; -1 outside the dataset. */
@@ -61,11 +60,12 @@ int64_t dataset_document_at(const struct dataset *d, int64_t sequence);
  * into room. NULL when they cannot be read. */
 const void *dataset_bytes(
     const struct dataset *d, uint64_t at, size_t bytes, void *room, struct err *e);
-/* Stored tokens as int64. */
+/* Converts stored tokens to int64. */
 void dataset_widen(enum dtype t, const void *stored, int64_t count, int64_t *out);
 uint64_t dataset_bin_bytes(const struct dataset *d);
 uint64_t dataset_index_hash(const struct dataset *d); /* XXH3-64 of the .idx */
-/* XXH3-64 of the .idx and size of the .bin as text: the fingerprint that a checkpoint records. */
+/* XXH3-64 of the .idx and the size of the .bin as text: the fingerprint that a checkpoint
+   records. */
 void dataset_fingerprint(const struct dataset *d, char out[64]);
 
 /* U16 when vocab_size < 65500, else I32. Source: DType.optimal_dtype. */
@@ -74,31 +74,31 @@ enum dtype dataset_dtype_for(int64_t vocab_size);
 enum dtype dataset_common_type(enum dtype a, enum dtype b);
 
 /*
- * Writer: streams the .bin under a temporary name; lengths spill to a temporary file, so memory
+ * The writer streams the .bin under a temporary name; lengths spill to a temporary file, so memory
  * does not grow with the input. commit writes the .idx last: a .idx that exists is complete.
  */
 struct dataset_writer;
 
 struct dataset_writer *dataset_writer_new(const char *prefix, enum dtype t, struct err *e);
-/* A file without a name in the directory of the prefix, so that it fills that disk and not /tmp. */
+/* An unnamed file in the directory of the prefix, so that it fills that disk and not /tmp. */
 FILE *dataset_spill(const char *prefix, struct err *e);
-/* Whole documents: tokens in the file's type, the lengths of all sequences, and how many sequences
- * each document has. */
+/* Whole documents: tokens in the file's type, the lengths of all sequences, and the number of
+   sequences of each document. */
 struct dataset_batch {
 	const void *tokens; /* in memory */
 	const int32_t *lengths, *per_document;
 	int64_t sequences, documents;
-	uint64_t stored_bytes; /* of the tokens before them, from the beginning of a file on */
-	int stored;            /* the file, if there are any */
+	uint64_t stored_bytes; /* of the tokens that come before them, at the beginning of a file */
+	int stored;            /* that file, if there are any */
 };
 int dataset_add_batch(struct dataset_writer *w, const struct dataset_batch *b, struct err *e);
 /* Appends the documents [begin, end) of an open dataset, empty ones too, in constant memory. Tokens
- * of the writer's type go from file to file; others are converted, each checked. Modes go with
- * them: all that is added has modes, or nothing. */
+   of the writer's type are copied from file to file; others are converted, and each is checked.
+   Modes are copied too: either everything that is added has modes, or nothing. */
 int dataset_add_documents(
     struct dataset_writer *w, const struct dataset *d, int64_t begin, int64_t end, struct err *e);
-/* So far, what was added; and what PREFIX.json is to say, which is copied: commit puts it under its
- * name before the .idx. */
+/* dataset_written: what was added so far. dataset_writer_describe: the text of PREFIX.json, which
+   is copied; commit renames it into place before the .idx. */
 struct dataset_counts {
 	int64_t documents, sequences, tokens;
 };
@@ -108,21 +108,21 @@ int dataset_commit(struct dataset_writer *w, struct err *e); /* frees w in every
 void dataset_abort(struct dataset_writer *w);
 
 /*
- * A writer that another run can go on with: its temporary files are PREFIX.bin.part,
+ * A writer that another run can continue: its temporary files are PREFIX.bin.part,
  * PREFIX.lengths.part and PREFIX.documents.part, and stay when it is aborted or fails to commit.
  */
 struct dataset_mark {
 	int64_t bin_bytes, sequences, documents;
 };
 
-/* from: what dataset_sync said; everything after it is cut off. NULL begins afresh. */
+/* from: the mark of dataset_sync; everything after it is cut off. NULL starts over. */
 struct dataset_writer *dataset_writer_resume(
     const char *prefix, enum dtype t, const struct dataset_mark *from, struct err *e);
-/* All that was added is on the disk, and is this much. */
+/* Syncs everything that was added; *mark is its size. */
 int dataset_sync(struct dataset_writer *w, struct dataset_mark *mark, struct err *e);
-/* Whether the commit of such a writer was carried to its end. */
+/* True when the commit of such a writer was completed. */
 bool dataset_was_committed(const char *prefix);
-/* Removes the temporary files; those that are not there are no fault. */
+/* Removes the temporary files; missing ones are not an error. */
 void dataset_drop_parts(const char *prefix);
 
 #endif

@@ -2,10 +2,10 @@
  * dataset_check.c - the rules that a .idx and a .bin must keep
  *
  * Megatron-LM checks magic, version, type, that the arrays fit and the last document boundary;
- * everything else reaches training. Here every entry is looked at. That must not make the start
- * slow: the first pass has no branch and no sum carried from entry to entry, so that it runs at the
- * speed of memory, and only a file that fails it is gone through again for the place and the words.
- * Pages that were looked at are given back, so that a large index does not count as memory.
+ * everything else reaches training. Here every entry is checked. So that this does not slow the
+ * start, the first pass has no branch and no sum carried from entry to entry and runs at memory
+ * speed; only a file that fails it is read again, for the position and the message. Checked pages
+ * are released, so that a large index does not count as memory.
  */
 #include "lib/data/dataset_impl.h"
 
@@ -35,7 +35,7 @@ dataset_check_head(struct dataset *d, struct err *e)
 
 	if (size >= sizeof old_magic && !memcmp(p, old_magic, sizeof old_magic))
 		return err_at(e, d->idx_path, 0,
-		    "the obsolete TNTIDX layout, which nothing trains from since 2023");
+		    "the obsolete TNTIDX layout, which nothing has read for training since 2023");
 	if (size < sizeof magic || memcmp(p, magic, sizeof magic))
 		return err_at(
 		    e, d->idx_path, 0, "not a dataset index: it does not begin with MMIDIDX");
@@ -89,8 +89,8 @@ dataset_check_arrays(struct dataset *d, struct err *e)
 	return 0;
 }
 
-/* Whether each of the sequences [first, end) is followed by the next: not 0, or above 63 bits, is a
- * fault. */
+/* Checks that each of the sequences [first, end) is followed by the next: a result other than 0, or
+   above 63 bits, is a fault. */
 static uint64_t
 sequence_faults(const struct dataset *d, int64_t first, int64_t end, unsigned shift)
 {
@@ -109,7 +109,7 @@ sequence_faults(const struct dataset *d, int64_t first, int64_t end, unsigned sh
 
 /*
  * The first sequence begins at 0 and each next one where the one before it ends. Lengths add less
- * than 2^34 bytes each, so a sum that leaves 63 bits shows as a negative offset on its way.
+ * than 2^34 bytes each, so a sum that exceeds 63 bits shows as a negative offset on the way.
  */
 static bool
 sequences_sound(const struct dataset *d, unsigned shift)
@@ -130,7 +130,7 @@ sequences_sound(const struct dataset *d, unsigned shift)
 	    (len | ((uint64_t)load64(d->offset, last) + (len << shift))) >> 63 == 0;
 }
 
-/* The first sequence that breaks the rules, in words. */
+/* The message about the first sequence that breaks the rules. */
 static int
 sequences_fault(const struct dataset *d, uint64_t width, struct err *e)
 {
@@ -155,7 +155,7 @@ sequences_fault(const struct dataset *d, uint64_t width, struct err *e)
 	BUG("%s fails the fast check of its sequences and passes the slow one", d->idx_path);
 }
 
-/* Lengths are not negative and offsets are their running sum. */
+/* Lengths must not be negative, and offsets must be their running sum. */
 int
 dataset_check_sequences(struct dataset *d, struct err *e)
 {
@@ -169,7 +169,8 @@ dataset_check_sequences(struct dataset *d, struct err *e)
 	return 0;
 }
 
-/* No boundary is negative or less than the one before it; the first and the last are right. */
+/* True when no boundary is negative or less than the one before it, and the first and the last are
+   right. */
 static bool
 documents_sound(const struct dataset *d)
 {
@@ -189,7 +190,7 @@ documents_sound(const struct dataset *d)
 	return load64(p, 0) == 0 && load64(p, d->documents) == d->sequences && sign >> 63 == 0;
 }
 
-/* The document index begins with 0, never decreases and ends with the number of sequences. */
+/* The document index must begin with 0, never decrease and end with the number of sequences. */
 int
 dataset_check_documents(const struct dataset *d, struct err *e)
 {
@@ -214,7 +215,7 @@ dataset_check_documents(const struct dataset *d, struct err *e)
 	    (long long)d->sequences);
 }
 
-/* The .bin holds exactly the tokens that the lengths promise. */
+/* The .bin must hold exactly the tokens that the lengths add up to. */
 int
 dataset_check_bin(const struct dataset *d, struct err *e)
 {
@@ -223,9 +224,10 @@ dataset_check_bin(const struct dataset *d, struct err *e)
 	if (d->bin_bytes == want)
 		return 0;
 	return err_at(e, d->bin_path, 0,
-	    "%llu bytes, but the index wants %llu (%lld tokens of %s): %s",
+	    "%llu bytes, but the index requires %llu (%lld tokens of %s): %s",
 	    (unsigned long long)d->bin_bytes, (unsigned long long)want, (long long)d->tokens,
 	    dtype_torch_name(d->type),
-	    d->bin_bytes < want ? "truncated, or of another dataset"
-				: "it goes on after the last sequence, or is of another dataset");
+	    d->bin_bytes < want
+		? "it is truncated, or belongs to another dataset"
+		: "it continues after the last sequence, or belongs to another dataset");
 }

@@ -2,22 +2,23 @@
  * dataset_copy.c - documents from an open dataset to a new one
  *
  * Tokens of the same type never pass through the program: the kernel moves them from file to file.
- * Lengths and boundaries go in blocks, so memory does not grow with either dataset, and the offsets
- * are summed anew in 64 bits, so that no old error in them survives.
+ * Lengths and boundaries are copied in blocks, so memory does not grow with either dataset, and the
+ * offsets are recomputed in 64 bits, so that no error in the old ones survives.
  */
 #include "lib/data/dataset_impl.h"
 
 #include <errno.h>
 
-/* The reason of a failed copy; errno still holds it. */
+/* The reason of a failed copy, from errno. */
 static int
 copy_failed(const struct dataset_writer *w, const struct dataset *d, struct err *e)
 {
 	return err_set(e, "cannot copy tokens of '%s' to '%s': %s", d->bin_path, w->bin.path,
-	    errno == EIO ? "the file ends too early, or a disk failed" : strerror(errno));
+	    errno == EIO ? "the file ends too early or a disk failed" : strerror(errno));
 }
 
-/* The stream is flushed before its descriptor is written to, and told afterwards where that is. */
+/* The stream is flushed before its descriptor is written to, and its position is updated
+   afterwards. */
 int
 dataset_write_bin(
     struct dataset_writer *w, const struct dataset *d, uint64_t at, uint64_t bytes, struct err *e)
@@ -37,8 +38,7 @@ dataset_write_bin(
 	return 0;
 }
 
-/* Tokens [first, end), counted over the whole .bin, through 64-bit ids. The writer checks that each
- * fits. */
+/* Copies tokens [first, end) of the .bin through 64-bit ids. The writer checks that each fits. */
 static int
 convert(
     struct dataset_writer *w, const struct dataset *d, int64_t first, int64_t end, struct err *e)
@@ -60,8 +60,8 @@ convert(
 	return 0;
 }
 
-/* The ends of the documents [begin, end), moved from the numbers of the one dataset to those of the
- * other, which has their sequences already, as its last. */
+/* Copies the ends of the documents [begin, end), renumbered for the new dataset, whose last
+   sequences are already theirs. */
 static int
 add_boundaries(
     struct dataset_writer *w, const struct dataset *d, int64_t begin, int64_t end, struct err *e)
@@ -78,8 +78,8 @@ add_boundaries(
 	return 0;
 }
 
-/* The modes of the sequences [s0, s1), which the writer has as its last. A dataset has modes of all
- * its sequences or of none. */
+/* Copies the modes of the sequences [s0, s1), the last ones of the writer. A dataset has modes for
+   all its sequences or for none. */
 static int
 add_modes(struct dataset_writer *w, const struct dataset *d, int64_t s0, int64_t s1, struct err *e)
 {
@@ -90,8 +90,9 @@ add_modes(struct dataset_writer *w, const struct dataset *d, int64_t s0, int64_t
 		return 0;
 	if (before > 0 && d->modes != (w->modes != NULL))
 		return err_at(e, d->prefix, 0,
-		    d->modes ? "has modes (multimodal data), but the datasets before it have none"
-			     : "has no modes, but the datasets before it have (multimodal data)");
+		    d->modes
+			? "has modes (multimodal data), but the datasets before it have none"
+			: "has no modes (multimodal data), but the datasets before it have them");
 	if (d->modes && !w->modes && !(w->modes = dataset_spill(w->prefix, e)))
 		return -1;
 	if (d->modes && fwrite(modes + s0, 1, (size_t)(s1 - s0), w->modes) != (size_t)(s1 - s0))
@@ -99,7 +100,7 @@ add_modes(struct dataset_writer *w, const struct dataset *d, int64_t s0, int64_t
 	return 0;
 }
 
-/* Documents side by side are sequences side by side, and those are one range of the .bin. */
+/* Adjacent documents are adjacent sequences, which are one range of the .bin. */
 int
 dataset_add_documents(
     struct dataset_writer *w, const struct dataset *d, int64_t begin, int64_t end, struct err *e)

@@ -1,5 +1,5 @@
-/* dataset_impl.h - what dataset.c (reading), dataset_check.c (rules), dataset_write.c,
- * dataset_copy.c, dataset_resume.c and dataset_repair.c share */
+/* dataset_impl.h - shared by dataset.c (reading), dataset_check.c (rules), dataset_write.c,
+   dataset_copy.c, dataset_resume.c and dataset_repair.c */
 #ifndef DATA_DATASET_IMPL_H
 #define DATA_DATASET_IMPL_H
 
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* Bytes; values moved at a time; entries looked at before their pages are given back. */
+/* Bytes; values moved at a time; entries checked before their pages are released. */
 enum { DATASET_HEADER = 34, DATASET_CHUNK = 8192, DATASET_FORGET = 2 << 20 };
 
 struct dataset {
@@ -28,14 +28,14 @@ struct dataset {
 struct dataset_writer {
 	struct outfile bin;        /* bin.f is NULL when only the index is written */
 	char *buffer;              /* of bin.f */
-	uint64_t behind;           /* bytes of bin that the disk has not been set to work on */
-	FILE *lengths, *documents; /* i32 and i64 values; no name, gone when closed */
+	uint64_t unwritten;        /* bytes of bin whose write-back was not started */
+	FILE *lengths, *documents; /* i32 and i64 values; unnamed, gone when closed */
 	FILE *modes;               /* i8, the same; NULL: none so far */
-	char *prefix, *notes;      /* notes: of PREFIX.json; NULL: none are written */
+	char *prefix, *notes;      /* notes: the text of PREFIX.json; NULL: not written */
 	enum dtype type;
-	int64_t min, max; /* what the type can hold */
+	int64_t min, max; /* the range of the type */
 	int64_t sequences, boundaries;
-	bool keep; /* the temporary files have names and are another run's, too */
+	bool keep; /* the temporary files have names, so that another run can continue */
 };
 
 /* Element i of an unaligned array of 32-bit integers. */
@@ -61,30 +61,30 @@ load64(const unsigned char *p, int64_t i)
 /* PREFIX followed by a suffix; free() it. */
 char *dataset_path(const char *prefix, const char *suffix);
 
-/* The rules, each relying on those before it; -1 with the first that is broken. */
+/* The rules, each relying on those before it; -1 with the first that is violated. */
 int dataset_check_head(struct dataset *d, struct err *e);      /* magic, version, type: sets type */
 int dataset_check_arrays(struct dataset *d, struct err *e);    /* sets the counts and the arrays */
 int dataset_check_sequences(struct dataset *d, struct err *e); /* sets tokens */
 int dataset_check_documents(const struct dataset *d, struct err *e);
 int dataset_check_bin(const struct dataset *d, struct err *e);
 
-/* Opens both files and checks nothing; dataset_close_files it whatever is returned. */
+/* Opens both files without checks; call dataset_close_files whatever it returns. */
 int dataset_open_files(struct dataset *d, const char *prefix, bool no_mmap_bin, struct err *e);
 void dataset_close_files(struct dataset *d);
 
 /* A writer without files. */
 struct dataset_writer *dataset_writer_bare(const char *prefix, enum dtype t);
-/* A writer of PREFIX.idx alone, for a PREFIX.bin that is there already. */
+/* A writer of only PREFIX.idx, for an existing PREFIX.bin. */
 struct dataset_writer *dataset_writer_index(const char *prefix, enum dtype t, struct err *e);
-/* `count` tokens as int64, each checked against the type. */
+/* Writes `count` tokens given as int64, each checked against the type. */
 int dataset_write_ids(struct dataset_writer *w, const int64_t *ids, size_t count, struct err *e);
-/* Lengths as the format stores them. */
+/* Writes lengths as the format stores them. */
 int dataset_write_lengths(
     struct dataset_writer *w, const void *lengths, int64_t count, struct err *e);
-/* Document ends, as numbers of sequences in the new dataset. */
+/* Writes document ends, as numbers of sequences in the new dataset. */
 int dataset_write_boundaries(
     struct dataset_writer *w, const int64_t *ends, int64_t count, struct err *e);
-/* Bytes [at, at + bytes) of an open dataset's .bin, as they are. */
+/* Copies bytes [at, at + bytes) of an open dataset's .bin unchanged. */
 int dataset_write_bin(
     struct dataset_writer *w, const struct dataset *d, uint64_t at, uint64_t bytes, struct err *e);
 

@@ -1,9 +1,9 @@
 /*
- * dataset_repair.c - what can be put right of a damaged pair of .idx and .bin
+ * dataset_repair.c - repairing a damaged pair of .idx and .bin
  *
- * Known damage: offsets that a merge under NumPy 2 added up in 32 bits (Megatron-LM issue 1672);
+ * Known damage: offsets that a merge under NumPy 2 summed in 32 bits (Megatron-LM issue 1672);
  * document indices that an old merge did not extend, or did not shift (issue 81); copies that were
- * interrupted or written over something longer.
+ * interrupted or that overwrote a longer file.
  */
 #include "lib/base/mem.h"
 #include "lib/base/temp_sweep.h"
@@ -15,15 +15,15 @@
 #include <unistd.h>
 
 struct dataset_repair {
-	struct dataset d;             /* sequences and tokens as the lengths have them */
+	struct dataset d;             /* sequences and tokens according to the lengths */
 	int64_t *end;                 /* [documents]: where each ends, as a number of sequences */
-	int64_t documents, sequences; /* those that are kept */
-	uint64_t bytes;               /* of the .bin that are kept */
-	uint64_t entries;             /* of the document index that are in the file */
+	int64_t documents, sequences; /* the number that is kept */
+	uint64_t bytes;               /* of the .bin, to be kept */
+	uint64_t entries;             /* of the document index, present in the file */
 };
 
-/* The lengths as they are: nothing else tells them. Sets sequences, tokens and the arrays, of which
- * only the lengths are known to lie inside the file. */
+/* The lengths are taken as they are, because they cannot be derived from anything else. Sets
+   sequences, tokens and the arrays, of which only the lengths are known to lie inside the file. */
 static int
 read_lengths(struct dataset *d, struct err *e)
 {
@@ -46,7 +46,7 @@ read_lengths(struct dataset *d, struct err *e)
 			    (int)len);
 		total += (uint64_t)len;
 	}
-	/* At most body / 4 lengths below 2^31: the sum fits 64 bits, its bytes may not. */
+	/* At most body / 4 lengths below 2^31: their sum fits 64 bits, but its bytes may not. */
 	if (total > (uint64_t)INT64_MAX / width)
 		return err_at(e, d->idx_path, 0,
 		    "beyond repair: the lengths add up to more than 63 bits of bytes");
@@ -54,14 +54,15 @@ read_lengths(struct dataset *d, struct err *e)
 	return 0;
 }
 
-/* Offsets are always written anew; here is only whether that changes them. */
+/* Offsets are always recomputed; this only reports whether they change. */
 static void
 look_at_offsets(const struct dataset *d, struct str *found)
 {
 	int64_t width = (int64_t)dtype_size(d->type), at = 0, wrong = 0, first = 0;
 
 	if ((uint64_t)d->sequences > (d->idx.size - DATASET_HEADER) / 12) {
-		str_adds(found, "the index ended inside its offsets, made anew from the lengths\n");
+		str_adds(
+		    found, "the index ended inside its offsets: recomputed from the lengths\n");
 		return;
 	}
 	for (int64_t i = 0; i < d->sequences; i++) {
@@ -71,13 +72,13 @@ look_at_offsets(const struct dataset *d, struct str *found)
 	}
 	if (wrong)
 		str_addf(found,
-		    "wrong offsets, made anew from the lengths: %lld of %lld, the first that of "
+		    "wrong offsets, recomputed from the lengths: %lld of %lld, the first that of "
 		    "sequence %lld (%lld)\n",
 		    (long long)wrong, (long long)d->sequences, (long long)first,
 		    (long long)load64(d->offset, first));
 }
 
-/* How many entries of the document index are in the file, and what follows them. */
+/* Counts the entries of the document index in the file, and the bytes after them. */
 static void
 look_at_end(struct dataset_repair *r, struct str *found)
 {
@@ -91,15 +92,15 @@ look_at_end(struct dataset_repair *r, struct str *found)
 	rest -= 8 * r->entries;
 	d->modes = r->entries == promised && n > 0 && rest == n;
 	if (r->entries == promised && rest && !d->modes)
-		str_addf(found, "bytes after the arrays of the index, left out: %llu\n",
+		str_addf(found, "bytes after the arrays of the index, dropped: %llu\n",
 		    (unsigned long long)rest);
 	if (r->entries < promised)
 		str_addf(found, "the index ended inside its %llu document boundaries\n",
 		    (unsigned long long)promised);
 }
 
-/* Boundaries that begin with 0, never decrease and stay within the sequences: how many from the
- * first on. */
+/* The number of boundaries, from the first, that begin with 0, never decrease and stay within the
+   sequences. */
 static uint64_t
 sound_boundaries(const struct dataset_repair *r)
 {
@@ -115,8 +116,8 @@ sound_boundaries(const struct dataset_repair *r)
 	return i;
 }
 
-/* A merge that does not shift leaves the boundaries of each part as they were, without its 0: where
- * they decrease a part begins. True when they add up to the sequences. */
+/* A merge without a shift keeps the boundaries of each part, without its 0: a part begins where
+   they decrease. True when they add up to the sequences. */
 static bool
 shift_boundaries(struct dataset_repair *r)
 {
@@ -140,7 +141,7 @@ shift_boundaries(struct dataset_repair *r)
 	return base + last == d->sequences;
 }
 
-/* The first `sound` boundaries as they are, and a document for each sequence after them. */
+/* Keeps the first `sound` boundaries, and makes a document of each sequence after them. */
 static void
 extend_boundaries(struct dataset_repair *r, uint64_t sound)
 {
@@ -153,7 +154,7 @@ extend_boundaries(struct dataset_repair *r, uint64_t sound)
 		r->end[k] = k < kept ? load64(r->d.document, k + 1) : last + (k - kept) + 1;
 }
 
-/* The document index: kept, completed, shifted, or made anew. */
+/* The document index is kept, completed, shifted, or rebuilt. */
 static void
 look_at_documents(struct dataset_repair *r, struct str *found)
 {
@@ -170,16 +171,15 @@ look_at_documents(struct dataset_repair *r, struct str *found)
 		    "document\n",
 		    (long long)last, (long long)r->d.sequences);
 	} else if (r->entries && shift_boundaries(r)) {
-		str_adds(found, "the document index had not been shifted in a merge; it was\n");
+		str_adds(found, "the document index was not shifted in a merge: shifted\n");
 	} else {
 		extend_boundaries(r, 0);
 		str_adds(
-		    found, "the document index made no sense; each sequence became a document\n");
+		    found, "the document index was invalid: each sequence became a document\n");
 	}
 }
 
-/* What of the .bin is kept: all that the lengths promise or, where it ends before that, the
- * documents that are whole. */
+/* Keeps of the .bin what the lengths add up to or, where it is shorter, the complete documents. */
 static int
 look_at_bin(struct dataset_repair *r, struct str *found, struct err *e)
 {
@@ -197,12 +197,12 @@ look_at_bin(struct dataset_repair *r, struct str *found, struct err *e)
 		at -= (uint64_t)load32(d->length, --whole) * width;
 	r->bytes = at;
 	if (d->bin_bytes > want)
-		str_addf(found, "bytes of the .bin after its last sequence, cut off: %llu\n",
+		str_addf(found, "bytes of the .bin after its last sequence, dropped: %llu\n",
 		    (unsigned long long)(d->bin_bytes - want));
 	if (d->bin_bytes >= want)
 		return 0;
 	if (r->sequences == 0)
-		return err_at(e, d->bin_path, 0, "beyond repair: no document of it is whole");
+		return err_at(e, d->bin_path, 0, "beyond repair: it has no complete document");
 	str_addf(found,
 	    "the .bin ended %llu bytes too early; dropped from the end: documents %lld, sequences "
 	    "%lld, tokens %lld\n",
@@ -239,8 +239,8 @@ dataset_repair_open(const char *prefix, struct str *found, struct err *e)
 	return r;
 }
 
-/* Cuts the .bin in place, after its index was replaced. What was known of the old bytes is
- * wrong. */
+/* Truncates the .bin in place, after its index is replaced. The notes about the old bytes are wrong
+   then. */
 static int
 cut_bin(const struct dataset *d, uint64_t bytes, struct err *e)
 {
@@ -283,7 +283,7 @@ dataset_repair_save(struct dataset_repair *r, const char *output, const char *no
 	return output ? 0 : cut_bin(d, r->bytes, e);
 }
 
-/* Every token that is kept is in a sequence. */
+/* Counts what is kept: every kept token is in a sequence. */
 struct dataset_counts
 dataset_repair_counts(const struct dataset_repair *r)
 {
@@ -291,14 +291,14 @@ dataset_repair_counts(const struct dataset_repair *r)
 		r->bytes / (int64_t)dtype_size(r->d.type) };
 }
 
-/* As it was found. */
+/* Before the repair. */
 int64_t
 dataset_repair_bin_bytes(const struct dataset_repair *r)
 {
 	return (int64_t)r->d.bin_bytes;
 }
 
-/* Also what was opened halfway; NULL is fine. */
+/* Also frees a partly opened one; NULL is allowed. */
 void
 dataset_repair_close(struct dataset_repair *r)
 {

@@ -1,16 +1,16 @@
 /*
- * dataset_resume.c - a dataset whose writing another run can go on with
+ * dataset_resume.c - a dataset writer that another run can continue
  *
- * The temporary files have names that do not change from run to run, and outlive the writer. What
- * counts of them is what dataset_sync has said last: a later run cuts off the rest. They are
- * removed by dataset_drop_parts alone, so that a commit which was cut short can be repeated.
+ * The temporary files have names that do not change from run to run, and outlive the writer. Their
+ * valid part is that of the last dataset_sync: a later run cuts off the rest. Only
+ * dataset_drop_parts removes them, so that an interrupted commit can be repeated.
  */
 #include "lib/data/dataset_impl.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Opens one of the named temporary files and keeps the first bytes of it. */
+/* Opens one of the named temporary files and keeps its first bytes. */
 static int
 open_part(struct outfile *o, const char *prefix, const char *suffix, int64_t keep, struct err *e)
 {
@@ -21,8 +21,8 @@ open_part(struct outfile *o, const char *prefix, const char *suffix, int64_t kee
 	return rc;
 }
 
-/* A commit that was cut short between its two renames has left the tokens under their name: they go
- * back, since without the index they are no dataset. */
+/* A commit that was interrupted between its two renames has left the tokens under their final name:
+   they are renamed back, since without the index they are not a dataset. */
 static int
 take_back(const char *prefix, struct err *e)
 {
@@ -48,7 +48,7 @@ dataset_writer_resume(
 	struct outfile lengths = { 0 }, documents = { 0 };
 
 	if (from && (from->sequences > INT64_MAX / 16 || from->documents > INT64_MAX / 16)) {
-		err_set(e, "%s: more sequences than can be", prefix);
+		err_set(e, "%s: more sequences than 64-bit sizes allow", prefix);
 		return NULL;
 	}
 	if (from && take_back(prefix, e) < 0)
@@ -70,7 +70,7 @@ dataset_writer_resume(
 	return w;
 }
 
-/* One of the two streams beside the tokens. */
+/* Syncs one of the two streams besides the tokens. */
 static int
 sync_spill(const struct dataset_writer *w, FILE *f, struct err *e)
 {
@@ -91,7 +91,7 @@ dataset_sync(struct dataset_writer *w, struct dataset_mark *mark, struct err *e)
 	    : 0;
 }
 
-/* The index is renamed last, and the tokens lose their temporary name before that. */
+/* The index is renamed last, after the tokens. */
 bool
 dataset_was_committed(const char *prefix)
 {
@@ -103,7 +103,7 @@ dataset_was_committed(const char *prefix)
 	return yes;
 }
 
-/* After a commit, or when nobody will go on. */
+/* After a commit, or when no run will continue. */
 void
 dataset_drop_parts(const char *prefix)
 {

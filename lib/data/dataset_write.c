@@ -2,8 +2,8 @@
  * dataset_write.c - writing PREFIX.bin and PREFIX.idx in one pass and constant memory
  *
  * The index begins with counts and lengths that are known only at the end, so lengths and document
- * boundaries go to two unnamed temporary files beside the target until commit copies them into
- * place.
+ * boundaries go to two unnamed temporary files in the target's directory until commit copies them
+ * into place.
  */
 #include "lib/base/mem.h"
 #include "lib/data/dataset_impl.h"
@@ -14,7 +14,7 @@
 
 enum { BIN_BUFFER = 256 * 1024, STRIDE = 4 << 20 };
 
-/* Code, least and greatest value of the types that hold tokens. */
+/* The code, the least and the greatest value of the types that hold tokens. */
 static const struct {
 	enum dtype type;
 	unsigned char code;
@@ -29,7 +29,7 @@ static const struct {
 };
 
 /*
- * The row of a type. Types come from dataset_dtype_for or from an open dataset, so another one is a
+ * The row of a type. Types come from dataset_dtype_for or from an open dataset, so any other is a
  * bug.
  */
 static int
@@ -41,7 +41,7 @@ kind_of(enum dtype t)
 	BUG("tokens of type %s", dtype_name(t));
 }
 
-/* mkstemp, as O_TMPFILE is not everywhere. */
+/* mkstemp, because not every file system supports O_TMPFILE. */
 FILE *
 dataset_spill(const char *prefix, struct err *e)
 {
@@ -55,7 +55,7 @@ dataset_spill(const char *prefix, struct err *e)
 	memcpy(path + n, tail, sizeof tail);
 	fd = mkstemp(path);
 	if (fd < 0) {
-		err_sys(e, "create a temporary file beside", prefix);
+		err_sys(e, "create a temporary file for", prefix);
 	} else {
 		unlink(path);
 		f = fdopen(fd, "wb+");
@@ -68,14 +68,14 @@ dataset_spill(const char *prefix, struct err *e)
 	return f;
 }
 
-/* The reason of a failed write, which errno still holds. */
+/* The reason of a failed write, from errno. */
 static int
 write_failed(const struct dataset_writer *w, struct err *e)
 {
 	return err_sys(e, "write", w->prefix);
 }
 
-/* A writer that has no file yet; dataset_abort frees it. */
+/* A writer without files; dataset_abort frees it. */
 struct dataset_writer *
 dataset_writer_bare(const char *prefix, enum dtype t)
 {
@@ -89,7 +89,7 @@ dataset_writer_bare(const char *prefix, enum dtype t)
 	return w;
 }
 
-/* For an index alone: no .bin is opened, written or replaced. */
+/* Only for an index: no .bin is opened, written or replaced. */
 struct dataset_writer *
 dataset_writer_index(const char *prefix, enum dtype t, struct err *e)
 {
@@ -101,13 +101,13 @@ dataset_writer_index(const char *prefix, enum dtype t, struct err *e)
 	return NULL;
 }
 
-/* Tokens come in runs of some kilobytes, which are most of what is written: the kernel takes few
- * large writes in half the time of many small ones. */
+/* Tokens come in runs of some kilobytes and are most of what is written: few large writes take half
+   the time of many small ones. */
 static void
 buffer_bin(struct dataset_writer *w)
 {
 	w->buffer = mem_alloc(BIN_BUFFER, 1);
-	/* without the buffer stdio goes on with its own */
+	/* without the buffer stdio uses its own */
 	(void)setvbuf(w->bin.f, w->buffer, _IOFBF, BIN_BUFFER);
 }
 
@@ -129,8 +129,8 @@ dataset_writer_new(const char *prefix, enum dtype t, struct err *e)
 }
 
 /*
- * At most DATASET_CHUNK tokens, each checked against the range of the type: an id cut to 16 bits
- * would train on other text without a word.
+ * At most DATASET_CHUNK tokens, each checked against the range of the type: an id truncated to 16
+ * bits would silently train on other text.
  */
 int
 dataset_write_ids(struct dataset_writer *w, const int64_t *ids, size_t count, struct err *e)
@@ -155,29 +155,30 @@ dataset_write_lengths(struct dataset_writer *w, const void *lengths, int64_t cou
 {
 	if (count > DATASET_MAX_SEQUENCES - w->sequences)
 		return err_at(e, w->prefix, 0,
-		    "more than %d sequences, which is all that the index maps of training can "
-		    "number; write several datasets and blend them",
+		    "more than %d sequences: the index maps of training number at most that many; "
+		    "write several datasets and blend them",
 		    DATASET_MAX_SEQUENCES);
 	w->sequences += count;
 	return fwrite(lengths, 4, (size_t)count, w->lengths) == (size_t)count ? 0
 									      : write_failed(w, e);
 }
 
-/* Documents have the same bound as sequences, though only empty ones could make them more. */
+/* Documents have the same bound as sequences; only empty documents could exceed it first. */
 int
 dataset_write_boundaries(
     struct dataset_writer *w, const int64_t *ends, int64_t count, struct err *e)
 {
 	if (count > DATASET_MAX_SEQUENCES - w->boundaries)
 		return err_at(e, w->prefix, 0,
-		    "more than %d documents; write several datasets and blend them",
+		    "more than %d documents: write several datasets and blend them",
 		    DATASET_MAX_SEQUENCES);
 	w->boundaries += count;
 	return fwrite(ends, 8, (size_t)count, w->documents) == (size_t)count ? 0
 									     : write_failed(w, e);
 }
 
-/* The ends of documents, a piece at a time. `sequence` is the number of those before the first. */
+/* Writes the ends of documents, in pieces. `sequence` is the number of sequences before the
+   first. */
 static int
 add_ends(struct dataset_writer *w, const struct dataset_batch *b, int64_t sequence, struct err *e)
 {
@@ -197,7 +198,6 @@ add_ends(struct dataset_writer *w, const struct dataset_batch *b, int64_t sequen
 	return 0;
 }
 
-/* The tokens of a batch. */
 static int
 write_tokens(struct dataset_writer *w, const struct dataset_batch *b, uint64_t bytes, struct err *e)
 {
@@ -213,7 +213,7 @@ write_tokens(struct dataset_writer *w, const struct dataset_batch *b, uint64_t b
 	return 0;
 }
 
-/* Three writes, whatever the number of documents. */
+/* Three writes, for any number of documents. */
 int
 dataset_add_batch(struct dataset_writer *w, const struct dataset_batch *b, struct err *e)
 {
@@ -229,16 +229,16 @@ dataset_add_batch(struct dataset_writer *w, const struct dataset_batch *b, struc
 		return -1;
 	if (write_tokens(w, b, count * dtype_size(w->type), e) < 0)
 		return -1;
-	/* so that the sync at the end has little left to wait for */
-	w->behind += count * dtype_size(w->type);
-	if (w->behind >= STRIDE) {
-		io_start_writing(fileno(w->bin.f), (int64_t)w->behind);
-		w->behind = 0;
+	/* so that the final sync has little left to wait for */
+	w->unwritten += count * dtype_size(w->type);
+	if (w->unwritten >= STRIDE) {
+		io_start_writing(fileno(w->bin.f), (int64_t)w->unwritten);
+		w->unwritten = 0;
 	}
 	return add_ends(w, b, before, e);
 }
 
-/* Errors are not looked at here: both streams keep them, and write_index asks at the end. */
+/* Errors are not checked here: both streams keep them, and write_index checks at the end. */
 static void
 copy_spill(FILE *spill, FILE *out)
 {
@@ -251,8 +251,8 @@ copy_spill(FILE *spill, FILE *out)
 }
 
 /*
- * The byte offsets: the running sum of the lengths, made from them in a second pass, so that only
- * one of the two arrays has to be spilled.
+ * The byte offsets are the running sum of the lengths, computed in a second pass, so that only one
+ * of the two arrays must be spilled.
  */
 static void
 write_offsets(FILE *lengths, int64_t width, FILE *out)
@@ -271,8 +271,8 @@ write_offsets(FILE *lengths, int64_t width, FILE *out)
 	}
 }
 
-/* The whole index under its temporary name, flushed, so that a full disk shows before anything is
- * renamed. */
+/* Writes the whole index under its temporary name and flushes it, so that a full disk shows before
+   any rename. */
 static int
 write_index(struct dataset_writer *w, struct outfile *idx, const char *path, struct err *e)
 {
@@ -294,13 +294,13 @@ write_index(struct dataset_writer *w, struct outfile *idx, const char *path, str
 	if (w->modes)
 		copy_spill(w->modes, idx->f);
 	if (ferror(w->lengths) || ferror(w->documents) || (w->modes && ferror(w->modes)))
-		return err_at(e, path, 0, "a temporary file beside it could not be read back");
+		return err_at(e, path, 0, "its temporary file could not be read back");
 	if (fflush(idx->f) != 0 || ferror(idx->f))
 		return err_sys(e, "write", path);
 	return 0;
 }
 
-/* What described the dataset that is replaced would be wrong of the new one. */
+/* Removes the notes of the replaced dataset, which would be wrong for the new one. */
 static int
 remove_old(const char *prefix, struct err *e)
 {
@@ -328,7 +328,7 @@ write_notes(const struct dataset_writer *w, struct err *e)
 	return rc;
 }
 
-/* Takes away what was put under its name before the index failed. */
+/* Removes the files renamed before the index failed. */
 static void
 withdraw(const struct dataset_writer *w)
 {
@@ -340,14 +340,13 @@ withdraw(const struct dataset_writer *w)
 	free(path);
 }
 
-/* Puts the files under their names, the index last. */
+/* Renames the files into place, the index last. */
 static int
 publish(struct dataset_writer *w, struct outfile *idx, struct err *e)
 {
 	bool tokens = w->bin.f != NULL;
 
-	/* An index of an older dataset must not stand beside the new tokens, not even for a
-	 * moment. */
+	/* The index of an older dataset must never exist together with the new tokens. */
 	if (tokens && (remove_old(w->prefix, e) < 0 || outfile_commit(&w->bin, e) < 0))
 		return -1;
 	if ((w->notes && write_notes(w, e) < 0) || outfile_commit(idx, e) < 0) {
@@ -358,7 +357,7 @@ publish(struct dataset_writer *w, struct outfile *idx, struct err *e)
 	return 0;
 }
 
-/* The position in the .bin is that of the tokens, since nothing else is in it. */
+/* The position in the .bin gives the tokens, since it holds nothing else. */
 struct dataset_counts
 dataset_writer_counts(const struct dataset_writer *w)
 {
@@ -368,7 +367,7 @@ dataset_writer_counts(const struct dataset_writer *w)
 		bytes / (off_t)dtype_size(w->type) };
 }
 
-/* The text of another call before is forgotten. */
+/* Replaces the text of an earlier call. */
 void
 dataset_writer_describe(struct dataset_writer *w, const char *json)
 {
@@ -376,8 +375,8 @@ dataset_writer_describe(struct dataset_writer *w, const char *json)
 	w->notes = mem_strdup(json);
 }
 
-/* Success or not, the temporary files are gone afterwards, but for those of a writer that another
- * run can go on with. */
+/* The temporary files are gone afterwards in any case, except those of a writer that another run
+   can continue. */
 int
 dataset_commit(struct dataset_writer *w, struct err *e)
 {
@@ -396,7 +395,7 @@ dataset_commit(struct dataset_writer *w, struct err *e)
 	return rc;
 }
 
-/* Removes the temporary .bin; the spilled files have no name to remove, or are kept with it. */
+/* Removes the temporary .bin; the spilled files are unnamed, or are kept with it. */
 void
 dataset_abort(struct dataset_writer *w)
 {

@@ -1,10 +1,8 @@
 /*
- * description.c - the text that index maps are named after, as Python's json.dumps(indent=4) writes
- * it
+ * description.c - the text whose hash names index maps, as Python's json.dumps(indent=4) writes it
  *
- * Its MD5 is the name of the maps, so every byte counts: non-ASCII is escaped, doubles are the
- * shortest that read back. Source: Megatron-LM core/datasets/megatron_dataset.py,
- * unique_description.
+ * Its MD5 is the name of the maps, so every byte counts: non-ASCII is escaped, doubles are in their
+ * shortest exact form. Source: Megatron-LM core/datasets/megatron_dataset.py, unique_description.
  */
 #include "lib/base/utf8.h"
 #include "lib/data/samples_impl.h"
@@ -13,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Control characters that have a letter. */
+/* The escapes of control characters that have a letter. */
 static const char *
 short_escape(unsigned char c)
 {
@@ -29,8 +27,8 @@ short_escape(unsigned char c)
 	}
 }
 
-/* A JSON string in ASCII. Bytes that are not UTF-8 become lone surrogates, as in a path that Python
- * decoded. */
+/* A JSON string in ASCII. Bytes that are not UTF-8 become lone surrogates, as in paths decoded by
+   Python. */
 static void
 add_string(struct str *out, const char *text)
 {
@@ -61,8 +59,8 @@ add_string(struct str *out, const char *text)
 	str_addc(out, '"');
 }
 
-/* A finite double as Python's repr(): shortest digits that read back, exponent below 1e-4 and from
- * 1e16. */
+/* A finite double as Python's repr(): the shortest exact digits, with an exponent below 1e-4 and
+   from 1e16. */
 void
 description_double(struct str *out, double x)
 {
@@ -79,7 +77,7 @@ description_double(struct str *out, double x)
 		str_addf(out, "%.*f", digits - 1 > exponent + 1 ? digits - 1 - exponent : 1, x);
 }
 
-/* Three bookends or nulls, one number a line. */
+/* Three bookends or nulls, one number per line. */
 static void
 add_matrix(struct str *out, const struct split_matrix *m)
 {
@@ -103,7 +101,7 @@ add_matrix(struct str *out, const struct split_matrix *m)
 	str_adds(out, "\n    ]");
 }
 
-/* Keys in the order in which Megatron-LM's constructor sets them. */
+/* The keys are in the order in which Megatron-LM's constructor sets them. */
 void
 samples_description(const struct dataset *d, const struct samples_config *c, struct str *out)
 {
@@ -134,7 +132,7 @@ samples_description(const struct dataset *d, const struct samples_config *c, str
 	str_adds(out, "\n}");
 }
 
-/* Every value is a string, as str() of the argument gave it. */
+/* Every value is a string, the str() of the argument. */
 void
 samples_tokenizer(
     const char *class_name, const char *path, const char *const *option, int count, struct str *out)
@@ -168,7 +166,7 @@ samples_tokenizer(
 	str_adds(out, "\n    }");
 }
 
-/* Strings in it hold no newline, which is escaped, so every one is layout. */
+/* Newlines in strings are escaped, so every newline is layout. */
 void
 description_nest(struct str *out, const struct str *text)
 {

@@ -1,8 +1,8 @@
 /*
  * notes.c - PREFIX.json: how a dataset was made
  *
- * No date and no number of workers: two runs that give the same dataset give the same notes. What
- * is read back is only what decides whether datasets belong together; the rest is for people.
+ * No date and no number of workers: two runs that give the same dataset give the same notes. Only
+ * what decides whether datasets belong together is read back; the rest is for people.
  */
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
@@ -15,7 +15,7 @@
 
 enum { MAX_BYTES = 1 << 28 }; /* room for some million inputs */
 
-/* The strings are freed by notes_release, of which an unknown struct needs none. */
+/* notes_release frees the strings; an unknown struct has none. */
 void
 notes_init(struct notes *n)
 {
@@ -46,7 +46,7 @@ read_bool(const struct json_value *v, const char *key, int64_t *out, struct err 
 	return 0;
 }
 
-/* The list of files; what is no string is left out. */
+/* The list of files; entries that are not strings are skipped. */
 static void
 read_files(const struct json_value *v, struct notes *n)
 {
@@ -61,7 +61,7 @@ read_files(const struct json_value *v, struct notes *n)
 			    mem_pool_strndup(&n->pool, list->item[i].string, list->item[i].len);
 }
 
-/* A tokenizer without a hash could not be compared with anything, so both or none are there. */
+/* A tokenizer without a hash could not be compared, so either both are known or neither. */
 static int
 read_tokenizer(const struct json_value *v, struct notes *n, struct err *e)
 {
@@ -99,7 +99,7 @@ read_members(const struct json_value *root, struct notes *n, struct err *e)
 	return json_int(root, "eod_id", NOTES_UNKNOWN, &n->eod_id, e);
 }
 
-/* The file is bounded and parsed before anything of it is believed. */
+/* The file is bounded and parsed before any of it is trusted. */
 int
 notes_read(const char *prefix, struct notes *n, struct err *e)
 {
@@ -120,14 +120,14 @@ notes_read(const char *prefix, struct notes *n, struct err *e)
 	return rc;
 }
 
-/* A tokenizer that is not known may be any. */
+/* An unknown tokenizer agrees with every other. */
 bool
 notes_agree(const struct notes *a, const struct notes *b)
 {
 	return !a->type || !b->type || !strcmp(a->hash, b->hash);
 }
 
-/* The names of the files are kept from the first: with equal hashes they held the same bytes. */
+/* The file names of the first are kept: with equal hashes the files held the same bytes. */
 void
 notes_merge(struct notes *into, const struct notes *other)
 {
@@ -160,7 +160,7 @@ add_int(struct str *out, const char *name, int64_t value)
 		str_addf(out, "%lld", (long long)value);
 }
 
-/* The same for a truth. */
+/* The same for true and false. */
 static void
 add_bool(struct str *out, const char *name, int64_t value)
 {
@@ -170,7 +170,7 @@ add_bool(struct str *out, const char *name, int64_t value)
 				   : "false");
 }
 
-/* What is needed to tell later whether a tokenizer is the one that was used. */
+/* Identifies the tokenizer, for later comparisons. */
 static void
 add_tokenizer(const struct notes *n, struct str *out)
 {
@@ -195,7 +195,7 @@ add_tokenizer(const struct notes *n, struct str *out)
 	str_adds(out, "\n  },\n");
 }
 
-/* Indented by 2, as members of the one object of the file. */
+/* Indented by 2, as members of the file's only object. */
 void
 notes_add_members(const struct notes *n, struct str *out)
 {
@@ -209,7 +209,7 @@ notes_add_members(const struct notes *n, struct str *out)
 	str_adds(out, ",\n");
 }
 
-/* Prefixes as they were given, and where a piece begins. */
+/* The prefixes as given, and where each piece begins. */
 static void
 add_inputs(const struct notes_origin *o, struct str *out)
 {
@@ -227,7 +227,6 @@ add_inputs(const struct notes_origin *o, struct str *out)
 	str_adds(out, "  ],\n");
 }
 
-/* The whole of PREFIX.json. */
 void
 notes_text(const struct notes *n, const struct notes_origin *o, const struct dataset_counts *counts,
     struct str *out)
@@ -241,7 +240,7 @@ notes_text(const struct notes *n, const struct notes_origin *o, const struct dat
 	    (long long)counts->documents, (long long)counts->sequences, (long long)counts->tokens);
 }
 
-/* With the counts of what was added. */
+/* The counts are those of the writer. */
 void
 notes_describe(struct dataset_writer *w, const struct notes *n, const struct notes_origin *o)
 {

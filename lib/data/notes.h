@@ -1,11 +1,11 @@
 /*
  * notes.h - PREFIX.json: how a dataset was made
  *
- * Written beside a dataset by mtok and by those verbs of mshard that make one. A dataset is
- * complete without; what the notes are for is to tell whether two datasets, or a dataset and a
- * tokenizer, belong together. "tokenizer" is {"type", "hash", "vocab_size", "files"} and, where ids
- * depend on it, "unigram_ties"; the hash is the 16 hexadecimal digits of tokenizer_hash, and equal
- * hashes mean equal ids.
+ * mtok, and the verbs of mshard that make a dataset, write it next to the dataset. A dataset is
+ * complete without it; the notes tell whether two datasets, or a dataset and a tokenizer, belong
+ * together. "tokenizer" is {"type", "hash", "vocab_size", "files"} and, where ids depend on it,
+ * "unigram_ties"; the hash is the 16 hexadecimal digits of tokenizer_hash, and equal hashes mean
+ * equal ids.
  */
 #ifndef DATA_NOTES_H
 #define DATA_NOTES_H
@@ -20,37 +20,37 @@
 
 #define NOTES_UNKNOWN INT64_MIN
 
-/* Not known, here and below, also means: not the same for all that a dataset was made of. */
+/* Here and below, unknown also means different among the inputs of a dataset. */
 struct notes {
-	const char *type; /* Megatron-LM's name of the tokenizer; NULL: not known */
+	const char *type; /* Megatron-LM's name of the tokenizer; NULL: unknown */
 	char hash[17];    /* "" when type is NULL */
 	int64_t vocab_size;
-	/* of a unigram model of SentencePiece; NULL: not known, or there is none */
+	/* for a unigram model of SentencePiece; NULL: unknown, or not such a model */
 	const char *unigram_ties;
-	const char **file; /* what the tokenizer was read from */
+	const char **file; /* the files of the tokenizer */
 	int num_files;
 	int64_t append_eod, special_as_text; /* 0, 1 or NOTES_UNKNOWN */
-	int64_t eod_id;                      /* -1: there is none; NOTES_UNKNOWN */
-	struct mem_pool pool;                /* owns the strings that were read */
+	int64_t eod_id;                      /* -1: there is none; or NOTES_UNKNOWN */
+	struct mem_pool pool;                /* owns the strings */
 };
 
-/* Fills n: 1 when the notes are there, 0 with everything unknown when there are none, -1 when they
- * cannot be read. notes_release it in every case. */
+/* Fills n: 1 when the notes exist, 0 with everything unknown when they do not, -1 when they cannot
+   be read. Call notes_release in every case. */
 int notes_read(const char *prefix, struct notes *n, struct err *e);
 void notes_release(struct notes *n);
-/* Everything unknown. */
+/* Sets everything to unknown. */
 void notes_init(struct notes *n);
 /* False when both tokenizers are known and their hashes differ. */
 bool notes_agree(const struct notes *a, const struct notes *b);
-/* What is not the same in both becomes unknown in `into`. */
+/* What differs between the two becomes unknown in `into`. */
 void notes_merge(struct notes *into, const struct notes *other);
-/* The members "tokenizer" to "special_as_text", each with its comma and line feed. */
+/* Appends the members "tokenizer" to "special_as_text", each with its comma and newline. */
 void notes_add_members(const struct notes *n, struct str *out);
 
 struct notes_input {
 	const char *file;       /* a prefix */
 	int64_t bytes;          /* of its .bin */
-	int64_t first_document; /* a piece begins there; -1: all of it was taken */
+	int64_t first_document; /* where a piece begins; -1: the whole input was taken */
 };
 /* How a dataset was made from others. */
 struct notes_origin {
@@ -61,7 +61,7 @@ struct notes_origin {
 /* Appends the text of PREFIX.json, for dataset_writer_describe. */
 void notes_text(const struct notes *n, const struct notes_origin *o,
     const struct dataset_counts *counts, struct str *out);
-/* Tells a writer to which all has been added. */
+/* Gives the text to a writer that has everything. */
 void notes_describe(struct dataset_writer *w, const struct notes *n, const struct notes_origin *o);
 
 #endif

@@ -3,8 +3,8 @@
  *
  * The header is a dictionary literal. Only what NumPy itself writes for arrays of numbers is
  * understood, in any order and with any blanks: no escapes in strings, no negative sizes, no
- * nesting. Everything else is refused with the place that was not understood, so that a file of
- * another program is never read as something it is not.
+ * nesting. Everything else is refused with the reason, so that a file of another program is never
+ * misread.
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -35,15 +35,15 @@ static const char *const code[DTYPE_COUNT] = {
 	[DTYPE_BOOL] = "|b1",
 };
 
-/* What is left of the header's text, and what it has said so far. */
+/* The rest of the header's text, and the keys read so far. */
 struct cursor {
 	const char *p, *end;
 	const char *path; /* of the file, for messages */
-	unsigned seen;    /* a bit each for descr, fortran_order, shape */
+	unsigned seen;    /* a bit for each of descr, fortran_order, shape */
 	bool fortran;
 };
 
-/* Blanks mean nothing between the parts of the header. */
+/* Skips blanks between the parts of the header. */
 static void
 skip_blanks(struct cursor *c)
 {
@@ -51,7 +51,7 @@ skip_blanks(struct cursor *c)
 		c->p++;
 }
 
-/* Takes one character if it comes next, blanks before it aside. */
+/* Takes one character if it comes next, after any blanks. */
 static bool
 take(struct cursor *c, char want)
 {
@@ -93,7 +93,7 @@ take_string(struct cursor *c, char *out, size_t cap)
 	return take(c, quote);
 }
 
-/* Takes digits; more than 63 bits of them are refused. */
+/* Takes digits; a number above 63 bits is refused. */
 static bool
 take_number(struct cursor *c, int64_t *out)
 {
@@ -175,7 +175,6 @@ parse_item(struct npy *a, struct cursor *c, struct err *e)
 	return 0;
 }
 
-/* The whole header text. */
 static int
 parse_header(struct npy *a, struct cursor *c, struct err *e)
 {
@@ -192,7 +191,7 @@ parse_header(struct npy *a, struct cursor *c, struct err *e)
 	}
 	skip_blanks(c);
 	if (c->p != c->end)
-		return err_at(e, c->path, 0, "something follows the header's dictionary");
+		return err_at(e, c->path, 0, "text after the header's dictionary");
 	if (c->seen != 7)
 		return err_at(e, c->path, 0, "the header lacks descr, fortran_order or shape");
 	if (c->fortran && a->ndim > 1)
@@ -226,8 +225,8 @@ find_header(const struct map *m, struct cursor *c, uint64_t *data, struct err *e
 }
 
 /*
- * Elements of the shape against what the file holds, exactly: bytes too many mean a header that is
- * not this array's as surely as bytes too few.
+ * The shape must match the file size exactly: extra bytes show a wrong header just as missing ones
+ * do.
  */
 static int
 check_size(struct npy *a, uint64_t have, const char *path, struct err *e)
@@ -236,7 +235,8 @@ check_size(struct npy *a, uint64_t have, const char *path, struct err *e)
 
 	for (int i = 0; i < a->ndim; i++)
 		if (mem_mul(count, (uint64_t)a->shape[i], &count) < 0)
-			return err_at(e, path, 0, "the shape has more elements than 64 bits count");
+			return err_at(
+			    e, path, 0, "the shape has more elements than 64 bits can count");
 	if (mem_mul(count, dtype_size(a->dtype), &bytes) < 0 || bytes > have)
 		return err_at(e, path, 0,
 		    "the file ends inside the array: %llu elements do not fit %llu bytes",
@@ -249,7 +249,7 @@ check_size(struct npy *a, uint64_t have, const char *path, struct err *e)
 }
 
 /* Points data at the elements. A header may have any length, so they are copied where a load from
- * the map would not be aligned; files of NumPy's own and of ours never are. */
+ * the map would not be aligned; files from NumPy and from this suite are always aligned. */
 static void
 set_data(struct npy *a, uint64_t data)
 {
@@ -261,7 +261,7 @@ set_data(struct npy *a, uint64_t data)
 	a->data = a->copy;
 }
 
-/* The header is read in place. */
+/* Checks the header in place, then the size. */
 int
 npy_open(struct npy *a, const char *path, struct err *e)
 {
@@ -280,7 +280,7 @@ npy_open(struct npy *a, const char *path, struct err *e)
 	return 0;
 }
 
-/* A struct that failed to open, or of zeroes, is fine. */
+/* A struct that failed to open, or a struct of zeroes, is allowed. */
 void
 npy_close(struct npy *a)
 {
@@ -289,8 +289,8 @@ npy_close(struct npy *a)
 	a->data = a->copy = NULL;
 }
 
-/* NumPy pads for the first dimension to grow to 21 digits, then to a multiple of 64, never by
- * nothing. */
+/* NumPy pads for the first dimension to grow to 21 digits, then to a multiple of 64, always by at
+   least one. */
 size_t
 npy_header(char out[256], enum dtype t, int ndim, const int64_t *shape)
 {
@@ -298,7 +298,7 @@ npy_header(char out[256], enum dtype t, int ndim, const int64_t *shape)
 	int digits;
 
 	if (!code[t] || ndim < 0 || ndim > NPY_DIMS)
-		BUG("no .npy array of %d dimensions of %s", ndim, dtype_name(t));
+		BUG("a .npy array cannot have %d dimensions of %s", ndim, dtype_name(t));
 	n +=
 	    (size_t)sprintf(out + n, "{'descr': '%s', 'fortran_order': False, 'shape': (", code[t]);
 	for (int i = 0; i < ndim; i++)
@@ -317,7 +317,7 @@ npy_header(char out[256], enum dtype t, int ndim, const int64_t *shape)
 	return total;
 }
 
-/* Header and elements, atomically. */
+/* Writes header and elements; the file appears whole. */
 int
 npy_write(
     const char *path, enum dtype t, int ndim, const int64_t *shape, const void *data, struct err *e)

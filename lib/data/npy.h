@@ -23,15 +23,16 @@ struct npy {
 	int ndim;
 	int64_t shape[NPY_DIMS];
 	int64_t count;    /* elements */
-	const void *data; /* aligned to its elements; in the map, or the copy */
-	void *copy;       /* where the header's length leaves the elements unaligned; else NULL */
+	const void *data; /* aligned to its elements; in the map or in the copy */
+	void *copy;       /* used when the header's length leaves the elements unaligned; else
+			     NULL */
 };
 
 int npy_open(struct npy *a, const char *path, struct err *e);
 void npy_close(struct npy *a);
 /* The header bytes for an array of this shape, for streaming writers. Returns their number. */
 size_t npy_header(char out[256], enum dtype t, int ndim, const int64_t *shape);
-/* A whole array, atomically. */
+/* Writes a whole array, which appears whole or not at all. */
 int npy_write(const char *path, enum dtype t, int ndim, const int64_t *shape, const void *data,
     struct err *e);
 

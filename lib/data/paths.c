@@ -2,8 +2,8 @@
  * paths.c - lists of corpora: words to prefixes and weights
  *
  * Megatron-LM decides by the number of words whether a list has weights, so that one word too few
- * or too many turns weights into paths without a message. Here a number never stands for a prefix:
- * who has a dataset of such a name writes ./NAME.
+ * or too many turns weights into paths without a message. Here a number is never a prefix: a
+ * dataset of such a name is written ./NAME.
  */
 #include "lib/base/io.h"
 #include "lib/base/json.h"
@@ -20,8 +20,8 @@ enum { FILE_MAX = 64 << 20 };
 
 const char *const split_name[SPLIT_COUNT] = { "train", "valid", "test" };
 
-/* Whether Python's float() takes the word: decimal with sign, point, exponent and single
- * underscores between digits, or nan, inf, infinity; strtod alone would also take hexadecimal. */
+/* True when Python's float() accepts the word: decimal with sign, point, exponent and single
+   underscores between digits, or nan, inf, infinity; strtod alone would also accept hexadecimal. */
 static bool
 is_number(const char *word, double *value)
 {
@@ -62,7 +62,7 @@ strip(const char *word)
 	return mem_strndup(word, n);
 }
 
-/* Numbers in the places of weights, that is at 0, 2, 4 ...; *count is of them. */
+/* Counts the numbers in the places of weights, at 0, 2, 4 ...; *count is the number of places. */
 static int
 count_weights(int count, char *const *word)
 {
@@ -84,9 +84,8 @@ add_prefix(struct path_list *l, const char *word, const char *name, struct err *
 		return err_set(e, "%s: an empty word where a prefix is expected", name);
 	if (is_number(word, &value))
 		return err_set(e,
-		    "%s: '%s' is a number where a prefix is expected; a list is PREFIX ... or "
-		    "WEIGHT PREFIX ..., and "
-		    "./%s is a dataset of that name",
+		    "%s: '%s' is a number where a prefix is expected: a list is PREFIX ... or "
+		    "WEIGHT PREFIX ...; write ./%s for a dataset of that name",
 		    name, word, word);
 	l->prefix[l->count++] = mem_strdup(word);
 	return 0;
@@ -101,7 +100,7 @@ add_weight(struct path_list *l, const char *word, const char *name, struct err *
 	if (!is_number(word, &value))
 		return err_set(e,
 		    "%s: '%s' is not a number, but other weights are: either every prefix has a "
-		    "weight before it or none",
+		    "weight before it, or none has",
 		    name, word);
 	if (!isfinite(value) || !(value > 0))
 		return err_set(e,
@@ -111,7 +110,7 @@ add_weight(struct path_list *l, const char *word, const char *name, struct err *
 	return 0;
 }
 
-/* Words without blanks around them to pairs or prefixes. */
+/* Converts trimmed words to pairs or prefixes. */
 static int
 parse_stripped(int count, char *const *word, const char *name, struct path_list *out, struct err *e)
 {
@@ -139,7 +138,7 @@ path_list_parse(
 	for (int i = 0; i < count; i++)
 		stripped[i] = strip(word[i]);
 	rc = count ? parse_stripped(count, stripped, name, out, e)
-		   : err_set(e, "%s: no dataset in it", name);
+		   : err_set(e, "%s: it names no dataset", name);
 	if (rc < 0)
 		path_list_release(out);
 	for (int i = 0; i < count; i++)
@@ -148,7 +147,7 @@ path_list_parse(
 	return rc;
 }
 
-/* An empty list is fine. */
+/* An empty list is allowed. */
 void
 path_list_release(struct path_list *l)
 {
@@ -159,7 +158,7 @@ path_list_release(struct path_list *l)
 	memset(l, 0, sizeof *l);
 }
 
-/* Words between blanks, as in a file of arguments. */
+/* Splits words at blanks, as in a file of arguments. */
 static int
 parse_text(const char *text, const char *name, struct path_list *out, struct err *e)
 {
@@ -179,7 +178,7 @@ parse_text(const char *text, const char *name, struct path_list *out, struct err
 	return rc;
 }
 
-/* A whole file of words; a NUL follows its last byte. */
+/* Splits a whole file of words; a NUL follows its last byte. */
 static int
 parse_words(const struct path_options *o, struct path_list *out, struct err *e)
 {
@@ -189,7 +188,7 @@ parse_words(const struct path_options *o, struct path_list *out, struct err *e)
 	return parse_text(o->text, o->data_args_path, out, e);
 }
 
-/* An array whose elements are words, or numbers in the places of weights. */
+/* Reads an array of words, or of words with numbers in the places of weights. */
 static int
 parse_array(const struct json_value *v, const char *name, struct path_list *out, struct err *e)
 {
@@ -218,7 +217,7 @@ parse_array(const struct json_value *v, const char *name, struct path_list *out,
 	return rc;
 }
 
-/* The value of one split: an array, a text of words, or null for no such split. */
+/* Reads the value of one split: an array, a string of words, or null for no such split. */
 static int
 parse_member(const struct json_value *v, const char *path, enum split which, struct path_list *out,
     struct err *e)
@@ -229,7 +228,7 @@ parse_member(const struct json_value *v, const char *path, enum split which, str
 	str_addf(&name, "%s: %s", path, split_name[which]);
 	if (!v)
 		rc = err_set(e,
-		    "%s: is missing; train, valid and test must all be there, null for none",
+		    "%s: missing: train, valid and test must all be given, null for none",
 		    name.buf);
 	else if (v->type == JSON_ARRAY)
 		rc = parse_array(v, name.buf, out, e);
@@ -260,7 +259,7 @@ parse_per_split(const struct path_options *o, struct data_paths *out, struct err
 	return rc;
 }
 
-/* --train-data-path and its two sisters; a split without one has no samples. */
+/* --train-data-path, --valid-data-path and --test-data-path; a split without one has no samples. */
 static int
 read_split_paths(const struct path_options *o, struct data_paths *out, struct err *e)
 {
@@ -275,7 +274,7 @@ read_split_paths(const struct path_options *o, struct data_paths *out, struct er
 	return 0;
 }
 
-/* Exactly one kind of option must say where the data is. */
+/* Exactly one kind of option must name the data. */
 static int
 check_kinds(const struct path_options *o, struct err *e)
 {
@@ -285,13 +284,13 @@ check_kinds(const struct path_options *o, struct err *e)
 
 	if (kinds == 0)
 		return err_set(e,
-		    "--data-path: which dataset? (or --data-args-path, --train-data-path, "
-		    "--per-split-data-args-path)");
+		    "no data: one of --data-path, --data-args-path, --train-data-path and "
+		    "--per-split-data-args-path is needed");
 	if (kinds > 1)
 		return err_set(e,
-		    "--data-path, --data-args-path, --per-split-data-args-path, and "
-		    "--train-data-path with its sisters: "
-		    "only one of them says where the data is");
+		    "--data-path, --data-args-path, --per-split-data-args-path and "
+		    "--train-data-path with --valid- and --test-: only one of them can name the "
+		    "data");
 	return 0;
 }
 
@@ -305,7 +304,7 @@ data_paths_load(const struct path_options *o, char **text, size_t *bytes, struct
 	return path ? io_read_file(path, FILE_MAX, text, bytes, e) : 0;
 }
 
-/* A list of words, in a file or typed; or three of them. The file's text is there. */
+/* A list of words, typed or in a file, or three of them. The file's text is already loaded. */
 static int
 parse(const struct path_options *o, struct data_paths *out, struct err *e)
 {
@@ -319,7 +318,7 @@ parse(const struct path_options *o, struct data_paths *out, struct err *e)
 					   : read_split_paths(o, out, e);
 }
 
-/* On failure nothing is held. */
+/* On failure out is empty. */
 int
 data_paths_read(const struct path_options *o, struct data_paths *out, struct err *e)
 {
@@ -340,7 +339,7 @@ data_paths_read(const struct path_options *o, struct data_paths *out, struct err
 	return rc;
 }
 
-/* Zeroes are fine. */
+/* A struct of zeroes is allowed. */
 void
 data_paths_release(struct data_paths *p)
 {

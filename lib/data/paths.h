@@ -3,10 +3,10 @@
  *
  * A list of words is "PREFIX ..." or "WEIGHT PREFIX WEIGHT PREFIX ...", as Megatron-LM reads it: an
  * odd number of words is prefixes; an even number is pairs when every other word, from the first
- * on, is a number, and prefixes when none is. What Megatron-LM reads in a way that nobody means is
- * refused here: numbers in some of the pairs only, weights that are not finite and above 0, and a
- * number in the place of a prefix. Source: Megatron-LM megatron/training/utils.py,
- * get_blend_from_list and get_blend_and_blend_per_split.
+ * on, is a number, and prefixes when none is. Lists that Megatron-LM would misread are refused
+ * here: numbers in only some of the pairs, weights that are not finite and above 0, or a number in
+ * the place of a prefix. Source: Megatron-LM megatron/training/utils.py, get_blend_from_list and
+ * get_blend_and_blend_per_split.
  */
 #ifndef DATA_PATHS_H
 #define DATA_PATHS_H
@@ -23,39 +23,39 @@ extern const char *const split_name[SPLIT_COUNT]; /* "train", "valid", "test" */
 struct path_list {
 	int count;      /* 0: no list for this split */
 	char **prefix;  /* without blanks around them */
-	double *weight; /* as written; NULL: the list has none */
+	double *weight; /* as given; NULL: the list has none */
 };
 
 /* Where each split's samples come from. Zero-initialise; data_paths_release frees what it holds. */
 struct data_paths {
-	/* a list a split, each corpus whole; else list[SPLIT_TRAIN] serves all by --split */
+	/* one list per split, each corpus whole; else list[SPLIT_TRAIN] serves all by --split */
 	bool per_split;
 	struct path_list list[SPLIT_COUNT];
 };
 
-/* The options as typed; lists of no words and NULL are options not given. */
+/* The options as typed; an empty list or NULL is an option that was not given. */
 struct path_options {
 	struct opt_list data_path;               /* --data-path */
 	struct opt_list split_path[SPLIT_COUNT]; /* --train-data-path and so on */
 	const char *data_args_path; /* --data-args-path: a file of such words, between blanks */
 	/* JSON: {"train": [..] or "..", "valid": .., "test": ..} */
 	const char *per_split_data_args_path;
-	/* what is in that file, text_bytes of it; NULL: it is read when needed */
+	/* the contents of that file, text_bytes long; NULL: it is read when needed */
 	const char *text;
 	size_t text_bytes;
 };
 
-/* Reads the file that one of the options names, at most 64 MiB of it, to its end and once: it may
- * be a pipe. *text, which the caller frees, is NULL when none names one. */
+/* Reads the file that one of the options names, which may be a pipe, once and to its end; at most
+   64 MiB. *text, which the caller frees, is NULL when no option names a file. */
 int data_paths_load(const struct path_options *o, char **text, size_t *bytes, struct err *e);
 /*
- * Reads whichever of the options is given; none or more than one kind is an error, which names the
+ * Reads the options that are given; none, or more than one kind, is an error that names the
  * options. The lists own their strings.
  */
 int data_paths_read(const struct path_options *o, struct data_paths *out, struct err *e);
 void data_paths_release(struct data_paths *p);
-/* The list of a split, whichever way it was given; its count is 0 when a per-split file leaves the
- * split out. */
+/* The list of a split, however it was given; its count is 0 when a per-split file omits the
+   split. */
 const struct path_list *data_paths_list(const struct data_paths *p, enum split which);
 
 /* One list of words; name ("--data-path", "FILE: train") begins every message. An empty list is an

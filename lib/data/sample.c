@@ -1,14 +1,14 @@
 /*
  * sample.c - from tokens to inputs, labels, positions and loss mask
  *
- * Labels are the tokens moved by one place. The mask is made afresh for each sample: it depends on
- * that sample's padding.
+ * Labels are the tokens shifted by one. The mask is computed for each sample, because it depends on
+ * the sample's padding.
  */
 #include "lib/data/samples.h"
 
 /*
- * Padding in Megatron-LM's order: the loss mask looks at the labels before pad ids become 0. A pad
- * id of -1 stands for "none" and for the padding itself, since no token has it.
+ * Padding in Megatron-LM's order: the loss mask reads the labels before pad ids become 0. A pad id
+ * of -1 means "none" and also marks the padding itself, since no token has it.
  */
 void
 sample_assemble(const struct sample_options *o, const int64_t *tokens, int64_t count,

@@ -1,11 +1,10 @@
 /*
  * sampler.c - sample numbers of a data rank's micro batches
  *
- * `cyclic` draws its permutations as PyTorch does on the CPU: MT19937 seeded with the epoch's
- * number alone, the run's seed not entering, and a swap with one of the elements from here on, by
- * remainder. In the form that is not sharded Megatron-LM's permutation covers a few samples more
- * than the epoch has groups, so that some of its ranks read a batch more than others; here an epoch
- * ends for all ranks together.
+ * `cyclic` draws its permutations as PyTorch does on the CPU: MT19937 seeded with only the epoch's
+ * number, not the run's seed, and a swap with one of the remaining elements, by remainder. Without
+ * sharding, Megatron-LM's permutation covers a few samples more than the epoch has groups, so that
+ * some of its ranks read a batch more than others; here an epoch ends for all ranks together.
  */
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
@@ -19,14 +18,14 @@ enum { RANDPERM_MAX = 214748363 };
 
 struct sampler {
 	struct sampler_config c;
-	int64_t group;    /* samples that all ranks read between them in one micro batch each */
-	int64_t active;   /* samples of an epoch */
+	int64_t group;    /* samples of one micro batch on every rank */
+	int64_t active;   /* samples per epoch */
 	int64_t permuted; /* elements of perm */
-	int64_t epoch;    /* that perm is of; -1: none */
+	int64_t epoch;    /* the epoch of perm; -1: none */
 	uint32_t *perm;   /* NULL with single */
 };
 
-/* n - 1 draws. The seed is a 64-bit number of which the generator takes the lower half. */
+/* n - 1 draws. The generator takes the lower half of the 64-bit seed. */
 void
 sampler_randperm(uint64_t seed, int64_t n, uint32_t *out)
 {
@@ -74,7 +73,7 @@ measure(struct sampler *s, struct err *e)
 	return 0;
 }
 
-/* With cyclic 4 bytes a sample are held, of the rank's bucket or of all. */
+/* cyclic holds 4 bytes per sample of the rank's bucket, or of all samples. */
 struct sampler *
 sampler_new(const struct sampler_config *c, struct err *e)
 {
@@ -91,7 +90,6 @@ sampler_new(const struct sampler_config *c, struct err *e)
 	return s;
 }
 
-/* NULL is fine. */
 void
 sampler_free(struct sampler *s)
 {
@@ -100,7 +98,7 @@ sampler_free(struct sampler *s)
 	free(s);
 }
 
-/* With single the groups that there are; the rest is never read. */
+/* With single, the samples of whole groups; the rest is never read. */
 int64_t
 sampler_active(const struct sampler *s)
 {
@@ -113,7 +111,8 @@ batch_in_order(const struct sampler *s, int64_t consumed, int64_t rank, int64_t 
 {
 	if (consumed > s->c.total - s->group)
 		return err_set(e,
-		    "%lld samples consumed of %lld: no micro batch is left for every data rank",
+		    "%lld of %lld samples consumed: too few are left for a micro batch on every "
+		    "data rank",
 		    (long long)consumed, (long long)s->c.total);
 	for (int64_t i = 0; i < s->c.micro_batch_size; i++)
 		out[i] = consumed + rank * s->c.micro_batch_size + i;
@@ -128,9 +127,8 @@ batch_permuted(struct sampler *s, int64_t consumed, int64_t rank, int64_t *out, 
 
 	if (at % s->group)
 		return err_set(e,
-		    "%lld samples consumed: the cyclic loader goes on only at multiples of %lld, "
-		    "its micro batches of all "
-		    "data ranks",
+		    "%lld samples consumed: the cyclic loader continues only at multiples of %lld, "
+		    "the micro batches of all data ranks",
 		    (long long)consumed, (long long)s->group);
 	if (s->epoch != consumed / s->active) {
 		s->epoch = consumed / s->active;
@@ -142,7 +140,7 @@ batch_permuted(struct sampler *s, int64_t consumed, int64_t rank, int64_t *out, 
 	return 0;
 }
 
-/* A rank outside the data-parallel size is the caller's mistake. */
+/* A rank outside the data-parallel size is a bug in the caller. */
 int
 sampler_batch(struct sampler *s, int64_t consumed, int64_t rank, int64_t *out, struct err *e)
 {

@@ -8,8 +8,8 @@
 #include <string.h>
 
 /*
- * Maps from a cache have the type that their writer chose and may lie unaligned, hence memcpy. i is
- * not checked: maps from files were proved to fit when they were loaded.
+ * Maps from a cache have the type that their writer chose and may be unaligned, hence memcpy. i is
+ * not checked: maps from files are validated when they are loaded.
  */
 int64_t
 index_map_get(const struct index_map *m, int64_t i)
@@ -28,7 +28,7 @@ index_map_get(const struct index_map *m, int64_t i)
 	}
 }
 
-/* The type that nearly all maps have without a choice an element. */
+/* The type of nearly all maps has a loop without a branch per element. */
 void
 index_map_copy(const struct index_map *m, int64_t from, int64_t n, int64_t *out)
 {
@@ -47,7 +47,6 @@ index_map_copy(const struct index_map *m, int64_t from, int64_t n, int64_t *out)
 	}
 }
 
-/* Unmaps or frees, whichever it was. */
 void
 index_map_release(struct index_map *m)
 {
@@ -57,8 +56,7 @@ index_map_release(struct index_map *m)
 }
 
 /*
- * What the options of the caller must satisfy. The seed is bounded by what RandomState takes; the
- * length by the 32 bits of an offset.
+ * The bound of the seed is RandomState's; that of the length is the 32 bits of an offset.
  */
 static int
 check_config(const struct samples_config *c, struct err *e)
@@ -75,7 +73,8 @@ check_config(const struct samples_config *c, struct err *e)
 	return 0;
 }
 
-/* Where the last sequences before `end` begin that have 2 tokens; -1: all before it have fewer. */
+/* The first of the last sequences before `end` that together have 2 tokens; -1: all before it have
+   fewer. */
 static int64_t
 last_with_tokens(const struct dataset *d, int64_t end)
 {
@@ -86,8 +85,8 @@ last_with_tokens(const struct dataset *d, int64_t end)
 	return tokens < 2 ? -1 : end;
 }
 
-/* Numbers of sequences as shares that give tokens to every split that is present, the later ones as
- * few as can be. False when there are too few for that. */
+/* Shares, in sequences, that give tokens to every split that is present, with as few as possible
+   for the later ones. False when there are too few tokens. */
 static bool
 propose_split(const struct samples *s, char text[72])
 {
@@ -118,7 +117,7 @@ propose_split(const struct samples *s, char text[72])
 	return true;
 }
 
-/* The end of the message: what would work, if anything does. */
+/* The end of the message: a --split that would work, if there is one. */
 static const char *
 way_out(const struct samples *s, char out[128])
 {
@@ -132,7 +131,7 @@ way_out(const struct samples *s, char out[128])
 	return out;
 }
 
-/* Says why the split cannot be trained on. */
+/* The reason why the split cannot be trained on. */
 static int
 too_few_tokens(const struct samples *s, const struct samples_config *c, struct err *e)
 {
@@ -151,8 +150,8 @@ too_few_tokens(const struct samples *s, const struct samples_config *c, struct e
 	    (long long)(s->end - s->begin), way_out(s, text));
 }
 
-/* The split's sequences and their tokens; too few to train on is an error: Megatron-LM looks for
- * epochs enough of them for ever. */
+/* Sets the split's sequences and tokens. Too few to train on is an error: Megatron-LM would search
+   for enough epochs for ever. */
 static int
 find_range(struct samples *s, const struct samples_config *c, struct err *e)
 {
@@ -160,8 +159,8 @@ find_range(struct samples *s, const struct samples_config *c, struct err *e)
 	const char *prefix = dataset_prefix(s->d);
 
 	if (n > INT32_MAX)
-		return err_at(
-		    e, prefix, 0, "%lld sequences; index maps reach %d", (long long)n, INT32_MAX);
+		return err_at(e, prefix, 0, "%lld sequences: index maps number at most %d",
+		    (long long)n, INT32_MAX);
 	s->end = n;
 	if (c->split) {
 		if (split_parse(c->split, &s->matrix, e) < 0)
@@ -178,9 +177,9 @@ find_range(struct samples *s, const struct samples_config *c, struct err *e)
 }
 
 /*
- * Epochs, number of samples, and whether the last epoch is kept apart: it is when less than 80 % of
- * it is used, else it is shuffled with the others. The factor and its rounding are Megatron-LM's,
- * on which the shuffle depends.
+ * Sets the number of epochs and samples, and whether the last epoch is shuffled separately: it is
+ * when less than 80 % of it is used. The factor and its rounding are Megatron-LM's, because the
+ * shuffle depends on them.
  */
 static int
 plan(struct samples *s, const struct samples_config *c, struct err *e)
@@ -195,8 +194,8 @@ plan(struct samples *s, const struct samples_config *c, struct err *e)
 			    (long long)c->num_samples, (long long)len);
 		s->num_epochs = (want + x + t - 1) / t;
 	}
-	/* num_epochs * t < want + x + t, which fits; the number of positions need not when
-	 * sequences are empty. */
+	/* num_epochs * t < want + x + t, which fits; the number of positions may not fit when
+	   sequences are empty. */
 	all = s->num_epochs * t;
 	if (__builtin_mul_overflow(s->num_epochs, s->end - s->begin, &s->num_positions))
 		return err_set(e, "%lld epochs of %lld sequences: more than 63 bits count",
@@ -210,7 +209,7 @@ plan(struct samples *s, const struct samples_config *c, struct err *e)
 	return 0;
 }
 
-/* Everything that can be refused is refused here, before the maps are built. */
+/* Makes every check before the maps are built. */
 struct samples *
 samples_plan(const struct dataset *d, const struct samples_config *c, struct err *e)
 {
@@ -230,7 +229,7 @@ samples_plan(const struct dataset *d, const struct samples_config *c, struct err
 	return s;
 }
 
-/* Maps that were not taken stay as they are unless they may be written. */
+/* Maps that were not taken stay unchanged unless they may be written. */
 int
 samples_fill(struct samples *s, const struct samples_config *c, struct file_set *set, struct err *e)
 {
@@ -251,7 +250,7 @@ samples_fill(struct samples *s, const struct samples_config *c, struct file_set 
 	return rc;
 }
 
-/* The dataset stays open; it is the caller's. */
+/* The dataset stays open: it belongs to the caller. */
 void
 samples_close(struct samples *s)
 {
@@ -264,42 +263,42 @@ samples_close(struct samples *s)
 	free(s);
 }
 
-/* What can be drawn; at least the number asked for, since epochs are whole. */
+/* At least the number requested, since epochs are whole. */
 int64_t
 samples_count(const struct samples *s)
 {
 	return s->count;
 }
 
-/* 1 when no number of samples was asked for. */
+/* 1 when no number of samples was requested. */
 int64_t
 samples_num_epochs(const struct samples *s)
 {
 	return s->num_epochs;
 }
 
-/* Of the split, not of the corpus. */
+/* The tokens of the split, not of the corpus. */
 int64_t
 samples_tokens_per_epoch(const struct samples *s)
 {
 	return s->tokens_per_epoch;
 }
 
-/* True when the last epoch is shuffled for itself. */
+/* True when the last epoch is shuffled separately. */
 bool
 samples_separate_final_epoch(const struct samples *s)
 {
 	return s->separate;
 }
 
-/* The counts follow from it; -1 made one epoch. */
+/* The request that determined the counts; -1: one epoch. */
 int64_t
 samples_num_samples(const struct samples *s)
 {
 	return s->num_samples;
 }
 
-/* Lives as long as s. */
+/* Valid as long as s. */
 const char *
 samples_note(const struct samples *s)
 {
@@ -313,7 +312,7 @@ samples_from_cache(const struct samples *s)
 	return s->from_cache;
 }
 
-/* 32 hexadecimal digits, the first part of the names of the maps; lives as long as s. */
+/* 32 hexadecimal digits, the first part of the names of the maps; valid as long as s. */
 const char *
 samples_hash(const struct samples *s)
 {
@@ -339,7 +338,7 @@ part_at(const struct samples *s, int64_t position, const struct place *from, con
 }
 
 /*
- * Both rows of a sample: where it begins, and where the next one in the order of the corpus does.
+ * Both rows of a sample: its beginning, and that of the next one in the order of the corpus.
  */
 static void
 find_rows(const struct samples *s, int64_t sample, struct place *from, struct place *to)
@@ -353,7 +352,7 @@ find_rows(const struct samples *s, int64_t sample, struct place *from, struct pl
 	samples_sample_index(s, j + 1, &to->position, &to->offset);
 }
 
-/* Parts of no tokens, as empty sequences give, are left out. */
+/* Parts without tokens, which come from empty sequences, are skipped. */
 int64_t
 samples_parts(const struct samples *s, int64_t sample, struct sample_part *out, int64_t cap)
 {
@@ -371,7 +370,7 @@ samples_parts(const struct samples *s, int64_t sample, struct sample_part *out, 
 	return n;
 }
 
-/* One part after the other, however many there are. */
+/* Copies the parts one after the other. */
 int64_t
 samples_tokens(const struct samples *s, int64_t sample, int64_t *out, struct err *e)
 {
@@ -400,7 +399,7 @@ samples_sample_index(const struct samples *s, int64_t i, int64_t *position, int6
 	*offset = index_map_get(&s->row, 2 * i + 1);
 }
 
-/* Which sample of the sample index is drawn i-th. */
+/* The sample of the sample index that is drawn i-th. */
 int64_t
 samples_shuffle_index(const struct samples *s, int64_t i)
 {

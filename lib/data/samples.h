@@ -2,21 +2,21 @@
  * samples.h - which tokens make sample i of one corpus: Megatron-LM's document, sample and shuffle
  * index
  *
- * Bit-identical to Megatron-LM's GPTDataset; lib/data/blend.h puts corpora together. The three
- * maps are taken from the cache directory when they fit, otherwise built and, when asked, written
- * there under Megatron-LM's names. Source: Megatron-LM core/datasets/gpt_dataset.py and
+ * Bit-identical to Megatron-LM's GPTDataset; lib/data/blend.h combines corpora. The three maps are
+ * taken from the cache directory when they fit, otherwise built and, if the caller wants it,
+ * written there under Megatron-LM's names. Source: Megatron-LM core/datasets/gpt_dataset.py and
  * helpers.cpp; numpy's legacy shuffle.
  *
  * The cache. Megatron-LM's name of a map covers neither the content of the corpus nor the extra
- * token nor the last partial sample. Beside the four files of a split lies
- * HASH-GPTDataset-SPLIT-key.txt with sizes and modification times of the corpus, those two options,
- * and the checksum of each map. Maps with a key are taken when the key is this dataset's and the
- * checksums are the maps'; maps without one, which Megatron-LM made, when they are proved to fit:
- * sequences of the split, each as often as there are epochs; rows where the walk over the lengths
- * puts them; a permutation of the samples. Everything else is built anew: over maps whose key says
- * that the corpus was another then, and beside those of other options or without a key, under the
- * MD5 of the description with the two options added. Files appear whole, so any number of processes
- * may build the same maps at once.
+ * token nor the last partial sample. A fifth file, HASH-GPTDataset-SPLIT-key.txt, therefore holds
+ * the sizes and modification times of the corpus, those two options, and the checksum of each map.
+ * Maps with a key are taken when the key is this dataset's and the checksums match; maps without
+ * one, which Megatron-LM made, when they are validated: each sequence of the split occurs once per
+ * epoch; the rows are where the walk over the lengths puts them; the shuffle is a permutation of
+ * the samples. Otherwise the maps are rebuilt. They replace maps whose key shows that the corpus
+ * has changed; maps of other options or without a key stay, and the new ones are named by the MD5
+ * of the description with the two options added. Files appear whole, so any number of processes may
+ * build the same maps at once.
  */
 #ifndef DATA_SAMPLES_H
 #define DATA_SAMPLES_H
@@ -41,18 +41,18 @@ void split_range(const struct split_matrix *m, enum split which, int64_t num_seq
 struct samples_config {
 	enum split which;
 	const char *split;   /* the text, for the name of the maps; NULL: the whole corpus */
-	int64_t num_samples; /* wanted; -1: one epoch */
+	int64_t num_samples; /* requested; -1: one epoch */
 	int64_t seq_length;
 	int64_t seed;
 	bool add_extra_token; /* samples carry seq_length + 1 tokens (the default) */
-	/* the default; Megatron-LM keeps it in the valid split alone, and only when told to */
+	/* the default; Megatron-LM keeps it only in the valid split, and only on request */
 	bool drop_last_partial;
 	/* "tokenizer" of the description, indented by 4; NULL: a null tokenizer of size 0 */
 	const char *tokenizer_json;
 	/* NULL: PREFIX/cache/GPTDataset_indices, and blends are not cached */
 	const char *cache_dir;
-	bool write_cache; /* write maps that are missing; failure to write is an error */
-	/* take maps with a key without reading them: another process has just checked them */
+	bool write_cache; /* write missing maps; a failed write is an error */
+	/* accept maps with a key without reading them: another process has just checked them */
 	bool trust_cache;
 };
 
@@ -63,9 +63,9 @@ int64_t samples_count(const struct samples *s); /* at least num_samples */
 int64_t samples_num_epochs(const struct samples *s);
 int64_t samples_tokens_per_epoch(const struct samples *s);
 bool samples_separate_final_epoch(const struct samples *s);
-int64_t samples_num_samples(const struct samples *s); /* what was asked for; -1: one epoch */
+int64_t samples_num_samples(const struct samples *s); /* the request; -1: one epoch */
 bool samples_from_cache(const struct samples *s);
-/* Why maps that were there were not taken, as a line; NULL when there is nothing to say. */
+/* One line with the reason why existing maps were not taken; NULL when there is none. */
 const char *samples_note(const struct samples *s);
 /* 32 hexadecimal digits: MD5 of the description. */
 const char *samples_hash(const struct samples *s);
@@ -73,25 +73,25 @@ void samples_description(const struct dataset *d, const struct samples_config *c
 /*
  * The tokenizer object for samples_config: class_name NULL is Megatron-LM's MegatronTokenizerText,
  * path NULL is null; each option is "key=value", in the order of the constructor's call ("key"
- * alone: None). Nothing at all: the null tokenizer of size 0.
+ * alone: None). All NULL: the null tokenizer of size 0.
  */
 void samples_tokenizer(const char *class_name, const char *path, const char *const *option,
     int count, struct str *out);
 
-/* Where a sample's tokens come from, in order; part 0..count-1. Used for tokens, document
- * boundaries and error messages. */
+/* Where a sample's tokens come from; the parts are in order. Used for tokens, document boundaries
+   and error messages. */
 struct sample_part {
 	int64_t sequence, first, count;
 };
-/* At most cap parts; returns how many the sample has (call again with more room when it is
- * larger). */
+/* Writes at most cap parts; returns the number that the sample has (call again with more room when
+   it is larger). */
 int64_t samples_parts(
     const struct samples *s, int64_t sample, struct sample_part *out, int64_t cap);
-/* The seq_length + 1 tokens of a sample (less for a kept partial last one); returns how many, or -1
- * when they cannot be read. out holds seq_length + 1. */
+/* The seq_length + 1 tokens of a sample (fewer for a kept partial last one); returns their number,
+   or -1 when they cannot be read. out holds seq_length + 1. */
 int64_t samples_tokens(const struct samples *s, int64_t sample, int64_t *out, struct err *e);
 
-/* Entry i of the maps themselves. */
+/* Entry i of the maps. */
 void samples_sample_index(const struct samples *s, int64_t i, int64_t *position, int64_t *offset);
 int64_t samples_shuffle_index(const struct samples *s, int64_t i);
 

@@ -1,13 +1,13 @@
 /*
  * samples_build.c - building the three index maps of one corpus and one split
  *
- * The order of draws is Megatron-LM's: one MT19937 per split, seeded anew, first the document
+ * The order of draws is Megatron-LM's: one newly seeded MT19937 per split, first the document
  * index, then the shuffle index. Source: Megatron-LM core/datasets/gpt_dataset.py,
  * _build_document_sample_shuffle_indices; helpers.cpp, build_sample_idx.
  *
- * A shuffle reads and writes memory at random, so that nearly all of its time is waiting. The draws
- * do not depend on the array: they are made a block ahead, which lets the elements that they name
- * be fetched while the block before is swapped.
+ * A shuffle accesses memory at random, so it spends nearly all of its time waiting. The draws do
+ * not depend on the array: they are made a block ahead, and their elements are prefetched while the
+ * block before is swapped.
  */
 #include "lib/base/mem.h"
 #include "lib/base/rng.h"
@@ -18,7 +18,7 @@
 
 enum { BLOCK = 256, LARGE_PAGE = 2 << 20 };
 
-/* Large pages are a hint: where there are none the memory is as good, only slower. */
+/* Large pages are only a hint: without them the memory is slower. */
 void *
 index_map_alloc(struct index_map *m, enum dtype t, int64_t count)
 {
@@ -34,7 +34,7 @@ index_map_alloc(struct index_map *m, enum dtype t, int64_t count)
 		if (mem_mul((uint64_t)count, dtype_size(t), &checked) < 0 ||
 		    posix_memalign(&p, LARGE_PAGE, bytes) != 0)
 			p = mem_alloc(
-			    (size_t)count, dtype_size(t)); /* says what was wanted, and ends */
+			    (size_t)count, dtype_size(t)); /* reports the size and exits */
 		madvise(p, bytes, MADV_HUGEPAGE);
 		m->own = p;
 	}
@@ -43,9 +43,9 @@ index_map_alloc(struct index_map *m, enum dtype t, int64_t count)
 }
 
 /*
- * The numbers to swap elements top, top - 1, ... with, at most want of them, while the mask of the
- * rejection stays the same. Every number drawn is stored, and kept by counting it: a branch would
- * be mispredicted every other time. Returns how many; out holds one more.
+ * Draws the swap partners of elements top, top - 1, ..., at most want of them, while the mask of
+ * the rejection stays the same. Every number drawn is stored, and counted only if it is kept: a
+ * branch would be mispredicted every other time. Returns their number; out holds one more.
  */
 static int
 draw_block(struct mt19937 *rng, int64_t top, uint32_t *out)
@@ -68,7 +68,7 @@ draw_block(struct mt19937 *rng, int64_t top, uint32_t *out)
 	return got;
 }
 
-/* A block of draws, with the elements that they name on their way. */
+/* Draws a block and prefetches its elements. */
 static int
 draw_ahead(struct mt19937 *rng, const uint32_t *a, int64_t top, uint32_t *out)
 {
@@ -80,8 +80,8 @@ draw_ahead(struct mt19937 *rng, const uint32_t *a, int64_t top, uint32_t *out)
 }
 
 /*
- * The legacy shuffle of NumPy's RandomState: from the end down, swap with an earlier one or itself.
- * Signed and unsigned 32-bit maps share it.
+ * The legacy shuffle of NumPy's RandomState: from the end down, swaps each element with an earlier
+ * one or itself. Signed and unsigned 32-bit maps share it.
  */
 static void
 shuffle32(struct mt19937 *rng, uint32_t *a, int64_t n)
@@ -113,7 +113,7 @@ shuffle32(struct mt19937 *rng, uint32_t *a, int64_t n)
 	}
 }
 
-/* The same draws for 64-bit elements. */
+/* The same for 64-bit elements. */
 static void
 shuffle64(struct mt19937 *rng, int64_t *a, int64_t n)
 {
@@ -126,8 +126,8 @@ shuffle64(struct mt19937 *rng, int64_t *a, int64_t n)
 	}
 }
 
-/* Which sequences in which order: every epoch's, shuffled together, the last one apart when it is
- * only partly used. */
+/* The sequences of all epochs, shuffled together, except that a last epoch that is only partly used
+   is shuffled separately. */
 static void
 build_document_index(struct samples *s, struct mt19937 *rng)
 {
@@ -142,14 +142,14 @@ build_document_index(struct samples *s, struct mt19937 *rng)
 	shuffle32(rng, doc + together, s->num_positions - together);
 }
 
-/* Lengths are 32-bit in the file, so that only the positions can need more. */
+/* Lengths are 32-bit in the file, so only positions can need more. */
 enum dtype
 samples_row_type(int64_t num_positions)
 {
 	return num_positions > INT32_MAX ? DTYPE_I64 : DTYPE_I32;
 }
 
-/* Where each sample begins: rows of position and offset. */
+/* The beginning of each sample: rows of position and offset. */
 static void
 build_sample_index(struct samples *s)
 {
@@ -173,7 +173,7 @@ build_sample_index(struct samples *s)
 	row_walk_free(w);
 }
 
-/* In which order samples are drawn. */
+/* The order in which samples are drawn. */
 static void
 build_shuffle_index(struct samples *s, struct mt19937 *rng)
 {
@@ -196,8 +196,8 @@ build_shuffle_index(struct samples *s, struct mt19937 *rng)
 	}
 }
 
-/* One generator serves document and shuffle index in this order; the sample index, which draws
- * nothing, needs the first and stands between them. */
+/* One generator serves the document index and then the shuffle index; the sample index, which draws
+   nothing, needs the first and comes between them. */
 void
 samples_build(struct samples *s)
 {

@@ -1,8 +1,9 @@
 /*
  * samples_cache.c - the index maps of one split as files: when they are taken, and their key
  *
- * A damaged or stale set is no error: it is as if it were not there, and a note says so. A set of
- * the same name that is somebody else's stays as it is, and these maps get a name of their own.
+ * A damaged or stale set is not an error: it counts as missing, and a note says so. A set of the
+ * same name that serves other options or another program stays unchanged, and these maps get their
+ * own name.
  */
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
@@ -45,8 +46,7 @@ place(const struct samples *s, const char *dir)
 	};
 }
 
-/* Size and modification time of PREFIX.SUFFIX; a file that vanished while it was open has
- * neither. */
+/* Size and modification time of PREFIX.SUFFIX; a file that was deleted while open has neither. */
 static void
 add_file(struct str *key, const char *prefix, const char *suffix)
 {
@@ -68,7 +68,7 @@ add_options(struct str *out, bool extra, bool drop)
 	str_addf(out, "add_extra_token %d\ndrop_last_partial %d\n", extra, drop);
 }
 
-/* All that they do not cover; the options may be others than those of s. */
+/* Everything that they do not cover; the options may differ from those of s. */
 static void
 key_head(const struct samples *s, bool extra, bool drop, struct str *out)
 {
@@ -78,8 +78,8 @@ key_head(const struct samples *s, bool extra, bool drop, struct str *out)
 	add_options(out, extra, drop);
 }
 
-/* Well mixed bits of a number; sums of them are equal for equal multisets, and for others hardly
- * ever. */
+/* Well-mixed bits of a number: their sums are equal for equal multisets, and almost never for
+   different ones. */
 static uint64_t
 mix(uint64_t x)
 {
@@ -88,8 +88,7 @@ mix(uint64_t x)
 	return x ^ x >> 29;
 }
 
-/* Whether elements [from, to) of the map are the numbers [low, high), each as often as the
- * others. */
+/* True when elements [from, to) of the map are the numbers [low, high), each equally often. */
 static bool
 covers(const struct index_map *m, int64_t from, int64_t to, int64_t low, int64_t high)
 {
@@ -108,7 +107,7 @@ covers(const struct index_map *m, int64_t from, int64_t to, int64_t low, int64_t
 	return times * (high - low) == to - from && have == want * (uint64_t)times;
 }
 
-/* Every epoch brings each sequence of the split once, a separate last one by itself. */
+/* Every epoch has each sequence of the split once; a separate last epoch is checked by itself. */
 static bool
 document_index_fits(const struct samples *s)
 {
@@ -118,8 +117,8 @@ document_index_fits(const struct samples *s)
 	    (!s->separate || covers(&s->document, last, s->num_positions, s->begin, s->end));
 }
 
-/* Every row is where the walk over the document index puts it, which also proves lengths, extra
- * token and partial sample. */
+/* Every row must be where the walk over the document index puts it, which also validates lengths,
+   extra token and partial sample. */
 static bool
 sample_index_fits(const struct samples *s)
 {
@@ -137,7 +136,8 @@ sample_index_fits(const struct samples *s)
 	return fits;
 }
 
-/* A permutation of the samples, and of those before a separate last epoch by themselves. */
+/* A permutation of the samples; those before a separate last epoch are permuted among
+   themselves. */
 static bool
 shuffle_index_fits(const struct samples *s)
 {
@@ -147,7 +147,7 @@ shuffle_index_fits(const struct samples *s)
 	    covers(&s->shuffle, first, s->count, first, s->count);
 }
 
-/* Keeps the reason why the complete set of the name was not taken, and what becomes of it. */
+/* Keeps the reason why a complete set of the name was not taken, and what happens to it. */
 static void
 set_note(struct samples *s, const char *hash, const char *dir, const char *why)
 {
@@ -156,16 +156,16 @@ set_note(struct samples *s, const char *hash, const char *dir, const char *why)
 	str_addf(&note, "%s: the %s maps %s in '%s' %s; ", dataset_prefix(s->d),
 	    split_name[s->which], hash, dir, why);
 	if (!strcmp(hash, s->hash))
-		str_adds(&note, "built anew");
+		str_adds(&note, "rebuilt");
 	else
-		str_addf(&note, "they are kept, those of this run are %s", s->hash);
+		str_addf(&note, "they are kept, and the maps of this run are %s", s->hash);
 	free(s->note);
 	s->note = str_detach(&note);
 }
 
-/* Maps of the right shapes are loaded: whether they are taken, and why not. */
+/* Decides whether loaded maps of the right shapes are taken; *why is the reason against it. */
 static enum cache_state
-judge(const struct samples *s, const struct samples_config *c, const struct cache_place *p,
+check_loaded(const struct samples *s, const struct samples_config *c, const struct cache_place *p,
     const char **why)
 {
 	struct str head = { 0 };
@@ -178,12 +178,12 @@ judge(const struct samples *s, const struct samples_config *c, const struct cach
 		return CACHE_KEYED;
 	if (key == 0 && document_index_fits(s) && sample_index_fits(s) && shuffle_index_fits(s))
 		return CACHE_PROVED;
-	*why = key < 0 ? "are damaged, or of other data or options than their key says"
+	*why = key < 0 ? "are damaged, or their key is that of other data or options"
 		       : "do not fit the dataset and have no key";
 	return CACHE_STALE;
 }
 
-/* The set of one name: the arrays are left empty when it is not taken. */
+/* Loads the set of one name; the arrays stay empty when it is not taken. */
 static enum cache_state
 load_set(const struct samples *s, const struct samples_config *c, const struct cache_place *p,
     const struct str *description, const char **why)
@@ -191,9 +191,9 @@ load_set(const struct samples *s, const struct samples_config *c, const struct c
 	enum cache_state state = CACHE_NONE;
 
 	if (cache_load(p, description)) {
-		state = judge(s, c, p, why);
+		state = check_loaded(s, c, p, why);
 	} else if (cache_complete(p)) {
-		*why = "are damaged, or of other lengths";
+		*why = "are damaged, or have other lengths";
 		state = CACHE_STALE;
 	}
 	if (state == CACHE_STALE)
@@ -201,8 +201,8 @@ load_set(const struct samples *s, const struct samples_config *c, const struct c
 	return state;
 }
 
-/* Whether a stale set may be sound for somebody else: without a key another program made it, and a
- * key may be that of the dataset as it is, with other options. */
+/* True when a stale set may be valid for another user: without a key, another program made it; with
+   one, it may be that of the present dataset with other options. */
 static bool
 is_of_others(const struct samples *s, const struct cache_place *p)
 {
@@ -221,7 +221,7 @@ is_of_others(const struct samples *s, const struct cache_place *p)
 	return key == 0;
 }
 
-/* The name that covers the options, too. */
+/* The name that also covers the options. */
 static void
 rename_maps(struct samples *s, struct str *description)
 {
@@ -230,7 +230,8 @@ rename_maps(struct samples *s, struct str *description)
 	hash_md5_hex(description->buf, description->len, s->hash);
 }
 
-/* Megatron-LM's name first; the other one only while somebody else's maps have that. */
+/* Tries Megatron-LM's name first, and the other one only while maps for another user have that
+   name. */
 enum cache_state
 samples_load(struct samples *s, const struct samples_config *c, struct str *description)
 {
@@ -252,7 +253,7 @@ samples_load(struct samples *s, const struct samples_config *c, struct str *desc
 	return state;
 }
 
-/* The key names the arrays, so it follows them. */
+/* The key describes the arrays, so it is written after them. */
 int
 samples_store(const struct samples *s, const struct samples_config *c,
     const struct str *description, struct file_set *set, struct err *e)
@@ -265,7 +266,7 @@ samples_store(const struct samples *s, const struct samples_config *c,
 	return rc == 0 ? samples_store_key(s, c, set, e) : -1;
 }
 
-/* For the arrays that s holds. */
+/* The key of the arrays that s holds. */
 int
 samples_store_key(
     const struct samples *s, const struct samples_config *c, struct file_set *set, struct err *e)
@@ -282,8 +283,8 @@ samples_store_key(
 	return rc;
 }
 
-/* Whether a file is the description of these maps but for the tokenizer, the last key: then so are
- * the maps. */
+/* True when a file is the description of these maps except for the tokenizer, its last key: then
+   its maps are equal too. */
 static bool
 differs_in_tokenizer(const char *path, const struct str *want)
 {
@@ -299,8 +300,8 @@ differs_in_tokenizer(const char *path, const struct str *want)
 	return differs;
 }
 
-/* Reads the descriptions of the split up to the first that fits. The name of s itself may have come
- * meanwhile from another process. */
+/* Reads the descriptions of the split up to the first that fits. Another process may meanwhile have
+   made the name of s itself. */
 static bool
 find_other_tokenizer(
     const struct samples *s, const char *dir, const struct str *want, char hash[33])
@@ -328,7 +329,7 @@ find_other_tokenizer(
 	return found;
 }
 
-/* For maps that were built because there were none of their name. */
+/* For maps that were built because none of their name existed. */
 void
 samples_note_other_tokenizer(
     const struct samples *s, const struct samples_config *c, struct str *out)
@@ -339,9 +340,8 @@ samples_note_other_tokenizer(
 	samples_description(s->d, c, &want);
 	if (find_other_tokenizer(s, dir, &want, hash))
 		str_addf(out,
-		    "%s: the %s maps %s in '%s' are those of another tokenizer, or of another "
-		    "spelling of its options; "
-		    "built as %s\n",
+		    "%s: the %s maps %s in '%s' belong to another tokenizer, or to another "
+		    "spelling of its options: built as %s\n",
 		    dataset_prefix(s->d), split_name[s->which], hash, dir, s->hash);
 	str_release(&want);
 	free(dir);

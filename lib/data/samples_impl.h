@@ -1,6 +1,5 @@
-/* samples_impl.h - what the files about samples share: planning and reading (samples.c), building
- * (samples_build.c), cache files (samples_cache.c), names (description.c), and the blends over
- * them */
+/* samples_impl.h - shared by the files about samples: planning and reading (samples.c), building
+   (samples_build.c), cache files (samples_cache.c), names (description.c), and blends */
 #ifndef DATA_SAMPLES_IMPL_H
 #define DATA_SAMPLES_IMPL_H
 
@@ -8,12 +7,12 @@
 #include "lib/data/npy.h"
 #include "lib/data/samples.h"
 
-/* An integer array that is either ours or a file's. */
+/* An integer array, owned or in a mapped file. */
 struct index_map {
 	enum dtype dtype; /* I16, I32, U32 or I64 */
 	const void *data;
-	void *own; /* free() it; NULL when the data is the file's */
-	/* own is a whole file whose header has so many bytes; 0: elements alone */
+	void *own; /* free() it; NULL when the data is in the file */
+	/* own is a whole file whose header has this many bytes; 0: only elements */
 	size_t header;
 	struct npy file;
 };
@@ -23,13 +22,13 @@ struct samples {
 	enum split which;
 	struct split_matrix matrix;
 	int64_t begin, end;        /* the split's sequences */
-	int64_t num_samples;       /* asked for; -1: one epoch */
-	int64_t seq_length, extra; /* tokens of a sample: seq_length + extra */
+	int64_t num_samples;       /* requested; -1: one epoch */
+	int64_t seq_length, extra; /* tokens per sample: seq_length + extra */
 	bool drop;
 	uint32_t seed;
 	int64_t tokens_per_epoch, num_epochs;
-	bool separate;             /* the last epoch is shuffled apart from the others */
-	int64_t before;            /* samples complete before the last epoch; with separate only */
+	bool separate;             /* the last epoch is shuffled separately */
+	int64_t before;            /* samples complete before the last epoch; only with separate */
 	int64_t count;             /* samples */
 	int64_t num_positions;     /* entries of the document index */
 	struct index_map document; /* [num_positions], sequence numbers */
@@ -38,34 +37,34 @@ struct samples {
 	struct index_map shuffle; /* [count] */
 	bool from_cache;
 	char hash[33];
-	char *note; /* why maps in the cache were not taken; may be NULL */
+	char *note; /* why cached maps were not taken; may be NULL */
 };
 
-/* Element i of a map; the elements of a file may be unaligned. */
+/* Element i of a map; elements in a file may be unaligned. */
 int64_t index_map_get(const struct index_map *m, int64_t i);
 /* Elements [from, from + n). */
 void index_map_copy(const struct index_map *m, int64_t from, int64_t n, int64_t *out);
 void index_map_release(struct index_map *m);
-/* Fresh memory of count elements, on large pages when there are many: the shuffles touch it at
- * random. */
+/* Allocates count elements, on large pages when there are many, because the shuffles access them at
+   random. */
 void *index_map_alloc(struct index_map *m, enum dtype t, int64_t count);
 
-/* samples_walk.c: the rows of the sample index of a document index whose sequences are the split's;
- * row 0 is (0, 0). */
+/* samples_walk.c: the rows of the sample index for a document index over the split's sequences; row
+   0 is (0, 0). */
 struct row_walk;
 struct row_walk *row_walk_new(const struct samples *s);
 void row_walk_free(struct row_walk *w);
-/* The next row; -1 when the document index ends before the sample is full (never in maps that
- * belong together). */
+/* The next row; -1 when the document index ends before the sample is full (never with maps of the
+   same set). */
 int row_walk_next(struct row_walk *w, int64_t *position, int64_t *offset);
 /* I32 unless positions or offsets need more. */
 enum dtype samples_row_type(int64_t num_positions);
 
-/* Everything that can be said without the maps, checked; NULL with the reason. */
+/* Computes and checks everything that needs no maps; NULL with the reason. */
 struct samples *samples_plan(
     const struct dataset *d, const struct samples_config *c, struct err *e);
-/* Takes the maps from the cache or builds them; with write_cache what was built or proved to fit is
- * added to set. */
+/* Takes the maps from the cache or builds them; with write_cache, maps that were built, and the key
+   of validated ones, are added to set. */
 int samples_fill(
     struct samples *s, const struct samples_config *c, struct file_set *set, struct err *e);
 /* samples_build.c: the three maps of a plan. */
@@ -73,22 +72,22 @@ void samples_build(struct samples *s);
 
 enum { CACHE_DESCRIPTION_MAX = 64 << 20 }; /* bytes */
 
-/* How the maps on disk stand to what is wanted. */
+/* The state of the maps on disk. */
 enum cache_state {
-	CACHE_NONE,   /* incomplete, or not of this description */
-	CACHE_STALE,  /* complete, but damaged or of another content */
-	CACHE_PROVED, /* complete, without a key, and fitting: loaded */
+	CACHE_NONE,   /* incomplete, or of another description */
+	CACHE_STALE,  /* complete, but damaged or with other contents */
+	CACHE_PROVED, /* complete and validated without a key: loaded */
 	CACHE_KEYED,  /* complete, with a matching key: loaded */
 };
-/* Names the maps of the description and loads them when they are taken. Where the name belongs to
- * maps that are not to be overwritten the options that it does not cover are added to the
- * description, and the name is that text's. */
+/* Names the maps after the description, and loads them when they are taken. When the name belongs
+   to maps that must not be overwritten, the options that it does not cover are added to the
+   description, which changes the name. */
 enum cache_state samples_load(
     struct samples *s, const struct samples_config *c, struct str *description);
 /* Adds the maps that were built, the description, and the key. */
 int samples_store(const struct samples *s, const struct samples_config *c,
     const struct str *description, struct file_set *set, struct err *e);
-/* The key alone, for maps of Megatron-LM's that were proved to fit. */
+/* Adds only the key, for validated maps of Megatron-LM's. */
 int samples_store_key(
     const struct samples *s, const struct samples_config *c, struct file_set *set, struct err *e);
 
@@ -97,7 +96,7 @@ int samples_store_key(
 void samples_note_other_tokenizer(
     const struct samples *s, const struct samples_config *c, struct str *out);
 
-/* One array of the cache: what its file and its line in the key are called, and its shape. */
+/* One array of the cache: the name of its file and of its line in the key, and its shape. */
 struct cache_array {
 	const char *name; /* "document_index" */
 	struct index_map *map;
@@ -111,23 +110,23 @@ struct cache_place {
 	int count; /* arrays */
 	struct cache_array array[3];
 };
-/* Whether all files are there, whatever they hold: what Megatron-LM takes for a hit. */
+/* True when all files exist, whatever their contents: Megatron-LM's criterion of a hit. */
 bool cache_complete(const struct cache_place *p);
-/* Maps the arrays, if the description is this text and their files have these shapes, of integers;
- * all or none. */
+/* Maps all arrays or none: the description must be this text, and the files must be integers of
+   these shapes. */
 bool cache_load(const struct cache_place *p, const struct str *description);
 /* Leaves the arrays empty. */
 void cache_release(const struct cache_place *p);
 /*
  * Reads PLACE-key.txt: 1 when it begins with head and its checksums, unless trusted, are those of
- * the loaded arrays; 0 when there is none; -1 when it is another one. Small arrays are copied, for
- * the kernel's limit on maps.
+ * the loaded arrays; 0 when there is no key; -1 when it differs. Small arrays are copied, because
+ * the kernel limits the number of maps.
  */
 int cache_key_fits(const struct cache_place *p, const struct str *head, bool trust);
-/* The same of the head alone, and nothing is loaded. */
+/* The same for the head alone; nothing is loaded. */
 int cache_key_begins(const struct cache_place *p, const struct str *head);
-/* The arrays in order, then the description: Megatron-LM takes files that exist for complete, so
- * the text comes late. */
+/* Adds the arrays in order, then the description: Megatron-LM takes existing files for complete, so
+   the text comes last. */
 int cache_store(const struct cache_place *p, const struct str *description, struct file_set *set,
     struct err *e);
 int cache_store_key(
@@ -135,7 +134,7 @@ int cache_store_key(
 
 /* description.c */
 void description_double(struct str *out, double x); /* as repr() */
-/* Adds text, a JSON value, with its lines after the first moved right by eight blanks. */
+/* Appends text, a JSON value, with its lines after the first indented by eight blanks. */
 void description_nest(struct str *out, const struct str *text);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * samples_walk.c - where each sample begins and ends: the rows of the sample index, one after the
- * other
+ * samples_walk.c - the rows of the sample index: where each sample begins and ends
  *
- * Row j is where token number j * seq_length lies, counted over the sequences in the order of the
- * document index. Their lengths stand anywhere in the .idx file, so nearly all of the time is
- * waiting for them: they are gathered into a table of 16 bits each, on large pages, and fetched a
- * block of positions ahead. Source: Megatron-LM core/datasets/helpers.cpp, build_sample_idx.
+ * Row j is the place of token number j * seq_length, counted over the sequences in the order of the
+ * document index. Their lengths are scattered over the .idx file, so nearly all of the time goes
+ * into waiting for them: they are gathered into a table of 16 bits each, on large pages, and
+ * fetched a block of positions ahead. Source: Megatron-LM core/datasets/helpers.cpp,
+ * build_sample_idx.
  */
 #include "lib/base/mem.h"
 #include "lib/data/samples_impl.h"
@@ -17,15 +17,15 @@ enum { BLOCK = 512, LONG = UINT16_MAX, FORGET = 4 << 20 };
 
 struct row_walk {
 	const struct samples *s;
-	/* u16 of each sequence of the split; LONG: look into the dataset */
+	/* u16 per sequence of the split; LONG: see the dataset */
 	struct index_map length;
 	int64_t next_row;
-	int64_t position, before; /* a sequence of the order, and the tokens before it */
-	int64_t from;             /* position of the first of the block */
-	int64_t tokens[BLOCK];    /* lengths of the block */
+	int64_t position, before; /* a sequence in the order, and the tokens before it */
+	int64_t from;             /* position of the first one of the block */
+	int64_t tokens[BLOCK];    /* their lengths */
 };
 
-/* The table of lengths takes 2 bytes a sequence until row_walk_free. */
+/* The table of lengths takes 2 bytes per sequence until row_walk_free. */
 struct row_walk *
 row_walk_new(const struct samples *s)
 {
@@ -45,7 +45,7 @@ row_walk_new(const struct samples *s)
 	return w;
 }
 
-/* NULL is fine. */
+/* NULL is allowed. */
 void
 row_walk_free(struct row_walk *w)
 {
@@ -54,8 +54,8 @@ row_walk_free(struct row_walk *w)
 	free(w);
 }
 
-/* Gathers the lengths of the block that begins at a position: first all of them on their way, then
- * all of them. */
+/* Gathers the lengths of the block that begins at a position: prefetches all of them, then reads
+   them. */
 static void
 fill_block(struct row_walk *w, int64_t from)
 {
@@ -76,8 +76,8 @@ fill_block(struct row_walk *w, int64_t from)
 
 /*
  * The end of sample j - 1 is its last token, number j * seq_length - (1 - extra); with the extra
- * token the next sample begins there, without it one further. Only a partial sample that is kept
- * ends before: at the end of the last sequence.
+ * token the next sample begins there, without it one token later. Only a kept partial sample ends
+ * earlier: at the end of the last sequence.
  */
 int
 row_walk_next(struct row_walk *w, int64_t *position, int64_t *offset)

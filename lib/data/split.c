@@ -2,8 +2,8 @@
  * split.c - which part of a corpus is for training, validation and testing
  *
  * Megatron-LM finds the numbers with the expression [.0-9]+, so that any other character separates
- * them: a minus sign is lost and 1e3 is two numbers. That is kept, because the sequences of a split
- * must be the same. Source: Megatron-LM core/datasets/utils.py, normalize;
+ * them: a minus sign is lost and 1e3 is two numbers. That is kept, so that a split has the same
+ * sequences here. Source: Megatron-LM core/datasets/utils.py, normalize;
  * blended_megatron_dataset_config.py, parse_and_normalize_split.
  */
 #include "lib/base/mem.h"
@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One run of digits and points as a number; a run that is no number is an error, as it is to
- * Python's float(). */
+/* One run of digits and points as a number; a run that is not a number is an error, as for Python's
+   float(). */
 static int
 parse_share(const char *run, size_t len, double *out, struct err *e)
 {
@@ -33,8 +33,7 @@ parse_share(const char *run, size_t len, double *out, struct err *e)
 	return isfinite(*out) ? 0 : err_set(e, "a share is too large");
 }
 
-/* Every run of digits and points is a share, whatever stands between them; missing ones are
- * zero. */
+/* Every run of digits and points is a share, whatever separates them; missing shares are zero. */
 static int
 parse_shares(const char *text, double share[SPLIT_COUNT], struct err *e)
 {
@@ -53,11 +52,11 @@ parse_shares(const char *text, double share[SPLIT_COUNT], struct err *e)
 			return -1;
 		p += len;
 	}
-	return n ? 0 : err_set(e, "no share in it; 969,30,1 is a split");
+	return n ? 0 : err_set(e, "it has no share: a split is, for example, 969,30,1");
 }
 
-/* The bookends are running sums of the shares, in doubles and in this order, as their rounding
- * decides about sequences. */
+/* The bookends are running sums of the shares, in doubles and in this order, because their rounding
+   determines the sequences. */
 int
 split_parse(const char *text, struct split_matrix *out, struct err *e)
 {

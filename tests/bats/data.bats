@@ -111,12 +111,12 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	echo '{"train": [0.75, "a", 0.25, "b"], "valid": "c", "test": ["b", "c"]}' >lists
 	works --per-split-data-args-path lists --eval-iters 1 --metrics-file four.jsonl
 	[ "$(losses one.jsonl)" = "$(losses four.jsonl)" ]
-	fails 2 "--data-path, --data-args-path, --per-split-data-args-path, and --train-data-path with its sisters: only one of them says where the data is" \
+	fails 2 "--data-path, --data-args-path, --per-split-data-args-path and --train-data-path with --valid- and --test-: only one of them can name the data" \
 		--data-path a --data-args-path list
 	fails 2 "--data-args-path gone: there is no 'gone.idx'; give the prefix without .bin or .idx" --data-args-path <(echo gone)
 	fails 2 "--valid-data-path gone: there is no 'gone.idx'; give the prefix without .bin or .idx" --train-data-path a \
 		--valid-data-path gone
-	fails 2 "--data-path: 'b' is not a number, but other weights are: either every prefix has a weight before it or none" \
+	fails 2 "--data-path: 'b' is not a number, but other weights are: either every prefix has a weight before it, or none has" \
 		--data-path 1 a b c
 	fails 1 "no samples to train on: --train-data-path is not given; --skip-train evaluates alone" --valid-data-path a
 	fails 1 "no samples to train on: --split gives training no share; --skip-train evaluates alone" --data-path a --split 0,1,0
@@ -322,7 +322,7 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	works --data-path c --load s --save s2 --train-iters 12
 	notes "data: c: 2 epochs, the last by itself, where the checkpoint has 1: its samples have another order from here on, and some come again that were seen; --data-change exclude-seen keeps the order"
 	works --data-path c --load s --save s3 --train-iters 12 --data-change exclude-seen
-	notes "data: c: the train blend draws 32 samples of it, of which 21 were not drawn before: its order begins again"
+	notes "data: c: the train blend draws 32 samples from it, but only 21 were not drawn before: its order starts over"
 	[[ "$stderr" != *"another order"* ]]
 }
 
@@ -379,7 +379,7 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	notes "(maps from the cache)"
 	[ "$(ls cache)" = "$before" ]
 	run -0 --separate-stderr mtrain --config tiny.conf --data-path a
-	notes "a: the train maps $(awk 'NR == 2 { print $4 }' rows) in 'cache' are those of another tokenizer, or of another spelling of its options; built as "
+	notes "a: the train maps $(awk 'NR == 2 { print $4 }' rows) in 'cache' belong to another tokenizer, or to another spelling of its options: built as "
 }
 
 @test "samples of one token" {

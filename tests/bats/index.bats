@@ -83,9 +83,9 @@ test	0	1" ]
 }
 
 @test "index: wrong usage" {
-	refused 2 "mshard: --data-path: '0.3' is a number where a prefix is expected; a list is PREFIX ... or WEIGHT PREFIX ..., and ./0.3 is a dataset of that name" \
+	refused 2 "mshard: --data-path: '0.3' is a number where a prefix is expected: a list is PREFIX ... or WEIGHT PREFIX ...; write ./0.3 for a dataset of that name" \
 		mshard index --data-path 0.3 a_u16 0.7 --seq-length 8
-	refused 2 "mshard: --data-path, --data-args-path, --per-split-data-args-path, and --train-data-path with its sisters: only one of them says where the data is" \
+	refused 2 "mshard: --data-path, --data-args-path, --per-split-data-args-path and --train-data-path with --valid- and --test-: only one of them can name the data" \
 		mshard index --data-path a_u16 --train-data-path b_i32 --seq-length 8
 	refused 2 "mshard: cannot open 'nowhere': No such file or directory" mshard blend --data-args-path nowhere --seq-length 8
 	refused 2 "mshard: --seq-length: how many tokens has a sample?" mshard index --data-path a_u16
@@ -159,7 +159,7 @@ test	0	1" ]
 	[ "$output" = "$first" ]
 	[ "$(ls cache)" = "$(ls again)" ]
 	echo '{"train": ["corpora/a_u16"], "valid": []}' >splits.json
-	refused 2 "mshard: splits.json: valid: no dataset in it" mshard index $args --per-split-data-args-path splits.json
+	refused 2 "mshard: splits.json: valid: it names no dataset" mshard index $args --per-split-data-args-path splits.json
 }
 
 @test "index: a blend that draws more than Megatron-LM builds is built, with a note" {
@@ -169,7 +169,7 @@ test	0	1" ]
 	done
 	run -0 --separate-stderr mshard index --data-path $list --split 1,0,0 --seq-length 9 \
 		--num-samples 10,0,0 --mid-level-dataset-surplus 0 --data-cache-path cache
-	[ "$stderr" = "mshard: corpora/e_tiny_i32: the train blend draws 6 samples of it, of which the request of 4 makes only 4; asked for 6" ]
+	[ "$stderr" = "mshard: corpora/e_tiny_i32: the train blend draws 6 samples from it, but a request for 4 gives only 4: the request is raised to 6" ]
 	cmp cache/*-BlendedDataset-train-dataset_index.npy \
 		"$D/cases/27_blend_oversample_surplus/train.dataset_index.npy"
 	run -0 --separate-stderr mshard index -q --data-path $list --split 1,0,0 --seq-length 9 \
@@ -192,7 +192,7 @@ test	0	1" ]
 	same_files 11_a_keep_partial_valid valid
 }
 
-@test "index: stale maps are built anew, with a note; those of Megatron-LM are taken" {
+@test "index: stale maps are rebuilt, with a note; those of Megatron-LM are taken" {
 	args="--data-path corpora/a_u16 --split 1 --seq-length 8 --num-samples 50,0,0
 		--data-cache-path cache"
 	run -0 --separate-stderr mshard index $args
@@ -200,7 +200,7 @@ test	0	1" ]
 	hash=$(awk 'NR == 2 { print $4 }' <<<"$output")
 	touch -d @1000000 corpora/a_u16.bin
 	run -0 --separate-stderr mshard index $args
-	[ "$stderr" = "mshard: corpora/a_u16: the train maps $hash in 'cache' are damaged, or of other data or options than their key says; built anew" ]
+	[ "$stderr" = "mshard: corpora/a_u16: the train maps $hash in 'cache' are damaged, or their key is that of other data or options; rebuilt" ]
 	rm cache/*-key.txt
 	before=$(stat -c '%n %i' cache/*)
 	run -0 --separate-stderr mshard index $args
@@ -212,7 +212,7 @@ test	0	1" ]
 		status=none
 	run -0 --separate-stderr mshard index $args
 	ours=$(awk 'NR == 2 { print $4 }' <<<"$output")
-	[ "$stderr" = "mshard: corpora/a_u16: the train maps $hash in 'cache' do not fit the dataset and have no key; they are kept, those of this run are $ours" ]
+	[ "$stderr" = "mshard: corpora/a_u16: the train maps $hash in 'cache' do not fit the dataset and have no key; they are kept, and the maps of this run are $ours" ]
 	[ "$(tail -n 3 "cache/$ours-GPTDataset-train-description.txt")" = "}
 add_extra_token 1
 drop_last_partial 1" ]
@@ -231,7 +231,7 @@ drop_last_partial 1" ]
 	done
 	run -0 --separate-stderr mshard index $args
 	ours=$(awk '$1 == "valid" { print $4 }' <<<"$output")
-	[[ "$stderr" == *"the valid maps $hash in 'cache' are damaged, or of other lengths; they are kept, those of this run are $ours" ]]
+	[[ "$stderr" == *"the valid maps $hash in 'cache' are damaged, or have other lengths; they are kept, and the maps of this run are $ours" ]]
 	same_files 11_a_keep_partial_valid valid
 	run -0 --separate-stderr mshard index $args --no-drop-last-partial-validation-sequence
 	[ "$(awk '$1 == "valid" { print $4 }' <<<"$output")" = "$hash" ]
@@ -252,7 +252,7 @@ drop_last_partial 1" ]
 	echo '#version: 0.2' >merges.txt
 	run -0 --separate-stderr mshard index $args --vocab-file vocab.json --merge-file merges.txt
 	other=$(awk 'NR == 2 { print $4 }' <<<"$output")
-	[ "$stderr" = "mshard: corpora/a_u16: the train maps $hash in 'cache' are those of another tokenizer, or of another spelling of its options; built as $other" ]
+	[ "$stderr" = "mshard: corpora/a_u16: the train maps $hash in 'cache' belong to another tokenizer, or to another spelling of its options: built as $other" ]
 	[ "$(sed -n '/"tokenizer"/,$p' "cache/$other-GPTDataset-train-description.txt")" = '    "tokenizer": {
         "class": "megatron.core.tokenizers.text.text_tokenizer.MegatronTokenizerText",
         "tokenizer_path": "GPT2BPETokenizer",
@@ -340,11 +340,11 @@ valid	-	1	20	1.000000	1280	0.2741	4669	-	0	5aa953730dbdf55cf7b99363e2a275c2" ]
 @test "blend: what cannot be one" {
 	run --separate-stderr mshard blend --data-path 1 corpora/a_u16 --split 1 --seq-length 8
 	[ "$status" = 1 ]
-	[ "$stderr" = "mshard: the train split has weights, which say nothing without a number of samples; a list without weights takes every sample once" ]
+	[ "$stderr" = "mshard: the train split has weights but no number of samples: weights need one; a list without weights takes every sample once" ]
 	run --separate-stderr mshard blend --data-path corpora/a_u16 corpora/e_tiny_i32 --split 1 \
 		--seq-length 64
 	[ "$status" = 1 ]
-	[ "$stderr" = "mshard: corpora/e_tiny_i32: 37 tokens in the train split, fewer than one sample of 65: it can have no part in a blend" ]
+	[ "$stderr" = "mshard: corpora/e_tiny_i32: 37 tokens in the train split: a blend needs at least one sample, which is 65 tokens" ]
 	run --separate-stderr mshard blend --data-path 1 corpora/a_u16 1 corpora/gone --split 1 \
 		--seq-length 8 --num-samples 5,0,0
 	[ "$status" = 1 ]

@@ -57,7 +57,7 @@ no_leftovers()
 		mshard sample --data-path a_u16 --seq-length 8 --index --micro-batch-size 2 \
 		--data-parallel-size 4 --global-batch-size 12
 	for verb in index blend sample; do
-		refused 2 "mshard: --data-path: which dataset? (or --data-args-path, --train-data-path, --per-split-data-args-path)" mshard $verb
+		refused 2 "mshard: no data: one of --data-path, --data-args-path, --train-data-path and --per-split-data-args-path is needed" mshard $verb
 		refused 2 "mshard: operand 'a_u16': the datasets are those of --data-path" mshard $verb a_u16
 	done
 }
@@ -199,7 +199,7 @@ $D/malformed/trailing_modes: ok, 3 documents, 5 sequences, 31 tokens of uint16" 
 		mshard cat -o all "$D/malformed/trailing_modes" a_u16
 	refused 1 "mshard: $D/malformed/trailing_modes: has modes (multimodal data), but a_u16 has none: modes are of all sequences or of none" \
 		mshard cat -o all a_u16 "$D/malformed/trailing_modes"
-	refused 1 "mshard: cannot create a temporary file beside 'no/such/all': No such file or directory" mshard cat -o no/such/all a_u16
+	refused 1 "mshard: cannot create a temporary file for 'no/such/all': No such file or directory" mshard cat -o no/such/all a_u16
 	[ ! -e all.bin ] && [ ! -e all.idx ]
 	no_leftovers
 }
@@ -280,7 +280,7 @@ tokenizer()
 	put big.idx 9 'Q<CQ<Q<' 1 8 $n 2
 	: >big.bin
 	for args in "verify" "head" "cat -o all a_u16" "sample --seq-length 8 --data-path"; do
-		refused 1 "mshard: big.idx: 2147483648 sequences and 1 documents, but index maps number at most 2147483647: mshard split cuts it" \
+		refused 1 "mshard: big.idx: 2147483648 sequences and 1 documents: index maps number at most 2147483647; mshard split divides it" \
 			mshard $args big
 	done
 	no_leftovers
@@ -408,7 +408,7 @@ u_text_document	tokenizer_hash	$hash
 		--micro-batch-size 2 --data-parallel-size 2 --global-batch-size 8 --iteration 3
 	[ "$(sed 1d <<<"$output" | cut -f1-4)" = "$(for i in $(seq 0 7); do
 		printf '3\t%s\t%s\t%s\n' $((i / 4)) $((i % 4 / 2)) $((16 + i)); done)" ]
-	refused 1 "mshard: 88 samples consumed of 79: no micro batch is left for every data rank" \
+	refused 1 "mshard: 88 of 79 samples consumed: too few are left for a micro batch on every data rank" \
 		mshard sample --data-path corpora/a_u16 --split 1 --seq-length 16 --index \
 		--micro-batch-size 2 --data-parallel-size 2 --global-batch-size 8 --iteration 12
 }
@@ -581,7 +581,7 @@ q_00002	6" ]
 	truncate -s 3600000000 w.bin
 	refused 1 "mshard: w.idx: sequence 2 starts at byte -1894967296, but the lengths before it add up to 2400000000" mshard verify w
 	run -0 mshard repair --in-place w
-	[ "$output" = "w: wrong offsets, made anew from the lengths: 1 of 3, the first that of sequence 2 (-1894967296)" ]
+	[ "$output" = "w: wrong offsets, recomputed from the lengths: 1 of 3, the first that of sequence 2 (-1894967296)" ]
 	run -0 mshard verify w
 	[ "$output" = "w: ok, 3 documents, 3 sequences, 1800000000 tokens of uint16" ]
 	run -0 mshard repair --in-place w
@@ -608,7 +608,7 @@ q_00002	6" ]
 	run --separate-stderr mshard verify shift
 	[ "$status" = 1 ]
 	run -0 mshard repair -o s shift
-	[ "$output" = "shift: the document index had not been shifted in a merge; it was" ]
+	[ "$output" = "shift: the document index was not shifted in a merge: shifted" ]
 	cmp s.idx all.idx
 }
 
@@ -619,7 +619,7 @@ q_00002	6" ]
 	mshard verify -q --xxh a_u16
 	cp a_u16.xxh long.xxh
 	run -0 mshard repair -o r long
-	[ "$output" = "long: bytes of the .bin after its last sequence, cut off: 3" ]
+	[ "$output" = "long: bytes of the .bin after its last sequence, dropped: 3" ]
 	cmp r.bin a_u16.bin
 	cmp r.idx a_u16.idx
 	[ "$(stat -c %s long.bin)" = 2559 ]

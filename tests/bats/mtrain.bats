@@ -79,7 +79,7 @@ fails()
 		--train-iters 1000000000000000 --global-batch-size 100
 	fails 2 "--eval-iters 1000000000000000: more than 2^53 samples; at most 2251799813685" \
 		--eval-iters 1000000000000000 --train-iters 999 --eval-interval 1
-	fails 2 "--split 'x': no share in it; 969,30,1 is a split" --split x --mock-data
+	fails 2 "--split 'x': it has no share: a split is, for example, 969,30,1" --split x --mock-data
 }
 
 @test "impossible layouts" {

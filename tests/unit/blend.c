@@ -221,8 +221,8 @@ check_oversampled(struct golden *g, const struct corpora *c)
 	blend_corpus(b, 0, &first);
 	CHECK(first.drawn == 6 && first.num_samples == 6 && samples_count(first.samples) >= 6);
 	CHECK_STR(blend_notes(b),
-	    "corpora/e_tiny_i32: the train blend draws 6 samples of it, of which the request of 4 "
-	    "makes only 4; asked for 6\n");
+	    "corpora/e_tiny_i32: the train blend draws 6 samples from it, but a request for 4 "
+	    "gives only 4: the request is raised to 6\n");
 	check_consumed(b);
 	npy_close(&want);
 	blend_close(b);
@@ -477,24 +477,21 @@ test_list_errors(void)
 	static const char *const ok[] = { "1_0", "p", "1e1", "./2" };
 	struct path_list l;
 
-	expect_refused(0, NULL, "--data-path: no dataset in it");
+	expect_refused(0, NULL, "--data-path: it names no dataset");
 	expect_refused(3, odd,
-	    "--data-path: '0.3' is a number where a prefix is expected; a list is PREFIX ... or "
-	    "WEIGHT PREFIX ..., "
-	    "and ./0.3 is a dataset of that name");
+	    "--data-path: '0.3' is a number where a prefix is expected: a list is PREFIX ... or "
+	    "WEIGHT PREFIX ...; write ./0.3 for a dataset of that name");
 	expect_refused(4, mixed,
 	    "--data-path: 'x' is not a number, but other weights are: either every prefix has a "
-	    "weight before it "
-	    "or none");
+	    "weight before it, or none has");
 	expect_refused(4, zero,
 	    "--data-path: weight 0: must be finite and above 0; leave a corpus out instead");
 	expect_refused(2, nan,
 	    "--data-path: weight nan: must be finite and above 0; leave a corpus out instead");
 	expect_refused(2, empty, "--data-path: an empty word where a prefix is expected");
 	expect_refused(2, numbers,
-	    "--data-path: '2' is a number where a prefix is expected; a list is PREFIX ... or "
-	    "WEIGHT PREFIX ..., "
-	    "and ./2 is a dataset of that name");
+	    "--data-path: '2' is a number where a prefix is expected: a list is PREFIX ... or "
+	    "WEIGHT PREFIX ...; write ./2 for a dataset of that name");
 	CHECK(path_list_parse(4, ok, "--data-path", &l, &e) == 0 && l.count == 2 &&
 	    l.weight[0] == 10 && l.weight[1] == 10);
 	CHECK_STR(l.prefix[1], "./2");
@@ -523,19 +520,20 @@ test_path_options(void)
 	} bad[] = {
 		{ "[]", "must be an object of train, valid and test" },
 		{ "{\"train\": [\"a\"], \"valid\": null}",
-		    "test: is missing; train, valid and test must all be there, null for none" },
+		    "test: missing: train, valid and test must all be given, null for none" },
 		{ "{\"train\": [\"a\"], \"valid\": 3, \"test\": null}",
 		    "valid: must be a list or a string of words" },
 		{ "{\"train\": [[\"a\"]], \"valid\": null, \"test\": null}",
 		    "train: element 0 is neither a string nor a number" },
-		{ "{\"train\": [], \"valid\": null, \"test\": null}", "train: no dataset in it" },
+		{ "{\"train\": [], \"valid\": null, \"test\": null}",
+		    "train: it names no dataset" },
 	};
 
 	CHECK(mkdtemp(dir) != NULL);
 	CHECK(data_paths_read(&o, &p, &e) < 0);
 	CHECK_STR(e.msg,
-	    "--data-path: which dataset? (or --data-args-path, --train-data-path, "
-	    "--per-split-data-args-path)");
+	    "no data: one of --data-path, --data-args-path, --train-data-path and "
+	    "--per-split-data-args-path is needed");
 	o.data_args_path = put(dir, "0.3 a\n\t0.7 b\r\n", 14, path);
 	CHECK(data_paths_read(&o, &p, &e) == 0 && !p.per_split && p.list[0].count == 2 &&
 	    p.list[0].weight[1] == 0.7);
@@ -544,8 +542,8 @@ test_path_options(void)
 	put(dir, "a\0b", 3, path);
 	CHECK(data_paths_read(&o, &p, &e) < 0 && strstr(e.msg, "list: not a text: byte 1 is NUL"));
 	o.data_path = (struct opt_list){ 1, words };
-	CHECK(data_paths_read(&o, &p, &e) < 0 &&
-	    strstr(e.msg, "only one of them says where the data is"));
+	CHECK(
+	    data_paths_read(&o, &p, &e) < 0 && strstr(e.msg, "only one of them can name the data"));
 	o.data_args_path = NULL;
 	CHECK(data_paths_read(&o, &p, &e) == 0 && p.list[0].count == 1 && !p.list[0].weight);
 	data_paths_release(&p);
@@ -682,7 +680,7 @@ test_sampler_errors(void)
 	s = sampler_new(&c, &e);
 	CHECK(s && sampler_active(s) == 64 && sampler_batch(s, 12, 0, out, &e) < 0);
 	CHECK_STR(e.msg,
-	    "12 samples consumed: the cyclic loader goes on only at multiples of 8, its micro "
+	    "12 samples consumed: the cyclic loader continues only at multiples of 8, the micro "
 	    "batches of all data ranks");
 	sampler_free(s);
 }
@@ -715,12 +713,11 @@ test_blend_errors(void)
 	all = corpora_open(&p, NULL, pool, &e);
 	CHECK(!blend_open(all, &p, &c, &e));
 	CHECK_STR(e.msg,
-	    "the train split has weights, which say nothing without a number of samples; a list "
-	    "without weights takes every "
-	    "sample once");
+	    "the train split has weights but no number of samples: weights need one; a list "
+	    "without weights takes every sample once");
 	c.samples.num_samples = 0;
 	CHECK(!blend_open(all, &p, &c, &e));
-	CHECK_STR(e.msg, "0 samples wanted of the train split: a blend has at least one");
+	CHECK_STR(e.msg, "0 samples wanted of the train split: must be at least 1 for a blend");
 	c.samples.num_samples = 1LL << 51;
 	CHECK(!blend_open(all, &p, &c, &e));
 	CHECK_STR(
@@ -736,7 +733,7 @@ test_blend_errors(void)
 	    "0; at least 2 tokens are needed: --split 58,1,1 gives some to every split");
 	p.per_split = true;
 	CHECK(!blend_open(all, &p, &c, &e));
-	CHECK_STR(e.msg, "no corpora are given for the test split");
+	CHECK_STR(e.msg, "the test split has no corpora");
 	p.per_split = false;
 	path_list_release(&p.list[0]);
 	/* Without weights: a corpus shorter than a sample, and more wanted than there is. */
@@ -746,8 +743,8 @@ test_blend_errors(void)
 	c.samples.seq_length = 64;
 	CHECK(!blend_open(all, &p, &c, &e));
 	CHECK_STR(e.msg,
-	    "corpora/e_tiny_i32: 37 tokens in the train split, fewer than one sample of 65: it can "
-	    "have no part in a blend");
+	    "corpora/e_tiny_i32: 37 tokens in the train split: a blend needs at least one sample, "
+	    "which is 65 tokens");
 	c.samples.seq_length = 8;
 	c.samples.num_samples = 10000;
 	b = blend_open(all, &p, &c, &e);
@@ -845,7 +842,7 @@ test_blend_cache(void)
 
 		CHECK(b && blend_from_cache(b) == (time != 0 && !damaged) && blend_count(b) == 500);
 		CHECK(!blend_notes(b) == !damaged &&
-		    (!damaged || strstr(blend_notes(b), "is damaged; built anew\n")));
+		    (!damaged || strstr(blend_notes(b), "is damaged: it was rebuilt\n")));
 		check_consumed(b);
 		blend_close(b);
 		if (time == 1)

@@ -34,7 +34,8 @@ static const struct {
 	{ "trailing_modes", NULL },
 	{ "magic", "magic.idx: not a dataset index: it does not begin with MMIDIDX" },
 	{ "tntidx",
-	    "tntidx.idx: the obsolete TNTIDX layout, which nothing trains from since 2023" },
+	    "tntidx.idx: the obsolete TNTIDX layout, which nothing has read for training since "
+	    "2023" },
 	{ "version", "version.idx: version 2; only version 1 is known" },
 	{ "dtype9", "dtype9.idx: unknown token type code 9" },
 	{ "dtype_float", "dtype_float.idx: token type code 6 is float64; tokens are integers" },
@@ -61,17 +62,17 @@ static const struct {
 	{ "doc_order", "doc_order.idx: the document index decreases from 4 to 2 at entry 2" },
 	{ "doc_first", "doc_first.idx: the document index begins with 1, not 0" },
 	{ "bin_short",
-	    "bin_short.bin: 58 bytes, but the index wants 62 (31 tokens of uint16): truncated, or "
-	    "of another dataset" },
+	    "bin_short.bin: 58 bytes, but the index requires 62 (31 tokens of uint16): it is "
+	    "truncated, or belongs to another dataset" },
 	{ "bin_long",
-	    "bin_long.bin: 64 bytes, but the index wants 62 (31 tokens of uint16): "
-	    "it goes on after the last sequence, or is of another dataset" },
+	    "bin_long.bin: 64 bytes, but the index requires 62 (31 tokens of uint16): it continues "
+	    "after the last sequence, or belongs to another dataset" },
 	{ "bin_odd",
-	    "bin_odd.bin: 63 bytes, but the index wants 62 (31 tokens of uint16): "
-	    "it goes on after the last sequence, or is of another dataset" },
+	    "bin_odd.bin: 63 bytes, but the index requires 62 (31 tokens of uint16): it continues "
+	    "after the last sequence, or belongs to another dataset" },
 	{ "bin_empty",
-	    "bin_empty.bin: 0 bytes, but the index wants 62 (31 tokens of uint16): truncated, or "
-	    "of another dataset" },
+	    "bin_empty.bin: 0 bytes, but the index requires 62 (31 tokens of uint16): it is "
+	    "truncated, or belongs to another dataset" },
 	{ "trailing_junk", "trailing_junk.idx: 3 bytes follow the arrays; only 5 modes could" },
 };
 

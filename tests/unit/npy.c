@@ -107,7 +107,7 @@ test_refused(void)
 		{ "{'descr': '<i4', 'fortran_order': False, 'shape': (99999999999999999999,)}", 4,
 		    "the header's shape is not a tuple of sizes" },
 		{ "{'descr': '<i4', 'fortran_order': False, 'shape': (4294967296,4294967296,2)}", 4,
-		    "the shape has more elements than 64 bits count" },
+		    "the shape has more elements than 64 bits can count" },
 		{ "{'descr': '<i4', 'fortran_order': False, 'shape': (2,)}", 7,
 		    "the file ends inside the array: 2 elements do not fit 7 bytes" },
 		{ "{'descr': '<i4', 'fortran_order': False, 'shape': (2,)}", 9,
@@ -115,7 +115,7 @@ test_refused(void)
 		{ "{'descr': '<i4', 'fortran_order': False, 'shape': (2,), 'more': 1}", 8,
 		    "unknown key 'more' in the header" },
 		{ "{'descr': '<i4', 'fortran_order': False, 'shape': (2,)} x", 8,
-		    "something follows the header's dictionary" },
+		    "text after the header's dictionary" },
 		{ "{'descr': '<i4' 'fortran_order': False, 'shape': (2,)}", 8,
 		    "the header is not a dictionary" },
 	};

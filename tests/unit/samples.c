@@ -588,7 +588,7 @@ cache_case_close(struct cache_case *k)
 static void
 test_damage(bool keyed)
 {
-	const char *note = keyed ? "; built anew" : "; they are kept, those of this run are ";
+	const char *note = keyed ? "; rebuilt" : "; they are kept, and the maps of this run are ";
 	struct cache_case k;
 	struct samples *want;
 	char path[512], key[512];
@@ -615,7 +615,7 @@ test_damage(bool keyed)
 	CHECK(io_remove_tree(k.maps, &e) == 0);
 	expect_maps(k.d, &k.c, want, false, NULL);
 	CHECK(truncate(map_path(k.maps, want, "shuffle_index.npy", path), 100) == 0);
-	expect_maps(k.d, &k.c, want, false, "; built anew");
+	expect_maps(k.d, &k.c, want, false, "; rebuilt");
 	CHECK(unlink(map_path(k.maps, want, "sample_index.npy", path)) == 0);
 	expect_maps(k.d, &k.c, want, false, NULL);
 	samples_close(want);
@@ -644,7 +644,7 @@ test_key(void)
 	CHECK(other && !samples_from_cache(other) &&
 	    strcmp(samples_hash(want), samples_hash(other)) != 0);
 	CHECK(samples_note(other) &&
-	    strstr(samples_note(other), "; they are kept, those of this run are "));
+	    strstr(samples_note(other), "; they are kept, and the maps of this run are "));
 	expect_maps(k.d, &k.c, other, true, NULL);
 	samples_close(other);
 	k.c.add_extra_token = true;
