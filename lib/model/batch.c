@@ -1,15 +1,15 @@
 /*
- * batch.c - samples of a step
+ * batch.c - the batch size of each step
  *
- * Steps are counted by stretches of equal size, never one by one: a run may have more steps than
- * anybody would wait for.
+ * Steps are counted in stretches of equal size, never one by one: a run may have more steps than it
+ * is practical to loop over.
  */
 #include "lib/model/batch.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers of samples are exact in a double up to here, which linear growth relies on. */
+/* Linear growth is computed in doubles, which hold integers exactly up to here. */
 #define SAMPLES_MAX 1e15
 
 struct batch_ramp
@@ -49,7 +49,8 @@ batch_linear(struct batch_ramp *r, const struct opt_list *words, int64_t size, s
 	return 0;
 }
 
-/* A number with a suffix, cut to a whole one, which end follows; false for anything else. */
+/* A number with an optional suffix, truncated to an integer and followed by `end`; false for
+ * anything else. */
 static bool
 scaled(const char **at, char end, int64_t *out)
 {
@@ -72,7 +73,7 @@ scaled(const char **at, char end, int64_t *out)
 	return true;
 }
 
-/* One entry of the table, in its place by its first sample. */
+/* Inserts one entry into the table, which is sorted by first sample. */
 static int
 add_entry(struct batch_ramp *r, const char *entry, int64_t seq_length, struct err *e)
 {
@@ -82,7 +83,7 @@ add_entry(struct batch_ramp *r, const char *entry, int64_t seq_length, struct er
 
 	if (!scaled(&at, ':', &tokens) || !scaled(&at, '\0', &size) || size < 1)
 		return err_set(e,
-		    "--step-batch-size-schedule: '%.60s' is no entry TOKENS:SIZE, as 250B:1536 is",
+		    "--step-batch-size-schedule: '%.60s': must be TOKENS:SIZE, such as 250B:1536",
 		    entry);
 	if (r->count == BATCH_TABLE_MAX)
 		return err_set(
@@ -120,7 +121,7 @@ batch_table(struct batch_ramp *r, const char *text, int64_t seq_length, struct e
 
 /* --- sizes ------------------------------------------------------------------------------------ */
 
-/* In doubles, and all of them only after the last sample, because Megatron-LM reckons so. */
+/* As Megatron-LM computes it: in doubles, and all increments only after the last sample. */
 static int64_t
 increments_at(const struct batch_ramp *r, int64_t consumed)
 {
@@ -129,7 +130,7 @@ increments_at(const struct batch_ramp *r, int64_t consumed)
 	return consumed > r->samples ? r->num_increments : (int64_t)((double)consumed / each);
 }
 
-/* The last entry of the table that has begun. */
+/* The last entry of the table that has started. */
 static int
 entry_at(const struct batch_ramp *r, int64_t consumed)
 {
@@ -170,7 +171,7 @@ batch_uneven(const struct batch_ramp *r, int64_t unit)
 	return 0;
 }
 
-/* The first sample after `consumed` at which another size begins; INT64_MAX: none does. */
+/* The first sample after `consumed` at which the size changes; INT64_MAX: it never does. */
 static int64_t
 stretch_end(const struct batch_ramp *r, int64_t consumed)
 {
@@ -184,7 +185,7 @@ stretch_end(const struct batch_ramp *r, int64_t consumed)
 	k = increments_at(r, consumed);
 	if (k == r->num_increments)
 		return INT64_MAX;
-	/* The quotient is rounded: look beside it. */
+	/* The quotient is rounded, so start one below it and search. */
 	at = (int64_t)((double)(k + 1) * ((double)r->samples / (double)r->num_increments)) - 1;
 	at = at > consumed ? at : consumed;
 	while (increments_at(r, at) == k)

@@ -1,9 +1,9 @@
 /*
- * bucket.c - shards placed in buckets
+ * bucket.c - places shards in buckets
  *
- * A list of shards in the flat order is cut where a new bucket begins; everything else is adding
- * up. Sizes of buckets are the same on ranks that reduce with each other, because they follow from
- * shapes that are: those of one stage, and of a tied table on both its stages.
+ * The list of shards in flat order is cut where a new bucket begins; the rest is addition. Ranks
+ * that reduce together have buckets of equal size, because sizes follow from shapes that those
+ * ranks share: those of one stage, and those of a tied table on both its stages.
  */
 #include "lib/base/mem.h"
 #include "lib/model/bucket.h"
@@ -35,9 +35,9 @@ round_up(int64_t n, int64_t m)
 	return (n + m - 1) / m * m;
 }
 
-/* The share of parameter p that the rank at coord holds, all but its place; false when the stage
- * has none. Of copies that several tensor ranks hold, the lowest owns: it alone is counted in norms
- * and saved. */
+/* The shard of parameter p that the rank at coord holds, except its place; false when the stage
+ * does not have p. Where several tensor ranks hold copies, the lowest one owns it: only that copy
+ * is counted in norms and saved. */
 static bool
 shard_of(
     struct shard *sh, const struct param *p, const struct shards_of *of, const int coord[AX_COUNT])
@@ -63,11 +63,12 @@ shard_of(
 struct placing {
 	struct shards *s;
 	const struct shards_of *of;
-	int64_t size, align; /* of buckets: full from `size` on; a multiple of `align` */
-	int64_t end;         /* of what has been placed */
+	int64_t size,
+	    align;   /* a bucket is full from `size` on; its size is a multiple of `align` */
+	int64_t end; /* end of what has been placed */
 };
 
-/* Which shards are placed next. */
+/* Classes of shards, in the order in which they are placed. */
 enum class { WHOLE_VECTORS, CUT_VECTORS, MATRICES };
 
 static enum class class_of(const struct param *p) {
@@ -89,8 +90,8 @@ is_layer(const struct placing *x, const struct param *p)
 	return p->layer >= 0 && p->layer < x->of->model->num_layers;
 }
 
-/* Whether a matrix begins a bucket. `before` is the one placed before it. A vocabulary table is
- * alone, so that both copies of a tied one are cut alike. */
+/* Whether a matrix begins a bucket. `before` is the one placed before it. A vocabulary table has a
+ * bucket of its own, so that both copies of a tied one are cut alike. */
 static bool
 begins(const struct placing *x, const struct param *p, const struct param *before)
 {
@@ -123,7 +124,7 @@ begin_bucket(struct placing *x, const struct shard *sh, const struct param *p)
 		.layers = p->ndim > 1 && is_layer(x, p) };
 }
 
-/* The run of a shard goes on where bucket and ownership do, over the gap between. */
+/* A run continues over the gap between shards as long as bucket and ownership stay the same. */
 static void
 extend_run(struct shards *s, const struct shard *sh)
 {
@@ -173,8 +174,8 @@ place_class(struct placing *x, enum class class)
 	}
 }
 
-/* Buckets of layers take turns in as few slots as there are buckets, each as large as the largest
- * of them. */
+/* Buckets of layers take turns in BUCKET_SLOTS slots, or fewer if there are fewer buckets; each
+ * slot is as large as the largest of them. */
 static void
 place_slots(struct shards *s)
 {
@@ -219,7 +220,7 @@ shards_init(struct shards *s, const struct shards_of *of, const int coord[AX_COU
 	place_slots(s);
 }
 
-/* The table is the caller's. */
+/* The table of parameters belongs to the caller. */
 void
 shards_release(struct shards *s)
 {
@@ -231,7 +232,7 @@ shards_release(struct shards *s)
 
 /* --- parts ------------------------------------------------------------------------------------ */
 
-/* Exact, because every count is a multiple of the replicas. */
+/* The division is exact: every count is a multiple of the replicas. */
 struct part
 bucket_part(const struct bucket *b, int replica, int replicas)
 {
@@ -259,8 +260,8 @@ shard_part(const struct shards *s, const struct shard *sh, int replica, int repl
 }
 
 /*
- * Real elements come first in a shard's memory, as only rows at the end can be padding of the
- * vocabulary; so the part is clipped to them and the rest is slice_flat's work.
+ * Real elements come first in a shard's memory, since vocabulary padding is always the last rows;
+ * so the part is clipped to them and slice_flat does the rest.
  */
 int
 shard_pieces(const struct shard *sh, const struct part *p, struct slice out[SLICE_FLAT_MAX])

@@ -4,9 +4,9 @@
  * Weights, gradients, master weights and moments share one flat order of elements: first the
  * vectors, those that every tensor rank holds whole before those that are cut, then the matrices by
  * layer. A bucket is a stretch of it that is reduced, updated and gathered at once: all vectors; a
- * vocabulary table; whole layers until they have bucket_size elements. Each of the replicas of a
- * rank, those that differ in their data alone, owns an equal part of each bucket. bucket_part and
- * part_cut are the one walk that reduction, norm, update, save, load and reshard share.
+ * vocabulary table; whole layers until they reach bucket_size elements. Each replica of a rank
+ * (ranks that differ only in their data) owns an equal part of each bucket. Reduction, norm,
+ * update, save, load and reshard all walk the buckets with bucket_part and part_cut.
  */
 #ifndef MODEL_BUCKET_H
 #define MODEL_BUCKET_H
@@ -15,16 +15,16 @@
 
 enum {
 	SHARD_ALIGN = 64,    /* elements between tensors that are not joined */
-	BUCKET_ALIGN = 1024, /* elements of a bucket: a multiple of this and of the replicas */
-	BUCKET_ELEMENTS = 1 << 27, /* at which a bucket of layers is full, unless it is said */
-	BUCKET_SLOTS = 2, /* buckets of layers that are whole at once where they take turns */
+	BUCKET_ALIGN = 1024, /* a bucket's elements are a multiple of this and of the replicas */
+	BUCKET_ELEMENTS = 1 << 27, /* at which a bucket of layers is full, by default */
+	BUCKET_SLOTS = 2,          /* buckets of layers held whole at once where they take turns */
 };
 
-/* A rank's share of one parameter. */
+/* The part of one parameter that a rank holds. */
 struct shard {
 	int param; /* index into the table */
 	int bucket;
-	int64_t shape[SLICE_DIMS]; /* as allocated here: padded rows included */
+	int64_t shape[SLICE_DIMS]; /* as allocated, with padded rows */
 	int64_t offset, count;     /* in the flat order, elements */
 	/* the real elements, global; they come first in memory. May be empty (count 0) */
 	struct slice box;
@@ -34,18 +34,19 @@ struct shard {
 };
 
 struct bucket {
-	int64_t first, count; /* in the flat order; gaps between shards are in it and hold zeros */
-	/* Layers that use it, as in struct param: complete when the backward pass has left the
-	 * first of them. */
+	int64_t first,
+	    count; /* in the flat order, with the gaps between shards, which hold zeros */
+	/* Layers that use it, numbered as in struct param; its gradients are complete when the
+	 * backward pass has left the first of them. */
 	int first_layer, last_layer;
 	bool decay;  /* weight decay applies: matrices */
-	bool layers; /* matrices of layers, and nothing else */
-	/* Where it lies, whole, in a buffer that does not hold all elements: there all buckets but
-	 * those of layers have places of their own, and those of layers take turns. */
+	bool layers; /* holds only matrices of layers */
+	/* Its place, whole, in a buffer that does not hold all elements: there every bucket has a
+	 * place of its own, except those of layers, which take turns. */
 	int64_t place;
 };
 
-/* A stretch of a bucket whose shards this rank owns, or does not, alike; gaps are in it. */
+/* A stretch of a bucket, gaps included, of which this rank owns all shards or none. */
 struct shard_run {
 	int64_t first, count;
 	int bucket;
@@ -55,14 +56,14 @@ struct shard_run {
 struct shards {
 	int count, num_buckets, num_runs;
 	struct shard *item;    /* in model order */
-	struct bucket *bucket; /* in the flat order, as are the runs */
+	struct bucket *bucket; /* in the flat order, like the runs */
 	struct shard_run *run;
 	int64_t elements; /* of all buckets */
 	int64_t places;   /* elements of a buffer in which buckets of layers take turns */
 	int64_t largest;  /* elements of the largest bucket */
 };
 
-/* What a rank's shards follow from, beside its coordinates. */
+/* What determines a rank's shards, apart from its coordinates. */
 struct shards_of {
 	const struct param *table;
 	int count;
@@ -79,12 +80,12 @@ void shards_release(struct shards *s);
 struct part {
 	int64_t first, count, own;
 };
-/* What replica i of n owns of bucket b. One of one owns all, and own is first. */
+/* The part of bucket b that replica i of n owns. With n = 1 that is all of it, and own is first. */
 struct part bucket_part(const struct bucket *b, int replica, int replicas);
-/* What of part p lies in [first, first + count) of the flat order; a count of 0 when nothing does.
+/* The intersection of part p with [first, first + count) of the flat order; count 0 if empty.
  */
 struct part part_cut(const struct part *p, int64_t first, int64_t count);
-/* What replica i of n owns of a shard. */
+/* The part of a shard that replica i of n owns. */
 struct part shard_part(const struct shards *s, const struct shard *sh, int replica, int replicas);
 /* The real elements of a part of a shard as boxes in global coordinates, in the order of memory.
  * Returns how many: 0 when the part holds none. */

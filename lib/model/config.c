@@ -1,9 +1,9 @@
 /*
- * config.c - rules and derived figures of a model
+ * config.c - checks a model and derives figures from it
  *
- * What a model_config may hold is decided here once, whether it came from options, from a
- * config.json or from a checkpoint; everything after it divides and multiplies without checking
- * again. Reasons name the option and a value that is right.
+ * The one place that decides what a model_config may hold, whether it came from options, a
+ * config.json or a checkpoint; all later code divides and multiplies without checking again. Error
+ * messages name the option and a legal value.
  */
 #include "lib/model/config.h"
 
@@ -17,7 +17,7 @@ const char *const position_names[] = { "learned_absolute", "rope", "none", NULL 
 const char *const rope_scaling_names[] = { "none", "linear", "llama3", NULL };
 
 /*
- * Gated activations have two matrices into the FFN, which doubles the width of the first product.
+ * Gated activations have two matrices into the FFN, which doubles the width of the first GEMM.
  */
 bool
 model_gated(const struct model_config *c)
@@ -27,7 +27,7 @@ model_gated(const struct model_config *c)
 
 /*
  * Rounded down to an even number, because rotation takes channels in pairs; Megatron-LM truncates
- * in the same way.
+ * too.
  */
 int64_t
 model_rotary_dim(const struct model_config *c)
@@ -36,8 +36,7 @@ model_rotary_dim(const struct model_config *c)
 }
 
 /*
- * Every size that is divided by later goes through here. The reason has the form of a range check
- * of the options.
+ * Every later divisor is checked here. The message has the form of an option's range check.
  */
 static int
 positive(const char *option, int64_t v, struct err *e)
@@ -48,8 +47,8 @@ positive(const char *option, int64_t v, struct err *e)
 }
 
 /*
- * At least the number of parameters, computed in double, which cannot overflow where the product of
- * the integers might: this runs before any of the sizes is trusted.
+ * An upper bound of the number of parameters, computed in double because the integers might
+ * overflow: none of the sizes is trusted yet.
  */
 static double
 size_bound(const struct model_config *c)
@@ -61,8 +60,8 @@ size_bound(const struct model_config *c)
 }
 
 /*
- * Each bound alone is generous, and together they keep every byte count far from 2^63: 2^55
- * parameters at 16 bytes and a few copies still fit.
+ * Each bound is generous, and together they keep every byte count well below 2^63: 2^55 parameters
+ * at 16 bytes and a few copies still fit.
  */
 static int
 check_sizes(const struct model_config *c, struct err *e)
@@ -72,13 +71,13 @@ check_sizes(const struct model_config *c, struct err *e)
 	    c->num_attention_heads > 1 << 16 || c->kv_channels > 1 << 16 ||
 	    c->max_position_embeddings > 1 << 28 || size_bound(c) > 0x1p55)
 		return err_set(e,
-		    "the model is beyond any size this program can hold: check --num-layers, "
+		    "the model is larger than any this program can hold: check --num-layers, "
 		    "--hidden-size and "
 		    "--vocab-size");
 	return 0;
 }
 
-/* Comparisons are written so that a NaN fails them, wherever it came from. */
+/* Comparisons are written so that a NaN fails them. */
 static int
 check_rope(const struct model_config *c, struct err *e)
 {
@@ -106,7 +105,7 @@ check_rope(const struct model_config *c, struct err *e)
 	return 0;
 }
 
-/* The options have ranges of their own; a config.json does not, so these are checked for both. */
+/* Options have ranges; a config.json does not, so both are checked here. */
 static int
 check_rates(const struct model_config *c, struct err *e)
 {
@@ -128,7 +127,7 @@ check_rates(const struct model_config *c, struct err *e)
 	return 0;
 }
 
-/* Positive sizes first: the checks after them divide by these. */
+/* Positive sizes first, because later checks divide by them. */
 int
 model_check(const struct model_config *c, struct err *e)
 {
@@ -156,9 +155,9 @@ model_check(const struct model_config *c, struct err *e)
 }
 
 /*
- * The angle of pair i a position, scaled. Llama 3.1's rule by wavelength: short ones are kept, long
- * ones divided by the factor, those between blended linearly in the number of turns. Source:
- * transformers modeling_rope_utils.py, _compute_llama3_parameters.
+ * The angle of pair i per position, scaled. Llama 3.1's rule by wavelength: short wavelengths are
+ * kept, the angles of long ones divided by the factor, those between interpolated linearly in the
+ * number of turns. Source: transformers modeling_rope_utils.py, _compute_llama3_parameters.
  */
 static double
 rope_angle(const struct model_config *c, int64_t i, int64_t rotary_dim)
@@ -183,9 +182,8 @@ rope_angle(const struct model_config *c, int64_t i, int64_t rotary_dim)
 }
 
 /*
- * In double, rounded once by whoever stores it: at position 10^5 the product of position and angle
- * has lost all of a float's fraction. Pairs of cosine and sine side by side, [positions,
- * rotary_dim].
+ * In double, rounded once when stored: at position 10^5 a float holds no fraction of position times
+ * angle. Pairs of cosine and sine side by side, [positions, rotary_dim].
  */
 void
 model_rope_table(const struct model_config *c, int64_t positions, double *out)
@@ -206,7 +204,7 @@ int
 id_list_add(struct id_list *ids, int64_t id, struct err *e)
 {
 	if (id < 0)
-		return err_set(e, "%lld: a token id is at least 0", (long long)id);
+		return err_set(e, "%lld: must be at least 0, as every token id", (long long)id);
 	if (ids->count == ID_LIST_MAX)
 		return err_set(e, "more than %d token ids", ID_LIST_MAX);
 	ids->id[ids->count++] = id;

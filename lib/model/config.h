@@ -1,10 +1,9 @@
 /*
  * config.h - what the model is
  *
- * One plain struct says everything that the other pieces compute from: the parameter table, the
- * slices, the memory, the work. It comes from Megatron-LM's options (fields.h) or from a Hugging
- * Face config.json (family.h) and goes into every checkpoint. A new field is a member here and a
- * row in fields.h.
+ * One plain struct from which the parameter table, the slices, the memory and the work are
+ * computed. It comes from Megatron-LM's options (fields.h) or from a Hugging Face config.json
+ * (family.h) and is saved in every checkpoint. A new field is a member here and a row in fields.h.
  */
 #ifndef MODEL_CONFIG_H
 #define MODEL_CONFIG_H
@@ -14,9 +13,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Each kind's name as an option's value stands at its number in a list that NULL ends. */
+/* The option values of each enum are listed at its numbers, ended by NULL. */
 enum normalization { NORMALIZATION_LAYERNORM, NORMALIZATION_RMSNORM };
-/* Same order as enum act_kind of the trainer. The gated kinds have a gate and an up projection. */
+/* Same order as the trainer's enum act_kind. The gated kinds have a gate and an up projection. */
 enum activation {
 	ACTIVATION_GELU_TANH,
 	ACTIVATION_GELU_ERF,
@@ -29,7 +28,7 @@ enum rope_scaling { ROPE_SCALING_NONE, ROPE_SCALING_LINEAR, ROPE_SCALING_LLAMA3 
 extern const char *const normalization_names[],
     *const activation_names[], *const position_names[], *const rope_scaling_names[];
 
-/* Ids of the vocabulary; count 0: none. */
+/* Token ids; count 0: none. */
 enum { ID_LIST_MAX = 16 };
 struct id_list {
 	int count;
@@ -40,7 +39,7 @@ struct model_config {
 	int64_t num_layers, hidden_size, ffn_hidden_size;
 	int64_t num_attention_heads, num_query_groups, kv_channels; /* n, g, d */
 	int64_t max_position_embeddings;
-	int64_t vocab_size; /* real tokens; padding is a matter of the layout (layout.h) */
+	int64_t vocab_size; /* real tokens; the layout adds padding (layout.h) */
 	int64_t make_vocab_size_divisible_by;
 	enum normalization normalization;
 	double norm_epsilon;
@@ -56,19 +55,19 @@ struct model_config {
 	bool untie_embeddings_and_output_weights;
 	int64_t window_size; /* keys a query sees, itself included; 0: all */
 	double init_method_std, attention_dropout, hidden_dropout, embedding_dropout;
-	int64_t bos_token_id, pad_token_id; /* -1: none; for export, as the next */
-	struct id_list eos_token_id;        /* chat models end on any of several */
+	int64_t bos_token_id, pad_token_id; /* for export, like the next; -1: none */
+	struct id_list eos_token_id;        /* chat models may have several */
 };
 
 bool model_gated(const struct model_config *c);
 int64_t model_rotary_dim(const struct model_config *c); /* elements of a head that rotate; even */
-/* Every rule that holds for any layout; the reason names the Megatron-LM option and a legal
- * value. */
+/* Checks every rule that does not depend on the layout; the message names the Megatron-LM option
+ * and a legal value. */
 int model_check(const struct model_config *c, struct err *e);
 /* cos and sin of every position and angle: out[position][angle][2], rotary_dim / 2 angles. Source:
  * spec/training.md 2.4. */
 void model_rope_table(const struct model_config *c, int64_t positions, double *out);
-/* Adds an id. -1 when there is no room, or it is below 0. */
+/* Appends an id. -1 when the list is full or the id is negative. */
 int id_list_add(struct id_list *ids, int64_t id, struct err *e);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * family.c - the registry, and what families share
+ * family.c - the registry of families, and code that they share
  *
- * One row of FAMILIES adds a family; the tests, mckpt and mexport walk the registry and need no
- * other edit. config.json has two generations of the rotary settings, old members at the top and
- * the newer rope_parameters: both are read, and both are written, so that old and new versions of
- * transformers load the result.
+ * A row of FAMILIES adds a family; the tests, mckpt and mexport walk the registry and need no edit.
+ * config.json has two generations of rotary settings, old members at the top level and the newer
+ * rope_parameters: both are read and both are written, so that old and new versions of transformers
+ * load the result.
  */
 #include "lib/base/io.h"
 #include "lib/model/family.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The registry: one line a family; family_NAME is in family/NAME.c. */
+/* The registry: one line per family; family_NAME is in family/NAME.c. */
 #define FAMILIES(DO) \
 	DO(llama) \
 	DO(gpt2)
@@ -26,14 +26,14 @@ FAMILIES(DECLARE)
 
 static const struct family *const families[] = { FAMILIES(ENTRY) NULL };
 
-/* In the order in which family_of asks. */
+/* In the order in which family_of tries them. */
 const struct family *const *
 family_all(void)
 {
 	return families;
 }
 
-/* By the "model_type" of config.json, which is exact and lower case. */
+/* By config.json's "model_type", which must match exactly and is lower case. */
 const struct family *
 family_find(const char *model_type)
 {
@@ -43,7 +43,7 @@ family_find(const char *model_type)
 	return NULL;
 }
 
-/* A parameter that a family has no name for is not in its models. */
+/* A family has a name for every parameter of its models. */
 int
 family_check(const struct family *f, const struct model_config *c, struct err *e)
 {
@@ -62,8 +62,8 @@ family_check(const struct family *f, const struct model_config *c, struct err *e
 }
 
 /*
- * The order of the registry decides when several would fit. Each family's reason is collected,
- * because the one that was meant is not known.
+ * If several families fit, the first one in the registry wins. The reasons of all families are
+ * collected, since there is no telling which one was meant.
  */
 const struct family *
 family_of(const struct model_config *c, struct err *e)
@@ -83,14 +83,14 @@ family_of(const struct model_config *c, struct err *e)
 	return NULL;
 }
 
-/* What no config.json says, or what it means when a member is missing. */
+/* Fields that no config.json has, and the meaning of missing members. */
 void
 family_defaults(struct model_config *c)
 {
 	model_defaults(c, MODEL_BASE);
 }
 
-/* An id, which older files give as -1 where there is none, or a list of them. */
+/* An id or a list of ids; older files write -1 for none. */
 static int
 id_list(const struct json_value *config, const char *key, struct id_list *out, struct err *e)
 {
@@ -111,7 +111,7 @@ id_list(const struct json_value *config, const char *key, struct id_list *out, s
 	return 0;
 }
 
-/* Of a list the first counts: these are never several. */
+/* The first of a list counts: there is only one of these. */
 static int
 token_id(const struct json_value *config, const char *key, int64_t *out, struct err *e)
 {
@@ -123,7 +123,7 @@ token_id(const struct json_value *config, const char *key, int64_t *out, struct 
 	return 0;
 }
 
-/* Members that all families have, beside the special ids. */
+/* Members that all families have, apart from the special ids. */
 static const struct key shared[] = {
 	{ "initializer_range", KEY_NUMBER, KEY_OFF(init_method_std), .stays = true },
 };
@@ -131,8 +131,8 @@ static const struct key shared[] = {
 enum { SHARED = sizeof shared / sizeof *shared };
 
 /*
- * The family's own reader runs after the members that all share, and model_check after everything,
- * so a foreign file gets through the same rules as options. *f may be set although this fails.
+ * The family's own reader runs after the shared members, and model_check after everything, so a
+ * foreign file obeys the same rules as options. *f may be set even on failure.
  */
 static int
 read_members(
@@ -167,8 +167,8 @@ read_members(
 }
 
 /*
- * path may be the directory. 16 MiB is far above any config. The reason carries the file's name;
- * NULL is returned then, and c is not to be used.
+ * path may be the directory. 16 MiB is far above any config. On failure returns NULL with a message
+ * that names the file, and c is undefined.
  */
 const struct family *
 family_read_config(const char *path, struct model_config *c, struct err *e)
@@ -236,7 +236,7 @@ family_write_config(
 	keys_write(f->keys, f->num_keys, c, "  ", out);
 	if (f->write_rest)
 		f->write_rest(c, out);
-	/* null and not absent, since readers would put the family's own default in. */
+	/* null, not absent: readers would use the family's default for a missing member. */
 	family_write_ids(c, true, out);
 	keys_write(shared, SHARED, c, "  ", out);
 	str_addf(out, ",\n  \"tie_word_embeddings\": %s,\n  \"use_cache\": true",
@@ -245,7 +245,7 @@ family_write_config(
 	    torch_dtype);
 }
 
-/* By enum rope_scaling: its name, and how many of the keys below it has. */
+/* By enum rope_scaling: the name, and how many of the keys below apply. */
 static const struct rope {
 	const char *type;
 	int num_keys;
@@ -266,8 +266,8 @@ static const struct key rope_keys[] = {
 };
 
 /*
- * "type" is the old name of "rope_type". Rules that are not built are refused by name, because a
- * model run with the wrong angles fails silently.
+ * "type" is the old name of "rope_type". Unsupported rules are refused by name, because a model
+ * with wrong angles fails silently.
  */
 static int
 read_rope(struct model_config *c, const struct json_value *v, struct err *e)
@@ -318,7 +318,7 @@ write_rope(const struct model_config *c, struct str *out)
 	str_adds(out, "\n  }");
 }
 
-/* Readers before rope_parameters take rope_scaling. */
+/* Readers older than rope_parameters use rope_scaling. */
 void
 family_write_rope(const struct model_config *c, struct str *out)
 {
@@ -332,7 +332,7 @@ family_write_rope(const struct model_config *c, struct str *out)
 }
 
 /*
- * Only roles that share a tensor with others are asked for: q, k and v in one, gate and up in one.
+ * Only called for roles that share a tensor: q, k and v in one, gate and up in one.
  */
 static int64_t
 role_rows(const struct model_config *c, enum role role)
@@ -348,7 +348,7 @@ role_rows(const struct model_config *c, enum role role)
 	}
 }
 
-/* For Conv1D of GPT-2, which stores [in, out]: place and slice turn together. */
+/* For GPT-2's Conv1D, which stores [in, out]: transposes place and slice together. */
 static void
 transpose(struct family_place *out)
 {
@@ -363,9 +363,9 @@ transpose(struct family_place *out)
 }
 
 /*
- * Roles that name the same tensor are its blocks of output rows in the order of the table, so the
- * start is the sum of the rows before and the height the sum of all. Turned last, when both are
- * known. The layer's number is put in by hand: names are data, not formats.
+ * Roles that name the same tensor are its blocks of output rows in table order, so the start is the
+ * sum of the rows before and the height the sum of all. Transposed last, when both are known. The
+ * layer's number is inserted by hand: names are data, not formats.
  */
 int
 family_place(const struct family *f, const struct model_config *c, const struct param *p,

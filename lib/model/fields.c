@@ -1,9 +1,9 @@
 /*
- * fields.c - what is done with a model by its rows: defaults, options, dumps, differences
+ * fields.c - a model's defaults, options, dumps and differences, all from its rows
  *
  * Most fields have the type of their option, which is stored in one place and copied to the other.
- * Three are typed as words that are more than one value, or may be written in more than one way;
- * they have a row of functions besides.
+ * Three options take several values, or may be written in several ways; they also have a row of
+ * functions.
  */
 #include "lib/model/fields.h"
 
@@ -24,7 +24,7 @@ _Static_assert(sizeof(enum normalization) == sizeof(int) &&
 
 /* --- fields of words -------------------------------------------------------------------------- */
 
-/* Three of the model's fields as they are named in the list. */
+/* The three biases of a model, by their names in the list. */
 static const struct bias_name {
 	const char *name;
 	size_t off;
@@ -67,7 +67,7 @@ read_biases(const struct model_options *o, struct model_config *c, struct err *e
 	return 0;
 }
 
-/* Always something, as the default depends on other options. */
+/* Never empty, because the default depends on other options. */
 static void
 print_biases(const struct model_config *c, struct str *out)
 {
@@ -80,7 +80,7 @@ print_biases(const struct model_config *c, struct str *out)
 		str_adds(out, " none");
 }
 
-/* The integer that s begins with; returns where it ends, or NULL when there is none. */
+/* Reads the integer at the start of s; returns its end, or NULL when there is none. */
 static const char *
 integer(const char *s, int64_t *out)
 {
@@ -92,8 +92,8 @@ integer(const char *s, int64_t *out)
 }
 
 /*
- * W, or Megatron-LM's pair: how many keys before and after its own a query sees, with or without
- * brackets, -1 for all of those before. A causal model sees none after its own.
+ * W, or Megatron-LM's pair: the number of keys that a query sees before and after its own, with or
+ * without brackets; -1 means all keys before it. In a causal model it sees none after its own.
  */
 static int
 read_window(const struct model_options *o, struct model_config *c, struct err *e)
@@ -124,7 +124,7 @@ print_window(const struct model_config *c, struct str *out)
 	str_addf(out, " %lld", (long long)c->window_size);
 }
 
-/* -1 stands for none, as with its sisters. */
+/* -1 stands for none, as for the other special ids. */
 static int
 read_ends(const struct model_options *o, struct model_config *c, struct err *e)
 {
@@ -155,7 +155,7 @@ print_ends(const struct model_config *c, struct str *out)
 		str_adds(out, " -1");
 }
 
-/* By the place of the words. print adds each value after a blank. */
+/* Found by the offset of the words. print adds each value after a blank. */
 static const struct words {
 	size_t off;         /* in the options */
 	size_t field, size; /* in the model */
@@ -170,7 +170,7 @@ static const struct words {
 	    sizeof(struct id_list), read_ends, print_ends },
 };
 
-/* NULL when the row is none of these. */
+/* NULL when the row is not one of them. */
 static const struct words *
 words_of(const struct opt *r)
 {
@@ -198,7 +198,7 @@ size_of(enum opt_type t)
 	}
 }
 
-/* Where the parser stores the field that a row sets, if it does. */
+/* Where the parser stores a row's field, or NULL. */
 static bool
 typed_place(const struct opt *r, struct place *out)
 {
@@ -296,7 +296,7 @@ is_zero(const struct model_config *c, const struct opt *r)
 	    !memcmp((const char *)c + at.off, (const char *)&zero + at.off, at.size);
 }
 
-/* Options that would change nothing, such as the factor without scaling, are left out. */
+/* Options without effect, such as the factor without scaling, are left out. */
 static bool
 is_dumped(const struct model_config *c, const struct opt *r)
 {
@@ -332,7 +332,7 @@ model_dump(const struct model_config *c, struct str *out)
 		dump_row(c, r, out);
 }
 
-/* One side of a difference: its line, without the end, or that there is none. */
+/* One side of a difference: its line without the newline, or "no NAME". */
 static void
 add_side(struct str *out, const struct opt *r, const struct str *line)
 {
@@ -348,7 +348,7 @@ same_text(const struct str *a, const struct str *b)
 	return a->len == b->len && (!a->len || !memcmp(a->buf, b->buf, a->len));
 }
 
-/* Lines are compared as they are dumped, so that fields without effect are not. */
+/* Compares dumped lines, so fields without effect do not count. */
 static void
 differences(
     const struct model_config *a, const struct model_config *b, unsigned without, struct str *out)

@@ -1,11 +1,11 @@
 /*
  * fields.h - the fields of a model as rows, and the options that set them
  *
- * A field of struct model_config is stated in two places: as a member there and as a row here,
- * which gives its option with range, default and help, the line of a dump, whether two models that
- * differ in it differ, and whether a checkpoint's counts for more than what was typed. The options
- * are a macro, since the tables of the tools are constants and have the struct at places of their
- * own; fields.c has the rows once more and works by them.
+ * A field of struct model_config appears in two places: as a member there and as a row here, which
+ * gives its option with range, default and help, its line in a dump, whether it counts when models
+ * are compared, and whether a checkpoint's value overrides the command line. The options are a
+ * macro because each tool's option table is a constant with the struct at its own offset; fields.c
+ * expands the rows once more for its own use.
  */
 #ifndef MODEL_FIELDS_H
 #define MODEL_FIELDS_H
@@ -15,58 +15,58 @@
 
 #include <math.h>
 
-/* What the options of the group "Model" store. */
+/* Values of the options in the group "Model". */
 struct model_options {
 	const char *path; /* of a config.json */
-	/* by field; those that have not been typed are the defaults, or 0 */
+	/* by field; options that were not given have their default, or 0 */
 	struct model_config typed;
-	/* fields that are typed as words, see model_read_words */
+	/* fields given as words, see model_read_words */
 	struct opt_list linear_biases, eos_token_id;
 	const char *window_size;
-	/* switches that decide on fields, by Megatron-LM's rules */
+	/* switches that set fields, by Megatron-LM's rules */
 	bool group_query_attention, swiglu, squared_relu, bias_gelu_fusion, openai_gelu,
 	    add_position_embedding, use_rotary_position_embeddings, use_rope_scaling,
 	    add_bias_linear, add_qkv_bias;
-	/* set by the program: a model whose values are the defaults, as with --model; whether its
-	 * recipe counts for more than what was typed, as with --use-checkpoint-args */
+	/* set by the program: a model whose values serve as defaults, as with --model; and whether
+	 * its recipe overrides the command line, as with --use-checkpoint-args */
 	const struct model_config *fixed;
 	bool keep_recipe;
 };
 
-/* The tag of a row. What has none is a switch or another name. */
+/* The tag of a row. A row without one is a switch or an alias. */
 enum model_tag {
-	/* a line of every dump: a field's own row, and the switch that Megatron-LM wants beside
+	/* has a line in every dump: a field's own row, and the switch that Megatron-LM needs with
 	 * --num-query-groups */
 	MODEL_DUMPED = 1,
 	MODEL_IF_SET = 2,    /* ... unless it is 0 */
 	MODEL_IF_SCALED = 4, /* ... of models with any, or with llama3's, scaling of positions */
 	MODEL_IF_LLAMA3 = 8,
-	MODEL_BASE = 16, /* the default counts for a config.json that does not have it too */
-	MODEL_KEPT = 32, /* of the recipe, see model_keep_recipe */
-	MODEL_FREE = 64, /* may change without changing what stored weights mean */
+	MODEL_BASE = 16, /* the default also applies to a config.json without the member */
+	MODEL_KEPT = 32, /* part of the recipe, see model_keep_recipe */
+	MODEL_FREE = 64, /* may change without changing the meaning of stored weights */
 };
 
 /* Whether untyped options leave the values of a config.json or a checkpoint alone. */
 bool model_has_base(const struct model_options *o);
-/* Every field 0, but for those of rows that have the tag: their defaults. */
+/* Sets the fields of rows with the tag to their defaults, and all others to 0. */
 void model_defaults(struct model_config *c, enum model_tag tag);
-/* Copies the fields that were typed to c; without a base the defaults of the others too. Not those
- * that are typed as words. p holds the rows of MODEL_OPTS for o. */
+/* Copies the fields that were given to c; without a base also the defaults of the others. Fields
+ * given as words are left alone. p holds the rows of MODEL_OPTS for o. */
 void model_take(const struct opt_parse *p, const struct model_options *o, struct model_config *c);
-/* Reads the words of the fields that were typed so: biases, window and ends of text. */
+/* Reads the fields that are given as words: biases, window and ends of text. */
 int model_read_words(const struct opt_parse *p, const struct model_options *o,
     struct model_config *c, struct err *e);
-/* Copies what Megatron-LM takes from the checkpoint in any case (load_args_from_checkpoint of
- * megatron/training/checkpointing.py); sizes are the command line's where it gives them. */
+/* Copies the fields that Megatron-LM always takes from the checkpoint (load_args_from_checkpoint of
+ * megatron/training/checkpointing.py); sizes given on the command line stay. */
 void model_keep_recipe(const struct model_config *from, struct model_config *c);
 
-/* The config as an option file, readable by mtrain --config; what a checkpoint stores. */
+/* The config as an option file, readable by mtrain --config; checkpoints store it. */
 void model_dump(const struct model_config *c, struct str *out);
-/* Where a and b differ: a line an option, of its name, what a has and what b has, between tabs:
- * "'num-layers 2'" or, where it says nothing, "no num-layers". */
+/* The differences of a and b, one line per option: its name, a's line and b's line, separated by
+ * tabs. A line is "'num-layers 2'", or "no num-layers" where there is none. */
 void model_differences(const struct model_config *a, const struct model_config *b, struct str *out);
-/* The same without options that do not change what stored weights mean: dropout, initial values
- * and special ids are of training, and positions are a matter of the kind of positions. */
+/* The same without options that do not change the meaning of stored weights, such as dropout,
+ * initial values, special ids and the number of positions. */
 void model_weight_differences(
     const struct model_config *a, const struct model_config *b, struct str *out);
 
@@ -91,7 +91,7 @@ void model_weight_differences(
 #define MODEL_UNSWITCH(S, M, n, f, h) \
 	{ .name = n, .type = OPT_UNFLAG, .off = offsetof(S, M.f), .help = h }
 
-/* M is the struct model_options of S. The order is that of help, of dumps and of differences. */
+/* M is the struct model_options in S. Help, dumps and differences follow this order. */
 #define MODEL_OPTS(S, M) \
 	{ .type = OPT_GROUP, .help = "Model" }, \
 	{ .name = "model", .type = OPT_STRING, .off = offsetof(S, M.path), .unit = "CONFIG", \
@@ -135,7 +135,7 @@ void model_weight_differences(
 	MODEL_CHOICE(S, M, "position-embedding-type", position, position_names, \
 	         "learned_absolute", MODEL_DUMPED | MODEL_KEPT, "kind of positions"), \
 	MODEL_UNSWITCH(S, M, "no-position-embedding", add_position_embedding, \
-	         "no learned positions, beside --position-embedding-type rope"), \
+	         "no learned positions, with --position-embedding-type rope"), \
 	MODEL_SWITCH(S, M, "use-rotary-position-embeddings", use_rotary_position_embeddings, 0, \
 	         "--position-embedding-type rope"), \
 	MODEL_NUM(S, M, "rotary-base", rotary_base, 1, INFINITY, "10000", \
@@ -160,7 +160,7 @@ void model_weight_differences(
 	         MODEL_DUMPED | MODEL_IF_LLAMA3, "of llama3 scaling"), \
 	MODEL_UNSWITCH(S, M, "disable-bias-linear", add_bias_linear, \
 	         "no biases in the linear layers"), \
-	MODEL_SWITCH(S, M, "add-qkv-bias", add_qkv_bias, 0, "biases on q, k and v even so"), \
+	MODEL_SWITCH(S, M, "add-qkv-bias", add_qkv_bias, 0, "biases on q, k and v all the same"), \
 	MODEL_WORDS(S, M, "linear-biases", OPT_LIST, linear_biases, "WHERE", \
 	         MODEL_DUMPED | MODEL_KEPT, \
 	         "which linear layers have biases: any of qkv, proj, mlp; or none"), \
@@ -168,7 +168,7 @@ void model_weight_differences(
 	         "norms of the heads of q and k, with one weight for all heads of a layer"), \
 	MODEL_FLAG(S, M, "untie-embeddings-and-output-weights", \
 	         untie_embeddings_and_output_weights, MODEL_DUMPED | MODEL_KEPT, \
-	         "an output table of its own"), \
+	         "a separate output table"), \
 	MODEL_WORDS(S, M, "window-size", OPT_STRING, window_size, "W", \
 	         MODEL_DUMPED | MODEL_IF_SET, \
 	         "keys that a query sees, itself included; or W-1,0, as Megatron-LM counts; " \
@@ -183,7 +183,7 @@ void model_weight_differences(
 	         "dropout of block outputs and embeddings"), \
 	MODEL_NUM(S, M, "embedding-dropout", embedding_dropout, 0, 0.999, NULL, \
 	         MODEL_DUMPED | MODEL_KEPT | MODEL_FREE, \
-	         "dropout of embeddings where it is another, as GPT-2's embd_pdrop"), \
+	         "dropout of embeddings, if different, such as GPT-2's embd_pdrop"), \
 	MODEL_ID(S, M, "bos-token-id", bos_token_id, "-1", MODEL_DUMPED | MODEL_BASE | MODEL_FREE, \
 	         "beginning of text, for export; -1: none"), \
 	MODEL_WORDS(S, M, "eos-token-id", OPT_LIST, eos_token_id, "ID", MODEL_DUMPED | MODEL_FREE, \

@@ -1,18 +1,17 @@
 /*
- * fit.c - what would make a run fit into the memory of a device
+ * fit.c - options that would make a run fit into a device's memory
  *
- * Each remedy changes a copy of the plan, which is then planned anew: nothing is estimated. The
- * order is that of what they cost in speed.
+ * Each remedy changes a copy of the plan, whose memory is then computed anew: nothing is estimated.
+ * Remedies are sorted by their cost in speed, cheapest first.
  */
 #include "lib/model/fit.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* A remedy changes the plan and writes the option that does it; false when there is nothing to
- * change. */
+/* A remedy changes the plan and writes the option that does so; false when it does not apply. */
 
-/* Half the samples at once, twice as many micro batches. */
+/* Half the samples per micro batch, twice as many micro batches. */
 static bool
 smaller_micro_batch(struct run_plan *p, char option[64])
 {
@@ -36,7 +35,7 @@ share_optimizer(struct run_plan *p, char option[64])
 	return true;
 }
 
-/* A gather of each layer's weights in every pass. */
+/* Costs a gather of each layer's weights in every pass. */
 static bool
 share_weights(struct run_plan *p, char option[64])
 {
@@ -67,7 +66,7 @@ recompute_layers(struct run_plan *p, char option[64])
 	return true;
 }
 
-/* Twice as many tensor ranks; with as many data ranks as before, so on twice as many devices. */
+/* Twice as many tensor ranks and as many data ranks as before, so twice as many devices. */
 static bool
 more_tensor_ranks(struct run_plan *p, char option[64])
 {
@@ -84,7 +83,7 @@ static bool (*const remedies[])(struct run_plan *, char[64]) = { smaller_micro_b
 
 enum { REMEDIES = sizeof remedies / sizeof *remedies };
 
-/* Bytes of the plan of the rank at coord. */
+/* Bytes that the rank at coord needs under the plan. */
 static uint64_t
 need(const struct run_plan *p, const int coord[AX_COUNT])
 {
@@ -110,7 +109,7 @@ list_single(const struct run_plan *plan, const int coord[AX_COUNT], uint64_t lim
 	}
 }
 
-/* All remedies at once, as often as they go, until it fits; empty when it never does. */
+/* Applies all remedies as often as they go, until the run fits; empty when it never does. */
 static void
 list_all(const struct run_plan *plan, const int coord[AX_COUNT], uint64_t limit, struct str *out)
 {
@@ -153,7 +152,7 @@ memory_fit(const struct run_plan *plan, const int coord[AX_COUNT], uint64_t extr
 	    "the run needs %.2f GiB of device memory, %.2f GiB more than the %.2f GiB that are "
 	    "free; %s%s",
 	    (double)want / gib, (double)(want - available) / gib, (double)available / gib,
-	    fits.len ? "it fits with " : "nothing that could be changed makes it fit",
+	    fits.len ? "it fits with " : "no change of options makes it fit",
 	    fits.len ? fits.buf : "");
 	str_release(&fits);
 	return -1;

@@ -1,7 +1,7 @@
-/* device.c - what a rank takes of a GPU beside the arenas */
+/* gpu.c - GPU memory that a rank uses outside the arenas */
 #include "lib/model/gpu.h"
 
-/* The same for every run: the parts are constants that train/cuda takes them by. */
+/* The same for every run: train/cuda allocates by these constants. */
 uint64_t
 device_workspace(enum dtype dtype)
 {

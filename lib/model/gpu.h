@@ -1,9 +1,9 @@
 /*
- * device.h - what a rank takes of a GPU beside the arenas
+ * gpu.h - GPU memory that a rank uses outside the arenas
  *
- * mtrain takes these bytes at the start, or the driver does for it, and mplan and --dry-run state
- * them, by this file; what attention needs is a buffer of the plan. Communication buffers of
- * several GPUs come on top.
+ * mtrain, or the driver on its behalf, takes these bytes at the start, and mplan and --dry-run
+ * report them. The workspace of attention is a buffer of the plan. Communication buffers of several
+ * GPUs come on top.
  */
 #ifndef MODEL_GPU_H
 #define MODEL_GPU_H
@@ -15,14 +15,14 @@
 enum {
 	/* workspace of one operation: cuBLASLt, partial sums, sorting */
 	DEVICE_PRODUCTS = 32 << 20,
-	DEVICE_SIDE = 1 << 20, /* after it: what a product hands to the next kernel */
+	DEVICE_SIDE = 1 << 20, /* after it: what a GEMM hands to the next kernel */
 	DEVICE_CONTEXT =
-	    552 << 20, /* the driver's own, with our kernels and the libraries' loaded; measured on
-			  an H200 with CUDA 13.0, cuBLASLt 13.1 and cuDNN 9.19 */
+	    552 << 20, /* the driver's, with our kernels and the libraries' loaded; measured on an
+			  H200 with CUDA 13.0, cuBLASLt 13.1 and cuDNN 9.19 */
 };
 
-/* Bytes of all of it for a rank whose run has this type; 0 in double precision, which GPUs do not
- * compute here. */
+/* All of these bytes for a rank of a run in this type; 0 in double precision, which runs only on
+ * the CPU. */
 uint64_t device_workspace(enum dtype dtype);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * keys.c - reading and writing the members of a config.json by their rows
+ * keys.c - reads and writes the members of a config.json by their rows
  *
- * Numbers are written as Python writes them: a float has a point or an exponent even where it is
- * whole, as transformers expects it.
+ * Numbers are written as Python writes them: a float always has a point or an exponent, as
+ * transformers expects.
  */
 #include "lib/model/keys.h"
 
@@ -77,7 +77,7 @@ keys_read(const struct key *keys, int count, const struct json_value *from, stru
 	return 0;
 }
 
-/* The word of a value, which the family's check has found to be one of them. */
+/* The word of a value, which the family's check has accepted. */
 static const char *
 word_of(const struct key *k, int value)
 {

@@ -1,8 +1,8 @@
 /*
  * keys.h - members of a config.json as rows: how a field of the model is named, read and written
  *
- * A row is read and written by its type. What no row can say, such as a rule between two members,
- * is the family's own.
+ * A row is read and written by its type. The family's code handles what a row cannot express, such
+ * as a rule between two members.
  */
 #ifndef MODEL_KEYS_H
 #define MODEL_KEYS_H
@@ -24,21 +24,21 @@ struct key_word {
 struct key {
 	const char *name;
 	enum key_type type;
-	size_t off; /* in struct model_config; not of a KEY_FIXED */
-	/* what an absent member or null means: a number, what depends on keys before this one, or
-	 * that the field stays as it is; of a KEY_FIXED the one value that may be */
+	size_t off; /* in struct model_config; unused by KEY_FIXED */
+	/* what an absent member or null means: a number, a value derived from earlier keys, or that
+	 * the field stays as it is; for KEY_FIXED the only legal value */
 	double def;
 	int64_t (*derive)(const struct model_config *c);
 	bool stays;
-	/* ended by NULL; the first one is the default, and the first of a value is written */
+	/* ended by NULL; the first is the default, and the first with a value is the one written */
 	const struct key_word *words;
-	const char *why; /* the end of the message on another word, or on another fixed value */
+	const char *why; /* ends the message about any other word or fixed value */
 	bool written_only;
 };
 
 #define KEY_OFF(f) offsetof(struct model_config, f)
 
-/* Reads the members that the rows name into c, in their order; the reason names the member. */
+/* Reads the members that the rows name into c, in that order; an error names the member. */
 int keys_read(const struct key *keys, int count, const struct json_value *from,
     struct model_config *c, struct err *e);
 /* Writes them, each as ",\n" INDENT "\"name\": value". */

@@ -1,8 +1,8 @@
 /*
  * layout.c - rank <-> coordinates, groups and legality
  *
- * Pure arithmetic over four sizes: nothing here knows about processes. Ranks are numbers in a mixed
- * radix whose lowest digit is the tensor axis, so that the ranks with the most traffic between them
+ * Pure arithmetic over four sizes: nothing here knows about processes. A rank is a number in a
+ * mixed radix whose lowest digit is the tensor axis, so ranks with the most traffic between them
  * are neighbours on one node.
  */
 #include "lib/model/layout.h"
@@ -24,7 +24,7 @@ layout_dump(const struct layout *l, struct str *out)
 		opt_dump_row(r, &h, out);
 }
 
-/* Comments and the other options keep their order; the sizes go to the end. */
+/* Comments and other options keep their order; the sizes are appended. */
 void
 layout_replace(const char *text, const struct layout *l, struct str *out)
 {
@@ -32,7 +32,7 @@ layout_replace(const char *text, const struct layout *l, struct str *out)
 	layout_dump(l, out);
 }
 
-/* Megatron-LM's name of every axis ends so; '_' equals '-' in options. */
+/* Megatron-LM's names of axes all end so; '_' equals '-' in options. */
 static bool
 names_axis(const char *name)
 {
@@ -51,12 +51,12 @@ layout_unknown(const char *name, const char *value, struct err *e)
 	if (!names_axis(name) || (value && !strcmp(value, "1")))
 		return 0;
 	return err_set(e,
-	    "--%s %s: must be 1: this version has no such axis; a newer one wrote this", name,
+	    "--%s %s: must be 1: this version has no such axis, so a newer one wrote this", name,
 	    value ? value : "without a value");
 }
 
 /*
- * One switch instead of an array, so that the fields of the struct keep the names that users know.
+ * A switch instead of an array, so that the fields keep the names that users know.
  */
 int64_t
 layout_size(const struct layout *l, enum axis a)
@@ -108,8 +108,8 @@ layout_coord(const struct layout *l, int64_t rank, int coord[AX_COUNT])
 }
 
 /*
- * The number is built from the axes that are left out: ranks that agree on those get the same one,
- * and numbers run from 0 without gaps, as a colour for splitting communicators.
+ * The number is built from the axes that are left out: ranks that agree on those get the same
+ * number, and numbers run from 0 without gaps, as colours for splitting communicators.
  */
 int64_t
 layout_group(const struct layout *l, unsigned axes, int64_t rank)
@@ -124,7 +124,7 @@ layout_group(const struct layout *l, unsigned axes, int64_t rank)
 	return group;
 }
 
-/* Adds one violation to the line, with the nearest value that would be legal for this rule. */
+/* Adds one violation to the message, with the nearest value that is legal for this rule. */
 static void
 complain(struct str *s, const char *option, int64_t value, const char *rule, int64_t other,
     int64_t legal)
@@ -145,8 +145,8 @@ divisor_below(int64_t n, int64_t v)
 }
 
 /*
- * The largest size not above t that obeys every rule together, so that following the advice of one
- * message does not lead to the next. Ends at 1, which always is legal.
+ * The largest size up to t that obeys all rules together, so that following the advice of one
+ * message does not lead to the next. Ends at 1, which is always legal.
  */
 static int64_t
 legal_tp(const struct model_config *c, int64_t t)
@@ -192,7 +192,7 @@ layout_check(const struct layout *l, const struct model_config *c, struct err *e
 	return rc;
 }
 
-/* num_layers is a multiple of the stages, by layout_check, so all stages have the same. */
+/* layout_check has made num_layers a multiple of the stages, so all stages have equally many. */
 void
 layout_layers(const struct layout *l, const struct model_config *c, int pp_rank, int64_t *first,
     int64_t *count)

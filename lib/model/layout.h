@@ -19,8 +19,8 @@ struct layout {
 };
 
 /*
- * The sizes that are options and that a checkpoint records; data_parallel_size follows from the
- * number of ranks. Rows of a table of options whose struct S holds the layout M.
+ * The sizes that are options and recorded in checkpoints; data_parallel_size follows from the
+ * number of ranks. Rows for the option table of a struct S that holds the layout M.
  */
 /* clang-format off */
 #define LAYOUT_SIZE(S, M, n, f, h) \
@@ -37,16 +37,16 @@ struct layout {
 
 /* These sizes as an option file, readable by mtrain --config. */
 void layout_dump(const struct layout *l, struct str *out);
-/* An option file with these sizes in place of its own. */
+/* The option file `text` with these sizes in place of its own. */
 void layout_replace(const char *text, const struct layout *l, struct str *out);
-/* For opt_parse.unknown: options that are not of a layout are passed over. A size that has no row,
- * by its name, is of a newer version, and can only be 1. */
+/* For opt_parse.unknown: options that are not about the layout are ignored. A parallel size without
+ * a row comes from a newer version, and must be 1. */
 int layout_unknown(const char *name, const char *value, struct err *e);
 
 /* Sizes by axis. */
 int64_t layout_size(const struct layout *l, enum axis a);
 int64_t layout_world(const struct layout *l);
-/* Ranks that hold the same shards and other data, and the number of one of them. */
+/* The number of ranks that hold the same shards but other data, and a rank's index among them. */
 int64_t layout_replicas(const struct layout *l);
 int layout_replica(const struct layout *l, const int coord[AX_COUNT]);
 void layout_coord(const struct layout *l, int64_t rank, int coord[AX_COUNT]);
@@ -54,7 +54,7 @@ void layout_coord(const struct layout *l, int64_t rank, int coord[AX_COUNT]);
  * all other axes. */
 int64_t layout_group(const struct layout *l, unsigned axes, int64_t rank);
 
-/* Every rule that makes a layout legal for this model, all violations in one line, each with a
+/* Checks every rule of a layout for this model; reports all violations in one line, each with a
  * legal value. */
 int layout_check(const struct layout *l, const struct model_config *c, struct err *e);
 /* Layers [*first, *first + *count) of a pipeline stage. */

@@ -1,12 +1,12 @@
 /*
  * memory.c - the buffers of a rank from the rows of its blocks
  *
- * A row says when a buffer exists, its type and its two dimensions by name; the rows of a rank are
- * those of the blocks that it has (block/) and its own, and the rest is adding up. Saved buffers
- * are laid out as slot, then layers in it, so that the address of a buffer is one multiplication.
- * Rows that are marked as cheap to make again move from the layer to scratch under recomputation.
- * Scratch buffers carry the phases in which they are alive, and those without a common phase share
- * bytes. Every offset is a multiple of 256, which suits every vector load.
+ * A row gives a buffer's condition, type and two dimensions by name; a rank has the rows of its
+ * blocks (block/) and those below, and the rest is addition. Saved buffers are laid out as slot,
+ * then layers in it, so that the address of a buffer is one multiplication. Buffers marked as cheap
+ * to recompute move from the layer to scratch under recomputation. Scratch buffers carry the phases
+ * in which they are alive, and those without a common phase share bytes. Every offset is a multiple
+ * of 256, which suits every vector load.
  */
 #include "lib/model/memory.h"
 #include "lib/model/block/rows.h"
@@ -17,9 +17,9 @@
 
 enum { ALIGN = 256, SCALARS = 64 };
 
-/* What belongs to no block, or to several: the run's arrays, a micro batch, and the scratch that
- * the blocks pass on to each other. Sharded weights and gradients are the own elements, with slots
- * in which buckets are whole. */
+/* Buffers of no block or of several: the run's arrays, a micro batch, and the scratch through which
+ * blocks pass data. Sharded weights and gradients hold the rank's own elements, plus slots in which
+ * buckets are whole. */
 static const struct buffer_row rank_rows[] = {
 	{ "weights", BUF_WEIGHTS, RUN, ALWAYS, ACT, { D_WEIGHTS, D_ONE }, 0 },
 	{ "gathered weights", BUF_WEIGHT_SLOTS, RUN, IF_WEIGHT_SLOTS, ACT, { D_PLACES, D_ONE }, 0 },
@@ -72,7 +72,7 @@ memory_buffer_name(const struct memory_plan *m, enum buffer b)
 	return name;
 }
 
-/* Layer buffers that are cheap to make again leave the layer under recomputation. */
+/* Layer buffers that are cheap to recompute leave the layer under recomputation. */
 static enum level
 level_of(const struct buffer_row *r, const struct train_shape *s)
 {
@@ -81,7 +81,7 @@ level_of(const struct buffer_row *r, const struct train_shape *s)
 	return r->phase && again && r->level == LAYER ? STEP : r->level;
 }
 
-/* A buffer of which this is false has 0 bytes and no address. */
+/* A buffer that is not present has 0 bytes and no address. */
 static bool
 present(enum condition when, const struct model_config *c, const struct layout *l,
     const struct train_shape *s, int pp)
@@ -118,7 +118,7 @@ element_dtype(enum element k, enum dtype act)
 	}
 }
 
-/* The sizes that rows name, and where the rows of a rank go. */
+/* The sizes that rows name, and the rows of a rank by buffer. */
 struct rank {
 	const struct model_config *model;
 	const struct layout *layout;
@@ -128,7 +128,7 @@ struct rank {
 	const struct buffer_row *row[BUF_COUNT]; /* NULL: this rank has none */
 };
 
-/* Shape, type and bytes of buffer b as the row says. */
+/* Shape, type and bytes of buffer b from its row. */
 static void
 measure(struct memory_plan *m, const struct rank *r, enum buffer b, const struct buffer_row *row)
 {
@@ -139,8 +139,7 @@ measure(struct memory_plan *m, const struct rank *r, enum buffer b, const struct
 	m->bytes[b] = (uint64_t)m->shape[b][0] * (uint64_t)m->shape[b][1] * dtype_size(m->dtype[b]);
 }
 
-/* The rows whose conditions hold on this rank. A buffer is one table's alone, under one condition
- * at a time. */
+/* Takes the rows whose conditions hold on this rank. Only one row may state a buffer. */
 static void
 take_rows(struct memory_plan *m, struct rank *r, const struct buffer_row *rows)
 {
@@ -249,8 +248,8 @@ place_all(struct memory_plan *m, const struct rank *r)
 	m->arena[ARENA_SCRATCH] = m->recompute_base + m->layer_bytes * (uint64_t)m->recompute_chunk;
 }
 
-/* The shards and what of them the optimizer owns. Master weights and moments are as large as that
- * share. */
+/* The shards, and the share of them that the optimizer owns. Master weights and moments have the
+ * size of that share. */
 static void
 plan_shards(struct memory_plan *m, const struct rank *r, const int coord[AX_COUNT])
 {
@@ -323,7 +322,7 @@ memory_plan(struct memory_plan *m, const struct model_config *c, const struct la
 	place_all(m, &r);
 }
 
-/* The plan holds no other memory; the arenas are whoever allocated them. */
+/* The plan holds no other memory; the arenas belong to the caller. */
 void
 memory_release(struct memory_plan *m)
 {
@@ -332,7 +331,7 @@ memory_release(struct memory_plan *m)
 }
 
 /*
- * What is allocated from this plan; libraries, communication buffers and the context come on top.
+ * Bytes allocated from this plan; libraries, communication buffers and the context come on top.
  */
 uint64_t
 memory_total(const struct memory_plan *m)
@@ -340,8 +339,8 @@ memory_total(const struct memory_plan *m)
 	return m->arena[ARENA_PARAMS] + m->arena[ARENA_SAVED] + m->arena[ARENA_SCRATCH];
 }
 
-/* Recomputed layers lie in scratch by their number in the chunk, but for the input of the first,
- * which is what was saved. */
+/* Recomputed layers lie in scratch by their index in the chunk, except for the input of the first,
+ * which was saved. */
 struct memory_place
 memory_at(const struct memory_plan *m, enum buffer b, int slot, int64_t layer)
 {
@@ -365,7 +364,7 @@ memory_at(const struct memory_plan *m, enum buffer b, int slot, int64_t layer)
 
 /*
  * Scratch buffers share bytes, so their sizes may add up to more than the arena. The place of a
- * chunk's first input in scratch is there but unused.
+ * chunk's first input in scratch stays unused.
  */
 int64_t
 memory_instances(const struct memory_plan *m, enum buffer b, enum arena where)

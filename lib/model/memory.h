@@ -2,19 +2,18 @@
  * memory.h - the memory plan: every buffer of a rank, by name, with its size
  *
  * mtrain takes three arenas per device and places the buffers in them at the offsets given here;
- * mplan and --dry-run print the same figures, because they are the same function.
+ * mplan and --dry-run print the same figures, because they call the same function.
  *
  *   params    for the run: weights, main gradients, optimizer state, constants
  *   saved     one slot per micro batch in flight: what the forward pass leaves for the backward
  *   scratch   one step of one layer; buffers whose phases do not meet share the same bytes
  *
- * What a buffer is, and where it is there, its block says (block/), or memory.c for those of the
- * rank.
+ * Each block describes its buffers (block/); memory.c describes those of the rank.
  *
  * Recomputation trades saved bytes for time. Selective: outputs of the norms and of the activation
- * are made again from what is next to them, so one of each lies in scratch. Full: of the first
- * layers of a stage only inputs are saved, one for each chunk of layers; a chunk's layers share a
- * place in scratch, where the backward pass fills them again.
+ * are recomputed from their inputs, so one of each lies in scratch. Full: the first layers of a
+ * stage save only inputs, one per chunk of layers; all chunks share a place in scratch, where the
+ * backward pass recomputes the layers of one chunk at a time.
  */
 #ifndef MODEL_MEMORY_H
 #define MODEL_MEMORY_H
@@ -27,11 +26,12 @@ enum arena { ARENA_PARAMS, ARENA_SAVED, ARENA_SCRATCH, ARENA_COUNT };
 struct memory_plan {
 	struct block *block; /* of the stage, block/block.h; owned */
 	int num_blocks;
-	struct shards shards; /* owned; the count of elements after the params arena */
+	struct shards shards; /* owned */
 	/* the optimizer's share: part `replica` of `replicas`, or all; and its elements */
 	int replica, replicas;
 	int64_t own_elements;
-	const struct optim_rule *rule; /* whose states BUF_STATE and those after it are, or NULL */
+	const struct optim_rule
+	    *rule; /* the rule whose states BUF_STATE and later buffers hold, or NULL */
 	int64_t num_layers, first_layer;
 	int num_slots;     /* micro batches in flight */
 	int64_t head_rows; /* token rows of logits held at once; depends on the model alone */
@@ -41,7 +41,7 @@ struct memory_plan {
 	uint64_t bytes[BUF_COUNT];   /* of one instance; 0: this rank has none */
 	enum arena place[BUF_COUNT]; /* of the buffers that this rank has */
 	bool per_layer[BUF_COUNT];   /* one for each layer of the stage */
-	/* in the arena; of layer buffers: in the layer; of saved ones: in the slot */
+	/* in the arena; of layer buffers in the layer, of saved ones in the slot */
 	uint64_t offset[BUF_COUNT];
 	uint64_t slot_bytes, layer_bytes; /* a saved slot; what one layer keeps */
 	/* A slot holds its own buffers, then the inputs of recomputed chunks, then the layers that
@@ -49,7 +49,7 @@ struct memory_plan {
 	uint64_t inputs_base, layer_base;
 	/* layers [0, recompute_layers) of the stage are recomputed, recompute_chunk at a time */
 	int64_t recompute_layers, recompute_chunk;
-	enum buffer recompute_input; /* what each such chunk keeps: where its first block reads */
+	enum buffer recompute_input; /* what each such chunk saves: the input of its first block */
 	uint64_t recompute_base;     /* where the layers of a chunk lie in scratch */
 	uint64_t arena[ARENA_COUNT]; /* the sizes that are allocated */
 };
@@ -60,7 +60,7 @@ struct memory_place {
 	uint64_t offset;
 };
 
-/* A state of the update rule is called as the rule calls it; NULL beyond its states. */
+/* A state of the update rule has the rule's name for it; NULL beyond its states. */
 const char *memory_buffer_name(const struct memory_plan *m, enum buffer b);
 /* The plan of the rank at coord; released by memory_release. The layout must be legal. */
 void memory_plan(struct memory_plan *m, const struct model_config *c, const struct layout *l,
@@ -70,9 +70,9 @@ uint64_t memory_total(const struct memory_plan *m);
 /* Where buffer b of layer `layer` of the stage lies for a slot; layer is 0 for buffers that are not
  * per layer, slot 0 for those outside the saved arena. The buffer must be there. */
 struct memory_place memory_at(const struct memory_plan *m, enum buffer b, int slot, int64_t layer);
-/* What a buffer of n bytes takes with the gap after it. */
+/* The size of a buffer of n bytes with the gap after it. */
 uint64_t memory_aligned(uint64_t n);
-/* How many of a buffer an arena holds over all layers and slots. */
+/* How many instances of a buffer an arena holds, over all layers and slots. */
 int64_t memory_instances(const struct memory_plan *m, enum buffer b, enum arena where);
 
 #endif

@@ -1,4 +1,4 @@
-/* optim_rule.c - the rows of the update rules, and what is found by them */
+/* optim_rule.c - the rows of the update rules, and look-ups in them */
 #include "lib/model/optim_rule.h"
 #include "lib/model/optim_list.h"
 
@@ -29,7 +29,7 @@ is_state(const struct optim_rule *r, const char *name)
 	return false;
 }
 
-/* By the last part of the name: no parameter ends so. */
+/* By the last part of the name, which no parameter's name ends with. */
 size_t
 optim_state_of(const struct optim_rule *r, const char *tensor)
 {
@@ -43,8 +43,8 @@ optim_state_of(const struct optim_rule *r, const char *tensor)
 	return 0;
 }
 
-/* The checkpoint is of the rule that it names as soon as it holds one of its states: the others are
- * missing then. */
+/* A checkpoint belongs to the rule it names if it holds at least one of its states; any others are
+ * then missing. */
 const struct optim_rule *
 optim_rule_of(const char *name, bool (*has)(const void *ctx, const char *state), const void *ctx)
 {

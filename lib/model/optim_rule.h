@@ -1,9 +1,9 @@
 /*
- * optim_rule.h - update rules: what the optimizer keeps of each parameter
+ * optim_rule.h - update rules: what the optimizer keeps for each parameter
  *
- * The memory plan, --optimizer, save, load, mckpt and mplan know a rule by its row alone. Adding
- * one: its line in optim_list.h, and train/optim/NAME.c with the const struct optim_kind optim_NAME
- * at its end (train/optim/optim.h).
+ * The memory plan, --optimizer, save, load, mckpt and mplan know a rule only by its row. To add
+ * one, add its line to optim_list.h, and train/optim/NAME.c with the const struct optim_kind
+ * optim_NAME at its end (train/optim/optim.h).
  */
 #ifndef MODEL_OPTIM_RULE_H
 #define MODEL_OPTIM_RULE_H
@@ -14,7 +14,7 @@
 enum { OPTIM_STATES_MAX = 4 };
 
 struct optim_rule {
-	const char *name; /* of --optimizer, and of state.conf */
+	const char *name; /* as in --optimizer and state.conf */
 	/* arrays as large as the parameters, real, 0 at first; a checkpoint holds state S of a
 	 * parameter X as X.S. Ended by NULL. */
 	const char *states[OPTIM_STATES_MAX + 1];
@@ -24,15 +24,15 @@ struct optim_rule {
 extern const struct optim_rule optim_rules[];
 extern const char *const optim_rule_names[]; /* ended by NULL */
 
-/* How many states; of NULL, which stands for weights alone, none. */
+/* The number of states; 0 for NULL, which stands for weights alone. */
 int optim_num_states(const struct optim_rule *r);
-/* The length of X where a tensor's name is X.S, S a state of the rule, or of any rule for NULL; 0
- * where it is not. */
+/* The length of X if a tensor's name is X.S with S a state of the rule, or of any rule for NULL;
+ * otherwise 0. */
 size_t optim_state_of(const struct optim_rule *r, const char *tensor);
 /*
- * The rule whose states a checkpoint holds; NULL: it holds none. has says whether it holds a state.
- * name is what the checkpoint says, or NULL; without a name that is known, the rule with the most
- * states counts of those whose states are all there.
+ * The rule whose states a checkpoint holds; NULL: it holds none. has tells whether it holds a
+ * state. name is the rule that the checkpoint names, or NULL; if that is unknown, the result is the
+ * rule with the most states among those whose states are all there.
  */
 const struct optim_rule *optim_rule_of(
     const char *name, bool (*has)(const void *ctx, const char *state), const void *ctx);

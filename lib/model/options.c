@@ -1,10 +1,11 @@
 /*
  * options.c - from options to a model, a layout and a shape
  *
- * Three sources, in rising order: the built-in defaults, a config.json or the config of a
- * checkpoint, and what was typed. An option's own default must therefore not overwrite a config's
- * value, which is what model_take looks after. Derived sizes follow when everything else is known.
- * mplan and mtrain both come through here, so that a plan is about the run that would happen.
+ * Three sources, in rising order of precedence: the built-in defaults, a config.json or the config
+ * of a checkpoint, and the options given. An option's default must therefore not overwrite a
+ * config's value; model_take takes care of that. Derived sizes follow when everything else is
+ * known. mplan and mtrain both come through here, so that a plan describes the run that would
+ * happen.
  */
 #include "lib/model/family.h"
 #include "lib/model/options.h"
@@ -19,7 +20,7 @@ const char *const opt_recompute_methods[] = { "uniform", "block", NULL };
 
 enum { MICROBATCHES_MAX = 1 << 24 };
 
-/* The message names the way around, since most users have a config.json. */
+/* The message mentions --model, since most users have a config.json. */
 static int
 need(int64_t v, const char *name, struct err *e)
 {
@@ -60,8 +61,9 @@ switches(
 }
 
 /*
- * Sizes that follow from others when they are not given. The gated FFN is 8/3 of the hidden size,
- * so that its three matrices have as many weights as two of 4 h, rounded down to a multiple of 64.
+ * Sizes that are derived from others when they are not given. The gated FFN is 8/3 of the hidden
+ * size, so that its three matrices have as many weights as two of 4 h, rounded down to a multiple
+ * of 64.
  */
 static int
 derived(const struct run_options *o, struct model_config *c, struct err *e)
@@ -85,7 +87,7 @@ derived(const struct run_options *o, struct model_config *c, struct err *e)
 	return 0;
 }
 
-/* What typed options do not decide: a checkpoint's model, a config.json's, or nothing. */
+/* The values of options that are not given: a checkpoint's model, a config.json's, or nothing. */
 static int
 base(const struct model_options *o, struct model_config *c, struct err *e)
 {
@@ -99,9 +101,8 @@ base(const struct model_options *o, struct model_config *c, struct err *e)
 }
 
 /*
- * vocab_size is the tokenizer's, or 0, and counts for less than an option or a config. A fixed
- * config is a checkpoint's; options that are typed count for more than either, but for the recipe
- * of one that is kept.
+ * vocab_size is the tokenizer's, or 0; an option or a config overrides it. A fixed config is a
+ * checkpoint's; options override both, except for a recipe that is kept.
  */
 int
 run_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_size,
@@ -131,7 +132,7 @@ run_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_
 	return model_check(c, e);
 }
 
-/* A note for each option of the recipe that was typed and does not count. */
+/* A note for each option of the recipe that was given and is overridden. */
 static void
 note_kept(const struct opt_parse *p, const struct run_options *o, const struct model_config *c,
     struct str *notes)
@@ -156,8 +157,8 @@ note_kept(const struct opt_parse *p, const struct run_options *o, const struct m
 }
 
 /*
- * world = t p c d: data parallelism is what the other axes leave. The model's rules are checked
- * with d = 1 first, so that their messages come before the one about ranks.
+ * world = t p c d: data parallelism is what the other axes leave over. The model's rules are
+ * checked first, with d = 1, so that their messages come before the one about ranks.
  */
 static int
 resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan, struct str *notes,
@@ -170,7 +171,7 @@ resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan
 	l->data_parallel_size = 1;
 	if (layout_check(l, &plan->model, e) < 0)
 		return -1;
-	each = layout_world(l); /* small: every size divides one of the model's */
+	each = layout_world(l); /* small: every size divides a size of the model */
 	if (world % each)
 		return err_set(e,
 		    "%lld ranks: must be a multiple of --tensor-model-parallel-size %lld x "
@@ -190,14 +191,14 @@ resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan
 	return 0;
 }
 
-/* Samples that the ranks handle at once. */
+/* Samples that all ranks process at once. */
 static int64_t
 at_once(const struct run_plan *plan)
 {
 	return plan->shape.micro_batch_size * plan->layout.data_parallel_size;
 }
 
-/* The sizes of the steps, from the one option that says so. */
+/* The sizes of the steps, from the one option that sets them. */
 static int
 step_sizes(
     const struct opt_parse *p, const struct run_options *o, struct run_plan *plan, struct err *e)
@@ -236,8 +237,9 @@ run_check_batch(const struct run_plan *plan, const char *option, int64_t samples
 		    "%lld (try %lld)",
 		    option, (long long)samples, (long long)once, (long long)(below ? below : once));
 	if (samples / once > MICROBATCHES_MAX)
-		return err_set(e, "--%s %lld: more than %d micro batches a step; try %lld", option,
-		    (long long)samples, MICROBATCHES_MAX, (long long)once * MICROBATCHES_MAX);
+		return err_set(e, "--%s %lld: more than %d micro batches per step; try %lld",
+		    option, (long long)samples, MICROBATCHES_MAX,
+		    (long long)once * MICROBATCHES_MAX);
 	return 0;
 }
 
@@ -260,8 +262,8 @@ resolve_batch(
 }
 
 /*
- * Elements that one micro batch leaves for the backward pass, at most; in double, which cannot
- * overflow. Bounds the sums of the memory plan before it is made.
+ * An upper bound of the elements that one micro batch saves for the backward pass; in double, which
+ * cannot overflow. Bounds the sums of the memory plan before it is made.
  */
 static double
 activation_elements(const struct model_config *c, int64_t tokens)
@@ -272,7 +274,7 @@ activation_elements(const struct model_config *c, int64_t tokens)
 	return row * (double)tokens * (double)c->num_layers;
 }
 
-/* Megatron-LM's strategy, or what its other options stand for. */
+/* Megatron-LM's strategy, or the one that its other options imply. */
 static int
 resolve_sharding(
     const struct opt_parse *p, const struct run_options *o, enum sharding *out, struct err *e)
@@ -293,9 +295,9 @@ resolve_sharding(
 }
 
 /*
- * Learned positions are a table and cannot be exceeded, nor can a number that was typed, as in
- * Megatron-LM; other positions of a config.json or a checkpoint only have their nominal length
- * raised, which is then what the checkpoint records.
+ * The sequence cannot exceed a table of learned positions or a number that was given, as in
+ * Megatron-LM; for other positions the nominal length from a config.json or a checkpoint is raised,
+ * and the checkpoint records the new one.
  */
 static int
 resolve_shape(
@@ -328,14 +330,14 @@ resolve_shape(
 		    (long long)o->micro_batch_size);
 	if (activation_elements(&plan->model, s->seq_length * o->micro_batch_size) > 0x1p55)
 		return err_set(e,
-		    "--seq-length %lld: the activations of one micro batch are beyond any size "
-		    "this program "
+		    "--seq-length %lld: the activations of one micro batch are larger than any "
+		    "size this program "
 		    "can hold",
 		    (long long)s->seq_length);
 	return 0;
 }
 
-/* Method and number belong to full recomputation alone, and --recompute-activations wins over the
+/* Method and number apply only to full recomputation, and --recompute-activations overrides the
  * granularity, as in Megatron-LM. */
 static int
 resolve_recompute(
@@ -354,7 +356,7 @@ resolve_recompute(
 	return 0;
 }
 
-/* A pipeline has many micro batches, and with sharded gradients each of them is traffic. */
+/* A pipeline has many micro batches, and with sharded gradients each of them causes traffic. */
 static void
 note_traffic(const struct run_plan *plan, struct str *notes)
 {
@@ -365,19 +367,18 @@ note_traffic(const struct run_plan *plan, struct str *notes)
 	    s->sharding < SHARDING_GRADS)
 		return;
 	str_addf(notes,
-	    "--data-parallel-sharding-strategy %s: a step reduces gradients %lld times, once a "
+	    "--data-parallel-sharding-strategy %s: a step reduces gradients %lld times, once per "
 	    "micro batch",
 	    opt_shardings[s->sharding], n);
 	if (s->sharding == SHARDING_PARAMS)
-		str_addf(notes, ", and gathers weights up to %lld times, once a pass",
+		str_addf(notes, ", and gathers weights up to %lld times, once per pass",
 		    (s->recompute.granularity == RECOMPUTE_FULL ? 3 : 2) * n);
-	str_adds(notes, "; with optim once\n");
+	str_adds(notes, "; with optim, once\n");
 }
 
 /*
- * Each step uses what the one before has checked: the model, then who holds what of it, then the
- * sequence, then the batch. Notes are lines for the user about options without effect; they are no
- * failure.
+ * Each step relies on the checks of the one before: the model, then the layout, then the sequence,
+ * then the batch. Notes tell the user about options without effect; they are not errors.
  */
 int
 run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t world_size,
@@ -396,7 +397,7 @@ run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t worl
 	return 0;
 }
 
-/* The table of run options wants a struct of the caller's to fill. */
+/* The option table needs a struct of the caller to fill. */
 struct text_config {
 	struct run_options run;
 };
@@ -407,9 +408,9 @@ static const struct opt text_opts[] = {
 };
 
 /*
- * For the options.conf of a checkpoint. Options of mtrain that are no business of the model are
- * passed over. Data parallelism is not part of a checkpoint and comes out as 1. A reason starts
- * with name, which is the file's.
+ * For the options.conf of a checkpoint. Options of mtrain that do not concern the model are
+ * ignored. Data parallelism is not part of a checkpoint and becomes 1. Errors start with name, the
+ * file's name.
  */
 int
 model_from_text(
@@ -423,8 +424,7 @@ model_from_text(
 	opt_begin(&p, text_opts, &cfg);
 	p.unknown = layout_unknown;
 	rc = opt_text(&p, name, text, false, e);
-	/* The values are all in the text; the file that they once came from need not exist any
-	 * more. */
+	/* The text holds all values; the config.json they came from need not exist any more. */
 	cfg.run.model.path = NULL;
 	if (rc == 0 && run_model(&p, &cfg.run, 0, c, &why) < 0)
 		rc = err_at(e, name, 0, "%s", why.msg);

@@ -3,8 +3,8 @@
  * mplan
  *
  * A tool puts a struct run_options into its config struct and RUN_OPTS(struct, member) into its
- * table; run_resolve turns what was given into a model, a layout and a shape, or says which rule is
- * broken. Names and meanings are Megatron-LM's.
+ * table; run_resolve turns the options into a model, a layout and a shape, or reports the rule that
+ * they break. Names and meanings are Megatron-LM's.
  */
 #ifndef MODEL_OPTIONS_H
 #define MODEL_OPTIONS_H
@@ -32,37 +32,36 @@ struct run_options {
 	int64_t recompute_num_layers;
 };
 
-/* What the options come to. */
+/* The result of run_resolve. */
 struct run_plan {
 	struct model_config model;
 	struct layout layout;
-	/* num_microbatches: of the largest step, for which memory is planned */
+	/* num_microbatches: in the largest step, for which memory is planned */
 	struct train_shape shape;
 	int64_t global_batch_size; /* of the largest step */
-	int64_t eval_batch_size;   /* of a step of an evaluation; as large as that by default */
+	int64_t eval_batch_size;   /* of an evaluation step; global_batch_size by default */
 	struct batch_ramp ramp;
 };
 
-/* Micro batches that a data rank makes of so many samples of all of them. */
+/* Micro batches per data rank in a batch of this many samples. */
 int run_microbatches(const struct run_plan *plan, int64_t samples);
-/* 0 if each rank gets equally many. -1 with the option that says how many samples, and the
- * rule. */
+/* 0 if all ranks get equally many; -1 with the option that sets the batch, and the rule. */
 int run_check_batch(
     const struct run_plan *plan, const char *option, int64_t samples, struct err *e);
 
 /*
  * world_size: ranks of the run. vocab_size: of the tokenizer, 0 when unknown; --vocab-size and a
- * config.json win over it. Notes (one line each) go to `notes`. Returns -1 with the option, the
+ * config.json override it. Notes (one line each) go to `notes`. Returns -1 with the option, the
  * rule and a legal value.
  */
 int run_resolve(const struct opt_parse *p, const struct run_options *o, int64_t world_size,
     int64_t vocab_size, struct run_plan *plan, struct str *notes, struct err *e);
-/* The model alone, for a program that has no layout. */
+/* Only the model, for programs without a layout. */
 int run_model(const struct opt_parse *p, const struct run_options *o, int64_t vocab_size,
     struct model_config *c, struct err *e);
 
-/* The model and the layout that an options.conf of a checkpoint describes; other options in the
- * text are passed over. name is for messages. data_parallel_size, which no option holds, is 1. */
+/* The model and the layout in the options.conf of a checkpoint; other options in the text are
+ * ignored. name is for messages. data_parallel_size, which is not an option, is 1. */
 int model_from_text(
     const char *name, const char *text, struct model_config *c, struct layout *l, struct err *e);
 
@@ -90,33 +89,33 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	RUN_FLAG(S, M, "use-distributed-optimizer", use_distributed_optimizer, \
 	         "share the optimizer's state over data ranks"), \
 	RUN_CHOICE(S, M, "data-parallel-sharding-strategy", sharding, opt_shardings, "no_shard", \
-	         "what each data rank keeps its own part of alone: optim, master weights and " \
+	         "what is sharded over data ranks: optim, master weights and " \
 	         "moments, as with --use-distributed-optimizer, which is its default; " \
 	         "optim_grads, gradients too; optim_grads_params, weights too"), \
 	RUN_FLAG(S, M, "use-megatron-fsdp", use_megatron_fsdp, \
 	         "--data-parallel-sharding-strategy optim_grads_params by default"), \
 	RUN_FLAG(S, M, "use-torch-fsdp2", use_torch_fsdp2, "the same"), \
 	RUN_FLAG(S, M, "grad-reduce-in-bf16", grad_reduce_in_bf16, \
-	         "gradients go to other data ranks in bfloat16; they are added up in fp32, in " \
-	         "the order of ranks"), \
+	         "gradients are sent to other data ranks in bfloat16; they are summed in " \
+	         "fp32, in the order of ranks"), \
 	RUN_INT(S, M, "ddp-bucket-size", ddp_bucket_size, 1, "134217728", \
-	         "elements of whole layers that data ranks reduce and gather at once"), \
+	         "elements, in whole layers, that data ranks reduce and gather at once"), \
 	{ .type = OPT_GROUP, .help = "Batch and precision" }, \
-	RUN_INT(S, M, "seq-length", seq_length, 1, NULL, "tokens of a sample"), \
+	RUN_INT(S, M, "seq-length", seq_length, 1, NULL, "tokens per sample"), \
 	RUN_FLAG(S, M, "reset-attention-mask", reset_attention_mask, \
 	         "a token sees its own document alone: nothing before the last end of a " \
 	         "document"), \
 	RUN_INT(S, M, "micro-batch-size", micro_batch_size, 1, "1", \
-	         "samples that a rank handles at once"), \
+	         "samples that a rank processes at once"), \
 	RUN_INT(S, M, "global-batch-size", global_batch_size, 1, NULL, \
-	         "samples of a step; micro-batch-size x data ranks by default"), \
+	         "samples per step; micro-batch-size x data ranks by default"), \
 	{ .name = "rampup-batch-size", .type = OPT_LIST, \
 	  .off = offsetof(S, M.rampup_batch_size), .unit = "N", \
 	  .help = "START INCREMENT SAMPLES: steps of START samples at first, larger by INCREMENT " \
 	          "in equal parts of the first SAMPLES, up to --global-batch-size" }, \
 	{ .name = "step-batch-size-schedule", .type = OPT_STRING, \
 	  .off = offsetof(S, M.step_batch_size_schedule), .unit = "\"TOKENS:SIZE ...\"", \
-	  .help = "samples of the steps that begin when so many tokens were consumed, as in " \
+	  .help = "samples per step from the given numbers of consumed tokens on, as in " \
 	          "\"0:768 250B:1536\", in place of --global-batch-size" }, \
 	RUN_FLAG(S, M, "bf16", bf16, "bfloat16 weights and activations, fp32 master weights"), \
 	RUN_FLAG(S, M, "fp16", fp16, "float16 with dynamic loss scaling, fp32 master weights"), \
@@ -125,15 +124,15 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	RUN_CHOICE(S, M, "optimizer", optimizer, optim_rule_names, "adam", "update rule"), \
 	RUN_CHOICE(S, M, "recompute-granularity", recompute_granularity, \
 	         opt_recompute_granularities, "none", \
-	         "activations that the backward pass makes again: selective, the outputs of " \
+	         "activations that the backward pass recomputes: selective, the outputs of " \
 	         "norms and activations; full, whole layers from their inputs"), \
 	RUN_FLAG(S, M, "recompute-activations", recompute_activations, \
-	         "--recompute-granularity selective, whatever else that is"), \
+	         "--recompute-granularity selective, overriding that option"), \
 	RUN_CHOICE(S, M, "recompute-method", recompute_method, opt_recompute_methods, "uniform", \
 	         "full recomputation of all layers in chunks, or of the first layers of a " \
 	         "stage (block)"), \
 	RUN_INT(S, M, "recompute-num-layers", recompute_num_layers, 1, "1", \
-	         "layers of a chunk (uniform), or of a stage (block), that full recomputation " \
+	         "layers per chunk (uniform) or per stage (block) that full recomputation " \
 	         "makes again")
 /* clang-format on */
 

@@ -1,10 +1,10 @@
 /*
  * params.c - the parameter table
  *
- * The rows of the blocks (block/) are the single place that says which tensors a model has, how
- * they are cut and how they begin; allocation, initialisation, sharding, checkpoints and exports
- * all follow from this walk over them. Weights are [out, in]. A linear that is cut along its output
- * has shard_dim 0, one cut along its input 1.
+ * The rows of the blocks (block/) are the one place that states which tensors a model has, how they
+ * are sharded and how they are initialised; allocation, initialisation, sharding, checkpoints and
+ * exports all follow from this walk over them. Weights are [out, in]. A linear that is cut along
+ * its output has shard_dim 0, one cut along its input 1.
  */
 #include "lib/base/mem.h"
 #include "lib/model/block/block.h"
@@ -18,7 +18,7 @@
 
 /*
  * Names follow Megatron-LM's state dict, except that each linear it fuses has tensors of its own.
- * The layer is put in by hand, so that no format string is data.
+ * The layer is inserted by hand, so that no format string is data.
  */
 static void
 name_of(const char *name, int64_t layer, char out[96])
@@ -31,7 +31,7 @@ name_of(const char *name, int64_t layer, char out[96])
 		snprintf(out, 96, "%s", name);
 }
 
-/* Of the whole tensor, without padding; cannot overflow after model_check. */
+/* The whole tensor, without padding; cannot overflow after model_check. */
 int64_t
 param_elements(const struct param *p)
 {
@@ -42,7 +42,7 @@ param_elements(const struct param *p)
 	return n;
 }
 
-/* Counted over the table, tied tables once. */
+/* Sums over the table; a tied table counts once. */
 int64_t
 model_num_parameters(const struct model_config *c)
 {
@@ -83,8 +83,8 @@ fill(struct param *p, const struct param_row *r, int64_t layer, const struct mod
 		p->init_std = c->init_method_std / sqrt(2.0 * (double)c->num_layers);
 }
 
-/* The tensors of one block; returns how many. A joined one stands alone where the tensor before it
- * is not there, as up without a gate. */
+/* The tensors of one block; returns how many. A joined tensor stands alone if the tensor before it
+ * is absent, as up does without a gate. */
 static int
 add_block(
     struct param *p, const struct block_kind *kind, int64_t layer, const struct model_config *c)
@@ -106,8 +106,8 @@ add_block(
 	return n;
 }
 
-/* Model order: the blocks in the order of the forward pass, within each the order of its rows.
- * Shards, files and messages follow this order. */
+/* Model order is the blocks in the order of the forward pass and, within each, the order of its
+ * rows. Shards, files and messages follow it. */
 int
 model_params(const struct model_config *c, struct param **out)
 {
@@ -149,7 +149,7 @@ part(const struct param *p, const struct model_config *c, const struct layout *l
 	BUG("no shard rule %d", (int)p->shard);
 }
 
-/* Padding is cut off the slice, not off *held. */
+/* Padding is clipped from the slice, not from *held. */
 struct slice
 param_slice(const struct param *p, const struct model_config *c, const struct layout *l, int tp,
     int64_t *held)
@@ -165,7 +165,7 @@ param_slice(const struct param *p, const struct model_config *c, const struct la
 	return out;
 }
 
-/* Exact; a vector is not a matrix of one row. */
+/* The shape must match exactly; a vector is not a matrix of one row. */
 bool
 param_has_shape(const struct param *p, int ndim, const int64_t *shape)
 {

@@ -2,9 +2,9 @@
  * params.h - the parameter table: every tensor of a model, and how tensor ranks cut it
  *
  * model_params lists the logical tensors in model order. q, k, v, gate and up are tensors of their
- * own; JOINED ones lie right after the tensor before them in a rank's buffer, so that one product
- * can read them all. What a rank holds of the table is bucket.h's matter. mtrain allocates by it,
- * mckpt reshards by it, mexport names by it (family.h), mplan counts by it.
+ * own; JOINED ones lie right after the tensor before them in a rank's buffer, so that one GEMM can
+ * read them all. bucket.h says what a rank holds of the table. mtrain allocates by it, mckpt
+ * reshards by it, mexport names by it (family.h), mplan counts by it.
  */
 #ifndef MODEL_PARAMS_H
 #define MODEL_PARAMS_H
@@ -23,7 +23,7 @@ struct param {
 	int shard_dim;
 	unsigned flags;
 	unsigned sums; /* enum param_sum */
-	/* N(0, init_std) by the counter RNG of its name; 0: the constant init_value */
+	/* N(0, init_std) from the counter RNG keyed by its name; 0: the constant init_value */
 	double init_std;
 	double init_value;
 };
@@ -34,13 +34,13 @@ int model_params(const struct model_config *c, struct param **out);
 int64_t param_elements(const struct param *p);
 int64_t model_num_parameters(const struct model_config *c);
 
-/* Does a tensor of these sizes fit the parameter? */
+/* Whether a tensor of these sizes fits the parameter. */
 bool param_has_shape(const struct param *p, int ndim, const int64_t *shape);
 
 /*
- * The slice of p that tensor rank tp holds, without padding: rows beyond the tensor's end exist in
- * memory only, and the last ranks of a large padding may hold nothing. *held: along shard_dim as
- * they are held in memory, padding included.
+ * The slice of p that tensor rank tp holds, without padding: rows beyond the tensor's end exist
+ * only in memory, so with much padding the last ranks may hold nothing. *held: rows along shard_dim
+ * in memory, padding included.
  */
 struct slice param_slice(const struct param *p, const struct model_config *c,
     const struct layout *l, int tp, int64_t *held);

@@ -1,10 +1,10 @@
 /*
- * schedule.c - lists of actions
+ * schedule.c - makes the list of actions of a stage
  *
  * A schedule is data: a list that the engine executes, that mplan draws, and that a test simulates
  * over all stages to prove that every send meets its receive. Exchanges between two computations
- * share a group number and are issued together, so that two neighbours that send to each other at
- * once cannot wait for each other.
+ * share a group number and are issued together, so that two neighbours that send to each other
+ * cannot deadlock.
  */
 #include "lib/base/mem.h"
 #include "lib/model/schedule.h"
@@ -15,8 +15,8 @@ struct list {
 };
 
 /*
- * Actions towards a neighbour that does not exist are dropped here, so the loops below are the same
- * for every stage.
+ * Drops actions towards a neighbour that does not exist, so the loops below are the same for every
+ * stage.
  */
 static void
 push(struct list *l, enum action_kind kind, int microbatch)
@@ -29,7 +29,7 @@ push(struct list *l, enum action_kind kind, int microbatch)
 	l->item[l->count++] = (struct action){ kind, microbatch, 0, l->group };
 }
 
-/* Computation closes the group of exchanges before it. */
+/* A computation closes the group of exchanges before it. */
 static void
 compute(struct list *l, enum action_kind kind, int microbatch)
 {
@@ -38,7 +38,7 @@ compute(struct list *l, enum action_kind kind, int microbatch)
 	l->group++;
 }
 
-/* No stage has more than six actions a micro batch. */
+/* No stage has more than six actions per micro batch. */
 static struct list
 begin(int num_stages, int stage, int num_microbatches)
 {
@@ -85,7 +85,7 @@ schedule_1f1b(int num_stages, int stage, int num_microbatches, struct action **o
 	return l.count;
 }
 
-/* For evaluation: no backward pass, and therefore nothing that a stage must hold back. */
+/* For evaluation: no backward pass, so a stage never has to wait for one. */
 int
 schedule_forward(int num_stages, int stage, int num_microbatches, struct action **out)
 {
@@ -102,8 +102,8 @@ schedule_forward(int num_stages, int stage, int num_microbatches, struct action 
 }
 
 /*
- * A stage runs ahead by as many forward passes as there are stages after it, and holds one more
- * while it works. Forward-only runs hold one whatever this says.
+ * A stage runs ahead by one forward pass per stage after it, and holds one more while it works.
+ * Forward-only runs hold one, whatever this returns.
  */
 int
 schedule_in_flight(int num_stages, int stage, int num_microbatches)

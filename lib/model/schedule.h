@@ -1,10 +1,10 @@
 /*
  * schedule.h - what a pipeline stage does, in order: a list of actions
  *
- * The engine runs the list, mplan draws and prices it, a property test simulates all stages of it.
- * Communication actions with the same group number stand side by side and are issued as one
- * exchange, so nothing can deadlock. chunk is always 0: a stage has one. Source: Narayanan 2021
- * arXiv:2104.04473 (1F1B); Huang 2019 arXiv:1811.06965.
+ * The engine runs the list, mplan draws and prices it, and a property test simulates all stages.
+ * Communication actions with the same group number are adjacent and issued as one exchange, so
+ * nothing can deadlock. chunk is always 0: a stage has one. Source: Narayanan 2021 arXiv:2104.04473
+ * (1F1B); Huang 2019 arXiv:1811.06965.
  */
 #ifndef MODEL_SCHEDULE_H
 #define MODEL_SCHEDULE_H
@@ -30,7 +30,7 @@ struct action {
 int schedule_1f1b(int num_stages, int stage, int num_microbatches, struct action **out);
 /* Forward passes alone, for evaluation. */
 int schedule_forward(int num_stages, int stage, int num_microbatches, struct action **out);
-/* Micro batches whose activations a stage holds at once, at most. */
+/* The most micro batches whose activations a stage holds at once. */
 int schedule_in_flight(int num_stages, int stage, int num_microbatches);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * shape.h - the shape of a run: what its memory and its work depend on beside model and layout
+ * shape.h - the shape of a run: what its memory and work depend on besides model and layout
  */
 #ifndef MODEL_SHAPE_H
 #define MODEL_SHAPE_H
@@ -13,7 +13,7 @@
 enum recompute_granularity { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL };
 enum recompute_method { RECOMPUTE_UNIFORM, RECOMPUTE_BLOCK };
 
-/* Which activations the backward pass makes again. Full and uniform: every layer, in chunks of
+/* Which activations the backward pass recomputes. Full and uniform: every layer, in chunks of
  * num_layers; full and block: the first num_layers of a stage, one by one. */
 struct recompute {
 	enum recompute_granularity granularity;
@@ -21,8 +21,8 @@ struct recompute {
 	int64_t num_layers;
 };
 
-/* What each replica keeps its own part of alone: nothing, master weights and moments (ZeRO-1), main
- * gradients too (ZeRO-2), weights too (ZeRO-3). Source: Rajbhandari 2020, arXiv:1910.02054. */
+/* What is sharded over replicas: nothing, master weights and moments (ZeRO-1), main gradients too
+ * (ZeRO-2), weights too (ZeRO-3). Source: Rajbhandari 2020, arXiv:1910.02054. */
 enum sharding { SHARDING_NONE, SHARDING_OPTIM, SHARDING_GRADS, SHARDING_PARAMS };
 
 /* The shape of a run, as far as memory depends on it. */
@@ -30,14 +30,14 @@ struct train_shape {
 	int64_t seq_length, micro_batch_size, num_microbatches;
 	enum dtype dtype; /* weights and activations */
 	enum sharding sharding;
-	const struct optim_rule *rule; /* whose states are kept; NULL: none */
-	bool forward_only;             /* evaluation alone: no gradients, no optimizer */
+	const struct optim_rule *rule; /* the update rule whose states are kept; NULL: none */
+	bool forward_only;             /* evaluation only: no gradients, no optimizer */
 	struct recompute recompute;
-	/* a sample may hold several documents: attention is told where each begins */
+	/* a sample may hold several documents, and attention stays within each */
 	bool reset_attention_mask;
-	bool deterministic;       /* bitwise repeatable also where that takes memory */
+	bool deterministic;       /* bitwise repeatable even where that costs memory */
 	int64_t bucket_size;      /* as in struct shards_of */
-	bool grad_reduce_in_bf16; /* what replicas send each other of gradients; sums stay real */
+	bool grad_reduce_in_bf16; /* replicas exchange gradients in BF16; sums stay real */
 };
 
 /* The type of statistics, moments and master weights: F64 for F64, else F32. */

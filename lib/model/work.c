@@ -4,16 +4,16 @@
 
 #include <string.h>
 
-/* The sizes have been checked, so no product of three overflows a double. */
+/* The sizes have been checked, so the product of three fits a double. */
 void
 work_product(struct work *w, int64_t rows, int64_t out, int64_t in)
 {
 	if (w->num_products == WORK_PRODUCTS)
-		BUG("more than %d products in a block", WORK_PRODUCTS);
+		BUG("more than %d GEMMs in a block", WORK_PRODUCTS);
 	w->product[w->num_products++] = (struct product){ rows, out, in };
 }
 
-/* The sizes are those of the rows of buffers, so that memory and time speak of the same shapes. */
+/* Uses the sizes of the buffer rows, so that memory and time are computed from the same shapes. */
 void
 work_of(struct work *w, const struct block_kind *kind, const struct model_config *c,
     const struct layout *l, const struct train_shape *s)
@@ -25,7 +25,8 @@ work_of(struct work *w, const struct block_kind *kind, const struct model_config
 	kind->work(w, c, d);
 }
 
-/* In double: a step of a large run passes 2^63. Three passes: one forward, two backward. */
+/* In double, because a step of a large run exceeds 2^63. Three passes: one forward, two
+ * backward. */
 static double
 flops(const struct work *w)
 {

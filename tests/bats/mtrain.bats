@@ -355,11 +355,11 @@ optim_grads_params" $dry --use-distributed-optimizer --data-parallel-sharding-st
 	note() { mtrain --config tiny.conf $dry --micro-batch-size 1 "$@" 2>&1 >/dev/null | grep sharding; }
 	run note --use-megatron-fsdp --data-parallel-sharding-strategy optim_grads \
 		--pipeline-model-parallel-size 2
-	[ "$output" = "mtrain: --data-parallel-sharding-strategy optim_grads: a step reduces gradients 2 times, once a micro \
-batch; with optim once" ]
+	[ "$output" = "mtrain: --data-parallel-sharding-strategy optim_grads: a step reduces gradients 2 times, once per micro \
+batch; with optim, once" ]
 	run note --use-torch-fsdp2 --pipeline-model-parallel-size 2
-	[ "$output" = "mtrain: --data-parallel-sharding-strategy optim_grads_params: a step reduces gradients 2 times, once a \
-micro batch, and gathers weights up to 4 times, once a pass; with optim once" ]
+	[ "$output" = "mtrain: --data-parallel-sharding-strategy optim_grads_params: a step reduces gradients 2 times, once per \
+micro batch, and gathers weights up to 4 times, once per pass; with optim, once" ]
 	run note --use-distributed-optimizer --pipeline-model-parallel-size 2
 	[ -z "$output" ]
 	run note --use-torch-fsdp2

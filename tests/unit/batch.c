@@ -84,8 +84,8 @@ test_table_errors(void)
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		CHECK(batch_table(&r, bad[i], 1, &e) < 0);
-	CHECK_STR(e.msg,
-	    "--step-batch-size-schedule: '1001T:2' is no entry TOKENS:SIZE, as 250B:1536 is");
+	CHECK_STR(
+	    e.msg, "--step-batch-size-schedule: '1001T:2': must be TOKENS:SIZE, such as 250B:1536");
 	CHECK(batch_table(&r, " ", 1, &e) < 0 && batch_table(&r, "16:2", 16, &e) < 0);
 	CHECK_STR(e.msg, "--step-batch-size-schedule: needs an entry 0:SIZE, the first size");
 	CHECK(batch_table(&r, "0:2 100:4 110:6", 50, &e) < 0);

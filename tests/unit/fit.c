@@ -67,7 +67,7 @@ main(void)
 	/* An eighth: only together. A kilobyte: never. */
 	CHECK(memory_fit(&p, coord, 0, bytes / 8, &e) < 0 && strstr(e.msg, " and "));
 	CHECK(memory_fit(&p, coord, 0, 1024, &e) < 0 &&
-	    strstr(e.msg, "nothing that could be changed makes it fit"));
+	    strstr(e.msg, "no change of options makes it fit"));
 	/* What cannot be changed is not advised. */
 	CHECK(memory_fit(&odd, coord, 0, need(&odd) - 1, &e) < 0 &&
 	    !strstr(e.msg, "--micro-batch-size"));

@@ -73,7 +73,7 @@ test_newer(void)
 	CHECK(read_layout("expert_model_parallel_size 2\n", &l, &e) < 0);
 	CHECK_STR(e.msg,
 	    "options.conf:6: --expert_model_parallel_size 2: must be 1: this version has no such "
-	    "axis; a newer one wrote this");
+	    "axis, so a newer one wrote this");
 	CHECK(read_layout("expert-model-parallel-size\n", &l, &e) < 0);
 }
 

@@ -88,7 +88,7 @@ test_counts(void)
 	} while (0)
 
 #define TOO_LARGE \
-	"the model is beyond any size this program can hold: check --num-layers, --hidden-size " \
+	"the model is larger than any this program can hold: check --num-layers, --hidden-size " \
 	"and --vocab-size"
 
 /* Each rule has its message. */
@@ -299,7 +299,7 @@ test_ends_of_text(void)
 	CHECK(model_from_text("text", TINY "eos-token-id 2 x\n", &back, &layout, &e) < 0);
 	CHECK_STR(e.msg, "text: --eos-token-id x: not an integer");
 	CHECK(model_from_text("text", TINY "eos-token-id 2 -1\n", &back, &layout, &e) < 0);
-	CHECK_STR(e.msg, "text: --eos-token-id: -1: a token id is at least 0");
+	CHECK_STR(e.msg, "text: --eos-token-id: -1: must be at least 0, as every token id");
 	str_adds(&s, TINY "eos-token-id 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n");
 	CHECK(model_from_text("text", s.buf, &back, &layout, &e) < 0);
 	str_release(&s);
@@ -369,7 +369,7 @@ static const struct {
 	{ "{\"model_type\": \"gpt2\", \"eos_token_id\": [1, \"x\"]}",
 	    "\"eos_token_id\" must be an integer or a list of integers" },
 	{ "{\"model_type\": \"gpt2\", \"eos_token_id\": [1, -2]}",
-	    "\"eos_token_id\": -2: a token id is at least 0" },
+	    "\"eos_token_id\": -2: must be at least 0, as every token id" },
 	{ "{\"model_type\": \"llama\", \"num_attention_heads\": 4, \"rope_scaling\": "
 	  "{\"rope_type\": \"yarn\"}}",
 	    "rope type 'yarn' is not built; default, linear and llama3 are" },
@@ -449,7 +449,7 @@ test_options(void)
 	    "(try 2016)");
 	CHECK(resolve(TINY "global-batch-size 1000000000000000\n", 1, &plan, &e) < 0);
 	CHECK_STR(e.msg,
-	    "--global-batch-size 1000000000000000: more than 16777216 micro batches a step; try "
+	    "--global-batch-size 1000000000000000: more than 16777216 micro batches per step; try "
 	    "16777216");
 	CHECK(resolve(TINY "micro-batch-size 1000000000000000\n", 1, &plan, &e) < 0);
 	CHECK_STR(e.msg,

@@ -5,9 +5,10 @@
 
 #include <stddef.h>
 
-/* q, k and v are cut along their outputs, the projection along its input. One weight is the norm of
- * all heads of q, and one of k, so a tensor rank has the gradient of its own heads; where ranks
- * hold copies of a group, each has that of its own queries, and their sum counts the group once. */
+/* q, k and v are cut along their outputs, the projection along its input. All heads of q share one
+ * norm weight, and so do those of k, so a tensor rank has the gradient of its own heads; where
+ * ranks hold copies of a group, each has the gradient from its own queries, and their sum counts
+ * the group once. */
 static const struct param_row params[] = {
 	{ "decoder.layers.%d.input_layernorm.weight", ROLE_INPUT_NORM, ALWAYS, { D_HIDDEN },
 	    SHARD_NONE, 0, INIT_ONE, 0, 0 },
@@ -48,7 +49,7 @@ static const struct buffer_row buffers[] = {
 	{ "norm 1 output", BUF_NORM1_OUT, LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN },
 	    FWD | QKV_BWD },
 	{ "q, k, v", BUF_QKV, LAYER, ALWAYS, ACT, { D_TOKENS, D_QKV }, 0 },
-	/* q and k of BUF_QKV after their norms; these or those after RoPE */
+	/* q and k of BUF_QKV after their norms, rotated in place with RoPE */
 	{ "q, k norm output", BUF_QK, LAYER, IF_QK_NORM, ACT, { D_TOKENS, D_QK }, FWD | ATTN_BWD },
 	{ "q, k norm mean", BUF_QK_MEAN, LAYER, IF_QK_LAYERNORM, REAL, { D_NORMS, D_TOKENS }, 0 },
 	{ "q, k norm rstd", BUF_QK_RSTD, LAYER, IF_QK_NORM, REAL, { D_NORMS, D_TOKENS }, 0 },
@@ -70,8 +71,8 @@ static const struct block_norm norm = { ROLE_INPUT_NORM, ROLE_INPUT_NORM_BIAS, B
 	BUF_NORM1_RSTD, BUF_NORM1_OUT };
 static const struct block_residual residual = { ROLE_PROJ_BIAS };
 
-/* Keys that a query sees, on average. Query i sees the last w of i: a window is shorter at the
- * start of the sequence, hence the quadratic term. */
+/* Keys that a query sees, on average. Query i sees at most the last w keys: the window is shorter
+ * at the start of the sequence, hence the quadratic term. */
 static double
 keys_seen(const struct model_config *c, double s)
 {
@@ -80,8 +81,8 @@ keys_seen(const struct model_config *c, double s)
 	return c->window_size && w < s ? w - w * w / (2 * s) : s / 2;
 }
 
-/* Norm and residual sum read and write the residual stream, backward in twice the passes of
- * forward, hence the 3. The other kernels are RoPE and attention, and a norm for each head. */
+/* Norm and residual sum read and write the residual stream, with twice as many passes backward as
+ * forward, hence the 3. The other kernels are RoPE, attention and a norm per head. */
 static void
 work(struct work *w, const struct model_config *c, const int64_t *dim)
 {

@@ -1,4 +1,4 @@
-/* block.c - which blocks there are, which make up a model, and which a stage has */
+/* block.c - the kinds of block, which of them make up a model, and which a stage has */
 #include "lib/model/block/block.h"
 #include "lib/base/mem.h"
 
@@ -7,7 +7,7 @@
 const struct block_kind *const block_kinds[] = { &block_embedding, &block_attention, &block_mlp,
 	&block_head, NULL };
 
-/* A transformer before the layers, in each of them and after them. */
+/* The blocks of a transformer before the layers, in each layer and after them. */
 const struct block_kind *const *
 block_recipe(const struct model_config *c, int64_t layer)
 {
@@ -31,8 +31,8 @@ block_recompute(const struct recompute *r, int64_t num_layers)
 					      : (struct recompute_span){ n, 1 };
 }
 
-/* What neighbours do for each other. Where dropout lies between a bias and the sum, the gradient of
- * the one is not that of the other. */
+/* Lets neighbouring blocks share passes. With dropout between a bias and the sum, their gradients
+ * differ, so the bias is not taken. */
 static void
 join(struct block *before, struct block *b, const struct model_config *c)
 {

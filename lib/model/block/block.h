@@ -1,9 +1,9 @@
 /*
- * block.h - the blocks of a model: what each holds and does, and which a rank has
+ * block.h - the blocks of a model: what each holds and computes, and which a rank has
  *
- * A kind is a const struct at the end of its file, lib/model/block/NAME.c, which alone says what
- * its tensors, its buffers and its operations are. Adding one: that file, and its lines in block.c.
- * The memory plan, the engine and mplan walk one list of a stage's blocks.
+ * A kind is a const struct at the end of its file, lib/model/block/NAME.c, the one place that
+ * states its tensors, buffers and operations. To add one, write that file and add its lines to
+ * block.c. The memory plan, the engine and mplan walk one list of a stage's blocks.
  */
 #ifndef MODEL_BLOCK_BLOCK_H
 #define MODEL_BLOCK_BLOCK_H
@@ -17,8 +17,7 @@ struct param_row;
 struct buffer_row;
 struct work;
 
-/* The LayerNorm or RMSNorm at the start of a block: its parameters, its statistics, where its
- * output goes. */
+/* The LayerNorm or RMSNorm at the start of a block: its parameters, its statistics, its output. */
 struct block_norm {
 	enum role weight, bias;
 	enum buffer mean, rstd, out;
@@ -26,26 +25,26 @@ struct block_norm {
 
 /* The residual sum at the end of a block. */
 struct block_residual {
-	enum role bias; /* of the linear that its branch ends with */
+	enum role bias; /* of the linear at the end of its branch */
 };
 
 struct block_kind {
 	const char *name;
-	const struct param_row *params;        /* in model order; rows.h */
-	const struct buffer_row *buffers;      /* where a rank has such a block */
-	enum buffer input;                     /* where its input lies */
+	const struct param_row *params;        /* in model order (rows.h) */
+	const struct buffer_row *buffers;      /* on ranks that have such a block */
+	enum buffer input;                     /* the buffer of its input */
 	const struct block_norm *norm;         /* of its input; NULL: none */
 	const struct block_residual *residual; /* NULL: none */
-	/* what it does with a micro batch, work.h; dim as in rows of buffers, of a tensor rank */
+	/* its work per micro batch (work.h); dim: sizes on a tensor rank, as in buffer rows */
 	void (*work)(struct work *w, const struct model_config *c, const int64_t *dim);
 };
 
 extern const struct block_kind block_embedding, block_attention, block_mlp, block_head;
-/* Every kind that there is, ended by NULL. */
+/* All kinds, ended by NULL. */
 extern const struct block_kind *const block_kinds[];
 
-/* The blocks of a layer in the order of the forward pass, ended by NULL; the layer as in struct
- * param: -1 what is before the layers, num_layers what is after them. */
+/* The blocks of a layer in the order of the forward pass, ended by NULL; layers are numbered as in
+ * struct param: -1 before the layers, num_layers after them. */
 const struct block_kind *const *block_recipe(const struct model_config *c, int64_t layer);
 
 /* Layers [0, layers) of a stage are recomputed by the backward pass, `chunk` at a time. */
@@ -57,14 +56,14 @@ struct recompute_span block_recompute(const struct recompute *r, int64_t num_lay
 /* A block of a stage. */
 struct block {
 	const struct block_kind *kind;
-	int layer;           /* of the model, as in struct param */
-	int local;           /* the same from the stage's first; 0 before and after the layers */
+	int layer; /* of the model, as in struct param */
+	int local; /* the same, counted from the stage's first; 0 before and after the layers */
 	int recompute_chunk; /* its number among the chunks that the stage recomputes; -1: it keeps
 				everything */
-	/* the block before it takes its norm, in the pass over its residual sum */
+	/* the block before it computes its norm, in the same pass as its residual sum */
 	bool norm_taken;
-	/* the norm of the block after it takes the gradient of its residual's bias, whose columns
-	 * are at hand there */
+	/* the norm of the block after it computes the gradient of its residual's bias, since it has
+	 * the columns at hand */
 	bool bias_taken;
 };
 

@@ -1,5 +1,5 @@
 /*
- * buffers.h - the names of a rank's buffers; what each is stands in the file of its block, or in
+ * buffers.h - the names of a rank's buffers; each is described in the file of its block, or in
  * memory.c
  */
 #ifndef MODEL_BLOCK_BUFFERS_H

@@ -13,12 +13,12 @@ static const struct param_row params[] = {
 	{ .name = NULL },
 };
 
-/* Its output is the first layer's input. */
+/* The embedding's output is the first layer's input. */
 static const struct buffer_row buffers[] = {
 	{ .name = NULL },
 };
 
-/* Rows of the table are read and written forward, and added to backward. */
+/* Forward reads and writes rows of the table; backward adds to them. */
 static void
 work(struct work *w, const struct model_config *c, const int64_t *dim)
 {

@@ -32,7 +32,7 @@ static const struct buffer_row buffers[] = {
 static const struct block_norm norm = { ROLE_FINAL_NORM, ROLE_FINAL_NORM_BIAS, BUF_FINAL_MEAN,
 	BUF_FINAL_RSTD, BUF_FINAL_OUT };
 
-/* The loss goes over the logits. */
+/* The loss reads and writes the logits. */
 static void
 work(struct work *w, const struct model_config *c, const int64_t *dim)
 {

@@ -1,5 +1,5 @@
-/* mlp.c - the MLP block: what norm, up projection (and gate beside it), activation and down
- * projection hold */
+/* mlp.c - the MLP block: what norm, up projection (with its gate), activation and down projection
+ * hold */
 #include "lib/model/block/block.h"
 #include "lib/model/block/rows.h"
 #include "lib/model/work.h"
@@ -27,8 +27,8 @@ static const struct param_row params[] = {
 	{ .name = NULL },
 };
 
-/* The output of a gated activation is never saved: its backward pass writes it on the way, over the
- * gradient that it reads, so it needs no place of its own there. */
+/* The output of a gated activation is never saved: its backward pass recomputes it over the
+ * gradient that it reads, so it needs no place of its own. */
 static const struct buffer_row buffers[] = {
 	{ "mlp input", BUF_MLP_INPUT, LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN }, 0 },
 	{ "norm 2 mean", BUF_NORM2_MEAN, LAYER, IF_LAYERNORM, REAL, { D_TOKENS, D_ONE }, 0 },
@@ -48,7 +48,7 @@ static const struct block_norm norm = { ROLE_MLP_NORM, ROLE_MLP_NORM_BIAS, BUF_N
 	BUF_NORM2_RSTD, BUF_NORM2_OUT };
 static const struct block_residual residual = { ROLE_DOWN_BIAS };
 
-/* Norm, activation and residual sum; backward in twice the passes of forward, hence the 3. */
+/* Norm, activation and residual sum, with twice as many passes backward as forward, hence the 3. */
 static void
 work(struct work *w, const struct model_config *c, const int64_t *dim)
 {

@@ -1,11 +1,11 @@
 /*
- * roles.h - the names of a model's tensors, and how they are cut and summed; which tensor is what
- * stands in the file of its block
+ * roles.h - the names of a model's tensors, and how they are sharded and summed; each is described
+ * in the file of its block
  */
 #ifndef MODEL_BLOCK_ROLES_H
 #define MODEL_BLOCK_ROLES_H
 
-/* What a tensor is in its layer; the engine finds its pointers by (layer, role). */
+/* The role of a tensor in its layer; the engine finds pointers by (layer, role). */
 enum role {
 	ROLE_WORD_EMBEDDINGS,
 	ROLE_POSITION_EMBEDDINGS,
@@ -44,10 +44,9 @@ enum shard_rule {
 	SHARD_VOCAB,  /* rows padded to layout_vocab, then t equal parts */
 };
 
-/* Over whom the gradient of a tensor, as a rank computes it, is a partial sum inside a replica of
- * the model. */
+/* The ranks of a model replica whose partial gradients of a tensor must be summed. */
 enum param_sum {
-	SUM_TENSOR = 1, /* all tensor ranks, which hold the whole of it and use parts */
+	SUM_TENSOR = 1, /* all tensor ranks, which hold all of it and use parts */
 	SUM_GROUPS = 2, /* tensor ranks that hold the same key/value groups */
 	SUM_ENDS = 4,   /* the first and the last stage, when they share a table */
 };

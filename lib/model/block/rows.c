@@ -1,11 +1,11 @@
-/* rows.c - numbers for the sizes and the conditions by which blocks state what they hold */
+/* rows.c - evaluates the sizes and conditions in the rows of blocks */
 #include "lib/model/block/rows.h"
 #include "lib/model/block/workspace.h"
 
 #include <string.h>
 
-/* Must agree with what the layers look for: a tensor that is absent here has no gradient and no
- * place in a checkpoint. */
+/* Must agree with the layers: a tensor that is absent here has no gradient and no place in a
+ * checkpoint. */
 bool
 model_meets(const struct model_config *c, enum condition when)
 {
@@ -27,7 +27,7 @@ model_meets(const struct model_config *c, enum condition when)
 	}
 }
 
-/* Without padding: padding belongs to a layout, and checkpoints must not depend on one. */
+/* Without padding, which depends on the layout; checkpoints must not. */
 void
 dims_whole(int64_t d[D_COUNT], const struct model_config *c)
 {
@@ -43,10 +43,10 @@ dims_whole(int64_t d[D_COUNT], const struct model_config *c)
 
 enum { HEAD_TILE = 128 };
 
-/* Token rows of logits that are held at once. It depends on the model and the shape alone, so that
+/* Token rows of logits held at once. The number depends only on the model and the shape, so that
  * the order of the sums does not depend on the layout: about 2^25 elements over the whole
- * vocabulary, and 3 2^27 in the 16-bit types of GPUs, whose products need many rows, in chunks that
- * are alike and of whole tiles. */
+ * vocabulary, and 3 2^27 in 16-bit types, since GEMMs on GPUs need many rows; chunks are equal and
+ * made of whole tiles. */
 static int64_t
 head_rows(const struct model_config *c, const struct train_shape *s)
 {

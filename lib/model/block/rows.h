@@ -1,8 +1,8 @@
 /*
- * rows.h - the words in which a block says what it holds: rows of parameters and of buffers
+ * rows.h - the rows in which a block states its parameters and buffers
  *
- * A row names its sizes and the condition under which it is there; rows.c puts numbers to the
- * sizes. Only the files of blocks, params.c and memory.c need these words.
+ * A row names its sizes and the condition under which it exists; rows.c gives the sizes numbers.
+ * Only the files of blocks, params.c and memory.c need this header.
  */
 #ifndef MODEL_BLOCK_ROWS_H
 #define MODEL_BLOCK_ROWS_H
@@ -36,7 +36,7 @@ enum dim {
 	D_HEAD_ROWS,
 	D_STAT_ROWS,
 	D_ATTN_WORK, /* workspace.h */
-	/* of the rank: what it holds of all parameters */
+	/* of the rank: all parameters it holds */
 	D_WEIGHTS,
 	D_GRADS,
 	D_PLACES,
@@ -60,7 +60,7 @@ enum condition {
 	IF_GATED_BIAS,
 	IF_UNTIED,
 	IF_QK_NORM,
-	IF_QK_LAYERNORM, /* that subtracts the mean and has a bias */
+	IF_QK_LAYERNORM, /* the norm subtracts the mean and has a bias */
 	/* of the run */
 	IF_TRAINING,
 	IF_QK_NORM_TRAINING,
@@ -70,7 +70,7 @@ enum condition {
 	IF_PIPELINE,     /* a stage comes after this one */
 	IF_WEIGHT_SLOTS, /* weights are sharded */
 	IF_GRAD_SLOTS,   /* main gradients are */
-	IF_NARROW,       /* gradients go to other replicas in BF16 */
+	IF_NARROW,       /* gradients are sent to other replicas in BF16 */
 	IF_MASTER,       /* weights are narrower than real */
 };
 
@@ -85,23 +85,23 @@ struct param_row {
 	enum shard_rule shard;
 	int shard_dim;
 	enum init init;
-	unsigned flags; /* PARAM_JOINED counts where the row before it is there */
+	unsigned flags; /* PARAM_JOINED applies if the row before it exists */
 	unsigned sums;  /* enum param_sum: who sums its gradient */
 };
 
 /* "act" is the run's dtype, "real" F32 or F64 (memory_real). */
 enum element { ACT, REAL, I32, BF16, F32, F64 };
 
-/* How often a buffer is there: once in the run, in a slot of saved activations, in each of its
- * layers, or in scratch. */
+/* Where a buffer exists: once per run, per slot of saved activations, per layer of a slot, or in
+ * scratch. */
 enum level { RUN, SLOT, LAYER, STEP };
 
 /* Scratch buffers live in phases; those without a common phase share bytes. The backward pass of an
- * attention block is two: down to the gradients of q, k and v, and on from there. */
+ * attention block has two phases: up to the gradients of q, k and v, and from there on. */
 enum { FWD = 1, MLP_BWD = 2, ATTN_BWD = 4, QKV_BWD = 8, HEAD = 16, PHASES = 5, ANY = 31 };
 
-/* A buffer of a block, or of the rank. Several rows may state one under conditions that exclude
- * each other. */
+/* A buffer of a block, or of the rank. Several rows may state the same buffer under mutually
+ * exclusive conditions. */
 struct buffer_row {
 	const char *name; /* NULL ends the rows */
 	enum buffer buffer;
@@ -109,15 +109,16 @@ struct buffer_row {
 	enum condition when;
 	enum element element;
 	enum dim dim[2];
-	/* of scratch buffers; of layer buffers: 0, or where they live when they are recomputed */
+	/* of scratch buffers; for layer buffers 0, or the phases in which they live when
+	 * recomputed */
 	unsigned phase;
 };
 
-/* Whether a condition holds for the model. One of the run: false. */
+/* Whether a condition holds for the model; false for conditions on the run. */
 bool model_meets(const struct model_config *c, enum condition when);
-/* The sizes of whole tensors; 0 those that are no parameter's. */
+/* The sizes of whole tensors; 0 for sizes that no parameter has. */
 void dims_whole(int64_t d[D_COUNT], const struct model_config *c);
-/* The sizes on a tensor rank; 0 those of the rank's parameters. */
+/* The sizes on a tensor rank; 0 for those of the rank's parameters. */
 void dims_share(int64_t d[D_COUNT], const struct model_config *c, const struct layout *l,
     const struct train_shape *s);
 

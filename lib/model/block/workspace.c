@@ -1,7 +1,7 @@
-/* workspace.c - the memory that fast attention takes beside its arguments */
+/* workspace.c - the workspace of fast attention */
 #include "lib/model/block/workspace.h"
 
-/* What any plan may ask for. */
+/* Any plan may ask for this much. */
 enum { SMALL = 4096 };
 
 /* n as a multiple of `of`. */
@@ -30,7 +30,7 @@ attention_workspace(const struct attention_shape *a)
 	return bytes <= ATTENTION_WORKSPACE_MAX ? bytes : 0;
 }
 
-/* Local heads; every stage that has layers takes the same. */
+/* Counts local heads; every stage with layers needs the same. */
 uint64_t
 attention_run_workspace(
     const struct model_config *c, const struct layout *l, const struct train_shape *s)

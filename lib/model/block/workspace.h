@@ -1,10 +1,10 @@
 /*
- * workspace.h - the memory that fast attention takes beside its arguments
+ * workspace.h - the workspace of fast attention
  *
- * cuDNN's backward pass adds dq up in F32, with grouped heads keeps dk and dv of every query head,
- * and in its deterministic form the gradients of all scores. They are a scratch buffer of the
- * memory plan, which other phases of the step use too (memory.c). Source: spec/gpu.md 1.4 and 1.5;
- * what cuDNN 9.19 answers for compute capability 9.0.
+ * cuDNN's backward pass accumulates dq in F32, with grouped heads keeps dk and dv of every query
+ * head, and in its deterministic form the gradients of all scores. The workspace is a scratch
+ * buffer of the memory plan and shared with other phases of the step (memory.c). Source:
+ * spec/gpu.md 1.4 and 1.5; the answers of cuDNN 9.19 for compute capability 9.0.
  */
 #ifndef MODEL_BLOCK_WORKSPACE_H
 #define MODEL_BLOCK_WORKSPACE_H
@@ -21,14 +21,14 @@ struct attention_shape {
 	bool backward, deterministic;
 };
 
-/* Bytes of the backward pass; a multiple of 256. 0 forward, which needs less than any device has
- * for an operation, and where more than ATTENTION_WORKSPACE_MAX would be needed: the tiled kernels,
- * which need none, serve then. */
+/* Bytes for the backward pass, a multiple of 256. 0 for the forward pass, which makes do with the
+ * device's own workspace, and where more than ATTENTION_WORKSPACE_MAX would be needed: the tiled
+ * kernels, which need none, are used then. */
 #define ATTENTION_WORKSPACE_MAX ((uint64_t)8 << 30)
 uint64_t attention_workspace(const struct attention_shape *s);
 
-/* The same of a run: no more than any of its calls needs. 0 where no attention that takes any can
- * serve. */
+/* The workspace of a run: the largest that any of its calls needs; 0 where attention that needs one
+ * cannot be used. */
 uint64_t attention_run_workspace(
     const struct model_config *c, const struct layout *l, const struct train_shape *s);
 

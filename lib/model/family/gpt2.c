@@ -40,7 +40,7 @@ static const struct key_word activations[] = {
 	{ NULL, 0 },
 };
 
-/* A size that is out of bounds is refused when all keys have been read. */
+/* read_rest refuses a size that is out of bounds. */
 static int64_t
 four_times_width(const struct model_config *c)
 {
@@ -52,7 +52,7 @@ static const char scaling[] =
 
 /*
  * The defaults are those of GPT2Config. Attention that is not scaled, or scaled by the layer, is
- * refused: the kernels have no such form. n_ctx is read by old versions only.
+ * refused: the kernels have no such form. Only old versions read n_ctx.
  */
 static const struct key keys[] = {
 	{ "vocab_size", KEY_INT, KEY_OFF(vocab_size), 50257 },
@@ -73,7 +73,7 @@ static const struct key keys[] = {
 	{ "reorder_and_upcast_attn", KEY_FIXED, .def = false, .written_only = true },
 };
 
-/* The rules between keys, and the recipe of every GPT-2. */
+/* Rules between keys, and the recipe that all GPT-2 models share. */
 static int
 read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 {
@@ -94,8 +94,8 @@ read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 }
 
 /*
- * GPT2LMHeadModel has no switch for any of these, so a model that differs in one cannot be written
- * as it. The reason continues "cannot be exported as gpt2: it ...".
+ * GPT2LMHeadModel has no switch for any of these, so a model that differs in one cannot be
+ * exported. The reason continues "cannot be exported as gpt2: it ...".
  */
 static int
 check(const struct model_config *c, struct err *e)
@@ -113,7 +113,7 @@ check(const struct model_config *c, struct err *e)
 		return err_set(e, "has no grouped queries and no --kv-channels of its own");
 	if (c->untie_embeddings_and_output_weights)
 		return err_set(
-		    e, "has tied output: leave out --untie-embeddings-and-output-weights");
+		    e, "has a tied output: leave out --untie-embeddings-and-output-weights");
 	if (c->window_size)
 		return err_set(e, "has no sliding window");
 	return 0;

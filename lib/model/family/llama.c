@@ -37,7 +37,7 @@ as_many_as_heads(const struct model_config *c)
 	return c->num_attention_heads;
 }
 
-/* No heads are refused when all keys have been read. */
+/* read_rest refuses a model without heads. */
 static int64_t
 width_of_heads(const struct model_config *c)
 {
@@ -46,7 +46,7 @@ width_of_heads(const struct model_config *c)
 
 /*
  * Sizes without a default are 0 and refused by model_check. head_dim and num_key_value_heads are
- * written even where they equal their defaults, so that nobody has to know those.
+ * written even where they equal their defaults, so that readers need not know those.
  */
 static const struct key keys[] = {
 	{ "vocab_size", KEY_INT, KEY_OFF(vocab_size), 0 },
@@ -80,8 +80,8 @@ read_rest(struct model_config *c, const struct json_value *v, struct err *e)
 
 /*
  * LlamaForCausalLM has one switch for the four biases of attention, and no window; a model beyond
- * that cannot be written as it. hidden_size must divide although head_dim is written: old readers
- * compute it.
+ * that cannot be exported. hidden_size must be divisible by the heads even though head_dim is
+ * written: old readers compute it.
  */
 static int
 check(const struct model_config *c, struct err *e)
