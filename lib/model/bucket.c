@@ -137,6 +137,19 @@ extend_run(struct shards *s, const struct shard *sh)
 	r->count = sh->offset + sh->count - r->first;
 }
 
+/* The same of sums: as long as they go on alike, one collective serves many shards. */
+static void
+extend_sum(struct shards *s, const struct shard *sh, unsigned sums)
+{
+	struct shard_sum *r = s->num_sums ? &s->sum[s->num_sums - 1] : NULL;
+
+	if (!r || r->bucket != sh->bucket || r->sums != sums) {
+		r = &s->sum[s->num_sums++];
+		*r = (struct shard_sum){ sh->offset, 0, sh->bucket, sums };
+	}
+	r->count = sh->offset + sh->count - r->first;
+}
+
 static void
 place(struct placing *x, struct shard *sh, const struct param *p)
 {
@@ -149,6 +162,7 @@ place(struct placing *x, struct shard *sh, const struct param *p)
 	b->first_layer = layer < b->first_layer ? layer : b->first_layer;
 	b->last_layer = layer > b->last_layer ? layer : b->last_layer;
 	extend_run(x->s, sh);
+	extend_sum(x->s, sh, p->sums);
 }
 
 /* One class of shards, in model order. Vectors of both kinds are one bucket. */
@@ -207,6 +221,7 @@ shards_init(struct shards *s, const struct shards_of *of, const int coord[AX_COU
 	s->item = mem_zalloc((size_t)of->count, sizeof *s->item);
 	s->bucket = mem_zalloc((size_t)of->count, sizeof *s->bucket);
 	s->run = mem_zalloc((size_t)of->count, sizeof *s->run);
+	s->sum = mem_zalloc((size_t)of->count, sizeof *s->sum);
 	for (int i = 0; i < of->count; i++)
 		if (shard_of(&s->item[s->count], &of->table[i], of, coord))
 			s->item[s->count++].param = i;
@@ -227,6 +242,7 @@ shards_release(struct shards *s)
 	free(s->item);
 	free(s->bucket);
 	free(s->run);
+	free(s->sum);
 	memset(s, 0, sizeof *s);
 }
 

@@ -53,11 +53,19 @@ struct shard_run {
 	bool owner;
 };
 
+/* A stretch of a bucket whose gradients are partial sums over the same ranks; gaps are in it. */
+struct shard_sum {
+	int64_t first, count;
+	int bucket;
+	unsigned sums; /* enum param_sum */
+};
+
 struct shards {
-	int count, num_buckets, num_runs;
+	int count, num_buckets, num_runs, num_sums;
 	struct shard *item;    /* in model order */
-	struct bucket *bucket; /* in the flat order, like the runs */
+	struct bucket *bucket; /* in the flat order, like the runs and the sums */
 	struct shard_run *run;
+	struct shard_sum *sum;
 	int64_t elements; /* of all buckets */
 	int64_t places;   /* elements of a buffer in which buckets of layers take turns */
 	int64_t largest;  /* elements of the largest bucket */

@@ -212,6 +212,33 @@ check_runs(const struct shards *s)
 		CHECK(s->run[k].first >= s->run[k - 1].first + s->run[k - 1].count);
 }
 
+/* The same of sums; and neighbours in a bucket differ, so that one collective serves as many shards
+ * as can be. */
+static void
+check_sums(const struct shards *s, const struct param *table)
+{
+	for (int i = 0; i < s->count; i++) {
+		const struct shard *sh = &s->item[i];
+		int found = 0;
+
+		for (int k = 0; k < s->num_sums; k++) {
+			const struct shard_sum *r = &s->sum[k];
+
+			if (sh->offset < r->first || sh->offset + sh->count > r->first + r->count)
+				continue;
+			found++;
+			CHECK(r->sums == table[sh->param].sums && r->bucket == sh->bucket);
+		}
+		CHECK(found == 1);
+	}
+	for (int k = 1; k < s->num_sums; k++) {
+		const struct shard_sum *a = &s->sum[k - 1], *b = &s->sum[k];
+
+		CHECK(b->first >= a->first + a->count);
+		CHECK(a->bucket != b->bucket || a->sums != b->sums);
+	}
+}
+
 /* The owners' slices over all tensor ranks and stages tile every tensor exactly once. */
 static void
 check_tiling(const struct model_config *c, const struct layout *l)
@@ -234,6 +261,7 @@ check_tiling(const struct model_config *c, const struct layout *l)
 		check_places(&s);
 		check_parts(&s, l);
 		check_runs(&s);
+		check_sums(&s, table);
 		for (int i = 0; i < s.count; i++)
 			if (s.item[i].owner && coord[AX_DP] == 0)
 				mark(count[s.item[i].param], &table[s.item[i].param],

@@ -36,20 +36,20 @@ sum_over(struct engine *e, unsigned kind, const struct tensor *x)
 	timing_end(e, span);
 }
 
-/* In the order of the shards, which is the same on all ranks of a group. */
+/* In the flat order, which is the same on all ranks of a group. */
 void
 grads_reduce(struct engine *e)
 {
 	timing_begin(e, SPAN_GRADS);
 	traffic_reduced(e);
-	for (int i = 0; i < e->mem.shards.count; i++) {
-		const struct shard *s = &e->mem.shards.item[i];
-		unsigned sums = e->table[s->param].sums;
-		struct part own = engine_own_shard(e, s);
-		struct tensor g = engine_part(e, BUF_GRADS, &own);
+	for (int i = 0; i < e->mem.shards.num_sums; i++) {
+		const struct shard_sum *s = &e->mem.shards.sum[i];
+		struct part own = engine_own(e, s->bucket);
+		struct part p = part_cut(&own, s->first, s->count);
+		struct tensor g = engine_part(e, BUF_GRADS, &p);
 
-		for (unsigned kind = SUM_TENSOR; kind <= SUM_ENDS && own.count; kind <<= 1)
-			if (sums & kind)
+		for (unsigned kind = SUM_TENSOR; kind <= SUM_ENDS && p.count; kind <<= 1)
+			if (s->sums & kind)
 				sum_over(e, kind, &g);
 	}
 	timing_end(e, SPAN_GRADS);
