@@ -81,29 +81,42 @@ struct rope {
 
 /* Counter-based dropout: element (row r, column c) is kept when rng_uniform(key, index, stream,
  * step) >= p, with R = first_row + r and index =
- * ((first_sample + R % b) * seq_length + first_position + R / b) * width + first_column + c, and
- * scaled by 1 / (1 - p). The mask depends on the element's global place only, so every layout and
- * every recomputation draws the same. */
+ * ((first_sample + R % b) * seq_length + position of R) * width + first_column + c, and scaled by
+ * 1 / (1 - p). The first `turn` positions of the rows follow each other from first_position on, the
+ * rest from second_position on (dropout_position). The mask depends on the element's global place
+ * only, so every layout and every recomputation draws the same. */
 struct dropout {
 	double p; /* 0: off */
 	uint64_t key;
 	uint32_t stream, step;
-	int64_t first_sample, seq_length, first_position, width, first_column;
+	int64_t first_sample, seq_length, first_position, second_position, turn, width,
+	    first_column;
 	int64_t first_row; /* of the T rows: a tensor may hold some of them */
 	int micro_batch;   /* b */
 };
 
+/* The position in its sample of row R of all T. */
+static inline int64_t
+dropout_position(const struct dropout *d, int64_t r)
+{
+	int64_t i = r / d->micro_batch;
+
+	return i < d->turn ? d->first_position + i : d->second_position + i - d->turn;
+}
+
 /* Causal softmax attention with grouped query heads: query head i reads group i * g / n.
- *   q [T, n*d], k v [T, g*d], out [T, n*d] act;  lse real [b * n, s], natural log, saved for the
- * backward pass. window > 0: a query sees the last `window` keys only. first: where the document of
- * a token begins, so that a query sees its own document alone; in a sample it never falls from a
- * position to the next, and is at most the position itself. Dropout of probabilities: index =
+ *   q [S*b, n*d], k v [K*b, g*d], out [S*b, n*d] act;  lse real [b * n, S], natural log, saved for
+ * the backward pass. Keys stand at positions 0 .. K-1 of their sample and queries at the last S of
+ * these, S <= K: all of a sample where S = K. window > 0: a query sees the last `window` keys only.
+ * first: where the document of a query begins, so that it sees its own document alone; in a sample
+ * it never falls from a position to the next, and is at most the position itself. Dropout of
+ * probabilities: index =
  * (((first_sample + sample) * num_heads_global + head) * seq_length + query) * seq_length
- * + key with stream and step of drop; first_column is the first global head, width the global
- * number of heads. Source: Dao 2023 arXiv:2307.08691. */
+ * + key by positions, with stream and step of drop, whose own positions do not count; first_column
+ * is the first global head, width the global number of heads. Source: Dao 2023 arXiv:2307.08691. */
 struct attention {
 	struct tensor out, lse, q, k, v;
-	struct tensor first; /* I32 [T]: position in its sample of the first token of the row's
+	struct tensor first; /* I32 [S*b]: position in its sample of the first token of the row's
 			      * document; data NULL: a sample is one document */
 	int micro_batch, num_heads, num_groups, head_dim; /* b, n, g, d */
 	double scale;
@@ -112,12 +125,31 @@ struct attention {
 };
 struct attention_grad {
 	struct attention fwd;     /* as in the forward pass, out and lse filled */
-	struct tensor dout;       /* act [T, n*d] */
-	struct tensor dq, dk, dv; /* act, written */
-	struct tensor delta;      /* real [b * n, s], scratch */
+	struct tensor dout;       /* act [S*b, n*d] */
+	struct tensor dq, dk, dv; /* act, written; all keys, those that no query sees too */
+	struct tensor delta;      /* real [b * n, S], scratch */
 	struct tensor work; /* scratch of attention_workspace (lib/model/block/workspace.h) bytes,
 			     * on 256; or none, and then the fastest implementation may not serve */
 };
+
+/* S and K of attention, and the position of its first query. */
+static inline int64_t
+attention_queries(const struct attention *a)
+{
+	return a->q.shape[0] / a->micro_batch;
+}
+
+static inline int64_t
+attention_keys(const struct attention *a)
+{
+	return a->k.shape[0] / a->micro_batch;
+}
+
+static inline int64_t
+attention_first_query(const struct attention *a)
+{
+	return attention_keys(a) - attention_queries(a);
+}
 
 /* The gated kinds take [gate | up] side by side, 2f columns, and give f. */
 enum act_kind { ACT_GELU_TANH, ACT_GELU_ERF, ACT_RELU2, ACT_SWIGLU, ACT_GEGLU_TANH, ACT_KINDS };

@@ -21,6 +21,8 @@ case_dropout(const struct op_case *c, int64_t width)
 		.first_sample = 6,
 		.seq_length = 1000,
 		.first_position = 2,
+		.second_position = 500,
+		.turn = c->turn ? c->turn : c->rows,
 		.width = width,
 		.first_column = 1,
 		.first_row = 5,
@@ -273,8 +275,8 @@ static const struct op_case rope_cases[] = {
 	{ 0 },
 };
 
-/* --- attention: 0 q, 1 k, 2 v, 3 out, 4 lse, 5 delta, 6 first with DOCUMENTS; rows is s
- * ------------------------------- */
+/* --- attention: 0 q, 1 k, 2 v, 3 out, 4 lse, 5 delta, 6 first with DOCUMENTS; rows is S, inner the
+ * position of the first query ------------------------------------------------------------------ */
 enum { DOCUMENTS = 1 };
 
 /* Documents of 1 to about 100 tokens, other ones in every sample: one begins at a position with a
@@ -297,8 +299,8 @@ attention_declare(struct problem *p)
 		kv = (int64_t)c->groups * c->head_dim;
 
 	slot_add(p, 0, SLOT_INPUT, 0, SHAPE(rows, q));
-	slot_add(p, 1, SLOT_INPUT, 0, SHAPE(rows, kv));
-	slot_add(p, 2, SLOT_INPUT, 0, SHAPE(rows, kv));
+	slot_add(p, 1, SLOT_INPUT, 0, SHAPE(rows + c->inner * c->batch, kv));
+	slot_add(p, 2, SLOT_INPUT, 0, SHAPE(rows + c->inner * c->batch, kv));
 	slot_add(p, 3, SLOT_OUTPUT, 0, SHAPE(rows, q));
 	for (int i = 4; i < 6; i++)
 		slot_add(p, i, SLOT_SCRATCH, 0, SHAPE((int64_t)c->batch * c->heads, c->rows));
@@ -306,7 +308,7 @@ attention_declare(struct problem *p)
 		return;
 	slot_add(p, 6, SLOT_IDS, SLOT_VECTOR, SHAPE(rows, 1));
 	for (int64_t r = 0; r < rows; r++)
-		p->slot[6].value[r] = (double)document_start(r % c->batch, r / c->batch);
+		p->slot[6].value[r] = (double)document_start(r % c->batch, c->inner + r / c->batch);
 }
 
 static struct attention
@@ -374,6 +376,24 @@ static const struct op_case attention_cases[] = {
 	    .drop = 0.2,
 	    .flags = DOCUMENTS },
 	{ .rows = 140, .batch = 1, .heads = 2, .groups = 1, .head_dim = 4, .flags = DOCUMENTS },
+	{ .rows = 1, .inner = 9, .batch = 2, .heads = 2, .groups = 1, .head_dim = 4 },
+	{ .rows = 70, .inner = 140, .batch = 2, .heads = 4, .groups = 2, .head_dim = 8 },
+	{ .rows = 67,
+	    .inner = 35,
+	    .batch = 1,
+	    .heads = 2,
+	    .groups = 1,
+	    .head_dim = 8,
+	    .window = 30,
+	    .drop = 0.2 },
+	{ .rows = 80,
+	    .inner = 130,
+	    .batch = 2,
+	    .heads = 2,
+	    .groups = 2,
+	    .head_dim = 16,
+	    .drop = 0.1,
+	    .flags = DOCUMENTS },
 	{ 0 },
 };
 
@@ -469,6 +489,7 @@ static const struct op_case residual_cases[] = {
 	{ .rows = 6, .columns = 5, .batch = 2 },
 	{ .rows = 9, .columns = 37, .batch = 3, .drop = 0.4 },
 	{ .rows = 300, .columns = 130, .batch = 2, .drop = 0.1 },
+	{ .rows = 90, .columns = 33, .batch = 3, .turn = 13, .drop = 0.3 },
 	{ 0 },
 };
 

@@ -90,7 +90,8 @@ expect_attention(const struct problem *p, int64_t row, int64_t column)
 {
 	const struct op_case *c = p->c;
 	struct dropout drop = case_dropout(c, c->heads + 2);
-	int64_t sample = row % c->batch, query = row / c->batch, head = column / c->head_dim;
+	int64_t sample = row % c->batch, query = c->inner + row / c->batch;
+	int64_t head = column / c->head_dim;
 	int64_t v = head * c->groups / c->heads * c->head_dim + column % c->head_dim;
 	double total = 0, sum = 0;
 
@@ -127,12 +128,21 @@ expect_act(const struct problem *p, int64_t row, int64_t column)
 	}
 }
 
+/* The position of a row in its sample, by the counters of case_dropout. */
+static int64_t
+position_of(const struct problem *p, int64_t row)
+{
+	int64_t i = row / p->c->batch;
+
+	return p->c->turn && i >= p->c->turn ? 500 + i - p->c->turn : 2 + i;
+}
+
 static double
 expect_residual(const struct problem *p, int64_t row, int64_t column)
 {
 	struct dropout d = case_dropout(p->c, p->c->columns + 3);
 	int64_t sample = d.first_sample + (d.first_row + row) % p->c->batch,
-		position = d.first_position + (d.first_row + row) / p->c->batch;
+		position = position_of(p, d.first_row + row);
 	int64_t index = (sample * d.seq_length + position) * d.width + d.first_column + column;
 	double x = value_at(p, 0, row, column);
 
@@ -145,7 +155,7 @@ expect_block(const struct problem *p, int64_t row, int64_t column)
 {
 	struct dropout d = case_dropout(p->c, p->c->columns + 3);
 	int64_t sample = d.first_sample + (d.first_row + row) % p->c->batch, h = p->c->columns,
-		position = d.first_position + (d.first_row + row) / p->c->batch;
+		position = position_of(p, d.first_row + row);
 	int64_t index = (sample * d.seq_length + position) * d.width + d.first_column;
 	bool layer = p->c->flags & LAYER_NORM;
 	double mean = 0, square = 0, at = 0;

@@ -39,6 +39,7 @@ struct op_case {
 	int batch, heads, groups, head_dim;
 	int64_t window;
 	double drop;
+	int64_t turn; /* of dropout; 0: no position follows another than the one before it */
 	int kind;
 	unsigned flags;
 };

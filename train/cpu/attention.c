@@ -19,8 +19,8 @@ struct work {
 };
 _Static_assert(sizeof(struct work) <= CPU_SCRATCH, "workspace");
 
-/* Positions [first, first + rows) of one head of one sample; head counts groups when the tensor is
- * k or v. */
+/* Rows [first, first + rows) of one head of one sample, a position each; head counts groups when
+ * the tensor is k or v. Those of keys are their positions. */
 struct place {
 	int64_t sample, head, first, rows;
 };
@@ -36,14 +36,7 @@ struct range {
 	int64_t lo, hi;
 };
 
-/* s, from T = s b. */
-static int64_t
-seq_length(const struct attention *a)
-{
-	return a->q.shape[0] / a->micro_batch;
-}
-
-/* The elements of one position of a place. */
+/* The elements of one row of a place. */
 static struct span
 row_of(const struct attention *a, const struct place *at, int64_t i)
 {
@@ -79,13 +72,13 @@ store(const struct attention *a, const struct tensor *t, const struct place *at,
 	}
 }
 
-/* Where the document of a position of a sample begins. */
+/* Where the document of a query of a sample begins. */
 static int64_t
-document_start(const struct attention *a, int64_t sample, int64_t position)
+document_start(const struct attention *a, int64_t sample, int64_t query)
 {
 	const int32_t *first = a->first.data;
 
-	return first ? first[position * a->micro_batch + sample] : 0;
+	return first ? first[query * a->micro_batch + sample] : 0;
 }
 
 /* First key that a query sees. It never falls from one query to the next, which is what lets the
@@ -93,8 +86,10 @@ document_start(const struct attention *a, int64_t sample, int64_t position)
 static int64_t
 first_key(const struct attention *a, int64_t sample, int64_t query)
 {
+	int64_t position = attention_first_query(a) + query;
+
 	return int64_max(
-	    document_start(a, sample, query), a->window > 0 ? query - a->window + 1 : 0);
+	    document_start(a, sample, query), a->window > 0 ? position - a->window + 1 : 0);
 }
 
 /* A query tile and a key tile of the head that it reads, with what was loaded of them. */
@@ -112,7 +107,7 @@ load_keys(struct pair *t, int64_t group, int64_t first)
 	const struct attention *a = t->a;
 
 	t->keys = (struct place){ t->queries.sample, group, first,
-		int64_min(TILE, seq_length(a) - first) };
+		int64_min(TILE, attention_keys(a) - first) };
 	t->k = load(a, &a->k, &t->keys, t->w->k);
 	t->v = load(a, &a->v, &t->keys, t->w->v);
 }
@@ -123,10 +118,11 @@ static struct range
 visible(const struct pair *t, int64_t i)
 {
 	int64_t query = t->queries.first + i, rows = t->keys.rows,
-		lo = first_key(t->a, t->queries.sample, query) - t->keys.first;
+		lo = first_key(t->a, t->queries.sample, query) - t->keys.first,
+		hi = attention_first_query(t->a) + query + 1 - t->keys.first;
 
 	lo = int64_min(rows, int64_max(0, lo));
-	return (struct range){ lo, int64_max(lo, int64_min(rows, query + 1 - t->keys.first)) };
+	return (struct range){ lo, int64_max(lo, int64_min(rows, hi)) };
 }
 
 /* out [queries, keys] = scale * x y^T, rows TILE apart. */
@@ -160,8 +156,8 @@ row_mask(const struct pair *t, int64_t i, struct range r)
 	const struct dropout *d = &t->a->drop;
 	int64_t row =
 	    (d->first_sample + t->queries.sample) * d->width + d->first_column + t->queries.head;
-	int64_t index =
-	    (row * d->seq_length + t->queries.first + i) * d->seq_length + t->keys.first + r.lo;
+	int64_t query = attention_first_query(t->a) + t->queries.first + i,
+		index = (row * d->seq_length + query) * d->seq_length + t->keys.first + r.lo;
 
 	for (int64_t j = 0; j < t->keys.rows; j++)
 		t->w->mask[j] = 0;
@@ -224,15 +220,29 @@ statistic(const struct attention *a, const struct tensor *t, const struct place 
 	return (real *)t->data + (q->sample * a->num_heads + q->head) * t->stride[0] + q->first + i;
 }
 
-/* The item-th tile of all samples and heads; num_heads counts groups for key tiles. */
+/* The item-th tile of all samples and heads with so many rows each; num_heads counts groups for key
+ * tiles. */
 static struct place
-tile_place(const struct attention *a, int64_t num_heads, int64_t item)
+tile_place(int64_t rows, int64_t num_heads, int64_t item)
 {
-	int64_t tiles = int64_div_up(seq_length(a), TILE), row = item / tiles,
-		first = item % tiles * TILE;
+	int64_t tiles = int64_div_up(rows, TILE), row = item / tiles, first = item % tiles * TILE;
 
-	return (struct place){ row / num_heads, row % num_heads, first,
-		int64_min(TILE, seq_length(a) - first) };
+	return (
+	    struct place){ row / num_heads, row % num_heads, first, int64_min(TILE, rows - first) };
+}
+
+/* The item-th tile of queries. */
+static struct place
+query_tile(const struct attention *a, int64_t item)
+{
+	return tile_place(attention_queries(a), a->num_heads, item);
+}
+
+/* The end of the keys that any query of a tile sees. */
+static int64_t
+keys_end(const struct attention *a, const struct place *queries)
+{
+	return attention_first_query(a) + queries->first + queries->rows;
 }
 
 /* Outputs and statistics of a query tile whose last key tile has been added. */
@@ -265,9 +275,9 @@ forward_tile(const void *ctx, int64_t item, void *scratch)
 {
 	const struct attention *a = ctx;
 	struct work *w = scratch;
-	struct pair t = { .a = a, .w = w, .queries = tile_place(a, a->num_heads, item) };
+	struct pair t = { .a = a, .w = w, .queries = query_tile(a, item) };
 	int64_t group = t.queries.head * a->num_groups / a->num_heads,
-		end = t.queries.first + t.queries.rows;
+		end = keys_end(a, &t.queries);
 
 	t.q = load(a, &a->q, &t.queries, w->q);
 	for (int64_t i = 0; i < t.queries.rows; i++) {
@@ -293,9 +303,10 @@ check(const struct attention *a)
 	    tensor_same_shape(&a->q, &a->out));
 	ops_require(a->k.shape[1] == (int64_t)a->num_groups * a->head_dim &&
 	    tensor_same_shape(&a->k, &a->v));
-	ops_require(a->k.shape[0] == a->q.shape[0] && a->lse.dtype == REAL_DTYPE);
-	ops_require(a->lse.shape[0] == (int64_t)a->micro_batch * a->num_heads &&
-	    a->lse.shape[1] == seq_length(a));
+	ops_require(a->k.shape[0] >= a->q.shape[0] && a->k.shape[0] % a->micro_batch == 0);
+	ops_require(a->lse.dtype == REAL_DTYPE &&
+	    a->lse.shape[0] == (int64_t)a->micro_batch * a->num_heads &&
+	    a->lse.shape[1] == attention_queries(a));
 	ops_require(!a->first.data ||
 	    (a->first.dtype == DTYPE_I32 && tensor_elements(&a->first) == a->q.shape[0]));
 }
@@ -304,7 +315,7 @@ check(const struct attention *a)
 static int64_t
 query_tiles(const struct attention *a)
 {
-	return (int64_t)a->micro_batch * a->num_heads * int64_div_up(seq_length(a), TILE);
+	return (int64_t)a->micro_batch * a->num_heads * int64_div_up(attention_queries(a), TILE);
 }
 
 /* One item a query tile: outputs of different tiles are written by different threads and the
@@ -360,9 +371,9 @@ backward_queries(const void *ctx, int64_t item, void *scratch)
 	const struct attention_grad *g = ctx;
 	const struct attention *a = &g->fwd;
 	struct work *w = scratch;
-	struct pair t = { .a = a, .w = w, .queries = tile_place(a, a->num_heads, item) };
+	struct pair t = { .a = a, .w = w, .queries = query_tile(a, item) };
 	int64_t group = t.queries.head * a->num_groups / a->num_heads,
-		end = t.queries.first + t.queries.rows;
+		end = keys_end(a, &t.queries);
 
 	t.q = load(a, &a->q, &t.queries, w->q);
 	t.dout = load(a, &g->dout, &t.queries, w->dout);
@@ -382,10 +393,11 @@ static void
 add_head(const struct attention_grad *g, struct pair *t, int64_t head)
 {
 	const struct attention *a = t->a;
-	int64_t s = seq_length(a), last = t->keys.first + t->keys.rows - 1;
-	int64_t end = a->window > 0 ? int64_min(s, last + a->window) : s;
+	int64_t s = attention_queries(a), first = attention_first_query(a);
+	int64_t last = t->keys.first + t->keys.rows - 1;
+	int64_t end = a->window > 0 ? int64_min(s, last + a->window - first) : s;
 
-	for (int64_t q0 = t->keys.first; q0 < end; q0 += TILE) {
+	for (int64_t q0 = int64_max(0, t->keys.first - first); q0 < end; q0 += TILE) {
 		if (document_start(a, t->keys.sample, q0) > last)
 			break;
 		t->queries = (struct place){ t->keys.sample, head, q0, int64_min(TILE, s - q0) };
@@ -404,7 +416,7 @@ backward_keys(const void *ctx, int64_t item, void *scratch)
 	const struct attention_grad *g = ctx;
 	const struct attention *a = &g->fwd;
 	struct work *w = scratch;
-	struct place keys = tile_place(a, a->num_groups, item);
+	struct place keys = tile_place(attention_keys(a), a->num_groups, item);
 	struct pair t = { .a = a, .w = w, .queries = keys };
 	int64_t heads = a->num_heads / a->num_groups;
 
@@ -429,6 +441,6 @@ cpu_name(attention_bwd)(struct stream *st, const struct attention_grad *g)
 	    tensor_same_shape(&a->lse, &g->delta));
 	ops_require(tensor_same_shape(&a->k, &g->dk) && tensor_same_shape(&a->k, &g->dv));
 	cpu_for(st, query_tiles(a), backward_queries, g);
-	cpu_for(st, (int64_t)a->micro_batch * a->num_groups * int64_div_up(seq_length(a), TILE),
+	cpu_for(st, (int64_t)a->micro_batch * a->num_groups * int64_div_up(attention_keys(a), TILE),
 	    backward_keys, g);
 }

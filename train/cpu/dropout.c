@@ -37,12 +37,12 @@ cpu_name(dropout_mask)(const struct dropout *d, uint64_t index, int64_t count, r
 }
 
 /* x *= mask for the elements of a span of rows of a [T, h] tensor with the sample fastest: of the
- * number among all T, row % b is the sample and row / b the position. */
+ * number among all T, row % b is the sample, and row / b leads to the position. */
 static void
 drop_span(const struct dropout *d, const struct span *s, real *x)
 {
 	int64_t in_all = d->first_row + s->row, sample = d->first_sample + in_all % d->micro_batch,
-		position = d->first_position + in_all / d->micro_batch;
+		position = dropout_position(d, in_all);
 	uint64_t row = (uint64_t)sample * (uint64_t)d->seq_length + (uint64_t)position;
 	real mask[CPU_SPAN];
 

@@ -19,7 +19,8 @@ struct mask {
 	float keep;     /* 1 / (1 - p) */
 	uint64_t key;
 	uint32_t stream, step;
-	int64_t first_sample, seq_length, first_position, width, first_column, first_row;
+	int64_t first_sample, seq_length, first_position, second_position, turn, width,
+	    first_column, first_row;
 	int micro_batch;
 };
 
@@ -38,6 +39,8 @@ mask_of(const struct dropout *d)
 	m.first_sample = d->first_sample;
 	m.seq_length = d->seq_length;
 	m.first_position = d->first_position;
+	m.second_position = d->second_position;
+	m.turn = d->turn;
 	m.width = d->width;
 	m.first_column = d->first_column;
 	m.first_row = d->first_row;
@@ -113,7 +116,8 @@ static __device__ inline uint64_t
 mask_row(const struct mask &m, int64_t r)
 {
 	int64_t in_all = m.first_row + r, sample = m.first_sample + in_all % m.micro_batch,
-		position = m.first_position + in_all / m.micro_batch;
+		i = in_all / m.micro_batch,
+		position = i < m.turn ? m.first_position + i : m.second_position + i - m.turn;
 
 	return (uint64_t)(sample * m.seq_length + position) * (uint64_t)m.width +
 	    (uint64_t)m.first_column;

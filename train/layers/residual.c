@@ -21,6 +21,7 @@ layer_dropout(const struct layer *l, const struct step *s, enum dropout_site sit
 		.step = s->iteration,
 		.first_sample = s->first_sample,
 		.seq_length = shape->seq_length,
+		.turn = shape->seq_length,
 		.width = s->e->plan.model.hidden_size,
 		.micro_batch = (int)shape->micro_batch_size,
 	};
