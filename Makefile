@@ -148,12 +148,16 @@ gpu_bin  := $(patsubst %.c,$(B)/%,$(call find,c,tests/gpu))
 fault_bin := $(B)/tests/faults/faults $(B)/tests/faults/replay
 fault_obj := $(patsubst %,$(B)/%.o,$(filter-out $(patsubst $(B)/%,%.c,$(fault_bin)) \
 	tests/faults/shim.c,$(call find,c,tests/faults)))
+# mtrain with what breaks it in place of the file that does nothing.
+faulty   := $(B)/tests/faulty/mtrain
+faulty_obj = $(B)/bin/mtrain.c.o $(filter-out %/fault_none.c.o,$(train_obj)) \
+	$(B)/tests/faulty/fault.c.o $(B)/libmikoshi.a
 fuzz_src := $(call find,c,tests/fuzz)
 fuzz_bin := $(patsubst %.c,$(B)/%,$(filter-out tests/fuzz/driver.c,$(fuzz_src)))
 test_lib := $(patsubst %,$(B)/%.o,$(call find,cc,tests)) $(tok_obj) $(shard_obj) $(plan_obj) \
 	$(ckpt_obj) $(export_obj) $(train_obj) $(B)/libmikoshi.a
 
-tests: $(progs) $(unit_bin) $(fuzz_bin) $(fault_bin) $(B)/tests/faults/shim.so
+tests: $(progs) $(unit_bin) $(fuzz_bin) $(fault_bin) $(B)/tests/faults/shim.so $(faulty)
 $(unit_bin): $(B)/%: $(B)/%.c.o $(test_lib)
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $< $(test_lib) $(train_libs) $(LIBS)
@@ -167,6 +171,9 @@ $(fuzz_bin): $(B)/%: $(B)/%.c.o $(B)/tests/fuzz/driver.c.o $(test_lib)
 $(fault_bin): $(B)/%: $(B)/%.c.o $(fault_obj) $(ckpt_obj) $(B)/libmikoshi.a
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(LIBS)
+$(faulty): $(faulty_obj)
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(train_libs) $(LIBS)
 # It stands below whatever it is loaded into, and is no part of a variant.
 $(B)/tests/faults/shim.so: tests/faults/shim.c $(B)/flags
 	$(call say,CC,$<)

@@ -70,6 +70,7 @@ train_release(struct train_config *c)
 	data_paths_release(&c->paths);
 	free(c->lists);
 	opt_release(&c->parse);
+	fault_free(c->fault);
 }
 
 /* A tokenizer is optional: without one eod is -1, which masks nothing and ends no generation.
@@ -593,7 +594,7 @@ train_configure(struct train_config *c, int64_t world_size, struct err *e)
 		    (long long)tokenizer_vocab_size(c->tokenizer));
 	return numerics(c, e) < 0 || check_backend(c, e) < 0 || eval_batch(c, e) < 0 ||
 		train_length(c, e) < 0 || read_skips(c, e) < 0 || check_retained(o, e) < 0 ||
-		schedule(c, e) < 0
+		schedule(c, e) < 0 || fault_read(&c->fault, world_size, e) < 0
 	    ? -1
 	    : check_files(c, e);
 }

@@ -13,6 +13,7 @@
 #include "lib/model/options.h"
 #include "lib/token/tokenizer.h"
 #include "train/optim/optim.h"
+#include "train/run/fault.h"
 
 struct train_options {
 	struct run_options run;
@@ -97,6 +98,7 @@ struct train_config {
 	bool goes_back; /* --ckpt-step says where the run starts, and would again */
 	/* START_RESUME, START_WEIGHTS: a checkpoint or a Hugging Face directory */
 	const char *weights_from;
+	struct fault *fault; /* NULL: nothing is broken on purpose */
 };
 
 extern const struct opt mtrain_opts[];

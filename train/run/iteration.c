@@ -143,6 +143,7 @@ gradients(struct run *r)
 	train_scale_tokens(r->c, step_samples(r));
 	r->e->token_scale = r->c->scaler.scale / r->c->scaler.tokens;
 	clear_sums(r);
+	fault_step(r->c->fault, r->at.iteration + 1);
 	pass(r, SPLIT_TRAIN, r->at.consumed_samples, true);
 	grads_reduce(r->e);
 	grads_measure(r->e);
@@ -189,6 +190,7 @@ update(struct run *r, struct step_metrics *m)
 	timing_begin(r->e, SPAN_OPTIMIZER);
 	optim_step(r->e, o, &u);
 	timing_end(r->e, SPAN_OPTIMIZER);
+	fault_updated(r->c->fault);
 	r->at.optimizer_steps++;
 }
 

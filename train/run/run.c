@@ -356,6 +356,7 @@ train_run(struct train_config *c, struct comm *world, struct watchdog *watchdog)
 		signal(SIGPIPE, SIG_IGN); /* what has something to save outlives its readers */
 	if (engine_open(&engine, &ec, world, &err) < 0)
 		return leave(world, EXIT_FAILED, &err);
+	fault_join(c->fault, &engine);
 	if (world->rank == 0)
 		announce(c, &engine);
 	else

@@ -1,0 +1,304 @@
+/*
+ * fault.c - what breaks in a run, by the environment variable MIKOSHI_FAULT
+ *
+ *   skip:RANK:STEP:NUMBER   RANK leaves out its NUMBERth collective of the step
+ *   slow:RANK:PERCENT       its operations take so much longer
+ *   stuck:RANK:STEP         it reads for ever what nobody writes
+ *   flip_weight:RANK:STEP   a bit of one of its weights changes after the update of the step
+ *   flip_grad:RANK:STEP     a bit of a weight gradient, when the backward pass has made it
+ *
+ * Ranks count from 0, steps and collectives from 1. Collectives are caught by a table of operations
+ * before each communicator's own, operations by an observer, so that nothing in mtrain knows of it.
+ */
+#include "lib/base/clock.h"
+#include "lib/base/mem.h"
+#include "train/engine/observe.h"
+#include "train/run/fault.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum kind { SKIP, SLOW, STUCK, FLIP_WEIGHT, FLIP_GRAD, KINDS };
+
+/* numbers: how many follow the rank. */
+static const struct {
+	const char *name, *form;
+	int numbers;
+} kinds[KINDS] = {
+	[SKIP] = { "skip", "skip:RANK:STEP:NUMBER", 2 },
+	[SLOW] = { "slow", "slow:RANK:PERCENT", 1 },
+	[STUCK] = { "stuck", "stuck:RANK:STEP", 1 },
+	[FLIP_WEIGHT] = { "flip_weight", "flip_weight:RANK:STEP", 1 },
+	[FLIP_GRAD] = { "flip_grad", "flip_grad:RANK:STEP", 1 },
+};
+
+/* The table of a communicator; the first member, so that the one leads to the other. */
+struct caught {
+	struct comm_ops ops;
+	const struct comm_ops *inner;
+	struct fault *fault;
+	struct comm *comm;
+};
+
+struct fault {
+	struct observer base;
+	enum kind kind;
+	int64_t rank, number[2];
+	struct engine *e; /* NULL: not this rank's */
+	int64_t step;     /* that runs */
+	int64_t calls;    /* collectives of it so far */
+	double begun;     /* of the operation that runs */
+	bool done;
+	struct caught world, group[5];
+};
+
+/* --- what was asked for ----------------------------------------------------------------------- */
+
+/* ":N" at *text, from least to most. */
+static bool
+take_number(const char **text, int64_t least, int64_t most, int64_t *out)
+{
+	const char *digits = *text + 1;
+	char *end;
+
+	if (**text != ':' || *digits < '0' || *digits > '9')
+		return false;
+	errno = 0;
+	*out = strtoll(digits, &end, 10);
+	*text = end;
+	return !errno && *out >= least && *out <= most;
+}
+
+static bool
+parse(struct fault *f, const char *text, int64_t world_size)
+{
+	size_t len = strcspn(text, ":");
+
+	for (f->kind = 0; f->kind < KINDS; f->kind++)
+		if (strlen(kinds[f->kind].name) == len && !memcmp(kinds[f->kind].name, text, len))
+			break;
+	text += len;
+	if (f->kind == KINDS || !take_number(&text, 0, world_size - 1, &f->rank))
+		return false;
+	for (int i = 0; i < kinds[f->kind].numbers; i++)
+		if (!take_number(&text, 1, INT_MAX, &f->number[i]))
+			return false;
+	return !*text;
+}
+
+static int
+refuse(const char *text, struct err *e)
+{
+	struct str forms = { 0 };
+
+	for (int k = 0; k < KINDS; k++)
+		str_addf(&forms, "%s%s",
+		    k == 0              ? ""
+			: k + 1 < KINDS ? ", "
+					: " or ",
+		    kinds[k].form);
+	err_set(e, "MIKOSHI_FAULT '%s': must be %s, with numbers of this run", text, forms.buf);
+	str_release(&forms);
+	return -1;
+}
+
+int
+fault_read(struct fault **out, int64_t world_size, struct err *e)
+{
+	const char *text = getenv("MIKOSHI_FAULT");
+
+	*out = NULL;
+	if (!text)
+		return 0;
+	*out = mem_zalloc(1, sizeof **out);
+	if (parse(*out, text, world_size))
+		return 0;
+	fault_free(*out);
+	*out = NULL;
+	return refuse(text, e);
+}
+
+/* --- collectives ------------------------------------------------------------------------------ */
+
+static const struct comm_ops *
+inner(const struct comm *c)
+{
+	return ((const struct caught *)c->ops)->inner;
+}
+
+/* Counts a collective of the step. */
+static bool
+left_out(const struct comm *c)
+{
+	struct fault *f = ((const struct caught *)c->ops)->fault;
+
+	return f->step == f->number[0] && ++f->calls == f->number[1];
+}
+
+static void
+all_reduce(struct comm *c, struct stream *st, const struct tensor *t, enum reduce op)
+{
+	if (!left_out(c))
+		inner(c)->all_reduce(c, st, t, op);
+}
+
+static void
+reduce_scatter(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
+{
+	if (!left_out(c))
+		inner(c)->reduce_scatter(c, st, out, in);
+}
+
+static void
+all_gather(struct comm *c, struct stream *st, const struct tensor *out, const struct tensor *in)
+{
+	if (!left_out(c))
+		inner(c)->all_gather(c, st, out, in);
+}
+
+static void
+broadcast(struct comm *c, struct stream *st, const struct tensor *t, int root)
+{
+	if (!left_out(c))
+		inner(c)->broadcast(c, st, t, root);
+}
+
+static void
+exchange(struct comm *c, struct stream *st, const struct p2p *message, int count)
+{
+	if (!left_out(c))
+		inner(c)->exchange(c, st, message, count);
+}
+
+static void
+catch_calls(struct fault *f, struct caught *to, struct comm *c)
+{
+	if (!c)
+		return;
+	*to = (struct caught){ .ops = *c->ops, .inner = c->ops, .fault = f, .comm = c };
+	to->ops.all_reduce = all_reduce;
+	to->ops.reduce_scatter = reduce_scatter;
+	to->ops.all_gather = all_gather;
+	to->ops.broadcast = broadcast;
+	to->ops.exchange = exchange;
+	c->ops = &to->ops;
+}
+
+/* --- operations ------------------------------------------------------------------------------- */
+
+static void
+flip_bit(const struct engine *e, const struct tensor *t)
+{
+	char byte;
+
+	e->backend->copy_out(e->stream, &byte, t->data, 1);
+	engine_sync(e);
+	byte ^= 1;
+	e->backend->copy_in(e->stream, t->data, &byte, 1);
+	engine_sync(e);
+}
+
+static void
+before(struct observer *o, struct stream *st)
+{
+	struct fault *f = (struct fault *)o;
+
+	(void)st;
+	if (f->kind != SLOW)
+		return;
+	engine_sync(f->e);
+	f->begun = clock_seconds();
+}
+
+/* Waits for others are told as operations without outputs: they are no computation. */
+static void
+after(struct observer *o, struct stream *st, const struct op_call *call)
+{
+	struct fault *f = (struct fault *)o;
+	double until;
+
+	(void)st;
+	if (!call->out[0])
+		return;
+	if (f->kind == SLOW) {
+		engine_sync(f->e);
+		until = clock_seconds();
+		until += (until - f->begun) * (double)f->number[0] / 100;
+		while (clock_seconds() < until)
+			;
+	} else if (f->step == f->number[0] && !f->done &&
+	    !strcmp(call->name, "gemm weight gradient")) {
+		flip_bit(f->e, call->out[0]);
+		f->done = true;
+	}
+}
+
+/* --- the run ---------------------------------------------------------------------------------- */
+
+void
+fault_join(struct fault *f, struct engine *e)
+{
+	struct groups *g = &e->groups;
+	struct comm *group[] = { g->tp, g->dp, g->pp, g->kv, g->embedding };
+
+	_Static_assert(sizeof group / sizeof *group == sizeof f->group / sizeof *f->group,
+	    "a table for each group");
+	if (!f || e->rank != f->rank)
+		return;
+	f->e = e;
+	f->base = (struct observer){ .before = before, .after = after };
+	if (f->kind != SKIP)
+		return;
+	catch_calls(f, &f->world, g->world);
+	for (size_t i = 0; i < sizeof group / sizeof *group; i++)
+		catch_calls(f, &f->group[i], group[i]);
+}
+
+/* The communicators of the groups have gone; world stays. */
+void
+fault_free(struct fault *f)
+{
+	if (f && f->world.comm)
+		f->world.comm->ops = f->world.inner;
+	free(f);
+}
+
+static void
+read_for_ever(void)
+{
+	char byte;
+	int fd[2];
+
+	if (pipe(fd) == 0 && read(fd[0], &byte, 1) == 1)
+		BUG("a pipe that nobody writes into has a byte");
+}
+
+void
+fault_step(struct fault *f, int64_t step)
+{
+	if (!f || !f->e)
+		return;
+	f->step = step;
+	f->calls = 0;
+	if (f->kind == SLOW || f->kind == FLIP_GRAD)
+		observe_begin(f->e, &f->base);
+	if (f->kind == STUCK && step == f->number[0])
+		read_for_ever();
+}
+
+/* Of a weight in the middle of the model. */
+void
+fault_updated(struct fault *f)
+{
+	const struct param *p;
+	struct tensor t;
+
+	if (!f || !f->e || f->kind != FLIP_WEIGHT || f->step != f->number[0])
+		return;
+	p = &f->e->table[f->e->mem.shards.item[f->e->mem.shards.count / 2].param];
+	t = engine_weight(f->e, p->layer, p->role);
+	flip_bit(f->e, &t);
+}
