@@ -40,6 +40,8 @@ static const struct row rows[] = {
 	{ "optimizer_steps", WHOLE, FIELD(optimizer_steps), 0, MOST, .needed = true },
 	{ "skipped_iterations", WHOLE, FIELD(skipped_iterations), 0, MOST, .needed = true },
 	{ "skipped_samples", WHOLE, FIELD(skipped_samples), 0, MOST },
+	{ "recent_losses", TEXT, FIELD(recent_losses) },
+	{ "rewound", TEXT, FIELD(rewound) },
 	{ "loss_scale", NUMBER, FIELD(loss_scale), 1e-300, 1e300 },
 	{ "loss_scale_of", WORD, FIELD(loss_scale_of), .words = means },
 	{ "loss_scale_growth", WHOLE, FIELD(loss_scale_growth), 0, MOST },

@@ -22,7 +22,8 @@ struct run_state {
 	double loss_scale;         /* NAN: none */
 	const char *loss_scale_of; /* "mean"; NULL: of a sum over tokens */
 	int64_t loss_scale_growth, loss_scale_hysteresis, seed;
-	const char *dtype; /* of the run's weights */
+	const char *recent_losses, *rewound; /* of --rewind-on-spike */
+	const char *dtype;                   /* of the run's weights */
 	const char *schedule, *tokenizer;
 	/* the update rule, whose moments the checkpoint holds; NAN and NULL: not of this rule */
 	const char *optimizer, *weight_decay_form;

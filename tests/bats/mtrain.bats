@@ -151,6 +151,20 @@ fails()
 		--iterations-to-skip 3x
 }
 
+@test "--rewind-on-spike: its form, what it needs and excludes" {
+	local rule="must be FACTOR:WINDOW[:TIMES], a number above 1 and whole numbers from 1 to 1000 and from 1 to 100"
+	for text in 1:8 2 2: 2:0 2:1001 2:8: 2:8:0 2:8:101 2:8:1:1 2:8x inf:8 1e9:8; do
+		fails 2 "--rewind-on-spike $text: $rule" --mock-data --save s --save-interval 1 \
+			--rewind-on-spike $text
+	done
+	fails 2 "--rewind-on-spike 2:8: needs --save, for checkpoints to go back to" --mock-data \
+		--rewind-on-spike 2:8
+	fails 2 "--rewind-on-spike 2:8: needs --save-interval, for checkpoints to go back to" \
+		--mock-data --rewind-on-spike 2:8 --save s
+	fails 2 "--rewind-on-spike 2:8: excludes --no-save-optim: a run cannot go back without the optimizer state" \
+		--mock-data --rewind-on-spike 2:8 --save s --save-interval 1 --no-save-optim
+}
+
 @test "lengths of the schedule that Megatron-LM asserts against" {
 	fails 2 "--lr-decay-samples 64: is for --train-samples; --train-iters 4 takes --lr-decay-iters" --mock-data --lr-decay-samples 64
 	fails 2 "--lr-warmup-samples 8: is for --train-samples; --train-iters 4 takes --lr-warmup-iters" --mock-data --lr-warmup-samples 8

@@ -39,6 +39,12 @@ data_set(const struct data *d, int set, struct data_set *out)
 	*out = (struct data_set){ s->which, s->name, s->count, s->batches };
 }
 
+int64_t
+data_start(const struct data *d)
+{
+	return d->set[SPLIT_TRAIN].start;
+}
+
 /* Per-split lists have one of their own. */
 const struct path_list *
 data_train_list(const struct data *d)

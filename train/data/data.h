@@ -37,6 +37,9 @@ struct data_set {
 int data_num_sets(const struct data *d);
 void data_set(const struct data *d, int set, struct data_set *out);
 
+/* The samples that training had consumed when the order began that it is in now. */
+int64_t data_start(const struct data *d);
+
 /* A micro batch: what a data rank reads of a set when all have read `consumed` samples of the run,
  * or of the evaluation. */
 struct data_place {

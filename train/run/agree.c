@@ -27,6 +27,7 @@ static const struct {
 	{ "rampup-batch-size", AGREE_VALUE },
 	{ "step-batch-size-schedule", AGREE_VALUE },
 	{ "iterations-to-skip", AGREE_VALUE },
+	{ "rewind-on-spike", AGREE_VALUE },
 	{ "data-path", AGREE_PRESENCE },
 	{ "data-args-path", AGREE_PRESENCE },
 	{ "train-data-path", AGREE_PRESENCE },

@@ -210,6 +210,28 @@ read_skips(struct train_config *c, struct err *e)
 	return opt_numbers("iterations-to-skip", l, 1, c->skips, e);
 }
 
+/* Going back needs checkpoints that hold all that a run is. */
+static int
+read_spikes(struct train_config *c, struct err *e)
+{
+	const struct train_options *o = &c->o;
+	const char *lacks = !o->save ? "--save" : !o->save_interval ? "--save-interval" : NULL;
+
+	if (!o->rewind_on_spike)
+		return 0;
+	if (spike_parse(o->rewind_on_spike, &c->spikes, e) < 0)
+		return -1;
+	if (lacks)
+		return err_set(e, "--rewind-on-spike %s: needs %s, for checkpoints to go back to",
+		    o->rewind_on_spike, lacks);
+	return o->save_optim
+	    ? 0
+	    : err_set(e,
+		  "--rewind-on-spike %s: excludes --no-save-optim: a run cannot go back without "
+		  "the optimizer state",
+		  o->rewind_on_spike);
+}
+
 bool
 train_skips(const struct train_config *c, int64_t iteration)
 {
@@ -593,8 +615,9 @@ train_configure(struct train_config *c, int64_t world_size, struct err *e)
 		    (long long)c->plan.model.vocab_size,
 		    (long long)tokenizer_vocab_size(c->tokenizer));
 	return numerics(c, e) < 0 || check_backend(c, e) < 0 || eval_batch(c, e) < 0 ||
-		train_length(c, e) < 0 || read_skips(c, e) < 0 || check_retained(o, e) < 0 ||
-		schedule(c, e) < 0 || fault_read(&c->fault, world_size, e) < 0
+		train_length(c, e) < 0 || read_skips(c, e) < 0 || read_spikes(c, e) < 0 ||
+		check_retained(o, e) < 0 || schedule(c, e) < 0 ||
+		fault_read(&c->fault, world_size, e) < 0
 	    ? -1
 	    : check_files(c, e);
 }

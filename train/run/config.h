@@ -14,11 +14,13 @@
 #include "lib/token/tokenizer.h"
 #include "train/optim/optim.h"
 #include "train/run/fault.h"
+#include "train/run/spike.h"
 
 struct train_options {
 	struct run_options run;
 	int64_t train_iters, train_samples, seed;
 	struct opt_list iterations_to_skip;
+	const char *rewind_on_spike;
 	double lr, min_lr, lr_warmup_init, lr_warmup_fraction;
 	int lr_decay_style, lr_wsd_decay_style, weight_decay_incr_style;
 	int64_t lr_decay_iters, lr_decay_samples, lr_warmup_iters, lr_warmup_samples,
@@ -92,6 +94,7 @@ struct train_config {
 	int64_t eod;                 /* -1: none */
 	int64_t train_iters;
 	int64_t *skips; /* --iterations-to-skip, in the order of the list */
+	struct spike_rule spikes;
 	enum start start;
 	/* configuring failed on a tracker or checkpoint that does not open: no matter of usage */
 	bool unreadable;

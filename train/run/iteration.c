@@ -255,7 +255,7 @@ record(struct run *r, struct step_metrics *m)
 	corpus_log_write(r->corpora, r->metrics, m->iteration);
 }
 
-/* A step of --iterations-to-skip consumes its samples, and the run is as it was but for that. The
+/* A step that is passed over consumes its samples, and the run is as it was but for that. The
  * ranks agree on what they agree on after any other. */
 static enum iteration_end
 leave_out(struct run *r)
@@ -272,6 +272,22 @@ leave_out(struct run *r)
 	return ITERATION_DONE;
 }
 
+/* Whether the step that comes to this loss is a spike, unless the run is to go through it. */
+static bool
+find_spike(struct run *r, double loss)
+{
+	const struct spike_rule *rule = &r->c->spikes;
+	int64_t iteration = r->at.iteration + 1;
+
+	if (!spike_is(&r->at.spikes, rule, loss) ||
+	    (r->spike.endured && r->spike.iteration == iteration))
+		return false;
+	r->spike = (struct spike){
+		.iteration = iteration, .loss = loss, .median = spike_median(&r->at.spikes, rule)
+	};
+	return true;
+}
+
 /* Totals before the update, because a step that is skipped must leave weights and moments
  * untouched. */
 enum iteration_end
@@ -283,7 +299,8 @@ iteration_train(struct run *r)
 
 	timing_watch(r->e, true);
 	profile_step_begin(r->profile, r->at.iteration);
-	if (train_skips(r->c, r->at.iteration + 1))
+	if (train_skips(r->c, r->at.iteration + 1) ||
+	    spike_passes(&r->at.spikes, r->at.iteration + 1))
 		return leave_out(r);
 	gradients(r);
 	totals(r);
@@ -297,6 +314,8 @@ iteration_train(struct run *r)
 	m.data_wait = prefetch_stats(r->prefetch).seconds - waited;
 	if (r->total[TOTAL_BAD_DATA] > 0)
 		return ITERATION_BAD_DATA;
+	if (find_spike(r, m.lm_loss))
+		return ITERATION_SPIKE;
 	/* A loss that is not finite, and an overflow at the least scale, are no matter of scale. */
 	if (m.skipped &&
 	    (!scaler->dynamic || scaler->scale <= scaler->min_scale || !isfinite(m.lm_loss)))
@@ -304,6 +323,8 @@ iteration_train(struct run *r)
 	scaler_update(scaler, m.skipped);
 	if (!m.skipped)
 		update(r, &m);
+	if (!m.skipped && r->total[TOTAL_TOKENS] > 0)
+		spike_keep(&r->at.spikes, &r->c->spikes, m.lm_loss);
 	profile_end(r);
 	record(r, &m);
 	return ITERATION_DONE;

@@ -45,10 +45,12 @@ struct run {
 	struct corpus_log *corpora;
 	struct timers *timers; /* NULL: not asked for */
 	struct progress at;
-	int64_t empty;    /* steps since the loop began in whose batch no token's loss counts */
-	int failure;      /* status of a start that fails with a reason */
-	int64_t saved_at; /* iteration of the last save that was begun, or of the start */
-	double started;   /* seconds, when the loop began */
+	int64_t empty;      /* steps since the loop began in whose batch no token's loss counts */
+	int64_t began;      /* iteration that this process began at */
+	struct spike spike; /* the last one that was found */
+	int failure;        /* status of a start that fails with a reason */
+	int64_t saved_at;   /* iteration of the last save that was begun, or of the start */
+	double started;     /* seconds, when the loop began */
 	/* of the pass that runs now */
 	int set;
 	int64_t first_sample, tokens;
@@ -61,7 +63,12 @@ struct run {
 };
 
 /* How an iteration ended; the same on all ranks. */
-enum iteration_end { ITERATION_DONE, ITERATION_BAD_DATA, ITERATION_NOT_FINITE };
+enum iteration_end {
+	ITERATION_DONE,
+	ITERATION_BAD_DATA,
+	ITERATION_SPIKE, /* r->spike says which */
+	ITERATION_NOT_FINITE
+};
 
 /* Collective: the next training step, its figures reported. Unless it is ITERATION_DONE, weights,
  * moments and progress are as before it. */

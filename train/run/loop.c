@@ -7,7 +7,7 @@
  * is no step's.
  */
 #include "lib/base/prog.h"
-#include "train/run/iteration.h"
+#include "train/run/begin.h"
 #include "train/run/loop.h"
 #include "train/run/stop.h"
 
@@ -167,18 +167,6 @@ lost_lock(struct run *r)
 	return EXIT_FAILED;
 }
 
-/* A step, and the save that runs beside it. */
-static int
-take_step(struct run *r)
-{
-	enum iteration_end end = iteration_train(r);
-
-	if (r->total[TOTAL_LOST] > 0)
-		return lost_lock(r);
-	watchdog_steady(r->watchdog);
-	return end == ITERATION_DONE ? save_goes_on(r) : give_up(r, end);
-}
-
 static int
 evaluate(struct run *r, enum split which)
 {
@@ -211,30 +199,49 @@ loop_evaluate(struct run *r)
 	return status == EXIT_DONE ? evaluate(r, SPLIT_TEST) : status;
 }
 
-/* Collective; returns the exit status, the same on every rank. A request from outside skips the
- * evaluation that is due: a batch system leaves seconds, and they are for the save. --exit-
- * interval and the clock wait for both. The last evaluation comes before the last save, so that its
- * result is logged even if the save fails. */
+/* A request from outside skips what is due: a batch system leaves seconds, and they are for the
+ * save. --exit-interval and the clock wait for both. */
+static int
+after_step(struct run *r)
+{
+	const char *why = reason_to_stop(r);
+	int status = asked_to_stop(r) ? EXIT_DONE : do_due(r);
+
+	return status == EXIT_DONE && why ? stop_run(r, why) : status;
+}
+
+/* A step with what comes after it. Who has been asked to stop does not go back before a spike: the
+ * run that resumes will. */
+static int
+take_step(struct run *r)
+{
+	enum iteration_end end = iteration_train(r);
+	int status;
+
+	if (r->total[TOTAL_LOST] > 0)
+		return lost_lock(r);
+	watchdog_steady(r->watchdog);
+	if (end == ITERATION_SPIKE && !asked_to_stop(r))
+		return begin_again(r);
+	if (end != ITERATION_DONE && end != ITERATION_SPIKE)
+		return give_up(r, end);
+	status = save_goes_on(r);
+	return status == EXIT_DONE ? after_step(r) : status;
+}
+
+/* Collective; returns the exit status, the same on every rank. The last evaluation comes before the
+ * last save, so that its result is logged even if the save fails. */
 int
 loop_train(struct run *r)
 {
-	int status;
+	int status = EXIT_DONE;
 
 	stopwatch_start(&r->watch);
 	r->started = r->watch.lap;
-	r->saved_at = r->at.iteration;
-	while (r->at.iteration < r->c->train_iters) {
-		const char *why;
-
+	r->began = r->saved_at = r->at.iteration;
+	while (status == EXIT_DONE && r->at.iteration < r->c->train_iters)
 		status = take_step(r);
-		why = reason_to_stop(r);
-		if (status == EXIT_DONE && !asked_to_stop(r))
-			status = do_due(r);
-		if (status != EXIT_DONE)
-			return status;
-		if (why)
-			return stop_run(r, why);
-	}
-	status = loop_evaluate(r);
+	if (status == EXIT_DONE)
+		status = loop_evaluate(r);
 	return status == EXIT_DONE ? save_last(r) : status;
 }

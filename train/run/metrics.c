@@ -248,6 +248,14 @@ metrics_stamp(struct str *line)
 	str_addf(line, " [%s]", when);
 }
 
+static void
+begin_interval(struct metrics *m)
+{
+	m->steps = m->samples = m->skipped = m->nan = 0;
+	m->loss = m->zloss = m->seconds = 0;
+	memset(m->exposed, 0, sizeof m->exposed);
+}
+
 /* Fields are in Megatron-LM's order. Begins the next interval. */
 static void
 log_line(struct metrics *m, const struct step_metrics *s)
@@ -275,9 +283,7 @@ log_line(struct metrics *m, const struct step_metrics *s)
 	puts(line.buf);
 	flush_log();
 	str_release(&line);
-	m->steps = m->samples = m->skipped = m->nan = 0;
-	m->loss = m->zloss = m->seconds = 0;
-	memset(m->exposed, 0, sizeof m->exposed);
+	begin_interval(m);
 }
 
 /* Skipped steps count in time and number, not in the mean of the loss. The last step writes a
@@ -398,6 +404,29 @@ metrics_corpus(struct metrics *m, int64_t iteration, const struct metrics_corpus
 		number(&line, "lm_loss", c->lm_loss);
 		number(&line, "tokens", c->tokens);
 	}
+	put_line(m, &line);
+}
+
+/* Told from the other lines by their "rewind_to". */
+void
+metrics_rewind(struct metrics *m, const struct metrics_rewind *r)
+{
+	struct str line = { 0 };
+
+	prog_progress_end();
+	note("iteration %lld: a loss of %g, and a median of %g before it: back to iteration %lld; "
+	     "iterations %lld to %lld are passed over",
+	    (long long)r->spike.iteration, r->spike.loss, r->spike.median, (long long)r->to,
+	    (long long)r->passed.first, (long long)r->passed.last);
+	begin_interval(m);
+	if (!m->json)
+		return;
+	str_addf(&line, "{\"iteration\": %lld, \"rewind_to\": %lld", (long long)r->spike.iteration,
+	    (long long)r->to);
+	str_addf(&line, ", \"passed_first\": %lld, \"passed_last\": %lld",
+	    (long long)r->passed.first, (long long)r->passed.last);
+	number(&line, "lm_loss", r->spike.loss);
+	number(&line, "median_loss", r->spike.median);
 	put_line(m, &line);
 }
 

@@ -7,7 +7,7 @@
  * lm_loss, z_loss, grad_norm, num_zeros, params_norm, lr, weight_decay, loss_scale, skipped,
  * tokens_per_second, tflops_per_rank, seconds, data_wait_seconds, exposed_data_comm_ms,
  * exposed_tensor_comm_ms, exposed_pipeline_comm_ms, time; one an evaluation: iteration, split, set
- * (of several), lm_loss, ppl; and one a corpus at log steps. Only one rank writes.
+ * (of several), lm_loss, ppl; one a corpus at log steps; and one a rewind. Only one rank writes.
  */
 #ifndef TRAIN_RUN_METRICS_H
 #define TRAIN_RUN_METRICS_H
@@ -25,7 +25,7 @@ struct step_metrics {
 	double data_wait;           /* seconds of the step that rank 0 waited for batches */
 	double exposed[WAIT_COUNT]; /* and that it computed nothing but waited for whom */
 	bool skipped;
-	bool left_out; /* skipped by --iterations-to-skip: nothing was computed */
+	bool left_out; /* passed over: nothing was computed */
 };
 
 /* set: the name of one of several validation sets, or NULL. */
@@ -43,12 +43,21 @@ struct metrics_corpus {
 	double epochs, lm_loss, tokens;
 };
 
+/* Training went back to iteration `to` because of a spike; from there it passes over these. */
+struct metrics_rewind {
+	struct spike spike;
+	int64_t to;
+	struct spike_range passed;
+};
+
 /* iteration: where the run stands. A resumed run goes on in the same file. */
 struct metrics *metrics_open(
     const struct train_config *c, int64_t world_size, int64_t iteration, struct err *e);
 void metrics_step(struct metrics *m, const struct step_metrics *s);
 void metrics_evaluation(struct metrics *m, const struct metrics_evaluation *e);
 void metrics_corpus(struct metrics *m, int64_t iteration, const struct metrics_corpus *c);
+/* A note and a line; the log interval begins anew. */
+void metrics_rewind(struct metrics *m, const struct metrics_rewind *r);
 /* TFLOP/s of a rank that takes so long over its share of so many samples. */
 double metrics_tflops(const struct metrics *m, double seconds, int64_t samples);
 /* Appends " [DATE TIME]", the beginning of a log line. */

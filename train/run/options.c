@@ -62,6 +62,9 @@ const struct opt mtrain_opts[] = {
 	INT("train-samples", train_samples, 1, NULL, "samples to train, in place of --train-iters"),
 	LIST("iterations-to-skip", iterations_to_skip, "N",
 	    "steps, counted from 1, whose samples are passed over"),
+	STRING("rewind-on-spike", rewind_on_spike, "FACTOR:WINDOW[:TIMES]", NULL,
+	    "where a loss is above FACTOR times the median of the last WINDOW, go back to a "
+	    "checkpoint and pass over these steps, 3 TIMES by default"),
 	{ .name = "seed",
 	    .type = OPT_INT,
 	    .off = offsetof(S, seed),

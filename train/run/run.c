@@ -9,8 +9,8 @@
 #include "lib/model/gpu.h"
 #include "train/engine/comm_log.h"
 #include "train/engine/open.h"
+#include "train/run/begin.h"
 #include "train/run/infer.h"
-#include "train/run/iteration.h"
 #include "train/run/loop.h"
 #include "train/run/run.h"
 #include "train/run/stop.h"
@@ -175,29 +175,6 @@ say_memory(const struct engine *e)
 		    (unsigned long long)e->mem.arena[ARENA_SCRATCH]);
 }
 
-/* Weights, optimizer and progress: from a checkpoint or from the seed. Collective; fails on all
- * ranks, also where any was asked to stop meanwhile. Optimizer state is left alone in runs that
- * only go forward: their plans have no memory for it. */
-static int
-begin(struct run *r, struct err *err)
-{
-	struct comm *world = r->e->groups.world;
-	struct err ignored;
-	int rc = 0;
-
-	if (r->c->start != START_FRESH) {
-		rc = load_checkpoint(r->e, r->c, &r->at, err);
-	} else {
-		engine_init_weights(r->e);
-		optim_to_weights(r->e);
-	}
-	if (stop_agree(world, rc < 0 ? &ignored : err) < 0) {
-		r->failure = EXIT_STOPPED;
-		return -1;
-	}
-	return rc;
-}
-
 /* -1 on all ranks when it failed on one; else an exit status. */
 static int
 infer(struct run *r, struct err *err)
@@ -205,7 +182,7 @@ infer(struct run *r, struct err *err)
 	int rc;
 
 	stop_default_signals();
-	if (begin(r, err) < 0)
+	if (begin_run(r, err) < 0)
 		return -1;
 	rc = r->c->o.tokens_file ? infer_logits(r->e, r->c, err) : infer_generate(r->e, r->c, err);
 	if (rc > 0)
@@ -297,7 +274,7 @@ train(struct run *r, struct err *err)
 	if (claim(r, err) < 0)
 		return -1;
 	r->data = data_open(c, r->e->groups.world, &r->failure, err);
-	if (!r->data || begin(r, err) < 0)
+	if (!r->data || begin_run(r, err) < 0)
 		return -1;
 	r->prefetch = prefetch_new(r->e, r->data);
 	prefetch_start(r->prefetch, r->at.consumed_samples);

@@ -209,6 +209,17 @@ resume_progress(
 	resume_scale(k, s->loss_scale, &c->scaler, e->rank == 0);
 }
 
+static int
+resume_spikes(const struct ckpt *k, struct spike_record *s, struct err *err)
+{
+	const struct run_state *from = ckpt_state(k);
+	struct err why;
+
+	return spike_read(s, from->recent_losses, from->rewound, &why) < 0
+	    ? err_set(err, "%s: state.conf: %s", ckpt_dir(k), why.msg)
+	    : 0;
+}
+
 /* The schedule goes on as it was unless the user says which side counts; what trains nothing has
  * none. A silent change of the schedule in a requeued script is the mistake this guards against. */
 static int
@@ -306,6 +317,8 @@ resume(struct engine *e, const struct weights *w, struct train_config *c, struct
 	int rc = resume_schedule(w->ckpt, c, err);
 
 	resume_progress(e, w->ckpt, c, p);
+	if (rc == 0)
+		rc = resume_spikes(w->ckpt, &p->spikes, err);
 	if (rc == 0 && !forward && c->o.load_optim)
 		rc = resume_optimizer(e, w->ckpt, c, err);
 	if (comm_agree(COMM_HERE(e->groups.world), rc, err))

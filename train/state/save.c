@@ -74,7 +74,7 @@ void
 save_state_text(
     const struct train_config *c, const struct progress *p, const char *data, struct str *out)
 {
-	struct str schedule = { 0 };
+	struct str schedule = { 0 }, losses = { 0 }, passed = { 0 };
 	struct run_state s;
 
 	state_init(&s);
@@ -83,6 +83,9 @@ save_state_text(
 	s.optimizer_steps = p->optimizer_steps;
 	s.skipped_iterations = p->skipped;
 	s.skipped_samples = p->skipped_samples;
+	spike_print(&p->spikes, &losses, &passed);
+	s.recent_losses = losses.buf;
+	s.rewound = passed.buf;
 	s.loss_scale = c->scaler.scale;
 	s.loss_scale_of = "mean";
 	s.loss_scale_growth = c->scaler.growth;
@@ -97,4 +100,6 @@ save_state_text(
 	state_print(&s, out);
 	str_adds(out, data);
 	str_release(&schedule);
+	str_release(&losses);
+	str_release(&passed);
 }

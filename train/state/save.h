@@ -13,11 +13,13 @@
 #include "lib/ckpt/state.h"
 #include "train/engine/engine.h"
 #include "train/run/config.h"
+#include "train/run/spike.h"
 
 /* What a run remembers beside its tensors. */
 struct progress {
 	int64_t iteration, consumed_samples, optimizer_steps;
 	int64_t skipped, skipped_samples; /* steps without an update, and what they consumed */
+	struct spike_record spikes;
 };
 
 /* A piece of this rank's file: a box of tensor `name` of the checkpoint, and where it lies on the

@@ -1,0 +1,176 @@
+/*
+ * begin.c - what a run goes on from
+ *
+ * Going back before a spike is the start of a run once more, inside the process: the same loader
+ * under the same rules, from a checkpoint of --save. What such a run comes to, and what one comes
+ * to that was stopped anywhere and resumed, is the same bit by bit, since all that decides (losses,
+ * rewinds) is in the checkpoints.
+ */
+#include "lib/base/prog.h"
+#include "train/run/begin.h"
+#include "train/run/stop.h"
+#include "train/state/claim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Optimizer state is left alone in runs that only go forward: their plans have no memory for it. */
+int
+begin_run(struct run *r, struct err *err)
+{
+	struct comm *world = r->e->groups.world;
+	struct err ignored;
+	int rc = 0;
+
+	if (r->c->start != START_FRESH) {
+		rc = load_checkpoint(r->e, r->c, &r->at, err);
+	} else {
+		engine_init_weights(r->e);
+		optim_to_weights(r->e);
+	}
+	if (stop_agree(world, rc < 0 ? &ignored : err) < 0) {
+		r->failure = EXIT_STOPPED;
+		return -1;
+	}
+	return rc;
+}
+
+/* --- the way back ----------------------------------------------------------------------------- */
+
+/* A checkpoint of this order of the data, which opens. */
+static bool
+leads_here(const struct run *r, const char *dir)
+{
+	struct err ignored;
+	struct ckpt *k = ckpt_open(dir, &ignored);
+	bool leads = k && ckpt_state(k)->consumed_train_samples >= data_start(r->data);
+
+	ckpt_close(k);
+	return leads;
+}
+
+/* The iteration of the newest checkpoint from before `before`, -1 where there is none. In a --save
+ * that the run was not loaded from, earlier checkpoints are another run's. */
+static int64_t
+find_back(const struct run *r, int64_t before)
+{
+	int64_t *all, found = -1, least = train_continues(r->c) ? 0 : r->began + 1;
+	char dir[1024];
+	struct err ignored;
+	int i = ckpt_iterations(r->c->o.save, &all, &ignored) - 1;
+
+	while (i >= 0 && all[i] >= before)
+		i--;
+	for (; i >= 0 && all[i] >= least && found < 0; i--) {
+		ckpt_iter_dir(r->c->o.save, all[i], dir);
+		if (leads_here(r, dir))
+			found = all[i];
+	}
+	free(all);
+	return found;
+}
+
+/* Rank 0 looks, for all of them. Saves that were begun are on the disk, so that what is found does
+ * not depend on how fast it is. */
+static int
+agree_on_way(struct run *r, int64_t before, int64_t *to, struct err *err)
+{
+	struct comm *world = r->e->groups.world;
+	struct tensor t = tensor_1d(to, DTYPE_I64, 1);
+
+	if (saver_wait(r->saver, err) < 0)
+		return -1;
+	*to = r->e->rank == 0 ? find_back(r, before) : -1;
+	world->ops->broadcast(COMM_HERE(world), NULL, &t, 0);
+	return 0;
+}
+
+/* The state is the checkpoint's but for the rewinds, of which it may not know all. */
+static int
+load_back(struct run *r, int64_t to, struct err *err)
+{
+	struct train_config *c = r->c;
+	struct spike_record known = r->at.spikes;
+	char dir[1024];
+
+	ckpt_iter_dir(c->o.save, to, dir);
+	c->start = START_RESUME;
+	c->weights_from = mem_pool_strndup(&c->parse.pool, dir, strlen(dir));
+	c->o.load_optim = true;
+	if (begin_run(r, err) < 0) {
+		if (r->failure == EXIT_STOPPED)
+			err_set(err, "stopped on the way back to iteration %lld; %s", (long long)to,
+			    train_way_on(c));
+		return -1;
+	}
+	r->at.spikes.num_rewinds = known.num_rewinds;
+	memcpy(r->at.spikes.passed, known.passed, sizeof known.passed);
+	return 0;
+}
+
+/* Later checkpoints are no part of the run any more. Rank 0's, spread by the caller. */
+static int
+leave_later(const struct run *r, struct err *err)
+{
+	return lock_check(r->lock, err) < 0 ? -1 : claim_set_aside(r->c, r->at.iteration, err);
+}
+
+static int
+go_back(struct run *r, int64_t to, struct err *err)
+{
+	struct comm *world = r->e->groups.world;
+	struct metrics_rewind m = { .spike = r->spike,
+		.to = to,
+		.passed = spike_rewind(&r->at.spikes, &r->c->spikes, r->spike.iteration) };
+
+	if (load_back(r, to, err) < 0 ||
+	    comm_agree(COMM_HERE(world), r->e->rank == 0 ? leave_later(r, err) : 0, err))
+		return -1;
+	corpus_log_free(r->corpora);
+	r->corpora = corpus_log_new(r->data, r->e, r->at.consumed_samples);
+	r->saved_at = to;
+	if (r->metrics)
+		metrics_rewind(r->metrics, &m);
+	return 0;
+}
+
+/* The step is run again, and whatever its loss is it counts. */
+static void
+go_through(struct run *r)
+{
+	const struct train_config *c = r->c;
+
+	r->spike.endured = true;
+	if (r->e->rank != 0)
+		return;
+	if (r->at.spikes.num_rewinds >= c->spikes.times)
+		note("iteration %lld: a loss of %g, and a median of %g before it: all %lld rewinds "
+		     "have been taken; the run goes on",
+		    (long long)r->spike.iteration, r->spike.loss, r->spike.median,
+		    (long long)c->spikes.times);
+	else
+		note("iteration %lld: a loss of %g, and a median of %g before it: no checkpoint of "
+		     "this run is from before iteration %lld; the run goes on",
+		    (long long)r->spike.iteration, r->spike.loss, r->spike.median,
+		    (long long)(r->spike.iteration - c->spikes.window));
+}
+
+int
+begin_again(struct run *r)
+{
+	double since = r->watch.clock();
+	struct err err;
+	int64_t to = -1;
+	int rc = 0;
+
+	if (r->at.spikes.num_rewinds < r->c->spikes.times)
+		rc = agree_on_way(r, r->spike.iteration - r->c->spikes.window, &to, &err);
+	if (rc == 0 && to < 0)
+		go_through(r);
+	else if (rc == 0)
+		rc = go_back(r, to, &err);
+	stopwatch_exclude(&r->watch, since);
+	if (rc < 0 && r->e->rank == 0)
+		warn("%s", err.msg);
+	return rc == 0 ? EXIT_DONE : r->failure;
+}
