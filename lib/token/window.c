@@ -1,17 +1,23 @@
 /*
  * window.c - a list merged stretch by stretch, each as far as its tokens are certain (window.h)
  *
- * Places are looked at from the last token of a stretch backwards: in most texts one of the last
- * few is certain, so that hardly a symbol is merged twice.
+ * A list that ends within a token of the stretch mostly has the same tokens up to the one before
+ * it. Where it does not, places are looked at ever farther back, so that as many symbols are merged
+ * as lie between; what all ends may take is in proportion to the stretch, and a place in its first
+ * half is worth no second half.
  */
 #include "lib/base/mem.h"
 #include "lib/token/window.h"
 
 #include <stdlib.h>
 
-/* Places that are looked at before a stretch is made longer: to look at one may take as many
- * merges as the widest token has symbols. */
-enum { PLACES = 64 };
+/* Symbols that may be merged to find a place that is certain, for each symbol of the stretch. */
+enum { TRIALS = 4 };
+
+/* A place between tokens of the stretch: how many tokens are before it, and symbols. */
+struct place {
+	size_t tokens, symbols;
+};
 
 /* Reads on until there are n symbols; returns how many there are if there are fewer, else n. */
 static size_t
@@ -33,60 +39,100 @@ merge_run(const struct window *w, const struct window_rule *rule, struct window_
 		r->width = mem_realloc(r->width, n, sizeof *r->width);
 	}
 	memcpy(r->token, w->symbols.id + from, n * sizeof *r->token);
+	r->symbols = n;
 	r->count = rule->merge(rule->ctx, r->token, r->width, n);
 }
 
-/* Whether the place after a token is certain: whether it stays what it is with any number of
- * symbols after it that a token could have. */
+/* Goes back to a place with at most so many symbols before it. */
+static void
+go_back(const struct window_run *r, struct place *p, size_t symbols)
+{
+	while (p->symbols > symbols)
+		p->symbols -= r->width[--p->tokens];
+}
+
+/* Whether the stretch cut at `end` > p.symbols > 0 has the tokens before p as well. */
 static bool
-is_certain(struct window *w, const struct window_list *list, const struct window_rule *rule,
-    size_t place, uint32_t width)
+is_common(struct window *w, const struct window_rule *rule, const struct place *p, size_t end)
 {
-	size_t end = fill(w, list, place + rule->widest);
+	uint32_t width = w->run.width[p->tokens - 1];
+	size_t from = p->symbols - width;
 
-	for (size_t i = place + 1; i <= end; i++) {
-		merge_run(w, rule, &w->trial, place - width, i - (place - width));
-		if (w->trial.width[0] != width)
+	merge_run(w, rule, &w->trial, from, end - from);
+	return w->trial.width[0] == width;
+}
+
+/* Moves p, a place not after `end`, back to one that the stretch cut there has as well; false if
+ * that is in its first half, or takes more symbols than are left. */
+static bool
+find_common(
+    struct window *w, const struct window_rule *rule, struct place *p, size_t end, size_t *left)
+{
+	size_t half = w->run.symbols / 2;
+
+	for (size_t step = 1; p->symbols > half; step *= 2) {
+		size_t merged = end - p->symbols + w->run.width[p->tokens - 1];
+
+		if (p->symbols == end)
+			return true;
+		if (merged > *left)
 			return false;
+		*left -= merged;
+		if (is_common(w, rule, p, end))
+			return true;
+		go_back(&w->run, p, p->symbols > step ? p->symbols - step : 0);
 	}
-	return true;
+	return false;
 }
 
-/* How many tokens of a stretch of n symbols are certain, and how many symbols they are made of. */
-static size_t
-count_certain(struct window *w, const struct window_list *list, const struct window_rule *rule,
-    size_t n, size_t *symbols)
+/* The place up to which the tokens of the stretch are certain; none of them if none is known. */
+static struct place
+find_certain(struct window *w, const struct window_rule *rule)
 {
-	size_t count = w->run.count;
+	size_t n = w->run.symbols, left = TRIALS * n;
+	struct place last = { w->run.count, n }, certain = last;
 
-	*symbols = n;
-	for (int i = 0; i < PLACES && count > 0; i++, count--) {
-		if (is_certain(w, list, rule, *symbols, w->run.width[count - 1]))
-			return count;
-		*symbols -= w->run.width[count - 1];
+	for (size_t end = n; end + rule->widest > n; end--) {
+		struct place p;
+
+		go_back(&w->run, &last, end);
+		p = last;
+		if (!find_common(w, rule, &p, end, &left))
+			return (struct place){ 0, 0 };
+		if (p.symbols < certain.symbols)
+			certain = p;
 	}
-	return 0;
+	return certain;
 }
 
-/* An empty list has no tokens. */
+/* Hands the tokens before a place on; the next stretch begins there. */
+static void
+take(struct window *w, const struct window_list *list, const struct place *p)
+{
+	struct token_ids *left = &w->symbols;
+
+	list->take(list->ctx, w->run.token, p->tokens);
+	left->count -= p->symbols;
+	memmove(left->id, left->id + p->symbols, left->count * sizeof *left->id);
+}
+
+/* An empty list has no tokens; all are certain at its end. */
 void
 window_merge(
     struct window *w, const struct window_list *list, const struct window_rule *rule, size_t size)
 {
-	size_t want = size, n, tokens, symbols;
+	size_t want = size, n;
+	struct place p;
 
 	w->symbols.count = 0;
 	while ((n = fill(w, list, want)) > 0) {
 		merge_run(w, rule, &w->run, 0, n);
-		tokens = count_certain(w, list, rule, n, &symbols);
-		if (tokens == 0) {
+		p = n < want ? (struct place){ w->run.count, n } : find_certain(w, rule);
+		if (p.tokens == 0) {
 			want *= 2;
 			continue;
 		}
-		list->take(list->ctx, w->run.token, tokens);
-		w->symbols.count -= symbols;
-		memmove(w->symbols.id, w->symbols.id + symbols,
-		    w->symbols.count * sizeof *w->symbols.id);
+		take(w, list, &p);
 		want = size;
 	}
 }

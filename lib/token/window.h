@@ -11,16 +11,21 @@
  * So let merging the symbols before a place end in the token x, and merging those after it begin
  * with the token y. Merging all of them leaves both lists of tokens, if merging the symbols of x
  * and y alone leaves x and y: the first step to cross the place, with all that came before it in
- * the two, would be steps of these alone.
+ * the two, would be steps of these alone. And the tokens of a list before a place that none of them
+ * crosses are those of the list cut there.
  *
- * What y is depends on symbols that have not been read. But it is made of the next k of them, with
- * k at most the symbols of the widest token. A place where for each such k the symbols of x and the
- * next k leave x at their beginning is one that no token crosses, whatever comes. Stretches end
- * there.
+ * Let the first n symbols of a list have been read, and no token be made of more than k. Whatever
+ * comes, one of the last k places among these symbols is crossed by no token of the list. So the
+ * tokens that the list cut at each of these k places begins with are certain. Stretches end there.
+ *
+ * That place is not far back, however long the list is: the pairs of one rank merge from the left,
+ * so what comes after a place can only undo merges of a larger rank before it, and a token of each.
+ * It is at most as many symbols back as the tokens of all ranks have together. Of a word of 1 to 12
+ * letters again and again by the vocabulary cl100k, whose k is 128, it was at most 132.
  *
  * Source: the two compatible tokens are those of the crate bpe of github.com/github/rust-gems; that
- * the merges inside a token are its own is there as well. To look at all k is what makes it a place
- * that is certain without the rest of the text, of any rule and vocabulary.
+ * the merges inside a token are its own is there as well. To cut at all k places is what makes it
+ * certain without the rest of the text, of any rule and vocabulary.
  */
 #ifndef TOKEN_WINDOW_H
 #define TOKEN_WINDOW_H
@@ -56,7 +61,7 @@ enum { WINDOW_SIZE = 1 << 16 };
 /* Symbols that have been merged: token i is made of width[i]. */
 struct window_run {
 	uint32_t *token, *width;
-	size_t count; /* tokens */
+	size_t symbols, count; /* symbols, and the tokens that they became */
 	size_t cap;
 };
 
@@ -67,8 +72,9 @@ struct window {
 };
 
 /*
- * Merges a list on stretches of `size` > 0 symbols. One without a place that is certain near its
- * end is made longer: no text that somebody wrote needs it, but one can be made for a vocabulary.
+ * Merges a list on stretches of `size` > 0 symbols, SIZE_MAX for one stretch. One without a place
+ * that is certain in its second half is made twice as long: no text needs it but one that was made
+ * for a vocabulary, or a vocabulary of which a token is about as wide as a stretch.
  */
 void window_merge(
     struct window *w, const struct window_list *list, const struct window_rule *rule, size_t size);

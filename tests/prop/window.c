@@ -2,7 +2,7 @@
  * window.c - merging on stretches against merging of the whole list, by a rule without any speed
  *
  * The rules are random tables: pairs of any rank, ranks that many pairs share, and tokens that
- * merge with what their own parts would; lists are random, or one symbol again and again, or such
+ * merge with what their own parts would; lists are random, or one word again and again, or such
  * that the first token depends on the last symbol. The byte-pair encoder is tested in the same way
  * on pieces of several stretches.
  */
@@ -200,6 +200,48 @@ test_run(struct rule *r, struct window *w)
 	}
 }
 
+/* A word of 1 to 12 symbols again and again, by rules of which some make the last token depend on
+ * what comes, at whatever symbol of the word the list ends. */
+static void
+test_words(struct rule *r, struct window *w, struct mt19937 *rng)
+{
+	uint32_t symbol[LIST_MAX];
+
+	for (size_t round = 0; round < ROUNDS / 4; round++) {
+		size_t period = 1 + round % 12, symbols = 1 + below(rng, period < 6 ? period : 6);
+
+		if (round % 12 == 0)
+			make_rule(r, rng, 6 + 1 + below(rng, 20));
+		for (size_t i = 0; i < LIST_MAX; i++)
+			symbol[i] = i < period ? (uint32_t)below(rng, symbols) : symbol[i - period];
+		compare(r, w, symbol, LIST_MAX - below(rng, 13), 1 + below(rng, 80));
+	}
+}
+
+/* t h e t h e: after each token "the" a t may follow that merges with its e before the token is
+ * made, though it never does, since an h comes after it. */
+static void
+test_the(struct rule *r, struct window *w)
+{
+	enum { T, H, E, TH, ET, THE };
+	uint32_t symbol[LIST_MAX];
+
+	memset(r, 0, sizeof *r);
+	r->rank[T][H] = 1;
+	r->joined[T][H] = TH;
+	r->rank[E][T] = 2;
+	r->joined[E][T] = ET;
+	r->rank[TH][E] = 3;
+	r->joined[TH][E] = THE;
+	r->widest = 3;
+	for (uint32_t i = 0; i < LIST_MAX; i++)
+		symbol[i] = i % 3;
+	for (size_t n = LIST_MAX - 3; n <= LIST_MAX; n++) {
+		compare(r, w, symbol, n, 32);
+		CHECK(r->longest <= 32);
+	}
+}
+
 /* The encoder on a piece, and its heap on the whole of it. */
 static void
 compare_piece(const struct bpe *b, const unsigned char *piece, size_t n)
@@ -263,6 +305,8 @@ main(void)
 	test_random(r, &w, &rng);
 	test_far(r, &w);
 	test_run(r, &w);
+	test_words(r, &w, &rng);
+	test_the(r, &w);
 	test_pieces(&rng);
 	window_release(&w);
 	free(r);
