@@ -1,4 +1,4 @@
-/* checker.c - sums of blocks, compared by a thread of its own while others are read */
+/* checker.c - compares checksums of blocks in its own thread while other blocks are read */
 #include "lib/ckpt/checker.h"
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-/* Few: what waits should still be in the cache of the processor, and is in that of files. */
+/* Few, so that waiting blocks are still in the processor's cache. */
 enum { RING = 4 };
 
 struct checker {
@@ -17,10 +17,10 @@ struct checker {
 	struct check_block ring[RING];
 	uint64_t added, compared;
 	bool threaded, end, wrong;
-	int tag; /* of a wrong one */
+	int tag; /* of a damaged block */
 };
 
-/* The thread: blocks in their order, until the end. */
+/* The thread: compares blocks in order, until the end. */
 static void *
 compare(void *arg)
 {
@@ -50,7 +50,7 @@ compare(void *arg)
 	return NULL;
 }
 
-/* Signals are left to the other threads. */
+/* The thread blocks all signals, so that other threads get them. */
 struct checker *
 checker_new(void)
 {

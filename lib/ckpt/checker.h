@@ -1,8 +1,8 @@
 /*
- * checker.h - sums of blocks, compared by a thread of its own while others are read
+ * checker.h - compares checksums of blocks in its own thread while other blocks are read
  *
- * Reading waits for the disk and comparing for memory, so together they take hardly longer than
- * reading alone.
+ * Reading waits for the disk and comparing waits for memory, so both together take hardly longer
+ * than reading alone.
  */
 #ifndef CKPT_CHECKER_H
 #define CKPT_CHECKER_H
@@ -10,7 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Bytes that should have an XXH3-64; they must stay until checker_wait. tag is the caller's. */
+/* Bytes and their expected XXH3-64; the bytes must stay valid until checker_wait. tag is for the
+ * caller. */
 struct check_block {
 	const unsigned char *data;
 	uint64_t bytes, sum;
@@ -19,14 +20,14 @@ struct check_block {
 
 struct checker;
 
-/* Where the system gives no thread, blocks are compared when they are added. */
+/* If no thread can be created, blocks are compared when they are added. */
 struct checker *checker_new(void);
-/* Adds a block. Waits while many are still to be compared. One thread adds and waits. */
+/* Adds a block. Waits while the queue is full. Only one thread may add and wait. */
 void checker_add(struct checker *k, const struct check_block *b);
-/* Waits for all that were added. True: all were right since the last call; else *tag is that of one
- * that was not. */
+/* Waits for all blocks that were added. True if all since the last call were intact; otherwise *tag
+ * is the tag of a damaged one. */
 bool checker_wait(struct checker *k, int *tag);
-/* Waits, too. NULL is fine. */
+/* Waits first. NULL is ignored. */
 void checker_free(struct checker *k);
 
 #endif

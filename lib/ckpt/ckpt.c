@@ -1,11 +1,11 @@
 /*
- * ckpt.c - opening a checkpoint with every check that needs no piece
+ * ckpt.c - opens a checkpoint, with every check that does not read pieces
  *
  * A checkpoint is a directory: manifest.tsv says which box of which tensor lies where, options.conf
- * and state.conf belong to the run, and the pieces are in safetensors files. Opening proves by the
- * manifest, its sums of the texts and the sizes of the files that every element of every tensor can
- * be read; the pieces' own sums are compared when they are read (ckpt_read.c). The format is
- * described in mckpt(5).
+ * and state.conf belong to the run, and the pieces are in safetensors files. Opening proves, from
+ * the manifest, the checksums of the texts and the sizes of the files, that every element of every
+ * tensor can be read; the checksums of pieces are compared when they are read (ckpt_read.c). The
+ * format is described in mckpt(5).
  */
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Larger texts than these are no manifest (a line is about 100 bytes) and no options. */
+/* No manifest (about 100 bytes per line) and no options text is larger than this. */
 static const size_t manifest_max = (size_t)1 << 30, text_max = (size_t)1 << 24;
 
 /* Reads and checks manifest.tsv. */
@@ -35,7 +35,7 @@ load_manifest(struct ckpt *c, struct err *e)
 	return rc;
 }
 
-/* Reads a text beside the pieces, and compares its sum where the manifest has one. */
+/* Reads one of the texts, and compares its checksum if the manifest has one. */
 static int
 load_text(struct ckpt *c, enum manifest_text which, char **out, struct err *e)
 {
@@ -48,14 +48,15 @@ load_text(struct ckpt *c, enum manifest_text which, char **out, struct err *e)
 	c->text_sum[which] = hash_xxh3(*out, len);
 	if (c->m.version > 1 && !c->edited && c->text_sum[which] != c->m.text_sum[which])
 		return err_set(e,
-		    "%s: changed after it was saved: wrong checksum; mckpt seal takes a change "
-		    "that was meant",
+		    "%s: changed after it was saved: wrong checksum; mckpt seal accepts an "
+		    "intended "
+		    "change",
 		    path);
 	return 0;
 }
 
-/* Where the run stood. A directory of the form of ours must be that of the iteration; users give
- * copies names of their own. */
+/* The state of the run. A directory named iter_* must be that of the iteration; copies may have
+ * other names. */
 static int
 load_state(struct ckpt *c, struct err *e)
 {
@@ -69,14 +70,15 @@ load_state(struct ckpt *c, struct err *e)
 	if (state_parse(&c->state, c->state_text, path, e) < 0)
 		return -1;
 	if (named >= 0 && named != c->state.iteration)
-		return err_at(e, path, 0, "iteration %lld, but the directory is that of %lld",
+		return err_at(e, path, 0,
+		    "iteration %lld, but the directory is named for iteration %lld",
 		    (long long)c->state.iteration, (long long)named);
 	return 0;
 }
 
 /*
- * Looks at the size of every file; mapping waits for the first read, since a rank needs few of the
- * files of a large checkpoint.
+ * Takes the size of every file. Files are mapped on first read, since a rank needs few of the files
+ * of a large checkpoint.
  */
 static int
 load_sizes(struct ckpt *c, struct err *e)
@@ -97,8 +99,8 @@ load_sizes(struct ckpt *c, struct err *e)
 }
 
 /*
- * Every piece must lie inside its file, written with a difference, as the sum of offset and bytes
- * may overflow. After this, reads trust the offsets.
+ * Every piece must lie inside its file; compared by a difference, because offset plus bytes may
+ * overflow. Later reads trust the offsets.
  */
 static int
 check_sizes(const struct ckpt *c, struct err *e)
@@ -118,8 +120,8 @@ check_sizes(const struct ckpt *c, struct err *e)
 }
 
 /*
- * Manifest, sizes and texts, in this order: what is cheap to check and likely to be wrong comes
- * first. No piece is read.
+ * Manifest, sizes and texts, in this order: cheap checks that are likely to fail come first. No
+ * piece is read.
  */
 static struct ckpt *
 open_dir(const char *dir, bool edited, struct err *e)
@@ -148,7 +150,7 @@ ckpt_open_edited(const char *dir, struct err *e)
 	return open_dir(dir, true, e);
 }
 
-/* Takes what a failed opening left, too. */
+/* Also releases a checkpoint whose opening failed. */
 void
 ckpt_close(struct ckpt *c)
 {
@@ -176,7 +178,7 @@ ckpt_dir(const struct ckpt *c)
 	return c->dir;
 }
 
-/* Tensors, optimizer state included; indices of ckpt_at run from 0 to this. */
+/* Tensors, with optimizer state; ckpt_at takes indices from 0 up to this. */
 int
 ckpt_count(const struct ckpt *c)
 {
@@ -205,7 +207,7 @@ ckpt_find(const struct ckpt *c, const char *name)
 	    name, c->m.tensor, (size_t)c->m.num_tensors, sizeof *c->m.tensor, compare_names);
 }
 
-/* Files that hold pieces; the texts beside them do not count. */
+/* Files of pieces; texts do not count. */
 int
 ckpt_num_files(const struct ckpt *c)
 {
@@ -218,21 +220,21 @@ ckpt_state(const struct ckpt *c)
 	return &c->state;
 }
 
-/* As it stands in the file, comments included. */
+/* The file's text, with comments. */
 const char *
 ckpt_state_text(const struct ckpt *c)
 {
 	return c->state_text;
 }
 
-/* As it stands in the file; model_from_text makes a model of it. */
+/* The file's text; model_from_text makes a model of it. */
 const char *
 ckpt_options_text(const struct ckpt *c)
 {
 	return c->options;
 }
 
-/* Since version 2. */
+/* True since version 2. */
 bool
 ckpt_sealed(const struct ckpt *c)
 {

@@ -9,11 +9,11 @@
  *   SAVE/iter_0000500/state.conf                "key value" lines: iteration, consumed samples,
  *                                               loss scale, fingerprints; state.h
  *
- * Tensors are logical and global; files are pieces, so any layout reads what any other wrote.
- * State S of the update rule lies beside a parameter X as X.S. Writing goes to a
- * temporary directory; ckpt_commit syncs and renames it. A manifest is checked whole on opening:
- * pieces must tile every tensor exactly, without overlap, inside their files. It holds the sums of
- * the texts, of itself, and of the blocks of the pieces, which are compared when they are read.
+ * Tensors are logical and global; files are pieces, so any layout reads what any other wrote. State
+ * S of the update rule for a parameter X is the tensor X.S. Writing goes to a temporary directory;
+ * ckpt_commit syncs and renames it. A manifest is checked whole on opening: pieces must tile every
+ * tensor exactly, without overlap, inside their files. It holds the checksums of the texts, of
+ * itself, and of the blocks of the pieces, which are compared when they are read.
  */
 #ifndef CKPT_CKPT_H
 #define CKPT_CKPT_H
@@ -38,40 +38,41 @@ int ckpt_count(const struct ckpt *c);
 const struct ckpt_tensor *ckpt_at(const struct ckpt *c, int i);              /* sorted by name */
 const struct ckpt_tensor *ckpt_find(const struct ckpt *c, const char *name); /* or NULL */
 int ckpt_num_files(const struct ckpt *c);
-/* What state.conf says, and the whole texts for copying; they live as long as c. */
+/* The contents of state.conf, and both texts whole, for copying; all live as long as c. */
 const struct run_state *ckpt_state(const struct ckpt *c);
 const char *ckpt_state_text(const struct ckpt *c);
 const char *ckpt_options_text(const struct ckpt *c);
-/* Does its manifest hold sums of the texts and of itself, and one for each block? Earlier versions
- * wrote one a piece. */
+/* Whether the manifest holds checksums of the texts, of itself and of each block. Version 1 has one
+ * per piece. */
 bool ckpt_sealed(const struct ckpt *c);
 
 /*
  * Reads a box of a tensor, converted to dtype, row-major and dense into dst. Any box inside the
- * global shape. Every block that holds a part of it is compared with its sum, once; the reason
- * names file and tensor.
+ * global shape. Every block that holds a part of it is compared with its checksum, once; the
+ * message names file and tensor.
  */
 int ckpt_read(struct ckpt *c, const char *name, const struct slice *want, enum dtype dtype,
     void *dst, struct err *e);
 /*
- * Compares the pieces that have one sum over several blocks: those of rank in turn, and takes the
- * other ranks' word for the rest. For many ranks that are to read one checkpoint, each of which
- * would read the whole of a piece for a part of it. Nothing to do for a sealed one.
+ * For many ranks that read one checkpoint of version 1, whose checksums cover whole pieces:
+ * compares this rank's share of the pieces, and relies on the other ranks for the rest, so that no
+ * rank reads a whole piece for a part of it. Does nothing for a sealed one.
  */
 int ckpt_check_share(struct ckpt *c, int rank, int num_ranks, struct err *e);
-/* Did a read or a check find bytes that are not those that were saved? */
+/* Whether a read or a check has found damaged bytes. */
 bool ckpt_damaged(const struct ckpt *c);
-/* Reads every byte of one file's pieces and compares the sums; the reason names file and tensor. */
+/* Reads every byte of one file's pieces and compares the checksums; the message names file and
+ * tensor. */
 int ckpt_verify_file(struct ckpt *c, int file, struct err *e);
 
 /* --- writing: each process its own pieces file, one process the rest -------------------------- */
 struct ckpt_writer;
 
 /* Creates the temporary directory of iteration `iteration` under save (several processes may),
- * removing what an earlier, interrupted save left of it only when `first`. Path in out. */
+ * first removing what an interrupted save left of it if `first`. Path in out. */
 int ckpt_begin(const char *save, int64_t iteration, bool first, char out[1024], struct err *e);
-/* Removes what interrupted saves left in save, for who holds it; nothing that a checkpoint is made
- * of. */
+/* Removes the remains of interrupted saves from save, which the caller holds; never a part of a
+ * checkpoint. */
 void ckpt_sweep(const char *save);
 struct ckpt_writer *ckpt_writer_new(const char *tmp_dir, int file_number, struct err *e);
 /* Declares a piece; pieces are then written in the declared order, each by one ckpt_write of its
@@ -95,23 +96,23 @@ struct ckpt_commit {
  * intact. */
 int ckpt_commit(const struct ckpt_commit *c, struct err *e);
 
-/* Takes the texts of a checkpoint as they are now, after somebody edited them: renews their sums in
- * the manifest. Appends the names of those that had changed, blanks between. What ckpt_open would
- * refuse for another reason stays as it is. */
+/* Accepts edited texts of a checkpoint: renews their checksums in the manifest. Appends the names
+ * of those that had changed, separated by blanks. A checkpoint that ckpt_open would refuse for
+ * another reason stays as it is. */
 int ckpt_seal(const char *dir, struct str *changed, struct err *e);
 
-/* Gives checkpoints of save that are later than `iteration` the names iter_0000500.aside-1 and so
- * on, after the tracker was turned back. Returns how many, and the new path of the first; -1 with a
+/* Renames checkpoints of save that are later than `iteration` to iter_0000500.aside-1 and so on,
+ * after setting the tracker back. Returns how many, and the new path of the first; -1 with a
  * reason. */
 int ckpt_set_aside(const char *save, int64_t iteration, char first[1024], struct err *e);
-/* Removes the checkpoints between the last multiple of interval before `iteration` and it. -1 with
- * a reason when something is left. */
+/* Removes the checkpoints after the last multiple of interval before `iteration` and before it. -1
+ * with a reason when any remains. */
 int ckpt_retain(const char *save, int64_t iteration, int64_t interval, struct err *e);
 
 /* The tracker: 1 and *iteration, 0 when there is none, -1 with a reason. */
 int ckpt_tracker(const char *save, int64_t *iteration, struct err *e);
-/* For a directory without a tracker, as the first save of all leaves it when it is cut off before
- * its last rename: the iter_* of the highest number. False when there is none, or it does not
+/* For a directory without a tracker, which the very first save leaves when it is cut off before its
+ * last rename: the iter_* with the highest number. False when there is none, or it does not
  * open. */
 bool ckpt_highest(const char *save, char out[1024]);
 /* True when the directory has an iter_* entry. */
@@ -122,8 +123,8 @@ int64_t ckpt_name_iteration(const char *name);
 /* The numbers of the iter_* directories of save, sorted: how many, or -1 when there is none. The
  * caller frees *out, also after a failure. */
 int ckpt_iterations(const char *save, int64_t **out, struct err *e);
-/* dir as in ckpt_open, whether or not it opens: the newest checkpoint beside it that is older and
- * opens. */
+/* The newest checkpoint next to dir that is older and opens. dir is as in ckpt_open, but need not
+ * open. */
 bool ckpt_older(const char *dir, char out[1024]);
 
 #endif

@@ -1,6 +1,5 @@
 /*
- * ckpt_dir.c - directories of checkpoints: which iteration is meant, and what stands there
- * otherwise
+ * ckpt_dir.c - finds the iteration in a directory, or says what the directory holds instead
  *
  * SAVE holds iter_* directories and a tracker that names the newest.
  */
@@ -12,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A name of the directory's own fits always, as directories are shorter than 1024 bytes. */
+/* Our own names always fit, as directories are shorter than 1024 bytes. */
 bool
 ckpt_join(char out[CKPT_PATH_BYTES], const char *dir, const char *name)
 {
@@ -20,8 +19,8 @@ ckpt_join(char out[CKPT_PATH_BYTES], const char *dir, const char *name)
 }
 
 /*
- * True when dir holds an entry whose name begins and ends so; neither part may overlap the other. A
- * directory that cannot be read holds none.
+ * True when dir holds an entry whose name begins and ends with these, without overlap. A directory
+ * that cannot be read holds none.
  */
 static bool
 has_entry(const char *dir, const char *prefix, const char *suffix)
@@ -42,8 +41,8 @@ has_entry(const char *dir, const char *prefix, const char *suffix)
 }
 
 /*
- * Says what a directory without a manifest is, by the names in it: a wrong path is the usual
- * mistake, and the most useful reason is what stands there instead. Returns -1.
+ * Tells from the names in it what a directory without a manifest is: a wrong path is the usual
+ * mistake, and the most useful message says what is there instead. Returns -1.
  */
 static int
 refuse(const char *dir, struct err *e)
@@ -100,7 +99,7 @@ compare_numbers(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Other names are passed over: users keep files of their own beside checkpoints. */
+/* Other names are ignored: users keep files of their own next to checkpoints. */
 int
 ckpt_iterations(const char *save, int64_t **out, struct err *e)
 {
@@ -130,8 +129,8 @@ ckpt_iterations(const char *save, int64_t **out, struct err *e)
 }
 
 /*
- * The number in the text of a tracker, without the blanks around it. 18 digits always fit 63 bits.
- * Returns 1, as a tracker that is there and sound.
+ * The number in the text of a tracker, without surrounding blanks. 18 digits always fit 63 bits.
+ * Returns 1, as ckpt_tracker does for a valid tracker.
  */
 static int
 parse_tracker(const char *path, char *text, int64_t *iteration, struct err *e)
@@ -151,7 +150,7 @@ parse_tracker(const char *path, char *text, int64_t *iteration, struct err *e)
 	return 1;
 }
 
-/* The file is small by nature; what is larger than 4096 bytes is refused. */
+/* The file is small; anything above 4096 bytes is refused. */
 int
 ckpt_tracker(const char *save, int64_t *iteration, struct err *e)
 {
@@ -178,7 +177,7 @@ has_manifest(const char *dir)
 	return ckpt_join(path, dir, "manifest.tsv") && io_exists(path);
 }
 
-/* The reason names what stands there in place of a checkpoint. */
+/* The message says what is there instead of a checkpoint. */
 int
 ckpt_find_dir(const char *dir, char out[1024], struct err *e)
 {
@@ -251,8 +250,8 @@ ckpt_older(const char *dir, char out[1024])
 	return found;
 }
 
-/* A directory gets its name whole, so that a highest one which does not open was put there by
- * somebody else, perhaps not to the end: nothing before it is guessed at. */
+/* A save renames a complete directory, so a highest one that does not open came from elsewhere,
+ * perhaps incomplete; earlier ones are not tried then. */
 bool
 ckpt_highest(const char *save, char out[1024])
 {

@@ -1,5 +1,5 @@
-/* ckpt_impl.h - what the files about checkpoints share: finding (ckpt_dir.c), opening (ckpt.c),
- * reading (ckpt_read.c), writing (ckpt_write.c) and keeping (ckpt_keep.c) */
+/* ckpt_impl.h - shared by the files of checkpoints: finding (ckpt_dir.c), opening (ckpt.c), reading
+ * (ckpt_read.c), writing (ckpt_write.c) and keeping (ckpt_keep.c) */
 #ifndef CKPT_CKPT_IMPL_H
 #define CKPT_CKPT_IMPL_H
 
@@ -15,12 +15,13 @@ enum { CKPT_PATH_BYTES = 1400 };
 struct ckpt {
 	char dir[1024];
 	struct manifest m;
-	struct map *map; /* one a file; size is known from opening, base from the first use */
-	bool *checked; /* one a sum of the manifest: the bytes were compared with it, or will be */
-	bool damaged;  /* and differed, once */
+	struct map *map; /* one per file; size is set on opening, base on first use */
+	bool *checked; /* one per checksum of the manifest: the bytes were compared with it, or will
+			  be */
+	bool damaged;  /* a checksum differed */
 	struct checker *checker;           /* NULL before it is needed */
-	bool edited;                       /* the texts need not have their sums */
-	uint64_t text_sum[MANIFEST_TEXTS]; /* those that they have */
+	bool edited;                       /* the checksums of the texts may differ */
+	uint64_t text_sum[MANIFEST_TEXTS]; /* their actual checksums */
 	char *options, *state_text;
 	struct run_state state;
 };
@@ -28,20 +29,20 @@ struct ckpt {
 /* dir/name; false when it does not fit. */
 bool ckpt_join(char out[CKPT_PATH_BYTES], const char *dir, const char *name);
 /*
- * The iter_* directory that dir means: dir itself when it has a manifest, else the one that its
- * tracker names. An iteration beside the tracker is never guessed at: it may be one whose saving
- * was cut off.
+ * The iter_* directory that dir stands for: dir itself if it has a manifest, else the one that its
+ * tracker names. Iterations that the tracker does not name are not considered: their save may have
+ * been cut off.
  */
 int ckpt_find_dir(const char *dir, char out[1024], struct err *e);
 /*
- * SAVE/.iter_0000500.SUFFIX: on the file system of its final name, and a dot so that no listing
+ * SAVE/.iter_0000500.SUFFIX: on the file system of its final name, with a dot so that no listing
  * takes it for a checkpoint.
  */
 int ckpt_hidden_dir(
     const char *save, int64_t iteration, const char *suffix, char out[1024], struct err *e);
 /* Readers see the old number or the new one. */
 int ckpt_put_tracker(const char *save, int64_t iteration, struct err *e);
-/* As ckpt_open, but takes the texts as they are. */
+/* Like ckpt_open, but accepts changed texts. */
 struct ckpt *ckpt_open_edited(const char *dir, struct err *e);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * ckpt_keep.c - which checkpoints of a SAVE directory stay under their names
+ * ckpt_keep.c - sets checkpoints of a SAVE directory aside, or removes them
  *
- * A run that goes back moves what is later aside; one that retains some of its checkpoints removes
- * others. Both change names by single renames, in an order that leaves the tracker on a checkpoint
- * that is there, wherever they are cut off.
+ * A run that goes back moves later checkpoints aside; one that retains some checkpoints removes the
+ * others. Both use single renames, in an order that keeps the tracker on an existing checkpoint
+ * wherever they are cut off.
  */
 #include "lib/base/io.h"
 #include "lib/ckpt/ckpt_impl.h"
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The first name of its kind that is free. */
+/* Renames to the first free name of the form. */
 static int
 move_aside(const char *save, int64_t iteration, char to[1024], struct err *e)
 {
@@ -30,7 +30,7 @@ move_aside(const char *save, int64_t iteration, char to[1024], struct err *e)
 	return rename(from, to) < 0 ? err_sys(e, "rename to", to) : 0;
 }
 
-/* The tracker names the newest of those that stay, or goes. */
+/* Sets the tracker to the newest checkpoint that stays, or removes it. */
 static int
 turn_tracker_back(const char *save, int64_t newest, struct err *e)
 {
@@ -63,8 +63,8 @@ ckpt_set_aside(const char *save, int64_t iteration, char first[1024], struct err
 	return rc < 0 ? -1 : n > stay ? n - stay : 0;
 }
 
-/* Under a hidden name first: what is half removed must look like no checkpoint. One that stands
- * elsewhere, by a link, stays. */
+/* Renames to a hidden name first: a half-removed directory must not look like a checkpoint. Links
+ * to other places stay. */
 static int
 drop(const char *save, int64_t iteration, struct err *e)
 {
@@ -81,7 +81,7 @@ drop(const char *save, int64_t iteration, struct err *e)
 	return io_remove_tree(tmp, e);
 }
 
-/* All iterations between a multiple and the next are none. */
+/* Iterations between two multiples are not multiples, so all of them go. */
 int
 ckpt_retain(const char *save, int64_t iteration, int64_t interval, struct err *e)
 {

@@ -1,9 +1,9 @@
 /*
- * ckpt_read.c - boxes out of pieces, and the sums that make them believable
+ * ckpt_read.c - reads boxes from pieces, and verifies their checksums
  *
- * A read is an overlap of boxes and a copy out of a mapped file, in whatever layout the reader has.
- * It goes by blocks: the bytes of a block are compared with their sum when the first of them are
- * wanted, large blocks by a thread beside the one that copies and waits for the disk.
+ * A read intersects boxes and copies out of a mapped file, whatever the reader's layout. It works
+ * by blocks: a block is compared with its checksum when the first of its bytes are read, large
+ * blocks in a second thread, while the first one copies and waits for the disk.
  */
 #include "lib/base/hash.h"
 #include "lib/ckpt/ckpt_impl.h"
@@ -12,13 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Elements; and bytes of a block from which on it is worth handing over. */
-enum { CONVERT_CHUNK = 65536, BESIDE = 1 << 18 };
+/* Elements; and the size from which a block is worth handing to the second thread. */
+enum { CONVERT_CHUNK = 65536, BACKGROUND_BYTES = 1 << 18 };
 
 /*
- * The bytes of one file, mapped when first asked for and kept mapped; NULL with a reason. A size
- * that is not the one seen on opening means that somebody writes to the checkpoint, and then no
- * offset can be trusted.
+ * The bytes of one file, mapped on first use and kept mapped; NULL with a reason. If its size has
+ * changed since opening, something writes to the checkpoint and no offset can be trusted.
  */
 static const unsigned char *
 file_bytes(struct ckpt *c, int file, struct err *e)
@@ -84,8 +83,8 @@ copy_part(const struct part *p, const struct slice *box)
 }
 
 /*
- * What is asked for must be there, and convertible: floats into floats, anything into itself. These
- * come from users (a wrong model, a wrong layout), so they are errors and not bugs.
+ * The request must exist and be convertible: floats to floats, anything to itself. Violations come
+ * from users (a wrong model, a wrong layout), so they are errors, not bugs.
  */
 static int
 check_read(const struct ckpt *c, const char *name, const struct slice *want, enum dtype dtype,
@@ -102,9 +101,8 @@ check_read(const struct ckpt *c, const char *name, const struct slice *want, enu
 		struct str s = { 0 };
 
 		manifest_print_list(&s, t->ndim, t->shape);
-		err_at(e, c->dir, 0,
-		    "tensor '%s' of shape %s does not hold the part that is asked for", name,
-		    s.buf);
+		err_at(e, c->dir, 0, "tensor '%s' of shape %s does not contain the requested part",
+		    name, s.buf);
 		str_release(&s);
 		return -1;
 	}
@@ -114,7 +112,7 @@ check_read(const struct ckpt *c, const char *name, const struct slice *want, enu
 	return 0;
 }
 
-/* Bytes [*at, *at + *bytes) of a piece have sum number i. */
+/* Checksum number i of a piece covers bytes [*at, *at + *bytes). */
 static void
 block_range(const struct ckpt_piece *p, int64_t i, uint64_t *at, uint64_t *bytes)
 {
@@ -133,8 +131,8 @@ damage(struct ckpt *c, const struct ckpt_tensor *t, const struct ckpt_piece *p, 
 	    c->m.file[p->file], t->name);
 }
 
-/* Compares one block of a piece with its sum, if that has not been done; data is where the piece
- * begins. */
+/* Compares one block of a piece with its checksum, unless that is done; data is the start of the
+ * piece. */
 static int
 check_block(struct ckpt *c, const struct ckpt_tensor *t, const struct ckpt_piece *p, int64_t i,
     const unsigned char *data, struct err *e)
@@ -149,10 +147,10 @@ check_block(struct ckpt *c, const struct ckpt_tensor *t, const struct ckpt_piece
 	return 0;
 }
 
-/* Has a block of a piece compared with its sum beside what is read next, if that has not been done:
- * settle tells what came of it. */
+/* Queues a block of a piece for comparison in the background, unless that is done; settle gets the
+ * result. */
 static void
-check_beside(struct ckpt *c, const struct ckpt_piece *p, int64_t i, const unsigned char *data)
+queue_check(struct ckpt *c, const struct ckpt_piece *p, int64_t i, const unsigned char *data)
 {
 	int sum = (int)(p->sum + i - c->m.sum);
 	struct check_block b = { .sum = p->sum[i], .tag = sum };
@@ -168,8 +166,8 @@ check_beside(struct ckpt *c, const struct ckpt_piece *p, int64_t i, const unsign
 	checker_add(c->checker, &b);
 }
 
-/* Waits for the blocks of a tensor that are compared beside, also after a read that has failed, for
- * rc tells. -1 when one was wrong: more may be, so all of the tensor are to be compared again. */
+/* Waits for the queued blocks of a tensor, even if the read has failed with rc. -1 when one was
+ * damaged: others may be, so all blocks of the tensor are marked for another comparison. */
 static int
 settle(struct ckpt *c, const struct ckpt_tensor *t, int rc, struct err *e)
 {
@@ -188,8 +186,7 @@ settle(struct ckpt *c, const struct ckpt_tensor *t, int rc, struct err *e)
 	return rc < 0 ? rc : damage(c, t, bad, e);
 }
 
-/* If any of `common` is in the block it is copied, the part of the box that lies in it, and
- * checked. */
+/* Checks the block and copies the part of `common` that lies in it, if any. */
 static int
 read_block(struct ckpt *c, struct part *part, int64_t i, const struct slice *common, struct err *e)
 {
@@ -207,16 +204,16 @@ read_block(struct ckpt *c, struct part *part, int64_t i, const struct slice *com
 		any = true;
 		copy_part(part, &both);
 	}
-	if (any && bytes >= BESIDE)
-		check_beside(c, p, i, part->src);
+	if (any && bytes >= BACKGROUND_BYTES)
+		queue_check(c, p, i, part->src);
 	else if (any)
 		return check_block(c, part->tensor, p, i, part->src, e);
 	return 0;
 }
 
 /*
- * Pieces tile the tensor, and blocks a piece, so copying each block's overlap with what is wanted
- * writes every element of dst once. The bytes are read through the map; memory is dst and, when
+ * Pieces tile the tensor, and blocks a piece, so copying each block's overlap with the box writes
+ * every element of dst once. The bytes are read through the map; memory is dst and, when
  * converting, two small buffers.
  */
 static int
@@ -242,7 +239,7 @@ read_pieces(struct ckpt *c, const struct ckpt_tensor *t, const struct slice *wan
 	return 0;
 }
 
-/* What is wrong shows when all has been copied; dst is then of no use. */
+/* Damage is reported after everything has been copied; dst is then invalid. */
 int
 ckpt_read(struct ckpt *c, const char *name, const struct slice *want, enum dtype dtype, void *dst,
     struct err *e)
@@ -254,7 +251,7 @@ ckpt_read(struct ckpt *c, const char *name, const struct slice *want, enum dtype
 	return settle(c, t, read_pieces(c, t, want, dtype, dst, e), e);
 }
 
-/* Pieces go round the ranks in the order of the files, so that each rank reads few of these. */
+/* Pieces are dealt to the ranks in the order of the files, so that each rank reads few files. */
 int
 ckpt_check_share(struct ckpt *c, int rank, int num_ranks, struct err *e)
 {
@@ -285,7 +282,7 @@ ckpt_damaged(const struct ckpt *c)
 
 /*
  * The entry of a pieces file that is the manifest's piece, or NULL when the two disagree about
- * place, type or shape. Names are TENSOR@START, as the writer makes them.
+ * place, type or shape. Names are TENSOR@START, as written by ckpt_declare.
  */
 static const struct safetensors_entry *
 find_entry(const struct safetensors *s, const struct ckpt_tensor *t, const struct ckpt_piece *p)
@@ -305,8 +302,8 @@ find_entry(const struct safetensors *s, const struct ckpt_tensor *t, const struc
 }
 
 /*
- * Compares the pieces of the file with its header and their bytes with the sums; at the end the
- * counts, so that a tensor that the manifest does not know is found too.
+ * Compares the pieces of the file with its header and their bytes with the checksums; last the
+ * counts, to find a tensor that the manifest does not have.
  */
 static int
 verify_pieces(struct ckpt *c, int file, const struct safetensors *s, struct err *e)

@@ -1,10 +1,10 @@
 /*
- * ckpt_write.c - the writers of checkpoints: pieces into a temporary directory, then one rename
+ * ckpt_write.c - writes checkpoints: pieces into a temporary directory, then one rename
  *
  * Any number of processes write their pieces into one hidden directory; each keeps the lines of its
  * pieces, and one process collects them, writes the texts, opens the result as a reader would, and
- * renames. Until then the previous checkpoint is what a reader finds, so being killed at any point
- * costs this save and nothing else.
+ * renames. Until then a reader finds the previous checkpoint, so being killed at any point costs
+ * only this save.
  */
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
@@ -27,11 +27,11 @@ struct ckpt_writer {
 	struct safetensors_writer *file;
 	char file_name[40];
 	struct mem_pool pool;       /* owns the names and the sums */
-	struct ckpt_tensor *tensor; /* one a piece */
+	struct ckpt_tensor *tensor; /* one per piece */
 	struct ckpt_piece *piece;
 	uint64_t **sum; /* of the blocks of each piece */
 	int count, cap;
-	int next; /* to be written */
+	int next; /* next piece to write */
 };
 
 /* Paths of one iteration while it is written. */
@@ -48,7 +48,7 @@ ckpt_hidden_dir(
 	return 0;
 }
 
-/* Only one process may be the first, and it must be done before the others write. */
+/* Only one process may be the first, and it must return before the others write. */
 int
 ckpt_begin(const char *save, int64_t iteration, bool first, char out[1024], struct err *e)
 {
@@ -59,8 +59,8 @@ ckpt_begin(const char *save, int64_t iteration, bool first, char out[1024], stru
 	return io_mkdir_p(out, e);
 }
 
-/* A crash between the two renames of put_in_place leaves the only copies under hidden names: then
- * both stay. */
+/* A crash between the two renames of put_in_place leaves the only copies under hidden names; both
+ * stay then. */
 static void
 sweep_iteration(const char *save, int64_t iteration)
 {
@@ -110,7 +110,7 @@ ckpt_writer_new(const char *tmp_dir, int file_number, struct err *e)
 
 /*
  * The name in the file carries the start of the piece, which makes it unique however many pieces of
- * one tensor a writer has. What the manifest needs is kept until the file is finished.
+ * one tensor a writer has. The manifest's fields are kept until the file is finished.
  */
 void
 ckpt_declare(struct ckpt_writer *w, const char *name, enum dtype t, int ndim, const int64_t *shape,
@@ -143,8 +143,8 @@ ckpt_declare(struct ckpt_writer *w, const char *name, enum dtype t, int ndim, co
 	str_release(&entry);
 }
 
-/* The sums are of the bytes as they were handed in, so that damage on the way to the disk shows
- * when they are read. */
+/* Checksums cover the bytes as they were passed in, so that damage on the way to the disk is found
+ * on reading. */
 int
 ckpt_write(struct ckpt_writer *w, const void *bytes, struct err *e)
 {
@@ -175,7 +175,7 @@ writer_free(struct ckpt_writer *w)
 	free(w);
 }
 
-/* Lines are appended only when the file is on the disk. */
+/* Appends the lines only when the file is on disk. */
 int
 ckpt_writer_finish(struct ckpt_writer *w, struct str *manifest, struct err *e)
 {
@@ -212,8 +212,8 @@ put_text(const char *tmp, const char *name, const char *text, size_t len, struct
 }
 
 /*
- * Puts the lines of all writers into order, checks them and writes manifest.tsv. Parsing its own
- * output finds a hole or an overlap before the old checkpoint is given up.
+ * Sorts and checks the lines of all writers and writes manifest.tsv. Parsing the result finds a
+ * hole or an overlap before the old checkpoint is replaced.
  */
 static int
 put_manifest(const struct ckpt_commit *c, const char *tmp, struct err *e)
@@ -241,8 +241,8 @@ put_manifest(const struct ckpt_commit *c, const char *tmp, struct err *e)
 }
 
 /*
- * All that belongs into the directory is on the disk, and opens: a full disk or a rank that did not
- * write shows here, where the previous checkpoint is still in place.
+ * Syncs the directory and opens the result: a full disk or a rank that did not write is noticed
+ * here, while the previous checkpoint is still in place.
  */
 static int
 complete(const struct ckpt_commit *c, const char *tmp, struct err *e)
@@ -260,9 +260,9 @@ complete(const struct ckpt_commit *c, const char *tmp, struct err *e)
 }
 
 /*
- * Gives the finished directory its name. An iteration that is already there is exchanged for it in
- * one step; file systems that cannot do that get two renames, the first undone when the second
- * fails. What was replaced is left for the caller.
+ * Gives the finished directory its name. An existing iteration is exchanged atomically; file
+ * systems that cannot do that get two renames, the first undone when the second fails. The caller
+ * removes the replaced directory.
  */
 static int
 put_in_place(const struct commit_paths *p, struct err *e)
@@ -300,8 +300,8 @@ ckpt_put_tracker(const char *save, int64_t iteration, struct err *e)
 
 /*
  * Until the rename the previous checkpoint is untouched, and a failure removes what was written,
- * which on a full disk is what the next attempt needs. After it the new one is complete; the
- * tracker moves last.
+ * since the next attempt may need the space. After the rename the new one is complete; the tracker
+ * is written last.
  */
 int
 ckpt_commit(const struct ckpt_commit *c, struct err *e)
@@ -318,15 +318,16 @@ ckpt_commit(const struct ckpt_commit *c, struct err *e)
 	}
 	if (io_fsync_dir(c->save, e) < 0 || ckpt_put_tracker(c->save, c->iteration, e) < 0)
 		return -1;
-	/* What was replaced may fail to go away; the new checkpoint is complete all the same. */
+	/* Removing the replaced directory may fail; the new checkpoint is complete all the same. */
 	io_remove_tree(p.tmp, NULL);
 	io_remove_tree(p.old, NULL);
 	return 0;
 }
 
 /*
- * Opening proves that nothing else is wrong, so that a seal makes no damaged checkpoint look whole.
- * Version 1 has one sum a piece, which this format cannot say of a large one.
+ * Opening first proves that nothing else is wrong, so that a seal cannot make a damaged checkpoint
+ * look intact. Version 1 has one checksum per piece, which the current format cannot express for
+ * large pieces.
  */
 int
 ckpt_seal(const char *dir, struct str *changed, struct err *e)
@@ -339,7 +340,8 @@ ckpt_seal(const char *dir, struct str *changed, struct err *e)
 		return -1;
 	if (!ckpt_sealed(c))
 		rc = err_at(e, ckpt_dir(c), 0,
-		    "of an earlier version, which holds no sums of texts; mckpt reshard writes it "
+		    "of an earlier version, which has no checksums of texts; mckpt reshard writes "
+		    "it "
 		    "anew");
 	for (int i = 0; i < MANIFEST_TEXTS && rc == 0; i++) {
 		if (c->m.text_sum[i] != c->text_sum[i])

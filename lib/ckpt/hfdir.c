@@ -1,10 +1,10 @@
 /*
  * hfdir.c - the weights of a Hugging Face directory
  *
- * One model.safetensors, or an index and its shards: both look like one sorted list of tensors from
- * outside. The index is a second opinion about what the headers of the shards say, so the two are
- * compared in full; a name of a file in it must be plain, because it comes from a download and is
- * opened. Everything is mapped and nothing copied.
+ * One model.safetensors, or an index and its shards: both appear as one sorted list of tensors. The
+ * index repeats what the headers of the shards say, so the two are compared in full; its file names
+ * must be plain, because they come from a download and are opened. Everything is mapped and nothing
+ * copied.
  */
 #include "lib/base/io.h"
 #include "lib/base/json.h"
@@ -26,7 +26,7 @@ struct hfdir {
 	const struct safetensors_entry **entry; /* sorted by name */
 };
 
-/* dir/name; an error when it does not fit, since a cut path could name another file. */
+/* dir/name; an error when it does not fit, since a truncated path could name another file. */
 static int
 join(char out[PATH_BYTES], const char *dir, const char *name, struct err *e)
 {
@@ -35,7 +35,7 @@ join(char out[PATH_BYTES], const char *dir, const char *name, struct err *e)
 	    : err_set(e, "path too long: '%.60s...'", dir);
 }
 
-/* Either file is enough; opening says whether it is sound. */
+/* Either file is enough; opening checks it. */
 bool
 hfdir_is(const char *dir)
 {
@@ -91,7 +91,7 @@ take_map(struct hf_index *x, const struct json_value *map, const char *name, str
 	return 0;
 }
 
-/* Other members, such as metadata, are not looked at. */
+/* Other members, such as metadata, are ignored. */
 int
 hf_index_parse(struct hf_index *x, const char *text, size_t len, const char *name, struct err *e)
 {
@@ -107,7 +107,7 @@ hf_index_parse(struct hf_index *x, const char *text, size_t len, const char *nam
 	return take_map(x, json_get(root, "weight_map"), name, e);
 }
 
-/* Also takes what a failed parse left, and may be called twice. */
+/* Also releases the result of a failed parse, and may be called twice. */
 void
 hf_index_release(struct hf_index *x)
 {
@@ -141,8 +141,8 @@ index_files(const struct hf_index *x, int *count)
 }
 
 /*
- * All shards that the index names but the directory lacks, in one line, the first eight by name: an
- * unfinished download lacks many.
+ * Reports all shards that the index names but the directory lacks, in one line and the first eight
+ * by name: an unfinished download lacks many.
  */
 static int
 check_present(const char *dir, const char **name, int count, struct err *e)
@@ -216,7 +216,7 @@ collect(struct hfdir *h, const char *dir, struct err *e)
 	return 0;
 }
 
-/* Every line of the index must be true, and every tensor must be in it. name holds the files,
+/* Every line of the index must be correct, and every tensor must be in it. name holds the files,
  * sorted as they were opened. */
 static int
 check_index(const struct hfdir *h, const struct hf_index *x, const char **name, const char *dir,
@@ -264,7 +264,7 @@ open_sharded(struct hfdir *h, const char *dir, const char *index, struct err *e)
 	return rc;
 }
 
-/* One file wins over an index, as in transformers. */
+/* A single file takes precedence over an index, as in transformers. */
 struct hfdir *
 hfdir_open(const char *dir, struct err *e)
 {
@@ -288,7 +288,7 @@ hfdir_open(const char *dir, struct err *e)
 	return NULL;
 }
 
-/* Takes what a failed opening left, too; NULL is fine. Entries are dead afterwards. */
+/* Also closes a directory whose opening failed; NULL is ignored. Entries are invalid afterwards. */
 void
 hfdir_close(struct hfdir *h)
 {

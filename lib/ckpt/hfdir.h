@@ -6,8 +6,8 @@
  * ...}} model-00001-of-00003.safetensors ...
  *
  * Opening checks every file as safetensors.h does, and the index against the files: every name must
- * be in the file that the map says and in no other, and no file may hold a name that the map lacks.
- * Source: huggingface/transformers modeling_utils.py; huggingface_hub serialization.
+ * be in the file that the map gives and in no other, and no file may hold a name that the map
+ * lacks. Source: huggingface/transformers modeling_utils.py; huggingface_hub serialization.
  */
 #ifndef CKPT_HFDIR_H
 #define CKPT_HFDIR_H
@@ -19,7 +19,7 @@
 
 struct hfdir;
 
-/* Does the directory hold weights of that kind? */
+/* Whether the directory holds such weights. */
 bool hfdir_is(const char *dir);
 struct hfdir *hfdir_open(const char *dir, struct err *e);
 void hfdir_close(struct hfdir *h);
@@ -28,7 +28,7 @@ const struct safetensors_entry *hfdir_at(const struct hfdir *h, int i); /* sorte
 const struct safetensors_entry *hfdir_find(const struct hfdir *h, const char *name); /* or NULL */
 int hfdir_num_files(const struct hfdir *h);
 
-/* One line of an index: which file holds a tensor. */
+/* One line of an index: a tensor and its file. */
 struct hf_index_entry {
 	const char *tensor, *file; /* owned by the index */
 };

@@ -1,12 +1,12 @@
 /*
- * manifest.c - the manifest of a checkpoint: lines to pieces and back, and the proof that pieces
- * tile their tensors
+ * manifest.c - the manifest of a checkpoint: parses and prints it, and proves that pieces tile
+ * their tensors
  *
- * A line a piece: name, dtype, shape, start, count, file, offset, bytes and sums, separated by
- * tabs. The parser is strict (no leading zeros, no blanks, one spelling of each number), so that
- * equal manifests are equal texts once they are printed. It checks everything that can be known
- * without the files; whoever holds a parsed manifest may trust sizes, boxes and that each element
- * is in exactly one piece.
+ * One line per piece: name, dtype, shape, start, count, file, offset, bytes and checksums,
+ * separated by tabs. The parser is strict (no leading zeros, no blanks, one spelling of each
+ * number), so that equal manifests print as equal texts. It checks everything that does not need
+ * the files: in a parsed manifest, sizes and boxes can be trusted, and each element is in exactly
+ * one piece.
  */
 #include "lib/base/hash.h"
 #include "lib/base/utf8.h"
@@ -37,7 +37,7 @@ struct row {
 	long line;
 };
 
-/* What the steps share; the rows go away after parsing. */
+/* State of parsing; the rows are freed afterwards. */
 struct parse {
 	struct manifest *m;
 	const char *name; /* of the text, for messages */
@@ -64,7 +64,7 @@ parse_number(const char *s, uint64_t *out)
 	return 0;
 }
 
-/* 1 to 4 numbers with commas between; cuts s apart. Returns how many, or -1. */
+/* 1 to 4 numbers separated by commas; modifies s. Returns how many, or -1. */
 static int
 parse_list(char *s, int64_t *out)
 {
@@ -93,7 +93,7 @@ is_file_name(const char *s)
 	return n > 0 && n <= NAME_MAX_BYTES && s[0] != '.' && !strchr(s, '/');
 }
 
-/* No control characters; they would make a mess of every listing. */
+/* No control characters, which would garble listings. */
 static bool
 is_plain(const char *s)
 {
@@ -104,8 +104,8 @@ is_plain(const char *s)
 }
 
 /*
- * Shape, start and count must agree, and give the number of bytes. The product is bounded by 63
- * bits with the width in it, so sizes further on need no check of their own.
+ * Shape, start and count must agree, and give the number of bytes. The product of shape and width
+ * is bounded by 63 bits, so later sizes need no checks.
  */
 static int
 parse_box(struct parse *p, struct row *r, char **field)
@@ -137,8 +137,8 @@ parse_box(struct parse *p, struct row *r, char **field)
 }
 
 /*
- * A sum a block, or the one of a piece of version 1. That many digits must be there before room for
- * the sums is taken: the number of bytes is only a number so far.
+ * One checksum per block, or one per piece in version 1. The digits are counted before memory for
+ * the checksums is allocated, because the number of bytes is not verified yet.
  */
 static int
 parse_sums(struct parse *p, struct row *r, const char *text)
@@ -163,8 +163,8 @@ parse_sums(struct parse *p, struct row *r, const char *text)
 }
 
 /*
- * Where the bytes lie. Their number follows from box and dtype and stands there for readers that
- * know neither; it must be right all the same.
+ * The place of the bytes. Their number follows from box and dtype and is there for readers that
+ * know neither; it must be correct all the same.
  */
 static int
 parse_place(struct parse *p, struct row *r, char **field)
@@ -186,8 +186,8 @@ parse_place(struct parse *p, struct row *r, char **field)
 }
 
 /*
- * One line, cut apart in place. The name must be printable, since it turns up in messages and
- * tables, and the dtype in its canonical spelling.
+ * Parses one line in place. The name must be printable, since it appears in messages and tables,
+ * and the dtype must have its canonical spelling.
  */
 static int
 parse_row(struct parse *p, struct row *r, char *line)
@@ -216,8 +216,8 @@ parse_row(struct parse *p, struct row *r, char *line)
 }
 
 /*
- * The lines after the head. The text is the pool's own copy and ends in a newline. Lines are
- * counted first, so rows are allocated once.
+ * The lines after the head. The text is the pool's copy and ends in a newline. Lines are counted
+ * first, so rows are allocated once.
  */
 static int
 parse_rows(struct parse *p, char *text)
@@ -242,8 +242,7 @@ parse_rows(struct parse *p, char *text)
 	return 0;
 }
 
-/* By name, then start; the line decides between duplicates, so that the order never depends on the
- * sort. */
+/* By name, then start, then line, so that the order of duplicates does not depend on the sort. */
 static int
 compare_rows(const void *a, const void *b)
 {
@@ -264,8 +263,8 @@ compare_strings(const void *a, const void *b)
 }
 
 /*
- * Lists the files, sorted and each once, and numbers those of the rows, so that comparing files is
- * comparing integers from here on.
+ * Lists the files, sorted and without duplicates, and numbers them in the rows, so that files
+ * compare as integers.
  */
 static void
 collect_files(struct parse *p)
@@ -288,8 +287,8 @@ collect_files(struct parse *p)
 }
 
 /*
- * Groups the sorted rows into tensors; pieces of one tensor stand side by side, in the order of
- * their starts. All must agree about the whole.
+ * Groups the sorted rows into tensors; pieces of one tensor are adjacent, sorted by start. All must
+ * agree on dtype and shape.
  */
 static int
 collect_tensors(struct parse *p)
@@ -321,7 +320,7 @@ collect_tensors(struct parse *p)
 	return 0;
 }
 
-/* A corner of a box and the number of times it counts. */
+/* A corner of a box and its multiplicity. */
 struct corner {
 	int64_t at[SLICE_DIMS];
 	int sign;
@@ -387,7 +386,7 @@ tiles(const struct ckpt_tensor *t)
 
 /*
  * Every element of every tensor must lie in one piece. Counting elements comes first: it is cheap,
- * and tells a hole from an overlap, which the corners do not; the corners are the proof.
+ * and tells a hole from an overlap, which the corners do not; the corners prove the tiling.
  */
 static int
 check_tiles(struct parse *p)
@@ -414,7 +413,7 @@ check_tiles(struct parse *p)
 	return 0;
 }
 
-/* What sorting places needs beside them. */
+/* Sort keys of the places. */
 struct place_key {
 	struct manifest_place place;
 	int file;
@@ -433,8 +432,8 @@ compare_places(const void *a, const void *b)
 }
 
 /*
- * Sorts the pieces by where they lie, for readers that go through a file from front to back; no
- * byte may belong to two. first[f] .. first[f + 1] are the pieces of file f.
+ * Sorts the pieces by place, for readers that read a file from front to back; no byte may belong to
+ * two. first[f] .. first[f + 1] are the pieces of file f.
  */
 static int
 collect_places(struct parse *p)
@@ -465,7 +464,7 @@ collect_places(struct parse *p)
 	return rc;
 }
 
-/* Reads "# NAME SUM", a line, at *text and goes past it; false when something else stands there. */
+/* Reads the line "# NAME SUM" at *text and advances past it; false when the line is another. */
 static bool
 read_sum_line(const char **text, const char *name, uint64_t *sum)
 {
@@ -481,8 +480,8 @@ read_sum_line(const char **text, const char *name, uint64_t *sum)
 	return true;
 }
 
-/* Version, the sums of the texts, and the names of the columns. Returns the bytes that this takes,
- * 0 with a reason. */
+/* Version, the checksums of the texts, and the names of the columns. Returns the length, or 0 with
+ * a reason. */
 static size_t
 parse_head(struct parse *p, const char *text)
 {
@@ -509,7 +508,7 @@ parse_head(struct parse *p, const char *text)
 	return (size_t)(s - text) + sizeof columns - 1;
 }
 
-/* The last line holds the sum of all before it; it is cut off. */
+/* Checks and cuts off the last line, which holds the checksum of all before it. */
 static int
 take_own_sum(struct parse *p, char *text, size_t len)
 {
@@ -526,8 +525,8 @@ take_own_sum(struct parse *p, char *text, size_t len)
 }
 
 /*
- * The steps of manifest_parse, on a copy that may be cut apart. Each step relies on those
- * before it. NUL and bad UTF-8 are refused at once, as the rest works on C strings and prints them.
+ * The steps of manifest_parse, on a copy that may be modified. Each step relies on those before it.
+ * NUL and bad UTF-8 are refused first, as the rest works on C strings and prints them.
  */
 static int
 parse_all(struct parse *p, char *text, size_t len)
@@ -616,7 +615,7 @@ manifest_print_head(struct str *out, int version, const uint64_t text_sum[MANIFE
 	str_adds(out, columns);
 }
 
-/* The manifest's own sum, since version 2. */
+/* The manifest's own checksum, since version 2. */
 void
 manifest_print_end(struct str *out, int version)
 {
@@ -636,7 +635,7 @@ manifest_print(const struct manifest *m, struct str *out)
 	manifest_print_end(out, m->version);
 }
 
-/* Leaves an empty manifest that may be released again. */
+/* Leaves an empty manifest, so a second release does nothing. */
 void
 manifest_release(struct manifest *m)
 {

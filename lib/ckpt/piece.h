@@ -1,8 +1,8 @@
 /*
- * piece.h - a tensor of a checkpoint and the pieces that it lies in
+ * piece.h - a tensor of a checkpoint and its pieces
  *
- * What a manifest lists (manifest.h) and an open checkpoint tells of (ckpt.h). A piece is a box of
- * its tensor, dense and row-major at one place of one file.
+ * Listed in a manifest (manifest.h) and returned by an open checkpoint (ckpt.h). A piece is a box
+ * of its tensor, dense and row-major at one place in one file.
  */
 #ifndef CKPT_PIECE_H
 #define CKPT_PIECE_H
@@ -12,14 +12,14 @@
 
 #include <stdint.h>
 
-/* Bytes that have one sum. A power of two, so that no element lies in two blocks. */
+/* Bytes per checksum. A power of two, so that no element lies in two blocks. */
 #define CKPT_BLOCK_BYTES ((uint64_t)4 << 20)
 
 struct ckpt_piece {
 	struct slice box;
 	int file;               /* below ckpt_num_files */
 	uint64_t offset, bytes; /* in the file */
-	/* one a block; 1 for the whole of a larger piece: of a manifest of version 1 */
+	/* one per block; 1 for a larger piece under a manifest of version 1 */
 	int64_t num_sums;
 	const uint64_t *sum; /* XXH3-64 */
 };

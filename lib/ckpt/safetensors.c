@@ -1,11 +1,11 @@
 /*
- * safetensors.c - the reader: a mapped file whose header was checked whole
+ * safetensors.c - the reader: maps a file and checks its whole header
  *
- * Everything that the format demands is checked on opening: the frame, the JSON, each tensor's type
- * and sizes, unique names, and that the tensors fill the body without hole or overlap. An entry can
- * then be used without further checks, and its data pointer is into the map. Types that we do not
- * compute with are legal as well; their entries have dtype NONE. The header may have a million
- * tensors, of which a tree would take gigabytes: it is parsed in pieces of whole members. Source:
+ * All rules of the format are checked on opening: the frame, the JSON, each tensor's type and
+ * sizes, unique names, and that the tensors fill the body without hole or overlap. An entry can
+ * then be used without further checks, and its data pointer points into the map. Types that we do
+ * not compute with are legal, too; their entries have dtype NONE. A header may have a million
+ * tensors, whose tree would take gigabytes, so it is parsed in pieces of whole members. Source:
  * safetensors/src/tensor.rs of huggingface/safetensors.
  */
 #include "lib/base/json.h"
@@ -57,13 +57,13 @@ struct safetensors {
 	struct safetensors_entry **by_offset, **by_name;
 };
 
-/* What the steps of opening pass on. */
+/* State of opening. */
 struct opening {
 	struct safetensors *s;
 	const char *path;
-	const char *text, *end; /* of the header: its members, without the braces around them */
-	uint64_t body;          /* where the tensors begin */
-	bool metadata;          /* met */
+	const char *text, *end; /* the header's members, without the braces around them */
+	uint64_t body;          /* offset of the first tensor */
+	bool metadata;          /* already read */
 	struct err *e;
 };
 
@@ -123,8 +123,8 @@ is_size(const struct json_value *v)
 }
 
 /*
- * Takes the shape and finds the number of bits, checking the product; bits, since there are types
- * of four and six, which must still come out as whole bytes.
+ * Reads the shape and computes the number of bits, checking the product; bits, because some types
+ * have four or six, yet a tensor must have whole bytes.
  */
 static int
 read_shape(
@@ -152,8 +152,8 @@ read_shape(
 }
 
 /*
- * Takes the offsets and compares them with the size that the shape gives. That they lie inside the
- * file is check_body's business.
+ * Reads the offsets and compares them with the size by shape and type. check_body checks that they
+ * lie inside the file.
  */
 static int
 read_offsets(
@@ -218,7 +218,7 @@ compare_strings(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Metadata map strings to strings, no key twice; nothing is kept of them. */
+/* Metadata maps strings to strings, no key twice; none of it is kept. */
 static int
 read_metadata(struct opening *o, const struct json_value *v)
 {
@@ -257,8 +257,8 @@ add_entry(struct safetensors *s)
 	return &s->entry[s->count++];
 }
 
-/* Members of a piece of the header to entries, in the order of the text; names are copied. Frees
- * the piece. */
+/* Turns the members of a piece of the header into entries, in the order of the text; copies names.
+ * Frees the piece. */
 static int
 read_members(struct opening *o, struct json *piece)
 {
@@ -320,7 +320,7 @@ piece_end(struct opening *o)
 	return NULL;
 }
 
-/* The header, a piece at a time. A comma with no member beside it would be lost between two
+/* Reads the header, a piece at a time. A comma without a member after it would be lost between two
  * pieces. */
 static int
 read_header(struct opening *o)
@@ -390,7 +390,7 @@ sorted(const struct safetensors *s, int (*compare)(const void *, const void *))
 	return p;
 }
 
-/* No name may be there twice. */
+/* No two tensors may have the same name. */
 static int
 check_names(struct opening *o)
 {
@@ -404,8 +404,8 @@ check_names(struct opening *o)
 }
 
 /*
- * The tensors must follow one another from the first byte of the body to the last of the file, as
- * the format has it, so a truncated file and one with hidden bytes are both found.
+ * The format requires that tensors cover the body without gaps, from its first byte to the last of
+ * the file, which detects truncated files and hidden bytes.
  */
 static int
 check_body(struct opening *o)
@@ -436,8 +436,8 @@ check_body(struct opening *o)
 }
 
 /*
- * The order of the checks decides the reason: two tensors of one name overlap as a rule, and the
- * name says more than the overlap, so names come before the body.
+ * The order of the checks decides the message: two tensors of one name usually overlap, and the
+ * name says more than the overlap, so names are checked before the body.
  */
 struct safetensors *
 safetensors_open(const char *path, struct err *e)
@@ -460,7 +460,7 @@ safetensors_count(const struct safetensors *s)
 	return s->count;
 }
 
-/* Zero-size tensors are in this order too, before what begins at the same byte. */
+/* Empty tensors come before the tensor that begins at the same byte. */
 const struct safetensors_entry *
 safetensors_at(const struct safetensors *s, int i)
 {
@@ -478,7 +478,7 @@ safetensors_find(const struct safetensors *s, const char *name)
 	return hit ? *hit : NULL;
 }
 
-/* Takes what a failed opening left, too. */
+/* Also closes a file whose opening failed. */
 void
 safetensors_close(struct safetensors *s)
 {

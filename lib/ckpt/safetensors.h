@@ -47,8 +47,8 @@ struct safetensors_writer;
 struct safetensors_writer *safetensors_writer_new(const char *path, struct err *e);
 void safetensors_declare(
     struct safetensors_writer *w, const char *name, enum dtype t, int ndim, const int64_t *shape);
-/* Appends bytes of the current tensor; may be called several times a tensor. The first call writes
- * the header. */
+/* Appends bytes of the current tensor; may be called several times per tensor. The first call
+ * writes the header. */
 int safetensors_write(struct safetensors_writer *w, const void *bytes, size_t len, struct err *e);
 /* Offset in the file of declared tensor i; valid after the first write. */
 uint64_t safetensors_offset(const struct safetensors_writer *w, int i);

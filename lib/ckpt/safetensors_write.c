@@ -1,10 +1,10 @@
 /*
- * safetensors_write.c - the writer: header first, then the bytes as they come
+ * safetensors_write.c - the writer: the header first, then the bytes as they come
  *
- * The header holds every offset and stands first, so tensors are declared before the first byte is
- * written; after that the bytes pass through, and memory does not grow with the tensors. The file
- * appears under its name when it is committed. Metadata is {"format": "pt"}, without which
- * transformers refuses to load.
+ * The header comes first and holds every offset, so tensors are declared before the first byte is
+ * written; after that bytes pass through, and memory does not grow with the tensors. The file gets
+ * its name when it is committed. Metadata is {"format": "pt"}, without which transformers refuses
+ * to load.
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the header will say of one tensor. */
+/* A tensor as the header describes it. */
 struct declared {
 	char *name;
 	enum dtype dtype;
@@ -33,7 +33,7 @@ struct safetensors_writer {
 	uint64_t bytes, written; /* of the body */
 };
 
-/* The file exists under its temporary name from here on. */
+/* Creates the file under its temporary name. */
 struct safetensors_writer *
 safetensors_writer_new(const char *path, struct err *e)
 {
@@ -46,7 +46,7 @@ safetensors_writer_new(const char *path, struct err *e)
 	return w;
 }
 
-/* A shape whose bytes overflow cannot come from data that exist, so it is a bug of the caller. */
+/* A shape whose bytes overflow cannot come from existing data, so it is a bug of the caller. */
 void
 safetensors_declare(
     struct safetensors_writer *w, const char *name, enum dtype t, int ndim, const int64_t *shape)
@@ -167,7 +167,7 @@ safetensors_offset(const struct safetensors_writer *w, int i)
 	return w->body + w->tensor[i].begin;
 }
 
-/* Frees all but the file, which commit or abort has closed by then. */
+/* Frees everything but the file, which commit or abort has already closed. */
 static void
 writer_free(struct safetensors_writer *w)
 {
@@ -177,7 +177,7 @@ writer_free(struct safetensors_writer *w)
 	free(w);
 }
 
-/* A writer of no tensors, or of empty ones alone, writes its header here. */
+/* A writer whose tensors are all empty, or that has none, writes its header here. */
 int
 safetensors_commit(struct safetensors_writer *w, struct err *e)
 {
@@ -193,7 +193,7 @@ safetensors_commit(struct safetensors_writer *w, struct err *e)
 	return rc;
 }
 
-/* The temporary file goes away and nothing appears under the name. NULL is fine. */
+/* Removes the temporary file; nothing appears under the name. NULL is ignored. */
 void
 safetensors_abort(struct safetensors_writer *w)
 {

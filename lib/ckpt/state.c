@@ -1,9 +1,8 @@
 /*
- * state.c - state.conf: a table of keys, and what is done by it
+ * state.c - state.conf, by a table of its keys
  *
- * A value that is out of bounds, or that cannot go with the others, is damage or a slip of an
- * editor: a run that goes on from it would train on other data, or take other steps, without a
- * word.
+ * A value that is out of bounds or inconsistent with others is damage or an editing mistake: a run
+ * that continued from it would silently train on other data or take other steps.
  */
 #include "lib/base/dtype.h"
 #include "lib/ckpt/state.h"
@@ -14,8 +13,8 @@
 
 enum state_type { WHOLE, NUMBER, WORD, TEXT, CORPUS };
 
-/* A key. Bounds are of numbers: whole ones are exact in a double up to 2^53, which is what a run
- * may count up to. */
+/* A key. Bounds apply to numbers: integers are exact in a double up to 2^53, the limit of a run's
+ * counters. */
 struct row {
 	const char *key;
 	enum state_type type;
@@ -67,7 +66,7 @@ static const struct row rows[] = {
 
 enum { ROWS = sizeof rows / sizeof *rows };
 
-/* A row that a text must have whole or not at all: what a reader of the first needs. */
+/* Keys that a text must have together or not at all: a reader of the first needs the others. */
 static const struct {
 	size_t a, b;
 } together[] = {
@@ -78,7 +77,7 @@ static const struct {
 	{ FIELD(data_corpora), FIELD(data_loader) },
 };
 
-/* What the steps of parsing share. */
+/* State of parsing. */
 struct parse {
 	struct run_state *s;
 	const char *name;
@@ -108,7 +107,7 @@ text_at(const struct run_state *s, size_t off)
 	return (const char **)(void *)((char *)(uintptr_t)s + off);
 }
 
-/* The key whose numbers lie there. */
+/* The key whose number is stored at that offset. */
 static const char *
 key_at(size_t off)
 {
@@ -132,7 +131,7 @@ state_init(struct run_state *s)
 
 /* --- parsing ---------------------------------------------------------------------------------- */
 
-/* The key's row; a corpus's number goes to *number. NULL for a key that nobody writes. */
+/* The key's row; *number receives the number of a corpus. NULL for an unknown key. */
 static const struct row *
 find_row(const char *key, int64_t *number)
 {
@@ -212,7 +211,7 @@ parse_corpus(struct parse *p, int64_t number, const char *text)
 	return 0;
 }
 
-/* A key, blanks, the value; the line is the pool's and is cut apart. */
+/* A key, blanks, the value; the line belongs to the pool and is modified. */
 static int
 parse_line(struct parse *p, char *line)
 {
@@ -245,7 +244,7 @@ parse_line(struct parse *p, char *line)
 
 /* --- what goes together ----------------------------------------------------------------------- */
 
-/* Lines that are missing. */
+/* Reports missing lines. */
 static int
 check_present(const struct parse *p)
 {
@@ -270,7 +269,7 @@ check_present(const struct parse *p)
 	return 0;
 }
 
-/* The record of each corpus, and of no other. */
+/* There must be a record of each corpus, and no other. */
 static int
 check_corpora(const struct parse *p)
 {
@@ -287,7 +286,7 @@ check_corpora(const struct parse *p)
 	return 0;
 }
 
-/* Every iteration takes a sample at least, and is a step of the optimizer or was skipped. */
+/* Every iteration consumes at least one sample, and either was an optimizer step or was skipped. */
 static int
 check_progress(const struct parse *p)
 {

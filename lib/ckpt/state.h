@@ -1,9 +1,9 @@
 /*
- * state.h - state.conf of a checkpoint: what a run continues from beside its tensors
+ * state.h - state.conf of a checkpoint: what a run continues from besides its tensors
  *
  * Lines of a key, blanks and a value to the end of the line; an empty line, and one that begins
- * with '#', is ignored. One table of keys (state.c) is what is written, read, bounded and known: a
- * key that it does not hold is refused.
+ * with '#', is ignored. One table of keys (state.c) drives writing, reading and checking; unknown
+ * keys are refused.
  */
 #ifndef CKPT_STATE_H
 #define CKPT_STATE_H
@@ -12,7 +12,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/str.h"
 
-/* A number that the text does not have; strings are NULL then. */
+/* A number that the text does not have; for strings NULL. */
 #define STATE_NONE INT64_MIN
 
 /* By key. Strings of a parsed state are the pool's. */
@@ -25,7 +25,8 @@ struct run_state {
 	const char *recent_losses, *rewound; /* of --rewind-on-spike */
 	const char *dtype;                   /* of the run's weights */
 	const char *schedule, *tokenizer;
-	/* the update rule, whose moments the checkpoint holds; NAN and NULL: not of this rule */
+	/* the update rule whose moments the checkpoint holds; NAN and NULL: not used by this
+	 * rule */
 	const char *optimizer, *weight_decay_form;
 	double adam_beta1, adam_beta2, adam_eps, sgd_momentum;
 	/* the record of the data, see mckpt(5) */
@@ -35,14 +36,14 @@ struct run_state {
 	struct mem_pool pool;
 };
 
-/* Nothing known. */
+/* Sets everything to unknown. */
 void state_init(struct run_state *s);
 /*
- * Parses and checks a whole text: keys, bounds, and that the numbers go together. name is for
+ * Parses and checks a whole text: keys, bounds, and consistency of the numbers. name is for
  * messages. Released by state_release in every case.
  */
 int state_parse(struct run_state *s, const char *text, const char *name, struct err *e);
-/* Appends the lines of what is known. Doubles are exact. */
+/* Appends lines for all known values. Doubles are printed exactly. */
 void state_print(const struct run_state *s, struct str *out);
 void state_release(struct run_state *s);
 

@@ -340,7 +340,7 @@ mtrain: data: consumed of b: 8 samples, 0.05333 epochs"
 	run -3 mtrain -q --config tiny.conf --data-path 1 a 1 b --save s --exit-interval 4
 	cp s/iter_0000004/state.conf good
 	sed 's/^data_start 0/data_start 1/' good >s/iter_0000004/state.conf
-	fails 1 "s/iter_0000004/state.conf: changed after it was saved: wrong checksum; mckpt seal takes a change that was meant" \
+	fails 1 "s/iter_0000004/state.conf: changed after it was saved: wrong checksum; mckpt seal accepts an intended change" \
 		--data-path 1 a 1 b --load s --save s
 	for damage in 's/^data_corpus_1 .*/data_corpus_1 x/' '/^data_corpus_1/s/ 8 b$/ 9223372036854775807 b/'; do
 		sed "$damage" good >s/iter_0000004/state.conf

@@ -173,7 +173,7 @@ copy()
 @test "options.conf that makes no model" {
 	"$make_checkpoint" a 131
 	sed -i 's/^num-layers .*/num-layers many/' a/iter_0000007/options.conf
-	fails 1 "mckpt: a/iter_0000007/options.conf: changed after it was saved: wrong checksum; mckpt seal takes a change that was meant" \
+	fails 1 "mckpt: a/iter_0000007/options.conf: changed after it was saved: wrong checksum; mckpt seal accepts an intended change" \
 		mckpt verify a
 	mckpt seal a
 	fails 1 "mckpt: a/iter_0000007/options.conf:6: --num-layers many: not an integer" \
@@ -182,14 +182,14 @@ copy()
 		mckpt info a
 }
 
-@test "seal takes a change of a text that was meant, and nothing else" {
+@test "seal accepts an intended change of a text, and nothing else" {
 	"$make_checkpoint" a 131
 	cp a/iter_0000007/manifest.tsv before
 	run -0 mckpt seal a
 	[ "$output" = "a: sealed: nothing had changed" ]
 	cmp before a/iter_0000007/manifest.tsv
 	echo '# edited' | tee -a a/iter_0000007/options.conf >>a/iter_0000007/state.conf
-	fails 1 "mckpt: a/iter_0000007/options.conf: changed after it was saved: wrong checksum; mckpt seal takes a change that was meant" \
+	fails 1 "mckpt: a/iter_0000007/options.conf: changed after it was saved: wrong checksum; mckpt seal accepts an intended change" \
 		mckpt info a
 	run -0 mckpt seal a/iter_0000007
 	[ "$output" = "a/iter_0000007: sealed: options.conf state.conf" ]
@@ -197,7 +197,7 @@ copy()
 	echo '# edited' >>a/iter_0000007/manifest.tsv
 	fails 1 "mckpt: a/iter_0000007/manifest.tsv: cut off: the last line is not its own checksum" mckpt seal a
 	sed '1s/2$/1/; /^# [a-z]*\.[a-z]* /d' before >a/iter_0000007/manifest.tsv
-	fails 1 "mckpt: a/iter_0000007: of an earlier version, which holds no sums of texts; mckpt reshard writes it anew" mckpt seal a
+	fails 1 "mckpt: a/iter_0000007: of an earlier version, which has no checksums of texts; mckpt reshard writes it anew" mckpt seal a
 	mckpt verify a
 	fails 2 "mckpt: operands needed: DIR; 0 given" mckpt seal
 }

@@ -566,8 +566,8 @@ make_version_1()
 	fails 1 "$(sed -n 's/^mtrain[^:]*: //p' <<<"$stderr")" --mock-data --load S
 	# With --use-checkpoint-args it is the options that are found damaged, first.
 	echo '# more' >>S/iter_0000004/options.conf
-	fails 1 "S/iter_0000004/options.conf: changed after it was saved: wrong checksum; mckpt seal takes a change that was \
-meant; $older" --mock-data --load S --use-checkpoint-args
+	fails 1 "S/iter_0000004/options.conf: changed after it was saved: wrong checksum; mckpt seal accepts an intended \
+change; $older" --mock-data --load S --use-checkpoint-args
 	make_version_1 S/iter_0000004
 	run --separate-stderr mtrain -q --config tiny.conf --mock-data --load S
 	[ "$status" = 1 ] && [[ $stderr == "mtrain: $p: the bytes of tensor"*"wrong checksum; $older" ]]
@@ -603,7 +603,7 @@ meant; $older" --mock-data --load S --use-checkpoint-args
 @test "the texts of a checkpoint count as they were saved, or as they were sealed, and only where they make sense" {
 	mtrain -q --config tiny.conf --mock-data --save S >/dev/null
 	cp S/iter_0000004/state.conf good
-	meant="changed after it was saved: wrong checksum; mckpt seal takes a change that was meant"
+	meant="changed after it was saved: wrong checksum; mckpt seal accepts an intended change"
 	for edit in 's/^consumed_train_samples 16/consumed_train_samples 20/' 's/^iteration 4/iteration 0/' \
 		's/^optimizer_steps 4/optimizer_steps 5/' 's/^optimizer_steps/optimiser_steps/'; do
 		sed "$edit" good >S/iter_0000004/state.conf
