@@ -1,15 +1,15 @@
 /*
  *  hardware.c - the table of devices
  *
- *  Peaks are data-sheet figures; efficiencies are what large products, attention, memory and
- * links reach of them (spec/planning.md 5). They are starting points: every figure is an option,
- * and one  measured step is worth more than the table.
+ * Peaks are data-sheet figures; efficiencies are the parts of them that large GEMMs, attention,
+ * memory and links reach (spec/planning.md 5). They are starting points: every figure is an option,
+ * and one measured step is worth more than the table.
  */
 #include "plan/hardware.h"
 
 #include <string.h>
 
-/* What rows of one generation share: efficiencies, latencies, host work. */
+/* Figures shared by the rows of one generation: efficiencies, latencies, host work. */
 #define VOLTA \
 	.gemm_efficiency = 0.75, .attention_efficiency = 0.35, COMMON, .network_efficiency = 0.5
 #define AMPERE \
@@ -37,7 +37,7 @@ static const struct hardware rows[] = {
 	{ "a100-pcie", 312, 19.5, true, 79.2, 1.2, 1940, 31, 25, 8, 108, AMPERE },
 	{ "v100-16", 125, 15.7, false, 15.7, 1, 900, 150, 12.5, 4, 80, VOLTA },
 	{ "v100-32", 125, 15.7, false, 31.7, 1, 900, 150, 12.5, 4, 80, VOLTA },
-	/* One rank on one core or two of a laptop: measure yours and say --tflops,
+	/* One rank on one or two cores of a laptop: measure yours and give --tflops,
 	 * --memory-bandwidth and --memory-gb. */
 	{ "cpu", 0.05, 0.05, true, 4, 0.2, 10, 5, 0.1, 64, 0, .gemm_efficiency = 0.8,
 	    .attention_efficiency = 0.3, .memory_efficiency = 0.7, .link_efficiency = 0.5,
@@ -49,13 +49,13 @@ const char *const hardware_names[] = { "h100", "h100-pcie", "h200", "b200", "b30
 	"gb300", "a100-40", "a100-80", "a100-pcie", "v100-16", "v100-32", "cpu", NULL };
 
 _Static_assert(sizeof rows / sizeof *rows == sizeof hardware_names / sizeof *hardware_names - 1,
-    "a name a row");
+    "one name per row");
 
 /* clang-format off */
 #define FIGURE(name, field) { name, offsetof(struct hardware, field) }
 /* clang-format on */
 
-/* The options that stand for one figure each. */
+/* Options that set one figure each. */
 static const struct figure {
 	const char *option;
 	size_t off;
@@ -77,8 +77,8 @@ static const struct figure {
 	FIGURE("dp-overlap", dp_overlap),
 };
 
-/* Copies the row, then each figure that was typed. row indexes hardware_names. All figures are
- * doubles, so one copy serves; figures that were not typed keep the row's. */
+/* Copies the row, then each figure that was given; the others keep the row's values. row indexes
+ * hardware_names. All figures are doubles, so one copy serves. */
 void
 hardware_resolve(
     const struct opt_parse *p, int row, const struct hardware *typed, struct hardware *out)
@@ -93,7 +93,7 @@ hardware_resolve(
 		out->tflops_fp32 = out->tflops;
 }
 
-/* V100 has no bfloat16 products; double precision is taken as half of F32. */
+/* V100 has no bfloat16 GEMMs; double precision counts as half of F32. */
 double
 hardware_peak(const struct hardware *hw, enum dtype t)
 {

@@ -1,8 +1,9 @@
 /*
- * hardware.h - what a device and its links can do: one row a device, every figure an option
+ * hardware.h - peaks and efficiencies of devices and links: one row per device, every figure an
+ * option
  *
- * Peaks are dense, of 16-bit products; efficiencies say which part of a peak real kernels and
- * collectives reach. A figure that is typed wins over the row. Source: spec/planning.md 5.
+ * Peaks are for dense 16-bit GEMMs; efficiencies are the parts of a peak that real kernels and
+ * collectives reach. A figure that is given overrides the row. Source: spec/planning.md 5.
  */
 #ifndef PLAN_HARDWARE_H
 #define PLAN_HARDWARE_H
@@ -14,35 +15,35 @@
 
 struct hardware {
 	const char *name;
-	double tflops, tflops_fp32; /* TFLOP/s of 16-bit and of F32 products */
-	bool bf16; /* has bfloat16 products; without them they run at the F32 rate */
+	double tflops, tflops_fp32; /* TFLOP/s of 16-bit and of F32 GEMMs */
+	bool bf16;                  /* has bfloat16 GEMMs; otherwise they run at the F32 rate */
 	/* GiB: what the driver shows; of it, what the context and the libraries take */
 	double memory_gb, reserve_gb;
 	double memory_bandwidth; /* GB/s */
 	/* GB/s of one device and direction: inside a node, between nodes */
 	double link_bandwidth, network_bandwidth;
 	double gpus_per_node;
-	double num_sms; /* units that tiles of a product are dealt to; 0: do not model them */
+	double num_sms; /* multiprocessors that the tiles of a GEMM are dealt to; 0: not modelled */
 	double gemm_efficiency, attention_efficiency, memory_efficiency, link_efficiency,
 	    network_efficiency;
-	/* start of a kernel, of a collective; host work of a step */
+	/* start of a kernel and of a collective; host work per step */
 	double kernel_us, link_us, network_us, step_ms;
-	/* part of the gradient traffic that computation hides, 0..1 */
+	/* part of the gradient traffic overlapped with computation, 0..1 */
 	double dp_overlap;
 };
 
 /* Names of the rows, ended by NULL: the choices of --gpu. */
 extern const char *const hardware_names[];
 
-/* Row number `row` with the figures that were typed put in; p's table holds HARDWARE_OPTS over a
- * struct hardware. */
+/* Row number `row`, with the figures that were given in place of its own; p's table holds
+ * HARDWARE_OPTS over a struct hardware. */
 void hardware_resolve(
     const struct opt_parse *p, int row, const struct hardware *typed, struct hardware *out);
-/* FLOP/s that products of this type can reach at most. */
+/* The peak FLOP/s of GEMMs of this type. */
 double hardware_peak(const struct hardware *hw, enum dtype t);
 
 /* clang-format off */
-#define HARDWARE_NUM(S, M, n, f, lo, hi, h) \
+#define HARDWARE_NUM(S, M, n, f, lo, hi, h)                                                        \
 	{ .name = n, .type = OPT_NUMBER, .off = offsetof(S, M.f), .min = lo, .max = hi, .help = h }
 /* clang-format on */
 
@@ -55,24 +56,24 @@ double hardware_peak(const struct hardware *hw, enum dtype t);
 		    .choices = hardware_names,                                                     \
 		    .help = "the device" },                                                        \
 	    HARDWARE_NUM(S, M, "tflops", tflops, 1e-6, 1e9,                                        \
-		"peak of dense products in the run's precision, TFLOP/s"),                         \
+		"peak of dense GEMMs in the run's precision, TFLOP/s"),                            \
 	    HARDWARE_NUM(S, M, "memory-gb", memory_gb, 1e-6, 1e9, "memory of a device, GiB"),      \
 	    HARDWARE_NUM(S, M, "reserve-gb", reserve_gb, 0, 1e9,                                   \
-		"of it, what the driver and the libraries take, GiB"),                             \
+		"part used by driver and libraries, GiB"),                                         \
 	    HARDWARE_NUM(S, M, "memory-bandwidth", memory_bandwidth, 1e-6, 1e9,                    \
-		"of the device memory, GB/s"),                                                     \
+		"device memory bandwidth, GB/s"),                                                  \
 	    HARDWARE_NUM(S, M, "link-bandwidth", link_bandwidth, 1e-6, 1e9,                        \
-		"of a device inside its node, one way, GB/s"),                                     \
+		"bandwidth inside a node, one way, GB/s"),                                         \
 	    HARDWARE_NUM(S, M, "network-bandwidth", network_bandwidth, 1e-6, 1e9,                  \
-		"of a device between nodes, one way, GB/s"),                                       \
+		"bandwidth between nodes, one way, GB/s"),                                         \
 	    { .name = "gpus-per-node",                                                             \
 		    .type = OPT_NUMBER,                                                            \
 		    .off = offsetof(S, M.gpus_per_node),                                           \
 		    .min = 1,                                                                      \
 		    .max = 1e6,                                                                    \
-		    .help = "devices that the fast links join; tensor ranks stay inside" },        \
+		    .help = "devices joined by the fast links; tensor ranks stay inside" },        \
 	    HARDWARE_NUM(S, M, "gemm-efficiency", gemm_efficiency, 1e-3, 1,                        \
-		"part of the peak that large products reach"),                                     \
+		"part of the peak that large GEMMs reach"),                                        \
 	    HARDWARE_NUM(S, M, "attention-efficiency", attention_efficiency, 1e-3, 1,              \
 		"part of the peak that attention reaches"),                                        \
 	    HARDWARE_NUM(S, M, "memory-efficiency", memory_efficiency, 1e-3, 1,                    \
@@ -80,13 +81,13 @@ double hardware_peak(const struct hardware *hw, enum dtype t);
 	    HARDWARE_NUM(S, M, "link-efficiency", link_efficiency, 1e-3, 1,                        \
 		"part of the link bandwidth that collectives reach"),                              \
 	    HARDWARE_NUM(S, M, "network-efficiency", network_efficiency, 1e-3, 1,                  \
-		"part of the network bandwidth that they reach"),                                  \
+		"the same between nodes"),                                                         \
 	    HARDWARE_NUM(S, M, "kernel-us", kernel_us, 0, 1e6,                                     \
-		"time that a kernel takes to start, microseconds"),                                \
+		"time to start a kernel, microseconds"),                                           \
 	    HARDWARE_NUM(                                                                          \
-		S, M, "step-ms", step_ms, 0, 1e6, "work of the host in a step, milliseconds"),     \
+		S, M, "step-ms", step_ms, 0, 1e6, "host work per step, milliseconds"),             \
 	    HARDWARE_NUM(S, M, "dp-overlap", dp_overlap, 0, 1,                                     \
-		"part of the gradient traffic that computation hides")
+		"part of the gradient traffic overlapped with computation")
 /* clang-format on */
 
 #endif

@@ -1,24 +1,24 @@
 /*
  * memtable.c - the memory plan as a table
  *
- * The figures are those of lib/model/memory, by which training allocates, so table and run
- * cannot disagree. Bytes are exact and not rounded to units: a table is for machines, and a
- * person has --json and awk. What the device keeps for itself is not here but in search.c.
+ * The figures come from lib/model/memory, which also drives allocation, so table and run cannot
+ * disagree. Bytes are exact and not rounded to units: the table is for machines. The device's own
+ * reserve is in search.c.
  */
 #include "lib/model/gpu.h"
 #include "plan/memtable.h"
 
 #include <string.h>
 
-/* What a row adds up. */
+/* The sums of a row. */
 enum column { WEIGHTS, GRADIENTS, OPTIMIZER, CONSTANTS, SAVED, SCRATCH, WORKSPACE, TOTAL, COLUMNS };
 
 static const char *const column_names[COLUMNS] = { "weights", "gradients", "optimizer", "constants",
 	"saved", "scratch", "workspace", "total" };
 static const char *const arena_names[ARENA_COUNT] = { "params", "saved", "scratch" };
 
-/* Any rank of the stage stands for all of them. Tensor and data ranks hold equally much by
- * construction: shards are padded to equal size. memory_release it. */
+/* One rank represents its stage: tensor and data ranks hold equally much, because shards are padded
+ * to equal size. Released by memory_release. */
 static void
 stage_plan(struct memory_plan *m, const struct run_plan *plan, int stage)
 {
@@ -27,7 +27,7 @@ stage_plan(struct memory_plan *m, const struct run_plan *plan, int stage)
 	memory_plan(m, &plan->model, &plan->layout, &plan->shape, coord);
 }
 
-/* Which column a buffer of the params arena is counted in. */
+/* The column of a buffer of the params arena. */
 static enum column
 column_of(enum buffer b)
 {
@@ -43,8 +43,8 @@ column_of(enum buffer b)
 	}
 }
 
-/* Adds the buffers up into columns. The first four are parts of one arena; the total includes
- * padding between buffers, and what a GPU run takes beside the arenas. */
+/* Sums the buffers into columns. The first four are parts of one arena; the total includes padding
+ * between buffers, and GPU memory outside the arenas. */
 static void
 sum_columns(const struct run_plan *plan, const struct memory_plan *m, uint64_t sum[COLUMNS])
 {
@@ -58,7 +58,7 @@ sum_columns(const struct run_plan *plan, const struct memory_plan *m, uint64_t s
 	sum[TOTAL] = memory_total(m) + sum[WORKSPACE];
 }
 
-/* One row: words that say whose it is, then the columns. */
+/* One row: its key, then the columns. */
 static void
 print_sums(const uint64_t sum[COLUMNS], bool json, FILE *f)
 {
@@ -70,7 +70,7 @@ print_sums(const uint64_t sum[COLUMNS], bool json, FILE *f)
 	fputs(json ? "}\n" : "\n", f);
 }
 
-/* The names of the columns after those that say whose row it is. */
+/* The names of the columns after those of the key. */
 static void
 print_header(const char *first, FILE *f)
 {
@@ -80,7 +80,7 @@ print_header(const char *first, FILE *f)
 	fputc('\n', f);
 }
 
-/* Stages first..last, whose ranks all hold the same. */
+/* Stages first..last, whose ranks all hold equally much. */
 static void
 print_stages(const struct run_plan *plan, int first, int last, const uint64_t sum[COLUMNS],
     bool json, FILE *f)
@@ -98,8 +98,8 @@ print_stages(const struct run_plan *plan, int first, int last, const uint64_t su
 	print_sums(sum, json, f);
 }
 
-/* Neighbouring stages with equal figures share a row. One step past the end, to print the last
- * run. */
+/* Neighbouring stages with equal figures share a row. The loop runs one past the end, to print the
+ * last row. */
 static void
 by_stage(const struct run_plan *plan, bool json, FILE *f)
 {
@@ -153,8 +153,8 @@ by_rank(const struct run_plan *plan, bool json, FILE *f)
 	}
 }
 
-/* One buffer of a stage, with the layers and slots that have one. Recomputed layers have theirs in
- * scratch, and a row of it. */
+/* One buffer of a stage, with the number of layers and slots that have it. Those of recomputed
+ * layers lie in scratch and have a row of their own. */
 static void
 print_buffer(const struct memory_plan *m, int stage, enum buffer b, bool json, FILE *f)
 {
@@ -174,7 +174,7 @@ print_buffer(const struct memory_plan *m, int stage, enum buffer b, bool json, F
 	}
 }
 
-/* The buffers that each stage has. */
+/* The buffers of each stage. */
 static void
 by_buffer(const struct run_plan *plan, bool json, FILE *f)
 {
@@ -191,8 +191,8 @@ by_buffer(const struct run_plan *plan, bool json, FILE *f)
 	}
 }
 
-/* Options exclude each other in this order of precedence. Errors of f are found by whoever
- * closes it. */
+/* Options are mutually exclusive, in this order of precedence. The caller checks f for errors when
+ * closing it. */
 void
 memtable_print(const struct run_plan *plan, const struct memtable_options *o, FILE *f)
 {
@@ -205,8 +205,8 @@ memtable_print(const struct run_plan *plan, const struct memtable_options *o, FI
 }
 
 /* No stage between the ends holds more than the first: it has as many layers, fewer slots and no
- * table. elements and own may be NULL; they are of the stage with the most parameters, which
- * need not be the one with the most bytes. */
+ * table. elements and own may be NULL; they describe the stage with the most parameters, which need
+ * not be the one with the most bytes. */
 uint64_t
 memtable_most(const struct model_config *c, const struct layout *l, const struct train_shape *s,
     int64_t *elements, int64_t *own)

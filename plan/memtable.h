@@ -1,9 +1,9 @@
 /*
  * memtable.h - the memory plan of every stage or rank as a table
  *
- * The figures are lib/model/memory's, which the trainer allocates. Tensor and data ranks of one
- * stage hold the same number of bytes, so a row stands for a stage, or for neighbouring stages with
- * the same figures.
+ * The figures come from lib/model/memory, by which the trainer allocates. Tensor and data ranks of
+ * one stage hold equally many bytes, so a row stands for a stage, or for neighbouring stages with
+ * equal figures.
  */
 #ifndef PLAN_MEMTABLE_H
 #define PLAN_MEMTABLE_H

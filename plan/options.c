@@ -6,7 +6,7 @@
 	{ .type = OPT_GROUP, .help = "Run" }, \
 	{ .name = "world-size", .type = OPT_INT, .off = offsetof(struct plan_config, world_size), \
 	  .min = 1, .max = 10000000, \
-	  .help = "ranks of the run; needed" }
+	  .help = "ranks of the run; required" }
 /* clang-format on */
 
 const struct opt plan_check_opts[] = { WORLD, RUN_OPTS(struct plan_config, run), OPT_END };
@@ -15,15 +15,15 @@ const struct opt plan_mem_opts[] = { WORLD,
 	{ .name = "all-ranks",
 	    .type = OPT_FLAG,
 	    .off = offsetof(struct plan_config, mem.all_ranks),
-	    .help = "a row for every rank" },
+	    .help = "one row per rank" },
 	{ .name = "buffers",
 	    .type = OPT_FLAG,
 	    .off = offsetof(struct plan_config, mem.buffers),
-	    .help = "a row for every buffer" },
+	    .help = "one row per buffer" },
 	{ .name = "json",
 	    .type = OPT_FLAG,
 	    .off = offsetof(struct plan_config, mem.json),
-	    .help = "a JSON object for every row" },
+	    .help = "one JSON object per row" },
 	RUN_OPTS(struct plan_config, run), OPT_END };
 
 const struct opt plan_search_opts[] = { WORLD,

@@ -1,10 +1,10 @@
 /*
- * search.c - enumerate, weigh and rank layouts
+ * search.c - enumerates, evaluates and ranks layouts
  *
- * All divisors are tried: a few hundred plans at most, each a few microseconds, so nothing is
- * pruned but micro batches beyond the first that does not fit. Legality is layout_check's, the
- * same as training's. A plan that needs more than 1 - margin of the device counts as tight,
- * since libraries and fragments take what no plan knows of.
+ * All divisors are tried: a few hundred plans at most, a few microseconds each, so the only pruning
+ * is that of micro batches above the first that does not fit. layout_check decides legality, as in
+ * training. A plan that needs more than 1 - margin of the device counts as tight, since libraries
+ * and fragmentation take memory that no plan includes.
  */
 #include "lib/base/io.h"
 #include "lib/base/mem.h"
@@ -19,15 +19,15 @@ static const double gib = 1073741824.0, margin = 0.04, tie = 0.01;
 
 static const char *const fit_names[] = { "fits", "tight", "no" };
 
-/* Bytes that a rank needs of its device: arenas and what the device keeps for itself. */
+/* Device bytes that a rank needs: arenas and the device's own reserve. */
 static double
 need(const struct candidate *c, const struct hardware *hw)
 {
 	return (double)c->bytes + hw->reserve_gb * gib;
 }
 
-/* Weighs a legal layout and keeps it when it fits. The smallest plan is kept even when none
- * fits: it tells how far away the device is. */
+/* Evaluates a legal layout and keeps it if it fits. The smallest plan is kept even if none fits, to
+ * report how much memory is missing. */
 static void
 weigh(struct search *s, const struct search_input *in, struct candidate *c)
 {
@@ -49,8 +49,9 @@ weigh(struct search *s, const struct search_input *in, struct candidate *c)
 	s->item[s->count++] = *c;
 }
 
-/* What data ranks share, where there are any to share with: the optimizer's state or not, and more
- * of it where that does not fit, as it costs traffic in every pass. Does one of them fit? */
+/* Tries what is sharded over data ranks, if there are several: nothing or the optimizer's state,
+ * and gradients and weights only where neither fits, since those cost traffic in every pass. True
+ * if one of them fits. */
 static bool
 try_shardings(struct search *s, const struct search_input *in, struct candidate *c)
 {
@@ -68,9 +69,9 @@ try_shardings(struct search *s, const struct search_input *in, struct candidate 
 	return fits;
 }
 
-/* Every power of two that divides the samples of a data rank, or the one that is asked for. A
- * larger one never needs less. Beyond 2^30 tokens a micro batch is no plan that anybody can run,
- * and products of sizes stay in 64 bits. */
+/* Every power of two that divides the samples of a data rank, or the one that was given. A larger
+ * one never needs less memory. Micro batches end at 2^30 tokens, more than any device can run,
+ * which keeps products of sizes in 64 bits. */
 static void
 try_batches(struct search *s, const struct search_input *in, struct candidate *c)
 {
@@ -87,8 +88,8 @@ try_batches(struct search *s, const struct search_input *in, struct candidate *c
 	}
 }
 
-/* Divisors of the world whose layout is legal; tensor ranks stay in a node unless their number
- * was typed. Data ranks are what is left. Order of enumeration does not matter: the result is
+/* Divisors of the world whose layout is legal; tensor ranks stay in a node unless their number was
+ * given. The rest are data ranks. The order of enumeration does not matter: the result is
  * sorted. */
 static void
 try_layouts(struct search *s, const struct search_input *in)
@@ -112,7 +113,7 @@ try_layouts(struct search *s, const struct search_input *in)
 	}
 }
 
-/* Those that fit come before the tight ones, then by time. */
+/* Plans that fit come before tight ones; then by time. */
 static int
 by_time(const void *a, const void *b)
 {
@@ -134,9 +135,9 @@ by_memory(const void *a, const void *b)
 	return x->time.total < y->time.total ? -1 : x->time.total > y->time.total;
 }
 
-/* The model cannot tell plans apart that are this close: the one that leaves more memory is
- * better. Compared with the first of the run, not with neighbours, so that a chain of ties does
- * not reach far. */
+/* The time model cannot distinguish plans this close, so the one that leaves more memory comes
+ * first. Each is compared with the first of the group, not with its neighbour, so that chains of
+ * ties stay short. */
 static void
 settle_ties(struct search *s)
 {
@@ -151,8 +152,8 @@ settle_ties(struct search *s)
 	}
 }
 
-/* -1 with a reason that has the numbers to act on, when no layout is legal or none fits. *s is
- * to be released in either case. */
+/* -1 with a reason that includes the relevant numbers when no layout is legal or none fits. Release
+ * *s in either case. */
 int
 search_run(struct search *s, const struct search_input *in, struct err *e)
 {
@@ -181,7 +182,7 @@ search_run(struct search *s, const struct search_input *in, struct err *e)
 	return 0;
 }
 
-/* Leaves an empty search, so releasing twice is fine. */
+/* Leaves an empty search, so a second release does nothing. */
 void
 search_release(struct search *s)
 {
@@ -189,7 +190,7 @@ search_release(struct search *s)
 	memset(s, 0, sizeof *s);
 }
 
-/* Tokens that one rank's share of the step handles in a second. */
+/* Tokens per second and rank. */
 static double
 speed(const struct candidate *c, const struct search_input *in)
 {
@@ -197,8 +198,8 @@ speed(const struct candidate *c, const struct search_input *in)
 	    (double)in->world_size;
 }
 
-/* TSV with a header line; shares are of the step's seconds and add up to 1. memory_gib includes
- * the device's reserve. */
+/* TSV with a header line; shares are parts of the step's seconds and add up to 1. memory_gib
+ * includes the device's reserve. */
 void
 search_print(const struct search *s, const struct search_input *in, int64_t top, FILE *f)
 {
@@ -222,15 +223,16 @@ search_print(const struct search *s, const struct search_input *in, int64_t top,
 	}
 }
 
-/* An option file as mtrain --config reads it: only what the search chose, so that it goes on top
- * of the model's own. pick counts from 1 and must be at most s->count. */
+/* An option file as mtrain --config reads it: only the search's choices, to be combined with the
+ * model's own file. pick counts from 1 and must be at most s->count. */
 static void
 print_plan(const struct search *s, const struct search_input *in, int64_t pick, struct str *out)
 {
 	const struct candidate *c = &s->item[pick - 1];
 
 	str_addf(out,
-	    "# mplan search: %lld ranks of %s; about %.4g s a step, %.2f of %.4g GiB a rank (%s)\n",
+	    "# mplan search: %lld ranks of %s; about %.4g s per step, %.2f of %.4g GiB per rank "
+	    "(%s)\n",
 	    (long long)in->world_size, in->hw.name, c->time.total, need(c, &in->hw) / gib,
 	    in->hw.memory_gb, fit_names[c->fit]);
 	str_addf(out, "tensor-model-parallel-size %lld\npipeline-model-parallel-size %lld\n",
@@ -243,7 +245,7 @@ print_plan(const struct search *s, const struct search_input *in, int64_t pick, 
 	    (long long)c->shape.micro_batch_size, (long long)in->global_batch_size);
 }
 
-/* Replaces the file whole; whether it may exist was asked before the search. */
+/* Replaces the file whole; whether it may exist was checked before the search. */
 int
 search_write(const struct search *s, const struct search_input *in, int64_t pick, const char *path,
     struct err *e)
@@ -260,7 +262,7 @@ search_write(const struct search *s, const struct search_input *in, int64_t pick
 	return rc;
 }
 
-/* The parts of a step, for words. */
+/* Names of the parts of a step. */
 static const struct step_part {
 	const char *name;
 	size_t off;
@@ -284,7 +286,7 @@ seconds_of(const struct step_time *t, int part)
 	return x;
 }
 
-/* A layout in words. The names are the options' own words, so they can be typed. */
+/* A layout in words, which are taken from the options' names. */
 static void
 name_layout(const struct candidate *c, struct str *out)
 {
@@ -296,8 +298,8 @@ name_layout(const struct candidate *c, struct str *out)
 	    c->shape.sharding ? opt_shardings[c->shape.sharding] : "");
 }
 
-/* Needs at least one plan. The largest part of the best plan, and what the second does worse:
- * the answer to "why this one". */
+/* Explains the first plan: its largest part, and where the second loses time. Needs at least one
+ * plan. */
 void
 search_reason(const struct search *s, struct str *out)
 {

@@ -2,9 +2,9 @@
  * search.h - the legal layouts of a run that fit a device, fastest first
  *
  * Every divisor of the model and of the world is tried as tensor and pipeline size, every power of
- * two as micro batch, the optimizer's state whole and shared by the data ranks; they share
- * gradients and weights where it does not fit otherwise. Memory is the memory plan's (what the
- * trainer allocates) plus the device's reserve; time is plan/time's. Plans within 1 % of each other
+ * two as micro batch, the optimizer's state whole and sharded over data ranks; gradients and
+ * weights are sharded only where nothing else fits. Memory is the memory plan's (which the trainer
+ * allocates) plus the device's reserve; time comes from plan/time. Plans within 1 % of each other
  * count as ties, the smaller one first. Source: spec/planning.md 8.
  */
 #ifndef PLAN_SEARCH_H
@@ -16,12 +16,12 @@ enum fit { FIT_YES, FIT_TIGHT, FIT_NO }; /* tight: within 4 % of the device memo
 
 struct search_input {
 	struct model_config model;
-	/* of it: seq_length, dtype, rule, and sharding when it is kept */
+	/* only seq_length, dtype, rule, and sharding if keep_sharding are used */
 	struct train_shape shape;
 	struct hardware hw;
 	int64_t world_size, global_batch_size;
 	int64_t tensor, pipeline, micro_batch; /* 0: free */
-	bool keep_sharding;                    /* every plan shares what the shape says */
+	bool keep_sharding;                    /* every plan has the sharding of the shape */
 };
 
 struct candidate {
@@ -33,10 +33,10 @@ struct candidate {
 };
 
 struct search {
-	struct candidate *item; /* those that fit, best first; owned */
+	struct candidate *item; /* plans that fit, best first; owned */
 	int count, cap;
-	int64_t legal;             /* layouts that were legal */
-	struct candidate smallest; /* of the legal ones, the one that needs the least memory */
+	int64_t legal;             /* number of legal layouts */
+	struct candidate smallest; /* the legal plan that needs the least memory */
 };
 
 /* Returns -1 when no layout is legal or none fits, with the reason; search_release in either
@@ -48,7 +48,7 @@ void search_print(const struct search *s, const struct search_input *in, int64_t
 /* Writes item number `pick` (from 1) as an option file for mtrain, whole or not at all. */
 int search_write(const struct search *s, const struct search_input *in, int64_t pick,
     const char *path, struct err *e);
-/* One line: what the best spends its time on, and why the next is slower. */
+/* One line: where the best plan spends its time, and why the next one is slower. */
 void search_reason(const struct search *s, struct str *out);
 
 #endif

@@ -1,11 +1,10 @@
 /*
  * time.c - seconds of a training step
  *
- * A step is counted from the arithmetic, the bytes through device memory and the bytes over
- * links, each divided by a rate and an efficiency of plan/hardware.c; the parts are added where
- * they cannot overlap. Formulas: spec/planning.md 3. The aim is the order of plans, not seconds:
- * errors that all plans share do no harm. Nothing here is rounded or random, so equal inputs
- * give equal tables.
+ * A step's time follows from its arithmetic, the bytes through device memory and the bytes over
+ * links, each divided by a rate and an efficiency of plan/hardware.c; parts that cannot overlap are
+ * added. Formulas: spec/planning.md 3. The aim is the order of plans, not exact seconds: errors
+ * that all plans share do no harm. Nothing is rounded or random, so equal inputs give equal tables.
  */
 #include "plan/time.h"
 #include "lib/model/work.h"
@@ -13,25 +12,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows of K at which a product reaches half of its asymptote; edge of an output tile; straggling
+/* The K at which a GEMM reaches half of its asymptotic rate; the edge of an output tile; straggling
  * per doubling of the nodes. */
 enum { K_HALF = 128, TILE = 128 };
 static const double straggling = 0.003;
 
-/* What one micro batch costs a stage, forward and backward. */
+/* The cost of one micro batch on a stage, forward and backward. */
 struct stage_time {
 	double compute, memory, tp;
 };
 
-/* What the stage is busy with. */
+/* Seconds in which the stage is busy. */
 static double
 stage_total(const struct stage_time *s)
 {
 	return s->compute + s->memory + s->tp;
 }
 
-/* Part of the units that work in the waves of output tiles, rows and columns beyond the edge
- * counted as idle. Devices without units (num_sms 0, the CPU) have no waves. */
+/* The share of multiprocessors at work in the waves of output tiles; rows and columns beyond the
+ * edge count as idle. Devices without them (num_sms 0, the CPU) have no waves. */
 static double
 tile_efficiency(const struct hardware *hw, int64_t m, int64_t n)
 {
@@ -55,7 +54,7 @@ time_gemm(const struct run_case *r, int64_t m, int64_t n, int64_t k, bool accumu
 	    mn * (accumulate ? 8 : element);
 	double flop_time, byte_time = bytes / (hw->memory_bandwidth * 1e9 * hw->memory_efficiency);
 
-	/* Rows that are no multiple of 64 elements miss the fast loads of 16-bit products. */
+	/* Rows that are not multiples of 64 elements miss the fast loads of 16-bit GEMMs. */
 	if (hw->num_sms > 0 && (n % 64 || k % 64))
 		e *= 0.8;
 	flop_time = 2 * mn * (double)k / (hardware_peak(hw, r->shape->dtype) * e);
@@ -71,8 +70,7 @@ linear(const struct run_case *r, const struct product *p)
 	    time_gemm(r, p->out, p->in, p->rows, true);
 }
 
-/* Forward, and 2.5 times that backward, which makes five products where the forward pass makes
- * two. */
+/* Forward, and 2.5 times that backward: five GEMMs where the forward pass has two. */
 static double
 attention(const struct run_case *r, double flops)
 {
@@ -91,8 +89,8 @@ traffic(const struct hardware *hw, double bytes)
 }
 
 /* One direction of a ring: each rank passes on (size - 1) / size of the bytes. Half of an all-
- * reduce. stride is the distance of neighbours' rank numbers, which tells how many of the group
- * share a node. */
+ * reduce. stride is the distance between neighbours' rank numbers, from which follows how many of
+ * the group share a node. */
 static double
 ring(const struct run_case *r, int64_t size, int64_t stride, double bytes)
 {
@@ -108,7 +106,7 @@ ring(const struct run_case *r, int64_t size, int64_t stride, double bytes)
 		seconds = (inside - 1) / inside * bytes /
 			(hw->link_bandwidth * 1e9 * hw->link_efficiency) +
 		    hw->link_us * 1e-6;
-	/* Between nodes each rank carries what the reduction inside left it. */
+	/* Between nodes each rank sends its part of the reduction inside the node. */
 	if (nodes > 1)
 		seconds += (nodes - 1) / nodes * bytes / inside /
 			(hw->network_bandwidth * 1e9 * hw->network_efficiency) +
@@ -116,8 +114,8 @@ ring(const struct run_case *r, int64_t size, int64_t stride, double bytes)
 	return seconds;
 }
 
-/* Reduce-scatter and all-gather, one direction each. bytes are those of the array, not of what
- * is sent. */
+/* Reduce-scatter and all-gather, one direction each. bytes is the size of the array, not of the
+ * traffic. */
 double
 time_all_reduce(const struct run_case *r, int64_t size, int64_t stride, double bytes)
 {
@@ -135,7 +133,7 @@ tensor_reductions(const struct run_case *r, int count)
 	return count * time_all_reduce(r, r->layout->tensor_model_parallel_size, 1, bytes);
 }
 
-/* One block of a kind on one micro batch. Kernels start three times: once forward, twice
+/* One block of a kind on one micro batch. Kernels start three times: once forward and twice
  * backward. */
 static struct stage_time
 block_time(const struct run_case *r, const struct block_kind *kind)
@@ -153,8 +151,8 @@ block_time(const struct run_case *r, const struct block_kind *kind)
 	return t;
 }
 
-/* Blocks of one kind, which are alike. Those that are recomputed run forward once more: a third of
- * both passes, and of a layer's four reductions one. */
+/* Blocks of one kind all cost the same. Recomputed ones run forward once more: a third of both
+ * passes, and one of a layer's four reductions. */
 static void
 add_blocks(struct stage_time *s, const struct stage_time *one, int count, int recomputed)
 {
@@ -203,8 +201,8 @@ exchange_time(const struct run_case *r)
 	return 2 * (bytes / (bus * 1e9) + (inside ? hw->link_us : hw->network_us) * 1e-6);
 }
 
-/* Fills, runs and drains the pipeline: the slowest stage works m times, the others once around
- * it. Exact for 1F1B. Stages between the ends are alike: one is timed for all of them. */
+/* Fills, runs and drains the pipeline: the slowest stage works m times, the others add one pass
+ * each. Exact for 1F1B. Stages between the ends are equal, so one is timed for all of them. */
 static void
 pipeline_time(const struct run_case *r, struct step_time *out)
 {
@@ -228,8 +226,8 @@ pipeline_time(const struct run_case *r, struct step_time *out)
 }
 
 /* Gradients over the data ranks, new weights back, and a tied table between the ends of the
- * pipeline. Sharded gradients are reduced once a micro batch, sharded weights gathered once a pass.
- * Gradients travel in the precision of main gradients, weights in the run's type. */
+ * pipeline. Sharded gradients are reduced once per micro batch, sharded weights gathered once per
+ * pass. Gradients travel in the precision of main gradients, weights in the run's type. */
 static double
 gradient_time(const struct run_case *r)
 {
@@ -266,8 +264,8 @@ optimizer_time(const struct run_case *r)
 	    (double)r->own_elements * (real * (4 + 2 * states) + act) + (double)r->elements * real);
 }
 
-/* Adds the parts up; each doubling of the nodes waits for one more straggler. Seconds in every
- * field of out; total is the sum of the others. */
+/* Adds up the parts; each doubling of the nodes adds one straggler. All fields of out are seconds;
+ * total is the sum of the others. */
 void
 time_step(const struct run_case *r, struct step_time *out)
 {

@@ -1,9 +1,9 @@
 /*
- * time.h - how long a training step takes: a simple model of products, memory traffic, collectives
- * and the pipeline
+ * time.h - how long a training step takes: a simple model of GEMMs, memory traffic, collectives and
+ * the pipeline
  *
- * The figures are of the rank that everybody waits for. They rank layouts; they do not promise
- * seconds. Source: spec/planning.md 3.
+ * The figures are those of the rank that all others wait for. They rank layouts; they do not
+ * predict exact seconds. Source: spec/planning.md 3.
  */
 #ifndef PLAN_TIME_H
 #define PLAN_TIME_H
@@ -23,8 +23,8 @@ struct run_case {
 /* Seconds; total is the sum of the others. */
 struct step_time {
 	double total;
-	double compute; /* products and attention */
-	double memory;  /* kernels bound by memory, the optimizer among them */
+	double compute; /* GEMMs and attention */
+	double memory;  /* memory-bound kernels, including the optimizer */
 	double tp;      /* collectives of the tensor ranks */
 	double bubble;  /* waiting for other stages */
 	double dp;      /* collectives of the data ranks that are not hidden */
