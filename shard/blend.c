@@ -1,6 +1,6 @@
 /*
- * blend.c - what a blend takes from each corpus, said before a run; and the blending index, written
- * ahead of it
+ * blend.c - what a blend takes from each corpus, reported before a run; and the blending index,
+ * written in advance
  *
  * The maps of the corpora are not needed for either: the blending index follows from weights and
  * counts.
@@ -18,7 +18,7 @@ struct row {
 	    consumed; /* requested -1: one epoch; -2: no number */
 };
 
-/* Tokens are those of the samples, without the label that each shares with the next. */
+/* Counts the tokens of the samples, without the label that each shares with the next. */
 static void
 print_row(const struct maps_run *r, enum split which, const struct row *x, int64_t total)
 {
@@ -35,7 +35,7 @@ print_row(const struct maps_run *r, enum split which, const struct row *x, int64
 	fprintf(r->out, "\t%lld\t%s\n", (long long)x->consumed, x->hash);
 }
 
-/* A row for each corpus, then one for all of them. */
+/* One row per corpus, then one for all of them. */
 static int
 print_split(const struct maps_run *r, const struct blend *b, enum split which, struct err *e)
 {
@@ -64,11 +64,11 @@ print_split(const struct maps_run *r, const struct blend *b, enum split which, s
 	}
 	print_row(r, which, &total, total.samples);
 	free(consumed);
-	(void)e; /* what became of the rows is looked at when the program ends */
+	(void)e; /* lost rows show when the program ends */
 	return 0;
 }
 
-/* A split that is one corpus has a table, too, and no blending index. */
+/* A split of one corpus has a table too, but no blending index. */
 int
 shard_blend(const struct maps_config *c, FILE *out, struct str *notes, struct err *e)
 {

@@ -1,9 +1,9 @@
 /*
- * cat.c - several datasets made one
+ * cat.c - merging several datasets
  *
  * One input is open at a time, and its tokens go from file to file inside the kernel: neither
- * memory nor descriptors grow with the number or the size of the inputs. All are looked at before
- * anything is written, and each is checked again when its turn comes.
+ * memory nor descriptors grow with the number or the size of the inputs. All are examined before
+ * anything is written, and each is checked again when it is added.
  */
 #include "lib/base/mem.h"
 #include "lib/base/temp_sweep.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is asked for, and what the first pass over the inputs finds. */
+/* The request, and the findings of the first pass over the inputs. */
 struct plan {
 	const struct cat_config *c;
 	char **prefix; /* [count] */
@@ -20,15 +20,16 @@ struct plan {
 	enum dtype type;              /* of the result */
 	struct notes notes;           /* what all inputs have in common */
 	struct notes_input *input;    /* [count] */
-	char type_name[64], hash[17]; /* the first tokenizer that is known */
-	int known;                    /* the input that has it; -1: none so far */
+	char type_name[64], hash[17]; /* the first known tokenizer */
+	int known;                    /* the input with it; -1: none so far */
 	struct shard_meter meter;
-	int unknown, differ; /* inputs without a tokenizer in their notes; with another one */
+	int unknown, differ; /* inputs without a tokenizer in their notes; inputs with a different
+				one */
 	int first;           /* the first input that has sequences; -1: none so far */
 	bool modes;          /* of that one */
 };
 
-/* Types may differ when the user says so: ids keep their values in a wider type. */
+/* Types may differ with --widen: ids keep their values in a wider type. */
 static int
 add_type(struct plan *p, const struct dataset *d, struct err *e)
 {
@@ -44,7 +45,7 @@ add_type(struct plan *p, const struct dataset *d, struct err *e)
 	return 0;
 }
 
-/* A byte a sequence, of all or of none; an input without sequences fits either. */
+/* One byte per sequence, for all or for none; an input without sequences fits either. */
 static int
 add_modes(struct plan *p, int i, const struct dataset *d, struct err *e)
 {
@@ -59,12 +60,12 @@ add_modes(struct plan *p, int i, const struct dataset *d, struct err *e)
 	if (modes == p->modes)
 		return 0;
 	return err_at(e, p->prefix[i], 0,
-	    "has %s, but %s has %s: modes are of all sequences or of none",
+	    "has %s, but %s has %s: either all sequences have modes or none",
 	    modes ? "modes (multimodal data)" : "no modes", p->prefix[p->first],
 	    modes ? "none" : "some");
 }
 
-/* Ids of two tokenizers in one dataset mean nothing to either, so such a mix is refused. */
+/* Ids of two tokenizers in one dataset are meaningless to both, so such a mix is refused. */
 static int
 add_tokenizer(struct plan *p, int i, const struct notes *n, struct err *e)
 {
@@ -81,7 +82,7 @@ add_tokenizer(struct plan *p, int i, const struct notes *n, struct err *e)
 		return 0;
 	return err_at(e, p->prefix[i], 0,
 	    "made with a %s with hash %s, but %s with a %s with hash %s; --mix-tokenizers merges "
-	    "them all the same",
+	    "them anyway",
 	    n->type, n->hash, p->prefix[p->known], p->type_name, p->hash);
 }
 
@@ -119,7 +120,7 @@ look_at(struct plan *p, int i, struct err *e)
 	return rc < 0 ? -1 : add_notes(p, i, e);
 }
 
-/* All documents of one input, whose index is checked again on opening. */
+/* Adds all documents of one input, whose index is checked again on opening. */
 static int
 append(struct plan *p, struct dataset_writer *w, const char *prefix, struct err *e)
 {
@@ -133,7 +134,7 @@ append(struct plan *p, struct dataset_writer *w, const char *prefix, struct err 
 	return rc;
 }
 
-/* The result under its name; nothing of it is left after a failure, and an old one is as it was. */
+/* Commits the result; a failure leaves no part of it, and an existing dataset unchanged. */
 static int
 merge(struct plan *p, struct err *e)
 {
@@ -153,7 +154,7 @@ merge(struct plan *p, struct err *e)
 	return dataset_commit(w, e);
 }
 
-/* What the notes of the result cannot say any more. */
+/* Reports what the notes of the result cannot record. */
 static void
 say(const struct plan *p)
 {
@@ -161,23 +162,22 @@ say(const struct plan *p)
 
 	if (p->differ)
 		str_addf(
-		    c->said, "%s: made with several tokenizers; its notes name none\n", c->output);
+		    c->said, "%s: made with several tokenizers: its notes name none\n", c->output);
 	else if (p->unknown && p->unknown < p->count)
 		str_addf(c->said,
-		    "%s: %d of %d inputs do not say which tokenizer made them; its notes name "
-		    "none\n",
+		    "%s: %d of %d inputs do not record their tokenizer: its notes name none\n",
 		    c->output, p->unknown, p->count);
 }
 
-/* The result has no default name: a dataset is too large to appear by accident. */
+/* The result has no default name: a dataset is too large to be written by accident. */
 int
 shard_cat_check(const struct cat_config *c, struct err *e)
 {
 	return c->output ? shard_check_output(c->output, e)
-			 : err_set(e, "--output: where should the merged dataset go?");
+			 : err_set(e, "--output is needed: the prefix of the merged dataset");
 }
 
-/* Nothing is created unless all inputs are sound and fit together. */
+/* Creates nothing unless all inputs are sound and fit together. */
 int
 shard_cat(const struct cat_config *c, int count, char **prefix, struct err *e)
 {

@@ -1,8 +1,9 @@
 /*
  * checksums.c - PREFIX.xxh: XXH3-64 of both files of a dataset
  *
- * Two lines "XXH3_HASH  NAME", the index first. The names are there for people; the files are those
- * beside the .xxh, so that a dataset keeps its checksums when all its files are renamed together.
+ * Two lines "XXH3_HASH NAME", the index first. The names are for people; the checksums are those of
+ * the files with the prefix of the .xxh, so they stay valid when all files of a dataset are renamed
+ * together.
  */
 #include "lib/base/hash.h"
 #include "lib/base/io.h"
@@ -13,7 +14,7 @@
 
 static const char *const suffix[] = { ".idx", ".bin" };
 
-/* One line, of which everything but the name is fixed; returns what follows it, or NULL. */
+/* Reads one line, in which only the name varies; returns the text after it, or NULL. */
 static const char *
 read_line(const char *p, const char *end_of_name, uint64_t *sum)
 {
@@ -26,7 +27,7 @@ read_line(const char *p, const char *end_of_name, uint64_t *sum)
 	return feed + 1;
 }
 
-/* A .xxh that is cut or edited is an error: it could not tell damage from itself. */
+/* A truncated or edited .xxh is an error: it could not be distinguished from a damaged dataset. */
 int
 checksums_read(const char *prefix, struct checksums *c, struct err *e)
 {
@@ -44,7 +45,7 @@ checksums_read(const char *prefix, struct checksums *c, struct err *e)
 			p = read_line(p, suffix[1], &c->bin);
 		if (!p || *p)
 			rc = err_at(e, path.buf, 0,
-			    "not two lines of checksums, of the .idx and of the .bin");
+			    "it must have two lines, the checksums of the .idx and of the .bin");
 	}
 	free(text);
 	str_release(&path);

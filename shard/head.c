@@ -1,8 +1,8 @@
 /*
- * head.c - documents as the ids they are made of, or as their text
+ * head.c - documents as their ids or as their text
  *
- * A row is a sequence, since that is what training cuts samples from; its number is the one that
- * the document index of a split uses.
+ * A row is a sequence, since training makes samples from those; its number is the one in the
+ * document index of a split.
  */
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
@@ -10,8 +10,8 @@
 
 #include <stdlib.h>
 
-/* The text as a JSON string, since it may hold tabs and line feeds; what is no UTF-8, because a
- * character was cut, becomes U+FFFD. */
+/* Writes the text as a JSON string, since it may hold tabs and line feeds; malformed UTF-8, from a
+   truncated character, becomes U+FFFD. */
 static int
 add_text(
     const struct tokenizer *t, const int64_t *ids, int64_t count, struct str *out, struct err *e)
@@ -47,7 +47,8 @@ shard_add_ids(
 	return 0;
 }
 
-/* The rows in the making. One goes out when it is complete, the first after the column names. */
+/* The row being built. Each is printed when it is complete, the first one after the column
+   names. */
 struct printing {
 	const struct head_config *c;
 	const struct dataset *d;
@@ -55,7 +56,7 @@ struct printing {
 	FILE *out;
 };
 
-/* One row; nothing of it is printed when its tokens cannot be read. */
+/* Prints one row, or none of it when its tokens cannot be read. */
 static int
 print_sequence(struct printing *p, int64_t document, int64_t sequence, struct err *e)
 {
@@ -77,7 +78,8 @@ print_sequence(struct printing *p, int64_t document, int64_t sequence, struct er
 	return rc;
 }
 
-/* The rows of one document. A row "document - 0" stands for an empty one, which has no sequence. */
+/* Prints the rows of one document. An empty one, which has no sequence, gives the row "document -
+   0". */
 static int
 print_document(struct printing *p, int64_t document, struct err *e)
 {
@@ -95,8 +97,8 @@ print_document(struct printing *p, int64_t document, struct err *e)
 	return rc;
 }
 
-/* Stops early when the reader is gone. -1 when the first document is past the end; fewer than asked
- * for are no error. */
+/* Stops early when the reader is gone. -1 when the first document is past the end; fewer than
+   requested are not an error. */
 int
 shard_head(const struct head_config *c, const char *prefix, FILE *out, struct err *e)
 {
@@ -109,7 +111,8 @@ shard_head(const struct head_config *c, const char *prefix, FILE *out, struct er
 		return -1;
 	total = dataset_num_documents(d);
 	if (c->document > 0 && c->document >= total)
-		rc = err_at(e, prefix, 0, "no document %lld: there are %lld, counted from 0",
+		rc = err_at(e, prefix, 0,
+		    "document %lld: must be below %lld, the number of documents",
 		    (long long)c->document, (long long)total);
 	else
 		str_addf(&p.row, "document\tsequence\ttokens\t%s\n", c->tokenizer ? "text" : "ids");

@@ -1,11 +1,11 @@
 /*
- * index.c - the index maps that training will look for, written ahead of it
+ * index.c - writing in advance the index maps that training looks for
  *
- * Maps that are there already are read and checked, not written again.
+ * Existing maps are read and checked, not rewritten.
  */
 #include "shard/maps.h"
 
-/* The hash begins the maps' names, so that a script can find the files. */
+/* The names of the maps begin with the hash, so that a script can find the files. */
 static void
 print_corpus(FILE *out, enum split which, const struct samples *s, const struct dataset *d)
 {
@@ -13,7 +13,7 @@ print_corpus(FILE *out, enum split which, const struct samples *s, const struct 
 	    (long long)samples_num_epochs(s), samples_hash(s), dataset_prefix(d));
 }
 
-/* A blend's own row, then those of its corpora. */
+/* The row of a blend, then those of its corpora. */
 static int
 print_split(const struct maps_run *r, const struct blend *b, enum split which, struct err *e)
 {
@@ -26,11 +26,10 @@ print_split(const struct maps_run *r, const struct blend *b, enum split which, s
 		blend_corpus(b, k, &c);
 		print_corpus(r->out, which, c.samples, c.dataset);
 	}
-	(void)e; /* what became of the rows is looked at when the program ends */
+	(void)e; /* lost rows show when the program ends */
 	return 0;
 }
 
-/* Everything that a run needs. */
 int
 shard_index(const struct maps_config *c, FILE *out, struct str *notes, struct err *e)
 {

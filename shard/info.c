@@ -1,5 +1,5 @@
 /*
- * info.c - how much of what a dataset holds
+ * info.c - the counts of a dataset
  *
  * The rows are long rather than wide, one item each, so that items can be added without moving a
  * column.
@@ -12,7 +12,7 @@
 
 enum { BINS = 33 }; /* lengths 0, 1, 2-3, 4-7, ... */
 
-/* What one pass over the index finds. */
+/* The findings of one pass over the index. */
 struct summary {
 	const struct dataset *d;
 	int64_t shortest, longest, empty_documents;
@@ -137,9 +137,9 @@ print_json(const struct summary *s, FILE *out)
 	str_release(&j);
 }
 
-/* Reads the index and the notes, not the tokens; nothing is printed before. A dataset with too many
- * sequences to train from can be looked at. -1 with a reason when it cannot be opened, which checks
- * the index against the sizes of both files. */
+/* Reads the index and the notes, not the tokens, and prints nothing before that succeeds. A dataset
+   with too many sequences for training can be inspected. -1 with a reason when it cannot be opened,
+   which checks the index against the sizes of both files. */
 int
 shard_info(const char *prefix, enum info_form form, FILE *out, struct err *e)
 {

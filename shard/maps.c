@@ -14,8 +14,8 @@
 
 enum { THREADS_MAX = 16 };
 
-/* "100,all,0": three counts; all is one epoch, as -1. The whole text must be used up: "1,2,3,4"
- * and "1,2" are both refused. */
+/* "100,all,0": three counts; all is one epoch, as -1. The whole text must match: "1,2,3,4" and
+   "1,2" are both refused. */
 static int
 parse_counts(const char *text, int64_t count[SPLIT_COUNT], struct err *e)
 {
@@ -39,8 +39,8 @@ parse_counts(const char *text, int64_t count[SPLIT_COUNT], struct err *e)
 	return 0;
 }
 
-/* Whether a split is there to be built: a blend of no samples is left out, a corpus by itself then
- * gives one epoch. */
+/* True when a split is to be built: a blend of no samples is skipped, but a single corpus then
+   gives one epoch. */
 static bool
 present(const struct data_paths *p, const struct split_matrix *m, enum split which, int64_t wanted)
 {
@@ -59,15 +59,15 @@ shard_maps_load(struct maps_config *c, char **text, struct err *e)
 	return rc;
 }
 
-/* What the names are said to know, in place of what follows from a tokenizer. */
+/* True when options give the tokenizer entries of the names, in place of a tokenizer. */
 static bool
 names_given(const struct maps_config *c)
 {
 	return c->tokenizer_class || c->tokenizer_path || c->tokenizer_option.count > 0;
 }
 
-/* Wrong usage and a dataset that cannot be read have different exit statuses, hence everything
- * about the options alone here. */
+/* Wrong usage and an unreadable dataset have different exit statuses, so all checks of only the
+   options are here. */
 int
 shard_maps_check(const struct maps_config *c, struct err *e)
 {
@@ -80,15 +80,15 @@ shard_maps_check(const struct maps_config *c, struct err *e)
 		return -1;
 	data_paths_release(&paths);
 	if (c->seq_length == 0)
-		return err_set(e, "--seq-length: how many tokens has a sample?");
+		return err_set(e, "--seq-length is needed: the tokens of a sample");
 	for (int i = 0; i < c->tokenizer_option.count; i++)
 		if (!strchr(c->tokenizer_option.item[i], '='))
 			return err_set(e, "--tokenizer-option %s: must be KEY=VALUE",
 			    c->tokenizer_option.item[i]);
 	if (names_given(c) && (c->spec.type || c->spec.model || c->spec.vocab))
 		return err_set(e,
-		    "--tokenizer-class, --tokenizer-path and --tokenizer-option: stand in for a "
-		    "tokenizer; one is given");
+		    "--tokenizer-class, --tokenizer-path and --tokenizer-option: replace a "
+		    "tokenizer, but one is given too");
 	if (tokenizer_identity(&c->spec, &id, e) < 0)
 		return -1;
 	tokenizer_identity_release(&id);
@@ -97,12 +97,12 @@ shard_maps_check(const struct maps_config *c, struct err *e)
 	return split_parse(c->split, &m, e);
 }
 
-/* What is open while the splits are gone through. */
+/* What is open during the loop over the splits. */
 struct opened {
 	const struct data_paths *paths;
 	struct corpora *corpora;
 	struct str *notes;
-	const char *head; /* what is still to be printed of it */
+	const char *head; /* the part not yet printed */
 };
 
 /* What all splits share. */
@@ -125,7 +125,7 @@ common_config(const struct maps_run *r, const char *tokenizer, struct pool *pool
 	};
 }
 
-/* One split: opened, handed over, closed. */
+/* Opens one split, passes it on and closes it. */
 static int
 run_split(const struct maps_run *r, struct opened *o, const struct blend_config *cfg, struct err *e)
 {
@@ -143,7 +143,7 @@ run_split(const struct maps_run *r, struct opened *o, const struct blend_config 
 	return rc;
 }
 
-/* Training, validation and test in this order, as far as they are there. */
+/* Training, validation and test, in this order, as far as they are present. */
 static int
 run_splits(const struct maps_run *r, struct opened *o, struct blend_config *cfg, struct err *e)
 {
@@ -165,7 +165,7 @@ run_splits(const struct maps_run *r, struct opened *o, struct blend_config *cfg,
 	return 0;
 }
 
-/* The files of all splits get their names together, and the rows tell of them when they have. */
+/* The files of all splits are renamed together; the rows are printed after that. */
 static int
 write_splits(const struct maps_run *r, struct opened *o, struct blend_config *cfg, struct err *e)
 {
@@ -191,7 +191,7 @@ write_splits(const struct maps_run *r, struct opened *o, struct blend_config *cf
 	return rc;
 }
 
-/* The machine's cores, up to a number that one disk can follow. */
+/* The machine's cores, up to a number that one disk can serve. */
 static int
 thread_count(const struct maps_config *c)
 {
@@ -202,7 +202,7 @@ thread_count(const struct maps_config *c)
 	return cores < 1 ? 1 : cores > THREADS_MAX ? THREADS_MAX : (int)cores;
 }
 
-/* The tokenizer for the names: what is said of it, or the one that training would have. */
+/* The tokenizer for the names: from the options for it, or the one that training would use. */
 static int
 name_tokenizer(const struct maps_config *c, struct str *out, struct err *e)
 {

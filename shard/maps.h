@@ -24,24 +24,23 @@ struct maps_config {
 /* Reads the file that lists the corpora, if an option names one, into c: once, since it may be a
  * pipe. The caller frees *text after the last use of c. */
 int shard_maps_load(struct maps_config *c, char **text, struct err *e);
-/* What the option tables cannot check, lists of corpora included; -1 is wrong usage. */
+/* Checks what the option tables cannot, including lists of corpora; -1 is wrong usage. */
 int shard_maps_check(const struct maps_config *c, struct err *e);
-/* The maps of every split that is present, written: rows "split samples epochs hash dataset". The
- * options are checked; notes gets lines for people. */
+/* Writes the maps of every split that is present, and prints rows "split samples epochs hash
+   dataset". The options must be checked; notes gets lines for people. */
 int shard_index(const struct maps_config *c, FILE *out, struct str *notes, struct err *e);
-/* What each corpus gives to every split, a row each; the blending index is written unless
- * dry_run. */
+/* Prints what each corpus gives to every split, a row each, and writes the blending index unless
+   dry_run. */
 int shard_blend(const struct maps_config *c, FILE *out, struct str *notes, struct err *e);
 
-/* The splits one after the other, or one of them; row says what is to be done with each, and its
- * corpora are open meanwhile. */
+/* Goes through the splits, or one of them; row is called for each while its corpora are open. */
 struct maps_run {
 	const struct maps_config *c;
 	bool plan_only, write; /* as in blend.h */
 	bool one;              /* only `which`, whose absence is an error */
 	enum split which;
 	FILE *out;
-	/* printed before the first split, when it is there; NULL: row does it */
+	/* printed before the first split that is present; NULL: row does it */
 	const char *head;
 	const void *ctx; /* the caller's */
 	int (*row)(const struct maps_run *, const struct blend *, enum split, struct err *);

@@ -1,14 +1,14 @@
 /*
- * open.c - the datasets that the verbs read, and the room for those that they make
+ * open.c - opening the datasets that the verbs read, and checking the names of those that they make
  */
 #include "lib/base/io.h"
 #include "shard/shard.h"
 
 #include <string.h>
 
-enum { STEP = 1 << 27 }; /* bytes copied between two looks at the meter */
+enum { STEP = 1 << 27 }; /* bytes copied between two updates of the meter */
 
-/* The caller decides how often people see it. */
+/* The caller decides how often it is shown. */
 void
 shard_tell(struct shard_meter *m, uint64_t bytes)
 {
@@ -26,7 +26,7 @@ document_byte(const struct dataset *d, int64_t document)
 	return (uint64_t)token * dtype_size(dataset_dtype(d));
 }
 
-/* As many documents as have STEP bytes or less, but one at least, from range[0] on. */
+/* The end of the documents from range[0] on that have at most STEP bytes together; at least one. */
 static int64_t
 step_end(const struct dataset *d, const int64_t range[2])
 {
@@ -39,7 +39,7 @@ step_end(const struct dataset *d, const int64_t range[2])
 	return end > range[0] ? end : range[0] + 1;
 }
 
-/* The range is of documents. Without any there is nothing to add. */
+/* The range is of documents and may be empty. */
 int
 shard_add_documents(struct dataset_writer *w, const struct dataset *d, const int64_t range[2],
     struct shard_meter *m, struct err *e)
@@ -58,7 +58,7 @@ shard_add_documents(struct dataset_writer *w, const struct dataset *d, const int
 	return 0;
 }
 
-/* Whether a name ends like that of a file of a pair. */
+/* True when a name ends in .bin or .idx. */
 static bool
 ends_like_a_file(const char *name)
 {
@@ -68,7 +68,7 @@ ends_like_a_file(const char *name)
 }
 
 /* Shells complete file names, and data/a*.idx names all datasets of a directory. A dataset whose
- * prefix ends so has an index of that name, too. */
+   own prefix ends so has an index of that name too. */
 char *
 shard_prefix(char *name)
 {
@@ -81,8 +81,7 @@ shard_prefix(char *name)
 	return name;
 }
 
-/* Files in the directory of devices would be of no use to anybody, and its names mostly mean
- * streams. */
+/* Files in /dev would be useless, and its names usually mean streams. */
 int
 shard_check_output(const char *prefix, struct err *e)
 {
@@ -91,22 +90,22 @@ shard_check_output(const char *prefix, struct err *e)
 	if (!strcmp(prefix, "-") ||
 	    (device && (!strchr(device, '/') || !strncmp(device, "fd/", 3))))
 		return err_set(e,
-		    "--output %s: a dataset is the files PREFIX.bin and PREFIX.idx, which no "
-		    "stream can be",
+		    "--output %s: must be a prefix: a dataset is the files PREFIX.bin and "
+		    "PREFIX.idx, not a stream",
 		    prefix);
 	return ends_like_a_file(prefix)
 	    ? err_set(e, "--output %s: must be the prefix without .bin or .idx", prefix)
 	    : 0;
 }
 
-/* With the bound on the number of sequences: what training would refuse is refused here. */
+/* With training's bound on the number of sequences, so that both refuse the same datasets. */
 struct dataset *
 shard_open(const char *prefix, struct err *e)
 {
 	return dataset_open_with(prefix, &(struct dataset_options){ .no_mmap_bin = true }, e);
 }
 
-/* The writer itself replaces files, so this is asked before it starts. */
+/* The writer itself replaces files, so this check comes before it starts. */
 int
 shard_check_target(const char *prefix, struct err *e)
 {

@@ -1,8 +1,8 @@
 /*
  * options.c - the option tables of mshard's verbs
  *
- * One row an option; parsing, help and manual follow from it. What options must be to each other is
- * checked by the verbs. Names are those of Megatron-LM wherever it has the option.
+ * One row per option gives parsing, help and manual. The verbs check how options fit together.
+ * Names are Megatron-LM's wherever it has the option.
  */
 #include "lib/token/options.h"
 #include "shard/options.h"
@@ -12,7 +12,7 @@
 const struct opt shard_info_opts[] = { { .name = "json",
 					   .type = OPT_FLAG,
 					   .off = offsetof(struct info_config, json),
-					   .help = "one JSON object a dataset and line" },
+					   .help = "one JSON object per dataset, each on a line" },
 	OPT_END };
 
 #define VERIFY(field) offsetof(struct verify_config, field)
@@ -34,25 +34,26 @@ const struct opt shard_verify_opts[] = {
 
 #define HEAD(field) offsetof(struct head_config, field)
 
-const struct opt shard_head_opts[] = { { .name = "num-documents",
-					   .letter = 'n',
-					   .type = OPT_INT,
-					   .off = HEAD(count),
-					   .min = -1,
-					   .max = 1e15,
-					   .def = "-1",
-					   .help =
-					       "how many documents; -1: 10, or 1 with --document" },
+const struct opt shard_head_opts[] = {
+	{ .name = "num-documents",
+	    .letter = 'n',
+	    .type = OPT_INT,
+	    .off = HEAD(count),
+	    .min = -1,
+	    .max = 1e15,
+	    .def = "-1",
+	    .help = "the number of documents; -1: 10, or 1 with --document" },
 	{ .name = "document",
 	    .type = OPT_INT,
 	    .off = HEAD(document),
 	    .max = 1e15,
 	    .def = "-1",
 	    .min = -1,
-	    .help = "the first document to print, counted from 0; -1 begins at 0" },
-	TOKENIZER_OPTS, OPT_END };
+	    .help = "the first document to print, counted from 0; -1: from 0" },
+	TOKENIZER_OPTS, OPT_END
+};
 
-/* The rows that a struct maps_config is read from, at an offset of the verb's own config. */
+/* The rows of a struct maps_config, at an offset in the verb's own config. */
 /* clang-format off */
 #define MAPS(base, field) .off = (base) + offsetof(struct maps_config, field)
 #define MAPS_OPTS(base) \
@@ -65,13 +66,13 @@ const struct opt shard_head_opts[] = { { .name = "num-documents",
 	  .help = "the words of --data-path from a file" }, \
 	{ .name = "train-data-path", .type = OPT_LIST, MAPS(base, paths.split_path[SPLIT_TRAIN]), \
 	  .unit = "[WEIGHT] PREFIX", \
-	  .help = "datasets of training alone, whole; --split does not apply" }, \
+	  .help = "datasets only of training, whole; --split does not apply" }, \
 	{ .name = "valid-data-path", .type = OPT_LIST, MAPS(base, paths.split_path[SPLIT_VALID]), \
 	  .unit = "[WEIGHT] PREFIX", \
-	  .help = "the same of validation" }, \
+	  .help = "the same for validation" }, \
 	{ .name = "test-data-path", .type = OPT_LIST, MAPS(base, paths.split_path[SPLIT_TEST]), \
 	  .unit = "[WEIGHT] PREFIX", \
-	  .help = "the same of the test" }, \
+	  .help = "the same for the test" }, \
 	{ .name = "per-split-data-args-path", .type = OPT_STRING, \
 	  MAPS(base, paths.per_split_data_args_path), .unit = "FILE", \
 	  .help = "all three from a JSON object with the keys train, valid and test" }, \
@@ -80,30 +81,30 @@ const struct opt shard_head_opts[] = { { .name = "num-documents",
 	  .help = "shares of training, validation and test; the names depend on the text" }, \
 	{ .name = "seq-length", .type = OPT_INT, MAPS(base, seq_length), .min = 1, \
 	  .max = 2147483646, .unit = "tokens", \
-	  .help = "tokens of a sample" }, \
+	  .help = "tokens per sample" }, \
 	{ .name = "seed", .type = OPT_INT, MAPS(base, seed), .max = 4294967295.0, .def = "1234", \
 	  .help = "seed of the shuffles" }, \
 	{ .name = "num-samples", .type = OPT_STRING, MAPS(base, num_samples), \
 	  .unit = "TRAIN,VALID,TEST", .def = "all,all,all", \
-	  .help = "samples wanted of each split; all means one epoch" }, \
+	  .help = "samples wanted from each split; all means one epoch" }, \
 	{ .name = "mid-level-dataset-surplus", .type = OPT_NUMBER, MAPS(base, surplus), \
 	  .max = 1e6, .def = "0.005", \
 	  .unit = "fraction", \
-	  .help = "how much more than its share is asked of each corpus of a weighted blend" }, \
+	  .help = "how much more than its share each corpus of a weighted blend is asked for" }, \
 	{ .name = "no-add-extra-token-to-sequence", .type = OPT_UNFLAG, \
 	  MAPS(base, add_extra_token), \
 	  .help = "samples do not overlap by the token that is the last label" }, \
 	{ .name = "no-drop-last-partial-validation-sequence", .type = OPT_UNFLAG, \
 	  MAPS(base, drop_last_partial), \
-	  .help = "validation keeps the last sample though it is not full" }, \
+	  .help = "validation keeps its last sample even when it is not full" }, \
 	{ .name = "data-cache-path", .type = OPT_STRING, MAPS(base, cache_dir), .unit = "DIR", \
 	  .help = "where the maps go; without it PREFIX/cache/GPTDataset_indices, and blends are " \
 	  "not kept" }, \
 	{ .name = "num-dataset-builder-threads", .type = OPT_INT, MAPS(base, threads), \
 	  .max = 1024, .unit = "threads", \
-	  .help = "corpora built side by side; 0: as many as there are cores, up to 16" }
+	  .help = "corpora built in parallel; 0: the number of cores, up to 16" }
 #define MAPS_TOKENIZER_OPTS(base) \
-	{ .type = OPT_GROUP, .help = "The tokenizer as the names of the maps know it" }, \
+	{ .type = OPT_GROUP, .help = "The tokenizer in the names of the maps" }, \
 	{ .name = "tokenizer-class", .type = OPT_STRING, MAPS(base, tokenizer_class), \
 	  .unit = "NAME", \
 	  .help = "Python class; without it MegatronTokenizerText" }, \
@@ -112,7 +113,7 @@ const struct opt shard_head_opts[] = { { .name = "num-documents",
 	  .help = "its file or directory" }, \
 	{ .name = "tokenizer-option", .type = OPT_LIST, MAPS(base, tokenizer_option), \
 	  .unit = "KEY=VALUE", \
-	  .help = "what its constructor got, in order, as vocab_size=50257 eod_id=50256" }
+	  .help = "its constructor's arguments, in order, such as vocab_size=50257 eod_id=50256" }
 /* clang-format on */
 
 const struct opt shard_index_opts[] = { MAPS_OPTS(0), TOKENIZER_OPTS, MAPS_TOKENIZER_OPTS(0),
@@ -124,8 +125,8 @@ const struct opt shard_blend_opts[] = { MAPS_OPTS(0),
 	    MAPS(0, consumed),
 	    .max = 1e15,
 	    .unit = "samples",
-	    .help = "the column consumed tells how many of the first so many training samples come "
-		    "from each corpus" },
+	    .help = "fill the column consumed: how many of the first N training samples come from "
+		    "each corpus" },
 	{ .name = "dry-run",
 	    .type = OPT_FLAG,
 	    MAPS(0, dry_run),
@@ -156,12 +157,12 @@ const struct opt shard_sample_opts[] = { MAPS_OPTS(SAMPLE(maps)),
 	    .off = SAMPLE(count),
 	    .max = 1e15,
 	    .def = "1",
-	    .help = "how many samples, or iterations with --index" },
+	    .help = "the number of samples, or of iterations with --index" },
 	{ .type = OPT_GROUP, .help = "Which rank reads what" },
 	{ .name = "index",
 	    .type = OPT_FLAG,
 	    .off = SAMPLE(index),
-	    .help = "print which rank reads which sample in which iteration, in place of tokens" },
+	    .help = "print which rank reads which sample in which iteration, instead of tokens" },
 	{ .name = "iteration",
 	    .type = OPT_INT,
 	    .off = SAMPLE(iteration),
@@ -186,7 +187,7 @@ const struct opt shard_sample_opts[] = { MAPS_OPTS(SAMPLE(maps)),
 	{ .name = "no-data-sharding",
 	    .type = OPT_FLAG,
 	    .off = SAMPLE(no_data_sharding),
-	    .help = "cyclic: all ranks deal from one permutation, in place of a bucket each" },
+	    .help = "cyclic: all ranks share one permutation, instead of having a bucket each" },
 	{ .name = "micro-batch-size",
 	    .type = OPT_INT,
 	    .off = SAMPLE(micro_batch_size),
@@ -194,14 +195,14 @@ const struct opt shard_sample_opts[] = { MAPS_OPTS(SAMPLE(maps)),
 	    .max = 1e6,
 	    .def = "1",
 	    .unit = "samples",
-	    .help = "samples that a rank takes at a time" },
+	    .help = "samples per micro batch of a rank" },
 	{ .name = "global-batch-size",
 	    .type = OPT_INT,
 	    .off = SAMPLE(global_batch_size),
 	    .min = 1,
 	    .max = 1e9,
 	    .unit = "samples",
-	    .help = "samples of an iteration on all ranks" },
+	    .help = "samples per iteration, over all ranks" },
 	{ .name = "data-parallel-size",
 	    .type = OPT_INT,
 	    .off = SAMPLE(data_parallel_size),
@@ -228,11 +229,11 @@ const struct opt shard_cat_opts[] = { { .name = "output",
 	    .type = OPT_FLAG,
 	    .off = CAT(widen),
 	    .help =
-		"let token types differ: the narrowest type that holds all of them is written" },
+		"accept different token types: the result has the narrowest type that holds all" },
 	{ .name = "mix-tokenizers",
 	    .type = OPT_FLAG,
 	    .off = CAT(mix_tokenizers),
-	    .help = "merge datasets though their notes name different tokenizers" },
+	    .help = "merge datasets even if their notes name different tokenizers" },
 	OPT_END };
 
 #define CUT(field) offsetof(struct split_config, field)
@@ -250,20 +251,20 @@ const struct opt shard_split_opts[] = {
 	    .min = 1,
 	    .max = 1e15,
 	    .unit = "N",
-	    .help = "N documents a piece" },
+	    .help = "N documents per piece" },
 	{ .name = "tokens",
 	    .type = OPT_INT,
 	    .off = CUT(tokens),
 	    .min = 1,
 	    .max = 9e18,
 	    .unit = "N",
-	    .help = "as many documents a piece as have N tokens or less; a longer document is a "
-		    "piece of its own" },
+	    .help = "at most N tokens per piece, in whole documents; a longer document is its own "
+		    "piece" },
 	{ .name = "proportion",
 	    .type = OPT_STRING,
 	    .off = CUT(proportion),
 	    .unit = "A,B,...",
-	    .help = "a piece for each share of the documents" },
+	    .help = "one piece per share of the documents" },
 	{ .name = "force",
 	    .type = OPT_FLAG,
 	    .off = CUT(force),
@@ -283,7 +284,7 @@ const struct opt shard_repair_opts[] = {
 	{ .name = "in-place",
 	    .type = OPT_FLAG,
 	    .off = REPAIR(in_place),
-	    .help = "change the damaged dataset itself: what is cut off is gone" },
+	    .help = "change the damaged dataset itself: what is cut off is lost" },
 	{ .name = "force",
 	    .type = OPT_FLAG,
 	    .off = REPAIR(force),
@@ -291,13 +292,14 @@ const struct opt shard_repair_opts[] = {
 	OPT_END
 };
 
-/* At least one dataset, at most `most`. They are files of a pair, so standard input cannot stand
- * in. */
+/* At least one dataset and at most `most`. A dataset is a pair of files, so it cannot come from
+   standard input. */
 int
 shard_operands(const char *verb, int argc, char **argv, int most, struct err *e)
 {
 	if (argc == 0)
-		err_set(e, "which dataset? PREFIX is the path of its files without .bin and .idx");
+		err_set(e,
+		    "a dataset is needed: PREFIX is the path of its files without .bin and .idx");
 	else if (argc > most)
 		err_set(e, "%s takes one dataset at a time, not %d", verb, argc);
 	for (int i = 0; i < argc; i++)
@@ -310,10 +312,10 @@ shard_no_operands(int argc, char **argv, struct err *e)
 {
 	return argc == 0
 	    ? 0
-	    : err_set(e, "operand '%s': the datasets are those of --data-path", argv[0]);
+	    : err_set(e, "unexpected operand '%s': --data-path names the datasets", argv[0]);
 }
 
-/* The tokenizer of the spec, when the options name one; *t NULL: they do not. */
+/* *t is NULL when the options name no tokenizer. */
 int
 shard_tokenizer(const struct tokenizer_spec *spec, struct tokenizer **t, struct err *e)
 {

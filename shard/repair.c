@@ -1,12 +1,12 @@
 /*
- * repair.c - a damaged dataset put right, and what was done to it
+ * repair.c - repairing a damaged dataset and reporting the repairs
  */
 #include "lib/data/dataset_repair.h"
 #include "shard/shard.h"
 
 #include <string.h>
 
-/* Nothing is changed in place unless that was asked for. */
+/* Nothing is changed in place without --in-place. */
 int
 shard_repair_check(const struct repair_config *c, struct err *e)
 {
@@ -17,7 +17,7 @@ shard_repair_check(const struct repair_config *c, struct err *e)
 	return c->output ? shard_check_output(c->output, e) : 0;
 }
 
-/* The lines that say what was wrong, each after the name of the dataset. */
+/* Prints the lines about the faults, each after the name of the dataset. */
 static void
 print_found(const char *prefix, const struct str *found, FILE *out)
 {
@@ -25,8 +25,8 @@ print_found(const char *prefix, const struct str *found, FILE *out)
 		fprintf(out, "%s: %.*s\n", prefix, (int)(feed - p), p);
 }
 
-/* The repaired dataset with notes that keep the tokenizer. It is opened, so one that is still
- * damaged could not pass for repaired. */
+/* Writes the repaired dataset with notes that keep the tokenizer, and opens it, so that a dataset
+   that is still damaged never passes for repaired. */
 static int
 save(const struct repair_config *c, struct dataset_repair *r, const char *prefix, struct err *e)
 {
@@ -51,7 +51,7 @@ save(const struct repair_config *c, struct dataset_repair *r, const char *prefix
 	return rc;
 }
 
-/* A sound dataset is left alone, and nothing is written for it. */
+/* A sound dataset stays unchanged, and nothing is written for it. */
 int
 shard_repair(const struct repair_config *c, const char *prefix, FILE *out, struct err *e)
 {

@@ -1,5 +1,5 @@
 /*
- * sample.c - training samples, and which rank reads which of them when
+ * sample.c - training samples, and which rank reads which of them in which iteration
  *
  * Both go through lib/data/blend and lib/data/sampler, as training does: the same options give
  * the same samples in the same order.
@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-/* What belongs together among the options. */
+/* Checks how the options fit together. */
 int
 shard_sample_check(const struct sample_config *c, struct err *e)
 {
@@ -22,7 +22,7 @@ shard_sample_check(const struct sample_config *c, struct err *e)
 	if (!c->index)
 		return 0;
 	if (g == 0)
-		return err_set(e, "--global-batch-size: how many samples has an iteration?");
+		return err_set(e, "--global-batch-size is needed: the samples of an iteration");
 	if (b > g / d || g % (b * d))
 		return err_set(e,
 		    "--global-batch-size %lld: must be a multiple of --micro-batch-size %lld times "
@@ -31,7 +31,7 @@ shard_sample_check(const struct sample_config *c, struct err *e)
 	return 0;
 }
 
-/* The dataset that a sample comes from, then "sequence:first+count,...": where its tokens lie. */
+/* The dataset of a sample, then "sequence:first+count,...", the places of its tokens. */
 static void
 add_parts(const struct blend *b, int64_t sample, struct str *out)
 {
@@ -53,7 +53,6 @@ add_parts(const struct blend *b, int64_t sample, struct str *out)
 	free(part);
 }
 
-/* One row. */
 static int
 add_sample(const struct sample_config *c, const struct blend *b, int64_t sample, struct str *out,
     struct err *e)
@@ -75,8 +74,8 @@ add_sample(const struct sample_config *c, const struct blend *b, int64_t sample,
 	return rc;
 }
 
-/* Rows of samples from the first that was asked for; fewer than asked for are no error. A row goes
- * out when it is complete, the first after the column names. */
+/* Prints the rows of samples from the first requested one on; fewer than requested are not an
+   error. Each row is printed when it is complete, the first one after the column names. */
 static int
 print_samples(const struct sample_config *c, const struct blend *b, FILE *out, struct err *e)
 {
@@ -85,7 +84,7 @@ print_samples(const struct sample_config *c, const struct blend *b, FILE *out, s
 	int rc = 0;
 
 	if (c->sample >= total)
-		return err_set(e, "no sample %lld: the %s split has %lld, counted from 0",
+		return err_set(e, "sample %lld: the %s split has %lld, counted from 0",
 		    (long long)c->sample, split_name[c->which], (long long)total);
 	str_addf(&row, "sample\tdataset\tparts\ttokens\t%s\n", c->tokenizer ? "text" : "ids");
 	for (int64_t i = c->sample;
@@ -100,7 +99,7 @@ print_samples(const struct sample_config *c, const struct blend *b, FILE *out, s
 	return rc;
 }
 
-/* What is asked of the sampler, and the row that it is for. */
+/* The request to the sampler, and its row. */
 struct walk {
 	const struct sample_config *c;
 	const struct blend *b;
@@ -110,7 +109,7 @@ struct walk {
 	FILE *out;
 };
 
-/* The rows of one micro batch of every rank; -1 where the sampler ends. */
+/* Prints the rows of one micro batch of every rank; -1 where the sampler ends. */
 static int
 print_group(const struct walk *w)
 {
@@ -133,7 +132,8 @@ print_group(const struct walk *w)
 	return 0;
 }
 
-/* Rows of iterations, counted from 1 as in the log of training, as far as the split goes. */
+/* Prints the rows of iterations, counted from 1 as in the training log, up to the end of the
+   split. */
 static void
 print_iterations(struct walk *w)
 {
@@ -151,7 +151,7 @@ print_iterations(struct walk *w)
 	}
 }
 
-/* Whether there is a first micro batch is asked before the header is printed. */
+/* The first micro batch is checked before the header is printed. */
 static int
 print_index(const struct sample_config *c, const struct blend *b, FILE *out, struct err *e)
 {
@@ -178,17 +178,17 @@ print_index(const struct sample_config *c, const struct blend *b, FILE *out, str
 	return rc;
 }
 
-/* Either table. */
+/* Prints either table. */
 static int
 print_split(const struct maps_run *r, const struct blend *b, enum split which, struct err *e)
 {
 	const struct sample_config *c = r->ctx;
 
-	(void)which; /* the one that was asked for */
+	(void)which; /* the requested one */
 	return c->index ? print_index(c, b, r->out, e) : print_samples(c, b, r->out, e);
 }
 
-/* Maps that are in the cache are read; those that are not are built in memory and not written. */
+/* Cached maps are read; missing ones are built in memory and not written. */
 int
 shard_sample(const struct sample_config *c, FILE *out, struct str *notes, struct err *e)
 {

@@ -2,8 +2,8 @@
  * shard.h - what mshard does to datasets
  *
  * Products go to the given stream; the caller flushes and checks it. All return 0, or -1 with the
- * reason. A prefix names PREFIX.idx and PREFIX.bin. What people should know beyond the product is
- * added, a line each, to the config's `said`.
+ * reason. A prefix names PREFIX.idx and PREFIX.bin. Notes for people are added, a line each, to the
+ * config's `said`.
  */
 #ifndef SHARD_SHARD_H
 #define SHARD_SHARD_H
@@ -16,54 +16,54 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Called during long work with the bytes done and those to do. */
+/* Progress of long work: the bytes done and the total. */
 struct shard_meter {
-	void (*tell)(uint64_t done, uint64_t total); /* NULL: nobody looks */
+	void (*tell)(uint64_t done, uint64_t total); /* NULL: not shown */
 	uint64_t done, total;
 };
-void shard_tell(struct shard_meter *m, uint64_t bytes); /* that many more are done */
-/* dataset_add_documents in steps that the meter shows. */
+void shard_tell(struct shard_meter *m, uint64_t bytes); /* adds bytes to those done */
+/* dataset_add_documents in steps, with the meter updated after each. */
 int shard_add_documents(struct dataset_writer *w, const struct dataset *d, const int64_t range[2],
     struct shard_meter *m, struct err *e);
 
-/* Cuts the .bin or .idx off the name of either file of a pair. */
+/* Cuts .bin or .idx from the name of a file of a pair. */
 char *shard_prefix(char *name);
-/* --output of the verbs that make datasets: neither a stream nor the name of a file; -1 is wrong
- * usage. */
+/* Checks --output of the verbs that make datasets: neither a stream nor the name of a file; -1 is
+   wrong usage. */
 int shard_check_output(const char *prefix, struct err *e);
-/* The tokens of mshard's inputs are read, never mapped: most verbs pass over them once. */
+/* Opens an input. Its tokens are read, never mapped: most verbs pass over them once. */
 struct dataset *shard_open(const char *prefix, struct err *e);
 
-/* Counts and the histogram of sequence lengths: rows "dataset item value", with these words above
- * them or without, or one JSON object on a line. */
+/* Counts and the histogram of sequence lengths: rows "dataset item value", with or without a header
+   line, or one JSON object on a line. */
 enum info_form { INFO_HEAD, INFO_ROWS, INFO_JSON };
 int shard_info(const char *prefix, enum info_form form, FILE *out, struct err *e);
 
 struct verify_config {
-	struct tokenizer_spec spec; /* first: the tokenizer's option rows rely on it */
-	int64_t vocab_size;         /* ids must lie in [0, vocab_size); 0: they are not looked at */
-	bool xxh;                   /* check PREFIX.xxh, or write it where it is missing */
+	struct tokenizer_spec spec;        /* first: the tokenizer's option rows rely on it */
+	int64_t vocab_size;                /* ids must be in [0, vocab_size); 0: not checked */
+	bool xxh;                          /* check PREFIX.xxh, or write it if it is missing */
 	const struct tokenizer *tokenizer; /* the one of spec; NULL: none */
 	void (*progress)(uint64_t done, uint64_t total);
 };
-/* Everything that opening checks and what the config adds. Says "PREFIX: ok, ...". */
+/* Checks everything that opening does and what the config adds. Prints "PREFIX: ok, ...". */
 int shard_verify(const struct verify_config *c, const char *prefix, FILE *out, struct err *e);
 
 /* The checksums of both files. */
 struct checksums {
 	uint64_t idx, bin;
 };
-/* 1 with those of PREFIX.xxh, 0 when there is none, -1 when it is none. */
+/* 1 with those of PREFIX.xxh, 0 when it does not exist, -1 when it is invalid. */
 int checksums_read(const char *prefix, struct checksums *c, struct err *e);
 int checksums_write(const char *prefix, const struct checksums *c, struct err *e);
 
 struct head_config {
 	struct tokenizer_spec spec;        /* first */
-	int64_t count, document;           /* documents, and the first of them */
-	const struct tokenizer *tokenizer; /* text in place of ids; NULL: ids */
+	int64_t count, document;           /* the number of documents, and the first of them */
+	const struct tokenizer *tokenizer; /* prints text; NULL: ids */
 };
-/* Documents as rows "document sequence tokens ids"; the last may lie beyond the end, the first
- * not. */
+/* Documents as rows "document sequence tokens ids"; the last may be past the end, the first may
+   not. */
 int shard_head(const struct head_config *c, const char *prefix, FILE *out, struct err *e);
 /* Appends ids separated by blanks, or their text as a JSON string, and a line feed. */
 int shard_add_ids(
@@ -71,27 +71,27 @@ int shard_add_ids(
 
 struct cat_config {
 	const char *output;
-	bool force;          /* replace what is there */
-	bool widen;          /* types may differ: the narrowest that holds all of them */
-	bool mix_tokenizers; /* merge though the tokenizers differ */
+	bool force;          /* replace existing files */
+	bool widen;          /* types may differ; the result has the narrowest that holds all */
+	bool mix_tokenizers; /* merge even if the tokenizers differ */
 	const char *made_by;
 	struct str *said;
 	void (*progress)(uint64_t done, uint64_t total);
 };
-/* What the option table cannot check; -1 is wrong usage. */
+/* Checks what the option table cannot; -1 is wrong usage. */
 int shard_cat_check(const struct cat_config *c, struct err *e);
 /* Merges datasets, in order, in constant memory, and writes the notes of the result. */
 int shard_cat(const struct cat_config *c, int count, char **prefix, struct err *e);
 
 struct split_config {
 	const char *output;        /* the pieces are output_00000 and so on */
-	int64_t documents, tokens; /* at most so many a piece; 0: not by these */
+	int64_t documents, tokens; /* at most this many per piece; 0: no such limit */
 	const char *proportion;    /* shares of the documents, "90,5,5" */
 	bool force;
 	const char *made_by;
 	void (*progress)(uint64_t done, uint64_t total);
 };
-/* What the option table cannot check; -1 is wrong usage. */
+/* Checks what the option table cannot; -1 is wrong usage. */
 int shard_split_check(const struct split_config *c, struct err *e);
 /* Cuts between documents: rows "dataset documents sequences tokens". */
 int shard_split(const struct split_config *c, const char *prefix, FILE *out, struct err *e);
@@ -101,12 +101,12 @@ struct repair_config {
 	bool in_place, force;
 	const char *made_by;
 };
-/* What the option table cannot check; -1 is wrong usage. */
+/* Checks what the option table cannot; -1 is wrong usage. */
 int shard_repair_check(const struct repair_config *c, struct err *e);
-/* Says a line for each thing that was put right, or that there was none. */
+/* Prints a line for each repair, or that there was nothing to repair. */
 int shard_repair(const struct repair_config *c, const char *prefix, FILE *out, struct err *e);
 
-/* Neither file of a dataset that is to be made may be there: a message before the work. */
+/* Checks, before the work, that neither file of the dataset to be made exists. */
 int shard_check_target(const char *prefix, struct err *e);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * split.c - one dataset cut into several, between documents
+ * split.c - dividing a dataset between documents
  *
- * Where to cut is found from the index alone before anything is written, so that names that are
- * taken and counts that are wrong are said at once. The pieces laid end to end are the dataset.
+ * The cuts are computed from the index before anything is written, so that existing names and wrong
+ * counts are reported at once. The concatenated pieces are the dataset.
  */
 #include "lib/base/mem.h"
 #include "lib/base/temp_sweep.h"
@@ -21,7 +21,6 @@ struct cuts {
 	int64_t count;
 };
 
-/* One more cut. */
 static void
 add_cut(struct cuts *c, int64_t at)
 {
@@ -30,7 +29,7 @@ add_cut(struct cuts *c, int64_t at)
 	c->at[c->count++] = at;
 }
 
-/* A share: a number, 0 and above, all of the word. */
+/* A share: a number from 0; the whole word must be one. */
 static int
 parse_share(const char *word, size_t len, double *out)
 {
@@ -44,7 +43,7 @@ parse_share(const char *word, size_t len, double *out)
 	return *end || !isfinite(*out) || *out < 0 ? -1 : 0;
 }
 
-/* The shares of --proportion, between commas, divided by their sum; free() *share. */
+/* The shares of --proportion, separated by commas, divided by their sum; free() *share. */
 static int
 parse_shares(const char *text, double **share, int64_t *count, struct err *e)
 {
@@ -58,7 +57,7 @@ parse_shares(const char *text, double **share, int64_t *count, struct err *e)
 		*share = mem_realloc(*share, (size_t)*count + 1, sizeof **share);
 		if (parse_share(p, n, &(*share)[*count]) < 0)
 			return err_set(
-			    e, "--proportion %s: must be numbers from 0, as 90,5,5", text);
+			    e, "--proportion %s: must be numbers from 0, such as 90,5,5", text);
 		sum += (*share)[(*count)++];
 		p = p[n] ? p + n + 1 : NULL;
 	}
@@ -72,7 +71,7 @@ parse_shares(const char *text, double **share, int64_t *count, struct err *e)
 	return 0;
 }
 
-/* Exactly one way to cut, and somewhere to put the pieces. */
+/* Exactly one way to cut, and a prefix for the pieces, must be given. */
 int
 shard_split_check(const struct split_config *c, struct err *e)
 {
@@ -81,7 +80,7 @@ shard_split_check(const struct split_config *c, struct err *e)
 	int ways = (c->documents > 0) + (c->tokens > 0) + (c->proportion != NULL), rc = 0;
 
 	if (!c->output)
-		return err_set(e, "--output: where should the pieces go?");
+		return err_set(e, "--output is needed: the prefix of the pieces");
 	if (shard_check_output(c->output, e) < 0)
 		return -1;
 	if (ways != 1)
@@ -95,7 +94,7 @@ shard_split_check(const struct split_config *c, struct err *e)
 	return rc;
 }
 
-/* Like --split: document boundaries at the sums of the shares, halves rounded to even. */
+/* Like --split: cuts at the sums of the shares, halves rounded to even. */
 static int
 cut_by_share(const struct split_config *c, int64_t documents, struct cuts *out, struct err *e)
 {
@@ -114,8 +113,8 @@ cut_by_share(const struct split_config *c, int64_t documents, struct cuts *out, 
 	return 0;
 }
 
-/* A piece ends before the document that would take it over the limit; one that is longer than the
- * limit by itself is a piece of its own. */
+/* A piece ends before the document that would exceed the limit; a document longer than the limit is
+   its own piece. */
 static void
 cut_by_size(const struct split_config *c, const struct dataset *d, struct cuts *out)
 {
@@ -136,18 +135,18 @@ cut_by_size(const struct split_config *c, const struct dataset *d, struct cuts *
 	add_cut(out, documents);
 }
 
-/* Where to cut; a dataset without documents cannot be. */
+/* Computes the cuts; a dataset without documents is an error. */
 static int
 find_cuts(const struct split_config *c, const struct dataset *d, struct cuts *out, struct err *e)
 {
 	if (dataset_num_documents(d) == 0)
-		return err_at(e, dataset_prefix(d), 0, "has no documents to split");
+		return err_at(e, dataset_prefix(d), 0, "it has no documents to split");
 	if (c->proportion)
 		return cut_by_share(c, dataset_num_documents(d), out, e);
 	cut_by_size(c, d, out);
 	if (out->count - 1 > MAX_PIECES || out->at[out->count - 1] != dataset_num_documents(d))
 		return err_at(
-		    e, dataset_prefix(d), 0, "more than %d pieces; make them larger", MAX_PIECES);
+		    e, dataset_prefix(d), 0, "more than %d pieces: make them larger", MAX_PIECES);
 	return 0;
 }
 
@@ -160,7 +159,7 @@ piece_name(const struct split_config *c, int64_t i, struct str *name)
 	return name->buf;
 }
 
-/* A piece that this run made. */
+/* Removes a piece that this run made. */
 static void
 remove_piece(const char *piece)
 {
@@ -183,7 +182,7 @@ struct whole {
 	struct shard_meter meter;
 };
 
-/* One piece and its notes, or neither. */
+/* Writes one piece and its notes, or neither. */
 static int
 write_piece(struct whole *x, const int64_t cut[2], const char *name, struct err *e)
 {
@@ -202,7 +201,7 @@ write_piece(struct whole *x, const int64_t cut[2], const char *name, struct err 
 	return dataset_commit(w, e);
 }
 
-/* One row about the piece between two cuts. */
+/* Prints the row of the piece between two cuts. */
 static void
 add_row(const struct dataset *d, const int64_t cut[2], const char *name, struct str *rows)
 {
@@ -213,7 +212,8 @@ add_row(const struct dataset *d, const int64_t cut[2], const char *name, struct 
 	    (long long)(dataset_sequence_start(d, s1) - dataset_sequence_start(d, s0)));
 }
 
-/* All pieces, or none: half of them could be taken for the whole. Rows only when all are there. */
+/* Writes all pieces or none, since some of them could be mistaken for the whole. Prints rows only
+   when all are written. */
 static int
 write_pieces(const struct split_config *c, const struct dataset *d, const struct cuts *cuts,
     FILE *out, struct err *e)
@@ -241,8 +241,8 @@ write_pieces(const struct split_config *c, const struct dataset *d, const struct
 	return rc;
 }
 
-/* A dataset with more sequences than training can number may be read here: to cut it is the way
- * out. The writer keeps every piece below that bound. */
+/* A dataset with more sequences than training can number may be read here, since splitting it is
+   the remedy. The writer keeps every piece below that bound. */
 int
 shard_split(const struct split_config *c, const char *prefix, FILE *out, struct err *e)
 {

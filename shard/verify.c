@@ -1,10 +1,10 @@
 /*
- * verify.c - is this a sound dataset?
+ * verify.c - checking that a dataset is sound
  *
  * Opening checks everything about the index: magic, version, type, counts against the sizes of both
- * files, offsets against lengths, documents in order. What is left are the tokens, which only a
- * vocabulary can judge, and damage that leaves a legal dataset behind, which only checksums find.
- * Both are looked for in one pass over the .bin.
+ * files, offsets against lengths, documents in order. What remains are the tokens, which only a
+ * vocabulary can check, and damage that leaves a legal dataset, which only checksums find. One pass
+ * over the .bin checks both.
  */
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 1 << 20, CHUNK = 8192 }; /* bytes read, tokens looked at in one go */
+enum { BLOCK = 1 << 20, CHUNK = 8192 }; /* bytes read and tokens checked at a time */
 
-/* Names the first bad id of a chunk with its place. */
+/* Reports the first bad id of a chunk with its place. */
 static int
 bad_id(
     const struct dataset *d, int64_t vocab_size, int64_t first, const int64_t *ids, struct err *e)
@@ -26,14 +26,14 @@ bad_id(
 		i++;
 	s = dataset_sequence_at(d, first + i);
 	return err_set(e,
-	    "%s.bin: token %lld of sequence %lld is %lld; the ids of a vocabulary of %lld end at "
-	    "%lld",
+	    "%s.bin: token %lld of sequence %lld is %lld: with a vocabulary of %lld it must be at "
+	    "most %lld",
 	    dataset_prefix(d), (long long)(first + i - dataset_sequence_start(d, s)), (long long)s,
 	    (long long)ids[i], (long long)vocab_size, (long long)vocab_size - 1);
 }
 
-/* Stored tokens from number `first` on against the vocabulary. One unsigned comparison finds ids
- * that are negative as well; no branch, so that it keeps up with the disk. */
+/* Checks stored tokens from number `first` on against the vocabulary. One unsigned comparison also
+   finds negative ids; without a branch, to keep up with the disk. */
 static int
 check_ids(const struct dataset *d, int64_t vocab_size, int64_t first, const char *stored,
     int64_t count, struct err *e)
@@ -53,7 +53,7 @@ check_ids(const struct dataset *d, int64_t vocab_size, int64_t first, const char
 	return 0;
 }
 
-/* One pass over the .bin: ids when there is a vocabulary, the checksum always. */
+/* One pass over the .bin: the checksum, and the ids when there is a vocabulary. */
 static int
 scan(const struct dataset *d, int64_t vocab_size, struct shard_meter *m, uint64_t *sum,
     struct err *e)
@@ -81,7 +81,7 @@ scan(const struct dataset *d, int64_t vocab_size, struct shard_meter *m, uint64_
 	return rc;
 }
 
-/* Only what was recorded can be compared; the first time there is nothing, and it is recorded. */
+/* Compares with the recorded checksums; the first time, records them. */
 static int
 check_sums(const char *prefix, const struct checksums *is, const char **what, struct err *e)
 {
@@ -97,14 +97,14 @@ check_sums(const char *prefix, const struct checksums *is, const char **what, st
 	if (is->idx == was.idx && is->bin == was.bin)
 		return 0;
 	return err_set(e,
-	    "%s.%s: XXH3-64 %s, but %s.xxh says %s: damaged, or written anew since; if "
-	    "it is right, remove %s.xxh",
+	    "%s.%s: XXH3-64 %s, but %s.xxh has %s: it is damaged, or was rewritten since; if it is "
+	    "right, remove %s.xxh",
 	    prefix, is->idx != was.idx ? "idx" : "bin",
 	    hash_text(is->idx != was.idx ? is->idx : is->bin, now), prefix,
 	    hash_text(is->idx != was.idx ? was.idx : was.bin, then), prefix);
 }
 
-/* A tokenizer that was given must be the one of the notes, where there are any. */
+/* A tokenizer on the command line must be the one in the notes, if there are notes. */
 static int
 check_tokenizer(const struct verify_config *c, const char *prefix, struct err *e)
 {
@@ -120,7 +120,7 @@ check_tokenizer(const struct verify_config *c, const char *prefix, struct err *e
 	return rc;
 }
 
-/* One line to out when it is sound; -1 with the first fault otherwise, and nothing to out. */
+/* Prints one line when it is sound; otherwise -1 with the first fault, and prints nothing. */
 int
 shard_verify(const struct verify_config *c, const char *prefix, FILE *out, struct err *e)
 {

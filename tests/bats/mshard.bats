@@ -36,29 +36,29 @@ no_leftovers()
 
 @test "verbs without their operands are usage errors" {
 	for verb in info verify head cat split repair; do
-		refused 2 "mshard: which dataset? PREFIX is the path of its files without .bin and .idx" mshard $verb
+		refused 2 "mshard: a dataset is needed: PREFIX is the path of its files without .bin and .idx" mshard $verb
 	done
 	refused 2 "mshard: head takes one dataset at a time, not 2" mshard head a_u16 b_i32
-	refused 2 "mshard: --output: where should the merged dataset go?" mshard cat a_u16
-	refused 2 "mshard: --output: where should the pieces go?" mshard split a_u16 --tokens 5
+	refused 2 "mshard: --output is needed: the prefix of the merged dataset" mshard cat a_u16
+	refused 2 "mshard: --output is needed: the prefix of the pieces" mshard split a_u16 --tokens 5
 	refused 2 "mshard: split needs one of --documents, --tokens and --proportion, not none" mshard split -o x a_u16
 	refused 2 "mshard: split needs one of --documents, --tokens and --proportion, not several" \
 		mshard split -o x a_u16 --tokens 5 --proportion 1,1
 	refused 2 "mshard: split takes one dataset at a time, not 2" mshard split -o x --tokens 5 a_u16 b_i32
 	for shares in 1,x , -1,2 1,,2 inf,1; do
-		refused 2 "mshard: --proportion $shares: must be numbers from 0, as 90,5,5" mshard split -o x --proportion=$shares a_u16
+		refused 2 "mshard: --proportion $shares: must be numbers from 0, such as 90,5,5" mshard split -o x --proportion=$shares a_u16
 	done
 	refused 2 "mshard: --proportion 0,0: the shares must have a finite sum above 0" mshard split -o x --proportion 0,0 a_u16
 	refused 2 "mshard: repair needs one of --output and --in-place" mshard repair a_u16
 	refused 2 "mshard: repair needs only one of --output and --in-place" mshard repair --in-place -o x a_u16
-	refused 2 "mshard: --global-batch-size: how many samples has an iteration?" \
+	refused 2 "mshard: --global-batch-size is needed: the samples of an iteration" \
 		mshard sample --data-path a_u16 --seq-length 8 --index
 	refused 2 "mshard: --global-batch-size 12: must be a multiple of --micro-batch-size 2 times --data-parallel-size 4" \
 		mshard sample --data-path a_u16 --seq-length 8 --index --micro-batch-size 2 \
 		--data-parallel-size 4 --global-batch-size 12
 	for verb in index blend sample; do
 		refused 2 "mshard: no data: one of --data-path, --data-args-path, --train-data-path and --per-split-data-args-path is needed" mshard $verb
-		refused 2 "mshard: operand 'a_u16': the datasets are those of --data-path" mshard $verb a_u16
+		refused 2 "mshard: unexpected operand 'a_u16': --data-path names the datasets" mshard $verb a_u16
 	done
 }
 
@@ -125,7 +125,7 @@ $D/malformed/trailing_modes: ok, 3 documents, 5 sequences, 31 tokens of uint16" 
 
 @test "verify --vocab-size: ids in range or not" {
 	run -0 mshard verify --vocab-size 50257 a_u16
-	refused 1 "mshard: b_i32.bin: token 0 of sequence 0 is 82344; the ids of a vocabulary of 50257 end at 50256" \
+	refused 1 "mshard: b_i32.bin: token 0 of sequence 0 is 82344: with a vocabulary of 50257 it must be at most 50256" \
 		mshard verify b_i32 --vocab-size 50257
 	refused 2 "mshard: --vocab-size 0: must be from 1 to 2147483648" mshard verify --vocab-size 0 a_u16
 }
@@ -146,7 +146,7 @@ $D/malformed/trailing_modes: ok, 3 documents, 5 sequences, 31 tokens of uint16" 
 }
 
 @test "head: a document that is not there" {
-	refused 1 "mshard: a_u16: no document 63: there are 63, counted from 0" mshard head --document 63 a_u16
+	refused 1 "mshard: a_u16: document 63: must be below 63, the number of documents" mshard head --document 63 a_u16
 	refused 1 "mshard: cannot open 'nowhere.idx': No such file or directory" mshard head nowhere
 }
 
@@ -195,9 +195,9 @@ $D/malformed/trailing_modes: ok, 3 documents, 5 sequences, 31 tokens of uint16" 
 @test "cat: damaged input, modes, no such directory: nothing is left" {
 	refused 1 "mshard: $D/malformed/doc_last.idx: the document index ends with 4, not with the 5 sequences" \
 		mshard cat -o all a_u16 "$D/malformed/doc_last"
-	refused 1 "mshard: a_u16: has no modes, but $D/malformed/trailing_modes has some: modes are of all sequences or of none" \
+	refused 1 "mshard: a_u16: has no modes, but $D/malformed/trailing_modes has some: either all sequences have modes or none" \
 		mshard cat -o all "$D/malformed/trailing_modes" a_u16
-	refused 1 "mshard: $D/malformed/trailing_modes: has modes (multimodal data), but a_u16 has none: modes are of all sequences or of none" \
+	refused 1 "mshard: $D/malformed/trailing_modes: has modes (multimodal data), but a_u16 has none: either all sequences have modes or none" \
 		mshard cat -o all a_u16 "$D/malformed/trailing_modes"
 	refused 1 "mshard: cannot create a temporary file for 'no/such/all': No such file or directory" mshard cat -o no/such/all a_u16
 	[ ! -e all.bin ] && [ ! -e all.idx ]
@@ -233,7 +233,7 @@ tokenizer()
 	put a_u16.bin 100 C 1
 	run --separate-stderr mshard verify --xxh a_u16
 	[ "$status" = 1 ]
-	[[ "$stderr" =~ ^'mshard: a_u16.bin: XXH3-64 '[0-9a-f]{16}', but a_u16.xxh says '[0-9a-f]{16}': damaged, or written anew since; if it is right, remove a_u16.xxh'$ ]]
+	[[ "$stderr" =~ ^'mshard: a_u16.bin: XXH3-64 '[0-9a-f]{16}', but a_u16.xxh has '[0-9a-f]{16}': it is damaged, or was rewritten since; if it is right, remove a_u16.xxh'$ ]]
 	put moved.idx $((34 + 12 * 60 + 8)) q 0
 	run -0 mshard verify moved
 	run --separate-stderr mshard verify --xxh moved
@@ -241,7 +241,7 @@ tokenizer()
 	[[ "$stderr" == "mshard: moved.idx: XXH3-64 "* ]]
 	for damage in '$d' '2d' 's/XXH3/xxh/' 's/  / /' '$p' 's/idx/bin/'; do
 		sed -i "$damage" moved.xxh
-		refused 1 "mshard: moved.xxh: not two lines of checksums, of the .idx and of the .bin" mshard verify --xxh moved
+		refused 1 "mshard: moved.xxh: it must have two lines, the checksums of the .idx and of the .bin" mshard verify --xxh moved
 		cp a_u16.xxh moved.xxh
 	done
 }
@@ -253,7 +253,7 @@ tokenizer()
 	cp v_text_document.idx w.idx
 	run --separate-stderr mshard verify --tokenizer-type NullTokenizer --vocab-size 9 w
 	[ "$status" = 1 ]
-	[ "$stderr" = "mshard: w.bin: token 2 of sequence 0 is 339; the ids of a vocabulary of 9 end at 8" ]
+	[ "$stderr" = "mshard: w.bin: token 2 of sequence 0 is 339: with a vocabulary of 9 it must be at most 8" ]
 	run --separate-stderr mshard verify --tokenizer-model t.model v_text_document
 	[ "$status" = 1 ]
 	[[ "$stderr" == "mshard: v_text_document.json: made with a NullTokenizer with hash "*", but the one given has hash "* ]]
@@ -298,7 +298,7 @@ tokenizer()
 	cmp all.idx a_u16.idx
 	run -0 mshard cat -o nothing none_text_document none_text_document
 	cmp nothing.idx none_text_document.idx
-	refused 1 "mshard: none_text_document: has no documents to split" mshard split -o x --tokens 5 none_text_document
+	refused 1 "mshard: none_text_document: it has no documents to split" mshard split -o x --tokens 5 none_text_document
 	run --separate-stderr mshard sample --data-path none_text_document --seq-length 8 --split 1
 	[ "$status" = 1 ]
 	[[ "$stderr" == "mshard: none_text_document: the train split has 0 tokens"* ]]
@@ -377,7 +377,7 @@ u_text_document	tokenizer_hash	$hash
 	run -0 mshard sample --data-path corpora/a_u16 --split 969,31,0 --seq-length 8 \
 		--num-samples 100,1,0 --which valid --sample 5
 	[ "${#lines[@]}" = 2 ]
-	refused 1 "mshard: no sample 6: the valid split has 6, counted from 0" \
+	refused 1 "mshard: sample 6: the valid split has 6, counted from 0" \
 		mshard sample --data-path corpora/a_u16 --split 969,31,0 --seq-length 8 \
 		--num-samples 100,1,0 --which valid --sample 6
 	[ ! -e corpora/a_u16 ]
@@ -461,14 +461,14 @@ u_text_document	tokenizer_hash	$hash
 	grep -q '"documents": 120' same.json
 	h=$(mtok info --tokenizer-model t.model | sed -n 's/^hash	//p')
 	n=$(mtok info --tokenizer-type NullTokenizer --vocab-size 340 | sed -n 's/^hash	//p')
-	refused 1 "mshard: v_text_document: made with a NullTokenizer with hash $n, but u_text_document with a SentencePieceTokenizer with hash $h; --mix-tokenizers merges them all the same" \
+	refused 1 "mshard: v_text_document: made with a NullTokenizer with hash $n, but u_text_document with a SentencePieceTokenizer with hash $h; --mix-tokenizers merges them anyway" \
 		mshard cat -o mix w u_text_document v_text_document
 	[ ! -e mix.bin ]
 	run -0 --separate-stderr mshard cat --mix-tokenizers -o mix u_text_document v_text_document
-	[ "$stderr" = "mshard: mix: made with several tokenizers; its notes name none" ]
+	[ "$stderr" = "mshard: mix: made with several tokenizers: its notes name none" ]
 	grep -q '"tokenizer": null' mix.json
 	run -0 --separate-stderr mshard cat -o part u_text_document w
-	[ "$stderr" = "mshard: part: 1 of 2 inputs do not say which tokenizer made them; its notes name none" ]
+	[ "$stderr" = "mshard: part: 1 of 2 inputs do not record their tokenizer: its notes name none" ]
 	grep -q '"tokenizer": null' part.json
 	mshard verify -q --xxh same
 	run -0 --separate-stderr mshard cat --force -o same w
@@ -551,9 +551,9 @@ q_00002	6" ]
 
 @test "no stream and no name of a file is a place for a dataset; a prefix may end in .bin" {
 	for name in - /dev/stdout /dev/fd/1; do
-		refused 2 "mshard: --output $name: a dataset is the files PREFIX.bin and PREFIX.idx, which no stream can be" \
+		refused 2 "mshard: --output $name: must be a prefix: a dataset is the files PREFIX.bin and PREFIX.idx, not a stream" \
 			mshard cat -o $name a_u16
-		refused 2 "mshard: --output $name: a dataset is the files PREFIX.bin and PREFIX.idx, which no stream can be" \
+		refused 2 "mshard: --output $name: must be a prefix: a dataset is the files PREFIX.bin and PREFIX.idx, not a stream" \
 			mshard split -o $name --documents 5 a_u16
 	done
 	refused 2 "mshard: --output x.bin: must be the prefix without .bin or .idx" mshard cat -o x.bin a_u16
