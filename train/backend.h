@@ -48,7 +48,8 @@ struct device_config {
 enum { STREAM_COMPUTE, STREAM_DATA, STREAM_SAVE, STREAM_COUNT };
 
 struct backend {
-	const char *name;                /* "cpu", "cuda" */
+	const char *name; /* "cpu", "cuda" */
+	bool repeatable;  /* the same bits in every run also without device_config.deterministic */
 	int64_t max_head_size, max_norm; /* widest head, longest row of a norm; 0: no limit */
 	/* Is there a device to run on, now, on this host? Fills why when not. */
 	bool (*available)(struct err *why);

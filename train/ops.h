@@ -262,6 +262,11 @@ struct ops {
 	void (*count_nonfinite)(struct stream *, const struct tensor *out, const struct tensor *x);
 	/* out F64 [1] += number of zeros in x, of either sign */
 	void (*count_zero)(struct stream *, const struct tensor *out, const struct tensor *x);
+	/* out I64 [1] = a hash of the bits of x, dense: the sum of mix((i + 1) g + the bits of
+	 * element i as a number) modulo 2^64, mix and g those of splitmix64, so that no change of a
+	 * single element goes unseen. Source: Steele, Lea & Flood 2014, "Fast splittable
+	 * pseudorandom number generators". */
+	void (*hash)(struct stream *, const struct tensor *out, const struct tensor *x);
 	void (*adamw)(struct stream *, const struct adamw *);
 	void (*sgd)(struct stream *, const struct sgd *);
 };

@@ -30,6 +30,7 @@ static const struct buffer_row rank_rows[] = {
 	{ "master weights", BUF_MASTER, RUN, IF_MASTER, REAL, { D_OWN, D_ONE }, 0 },
 	{ "rotary table", BUF_ROPE, RUN, IF_ROPE, REAL, { D_SEQ, D_ROTARY }, 0 },
 	{ "scalars", BUF_SCALARS, RUN, ALWAYS, F64, { D_SCALARS, D_ONE }, 0 },
+	{ "hashes", BUF_HASHES, RUN, IF_HASHED, I64, { D_HASHES, D_ONE }, 0 },
 	{ "tokens", BUF_TOKENS, SLOT, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
 	{ "labels", BUF_LABELS, SLOT, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
 	{ "positions", BUF_POSITIONS, SLOT, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
@@ -97,6 +98,7 @@ present(enum condition when, const struct model_config *c, const struct layout *
 	case IF_NARROW: return !s->forward_only && s->grad_reduce_in_bf16 && layout_replicas(l) > 1;
 	case IF_GRAD_SLOTS:
 		return !s->forward_only && s->sharding >= SHARDING_GRADS && layout_replicas(l) > 1;
+	case IF_HASHED: return !s->forward_only && s->hashed;
 	case IF_MASTER: return !s->forward_only && s->dtype != memory_real(s->dtype);
 	default: return model_meets(c, when);
 	}
@@ -112,6 +114,7 @@ element_dtype(enum element k, enum dtype act)
 	case ACT: return act;
 	case REAL: return memory_real(act);
 	case F64: return DTYPE_F64;
+	case I64: return DTYPE_I64;
 	case F32: return DTYPE_F32;
 	case BF16: return DTYPE_BF16;
 	default: return DTYPE_I32;
@@ -299,6 +302,7 @@ plan_dims(struct rank *r, const struct memory_plan *m)
 	r->dim[D_GRADS] =
 	    r->shape->sharding >= SHARDING_GRADS ? m->own_elements : m->shards.elements;
 	r->dim[D_SCALARS] = SCALARS;
+	r->dim[D_HASHES] = 2 * (1 + m->shards.count);
 }
 
 /* The layout has passed layout_check, so all divisions are exact. Blocks of one kind share the

@@ -36,6 +36,7 @@ struct train_shape {
 	/* a sample may hold several documents, and attention stays within each */
 	bool reset_attention_mask;
 	bool deterministic;       /* bitwise repeatable even where that costs memory */
+	bool hashed;              /* gradients or weights are compared by their hashes */
 	int64_t bucket_size;      /* as in struct shards_of */
 	bool grad_reduce_in_bf16; /* replicas exchange gradients in BF16; sums stay real */
 };

@@ -229,7 +229,7 @@ after(struct observer *o, struct stream *st, const struct op_call *call)
 		until += (until - f->begun) * (double)f->number[0] / 100;
 		while (clock_seconds() < until)
 			;
-	} else if (f->step == f->number[0] && !f->done &&
+	} else if (f->step == f->number[0] && !f->done && f->base.backward &&
 	    !strcmp(call->name, "gemm weight gradient")) {
 		flip_bit(f->e, call->out[0]);
 		f->done = true;

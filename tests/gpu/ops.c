@@ -538,6 +538,37 @@ test_nonfinite(const struct backend *b)
 	b->close(r.d);
 }
 
+/* The CPU's, in every type. */
+static void
+test_hash(const struct backend *b)
+{
+	enum { N = 300007 };
+	struct rig r = rig_open(b, DTYPE_F32), cpu = rig_open(&backend_cpu, DTYPE_F32);
+
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+		struct normal n = { .key = 1, .std = 1 };
+		struct tensor x = rig_vector(&r, types[i].dtype, N, NULL),
+			      out = rig_vector(&r, DTYPE_I64, 1, NULL),
+			      y = rig_vector(&cpu, types[i].dtype, N, NULL),
+			      want = rig_vector(&cpu, DTYPE_I64, 1, NULL);
+		int64_t got = 0;
+
+		cpu.st->ops->normal(cpu.st, &y, &n);
+		b->copy_in(r.st, x.data, y.data, tensor_bytes(&y));
+		cpu.st->ops->hash(cpu.st, &want, &y);
+		r.st->ops->hash(r.st, &out, &x);
+		r.st->ops->hash(r.st, &out, &x);
+		rig_read(&r, &out, &got);
+		CHECK(got == *(int64_t *)want.data);
+		b->release(r.d, x.data);
+		b->release(r.d, out.data);
+		backend_cpu.release(cpu.d, y.data);
+		backend_cpu.release(cpu.d, want.data);
+	}
+	b->close(r.d);
+	backend_cpu.close(cpu.d);
+}
+
 /* The sum of squares of one vector, and products with an odd place, as in double. */
 static void
 test_dot(const struct backend *b)
@@ -776,6 +807,7 @@ test_others(const struct backend *b, const char *dir)
 	test_reductions(b);
 	test_dot(b);
 	test_nonfinite(b);
+	test_hash(b);
 	test_odd_vectors(b);
 	test_normal(b);
 	test_products(b);

@@ -342,6 +342,39 @@ test_reductions(void)
 	backend_cpu.close(d);
 }
 
+/* Each bit of each element counts, and its place, in every type and wherever parts are cut; the CPU
+ * is what the others are compared with, so one value is spelled out. */
+static void
+test_hash(void)
+{
+	enum { N = 40000 };
+	static const enum dtype types[] = { DTYPE_F16, DTYPE_BF16, DTYPE_F32, DTYPE_F64 };
+	struct device *d = open_device(DTYPE_F32);
+	struct stream *st = backend_cpu.stream(d, STREAM_COMPUTE);
+	uint8_t *bytes = mem_zalloc(N, 8);
+	int64_t sum, again;
+	struct tensor out = tensor_1d(&sum, DTYPE_I64, 1), second = tensor_1d(&again, DTYPE_I64, 1);
+
+	for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+		struct tensor x = tensor_1d(bytes, types[t], N), one = tensor_rows(&x, 0, 1);
+
+		st->ops->hash(st, &out, &one);
+		CHECK((uint64_t)sum == UINT64_C(0xe220a8397b1dcdaf));
+		st->ops->hash(st, &out, &x);
+		for (int64_t i = 0; i < N; i += 7919)
+			for (size_t bit = 0; bit < 8 * dtype_size(types[t]); bit += 5) {
+				bytes[(size_t)i * dtype_size(types[t]) + bit / 8] ^= 1 << bit % 8;
+				st->ops->hash(st, &second, &x);
+				CHECK(sum != again);
+				bytes[(size_t)i * dtype_size(types[t]) + bit / 8] ^= 1 << bit % 8;
+			}
+		st->ops->hash(st, &second, &x);
+		CHECK(sum == again);
+	}
+	free(bytes);
+	backend_cpu.close(d);
+}
+
 /* Conversion of the rows of a wider array, and of integers to themselves. */
 static void
 test_cast(void)
@@ -409,6 +442,7 @@ main(void)
 	test_optimizer(RULE_ADAMW, DTYPE_BF16, 2e-5);
 	test_optimizer(RULE_SGD, DTYPE_F16, 2e-5);
 	test_reductions();
+	test_hash();
 	test_cast();
 	test_normal();
 	return check_done();

@@ -307,6 +307,7 @@ cpu_elapsed(struct event *from, struct event *to)
 /* No comm: the host's communicators carry host memory as they are. */
 const struct backend backend_cpu = {
 	.name = "cpu",
+	.repeatable = true,
 	.max_head_size = CPU_HEAD_MAX,
 	.max_norm = CPU_ROW_MAX,
 	.available = cpu_available,

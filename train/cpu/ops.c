@@ -28,6 +28,7 @@ const struct ops cpu_name(ops) = {
 	.dot = cpu_name(dot),
 	.count_nonfinite = cpu_name(count_nonfinite),
 	.count_zero = cpu_name(count_zero),
+	.hash = cpu_name(hash),
 	.adamw = cpu_name(adamw),
 	.sgd = cpu_name(sgd),
 };

@@ -223,6 +223,7 @@ void cpu_name(dot)(
     struct stream *, const struct tensor *out, const struct tensor *x, const struct tensor *y);
 void cpu_name(count_nonfinite)(struct stream *, const struct tensor *out, const struct tensor *x);
 void cpu_name(count_zero)(struct stream *, const struct tensor *out, const struct tensor *x);
+void cpu_name(hash)(struct stream *, const struct tensor *out, const struct tensor *x);
 void cpu_name(adamw)(struct stream *, const struct adamw *);
 void cpu_name(sgd)(struct stream *, const struct sgd *);
 

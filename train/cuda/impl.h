@@ -127,6 +127,7 @@ void cuda_dot(
     struct stream *, const struct tensor *out, const struct tensor *x, const struct tensor *y);
 void cuda_count_nonfinite(struct stream *, const struct tensor *out, const struct tensor *x);
 void cuda_count_zero(struct stream *, const struct tensor *out, const struct tensor *x);
+void cuda_hash(struct stream *, const struct tensor *out, const struct tensor *x);
 void cuda_adamw(struct stream *, const struct adamw *);
 void cuda_sgd(struct stream *, const struct sgd *);
 

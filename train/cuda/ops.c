@@ -28,6 +28,7 @@ const struct ops cuda_ops = {
 	.dot = cuda_dot,
 	.count_nonfinite = cuda_count_nonfinite,
 	.count_zero = cuda_count_zero,
+	.hash = cuda_hash,
 	.adamw = cuda_adamw,
 	.sgd = cuda_sgd,
 };

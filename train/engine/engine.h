@@ -48,6 +48,7 @@ struct engine {
 	struct event *held;
 	struct traffic *traffic; /* of the replicas */
 	struct timing *timing;
+	struct hashes *hashes; /* NULL: nothing is compared */
 };
 
 /* The own masters from the counter RNG, or the own weights where they need none: element i of

@@ -6,6 +6,7 @@
  * places are computed from lib/model/memory's plan and nothing is allocated. Tensor ranks
  * communicate inside the layers, replicas between them (traffic.h).
  */
+#include "train/engine/hashes.h"
 #include "train/engine/model.h"
 #include "train/engine/observe.h"
 #include "train/engine/traffic.h"
@@ -148,7 +149,9 @@ step_backward(struct step *s)
 		observed(s, i, true);
 		traffic_backward_enter(s, b[i].layer);
 		l->kind->backward(l, s, &dx, &x);
-		if (i == 0 || b[i - 1].layer != b[i].layer)
+		if (i == 0 || b[i - 1].layer != b[i].layer) {
+			hashes_backward_leave(s, i == 0 ? -1 : b[i].layer);
 			traffic_backward_leave(s, i == 0 ? -1 : b[i].layer);
+		}
 	}
 }

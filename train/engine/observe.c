@@ -314,6 +314,12 @@ count_zero(struct stream *st, const struct tensor *sum, const struct tensor *x)
 	OBSERVE_SIMPLE(count_zero, sum, x, true, sum, x);
 }
 
+static void
+hash(struct stream *st, const struct tensor *sum, const struct tensor *x)
+{
+	OBSERVE_SIMPLE(hash, sum, x, false, sum, x);
+}
+
 static const struct ops observed_ops = {
 	.gemm = gemm,
 	.norm_fwd = norm_fwd,
@@ -336,6 +342,7 @@ static const struct ops observed_ops = {
 	.dot = dot,
 	.count_nonfinite = count_nonfinite,
 	.count_zero = count_zero,
+	.hash = hash,
 	.adamw = adamw,
 	.sgd = sgd,
 };

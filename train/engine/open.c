@@ -4,6 +4,7 @@
 #include "lib/base/mem.h"
 #include "lib/model/fit.h"
 #include "train/engine/comm_log.h"
+#include "train/engine/hashes.h"
 #include "train/engine/open.h"
 #include "train/engine/timing.h"
 #include "train/engine/traffic.h"
@@ -150,6 +151,7 @@ engine_open(struct engine *e, const struct engine_config *c, struct comm *world,
 	e->stream = e->backend->stream(e->device, STREAM_COMPUTE);
 	e->ops = e->stream->ops;
 	e->timing = timing_new();
+	e->hashes = hashes_new(e);
 	e->traffic = traffic_open(e, c->overlap_grad_reduce, c->overlap_param_gather);
 	fill_rope_table(e);
 	return 0;
@@ -160,6 +162,7 @@ void
 engine_close(struct engine *e)
 {
 	traffic_close(e->traffic);
+	hashes_free(e->hashes);
 	timing_free(e->timing);
 	groups_close(&e->groups);
 	for (int a = 0; a < ARENA_COUNT; a++)

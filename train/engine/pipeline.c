@@ -7,6 +7,7 @@
  * num_slots, the most micro batches that the schedule ever has in flight.
  */
 #include "lib/model/schedule.h"
+#include "train/engine/hashes.h"
 #include "train/engine/model.h"
 #include "train/engine/pipeline.h"
 #include "train/engine/timing.h"
@@ -47,7 +48,7 @@ step_of(const struct pipeline *p, int microbatch)
 		.slot = microbatch % p->e->mem.num_slots,
 		.training = p->training,
 		.accumulate = microbatch > 0 && !p->e->mem.bytes[BUF_GRAD_SLOTS],
-		.last = microbatch == p->num_microbatches - 1,
+		.last = microbatch == p->num_microbatches - 1 && !p->rehearsal,
 		.iteration = p->iteration,
 		.first_sample = pipeline_first_sample(
 		    &p->e->plan, p->first_sample, microbatch, p->e->coord[AX_DP]),
@@ -82,7 +83,8 @@ backward(const struct pipeline *p, int microbatch)
 	struct step s = step_of(p, microbatch);
 
 	timing_begin(p->e, SPAN_BACKWARD);
-	replay_pass(traffic_backward_busy(&s) ? NULL : p->replay, 1, &s, step_backward);
+	replay_pass(traffic_backward_busy(&s) || hashes_watches(&s) ? NULL : p->replay, 1, &s,
+	    step_backward);
 	timing_end(p->e, SPAN_BACKWARD);
 }
 
@@ -161,8 +163,9 @@ pipeline_run(const struct pipeline *p)
 	int stages = p->e->groups.pp->size, stage = p->e->groups.pp->rank, i = 0, n;
 	struct action *list;
 
-	n = p->training ? schedule_1f1b(stages, stage, p->num_microbatches, &list)
-			: schedule_forward(stages, stage, p->num_microbatches, &list);
+	n = p->rehearsal ? 1 : p->num_microbatches;
+	n = p->training ? schedule_1f1b(stages, stage, n, &list)
+			: schedule_forward(stages, stage, n, &list);
 	timing_begin(p->e, SPAN_FORWARD_BACKWARD);
 	while (i < n) {
 		if (list[i].kind == ACTION_FORWARD)

@@ -13,6 +13,9 @@ struct pipeline {
 	struct engine *e;
 	int num_microbatches;
 	bool training;
+	/* The first micro batch alone, as it runs when the others come after it: its gradients
+	 * are not what the replicas reduce at the end of a step. */
+	bool rehearsal;
 	uint32_t iteration;
 	int64_t first_sample; /* of the step, in the run */
 	/* Fills the host arrays of micro batch m of this data rank; called in order of the

@@ -518,6 +518,11 @@ check_backend(const struct train_config *c, struct err *e)
 	if (b->max_norm && m->hidden_size > b->max_norm)
 		return err_set(e, "--hidden-size %lld: the %s backend computes at most %lld",
 		    (long long)m->hidden_size, b->name, (long long)b->max_norm);
+	if (c->o.verify_interval && !b->repeatable && !c->o.deterministic_mode)
+		return err_set(e,
+		    "--verify-interval %lld: needs --deterministic-mode on the %s backend, whose "
+		    "attention adds in another order each time without it",
+		    (long long)c->o.verify_interval, b->name);
 	return 0;
 }
 
@@ -609,6 +614,7 @@ train_configure(struct train_config *c, int64_t world_size, struct err *e)
 	if (o->tokens_file || o->generate)
 		c->plan.shape.reset_attention_mask = false;
 	c->plan.shape.deterministic = o->deterministic_mode;
+	c->plan.shape.hashed = o->verify_interval > 0;
 	c->plan.shape.forward_only = o->skip_train || o->tokens_file || o->generate;
 	if (c->tokenizer && tokenizer_vocab_size(c->tokenizer) > c->plan.model.vocab_size)
 		return err_set(e, "--vocab-size %lld: must be at least the tokenizer's %lld",

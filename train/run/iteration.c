@@ -11,8 +11,10 @@
 #include "lib/base/mem.h"
 #include "lib/base/prog.h"
 #include "train/engine/grads.h"
+#include "train/engine/hashes.h"
 #include "train/engine/pipeline.h"
 #include "train/run/check.h"
+#include "train/run/culprits.h"
 #include "train/run/iteration.h"
 #include "train/run/stop.h"
 
@@ -29,12 +31,30 @@ load(void *ctx, int microbatch, struct batch *out)
 	struct run *r = ctx;
 	struct prefetch_key key = { r->set, r->first_sample, microbatch };
 	struct err err;
-	int64_t tokens = prefetch_batch(r->prefetch, key, out, &err);
+	int64_t tokens;
 
+	if (r->first.tokens) {
+		*out = r->first;
+		r->first.tokens = NULL;
+		r->tokens += r->first_tokens;
+		return;
+	}
+	tokens = prefetch_batch(r->prefetch, key, out, &err);
 	if (tokens >= 0)
 		r->tokens += tokens;
 	else if (!r->bad_data.msg[0])
 		r->bad_data = err;
+}
+
+/* The first micro batch, which is read once though it runs twice. */
+static void
+load_first(void *ctx, int microbatch, struct batch *out)
+{
+	struct run *r = ctx;
+
+	load(ctx, microbatch, out);
+	r->first = *out;
+	r->first_tokens = r->tokens;
 }
 
 /* Samples of the training step that comes. */
@@ -44,28 +64,33 @@ step_samples(const struct run *r)
 	return batch_at(&r->e->plan.ramp, r->at.consumed_samples);
 }
 
-/* All micro batches of one global batch; sums of loss add up in the scalars and counted tokens
- * in r->tokens. Collective. */
+/* All micro batches of one global batch, from the step's number on; sums of loss add up in the
+ * scalars and counted tokens in r->tokens. Collective. */
 static void
-pass(struct run *r, int set, int64_t first_sample, bool training)
+pass(struct run *r, int set, struct pipeline *p)
 {
-	const struct run_plan *plan = &r->e->plan;
-	struct pipeline p = {
-		.e = r->e,
-		.num_microbatches =
-		    run_microbatches(plan, training ? step_samples(r) : plan->eval_batch_size),
-		.training = training,
-		.iteration = (uint32_t)r->at.iteration,
-		.first_sample = first_sample,
-		.load = load,
-		.ctx = r,
-		.replay = r->replay,
-		.losses = training ? corpus_log_losses(r->corpora) : NULL,
-	};
-
+	p->e = r->e;
+	p->iteration = (uint32_t)r->at.iteration;
+	p->ctx = r;
+	p->replay = r->replay;
 	r->set = set;
-	r->first_sample = first_sample;
-	pipeline_run(&p);
+	r->first_sample = p->first_sample;
+	pipeline_run(p);
+}
+
+/* The micro batches of the next training step, or the first of them alone. */
+static void
+train_pass(struct run *r, bool rehearsal)
+{
+	pass(r, SPLIT_TRAIN,
+	    &(struct pipeline){
+		.num_microbatches = run_microbatches(&r->e->plan, step_samples(r)),
+		.training = true,
+		.rehearsal = rehearsal,
+		.first_sample = r->at.consumed_samples,
+		.load = rehearsal ? load_first : load,
+		.losses = corpus_log_losses(r->corpora),
+	    });
 }
 
 /* Before the passes that are added up together. */
@@ -96,6 +121,7 @@ own_share(struct run *r, double mine[TOTAL_COUNT])
 		mine[TOTAL_ZLOSS] = scalar[SCALAR_ZLOSS];
 	}
 	mine[TOTAL_NORM] = scalar[SCALAR_NORM];
+	mine[TOTAL_DIFFERENT] = hashes_differ(e, r->different);
 	mine[TOTAL_ZEROS] = scalar[SCALAR_ZEROS];
 	if (e->first_stage && e->coord[AX_TP] == 0)
 		mine[TOTAL_TOKENS] = (double)r->tokens;
@@ -136,6 +162,27 @@ mean(const struct run *r, enum total sum)
 
 /* --- a training step -------------------------------------------------------------------------- */
 
+/* Whether an interval, 0 for never, ends with this step. */
+static bool
+is_due(int64_t interval, int64_t step)
+{
+	return interval > 0 && step % interval == 0;
+}
+
+/* The first micro batch of the step runs before all of them do, so that two runs of it can be
+ * compared. It comes at the beginning because its gradients are written, not added: the step takes
+ * their place, and no memory is needed for them. Collective. */
+static void
+rehearse(struct run *r)
+{
+	timing_watch(r->e, false);
+	hashes_expect(r->e, 0);
+	train_pass(r, true);
+	clear_sums(r);
+	hashes_expect(r->e, 1);
+	timing_watch(r->e, true);
+}
+
 /* The gradients of the next global batch and their norm, on the device. Collective. */
 static void
 gradients(struct run *r)
@@ -143,8 +190,10 @@ gradients(struct run *r)
 	train_scale_tokens(r->c, step_samples(r));
 	r->e->token_scale = r->c->scaler.scale / r->c->scaler.tokens;
 	clear_sums(r);
+	if (is_due(r->c->o.verify_interval, r->at.iteration + 1))
+		rehearse(r);
 	fault_step(r->c->fault, r->at.iteration + 1);
-	pass(r, SPLIT_TRAIN, r->at.consumed_samples, true);
+	train_pass(r, false);
 	grads_reduce(r->e);
 	grads_measure(r->e);
 	if (r->c->o.log_num_zeros_in_grad)
@@ -314,6 +363,8 @@ iteration_train(struct run *r)
 	m.data_wait = prefetch_stats(r->prefetch).seconds - waited;
 	if (r->total[TOTAL_BAD_DATA] > 0)
 		return ITERATION_BAD_DATA;
+	if (r->total[TOTAL_DIFFERENT] > 0)
+		return ITERATION_DIFFERENT;
 	if (find_spike(r, m.lm_loss))
 		return ITERATION_SPIKE;
 	/* A loss that is not finite, and an overflow at the least scale, are no matter of scale. */
@@ -345,7 +396,13 @@ evaluate_set(struct run *r, int set, const struct data_set *s)
 	for (int64_t i = 0; i < s->batches; i++) {
 		prog_progress("evaluating %s: %lld of %lld", s->name ? s->name : m.split,
 		    (long long)i, (long long)s->batches);
-		pass(r, set, i * r->e->plan.eval_batch_size, false);
+		pass(r, set,
+		    &(struct pipeline){
+			.num_microbatches =
+			    run_microbatches(&r->e->plan, r->e->plan.eval_batch_size),
+			.first_sample = i * r->e->plan.eval_batch_size,
+			.load = load,
+		    });
 	}
 	totals(r);
 	if (r->total[TOTAL_BAD_DATA] > 0)
@@ -395,7 +452,7 @@ pass_again(void *ctx)
 {
 	struct run *r = ctx;
 
-	pass(r, SPLIT_TRAIN, r->at.consumed_samples, true);
+	train_pass(r, false);
 }
 
 /* What is to blame, as far as it has a name: a parameter that was read or trained so, else the
@@ -437,8 +494,28 @@ not_finite(struct run *r)
 	return EXIT_NUMERICAL;
 }
 
+/* A micro batch that ran twice came out different. What is to blame is the device of a rank where
+ * it did, or of one that it gets sums from. */
+static int
+different(struct run *r)
+{
+	struct str ranks = { 0 };
+
+	culprits(r->e, r->different, &ranks);
+	if (r->e->rank == 0)
+		warn("iteration %lld: the first micro batch was run twice, with different results: "
+		     "%s: stopping; the last checkpoint is intact",
+		    (long long)r->at.iteration + 1, ranks.buf);
+	str_release(&ranks);
+	return EXIT_NUMERICAL;
+}
+
 int
 iteration_failure(struct run *r, enum iteration_end end)
 {
-	return end == ITERATION_BAD_DATA ? bad_data(r) : not_finite(r);
+	switch (end) {
+	case ITERATION_BAD_DATA: return bad_data(r);
+	case ITERATION_DIFFERENT: return different(r);
+	default: return not_finite(r);
+	}
 }

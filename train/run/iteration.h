@@ -15,8 +15,8 @@
 
 /* What the ranks add up after the passes of a step or an evaluation: sums of loss and squared
  * norm, zeros of gradients, tokens that the loss counts; and how many ranks have a batch that
- * cannot be used, were asked to stop, are out of time, have done their part of a save, have lost
- * the lock of --save. */
+ * cannot be used, have computed a micro batch twice with different results, were asked to stop, are
+ * out of time, have done their part of a save, have lost the lock of --save. */
 enum total {
 	TOTAL_LOSS,
 	TOTAL_ZLOSS,
@@ -24,6 +24,7 @@ enum total {
 	TOTAL_ZEROS,
 	TOTAL_TOKENS,
 	TOTAL_BAD_DATA,
+	TOTAL_DIFFERENT,
 	TOTAL_STOP,
 	TOTAL_LATE,
 	TOTAL_WRITTEN,
@@ -56,6 +57,11 @@ struct run {
 	int64_t first_sample, tokens;
 	/* what is wrong with a batch that this rank was given; empty: nothing */
 	struct err bad_data;
+	/* of a step that --verify-interval names: the first micro batch, which comes once more, if
+	 * it has tokens, and how many its loss counts; what differed in it here */
+	struct batch first;
+	int64_t first_tokens;
+	char different[128];
 	double total[TOTAL_COUNT]; /* of the last step or evaluation, the same on all ranks */
 	/* a lap is a step, from one reading of the scalars to the next */
 	struct stopwatch watch;
@@ -67,6 +73,7 @@ enum iteration_end {
 	ITERATION_DONE,
 	ITERATION_BAD_DATA,
 	ITERATION_SPIKE, /* r->spike says which */
+	ITERATION_DIFFERENT,
 	ITERATION_NOT_FINITE
 };
 

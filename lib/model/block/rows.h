@@ -43,6 +43,7 @@ enum dim {
 	D_LARGEST, /* bucket */
 	D_OWN,
 	D_SCALARS,
+	D_HASHES, /* twice: the loss, and each of the tensors */
 	D_COUNT
 };
 
@@ -71,6 +72,7 @@ enum condition {
 	IF_WEIGHT_SLOTS, /* weights are sharded */
 	IF_GRAD_SLOTS,   /* main gradients are */
 	IF_NARROW,       /* gradients are sent to other replicas in BF16 */
+	IF_HASHED,       /* gradients or weights are compared */
 	IF_MASTER,       /* weights are narrower than real */
 };
 
@@ -90,7 +92,7 @@ struct param_row {
 };
 
 /* "act" is the run's dtype, "real" F32 or F64 (memory_real). */
-enum element { ACT, REAL, I32, BF16, F32, F64 };
+enum element { ACT, REAL, I32, I64, BF16, F32, F64 };
 
 /* Where a buffer exists: once per run, per slot of saved activations, per layer of a slot, or in
  * scratch. */

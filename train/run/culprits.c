@@ -1,0 +1,45 @@
+/*
+ * culprits.c - which ranks it was
+ */
+#include "train/run/culprits.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST = 4 };
+
+/* A GPU is known by its number on the host, which the local rank is. */
+static void
+describe(const struct engine *e, int local_rank, const char *what, struct str *out)
+{
+	char host[256] = "";
+
+	gethostname(host, sizeof host - 1);
+	str_addf(out, "rank %d (%s, %s", e->rank, host, e->backend->name);
+	if (e->backend->comm)
+		str_addf(out, " %d", local_rank);
+	str_addf(out, "): %s", what);
+	str_addc(out, '\0');
+}
+
+void
+culprits(struct engine *e, const char *what, struct str *out)
+{
+	struct comm *w = e->groups.world;
+	int local_size, local_rank = mpi_local_rank(w, &local_size), count = 0;
+	struct str mine = { 0 };
+	size_t total = 0;
+	char *all;
+
+	if (what[0])
+		describe(e, local_rank, what, &mine);
+	all = w->ops->gather_bytes(COMM_HERE(w), mine.buf, mine.len, 0, &total);
+	for (size_t at = 0; all && at < total; at += strlen(all + at) + 1)
+		if (count++ < MOST)
+			str_addf(out, "%s%s", at ? "; " : "", all + at);
+	if (count > MOST)
+		str_addf(out, "; and %d more", count - MOST);
+	str_release(&mine);
+	free(all);
+}
