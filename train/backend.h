@@ -47,6 +47,13 @@ struct device_config {
 /* Collectives of the replicas and copies of saves have streams of their own. */
 enum { STREAM_COMPUTE, STREAM_DATA, STREAM_SAVE, STREAM_COUNT };
 
+/* What a device's meters say; NAN: it has none, or does not tell. */
+struct meter {
+	double joules; /* taken since some start */
+	double watts, celsius,
+	    megahertz; /* now: power, temperature, the clock that it computes by */
+};
+
 struct backend {
 	const char *name; /* "cpu", "cuda" */
 	bool repeatable;  /* the same bits in every run also without device_config.deterministic */
@@ -66,6 +73,9 @@ struct backend {
 	/* Bytes in use now: of the GPU, by everybody; on the CPU the pages of this process that are
 	 * in memory. 0 where the system does not tell. */
 	size_t (*used_memory)(struct device *);
+	/* Sets the fields of *out that the device has a meter for, and leaves the others. NULL: it
+	 * has none. */
+	void (*meter)(struct device *, struct meter *out);
 	/* Zeroed device memory, 256-byte aligned. NULL with a reason when there is none left. */
 	void *(*alloc)(struct device *, size_t bytes, struct err *);
 	void (*release)(struct device *, void *);

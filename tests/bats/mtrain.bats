@@ -441,6 +441,15 @@ batch 0, forward pass of layer 0: 'c' of gemm forward (3072 of 3072): stopping; 
 	[ "$(times --timing-log-level 2 --timing-log-option max | grep -c compute)" = 2 ]
 }
 
+@test "--log-energy without a meter: one note, and nothing is logged" {
+	run -0 --separate-stderr mtrain --config tiny.conf --mock-data --log-energy \
+		--metrics-file m.jsonl --log-straggler
+	[ "$(grep -c -- --log-energy <<<"$stderr")" = 1 ]
+	[[ $stderr == *"mtrain: --log-energy: 1 of 1 devices have no meter of energy (cpu): none is logged"* ]]
+	[[ $output != *energy* && $output != *power* && $output != *Pwr* ]]
+	[ "$(grep -c '"joules": null, "watts_per_rank": null, "seconds": ' m.jsonl)" = 4 ]
+}
+
 @test "--profile: a table of operations, a trace; the run is the same" {
 	mtrain -q --config tiny.conf --mock-data --metrics-file plain >/dev/null
 	mtrain -q --config tiny.conf --mock-data --metrics-file profiled --profile \

@@ -1,6 +1,6 @@
-/* loop.c - tests of the step loop in a small run on made-up data: what counts as the time of a
- * step, by a clock that jumps whenever a checkpoint or an evaluation has come; and that a run whose
- * lock is gone writes nothing */
+/* loop.c - tests of the step loop in a small run on made-up data: what counts as the time
+ * and the energy of a step, by a clock that jumps whenever a checkpoint or an evaluation has come;
+ * and that a run whose lock is gone writes nothing */
 #include "lib/base/io.h"
 #include "lib/base/prog.h"
 #include "tests/check.h"
@@ -29,12 +29,12 @@ checkpoints(void)
 	return n;
 }
 
-/* How many lines of the metrics hold a text. */
+/* How many lines of a file hold a text. */
 static int
-lines_with(const char *text)
+lines_with(const char *file, const char *text)
 {
 	char line[1024];
-	FILE *f = fopen("metrics", "r");
+	FILE *f = fopen(file, "r");
 	int n = 0;
 
 	while (f && fgets(line, sizeof line, f))
@@ -50,7 +50,15 @@ jumping_clock(void)
 {
 	static int looks;
 
-	return 1e-3 * ++looks + HOUR * (checkpoints() + lines_with("\"split\""));
+	return 1e-3 * ++looks + HOUR * (checkpoints() + lines_with("metrics", "\"split\""));
+}
+
+/* A watt, by the same clock. */
+static void
+meter(struct device *d, struct meter *out)
+{
+	(void)d;
+	out->joules = jumping_clock();
 }
 
 /* The run of a command line, as train/run/run.c makes it. Returns its exit status. */
@@ -58,12 +66,14 @@ static int
 train(struct train_config *c, struct lock *lock)
 {
 	struct engine engine;
+	struct backend metered = backend_cpu;
 	struct run r = { .c = c, .e = &engine, .lock = lock, .watch.clock = jumping_clock };
 	struct engine_config ec = {
-		.plan = &c->plan, .backend = &backend_cpu, .num_threads = 1, .seed = 1
+		.plan = &c->plan, .backend = &metered, .num_threads = 1, .seed = 1
 	};
-	int status = -1;
+	int status = -1, out = dup(STDOUT_FILENO);
 
+	metered.meter = meter;
 	CHECK(engine_open(&engine, &ec, world, &e) == 0);
 	engine_init_weights(&engine);
 	r.data = data_open(c, world, NULL, &e);
@@ -72,9 +82,15 @@ train(struct train_config *c, struct lock *lock)
 	r.metrics = metrics_open(c, 1, 0, &e);
 	r.corpora = corpus_log_new(r.data, &engine, 0);
 	r.saver = saver_new(&engine, c, lock, false);
+	r.energy = energy_new(&engine);
+	fflush(stdout);
+	CHECK(out >= 0 && freopen("log", "w", stdout));
 	if (r.data && r.metrics)
 		status = loop_train(&r);
+	fflush(stdout);
+	CHECK(dup2(out, STDOUT_FILENO) == STDOUT_FILENO && close(out) == 0);
 	saver_free(r.saver);
+	energy_free(r.energy);
 	corpus_log_free(r.corpora);
 	CHECK(metrics_close(r.metrics, &e) == 0);
 	prefetch_free(r.prefetch);
@@ -83,21 +99,22 @@ train(struct train_config *c, struct lock *lock)
 	return status;
 }
 
-/* The longest time of a step in the metrics, and how many there are. */
+/* The greatest of a figure of the steps in the metrics, and how many there are. */
 static double
-longest(int *steps)
+greatest(const char *figure, int *steps)
 {
-	char line[1024];
+	char line[1024], key[64];
 	double most = 0;
 	FILE *f = fopen("metrics", "r");
 
+	snprintf(key, sizeof key, "\"%s\": ", figure);
 	for (*steps = 0; f && fgets(line, sizeof line, f);) {
-		const char *at = strstr(line, "\"seconds\": ");
+		const char *at = strstr(line, key);
 
 		if (!at)
 			continue;
 		++*steps;
-		most = fmax(most, atof(at + 11));
+		most = fmax(most, atof(at + strlen(key)));
 	}
 	if (f)
 		fclose(f);
@@ -108,7 +125,7 @@ static char *const command[] = { "mtrain", "-q", "--num-layers=1", "--hidden-siz
 	"--num-attention-heads=2", "--vocab-size=16", "--seq-length=4", "--micro-batch-size=1",
 	"--global-batch-size=2", "--train-iters=6", "--lr=1e-3", "--save=save", "--save-interval=3",
 	"--eval-interval=2", "--eval-iters=1", "--mock-data", "--log-interval=100",
-	"--metrics-file=metrics", "--split=1,1,0" };
+	"--metrics-file=metrics", "--split=1,1,0", "--log-energy" };
 
 /* The options in a directory of their own. */
 static void
@@ -140,9 +157,13 @@ test_seconds(void)
 	begin(&c, dir);
 	CHECK(train(&c, NULL) == EXIT_DONE);
 	CHECK(checkpoints() == STEPS / SAVE_INTERVAL &&
-	    lines_with("\"valid\"") == STEPS / EVAL_INTERVAL);
-	CHECK(longest(&steps) < HOUR);
-	CHECK(steps == STEPS);
+	    lines_with("metrics", "\"valid\"") == STEPS / EVAL_INTERVAL);
+	CHECK(greatest("seconds", &steps) < HOUR && steps == STEPS);
+	CHECK(greatest("joules", &steps) > 0 && steps == STEPS);
+	CHECK(greatest("joules", &steps) < HOUR);
+	CHECK(greatest("watts_per_rank", &steps) < 4);
+	CHECK(lines_with("log", " | energy per GPU (J/iter/GPU): 0.0 | power per GPU (W/GPU): ") ==
+	    1);
 	end(&c, dir);
 }
 
@@ -167,7 +188,7 @@ test_lost_lock(bool known)
 	prog_mute(true);
 	CHECK(train(&c, lock) == EXIT_FAILED);
 	prog_mute(false);
-	longest(&steps);
+	greatest("seconds", &steps);
 	CHECK(checkpoints() == 0 && steps == (known ? 1 : SAVE_INTERVAL));
 	lock_release(lock);
 	end(&c, dir);

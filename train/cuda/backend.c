@@ -9,6 +9,7 @@
 #include "train/comm.h"
 #include "train/cuda/attention/cudnn.h"
 #include "train/cuda/impl.h"
+#include "train/cuda/nvml.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -210,11 +211,25 @@ cuda_close(struct device *d)
 		d->recordings = next;
 	}
 	gemm_cache_free(d->gemms);
+	nvml_close(d->nvml);
 	(void)cudaFree(d->workspace);
 	for (int i = 0; i < STREAM_COUNT; i++)
 		if (d->stream[i].handle)
 			(void)cudaStreamDestroy(d->stream[i].handle);
 	free(d);
+}
+
+/* The runtime and the management library number GPUs each in its own way; the bus is common to
+ * them. */
+static struct nvml *
+find_meters(int index)
+{
+	char bus_id[32];
+
+	if (cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, index) == cudaSuccess)
+		return nvml_open(bus_id);
+	(void)cudaGetLastError();
+	return NULL;
 }
 
 /* Device memory of the run is not taken here, only the workspace. NULL with a reason; the GPU is
@@ -244,6 +259,7 @@ cuda_open(const struct device_config *c, struct err *e)
 	d->index = index;
 	d->last = "none";
 	d->deterministic = c->deterministic;
+	d->nvml = find_meters(index);
 	if (set_up(d, c, e) == 0)
 		return d;
 	cuda_close(d);
@@ -279,6 +295,13 @@ cuda_used_memory(struct device *d)
 	size_t left = 0, total = 0;
 
 	return cu_ok(d, cudaMemGetInfo(&left, &total), "cudaMemGetInfo") ? total - left : 0;
+}
+
+static void
+cuda_meter(struct device *d, struct meter *out)
+{
+	if (d->nvml)
+		nvml_read(d->nvml, out);
 }
 
 /* Zeroed by the default stream, which no other stream waits for: so wait here. */
@@ -479,6 +502,7 @@ const struct backend backend_cuda = {
 	.close = cuda_close,
 	.free_memory = cuda_free_memory,
 	.used_memory = cuda_used_memory,
+	.meter = cuda_meter,
 	.alloc = cuda_alloc,
 	.release = cuda_release,
 	.stream = cuda_stream,

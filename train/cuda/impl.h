@@ -31,6 +31,7 @@ enum {
 
 struct gemm_cache;
 struct attention_cache;
+struct nvml;
 
 struct device {
 	int index;   /* the runtime's number of the GPU */
@@ -42,6 +43,7 @@ struct device {
 	void *workspace; /* CU_WORKSPACE + CU_SIDE bytes, of the compute stream */
 	struct gemm_cache *gemms;
 	struct attention_cache *attention;
+	struct nvml *nvml;           /* NULL: no meters */
 	struct event *events;        /* all that were made, a list */
 	struct recorded *recordings; /* likewise */
 	const char *last;            /* operation queued last */

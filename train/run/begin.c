@@ -158,7 +158,6 @@ go_through(struct run *r)
 int
 begin_again(struct run *r)
 {
-	double since = r->watch.clock();
 	struct err err;
 	int64_t to = -1;
 	int rc = 0;
@@ -169,7 +168,6 @@ begin_again(struct run *r)
 		go_through(r);
 	else if (rc == 0)
 		rc = go_back(r, to, &err);
-	stopwatch_exclude(&r->watch, since);
 	if (rc < 0 && r->e->rank == 0)
 		warn("%s", err.msg);
 	return rc == 0 ? EXIT_DONE : r->failure;

@@ -125,6 +125,7 @@ own_share(struct run *r, double mine[TOTAL_COUNT])
 	mine[TOTAL_ZEROS] = scalar[SCALAR_ZEROS];
 	if (e->first_stage && e->coord[AX_TP] == 0)
 		mine[TOTAL_TOKENS] = (double)r->tokens;
+	mine[TOTAL_JOULES] = energy_lap(r->energy);
 	mine[TOTAL_BAD_DATA] = r->bad_data.msg[0] != '\0';
 	mine[TOTAL_LATE] = first && o->exit_duration_in_mins > 0 &&
 	    r->watch.clock() - r->started > 60 * o->exit_duration_in_mins;
@@ -217,6 +218,7 @@ judge(const struct run *r)
 		.lm_loss = loss,
 		.z_loss = mean(r, TOTAL_ZLOSS),
 		.num_zeros = r->total[TOTAL_ZEROS],
+		.joules = r->energy ? r->total[TOTAL_JOULES] : NAN,
 		.skipped = !isfinite(r->total[TOTAL_NORM]) || !isfinite(loss),
 	};
 }

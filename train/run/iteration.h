@@ -7,6 +7,7 @@
 #include "train/data/prefetch.h"
 #include "train/engine/replay.h"
 #include "train/engine/timing.h"
+#include "train/run/meter.h"
 #include "train/run/metrics.h"
 #include "train/run/profile.h"
 #include "train/run/timers.h"
@@ -14,15 +15,17 @@
 #include "train/state/save.h"
 
 /* What the ranks add up after the passes of a step or an evaluation: sums of loss and squared
- * norm, zeros of gradients, tokens that the loss counts; and how many ranks have a batch that
- * cannot be used, have computed a micro batch twice with different results, were asked to stop, are
- * out of time, have done their part of a save, have lost the lock of --save. */
+ * norm, zeros of gradients, tokens that the loss counts, joules since the last one; and how many
+ * ranks have a batch that cannot be used, have computed a micro batch twice with different results,
+ * were asked to stop, are out of time, have done their part of a save, have lost the lock of
+ * --save. */
 enum total {
 	TOTAL_LOSS,
 	TOTAL_ZLOSS,
 	TOTAL_NORM,
 	TOTAL_ZEROS,
 	TOTAL_TOKENS,
+	TOTAL_JOULES,
 	TOTAL_BAD_DATA,
 	TOTAL_DIFFERENT,
 	TOTAL_STOP,
@@ -45,6 +48,7 @@ struct run {
 	struct profile *profile; /* NULL on ranks that are not profiled */
 	struct corpus_log *corpora;
 	struct timers *timers; /* NULL: not asked for */
+	struct energy *energy; /* NULL: not asked for, or there is no meter */
 	struct progress at;
 	int64_t empty;      /* steps since the loop began in whose batch no token's loss counts */
 	int64_t began;      /* iteration that this process began at */

@@ -22,13 +22,21 @@ save_status(const struct run *r, int rc, const struct err *err)
 	return rc < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
-/* The clock when the device has done what is queued: the end of a step belongs to the next one's
- * time. */
+/* What comes until steps_go_on belongs to no step. Returns the clock when the device has done what
+ * is queued: the end of a step belongs to the next one's time. */
 static double
-step_ends(const struct run *r)
+steps_pause(const struct run *r)
 {
 	engine_sync(r->e);
+	energy_pause(r->energy);
 	return r->watch.clock();
+}
+
+static void
+steps_go_on(struct run *r, double since)
+{
+	stopwatch_exclude(&r->watch, since);
+	energy_resume(r->energy);
 }
 
 /* Begins a save, which may go on during the next steps; what it takes of theirs is in their time.
@@ -44,7 +52,7 @@ save(struct run *r)
 	r->saved_at = r->at.iteration;
 	if (!r->saver)
 		return EXIT_DONE;
-	since = saver_background(r->saver) ? r->watch.clock() : step_ends(r);
+	since = saver_background(r->saver) ? r->watch.clock() : steps_pause(r);
 	if (r->e->rank == 0) {
 		data_state(r->data, corpus_log_counts(r->corpora), &data);
 		data_note_consumed(r->data, corpus_log_counts(r->corpora));
@@ -52,7 +60,7 @@ save(struct run *r)
 	rc = saver_start(r->saver, &r->at, data.buf, &err);
 	str_release(&data);
 	if (!saver_background(r->saver))
-		stopwatch_exclude(&r->watch, since);
+		steps_go_on(r, since);
 	return save_status(r, rc, &err);
 }
 
@@ -170,10 +178,10 @@ lost_lock(struct run *r)
 static int
 evaluate(struct run *r, enum split which)
 {
-	double since = step_ends(r);
+	double since = steps_pause(r);
 	enum iteration_end end = iteration_evaluate(r, which);
 
-	stopwatch_exclude(&r->watch, since);
+	steps_go_on(r, since);
 	return end == ITERATION_DONE ? EXIT_DONE : give_up(r, end);
 }
 
@@ -210,6 +218,16 @@ after_step(struct run *r)
 	return status == EXIT_DONE && why ? stop_run(r, why) : status;
 }
 
+static int
+go_back(struct run *r)
+{
+	double since = steps_pause(r);
+	int status = begin_again(r);
+
+	steps_go_on(r, since);
+	return status;
+}
+
 /* A step with what comes after it. Who has been asked to stop does not go back before a spike: the
  * run that resumes will. */
 static int
@@ -222,7 +240,7 @@ take_step(struct run *r)
 		return lost_lock(r);
 	watchdog_steady(r->watchdog);
 	if (end == ITERATION_SPIKE && !asked_to_stop(r))
-		return begin_again(r);
+		return go_back(r);
 	if (end != ITERATION_DONE && end != ITERATION_SPIKE)
 		return give_up(r, end);
 	status = save_goes_on(r);

@@ -29,7 +29,7 @@ struct metrics {
 	int64_t ranks[WAIT_COUNT]; /* that communicate with each other */
 	/* over the log interval */
 	int64_t steps, samples, skipped, nan;
-	double loss, zloss, seconds, exposed[WAIT_COUNT];
+	double loss, zloss, seconds, joules, exposed[WAIT_COUNT];
 };
 
 /* Whose communication a rank waits for, in fields' names. */
@@ -106,6 +106,13 @@ metrics_tflops(const struct metrics *m, double seconds, int64_t samples)
 	return seconds > 0 ? m->flops * (double)samples / seconds / 1e12 / (double)m->world : 0;
 }
 
+/* Mean power of a rank. */
+static double
+watts(const struct metrics *m, double seconds, double joules)
+{
+	return seconds > 0 ? joules / seconds / (double)m->world : 0;
+}
+
 /* Numbers that JSON cannot hold become null. NaN and infinity do come: a skipped step has a norm
  * that is not finite. */
 static void
@@ -143,6 +150,10 @@ json_line(struct metrics *m, const struct step_metrics *s)
 	str_addf(&line, ", \"skipped\": %s", s->skipped ? "true" : "false");
 	number(&line, "tokens_per_second", tokens_per_second(m, s->seconds, samples));
 	number(&line, "tflops_per_rank", metrics_tflops(m, s->seconds, samples));
+	if (m->o->log_energy) {
+		number(&line, "joules", s->joules);
+		number(&line, "watts_per_rank", watts(m, s->seconds, s->joules));
+	}
 	number(&line, "seconds", s->seconds);
 	number(&line, "data_wait_seconds", s->data_wait);
 	for (int w = WAIT_DATA; w <= WAIT_PIPELINE; w++) {
@@ -202,6 +213,12 @@ board_points(struct metrics *m, const struct step_metrics *s)
 	tensorboard_scalar(m->board, "iteration-time", s->iteration, s->seconds);
 	tensorboard_scalar(
 	    m->board, "throughput", s->iteration, metrics_tflops(m, s->seconds, s->samples));
+	if (!isnan(s->joules)) {
+		tensorboard_scalar(
+		    m->board, "iter-energy/gpu", s->iteration, s->joules / (double)m->world);
+		tensorboard_scalar(
+		    m->board, "power/gpu", s->iteration, watts(m, s->seconds, s->joules));
+	}
 	tensorboard_flush(m->board, &ignored);
 }
 
@@ -252,7 +269,7 @@ static void
 begin_interval(struct metrics *m)
 {
 	m->steps = m->samples = m->skipped = m->nan = 0;
-	m->loss = m->zloss = m->seconds = 0;
+	m->loss = m->zloss = m->seconds = m->joules = 0;
 	memset(m->exposed, 0, sizeof m->exposed);
 }
 
@@ -269,6 +286,11 @@ log_line(struct metrics *m, const struct step_metrics *s)
 	    m->seconds * 1000 / (double)m->steps);
 	str_addf(&line, " throughput per GPU (TFLOP/s/GPU): %.3f |",
 	    metrics_tflops(m, m->seconds, m->samples));
+	if (!isnan(m->joules))
+		str_addf(&line,
+		    " energy per GPU (J/iter/GPU): %.1f | power per GPU (W/GPU): %.1f |",
+		    m->joules / (double)m->steps / (double)m->world,
+		    watts(m, m->seconds, m->joules));
 	str_addf(&line, " learning rate: %.6E | global batch size: %5lld |", s->lr,
 	    (long long)s->samples);
 	add_losses(&line, m, s);
@@ -296,6 +318,7 @@ metrics_step(struct metrics *m, const struct step_metrics *s)
 	m->skipped += s->skipped;
 	m->nan += s->skipped && !isfinite(s->lm_loss);
 	m->seconds += s->seconds;
+	m->joules += s->joules;
 	for (int w = 0; w < WAIT_COUNT; w++)
 		m->exposed[w] += s->exposed[w];
 	if (!s->skipped) {

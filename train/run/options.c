@@ -224,6 +224,8 @@ const struct opt mtrain_opts[] = {
 	GROUP("Output"),
 	INT("log-interval", log_interval, 1, "100", "steps between log lines"),
 	FLAG("log-throughput", log_throughput, "(throughput is always logged)"),
+	FLAG("log-energy", log_energy,
+	    "joules and watts of the GPUs, where the driver's NVML has a meter"),
 	STRING("tensorboard-dir", tensorboard_dir, "DIR", NULL, "TensorBoard event files"),
 	INT("tensorboard-log-interval", tensorboard_log_interval, 1, "1",
 	    "steps between points in them"),

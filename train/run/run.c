@@ -231,7 +231,9 @@ train_steps(struct run *r)
 		r->profile = profile_new(r->e,
 		    &(struct profile_config){
 			c->o.profile_prefix, c->o.profile_step_start, c->o.profile_step_end });
-	r->timers = timers_new(&c->o);
+	r->timers = timers_new(&c->o, r->e);
+	if (c->o.log_energy)
+		r->energy = energy_new(r->e);
 	r->corpora = corpus_log_new(r->data, r->e, r->at.consumed_samples);
 	if (c->o.save)
 		r->saver = saver_new(r->e, c, r->lock, save_in_background(r));
@@ -239,6 +241,7 @@ train_steps(struct run *r)
 	saver_free(r->saver);
 	profile_free(r->profile);
 	timers_free(r->timers);
+	energy_free(r->energy);
 	corpus_log_free(r->corpora);
 	return status;
 }

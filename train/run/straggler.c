@@ -2,13 +2,17 @@
  * straggler.c - the words of --log-straggler
  *
  * They are those of StragglerDetector in Megatron-LM's core/utils.py: Rtt is the time of a rank,
- * DRtt that of its data, Etpt its throughput. Temperature, power and clock are not asked for.
+ * DRtt that of its data, Etpt its throughput, Pwr, Tmp and Clk what its device's meters say, where
+ * there are any.
  */
 #include "train/run/straggler.h"
 #include "lib/base/mem.h"
 
+#include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct ranked {
 	double value;
@@ -43,48 +47,47 @@ add_list(struct str *out, const char *head, const struct ranked *sorted, int cou
 		str_addf(out, " %.2fTF/%d,", sorted[i].value, sorted[i].rank);
 }
 
-static double
-work(const struct straggler *s, int rank)
-{
-	return s->work[rank];
-}
-
-static double
-batch(const struct straggler *s, int rank)
-{
-	return s->batch[rank];
-}
-
-/* A rank that has no measurable time has no throughput either. */
-static double
-throughput(const struct straggler *s, int rank)
-{
-	return s->work[rank] > 0 ? s->tflop / (s->work[rank] * 1e-3) : 0;
-}
-
-/* The last is what ranks are listed by. */
+/* In Megatron-LM's order; the last is what ranks are listed by. */
 static const struct {
 	const char *name, *unit;
-	double (*of)(const struct straggler *, int rank);
-} figures[] = { { "Rtt", "ms", work }, { "DRtt", "ms", batch }, { "Etpt", "TF", throughput } };
+	size_t at;
+} figures[] = {
+	{ "Rtt", "ms", offsetof(struct straggler, work) },
+	{ "Pwr", "W", offsetof(struct straggler, watts) },
+	{ "Tmp", "C", offsetof(struct straggler, celsius) },
+	{ "Clk", "MHz", offsetof(struct straggler, megahertz) },
+	{ "DRtt", "ms", offsetof(struct straggler, batch) },
+	{ "Etpt", "TF", offsetof(struct straggler, tflops) },
+};
+
+/* One figure of all ranks, in ascending order; false where one of them does not know it. */
+static bool
+sort(const struct straggler *of, int ranks, size_t at, struct ranked *sorted)
+{
+	for (int r = 0; r < ranks; r++) {
+		memcpy(&sorted[r].value, (const char *)&of[r] + at, sizeof sorted[r].value);
+		sorted[r].rank = r;
+		if (isnan(sorted[r].value))
+			return false;
+	}
+	qsort(sorted, (size_t)ranks, sizeof *sorted, ascending);
+	return true;
+}
 
 void
-straggler_text(const struct straggler *s, struct str *out)
+straggler_text(const struct straggler *of, int ranks, int count, struct str *out)
 {
-	struct ranked *sorted = mem_alloc((size_t)s->ranks, sizeof *sorted);
+	struct ranked *sorted = mem_alloc((size_t)ranks, sizeof *sorted);
 	char head[64];
 
-	for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
-		for (int r = 0; r < s->ranks; r++)
-			sorted[r] = (struct ranked){ figures[i].of(s, r), r };
-		qsort(sorted, (size_t)s->ranks, sizeof *sorted, ascending);
-		add_ends(out, figures[i].name, figures[i].unit, sorted, s->ranks);
-	}
-	if (s->count > 1 && s->count < s->ranks) {
-		snprintf(head, sizeof head, "Bottom %d Ranks with lowest  Etpt(TF)", s->count);
-		add_list(out, head, sorted, s->count);
-		snprintf(head, sizeof head, "Top    %d Ranks with highest Etpt(TF)", s->count);
-		add_list(out, head, sorted + s->ranks - s->count, s->count);
+	for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+		if (sort(of, ranks, figures[i].at, sorted))
+			add_ends(out, figures[i].name, figures[i].unit, sorted, ranks);
+	if (count > 1 && count < ranks) {
+		snprintf(head, sizeof head, "Bottom %d Ranks with lowest  Etpt(TF)", count);
+		add_list(out, head, sorted, count);
+		snprintf(head, sizeof head, "Top    %d Ranks with highest Etpt(TF)", count);
+		add_list(out, head, sorted + ranks - count, count);
 	}
 	free(sorted);
 }

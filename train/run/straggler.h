@@ -9,17 +9,16 @@
 
 #include "lib/base/str.h"
 
-/* Of a step, by rank. */
+/* Of a rank; NAN: not known. */
 struct straggler {
-	int ranks;
-	const double *work, *batch; /* milliseconds computed, and waited for batches */
-	double tflop;               /* the share of a rank in the work of the model */
-	int count;                  /* how many of the slowest and fastest are listed */
+	double work, batch; /* milliseconds of a step computed, and waited for batches */
+	double watts, celsius, megahertz;
+	double tflops; /* the work of the model while it computed */
 };
 
 /* Appends the lines of Megatron-LM's --log-straggler, without a newline at their end: the least and
- * most of each figure with its rank; then, where count is above 1 and below ranks, the slowest and
- * the fastest in order. */
-void straggler_text(const struct straggler *s, struct str *out);
+ * most of each figure that all ranks know, with the rank; then, where count is above 1 and below
+ * ranks, as many of the slowest and the fastest in order. of: [ranks]; all know their tflops. */
+void straggler_text(const struct straggler *of, int ranks, int count, struct str *out);
 
 #endif

@@ -7,6 +7,7 @@
  */
 #include "lib/base/mem.h"
 #include "lib/base/str.h"
+#include "train/run/meter.h"
 #include "train/run/straggler.h"
 #include "train/run/timers.h"
 
@@ -14,14 +15,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What a rank has to say: milliseconds of a step by span, then what its device's meters say. */
+enum { WATTS = SPAN_COUNT, CELSIUS, MEGAHERTZ, ROW };
+
 struct timers {
 	const struct train_options *o;
+	const struct engine *e;
 	double sum[SPAN_COUNT];
 	int64_t steps, samples;
 };
 
 struct timers *
-timers_new(const struct train_options *o)
+timers_new(const struct train_options *o, const struct engine *e)
 {
 	struct timers *t;
 
@@ -29,6 +34,7 @@ timers_new(const struct train_options *o)
 		return NULL;
 	t = mem_zalloc(1, sizeof *t);
 	t->o = o;
+	t->e = e;
 	return t;
 }
 
@@ -49,16 +55,21 @@ timers_step(struct timers *t, const double seconds[SPAN_COUNT], int64_t samples)
 	t->samples += samples;
 }
 
-/* Milliseconds of a step on every rank, [size][SPAN_COUNT]; the caller frees. */
+/* The rows of all ranks, [size][ROW]; the caller frees. */
 static double *
 gather(const struct timers *t, struct comm *world)
 {
-	double mine[SPAN_COUNT], *all = mem_alloc((size_t)world->size, sizeof mine);
-	struct tensor in = tensor_1d(mine, DTYPE_F64, SPAN_COUNT),
-		      out = tensor_1d(all, DTYPE_F64, SPAN_COUNT * world->size);
+	double mine[ROW], *all = mem_alloc((size_t)world->size, sizeof mine);
+	struct tensor in = tensor_1d(mine, DTYPE_F64, ROW),
+		      out = tensor_1d(all, DTYPE_F64, ROW * world->size);
+	struct meter m;
 
 	for (int s = 0; s < SPAN_COUNT; s++)
 		mine[s] = t->sum[s] * 1e3 / (double)t->steps;
+	meter_read(t->e, &m);
+	mine[WATTS] = m.watts;
+	mine[CELSIUS] = m.celsius;
+	mine[MEGAHERTZ] = m.megahertz;
 	world->ops->all_gather(COMM_HERE(world), NULL, &out, &in);
 	return all;
 }
@@ -70,7 +81,7 @@ extremes(const double *all, int ranks, int span, double *least, double *most)
 	*least = INFINITY;
 	*most = 0;
 	for (int r = 0; r < ranks; r++) {
-		double ms = all[r * SPAN_COUNT + span];
+		double ms = all[r * ROW + span];
 
 		if (ms > 0)
 			*least = fmin(*least, ms);
@@ -94,8 +105,8 @@ add_every(struct str *text, const char *name, const double *all, int ranks, int 
 {
 	str_addf(text, "\n  %s:", name);
 	for (int r = 0; r < ranks; r++)
-		if (all[r * SPAN_COUNT + span] > 0)
-			str_addf(text, "\n     rank %2d: %.2f", r, all[r * SPAN_COUNT + span]);
+		if (all[r * ROW + span] > 0)
+			str_addf(text, "\n     rank %2d: %.2f", r, all[r * ROW + span]);
 }
 
 /* All timers of the level; empty when none was used. */
@@ -141,28 +152,34 @@ work(const double seconds[SPAN_COUNT])
 	return sum;
 }
 
+/* A rank that has no measurable time has no throughput either. */
+static struct straggler
+straggler_of(const double *row, double tflop)
+{
+	double ms = work(row);
+
+	return (struct straggler){ .work = ms,
+		.batch = timing_waited(row, WAIT_BATCH),
+		.watts = row[WATTS],
+		.celsius = row[CELSIUS],
+		.megahertz = row[MEGAHERTZ],
+		.tflops = ms > 0 ? tflop / (ms * 1e-3) : 0 };
+}
+
 static void
 log_straggler(const struct timers *t, const double *all, int ranks, struct metrics *m)
 {
-	double *own = mem_alloc((size_t)ranks, sizeof *own);
-	double *batch = mem_alloc((size_t)ranks, sizeof *batch);
-	struct straggler s = { .ranks = ranks,
-		.work = own,
-		.batch = batch,
-		.tflop = metrics_tflops(m, (double)t->steps, t->samples),
-		.count = (int)t->o->straggler_minmax_count };
+	struct straggler *of = mem_alloc((size_t)ranks, sizeof *of);
+	double tflop = metrics_tflops(m, (double)t->steps, t->samples);
 	struct str text = { 0 };
 
-	for (int r = 0; r < ranks; r++) {
-		own[r] = work(all + r * SPAN_COUNT);
-		batch[r] = timing_waited(all + r * SPAN_COUNT, WAIT_BATCH);
-	}
+	for (int r = 0; r < ranks; r++)
+		of[r] = straggler_of(all + r * ROW, tflop);
 	metrics_stamp(&text);
-	straggler_text(&s, &text);
+	straggler_text(of, ranks, (int)t->o->straggler_minmax_count, &text);
 	metrics_text(text.buf);
 	str_release(&text);
-	free(own);
-	free(batch);
+	free(of);
 }
 
 /* The most of every timer that was used, as points. */

@@ -14,8 +14,8 @@
 
 struct timers;
 
-/* NULL when the options ask for none. They outlive it. */
-struct timers *timers_new(const struct train_options *o);
+/* NULL when the options ask for none. They and the engine outlive it. */
+struct timers *timers_new(const struct train_options *o, const struct engine *e);
 void timers_free(struct timers *t);
 /* A step of so many samples has spent so many seconds on each kind. t may be NULL. */
 void timers_step(struct timers *t, const double seconds[SPAN_COUNT], int64_t samples);

@@ -1,0 +1,106 @@
+/*
+ * nvml.c - the driver's management library at run time
+ *
+ * It comes with the driver, not with the toolkit, so it is looked for when a device is opened and
+ * missed by nobody. The few functions and numbers that are used are declared here, from NVIDIA's
+ * NVML API reference; they have not changed since they exist.
+ */
+#include "lib/base/mem.h"
+#include "train/cuda/nvml.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GPU_SENSOR = 0, SM_CLOCK = 1 }; /* NVML_TEMPERATURE_GPU, NVML_CLOCK_SM */
+
+/* Every call returns 0 when it has done what it says. */
+struct nvml_api {
+	int (*init)(void);
+	int (*shutdown)(void);
+	int (*find)(const char *bus_id, void **device);
+	int (*energy)(void *device, unsigned long long *millijoules); /* since the driver started */
+	int (*power)(void *device, unsigned *milliwatts);
+	int (*temperature)(void *device, int sensor, unsigned *celsius);
+	int (*clock)(void *device, int which, unsigned *megahertz);
+};
+
+struct nvml {
+	struct nvml_api api;
+	void *library, *device;
+};
+
+/* Any function of a library; converted through a union since ISO C has no cast for it. */
+union symbol {
+	void *object;
+	void (*function)(void);
+};
+
+static const struct {
+	const char *name;
+	size_t at;
+} symbols[] = {
+	{ "nvmlInit_v2", offsetof(struct nvml_api, init) },
+	{ "nvmlShutdown", offsetof(struct nvml_api, shutdown) },
+	{ "nvmlDeviceGetHandleByPciBusId_v2", offsetof(struct nvml_api, find) },
+	{ "nvmlDeviceGetTotalEnergyConsumption", offsetof(struct nvml_api, energy) },
+	{ "nvmlDeviceGetPowerUsage", offsetof(struct nvml_api, power) },
+	{ "nvmlDeviceGetTemperature", offsetof(struct nvml_api, temperature) },
+	{ "nvmlDeviceGetClockInfo", offsetof(struct nvml_api, clock) },
+};
+
+static bool
+find_symbols(struct nvml *n)
+{
+	for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
+		union symbol s = { .object = dlsym(n->library, symbols[i].name) };
+
+		if (!s.object)
+			return false;
+		memcpy((char *)&n->api + symbols[i].at, &s.function, sizeof s.function);
+	}
+	return true;
+}
+
+struct nvml *
+nvml_open(const char *bus_id)
+{
+	struct nvml *n = mem_zalloc(1, sizeof *n);
+
+	n->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+	if (n->library && find_symbols(n) && n->api.init() == 0) {
+		if (n->api.find(bus_id, &n->device) == 0)
+			return n;
+		(void)n->api.shutdown();
+	}
+	if (n->library)
+		(void)dlclose(n->library);
+	free(n);
+	return NULL;
+}
+
+void
+nvml_close(struct nvml *n)
+{
+	if (!n)
+		return;
+	(void)n->api.shutdown();
+	(void)dlclose(n->library);
+	free(n);
+}
+
+void
+nvml_read(const struct nvml *n, struct meter *out)
+{
+	unsigned long long energy;
+	unsigned value;
+
+	if (n->api.energy(n->device, &energy) == 0)
+		out->joules = (double)energy * 1e-3;
+	if (n->api.power(n->device, &value) == 0)
+		out->watts = value * 1e-3;
+	if (n->api.temperature(n->device, GPU_SENSOR, &value) == 0)
+		out->celsius = value;
+	if (n->api.clock(n->device, SM_CLOCK, &value) == 0)
+		out->megahertz = value;
+}
