@@ -248,6 +248,17 @@ most_memory()
 		 "byte_fallback": false, "vocab": [["<unk>", 0.0], ["th", -4.0], ["hq", -5.0],
 		 ["t", -3.0], ["h", -3.5], ["e", -2.0], ["qz", -4.5], ["z", -3.0], ["q", -3.0]]}}
 	END
+	# a SentencePiece BPE model that makes an unused piece of t and he, or of th and e
+	perl -e '
+		sub field { my ($key, $value) = @_; chr($key) . chr(length $value) . $value }
+		sub piece {
+			my ($text, $score, $type) = @_;
+			field(0x0a, field(0x0a, $text) . pack("Cf<CC", 0x15, $score, 0x18, $type))
+		}
+		print piece("<unk>", 0, 2), map({ piece($_, -9, 1) } qw(t h e)), piece("th", -1, 1),
+			piece("he", -2, 1), piece("the", -3, 5), field(0x12, "\x18\x02"),
+			field(0x1a, "\x18\0\x20\0\x28\0")' >unused.model
+	most_memory the --tokenizer-model unused.model
 	for text in zq the; do
 		most_memory $text --tokenizer-model u.model
 		most_memory $text --tokenizer-model uni.json

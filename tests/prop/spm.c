@@ -438,6 +438,80 @@ test_long(struct generator *g, struct pair *p, size_t len)
 	str_release(&s);
 }
 
+/* --- unused pieces that are made in several ways --- */
+
+enum { SPLIT_MODELS = 8, SPLIT_TEXTS = 40 };
+
+/* One piece of a model file: text, score, type. */
+static void
+add_row(struct str *model, const char *text, float score, char type)
+{
+	struct str row = { 0 };
+
+	add_field(&row, 0x0a, text, strlen(text));
+	str_addc(&row, 0x15);
+	str_add(&row, &score, sizeof score);
+	str_addc(&row, 0x18);
+	str_addc(&row, type);
+	add_field(model, 0x0a, row.buf, row.len);
+	str_release(&row);
+}
+
+/* Three letters and half of the words of two to four, with few scores: a third of them unused, and
+ * sometimes one user-defined. */
+static void
+make_splits(struct generator *g, struct str *model)
+{
+	static const char type[] = { 5, 5, 5, 5, 5, 5, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 4 };
+
+	add_row(model, "<unk>", 0, 2);
+	for (unsigned n = 1; n <= 4; n++)
+		for (unsigned word = 0; word < 1u << 2 * n; word++) {
+			char text[5] = "";
+			bool letters = true;
+
+			for (unsigned i = 0; i < n; i++) {
+				text[i] = (char)('a' + (word >> 2 * i & 3));
+				letters = letters && text[i] < 'd';
+			}
+			if (letters && (n == 1 || below(g, 2)))
+				add_row(model, text, -(float)(1 + below(g, 9)),
+				    n > 1 ? type[below(g, sizeof type)] : 1);
+		}
+	add_field(model, 0x12, "\x18\x02", 2);
+	add_field(model, 0x1a, "\x18\x00\x20\x00\x28\x00", 6);
+}
+
+/* The library splits such a piece the way that it came about last in all of the text. */
+static void
+test_splits(struct generator *g)
+{
+	for (int i = 0; i < SPLIT_MODELS; i++) {
+		struct str model = { 0 }, s = { 0 };
+		struct pair p = { 0 };
+		struct err e = { "" };
+		size_t len;
+
+		make_splits(g, &model);
+		len = model.len;
+		p.oracle = oracle_new(model.buf, len);
+		p.ours = spm_new(str_detach(&model), len, UNIGRAM_TIES_0_2_1, "splits", &e);
+		CHECK(p.oracle && p.ours);
+		p.worker = spm_worker_new(p.ours);
+		for (int text = 0; text <= SPLIT_TEXTS; text++) {
+			len = text < SPLIT_TEXTS ? below(g, 400) : SEVERAL;
+			for (str_clear(&s); s.len < len;)
+				str_addc(&s, "abcabcabc."[below(g, 10)]);
+			CHECK(same_ids(&p, s.buf ? s.buf : "", s.len));
+		}
+		spm_worker_free(p.worker);
+		spm_free(p.ours);
+		oracle_free(p.oracle);
+		token_ids_release(&p.ids);
+		str_release(&s);
+	}
+}
+
 /* --- the newer rule of ties --- */
 
 /* Pieces of a model sorted by text. */
@@ -606,6 +680,7 @@ main(void)
 			if (check_failures > before)
 				fprintf(stderr, "model %s failed\n", cases[i].name);
 		}
+	test_splits(g);
 	str_release(&g->sentence);
 	free(g);
 	return check_done();

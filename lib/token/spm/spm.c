@@ -95,7 +95,6 @@ load(struct spm *m, size_t len, enum unigram_ties ties, const char *name, struct
 		spmbpe_init(&m->bpe, s);
 	else
 		spmuni_init(&m->uni, s, ties, &m->unknown);
-	m->cut.never = m->bpe.ambiguous;
 	return 0;
 }
 

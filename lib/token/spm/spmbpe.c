@@ -160,7 +160,6 @@ static void
 add_cuts(struct building *x, int id)
 {
 	const struct sp_piece *p = &x->b->model->piece[id];
-	int ways = 0;
 
 	for (size_t i = 0; i < p->len; i++)
 		x->hash[i + 1] = spmodel_hash_step(x->hash[i], (unsigned char)p->text[i]);
@@ -179,10 +178,8 @@ add_cuts(struct building *x, int id)
 		}
 		x->list[x->count++] = (struct spm_pair){ (uint64_t)left << 32 | right,
 			(uint32_t)id + 1, rank_of(p->score) };
-		ways++;
 	}
 	x->b->unused |= p->type == SP_UNUSED;
-	x->b->ambiguous |= p->type == SP_UNUSED && ways > 1;
 }
 
 /* Its first bits are the slot in which the search for a pair begins, and with some more the bit of
@@ -530,39 +527,30 @@ struct encoding {
 	size_t read, done; /* bytes that became symbols, and that became ids */
 };
 
-/* One symbol a character, or a user-defined symbol: as many as are wanted. */
+/* One symbol a character, as many as are wanted. */
 static void
 read_symbols(void *ctx, struct token_ids *out, size_t want)
 {
 	struct encoding *x = ctx;
-	const struct spmcut *symbols = x->unit->symbols;
 	size_t left = x->unit->len - x->read;
 
 	token_ids_reserve(out, left < want ? left : want);
 	for (size_t len; want-- > 0 && x->read < x->unit->len; x->read += len) {
-		const unsigned char *p = x->unit->bytes + x->read;
-		uint32_t cp = spm_character(p, &len);
-		int id = symbols && symbols->symbol_first[*p]
-		    ? spmcut_symbol(symbols, p, x->unit->len - x->read, &len)
-		    : -1;
+		uint32_t cp = spm_character(x->unit->bytes + x->read, &len);
 
-		out->id[out->count++] =
-		    id >= 0 ? (uint32_t)id + 1 : code_map_get(&x->b->symbol, cp);
+		out->id[out->count++] = code_map_get(&x->b->symbol, cp);
 	}
 }
 
-/* Bytes that a symbol of the text stands for. User-defined symbols have no entry in b->bytes, since
- * no merge makes them. */
+/* Bytes that a symbol at p stands for. */
 static size_t
-symbol_bytes(const struct spmbpe *b, const struct spmcut *symbols, uint32_t symbol,
-    const unsigned char *p, size_t n)
+symbol_bytes(const struct spmbpe *b, uint32_t symbol, const unsigned char *p)
 {
 	size_t len;
 
-	if (symbol && b->bytes[symbol])
+	if (symbol)
 		return b->bytes[symbol];
-	if (symbol == 0 || spmcut_symbol(symbols, p, n, &len) < 0)
-		spm_character(p, &len);
+	spm_character(p, &len);
 	return len;
 }
 
@@ -577,7 +565,7 @@ take_tokens(void *ctx, const uint32_t *symbol, size_t n)
 		const unsigned char *p = u->bytes + x->done;
 
 		add_symbol(x->b, x->w, u->unknown, symbol[i], p, u->out);
-		x->done += symbol_bytes(x->b, u->symbols, symbol[i], p, u->len - x->done);
+		x->done += symbol_bytes(x->b, symbol[i], p);
 	}
 	if (u->flush)
 		u->flush(u->ctx);
@@ -599,7 +587,7 @@ encode_short(struct encoding *x, struct spmbpe_worker *w)
 	return true;
 }
 
-/* What the whole unit is needed for is one stretch. */
+/* A stretch at a time, unless it is short. */
 void
 spmbpe_encode(const struct spmbpe *b, struct spmbpe_worker *w, const struct spmbpe_unit *unit)
 {
@@ -612,6 +600,5 @@ spmbpe_encode(const struct spmbpe *b, struct spmbpe_worker *w, const struct spmb
 		return;
 	x.read = 0;
 	window_merge(&w->window, &(struct window_list){ read_symbols, take_tokens, &x },
-	    &(struct window_rule){ merge_long, &m, b->widest },
-	    b->ambiguous ? SIZE_MAX : WINDOW_SIZE);
+	    &(struct window_rule){ merge_long, &m, b->widest }, WINDOW_SIZE);
 }

@@ -4,14 +4,18 @@
  * Symbols are numbers: 1 + id for pieces, more for characters that are found in pieces without
  * being one, 0 for other characters. A text begins as one symbol a character. Of all neighbours
  * whose concatenation is a piece, those of the largest score join first, the leftmost of several;
- * when none are left, unused pieces are split the way they were last seen to come about. Source:
- * google/sentencepiece src/bpe_model.cc, version 0.1.97.
+ * when none are left, unused pieces are split the way they came about. Source: google/sentencepiece
+ * src/bpe_model.cc, version 0.1.97.
+ *
+ * The library splits an unused piece the way that it last looked it up anywhere in the text. There
+ * is but one way: whoever finds two symbols that make the piece has merged its characters, and
+ * nothing across its ends; these merges are those of the piece by itself, whatever is around it.
+ * So no text need be merged as a whole.
  */
 #ifndef TOKEN_SPM_SPMBPE_H
 #define TOKEN_SPM_SPMBPE_H
 
 #include "lib/token/ids.h"
-#include "lib/token/spm/spmcut.h"
 #include "lib/token/spm/spmodel.h"
 #include "lib/token/spm/spmtext.h"
 #include "lib/token/window.h"
@@ -44,8 +48,7 @@ struct spmbpe {
 	uint64_t *filter;      /* bits of the hashes of pairs */
 	uint32_t mask;
 	int shift;
-	bool unused;    /* the model has pieces to be split again */
-	bool ambiguous; /* and it takes the whole text to tell how */
+	bool unused; /* the model has pieces to be split again */
 };
 
 /* One thread's scratch; zero-initialise. */
@@ -67,15 +70,13 @@ struct spmbpe_unit {
 	const unsigned char *bytes;
 	size_t len;
 	const struct spm_unknown *unknown;
-	const struct spmcut *symbols; /* NULL: there are no symbols to look for inside */
-	struct token_ids *out;        /* ids are appended to it */
+	struct token_ids *out; /* ids are appended to it */
 	/* Called when there are some, so that a long unit's go elsewhere by and by; or NULL. */
 	void (*flush)(void *ctx);
 	void *ctx;
 };
 
-/* Appends the ids of a unit. What it takes besides does not grow with it, except where the model
- * is ambiguous. */
+/* Appends the ids of a unit. What it takes besides does not grow with it. */
 void spmbpe_encode(const struct spmbpe *b, struct spmbpe_worker *w, const struct spmbpe_unit *unit);
 
 #endif

@@ -148,9 +148,9 @@ spmcut_release(struct spmcut *c)
 
 /* --- cutting --- */
 
-/* -1 when none is there. */
-int
-spmcut_symbol(const struct spmcut *c, const unsigned char *p, size_t n, size_t *len)
+/* The id of the longest user-defined symbol at p, with its length; -1: none. */
+static int
+find_symbol(const struct spmcut *c, const unsigned char *p, size_t n, size_t *len)
 {
 	uint32_t at = TRIE_ROOT;
 	int id = -1;
@@ -198,7 +198,7 @@ static bool
 cut_symbol(struct cutting *k, size_t q)
 {
 	size_t len;
-	int id = spmcut_symbol(k->c, k->bytes + q, k->len - q, &len);
+	int id = find_symbol(k->c, k->bytes + q, k->len - q, &len);
 
 	if (id < 0)
 		return false;
@@ -338,7 +338,7 @@ known_end(const struct spmcut *c, const unsigned char *bytes, size_t from, size_
 {
 	size_t end = len;
 
-	if (c->never || len - from <= c->symbol_max)
+	if (len - from <= c->symbol_max)
 		return from;
 	while (end > from && bytes[end - 1] == SPM_BLANK)
 		end--;
@@ -360,8 +360,6 @@ spmcut_next(const struct spmcut *c, const unsigned char *bytes, size_t *from, si
 
 	k.known = final ? len : known_end(c, bytes, *from, len);
 	k.done = k.known == *from;
-	if (c->never)
-		k.at = len;
 	while (!k.done && k.at < len) {
 		/* One more byte than the block, and a character that begins in it. */
 		if (k.known > k.at + BYTE_BLOCK + 4 && c->symbol_max == 0) {

@@ -33,7 +33,6 @@ struct spmcut {
 	uint64_t *pair;         /* neighbours in pieces, by hash: it may say yes in error */
 	int shift;              /* of the hash */
 	bool words;             /* cut before every blank, nowhere else */
-	bool never;             /* the text is one unit */
 	struct trie symbols;    /* user-defined symbols as they stand in normalised text */
 	bool symbol_first[256];
 	size_t symbol_max; /* length of the longest; 0: none is cut out */
@@ -41,9 +40,6 @@ struct spmcut {
 
 void spmcut_init(struct spmcut *c, const struct spmodel *m);
 void spmcut_release(struct spmcut *c);
-
-/* The id of the longest user-defined symbol at p, with its length; -1: none. */
-int spmcut_symbol(const struct spmcut *c, const unsigned char *p, size_t n, size_t *len);
 
 /*
  * Cuts bytes [*from, len) and moves *from after the last unit; returns the number of units, at

@@ -204,7 +204,6 @@ encode_unit(const struct spm *m, struct spm_worker *w, const unsigned char *p, s
 		    &(struct spmbpe_unit){ .bytes = p,
 			.len = len,
 			.unknown = &m->unknown,
-			.symbols = m->cut.never ? &m->cut : NULL,
 			.out = &w->ids,
 			.flush = line ? NULL : put_unit,
 			.ctx = w });
