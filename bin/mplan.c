@@ -98,6 +98,7 @@ search_for(const struct opt_parse *p, struct search_input *in, struct err *e)
 		.shape = plan.shape,
 		.world_size = cfg->world_size,
 		.global_batch_size = plan.global_batch_size,
+		.sequence_parallel = cfg->run.layout.sequence_parallel,
 		.keep_sharding = opt_given(p, "data-parallel-sharding-strategy") ||
 		    cfg->run.use_distributed_optimizer || cfg->run.use_megatron_fsdp ||
 		    cfg->run.use_torch_fsdp2 };

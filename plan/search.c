@@ -101,12 +101,14 @@ try_layouts(struct search *s, const struct search_input *in)
 		if (in->world_size % t || (in->tensor ? t != in->tensor : t > most))
 			continue;
 		for (int64_t p = 1; p <= layers && t * p <= in->world_size; p++) {
-			struct candidate c = { .layout = { t, 1, in->world_size / (t * p), p },
+			struct candidate c = { .layout = { t, 1, in->world_size / (t * p), p,
+						   in->sequence_parallel },
 				.shape = in->shape };
 			struct err e;
 
 			if (in->world_size % (t * p) || (in->pipeline && p != in->pipeline) ||
-			    layout_check(&c.layout, &in->model, &e) < 0)
+			    layout_check(&c.layout, &in->model, &e) < 0 ||
+			    layout_check_rows(&c.layout, in->shape.seq_length, &e) < 0)
 				continue;
 			try_batches(s, in, &c);
 		}
@@ -238,6 +240,8 @@ print_plan(const struct search *s, const struct search_input *in, int64_t pick, 
 	str_addf(out, "tensor-model-parallel-size %lld\npipeline-model-parallel-size %lld\n",
 	    (long long)c->layout.tensor_model_parallel_size,
 	    (long long)c->layout.pipeline_model_parallel_size);
+	if (layout_row_shards(&c->layout) > 1)
+		str_adds(out, "sequence-parallel\n");
 	if (c->shape.sharding)
 		str_addf(
 		    out, "data-parallel-sharding-strategy %s\n", opt_shardings[c->shape.sharding]);

@@ -122,15 +122,21 @@ time_all_reduce(const struct run_case *r, int64_t size, int64_t stride, double b
 	return 2 * ring(r, size, stride, bytes);
 }
 
-/* All-reduces of the residual stream's width. */
+/* All rows of the residual stream. */
 static double
-tensor_reductions(const struct run_case *r, int count)
+stream_bytes(const struct run_case *r)
 {
-	double bytes =
-	    (double)(r->shape->seq_length * r->shape->micro_batch_size * r->model->hidden_size) *
+	return (double)(r->shape->seq_length * r->shape->micro_batch_size * r->model->hidden_size) *
 	    (double)dtype_size(r->shape->dtype);
+}
 
-	return count * time_all_reduce(r, r->layout->tensor_model_parallel_size, 1, bytes);
+/* All-reduces of the residual stream, or the gathers and scatters that shards of it take. */
+static double
+tensor_collectives(const struct run_case *r, const struct work *w)
+{
+	double way = ring(r, r->layout->tensor_model_parallel_size, 1, stream_bytes(r));
+
+	return way * (layout_row_shards(r->layout) > 1 ? w->scatters : 2 * w->reductions);
 }
 
 /* One block of a kind on one micro batch. Kernels start three times: once forward and twice
@@ -147,24 +153,25 @@ block_time(const struct run_case *r, const struct block_kind *kind)
 	t.compute += attention(r, w.attention);
 	t.memory = traffic(r->hw, (double)dtype_size(r->shape->dtype) * w.elements) +
 	    3 * w.kernels * r->hw->kernel_us * 1e-6;
-	t.tp = tensor_reductions(r, w.reductions);
+	t.tp = tensor_collectives(r, &w);
 	return t;
 }
 
 /* Blocks of one kind all cost the same. Recomputed ones run forward once more: a third of both
- * passes, and one of a layer's four reductions. */
+ * passes, and of a layer's four reductions one, or of ten gathers and scatters three. */
 static void
-add_blocks(struct stage_time *s, const struct stage_time *one, int count, int recomputed)
+add_blocks(struct stage_time *s, const struct stage_time *one, int count, int recomputed, double again)
 {
 	s->compute += one->compute * (count + recomputed / 3.0);
 	s->memory += one->memory * (count + recomputed / 3.0);
-	s->tp += one->tp * (count + recomputed / 4.0);
+	s->tp += one->tp * (count + recomputed * again);
 }
 
 /* The blocks of a stage; each kind is priced once. */
 static struct stage_time
 stage_time(const struct run_case *r, int64_t stage)
 {
+	double again = layout_row_shards(r->layout) > 1 ? 0.3 : 0.25;
 	struct stage_time s = { 0 };
 	struct block *block;
 	int n = block_list(r->model, r->layout, &r->shape->recompute, (int)stage, &block);
@@ -177,7 +184,7 @@ stage_time(const struct run_case *r, int64_t stage)
 			count += block[i].kind == *k;
 			recomputed += block[i].kind == *k && block[i].recompute_chunk >= 0;
 		}
-		add_blocks(&s, &one, count, recomputed);
+		add_blocks(&s, &one, count, recomputed, again);
 	}
 	free(block);
 	return s;
@@ -189,9 +196,7 @@ static double
 exchange_time(const struct run_case *r)
 {
 	const struct hardware *hw = r->hw;
-	double bytes =
-	    (double)(r->shape->seq_length * r->shape->micro_batch_size * r->model->hidden_size) *
-	    (double)dtype_size(r->shape->dtype);
+	double bytes = stream_bytes(r) / (double)layout_row_shards(r->layout);
 	bool inside = (double)layout_world(r->layout) <= hw->gpus_per_node;
 	double bus = inside ? hw->link_bandwidth * hw->link_efficiency
 			    : hw->network_bandwidth * hw->network_efficiency;

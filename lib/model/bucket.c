@@ -162,7 +162,7 @@ place(struct placing *x, struct shard *sh, const struct param *p)
 	b->first_layer = layer < b->first_layer ? layer : b->first_layer;
 	b->last_layer = layer > b->last_layer ? layer : b->last_layer;
 	extend_run(x->s, sh);
-	extend_sum(x->s, sh, p->sums);
+	extend_sum(x->s, sh, param_sums(p, x->of->layout));
 }
 
 /* One class of shards, in model order. Vectors of both kinds are one bucket. */

@@ -25,6 +25,19 @@ smaller_micro_batch(struct run_plan *p, char option[64])
 	return true;
 }
 
+/* Between blocks tensor ranks hold rows of their own. */
+static bool
+share_rows(struct run_plan *p, char option[64])
+{
+	struct err ignored;
+
+	if (p->layout.sequence_parallel || p->layout.tensor_model_parallel_size == 1)
+		return false;
+	p->layout.sequence_parallel = true;
+	snprintf(option, 64, "--sequence-parallel");
+	return layout_check_rows(&p->layout, p->shape.seq_length, &ignored) == 0;
+}
+
 static bool
 share_optimizer(struct run_plan *p, char option[64])
 {
@@ -75,10 +88,11 @@ more_tensor_ranks(struct run_plan *p, char option[64])
 	p->layout.tensor_model_parallel_size *= 2;
 	snprintf(option, 64, "--tensor-model-parallel-size %lld on twice as many ranks",
 	    (long long)p->layout.tensor_model_parallel_size);
-	return layout_check(&p->layout, &p->model, &ignored) == 0;
+	return layout_check(&p->layout, &p->model, &ignored) == 0 &&
+	    layout_check_rows(&p->layout, p->shape.seq_length, &ignored) == 0;
 }
 
-static bool (*const remedies[])(struct run_plan *, char[64]) = { smaller_micro_batch,
+static bool (*const remedies[])(struct run_plan *, char[64]) = { share_rows, smaller_micro_batch,
 	recompute_some, share_optimizer, share_weights, recompute_layers, more_tensor_ranks };
 
 enum { REMEDIES = sizeof remedies / sizeof *remedies };

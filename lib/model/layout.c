@@ -192,6 +192,26 @@ layout_check(const struct layout *l, const struct model_config *c, struct err *e
 	return rc;
 }
 
+int64_t
+layout_row_shards(const struct layout *l)
+{
+	return l->sequence_parallel ? l->tensor_model_parallel_size : 1;
+}
+
+/* Rows are positions first, so equal parts are whole positions. */
+int
+layout_check_rows(const struct layout *l, int64_t seq_length, struct err *e)
+{
+	int64_t n = layout_row_shards(l), below = seq_length / n * n;
+
+	if (seq_length % n == 0)
+		return 0;
+	return err_set(e,
+	    "--seq-length %lld: must be a multiple of --tensor-model-parallel-size %lld with "
+	    "--sequence-parallel (try %lld)",
+	    (long long)seq_length, (long long)n, (long long)(below ? below : n));
+}
+
 /* layout_check has made num_layers a multiple of the stages, so all stages have equally many. */
 void
 layout_layers(const struct layout *l, const struct model_config *c, int pp_rank, int64_t *first,

@@ -16,6 +16,7 @@ enum axis { AX_TP, AX_CP, AX_DP, AX_PP, AX_COUNT };
 struct layout {
 	int64_t tensor_model_parallel_size, context_parallel_size, data_parallel_size,
 	    pipeline_model_parallel_size;
+	bool sequence_parallel; /* between blocks each tensor rank holds rows of its own */
 };
 
 /*
@@ -57,6 +58,11 @@ int64_t layout_group(const struct layout *l, unsigned axes, int64_t rank);
 /* Checks every rule of a layout for this model; reports all violations in one line, each with a
  * legal value. */
 int layout_check(const struct layout *l, const struct model_config *c, struct err *e);
+/* The rules that join a layout to the length of a sequence; likewise. */
+int layout_check_rows(const struct layout *l, int64_t seq_length, struct err *e);
+/* Among how many tensor ranks the rows between blocks are shared: rank i holds part i of so many,
+ * in the order of positions. */
+int64_t layout_row_shards(const struct layout *l);
 /* Layers [*first, *first + *count) of a pipeline stage. */
 void layout_layers(const struct layout *l, const struct model_config *c, int pp_rank,
     int64_t *first, int64_t *count);

@@ -36,12 +36,15 @@ static const struct buffer_row rank_rows[] = {
 	{ "positions", BUF_POSITIONS, SLOT, ALWAYS, I32, { D_TOKENS, D_ONE }, 0 },
 	{ "loss mask", BUF_LOSS_MASK, SLOT, ALWAYS, F32, { D_TOKENS, D_ONE }, 0 },
 	{ "starts of documents", BUF_DOCUMENTS, SLOT, IF_DOCUMENTS, I32, { D_TOKENS, D_ONE }, 0 },
-	{ "residual gradient", BUF_DX, STEP, IF_TRAINING, ACT, { D_TOKENS, D_HIDDEN }, ANY },
-	{ "stage output", BUF_STAGE_OUT, STEP, IF_PIPELINE, ACT, { D_TOKENS, D_HIDDEN }, ANY },
-	{ "block output", BUF_BRANCH, STEP, ALWAYS, ACT, { D_TOKENS, D_HIDDEN }, FWD },
-	{ "block output gradient", BUF_DBRANCH, STEP, IF_DROPOUT, ACT, { D_TOKENS, D_HIDDEN },
+	{ "residual gradient", BUF_DX, STEP, IF_TRAINING, ACT, { D_ROWS, D_HIDDEN }, ANY },
+	{ "stage output", BUF_STAGE_OUT, STEP, IF_PIPELINE, ACT, { D_ROWS, D_HIDDEN }, ANY },
+	/* what is gathered for a product, or a product's partial sums before they are scattered */
+	{ "rows of all tensor ranks", BUF_WHOLE, STEP, IF_SEQUENCE, ACT, { D_TOKENS, D_HIDDEN },
+	    ANY },
+	{ "block output", BUF_BRANCH, STEP, ALWAYS, ACT, { D_ROWS, D_HIDDEN }, FWD },
+	{ "block output gradient", BUF_DBRANCH, STEP, IF_DROPOUT, ACT, { D_ROWS, D_HIDDEN },
 	    MLP_BWD | ATTN_BWD },
-	{ "norm output gradient", BUF_DNORM, STEP, IF_TRAINING, ACT, { D_TOKENS, D_HIDDEN },
+	{ "norm output gradient", BUF_DNORM, STEP, IF_TRAINING, ACT, { D_ROWS, D_HIDDEN },
 	    MLP_BWD | QKV_BWD },
 	{ .name = NULL },
 };
@@ -93,6 +96,7 @@ present(enum condition when, const struct model_config *c, const struct layout *
 	case IF_DROPOUT: return !s->forward_only && c->hidden_dropout > 0;
 	case IF_DOCUMENTS: return s->reset_attention_mask;
 	case IF_TENSOR: return l->tensor_model_parallel_size > 1;
+	case IF_SEQUENCE: return layout_row_shards(l) > 1;
 	case IF_PIPELINE: return pp < l->pipeline_model_parallel_size - 1;
 	case IF_WEIGHT_SLOTS: return s->sharding >= SHARDING_PARAMS && layout_replicas(l) > 1;
 	case IF_NARROW: return !s->forward_only && s->grad_reduce_in_bf16 && layout_replicas(l) > 1;

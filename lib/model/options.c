@@ -180,13 +180,7 @@ resolve_layout(const struct run_options *o, int64_t world, struct run_plan *plan
 		    (long long)l->pipeline_model_parallel_size, (long long)each,
 		    (long long)(world < each ? each : world / each * each));
 	l->data_parallel_size = world / each;
-	if (o->sequence_parallel && l->tensor_model_parallel_size > 1)
-		return err_set(e,
-		    "--sequence-parallel: is not built for --tensor-model-parallel-size %lld; "
-		    "leave it out (the "
-		    "result is the same)",
-		    (long long)l->tensor_model_parallel_size);
-	if (o->sequence_parallel)
+	if (l->sequence_parallel && l->tensor_model_parallel_size == 1)
 		str_adds(notes, "--sequence-parallel: changes nothing with one tensor rank\n");
 	return 0;
 }
@@ -322,6 +316,8 @@ resolve_shape(
 		return err_set(e,
 		    "--seq-length %lld: must be at most --max-position-embeddings %lld",
 		    (long long)s->seq_length, (long long)plan->model.max_position_embeddings);
+	if (layout_check_rows(&plan->layout, s->seq_length, e) < 0)
+		return -1;
 	if (plan->model.max_position_embeddings < s->seq_length)
 		plan->model.max_position_embeddings = s->seq_length;
 	if (s->seq_length > (1 << 30) / o->micro_batch_size)

@@ -17,8 +17,7 @@ struct run_options {
 	struct model_options model;
 	int64_t seq_length;
 	struct layout layout; /* data_parallel_size is not an option */
-	bool sequence_parallel, use_distributed_optimizer, use_megatron_fsdp, use_torch_fsdp2,
-	    reset_attention_mask;
+	bool use_distributed_optimizer, use_megatron_fsdp, use_torch_fsdp2, reset_attention_mask;
 	int sharding;
 	bool grad_reduce_in_bf16;
 	int64_t ddp_bucket_size;
@@ -84,8 +83,9 @@ extern const char *const opt_recompute_granularities[], *const opt_recompute_met
 	MODEL_OPTS(S, M.model), \
 	{ .type = OPT_GROUP, .help = "Layout" }, \
 	LAYOUT_OPTS(S, M.layout), \
-	RUN_FLAG(S, M, "sequence-parallel", sequence_parallel, \
-	         "shard norms and residuals over tensor ranks"), \
+	RUN_FLAG(S, M, "sequence-parallel", layout.sequence_parallel, \
+	         "tensor ranks hold rows of their own between blocks: norms, dropout and " \
+	         "residual sums of a part of the sequence each"), \
 	RUN_FLAG(S, M, "use-distributed-optimizer", use_distributed_optimizer, \
 	         "share the optimizer's state over data ranks"), \
 	RUN_CHOICE(S, M, "data-parallel-sharding-strategy", sharding, opt_shardings, "no_shard", \

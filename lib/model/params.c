@@ -149,6 +149,12 @@ part(const struct param *p, const struct model_config *c, const struct layout *l
 	BUG("no shard rule %d", (int)p->shard);
 }
 
+unsigned
+param_sums(const struct param *p, const struct layout *l)
+{
+	return layout_row_shards(l) > 1 ? p->sums.with_sequence_parallel : p->sums.plain;
+}
+
 /* Padding is clipped from the slice, not from *held. */
 struct slice
 param_slice(const struct param *p, const struct model_config *c, const struct layout *l, int tp,

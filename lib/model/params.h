@@ -22,7 +22,7 @@ struct param {
 	enum shard_rule shard;
 	int shard_dim;
 	unsigned flags;
-	unsigned sums; /* enum param_sum */
+	struct reduction sums;
 	/* N(0, init_std) from the counter RNG keyed by its name; 0: the constant init_value */
 	double init_std;
 	double init_value;
@@ -36,6 +36,9 @@ int64_t model_num_parameters(const struct model_config *c);
 
 /* Whether a tensor of these sizes fits the parameter. */
 bool param_has_shape(const struct param *p, int ndim, const int64_t *shape);
+
+/* Over whom the gradient of p is a partial sum under this layout: enum param_sum. */
+unsigned param_sums(const struct param *p, const struct layout *l);
 
 /*
  * The slice of p that tensor rank tp holds, without padding: rows beyond the tensor's end exist

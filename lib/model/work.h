@@ -25,6 +25,7 @@ struct work {
 	double elements;  /* that kernels bound by memory read and write, in the run's type */
 	int kernels;      /* that are no products, forward alone */
 	int reductions;   /* all-reduces of [T,h] over the tensor ranks */
+	int scatters;     /* with sequence parallelism in their place: gathers and scatters of it */
 };
 
 /* The work of a block of this kind on one micro batch and one tensor rank. */

@@ -21,7 +21,8 @@ logits() {
 	logits llama 2e-6
 	logits llama 1e-12 --fp64
 	launch=(mpirun -np 4)
-	logits llama 1e-12 --fp64 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2
+	logits llama 1e-12 --fp64 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 \
+		--sequence-parallel
 }
 
 @test "gpt2: fp32 within rounding, fp64 to 1e-12, tensor and pipeline ranks too" {

@@ -88,9 +88,9 @@ column()
 		--micro-batch-size 4
 	refused 1 "mplan: --context-parallel-size 2: context parallelism is not built (try 1)" \
 		mplan check --config tiny.conf --world-size 2 --context-parallel-size 2
-	refused 1 "mplan: --sequence-parallel: is not built for --tensor-model-parallel-size 2; leave it out (the result is the same)" \
+	refused 1 "mplan: --seq-length 31: must be a multiple of --tensor-model-parallel-size 2 with --sequence-parallel (try 30)" \
 		mplan check --config tiny.conf --world-size 2 --tensor-model-parallel-size 2 \
-		--sequence-parallel
+		--sequence-parallel --seq-length 31
 }
 
 @test "wrong usage exits 2" {
@@ -205,6 +205,9 @@ column()
 		--pick 2 --force -o plan.conf
 	! cmp -s plan.conf first.conf
 	[ "$(grep '^pipeline' plan.conf)" = "pipeline-model-parallel-size $(column 3 <<<"$output" | sed -n 2p)" ]
+	run -0 mplan search -q --config 8b.conf --world-size 64 --gpu h100 --global-batch-size 512 \
+		--tensor-model-parallel-size 4 --sequence-parallel --force -o plan.conf
+	grep -qx sequence-parallel plan.conf
 	run -1 --separate-stderr mplan search -q --config 8b.conf --world-size 64 --gpu h100 \
 		--global-batch-size 512 --pick 9999 -o x.conf
 	[[ "$stderr" == "mplan: --pick 9999: there are "*" plans that fit" ]]

@@ -1,7 +1,8 @@
 #!/bin/sh
 # layouts.sh - every layout and ZeRO stage computes what one rank computes
 #
-# Three steps. fp32: loss and gradient norm to 1e-6 relative. fp64: every gradient and every updated
+# With and without sequence parallelism. Three steps. fp32: loss and gradient norm to 1e-6 relative.
+# fp64: every gradient and every updated
 # weight to 1e-9 of its tensor's norm. Key biases are exempt: their exact gradient is zero, Adam
 # amplifies its rounding; |gradient| < 1e-12 instead. A fixed table, then a sample of all legal
 # layouts of 8 ranks, drawn by SEED; with ALL=1 all of them with every model.
@@ -14,6 +15,7 @@ fp64="--fp64 --train-iters 3 --lr 1e-3 --clip-grad 0 --save-interval 1"
 models="llama llama-tied gpt2 gpt2-untied"
 small="--ddp-bucket-size 5000"
 alone="--no-overlap-grad-reduce --no-overlap-param-gather"
+rows=--sequence-parallel
 text_dataset
 
 # use MODEL: sets $model. Key biases before a norm have gradients, so they count under qknorm. plain
@@ -39,18 +41,25 @@ cat >table <<END
 llama 2 2 1 2 0
 llama 2 1 2 1 0
 llama 2 1 1 8 3 $small
-llama 4 4 1 1 0
+llama 4 4 1 1 0 $rows
 llama 4 2 2 2 0
-llama 4 2 1 2 3 $small $alone
-gpt2 2 2 1 1 0
+llama 4 2 1 2 3 $small $alone $rows
+gpt2 2 2 1 1 0 $rows
 gpt2 4 4 1 8 0
 gpt2 4 1 4 1 0
 gpt2 4 1 2 2 3 $small
-qknorm 8 4 2 1 0
-plain 8 2 2 2 1
+qknorm 8 4 2 1 0 $rows
+plain 8 2 2 2 1 $rows
 END
 [ -z "$ALL" ] || cat >>table <<END
 llama 2 1 1 1 0
+llama 4 4 1 1 0
+llama 4 2 1 2 3 $small $alone
+gpt2 2 2 1 1 0
+gpt2 4 4 1 8 0 $rows
+qknorm 8 4 2 1 0
+plain 8 2 2 2 1
+plain 4 4 1 2 1 $rows
 plain 4 1 4 1 0
 gpt2 8 8 1 4 0
 llama 8 2 2 1 1 $small
@@ -76,19 +85,26 @@ grid()
 }
 
 # drawn FILE: each of its layouts with each model, and by the seed one micro batch a data rank or as
-# many as there are, small buckets or one for all layers, overlap or none; without ALL one layout
-# for each model
+# many as there are, small buckets or one for all layers, overlap or none, rows of their own for
+# tensor ranks or not; without ALL one layout for each model, with it both of the latter
 drawn()
 {
-	awk -v seed="$SEED" -v all="$ALL" -v models="$models" -v small="$small" -v alone="$alone" '
+	awk -v seed="$SEED" -v all="$ALL" -v models="$models" -v small="$small" -v alone="$alone" \
+		-v rows="$rows" '
 		function draw(n) {
 			seed = (seed * 16807) % 2147483647
 			return int(seed / 2147483647 * n)
 		}
-		function row(model, l, part) {
+		function row(model, l, part, line, cut) {
 			split(l, part, " ")
-			print model, 8, part[1], part[2], draw(2) ? 1 : 2 * part[1] * part[2], \
-				part[3], draw(2) ? small : "", draw(2) ? alone : ""
+			line = model " 8 " part[1] " " part[2] " " \
+				(draw(2) ? 1 : 2 * part[1] * part[2]) " " part[3] " " \
+				(draw(2) ? small : "") " " (draw(2) ? alone : "")
+			cut = part[1] > 1 && (all || draw(2))
+			if (!cut || all)
+				print line
+			if (cut)
+				print line, rows
 		}
 		{ l[NR] = $0 }
 		END {

@@ -38,6 +38,7 @@ all as planned"
 
 exact llama-1 1
 exact llama-tp2 2 $(layout 2 1)
+exact llama-tp2-rows 2 $(layout 2 1) --sequence-parallel
 exact llama-pp2-bf16 2 $(layout 1 2) --bf16
 exact llama-dp2-zero 2 --use-distributed-optimizer
 exact llama-dp2-zero2 2 $(zero 2)
@@ -47,6 +48,7 @@ exact llama-dp2-zero3-bf16 2 $(zero 3) --ddp-bucket-size 5000 --bf16
 model=$gpt2
 exact gpt2-tp2-fp16 2 $(layout 2 1) --fp16 --micro-batch-size 2
 exact gpt2-pp2-dp2-zero2-bf16 4 $(layout 1 2) $(zero 2) --ddp-bucket-size 5000 --bf16
+exact gpt2-tp2-pp2-rows 4 $(layout 2 2) --sequence-parallel --recompute-activations --fp16
 exact gpt2-tp2-dp2-zero3 4 $(layout 2 1) $(zero 3) --ddp-bucket-size 5000
 
 case $B in *address*)

@@ -39,7 +39,7 @@ same()
 few=
 same llama 1 ""
 few=yes
-same llama-tp2-pp2 4 "$(layout 2 2)"
+same llama-tp2-pp2 4 "$(layout 2 2)" --sequence-parallel
 same llama-dp2-zero3 2 "$(zero 3) --ddp-bucket-size 5000"
 none=$(saved) selective=$(saved --recompute-activations) full=$(saved --recompute-granularity full)
 if [ "$none" -le "$selective" ] || [ "$selective" -le "$full" ]; then

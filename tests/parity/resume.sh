@@ -36,7 +36,7 @@ halves gpt2-fp16 1 $fp16
 	fail "fp16: the loss scale hardly moved"
 grid=$(layout 2 2)
 halves gpt2-fp32-tp2-pp2 4 $grid
-halves gpt2-bf16-tp2-pp2 4 $grid --bf16
+halves gpt2-bf16-tp2-pp2 4 $grid --bf16 --sequence-parallel
 halves gpt2-fp16-tp2-pp2-dp2-zero 8 $grid $fp16 --use-distributed-optimizer
 metric loss_scale gpt2-fp16.jsonl >one
 metric loss_scale gpt2-fp16-tp2-pp2-dp2-zero.jsonl | cmp - one ||
@@ -50,7 +50,7 @@ halves llama-sgd-pp2-dp2-zero3 4 $(layout 1 2) $(zero 3) $small --optimizer sgd
 halves llama-fp32 1
 model=$gpt2
 halves gpt2-bf16-dp4-zero3 4 $(zero 3) $small --bf16
-halves gpt2-fp32-tp2-dp2-zero3 4 $(layout 2 1) $(zero 3) $small
+halves gpt2-fp32-tp2-dp2-zero3 4 $(layout 2 1) $(zero 3) $small --sequence-parallel
 
 # goes_on FROM STRAIGHT RANKS OPTION...: trains from iteration 10 of FROM into `on`; steps 11 to 20
 # of both to compare
@@ -83,7 +83,8 @@ back_again()
 }
 
 model=$gpt2
-back_again gpt2-bf16-tp2-pp2 4 "$grid --data-parallel-size 1" $grid --bf16
+back_again gpt2-bf16-tp2-pp2 4 "$grid --data-parallel-size 1" $grid --bf16 \
+	--sequence-parallel
 back_again gpt2-bf16-dp4-zero3 4 "--data-parallel-size 4" $(zero 3) $small --bf16
 model=$llama
 back_again llama-sgd-pp2-dp2-zero3 4 "$(layout 1 2) --data-parallel-size 2" $(layout 1 2) \
@@ -111,7 +112,7 @@ other "gpt2 TP2 DP2 with ZeRO-3 to DP2 with ZeRO-2" gpt2-fp32-tp2-dp2-zero3 2 $(
 other "gpt2 TP2 DP2 with ZeRO-3 to one rank" gpt2-fp32-tp2-dp2-zero3 1
 model=$llama
 other "llama DP2 with ZeRO-2 to TP2 DP2 with ZeRO-3" llama-fp32-dp2-zero2 4 $(layout 2 1) \
-	$(zero 3)
+	$(zero 3) --sequence-parallel
 other "llama with SGD, PP2 DP2 with ZeRO-3 to DP2 with ZeRO-1" llama-sgd-pp2-dp2-zero3 2 \
 	$(zero 1) --optimizer sgd
 other "llama 1 to TP2" llama-fp32 2 $(layout 2 1)

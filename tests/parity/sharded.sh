@@ -1,6 +1,6 @@
 #!/bin/sh
 # sharded.sh - what only goes forward, and what has failed, under ZeRO-3 as on one rank: evaluation,
-# logits, text, and the names of what is not finite
+# logits, text, and the names of what is not finite; and forward where tensor ranks share rows
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
 text_dataset
@@ -39,6 +39,10 @@ train 2 $forward $small --micro-batch-size 4
 evaluated "of a checkpoint"
 train 4 $forward $small $(layout 1 2) --micro-batch-size 4
 evaluated "of a checkpoint, two stages"
+train 2 $forward $(layout 2 1) --micro-batch-size 4
+losses >evaluations
+train 2 $forward $(layout 2 1) --micro-batch-size 4 --sequence-parallel
+evaluated "of a checkpoint, rows shared by tensor ranks"
 echo "$(wc -l <again) evaluations of a checkpoint: equal"
 
 printf '\223NUMPY\001\000\166\000%-117s\n' \
@@ -55,6 +59,11 @@ for ranks in 2 4; do
 		fail "text of $ranks ranks"
 	cmp one.text many.text || fail "$ranks ranks: other text"
 done
+# Three tokens cannot be shared by two ranks.
+train 2 $(layout 2 1) --load run --bf16 --tokens-file tokens.npy --logits-file one.npy
+train 2 $(layout 2 1) --load run --bf16 --tokens-file tokens.npy --logits-file many.npy \
+	--sequence-parallel
+cmp one.npy many.npy || fail "tensor ranks that share rows: other logits"
 echo "logits and text of 2 and 4 ranks: equal bit by bit"
 
 # named WHAT OPTION...: one rank and two blame the same for a run that ends with status 5

@@ -1,22 +1,24 @@
 #!/bin/sh
-# sums.sh - a gradient that is not summed is seen: each row of the parameters that says who sums
-# what, without its sums
+# sums.sh - a gradient that is not summed is seen: the rows of the parameters that say who sums
+# what, without their sums
 #
-# One model has them all: a tied table on two stages, fewer groups than tensor ranks, and rotary
-# positions, without which the gradient of a key bias is zero. A row that this model does not
-# notice fails the test: the model has to grow with the rows.
+# A gradient after one step depends on no other, so all sums are left out at once, and every tensor
+# that has one must differ. One model has them all: a tied table on two stages, fewer groups than
+# tensor ranks, rotary positions, without which the gradient of a key bias is zero, and norms and
+# biases, of whose gradients tensor ranks have parts where they have rows of their own. A row that
+# this model does not notice fails the test: the model has to grow with the rows.
 # shellcheck source=tests/parity/common disable=SC2046,SC2086
 . "$TOP/tests/parity/common"
-model="$(echo "$llama" | sed 's/--untie[a-z-]*//') --add-qkv-bias
-	--qk-layernorm --normalization LayerNorm --mock-data --train-iters 1
+model="$(echo "$llama" | sed 's/--untie[a-z-]*//; s/--disable-bias-linear//') --qk-layernorm
+	--num-query-groups 1 --normalization LayerNorm --mock-data --train-iters 1
 	--lr 1e-3 --fp64 --clip-grad 0"
 train 1 --save one
 
-# gradients: of 8 ranks; exp_avg after step 1 is 0.1 of them
+# gradients OPTION...: of 4 ranks; exp_avg after step 1 is 0.1 of them
 gradients()
 {
 	rm -rf run
-	train 8 $(layout 4 2) --save run
+	train 4 $(layout 2 2) "$@" --save run
 }
 
 # same WHAT: they are those of one rank
@@ -25,23 +27,41 @@ same()
 	same_tensors "$1" run one --tolerance 1e-9 --only '*.exp_avg'
 }
 
-gradients
-same "all rows"
+# summed COLUMN: names of the tensors with sums, without sequence parallelism (1) or with it (2)
+summed()
+{
+	cat tree/lib/model/block/*.c.kept | tr -d '\n' | sed 's/{ "/\n&/g' |
+		sed -n 's/^{ "\([a-z0-9_.%]*\)", ROLE_.*{ \(.*\), \(.*\) } },.*/\1 \2 \3/p' |
+		awk -v column=$(($1 + 1)) \
+			'$column != "0" { sub("%d", "0", $1); print $1 ".exp_avg" }'
+}
+
+# seen COLUMN OPTION...: each of those differs when nothing is summed
+seen()
+{
+	column=$1
+	shift
+	gradients "$@"
+	summed "$column" >names
+	[ -s names ] || fail "no row says who sums what"
+	mckpt diff run one --tolerance 1e-9 --only '*.exp_avg' >diff.tsv 2>log || :
+	grep -v -w -e equal -e close diff.tsv | cut -f 1 >different
+	while read -r name; do
+		grep -qx "$name" different || fail "$name: not summed, and nobody sees it"
+	done <names
+	echo "$(wc -l <names) tensors${1:+ with }$*: each is seen when it is not summed"
+}
+
+for rows in "" --sequence-parallel; do
+	gradients $rows
+	same "all sums $rows"
+done
 copy_tree
-PATH=$tmp/tree/$(basename "$B"):$PATH
-(cd tree && grep -rn --include='*.c' 'SUM_[A-Z]' lib/model) >rows
-[ -s rows ] || fail "no row says who sums what"
-while IFS=: read -r file line row; do
-	cp "tree/$file" kept
-	sed -i "${line}s/SUM_[A-Z_| ]*[A-Z]/0/" "tree/$file"
-	build_tree mtrain
-	gradients </dev/null
-	if (same "$file:$line") >/dev/null; then
-		fail "$file:$line: not summed, and nobody sees it:$row"
-	fi
-	cat kept >"tree/$file"
-done <rows
+for file in tree/lib/model/block/*.c; do
+	cp "$file" "$file.kept"
+	sed -i 's/SUM_[A-Z]*/0/g' "$file"
+done
 build_tree mtrain
-gradients
-same "all rows again"
-echo "$(wc -l <rows) rows, each seen when it is not summed"
+PATH=$tmp/tree/$(basename "$B"):$PATH
+seen 1
+seen 2 --sequence-parallel

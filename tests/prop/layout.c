@@ -215,7 +215,7 @@ check_runs(const struct shards *s)
 /* The same of sums; and neighbours in a bucket differ, so that one collective serves as many shards
  * as can be. */
 static void
-check_sums(const struct shards *s, const struct param *table)
+check_sums(const struct shards *s, const struct param *table, const struct layout *l)
 {
 	for (int i = 0; i < s->count; i++) {
 		const struct shard *sh = &s->item[i];
@@ -227,7 +227,8 @@ check_sums(const struct shards *s, const struct param *table)
 			if (sh->offset < r->first || sh->offset + sh->count > r->first + r->count)
 				continue;
 			found++;
-			CHECK(r->sums == table[sh->param].sums && r->bucket == sh->bucket);
+			CHECK(
+			    r->sums == param_sums(&table[sh->param], l) && r->bucket == sh->bucket);
 		}
 		CHECK(found == 1);
 	}
@@ -261,7 +262,7 @@ check_tiling(const struct model_config *c, const struct layout *l)
 		check_places(&s);
 		check_parts(&s, l);
 		check_runs(&s);
-		check_sums(&s, table);
+		check_sums(&s, table, l);
 		for (int i = 0; i < s.count; i++)
 			if (s.item[i].owner && coord[AX_DP] == 0)
 				mark(count[s.item[i].param], &table[s.item[i].param],
@@ -330,7 +331,7 @@ main(void)
 	check_example();
 	for (int i = 0; i < 3000 && legal < 150; i++) {
 		struct model_config c;
-		struct layout l = { pick(8), 1, pick(3), pick(4) };
+		struct layout l = { pick(8), 1, pick(3), pick(4), rand() % 2 };
 		struct err e;
 
 		random_model(&c);

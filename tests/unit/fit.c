@@ -68,6 +68,14 @@ main(void)
 	CHECK(memory_fit(&p, coord, 0, bytes / 8, &e) < 0 && strstr(e.msg, " and "));
 	CHECK(memory_fit(&p, coord, 0, 1024, &e) < 0 &&
 	    strstr(e.msg, "no change of options makes it fit"));
+	/* Tensor ranks share rows first: it costs nothing; where they do already, it is no advice.
+	 */
+	p.layout.tensor_model_parallel_size = 2;
+	CHECK(memory_fit(&p, coord, 0, need(&p) - 1, &e) < 0 &&
+	    strstr(e.msg, "it fits with --sequence-parallel, or --micro-batch-size 4"));
+	p.layout.sequence_parallel = true;
+	CHECK(memory_fit(&p, coord, 0, need(&p) - 1, &e) < 0 &&
+	    !strstr(e.msg, "--sequence-parallel"));
 	/* What cannot be changed is not advised. */
 	CHECK(memory_fit(&odd, coord, 0, need(&odd) - 1, &e) < 0 &&
 	    !strstr(e.msg, "--micro-batch-size"));

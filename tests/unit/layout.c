@@ -77,9 +77,29 @@ test_newer(void)
 	CHECK(read_layout("expert-model-parallel-size\n", &l, &e) < 0);
 }
 
+/* Rows are shared in whole positions; without the option, or among one, there is no such rule. */
+static void
+test_rows(void)
+{
+	struct layout l = { 4, 1, 1, 1, true }, plain = { 4, 1, 1, 1, false },
+		      one = { 1, 1, 1, 1, true };
+	struct err e;
+
+	CHECK(layout_row_shards(&l) == 4 && layout_row_shards(&plain) == 1 &&
+	    layout_row_shards(&one) == 1);
+	CHECK(layout_check_rows(&l, 32, &e) == 0 && layout_check_rows(&plain, 30, &e) == 0 &&
+	    layout_check_rows(&one, 31, &e) == 0);
+	CHECK(layout_check_rows(&l, 30, &e) < 0);
+	CHECK_STR(e.msg,
+	    "--seq-length 30: must be a multiple of --tensor-model-parallel-size 4 with "
+	    "--sequence-parallel (try 28)");
+	CHECK(layout_check_rows(&l, 3, &e) < 0 && strstr(e.msg, "(try 4)"));
+}
+
 int
 main(void)
 {
+	test_rows();
 	test_round_trip();
 	test_replace();
 	test_newer();

@@ -30,13 +30,15 @@ tiny(void)
 
 /* Buffers that are in use at the same moment, by what the trainer does then. */
 static const enum buffer phases[][16] = {
-	{ BUF_DX, BUF_STAGE_OUT, BUF_BRANCH, BUF_NORM1_OUT, BUF_NORM2_OUT, BUF_ACT_OUT, BUF_COUNT },
-	{ BUF_DX, BUF_STAGE_OUT, BUF_DBRANCH, BUF_DNORM, BUF_DACT, BUF_NORM2_OUT, BUF_COUNT },
-	{ BUF_DX, BUF_STAGE_OUT, BUF_DBRANCH, BUF_DATTN, BUF_DQKV, BUF_DELTA, BUF_ATTN_WORK,
+	{ BUF_DX, BUF_STAGE_OUT, BUF_WHOLE, BUF_BRANCH, BUF_NORM1_OUT, BUF_NORM2_OUT, BUF_ACT_OUT,
 	    BUF_COUNT },
-	{ BUF_DX, BUF_STAGE_OUT, BUF_DNORM, BUF_DQKV, BUF_NORM1_OUT, BUF_COUNT },
-	{ BUF_DX, BUF_STAGE_OUT, BUF_FINAL_OUT, BUF_LOGITS, BUF_STATS, BUF_LOSS, BUF_ZLOSS,
+	{ BUF_DX, BUF_STAGE_OUT, BUF_WHOLE, BUF_DBRANCH, BUF_DNORM, BUF_DACT, BUF_NORM2_OUT,
 	    BUF_COUNT },
+	{ BUF_DX, BUF_STAGE_OUT, BUF_WHOLE, BUF_DBRANCH, BUF_DATTN, BUF_DQKV, BUF_DELTA,
+	    BUF_ATTN_WORK, BUF_COUNT },
+	{ BUF_DX, BUF_STAGE_OUT, BUF_WHOLE, BUF_DNORM, BUF_DQKV, BUF_NORM1_OUT, BUF_COUNT },
+	{ BUF_DX, BUF_STAGE_OUT, BUF_WHOLE, BUF_FINAL_OUT, BUF_LOGITS, BUF_STATS, BUF_LOSS,
+	    BUF_ZLOSS, BUF_COUNT },
 };
 
 /* Buffers a and b of one level share no byte, and both end inside `size`. */
@@ -182,7 +184,7 @@ test_combinations(void)
 		int bits = i / NUM_RECOMPUTES;
 		struct model_config c = tiny();
 		struct layout l = { 1 << (bits & 3), 1, 1 + (bits >> 4 & 1) * 2,
-			1 << (bits >> 2 & 3) / 2 };
+			1 << (bits >> 2 & 3) / 2, bits >> 7 & 1 };
 		struct train_shape s = { 32, 2, 3, dtypes[bits >> 6 & 3], bits >> 5 & 1,
 			optim_rules + (bits & 1), bits >> 3 & 1, recomputes[i % NUM_RECOMPUTES] };
 		struct err e;
@@ -232,6 +234,37 @@ test_figures(void)
 	memory_release(&recomputed);
 	memory_release(&half);
 	memory_release(&m);
+}
+
+/* The rows between blocks are shared over four tensor ranks, all others are whole on each; what one
+ * product at a time needs of them has one place. */
+static void
+test_row_shards(void)
+{
+	static const enum buffer shared[] = { BUF_LAYER_INPUT, BUF_NORM1_RSTD, BUF_NORM1_OUT,
+		BUF_MLP_INPUT, BUF_NORM2_RSTD, BUF_NORM2_OUT, BUF_FINAL_INPUT, BUF_FINAL_RSTD,
+		BUF_FINAL_OUT, BUF_HEAD_GRAD, BUF_DX, BUF_STAGE_OUT, BUF_BRANCH, BUF_DNORM };
+	struct model_config c = tiny();
+	struct layout plain = { 4, 1, 1, 2 }, rows = { 4, 1, 1, 2, true };
+	struct train_shape s = { 32, 2, 3, DTYPE_BF16, true, optim_rules, false, { 0 } };
+
+	for (int pp = 0; pp < 2; pp++) {
+		int coord[AX_COUNT] = { [AX_PP] = pp };
+		struct memory_plan m, w;
+		uint64_t part[BUF_COUNT];
+
+		memory_plan(&m, &c, &plain, &s, coord);
+		memory_plan(&w, &c, &rows, &s, coord);
+		memcpy(part, m.bytes, sizeof part);
+		for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
+			part[shared[i]] /= 4;
+		CHECK(m.bytes[BUF_WHOLE] == 0);
+		part[BUF_WHOLE] = m.bytes[BUF_DX];
+		CHECK(!memcmp(part, w.bytes, sizeof part));
+		CHECK(memory_total(&w) < memory_total(&m));
+		memory_release(&m);
+		memory_release(&w);
+	}
 }
 
 /* Figures that cuDNN 9.19 answered for compute capability 9.0, with dq's sum added: what is taken
@@ -306,5 +339,6 @@ main(void)
 	test_attention();
 	test_run_attention();
 	test_figures();
+	test_row_shards();
 	return check_done();
 }

@@ -140,6 +140,13 @@ test_directions(void)
 	b = timed(&slow, (struct layout){ 8, 1, 1, 1 }, 4, 8, SHARDING_NONE);
 	CHECK(a.tp > 0 && a.compute < one.compute && a.compute > one.compute / 8);
 	CHECK(b.tp > 10 * a.tp && b.compute == a.compute);
+	/* Rows of their own: four gathers and scatters of ten and four come on top of as many as
+	 * the all-reduces are, and norms have an eighth of the work. A stage hands on a part. */
+	b = timed(&hw, (struct layout){ 8, 1, 1, 1, true }, 4, 8, SHARDING_NONE);
+	CHECK_NEAR(b.tp / a.tp, (10.0 * 16 + 4) / (8.0 * 16 + 4), 1e-9);
+	CHECK(b.memory < a.memory && b.compute == a.compute);
+	CHECK(timed(&hw, (struct layout){ 4, 1, 1, 2, true }, 4, 8, SHARDING_NONE).other <
+	    timed(&hw, (struct layout){ 4, 1, 1, 2 }, 4, 8, SHARDING_NONE).other);
 	/* Data ranks share the optimizer's work when it is distributed; their traffic can hide. */
 	a = timed(&hw, (struct layout){ 1, 1, 8, 1 }, 4, 8, SHARDING_NONE);
 	b = timed(&hw, (struct layout){ 1, 1, 8, 1 }, 4, 8, SHARDING_OPTIM);

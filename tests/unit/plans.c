@@ -77,6 +77,10 @@ static const struct run {
 	{ "mixed tp2 pp2 blocks", mixed, { 2, 1, 1, 2 },
 	    { 32, 2, 4, DTYPE_BF16, SHARDING_OPTIM, ADAM, 0,
 		{ RECOMPUTE_FULL, RECOMPUTE_BLOCK, 1 } } },
+	{ "llama tp4 sequence parallel", llama, { 4, 1, 1, 1, true },
+	    { 32, 1, 2, DTYPE_BF16, SHARDING_OPTIM, ADAM, 0, { RECOMPUTE_SELECTIVE, 0, 1 } } },
+	{ "gpt2 tp2 pp2 sequence parallel", gpt2, { 2, 1, 1, 2, true },
+	    { 32, 2, 4, DTYPE_BF16, SHARDING_OPTIM, ADAM, 0 } },
 	{ "qk norms tp4", qk_norms, { 4, 1, 1, 1 },
 	    { 32, 2, 1, DTYPE_BF16, SHARDING_OPTIM, ADAM, 0, { RECOMPUTE_SELECTIVE, 0, 1 } } },
 };
@@ -114,10 +118,10 @@ print_shards(FILE *f, const struct param *table, const struct memory_plan *m, in
 
 		if (p->layer > m->first_layer && p->layer < num_layers)
 			continue;
-		fprintf(f, "%s\t%lld %lld\t%d %d\t%u %u\t%.6g %g\t%lld\t%lld\n", p->name,
+		fprintf(f, "%s\t%lld %lld\t%d %d\t%u %u %u\t%.6g %g\t%lld\t%lld\n", p->name,
 		    (long long)p->shape[0], (long long)p->shape[1], (int)p->shard, p->shard_dim,
-		    p->flags, p->sums, p->init_std, p->init_value, (long long)s->offset,
-		    (long long)s->count);
+		    p->flags, p->sums.plain, p->sums.with_sequence_parallel, p->init_std,
+		    p->init_value, (long long)s->offset, (long long)s->count);
 	}
 }
 

@@ -187,6 +187,7 @@ core(const struct layer *l, struct step *s)
 		.drop = layer_dropout(l, s, SITE_ATTENTION, e->plan.model.attention_dropout),
 	};
 
+	a.drop.first_row = 0;
 	a.drop.width = e->plan.model.num_attention_heads;
 	a.drop.first_column = (int64_t)v.num_heads * e->coord[AX_TP];
 	return a;
@@ -252,13 +253,12 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	struct norm_flow flow = { *dx, dnorm, *x };
 
 	row_backward(s, &proj);
-	weight_backward(s, &proj);
+	weight_product(s, &proj);
 	prepare_again(l, s);
 	e->ops->attention_bwd(e->stream, &att);
 	unprepare(l, s, &d, &dqkv);
-	column_backward(s, &qkv);
 	qkv.x = norm_again(l, s, x);
-	weight_backward(s, &qkv);
+	column_backward(s, &qkv);
 	norm_backward(l, s, &flow);
 }
 

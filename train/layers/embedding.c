@@ -4,41 +4,36 @@
  * The only layer that reads the batch. Its dropout is a product with the mask in both
  * directions, in place.
  */
-#include "train/engine/timing.h"
 #include "train/layers/layer.h"
 
 /* The table is padded so that every tensor rank holds equally many rows. */
 static int64_t
-first_row(const struct engine *e, const struct tensor *table)
+first_token(const struct engine *e, const struct tensor *table)
 {
 	return table->shape[0] * e->coord[AX_TP];
 }
 
 /* A token that another rank holds gives zeros here, so the sum over the tensor group makes the
- * row whole. Position rows are on every rank and are added after that sum, once. x is unused:
- * the input is the batch. */
+ * row whole. Position rows are on every rank and are added after that sum, once, to the rank's own
+ * rows. x is unused: the input is the batch. */
 static void
 forward(const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x)
 {
 	struct engine *e = s->e;
-	struct comm *tp = e->groups.tp;
+	struct tensor positions = step_buffer(s, BUF_POSITIONS, 0);
 	struct dropout drop = layer_dropout(l, s, SITE_EMBEDDING, e->plan.model.embedding_dropout);
-	struct embedding words = { .y = *y,
+	struct embedding words = { .y = partial_sums(s, y),
 		.table = engine_weight(e, l->block->layer, ROLE_WORD_EMBEDDINGS),
 		.ids = step_buffer(s, BUF_TOKENS, 0) };
 	struct embedding places = { .y = *y,
 		.table = engine_weight(e, l->block->layer, ROLE_POSITION_EMBEDDINGS),
-		.ids = step_buffer(s, BUF_POSITIONS, 0),
+		.ids = tensor_rows(&positions, first_row(s), y->shape[0]),
 		.accumulate = true };
 
 	(void)x;
-	words.first_row = first_row(e, &words.table);
+	words.first_row = first_token(e, &words.table);
 	e->ops->embedding_fwd(e->stream, &words);
-	if (tp->size > 1) {
-		timing_begin(e, SPAN_TENSOR);
-		tp->ops->all_reduce(COMM_HERE(tp), e->stream, y, REDUCE_SUM);
-		timing_end(e, SPAN_TENSOR);
-	}
+	scatter_sums(s, y);
 	if (places.table.data)
 		e->ops->embedding_fwd(e->stream, &places);
 	/* Forward and backward of dropout are the same product with the mask. */
@@ -46,8 +41,8 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 		e->ops->dropout_bwd(e->stream, y, y, &drop);
 }
 
-/* dy is whole on every tensor rank, so nothing is summed: each rank keeps what belongs to its
- * rows. There is no layer before this one, so dx is left as scratch. */
+/* All rows of dy come to every tensor rank, so nothing is summed: each keeps what belongs to its
+ * part of the vocabulary. There is no layer before this one, so dx is left as scratch. */
 static void
 backward(const struct layer *l, struct step *s, const struct tensor *dx, const struct tensor *x)
 {
@@ -55,11 +50,9 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	struct dropout drop = layer_dropout(l, s, SITE_EMBEDDING, e->plan.model.embedding_dropout);
 	struct embedding_grad words = { .dtable =
 					    engine_grad(e, l->block->layer, ROLE_WORD_EMBEDDINGS),
-		.dy = *dx,
 		.ids = step_buffer(s, BUF_TOKENS, 0) };
 	struct embedding_grad places = { .dtable = engine_grad(
 					     e, l->block->layer, ROLE_POSITION_EMBEDDINGS),
-		.dy = *dx,
 		.ids = step_buffer(s, BUF_POSITIONS, 0) };
 
 	(void)x;
@@ -69,7 +62,8 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	words.accumulate =
 	    s->accumulate || (e->last_stage && !e->plan.model.untie_embeddings_and_output_weights);
 	places.accumulate = s->accumulate;
-	words.first_row = first_row(e, &words.dtable);
+	words.dy = places.dy = gather_rows(s, dx);
+	words.first_row = first_token(e, &words.dtable);
 	e->ops->embedding_bwd(e->stream, &words);
 	if (places.dtable.data)
 		e->ops->embedding_bwd(e->stream, &places);

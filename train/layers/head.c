@@ -88,35 +88,57 @@ keep_logits(struct step *s, int64_t first, const struct tensor *logits)
 	    logits->data, bytes);
 }
 
-/* One chunk of token rows. The table's gradient is added to main gradients here already, in the
- * forward pass: the logits' gradient does not outlive the chunk. The first chunk of the first micro
- * batch writes it. */
+/* Rows [first, first + count) of x and dx [T,h]. */
+struct row_range {
+	struct tensor x, dx;
+	int64_t first, count;
+};
+
+/* One chunk of token rows: x of the final norm's output, dx of its gradient, as far as this rank's
+ * columns go. The table's gradient is added to main gradients here already, in the forward pass:
+ * the logits' gradient does not outlive the chunk. The first chunk of the first micro batch writes
+ * it. dx may be x, so its product is the last. */
 static void
-chunk(const struct layer *l, struct step *s, int64_t first, int64_t rows)
+chunk(const struct layer *l, struct step *s, const struct row_range *r)
 {
 	struct engine *e = s->e;
-	struct tensor all = engine_buffer(e, BUF_LOGITS), logits = tensor_rows(&all, 0, rows);
-	struct tensor out = engine_buffer(e, BUF_FINAL_OUT), x = tensor_rows(&out, first, rows),
-		      weight = table(e, l, false);
+	struct tensor all = engine_buffer(e, BUF_LOGITS), logits = tensor_rows(&all, 0, r->count),
+		      x = tensor_rows(&r->x, r->first, r->count), weight = table(e, l, false);
 	struct linear out_table = { .y = logits, .x = x, .weight = weight };
 
-	column_forward(s, &out_table);
+	forward_product(s, &out_table);
 	if (s->logits)
-		keep_logits(s, first, &logits);
-	cross_entropy(s, first, &logits);
+		keep_logits(s, r->first, &logits);
+	cross_entropy(s, r->first, &logits);
 	if (s->training) {
-		struct tensor grad = step_buffer(s, BUF_HEAD_GRAD, 0);
-		struct linear_grad g = { .dx = tensor_rows(&grad, first, rows),
+		struct linear_grad g = { .dx = tensor_rows(&r->dx, r->first, r->count),
 			.dy = logits,
 			.x = x,
 			.weight = weight,
 			.dweight = table(e, l, true) };
 		struct step weights = *s;
 
-		weights.accumulate = s->accumulate || first > 0;
-		column_backward(s, &g);
-		weight_backward(&weights, &g);
+		weights.accumulate = s->accumulate || r->first > 0;
+		weight_product(&weights, &g);
+		input_product(s, &g);
 	}
+}
+
+/* Every chunk of the rows. What goes through the table is gathered once, and what comes back summed
+ * once. */
+static void
+all_chunks(const struct layer *l, struct step *s, const struct tensor *normed)
+{
+	struct tensor grad = step_buffer(s, BUF_HEAD_GRAD, 0);
+	struct row_range r = { .x = gather_rows(s, normed), .dx = partial_sums(s, &grad) };
+	int64_t rows = r.x.shape[0], step = s->e->mem.head_rows;
+
+	for (; r.first < rows; r.first += step) {
+		r.count = rows - r.first < step ? rows - r.first : step;
+		chunk(l, s, &r);
+	}
+	if (s->training)
+		scatter_sums(s, &grad);
 }
 
 /* Leaves the losses of the tokens and their masks to the host. Queued: they are there when the
@@ -142,12 +164,10 @@ forward(const struct layer *l, struct step *s, const struct tensor *y, const str
 	struct tensor zloss = engine_buffer(e, BUF_ZLOSS),
 		      sum = tensor_rows(&scalars, SCALAR_LOSS, 1);
 	struct tensor zsum = tensor_rows(&scalars, SCALAR_ZLOSS, 1);
-	int64_t rows = x->shape[0], step = e->mem.head_rows;
+	struct tensor normed = norm_forward(l, s, x);
 
 	(void)y;
-	norm_forward(l, s, x);
-	for (int64_t first = 0; first < rows; first += step)
-		chunk(l, s, first, rows - first < step ? rows - first : step);
+	all_chunks(l, s, &normed);
 	e->ops->dot(e->stream, &sum, &loss, &mask);
 	e->ops->dot(e->stream, &zsum, &zloss, &mask);
 	if (s->losses)

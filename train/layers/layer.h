@@ -2,7 +2,9 @@
  * layer.h - a layer of the stage: what a block does to the residual stream
  *
  * A kind is a const struct at the end of its file. Its parameters and buffers, and where the layer
- * stands, are the block's (lib/model/block), where mplan sees them. x, y and dx are act [T,h].
+ * stands, are the block's (lib/model/block), where mplan sees them. x, y and dx are act [R,h]: R is
+ * T, or with sequence parallelism T/t, the tensor rank's own rows. Rows are positions first, so
+ * these are one stretch of the T.
  */
 #ifndef TRAIN_LAYERS_LAYER_H
 #define TRAIN_LAYERS_LAYER_H
@@ -38,28 +40,41 @@ extern const struct layer_kind layer_embedding, layer_attention, layer_mlp, laye
 
 /* --- linear.c: the two linears of tensor parallelism ------------------------------------------ */
 
+/* All T rows of a tensor of which this rank holds R; x itself where those are all. They last until
+ * the next gather_rows, and rows of them until partial sums are written there. */
+struct tensor gather_rows(struct step *s, const struct tensor *x);
+/* Where the partial sums [T,h] of y [R,h] are to be written, the same place; and y = the own rows
+ * of their sum over the tensor ranks. */
+struct tensor partial_sums(struct step *s, const struct tensor *y);
+void scatter_sums(struct step *s, const struct tensor *y);
+/* Which of the T rows is the first of the R. */
+int64_t first_row(const struct step *s);
+
 /* pre.data set: the output goes through the tanh GELU on its way, and pre keeps what it was
  * before. */
 struct linear {
 	struct tensor y, x, weight, bias, pre; /* bias.data NULL: none */
 };
-/* y [T,out/t] = x [T,in] W^T + bias; W [out/t,in]. Column parallel: x is whole on every tensor
- * rank. */
-void column_forward(struct step *s, const struct linear *l);
 /* pre.data set: dx is taken on through the tanh GELU that made x from pre. */
 struct linear_grad {
 	struct tensor dx, dy, x, weight, dweight, dbias, pre; /* dbias.data NULL: none */
 };
-/* dx [T,in] = sum over tensor ranks of dy W */
+/* The products of a rank alone, of any rows: y = x W^T + bias; dx = dy W; dweight = dy^T x and
+ * dbias = column sums of dy, added to those of earlier micro batches. */
+void forward_product(struct step *s, const struct linear *l);
+void input_product(struct step *s, const struct linear_grad *g);
+void weight_product(struct step *s, const struct linear_grad *g);
+
+/* Column parallel: y [T,out/t] = x W^T + bias with x [R,in]; W [out/t,in]. */
+void column_forward(struct step *s, const struct linear *l);
+/* dx [R,in], summed over tensor ranks, and the gradients of weight and bias. */
 void column_backward(struct step *s, const struct linear_grad *g);
-/* y [T,out] = sum over tensor ranks of x [T,in/t] W^T, + bias; W [out,in/t], the bias whole on
- * every rank. */
+/* Row parallel: y [R,out] = x [T,in/t] W^T, summed over tensor ranks, + bias; W [out,in/t], the
+ * bias whole on every rank. */
 void row_forward(struct step *s, const struct linear *l);
-/* dx [T,in/t] = dy W */
-void row_backward(struct step *s, const struct linear_grad *g);
-/* dweight = dy^T x and dbias = column sums of dy (the same on every tensor rank), added to those of
- * earlier micro batches. x may have been made since the gradient of x was taken. */
-void weight_backward(struct step *s, const struct linear_grad *g);
+/* dx [T,in/t]; g->dy [R,out] becomes [T,out] for weight_product, which is next: x may be made in
+ * between. */
+void row_backward(struct step *s, struct linear_grad *g);
 
 /* --- norm.c: LayerNorm or RMSNorm before a block ---------------------------------------------- */
 
@@ -80,6 +95,7 @@ void norm_backward(const struct layer *l, struct step *s, const struct norm_flow
 
 /* --- residual.c: the end of a block ----------------------------------------------------------- */
 
+/* Of R rows at the layer's site. */
 struct dropout layer_dropout(
     const struct layer *l, const struct step *s, enum dropout_site site, double p);
 /* y = x + dropout(branch + bias), and the norm of y when the next layer starts with one */
@@ -87,8 +103,8 @@ void residual_forward(
     const struct layer *l, struct step *s, const struct tensor *y, const struct tensor *x);
 /* Gradient of the branch: dx itself without dropout, else BUF_DBRANCH. */
 struct tensor residual_backward(const struct layer *l, struct step *s, const struct tensor *dx);
-/* Where the gradient of the bias is to go, the column sums of that of the branch; none when the
- * norm after it has taken it, or without a bias. */
+/* Where the gradient of the bias is to go, the column sums of that of the branch, all T rows of it;
+ * none when it has been taken, or without a bias. */
 struct tensor residual_dbias(const struct layer *l, struct step *s);
 /* Where the column sums of the gradient that layer l leaves in dx belong: they are the gradient of
  * the bias before it. none: nowhere. */

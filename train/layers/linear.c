@@ -1,30 +1,64 @@
 /*
  * linear.c - column and row parallel linear layers
  *
- * Source: Shoeybi 2019 arXiv:1909.08053. Without sequence parallelism the input of a column layer
- * and the output of a row layer are whole on every tensor rank: the sums over ranks are
- * all-reduces. Biases and the tanh GELU ride on the products, which backends can do without
- * another pass over memory.
+ * What the tensor ranks say to each other in a layer, they say here. Without sequence parallelism
+ * the input of a column layer and the output of a row layer are whole on every tensor rank: sums
+ * are all-reduces. With it each rank holds a part of the rows, which is gathered for a product and
+ * scattered with the sum. Biases and the tanh GELU ride on the products, which backends can do
+ * without another pass over memory. Source: Shoeybi 2019 arXiv:1909.08053; Korthikanti 2022
+ * arXiv:2205.05198.
  */
 #include "train/engine/timing.h"
 #include "train/layers/layer.h"
 
-/* Queued on the compute stream: the next operation needs the sum, so there is nothing to
- * overlap. */
-static void
-sum_over_tensor_ranks(struct step *s, const struct tensor *x)
+int64_t
+first_row(const struct step *s)
 {
+	int64_t shards = layout_row_shards(&s->e->plan.layout);
+
+	return shards == 1 ? 0 : s->e->mem.shape[BUF_WHOLE][0] / shards * s->e->coord[AX_TP];
+}
+
+struct tensor
+partial_sums(struct step *s, const struct tensor *y)
+{
+	return layout_row_shards(&s->e->plan.layout) == 1 ? *y : engine_buffer(s->e, BUF_WHOLE);
+}
+
+/* Queued on the compute stream, as the next operation needs all rows. */
+struct tensor
+gather_rows(struct step *s, const struct tensor *x)
+{
+	struct tensor whole = partial_sums(s, x);
+	struct comm *tp = s->e->groups.tp;
+
+	if (whole.data == x->data)
+		return *x;
+	timing_begin(s->e, SPAN_TENSOR);
+	tp->ops->all_gather(COMM_HERE(tp), s->e->stream, &whole, x);
+	timing_end(s->e, SPAN_TENSOR);
+	return whole;
+}
+
+/* As gather_rows. */
+void
+scatter_sums(struct step *s, const struct tensor *y)
+{
+	struct tensor whole = partial_sums(s, y);
 	struct comm *tp = s->e->groups.tp;
 
 	if (tp->size == 1)
 		return;
 	timing_begin(s->e, SPAN_TENSOR);
-	tp->ops->all_reduce(COMM_HERE(tp), s->e->stream, x, REDUCE_SUM);
+	if (whole.data == y->data)
+		tp->ops->all_reduce(COMM_HERE(tp), s->e->stream, y, REDUCE_SUM);
+	else
+		tp->ops->reduce_scatter(COMM_HERE(tp), s->e->stream, y, &whole);
 	timing_end(s->e, SPAN_TENSOR);
 }
 
-/* y = x W^T with what rides on it. Sums are in F32 or wider whatever the storage. */
-static void
+/* Sums are in F32 or wider whatever the storage. */
+void
 forward_product(struct step *s, const struct linear *l)
 {
 	struct gemm g = { .c = l->y,
@@ -39,8 +73,7 @@ forward_product(struct step *s, const struct linear *l)
 	s->e->ops->gemm(s->e->stream, &g);
 }
 
-/* dx = dy W, taken on through the activation where one is fused. */
-static void
+void
 input_product(struct step *s, const struct linear_grad *l)
 {
 	struct gemm g = { .c = l->dx,
@@ -56,7 +89,7 @@ input_product(struct step *s, const struct linear_grad *l)
 /* The first micro batch of a step writes main gradients, the others add to them in their own
  * precision: nothing has to be cleared. */
 void
-weight_backward(struct step *s, const struct linear_grad *l)
+weight_product(struct step *s, const struct linear_grad *l)
 {
 	struct gemm g = { .c = l->dweight,
 		.a = l->dy,
@@ -69,19 +102,27 @@ weight_backward(struct step *s, const struct linear_grad *l)
 	s->e->ops->gemm(s->e->stream, &g);
 }
 
-/* No communication: x is whole on every rank, y is this rank's columns. */
 void
 column_forward(struct step *s, const struct linear *l)
 {
-	forward_product(s, l);
+	struct linear all = *l;
+
+	all.x = gather_rows(s, &l->x);
+	forward_product(s, &all);
 }
 
-/* Every rank's columns contribute to the whole dx, hence the sum over the tensor group. */
+/* Every rank's columns contribute to the whole dx, hence the sum. The rows of x are gathered again
+ * after it, as keeping them all would take back what sequence parallelism saves. */
 void
 column_backward(struct step *s, const struct linear_grad *g)
 {
-	input_product(s, g);
-	sum_over_tensor_ranks(s, &g->dx);
+	struct linear_grad all = *g;
+
+	all.dx = partial_sums(s, &g->dx);
+	input_product(s, &all);
+	scatter_sums(s, &g->dx);
+	all.x = gather_rows(s, &g->x);
+	weight_product(s, &all);
 }
 
 /* The bias is in the first rank's part of the sum, so that it comes in once and before anything is
@@ -93,15 +134,17 @@ row_forward(struct step *s, const struct linear *l)
 {
 	struct linear part = *l;
 
+	part.y = partial_sums(s, &l->y);
 	if (s->e->coord[AX_TP] > 0)
 		part.bias = (struct tensor){ .data = NULL };
 	forward_product(s, &part);
-	sum_over_tensor_ranks(s, &l->y);
+	scatter_sums(s, &l->y);
 }
 
-/* dy is whole on every rank and dx is this rank's columns: no communication. */
+/* dx is this rank's columns: no sum. */
 void
-row_backward(struct step *s, const struct linear_grad *g)
+row_backward(struct step *s, struct linear_grad *g)
 {
+	g->dy = gather_rows(s, &g->dy);
 	input_product(s, g);
 }

@@ -118,10 +118,9 @@ backward(const struct layer *l, struct step *s, const struct tensor *dx, const s
 	row_backward(s, &down);
 	if (!fused(e))
 		in.dy = through_activation(l, s, &down.x);
-	weight_backward(s, &down);
-	column_backward(s, &in);
+	weight_product(s, &down);
 	in.x = norm_again(l, s, x);
-	weight_backward(s, &in);
+	column_backward(s, &in);
 	norm_backward(l, s, &flow);
 }
 

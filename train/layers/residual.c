@@ -23,6 +23,7 @@ layer_dropout(const struct layer *l, const struct step *s, enum dropout_site sit
 		.seq_length = shape->seq_length,
 		.turn = shape->seq_length,
 		.width = s->e->plan.model.hidden_size,
+		.first_row = first_row(s),
 		.micro_batch = (int)shape->micro_batch_size,
 	};
 }
@@ -74,15 +75,20 @@ residual_backward(const struct layer *l, struct step *s, const struct tensor *dx
 }
 
 /* The product that makes the weight's gradient is faster without it. The last layer of a stage and
- * dropout leave it to that product. */
+ * dropout leave it to that product. A norm sees its rank's rows, a product all of them; the sum
+ * over tensor ranks is of both kinds, so all of the latter's is the first rank's part, and zero the
+ * others'. */
 struct tensor
 residual_dbias(const struct layer *l, struct step *s)
 {
 	struct tensor none = { .data = NULL };
+	struct tensor dbias = engine_grad(s->e, l->block->layer, l->block->kind->residual->bias);
 
-	if (l->block->bias_taken)
-		return none;
-	return engine_grad(s->e, l->block->layer, l->block->kind->residual->bias);
+	if (l->block->bias_taken || first_row(s) == 0)
+		return l->block->bias_taken ? none : dbias;
+	if (dbias.data && !s->accumulate)
+		s->e->ops->fill(s->e->stream, &dbias, 0);
+	return none;
 }
 
 /* The bias is added just before the sum that makes this layer's input, so its gradient is that of

@@ -328,8 +328,11 @@ train_run(struct train_config *c, struct comm *world, struct watchdog *watchdog)
 
 	if (comm_agree(COMM_HERE(world), length < 0 ? -1 : 0, &err))
 		return leave(world, EXIT_USAGE, &err);
-	if (length > 0)
+	if (length > 0) {
 		c->plan.shape.seq_length = length;
+		c->plan.layout.sequence_parallel &=
+		    layout_check_rows(&c->plan.layout, length, &err) == 0;
+	}
 	if (infers)
 		c->plan.shape.micro_batch_size = c->plan.shape.num_microbatches = 1;
 	if (!c->plan.shape.forward_only)

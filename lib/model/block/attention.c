@@ -11,43 +11,42 @@
  * the group once. */
 static const struct param_row params[] = {
 	{ "decoder.layers.%d.input_layernorm.weight", ROLE_INPUT_NORM, ALWAYS, { D_HIDDEN },
-	    SHARD_NONE, 0, INIT_ONE, 0, 0 },
+	    SHARD_NONE, 0, INIT_ONE, 0, { 0, SUM_TENSOR } },
 	{ "decoder.layers.%d.input_layernorm.bias", ROLE_INPUT_NORM_BIAS, IF_LAYERNORM,
-	    { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO, 0, 0 },
+	    { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO, 0, { 0, SUM_TENSOR } },
 	{ "decoder.layers.%d.self_attention.linear_q.weight", ROLE_Q, ALWAYS, { D_Q, D_HIDDEN },
-	    SHARD_EQUAL, 0, INIT_NORMAL, 0, 0 },
+	    SHARD_EQUAL, 0, INIT_NORMAL, 0, { 0, 0 } },
 	{ "decoder.layers.%d.self_attention.linear_k.weight", ROLE_K, ALWAYS, { D_KV, D_HIDDEN },
-	    SHARD_GROUPS, 0, INIT_NORMAL, PARAM_JOINED, SUM_GROUPS },
+	    SHARD_GROUPS, 0, INIT_NORMAL, PARAM_JOINED, { SUM_GROUPS, SUM_GROUPS } },
 	{ "decoder.layers.%d.self_attention.linear_v.weight", ROLE_V, ALWAYS, { D_KV, D_HIDDEN },
-	    SHARD_GROUPS, 0, INIT_NORMAL, PARAM_JOINED, SUM_GROUPS },
+	    SHARD_GROUPS, 0, INIT_NORMAL, PARAM_JOINED, { SUM_GROUPS, SUM_GROUPS } },
 	{ "decoder.layers.%d.self_attention.linear_q.bias", ROLE_Q_BIAS, IF_QKV_BIAS, { D_Q },
-	    SHARD_EQUAL, 0, INIT_ZERO, 0, 0 },
+	    SHARD_EQUAL, 0, INIT_ZERO, 0, { 0, 0 } },
 	{ "decoder.layers.%d.self_attention.linear_k.bias", ROLE_K_BIAS, IF_QKV_BIAS, { D_KV },
-	    SHARD_GROUPS, 0, INIT_ZERO, PARAM_JOINED, SUM_GROUPS },
+	    SHARD_GROUPS, 0, INIT_ZERO, PARAM_JOINED, { SUM_GROUPS, SUM_GROUPS } },
 	{ "decoder.layers.%d.self_attention.linear_v.bias", ROLE_V_BIAS, IF_QKV_BIAS, { D_KV },
-	    SHARD_GROUPS, 0, INIT_ZERO, PARAM_JOINED, SUM_GROUPS },
+	    SHARD_GROUPS, 0, INIT_ZERO, PARAM_JOINED, { SUM_GROUPS, SUM_GROUPS } },
 	{ "decoder.layers.%d.self_attention.q_layernorm.weight", ROLE_Q_NORM, IF_QK_NORM,
-	    { D_HEAD }, SHARD_NONE, 0, INIT_ONE, 0, SUM_TENSOR },
+	    { D_HEAD }, SHARD_NONE, 0, INIT_ONE, 0, { SUM_TENSOR, SUM_TENSOR } },
 	{ "decoder.layers.%d.self_attention.q_layernorm.bias", ROLE_Q_NORM_BIAS, IF_QK_LAYERNORM,
-	    { D_HEAD }, SHARD_NONE, 0, INIT_ZERO, 0, SUM_TENSOR },
+	    { D_HEAD }, SHARD_NONE, 0, INIT_ZERO, 0, { SUM_TENSOR, SUM_TENSOR } },
 	{ "decoder.layers.%d.self_attention.k_layernorm.weight", ROLE_K_NORM, IF_QK_NORM,
-	    { D_HEAD }, SHARD_NONE, 0, INIT_ONE, 0, SUM_TENSOR },
+	    { D_HEAD }, SHARD_NONE, 0, INIT_ONE, 0, { SUM_TENSOR, SUM_TENSOR } },
 	{ "decoder.layers.%d.self_attention.k_layernorm.bias", ROLE_K_NORM_BIAS, IF_QK_LAYERNORM,
-	    { D_HEAD }, SHARD_NONE, 0, INIT_ZERO, 0, SUM_TENSOR },
+	    { D_HEAD }, SHARD_NONE, 0, INIT_ZERO, 0, { SUM_TENSOR, SUM_TENSOR } },
 	{ "decoder.layers.%d.self_attention.linear_proj.weight", ROLE_PROJ, ALWAYS,
-	    { D_HIDDEN, D_Q }, SHARD_EQUAL, 1, INIT_RESIDUAL, 0, 0 },
+	    { D_HIDDEN, D_Q }, SHARD_EQUAL, 1, INIT_RESIDUAL, 0, { 0, 0 } },
 	{ "decoder.layers.%d.self_attention.linear_proj.bias", ROLE_PROJ_BIAS, IF_PROJ_BIAS,
-	    { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO, 0, 0 },
+	    { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO, 0, { 0, SUM_TENSOR } },
 	{ .name = NULL },
 };
 
 static const struct buffer_row buffers[] = {
 	/* the residual stream */
-	{ "layer input", BUF_LAYER_INPUT, LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN }, 0 },
-	{ "norm 1 mean", BUF_NORM1_MEAN, LAYER, IF_LAYERNORM, REAL, { D_TOKENS, D_ONE }, 0 },
-	{ "norm 1 rstd", BUF_NORM1_RSTD, LAYER, ALWAYS, REAL, { D_TOKENS, D_ONE }, 0 },
-	{ "norm 1 output", BUF_NORM1_OUT, LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN },
-	    FWD | QKV_BWD },
+	{ "layer input", BUF_LAYER_INPUT, LAYER, ALWAYS, ACT, { D_ROWS, D_HIDDEN }, 0 },
+	{ "norm 1 mean", BUF_NORM1_MEAN, LAYER, IF_LAYERNORM, REAL, { D_ROWS, D_ONE }, 0 },
+	{ "norm 1 rstd", BUF_NORM1_RSTD, LAYER, ALWAYS, REAL, { D_ROWS, D_ONE }, 0 },
+	{ "norm 1 output", BUF_NORM1_OUT, LAYER, ALWAYS, ACT, { D_ROWS, D_HIDDEN }, FWD | QKV_BWD },
 	{ "q, k, v", BUF_QKV, LAYER, ALWAYS, ACT, { D_TOKENS, D_QKV }, 0 },
 	/* q and k of BUF_QKV after their norms, rotated in place with RoPE */
 	{ "q, k norm output", BUF_QK, LAYER, IF_QK_NORM, ACT, { D_TOKENS, D_QK }, FWD | ATTN_BWD },
@@ -82,7 +81,8 @@ keys_seen(const struct model_config *c, double s)
 }
 
 /* Norm and residual sum read and write the residual stream, with twice as many passes backward as
- * forward, hence the 3. The other kernels are RoPE, attention and a norm per head. */
+ * forward, hence the 3. The other kernels are RoPE, attention and a norm per head. The norm's output
+ * is gathered once more for the gradient of the weight. */
 static void
 work(struct work *w, const struct model_config *c, const int64_t *dim)
 {
@@ -91,9 +91,10 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	work_product(w, rows, dim[D_QKV], h);
 	work_product(w, rows, h, dim[D_Q]);
 	w->attention = 4 * (double)rows * keys_seen(c, (double)dim[D_SEQ]) * (double)dim[D_Q];
-	w->elements = 3 * 4 * (double)h * (double)rows;
+	w->elements = 3 * 4 * (double)h * (double)dim[D_ROWS];
 	w->kernels = 4;
 	w->reductions = 2;
+	w->scatters = 5;
 	if (c->qk_layernorm) {
 		w->elements += 3 * 2 * (double)dim[D_QK] * (double)rows;
 		w->kernels += (int)dim[D_NORMS];

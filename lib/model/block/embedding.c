@@ -7,9 +7,9 @@
 
 static const struct param_row params[] = {
 	{ "embedding.word_embeddings.weight", ROLE_WORD_EMBEDDINGS, ALWAYS, { D_VOCAB, D_HIDDEN },
-	    SHARD_VOCAB, 0, INIT_NORMAL, 0, SUM_ENDS },
+	    SHARD_VOCAB, 0, INIT_NORMAL, 0, { SUM_ENDS, SUM_ENDS } },
 	{ "embedding.position_embeddings.weight", ROLE_POSITION_EMBEDDINGS, IF_LEARNED,
-	    { D_POSITIONS, D_HIDDEN }, SHARD_NONE, 0, INIT_NORMAL, 0, 0 },
+	    { D_POSITIONS, D_HIDDEN }, SHARD_NONE, 0, INIT_NORMAL, 0, { 0, 0 } },
 	{ .name = NULL },
 };
 
@@ -25,6 +25,7 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	(void)c;
 	w->elements = 4.0 * (double)dim[D_HIDDEN] * (double)dim[D_TOKENS];
 	w->reductions = 1;
+	w->scatters = 2;
 }
 
 const struct block_kind block_embedding = { "embedding", params, buffers, BUF_LAYER_INPUT, NULL,

@@ -9,32 +9,31 @@
 /* Gate and up are cut along their outputs, down along its input. */
 static const struct param_row params[] = {
 	{ "decoder.layers.%d.pre_mlp_layernorm.weight", ROLE_MLP_NORM, ALWAYS, { D_HIDDEN },
-	    SHARD_NONE, 0, INIT_ONE, 0, 0 },
+	    SHARD_NONE, 0, INIT_ONE, 0, { 0, SUM_TENSOR } },
 	{ "decoder.layers.%d.pre_mlp_layernorm.bias", ROLE_MLP_NORM_BIAS, IF_LAYERNORM,
-	    { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO, 0, 0 },
+	    { D_HIDDEN }, SHARD_NONE, 0, INIT_ZERO, 0, { 0, SUM_TENSOR } },
 	{ "decoder.layers.%d.mlp.linear_gate.weight", ROLE_GATE, IF_GATED, { D_FFN, D_HIDDEN },
-	    SHARD_EQUAL, 0, INIT_NORMAL, 0, 0 },
+	    SHARD_EQUAL, 0, INIT_NORMAL, 0, { 0, 0 } },
 	{ "decoder.layers.%d.mlp.linear_up.weight", ROLE_UP, ALWAYS, { D_FFN, D_HIDDEN },
-	    SHARD_EQUAL, 0, INIT_NORMAL, PARAM_JOINED, 0 },
+	    SHARD_EQUAL, 0, INIT_NORMAL, PARAM_JOINED, { 0, 0 } },
 	{ "decoder.layers.%d.mlp.linear_gate.bias", ROLE_GATE_BIAS, IF_GATED_BIAS, { D_FFN },
-	    SHARD_EQUAL, 0, INIT_ZERO, 0, 0 },
+	    SHARD_EQUAL, 0, INIT_ZERO, 0, { 0, 0 } },
 	{ "decoder.layers.%d.mlp.linear_up.bias", ROLE_UP_BIAS, IF_MLP_BIAS, { D_FFN }, SHARD_EQUAL,
-	    0, INIT_ZERO, PARAM_JOINED, 0 },
+	    0, INIT_ZERO, PARAM_JOINED, { 0, 0 } },
 	{ "decoder.layers.%d.mlp.linear_down.weight", ROLE_DOWN, ALWAYS, { D_HIDDEN, D_FFN },
-	    SHARD_EQUAL, 1, INIT_RESIDUAL, 0, 0 },
+	    SHARD_EQUAL, 1, INIT_RESIDUAL, 0, { 0, 0 } },
 	{ "decoder.layers.%d.mlp.linear_down.bias", ROLE_DOWN_BIAS, IF_MLP_BIAS, { D_HIDDEN },
-	    SHARD_NONE, 0, INIT_ZERO, 0, 0 },
+	    SHARD_NONE, 0, INIT_ZERO, 0, { 0, SUM_TENSOR } },
 	{ .name = NULL },
 };
 
 /* The output of a gated activation is never saved: its backward pass recomputes it over the
  * gradient that it reads, so it needs no place of its own. */
 static const struct buffer_row buffers[] = {
-	{ "mlp input", BUF_MLP_INPUT, LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN }, 0 },
-	{ "norm 2 mean", BUF_NORM2_MEAN, LAYER, IF_LAYERNORM, REAL, { D_TOKENS, D_ONE }, 0 },
-	{ "norm 2 rstd", BUF_NORM2_RSTD, LAYER, ALWAYS, REAL, { D_TOKENS, D_ONE }, 0 },
-	{ "norm 2 output", BUF_NORM2_OUT, LAYER, ALWAYS, ACT, { D_TOKENS, D_HIDDEN },
-	    FWD | MLP_BWD },
+	{ "mlp input", BUF_MLP_INPUT, LAYER, ALWAYS, ACT, { D_ROWS, D_HIDDEN }, 0 },
+	{ "norm 2 mean", BUF_NORM2_MEAN, LAYER, IF_LAYERNORM, REAL, { D_ROWS, D_ONE }, 0 },
+	{ "norm 2 rstd", BUF_NORM2_RSTD, LAYER, ALWAYS, REAL, { D_ROWS, D_ONE }, 0 },
+	{ "norm 2 output", BUF_NORM2_OUT, LAYER, ALWAYS, ACT, { D_ROWS, D_HIDDEN }, FWD | MLP_BWD },
 	{ "fc1 output", BUF_FC1_OUT, LAYER, ALWAYS, ACT, { D_TOKENS, D_FC1 }, 0 },
 	{ "activation output", BUF_ACT_OUT, LAYER, IF_UNGATED, ACT, { D_TOKENS, D_FFN },
 	    FWD | MLP_BWD },
@@ -48,7 +47,8 @@ static const struct block_norm norm = { ROLE_MLP_NORM, ROLE_MLP_NORM_BIAS, BUF_N
 	BUF_NORM2_RSTD, BUF_NORM2_OUT };
 static const struct block_residual residual = { ROLE_DOWN_BIAS };
 
-/* Norm, activation and residual sum, with twice as many passes backward as forward, hence the 3. */
+/* Norm, activation and residual sum, with twice as many passes backward as forward, hence the 3.
+ * Collectives as in attention.c. */
 static void
 work(struct work *w, const struct model_config *c, const int64_t *dim)
 {
@@ -57,9 +57,11 @@ work(struct work *w, const struct model_config *c, const int64_t *dim)
 	(void)c;
 	work_product(w, rows, fc1, h);
 	work_product(w, rows, h, f);
-	w->elements = 3 * (4 * (double)h + (double)fc1 + (double)f) * (double)rows;
+	w->elements =
+	    3 * (4 * (double)h * (double)dim[D_ROWS] + ((double)fc1 + (double)f) * (double)rows);
 	w->kernels = 3;
 	w->reductions = 2;
+	w->scatters = 5;
 }
 
 const struct block_kind block_mlp = { "mlp", params, buffers, BUF_MLP_INPUT, &norm, &residual,

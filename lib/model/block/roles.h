@@ -51,6 +51,12 @@ enum param_sum {
 	SUM_ENDS = 4,   /* the first and the last stage, when they share a table */
 };
 
+/* The same by what tensor ranks hold of the rows between blocks: all, or a part each, with sequence
+ * parallelism. */
+struct reduction {
+	unsigned plain, with_sequence_parallel;
+};
+
 enum param_flag {
 	PARAM_JOINED = 1, /* no gap to the tensor before it */
 };

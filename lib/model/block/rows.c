@@ -73,6 +73,7 @@ dims_share(int64_t d[D_COUNT], const struct model_config *c, const struct layout
 	d[D_ONE] = 1;
 	d[D_THREE] = 3;
 	d[D_TOKENS] = s->seq_length * s->micro_batch_size;
+	d[D_ROWS] = d[D_TOKENS] / layout_row_shards(l);
 	d[D_SEQ] = s->seq_length;
 	d[D_HIDDEN] = c->hidden_size;
 	d[D_ROTARY] = model_rotary_dim(c);

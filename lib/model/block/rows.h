@@ -19,6 +19,7 @@ enum dim {
 	D_ONE,
 	D_THREE,
 	D_TOKENS, /* T */
+	D_ROWS,   /* of T, what lies between blocks: with sequence parallelism T/t */
 	D_SEQ,    /* s */
 	D_HIDDEN, /* h */
 	D_POSITIONS,
@@ -68,6 +69,7 @@ enum condition {
 	IF_DROPOUT,
 	IF_DOCUMENTS,
 	IF_TENSOR,       /* more than one tensor rank */
+	IF_SEQUENCE,     /* each of which holds rows of its own between blocks */
 	IF_PIPELINE,     /* a stage comes after this one */
 	IF_WEIGHT_SLOTS, /* weights are sharded */
 	IF_GRAD_SLOTS,   /* main gradients are */
@@ -87,8 +89,8 @@ struct param_row {
 	enum shard_rule shard;
 	int shard_dim;
 	enum init init;
-	unsigned flags; /* PARAM_JOINED applies if the row before it exists */
-	unsigned sums;  /* enum param_sum: who sums its gradient */
+	unsigned flags;        /* PARAM_JOINED applies if the row before it exists */
+	struct reduction sums; /* enum param_sum: who sums its gradient */
 };
 
 /* "act" is the run's dtype, "real" F32 or F64 (memory_real). */
